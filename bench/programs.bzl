@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program that finds the stand-in beside itself: where BINADE_DRIVER=standin
+"""A program that finds the stand-in beside itself: where MOIETY_DRIVER=standin
 looks first."""
 
 load("@rules_cc//cc:defs.bzl", "cc_binary")
 
-_STANDIN = "libbinade_standin.so"
+_STANDIN = "libmoiety_standin.so"
 
 def standin_beside_programs():
     """Once in each package that has such programs."""

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the wheel: the library, libbinade.so.0, beside it the two C modules,
-the stand-in driver and the programs that `binade` starts, with the compilers
+"""Builds the wheel: the library, libmoiety.so.0, beside it the two C modules,
+the stand-in driver and the programs that `moiety` starts, with the compilers
 that CC and CXX name or else cc and c++, in parallel.
 
 The sources are those of the checkout that this folder is a part of, or the
@@ -25,7 +25,7 @@ from setuptools.command.sdist import sdist
 HERE = Path(__file__).resolve().parent
 CARRIED = HERE / "csrc"
 ROOT = CARRIED if CARRIED.is_dir() else HERE.parent
-VERSION_HEADER = ROOT / "pool/include/binade/version.h"
+VERSION_HEADER = ROOT / "pool/include/moiety/version.h"
 
 # The floors under emm/, the driver that is a library of its own, the C modules,
 # and the programs: the folder of each, and what they share.
@@ -37,7 +37,7 @@ SHARED_FOLDERS = ("bench/base", "bench/lag", "bench/subjects",
                   "bench/workloads")
 ORACLE = "tests/oracle/mutex_buddy"
 PLUGGABLE_FOLDER = "emm/pluggable"
-# Carried as they are, and compiled where PyTorch is (binade/_torch).
+# Carried as they are, and compiled where PyTorch is (moiety/_torch).
 TORCH_SOURCES = "emm/torch"
 PUBLIC_HEADERS = "pool/include"
 TORCH_SHIM = "bench/subjects/torch/torch_shim.cc"  # made where PyTorch is
@@ -45,8 +45,8 @@ TORCH_SHIM = "bench/subjects/torch/torch_shim.cc"  # made where PyTorch is
 VERIFIERS = {"pool/buddy/check.c", "pool/segment/check.c"}
 CARRIED_SUFFIXES = {".c", ".cc", ".h", ".hpp", ".inc", ".map"}
 
-LIBRARY = "libbinade.so.0"
-PLUGGABLE = "_torch/libbinade_pluggable.so"
+LIBRARY = "libmoiety.so.0"
+PLUGGABLE = "_torch/libmoiety_pluggable.so"
 STANDIN = "standin/libcuda.so.1"
 
 # A free-threaded CPython has no stable ABI: a wheel is for its version alone.
@@ -67,7 +67,7 @@ NEEDED = {
 
 def version():
     text = VERSION_HEADER.read_text()
-    return re.search(r'BINADE_VERSION_STRING "([^"]+)"', text).group(1)
+    return re.search(r'MOIETY_VERSION_STRING "([^"]+)"', text).group(1)
 
 
 def is_program(path):
@@ -188,7 +188,7 @@ def link(objects, target, *flags, compiler=("CC", "cc")):
          *words_from("LDFLAGS")])
 
 
-class BuildBinade(build_ext):
+class BuildMoiety(build_ext):
     """The library first: the modules are linked to it."""
 
     def build_extensions(self):
@@ -202,15 +202,15 @@ class BuildBinade(build_ext):
 
     def path_of(self, name):
         """In the package that is built, or in the sources' for -e."""
-        folder = Path(self.get_ext_fullpath("binade._native")).parent
+        folder = Path(self.get_ext_fullpath("moiety._native")).parent
         return str((folder / name).resolve())
 
     def build_library(self):
         objects = compile_all(library_sources(), self.build_temp)
-        script = "pool/install/libbinade.map"
+        script = "pool/install/libmoiety.map"
         link(objects, self.path_of(LIBRARY), "-shared",
-             # As //:libbinade.so in BUILD, which says why.
-             "-Wl,-z,nodelete", "-Wl,-soname,libbinade.so.0",
+             # As //:libmoiety.so in BUILD, which says why.
+             "-Wl,-z,nodelete", "-Wl,-soname,libmoiety.so.0",
              f"-Wl,--version-script={script}", "-lhwloc", "-pthread", "-ldl")
         return objects
 
@@ -259,16 +259,16 @@ class BuildBinade(build_ext):
 
     def get_outputs(self):
         return [*super().get_outputs(),
-                *(str(Path(self.build_lib, "binade", name))
+                *(str(Path(self.build_lib, "moiety", name))
                   for name in self.beside_modules())]
 
     def copy_extensions_to_source(self):
         """For pip install -e."""
         super().copy_extensions_to_source()
         for name in self.beside_modules():
-            target = HERE / "binade" / name
+            target = HERE / "moiety" / name
             target.parent.mkdir(parents=True, exist_ok=True)
-            self.copy_file(str(Path(self.build_lib, "binade", name)),
+            self.copy_file(str(Path(self.build_lib, "moiety", name)),
                            str(target))
 
 
@@ -285,15 +285,15 @@ class CarrySources(sdist):
 
 def module(name):
     # Sources are found when it is built.
-    return Extension(f"binade.{name}", sources=[],
+    return Extension(f"moiety.{name}", sources=[],
                      py_limited_api=HAS_STABLE_ABI)
 
 
 setup(
     version=version(),
     ext_modules=[module(name) for name in MODULE_FOLDERS],
-    cmdclass={"build_ext": BuildBinade, "sdist": CarrySources},
-    data_files=[("share/man/man1", ["binade.1"])],
+    cmdclass={"build_ext": BuildMoiety, "sdist": CarrySources},
+    data_files=[("share/man/man1", ["moiety.1"])],
     options={"bdist_wheel": {"py_limited_api": "cp310"}
              if HAS_STABLE_ABI else {}},
 )

@@ -1,12 +1,12 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Looks driver functions up in the library that Binade has opened, so that the
+ * Looks driver functions up in the library that Moiety has opened, so that the
  * examples run on a GPU and on the stand-in without a change.
  */
 #include "driver.h"
 
-#include <binade/binade.h>
+#include <moiety/moiety.h>
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -41,22 +41,22 @@ bool driver_did(int code, const char *what)
     return code == CUDA_SUCCESS;
 }
 
-bool did(binade_status status, const char *what)
+bool did(moiety_status status, const char *what)
 {
-    if (status != BINADE_OK)
-        fprintf(stderr, "%s: %s: %s\n", what, binade_status_name(status),
-                binade_last_error_message());
-    return status == BINADE_OK;
+    if (status != MOIETY_OK)
+        fprintf(stderr, "%s: %s: %s\n", what, moiety_status_name(status),
+                moiety_last_error_message());
+    return status == MOIETY_OK;
 }
 
 bool driver_open(void)
 {
-    binade_caps caps = {.struct_size = sizeof caps};
-    if (!did(binade_probe(0, &caps), "probe"))
+    moiety_caps caps = {.struct_size = sizeof caps};
+    if (!did(moiety_probe(0, &caps), "probe"))
         return false;
-    /* Binade keeps it open until the process ends: no dlclose() is needed. */
+    /* Moiety keeps it open until the process ends: no dlclose() is needed. */
     void *library = dlopen(caps.library_path, RTLD_NOW);
-    binade_context context;
+    moiety_context context;
     return library != NULL && find_entries(library) &&
            driver_did(cuDevicePrimaryCtxRetain(&context, 0), "retain") &&
            driver_did(cuCtxSetCurrent(context), "make current");

@@ -5,11 +5,11 @@
  * that they call, under the names of cuda.h. A program of yours includes cuda.h
  * and links libcuda; the examples build where no CUDA Toolkit is installed.
  */
-#ifndef BINADE_EXAMPLES_DRIVER_H_
-#define BINADE_EXAMPLES_DRIVER_H_
+#ifndef MOIETY_EXAMPLES_DRIVER_H_
+#define MOIETY_EXAMPLES_DRIVER_H_
 
-#include <binade/status.h>
-#include <binade/types.h>
+#include <moiety/status.h>
+#include <moiety/types.h>
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,30 +24,30 @@ enum { CUDA_SUCCESS = 0, NON_BLOCKING = 1, CAPTURE_GLOBAL = 0 };
  * latest version in the same way. */
 #define DRIVER_ENTRIES(ENTRY)                                                  \
     ENTRY(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain,                  \
-          (binade_context * out, int device))                                  \
+          (moiety_context * out, int device))                                  \
     ENTRY(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2,             \
           (int device))                                                        \
-    ENTRY(cuCtxSetCurrent, cuCtxSetCurrent, (binade_context context))          \
+    ENTRY(cuCtxSetCurrent, cuCtxSetCurrent, (moiety_context context))          \
     ENTRY(cuStreamCreate, cuStreamCreate,                                      \
-          (binade_stream * out, unsigned flags))                               \
-    ENTRY(cuStreamSynchronize, cuStreamSynchronize, (binade_stream stream))    \
-    ENTRY(cuStreamDestroy, cuStreamDestroy_v2, (binade_stream stream))         \
+          (moiety_stream * out, unsigned flags))                               \
+    ENTRY(cuStreamSynchronize, cuStreamSynchronize, (moiety_stream stream))    \
+    ENTRY(cuStreamDestroy, cuStreamDestroy_v2, (moiety_stream stream))         \
     ENTRY(cuMemsetD8Async, cuMemsetD8Async,                                    \
-          (binade_devptr to, unsigned char value, size_t bytes,                \
-           binade_stream stream))                                              \
+          (moiety_devptr to, unsigned char value, size_t bytes,                \
+           moiety_stream stream))                                              \
     ENTRY(cuMemcpyHtoDAsync, cuMemcpyHtoDAsync_v2,                             \
-          (binade_devptr to, const void *from, size_t bytes,                   \
-           binade_stream stream))                                              \
+          (moiety_devptr to, const void *from, size_t bytes,                   \
+           moiety_stream stream))                                              \
     ENTRY(cuMemcpyDtoHAsync, cuMemcpyDtoHAsync_v2,                             \
-          (void *to, binade_devptr from, size_t bytes, binade_stream stream))  \
+          (void *to, moiety_devptr from, size_t bytes, moiety_stream stream))  \
     ENTRY(cuStreamBeginCapture, cuStreamBeginCapture_v2,                       \
-          (binade_stream stream, unsigned mode))                               \
+          (moiety_stream stream, unsigned mode))                               \
     ENTRY(cuStreamEndCapture, cuStreamEndCapture,                              \
-          (binade_stream stream, CUgraph * out))                               \
+          (moiety_stream stream, CUgraph * out))                               \
     ENTRY(cuGraphInstantiate, cuGraphInstantiateWithFlags,                     \
           (CUgraphExec * out, CUgraph graph, unsigned long long flags))        \
     ENTRY(cuGraphLaunch, cuGraphLaunch,                                        \
-          (CUgraphExec exec, binade_stream stream))                            \
+          (CUgraphExec exec, moiety_stream stream))                            \
     ENTRY(cuGraphExecDestroy, cuGraphExecDestroy, (CUgraphExec exec))          \
     ENTRY(cuGraphDestroy, cuGraphDestroy, (CUgraph graph))
 
@@ -55,16 +55,16 @@ enum { CUDA_SUCCESS = 0, NON_BLOCKING = 1, CAPTURE_GLOBAL = 0 };
 DRIVER_ENTRIES(DRIVER_DECLARE)
 #undef DRIVER_DECLARE
 
-/* Finds the entries in the driver that Binade has opened, and makes the primary
+/* Finds the entries in the driver that Moiety has opened, and makes the primary
  * context of device 0 the calling thread's. Says on stderr what failed. */
 bool driver_open(void);
 
 /* Gives the context back. */
 void driver_close(void);
 
-/* Whether a call succeeded, of Binade's and of the driver's; says on stderr
+/* Whether a call succeeded, of Moiety's and of the driver's; says on stderr
  * which one did not. */
-bool did(binade_status status, const char *what);
+bool did(moiety_status status, const char *what);
 bool driver_did(int code, const char *what);
 
 #endif

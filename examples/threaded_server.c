@@ -5,7 +5,7 @@
  * own and frees without waiting, a request that finds no memory is refused
  * while the others go on, and the pool reports leaks at its end.
  */
-#include <binade/binade.h>
+#include <moiety/moiety.h>
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -15,27 +15,27 @@ enum { WORKERS = 4, REQUESTS = 1000 };
 
 struct worker {
     pthread_t thread;
-    binade_pool *pool;
+    moiety_pool *pool;
     unsigned served;
     unsigned refused;
 };
 
-static bool did(binade_status status, const char *what)
+static bool did(moiety_status status, const char *what)
 {
-    if (status != BINADE_OK)
-        fprintf(stderr, "%s: %s: %s\n", what, binade_status_name(status),
-                binade_last_error_message());
-    return status == BINADE_OK;
+    if (status != MOIETY_OK)
+        fprintf(stderr, "%s: %s: %s\n", what, moiety_status_name(status),
+                moiety_last_error_message());
+    return status == MOIETY_OK;
 }
 
 /* False for what no later request can get over. */
 static bool serve(struct worker *worker, size_t size_bytes)
 {
-    binade_stream stream = BINADE_STREAM_PER_THREAD; /* or one of yours */
-    binade_devptr buffer;
-    binade_status status =
-        binade_alloc(worker->pool, size_bytes, stream, &buffer);
-    if (status == BINADE_E_NO_DEVICE_MEMORY) {
+    moiety_stream stream = MOIETY_STREAM_PER_THREAD; /* or one of yours */
+    moiety_devptr buffer;
+    moiety_status status =
+        moiety_alloc(worker->pool, size_bytes, stream, &buffer);
+    if (status == MOIETY_E_NO_DEVICE_MEMORY) {
         worker->refused++;
         return true;
     }
@@ -47,7 +47,7 @@ static bool serve(struct worker *worker, size_t size_bytes)
     /* Waits for nothing: the block serves this stream again at once, and other
      * streams when the work is over. */
     worker->served++;
-    return did(binade_free_sized(worker->pool, buffer, size_bytes, stream),
+    return did(moiety_free_sized(worker->pool, buffer, size_bytes, stream),
                "free");
 }
 
@@ -60,7 +60,7 @@ static void *work(void *argument)
     return NULL;
 }
 
-static bool run_workers(binade_pool *pool)
+static bool run_workers(moiety_pool *pool)
 {
     struct worker workers[WORKERS] = {0};
     unsigned served = 0, refused = 0, started = 0;
@@ -82,16 +82,16 @@ static bool run_workers(binade_pool *pool)
 
 int main(void)
 {
-    binade_pool *pool;
-    binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
+    moiety_pool *pool;
+    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
     options.limit_bytes = UINT64_C(1) << 30;
     options.first_segment_bytes = UINT64_C(64) << 20;
-    if (!did(binade_pool_create(&options, &pool), "create"))
+    if (!did(moiety_pool_create(&options, &pool), "create"))
         return 1;
     bool is_good = run_workers(pool);
 
-    binade_leaks leaks = {.struct_size = sizeof leaks};
-    if (!did(binade_pool_destroy(pool, &leaks), "destroy"))
+    moiety_leaks leaks = {.struct_size = sizeof leaks};
+    if (!did(moiety_pool_destroy(pool, &leaks), "destroy"))
         return 1;
     printf("%llu blocks leaked\n", (unsigned long long)leaks.block_count);
     return is_good && leaks.block_count == 0 ? 0 : 1;

@@ -4,7 +4,7 @@
  * A transport that registers all memory of a pool, as RDMA libraries do: each
  * segment before a block is in it, until its memory goes.
  */
-#include <binade/binade.h>
+#include <moiety/moiety.h>
 
 #include <pthread.h>
 #include <stdio.h>
@@ -16,12 +16,12 @@ enum { BLOCKS = 20, REGIONS = 256, MIB = 1 << 20 };
 struct transport {
     pthread_mutex_t lock; /* one thread grows the pool, others send */
     /* Beside each there would be what ibv_reg_mr() gave. */
-    binade_segment_info regions[REGIONS];
+    moiety_segment_info regions[REGIONS];
     unsigned region_count;
 };
 
 /* Cannot refuse the segment: what finds no place here is not sent. */
-static void register_segment(void *user, const binade_segment_info *segment)
+static void register_segment(void *user, const moiety_segment_info *segment)
 {
     struct transport *transport = user;
     pthread_mutex_lock(&transport->lock);
@@ -30,7 +30,7 @@ static void register_segment(void *user, const binade_segment_info *segment)
     pthread_mutex_unlock(&transport->lock);
 }
 
-static void deregister_segment(void *user, const binade_segment_info *segment)
+static void deregister_segment(void *user, const moiety_segment_info *segment)
 {
     struct transport *transport = user;
     pthread_mutex_lock(&transport->lock);
@@ -44,7 +44,7 @@ static void deregister_segment(void *user, const binade_segment_info *segment)
 }
 
 /* Sends what is at `at` to the end of its region; its bytes. 0: there is none. */
-static uint64_t send_part(struct transport *transport, binade_devptr at)
+static uint64_t send_part(struct transport *transport, moiety_devptr at)
 {
     uint64_t sent_bytes = 0;
     pthread_mutex_lock(&transport->lock);
@@ -58,41 +58,41 @@ static uint64_t send_part(struct transport *transport, binade_devptr at)
 }
 
 /* A block may lie in several segments: one work request for each. */
-static bool send_block(struct transport *transport, binade_pool *pool,
+static bool send_block(struct transport *transport, moiety_pool *pool,
                        size_t size_bytes)
 {
-    binade_devptr block;
-    if (!did(binade_alloc(pool, size_bytes, BINADE_STREAM_ANY, &block), "get"))
+    moiety_devptr block;
+    if (!did(moiety_alloc(pool, size_bytes, MOIETY_STREAM_ANY, &block), "get"))
         return false;
     uint64_t sent_bytes = 0;
     uint64_t part_bytes = 1;
     for (; sent_bytes < size_bytes && part_bytes; sent_bytes += part_bytes)
         part_bytes = send_part(transport, block + sent_bytes);
     /* The transport is done with it, and no stream used it. */
-    return did(binade_free(pool, block, BINADE_STREAM_DONE), "free") &&
+    return did(moiety_free(pool, block, MOIETY_STREAM_DONE), "free") &&
            sent_bytes >= size_bytes;
 }
 
 int main(void)
 {
     static struct transport transport = {.lock = PTHREAD_MUTEX_INITIALIZER};
-    const binade_segment_watcher watcher = {.struct_size = sizeof watcher,
+    const moiety_segment_watcher watcher = {.struct_size = sizeof watcher,
                                             .user = &transport,
                                             .added = register_segment,
                                             .releasing = deregister_segment};
-    binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
-    options.flags = BINADE_POOL_PREFER_MAPPED;
-    binade_pool *pool;
+    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
+    options.flags = MOIETY_POOL_PREFER_MAPPED;
+    moiety_pool *pool;
     uint64_t watch;
-    if (!did(binade_pool_create(&options, &pool), "create") ||
-        !did(binade_segment_watch(pool, &watcher, &watch), "watch"))
+    if (!did(moiety_pool_create(&options, &pool), "create") ||
+        !did(moiety_segment_watch(pool, &watcher, &watch), "watch"))
         return 1;
     size_t count = 0;
     while (count < BLOCKS && send_block(&transport, pool, count * 8 * MIB + 1))
         count++;
     printf("%zu blocks were sent\n", count);
     /* Ends the watch, and tells of all segments. */
-    if (!did(binade_pool_destroy(pool, NULL), "destroy"))
+    if (!did(moiety_pool_destroy(pool, NULL), "destroy"))
         return 1;
     printf("%u regions are left\n", transport.region_count);
     return 0;

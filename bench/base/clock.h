@@ -3,8 +3,8 @@
  *
  * The one clock of all measurements and deadlines, the same in all processes.
  */
-#ifndef BINADE_BENCH_BASE_CLOCK_H_
-#define BINADE_BENCH_BASE_CLOCK_H_
+#ifndef MOIETY_BENCH_BASE_CLOCK_H_
+#define MOIETY_BENCH_BASE_CLOCK_H_
 
 #include <stdint.h>
 

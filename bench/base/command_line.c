@@ -203,7 +203,7 @@ bool command_line_each(const char *list,
 bool command_line_use_driver(const char *driver)
 {
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): the only thread so far. */
-    return !driver || setenv("BINADE_DRIVER", driver, 1) == 0;
+    return !driver || setenv("MOIETY_DRIVER", driver, 1) == 0;
 }
 
 bool command_line_go_to_user(void)

@@ -4,8 +4,8 @@
  * The command line of every program here: each declares its options in a table,
  * and getopt_long() reads them. What is wrong is said in one manner.
  */
-#ifndef BINADE_BENCH_BASE_COMMAND_LINE_H_
-#define BINADE_BENCH_BASE_COMMAND_LINE_H_
+#ifndef MOIETY_BENCH_BASE_COMMAND_LINE_H_
+#define MOIETY_BENCH_BASE_COMMAND_LINE_H_
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -61,7 +61,7 @@ bool command_line_each(const char *list,
                                     void *into),
                        void *into);
 
-/* For BINADE_DRIVER, as long as no other thread runs; NULL: leave it as it is.
+/* For MOIETY_DRIVER, as long as no other thread runs; NULL: leave it as it is.
  * False: there is no memory. */
 bool command_line_use_driver(const char *driver);
 

@@ -5,44 +5,44 @@
 
 #include <stdio.h>
 
-#include <binade/status.h>
+#include <moiety/status.h>
 
 #include "pool/driver/driver_table.h"
 
-static const struct binadei_driver *driver;
+static const struct moietyi_driver *driver;
 static CUdevice device;
 static CUcontext context;
-binade_stream bench_device_streams[BENCH_STREAMS_MAX];
+moiety_stream bench_device_streams[BENCH_STREAMS_MAX];
 static unsigned streams_made;
 static char reason[1024];
 
-static binade_status enter(void)
+static moiety_status enter(void)
 {
-    binade_status status = binadei_driver_open(&driver);
-    if (status == BINADE_OK)
-        status = BINADEI_CALL(driver, cuInit, (0));
-    if (status == BINADE_OK)
-        status = BINADEI_CALL(driver, cuDeviceGet, (&device, 0));
-    if (status == BINADE_OK)
+    moiety_status status = moietyi_driver_open(&driver);
+    if (status == MOIETY_OK)
+        status = MOIETYI_CALL(driver, cuInit, (0));
+    if (status == MOIETY_OK)
+        status = MOIETYI_CALL(driver, cuDeviceGet, (&device, 0));
+    if (status == MOIETY_OK)
         status =
-            BINADEI_CALL(driver, cuDevicePrimaryCtxRetain, (&context, device));
-    if (status == BINADE_OK)
-        status = BINADEI_CALL(driver, cuCtxSetCurrent, (context));
+            MOIETYI_CALL(driver, cuDevicePrimaryCtxRetain, (&context, device));
+    if (status == MOIETY_OK)
+        status = MOIETYI_CALL(driver, cuCtxSetCurrent, (context));
     return status;
 }
 
 const char *bench_device_start(unsigned stream_count)
 {
-    binade_status status = enter();
-    while (status == BINADE_OK && streams_made < stream_count) {
-        status = BINADEI_CALL(
+    moiety_status status = enter();
+    while (status == MOIETY_OK && streams_made < stream_count) {
+        status = MOIETYI_CALL(
             driver, cuStreamCreate,
             (&bench_device_streams[streams_made], CU_STREAM_NON_BLOCKING));
-        streams_made += status == BINADE_OK;
+        streams_made += status == MOIETY_OK;
     }
-    if (status == BINADE_OK)
+    if (status == MOIETY_OK)
         return NULL;
-    (void)snprintf(reason, sizeof(reason), "%s", binade_last_error_message());
+    (void)snprintf(reason, sizeof(reason), "%s", moiety_last_error_message());
     return reason;
 }
 

@@ -4,8 +4,8 @@
  * How often which duration was seen, to within 0.8 %: 128 buckets per doubling
  * of picoseconds. Adding one costs a few instructions and no memory beyond.
  */
-#ifndef BINADE_BENCH_BASE_HISTOGRAM_H_
-#define BINADE_BENCH_BASE_HISTOGRAM_H_
+#ifndef MOIETY_BENCH_BASE_HISTOGRAM_H_
+#define MOIETY_BENCH_BASE_HISTOGRAM_H_
 
 #include <stdint.h>
 

@@ -3,8 +3,8 @@
  *
  * Values of JSON.
  */
-#ifndef BINADE_BENCH_BASE_JSON_H_
-#define BINADE_BENCH_BASE_JSON_H_
+#ifndef MOIETY_BENCH_BASE_JSON_H_
+#define MOIETY_BENCH_BASE_JSON_H_
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -3,8 +3,8 @@
  *
  * What a number was measured on.
  */
-#ifndef BINADE_BENCH_BASE_MACHINE_H_
-#define BINADE_BENCH_BASE_MACHINE_H_
+#ifndef MOIETY_BENCH_BASE_MACHINE_H_
+#define MOIETY_BENCH_BASE_MACHINE_H_
 
 #define MACHINE_TEXT_BYTES 128
 

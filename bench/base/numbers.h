@@ -3,8 +3,8 @@
  *
  * Measurements in order, for medians and extremes.
  */
-#ifndef BINADE_BENCH_BASE_NUMBERS_H_
-#define BINADE_BENCH_BASE_NUMBERS_H_
+#ifndef MOIETY_BENCH_BASE_NUMBERS_H_
+#define MOIETY_BENCH_BASE_NUMBERS_H_
 
 #include <stddef.h>
 

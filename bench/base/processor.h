@@ -3,8 +3,8 @@
  *
  * Threads on processors of their own.
  */
-#ifndef BINADE_BENCH_BASE_PROCESSOR_H_
-#define BINADE_BENCH_BASE_PROCESSOR_H_
+#ifndef MOIETY_BENCH_BASE_PROCESSOR_H_
+#define MOIETY_BENCH_BASE_PROCESSOR_H_
 
 #include <stdbool.h>
 

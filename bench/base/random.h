@@ -5,8 +5,8 @@
  * the C library's differ from one machine to the next, and are slower than
  * what is measured.
  */
-#ifndef BINADE_BENCH_BASE_RANDOM_H_
-#define BINADE_BENCH_BASE_RANDOM_H_
+#ifndef MOIETY_BENCH_BASE_RANDOM_H_
+#define MOIETY_BENCH_BASE_RANDOM_H_
 
 #include <stdint.h>
 

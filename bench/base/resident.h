@@ -3,8 +3,8 @@
  *
  * Host memory of this process.
  */
-#ifndef BINADE_BENCH_BASE_RESIDENT_H_
-#define BINADE_BENCH_BASE_RESIDENT_H_
+#ifndef MOIETY_BENCH_BASE_RESIDENT_H_
+#define MOIETY_BENCH_BASE_RESIDENT_H_
 
 #include <stdint.h>
 

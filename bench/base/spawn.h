@@ -3,8 +3,8 @@
  *
  * Runs a program and reads what it prints.
  */
-#ifndef BINADE_BENCH_BASE_SPAWN_H_
-#define BINADE_BENCH_BASE_SPAWN_H_
+#ifndef MOIETY_BENCH_BASE_SPAWN_H_
+#define MOIETY_BENCH_BASE_SPAWN_H_
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -3,8 +3,8 @@
  *
  * Threads that run one function, and meet in it or take turns.
  */
-#ifndef BINADE_BENCH_BASE_TEAM_H_
-#define BINADE_BENCH_BASE_TEAM_H_
+#ifndef MOIETY_BENCH_BASE_TEAM_H_
+#define MOIETY_BENCH_BASE_TEAM_H_
 
 #include <stddef.h>
 #include <stdint.h>

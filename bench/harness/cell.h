@@ -3,8 +3,8 @@
  *
  * Measures one cell: a workload on a subject with a number of threads.
  */
-#ifndef BINADE_BENCH_HARNESS_CELL_H_
-#define BINADE_BENCH_HARNESS_CELL_H_
+#ifndef MOIETY_BENCH_HARNESS_CELL_H_
+#define MOIETY_BENCH_HARNESS_CELL_H_
 
 #include <stdbool.h>
 #include <stdint.h>

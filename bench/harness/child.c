@@ -27,12 +27,12 @@
 
 static void print_driver(const struct subject *subject)
 {
-    const struct binadei_driver *driver = binadei_driver_opened();
+    const struct moietyi_driver *driver = moietyi_driver_opened();
     if (!subject->needs_driver || !driver) {
         puts("runs 0 0 none");
         return;
     }
-    const char *cost = getenv("BINADE_STANDIN_COST");
+    const char *cost = getenv("MOIETY_STANDIN_COST");
     const char *name = strrchr(driver->library_path, '/');
     printf("runs %d %d %s, CUDA %d.%d\n", driver->is_standin,
            driver->is_standin && cost && *cost && strcmp(cost, "none") != 0,

@@ -14,8 +14,8 @@
  * cells as they come: a cell may take more than its share, at the cost of those
  * that follow. When its time is over it ends, with cells left or not.
  */
-#ifndef BINADE_BENCH_HARNESS_CHILD_H_
-#define BINADE_BENCH_HARNESS_CHILD_H_
+#ifndef MOIETY_BENCH_HARNESS_CHILD_H_
+#define MOIETY_BENCH_HARNESS_CHILD_H_
 
 #include "bench/harness/cell.h"
 #include "bench/harness/options.h"

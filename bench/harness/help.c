@@ -33,7 +33,7 @@ static const char help[] =
     "                 10000000 (default 100000), set-up apart; half a cell's\n"
     "                 share of the budget if that is less\n"
     "  --driver=D     auto, cuda, standin or a path with a / in it (default:\n"
-    "                 what BINADE_DRIVER says)\n"
+    "                 what MOIETY_DRIVER says)\n"
     "  --lag=L        what the device does meanwhile: idle (default), held, "
     "or\n"
     "                 work:N, fill:N and sync:N, as bench/lag/plan.h has "

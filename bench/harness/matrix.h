@@ -3,8 +3,8 @@
  *
  * All cells of all subjects, each measured by several processes.
  */
-#ifndef BINADE_BENCH_HARNESS_MATRIX_H_
-#define BINADE_BENCH_HARNESS_MATRIX_H_
+#ifndef MOIETY_BENCH_HARNESS_MATRIX_H_
+#define MOIETY_BENCH_HARNESS_MATRIX_H_
 
 #include "bench/harness/child.h"
 #include "bench/harness/options.h"

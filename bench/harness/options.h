@@ -3,8 +3,8 @@
  *
  * The command line of the benchmarks.
  */
-#ifndef BINADE_BENCH_HARNESS_OPTIONS_H_
-#define BINADE_BENCH_HARNESS_OPTIONS_H_
+#ifndef MOIETY_BENCH_HARNESS_OPTIONS_H_
+#define MOIETY_BENCH_HARNESS_OPTIONS_H_
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -37,7 +37,7 @@ struct options {
     uint64_t seed;
     struct lag_plan lag;
     const char *json_path; /* NULL: standard output */
-    const char *driver;    /* NULL: BINADE_DRIVER, as it is */
+    const char *driver;    /* NULL: MOIETY_DRIVER, as it is */
     const char *commit;    /* NULL: ask git */
     bool names_subjects;   /* then one that cannot run is an error */
     bool is_list;

@@ -5,8 +5,8 @@
  * these make the same plan from the same arguments, and name a cell by its
  * number.
  */
-#ifndef BINADE_BENCH_HARNESS_PLAN_H_
-#define BINADE_BENCH_HARNESS_PLAN_H_
+#ifndef MOIETY_BENCH_HARNESS_PLAN_H_
+#define MOIETY_BENCH_HARNESS_PLAN_H_
 
 #include <stdbool.h>
 #include <stddef.h>

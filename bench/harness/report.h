@@ -4,8 +4,8 @@
  * The results as JSON Lines: an object for each cell of a subject, with the
  * medians over its processes; also for one that could not be measured.
  */
-#ifndef BINADE_BENCH_HARNESS_REPORT_H_
-#define BINADE_BENCH_HARNESS_REPORT_H_
+#ifndef MOIETY_BENCH_HARNESS_REPORT_H_
+#define MOIETY_BENCH_HARNESS_REPORT_H_
 
 #include <stdio.h>
 

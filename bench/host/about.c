@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <binade/host.h>
-#include <binade/status.h>
+#include <moiety/host.h>
+#include <moiety/status.h>
 
 #include "bench/base/machine.h"
 #include "bench/host/host.h"
@@ -18,9 +18,9 @@
 
 static void print_driver(void)
 {
-    const struct binadei_driver *driver = host_driver();
+    const struct moietyi_driver *driver = host_driver();
     const char *name = strrchr(driver->library_path, '/');
-    const char *cost = getenv("BINADE_STANDIN_COST");
+    const char *cost = getenv("MOIETY_STANDIN_COST");
     char device[128] = "unknown";
     CUdevice ordinal;
     if (driver->cuDeviceGet(&ordinal, 0) == CUDA_SUCCESS)
@@ -51,17 +51,17 @@ static void print_machine(const struct host_options *options)
 
 static const char *print_place(void)
 {
-    binade_host *arena;
+    moiety_host *arena;
     char report[1024];
-    const char *conf = getenv("BINADE_CONF");
-    if (binade_host_create(NULL, &arena) != BINADE_OK)
-        return binade_last_error_message();
-    if (binade_host_report(arena, report, sizeof(report)) == BINADE_OK)
+    const char *conf = getenv("MOIETY_CONF");
+    if (moiety_host_create(NULL, &arena) != MOIETY_OK)
+        return moiety_last_error_message();
+    if (moiety_host_report(arena, report, sizeof(report)) == MOIETY_OK)
         host_row_text("place", report);
-    host_row_text("binade_conf", conf ? conf : "");
-    return binade_host_destroy(arena, NULL) == BINADE_OK
+    host_row_text("moiety_conf", conf ? conf : "");
+    return moiety_host_destroy(arena, NULL) == MOIETY_OK
                ? NULL
-               : binade_last_error_message();
+               : moiety_last_error_message();
 }
 
 void host_about(const struct host_options *options)

@@ -9,8 +9,8 @@
  */
 #include <stdio.h>
 
-#include <binade/host.h>
-#include <binade/status.h>
+#include <moiety/host.h>
+#include <moiety/status.h>
 
 #include "bench/base/clock.h"
 #include "bench/base/device.h"
@@ -34,7 +34,7 @@ static const char *const direction_names[DIRECTIONS] = {"h2d", "d2h"};
 struct bandwidth {
     size_t block_bytes;
     CUdeviceptr there;
-    binade_host *arenas[SUBJECTS]; /* NULL for the driver's */
+    moiety_host *arenas[SUBJECTS]; /* NULL for the driver's */
     struct host_buffer buffers[SUBJECTS];
     char why[SUBJECTS][256]; /* it failed; empty: it did not */
     struct host_sample gb_s[SUBJECTS][DIRECTIONS];
@@ -42,12 +42,12 @@ struct bandwidth {
 };
 
 /* The first node with memory that the arena is not on; -1: there is none. */
-static int other_node(binade_host *arena)
+static int other_node(moiety_host *arena)
 {
-    binade_host_stats stats = {.struct_size = sizeof(stats)};
+    moiety_host_stats stats = {.struct_size = sizeof(stats)};
     uint64_t nodes[4];
     host_room_nodes(nodes);
-    if (binade_host_stats_get(arena, &stats) != BINADE_OK)
+    if (moiety_host_stats_get(arena, &stats) != MOIETY_OK)
         return -1;
     for (int node = 0; node < 256; node++)
         if (nodes[node / 64] & ~stats.nodes[node / 64] &
@@ -56,33 +56,33 @@ static int other_node(binade_host *arena)
     return -1;
 }
 
-static bool is_on(binade_host *arena, int node)
+static bool is_on(moiety_host *arena, int node)
 {
-    binade_host_stats stats = {.struct_size = sizeof(stats)};
-    return binade_host_stats_get(arena, &stats) == BINADE_OK &&
+    moiety_host_stats stats = {.struct_size = sizeof(stats)};
+    return moiety_host_stats_get(arena, &stats) == MOIETY_OK &&
            (stats.nodes[node / 64] >> node % 64 & 1) != 0;
 }
 
 /* NULL, or why there is no arena on that node. */
-static const char *open_on(int node, binade_host **out)
+static const char *open_on(int node, moiety_host **out)
 {
-    binade_host_options options = BINADE_HOST_OPTIONS_INIT;
+    moiety_host_options options = MOIETY_HOST_OPTIONS_INIT;
     if (node < 0)
         return "the arena is on every node with memory";
-    options.policy = BINADE_HOST_EXPLICIT;
+    options.policy = MOIETY_HOST_EXPLICIT;
     options.nodes[node / 64] = UINT64_C(1) << node % 64;
-    if (binade_host_create(&options, out) != BINADE_OK)
-        return binade_last_error_message();
+    if (moiety_host_create(&options, out) != MOIETY_OK)
+        return moiety_last_error_message();
     if (is_on(*out, node))
         return NULL;
-    (void)binade_host_destroy(*out, NULL);
-    return "BINADE_CONF says where all arenas are";
+    (void)moiety_host_destroy(*out, NULL);
+    return "MOIETY_CONF says where all arenas are";
 }
 
 /* NULL: there is no other node, or it may not be used; a row says which. */
-static binade_host *open_other(binade_host *arena)
+static moiety_host *open_other(moiety_host *arena)
 {
-    binade_host *other;
+    moiety_host *other;
     const char *why = open_on(other_node(arena), &other);
     if (!why)
         return other;
@@ -103,7 +103,7 @@ static void open_buffer(struct bandwidth *b, unsigned subject)
 {
     if (!host_buffer_alloc(b->arenas[subject], b->block_bytes,
                            &b->buffers[subject]))
-        note(b, subject, binade_last_error_message());
+        note(b, subject, moiety_last_error_message());
     else
         note(b, subject,
              host_check_copies(b->buffers[subject].address, b->block_bytes,
@@ -113,14 +113,14 @@ static void open_buffer(struct bandwidth *b, unsigned subject)
 static bool copy_once(const struct bandwidth *b, unsigned subject,
                       unsigned direction)
 {
-    const struct binadei_driver *driver = host_driver();
+    const struct moietyi_driver *driver = host_driver();
     CUstream stream = bench_device_streams[0];
     void *here = b->buffers[subject].address;
-    return BINADE_OK ==
+    return MOIETY_OK ==
            (direction == TO_DEVICE
-                ? BINADEI_CALL(driver, cuMemcpyHtoDAsync,
+                ? MOIETYI_CALL(driver, cuMemcpyHtoDAsync,
                                (b->there, here, b->block_bytes, stream))
-                : BINADEI_CALL(driver, cuMemcpyDtoHAsync,
+                : MOIETYI_CALL(driver, cuMemcpyDtoHAsync,
                                (here, b->there, b->block_bytes, stream)));
 }
 
@@ -132,8 +132,8 @@ static double copy(const struct bandwidth *b, unsigned subject,
     for (unsigned i = 0; i < COPIES_PER_TURN; i++)
         if (!copy_once(b, subject, direction))
             return 0;
-    if (BINADEI_CALL(host_driver(), cuStreamSynchronize,
-                     (bench_device_streams[0])) != BINADE_OK)
+    if (MOIETYI_CALL(host_driver(), cuStreamSynchronize,
+                     (bench_device_streams[0])) != MOIETY_OK)
         return 0;
     return (double)(b->block_bytes * COPIES_PER_TURN) /
            (double)(clock_now_ns() - begun_ns);
@@ -151,7 +151,7 @@ static void take_turn(struct bandwidth *b, unsigned direction, unsigned turn)
         if (gb_s[subject] > 0)
             host_sample_add(&b->gb_s[subject][direction], gb_s[subject]);
         else
-            note(b, subject, binade_last_error_message());
+            note(b, subject, moiety_last_error_message());
     }
     for (unsigned i = 0; i < SUBJECTS; i++)
         if (gb_s[i] > 0 && gb_s[DRIVER] > 0)
@@ -248,7 +248,7 @@ void host_bandwidth(const struct host_options *options)
         host_device_free(b.there);
     } else {
         host_row_begin(WHAT, NULL);
-        host_row_fail(binade_last_error_message());
+        host_row_fail(moiety_last_error_message());
     }
     if (b.arenas[OTHER_NODE])
         host_arena_close(WHAT, b.arenas[OTHER_NODE]);

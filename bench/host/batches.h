@@ -3,8 +3,8 @@
  *
  * Measures a loop in batches, and finds the middle of numbers.
  */
-#ifndef BINADE_BENCH_HOST_BATCHES_H_
-#define BINADE_BENCH_HOST_BATCHES_H_
+#ifndef MOIETY_BENCH_HOST_BATCHES_H_
+#define MOIETY_BENCH_HOST_BATCHES_H_
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,7 +12,7 @@
 #define HOST_BATCHES_MAX 201U
 
 /* Does so many turns and tells what they took, which may be less than went by.
- * False: something failed, and binade_last_error_message() says what. */
+ * False: something failed, and moiety_last_error_message() says what. */
 typedef bool host_loop(void *context, uint64_t turn_count, uint64_t *out_ns);
 
 struct host_sample {

@@ -5,8 +5,8 @@
  * part is given. A part measures in a process of its own and prints a row
  * (bench/host/row.h) for each measurement as it comes.
  */
-#ifndef BINADE_BENCH_HOST_HOST_H_
-#define BINADE_BENCH_HOST_HOST_H_
+#ifndef MOIETY_BENCH_HOST_HOST_H_
+#define MOIETY_BENCH_HOST_HOST_H_
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@
 
 struct host_options {
     bool is_help;
-    const char *driver; /* NULL: what BINADE_DRIVER says */
+    const char *driver; /* NULL: what MOIETY_DRIVER says */
     const char *commit; /* NULL: what git says */
     const char *python; /* NULL: no peers */
     const char *peers;  /* the script that measures them */

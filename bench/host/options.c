@@ -22,7 +22,7 @@ static const char help[] =
     "bench/host/host_peers.py)\n"
     "  --driver     auto, cuda, standin or a path with a / in it (default: "
     "what\n"
-    "               BINADE_DRIVER says)\n"
+    "               MOIETY_DRIVER says)\n"
     "  --repeats    processes for each part, 1 to 100 (default 5)\n"
     "  --budget     seconds for all, which are kept (default 300)\n"
     "  --cell-ms    that a measurement goes on, 1 to 60000 (default 200)\n"

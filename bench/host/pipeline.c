@@ -22,7 +22,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <binade/status.h>
+#include <moiety/status.h>
 
 #include "bench/base/clock.h"
 #include "bench/base/device.h"
@@ -52,11 +52,11 @@ static size_t all_bytes(const struct pipeline *p)
 
 static bool open_arena(struct pipeline *p)
 {
-    binade_host_options options = BINADE_HOST_OPTIONS_INIT;
+    moiety_host_options options = MOIETY_HOST_OPTIONS_INIT;
     options.limit_bytes = all_bytes(p);
-    return binade_host_create(&options, &p->arena) == BINADE_OK &&
-           binade_host_reserve(p->arena, options.limit_bytes, 0, NULL, NULL) ==
-               BINADE_OK;
+    return moiety_host_create(&options, &p->arena) == MOIETY_OK &&
+           moiety_host_reserve(p->arena, options.limit_bytes, 0, NULL, NULL) ==
+               MOIETY_OK;
 }
 
 static bool open_worker(struct pipeline *p, unsigned index)
@@ -71,9 +71,9 @@ static bool open_worker(struct pipeline *p, unsigned index)
         return false;
     for (unsigned i = 0; i < PIPELINE_DEPTH; i++)
         if (!host_buffer_alloc(NULL, p->block_bytes, &worker->ring[i]) ||
-            BINADEI_CALL(host_driver(), cuEventCreate,
+            MOIETYI_CALL(host_driver(), cuEventCreate,
                          (&worker->copied[i], CU_EVENT_DISABLE_TIMING)) !=
-                BINADE_OK)
+                MOIETY_OK)
             return false;
     return true;
 }
@@ -115,12 +115,12 @@ static double copy_bare(const struct pipeline *p, uint64_t duration_ns)
     uint64_t now_ns;
     do {
         for (unsigned i = 0; i < COPIES_AT_ONCE; i++, copies++)
-            if (BINADEI_CALL(host_driver(), cuMemcpyHtoDAsync,
+            if (MOIETYI_CALL(host_driver(), cuMemcpyHtoDAsync,
                              (worker->there, worker->ring[0].address,
-                              p->block_bytes, worker->stream)) != BINADE_OK)
+                              p->block_bytes, worker->stream)) != MOIETY_OK)
                 return 0;
-        if (BINADEI_CALL(host_driver(), cuStreamSynchronize,
-                         (worker->stream)) != BINADE_OK)
+        if (MOIETYI_CALL(host_driver(), cuStreamSynchronize,
+                         (worker->stream)) != MOIETY_OK)
             return 0;
         now_ns = clock_now_ns();
     } while (now_ns - begun_ns < duration_ns);
@@ -183,7 +183,7 @@ static const char *check_all(struct pipeline *p)
     struct host_buffer scratch;
     const char *why = NULL;
     if (!host_buffer_alloc(NULL, p->block_bytes, &scratch))
-        return binade_last_error_message();
+        return moiety_last_error_message();
     for (unsigned i = 0; !why && i < p->worker_count; i++)
         why = pipeline_check(&p->workers[i], &scratch);
     host_buffer_free(&scratch);
@@ -206,7 +206,7 @@ static const char *run(struct pipeline *p, const struct mode *mode,
     if (why)
         return why;
     if (before <= 0 || after <= 0)
-        return binade_last_error_message();
+        return moiety_last_error_message();
     double bare = (before + after) / 2;
     host_row_count("blocks", blocks);
     host_row_number("gb_s", gb_s);
@@ -259,7 +259,7 @@ void host_pipeline(const struct host_options *options)
         run_modes(&p, options);
     } else {
         host_row_begin(WHAT, NULL);
-        host_row_fail(binade_last_error_message());
+        host_row_fail(moiety_last_error_message());
     }
     close_all(&p);
 }

@@ -4,15 +4,15 @@
  * Workers that stage blocks: each gets a buffer, fills it, has it copied to the
  * device on a stream of its own, and gives it back while the copy is pending.
  */
-#ifndef BINADE_BENCH_HOST_PIPELINE_H_
-#define BINADE_BENCH_HOST_PIPELINE_H_
+#ifndef MOIETY_BENCH_HOST_PIPELINE_H_
+#define MOIETY_BENCH_HOST_PIPELINE_H_
 
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include <binade/host.h>
+#include <moiety/host.h>
 
 #include "bench/host/host.h"
 #include "bench/host/rig.h"
@@ -47,7 +47,7 @@ struct pipeline_worker {
 struct pipeline {
     size_t block_bytes;
     unsigned worker_count;
-    binade_host *arena; /* holds no more than the rings together */
+    moiety_host *arena; /* holds no more than the rings together */
     struct host_buffer arrivals;
     struct pipeline_worker workers[HOST_WORKERS_MAX];
     /* Of a run. */

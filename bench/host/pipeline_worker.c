@@ -4,7 +4,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
 
-#include <binade/status.h>
+#include <moiety/status.h>
 
 #include "bench/base/clock.h"
 #include "bench/base/device.h"
@@ -22,13 +22,13 @@ static void *take(struct pipeline_worker *worker, uint64_t turn)
     unsigned slot = turn % PIPELINE_DEPTH;
     void *address;
     if (pipeline->is_paced && turn >= PIPELINE_DEPTH &&
-        BINADEI_CALL(host_driver(), cuEventSynchronize,
-                     (worker->copied[slot])) != BINADE_OK)
+        MOIETYI_CALL(host_driver(), cuEventSynchronize,
+                     (worker->copied[slot])) != MOIETY_OK)
         return NULL;
     if (pipeline->is_ring)
         return worker->ring[slot].address;
-    return binade_host_alloc(pipeline->arena, pipeline->block_bytes,
-                             BINADE_HOST_CPU, &address) == BINADE_OK
+    return moiety_host_alloc(pipeline->arena, pipeline->block_bytes,
+                             MOIETY_HOST_CPU, &address) == MOIETY_OK
                ? address
                : NULL;
 }
@@ -38,11 +38,11 @@ static bool give(struct pipeline_worker *worker, uint64_t turn, void *address)
     const struct pipeline *pipeline = worker->pipeline;
     CUevent copied = worker->copied[turn % PIPELINE_DEPTH];
     bool is_well = !pipeline->is_paced ||
-                   BINADEI_CALL(host_driver(), cuEventRecord,
-                                (copied, worker->stream)) == BINADE_OK;
+                   MOIETYI_CALL(host_driver(), cuEventRecord,
+                                (copied, worker->stream)) == MOIETY_OK;
     if (!pipeline->is_ring)
-        is_well &= binade_host_free(pipeline->arena, address, worker->stream) ==
-                   BINADE_OK;
+        is_well &= moiety_host_free(pipeline->arena, address, worker->stream) ==
+                   MOIETY_OK;
     return is_well;
 }
 
@@ -52,15 +52,15 @@ static bool send(struct pipeline_worker *worker, uint64_t turn,
                  const void *address)
 {
     size_t size_bytes = worker->pipeline->block_bytes;
-    if (BINADEI_CALL(host_driver(), cuMemcpyHtoDAsync,
+    if (MOIETYI_CALL(host_driver(), cuMemcpyHtoDAsync,
                      (worker->there, address, size_bytes, worker->stream)) !=
-        BINADE_OK)
+        MOIETY_OK)
         return false;
     return !worker->pipeline->is_filled ||
-           BINADEI_CALL(host_driver(), cuMemcpyDtoHAsync,
+           MOIETYI_CALL(host_driver(), cuMemcpyDtoHAsync,
                         (&worker->arrived[turn % PIPELINE_SLOTS],
                          worker->there + size_bytes - sizeof(uint64_t),
-                         sizeof(uint64_t), worker->stream)) == BINADE_OK;
+                         sizeof(uint64_t), worker->stream)) == MOIETY_OK;
 }
 
 static bool stage(struct pipeline_worker *worker, uint64_t turn)
@@ -84,8 +84,8 @@ static bool stage_all(struct pipeline_worker *worker)
             return false;
         worker->block_count++;
     } while (clock_now_ns() < worker->pipeline->end_ns);
-    return BINADEI_CALL(host_driver(), cuStreamSynchronize, (worker->stream)) ==
-           BINADE_OK;
+    return MOIETYI_CALL(host_driver(), cuStreamSynchronize, (worker->stream)) ==
+           MOIETY_OK;
 }
 
 void *pipeline_work(void *argument)
@@ -97,7 +97,7 @@ void *pipeline_work(void *argument)
     worker->ended_ns = clock_now_ns();
     if (worker->has_failed) {
         (void)snprintf(worker->why, sizeof(worker->why), "worker %u: %s",
-                       worker->index, binade_last_error_message());
+                       worker->index, moiety_last_error_message());
         /* Nothing may be pending on what goes away after a failure. */
         (void)host_driver()->cuStreamSynchronize(worker->stream);
     }
@@ -121,12 +121,12 @@ const char *pipeline_check(const struct pipeline_worker *worker,
 {
     static char reason[96];
     uint64_t strangers = count_strangers(worker);
-    if (BINADEI_CALL(host_driver(), cuMemcpyDtoHAsync,
+    if (MOIETYI_CALL(host_driver(), cuMemcpyDtoHAsync,
                      (scratch->address, worker->there, scratch->size_bytes,
-                      worker->stream)) != BINADE_OK ||
-        BINADEI_CALL(host_driver(), cuStreamSynchronize, (worker->stream)) !=
-            BINADE_OK)
-        return binade_last_error_message();
+                      worker->stream)) != MOIETY_OK ||
+        MOIETYI_CALL(host_driver(), cuStreamSynchronize, (worker->stream)) !=
+            MOIETY_OK)
+        return moiety_last_error_message();
     size_t wrong = host_count_wrong(scratch->address, scratch->size_bytes,
                                     tag_of(worker, worker->block_count - 1));
     if (strangers == 0 && wrong == 0)

@@ -10,22 +10,22 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <binade/status.h>
+#include <moiety/status.h>
 
 #include "bench/base/device.h"
 #include "bench/host/row.h"
 
 #define CHECK_TAG UINT64_C(0x5eed)
 
-const struct binadei_driver *host_driver(void)
+const struct moietyi_driver *host_driver(void)
 {
-    return binadei_driver_opened();
+    return moietyi_driver_opened();
 }
 
 bool host_device_alloc(size_t size_bytes, CUdeviceptr *out)
 {
-    return BINADEI_CALL(host_driver(), cuMemAlloc, (out, size_bytes)) ==
-           BINADE_OK;
+    return MOIETYI_CALL(host_driver(), cuMemAlloc, (out, size_bytes)) ==
+           MOIETY_OK;
 }
 
 /* A failure would repeat one that was reported. */
@@ -35,36 +35,36 @@ void host_device_free(CUdeviceptr address)
         (void)host_driver()->cuMemFree(address);
 }
 
-binade_host *host_arena_open(const char *what,
-                             const binade_host_options *options)
+moiety_host *host_arena_open(const char *what,
+                             const moiety_host_options *options)
 {
-    binade_host *arena;
-    if (binade_host_create(options, &arena) == BINADE_OK)
+    moiety_host *arena;
+    if (moiety_host_create(options, &arena) == MOIETY_OK)
         return arena;
     host_row_begin(what, "arena");
-    host_row_fail(binade_last_error_message());
+    host_row_fail(moiety_last_error_message());
     return NULL;
 }
 
-void host_arena_close(const char *what, binade_host *arena)
+void host_arena_close(const char *what, moiety_host *arena)
 {
-    if (binade_host_destroy(arena, NULL) == BINADE_OK)
+    if (moiety_host_destroy(arena, NULL) == MOIETY_OK)
         return;
     host_row_begin(what, "arena");
-    host_row_fail(binade_last_error_message());
+    host_row_fail(moiety_last_error_message());
 }
 
-bool host_buffer_alloc(binade_host *arena, size_t size_bytes,
+bool host_buffer_alloc(moiety_host *arena, size_t size_bytes,
                        struct host_buffer *out)
 {
     *out = (struct host_buffer){.arena = arena, .size_bytes = size_bytes};
     if (arena)
-        return binade_host_alloc(arena, size_bytes, BINADE_HOST_CPU,
-                                 &out->address) == BINADE_OK;
-    return BINADEI_CALL(host_driver(), cuMemHostAlloc,
+        return moiety_host_alloc(arena, size_bytes, MOIETY_HOST_CPU,
+                                 &out->address) == MOIETY_OK;
+    return MOIETYI_CALL(host_driver(), cuMemHostAlloc,
                         (&out->address, size_bytes,
                          CU_MEMHOSTALLOC_PORTABLE |
-                             CU_MEMHOSTALLOC_DEVICEMAP)) == BINADE_OK;
+                             CU_MEMHOSTALLOC_DEVICEMAP)) == MOIETY_OK;
 }
 
 /* A block that does not go back is in use when its arena ends, which would not
@@ -74,9 +74,9 @@ void host_buffer_free(struct host_buffer *buffer)
     if (buffer->address && !buffer->arena)
         (void)host_driver()->cuMemFreeHost(buffer->address);
     else if (buffer->address &&
-             binade_host_free(buffer->arena, buffer->address,
-                              BINADE_STREAM_DONE) != BINADE_OK)
-        (void)fprintf(stderr, "host: %s\n", binade_last_error_message());
+             moiety_host_free(buffer->arena, buffer->address,
+                              MOIETY_STREAM_DONE) != MOIETY_OK)
+        (void)fprintf(stderr, "host: %s\n", moiety_last_error_message());
     buffer->address = NULL;
 }
 
@@ -107,18 +107,18 @@ const char *host_check_copies(void *address, size_t size_bytes,
                               CUdeviceptr there)
 {
     static char reason[64];
-    const struct binadei_driver *driver = host_driver();
+    const struct moietyi_driver *driver = host_driver();
     CUstream stream = bench_device_streams[0];
     host_fill(address, size_bytes, CHECK_TAG);
-    if (BINADEI_CALL(driver, cuMemcpyHtoDAsync,
-                     (there, address, size_bytes, stream)) != BINADE_OK ||
-        BINADEI_CALL(driver, cuStreamSynchronize, (stream)) != BINADE_OK)
-        return binade_last_error_message();
+    if (MOIETYI_CALL(driver, cuMemcpyHtoDAsync,
+                     (there, address, size_bytes, stream)) != MOIETY_OK ||
+        MOIETYI_CALL(driver, cuStreamSynchronize, (stream)) != MOIETY_OK)
+        return moiety_last_error_message();
     memset(address, 0, size_bytes);
-    if (BINADEI_CALL(driver, cuMemcpyDtoHAsync,
-                     (address, there, size_bytes, stream)) != BINADE_OK ||
-        BINADEI_CALL(driver, cuStreamSynchronize, (stream)) != BINADE_OK)
-        return binade_last_error_message();
+    if (MOIETYI_CALL(driver, cuMemcpyDtoHAsync,
+                     (address, there, size_bytes, stream)) != MOIETY_OK ||
+        MOIETYI_CALL(driver, cuStreamSynchronize, (stream)) != MOIETY_OK)
+        return moiety_last_error_message();
     size_t wrong = host_count_wrong(address, size_bytes, CHECK_TAG);
     (void)snprintf(reason, sizeof(reason), "%zu of %zu bytes came back wrong",
                    wrong, size_bytes);

@@ -3,41 +3,41 @@
  *
  * What the parts have in common on the device: arenas, buffers of either kind,
  * and the proof that bytes went there and came back. Streams and the context
- * are bench/base/device.h's. After a failure binade_last_error_message() says
+ * are bench/base/device.h's. After a failure moiety_last_error_message() says
  * what.
  */
-#ifndef BINADE_BENCH_HOST_RIG_H_
-#define BINADE_BENCH_HOST_RIG_H_
+#ifndef MOIETY_BENCH_HOST_RIG_H_
+#define MOIETY_BENCH_HOST_RIG_H_
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include <binade/host.h>
+#include <moiety/host.h>
 
 #include "pool/driver/driver_table.h"
 
 /* The driver, which is open. */
-const struct binadei_driver *host_driver(void);
+const struct moietyi_driver *host_driver(void);
 
 /* Device memory. */
 bool host_device_alloc(size_t size_bytes, CUdeviceptr *out);
 void host_device_free(CUdeviceptr address);
 
 /* NULL: a row of `what` says why there is none. */
-binade_host *host_arena_open(const char *what,
-                             const binade_host_options *options);
+moiety_host *host_arena_open(const char *what,
+                             const moiety_host_options *options);
 /* An arena that does not end has a row too. */
-void host_arena_close(const char *what, binade_host *arena);
+void host_arena_close(const char *what, moiety_host *arena);
 
 /* Pinned memory: of the arena, or of the driver where that is NULL. */
 struct host_buffer {
-    binade_host *arena;
+    moiety_host *arena;
     void *address; /* NULL: there is none */
     size_t size_bytes;
 };
 
-bool host_buffer_alloc(binade_host *arena, size_t size_bytes,
+bool host_buffer_alloc(moiety_host *arena, size_t size_bytes,
                        struct host_buffer *out);
 /* No work may be pending on it. */
 void host_buffer_free(struct host_buffer *buffer);

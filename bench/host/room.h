@@ -4,8 +4,8 @@
  * How much memory this process may still take: pinned memory beyond that ends
  * processes, not calls.
  */
-#ifndef BINADE_BENCH_HOST_ROOM_H_
-#define BINADE_BENCH_HOST_ROOM_H_
+#ifndef MOIETY_BENCH_HOST_ROOM_H_
+#define MOIETY_BENCH_HOST_ROOM_H_
 
 #include <stdint.h>
 

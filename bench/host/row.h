@@ -4,8 +4,8 @@
  * Results, as a JSON object a line. A row is begun, gets what was found, and is
  * ended in one of three ways; nothing that was tried is without a row.
  */
-#ifndef BINADE_BENCH_HOST_ROW_H_
-#define BINADE_BENCH_HOST_ROW_H_
+#ifndef MOIETY_BENCH_HOST_ROW_H_
+#define MOIETY_BENCH_HOST_ROW_H_
 
 #include <stdbool.h>
 #include <stdint.h>

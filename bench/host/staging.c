@@ -8,8 +8,8 @@
  */
 #include <stdlib.h>
 
-#include <binade/host.h>
-#include <binade/status.h>
+#include <moiety/host.h>
+#include <moiety/status.h>
 
 #include "bench/base/clock.h"
 #include "bench/base/device.h"
@@ -22,9 +22,9 @@
 #define COPIES_PENDING 8U
 
 struct staging {
-    const struct binadei_driver *driver;
-    binade_host *arena;
-    binade_stream stream;
+    const struct moietyi_driver *driver;
+    moiety_host *arena;
+    moiety_stream stream;
     size_t size_bytes;
     CUdeviceptr there;
 };
@@ -34,33 +34,33 @@ typedef bool give_fn(struct staging *staging, void *address);
 
 static inline bool take_of_arena(struct staging *staging, void **out)
 {
-    return binade_host_alloc(staging->arena, staging->size_bytes,
-                             BINADE_HOST_CPU, out) == BINADE_OK;
+    return moiety_host_alloc(staging->arena, staging->size_bytes,
+                             MOIETY_HOST_CPU, out) == MOIETY_OK;
 }
 
 static inline bool give_done(struct staging *staging, void *address)
 {
-    return binade_host_free(staging->arena, address, BINADE_STREAM_DONE) ==
-           BINADE_OK;
+    return moiety_host_free(staging->arena, address, MOIETY_STREAM_DONE) ==
+           MOIETY_OK;
 }
 
 static inline bool give_on_stream(struct staging *staging, void *address)
 {
-    return binade_host_free(staging->arena, address, staging->stream) ==
-           BINADE_OK;
+    return moiety_host_free(staging->arena, address, staging->stream) ==
+           MOIETY_OK;
 }
 
 static inline bool take_of_driver(struct staging *staging, void **out)
 {
-    return BINADEI_CALL(staging->driver, cuMemHostAlloc,
+    return MOIETYI_CALL(staging->driver, cuMemHostAlloc,
                         (out, staging->size_bytes,
                          CU_MEMHOSTALLOC_PORTABLE |
-                             CU_MEMHOSTALLOC_DEVICEMAP)) == BINADE_OK;
+                             CU_MEMHOSTALLOC_DEVICEMAP)) == MOIETY_OK;
 }
 
 static inline bool give_to_driver(struct staging *staging, void *address)
 {
-    return BINADEI_CALL(staging->driver, cuMemFreeHost, (address)) == BINADE_OK;
+    return MOIETYI_CALL(staging->driver, cuMemFreeHost, (address)) == MOIETY_OK;
 }
 
 static inline bool take_registered(struct staging *staging, void **out)
@@ -68,10 +68,10 @@ static inline bool take_registered(struct staging *staging, void **out)
     void *address = malloc(staging->size_bytes);
     if (!address)
         return false;
-    if (BINADEI_CALL(staging->driver, cuMemHostRegister,
+    if (MOIETYI_CALL(staging->driver, cuMemHostRegister,
                      (address, staging->size_bytes,
                       CU_MEMHOSTREGISTER_PORTABLE |
-                          CU_MEMHOSTREGISTER_DEVICEMAP)) != BINADE_OK) {
+                          CU_MEMHOSTREGISTER_DEVICEMAP)) != MOIETY_OK) {
         free(address);
         return false;
     }
@@ -81,8 +81,8 @@ static inline bool take_registered(struct staging *staging, void **out)
 
 static inline bool give_registered(struct staging *staging, void *address)
 {
-    bool is_well = BINADEI_CALL(staging->driver, cuMemHostUnregister,
-                                (address)) == BINADE_OK;
+    bool is_well = MOIETYI_CALL(staging->driver, cuMemHostUnregister,
+                                (address)) == MOIETY_OK;
     free(address);
     return is_well;
 }
@@ -133,17 +133,17 @@ static bool loop_copy(void *context, uint64_t count, uint64_t *out_ns)
         if (!take_of_arena(s, &address))
             return false;
         *out_ns += clock_now_ns() - begun_ns;
-        if (BINADEI_CALL(s->driver, cuMemcpyHtoDAsync,
+        if (MOIETYI_CALL(s->driver, cuMemcpyHtoDAsync,
                          (s->there, address, s->size_bytes, s->stream)) !=
-            BINADE_OK)
+            MOIETY_OK)
             return false;
         begun_ns = clock_now_ns();
         if (!give_on_stream(s, address))
             return false;
         *out_ns += clock_now_ns() - begun_ns;
         if ((i % COPIES_PENDING == 0 || i == count) &&
-            BINADEI_CALL(s->driver, cuStreamSynchronize, (s->stream)) !=
-                BINADE_OK)
+            MOIETYI_CALL(s->driver, cuStreamSynchronize, (s->stream)) !=
+                MOIETY_OK)
             return false;
     }
     return true;
@@ -184,11 +184,11 @@ static const char *check(struct staging *staging,
     if (!contender->take)
         return NULL;
     if (!contender->take(staging, &address))
-        return binade_last_error_message();
+        return moiety_last_error_message();
     const char *why =
         host_check_copies(address, staging->size_bytes, staging->there);
     if (!contender->give(staging, address) && !why)
-        why = binade_last_error_message();
+        why = moiety_last_error_message();
     return why;
 }
 
@@ -206,7 +206,7 @@ static void measure(struct staging *staging, const struct contender *contender,
     if (!why &&
         !host_batches_measure(contender->loop, staging, contender->turns_min,
                               options->cell_ms * 1000000, &batches))
-        why = binade_last_error_message();
+        why = moiety_last_error_message();
     if (why) {
         host_row_fail(why);
         return;
@@ -225,7 +225,7 @@ static void measure_size(struct staging *staging,
     unsigned count = sizeof(contenders) / sizeof(contenders[0]);
     if (!host_device_alloc(staging->size_bytes, &staging->there)) {
         host_row_begin("staging", NULL);
-        host_row_fail(binade_last_error_message());
+        host_row_fail(moiety_last_error_message());
         return;
     }
     for (unsigned i = 0; i < count; i++)

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * How long an arena takes to have its memory: binade_host_reserve(), by stage
+ * How long an arena takes to have its memory: moiety_host_reserve(), by stage
  * as the arena counts them, beside one cuMemHostAlloc() of the same size. That
  * call has all pages there when it returns; how long it takes to write one byte
  * to each is shown apart (`touch_ns`), and tells whether it had.
@@ -12,8 +12,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include <binade/host.h>
-#include <binade/status.h>
+#include <moiety/host.h>
+#include <moiety/status.h>
 
 #include "bench/base/clock.h"
 #include "bench/host/host.h"
@@ -35,7 +35,7 @@ struct start {
 static const struct start contenders[] = {
     {"arena", true, 0, 0},
     {"arena_1_thread", true, 0, 1},
-    {"arena_2mib_pages", true, BINADE_HOST_HUGE_2MIB, 0},
+    {"arena_2mib_pages", true, MOIETY_HOST_HUGE_2MIB, 0},
     {"driver", false, 0, 0},
 };
 #define SUBJECTS (sizeof(contenders) / sizeof(contenders[0]))
@@ -44,7 +44,7 @@ static const struct start contenders[] = {
 static const char *has_room(const struct start *subject, uint64_t size_bytes)
 {
     static char reason[128];
-    bool is_huge = (subject->flags & BINADE_HOST_HUGE_2MIB) != 0;
+    bool is_huge = (subject->flags & MOIETY_HOST_HUGE_2MIB) != 0;
     /* An eighth is left, for what else the system and we need. */
     uint64_t room_bytes =
         is_huge ? host_room_huge_bytes() : host_room_bytes() / 8 * 7;
@@ -60,36 +60,36 @@ static const char *check(struct host_buffer *buffer)
 {
     CUdeviceptr there = 0;
     if (!host_device_alloc(CHECK_BYTES, &there))
-        return binade_last_error_message();
+        return moiety_last_error_message();
     const char *why = host_check_copies(buffer->address, CHECK_BYTES, there);
     host_device_free(there);
     return why;
 }
 
-static const char *check_arena(binade_host *arena, uint64_t size_bytes,
-                               const binade_host_stats *stats)
+static const char *check_arena(moiety_host *arena, uint64_t size_bytes,
+                               const moiety_host_stats *stats)
 {
     struct host_buffer buffer;
     if (stats->pinned_bytes < size_bytes)
         return "less is pinned than was asked for";
     if (!host_buffer_alloc(arena, CHECK_BYTES, &buffer))
-        return binade_last_error_message();
+        return moiety_last_error_message();
     const char *why = check(&buffer);
     host_buffer_free(&buffer);
     return why;
 }
 
-static void print_stages(const binade_host_stats *stats)
+static void print_stages(const moiety_host_stats *stats)
 {
-    static const char *const keys[BINADE_HOST_STAGE_COUNT] = {
+    static const char *const keys[MOIETY_HOST_STAGE_COUNT] = {
         "map_ns", "bind_ns", "stage_touch_ns", "register_ns", "read_back_ns"};
-    for (int i = 0; i < BINADE_HOST_STAGE_COUNT; i++)
+    for (int i = 0; i < MOIETY_HOST_STAGE_COUNT; i++)
         host_row_count(keys[i], stats->stage_ns[i]);
 }
 
-static void print_memory(binade_host *arena, const binade_host_stats *stats)
+static void print_memory(moiety_host *arena, const moiety_host_stats *stats)
 {
-    static const char *const keys[BINADE_HOST_PAGES_COUNT] = {
+    static const char *const keys[MOIETY_HOST_PAGES_COUNT] = {
         "small_bytes", "transparent_bytes", "huge_2mib_bytes",
         "huge_1gib_bytes", "driver_bytes"};
     char report[1024];
@@ -98,25 +98,25 @@ static void print_memory(binade_host *arena, const binade_host_stats *stats)
     host_row_count("pages_asked", stats->pages_asked);
     host_row_count("pages_near", stats->pages_near);
     host_row_count("pages_elsewhere", stats->pages_elsewhere);
-    for (int i = 0; i < BINADE_HOST_PAGES_COUNT; i++)
+    for (int i = 0; i < MOIETY_HOST_PAGES_COUNT; i++)
         host_row_count(keys[i], stats->page_kind_bytes[i]);
     host_row_count("fallbacks", stats->fallbacks);
-    if (binade_host_report(arena, report, sizeof(report)) == BINADE_OK)
+    if (moiety_host_report(arena, report, sizeof(report)) == MOIETY_OK)
         host_row_text("report", report);
 }
 
 /* The row is begun; returns why it failed. */
-static const char *grow(binade_host *arena, const struct start *subject,
+static const char *grow(moiety_host *arena, const struct start *subject,
                         uint64_t size_bytes)
 {
-    binade_host_stats stats = {.struct_size = sizeof(stats)};
+    moiety_host_stats stats = {.struct_size = sizeof(stats)};
     uint64_t begun_ns = clock_now_ns();
-    if (binade_host_reserve(arena, size_bytes, subject->threads, NULL, NULL) !=
-        BINADE_OK)
-        return binade_last_error_message();
+    if (moiety_host_reserve(arena, size_bytes, subject->threads, NULL, NULL) !=
+        MOIETY_OK)
+        return moiety_last_error_message();
     host_row_count("ns", clock_now_ns() - begun_ns);
-    if (binade_host_stats_get(arena, &stats) != BINADE_OK)
-        return binade_last_error_message();
+    if (moiety_host_stats_get(arena, &stats) != MOIETY_OK)
+        return moiety_last_error_message();
     print_stages(&stats);
     print_memory(arena, &stats);
     return check_arena(arena, size_bytes, &stats);
@@ -125,17 +125,17 @@ static const char *grow(binade_host *arena, const struct start *subject,
 static const char *measure_arena(const struct start *subject,
                                  uint64_t size_bytes)
 {
-    binade_host_options options = BINADE_HOST_OPTIONS_INIT;
-    binade_host *arena;
+    moiety_host_options options = MOIETY_HOST_OPTIONS_INIT;
+    moiety_host *arena;
     options.flags = subject->flags;
     uint64_t begun_ns = clock_now_ns();
-    if (binade_host_create(&options, &arena) != BINADE_OK)
-        return binade_last_error_message();
+    if (moiety_host_create(&options, &arena) != MOIETY_OK)
+        return moiety_last_error_message();
     host_row_count("create_ns", clock_now_ns() - begun_ns);
     const char *why = grow(arena, subject, size_bytes);
     begun_ns = clock_now_ns();
-    if (binade_host_destroy(arena, NULL) != BINADE_OK && !why)
-        why = binade_last_error_message();
+    if (moiety_host_destroy(arena, NULL) != MOIETY_OK && !why)
+        why = moiety_last_error_message();
     host_row_count("destroy_ns", clock_now_ns() - begun_ns);
     return why;
 }
@@ -154,7 +154,7 @@ static const char *measure_driver(uint64_t size_bytes)
     struct host_buffer buffer;
     uint64_t begun_ns = clock_now_ns();
     if (!host_buffer_alloc(NULL, size_bytes, &buffer))
-        return binade_last_error_message();
+        return moiety_last_error_message();
     host_row_count("ns", clock_now_ns() - begun_ns);
     host_row_count("touch_ns", touch_ns(&buffer));
     const char *why = check(&buffer);

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include <binade/binade.h>
+#include <moiety/moiety.h>
 
 #include "bench/host/host.h"
 #include "bench/host/rig.h"
@@ -41,7 +41,7 @@ static const struct request {
 /* Of either kind. */
 struct memory {
     const char *name;
-    binade_pool *pool;
+    moiety_pool *pool;
     uint64_t scale;
 };
 
@@ -56,44 +56,44 @@ static uint64_t power_of_two(uint64_t size_bytes)
 /* Addresses that a pool can divide; nothing may be written there. One segment
  * more than asked for is enough to find a multiple of 2 MiB in it; the rest
  * stays reserved until the process ends. */
-static binade_status reserve(void *context, size_t size_bytes,
-                             binade_devptr *out)
+static moiety_status reserve(void *context, size_t size_bytes,
+                             moiety_devptr *out)
 {
     (void)context;
     void *found = mmap(NULL, size_bytes + SEGMENT_BYTES, PROT_NONE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (found == MAP_FAILED)
-        return BINADE_E_NO_PINNED_MEMORY;
+        return MOIETY_E_NO_PINNED_MEMORY;
     *out = ((uintptr_t)found + SEGMENT_BYTES - 1) & ~(SEGMENT_BYTES - 1);
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
-static binade_status release(void *context, binade_devptr address,
+static moiety_status release(void *context, moiety_devptr address,
                              size_t size_bytes)
 {
     (void)context;
     (void)munmap((void *)(uintptr_t)address, size_bytes);
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
 /* As an arena makes its pool. */
-static binade_status open_counted(binade_pool **out)
+static moiety_status open_counted(moiety_pool **out)
 {
-    static const binade_source source = {
+    static const moiety_source source = {
         .struct_size = sizeof(source),
-        .flags = BINADE_SOURCE_PINNED,
+        .flags = MOIETY_SOURCE_PINNED,
         .name = "addresses without memory",
         .reserve = reserve,
         .release = release,
     };
-    const binade_host_options arena = BINADE_HOST_OPTIONS_INIT;
-    binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
+    const moiety_host_options arena = MOIETY_HOST_OPTIONS_INIT;
+    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
     options.source = &source;
     options.limit_bytes = 1024 * GIB;
     options.first_segment_bytes = arena.first_segment_bytes;
     options.largest_segment_bytes = arena.largest_segment_bytes;
     options.thread_cache_bytes = arena.thread_cache_bytes;
-    return binade_pool_create(&options, out);
+    return moiety_pool_create(&options, out);
 }
 
 /* All of [first, end) at once: adds up what was asked for, and tells what is
@@ -101,22 +101,22 @@ static binade_status open_counted(binade_pool **out)
 static const char *hold(const struct memory *memory, size_t first, size_t end,
                         uint64_t *out_reserved_bytes)
 {
-    binade_stats stats = {.struct_size = sizeof(stats)};
-    binade_devptr blocks[REQUESTS] = {0};
+    moiety_stats stats = {.struct_size = sizeof(stats)};
+    moiety_devptr blocks[REQUESTS] = {0};
     const char *why = NULL;
     for (size_t i = first; !why && i < end; i++)
-        if (binade_alloc(memory->pool, requests[i].size_bytes / memory->scale,
-                         BINADE_STREAM_ANY, &blocks[i]) != BINADE_OK)
-            why = binade_last_error_message();
-    if (!why && binade_pool_stats(memory->pool, &stats) != BINADE_OK)
-        why = binade_last_error_message();
+        if (moiety_alloc(memory->pool, requests[i].size_bytes / memory->scale,
+                         MOIETY_STREAM_ANY, &blocks[i]) != MOIETY_OK)
+            why = moiety_last_error_message();
+    if (!why && moiety_pool_stats(memory->pool, &stats) != MOIETY_OK)
+        why = moiety_last_error_message();
     *out_reserved_bytes = stats.reserved_bytes_current;
     for (size_t i = first; i < end; i++)
-        if (blocks[i] && binade_free(memory->pool, blocks[i],
-                                     BINADE_STREAM_DONE) != BINADE_OK)
-            why = binade_last_error_message();
-    if (binade_pool_trim(memory->pool, 0, NULL) != BINADE_OK)
-        why = binade_last_error_message();
+        if (blocks[i] && moiety_free(memory->pool, blocks[i],
+                                     MOIETY_STREAM_DONE) != MOIETY_OK)
+            why = moiety_last_error_message();
+    if (moiety_pool_trim(memory->pool, 0, NULL) != MOIETY_OK)
+        why = moiety_last_error_message();
     return why;
 }
 
@@ -162,15 +162,15 @@ static void print_all(const struct memory *memory, uint64_t room_bytes)
 static void count(void)
 {
     struct memory memory = {.name = "counted", .scale = 1};
-    if (open_counted(&memory.pool) != BINADE_OK) {
+    if (open_counted(&memory.pool) != MOIETY_OK) {
         host_row_begin(WHAT, memory.name);
-        host_row_fail(binade_last_error_message());
+        host_row_fail(moiety_last_error_message());
         return;
     }
     print_all(&memory, UINT64_MAX);
-    if (binade_pool_destroy(memory.pool, NULL) != BINADE_OK) {
+    if (moiety_pool_destroy(memory.pool, NULL) != MOIETY_OK) {
         host_row_begin(WHAT, memory.name);
-        host_row_fail(binade_last_error_message());
+        host_row_fail(moiety_last_error_message());
     }
 }
 
@@ -190,12 +190,12 @@ static void fill_arena(const struct host_options *options)
 {
     uint64_t room_bytes = largest_start_bytes(options);
     struct memory memory = {.name = "arena", .scale = 1};
-    binade_host *arena = host_arena_open(WHAT, NULL);
+    moiety_host *arena = host_arena_open(WHAT, NULL);
     if (!arena)
         return;
     while (requests[2].size_bytes / memory.scale > room_bytes)
         memory.scale *= 2;
-    memory.pool = binade_host_pool(arena);
+    memory.pool = moiety_host_pool(arena);
     print_all(&memory, room_bytes);
     host_arena_close(WHAT, arena);
 }

@@ -31,7 +31,7 @@ struct seat {
 };
 
 static struct {
-    const struct binadei_driver *driver;
+    const struct moietyi_driver *driver;
     CUcontext context;
     CUdeviceptr word_address;
     /* The streams wait until it reaches the last ticket; they read it as the
@@ -148,7 +148,7 @@ static const char *make_word(void)
 
 const char *lag_hold_start(unsigned thread_count, unsigned stream_count)
 {
-    hold.driver = binadei_driver_opened();
+    hold.driver = moietyi_driver_opened();
     hold.thread_count = thread_count;
     hold.stream_count = stream_count;
     hold.ticket = 0;

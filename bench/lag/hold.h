@@ -11,8 +11,8 @@
  * are held again. A thread whose call does not return, because the driver waits
  * for held work or a stream has no room, is given way by a watchdog.
  */
-#ifndef BINADE_BENCH_LAG_HOLD_H_
-#define BINADE_BENCH_LAG_HOLD_H_
+#ifndef MOIETY_BENCH_LAG_HOLD_H_
+#define MOIETY_BENCH_LAG_HOLD_H_
 
 #include <stdint.h>
 

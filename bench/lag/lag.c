@@ -6,7 +6,7 @@
 #include <stdalign.h>
 #include <stdio.h>
 
-#include <binade/status.h>
+#include <moiety/status.h>
 
 #include "bench/base/device.h"
 #include "bench/lag/hold.h"
@@ -20,7 +20,7 @@ struct caller {
 
 static struct {
     struct lag_plan plan;
-    const struct binadei_driver *driver;
+    const struct moietyi_driver *driver;
     CUdevice device;
     uint64_t releases; /* of a hold that is over */
     bool is_begun;
@@ -29,21 +29,21 @@ static struct {
 
 static char reason[1024];
 
-static binade_status enter_context(void)
+static moiety_status enter_context(void)
 {
     CUcontext context;
-    binade_status status = binadei_driver_open(&lag.driver);
-    if (status == BINADE_OK)
-        status = BINADEI_CALL(lag.driver, cuInit, (0));
-    if (status == BINADE_OK)
-        status = BINADEI_CALL(lag.driver, cuDeviceGet, (&lag.device, 0));
-    if (status == BINADE_OK)
-        status = BINADEI_CALL(lag.driver, cuDevicePrimaryCtxRetain,
+    moiety_status status = moietyi_driver_open(&lag.driver);
+    if (status == MOIETY_OK)
+        status = MOIETYI_CALL(lag.driver, cuInit, (0));
+    if (status == MOIETY_OK)
+        status = MOIETYI_CALL(lag.driver, cuDeviceGet, (&lag.device, 0));
+    if (status == MOIETY_OK)
+        status = MOIETYI_CALL(lag.driver, cuDevicePrimaryCtxRetain,
                               (&context, lag.device));
-    if (status != BINADE_OK)
+    if (status != MOIETY_OK)
         return status;
-    status = BINADEI_CALL(lag.driver, cuCtxSetCurrent, (context));
-    if (status != BINADE_OK)
+    status = MOIETYI_CALL(lag.driver, cuCtxSetCurrent, (context));
+    if (status != MOIETY_OK)
         lag_drop();
     return status;
 }
@@ -53,9 +53,9 @@ const char *lag_prepare(const struct lag_plan *plan)
     lag.plan = *plan;
     lag.releases = 0;
     lag.is_begun = false;
-    if (enter_context() != BINADE_OK) {
+    if (enter_context() != MOIETY_OK) {
         (void)snprintf(reason, sizeof(reason), "%s",
-                       binade_last_error_message());
+                       moiety_last_error_message());
         return reason;
     }
     const char *why = lag_work_start(&lag.plan, !lag.driver->is_standin);

@@ -5,8 +5,8 @@
  * the subject starts, begun when its streams are there, and ended before it
  * stops. One at a time.
  */
-#ifndef BINADE_BENCH_LAG_LAG_H_
-#define BINADE_BENCH_LAG_LAG_H_
+#ifndef MOIETY_BENCH_LAG_LAG_H_
+#define MOIETY_BENCH_LAG_LAG_H_
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -4,8 +4,8 @@
  * How far the device lags behind the host while a subject is measured: the
  * value of the option --lag, as text and as numbers.
  */
-#ifndef BINADE_BENCH_LAG_PLAN_H_
-#define BINADE_BENCH_LAG_PLAN_H_
+#ifndef MOIETY_BENCH_LAG_PLAN_H_
+#define MOIETY_BENCH_LAG_PLAN_H_
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -5,8 +5,8 @@
  * of its own takes the place of the allocator's in the processor's caches, and of
  * the allocator's pages in what it knows of addresses.
  */
-#ifndef BINADE_BENCH_LAG_TOUCH_H_
-#define BINADE_BENCH_LAG_TOUCH_H_
+#ifndef MOIETY_BENCH_LAG_TOUCH_H_
+#define MOIETY_BENCH_LAG_TOUCH_H_
 
 #include <stdbool.h>
 #include <stdint.h>

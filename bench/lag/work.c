@@ -18,7 +18,7 @@
 #define SMALL_TRIES 200U
 #define LARGE_TRIES 20U
 
-static const struct binadei_driver *driver;
+static const struct moietyi_driver *driver;
 
 /* What work of `work_us` is made of; address 0 where a function sleeps. */
 static struct {
@@ -97,7 +97,7 @@ static const char *make_scratch(void)
 
 const char *lag_work_start(const struct lag_plan *plan, bool by_fills)
 {
-    driver = binadei_driver_opened();
+    driver = moietyi_driver_opened();
     scratch.address = 0;
     if (!plan->has_work || !by_fills)
         return NULL;

@@ -10,8 +10,8 @@
  * call that queues one more waits until one has. Work that is queued here does
  * begin, so such a call ends.
  */
-#ifndef BINADE_BENCH_LAG_WORK_H_
-#define BINADE_BENCH_LAG_WORK_H_
+#ifndef MOIETY_BENCH_LAG_WORK_H_
+#define MOIETY_BENCH_LAG_WORK_H_
 
 #include <stdbool.h>
 #include <stddef.h>

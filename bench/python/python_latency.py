@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What memory costs in Python: through numba with its own memory manager and
-with binade.numba, from Binade's pools and from CuPy's and PyTorch's.
+with moiety.numba, from Moiety's pools and from CuPy's and PyTorch's.
 
 usage: python_latency.py [--processes=N] [--threads=N,...] [--cell-ms=MS]
                          [--budget=S] >FILE
@@ -185,7 +185,7 @@ def commit():
 def emit_about(options):
     """What was measured on what."""
     about = json.loads(subprocess.run(
-        [sys.executable, "-m", "binade", "info", "--json"], check=True,
+        [sys.executable, "-m", "moiety", "info", "--json"], check=True,
         stdout=subprocess.PIPE).stdout)
     device = (about["devices"] or [{}])[0]
     emit("run", None, cpu=cpu_name(), processors=os.cpu_count(),
@@ -193,7 +193,7 @@ def emit_about(options):
          driver_version=device.get("driver_version", 0),
          is_standin=device.get("is_standin", False), commit=commit(),
          repeats=options.processes, cell_ms=options.cell_ms,
-         binade_conf=about["conf"], versions=about["versions"])
+         moiety_conf=about["conf"], versions=about["versions"])
 
 
 def run_rounds(options):

@@ -3,7 +3,7 @@
 getting memory and dropping it at once, for the same operations.
 
 Nothing uses the memory in between, so that it shows what the call costs and
-not what reuse waits for. What the subjects promise differs: Binade's memory,
+not what reuse waits for. What the subjects promise differs: Moiety's memory,
 where the subject is not called `_stream` or `_done`, is safe to drop while any
 stream still uses it; numba's own manager gives it back to the driver, which waits;
 the pools of CuPy and PyTorch give it to the next on the same stream at once.
@@ -33,37 +33,37 @@ class Pair(NamedTuple):
     enter: Callable = lambda: None
 
 
-def of_binade():
-    import binade
-    import binade.numpy
+def of_moiety():
+    import moiety
+    import moiety.numpy
     import numpy
 
     try:
-        pool, host = binade.Pool(), binade.numpy.arena(0)
-    except binade.Error as error:
-        raise Missing(f"Binade finds no device: {error}") from error
-    empty_pinned = binade.numpy.empty_pinned
+        pool, host = moiety.Pool(), moiety.numpy.arena(0)
+    except moiety.Error as error:
+        raise Missing(f"Moiety finds no device: {error}") from error
+    empty_pinned = moiety.numpy.empty_pinned
 
     def take_done():
         block = host.alloc(PINNED_BYTES)
-        block.free(binade.DONE)
+        block.free(moiety.DONE)
         return block
 
-    return binade.__version__, [
+    return moiety.__version__, [
         Pair("nothing", "python", 0, lambda: None, lambda none: none is None),
-        Pair("device memory", "binade", DEVICE_BYTES,
+        Pair("device memory", "moiety", DEVICE_BYTES,
              lambda: pool.alloc(DEVICE_BYTES),
              lambda block: pool.owns(block.address)),
-        Pair("device memory", "binade_stream", DEVICE_BYTES,
-             lambda: pool.alloc(DEVICE_BYTES, binade.LEGACY),
-             lambda block: block.stream == binade.LEGACY),
-        Pair("pinned memory", "binade", PINNED_BYTES,
+        Pair("device memory", "moiety_stream", DEVICE_BYTES,
+             lambda: pool.alloc(DEVICE_BYTES, moiety.LEGACY),
+             lambda block: block.stream == moiety.LEGACY),
+        Pair("pinned memory", "moiety", PINNED_BYTES,
              lambda: empty_pinned(PINNED_BYTES, numpy.uint8),
              lambda array: host.owns(array.ctypes.data)),
-        Pair("pinned memory", "binade_block", PINNED_BYTES,
+        Pair("pinned memory", "moiety_block", PINNED_BYTES,
              lambda: host.alloc(PINNED_BYTES),
              lambda block: host.owns(block.address)),
-        Pair("pinned memory", "binade_done", PINNED_BYTES, take_done,
+        Pair("pinned memory", "moiety_done", PINNED_BYTES, take_done,
              lambda block: not block.is_live)]
 
 
@@ -104,12 +104,12 @@ def of_numba_alone():
     return of_numba("numba", lambda _: is_own, lambda _: is_own)
 
 
-def of_numba_with_binade():
+def of_numba_with_moiety():
     numba_or_missing()
-    import binade.numba
+    import moiety.numba
 
-    return of_numba("binade", lambda address: binade.numba.pool().owns(address),
-                    lambda address: binade.numba.arena().owns(address))
+    return of_numba("moiety", lambda address: moiety.numba.pool().owns(address),
+                    lambda address: moiety.numba.arena().owns(address))
 
 
 def of_cupy():
@@ -150,10 +150,10 @@ def of_torch():
 
 # By kind: what makes its pairs, and what its process has in its environment.
 KINDS = {
-    "binade": (of_binade, {}),
+    "moiety": (of_moiety, {}),
     "numba": (of_numba_alone, {"NUMBA_CUDA_MEMORY_MANAGER": "default"}),
-    "numba_binade": (of_numba_with_binade,
-                     {"NUMBA_CUDA_MEMORY_MANAGER": "binade.numba"}),
+    "numba_moiety": (of_numba_with_moiety,
+                     {"NUMBA_CUDA_MEMORY_MANAGER": "moiety.numba"}),
     "cupy": (of_cupy, {}),
     "torch": (of_torch, {}),
 }

@@ -2,10 +2,10 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * How fast the server of examples/torch can be at most, whatever its allocator
- * does: beside PyTorch's and Binade's it has one that does next to nothing, a list
+ * does: beside PyTorch's and Moiety's it has one that does next to nothing, a list
  * of blocks for each thread and size, without a lock.
  *
- *     torch_ceiling THREADS SECONDS native|binade|lists
+ *     torch_ceiling THREADS SECONDS native|moiety|lists
  *
  * prints the server's row. Such lists are of no use elsewhere: a block stays with
  * the thread that frees it. Compiled as the server is, with the repository's root

@@ -6,8 +6,8 @@
  * function in its table of virtual ones, of which the third is allocate(): as g++
  * lays them out for x86-64.
  */
-#ifndef BINADE_BENCH_PYTHON_TORCH_LISTS_H_
-#define BINADE_BENCH_PYTHON_TORCH_LISTS_H_
+#ifndef MOIETY_BENCH_PYTHON_TORCH_LISTS_H_
+#define MOIETY_BENCH_PYTHON_TORCH_LISTS_H_
 
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>

@@ -4,7 +4,7 @@ reads at random, that goes from tensor to tensor, and that computes.
 
     torch_speed.py SUBJECT
 
-SUBJECT is native, expandable, or binade on "mapped" or "driver" memory. Prints
+SUBJECT is native, expandable, or moiety on "mapped" or "driver" memory. Prints
 one row of JSON: microseconds of each, the mean of several after three that are
 not counted. It takes 32 GiB of the device.
 """
@@ -24,8 +24,8 @@ if subject == "expandable":
 import torch  # noqa: E402
 
 if subject in ("mapped", "driver"):
-    import binade.torch
-    binade.torch.enable(memory=subject)
+    import moiety.torch
+    moiety.torch.enable(memory=subject)
 
 MIB, GIB = 1 << 20, 1 << 30
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Device memory and the time of a step: a GPT of 12 layers whose lengths vary,
 with and without activation checkpoints, on PyTorch's allocator, on that with
-expandable segments, and on Binade.
+expandable segments, and on Moiety.
 
     torch_training.py SUBJECT [--checkpoints] [--steps N]
 
-SUBJECT is native, expandable or binade, with what BINADE_CONF says. Prints one
+SUBJECT is native, expandable or moiety, with what MOIETY_CONF says. Prints one
 row of JSON.
 """
 
@@ -17,7 +17,7 @@ import sys
 import time
 
 parser = argparse.ArgumentParser()
-parser.add_argument("subject", choices=("native", "expandable", "binade"))
+parser.add_argument("subject", choices=("native", "expandable", "moiety"))
 parser.add_argument("--checkpoints", action="store_true")
 parser.add_argument("--steps", type=int, default=90)
 parser.add_argument("--layers", type=int, default=12)
@@ -30,9 +30,9 @@ if arguments.subject == "expandable":
 import torch  # noqa: E402
 import torch_gpt  # noqa: E402
 
-if arguments.subject == "binade":
-    import binade.torch
-    binade.torch.enable()
+if arguments.subject == "moiety":
+    import moiety.torch
+    moiety.torch.enable()
 
 torch.manual_seed(1)
 model = torch_gpt.Model(arguments.layers, arguments.width,
@@ -64,7 +64,7 @@ json.dump({
     "system_ms_per_step": round(1e3 * (end.ru_stime - usage.ru_stime) / timed,
                                 3),
     "faults_per_step": round((end.ru_minflt - usage.ru_minflt) / timed, 1),
-    "conf": os.environ.get("BINADE_CONF", ""),
+    "conf": os.environ.get("MOIETY_CONF", ""),
     "reserved_peak_bytes": stats["reserved_bytes.all.peak"],
     "live_peak_bytes": stats["allocated_bytes.all.peak"],
     "loss": loss.item(), "torch": torch.__version__,

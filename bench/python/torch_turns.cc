@@ -3,7 +3,7 @@
  *
  * For torch_turns.py: changes which allocator PyTorch has for CUDA, from one that
  * is there to another; blocks go back to where they are from. Beside PyTorch's own
- * and Binade's there are lists (torch_lists.h). Calls may be timed, by the
+ * and Moiety's there are lists (torch_lists.h). Calls may be timed, by the
  * processor's counter. An allocator is changed by its table of virtual functions.
  */
 #include <x86intrin.h>
@@ -24,7 +24,7 @@ using torch_lists::kAllocate;
 using torch_lists::kBefore;
 using torch_lists::Table;
 
-enum Which { NATIVE, BINADE, LISTS, SUBJECTS };
+enum Which { NATIVE, MOIETY, LISTS, SUBJECTS };
 enum Timing { NONE, PLAIN, FENCED }; /* FENCED: with all that it has begun */
 
 constexpr size_t kThreadsMax = 64;
@@ -133,7 +133,7 @@ void **functions_of(caching::CUDAAllocator *allocator)
 
 } // namespace
 
-/* Before Binade is enabled. */
+/* Before Moiety is enabled. */
 extern "C" void turns_note_native()
 {
     subjects[NATIVE].allocator = caching::allocator.load();
@@ -143,15 +143,15 @@ extern "C" void turns_note_native()
 extern "C" void turns_begin(int devices)
 {
     caching::CUDAAllocator *native = subjects[NATIVE].allocator;
-    subjects[BINADE].allocator = caching::allocator.load();
+    subjects[MOIETY].allocator = caching::allocator.load();
     subjects[LISTS].allocator =
         reinterpret_cast<caching::CUDAAllocator *>(object_of_lists);
     native->init(devices);
     prepare<NATIVE>(functions_of(native));
-    prepare<BINADE>(functions_of(subjects[BINADE].allocator));
+    prepare<MOIETY>(functions_of(subjects[MOIETY].allocator));
     prepare<LISTS>(functions_of(native));
     subjects[NATIVE].deleter = native->raw_deleter();
-    subjects[BINADE].deleter = subjects[BINADE].allocator->raw_deleter();
+    subjects[MOIETY].deleter = subjects[MOIETY].allocator->raw_deleter();
     subjects[LISTS].deleter = &torch_lists::give<OfAll>;
 }
 

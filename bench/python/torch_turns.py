@@ -5,11 +5,11 @@ always as fast, processes of their own cannot be compared.
 
     torch_turns.py [--expandable] [--checkpoints] [--turns N]
 
-The allocators are PyTorch's (with --expandable its expandable segments), Binade's
-with what BINADE_CONF says, and one that has a list for each size and nothing else.
+The allocators are PyTorch's (with --expandable its expandable segments), Moiety's
+with what MOIETY_CONF says, and one that has a list for each size and nothing else.
 Prints a row of JSON for each of them: milliseconds a step, of each turn, also by
 part, with a loop on the processor and one of launches, which allocate nothing; and
-what calls took when they were timed. Needs a GPU, PyTorch, the package `binade`,
+what calls took when they were timed. Needs a GPU, PyTorch, the package `moiety`,
 and torch_turns.cc compiled:
 
     T=$(python3 -c 'import os, torch; print(os.path.dirname(torch.__file__))')
@@ -45,14 +45,14 @@ turns = ctypes.CDLL(os.environ["TURNS"])
 turns.turns_microseconds.restype = ctypes.c_double
 turns.turns_note_native()
 
-import binade.torch  # noqa: E402
+import moiety.torch  # noqa: E402
 
-binade.torch.enable()
+moiety.torch.enable()
 torch.manual_seed(1)
 torch.zeros(1, device="cuda")
 turns.turns_begin(torch.cuda.device_count())
 
-NAMES = ["expandable" if arguments.expandable else "native", "binade", "lists"]
+NAMES = ["expandable" if arguments.expandable else "native", "moiety", "lists"]
 WARM_TURNS = 2
 TIMED_TURNS = 4
 LOOPS = 100
@@ -133,7 +133,7 @@ for subject, name in enumerate(NAMES):
     print(json.dumps({
         "kind": "torch-turns", "subject": name,
         "checkpoints": arguments.checkpoints,
-        "conf": os.environ.get("BINADE_CONF", ""), "turns": plain[subject],
+        "conf": os.environ.get("MOIETY_CONF", ""), "turns": plain[subject],
         "alloc_free_us_per_step": timed[subject],
         "alloc_free_us_per_step_fenced": fenced[subject],
         "torch": torch.__version__,

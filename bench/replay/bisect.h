@@ -3,8 +3,8 @@
  *
  * The smallest limit at which a trace passes.
  */
-#ifndef BINADE_BENCH_REPLAY_BISECT_H_
-#define BINADE_BENCH_REPLAY_BISECT_H_
+#ifndef MOIETY_BENCH_REPLAY_BISECT_H_
+#define MOIETY_BENCH_REPLAY_BISECT_H_
 
 #include "bench/replay/trace/source.h"
 #include "bench/subjects/subject.h"

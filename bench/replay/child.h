@@ -3,8 +3,8 @@
  *
  * The process that replays one trace on one subject.
  */
-#ifndef BINADE_BENCH_REPLAY_CHILD_H_
-#define BINADE_BENCH_REPLAY_CHILD_H_
+#ifndef MOIETY_BENCH_REPLAY_CHILD_H_
+#define MOIETY_BENCH_REPLAY_CHILD_H_
 
 #include <stdio.h>
 

@@ -20,11 +20,11 @@ static void write_machine(FILE *file, const struct machine *machine)
     (void)fprintf(file, ",\"processors\":%ld}", machine->processor_count);
 }
 
-static void write_driver(FILE *file, const struct binadei_driver *driver)
+static void write_driver(FILE *file, const struct moietyi_driver *driver)
 {
     const char *name = strrchr(driver->library_path, '/');
-    const char *cost = getenv("BINADE_STANDIN_COST");
-    char text[BINADEI_PATH_BYTES + 32];
+    const char *cost = getenv("MOIETY_STANDIN_COST");
+    char text[MOIETYI_PATH_BYTES + 32];
     char device[128] = "unknown";
     CUdevice ordinal;
     if (driver->cuDeviceGet(&ordinal, 0) == CUDA_SUCCESS)
@@ -56,8 +56,8 @@ void replay_circumstances_write(FILE *file, const struct subject *subject,
                                 const char *commit)
 {
     struct machine machine;
-    const struct binadei_driver *driver =
-        subject->needs_driver ? binadei_driver_opened() : NULL;
+    const struct moietyi_driver *driver =
+        subject->needs_driver ? moietyi_driver_opened() : NULL;
     machine_describe(commit, &machine);
     write_machine(file, &machine);
     if (driver)

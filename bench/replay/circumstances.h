@@ -3,8 +3,8 @@
  *
  * On what, of what and when a row was measured.
  */
-#ifndef BINADE_BENCH_REPLAY_CIRCUMSTANCES_H_
-#define BINADE_BENCH_REPLAY_CIRCUMSTANCES_H_
+#ifndef MOIETY_BENCH_REPLAY_CIRCUMSTANCES_H_
+#define MOIETY_BENCH_REPLAY_CIRCUMSTANCES_H_
 
 #include <stdio.h>
 

@@ -3,8 +3,8 @@
  *
  * Text of a trace, or of a driver, as JSON.
  */
-#ifndef BINADE_BENCH_REPLAY_JSON_H_
-#define BINADE_BENCH_REPLAY_JSON_H_
+#ifndef MOIETY_BENCH_REPLAY_JSON_H_
+#define MOIETY_BENCH_REPLAY_JSON_H_
 
 #include <stdio.h>
 

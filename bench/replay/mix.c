@@ -95,7 +95,7 @@ bool mix_write(const struct mix *mix, FILE *file)
     if (!is_full)
         return false;
     (void)fprintf(file,
-                  "binade-trace 1\nI source mix\nI mix %s\n"
+                  "moiety-trace 1\nI source mix\nI mix %s\n"
                   "T 0 all\nS 0 0x1000\n",
                   mix->name);
     for (uint32_t i = 0; i < mix->steps; i++) {

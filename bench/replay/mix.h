@@ -10,8 +10,8 @@
  * It does not show programs that repeat themselves, as the steps of a training
  * do, nor many small blocks.
  */
-#ifndef BINADE_BENCH_REPLAY_MIX_H_
-#define BINADE_BENCH_REPLAY_MIX_H_
+#ifndef MOIETY_BENCH_REPLAY_MIX_H_
+#define MOIETY_BENCH_REPLAY_MIX_H_
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -16,7 +16,7 @@ static const char help[] =
     "usage: mix FOLDER SET|PLACES:LEAST:MOST:SEED:STEPS...\n"
     "Writes traces (docs/traces.md) of one thread and one stream into a "
     "folder,\n"
-    "a file NAME.btrace for each mix: at each of STEPS one of PLACES is "
+    "a file NAME.mtrace for each mix: at each of STEPS one of PLACES is "
     "chosen;\n"
     "if it is empty it gets a block of LEAST to MOST bytes, equally likely on "
     "a\n"
@@ -50,7 +50,7 @@ static bool write_one(const char *folder, const struct mix *mix)
 {
     char path[PATH_BYTES];
     int length =
-        snprintf(path, sizeof(path), "%s/%s.btrace", folder, mix->name);
+        snprintf(path, sizeof(path), "%s/%s.mtrace", folder, mix->name);
     FILE *file = length < (int)sizeof(path) ? fopen(path, "we") : NULL;
     if (!file) {
         perror(path);

@@ -41,7 +41,7 @@ static const char help[] =
     "  --repeats=N      rows of each, each of its own process, 1 to 1000\n"
     "  --driver=D       auto, cuda, standin or a path with a / in it "
     "(default:\n"
-    "                   what BINADE_DRIVER says)\n"
+    "                   what MOIETY_DRIVER says)\n"
     "  --json=FILE      write there instead of to standard output\n"
     "  --commit=ID      of what is measured (default: what git says)\n"
     "  --progress       says on standard error what is being done\n"

@@ -3,8 +3,8 @@
  *
  * The command line of the replay.
  */
-#ifndef BINADE_BENCH_REPLAY_OPTIONS_H_
-#define BINADE_BENCH_REPLAY_OPTIONS_H_
+#ifndef MOIETY_BENCH_REPLAY_OPTIONS_H_
+#define MOIETY_BENCH_REPLAY_OPTIONS_H_
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,7 +26,7 @@ struct replay_options {
     struct lag_plans lags; /* of a child: one */
     char **paths;
     int path_count;
-    const char *driver;    /* NULL: what BINADE_DRIVER says */
+    const char *driver;    /* NULL: what MOIETY_DRIVER says */
     const char *json_path; /* NULL: standard output */
     const char *commit;    /* NULL: what git says */
     uint64_t limit_bytes;

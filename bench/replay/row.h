@@ -3,8 +3,8 @@
  *
  * What a replay found, as an object of JSON: docs/replay.md has its fields.
  */
-#ifndef BINADE_BENCH_REPLAY_ROW_H_
-#define BINADE_BENCH_REPLAY_ROW_H_
+#ifndef MOIETY_BENCH_REPLAY_ROW_H_
+#define MOIETY_BENCH_REPLAY_ROW_H_
 
 #include <stdio.h>
 

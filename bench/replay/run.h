@@ -6,8 +6,8 @@
  * trace's, each call timed; in the trace's order by a thread for each of the
  * trace's, with a look at the subject's memory after each allocation.
  */
-#ifndef BINADE_BENCH_REPLAY_RUN_H_
-#define BINADE_BENCH_REPLAY_RUN_H_
+#ifndef MOIETY_BENCH_REPLAY_RUN_H_
+#define MOIETY_BENCH_REPLAY_RUN_H_
 
 #include "bench/base/histogram.h"
 #include "bench/replay/trace/source.h"

@@ -67,7 +67,7 @@ struct member {
 static void alloc_timed(struct member *member, const struct replay_op *op)
 {
     struct crew *crew = member->crew;
-    uint64_t start = binadei_ticks(crew->clock.is_counter);
+    uint64_t start = moietyi_ticks(crew->clock.is_counter);
     uint64_t address =
         crew->subject->alloc(member->index, op->size_bytes, op->stream);
     histogram_add(&member->allocs, replay_clock_spent(&crew->clock, start));
@@ -100,7 +100,7 @@ static void free_timed(struct member *member, const struct replay_op *op)
     uint64_t address = wait_for_address(&crew->places[op->block].address);
     if (address == LOST)
         return;
-    uint64_t start = binadei_ticks(crew->clock.is_counter);
+    uint64_t start = moietyi_ticks(crew->clock.is_counter);
     crew->subject->free(member->index, address, op->size_bytes, op->stream);
     histogram_add(&member->frees, replay_clock_spent(&crew->clock, start));
     if (crew->subject->follow)

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include <binade/binade.h>
+#include <moiety/moiety.h>
 
 #include "bench/base/clock.h"
 #include "bench/server/phase.h"
@@ -128,12 +128,12 @@ static bool start_subjects(const struct server_device *device,
     for (unsigned i = 0; i < options->subject_count; i++) {
         const struct server_subject *subject = options->subjects[i];
         totals[i].subject = subject;
-        binade_status status = subject->start(device);
-        if (status == BINADE_OK)
+        moiety_status status = subject->start(device);
+        if (status == MOIETY_OK)
             continue;
         (void)fprintf(stderr, "server: %s cannot start: %s, %s\n",
-                      subject->name, binade_status_name(status),
-                      binade_last_error_message());
+                      subject->name, moiety_status_name(status),
+                      moiety_last_error_message());
         return false;
     }
     return true;
@@ -166,14 +166,14 @@ static bool serve_on(const struct server_device *device,
 
 static bool open_staging(const struct server_device *device,
                          const struct server_options *options,
-                         const binade_caps *caps, struct server_staging *out)
+                         const moiety_caps *caps, struct server_staging *out)
 {
     struct server_staging_facts facts;
-    binade_status status = server_staging_open(device, options->staging,
+    moiety_status status = server_staging_open(device, options->staging,
                                                options->thread_count, out);
-    if (status != BINADE_OK) {
+    if (status != MOIETY_OK) {
         (void)fprintf(stderr, "server: staging: %s: %s\n",
-                      binade_status_name(status), binade_last_error_message());
+                      moiety_status_name(status), moiety_last_error_message());
         return false;
     }
     server_staging_look(out, &facts);
@@ -182,16 +182,16 @@ static bool open_staging(const struct server_device *device,
 }
 
 bool server_compare(const struct server_options *options,
-                    const binade_caps *caps, struct server_outcome *out)
+                    const moiety_caps *caps, struct server_outcome *out)
 {
     struct server_device device;
     struct server_staging staging = {0};
-    binade_status status =
+    moiety_status status =
         server_device_open(options->device, options->thread_count, &device);
-    bool is_well = status == BINADE_OK;
+    bool is_well = status == MOIETY_OK;
     if (!is_well)
-        (void)fprintf(stderr, "server: %s: %s\n", binade_status_name(status),
-                      binade_last_error_message());
+        (void)fprintf(stderr, "server: %s: %s\n", moiety_status_name(status),
+                      moiety_last_error_message());
     else
         is_well = open_staging(&device, options, caps, &staging) &&
                   start_subjects(&device, options, out->totals) &&

@@ -3,8 +3,8 @@
  *
  * Subjects that serve the same requests by turns, in one process.
  */
-#ifndef BINADE_BENCH_SERVER_COMPARISON_H_
-#define BINADE_BENCH_SERVER_COMPARISON_H_
+#ifndef MOIETY_BENCH_SERVER_COMPARISON_H_
+#define MOIETY_BENCH_SERVER_COMPARISON_H_
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -39,6 +39,6 @@ struct server_outcome {
  * when a call failed, which was then said on stderr. Wrong and lost bytes are
  * for the caller to find. */
 bool server_compare(const struct server_options *options,
-                    const binade_caps *caps, struct server_outcome *out);
+                    const moiety_caps *caps, struct server_outcome *out);
 
 #endif

@@ -14,20 +14,20 @@
 #define SET_BYTES (SIZE_BYTES / 2)
 #define SET_VALUE 0xa5
 
-bool server_is_simulated(const binade_caps *caps)
+bool server_is_simulated(const moiety_caps *caps)
 {
-    const char *cost = getenv("BINADE_STANDIN_COST");
+    const char *cost = getenv("MOIETY_STANDIN_COST");
     return caps->is_standin && cost && *cost && strcmp(cost, "none") != 0;
 }
 
 /* Nobody may take what a stand-in does, or how long it takes, for a GPU's: this
  * comes before anything else. */
-static void warn_of_standin(const binade_caps *caps)
+static void warn_of_standin(const moiety_caps *caps)
 {
     if (server_is_simulated(caps))
         printf("*** STAND-IN DRIVER: no GPU; costs are simulated "
-               "(BINADE_STANDIN_COST=%s)\n",
-               getenv("BINADE_STANDIN_COST"));
+               "(MOIETY_STANDIN_COST=%s)\n",
+               getenv("MOIETY_STANDIN_COST"));
     else
         puts("*** STAND-IN DRIVER: no GPU; driver costs are those of this "
              "machine");
@@ -35,16 +35,16 @@ static void warn_of_standin(const binade_caps *caps)
          "work.");
 }
 
-static void print_driver(const binade_caps *caps)
+static void print_driver(const moiety_caps *caps)
 {
     if (caps->is_standin)
         warn_of_standin(caps);
-    printf("Binade %s\n", binade_version());
+    printf("Moiety %s\n", moiety_version());
     printf("driver      %s, CUDA %d.%d\n", caps->library_path,
            caps->driver_version / 1000, caps->driver_version % 1000 / 10);
 }
 
-static void print_device(int device, const binade_caps *caps)
+static void print_device(int device, const moiety_caps *caps)
 {
     printf("device      %d of %d: %s, compute %d.%d, %.1f GiB\n", device,
            caps->device_count, caps->device_name, caps->compute_major,
@@ -61,17 +61,17 @@ static void print_device(int device, const binade_caps *caps)
            (unsigned long long)caps->vmm_granularity_bytes);
 }
 
-static void print_features(const binade_caps *caps)
+static void print_features(const moiety_caps *caps)
 {
     const char *name;
-    for (uint64_t bit = 1; (name = binade_feature_name(bit)) != NULL; bit <<= 1)
+    for (uint64_t bit = 1; (name = moiety_feature_name(bit)) != NULL; bit <<= 1)
         printf("  %-3s  %s\n", caps->features & bit ? "yes" : "no", name);
 }
 
-static void complain(const char *what, binade_status status)
+static void complain(const char *what, moiety_status status)
 {
     (void)fprintf(stderr, "server: %s: %s: %s\n", what,
-                  binade_status_name(status), binade_last_error_message());
+                  moiety_status_name(status), moiety_last_error_message());
 }
 
 /* One stream-ordered journey: pinned host memory, to the device, a part of it
@@ -86,7 +86,7 @@ struct round_trip {
 
 /* What is up; NULL or 0 is not. */
 struct journey {
-    const struct binadei_driver *driver;
+    const struct moietyi_driver *driver;
     CUdevice device;
     CUcontext context; /* the device's primary one, retained and pushed */
     CUstream stream;
@@ -108,71 +108,71 @@ static unsigned char expected(size_t offset_bytes)
     return is_set ? SET_VALUE : pattern(offset_bytes);
 }
 
-static binade_status enter_context(struct journey *journey)
+static moiety_status enter_context(struct journey *journey)
 {
-    const struct binadei_driver *driver = journey->driver;
+    const struct moietyi_driver *driver = journey->driver;
     CUcontext context;
-    binade_status status = BINADEI_CALL(driver, cuDevicePrimaryCtxRetain,
+    moiety_status status = MOIETYI_CALL(driver, cuDevicePrimaryCtxRetain,
                                         (&context, journey->device));
-    if (status != BINADE_OK)
+    if (status != MOIETY_OK)
         return status;
-    status = BINADEI_CALL(driver, cuCtxPushCurrent, (context));
-    if (status == BINADE_OK)
+    status = MOIETYI_CALL(driver, cuCtxPushCurrent, (context));
+    if (status == MOIETY_OK)
         journey->context = context;
     else
         (void)driver->cuDevicePrimaryCtxRelease(journey->device);
     return status;
 }
 
-static binade_status alloc_pinned(struct journey *journey, unsigned char **out)
+static moiety_status alloc_pinned(struct journey *journey, unsigned char **out)
 {
     void *address;
-    binade_status status =
-        BINADEI_CALL(journey->driver, cuMemHostAlloc,
+    moiety_status status =
+        MOIETYI_CALL(journey->driver, cuMemHostAlloc,
                      (&address, SIZE_BYTES, CU_MEMHOSTALLOC_PORTABLE));
-    if (status == BINADE_OK)
+    if (status == MOIETY_OK)
         *out = address;
     return status;
 }
 
-static binade_status set_up(struct journey *journey)
+static moiety_status set_up(struct journey *journey)
 {
-    const struct binadei_driver *driver = journey->driver;
-    binade_status status = enter_context(journey);
-    if (status == BINADE_OK)
-        status = BINADEI_CALL(driver, cuStreamCreate,
+    const struct moietyi_driver *driver = journey->driver;
+    moiety_status status = enter_context(journey);
+    if (status == MOIETY_OK)
+        status = MOIETYI_CALL(driver, cuStreamCreate,
                               (&journey->stream, CU_STREAM_NON_BLOCKING));
-    if (status == BINADE_OK)
-        status = BINADEI_CALL(driver, cuEventCreate,
+    if (status == MOIETY_OK)
+        status = MOIETYI_CALL(driver, cuEventCreate,
                               (&journey->arrival, CU_EVENT_DISABLE_TIMING));
-    if (status == BINADE_OK)
+    if (status == MOIETY_OK)
         status =
-            BINADEI_CALL(driver, cuMemAlloc, (&journey->there, SIZE_BYTES));
-    if (status == BINADE_OK)
+            MOIETYI_CALL(driver, cuMemAlloc, (&journey->there, SIZE_BYTES));
+    if (status == MOIETY_OK)
         status = alloc_pinned(journey, &journey->departure);
-    if (status == BINADE_OK)
+    if (status == MOIETY_OK)
         status = alloc_pinned(journey, &journey->back);
     return status;
 }
 
-static binade_status enqueue(const struct journey *journey)
+static moiety_status enqueue(const struct journey *journey)
 {
-    const struct binadei_driver *driver = journey->driver;
+    const struct moietyi_driver *driver = journey->driver;
     CUstream stream = journey->stream;
-    binade_status status =
-        BINADEI_CALL(driver, cuMemcpyHtoDAsync,
+    moiety_status status =
+        MOIETYI_CALL(driver, cuMemcpyHtoDAsync,
                      (journey->there, journey->departure, SIZE_BYTES, stream));
-    if (status == BINADE_OK)
-        status = BINADEI_CALL(
+    if (status == MOIETY_OK)
+        status = MOIETYI_CALL(
             driver, cuMemsetD8Async,
             (journey->there + SET_FROM_BYTES, SET_VALUE, SET_BYTES, stream));
-    if (status == BINADE_OK)
+    if (status == MOIETY_OK)
         status =
-            BINADEI_CALL(driver, cuMemcpyDtoHAsync,
+            MOIETYI_CALL(driver, cuMemcpyDtoHAsync,
                          (journey->back, journey->there, SIZE_BYTES, stream));
-    if (status == BINADE_OK)
+    if (status == MOIETY_OK)
         status =
-            BINADEI_CALL(driver, cuEventRecord, (journey->arrival, stream));
+            MOIETYI_CALL(driver, cuEventRecord, (journey->arrival, stream));
     return status;
 }
 
@@ -184,13 +184,13 @@ static size_t count_wrong(const unsigned char *bytes)
     return wrong;
 }
 
-static binade_status travel(const struct journey *journey)
+static moiety_status travel(const struct journey *journey)
 {
     for (size_t i = 0; i < SIZE_BYTES; i++)
         journey->departure[i] = pattern(i);
-    binade_status status = enqueue(journey);
-    if (status == BINADE_OK)
-        status = BINADEI_CALL(journey->driver, cuEventSynchronize,
+    moiety_status status = enqueue(journey);
+    if (status == MOIETY_OK)
+        status = MOIETYI_CALL(journey->driver, cuEventSynchronize,
                               (journey->arrival));
     return status;
 }
@@ -199,7 +199,7 @@ static binade_status travel(const struct journey *journey)
  * the device every one of these calls repeats that error. */
 static void take_down(struct journey *journey)
 {
-    const struct binadei_driver *driver = journey->driver;
+    const struct moietyi_driver *driver = journey->driver;
     if (!journey->context)
         return;
     if (journey->stream) {
@@ -220,21 +220,21 @@ static void take_down(struct journey *journey)
     (void)driver->cuDevicePrimaryCtxRelease(journey->device);
 }
 
-/* `*out` is written only when BINADE_OK is returned; wrong bytes are no failure
+/* `*out` is written only when MOIETY_OK is returned; wrong bytes are no failure
  * of the call. The calling thread's current context stays. */
-static binade_status round_trip(int device, struct round_trip *out)
+static moiety_status round_trip(int device, struct round_trip *out)
 {
     struct journey journey = {0};
-    binade_status status = binadei_driver_open(&journey.driver);
-    if (status != BINADE_OK)
+    moiety_status status = moietyi_driver_open(&journey.driver);
+    if (status != MOIETY_OK)
         return status;
     status =
-        BINADEI_CALL(journey.driver, cuDeviceGet, (&journey.device, device));
-    if (status == BINADE_OK)
+        MOIETYI_CALL(journey.driver, cuDeviceGet, (&journey.device, device));
+    if (status == MOIETY_OK)
         status = set_up(&journey);
-    if (status == BINADE_OK)
+    if (status == MOIETY_OK)
         status = travel(&journey);
-    if (status == BINADE_OK) {
+    if (status == MOIETY_OK) {
         *out = (struct round_trip){
             .size_bytes = SIZE_BYTES,
             .set_bytes = SET_BYTES,
@@ -248,8 +248,8 @@ static binade_status round_trip(int device, struct round_trip *out)
 static enum server_exit report_round_trip(int device)
 {
     struct round_trip trip = {0};
-    binade_status status = round_trip(device, &trip);
-    if (status != BINADE_OK) {
+    moiety_status status = round_trip(device, &trip);
+    if (status != MOIETY_OK) {
         complain("round trip", status);
         return SERVER_WRONG;
     }
@@ -263,13 +263,13 @@ static enum server_exit report_round_trip(int device)
     return trip.wrong_bytes == 0 ? SERVER_OK : SERVER_WRONG;
 }
 
-enum server_exit server_introduce(int device, binade_caps *out)
+enum server_exit server_introduce(int device, moiety_caps *out)
 {
-    binade_caps caps = {.struct_size = sizeof(caps)};
-    binade_status status = binade_probe(device, &caps);
-    if (status != BINADE_OK) {
+    moiety_caps caps = {.struct_size = sizeof(caps)};
+    moiety_status status = moiety_probe(device, &caps);
+    if (status != MOIETY_OK) {
         complain("probe", status);
-        return status == BINADE_E_DRIVER ? SERVER_WRONG : SERVER_NO_DRIVER;
+        return status == MOIETY_E_DRIVER ? SERVER_WRONG : SERVER_NO_DRIVER;
     }
     print_driver(&caps);
     print_device(device, &caps);

@@ -5,7 +5,7 @@
  * stream of its own, stage a request's input in through pinned memory next to
  * the device, run a model's tensors through device memory and copy the response
  * out the same way, where it is checked byte for byte. The same requests are
- * served with Binade, with the pool that anybody would write first, and with
+ * served with Moiety, with the pool that anybody would write first, and with
  * the driver's own allocation, by turns; at the end they are compared.
  *
  * It asks for the stand-in by default, so that it runs on any machine; no other
@@ -27,8 +27,8 @@
 static int choose_driver(const char *name)
 {
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): the only thread so far. */
-    return setenv("BINADE_DRIVER", name, 1) != 0 ||
-           setenv("BINADE_STANDIN_COST", "h200", 0) != 0;
+    return setenv("MOIETY_DRIVER", name, 1) != 0 ||
+           setenv("MOIETY_STANDIN_COST", "h200", 0) != 0;
 }
 
 static void announce(const struct server_options *options)
@@ -46,7 +46,7 @@ static void announce(const struct server_options *options)
 }
 
 static bool write_json(FILE *file, const struct server_options *options,
-                       const binade_caps *caps,
+                       const moiety_caps *caps,
                        const struct server_outcome *outcome)
 {
     server_report_write(file, options, caps, outcome);
@@ -57,7 +57,7 @@ static bool write_json(FILE *file, const struct server_options *options,
 }
 
 static enum server_exit serve(const struct server_options *options,
-                              const binade_caps *caps, FILE *json)
+                              const moiety_caps *caps, FILE *json)
 {
     /* Too large for a stack. */
     static struct server_outcome outcome;
@@ -73,7 +73,7 @@ static enum server_exit serve(const struct server_options *options,
 
 static enum server_exit run(const struct server_options *options, FILE *json)
 {
-    binade_caps caps;
+    moiety_caps caps;
     enum server_exit code = server_introduce(options->device, &caps);
     (void)fflush(stdout);
     bool has_work = options->seconds > 0 || options->request_count > 0;

@@ -28,7 +28,7 @@ static const char usage[] =
     "  --requests=N    requests for each subject, however long they take\n"
     "  --subjects=S    who allocates, separated by commas\n"
     "  --staging=S     arena: inputs wait for their copies in a host arena\n"
-    "                  nearest to the device (default; BINADE_CONF has the\n"
+    "                  nearest to the device (default; MOIETY_CONF has the\n"
     "                  keys host_...); planted: the same with a bug: the CPU\n"
     "                  does not wait until a buffer is copied\n"
     "  --seed=N        of the requests' sizes (default 1)\n"

@@ -3,8 +3,8 @@
  *
  * What the server is told on its command line.
  */
-#ifndef BINADE_BENCH_SERVER_OPTIONS_H_
-#define BINADE_BENCH_SERVER_OPTIONS_H_
+#ifndef MOIETY_BENCH_SERVER_OPTIONS_H_
+#define MOIETY_BENCH_SERVER_OPTIONS_H_
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,7 +22,7 @@ enum server_exit {
 };
 
 struct server_options {
-    const char *driver; /* as BINADE_DRIVER takes it */
+    const char *driver; /* as MOIETY_DRIVER takes it */
     const char *json_path;
     const struct server_subject *subjects[SERVER_SUBJECTS_MAX];
     unsigned subject_count;

@@ -21,17 +21,17 @@
 #define PATTERN_BYTES (SERVER_TENSOR_BYTES_MAX + SERVER_INPUT_OFFSET_MAX)
 #define CLOCK_READINGS 1000U
 
-/* True for BINADE_OK; otherwise says what went wrong, once, and stops all. */
+/* True for MOIETY_OK; otherwise says what went wrong, once, and stops all. */
 static bool is_well(struct server_worker *worker, const char *what,
-                    binade_status status)
+                    moiety_status status)
 {
     struct server *server = worker->server;
-    if (status == BINADE_OK)
+    if (status == MOIETY_OK)
         return true;
     if (!atomic_exchange(&server->has_failed, true))
         (void)fprintf(stderr, "server: %s, %s: %s, %s\n", server->subject->name,
-                      what, binade_status_name(status),
-                      binade_last_error_message());
+                      what, moiety_status_name(status),
+                      moiety_last_error_message());
     return false;
 }
 
@@ -108,9 +108,9 @@ static void *run_worker(void *argument)
 {
     struct server_worker *worker = argument;
     struct server *server = worker->server;
-    const struct binadei_driver *driver = server->device->driver;
-    binade_status entered =
-        BINADEI_CALL(driver, cuCtxSetCurrent, (server->device->context));
+    const struct moietyi_driver *driver = server->device->driver;
+    moiety_status entered =
+        MOIETYI_CALL(driver, cuCtxSetCurrent, (server->device->context));
     for (uint64_t phase = 1; wait_for_phase(server, phase); phase++) {
         if (is_well(worker, "entering the context", entered))
             serve_phase(worker);
@@ -137,32 +137,32 @@ static uint64_t clock_cost_ns(void)
     return least;
 }
 
-static binade_status make_pattern(struct server *server)
+static moiety_status make_pattern(struct server *server)
 {
     uint64_t random = random_start(server->options->seed, 0);
     server->pattern = malloc(PATTERN_BYTES);
     if (!server->pattern)
-        return BINADE_E_NO_HOST_MEMORY;
+        return MOIETY_E_NO_HOST_MEMORY;
     for (size_t i = 0; i < PATTERN_BYTES; i++)
         server->pattern[i] = (unsigned char)(random_next(&random) >> 56);
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
-static binade_status start_worker(struct server *server, unsigned index)
+static moiety_status start_worker(struct server *server, unsigned index)
 {
-    const struct binadei_driver *driver = server->device->driver;
+    const struct moietyi_driver *driver = server->device->driver;
     struct server_worker *worker = &server->workers[index];
     worker->server = server;
     worker->index = index;
     (void)pthread_mutex_init(&worker->lock, NULL);
     (void)pthread_mutex_init(&worker->mailbox.lock, NULL);
-    binade_status status = BINADEI_CALL(
+    moiety_status status = MOIETYI_CALL(
         driver, cuEventCreate, (&worker->arrival, CU_EVENT_DISABLE_TIMING));
-    if (status != BINADE_OK)
+    if (status != MOIETY_OK)
         return status;
     return pthread_create(&worker->thread, NULL, run_worker, worker) == 0
-               ? BINADE_OK
-               : BINADE_E_NO_HOST_MEMORY;
+               ? MOIETY_OK
+               : MOIETY_E_NO_HOST_MEMORY;
 }
 
 /* Time-outs are told by the clock that nobody sets. */
@@ -182,21 +182,21 @@ bool server_workers_start(struct server *server)
     init_locks(server);
     server->clock_ns = clock_cost_ns();
     server->workers = calloc(wanted, sizeof(*server->workers));
-    binade_status status =
-        server->workers ? make_pattern(server) : BINADE_E_NO_HOST_MEMORY;
-    while (status == BINADE_OK && server->worker_count < wanted) {
+    moiety_status status =
+        server->workers ? make_pattern(server) : MOIETY_E_NO_HOST_MEMORY;
+    while (status == MOIETY_OK && server->worker_count < wanted) {
         status = start_worker(server, server->worker_count);
-        if (status == BINADE_OK)
+        if (status == MOIETY_OK)
             server->worker_count++;
     }
-    if (status != BINADE_OK)
+    if (status != MOIETY_OK)
         (void)fprintf(stderr, "server: no worker: %s, %s\n",
-                      binade_status_name(status), binade_last_error_message());
-    return status == BINADE_OK;
+                      moiety_status_name(status), moiety_last_error_message());
+    return status == MOIETY_OK;
 }
 
 static void take_down_worker(struct server_worker *worker,
-                             const struct binadei_driver *driver)
+                             const struct moietyi_driver *driver)
 {
     if (worker->arrival)
         (void)driver->cuEventDestroy(worker->arrival);
@@ -204,7 +204,7 @@ static void take_down_worker(struct server_worker *worker,
 
 void server_workers_stop(struct server *server)
 {
-    const struct binadei_driver *driver = server->device->driver;
+    const struct moietyi_driver *driver = server->device->driver;
     (void)pthread_mutex_lock(&server->lock);
     server->is_over = true;
     (void)pthread_cond_broadcast(&server->changed);

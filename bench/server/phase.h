@@ -3,8 +3,8 @@
  *
  * The worker threads and the phases in which they serve.
  */
-#ifndef BINADE_BENCH_SERVER_PHASE_H_
-#define BINADE_BENCH_SERVER_PHASE_H_
+#ifndef MOIETY_BENCH_SERVER_PHASE_H_
+#define MOIETY_BENCH_SERVER_PHASE_H_
 
 #include <stdbool.h>
 #include <stdint.h>

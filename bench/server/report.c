@@ -98,7 +98,7 @@ static void print_ratios(const struct server_total *totals, unsigned count)
 }
 
 static void print_notes(const struct server_options *options,
-                        const binade_caps *caps,
+                        const moiety_caps *caps,
                         const struct server_outcome *outcome)
 {
     const struct server_total *totals = outcome->totals;
@@ -122,7 +122,7 @@ static void print_notes(const struct server_options *options,
 }
 
 void server_report_print(const struct server_options *options,
-                         const binade_caps *caps,
+                         const moiety_caps *caps,
                          const struct server_outcome *outcome)
 {
     const struct server_total *totals = outcome->totals;
@@ -163,7 +163,7 @@ static void write_times(FILE *file, const struct server_total *total)
 
 static void write_staging(FILE *file, const struct server_staging_facts *facts)
 {
-    const binade_host_stats *stats = &facts->stats;
+    const moiety_host_stats *stats = &facts->stats;
     json_text_field(file, "staging_place", facts->place);
     (void)fprintf(file,
                   ",\"staging_bytes\":%" PRIu64 ",\"staging_pages\":%" PRIu64
@@ -176,7 +176,7 @@ static void write_staging(FILE *file, const struct server_staging_facts *facts)
 }
 
 static void write_total(FILE *file, const struct server_options *options,
-                        const binade_caps *caps,
+                        const moiety_caps *caps,
                         const struct server_total *total,
                         const struct server_staging_facts *staging)
 {
@@ -195,7 +195,7 @@ static void write_total(FILE *file, const struct server_options *options,
 }
 
 void server_report_write(FILE *file, const struct server_options *options,
-                         const binade_caps *caps,
+                         const moiety_caps *caps,
                          const struct server_outcome *outcome)
 {
     for (unsigned i = 0; i < options->subject_count; i++)

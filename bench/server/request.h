@@ -4,8 +4,8 @@
  * What a request asks for. The number and the seed decide everything, so that
  * every subject gets the same requests, whichever thread serves them.
  */
-#ifndef BINADE_BENCH_SERVER_REQUEST_H_
-#define BINADE_BENCH_SERVER_REQUEST_H_
+#ifndef MOIETY_BENCH_SERVER_REQUEST_H_
+#define MOIETY_BENCH_SERVER_REQUEST_H_
 
 #include <stdbool.h>
 #include <stddef.h>

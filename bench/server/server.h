@@ -4,8 +4,8 @@
  * The server: worker threads, each with a stream of its own, that live as long
  * as it does and serve one subject's requests in each phase.
  */
-#ifndef BINADE_BENCH_SERVER_SERVER_H_
-#define BINADE_BENCH_SERVER_SERVER_H_
+#ifndef MOIETY_BENCH_SERVER_SERVER_H_
+#define MOIETY_BENCH_SERVER_SERVER_H_
 
 #include <pthread.h>
 #include <stdatomic.h>

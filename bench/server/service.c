@@ -32,7 +32,7 @@ _Static_assert(SERVER_TENSOR_BYTES_MAX <= SERVER_BLOCK_BYTES_MAX &&
 struct service {
     struct server_worker *worker;
     const struct server_request *request;
-    const struct binadei_driver *driver;
+    const struct moietyi_driver *driver;
     CUstream stream;
     unsigned sample_count; /* that are queued for the response */
     void *arrived;         /* the response, when the device is done */
@@ -40,9 +40,9 @@ struct service {
     struct server_block tensors[SERVER_TENSORS_MAX];
 };
 
-static binade_status first_failure(binade_status one, binade_status other)
+static moiety_status first_failure(moiety_status one, moiety_status other)
 {
-    return one != BINADE_OK ? one : other;
+    return one != MOIETY_OK ? one : other;
 }
 
 /* Counts what a call of the subject took. */
@@ -56,15 +56,15 @@ static void note_call(struct server_worker *worker, struct histogram *calls,
     histogram_add(calls, spent_ns * 1000);
 }
 
-static binade_status take(struct server_worker *worker, size_t size_bytes,
+static moiety_status take(struct server_worker *worker, size_t size_bytes,
                           struct server_block *out)
 {
     const struct server_subject *subject = worker->server->subject;
     CUdeviceptr address = 0;
     uint64_t start_ns = clock_now_ns();
-    binade_status status = subject->alloc(size_bytes, worker->index, &address);
+    moiety_status status = subject->alloc(size_bytes, worker->index, &address);
     note_call(worker, &worker->calls.allocs, start_ns);
-    if (status == BINADE_OK) {
+    if (status == MOIETY_OK) {
         worker->counts.allocs++;
         *out = (struct server_block){address, size_bytes, worker->index};
     }
@@ -72,14 +72,14 @@ static binade_status take(struct server_worker *worker, size_t size_bytes,
 }
 
 /* Does nothing for no block. */
-static binade_status give(struct server_worker *worker,
+static moiety_status give(struct server_worker *worker,
                           struct server_block *block)
 {
     const struct server_subject *subject = worker->server->subject;
     if (!block->address)
-        return BINADE_OK;
+        return MOIETY_OK;
     uint64_t start_ns = clock_now_ns();
-    binade_status status =
+    moiety_status status =
         subject->free(block->address, block->size_bytes, block->stream);
     note_call(worker, &worker->calls.frees, start_ns);
     worker->counts.frees++;
@@ -113,7 +113,7 @@ static unsigned collect(struct server_mailbox *mailbox,
 
 /* Leaves a block to the next thread, or frees it if there is no other or its
  * mailbox is full. */
-static binade_status hand_over(struct server_worker *worker,
+static moiety_status hand_over(struct server_worker *worker,
                                struct server_block *block)
 {
     struct server *server = worker->server;
@@ -123,29 +123,29 @@ static binade_status hand_over(struct server_worker *worker,
         return give(worker, block);
     worker->counts.handed_over++;
     block->address = 0;
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
-binade_status server_free_mail(struct server_worker *worker)
+moiety_status server_free_mail(struct server_worker *worker)
 {
     struct server_block blocks[SERVER_MAILBOX_BLOCKS];
     unsigned count = collect(&worker->mailbox, blocks);
-    binade_status result = BINADE_OK;
+    moiety_status result = MOIETY_OK;
     for (unsigned i = 0; i < count; i++)
         result = first_failure(result, give(worker, &blocks[i]));
     return result;
 }
 
 /* Queues the copy of a part of a block into the response. */
-static binade_status sample(struct service *service, CUdeviceptr from)
+static moiety_status sample(struct service *service, CUdeviceptr from)
 {
     CUdeviceptr to = service->response.address +
                      service->sample_count++ * SERVER_SAMPLE_BYTES;
-    return BINADEI_CALL(service->driver, cuMemcpyDtoDAsync,
+    return MOIETYI_CALL(service->driver, cuMemcpyDtoDAsync,
                         (to, from, SERVER_SAMPLE_BYTES, service->stream));
 }
 
-static binade_status sample_tail(struct service *service,
+static moiety_status sample_tail(struct service *service,
                                  const struct server_block *block)
 {
     return sample(service,
@@ -153,32 +153,32 @@ static binade_status sample_tail(struct service *service,
 }
 
 /* Parts are multiples of 16 bytes, as inputs are of 64. */
-static binade_status send_input(struct service *service)
+static moiety_status send_input(struct service *service)
 {
     const struct server_request *request = service->request;
     const struct server *server = service->worker->server;
     const unsigned char *input = server->pattern + request->input_offset_bytes;
     size_t part_bytes = request->input_bytes / INPUT_PARTS;
-    binade_status status = BINADE_OK;
-    for (size_t i = 0; i < INPUT_PARTS && status == BINADE_OK; i++)
+    moiety_status status = MOIETY_OK;
+    for (size_t i = 0; i < INPUT_PARTS && status == MOIETY_OK; i++)
         status = server_staging_send(
             server->staging, service->input.address + i * part_bytes,
             input + i * part_bytes, part_bytes, service->worker->index);
     return status;
 }
 
-static binade_status stage_in(struct service *service)
+static moiety_status stage_in(struct service *service)
 {
     struct server_worker *worker = service->worker;
-    binade_status status =
+    moiety_status status =
         take(worker, SERVER_RESPONSE_BYTES, &service->response);
-    if (status == BINADE_OK)
+    if (status == MOIETY_OK)
         status = take(worker, service->request->input_bytes, &service->input);
-    return status == BINADE_OK ? send_input(service) : status;
+    return status == MOIETY_OK ? send_input(service) : status;
 }
 
 /* The fill comes first: in a small tensor it reaches into the head. */
-static binade_status make_tensor(struct service *service, unsigned index,
+static moiety_status make_tensor(struct service *service, unsigned index,
                                  CUdeviceptr head)
 {
     const struct server_request *request = service->request;
@@ -186,14 +186,14 @@ static binade_status make_tensor(struct service *service, unsigned index,
     size_t size_bytes = request->tensors[index].size_bytes;
     size_t fill_bytes =
         size_bytes < FILL_BYTES_MAX ? size_bytes : FILL_BYTES_MAX;
-    binade_status status = take(service->worker, size_bytes, tensor);
-    if (status == BINADE_OK)
-        status = BINADEI_CALL(service->driver, cuMemsetD32Async,
+    moiety_status status = take(service->worker, size_bytes, tensor);
+    if (status == MOIETY_OK)
+        status = MOIETYI_CALL(service->driver, cuMemsetD32Async,
                               (tensor->address + size_bytes - fill_bytes,
                                server_request_tag(request, index),
                                fill_bytes / sizeof(uint32_t), service->stream));
-    if (status == BINADE_OK)
-        status = BINADEI_CALL(
+    if (status == MOIETY_OK)
+        status = MOIETYI_CALL(
             service->driver, cuMemcpyDtoDAsync,
             (tensor->address, head, SERVER_SAMPLE_BYTES, service->stream));
     return status;
@@ -201,19 +201,19 @@ static binade_status make_tensor(struct service *service, unsigned index,
 
 /* The input is done with when the first tensor is made, and a tensor that is
  * not kept when the next one is. */
-static binade_status run_model(struct service *service)
+static moiety_status run_model(struct service *service)
 {
     const struct server_request *request = service->request;
     struct server_block *last = &service->input;
     bool is_kept = false;
-    binade_status status = BINADE_OK;
+    moiety_status status = MOIETY_OK;
     for (unsigned i = 0; i < request->tensor_count; i++) {
         status = make_tensor(service, i, last->address);
-        if (status == BINADE_OK && !is_kept)
+        if (status == MOIETY_OK && !is_kept)
             status = sample_tail(service, last);
-        if (status == BINADE_OK && !is_kept)
+        if (status == MOIETY_OK && !is_kept)
             status = give(service->worker, last);
-        if (status != BINADE_OK)
+        if (status != MOIETY_OK)
             return status;
         last = &service->tensors[i];
         is_kept = request->tensors[i].is_kept;
@@ -222,36 +222,36 @@ static binade_status run_model(struct service *service)
 }
 
 /* Samples what is still live and copies the response out. */
-static binade_status stage_out(struct service *service)
+static moiety_status stage_out(struct service *service)
 {
     struct server_worker *worker = service->worker;
-    binade_status status = BINADE_OK;
+    moiety_status status = MOIETY_OK;
     for (unsigned i = 0;
-         i < service->request->tensor_count && status == BINADE_OK; i++)
+         i < service->request->tensor_count && status == MOIETY_OK; i++)
         if (service->tensors[i].address)
             status = sample_tail(service, &service->tensors[i]);
     size_t size_bytes = service->sample_count * SERVER_SAMPLE_BYTES;
-    if (status == BINADE_OK)
+    if (status == MOIETY_OK)
         status = server_staging_expect(worker->server->staging, size_bytes,
                                        worker->index, &service->arrived);
-    if (status == BINADE_OK)
-        status = BINADEI_CALL(service->driver, cuMemcpyDtoHAsync,
+    if (status == MOIETY_OK)
+        status = MOIETYI_CALL(service->driver, cuMemcpyDtoHAsync,
                               (service->arrived, service->response.address,
                                size_bytes, service->stream));
-    if (status == BINADE_OK)
-        status = BINADEI_CALL(service->driver, cuEventRecord,
+    if (status == MOIETY_OK)
+        status = MOIETYI_CALL(service->driver, cuEventRecord,
                               (worker->arrival, service->stream));
     return status;
 }
 
 /* Frees what is live, or leaves it to another thread; the work that uses it may
  * still be queued. */
-static binade_status let_go(struct service *service)
+static moiety_status let_go(struct service *service)
 {
     struct server_worker *worker = service->worker;
-    binade_status (*end)(struct server_worker *, struct server_block *) =
+    moiety_status (*end)(struct server_worker *, struct server_block *) =
         service->request->is_handed_over ? hand_over : give;
-    binade_status result = end(worker, &service->response);
+    moiety_status result = end(worker, &service->response);
     result = first_failure(result, end(worker, &service->input));
     for (unsigned i = 0; i < SERVER_TENSORS_MAX; i++)
         result = first_failure(result, end(worker, &service->tensors[i]));
@@ -304,7 +304,7 @@ static void check(struct service *service)
     worker->counts.checked_bytes += service->sample_count * SERVER_SAMPLE_BYTES;
 }
 
-binade_status server_serve(struct server_worker *worker,
+moiety_status server_serve(struct server_worker *worker,
                            const struct server_request *request)
 {
     const struct server_device *device = worker->server->device;
@@ -314,20 +314,20 @@ binade_status server_serve(struct server_worker *worker,
         .driver = device->driver,
         .stream = device->streams[worker->index],
     };
-    binade_status status = stage_in(&service);
-    if (status == BINADE_OK)
+    moiety_status status = stage_in(&service);
+    if (status == MOIETY_OK)
         status = run_model(&service);
-    if (status == BINADE_OK)
+    if (status == MOIETY_OK)
         status = stage_out(&service);
     status = first_failure(status, let_go(&service));
-    if (status == BINADE_OK)
+    if (status == MOIETY_OK)
         status =
-            BINADEI_CALL(device->driver, cuEventSynchronize, (worker->arrival));
-    if (status == BINADE_OK)
+            MOIETYI_CALL(device->driver, cuEventSynchronize, (worker->arrival));
+    if (status == MOIETY_OK)
         check(&service);
     status = first_failure(
         status, server_staging_end(worker->server->staging, service.arrived,
-                                   worker->index, status == BINADE_OK));
-    worker->counts.requests += status == BINADE_OK;
+                                   worker->index, status == MOIETY_OK));
+    worker->counts.requests += status == MOIETY_OK;
     return status;
 }

@@ -3,8 +3,8 @@
  *
  * One request, from its input to its checked response.
  */
-#ifndef BINADE_BENCH_SERVER_SERVICE_H_
-#define BINADE_BENCH_SERVER_SERVICE_H_
+#ifndef MOIETY_BENCH_SERVER_SERVICE_H_
+#define MOIETY_BENCH_SERVER_SERVICE_H_
 
 #include <stddef.h>
 
@@ -20,10 +20,10 @@
  * wrong with the response goes into the worker's counts. After a failure
  * nothing of it is left allocated either. Allocates and frees only by the
  * subject. */
-BINADE_MUST_USE binade_status server_serve(
+MOIETY_MUST_USE moiety_status server_serve(
     struct server_worker *worker, const struct server_request *request);
 
 /* Frees what other threads have left in the worker's mailbox. */
-BINADE_MUST_USE binade_status server_free_mail(struct server_worker *worker);
+MOIETY_MUST_USE moiety_status server_free_mail(struct server_worker *worker);
 
 #endif

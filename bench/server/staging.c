@@ -12,19 +12,19 @@
  * the subject whose turn it was. */
 #define THREAD_BYTES (UINT64_C(8) << 20)
 
-binade_status server_staging_open(const struct server_device *device,
+moiety_status server_staging_open(const struct server_device *device,
                                   enum server_staging_kind kind,
                                   unsigned thread_count,
                                   struct server_staging *out)
 {
-    binade_host_options options = BINADE_HOST_OPTIONS_INIT;
+    moiety_host_options options = MOIETY_HOST_OPTIONS_INIT;
     uint64_t size_bytes = thread_count * THREAD_BYTES;
     options.device = device->index;
     options.limit_bytes = size_bytes;
     *out = (struct server_staging){.device = device, .kind = kind};
-    binade_status status = binade_host_create(&options, &out->arena);
-    if (status == BINADE_OK)
-        status = binade_host_reserve(out->arena, size_bytes, 0, NULL, NULL);
+    moiety_status status = moiety_host_create(&options, &out->arena);
+    if (status == MOIETY_OK)
+        status = moiety_host_reserve(out->arena, size_bytes, 0, NULL, NULL);
     return status;
 }
 
@@ -34,9 +34,9 @@ void server_staging_look(const struct server_staging *staging,
     *out =
         (struct server_staging_facts){.stats.struct_size = sizeof(out->stats)};
     /* Nothing is known of an arena that is not there. */
-    if (binade_host_stats_get(staging->arena, &out->stats) != BINADE_OK ||
-        binade_host_report(staging->arena, out->place, sizeof(out->place)) !=
-            BINADE_OK)
+    if (moiety_host_stats_get(staging->arena, &out->stats) != MOIETY_OK ||
+        moiety_host_report(staging->arena, out->place, sizeof(out->place)) !=
+            MOIETY_OK)
         *out = (struct server_staging_facts){0};
 }
 
@@ -44,33 +44,33 @@ void server_staging_look(const struct server_staging *staging,
 void server_staging_close(struct server_staging *staging,
                           struct server_staging_facts *out)
 {
-    binade_leaks leaks = {.struct_size = sizeof(leaks)};
+    moiety_leaks leaks = {.struct_size = sizeof(leaks)};
     server_staging_look(staging, out);
-    binade_status status = binade_host_destroy(staging->arena, &leaks);
-    out->lost_bytes = status == BINADE_OK ? leaks.bytes : UINT64_MAX;
+    moiety_status status = moiety_host_destroy(staging->arena, &leaks);
+    out->lost_bytes = status == MOIETY_OK ? leaks.bytes : UINT64_MAX;
     staging->arena = NULL;
 }
 
-const char *server_staging_page_kind(const binade_host_stats *stats)
+const char *server_staging_page_kind(const moiety_host_stats *stats)
 {
-    static const char *const names[BINADE_HOST_PAGES_COUNT] = {
-        [BINADE_HOST_PAGES_SMALL] = "small",
-        [BINADE_HOST_PAGES_TRANSPARENT] = "small or transparent huge",
-        [BINADE_HOST_PAGES_2MIB] = "2 MiB",
-        [BINADE_HOST_PAGES_1GIB] = "1 GiB",
-        [BINADE_HOST_PAGES_DRIVER] = "the driver's",
+    static const char *const names[MOIETY_HOST_PAGES_COUNT] = {
+        [MOIETY_HOST_PAGES_SMALL] = "small",
+        [MOIETY_HOST_PAGES_TRANSPARENT] = "small or transparent huge",
+        [MOIETY_HOST_PAGES_2MIB] = "2 MiB",
+        [MOIETY_HOST_PAGES_1GIB] = "1 GiB",
+        [MOIETY_HOST_PAGES_DRIVER] = "the driver's",
     };
     unsigned most = 0;
-    for (unsigned i = 1; i < BINADE_HOST_PAGES_COUNT; i++)
+    for (unsigned i = 1; i < MOIETY_HOST_PAGES_COUNT; i++)
         if (stats->page_kind_bytes[i] > stats->page_kind_bytes[most])
             most = i;
     return names[most];
 }
 
 void server_staging_print(const struct server_staging_facts *facts,
-                          const binade_caps *caps, int device)
+                          const moiety_caps *caps, int device)
 {
-    const binade_host_stats *stats = &facts->stats;
+    const moiety_host_stats *stats = &facts->stats;
     printf("staging     for device %d at %04x:%02x:%02x: %s\n", device,
            caps->pci_domain, caps->pci_bus, caps->pci_device, facts->place);
     printf("            %" PRIu64 " of %" PRIu64 " pages asked for are there",
@@ -82,39 +82,39 @@ void server_staging_print(const struct server_staging_facts *facts,
     (void)fflush(stdout);
 }
 
-binade_status server_staging_send(const struct server_staging *staging,
+moiety_status server_staging_send(const struct server_staging *staging,
                                   CUdeviceptr to, const void *bytes,
                                   size_t size_bytes, unsigned stream)
 {
     const struct server_device *device = staging->device;
     CUstream on = device->streams[stream];
     void *buffer;
-    binade_status status = binade_host_alloc(
+    moiety_status status = moiety_host_alloc(
         staging->arena, size_bytes,
-        staging->kind == SERVER_STAGING_PLANTED ? on : BINADE_HOST_CPU,
+        staging->kind == SERVER_STAGING_PLANTED ? on : MOIETY_HOST_CPU,
         &buffer);
-    if (status != BINADE_OK)
+    if (status != MOIETY_OK)
         return status;
     memcpy(buffer, bytes, size_bytes);
-    status = BINADEI_CALL(device->driver, cuMemcpyHtoDAsync,
+    status = MOIETYI_CALL(device->driver, cuMemcpyHtoDAsync,
                           (to, buffer, size_bytes, on));
     /* Not waited for: the arena knows when the copy is over. */
-    binade_status freed = binade_host_free(staging->arena, buffer, on);
-    return status != BINADE_OK ? status : freed;
+    moiety_status freed = moiety_host_free(staging->arena, buffer, on);
+    return status != MOIETY_OK ? status : freed;
 }
 
-binade_status server_staging_expect(const struct server_staging *staging,
+moiety_status server_staging_expect(const struct server_staging *staging,
                                     size_t size_bytes, unsigned stream,
                                     void **out)
 {
-    return binade_host_alloc(staging->arena, size_bytes,
+    return moiety_host_alloc(staging->arena, size_bytes,
                              staging->device->streams[stream], out);
 }
 
-binade_status server_staging_end(const struct server_staging *staging,
+moiety_status server_staging_end(const struct server_staging *staging,
                                  void *address, unsigned stream, bool is_over)
 {
-    return binade_host_free(staging->arena, address,
-                            is_over ? BINADE_STREAM_DONE
+    return moiety_host_free(staging->arena, address,
+                            is_over ? MOIETY_STREAM_DONE
                                     : staging->device->streams[stream]);
 }

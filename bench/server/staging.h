@@ -6,13 +6,13 @@
  * compared by how they give out device memory: a cuMemHostAlloc() for each
  * request would have shown only what pinning costs.
  */
-#ifndef BINADE_BENCH_SERVER_STAGING_H_
-#define BINADE_BENCH_SERVER_STAGING_H_
+#ifndef MOIETY_BENCH_SERVER_STAGING_H_
+#define MOIETY_BENCH_SERVER_STAGING_H_
 
 #include <stdbool.h>
 
-#include <binade/binade.h>
-#include <binade/host.h>
+#include <moiety/host.h>
+#include <moiety/moiety.h>
 
 #include "bench/server/subjects/device.h"
 
@@ -25,22 +25,22 @@ enum server_staging_kind {
 };
 
 struct server_staging {
-    binade_host *arena;
+    moiety_host *arena;
     const struct server_device *device;
     enum server_staging_kind kind;
 };
 
 /* What is known of it; all 0 and "" where there is none. */
 struct server_staging_facts {
-    binade_host_stats stats;
-    char place[256];     /* binade_host_report() */
+    moiety_host_stats stats;
+    char place[256];     /* moiety_host_report() */
     uint64_t lost_bytes; /* never freed; known when it is closed */
 };
 
 /* Makes the arena and reserves all that `thread_count` threads get; the device
  * stays as it is until it is closed. After a failure, too, it is to be closed;
- * binade_last_error_message() says why. */
-BINADE_MUST_USE binade_status server_staging_open(
+ * moiety_last_error_message() says why. */
+MOIETY_MUST_USE moiety_status server_staging_open(
     const struct server_device *device, enum server_staging_kind kind,
     unsigned thread_count, struct server_staging *out);
 
@@ -51,27 +51,27 @@ void server_staging_close(struct server_staging *staging,
 /* Says in some lines where it is and why there, how many pages were asked for
  * and how many are there, and of which kind they are. */
 void server_staging_print(const struct server_staging_facts *facts,
-                          const binade_caps *caps, int device);
+                          const moiety_caps *caps, int device);
 
 /* How it is now. */
 void server_staging_look(const struct server_staging *staging,
                          struct server_staging_facts *out);
 
 /* The kind of pages that most of it is in. */
-const char *server_staging_page_kind(const binade_host_stats *stats);
+const char *server_staging_page_kind(const moiety_host_stats *stats);
 
 /* Lets the CPU write `bytes` where a copy finds them, and queues that copy on
  * the stream with this index. The bytes are the caller's again at once. */
-BINADE_MUST_USE binade_status
+MOIETY_MUST_USE moiety_status
 server_staging_send(const struct server_staging *staging, CUdeviceptr to,
                     const void *bytes, size_t size_bytes, unsigned stream);
 
 /* Memory that work on this stream will write before the CPU reads it. */
-BINADE_MUST_USE binade_status
+MOIETY_MUST_USE moiety_status
 server_staging_expect(const struct server_staging *staging, size_t size_bytes,
                       unsigned stream, void **out);
 /* Gives that back; `is_over`: no work uses it any more. */
-BINADE_MUST_USE binade_status
+MOIETY_MUST_USE moiety_status
 server_staging_end(const struct server_staging *staging, void *address,
                    unsigned stream, bool is_over);
 

@@ -3,8 +3,8 @@
  *
  * What was served, and how long it took: of a thread in one phase, or summed.
  */
-#ifndef BINADE_BENCH_SERVER_TALLY_H_
-#define BINADE_BENCH_SERVER_TALLY_H_
+#ifndef MOIETY_BENCH_SERVER_TALLY_H_
+#define MOIETY_BENCH_SERVER_TALLY_H_
 
 #include <stdint.h>
 

@@ -4,8 +4,8 @@
  * Threads that allocate and free, each on a stream and a processor of its own,
  * at once. A pair is a free and an allocation.
  */
-#ifndef BINADE_BENCH_STUDIES_CREW_H_
-#define BINADE_BENCH_STUDIES_CREW_H_
+#ifndef MOIETY_BENCH_STUDIES_CREW_H_
+#define MOIETY_BENCH_STUDIES_CREW_H_
 
 #include <stdbool.h>
 #include <stdint.h>

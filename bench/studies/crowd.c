@@ -151,10 +151,10 @@ static const char *join_members(struct crowd *crowd, struct crowd_found *out)
     return why;
 }
 
-static void read_stats(binade_stats *out)
+static void read_stats(moiety_stats *out)
 {
     out->struct_size = sizeof(*out);
-    if (binade_pool_stats(subject_binade_pool(), out) != BINADE_OK)
+    if (moiety_pool_stats(subject_moiety_pool(), out) != MOIETY_OK)
         abort();
 }
 
@@ -167,8 +167,8 @@ static const char *run_worker(const struct crowd *crowd, struct crowd_work *out)
                                  .pairs = crowd->job->work_pairs,
                                  .seed = crowd->job->seed};
     struct crew_found found;
-    binade_stats before = {0};
-    binade_stats after = {0};
+    moiety_stats before = {0};
+    moiety_stats after = {0};
     read_stats(&before);
     const char *why = crew_run(crowd->subject, &job, &found);
     read_stats(&after);

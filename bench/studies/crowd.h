@@ -3,12 +3,12 @@
  *
  * Threads that have used many streams and rest, and one that works meanwhile.
  */
-#ifndef BINADE_BENCH_STUDIES_CROWD_H_
-#define BINADE_BENCH_STUDIES_CROWD_H_
+#ifndef MOIETY_BENCH_STUDIES_CROWD_H_
+#define MOIETY_BENCH_STUDIES_CROWD_H_
 
 #include <stdint.h>
 
-#include <binade/stats.h>
+#include <moiety/stats.h>
 
 #include "bench/subjects/subject.h"
 
@@ -32,14 +32,14 @@ struct crowd_found {
     struct crowd_work before; /* the crowd comes */
     struct crowd_work beside; /* it, while it rests */
     struct crowd_work after;  /* it has ended */
-    binade_stats coming;      /* before any of it has used the pool */
-    binade_stats resting;
+    moiety_stats coming;      /* before any of it has used the pool */
+    moiety_stats resting;
     uint64_t host_bytes; /* that its pairs took */
     uint64_t end_ns;     /* until all of it has ended */
     uint64_t failed;     /* its allocations */
 };
 
-/* A subject of Binade's has started, for so many threads and streams. NULL, or
+/* A subject of Moiety's has started, for so many threads and streams. NULL, or
  * why it could not be done. */
 const char *crowd_run(const struct subject *subject,
                       const struct crowd_job *job, struct crowd_found *out);

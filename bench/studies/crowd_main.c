@@ -27,8 +27,8 @@
 
 static const char help[] =
     "usage: crowd [OPTION]...\n"
-    "  --subject=S[,S]  binade, binade-nocache, binade-mapped (default: "
-    "binade)\n"
+    "  --subject=S[,S]  moiety, moiety-nocache, moiety-mapped (default: "
+    "moiety)\n"
     "  --threads=N      that rest, 1 to 8192 (default 4096)\n"
     "  --streams=N      that each of them uses, 1 to 64 (default 8)\n"
     "  --pairs=N        of each thread on each stream, 1 to 100000 (default "
@@ -36,7 +36,7 @@ static const char help[] =
     "  --size=BYTES     of their blocks, 1 to 1 TiB (default 64 KiB)\n"
     "  --cache=BYTES    what all threads' caches may hold, and one's no more, "
     "1 to\n"
-    "                   1 TiB (default: what BINADE_CONF or the pool says)\n"
+    "                   1 TiB (default: what MOIETY_CONF or the pool says)\n"
     "  --work=N         pairs of the thread that works, 1 to 10000000 "
     "(default\n"
     "                   100000)\n"
@@ -83,7 +83,7 @@ static bool read_cache(const char *text, void *into)
     (void)into;
     char conf[CONF_BYTES];
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): the only thread so far. */
-    const char *before = getenv("BINADE_CONF");
+    const char *before = getenv("MOIETY_CONF");
     if (crowd.cache_bytes ||
         !command_line_number(text, 1, TIB, &crowd.cache_bytes))
         return false;
@@ -96,14 +96,14 @@ static bool read_cache(const char *text, void *into)
                           crowd.cache_bytes, bytes);
     return length < (int)sizeof(conf) &&
            /* NOLINTNEXTLINE(concurrency-mt-unsafe) */
-           setenv("BINADE_CONF", conf, 1) == 0;
+           setenv("MOIETY_CONF", conf, 1) == 0;
 }
 
 static const char *refusal(const struct subject *subject)
 {
-    if (!subject_is_binade(subject->name))
-        return "it is not Binade's, whose caches are what is measured";
-    if (crowd.cache_bytes && strcmp(subject->name, "binade-nocache") == 0)
+    if (!subject_is_moiety(subject->name))
+        return "it is not Moiety's, whose caches are what is measured";
+    if (crowd.cache_bytes && strcmp(subject->name, "moiety-nocache") == 0)
         return "it has no caches that --cache could bound";
     return NULL;
 }
@@ -190,7 +190,7 @@ int main(int argc, char **argv)
     struct study study = {.program = "crowd",
                           .help = help,
                           .has_lag = true,
-                          .default_subjects = "binade",
+                          .default_subjects = "moiety",
                           .parts = parts,
                           .refusal = refusal,
                           .repeats = 1,

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <binade/binade.h>
+#include <moiety/moiety.h>
 
 #include "bench/base/clock.h"
 #include "bench/base/command_line.h"
@@ -28,44 +28,44 @@ static const char help[] =
     "usage: direct [--size=BYTES] [--driver=D]\n"
     "  --size=BYTES  of the block (default 65536)\n"
     "  --driver=D    auto, cuda, standin or a path with a / in it (default:\n"
-    "                what BINADE_DRIVER says)\n"
+    "                what MOIETY_DRIVER says)\n"
     "\n"
     "Prints, as JSON Lines, what an allocation and a free of the same block\n"
     "take in a loop that does nothing else, on one pinned thread: the\n"
     "median, the least and the most of 9 repetitions of 200000 pairs, in\n"
-    "ns. Subjects: binade, binade_sized, malloc and, where there is\n" MIMALLOC
+    "ns. Subjects: moiety, moiety_sized, malloc and, where there is\n" MIMALLOC
     ", mimalloc.\n"
     "\n"
     "exit status: 0 all well; 1 something failed; 2 bad argument\n";
 
 static struct {
-    binade_pool *pool;
-    binade_stream stream;
+    moiety_pool *pool;
+    moiety_stream stream;
     uint64_t size_bytes;
     void *(*alloc)(size_t); /* of mimalloc */
     void (*free)(void *);
 } bench = {.size_bytes = 65536};
 
 /* One function a subject, so that the compiler sees the calls in the loop. */
-static bool loop_binade(void)
+static bool loop_moiety(void)
 {
-    binade_devptr address;
+    moiety_devptr address;
     for (unsigned i = 0; i < PAIRS; i++)
-        if (binade_alloc(bench.pool, bench.size_bytes, bench.stream,
-                         &address) != BINADE_OK ||
-            binade_free(bench.pool, address, bench.stream) != BINADE_OK)
+        if (moiety_alloc(bench.pool, bench.size_bytes, bench.stream,
+                         &address) != MOIETY_OK ||
+            moiety_free(bench.pool, address, bench.stream) != MOIETY_OK)
             return false;
     return true;
 }
 
 static bool loop_sized(void)
 {
-    binade_devptr address;
+    moiety_devptr address;
     for (unsigned i = 0; i < PAIRS; i++)
-        if (binade_alloc(bench.pool, bench.size_bytes, bench.stream,
-                         &address) != BINADE_OK ||
-            binade_free_sized(bench.pool, address, bench.size_bytes,
-                              bench.stream) != BINADE_OK)
+        if (moiety_alloc(bench.pool, bench.size_bytes, bench.stream,
+                         &address) != MOIETY_OK ||
+            moiety_free_sized(bench.pool, address, bench.size_bytes,
+                              bench.stream) != MOIETY_OK)
             return false;
     return true;
 }
@@ -127,8 +127,8 @@ static bool find_mimalloc(void)
 
 static bool measure_all(void)
 {
-    return measure("binade", loop_binade) &&
-           measure("binade_sized", loop_sized) &&
+    return measure("moiety", loop_moiety) &&
+           measure("moiety_sized", loop_sized) &&
            measure("malloc", loop_malloc) &&
            (!find_mimalloc() || measure("mimalloc", loop_mimalloc));
 }
@@ -154,11 +154,11 @@ static int run(void)
     pin();
     bench.stream = bench_device_streams[0];
     bool is_well = bench_device_attach(0) &&
-                   binade_pool_create(NULL, &bench.pool) == BINADE_OK &&
+                   moiety_pool_create(NULL, &bench.pool) == MOIETY_OK &&
                    measure_all();
     if (!is_well)
-        (void)fprintf(stderr, "direct: %s\n", binade_last_error_message());
-    (void)binade_pool_destroy(bench.pool, NULL);
+        (void)fprintf(stderr, "direct: %s\n", moiety_last_error_message());
+    (void)moiety_pool_destroy(bench.pool, NULL);
     bench_device_stop();
     return is_well ? 0 : 1;
 }

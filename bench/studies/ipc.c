@@ -5,7 +5,7 @@
  * imports. Prints a JSON object per line. One thread each, so it does not show
  * what contention costs; and the exporter is idle while the importer measures.
  *
- *     BINADE_DRIVER=standin bazel run -c opt //bench:ipc
+ *     MOIETY_DRIVER=standin bazel run -c opt //bench:ipc
  */
 #define _POSIX_C_SOURCE 200809L
 #include <stdbool.h>
@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <binade/binade.h>
+#include <moiety/moiety.h>
 
 #include "bench/base/clock.h"
 #include "bench/base/numbers.h"
@@ -26,15 +26,15 @@
 #define BATCH_CALLS 3000U
 
 struct shared {
-    binade_ipc_handle handles[BLOCKS];
+    moiety_ipc_handle handles[BLOCKS];
 };
 
-static void must(binade_status status, const char *what)
+static void must(moiety_status status, const char *what)
 {
-    if (status == BINADE_OK)
+    if (status == MOIETY_OK)
         return;
-    (void)fprintf(stderr, "ipc: %s: %s: %s\n", what, binade_status_name(status),
-                  binade_last_error_message());
+    (void)fprintf(stderr, "ipc: %s: %s: %s\n", what, moiety_status_name(status),
+                  moiety_last_error_message());
     _exit(1);
 }
 
@@ -48,7 +48,7 @@ static void must_be(bool condition, const char *what)
 
 static void report(const char *what, double *ns, unsigned count)
 {
-    const struct binadei_driver *driver = binadei_driver_opened();
+    const struct moietyi_driver *driver = moietyi_driver_opened();
     numbers_sort(ns, count);
     (void)printf("{\"call\": \"%s\", \"median_ns\": %.1f, \"least_ns\": %.1f, "
                  "\"most_ns\": %.1f, \"batches\": %u, \"standin\": %s}\n",
@@ -76,43 +76,43 @@ static void measure(const char *what, void (*body)(unsigned turn),
 /* Makes the primary context of device 0 current. */
 static void open_driver(void)
 {
-    const struct binadei_driver *driver;
+    const struct moietyi_driver *driver;
     CUdevice device;
     CUcontext context;
-    must(binadei_driver_open(&driver), "the driver");
-    must(BINADEI_CALL(driver, cuDeviceGet, (&device, 0)), "device 0");
-    must(BINADEI_CALL(driver, cuDevicePrimaryCtxRetain, (&context, device)),
+    must(moietyi_driver_open(&driver), "the driver");
+    must(MOIETYI_CALL(driver, cuDeviceGet, (&device, 0)), "device 0");
+    must(MOIETYI_CALL(driver, cuDevicePrimaryCtxRetain, (&context, device)),
          "its context");
-    must(BINADEI_CALL(driver, cuCtxSetCurrent, (context)), "its context");
+    must(MOIETYI_CALL(driver, cuCtxSetCurrent, (context)), "its context");
 }
 
 /* The exporter. */
 
-static binade_pool *pool;
-static binade_devptr blocks[BLOCKS];
-static binade_ipc_handle handle;
+static moiety_pool *pool;
+static moiety_devptr blocks[BLOCKS];
+static moiety_ipc_handle handle;
 
 static void export_block(unsigned turn)
 {
-    must(binade_ipc_export(pool, blocks[turn % BLOCKS], &handle), "export");
+    must(moiety_ipc_export(pool, blocks[turn % BLOCKS], &handle), "export");
 }
 
 static void export_inside(unsigned turn)
 {
-    must(binade_ipc_export(pool, blocks[turn % BLOCKS] + BLOCK_BYTES / 2,
+    must(moiety_ipc_export(pool, blocks[turn % BLOCKS] + BLOCK_BYTES / 2,
                            &handle),
          "export");
 }
 
 static void make_pool(void)
 {
-    binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
-    options.flags = BINADE_POOL_EXPORTABLE;
+    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
+    options.flags = MOIETY_POOL_EXPORTABLE;
     options.first_segment_bytes = SEGMENT_BYTES;
     options.largest_segment_bytes = SEGMENT_BYTES;
-    must(binade_pool_create(&options, &pool), "the pool");
+    must(moiety_pool_create(&options, &pool), "the pool");
     for (unsigned i = 0; i < BLOCKS; i++)
-        must(binade_alloc(pool, BLOCK_BYTES, BINADE_STREAM_LEGACY, &blocks[i]),
+        must(moiety_alloc(pool, BLOCK_BYTES, MOIETY_STREAM_LEGACY, &blocks[i]),
              "a block");
 }
 
@@ -124,7 +124,7 @@ static void export_all(struct shared *shared)
     uint64_t segment_id = 0;
     for (unsigned i = 0; i < BLOCKS; i++) {
         uint64_t start_ns = clock_now_ns();
-        must(binade_ipc_export(pool, blocks[i], &shared->handles[i]), "export");
+        must(moiety_ipc_export(pool, blocks[i], &shared->handles[i]), "export");
         if (shared->handles[i].segment_id != segment_id)
             ns[first_count++] = (double)(clock_now_ns() - start_ns);
         segment_id = shared->handles[i].segment_id;
@@ -147,20 +147,20 @@ static void run_exporter(int to_importer)
     (void)close(to_importer);
     must_be(wait(&status) > 0, "wait");
     must_be(status == 0, "the importer");
-    must(binade_ipc_release_exports(pool, 0), "release");
+    must(moiety_ipc_release_exports(pool, 0), "release");
     for (unsigned i = 0; i < BLOCKS; i++)
-        must(binade_free(pool, blocks[i], BINADE_STREAM_DONE), "free");
-    must(binade_pool_destroy(pool, NULL), "the pool's end");
+        must(moiety_free(pool, blocks[i], MOIETY_STREAM_DONE), "free");
+    must(moiety_pool_destroy(pool, NULL), "the pool's end");
 }
 
 /* The importer. */
 
 static struct shared imported;
-static binade_devptr addresses[BATCH_CALLS];
+static moiety_devptr addresses[BATCH_CALLS];
 
 static void import_block(unsigned turn)
 {
-    must(binade_ipc_import(&imported.handles[turn % BLOCKS],
+    must(moiety_ipc_import(&imported.handles[turn % BLOCKS],
                            sizeof(imported.handles[0]), NULL, &addresses[turn]),
          "import");
 }
@@ -168,7 +168,7 @@ static void import_block(unsigned turn)
 static void close_block(unsigned turn)
 {
     uint64_t closing;
-    must(binade_ipc_close(addresses[turn], BINADE_STREAM_DONE, &closing),
+    must(moiety_ipc_close(addresses[turn], MOIETY_STREAM_DONE, &closing),
          "close");
 }
 
@@ -181,7 +181,7 @@ static void import_and_close(unsigned turn)
 static void import_and_close_on_a_stream(unsigned turn)
 {
     import_block(turn);
-    must(binade_ipc_close(addresses[turn], BINADE_STREAM_LEGACY, NULL),
+    must(moiety_ipc_close(addresses[turn], MOIETY_STREAM_LEGACY, NULL),
          "close");
 }
 
@@ -196,7 +196,7 @@ static void open_and_trim(void)
         open_ns[i] = (double)(clock_now_ns() - start_ns);
         close_block(0);
         start_ns = clock_now_ns();
-        must(binade_ipc_trim(0, NULL), "trim");
+        must(moiety_ipc_trim(0, NULL), "trim");
         trim_ns[i] = (double)(clock_now_ns() - start_ns);
     }
     report("import, first of a segment", open_ns, BATCHES);
@@ -218,7 +218,7 @@ static void run_importer(int from_exporter)
     measure("import and close, nothing pending", import_and_close, NULL);
     measure("import and close behind a stream", import_and_close_on_a_stream,
             NULL);
-    must(binade_ipc_trim(0, NULL), "trim");
+    must(moiety_ipc_trim(0, NULL), "trim");
 }
 
 int main(void)

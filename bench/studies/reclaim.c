@@ -23,7 +23,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <binade/binade.h>
+#include <moiety/moiety.h>
 
 #include "bench/base/clock.h"
 #include "bench/base/command_line.h"
@@ -43,7 +43,7 @@ static const char help[] =
     "  --no-membarrier  the kernel refuses membarrier(2)\n"
     "  --driver=D       auto, cuda, standin or a path with a / in it "
     "(default:\n"
-    "                   what BINADE_DRIVER says)\n"
+    "                   what MOIETY_DRIVER says)\n"
     "\n"
     "Prints, as one JSON line, what one thread takes to get all of these "
     "blocks\n"
@@ -53,7 +53,7 @@ static const char help[] =
     "exit status: 0 all well; 1 something failed; 2 bad argument\n";
 
 static struct {
-    binade_pool *pool;
+    moiety_pool *pool;
     uint32_t thread_count;
     uint32_t block_count;
     bool has_membarrier;
@@ -67,13 +67,13 @@ static struct {
 /* The cache then has as many as were out at once. */
 static bool fill_cache(void)
 {
-    binade_devptr blocks[BLOCKS_MAX];
+    moiety_devptr blocks[BLOCKS_MAX];
     for (unsigned i = 0; i < bench.block_count; i++)
-        if (binade_alloc(bench.pool, BLOCK_BYTES, BINADE_STREAM_DONE,
-                         &blocks[i]) != BINADE_OK)
+        if (moiety_alloc(bench.pool, BLOCK_BYTES, MOIETY_STREAM_DONE,
+                         &blocks[i]) != MOIETY_OK)
             return false;
-    return binade_free_batch(bench.pool, blocks, bench.block_count,
-                             BINADE_STREAM_DONE, NULL) == BINADE_OK;
+    return moiety_free_batch(bench.pool, blocks, bench.block_count,
+                             MOIETY_STREAM_DONE, NULL) == MOIETY_OK;
 }
 
 static void *sleep_with_cache(void *unused)
@@ -92,24 +92,24 @@ static void *sleep_with_cache(void *unused)
     return NULL;
 }
 
-static bool stats(binade_stats *out)
+static bool stats(moiety_stats *out)
 {
     out->struct_size = (uint32_t)sizeof(*out);
-    return binade_pool_stats(bench.pool, out) == BINADE_OK;
+    return moiety_pool_stats(bench.pool, out) == MOIETY_OK;
 }
 
 /* Trims to a byte less than there is: the caches are emptied, and no segment is
  * small enough to go. */
 static bool take_back(double *out_ns)
 {
-    binade_stats before;
-    binade_stats after;
+    moiety_stats before;
+    moiety_stats after;
     if (atomic_load_explicit(&bench.has_failed, memory_order_relaxed) ||
         !stats(&before) || !before.cached_bytes)
         return false;
     uint64_t begin_ns = clock_now_ns();
-    if (binade_pool_trim(bench.pool, before.reserved_bytes_current - 1, NULL) !=
-        BINADE_OK)
+    if (moiety_pool_trim(bench.pool, before.reserved_bytes_current - 1, NULL) !=
+        MOIETY_OK)
         return false;
     *out_ns = (double)(clock_now_ns() - begin_ns);
     return stats(&after) && !after.cached_bytes;
@@ -180,14 +180,14 @@ static int run(void)
     (void)pthread_barrier_init(&bench.begin, NULL, bench.thread_count + 1);
     (void)pthread_barrier_init(&bench.filled, NULL, bench.thread_count + 1);
     bool is_well = bench_device_attach(0) &&
-                   binade_pool_create(NULL, &bench.pool) == BINADE_OK &&
+                   moiety_pool_create(NULL, &bench.pool) == MOIETY_OK &&
                    measure();
     if (is_well)
         print();
     else
         (void)fprintf(stderr, "reclaim: failed; %s\n",
-                      binade_last_error_message());
-    (void)binade_pool_destroy(bench.pool, NULL);
+                      moiety_last_error_message());
+    (void)moiety_pool_destroy(bench.pool, NULL);
     bench_device_stop();
     return is_well ? 0 : 1;
 }

@@ -102,7 +102,7 @@ static int compare_times(const void *left, const void *right)
 /* The median of some, while all threads do it, as they will in rounds. */
 static double measure_work(const struct runner *runner)
 {
-    const struct binadei_driver *driver = binadei_driver_opened();
+    const struct moietyi_driver *driver = moietyi_driver_opened();
     void *stream = bench_device_streams[runner->blocks->stream];
     uint64_t took_ns[WORK_TRIES];
     for (uint32_t i = 0; i < WORK_TRIES; i++) {

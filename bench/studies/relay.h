@@ -5,8 +5,8 @@
  * some blocks of its own. In a round it queues work on the stream that has the
  * blocks, frees them there and allocates as many for the other stream at once.
  */
-#ifndef BINADE_BENCH_STUDIES_RELAY_H_
-#define BINADE_BENCH_STUDIES_RELAY_H_
+#ifndef MOIETY_BENCH_STUDIES_RELAY_H_
+#define MOIETY_BENCH_STUDIES_RELAY_H_
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -9,7 +9,7 @@
  */
 #include <string.h>
 
-#include <binade/pool.h>
+#include <moiety/pool.h>
 
 #include "bench/base/device.h"
 #include "bench/studies/relay.h"
@@ -56,8 +56,8 @@ static const char help[] =
     "freed;\n"
     "           the allocation may wait, and has failed if it returns "
     "nothing.\n"
-    "poll       the same by binade_try_alloc(), called again for a second;\n"
-    "           of Binade's subjects only.\n"
+    "poll       the same by moiety_try_alloc(), called again for a second;\n"
+    "           of Moiety's subjects only.\n"
     "unlimited  without a limit, and with several blocks that are freed and\n"
     "           allocated together: what is reserved in the end, and live.\n"
     "Times are of rounds, from the free to the allocation: mean, median, p99,\n"
@@ -87,9 +87,9 @@ static struct {
 static uint64_t try_alloc(uint32_t thread, size_t size_bytes, uint32_t stream)
 {
     (void)thread;
-    binade_devptr address;
-    return binade_try_alloc(subject_binade_pool(), size_bytes,
-                            bench_device_streams[stream], &address) == BINADE_OK
+    moiety_devptr address;
+    return moiety_try_alloc(subject_moiety_pool(), size_bytes,
+                            bench_device_streams[stream], &address) == MOIETY_OK
                ? address
                : 0;
 }
@@ -202,7 +202,7 @@ static bool run_poll(const struct study_bout *bout)
     struct relay_job job = limited_job(bout);
     job.patience_ns = POLL_PATIENCE_NS;
     polling.alloc = try_alloc;
-    if (!subject_is_binade(bout->named->name))
+    if (!subject_is_moiety(bout->named->name))
         return true;
     return run_relay(bout, &polling, &job);
 }

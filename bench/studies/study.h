@@ -4,8 +4,8 @@
  * What the programs share that study the subjects of a replay without a trace:
  * options, the loop over subjects and parts, and the rows that they print.
  */
-#ifndef BINADE_BENCH_STUDIES_STUDY_H_
-#define BINADE_BENCH_STUDIES_STUDY_H_
+#ifndef MOIETY_BENCH_STUDIES_STUDY_H_
+#define MOIETY_BENCH_STUDIES_STUDY_H_
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,7 +23,7 @@
 #define STUDY_HELP                                                             \
     "  --driver=D       auto, cuda, standin or a path with a / in it "         \
     "(default:\n"                                                              \
-    "                   what BINADE_DRIVER says)\n"                            \
+    "                   what MOIETY_DRIVER says)\n"                            \
     "  --json=FILE      write there instead of to standard output\n"           \
     "  --commit=ID      of what is measured (default: what git says)\n"
 

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <binade/status.h>
-#include <binade/stream.h>
+#include <moiety/status.h>
+#include <moiety/stream.h>
 
 #include "bench/base/resident.h"
 #include "bench/base/spawn.h"
@@ -27,14 +27,14 @@ struct growth {
     bool is_there;
 };
 
-static bool cut(binade_pool *pool, uint64_t block_bytes, binade_devptr *blocks,
+static bool cut(moiety_pool *pool, uint64_t block_bytes, moiety_devptr *blocks,
                 uint64_t count)
 {
     uint64_t before = 0;
     for (uint64_t i = 0; i < count; i++) {
         if (!waste_check(
-                binade_alloc(pool, block_bytes, BINADE_STREAM_ANY, &blocks[i]),
-                "binade_alloc"))
+                moiety_alloc(pool, block_bytes, MOIETY_STREAM_ANY, &blocks[i]),
+                "moiety_alloc"))
             return false;
         if (i == 0)
             before = resident_bytes();
@@ -45,24 +45,24 @@ static bool cut(binade_pool *pool, uint64_t block_bytes, binade_devptr *blocks,
     return true;
 }
 
-static bool run(uint64_t block_bytes, binade_devptr *blocks, uint64_t count)
+static bool run(uint64_t block_bytes, moiety_devptr *blocks, uint64_t count)
 {
-    binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
-    binade_pool *pool;
+    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
+    moiety_pool *pool;
     options.first_segment_bytes = GIB;
     options.largest_segment_bytes = GIB;
-    if (!waste_check(binade_pool_create(&options, &pool), "binade_pool_create"))
+    if (!waste_check(moiety_pool_create(&options, &pool), "moiety_pool_create"))
         return false;
     bool is_well = cut(pool, block_bytes, blocks, count);
-    return waste_check(binade_pool_destroy(pool, NULL),
-                       "binade_pool_destroy") &&
+    return waste_check(moiety_pool_destroy(pool, NULL),
+                       "moiety_pool_destroy") &&
            is_well;
 }
 
 bool waste_metadata_child(uint64_t block_bytes)
 {
     uint64_t count = (GIB - MARGIN_BYTES) / block_bytes;
-    binade_devptr *blocks = malloc(count * sizeof(*blocks));
+    moiety_devptr *blocks = malloc(count * sizeof(*blocks));
     if (!blocks)
         return false;
     /* So that its pages are there before. */

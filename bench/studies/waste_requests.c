@@ -8,9 +8,9 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include <binade/stats.h>
-#include <binade/status.h>
-#include <binade/stream.h>
+#include <moiety/stats.h>
+#include <moiety/status.h>
+#include <moiety/stream.h>
 
 #define ORDER_MAX 32U
 /* Up to here the classes are few enough to visit each of them. */
@@ -30,12 +30,12 @@ struct requests {
     struct request of[REQUESTS_MAX];
 };
 
-bool waste_check(binade_status status, const char *call)
+bool waste_check(moiety_status status, const char *call)
 {
-    if (status == BINADE_OK)
+    if (status == MOIETY_OK)
         return true;
     (void)fprintf(stderr, "waste: %s: %s: %s\n", call,
-                  binade_status_name(status), binade_last_error_message());
+                  moiety_status_name(status), moiety_last_error_message());
     return false;
 }
 
@@ -64,21 +64,21 @@ static uint64_t power_of_two(uint64_t size_bytes)
 
 /* The memory goes back to the source, so that the next request finds as much
  * of it as this one did. */
-static bool hold(binade_pool *pool, uint64_t size_bytes, uint64_t *out)
+static bool hold(moiety_pool *pool, uint64_t size_bytes, uint64_t *out)
 {
-    binade_devptr address;
+    moiety_devptr address;
     size_t usable_bytes = 0;
     if (!waste_check(
-            binade_alloc(pool, size_bytes, BINADE_STREAM_ANY, &address),
-            "binade_alloc"))
+            moiety_alloc(pool, size_bytes, MOIETY_STREAM_ANY, &address),
+            "moiety_alloc"))
         return false;
-    bool is_well = waste_check(binade_usable_size(pool, address, &usable_bytes),
-                               "binade_usable_size");
-    is_well &= waste_check(binade_free(pool, address, BINADE_STREAM_DONE),
-                           "binade_free");
+    bool is_well = waste_check(moiety_usable_size(pool, address, &usable_bytes),
+                               "moiety_usable_size");
+    is_well &= waste_check(moiety_free(pool, address, MOIETY_STREAM_DONE),
+                           "moiety_free");
     if (size_bytes > CLASS_BYTES_MAX)
         is_well &=
-            waste_check(binade_pool_trim(pool, 0, NULL), "binade_pool_trim");
+            waste_check(moiety_pool_trim(pool, 0, NULL), "moiety_pool_trim");
     *out = usable_bytes;
     return is_well;
 }
@@ -104,7 +104,7 @@ static void add_eighths(struct requests *requests)
             add_around(requests, (eighth << order) / 8);
 }
 
-static bool add_classes(struct requests *requests, binade_pool *pool)
+static bool add_classes(struct requests *requests, moiety_pool *pool)
 {
     uint64_t held_bytes = 0;
     while (held_bytes < CLASS_BYTES_MAX) {
@@ -133,7 +133,7 @@ static void sort(struct requests *requests)
     requests->count = kept;
 }
 
-static bool hold_all(struct requests *requests, binade_pool *pool)
+static bool hold_all(struct requests *requests, moiety_pool *pool)
 {
     if (!add_classes(requests, pool))
         return false;
@@ -220,15 +220,15 @@ static void write_json(const struct requests *requests, FILE *json)
 bool waste_requests(const struct waste_options *options, FILE *json)
 {
     static struct requests requests;
-    binade_pool_options pool_options = BINADE_POOL_OPTIONS_INIT;
-    binade_pool *pool;
+    moiety_pool_options pool_options = MOIETY_POOL_OPTIONS_INIT;
+    moiety_pool *pool;
     pool_options.thread_cache_bytes = 0;
-    if (!waste_check(binade_pool_create(&pool_options, &pool),
-                     "binade_pool_create"))
+    if (!waste_check(moiety_pool_create(&pool_options, &pool),
+                     "moiety_pool_create"))
         return false;
     bool is_well = hold_all(&requests, pool);
     is_well &=
-        waste_check(binade_pool_destroy(pool, NULL), "binade_pool_destroy");
+        waste_check(moiety_pool_destroy(pool, NULL), "moiety_pool_destroy");
     if (!is_well)
         return false;
     puts("## Requests\n");
@@ -240,34 +240,34 @@ bool waste_requests(const struct waste_options *options, FILE *json)
     return true;
 }
 
-static bool reserve_for_one(binade_pool *pool, uint64_t *out_held_bytes,
-                            binade_stats *out)
+static bool reserve_for_one(moiety_pool *pool, uint64_t *out_held_bytes,
+                            moiety_stats *out)
 {
-    binade_devptr address;
+    moiety_devptr address;
     size_t held_bytes = 0;
     if (!waste_check(
-            binade_alloc(pool, FRESH_BYTES, BINADE_STREAM_ANY, &address),
-            "binade_alloc"))
+            moiety_alloc(pool, FRESH_BYTES, MOIETY_STREAM_ANY, &address),
+            "moiety_alloc"))
         return false;
-    bool is_well = waste_check(binade_usable_size(pool, address, &held_bytes),
-                               "binade_usable_size");
-    is_well &= waste_check(binade_pool_stats(pool, out), "binade_pool_stats");
-    is_well &= waste_check(binade_free(pool, address, BINADE_STREAM_DONE),
-                           "binade_free");
+    bool is_well = waste_check(moiety_usable_size(pool, address, &held_bytes),
+                               "moiety_usable_size");
+    is_well &= waste_check(moiety_pool_stats(pool, out), "moiety_pool_stats");
+    is_well &= waste_check(moiety_free(pool, address, MOIETY_STREAM_DONE),
+                           "moiety_free");
     *out_held_bytes = held_bytes;
     return is_well;
 }
 
 bool waste_fresh_pool(FILE *json)
 {
-    binade_stats stats = {.struct_size = sizeof(stats)};
+    moiety_stats stats = {.struct_size = sizeof(stats)};
     uint64_t held_bytes;
-    binade_pool *pool;
-    if (!waste_check(binade_pool_create(NULL, &pool), "binade_pool_create"))
+    moiety_pool *pool;
+    if (!waste_check(moiety_pool_create(NULL, &pool), "moiety_pool_create"))
         return false;
     bool is_well = reserve_for_one(pool, &held_bytes, &stats);
     is_well &=
-        waste_check(binade_pool_destroy(pool, NULL), "binade_pool_destroy");
+        waste_check(moiety_pool_destroy(pool, NULL), "moiety_pool_destroy");
     if (!is_well)
         return false;
     puts("\n## One request in a fresh pool\n\n"

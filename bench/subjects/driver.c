@@ -15,7 +15,7 @@
 #include "bench/subjects/segments.h"
 #include "pool/driver/driver_table.h"
 
-static const struct binadei_driver *driver;
+static const struct moietyi_driver *driver;
 static uint64_t limit_bytes;
 static size_t free_at_start_bytes;
 /* relaxed, all: sums. */
@@ -25,7 +25,7 @@ static _Atomic uint64_t driver_calls;
 static void begin(const struct subject_setup *setup)
 {
     size_t total_bytes;
-    driver = binadei_driver_opened();
+    driver = moietyi_driver_opened();
     limit_bytes = setup->limit_bytes ? setup->limit_bytes : UINT64_MAX;
     handed_bytes = 0;
     driver_calls = 0;

@@ -21,7 +21,7 @@ static trim_fn *trim_to;
 
 /* POSIX lets a function be copied out of dlsym()'s pointer, C has no cast for
  * that. */
-static bool find(const struct binadei_driver *driver, const char *name,
+static bool find(const struct moietyi_driver *driver, const char *name,
                  void *out)
 {
     void *symbol = dlsym(driver->library, name);
@@ -29,7 +29,7 @@ static bool find(const struct binadei_driver *driver, const char *name,
     return symbol != NULL;
 }
 
-static bool set_threshold(const struct binadei_driver *driver)
+static bool set_threshold(const struct moietyi_driver *driver)
 {
     default_pool_fn *default_pool;
     attribute_fn *set_attribute;
@@ -43,17 +43,17 @@ static bool set_threshold(const struct binadei_driver *driver)
                          &threshold_bytes) == CUDA_SUCCESS;
 }
 
-const char *driver_pool_keep(const struct binadei_driver *driver)
+const char *driver_pool_keep(const struct moietyi_driver *driver)
 {
     if (driver->cuMemAllocAsync && driver->cuMemFreeAsync &&
         set_threshold(driver))
         return NULL;
     return driver->is_standin ? "the stand-in has no memory pools unless "
-                                "BINADE_STANDIN_MEMORY_POOLS=1"
+                                "MOIETY_STANDIN_MEMORY_POOLS=1"
                               : "this driver or device has no memory pools";
 }
 
-uint64_t driver_pool_alloc(const struct binadei_driver *driver,
+uint64_t driver_pool_alloc(const struct moietyi_driver *driver,
                            uint64_t size_bytes, CUstream stream)
 {
     CUdeviceptr address;
@@ -74,7 +74,7 @@ static uint64_t size_of(CUmemPool_attribute attribute)
                : UINT64_MAX;
 }
 
-void driver_pool_sizes(const struct binadei_driver *driver, uint64_t *out_used,
+void driver_pool_sizes(const struct moietyi_driver *driver, uint64_t *out_used,
                        uint64_t *out_reserved)
 {
     (void)driver;
@@ -82,7 +82,7 @@ void driver_pool_sizes(const struct binadei_driver *driver, uint64_t *out_used,
     *out_reserved = size_of(RESERVED_CURRENT);
 }
 
-void driver_pool_empty(const struct binadei_driver *driver)
+void driver_pool_empty(const struct moietyi_driver *driver)
 {
     (void)driver->cuCtxSynchronize();
     if (trim_to)

@@ -4,8 +4,8 @@
  * A subject beside a device that lags: the same subject, behind whose calls
  * work is queued, or whose streams are held.
  */
-#ifndef BINADE_BENCH_SUBJECTS_LAGGING_H_
-#define BINADE_BENCH_SUBJECTS_LAGGING_H_
+#ifndef MOIETY_BENCH_SUBJECTS_LAGGING_H_
+#define MOIETY_BENCH_SUBJECTS_LAGGING_H_
 
 #include "bench/lag/plan.h"
 #include "bench/subjects/subject.h"

@@ -2,9 +2,9 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Bare buddies on an offset space without memory behind it, asked for the sizes
- * that a pool on top would ask them for. `core` is Binade's own: no cache, no
+ * that a pool on top would ask them for. `core` is Moiety's own: no cache, no
  * streams, no lookup by address. It shows what is paid whenever the caches
- * overflow, and nothing of what a caller of binade_alloc() pays while they do
+ * overflow, and nothing of what a caller of moiety_alloc() pays while they do
  * not. `mutex` is the buddy that anybody would write first: free lists, and one
  * mutex around every call.
  */
@@ -54,31 +54,31 @@ static uint64_t arena_grain(uint64_t address)
 
 /* A cache line pair each: the owner writes it on every operation. */
 struct thread_home {
-    alignas(128) struct binadei_affinity affinity;
+    alignas(128) struct moietyi_affinity affinity;
 };
 
-static struct binadei_buddy *core;
+static struct moietyi_buddy *core;
 static struct thread_home affinities[BENCH_THREADS_MAX];
 
 static const char *start_core(const struct subject_setup *setup)
 {
     uint32_t pages = arena_pages(setup->thread_count);
-    if (binadei_buddy_create(pages, &core) != BINADE_OK)
+    if (moietyi_buddy_create(pages, &core) != MOIETY_OK)
         return "no host memory for the buddy's words";
-    binadei_buddy_add(core, (binadei_page){0}, pages);
+    moietyi_buddy_add(core, (moietyi_page){0}, pages);
     return NULL;
 }
 
 /* As the pool takes long intervals, and short ones before it gives up. */
 static uint64_t alloc_of_view(uint64_t grains, bool is_thorough)
 {
-    const struct binadei_view view = {.buddy = core};
+    const struct moietyi_view view = {.buddy = core};
     uint32_t alignment = grains < ARENA_PAGE_GRAINS ? 1 : ARENA_PAGE_GRAINS;
-    binadei_grain grain;
+    moietyi_grain grain;
     bool is_taken =
         is_thorough
-            ? binadei_view_take_best(&view, grains, alignment, true, &grain)
-            : binadei_view_take(&view, grains, alignment, &grain);
+            ? moietyi_view_take_best(&view, grains, alignment, true, &grain)
+            : moietyi_view_take(&view, grains, alignment, &grain);
     return is_taken ? arena_address(grain.index) : 0;
 }
 
@@ -86,17 +86,17 @@ static uint64_t alloc_core(uint32_t thread, size_t size_bytes, uint32_t stream)
 {
     (void)stream;
     uint64_t grains = arena_grains(size_bytes);
-    struct binadei_take what = {(uint32_t)grains, 1, 1};
-    binadei_grain grain;
+    struct moietyi_take what = {(uint32_t)grains, 1, 1};
+    moietyi_grain grain;
     uint64_t address = 0;
     if (grains > ARENA_INTERVAL_GRAINS_MAX)
         address = alloc_of_view(grains, false);
-    else if (binadei_buddy_take(core, &affinities[thread].affinity, &what,
+    else if (moietyi_buddy_take(core, &affinities[thread].affinity, &what,
                                 &grain))
         address = arena_address(grain.index);
     if (address)
         return address;
-    binadei_buddy_trim(core);
+    moietyi_buddy_trim(core);
     return alloc_of_view(grains, true);
 }
 
@@ -104,19 +104,19 @@ static void free_core(uint32_t thread, uint64_t address, size_t size_bytes,
                       uint32_t stream)
 {
     (void)stream;
-    (void)binadei_buddy_give(core, &affinities[thread].affinity,
-                             binadei_grain_at(arena_grain(address)),
+    (void)moietyi_buddy_give(core, &affinities[thread].affinity,
+                             moietyi_grain_at(arena_grain(address)),
                              arena_grains(size_bytes));
 }
 
 static void stop_core(void)
 {
-    binadei_buddy_destroy(core);
+    moietyi_buddy_destroy(core);
 }
 
 const struct subject subject_core = {
     .name = "core",
-    .description = "Binade's lock-free buddy alone, on offsets: no caches",
+    .description = "Moiety's lock-free buddy alone, on offsets: no caches",
     .start = start_core,
     .alloc = alloc_core,
     .free = free_core,

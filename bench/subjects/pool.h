@@ -1,20 +1,20 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The pool behind the subjects "binade", "binade-nocache" and "binade-mapped", for
+ * The pool behind the subjects "moiety", "moiety-nocache" and "moiety-mapped", for
  * programs that also call what other subjects do not have.
  */
-#ifndef BINADE_BENCH_SUBJECTS_POOL_H_
-#define BINADE_BENCH_SUBJECTS_POOL_H_
+#ifndef MOIETY_BENCH_SUBJECTS_POOL_H_
+#define MOIETY_BENCH_SUBJECTS_POOL_H_
 
 #include <stdbool.h>
 
-#include <binade/pool.h>
+#include <moiety/pool.h>
 
 /* Valid while such a subject runs. */
-binade_pool *subject_binade_pool(void);
+moiety_pool *subject_moiety_pool(void);
 
 /* By a subject's name: it is one of these. */
-bool subject_is_binade(const char *name);
+bool subject_is_moiety(const char *name);
 
 #endif

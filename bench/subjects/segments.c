@@ -32,7 +32,7 @@ uint64_t segments_device_bytes(void)
 {
     size_t free_bytes;
     size_t total_bytes;
-    return binadei_driver_opened()->cuMemGetInfo(&free_bytes, &total_bytes) ==
+    return moietyi_driver_opened()->cuMemGetInfo(&free_bytes, &total_bytes) ==
                    CUDA_SUCCESS
                ? total_bytes
                : 0;
@@ -51,7 +51,7 @@ uint64_t segments_take(uint64_t size_bytes)
     if (size_bytes > limit_bytes - reserved_bytes)
         return 0;
     driver_calls++;
-    if (binadei_driver_opened()->cuMemAlloc(&address, size_bytes) !=
+    if (moietyi_driver_opened()->cuMemAlloc(&address, size_bytes) !=
         CUDA_SUCCESS)
         return 0;
     reserved_bytes += size_bytes;
@@ -61,13 +61,13 @@ uint64_t segments_take(uint64_t size_bytes)
 void segments_give(uint64_t address, uint64_t size_bytes)
 {
     driver_calls++;
-    (void)binadei_driver_opened()->cuMemFree(address);
+    (void)moietyi_driver_opened()->cuMemFree(address);
     reserved_bytes -= size_bytes;
 }
 
 const char *pages_refusal(void)
 {
-    const struct binadei_driver *driver = binadei_driver_opened();
+    const struct moietyi_driver *driver = moietyi_driver_opened();
     CUdevice device;
     int is_there = 0;
     return driver->cuMemCreate && driver->cuMemMap &&
@@ -84,7 +84,7 @@ const char *pages_refusal(void)
 uint64_t pages_reserve(uint64_t size_bytes)
 {
     CUdeviceptr address;
-    return binadei_driver_opened()->cuMemAddressReserve(&address, size_bytes, 0,
+    return moietyi_driver_opened()->cuMemAddressReserve(&address, size_bytes, 0,
                                                         0, 0) == CUDA_SUCCESS
                ? address
                : 0;
@@ -92,14 +92,14 @@ uint64_t pages_reserve(uint64_t size_bytes)
 
 void pages_release(uint64_t address, uint64_t size_bytes)
 {
-    (void)binadei_driver_opened()->cuMemAddressFree(address, size_bytes);
+    (void)moietyi_driver_opened()->cuMemAddressFree(address, size_bytes);
 }
 
 /* The memory goes with its mapping. */
 static bool map_page(const CUmemLocation *location, uint64_t address,
                      uint64_t size_bytes)
 {
-    const struct binadei_driver *driver = binadei_driver_opened();
+    const struct moietyi_driver *driver = moietyi_driver_opened();
     const CUmemAllocationProp properties = {
         .type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = *location};
     CUmemGenericAllocationHandle handle;
@@ -117,7 +117,7 @@ static void unmap_pages(uint64_t address, uint64_t page_bytes,
                         uint64_t page_count)
 {
     for (uint64_t i = 0; i < page_count; i++)
-        (void)binadei_driver_opened()->cuMemUnmap(address + i * page_bytes,
+        (void)moietyi_driver_opened()->cuMemUnmap(address + i * page_bytes,
                                                   page_bytes);
     driver_calls += page_count;
     reserved_bytes -= page_count * page_bytes;
@@ -129,7 +129,7 @@ bool pages_map(uint64_t address, uint64_t page_bytes, uint64_t page_count)
                               .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     uint64_t mapped = 0;
     if (page_count > (limit_bytes - reserved_bytes) / page_bytes ||
-        binadei_driver_opened()->cuCtxGetDevice(&access.location.id) !=
+        moietyi_driver_opened()->cuCtxGetDevice(&access.location.id) !=
             CUDA_SUCCESS)
         return false;
     while (
@@ -138,7 +138,7 @@ bool pages_map(uint64_t address, uint64_t page_bytes, uint64_t page_count)
         mapped++;
     reserved_bytes += mapped * page_bytes;
     if (mapped == page_count &&
-        binadei_driver_opened()->cuMemSetAccess(
+        moietyi_driver_opened()->cuMemSetAccess(
             address, page_count * page_bytes, &access, 1) == CUDA_SUCCESS)
         return true;
     unmap_pages(address, page_bytes, mapped);
@@ -147,7 +147,7 @@ bool pages_map(uint64_t address, uint64_t page_bytes, uint64_t page_count)
 
 void pages_unmap(uint64_t address, uint64_t page_bytes, uint64_t page_count)
 {
-    (void)binadei_driver_opened()->cuCtxSynchronize();
+    (void)moietyi_driver_opened()->cuCtxSynchronize();
     unmap_pages(address, page_bytes, page_count);
 }
 

@@ -4,8 +4,8 @@
  * Where subjects that have no driver calls of their own get segments, from
  * cuMemAlloc(), or addresses and pages, by cuMemMap(); both within a limit.
  */
-#ifndef BINADE_BENCH_SUBJECTS_SEGMENTS_H_
-#define BINADE_BENCH_SUBJECTS_SEGMENTS_H_
+#ifndef MOIETY_BENCH_SUBJECTS_SEGMENTS_H_
+#define MOIETY_BENCH_SUBJECTS_SEGMENTS_H_
 
 #include "bench/subjects/subject.h"
 

@@ -7,8 +7,8 @@
  * with another limit. All of them are called through pointers, so that none has
  * the advantage of being inlined.
  */
-#ifndef BINADE_BENCH_SUBJECTS_SUBJECT_H_
-#define BINADE_BENCH_SUBJECTS_SUBJECT_H_
+#ifndef MOIETY_BENCH_SUBJECTS_SUBJECT_H_
+#define MOIETY_BENCH_SUBJECTS_SUBJECT_H_
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -90,10 +90,10 @@ struct subject {
 
 /* What workloads run on, in the order in which it is listed. */
 #define WORKLOAD_SUBJECTS(X)                                                   \
-    X(workload_binade)                                                         \
-    X(workload_binade_sized)                                                   \
-    X(workload_binade_nocache)                                                 \
-    X(workload_binade_mapped)                                                  \
+    X(workload_moiety)                                                         \
+    X(workload_moiety_sized)                                                   \
+    X(workload_moiety_nocache)                                                 \
+    X(workload_moiety_mapped)                                                  \
     X(core)                                                                    \
     X(offsets_mutex)                                                           \
     X(workload_cuda_async)                                                     \
@@ -102,15 +102,15 @@ struct subject {
     X(mimalloc)                                                                \
     X(malloc)                                                                  \
     X(null)                                                                    \
-    X(workload_binade_history)                                                 \
-    X(workload_binade_tenant)
+    X(workload_moiety_history)                                                 \
+    X(workload_moiety_tenant)
 
 /* What traces are replayed on. Names on command lines are those of the tables:
- * both have a "binade", which differ in what they can do. */
+ * both have a "moiety", which differ in what they can do. */
 #define REPLAY_SUBJECTS(X)                                                     \
-    X(binade)                                                                  \
-    X(binade_nocache)                                                          \
-    X(binade_mapped)                                                           \
+    X(moiety)                                                                  \
+    X(moiety_nocache)                                                          \
+    X(moiety_mapped)                                                           \
     X(best_fit)                                                                \
     X(best_fit_expandable)                                                     \
     X(mutex)                                                                   \

@@ -15,7 +15,7 @@ static uint64_t calls_before;
 
 static uint64_t calls_now(void)
 {
-    struct binade_torch_memory memory;
+    struct moiety_torch_memory memory;
     library.measure(&memory);
     return memory.segments_made + memory.segments_freed;
 }
@@ -60,7 +60,7 @@ static void free_block(uint32_t thread, uint64_t address, size_t size_bytes,
 
 static void measure(struct subject_memory *out)
 {
-    struct binade_torch_memory memory;
+    struct moiety_torch_memory memory;
     library.measure(&memory);
     *out = (struct subject_memory){
         .handed_bytes = memory.allocated_bytes,
@@ -78,7 +78,7 @@ static void stop(void)
 
 const struct subject subject_torch = {
     .name = "torch",
-    .description = "PyTorch's caching allocator (BINADE_TORCH_SHIM names it)",
+    .description = "PyTorch's caching allocator (MOIETY_TORCH_SHIM names it)",
     .needs_driver = true,
     .has_streams = true,
     .blocks_max = 140000,

@@ -188,8 +188,8 @@ def card_lines(run):
         cost = "simulated" if run["simulated_costs"] else "this machine's"
         driver += f" (stand-in, no GPU; its times are {cost})"
     yield f"- driver: {driver}"
-    if run["binade_conf"]:
-        yield f"- BINADE_CONF: {run['binade_conf']}"
+    if run["moiety_conf"]:
+        yield f"- MOIETY_CONF: {run['moiety_conf']}"
 
 
 def absence_lines(rows):

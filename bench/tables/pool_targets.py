@@ -19,19 +19,19 @@ PRODCONS = ("prodcons", 64 * KIB)
 
 # The line's name, ns at most, workload and size, threads, subject.
 TARGETS = (
-    ("pair, 64 KiB, 1 thread", 10, PAIR, 1, "binade"),
-    ("the same, sized", 6, PAIR, 1, "binade_sized"),
-    ("pair, 64 KiB, 16 threads", 14, PAIR, 16, "binade"),
-    ("the same, sized", 8, PAIR, 16, "binade_sized"),
-    ("mixed 256 B–2 MiB, 1 thread", 25, MIXED, 1, "binade"),
-    ("the same, 16 threads", 35, MIXED, 16, "binade"),
-    ("burst of 4096, 64 KiB, 1 thread", 15, BURST, 1, "binade"),
-    ("the same, 16 threads", 25, BURST, 16, "binade"),
-    ("producer → consumer, one pair", 25, PRODCONS, 2, "binade"),
-    ("holes65536, 1 KiB, `binade_nocache`", 60, ("holes65536", KIB), 1,
-     "binade_nocache"),
-    ("holes65536, 16 KiB, `binade_nocache`", 150, ("holes65536", 16 * KIB), 1,
-     "binade_nocache"),
+    ("pair, 64 KiB, 1 thread", 10, PAIR, 1, "moiety"),
+    ("the same, sized", 6, PAIR, 1, "moiety_sized"),
+    ("pair, 64 KiB, 16 threads", 14, PAIR, 16, "moiety"),
+    ("the same, sized", 8, PAIR, 16, "moiety_sized"),
+    ("mixed 256 B–2 MiB, 1 thread", 25, MIXED, 1, "moiety"),
+    ("the same, 16 threads", 35, MIXED, 16, "moiety"),
+    ("burst of 4096, 64 KiB, 1 thread", 15, BURST, 1, "moiety"),
+    ("the same, 16 threads", 25, BURST, 16, "moiety"),
+    ("producer → consumer, one pair", 25, PRODCONS, 2, "moiety"),
+    ("holes65536, 1 KiB, `moiety_nocache`", 60, ("holes65536", KIB), 1,
+     "moiety_nocache"),
+    ("holes65536, 16 KiB, `moiety_nocache`", 150, ("holes65536", 16 * KIB), 1,
+     "moiety_nocache"),
     ("core alone, mixed, 1 thread", 50, MIXED, 1, "core"),
     ("core alone, mixed, 16 threads", 50, MIXED, 16, "core"),
 )
@@ -39,10 +39,10 @@ TARGETS = (
 # The line's name, times mimalloc's at most, workload and size, the smallest and
 # the largest number of threads, subject.
 RATIOS = (
-    ("sized pair", 1.3, PAIR, (1, 16), "binade_sized"),
-    ("unsized pair", 2, PAIR, (1, 16), "binade"),
-    ("mixed", 0.5, MIXED, (1, 16), "binade"),
-    ("producer → consumer (2 threads; 16)", 0.2, PRODCONS, (2, 16), "binade"),
+    ("sized pair", 1.3, PAIR, (1, 16), "moiety_sized"),
+    ("unsized pair", 2, PAIR, (1, 16), "moiety"),
+    ("mixed", 0.5, MIXED, (1, 16), "moiety"),
+    ("producer → consumer (2 threads; 16)", 0.2, PRODCONS, (2, 16), "moiety"),
 )
 
 # The line's name, and the workloads between which time is to be flat.
@@ -129,7 +129,7 @@ def flat_texts(line, threads, run):
     name, begin, end = line
     ratios = [run.ratio((end, 64 * KIB, threads), subject,
                         (begin, 64 * KIB, threads), subject)
-              for subject in ("binade", "binade_sized")]
+              for subject in ("moiety", "moiety_sized")]
     return [name, str(threads), *map(ratio_text, ratios),
             reached_text(ratios, FLAT_TARGET)]
 
@@ -140,6 +140,6 @@ def flat_lines(options, paths):
     yield from [about, "", "The last ÷ the first, medians; the target is less "
                 f"than {FLAT_TARGET}", ""]
     yield from table_lines(
-        ["from … to", "threads", "binade", "binade_sized", "reached"], 4,
+        ["from … to", "threads", "moiety", "moiety_sized", "reached"], 4,
         (flat_texts(line, threads, run) for line in FLAT
          for threads in (1, 16)))

@@ -4,7 +4,7 @@
     python_table.py FILE...
 
 A number is the median over the processes, of the medians of each; behind it
-are the least and the most of a process. "÷ Binade" is by the first of Binade's
+are the least and the most of a process. "÷ Moiety" is by the first of Moiety's
 subjects for the same operation and number of threads. What was skipped or
 failed stands below, with its reason.
 """
@@ -18,10 +18,10 @@ from table_text import in_order, number_text, size_text, table
 
 # What one thread may take at most, in ns.
 TARGETS = {
-    ("numba memalloc", "binade"): 2500,
-    ("numba device_array", "binade"): 9000,
-    ("pinned memory", "binade"): 400,
-    ("pinned memory", "binade_done"): 400,
+    ("numba memalloc", "moiety"): 2500,
+    ("numba device_array", "moiety"): 9000,
+    ("pinned memory", "moiety"): 400,
+    ("pinned memory", "moiety_done"): 400,
 }
 
 
@@ -41,7 +41,7 @@ def target_texts(group, ns):
 def ratio_text(cells, group, ns):
     reference = next((other for other in cells.groups
                       if other[:3] == group[:3]
-                      and other[3].startswith("binade")), None)
+                      and other[3].startswith("moiety")), None)
     if reference in (None, group):
         return "–"
     return number_text(ns / median(cells, reference))
@@ -65,7 +65,7 @@ def latency_lines(rows, run):
     yield "Getting memory and dropping it, ns (least–most over processes)"
     yield ""
     yield from table(["operation", "size", "threads", "subject", "ns",
-                      "÷ Binade", "target", "of the target"], 4,
+                      "÷ Moiety", "target", "of the target"], 4,
                      (row_texts(cells, group) for group in groups))
 
 
@@ -83,8 +83,8 @@ def card_lines(rows, run):
     yield f"- driver: CUDA {version // 1000}.{version % 1000 // 10}" + (
         " (stand-in, no GPU)" if run["is_standin"] else "")
     yield f"- {versions_text(rows, run)}"
-    if run["binade_conf"]:
-        yield f"- BINADE_CONF: {run['binade_conf']}"
+    if run["moiety_conf"]:
+        yield f"- MOIETY_CONF: {run['moiety_conf']}"
 
 
 def markdown(rows):

@@ -10,7 +10,7 @@ import replay_rows
 from replay_rows import GIB, REFERENCE
 from table_text import BadInput, in_order, number_text, spread_text, table
 
-# Binade may need this times what the reference does.
+# Moiety may need this times what the reference does.
 TARGET = 1.02
 MARK = " ▲"
 LEGEND = (f"▲: more than {TARGET} times what {REFERENCE} took, or more than the "

@@ -49,7 +49,7 @@ class Cells:
         return [ours / theirs for ours, theirs in pairs if ours and theirs]
 
     def texts(self, trace, subject):
-        return [trace.removesuffix(".btrace"), subject,
+        return [trace.removesuffix(".mtrace"), subject,
                 *(cell(self.rows(trace, subject, lag)) for lag in self.lags)]
 
     def summary(self, pick, name, subject):

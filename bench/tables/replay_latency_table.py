@@ -9,7 +9,7 @@ import replay_rows
 from table_text import number_text, spread_text, table
 
 QUANTITIES = ("median", "p99", "max", "mean")
-OURS = "binade"
+OURS = "moiety"
 COMPARED = (replay_rows.REFERENCE, "torch")
 
 

@@ -80,7 +80,7 @@ def by_subject(rows):
 
 
 def is_ours(subject):
-    return subject.startswith("binade")
+    return subject.startswith("moiety")
 
 
 def facts_of(measured, repeats):

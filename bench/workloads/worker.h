@@ -4,8 +4,8 @@
  * One thread of a measurement, as workloads see it. Only its own thread touches
  * it while it runs.
  */
-#ifndef BINADE_BENCH_WORKLOADS_WORKER_H_
-#define BINADE_BENCH_WORKLOADS_WORKER_H_
+#ifndef MOIETY_BENCH_WORKLOADS_WORKER_H_
+#define MOIETY_BENCH_WORKLOADS_WORKER_H_
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -5,8 +5,8 @@
  * times each of them. The header of each workload's file says what it imitates
  * and what it does not show.
  */
-#ifndef BINADE_BENCH_WORKLOADS_WORKLOAD_H_
-#define BINADE_BENCH_WORKLOADS_WORKLOAD_H_
+#ifndef MOIETY_BENCH_WORKLOADS_WORKLOAD_H_
+#define MOIETY_BENCH_WORKLOADS_WORKLOAD_H_
 
 #include <stdbool.h>
 #include <stddef.h>

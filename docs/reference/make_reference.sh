@@ -14,12 +14,12 @@ fail() {
 }
 
 [ $# = 1 ] || fail "usage: make_reference.sh OUT"
-for needed in docs/reference/Doxyfile docs/reference/reference_filter.py pool/include/binade; do
+for needed in docs/reference/Doxyfile docs/reference/reference_filter.py pool/include/moiety; do
     [ -e "$needed" ] || fail "there is no $needed here"
 done
 command -v doxygen >/dev/null || fail "doxygen is not installed"
 # Doxygen would take a header that its filter refuses for an empty one.
-python3 -IS docs/reference/reference_filter.py pool/include/binade/*.h >/dev/null || exit 1
+python3 -IS docs/reference/reference_filter.py pool/include/moiety/*.h >/dev/null || exit 1
 mkdir -p "$1"
 {
     cat docs/reference/Doxyfile

@@ -13,11 +13,11 @@ import sys
 
 OPENING = "/*\n * SPDX-License-Identifier: Apache-2.0\n"
 FIELD = re.compile(r"^    [a-z]\w*[ *]+[\w\[\], *]+;$")
-CONSTANT = re.compile(r"^#define BINADE_\w+ ")
+CONSTANT = re.compile(r"^#define MOIETY_\w+ ")
 
 WORDS = "(?:Ownership|Threads|Streams|Context)"
 ASPECT = re.compile(rf"^ \* ({WORDS}(?:, {WORDS})*):\s*")
-STATUS = re.compile(r"^ \* @return (BINADE_[A-Z_]+)(?=$|\s)")
+STATUS = re.compile(r"^ \* @return (MOIETY_[A-Z_]+)(?=$|\s)")
 
 
 def with_a_page(text):

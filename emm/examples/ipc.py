@@ -13,25 +13,25 @@ import multiprocessing
 import numpy as np
 from numba import cuda
 
-import binade
-import binade.ipc
+import moiety
+import moiety.ipc
 
 
 def double(connection):
     """The other process."""
-    with binade.ipc.open(connection.recv()) as shared:
+    with moiety.ipc.open(connection.recv()) as shared:
         array = cuda.as_cuda_array(shared)
         array.copy_to_device(2 * array.copy_to_host())
     # Here its work on the array is over: the owner may write it again. After
     # this it may give the memory away, too.
-    binade.ipc.trim()
+    moiety.ipc.trim()
     connection.send("nothing of it is open any more")
 
 
 def main():
     # What is shared is in a pool of its own: whoever gets one array of it can
     # reach the others.
-    pool = binade.Pool(exportable=True)
+    pool = moiety.Pool(exportable=True)
     array = cuda.as_cuda_array(pool.alloc(8 * 10)).view(np.float64)
     array.copy_to_device(np.arange(10.0))
     cuda.synchronize()  # the other process must find it written
@@ -41,7 +41,7 @@ def main():
     ours, theirs = processes.Pipe()
     other = processes.Process(target=double, args=(theirs,))
     other.start()
-    handle = binade.ipc.export(array[4:7])
+    handle = moiety.ipc.export(array[4:7])
     ours.send(handle)
     ours.recv()
     other.join()

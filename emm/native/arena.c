@@ -6,7 +6,7 @@
 #include <string.h>
 
 struct wishes {
-    binade_host_options options;
+    moiety_host_options options;
     const char *policy;
     PyObject *nodes;
     int is_strict;
@@ -29,10 +29,10 @@ static int py_arena_index_of(const char *word, const char *const *words,
 static int set_policy(struct wishes *wishes)
 {
     static const char *const policies[] = {
-        [BINADE_HOST_NEAREST] = "nearest",
-        [BINADE_HOST_CALLER] = "caller",
-        [BINADE_HOST_EXPLICIT] = "explicit",
-        [BINADE_HOST_INTERLEAVE] = "interleave",
+        [MOIETY_HOST_NEAREST] = "nearest",
+        [MOIETY_HOST_CALLER] = "caller",
+        [MOIETY_HOST_EXPLICIT] = "explicit",
+        [MOIETY_HOST_INTERLEAVE] = "interleave",
     };
     int found = py_arena_index_of(wishes->policy, policies,
                                   sizeof policies / sizeof *policies,
@@ -45,15 +45,15 @@ static int set_policy(struct wishes *wishes)
 static int py_arena_set_huge(struct wishes *wishes)
 {
     static const char *const kinds[] = {"", "2M", "1G"};
-    static const uint32_t flags[] = {0, BINADE_HOST_HUGE_2MIB,
-                                     BINADE_HOST_HUGE_1GIB};
+    static const uint32_t flags[] = {0, MOIETY_HOST_HUGE_2MIB,
+                                     MOIETY_HOST_HUGE_1GIB};
     int found = py_arena_index_of(
         wishes->huge, kinds, 3, "huge is '%s'; accepted are '', '2M' and '1G'");
     wishes->options.flags |= found < 0 ? 0 : flags[found];
     return found < 0 ? -1 : 0;
 }
 
-static int set_node(binade_host_options *options, PyObject *item)
+static int set_node(moiety_host_options *options, PyObject *item)
 {
     uint32_t node = 0;
     if (!native_u32_from(item, &node))
@@ -83,9 +83,9 @@ static int set_nodes(struct wishes *wishes)
 static void py_arena_set_flags(struct wishes *wishes)
 {
     uint32_t *flags = &wishes->options.flags;
-    *flags |= wishes->is_strict ? BINADE_HOST_STRICT : 0;
-    *flags |= wishes->is_write_combined ? BINADE_HOST_WRITE_COMBINED : 0;
-    *flags |= wishes->is_read_only ? BINADE_HOST_READ_ONLY : 0;
+    *flags |= wishes->is_strict ? MOIETY_HOST_STRICT : 0;
+    *flags |= wishes->is_write_combined ? MOIETY_HOST_WRITE_COMBINED : 0;
+    *flags |= wishes->is_read_only ? MOIETY_HOST_READ_ONLY : 0;
 }
 
 static int py_arena_parse(PyObject *arguments, PyObject *names,
@@ -106,7 +106,7 @@ static int py_arena_parse(PyObject *arguments, PyObject *names,
                            "read_only",
                            "huge",
                            NULL};
-    binade_host_options *options = &wishes->options;
+    moiety_host_options *options = &wishes->options;
     uint64_t context = 0;
     if (!PyArg_ParseTupleAndKeywords(
             arguments, names, "|i$O&sOO&O&O&O&O&O&ppps:HostArena", keys,
@@ -119,7 +119,7 @@ static int py_arena_parse(PyObject *arguments, PyObject *names,
             &wishes->is_strict, &wishes->is_write_combined,
             &wishes->is_read_only, &wishes->huge))
         return -1;
-    options->context = (binade_context)(uintptr_t)context;
+    options->context = (moiety_context)(uintptr_t)context;
     py_arena_set_flags(wishes);
     return set_policy(wishes) || py_arena_set_huge(wishes) || set_nodes(wishes)
                ? -1
@@ -130,15 +130,15 @@ static int py_arena_make(PyObject *self, PyObject *arguments, PyObject *names)
 {
     struct native_space *space = (struct native_space *)self;
     struct wishes wishes = {
-        .options = BINADE_HOST_OPTIONS_INIT, .policy = "nearest", .huge = ""};
-    binade_host *host = NULL;
-    binade_status status;
+        .options = MOIETY_HOST_OPTIONS_INIT, .policy = "nearest", .huge = ""};
+    moiety_host *host = NULL;
+    moiety_status status;
     if (py_arena_parse(arguments, names, &wishes))
         return -1;
     Py_BEGIN_ALLOW_THREADS;
-    status = binade_host_create(&wishes.options, &host);
+    status = moiety_host_create(&wishes.options, &host);
     Py_END_ALLOW_THREADS;
-    if (status != BINADE_OK) {
+    if (status != MOIETY_OK) {
         native_raise(native_state_of(self), NULL, status);
         return -1;
     }
@@ -146,7 +146,7 @@ static int py_arena_make(PyObject *self, PyObject *arguments, PyObject *names)
     space->host = host;
     space->is_host = true;
     /* PO.release: the arena is whole before others find it. */
-    atomic_store_explicit(&space->pool, binade_host_pool(host),
+    atomic_store_explicit(&space->pool, moiety_host_pool(host),
                           memory_order_release);
     return 0;
 }
@@ -188,22 +188,22 @@ static PyObject *arena_reserve(PyObject *self, PyObject *arguments,
     struct progress progress = {.function = Py_None};
     uint64_t nbytes = 0;
     uint32_t thread_count = 0;
-    binade_status status;
+    moiety_status status;
     if (!PyArg_ParseTupleAndKeywords(arguments, names, "O&|O&O:reserve", keys,
                                      native_u64_from, &nbytes, native_u32_from,
                                      &thread_count, &progress.function) ||
         !native_enter(space))
         return NULL;
-    binade_host_progress_fn *call =
+    moiety_host_progress_fn *call =
         progress.function == Py_None ? NULL : report_progress;
     Py_BEGIN_ALLOW_THREADS;
     status =
-        binade_host_reserve(space->host, nbytes, thread_count, call, &progress);
+        moiety_host_reserve(space->host, nbytes, thread_count, call, &progress);
     Py_END_ALLOW_THREADS;
     if (progress.has_failed)
         native_error_restore(progress.error);
-    else if (status != BINADE_OK)
-        native_raise(native_state_of(self), binade_host_pool(space->host),
+    else if (status != MOIETY_OK)
+        native_raise(native_state_of(self), moiety_host_pool(space->host),
                      status);
     native_leave(space);
     return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
@@ -216,8 +216,8 @@ static PyObject *arena_report(PyObject *self, PyObject *none)
     char text[1024];
     if (!native_enter(space))
         return NULL;
-    binade_status status = binade_host_report(space->host, text, sizeof text);
-    PyObject *result = status == BINADE_OK
+    moiety_status status = moiety_host_report(space->host, text, sizeof text);
+    PyObject *result = status == MOIETY_OK
                            ? PyUnicode_FromString(text)
                            : native_refuse(native_state_of(self), NULL, status);
     native_leave(space);
@@ -228,12 +228,12 @@ static PyObject *arena_device_address(PyObject *self, PyObject *argument)
 {
     struct native_space *space = (struct native_space *)self;
     uint64_t address = 0;
-    binade_devptr found = 0;
+    moiety_devptr found = 0;
     if (!native_u64_from(argument, &address) || !native_enter(space))
         return NULL;
-    binade_status status = binade_host_device_address(
+    moiety_status status = moiety_host_device_address(
         space->host, (const void *)(uintptr_t)address, &found);
-    PyObject *result = status == BINADE_OK
+    PyObject *result = status == MOIETY_OK
                            ? PyLong_FromUnsignedLongLong(found)
                            : native_refuse(native_state_of(self), NULL, status);
     native_leave(space);
@@ -265,22 +265,22 @@ static int put_each(PyObject *into, const char *key, const char *const *names,
     return native_put(into, key, made);
 }
 
-static int put_placement(PyObject *into, const binade_host_stats *stats)
+static int put_placement(PyObject *into, const moiety_host_stats *stats)
 {
-    static const char *const kinds[BINADE_HOST_PAGES_COUNT] = {
+    static const char *const kinds[MOIETY_HOST_PAGES_COUNT] = {
         "small", "transparent", "2M", "1G", "driver"};
-    static const char *const stages[BINADE_HOST_STAGE_COUNT] = {
+    static const char *const stages[MOIETY_HOST_STAGE_COUNT] = {
         "map", "bind", "touch", "register", "read_back"};
     return native_put(into, "nodes",
                       nodes_of(stats->nodes,
                                sizeof stats->nodes / sizeof *stats->nodes)) ||
            put_each(into, "page_kind_bytes", kinds, stats->page_kind_bytes,
-                    BINADE_HOST_PAGES_COUNT) ||
+                    MOIETY_HOST_PAGES_COUNT) ||
            put_each(into, "stage_ns", stages, stats->stage_ns,
-                    BINADE_HOST_STAGE_COUNT);
+                    MOIETY_HOST_STAGE_COUNT);
 }
 
-static PyObject *host_stats_of(const binade_host_stats *stats)
+static PyObject *host_stats_of(const moiety_host_stats *stats)
 {
     PyObject *made = PyDict_New();
     if (made &&
@@ -301,12 +301,12 @@ static PyObject *arena_stats(PyObject *self, PyObject *none)
 {
     (void)none;
     struct native_space *space = (struct native_space *)self;
-    binade_host_stats stats = {.struct_size = sizeof stats};
-    binade_pool *pool = native_enter(space);
+    moiety_host_stats stats = {.struct_size = sizeof stats};
+    moiety_pool *pool = native_enter(space);
     if (!pool)
         return NULL;
-    binade_status status = binade_host_stats_get(space->host, &stats);
-    PyObject *made = status == BINADE_OK
+    moiety_status status = moiety_host_stats_get(space->host, &stats);
+    PyObject *made = status == MOIETY_OK
                          ? native_stats_of(self, pool)
                          : native_refuse(native_state_of(self), NULL, status);
     if (made && native_put(made, "host", host_stats_of(&stats)))
@@ -321,7 +321,7 @@ static PyObject *arena_capsule(PyObject *self, PyObject *none)
     struct native_space *space = (struct native_space *)self;
     if (!native_enter(space))
         return NULL;
-    return native_space_capsule(space, space->host, "binade_host");
+    return native_space_capsule(space, space->host, "moiety_host");
 }
 
 static PyMethodDef methods[] = {
@@ -334,7 +334,7 @@ static PyMethodDef methods[] = {
      "stats($self)\n"
      "--\n\n"
      "The numbers of its pool, and under 'host' those of its memory: "
-     "binade_host_stats."},
+     "moiety_host_stats."},
     {"report", arena_report, METH_NOARGS,
      "report($self)\n"
      "--\n\n"
@@ -346,14 +346,14 @@ static PyMethodDef methods[] = {
     {"_capsule", arena_capsule, METH_NOARGS,
      "_capsule($self)\n"
      "--\n\n"
-     "Its binade_host, as 'binade_host'; keeps it open."},
+     "Its moiety_host, as 'moiety_host'; keeps it open."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyObject *arena_repr(PyObject *self)
 {
     struct native_space *space = (struct native_space *)self;
-    return PyUnicode_FromFormat("<binade.HostArena at %p: near device %d%s>",
+    return PyUnicode_FromFormat("<moiety.HostArena at %p: near device %d%s>",
                                 (void *)self, native_space_device(space),
                                 native_space_is_open(space) ? "" : ", closed");
 }
@@ -368,12 +368,12 @@ static PyType_Slot slots[] = {
                 "touch_threads=..., wait_ms=..., strict=False, "
                 "write_combined=False, read_only=False, huge='')\n--\n\n"
                 "Pinned host memory near a device. Options are those of "
-                "binade_host_options; BINADE_CONF goes over them."},
+                "moiety_host_options; MOIETY_CONF goes over them."},
     {0, NULL},
 };
 
 static PyType_Spec spec = {
-    .name = "binade.HostArena",
+    .name = "moiety.HostArena",
     .basicsize = sizeof(struct native_space),
     .flags = Py_TPFLAGS_DEFAULT,
     .slots = slots,

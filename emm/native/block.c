@@ -63,26 +63,26 @@ static uint64_t py_block_thread_number(void)
     return own;
 }
 
-void native_block_set_stream(struct native_block *block, binade_stream stream)
+void native_block_set_stream(struct native_block *block, moiety_stream stream)
 {
     /* relaxed: of two threads that name one, either is right; a PER_THREAD that
      * is not the reader's is ANY to it. */
     atomic_store_explicit(&block->stream, stream, memory_order_relaxed);
-    if (stream == BINADE_STREAM_PER_THREAD)
+    if (stream == MOIETY_STREAM_PER_THREAD)
         atomic_store_explicit(&block->stream_thread, py_block_thread_number(),
                               memory_order_relaxed);
 }
 
-binade_stream native_block_own_stream(const struct native_block *block)
+moiety_stream native_block_own_stream(const struct native_block *block)
 {
     /* relaxed: as above. */
-    binade_stream stream =
+    moiety_stream stream =
         atomic_load_explicit(&block->stream, memory_order_relaxed);
-    if (stream != BINADE_STREAM_PER_THREAD ||
+    if (stream != MOIETY_STREAM_PER_THREAD ||
         atomic_load_explicit(&block->stream_thread, memory_order_relaxed) ==
             py_block_thread_number())
         return stream;
-    return BINADE_STREAM_ANY;
+    return MOIETY_STREAM_ANY;
 }
 
 static PyTypeObject *type_for(struct native_space *space)
@@ -106,13 +106,13 @@ static struct native_block *py_block_new_object(struct native_space *space,
     return block;
 }
 
-static PyObject *py_block_fill(struct native_block *block, binade_pool *pool,
-                               binade_tenant handle, size_t nbytes,
-                               binade_stream stream)
+static PyObject *py_block_fill(struct native_block *block, moiety_pool *pool,
+                               moiety_tenant handle, size_t nbytes,
+                               moiety_stream stream)
 {
-    binade_devptr address = 0;
-    binade_status status = native_take(pool, handle, nbytes, stream, &address);
-    if (status != BINADE_OK) {
+    moiety_devptr address = 0;
+    moiety_status status = native_take(pool, handle, nbytes, stream, &address);
+    if (status != MOIETY_OK) {
         native_raise(native_state_of((PyObject *)block), pool, status);
         Py_DECREF((PyObject *)block);
         return NULL;
@@ -126,10 +126,10 @@ static PyObject *py_block_fill(struct native_block *block, binade_pool *pool,
 }
 
 PyObject *native_block_new(struct native_space *space, PyObject *tenant,
-                           binade_tenant handle, size_t nbytes,
-                           binade_stream stream)
+                           moiety_tenant handle, size_t nbytes,
+                           moiety_stream stream)
 {
-    binade_pool *pool = native_enter(space);
+    moiety_pool *pool = native_enter(space);
     if (!pool)
         return NULL;
     struct native_block *block = py_block_new_object(space, tenant);
@@ -149,28 +149,28 @@ static bool py_block_claim(struct native_block *block)
 }
 
 /* Of a block that is claimed. An error is set where it is to be raised. */
-static binade_status py_block_give_back(struct native_block *block,
-                                        binade_stream stream, bool is_raised)
+static moiety_status py_block_give_back(struct native_block *block,
+                                        moiety_stream stream, bool is_raised)
 {
-    binade_status status = BINADE_OK;
-    binade_pool *pool = native_enter_open(block->space);
+    moiety_status status = MOIETY_OK;
+    moiety_pool *pool = native_enter_open(block->space);
     if (!pool)
-        return BINADE_OK;
+        return MOIETY_OK;
     status = native_give(pool, block->address, stream);
     /* relaxed: as above; what was refused is still the caller's. */
-    if (status != BINADE_OK)
+    if (status != MOIETY_OK)
         atomic_store_explicit(&block->is_live, true, memory_order_relaxed);
-    if (status != BINADE_OK && is_raised)
+    if (status != MOIETY_OK && is_raised)
         native_raise(native_state_of((PyObject *)block), NULL, status);
     native_leave(block->space);
     return status;
 }
 
-static binade_status py_block_drop(struct native_block *block,
-                                   binade_stream stream)
+static moiety_status py_block_drop(struct native_block *block,
+                                   moiety_stream stream)
 {
     return py_block_claim(block) ? py_block_give_back(block, stream, false)
-                                 : BINADE_OK;
+                                 : MOIETY_OK;
 }
 
 static void py_block_finish_end(void *block)
@@ -193,8 +193,8 @@ void native_block_dealloc(PyObject *self)
         /* A stream that captures cannot be waited for: all of them then. Who
          * drops the last reference can be told of nothing. */
         if (py_block_drop(block, native_block_own_stream(block)) ==
-            BINADE_E_BUSY)
-            (void)py_block_drop(block, BINADE_STREAM_ANY);
+            MOIETY_E_BUSY)
+            (void)py_block_drop(block, MOIETY_STREAM_ANY);
         native_error_restore(error);
     }
     /* relaxed: nobody else refers to it. */
@@ -214,8 +214,8 @@ static void py_block_free_unseen(struct native_block *block)
 {
     struct native_error error = native_error_keep();
     if (py_block_give_back(block, native_block_own_stream(block), true) !=
-        BINADE_OK) {
-        native_block_set_stream(block, BINADE_STREAM_ANY);
+        MOIETY_OK) {
+        native_block_set_stream(block, MOIETY_STREAM_ANY);
         PyErr_WriteUnraisable((PyObject *)block);
     }
     native_error_restore(error);
@@ -234,7 +234,7 @@ static void py_block_free_later(struct native_block *block)
     native_postpone(&block->postponed, block, py_block_finish_free);
 }
 
-PyObject *native_block_free(PyObject *self, binade_stream stream)
+PyObject *native_block_free(PyObject *self, moiety_stream stream)
 {
     struct native_block *block = native_block_of(self);
     bool is_claimed;
@@ -250,7 +250,7 @@ PyObject *native_block_free(PyObject *self, binade_stream stream)
         native_block_set_stream(block, stream);
     if (!is_left && native_is_told())
         py_block_free_later(block);
-    else if (!is_left && py_block_give_back(block, stream, true) != BINADE_OK)
+    else if (!is_left && py_block_give_back(block, stream, true) != MOIETY_OK)
         return NULL;
     Py_RETURN_NONE;
 }

@@ -14,7 +14,7 @@ static PyObject *block_free(PyObject *self, PyObject *arguments,
                             PyObject *names)
 {
     static char *keys[] = {"stream", NULL};
-    binade_stream stream =
+    moiety_stream stream =
         native_block_own_stream(py_block_type_block_of(self));
     if (!PyArg_ParseTupleAndKeywords(arguments, names, "|O&:free", keys,
                                      native_stream_from, &stream))
@@ -75,7 +75,7 @@ static int py_block_type_set_stream(PyObject *self, PyObject *value,
                                     void *closure)
 {
     (void)closure;
-    binade_stream stream;
+    moiety_stream stream;
     if (!value) {
         PyErr_SetString(PyExc_AttributeError, "a block always has a stream");
         return -1;
@@ -117,12 +117,12 @@ static PyObject *get_device_address(PyObject *self, void *closure)
 {
     (void)closure;
     struct native_block *block = py_block_type_block_of(self);
-    binade_devptr found = 0;
+    moiety_devptr found = 0;
     if (native_block_check(block) || !native_enter(block->space))
         return NULL;
-    binade_status status = binade_host_device_address(
+    moiety_status status = moiety_host_device_address(
         block->space->host, (const void *)(uintptr_t)block->address, &found);
-    PyObject *result = status == BINADE_OK
+    PyObject *result = status == MOIETY_OK
                            ? PyLong_FromUnsignedLongLong(found)
                            : native_refuse(native_state_of(self), NULL, status);
     native_leave(block->space);
@@ -212,7 +212,7 @@ static PyGetSetDef properties[] = {
 static PyObject *block_repr(PyObject *self)
 {
     const struct native_block *block = (const struct native_block *)self;
-    return PyUnicode_FromFormat("<binade.%s of %zu bytes at %p%s>",
+    return PyUnicode_FromFormat("<moiety.%s of %zu bytes at %p%s>",
                                 block->space->is_host ? "HostBlock" : "Block",
                                 block->nbytes, (void *)block->address,
                                 native_block_is_live(block) ? "" : ", freed");
@@ -233,7 +233,7 @@ static PyType_Slot slots[] = {
 };
 
 static PyType_Spec spec = {
-    .name = "binade._native._Block",
+    .name = "moiety._native._Block",
     .basicsize = sizeof(struct native_block),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE |
              Py_TPFLAGS_DISALLOW_INSTANTIATION,
@@ -254,7 +254,7 @@ static PyType_Slot device_slots[] = {
 };
 
 static PyType_Spec device_spec = {
-    .name = "binade.Block",
+    .name = "moiety.Block",
     .basicsize = sizeof(struct native_block),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     .slots = device_slots,
@@ -339,7 +339,7 @@ static PyType_Slot host_slots[] = {
 };
 
 static PyType_Spec host_spec = {
-    .name = "binade.HostBlock",
+    .name = "moiety.HostBlock",
     .basicsize = sizeof(struct native_block),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     .slots = host_slots,

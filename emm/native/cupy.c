@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * _CuPyAllocator: what binade.cupy gives to cupy.cuda.set_allocator(). An
+ * _CuPyAllocator: what moiety.cupy gives to cupy.cuda.set_allocator(). An
  * allocation asks CuPy for the current device and stream by the C functions that
  * its modules export to Cython, and makes CuPy's two objects with a Block as the
  * owner. The block frees itself on that stream, so no free runs Python.
@@ -107,11 +107,11 @@ static int cupy_device(const struct native_cupy *cupy, int *out)
     return value == -1 && PyErr_Occurred() ? -1 : 0;
 }
 
-static int cupy_stream(const struct native_cupy *cupy, binade_stream *out)
+static int cupy_stream(const struct native_cupy *cupy, moiety_stream *out)
 {
     if (cupy->stream) {
         intptr_t value = cupy->stream();
-        *out = (binade_stream)(uintptr_t)value;
+        *out = (moiety_stream)(uintptr_t)value;
         return value == -1 && PyErr_Occurred() ? -1 : 0;
     }
     PyObject *object = PyObject_CallObject(cupy->objects[STREAM], NULL);
@@ -144,7 +144,7 @@ static PyObject *cupy_take(struct native_cupy *cupy, int device,
                            uint64_t nbytes)
 {
     const struct native_state *state = native_state_of((PyObject *)cupy);
-    binade_stream stream = BINADE_STREAM_ANY;
+    moiety_stream stream = MOIETY_STREAM_ANY;
     if (cupy_stream(cupy, &stream))
         return NULL;
     PyObject *source = cupy_source(cupy, device);
@@ -276,7 +276,7 @@ static PyType_Slot slots[] = {
 };
 
 static PyType_Spec spec = {
-    .name = "binade._native._CuPyAllocator",
+    .name = "moiety._native._CuPyAllocator",
     .basicsize = sizeof(struct native_cupy),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
     .slots = slots,

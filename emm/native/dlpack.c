@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * DLPack, of the bytes of a block and of what binade.ipc shares. The structs
+ * DLPack, of the bytes of a block and of what moiety.ipc shares. The structs
  * are those of dlpack.h before its version 1.0, which every consumer takes.
  */
 #include "emm/native/native.h"

@@ -7,17 +7,17 @@
 
 #include <string.h>
 
-static const char *const step_names[BINADE_OOM_STEPS] = {
-    [BINADE_OOM_FINISHED_BATCHES] = "finished_batches",
-    [BINADE_OOM_GROW] = "grow",
-    [BINADE_OOM_OWN_CACHE] = "own_cache",
-    [BINADE_OOM_ORPHANS] = "orphans",
-    [BINADE_OOM_IDLE_THREADS] = "idle_threads",
-    [BINADE_OOM_TRIM] = "trim",
-    [BINADE_OOM_HAND_OVER] = "hand_over",
-    [BINADE_OOM_CALLBACKS] = "callbacks",
-    [BINADE_OOM_WAIT] = "wait",
-    [BINADE_OOM_LAST_LOOK] = "last_look",
+static const char *const step_names[MOIETY_OOM_STEPS] = {
+    [MOIETY_OOM_FINISHED_BATCHES] = "finished_batches",
+    [MOIETY_OOM_GROW] = "grow",
+    [MOIETY_OOM_OWN_CACHE] = "own_cache",
+    [MOIETY_OOM_ORPHANS] = "orphans",
+    [MOIETY_OOM_IDLE_THREADS] = "idle_threads",
+    [MOIETY_OOM_TRIM] = "trim",
+    [MOIETY_OOM_HAND_OVER] = "hand_over",
+    [MOIETY_OOM_CALLBACKS] = "callbacks",
+    [MOIETY_OOM_WAIT] = "wait",
+    [MOIETY_OOM_LAST_LOOK] = "last_look",
 };
 
 static PyObject *new_exception(PyObject *module, const char *name,
@@ -38,33 +38,33 @@ static PyObject *new_exception(PyObject *module, const char *name,
 int native_errors_add(PyObject *module, struct native_state *state)
 {
     state->error = new_exception(
-        module, "binade.Error",
-        "A call that failed: .status is the name of its binade_status.",
+        module, "moiety.Error",
+        "A call that failed: .status is the name of its moiety_status.",
         PyExc_RuntimeError);
     PyObject *bases =
         state->error ? PyTuple_Pack(2, state->error, PyExc_MemoryError) : NULL;
     if (!bases)
         return -1;
     state->out_of_memory = new_exception(
-        module, "binade.OutOfMemoryError",
+        module, "moiety.OutOfMemoryError",
         "No memory: .status says of which kind, .report why, or is None.",
         bases);
     Py_DECREF(bases);
     return state->out_of_memory ? 0 : -1;
 }
 
-static bool is_out_of_memory(binade_status status)
+static bool is_out_of_memory(moiety_status status)
 {
-    return status == BINADE_E_NO_DEVICE_MEMORY ||
-           status == BINADE_E_NO_PINNED_MEMORY ||
-           status == BINADE_E_NO_HOST_MEMORY || status == BINADE_E_TOO_LARGE ||
-           status == BINADE_E_BUDGET;
+    return status == MOIETY_E_NO_DEVICE_MEMORY ||
+           status == MOIETY_E_NO_PINNED_MEMORY ||
+           status == MOIETY_E_NO_HOST_MEMORY || status == MOIETY_E_TOO_LARGE ||
+           status == MOIETY_E_BUDGET;
 }
 
 /* "E_BUSY": without the prefix that C needs. */
-static PyObject *py_errors_name_of(binade_status status)
+static PyObject *py_errors_name_of(moiety_status status)
 {
-    return PyUnicode_FromString(binade_status_name(status) + sizeof "BINADE_" -
+    return PyUnicode_FromString(moiety_status_name(status) + sizeof "MOIETY_" -
                                 1);
 }
 
@@ -75,10 +75,10 @@ static int set_attribute(PyObject *object, const char *name, PyObject *value)
     return error;
 }
 
-static PyObject *steps_of(const binade_oom_report *report)
+static PyObject *steps_of(const moiety_oom_report *report)
 {
     PyObject *steps = PyDict_New();
-    for (int i = 0; steps && i < BINADE_OOM_STEPS; i++) {
+    for (int i = 0; steps && i < MOIETY_OOM_STEPS; i++) {
         PyObject *step = Py_BuildValue(
             "{sKsK}", "tries", (unsigned long long)report->steps[i].tries,
             "gave_bytes", (unsigned long long)report->steps[i].gave_bytes);
@@ -88,12 +88,12 @@ static PyObject *steps_of(const binade_oom_report *report)
     return steps;
 }
 
-static PyObject *streams_of(const binade_oom_report *report)
+static PyObject *streams_of(const moiety_oom_report *report)
 {
     static const char *const kinds[] = {"stream", "per_thread", "context"};
     PyObject *streams = PyList_New(0);
     for (uint32_t i = 0; streams && i < report->stream_count; i++) {
-        const binade_oom_stream *from = &report->streams[i];
+        const moiety_oom_stream *from = &report->streams[i];
         PyObject *entry = Py_BuildValue(
             "{sKsKsssKsKsK}", "stream",
             (unsigned long long)(uintptr_t)from->stream, "context",
@@ -110,16 +110,16 @@ static PyObject *streams_of(const binade_oom_report *report)
     return streams;
 }
 
-static PyObject *text_of(const binade_oom_report *report)
+static PyObject *text_of(const moiety_oom_report *report)
 {
     char text[4096];
-    size_t length = binade_oom_text(report, text, sizeof text);
+    size_t length = moiety_oom_text(report, text, sizeof text);
     return PyUnicode_DecodeUTF8(
         text, (Py_ssize_t)(length < sizeof text ? length : sizeof text - 1),
         "replace");
 }
 
-static int put_numbers(PyObject *into, const binade_oom_report *report)
+static int put_numbers(PyObject *into, const moiety_oom_report *report)
 {
     const struct {
         const char *key;
@@ -155,15 +155,15 @@ static int put_numbers(PyObject *into, const binade_oom_report *report)
     return error;
 }
 
-static PyObject *py_errors_dictionary_of(const binade_oom_report *report)
+static PyObject *py_errors_dictionary_of(const moiety_oom_report *report)
 {
     PyObject *made = PyDict_New();
     if (made &&
         (put_numbers(made, report) ||
          native_put(made, "status",
-                    py_errors_name_of((binade_status)report->status)) ||
+                    py_errors_name_of((moiety_status)report->status)) ||
          native_put(made, "grow_status",
-                    py_errors_name_of((binade_status)report->grow_status)) ||
+                    py_errors_name_of((moiety_status)report->grow_status)) ||
          native_put(made, "driver_code",
                     PyLong_FromLong(report->driver_code)) ||
          native_put(made, "source",
@@ -178,21 +178,21 @@ static PyObject *py_errors_dictionary_of(const binade_oom_report *report)
     return made;
 }
 
-PyObject *native_oom_report(binade_pool *pool)
+PyObject *native_oom_report(moiety_pool *pool)
 {
-    binade_oom_report report = {.struct_size = sizeof report};
-    if (!pool || binade_last_oom(pool, &report) != BINADE_OK ||
-        report.status == BINADE_OK)
+    moiety_oom_report report = {.struct_size = sizeof report};
+    if (!pool || moiety_last_oom(pool, &report) != MOIETY_OK ||
+        report.status == MOIETY_OK)
         Py_RETURN_NONE;
     return py_errors_dictionary_of(&report);
 }
 
 /* The library makes a report of what its pool could not give, and of nothing
  * else: one that is there is of an earlier failure. */
-static PyObject *report_of(binade_pool *pool, binade_status status)
+static PyObject *report_of(moiety_pool *pool, moiety_status status)
 {
-    if (status == BINADE_E_NO_DEVICE_MEMORY ||
-        status == BINADE_E_NO_PINNED_MEMORY)
+    if (status == MOIETY_E_NO_DEVICE_MEMORY ||
+        status == MOIETY_E_NO_PINNED_MEMORY)
         return native_oom_report(pool);
     Py_RETURN_NONE;
 }
@@ -202,29 +202,29 @@ static const struct {
     const char *in_c;
     const char *here;
 } renamed[] = {
-    {"BINADE_POOL_EXPORTABLE", "exportable=True"},
-    {"BINADE_POOL_MAPPED", "memory='mapped'"},
-    {"BINADE_POOL_CHECKED", "checked=True"},
-    {"call binade_scope_begin() before the capture, or make the pool with "
-     "BINADE_POOL_AUTO_SCOPE",
+    {"MOIETY_POOL_EXPORTABLE", "exportable=True"},
+    {"MOIETY_POOL_MAPPED", "memory='mapped'"},
+    {"MOIETY_POOL_CHECKED", "checked=True"},
+    {"call moiety_scope_begin() before the capture, or make the pool with "
+     "MOIETY_POOL_AUTO_SCOPE",
      "make the pool with auto_scope=True"},
     {"WRITE_COMBINED", "write_combined"},
     {"READ_ONLY", "read_only"},
     {"HUGE_2MIB", "huge='2M'"},
     {"HUGE_1GIB", "huge='1G'"},
     {"thread_count is", "threads is"},
-    {"binade_last_oom() has", ".report has"},
-    {"binade_ipc_send()", "binade.ipc.send()"},
-    {"binade_ipc_ticket()", "Pool.ticket()"},
-    {"binade_segment_hold()", "Pool.hold()"},
+    {"moiety_last_oom() has", ".report has"},
+    {"moiety_ipc_send()", "moiety.ipc.send()"},
+    {"moiety_ipc_ticket()", "Pool.ticket()"},
+    {"moiety_segment_hold()", "Pool.hold()"},
 };
 
-/* "binade_record_use: ..." without the function, which the traceback has. */
+/* "moiety_record_use: ..." without the function, which the traceback has. */
 static const char *py_errors_skip_function(const char *said)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz_";
     size_t length = strspn(said, letters);
-    return strncmp(said, "binade_", 7) == 0 &&
+    return strncmp(said, "moiety_", 7) == 0 &&
                    strncmp(said + length, ": ", 2) == 0
                ? said + length + 2
                : said;
@@ -255,7 +255,7 @@ static PyObject *py_errors_words_of(const char *said)
 }
 
 /* Steals the words. NULL after another error. */
-static PyObject *new_error(PyObject *type, binade_status status,
+static PyObject *new_error(PyObject *type, moiety_status status,
                            PyObject *words)
 {
     PyObject *error =
@@ -266,24 +266,24 @@ static PyObject *new_error(PyObject *type, binade_status status,
     return error;
 }
 
-void native_raise(const struct native_state *state, binade_pool *pool,
-                  binade_status status)
+void native_raise(const struct native_state *state, moiety_pool *pool,
+                  moiety_status status)
 {
     bool is_memory = is_out_of_memory(status);
     PyObject *type = is_memory ? state->out_of_memory : state->error;
     /* Of this thread, and read before anything else calls the library. */
-    const char *said = binade_last_error_message();
+    const char *said = moiety_last_error_message();
     PyObject *error = new_error(
         type, status,
-        py_errors_words_of(*said ? said : binade_status_text(status)));
+        py_errors_words_of(*said ? said : moiety_status_text(status)));
     if (error && (!is_memory ||
                   !set_attribute(error, "report", report_of(pool, status))))
         PyErr_SetObject(type, error);
     Py_XDECREF(error);
 }
 
-PyObject *native_refuse(const struct native_state *state, binade_pool *pool,
-                        binade_status status)
+PyObject *native_refuse(const struct native_state *state, moiety_pool *pool,
+                        moiety_status status)
 {
     native_raise(state, pool, status);
     return NULL;
@@ -302,7 +302,7 @@ void native_error_restore(struct native_error error)
 }
 
 PyObject *native_refuse_as(const struct native_state *state,
-                           binade_status status, const char *text)
+                           moiety_status status, const char *text)
 {
     PyObject *error =
         new_error(state->error, status, PyUnicode_FromString(text));

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The history of binade/history.h as dictionaries.
+ * The history of moiety/history.h as dictionaries.
  */
 #include <stdlib.h>
 
@@ -10,18 +10,18 @@
 /* Newest entries that are read: what a picture can show. */
 #define ENTRIES_MAX ((size_t)1 << 16)
 
-static PyObject *py_history_entry_of(const binade_history_entry *entry)
+static PyObject *py_history_entry_of(const moiety_history_entry *entry)
 {
     return Py_BuildValue(
         "{sKsssssKsKsKsk}", "time_ns", (unsigned long long)entry->time_ns,
-        "kind", binade_history_kind_name(entry->kind), "status",
-        binade_status_name((binade_status)entry->status), "address",
+        "kind", moiety_history_kind_name(entry->kind), "status",
+        moiety_status_name((moiety_status)entry->status), "address",
         entry->address, "size_bytes", (unsigned long long)entry->size_bytes,
         "stream", (unsigned long long)(uintptr_t)entry->stream, "thread_id",
         (unsigned long)entry->thread_id);
 }
 
-static PyObject *py_history_list_of(const binade_history_entry *entries,
+static PyObject *py_history_list_of(const moiety_history_entry *entries,
                                     uint64_t count)
 {
     PyObject *made = PyList_New((Py_ssize_t)count);
@@ -33,8 +33,8 @@ static PyObject *py_history_list_of(const binade_history_entry *entries,
     return made;
 }
 
-static PyObject *py_history_dictionary_of(const binade_history_entry *entries,
-                                          const binade_history_summary *summary)
+static PyObject *py_history_dictionary_of(const moiety_history_entry *entries,
+                                          const moiety_history_summary *summary)
 {
     PyObject *made = PyDict_New();
     if (made && (native_put_u64(made, "noted", summary->noted_count) ||
@@ -49,20 +49,20 @@ PyObject *native_history(PyObject *self, PyObject *none)
 {
     (void)none;
     struct native_space *space = (struct native_space *)self;
-    binade_history_summary summary = {.struct_size = sizeof summary};
-    binade_status status;
-    binade_history_entry *entries = malloc(ENTRIES_MAX * sizeof *entries);
+    moiety_history_summary summary = {.struct_size = sizeof summary};
+    moiety_status status;
+    moiety_history_entry *entries = malloc(ENTRIES_MAX * sizeof *entries);
     if (!entries)
         return PyErr_NoMemory();
-    binade_pool *pool = native_enter(space);
+    moiety_pool *pool = native_enter(space);
     if (!pool) {
         free(entries);
         return NULL;
     }
     Py_BEGIN_ALLOW_THREADS;
-    status = binade_history_read(pool, entries, ENTRIES_MAX, &summary);
+    status = moiety_history_read(pool, entries, ENTRIES_MAX, &summary);
     Py_END_ALLOW_THREADS;
-    PyObject *made = status == BINADE_OK
+    PyObject *made = status == MOIETY_OK
                          ? py_history_dictionary_of(entries, &summary)
                          : native_refuse(native_state_of(self), NULL, status);
     native_leave(space);

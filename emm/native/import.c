@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * An import of another process's memory that is closed with the last reference
- * to it. What it looks like, as an array, is binade/ipc.py's.
+ * to it. What it looks like, as an array, is moiety/ipc.py's.
  *
  * A close can be refused for a while: all work of a context cannot be asked for
  * during a capture. The thread that drops the last reference cannot be told; so
@@ -22,7 +22,7 @@ struct left {
 struct native_import {
     PyObject_HEAD struct left *record; /* NULL: __init__() has not been */
     /* Edge: none; relaxed: a close names the stream that was named last. */
-    _Atomic(binade_stream) stream;
+    _Atomic(moiety_stream) stream;
     /* Edge: none; relaxed: it only says whether a close came first. */
     atomic_bool is_open;
 };
@@ -36,30 +36,30 @@ static struct native_import *import_of(PyObject *self)
     return (struct native_import *)self;
 }
 
-static bool py_import_is_gone(binade_status status)
+static bool py_import_is_gone(moiety_status status)
 {
-    return status == BINADE_E_CONTEXT_DESTROYED ||
-           status == BINADE_E_DEINITIALIZED;
+    return status == MOIETY_E_CONTEXT_DESTROYED ||
+           status == MOIETY_E_DEINITIALIZED;
 }
 
 /* With the GIL released. A context that is gone took its imports along. */
-static binade_status py_import_close_at(uint64_t address, binade_stream stream,
+static moiety_status py_import_close_at(uint64_t address, moiety_stream stream,
                                         uint64_t *out_closing)
 {
-    binade_status status = binade_ipc_close(address, stream, out_closing);
+    moiety_status status = moiety_ipc_close(address, stream, out_closing);
     return py_import_is_gone(status)
-               ? binade_ipc_close(address, BINADE_STREAM_DONE, out_closing)
+               ? moiety_ipc_close(address, MOIETY_STREAM_DONE, out_closing)
                : status;
 }
 
 static bool try_left(const struct left *record)
 {
     uint64_t closing = 0;
-    binade_status status;
+    moiety_status status;
     Py_BEGIN_ALLOW_THREADS;
-    status = py_import_close_at(record->address, BINADE_STREAM_ANY, &closing);
+    status = py_import_close_at(record->address, MOIETY_STREAM_ANY, &closing);
     Py_END_ALLOW_THREADS;
-    return status == BINADE_OK;
+    return status == MOIETY_OK;
 }
 
 static struct left *py_import_take_left(void)
@@ -95,19 +95,19 @@ void native_import_close_left(void)
 
 /* Once for each import, however many threads are at it. Waits for the work if
  * there is no `out_closing`. */
-static binade_status py_import_end(struct native_import *import,
-                                   binade_stream stream, uint64_t *out_closing)
+static moiety_status py_import_end(struct native_import *import,
+                                   moiety_stream stream, uint64_t *out_closing)
 {
-    binade_status status;
+    moiety_status status;
     /* relaxed: only says whether another close came first. */
     if (!atomic_exchange_explicit(&import->is_open, false,
                                   memory_order_relaxed))
-        return BINADE_OK;
+        return MOIETY_OK;
     Py_BEGIN_ALLOW_THREADS;
     status = py_import_close_at(import->record->address, stream, out_closing);
     Py_END_ALLOW_THREADS;
     /* relaxed: as above; what was refused is open as before. */
-    if (status != BINADE_OK)
+    if (status != MOIETY_OK)
         atomic_store_explicit(&import->is_open, true, memory_order_relaxed);
     return status;
 }
@@ -119,7 +119,7 @@ static void py_import_fill(struct native_import *import, struct left *record,
     record->address = address;
     import->record = record;
     /* relaxed: an object that is being made is its maker's. */
-    atomic_store_explicit(&import->stream, BINADE_STREAM_ANY,
+    atomic_store_explicit(&import->stream, MOIETY_STREAM_ANY,
                           memory_order_relaxed);
     atomic_store_explicit(&import->is_open, true, memory_order_relaxed);
 }
@@ -131,8 +131,8 @@ static int import_init(PyObject *self, PyObject *arguments, PyObject *names)
     const char *handle = NULL;
     Py_ssize_t size_bytes = 0;
     uint64_t context = 0;
-    binade_devptr address = 0;
-    binade_status status;
+    moiety_devptr address = 0;
+    moiety_status status;
     if (import->record) {
         PyErr_SetString(PyExc_TypeError, "__init__() was called before");
         return -1;
@@ -146,10 +146,10 @@ static int import_init(PyObject *self, PyObject *arguments, PyObject *names)
     if (!record)
         return PyErr_NoMemory(), -1;
     Py_BEGIN_ALLOW_THREADS;
-    status = binade_ipc_import(handle, (size_t)size_bytes,
-                               (binade_context)(uintptr_t)context, &address);
+    status = moiety_ipc_import(handle, (size_t)size_bytes,
+                               (moiety_context)(uintptr_t)context, &address);
     Py_END_ALLOW_THREADS;
-    if (status != BINADE_OK) {
+    if (status != MOIETY_OK) {
         free(record);
         native_raise(native_state_of(self), NULL, status);
         return -1;
@@ -166,21 +166,21 @@ static PyObject *py_import_new(const struct native_state *state)
 
 /* What came through the socket, as (import, handle). */
 static PyObject *py_import_received(const struct native_state *state,
-                                    int socket, binade_context context,
+                                    int socket, moiety_context context,
                                     struct left *record)
 {
-    binade_ipc_handle handle;
-    binade_devptr address = 0;
-    binade_status status;
+    moiety_ipc_handle handle;
+    moiety_devptr address = 0;
+    moiety_status status;
     PyObject *self = py_import_new(state);
     if (!self) {
         free(record);
         return NULL;
     }
     Py_BEGIN_ALLOW_THREADS;
-    status = binade_ipc_receive(socket, context, &handle, &address);
+    status = moiety_ipc_receive(socket, context, &handle, &address);
     Py_END_ALLOW_THREADS;
-    if (status != BINADE_OK) {
+    if (status != MOIETY_OK) {
         free(record);
         native_raise(state, NULL, status);
         Py_DECREF(self);
@@ -203,10 +203,10 @@ PyObject *native_import_receive(PyObject *module, PyObject *arguments)
     if (!record)
         return PyErr_NoMemory();
     return py_import_received(PyModule_GetState(module), socket,
-                              (binade_context)(uintptr_t)context, record);
+                              (moiety_context)(uintptr_t)context, record);
 }
 
-static binade_stream py_import_stream(const struct native_import *import)
+static moiety_stream py_import_stream(const struct native_import *import)
 {
     /* relaxed: see the field. */
     return atomic_load_explicit(&import->stream, memory_order_relaxed);
@@ -218,9 +218,9 @@ static void py_import_drop(struct native_import *import)
 {
     struct native_error error = native_error_keep();
     uint64_t closing = 0;
-    binade_status status =
+    moiety_status status =
         py_import_end(import, py_import_stream(import), &closing);
-    if (status == BINADE_OK || status == BINADE_E_FORKED)
+    if (status == MOIETY_OK || status == MOIETY_E_FORKED)
         free(import->record);
     else
         py_import_put_left(import->record);
@@ -243,15 +243,15 @@ static PyObject *import_close(PyObject *self, PyObject *arguments,
 {
     static char *keys[] = {"stream", "wait", NULL};
     struct native_import *import = import_of(self);
-    binade_stream stream = py_import_stream(import);
+    moiety_stream stream = py_import_stream(import);
     int is_waiting = 1;
     uint64_t closing = 0;
     if (!PyArg_ParseTupleAndKeywords(arguments, names, "|O&p:close", keys,
                                      native_stream_from, &stream, &is_waiting))
         return NULL;
-    binade_status status =
+    moiety_status status =
         py_import_end(import, stream, is_waiting ? NULL : &closing);
-    if (status != BINADE_OK)
+    if (status != MOIETY_OK)
         return native_refuse(native_state_of(self), NULL, status);
     return PyLong_FromUnsignedLongLong(closing);
 }
@@ -288,7 +288,7 @@ static PyObject *py_import_get_stream(PyObject *self, void *closure)
 static int py_import_set_stream(PyObject *self, PyObject *value, void *closure)
 {
     (void)closure;
-    binade_stream stream;
+    moiety_stream stream;
     if (!value) {
         PyErr_SetString(PyExc_AttributeError, "an import always has a stream");
         return -1;
@@ -306,7 +306,7 @@ static PyMethodDef methods[] = {
      "close($self, stream=..., wait=True)\n"
      "--\n\n"
      "Ends the import when what was queued on the stream is over. "
-     "wait=False: returns at once, with a number for binade.ipc.wait(), or 0 "
+     "wait=False: returns at once, with a number for moiety.ipc.wait(), or 0 "
      "when it is over already. Again: 0."},
     {NULL, NULL, 0, NULL},
 };
@@ -328,12 +328,12 @@ static PyType_Slot slots[] = {
     {Py_tp_getset, properties},
     {Py_tp_doc, "_Import(handle, context=0)\n--\n\n"
                 "Memory of another process, closed when the last reference "
-                "goes: what binade.ipc.Import is made of."},
+                "goes: what moiety.ipc.Import is made of."},
     {0, NULL},
 };
 
 static PyType_Spec spec = {
-    .name = "binade._native._Import",
+    .name = "moiety._native._Import",
     .basicsize = sizeof(struct native_import),
     .flags = Py_TPFLAGS_DEFAULT,
     .slots = slots,

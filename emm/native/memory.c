@@ -13,22 +13,22 @@
  * is. */
 static atomic_bool is_over;
 
-static binade_status take_slowly(binade_pool *pool, binade_tenant tenant,
-                                 size_t nbytes, binade_stream stream,
-                                 binade_devptr *out)
+static moiety_status take_slowly(moiety_pool *pool, moiety_tenant tenant,
+                                 size_t nbytes, moiety_stream stream,
+                                 moiety_devptr *out)
 {
-    return tenant ? binade_tenant_alloc(tenant, nbytes, stream, out)
-                  : binade_alloc(pool, nbytes, stream, out);
+    return tenant ? moiety_tenant_alloc(tenant, nbytes, stream, out)
+                  : moiety_alloc(pool, nbytes, stream, out);
 }
 
-binade_status native_take(binade_pool *pool, binade_tenant tenant,
-                          size_t nbytes, binade_stream stream,
-                          binade_devptr *out)
+moiety_status native_take(moiety_pool *pool, moiety_tenant tenant,
+                          size_t nbytes, moiety_stream stream,
+                          moiety_devptr *out)
 {
     /* Tenants have no way that is known to call nobody. */
-    binade_status status =
-        tenant ? BINADE_E_BUSY : binade_alloc_cached(pool, nbytes, stream, out);
-    if (status == BINADE_E_BUSY) {
+    moiety_status status =
+        tenant ? MOIETY_E_BUSY : moiety_alloc_cached(pool, nbytes, stream, out);
+    if (status == MOIETY_E_BUSY) {
         Py_BEGIN_ALLOW_THREADS;
         status = take_slowly(pool, tenant, nbytes, stream, out);
         Py_END_ALLOW_THREADS;
@@ -36,13 +36,13 @@ binade_status native_take(binade_pool *pool, binade_tenant tenant,
     return status;
 }
 
-binade_status native_give(binade_pool *pool, binade_devptr address,
-                          binade_stream stream)
+moiety_status native_give(moiety_pool *pool, moiety_devptr address,
+                          moiety_stream stream)
 {
-    binade_status status = binade_free_cached(pool, address, stream);
-    if (status == BINADE_E_BUSY) {
+    moiety_status status = moiety_free_cached(pool, address, stream);
+    if (status == MOIETY_E_BUSY) {
         Py_BEGIN_ALLOW_THREADS;
-        status = binade_free(pool, address, stream);
+        status = moiety_free(pool, address, stream);
         Py_END_ALLOW_THREADS;
     }
     return status;

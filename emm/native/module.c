@@ -9,7 +9,7 @@ static PyObject *version(PyObject *module, PyObject *none)
 {
     (void)module;
     (void)none;
-    return PyUnicode_FromString(binade_version());
+    return PyUnicode_FromString(moiety_version());
 }
 
 static PyMethodDef methods[] = {
@@ -30,7 +30,7 @@ static PyMethodDef methods[] = {
 };
 
 static int py_module_add_stream(PyObject *module, const char *name,
-                                binade_stream stream)
+                                moiety_stream stream)
 {
     PyObject *number = PyLong_FromUnsignedLongLong((uintptr_t)stream);
     int error = number ? PyModule_AddObjectRef(module, name, number) : -1;
@@ -40,11 +40,11 @@ static int py_module_add_stream(PyObject *module, const char *name,
 
 static int add_streams(PyObject *module)
 {
-    return py_module_add_stream(module, "LEGACY", BINADE_STREAM_LEGACY) ||
+    return py_module_add_stream(module, "LEGACY", MOIETY_STREAM_LEGACY) ||
            py_module_add_stream(module, "PER_THREAD",
-                                BINADE_STREAM_PER_THREAD) ||
-           py_module_add_stream(module, "ANY", BINADE_STREAM_ANY) ||
-           py_module_add_stream(module, "DONE", BINADE_STREAM_DONE);
+                                MOIETY_STREAM_PER_THREAD) ||
+           py_module_add_stream(module, "ANY", MOIETY_STREAM_ANY) ||
+           py_module_add_stream(module, "DONE", MOIETY_STREAM_DONE);
 }
 
 static int add_types(PyObject *module, struct native_state *state)
@@ -128,7 +128,7 @@ static PyModuleDef_Slot slots[] = {
 
 static struct PyModuleDef definition = {
     .m_base = PyModuleDef_HEAD_INIT,
-    .m_name = "binade._native",
+    .m_name = "moiety._native",
     .m_doc = "Pools and host arenas as Python objects.",
     .m_size = sizeof(struct native_state),
     .m_methods = methods,

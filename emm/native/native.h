@@ -5,8 +5,8 @@
  * held. Functions that return an object or an int follow Python: NULL or -1
  * after an error that is set.
  */
-#ifndef BINADE_EMM_NATIVE_NATIVE_H_
-#define BINADE_EMM_NATIVE_NATIVE_H_
+#ifndef MOIETY_EMM_NATIVE_NATIVE_H_
+#define MOIETY_EMM_NATIVE_NATIVE_H_
 
 #define PY_SSIZE_T_CLEAN
 #include <pyconfig.h>
@@ -24,7 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "binade/binade.h"
+#include "moiety/moiety.h"
 
 /* Through void (*)(void): CPython tells by flags which signature it is. */
 #define NATIVE_METHOD(function) ((PyCFunction)(void (*)(void))(function))
@@ -119,8 +119,8 @@ struct native_space {
         /* Edge PO: __init__() (release) -> a call (acquire). Edge PU: close()
          * takes it away -> a call that has counted itself. NULL where __init__()
          * has not made it or close() has destroyed it. */
-        _Atomic(binade_pool *) pool;
-    binade_host *host; /* NULL for a Pool; for who is in a call */
+        _Atomic(moiety_pool *) pool;
+    moiety_host *host; /* NULL for a Pool; for who is in a call */
     bool is_host;      /* a HostArena; __init__() */
     /* Edge: none; relaxed: of a Pool that is borrowed they may change, when the
      * program's own has ended and another came to be there. */
@@ -142,7 +142,7 @@ struct native_space {
      * by an interface that keeps them; and the pool of one that was closed while
      * there were any, which ends with the last of them. */
     size_t shown_count;
-    binade_pool *left;
+    moiety_pool *left;
     PyObject *weak_references;
     /* For who finds it in a list: whether nobody refers to it any more; the GIL.
      * Where there is none, a weak reference to a Pool instead. */
@@ -178,7 +178,7 @@ struct native_block {
     uint64_t address;
     size_t nbytes;
     /* Edge: none; relaxed: a free names the stream that was named last. */
-    _Atomic(binade_stream) stream;
+    _Atomic(moiety_stream) stream;
     _Atomic uint64_t stream_thread; /* of PER_THREAD: whose */
     /* Edge: none; relaxed: it only says whether a free came first. */
     atomic_bool is_live;
@@ -207,14 +207,14 @@ struct native_watch {
 int native_errors_add(PyObject *module, struct native_state *state);
 /* Sets the error for what a call of this thread on a pool returned; `pool` may
  * be NULL. */
-void native_raise(const struct native_state *state, binade_pool *pool,
-                  binade_status status);
+void native_raise(const struct native_state *state, moiety_pool *pool,
+                  moiety_status status);
 /* The same, as the result of a function. */
-PyObject *native_refuse(const struct native_state *state, binade_pool *pool,
-                        binade_status status);
+PyObject *native_refuse(const struct native_state *state, moiety_pool *pool,
+                        moiety_status status);
 /* The same for what the module says itself. */
 PyObject *native_refuse_as(const struct native_state *state,
-                           binade_status status, const char *text);
+                           moiety_status status, const char *text);
 /* An error that is set, put aside while a finalizer works. */
 struct native_error {
     PyObject *kind;
@@ -224,7 +224,7 @@ struct native_error {
 struct native_error native_error_keep(void);
 void native_error_restore(struct native_error error);
 /* The report of the calling thread's last failure, or None. */
-PyObject *native_oom_report(binade_pool *pool);
+PyObject *native_oom_report(moiety_pool *pool);
 
 /* values.c: for "O&" of PyArg_Parse...(). Numbers: OverflowError for those that
  * do not fit. */
@@ -237,36 +237,36 @@ int native_stream_from(PyObject *object, void *out);
  * given stays as it is. */
 int native_number_and_stream(PyObject *const *arguments, Py_ssize_t count,
                              PyObject *names, const char *number_name,
-                             uint64_t *out_number, binade_stream *stream);
+                             uint64_t *out_number, moiety_stream *stream);
 /* A dictionary gets one more entry; steals `value`. */
 int native_put(PyObject *dictionary, const char *key, PyObject *value);
 int native_put_u64(PyObject *dictionary, const char *key, uint64_t value);
 /* What a notebook shows of a pool, an arena, a tenant or a block: a method. */
 PyObject *native_repr_html(PyObject *self, PyObject *none);
 /* A segment as a dictionary. */
-PyObject *native_segment_of(const binade_segment_info *info);
+PyObject *native_segment_of(const moiety_segment_info *info);
 
 /* space.c: life of a pool or an arena. */
 /* The pool, to be used until native_leave(); NULL where it is closed. */
-binade_pool *native_enter_open(struct native_space *space);
+moiety_pool *native_enter_open(struct native_space *space);
 /* The same; NULL after an error. */
-binade_pool *native_enter(struct native_space *space);
+moiety_pool *native_enter(struct native_space *space);
 /* Then does what the thread has postponed, by which the library's message of this
  * call's failure may be lost: raise before. */
 void native_leave(struct native_space *space);
 /* Ends a call of a space's that gives nothing: None, or NULL and an exception. */
-PyObject *native_leave_with(PyObject *self, binade_status status);
+PyObject *native_leave_with(PyObject *self, moiety_status status);
 /* Calls the library without the GIL on a pool that was entered (NULL: after an
  * error), and ends so. */
-PyObject *native_call(PyObject *self, binade_pool *pool,
-                      binade_status (*call)(binade_pool *pool));
+PyObject *native_call(PyObject *self, moiety_pool *pool,
+                      moiety_status (*call)(moiety_pool *pool));
 /* Of a space that was entered, and is left with the capsule: it cannot be closed
  * meanwhile. */
 PyObject *native_space_capsule(struct native_space *space, void *handle,
                                const char *name);
-/* BINADE_OK: the address is in its memory, used or not; BINADE_E_FOREIGN: it is
+/* MOIETY_OK: the address is in its memory, used or not; MOIETY_E_FOREIGN: it is
  * not; or what the library said. */
-binade_status native_space_look(struct native_space *space, uint64_t address);
+moiety_status native_space_look(struct native_space *space, uint64_t address);
 /* __init__(), by `make`; refuses a second one. */
 int native_space_init(PyObject *self, PyObject *arguments, PyObject *names,
                       initproc make);
@@ -298,11 +298,11 @@ PyTypeObject *native_space_type_new(PyObject *module);
 
 /* memory.c: the library's calls, with the GIL released where they need it. */
 /* For a tenant of the pool, or 0. */
-binade_status native_take(binade_pool *pool, binade_tenant tenant,
-                          size_t nbytes, binade_stream stream,
-                          binade_devptr *out);
-binade_status native_give(binade_pool *pool, binade_devptr address,
-                          binade_stream stream);
+moiety_status native_take(moiety_pool *pool, moiety_tenant tenant,
+                          size_t nbytes, moiety_stream stream,
+                          moiety_devptr *out);
+moiety_status native_give(moiety_pool *pool, moiety_devptr address,
+                          moiety_stream stream);
 /* True once the interpreter is on its way out: nothing is given back any more.
  */
 bool native_is_over(void);
@@ -321,8 +321,8 @@ void native_postpone(struct native_postponed *entry, void *object,
 void native_do_postponed(void);
 
 /* watch.c: who is told of segments. */
-/* BINADE_OK: from now on, and of what is there before this returns. */
-binade_status native_watch_begin(struct native_watch *watch, binade_pool *pool);
+/* MOIETY_OK: from now on, and of what is there before this returns. */
+moiety_status native_watch_begin(struct native_watch *watch, moiety_pool *pool);
 /* The space has it from now on. */
 void native_watch_link(struct native_watch *watch, struct native_space *space);
 /* Takes it from the space, if that has it still. The library has forgotten it. */
@@ -355,16 +355,16 @@ void native_block_unview(struct native_block *block);
 /* Takes memory of the space: for a Tenant, which the block keeps, and its
  * handle; or NULL and 0. */
 PyObject *native_block_new(struct native_space *space, PyObject *tenant,
-                           binade_tenant handle, size_t nbytes,
-                           binade_stream stream);
+                           moiety_tenant handle, size_t nbytes,
+                           moiety_stream stream);
 /* What a free without a stream names; PER_THREAD means the calling thread's. */
-void native_block_set_stream(struct native_block *block, binade_stream stream);
+void native_block_set_stream(struct native_block *block, moiety_stream stream);
 /* That stream; ANY where it is another thread's, which has no name here. */
-binade_stream native_block_own_stream(const struct native_block *block);
+moiety_stream native_block_own_stream(const struct native_block *block);
 bool native_block_is_live(const struct native_block *block);
 /* Frees now, or with the last view; again: nothing happens. None, or NULL after
  * an error. */
-PyObject *native_block_free(PyObject *self, binade_stream stream);
+PyObject *native_block_free(PyObject *self, moiety_stream stream);
 void native_block_dealloc(PyObject *self);
 
 /* block_type.c */
@@ -392,7 +392,7 @@ PyObject *native_pool_of(PyObject *module, PyObject *address);
 /* tenant.c */
 int native_tenant_type_add(PyObject *module, struct native_state *state);
 PyObject *native_tenant_new(struct native_space *space,
-                            const binade_tenant_options *options);
+                            const moiety_tenant_options *options);
 
 /* import.c */
 int native_import_type_add(PyObject *module, struct native_state *state);
@@ -402,7 +402,7 @@ void native_import_close_left(void);
 PyObject *native_import_receive(PyObject *module, PyObject *arguments);
 
 /* The numbers of a pool that was entered. */
-PyObject *native_stats_of(PyObject *self, binade_pool *pool);
+PyObject *native_stats_of(PyObject *self, moiety_pool *pool);
 
 /* snapshot.c */
 PyObject *native_snapshot(PyObject *self, PyObject *none);

@@ -9,7 +9,7 @@
 enum memory_wish { MEMORY_DRIVER, MEMORY_MAPPED, MEMORY_AUTO };
 
 struct wishes {
-    binade_pool_options options;
+    moiety_pool_options options;
     enum memory_wish memory;
     int is_exportable;
     int is_checked;
@@ -96,10 +96,10 @@ static int py_pool_parse(PyObject *arguments, PyObject *names,
                            NULL};
     static const uint32_t flags[] = {
         [MEMORY_DRIVER] = 0,
-        [MEMORY_MAPPED] = BINADE_POOL_MAPPED,
-        [MEMORY_AUTO] = BINADE_POOL_PREFER_MAPPED,
+        [MEMORY_MAPPED] = MOIETY_POOL_MAPPED,
+        [MEMORY_AUTO] = MOIETY_POOL_PREFER_MAPPED,
     };
-    binade_pool_options *options = &wishes->options;
+    moiety_pool_options *options = &wishes->options;
     uint64_t context = 0;
     if (!PyArg_ParseTupleAndKeywords(
             arguments, names, "|i$O&O&O&O&O&O&O&O&O&O&ppppO&O&:Pool", keys,
@@ -116,39 +116,39 @@ static int py_pool_parse(PyObject *arguments, PyObject *names,
             py_pool_memory_from, &wishes->memory, py_pool_peers_from,
             &options->peer_devices))
         return -1;
-    options->context = (binade_context)(uintptr_t)context;
+    options->context = (moiety_context)(uintptr_t)context;
     options->flags |= flags[wishes->memory];
-    options->flags |= wishes->is_exportable ? BINADE_POOL_EXPORTABLE : 0;
-    options->flags |= wishes->is_checked ? BINADE_POOL_CHECKED : 0;
-    options->flags |= wishes->is_passed_through ? BINADE_POOL_PASS_THROUGH : 0;
-    options->flags |= wishes->has_auto_scopes ? BINADE_POOL_AUTO_SCOPE : 0;
+    options->flags |= wishes->is_exportable ? MOIETY_POOL_EXPORTABLE : 0;
+    options->flags |= wishes->is_checked ? MOIETY_POOL_CHECKED : 0;
+    options->flags |= wishes->is_passed_through ? MOIETY_POOL_PASS_THROUGH : 0;
+    options->flags |= wishes->has_auto_scopes ? MOIETY_POOL_AUTO_SCOPE : 0;
     return 0;
 }
 
-/* BINADE_CONF may have gone over what was asked for: the pool knows. */
-static binade_status py_pool_ask_memory(binade_pool *pool, bool *out_is_mapped)
+/* MOIETY_CONF may have gone over what was asked for: the pool knows. */
+static moiety_status py_pool_ask_memory(moiety_pool *pool, bool *out_is_mapped)
 {
-    binade_heap_summary summary = {.struct_size = sizeof summary};
-    binade_heap_snapshot *snapshot;
-    binade_status status = binade_heap_snapshot_create(pool, &snapshot);
-    if (status != BINADE_OK)
+    moiety_heap_summary summary = {.struct_size = sizeof summary};
+    moiety_heap_snapshot *snapshot;
+    moiety_status status = moiety_heap_snapshot_create(pool, &snapshot);
+    if (status != MOIETY_OK)
         return status;
-    status = binade_heap_snapshot_summary(snapshot, &summary);
+    status = moiety_heap_snapshot_summary(snapshot, &summary);
     *out_is_mapped =
-        status == BINADE_OK && strcmp(summary.source_name, "cuMemMap") == 0;
-    binade_heap_snapshot_destroy(snapshot);
+        status == MOIETY_OK && strcmp(summary.source_name, "cuMemMap") == 0;
+    moiety_heap_snapshot_destroy(snapshot);
     return status;
 }
 
-static binade_status py_pool_make(struct wishes *wishes, binade_pool **out,
+static moiety_status py_pool_make(struct wishes *wishes, moiety_pool **out,
                                   bool *out_is_mapped)
 {
-    binade_status status = binade_pool_create(&wishes->options, out);
-    if (status != BINADE_OK)
+    moiety_status status = moiety_pool_create(&wishes->options, out);
+    if (status != MOIETY_OK)
         return status;
     status = py_pool_ask_memory(*out, out_is_mapped);
-    if (status != BINADE_OK)
-        (void)binade_pool_destroy(*out, NULL);
+    if (status != MOIETY_OK)
+        (void)moiety_pool_destroy(*out, NULL);
     return status;
 }
 
@@ -161,21 +161,21 @@ static void py_pool_set_mapped(struct native_space *space, bool is_mapped)
 static int py_pool_begin(PyObject *self, PyObject *arguments, PyObject *names)
 {
     struct native_space *space = (struct native_space *)self;
-    struct wishes wishes = {.options = BINADE_POOL_OPTIONS_INIT};
-    binade_pool *pool = NULL;
+    struct wishes wishes = {.options = MOIETY_POOL_OPTIONS_INIT};
+    moiety_pool *pool = NULL;
     bool is_mapped = false;
-    binade_status status;
+    moiety_status status;
     if (py_pool_parse(arguments, names, &wishes))
         return -1;
     Py_BEGIN_ALLOW_THREADS;
     status = py_pool_make(&wishes, &pool, &is_mapped);
     Py_END_ALLOW_THREADS;
-    if (status != BINADE_OK) {
+    if (status != MOIETY_OK) {
         native_raise(native_state_of(self), NULL, status);
         return -1;
     }
     if (native_space_list(space)) {
-        (void)binade_pool_destroy(pool, NULL);
+        (void)moiety_pool_destroy(pool, NULL);
         return -1;
     }
     native_space_set_device(space, wishes.options.device);
@@ -192,18 +192,18 @@ static int pool_init(PyObject *self, PyObject *arguments, PyObject *names)
 
 /* Of those that Python has made, a new reference in *out, which is NULL where
  * none has it, or that is in its end. */
-static binade_status py_pool_find_own(struct native_state *state,
+static moiety_status py_pool_find_own(struct native_state *state,
                                       uint64_t address, PyObject **out)
 {
-    binade_status status = BINADE_E_FOREIGN;
+    moiety_status status = MOIETY_E_FOREIGN;
     *out = NULL;
     native_mutex_lock(&state->lists);
     for (struct native_space *space = state->pools;
-         space && status == BINADE_E_FOREIGN; space = space->next) {
+         space && status == MOIETY_E_FOREIGN; space = space->next) {
         if (space->is_borrowed)
             continue;
         status = native_space_look(space, address);
-        if (status == BINADE_OK)
+        if (status == MOIETY_OK)
             *out = native_space_keep(space);
     }
     native_mutex_unlock(&state->lists);
@@ -212,7 +212,7 @@ static binade_status py_pool_find_own(struct native_state *state,
 
 /* A new reference, or NULL. */
 static PyObject *py_pool_find_borrowed(struct native_state *state,
-                                       const binade_pool *pool)
+                                       const moiety_pool *pool)
 {
     PyObject *found = NULL;
     native_mutex_lock(&state->lists);
@@ -229,7 +229,7 @@ static PyObject *py_pool_find_borrowed(struct native_state *state,
 
 /* Of two threads that borrow a pool at a time each may make an object. */
 static PyObject *py_pool_new_borrowed(struct native_state *state,
-                                      binade_pool *pool)
+                                      moiety_pool *pool)
 {
     allocfunc make = (allocfunc)PyType_GetSlot(state->pool_type, Py_tp_alloc);
     PyObject *made = make(state->pool_type, 0);
@@ -247,19 +247,19 @@ static PyObject *py_pool_new_borrowed(struct native_state *state,
 }
 
 /* Of device memory that the driver gives: a host arena's pool is none. */
-static PyObject *py_pool_borrow(struct native_state *state, binade_pool *pool)
+static PyObject *py_pool_borrow(struct native_state *state, moiety_pool *pool)
 {
-    binade_pool_options options = {.struct_size = sizeof options};
+    moiety_pool_options options = {.struct_size = sizeof options};
     bool is_mapped = false;
-    binade_status status = binade_pool_options_get(pool, &options);
-    if (status == BINADE_OK && options.source)
+    moiety_status status = moiety_pool_options_get(pool, &options);
+    if (status == MOIETY_OK && options.source)
         Py_RETURN_NONE;
-    if (status == BINADE_OK) {
+    if (status == MOIETY_OK) {
         Py_BEGIN_ALLOW_THREADS;
         status = py_pool_ask_memory(pool, &is_mapped);
         Py_END_ALLOW_THREADS;
     }
-    if (status != BINADE_OK)
+    if (status != MOIETY_OK)
         return native_refuse(state, NULL, status);
     PyObject *found = py_pool_find_borrowed(state, pool);
     if (!found)
@@ -276,45 +276,45 @@ PyObject *native_pool_of(PyObject *module, PyObject *address)
 {
     struct native_state *state = PyModule_GetState(module);
     PyObject *own = NULL;
-    binade_pool *pool = NULL;
+    moiety_pool *pool = NULL;
     uint64_t number = 0;
     if (!native_u64_from(address, &number))
         return NULL;
-    binade_status status = py_pool_find_own(state, number, &own);
-    if (status == BINADE_OK)
+    moiety_status status = py_pool_find_own(state, number, &own);
+    if (status == MOIETY_OK)
         return own ? own : Py_NewRef(Py_None);
-    if (status != BINADE_E_FOREIGN)
+    if (status != MOIETY_E_FOREIGN)
         return native_refuse(state, NULL, status);
     Py_BEGIN_ALLOW_THREADS;
-    status = binade_pool_of(number, &pool);
+    status = moiety_pool_of(number, &pool);
     Py_END_ALLOW_THREADS;
-    if (status == BINADE_OK)
+    if (status == MOIETY_OK)
         return py_pool_borrow(state, pool);
-    if (status != BINADE_E_FOREIGN)
+    if (status != MOIETY_E_FOREIGN)
         return native_refuse(state, NULL, status);
     Py_RETURN_NONE;
 }
 
-static PyObject *stats_of(const binade_stats *stats)
+static PyObject *stats_of(const moiety_stats *stats)
 {
     PyObject *made = PyDict_New();
     uint64_t value = 0;
     const char *key;
     for (uint32_t i = 0;
-         made && (key = binade_stats_entry(stats, i, &value)) != NULL; i++)
+         made && (key = moiety_stats_entry(stats, i, &value)) != NULL; i++)
         if (native_put_u64(made, key, value))
             Py_CLEAR(made);
     return made;
 }
 
-PyObject *native_stats_of(PyObject *self, binade_pool *pool)
+PyObject *native_stats_of(PyObject *self, moiety_pool *pool)
 {
-    binade_stats stats = {.struct_size = sizeof stats};
-    binade_status status;
+    moiety_stats stats = {.struct_size = sizeof stats};
+    moiety_status status;
     Py_BEGIN_ALLOW_THREADS;
-    status = binade_pool_stats(pool, &stats);
+    status = moiety_pool_stats(pool, &stats);
     Py_END_ALLOW_THREADS;
-    return status == BINADE_OK
+    return status == MOIETY_OK
                ? stats_of(&stats)
                : native_refuse(native_state_of(self), NULL, status);
 }
@@ -323,7 +323,7 @@ static PyObject *pool_stats(PyObject *self, PyObject *none)
 {
     (void)none;
     struct native_space *space = (struct native_space *)self;
-    binade_pool *pool = native_enter(space);
+    moiety_pool *pool = native_enter(space);
     if (!pool)
         return NULL;
     PyObject *stats = native_stats_of(self, pool);
@@ -331,26 +331,26 @@ static PyObject *pool_stats(PyObject *self, PyObject *none)
     return stats;
 }
 
-typedef binade_status handle_fn(binade_pool *pool, binade_devptr address,
-                                binade_ipc_handle *out);
+typedef moiety_status handle_fn(moiety_pool *pool, moiety_devptr address,
+                                moiety_ipc_handle *out);
 
 static PyObject *py_pool_make_handle(PyObject *self, PyObject *argument,
                                      handle_fn *make)
 {
     struct native_space *space = (struct native_space *)self;
-    binade_ipc_handle handle;
+    moiety_ipc_handle handle;
     uint64_t address = 0;
-    binade_status status;
+    moiety_status status;
     if (!native_u64_from(argument, &address))
         return NULL;
-    binade_pool *pool = native_enter(space);
+    moiety_pool *pool = native_enter(space);
     if (!pool)
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
     status = make(pool, address, &handle);
     Py_END_ALLOW_THREADS;
     PyObject *result =
-        status == BINADE_OK
+        status == MOIETY_OK
             ? PyBytes_FromStringAndSize((const char *)&handle, sizeof handle)
             : native_refuse(native_state_of(self), NULL, status);
     native_leave(space);
@@ -359,12 +359,12 @@ static PyObject *py_pool_make_handle(PyObject *self, PyObject *argument,
 
 static PyObject *pool_export(PyObject *self, PyObject *argument)
 {
-    return py_pool_make_handle(self, argument, binade_ipc_export);
+    return py_pool_make_handle(self, argument, moiety_ipc_export);
 }
 
 static PyObject *pool_ticket(PyObject *self, PyObject *argument)
 {
-    return py_pool_make_handle(self, argument, binade_ipc_ticket);
+    return py_pool_make_handle(self, argument, moiety_ipc_ticket);
 }
 
 static PyObject *pool_send(PyObject *self, PyObject *arguments)
@@ -372,15 +372,15 @@ static PyObject *pool_send(PyObject *self, PyObject *arguments)
     struct native_space *space = (struct native_space *)self;
     uint64_t address = 0;
     int socket = -1;
-    binade_status status;
+    moiety_status status;
     if (!PyArg_ParseTuple(arguments, "O&i:send", native_u64_from, &address,
                           &socket))
         return NULL;
-    binade_pool *pool = native_enter(space);
+    moiety_pool *pool = native_enter(space);
     if (!pool)
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
-    status = binade_ipc_send(pool, address, socket);
+    status = moiety_ipc_send(pool, address, socket);
     Py_END_ALLOW_THREADS;
     return native_leave_with(self, status);
 }
@@ -389,14 +389,14 @@ static PyObject *pool_release_exports(PyObject *self, PyObject *argument)
 {
     struct native_space *space = (struct native_space *)self;
     uint64_t address = 0;
-    binade_status status;
+    moiety_status status;
     if (!native_u64_from(argument, &address))
         return NULL;
-    binade_pool *pool = native_enter(space);
+    moiety_pool *pool = native_enter(space);
     if (!pool)
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
-    status = binade_ipc_release_exports(pool, address);
+    status = moiety_ipc_release_exports(pool, address);
     Py_END_ALLOW_THREADS;
     return native_leave_with(self, status);
 }
@@ -405,27 +405,27 @@ static PyObject *pool_release_scopes(PyObject *self, PyObject *none)
 {
     (void)none;
     return native_call(self, native_enter((struct native_space *)self),
-                       binade_scope_release_all);
+                       moiety_scope_release_all);
 }
 
 static PyObject *pool_add_peer(PyObject *self, PyObject *argument)
 {
     struct native_space *space = (struct native_space *)self;
     uint32_t device = 0;
-    binade_status status;
+    moiety_status status;
     if (!native_u32_from(argument, &device))
         return NULL;
-    binade_pool *pool = native_enter(space);
+    moiety_pool *pool = native_enter(space);
     if (!pool)
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
-    status = binade_pool_add_peer(pool, device > INT32_MAX ? INT32_MAX
+    status = moiety_pool_add_peer(pool, device > INT32_MAX ? INT32_MAX
                                                            : (int32_t)device);
     Py_END_ALLOW_THREADS;
     return native_leave_with(self, status);
 }
 
-static int py_pool_append(PyObject *list, const binade_segment_info *info)
+static int py_pool_append(PyObject *list, const moiety_segment_info *info)
 {
     PyObject *made = native_segment_of(info);
     int failed = made ? PyList_Append(list, made) : -1;
@@ -435,25 +435,25 @@ static int py_pool_append(PyObject *list, const binade_segment_info *info)
 
 /* The one behind `info`. It waits for a thread that grows the pool, and is in the
  * driver, or in a function that is told of segments and wants the GIL. */
-static binade_status py_pool_next_segment(binade_pool *pool,
-                                          binade_segment_info *info)
+static moiety_status py_pool_next_segment(moiety_pool *pool,
+                                          moiety_segment_info *info)
 {
-    binade_status status;
+    moiety_status status;
     Py_BEGIN_ALLOW_THREADS;
-    status = binade_segment_find(pool, info->address + info->size_bytes, info);
+    status = moiety_segment_find(pool, info->address + info->size_bytes, info);
     Py_END_ALLOW_THREADS;
     return status;
 }
 
-static PyObject *py_pool_segments_of(PyObject *self, binade_pool *pool)
+static PyObject *py_pool_segments_of(PyObject *self, moiety_pool *pool)
 {
     PyObject *list = PyList_New(0);
-    binade_segment_info info = {.struct_size = sizeof info};
-    binade_status status = BINADE_OK;
-    while (list && (status = py_pool_next_segment(pool, &info)) == BINADE_OK)
+    moiety_segment_info info = {.struct_size = sizeof info};
+    moiety_status status = MOIETY_OK;
+    while (list && (status = py_pool_next_segment(pool, &info)) == MOIETY_OK)
         if (py_pool_append(list, &info))
             Py_CLEAR(list);
-    if (!list || status == BINADE_E_FOREIGN)
+    if (!list || status == MOIETY_E_FOREIGN)
         return list;
     Py_DECREF(list);
     return native_refuse(native_state_of(self), NULL, status);
@@ -463,7 +463,7 @@ static PyObject *pool_segments(PyObject *self, PyObject *none)
 {
     (void)none;
     struct native_space *space = (struct native_space *)self;
-    binade_pool *pool = native_enter(space);
+    moiety_pool *pool = native_enter(space);
     if (!pool)
         return NULL;
     PyObject *list = py_pool_segments_of(self, pool);
@@ -471,7 +471,7 @@ static PyObject *pool_segments(PyObject *self, PyObject *none)
     return list;
 }
 
-typedef binade_status hold_fn(binade_pool *pool, binade_devptr address,
+typedef moiety_status hold_fn(moiety_pool *pool, moiety_devptr address,
                               size_t size_bytes);
 
 static PyObject *py_pool_change_hold(PyObject *self, PyObject *arguments,
@@ -483,31 +483,31 @@ static PyObject *py_pool_change_hold(PyObject *self, PyObject *arguments,
     if (!PyArg_ParseTuple(arguments, format, native_u64_from, &address,
                           native_u64_from, &nbytes))
         return NULL;
-    binade_pool *pool = native_enter(space);
+    moiety_pool *pool = native_enter(space);
     if (!pool)
         return NULL;
-    binade_status status = change(pool, address, nbytes);
+    moiety_status status = change(pool, address, nbytes);
     return native_leave_with(self, status);
 }
 
 static PyObject *pool_hold(PyObject *self, PyObject *arguments)
 {
     return py_pool_change_hold(self, arguments, "O&|O&:hold",
-                               binade_segment_hold);
+                               moiety_segment_hold);
 }
 
 static PyObject *pool_release_hold(PyObject *self, PyObject *arguments)
 {
     return py_pool_change_hold(self, arguments, "O&|O&:release_hold",
-                               binade_segment_release);
+                               moiety_segment_release);
 }
 
 static PyObject *pool_capsule(PyObject *self, PyObject *none)
 {
     (void)none;
     struct native_space *space = (struct native_space *)self;
-    binade_pool *pool = native_enter(space);
-    return pool ? native_space_capsule(space, pool, "binade_pool") : NULL;
+    moiety_pool *pool = native_enter(space);
+    return pool ? native_space_capsule(space, pool, "moiety_pool") : NULL;
 }
 
 static const char *py_pool_memory_name(PyObject *self)
@@ -528,7 +528,7 @@ static PyObject *pool_memory(PyObject *self, void *none)
 static PyObject *pool_repr(PyObject *self)
 {
     struct native_space *space = (struct native_space *)self;
-    return PyUnicode_FromFormat("<binade.Pool at %p: device %d, %s memory%s>",
+    return PyUnicode_FromFormat("<moiety.Pool at %p: device %d, %s memory%s>",
                                 (void *)self, native_space_device(space),
                                 py_pool_memory_name(self),
                                 space->is_borrowed            ? ", borrowed"
@@ -547,7 +547,7 @@ static PyMethodDef methods[] = {
     {"stats", pool_stats, METH_NOARGS,
      "stats($self)\n"
      "--\n\n"
-     "The pool's numbers, by the keys of binade_stats_entry()."},
+     "The pool's numbers, by the keys of moiety_stats_entry()."},
     {"snapshot", native_snapshot, METH_NOARGS,
      "snapshot($self)\n"
      "--\n\n"
@@ -559,8 +559,8 @@ static PyMethodDef methods[] = {
     {"export", pool_export, METH_O,
      "export($self, address, /)\n"
      "--\n\n"
-     "A binade_ipc_handle of any address in a live block, as bytes; "
-     "binade.ipc.export() makes one of an array. The pool must be exportable."},
+     "A moiety_ipc_handle of any address in a live block, as bytes; "
+     "moiety.ipc.export() makes one of an array. The pool must be exportable."},
     {"ticket", pool_ticket, METH_O,
      "ticket($self, address, /)\n"
      "--\n\n"
@@ -569,7 +569,7 @@ static PyMethodDef methods[] = {
      "send($self, address, socket, /)\n"
      "--\n\n"
      "Sends a live block through a socket, given by its descriptor: "
-     "binade_ipc_send(); binade.ipc.send() sends an array."},
+     "moiety_ipc_send(); moiety.ipc.send() sends an array."},
     {"release_exports", pool_release_exports, METH_O,
      "release_exports($self, address, /)\n"
      "--\n\n"
@@ -609,7 +609,7 @@ static PyMethodDef methods[] = {
     {"_capsule", pool_capsule, METH_NOARGS,
      "_capsule($self)\n"
      "--\n\n"
-     "Its binade_pool, as 'binade_pool'; keeps it open."},
+     "Its moiety_pool, as 'moiety_pool'; keeps it open."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -625,14 +625,14 @@ static PyType_Slot slots[] = {
                 "quarantine_bytes=..., wait_ms=..., exportable=False, "
                 "checked=False, pass_through=False, auto_scope=False, "
                 "memory='driver', peers=())\n--\n\nA pool of device "
-                "memory. Options are those of binade_pool_options, and memory: "
-                "'driver' (default), 'mapped' or 'auto'; BINADE_CONF goes over "
+                "memory. Options are those of moiety_pool_options, and memory: "
+                "'driver' (default), 'mapped' or 'auto'; MOIETY_CONF goes over "
                 "them."},
     {0, NULL},
 };
 
 static PyType_Spec spec = {
-    .name = "binade.Pool",
+    .name = "moiety.Pool",
     .basicsize = sizeof(struct native_space),
     .flags = Py_TPFLAGS_DEFAULT,
     .slots = slots,

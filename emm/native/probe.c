@@ -7,7 +7,7 @@ static PyObject *features_of(uint64_t features)
 {
     PyObject *made = PyList_New(0);
     for (int bit = 0; made && bit < 64; bit++) {
-        const char *name = binade_feature_name(features & UINT64_C(1) << bit);
+        const char *name = moiety_feature_name(features & UINT64_C(1) << bit);
         PyObject *text = name ? PyUnicode_FromString(name) : NULL;
         if (name && (!text || PyList_Append(made, text)))
             Py_CLEAR(made);
@@ -16,13 +16,13 @@ static PyObject *features_of(uint64_t features)
     return made;
 }
 
-static PyObject *bus_id_of(const binade_caps *caps)
+static PyObject *bus_id_of(const moiety_caps *caps)
 {
     return PyUnicode_FromFormat("%04x:%02x:%02x.0", (int)caps->pci_domain,
                                 (int)caps->pci_bus, (int)caps->pci_device);
 }
 
-static PyObject *py_probe_dictionary_of(const binade_caps *caps)
+static PyObject *py_probe_dictionary_of(const moiety_caps *caps)
 {
     PyObject *made = Py_BuildValue(
         "{sOsisisss(ii)sssisy#}", "is_standin",
@@ -45,21 +45,21 @@ static PyObject *py_probe_dictionary_of(const binade_caps *caps)
 PyObject *native_probe(PyObject *module, PyObject *arguments, PyObject *names)
 {
     static char *keys[] = {"device", NULL};
-    binade_caps caps = {.struct_size = sizeof caps};
+    moiety_caps caps = {.struct_size = sizeof caps};
     int device = 0;
-    binade_status status;
+    moiety_status status;
     if (!PyArg_ParseTupleAndKeywords(arguments, names, "|i:probe", keys,
                                      &device))
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
-    status = binade_probe(device, &caps);
+    status = moiety_probe(device, &caps);
     Py_END_ALLOW_THREADS;
-    return status == BINADE_OK
+    return status == MOIETY_OK
                ? py_probe_dictionary_of(&caps)
                : native_refuse(PyModule_GetState(module), NULL, status);
 }
 
-static PyObject *text_of_machine(uint32_t format, binade_status *status)
+static PyObject *text_of_machine(uint32_t format, moiety_status *status)
 {
     enum { ROOM_BYTES = 1 << 20 };
     size_t length = 0;
@@ -67,12 +67,12 @@ static PyObject *text_of_machine(uint32_t format, binade_status *status)
     if (!text)
         return PyErr_NoMemory();
     Py_BEGIN_ALLOW_THREADS;
-    *status = binade_host_topology(format, text, ROOM_BYTES, &length);
+    *status = moiety_host_topology(format, text, ROOM_BYTES, &length);
     Py_END_ALLOW_THREADS;
     PyObject *made = NULL;
-    if (*status == BINADE_OK && length < ROOM_BYTES)
+    if (*status == MOIETY_OK && length < ROOM_BYTES)
         made = PyUnicode_DecodeUTF8(text, (Py_ssize_t)length, "replace");
-    else if (*status == BINADE_OK)
+    else if (*status == MOIETY_OK)
         made = PyErr_NoMemory();
     PyMem_Free(text);
     return made;
@@ -83,14 +83,14 @@ PyObject *native_topology(PyObject *module, PyObject *arguments,
 {
     static char *keys[] = {"json", NULL};
     int is_json = 0;
-    binade_status status = BINADE_OK;
+    moiety_status status = MOIETY_OK;
     if (!PyArg_ParseTupleAndKeywords(arguments, names, "|p:topology", keys,
                                      &is_json))
         return NULL;
-    PyObject *text = text_of_machine(is_json ? BINADE_HOST_TOPOLOGY_JSON
-                                             : BINADE_HOST_TOPOLOGY_TEXT,
+    PyObject *text = text_of_machine(is_json ? MOIETY_HOST_TOPOLOGY_JSON
+                                             : MOIETY_HOST_TOPOLOGY_TEXT,
                                      &status);
-    if (status != BINADE_OK)
+    if (status != MOIETY_OK)
         native_raise(PyModule_GetState(module), NULL, status);
     return text;
 }

@@ -15,15 +15,15 @@ PyObject *native_set_limit(PyObject *self, PyObject *arguments, PyObject *names)
 {
     static char *keys[] = {"limit_bytes", NULL};
     uint64_t limit_bytes = 0;
-    binade_status status;
+    moiety_status status;
     if (!PyArg_ParseTupleAndKeywords(arguments, names, "O&:set_limit", keys,
                                      native_u64_from, &limit_bytes))
         return NULL;
-    binade_pool *pool = native_enter(settings_space_of(self));
+    moiety_pool *pool = native_enter(settings_space_of(self));
     if (!pool)
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
-    status = binade_pool_set_limit(pool, limit_bytes);
+    status = moiety_pool_set_limit(pool, limit_bytes);
     Py_END_ALLOW_THREADS;
     return native_leave_with(self, status);
 }
@@ -32,15 +32,15 @@ PyObject *native_reserve(PyObject *self, PyObject *arguments, PyObject *names)
 {
     static char *keys[] = {"nbytes", NULL};
     uint64_t total_bytes = 0;
-    binade_status status;
+    moiety_status status;
     if (!PyArg_ParseTupleAndKeywords(arguments, names, "O&:reserve", keys,
                                      native_u64_from, &total_bytes))
         return NULL;
-    binade_pool *pool = native_enter(settings_space_of(self));
+    moiety_pool *pool = native_enter(settings_space_of(self));
     if (!pool)
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
-    status = binade_pool_reserve(pool, total_bytes);
+    status = moiety_pool_reserve(pool, total_bytes);
     Py_END_ALLOW_THREADS;
     return native_leave_with(self, status);
 }
@@ -48,15 +48,15 @@ PyObject *native_reserve(PyObject *self, PyObject *arguments, PyObject *names)
 PyObject *native_free_all_blocks(PyObject *self, PyObject *none)
 {
     (void)none;
-    binade_status status;
-    binade_pool *pool = native_enter(settings_space_of(self));
+    moiety_status status;
+    moiety_pool *pool = native_enter(settings_space_of(self));
     if (!pool)
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
     /* While a graph is captured, what is not done stays. */
-    status = binade_pool_synchronize(pool, UINT32_MAX);
+    status = moiety_pool_synchronize(pool, UINT32_MAX);
     (void)status;
-    status = binade_pool_trim(pool, 0, NULL);
+    status = moiety_pool_trim(pool, 0, NULL);
     Py_END_ALLOW_THREADS;
     return native_leave_with(self, status);
 }
@@ -65,23 +65,23 @@ PyObject *native_reset_peaks(PyObject *self, PyObject *none)
 {
     (void)none;
     return native_call(self, native_enter(settings_space_of(self)),
-                       binade_pool_reset_peaks);
+                       moiety_pool_reset_peaks);
 }
 
-/* One number of binade_pool_stats(), at this offset. */
+/* One number of moiety_pool_stats(), at this offset. */
 static PyObject *settings_stat(PyObject *self, size_t offset)
 {
-    binade_stats stats = {.struct_size = sizeof stats};
+    moiety_stats stats = {.struct_size = sizeof stats};
     uint64_t value = 0;
-    binade_status status;
-    binade_pool *pool = native_enter(settings_space_of(self));
+    moiety_status status;
+    moiety_pool *pool = native_enter(settings_space_of(self));
     if (!pool)
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
-    status = binade_pool_stats(pool, &stats);
+    status = moiety_pool_stats(pool, &stats);
     Py_END_ALLOW_THREADS;
     memcpy(&value, (char *)&stats + offset, sizeof value);
-    PyObject *result = status == BINADE_OK
+    PyObject *result = status == MOIETY_OK
                            ? PyLong_FromUnsignedLongLong(value)
                            : native_refuse(native_state_of(self), NULL, status);
     native_leave(settings_space_of(self));
@@ -91,17 +91,17 @@ static PyObject *settings_stat(PyObject *self, size_t offset)
 PyObject *native_used_bytes(PyObject *self, PyObject *none)
 {
     (void)none;
-    return settings_stat(self, offsetof(binade_stats, allocated_bytes_current));
+    return settings_stat(self, offsetof(moiety_stats, allocated_bytes_current));
 }
 
 PyObject *native_total_bytes(PyObject *self, PyObject *none)
 {
     (void)none;
-    return settings_stat(self, offsetof(binade_stats, reserved_bytes_current));
+    return settings_stat(self, offsetof(moiety_stats, reserved_bytes_current));
 }
 
 PyObject *native_limit_bytes(PyObject *self, void *none)
 {
     (void)none;
-    return settings_stat(self, offsetof(binade_stats, limit_bytes));
+    return settings_stat(self, offsetof(moiety_stats, limit_bytes));
 }

@@ -6,9 +6,9 @@
  */
 #include "emm/native/native.h"
 
-static PyObject *answer(PyObject *module, binade_status status)
+static PyObject *answer(PyObject *module, moiety_status status)
 {
-    if (status != BINADE_OK)
+    if (status != MOIETY_OK)
         return native_refuse(PyModule_GetState(module), NULL, status);
     Py_RETURN_NONE;
 }
@@ -19,13 +19,13 @@ static PyObject *ipc_wait(PyObject *module, PyObject *arguments,
     static char *keys[] = {"closing", "timeout_ms", NULL};
     uint64_t closing = 0;
     uint32_t timeout_ms = 1000;
-    binade_status status;
+    moiety_status status;
     if (!PyArg_ParseTupleAndKeywords(arguments, names, "O&|O&:ipc_wait", keys,
                                      native_u64_from, &closing, native_u32_from,
                                      &timeout_ms))
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
-    status = binade_ipc_wait(closing, timeout_ms);
+    status = moiety_ipc_wait(closing, timeout_ms);
     Py_END_ALLOW_THREADS;
     return answer(module, status);
 }
@@ -36,27 +36,27 @@ static PyObject *ipc_trim(PyObject *module, PyObject *arguments,
     static char *keys[] = {"keep_count", NULL};
     uint32_t keep_count = 0;
     uint32_t open_count = 0;
-    binade_status status;
+    moiety_status status;
     if (!PyArg_ParseTupleAndKeywords(arguments, names, "|O&:ipc_trim", keys,
                                      native_u32_from, &keep_count))
         return NULL;
     native_import_close_left();
     Py_BEGIN_ALLOW_THREADS;
-    status = binade_ipc_trim(keep_count, &open_count);
+    status = moiety_ipc_trim(keep_count, &open_count);
     Py_END_ALLOW_THREADS;
-    return status == BINADE_OK ? PyLong_FromUnsignedLong(open_count)
+    return status == MOIETY_OK ? PyLong_FromUnsignedLong(open_count)
                                : answer(module, status);
 }
 
 /* py_sharing_pin() or py_sharing_unpin(): what the library does to a range. */
 static PyObject *call_on_range(PyObject *module, PyObject *arguments,
                                PyObject *names,
-                               binade_status (*call)(void *, size_t))
+                               moiety_status (*call)(void *, size_t))
 {
     static char *keys[] = {"address", "nbytes", NULL};
     uint64_t address = 0;
     uint64_t nbytes = 0;
-    binade_status status;
+    moiety_status status;
     if (!PyArg_ParseTupleAndKeywords(arguments, names, "O&O&", keys,
                                      native_u64_from, &address, native_u64_from,
                                      &nbytes))
@@ -70,18 +70,18 @@ static PyObject *call_on_range(PyObject *module, PyObject *arguments,
 static PyObject *py_sharing_pin(PyObject *module, PyObject *arguments,
                                 PyObject *names)
 {
-    return call_on_range(module, arguments, names, binade_host_pin);
+    return call_on_range(module, arguments, names, moiety_host_pin);
 }
 
 static PyObject *py_sharing_unpin(PyObject *module, PyObject *arguments,
                                   PyObject *names)
 {
-    return call_on_range(module, arguments, names, binade_host_unpin);
+    return call_on_range(module, arguments, names, moiety_host_unpin);
 }
 
-static PyObject *call_guard(PyObject *module, binade_status (*call)(void))
+static PyObject *call_guard(PyObject *module, moiety_status (*call)(void))
 {
-    binade_status status;
+    moiety_status status;
     Py_BEGIN_ALLOW_THREADS;
     status = call();
     Py_END_ALLOW_THREADS;
@@ -91,24 +91,24 @@ static PyObject *call_guard(PyObject *module, binade_status (*call)(void))
 static PyObject *capture_guard_begin(PyObject *module, PyObject *none)
 {
     (void)none;
-    return call_guard(module, binade_capture_guard_begin);
+    return call_guard(module, moiety_capture_guard_begin);
 }
 
 static PyObject *capture_guard_end(PyObject *module, PyObject *none)
 {
     (void)none;
-    return call_guard(module, binade_capture_guard_end);
+    return call_guard(module, moiety_capture_guard_end);
 }
 
 static PyObject *expose_start(PyObject *module, PyObject *path)
 {
     PyObject *bytes = NULL;
-    binade_status status;
+    moiety_status status;
     if (!PyUnicode_FSConverter(path, (void *)&bytes))
         return NULL;
     const char *text = PyBytes_AsString(bytes);
     Py_BEGIN_ALLOW_THREADS;
-    status = binade_expose_start(text);
+    status = moiety_expose_start(text);
     Py_END_ALLOW_THREADS;
     Py_DECREF(bytes);
     return answer(module, status);
@@ -116,10 +116,10 @@ static PyObject *expose_start(PyObject *module, PyObject *path)
 
 static PyObject *expose_stop(PyObject *module, PyObject *none)
 {
-    binade_status status;
+    moiety_status status;
     (void)none;
     Py_BEGIN_ALLOW_THREADS;
-    status = binade_expose_stop();
+    status = moiety_expose_stop();
     Py_END_ALLOW_THREADS;
     return answer(module, status);
 }
@@ -146,7 +146,7 @@ PyMethodDef native_sharing_methods[] = {
     {"_ipc_receive", native_import_receive, METH_VARARGS,
      "_ipc_receive($module, socket, context, /)\n"
      "--\n\n"
-     "binade_ipc_receive(): (import, handle)."},
+     "moiety_ipc_receive(): (import, handle)."},
     {"pool_of", native_pool_of, METH_O,
      "pool_of($module, address, /)\n"
      "--\n\n"

@@ -1,11 +1,11 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The heap walk of binade/heap.h as dictionaries.
+ * The heap walk of moiety/heap.h as dictionaries.
  */
 #include "emm/native/native.h"
 
-static PyObject *segment_of(const binade_heap_segment *segment)
+static PyObject *segment_of(const moiety_heap_segment *segment)
 {
     return Py_BuildValue(
         "{sKsKsKsKsK}", "id", (unsigned long long)segment->id, "address",
@@ -14,11 +14,11 @@ static PyObject *segment_of(const binade_heap_segment *segment)
         "interval_count", (unsigned long long)segment->interval_count);
 }
 
-static PyObject *interval_of(const binade_heap_interval *interval)
+static PyObject *interval_of(const moiety_heap_interval *interval)
 {
     return Py_BuildValue("{sKsKsssKsKsksk}", "address", interval->address,
                          "size_bytes", (unsigned long long)interval->size_bytes,
-                         "kind", binade_heap_kind_name(interval->kind),
+                         "kind", moiety_heap_kind_name(interval->kind),
                          "stream",
                          (unsigned long long)(uintptr_t)interval->stream,
                          "age_ns", (unsigned long long)interval->age_ns,
@@ -33,11 +33,11 @@ static int py_snapshot_append(PyObject *list, PyObject *item)
     return error;
 }
 
-static PyObject *segments_of(const binade_heap_snapshot *snapshot)
+static PyObject *segments_of(const moiety_heap_snapshot *snapshot)
 {
     size_t count = 0;
-    const binade_heap_segment *segments =
-        binade_heap_snapshot_segments(snapshot, &count);
+    const moiety_heap_segment *segments =
+        moiety_heap_snapshot_segments(snapshot, &count);
     PyObject *made = PyList_New(0);
     for (size_t i = 0; made && i < count; i++)
         if (py_snapshot_append(made, segment_of(&segments[i])))
@@ -45,11 +45,11 @@ static PyObject *segments_of(const binade_heap_snapshot *snapshot)
     return made;
 }
 
-static PyObject *intervals_of(const binade_heap_snapshot *snapshot)
+static PyObject *intervals_of(const moiety_heap_snapshot *snapshot)
 {
     size_t count = 0;
-    const binade_heap_interval *intervals =
-        binade_heap_snapshot_intervals(snapshot, &count);
+    const moiety_heap_interval *intervals =
+        moiety_heap_snapshot_intervals(snapshot, &count);
     PyObject *made = PyList_New(0);
     for (size_t i = 0; made && i < count; i++)
         if (py_snapshot_append(made, interval_of(&intervals[i])))
@@ -57,11 +57,11 @@ static PyObject *intervals_of(const binade_heap_snapshot *snapshot)
     return made;
 }
 
-static PyObject *py_snapshot_dictionary_of(const binade_heap_snapshot *snapshot)
+static PyObject *py_snapshot_dictionary_of(const moiety_heap_snapshot *snapshot)
 {
-    binade_heap_summary summary = {.struct_size = sizeof summary};
+    moiety_heap_summary summary = {.struct_size = sizeof summary};
     PyObject *made = PyDict_New();
-    if (binade_heap_snapshot_summary(snapshot, &summary) != BINADE_OK)
+    if (moiety_heap_snapshot_summary(snapshot, &summary) != MOIETY_OK)
         Py_CLEAR(made);
     if (made && (native_put_u64(made, "time_ns", summary.time_ns) ||
                  native_put_u64(made, "stopped_ns", summary.stopped_ns) ||
@@ -77,19 +77,19 @@ PyObject *native_snapshot(PyObject *self, PyObject *none)
 {
     (void)none;
     struct native_space *space = (struct native_space *)self;
-    binade_heap_snapshot *snapshot = NULL;
-    binade_status status;
-    binade_pool *pool = native_enter(space);
+    moiety_heap_snapshot *snapshot = NULL;
+    moiety_status status;
+    moiety_pool *pool = native_enter(space);
     if (!pool)
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
-    status = binade_heap_snapshot_create(pool, &snapshot);
+    status = moiety_heap_snapshot_create(pool, &snapshot);
     Py_END_ALLOW_THREADS;
-    PyObject *made = status == BINADE_OK
+    PyObject *made = status == MOIETY_OK
                          ? py_snapshot_dictionary_of(snapshot)
                          : native_refuse(native_state_of(self), NULL, status);
     if (snapshot)
-        binade_heap_snapshot_destroy(snapshot);
+        moiety_heap_snapshot_destroy(snapshot);
     native_leave(space);
     return made;
 }

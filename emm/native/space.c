@@ -27,22 +27,22 @@ void native_space_set_device(struct native_space *space, int device)
 
 /* --- calls --- */
 
-binade_pool *native_enter_open(struct native_space *space)
+moiety_pool *native_enter_open(struct native_space *space)
 {
     /* PU.seq_cst, here and in take_away(): of a call and a close() that meet, at
      * least one sees the other's store. */
     atomic_fetch_add_explicit(&space->user_count, 1, memory_order_seq_cst);
     /* PU.seq_cst: after we are counted. PO.acquire: the pool is whole. */
-    binade_pool *pool =
+    moiety_pool *pool =
         atomic_load_explicit(&space->pool, memory_order_seq_cst);
     if (!pool)
         native_leave(space);
     return pool;
 }
 
-binade_pool *native_enter(struct native_space *space)
+moiety_pool *native_enter(struct native_space *space)
 {
-    binade_pool *pool = native_enter_open(space);
+    moiety_pool *pool = native_enter_open(space);
     if (!pool)
         PyErr_SetString(PyExc_ValueError, "it is closed");
     return pool;
@@ -60,19 +60,19 @@ void native_leave(struct native_space *space)
     native_do_postponed();
 }
 
-PyObject *native_leave_with(PyObject *self, binade_status status)
+PyObject *native_leave_with(PyObject *self, moiety_status status)
 {
-    PyObject *result = status == BINADE_OK
+    PyObject *result = status == MOIETY_OK
                            ? Py_NewRef(Py_None)
                            : native_refuse(native_state_of(self), NULL, status);
     native_leave((struct native_space *)self);
     return result;
 }
 
-PyObject *native_call(PyObject *self, binade_pool *pool,
-                      binade_status (*call)(binade_pool *pool))
+PyObject *native_call(PyObject *self, moiety_pool *pool,
+                      moiety_status (*call)(moiety_pool *pool))
 {
-    binade_status status;
+    moiety_status status;
     if (!pool)
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
@@ -153,13 +153,13 @@ int native_space_init(PyObject *self, PyObject *arguments, PyObject *names,
 
 /* Takes the pool out of the space: then it is the caller's alone. NULL: it is
  * not open, or *is_used. */
-static binade_pool *take_away(struct native_space *space, bool *is_used)
+static moiety_pool *take_away(struct native_space *space, bool *is_used)
 {
     /* Not while pool_of() looks for an address: that is no use. */
     struct native_mutex *lists = &native_state_of((PyObject *)space)->lists;
     native_mutex_lock(lists);
     /* PU.seq_cst: before the look at the count; see native_enter_open(). */
-    binade_pool *pool =
+    moiety_pool *pool =
         atomic_exchange_explicit(&space->pool, NULL, memory_order_seq_cst);
     /* PU.seq_cst, which acquires: what the calls that are over did. */
     *is_used = pool && atomic_load_explicit(&space->user_count,
@@ -171,15 +171,15 @@ static binade_pool *take_away(struct native_space *space, bool *is_used)
     return *is_used ? NULL : pool;
 }
 
-static binade_status py_space_destroy(struct native_space *space,
-                                      binade_pool *pool, binade_leaks *leaks)
+static moiety_status py_space_destroy(struct native_space *space,
+                                      moiety_pool *pool, moiety_leaks *leaks)
 {
-    binade_status status;
+    moiety_status status;
     Py_BEGIN_ALLOW_THREADS;
-    status = space->is_host ? binade_host_destroy(space->host, leaks)
-                            : binade_pool_destroy(pool, leaks);
+    status = space->is_host ? moiety_host_destroy(space->host, leaks)
+                            : moiety_pool_destroy(pool, leaks);
     Py_END_ALLOW_THREADS;
-    if (status == BINADE_E_BUSY) {
+    if (status == MOIETY_E_BUSY) {
         /* PO.release: refused, it is as it was. */
         atomic_store_explicit(&space->pool, pool, memory_order_release);
         return status;
@@ -190,21 +190,21 @@ static binade_status py_space_destroy(struct native_space *space,
 }
 
 /* Arrays look at memory of it: that stays until the last of them goes. */
-static PyObject *py_space_count_left(binade_pool *pool, size_t shown_count)
+static PyObject *py_space_count_left(moiety_pool *pool, size_t shown_count)
 {
-    binade_stats stats = {.struct_size = sizeof stats};
-    binade_status status;
+    moiety_stats stats = {.struct_size = sizeof stats};
+    moiety_status status;
     Py_BEGIN_ALLOW_THREADS;
-    status = binade_pool_stats(pool, &stats);
+    status = moiety_pool_stats(pool, &stats);
     Py_END_ALLOW_THREADS;
-    uint64_t live_count = status == BINADE_OK ? stats.allocation_current : 0;
+    uint64_t live_count = status == MOIETY_OK ? stats.allocation_current : 0;
     return PyLong_FromUnsignedLongLong(
         live_count > shown_count ? live_count - shown_count : 0);
 }
 
 void native_space_unshow(struct native_space *space)
 {
-    binade_pool *pool = NULL;
+    moiety_pool *pool = NULL;
     NATIVE_LOCK(space);
     if (!--space->shown_count) {
         pool = space->left;
@@ -225,10 +225,10 @@ PyObject *native_space_close(PyObject *self, PyObject *none)
     struct native_space *space = native_space_of(self);
     bool is_used = false;
     size_t shown_count = 0;
-    binade_pool *pool;
-    binade_leaks leaks = {.struct_size = sizeof leaks};
+    moiety_pool *pool;
+    moiety_leaks leaks = {.struct_size = sizeof leaks};
     if (space->is_borrowed)
-        return native_refuse_as(native_state_of(self), BINADE_E_UNSUPPORTED,
+        return native_refuse_as(native_state_of(self), MOIETY_E_UNSUPPORTED,
                                 "another part of the program has made the "
                                 "pool, and ends it");
     native_do_postponed(); /* no leak, but late */
@@ -242,14 +242,14 @@ PyObject *native_space_close(PyObject *self, PyObject *none)
     if (shown_count)
         return py_space_count_left(pool, shown_count);
     if (is_used) {
-        return native_refuse_as(native_state_of(self), BINADE_E_BUSY,
+        return native_refuse_as(native_state_of(self), MOIETY_E_BUSY,
                                 "it is in use: by a call that has not "
                                 "returned, by a handler of "
                                 "NumPy's, or by ONNX Runtime");
     }
-    binade_status status =
-        pool ? py_space_destroy(space, pool, &leaks) : BINADE_OK;
-    PyObject *answer = status == BINADE_OK
+    moiety_status status =
+        pool ? py_space_destroy(space, pool, &leaks) : MOIETY_OK;
+    PyObject *answer = status == MOIETY_OK
                            ? PyLong_FromUnsignedLongLong(leaks.block_count)
                            : native_refuse(native_state_of(self), NULL, status);
     native_do_postponed();
@@ -262,7 +262,7 @@ void native_space_finalize(PyObject *self)
     bool is_used = false;
     if (native_is_over() || space->is_borrowed)
         return;
-    binade_pool *pool = take_away(space, &is_used);
+    moiety_pool *pool = take_away(space, &is_used);
     if (pool) {
         struct native_error error = native_error_keep();
         /* There is nobody left to tell what it says. */
@@ -295,14 +295,14 @@ void native_space_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
-binade_status native_space_look(struct native_space *space, uint64_t address)
+moiety_status native_space_look(struct native_space *space, uint64_t address)
 {
     size_t nbytes = 0;
-    binade_pool *pool = native_enter_open(space);
+    moiety_pool *pool = native_enter_open(space);
     if (!pool)
-        return BINADE_E_FOREIGN;
-    binade_status status = binade_usable_size(pool, address, &nbytes);
+        return MOIETY_E_FOREIGN;
+    moiety_status status = moiety_usable_size(pool, address, &nbytes);
     py_space_leave(space); /* without frees that wait: it is within a list */
     /* INVALID: it is inside a block, or free. */
-    return status == BINADE_E_INVALID ? BINADE_OK : status;
+    return status == MOIETY_E_INVALID ? MOIETY_OK : status;
 }

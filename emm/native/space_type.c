@@ -14,7 +14,7 @@ static PyObject *space_alloc(PyObject *self, PyObject *const *arguments,
                              Py_ssize_t count, PyObject *names)
 {
     uint64_t nbytes = 0;
-    binade_stream stream = BINADE_STREAM_ANY;
+    moiety_stream stream = MOIETY_STREAM_ANY;
     if (native_number_and_stream(arguments, count, names, "nbytes", &nbytes,
                                  &stream))
         return NULL;
@@ -26,16 +26,16 @@ static PyObject *space_allocate(PyObject *self, PyObject *const *arguments,
                                 Py_ssize_t count, PyObject *names)
 {
     uint64_t nbytes = 0;
-    binade_stream stream = BINADE_STREAM_ANY;
-    binade_devptr address = 0;
+    moiety_stream stream = MOIETY_STREAM_ANY;
+    moiety_devptr address = 0;
     if (native_number_and_stream(arguments, count, names, "nbytes", &nbytes,
                                  &stream))
         return NULL;
-    binade_pool *pool = native_enter(py_space_type_space_of(self));
+    moiety_pool *pool = native_enter(py_space_type_space_of(self));
     if (!pool)
         return NULL;
-    binade_status status = native_take(pool, 0, nbytes, stream, &address);
-    PyObject *result = status == BINADE_OK
+    moiety_status status = native_take(pool, 0, nbytes, stream, &address);
+    PyObject *result = status == MOIETY_OK
                            ? PyLong_FromUnsignedLongLong(address)
                            : native_refuse(native_state_of(self), pool, status);
     native_leave(py_space_type_space_of(self));
@@ -47,7 +47,7 @@ struct later_free {
     struct native_postponed postponed;
     struct native_space *space;
     uint64_t address;
-    binade_stream stream;
+    moiety_stream stream;
 };
 
 /* deallocate() has returned by then: nobody catches what is raised. */
@@ -56,10 +56,10 @@ static void py_space_type_finish_free(void *object)
     struct later_free *later = object;
     struct native_space *space = later->space;
     struct native_error error = native_error_keep();
-    binade_pool *pool = native_enter_open(space);
+    moiety_pool *pool = native_enter_open(space);
     if (pool) {
-        binade_status status = native_give(pool, later->address, later->stream);
-        if (status != BINADE_OK) {
+        moiety_status status = native_give(pool, later->address, later->stream);
+        if (status != MOIETY_OK) {
             native_raise(native_state_of((PyObject *)space), pool, status);
             PyErr_WriteUnraisable((PyObject *)space);
         }
@@ -72,7 +72,7 @@ static void py_space_type_finish_free(void *object)
 
 static PyObject *py_space_type_free_later(struct native_space *space,
                                           uint64_t address,
-                                          binade_stream stream)
+                                          moiety_stream stream)
 {
     struct later_free *later = PyMem_Malloc(sizeof *later);
     if (!later)
@@ -87,29 +87,29 @@ static PyObject *py_space_type_free_later(struct native_space *space,
 
 /* `is_given`: who calls cannot keep the memory where it is refused. */
 static PyObject *py_space_type_deallocate(PyObject *self, uint64_t address,
-                                          binade_stream stream, bool is_given)
+                                          moiety_stream stream, bool is_given)
 {
     if (native_is_told())
         return py_space_type_free_later(py_space_type_space_of(self), address,
                                         stream);
-    binade_pool *pool = native_enter_open(py_space_type_space_of(self));
+    moiety_pool *pool = native_enter_open(py_space_type_space_of(self));
     if (!pool)
         Py_RETURN_NONE; /* the memory went with it */
-    binade_status status = native_give(pool, address, stream);
+    moiety_status status = native_give(pool, address, stream);
     /* A stream that captures cannot be waited for: all of them then. */
-    if (status == BINADE_E_BUSY && is_given)
-        status = native_give(pool, address, BINADE_STREAM_ANY);
-    if (status != BINADE_OK)
+    if (status == MOIETY_E_BUSY && is_given)
+        status = native_give(pool, address, MOIETY_STREAM_ANY);
+    if (status != MOIETY_OK)
         native_raise(native_state_of(self), pool, status);
     native_leave(py_space_type_space_of(self));
-    return status == BINADE_OK ? Py_NewRef(Py_None) : NULL;
+    return status == MOIETY_OK ? Py_NewRef(Py_None) : NULL;
 }
 
 static PyObject *space_deallocate(PyObject *self, PyObject *const *arguments,
                                   Py_ssize_t count, PyObject *names)
 {
     uint64_t address = 0;
-    binade_stream stream = BINADE_STREAM_ANY;
+    moiety_stream stream = MOIETY_STREAM_ANY;
     if (native_number_and_stream(arguments, count, names, "address", &address,
                                  &stream))
         return NULL;
@@ -122,7 +122,7 @@ static PyObject *space_deallocate_for_rmm(PyObject *self,
                                           Py_ssize_t count)
 {
     uint64_t address = 0;
-    binade_stream stream = BINADE_STREAM_ANY;
+    moiety_stream stream = MOIETY_STREAM_ANY;
     if (count != 3) {
         PyErr_Format(PyExc_TypeError,
                      "takes address, nbytes and stream, not %zd arguments",
@@ -141,11 +141,11 @@ static PyObject *space_usable_size(PyObject *self, PyObject *argument)
     size_t nbytes = 0;
     if (!native_u64_from(argument, &address))
         return NULL;
-    binade_pool *pool = native_enter(py_space_type_space_of(self));
+    moiety_pool *pool = native_enter(py_space_type_space_of(self));
     if (!pool)
         return NULL;
-    binade_status status = binade_usable_size(pool, address, &nbytes);
-    PyObject *result = status == BINADE_OK
+    moiety_status status = moiety_usable_size(pool, address, &nbytes);
+    PyObject *result = status == MOIETY_OK
                            ? PyLong_FromSize_t(nbytes)
                            : native_refuse(native_state_of(self), NULL, status);
     native_leave(py_space_type_space_of(self));
@@ -158,23 +158,23 @@ static PyObject *space_owns(PyObject *self, PyObject *argument)
     if (!native_u64_from(argument, &address))
         return NULL;
     return PyBool_FromLong(
-        native_space_look(py_space_type_space_of(self), address) == BINADE_OK);
+        native_space_look(py_space_type_space_of(self), address) == MOIETY_OK);
 }
 
 static PyObject *space_record_use(PyObject *self, PyObject *const *arguments,
                                   Py_ssize_t count, PyObject *names)
 {
     uint64_t address = 0;
-    binade_stream stream = BINADE_STREAM_ANY;
-    binade_status status;
+    moiety_stream stream = MOIETY_STREAM_ANY;
+    moiety_status status;
     if (native_number_and_stream(arguments, count, names, "address", &address,
                                  &stream))
         return NULL;
-    binade_pool *pool = native_enter(py_space_type_space_of(self));
+    moiety_pool *pool = native_enter(py_space_type_space_of(self));
     if (!pool)
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
-    status = binade_record_use(pool, address, stream);
+    status = moiety_record_use(pool, address, stream);
     Py_END_ALLOW_THREADS;
     return native_leave_with(self, status);
 }
@@ -184,15 +184,15 @@ static PyObject *space_synchronize(PyObject *self, PyObject *arguments,
 {
     static char *keys[] = {"timeout_ms", NULL};
     uint32_t timeout_ms = UINT32_MAX;
-    binade_status status;
+    moiety_status status;
     if (!PyArg_ParseTupleAndKeywords(arguments, names, "|O&:synchronize", keys,
                                      native_u32_from, &timeout_ms))
         return NULL;
-    binade_pool *pool = native_enter(py_space_type_space_of(self));
+    moiety_pool *pool = native_enter(py_space_type_space_of(self));
     if (!pool)
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
-    status = binade_pool_synchronize(pool, timeout_ms);
+    status = moiety_pool_synchronize(pool, timeout_ms);
     Py_END_ALLOW_THREADS;
     return native_leave_with(self, status);
 }
@@ -203,17 +203,17 @@ static PyObject *space_trim(PyObject *self, PyObject *arguments,
     static char *keys[] = {"keep_bytes", NULL};
     uint64_t keep_bytes = 0;
     uint64_t given_bytes = 0;
-    binade_status status;
+    moiety_status status;
     if (!PyArg_ParseTupleAndKeywords(arguments, names, "|O&:trim", keys,
                                      native_u64_from, &keep_bytes))
         return NULL;
-    binade_pool *pool = native_enter(py_space_type_space_of(self));
+    moiety_pool *pool = native_enter(py_space_type_space_of(self));
     if (!pool)
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
-    status = binade_pool_trim(pool, keep_bytes, &given_bytes);
+    status = moiety_pool_trim(pool, keep_bytes, &given_bytes);
     Py_END_ALLOW_THREADS;
-    PyObject *result = status == BINADE_OK
+    PyObject *result = status == MOIETY_OK
                            ? PyLong_FromUnsignedLongLong(given_bytes)
                            : native_refuse(native_state_of(self), NULL, status);
     native_leave(py_space_type_space_of(self));
@@ -224,20 +224,20 @@ static PyObject *space_tenant(PyObject *self, PyObject *arguments,
                               PyObject *names)
 {
     static char *keys[] = {"name", "budget_bytes", "pausable", NULL};
-    binade_tenant_options options = {.struct_size = sizeof options, .name = ""};
+    moiety_tenant_options options = {.struct_size = sizeof options, .name = ""};
     int is_pausable = 0;
     if (!PyArg_ParseTupleAndKeywords(arguments, names, "|sO&$p:tenant", keys,
                                      &options.name, native_u64_from,
                                      &options.budget_bytes, &is_pausable))
         return NULL;
-    options.flags = is_pausable ? BINADE_TENANT_PAUSABLE : 0;
+    options.flags = is_pausable ? MOIETY_TENANT_PAUSABLE : 0;
     return native_tenant_new(py_space_type_space_of(self), &options);
 }
 
 static PyObject *space_last_oom(PyObject *self, PyObject *none)
 {
     (void)none;
-    binade_pool *pool = native_enter(py_space_type_space_of(self));
+    moiety_pool *pool = native_enter(py_space_type_space_of(self));
     if (!pool)
         return NULL;
     PyObject *report = native_oom_report(pool);
@@ -248,10 +248,10 @@ static PyObject *space_last_oom(PyObject *self, PyObject *none)
 static PyObject *space_context_lost(PyObject *self, PyObject *none)
 {
     (void)none;
-    binade_pool *pool = native_enter_open(py_space_type_space_of(self));
+    moiety_pool *pool = native_enter_open(py_space_type_space_of(self));
     if (!pool)
         Py_RETURN_NONE;
-    return native_call(self, pool, binade_pool_context_lost);
+    return native_call(self, pool, moiety_pool_context_lost);
 }
 
 static PyObject *space_enter(PyObject *self, PyObject *none)
@@ -276,7 +276,7 @@ static PyObject *space_exit(PyObject *self, PyObject *arguments)
 static PyObject *py_space_type_get_is_open(PyObject *self, void *closure)
 {
     (void)closure;
-    binade_pool *pool = native_enter_open(py_space_type_space_of(self));
+    moiety_pool *pool = native_enter_open(py_space_type_space_of(self));
     if (pool)
         native_leave(py_space_type_space_of(self));
     return PyBool_FromLong(pool != NULL);
@@ -290,16 +290,16 @@ static PyObject *get_device(PyObject *self, void *closure)
 
 static PyMethodDef methods[] = {
     {"alloc", NATIVE_METHOD(space_alloc), METH_FASTCALL | METH_KEYWORDS,
-     "alloc($self, nbytes, stream=binade.ANY)\n"
+     "alloc($self, nbytes, stream=moiety.ANY)\n"
      "--\n\n"
      "Takes memory; it is freed with the object."},
     {"allocate", NATIVE_METHOD(space_allocate), METH_FASTCALL | METH_KEYWORDS,
-     "allocate($self, nbytes, stream=binade.ANY)\n"
+     "allocate($self, nbytes, stream=moiety.ANY)\n"
      "--\n\n"
      "Takes memory: an address that nobody owns, for deallocate()."},
     {"deallocate", NATIVE_METHOD(space_deallocate),
      METH_FASTCALL | METH_KEYWORDS,
-     "deallocate($self, address, stream=binade.ANY)\n"
+     "deallocate($self, address, stream=moiety.ANY)\n"
      "--\n\n"
      "Gives memory back; nothing happens when it is closed."},
     {"_deallocate_for_rmm", NATIVE_METHOD(space_deallocate_for_rmm),
@@ -403,7 +403,7 @@ static PyType_Slot slots[] = {
 };
 
 static PyType_Spec spec = {
-    .name = "binade._native._Space",
+    .name = "moiety._native._Space",
     .basicsize = sizeof(struct native_space),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
     .slots = slots,

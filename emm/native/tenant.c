@@ -12,7 +12,7 @@ struct native_tenant {
     PyObject_HEAD struct native_space *space;
     /* The GIL, all three. 0: closed. Threads that are in a call with it, during
      * which it may not end; and whether a thread is ending it. */
-    binade_tenant handle;
+    moiety_tenant handle;
     unsigned user_count;
     bool is_ending;
     bool is_pausable;                  /* its maker */
@@ -33,7 +33,7 @@ static void py_tenant_uncount(struct native_tenant *tenant)
 }
 
 /* The pool, to be used until py_tenant_leave(); NULL after an error. */
-static binade_pool *py_tenant_enter(struct native_tenant *tenant)
+static moiety_pool *py_tenant_enter(struct native_tenant *tenant)
 {
     bool is_open;
     bool is_ending;
@@ -48,11 +48,11 @@ static binade_pool *py_tenant_enter(struct native_tenant *tenant)
     }
     if (is_ending) {
         (void)native_refuse_as(native_state_of((PyObject *)tenant),
-                               BINADE_E_BUSY,
+                               MOIETY_E_BUSY,
                                "another thread closes the tenant");
         return NULL;
     }
-    binade_pool *pool = native_enter(tenant->space);
+    moiety_pool *pool = native_enter(tenant->space);
     if (!pool)
         py_tenant_uncount(tenant);
     return pool;
@@ -77,43 +77,43 @@ static struct native_tenant *py_tenant_new_object(struct native_space *space)
 }
 
 PyObject *native_tenant_new(struct native_space *space,
-                            const binade_tenant_options *options)
+                            const moiety_tenant_options *options)
 {
-    binade_pool *pool = native_enter(space);
+    moiety_pool *pool = native_enter(space);
     if (!pool)
         return NULL;
     struct native_tenant *tenant = py_tenant_new_object(space);
-    binade_status status = BINADE_OK;
+    moiety_status status = MOIETY_OK;
     if (tenant) {
-        tenant->is_pausable = (options->flags & BINADE_TENANT_PAUSABLE) != 0;
-        status = binade_tenant_create_with(pool, options, &tenant->handle);
+        tenant->is_pausable = (options->flags & MOIETY_TENANT_PAUSABLE) != 0;
+        status = moiety_tenant_create_with(pool, options, &tenant->handle);
     }
-    if (status != BINADE_OK) {
+    if (status != MOIETY_OK) {
         native_raise(native_state_of((PyObject *)space), NULL, status);
         Py_DECREF((PyObject *)tenant);
     }
     native_leave(space);
-    return status == BINADE_OK ? (PyObject *)tenant : NULL;
+    return status == MOIETY_OK ? (PyObject *)tenant : NULL;
 }
 
 /* The arena of one that can be paused is left to the pool, if it refuses to end:
  * the tenant is gone all the same. */
-static binade_status py_tenant_destroy(struct native_tenant *tenant,
+static moiety_status py_tenant_destroy(struct native_tenant *tenant,
                                        bool *out_is_gone)
 {
-    binade_tenant_info info = {.struct_size = sizeof info};
-    binade_status status;
+    moiety_tenant_info info = {.struct_size = sizeof info};
+    moiety_status status;
     if (!tenant->is_pausable) {
-        status = binade_tenant_destroy(tenant->handle);
-        *out_is_gone = status == BINADE_OK;
+        status = moiety_tenant_destroy(tenant->handle);
+        *out_is_gone = status == MOIETY_OK;
         return status;
     }
     Py_BEGIN_ALLOW_THREADS;
-    status = binade_tenant_destroy(tenant->handle);
+    status = moiety_tenant_destroy(tenant->handle);
     Py_END_ALLOW_THREADS;
     *out_is_gone =
-        status == BINADE_OK ||
-        binade_tenant_stats(tenant->handle, &info) == BINADE_E_INVALID;
+        status == MOIETY_OK ||
+        moiety_tenant_stats(tenant->handle, &info) == MOIETY_E_INVALID;
     return status;
 }
 
@@ -121,13 +121,13 @@ static binade_status py_tenant_destroy(struct native_tenant *tenant,
  * is closed has ended its tenants. */
 static int py_tenant_end(struct native_tenant *tenant)
 {
-    binade_status status = BINADE_OK;
+    moiety_status status = MOIETY_OK;
     bool is_gone = true;
-    binade_pool *pool =
+    moiety_pool *pool =
         tenant->handle ? native_enter_open(tenant->space) : NULL;
     if (pool)
         status = py_tenant_destroy(tenant, &is_gone);
-    if (status != BINADE_OK)
+    if (status != MOIETY_OK)
         native_raise(native_state_of((PyObject *)tenant), NULL, status);
     NATIVE_LOCK(tenant);
     tenant->is_ending = false;
@@ -135,7 +135,7 @@ static int py_tenant_end(struct native_tenant *tenant)
     NATIVE_UNLOCK();
     if (pool)
         native_leave(tenant->space);
-    return status == BINADE_OK ? 0 : -1;
+    return status == MOIETY_OK ? 0 : -1;
 }
 
 static void tenant_dealloc(PyObject *self);
@@ -178,7 +178,7 @@ static PyObject *tenant_close(PyObject *self, PyObject *none)
     tenant->is_ending |= !is_used;
     NATIVE_UNLOCK();
     if (is_used)
-        return native_refuse_as(native_state_of(self), BINADE_E_BUSY,
+        return native_refuse_as(native_state_of(self), MOIETY_E_BUSY,
                                 "the tenant is in use by a call of another "
                                 "thread, or by ONNX Runtime");
     return py_tenant_end(tenant) ? NULL : Py_NewRef(Py_None);
@@ -189,7 +189,7 @@ static PyObject *tenant_alloc(PyObject *self, PyObject *const *arguments,
 {
     struct native_tenant *tenant = tenant_of(self);
     uint64_t nbytes = 0;
-    binade_stream stream = BINADE_STREAM_ANY;
+    moiety_stream stream = MOIETY_STREAM_ANY;
     if (native_number_and_stream(arguments, count, names, "nbytes", &nbytes,
                                  &stream) ||
         !py_tenant_enter(tenant))
@@ -205,17 +205,17 @@ static PyObject *tenant_allocate(PyObject *self, PyObject *const *arguments,
 {
     struct native_tenant *tenant = tenant_of(self);
     uint64_t nbytes = 0;
-    binade_stream stream = BINADE_STREAM_ANY;
-    binade_devptr address = 0;
+    moiety_stream stream = MOIETY_STREAM_ANY;
+    moiety_devptr address = 0;
     if (native_number_and_stream(arguments, count, names, "nbytes", &nbytes,
                                  &stream))
         return NULL;
-    binade_pool *pool = py_tenant_enter(tenant);
+    moiety_pool *pool = py_tenant_enter(tenant);
     if (!pool)
         return NULL;
-    binade_status status =
+    moiety_status status =
         native_take(pool, tenant->handle, nbytes, stream, &address);
-    PyObject *result = status == BINADE_OK
+    PyObject *result = status == MOIETY_OK
                            ? PyLong_FromUnsignedLongLong(address)
                            : native_refuse(native_state_of(self), pool, status);
     py_tenant_leave(tenant);
@@ -223,7 +223,7 @@ static PyObject *tenant_allocate(PyObject *self, PyObject *const *arguments,
 }
 
 /* None, or NULL after an error. */
-static PyObject *py_tenant_answer(PyObject *self, binade_status status)
+static PyObject *py_tenant_answer(PyObject *self, moiety_status status)
 {
     struct native_tenant *tenant = tenant_of(self);
     py_tenant_uncount(tenant);
@@ -236,14 +236,14 @@ static PyObject *tenant_pause(PyObject *self, PyObject *arguments,
     static char *keys[] = {"keep_contents", NULL};
     struct native_tenant *tenant = tenant_of(self);
     int is_keeping = 0;
-    binade_status status;
+    moiety_status status;
     if (!PyArg_ParseTupleAndKeywords(arguments, names, "|p:pause", keys,
                                      &is_keeping) ||
         !py_tenant_enter(tenant))
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
-    status = binade_tenant_pause(tenant->handle,
-                                 is_keeping ? BINADE_PAUSE_KEEP_CONTENTS : 0);
+    status = moiety_tenant_pause(tenant->handle,
+                                 is_keeping ? MOIETY_PAUSE_KEEP_CONTENTS : 0);
     Py_END_ALLOW_THREADS;
     return py_tenant_answer(self, status);
 }
@@ -252,24 +252,24 @@ static PyObject *tenant_resume(PyObject *self, PyObject *none)
 {
     (void)none;
     struct native_tenant *tenant = tenant_of(self);
-    binade_status status;
+    moiety_status status;
     if (!py_tenant_enter(tenant))
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
-    status = binade_tenant_resume(tenant->handle);
+    status = moiety_tenant_resume(tenant->handle);
     Py_END_ALLOW_THREADS;
     return py_tenant_answer(self, status);
 }
 
-static binade_status py_tenant_ask_paused(binade_tenant tenant, bool *out)
+static moiety_status py_tenant_ask_paused(moiety_tenant tenant, bool *out)
 {
-    binade_private_info info = {.struct_size = sizeof info};
-    binade_private arena = 0;
-    binade_status status = binade_tenant_private(tenant, &arena);
-    if (status == BINADE_OK)
-        status = binade_private_stats(arena, &info);
+    moiety_private_info info = {.struct_size = sizeof info};
+    moiety_private arena = 0;
+    moiety_status status = moiety_tenant_private(tenant, &arena);
+    if (status == MOIETY_OK)
+        status = moiety_private_stats(arena, &info);
     *out = info.is_paused != 0;
-    return status == BINADE_E_UNSUPPORTED ? BINADE_OK : status;
+    return status == MOIETY_E_UNSUPPORTED ? MOIETY_OK : status;
 }
 
 static PyObject *get_is_paused(PyObject *self, void *closure)
@@ -277,7 +277,7 @@ static PyObject *get_is_paused(PyObject *self, void *closure)
     (void)closure;
     struct native_tenant *tenant = tenant_of(self);
     bool is_paused = false;
-    binade_status status;
+    moiety_status status;
     if (!py_tenant_enter(tenant))
         return NULL;
     /* The arena's lock may be held by a thread that calls the driver. */
@@ -285,21 +285,21 @@ static PyObject *get_is_paused(PyObject *self, void *closure)
     status = py_tenant_ask_paused(tenant->handle, &is_paused);
     Py_END_ALLOW_THREADS;
     py_tenant_leave(tenant);
-    return status == BINADE_OK
+    return status == MOIETY_OK
                ? PyBool_FromLong(is_paused)
                : native_refuse(native_state_of(self), NULL, status);
 }
 
 /* 0, or -1 after an error. */
-static int py_tenant_look(PyObject *self, binade_tenant_info *out)
+static int py_tenant_look(PyObject *self, moiety_tenant_info *out)
 {
     struct native_tenant *tenant = tenant_of(self);
-    *out = (binade_tenant_info){.struct_size = sizeof *out};
+    *out = (moiety_tenant_info){.struct_size = sizeof *out};
     if (!py_tenant_enter(tenant))
         return -1;
-    binade_status status = binade_tenant_stats(tenant->handle, out);
+    moiety_status status = moiety_tenant_stats(tenant->handle, out);
     py_tenant_leave(tenant);
-    if (status == BINADE_OK)
+    if (status == MOIETY_OK)
         return 0;
     native_raise(native_state_of(self), NULL, status);
     return -1;
@@ -308,7 +308,7 @@ static int py_tenant_look(PyObject *self, binade_tenant_info *out)
 static PyObject *tenant_stats(PyObject *self, PyObject *none)
 {
     (void)none;
-    binade_tenant_info info;
+    moiety_tenant_info info;
     if (py_tenant_look(self, &info))
         return NULL;
     return Py_BuildValue(
@@ -335,14 +335,14 @@ static PyObject *tenant_exit(PyObject *self, PyObject *arguments)
 static PyObject *get_name(PyObject *self, void *closure)
 {
     (void)closure;
-    binade_tenant_info info;
+    moiety_tenant_info info;
     return py_tenant_look(self, &info) ? NULL : PyUnicode_FromString(info.name);
 }
 
 static PyObject *get_budget(PyObject *self, void *closure)
 {
     (void)closure;
-    binade_tenant_info info;
+    moiety_tenant_info info;
     return py_tenant_look(self, &info)
                ? NULL
                : PyLong_FromUnsignedLongLong(info.budget_bytes);
@@ -360,10 +360,10 @@ static int set_budget(PyObject *self, PyObject *value, void *closure)
     }
     if (!native_u64_from(value, &budget_bytes) || !py_tenant_enter(tenant))
         return -1;
-    binade_status status =
-        binade_tenant_set_budget(tenant->handle, budget_bytes);
+    moiety_status status =
+        moiety_tenant_set_budget(tenant->handle, budget_bytes);
     py_tenant_leave(tenant);
-    if (status == BINADE_OK)
+    if (status == MOIETY_OK)
         return 0;
     native_raise(native_state_of(self), NULL, status);
     return -1;
@@ -402,7 +402,7 @@ static PyObject *tenant_capsule(PyObject *self, PyObject *none)
     if (!py_tenant_enter(tenant))
         return NULL;
     PyObject *capsule =
-        PyCapsule_New((void *)(uintptr_t)tenant->handle, "binade_tenant",
+        PyCapsule_New((void *)(uintptr_t)tenant->handle, "moiety_tenant",
                       py_tenant_release_capsule);
     if (capsule && PyCapsule_SetContext(capsule, self) == 0) {
         Py_INCREF(self);
@@ -415,12 +415,12 @@ static PyObject *tenant_capsule(PyObject *self, PyObject *none)
 
 static PyMethodDef methods[] = {
     {"alloc", NATIVE_METHOD(tenant_alloc), METH_FASTCALL | METH_KEYWORDS,
-     "alloc($self, nbytes, stream=binade.ANY)\n"
+     "alloc($self, nbytes, stream=moiety.ANY)\n"
      "--\n\n"
      "Takes memory from the pool, within the budget: OutOfMemoryError, "
      "E_BUDGET, at once if it is not. Freed with the object."},
     {"allocate", NATIVE_METHOD(tenant_allocate), METH_FASTCALL | METH_KEYWORDS,
-     "allocate($self, nbytes, stream=binade.ANY)\n"
+     "allocate($self, nbytes, stream=moiety.ANY)\n"
      "--\n\n"
      "The same: an address that nobody owns, for the pool's deallocate()."},
     {"pause", NATIVE_METHOD(tenant_pause), METH_VARARGS | METH_KEYWORDS,
@@ -436,12 +436,12 @@ static PyMethodDef methods[] = {
     {"stats", tenant_stats, METH_NOARGS,
      "stats($self)\n"
      "--\n\n"
-     "binade_tenant_info: name, budget_bytes, live_bytes, peak_bytes, "
+     "moiety_tenant_info: name, budget_bytes, live_bytes, peak_bytes, "
      "allocation_count, refusal_count."},
     {"_capsule", tenant_capsule, METH_NOARGS,
      "_capsule($self)\n"
      "--\n\n"
-     "Its binade_tenant, as 'binade_tenant'; keeps it open."},
+     "Its moiety_tenant, as 'moiety_tenant'; keeps it open."},
     {"_repr_html_", native_repr_html, METH_NOARGS,
      "_repr_html_($self)\n"
      "--\n\n"
@@ -477,7 +477,7 @@ static PyGetSetDef properties[] = {
 
 static PyObject *tenant_repr(PyObject *self)
 {
-    return PyUnicode_FromFormat("<binade.Tenant at %p of %R>", (void *)self,
+    return PyUnicode_FromFormat("<moiety.Tenant at %p of %R>", (void *)self,
                                 (PyObject *)tenant_of(self)->space);
 }
 
@@ -497,7 +497,7 @@ static PyType_Slot slots[] = {
 };
 
 static PyType_Spec spec = {
-    .name = "binade.Tenant",
+    .name = "moiety.Tenant",
     .basicsize = sizeof(struct native_tenant),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     .slots = slots,

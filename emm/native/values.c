@@ -104,7 +104,7 @@ static int number_of(PyObject *handle, uint64_t *out)
 
 int native_stream_from(PyObject *object, void *out)
 {
-    uint64_t number = (uintptr_t)BINADE_STREAM_ANY;
+    uint64_t number = (uintptr_t)MOIETY_STREAM_ANY;
     if (object != Py_None && PyIndex_Check(object)) {
         if (!native_u64_from(object, &number))
             return 0;
@@ -115,7 +115,7 @@ int native_stream_from(PyObject *object, void *out)
         if (!is_number)
             return 0;
     }
-    *(binade_stream *)out = (binade_stream)(uintptr_t)number;
+    *(moiety_stream *)out = (moiety_stream)(uintptr_t)number;
     return 1;
 }
 
@@ -166,7 +166,7 @@ static int py_values_set_all(struct pair *pair, PyObject *const *arguments,
 
 int native_number_and_stream(PyObject *const *arguments, Py_ssize_t count,
                              PyObject *names, const char *number_name,
-                             uint64_t *out_number, binade_stream *stream)
+                             uint64_t *out_number, moiety_stream *stream)
 {
     struct pair pair = {NULL, NULL};
     if (py_values_set_all(&pair, arguments, count, names, number_name))
@@ -195,19 +195,19 @@ int native_put_u64(PyObject *dictionary, const char *key, uint64_t value)
 PyObject *native_repr_html(PyObject *self, PyObject *none)
 {
     (void)none;
-    PyObject *module = PyImport_ImportModule("binade._observe.notebook");
+    PyObject *module = PyImport_ImportModule("moiety._observe.notebook");
     PyObject *html =
         module ? PyObject_CallMethod(module, "html_of", "O", self) : NULL;
     Py_XDECREF(module);
     return html;
 }
 
-PyObject *native_segment_of(const binade_segment_info *info)
+PyObject *native_segment_of(const moiety_segment_info *info)
 {
     return Py_BuildValue(
         "{sKsKsKsKsisO}", "id", (unsigned long long)info->id, "address",
         (unsigned long long)info->address, "nbytes",
         (unsigned long long)info->size_bytes, "hold_count",
         (unsigned long long)info->hold_count, "device", (int)info->device,
-        "is_mapped", info->flags & BINADE_SEGMENT_MAPPED ? Py_True : Py_False);
+        "is_mapped", info->flags & MOIETY_SEGMENT_MAPPED ? Py_True : Py_False);
 }

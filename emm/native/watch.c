@@ -13,7 +13,7 @@
 #include "emm/native/native.h"
 
 /* Steals the function. What it raises nobody can catch. */
-static void py_watch_call(PyObject *function, const binade_segment_info *info)
+static void py_watch_call(PyObject *function, const moiety_segment_info *info)
 {
     PyObject *segment = native_segment_of(info);
     PyObject *result = segment ? PyObject_CallFunctionObjArgs(function, segment,
@@ -38,7 +38,7 @@ static PyObject *py_watch_function(struct native_watch *watch,
 }
 
 static void py_watch_tell(struct native_watch *watch, PyObject *const *function,
-                          const binade_segment_info *info)
+                          const moiety_segment_info *info)
 {
     /* An interpreter that ends lets no thread have the GIL any more. */
     if (native_is_over())
@@ -53,30 +53,30 @@ static void py_watch_tell(struct native_watch *watch, PyObject *const *function,
     PyGILState_Release(gil);
 }
 
-static void watch_tell_added(void *user, const binade_segment_info *info)
+static void watch_tell_added(void *user, const moiety_segment_info *info)
 {
     struct native_watch *watch = user;
     py_watch_tell(watch, &watch->added, info);
 }
 
-static void watch_tell_releasing(void *user, const binade_segment_info *info)
+static void watch_tell_releasing(void *user, const moiety_segment_info *info)
 {
     struct native_watch *watch = user;
     py_watch_tell(watch, &watch->releasing, info);
 }
 
-binade_status native_watch_begin(struct native_watch *watch, binade_pool *pool)
+moiety_status native_watch_begin(struct native_watch *watch, moiety_pool *pool)
 {
-    const binade_segment_watcher watcher = {
+    const moiety_segment_watcher watcher = {
         .struct_size = sizeof watcher,
         .user = watch,
         .added = watch->added ? watch_tell_added : NULL,
         .releasing = watch->releasing ? watch_tell_releasing : NULL,
     };
     uint64_t id = 0;
-    binade_status status;
+    moiety_status status;
     Py_BEGIN_ALLOW_THREADS;
-    status = binade_segment_watch(pool, &watcher, &id);
+    status = moiety_segment_watch(pool, &watcher, &id);
     Py_END_ALLOW_THREADS;
     watch->id = id;
     return status;

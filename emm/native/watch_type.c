@@ -56,18 +56,18 @@ PyObject *native_watch_segments(PyObject *self, PyObject *arguments,
     PyObject *releasing = Py_None;
     if (py_watch_type_parse(arguments, names, &added, &releasing))
         return NULL;
-    binade_pool *pool = native_enter(space);
+    moiety_pool *pool = native_enter(space);
     if (!pool)
         return NULL;
     const struct native_state *state = native_state_of(self);
     struct native_watch *watch =
         py_watch_type_new_object(state, added, releasing);
-    binade_status status = BINADE_OK;
+    moiety_status status = MOIETY_OK;
     if (watch) {
         native_watch_link(watch, space);
         status = native_watch_begin(watch, pool);
     }
-    if (status != BINADE_OK) {
+    if (status != MOIETY_OK) {
         native_raise(state, pool, status);
         native_watch_unlink(watch);
         Py_CLEAR(watch);
@@ -82,16 +82,16 @@ static PyObject *py_watch_type_end(struct native_watch *watch,
                                    struct native_space *space)
 {
     const struct native_state *state = native_state_of((PyObject *)watch);
-    binade_status status;
-    binade_pool *pool = space ? native_enter_open(space) : NULL;
+    moiety_status status;
+    moiety_pool *pool = space ? native_enter_open(space) : NULL;
     if (!pool)
-        return native_refuse_as(state, BINADE_E_BUSY,
+        return native_refuse_as(state, MOIETY_E_BUSY,
                                 "the pool is being closed, which ends the "
                                 "watch");
     Py_BEGIN_ALLOW_THREADS;
-    status = binade_segment_unwatch(pool, watch->id);
+    status = moiety_segment_unwatch(pool, watch->id);
     Py_END_ALLOW_THREADS;
-    bool is_over = status == BINADE_OK || status == BINADE_E_INVALID;
+    bool is_over = status == MOIETY_OK || status == MOIETY_E_INVALID;
     if (is_over)
         native_watch_unlink(watch);
     else
@@ -195,7 +195,7 @@ static PyType_Slot slots[] = {
 };
 
 static PyType_Spec spec = {
-    .name = "binade.SegmentWatch",
+    .name = "moiety.SegmentWatch",
     .basicsize = sizeof(struct native_watch),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC |
              Py_TPFLAGS_DISALLOW_INSTANTIATION,

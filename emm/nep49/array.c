@@ -126,7 +126,7 @@ static int read_shape(PyObject *shape, void *out)
     return wish->axis_count >= 0 && wish->axis_count <= NPY_MAXDIMS;
 }
 
-PyObject *binadei_array_empty(PyObject *module, PyObject *arguments)
+PyObject *moietyi_array_empty(PyObject *module, PyObject *arguments)
 {
     struct wish wish;
     PyObject *array = NULL;

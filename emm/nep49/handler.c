@@ -15,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "binade/host.h"
 #include "emm/nep49/memory.h"
+#include "moiety/host.h"
 
 #define CAPSULE_NAME "mem_handler" /* NumPy's */
 #define HANDLER_VERSION 1
@@ -31,7 +31,7 @@ static struct handler *handlers;
 static PyMutex handlers_mutex;
 #endif
 
-static struct handler *nep49_handler_find(const binade_pool *pool,
+static struct handler *nep49_handler_find(const moiety_pool *pool,
                                           const char *name)
 {
     struct handler *handler = handlers;
@@ -43,7 +43,7 @@ static struct handler *nep49_handler_find(const binade_pool *pool,
 }
 
 /* NULL when there is no memory. */
-static struct handler *nep49_handler_make(binade_pool *pool, const char *name)
+static struct handler *nep49_handler_make(moiety_pool *pool, const char *name)
 {
     struct handler *handler = calloc(1, sizeof(*handler));
     if (!handler)
@@ -52,10 +52,10 @@ static struct handler *nep49_handler_make(binade_pool *pool, const char *name)
     handler->numpy.version = HANDLER_VERSION;
     handler->numpy.allocator = (PyDataMemAllocator){
         .ctx = pool,
-        .malloc = binade_nep49_malloc,
-        .calloc = binade_nep49_calloc,
-        .realloc = binade_nep49_realloc,
-        .free = binade_nep49_free,
+        .malloc = moiety_nep49_malloc,
+        .calloc = moiety_nep49_calloc,
+        .realloc = moiety_nep49_realloc,
+        .free = moiety_nep49_free,
     };
     handler->next = handlers;
     handlers = handler;
@@ -63,7 +63,7 @@ static struct handler *nep49_handler_make(binade_pool *pool, const char *name)
 }
 
 /* NULL when there is no memory. */
-static struct handler *nep49_handler_get(binade_pool *pool, const char *name)
+static struct handler *nep49_handler_get(moiety_pool *pool, const char *name)
 {
 #ifdef Py_GIL_DISABLED
     PyMutex_Lock(&handlers_mutex);
@@ -95,7 +95,7 @@ static PyObject *nep49_handler_wrap(struct handler *handler, PyObject *arena)
     return capsule;
 }
 
-PyObject *binadei_handler_make(PyObject *module, PyObject *arguments)
+PyObject *moietyi_handler_make(PyObject *module, PyObject *arguments)
 {
     PyObject *arena;
     const char *name;
@@ -107,15 +107,15 @@ PyObject *binadei_handler_make(PyObject *module, PyObject *arguments)
                             "a handler's name has %zu bytes at most",
                             sizeof(((PyDataMem_Handler *)NULL)->name) - 1);
     }
-    binade_host *host = PyCapsule_GetPointer(arena, "binade_host");
+    moiety_host *host = PyCapsule_GetPointer(arena, "moiety_host");
     if (!host)
         return NULL;
-    binade_pool *pool = binade_host_pool(host);
+    moiety_pool *pool = moiety_host_pool(host);
     struct handler *handler = nep49_handler_get(pool, name);
     return handler ? nep49_handler_wrap(handler, arena) : PyErr_NoMemory();
 }
 
-PyObject *binadei_handler_context(PyObject *module, PyObject *capsule)
+PyObject *moietyi_handler_context(PyObject *module, PyObject *capsule)
 {
     (void)module;
     const PyDataMem_Handler *handler =
@@ -123,13 +123,13 @@ PyObject *binadei_handler_context(PyObject *module, PyObject *capsule)
     return handler ? PyLong_FromVoidPtr(handler->allocator.ctx) : NULL;
 }
 
-PyObject *binadei_handler_set(PyObject *module, PyObject *capsule)
+PyObject *moietyi_handler_set(PyObject *module, PyObject *capsule)
 {
     (void)module;
     return PyDataMem_SetHandler(capsule == Py_None ? NULL : capsule);
 }
 
-PyObject *binadei_handler_get(PyObject *module, PyObject *none)
+PyObject *moietyi_handler_get(PyObject *module, PyObject *none)
 {
     (void)module;
     (void)none;
@@ -145,17 +145,17 @@ static int nep49_handler_add(PyObject *functions, const char *name,
     return result;
 }
 
-PyObject *binadei_handler_functions(void)
+PyObject *moietyi_handler_functions(void)
 {
     PyObject *functions = PyDict_New();
     if (functions && (nep49_handler_add(functions, "malloc",
-                                        (uintptr_t)binade_nep49_malloc) < 0 ||
+                                        (uintptr_t)moiety_nep49_malloc) < 0 ||
                       nep49_handler_add(functions, "calloc",
-                                        (uintptr_t)binade_nep49_calloc) < 0 ||
+                                        (uintptr_t)moiety_nep49_calloc) < 0 ||
                       nep49_handler_add(functions, "realloc",
-                                        (uintptr_t)binade_nep49_realloc) < 0 ||
+                                        (uintptr_t)moiety_nep49_realloc) < 0 ||
                       nep49_handler_add(functions, "free",
-                                        (uintptr_t)binade_nep49_free) < 0))
+                                        (uintptr_t)moiety_nep49_free) < 0))
         Py_CLEAR(functions);
     return functions;
 }

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The module binade._nep49: for binade.numpy, which says what it all means.
+ * The module moiety._nep49: for moiety.numpy, which says what it all means.
  */
 #include "emm/nep49/array.h"
 #include "emm/nep49/handler.h"
@@ -9,25 +9,25 @@
 #include "emm/nep49/numpy_api.h"
 
 static PyMethodDef methods[] = {
-    {"handler", binadei_handler_make, METH_VARARGS,
+    {"handler", moietyi_handler_make, METH_VARARGS,
      "handler($module, arena, name, /)\n"
      "--\n\n"
      "The handler of an arena, given as the capsule that "
      "HostArena._capsule() returns. It keeps the arena open."},
-    {"context", binadei_handler_context, METH_O,
+    {"context", moietyi_handler_context, METH_O,
      "context($module, handler, /)\n"
      "--\n\n"
      "The address to call FUNCTIONS with."},
-    {"set_handler", binadei_handler_set, METH_O,
+    {"set_handler", moietyi_handler_set, METH_O,
      "set_handler($module, handler, /)\n"
      "--\n\n"
      "NumPy's handler in this context from now on; None for its own. Returns "
      "the one before."},
-    {"get_handler", binadei_handler_get, METH_NOARGS,
+    {"get_handler", moietyi_handler_get, METH_NOARGS,
      "get_handler($module)\n"
      "--\n\n"
      "NumPy's handler in this context."},
-    {"empty", binadei_array_empty, METH_VARARGS,
+    {"empty", moietyi_array_empty, METH_VARARGS,
      "empty($module, alloc, shape, dtype, is_fortran, is_zeroed, /)\n"
      "--\n\n"
      "An array over the block that alloc(nbytes) returns."},
@@ -36,7 +36,7 @@ static PyMethodDef methods[] = {
 
 static struct PyModuleDef definition = {
     .m_base = PyModuleDef_HEAD_INIT,
-    .m_name = "binade._nep49",
+    .m_name = "moiety._nep49",
     .m_methods = methods,
 };
 
@@ -44,18 +44,18 @@ PyMODINIT_FUNC PyInit__nep49(void);
 
 PyMODINIT_FUNC PyInit__nep49(void)
 {
-    if (binadei_numpy_import() < 0)
+    if (moietyi_numpy_import() < 0)
         return NULL;
     PyObject *module = PyModule_Create(&definition);
 #ifdef Py_GIL_DISABLED
     if (module && PyUnstable_Module_SetGIL(module, Py_MOD_GIL_NOT_USED) < 0)
         Py_CLEAR(module);
 #endif
-    PyObject *functions = module ? binadei_handler_functions() : NULL;
+    PyObject *functions = module ? moietyi_handler_functions() : NULL;
     if (!functions ||
         PyModule_AddObjectRef(module, "FUNCTIONS", functions) < 0 ||
         PyModule_AddIntConstant(module, "PINNED_BYTES_MIN",
-                                BINADE_NEP49_PINNED_BYTES_MIN) < 0)
+                                MOIETY_NEP49_PINNED_BYTES_MIN) < 0)
         Py_CLEAR(module);
     Py_XDECREF(functions);
     return module;

@@ -3,10 +3,10 @@
  *
  * The table of NumPy's functions, below all that call them.
  */
-#define BINADEI_NUMPY_TABLE_HERE
+#define MOIETYI_NUMPY_TABLE_HERE
 #include "emm/nep49/numpy_api.h"
 
-int binadei_numpy_import(void)
+int moietyi_numpy_import(void)
 {
     import_array1(-1);
     return 0;

@@ -6,8 +6,8 @@
  * interface of NumPy 1.22, the first
  * with handlers. Built with the headers of NumPy 2 it loads in both 1.x and 2.x.
  */
-#ifndef BINADE_EMM_NEP49_NUMPY_API_H_
-#define BINADE_EMM_NEP49_NUMPY_API_H_
+#ifndef MOIETY_EMM_NEP49_NUMPY_API_H_
+#define MOIETY_EMM_NEP49_NUMPY_API_H_
 
 #define PY_SSIZE_T_CLEAN
 #include <pyconfig.h>
@@ -19,13 +19,13 @@
 #define NPY_NO_DEPRECATED_API NPY_1_22_API_VERSION
 #define NPY_TARGET_VERSION NPY_1_22_API_VERSION
 /* One table of NumPy's functions for the module, in numpy_api.c. */
-#define PY_ARRAY_UNIQUE_SYMBOL binadei_numpy_table
-#ifndef BINADEI_NUMPY_TABLE_HERE
+#define PY_ARRAY_UNIQUE_SYMBOL moietyi_numpy_table
+#ifndef MOIETYI_NUMPY_TABLE_HERE
 #define NO_IMPORT_ARRAY
 #endif
 #include <numpy/arrayobject.h>
 
 /* Fills the table. -1, with the error set, where NumPy cannot be used. */
-int binadei_numpy_import(void);
+int moietyi_numpy_import(void);
 
 #endif

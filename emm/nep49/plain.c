@@ -28,32 +28,32 @@ static void *nep49_plain_settle(void *start, size_t size_bytes)
     struct header *header = start;
     if (!header)
         return NULL;
-    header += !binadei_is_plain(header + 1);
+    header += !moietyi_is_plain(header + 1);
     header->size_bytes = size_bytes;
     header->skipped_bytes = (size_t)((char *)header - (char *)start);
     return header + 1;
 }
 
-void *binadei_plain_alloc(size_t size_bytes)
+void *moietyi_plain_alloc(size_t size_bytes)
 {
     if (size_bytes > SIZE_MAX - SPARE_BYTES)
         return NULL;
     return nep49_plain_settle(malloc(size_bytes + SPARE_BYTES), size_bytes);
 }
 
-void *binadei_plain_alloc_zeroed(size_t size_bytes)
+void *moietyi_plain_alloc_zeroed(size_t size_bytes)
 {
     if (size_bytes > SIZE_MAX - SPARE_BYTES)
         return NULL;
     return nep49_plain_settle(calloc(1, size_bytes + SPARE_BYTES), size_bytes);
 }
 
-size_t binadei_plain_size(const void *address)
+size_t moietyi_plain_size(const void *address)
 {
     return header_of(address)->size_bytes;
 }
 
-void binadei_plain_free(void *address)
+void moietyi_plain_free(void *address)
 {
     struct header *header = header_of(address);
     free((char *)header - header->skipped_bytes);

@@ -6,26 +6,26 @@
  * do. So a free needs no table, no lock and no look at memory that an arena
  * which was destroyed has taken with it.
  */
-#ifndef BINADE_EMM_NEP49_PLAIN_H_
-#define BINADE_EMM_NEP49_PLAIN_H_
+#ifndef MOIETY_EMM_NEP49_PLAIN_H_
+#define MOIETY_EMM_NEP49_PLAIN_H_
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define BINADEI_ARENA_ALIGNMENT_BYTES 512U
+#define MOIETYI_ARENA_ALIGNMENT_BYTES 512U
 
-static inline bool binadei_is_plain(const void *address)
+static inline bool moietyi_is_plain(const void *address)
 {
-    return (uintptr_t)address % BINADEI_ARENA_ALIGNMENT_BYTES != 0;
+    return (uintptr_t)address % MOIETYI_ARENA_ALIGNMENT_BYTES != 0;
 }
 
 /* Any size. Aligned to 16 bytes; NULL when there is none. */
-void *binadei_plain_alloc(size_t size_bytes);
+void *moietyi_plain_alloc(size_t size_bytes);
 /* The same, zeroed. */
-void *binadei_plain_alloc_zeroed(size_t size_bytes);
+void *moietyi_plain_alloc_zeroed(size_t size_bytes);
 /* Bytes that were asked for. */
-size_t binadei_plain_size(const void *address);
-void binadei_plain_free(void *address);
+size_t moietyi_plain_size(const void *address);
+void moietyi_plain_free(void *address);
 
 #endif

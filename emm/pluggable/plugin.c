@@ -11,7 +11,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
-#include "binade/binade.h"
+#include "moiety/moiety.h"
 
 #define MESSAGE_BYTES 1024
 
@@ -20,12 +20,12 @@ static struct {
     uint32_t pool_flags;
     uint64_t limit_bytes;
     struct {
-        binade_pool *pool; /* NULL: no block was allocated yet */
+        moiety_pool *pool; /* NULL: no block was allocated yet */
         uint64_t graph_count;
-    } devices[BINADE_PLUGGABLE_DEVICES_MAX];
+    } devices[MOIETY_PLUGGABLE_DEVICES_MAX];
 } plugin = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-void binade_pluggable_set(uint32_t pool_flags, uint64_t limit_bytes)
+void moiety_pluggable_set(uint32_t pool_flags, uint64_t limit_bytes)
 {
     (void)pthread_mutex_lock(&plugin.lock);
     plugin.pool_flags = pool_flags;
@@ -52,182 +52,182 @@ static void throw_error(const char *text)
             dlsym(library, "_ZSt21__throw_runtime_errorPKc");
     if (throw_runtime_error)
         throw_runtime_error(text);
-    (void)fprintf(stderr, "binade: %s\n", text);
+    (void)fprintf(stderr, "moiety: %s\n", text);
 }
 
-static void throw_if(binade_status status, const char *what)
+static void throw_if(moiety_status status, const char *what)
 {
     char text[MESSAGE_BYTES];
-    if (status == BINADE_OK)
+    if (status == MOIETY_OK)
         return;
-    (void)snprintf(text, sizeof(text), "Binade: %s: %s", what,
-                   binade_last_error_message());
+    (void)snprintf(text, sizeof(text), "Moiety: %s: %s", what,
+                   moiety_last_error_message());
     throw_error(text);
 }
 
-static void throw_allocation_error(binade_status status, size_t size_bytes,
+static void throw_allocation_error(moiety_status status, size_t size_bytes,
                                    int device)
 {
     char text[MESSAGE_BYTES];
-    if (status != BINADE_E_NO_DEVICE_MEMORY && status != BINADE_E_TOO_LARGE &&
-        status != BINADE_E_BUDGET) {
+    if (status != MOIETY_E_NO_DEVICE_MEMORY && status != MOIETY_E_TOO_LARGE &&
+        status != MOIETY_E_BUDGET) {
         throw_if(status, "no memory for a tensor");
         return;
     }
     (void)snprintf(text, sizeof(text),
                    "CUDA out of memory. Tried to allocate %zu bytes on device "
-                   "%d. Binade: %s",
-                   size_bytes, device, binade_last_error_message());
+                   "%d. Moiety: %s",
+                   size_bytes, device, moiety_last_error_message());
     throw_error(text);
 }
 
-static binade_status make_pool_locked(int device)
+static moiety_status make_pool_locked(int device)
 {
-    binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
+    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
     options.device = device;
-    options.flags = plugin.pool_flags | BINADE_POOL_AUTO_SCOPE;
+    options.flags = plugin.pool_flags | MOIETY_POOL_AUTO_SCOPE;
     options.limit_bytes = plugin.limit_bytes;
-    return binade_pool_create(&options, &plugin.devices[device].pool);
+    return moiety_pool_create(&options, &plugin.devices[device].pool);
 }
 
 /* NULL, and why. */
-static binade_pool *plugin_pool(int device, binade_status *out_status)
+static moiety_pool *plugin_pool(int device, moiety_status *out_status)
 {
-    binade_pool *pool = NULL;
-    *out_status = BINADE_E_INVALID;
-    if (device < 0 || device >= BINADE_PLUGGABLE_DEVICES_MAX)
+    moiety_pool *pool = NULL;
+    *out_status = MOIETY_E_INVALID;
+    if (device < 0 || device >= MOIETY_PLUGGABLE_DEVICES_MAX)
         return NULL;
     (void)pthread_mutex_lock(&plugin.lock);
     *out_status =
-        plugin.devices[device].pool ? BINADE_OK : make_pool_locked(device);
+        plugin.devices[device].pool ? MOIETY_OK : make_pool_locked(device);
     pool = plugin.devices[device].pool;
     (void)pthread_mutex_unlock(&plugin.lock);
     return pool;
 }
 
-void *binade_pluggable_alloc(size_t size_bytes, int device, void *stream)
+void *moiety_pluggable_alloc(size_t size_bytes, int device, void *stream)
 {
-    binade_devptr address = 0;
-    binade_status status;
-    binade_pool *pool = plugin_pool(device, &status);
+    moiety_devptr address = 0;
+    moiety_status status;
+    moiety_pool *pool = plugin_pool(device, &status);
     if (pool)
-        status = binade_alloc(pool, size_bytes, stream, &address);
-    if (status != BINADE_OK)
+        status = moiety_alloc(pool, size_bytes, stream, &address);
+    if (status != MOIETY_OK)
         throw_allocation_error(status, size_bytes, device);
     return (void *)(uintptr_t)address;
 }
 
-void binade_pluggable_free(void *block, size_t size_bytes, int device,
+void moiety_pluggable_free(void *block, size_t size_bytes, int device,
                            void *stream)
 {
-    binade_status status;
-    binade_pool *pool = plugin_pool(device, &status);
+    moiety_status status;
+    moiety_pool *pool = plugin_pool(device, &status);
     (void)size_bytes;
     if (pool)
-        status = binade_free(pool, (uintptr_t)block, stream);
+        status = moiety_free(pool, (uintptr_t)block, stream);
     /* A child frees what is its parent's. */
-    if (status != BINADE_OK && status != BINADE_E_FORKED)
-        (void)fprintf(stderr, "binade: a tensor's memory was not freed: %s\n",
-                      binade_last_error_message());
+    if (status != MOIETY_OK && status != MOIETY_E_FORKED)
+        (void)fprintf(stderr, "moiety: a tensor's memory was not freed: %s\n",
+                      moiety_last_error_message());
 }
 
-void binade_pluggable_init(int device_count)
+void moiety_pluggable_init(int device_count)
 {
     (void)device_count;
 }
 
-void binade_pluggable_reset(void)
+void moiety_pluggable_reset(void)
 {
-    for (int i = 0; i < BINADE_PLUGGABLE_DEVICES_MAX; i++) {
-        binade_pool *pool;
+    for (int i = 0; i < MOIETY_PLUGGABLE_DEVICES_MAX; i++) {
+        moiety_pool *pool;
         (void)pthread_mutex_lock(&plugin.lock);
         pool = plugin.devices[i].pool;
         (void)pthread_mutex_unlock(&plugin.lock);
         if (!pool)
             continue;
         /* While a graph is captured, what is not done stays. */
-        binade_status status = binade_pool_synchronize(pool, UINT32_MAX);
+        moiety_status status = moiety_pool_synchronize(pool, UINT32_MAX);
         (void)status;
-        throw_if(binade_pool_trim(pool, 0, NULL), "memory was not given back");
+        throw_if(moiety_pool_trim(pool, 0, NULL), "memory was not given back");
     }
 }
 
-void binade_pluggable_memory_fraction(double fraction, int device)
+void moiety_pluggable_memory_fraction(double fraction, int device)
 {
-    binade_caps caps = {.struct_size = sizeof(caps)};
-    binade_status status;
-    binade_pool *pool = plugin_pool(device, &status);
+    moiety_caps caps = {.struct_size = sizeof(caps)};
+    moiety_status status;
+    moiety_pool *pool = plugin_pool(device, &status);
     uint64_t limit_bytes = plugin_limit();
     if (pool && fraction < 1) {
-        status = binade_probe(device, &caps);
+        status = moiety_probe(device, &caps);
         limit_bytes = (uint64_t)(fraction * (double)caps.total_memory_bytes);
     }
-    if (status == BINADE_OK)
-        status = binade_pool_set_limit(pool, limit_bytes);
+    if (status == MOIETY_OK)
+        status = moiety_pool_set_limit(pool, limit_bytes);
     throw_if(status, "the limit is not accepted");
 }
 
-void *binade_pluggable_base_alloc(void *block, size_t *out_bytes)
+void *moiety_pluggable_base_alloc(void *block, size_t *out_bytes)
 {
-    binade_segment_info segment = {.struct_size = sizeof(segment)};
-    binade_pool *pool = NULL;
-    binade_status status = binade_pool_of((uintptr_t)block, &pool);
-    if (status == BINADE_OK)
-        status = binade_segment_find(pool, (uintptr_t)block, &segment);
+    moiety_segment_info segment = {.struct_size = sizeof(segment)};
+    moiety_pool *pool = NULL;
+    moiety_status status = moiety_pool_of((uintptr_t)block, &pool);
+    if (status == MOIETY_OK)
+        status = moiety_segment_find(pool, (uintptr_t)block, &segment);
     throw_if(status, "the block's segment is not known");
     if (out_bytes)
         *out_bytes = segment.size_bytes;
     return (void *)(uintptr_t)segment.address;
 }
 
-void binade_pluggable_record_stream(void *block, void *stream)
+void moiety_pluggable_record_stream(void *block, void *stream)
 {
-    binade_pool *pool = NULL;
-    if (binade_pool_of((uintptr_t)block, &pool) == BINADE_OK)
-        throw_if(binade_record_use(pool, (uintptr_t)block, stream),
+    moiety_pool *pool = NULL;
+    if (moiety_pool_of((uintptr_t)block, &pool) == MOIETY_OK)
+        throw_if(moiety_record_use(pool, (uintptr_t)block, stream),
                  "a use of the tensor's memory cannot be noted");
 }
 
-void binade_pluggable_begin_allocate_to_pool(int device,
-                                             binade_pluggable_pool_id id,
+void moiety_pluggable_begin_allocate_to_pool(int device,
+                                             moiety_pluggable_pool_id id,
                                              void *filter)
 {
-    binade_status status;
+    moiety_status status;
     /* Now, as a capture is no time to make one. */
-    binade_pool *pool = plugin_pool(device, &status);
+    moiety_pool *pool = plugin_pool(device, &status);
     (void)id;
     (void)filter;
     if (pool)
-        status = binade_capture_guard_begin();
+        status = moiety_capture_guard_begin();
     throw_if(status, "no capture can be served");
-    if (status != BINADE_OK)
+    if (status != MOIETY_OK)
         return;
     (void)pthread_mutex_lock(&plugin.lock);
     plugin.devices[device].graph_count++;
     (void)pthread_mutex_unlock(&plugin.lock);
 }
 
-void binade_pluggable_end_allocate_to_pool(int device,
-                                           binade_pluggable_pool_id id)
+void moiety_pluggable_end_allocate_to_pool(int device,
+                                           moiety_pluggable_pool_id id)
 {
     (void)device;
     (void)id;
-    throw_if(binade_capture_guard_end(), "the capture's end");
+    throw_if(moiety_capture_guard_end(), "the capture's end");
 }
 
 /* Each graph releases its pool once, also where several share one. Which scopes
  * are whose is not known: they go when the last graph does. */
-void binade_pluggable_release_pool(int device, binade_pluggable_pool_id id)
+void moiety_pluggable_release_pool(int device, moiety_pluggable_pool_id id)
 {
-    binade_pool *pool = NULL;
+    moiety_pool *pool = NULL;
     (void)id;
     (void)pthread_mutex_lock(&plugin.lock);
-    if (device >= 0 && device < BINADE_PLUGGABLE_DEVICES_MAX &&
+    if (device >= 0 && device < MOIETY_PLUGGABLE_DEVICES_MAX &&
         plugin.devices[device].graph_count &&
         !--plugin.devices[device].graph_count)
         pool = plugin.devices[device].pool;
     (void)pthread_mutex_unlock(&plugin.lock);
-    if (pool && binade_scope_release_all(pool) != BINADE_OK)
-        (void)fprintf(stderr, "binade: memory of graphs was not freed: %s\n",
-                      binade_last_error_message());
+    if (pool && moiety_scope_release_all(pool) != MOIETY_OK)
+        (void)fprintf(stderr, "moiety: memory of graphs was not freed: %s\n",
+                      moiety_last_error_message());
 }

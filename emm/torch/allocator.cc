@@ -13,7 +13,7 @@
 
 #include <utility>
 
-namespace binade_torch
+namespace moiety_torch
 {
 
 namespace
@@ -37,7 +37,7 @@ std::string size_text(uint64_t bytes)
 }
 
 /* What others of the process registered to be asked for memory. */
-int call_free_memory_callbacks(binade_pool *, uint64_t, void *)
+int call_free_memory_callbacks(moiety_pool *, uint64_t, void *)
 {
     bool has_freed = false;
     auto *registry = c10::FreeCudaMemoryCallbacksRegistry();
@@ -83,8 +83,8 @@ void Allocator::set(const PoolSettings &settings, bool has_exact_peaks)
                                                  std::memory_order_relaxed);
         counters_of(i).set_exact(has_exact_peaks);
     }
-    pools_.set(settings, [this](int device, binade_pool *pool) {
-        check(binade_pool_add_oom_callback(pool, call_free_memory_callbacks,
+    pools_.set(settings, [this](int device, moiety_pool *pool) {
+        check(moiety_pool_add_oom_callback(pool, call_free_memory_callbacks,
                                            nullptr),
               "the pool takes no callback");
         history_.watch(device, pool);
@@ -115,7 +115,7 @@ bool Allocator::isEnabled() const
 
 std::string Allocator::name()
 {
-    return "binade";
+    return "moiety";
 }
 
 c10::DataPtr Allocator::allocate(size_t bytes)
@@ -164,7 +164,7 @@ void *Allocator::take_uncached(size_t bytes, Device device)
     void *block = nullptr;
     cudaError_t error = C10_CUDA_ERROR_HANDLED(cudaMalloc(&block, bytes));
     if (error == cudaErrorMemoryAllocation)
-        fail(BINADE_E_NO_DEVICE_MEMORY, bytes, device);
+        fail(MOIETY_E_NO_DEVICE_MEMORY, bytes, device);
     C10_CUDA_CHECK(error);
     return block;
 }
@@ -176,23 +176,23 @@ void *Allocator::take(size_t bytes, Device device, cudaStream_t stream)
                      "memory.");
     if (!isEnabled())
         return take_uncached(bytes, device);
-    binade_pool *pool = pools_.get(device);
+    moiety_pool *pool = pools_.get(device);
     History::Call call(history_, kWithStack);
     Arenas::Taken taken;
     if (arenas_.is_any_recording())
         taken = arenas_.take(device, bytes, stream);
     if (!taken.is_routed) {
-        binade_devptr address = 0;
-        taken.status = binade_alloc(pool, bytes, stream_of(stream), &address);
-        if (taken.status != BINADE_OK && arenas_.trim_lenders(device))
+        moiety_devptr address = 0;
+        taken.status = moiety_alloc(pool, bytes, stream_of(stream), &address);
+        if (taken.status != MOIETY_OK && arenas_.trim_lenders(device))
             taken.status =
-                binade_alloc(pool, bytes, stream_of(stream), &address);
+                moiety_alloc(pool, bytes, stream_of(stream), &address);
         taken.block = block_at(address);
     }
-    if (taken.status != BINADE_OK)
+    if (taken.status != MOIETY_OK)
         fail(taken.status, bytes, device);
     size_t usable = bytes;
-    ignore(binade_usable_size(pool, address_of(taken.block), &usable));
+    ignore(moiety_usable_size(pool, address_of(taken.block), &usable));
     counters_of(device).note_allocation(static_cast<int64_t>(usable));
     if (history_.is_on())
         history_.note(History::Entry::ALLOC, device, address_of(taken.block),
@@ -231,7 +231,7 @@ void Allocator::raw_delete(void *block)
 void Allocator::give(int device, void *block, size_t bytes,
                      const Arenas::Block *arena_block)
 {
-    binade_pool *pool = pools_.find(device);
+    moiety_pool *pool = pools_.find(device);
     sharing_.end(pool, block);
     counters_of(device).note_free(static_cast<int64_t>(bytes));
     History::Call call(history_, caching::RecordContext::ALL);
@@ -246,10 +246,10 @@ void Allocator::give(int device, void *block, size_t bytes,
     }
     tell_profiler(block, -static_cast<int64_t>(bytes),
                   static_cast<Device>(device));
-    binade_status status = binade_free_own(pool, address_of(block));
-    if (status != BINADE_OK && status != BINADE_E_FORKED)
-        TORCH_WARN("Binade: a tensor's memory was not freed: ",
-                   binade_last_error_message());
+    moiety_status status = moiety_free_own(pool, address_of(block));
+    if (status != MOIETY_OK && status != MOIETY_E_FORKED)
+        TORCH_WARN("Moiety: a tensor's memory was not freed: ",
+                   moiety_last_error_message());
 }
 
 void Allocator::tell_profiler(void *block, int64_t bytes, Device device)
@@ -257,21 +257,21 @@ void Allocator::tell_profiler(void *block, int64_t bytes, Device device)
     if (!c10::memoryProfilingEnabled())
         return;
     Sums sums = counters_of(device).read();
-    binade_stats stats;
+    moiety_stats stats;
     ignore(read_stats(pools_.get(device), &stats));
     c10::reportMemoryUsageToProfiler(
         block, bytes, static_cast<size_t>(sums.bytes),
         stats.reserved_bytes_current, c10::Device(c10::kCUDA, device));
 }
 
-void Allocator::fail(binade_status status, size_t bytes, Device device)
+void Allocator::fail(moiety_status status, size_t bytes, Device device)
 {
-    bool is_memory = status == BINADE_E_NO_DEVICE_MEMORY ||
-                     status == BINADE_E_TOO_LARGE || status == BINADE_E_BUDGET;
-    std::string reason = binade_last_error_message();
-    TORCH_CHECK(is_memory, "Binade: ", reason);
+    bool is_memory = status == MOIETY_E_NO_DEVICE_MEMORY ||
+                     status == MOIETY_E_TOO_LARGE || status == MOIETY_E_BUDGET;
+    std::string reason = moiety_last_error_message();
+    TORCH_CHECK(is_memory, "Moiety: ", reason);
     DeviceMemory memory = memory_of(device);
-    binade_stats stats;
+    moiety_stats stats;
     ignore(read_stats(pools_.get(device), &stats));
     Sums sums = counters_of(device).read();
     if (history_.is_on())
@@ -287,7 +287,7 @@ void Allocator::fail(binade_status status, size_t bytes, Device device)
         size_text(bytes), ". GPU ", static_cast<int>(device),
         " has a total capacity of ", size_text(memory.total_bytes),
         " of which ", size_text(memory.free_bytes),
-        " is free. Of the memory that Binade has reserved, ",
+        " is free. Of the memory that Moiety has reserved, ",
         size_text(stats.reserved_bytes_current), " of a limit of ",
         size_text(stats.limit_bytes), ", tensors have ",
         size_text(static_cast<uint64_t>(sums.bytes)), ". ", reason);
@@ -302,7 +302,7 @@ void Allocator::recordStream(const c10::DataPtr &block,
     size_t bytes;
     int device = pools_.device_of(block.get(), block.device().index(), &bytes);
     if (device >= 0)
-        check(binade_record_use(pools_.find(device), address_of(block.get()),
+        check(moiety_record_use(pools_.find(device), address_of(block.get()),
                                 stream_of(stream.stream())),
               "a use of the tensor's memory cannot be noted");
 }
@@ -312,13 +312,13 @@ void *Allocator::getBaseAllocation(void *block, size_t *out_bytes)
     size_t bytes;
     int device = pools_.device_of(block, c10::cuda::current_device(), &bytes);
     TORCH_CHECK(device >= 0, "invalid device pointer: ", block);
-    binade_segment_info segment = {};
+    moiety_segment_info segment = {};
     segment.struct_size = sizeof(segment);
-    check(binade_segment_find(pools_.find(device), address_of(block), &segment),
+    check(moiety_segment_find(pools_.find(device), address_of(block), &segment),
           "the block's segment is not known");
     if (out_bytes)
         *out_bytes = segment.size_bytes;
     return block_at(segment.address);
 }
 
-} // namespace binade_torch
+} // namespace moiety_torch

@@ -1,15 +1,15 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Binade as PyTorch's allocator for CUDA: every method of
+ * Moiety as PyTorch's allocator for CUDA: every method of
  * c10::cuda::CUDACachingAllocator::CUDAAllocator, over the C library. A header of
  * one release of PyTorch is compiled in, and the object serves that release.
  */
-#ifndef BINADE_EMM_TORCH_ALLOCATOR_H_
-#define BINADE_EMM_TORCH_ALLOCATOR_H_
+#ifndef MOIETY_EMM_TORCH_ALLOCATOR_H_
+#define MOIETY_EMM_TORCH_ALLOCATOR_H_
 
-#include <binade/binade.h>
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <moiety/moiety.h>
 
 #include <array>
 #include <atomic>
@@ -26,7 +26,7 @@
 #include "release.h"
 #include "sharing.h"
 
-namespace binade_torch
+namespace moiety_torch
 {
 
 class Allocator final : public ReleaseAllocator
@@ -125,7 +125,7 @@ class Allocator final : public ReleaseAllocator
   private:
     void *take(size_t bytes, Device device, cudaStream_t stream);
     void *take_uncached(size_t bytes, Device device);
-    [[noreturn]] void fail(binade_status status, size_t bytes, Device device);
+    [[noreturn]] void fail(moiety_status status, size_t bytes, Device device);
     void tell_profiler(void *block, int64_t bytes, Device device);
     void give(int device, void *block, size_t bytes,
               const Arenas::Block *arena_block);
@@ -151,9 +151,9 @@ struct DeviceMemory {
 DeviceMemory memory_of(c10::DeviceIndex device);
 
 /** Segments and blocks of a device's pool as PyTorch describes them. */
-void add_segments(binade_pool *pool, int device, Arenas &arenas,
+void add_segments(moiety_pool *pool, int device, Arenas &arenas,
                   History &history, std::vector<caching::SegmentInfo> *out);
 
-} // namespace binade_torch
+} // namespace moiety_torch
 
 #endif

@@ -7,15 +7,15 @@
 
 #include <algorithm>
 
-namespace binade_torch
+namespace moiety_torch
 {
 
-Arenas::Arena &Arenas::ensure(binade_pool *pool, const ArenaKey &key)
+Arenas::Arena &Arenas::ensure(moiety_pool *pool, const ArenaKey &key)
 {
     Arena &arena = arenas_[key];
     if (!arena.number && !arena.foreign) {
-        binade_status status = binade_private_create(pool, 0, &arena.number);
-        if (status != BINADE_OK) {
+        moiety_status status = moiety_private_create(pool, 0, &arena.number);
+        if (status != MOIETY_OK) {
             arenas_.erase(key);
             check(status, "no memory pool");
         }
@@ -24,7 +24,7 @@ Arenas::Arena &Arenas::ensure(binade_pool *pool, const ArenaKey &key)
     return arena;
 }
 
-void Arenas::add_use(binade_pool *pool, const ArenaKey &key, Foreign foreign)
+void Arenas::add_use(moiety_pool *pool, const ArenaKey &key, Foreign foreign)
 {
     std::lock_guard<std::mutex> guard(lock_);
     if (foreign && !arenas_.count(key))
@@ -44,13 +44,13 @@ int Arenas::use_count(const ArenaKey &key)
 bool Arenas::release(Arena &arena)
 {
     if (arena.tenant) {
-        binade_status status = binade_tenant_destroy(arena.tenant);
-        if (status == BINADE_OK || status == BINADE_E_BUSY)
-            return status == BINADE_OK;
+        moiety_status status = moiety_tenant_destroy(arena.tenant);
+        if (status == MOIETY_OK || status == MOIETY_E_BUSY)
+            return status == MOIETY_OK;
         /* It is gone, and its arena was left. */
         arena.tenant = 0;
     }
-    return binade_private_release(arena.number) != BINADE_E_BUSY;
+    return moiety_private_release(arena.number) != MOIETY_E_BUSY;
 }
 
 void Arenas::release_unused()
@@ -78,7 +78,7 @@ Arenas::Arena &Arenas::find_unused(const ArenaKey &key)
 {
     auto found = arenas_.find(key);
     TORCH_CHECK(found != arenas_.end() && found->second.number,
-                "Binade has no such memory pool");
+                "Moiety has no such memory pool");
     for (const Recording &recording : recordings_)
         TORCH_CHECK(recording.key != key, "the memory pool is in use");
     for (const auto &entry : blocks_)
@@ -99,11 +99,11 @@ void Arenas::set_fixed(const ArenaKey &key, uint64_t limit_bytes)
     Arena &arena = find_unused(key);
     Arena made = arena;
     made.tenant = 0;
-    binade_private_options options = {};
+    moiety_private_options options = {};
     options.struct_size = sizeof(options);
-    options.flags = BINADE_PRIVATE_FIXED;
+    options.flags = MOIETY_PRIVATE_FIXED;
     options.limit_bytes = limit_bytes;
-    check(binade_private_create_with(made.pool, &options, &made.number),
+    check(moiety_private_create_with(made.pool, &options, &made.number),
           "no fixed memory pool");
     replace(arena, made);
 }
@@ -114,21 +114,21 @@ void Arenas::set_tenant(const ArenaKey &key, const char *name,
     std::lock_guard<std::mutex> guard(lock_);
     Arena &arena = find_unused(key);
     Arena made = arena;
-    binade_tenant_options options = {};
+    moiety_tenant_options options = {};
     options.struct_size = sizeof(options);
-    options.flags = BINADE_TENANT_PAUSABLE;
+    options.flags = MOIETY_TENANT_PAUSABLE;
     options.name = name;
     options.budget_bytes = limit_bytes;
-    check(binade_tenant_create_with(made.pool, &options, &made.tenant),
+    check(moiety_tenant_create_with(made.pool, &options, &made.tenant),
           "no tenant for the memory pool");
-    binade_status status = binade_tenant_private(made.tenant, &made.number);
-    if (status != BINADE_OK && binade_tenant_destroy(made.tenant) != BINADE_OK)
-        TORCH_WARN("Binade: a tenant without blocks was not ended");
+    moiety_status status = moiety_tenant_private(made.tenant, &made.number);
+    if (status != MOIETY_OK && moiety_tenant_destroy(made.tenant) != MOIETY_OK)
+        TORCH_WARN("Moiety: a tenant without blocks was not ended");
     check(status, "the tenant has no arena");
     replace(arena, made);
 }
 
-binade_tenant Arenas::tenant_of(const ArenaKey &key)
+moiety_tenant Arenas::tenant_of(const ArenaKey &key)
 {
     std::lock_guard<std::mutex> guard(lock_);
     auto found = arenas_.find(key);
@@ -137,7 +137,7 @@ binade_tenant Arenas::tenant_of(const ArenaKey &key)
     return found->second.tenant;
 }
 
-void Arenas::begin(binade_pool *pool, const ArenaKey &key, Filter filter,
+void Arenas::begin(moiety_pool *pool, const ArenaKey &key, Filter filter,
                    cudaStream_t stream)
 {
     std::lock_guard<std::mutex> guard(lock_);
@@ -145,11 +145,11 @@ void Arenas::begin(binade_pool *pool, const ArenaKey &key, Filter filter,
         TORCH_CHECK(recording.key != key,
                     "beginAllocateToPool: already recording to mempool_id");
     Arena &arena = ensure(pool, key);
-    binade_scope scope = 0;
+    moiety_scope scope = 0;
     /* A filter that does not take the stream yet waits for its capture. */
     if (arena.number && !filter(stream))
         check(
-            binade_private_scope_begin(arena.number, stream_of(stream), &scope),
+            moiety_private_scope_begin(arena.number, stream_of(stream), &scope),
             "no capture into the memory pool");
     arena.uses++;
     recordings_.push_back({key, std::move(filter), scope});
@@ -164,11 +164,11 @@ void Arenas::end(const ArenaKey &key)
         [&](const Recording &recording) { return recording.key == key; });
     TORCH_CHECK(found != recordings_.end(),
                 "endAllocatePool: not currently recording to mempool_id");
-    binade_scope scope = found->scope;
+    moiety_scope scope = found->scope;
     recordings_.erase(found);
     recording_count_.fetch_sub(1, std::memory_order_relaxed);
     if (scope)
-        check(binade_scope_end(scope), "the capture's end");
+        check(moiety_scope_end(scope), "the capture's end");
     release_unused();
 }
 
@@ -187,22 +187,22 @@ Arenas::Taken Arenas::take(int device, size_t bytes, cudaStream_t stream)
     Arena arena = arenas_[key];
     /* What waits for memory waits without the lock. */
     guard.unlock();
-    binade_devptr address = 0;
+    moiety_devptr address = 0;
     if (arena.foreign) {
         taken.block = arena.foreign->raw_alloc_with_stream(bytes, stream);
     } else if (arena.tenant) {
-        taken.status = binade_tenant_alloc(arena.tenant, bytes,
+        taken.status = moiety_tenant_alloc(arena.tenant, bytes,
                                            stream_of(stream), &address);
         taken.block = block_at(address);
     } else {
-        taken.status = binade_private_alloc(arena.number, bytes,
+        taken.status = moiety_private_alloc(arena.number, bytes,
                                             stream_of(stream), &address);
         taken.block = block_at(address);
     }
-    if (taken.status == BINADE_OK && taken.block) {
+    if (taken.status == MOIETY_OK && taken.block) {
         size_t usable = bytes;
         if (!arena.foreign)
-            ignore(binade_usable_size(arena.pool, address, &usable));
+            ignore(moiety_usable_size(arena.pool, address, &usable));
         guard.lock();
         blocks_[taken.block] = {key, usable, stream, arena.foreign};
         block_count_.fetch_add(1, std::memory_order_relaxed);
@@ -235,13 +235,13 @@ std::unordered_map<void *, Arenas::Block> Arenas::blocks_of(const ArenaKey *key)
     return out;
 }
 
-void Arenas::claim(binade_pool *pool, void *block, const Block &was)
+void Arenas::claim(moiety_pool *pool, void *block, const Block &was)
 {
     std::lock_guard<std::mutex> guard(lock_);
     Arena &arena = ensure(pool, was.key);
     TORCH_CHECK(!arena.tenant,
                 "a memory pool with a tenant has no checkpoints");
-    check(binade_private_claim(arena.number, address_of(block), was.bytes,
+    check(moiety_private_claim(arena.number, address_of(block), was.bytes,
                                stream_of(was.stream)),
           "a block of the checkpoint cannot be had again");
     blocks_[block] = was;
@@ -254,7 +254,7 @@ void Arenas::trim(const ArenaKey *key)
     release_unused();
     for (const auto &entry : arenas_) {
         if (entry.second.number && (!key || entry.first == *key))
-            ignore(binade_private_trim(entry.second.number, nullptr));
+            ignore(moiety_private_trim(entry.second.number, nullptr));
     }
 }
 
@@ -274,10 +274,10 @@ bool Arenas::trim_lenders(int device)
         uint64_t bytes = 0;
         if (entry.first.first == device && entry.second.lends &&
             entry.second.number &&
-            binade_private_trim(entry.second.number, &bytes) == BINADE_OK)
+            moiety_private_trim(entry.second.number, &bytes) == MOIETY_OK)
             all += bytes;
     }
     return all != 0;
 }
 
-} // namespace binade_torch
+} // namespace moiety_torch

@@ -2,14 +2,14 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * PyTorch's memory pools, which CUDA graphs and torch.cuda.MemPool have: each is
- * a private arena of the device's pool (binade/private.h), perhaps a tenant's
- * (binade/tenant.h), or a foreign allocator's.
+ * a private arena of the device's pool (moiety/private.h), perhaps a tenant's
+ * (moiety/tenant.h), or a foreign allocator's.
  */
-#ifndef BINADE_EMM_TORCH_ARENAS_H_
-#define BINADE_EMM_TORCH_ARENAS_H_
+#ifndef MOIETY_EMM_TORCH_ARENAS_H_
+#define MOIETY_EMM_TORCH_ARENAS_H_
 
-#include <binade/binade.h>
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <moiety/moiety.h>
 
 #include <atomic>
 #include <functional>
@@ -21,7 +21,7 @@
 #include <utility>
 #include <vector>
 
-namespace binade_torch
+namespace moiety_torch
 {
 
 /** A pool of PyTorch's on a device. */
@@ -44,11 +44,11 @@ class Arenas
     /** What became of a request. */
     struct Taken {
         bool is_routed = false; /* no arena wants it: false */
-        binade_status status = BINADE_OK;
+        moiety_status status = MOIETY_OK;
         void *block = nullptr;
     };
 
-    void add_use(binade_pool *pool, const ArenaKey &key, Foreign foreign);
+    void add_use(moiety_pool *pool, const ArenaKey &key, Foreign foreign);
     int use_count(const ArenaKey &key);
     void drop_use(const ArenaKey &key);
 
@@ -58,9 +58,9 @@ class Arenas
     void set_tenant(const ArenaKey &key, const char *name,
                     uint64_t limit_bytes);
     /** Of a pool that has one. */
-    binade_tenant tenant_of(const ArenaKey &key);
+    moiety_tenant tenant_of(const ArenaKey &key);
 
-    void begin(binade_pool *pool, const ArenaKey &key, Filter filter,
+    void begin(moiety_pool *pool, const ArenaKey &key, Filter filter,
                cudaStream_t stream);
     void end(const ArenaKey &key);
 
@@ -85,7 +85,7 @@ class Arenas
     std::unordered_map<void *, Block> blocks_of(const ArenaKey *key);
 
     /** Takes the very bytes again that were in use. */
-    void claim(binade_pool *pool, void *block, const Block &was);
+    void claim(moiety_pool *pool, void *block, const Block &was);
 
     void trim(const ArenaKey *key);
     void lend_on_out_of_memory(const ArenaKey &key, bool lends);
@@ -94,9 +94,9 @@ class Arenas
 
   private:
     struct Arena {
-        binade_private number = 0;
-        binade_tenant tenant = 0; /* 0, or whose the arena is */
-        binade_pool *pool = nullptr;
+        moiety_private number = 0;
+        moiety_tenant tenant = 0; /* 0, or whose the arena is */
+        moiety_pool *pool = nullptr;
         int uses = 0;
         bool lends = false;
         Foreign foreign;
@@ -104,10 +104,10 @@ class Arenas
     struct Recording {
         ArenaKey key;
         Filter filter;
-        binade_scope scope; /* 0: no capture */
+        moiety_scope scope; /* 0: no capture */
     };
 
-    Arena &ensure(binade_pool *pool, const ArenaKey &key);
+    Arena &ensure(moiety_pool *pool, const ArenaKey &key);
     Arena &find_unused(const ArenaKey &key);
     static bool release(Arena &arena);
     void release_unused();
@@ -123,6 +123,6 @@ class Arenas
     std::atomic<uint64_t> block_count_{0};
 };
 
-} // namespace binade_torch
+} // namespace moiety_torch
 
 #endif

@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <array>
 
-namespace binade_torch
+namespace moiety_torch
 {
 
 /** What a thread has of each device's counters, until it ends. */
@@ -184,4 +184,4 @@ void Counters::reset_peak()
     peak_blocks_.store(sums.blocks, std::memory_order_relaxed);
 }
 
-} // namespace binade_torch
+} // namespace moiety_torch

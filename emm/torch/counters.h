@@ -4,8 +4,8 @@
  * What PyTorch's tensors take: sums by thread, so that threads share no line
  * of memory, and a peak of them.
  */
-#ifndef BINADE_EMM_TORCH_COUNTERS_H_
-#define BINADE_EMM_TORCH_COUNTERS_H_
+#ifndef MOIETY_EMM_TORCH_COUNTERS_H_
+#define MOIETY_EMM_TORCH_COUNTERS_H_
 
 #include <atomic>
 #include <cstdint>
@@ -13,7 +13,7 @@
 #include <mutex>
 #include <vector>
 
-namespace binade_torch
+namespace moiety_torch
 {
 
 /** Bytes by which a thread's part may be ahead of what the peak knows, or behind,
@@ -93,6 +93,6 @@ class Counters
 /** Of the device. */
 Counters &counters_of(int device);
 
-} // namespace binade_torch
+} // namespace moiety_torch
 
 #endif

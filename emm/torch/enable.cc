@@ -10,30 +10,30 @@
 #include <cstdio>
 #include <exception>
 
-#define BINADE_TORCH_TEXT_OF(name) #name
-#define BINADE_TORCH_TEXT(name) BINADE_TORCH_TEXT_OF(name)
+#define MOIETY_TORCH_TEXT_OF(name) #name
+#define MOIETY_TORCH_TEXT(name) MOIETY_TORCH_TEXT_OF(name)
 
 namespace
 {
 
-using binade_torch::Allocator;
-namespace caching = binade_torch::caching;
+using moiety_torch::Allocator;
+namespace caching = moiety_torch::caching;
 
-void enable(const binade_torch_options &options)
+void enable(const moiety_torch_options &options)
 {
     TORCH_CHECK(options.struct_size >= sizeof(options),
                 "the options are of another version");
     caching::CUDAAllocator *before = caching::allocator.load();
     Allocator &ours = Allocator::instance();
-    TORCH_CHECK(before != &ours, "Binade is PyTorch's allocator already");
+    TORCH_CHECK(before != &ours, "Moiety is PyTorch's allocator already");
     TORCH_CHECK(!before || !before->initialized(),
                 "CUDA has started in this process, and tensors may have "
                 "memory of the allocator \"",
                 before ? before->name() : "",
-                "\": Binade must be enabled before");
-    binade_torch::PoolSettings settings;
+                "\": Moiety must be enabled before");
+    moiety_torch::PoolSettings settings;
     settings.flags =
-        options.pool_flags | BINADE_POOL_NOTE_STREAMS | BINADE_POOL_HUGE_TABLES;
+        options.pool_flags | MOIETY_POOL_NOTE_STREAMS | MOIETY_POOL_HUGE_TABLES;
     settings.limit_bytes = options.limit_bytes;
     ours.set(settings, options.has_exact_peaks != 0);
     /* torch.accelerator looks at the one, all else at the other. */
@@ -41,7 +41,7 @@ void enable(const binade_torch_options &options)
     c10::SetAllocator(c10::kCUDA, &ours);
 }
 
-binade_torch::ArenaKey key_of(const binade_torch_mempool &pool)
+moiety_torch::ArenaKey key_of(const moiety_torch_mempool &pool)
 {
     return {pool.device, {pool.id[0], pool.id[1]}};
 }
@@ -63,24 +63,24 @@ template <typename Call> int told(char *error, size_t error_bytes, Call call)
 
 } // namespace
 
-int binade_torch_enable(const binade_torch_options *options, char *error,
+int moiety_torch_enable(const moiety_torch_options *options, char *error,
                         size_t error_bytes)
 {
     return told(error, error_bytes, [&] { enable(*options); });
 }
 
-void *binade_torch_pool(int device, char *error, size_t error_bytes)
+void *moiety_torch_pool(int device, char *error, size_t error_bytes)
 {
     void *pool = nullptr;
     (void)told(error, error_bytes, [&] {
-        TORCH_CHECK(device >= 0 && device < binade_torch::kDevicesMax,
+        TORCH_CHECK(device >= 0 && device < moiety_torch::kDevicesMax,
                     "there is no device ", device);
         pool = Allocator::instance().pools().get(device);
     });
     return pool;
 }
 
-int binade_torch_mempool_set(const binade_torch_mempool *wanted, char *error,
+int moiety_torch_mempool_set(const moiety_torch_mempool *wanted, char *error,
                              size_t error_bytes)
 {
     return told(error, error_bytes, [&] {
@@ -95,30 +95,30 @@ int binade_torch_mempool_set(const binade_torch_mempool *wanted, char *error,
     });
 }
 
-int binade_torch_mempool_pause(const binade_torch_mempool *pool, uint32_t flags,
+int moiety_torch_mempool_pause(const moiety_torch_mempool *pool, uint32_t flags,
                                char *error, size_t error_bytes)
 {
     return told(error, error_bytes, [&] {
-        binade_torch::check(
-            binade_tenant_pause(
+        moiety_torch::check(
+            moiety_tenant_pause(
                 Allocator::instance().arenas().tenant_of(key_of(*pool)), flags),
             "the memory pool is not paused");
     });
 }
 
-int binade_torch_mempool_resume(const binade_torch_mempool *pool, char *error,
+int moiety_torch_mempool_resume(const moiety_torch_mempool *pool, char *error,
                                 size_t error_bytes)
 {
     return told(error, error_bytes, [&] {
-        binade_torch::check(
-            binade_tenant_resume(
+        moiety_torch::check(
+            moiety_tenant_resume(
                 Allocator::instance().arenas().tenant_of(key_of(*pool))),
             "the memory pool is not resumed");
     });
 }
 
-const char *binade_torch_release(void)
+const char *moiety_torch_release(void)
 {
-    return BINADE_TORCH_TEXT(BINADE_TORCH_MAJOR) "." BINADE_TORCH_TEXT(
-        BINADE_TORCH_MINOR);
+    return MOIETY_TORCH_TEXT(MOIETY_TORCH_MAJOR) "." MOIETY_TORCH_TEXT(
+        MOIETY_TORCH_MINOR);
 }

@@ -1,10 +1,10 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Puts Binade behind PyTorch: one call, before the process uses CUDA.
+ * Puts Moiety behind PyTorch: one call, before the process uses CUDA.
  */
-#ifndef BINADE_EMM_TORCH_ENABLE_H_
-#define BINADE_EMM_TORCH_ENABLE_H_
+#ifndef MOIETY_EMM_TORCH_ENABLE_H_
+#define MOIETY_EMM_TORCH_ENABLE_H_
 
 #include <stddef.h>
 #include <stdint.h>
@@ -14,10 +14,10 @@ extern "C" {
 #endif
 
 /** What the pools are made with. */
-typedef struct binade_torch_options {
+typedef struct moiety_torch_options {
     /** Bytes of this struct. */
     uint32_t struct_size;
-    /** BINADE_POOL_ bits: EXPORTABLE, MAPPED, PREFER_MAPPED, CHECKED and its
+    /** MOIETY_POOL_ bits: EXPORTABLE, MAPPED, PREFER_MAPPED, CHECKED and its
      *  kin. */
     uint32_t pool_flags;
     /** Most that each device's pool reserves; 0: what the device has. */
@@ -27,10 +27,10 @@ typedef struct binade_torch_options {
     uint32_t has_exact_peaks;
     /** 0. */
     uint32_t reserved;
-} binade_torch_options;
+} moiety_torch_options;
 
 /**
- * Makes Binade the allocator of PyTorch for CUDA in this process, for good.
+ * Makes Moiety the allocator of PyTorch for CUDA in this process, for good.
  *
  * @param options     What is wanted.
  * @param error       [out] Why not, cut to `error_bytes` with its final 0; empty
@@ -42,16 +42,16 @@ typedef struct binade_torch_options {
  * Threads: one, before others use CUDA by way of PyTorch.
  */
 __attribute__((visibility("default"))) int
-binade_torch_enable(const binade_torch_options *options, char *error,
+moiety_torch_enable(const moiety_torch_options *options, char *error,
                     size_t error_bytes);
 
-/** The pool of a device, as binade_pool *; NULL and `error` where there can be
+/** The pool of a device, as moiety_pool *; NULL and `error` where there can be
  *  none. The process's: it is never destroyed. */
 __attribute__((visibility("default"))) void *
-binade_torch_pool(int device, char *error, size_t error_bytes);
+moiety_torch_pool(int device, char *error, size_t error_bytes);
 
 /** Where a torch.cuda.MemPool has its memory. */
-typedef struct binade_torch_mempool {
+typedef struct moiety_torch_mempool {
     /** Bytes of this struct. */
     uint32_t struct_size;
     /** The device that was current when it was made. */
@@ -62,27 +62,27 @@ typedef struct binade_torch_mempool {
     uint64_t limit_bytes;
     /** A tenant of that name, which can be paused; NULL: fixed memory. */
     const char *tenant_name;
-} binade_torch_mempool;
+} moiety_torch_mempool;
 
 /** Gives a MemPool without tensors the memory that is wanted. 0, or -1 and `error`,
  *  and nothing has changed. */
 __attribute__((visibility("default"))) int
-binade_torch_mempool_set(const binade_torch_mempool *wanted, char *error,
+moiety_torch_mempool_set(const moiety_torch_mempool *wanted, char *error,
                          size_t error_bytes);
 
 /** Gives the memory of a MemPool with a tenant back to the driver, as
- *  binade_tenant_pause(); `flags` are BINADE_PAUSE_ bits. */
+ *  moiety_tenant_pause(); `flags` are MOIETY_PAUSE_ bits. */
 __attribute__((visibility("default"))) int
-binade_torch_mempool_pause(const binade_torch_mempool *pool, uint32_t flags,
+moiety_torch_mempool_pause(const moiety_torch_mempool *pool, uint32_t flags,
                            char *error, size_t error_bytes);
 
-/** Takes it again, as binade_tenant_resume(). */
+/** Takes it again, as moiety_tenant_resume(). */
 __attribute__((visibility("default"))) int
-binade_torch_mempool_resume(const binade_torch_mempool *pool, char *error,
+moiety_torch_mempool_resume(const moiety_torch_mempool *pool, char *error,
                             size_t error_bytes);
 
 /** The release of PyTorch that this was compiled for, as "2.11". */
-__attribute__((visibility("default"))) const char *binade_torch_release(void);
+__attribute__((visibility("default"))) const char *moiety_torch_release(void);
 
 #ifdef __cplusplus
 }

@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace binade_torch
+namespace moiety_torch
 {
 
 ThreadNotes &thread_notes()
@@ -205,7 +205,7 @@ bool History::has_trackers()
     return !trackers_.empty();
 }
 
-void History::watch(int device, binade_pool *pool)
+void History::watch(int device, moiety_pool *pool)
 {
     std::lock_guard<std::mutex> guard(watch_lock_);
     watches_.push_back({this, device, pool, true, 0});
@@ -220,36 +220,36 @@ void History::begin(Watch &watch)
 {
     if (watch.id)
         return;
-    const binade_segment_watcher watcher = {sizeof(watcher), 0, &watch, added,
+    const moiety_segment_watcher watcher = {sizeof(watcher), 0, &watch, added,
                                             releasing};
-    check(binade_segment_watch(watch.pool, &watcher, &watch.id),
+    check(moiety_segment_watch(watch.pool, &watcher, &watch.id),
           "segments cannot be watched");
 }
 
 void History::end(Watch &watch)
 {
     if (watch.id)
-        check(binade_segment_unwatch(watch.pool, watch.id),
+        check(moiety_segment_unwatch(watch.pool, watch.id),
               "segments are watched on");
     watch.id = 0;
 }
 
-void History::added(void *user, const binade_segment_info *segment)
+void History::added(void *user, const moiety_segment_info *segment)
 {
     const Watch *watch = static_cast<Watch *>(user);
     watch->history->tell(*watch, *segment, true);
 }
 
-void History::releasing(void *user, const binade_segment_info *segment)
+void History::releasing(void *user, const moiety_segment_info *segment)
 {
     const Watch *watch = static_cast<Watch *>(user);
     watch->history->tell(*watch, *segment, false);
 }
 
-void History::tell(const Watch &watch, const binade_segment_info &segment,
+void History::tell(const Watch &watch, const moiety_segment_info &segment,
                    bool is_there)
 {
-    bool is_mapped = segment.flags & BINADE_SEGMENT_MAPPED;
+    bool is_mapped = segment.flags & MOIETY_SEGMENT_MAPPED;
     Entry::Action action =
         is_there ? (is_mapped ? Entry::SEGMENT_MAP : Entry::SEGMENT_ALLOC)
                  : (is_mapped ? Entry::SEGMENT_UNMAP : Entry::SEGMENT_FREE);
@@ -269,4 +269,4 @@ void History::tell(const Watch &watch, const binade_segment_info &segment,
     push(std::move(entry));
 }
 
-} // namespace binade_torch
+} // namespace moiety_torch

@@ -5,11 +5,11 @@
  * and those who are told of it: NCCL of segments, observers of memory that runs
  * out.
  */
-#ifndef BINADE_EMM_TORCH_HISTORY_H_
-#define BINADE_EMM_TORCH_HISTORY_H_
+#ifndef MOIETY_EMM_TORCH_HISTORY_H_
+#define MOIETY_EMM_TORCH_HISTORY_H_
 
-#include <binade/binade.h>
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <moiety/moiety.h>
 
 #include <atomic>
 #include <deque>
@@ -21,7 +21,7 @@
 
 #include "release.h"
 
-namespace binade_torch
+namespace moiety_torch
 {
 
 class History
@@ -90,7 +90,7 @@ class History
 
     /** Notes the segments of a pool from now on where the history is on, and tells
      *  trackers of them; these of such that there are already at once. */
-    void watch(int device, binade_pool *pool);
+    void watch(int device, moiety_pool *pool);
 
     /** Calls the observers, in the thread of the allocation. */
     void tell_out_of_memory(int device, size_t bytes, size_t total,
@@ -100,13 +100,13 @@ class History
     struct Watch {
         History *history;
         int device;
-        binade_pool *pool;
+        moiety_pool *pool;
         bool is_for_trackers; /* or for entries_ */
         uint64_t id;          /* 0: it has not begun */
     };
-    static void added(void *user, const binade_segment_info *segment);
-    static void releasing(void *user, const binade_segment_info *segment);
-    void tell(const Watch &watch, const binade_segment_info &segment,
+    static void added(void *user, const moiety_segment_info *segment);
+    static void releasing(void *user, const moiety_segment_info *segment);
+    void tell(const Watch &watch, const moiety_segment_info &segment,
               bool is_there);
     void begin(Watch &watch);
     void end(Watch &watch);
@@ -141,6 +141,6 @@ struct ThreadNotes {
 };
 ThreadNotes &thread_notes();
 
-} // namespace binade_torch
+} // namespace moiety_torch
 
 #endif

@@ -10,7 +10,7 @@
 
 #include <algorithm>
 
-namespace binade_torch
+namespace moiety_torch
 {
 
 namespace
@@ -52,7 +52,7 @@ void Allocator::setMemoryFraction(double fraction, Device device)
                 ". Please set within [0, 1].");
     double total_bytes = static_cast<double>(memory_of(device).total_bytes);
     uint64_t limit_bytes = static_cast<uint64_t>(fraction * total_bytes);
-    check(binade_pool_set_limit(pools_.get(device),
+    check(moiety_pool_set_limit(pools_.get(device),
                                 fraction == 1
                                     ? settings_.limit_bytes
                                     : std::max(limit_bytes, kLeastLimitBytes)),
@@ -68,7 +68,7 @@ void Allocator::emptyCache(c10::MempoolId_t mempool)
 {
     History::Call call(history_, caching::RecordContext::ALL);
     for (int device = 0; device < kDevicesMax; device++) {
-        binade_pool *pool = pools_.find(device);
+        moiety_pool *pool = pools_.find(device);
         if (!pool) { /* It has nothing to wait for. */
             counters_of(device).note_synchronization();
             continue;
@@ -78,18 +78,18 @@ void Allocator::emptyCache(c10::MempoolId_t mempool)
             mempool == c10::MempoolId_t{0, 0} ? nullptr : &one;
         /* What is freed in an arena goes behind an event at its trims. */
         arenas_.trim(key);
-        if (binade_pool_synchronize(pool, UINT32_MAX) == BINADE_OK) {
+        if (moiety_pool_synchronize(pool, UINT32_MAX) == MOIETY_OK) {
             counters_of(device).note_synchronization();
             arenas_.trim(key);
         }
-        check(binade_pool_trim(pool, 0, nullptr), "memory was not given back");
+        check(moiety_pool_trim(pool, 0, nullptr), "memory was not given back");
     }
 }
 
 void Allocator::cacheInfo(Device device, size_t *largest)
 {
     size_t free_bytes = memory_of(device).free_bytes;
-    binade_stats stats;
+    moiety_stats stats;
     check(read_stats(pools_.get(device), &stats), "no statistics");
     uint64_t growth = stats.limit_bytes - stats.reserved_bytes_current;
     if (growth > free_bytes)
@@ -106,12 +106,12 @@ SegmentSizes Allocator::getExpandableSegmentSizes(Device)
 caching::DeviceStats Allocator::getDeviceStats(Device device)
 {
     caching::DeviceStats out;
-    binade_pool *pool = pools_.find(device);
+    moiety_pool *pool = pools_.find(device);
     Sums sums = counters_of(device).read();
     out.num_sync_all_streams = sums.synchronizations;
     if (!pool)
         return out;
-    binade_stats stats;
+    moiety_stats stats;
     check(read_stats(pool, &stats), "no statistics");
     tell(out.allocation, sums.blocks, sums.peak_blocks, sums.allocations,
          sums.frees);
@@ -141,8 +141,8 @@ void Allocator::resetAccumulatedStats(Device device)
 void Allocator::resetPeakStats(Device device)
 {
     counters_of(device).reset_peak();
-    if (binade_pool *pool = pools_.find(device))
-        check(binade_pool_reset_peaks(pool), "peaks are not reset");
+    if (moiety_pool *pool = pools_.find(device))
+        check(moiety_pool_reset_peaks(pool), "peaks are not reset");
 }
 
-} // namespace binade_torch
+} // namespace moiety_torch

@@ -7,7 +7,7 @@
 
 #include <c10/cuda/CUDAStream.h>
 
-namespace binade_torch
+namespace moiety_torch
 {
 
 namespace
@@ -106,4 +106,4 @@ caching::CheckpointDelta Allocator::setCheckpointPoolState(
     return delta;
 }
 
-} // namespace binade_torch
+} // namespace moiety_torch

@@ -8,7 +8,7 @@
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
 
-namespace binade_torch
+namespace moiety_torch
 {
 
 caching::ShareableHandle Allocator::shareIpcHandle(void *block)
@@ -34,10 +34,10 @@ void Allocator::enablePeerAccess(Device device, Device of)
         (void)cudaGetLastError();
     else
         C10_CUDA_CHECK(error);
-    binade_pool *pool = pools_.get(of);
-    binade_status status = binade_pool_add_peer(pool, device);
+    moiety_pool *pool = pools_.get(of);
+    moiety_status status = moiety_pool_add_peer(pool, device);
     /* Memory that is not mapped is reached by what the driver has enabled. */
-    if (status != BINADE_E_UNSUPPORTED)
+    if (status != MOIETY_E_UNSUPPORTED)
         check(status, "the device cannot reach the other's memory");
 }
 
@@ -51,4 +51,4 @@ cudaError_t Allocator::memcpyAsync(void *to, int to_device, const void *from,
     return cudaMemcpyPeerAsync(to, to_device, from, from_device, bytes, stream);
 }
 
-} // namespace binade_torch
+} // namespace moiety_torch

@@ -4,10 +4,10 @@
  * The pools behind PyTorch's allocator: one for each device, made when the
  * device's first tensor is.
  */
-#ifndef BINADE_EMM_TORCH_POOLS_H_
-#define BINADE_EMM_TORCH_POOLS_H_
+#ifndef MOIETY_EMM_TORCH_POOLS_H_
+#define MOIETY_EMM_TORCH_POOLS_H_
 
-#include <binade/binade.h>
+#include <moiety/moiety.h>
 
 #include <atomic>
 #include <cstddef>
@@ -15,29 +15,29 @@
 #include <functional>
 #include <mutex>
 
-namespace binade_torch
+namespace moiety_torch
 {
 
 constexpr int kDevicesMax = 64;
 
-inline binade_devptr address_of(const void *block)
+inline moiety_devptr address_of(const void *block)
 {
-    return reinterpret_cast<binade_devptr>(block);
+    return reinterpret_cast<moiety_devptr>(block);
 }
 
-inline void *block_at(binade_devptr address)
+inline void *block_at(moiety_devptr address)
 {
     return reinterpret_cast<void *>(address);
 }
 
-inline binade_stream stream_of(void *stream)
+inline moiety_stream stream_of(void *stream)
 {
-    return static_cast<binade_stream>(stream);
+    return static_cast<moiety_stream>(stream);
 }
 
 /** What a pool is made with. */
 struct PoolSettings {
-    uint32_t flags = BINADE_POOL_NOTE_STREAMS | BINADE_POOL_PREFER_MAPPED;
+    uint32_t flags = MOIETY_POOL_NOTE_STREAMS | MOIETY_POOL_PREFER_MAPPED;
     uint64_t limit_bytes = 0;
 };
 
@@ -45,20 +45,20 @@ class Pools
 {
   public:
     /** Told of each pool that is made, before anybody else has it. */
-    using Made = std::function<void(int device, binade_pool *pool)>;
+    using Made = std::function<void(int device, moiety_pool *pool)>;
 
     void set(const PoolSettings &settings, Made made);
 
     /** The device's pool. Throws c10::Error where there can be none. */
-    binade_pool *get(int device)
+    moiety_pool *get(int device)
     {
         /* Edge pool_made, with make(). */
-        binade_pool *pool = pools_[device].load(std::memory_order_acquire);
+        moiety_pool *pool = pools_[device].load(std::memory_order_acquire);
         return pool ? pool : make(device);
     }
 
     /** NULL: none was made yet. */
-    binade_pool *find(int device) const
+    moiety_pool *find(int device) const
     {
         /* Edge pool_made, with make(). */
         return pools_[device].load(std::memory_order_acquire);
@@ -69,28 +69,28 @@ class Pools
     int device_of(const void *block, int likely, size_t *out_bytes) const;
 
   private:
-    binade_pool *make(int device);
+    moiety_pool *make(int device);
 
-    std::atomic<binade_pool *> pools_[kDevicesMax] = {};
+    std::atomic<moiety_pool *> pools_[kDevicesMax] = {};
     std::mutex lock_; /* of the rest */
     PoolSettings settings_;
     Made made_;
 };
 
 /** Throws what the library's last error was, if `status` is one. */
-void check(binade_status status, const char *what);
+void check(moiety_status status, const char *what);
 
 /** What a pool has; nothing was written where that fails. */
-inline binade_status read_stats(binade_pool *pool, binade_stats *out)
+inline moiety_status read_stats(moiety_pool *pool, moiety_stats *out)
 {
     *out = {};
     out->struct_size = sizeof(*out);
-    return binade_pool_stats(pool, out);
+    return moiety_pool_stats(pool, out);
 }
 
 /** Where a call that fails leaves all as it was, and its caller goes on. */
-inline void ignore(binade_status) {}
+inline void ignore(moiety_status) {}
 
-} // namespace binade_torch
+} // namespace moiety_torch
 
 #endif

@@ -4,8 +4,8 @@
  * What differs between the releases of PyTorch that are served: older ones get
  * the methods of 2.11. Whoever compiles says which release it is.
  */
-#ifndef BINADE_EMM_TORCH_RELEASE_H_
-#define BINADE_EMM_TORCH_RELEASE_H_
+#ifndef MOIETY_EMM_TORCH_RELEASE_H_
+#define MOIETY_EMM_TORCH_RELEASE_H_
 
 #include <c10/cuda/CUDACachingAllocator.h>
 
@@ -14,20 +14,20 @@
 #include <utility>
 #include <vector>
 
-#define BINADE_TORCH_IS_BEFORE(major, minor)                                   \
-    (BINADE_TORCH_MAJOR < (major) ||                                           \
-     (BINADE_TORCH_MAJOR == (major) && BINADE_TORCH_MINOR < (minor)))
+#define MOIETY_TORCH_IS_BEFORE(major, minor)                                   \
+    (MOIETY_TORCH_MAJOR < (major) ||                                           \
+     (MOIETY_TORCH_MAJOR == (major) && MOIETY_TORCH_MINOR < (minor)))
 
-#if BINADE_TORCH_IS_BEFORE(2, 9)
-#error "BINADE_TORCH_MAJOR and _MINOR name the release: 2 and 9 at the least"
+#if MOIETY_TORCH_IS_BEFORE(2, 9)
+#error "MOIETY_TORCH_MAJOR and _MINOR name the release: 2 and 9 at the least"
 #endif
 
-namespace binade_torch
+namespace moiety_torch
 {
 
 namespace caching = c10::cuda::CUDACachingAllocator;
 
-#if BINADE_TORCH_IS_BEFORE(2, 10)
+#if MOIETY_TORCH_IS_BEFORE(2, 10)
 using SegmentSizes = std::vector<std::pair<cudaStream_t, size_t>>;
 #else
 using SegmentSizes = std::vector<caching::StreamSegmentSize>;
@@ -37,7 +37,7 @@ using EntryStream = decltype(caching::TraceEntry::stream_);
 
 inline void set_metadata(caching::TraceEntry &entry, const std::string &text)
 {
-#if !BINADE_TORCH_IS_BEFORE(2, 10)
+#if !MOIETY_TORCH_IS_BEFORE(2, 10)
     entry.user_metadata_ = text;
 #else
     (void)entry;
@@ -48,7 +48,7 @@ inline void set_metadata(caching::TraceEntry &entry, const std::string &text)
 using Annotation =
     decltype(caching::SnapshotInfo::external_annotations)::value_type;
 
-#if BINADE_TORCH_IS_BEFORE(2, 11)
+#if MOIETY_TORCH_IS_BEFORE(2, 11)
 
 class ReleaseAllocator : public caching::CUDAAllocator
 {
@@ -93,7 +93,7 @@ class ReleaseAllocator : public caching::CUDAAllocator
         recordHistory(is_on, recorder, most, when, clears, {});
     }
 
-#if BINADE_TORCH_IS_BEFORE(2, 10)
+#if MOIETY_TORCH_IS_BEFORE(2, 10)
     virtual void setNoSplit(Device device, c10::MempoolId_t pool) = 0;
     virtual void setUserMetadata(const std::string &text) = 0;
     virtual std::string getUserMetadata() = 0;
@@ -117,6 +117,6 @@ inline caching::TraceEntry::Action action_of(const std::string &name)
 
 #endif
 
-} // namespace binade_torch
+} // namespace moiety_torch
 
 #endif

@@ -1,13 +1,13 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Blocks for other processes (torch.multiprocessing), by binade/ipc.h.
+ * Blocks for other processes (torch.multiprocessing), by moiety/ipc.h.
  */
-#ifndef BINADE_EMM_TORCH_SHARING_H_
-#define BINADE_EMM_TORCH_SHARING_H_
+#ifndef MOIETY_EMM_TORCH_SHARING_H_
+#define MOIETY_EMM_TORCH_SHARING_H_
 
-#include <binade/binade.h>
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <moiety/moiety.h>
 
 #include <atomic>
 #include <memory>
@@ -15,20 +15,20 @@
 #include <string>
 #include <unordered_map>
 
-namespace binade_torch
+namespace moiety_torch
 {
 
 class Sharing
 {
   public:
     /** The handle, and the offset from what it opens to `inside`. */
-    c10::cuda::CUDACachingAllocator::ShareableHandle share(binade_pool *pool,
+    c10::cuda::CUDACachingAllocator::ShareableHandle share(moiety_pool *pool,
                                                            void *inside);
     /** The memory of a handle, closed with the last reference. */
     std::shared_ptr<void> open(const std::string &handle);
 
     /** To be called before a block is freed: nobody has it any more. */
-    void end(binade_pool *pool, void *block)
+    void end(moiety_pool *pool, void *block)
     {
         /* Relaxed: whoever frees a block knows of its export. */
         if (exported_count_.load(std::memory_order_relaxed))
@@ -36,14 +36,14 @@ class Sharing
     }
 
   private:
-    void end_export(binade_pool *pool, void *block);
+    void end_export(moiety_pool *pool, void *block);
 
     std::mutex lock_; /* of all below */
-    std::unordered_map<void *, binade_ipc_handle> exported_;
+    std::unordered_map<void *, moiety_ipc_handle> exported_;
     std::unordered_map<std::string, std::weak_ptr<void>> opened_;
     std::atomic<uint64_t> exported_count_{0};
 };
 
-} // namespace binade_torch
+} // namespace moiety_torch
 
 #endif

@@ -6,7 +6,7 @@
  */
 #include "allocator.h"
 
-namespace binade_torch
+namespace moiety_torch
 {
 
 namespace
@@ -15,40 +15,40 @@ namespace
 using Segment = caching::SegmentInfo;
 
 struct Heap {
-    explicit Heap(binade_pool *pool)
+    explicit Heap(moiety_pool *pool)
     {
-        check(binade_heap_snapshot_create(pool, &snapshot), "no snapshot");
-        segments = binade_heap_snapshot_segments(snapshot, &segment_count);
-        intervals = binade_heap_snapshot_intervals(snapshot, nullptr);
+        check(moiety_heap_snapshot_create(pool, &snapshot), "no snapshot");
+        segments = moiety_heap_snapshot_segments(snapshot, &segment_count);
+        intervals = moiety_heap_snapshot_intervals(snapshot, nullptr);
     }
     ~Heap()
     {
-        binade_heap_snapshot_destroy(snapshot);
+        moiety_heap_snapshot_destroy(snapshot);
     }
     Heap(const Heap &) = delete;
     Heap &operator=(const Heap &) = delete;
 
-    binade_heap_snapshot *snapshot = nullptr;
-    const binade_heap_segment *segments = nullptr;
+    moiety_heap_snapshot *snapshot = nullptr;
+    const moiety_heap_segment *segments = nullptr;
     size_t segment_count = 0;
-    const binade_heap_interval *intervals = nullptr;
+    const moiety_heap_interval *intervals = nullptr;
 };
 
 /* Its pieces come and go one by one, as those of PyTorch's expandable segments. */
-bool is_mapped(binade_pool *pool, binade_devptr address)
+bool is_mapped(moiety_pool *pool, moiety_devptr address)
 {
-    binade_segment_info segment = {};
+    moiety_segment_info segment = {};
     segment.struct_size = sizeof(segment);
-    return binade_segment_find(pool, address, &segment) == BINADE_OK &&
-           (segment.flags & BINADE_SEGMENT_MAPPED);
+    return moiety_segment_find(pool, address, &segment) == MOIETY_OK &&
+           (segment.flags & MOIETY_SEGMENT_MAPPED);
 }
 
-void add_block(Segment &segment, const binade_heap_interval &interval,
+void add_block(Segment &segment, const moiety_heap_interval &interval,
                History &history)
 {
     caching::BlockInfo block;
     block.size = interval.size_bytes;
-    block.allocated = interval.kind == BINADE_HEAP_USED;
+    block.allocated = interval.kind == MOIETY_HEAP_USED;
     /* What its stream may have again at once is inactive, as with PyTorch's. */
     block.active = block.allocated;
     if (block.allocated) {
@@ -67,13 +67,13 @@ void add_block(Segment &segment, const binade_heap_interval &interval,
 
 /* A segment that arenas share is told in parts, each of one of PyTorch's
  * pools. */
-void add_segments(binade_pool *pool, int device, Arenas &arenas,
+void add_segments(moiety_pool *pool, int device, Arenas &arenas,
                   History &history, std::vector<Segment> *out)
 {
     Heap heap(pool);
     auto arena_blocks = arenas.blocks_of(nullptr);
     for (size_t i = 0; i < heap.segment_count; i++) {
-        const binade_heap_segment &from = heap.segments[i];
+        const moiety_heap_segment &from = heap.segments[i];
         bool is_expandable = is_mapped(pool, from.address);
         for (uint64_t j = 0; j < from.interval_count; j++) {
             const auto &interval = heap.intervals[from.first_interval + j];
@@ -81,7 +81,7 @@ void add_segments(binade_pool *pool, int device, Arenas &arenas,
             c10::MempoolId_t owner = {0, 0};
             if (found != arena_blocks.end())
                 owner = found->second.key.second;
-            else if (interval.kind == BINADE_HEAP_KEPT && j > 0)
+            else if (interval.kind == MOIETY_HEAP_KEPT && j > 0)
                 owner = out->back().owner_private_pool_id;
             if (j == 0 || owner != out->back().owner_private_pool_id) {
                 Segment part;
@@ -175,4 +175,4 @@ void Allocator::attachAllocatorTraceTracker(
     history_.attach(std::move(tracker));
 }
 
-} // namespace binade_torch
+} // namespace moiety_torch

@@ -2,9 +2,9 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * A libtorch server in eager mode, each thread with a stream of its own, with
- * PyTorch's allocator or Binade: what the allocator's lock costs.
+ * PyTorch's allocator or Moiety: what the allocator's lock costs.
  *
- *     server THREADS SECONDS native|binade
+ *     server THREADS SECONDS native|moiety
  *
  * prints the requests a second, what was reserved, and whether all answers were
  * right.
@@ -99,13 +99,13 @@ bool measure(const char *subject, int threads, double seconds)
            subject, threads, static_cast<double>(tally.requests.load()) / took,
            static_cast<unsigned long long>(tally.wrong.load()),
            static_cast<long long>(stats.reserved_bytes[0].peak),
-           binade_torch_release());
+           moiety_torch_release());
     return tally.wrong.load() == 0;
 }
 
 int usage()
 {
-    (void)fprintf(stderr, "usage: server THREADS SECONDS native|binade\n");
+    (void)fprintf(stderr, "usage: server THREADS SECONDS native|moiety\n");
     return 2;
 }
 
@@ -123,15 +123,15 @@ int main(int argc, char **argv)
         return usage();
     int threads = atoi(argv[1]);
     double seconds = atof(argv[2]);
-    bool is_binade = strcmp(argv[3], "binade") == 0;
+    bool is_moiety = strcmp(argv[3], "moiety") == 0;
     if (threads < 1 || threads > 256 || !(seconds > 0) ||
-        (!is_binade && strcmp(argv[3], "native") != 0))
+        (!is_moiety && strcmp(argv[3], "native") != 0))
         return usage();
-    if (is_binade) {
-        binade_torch_options options = {};
+    if (is_moiety) {
+        moiety_torch_options options = {};
         options.struct_size = sizeof(options);
         char error[1024];
-        if (binade_torch_enable(&options, error, sizeof(error)))
+        if (moiety_torch_enable(&options, error, sizeof(error)))
             return failed(error);
     }
     try {

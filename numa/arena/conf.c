@@ -13,53 +13,53 @@
 #define GIB (UINT64_C(1) << 30)
 
 /* One per key: false for a value that is not accepted. */
-typedef bool set_fn(struct binadei_word word, binade_host_options *options);
+typedef bool set_fn(struct moietyi_word word, moiety_host_options *options);
 
-static bool set_place(struct binadei_word word, binade_host_options *options)
+static bool set_place(struct moietyi_word word, moiety_host_options *options)
 {
-    struct binadei_placement_request place = {.policy = BINADEI_POLICY_NEAREST};
-    if (binadei_policy_read(word.text, word.length, &place) != BINADE_OK)
+    struct moietyi_placement_request place = {.policy = MOIETYI_POLICY_NEAREST};
+    if (moietyi_policy_read(word.text, word.length, &place) != MOIETY_OK)
         return false;
     options->policy = (uint32_t)place.policy;
     memcpy(options->nodes, place.nodes.words, sizeof(options->nodes));
     return true;
 }
 
-static void set_flag(uint32_t flag, bool is_on, binade_host_options *options)
+static void set_flag(uint32_t flag, bool is_on, moiety_host_options *options)
 {
     options->flags = is_on ? options->flags | flag : options->flags & ~flag;
 }
 
-static bool set_strict(struct binadei_word word, binade_host_options *options)
+static bool set_strict(struct moietyi_word word, moiety_host_options *options)
 {
     uint64_t value;
-    if (!binadei_word_number(word, false, &value))
+    if (!moietyi_word_number(word, false, &value))
         return false;
-    set_flag(BINADE_HOST_STRICT, value == 1, options);
+    set_flag(MOIETY_HOST_STRICT, value == 1, options);
     return value <= 1;
 }
 
-static bool conf_set_huge(struct binadei_word word,
-                          binade_host_options *options)
+static bool conf_set_huge(struct moietyi_word word,
+                          moiety_host_options *options)
 {
     uint64_t value;
-    if (!binadei_word_number(word, true, &value))
+    if (!moietyi_word_number(word, true, &value))
         return false;
-    set_flag(BINADE_HOST_HUGE_2MIB, value == 2 * MIB, options);
-    set_flag(BINADE_HOST_HUGE_1GIB, value == GIB, options);
+    set_flag(MOIETY_HOST_HUGE_2MIB, value == 2 * MIB, options);
+    set_flag(MOIETY_HOST_HUGE_1GIB, value == GIB, options);
     return value == 0 || value == 2 * MIB || value == GIB;
 }
 
-static bool set_limit(struct binadei_word word, binade_host_options *options)
+static bool set_limit(struct moietyi_word word, moiety_host_options *options)
 {
-    return binadei_word_number(word, true, &options->limit_bytes) &&
+    return moietyi_word_number(word, true, &options->limit_bytes) &&
            (!options->limit_bytes || options->limit_bytes >= 2 * MIB);
 }
 
-static bool set_threads(struct binadei_word word, binade_host_options *options)
+static bool set_threads(struct moietyi_word word, moiety_host_options *options)
 {
     uint64_t value;
-    if (!binadei_word_number(word, false, &value) || value > UINT32_MAX)
+    if (!moietyi_word_number(word, false, &value) || value > UINT32_MAX)
         return false;
     options->touch_threads = (uint32_t)value;
     return true;
@@ -80,53 +80,53 @@ static const struct setting {
 
 #define SETTING_COUNT (sizeof(settings) / sizeof(settings[0]))
 
-static const struct setting *conf_find_setting(struct binadei_word key)
+static const struct setting *conf_find_setting(struct moietyi_word key)
 {
     for (size_t i = 0; i < SETTING_COUNT; i++)
-        if (binadei_word_is(key, settings[i].key))
+        if (moietyi_word_is(key, settings[i].key))
             return &settings[i];
     return NULL;
 }
 
 /* `seen` has a bit for each setting that an entry before this one named. */
-static binade_status apply(const struct binadei_conf_entry *entry,
-                           uint32_t *seen, binade_host_options *options)
+static moiety_status apply(const struct moietyi_conf_entry *entry,
+                           uint32_t *seen, moiety_host_options *options)
 {
     const struct setting *setting = conf_find_setting(entry->key);
     if (!setting) {
-        return binadei_fail(BINADE_E_INVALID,
-                            "BINADE_CONF: key '%.*s' is not known; accepted "
+        return moietyi_fail(MOIETY_E_INVALID,
+                            "MOIETY_CONF: key '%.*s' is not known; accepted "
                             "are host_place, host_strict, host_huge, "
                             "host_limit, host_threads",
-                            BINADEI_WORD_SHOWN(entry->key));
+                            MOIETYI_WORD_SHOWN(entry->key));
     }
     uint32_t bit = UINT32_C(1) << (setting - settings);
     if (*seen & bit) {
-        return binadei_fail(BINADE_E_INVALID,
-                            "BINADE_CONF: key '%s' is given twice; accepted is "
+        return moietyi_fail(MOIETY_E_INVALID,
+                            "MOIETY_CONF: key '%s' is given twice; accepted is "
                             "once",
                             setting->key);
     }
     *seen |= bit;
     if (setting->set(entry->value, options))
-        return BINADE_OK;
-    return binadei_fail(
-        BINADE_E_INVALID, "BINADE_CONF: %s is '%.*s'; accepted are %s",
-        setting->key, BINADEI_WORD_SHOWN(entry->value), setting->accepted);
+        return MOIETY_OK;
+    return moietyi_fail(
+        MOIETY_E_INVALID, "MOIETY_CONF: %s is '%.*s'; accepted are %s",
+        setting->key, MOIETYI_WORD_SHOWN(entry->value), setting->accepted);
 }
 
-binade_status binadei_host_apply_conf(const char *conf,
-                                      binade_host_options *options)
+moiety_status moietyi_host_apply_conf(const char *conf,
+                                      moiety_host_options *options)
 {
-    struct binadei_conf_entry entry;
+    struct moietyi_conf_entry entry;
     uint32_t seen = 0;
     if (!conf || !*conf)
-        return BINADE_OK;
+        return MOIETY_OK;
     for (;; conf++) {
-        binade_status status = binadei_conf_take(&conf, &entry);
-        if (status == BINADE_OK && binadei_conf_is_for_hosts(&entry))
+        moiety_status status = moietyi_conf_take(&conf, &entry);
+        if (status == MOIETY_OK && moietyi_conf_is_for_hosts(&entry))
             status = apply(&entry, &seen, options);
-        if (status != BINADE_OK || *conf == '\0')
+        if (status != MOIETY_OK || *conf == '\0')
             return status;
     }
 }

@@ -18,7 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "binade/host.h"
+#include "moiety/host.h"
 #include "pool/base/cancel.h"
 #include "pool/base/failure.h"
 #include "pool/base/fork_mark.h"
@@ -40,7 +40,7 @@ struct range {
 struct stretch {
     struct stretch *next;
     struct span bytes;
-    struct binadei_context own_context;
+    struct moietyi_context own_context;
     uint64_t idle_since; /* a stamp: the later, the larger */
     uint64_t seen_at;    /* the stamp when its context was found alive last */
     bool is_busy;        /* some thread calls the driver for it */
@@ -118,57 +118,57 @@ static struct stretch *lowest_locked(const struct span *bytes)
     return lowest;
 }
 
-static binade_status
-in_section(struct binadei_context *own_context,
-           binade_status (*call)(const struct binadei_driver *driver,
+static moiety_status
+in_section(struct moietyi_context *own_context,
+           moiety_status (*call)(const struct moietyi_driver *driver,
                                  const struct span *bytes),
            const struct span *bytes)
 {
-    struct binadei_section section;
-    binade_status status = binadei_context_enter(own_context, &section);
-    if (status != BINADE_OK)
+    struct moietyi_section section;
+    moiety_status status = moietyi_context_enter(own_context, &section);
+    if (status != MOIETY_OK)
         return status;
     status = call(own_context->driver, bytes);
     /* What the driver did is done, whatever becomes of the context. */
-    (void)binadei_section_leave(&section);
+    (void)moietyi_section_leave(&section);
     return status;
 }
 
-static binade_status call_register(const struct binadei_driver *driver,
+static moiety_status call_register(const struct moietyi_driver *driver,
                                    const struct span *bytes)
 {
-    return BINADEI_CALL(
+    return MOIETYI_CALL(
         driver, cuMemHostRegister,
         ((void *)bytes->first, bytes->end - bytes->first,
          CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP));
 }
 
-static binade_status call_unregister(const struct binadei_driver *driver,
+static moiety_status call_unregister(const struct moietyi_driver *driver,
                                      const struct span *bytes)
 {
-    return BINADEI_CALL(driver, cuMemHostUnregister, ((void *)bytes->first));
+    return MOIETYI_CALL(driver, cuMemHostUnregister, ((void *)bytes->first));
 }
 
 /* One that is not lost. */
-static void copy_own_context(struct binadei_context *to,
-                             const struct binadei_context *own_context)
+static void copy_own_context(struct moietyi_context *to,
+                             const struct moietyi_context *own_context)
 {
     to->driver = own_context->driver;
     to->handle = own_context->handle;
     to->id = own_context->id;
     to->mark = own_context->mark;
     to->mark_bit = own_context->mark_bit;
-    atomic_init(&to->why, BINADE_OK);
+    atomic_init(&to->why, MOIETY_OK);
 }
 
 /* Lock held, but not while the driver works. Registers bytes that no stretch
  * has. */
-static binade_status add_locked(const struct binadei_context *own_context,
+static moiety_status add_locked(const struct moietyi_context *own_context,
                                 struct span bytes)
 {
     struct stretch *fresh = calloc(1, sizeof(*fresh));
     if (!fresh)
-        return binadei_fail(BINADE_E_NO_HOST_MEMORY,
+        return moietyi_fail(MOIETY_E_NO_HOST_MEMORY,
                             "no memory for the record of pinned memory");
     copy_own_context(&fresh->own_context, own_context);
     fresh->bytes = bytes;
@@ -177,62 +177,62 @@ static binade_status add_locked(const struct binadei_context *own_context,
     fresh->next = stretches;
     stretches = fresh;
     pthread_mutex_unlock(&lock);
-    binade_status status =
+    moiety_status status =
         in_section(&fresh->own_context, call_register, &bytes);
     pthread_mutex_lock(&lock);
-    settle_locked(fresh, status != BINADE_OK);
+    settle_locked(fresh, status != MOIETY_OK);
     return status;
 }
 
 /* Likewise. A stretch whose context is gone is none any more; of one that the
  * driver does not tell of, nobody knows. */
-static binade_status look_locked(struct stretch *stretch, uint64_t since)
+static moiety_status look_locked(struct stretch *stretch, uint64_t since)
 {
-    struct binadei_section section;
+    struct moietyi_section section;
     stretch->is_busy = true;
     pthread_mutex_unlock(&lock);
-    binade_status status =
-        binadei_context_watch(&stretch->own_context, &section);
-    if (status == BINADE_OK)
-        (void)binadei_section_leave(&section);
-    bool is_gone = binadei_context_is_lost(&stretch->own_context);
+    moiety_status status =
+        moietyi_context_watch(&stretch->own_context, &section);
+    if (status == MOIETY_OK)
+        (void)moietyi_section_leave(&section);
+    bool is_gone = moietyi_context_is_lost(&stretch->own_context);
     pthread_mutex_lock(&lock);
-    if (status == BINADE_OK && stretch->seen_at < since)
+    if (status == MOIETY_OK && stretch->seen_at < since)
         stretch->seen_at = since;
     settle_locked(stretch, is_gone);
-    return is_gone ? BINADE_OK : status;
+    return is_gone ? MOIETY_OK : status;
 }
 
-static binade_status unregister(struct stretch *stretch)
+static moiety_status unregister(struct stretch *stretch)
 {
-    binade_status status =
+    moiety_status status =
         in_section(&stretch->own_context, call_unregister, &stretch->bytes);
     /* Gone with its context, or by somebody else's hand. */
-    return status == BINADE_E_CONTEXT_DESTROYED || status == BINADE_E_FOREIGN
-               ? BINADE_OK
+    return status == MOIETY_E_CONTEXT_DESTROYED || status == MOIETY_E_FOREIGN
+               ? MOIETY_OK
                : status;
 }
 
 /* Likewise. */
-static binade_status drop_stretch_locked(struct stretch *stretch)
+static moiety_status drop_stretch_locked(struct stretch *stretch)
 {
     stretch->is_busy = true;
     pthread_mutex_unlock(&lock);
-    binade_status status = unregister(stretch);
+    moiety_status status = unregister(stretch);
     pthread_mutex_lock(&lock);
-    settle_locked(stretch, status == BINADE_OK);
+    settle_locked(stretch, status == MOIETY_OK);
     return status;
 }
 
 /* Likewise. Goes over the range from below; begins again whenever the lock was
  * not held. */
-static binade_status cover_locked(const struct binadei_context *own_context,
+static moiety_status cover_locked(const struct moietyi_context *own_context,
                                   struct range *range)
 {
     uint64_t since = ++stamp;
-    binade_status status = BINADE_OK;
+    moiety_status status = MOIETY_OK;
     struct span rest = range->bytes;
-    while (status == BINADE_OK && rest.first < rest.end) {
+    while (status == MOIETY_OK && rest.first < rest.end) {
         struct stretch *next = lowest_locked(&rest);
         if (next && next->bytes.first <= rest.first && !next->is_busy &&
             next->seen_at >= since) {
@@ -251,7 +251,7 @@ static binade_status cover_locked(const struct binadei_context *own_context,
         }
         rest = range->bytes;
     }
-    range->is_covered |= status == BINADE_OK;
+    range->is_covered |= status == MOIETY_OK;
     return status;
 }
 
@@ -273,12 +273,12 @@ static struct stretch *oldest_idle_locked(uint64_t *out_bytes)
 
 /* Lock held, but not while the driver works. Unpins the oldest of what nobody
  * uses until no more is kept than may be. */
-static binade_status sweep_locked(void)
+static moiety_status sweep_locked(void)
 {
     uint64_t idle_bytes;
-    binade_status status = BINADE_OK;
+    moiety_status status = MOIETY_OK;
     struct stretch *oldest;
-    while (status == BINADE_OK &&
+    while (status == MOIETY_OK &&
            (oldest = oldest_idle_locked(&idle_bytes)) != NULL &&
            idle_bytes > keep_bytes)
         status = drop_stretch_locked(oldest);
@@ -322,42 +322,42 @@ static struct range *hold_locked(const struct span *bytes, struct range *fresh)
     return *at;
 }
 
-static binade_status pin_check(const char *function, const void *address,
+static moiety_status pin_check(const char *function, const void *address,
                                size_t size_bytes, struct span *out)
 {
     uintptr_t first = (uintptr_t)address;
     if (!address || !size_bytes)
-        return binadei_fail(BINADE_E_INVALID, "%s: %s", function,
+        return moietyi_fail(MOIETY_E_INVALID, "%s: %s", function,
                             address ? "size_bytes is 0" : "address is NULL");
     if (first > UINTPTR_MAX - size_bytes) {
-        return binadei_fail(BINADE_E_INVALID,
+        return moietyi_fail(MOIETY_E_INVALID,
                             "%s: %zu bytes at %p go past the end of the "
                             "address space",
                             function, size_bytes, address);
     }
     *out = (struct span){first, first + size_bytes};
-    return binadei_is_forked() ? binadei_refuse_child() : BINADE_OK;
+    return moietyi_is_forked() ? moietyi_refuse_child() : MOIETY_OK;
 }
 
-static binade_status find_own_context(struct binadei_context *out)
+static moiety_status find_own_context(struct moietyi_context *out)
 {
-    const struct binadei_driver *driver;
+    const struct moietyi_driver *driver;
     CUcontext current = NULL;
-    binade_status status = binadei_driver_open(&driver);
-    if (status == BINADE_OK)
-        status = BINADEI_CALL(driver, cuCtxGetCurrent, (&current));
-    if (status != BINADE_OK)
+    moiety_status status = moietyi_driver_open(&driver);
+    if (status == MOIETY_OK)
+        status = MOIETYI_CALL(driver, cuCtxGetCurrent, (&current));
+    if (status != MOIETY_OK)
         return status;
     if (!current)
-        return binadei_fail(BINADE_E_INVALID,
-                            "binade_host_pin: no context is current");
-    return binadei_context_init(out, driver, current, &mark, 1);
+        return moietyi_fail(MOIETY_E_INVALID,
+                            "moiety_host_pin: no context is current");
+    return moietyi_context_init(out, driver, current, &mark, 1);
 }
 
 /* Takes the lock, in a thread that cannot be cancelled until pin_leave(). */
 static int pin_enter(void)
 {
-    int cancel_state = binadei_cancel_hold();
+    int cancel_state = moietyi_cancel_hold();
     pthread_mutex_lock(&lock);
     return cancel_state;
 }
@@ -365,51 +365,51 @@ static int pin_enter(void)
 static void pin_leave(int cancel_state)
 {
     pthread_mutex_unlock(&lock);
-    binadei_cancel_restore(cancel_state);
+    moietyi_cancel_restore(cancel_state);
 }
 
-binade_status binade_host_pin(void *address, size_t size_bytes)
+moiety_status moiety_host_pin(void *address, size_t size_bytes)
 {
     struct span bytes = {0, 0};
-    struct binadei_context own_context = {0};
-    binade_status status =
-        pin_check("binade_host_pin", address, size_bytes, &bytes);
-    if (status == BINADE_OK)
+    struct moietyi_context own_context = {0};
+    moiety_status status =
+        pin_check("moiety_host_pin", address, size_bytes, &bytes);
+    if (status == MOIETY_OK)
         status = find_own_context(&own_context);
-    if (status != BINADE_OK)
+    if (status != MOIETY_OK)
         return status;
     struct range *fresh = calloc(1, sizeof(*fresh));
     if (!fresh)
-        return binadei_fail(BINADE_E_NO_HOST_MEMORY,
+        return moietyi_fail(MOIETY_E_NO_HOST_MEMORY,
                             "no memory for the record of a pinned range");
     int cancel_state = pin_enter();
     /* First, so that nobody unpins meanwhile what is pinned already. */
     status = cover_locked(&own_context, hold_locked(&bytes, fresh));
-    if (status != BINADE_OK) {
-        char message[BINADEI_MESSAGE_BYTES];
+    if (status != MOIETY_OK) {
+        char message[MOIETYI_MESSAGE_BYTES];
         (void)snprintf(message, sizeof(message), "%s",
-                       binadei_failure_message());
+                       moietyi_failure_message());
         (void)drop_locked(&bytes);
         (void)sweep_locked();
-        (void)binadei_fail(status, "%s", message);
+        (void)moietyi_fail(status, "%s", message);
     }
     pin_leave(cancel_state);
     return status;
 }
 
-binade_status binade_host_unpin(void *address, size_t size_bytes)
+moiety_status moiety_host_unpin(void *address, size_t size_bytes)
 {
     struct span bytes = {0, 0};
-    binade_status status =
-        pin_check("binade_host_unpin", address, size_bytes, &bytes);
-    if (status != BINADE_OK)
+    moiety_status status =
+        pin_check("moiety_host_unpin", address, size_bytes, &bytes);
+    if (status != MOIETY_OK)
         return status;
     int cancel_state = pin_enter();
     if (drop_locked(&bytes))
         status = sweep_locked();
     else {
-        status = binadei_fail(BINADE_E_FOREIGN,
-                              "binade_host_unpin: %zu bytes at %p are not a "
+        status = moietyi_fail(MOIETY_E_FOREIGN,
+                              "moiety_host_unpin: %zu bytes at %p are not a "
                               "range that was pinned",
                               size_bytes, address);
     }
@@ -417,13 +417,13 @@ binade_status binade_host_unpin(void *address, size_t size_bytes)
     return status;
 }
 
-binade_status binade_host_pin_keep(uint64_t most_bytes)
+moiety_status moiety_host_pin_keep(uint64_t most_bytes)
 {
-    if (binadei_is_forked())
-        return binadei_refuse_child();
+    if (moietyi_is_forked())
+        return moietyi_refuse_child();
     int cancel_state = pin_enter();
     keep_bytes = most_bytes;
-    binade_status status = sweep_locked();
+    moiety_status status = sweep_locked();
     pin_leave(cancel_state);
     return status;
 }

@@ -19,35 +19,35 @@
 #define SEGMENT_BYTES (UINT64_C(2) << 20)
 
 /* Of the memory, and of the choice of its nodes. */
-static void take_stats(binade_host *host, binade_host_stats *out)
+static void take_stats(moiety_host *host, moiety_host_stats *out)
 {
-    binadei_pinned_stats(host->pinned, out);
+    moietyi_pinned_stats(host->pinned, out);
     if (host->place.is_fallback)
-        out->fallbacks |= BINADE_HOST_FELL_TO_OTHER_NODES;
+        out->fallbacks |= MOIETY_HOST_FELL_TO_OTHER_NODES;
 }
 
-binade_status binade_host_stats_get(binade_host *host, binade_host_stats *out)
+moiety_status moiety_host_stats_get(moiety_host *host, moiety_host_stats *out)
 {
-    binade_host_stats stats;
-    binade_status status = binadei_host_check(host, "binade_host_stats_get");
-    if (status != BINADE_OK)
+    moiety_host_stats stats;
+    moiety_status status = moietyi_host_check(host, "moiety_host_stats_get");
+    if (status != MOIETY_OK)
         return status;
     if (!out)
-        return binadei_fail(BINADE_E_INVALID,
-                            "binade_host_stats_get: out is NULL");
+        return moietyi_fail(MOIETY_E_INVALID,
+                            "moiety_host_stats_get: out is NULL");
     uint32_t size_bytes = out->struct_size;
     if (size_bytes < sizeof(stats)) {
-        return binadei_fail(BINADE_E_INVALID,
-                            "binade_host_stats_get: struct_size is %u, must "
+        return moietyi_fail(MOIETY_E_INVALID,
+                            "moiety_host_stats_get: struct_size is %u, must "
                             "be %zu or more",
                             (unsigned)size_bytes, sizeof(stats));
     }
     /* The source's lock may be held by a thread that a child does not have. */
-    if (binadei_is_forked())
-        return binadei_refuse_child();
+    if (moietyi_is_forked())
+        return moietyi_refuse_child();
     take_stats(host, &stats);
     *out = stats;
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
 /* Adds to a text that is cut where there is no room. */
@@ -64,81 +64,81 @@ static void add_fallbacks(uint32_t fallbacks, char *out, size_t size_bytes)
         uint32_t bit;
         const char *words;
     } names[] = {
-        {BINADE_HOST_FELL_TO_UNBOUND, "; not bound"},
-        {BINADE_HOST_FELL_ELSEWHERE, "; in part on other nodes"},
-        {BINADE_HOST_FELL_TO_2MIB, "; no pages of 1 GiB"},
-        {BINADE_HOST_FELL_TO_TRANSPARENT, "; no pages set aside"},
-        {BINADE_HOST_FELL_TO_FEWER_THREADS, "; touched by fewer threads"},
-        {BINADE_HOST_FELL_TO_UNVERIFIED, "; not verified"},
+        {MOIETY_HOST_FELL_TO_UNBOUND, "; not bound"},
+        {MOIETY_HOST_FELL_ELSEWHERE, "; in part on other nodes"},
+        {MOIETY_HOST_FELL_TO_2MIB, "; no pages of 1 GiB"},
+        {MOIETY_HOST_FELL_TO_TRANSPARENT, "; no pages set aside"},
+        {MOIETY_HOST_FELL_TO_FEWER_THREADS, "; touched by fewer threads"},
+        {MOIETY_HOST_FELL_TO_UNVERIFIED, "; not verified"},
     };
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (fallbacks & names[i].bit)
             report_add(out, size_bytes, names[i].words);
 }
 
-binade_status binade_host_report(binade_host *host, char *out,
+moiety_status moiety_host_report(moiety_host *host, char *out,
                                  size_t size_bytes)
 {
-    char nodes[BINADEI_NODESET_TEXT_BYTES];
-    char reason[BINADEI_REASON_BYTES];
-    binade_host_stats stats;
-    binade_status status = binadei_host_check(host, "binade_host_report");
-    if (status != BINADE_OK)
+    char nodes[MOIETYI_NODESET_TEXT_BYTES];
+    char reason[MOIETYI_REASON_BYTES];
+    moiety_host_stats stats;
+    moiety_status status = moietyi_host_check(host, "moiety_host_report");
+    if (status != MOIETY_OK)
         return status;
     if (!out || !size_bytes)
-        return binadei_fail(BINADE_E_INVALID, "binade_host_report: %s",
+        return moietyi_fail(MOIETY_E_INVALID, "moiety_host_report: %s",
                             out ? "size_bytes is 0" : "out is NULL");
-    if (binadei_is_forked())
-        return binadei_refuse_child();
-    binadei_pinned_stats(host->pinned, &stats);
-    binadei_pinned_reason(host->pinned, reason, sizeof(reason));
+    if (moietyi_is_forked())
+        return moietyi_refuse_child();
+    moietyi_pinned_stats(host->pinned, &stats);
+    moietyi_pinned_reason(host->pinned, reason, sizeof(reason));
     (void)snprintf(out, size_bytes, "node %s (%s)",
-                   binadei_nodeset_text(&host->place.nodes, nodes),
+                   moietyi_nodeset_text(&host->place.nodes, nodes),
                    host->place.why);
     add_fallbacks(stats.fallbacks, out, size_bytes);
     if (reason[0]) {
         report_add(out, size_bytes, ": ");
         report_add(out, size_bytes, reason);
     }
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
-static binade_status check_reserve(const binade_host *host, uint64_t size_bytes,
+static moiety_status check_reserve(const moiety_host *host, uint64_t size_bytes,
                                    uint32_t thread_count)
 {
-    char nodes[BINADEI_NODESET_TEXT_BYTES];
-    binade_status status = binadei_host_check(host, "binade_host_reserve");
-    if (status != BINADE_OK)
+    char nodes[MOIETYI_NODESET_TEXT_BYTES];
+    moiety_status status = moietyi_host_check(host, "moiety_host_reserve");
+    if (status != MOIETY_OK)
         return status;
     if (thread_count > THREADS_MAX) {
-        return binadei_fail(BINADE_E_INVALID,
-                            "binade_host_reserve: thread_count is %u, must be "
+        return moietyi_fail(MOIETY_E_INVALID,
+                            "moiety_host_reserve: thread_count is %u, must be "
                             "%u at most",
                             (unsigned)thread_count, THREADS_MAX);
     }
     if (size_bytes <= UINT64_MAX - SEGMENT_BYTES &&
         (!host->limit_bytes || size_bytes <= host->limit_bytes))
-        return binadei_is_forked() ? binadei_refuse_child() : BINADE_OK;
-    return binadei_fail(BINADE_E_TOO_LARGE,
+        return moietyi_is_forked() ? moietyi_refuse_child() : MOIETY_OK;
+    return moietyi_fail(MOIETY_E_TOO_LARGE,
                         "%" PRIu64 " bytes: the arena on node %s never has "
                         "more than %" PRIu64,
                         size_bytes,
-                        binadei_nodeset_text(&host->place.nodes, nodes),
+                        moietyi_nodeset_text(&host->place.nodes, nodes),
                         host->limit_bytes);
 }
 
-binade_status binade_host_reserve(binade_host *host, uint64_t size_bytes,
+moiety_status moiety_host_reserve(moiety_host *host, uint64_t size_bytes,
                                   uint32_t thread_count,
-                                  binade_host_progress_fn *progress,
+                                  moiety_host_progress_fn *progress,
                                   void *user_data)
 {
-    binade_host_stats stats;
-    binade_status status = check_reserve(host, size_bytes, thread_count);
-    if (status != BINADE_OK)
+    moiety_host_stats stats;
+    moiety_status status = check_reserve(host, size_bytes, thread_count);
+    if (status != MOIETY_OK)
         return status;
-    binadei_pinned_stats(host->pinned, &stats);
+    moietyi_pinned_stats(host->pinned, &stats);
     size_bytes = (size_bytes + SEGMENT_BYTES - 1) & ~(SEGMENT_BYTES - 1);
-    struct binadei_progress to = {
+    struct moietyi_progress to = {
         .report = progress,
         .user_data = user_data,
         .total_bytes = size_bytes > stats.pinned_bytes
@@ -146,59 +146,59 @@ binade_status binade_host_reserve(binade_host *host, uint64_t size_bytes,
                            : 0,
         .thread_count = thread_count,
     };
-    binadei_pinned_report_to(&to);
-    status = binade_pool_reserve(host->pool, size_bytes);
-    binadei_pinned_report_to(NULL);
+    moietyi_pinned_report_to(&to);
+    status = moiety_pool_reserve(host->pool, size_bytes);
+    moietyi_pinned_report_to(NULL);
     return status;
 }
 
-static binade_status check_topology(uint32_t format, const char *out,
+static moiety_status check_topology(uint32_t format, const char *out,
                                     size_t size_bytes)
 {
-    if (format > BINADE_HOST_TOPOLOGY_JSON)
-        return binadei_fail(BINADE_E_INVALID,
-                            "binade_host_topology: format %u is unknown",
+    if (format > MOIETY_HOST_TOPOLOGY_JSON)
+        return moietyi_fail(MOIETY_E_INVALID,
+                            "moiety_host_topology: format %u is unknown",
                             (unsigned)format);
     if (!out && size_bytes)
-        return binadei_fail(BINADE_E_INVALID,
-                            "binade_host_topology: out is NULL");
-    return binadei_is_forked() ? binadei_refuse_child() : BINADE_OK;
+        return moietyi_fail(MOIETY_E_INVALID,
+                            "moiety_host_topology: out is NULL");
+    return moietyi_is_forked() ? moietyi_refuse_child() : MOIETY_OK;
 }
 
 /* The whole in memory of its own, for free(). */
-static binade_status write_topology(uint32_t format,
-                                    const struct binadei_topo_report *report,
+static moiety_status write_topology(uint32_t format,
+                                    const struct moietyi_topo_report *report,
                                     char **text, size_t *length)
 {
     FILE *to = open_memstream(text, length);
     if (!to)
-        return binadei_fail(BINADE_E_NO_HOST_MEMORY,
+        return moietyi_fail(MOIETY_E_NO_HOST_MEMORY,
                             "no memory for a description of the machine");
-    if (format == BINADE_HOST_TOPOLOGY_JSON)
-        binadei_topo_json(to, report);
+    if (format == MOIETY_HOST_TOPOLOGY_JSON)
+        moietyi_topo_json(to, report);
     else
-        binadei_topo_text(to, report);
+        moietyi_topo_text(to, report);
     bool is_whole = !ferror(to);
     if (fclose(to) == 0 && is_whole)
-        return BINADE_OK;
+        return MOIETY_OK;
     free(*text);
     *text = NULL;
-    return binadei_fail(BINADE_E_NO_HOST_MEMORY,
+    return moietyi_fail(MOIETY_E_NO_HOST_MEMORY,
                         "no memory for a description of the machine");
 }
 
-binade_status binade_host_topology(uint32_t format, char *out,
+moiety_status moiety_host_topology(uint32_t format, char *out,
                                    size_t size_bytes, size_t *out_bytes)
 {
-    struct binadei_topo_report report = {.has_driver = false};
+    struct moietyi_topo_report report = {.has_driver = false};
     char *text = NULL;
     size_t length = 0;
-    binade_status status = check_topology(format, out, size_bytes);
-    if (status == BINADE_OK)
-        status = binadei_topo_report_make(&report);
-    if (status == BINADE_OK)
+    moiety_status status = check_topology(format, out, size_bytes);
+    if (status == MOIETY_OK)
+        status = moietyi_topo_report_make(&report);
+    if (status == MOIETY_OK)
         status = write_topology(format, &report, &text, &length);
-    binadei_topo_report_free(&report);
+    moietyi_topo_report_free(&report);
     if (!text)
         return status;
     if (size_bytes)
@@ -206,5 +206,5 @@ binade_status binade_host_topology(uint32_t format, char *out,
     if (out_bytes)
         *out_bytes = length;
     free(text);
-    return BINADE_OK;
+    return MOIETY_OK;
 }

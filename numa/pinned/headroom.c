@@ -51,7 +51,7 @@ static uint64_t headroom_on_node(unsigned node)
     return add_from(path, keys, &kib) ? kib << 10 : UINT64_MAX;
 }
 
-static uint64_t headroom_on_nodes(const struct binadei_place *place)
+static uint64_t headroom_on_nodes(const struct moietyi_place *place)
 {
     uint64_t sum = 0;
     int node = hwloc_bitmap_first(place->nodes);
@@ -130,22 +130,22 @@ static uint64_t headroom_in_groups(void)
     }
 }
 
-binade_status binadei_headroom_check(const struct binadei_place *place,
+moiety_status moietyi_headroom_check(const struct moietyi_place *place,
                                      size_t size_bytes, bool is_exact)
 {
     uint64_t room = headroom_in_groups();
     if (room < size_bytes) {
-        return binadei_fail(BINADE_E_NO_PINNED_MEMORY,
+        return moietyi_fail(MOIETY_E_NO_PINNED_MEMORY,
                             "%zu bytes of host memory: the control group of "
                             "this process has room for %" PRIu64,
                             size_bytes, room);
     }
     room = is_exact ? headroom_on_nodes(place) : UINT64_MAX;
     if (room < size_bytes) {
-        return binadei_fail(BINADE_E_NO_PINNED_MEMORY,
+        return moietyi_fail(MOIETY_E_NO_PINNED_MEMORY,
                             "%zu bytes of host memory: node %s has room for "
                             "%" PRIu64,
-                            size_bytes, binadei_nodes_text(place).text, room);
+                            size_bytes, moietyi_nodes_text(place).text, room);
     }
-    return BINADE_OK;
+    return MOIETY_OK;
 }

@@ -6,15 +6,15 @@
  * killer, not an error. The answer is an estimate: another process may take the
  * memory first.
  */
-#ifndef BINADE_NUMA_PINNED_HEADROOM_H_
-#define BINADE_NUMA_PINNED_HEADROOM_H_
+#ifndef MOIETY_NUMA_PINNED_HEADROOM_H_
+#define MOIETY_NUMA_PINNED_HEADROOM_H_
 
 #include "numa/pinned/region.h"
 
-/* BINADE_OK, or BINADE_E_NO_PINNED_MEMORY with what is in the way: the nodes,
+/* MOIETY_OK, or MOIETY_E_NO_PINNED_MEMORY with what is in the way: the nodes,
  * if `is_exact`, or the control group. What the system does not tell is no
  * obstacle. */
-BINADE_MUST_USE binade_status binadei_headroom_check(
-    const struct binadei_place *place, size_t size_bytes, bool is_exact);
+MOIETY_MUST_USE moiety_status moietyi_headroom_check(
+    const struct moietyi_place *place, size_t size_bytes, bool is_exact);
 
 #endif

@@ -17,12 +17,12 @@
 #define HUGE_2MIB (MAP_HUGETLB | 21 << HUGE_SHIFT)
 #define HUGE_1GIB (MAP_HUGETLB | 30 << HUGE_SHIFT)
 
-size_t binadei_page_bytes(enum binadei_pages pages)
+size_t moietyi_page_bytes(enum moietyi_pages pages)
 {
     switch (pages) {
-    case BINADEI_PAGES_1GIB:
+    case MOIETYI_PAGES_1GIB:
         return (size_t)1 << 30;
-    case BINADEI_PAGES_2MIB:
+    case MOIETYI_PAGES_2MIB:
         return (size_t)2 << 20;
     default:
         return (size_t)sysconf(_SC_PAGESIZE);
@@ -37,17 +37,17 @@ static void *map_anonymous(size_t size_bytes, int flags)
 }
 
 /* The kernel has these pages set aside, and aligns them itself. */
-static binade_status map_huge(struct binadei_region *region)
+static moiety_status map_huge(struct moietyi_region *region)
 {
-    bool is_large = region->pages == BINADEI_PAGES_1GIB;
+    bool is_large = region->pages == MOIETYI_PAGES_1GIB;
     region->base =
         map_anonymous(region->size_bytes, is_large ? HUGE_1GIB : HUGE_2MIB);
     if (region->base)
-        return BINADE_OK;
-    return binadei_fail(BINADE_E_NO_PINNED_MEMORY,
+        return MOIETY_OK;
+    return moietyi_fail(MOIETY_E_NO_PINNED_MEMORY,
                         "mmap of %zu bytes of huge pages of %s: %s",
                         region->size_bytes, is_large ? "1 GiB" : "2 MiB",
-                        binadei_error_text(errno).text);
+                        moietyi_error_text(errno).text);
 }
 
 /* Cuts what sticks out of `size_bytes` at an aligned address. munmap() of ends
@@ -63,51 +63,51 @@ static void *map_cut(char *from, size_t size_bytes, size_t slack_bytes)
 }
 
 /* Nobody holds transparent pages back, so that they are no more than a wish. */
-static void wish_for_huge_pages(struct binadei_region *region)
+static void wish_for_huge_pages(struct moietyi_region *region)
 {
-    if (region->pages == BINADEI_PAGES_TRANSPARENT &&
+    if (region->pages == MOIETYI_PAGES_TRANSPARENT &&
         madvise(region->base, region->size_bytes, MADV_HUGEPAGE) != 0)
-        region->pages = BINADEI_PAGES_SMALL;
+        region->pages = MOIETYI_PAGES_SMALL;
 }
 
-static binade_status pinned_map_aligned(struct binadei_region *region)
+static moiety_status pinned_map_aligned(struct moietyi_region *region)
 {
     const size_t slack_bytes = SEGMENT_ALIGNMENT_BYTES;
     char *from = NULL;
     if (region->size_bytes <= SIZE_MAX - slack_bytes)
         from = map_anonymous(region->size_bytes + slack_bytes, MAP_NORESERVE);
     if (!from)
-        return binadei_fail(BINADE_E_NO_HOST_MEMORY, "mmap of %zu bytes: %s",
-                            region->size_bytes, binadei_error_text(errno).text);
+        return moietyi_fail(MOIETY_E_NO_HOST_MEMORY, "mmap of %zu bytes: %s",
+                            region->size_bytes, moietyi_error_text(errno).text);
     region->base = map_cut(from, region->size_bytes, slack_bytes);
     wish_for_huge_pages(region);
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
-binade_status binadei_map(struct binadei_region *region)
+moiety_status moietyi_map(struct moietyi_region *region)
 {
-    return binadei_pages_are_set_aside(region->pages)
+    return moietyi_pages_are_set_aside(region->pages)
                ? map_huge(region)
                : pinned_map_aligned(region);
 }
 
-void binadei_unmap(struct binadei_region *region)
+void moietyi_unmap(struct moietyi_region *region)
 {
     if (region->base)
         (void)munmap(region->base, region->size_bytes);
     region->base = NULL;
 }
 
-struct binadei_nodes_text binadei_nodes_text(const struct binadei_place *place)
+struct moietyi_nodes_text moietyi_nodes_text(const struct moietyi_place *place)
 {
-    struct binadei_nodes_text out;
+    struct moietyi_nodes_text out;
     (void)hwloc_bitmap_list_snprintf(out.text, sizeof(out.text), place->nodes);
     return out;
 }
 
-struct binadei_error_text binadei_error_text(int code)
+struct moietyi_error_text moietyi_error_text(int code)
 {
-    struct binadei_error_text out;
+    struct moietyi_error_text out;
     const char *text = strerror_r(code, out.text, sizeof(out.text));
     if (text != out.text)
         (void)snprintf(out.text, sizeof(out.text), "%s", text);
@@ -121,53 +121,53 @@ static int flags_of(bool is_exact)
     return HWLOC_MEMBIND_BYNODESET | (is_exact ? HWLOC_MEMBIND_STRICT : 0);
 }
 
-static hwloc_membind_policy_t policy_of(const struct binadei_place *place)
+static hwloc_membind_policy_t policy_of(const struct moietyi_place *place)
 {
     return place->is_interleaved ? HWLOC_MEMBIND_INTERLEAVE
                                  : HWLOC_MEMBIND_BIND;
 }
 
-static binade_status refuse_binding(const struct binadei_place *place)
+static moiety_status refuse_binding(const struct moietyi_place *place)
 {
     int code = errno;
-    return binadei_fail(
-        BINADE_E_UNSUPPORTED, "binding memory to node %s: %s%s",
-        binadei_nodes_text(place).text, binadei_error_text(code).text,
+    return moietyi_fail(
+        MOIETY_E_UNSUPPORTED, "binding memory to node %s: %s%s",
+        moietyi_nodes_text(place).text, moietyi_error_text(code).text,
         code == EPERM ? "; a container may forbid mbind() and set_mempolicy()"
                       : "");
 }
 
-binade_status binadei_bind(const struct binadei_region *region,
-                           const struct binadei_place *place, bool is_exact)
+moiety_status moietyi_bind(const struct moietyi_region *region,
+                           const struct moietyi_place *place, bool is_exact)
 {
     if (hwloc_set_area_membind(place->topology, region->base,
                                region->size_bytes, place->nodes,
                                policy_of(place), flags_of(is_exact)) == 0)
-        return BINADE_OK;
+        return MOIETY_OK;
     return refuse_binding(place);
 }
 
-binade_status binadei_bind_thread(const struct binadei_place *place,
-                                  struct binadei_thread_binding *out)
+moiety_status moietyi_bind_thread(const struct moietyi_place *place,
+                                  struct moietyi_thread_binding *out)
 {
     const int flags = HWLOC_MEMBIND_THREAD | HWLOC_MEMBIND_BYNODESET;
     out->nodes = hwloc_bitmap_alloc();
     if (!out->nodes)
-        return binadei_fail(BINADE_E_NO_HOST_MEMORY, "no memory for a nodeset");
+        return moietyi_fail(MOIETY_E_NO_HOST_MEMORY, "no memory for a nodeset");
     if (hwloc_get_membind(place->topology, out->nodes, &out->policy, flags) ==
             0 &&
         hwloc_set_membind(place->topology, place->nodes, policy_of(place),
                           HWLOC_MEMBIND_THREAD | flags_of(place->is_strict)) ==
             0)
-        return BINADE_OK;
-    binade_status status = refuse_binding(place);
+        return MOIETY_OK;
+    moiety_status status = refuse_binding(place);
     hwloc_bitmap_free(out->nodes);
     out->nodes = NULL;
     return status;
 }
 
-void binadei_unbind_thread(const struct binadei_place *place,
-                           struct binadei_thread_binding *binding)
+void moietyi_unbind_thread(const struct moietyi_place *place,
+                           struct moietyi_thread_binding *binding)
 {
     if (!binding->nodes)
         return;

@@ -5,48 +5,48 @@
  * where its memory shall come from. No page is there before the first touch, so
  * binding needs no privilege.
  */
-#ifndef BINADE_NUMA_PINNED_MAP_H_
-#define BINADE_NUMA_PINNED_MAP_H_
+#ifndef MOIETY_NUMA_PINNED_MAP_H_
+#define MOIETY_NUMA_PINNED_MAP_H_
 
 #include "numa/pinned/region.h"
 
 /* What the pages of a kind are multiples of; a kind of one's own asks the
  * system. */
-size_t binadei_page_bytes(enum binadei_pages pages);
+size_t moietyi_page_bytes(enum moietyi_pages pages);
 
 /* Maps `region->size_bytes` of `region->pages`, aligned to 2 MiB and to the
- * page. BINADE_OK, BINADE_E_NO_HOST_MEMORY for address space, or
- * BINADE_E_NO_PINNED_MEMORY for huge pages. Where the kernel has no transparent
+ * page. MOIETY_OK, MOIETY_E_NO_HOST_MEMORY for address space, or
+ * MOIETY_E_NO_PINNED_MEMORY for huge pages. Where the kernel has no transparent
  * huge pages, `pages` becomes SMALL. */
-BINADE_MUST_USE binade_status binadei_map(struct binadei_region *region);
-void binadei_unmap(struct binadei_region *region);
+MOIETY_MUST_USE moiety_status moietyi_map(struct moietyi_region *region);
+void moietyi_unmap(struct moietyi_region *region);
 
 /* Binds what was mapped. `is_exact`: the kernel must not take pages elsewhere.
- * BINADE_OK, or BINADE_E_UNSUPPORTED when the system refuses. */
-BINADE_MUST_USE binade_status binadei_bind(const struct binadei_region *region,
-                                           const struct binadei_place *place,
+ * MOIETY_OK, or MOIETY_E_UNSUPPORTED when the system refuses. */
+MOIETY_MUST_USE moiety_status moietyi_bind(const struct moietyi_region *region,
+                                           const struct moietyi_place *place,
                                            bool is_exact);
 
-/* Binds what the calling thread touches first, until binadei_unbind_thread(). */
-struct binadei_thread_binding {
+/* Binds what the calling thread touches first, until moietyi_unbind_thread(). */
+struct moietyi_thread_binding {
     hwloc_nodeset_t nodes; /* NULL: nothing to restore */
     hwloc_membind_policy_t policy;
 };
-BINADE_MUST_USE binade_status binadei_bind_thread(
-    const struct binadei_place *place, struct binadei_thread_binding *out);
-void binadei_unbind_thread(const struct binadei_place *place,
-                           struct binadei_thread_binding *binding);
+MOIETY_MUST_USE moiety_status moietyi_bind_thread(
+    const struct moietyi_place *place, struct moietyi_thread_binding *out);
+void moietyi_unbind_thread(const struct moietyi_place *place,
+                           struct moietyi_thread_binding *binding);
 
 /* "0" or "0-1,3", for messages. */
-struct binadei_nodes_text {
+struct moietyi_nodes_text {
     char text[64];
 };
-struct binadei_nodes_text binadei_nodes_text(const struct binadei_place *place);
+struct moietyi_nodes_text moietyi_nodes_text(const struct moietyi_place *place);
 
 /* What an errno means, likewise: strerror() is not for threads. */
-struct binadei_error_text {
+struct moietyi_error_text {
     char text[96];
 };
-struct binadei_error_text binadei_error_text(int code);
+struct moietyi_error_text moietyi_error_text(int code);
 
 #endif

@@ -5,26 +5,26 @@
  * fails. Near is worth more than huge, and pinned more than near; a strict place
  * takes nothing less than it asked for.
  */
-#ifndef BINADE_NUMA_PINNED_PIN_REGION_H_
-#define BINADE_NUMA_PINNED_PIN_REGION_H_
+#ifndef MOIETY_NUMA_PINNED_PIN_REGION_H_
+#define MOIETY_NUMA_PINNED_PIN_REGION_H_
 
 #include "numa/pinned/region.h"
 #include "pool/driver/context.h"
 
-struct binadei_pin_request {
-    struct binadei_context *own_context;
-    const struct binadei_place *place;
-    uint32_t flags; /* BINADE_HOST_ bits */
+struct moietyi_pin_request {
+    struct moietyi_context *own_context;
+    const struct moietyi_place *place;
+    uint32_t flags; /* MOIETY_HOST_ bits */
     uint32_t thread_max;
-    const struct binadei_progress *progress; /* may be NULL */
+    const struct moietyi_progress *progress; /* may be NULL */
 };
 
-/* Of a region that has only its size and the pages to try first. BINADE_OK:
- * pinned, and read back. Otherwise the region is what binadei_unregister() takes
+/* Of a region that has only its size and the pages to try first. MOIETY_OK:
+ * pinned, and read back. Otherwise the region is what moietyi_unregister() takes
  * away again. Either way it has its fallbacks.
- * BINADE_E_NO_PINNED_MEMORY, BINADE_E_NO_HOST_MEMORY, BINADE_E_UNSUPPORTED, or
+ * MOIETY_E_NO_PINNED_MEMORY, MOIETY_E_NO_HOST_MEMORY, MOIETY_E_UNSUPPORTED, or
  * what the driver said. No lock held; blocks in the kernel and the driver. */
-BINADE_MUST_USE binade_status binadei_make_region(
-    const struct binadei_pin_request *request, struct binadei_region *region);
+MOIETY_MUST_USE moiety_status moietyi_make_region(
+    const struct moietyi_pin_request *request, struct moietyi_region *region);
 
 #endif

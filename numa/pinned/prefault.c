@@ -21,7 +21,7 @@
 #define QUESTION_PAGES 512U
 
 struct touching {
-    const struct binadei_region *region;
+    const struct moietyi_region *region;
     size_t page_bytes;
     /* An errno. Edge: none; relaxed, read when the crew is gone. */
     atomic_int refusal;
@@ -35,15 +35,15 @@ static void write_each_page(const struct touching *touching, char *from,
 }
 
 /* The driver's own memory is no mapping that could be populated. */
-static bool populates(enum binadei_pages pages)
+static bool populates(enum moietyi_pages pages)
 {
-    return pages != BINADEI_PAGES_DRIVER;
+    return pages != MOIETYI_PAGES_DRIVER;
 }
 
 /* A page set aside that is not to be had kills who writes to it. */
-static bool may_write(enum binadei_pages pages)
+static bool may_write(enum moietyi_pages pages)
 {
-    return !binadei_pages_are_set_aside(pages);
+    return !moietyi_pages_are_set_aside(pages);
 }
 
 static int populate(char *from, size_t size_bytes)
@@ -58,7 +58,7 @@ static int populate(char *from, size_t size_bytes)
 static bool prefault_piece(void *job, char *from, size_t size_bytes)
 {
     struct touching *touching = job;
-    enum binadei_pages pages = touching->region->pages;
+    enum moietyi_pages pages = touching->region->pages;
     int code = populates(pages) ? populate(from, size_bytes) : EINVAL;
     /* The kernel does not know how: written to, the pages come too. */
     if (code == EINVAL && may_write(pages)) {
@@ -70,42 +70,42 @@ static bool prefault_piece(void *job, char *from, size_t size_bytes)
     return code == 0;
 }
 
-binade_status binadei_prefault(struct binadei_region *region,
-                               const struct binadei_place *place,
+moiety_status moietyi_prefault(struct moietyi_region *region,
+                               const struct moietyi_place *place,
                                uint32_t thread_max,
-                               const struct binadei_progress *progress)
+                               const struct moietyi_progress *progress)
 {
     struct touching touching = {
         .region = region,
-        .page_bytes = binadei_page_bytes(region->pages),
+        .page_bytes = moietyi_page_bytes(region->pages),
     };
-    const struct binadei_workers_options options = {
+    const struct moietyi_workers_options options = {
         .work = prefault_piece,
         .job = &touching,
         .place = place,
         .thread_max = thread_max,
         .progress = progress,
     };
-    if (binadei_workers_run(&options, region))
-        return BINADE_OK;
+    if (moietyi_workers_run(&options, region))
+        return MOIETY_OK;
     int code = atomic_load_explicit(&touching.refusal, memory_order_relaxed);
     /* So the kernel says that the pages set aside are used up on these nodes. */
     bool is_out_of_huge = code == EFAULT && !may_write(region->pages);
-    return binadei_fail(BINADE_E_NO_PINNED_MEMORY,
+    return moietyi_fail(MOIETY_E_NO_PINNED_MEMORY,
                         "no memory for all of %zu bytes on node %s: %s",
-                        region->size_bytes, binadei_nodes_text(place).text,
+                        region->size_bytes, moietyi_nodes_text(place).text,
                         is_out_of_huge ? "no free huge pages there"
-                                       : binadei_error_text(code).text);
+                                       : moietyi_error_text(code).text);
 }
 
 /* Asks about `count` pages from `from` on. False: the kernel does not answer
  * for all of them. */
-static bool touch_ask(struct binadei_region *region,
-                      const struct binadei_place *place, char *from,
+static bool touch_ask(struct moietyi_region *region,
+                      const struct moietyi_place *place, char *from,
                       unsigned count)
 {
-    size_t page_bytes = binadei_page_bytes(region->pages);
-    uint64_t weight = page_bytes / binadei_page_bytes(BINADEI_PAGES_SMALL);
+    size_t page_bytes = moietyi_page_bytes(region->pages);
+    uint64_t weight = page_bytes / moietyi_page_bytes(MOIETYI_PAGES_SMALL);
     void *pages[QUESTION_PAGES];
     int nodes[QUESTION_PAGES];
     bool is_whole = true;
@@ -128,10 +128,10 @@ static bool touch_ask(struct binadei_region *region,
 
 /* By one thread: the kernel takes the process's lock for every 16 pages, and 16
  * threads were four times slower (1 GiB: 88 ms against 25). */
-void binadei_read_back(struct binadei_region *region,
-                       const struct binadei_place *place)
+void moietyi_read_back(struct moietyi_region *region,
+                       const struct moietyi_place *place)
 {
-    size_t page_bytes = binadei_page_bytes(region->pages);
+    size_t page_bytes = moietyi_page_bytes(region->pages);
     size_t left = (region->size_bytes + page_bytes - 1) / page_bytes;
     char *from = region->base;
     bool is_whole = true;
@@ -145,5 +145,5 @@ void binadei_read_back(struct binadei_region *region,
         left -= count;
     }
     if (!is_whole)
-        region->fallbacks |= BINADE_HOST_FELL_TO_UNVERIFIED;
+        region->fallbacks |= MOIETY_HOST_FELL_TO_UNVERIFIED;
 }

@@ -5,38 +5,38 @@
  * became of it at each stage. Map, bind, touch and the reading back are done on
  * it one after the other; source.c puts them together.
  */
-#ifndef BINADE_NUMA_PINNED_REGION_H_
-#define BINADE_NUMA_PINNED_REGION_H_
+#ifndef MOIETY_NUMA_PINNED_REGION_H_
+#define MOIETY_NUMA_PINNED_REGION_H_
 
 #include <hwloc.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "binade/host.h"
-#include "binade/status.h"
+#include "moiety/host.h"
+#include "moiety/status.h"
 #include "numa/topology/nodeset.h"
 
 /* The pages that a region is made of. The order is that of attempts, from the
  * end. */
-enum binadei_pages {
-    BINADEI_PAGES_SMALL,       /* the system's smallest */
-    BINADEI_PAGES_TRANSPARENT, /* huge where the kernel finds some */
-    BINADEI_PAGES_2MIB,        /* from hugetlbfs's pool */
-    BINADEI_PAGES_1GIB,
-    BINADEI_PAGES_DRIVER /* whatever cuMemHostAlloc() takes */
+enum moietyi_pages {
+    MOIETYI_PAGES_SMALL,       /* the system's smallest */
+    MOIETYI_PAGES_TRANSPARENT, /* huge where the kernel finds some */
+    MOIETYI_PAGES_2MIB,        /* from hugetlbfs's pool */
+    MOIETYI_PAGES_1GIB,
+    MOIETYI_PAGES_DRIVER /* whatever cuMemHostAlloc() takes */
 };
 
 /* Set aside by the system, and not to be had when these are used up. */
-static inline bool binadei_pages_are_set_aside(enum binadei_pages pages)
+static inline bool moietyi_pages_are_set_aside(enum moietyi_pages pages)
 {
-    return pages == BINADEI_PAGES_2MIB || pages == BINADEI_PAGES_1GIB;
+    return pages == MOIETYI_PAGES_2MIB || pages == MOIETYI_PAGES_1GIB;
 }
 
-#define BINADEI_REASON_BYTES 256U
+#define MOIETYI_REASON_BYTES 256U
 
 /* Where a region's memory is to be. Constant while it is in use. */
-struct binadei_place {
+struct moietyi_place {
     hwloc_topology_t topology;
     hwloc_nodeset_t nodes;
     hwloc_cpuset_t cpus; /* of these nodes; empty if they have none */
@@ -45,28 +45,28 @@ struct binadei_place {
 };
 
 /* To be told how far a growth is; NULL where nobody asks. */
-struct binadei_progress {
-    binade_host_progress_fn *report;
+struct moietyi_progress {
+    moiety_host_progress_fn *report;
     void *user_data;
     uint64_t done_bytes;  /* of this call's earlier regions */
     uint64_t total_bytes; /* of this call */
     uint32_t thread_count;
 };
 
-struct binadei_region {
+struct moietyi_region {
     void *base;
     size_t size_bytes;
-    binade_devptr device_address; /* of `base`, once pinned */
+    moiety_devptr device_address; /* of `base`, once pinned */
     bool is_pinned;               /* the driver has it */
-    enum binadei_pages pages;
-    uint32_t fallbacks;    /* BINADE_HOST_FELL_ bits */
+    enum moietyi_pages pages;
+    uint32_t fallbacks;    /* MOIETY_HOST_FELL_ bits */
     uint32_t thread_count; /* most that touched it at once */
-    uint64_t stage_ns[BINADE_HOST_STAGE_COUNT];
+    uint64_t stage_ns[MOIETY_HOST_STAGE_COUNT];
     /* In pages of the smallest size; the rest of what was asked could not be
      * found out. */
     uint64_t pages_near;
     uint64_t pages_elsewhere;
-    char reason[BINADEI_REASON_BYTES]; /* of the last fallback; "" for none */
+    char reason[MOIETYI_REASON_BYTES]; /* of the last fallback; "" for none */
 };
 
 #endif

@@ -11,57 +11,57 @@
 #include "pool/driver/section.h"
 
 /* A limit that is in the way is worth a word: the driver does not say it. */
-static binade_status register_explain(binade_status status, size_t size_bytes)
+static moiety_status register_explain(moiety_status status, size_t size_bytes)
 {
     struct rlimit limit;
-    if (status != BINADE_E_NO_PINNED_MEMORY ||
+    if (status != MOIETY_E_NO_PINNED_MEMORY ||
         getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur >= size_bytes)
         return status;
-    return binadei_fail(status,
+    return moietyi_fail(status,
                         "%s: %zu bytes were to be pinned; RLIMIT_MEMLOCK is "
                         "%" PRIuMAX,
-                        binadei_failure_message(), size_bytes,
+                        moietyi_failure_message(), size_bytes,
                         (uintmax_t)limit.rlim_cur);
 }
 
-static binade_status register_pin(const struct binadei_driver *driver,
-                                  struct binadei_region *region, unsigned flags)
+static moiety_status register_pin(const struct moietyi_driver *driver,
+                                  struct moietyi_region *region, unsigned flags)
 {
-    if (region->pages == BINADEI_PAGES_DRIVER)
-        return BINADEI_CALL(driver, cuMemHostAlloc,
+    if (region->pages == MOIETYI_PAGES_DRIVER)
+        return MOIETYI_CALL(driver, cuMemHostAlloc,
                             (&region->base, region->size_bytes, flags));
-    return BINADEI_CALL(driver, cuMemHostRegister,
+    return MOIETYI_CALL(driver, cuMemHostRegister,
                         (region->base, region->size_bytes, flags));
 }
 
-static binade_status pin_and_find(const struct binadei_driver *driver,
-                                  struct binadei_region *region, unsigned flags)
+static moiety_status pin_and_find(const struct moietyi_driver *driver,
+                                  struct moietyi_region *region, unsigned flags)
 {
     CUdeviceptr device = 0;
-    binade_status status = register_pin(driver, region, flags);
-    region->is_pinned = status == BINADE_OK;
-    if (status != BINADE_OK)
+    moiety_status status = register_pin(driver, region, flags);
+    region->is_pinned = status == MOIETY_OK;
+    if (status != MOIETY_OK)
         return register_explain(status, region->size_bytes);
-    status = BINADEI_CALL(driver, cuMemHostGetDevicePointer,
+    status = MOIETYI_CALL(driver, cuMemHostGetDevicePointer,
                           (&device, region->base, 0));
     region->device_address = device;
     return status;
 }
 
-static binade_status pin_in(struct binadei_context *own_context,
-                            struct binadei_region *region, unsigned flags)
+static moiety_status pin_in(struct moietyi_context *own_context,
+                            struct moietyi_region *region, unsigned flags)
 {
-    struct binadei_section section;
-    binade_status status = binadei_context_enter(own_context, &section);
-    if (status != BINADE_OK)
+    struct moietyi_section section;
+    moiety_status status = moietyi_context_enter(own_context, &section);
+    if (status != MOIETY_OK)
         return status;
     status = pin_and_find(own_context->driver, region, flags);
-    binade_status left = binadei_section_leave(&section);
-    return status == BINADE_OK ? left : status;
+    moiety_status left = moietyi_section_leave(&section);
+    return status == MOIETY_OK ? left : status;
 }
 
-binade_status binadei_register(struct binadei_context *own_context,
-                               struct binadei_region *region, bool is_read_only)
+moiety_status moietyi_register(struct moietyi_context *own_context,
+                               struct moietyi_region *region, bool is_read_only)
 {
     unsigned flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
     if (is_read_only)
@@ -69,46 +69,46 @@ binade_status binadei_register(struct binadei_context *own_context,
     return pin_in(own_context, region, flags);
 }
 
-binade_status binadei_register_combined(struct binadei_context *own_context,
-                                        struct binadei_region *region)
+moiety_status moietyi_register_combined(struct moietyi_context *own_context,
+                                        struct moietyi_region *region)
 {
     return pin_in(own_context, region,
                   CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP |
                       CU_MEMHOSTALLOC_WRITECOMBINED);
 }
 
-static binade_status register_unpin(const struct binadei_driver *driver,
-                                    const struct binadei_region *region)
+static moiety_status register_unpin(const struct moietyi_driver *driver,
+                                    const struct moietyi_region *region)
 {
-    return region->pages == BINADEI_PAGES_DRIVER
-               ? BINADEI_CALL(driver, cuMemFreeHost, (region->base))
-               : BINADEI_CALL(driver, cuMemHostUnregister, (region->base));
+    return region->pages == MOIETYI_PAGES_DRIVER
+               ? MOIETYI_CALL(driver, cuMemFreeHost, (region->base))
+               : MOIETYI_CALL(driver, cuMemHostUnregister, (region->base));
 }
 
-static binade_status unpin_in(struct binadei_context *own_context,
-                              const struct binadei_region *region)
+static moiety_status unpin_in(struct moietyi_context *own_context,
+                              const struct moietyi_region *region)
 {
-    struct binadei_section section;
-    binade_status status = binadei_context_enter(own_context, &section);
-    if (status != BINADE_OK)
+    struct moietyi_section section;
+    moiety_status status = moietyi_context_enter(own_context, &section);
+    if (status != MOIETY_OK)
         return status;
     status = register_unpin(own_context->driver, region);
-    (void)binadei_section_leave(&section);
+    (void)moietyi_section_leave(&section);
     /* Somebody was faster: the driver does not have it. */
-    return status == BINADE_E_FOREIGN ? BINADE_OK : status;
+    return status == MOIETY_E_FOREIGN ? MOIETY_OK : status;
 }
 
-binade_status binadei_unregister(struct binadei_context *own_context,
-                                 struct binadei_region *region)
+moiety_status moietyi_unregister(struct moietyi_context *own_context,
+                                 struct moietyi_region *region)
 {
-    binade_status status =
-        region->is_pinned ? unpin_in(own_context, region) : BINADE_OK;
-    if (status != BINADE_OK && status != BINADE_E_CONTEXT_DESTROYED)
+    moiety_status status =
+        region->is_pinned ? unpin_in(own_context, region) : MOIETY_OK;
+    if (status != MOIETY_OK && status != MOIETY_E_CONTEXT_DESTROYED)
         return status;
-    bool is_ours = region->pages != BINADEI_PAGES_DRIVER;
+    bool is_ours = region->pages != MOIETYI_PAGES_DRIVER;
     region->is_pinned = false;
     if (is_ours)
-        binadei_unmap(region);
+        moietyi_unmap(region);
     region->base = NULL;
-    return BINADE_OK;
+    return MOIETY_OK;
 }

@@ -22,13 +22,13 @@
 
 struct record {
     struct record *next;
-    struct binadei_region region;
+    struct moietyi_region region;
 };
 
-struct binadei_pinned {
+struct moietyi_pinned {
     /* Constant. */
-    struct binadei_context *own_context;
-    struct binadei_place place;
+    struct moietyi_context *own_context;
+    struct moietyi_place place;
     uint32_t flags;
     uint32_t thread_max;
     bool is_foreign;
@@ -38,23 +38,23 @@ struct binadei_pinned {
     /* Under the lock. */
     struct record *live;
     struct record *refused; /* the pool never had them, the driver keeps them */
-    binade_host_stats stats;
-    char reason[BINADEI_REASON_BYTES];
+    moiety_host_stats stats;
+    char reason[MOIETYI_REASON_BYTES];
 };
 
-static _Thread_local struct binadei_progress *progress;
+static _Thread_local struct moietyi_progress *progress;
 
-void binadei_pinned_report_to(struct binadei_progress *to)
+void moietyi_pinned_report_to(struct moietyi_progress *to)
 {
     progress = to;
 }
 
 /* Lock held. `sign` is 1 for a region that came, and -1 (mod 2^64) for one that
  * went. */
-static void count(binade_host_stats *stats, const struct binadei_region *region,
+static void count(moiety_host_stats *stats, const struct moietyi_region *region,
                   uint64_t sign)
 {
-    size_t page_bytes = binadei_page_bytes(BINADEI_PAGES_SMALL);
+    size_t page_bytes = moietyi_page_bytes(MOIETYI_PAGES_SMALL);
     stats->pinned_bytes += sign * region->size_bytes;
     stats->region_count += sign;
     stats->pages_asked += sign * (region->size_bytes / page_bytes);
@@ -69,14 +69,14 @@ static void source_push(struct record **list, struct record *record)
     *list = record;
 }
 
-static void source_publish(struct binadei_pinned *pinned, struct record *record)
+static void source_publish(struct moietyi_pinned *pinned, struct record *record)
 {
-    binade_host_stats *stats = &pinned->stats;
-    const struct binadei_region *region = &record->region;
+    moiety_host_stats *stats = &pinned->stats;
+    const struct moietyi_region *region = &record->region;
     pthread_mutex_lock(&pinned->lock);
     source_push(&pinned->live, record);
     count(stats, region, 1);
-    for (int i = 0; i < BINADE_HOST_STAGE_COUNT; i++)
+    for (int i = 0; i < MOIETY_HOST_STAGE_COUNT; i++)
         stats->stage_ns[i] += region->stage_ns[i];
     if (region->thread_count > stats->touch_threads)
         stats->touch_threads = region->thread_count;
@@ -86,21 +86,21 @@ static void source_publish(struct binadei_pinned *pinned, struct record *record)
 }
 
 /* Unregistered, or gone with its process or driver. */
-static bool source_is_gone(binade_status status)
+static bool source_is_gone(moiety_status status)
 {
-    return status == BINADE_OK || status == BINADE_E_FORKED ||
-           status == BINADE_E_DEINITIALIZED;
+    return status == MOIETY_OK || status == MOIETY_E_FORKED ||
+           status == MOIETY_E_DEINITIALIZED;
 }
 
 /* What became of it until it failed goes away again; what the driver does not
  * take back now, it may later. */
-static void source_abandon(struct binadei_pinned *pinned, struct record *record)
+static void source_abandon(struct moietyi_pinned *pinned, struct record *record)
 {
     /* The message stays the failure's. */
-    char message[BINADEI_MESSAGE_BYTES];
-    (void)snprintf(message, sizeof(message), "%s", binadei_failure_message());
-    binade_status status =
-        binadei_unregister(pinned->own_context, &record->region);
+    char message[MOIETYI_MESSAGE_BYTES];
+    (void)snprintf(message, sizeof(message), "%s", moietyi_failure_message());
+    moiety_status status =
+        moietyi_unregister(pinned->own_context, &record->region);
     if (source_is_gone(status)) {
         free(record);
         return;
@@ -109,10 +109,10 @@ static void source_abandon(struct binadei_pinned *pinned, struct record *record)
     source_push(&pinned->refused, record);
     pinned->stats.unreleased_count++;
     pthread_mutex_unlock(&pinned->lock);
-    (void)binadei_fail(status, "%s", message);
+    (void)moietyi_fail(status, "%s", message);
 }
 
-static void retry_refused(struct binadei_pinned *pinned)
+static void retry_refused(struct moietyi_pinned *pinned)
 {
     pthread_mutex_lock(&pinned->lock);
     struct record *refused = pinned->refused;
@@ -127,8 +127,8 @@ static void retry_refused(struct binadei_pinned *pinned)
 }
 
 /* Also of a region that came to nothing. */
-static void note_fallbacks(struct binadei_pinned *pinned,
-                           const struct binadei_region *region)
+static void note_fallbacks(struct moietyi_pinned *pinned,
+                           const struct moietyi_region *region)
 {
     if (!region->fallbacks)
         return;
@@ -138,23 +138,23 @@ static void note_fallbacks(struct binadei_pinned *pinned,
     memcpy(pinned->reason, region->reason, sizeof(pinned->reason));
     pthread_mutex_unlock(&pinned->lock);
     if (is_new)
-        binadei_log(BINADE_LOG_WARNING,
+        moietyi_log(MOIETY_LOG_WARNING,
                     "a host arena does without (fallbacks 0x%x): %s",
                     region->fallbacks, region->reason);
 }
 
 /* hwloc's bindings succeeded, and did nothing. */
-static void note_foreign(struct binadei_region *region)
+static void note_foreign(struct moietyi_region *region)
 {
-    region->fallbacks |= BINADE_HOST_FELL_TO_UNBOUND;
+    region->fallbacks |= MOIETY_HOST_FELL_TO_UNBOUND;
     (void)snprintf(region->reason, sizeof(region->reason),
                    "the topology is not this machine's");
 }
 
-static binade_status source_make(struct binadei_pinned *pinned,
-                                 struct binadei_region *region)
+static moiety_status source_make(struct moietyi_pinned *pinned,
+                                 struct moietyi_region *region)
 {
-    const struct binadei_pin_request request = {
+    const struct moietyi_pin_request request = {
         .own_context = pinned->own_context,
         .place = &pinned->place,
         .flags = pinned->flags,
@@ -163,46 +163,46 @@ static binade_status source_make(struct binadei_pinned *pinned,
                           : pinned->thread_max,
         .progress = progress,
     };
-    binade_status status = binadei_make_region(&request, region);
+    moiety_status status = moietyi_make_region(&request, region);
     if (pinned->is_foreign)
         note_foreign(region);
     note_fallbacks(pinned, region);
     return status;
 }
 
-static enum binadei_pages first_pages(uint32_t flags)
+static enum moietyi_pages first_pages(uint32_t flags)
 {
-    if (flags & BINADE_HOST_WRITE_COMBINED)
-        return BINADEI_PAGES_DRIVER;
-    if (flags & BINADE_HOST_HUGE_1GIB)
-        return BINADEI_PAGES_1GIB;
-    return flags & BINADE_HOST_HUGE_2MIB ? BINADEI_PAGES_2MIB
-                                         : BINADEI_PAGES_TRANSPARENT;
+    if (flags & MOIETY_HOST_WRITE_COMBINED)
+        return MOIETYI_PAGES_DRIVER;
+    if (flags & MOIETY_HOST_HUGE_1GIB)
+        return MOIETYI_PAGES_1GIB;
+    return flags & MOIETY_HOST_HUGE_2MIB ? MOIETYI_PAGES_2MIB
+                                         : MOIETYI_PAGES_TRANSPARENT;
 }
 
-static binade_status source_reserve(void *context, size_t size_bytes,
-                                    binade_devptr *out)
+static moiety_status source_reserve(void *context, size_t size_bytes,
+                                    moiety_devptr *out)
 {
-    struct binadei_pinned *pinned = context;
+    struct moietyi_pinned *pinned = context;
     struct record *record = calloc(1, sizeof(*record));
     if (!record)
-        return binadei_fail(BINADE_E_NO_HOST_MEMORY,
+        return moietyi_fail(MOIETY_E_NO_HOST_MEMORY,
                             "no memory for the record of pinned memory");
     retry_refused(pinned);
     record->region.size_bytes = size_bytes;
     record->region.pages = first_pages(pinned->flags);
-    binade_status status = source_make(pinned, &record->region);
-    if (status != BINADE_OK) {
+    moiety_status status = source_make(pinned, &record->region);
+    if (status != MOIETY_OK) {
         source_abandon(pinned, record);
         return status;
     }
-    *out = (binade_devptr)(uintptr_t)record->region.base;
+    *out = (moiety_devptr)(uintptr_t)record->region.base;
     source_publish(pinned, record);
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
 /* Lock held. */
-static struct record **source_find(struct binadei_pinned *pinned,
+static struct record **source_find(struct moietyi_pinned *pinned,
                                    uintptr_t address)
 {
     struct record **at = &pinned->live;
@@ -212,8 +212,8 @@ static struct record **source_find(struct binadei_pinned *pinned,
     return at;
 }
 
-static struct record *source_withdraw(struct binadei_pinned *pinned,
-                                      binade_devptr address)
+static struct record *source_withdraw(struct moietyi_pinned *pinned,
+                                      moiety_devptr address)
 {
     pthread_mutex_lock(&pinned->lock);
     struct record **at = source_find(pinned, (uintptr_t)address);
@@ -226,17 +226,17 @@ static struct record *source_withdraw(struct binadei_pinned *pinned,
     return record;
 }
 
-static binade_status source_release(void *context, binade_devptr address,
+static moiety_status source_release(void *context, moiety_devptr address,
                                     size_t size_bytes)
 {
-    struct binadei_pinned *pinned = context;
+    struct moietyi_pinned *pinned = context;
     struct record *record = source_withdraw(pinned, address);
     if (!record)
-        return binadei_fail(BINADE_E_FOREIGN,
+        return moietyi_fail(MOIETY_E_FOREIGN,
                             "0x%llx, %zu bytes: not memory of this source",
                             address, size_bytes);
-    binade_status status =
-        binadei_unregister(pinned->own_context, &record->region);
+    moiety_status status =
+        moietyi_unregister(pinned->own_context, &record->region);
     if (source_is_gone(status)) {
         free(record);
         return status;
@@ -248,11 +248,11 @@ static binade_status source_release(void *context, binade_devptr address,
     return status;
 }
 
-binade_source binadei_pinned_source(struct binadei_pinned *pinned)
+moiety_source moietyi_pinned_source(struct moietyi_pinned *pinned)
 {
-    return (binade_source){
-        .struct_size = sizeof(binade_source),
-        .flags = BINADE_SOURCE_PINNED | BINADEI_SOURCE_EXPLAINS,
+    return (moiety_source){
+        .struct_size = sizeof(moiety_source),
+        .flags = MOIETY_SOURCE_PINNED | MOIETYI_SOURCE_EXPLAINS,
         .name = "pinned host memory",
         .context = pinned,
         .reserve = source_reserve,
@@ -261,18 +261,18 @@ binade_source binadei_pinned_source(struct binadei_pinned *pinned)
     };
 }
 
-static bool make_place(struct binadei_place *place,
-                       const struct binadei_pinned_options *options)
+static bool make_place(struct moietyi_place *place,
+                       const struct moietyi_pinned_options *options)
 {
     place->topology = options->topology;
     place->is_interleaved = options->is_interleaved;
-    place->is_strict = (options->flags & BINADE_HOST_STRICT) != 0;
+    place->is_strict = (options->flags & MOIETY_HOST_STRICT) != 0;
     place->nodes = hwloc_bitmap_alloc();
     place->cpus = hwloc_bitmap_alloc();
     if (!place->nodes || !place->cpus)
         return false;
-    for (unsigned node = 0; node < BINADEI_NODES_MAX; node++)
-        if (binadei_nodeset_has(&options->nodes, node) &&
+    for (unsigned node = 0; node < MOIETYI_NODES_MAX; node++)
+        if (moietyi_nodeset_has(&options->nodes, node) &&
             hwloc_bitmap_set(place->nodes, node) != 0)
             return false;
     hwloc_cpuset_from_nodeset(place->topology, place->cpus, place->nodes);
@@ -282,7 +282,7 @@ static bool make_place(struct binadei_place *place,
 }
 
 /* Of nodes without CPUs, any serves. */
-static uint32_t count_threads(const struct binadei_place *place)
+static uint32_t count_threads(const struct moietyi_place *place)
 {
     int cpus = hwloc_bitmap_weight(
         hwloc_bitmap_iszero(place->cpus)
@@ -294,11 +294,11 @@ static uint32_t count_threads(const struct binadei_place *place)
                                               : THREADS_BY_ITSELF;
 }
 
-binade_status
-binadei_pinned_create(const struct binadei_pinned_options *options,
-                      struct binadei_pinned **out)
+moiety_status
+moietyi_pinned_create(const struct moietyi_pinned_options *options,
+                      struct moietyi_pinned **out)
 {
-    struct binadei_pinned *pinned = calloc(1, sizeof(*pinned));
+    struct moietyi_pinned *pinned = calloc(1, sizeof(*pinned));
     if (!pinned || !make_place(&pinned->place, options) ||
         pthread_mutex_init(&pinned->lock, NULL) != 0) {
         if (pinned) {
@@ -306,7 +306,7 @@ binadei_pinned_create(const struct binadei_pinned_options *options,
             hwloc_bitmap_free(pinned->place.cpus);
         }
         free(pinned);
-        return binadei_fail(BINADE_E_NO_HOST_MEMORY,
+        return moietyi_fail(MOIETY_E_NO_HOST_MEMORY,
                             "no memory for a source of pinned memory");
     }
     pinned->own_context = options->own_context;
@@ -314,15 +314,15 @@ binadei_pinned_create(const struct binadei_pinned_options *options,
     pinned->is_foreign = options->is_foreign;
     pinned->thread_max = options->thread_max ? options->thread_max
                                              : count_threads(&pinned->place);
-    if (options->flags & BINADE_HOST_HUGE_1GIB)
+    if (options->flags & MOIETY_HOST_HUGE_1GIB)
         pinned->granularity_bytes = (size_t)1 << 30;
     memcpy(pinned->stats.nodes, options->nodes.words,
            sizeof(pinned->stats.nodes));
     *out = pinned;
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
-void binadei_pinned_destroy(struct binadei_pinned *pinned)
+void moietyi_pinned_destroy(struct moietyi_pinned *pinned)
 {
     if (!pinned)
         return;
@@ -338,7 +338,7 @@ void binadei_pinned_destroy(struct binadei_pinned *pinned)
     free(pinned);
 }
 
-void binadei_pinned_stats(struct binadei_pinned *pinned, binade_host_stats *out)
+void moietyi_pinned_stats(struct moietyi_pinned *pinned, moiety_host_stats *out)
 {
     pthread_mutex_lock(&pinned->lock);
     *out = pinned->stats;
@@ -346,9 +346,9 @@ void binadei_pinned_stats(struct binadei_pinned *pinned, binade_host_stats *out)
     out->struct_size = sizeof(*out);
 }
 
-binade_status binadei_pinned_device_address(struct binadei_pinned *pinned,
+moiety_status moietyi_pinned_device_address(struct moietyi_pinned *pinned,
                                             const void *address,
-                                            binade_devptr *out)
+                                            moiety_devptr *out)
 {
     uintptr_t at = (uintptr_t)address;
     pthread_mutex_lock(&pinned->lock);
@@ -357,12 +357,12 @@ binade_status binadei_pinned_device_address(struct binadei_pinned *pinned,
         *out = record->region.device_address +
                (at - (uintptr_t)record->region.base);
     pthread_mutex_unlock(&pinned->lock);
-    return record ? BINADE_OK
-                  : binadei_fail(BINADE_E_FOREIGN,
+    return record ? MOIETY_OK
+                  : moietyi_fail(MOIETY_E_FOREIGN,
                                  "%p: not memory of this arena", address);
 }
 
-void binadei_pinned_reason(struct binadei_pinned *pinned, char *out,
+void moietyi_pinned_reason(struct moietyi_pinned *pinned, char *out,
                            size_t size_bytes)
 {
     pthread_mutex_lock(&pinned->lock);

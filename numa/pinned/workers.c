@@ -12,8 +12,8 @@
 #define PIECE_BYTES ((size_t)16 << 20)
 
 struct workers {
-    const struct binadei_workers_options *options;
-    struct binadei_region *region;
+    const struct moietyi_workers_options *options;
+    struct moietyi_region *region;
     size_t piece_bytes;
     pthread_mutex_t lock;
     pthread_cond_t moved;
@@ -65,7 +65,7 @@ static bool work_once(struct workers *workers)
 static void *work(void *argument)
 {
     struct workers *workers = argument;
-    const struct binadei_place *place = workers->options->place;
+    const struct moietyi_place *place = workers->options->place;
     /* Refused, the memory is where it was bound to all the same: slower. */
     if (!hwloc_bitmap_iszero(place->cpus))
         (void)hwloc_set_cpubind(place->topology, place->cpus,
@@ -81,7 +81,7 @@ static void *work(void *argument)
 
 static void report(const struct workers *workers, size_t done_bytes)
 {
-    const struct binadei_progress *progress = workers->options->progress;
+    const struct moietyi_progress *progress = workers->options->progress;
     if (progress && progress->report)
         progress->report(progress->user_data, progress->done_bytes + done_bytes,
                          progress->total_bytes);
@@ -156,7 +156,7 @@ static void workers_run(struct workers *workers)
     uint32_t wanted = count_wanted(workers);
     uint32_t count = workers_start(workers, threads, wanted);
     if (count < wanted)
-        workers->region->fallbacks |= BINADE_HOST_FELL_TO_FEWER_THREADS;
+        workers->region->fallbacks |= MOIETY_HOST_FELL_TO_FEWER_THREADS;
     if (count > workers->region->thread_count)
         workers->region->thread_count = count;
     size_t reported = count ? 0 : work_here(workers);
@@ -167,11 +167,11 @@ static void workers_run(struct workers *workers)
         (void)pthread_join(threads[i], NULL);
 }
 
-bool binadei_workers_run(const struct binadei_workers_options *options,
-                         struct binadei_region *region)
+bool moietyi_workers_run(const struct moietyi_workers_options *options,
+                         struct moietyi_region *region)
 {
     size_t page_bytes =
-        region->pages == BINADEI_PAGES_1GIB ? (size_t)1 << 30 : PIECE_BYTES;
+        region->pages == MOIETYI_PAGES_1GIB ? (size_t)1 << 30 : PIECE_BYTES;
     struct workers workers = {
         .options = options,
         .region = region,

@@ -4,29 +4,29 @@
  * A crew: threads on the CPUs of some nodes that work through a stretch of
  * memory piece by piece, while the caller waits and reports how far they are.
  */
-#ifndef BINADE_NUMA_PINNED_WORKERS_H_
-#define BINADE_NUMA_PINNED_WORKERS_H_
+#ifndef MOIETY_NUMA_PINNED_WORKERS_H_
+#define MOIETY_NUMA_PINNED_WORKERS_H_
 
 #include "numa/pinned/region.h"
 
 /* Called by the crew's threads with pieces that do not overlap, `size_bytes`
  * long but for the last; false stops the crew. */
-typedef bool binadei_workers_fn(void *job, char *from, size_t size_bytes);
+typedef bool moietyi_workers_fn(void *job, char *from, size_t size_bytes);
 
-struct binadei_workers_options {
-    binadei_workers_fn *work;
+struct moietyi_workers_options {
+    moietyi_workers_fn *work;
     void *job;
-    const struct binadei_place *place;
+    const struct moietyi_place *place;
     uint32_t thread_max; /* at least 1 */
     /* NULL, or what is called by the caller's thread as work goes on. */
-    const struct binadei_progress *progress;
+    const struct moietyi_progress *progress;
 };
 
 /* Works through the region. Where no thread can be started the caller works
  * itself, and a region that had fewer than it should gets the bit
- * BINADE_HOST_FELL_TO_FEWER_THREADS. False: `work` said so; what other threads
+ * MOIETY_HOST_FELL_TO_FEWER_THREADS. False: `work` said so; what other threads
  * had begun is over all the same. */
-bool binadei_workers_run(const struct binadei_workers_options *options,
-                         struct binadei_region *region);
+bool moietyi_workers_run(const struct moietyi_workers_options *options,
+                         struct moietyi_region *region);
 
 #endif

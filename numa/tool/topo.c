@@ -55,12 +55,12 @@ static bool topo_parse(int argc, char **argv, struct options *out)
 }
 
 static int print(const struct options *options,
-                 const struct binadei_topo_report *report)
+                 const struct moietyi_topo_report *report)
 {
     if (options->is_json)
-        binadei_topo_json(stdout, report);
+        moietyi_topo_json(stdout, report);
     else
-        binadei_topo_text(stdout, report);
+        moietyi_topo_text(stdout, report);
     if (fflush(stdout) != 0 || ferror(stdout)) {
         perror("topo: stdout");
         return 1;
@@ -71,7 +71,7 @@ static int print(const struct options *options,
 int main(int argc, char **argv)
 {
     struct options options = {NULL, false, false};
-    struct binadei_topo_report report;
+    struct moietyi_topo_report report;
     if (!topo_parse(argc, argv, &options)) {
         (void)fputs(usage, stderr);
         return 2;
@@ -79,15 +79,15 @@ int main(int argc, char **argv)
     if (options.is_help)
         return fputs(usage, stdout) < 0;
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): no thread has been started. */
-    if (options.driver && setenv("BINADE_DRIVER", options.driver, 1) != 0) {
-        perror("topo: BINADE_DRIVER");
+    if (options.driver && setenv("MOIETY_DRIVER", options.driver, 1) != 0) {
+        perror("topo: MOIETY_DRIVER");
         return 1;
     }
     int result = 1;
-    if (binadei_topo_report_make(&report) == BINADE_OK)
+    if (moietyi_topo_report_make(&report) == MOIETY_OK)
         result = print(&options, &report);
     else
-        (void)fprintf(stderr, "topo: %s\n", binadei_failure_message());
-    binadei_topo_report_free(&report);
+        (void)fprintf(stderr, "topo: %s\n", moietyi_failure_message());
+    moietyi_topo_report_free(&report);
     return result;
 }

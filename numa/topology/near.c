@@ -17,47 +17,47 @@ struct pci_address {
     unsigned domain, bus, device, function;
 };
 
-binadei_nodeset
-binadei_topology_best_of(const struct binadei_topology *topology,
-                         const binadei_nodeset *among)
+moietyi_nodeset
+moietyi_topology_best_of(const struct moietyi_topology *topology,
+                         const moietyi_nodeset *among)
 {
-    binadei_nodeset best = {{0}};
-    enum binadei_memory_kind kind = BINADEI_MEMORY_DEVICE;
-    for (BINADEI_NODESET_EACH(node, among)) {
-        const struct binadei_node *it = &topology->node[node];
+    moietyi_nodeset best = {{0}};
+    enum moietyi_memory_kind kind = MOIETYI_MEMORY_DEVICE;
+    for (MOIETYI_NODESET_EACH(node, among)) {
+        const struct moietyi_node *it = &topology->node[node];
         if (it->bytes == 0 || it->kind > kind ||
-            it->kind == BINADEI_MEMORY_DEVICE)
+            it->kind == MOIETYI_MEMORY_DEVICE)
             continue;
         if (it->kind < kind)
-            best = (binadei_nodeset){{0}};
+            best = (moietyi_nodeset){{0}};
         kind = it->kind;
-        binadei_nodeset_add(&best, node);
+        moietyi_nodeset_add(&best, node);
     }
     return best;
 }
 
 /* The best of `part`, or all of it where none has memory: it is near, even if
  * it is of no use. */
-static binadei_nodeset best_or_all(const struct binadei_topology *topology,
-                                   const binadei_nodeset *part)
+static moietyi_nodeset best_or_all(const struct moietyi_topology *topology,
+                                   const moietyi_nodeset *part)
 {
-    binadei_nodeset best = binadei_topology_best_of(topology, part);
-    return binadei_nodeset_is_empty(&best)
-               ? binadei_nodeset_both(part, &topology->nodes)
+    moietyi_nodeset best = moietyi_topology_best_of(topology, part);
+    return moietyi_nodeset_is_empty(&best)
+               ? moietyi_nodeset_both(part, &topology->nodes)
                : best;
 }
 
 /* The nodes of the smallest part around `object` that has any. */
-static binadei_nodeset nodes_around(const struct binadei_topology *topology,
+static moietyi_nodeset nodes_around(const struct moietyi_topology *topology,
                                     hwloc_obj_t object)
 {
-    binadei_nodeset part = {{0}};
-    for (; object && binadei_nodeset_is_empty(&part); object = object->parent)
-        part = binadei_nodeset_of_hwloc(object->nodeset);
+    moietyi_nodeset part = {{0}};
+    for (; object && moietyi_nodeset_is_empty(&part); object = object->parent)
+        part = moietyi_nodeset_of_hwloc(object->nodeset);
     return best_or_all(topology, &part);
 }
 
-static binade_status parse_address(const char *text, struct pci_address *out)
+static moiety_status parse_address(const char *text, struct pci_address *out)
 {
     int used = 0;
     size_t length = strlen(text);
@@ -65,8 +65,8 @@ static binade_status parse_address(const char *text, struct pci_address *out)
         sscanf(text, "%8x:%2x:%2x.%1x%n", &out->domain, &out->bus, &out->device,
                &out->function, &used) == 4 &&
         (size_t)used == length && out->device < 32 && out->function < 8)
-        return BINADE_OK;
-    return binadei_fail(BINADE_E_INVALID,
+        return MOIETY_OK;
+    return moietyi_fail(MOIETY_E_INVALID,
                         "PCI address '%.40s': accepted is "
                         "domain:bus:device.function, as 0000:21:00.0",
                         text);
@@ -88,12 +88,12 @@ static hwloc_obj_t near_find_device(hwloc_topology_t hwloc,
 
 /* hwloc asks for a device's CPUs, which a node without CPUs does not have, and
  * leaves out domains of more than 16 bits: the kernel's own word. */
-static binadei_nodeset kernel_says(const struct binadei_topology *topology,
+static moietyi_nodeset kernel_says(const struct moietyi_topology *topology,
                                    const struct pci_address *address)
 {
     char path[96];
     int node = -1;
-    binadei_nodeset set = {{0}};
+    moietyi_nodeset set = {{0}};
     (void)snprintf(
         path, sizeof(path), "/sys/bus/pci/devices/%04x:%02x:%02x.%x/numa_node",
         address->domain, address->bus, address->device, address->function);
@@ -101,53 +101,53 @@ static binadei_nodeset kernel_says(const struct binadei_topology *topology,
     if (!file)
         return set;
     if (fscanf(file, "%9d", &node) == 1 && node >= 0)
-        binadei_nodeset_add(&set, (unsigned)node);
+        moietyi_nodeset_add(&set, (unsigned)node);
     (void)fclose(file);
     return best_or_all(topology, &set);
 }
 
-binade_status binadei_topology_near_pci(const struct binadei_topology *topology,
+moiety_status moietyi_topology_near_pci(const struct moietyi_topology *topology,
                                         const char *bus_id,
-                                        binadei_nodeset *out, bool *out_known)
+                                        moietyi_nodeset *out, bool *out_known)
 {
     struct pci_address address;
-    binade_status status = parse_address(bus_id, &address);
-    if (status != BINADE_OK)
+    moiety_status status = parse_address(bus_id, &address);
+    if (status != MOIETY_OK)
         return status;
-    binadei_nodeset all = binadei_topology_best_of(topology, &topology->nodes);
+    moietyi_nodeset all = moietyi_topology_best_of(topology, &topology->nodes);
     hwloc_obj_t around = near_find_device(topology->hwloc, &address);
-    binadei_nodeset near = nodes_around(topology, around);
-    bool is_said = around && !binadei_nodeset_is_equal(&near, &all);
+    moietyi_nodeset near = nodes_around(topology, around);
+    bool is_said = around && !moietyi_nodeset_is_equal(&near, &all);
     if (!is_said)
         near = kernel_says(topology, &address);
-    if (binadei_nodeset_is_empty(&near) && binadei_nodeset_count(&all) == 1)
+    if (moietyi_nodeset_is_empty(&near) && moietyi_nodeset_count(&all) == 1)
         near = all; /* nothing else is nearer, wherever the device is */
     *out = near;
-    *out_known = !binadei_nodeset_is_empty(&near);
-    return BINADE_OK;
+    *out_known = !moietyi_nodeset_is_empty(&near);
+    return MOIETY_OK;
 }
 
-binadei_nodeset
-binadei_topology_near_cpu(const struct binadei_topology *topology, unsigned cpu)
+moietyi_nodeset
+moietyi_topology_near_cpu(const struct moietyi_topology *topology, unsigned cpu)
 {
     return nodes_around(topology,
                         hwloc_get_pu_obj_by_os_index(topology->hwloc, cpu));
 }
 
-binade_status
-binadei_topology_caller_node(const struct binadei_topology *topology,
+moiety_status
+moietyi_topology_caller_node(const struct moietyi_topology *topology,
                              unsigned *out)
 {
     int cpu = sched_getcpu();
-    binadei_nodeset near = {{0}};
+    moietyi_nodeset near = {{0}};
     if (cpu >= 0)
-        near = binadei_topology_near_cpu(topology, (unsigned)cpu);
-    if (binadei_nodeset_is_empty(&near)) {
-        return binadei_fail(BINADE_E_UNSUPPORTED,
+        near = moietyi_topology_near_cpu(topology, (unsigned)cpu);
+    if (moietyi_nodeset_is_empty(&near)) {
+        return moietyi_fail(MOIETY_E_UNSUPPORTED,
                             "the node of the calling thread is not known: it "
                             "runs on CPU %d, which is not in the topology (%s)",
                             cpu, topology->source);
     }
-    *out = binadei_nodeset_first(&near);
-    return BINADE_OK;
+    *out = moietyi_nodeset_first(&near);
+    return MOIETY_OK;
 }

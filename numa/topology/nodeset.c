@@ -6,22 +6,22 @@
 #include <stdio.h>
 
 /* At most 128 ranges of at most 8 characters: all of it fits. */
-const char *binadei_nodeset_text(const binadei_nodeset *set,
-                                 char out[BINADEI_NODESET_TEXT_BYTES])
+const char *moietyi_nodeset_text(const moietyi_nodeset *set,
+                                 char out[MOIETYI_NODESET_TEXT_BYTES])
 {
     size_t length = 0;
-    (void)snprintf(out, BINADEI_NODESET_TEXT_BYTES, "none");
-    for (unsigned node = binadei_nodeset_first(set); node < BINADEI_NODES_MAX;
-         node = binadei_nodeset_next(set, node)) {
+    (void)snprintf(out, MOIETYI_NODESET_TEXT_BYTES, "none");
+    for (unsigned node = moietyi_nodeset_first(set); node < MOIETYI_NODES_MAX;
+         node = moietyi_nodeset_next(set, node)) {
         unsigned first = node;
-        while (binadei_nodeset_has(set, node))
+        while (moietyi_nodeset_has(set, node))
             node++;
         const char *comma = length ? "," : "";
         int added =
             node - first == 1
-                ? snprintf(out + length, BINADEI_NODESET_TEXT_BYTES - length,
+                ? snprintf(out + length, MOIETYI_NODESET_TEXT_BYTES - length,
                            "%s%u", comma, first)
-                : snprintf(out + length, BINADEI_NODESET_TEXT_BYTES - length,
+                : snprintf(out + length, MOIETYI_NODESET_TEXT_BYTES - length,
                            "%s%u-%u", comma, first, node - 1);
         length += added > 0 ? (size_t)added : 0;
     }
@@ -35,7 +35,7 @@ static bool take_index(const char **text, unsigned *out)
     unsigned value = 0;
     for (; *at >= '0' && *at <= '9'; at++) {
         value = 10 * value + (unsigned)(*at - '0');
-        if (value >= BINADEI_NODES_MAX)
+        if (value >= MOIETYI_NODES_MAX)
             return false;
     }
     bool has_digits = at != *text;
@@ -44,11 +44,11 @@ static bool take_index(const char **text, unsigned *out)
     return has_digits;
 }
 
-size_t binadei_nodeset_parse(const char *text, char separator,
-                             binadei_nodeset *out)
+size_t moietyi_nodeset_parse(const char *text, char separator,
+                             moietyi_nodeset *out)
 {
     const char *at = text;
-    *out = (binadei_nodeset){{0}};
+    *out = (moietyi_nodeset){{0}};
     for (;; at++) {
         unsigned first = 0;
         if (!take_index(&at, &first))
@@ -60,7 +60,7 @@ size_t binadei_nodeset_parse(const char *text, char separator,
                 return 0;
         }
         for (unsigned node = first; node <= last; node++)
-            binadei_nodeset_add(out, node);
+            moietyi_nodeset_add(out, node);
         if (*at == '\0' || *at == '\n')
             return (size_t)(at - text);
         if (*at != separator)

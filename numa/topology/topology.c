@@ -26,16 +26,16 @@
 
 /* Edge NT: publish (release) -> loaded (acquire). NULL until a topology is
  * loaded, written once, never freed. */
-static _Atomic(const struct binadei_topology *) kept;
+static _Atomic(const struct moietyi_topology *) kept;
 
-static const struct binadei_topology *loaded(void)
+static const struct moietyi_topology *loaded(void)
 {
     /* NT.acquire: all of it must be seen as its maker left it. */
     return atomic_load_explicit(&kept, memory_order_acquire);
 }
 
 /* hwloc would fall back to this machine where the variable is of no use. */
-static binade_status choose_source(struct binadei_topology *topology)
+static moiety_status choose_source(struct moietyi_topology *topology)
 {
     const char *xml = getenv("HWLOC_XMLFILE");
     const char *synthetic = getenv("HWLOC_SYNTHETIC");
@@ -53,8 +53,8 @@ static binade_status choose_source(struct binadei_topology *topology)
                        "this machine");
     }
     if (result == 0)
-        return BINADE_OK;
-    return binadei_fail(BINADE_E_INVALID, "%s: hwloc does not accept it: %s",
+        return MOIETY_OK;
+    return moietyi_fail(MOIETY_E_INVALID, "%s: hwloc does not accept it: %s",
                         topology->source, strerror_r(errno, (char[64]){0}, 64));
 }
 
@@ -76,48 +76,48 @@ static bool configure(hwloc_topology_t hwloc)
     return is_done;
 }
 
-static binade_status topology_load(struct binadei_topology *topology)
+static moiety_status topology_load(struct moietyi_topology *topology)
 {
     if (hwloc_topology_init(&topology->hwloc) != 0)
-        return binadei_fail(BINADE_E_NO_HOST_MEMORY,
+        return moietyi_fail(MOIETY_E_NO_HOST_MEMORY,
                             "no memory for a topology");
     if (hwloc_topology_abi_check(topology->hwloc) != 0 ||
         !configure(topology->hwloc)) {
-        return binadei_fail(BINADE_E_UNSUPPORTED,
+        return moietyi_fail(MOIETY_E_UNSUPPORTED,
                             "hwloc's version is %#x: 2.3 or newer of the same "
                             "major version is needed",
                             hwloc_get_api_version());
     }
-    binade_status status = choose_source(topology);
-    if (status != BINADE_OK)
+    moiety_status status = choose_source(topology);
+    if (status != MOIETY_OK)
         return status;
     if (hwloc_topology_load(topology->hwloc) != 0) {
-        return binadei_fail(
-            strncmp(topology->source, "HWLOC", 5) == 0 ? BINADE_E_INVALID
-                                                       : BINADE_E_UNSUPPORTED,
+        return moietyi_fail(
+            strncmp(topology->source, "HWLOC", 5) == 0 ? MOIETY_E_INVALID
+                                                       : MOIETY_E_UNSUPPORTED,
             "%s: hwloc cannot load the topology: %s", topology->source,
             strerror_r(errno, (char[64]){0}, 64));
     }
     topology->is_this_system =
         hwloc_topology_is_thissystem(topology->hwloc) == 1;
-    return binadei_topology_read(topology);
+    return moietyi_topology_read(topology);
 }
 
-binade_status binadei_topology_load(struct binadei_topology **out)
+moiety_status moietyi_topology_load(struct moietyi_topology **out)
 {
-    struct binadei_topology *topology = calloc(1, sizeof(*topology));
+    struct moietyi_topology *topology = calloc(1, sizeof(*topology));
     if (!topology)
-        return binadei_fail(BINADE_E_NO_HOST_MEMORY,
+        return moietyi_fail(MOIETY_E_NO_HOST_MEMORY,
                             "no memory for a topology");
-    binade_status status = topology_load(topology);
-    if (status == BINADE_OK)
+    moiety_status status = topology_load(topology);
+    if (status == MOIETY_OK)
         *out = topology;
     else
-        binadei_topology_unload(topology);
+        moietyi_topology_unload(topology);
     return status;
 }
 
-void binadei_topology_unload(struct binadei_topology *topology)
+void moietyi_topology_unload(struct moietyi_topology *topology)
 {
     if (!topology)
         return;
@@ -128,94 +128,94 @@ void binadei_topology_unload(struct binadei_topology *topology)
 }
 
 /* Makes `topology` the process's, or drops it if another thread was faster. */
-static void topology_publish(struct binadei_topology *topology)
+static void topology_publish(struct moietyi_topology *topology)
 {
-    const struct binadei_topology *nobody = NULL;
+    const struct moietyi_topology *nobody = NULL;
     /* NT.release: publishes all of it. On failure the other one is only read
      * later, through loaded(), so relaxed is enough. */
     if (!atomic_compare_exchange_strong_explicit(&kept, &nobody, topology,
                                                  memory_order_release,
                                                  memory_order_relaxed))
-        binadei_topology_unload(topology);
+        moietyi_topology_unload(topology);
 }
 
-binade_status binadei_topology_get(const struct binadei_topology **out)
+moiety_status moietyi_topology_get(const struct moietyi_topology **out)
 {
     if (!loaded()) {
-        struct binadei_topology *topology = NULL;
+        struct moietyi_topology *topology = NULL;
         /* A thread of the parent may have been inside hwloc, with its lock. */
-        if (binadei_is_forked())
-            return binadei_refuse_child();
-        int cancel_state = binadei_cancel_hold();
-        binade_status status = binadei_topology_load(&topology);
-        binadei_cancel_restore(cancel_state);
-        if (status != BINADE_OK)
+        if (moietyi_is_forked())
+            return moietyi_refuse_child();
+        int cancel_state = moietyi_cancel_hold();
+        moiety_status status = moietyi_topology_load(&topology);
+        moietyi_cancel_restore(cancel_state);
+        if (status != MOIETY_OK)
             return status;
         topology_publish(topology);
     }
     *out = loaded();
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
-hwloc_topology_t binadei_topology_hwloc(const struct binadei_topology *topology)
+hwloc_topology_t moietyi_topology_hwloc(const struct moietyi_topology *topology)
 {
     return topology->hwloc;
 }
 
-bool binadei_topology_is_this_system(const struct binadei_topology *topology)
+bool moietyi_topology_is_this_system(const struct moietyi_topology *topology)
 {
     return topology->is_this_system;
 }
 
-const char *binadei_topology_source(const struct binadei_topology *topology)
+const char *moietyi_topology_source(const struct moietyi_topology *topology)
 {
     return topology->source;
 }
 
-const binadei_nodeset *
-binadei_topology_nodes(const struct binadei_topology *topology)
+const moietyi_nodeset *
+moietyi_topology_nodes(const struct moietyi_topology *topology)
 {
     return &topology->nodes;
 }
 
-const binadei_nodeset *
-binadei_topology_allowed(const struct binadei_topology *topology)
+const moietyi_nodeset *
+moietyi_topology_allowed(const struct moietyi_topology *topology)
 {
     return &topology->allowed;
 }
 
-const struct binadei_node *
-binadei_topology_node(const struct binadei_topology *topology, unsigned node)
+const struct moietyi_node *
+moietyi_topology_node(const struct moietyi_topology *topology, unsigned node)
 {
-    return binadei_topology_has_node(topology, node) ? &topology->node[node]
+    return moietyi_topology_has_node(topology, node) ? &topology->node[node]
                                                      : NULL;
 }
 
-bool binadei_topology_has_node(const struct binadei_topology *topology,
+bool moietyi_topology_has_node(const struct moietyi_topology *topology,
                                unsigned node)
 {
-    return binadei_nodeset_has(&topology->nodes, node);
+    return moietyi_nodeset_has(&topology->nodes, node);
 }
 
-bool binadei_topology_is_allowed(const struct binadei_topology *topology,
+bool moietyi_topology_is_allowed(const struct moietyi_topology *topology,
                                  unsigned node)
 {
-    return binadei_nodeset_has(&topology->allowed, node);
+    return moietyi_nodeset_has(&topology->allowed, node);
 }
 
-uint64_t binadei_topology_node_bytes(const struct binadei_topology *topology,
+uint64_t moietyi_topology_node_bytes(const struct moietyi_topology *topology,
                                      unsigned node)
 {
-    return binadei_topology_has_node(topology, node)
+    return moietyi_topology_has_node(topology, node)
                ? topology->node[node].bytes
                : 0;
 }
 
-uint64_t binadei_topology_distance(const struct binadei_topology *topology,
+uint64_t moietyi_topology_distance(const struct moietyi_topology *topology,
                                    unsigned from, unsigned to)
 {
-    if (!topology->distances || from >= BINADEI_NODES_MAX ||
-        to >= BINADEI_NODES_MAX)
+    if (!topology->distances || from >= MOIETYI_NODES_MAX ||
+        to >= MOIETYI_NODES_MAX)
         return 0;
-    return topology->distances[(size_t)from * BINADEI_NODES_MAX + to];
+    return topology->distances[(size_t)from * MOIETYI_NODES_MAX + to];
 }

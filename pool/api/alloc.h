@@ -3,15 +3,15 @@
  *
  * Allocation on behalf of others in this folder.
  */
-#ifndef BINADE_POOL_API_ALLOC_H_
-#define BINADE_POOL_API_ALLOC_H_
+#ifndef MOIETY_POOL_API_ALLOC_H_
+#define MOIETY_POOL_API_ALLOC_H_
 
-#include "binade/pool.h"
+#include "moiety/pool.h"
 #include "pool/core/ops.h"
 
-/* As binade_alloc_aligned() without a look for a hit. */
-BINADE_MUST_USE binade_status
-binadei_alloc(binade_pool *pool, const struct binadei_alloc_args *args,
-              binade_stream stream, binade_devptr *out);
+/* As moiety_alloc_aligned() without a look for a hit. */
+MOIETY_MUST_USE moiety_status
+moietyi_alloc(moiety_pool *pool, const struct moietyi_alloc_args *args,
+              moiety_stream stream, moiety_devptr *out);
 
 #endif

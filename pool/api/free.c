@@ -5,7 +5,7 @@
  * block's metadata byte also where the caller says the size: the check runs
  * beside the push and costs next to nothing.
  */
-#include "binade/pool.h"
+#include "moiety/pool.h"
 
 #include "pool/base/failure.h"
 #include "pool/base/fork_mark.h"
@@ -15,37 +15,37 @@
 #include "pool/core/recorded.h"
 #include "pool/tenant/directory.h"
 
-static binade_status free_and_note(struct binadei_call *call,
-                                   binade_devptr address, size_t size_bytes)
+static moiety_status free_and_note(struct moietyi_call *call,
+                                   moiety_devptr address, size_t size_bytes)
 {
     uint64_t found_bytes = 0;
-    uint64_t ticks = binadei_ticks_before(call);
-    binade_status status =
+    uint64_t ticks = moietyi_ticks_before(call);
+    moiety_status status =
         call->pool->body->ops->free(call, address, size_bytes, &found_bytes);
-    const struct binadei_note note = {
-        .kind = size_bytes ? BINADE_HISTORY_FREE_SIZED : BINADE_HISTORY_FREE,
+    const struct moietyi_note note = {
+        .kind = size_bytes ? MOIETY_HISTORY_FREE_SIZED : MOIETY_HISTORY_FREE,
         .status = status,
         .ticks = ticks,
         .address = address,
         .size_bytes = size_bytes ? size_bytes : found_bytes,
         .stream = call->stream,
     };
-    binadei_note(call, &note);
+    moietyi_note(call, &note);
     return status;
 }
 
-static __attribute__((noinline)) binade_status free_slow(binade_pool *pool,
-                                                         binade_devptr address,
+static __attribute__((noinline)) moiety_status free_slow(moiety_pool *pool,
+                                                         moiety_devptr address,
                                                          size_t size_bytes,
-                                                         binade_stream stream)
+                                                         moiety_stream stream)
 {
-    struct binadei_call call;
-    binade_status status = binadei_begin(pool, stream, &call);
-    if (status != BINADE_OK)
+    struct moietyi_call call;
+    moiety_status status = moietyi_begin(pool, stream, &call);
+    if (status != MOIETY_OK)
         return status;
     if (address)
         status = free_and_note(&call, address, size_bytes);
-    binadei_call_end(&call);
+    moietyi_call_end(&call);
     return status;
 }
 
@@ -53,8 +53,8 @@ static __attribute__((noinline)) binade_status free_slow(binade_pool *pool,
  * block has for 0 and for sizes without hits. */
 static inline uint32_t full_byte_of(size_t size_bytes)
 {
-    uint64_t less_one = binadei_hit_less_one(size_bytes);
-    return less_one < BINADEI_SMALL_GRAINS_MAX ? binadei_class_of(less_one) + 1
+    uint64_t less_one = moietyi_hit_less_one(size_bytes);
+    return less_one < MOIETYI_SMALL_GRAINS_MAX ? moietyi_class_of(less_one) + 1
                                                : UINT32_MAX;
 }
 
@@ -62,199 +62,199 @@ static inline uint32_t full_byte_of(size_t size_bytes)
  * pushes it, if nothing else is noted of it and the magazine has room. False:
  * nothing has changed. Inside, as hit.h says it. */
 static __attribute__((noinline)) bool
-free_of_tenant(const struct binadei_thread *thread,
-               const struct binadei_route *route, binade_pool *pool,
-               binade_devptr address)
+free_of_tenant(const struct moietyi_thread *thread,
+               const struct moietyi_route *route, moiety_pool *pool,
+               moiety_devptr address)
 {
-    struct binadei_engine *engine = pool->engine;
-    struct binadei_tags *tags = binadei_tags(engine);
+    struct moietyi_engine *engine = pool->engine;
+    struct moietyi_tags *tags = moietyi_tags(engine);
     if (!tags)
         return false;
-    binadei_grain start = {0};
-    uint8_t byte = binadei_hit_byte(pool, address, &start);
-    uint8_t bare = byte & (uint8_t)~BINADEI_BYTE_SPECIAL;
+    moietyi_grain start = {0};
+    uint8_t byte = moietyi_hit_byte(pool, address, &start);
+    uint8_t bare = byte & (uint8_t)~MOIETYI_BYTE_SPECIAL;
     /* A tenant's block is not short. */
-    if (byte == bare || !bare || bare > BINADEI_SMALL_CLASSES)
+    if (byte == bare || !bare || bare > MOIETYI_SMALL_CLASSES)
         return false;
-    binadei_tag tag = binadei_tag_of(tags, start);
-    if (!tag || tag & BINADEI_TAG_FURTHER)
+    moietyi_tag tag = moietyi_tag_of(tags, start);
+    if (!tag || tag & MOIETYI_TAG_FURTHER)
         return false;
-    binadei_tag_set(tags, start, 0);
-    binadei_buddy_set_class(engine->streams.buddy, start, bare);
-    if (!binadei_hit_free_noted(route, address, bare, start)) {
-        binadei_tag_set(tags, start, tag);
-        binadei_buddy_set_class(engine->streams.buddy, start, byte);
+    moietyi_tag_set(tags, start, 0);
+    moietyi_buddy_set_class(engine->streams.buddy, start, bare);
+    if (!moietyi_hit_free_noted(route, address, bare, start)) {
+        moietyi_tag_set(tags, start, tag);
+        moietyi_buddy_set_class(engine->streams.buddy, start, byte);
         return false;
     }
-    binadei_account_release(&binadei_tenant_of_tag(tag)->account,
-                            thread->number, binadei_class_bytes(bare - 1U));
+    moietyi_account_release(&moietyi_tenant_of_tag(tag)->account,
+                            thread->number, moietyi_class_bytes(bare - 1U));
     return true;
 }
 
 /* Inside: whether the thread's cache took the block, plain or a tenant's. */
-static inline bool give_by(const struct binadei_thread *thread,
-                           const struct binadei_route *route, binade_pool *pool,
-                           binade_devptr address)
+static inline bool give_by(const struct moietyi_thread *thread,
+                           const struct moietyi_route *route, moiety_pool *pool,
+                           moiety_devptr address)
 {
-    binadei_grain start = {0};
-    uint8_t byte = binadei_hit_byte(pool, address, &start);
-    return binadei_hit_free_noted(route, address, byte, start) ||
+    moietyi_grain start = {0};
+    uint8_t byte = moietyi_hit_byte(pool, address, &start);
+    return moietyi_hit_free_noted(route, address, byte, start) ||
            free_of_tenant(thread, route, pool, address);
 }
 
 /* Whether the thread's cache took the block. */
-static inline bool give_cached(binade_pool *pool, binade_devptr address,
-                               binade_stream stream)
+static inline bool give_cached(moiety_pool *pool, moiety_devptr address,
+                               moiety_stream stream)
 {
-    struct binadei_thread *thread = binadei_thread_self;
-    if (!binadei_hit_begin(thread))
+    struct moietyi_thread *thread = moietyi_thread_self;
+    if (!moietyi_hit_begin(thread))
         return false;
-    const struct binadei_route *route = binadei_hit_find(thread, pool, stream);
+    const struct moietyi_route *route = moietyi_hit_find(thread, pool, stream);
     bool is_given = route && give_by(thread, route, pool, address);
-    binadei_thread_leave(thread);
-    return is_given || (binadei_is_recorded(pool) &&
-                        binadei_recorded_free(pool, address, 0, stream));
+    moietyi_thread_leave(thread);
+    return is_given || (moietyi_is_recorded(pool) &&
+                        moietyi_recorded_free(pool, address, 0, stream));
 }
 
 /* Not the last stream, or no hit, or a tenant's; see alloc_other(). */
-static __attribute__((noinline)) binade_status
-free_other(binade_pool *pool, binade_devptr address, binade_stream stream)
+static __attribute__((noinline)) moiety_status
+free_other(moiety_pool *pool, moiety_devptr address, moiety_stream stream)
 {
     return give_cached(pool, address, stream)
-               ? BINADE_OK
+               ? MOIETY_OK
                : free_slow(pool, address, 0, stream);
 }
 
 /* A block that the thread's caches have no room for, if nothing is noted of it
  * that would have to be looked up. */
-static binade_status give_free(binade_pool *pool, binade_devptr address,
-                               binade_stream stream)
+static moiety_status give_free(moiety_pool *pool, moiety_devptr address,
+                               moiety_stream stream)
 {
-    struct binadei_call call;
-    binadei_grain start = {0};
+    struct moietyi_call call;
+    moietyi_grain start = {0};
     uint64_t found_bytes;
-    binade_status status = BINADE_E_BUSY;
-    if (!binadei_call_begin_plain(pool, stream, &call))
-        return BINADE_E_BUSY;
-    uint8_t byte = binadei_hit_byte(pool, address, &start);
-    if (byte && !(byte & BINADEI_BYTE_SPECIAL))
+    moiety_status status = MOIETY_E_BUSY;
+    if (!moietyi_call_begin_plain(pool, stream, &call))
+        return MOIETY_E_BUSY;
+    uint8_t byte = moietyi_hit_byte(pool, address, &start);
+    if (byte && !(byte & MOIETYI_BYTE_SPECIAL))
         status = pool->body->ops->free(&call, address, 0, &found_bytes);
-    binadei_call_end(&call);
+    moietyi_call_end(&call);
     return status;
 }
 
-binade_status binade_free_cached(binade_pool *pool, binade_devptr address,
-                                 binade_stream stream)
+moiety_status moiety_free_cached(moiety_pool *pool, moiety_devptr address,
+                                 moiety_stream stream)
 {
     if (!pool)
-        return binadei_fail(BINADE_E_INVALID,
-                            "binade_free_cached: pool is NULL");
+        return moietyi_fail(MOIETY_E_INVALID,
+                            "moiety_free_cached: pool is NULL");
     return give_cached(pool, address, stream)
-               ? BINADE_OK
+               ? MOIETY_OK
                : give_free(pool, address, stream);
 }
 
-binade_status binade_free(binade_pool *pool, binade_devptr address,
-                          binade_stream stream)
+moiety_status moiety_free(moiety_pool *pool, moiety_devptr address,
+                          moiety_stream stream)
 {
-    struct binadei_thread *thread = binadei_thread_self;
-    if (binadei_hit_begin(thread)) {
-        const struct binadei_route *route =
-            binadei_hit_last(thread, pool, stream);
-        binadei_grain start = {0};
+    struct moietyi_thread *thread = moietyi_thread_self;
+    if (moietyi_hit_begin(thread)) {
+        const struct moietyi_route *route =
+            moietyi_hit_last(thread, pool, stream);
+        moietyi_grain start = {0};
         /* Nothing here is called, or registers were saved: a short block goes
          * the other way. */
         uint32_t class_index =
-            BINADEI_LIKELY(route) ? binadei_hit_byte(pool, address, &start) - 1U
-                                  : BINADEI_SMALL_CLASSES;
-        bool is_given = BINADEI_LIKELY(class_index < BINADEI_SMALL_CLASSES) &&
-                        BINADEI_LIKELY(!route->note) &&
-                        binadei_hit_free(route, class_index, address);
-        binadei_thread_leave(thread);
-        if (BINADEI_LIKELY(is_given))
-            return BINADE_OK;
+            MOIETYI_LIKELY(route) ? moietyi_hit_byte(pool, address, &start) - 1U
+                                  : MOIETYI_SMALL_CLASSES;
+        bool is_given = MOIETYI_LIKELY(class_index < MOIETYI_SMALL_CLASSES) &&
+                        MOIETYI_LIKELY(!route->note) &&
+                        moietyi_hit_free(route, class_index, address);
+        moietyi_thread_leave(thread);
+        if (MOIETYI_LIKELY(is_given))
+            return MOIETY_OK;
     }
     return free_other(pool, address, stream);
 }
 
 /* Inside: as give_by(), if the block is as long as the class of the size. Others
  * are looked at by the slow way. */
-static inline bool give_sized_by(const struct binadei_thread *thread,
-                                 const struct binadei_route *route,
-                                 binade_pool *pool, binade_devptr address,
+static inline bool give_sized_by(const struct moietyi_thread *thread,
+                                 const struct moietyi_route *route,
+                                 moiety_pool *pool, moiety_devptr address,
                                  uint32_t byte)
 {
-    binadei_grain start = {0};
-    uint32_t found = binadei_hit_byte(pool, address, &start);
+    moietyi_grain start = {0};
+    uint32_t found = moietyi_hit_byte(pool, address, &start);
     return (found == byte &&
-            binadei_hit_free_noted(route, address, (uint8_t)byte, start)) ||
-           (found == (byte | BINADEI_BYTE_SPECIAL) &&
+            moietyi_hit_free_noted(route, address, (uint8_t)byte, start)) ||
+           (found == (byte | MOIETYI_BYTE_SPECIAL) &&
             free_of_tenant(thread, route, pool, address));
 }
 
-static inline bool give_sized_cached(binade_pool *pool, binade_devptr address,
-                                     size_t size_bytes, binade_stream stream)
+static inline bool give_sized_cached(moiety_pool *pool, moiety_devptr address,
+                                     size_t size_bytes, moiety_stream stream)
 {
-    struct binadei_thread *thread = binadei_thread_self;
+    struct moietyi_thread *thread = moietyi_thread_self;
     uint32_t byte = full_byte_of(size_bytes);
-    if (byte == UINT32_MAX || !binadei_hit_begin(thread))
+    if (byte == UINT32_MAX || !moietyi_hit_begin(thread))
         return false;
-    const struct binadei_route *route = binadei_hit_find(thread, pool, stream);
+    const struct moietyi_route *route = moietyi_hit_find(thread, pool, stream);
     bool is_given = route && give_sized_by(thread, route, pool, address, byte);
-    binadei_thread_leave(thread);
+    moietyi_thread_leave(thread);
     return is_given ||
-           (binadei_is_recorded(pool) &&
-            binadei_recorded_free(pool, address, size_bytes, stream));
+           (moietyi_is_recorded(pool) &&
+            moietyi_recorded_free(pool, address, size_bytes, stream));
 }
 
-static __attribute__((noinline)) binade_status
-free_sized_other(binade_pool *pool, binade_devptr address, size_t size_bytes,
-                 binade_stream stream)
+static __attribute__((noinline)) moiety_status
+free_sized_other(moiety_pool *pool, moiety_devptr address, size_t size_bytes,
+                 moiety_stream stream)
 {
     if (address && !size_bytes)
-        return binadei_fail(BINADE_E_INVALID,
-                            "size 0: no block has it; binade_free() needs no "
+        return moietyi_fail(MOIETY_E_INVALID,
+                            "size 0: no block has it; moiety_free() needs no "
                             "size");
     return give_sized_cached(pool, address, size_bytes, stream)
-               ? BINADE_OK
+               ? MOIETY_OK
                : free_slow(pool, address, size_bytes, stream);
 }
 
-binade_status binade_free_sized(binade_pool *pool, binade_devptr address,
-                                size_t size_bytes, binade_stream stream)
+moiety_status moiety_free_sized(moiety_pool *pool, moiety_devptr address,
+                                size_t size_bytes, moiety_stream stream)
 {
-    struct binadei_thread *thread = binadei_thread_self;
-    if (binadei_hit_begin(thread)) {
-        const struct binadei_route *route =
-            binadei_hit_last(thread, pool, stream);
+    struct moietyi_thread *thread = moietyi_thread_self;
+    if (moietyi_hit_begin(thread)) {
+        const struct moietyi_route *route =
+            moietyi_hit_last(thread, pool, stream);
         uint32_t byte = full_byte_of(size_bytes);
-        binadei_grain start = {0};
+        moietyi_grain start = {0};
         bool is_given =
-            BINADEI_LIKELY(route) &&
-            BINADEI_LIKELY(binadei_hit_byte(pool, address, &start) == byte) &&
-            BINADEI_LIKELY(!route->note) &&
-            binadei_hit_free(route, byte - 1, address);
-        binadei_thread_leave(thread);
-        if (BINADEI_LIKELY(is_given))
-            return BINADE_OK;
+            MOIETYI_LIKELY(route) &&
+            MOIETYI_LIKELY(moietyi_hit_byte(pool, address, &start) == byte) &&
+            MOIETYI_LIKELY(!route->note) &&
+            moietyi_hit_free(route, byte - 1, address);
+        moietyi_thread_leave(thread);
+        if (MOIETYI_LIKELY(is_given))
+            return MOIETY_OK;
     }
     return free_sized_other(pool, address, size_bytes, stream);
 }
 
 /* Inside: the caches of the thread's last route, if it may have hits and takes
  * blocks with this note; else those of another of its streams. NULL: none. */
-static struct binadei_cache *free_own_cache(struct binadei_thread *thread,
-                                            const binade_pool *pool,
+static struct moietyi_cache *free_own_cache(struct moietyi_thread *thread,
+                                            const moiety_pool *pool,
                                             uint32_t note)
 {
-    const struct binadei_route *last = thread->last;
+    const struct moietyi_route *last = thread->last;
     if (last && last->note == note &&
-        binadei_hit_is_right(last, pool, last->stream) &&
-        !binadei_hit_is_revoked(thread))
+        moietyi_hit_is_right(last, pool, last->stream) &&
+        !moietyi_hit_is_revoked(thread))
         return last->push;
-    const struct binadei_route *done =
-        binadei_hit_find(thread, pool, BINADE_STREAM_DONE);
-    struct binadei_cache *cache =
+    const struct moietyi_route *done =
+        moietyi_hit_find(thread, pool, MOIETY_STREAM_DONE);
+    struct moietyi_cache *cache =
         done ? done->push->thread_state->caches : NULL;
     while (cache && cache->stream_state->note != note)
         cache = cache->next;
@@ -262,91 +262,91 @@ static struct binadei_cache *free_own_cache(struct binadei_thread *thread,
 }
 
 /* Whether the thread's cache of the block's own stream took it. */
-static bool give_own(const binade_pool *pool, binade_devptr address)
+static bool give_own(const moiety_pool *pool, moiety_devptr address)
 {
-    struct binadei_thread *thread = binadei_thread_self;
-    binadei_grain start = {0};
-    uint8_t byte = binadei_hit_byte(pool, address, &start);
+    struct moietyi_thread *thread = moietyi_thread_self;
+    moietyi_grain start = {0};
+    uint8_t byte = moietyi_hit_byte(pool, address, &start);
     /* A short block takes the slow way. */
-    if (!byte || byte > BINADEI_SMALL_CLASSES || !pool->engine->notes ||
-        !binadei_hit_begin(thread))
+    if (!byte || byte > MOIETYI_SMALL_CLASSES || !pool->engine->notes ||
+        !moietyi_hit_begin(thread))
         return false;
-    uint32_t note = binadei_note_at(pool->engine->notes, start, byte);
-    struct binadei_cache *cache =
-        note > BINADEI_NOTE_ANY ? free_own_cache(thread, pool, note) : NULL;
+    uint32_t note = moietyi_note_at(pool->engine->notes, start, byte);
+    struct moietyi_cache *cache =
+        note > MOIETYI_NOTE_ANY ? free_own_cache(thread, pool, note) : NULL;
     bool is_given =
-        cache && binadei_hit_push(&cache->magazines[byte - 1], address);
-    binadei_thread_leave(thread);
+        cache && moietyi_hit_push(&cache->magazines[byte - 1], address);
+    moietyi_thread_leave(thread);
     return is_given;
 }
 
 /* See `turn` of the table. */
-static binade_status turn_to_own(struct binadei_call *call,
-                                 binade_devptr address)
+static moiety_status turn_to_own(struct moietyi_call *call,
+                                 moiety_devptr address)
 {
-    if (!(call->pool->body->options.flags & BINADE_POOL_NOTE_STREAMS))
-        return binadei_fail(BINADE_E_UNSUPPORTED, "the pool was made without "
-                                                  "BINADE_POOL_NOTE_STREAMS");
-    if (binadei_is_lost(call->pool))
-        return BINADE_OK;
+    if (!(call->pool->body->options.flags & MOIETY_POOL_NOTE_STREAMS))
+        return moietyi_fail(MOIETY_E_UNSUPPORTED, "the pool was made without "
+                                                  "MOIETY_POOL_NOTE_STREAMS");
+    if (moietyi_is_lost(call->pool))
+        return MOIETY_OK;
     return call->pool->body->ops->turn(call, address);
 }
 
-static __attribute__((noinline)) binade_status
-free_own_slow(binade_pool *pool, binade_devptr address)
+static __attribute__((noinline)) moiety_status
+free_own_slow(moiety_pool *pool, moiety_devptr address)
 {
-    struct binadei_call call;
-    binade_status status = binadei_call_begin(pool, BINADE_STREAM_DONE, &call);
-    if (status != BINADE_OK)
+    struct moietyi_call call;
+    moiety_status status = moietyi_call_begin(pool, MOIETY_STREAM_DONE, &call);
+    if (status != MOIETY_OK)
         return status;
     if (address)
         status = turn_to_own(&call, address);
-    if (address && status == BINADE_OK)
+    if (address && status == MOIETY_OK)
         status = free_and_note(&call, address, 0);
-    binadei_call_end(&call);
+    moietyi_call_end(&call);
     return status;
 }
 
-binade_status binade_free_own(binade_pool *pool, binade_devptr address)
+moiety_status moiety_free_own(moiety_pool *pool, moiety_devptr address)
 {
-    return pool && !binadei_is_dead(pool) && give_own(pool, address)
-               ? BINADE_OK
+    return pool && !moietyi_is_dead(pool) && give_own(pool, address)
+               ? MOIETY_OK
                : free_own_slow(pool, address);
 }
 
-static __attribute__((noinline)) binade_status
-usable_size_slow(binade_pool *pool, binade_devptr address, size_t *out)
+static __attribute__((noinline)) moiety_status
+usable_size_slow(moiety_pool *pool, moiety_devptr address, size_t *out)
 {
-    struct binadei_call call;
-    binade_status status = binadei_call_begin(pool, BINADE_STREAM_DONE, &call);
-    if (status != BINADE_OK)
+    struct moietyi_call call;
+    moiety_status status = moietyi_call_begin(pool, MOIETY_STREAM_DONE, &call);
+    if (status != MOIETY_OK)
         return status;
     status = call.pool->body->ops->usable_size(&call, address, out);
-    binadei_call_leave(&call);
+    moietyi_call_leave(&call);
     return status;
 }
 
 /* A byte tells what the block has; where there is none, the call finds out why. */
-binade_status binade_usable_size(binade_pool *pool, binade_devptr address,
+moiety_status moiety_usable_size(moiety_pool *pool, moiety_devptr address,
                                  size_t *out)
 {
-    struct binadei_thread *thread = binadei_thread_self;
-    binadei_grain start = {0};
+    struct moietyi_thread *thread = moietyi_thread_self;
+    moietyi_grain start = {0};
     uint64_t grains = 0;
     if (!out)
-        return binadei_fail(BINADE_E_INVALID,
-                            "binade_usable_size: out is NULL");
-    if (pool && !binadei_is_dead(pool) && !binadei_is_forked() &&
-        binadei_hit_begin(thread)) {
-        uint8_t byte = binadei_thread_serves(thread, pool)
+        return moietyi_fail(MOIETY_E_INVALID,
+                            "moiety_usable_size: out is NULL");
+    if (pool && !moietyi_is_dead(pool) && !moietyi_is_forked() &&
+        moietyi_hit_begin(thread)) {
+        uint8_t byte = moietyi_thread_serves(thread, pool)
                            ? 0
-                           : binadei_hit_byte(pool, address, &start);
+                           : moietyi_hit_byte(pool, address, &start);
         if (byte)
-            grains = binadei_block_grains(pool->engine, start, byte);
-        binadei_thread_leave(thread);
+            grains = moietyi_block_grains(pool->engine, start, byte);
+        moietyi_thread_leave(thread);
     }
     if (!grains)
         return usable_size_slow(pool, address, out);
-    *out = grains * BINADEI_GRAIN_BYTES;
-    return BINADE_OK;
+    *out = grains * MOIETYI_GRAIN_BYTES;
+    return MOIETY_OK;
 }

@@ -16,288 +16,288 @@
 #include "pool/oom/escalate.h"
 
 /* Only pools that have no hits ask. */
-static binade_status plain_recognise(struct binadei_call *call,
-                                     binade_stream stream)
+static moiety_status plain_recognise(struct moietyi_call *call,
+                                     moiety_stream stream)
 {
     (void)call;
     (void)stream;
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
-static uint32_t alignment_grains(const struct binadei_call *call,
-                                 const struct binadei_alloc_args *args)
+static uint32_t alignment_grains(const struct moietyi_call *call,
+                                 const struct moietyi_alloc_args *args)
 {
-    if (binadei_plain_is_on_page(call, args->size_bytes))
-        return BINADEI_PAGE_GRAINS;
-    return args->alignment_bytes > BINADEI_GRAIN_BYTES
-               ? (uint32_t)(args->alignment_bytes / BINADEI_GRAIN_BYTES)
+    if (moietyi_plain_is_on_page(call, args->size_bytes))
+        return MOIETYI_PAGE_GRAINS;
+    return args->alignment_bytes > MOIETYI_GRAIN_BYTES
+               ? (uint32_t)(args->alignment_bytes / MOIETYI_GRAIN_BYTES)
                : 1;
 }
 
 /* A miss in vain is the next call's. */
-static binade_status take_if_free(struct binadei_call *call,
-                                  const struct binadei_request *request,
-                                  binade_devptr *out)
+static moiety_status take_if_free(struct moietyi_call *call,
+                                  const struct moietyi_request *request,
+                                  moiety_devptr *out)
 {
-    if (binadei_take(call, request, out))
-        return BINADE_OK;
+    if (moietyi_take(call, request, out))
+        return MOIETY_OK;
     if (call->has_missed)
-        binadei_count(call->thread_state, BINADEI_COUNT_MISSES, UINT64_MAX);
-    return BINADE_E_BUSY;
+        moietyi_count(call->thread_state, MOIETYI_COUNT_MISSES, UINT64_MAX);
+    return MOIETY_E_BUSY;
 }
 
-static binade_status plain_alloc(struct binadei_call *call,
-                                 const struct binadei_alloc_args *args,
-                                 binade_devptr *out)
+static moiety_status plain_alloc(struct moietyi_call *call,
+                                 const struct moietyi_alloc_args *args,
+                                 moiety_devptr *out)
 {
-    const struct binadei_request request = {
-        args->is_exact ? binadei_full_size_of_bytes(args->size_bytes)
-                       : binadei_size_of_bytes(args->size_bytes),
+    const struct moietyi_request request = {
+        args->is_exact ? moietyi_full_size_of_bytes(args->size_bytes)
+                       : moietyi_size_of_bytes(args->size_bytes),
         args->size_bytes, alignment_grains(call, args), args->is_exact};
-    binade_status status;
+    moiety_status status;
     if (args->is_quick)
         status = take_if_free(call, &request, out);
-    else if (call->capture.kind >= BINADEI_CAPTURE_BROKEN)
-        status = binadei_scopes_alloc(call, &request, args->may_wait, out);
+    else if (call->capture.kind >= MOIETYI_CAPTURE_BROKEN)
+        status = moietyi_scopes_alloc(call, &request, args->may_wait, out);
     else
-        status = binadei_alloc_escalating(call, &request, args->may_wait, out);
-    if (status == BINADE_OK)
-        binadei_note_stream(call, *out);
+        status = moietyi_alloc_escalating(call, &request, args->may_wait, out);
+    if (status == MOIETY_OK)
+        moietyi_note_stream(call, *out);
     return status;
 }
 
-static binade_status
-plain_alloc_private(struct binadei_call *call,
-                    const struct binadei_private_ref *arena_ref,
-                    binade_scope number, size_t size_bytes, binade_devptr *out)
+static moiety_status
+plain_alloc_private(struct moietyi_call *call,
+                    const struct moietyi_private_ref *arena_ref,
+                    moiety_scope number, size_t size_bytes, moiety_devptr *out)
 {
-    const struct binadei_request request = {binadei_size_of_bytes(size_bytes),
+    const struct moietyi_request request = {moietyi_size_of_bytes(size_bytes),
                                             size_bytes, 1, true};
-    return binadei_private_take(call, arena_ref, number, &request, true, out);
+    return moietyi_private_take(call, arena_ref, number, &request, true, out);
 }
 
-static binade_status plain_claim(struct binadei_call *call,
-                                 const struct binadei_private_ref *arena_ref,
-                                 binade_devptr address, size_t size_bytes)
+static moiety_status plain_claim(struct moietyi_call *call,
+                                 const struct moietyi_private_ref *arena_ref,
+                                 moiety_devptr address, size_t size_bytes)
 {
-    const struct binadei_request request = {binadei_size_of_bytes(size_bytes),
+    const struct moietyi_request request = {moietyi_size_of_bytes(size_bytes),
                                             size_bytes, 1, true};
-    return binadei_private_take_at(call, arena_ref, address, &request);
+    return moietyi_private_take_at(call, arena_ref, address, &request);
 }
 
 /* A size that the caller claims; 0: none. */
-static binade_status plain_check_size(const struct binadei_block *block,
+static moiety_status plain_check_size(const struct moietyi_block *block,
                                       size_t size_bytes)
 {
-    uint64_t held_bytes = block->grains * BINADEI_GRAIN_BYTES;
+    uint64_t held_bytes = block->grains * MOIETYI_GRAIN_BYTES;
     if (!size_bytes)
-        return BINADE_OK;
-    if (binadei_block_may_have(block, size_bytes))
-        return BINADE_OK;
-    return binadei_fail(BINADE_E_INVALID, "size %zu: the block has %llu bytes",
+        return MOIETY_OK;
+    if (moietyi_block_may_have(block, size_bytes))
+        return MOIETY_OK;
+    return moietyi_fail(MOIETY_E_INVALID, "size %zu: the block has %llu bytes",
                         size_bytes, (unsigned long long)held_bytes);
 }
 
 /* A block that was exported stays where it is until its exports are released:
  * peers may use it. */
-static binade_status put_shared(struct binadei_call *call,
-                                const struct binadei_block *block,
-                                binade_devptr address)
+static moiety_status put_shared(struct moietyi_call *call,
+                                const struct moietyi_block *block,
+                                moiety_devptr address)
 {
-    struct binadei_exports *exports = call->pool->body->exports;
-    enum binadei_export_free found =
-        exports && block->byte & BINADEI_BYTE_SPECIAL &&
-                !binadei_is_lost(call->pool)
-            ? binadei_exports_free(exports, address)
-            : BINADEI_EXPORT_NONE;
-    if (found == BINADEI_EXPORT_NONE)
-        return binadei_put(call, block, address);
-    if (found == BINADEI_EXPORT_KEPT)
-        return BINADE_OK;
-    return binadei_fail(BINADE_E_INVALID,
+    struct moietyi_exports *exports = call->pool->body->exports;
+    enum moietyi_export_free found =
+        exports && block->byte & MOIETYI_BYTE_SPECIAL &&
+                !moietyi_is_lost(call->pool)
+            ? moietyi_exports_free(exports, address)
+            : MOIETYI_EXPORT_NONE;
+    if (found == MOIETYI_EXPORT_NONE)
+        return moietyi_put(call, block, address);
+    if (found == MOIETYI_EXPORT_KEPT)
+        return MOIETY_OK;
+    return moietyi_fail(MOIETY_E_INVALID,
                         "the block at 0x%llx was freed before", address);
 }
 
 /* What a graph may use is kept for it, by its scope or by its scope's arena; and
  * what is an arena's, by that. */
-static binade_status plain_put(struct binadei_call *call,
-                               const struct binadei_block *block,
-                               binade_devptr address)
+static moiety_status plain_put(struct moietyi_call *call,
+                               const struct moietyi_block *block,
+                               moiety_devptr address)
 {
-    bool is_special = (block->byte & BINADEI_BYTE_SPECIAL) != 0;
+    bool is_special = (block->byte & MOIETYI_BYTE_SPECIAL) != 0;
     bool is_kept = false;
-    binade_status status = BINADE_OK;
+    moiety_status status = MOIETY_OK;
     if (is_special && call->is_capturing)
-        status = binadei_privates_free(call, block, address, NULL, &is_kept);
-    if (status == BINADE_OK && !is_kept && (is_special || call->is_capturing))
-        status = binadei_scopes_free(call, block, address, &is_kept);
-    if (status == BINADE_OK && !is_kept && is_special && !call->is_capturing)
-        status = binadei_privates_free(call, block, address, NULL, &is_kept);
-    return status == BINADE_OK && !is_kept ? put_shared(call, block, address)
+        status = moietyi_privates_free(call, block, address, NULL, &is_kept);
+    if (status == MOIETY_OK && !is_kept && (is_special || call->is_capturing))
+        status = moietyi_scopes_free(call, block, address, &is_kept);
+    if (status == MOIETY_OK && !is_kept && is_special && !call->is_capturing)
+        status = moietyi_privates_free(call, block, address, NULL, &is_kept);
+    return status == MOIETY_OK && !is_kept ? put_shared(call, block, address)
                                            : status;
 }
 
-static binade_status plain_free_block(struct binadei_call *call,
-                                      binade_devptr address, size_t size_bytes,
+static moiety_status plain_free_block(struct moietyi_call *call,
+                                      moiety_devptr address, size_t size_bytes,
                                       uint64_t *out_bytes)
 {
-    struct binadei_block block;
-    binade_status status = binadei_block_at(call->engine, address, &block);
-    if (status != BINADE_OK)
+    struct moietyi_block block;
+    moiety_status status = moietyi_block_at(call->engine, address, &block);
+    if (status != MOIETY_OK)
         return status;
-    *out_bytes = block.grains * BINADEI_GRAIN_BYTES;
+    *out_bytes = block.grains * MOIETYI_GRAIN_BYTES;
     status = plain_check_size(&block, size_bytes);
-    return status == BINADE_OK ? plain_put(call, &block, address) : status;
+    return status == MOIETY_OK ? plain_put(call, &block, address) : status;
 }
 
-static binade_status plain_free_after(struct binadei_call *call,
-                                      binade_devptr address, binade_event event)
+static moiety_status plain_free_after(struct moietyi_call *call,
+                                      moiety_devptr address, moiety_event event)
 {
-    struct binadei_exports *exports = call->pool->body->exports;
-    binade_status status =
-        binadei_scopes_check_after(call->pool->body->scopes, address);
-    if (status != BINADE_OK)
+    struct moietyi_exports *exports = call->pool->body->exports;
+    moiety_status status =
+        moietyi_scopes_check_after(call->pool->body->scopes, address);
+    if (status != MOIETY_OK)
         return status;
-    if (exports && !binadei_is_lost(call->pool) &&
-        binadei_exports_has(exports, address)) {
-        return binadei_fail(BINADE_E_BUSY,
+    if (exports && !moietyi_is_lost(call->pool) &&
+        moietyi_exports_has(exports, address)) {
+        return moietyi_fail(MOIETY_E_BUSY,
                             "the block at 0x%llx is exported: free it on a "
                             "stream, or release its exports first",
                             address);
     }
-    struct binadei_block block;
+    struct moietyi_block block;
     bool is_private = false;
-    status = binadei_block_at(call->engine, address, &block);
-    if (status == BINADE_OK && block.byte & BINADEI_BYTE_SPECIAL)
+    status = moietyi_block_at(call->engine, address, &block);
+    if (status == MOIETY_OK && block.byte & MOIETYI_BYTE_SPECIAL)
         status =
-            binadei_privates_free(call, &block, address, event, &is_private);
-    return status == BINADE_OK && !is_private
-               ? binadei_put_after(call, address, event)
+            moietyi_privates_free(call, &block, address, event, &is_private);
+    return status == MOIETY_OK && !is_private
+               ? moietyi_put_after(call, address, event)
                : status;
 }
 
-static binade_status plain_release(struct binadei_call *call,
-                                   binade_devptr address)
+static moiety_status plain_release(struct moietyi_call *call,
+                                   moiety_devptr address)
 {
-    struct binadei_exports *exports = call->pool->body->exports;
-    struct binadei_block block;
-    binade_status status = binadei_block_at(call->engine, address, &block);
+    struct moietyi_exports *exports = call->pool->body->exports;
+    struct moietyi_block block;
+    moiety_status status = moietyi_block_at(call->engine, address, &block);
     bool is_private = false;
-    if (status == BINADE_OK)
+    if (status == MOIETY_OK)
         status =
-            binadei_privates_free(call, &block, address, NULL, &is_private);
-    if (status != BINADE_OK || is_private)
+            moietyi_privates_free(call, &block, address, NULL, &is_private);
+    if (status != MOIETY_OK || is_private)
         return status;
     /* Peers may use it, until its exports are released. */
     if (exports &&
-        binadei_exports_free(exports, address) != BINADEI_EXPORT_NONE)
-        return BINADE_OK;
-    if (!binadei_is_used(call->engine, address) &&
-        !binadei_tag_of(binadei_tags(call->engine), block.start)) {
-        block.byte &= (uint8_t)~BINADEI_BYTE_SPECIAL;
-        binadei_buddy_set_class(call->engine->streams.buddy, block.start,
+        moietyi_exports_free(exports, address) != MOIETYI_EXPORT_NONE)
+        return MOIETY_OK;
+    if (!moietyi_is_used(call->engine, address) &&
+        !moietyi_tag_of(moietyi_tags(call->engine), block.start)) {
+        block.byte &= (uint8_t)~MOIETYI_BYTE_SPECIAL;
+        moietyi_buddy_set_class(call->engine->streams.buddy, block.start,
                                 block.byte);
     }
-    return binadei_put(call, &block, address);
+    return moietyi_put(call, &block, address);
 }
 
 /* An address that is no block's is for the free to refuse. */
-static binade_status turn(struct binadei_call *call, binade_devptr address)
+static moiety_status turn(struct moietyi_call *call, moiety_devptr address)
 {
-    struct binadei_block block;
-    if (binadei_block_at(call->engine, address, &block) != BINADE_OK)
-        return BINADE_OK;
-    binade_status status = binadei_call_turn(
-        call, binadei_note_at(call->engine->notes, block.start, block.byte));
-    return status == BINADE_OK ? binadei_call_look(call) : status;
+    struct moietyi_block block;
+    if (moietyi_block_at(call->engine, address, &block) != MOIETY_OK)
+        return MOIETY_OK;
+    moiety_status status = moietyi_call_turn(
+        call, moietyi_note_at(call->engine->notes, block.start, block.byte));
+    return status == MOIETY_OK ? moietyi_call_look(call) : status;
 }
 
 /* On no stream is anything pending on memory that went with its context. */
-static binade_status use_if_there(struct binadei_call *call,
-                                  const struct binadei_block *block,
-                                  binade_devptr address, binade_stream stream)
+static moiety_status use_if_there(struct moietyi_call *call,
+                                  const struct moietyi_block *block,
+                                  moiety_devptr address, moiety_stream stream)
 {
-    if (binadei_is_lost(call->pool))
-        return BINADE_OK;
-    binade_status status = binadei_use(call, block, address, stream);
-    return binadei_is_lost(call->pool) ? BINADE_OK : status;
+    if (moietyi_is_lost(call->pool))
+        return MOIETY_OK;
+    moiety_status status = moietyi_use(call, block, address, stream);
+    return moietyi_is_lost(call->pool) ? MOIETY_OK : status;
 }
 
-static void note_use(const struct binadei_call *call, binade_status status,
-                     const struct binadei_block *block, binade_devptr address,
-                     binade_stream stream)
+static void note_use(const struct moietyi_call *call, moiety_status status,
+                     const struct moietyi_block *block, moiety_devptr address,
+                     moiety_stream stream)
 {
-    const struct binadei_note note = {
-        .kind = BINADE_HISTORY_RECORD_USE,
+    const struct moietyi_note note = {
+        .kind = MOIETY_HISTORY_RECORD_USE,
         .status = status,
         .address = address,
-        .size_bytes = block->grains * BINADEI_GRAIN_BYTES,
+        .size_bytes = block->grains * MOIETYI_GRAIN_BYTES,
         .stream = stream,
     };
-    binadei_note(call, &note);
+    moietyi_note(call, &note);
 }
 
-static binade_status use(struct binadei_call *call, binade_devptr address,
-                         binade_stream stream)
+static moiety_status use(struct moietyi_call *call, moiety_devptr address,
+                         moiety_stream stream)
 {
-    struct binadei_block block = {.grains = 0};
-    binade_status status = binadei_block_at(call->engine, address, &block);
-    if (status == BINADE_OK)
+    struct moietyi_block block = {.grains = 0};
+    moiety_status status = moietyi_block_at(call->engine, address, &block);
+    if (status == MOIETY_OK)
         status = use_if_there(call, &block, address, stream);
     note_use(call, status, &block, address, stream);
     return status;
 }
 
-static binade_status usable_size(struct binadei_call *call,
-                                 binade_devptr address, size_t *out)
+static moiety_status usable_size(struct moietyi_call *call,
+                                 moiety_devptr address, size_t *out)
 {
-    struct binadei_block block;
-    binade_status status = binadei_block_at(call->engine, address, &block);
-    if (status == BINADE_OK)
-        *out = block.grains * BINADEI_GRAIN_BYTES;
+    struct moietyi_block block;
+    moiety_status status = moietyi_block_at(call->engine, address, &block);
+    if (status == MOIETY_OK)
+        *out = block.grains * MOIETYI_GRAIN_BYTES;
     return status;
 }
 
-static size_t plain_live_bytes(struct binadei_call *call, binade_devptr address)
+static size_t plain_live_bytes(struct moietyi_call *call, moiety_devptr address)
 {
     size_t size_bytes = 0;
-    return usable_size(call, address, &size_bytes) == BINADE_OK ? size_bytes
+    return usable_size(call, address, &size_bytes) == MOIETY_OK ? size_bytes
                                                                 : 0;
 }
 
-static void plain_forget(struct binadei_call *call, binade_stream stream)
+static void plain_forget(struct moietyi_call *call, moiety_stream stream)
 {
     (void)call;
     (void)stream;
 }
 
-static uint64_t plain_sweep(struct binadei_call *call)
+static uint64_t plain_sweep(struct moietyi_call *call)
 {
     (void)call;
     return 0;
 }
 
-static void plain_reset_peaks(struct binadei_pool_body *body)
+static void plain_reset_peaks(struct moietyi_pool_body *body)
 {
-    binadei_segments_reset_peak(body->segments);
-    binadei_engine_reset_live_peak(body->engine);
+    moietyi_segments_reset_peak(body->segments);
+    moietyi_engine_reset_live_peak(body->engine);
 }
 
-static void plain_fill(struct binadei_call *call, binade_stats *stats)
+static void plain_fill(struct moietyi_call *call, moiety_stats *stats)
 {
     (void)call;
     (void)stats;
 }
 
-static void plain_end(struct binadei_pool_body *body, bool is_at_rest,
-                      binade_leaks *leaks)
+static void plain_end(struct moietyi_pool_body *body, bool is_at_rest,
+                      moiety_leaks *leaks)
 {
     (void)is_at_rest;
-    binadei_scopes_drain(body->scopes, body->engine);
-    binadei_leaks_find(body, leaks);
+    moietyi_scopes_drain(body->scopes, body->engine);
+    moietyi_leaks_find(body, leaks);
 }
 
-const struct binadei_pool_ops binadei_plain_ops = {
+const struct moietyi_pool_ops moietyi_plain_ops = {
     .has_records = false,
     .recognise = plain_recognise,
     .alloc = plain_alloc,
@@ -310,7 +310,7 @@ const struct binadei_pool_ops binadei_plain_ops = {
     .use = use,
     .usable_size = usable_size,
     .live_bytes = plain_live_bytes,
-    .resize = binadei_plain_resize,
+    .resize = moietyi_plain_resize,
     .forget = plain_forget,
     .sweep = plain_sweep,
     .reset_peaks = plain_reset_peaks,

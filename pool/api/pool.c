@@ -3,7 +3,7 @@
  *
  * Making and destroying a pool: context, source, segments, caches.
  */
-#include "binade/pool.h"
+#include "moiety/pool.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,78 +39,78 @@
 #define LEAST_CACHE_BYTES (UINT64_C(64) << 20)
 #define CACHE_SHARE 8U
 
-static binade_status pool_no_memory(void)
+static moiety_status pool_no_memory(void)
 {
-    return binadei_fail(BINADE_E_NO_HOST_MEMORY, "no memory for a pool");
+    return moietyi_fail(MOIETY_E_NO_HOST_MEMORY, "no memory for a pool");
 }
 
-static binade_status pool_open_context(struct binadei_pool_body *body)
+static moiety_status pool_open_context(struct moietyi_pool_body *body)
 {
-    const struct binadei_driver *driver = body->driver;
+    const struct moietyi_driver *driver = body->driver;
     body->context = body->options.context;
     if (body->context)
-        return binadei_context_check(driver, body->context);
+        return moietyi_context_check(driver, body->context);
     int count = 0;
-    binade_status status =
-        binadei_check_device(driver, body->options.device, &count);
-    if (status == BINADE_OK)
-        status = BINADEI_CALL(driver, cuDeviceGet,
+    moiety_status status =
+        moietyi_check_device(driver, body->options.device, &count);
+    if (status == MOIETY_OK)
+        status = MOIETYI_CALL(driver, cuDeviceGet,
                               (&body->device, body->options.device));
-    if (status == BINADE_OK)
-        status = BINADEI_CALL(driver, cuDevicePrimaryCtxRetain,
+    if (status == MOIETY_OK)
+        status = MOIETYI_CALL(driver, cuDevicePrimaryCtxRetain,
                               (&body->context, body->device));
-    body->has_primary = status == BINADE_OK;
+    body->has_primary = status == MOIETY_OK;
     return status;
 }
 
 /* That of the program's own context. */
-static binade_status find_device(struct binadei_pool_body *body)
+static moiety_status find_device(struct moietyi_pool_body *body)
 {
-    struct binadei_section section;
+    struct moietyi_section section;
     if (body->has_primary)
-        return BINADE_OK;
-    binade_status status = binadei_context_enter(&body->own_context, &section);
-    if (status != BINADE_OK)
+        return MOIETY_OK;
+    moiety_status status = moietyi_context_enter(&body->own_context, &section);
+    if (status != MOIETY_OK)
         return status;
-    status = BINADEI_CALL(body->driver, cuCtxGetDevice, (&body->device));
-    (void)binadei_section_leave(&section);
+    status = MOIETYI_CALL(body->driver, cuCtxGetDevice, (&body->device));
+    (void)moietyi_section_leave(&section);
     return status;
 }
 
-static binade_status pool_reserve(void *context, size_t size_bytes,
-                                  binade_devptr *out)
+static moiety_status pool_reserve(void *context, size_t size_bytes,
+                                  moiety_devptr *out)
 {
-    const struct binadei_pool_body *body = context;
-    struct binadei_outside outside;
-    binadei_step_out(body->pool, &outside);
-    binade_status status =
+    const struct moietyi_pool_body *body = context;
+    struct moietyi_outside outside;
+    moietyi_step_out(body->pool, &outside);
+    moiety_status status =
         body->source.reserve(body->source.context, size_bytes, out);
-    binadei_step_in(&outside);
+    moietyi_step_in(&outside);
     return status;
 }
 
-static binade_status pool_release(void *context, binade_devptr address,
+static moiety_status pool_release(void *context, moiety_devptr address,
                                   size_t size_bytes)
 {
-    const struct binadei_pool_body *body = context;
-    struct binadei_outside outside;
-    binadei_step_out(body->pool, &outside);
-    binade_status status =
+    const struct moietyi_pool_body *body = context;
+    struct moietyi_outside outside;
+    moietyi_step_out(body->pool, &outside);
+    moiety_status status =
         body->source.release(body->source.context, address, size_bytes);
-    binadei_step_in(&outside);
+    moietyi_step_in(&outside);
     return status;
 }
 
 /* The caller's source, called through the two above. What is wrong with it is
  * left as it is, for the segments to refuse. */
-static binade_source pool_wrap(struct binadei_pool_body *body)
+static moiety_source pool_wrap(struct moietyi_pool_body *body)
 {
-    const binade_source *given = body->options.source;
+    const moiety_source *given = body->options.source;
     size_t bytes = given->struct_size;
     if (bytes > sizeof(body->source))
         bytes = sizeof(body->source);
     memcpy(&body->source, given, bytes);
-    binade_source wrapped = body->source;
+    moiety_source wrapped = body->source;
     wrapped.context = body;
     if (wrapped.reserve)
         wrapped.reserve = pool_reserve;
@@ -119,71 +119,71 @@ static binade_source pool_wrap(struct binadei_pool_body *body)
     return wrapped;
 }
 
-static bool is_mapped(const struct binadei_pool_body *body)
+static bool is_mapped(const struct moietyi_pool_body *body)
 {
-    return (body->options.flags & BINADE_POOL_MAPPED) != 0;
+    return (body->options.flags & MOIETY_POOL_MAPPED) != 0;
 }
 
 /* What is preferred is mapped from here on, or not: then it lacks nothing that
  * was asked for. */
-static binade_status settle_preference(struct binadei_pool_body *body)
+static moiety_status settle_preference(struct moietyi_pool_body *body)
 {
-    binade_pool_options *options = &body->options;
-    if (is_mapped(body) || !(options->flags & BINADE_POOL_PREFER_MAPPED))
-        return BINADE_OK;
-    binade_status status =
-        options->source || options->flags & BINADE_POOL_EXPORTABLE
-            ? BINADE_E_UNSUPPORTED
-            : binadei_device_mapper_probe(&body->own_context);
-    if (status == BINADE_OK)
-        options->flags |= BINADE_POOL_MAPPED;
-    if (status == BINADE_E_UNSUPPORTED) {
-        binadei_log(BINADE_LOG_INFO,
+    moiety_pool_options *options = &body->options;
+    if (is_mapped(body) || !(options->flags & MOIETY_POOL_PREFER_MAPPED))
+        return MOIETY_OK;
+    moiety_status status =
+        options->source || options->flags & MOIETY_POOL_EXPORTABLE
+            ? MOIETY_E_UNSUPPORTED
+            : moietyi_device_mapper_probe(&body->own_context);
+    if (status == MOIETY_OK)
+        options->flags |= MOIETY_POOL_MAPPED;
+    if (status == MOIETY_E_UNSUPPORTED) {
+        moietyi_log(MOIETY_LOG_INFO,
                     "a pool that prefers mapped memory has cuMemAlloc's: %s",
-                    options->source || options->flags & BINADE_POOL_EXPORTABLE
+                    options->source || options->flags & MOIETY_POOL_EXPORTABLE
                         ? "it has a source, or is exportable"
-                        : binadei_failure_message());
+                        : moietyi_failure_message());
     }
-    if (status == BINADE_E_UNSUPPORTED && options->peer_devices)
-        return binadei_fail(BINADE_E_UNSUPPORTED,
+    if (status == MOIETY_E_UNSUPPORTED && options->peer_devices)
+        return moietyi_fail(MOIETY_E_UNSUPPORTED,
                             "the pool's memory is not mapped, so that it can "
                             "have no peers");
-    return status == BINADE_E_UNSUPPORTED ? BINADE_OK : status;
+    return status == MOIETY_E_UNSUPPORTED ? MOIETY_OK : status;
 }
 
-static binade_status make_mapper(struct binadei_pool_body *body)
+static moiety_status make_mapper(struct moietyi_pool_body *body)
 {
-    binade_status status = settle_preference(body);
-    if (status != BINADE_OK || !is_mapped(body))
+    moiety_status status = settle_preference(body);
+    if (status != MOIETY_OK || !is_mapped(body))
         return status;
     if (body->options.source)
-        return binadei_fail(BINADE_E_INVALID,
+        return moietyi_fail(MOIETY_E_INVALID,
                             "mapped is 1; accepted is 0 where the pool has a "
                             "source of its own");
-    bool is_shared = (body->options.flags & BINADE_POOL_EXPORTABLE) != 0;
+    bool is_shared = (body->options.flags & MOIETY_POOL_EXPORTABLE) != 0;
     body->mapped_device.context = &body->own_context;
-    body->mapper = binadei_device_mapper_init(&body->mapped_device, is_shared);
+    body->mapper = moietyi_device_mapper_init(&body->mapped_device, is_shared);
     status = is_shared
-                 ? binadei_device_mapper_probe_shared(&body->mapped_device)
-                 : binadei_device_mapper_probe(&body->own_context);
-    return status == BINADE_OK
-               ? binadei_device_mapper_probe_peers(&body->own_context,
+                 ? moietyi_device_mapper_probe_shared(&body->mapped_device)
+                 : moietyi_device_mapper_probe(&body->own_context);
+    return status == MOIETY_OK
+               ? moietyi_device_mapper_probe_peers(&body->own_context,
                                                    body->options.peer_devices)
                : status;
 }
 
-static binade_source source_of(struct binadei_pool_body *body)
+static moiety_source source_of(struct moietyi_pool_body *body)
 {
     if (body->options.source)
         return pool_wrap(body);
-    return is_mapped(body) ? binadei_mapped_source_init(&body->mapper)
-                           : binadei_device_source_init(&body->own_context);
+    return is_mapped(body) ? moietyi_mapped_source_init(&body->mapper)
+                           : moietyi_device_source_init(&body->own_context);
 }
 
-static binade_status make_segments(struct binadei_pool_body *body)
+static moiety_status make_segments(struct moietyi_pool_body *body)
 {
-    const binade_source source = source_of(body);
-    const struct binadei_segments_options options = {
+    const moiety_source source = source_of(body);
+    const struct moietyi_segments_options options = {
         .source = &source,
         .mapper = is_mapped(body) ? &body->mapper : NULL,
         .peers = body->options.peer_devices,
@@ -194,28 +194,28 @@ static binade_status make_segments(struct binadei_pool_body *body)
         .largest_bytes = body->options.largest_segment_bytes,
         .watermark_bytes = body->options.watermark_bytes,
     };
-    struct binadei_segments_options with_buddy = options;
+    struct moietyi_segments_options with_buddy = options;
     body->source_name = source.name;
-    binade_status status =
-        binadei_buddy_create(options.page_capacity, &body->buddy);
-    if (status != BINADE_OK) {
-        return binadei_fail(status,
+    moiety_status status =
+        moietyi_buddy_create(options.page_capacity, &body->buddy);
+    if (status != MOIETY_OK) {
+        return moietyi_fail(status,
                             "no addresses for the tables of a pool of %llu "
                             "bytes at most (vm.overcommit_memory, ulimit -v)",
                             (unsigned long long)body->first_limit_bytes);
     }
-    if (body->options.flags & BINADE_POOL_HUGE_TABLES)
-        binadei_buddy_prefer_huge(body->buddy);
-    body->any_maps = binadei_maps_create(body->buddy);
+    if (body->options.flags & MOIETY_POOL_HUGE_TABLES)
+        moietyi_buddy_prefer_huge(body->buddy);
+    body->any_maps = moietyi_maps_create(body->buddy);
     if (!body->any_maps)
-        return binadei_fail(BINADE_E_NO_HOST_MEMORY, "no memory for a pool");
+        return moietyi_fail(MOIETY_E_NO_HOST_MEMORY, "no memory for a pool");
     with_buddy.buddy = body->buddy;
     with_buddy.maps = body->any_maps;
-    return binadei_segments_create(&with_buddy, &body->segments);
+    return moietyi_segments_create(&with_buddy, &body->segments);
 }
 
 /* What all threads' caches together may hold. */
-static uint64_t cache_bytes(const struct binadei_pool_body *body)
+static uint64_t cache_bytes(const struct moietyi_pool_body *body)
 {
     uint64_t bytes = body->first_limit_bytes / CACHE_SHARE;
     if (body->options.cache_bytes)
@@ -223,10 +223,10 @@ static uint64_t cache_bytes(const struct binadei_pool_body *body)
     return bytes < LEAST_CACHE_BYTES ? LEAST_CACHE_BYTES : bytes;
 }
 
-static binade_status make_engine(struct binadei_pool_body *body,
-                                 struct binade_pool *pool)
+static moiety_status make_engine(struct moietyi_pool_body *body,
+                                 struct moiety_pool *pool)
 {
-    const struct binadei_engine_options options = {
+    const struct moietyi_engine_options options = {
         .pool = pool,
         .driver = body->driver,
         .segments = body->segments,
@@ -236,100 +236,100 @@ static binade_status make_engine(struct binadei_pool_body *body,
         .cache_bytes = cache_bytes(body),
         .history_entries = body->options.history_entries,
         .any_maps = body->any_maps,
-        .noted_pages = body->options.flags & BINADE_POOL_NOTE_STREAMS
+        .noted_pages = body->options.flags & MOIETY_POOL_NOTE_STREAMS
                            ? body->page_capacity
                            : 0,
     };
-    return binadei_engine_create(&options, &body->engine);
+    return moietyi_engine_create(&options, &body->engine);
 }
 
-static binade_status make_exports(struct binadei_pool_body *body)
+static moiety_status make_exports(struct moietyi_pool_body *body)
 {
-    const struct binadei_exports_options options = {
+    const struct moietyi_exports_options options = {
         .driver = body->driver,
         .own_context = &body->own_context,
         .segments = body->segments,
         .buddy = body->buddy,
         .mapper = is_mapped(body) ? &body->mapper : NULL,
     };
-    if (!(body->options.flags & BINADE_POOL_EXPORTABLE))
-        return BINADE_OK;
+    if (!(body->options.flags & MOIETY_POOL_EXPORTABLE))
+        return MOIETY_OK;
     if (body->options.source &&
-        !(body->source.flags & BINADE_SOURCE_LEGACY_IPC)) {
-        return binadei_fail(BINADE_E_UNSUPPORTED,
+        !(body->source.flags & MOIETY_SOURCE_LEGACY_IPC)) {
+        return moietyi_fail(MOIETY_E_UNSUPPORTED,
                             "source '%s' does not say that its memory can be "
-                            "shared (BINADE_SOURCE_LEGACY_IPC)",
+                            "shared (MOIETY_SOURCE_LEGACY_IPC)",
                             body->source.name);
     }
-    return binadei_exports_create(&options, &body->exports);
+    return moietyi_exports_create(&options, &body->exports);
 }
 
-static binade_status make_checked(struct binadei_pool_body *body,
-                                  struct binade_pool *pool)
+static moiety_status make_checked(struct moietyi_pool_body *body,
+                                  struct moiety_pool *pool)
 {
-    const uint32_t flags = BINADE_POOL_CHECKED | BINADE_POOL_PASS_THROUGH;
+    const uint32_t flags = MOIETY_POOL_CHECKED | MOIETY_POOL_PASS_THROUGH;
     if (!(body->options.flags & flags))
-        return BINADE_OK;
-    const binade_source source = source_of(body);
+        return MOIETY_OK;
+    const moiety_source source = source_of(body);
     /* AT, relaxed: nobody else has the handle yet. */
-    atomic_fetch_or_explicit(&pool->attention, BINADEI_ATTENTION_WATCHED,
+    atomic_fetch_or_explicit(&pool->attention, MOIETYI_ATTENTION_WATCHED,
                              memory_order_relaxed);
-    body->ops = &binadei_checked_ops;
-    return binadei_checked_create(body, &source);
+    body->ops = &moietyi_checked_ops;
+    return moietyi_checked_create(body, &source);
 }
 
-static binade_status pool_make_body(struct binadei_pool_body *body,
-                                    struct binade_pool *pool)
+static moiety_status pool_make_body(struct moietyi_pool_body *body,
+                                    struct moiety_pool *pool)
 {
-    binade_status status = binadei_driver_open(&body->driver);
-    if (status == BINADE_OK)
+    moiety_status status = moietyi_driver_open(&body->driver);
+    if (status == MOIETY_OK)
         status = pool_open_context(body);
-    if (status == BINADE_OK)
-        status = binadei_context_init(&body->own_context, body->driver,
+    if (status == MOIETY_OK)
+        status = moietyi_context_init(&body->own_context, body->driver,
                                       body->context, &pool->attention,
-                                      BINADEI_ATTENTION_LOST);
-    if (status == BINADE_OK)
+                                      MOIETYI_ATTENTION_LOST);
+    if (status == MOIETY_OK)
         status = find_device(body);
-    if (status == BINADE_OK)
-        status = binadei_limit_find(body, body->options.limit_bytes,
+    if (status == MOIETY_OK)
+        status = moietyi_limit_find(body, body->options.limit_bytes,
                                     &body->first_limit_bytes);
-    body->page_capacity = binadei_page_capacity_of(body->first_limit_bytes);
-    if (status == BINADE_OK)
+    body->page_capacity = moietyi_page_capacity_of(body->first_limit_bytes);
+    if (status == MOIETY_OK)
         status = make_mapper(body);
-    if (status == BINADE_OK)
+    if (status == MOIETY_OK)
         status = make_segments(body);
-    if (status == BINADE_OK)
+    if (status == MOIETY_OK)
         status = make_exports(body);
-    if (status == BINADE_OK)
+    if (status == MOIETY_OK)
         status = make_checked(body, pool);
-    if (status == BINADE_OK)
-        status = binadei_told_create(body);
-    if (status == BINADE_OK)
+    if (status == MOIETY_OK)
+        status = moietyi_told_create(body);
+    if (status == MOIETY_OK)
         status = make_engine(body, pool);
     return status;
 }
 
-/* Whatever there is of it, but for the engine. BINADE_OK, or the first thing
+/* Whatever there is of it, but for the engine. MOIETY_OK, or the first thing
  * that was refused. */
-static binade_status pool_unmake(struct binadei_pool_body *body)
+static moiety_status pool_unmake(struct moietyi_pool_body *body)
 {
-    binade_status status = binadei_checked_destroy(body->checked);
-    binadei_exports_destroy(body->exports);
-    binade_status gone = binadei_segments_destroy(body->segments);
-    if (status == BINADE_OK)
+    moiety_status status = moietyi_checked_destroy(body->checked);
+    moietyi_exports_destroy(body->exports);
+    moiety_status gone = moietyi_segments_destroy(body->segments);
+    if (status == MOIETY_OK)
         status = gone;
-    binadei_callbacks_fini(body->callbacks);
-    binadei_scopes_fini(body->scopes);
-    binadei_privates_fini(body->privates);
-    binadei_told_destroy(body->told);
-    binadei_maps_destroy(body->any_maps);
+    moietyi_callbacks_fini(body->callbacks);
+    moietyi_scopes_fini(body->scopes);
+    moietyi_privates_fini(body->privates);
+    moietyi_told_destroy(body->told);
+    moietyi_maps_destroy(body->any_maps);
     if (body->buddy)
-        binadei_buddy_destroy(body->buddy);
+        moietyi_buddy_destroy(body->buddy);
     /* A context that was reset is not ours to release any more. */
-    if (body->has_primary && !binadei_context_is_lost(&body->own_context)) {
-        binade_status released = BINADEI_CALL(
+    if (body->has_primary && !moietyi_context_is_lost(&body->own_context)) {
+        moiety_status released = MOIETYI_CALL(
             body->driver, cuDevicePrimaryCtxRelease, (body->device));
-        if (status == BINADE_OK)
+        if (status == MOIETY_OK)
             status = released;
     }
     free(body);
@@ -338,32 +338,32 @@ static binade_status pool_unmake(struct binadei_pool_body *body)
 
 /* The body comes first, and is freed for all of it. */
 struct whole {
-    struct binadei_pool_body body;
-    struct binadei_callbacks callbacks;
-    struct binadei_scopes scopes;
-    struct binadei_privates privates;
+    struct moietyi_pool_body body;
+    struct moietyi_callbacks callbacks;
+    struct moietyi_scopes scopes;
+    struct moietyi_privates privates;
 };
 
 /* Without a context or memory so far; NULL: no memory. */
-static struct binadei_pool_body *make_body(void)
+static struct moietyi_pool_body *make_body(void)
 {
     struct whole *whole = calloc(1, sizeof(*whole));
     if (!whole)
         return NULL;
-    whole->body.ops = &binadei_plain_ops;
+    whole->body.ops = &moietyi_plain_ops;
     whole->body.callbacks = &whole->callbacks;
     whole->body.scopes = &whole->scopes;
     whole->body.privates = &whole->privates;
     return &whole->body;
 }
 
-static binade_status create_by(const binade_pool_options *resolved,
+static moiety_status create_by(const moiety_pool_options *resolved,
                                const char *conf, bool is_arena,
-                               binade_pool **out)
+                               moiety_pool **out)
 {
-    struct binade_pool *pool =
-        aligned_alloc(alignof(struct binade_pool), sizeof(*pool));
-    struct binadei_pool_body *body = make_body();
+    struct moiety_pool *pool =
+        aligned_alloc(alignof(struct moiety_pool), sizeof(*pool));
+    struct moietyi_pool_body *body = make_body();
     if (!pool || !body) {
         free(pool);
         free(body);
@@ -373,109 +373,109 @@ static binade_status create_by(const binade_pool_options *resolved,
     body->options = *resolved;
     body->pool = pool;
     body->is_arena = is_arena;
-    binadei_callbacks_init(body->callbacks);
-    binadei_scopes_init(body->scopes);
-    binadei_privates_init(body->privates);
+    moietyi_callbacks_init(body->callbacks);
+    moietyi_scopes_init(body->scopes);
+    moietyi_privates_init(body->privates);
     pool->body = body;
-    struct binadei_trace_file *trace = NULL;
-    binade_status status = binadei_record_open(conf, &trace);
-    if (status == BINADE_OK)
+    struct moietyi_trace_file *trace = NULL;
+    moiety_status status = moietyi_record_open(conf, &trace);
+    if (status == MOIETY_OK)
         status = pool_make_body(body, pool);
-    if (status == BINADE_OK) {
-        binadei_record_begin(body->engine->history, trace);
-        binadei_exposed_add(body);
+    if (status == MOIETY_OK) {
+        moietyi_record_begin(body->engine->history, trace);
+        moietyi_exposed_add(body);
         *out = pool;
-        return BINADE_OK;
+        return MOIETY_OK;
     }
-    binadei_record_leave(trace);
+    moietyi_record_leave(trace);
     (void)pool_unmake(body);
     free(pool);
     return status;
 }
 
-static binade_status pool_create(const binade_pool_options *options,
+static moiety_status pool_create(const moiety_pool_options *options,
                                  const char *conf, bool is_arena,
-                                 binade_pool **out)
+                                 moiety_pool **out)
 {
-    binade_pool_options resolved;
+    moiety_pool_options resolved;
     /* Before memory is asked for: a lock of it may be held by a thread that the
      * child does not have. */
-    if (binadei_is_forked())
-        return binadei_refuse_child();
-    int cancel_state = binadei_cancel_hold();
-    binade_status status = binadei_options_resolve(options, conf, &resolved);
-    if (status == BINADE_OK)
-        status = binadei_expose_by_conf(conf);
-    if (status == BINADE_OK)
+    if (moietyi_is_forked())
+        return moietyi_refuse_child();
+    int cancel_state = moietyi_cancel_hold();
+    moiety_status status = moietyi_options_resolve(options, conf, &resolved);
+    if (status == MOIETY_OK)
+        status = moietyi_expose_by_conf(conf);
+    if (status == MOIETY_OK)
         status = create_by(&resolved, conf, is_arena, out);
-    binadei_thread_tell(binadei_thread_self);
-    binadei_cancel_restore(cancel_state);
+    moietyi_thread_tell(moietyi_thread_self);
+    moietyi_cancel_restore(cancel_state);
     return status;
 }
 
-binade_status binade_pool_create(const binade_pool_options *options,
-                                 binade_pool **out)
+moiety_status moiety_pool_create(const moiety_pool_options *options,
+                                 moiety_pool **out)
 {
     if (!out)
-        return binadei_fail(BINADE_E_INVALID,
-                            "binade_pool_create: out is NULL");
-    return pool_create(options, getenv("BINADE_CONF"), false, out);
+        return moietyi_fail(MOIETY_E_INVALID,
+                            "moiety_pool_create: out is NULL");
+    return pool_create(options, getenv("MOIETY_CONF"), false, out);
 }
 
-binade_status binadei_arena_pool_create(const binade_pool_options *options,
-                                        binade_pool **out)
+moiety_status moietyi_arena_pool_create(const moiety_pool_options *options,
+                                        moiety_pool **out)
 {
     return pool_create(options, NULL, true, out);
 }
 
-static binade_status add_peer(struct binadei_pool_body *body, int32_t device)
+static moiety_status add_peer(struct moietyi_pool_body *body, int32_t device)
 {
     if (device < 0 || device > 63) {
-        return binadei_fail(BINADE_E_INVALID,
-                            "binade_pool_add_peer: device %d; accepted are "
+        return moietyi_fail(MOIETY_E_INVALID,
+                            "moiety_pool_add_peer: device %d; accepted are "
                             "ordinals from 0 to 63",
                             device);
     }
-    if (!is_mapped(body) || body->options.flags & BINADE_POOL_PASS_THROUGH)
-        return binadei_fail(BINADE_E_UNSUPPORTED,
+    if (!is_mapped(body) || body->options.flags & MOIETY_POOL_PASS_THROUGH)
+        return moietyi_fail(MOIETY_E_UNSUPPORTED,
                             "peers are of a pool that is mapped and does not "
                             "pass all through");
-    binade_status status = binadei_device_mapper_probe_peers(
+    moiety_status status = moietyi_device_mapper_probe_peers(
         &body->own_context, UINT64_C(1) << device);
-    return status == BINADE_OK
-               ? binadei_segments_add_peer(body->segments, device)
+    return status == MOIETY_OK
+               ? moietyi_segments_add_peer(body->segments, device)
                : status;
 }
 
-binade_status binade_pool_add_peer(binade_pool *pool, int32_t device)
+moiety_status moiety_pool_add_peer(moiety_pool *pool, int32_t device)
 {
-    struct binadei_call call;
-    binade_status status = binadei_call_begin(pool, BINADE_STREAM_DONE, &call);
-    if (status != BINADE_OK)
+    struct moietyi_call call;
+    moiety_status status = moietyi_call_begin(pool, MOIETY_STREAM_DONE, &call);
+    if (status != MOIETY_OK)
         return status;
     status = add_peer(pool->body, device);
-    binadei_call_leave(&call);
+    moietyi_call_leave(&call);
     return status;
 }
 
 #define LEAK_BYTES 20U /* " 0x" and 16 digits */
 
 /* Whoever has a log is told in any case. */
-static void pool_report_leaks(const struct binadei_pool_body *body,
-                              const binade_leaks *leaks)
+static void pool_report_leaks(const struct moietyi_pool_body *body,
+                              const moiety_leaks *leaks)
 {
     char list[sizeof(leaks->addresses) / sizeof(leaks->addresses[0]) *
               LEAK_BYTES] = "";
     size_t length = 0;
     if (!leaks->block_count ||
-        !(body->options.flags & BINADE_POOL_REPORT_LEAKS ||
-          binadei_log_wants(BINADE_LOG_WARNING)))
+        !(body->options.flags & MOIETY_POOL_REPORT_LEAKS ||
+          moietyi_log_wants(MOIETY_LOG_WARNING)))
         return;
     for (uint32_t i = 0; i < leaks->address_count; i++)
         length += (size_t)snprintf(list + length, sizeof(list) - length,
                                    " 0x%llx", leaks->addresses[i]);
-    binadei_log_or_print(
-        BINADE_LOG_WARNING,
+    moietyi_log_or_print(
+        MOIETY_LOG_WARNING,
         "%llu blocks of %s, %llu bytes, were not freed:%s%s",
         (unsigned long long)leaks->block_count, body->source_name,
         (unsigned long long)leaks->bytes, list,
@@ -485,12 +485,12 @@ static void pool_report_leaks(const struct binadei_pool_body *body,
 /* Edge: none; relaxed: never followed. Handles of pools that are gone. Nobody
  * reads the list: it keeps what stays behind on purpose from looking like a
  * leak. */
-static _Atomic(struct binade_pool *) gone;
+static _Atomic(struct moiety_pool *) gone;
 
-static void pool_retain_handle(struct binade_pool *pool)
+static void pool_retain_handle(struct moiety_pool *pool)
 {
     /* relaxed: compared and stored, never followed. */
-    struct binade_pool *seen =
+    struct moiety_pool *seen =
         atomic_load_explicit(&gone, memory_order_relaxed);
     do {
         pool->next_gone = seen;
@@ -498,90 +498,90 @@ static void pool_retain_handle(struct binade_pool *pool)
         &gone, &seen, pool, memory_order_relaxed, memory_order_relaxed));
 }
 
-static binade_status refuse_used(void)
+static moiety_status refuse_used(void)
 {
-    return binadei_fail(BINADE_E_BUSY,
+    return moietyi_fail(MOIETY_E_BUSY,
                         "a call on the pool is under way in some thread");
 }
 
-/* Late calls find the pool dead. BINADE_E_BUSY: it is as it was. */
-static binade_status close_and_drain(struct binade_pool *pool)
+/* Late calls find the pool dead. MOIETY_E_BUSY: it is as it was. */
+static moiety_status close_and_drain(struct moiety_pool *pool)
 {
-    struct binadei_engine *engine = pool->body->engine;
+    struct moietyi_engine *engine = pool->body->engine;
     /* First without the mark, which a call that goes on may run into. */
-    if (binadei_engine_is_used(engine))
+    if (moietyi_engine_is_used(engine))
         return refuse_used();
     /* IN.seq_cst: of a call that begins and us, one sees the other. */
-    (void)atomic_fetch_or_explicit(&pool->attention, BINADEI_ATTENTION_DEAD,
+    (void)atomic_fetch_or_explicit(&pool->attention, MOIETYI_ATTENTION_DEAD,
                                    memory_order_seq_cst);
-    binade_status status = binadei_engine_is_used(engine)
+    moiety_status status = moietyi_engine_is_used(engine)
                                ? refuse_used()
-                               : binadei_engine_drain(engine);
+                               : moietyi_engine_drain(engine);
     /* IN.seq_cst: as above. */
-    if (status == BINADE_E_BUSY)
+    if (status == MOIETY_E_BUSY)
         (void)atomic_fetch_and_explicit(
-            &pool->attention, ~BINADEI_ATTENTION_DEAD, memory_order_seq_cst);
+            &pool->attention, ~MOIETYI_ATTENTION_DEAD, memory_order_seq_cst);
     return status;
 }
 
-static binade_status pool_destroy(struct binade_pool *pool, binade_leaks *leaks)
+static moiety_status pool_destroy(struct moiety_pool *pool, moiety_leaks *leaks)
 {
-    struct binadei_pool_body *body = pool->body;
-    if (binadei_scopes_are_open(body->scopes))
-        return binadei_fail(BINADE_E_BUSY, "a capture scope is open");
-    binade_status drained = close_and_drain(pool);
-    if (drained == BINADE_E_BUSY)
+    struct moietyi_pool_body *body = pool->body;
+    if (moietyi_scopes_are_open(body->scopes))
+        return moietyi_fail(MOIETY_E_BUSY, "a capture scope is open");
+    moiety_status drained = close_and_drain(pool);
+    if (drained == MOIETY_E_BUSY)
         return drained;
-    binadei_exports_drain(body->exports, body->engine);
-    body->ops->end(body, drained == BINADE_OK, leaks);
+    moietyi_exports_drain(body->exports, body->engine);
+    body->ops->end(body, drained == MOIETY_OK, leaks);
     pool_report_leaks(body, leaks);
-    binadei_tenants_end(pool);
-    binadei_record_end(body->engine->history);
-    binadei_engine_destroy(body->engine);
+    moietyi_tenants_end(pool);
+    moietyi_record_end(body->engine->history);
+    moietyi_engine_destroy(body->engine);
     pool->lookup = NULL;
     pool->classes = NULL;
     pool->engine = NULL;
     pool->body = NULL;
     pool_retain_handle(pool);
-    binade_status status = pool_unmake(body);
-    return drained == BINADE_OK ? status : drained;
+    moiety_status status = pool_unmake(body);
+    return drained == MOIETY_OK ? status : drained;
 }
 
-binade_status binadei_pool_destroy(binade_pool *pool, binade_leaks *out_leaks)
+moiety_status moietyi_pool_destroy(moiety_pool *pool, moiety_leaks *out_leaks)
 {
-    binade_leaks leaks = {.struct_size = sizeof(leaks)};
-    if (binadei_is_dead(pool))
-        return binadei_fail(BINADE_E_INVALID, "the pool was destroyed");
-    int cancel_state = binadei_cancel_hold();
+    moiety_leaks leaks = {.struct_size = sizeof(leaks)};
+    if (moietyi_is_dead(pool))
+        return moietyi_fail(MOIETY_E_INVALID, "the pool was destroyed");
+    int cancel_state = moietyi_cancel_hold();
     /* A program that looks at the pool from outside does not keep it. */
-    binadei_exposed_remove(pool->body);
-    binade_status status = pool_destroy(pool, &leaks);
+    moietyi_exposed_remove(pool->body);
+    moiety_status status = pool_destroy(pool, &leaks);
     if (pool->body)
-        binadei_exposed_add(pool->body);
-    binadei_thread_tell(binadei_thread_self);
-    binadei_cancel_restore(cancel_state);
-    if (out_leaks && status != BINADE_E_BUSY)
+        moietyi_exposed_add(pool->body);
+    moietyi_thread_tell(moietyi_thread_self);
+    moietyi_cancel_restore(cancel_state);
+    if (out_leaks && status != MOIETY_E_BUSY)
         *out_leaks = leaks;
     return status;
 }
 
-binade_status binade_pool_destroy(binade_pool *pool, binade_leaks *out_leaks)
+moiety_status moiety_pool_destroy(moiety_pool *pool, moiety_leaks *out_leaks)
 {
     if (!pool)
-        return BINADE_OK;
-    if (binadei_is_forked())
-        return binadei_refuse_child();
+        return MOIETY_OK;
+    if (moietyi_is_forked())
+        return moietyi_refuse_child();
     if (out_leaks && out_leaks->struct_size < sizeof(*out_leaks)) {
-        return binadei_fail(BINADE_E_INVALID,
-                            "binade_pool_destroy: struct_size is %u, must be "
+        return moietyi_fail(MOIETY_E_INVALID,
+                            "moiety_pool_destroy: struct_size is %u, must be "
                             "%zu or more",
                             (unsigned)out_leaks->struct_size,
                             sizeof(*out_leaks));
     }
-    if (!binadei_is_dead(pool) && pool->body->is_arena) {
-        return binadei_fail(BINADE_E_INVALID,
+    if (!moietyi_is_dead(pool) && pool->body->is_arena) {
+        return moietyi_fail(MOIETY_E_INVALID,
                             "the pool is a host arena's: "
-                            "binade_host_destroy() ends both");
+                            "moiety_host_destroy() ends both");
     }
-    return binadei_pool_destroy(pool, out_leaks);
+    return moietyi_pool_destroy(pool, out_leaks);
 }

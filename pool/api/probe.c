@@ -4,11 +4,11 @@
  * What the library is, by its version, and what a device can do: the public side
  * of the probe, and names of the features.
  */
-#include "binade/probe.h"
+#include "moiety/probe.h"
 
 #include <stddef.h>
 
-#include "binade/version.h"
+#include "moiety/version.h"
 #include "pool/base/failure.h"
 #include "pool/driver/driver_table.h"
 #include "pool/driver/probe.h"
@@ -22,7 +22,7 @@ static const char *const feature_names[] = {
     "capture modes",
 };
 
-const char *binade_feature_name(uint64_t feature)
+const char *moiety_feature_name(uint64_t feature)
 {
     size_t count = sizeof(feature_names) / sizeof(feature_names[0]);
     for (size_t i = 0; i < count; i++)
@@ -31,29 +31,29 @@ const char *binade_feature_name(uint64_t feature)
     return NULL;
 }
 
-binade_status binade_probe(int device, binade_caps *out)
+moiety_status moiety_probe(int device, moiety_caps *out)
 {
-    const struct binadei_driver *driver;
-    binade_caps caps;
+    const struct moietyi_driver *driver;
+    moiety_caps caps;
     if (!out)
-        return binadei_fail(BINADE_E_INVALID, "binade_probe: out is NULL");
+        return moietyi_fail(MOIETY_E_INVALID, "moiety_probe: out is NULL");
     if (out->struct_size < sizeof(*out)) {
-        return binadei_fail(BINADE_E_INVALID,
-                            "binade_probe: struct_size is %u, must be %zu or "
+        return moietyi_fail(MOIETY_E_INVALID,
+                            "moiety_probe: struct_size is %u, must be %zu or "
                             "more",
                             (unsigned)out->struct_size, sizeof(*out));
     }
-    binade_status status = binadei_driver_open(&driver);
-    if (status == BINADE_OK)
-        status = binadei_driver_probe(driver, device, &caps);
-    if (status == BINADE_OK)
+    moiety_status status = moietyi_driver_open(&driver);
+    if (status == MOIETY_OK)
+        status = moietyi_driver_probe(driver, device, &caps);
+    if (status == MOIETY_OK)
         *out = caps;
     return status;
 }
 
 /* A call and not only a macro: a program may run with a newer library than it was
  * built with. */
-const char *binade_version(void)
+const char *moiety_version(void)
 {
-    return BINADE_VERSION_STRING;
+    return MOIETY_VERSION_STRING;
 }

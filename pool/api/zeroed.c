@@ -3,54 +3,54 @@
  *
  * Blocks that are filled with zeroes where their stream's work begins.
  */
-#include "binade/pool.h"
+#include "moiety/pool.h"
 #include "pool/base/failure.h"
 #include "pool/core/body.h"
 #include "pool/core/ops.h"
 #include "pool/driver/section.h"
 
 /* On the stream, in its context. */
-static binade_status zeroed_fill(binade_pool *pool, binade_devptr address,
-                                 size_t size_bytes, binade_stream stream)
+static moiety_status zeroed_fill(moiety_pool *pool, moiety_devptr address,
+                                 size_t size_bytes, moiety_stream stream)
 {
-    struct binadei_call call;
-    struct binadei_section section;
-    binade_status status = binadei_call_begin(pool, stream, &call);
-    if (status != BINADE_OK)
+    struct moietyi_call call;
+    struct moietyi_section section;
+    moiety_status status = moietyi_call_begin(pool, stream, &call);
+    if (status != MOIETY_OK)
         return status;
-    const struct binadei_driver *driver = pool->body->driver;
-    status = binadei_section_enter(driver, call.push->stream_state->context,
+    const struct moietyi_driver *driver = pool->body->driver;
+    status = moietyi_section_enter(driver, call.push->stream_state->context,
                                    &section);
-    if (status == BINADE_OK) {
-        status = BINADEI_CALL(driver, cuMemsetD8Async,
+    if (status == MOIETY_OK) {
+        status = MOIETYI_CALL(driver, cuMemsetD8Async,
                               (address, 0, size_bytes, stream));
-        (void)binadei_section_leave(&section);
+        (void)moietyi_section_leave(&section);
     }
-    binadei_call_end(&call);
+    moietyi_call_end(&call);
     return status;
 }
 
-binade_status binade_alloc_zeroed(binade_pool *pool, size_t size_bytes,
-                                  binade_stream stream, binade_devptr *out)
+moiety_status moiety_alloc_zeroed(moiety_pool *pool, size_t size_bytes,
+                                  moiety_stream stream, moiety_devptr *out)
 {
-    binade_devptr address = 0;
-    if (!out || stream == BINADE_STREAM_ANY || stream == BINADE_STREAM_DONE) {
-        return binadei_fail(BINADE_E_INVALID, "binade_alloc_zeroed: %s",
+    moiety_devptr address = 0;
+    if (!out || stream == MOIETY_STREAM_ANY || stream == MOIETY_STREAM_DONE) {
+        return moietyi_fail(MOIETY_E_INVALID, "moiety_alloc_zeroed: %s",
                             out ? "the zeroes need a stream of their own order"
                                 : "out is NULL");
     }
-    binade_status status = binade_alloc(pool, size_bytes, stream, &address);
-    if (status != BINADE_OK)
+    moiety_status status = moiety_alloc(pool, size_bytes, stream, &address);
+    if (status != MOIETY_OK)
         return status;
     if (size_bytes)
         status = zeroed_fill(pool, address, size_bytes, stream);
-    if (status == BINADE_OK) {
+    if (status == MOIETY_OK) {
         *out = address;
-        return BINADE_OK;
+        return MOIETY_OK;
     }
-    if (binade_free(pool, address, stream) == BINADE_OK)
+    if (moiety_free(pool, address, stream) == MOIETY_OK)
         return status;
     /* Once more, as nobody else could. */
-    binade_status freed = binade_free(pool, address, stream);
-    return freed == BINADE_OK ? status : freed;
+    moiety_status freed = moiety_free(pool, address, stream);
+    return freed == MOIETY_OK ? status : freed;
 }

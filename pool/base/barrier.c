@@ -26,12 +26,12 @@ static void barrier_ask(void)
     is_there = membarrier(REGISTER_PRIVATE_EXPEDITED);
 }
 
-bool binadei_barrier_is_there(void)
+bool moietyi_barrier_is_there(void)
 {
     return pthread_once(&once, barrier_ask) == 0 && is_there;
 }
 
-bool binadei_barrier_all(void)
+bool moietyi_barrier_all(void)
 {
     return membarrier(PRIVATE_EXPEDITED);
 }

@@ -5,16 +5,16 @@
  * who asks: membarrier(2), private and expedited. Not every container allows
  * it.
  */
-#ifndef BINADE_POOL_BASE_BARRIER_H_
-#define BINADE_POOL_BASE_BARRIER_H_
+#ifndef MOIETY_POOL_BASE_BARRIER_H_
+#define MOIETY_POOL_BASE_BARRIER_H_
 
 #include <stdbool.h>
 
 /* Whether the kernel lets the process do this; it is asked once. Any thread. */
-bool binadei_barrier_is_there(void);
+bool moietyi_barrier_is_there(void);
 
 /* When it returns, each other thread of the process has passed a full barrier
  * since the call began. False: the kernel refused, nothing is known. */
-bool binadei_barrier_all(void);
+bool moietyi_barrier_all(void);
 
 #endif

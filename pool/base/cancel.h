@@ -6,20 +6,20 @@
  * block, or that calls the program back, holds cancellation: it takes effect at
  * the caller's next cancellation point after the call. Holds nest.
  */
-#ifndef BINADE_POOL_BASE_CANCEL_H_
-#define BINADE_POOL_BASE_CANCEL_H_
+#ifndef MOIETY_POOL_BASE_CANCEL_H_
+#define MOIETY_POOL_BASE_CANCEL_H_
 
 #include <pthread.h>
 
-/* Returns what binadei_cancel_restore() takes. */
-static inline int binadei_cancel_hold(void)
+/* Returns what moietyi_cancel_restore() takes. */
+static inline int moietyi_cancel_hold(void)
 {
     int before = PTHREAD_CANCEL_ENABLE;
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
     return before;
 }
 
-static inline void binadei_cancel_restore(int before)
+static inline void moietyi_cancel_restore(int before)
 {
     int held;
     (void)pthread_setcancelstate(before, &held);

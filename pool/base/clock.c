@@ -6,23 +6,23 @@
 
 #include <time.h>
 
-uint64_t binadei_now_ns(void)
+uint64_t moietyi_now_ns(void)
 {
     struct timespec now;
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
 }
 
-void binadei_nap(long duration_ns)
+void moietyi_nap(long duration_ns)
 {
     const struct timespec nap = {duration_ns / 1000000000,
                                  duration_ns % 1000000000};
     (void)nanosleep(&nap, NULL);
 }
 
-void binadei_nap_longer(long *duration_ns, long most_ns)
+void moietyi_nap_longer(long *duration_ns, long most_ns)
 {
-    binadei_nap(*duration_ns);
+    moietyi_nap(*duration_ns);
     if (*duration_ns < most_ns)
         *duration_ns *= 2;
 }

@@ -26,7 +26,7 @@ static bool is_ready;
 
 static void failure_end_thread(void *own)
 {
-    munmap(own, BINADEI_MESSAGE_BYTES);
+    munmap(own, MOIETYI_MESSAGE_BYTES);
     room = NULL;
     last_message = "";
 }
@@ -40,20 +40,20 @@ static void failure_get_ready(void)
  * not given back, as to say so might need memory. */
 static void failure_make_room(void)
 {
-    void *memory = mmap(NULL, BINADEI_MESSAGE_BYTES, PROT_READ | PROT_WRITE,
+    void *memory = mmap(NULL, MOIETYI_MESSAGE_BYTES, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         return;
     room = memory;
-    if (!binadei_is_forked() && pthread_once(&once, failure_get_ready) == 0 &&
+    if (!moietyi_is_forked() && pthread_once(&once, failure_get_ready) == 0 &&
         is_ready)
         (void)pthread_setspecific(key, memory);
 }
 
-binade_status binadei_fail(binade_status status, const char *format, ...)
+moiety_status moietyi_fail(moiety_status status, const char *format, ...)
 {
     /* Made aside first: an argument may be the previous message. */
-    char message[BINADEI_MESSAGE_BYTES];
+    char message[MOIETYI_MESSAGE_BYTES];
     va_list arguments;
     if (!room)
         failure_make_room();
@@ -71,20 +71,20 @@ binade_status binadei_fail(binade_status status, const char *format, ...)
     return status;
 }
 
-binade_status binadei_refuse_child(void)
+moiety_status moietyi_refuse_child(void)
 {
-    return binadei_fail(BINADE_E_FORKED,
+    return moietyi_fail(MOIETY_E_FORKED,
                         "this process was forked from one that used the "
                         "library; a CUDA driver does not survive a fork");
 }
 
-binade_status binadei_refuse_unmarked(void)
+moiety_status moietyi_refuse_unmarked(void)
 {
-    return binadei_fail(BINADE_E_NO_HOST_MEMORY,
+    return moietyi_fail(MOIETY_E_NO_HOST_MEMORY,
                         "no memory for the page that tells a fork");
 }
 
-const char *binadei_failure_message(void)
+const char *moietyi_failure_message(void)
 {
     return last_message;
 }

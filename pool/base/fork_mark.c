@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Edge FM: binadei_fork_mark (release) -> marked_word (acquire). NULL until the
+/* Edge FM: moietyi_fork_mark (release) -> marked_word (acquire). NULL until the
  * mark is set; written once, and the page is never unmapped after that. There
  * is no lock: a child could inherit it held by a thread that it lacks. */
 static _Atomic(atomic_uint *) mark;
@@ -53,7 +53,7 @@ static atomic_uint *wiped_page(void)
     return NULL;
 }
 
-bool binadei_fork_mark(void)
+bool moietyi_fork_mark(void)
 {
     if (marked_word())
         return true;
@@ -71,7 +71,7 @@ bool binadei_fork_mark(void)
     return true;
 }
 
-bool binadei_is_forked(void)
+bool moietyi_is_forked(void)
 {
     atomic_uint *word = marked_word();
     /* relaxed: only a fork changes it, and that is no thread of ours. */

@@ -6,19 +6,19 @@
  * a lock may be held by a thread that the child does not have: such a child
  * must be told before it touches either.
  */
-#ifndef BINADE_POOL_BASE_FORK_MARK_H_
-#define BINADE_POOL_BASE_FORK_MARK_H_
+#ifndef MOIETY_POOL_BASE_FORK_MARK_H_
+#define MOIETY_POOL_BASE_FORK_MARK_H_
 
 #include <stdbool.h>
 
-#include "binade/status.h"
+#include "moiety/status.h"
 
 /* Sets the mark, the first time it is called in a process tree; any thread.
  * False: there is no memory for it; it may be tried again. */
-BINADE_MUST_USE bool binadei_fork_mark(void);
+MOIETY_MUST_USE bool moietyi_fork_mark(void);
 
 /* True in every descendant of the process that set the mark; false before
  * that. */
-bool binadei_is_forked(void);
+bool moietyi_is_forked(void);
 
 #endif

@@ -33,9 +33,9 @@ struct queue {
 static _Thread_local struct queue *own;
 
 /* Edge: none; relaxed, both: see log.h. */
-atomic_uint binadei_log_level;
+atomic_uint moietyi_log_level;
 /* Edge: none; relaxed: as above. */
-atomic_bool binadei_log_is_used;
+atomic_bool moietyi_log_is_used;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
@@ -45,7 +45,7 @@ static pthread_mutex_t setting = PTHREAD_MUTEX_INITIALIZER; /* who sets it */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t returned = PTHREAD_COND_INITIALIZER;
 /* The lock. */
-static binade_log_callback function;
+static moiety_log_callback function;
 static void *function_user;
 static uint32_t running_count; /* threads that are in it */
 
@@ -110,25 +110,25 @@ static void log_leave(uint32_t level, const char *format, va_list arguments)
     log_push(queue, message);
 }
 
-void binadei_log(uint32_t level, const char *format, ...)
+void moietyi_log(uint32_t level, const char *format, ...)
 {
     va_list arguments;
-    if (!binadei_log_wants(level))
+    if (!moietyi_log_wants(level))
         return;
     va_start(arguments, format);
     log_leave(level, format, arguments);
     va_end(arguments);
 }
 
-void binadei_log_or_print(uint32_t level, const char *format, ...)
+void moietyi_log_or_print(uint32_t level, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    if (binadei_log_wants(level)) {
+    if (moietyi_log_wants(level)) {
         log_leave(level, format, arguments);
-    } else if (!binadei_log_wants(BINADE_LOG_ERROR)) {
+    } else if (!moietyi_log_wants(MOIETY_LOG_ERROR)) {
         flockfile(stderr);
-        (void)fputs("binade: ", stderr);
+        (void)fputs("moiety: ", stderr);
         (void)vfprintf(stderr, format, arguments);
         (void)fputc('\n', stderr);
         funlockfile(stderr);
@@ -137,10 +137,10 @@ void binadei_log_or_print(uint32_t level, const char *format, ...)
 }
 
 /* The function, which is running from now on; NULL: there is none. */
-static binade_log_callback log_begin(void **out_user)
+static moiety_log_callback log_begin(void **out_user)
 {
     pthread_mutex_lock(&lock);
-    binade_log_callback found = function;
+    moiety_log_callback found = function;
     *out_user = function_user;
     running_count += found != NULL;
     pthread_mutex_unlock(&lock);
@@ -158,7 +158,7 @@ static void log_end(void)
 static void log_tell_one(const struct message *message)
 {
     void *user;
-    binade_log_callback found = log_begin(&user);
+    moiety_log_callback found = log_begin(&user);
     if (!found)
         return;
     found(message->level, message->text, user);
@@ -166,14 +166,14 @@ static void log_tell_one(const struct message *message)
 }
 
 /* The failure of the call that was just made stays the last one. */
-void binadei_log_tell_all(void)
+void moietyi_log_tell_all(void)
 {
     struct queue *queue = own;
-    char failure[BINADEI_MESSAGE_BYTES];
+    char failure[MOIETYI_MESSAGE_BYTES];
     if (!queue || !queue->first || queue->is_telling)
         return;
     int error = errno;
-    (void)snprintf(failure, sizeof(failure), "%s", binadei_failure_message());
+    (void)snprintf(failure, sizeof(failure), "%s", moietyi_failure_message());
     queue->is_telling = true;
     while (queue->first) {
         struct message *message = queue->first;
@@ -182,13 +182,13 @@ void binadei_log_tell_all(void)
         free(message);
     }
     queue->is_telling = false;
-    if (strcmp(failure, binadei_failure_message()) != 0)
-        (void)binadei_fail(BINADE_OK, "%s", failure);
+    if (strcmp(failure, moietyi_failure_message()) != 0)
+        (void)moietyi_fail(MOIETY_OK, "%s", failure);
     errno = error;
 }
 
 /* Until the old one has returned everywhere. */
-static void log_exchange(binade_log_callback callback, void *user)
+static void log_exchange(moiety_log_callback callback, void *user)
 {
     pthread_mutex_lock(&lock);
     function = NULL;
@@ -199,27 +199,27 @@ static void log_exchange(binade_log_callback callback, void *user)
     pthread_mutex_unlock(&lock);
 }
 
-binade_status binadei_log_set(uint32_t level, binade_log_callback callback,
+moiety_status moietyi_log_set(uint32_t level, moiety_log_callback callback,
                               void *user)
 {
-    if (callback && (!level || level > BINADE_LOG_INFO)) {
-        return binadei_fail(BINADE_E_INVALID,
-                            "binade_set_log: level %u; accepted are 1 to %u",
-                            level, BINADE_LOG_INFO);
+    if (callback && (!level || level > MOIETY_LOG_INFO)) {
+        return moietyi_fail(MOIETY_E_INVALID,
+                            "moiety_set_log: level %u; accepted are 1 to %u",
+                            level, MOIETY_LOG_INFO);
     }
     if (own && own->is_telling)
-        return binadei_fail(BINADE_E_BUSY,
+        return moietyi_fail(MOIETY_E_BUSY,
                             "a log function may not wait for its own end");
-    int cancel_state = binadei_cancel_hold();
+    int cancel_state = moietyi_cancel_hold();
     pthread_mutex_lock(&setting);
     if (callback)
         /* relaxed: see log.h. */
-        atomic_store_explicit(&binadei_log_is_used, true, memory_order_relaxed);
+        atomic_store_explicit(&moietyi_log_is_used, true, memory_order_relaxed);
     log_exchange(callback, user);
     /* relaxed: see log.h. */
-    atomic_store_explicit(&binadei_log_level, callback ? level : 0,
+    atomic_store_explicit(&moietyi_log_level, callback ? level : 0,
                           memory_order_relaxed);
     pthread_mutex_unlock(&setting);
-    binadei_cancel_restore(cancel_state);
-    return BINADE_OK;
+    moietyi_cancel_restore(cancel_state);
+    return MOIETY_OK;
 }

@@ -1,55 +1,55 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Messages for the program's log function (binade/callbacks.h). Whoever has one
+ * Messages for the program's log function (moiety/callbacks.h). Whoever has one
  * leaves it with its thread, whatever it holds; it is told when the thread's call
  * is over, and nothing is held.
  */
-#ifndef BINADE_POOL_BASE_LOG_H_
-#define BINADE_POOL_BASE_LOG_H_
+#ifndef MOIETY_POOL_BASE_LOG_H_
+#define MOIETY_POOL_BASE_LOG_H_
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "binade/callbacks.h"
-#include "binade/status.h"
+#include "moiety/callbacks.h"
+#include "moiety/status.h"
 
 /* The highest level that is wanted; 0: none. And whether there has ever been a
  * function, so that a thread may have messages. Edge: none; relaxed: who sees
  * either late tells less, or looks in vain. */
-extern atomic_uint binadei_log_level __attribute__((visibility("hidden")));
-extern atomic_bool binadei_log_is_used __attribute__((visibility("hidden")));
+extern atomic_uint moietyi_log_level __attribute__((visibility("hidden")));
+extern atomic_bool moietyi_log_is_used __attribute__((visibility("hidden")));
 
 /* Whether to make a message at all. */
-static inline bool binadei_log_wants(uint32_t level)
+static inline bool moietyi_log_wants(uint32_t level)
 {
     /* relaxed: see above. */
     return level <=
-           atomic_load_explicit(&binadei_log_level, memory_order_relaxed);
+           atomic_load_explicit(&moietyi_log_level, memory_order_relaxed);
 }
 
 /* Leaves a message, which ends without a newline, if its level is wanted. Without
  * memory for it, it is lost. */
-void binadei_log(uint32_t level, const char *format, ...)
+void moietyi_log(uint32_t level, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* The same of what is important enough for stderr where there is no function. */
-void binadei_log_or_print(uint32_t level, const char *format, ...)
+void moietyi_log_or_print(uint32_t level, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* Tells what the calling thread left; no lock is held and it is in no call, the
  * cancellation of the thread is held back. */
-void binadei_log_tell_all(void);
-static inline void binadei_log_tell(void)
+void moietyi_log_tell_all(void);
+static inline void moietyi_log_tell(void)
 {
     /* relaxed: see above. */
-    if (atomic_load_explicit(&binadei_log_is_used, memory_order_relaxed))
-        binadei_log_tell_all();
+    if (atomic_load_explicit(&moietyi_log_is_used, memory_order_relaxed))
+        moietyi_log_tell_all();
 }
 
-/* As binade_set_log(), of a process that is no child. */
-BINADE_MUST_USE binade_status binadei_log_set(uint32_t level,
-                                              binade_log_callback callback,
+/* As moiety_set_log(), of a process that is no child. */
+MOIETY_MUST_USE moiety_status moietyi_log_set(uint32_t level,
+                                              moiety_log_callback callback,
                                               void *user);
 
 #endif

@@ -2,24 +2,24 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Names for the moments between two steps of a lock-free operation. A test is
- * built with BINADEI_STEPS=1 and has a thread stop at such a moment for good:
+ * built with MOIETYI_STEPS=1 and has a thread stop at such a moment for good:
  * the others must get on without it. Where a documented lock is held, the name
  * begins with "locked.". In every other build the macro is nothing.
  */
-#ifndef BINADE_POOL_BASE_STEP_H_
-#define BINADE_POOL_BASE_STEP_H_
+#ifndef MOIETY_POOL_BASE_STEP_H_
+#define MOIETY_POOL_BASE_STEP_H_
 
-#ifndef BINADEI_STEPS
-#define BINADEI_STEPS 0
+#ifndef MOIETYI_STEPS
+#define MOIETYI_STEPS 0
 #endif
 
-#if BINADEI_STEPS
+#if MOIETYI_STEPS
 /* The test's: returns at once, or when the test lets this thread go on.
  * `name` is a string literal. */
-void binadei_step(const char *name);
-#define BINADEI_STEP(name) binadei_step(name)
+void moietyi_step(const char *name);
+#define MOIETYI_STEP(name) moietyi_step(name)
 #else
-#define BINADEI_STEP(name) ((void)0)
+#define MOIETYI_STEP(name) ((void)0)
 #endif
 
 #endif

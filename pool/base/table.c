@@ -7,21 +7,21 @@
 
 #include <sys/mman.h>
 
-void *binadei_table_reserve(size_t bytes)
+void *moietyi_table_reserve(size_t bytes)
 {
     void *table = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return table == MAP_FAILED ? NULL : table;
 }
 
-void binadei_table_release(void *table, size_t bytes)
+void moietyi_table_release(void *table, size_t bytes)
 {
     munmap(table, bytes);
 }
 
-void binadei_table_prefer_huge(void *table, size_t bytes)
+void moietyi_table_prefer_huge(void *table, size_t bytes)
 {
     /* A kernel without huge pages refuses; small ones do as well. */
-    if (bytes >= BINADEI_TABLE_HUGE_BYTES)
+    if (bytes >= MOIETYI_TABLE_HUGE_BYTES)
         (void)madvise(table, bytes, MADV_HUGEPAGE);
 }

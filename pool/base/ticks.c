@@ -14,7 +14,7 @@
 #define POWER_LEAF 0x80000007U
 #define INVARIANT_BIT (1U << 8)
 
-bool binadei_ticks_are_there(void)
+bool moietyi_ticks_are_there(void)
 {
     unsigned eax;
     unsigned ebx;
@@ -24,25 +24,25 @@ bool binadei_ticks_are_there(void)
            (edx & INVARIANT_BIT) != 0;
 }
 #else
-bool binadei_ticks_are_there(void)
+bool moietyi_ticks_are_there(void)
 {
     return false;
 }
 #endif
 
-struct binadei_moment binadei_moment_now(bool is_counter)
+struct moietyi_moment moietyi_moment_now(bool is_counter)
 {
-    struct binadei_moment moment = {0, 0};
+    struct moietyi_moment moment = {0, 0};
     uint64_t least = UINT64_MAX;
     if (!is_counter) {
-        moment.time_ns = binadei_now_ns();
+        moment.time_ns = moietyi_now_ns();
         moment.ticks = moment.time_ns;
         return moment;
     }
     for (unsigned i = 0; i < READINGS; i++) {
-        uint64_t before = binadei_ticks_after(is_counter);
-        uint64_t time_ns = binadei_now_ns();
-        uint64_t duration = binadei_ticks_after(is_counter) - before;
+        uint64_t before = moietyi_ticks_after(is_counter);
+        uint64_t time_ns = moietyi_now_ns();
+        uint64_t duration = moietyi_ticks_after(is_counter) - before;
         if (duration < least) {
             least = duration;
             moment.ticks = before + duration / 2;
@@ -52,8 +52,8 @@ struct binadei_moment binadei_moment_now(bool is_counter)
     return moment;
 }
 
-uint64_t binadei_time_of(const struct binadei_moment *first,
-                         const struct binadei_moment *second, uint64_t ticks)
+uint64_t moietyi_time_of(const struct moietyi_moment *first,
+                         const struct moietyi_moment *second, uint64_t ticks)
 {
     double tick_ns = second->ticks > first->ticks
                          ? (double)(second->time_ns - first->time_ns) /

@@ -14,23 +14,23 @@
 
 #include "pool/buddy/state.h"
 
-void binadei_affinity_stay(struct binadei_buddy *buddy,
-                           struct binadei_affinity *affinity,
-                           binadei_chunk chunk)
+void moietyi_affinity_stay(struct moietyi_buddy *buddy,
+                           struct moietyi_affinity *affinity,
+                           moietyi_chunk chunk)
 {
     if (!affinity || affinity->chunk_plus_one == chunk.index + 1)
         return;
     uint64_t left_plus_one = affinity->chunk_plus_one;
     affinity->chunk_plus_one = chunk.index + 1;
     if (left_plus_one)
-        binadei_close_chunk(buddy, affinity,
-                            (binadei_chunk){left_plus_one - 1});
+        moietyi_close_chunk(buddy, affinity,
+                            (moietyi_chunk){left_plus_one - 1});
 }
 
 /* Everybody's again, unless another one lives there by now. */
-static void affinity_abandon(struct binadei_buddy *buddy,
-                             const struct binadei_affinity *affinity,
-                             binadei_page page)
+static void affinity_abandon(struct moietyi_buddy *buddy,
+                             const struct moietyi_affinity *affinity,
+                             moietyi_page page)
 {
     _Atomic uint32_t *id = &buddy->pages[page.index].affinity_id;
     /* relaxed: hints to searchers, see state.h. */
@@ -38,13 +38,13 @@ static void affinity_abandon(struct binadei_buddy *buddy,
         return;
     /* relaxed: as above. */
     atomic_store_explicit(id, 0, memory_order_relaxed);
-    atomic_fetch_and_explicit(&binadei_group_of(buddy, page)->affinities,
-                              ~binadei_page_bit(page), memory_order_relaxed);
+    atomic_fetch_and_explicit(&moietyi_group_of(buddy, page)->affinities,
+                              ~moietyi_page_bit(page), memory_order_relaxed);
 }
 
-static void affinity_settle(struct binadei_buddy *buddy,
-                            struct binadei_affinity *affinity,
-                            binadei_page page)
+static void affinity_settle(struct moietyi_buddy *buddy,
+                            struct moietyi_affinity *affinity,
+                            moietyi_page page)
 {
     /* relaxed: hints to searchers, see state.h. */
     if (!affinity->id)
@@ -52,61 +52,61 @@ static void affinity_settle(struct binadei_buddy *buddy,
                                                      memory_order_relaxed);
     atomic_store_explicit(&buddy->pages[page.index].affinity_id, affinity->id,
                           memory_order_relaxed);
-    atomic_fetch_or_explicit(&binadei_group_of(buddy, page)->affinities,
-                             binadei_page_bit(page), memory_order_relaxed);
+    atomic_fetch_or_explicit(&moietyi_group_of(buddy, page)->affinities,
+                             moietyi_page_bit(page), memory_order_relaxed);
 }
 
 /* Its place on the list, or that of the oldest, or a free one. */
-static unsigned place_of(const struct binadei_affinity *affinity,
-                         binadei_page page)
+static unsigned place_of(const struct moietyi_affinity *affinity,
+                         moietyi_page page)
 {
     const uint32_t *pages = affinity->pages_plus_one;
     unsigned at = 0;
-    while (at < BINADEI_AFFINITY_PAGES - 1 && pages[at] &&
+    while (at < MOIETYI_AFFINITY_PAGES - 1 && pages[at] &&
            pages[at] != page.index + 1)
         at++;
     return at;
 }
 
-void binadei_affinity_move(struct binadei_buddy *buddy,
-                           struct binadei_affinity *affinity, binadei_page page)
+void moietyi_affinity_move(struct moietyi_buddy *buddy,
+                           struct moietyi_affinity *affinity, moietyi_page page)
 {
     if (!affinity || affinity->pages_plus_one[0] == page.index + 1)
         return;
     uint32_t *pages = affinity->pages_plus_one;
     unsigned at = place_of(affinity, page);
     if (pages[at] && pages[at] != page.index + 1)
-        affinity_abandon(buddy, affinity, (binadei_page){pages[at] - 1});
+        affinity_abandon(buddy, affinity, (moietyi_page){pages[at] - 1});
     /* The newest page so far is not full, or it would have served. */
     memmove(pages + 1, pages, at * sizeof(*pages));
     pages[0] = page.index + 1;
     affinity_settle(buddy, affinity, page);
 }
 
-void binadei_affinity_forget(struct binadei_buddy *buddy,
-                             struct binadei_affinity *affinity, unsigned at)
+void moietyi_affinity_forget(struct moietyi_buddy *buddy,
+                             struct moietyi_affinity *affinity, unsigned at)
 {
     uint32_t *pages = affinity->pages_plus_one;
     /* It may have been left open for this affinity. */
-    binadei_close_page(buddy, (binadei_page){pages[at] - 1});
+    moietyi_close_page(buddy, (moietyi_page){pages[at] - 1});
     memmove(pages + at, pages + at + 1,
-            (BINADEI_AFFINITY_PAGES - 1 - at) * sizeof(*pages));
-    pages[BINADEI_AFFINITY_PAGES - 1] = 0;
+            (MOIETYI_AFFINITY_PAGES - 1 - at) * sizeof(*pages));
+    pages[MOIETYI_AFFINITY_PAGES - 1] = 0;
 }
 
-void binadei_buddy_drop_affinity(struct binadei_buddy *buddy,
-                                 struct binadei_affinity *affinity)
+void moietyi_buddy_drop_affinity(struct moietyi_buddy *buddy,
+                                 struct moietyi_affinity *affinity)
 {
-    const struct binadei_affinity left = *affinity;
-    *affinity = (struct binadei_affinity){.id = left.id};
-    BINADEI_STEP("affinity.dropped");
+    const struct moietyi_affinity left = *affinity;
+    *affinity = (struct moietyi_affinity){.id = left.id};
+    MOIETYI_STEP("affinity.dropped");
     if (left.chunk_plus_one)
-        binadei_close_chunk(buddy, NULL,
-                            (binadei_chunk){left.chunk_plus_one - 1});
+        moietyi_close_chunk(buddy, NULL,
+                            (moietyi_chunk){left.chunk_plus_one - 1});
     if (left.pages_plus_one[0])
-        binadei_close_page(buddy, (binadei_page){left.pages_plus_one[0] - 1});
-    for (unsigned i = 0; i < BINADEI_AFFINITY_PAGES && left.pages_plus_one[i];
+        moietyi_close_page(buddy, (moietyi_page){left.pages_plus_one[0] - 1});
+    for (unsigned i = 0; i < MOIETYI_AFFINITY_PAGES && left.pages_plus_one[i];
          i++)
         affinity_abandon(buddy, &left,
-                         (binadei_page){left.pages_plus_one[i] - 1});
+                         (moietyi_page){left.pages_plus_one[i] - 1});
 }

@@ -22,7 +22,7 @@ struct piece {
 #define FEW_PIECES 32U
 
 struct claim {
-    const struct binadei_view *view;
+    const struct moietyi_view *view;
     bool is_failed; /* a part is gone, or there is no memory for a note */
     uint32_t count;
     uint32_t capacity;
@@ -49,9 +49,9 @@ static bool reserve_piece(struct claim *claim)
     return true;
 }
 
-static struct binadei_kind kind_of(const struct claim *claim, bool is_done)
+static struct moietyi_kind kind_of(const struct claim *claim, bool is_done)
 {
-    return (struct binadei_kind){claim->view->buddy,
+    return (struct moietyi_kind){claim->view->buddy,
                                  is_done ? NULL : claim->view->maps};
 }
 
@@ -59,16 +59,16 @@ static struct binadei_kind kind_of(const struct claim *claim, bool is_done)
 static void claim_give_back(const struct claim *claim, bool is_done,
                             uint64_t start, uint64_t grains)
 {
-    const struct binadei_view *view = claim->view;
+    const struct moietyi_view *view = claim->view;
     if (!grains)
         return;
     if (is_done) {
-        (void)binadei_give_unnoted(view->buddy, NULL, binadei_grain_at(start),
+        (void)moietyi_give_unnoted(view->buddy, NULL, moietyi_grain_at(start),
                                    grains);
     } else {
         /* Its words are there: the units had them, and claim_within() made
          * those of the interval's ends. */
-        (void)binadei_maps_give_unnoted(view->maps, binadei_grain_at(start),
+        (void)moietyi_maps_give_unnoted(view->maps, moietyi_grain_at(start),
                                         grains);
     }
 }
@@ -76,9 +76,9 @@ static void claim_give_back(const struct claim *claim, bool is_done,
 static void undo_piece(const struct claim *claim, bool is_done, uint64_t start,
                        uint64_t grains)
 {
-    const struct binadei_kind kind = kind_of(claim, is_done);
+    const struct moietyi_kind kind = kind_of(claim, is_done);
     claim_give_back(claim, is_done, start, grains);
-    binadei_index_note_around(&kind, start, start + grains);
+    moietyi_index_note_around(&kind, start, start + grains);
 }
 
 /* Notes what was claimed; without memory for the note it goes back at once, and
@@ -107,12 +107,12 @@ static void note_bits(struct claim *claim, bool is_done, uint64_t base,
     while (bits) {
         unsigned start;
         unsigned length;
-        bits &= ~binadei_word_first_run(bits, &start, &length);
+        bits &= ~moietyi_word_first_run(bits, &start, &length);
         note_piece(claim, is_done, base + start * unit, length * unit);
     }
 }
 
-static void count_off(const struct claim *claim, enum binadei_map_age age,
+static void count_off(const struct claim *claim, enum moietyi_map_age age,
                       uint64_t grains)
 {
     /* relaxed: a sum. */
@@ -124,60 +124,60 @@ static void count_off(const struct claim *claim, enum binadei_map_age age,
  * has any here, and the buddy's. */
 struct level {
     /* Edge MW: the stream's. */
-    binadei_atomic_word *words[BINADEI_AGES];
+    moietyi_atomic_word *words[MOIETYI_AGES];
     /* Edge BW: the buddy's; NULL: is not to be taken. */
-    binadei_atomic_word *done;
+    moietyi_atomic_word *done;
     uint64_t base; /* grain of the first bit */
     uint64_t unit; /* grains of a bit */
 };
 
-static binadei_atomic_word *claim_done_word(const struct claim *claim,
-                                            binadei_atomic_word *word)
+static moietyi_atomic_word *claim_done_word(const struct claim *claim,
+                                            moietyi_atomic_word *word)
 {
     return claim->view->is_own_only ? NULL : word;
 }
 
-static struct level claim_pages_of(const struct claim *claim, binadei_page page)
+static struct level claim_pages_of(const struct claim *claim, moietyi_page page)
 {
-    uint32_t index = page.index / BINADEI_WORD_BITS;
-    struct binadei_maps_group *own =
-        binadei_maps_group_at(claim->view->maps, index);
+    uint32_t index = page.index / MOIETYI_WORD_BITS;
+    struct moietyi_maps_group *own =
+        moietyi_maps_group_at(claim->view->maps, index);
     return (struct level){
-        {own ? &own->pages[BINADEI_FRESH] : NULL,
-         own ? &own->pages[BINADEI_AGEING] : NULL},
+        {own ? &own->pages[MOIETYI_FRESH] : NULL,
+         own ? &own->pages[MOIETYI_AGEING] : NULL},
         claim_done_word(claim, &claim->view->buddy->groups[index].free_pages),
-        (uint64_t)index * BINADEI_WORD_BITS * BINADEI_PAGE_GRAINS,
-        BINADEI_PAGE_GRAINS};
+        (uint64_t)index * MOIETYI_WORD_BITS * MOIETYI_PAGE_GRAINS,
+        MOIETYI_PAGE_GRAINS};
 }
 
-static struct level chunks_of(const struct claim *claim, binadei_page page)
+static struct level chunks_of(const struct claim *claim, moietyi_page page)
 {
-    unsigned bit = page.index % BINADEI_WORD_BITS;
-    struct binadei_maps_group *own = binadei_maps_group_at(
-        claim->view->maps, page.index / BINADEI_WORD_BITS);
+    unsigned bit = page.index % MOIETYI_WORD_BITS;
+    struct moietyi_maps_group *own = moietyi_maps_group_at(
+        claim->view->maps, page.index / MOIETYI_WORD_BITS);
     return (struct level){
-        {own ? &own->page[bit].chunks[BINADEI_FRESH] : NULL,
-         own ? &own->page[bit].chunks[BINADEI_AGEING] : NULL},
+        {own ? &own->page[bit].chunks[MOIETYI_FRESH] : NULL,
+         own ? &own->page[bit].chunks[MOIETYI_AGEING] : NULL},
         claim_done_word(claim, &claim->view->buddy->pages[page.index].word),
-        (uint64_t)page.index * BINADEI_PAGE_GRAINS,
-        BINADEI_CHUNK_GRAINS};
+        (uint64_t)page.index * MOIETYI_PAGE_GRAINS,
+        MOIETYI_CHUNK_GRAINS};
 }
 
 static struct level claim_grains_of(const struct claim *claim,
-                                    binadei_chunk chunk)
+                                    moietyi_chunk chunk)
 {
-    binadei_page page = binadei_page_of_chunk(chunk);
-    unsigned bit = binadei_chunk_bit(chunk);
-    struct binadei_maps_group *group = binadei_maps_group_at(
-        claim->view->maps, page.index / BINADEI_WORD_BITS);
-    struct binadei_maps_parts *own =
-        group ? binadei_maps_parts_at(group, page.index % BINADEI_WORD_BITS)
+    moietyi_page page = moietyi_page_of_chunk(chunk);
+    unsigned bit = moietyi_chunk_bit(chunk);
+    struct moietyi_maps_group *group = moietyi_maps_group_at(
+        claim->view->maps, page.index / MOIETYI_WORD_BITS);
+    struct moietyi_maps_parts *own =
+        group ? moietyi_maps_parts_at(group, page.index % MOIETYI_WORD_BITS)
               : NULL;
     return (struct level){
-        {own ? &own->grains[bit][BINADEI_FRESH] : NULL,
-         own ? &own->grains[bit][BINADEI_AGEING] : NULL},
+        {own ? &own->grains[bit][MOIETYI_FRESH] : NULL,
+         own ? &own->grains[bit][MOIETYI_AGEING] : NULL},
         claim_done_word(claim, &claim->view->buddy->chunk_words[chunk.index]),
-        chunk.index * BINADEI_CHUNK_GRAINS,
+        chunk.index * MOIETYI_CHUNK_GRAINS,
         1};
 }
 
@@ -185,20 +185,20 @@ static struct level claim_grains_of(const struct claim *claim,
 static uint64_t claim_bits(struct claim *claim, const struct level *level,
                            uint64_t mask)
 {
-    for (unsigned age = 0; age < BINADEI_AGES && mask; age++) {
+    for (unsigned age = 0; age < MOIETYI_AGES && mask; age++) {
         uint64_t bits =
-            level->words[age] ? binadei_word_claim(level->words[age], mask) : 0;
+            level->words[age] ? moietyi_word_claim(level->words[age], mask) : 0;
         if (!bits)
             continue;
-        count_off(claim, age, binadei_word_count(bits) * level->unit);
+        count_off(claim, age, moietyi_word_count(bits) * level->unit);
         note_bits(claim, false, level->base, level->unit, bits);
         mask &= ~bits;
-        BINADEI_STEP("claim.own");
+        MOIETYI_STEP("claim.own");
     }
     uint64_t bits =
-        level->done && mask ? binadei_word_claim(level->done, mask) : 0;
+        level->done && mask ? moietyi_word_claim(level->done, mask) : 0;
     note_bits(claim, true, level->base, level->unit, bits);
-    BINADEI_STEP("claim.done");
+    MOIETYI_STEP("claim.done");
     return mask & ~bits;
 }
 
@@ -210,15 +210,15 @@ static bool claim_within(struct claim *claim, const struct level *level,
 {
     uint64_t start = level->base + bit * level->unit;
     uint64_t mask = UINT64_C(1) << bit;
-    for (unsigned age = 0; age <= BINADEI_AGES; age++) {
-        bool is_done = age == BINADEI_AGES;
-        binadei_atomic_word *word = is_done ? level->done : level->words[age];
+    for (unsigned age = 0; age <= MOIETYI_AGES; age++) {
+        bool is_done = age == MOIETYI_AGES;
+        moietyi_atomic_word *word = is_done ? level->done : level->words[age];
         /* relaxed: a look, so that nothing is made for memory that is done. */
-        if (!word || !(binadei_load_relaxed(word) & mask) ||
-            (!is_done && !binadei_maps_prepare(claim->view->maps,
-                                               binadei_grain_at(at), end - at)))
+        if (!word || !(moietyi_load_relaxed(word) & mask) ||
+            (!is_done && !moietyi_maps_prepare(claim->view->maps,
+                                               moietyi_grain_at(at), end - at)))
             continue;
-        if (!binadei_word_claim(word, mask))
+        if (!moietyi_word_claim(word, mask))
             continue;
         if (!is_done)
             count_off(claim, age, level->unit);
@@ -231,16 +231,16 @@ static bool claim_within(struct claim *claim, const struct level *level,
 }
 
 /* Part of a chunk, or all of one whose grains are in several maps. */
-static void claim_grains(struct claim *claim, binadei_page page,
+static void claim_grains(struct claim *claim, moietyi_page page,
                          unsigned chunk_bit, uint64_t mask)
 {
-    binadei_chunk chunk = binadei_chunk_in_page(page, chunk_bit);
+    moietyi_chunk chunk = moietyi_chunk_in_page(page, chunk_bit);
     struct level grains = claim_grains_of(claim, chunk);
     struct level chunks = chunks_of(claim, page);
     unsigned start;
     unsigned length;
-    (void)binadei_word_first_run(mask, &start, &length);
-    if (mask != BINADEI_WORD_FULL &&
+    (void)moietyi_word_first_run(mask, &start, &length);
+    if (mask != MOIETYI_WORD_FULL &&
         claim_within(claim, &chunks, chunk_bit, grains.base + start,
                      grains.base + start + length))
         return;
@@ -248,20 +248,20 @@ static void claim_grains(struct claim *claim, binadei_page page,
 }
 
 /* [at, end) of a page, which is no free page, or not in one map. */
-static void claim_in_page(struct claim *claim, binadei_page page, unsigned at,
+static void claim_in_page(struct claim *claim, moietyi_page page, unsigned at,
                           unsigned end)
 {
     struct level pages = claim_pages_of(claim, page);
     struct level chunks = chunks_of(claim, page);
-    bool is_part = end - at < BINADEI_PAGE_GRAINS;
-    if (is_part && claim_within(claim, &pages, page.index % BINADEI_WORD_BITS,
+    bool is_part = end - at < MOIETYI_PAGE_GRAINS;
+    if (is_part && claim_within(claim, &pages, page.index % MOIETYI_WORD_BITS,
                                 chunks.base + at, chunks.base + end))
         return;
-    struct binadei_page_cut cut = binadei_page_cut_at(at, end);
+    struct moietyi_page_cut cut = moietyi_page_cut_at(at, end);
     uint64_t missing = cut.chunks ? claim_bits(claim, &chunks, cut.chunks) : 0;
     for (; missing && !claim->is_failed; missing &= missing - 1)
-        claim_grains(claim, page, binadei_word_lowest(missing),
-                     BINADEI_WORD_FULL);
+        claim_grains(claim, page, moietyi_word_lowest(missing),
+                     MOIETYI_WORD_FULL);
     for (unsigned i = 0; i < cut.part_count && !claim->is_failed; i++)
         claim_grains(claim, page, cut.parts[i].chunk, cut.parts[i].grains);
 }
@@ -270,33 +270,33 @@ static void claim_in_page(struct claim *claim, binadei_page page, unsigned at,
  * where it ended. */
 static uint64_t claim_pages(struct claim *claim, uint64_t at, uint64_t count)
 {
-    binadei_page page = binadei_page_of_grain(binadei_grain_at(at));
+    moietyi_page page = moietyi_page_of_grain(moietyi_grain_at(at));
     struct level pages = claim_pages_of(claim, page);
-    unsigned first = page.index % BINADEI_WORD_BITS;
-    if (count > BINADEI_WORD_BITS - first)
-        count = BINADEI_WORD_BITS - first;
+    unsigned first = page.index % MOIETYI_WORD_BITS;
+    if (count > MOIETYI_WORD_BITS - first)
+        count = MOIETYI_WORD_BITS - first;
     uint64_t missing =
-        claim_bits(claim, &pages, binadei_word_run(first, (unsigned)count));
+        claim_bits(claim, &pages, moietyi_word_run(first, (unsigned)count));
     for (; missing && !claim->is_failed; missing &= missing - 1) {
-        binadei_page part = {page.index - first + binadei_word_lowest(missing)};
-        claim_in_page(claim, part, 0, BINADEI_PAGE_GRAINS);
+        moietyi_page part = {page.index - first + moietyi_word_lowest(missing)};
+        claim_in_page(claim, part, 0, MOIETYI_PAGE_GRAINS);
     }
-    return at + count * BINADEI_PAGE_GRAINS;
+    return at + count * MOIETYI_PAGE_GRAINS;
 }
 
 static void claim_all(struct claim *claim, uint64_t at, uint64_t end)
 {
     while (at < end && !claim->is_failed) {
-        unsigned offset = (unsigned)(at % BINADEI_PAGE_GRAINS);
-        uint64_t grains = BINADEI_PAGE_GRAINS - offset;
-        uint64_t pages = (end - at) / BINADEI_PAGE_GRAINS;
+        unsigned offset = (unsigned)(at % MOIETYI_PAGE_GRAINS);
+        uint64_t grains = MOIETYI_PAGE_GRAINS - offset;
+        uint64_t pages = (end - at) / MOIETYI_PAGE_GRAINS;
         if (offset == 0 && pages) {
             at = claim_pages(claim, at, pages);
             continue;
         }
         if (grains > end - at)
             grains = end - at;
-        claim_in_page(claim, binadei_page_of_grain(binadei_grain_at(at)),
+        claim_in_page(claim, moietyi_page_of_grain(moietyi_grain_at(at)),
                       offset, offset + (unsigned)grains);
         at += grains;
     }
@@ -307,20 +307,20 @@ static void claim_all(struct claim *claim, uint64_t at, uint64_t end)
 static void claim_note_sides(const struct claim *claim, uint64_t start,
                              uint64_t end)
 {
-    const struct binadei_kind own = kind_of(claim, false);
-    const struct binadei_kind done = kind_of(claim, true);
+    const struct moietyi_kind own = kind_of(claim, false);
+    const struct moietyi_kind done = kind_of(claim, true);
     for (uint32_t i = 0; i < claim->count; i++) {
         const struct piece *piece = &claim->pieces[i];
         if (piece->is_done && piece->start == start)
-            binadei_index_note_left(&done, start);
+            moietyi_index_note_left(&done, start);
         if (piece->is_done && piece->start + piece->grains == end)
-            binadei_index_note_right(&done, end);
+            moietyi_index_note_right(&done, end);
     }
     if (own.maps)
-        binadei_index_note_sides(&own, start, end);
+        moietyi_index_note_sides(&own, start, end);
 }
 
-bool binadei_view_claim(const struct binadei_view *view, binadei_grain start,
+bool moietyi_view_claim(const struct moietyi_view *view, moietyi_grain start,
                         uint64_t grains)
 {
     struct claim claim = {.view = view, .capacity = FEW_PIECES};

@@ -10,8 +10,8 @@
  * With g = grains - 1 and s = max(0, floor(log2 g) - 3), the class is
  * 8 s + (g >> s): continuous, and its longest are (g >> s) + 1, shifted by s.
  */
-#ifndef BINADE_POOL_BUDDY_CLASSES_H_
-#define BINADE_POOL_BUDDY_CLASSES_H_
+#ifndef MOIETY_POOL_BUDDY_CLASSES_H_
+#define MOIETY_POOL_BUDDY_CLASSES_H_
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,27 +20,27 @@
 #include "pool/buddy/buddy.h"
 #include "pool/buddy/units.h"
 
-#define BINADEI_SMALL_CLASSES 72U /* 512 B to 1 MiB */
-#define BINADEI_CLASSES 128U      /* to 128 MiB */
-#define BINADEI_SMALL_GRAINS_MAX 2048U
+#define MOIETYI_SMALL_CLASSES 72U /* 512 B to 1 MiB */
+#define MOIETYI_CLASSES 128U      /* to 128 MiB */
+#define MOIETYI_SMALL_GRAINS_MAX 2048U
 
 /* The metadata byte of a block's first grain: class + 1 of a small one that is
- * not short; BINADEI_BYTE_SHORT and the grains of a short one below a chunk;
- * BINADEI_BYTE_RUN of all others, whose length is noted for the chunk in which
+ * not short; MOIETYI_BYTE_SHORT and the grains of a short one below a chunk;
+ * MOIETYI_BYTE_RUN of all others, whose length is noted for the chunk in which
  * they start: longer than a chunk, only one of them starts there. A block with
  * something to look up besides has the SPECIAL bit. 0: no block starts here. */
-#define BINADEI_BYTE_SHORT 56U
-#define BINADEI_BYTE_RUN (BINADEI_BYTE_SHORT + 64U)
-#define BINADEI_BYTE_SPECIAL 0x80U
+#define MOIETYI_BYTE_SHORT 56U
+#define MOIETYI_BYTE_RUN (MOIETYI_BYTE_SHORT + 64U)
+#define MOIETYI_BYTE_SPECIAL 0x80U
 
-_Static_assert(BINADEI_BYTE_SHORT + 17 > BINADEI_SMALL_CLASSES &&
-                   BINADEI_BYTE_RUN < BINADEI_BYTE_SPECIAL,
+_Static_assert(MOIETYI_BYTE_SHORT + 17 > MOIETYI_SMALL_CLASSES &&
+                   MOIETYI_BYTE_RUN < MOIETYI_BYTE_SPECIAL,
                "two kinds of block have the same byte");
-_Static_assert(BINADEI_CHUNK_GRAINS == 64,
+_Static_assert(MOIETYI_CHUNK_GRAINS == 64,
                "two runs may start in one chunk, which notes one length");
 
 /* `grains_less_one` is below 2^18. */
-static inline uint32_t binadei_class_of(uint64_t grains_less_one)
+static inline uint32_t moietyi_class_of(uint64_t grains_less_one)
 {
     /* 15 keeps the shift at 0 for the first sixteen, which are exact. */
     unsigned highest =
@@ -50,7 +50,7 @@ static inline uint32_t binadei_class_of(uint64_t grains_less_one)
 }
 
 /* Grains of the longest block of a class. */
-static inline uint64_t binadei_class_grains(uint32_t class_index)
+static inline uint64_t moietyi_class_grains(uint32_t class_index)
 {
     if (class_index < 16)
         return class_index + 1;
@@ -58,69 +58,69 @@ static inline uint64_t binadei_class_grains(uint32_t class_index)
     return (uint64_t)(class_index - 8 * shift + 1) << shift;
 }
 
-static inline size_t binadei_class_bytes(uint32_t class_index)
+static inline size_t moietyi_class_bytes(uint32_t class_index)
 {
-    return binadei_class_grains(class_index) * BINADEI_GRAIN_BYTES;
+    return moietyi_class_grains(class_index) * MOIETYI_GRAIN_BYTES;
 }
 
-/* BINADEI_CLASSES: blocks of this length are not cached. */
-static inline uint32_t binadei_class_of_grains(uint64_t grains)
+/* MOIETYI_CLASSES: blocks of this length are not cached. */
+static inline uint32_t moietyi_class_of_grains(uint64_t grains)
 {
-    return grains > binadei_class_grains(BINADEI_CLASSES - 1)
-               ? BINADEI_CLASSES
-               : binadei_class_of(grains - 1);
+    return grains > moietyi_class_grains(MOIETYI_CLASSES - 1)
+               ? MOIETYI_CLASSES
+               : moietyi_class_of(grains - 1);
 }
 
-static inline bool binadei_class_is_small(uint32_t class_index)
+static inline bool moietyi_class_is_small(uint32_t class_index)
 {
-    return class_index < BINADEI_SMALL_CLASSES;
+    return class_index < MOIETYI_SMALL_CLASSES;
 }
 
 /* By how many grains a block is shorter than the longest of its class, which is
  * small: less than 2^8. */
-static inline uint64_t binadei_shortfall(uint64_t grains_less_one)
+static inline uint64_t moietyi_shortfall(uint64_t grains_less_one)
 {
     unsigned highest =
         63U - (unsigned)__builtin_clzll(grains_less_one | UINT64_C(15));
     return ~grains_less_one & ((UINT64_C(1) << (highest - 3)) - 1);
 }
 
-static inline uint8_t binadei_byte_of(uint32_t class_index, uint64_t grains)
+static inline uint8_t moietyi_byte_of(uint32_t class_index, uint64_t grains)
 {
-    if (binadei_class_is_small(class_index) &&
-        grains == binadei_class_grains(class_index))
+    if (moietyi_class_is_small(class_index) &&
+        grains == moietyi_class_grains(class_index))
         return (uint8_t)(class_index + 1);
-    return (uint8_t)(grains < BINADEI_CHUNK_GRAINS ? BINADEI_BYTE_SHORT + grains
-                                                   : BINADEI_BYTE_RUN);
+    return (uint8_t)(grains < MOIETYI_CHUNK_GRAINS ? MOIETYI_BYTE_SHORT + grains
+                                                   : MOIETYI_BYTE_RUN);
 }
 
-/* What the byte alone, without the SPECIAL bit, says; of BINADEI_BYTE_RUN
+/* What the byte alone, without the SPECIAL bit, says; of MOIETYI_BYTE_RUN
  * nothing. */
-static inline uint64_t binadei_grains_of_byte(uint8_t byte)
+static inline uint64_t moietyi_grains_of_byte(uint8_t byte)
 {
-    return byte > BINADEI_SMALL_CLASSES ? byte - BINADEI_BYTE_SHORT
-                                        : binadei_class_grains(byte - 1U);
+    return byte > MOIETYI_SMALL_CLASSES ? byte - MOIETYI_BYTE_SHORT
+                                        : moietyi_class_grains(byte - 1U);
 }
 
 /* What a request becomes: as many grains as it has bytes for. */
-struct binadei_size {
-    uint32_t class_index; /* BINADEI_CLASSES: not cached */
+struct moietyi_size {
+    uint32_t class_index; /* MOIETYI_CLASSES: not cached */
     uint64_t grains;
 };
 
 /* `size_bytes` is not 0, and at most 2^44. */
-static inline struct binadei_size binadei_size_of_bytes(size_t size_bytes)
+static inline struct moietyi_size moietyi_size_of_bytes(size_t size_bytes)
 {
-    uint64_t grains = (size_bytes - 1) / BINADEI_GRAIN_BYTES + 1;
-    return (struct binadei_size){binadei_class_of_grains(grains), grains};
+    uint64_t grains = (size_bytes - 1) / MOIETYI_GRAIN_BYTES + 1;
+    return (struct moietyi_size){moietyi_class_of_grains(grains), grains};
 }
 
 /* The same, but not short where the class is small. */
-static inline struct binadei_size binadei_full_size_of_bytes(size_t size_bytes)
+static inline struct moietyi_size moietyi_full_size_of_bytes(size_t size_bytes)
 {
-    struct binadei_size size = binadei_size_of_bytes(size_bytes);
-    if (binadei_class_is_small(size.class_index))
-        size.grains = binadei_class_grains(size.class_index);
+    struct moietyi_size size = moietyi_size_of_bytes(size_bytes);
+    if (moietyi_class_is_small(size.class_index))
+        size.grains = moietyi_class_grains(size.class_index);
     return size;
 }
 

@@ -11,53 +11,53 @@
  * Bins by parts of a binary order are of M. Masmano, I. Ripoll, A. Crespo, J.
  * Real: TLSF: a New Dynamic Memory Allocator for Real-Time Systems (ECRTS 2004).
  */
-#ifndef BINADE_POOL_BUDDY_INDEX_H_
-#define BINADE_POOL_BUDDY_INDEX_H_
+#ifndef MOIETY_POOL_BUDDY_INDEX_H_
+#define MOIETY_POOL_BUDDY_INDEX_H_
 
 #include "pool/base/atomics.h"
 #include "pool/buddy/units.h"
 
 /* Grains: a chunk at least; what is longer than the most is as long. */
-#define BINADEI_INDEX_LEAST BINADEI_CHUNK_GRAINS
-#define BINADEI_INDEX_MOST (UINT64_C(1) << 22)
-#define BINADEI_INDEX_PARTS_BITS 3U
+#define MOIETYI_INDEX_LEAST MOIETYI_CHUNK_GRAINS
+#define MOIETYI_INDEX_MOST (UINT64_C(1) << 22)
+#define MOIETYI_INDEX_PARTS_BITS 3U
 /* Sixteen binary orders. */
-#define BINADEI_INDEX_BINS (16U << BINADEI_INDEX_PARTS_BITS)
-#define BINADEI_INDEX_BIN_WORDS ((BINADEI_INDEX_BINS - 1) / 64 + 1)
+#define MOIETYI_INDEX_BINS (16U << MOIETYI_INDEX_PARTS_BITS)
+#define MOIETYI_INDEX_BIN_WORDS ((MOIETYI_INDEX_BINS - 1) / 64 + 1)
 
 /* Of the pages of a group, a bit each. */
-struct binadei_index_group {
+struct moietyi_index_group {
     /* Edge: none; relaxed, advice. */
-    binadei_atomic_word pages[BINADEI_INDEX_BINS];
+    moietyi_atomic_word pages[MOIETYI_INDEX_BINS];
 };
 
-#define BINADEI_LEAF_GROUPS 64U
+#define MOIETYI_LEAF_GROUPS 64U
 
 /* Of 64 groups, a bit each; and which of these words are not 0. */
-struct binadei_index_leaf {
+struct moietyi_index_leaf {
     /* Edge: none; relaxed, advice. */
-    binadei_atomic_word bins[BINADEI_INDEX_BIN_WORDS];
-    binadei_atomic_word groups[BINADEI_INDEX_BINS];
+    moietyi_atomic_word bins[MOIETYI_INDEX_BIN_WORDS];
+    moietyi_atomic_word groups[MOIETYI_INDEX_BINS];
 };
 
-/* The bin of a run of at least BINADEI_INDEX_LEAST grains; and the least length
+/* The bin of a run of at least MOIETYI_INDEX_LEAST grains; and the least length
  * in a bin. */
-static inline unsigned binadei_index_bin(uint64_t grains)
+static inline unsigned moietyi_index_bin(uint64_t grains)
 {
-    if (grains >= BINADEI_INDEX_MOST)
-        return BINADEI_INDEX_BINS - 1;
+    if (grains >= MOIETYI_INDEX_MOST)
+        return MOIETYI_INDEX_BINS - 1;
     unsigned order = 63U - (unsigned)__builtin_clzll(grains);
-    unsigned part = (unsigned)(grains >> (order - BINADEI_INDEX_PARTS_BITS)) &
-                    ((1U << BINADEI_INDEX_PARTS_BITS) - 1);
-    return ((order - 6U) << BINADEI_INDEX_PARTS_BITS) + part;
+    unsigned part = (unsigned)(grains >> (order - MOIETYI_INDEX_PARTS_BITS)) &
+                    ((1U << MOIETYI_INDEX_PARTS_BITS) - 1);
+    return ((order - 6U) << MOIETYI_INDEX_PARTS_BITS) + part;
 }
 
-static inline uint64_t binadei_index_bin_grains(unsigned bin)
+static inline uint64_t moietyi_index_bin_grains(unsigned bin)
 {
-    unsigned order = 6U + (bin >> BINADEI_INDEX_PARTS_BITS);
-    uint64_t part = bin & ((1U << BINADEI_INDEX_PARTS_BITS) - 1);
+    unsigned order = 6U + (bin >> MOIETYI_INDEX_PARTS_BITS);
+    uint64_t part = bin & ((1U << MOIETYI_INDEX_PARTS_BITS) - 1);
     return (UINT64_C(1) << order) +
-           (part << (order - BINADEI_INDEX_PARTS_BITS));
+           (part << (order - MOIETYI_INDEX_PARTS_BITS));
 }
 
 #endif

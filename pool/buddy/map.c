@@ -14,13 +14,13 @@
 #include "pool/buddy/extent.h"
 
 #define LINE_BYTES 64U
-#define GROUP_GRAINS ((uint64_t)BINADEI_PAGE_GRAINS * BINADEI_WORD_BITS)
+#define GROUP_GRAINS ((uint64_t)MOIETYI_PAGE_GRAINS * MOIETYI_WORD_BITS)
 
-struct binadei_maps *binadei_maps_create(struct binadei_buddy *buddy)
+struct moietyi_maps *moietyi_maps_create(struct moietyi_buddy *buddy)
 {
-    uint64_t leaf_pages = (uint64_t)BINADEI_LEAF_GROUPS * BINADEI_WORD_BITS;
+    uint64_t leaf_pages = (uint64_t)MOIETYI_LEAF_GROUPS * MOIETYI_WORD_BITS;
     uint64_t leaves = (buddy->page_capacity + leaf_pages - 1) / leaf_pages;
-    struct binadei_maps *maps =
+    struct moietyi_maps *maps =
         calloc(1, sizeof(*maps) + leaves * sizeof(maps->leaves[0]));
     if (!maps)
         return NULL;
@@ -29,21 +29,21 @@ struct binadei_maps *binadei_maps_create(struct binadei_buddy *buddy)
     return maps;
 }
 
-static void destroy_group(struct binadei_maps_group *group)
+static void destroy_group(struct moietyi_maps_group *group)
 {
     if (!group)
         return;
-    for (unsigned i = 0; i < BINADEI_WORD_BITS; i++)
-        free(binadei_maps_parts_at(group, i));
+    for (unsigned i = 0; i < MOIETYI_WORD_BITS; i++)
+        free(moietyi_maps_parts_at(group, i));
     free(group);
 }
 
-void binadei_maps_destroy(struct binadei_maps *maps)
+void moietyi_maps_destroy(struct moietyi_maps *maps)
 {
     if (!maps)
         return;
-    for (uint32_t i = 0; i < maps->leaf_count * BINADEI_LEAF_GROUPS; i++)
-        destroy_group(binadei_maps_group_at(maps, i));
+    for (uint32_t i = 0; i < maps->leaf_count * MOIETYI_LEAF_GROUPS; i++)
+        destroy_group(moietyi_maps_group_at(maps, i));
     /* relaxed: no call is under way. */
     for (uint32_t i = 0; i < maps->leaf_count; i++)
         free(atomic_load_explicit(&maps->leaves[i], memory_order_relaxed));
@@ -77,34 +77,34 @@ static inline void *map_make(_Atomic(void *) *place, size_t bytes)
     return seen ? seen : publish(place, bytes);
 }
 
-static struct binadei_maps_group *make_group(struct binadei_maps *maps,
+static struct moietyi_maps_group *make_group(struct moietyi_maps *maps,
                                              uint32_t group)
 {
-    struct binadei_maps_leaf *leaf =
-        map_make(&maps->leaves[group / BINADEI_LEAF_GROUPS], sizeof(*leaf));
-    return leaf ? map_make(&leaf->groups[group % BINADEI_LEAF_GROUPS],
-                           sizeof(struct binadei_maps_group))
+    struct moietyi_maps_leaf *leaf =
+        map_make(&maps->leaves[group / MOIETYI_LEAF_GROUPS], sizeof(*leaf));
+    return leaf ? map_make(&leaf->groups[group % MOIETYI_LEAF_GROUPS],
+                           sizeof(struct moietyi_maps_group))
                 : NULL;
 }
 
-static unsigned page_bit_of(binadei_page page)
+static unsigned page_bit_of(moietyi_page page)
 {
-    return page.index % BINADEI_WORD_BITS;
+    return page.index % MOIETYI_WORD_BITS;
 }
 
 /* Words for the grains of the chunk that a border cuts, if it cuts one. */
-static bool prepare_border(struct binadei_maps *maps, uint64_t border)
+static bool prepare_border(struct moietyi_maps *maps, uint64_t border)
 {
-    binadei_page page = binadei_page_of_grain(binadei_grain_at(border));
-    if (border % BINADEI_CHUNK_GRAINS == 0)
+    moietyi_page page = moietyi_page_of_grain(moietyi_grain_at(border));
+    if (border % MOIETYI_CHUNK_GRAINS == 0)
         return true;
-    struct binadei_maps_group *group =
-        make_group(maps, page.index / BINADEI_WORD_BITS);
+    struct moietyi_maps_group *group =
+        make_group(maps, page.index / MOIETYI_WORD_BITS);
     return group && map_make(&group->page[page_bit_of(page)].parts,
-                             sizeof(struct binadei_maps_parts));
+                             sizeof(struct moietyi_maps_parts));
 }
 
-bool binadei_maps_prepare(struct binadei_maps *maps, binadei_grain start,
+bool moietyi_maps_prepare(struct moietyi_maps *maps, moietyi_grain start,
                           uint64_t grains)
 {
     uint64_t end = start.index + grains;
@@ -115,14 +115,14 @@ bool binadei_maps_prepare(struct binadei_maps *maps, binadei_grain start,
     return prepare_border(maps, start.index) && prepare_border(maps, end);
 }
 
-bool binadei_maps_reserve(struct binadei_maps *maps, binadei_page first,
+bool moietyi_maps_reserve(struct moietyi_maps *maps, moietyi_page first,
                           uint32_t page_count)
 {
     for (uint32_t i = 0; i < page_count; i++) {
         uint64_t page = (uint64_t)first.index + i;
         /* A grain's words are all that a page may ever need. */
-        binadei_grain inside = binadei_grain_at(page * BINADEI_PAGE_GRAINS + 1);
-        if (!binadei_maps_prepare(maps, inside, 1))
+        moietyi_grain inside = moietyi_grain_at(page * MOIETYI_PAGE_GRAINS + 1);
+        if (!moietyi_maps_prepare(maps, inside, 1))
             return false;
     }
     return true;
@@ -136,87 +136,87 @@ enum filling {
     TWICE /* a part was set already; nothing changed */
 };
 
-static enum filling map_fill(binadei_atomic_word *word, uint64_t mask,
+static enum filling map_fill(moietyi_atomic_word *word, uint64_t mask,
                              bool coalesces)
 {
     uint64_t after;
     /* relaxed: only the start of the loop. */
-    uint64_t seen = binadei_load_relaxed(word);
+    uint64_t seen = moietyi_load_relaxed(word);
     do {
         if (seen & mask)
             return TWICE;
         after = seen | mask;
-        if (after == BINADEI_WORD_FULL && coalesces)
+        if (after == MOIETYI_WORD_FULL && coalesces)
             after = 0;
-        BINADEI_STEP("map.give_picked");
+        MOIETYI_STEP("map.give_picked");
         /* MW.release: the caller's use of the units, as far as the stream
          * orders it, comes before the next one's. MW.acquire: who coalesces a
          * word passes on what all earlier givers released. MH: before the look
          * at the hint. */
-    } while (!binadei_cas_seq_cst(word, &seen, after));
+    } while (!moietyi_cas_seq_cst(word, &seen, after));
     return after ? SET : RETIRED;
 }
 
 /* Sets chunks of one page, if any, or the page; false: a part was set already,
  * and nothing has changed. */
-static bool give_chunks(struct binadei_maps_group *group,
-                        enum binadei_map_age age, unsigned page_bit,
+static bool give_chunks(struct moietyi_maps_group *group,
+                        enum moietyi_map_age age, unsigned page_bit,
                         uint64_t mask)
 {
     uint64_t bit = UINT64_C(1) << page_bit;
     if (!mask)
         return true;
     enum filling filling =
-        mask == BINADEI_WORD_FULL
+        mask == MOIETYI_WORD_FULL
             ? RETIRED
             : map_fill(&group->page[page_bit].chunks[age], mask, true);
-    BINADEI_STEP("map.chunks_given");
+    MOIETYI_STEP("map.chunks_given");
     if (filling == RETIRED)
         return map_fill(&group->pages[age], bit, false) == SET;
     if (filling == SET)
-        binadei_map_hint(&group->open[age], bit);
+        moietyi_map_hint(&group->open[age], bit);
     return filling == SET;
 }
 
 /* Sets a part of a chunk. Where that fills the chunk, its bit is added to
  * `coalesced`, to be set one level up. How many grains were set. */
-static unsigned give_part(struct binadei_maps_group *group,
-                          enum binadei_map_age age, unsigned page_bit,
+static unsigned give_part(struct moietyi_maps_group *group,
+                          enum moietyi_map_age age, unsigned page_bit,
                           unsigned chunk, uint64_t mask, uint64_t *coalesced)
 {
-    struct binadei_maps_parts *parts = binadei_maps_parts_at(group, page_bit);
+    struct moietyi_maps_parts *parts = moietyi_maps_parts_at(group, page_bit);
     uint64_t bit = UINT64_C(1) << chunk;
     enum filling filling = map_fill(&parts->grains[chunk][age], mask, true);
-    BINADEI_STEP("map.grains_given");
+    MOIETYI_STEP("map.grains_given");
     if (filling == RETIRED)
         *coalesced |= bit;
     if (filling == SET) {
-        binadei_map_hint(&group->page[page_bit].cut[age], bit);
-        binadei_map_hint(&group->open[age], UINT64_C(1) << page_bit);
+        moietyi_map_hint(&group->page[page_bit].cut[age], bit);
+        moietyi_map_hint(&group->open[age], UINT64_C(1) << page_bit);
     }
-    return filling == TWICE ? 0 : binadei_word_count(mask);
+    return filling == TWICE ? 0 : moietyi_word_count(mask);
 }
 
 /* Sets grains [at, end) of one page in the fresh map, but for words of which a
  * part is set already. How many were set. */
-static unsigned map_give_in_page(struct binadei_maps_group *group,
+static unsigned map_give_in_page(struct moietyi_maps_group *group,
                                  unsigned page_bit, unsigned at, unsigned end)
 {
-    struct binadei_page_cut cut = binadei_page_cut_at(at, end);
+    struct moietyi_page_cut cut = moietyi_page_cut_at(at, end);
     uint64_t coalesced = 0;
     unsigned given = 0;
     for (unsigned i = 0; i < cut.part_count; i++)
-        given += give_part(group, BINADEI_FRESH, page_bit, cut.parts[i].chunk,
+        given += give_part(group, MOIETYI_FRESH, page_bit, cut.parts[i].chunk,
                            cut.parts[i].grains, &coalesced);
-    if (give_chunks(group, BINADEI_FRESH, page_bit, cut.chunks | coalesced))
-        given += binadei_word_count(cut.chunks) * BINADEI_CHUNK_GRAINS;
+    if (give_chunks(group, MOIETYI_FRESH, page_bit, cut.chunks | coalesced))
+        given += moietyi_word_count(cut.chunks) * MOIETYI_CHUNK_GRAINS;
     else
         /* A whole chunk was free already; what was coalesced is not. */
-        (void)give_chunks(group, BINADEI_FRESH, page_bit, coalesced);
+        (void)give_chunks(group, MOIETYI_FRESH, page_bit, coalesced);
     return given;
 }
 
-static void add_grains(struct binadei_maps *maps, enum binadei_map_age age,
+static void add_grains(struct moietyi_maps *maps, enum moietyi_map_age age,
                        uint64_t grains)
 {
     /* relaxed: a sum. */
@@ -228,40 +228,40 @@ static void add_grains(struct binadei_maps *maps, enum binadei_map_age age,
 static uint64_t step_from(uint64_t at, uint64_t end)
 {
     uint64_t rest = end - at;
-    uint64_t room = BINADEI_PAGE_GRAINS - at % BINADEI_PAGE_GRAINS;
-    if (room == BINADEI_PAGE_GRAINS && rest >= BINADEI_PAGE_GRAINS) {
+    uint64_t room = MOIETYI_PAGE_GRAINS - at % MOIETYI_PAGE_GRAINS;
+    if (room == MOIETYI_PAGE_GRAINS && rest >= MOIETYI_PAGE_GRAINS) {
         room = GROUP_GRAINS - at % GROUP_GRAINS;
-        rest -= rest % BINADEI_PAGE_GRAINS;
+        rest -= rest % MOIETYI_PAGE_GRAINS;
     }
     return rest < room ? rest : room;
 }
 
 /* One step of them. How many grains were set. */
-static uint64_t give_step(struct binadei_maps *maps, uint64_t at,
+static uint64_t give_step(struct moietyi_maps *maps, uint64_t at,
                           uint64_t grains)
 {
-    binadei_page page = binadei_page_of_grain(binadei_grain_at(at));
-    struct binadei_maps_group *group =
-        binadei_maps_group_at(maps, page.index / BINADEI_WORD_BITS);
-    unsigned offset = (unsigned)(at % BINADEI_PAGE_GRAINS);
-    unsigned pages = (unsigned)(grains / BINADEI_PAGE_GRAINS);
+    moietyi_page page = moietyi_page_of_grain(moietyi_grain_at(at));
+    struct moietyi_maps_group *group =
+        moietyi_maps_group_at(maps, page.index / MOIETYI_WORD_BITS);
+    unsigned offset = (unsigned)(at % MOIETYI_PAGE_GRAINS);
+    unsigned pages = (unsigned)(grains / MOIETYI_PAGE_GRAINS);
     if (!pages)
         return map_give_in_page(group, page_bit_of(page), offset,
                                 offset + (unsigned)grains);
-    uint64_t mask = binadei_word_run(page_bit_of(page), pages);
-    return map_fill(&group->pages[BINADEI_FRESH], mask, false) == SET ? grains
+    uint64_t mask = moietyi_word_run(page_bit_of(page), pages);
+    return map_fill(&group->pages[MOIETYI_FRESH], mask, false) == SET ? grains
                                                                       : 0;
 }
 
-enum binadei_map_give binadei_maps_give_unnoted(struct binadei_maps *maps,
-                                                binadei_grain start,
+enum moietyi_map_give moietyi_maps_give_unnoted(struct moietyi_maps *maps,
+                                                moietyi_grain start,
                                                 uint64_t grains)
 {
     uint64_t end = start.index + grains;
     uint64_t given = 0;
-    if (!binadei_maps_prepare(maps, start, grains))
-        return BINADEI_MAP_NO_MEMORY;
-    add_grains(maps, BINADEI_FRESH, grains);
+    if (!moietyi_maps_prepare(maps, start, grains))
+        return MOIETYI_MAP_NO_MEMORY;
+    add_grains(maps, MOIETYI_FRESH, grains);
     /* On to the first step that was refused, or refused in part. */
     for (uint64_t at = start.index; at < end && given == at - start.index;) {
         uint64_t step = step_from(at, end);
@@ -269,92 +269,92 @@ enum binadei_map_give binadei_maps_give_unnoted(struct binadei_maps *maps,
         at += step;
     }
     if (given == grains)
-        return BINADEI_MAP_GIVEN;
-    add_grains(maps, BINADEI_FRESH, given - grains);
-    return BINADEI_MAP_TWICE;
+        return MOIETYI_MAP_GIVEN;
+    add_grains(maps, MOIETYI_FRESH, given - grains);
+    return MOIETYI_MAP_TWICE;
 }
 
-enum binadei_map_give binadei_maps_give(struct binadei_maps *maps,
-                                        binadei_grain start, uint64_t grains)
+enum moietyi_map_give moietyi_maps_give(struct moietyi_maps *maps,
+                                        moietyi_grain start, uint64_t grains)
 {
-    const struct binadei_kind own = {maps->buddy, maps};
-    enum binadei_map_give given =
-        binadei_maps_give_unnoted(maps, start, grains);
-    if (given == BINADEI_MAP_GIVEN)
-        binadei_index_note_around(&own, start.index, start.index + grains);
+    const struct moietyi_kind own = {maps->buddy, maps};
+    enum moietyi_map_give given =
+        moietyi_maps_give_unnoted(maps, start, grains);
+    if (given == MOIETYI_MAP_GIVEN)
+        moietyi_index_note_around(&own, start.index, start.index + grains);
     return given;
 }
 
 /* Where a word's bits go that a move took. */
 struct move {
-    struct binadei_maps *maps;
-    struct binadei_maps *to; /* of a hand-over */
-    enum binadei_map_age from;
+    struct moietyi_maps *maps;
+    struct moietyi_maps *to; /* of a hand-over */
+    enum moietyi_map_age from;
     uint64_t moved; /* grains */
     void (*pages)(struct move *move, uint32_t group, uint64_t mask);
-    void (*chunks)(struct move *move, binadei_page page, uint64_t mask);
-    void (*grains)(struct move *move, binadei_chunk chunk, uint64_t mask);
+    void (*chunks)(struct move *move, moietyi_page page, uint64_t mask);
+    void (*grains)(struct move *move, moietyi_chunk chunk, uint64_t mask);
 };
 
 /* MH: after the clearing of the hint, by order of seq_cst: a word that is 0
  * here gets its hint again by the thread that sets a bit of it. MW, both ends,
  * in the exchange: what earlier givers released goes on with the bits. */
-static uint64_t take_word(struct move *move, binadei_atomic_word *word,
+static uint64_t take_word(struct move *move, moietyi_atomic_word *word,
                           uint64_t unit_grains)
 {
-    if (!binadei_load_seq_cst(word))
+    if (!moietyi_load_seq_cst(word))
         return 0;
     uint64_t mask = atomic_exchange_explicit(word, 0, memory_order_seq_cst);
-    move->moved += binadei_word_count(mask) * unit_grains;
-    BINADEI_STEP("map.word_moved");
+    move->moved += moietyi_word_count(mask) * unit_grains;
+    MOIETYI_STEP("map.word_moved");
     return mask;
 }
 
 /* The hints are cleared before the words are taken: a bit that is set after that
  * sets its hint again. */
-static uint64_t take_hints(binadei_atomic_word *hints)
+static uint64_t take_hints(moietyi_atomic_word *hints)
 {
     /* relaxed: a look. MH: before the exchanges of what is below. */
-    return binadei_load_relaxed(hints)
+    return moietyi_load_relaxed(hints)
                ? atomic_exchange_explicit(hints, 0, memory_order_seq_cst)
                : 0;
 }
 
-static void move_page(struct move *move, struct binadei_maps_group *group,
-                      binadei_page page)
+static void move_page(struct move *move, struct moietyi_maps_group *group,
+                      moietyi_page page)
 {
     unsigned page_bit = page_bit_of(page);
-    struct binadei_maps_page *words = &group->page[page_bit];
-    BINADEI_STEP("map.page_entered");
+    struct moietyi_maps_page *words = &group->page[page_bit];
+    MOIETYI_STEP("map.page_entered");
     uint64_t cut = take_hints(&words->cut[move->from]);
     /* After the hints: where one was set there are words. */
-    struct binadei_maps_parts *parts = binadei_maps_parts_at(group, page_bit);
+    struct moietyi_maps_parts *parts = moietyi_maps_parts_at(group, page_bit);
     uint64_t mask =
-        take_word(move, &words->chunks[move->from], BINADEI_CHUNK_GRAINS);
+        take_word(move, &words->chunks[move->from], MOIETYI_CHUNK_GRAINS);
     if (mask)
         move->chunks(move, page, mask);
     for (; parts && cut; cut &= cut - 1) {
-        unsigned chunk = binadei_word_lowest(cut);
+        unsigned chunk = moietyi_word_lowest(cut);
         mask = take_word(move, &parts->grains[chunk][move->from], 1);
         if (mask)
-            move->grains(move, binadei_chunk_in_page(page, chunk), mask);
+            move->grains(move, moietyi_chunk_in_page(page, chunk), mask);
     }
 }
 
 static void move_group(struct move *move, uint32_t index)
 {
-    struct binadei_maps_group *group = binadei_maps_group_at(move->maps, index);
+    struct moietyi_maps_group *group = moietyi_maps_group_at(move->maps, index);
     if (!group)
         return;
     uint64_t open = take_hints(&group->open[move->from]);
     uint64_t mask =
-        take_word(move, &group->pages[move->from], BINADEI_PAGE_GRAINS);
+        take_word(move, &group->pages[move->from], MOIETYI_PAGE_GRAINS);
     if (mask)
         move->pages(move, index, mask);
     for (; open; open &= open - 1)
         move_page(move, group,
-                  (binadei_page){index * BINADEI_WORD_BITS +
-                                 binadei_word_lowest(open)});
+                  (moietyi_page){index * MOIETYI_WORD_BITS +
+                                 moietyi_word_lowest(open)});
 }
 
 static uint64_t move_all(struct move *move)
@@ -364,11 +364,11 @@ static uint64_t move_all(struct move *move)
                               memory_order_relaxed))
         return 0;
     for (uint32_t i = 0; i < move->maps->leaf_count; i++) {
-        /* MG.acquire in binadei_maps_group_at(). */
+        /* MG.acquire in moietyi_maps_group_at(). */
         if (!atomic_load_explicit(&move->maps->leaves[i], memory_order_relaxed))
             continue;
-        for (uint32_t j = 0; j < BINADEI_LEAF_GROUPS; j++)
-            move_group(move, i * BINADEI_LEAF_GROUPS + j);
+        for (uint32_t j = 0; j < MOIETYI_LEAF_GROUPS; j++)
+            move_group(move, i * MOIETYI_LEAF_GROUPS + j);
     }
     add_grains(move->maps, move->from, -move->moved);
     return move->moved;
@@ -377,8 +377,8 @@ static uint64_t move_all(struct move *move)
 /* Counted before the bits can be claimed. */
 static void add_aged(struct move *move, uint64_t mask, uint64_t unit_grains)
 {
-    add_grains(move->maps, BINADEI_AGEING,
-               binadei_word_count(mask) * unit_grains);
+    add_grains(move->maps, MOIETYI_AGEING,
+               moietyi_word_count(mask) * unit_grains);
 }
 
 /* What the ageing map gets has its words there already: they are of the same
@@ -386,35 +386,35 @@ static void add_aged(struct move *move, uint64_t mask, uint64_t unit_grains)
  * map_fill(). */
 static void age_pages(struct move *move, uint32_t group, uint64_t mask)
 {
-    struct binadei_maps_group *maps = binadei_maps_group_at(move->maps, group);
-    add_aged(move, mask, BINADEI_PAGE_GRAINS);
-    (void)map_fill(&maps->pages[BINADEI_AGEING], mask, false);
+    struct moietyi_maps_group *maps = moietyi_maps_group_at(move->maps, group);
+    add_aged(move, mask, MOIETYI_PAGE_GRAINS);
+    (void)map_fill(&maps->pages[MOIETYI_AGEING], mask, false);
 }
 
-static void age_chunks(struct move *move, binadei_page page, uint64_t mask)
+static void age_chunks(struct move *move, moietyi_page page, uint64_t mask)
 {
-    struct binadei_maps_group *group =
-        binadei_maps_group_at(move->maps, page.index / BINADEI_WORD_BITS);
-    add_aged(move, mask, BINADEI_CHUNK_GRAINS);
-    (void)give_chunks(group, BINADEI_AGEING, page_bit_of(page), mask);
+    struct moietyi_maps_group *group =
+        moietyi_maps_group_at(move->maps, page.index / MOIETYI_WORD_BITS);
+    add_aged(move, mask, MOIETYI_CHUNK_GRAINS);
+    (void)give_chunks(group, MOIETYI_AGEING, page_bit_of(page), mask);
 }
 
-static void age_grains(struct move *move, binadei_chunk chunk, uint64_t mask)
+static void age_grains(struct move *move, moietyi_chunk chunk, uint64_t mask)
 {
-    binadei_page page = binadei_page_of_chunk(chunk);
-    struct binadei_maps_group *group =
-        binadei_maps_group_at(move->maps, page.index / BINADEI_WORD_BITS);
+    moietyi_page page = moietyi_page_of_chunk(chunk);
+    struct moietyi_maps_group *group =
+        moietyi_maps_group_at(move->maps, page.index / MOIETYI_WORD_BITS);
     uint64_t coalesced = 0;
     add_aged(move, mask, 1);
-    (void)give_part(group, BINADEI_AGEING, page_bit_of(page),
-                    binadei_chunk_bit(chunk), mask, &coalesced);
-    (void)give_chunks(group, BINADEI_AGEING, page_bit_of(page), coalesced);
+    (void)give_part(group, MOIETYI_AGEING, page_bit_of(page),
+                    moietyi_chunk_bit(chunk), mask, &coalesced);
+    (void)give_chunks(group, MOIETYI_AGEING, page_bit_of(page), coalesced);
 }
 
-uint64_t binadei_maps_close(struct binadei_maps *maps)
+uint64_t moietyi_maps_close(struct moietyi_maps *maps)
 {
     struct move move = {.maps = maps,
-                        .from = BINADEI_FRESH,
+                        .from = MOIETYI_FRESH,
                         .pages = age_pages,
                         .chunks = age_chunks,
                         .grains = age_grains};
@@ -425,12 +425,12 @@ uint64_t binadei_maps_close(struct binadei_maps *maps)
 static void note_done(const struct move *move, uint64_t base, uint64_t unit,
                       uint64_t mask)
 {
-    const struct binadei_kind done = {move->maps->buddy, NULL};
+    const struct moietyi_kind done = {move->maps->buddy, NULL};
     while (mask) {
         unsigned start;
         unsigned length;
-        mask &= ~binadei_word_first_run(mask, &start, &length);
-        binadei_index_note_around(&done, base + start * unit,
+        mask &= ~moietyi_word_first_run(mask, &start, &length);
+        moietyi_index_note_around(&done, base + start * unit,
                                   base + (start + length) * unit);
     }
 }
@@ -439,24 +439,24 @@ static void note_done(const struct move *move, uint64_t base, uint64_t unit,
  * already. */
 static void finish_pages(struct move *move, uint32_t group, uint64_t mask)
 {
-    (void)binadei_give_pages(move->maps->buddy, group, mask);
-    note_done(move, group * GROUP_GRAINS, BINADEI_PAGE_GRAINS, mask);
+    (void)moietyi_give_pages(move->maps->buddy, group, mask);
+    note_done(move, group * GROUP_GRAINS, MOIETYI_PAGE_GRAINS, mask);
 }
 
-static void finish_chunks(struct move *move, binadei_page page, uint64_t mask)
+static void finish_chunks(struct move *move, moietyi_page page, uint64_t mask)
 {
-    (void)binadei_give_chunks(move->maps->buddy, NULL, page, mask);
-    note_done(move, (uint64_t)page.index * BINADEI_PAGE_GRAINS,
-              BINADEI_CHUNK_GRAINS, mask);
+    (void)moietyi_give_chunks(move->maps->buddy, NULL, page, mask);
+    note_done(move, (uint64_t)page.index * MOIETYI_PAGE_GRAINS,
+              MOIETYI_CHUNK_GRAINS, mask);
 }
 
-static void finish_grains(struct move *move, binadei_chunk chunk, uint64_t mask)
+static void finish_grains(struct move *move, moietyi_chunk chunk, uint64_t mask)
 {
-    (void)binadei_give_grains(move->maps->buddy, chunk, mask);
-    note_done(move, chunk.index * BINADEI_CHUNK_GRAINS, 1, mask);
+    (void)moietyi_give_grains(move->maps->buddy, chunk, mask);
+    note_done(move, chunk.index * MOIETYI_CHUNK_GRAINS, 1, mask);
 }
 
-uint64_t binadei_maps_drain(struct binadei_maps *maps, enum binadei_map_age age)
+uint64_t moietyi_maps_drain(struct moietyi_maps *maps, enum moietyi_map_age age)
 {
     struct move move = {.maps = maps,
                         .from = age,
@@ -475,33 +475,33 @@ static void hand_runs(struct move *move, uint64_t base, uint64_t unit,
     while (mask) {
         unsigned start;
         unsigned length;
-        mask &= ~binadei_word_first_run(mask, &start, &length);
-        binadei_grain at = binadei_grain_at(base + start * unit);
-        if (binadei_maps_give(move->to, at, length * unit) ==
-            BINADEI_MAP_NO_MEMORY)
-            (void)binadei_maps_give(move->maps, at, length * unit);
+        mask &= ~moietyi_word_first_run(mask, &start, &length);
+        moietyi_grain at = moietyi_grain_at(base + start * unit);
+        if (moietyi_maps_give(move->to, at, length * unit) ==
+            MOIETYI_MAP_NO_MEMORY)
+            (void)moietyi_maps_give(move->maps, at, length * unit);
     }
 }
 
 static void hand_pages(struct move *move, uint32_t group, uint64_t mask)
 {
-    hand_runs(move, (uint64_t)group * BINADEI_WORD_BITS * BINADEI_PAGE_GRAINS,
-              BINADEI_PAGE_GRAINS, mask);
+    hand_runs(move, (uint64_t)group * MOIETYI_WORD_BITS * MOIETYI_PAGE_GRAINS,
+              MOIETYI_PAGE_GRAINS, mask);
 }
 
-static void hand_chunks(struct move *move, binadei_page page, uint64_t mask)
+static void hand_chunks(struct move *move, moietyi_page page, uint64_t mask)
 {
-    hand_runs(move, (uint64_t)page.index * BINADEI_PAGE_GRAINS,
-              BINADEI_CHUNK_GRAINS, mask);
+    hand_runs(move, (uint64_t)page.index * MOIETYI_PAGE_GRAINS,
+              MOIETYI_CHUNK_GRAINS, mask);
 }
 
-static void hand_grains(struct move *move, binadei_chunk chunk, uint64_t mask)
+static void hand_grains(struct move *move, moietyi_chunk chunk, uint64_t mask)
 {
-    hand_runs(move, chunk.index * BINADEI_CHUNK_GRAINS, 1, mask);
+    hand_runs(move, chunk.index * MOIETYI_CHUNK_GRAINS, 1, mask);
 }
 
-uint64_t binadei_maps_hand(struct binadei_maps *maps, enum binadei_map_age age,
-                           struct binadei_maps *to)
+uint64_t moietyi_maps_hand(struct moietyi_maps *maps, enum moietyi_map_age age,
+                           struct moietyi_maps *to)
 {
     struct move move = {.maps = maps,
                         .to = to,
@@ -512,8 +512,8 @@ uint64_t binadei_maps_hand(struct binadei_maps *maps, enum binadei_map_age age,
     return move_all(&move);
 }
 
-uint64_t binadei_maps_grains(const struct binadei_maps *maps,
-                             enum binadei_map_age age)
+uint64_t moietyi_maps_grains(const struct moietyi_maps *maps,
+                             enum moietyi_map_age age)
 {
     /* relaxed: a sum. */
     return maps ? atomic_load_explicit(&maps->grains[age], memory_order_relaxed)

@@ -4,8 +4,8 @@
  * The words of a stream's maps, and how all maps of a view are read as one. For
  * the files of this folder only.
  */
-#ifndef BINADE_POOL_BUDDY_MAP_STATE_H_
-#define BINADE_POOL_BUDDY_MAP_STATE_H_
+#ifndef MOIETY_POOL_BUDDY_MAP_STATE_H_
+#define MOIETY_POOL_BUDDY_MAP_STATE_H_
 
 #include <stdalign.h>
 
@@ -24,50 +24,50 @@
 
 /* The grains of one page, in both maps, so that what moves from one to the other
  * needs no memory. Edge MW. Edge MH: the second look. */
-struct binadei_maps_parts {
-    binadei_atomic_word grains[BINADEI_PAGE_CHUNKS][BINADEI_AGES];
+struct moietyi_maps_parts {
+    moietyi_atomic_word grains[MOIETYI_PAGE_CHUNKS][MOIETYI_AGES];
 };
 
 /* Of one page, on a line of its own. */
-struct binadei_maps_page {
-    alignas(64) binadei_atomic_word chunks[BINADEI_AGES]; /* Edge MW */
-    binadei_atomic_word cut[BINADEI_AGES]; /* Edge MH: chunks with grains */
-    /* Edge MG: made (release) -> used (acquire). struct binadei_maps_parts, once
+struct moietyi_maps_page {
+    alignas(64) moietyi_atomic_word chunks[MOIETYI_AGES]; /* Edge MW */
+    moietyi_atomic_word cut[MOIETYI_AGES]; /* Edge MH: chunks with grains */
+    /* Edge MG: made (release) -> used (acquire). struct moietyi_maps_parts, once
      * parts of chunks were given. */
     _Atomic(void *) parts;
 };
 
 /* Of 64 pages. */
-struct binadei_maps_group {
-    binadei_atomic_word pages[BINADEI_AGES]; /* Edge MW */
+struct moietyi_maps_group {
+    moietyi_atomic_word pages[MOIETYI_AGES]; /* Edge MW */
     /* Edge MH: pages that have chunks or grains. */
-    binadei_atomic_word open[BINADEI_AGES];
-    struct binadei_maps_page page[BINADEI_WORD_BITS];
+    moietyi_atomic_word open[MOIETYI_AGES];
+    struct moietyi_maps_page page[MOIETYI_WORD_BITS];
     /* Of what both maps together have. */
-    struct binadei_index_group index;
+    struct moietyi_index_group index;
 };
 
-struct binadei_maps_leaf {
-    /* Edge MG. struct binadei_maps_group. */
-    _Atomic(void *) groups[BINADEI_LEAF_GROUPS];
-    struct binadei_index_leaf index;
+struct moietyi_maps_leaf {
+    /* Edge MG. struct moietyi_maps_group. */
+    _Atomic(void *) groups[MOIETYI_LEAF_GROUPS];
+    struct moietyi_index_leaf index;
 };
 
-struct binadei_maps {
-    struct binadei_buddy *buddy;
+struct moietyi_maps {
+    struct moietyi_buddy *buddy;
     uint32_t leaf_count;
     /* Edge: none; relaxed, sums. Added before the bits are set and taken off
      * after they were cleared, so that 0 at rest is 0. */
-    _Atomic uint64_t grains[BINADEI_AGES];
+    _Atomic uint64_t grains[MOIETYI_AGES];
     /* Edge: none; relaxed, a hint: where a search found something last. */
     _Atomic uint32_t last_group;
-    /* Edge MG. struct binadei_maps_leaf. */
+    /* Edge MG. struct moietyi_maps_leaf. */
     _Atomic(void *) leaves[];
 };
 
 /* The leaf, or the group, or NULL where the stream has freed nothing yet. */
-static inline struct binadei_maps_leaf *
-binadei_maps_leaf_at(const struct binadei_maps *maps, uint32_t leaf)
+static inline struct moietyi_maps_leaf *
+moietyi_maps_leaf_at(const struct moietyi_maps *maps, uint32_t leaf)
 {
     /* MG.acquire: the words were zeroed. */
     return maps && leaf < maps->leaf_count
@@ -75,20 +75,20 @@ binadei_maps_leaf_at(const struct binadei_maps *maps, uint32_t leaf)
                : NULL;
 }
 
-static inline struct binadei_maps_group *
-binadei_maps_group_at(const struct binadei_maps *maps, uint32_t group)
+static inline struct moietyi_maps_group *
+moietyi_maps_group_at(const struct moietyi_maps *maps, uint32_t group)
 {
-    struct binadei_maps_leaf *leaf =
-        binadei_maps_leaf_at(maps, group / BINADEI_LEAF_GROUPS);
+    struct moietyi_maps_leaf *leaf =
+        moietyi_maps_leaf_at(maps, group / MOIETYI_LEAF_GROUPS);
     /* MG.acquire: as above. */
     return leaf ? atomic_load_explicit(
-                      &leaf->groups[group % BINADEI_LEAF_GROUPS],
+                      &leaf->groups[group % MOIETYI_LEAF_GROUPS],
                       memory_order_acquire)
                 : NULL;
 }
 
-static inline struct binadei_maps_parts *
-binadei_maps_parts_at(const struct binadei_maps_group *group, unsigned page_bit)
+static inline struct moietyi_maps_parts *
+moietyi_maps_parts_at(const struct moietyi_maps_group *group, unsigned page_bit)
 {
     /* MG.acquire. */
     return atomic_load_explicit(&group->page[page_bit].parts,
@@ -97,16 +97,16 @@ binadei_maps_parts_at(const struct binadei_maps_group *group, unsigned page_bit)
 
 /* Makes what the maps need for these grains to be set in them. False: no
  * memory. map.c */
-bool binadei_maps_prepare(struct binadei_maps *maps, binadei_grain start,
+bool moietyi_maps_prepare(struct moietyi_maps *maps, moietyi_grain start,
                           uint64_t grains);
 
-/* binadei_maps_give(), but for the note in the index. map.c */
-enum binadei_map_give binadei_maps_give_unnoted(struct binadei_maps *maps,
-                                                binadei_grain start,
+/* moietyi_maps_give(), but for the note in the index. map.c */
+enum moietyi_map_give moietyi_maps_give_unnoted(struct moietyi_maps *maps,
+                                                moietyi_grain start,
                                                 uint64_t grains);
 
 /* An interval of one page, cut at the borders of chunks. */
-struct binadei_page_cut {
+struct moietyi_page_cut {
     uint64_t chunks; /* whole ones */
     unsigned part_count;
     struct {
@@ -116,54 +116,54 @@ struct binadei_page_cut {
 };
 
 /* Of the grains [at, end) of a page. */
-static inline struct binadei_page_cut binadei_page_cut_at(unsigned at,
+static inline struct moietyi_page_cut moietyi_page_cut_at(unsigned at,
                                                           unsigned end)
 {
-    struct binadei_page_cut cut = {0};
+    struct moietyi_page_cut cut = {0};
     while (at < end) {
-        unsigned bit = at % BINADEI_CHUNK_GRAINS;
-        unsigned chunk = at / BINADEI_CHUNK_GRAINS;
+        unsigned bit = at % MOIETYI_CHUNK_GRAINS;
+        unsigned chunk = at / MOIETYI_CHUNK_GRAINS;
         unsigned units = end - at;
-        if (bit == 0 && units >= BINADEI_CHUNK_GRAINS) {
-            units /= BINADEI_CHUNK_GRAINS;
-            cut.chunks = binadei_word_run(chunk, units);
-            at += units * BINADEI_CHUNK_GRAINS;
+        if (bit == 0 && units >= MOIETYI_CHUNK_GRAINS) {
+            units /= MOIETYI_CHUNK_GRAINS;
+            cut.chunks = moietyi_word_run(chunk, units);
+            at += units * MOIETYI_CHUNK_GRAINS;
             continue;
         }
-        if (units > BINADEI_CHUNK_GRAINS - bit)
-            units = BINADEI_CHUNK_GRAINS - bit;
+        if (units > MOIETYI_CHUNK_GRAINS - bit)
+            units = MOIETYI_CHUNK_GRAINS - bit;
         cut.parts[cut.part_count].chunk = chunk;
-        cut.parts[cut.part_count++].grains = binadei_word_run(bit, units);
+        cut.parts[cut.part_count++].grains = moietyi_word_run(bit, units);
         at += units;
     }
     return cut;
 }
 
 /* Sets a bit of a hint that is clear; before, the word below was set. */
-static inline void binadei_map_hint(binadei_atomic_word *hint, uint64_t bit)
+static inline void moietyi_map_hint(moietyi_atomic_word *hint, uint64_t bit)
 {
     /* MH: after the change of what lies below, by order of seq_cst. */
-    if (!(binadei_load_seq_cst(hint) & bit))
-        (void)binadei_or_seq_cst(hint, bit);
+    if (!(moietyi_load_seq_cst(hint) & bit))
+        (void)moietyi_or_seq_cst(hint, bit);
 }
 
 /* The run of set bits that begins at the lowest one. */
 static inline uint64_t
-binadei_word_first_run(uint64_t word, unsigned *out_start, unsigned *out_length)
+moietyi_word_first_run(uint64_t word, unsigned *out_start, unsigned *out_length)
 {
-    *out_start = binadei_word_lowest(word);
+    *out_start = moietyi_word_lowest(word);
     uint64_t clear = ~(word >> *out_start);
-    *out_length = clear ? binadei_word_lowest(clear) : BINADEI_WORD_BITS;
-    return binadei_word_run(*out_start, *out_length);
+    *out_length = clear ? moietyi_word_lowest(clear) : MOIETYI_WORD_BITS;
+    return moietyi_word_run(*out_start, *out_length);
 }
 
 /* Clears the bits of `mask` in a word, those of them that are set, and returns
  * which these were. */
-static inline uint64_t binadei_word_claim(binadei_atomic_word *word,
+static inline uint64_t moietyi_word_claim(moietyi_atomic_word *word,
                                           uint64_t mask)
 {
     /* relaxed: a look; a word without any is left alone. */
-    if (!(binadei_load_relaxed(word) & mask))
+    if (!(moietyi_load_relaxed(word) & mask))
         return 0;
     /* BW.acquire, MW.acquire: the last owners' use of the units is over, or
      * ordered before the stream's next work. */

@@ -15,103 +15,103 @@
 
 /* A look first: most bits are set already, and a line that nobody writes stays
  * with everybody who reads it. */
-static void set_bit(binadei_atomic_word *summary, uint64_t bit)
+static void set_bit(moietyi_atomic_word *summary, uint64_t bit)
 {
     /* BS, raise: after the change of what lies below, by order of seq_cst. */
-    if (!(binadei_load_seq_cst(summary) & bit))
-        binadei_or_seq_cst(summary, bit);
+    if (!(moietyi_load_seq_cst(summary) & bit))
+        moietyi_or_seq_cst(summary, bit);
 }
 
 /* False: it was clear, so whoever clears or cleared it has the second look. */
-static bool clear_bits(binadei_atomic_word *summary, uint64_t bits)
+static bool clear_bits(moietyi_atomic_word *summary, uint64_t bits)
 {
     /* relaxed: nothing is concluded from it but that there is nothing to do. */
-    if (!(binadei_load_relaxed(summary) & bits))
+    if (!(moietyi_load_relaxed(summary) & bits))
         return false;
     /* BS, lower: before the second look, by order of seq_cst. */
-    binadei_and_seq_cst(summary, ~bits);
+    moietyi_and_seq_cst(summary, ~bits);
     return true;
 }
 
-static void raise_grain_page(struct binadei_buddy *buddy, binadei_page page,
+static void raise_grain_page(struct moietyi_buddy *buddy, moietyi_page page,
                              unsigned plane)
 {
-    set_bit(&binadei_group_of(buddy, page)->grain_pages[plane],
-            binadei_page_bit(page));
+    set_bit(&moietyi_group_of(buddy, page)->grain_pages[plane],
+            moietyi_page_bit(page));
 }
 
-static void raise_chunk(struct binadei_buddy *buddy, binadei_chunk chunk,
+static void raise_chunk(struct moietyi_buddy *buddy, moietyi_chunk chunk,
                         unsigned plane)
 {
-    binadei_page page = binadei_page_of_chunk(chunk);
+    moietyi_page page = moietyi_page_of_chunk(chunk);
     set_bit(&buddy->pages[page.index].chunk_summary[plane],
-            UINT64_C(1) << binadei_chunk_bit(chunk));
-    BINADEI_STEP("summary.chunk_raised");
+            UINT64_C(1) << moietyi_chunk_bit(chunk));
+    MOIETYI_STEP("summary.chunk_raised");
     raise_grain_page(buddy, page, plane);
 }
 
-void binadei_summary_raise_chunk(struct binadei_buddy *buddy,
-                                 binadei_chunk chunk, uint64_t before,
+void moietyi_summary_raise_chunk(struct moietyi_buddy *buddy,
+                                 moietyi_chunk chunk, uint64_t before,
                                  uint64_t after)
 {
-    unsigned planes = binadei_planes_of(after) & ~binadei_planes_of(before);
+    unsigned planes = moietyi_planes_of(after) & ~moietyi_planes_of(before);
     for (; planes; planes &= planes - 1)
         raise_chunk(buddy, chunk, (unsigned)__builtin_ctz(planes));
 }
 
-static void raise_page(struct binadei_buddy *buddy, binadei_page page,
+static void raise_page(struct moietyi_buddy *buddy, moietyi_page page,
                        unsigned plane)
 {
-    set_bit(&binadei_group_of(buddy, page)->chunk_pages[plane],
-            binadei_page_bit(page));
+    set_bit(&moietyi_group_of(buddy, page)->chunk_pages[plane],
+            moietyi_page_bit(page));
 }
 
-void binadei_summary_raise_page(struct binadei_buddy *buddy, binadei_page page,
+void moietyi_summary_raise_page(struct moietyi_buddy *buddy, moietyi_page page,
                                 uint64_t before, uint64_t after)
 {
-    unsigned planes = binadei_planes_of(after) & ~binadei_planes_of(before);
+    unsigned planes = moietyi_planes_of(after) & ~moietyi_planes_of(before);
     for (; planes; planes &= planes - 1)
         raise_page(buddy, page, (unsigned)__builtin_ctz(planes));
 }
 
-void binadei_summary_lower_grain_page(struct binadei_buddy *buddy,
-                                      binadei_page page, unsigned plane)
+void moietyi_summary_lower_grain_page(struct moietyi_buddy *buddy,
+                                      moietyi_page page, unsigned plane)
 {
-    if (!clear_bits(&binadei_group_of(buddy, page)->grain_pages[plane],
-                    binadei_page_bit(page)))
+    if (!clear_bits(&moietyi_group_of(buddy, page)->grain_pages[plane],
+                    moietyi_page_bit(page)))
         return;
-    BINADEI_STEP("summary.grain_page_lowered");
+    MOIETYI_STEP("summary.grain_page_lowered");
     /* BS, second look. */
-    if (binadei_load_seq_cst(&buddy->pages[page.index].chunk_summary[plane]))
+    if (moietyi_load_seq_cst(&buddy->pages[page.index].chunk_summary[plane]))
         raise_grain_page(buddy, page, plane);
 }
 
-void binadei_summary_lower_chunks(struct binadei_buddy *buddy,
-                                  binadei_page page, uint64_t mask,
+void moietyi_summary_lower_chunks(struct moietyi_buddy *buddy,
+                                  moietyi_page page, uint64_t mask,
                                   unsigned plane)
 {
     if (!clear_bits(&buddy->pages[page.index].chunk_summary[plane], mask))
         return;
-    BINADEI_STEP("summary.chunks_lowered");
+    MOIETYI_STEP("summary.chunks_lowered");
     for (; mask; mask &= mask - 1) {
-        binadei_chunk chunk =
-            binadei_chunk_in_page(page, binadei_word_lowest(mask));
+        moietyi_chunk chunk =
+            moietyi_chunk_in_page(page, moietyi_word_lowest(mask));
         /* BS, second look. */
-        uint64_t word = binadei_load_seq_cst(&buddy->chunk_words[chunk.index]);
-        if (binadei_is_in_plane(word, plane))
+        uint64_t word = moietyi_load_seq_cst(&buddy->chunk_words[chunk.index]);
+        if (moietyi_is_in_plane(word, plane))
             raise_chunk(buddy, chunk, plane);
     }
 }
 
-void binadei_summary_lower_page(struct binadei_buddy *buddy, binadei_page page,
+void moietyi_summary_lower_page(struct moietyi_buddy *buddy, moietyi_page page,
                                 unsigned plane)
 {
-    if (!clear_bits(&binadei_group_of(buddy, page)->chunk_pages[plane],
-                    binadei_page_bit(page)))
+    if (!clear_bits(&moietyi_group_of(buddy, page)->chunk_pages[plane],
+                    moietyi_page_bit(page)))
         return;
-    BINADEI_STEP("summary.page_lowered");
+    MOIETYI_STEP("summary.page_lowered");
     /* BS, second look. */
-    uint64_t word = binadei_load_seq_cst(&buddy->pages[page.index].word);
-    if (binadei_is_in_plane(word, plane))
+    uint64_t word = moietyi_load_seq_cst(&buddy->pages[page.index].word);
+    if (moietyi_is_in_plane(word, plane))
         raise_page(buddy, page, plane);
 }

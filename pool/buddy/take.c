@@ -18,9 +18,9 @@
 
 /* One search: what is wanted, reduced to the level it is taken from. */
 struct search {
-    struct binadei_buddy *buddy;
-    struct binadei_affinity *affinity;
-    binadei_grain *out;
+    struct moietyi_buddy *buddy;
+    struct moietyi_affinity *affinity;
+    moietyi_grain *out;
     uint32_t grains;
     uint32_t count;
     unsigned chunks;   /* of the claim, where it is made of chunks */
@@ -36,77 +36,77 @@ struct search {
 };
 
 /* Grain intervals out of one chunk word; how many. */
-static uint32_t take_from_chunk(struct search *search, binadei_chunk chunk)
+static uint32_t take_from_chunk(struct search *search, moietyi_chunk chunk)
 {
-    binadei_atomic_word *word = &search->buddy->chunk_words[chunk.index];
+    moietyi_atomic_word *word = &search->buddy->chunk_words[chunk.index];
     uint64_t starts;
     uint64_t picked;
     /* relaxed: only the start of the loop. */
-    uint64_t seen = binadei_load_relaxed(word);
+    uint64_t seen = moietyi_load_relaxed(word);
     do {
-        picked = binadei_word_pick(seen, search->grains, search->count,
+        picked = moietyi_word_pick(seen, search->grains, search->count,
                                    search->allowed, &starts);
         if (!picked)
             break;
-        BINADEI_STEP("chunk.picked");
+        MOIETYI_STEP("chunk.picked");
         /* BW.acquire: the last owner's use of the grains is over. */
-    } while (!binadei_cas_acquire(word, &seen, seen & ~picked));
+    } while (!moietyi_cas_acquire(word, &seen, seen & ~picked));
     if (!picked) {
-        if (!binadei_is_in_plane(seen, search->plane))
-            search->vain |= UINT64_C(1) << binadei_chunk_bit(chunk);
+        if (!moietyi_is_in_plane(seen, search->plane))
+            search->vain |= UINT64_C(1) << moietyi_chunk_bit(chunk);
         return 0;
     }
-    BINADEI_STEP("chunk.taken");
+    MOIETYI_STEP("chunk.taken");
     uint32_t taken = 0;
     for (; starts; starts &= starts - 1)
         search->out[taken++] =
-            binadei_grain_in_chunk(chunk, binadei_word_lowest(starts));
-    binadei_affinity_stay(search->buddy, search->affinity, chunk);
+            moietyi_grain_in_chunk(chunk, moietyi_word_lowest(starts));
+    moietyi_affinity_stay(search->buddy, search->affinity, chunk);
     return taken;
 }
 
 /* The intervals that open `chunk`, which is ours whole: its word is published
  * with them already out of it. */
-static uint32_t open_chunk(struct search *search, binadei_chunk chunk)
+static uint32_t open_chunk(struct search *search, moietyi_chunk chunk)
 {
     uint64_t starts;
     uint64_t picked =
-        binadei_word_pick(BINADEI_WORD_FULL, search->grains, search->count,
+        moietyi_word_pick(MOIETYI_WORD_FULL, search->grains, search->count,
                           search->allowed, &starts);
     uint32_t taken = 0;
     for (; starts; starts &= starts - 1)
         search->out[taken++] =
-            binadei_grain_in_chunk(chunk, binadei_word_lowest(starts));
-    BINADEI_STEP("chunk.claimed");
+            moietyi_grain_in_chunk(chunk, moietyi_word_lowest(starts));
+    MOIETYI_STEP("chunk.claimed");
     /* BW.release: whoever takes from the word now is ordered after our claim of
      * the chunk. Nobody else changes the word before: it was 0, and 0 is never
      * the start of a take, nor is any of its grains out to be given. BS: before
      * the looks at the summaries, by order of seq_cst. */
-    binadei_store_seq_cst(&search->buddy->chunk_words[chunk.index], ~picked);
-    BINADEI_STEP("chunk.opened");
-    binadei_summary_raise_chunk(search->buddy, chunk, 0, ~picked);
-    binadei_affinity_stay(search->buddy, search->affinity, chunk);
+    moietyi_store_seq_cst(&search->buddy->chunk_words[chunk.index], ~picked);
+    MOIETYI_STEP("chunk.opened");
+    moietyi_summary_raise_chunk(search->buddy, chunk, 0, ~picked);
+    moietyi_affinity_stay(search->buddy, search->affinity, chunk);
     return taken;
 }
 
 /* Cuts `chunks` whole chunks from `first` on into intervals, which may cross
  * from one chunk into the next, and gives the rest of the last one back. */
-static uint32_t carve_chunks(struct search *search, binadei_chunk first,
+static uint32_t carve_chunks(struct search *search, moietyi_chunk first,
                              unsigned chunks)
 {
-    uint64_t room = (uint64_t)chunks * BINADEI_CHUNK_GRAINS;
-    uint64_t start = binadei_grain_in_chunk(first, 0).index;
+    uint64_t room = (uint64_t)chunks * MOIETYI_CHUNK_GRAINS;
+    uint64_t start = moietyi_grain_in_chunk(first, 0).index;
     uint32_t taken = 0;
     while (taken < search->count && room >= search->grains) {
-        search->out[taken++] = binadei_grain_at(start);
+        search->out[taken++] = moietyi_grain_at(start);
         start += search->grains;
         room -= search->grains;
     }
-    BINADEI_STEP("carve.cut");
+    MOIETYI_STEP("carve.cut");
     /* The grains are ours, so giving them back cannot contradict. */
     if (room)
-        (void)binadei_buddy_give(search->buddy, search->affinity,
-                                 binadei_grain_at(start), room);
+        (void)moietyi_buddy_give(search->buddy, search->affinity,
+                                 moietyi_grain_at(start), room);
     return taken;
 }
 
@@ -117,16 +117,16 @@ static unsigned chunks_to_split(const struct search *search, uint64_t word)
 {
     uint64_t grains = (uint64_t)search->count * search->grains;
     unsigned chunks = search->is_crossing
-                          ? (unsigned)((grains + BINADEI_CHUNK_GRAINS - 1) /
-                                       BINADEI_CHUNK_GRAINS)
+                          ? (unsigned)((grains + MOIETYI_CHUNK_GRAINS - 1) /
+                                       MOIETYI_CHUNK_GRAINS)
                           : search->chunks;
-    while (chunks > search->chunks && !binadei_word_has_run(word, chunks))
+    while (chunks > search->chunks && !moietyi_word_has_run(word, chunks))
         chunks--;
     return chunks;
 }
 
 /* The chunks from `first` on are ours. */
-static uint32_t split_chunks(struct search *search, binadei_chunk first,
+static uint32_t split_chunks(struct search *search, moietyi_chunk first,
                              unsigned chunks)
 {
     return search->is_of_chunks || chunks > 1
@@ -135,76 +135,76 @@ static uint32_t split_chunks(struct search *search, binadei_chunk first,
 }
 
 /* What is left on both sides of what was taken. */
-static void buddy_note_sides(struct binadei_buddy *buddy, uint64_t start,
+static void buddy_note_sides(struct moietyi_buddy *buddy, uint64_t start,
                              uint64_t grains)
 {
-    const struct binadei_kind done = {buddy, NULL};
-    binadei_index_note_sides(&done, start, start + grains);
+    const struct moietyi_kind done = {buddy, NULL};
+    moietyi_index_note_sides(&done, start, start + grains);
 }
 
 /* Claims the wanted chunks, or some to split, out of an open page's word. */
-static uint32_t buddy_take_from_page(struct search *search, binadei_page page)
+static uint32_t buddy_take_from_page(struct search *search, moietyi_page page)
 {
-    binadei_atomic_word *word = &search->buddy->pages[page.index].word;
+    moietyi_atomic_word *word = &search->buddy->pages[page.index].word;
     uint64_t allowed =
-        search->is_of_chunks ? search->allowed : BINADEI_WORD_FULL;
+        search->is_of_chunks ? search->allowed : MOIETYI_WORD_FULL;
     uint64_t start;
     uint64_t picked;
     unsigned chunks;
     /* relaxed: only the start of the loop. */
-    uint64_t seen = binadei_load_relaxed(word);
+    uint64_t seen = moietyi_load_relaxed(word);
     do {
         chunks = chunks_to_split(search, seen);
-        picked = binadei_word_pick(seen, chunks, 1, allowed, &start);
+        picked = moietyi_word_pick(seen, chunks, 1, allowed, &start);
         if (!picked)
             break;
-        BINADEI_STEP("page.picked");
+        MOIETYI_STEP("page.picked");
         /* BW.acquire: the last owners' use of the chunks is over. */
-    } while (!binadei_cas_acquire(word, &seen, seen & ~picked));
+    } while (!moietyi_cas_acquire(word, &seen, seen & ~picked));
     if (!picked) {
-        unsigned plane = binadei_plane_for(search->chunks);
-        if (!search->has_affinity && !binadei_is_in_plane(seen, plane))
-            binadei_summary_lower_page(search->buddy, page, plane);
+        unsigned plane = moietyi_plane_for(search->chunks);
+        if (!search->has_affinity && !moietyi_is_in_plane(seen, plane))
+            moietyi_summary_lower_page(search->buddy, page, plane);
         return 0;
     }
-    binadei_chunk chunk =
-        binadei_chunk_in_page(page, binadei_word_lowest(start));
-    buddy_note_sides(search->buddy, binadei_grain_in_chunk(chunk, 0).index,
-                     (uint64_t)chunks * BINADEI_CHUNK_GRAINS);
+    moietyi_chunk chunk =
+        moietyi_chunk_in_page(page, moietyi_word_lowest(start));
+    buddy_note_sides(search->buddy, moietyi_grain_in_chunk(chunk, 0).index,
+                     (uint64_t)chunks * MOIETYI_CHUNK_GRAINS);
     return split_chunks(search, chunk, chunks);
 }
 
 /* The same out of a page that is ours whole. */
-static uint32_t open_page(struct search *search, binadei_page page)
+static uint32_t open_page(struct search *search, moietyi_page page)
 {
-    unsigned chunks = chunks_to_split(search, BINADEI_WORD_FULL);
+    unsigned chunks = chunks_to_split(search, MOIETYI_WORD_FULL);
     uint64_t rest =
-        chunks == BINADEI_PAGE_CHUNKS ? 0 : BINADEI_WORD_FULL << chunks;
-    BINADEI_STEP("page.claimed");
+        chunks == MOIETYI_PAGE_CHUNKS ? 0 : MOIETYI_WORD_FULL << chunks;
+    MOIETYI_STEP("page.claimed");
     /* BW.release and BS: as in open_chunk. */
-    binadei_store_seq_cst(&search->buddy->pages[page.index].word, rest);
-    BINADEI_STEP("page.opened");
-    binadei_summary_raise_page(search->buddy, page, 0, rest);
-    buddy_note_sides(search->buddy, (uint64_t)page.index * BINADEI_PAGE_GRAINS,
-                     (uint64_t)chunks * BINADEI_CHUNK_GRAINS);
-    return split_chunks(search, binadei_chunk_in_page(page, 0), chunks);
+    moietyi_store_seq_cst(&search->buddy->pages[page.index].word, rest);
+    MOIETYI_STEP("page.opened");
+    moietyi_summary_raise_page(search->buddy, page, 0, rest);
+    buddy_note_sides(search->buddy, (uint64_t)page.index * MOIETYI_PAGE_GRAINS,
+                     (uint64_t)chunks * MOIETYI_CHUNK_GRAINS);
+    return split_chunks(search, moietyi_chunk_in_page(page, 0), chunks);
 }
 
 /* Says once that no chunk word of `page` may serve the search's plane. */
-static void lower_if_raised(struct search *search, binadei_page page)
+static void lower_if_raised(struct search *search, moietyi_page page)
 {
     /* relaxed: a hint. */
-    uint64_t raised = binadei_load_relaxed(
-        &binadei_group_of(search->buddy, page)->grain_pages[search->plane]);
-    if (raised & binadei_page_bit(page))
-        binadei_summary_lower_grain_page(search->buddy, page, search->plane);
+    uint64_t raised = moietyi_load_relaxed(
+        &moietyi_group_of(search->buddy, page)->grain_pages[search->plane]);
+    if (raised & moietyi_page_bit(page))
+        moietyi_summary_lower_grain_page(search->buddy, page, search->plane);
 }
 
 /* Chunk words of `page` that its summary names, while visits are left. */
-static uint32_t search_words(struct search *search, binadei_page page)
+static uint32_t search_words(struct search *search, moietyi_page page)
 {
     /* relaxed: a hint; the words themselves are taken with acquire. */
-    uint64_t hints = binadei_load_relaxed(
+    uint64_t hints = moietyi_load_relaxed(
         &search->buddy->pages[page.index].chunk_summary[search->plane]);
     if (!hints && !search->has_affinity)
         lower_if_raised(search, page);
@@ -212,17 +212,17 @@ static uint32_t search_words(struct search *search, binadei_page page)
     search->vain = 0;
     for (; hints && search->visits && !taken;
          hints &= hints - 1, search->visits--) {
-        unsigned bit = binadei_word_lowest(hints);
-        taken = take_from_chunk(search, binadei_chunk_in_page(page, bit));
+        unsigned bit = moietyi_word_lowest(hints);
+        taken = take_from_chunk(search, moietyi_chunk_in_page(page, bit));
     }
     if (search->vain)
-        binadei_summary_lower_chunks(search->buddy, page, search->vain,
+        moietyi_summary_lower_chunks(search->buddy, page, search->vain,
                                      search->plane);
     return taken;
 }
 
 /* Words first, then a split. */
-static uint32_t search_page(struct search *search, binadei_page page)
+static uint32_t search_page(struct search *search, moietyi_page page)
 {
     uint32_t taken = search->is_of_chunks ? 0 : search_words(search, page);
     return taken ? taken : buddy_take_from_page(search, page);
@@ -231,23 +231,23 @@ static uint32_t search_page(struct search *search, binadei_page page)
 /* Pages of one word's worth that may serve the search. */
 static uint64_t page_hints(const struct search *search, uint32_t word)
 {
-    const struct binadei_buddy *buddy = search->buddy;
-    unsigned plane = binadei_plane_for(search->chunks);
+    const struct moietyi_buddy *buddy = search->buddy;
+    unsigned plane = moietyi_plane_for(search->chunks);
     /* relaxed: hints, as above. */
     uint64_t hints =
-        binadei_load_relaxed(&buddy->groups[word].chunk_pages[plane]);
+        moietyi_load_relaxed(&buddy->groups[word].chunk_pages[plane]);
     /* relaxed: the same. */
     if (!search->is_of_chunks)
-        hints |= binadei_load_relaxed(
+        hints |= moietyi_load_relaxed(
             &buddy->groups[word].grain_pages[search->plane]);
     return hints;
 }
 
-static uint32_t first_word(const struct binadei_affinity *affinity,
+static uint32_t first_word(const struct moietyi_affinity *affinity,
                            uint32_t words)
 {
     uint32_t word = affinity && affinity->pages_plus_one[0]
-                        ? (affinity->pages_plus_one[0] - 1) / BINADEI_WORD_BITS
+                        ? (affinity->pages_plus_one[0] - 1) / MOIETYI_WORD_BITS
                         : 0;
     return word < words ? word : 0;
 }
@@ -263,8 +263,8 @@ static bool is_used_up(struct search *search)
 static bool is_all_free(const struct search *search, uint32_t word)
 {
     /* relaxed: a hint. */
-    return binadei_load_relaxed(&search->buddy->groups[word].free_pages) ==
-           BINADEI_WORD_FULL;
+    return moietyi_load_relaxed(&search->buddy->groups[word].free_pages) ==
+           MOIETYI_WORD_FULL;
 }
 
 /* Open pages, upwards from the searcher's affinity and round: what it has found
@@ -272,27 +272,27 @@ static bool is_all_free(const struct search *search, uint32_t word)
  * where `steals`. */
 static uint32_t search_open_pages(struct search *search, bool steals)
 {
-    uint32_t words = binadei_page_word_limit(search->buddy);
+    uint32_t words = moietyi_page_word_limit(search->buddy);
     uint32_t first = first_word(search->affinity, words);
     for (uint32_t i = 0; i < words; i++) {
         uint32_t word = (first + i) % words;
         uint64_t hints = page_hints(search, word);
         if (!steals && hints)
             hints &=
-                ~binadei_load_relaxed(&search->buddy->groups[word].affinities);
+                ~moietyi_load_relaxed(&search->buddy->groups[word].affinities);
         if (!hints && !steals && is_all_free(search, word) &&
             is_used_up(search))
             return 0;
         for (; hints; hints &= hints - 1) {
-            binadei_page page = {word * BINADEI_WORD_BITS +
-                                 binadei_word_lowest(hints)};
+            moietyi_page page = {word * MOIETYI_WORD_BITS +
+                                 moietyi_word_lowest(hints)};
             uint32_t taken = search_page(search, page);
             if (!taken && is_used_up(search))
                 return 0;
             if (!taken)
                 continue;
             if (!steals)
-                binadei_affinity_move(search->buddy, search->affinity, page);
+                moietyi_affinity_move(search->buddy, search->affinity, page);
             return taken;
         }
     }
@@ -300,18 +300,18 @@ static uint32_t search_open_pages(struct search *search, bool steals)
 }
 
 /* The lowest free page of 64; false when there is none. */
-static bool take_page_of_word(struct binadei_buddy *buddy, uint32_t word,
-                              binadei_page *out)
+static bool take_page_of_word(struct moietyi_buddy *buddy, uint32_t word,
+                              moietyi_page *out)
 {
-    binadei_atomic_word *free_pages = &buddy->groups[word].free_pages;
+    moietyi_atomic_word *free_pages = &buddy->groups[word].free_pages;
     /* relaxed: only the start of the loop. */
-    uint64_t seen = binadei_load_relaxed(free_pages);
+    uint64_t seen = moietyi_load_relaxed(free_pages);
     while (seen) {
-        unsigned bit = binadei_word_lowest(seen);
-        BINADEI_STEP("pages.picked");
+        unsigned bit = moietyi_word_lowest(seen);
+        MOIETYI_STEP("pages.picked");
         /* BW.acquire: the last owners' use of the page is over. */
-        if (binadei_cas_acquire(free_pages, &seen, seen & (seen - 1))) {
-            *out = (binadei_page){word * BINADEI_WORD_BITS + bit};
+        if (moietyi_cas_acquire(free_pages, &seen, seen & (seen - 1))) {
+            *out = (moietyi_page){word * MOIETYI_WORD_BITS + bit};
             return true;
         }
     }
@@ -321,11 +321,11 @@ static bool take_page_of_word(struct binadei_buddy *buddy, uint32_t word,
 /* Beside the searcher's affinity, so that searchers who have spread do not meet
  * in one word; where that is full the lowest of all, so that they do not wander
  * off upwards. */
-static bool take_page(struct binadei_buddy *buddy,
-                      const struct binadei_affinity *affinity,
-                      binadei_page *out)
+static bool take_page(struct moietyi_buddy *buddy,
+                      const struct moietyi_affinity *affinity,
+                      moietyi_page *out)
 {
-    uint32_t words = binadei_page_word_limit(buddy);
+    uint32_t words = moietyi_page_word_limit(buddy);
     uint32_t first = first_word(affinity, words);
     if (first && take_page_of_word(buddy, first, out))
         return true;
@@ -338,42 +338,42 @@ static bool take_page(struct binadei_buddy *buddy,
 /* Reduces the request to one level. Small intervals come out of chunk words,
  * as long as no alignment beyond a chunk is asked for; larger ones are claimed
  * in chunks, several at once where they are to be carved. */
-static struct search search_for(struct binadei_buddy *buddy,
-                                struct binadei_affinity *affinity,
-                                const struct binadei_take *what,
-                                binadei_grain *out)
+static struct search search_for(struct moietyi_buddy *buddy,
+                                struct moietyi_affinity *affinity,
+                                const struct moietyi_take *what,
+                                moietyi_grain *out)
 {
     struct search search = {.buddy = buddy,
                             .affinity = affinity,
                             .out = out,
                             .grains = what->grains,
                             .count = what->count};
-    search.is_of_chunks = what->grains > BINADEI_CHUNK_GRAINS ||
-                          what->alignment >= BINADEI_CHUNK_GRAINS;
+    search.is_of_chunks = what->grains > MOIETYI_CHUNK_GRAINS ||
+                          what->alignment >= MOIETYI_CHUNK_GRAINS;
     if (!search.is_of_chunks) {
         search.chunks = 1;
-        search.plane = binadei_plane_for(what->grains);
-        search.allowed = binadei_word_aligned(what->alignment);
+        search.plane = moietyi_plane_for(what->grains);
+        search.allowed = moietyi_word_aligned(what->alignment);
         search.is_crossing =
             what->alignment == 1 &&
-            BINADEI_CHUNK_GRAINS % what->grains > CHUNK_REST_GRAINS;
+            MOIETYI_CHUNK_GRAINS % what->grains > CHUNK_REST_GRAINS;
         return search;
     }
-    uint32_t chunk_alignment = what->alignment / BINADEI_CHUNK_GRAINS;
+    uint32_t chunk_alignment = what->alignment / MOIETYI_CHUNK_GRAINS;
     /* Blocks that are carved lie one behind the other, so a batch of aligned
      * ones is one block. */
     if (what->alignment > 1 && what->grains % what->alignment)
         search.count = 1;
     uint64_t grains = (uint64_t)search.count * what->grains;
-    uint64_t limit = what->grains > BINADEI_TAKE_GRAINS_MAX / 2
+    uint64_t limit = what->grains > MOIETYI_TAKE_GRAINS_MAX / 2
                          ? what->grains
-                         : BINADEI_TAKE_GRAINS_MAX;
+                         : MOIETYI_TAKE_GRAINS_MAX;
     if (grains > limit)
         grains = limit / what->grains * what->grains;
     search.chunks =
-        (unsigned)((grains + BINADEI_CHUNK_GRAINS - 1) / BINADEI_CHUNK_GRAINS);
+        (unsigned)((grains + MOIETYI_CHUNK_GRAINS - 1) / MOIETYI_CHUNK_GRAINS);
     search.allowed =
-        binadei_word_aligned(chunk_alignment ? chunk_alignment : 1);
+        moietyi_word_aligned(chunk_alignment ? chunk_alignment : 1);
     return search;
 }
 
@@ -381,19 +381,19 @@ static struct search search_for(struct binadei_buddy *buddy,
  * more. */
 static uint32_t search_with_affinity(struct search *search)
 {
-    struct binadei_affinity *affinity = search->affinity;
+    struct moietyi_affinity *affinity = search->affinity;
     uint32_t taken = 0;
     unsigned at = 0;
     if (!affinity)
         return 0;
     search->has_affinity = true;
-    while (at < BINADEI_AFFINITY_PAGES && affinity->pages_plus_one[at] &&
+    while (at < MOIETYI_AFFINITY_PAGES && affinity->pages_plus_one[at] &&
            !taken) {
-        binadei_page page = {affinity->pages_plus_one[at] - 1};
+        moietyi_page page = {affinity->pages_plus_one[at] - 1};
         /* relaxed: a hint, see state.h. */
         if (atomic_load_explicit(&search->buddy->pages[page.index].affinity_id,
                                  memory_order_relaxed) != affinity->id) {
-            binadei_affinity_forget(search->buddy, affinity, at);
+            moietyi_affinity_forget(search->buddy, affinity, at);
             continue;
         }
         search->visits = VISITS_WITH_AFFINITY;
@@ -407,14 +407,14 @@ static uint32_t search_with_affinity(struct search *search)
 static uint32_t search_everywhere(struct search *search)
 {
     uint32_t taken = search_with_affinity(search);
-    binadei_page page;
+    moietyi_page page;
     if (!taken) {
         search->visits = VISITS_ABROAD;
         taken = search_open_pages(search, false);
     }
     if (!taken && take_page(search->buddy, search->affinity, &page)) {
         taken = open_page(search, page);
-        binadei_affinity_move(search->buddy, search->affinity, page);
+        moietyi_affinity_move(search->buddy, search->affinity, page);
     }
     search->visits = UINT32_MAX;
     if (!taken)
@@ -422,16 +422,16 @@ static uint32_t search_everywhere(struct search *search)
     return taken ? taken : search_open_pages(search, true);
 }
 
-uint32_t binadei_buddy_take(struct binadei_buddy *buddy,
-                            struct binadei_affinity *affinity,
-                            const struct binadei_take *what, binadei_grain *out)
+uint32_t moietyi_buddy_take(struct moietyi_buddy *buddy,
+                            struct moietyi_affinity *affinity,
+                            const struct moietyi_take *what, moietyi_grain *out)
 {
     struct search search = search_for(buddy, affinity, what, out);
     uint32_t taken = search_everywhere(&search);
     if (taken || !search.is_of_chunks || search.count == 1)
         return taken;
     /* No run is long enough for all of the batch; one may be for a block. */
-    const struct binadei_take one = {what->grains, 1, what->alignment};
+    const struct moietyi_take one = {what->grains, 1, what->alignment};
     search = search_for(buddy, affinity, &one, out);
     return search_everywhere(&search);
 }

@@ -12,88 +12,88 @@
  * All are indices into the pool's offset space, which starts at 0 and which
  * only pool/segment maps to addresses.
  */
-#ifndef BINADE_POOL_BUDDY_UNITS_H_
-#define BINADE_POOL_BUDDY_UNITS_H_
+#ifndef MOIETY_POOL_BUDDY_UNITS_H_
+#define MOIETY_POOL_BUDDY_UNITS_H_
 
 #include <stddef.h>
 #include <stdint.h>
 
-#define BINADEI_GRAIN_BYTES ((size_t)512)
-#define BINADEI_CHUNK_BYTES ((size_t)32 << 10)
-#define BINADEI_PAGE_BYTES ((size_t)2 << 20)
+#define MOIETYI_GRAIN_BYTES ((size_t)512)
+#define MOIETYI_CHUNK_BYTES ((size_t)32 << 10)
+#define MOIETYI_PAGE_BYTES ((size_t)2 << 20)
 
-#define BINADEI_WORD_BITS 64U
-#define BINADEI_CHUNK_GRAINS 64U
-#define BINADEI_PAGE_CHUNKS 64U
-#define BINADEI_PAGE_GRAINS 4096U
+#define MOIETYI_WORD_BITS 64U
+#define MOIETYI_CHUNK_GRAINS 64U
+#define MOIETYI_PAGE_CHUNKS 64U
+#define MOIETYI_PAGE_GRAINS 4096U
 
 /* 128 TiB: more than a process can address. */
-#define BINADEI_PAGES_MAX (UINT32_C(1) << 26)
+#define MOIETYI_PAGES_MAX (UINT32_C(1) << 26)
 
 typedef struct {
     uint64_t index;
-} binadei_grain;
+} moietyi_grain;
 
 typedef struct {
     uint64_t index;
-} binadei_chunk;
+} moietyi_chunk;
 
 typedef struct {
     uint32_t index;
-} binadei_page;
+} moietyi_page;
 
-static inline binadei_grain binadei_grain_at(uint64_t index)
+static inline moietyi_grain moietyi_grain_at(uint64_t index)
 {
-    return (binadei_grain){index};
+    return (moietyi_grain){index};
 }
 
-static inline binadei_chunk binadei_chunk_of_grain(binadei_grain grain)
+static inline moietyi_chunk moietyi_chunk_of_grain(moietyi_grain grain)
 {
-    return (binadei_chunk){grain.index / BINADEI_CHUNK_GRAINS};
+    return (moietyi_chunk){grain.index / MOIETYI_CHUNK_GRAINS};
 }
 
-static inline binadei_page binadei_page_of_grain(binadei_grain grain)
+static inline moietyi_page moietyi_page_of_grain(moietyi_grain grain)
 {
-    return (binadei_page){(uint32_t)(grain.index / BINADEI_PAGE_GRAINS)};
+    return (moietyi_page){(uint32_t)(grain.index / MOIETYI_PAGE_GRAINS)};
 }
 
-static inline binadei_page binadei_page_of_chunk(binadei_chunk chunk)
+static inline moietyi_page moietyi_page_of_chunk(moietyi_chunk chunk)
 {
-    return (binadei_page){(uint32_t)(chunk.index / BINADEI_PAGE_CHUNKS)};
+    return (moietyi_page){(uint32_t)(chunk.index / MOIETYI_PAGE_CHUNKS)};
 }
 
-static inline binadei_chunk binadei_chunk_in_page(binadei_page page,
+static inline moietyi_chunk moietyi_chunk_in_page(moietyi_page page,
                                                   unsigned bit)
 {
-    return (binadei_chunk){(uint64_t)page.index * BINADEI_PAGE_CHUNKS + bit};
+    return (moietyi_chunk){(uint64_t)page.index * MOIETYI_PAGE_CHUNKS + bit};
 }
 
-static inline binadei_grain binadei_grain_in_chunk(binadei_chunk chunk,
+static inline moietyi_grain moietyi_grain_in_chunk(moietyi_chunk chunk,
                                                    unsigned bit)
 {
-    return (binadei_grain){chunk.index * BINADEI_CHUNK_GRAINS + bit};
+    return (moietyi_grain){chunk.index * MOIETYI_CHUNK_GRAINS + bit};
 }
 
 /* Bit of a unit in the word of its parent. */
-static inline unsigned binadei_grain_bit(binadei_grain grain)
+static inline unsigned moietyi_grain_bit(moietyi_grain grain)
 {
-    return (unsigned)(grain.index % BINADEI_CHUNK_GRAINS);
+    return (unsigned)(grain.index % MOIETYI_CHUNK_GRAINS);
 }
 
-static inline unsigned binadei_chunk_bit(binadei_chunk chunk)
+static inline unsigned moietyi_chunk_bit(moietyi_chunk chunk)
 {
-    return (unsigned)(chunk.index % BINADEI_PAGE_CHUNKS);
+    return (unsigned)(chunk.index % MOIETYI_PAGE_CHUNKS);
 }
 
-static inline uint64_t binadei_grains_of_bytes(size_t size_bytes)
+static inline uint64_t moietyi_grains_of_bytes(size_t size_bytes)
 {
-    return size_bytes / BINADEI_GRAIN_BYTES +
-           (size_bytes % BINADEI_GRAIN_BYTES != 0);
+    return size_bytes / MOIETYI_GRAIN_BYTES +
+           (size_bytes % MOIETYI_GRAIN_BYTES != 0);
 }
 
-static inline size_t binadei_bytes_of_grain(binadei_grain grain)
+static inline size_t moietyi_bytes_of_grain(moietyi_grain grain)
 {
-    return grain.index * BINADEI_GRAIN_BYTES;
+    return grain.index * MOIETYI_GRAIN_BYTES;
 }
 
 #endif

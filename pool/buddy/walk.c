@@ -8,46 +8,46 @@
  */
 #include "pool/buddy/state.h"
 
-static uint64_t free_in_chunks(const struct binadei_buddy *buddy,
-                               binadei_page page)
+static uint64_t free_in_chunks(const struct moietyi_buddy *buddy,
+                               moietyi_page page)
 {
     uint64_t grains = 0;
-    uint64_t chunks = binadei_load_relaxed(
-        &buddy->pages[page.index].chunk_summary[BINADEI_PLANE_ANY]);
+    uint64_t chunks = moietyi_load_relaxed(
+        &buddy->pages[page.index].chunk_summary[MOIETYI_PLANE_ANY]);
     for (; chunks; chunks &= chunks - 1) {
-        binadei_chunk chunk =
-            binadei_chunk_in_page(page, binadei_word_lowest(chunks));
-        grains += binadei_word_count(
-            binadei_load_relaxed(&buddy->chunk_words[chunk.index]));
+        moietyi_chunk chunk =
+            moietyi_chunk_in_page(page, moietyi_word_lowest(chunks));
+        grains += moietyi_word_count(
+            moietyi_load_relaxed(&buddy->chunk_words[chunk.index]));
     }
     return grains;
 }
 
-static uint64_t free_in_group(const struct binadei_buddy *buddy, uint32_t index)
+static uint64_t free_in_group(const struct moietyi_buddy *buddy, uint32_t index)
 {
-    const struct binadei_group_state *group = &buddy->groups[index];
+    const struct moietyi_group_state *group = &buddy->groups[index];
     uint64_t grains =
-        (uint64_t)BINADEI_PAGE_GRAINS *
-        binadei_word_count(binadei_load_relaxed(&group->free_pages));
+        (uint64_t)MOIETYI_PAGE_GRAINS *
+        moietyi_word_count(moietyi_load_relaxed(&group->free_pages));
     uint64_t pages =
-        binadei_load_relaxed(&group->chunk_pages[BINADEI_PLANE_ANY]);
+        moietyi_load_relaxed(&group->chunk_pages[MOIETYI_PLANE_ANY]);
     for (; pages; pages &= pages - 1) {
-        binadei_page page = binadei_lowest_page(index, pages);
-        grains += (uint64_t)BINADEI_CHUNK_GRAINS *
-                  binadei_word_count(
-                      binadei_load_relaxed(&buddy->pages[page.index].word));
+        moietyi_page page = moietyi_lowest_page(index, pages);
+        grains += (uint64_t)MOIETYI_CHUNK_GRAINS *
+                  moietyi_word_count(
+                      moietyi_load_relaxed(&buddy->pages[page.index].word));
     }
-    pages = binadei_load_relaxed(&group->grain_pages[BINADEI_PLANE_ANY]);
+    pages = moietyi_load_relaxed(&group->grain_pages[MOIETYI_PLANE_ANY]);
     for (; pages; pages &= pages - 1)
-        grains += free_in_chunks(buddy, binadei_lowest_page(index, pages));
+        grains += free_in_chunks(buddy, moietyi_lowest_page(index, pages));
     return grains;
 }
 
 /* The summaries lead to all words that are not 0. */
-uint64_t binadei_buddy_free_grains(const struct binadei_buddy *buddy)
+uint64_t moietyi_buddy_free_grains(const struct moietyi_buddy *buddy)
 {
     uint64_t grains = 0;
-    uint32_t groups = binadei_page_word_limit(buddy);
+    uint32_t groups = moietyi_page_word_limit(buddy);
     for (uint32_t i = 0; i < groups; i++)
         grains += free_in_group(buddy, i);
     return grains;
@@ -64,34 +64,34 @@ struct run {
 static struct run run_in_word(uint64_t bits, uint32_t base, uint32_t length)
 {
     uint64_t starts =
-        length <= BINADEI_WORD_BITS ? binadei_word_starts(bits, length) : 0;
-    unsigned start = starts ? binadei_word_lowest(starts)
-                            : BINADEI_WORD_BITS - binadei_word_high_run(bits);
-    if (start == BINADEI_WORD_BITS)
+        length <= MOIETYI_WORD_BITS ? moietyi_word_starts(bits, length) : 0;
+    unsigned start = starts ? moietyi_word_lowest(starts)
+                            : MOIETYI_WORD_BITS - moietyi_word_high_run(bits);
+    if (start == MOIETYI_WORD_BITS)
         return (struct run){0, 0};
     /* What is shifted in from above is not free. */
-    return (struct run){base + start, binadei_word_low_run(bits >> start)};
+    return (struct run){base + start, moietyi_word_low_run(bits >> start)};
 }
 
 /* The first free run of at least `length` pages that starts at or after `from`;
  * its length is 0 when there is none. A snapshot: others take and give single
  * pages. */
-static struct run next_run(const struct binadei_buddy *buddy, uint32_t from,
+static struct run next_run(const struct moietyi_buddy *buddy, uint32_t from,
                            uint32_t length)
 {
     struct run run = {0, 0};
-    uint32_t words = binadei_page_word_limit(buddy);
-    uint64_t mask = BINADEI_WORD_FULL << from % BINADEI_WORD_BITS;
-    for (uint32_t i = from / BINADEI_WORD_BITS; i < words; i++) {
-        uint32_t base = i * BINADEI_WORD_BITS;
+    uint32_t words = moietyi_page_word_limit(buddy);
+    uint64_t mask = MOIETYI_WORD_FULL << from % MOIETYI_WORD_BITS;
+    for (uint32_t i = from / MOIETYI_WORD_BITS; i < words; i++) {
+        uint32_t base = i * MOIETYI_WORD_BITS;
         /* relaxed: a snapshot; the claim decides. */
         uint64_t bits =
-            binadei_load_relaxed(&buddy->groups[i].free_pages) & mask;
-        mask = BINADEI_WORD_FULL;
+            moietyi_load_relaxed(&buddy->groups[i].free_pages) & mask;
+        mask = MOIETYI_WORD_FULL;
         if (run.length) {
-            unsigned more = binadei_word_low_run(bits);
+            unsigned more = moietyi_word_low_run(bits);
             run.length += more;
-            if (more == BINADEI_WORD_BITS)
+            if (more == MOIETYI_WORD_BITS)
                 continue;
             if (run.length >= length)
                 return run;
@@ -102,13 +102,13 @@ static struct run next_run(const struct binadei_buddy *buddy, uint32_t from,
             continue;
         run = run_in_word(bits, base, length);
         if (run.length >= length &&
-            run.first + run.length < base + BINADEI_WORD_BITS)
+            run.first + run.length < base + MOIETYI_WORD_BITS)
             return run;
     }
     return run.length >= length ? run : (struct run){0, 0};
 }
 
-uint32_t binadei_buddy_longest_page_run(const struct binadei_buddy *buddy)
+uint32_t moietyi_buddy_longest_page_run(const struct moietyi_buddy *buddy)
 {
     uint32_t longest = 0;
     for (struct run run = next_run(buddy, 0, 1); run.length;
@@ -117,40 +117,40 @@ uint32_t binadei_buddy_longest_page_run(const struct binadei_buddy *buddy)
     return longest;
 }
 
-static unsigned longest_chunks(const struct binadei_buddy *buddy)
+static unsigned longest_chunks(const struct moietyi_buddy *buddy)
 {
     unsigned longest = 0;
-    uint32_t limit = binadei_page_limit(buddy);
+    uint32_t limit = moietyi_page_limit(buddy);
     for (uint32_t page = 0; page < limit; page++) {
         /* relaxed: a snapshot. */
-        unsigned length = binadei_word_longest(
-            binadei_load_relaxed(&buddy->pages[page].word));
+        unsigned length = moietyi_word_longest(
+            moietyi_load_relaxed(&buddy->pages[page].word));
         if (length > longest)
             longest = length;
     }
     return longest;
 }
 
-static unsigned longest_grains(const struct binadei_buddy *buddy)
+static unsigned longest_grains(const struct moietyi_buddy *buddy)
 {
     unsigned longest = 0;
-    uint64_t chunks = (uint64_t)binadei_page_limit(buddy) * BINADEI_PAGE_CHUNKS;
+    uint64_t chunks = (uint64_t)moietyi_page_limit(buddy) * MOIETYI_PAGE_CHUNKS;
     for (uint64_t chunk = 0; chunk < chunks; chunk++) {
         /* relaxed: a snapshot. */
-        unsigned length = binadei_word_longest(
-            binadei_load_relaxed(&buddy->chunk_words[chunk]));
+        unsigned length = moietyi_word_longest(
+            moietyi_load_relaxed(&buddy->chunk_words[chunk]));
         if (length > longest)
             longest = length;
     }
     return longest;
 }
 
-uint64_t binadei_buddy_largest_bytes(const struct binadei_buddy *buddy)
+uint64_t moietyi_buddy_largest_bytes(const struct moietyi_buddy *buddy)
 {
-    uint64_t pages = binadei_buddy_longest_page_run(buddy);
+    uint64_t pages = moietyi_buddy_longest_page_run(buddy);
     if (pages)
-        return pages * BINADEI_PAGE_BYTES;
+        return pages * MOIETYI_PAGE_BYTES;
     uint64_t chunks = longest_chunks(buddy);
-    return chunks ? chunks * BINADEI_CHUNK_BYTES
-                  : longest_grains(buddy) * BINADEI_GRAIN_BYTES;
+    return chunks ? chunks * MOIETYI_CHUNK_BYTES
+                  : longest_grains(buddy) * MOIETYI_GRAIN_BYTES;
 }

@@ -7,22 +7,22 @@
  *
  * Lengths are in units, 1 to 64; a run is a length at any shift.
  */
-#ifndef BINADE_POOL_BUDDY_WORD_H_
-#define BINADE_POOL_BUDDY_WORD_H_
+#ifndef MOIETY_POOL_BUDDY_WORD_H_
+#define MOIETY_POOL_BUDDY_WORD_H_
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#define BINADEI_WORD_FULL UINT64_MAX
+#define MOIETYI_WORD_FULL UINT64_MAX
 
 /* The run of `length` units that starts at bit `start`; it ends by bit 64. */
-static inline uint64_t binadei_word_run(unsigned start, unsigned length)
+static inline uint64_t moietyi_word_run(unsigned start, unsigned length)
 {
-    return (BINADEI_WORD_FULL >> (64U - length)) << start;
+    return (MOIETYI_WORD_FULL >> (64U - length)) << start;
 }
 
 /* A set bit for each position at which a run of `length` free units starts. */
-static inline uint64_t binadei_word_starts(uint64_t word, unsigned length)
+static inline uint64_t moietyi_word_starts(uint64_t word, unsigned length)
 {
     /* `word` has bit i set where `covered` units are free from i on; each step
      * doubles `covered`, the last one as far as is still missing. */
@@ -34,13 +34,13 @@ static inline uint64_t binadei_word_starts(uint64_t word, unsigned length)
     return covered < length ? word & (word >> (length - covered)) : word;
 }
 
-static inline bool binadei_word_has_run(uint64_t word, unsigned length)
+static inline bool moietyi_word_has_run(uint64_t word, unsigned length)
 {
-    return binadei_word_starts(word, length) != 0;
+    return moietyi_word_starts(word, length) != 0;
 }
 
 /* The length of the longest run; 0: there is none. */
-static inline unsigned binadei_word_longest(uint64_t word)
+static inline unsigned moietyi_word_longest(uint64_t word)
 {
     unsigned length = 0;
     /* Each step takes a unit off every run. */
@@ -49,68 +49,68 @@ static inline unsigned binadei_word_longest(uint64_t word)
     return length;
 }
 
-static inline unsigned binadei_word_lowest(uint64_t word)
+static inline unsigned moietyi_word_lowest(uint64_t word)
 {
     return (unsigned)__builtin_ctzll(word);
 }
 
 /* How many units in a row are free from the lowest on; and from the highest
  * down. */
-static inline unsigned binadei_word_low_run(uint64_t word)
+static inline unsigned moietyi_word_low_run(uint64_t word)
 {
-    return word == BINADEI_WORD_FULL ? 64U : binadei_word_lowest(~word);
+    return word == MOIETYI_WORD_FULL ? 64U : moietyi_word_lowest(~word);
 }
 
-static inline unsigned binadei_word_high_run(uint64_t word)
+static inline unsigned moietyi_word_high_run(uint64_t word)
 {
-    return word == BINADEI_WORD_FULL ? 64U : (unsigned)__builtin_clzll(~word);
+    return word == MOIETYI_WORD_FULL ? 64U : (unsigned)__builtin_clzll(~word);
 }
 
-static inline unsigned binadei_word_count(uint64_t word)
+static inline unsigned moietyi_word_count(uint64_t word)
 {
     return (unsigned)__builtin_popcountll(word);
 }
 
 /* The part of a word that can be in a run that is longer than the word: what
  * begins at its lowest bit or ends at its highest. */
-static inline uint64_t binadei_word_ends(uint64_t word)
+static inline uint64_t moietyi_word_ends(uint64_t word)
 {
     uint64_t inner = ~word;
     if (!inner)
         return word;
-    unsigned low = binadei_word_lowest(inner);
+    unsigned low = moietyi_word_lowest(inner);
     unsigned high = (unsigned)__builtin_clzll(inner);
-    return (low ? binadei_word_run(0, low) : 0) |
-           (high ? binadei_word_run(64U - high, high) : 0);
+    return (low ? moietyi_word_run(0, low) : 0) |
+           (high ? moietyi_word_run(64U - high, high) : 0);
 }
 
 /* Picks up to `count` runs of `length` free units, lowest first, each starting
  * at one of the bits `allowed`. Returns all their bits, to be taken by one
  * compare-and-swap, and where they start, lowest first. */
-static inline uint64_t binadei_word_pick(uint64_t word, unsigned length,
+static inline uint64_t moietyi_word_pick(uint64_t word, unsigned length,
                                          unsigned count, uint64_t allowed,
                                          uint64_t *out_starts)
 {
     uint64_t picked = 0;
     uint64_t chosen = 0;
-    uint64_t starts = binadei_word_starts(word, length) & allowed;
+    uint64_t starts = moietyi_word_starts(word, length) & allowed;
     while (starts && count--) {
-        unsigned start = binadei_word_lowest(starts);
-        picked |= binadei_word_run(start, length);
+        unsigned start = moietyi_word_lowest(starts);
+        picked |= moietyi_word_run(start, length);
         chosen |= UINT64_C(1) << start;
         /* No other run may start before this one ends. */
         starts &=
-            start + length < 64U ? BINADEI_WORD_FULL << (start + length) : 0;
+            start + length < 64U ? MOIETYI_WORD_FULL << (start + length) : 0;
     }
     *out_starts = chosen;
     return picked;
 }
 
 /* The positions that are multiples of `alignment` units, a power of two. */
-static inline uint64_t binadei_word_aligned(unsigned alignment)
+static inline uint64_t moietyi_word_aligned(unsigned alignment)
 {
     if (alignment <= 1)
-        return BINADEI_WORD_FULL;
+        return MOIETYI_WORD_FULL;
     uint64_t mask = 1;
     for (unsigned step = alignment; step < 64U; step *= 2)
         mask |= mask << step;

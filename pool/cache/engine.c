@@ -23,212 +23,212 @@
 #include "pool/stream/event.h"
 #include "pool/stream/stream_state.h"
 
-static binade_status engine_no_memory(void)
+static moiety_status engine_no_memory(void)
 {
-    return binadei_fail(BINADE_E_NO_HOST_MEMORY, "no memory for a pool");
+    return moietyi_fail(MOIETY_E_NO_HOST_MEMORY, "no memory for a pool");
 }
 
-static struct binadei_engine *engine_of(struct binadei_streams *streams)
+static struct moietyi_engine *engine_of(struct moietyi_streams *streams)
 {
-    return (struct binadei_engine *)((char *)streams -
-                                     offsetof(struct binadei_engine, streams));
+    return (struct moietyi_engine *)((char *)streams -
+                                     offsetof(struct moietyi_engine, streams));
 }
 
 /* No hits while a capture guard is held: each call looks whether its stream
  * captures. */
-static void mark_guarded(struct binadei_streams *streams, bool is_held)
+static void mark_guarded(struct moietyi_streams *streams, bool is_held)
 {
-    struct binade_pool *pool = engine_of(streams)->pool;
+    struct moiety_pool *pool = engine_of(streams)->pool;
     if (is_held) {
         /* AT, relaxed: advice to hits. */
-        atomic_fetch_or_explicit(&pool->attention, BINADEI_ATTENTION_GUARD,
+        atomic_fetch_or_explicit(&pool->attention, MOIETYI_ATTENTION_GUARD,
                                  memory_order_relaxed);
     } else {
         /* AT, relaxed: the same. */
-        atomic_fetch_and_explicit(&pool->attention, ~BINADEI_ATTENTION_GUARD,
+        atomic_fetch_and_explicit(&pool->attention, ~MOIETYI_ATTENTION_GUARD,
                                   memory_order_relaxed);
     }
 }
 
-static void forget_uses(struct binadei_streams *streams)
+static void forget_uses(struct moietyi_streams *streams)
 {
-    binadei_uses_forget(engine_of(streams));
+    moietyi_uses_forget(engine_of(streams));
 }
 
-static void engine_fill(struct binadei_engine *engine,
-                        const struct binadei_engine_options *options)
+static void engine_fill(struct moietyi_engine *engine,
+                        const struct moietyi_engine_options *options)
 {
     engine->pool = options->pool;
     engine->segments = options->segments;
-    engine->lookup = binadei_segments_lookup(options->segments);
+    engine->lookup = moietyi_segments_lookup(options->segments);
     engine->thread_cache_bytes = options->thread_cache_bytes;
     engine->cache_bytes = options->cache_bytes;
     engine->streams.driver = options->driver;
     engine->streams.buddy = options->buddy;
     engine->streams.own_context = options->own_context;
-    engine->streams.hooks = (struct binadei_stream_hooks){
-        forget_uses, binadei_epochs_close_before_capture_guard, mark_guarded};
+    engine->streams.hooks = (struct moietyi_stream_hooks){
+        forget_uses, moietyi_epochs_close_before_capture_guard, mark_guarded};
     engine->noted_pages = options->noted_pages;
     if (engine->noted_pages)
-        engine->notes = binadei_notes_create(engine->noted_pages);
+        engine->notes = moietyi_notes_create(engine->noted_pages);
     pthread_mutex_init(&engine->uses_lock, NULL);
     pthread_mutex_init(&engine->stop_lock, NULL);
 }
 
 /* From now on no hit is plain. */
-static bool keep_history(struct binadei_engine *engine,
-                         const struct binadei_engine_options *options)
+static bool keep_history(struct moietyi_engine *engine,
+                         const struct moietyi_engine_options *options)
 {
-    engine->history = binadei_history_create(options->history_entries);
+    engine->history = moietyi_history_create(options->history_entries);
     if (!engine->history)
         return false;
     /* AT, relaxed: nobody knows the pool yet. */
     atomic_fetch_or_explicit(&options->pool->attention,
-                             BINADEI_ATTENTION_RECORDED, memory_order_relaxed);
+                             MOIETYI_ATTENTION_RECORDED, memory_order_relaxed);
     return true;
 }
 
 /* What engine_fill() made. */
-static void free_parts(struct binadei_engine *engine)
+static void free_parts(struct moietyi_engine *engine)
 {
-    binadei_notes_destroy(engine->notes, engine->noted_pages);
+    moietyi_notes_destroy(engine->notes, engine->noted_pages);
     pthread_mutex_destroy(&engine->uses_lock);
     pthread_mutex_destroy(&engine->stop_lock);
     free(engine);
 }
 
-binade_status
-binadei_engine_create(const struct binadei_engine_options *options,
-                      struct binadei_engine **out)
+moiety_status
+moietyi_engine_create(const struct moietyi_engine_options *options,
+                      struct moietyi_engine **out)
 {
-    struct binadei_engine *engine =
-        aligned_alloc(alignof(struct binadei_engine), sizeof(*engine));
+    struct moietyi_engine *engine =
+        aligned_alloc(alignof(struct moietyi_engine), sizeof(*engine));
     if (!engine)
         return engine_no_memory();
     memset(engine, 0, sizeof(*engine));
     engine_fill(engine, options);
-    if (!binadei_streams_init(&engine->streams, options->any_maps)) {
+    if (!moietyi_streams_init(&engine->streams, options->any_maps)) {
         free_parts(engine);
         return engine_no_memory();
     }
     if ((options->noted_pages && !engine->notes) ||
         (options->history_entries && !keep_history(engine, options))) {
-        binadei_streams_fini(&engine->streams);
+        moietyi_streams_fini(&engine->streams);
         free_parts(engine);
         return engine_no_memory();
     }
     options->pool->lookup = engine->lookup;
-    options->pool->classes = binadei_buddy_classes(options->buddy);
+    options->pool->classes = moietyi_buddy_classes(options->buddy);
     options->pool->engine = engine;
     /* The kernel takes milliseconds for the first of a process with several
      * threads: not in somebody's allocation. */
-    (void)binadei_barrier_is_there();
-    binadei_capture_guard_join(&engine->streams);
+    (void)moietyi_barrier_is_there();
+    moietyi_capture_guard_join(&engine->streams);
     *out = engine;
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
-binade_status binadei_engine_make_tags(struct binadei_engine *engine,
+moiety_status moietyi_engine_make_tags(struct moietyi_engine *engine,
                                        uint32_t page_capacity)
 {
-    struct binadei_tags *nobody = NULL;
-    struct binadei_tags *fresh;
-    if (binadei_tags(engine))
-        return BINADE_OK;
-    binade_status status = binadei_tags_create(page_capacity, &fresh);
-    if (status != BINADE_OK)
+    struct moietyi_tags *nobody = NULL;
+    struct moietyi_tags *fresh;
+    if (moietyi_tags(engine))
+        return MOIETY_OK;
+    moiety_status status = moietyi_tags_create(page_capacity, &fresh);
+    if (status != MOIETY_OK)
         return status;
     /* TG.release: the words. If another thread was faster: relaxed, since
      * who uses them loads the pointer again. */
     if (!atomic_compare_exchange_strong_explicit(&engine->tags, &nobody, fresh,
                                                  memory_order_release,
                                                  memory_order_relaxed))
-        binadei_tags_destroy(fresh);
-    return BINADE_OK;
+        moietyi_tags_destroy(fresh);
+    return MOIETY_OK;
 }
 
-static void give_cache(struct binadei_thread_state *by,
-                       struct binadei_cache *cache)
+static void give_cache(struct moietyi_thread_state *by,
+                       struct moietyi_cache *cache)
 {
-    for (uint32_t i = 0; i < BINADEI_CLASSES; i++) {
-        struct binadei_magazine *magazine = &cache->magazines[i];
-        uint32_t count = binadei_magazine_count(magazine);
+    for (uint32_t i = 0; i < MOIETYI_CLASSES; i++) {
+        struct moietyi_magazine *magazine = &cache->magazines[i];
+        uint32_t count = moietyi_magazine_count(magazine);
         for (uint32_t j = 0; j < count; j++)
-            binadei_give_block(by, binadei_entry_address(magazine->entries[j]));
-        binadei_magazine_set(magazine, 0);
+            moietyi_give_block(by, moietyi_entry_address(magazine->entries[j]));
+        moietyi_magazine_set(magazine, 0);
     }
 }
 
-static void give_stream_state(struct binadei_thread_state *by,
-                              struct binadei_stream_state *stream_state)
+static void give_stream_state(struct moietyi_thread_state *by,
+                              struct moietyi_stream_state *stream_state)
 {
-    for (uint32_t i = 0; i < BINADEI_SMALL_CLASSES; i++) {
-        struct binadei_bundle *bundle;
-        while ((bundle = binadei_depot_take(by, stream_state, i)))
-            binadei_give_bundle(by, bundle);
+    for (uint32_t i = 0; i < MOIETYI_SMALL_CLASSES; i++) {
+        struct moietyi_bundle *bundle;
+        while ((bundle = moietyi_depot_take(by, stream_state, i)))
+            moietyi_give_bundle(by, bundle);
     }
-    binadei_epoch_finish(stream_state);
+    moietyi_epoch_finish(stream_state);
 }
 
-binade_status binadei_engine_drain(struct binadei_engine *engine)
+moiety_status moietyi_engine_drain(struct moietyi_engine *engine)
 {
     /* Nobody's, so that it needs no memory. */
-    struct binadei_thread_state by = {.engine = engine};
-    binade_status status = BINADE_OK;
-    bool is_lost = binadei_context_is_lost(engine->streams.own_context);
-    if (!is_lost && !binadei_capture_guard_recorder_begin())
-        return binadei_fail(BINADE_E_BUSY,
+    struct moietyi_thread_state by = {.engine = engine};
+    moiety_status status = MOIETY_OK;
+    bool is_lost = moietyi_context_is_lost(engine->streams.own_context);
+    if (!is_lost && !moietyi_capture_guard_recorder_begin())
+        return moietyi_fail(MOIETY_E_BUSY,
                             "a capture guard is held: waiting for the "
                             "context's work would break the capture");
     if (!is_lost) {
-        status = binadei_synchronise(&engine->streams);
-        binadei_capture_guard_recorder_end();
+        status = moietyi_synchronise(&engine->streams);
+        moietyi_capture_guard_recorder_end();
     }
-    binadei_capture_guard_leave(&engine->streams);
-    for (struct binadei_thread_state *thread_state = engine->thread_states;
+    moietyi_capture_guard_leave(&engine->streams);
+    for (struct moietyi_thread_state *thread_state = engine->thread_states;
          thread_state; thread_state = thread_state->of_pool)
-        for (struct binadei_cache *cache = thread_state->caches; cache;
+        for (struct moietyi_cache *cache = thread_state->caches; cache;
              cache = cache->next)
             give_cache(&by, cache);
-    for (unsigned i = 0; i < binadei_stream_state_count(&engine->streams); i++)
-        give_stream_state(&by, binadei_stream_state_at(&engine->streams, i));
-    binadei_bundle_freelist_share(&by);
-    return binadei_context_is_lost(engine->streams.own_context) ? BINADE_OK
+    for (unsigned i = 0; i < moietyi_stream_state_count(&engine->streams); i++)
+        give_stream_state(&by, moietyi_stream_state_at(&engine->streams, i));
+    moietyi_bundle_freelist_share(&by);
+    return moietyi_context_is_lost(engine->streams.own_context) ? MOIETY_OK
                                                                 : status;
 }
 
-void binadei_engine_destroy(struct binadei_engine *engine)
+void moietyi_engine_destroy(struct moietyi_engine *engine)
 {
-    binadei_thread_states_destroy(engine);
-    binadei_uses_destroy(engine);
-    binadei_streams_fini(&engine->streams);
-    binadei_bundle_freelist_destroy(engine);
-    binadei_history_destroy(engine->history);
-    binadei_tags_destroy(binadei_tags(engine));
+    moietyi_thread_states_destroy(engine);
+    moietyi_uses_destroy(engine);
+    moietyi_streams_fini(&engine->streams);
+    moietyi_bundle_freelist_destroy(engine);
+    moietyi_history_destroy(engine->history);
+    moietyi_tags_destroy(moietyi_tags(engine));
     free_parts(engine);
 }
 
-static void add_magazines(const struct binadei_cache *cache,
-                          struct binadei_sums *sums)
+static void add_magazines(const struct moietyi_cache *cache,
+                          struct moietyi_sums *sums)
 {
-    uint64_t cached_bytes = binadei_count_read(&cache->uneven_cached_bytes);
+    uint64_t cached_bytes = moietyi_count_read(&cache->uneven_cached_bytes);
     /* Before the counts, which come first where a block is counted. */
-    sums->counts[BINADEI_COUNT_ALLOC_BYTES] +=
-        binadei_count_read(&cache->uneven_alloc_bytes);
-    sums->counts[BINADEI_COUNT_FREE_BYTES] +=
-        binadei_count_read(&cache->uneven_free_bytes);
-    for (uint32_t i = 0; i < BINADEI_CLASSES; i++) {
-        const struct binadei_magazine *magazine = &cache->magazines[i];
-        uint64_t bytes = binadei_class_is_small(i) ? binadei_class_bytes(i) : 0;
-        uint64_t allocs = binadei_count_read(&magazine->alloc_count);
-        uint64_t frees = binadei_count_read(&magazine->free_count);
-        sums->counts[BINADEI_COUNT_ALLOCS] += allocs;
-        sums->counts[BINADEI_COUNT_ALLOC_BYTES] += allocs * bytes;
-        sums->counts[BINADEI_COUNT_FREES] += frees;
-        sums->counts[BINADEI_COUNT_FREE_BYTES] += frees * bytes;
-        sums->counts[BINADEI_COUNT_REQUESTED_BYTES] +=
-            binadei_count_read(&magazine->requested_bytes);
-        cached_bytes += binadei_magazine_count(magazine) * bytes;
+    sums->counts[MOIETYI_COUNT_ALLOC_BYTES] +=
+        moietyi_count_read(&cache->uneven_alloc_bytes);
+    sums->counts[MOIETYI_COUNT_FREE_BYTES] +=
+        moietyi_count_read(&cache->uneven_free_bytes);
+    for (uint32_t i = 0; i < MOIETYI_CLASSES; i++) {
+        const struct moietyi_magazine *magazine = &cache->magazines[i];
+        uint64_t bytes = moietyi_class_is_small(i) ? moietyi_class_bytes(i) : 0;
+        uint64_t allocs = moietyi_count_read(&magazine->alloc_count);
+        uint64_t frees = moietyi_count_read(&magazine->free_count);
+        sums->counts[MOIETYI_COUNT_ALLOCS] += allocs;
+        sums->counts[MOIETYI_COUNT_ALLOC_BYTES] += allocs * bytes;
+        sums->counts[MOIETYI_COUNT_FREES] += frees;
+        sums->counts[MOIETYI_COUNT_FREE_BYTES] += frees * bytes;
+        sums->counts[MOIETYI_COUNT_REQUESTED_BYTES] +=
+            moietyi_count_read(&magazine->requested_bytes);
+        cached_bytes += moietyi_magazine_count(magazine) * bytes;
     }
     /* Below 0 where the owner went on meanwhile, or where a block that was freed
      * twice left longer than it came. */
@@ -236,15 +236,15 @@ static void add_magazines(const struct binadei_cache *cache,
         sums->cached_bytes += cached_bytes;
 }
 
-static void add_thread_state(const struct binadei_thread_state *thread_state,
-                             const struct binadei_thread_state *own,
-                             struct binadei_sums *sums)
+static void add_thread_state(const struct moietyi_thread_state *thread_state,
+                             const struct moietyi_thread_state *own,
+                             struct moietyi_sums *sums)
 {
     uint64_t before_bytes = sums->cached_bytes;
     sums->thread_count += thread_state->thread != NULL;
-    for (unsigned i = 0; i < BINADEI_COUNTS; i++)
-        sums->counts[i] += binadei_count_read(&thread_state->counts[i]);
-    for (const struct binadei_cache *cache = thread_state->caches; cache;
+    for (unsigned i = 0; i < MOIETYI_COUNTS; i++)
+        sums->counts[i] += moietyi_count_read(&thread_state->counts[i]);
+    for (const struct moietyi_cache *cache = thread_state->caches; cache;
          cache = cache->next)
         add_magazines(cache, sums);
     if (thread_state == own)
@@ -259,58 +259,58 @@ static void add_thread_state(const struct binadei_thread_state *thread_state,
 static void keep_parts_within(uint64_t *counts)
 {
     static const struct {
-        enum binadei_count part, whole;
+        enum moietyi_count part, whole;
     } pairs[] = {
-        {BINADEI_COUNT_FREES, BINADEI_COUNT_ALLOCS},
-        {BINADEI_COUNT_FREE_BYTES, BINADEI_COUNT_ALLOC_BYTES},
-        {BINADEI_COUNT_REQUESTED_BYTES, BINADEI_COUNT_ALLOC_BYTES},
-        {BINADEI_COUNT_DEPOT_OUT_BYTES, BINADEI_COUNT_DEPOT_IN_BYTES},
+        {MOIETYI_COUNT_FREES, MOIETYI_COUNT_ALLOCS},
+        {MOIETYI_COUNT_FREE_BYTES, MOIETYI_COUNT_ALLOC_BYTES},
+        {MOIETYI_COUNT_REQUESTED_BYTES, MOIETYI_COUNT_ALLOC_BYTES},
+        {MOIETYI_COUNT_DEPOT_OUT_BYTES, MOIETYI_COUNT_DEPOT_IN_BYTES},
     };
     for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++)
         if (counts[pairs[i].part] > counts[pairs[i].whole])
             counts[pairs[i].part] = counts[pairs[i].whole];
     /* A miss may be taken back by another thread state than the one that had
      * it. */
-    if (counts[BINADEI_COUNT_MISSES] > INT64_MAX)
-        counts[BINADEI_COUNT_MISSES] = 0;
+    if (counts[MOIETYI_COUNT_MISSES] > INT64_MAX)
+        counts[MOIETYI_COUNT_MISSES] = 0;
 }
 
-void binadei_engine_sums(struct binadei_engine *engine,
-                         const struct binadei_thread_state *own,
-                         struct binadei_sums *out)
+void moietyi_engine_sums(struct moietyi_engine *engine,
+                         const struct moietyi_thread_state *own,
+                         struct moietyi_sums *out)
 {
     memset(out, 0, sizeof(*out));
-    binadei_registry_lock();
+    moietyi_registry_lock();
     memcpy(out->counts, engine->gone, sizeof(out->counts));
-    for (struct binadei_thread_state *thread_state = engine->thread_states;
+    for (struct moietyi_thread_state *thread_state = engine->thread_states;
          thread_state; thread_state = thread_state->of_pool)
         add_thread_state(thread_state, own, out);
-    binadei_registry_unlock();
-    out->counts[BINADEI_COUNT_STREAM + BINADEI_STREAM_CONTEXT_EVENTS] +=
-        binadei_count_read(&engine->streams.guard_events);
-    out->stream_count = binadei_stream_states_open_count(&engine->streams);
+    moietyi_registry_unlock();
+    out->counts[MOIETYI_COUNT_STREAM + MOIETYI_STREAM_CONTEXT_EVENTS] +=
+        moietyi_count_read(&engine->streams.guard_events);
+    out->stream_count = moietyi_stream_states_open_count(&engine->streams);
     keep_parts_within(out->counts);
-    out->depot_bytes = out->counts[BINADEI_COUNT_DEPOT_IN_BYTES] -
-                       out->counts[BINADEI_COUNT_DEPOT_OUT_BYTES];
+    out->depot_bytes = out->counts[MOIETYI_COUNT_DEPOT_IN_BYTES] -
+                       out->counts[MOIETYI_COUNT_DEPOT_OUT_BYTES];
     out->cached_bytes += out->depot_bytes;
-    out->retiring_bytes = binadei_epochs_bytes(&engine->streams);
+    out->retiring_bytes = moietyi_epochs_bytes(&engine->streams);
 }
 
-uint64_t binadei_engine_live_peak(struct binadei_engine *engine,
+uint64_t moietyi_engine_live_peak(struct moietyi_engine *engine,
                                   uint64_t live_bytes)
 {
-    binadei_live_raise_peak(engine, live_bytes);
+    moietyi_live_raise_peak(engine, live_bytes);
     /* relaxed: a number. */
     return atomic_load_explicit(&engine->live_peak_bytes, memory_order_relaxed);
 }
 
-void binadei_engine_reset_live_peak(struct binadei_engine *engine)
+void moietyi_engine_reset_live_peak(struct moietyi_engine *engine)
 {
-    struct binadei_sums sums;
-    binadei_engine_sums(engine, NULL, &sums);
+    struct moietyi_sums sums;
+    moietyi_engine_sums(engine, NULL, &sums);
     /* relaxed: a number. */
     atomic_store_explicit(&engine->live_peak_bytes,
-                          sums.counts[BINADEI_COUNT_ALLOC_BYTES] -
-                              sums.counts[BINADEI_COUNT_FREE_BYTES],
+                          sums.counts[MOIETYI_COUNT_ALLOC_BYTES] -
+                              sums.counts[MOIETYI_COUNT_FREE_BYTES],
                           memory_order_relaxed);
 }

@@ -18,14 +18,14 @@
 #define SOME_PLACES_BYTES ((size_t)128 << 10)
 #define KEPT_BUNDLES 64U
 
-static struct binadei_bundle *last_bundle(struct binadei_bundle *bundle)
+static struct moietyi_bundle *last_bundle(struct moietyi_bundle *bundle)
 {
     while (bundle->next)
         bundle = bundle->next;
     return bundle;
 }
 
-static struct binadei_bundle *take_bundles(struct binadei_engine *engine)
+static struct moietyi_bundle *take_bundles(struct moietyi_engine *engine)
 {
     /* SP.acquire: the links. */
     return atomic_exchange_explicit(&engine->bundle_freelist, NULL,
@@ -34,16 +34,16 @@ static struct binadei_bundle *take_bundles(struct binadei_engine *engine)
 
 /* A chain goes to the pool. It may be long, and what came meanwhile is short,
  * so that is taken, put in front, and the whole pushed. */
-static void push_bundles(struct binadei_engine *engine,
-                         struct binadei_bundle *first)
+static void push_bundles(struct moietyi_engine *engine,
+                         struct moietyi_bundle *first)
 {
-    struct binadei_bundle *nothing = NULL;
+    struct moietyi_bundle *nothing = NULL;
     /* SP.release: the taker sees the links. On failure nothing was published.
      */
     while (first && !atomic_compare_exchange_strong_explicit(
                         &engine->bundle_freelist, &nothing, first,
                         memory_order_release, memory_order_relaxed)) {
-        struct binadei_bundle *newer = take_bundles(engine);
+        struct moietyi_bundle *newer = take_bundles(engine);
         nothing = NULL;
         if (!newer)
             continue;
@@ -53,16 +53,16 @@ static void push_bundles(struct binadei_engine *engine,
 }
 
 /* Some of the pool's free list. */
-static void fetch_bundles(struct binadei_thread_state *thread_state)
+static void fetch_bundles(struct moietyi_thread_state *thread_state)
 {
-    struct binadei_engine *engine = thread_state->engine;
+    struct moietyi_engine *engine = thread_state->engine;
     /* relaxed: a hint. */
     if (!atomic_load_explicit(&engine->bundle_freelist, memory_order_relaxed))
         return;
-    struct binadei_bundle *all = take_bundles(engine);
-    BINADEI_STEP("freelist.taken");
+    struct moietyi_bundle *all = take_bundles(engine);
+    MOIETYI_STEP("freelist.taken");
     while (all && thread_state->bundle_count < KEPT_BUNDLES / 2) {
-        struct binadei_bundle *bundle = all;
+        struct moietyi_bundle *bundle = all;
         all = bundle->next;
         bundle->next = thread_state->bundles;
         thread_state->bundles = bundle;
@@ -71,13 +71,13 @@ static void fetch_bundles(struct binadei_thread_state *thread_state)
     push_bundles(engine, all);
 }
 
-struct binadei_bundle *
-binadei_bundle_take(struct binadei_thread_state *thread_state,
+struct moietyi_bundle *
+moietyi_bundle_take(struct moietyi_thread_state *thread_state,
                     uint32_t class_index)
 {
     if (!thread_state->bundles)
         fetch_bundles(thread_state);
-    struct binadei_bundle *bundle = thread_state->bundles;
+    struct moietyi_bundle *bundle = thread_state->bundles;
     if (bundle) {
         thread_state->bundles = bundle->next;
         thread_state->bundle_count--;
@@ -93,27 +93,27 @@ binadei_bundle_take(struct binadei_thread_state *thread_state,
 }
 
 /* A few of the thread state's, up to `last`, go to the pool. */
-static void share_bundles(struct binadei_thread_state *thread_state,
-                          struct binadei_bundle *last)
+static void share_bundles(struct moietyi_thread_state *thread_state,
+                          struct moietyi_bundle *last)
 {
-    struct binadei_bundle *first = thread_state->bundles;
+    struct moietyi_bundle *first = thread_state->bundles;
     thread_state->bundles = last->next;
     last->next = take_bundles(thread_state->engine);
     push_bundles(thread_state->engine, first);
 }
 
 /* Half of what the thread state keeps. */
-static void share_half_of_bundles(struct binadei_thread_state *thread_state)
+static void share_half_of_bundles(struct moietyi_thread_state *thread_state)
 {
-    struct binadei_bundle *last = thread_state->bundles;
+    struct moietyi_bundle *last = thread_state->bundles;
     for (uint32_t i = 1; i < KEPT_BUNDLES / 2; i++)
         last = last->next;
     thread_state->bundle_count -= KEPT_BUNDLES / 2;
     share_bundles(thread_state, last);
 }
 
-void binadei_bundle_recycle(struct binadei_thread_state *thread_state,
-                            struct binadei_bundle *bundle)
+void moietyi_bundle_recycle(struct moietyi_thread_state *thread_state,
+                            struct moietyi_bundle *bundle)
 {
     bundle->next = thread_state->bundles;
     thread_state->bundles = bundle;
@@ -121,77 +121,77 @@ void binadei_bundle_recycle(struct binadei_thread_state *thread_state,
         share_half_of_bundles(thread_state);
 }
 
-void binadei_bundle_freelist_share(struct binadei_thread_state *thread_state)
+void moietyi_bundle_freelist_share(struct moietyi_thread_state *thread_state)
 {
     if (thread_state->bundles)
         share_bundles(thread_state, last_bundle(thread_state->bundles));
     thread_state->bundle_count = 0;
 }
 
-void binadei_bundles_free(struct binadei_bundle *bundles)
+void moietyi_bundles_free(struct moietyi_bundle *bundles)
 {
     while (bundles) {
-        struct binadei_bundle *next = bundles->next;
+        struct moietyi_bundle *next = bundles->next;
         free(bundles);
         bundles = next;
     }
 }
 
-void binadei_bundle_freelist_destroy(struct binadei_engine *engine)
+void moietyi_bundle_freelist_destroy(struct moietyi_engine *engine)
 {
     /* relaxed: nobody else is left. */
-    binadei_bundles_free(atomic_exchange_explicit(&engine->bundle_freelist,
+    moietyi_bundles_free(atomic_exchange_explicit(&engine->bundle_freelist,
                                                   NULL, memory_order_relaxed));
 }
 
-uint64_t binadei_block_grains(const struct binadei_engine *engine,
-                              binadei_grain start, uint8_t byte)
+uint64_t moietyi_block_grains(const struct moietyi_engine *engine,
+                              moietyi_grain start, uint8_t byte)
 {
-    uint8_t bare = byte & (uint8_t)~BINADEI_BYTE_SPECIAL;
-    return bare == BINADEI_BYTE_RUN
-               ? binadei_buddy_run_grains(engine->streams.buddy, start)
-               : binadei_grains_of_byte(bare);
+    uint8_t bare = byte & (uint8_t)~MOIETYI_BYTE_SPECIAL;
+    return bare == MOIETYI_BYTE_RUN
+               ? moietyi_buddy_run_grains(engine->streams.buddy, start)
+               : moietyi_grains_of_byte(bare);
 }
 
-binade_status binadei_block_at(const struct binadei_engine *engine,
-                               binade_devptr address, struct binadei_block *out)
+moiety_status moietyi_block_at(const struct moietyi_engine *engine,
+                               moiety_devptr address, struct moietyi_block *out)
 {
-    binadei_grain start;
-    if (!binadei_grain_of(engine->lookup, address, &start))
-        return binadei_fail(BINADE_E_FOREIGN,
+    moietyi_grain start;
+    if (!moietyi_grain_of(engine->lookup, address, &start))
+        return moietyi_fail(MOIETY_E_FOREIGN,
                             "address 0x%llx is not of this pool", address);
-    uint8_t byte = binadei_buddy_class(engine->streams.buddy, start);
-    if (address % BINADEI_GRAIN_BYTES || !byte) {
-        return binadei_fail(BINADE_E_INVALID,
+    uint8_t byte = moietyi_buddy_class(engine->streams.buddy, start);
+    if (address % MOIETYI_GRAIN_BYTES || !byte) {
+        return moietyi_fail(MOIETY_E_INVALID,
                             "no block starts at address 0x%llx: it is inside "
                             "one, or free",
                             address);
     }
-    uint64_t grains = binadei_block_grains(engine, start, byte);
-    *out = (struct binadei_block){start, byte, binadei_class_of_grains(grains),
+    uint64_t grains = moietyi_block_grains(engine, start, byte);
+    *out = (struct moietyi_block){start, byte, moietyi_class_of_grains(grains),
                                   grains};
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
-uint64_t binadei_entry_grains(const struct binadei_engine *engine,
-                              uint32_t class_index, binade_devptr entry)
+uint64_t moietyi_entry_grains(const struct moietyi_engine *engine,
+                              uint32_t class_index, moiety_devptr entry)
 {
-    binadei_grain start = {0};
-    if (binadei_class_is_small(class_index))
-        return binadei_class_grains(class_index) -
-               binadei_entry_shortfall(entry);
-    (void)binadei_grain_of(engine->lookup, entry, &start);
-    return binadei_buddy_run_grains(engine->streams.buddy, start);
+    moietyi_grain start = {0};
+    if (moietyi_class_is_small(class_index))
+        return moietyi_class_grains(class_index) -
+               moietyi_entry_shortfall(entry);
+    (void)moietyi_grain_of(engine->lookup, entry, &start);
+    return moietyi_buddy_run_grains(engine->streams.buddy, start);
 }
 
-uint64_t binadei_bundle_bytes(const struct binadei_engine *engine,
-                              const struct binadei_bundle *bundle)
+uint64_t moietyi_bundle_bytes(const struct moietyi_engine *engine,
+                              const struct moietyi_bundle *bundle)
 {
     uint64_t grains = 0;
     for (uint32_t i = 0; i < bundle->count; i++)
-        grains += binadei_entry_grains(engine, bundle->class_index,
+        grains += moietyi_entry_grains(engine, bundle->class_index,
                                        bundle->entries[i]);
-    return grains * BINADEI_GRAIN_BYTES;
+    return grains * MOIETYI_GRAIN_BYTES;
 }
 
 /* Neighbours that go back by one give. */
@@ -202,41 +202,41 @@ struct range {
 
 /* To the buddy where `stream_state` is NULL, else to the stream state's maps.
  *  */
-static void give_range(struct binadei_thread_state *by,
-                       struct binadei_stream_state *stream_state,
+static void give_range(struct moietyi_thread_state *by,
+                       struct moietyi_stream_state *stream_state,
                        const struct range *range)
 {
-    struct binadei_engine *engine = by->engine;
-    binadei_grain start = binadei_grain_at(range->start);
+    struct moietyi_engine *engine = by->engine;
+    moietyi_grain start = moietyi_grain_at(range->start);
     if (!range->grains)
         return;
     if (!stream_state)
-        by->given_bytes += range->grains * BINADEI_GRAIN_BYTES;
+        by->given_bytes += range->grains * MOIETYI_GRAIN_BYTES;
     bool is_given =
-        stream_state ? binadei_epoch_give(&engine->streams, stream_state, start,
+        stream_state ? moietyi_epoch_give(&engine->streams, stream_state, start,
                                           range->grains)
-                     : binadei_buddy_give(engine->streams.buddy, &by->affinity,
+                     : moietyi_buddy_give(engine->streams.buddy, &by->affinity,
                                           start, range->grains);
-    BINADEI_STEP("range.given");
+    MOIETYI_STEP("range.given");
     if (!is_given)
-        binadei_count(by, BINADEI_COUNT_DOUBLE_FREES, 1);
+        moietyi_count(by, MOIETYI_COUNT_DOUBLE_FREES, 1);
 }
 
 /* Joins the block to the range, or gives the range and begins another. */
-static void give_next(struct binadei_thread_state *by,
-                      struct binadei_stream_state *stream_state,
-                      struct range *range, binade_devptr address)
+static void give_next(struct moietyi_thread_state *by,
+                      struct moietyi_stream_state *stream_state,
+                      struct range *range, moiety_devptr address)
 {
-    struct binadei_engine *engine = by->engine;
-    binadei_grain start;
+    struct moietyi_engine *engine = by->engine;
+    moietyi_grain start;
     uint8_t byte = 0;
-    if (binadei_grain_of(engine->lookup, address, &start))
-        byte = binadei_buddy_end_class(engine->streams.buddy, start);
+    if (moietyi_grain_of(engine->lookup, address, &start))
+        byte = moietyi_buddy_end_class(engine->streams.buddy, start);
     if (!byte) {
-        binadei_count(by, BINADEI_COUNT_DOUBLE_FREES, 1);
+        moietyi_count(by, MOIETYI_COUNT_DOUBLE_FREES, 1);
         return;
     }
-    uint64_t grains = binadei_block_grains(engine, start, byte);
+    uint64_t grains = moietyi_block_grains(engine, start, byte);
     if (start.index == range->start + range->grains) {
         range->grains += grains;
     } else if (start.index + grains == range->start) {
@@ -248,80 +248,80 @@ static void give_next(struct binadei_thread_state *by,
 }
 
 /* `stream_state` has maps, or is DONE's. */
-static struct binadei_stream_state *
-stream_state_with_maps(struct binadei_stream_state *stream_state)
+static struct moietyi_stream_state *
+stream_state_with_maps(struct moietyi_stream_state *stream_state)
 {
     return stream_state->maps ? stream_state : NULL;
 }
 
-static void give_bundle_to(struct binadei_thread_state *by,
-                           struct binadei_stream_state *stream_state,
-                           struct binadei_bundle *bundle)
+static void give_bundle_to(struct moietyi_thread_state *by,
+                           struct moietyi_stream_state *stream_state,
+                           struct moietyi_bundle *bundle)
 {
     struct range range = {0, 0};
     for (uint32_t i = 0; i < bundle->count; i++)
         give_next(by, stream_state, &range,
-                  binadei_entry_address(bundle->entries[i]));
+                  moietyi_entry_address(bundle->entries[i]));
     give_range(by, stream_state, &range);
-    BINADEI_STEP("flush.given");
-    binadei_bundle_recycle(by, bundle);
+    MOIETYI_STEP("flush.given");
+    moietyi_bundle_recycle(by, bundle);
 }
 
-void binadei_give_bundle(struct binadei_thread_state *by,
-                         struct binadei_bundle *bundle)
+void moietyi_give_bundle(struct moietyi_thread_state *by,
+                         struct moietyi_bundle *bundle)
 {
     give_bundle_to(by, NULL, bundle);
 }
 
-void binadei_flush_block(struct binadei_thread_state *by,
-                         struct binadei_stream_state *stream_state,
-                         binade_devptr address)
+void moietyi_flush_block(struct moietyi_thread_state *by,
+                         struct moietyi_stream_state *stream_state,
+                         moiety_devptr address)
 {
     struct range range = {0, 0};
     give_next(by, stream_state_with_maps(stream_state), &range, address);
     give_range(by, stream_state_with_maps(stream_state), &range);
 }
 
-void binadei_flush_grains(struct binadei_thread_state *by,
-                          struct binadei_stream_state *stream_state,
-                          binadei_grain start, uint64_t grains)
+void moietyi_flush_grains(struct moietyi_thread_state *by,
+                          struct moietyi_stream_state *stream_state,
+                          moietyi_grain start, uint64_t grains)
 {
     const struct range range = {start.index, grains};
     give_range(by, stream_state_with_maps(stream_state), &range);
 }
 
-void binadei_give_block(struct binadei_thread_state *by, binade_devptr address)
+void moietyi_give_block(struct moietyi_thread_state *by, moiety_devptr address)
 {
-    binadei_flush_block(by, by->engine->streams.done, address);
+    moietyi_flush_block(by, by->engine->streams.done, address);
 }
 
 /* How many places a class has: what threads leave each other is not in any
  * thread's budget. */
 static unsigned place_count(uint32_t class_index)
 {
-    size_t size_bytes = binadei_class_bytes(class_index);
+    size_t size_bytes = moietyi_class_bytes(class_index);
     if (size_bytes <= MANY_PLACES_BYTES)
-        return BINADEI_DEPOT_PLACES;
-    return size_bytes <= SOME_PLACES_BYTES ? BINADEI_DEPOT_PLACES / 2
-                                           : BINADEI_DEPOT_PLACES / 4;
+        return MOIETYI_DEPOT_PLACES;
+    return size_bytes <= SOME_PLACES_BYTES ? MOIETYI_DEPOT_PLACES / 2
+                                           : MOIETYI_DEPOT_PLACES / 4;
 }
 
 /* Counts bytes in if the depot may still hold them. */
-static bool reserve_depot(const struct binadei_engine *engine,
-                          struct binadei_stream_state *stream_state,
+static bool reserve_depot(const struct moietyi_engine *engine,
+                          struct moietyi_stream_state *stream_state,
                           uint64_t bytes)
 {
     /* relaxed: a bound, not a lock; others may pass it at the same time. */
     if (atomic_load_explicit(&stream_state->depot_bytes, memory_order_relaxed) +
             bytes >
-        binadei_depot_bound(engine))
+        moietyi_depot_bound(engine))
         return false;
     atomic_fetch_add_explicit(&stream_state->depot_bytes, bytes,
                               memory_order_relaxed);
     return true;
 }
 
-static void release_depot(struct binadei_stream_state *stream_state,
+static void release_depot(struct moietyi_stream_state *stream_state,
                           uint64_t bytes)
 {
     atomic_fetch_sub_explicit(&stream_state->depot_bytes, bytes,
@@ -329,18 +329,18 @@ static void release_depot(struct binadei_stream_state *stream_state,
 }
 
 /* Into the first place that is empty. */
-static bool put_in_place(struct binadei_stream_state *stream_state,
-                         struct binadei_bundle *bundle)
+static bool put_in_place(struct moietyi_stream_state *stream_state,
+                         struct moietyi_bundle *bundle)
 {
     unsigned places = place_count(bundle->class_index);
     for (unsigned i = 0; i < places; i++) {
-        _Atomic(struct binadei_bundle *) *place =
+        _Atomic(struct moietyi_bundle *) *place =
             &stream_state->depot[bundle->class_index][i];
-        struct binadei_bundle *nobody = NULL;
+        struct moietyi_bundle *nobody = NULL;
         /* relaxed: a look, so that full places cost no exchange. */
         if (atomic_load_explicit(place, memory_order_relaxed))
             continue;
-        BINADEI_STEP("depot.put");
+        MOIETYI_STEP("depot.put");
         /* DE.release: the addresses, and that their last owners have queued
          * their work. On failure the place is full. */
         if (atomic_compare_exchange_strong_explicit(place, &nobody, bundle,
@@ -351,76 +351,76 @@ static bool put_in_place(struct binadei_stream_state *stream_state,
     return false;
 }
 
-bool binadei_depot_put(struct binadei_thread_state *by,
-                       struct binadei_stream_state *stream_state,
-                       struct binadei_bundle *bundle)
+bool moietyi_depot_put(struct moietyi_thread_state *by,
+                       struct moietyi_stream_state *stream_state,
+                       struct moietyi_bundle *bundle)
 {
     /* Before: once it is in, it may be anybody's. */
-    uint64_t bytes = binadei_bundle_bytes(by->engine, bundle);
+    uint64_t bytes = moietyi_bundle_bytes(by->engine, bundle);
     if (!reserve_depot(by->engine, stream_state, bytes))
         return false;
     bundle->depot_bytes = bytes;
     if (put_in_place(stream_state, bundle)) {
-        binadei_count(by, BINADEI_COUNT_DEPOT_IN_BYTES, bytes);
+        moietyi_count(by, MOIETYI_COUNT_DEPOT_IN_BYTES, bytes);
         return true;
     }
     release_depot(stream_state, bytes);
     return false;
 }
 
-struct binadei_bundle *
-binadei_depot_take(struct binadei_thread_state *by,
-                   struct binadei_stream_state *stream_state,
+struct moietyi_bundle *
+moietyi_depot_take(struct moietyi_thread_state *by,
+                   struct moietyi_stream_state *stream_state,
                    uint32_t class_index)
 {
-    if (!binadei_class_is_small(class_index))
+    if (!moietyi_class_is_small(class_index))
         return NULL;
-    for (unsigned i = 0; i < BINADEI_DEPOT_PLACES; i++) {
-        _Atomic(struct binadei_bundle *) *place =
+    for (unsigned i = 0; i < MOIETYI_DEPOT_PLACES; i++) {
+        _Atomic(struct moietyi_bundle *) *place =
             &stream_state->depot[class_index][i];
         /* relaxed: a look, as above. */
         if (!atomic_load_explicit(place, memory_order_relaxed))
             continue;
-        BINADEI_STEP("depot.take");
+        MOIETYI_STEP("depot.take");
         /* DE.acquire. */
-        struct binadei_bundle *bundle =
+        struct moietyi_bundle *bundle =
             atomic_exchange_explicit(place, NULL, memory_order_acquire);
         if (!bundle)
             continue;
         uint64_t bytes = bundle->depot_bytes;
         release_depot(stream_state, bytes);
-        binadei_count(by, BINADEI_COUNT_DEPOT_OUT_BYTES, bytes);
-        binadei_count(by, BINADEI_COUNT_DEPOT_EXCHANGES, 1);
+        moietyi_count(by, MOIETYI_COUNT_DEPOT_OUT_BYTES, bytes);
+        moietyi_count(by, MOIETYI_COUNT_DEPOT_EXCHANGES, 1);
         return bundle;
     }
     return NULL;
 }
 
-void binadei_depot_drain(struct binadei_thread_state *by,
-                         struct binadei_stream_state *stream_state)
+void moietyi_depot_drain(struct moietyi_thread_state *by,
+                         struct moietyi_stream_state *stream_state)
 {
-    for (uint32_t i = 0; i < BINADEI_SMALL_CLASSES; i++) {
-        struct binadei_bundle *bundle;
-        while ((bundle = binadei_depot_take(by, stream_state, i)))
+    for (uint32_t i = 0; i < MOIETYI_SMALL_CLASSES; i++) {
+        struct moietyi_bundle *bundle;
+        while ((bundle = moietyi_depot_take(by, stream_state, i)))
             give_bundle_to(by, stream_state_with_maps(stream_state), bundle);
     }
 }
 
 /* Of what another thread may take at once. */
-static bool has_depot(const struct binadei_stream_state *stream_state)
+static bool has_depot(const struct moietyi_stream_state *stream_state)
 {
-    return stream_state->kind == BINADEI_STREAM_STATE_DONE ||
-           (stream_state->kind == BINADEI_STREAM_STATE_STREAM &&
-            !binadei_stream_state_is_closed(stream_state));
+    return stream_state->kind == MOIETYI_STREAM_STATE_DONE ||
+           (stream_state->kind == MOIETYI_STREAM_STATE_STREAM &&
+            !moietyi_stream_state_is_closed(stream_state));
 }
 
-void binadei_flush_bundle(struct binadei_thread_state *by,
-                          struct binadei_cache *cache,
-                          struct binadei_bundle *bundle, bool may_share)
+void moietyi_flush_bundle(struct moietyi_thread_state *by,
+                          struct moietyi_cache *cache,
+                          struct moietyi_bundle *bundle, bool may_share)
 {
-    struct binadei_stream_state *stream_state = cache->stream_state;
-    if (!may_share || !binadei_class_is_small(bundle->class_index) ||
+    struct moietyi_stream_state *stream_state = cache->stream_state;
+    if (!may_share || !moietyi_class_is_small(bundle->class_index) ||
         !has_depot(stream_state) ||
-        !binadei_depot_put(by, stream_state, bundle))
+        !moietyi_depot_put(by, stream_state, bundle))
         give_bundle_to(by, stream_state_with_maps(stream_state), bundle);
 }

@@ -5,8 +5,8 @@
  * stream, for other threads; or into the maps of their stream, until an event;
  * or, where nothing is pending, into the buddy.
  */
-#ifndef BINADE_POOL_CACHE_FLUSH_H_
-#define BINADE_POOL_CACHE_FLUSH_H_
+#ifndef MOIETY_POOL_CACHE_FLUSH_H_
+#define MOIETY_POOL_CACHE_FLUSH_H_
 
 #include "pool/cache/state.h"
 
@@ -14,81 +14,81 @@
  * stack of the pool, which is taken whole. */
 
 /* An empty one, or NULL: no memory. */
-struct binadei_bundle *
-binadei_bundle_take(struct binadei_thread_state *thread_state,
+struct moietyi_bundle *
+moietyi_bundle_take(struct moietyi_thread_state *thread_state,
                     uint32_t class_index);
-void binadei_bundle_recycle(struct binadei_thread_state *thread_state,
-                            struct binadei_bundle *bundle);
+void moietyi_bundle_recycle(struct moietyi_thread_state *thread_state,
+                            struct moietyi_bundle *bundle);
 
 /* Before a thread state is dropped: what it keeps goes to the pool. */
-void binadei_bundle_freelist_share(struct binadei_thread_state *thread_state);
+void moietyi_bundle_freelist_share(struct moietyi_thread_state *thread_state);
 /* Frees all. For an engine that ends. */
-void binadei_bundle_freelist_destroy(struct binadei_engine *engine);
-void binadei_bundles_free(struct binadei_bundle *bundles);
+void moietyi_bundle_freelist_destroy(struct moietyi_engine *engine);
+void moietyi_bundles_free(struct moietyi_bundle *bundles);
 
 /* A block as its metadata says. */
-struct binadei_block {
-    binadei_grain start;
+struct moietyi_block {
+    moietyi_grain start;
     uint8_t byte;
     uint32_t class_index;
     uint64_t grains;
 };
 
-/* BINADE_OK, BINADE_E_FOREIGN, or BINADE_E_INVALID where no block starts. */
-BINADE_MUST_USE binade_status
-binadei_block_at(const struct binadei_engine *engine, binade_devptr address,
-                 struct binadei_block *out);
+/* MOIETY_OK, MOIETY_E_FOREIGN, or MOIETY_E_INVALID where no block starts. */
+MOIETY_MUST_USE moiety_status
+moietyi_block_at(const struct moietyi_engine *engine, moiety_devptr address,
+                 struct moietyi_block *out);
 
 /* Whether a request of this size may have got the block. */
-static inline bool binadei_block_may_have(const struct binadei_block *block,
+static inline bool moietyi_block_may_have(const struct moietyi_block *block,
                                           size_t size_bytes)
 {
-    return size_bytes <= block->grains * BINADEI_GRAIN_BYTES &&
-           binadei_size_of_bytes(size_bytes).class_index == block->class_index;
+    return size_bytes <= block->grains * MOIETYI_GRAIN_BYTES &&
+           moietyi_size_of_bytes(size_bytes).class_index == block->class_index;
 }
 
 /* The grains of the block that starts there with that metadata byte. */
-uint64_t binadei_block_grains(const struct binadei_engine *engine,
-                              binadei_grain start, uint8_t byte);
+uint64_t moietyi_block_grains(const struct moietyi_engine *engine,
+                              moietyi_grain start, uint8_t byte);
 
 /* What blocks of a class hold, by their entries. */
-uint64_t binadei_entry_grains(const struct binadei_engine *engine,
-                              uint32_t class_index, binade_devptr entry);
-uint64_t binadei_bundle_bytes(const struct binadei_engine *engine,
-                              const struct binadei_bundle *bundle);
+uint64_t moietyi_entry_grains(const struct moietyi_engine *engine,
+                              uint32_t class_index, moiety_devptr entry);
+uint64_t moietyi_bundle_bytes(const struct moietyi_engine *engine,
+                              const struct moietyi_bundle *bundle);
 
 /* Gives blocks on which nothing is pending to the buddy; recycles the bundle.
  *  */
-void binadei_give_bundle(struct binadei_thread_state *by,
-                         struct binadei_bundle *bundle);
-void binadei_give_block(struct binadei_thread_state *by, binade_devptr address);
+void moietyi_give_bundle(struct moietyi_thread_state *by,
+                         struct moietyi_bundle *bundle);
+void moietyi_give_block(struct moietyi_thread_state *by, moiety_devptr address);
 
 /* A bundle of the cache's stream state leaves: `may_share`, to other threads on
  * the stream if they have room for it; otherwise to the stream state's maps, or
  * the buddy. */
-void binadei_flush_bundle(struct binadei_thread_state *by,
-                          struct binadei_cache *cache,
-                          struct binadei_bundle *bundle, bool may_share);
+void moietyi_flush_bundle(struct moietyi_thread_state *by,
+                          struct moietyi_cache *cache,
+                          struct moietyi_bundle *bundle, bool may_share);
 /* Memory that is in no block, to the stream state's maps or the buddy. */
-void binadei_flush_grains(struct binadei_thread_state *by,
-                          struct binadei_stream_state *stream_state,
-                          binadei_grain start, uint64_t grains);
+void moietyi_flush_grains(struct moietyi_thread_state *by,
+                          struct moietyi_stream_state *stream_state,
+                          moietyi_grain start, uint64_t grains);
 /* One block that was freed on the stream state. */
-void binadei_flush_block(struct binadei_thread_state *by,
-                         struct binadei_stream_state *stream_state,
-                         binade_devptr address);
+void moietyi_flush_block(struct moietyi_thread_state *by,
+                         struct moietyi_stream_state *stream_state,
+                         moiety_devptr address);
 
 /* The depot of a stream state. Put: false if it is full. Take: NULL if it has
  * none. */
-bool binadei_depot_put(struct binadei_thread_state *by,
-                       struct binadei_stream_state *stream_state,
-                       struct binadei_bundle *bundle);
-struct binadei_bundle *
-binadei_depot_take(struct binadei_thread_state *by,
-                   struct binadei_stream_state *stream_state,
+bool moietyi_depot_put(struct moietyi_thread_state *by,
+                       struct moietyi_stream_state *stream_state,
+                       struct moietyi_bundle *bundle);
+struct moietyi_bundle *
+moietyi_depot_take(struct moietyi_thread_state *by,
+                   struct moietyi_stream_state *stream_state,
                    uint32_t class_index);
 /* Empties a depot: DONE's into the buddy, another's into its maps. */
-void binadei_depot_drain(struct binadei_thread_state *by,
-                         struct binadei_stream_state *stream_state);
+void moietyi_depot_drain(struct moietyi_thread_state *by,
+                         struct moietyi_stream_state *stream_state);
 
 #endif

@@ -13,13 +13,13 @@
 #define NAP_MOST_NS 500000L
 
 /* How many slow paths there were in all, so far; registry's lock. */
-static uint64_t count_slow_paths(const struct binadei_engine *engine,
-                                 const struct binadei_thread_state *except,
+static uint64_t count_slow_paths(const struct moietyi_engine *engine,
+                                 const struct moietyi_thread_state *except,
                                  bool *out_are_over)
 {
     bool are_over = true;
     uint64_t sum = engine->gone_slow_paths;
-    for (const struct binadei_thread_state *thread_state =
+    for (const struct moietyi_thread_state *thread_state =
              engine->thread_states;
          thread_state; thread_state = thread_state->of_pool) {
         if (thread_state == except)
@@ -35,21 +35,21 @@ static uint64_t count_slow_paths(const struct binadei_engine *engine,
     return sum;
 }
 
-bool binadei_slow_paths_are_over(struct binadei_engine *engine,
-                                 const struct binadei_thread_state *except,
+bool moietyi_slow_paths_are_over(struct moietyi_engine *engine,
+                                 const struct moietyi_thread_state *except,
                                  uint64_t *out_sum)
 {
     bool are_over;
-    binadei_registry_lock();
+    moietyi_registry_lock();
     *out_sum =
         count_slow_paths(engine, except, &are_over) + engine->abandoned_count;
-    binadei_registry_unlock();
+    moietyi_registry_unlock();
     return are_over;
 }
 
-static bool is_used_by(const struct binadei_thread_state *thread_state)
+static bool is_used_by(const struct moietyi_thread_state *thread_state)
 {
-    const struct binade_pool *pool = thread_state->engine->pool;
+    const struct moiety_pool *pool = thread_state->engine->pool;
     /* IN.seq_cst: after the pool was marked; who begins later sees the mark.
      * OU.acquire: who is out of a callback has begun a slow path before, which
      * the next sum of them shows. */
@@ -59,20 +59,20 @@ static bool is_used_by(const struct binadei_thread_state *thread_state)
            atomic_load_explicit(&thread_state->is_calling_back,
                                 memory_order_acquire) ||
            (thread_state->thread &&
-            binadei_thread_serving(thread_state->thread) == pool);
+            moietyi_thread_serving(thread_state->thread) == pool);
 }
 
 /* Threads that end meanwhile are no calls. */
-static bool calls_are_over(struct binadei_engine *engine, uint64_t *out_sum)
+static bool calls_are_over(struct moietyi_engine *engine, uint64_t *out_sum)
 {
     bool are_over;
-    binadei_registry_lock();
+    moietyi_registry_lock();
     *out_sum = count_slow_paths(engine, NULL, &are_over);
-    binadei_registry_unlock();
+    moietyi_registry_unlock();
     return are_over;
 }
 
-bool binadei_engine_is_used(struct binadei_engine *engine)
+bool moietyi_engine_is_used(struct moietyi_engine *engine)
 {
     uint64_t before;
     uint64_t after;
@@ -81,55 +81,55 @@ bool binadei_engine_is_used(struct binadei_engine *engine)
         /* IN.acquire: a thread that escalates no more began a slow path before.
          *  */
         atomic_load_explicit(&engine->escalating_count, memory_order_acquire) ||
-        binadei_segments_are_growing(engine->segments);
-    binadei_registry_lock();
-    for (const struct binadei_thread_state *thread_state =
+        moietyi_segments_are_growing(engine->segments);
+    moietyi_registry_lock();
+    for (const struct moietyi_thread_state *thread_state =
              engine->thread_states;
          thread_state && !is_used; thread_state = thread_state->of_pool)
         is_used = is_used_by(thread_state);
-    binadei_registry_unlock();
+    moietyi_registry_unlock();
     /* A thread that was outside of slow paths for a while, on its way out of
      * memory, is seen there, or has begun one since. */
     return is_used || !calls_are_over(engine, &after) || before != after;
 }
 
 /* Patiently: who stops the pool reads what these slow paths would change. */
-static void wait_for_stop(struct binadei_engine *engine)
+static void wait_for_stop(struct moietyi_engine *engine)
 {
     long nap_ns = NAP_NS;
     /* IN.seq_cst: the reading is over. */
     while (atomic_load_explicit(&engine->stop, memory_order_seq_cst) % 2)
-        binadei_nap_longer(&nap_ns, NAP_MOST_NS);
+        moietyi_nap_longer(&nap_ns, NAP_MOST_NS);
 }
 
-void binadei_slow_path_wait(struct binadei_thread_state *thread_state)
+void moietyi_slow_path_wait(struct moietyi_thread_state *thread_state)
 {
-    struct binadei_engine *engine = thread_state->engine;
+    struct moietyi_engine *engine = thread_state->engine;
     do {
-        binadei_slow_path_end(thread_state);
+        moietyi_slow_path_end(thread_state);
         wait_for_stop(engine);
         /* relaxed: only the owner writes. */
         uint64_t before = atomic_load_explicit(&thread_state->slow_path,
                                                memory_order_relaxed);
-        /* IN.seq_cst, both: as in binadei_slow_path_begin(). */
+        /* IN.seq_cst, both: as in moietyi_slow_path_begin(). */
         (void)atomic_exchange_explicit(&thread_state->slow_path, before + 1,
                                        memory_order_seq_cst);
         /* IN.seq_cst: the look. */
     } while (atomic_load_explicit(&engine->stop, memory_order_seq_cst) % 2);
 }
 
-void binadei_gate_wait(struct binadei_engine *engine)
+void moietyi_gate_wait(struct moietyi_engine *engine)
 {
     /* IN.seq_cst, here and below: one order for all of the gate's changes. */
     uint64_t ticket = atomic_load_explicit(&engine->gate, memory_order_seq_cst);
-    uint64_t end_ns = binadei_now_ns() + PATIENCE_NS;
+    uint64_t end_ns = moietyi_now_ns() + PATIENCE_NS;
     long nap_ns = NAP_NS;
     if (ticket % 2 == 0)
         return;
     /* IN.seq_cst: as above. */
     while (atomic_load_explicit(&engine->gate, memory_order_seq_cst) ==
            ticket) {
-        if (binadei_now_ns() >= end_ns) {
+        if (moietyi_now_ns() >= end_ns) {
             /* IN.seq_cst: opened by a swap, as the searcher opens it by one:
              * only one of the two succeeds. */
             (void)atomic_compare_exchange_strong_explicit(
@@ -137,11 +137,11 @@ void binadei_gate_wait(struct binadei_engine *engine)
                 memory_order_seq_cst);
             return;
         }
-        binadei_nap_longer(&nap_ns, NAP_MOST_NS);
+        moietyi_nap_longer(&nap_ns, NAP_MOST_NS);
     }
 }
 
-bool binadei_gate_try_close(struct binadei_engine *engine, uint64_t *out_ticket)
+bool moietyi_gate_try_close(struct moietyi_engine *engine, uint64_t *out_ticket)
 {
     /* IN.seq_cst: only the start of the swap. */
     uint64_t open = atomic_load_explicit(&engine->gate, memory_order_seq_cst);
@@ -154,7 +154,7 @@ bool binadei_gate_try_close(struct binadei_engine *engine, uint64_t *out_ticket)
     return true;
 }
 
-bool binadei_gate_open(struct binadei_engine *engine, uint64_t ticket)
+bool moietyi_gate_open(struct moietyi_engine *engine, uint64_t ticket)
 {
     /* IN.seq_cst: a swap that fails says that a waiter had opened it. */
     return atomic_compare_exchange_strong_explicit(

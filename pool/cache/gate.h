@@ -21,18 +21,18 @@
  *
  * tests/models/exhaustion.pml is this protocol, gate_mo.c its memory orders.
  */
-#ifndef BINADE_POOL_CACHE_GATE_H_
-#define BINADE_POOL_CACHE_GATE_H_
+#ifndef MOIETY_POOL_CACHE_GATE_H_
+#define MOIETY_POOL_CACHE_GATE_H_
 
 #include "pool/cache/state.h"
 
 /* Steps out of a slow path while the pool is stopped: see
  * pool/observe/heap/stop_world.h. */
-void binadei_slow_path_wait(struct binadei_thread_state *thread_state);
+void moietyi_slow_path_wait(struct moietyi_thread_state *thread_state);
 
 /* Counts it in. False: the pool is stopped, and who is in has to step out. */
 static inline bool
-binadei_slow_path_count(struct binadei_thread_state *thread_state)
+moietyi_slow_path_count(struct moietyi_thread_state *thread_state)
 {
     /* relaxed: only the owner writes. */
     uint64_t before =
@@ -51,14 +51,14 @@ binadei_slow_path_count(struct binadei_thread_state *thread_state)
 }
 
 static inline void
-binadei_slow_path_begin(struct binadei_thread_state *thread_state)
+moietyi_slow_path_begin(struct moietyi_thread_state *thread_state)
 {
-    if (!binadei_slow_path_count(thread_state))
-        binadei_slow_path_wait(thread_state);
+    if (!moietyi_slow_path_count(thread_state))
+        moietyi_slow_path_wait(thread_state);
 }
 
 static inline void
-binadei_slow_path_end(struct binadei_thread_state *thread_state)
+moietyi_slow_path_end(struct moietyi_thread_state *thread_state)
 {
     /* relaxed: only the owner writes. */
     uint64_t before =
@@ -71,16 +71,16 @@ binadei_slow_path_end(struct binadei_thread_state *thread_state)
 
 /* Whether nobody but `except` is inside, and the sum of all slow paths so far,
  * which moves on with each. Takes the registry's lock. */
-bool binadei_slow_paths_are_over(struct binadei_engine *engine,
-                                 const struct binadei_thread_state *except,
+bool moietyi_slow_paths_are_over(struct moietyi_engine *engine,
+                                 const struct moietyi_thread_state *except,
                                  uint64_t *out_sum);
 
 /* Whether a thread is seen inside: a slow path, a callback, or the source's
  * work. Takes the registry's lock. Hits are not seen. */
-bool binadei_engine_is_used(struct binadei_engine *engine);
+bool moietyi_engine_is_used(struct moietyi_engine *engine);
 
 /* Inside a slow path that is to take memory: whether the gate is open. */
-static inline bool binadei_gate_is_open(struct binadei_engine *engine)
+static inline bool moietyi_gate_is_open(struct moietyi_engine *engine)
 {
     /* IN.seq_cst: after the slow path has begun. */
     return atomic_load_explicit(&engine->gate, memory_order_seq_cst) % 2 == 0;
@@ -88,11 +88,11 @@ static inline bool binadei_gate_is_open(struct binadei_engine *engine)
 
 /* Waits, outside of slow paths, until the gate is open, or for so long that it
  * opens it. */
-void binadei_gate_wait(struct binadei_engine *engine);
+void moietyi_gate_wait(struct moietyi_engine *engine);
 /* False: somebody else has closed it. */
-bool binadei_gate_try_close(struct binadei_engine *engine,
+bool moietyi_gate_try_close(struct moietyi_engine *engine,
                             uint64_t *out_ticket);
 /* False: it was not closed by this ticket all the time. */
-bool binadei_gate_open(struct binadei_engine *engine, uint64_t ticket);
+bool moietyi_gate_open(struct moietyi_engine *engine, uint64_t ticket);
 
 #endif

@@ -5,37 +5,37 @@
  * reads. It outlives the pool, so that a late call finds out that it is late;
  * all else is the engine's and ends with it.
  */
-#ifndef BINADE_POOL_CACHE_HANDLE_H_
-#define BINADE_POOL_CACHE_HANDLE_H_
+#ifndef MOIETY_POOL_CACHE_HANDLE_H_
+#define MOIETY_POOL_CACHE_HANDLE_H_
 
 #include <stdalign.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "binade/stream.h"
+#include "moiety/stream.h"
 #include "pool/segment/lookup.h"
 
-struct binadei_engine;
-struct binadei_pool_body;
+struct moietyi_engine;
+struct moietyi_pool_body;
 
 /* What `attention` holds, from the lowest bit up: eight places for flags, and a
  * count of retired streams. While a flag is set there are no hits. */
-#define BINADEI_ATTENTION_GUARD UINT64_C(1) /* a capture guard is held */
-#define BINADEI_ATTENTION_DEAD UINT64_C(2)  /* the pool was destroyed */
+#define MOIETYI_ATTENTION_GUARD UINT64_C(1) /* a capture guard is held */
+#define MOIETYI_ATTENTION_DEAD UINT64_C(2)  /* the pool was destroyed */
 /* The pool is checked, or passes all through; from its creation on. */
-#define BINADEI_ATTENTION_WATCHED UINT64_C(4)
-#define BINADEI_ATTENTION_LOST UINT64_C(8) /* the context is gone */
+#define MOIETYI_ATTENTION_WATCHED UINT64_C(4)
+#define MOIETYI_ATTENTION_LOST UINT64_C(8) /* the context is gone */
 /* The pool keeps a history, so no hit is plain; set as long as it lives. */
-#define BINADEI_ATTENTION_RECORDED UINT64_C(16)
+#define MOIETYI_ATTENTION_RECORDED UINT64_C(16)
 /* Somebody stops the pool, or has: see pool/observe/heap/stop_world.h. */
-#define BINADEI_ATTENTION_STOPPED UINT64_C(32)
+#define MOIETYI_ATTENTION_STOPPED UINT64_C(32)
 /* Somebody is told of each allocation; from the pool's creation on. */
-#define BINADEI_ATTENTION_TOLD UINT64_C(64)
-#define BINADEI_ATTENTION_STEP (UINT64_C(1) << 8)
-#define BINADEI_ATTENTION_FLAGS (BINADEI_ATTENTION_STEP - 1)
+#define MOIETYI_ATTENTION_TOLD UINT64_C(64)
+#define MOIETYI_ATTENTION_STEP (UINT64_C(1) << 8)
+#define MOIETYI_ATTENTION_FLAGS (MOIETYI_ATTENTION_STEP - 1)
 
-struct binade_pool {
+struct moiety_pool {
     /* Edges AT and IN: retire of a stream (release) -> the making of a route
      * (acquire); the pool's end and a call's begin, by order of seq_cst.
      * A hit reads it relaxed: it is one only while this has the value at which
@@ -43,31 +43,31 @@ struct binade_pool {
      * way; those that come after it in the program's own order see it. */
     alignas(64) _Atomic uint64_t attention;
     /* Constant while the pool lives. */
-    const struct binadei_lookup *lookup;
+    const struct moietyi_lookup *lookup;
     /* Edge: none; relaxed: the buddy's metadata bytes, a block's holder's. */
     const _Atomic uint8_t *classes;
-    struct binadei_engine *engine;
-    struct binadei_pool_body *body; /* the facade's */
-    struct binade_pool *next_gone;  /* of all that were destroyed */
+    struct moietyi_engine *engine;
+    struct moietyi_pool_body *body; /* the facade's */
+    struct moiety_pool *next_gone;  /* of all that were destroyed */
 };
 
-static inline uint64_t binadei_attention(const struct binade_pool *pool)
+static inline uint64_t moietyi_attention(const struct moiety_pool *pool)
 {
     /* AT, relaxed: coherence is enough for a hit. */
     return atomic_load_explicit(&pool->attention, memory_order_relaxed);
 }
 
-static inline bool binadei_is_dead(const struct binade_pool *pool)
+static inline bool moietyi_is_dead(const struct moiety_pool *pool)
 {
-    return (binadei_attention(pool) & BINADEI_ATTENTION_DEAD) != 0;
+    return (moietyi_attention(pool) & MOIETYI_ATTENTION_DEAD) != 0;
 }
 
 /* Whether the pool's context is gone, and all its memory with it. */
-static inline bool binadei_is_lost(const struct binade_pool *pool)
+static inline bool moietyi_is_lost(const struct moiety_pool *pool)
 {
     /* relaxed: who comes later in the program's own order sees it; who does not
      * yet finds out from the context before it calls the driver. */
-    return (binadei_attention(pool) & BINADEI_ATTENTION_LOST) != 0;
+    return (moietyi_attention(pool) & MOIETYI_ATTENTION_LOST) != 0;
 }
 
 #endif

@@ -5,136 +5,136 @@
  * takes. No lock, no read-modify-write, no driver call; of shared memory they
  * read the pool's handle, and a free the metadata of its block.
  */
-#ifndef BINADE_POOL_CACHE_HIT_H_
-#define BINADE_POOL_CACHE_HIT_H_
+#ifndef MOIETY_POOL_CACHE_HIT_H_
+#define MOIETY_POOL_CACHE_HIT_H_
 
 #include "pool/cache/magazine.h"
 #include "pool/cache/state.h"
 #include "pool/cache/thread.h"
 
-#define BINADEI_LIKELY(condition) __builtin_expect(!!(condition), 1)
+#define MOIETYI_LIKELY(condition) __builtin_expect(!!(condition), 1)
 
-/* Begins a hit, which binadei_thread_leave() ends. Nothing of the thread's is
+/* Begins a hit, which moietyi_thread_leave() ends. Nothing of the thread's is
  * read before: a signal handler that interrupts it there makes calls of its own,
  * which move routes and caches; from here on it is refused. False: a call of
  * this thread is inside. */
-static inline bool binadei_hit_begin(struct binadei_thread *thread)
+static inline bool moietyi_hit_begin(struct moietyi_thread *thread)
 {
-    if (!BINADEI_LIKELY(!binadei_thread_is_inside(thread)))
+    if (!MOIETYI_LIKELY(!moietyi_thread_is_inside(thread)))
         return false;
-    binadei_thread_go_inside(thread);
+    moietyi_thread_go_inside(thread);
     return true;
 }
 
 /* Inside: whether a route leads there, and still is right. */
-static inline bool binadei_hit_is_right(const struct binadei_route *route,
-                                        const struct binade_pool *pool,
-                                        binade_stream stream)
+static inline bool moietyi_hit_is_right(const struct moietyi_route *route,
+                                        const struct moiety_pool *pool,
+                                        moiety_stream stream)
 {
-    return BINADEI_LIKELY(route && route->pool == pool &&
+    return MOIETYI_LIKELY(route && route->pool == pool &&
                           route->stream == stream) &&
-           BINADEI_LIKELY(route->attention == binadei_attention(pool));
+           MOIETYI_LIKELY(route->attention == moietyi_attention(pool));
 }
 
 /* Inside: the route found last, if it leads there and nobody asks for the
  * caches; or NULL. There is no call in it, or the compiler would save registers
  * for each hit. */
-static inline struct binadei_route *
-binadei_hit_last(const struct binadei_thread *thread,
-                 const struct binade_pool *pool, binade_stream stream)
+static inline struct moietyi_route *
+moietyi_hit_last(const struct moietyi_thread *thread,
+                 const struct moiety_pool *pool, moiety_stream stream)
 {
-    struct binadei_route *route = thread->last;
-    return binadei_hit_is_right(route, pool, stream) &&
-                   BINADEI_LIKELY(!binadei_thread_revocation(thread))
+    struct moietyi_route *route = thread->last;
+    return moietyi_hit_is_right(route, pool, stream) &&
+                   MOIETYI_LIKELY(!moietyi_thread_revocation(thread))
                ? route
                : NULL;
 }
 
 /* Inside: whether others ask for the caches, also where it takes a fence to
  * know. */
-static inline bool binadei_hit_is_revoked(struct binadei_thread *thread)
+static inline bool moietyi_hit_is_revoked(struct moietyi_thread *thread)
 {
-    return binadei_thread_revocation(thread) &&
-           binadei_thread_is_revoked(thread);
+    return moietyi_thread_revocation(thread) &&
+           moietyi_thread_is_revoked(thread);
 }
 
 /* Inside: the route for any stream, likewise. `pool` may be NULL. */
-static inline struct binadei_route *
-binadei_hit_find(struct binadei_thread *thread, const struct binade_pool *pool,
-                 binade_stream stream)
+static inline struct moietyi_route *
+moietyi_hit_find(struct moietyi_thread *thread, const struct moiety_pool *pool,
+                 moiety_stream stream)
 {
-    struct binadei_route *route = binadei_thread_find(thread, pool, stream);
-    return binadei_hit_is_right(route, pool, stream) &&
-                   !binadei_hit_is_revoked(thread)
+    struct moietyi_route *route = moietyi_thread_find(thread, pool, stream);
+    return moietyi_hit_is_right(route, pool, stream) &&
+                   !moietyi_hit_is_revoked(thread)
                ? route
                : NULL;
 }
 
 /* Inside: takes the block on top, if it is short by at most `most` grains, or
  * returns 0. */
-static inline binade_devptr binadei_hit_pop(struct binadei_cache *cache,
+static inline moiety_devptr moietyi_hit_pop(struct moietyi_cache *cache,
                                             uint32_t class_index, uint64_t most,
                                             size_t size_bytes)
 {
-    struct binadei_magazine *magazine = &cache->magazines[class_index];
-    uint32_t count = binadei_magazine_count(magazine);
-    if (!BINADEI_LIKELY(count != 0))
+    struct moietyi_magazine *magazine = &cache->magazines[class_index];
+    uint32_t count = moietyi_magazine_count(magazine);
+    if (!MOIETYI_LIKELY(count != 0))
         return 0;
-    binade_devptr entry = magazine->entries[count - 1];
-    uint64_t shortfall = binadei_entry_shortfall(entry);
-    if (!BINADEI_LIKELY(shortfall == 0)) {
-        uint64_t bytes = shortfall * BINADEI_GRAIN_BYTES;
+    moiety_devptr entry = magazine->entries[count - 1];
+    uint64_t shortfall = moietyi_entry_shortfall(entry);
+    if (!MOIETYI_LIKELY(shortfall == 0)) {
+        uint64_t bytes = shortfall * MOIETYI_GRAIN_BYTES;
         if (shortfall > most)
             return 0;
-        binadei_count_add(&cache->uneven_alloc_bytes, -bytes);
-        binadei_count_add(&cache->uneven_cached_bytes, bytes);
+        moietyi_count_add(&cache->uneven_alloc_bytes, -bytes);
+        moietyi_count_add(&cache->uneven_cached_bytes, bytes);
         entry -= shortfall;
     }
-    binadei_magazine_set(magazine, count - 1);
-    binadei_magazine_count_alloc(magazine, size_bytes);
+    moietyi_magazine_set(magazine, count - 1);
+    moietyi_magazine_count_alloc(magazine, size_bytes);
     return entry;
 }
 
 /* Size 0 wraps around and is too large for any hit. */
-static inline uint64_t binadei_hit_less_one(size_t size_bytes)
+static inline uint64_t moietyi_hit_less_one(size_t size_bytes)
 {
-    return (size_bytes - 1) / BINADEI_GRAIN_BYTES;
+    return (size_bytes - 1) / MOIETYI_GRAIN_BYTES;
 }
 
 /* Inside: pops a block of at least `size_bytes`, or returns 0. */
-static inline binade_devptr binadei_hit_alloc(const struct binadei_route *route,
+static inline moiety_devptr moietyi_hit_alloc(const struct moietyi_route *route,
                                               size_t size_bytes)
 {
-    uint64_t less_one = binadei_hit_less_one(size_bytes);
-    if (!BINADEI_LIKELY(less_one < BINADEI_SMALL_GRAINS_MAX))
+    uint64_t less_one = moietyi_hit_less_one(size_bytes);
+    if (!MOIETYI_LIKELY(less_one < MOIETYI_SMALL_GRAINS_MAX))
         return 0;
-    return binadei_hit_pop(route->pop, binadei_class_of(less_one),
-                           binadei_shortfall(less_one), size_bytes);
+    return moietyi_hit_pop(route->pop, moietyi_class_of(less_one),
+                           moietyi_shortfall(less_one), size_bytes);
 }
 
 /* Inside: the same, of a block that is as long as its class. */
-static inline binade_devptr
-binadei_hit_alloc_full(const struct binadei_route *route, size_t size_bytes)
+static inline moiety_devptr
+moietyi_hit_alloc_full(const struct moietyi_route *route, size_t size_bytes)
 {
-    uint64_t less_one = binadei_hit_less_one(size_bytes);
-    if (less_one >= BINADEI_SMALL_GRAINS_MAX)
+    uint64_t less_one = moietyi_hit_less_one(size_bytes);
+    if (less_one >= MOIETYI_SMALL_GRAINS_MAX)
         return 0;
-    return binadei_hit_pop(route->pop, binadei_class_of(less_one), 0,
+    return moietyi_hit_pop(route->pop, moietyi_class_of(less_one), 0,
                            size_bytes);
 }
 
 /* Inside: pops a run of at least `size_bytes`, aligned as all blocks are, or
  * returns 0. The engine may be told of it. */
-binade_devptr binadei_hit_pop_run(struct binadei_cache *cache,
+moiety_devptr moietyi_hit_pop_run(struct moietyi_cache *cache,
                                   size_t size_bytes);
 
 /* The metadata byte of a block's start, 0 where none starts. */
-static inline uint8_t binadei_hit_byte(const struct binade_pool *pool,
-                                       binade_devptr address,
-                                       binadei_grain *out_start)
+static inline uint8_t moietyi_hit_byte(const struct moiety_pool *pool,
+                                       moiety_devptr address,
+                                       moietyi_grain *out_start)
 {
-    if (!BINADEI_LIKELY(address % BINADEI_GRAIN_BYTES == 0 &&
-                        binadei_grain_of(pool->lookup, address, out_start)))
+    if (!MOIETYI_LIKELY(address % MOIETYI_GRAIN_BYTES == 0 &&
+                        moietyi_grain_of(pool->lookup, address, out_start)))
         return 0;
     /* relaxed: the holder of a block owns its byte. */
     return atomic_load_explicit(&pool->classes[out_start->index],
@@ -142,54 +142,54 @@ static inline uint8_t binadei_hit_byte(const struct binade_pool *pool,
 }
 
 /* Inside: puts an entry on top if there is room. */
-static inline bool binadei_hit_push(struct binadei_magazine *magazine,
-                                    binade_devptr entry)
+static inline bool moietyi_hit_push(struct moietyi_magazine *magazine,
+                                    moiety_devptr entry)
 {
-    uint32_t count = binadei_magazine_count(magazine);
-    if (!BINADEI_LIKELY(count < magazine->capacity) ||
+    uint32_t count = moietyi_magazine_count(magazine);
+    if (!MOIETYI_LIKELY(count < magazine->capacity) ||
         /* Freed twice in a row is seen at no cost. */
-        !BINADEI_LIKELY(!count || magazine->entries[count - 1] != entry))
+        !MOIETYI_LIKELY(!count || magazine->entries[count - 1] != entry))
         return false;
     magazine->entries[count] = entry;
-    binadei_magazine_set(magazine, count + 1);
-    binadei_count_add(&magazine->free_count, 1);
+    moietyi_magazine_set(magazine, count + 1);
+    moietyi_count_add(&magazine->free_count, 1);
     return true;
 }
 
 /* Inside: pushes a block that is as long as its small class, or returns false.
  * The pool does not note streams. */
-static inline bool binadei_hit_free(const struct binadei_route *route,
-                                    uint32_t class_index, binade_devptr address)
+static inline bool moietyi_hit_free(const struct moietyi_route *route,
+                                    uint32_t class_index, moiety_devptr address)
 {
-    return binadei_hit_push(&route->push->magazines[class_index], address);
+    return moietyi_hit_push(&route->push->magazines[class_index], address);
 }
 
 /* Inside: pushes a short block of a small class, or returns false. Apart, so that
  * other hits save no registers for it. */
-bool binadei_hit_free_short(const struct binadei_route *route,
-                            binade_devptr address, uint8_t byte,
-                            binadei_grain start);
+bool moietyi_hit_free_short(const struct moietyi_route *route,
+                            moiety_devptr address, uint8_t byte,
+                            moietyi_grain start);
 
 /* Inside: pushes a block with this metadata byte, or returns false. */
-static inline bool binadei_hit_free_block(const struct binadei_route *route,
-                                          binade_devptr address, uint8_t byte,
-                                          binadei_grain start)
+static inline bool moietyi_hit_free_block(const struct moietyi_route *route,
+                                          moiety_devptr address, uint8_t byte,
+                                          moietyi_grain start)
 {
     uint32_t class_index = byte - 1U;
-    return BINADEI_LIKELY(class_index < BINADEI_SMALL_CLASSES)
-               ? binadei_hit_free(route, class_index, address)
-               : binadei_hit_free_short(route, address, byte, start);
+    return MOIETYI_LIKELY(class_index < MOIETYI_SMALL_CLASSES)
+               ? moietyi_hit_free(route, class_index, address)
+               : moietyi_hit_free_short(route, address, byte, start);
 }
 
 /* The same, where it may: the block is the route's stream's now. */
-static inline bool binadei_hit_free_noted(const struct binadei_route *route,
-                                          binade_devptr address, uint8_t byte,
-                                          binadei_grain start)
+static inline bool moietyi_hit_free_noted(const struct moietyi_route *route,
+                                          moiety_devptr address, uint8_t byte,
+                                          moietyi_grain start)
 {
-    if (!binadei_hit_free_block(route, address, byte, start))
+    if (!moietyi_hit_free_block(route, address, byte, start))
         return false;
     if (route->note)
-        binadei_note_put(route->pool->engine->notes, start, byte, route->note);
+        moietyi_note_put(route->pool->engine->notes, start, byte, route->note);
     return true;
 }
 

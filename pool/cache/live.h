@@ -4,18 +4,18 @@
  * The peak of live bytes. A hit counts on its magazine alone, so the pool's sum
  * is known only as far as thread states have told: each tells of a magazine at
  * the calls that are no hits and change it, and when blocks leave it, and adds up
- * to BINADEI_LIVE_STEP_BYTES before it changes the pool's sum. What is not told
+ * to MOIETYI_LIVE_STEP_BYTES before it changes the pool's sum. What is not told
  * is within that and what magazines can hold (docs/adr/0032-live-blocks.md).
  */
-#ifndef BINADE_POOL_CACHE_LIVE_H_
-#define BINADE_POOL_CACHE_LIVE_H_
+#ifndef MOIETY_POOL_CACHE_LIVE_H_
+#define MOIETY_POOL_CACHE_LIVE_H_
 
 #include "pool/cache/state.h"
 
-/* What a thread state keeps to itself: binade/stats.h says so too. */
-#define BINADEI_LIVE_STEP_BYTES (UINT64_C(256) << 10)
+/* What a thread state keeps to itself: moiety/stats.h says so too. */
+#define MOIETYI_LIVE_STEP_BYTES (UINT64_C(256) << 10)
 
-static inline void binadei_live_raise_peak(struct binadei_engine *engine,
+static inline void moietyi_live_raise_peak(struct moietyi_engine *engine,
                                            uint64_t live_bytes)
 {
     /* relaxed: a number, by which nothing else becomes visible. */
@@ -31,9 +31,9 @@ static inline void binadei_live_raise_peak(struct binadei_engine *engine,
 /* What a thread state has not told; below 0 it wraps around, and so does the
  * pool's sum, which then is no peak. */
 static inline void
-binadei_live_publish(struct binadei_thread_state *thread_state)
+moietyi_live_publish(struct moietyi_thread_state *thread_state)
 {
-    struct binadei_engine *engine = thread_state->engine;
+    struct moietyi_engine *engine = thread_state->engine;
     uint64_t more = thread_state->untold_bytes;
     thread_state->untold_bytes = 0;
     /* relaxed: a sum. */
@@ -41,61 +41,61 @@ binadei_live_publish(struct binadei_thread_state *thread_state)
                                                     memory_order_relaxed) +
                           more;
     if (more <= INT64_MAX && live_bytes <= INT64_MAX)
-        binadei_live_raise_peak(engine, live_bytes);
+        moietyi_live_raise_peak(engine, live_bytes);
 }
 
-static inline void binadei_live_add(struct binadei_thread_state *thread_state,
+static inline void moietyi_live_add(struct moietyi_thread_state *thread_state,
                                     uint64_t more)
 {
     thread_state->untold_bytes += more;
-    if (thread_state->untold_bytes + BINADEI_LIVE_STEP_BYTES >
-        2 * BINADEI_LIVE_STEP_BYTES)
-        binadei_live_publish(thread_state);
+    if (thread_state->untold_bytes + MOIETYI_LIVE_STEP_BYTES >
+        2 * MOIETYI_LIVE_STEP_BYTES)
+        moietyi_live_publish(thread_state);
 }
 
 /* Bytes of blocks that a cache's magazine of a small class gave out, less those
  * that it took, since this was asked last. */
-static inline uint64_t binadei_live_of_magazine(struct binadei_cache *cache,
+static inline uint64_t moietyi_live_of_magazine(struct moietyi_cache *cache,
                                                 uint32_t class_index)
 {
-    const struct binadei_magazine *magazine = &cache->magazines[class_index];
-    uint64_t count = binadei_count_read(&magazine->alloc_count) -
-                     binadei_count_read(&magazine->free_count);
+    const struct moietyi_magazine *magazine = &cache->magazines[class_index];
+    uint64_t count = moietyi_count_read(&magazine->alloc_count) -
+                     moietyi_count_read(&magazine->free_count);
     uint64_t more = count - cache->told_counts[class_index];
     cache->told_counts[class_index] = count;
-    return more * binadei_class_bytes(class_index);
+    return more * moietyi_class_bytes(class_index);
 }
 
 /* The same of what the counts of its blocks do not tell. */
-static inline uint64_t binadei_live_of_uneven(struct binadei_cache *cache)
+static inline uint64_t moietyi_live_of_uneven(struct moietyi_cache *cache)
 {
-    uint64_t bytes = binadei_count_read(&cache->uneven_alloc_bytes) -
-                     binadei_count_read(&cache->uneven_free_bytes);
+    uint64_t bytes = moietyi_count_read(&cache->uneven_alloc_bytes) -
+                     moietyi_count_read(&cache->uneven_free_bytes);
     uint64_t more = bytes - cache->told_uneven_bytes;
     cache->told_uneven_bytes = bytes;
     return more;
 }
 
 /* By who owns the cache; a class without magazines has nothing to tell. */
-static inline void binadei_live_tell(struct binadei_cache *cache,
+static inline void moietyi_live_tell(struct moietyi_cache *cache,
                                      uint32_t class_index)
 {
-    uint64_t more = binadei_live_of_uneven(cache);
-    if (binadei_class_is_small(class_index))
-        more += binadei_live_of_magazine(cache, class_index);
-    binadei_live_add(cache->thread_state, more);
+    uint64_t more = moietyi_live_of_uneven(cache);
+    if (moietyi_class_is_small(class_index))
+        more += moietyi_live_of_magazine(cache, class_index);
+    moietyi_live_add(cache->thread_state, more);
 }
 
 /* What a thread state counted itself, by who owns it. */
 static inline void
-binadei_live_tell_own(struct binadei_thread_state *thread_state)
+moietyi_live_tell_own(struct moietyi_thread_state *thread_state)
 {
-    const binadei_counter *counts = thread_state->counts;
-    uint64_t bytes = binadei_count_read(&counts[BINADEI_COUNT_ALLOC_BYTES]) -
-                     binadei_count_read(&counts[BINADEI_COUNT_FREE_BYTES]);
+    const moietyi_counter *counts = thread_state->counts;
+    uint64_t bytes = moietyi_count_read(&counts[MOIETYI_COUNT_ALLOC_BYTES]) -
+                     moietyi_count_read(&counts[MOIETYI_COUNT_FREE_BYTES]);
     uint64_t more = bytes - thread_state->counted_bytes;
     thread_state->counted_bytes = bytes;
-    binadei_live_add(thread_state, more);
+    moietyi_live_add(thread_state, more);
 }
 
 #endif

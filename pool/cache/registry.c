@@ -22,52 +22,52 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-void binadei_registry_lock(void)
+void moietyi_registry_lock(void)
 {
     pthread_mutex_lock(&lock);
 }
 
-void binadei_registry_unlock(void)
+void moietyi_registry_unlock(void)
 {
     pthread_mutex_unlock(&lock);
 }
 
 /* Lock held. */
-static struct binadei_thread_state *
-find_thread_state(struct binadei_thread *thread,
-                  const struct binadei_engine *engine)
+static struct moietyi_thread_state *
+find_thread_state(struct moietyi_thread *thread,
+                  const struct moietyi_engine *engine)
 {
-    struct binadei_thread_state *thread_state = thread->thread_states;
+    struct moietyi_thread_state *thread_state = thread->thread_states;
     while (thread_state && thread_state->engine != engine)
         thread_state = thread_state->of_thread;
     return thread_state;
 }
 
-static bool begin_history(struct binadei_thread_state *thread_state)
+static bool begin_history(struct moietyi_thread_state *thread_state)
 {
-    binadei_registry_lock();
+    moietyi_registry_lock();
     thread_state->history =
-        binadei_history_reuse(thread_state->engine->history);
-    binadei_registry_unlock();
+        moietyi_history_reuse(thread_state->engine->history);
+    moietyi_registry_unlock();
     thread_state->history =
-        binadei_history_begin(thread_state->engine->history,
+        moietyi_history_begin(thread_state->engine->history,
                               thread_state->history, thread_state->thread_id);
     return thread_state->history != NULL;
 }
 
-static void end_history(struct binadei_thread_state *thread_state)
+static void end_history(struct moietyi_thread_state *thread_state)
 {
     if (!thread_state->history)
         return;
-    binadei_registry_lock();
-    binadei_history_end(thread_state->engine->history, thread_state->history);
-    binadei_registry_unlock();
+    moietyi_registry_lock();
+    moietyi_history_end(thread_state->engine->history, thread_state->history);
+    moietyi_registry_unlock();
 }
 
-static struct binadei_thread_state *
-make_thread_state(struct binadei_thread *thread, struct binadei_engine *engine)
+static struct moietyi_thread_state *
+make_thread_state(struct moietyi_thread *thread, struct moietyi_engine *engine)
 {
-    struct binadei_thread_state *thread_state =
+    struct moietyi_thread_state *thread_state =
         calloc(1, sizeof(*thread_state));
     if (!thread_state)
         return NULL;
@@ -79,14 +79,14 @@ make_thread_state(struct binadei_thread *thread, struct binadei_engine *engine)
         free(thread_state);
         return NULL;
     }
-    thread_state->done = binadei_cache_make(thread_state, engine->streams.done);
+    thread_state->done = moietyi_cache_make(thread_state, engine->streams.done);
     if (!thread_state->done) {
         end_history(thread_state);
         free(thread_state);
         return NULL;
     }
-    binadei_registry_lock();
-    BINADEI_STEP("locked.thread_state");
+    moietyi_registry_lock();
+    MOIETYI_STEP("locked.thread_state");
     if (thread->left_oom.pool == engine->pool)
         thread_state->oom = thread->left_oom;
     thread_state->of_thread = thread->thread_states;
@@ -96,35 +96,35 @@ make_thread_state(struct binadei_thread *thread, struct binadei_engine *engine)
     /* relaxed: advice. */
     atomic_fetch_add_explicit(&engine->thread_state_count, 1,
                               memory_order_relaxed);
-    binadei_registry_unlock();
+    moietyi_registry_unlock();
     return thread_state;
 }
 
-struct binadei_thread_state *
-binadei_thread_state_of(struct binadei_thread *thread,
-                        struct binadei_engine *engine)
+struct moietyi_thread_state *
+moietyi_thread_state_of(struct moietyi_thread *thread,
+                        struct moietyi_engine *engine)
 {
-    binadei_registry_lock();
-    struct binadei_thread_state *thread_state =
+    moietyi_registry_lock();
+    struct moietyi_thread_state *thread_state =
         find_thread_state(thread, engine);
-    binadei_registry_unlock();
+    moietyi_registry_unlock();
     return thread_state ? thread_state : make_thread_state(thread, engine);
 }
 
 /* Stream states are numbered from 0 up. */
-static struct binadei_cache **
-registry_bucket_of(const struct binadei_thread_state *thread_state,
-                   const struct binadei_stream_state *stream_state)
+static struct moietyi_cache **
+registry_bucket_of(const struct moietyi_thread_state *thread_state,
+                   const struct moietyi_stream_state *stream_state)
 {
     return &thread_state->cache_buckets[stream_state->index %
                                         thread_state->cache_bucket_count];
 }
 
-struct binadei_cache *
-binadei_cache_find(const struct binadei_thread_state *thread_state,
-                   const struct binadei_stream_state *stream_state)
+struct moietyi_cache *
+moietyi_cache_find(const struct moietyi_thread_state *thread_state,
+                   const struct moietyi_stream_state *stream_state)
 {
-    struct binadei_cache *cache =
+    struct moietyi_cache *cache =
         thread_state->cache_buckets
             ? *registry_bucket_of(thread_state, stream_state)
             : thread_state->caches;
@@ -136,21 +136,21 @@ binadei_cache_find(const struct binadei_thread_state *thread_state,
 
 /* As many buckets as there are caches, and more; without memory for them the
  * ways are longer. */
-static void widen_buckets(struct binadei_thread_state *thread_state)
+static void widen_buckets(struct moietyi_thread_state *thread_state)
 {
     uint32_t count = thread_state->cache_bucket_count
                          ? 2 * thread_state->cache_bucket_count
                          : 2 * FIRST_BUCKETS;
-    struct binadei_cache **buckets =
-        calloc(count, sizeof(struct binadei_cache *));
+    struct moietyi_cache **buckets =
+        calloc(count, sizeof(struct moietyi_cache *));
     if (!buckets)
         return;
     free(thread_state->cache_buckets);
     thread_state->cache_buckets = buckets;
     thread_state->cache_bucket_count = count;
-    for (struct binadei_cache *cache = thread_state->caches; cache;
+    for (struct moietyi_cache *cache = thread_state->caches; cache;
          cache = cache->next) {
-        struct binadei_cache **at =
+        struct moietyi_cache **at =
             registry_bucket_of(thread_state, cache->stream_state);
         cache->next_in_bucket = *at;
         *at = cache;
@@ -158,14 +158,14 @@ static void widen_buckets(struct binadei_thread_state *thread_state)
 }
 
 /* The cache is the first of the thread state's. */
-static void enter_bucket(struct binadei_thread_state *thread_state,
-                         struct binadei_cache *cache)
+static void enter_bucket(struct moietyi_thread_state *thread_state,
+                         struct moietyi_cache *cache)
 {
     bool is_due =
         ++thread_state->cache_count > thread_state->cache_bucket_count &&
         thread_state->cache_count >= FIRST_BUCKETS;
     if (thread_state->cache_buckets) {
-        struct binadei_cache **at =
+        struct moietyi_cache **at =
             registry_bucket_of(thread_state, cache->stream_state);
         cache->next_in_bucket = *at;
         *at = cache;
@@ -174,141 +174,141 @@ static void enter_bucket(struct binadei_thread_state *thread_state,
         widen_buckets(thread_state);
 }
 
-static void leave_bucket(struct binadei_thread_state *thread_state,
-                         const struct binadei_cache *cache)
+static void leave_bucket(struct moietyi_thread_state *thread_state,
+                         const struct moietyi_cache *cache)
 {
     thread_state->cache_count--;
     if (!thread_state->cache_buckets)
         return;
-    struct binadei_cache **at =
+    struct moietyi_cache **at =
         registry_bucket_of(thread_state, cache->stream_state);
     while (*at != cache)
         at = &(*at)->next_in_bucket;
     *at = cache->next_in_bucket;
 }
 
-struct binadei_cache *
-binadei_cache_make(struct binadei_thread_state *thread_state,
-                   struct binadei_stream_state *stream_state)
+struct moietyi_cache *
+moietyi_cache_make(struct moietyi_thread_state *thread_state,
+                   struct moietyi_stream_state *stream_state)
 {
-    struct binadei_cache *cache =
-        aligned_alloc(alignof(struct binadei_cache), sizeof(*cache));
+    struct moietyi_cache *cache =
+        aligned_alloc(alignof(struct moietyi_cache), sizeof(*cache));
     if (!cache)
         return NULL;
     memset(cache, 0, sizeof(*cache));
     cache->thread_state = thread_state;
     cache->stream_state = stream_state;
-    binadei_registry_lock();
+    moietyi_registry_lock();
     cache->next = thread_state->caches;
     thread_state->caches = cache;
-    binadei_registry_unlock();
+    moietyi_registry_unlock();
     enter_bucket(thread_state, cache);
     return cache;
 }
 
-static void registry_add(struct binadei_thread_state *thread_state,
-                         enum binadei_count which,
-                         const binadei_counter *counter, uint64_t times)
+static void registry_add(struct moietyi_thread_state *thread_state,
+                         enum moietyi_count which,
+                         const moietyi_counter *counter, uint64_t times)
 {
-    binadei_count(thread_state, which, binadei_count_read(counter) * times);
+    moietyi_count(thread_state, which, moietyi_count_read(counter) * times);
 }
 
 /* Tells all of a cache that ends; what was told stays so. */
-static void tell_last(struct binadei_cache *cache)
+static void tell_last(struct moietyi_cache *cache)
 {
-    uint64_t more = binadei_live_of_uneven(cache);
+    uint64_t more = moietyi_live_of_uneven(cache);
     uint64_t told = cache->told_uneven_bytes;
-    for (uint32_t i = 0; i < BINADEI_SMALL_CLASSES; i++) {
-        more += binadei_live_of_magazine(cache, i);
-        told += cache->told_counts[i] * binadei_class_bytes(i);
+    for (uint32_t i = 0; i < MOIETYI_SMALL_CLASSES; i++) {
+        more += moietyi_live_of_magazine(cache, i);
+        told += cache->told_counts[i] * moietyi_class_bytes(i);
     }
     cache->thread_state->counted_bytes += told;
-    binadei_live_add(cache->thread_state, more);
+    moietyi_live_add(cache->thread_state, more);
 }
 
 /* What the cache counted becomes the thread state's. */
-static void fold(struct binadei_cache *cache)
+static void fold(struct moietyi_cache *cache)
 {
-    struct binadei_thread_state *thread_state = cache->thread_state;
+    struct moietyi_thread_state *thread_state = cache->thread_state;
     tell_last(cache);
-    for (uint32_t i = 0; i < BINADEI_CLASSES; i++) {
-        const struct binadei_magazine *magazine = &cache->magazines[i];
-        uint64_t bytes = binadei_class_is_small(i) ? binadei_class_bytes(i) : 0;
-        registry_add(thread_state, BINADEI_COUNT_ALLOCS, &magazine->alloc_count,
+    for (uint32_t i = 0; i < MOIETYI_CLASSES; i++) {
+        const struct moietyi_magazine *magazine = &cache->magazines[i];
+        uint64_t bytes = moietyi_class_is_small(i) ? moietyi_class_bytes(i) : 0;
+        registry_add(thread_state, MOIETYI_COUNT_ALLOCS, &magazine->alloc_count,
                      1);
-        registry_add(thread_state, BINADEI_COUNT_FREES, &magazine->free_count,
+        registry_add(thread_state, MOIETYI_COUNT_FREES, &magazine->free_count,
                      1);
-        registry_add(thread_state, BINADEI_COUNT_ALLOC_BYTES,
+        registry_add(thread_state, MOIETYI_COUNT_ALLOC_BYTES,
                      &magazine->alloc_count, bytes);
-        registry_add(thread_state, BINADEI_COUNT_FREE_BYTES,
+        registry_add(thread_state, MOIETYI_COUNT_FREE_BYTES,
                      &magazine->free_count, bytes);
-        registry_add(thread_state, BINADEI_COUNT_REQUESTED_BYTES,
+        registry_add(thread_state, MOIETYI_COUNT_REQUESTED_BYTES,
                      &magazine->requested_bytes, 1);
     }
-    registry_add(thread_state, BINADEI_COUNT_ALLOC_BYTES,
+    registry_add(thread_state, MOIETYI_COUNT_ALLOC_BYTES,
                  &cache->uneven_alloc_bytes, 1);
-    registry_add(thread_state, BINADEI_COUNT_FREE_BYTES,
+    registry_add(thread_state, MOIETYI_COUNT_FREE_BYTES,
                  &cache->uneven_free_bytes, 1);
 }
 
-static void free_cache(struct binadei_cache *cache)
+static void free_cache(struct moietyi_cache *cache)
 {
-    for (uint32_t i = 0; i < BINADEI_CLASSES; i++)
+    for (uint32_t i = 0; i < MOIETYI_CLASSES; i++)
         free(cache->magazines[i].entries);
     free(cache);
 }
 
-bool binadei_cache_try_drop(struct binadei_cache *cache)
+bool moietyi_cache_try_drop(struct moietyi_cache *cache)
 {
-    struct binadei_thread_state *thread_state = cache->thread_state;
+    struct moietyi_thread_state *thread_state = cache->thread_state;
     if (pthread_mutex_trylock(&lock) != 0)
         return false;
-    struct binadei_cache **at = &thread_state->caches;
+    struct moietyi_cache **at = &thread_state->caches;
     while (*at != cache)
         at = &(*at)->next;
     *at = cache->next;
     fold(cache);
-    binadei_registry_unlock();
+    moietyi_registry_unlock();
     leave_bucket(thread_state, cache);
     if (thread_state->hand == cache)
         thread_state->hand = NULL;
-    if (cache->stream_state->kind >= BINADEI_STREAM_STATE_STREAM)
-        binadei_stream_state_unuse(cache->stream_state);
+    if (cache->stream_state->kind >= MOIETYI_STREAM_STATE_STREAM)
+        moietyi_stream_state_unuse(cache->stream_state);
     free_cache(cache);
     return true;
 }
 
-bool binadei_thread_state_try_drop(struct binadei_thread_state *thread_state)
+bool moietyi_thread_state_try_drop(struct moietyi_thread_state *thread_state)
 {
-    struct binadei_engine *engine = thread_state->engine;
-    binadei_bundle_freelist_share(thread_state);
+    struct moietyi_engine *engine = thread_state->engine;
+    moietyi_bundle_freelist_share(thread_state);
     if (pthread_mutex_trylock(&lock) != 0)
         return false;
-    struct binadei_thread_state **at = &engine->thread_states;
+    struct moietyi_thread_state **at = &engine->thread_states;
     while (*at != thread_state)
         at = &(*at)->of_pool;
     *at = thread_state->of_pool;
     /* relaxed: advice. */
     atomic_fetch_sub_explicit(&engine->thread_state_count, 1,
                               memory_order_relaxed);
-    binadei_live_tell_own(thread_state);
-    binadei_live_publish(thread_state);
-    for (unsigned i = 0; i < BINADEI_COUNTS; i++)
-        engine->gone[i] += binadei_count_read(&thread_state->counts[i]);
+    moietyi_live_tell_own(thread_state);
+    moietyi_live_publish(thread_state);
+    for (unsigned i = 0; i < MOIETYI_COUNTS; i++)
+        engine->gone[i] += moietyi_count_read(&thread_state->counts[i]);
     /* IN.seq_cst: what its slow paths moved is seen whole. */
     engine->gone_slow_paths +=
         atomic_load_explicit(&thread_state->slow_path, memory_order_seq_cst);
     if (thread_state->history)
-        binadei_history_end(engine->history, thread_state->history);
-    binadei_registry_unlock();
+        moietyi_history_end(engine->history, thread_state->history);
+    moietyi_registry_unlock();
     free(thread_state->cache_buckets);
     free(thread_state);
     return true;
 }
 
-void binadei_thread_state_unlink(struct binadei_thread_state *thread_state)
+void moietyi_thread_state_unlink(struct moietyi_thread_state *thread_state)
 {
-    struct binadei_thread_state **at = &thread_state->thread->thread_states;
+    struct moietyi_thread_state **at = &thread_state->thread->thread_states;
     while (*at != thread_state)
         at = &(*at)->of_thread;
     *at = thread_state->of_thread;
@@ -316,40 +316,40 @@ void binadei_thread_state_unlink(struct binadei_thread_state *thread_state)
 }
 
 /* A thread state that no thread knows any more; NULL: there is none. */
-static struct binadei_thread_state *
-pop_thread_state(struct binadei_engine *engine)
+static struct moietyi_thread_state *
+pop_thread_state(struct moietyi_engine *engine)
 {
-    binadei_registry_lock();
-    struct binadei_thread_state *thread_state = engine->thread_states;
+    moietyi_registry_lock();
+    struct moietyi_thread_state *thread_state = engine->thread_states;
     if (thread_state) {
         engine->thread_states = thread_state->of_pool;
         if (thread_state->thread)
-            binadei_thread_state_unlink(thread_state);
+            moietyi_thread_state_unlink(thread_state);
     }
-    binadei_registry_unlock();
+    moietyi_registry_unlock();
     return thread_state;
 }
 
-void binadei_thread_states_destroy(struct binadei_engine *engine)
+void moietyi_thread_states_destroy(struct moietyi_engine *engine)
 {
-    struct binadei_thread_state *thread_state;
+    struct moietyi_thread_state *thread_state;
     while ((thread_state = pop_thread_state(engine))) {
         while (thread_state->caches) {
-            struct binadei_cache *cache = thread_state->caches;
+            struct moietyi_cache *cache = thread_state->caches;
             thread_state->caches = cache->next;
             free_cache(cache);
         }
-        binadei_bundles_free(thread_state->bundles);
+        moietyi_bundles_free(thread_state->bundles);
         free(thread_state->cache_buckets);
         free(thread_state);
     }
 }
 
-void binadei_abandoned_push(struct binadei_thread_state *thread_state)
+void moietyi_abandoned_push(struct moietyi_thread_state *thread_state)
 {
-    struct binadei_engine *engine = thread_state->engine;
+    struct moietyi_engine *engine = thread_state->engine;
     /* relaxed: compared and stored. */
-    struct binadei_thread_state *seen =
+    struct moietyi_thread_state *seen =
         atomic_load_explicit(&engine->abandoned, memory_order_relaxed);
     do {
         thread_state->next_abandoned = seen;
@@ -359,18 +359,18 @@ void binadei_abandoned_push(struct binadei_thread_state *thread_state)
         memory_order_relaxed));
 }
 
-void binadei_thread_states_abandon(struct binadei_thread *thread)
+void moietyi_thread_states_abandon(struct moietyi_thread *thread)
 {
     /* Under the lock, so that no pool ends meanwhile. */
-    binadei_registry_lock();
+    moietyi_registry_lock();
     while (thread->thread_states) {
-        struct binadei_thread_state *thread_state = thread->thread_states;
+        struct moietyi_thread_state *thread_state = thread->thread_states;
         thread->thread_states = thread_state->of_thread;
         thread_state->thread = NULL;
         /* IN: a final scan sees that something came to the abandoned ones. */
         thread_state->engine->abandoned_count++;
-        binadei_abandoned_push(thread_state);
-        BINADEI_STEP("locked.abandoned");
+        moietyi_abandoned_push(thread_state);
+        MOIETYI_STEP("locked.abandoned");
     }
-    binadei_registry_unlock();
+    moietyi_registry_unlock();
 }

@@ -6,42 +6,42 @@
  * pool or a stream, when a thread or a pool ends, and by stats; never across a
  * driver call.
  */
-#ifndef BINADE_POOL_CACHE_REGISTRY_H_
-#define BINADE_POOL_CACHE_REGISTRY_H_
+#ifndef MOIETY_POOL_CACHE_REGISTRY_H_
+#define MOIETY_POOL_CACHE_REGISTRY_H_
 
 #include "pool/cache/state.h"
 #include "pool/cache/thread.h"
 
-void binadei_registry_lock(void);
-void binadei_registry_unlock(void);
+void moietyi_registry_lock(void);
+void moietyi_registry_unlock(void);
 
 /* The calling thread's state of a pool, made at its first call. NULL: no
  * memory. */
-struct binadei_thread_state *
-binadei_thread_state_of(struct binadei_thread *thread,
-                        struct binadei_engine *engine);
+struct moietyi_thread_state *
+moietyi_thread_state_of(struct moietyi_thread *thread,
+                        struct moietyi_engine *engine);
 /* The thread state's cache of a stream state, or NULL. Its owner's. */
-struct binadei_cache *
-binadei_cache_find(const struct binadei_thread_state *thread_state,
-                   const struct binadei_stream_state *stream_state);
+struct moietyi_cache *
+moietyi_cache_find(const struct moietyi_thread_state *thread_state,
+                   const struct moietyi_stream_state *stream_state);
 /* A new one; NULL: no memory. Counts as a user of the stream state. */
-struct binadei_cache *
-binadei_cache_make(struct binadei_thread_state *thread_state,
-                   struct binadei_stream_state *stream_state);
+struct moietyi_cache *
+moietyi_cache_make(struct moietyi_thread_state *thread_state,
+                   struct moietyi_stream_state *stream_state);
 /* Ends one that is empty; keeps what it counted. False: another thread holds
  * the lock, and this one does not wait: try again later. */
-bool binadei_cache_try_drop(struct binadei_cache *cache);
+bool moietyi_cache_try_drop(struct moietyi_cache *cache);
 /* Ends a thread state whose caches are gone; likewise. */
-bool binadei_thread_state_try_drop(struct binadei_thread_state *thread_state);
+bool moietyi_thread_state_try_drop(struct moietyi_thread_state *thread_state);
 /* Ends all thread states, whatever they hold. The pool is ending. */
-void binadei_thread_states_destroy(struct binadei_engine *engine);
+void moietyi_thread_states_destroy(struct moietyi_engine *engine);
 /* Takes a thread state from its thread; the lock is held. */
-void binadei_thread_state_unlink(struct binadei_thread_state *thread_state);
+void moietyi_thread_state_unlink(struct moietyi_thread_state *thread_state);
 /* Puts a thread state that no thread has on its pool's stack of abandoned
  * thread states. */
-void binadei_abandoned_push(struct binadei_thread_state *thread_state);
+void moietyi_abandoned_push(struct moietyi_thread_state *thread_state);
 /* At the end of a thread: its thread states become abandoned thread states of
  * their pools. */
-void binadei_thread_states_abandon(struct binadei_thread *thread);
+void moietyi_thread_states_abandon(struct moietyi_thread *thread);
 
 #endif

@@ -12,8 +12,8 @@
  *
  * Stream states are in pool/stream.
  */
-#ifndef BINADE_POOL_CACHE_STATE_H_
-#define BINADE_POOL_CACHE_STATE_H_
+#ifndef MOIETY_POOL_CACHE_STATE_H_
+#define MOIETY_POOL_CACHE_STATE_H_
 
 #include <pthread.h>
 #include <stdalign.h>
@@ -21,9 +21,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "binade/oom.h"
-#include "binade/status.h"
-#include "binade/types.h"
+#include "moiety/oom.h"
+#include "moiety/status.h"
+#include "moiety/types.h"
 #include "pool/base/atomics.h"
 #include "pool/buddy/classes.h"
 #include "pool/buddy/map.h"
@@ -35,29 +35,29 @@
 #include "pool/stream/streams.h"
 #include "pool/tenant/tags.h"
 
-struct binadei_history;
-struct binadei_history_ring;
+struct moietyi_history;
+struct moietyi_history_ring;
 
-#define BINADEI_BUNDLE_BLOCKS 64U
+#define MOIETYI_BUNDLE_BLOCKS 64U
 
-struct binadei_bundle {
-    struct binadei_bundle *next;
-    uint32_t class_index; /* BINADEI_CLASSES: of no class */
+struct moietyi_bundle {
+    struct moietyi_bundle *next;
+    uint32_t class_index; /* MOIETYI_CLASSES: of no class */
     uint32_t count;
     /* What it was counted in with by a depot: blocks that were freed twice may
      * have another length when it leaves. */
     uint64_t depot_bytes;
-    binade_devptr entries[BINADEI_BUNDLE_BLOCKS]; /* see magazine.h */
+    moiety_devptr entries[MOIETYI_BUNDLE_BLOCKS]; /* see magazine.h */
 };
 
-struct binadei_magazine {
+struct moietyi_magazine {
     /* A hit touches this line and the entries. */
     alignas(64) atomic_uint count; /* Edge CT, relaxed */
     uint32_t capacity;             /* pushes stop here; in the budget */
-    binade_devptr *entries;        /* see magazine.h */
-    binadei_counter alloc_count;
-    binadei_counter free_count;
-    binadei_counter requested_bytes;
+    moiety_devptr *entries;        /* see magazine.h */
+    moietyi_counter alloc_count;
+    moietyi_counter free_count;
+    moietyi_counter requested_bytes;
     uint32_t room;       /* of `entries` */
     uint32_t refill;     /* blocks that the last miss took */
     uint64_t seen;       /* activity when the budget's hand passed */
@@ -69,84 +69,84 @@ struct binadei_magazine {
     uint64_t missed_frees; /* at the last miss */
 };
 
-#define BINADEI_LAST_RUNS 4U
+#define MOIETYI_LAST_RUNS 4U
 
-struct binadei_cache {
-    struct binadei_magazine magazines[BINADEI_CLASSES];
-    struct binadei_thread_state *thread_state;
-    struct binadei_stream_state *stream_state;
-    struct binadei_cache *next; /* the thread state's; the registry's lock */
-    struct binadei_cache *next_in_bucket; /* the thread state's owner's */
+struct moietyi_cache {
+    struct moietyi_magazine magazines[MOIETYI_CLASSES];
+    struct moietyi_thread_state *thread_state;
+    struct moietyi_stream_state *stream_state;
+    struct moietyi_cache *next; /* the thread state's; the registry's lock */
+    struct moietyi_cache *next_in_bucket; /* the thread state's owner's */
     /* Edge CT, relaxed: which magazines have capacity or blocks, a bit each.
      * Most have not. */
-    _Atomic uint64_t in_use[BINADEI_CLASSES / 64];
+    _Atomic uint64_t in_use[MOIETYI_CLASSES / 64];
     /* What counts of blocks by the longest of their class do not tell: all bytes
      * of runs, whose counts tell none, and what short blocks are short of, which
      * is taken off, so that each wraps around. */
-    binadei_counter uneven_alloc_bytes;
-    binadei_counter uneven_free_bytes;
-    binadei_counter uneven_cached_bytes;
+    moietyi_counter uneven_alloc_bytes;
+    moietyi_counter uneven_free_bytes;
+    moietyi_counter uneven_cached_bytes;
     /* What the peak knows of, see live.h; the owner's. */
-    uint64_t told_counts[BINADEI_SMALL_CLASSES];
+    uint64_t told_counts[MOIETYI_SMALL_CLASSES];
     uint64_t told_uneven_bytes;
     /* The classes of the runs in the magazines, oldest first; the owner's. */
-    uint8_t last_runs[BINADEI_LAST_RUNS];
+    uint8_t last_runs[MOIETYI_LAST_RUNS];
     uint8_t last_run_count;
 };
 
 /* What thread states count. Sums over thread states are the pool's. */
-enum binadei_count {
-    BINADEI_COUNT_ALLOCS, /* of caches that are gone; so are the next four */
-    BINADEI_COUNT_ALLOC_BYTES,
-    BINADEI_COUNT_FREES,
-    BINADEI_COUNT_FREE_BYTES,
-    BINADEI_COUNT_REQUESTED_BYTES,
-    BINADEI_COUNT_MISSES,
-    BINADEI_COUNT_DEPOT_IN_BYTES,
-    BINADEI_COUNT_DEPOT_OUT_BYTES,
-    BINADEI_COUNT_DEPOT_EXCHANGES,
-    BINADEI_COUNT_STREAM, /* the first of enum binadei_stream_count */
-    BINADEI_COUNT_STREAM_END = BINADEI_COUNT_STREAM + BINADEI_STREAM_COUNTS,
-    BINADEI_COUNT_RETRIES = BINADEI_COUNT_STREAM_END,
-    BINADEI_COUNT_OOMS,
-    BINADEI_COUNT_ESCALATION, /* the first of enum binadei_escalation_count */
-    BINADEI_COUNT_ESCALATION_END = BINADEI_COUNT_ESCALATION + 11,
-    BINADEI_COUNT_DOUBLE_FREES = BINADEI_COUNT_ESCALATION_END,
-    BINADEI_COUNT_SHRINKS,      /* of the caches' bounds */
-    BINADEI_COUNT_OTHERS_ASKED, /* see pool/oom/others.c */
-    BINADEI_COUNT_OTHERS_GOT_BYTES,
-    BINADEI_COUNT_OTHERS_GIVEN_BYTES,
-    BINADEI_COUNTS
+enum moietyi_count {
+    MOIETYI_COUNT_ALLOCS, /* of caches that are gone; so are the next four */
+    MOIETYI_COUNT_ALLOC_BYTES,
+    MOIETYI_COUNT_FREES,
+    MOIETYI_COUNT_FREE_BYTES,
+    MOIETYI_COUNT_REQUESTED_BYTES,
+    MOIETYI_COUNT_MISSES,
+    MOIETYI_COUNT_DEPOT_IN_BYTES,
+    MOIETYI_COUNT_DEPOT_OUT_BYTES,
+    MOIETYI_COUNT_DEPOT_EXCHANGES,
+    MOIETYI_COUNT_STREAM, /* the first of enum moietyi_stream_count */
+    MOIETYI_COUNT_STREAM_END = MOIETYI_COUNT_STREAM + MOIETYI_STREAM_COUNTS,
+    MOIETYI_COUNT_RETRIES = MOIETYI_COUNT_STREAM_END,
+    MOIETYI_COUNT_OOMS,
+    MOIETYI_COUNT_ESCALATION, /* the first of enum moietyi_escalation_count */
+    MOIETYI_COUNT_ESCALATION_END = MOIETYI_COUNT_ESCALATION + 11,
+    MOIETYI_COUNT_DOUBLE_FREES = MOIETYI_COUNT_ESCALATION_END,
+    MOIETYI_COUNT_SHRINKS,      /* of the caches' bounds */
+    MOIETYI_COUNT_OTHERS_ASKED, /* see pool/oom/others.c */
+    MOIETYI_COUNT_OTHERS_GOT_BYTES,
+    MOIETYI_COUNT_OTHERS_GIVEN_BYTES,
+    MOIETYI_COUNTS
 };
 
-struct binadei_thread_state {
-    struct binadei_engine *engine;
-    struct binadei_thread *thread; /* NULL: it ended; registry's lock */
-    struct binadei_thread_state *of_thread; /* next; registry's lock */
-    struct binadei_thread_state *of_pool;   /* next; registry's lock */
+struct moietyi_thread_state {
+    struct moietyi_engine *engine;
+    struct moietyi_thread *thread; /* NULL: it ended; registry's lock */
+    struct moietyi_thread_state *of_thread; /* next; registry's lock */
+    struct moietyi_thread_state *of_pool;   /* next; registry's lock */
     /* next on the stack of abandoned thread states */
-    struct binadei_thread_state *next_abandoned;
-    struct binadei_cache *caches; /* registry's lock; owner reads */
+    struct moietyi_thread_state *next_abandoned;
+    struct moietyi_cache *caches; /* registry's lock; owner reads */
     /* The same by stream state, once there are many; the owner's. NULL: there
      * are few, or there was no memory for it. */
-    struct binadei_cache **cache_buckets;
+    struct moietyi_cache **cache_buckets;
     uint32_t cache_bucket_count;
     uint32_t cache_count;
-    struct binadei_cache *done;
-    struct binadei_affinity affinity;
+    struct moietyi_cache *done;
+    struct moietyi_affinity affinity;
     uint64_t granted_bytes;     /* capacities of all magazines */
     uint64_t told_bytes;        /* of these: what the engine knows of */
     uint32_t calm_misses;       /* that the engine does not know of */
-    struct binadei_cache *hand; /* where the budget's clock stands */
+    struct moietyi_cache *hand; /* where the budget's clock stands */
     uint32_t hand_class;
     bool is_refused;        /* its caches had no room, for others' have it */
     uint64_t seen_activity; /* of its caches; registry's lock. See reclaim.c */
     uint64_t attention;     /* when its caches were last gone through */
     /* Others need memory. Edge CL: see reclaim.c. */
     atomic_bool is_wanted;
-    struct binadei_bundle *bundles; /* the free list */
+    struct moietyi_bundle *bundles; /* the free list */
     uint32_t bundle_count;
-    binadei_counter counts[BINADEI_COUNTS];
+    moietyi_counter counts[MOIETYI_COUNTS];
     uint64_t poor_at_bytes; /* reserved when its caches gave little, last */
     uint64_t postponed; /* caches that it could not take, ever: see reclaim.c */
     uint64_t given_bytes;     /* ever, to the buddy */
@@ -158,55 +158,55 @@ struct binadei_thread_state {
     /* Out of an allocation that would fail, which goes on afterwards: the
      * thread state is not to be taken. Edge OU: as `serving` of thread.h. */
     atomic_bool is_calling_back;
-    binade_oom_report oom; /* of the thread's last one that did */
+    moiety_oom_report oom; /* of the thread's last one that did */
     uint32_t thread_id; /* the kernel's number of the thread it was made for */
     bool is_new;        /* its thread has made no call with it yet */
-    struct binadei_history_ring *history; /* NULL: the pool keeps none */
+    struct moietyi_history_ring *history; /* NULL: the pool keeps none */
 };
 
 /* A block with something to look up besides: who else uses it. */
-struct binadei_use {
-    struct binadei_use *next;
-    binade_devptr address;
+struct moietyi_use {
+    struct moietyi_use *next;
+    moiety_devptr address;
     uint32_t stream_state_count;
     uint32_t stream_state_capacity;
     /* each counts this as a user */
-    struct binadei_stream_state **stream_states;
+    struct moietyi_stream_state **stream_states;
     /* Once the block is freed and in ANY's maps: on which stream, counted too, or
      * NULL; where; and how often these had been closed. */
-    struct binadei_stream_state *freed_on;
-    binadei_grain start;
+    struct moietyi_stream_state *freed_on;
+    moietyi_grain start;
     uint64_t grains;
     uint64_t moves;
 };
 
 /* A table with chains, which doubles when there are as many notes as chains. Its
  * lock is the engine's. */
-struct binadei_use_table {
-    struct binadei_use **buckets; /* NULL: none was ever noted */
+struct moietyi_use_table {
+    struct moietyi_use **buckets; /* NULL: none was ever noted */
     uint32_t bucket_count;        /* a power of two */
     uint32_t use_count;
 };
 
-struct binadei_engine {
-    struct binade_pool *pool;
-    struct binadei_segments *segments;
-    const struct binadei_lookup *lookup;
-    struct binadei_streams streams;
+struct moietyi_engine {
+    struct moiety_pool *pool;
+    struct moietyi_segments *segments;
+    const struct moietyi_lookup *lookup;
+    struct moietyi_streams streams;
     uint64_t thread_cache_bytes;
     uint64_t cache_bytes;
     /* Edge OR: exit (release) -> adopt (acquire), whole; and those that who
      * adopted a few of them left. */
-    _Atomic(struct binadei_thread_state *) abandoned;
-    _Atomic(struct binadei_thread_state *) abandoned_rest;
-    struct binadei_thread_state *thread_states; /* the registry's lock */
+    _Atomic(struct moietyi_thread_state *) abandoned;
+    _Atomic(struct moietyi_thread_state *) abandoned_rest;
+    struct moietyi_thread_state *thread_states; /* the registry's lock */
     /* Edge: none; relaxed, advice: how many there are. */
     atomic_uint thread_state_count;
     /* of thread states that are gone; the same */
-    uint64_t gone[BINADEI_COUNTS];
+    uint64_t gone[MOIETYI_COUNTS];
 
     /* Edge SP: put (release) -> take (acquire), whole. */
-    _Atomic(struct binadei_bundle *) bundle_freelist;
+    _Atomic(struct moietyi_bundle *) bundle_freelist;
     /* Edge: none; relaxed, see magazine.h. Of the two bounds above. Misses only
      * read it, so it is not on a line with what they change. */
     alignas(64) atomic_uint halvings;
@@ -236,24 +236,24 @@ struct binadei_engine {
     uint64_t gone_slow_paths;
     uint64_t abandoned_count;
 
-    /* Edge TG: binadei_engine_make_tags (release) -> binadei_tags (acquire). NULL
+    /* Edge TG: moietyi_engine_make_tags (release) -> moietyi_tags (acquire). NULL
      * until the pool has a tenant; then unchanged to the end. */
-    _Atomic(struct binadei_tags *) tags;
+    _Atomic(struct moietyi_tags *) tags;
 
     /* What blocks were allocated for, by their first grain: see notes.h.
      * Constant; NULL: the pool does not note it. */
-    binadei_note_word *notes;
+    moietyi_note_word *notes;
     uint32_t noted_pages; /* that these are for */
 
     pthread_mutex_t uses_lock;
-    struct binadei_use_table uses;
+    struct moietyi_use_table uses;
     /* Of blocks that are freed and wait for streams that can be asked, oldest
      * first. */
-    struct binadei_use *freed_uses;
-    struct binadei_use **freed_uses_end;
+    struct moietyi_use *freed_uses;
+    struct moietyi_use **freed_uses_end;
     uint64_t ask_round; /* by who has the role of ANY's stream state */
 
-    struct binadei_history *history; /* constant; NULL: none is kept */
+    struct moietyi_history *history; /* constant; NULL: none is kept */
 
     /* What misses change. Edge: none; relaxed, bounds: bytes granted to thread
      * states, and misses since the last escalation, each as far as thread
@@ -268,27 +268,27 @@ struct binadei_engine {
 };
 
 /* NULL: no block has a tag. */
-static inline struct binadei_tags *
-binadei_tags(const struct binadei_engine *engine)
+static inline struct moietyi_tags *
+moietyi_tags(const struct moietyi_engine *engine)
 {
     /* TG.acquire: the words are there. */
     return atomic_load_explicit(&engine->tags, memory_order_acquire);
 }
 
 /* As one who asks pool/stream; it names no stream. */
-static inline struct binadei_stream_user
-binadei_thread_state_user(struct binadei_thread_state *thread_state)
+static inline struct moietyi_stream_user
+moietyi_thread_state_user(struct moietyi_thread_state *thread_state)
 {
-    return (struct binadei_stream_user){
+    return (struct moietyi_stream_user){
         .streams = &thread_state->engine->streams,
-        .counts = &thread_state->counts[BINADEI_COUNT_STREAM],
+        .counts = &thread_state->counts[MOIETYI_COUNT_STREAM],
         .thread = thread_state};
 }
 
-static inline void binadei_count(struct binadei_thread_state *thread_state,
-                                 enum binadei_count which, uint64_t more)
+static inline void moietyi_count(struct moietyi_thread_state *thread_state,
+                                 enum moietyi_count which, uint64_t more)
 {
-    binadei_count_add(&thread_state->counts[which], more);
+    moietyi_count_add(&thread_state->counts[which], more);
 }
 
 #endif

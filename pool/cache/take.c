@@ -17,222 +17,222 @@
 /* Entries of a magazine that a miss looks at, newest first. */
 #define POP_DEPTH 64U
 
-static uint32_t class_of(const struct binadei_request *request)
+static uint32_t class_of(const struct moietyi_request *request)
 {
     return request->size.class_index;
 }
 
 /* Longer than what hits serve. */
-static bool is_run(const struct binadei_request *request)
+static bool is_run(const struct moietyi_request *request)
 {
-    return !binadei_class_is_small(class_of(request));
+    return !moietyi_class_is_small(class_of(request));
 }
 
 /* Counts on a magazine, or on the thread state for blocks that have none. */
-static void count_alloc(struct binadei_cache *cache,
-                        const struct binadei_request *request, uint64_t grains)
+static void count_alloc(struct moietyi_cache *cache,
+                        const struct moietyi_request *request, uint64_t grains)
 {
-    struct binadei_thread_state *thread_state = cache->thread_state;
-    if (class_of(request) < BINADEI_CLASSES) {
-        binadei_magazine_count_alloc(&cache->magazines[class_of(request)],
+    struct moietyi_thread_state *thread_state = cache->thread_state;
+    if (class_of(request) < MOIETYI_CLASSES) {
+        moietyi_magazine_count_alloc(&cache->magazines[class_of(request)],
                                      request->size_bytes);
-        binadei_count_add(&cache->uneven_alloc_bytes,
-                          binadei_uneven_bytes(class_of(request), grains));
-        binadei_live_tell(cache, class_of(request));
+        moietyi_count_add(&cache->uneven_alloc_bytes,
+                          moietyi_uneven_bytes(class_of(request), grains));
+        moietyi_live_tell(cache, class_of(request));
         return;
     }
-    binadei_count(thread_state, BINADEI_COUNT_ALLOCS, 1);
-    binadei_count(thread_state, BINADEI_COUNT_ALLOC_BYTES,
-                  grains * BINADEI_GRAIN_BYTES);
-    binadei_count(thread_state, BINADEI_COUNT_REQUESTED_BYTES,
+    moietyi_count(thread_state, MOIETYI_COUNT_ALLOCS, 1);
+    moietyi_count(thread_state, MOIETYI_COUNT_ALLOC_BYTES,
+                  grains * MOIETYI_GRAIN_BYTES);
+    moietyi_count(thread_state, MOIETYI_COUNT_REQUESTED_BYTES,
                   request->size_bytes);
 }
 
 /* A run serves its own length alone: what were left over of it would rest. */
-static bool is_long_enough(const struct binadei_request *request,
+static bool is_long_enough(const struct moietyi_request *request,
                            uint64_t grains)
 {
     return is_run(request) ? grains == request->size.grains
                            : grains >= request->size.grains;
 }
 
-static bool is_aligned(const struct binadei_request *request,
-                       binade_devptr entry)
+static bool is_aligned(const struct moietyi_request *request,
+                       moiety_devptr entry)
 {
-    return !(binadei_entry_address(entry) &
-             (request->alignment_grains * BINADEI_GRAIN_BYTES - 1));
+    return !(moietyi_entry_address(entry) &
+             (request->alignment_grains * MOIETYI_GRAIN_BYTES - 1));
 }
 
 /* The newest block of the class that is long enough, of those that a look at the
  * magazine's top sees. */
-static bool miss_pop(struct binadei_cache *cache,
-                     const struct binadei_request *request, binade_devptr *out)
+static bool miss_pop(struct moietyi_cache *cache,
+                     const struct moietyi_request *request, moiety_devptr *out)
 {
-    if (class_of(request) >= BINADEI_CLASSES)
+    if (class_of(request) >= MOIETYI_CLASSES)
         return false;
-    struct binadei_magazine *magazine = &cache->magazines[class_of(request)];
-    uint32_t count = binadei_magazine_count(magazine);
+    struct moietyi_magazine *magazine = &cache->magazines[class_of(request)];
+    uint32_t count = moietyi_magazine_count(magazine);
     uint32_t end = count > POP_DEPTH ? count - POP_DEPTH : 0;
     for (uint32_t i = count; i-- > end;) {
-        binade_devptr entry = magazine->entries[i];
-        uint64_t grains = binadei_entry_grains(cache->thread_state->engine,
+        moiety_devptr entry = magazine->entries[i];
+        uint64_t grains = moietyi_entry_grains(cache->thread_state->engine,
                                                class_of(request), entry);
         if (!is_long_enough(request, grains) || !is_aligned(request, entry))
             continue;
         magazine->entries[i] = magazine->entries[count - 1];
-        binadei_magazine_set(magazine, count - 1);
-        binadei_count_add(&cache->uneven_cached_bytes,
-                          -binadei_uneven_bytes(class_of(request), grains));
+        moietyi_magazine_set(magazine, count - 1);
+        moietyi_count_add(&cache->uneven_cached_bytes,
+                          -moietyi_uneven_bytes(class_of(request), grains));
         count_alloc(cache, request, grains);
         if (is_run(request))
-            binadei_last_runs_popped(cache, class_of(request));
-        *out = binadei_entry_address(entry);
+            moietyi_last_runs_popped(cache, class_of(request));
+        *out = moietyi_entry_address(entry);
         return true;
     }
     return false;
 }
 
-binade_devptr binadei_hit_pop_run(struct binadei_cache *cache,
+moiety_devptr moietyi_hit_pop_run(struct moietyi_cache *cache,
                                   size_t size_bytes)
 {
     if (!size_bytes)
         return 0;
-    const struct binadei_request request = {binadei_size_of_bytes(size_bytes),
+    const struct moietyi_request request = {moietyi_size_of_bytes(size_bytes),
                                             size_bytes, 1, false};
-    binade_devptr address;
+    moiety_devptr address;
     return is_run(&request) && miss_pop(cache, &request, &address) ? address
                                                                    : 0;
 }
 
-void binadei_mark_block(struct binadei_engine *engine, binadei_grain start,
-                        const struct binadei_request *request)
+void moietyi_mark_block(struct moietyi_engine *engine, moietyi_grain start,
+                        const struct moietyi_request *request)
 {
-    uint8_t byte = binadei_byte_of(class_of(request), request->size.grains);
-    if (byte == BINADEI_BYTE_RUN)
-        binadei_buddy_set_run_grains(engine->streams.buddy, start,
+    uint8_t byte = moietyi_byte_of(class_of(request), request->size.grains);
+    if (byte == MOIETYI_BYTE_RUN)
+        moietyi_buddy_set_run_grains(engine->streams.buddy, start,
                                      request->size.grains);
-    binadei_buddy_set_class(engine->streams.buddy, start, byte);
+    moietyi_buddy_set_class(engine->streams.buddy, start, byte);
 }
 
-void binadei_note_stream(const struct binadei_call *call, binade_devptr address)
+void moietyi_note_stream(const struct moietyi_call *call, moiety_devptr address)
 {
-    binadei_grain start;
-    const struct binadei_engine *engine = call->engine;
-    if (engine->notes && binadei_grain_of(engine->lookup, address, &start))
-        binadei_note_put(engine->notes, start,
-                         binadei_buddy_class(engine->streams.buddy, start),
+    moietyi_grain start;
+    const struct moietyi_engine *engine = call->engine;
+    if (engine->notes && moietyi_grain_of(engine->lookup, address, &start))
+        moietyi_note_put(engine->notes, start,
+                         moietyi_buddy_class(engine->streams.buddy, start),
                          call->push->stream_state->note);
 }
 
 /* One block from the buddy, straight to the caller. */
-static void miss_hand_out(struct binadei_call *call,
-                          const struct binadei_request *request,
-                          binadei_grain start, binade_devptr *out)
+static void miss_hand_out(struct moietyi_call *call,
+                          const struct moietyi_request *request,
+                          moietyi_grain start, moiety_devptr *out)
 {
-    binadei_mark_block(call->engine, start, request);
+    moietyi_mark_block(call->engine, start, request);
     count_alloc(call->thread_state->done, request, request->size.grains);
-    *out = binadei_address_of(call->engine->lookup, start);
+    *out = moietyi_address_of(call->engine->lookup, start);
 }
 
 /* Blocks that begin at `starts` go into the cache's magazine, but for the first,
  * which the caller gets. */
-static void share_out(struct binadei_call *call, struct binadei_cache *cache,
-                      const struct binadei_request *request,
-                      const binadei_grain *starts, uint32_t taken,
-                      binade_devptr *out)
+static void share_out(struct moietyi_call *call, struct moietyi_cache *cache,
+                      const struct moietyi_request *request,
+                      const moietyi_grain *starts, uint32_t taken,
+                      moiety_devptr *out)
 {
-    struct binadei_engine *engine = call->engine;
-    struct binadei_magazine *magazine = &cache->magazines[class_of(request)];
-    uint32_t count = binadei_magazine_count(magazine);
-    uint8_t byte = binadei_byte_of(class_of(request), request->size.grains);
+    struct moietyi_engine *engine = call->engine;
+    struct moietyi_magazine *magazine = &cache->magazines[class_of(request)];
+    uint32_t count = moietyi_magazine_count(magazine);
+    uint8_t byte = moietyi_byte_of(class_of(request), request->size.grains);
     /* The lowest is on top. The magazine has room: see its refill. */
     for (uint32_t i = taken; i-- > 1;) {
-        binadei_mark_block(engine, starts[i], request);
+        moietyi_mark_block(engine, starts[i], request);
         if (engine->notes)
-            binadei_note_put(engine->notes, starts[i], byte,
+            moietyi_note_put(engine->notes, starts[i], byte,
                              cache->stream_state->note);
         magazine->entries[count++] =
-            binadei_entry_of(class_of(request), request->size.grains,
-                             binadei_address_of(engine->lookup, starts[i]));
+            moietyi_entry_of(class_of(request), request->size.grains,
+                             moietyi_address_of(engine->lookup, starts[i]));
     }
-    binadei_magazine_set(magazine, count);
-    binadei_count_add(&cache->uneven_cached_bytes,
-                      (taken - 1) * binadei_uneven_bytes(class_of(request),
+    moietyi_magazine_set(magazine, count);
+    moietyi_count_add(&cache->uneven_cached_bytes,
+                      (taken - 1) * moietyi_uneven_bytes(class_of(request),
                                                          request->size.grains));
     miss_hand_out(call, request, starts[0], out);
 }
 
 /* Several blocks by one claim; all but one stay in the DONE magazine. */
-static bool miss_take_small(struct binadei_call *call,
-                            const struct binadei_request *request,
-                            binade_devptr *out)
+static bool miss_take_small(struct moietyi_call *call,
+                            const struct moietyi_request *request,
+                            moiety_devptr *out)
 {
-    struct binadei_engine *engine = call->engine;
-    struct binadei_cache *done = call->thread_state->done;
+    struct moietyi_engine *engine = call->engine;
+    struct moietyi_cache *done = call->thread_state->done;
     bool is_plain = request->alignment_grains == 1;
-    const struct binadei_take what = {
+    const struct moietyi_take what = {
         (uint32_t)request->size.grains,
-        is_plain ? binadei_magazine_refill(done, class_of(request)) : 1,
+        is_plain ? moietyi_magazine_refill(done, class_of(request)) : 1,
         request->alignment_grains};
-    binadei_grain starts[BINADEI_REFILL_BLOCKS];
-    uint32_t taken = binadei_buddy_take(
+    moietyi_grain starts[MOIETYI_REFILL_BLOCKS];
+    uint32_t taken = moietyi_buddy_take(
         engine->streams.buddy, &call->thread_state->affinity, &what, starts);
     if (!taken)
         return false;
-    BINADEI_STEP("refill.taken");
+    MOIETYI_STEP("refill.taken");
     share_out(call, done, request, starts, taken, out);
     return true;
 }
 
 /* A bundle for a cache's magazine, and a block of it. */
-static bool load_and_pop(struct binadei_call *call, struct binadei_cache *cache,
-                         struct binadei_bundle *bundle,
-                         const struct binadei_request *request,
-                         binade_devptr *out)
+static bool load_and_pop(struct moietyi_call *call, struct moietyi_cache *cache,
+                         struct moietyi_bundle *bundle,
+                         const struct moietyi_request *request,
+                         moiety_devptr *out)
 {
     if (!bundle)
         return false;
-    if (binadei_magazine_load(call->thread_state, cache, bundle))
+    if (moietyi_magazine_load(call->thread_state, cache, bundle))
         return miss_pop(cache, request, out);
-    binadei_flush_bundle(call->thread_state, cache, bundle, true);
+    moietyi_flush_bundle(call->thread_state, cache, bundle, true);
     return false;
 }
 
 /* What other threads left for this stream. */
-static bool take_depot(struct binadei_call *call, struct binadei_cache *cache,
-                       const struct binadei_request *request,
-                       binade_devptr *out)
+static bool take_depot(struct moietyi_call *call, struct moietyi_cache *cache,
+                       const struct moietyi_request *request,
+                       moiety_devptr *out)
 {
     return load_and_pop(call, cache,
-                        binadei_depot_take(call->thread_state,
+                        moietyi_depot_take(call->thread_state,
                                            cache->stream_state,
                                            class_of(request)),
                         request, out);
 }
 
 /* The maps from which the call may take, beside what is done. */
-static struct binadei_maps *maps_of(const struct binadei_call *call)
+static struct moietyi_maps *maps_of(const struct moietyi_call *call)
 {
-    const struct binadei_stream_state *stream_state = call->pop->stream_state;
-    struct binadei_maps *maps =
-        stream_state->kind >= BINADEI_STREAM_STATE_STREAM &&
-                !binadei_stream_state_is_closed(stream_state)
+    const struct moietyi_stream_state *stream_state = call->pop->stream_state;
+    struct moietyi_maps *maps =
+        stream_state->kind >= MOIETYI_STREAM_STATE_STREAM &&
+                !moietyi_stream_state_is_closed(stream_state)
             ? stream_state->maps
             : NULL;
-    return binadei_maps_grains(maps, BINADEI_FRESH) ||
-                   binadei_maps_grains(maps, BINADEI_AGEING)
+    return moietyi_maps_grains(maps, MOIETYI_FRESH) ||
+                   moietyi_maps_grains(maps, MOIETYI_AGEING)
                ? maps
                : NULL;
 }
 
-static struct binadei_view view_of(const struct binadei_call *call,
-                                   struct binadei_maps *maps)
+static struct moietyi_view view_of(const struct moietyi_call *call,
+                                   struct moietyi_maps *maps)
 {
-    return (struct binadei_view){.buddy = call->engine->streams.buddy,
+    return (struct moietyi_view){.buddy = call->engine->streams.buddy,
                                  .maps = maps};
 }
 
-struct binadei_view binadei_call_view(const struct binadei_call *call)
+struct moietyi_view moietyi_call_view(const struct moietyi_call *call)
 {
     return view_of(call, maps_of(call));
 }
@@ -240,51 +240,51 @@ struct binadei_view binadei_call_view(const struct binadei_call *call)
 /* Small blocks are gathered, as one of them keeps what is around it from being one
  * run: the stream's own where small ones are already, then what is done, then the
  * rest of its own, and at last a run that is put together from both. */
-static bool take_small_of_maps(struct binadei_call *call,
-                               const struct binadei_request *request,
-                               binade_devptr *out)
+static bool take_small_of_maps(struct moietyi_call *call,
+                               const struct moietyi_request *request,
+                               moiety_devptr *out)
 {
-    struct binadei_maps *maps = maps_of(call);
-    const struct binadei_view view = view_of(call, maps);
-    binadei_grain starts[BINADEI_REFILL_BLOCKS];
-    struct binadei_take what = {(uint32_t)request->size.grains, 1,
+    struct moietyi_maps *maps = maps_of(call);
+    const struct moietyi_view view = view_of(call, maps);
+    moietyi_grain starts[MOIETYI_REFILL_BLOCKS];
+    struct moietyi_take what = {(uint32_t)request->size.grains, 1,
                                 request->alignment_grains};
     uint32_t taken = 0;
     if (maps && request->alignment_grains == 1)
-        what.count = binadei_magazine_refill(call->pop, class_of(request));
+        what.count = moietyi_magazine_refill(call->pop, class_of(request));
     if (maps)
-        taken = binadei_maps_take(maps, &what, true, starts);
+        taken = moietyi_maps_take(maps, &what, true, starts);
     if (!taken && miss_take_small(call, request, out))
         return true;
     if (!taken && maps) {
-        const struct binadei_magazine *magazine =
+        const struct moietyi_magazine *magazine =
             &call->pop->magazines[class_of(request)];
         /* The look at what is done may have taken room from this magazine. */
-        if (what.count > binadei_magazine_room(magazine))
-            what.count = binadei_magazine_room(magazine);
-        taken = binadei_maps_take(maps, &what, false, starts);
+        if (what.count > moietyi_magazine_room(magazine))
+            what.count = moietyi_magazine_room(magazine);
+        taken = moietyi_maps_take(maps, &what, false, starts);
     }
     if (!taken)
-        taken = binadei_view_take(&view, what.grains, what.alignment, starts);
+        taken = moietyi_view_take(&view, what.grains, what.alignment, starts);
     if (taken)
         share_out(call, call->pop, request, starts, taken, out);
     return taken != 0;
 }
 
 /* One block from all that the call may have. */
-static bool take_one(struct binadei_call *call,
-                     const struct binadei_request *request, binade_devptr *out)
+static bool take_one(struct moietyi_call *call,
+                     const struct moietyi_request *request, moiety_devptr *out)
 {
-    const struct binadei_view view = binadei_call_view(call);
-    binadei_grain start;
-    if (!binadei_view_take(&view, request->size.grains,
+    const struct moietyi_view view = moietyi_call_view(call);
+    moietyi_grain start;
+    if (!moietyi_view_take(&view, request->size.grains,
                            request->alignment_grains, &start))
         return false;
     miss_hand_out(call, request, start, out);
     return true;
 }
 
-static bool is_memory_short(const struct binadei_call *call)
+static bool is_memory_short(const struct moietyi_call *call)
 {
     /* relaxed: advice. */
     return atomic_load_explicit(&call->engine->halvings,
@@ -296,30 +296,30 @@ static bool is_memory_short(const struct binadei_call *call)
  * nothing; or one from both. What is done never rests in a cache of the stream's,
  * from where it would go to the stream's maps, and wait for work that did not use
  * it. */
-static bool take_side_by_side(struct binadei_call *call,
-                              const struct binadei_request *request,
-                              binade_devptr *out)
+static bool take_side_by_side(struct moietyi_call *call,
+                              const struct moietyi_request *request,
+                              moiety_devptr *out)
 {
-    struct binadei_maps *maps = maps_of(call);
-    struct binadei_cache *cache = maps ? call->pop : call->thread_state->done;
-    struct binadei_view view = view_of(call, maps);
+    struct moietyi_maps *maps = maps_of(call);
+    struct moietyi_cache *cache = maps ? call->pop : call->thread_state->done;
+    struct moietyi_view view = view_of(call, maps);
     uint64_t grains = request->size.grains;
     uint32_t count = request->alignment_grains == 1 && !is_memory_short(call)
-                         ? binadei_magazine_refill(cache, class_of(request))
+                         ? moietyi_magazine_refill(cache, class_of(request))
                          : 1;
-    binadei_grain starts[BINADEI_REFILL_BLOCKS];
+    moietyi_grain starts[MOIETYI_REFILL_BLOCKS];
     view.is_own_only = maps != NULL;
-    if (count == 1 || !binadei_view_take_good(&view, count * grains, 1, starts))
+    if (count == 1 || !moietyi_view_take_good(&view, count * grains, 1, starts))
         return take_one(call, request, out);
     for (uint32_t i = 1; i < count; i++)
-        starts[i] = binadei_grain_at(starts[0].index + i * grains);
+        starts[i] = moietyi_grain_at(starts[0].index + i * grains);
     share_out(call, cache, request, starts, count, out);
     return true;
 }
 
 /* Whether the thread asks for several lengths of the class. */
-static bool is_mixed(const struct binadei_call *call,
-                     const struct binadei_request *request)
+static bool is_mixed(const struct moietyi_call *call,
+                     const struct moietyi_request *request)
 {
     return call->pop->magazines[class_of(request)].is_mixed;
 }
@@ -327,51 +327,51 @@ static bool is_mixed(const struct binadei_call *call,
 /* As long as was asked for; or, where a thread asks for several lengths of a
  * class and memory is not short, as the class, so that the block serves all of
  * them. */
-static uint64_t length_of(const struct binadei_call *call,
-                          const struct binadei_request *request)
+static uint64_t length_of(const struct moietyi_call *call,
+                          const struct moietyi_request *request)
 {
     return is_mixed(call, request) && !is_memory_short(call)
-               ? binadei_class_grains(class_of(request))
+               ? moietyi_class_grains(class_of(request))
                : request->size.grains;
 }
 
 /* A block of more than a chunk goes where it fits; smaller ones where they are
  * found first. */
-static bool take_of_maps(struct binadei_call *call,
-                         const struct binadei_request *request,
-                         binade_devptr *out)
+static bool take_of_maps(struct moietyi_call *call,
+                         const struct moietyi_request *request,
+                         moiety_devptr *out)
 {
-    struct binadei_request sized = *request;
+    struct moietyi_request sized = *request;
     if (is_run(request))
         return take_one(call, request, out);
     sized.size.grains = length_of(call, request);
-    return sized.size.grains > BINADEI_CHUNK_GRAINS
+    return sized.size.grains > MOIETYI_CHUNK_GRAINS
                ? take_side_by_side(call, &sized, out)
                : take_small_of_maps(call, &sized, out);
 }
 
-static bool take_shared(struct binadei_call *call,
-                        const struct binadei_request *request,
-                        binade_devptr *out)
+static bool take_shared(struct moietyi_call *call,
+                        const struct moietyi_request *request,
+                        moiety_devptr *out)
 {
-    struct binadei_cache *done = call->thread_state->done;
+    struct moietyi_cache *done = call->thread_state->done;
     if (!call->has_missed)
-        binadei_count(call->thread_state, BINADEI_COUNT_MISSES, 1);
+        moietyi_count(call->thread_state, MOIETYI_COUNT_MISSES, 1);
     call->has_missed = true;
     return take_depot(call, call->pop, request, out) ||
            (call->pop != done && take_depot(call, done, request, out)) ||
            take_of_maps(call, request, out);
 }
 
-bool binadei_take(struct binadei_call *call,
-                  const struct binadei_request *request, binade_devptr *out)
+bool moietyi_take(struct moietyi_call *call,
+                  const struct moietyi_request *request, moiety_devptr *out)
 {
     if (miss_pop(call->pop, request, out))
         return true;
-    if (class_of(request) < BINADEI_CLASSES) {
-        binadei_magazine_missed(&call->pop->magazines[class_of(request)],
+    if (class_of(request) < MOIETYI_CLASSES) {
+        moietyi_magazine_missed(&call->pop->magazines[class_of(request)],
                                 &request->size);
-        binadei_live_tell(call->pop, class_of(request));
+        moietyi_live_tell(call->pop, class_of(request));
     }
     if (call->pop != call->thread_state->done &&
         miss_pop(call->thread_state->done, request, out))
@@ -379,16 +379,16 @@ bool binadei_take(struct binadei_call *call,
     return take_shared(call, request, out);
 }
 
-bool binadei_take_last(struct binadei_call *call,
-                       const struct binadei_request *request,
-                       binade_devptr *out)
+bool moietyi_take_last(struct moietyi_call *call,
+                       const struct moietyi_request *request,
+                       moiety_devptr *out)
 {
-    binadei_grain start;
-    binadei_buddy_trim(call->engine->streams.buddy);
-    if (binadei_take(call, request, out))
+    moietyi_grain start;
+    moietyi_buddy_trim(call->engine->streams.buddy);
+    if (moietyi_take(call, request, out))
         return true;
-    const struct binadei_view view = binadei_call_view(call);
-    if (!binadei_view_take_best(&view, request->size.grains,
+    const struct moietyi_view view = moietyi_call_view(call);
+    if (!moietyi_view_take_best(&view, request->size.grains,
                                 request->alignment_grains, true, &start))
         return false;
     miss_hand_out(call, request, start, out);

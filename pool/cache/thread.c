@@ -18,9 +18,9 @@
 #include "pool/cache/registry.h"
 
 /* What a thread is before its first call: nothing is ever found in it. */
-static struct binadei_thread nobody;
+static struct moietyi_thread nobody;
 
-_Thread_local struct binadei_thread *binadei_thread_self
+_Thread_local struct moietyi_thread *moietyi_thread_self
     __attribute__((tls_model("initial-exec"))) = &nobody;
 
 /* Edge: none; relaxed: so that threads differ, no more. */
@@ -29,7 +29,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
 static bool is_ready;
 /* Pages of threads that ended; the registry's lock. */
-static struct binadei_thread *free_threads;
+static struct moietyi_thread *free_threads;
 
 static void *thread_map(size_t bytes)
 {
@@ -39,43 +39,43 @@ static void *thread_map(size_t bytes)
 }
 
 /* Tables that do not fit the thread's page have pages of their own. */
-static struct binadei_route *map_routes(uint32_t order)
+static struct moietyi_route *map_routes(uint32_t order)
 {
-    return thread_map(sizeof(struct binadei_route) << order);
+    return thread_map(sizeof(struct moietyi_route) << order);
 }
 
-static void unmap_routes(const struct binadei_thread *thread,
-                         struct binadei_route *routes, uint32_t order)
+static void unmap_routes(const struct moietyi_thread *thread,
+                         struct moietyi_route *routes, uint32_t order)
 {
     if (routes && routes != thread->first_routes)
-        munmap(routes, sizeof(struct binadei_route) << order);
+        munmap(routes, sizeof(struct moietyi_route) << order);
 }
 
-static void return_page(struct binadei_thread *thread)
+static void return_page(struct moietyi_thread *thread)
 {
-    binadei_registry_lock();
+    moietyi_registry_lock();
     thread->next_free = free_threads;
     free_threads = thread;
-    binadei_registry_unlock();
+    moietyi_registry_unlock();
 }
 
 static void cache_end_thread(void *context)
 {
-    struct binadei_thread *thread = context;
+    struct moietyi_thread *thread = context;
     /* In a child the pools are not its own. */
-    if (binadei_is_forked())
+    if (moietyi_is_forked())
         return;
-    binadei_thread_states_abandon(thread);
+    moietyi_thread_states_abandon(thread);
     unmap_routes(thread, thread->routes, thread->route_order);
     memset(thread, 0, sizeof(*thread));
-    binadei_thread_self = &nobody;
+    moietyi_thread_self = &nobody;
     return_page(thread);
 }
 
 /* Where the kernel does not empty the page: a child has one thread, this. */
 static void thread_forget_in_child(void)
 {
-    binadei_thread_self = &nobody;
+    moietyi_thread_self = &nobody;
 }
 
 static void thread_get_ready(void)
@@ -85,40 +85,40 @@ static void thread_get_ready(void)
 }
 
 /* A page that reads as zero in a child, however the child is made. */
-static struct binadei_thread *new_page(void)
+static struct moietyi_thread *new_page(void)
 {
     size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
-    struct binadei_thread *thread = thread_map(bytes);
+    struct moietyi_thread *thread = thread_map(bytes);
     if (thread)
         (void)madvise(thread, bytes, MADV_WIPEONFORK);
     return thread;
 }
 
-static struct binadei_thread *thread_take_page(void)
+static struct moietyi_thread *thread_take_page(void)
 {
-    binadei_registry_lock();
-    struct binadei_thread *thread = free_threads;
+    moietyi_registry_lock();
+    struct moietyi_thread *thread = free_threads;
     if (thread)
         free_threads = thread->next_free;
-    binadei_registry_unlock();
+    moietyi_registry_unlock();
     if (thread)
         thread->next_free = NULL;
     return thread ? thread : new_page();
 }
 
-static binade_status thread_no_memory(void)
+static moiety_status thread_no_memory(void)
 {
-    return binadei_fail(BINADE_E_NO_HOST_MEMORY,
+    return moietyi_fail(MOIETY_E_NO_HOST_MEMORY,
                         "no memory for a thread's caches");
 }
 
-static binade_status attach(void)
+static moiety_status attach(void)
 {
-    if (!binadei_fork_mark())
-        return binadei_refuse_unmarked();
+    if (!moietyi_fork_mark())
+        return moietyi_refuse_unmarked();
     if (pthread_once(&once, thread_get_ready) != 0 || !is_ready)
         return thread_no_memory();
-    struct binadei_thread *thread = thread_take_page();
+    struct moietyi_thread *thread = thread_take_page();
     if (!thread)
         return thread_no_memory();
     if (pthread_setspecific(key, thread) != 0) {
@@ -126,43 +126,43 @@ static binade_status attach(void)
         return thread_no_memory();
     }
     thread->routes = thread->first_routes;
-    thread->route_order = BINADEI_FIRST_ROUTE_ORDER;
+    thread->route_order = MOIETYI_FIRST_ROUTE_ORDER;
     thread->is_attached = 1;
     thread->number =
         atomic_fetch_add_explicit(&number_next, 1, memory_order_relaxed);
     /* relaxed: nobody knows the thread yet. */
     atomic_store_explicit(&thread->revocation,
-                          binadei_barrier_is_there() ? 0
-                                                     : BINADEI_REVOKE_FENCED,
+                          moietyi_barrier_is_there() ? 0
+                                                     : MOIETYI_REVOKE_FENCED,
                           memory_order_relaxed);
-    binadei_thread_self = thread;
-    return BINADE_OK;
+    moietyi_thread_self = thread;
+    return MOIETY_OK;
 }
 
-binade_status binadei_thread_enter(struct binadei_thread **out)
+moiety_status moietyi_thread_enter(struct moietyi_thread **out)
 {
-    if (binadei_is_forked())
-        return binadei_refuse_child();
-    if (!binadei_thread_self->is_attached) {
-        binade_status status = attach();
-        if (status != BINADE_OK)
+    if (moietyi_is_forked())
+        return moietyi_refuse_child();
+    if (!moietyi_thread_self->is_attached) {
+        moiety_status status = attach();
+        if (status != MOIETY_OK)
             return status;
     }
-    struct binadei_thread *thread = binadei_thread_self;
+    struct moietyi_thread *thread = moietyi_thread_self;
     /* No message: this is a signal handler. */
-    if (binadei_thread_is_inside(thread))
-        return BINADE_E_BUSY;
-    binadei_thread_reenter(thread);
+    if (moietyi_thread_is_inside(thread))
+        return MOIETY_E_BUSY;
+    moietyi_thread_reenter(thread);
     *out = thread;
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
-bool binadei_thread_is_revoked(struct binadei_thread *thread)
+bool moietyi_thread_is_revoked(struct moietyi_thread *thread)
 {
-    uint32_t revocation = binadei_thread_revocation(thread);
+    uint32_t revocation = moietyi_thread_revocation(thread);
     /* The thread that asks has no barrier for all others, so each goes inside
      * once more and looks again. */
-    if (revocation & BINADEI_REVOKE_FENCED) {
+    if (revocation & MOIETYI_REVOKE_FENCED) {
         /* CL.seq_cst, both: of the owner and who asks, one sees the other. */
         (void)atomic_exchange_explicit(&thread->is_inside, 1,
                                        memory_order_seq_cst);
@@ -170,31 +170,31 @@ bool binadei_thread_is_revoked(struct binadei_thread *thread)
         revocation =
             atomic_load_explicit(&thread->revocation, memory_order_seq_cst);
     }
-    return revocation & ~BINADEI_REVOKE_FENCED;
+    return revocation & ~MOIETYI_REVOKE_FENCED;
 }
 
-static void forget_all(struct binadei_thread *thread)
+static void forget_all(struct moietyi_thread *thread)
 {
     thread->last = NULL;
     thread->route_count = 0;
     memset(thread->routes, 0,
-           sizeof(struct binadei_route) << thread->route_order);
+           sizeof(struct moietyi_route) << thread->route_order);
 }
 
-void binadei_thread_settle(struct binadei_thread *thread)
+void moietyi_thread_settle(struct moietyi_thread *thread)
 {
     /* CL.acquire: that a thread state is gone, and from whose list. From here
      * on the one who asked fails. */
     uint32_t revocation = atomic_fetch_and_explicit(
-        &thread->revocation, BINADEI_REVOKE_FENCED | BINADEI_REVOKE_BESIDE,
+        &thread->revocation, MOIETYI_REVOKE_FENCED | MOIETYI_REVOKE_BESIDE,
         memory_order_acq_rel);
-    if (revocation & BINADEI_REVOKE_TAKEN)
+    if (revocation & MOIETYI_REVOKE_TAKEN)
         forget_all(thread);
 }
 
-static uint32_t thread_home_of(const struct binadei_thread *thread,
-                               const struct binade_pool *pool,
-                               binade_stream stream)
+static uint32_t thread_home_of(const struct moietyi_thread *thread,
+                               const struct moiety_pool *pool,
+                               moiety_stream stream)
 {
     /* Both are addresses, or small numbers; the golden ratio spreads them. */
     uint64_t mixed = ((uintptr_t)stream >> 3) ^ (uintptr_t)pool;
@@ -203,9 +203,9 @@ static uint32_t thread_home_of(const struct binadei_thread *thread,
 }
 
 /* The route, or the empty one where it would be. */
-static struct binadei_route *thread_probe(const struct binadei_thread *thread,
-                                          const struct binade_pool *pool,
-                                          binade_stream stream)
+static struct moietyi_route *thread_probe(const struct moietyi_thread *thread,
+                                          const struct moiety_pool *pool,
+                                          moiety_stream stream)
 {
     uint32_t mask = (1U << thread->route_order) - 1;
     uint32_t at = thread_home_of(thread, pool, stream);
@@ -215,13 +215,13 @@ static struct binadei_route *thread_probe(const struct binadei_thread *thread,
     return &thread->routes[at];
 }
 
-struct binadei_route *binadei_thread_find(struct binadei_thread *thread,
-                                          const struct binade_pool *pool,
-                                          binade_stream stream)
+struct moietyi_route *moietyi_thread_find(struct moietyi_thread *thread,
+                                          const struct moiety_pool *pool,
+                                          moiety_stream stream)
 {
     if (!thread->route_count)
         return NULL;
-    struct binadei_route *route = thread_probe(thread, pool, stream);
+    struct moietyi_route *route = thread_probe(thread, pool, stream);
     if (!route->pool)
         return NULL;
     thread->last = route;
@@ -229,17 +229,17 @@ struct binadei_route *binadei_thread_find(struct binadei_thread *thread,
 }
 
 /* Routes of pools that are gone stay behind here. */
-static bool is_live(const struct binadei_route *route)
+static bool is_live(const struct moietyi_route *route)
 {
-    return route->pool && route->push && !binadei_is_dead(route->pool);
+    return route->pool && route->push && !moietyi_is_dead(route->pool);
 }
 
-static bool thread_rehash(struct binadei_thread *thread, uint32_t order)
+static bool thread_rehash(struct moietyi_thread *thread, uint32_t order)
 {
-    struct binadei_route *old = thread->routes;
+    struct moietyi_route *old = thread->routes;
     uint32_t old_order = thread->route_order;
     uint32_t old_count = 1U << old_order;
-    struct binadei_route *routes = map_routes(order);
+    struct moietyi_route *routes = map_routes(order);
     if (!routes)
         return false;
     thread->routes = routes;
@@ -256,9 +256,9 @@ static bool thread_rehash(struct binadei_thread *thread, uint32_t order)
     return true;
 }
 
-struct binadei_route *binadei_thread_add(struct binadei_thread *thread,
-                                         const struct binade_pool *pool,
-                                         binade_stream stream)
+struct moietyi_route *moietyi_thread_add(struct moietyi_thread *thread,
+                                         const struct moiety_pool *pool,
+                                         moiety_stream stream)
 {
     uint32_t order = thread->route_order;
     /* Half full: perhaps of dead ones, so the same size may do. */
@@ -269,20 +269,20 @@ struct binadei_route *binadei_thread_add(struct binadei_thread *thread,
             !thread_rehash(thread, order + 1))
             return NULL;
     }
-    struct binadei_route *route = thread_probe(thread, pool, stream);
-    *route = (struct binadei_route){.pool = pool, .stream = stream};
+    struct moietyi_route *route = thread_probe(thread, pool, stream);
+    *route = (struct moietyi_route){.pool = pool, .stream = stream};
     thread->route_count++;
     return route;
 }
 
-void binadei_thread_forget(struct binadei_thread *thread,
-                           const struct binadei_cache *cache)
+void moietyi_thread_forget(struct moietyi_thread *thread,
+                           const struct moietyi_cache *cache)
 {
     thread->last = NULL;
     for (uint32_t i = 0; i < 1U << thread->route_order; i++) {
         if (thread->routes[i].push == cache || thread->routes[i].pop == cache) {
             thread->routes[i].push = thread->routes[i].pop = NULL;
-            thread->routes[i].attention = BINADEI_ATTENTION_FLAGS;
+            thread->routes[i].attention = MOIETYI_ATTENTION_FLAGS;
         }
     }
 }

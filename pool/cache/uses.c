@@ -16,58 +16,58 @@
 #include "pool/stream/event.h"
 #include "pool/stream/stream_state.h"
 
-static binade_status uses_no_memory(void)
+static moiety_status uses_no_memory(void)
 {
-    return binadei_fail(BINADE_E_NO_HOST_MEMORY,
+    return moietyi_fail(MOIETY_E_NO_HOST_MEMORY,
                         "no memory to note a block's streams");
 }
 
 #define FIRST_BUCKETS 64U
 
-static struct binadei_use **
-uses_bucket_of(const struct binadei_use_table *table, binade_devptr address)
+static struct moietyi_use **
+uses_bucket_of(const struct moietyi_use_table *table, moiety_devptr address)
 {
     uint64_t mixed =
-        address / BINADEI_GRAIN_BYTES * UINT64_C(0x9E3779B97F4A7C15);
+        address / MOIETYI_GRAIN_BYTES * UINT64_C(0x9E3779B97F4A7C15);
     return &table->buckets[(mixed >> 32) & (table->bucket_count - 1)];
 }
 
 /* The place that leads to the note, or where it would be; NULL: there is no
  * table yet. Lock held. */
-static struct binadei_use **uses_find(const struct binadei_use_table *table,
-                                      binade_devptr address)
+static struct moietyi_use **uses_find(const struct moietyi_use_table *table,
+                                      moiety_devptr address)
 {
     if (!table->buckets)
         return NULL;
-    struct binadei_use **at = uses_bucket_of(table, address);
+    struct moietyi_use **at = uses_bucket_of(table, address);
     while (*at && (*at)->address != address)
         at = &(*at)->next;
     return at;
 }
 
-static void uses_insert(struct binadei_use_table *table,
-                        struct binadei_use *use)
+static void uses_insert(struct moietyi_use_table *table,
+                        struct moietyi_use *use)
 {
-    struct binadei_use **at = uses_bucket_of(table, use->address);
+    struct moietyi_use **at = uses_bucket_of(table, use->address);
     use->next = *at;
     *at = use;
 }
 
 /* Makes the table, or doubles it where its chains get long. False: there is none
  * for want of memory; with long chains a table works on. Lock held. */
-static bool uses_make_room(struct binadei_use_table *table)
+static bool uses_make_room(struct moietyi_use_table *table)
 {
-    struct binadei_use_table larger = *table;
+    struct moietyi_use_table larger = *table;
     if (table->use_count < table->bucket_count)
         return true;
     larger.bucket_count =
         table->bucket_count ? 2 * table->bucket_count : FIRST_BUCKETS;
-    larger.buckets = calloc(larger.bucket_count, sizeof(struct binadei_use *));
+    larger.buckets = calloc(larger.bucket_count, sizeof(struct moietyi_use *));
     if (!larger.buckets)
         return table->buckets != NULL;
     for (uint32_t i = 0; i < table->bucket_count; i++) {
         while (table->buckets[i]) {
-            struct binadei_use *use = table->buckets[i];
+            struct moietyi_use *use = table->buckets[i];
             table->buckets[i] = use->next;
             uses_insert(&larger, use);
         }
@@ -77,20 +77,20 @@ static bool uses_make_room(struct binadei_use_table *table)
     return true;
 }
 
-static void free_use(struct binadei_use *use)
+static void free_use(struct moietyi_use *use)
 {
     if (!use)
         return;
     for (uint32_t i = 0; i < use->stream_state_count; i++)
-        binadei_stream_state_unuse(use->stream_states[i]);
+        moietyi_stream_state_unuse(use->stream_states[i]);
     if (use->freed_on)
-        binadei_stream_state_unuse(use->freed_on);
+        moietyi_stream_state_unuse(use->freed_on);
     free(use->stream_states);
     free(use);
 }
 
-static bool has_stream_state(const struct binadei_use *use,
-                             const struct binadei_stream_state *stream_state)
+static bool has_stream_state(const struct moietyi_use *use,
+                             const struct moietyi_stream_state *stream_state)
 {
     for (uint32_t i = 0; i < use->stream_state_count; i++)
         if (use->stream_states[i] == stream_state)
@@ -99,17 +99,17 @@ static bool has_stream_state(const struct binadei_use *use,
 }
 
 /* 1: added, 0: it was there, -1: no memory. */
-static int add_stream_state(struct binadei_use *use,
-                            struct binadei_stream_state *stream_state)
+static int add_stream_state(struct moietyi_use *use,
+                            struct moietyi_stream_state *stream_state)
 {
     if (has_stream_state(use, stream_state))
         return 0;
     if (use->stream_state_count == use->stream_state_capacity) {
         uint32_t capacity =
             use->stream_state_capacity ? 2 * use->stream_state_capacity : 4;
-        struct binadei_stream_state **stream_states =
+        struct moietyi_stream_state **stream_states =
             realloc(use->stream_states,
-                    capacity * sizeof(struct binadei_stream_state *));
+                    capacity * sizeof(struct moietyi_stream_state *));
         if (!stream_states)
             return -1;
         use->stream_states = stream_states;
@@ -120,12 +120,12 @@ static int add_stream_state(struct binadei_use *use,
 }
 
 /* Lock held. 1, 0 or -1 as above. */
-static int uses_note(struct binadei_use_table *table, binade_devptr address,
-                     struct binadei_stream_state *stream_state)
+static int uses_note(struct moietyi_use_table *table, moiety_devptr address,
+                     struct moietyi_stream_state *stream_state)
 {
     if (!uses_make_room(table))
         return -1;
-    struct binadei_use *use = *uses_find(table, address);
+    struct moietyi_use *use = *uses_find(table, address);
     if (!use) {
         use = calloc(1, sizeof(*use));
         if (!use)
@@ -137,79 +137,79 @@ static int uses_note(struct binadei_use_table *table, binade_devptr address,
     return add_stream_state(use, stream_state);
 }
 
-static binade_status uses_stream_state_of(struct binadei_call *call,
-                                          binade_stream stream,
-                                          struct binadei_stream_state **out)
+static moiety_status uses_stream_state_of(struct moietyi_call *call,
+                                          moiety_stream stream,
+                                          struct moietyi_stream_state **out)
 {
-    struct binadei_section section;
-    if (stream == BINADE_STREAM_ANY) {
+    struct moietyi_section section;
+    if (stream == MOIETY_STREAM_ANY) {
         *out = call->engine->streams.any;
         /* It is never closed. */
-        (void)binadei_stream_state_use_found(&call->engine->streams, *out);
-        return BINADE_OK;
+        (void)moietyi_stream_state_use_found(&call->engine->streams, *out);
+        return MOIETY_OK;
     }
-    binade_status status =
-        binadei_context_enter(call->engine->streams.own_context, &section);
-    if (status != BINADE_OK)
+    moiety_status status =
+        moietyi_context_enter(call->engine->streams.own_context, &section);
+    if (status != MOIETY_OK)
         return status;
-    status = binadei_stream_state_use(&call->engine->streams,
+    status = moietyi_stream_state_use(&call->engine->streams,
                                       call->thread_state, stream, out);
-    (void)binadei_section_leave(&section);
+    (void)moietyi_section_leave(&section);
     return status;
 }
 
 /* `block` is NULL where the address has no metadata. */
-static binade_status use_block(struct binadei_call *call,
-                               const struct binadei_block *block,
-                               binade_devptr address, binade_stream stream)
+static moiety_status use_block(struct moietyi_call *call,
+                               const struct moietyi_block *block,
+                               moiety_devptr address, moiety_stream stream)
 {
-    struct binadei_engine *engine = call->engine;
-    struct binadei_stream_state *stream_state;
-    binade_status status = uses_stream_state_of(call, stream, &stream_state);
-    if (status != BINADE_OK)
+    struct moietyi_engine *engine = call->engine;
+    struct moietyi_stream_state *stream_state;
+    moiety_status status = uses_stream_state_of(call, stream, &stream_state);
+    if (status != MOIETY_OK)
         return status;
     pthread_mutex_lock(&engine->uses_lock);
     int noted = uses_note(&engine->uses, address, stream_state);
     if (noted >= 0 && block) {
-        binadei_tag_note_further(binadei_tags(engine), block->start);
-        binadei_buddy_set_class(engine->streams.buddy, block->start,
-                                block->byte | BINADEI_BYTE_SPECIAL);
+        moietyi_tag_note_further(moietyi_tags(engine), block->start);
+        moietyi_buddy_set_class(engine->streams.buddy, block->start,
+                                block->byte | MOIETYI_BYTE_SPECIAL);
     }
     pthread_mutex_unlock(&engine->uses_lock);
     if (noted != 1)
-        binadei_stream_state_unuse(stream_state);
-    return noted < 0 ? uses_no_memory() : BINADE_OK;
+        moietyi_stream_state_unuse(stream_state);
+    return noted < 0 ? uses_no_memory() : MOIETY_OK;
 }
 
-binade_status binadei_use(struct binadei_call *call,
-                          const struct binadei_block *block,
-                          binade_devptr address, binade_stream stream)
+moiety_status moietyi_use(struct moietyi_call *call,
+                          const struct moietyi_block *block,
+                          moiety_devptr address, moiety_stream stream)
 {
     return use_block(call, block, address, stream);
 }
 
-binade_status binadei_wait_note(struct binadei_call *call,
-                                binade_devptr address, binade_stream stream)
+moiety_status moietyi_wait_note(struct moietyi_call *call,
+                                moiety_devptr address, moiety_stream stream)
 {
     return use_block(call, NULL, address, stream);
 }
 
-bool binadei_is_used(struct binadei_engine *engine, binade_devptr address)
+bool moietyi_is_used(struct moietyi_engine *engine, moiety_devptr address)
 {
     pthread_mutex_lock(&engine->uses_lock);
-    struct binadei_use **at = uses_find(&engine->uses, address);
+    struct moietyi_use **at = uses_find(&engine->uses, address);
     bool is_noted = at && *at;
     pthread_mutex_unlock(&engine->uses_lock);
     return is_noted;
 }
 
 /* Takes what is noted of a block out of the table; NULL: nothing. */
-static struct binadei_use *take_use(struct binadei_engine *engine,
-                                    binade_devptr address)
+static struct moietyi_use *take_use(struct moietyi_engine *engine,
+                                    moiety_devptr address)
 {
     pthread_mutex_lock(&engine->uses_lock);
-    struct binadei_use **at = uses_find(&engine->uses, address);
-    struct binadei_use *use = at ? *at : NULL;
+    struct moietyi_use **at = uses_find(&engine->uses, address);
+    struct moietyi_use *use = at ? *at : NULL;
     if (use) {
         *at = use->next;
         engine->uses.use_count--;
@@ -218,7 +218,7 @@ static struct binadei_use *take_use(struct binadei_engine *engine,
     return use;
 }
 
-static void return_use(struct binadei_engine *engine, struct binadei_use *use)
+static void return_use(struct moietyi_engine *engine, struct moietyi_use *use)
 {
     if (!use)
         return;
@@ -230,85 +230,85 @@ static void return_use(struct binadei_engine *engine, struct binadei_use *use)
 
 /* Whether the stream that frees captures: its graph may use the block whenever
  * it runs. */
-static bool is_freed_in_capture(const struct binadei_call *call, CUevent event)
+static bool is_freed_in_capture(const struct moietyi_call *call, CUevent event)
 {
-    const struct binadei_stream_state *freed = call->push->stream_state;
-    struct binadei_capture capture;
-    if (event || freed->kind < BINADEI_STREAM_STATE_STREAM ||
-        binadei_stream_state_is_closed(freed))
+    const struct moietyi_stream_state *freed = call->push->stream_state;
+    struct moietyi_capture capture;
+    if (event || freed->kind < MOIETYI_STREAM_STATE_STREAM ||
+        moietyi_stream_state_is_closed(freed))
         return false;
     /* Whatever else the driver refuses, it refuses once more at the record. */
-    if (binadei_capture_of(&call->engine->streams, freed->stream, &capture) !=
-        BINADE_OK)
-        return capture.kind != BINADEI_CAPTURE_NONE;
-    return capture.kind >= BINADEI_CAPTURE_BROKEN;
+    if (moietyi_capture_of(&call->engine->streams, freed->stream, &capture) !=
+        MOIETY_OK)
+        return capture.kind != MOIETYI_CAPTURE_NONE;
+    return capture.kind >= MOIETYI_CAPTURE_BROKEN;
 }
 
-static binade_status uses_refuse_capture(void)
+static moiety_status uses_refuse_capture(void)
 {
-    return binadei_fail(BINADE_E_BUSY,
+    return moietyi_fail(MOIETY_E_BUSY,
                         "the stream is capturing a graph, which may use the "
                         "block whenever it runs");
 }
 
-/* Whether the event is over; NULL is. BINADE_OK, or why the free is refused. */
-static binade_status uses_ask(const struct binadei_call *call, CUevent event,
+/* Whether the event is over; NULL is. MOIETY_OK, or why the free is refused. */
+static moiety_status uses_ask(const struct moietyi_call *call, CUevent event,
                               bool *out_is_over)
 {
-    const struct binadei_engine *engine = call->engine;
-    struct binadei_section section;
-    binade_status status =
-        binadei_context_enter(engine->streams.own_context, &section);
-    if (status != BINADE_OK)
+    const struct moietyi_engine *engine = call->engine;
+    struct moietyi_section section;
+    moiety_status status =
+        moietyi_context_enter(engine->streams.own_context, &section);
+    if (status != MOIETY_OK)
         return status;
     bool is_captured = is_freed_in_capture(call, event);
     CUresult code =
         event ? engine->streams.driver->cuEventQuery(event) : CUDA_SUCCESS;
-    (void)binadei_section_leave(&section);
+    (void)moietyi_section_leave(&section);
     *out_is_over = code == CUDA_SUCCESS;
     if (is_captured)
         return uses_refuse_capture();
     return code == CUDA_ERROR_NOT_READY
-               ? BINADE_OK
-               : binadei_driver_status(BINADEI_ENTRY_cuEventQuery, code);
+               ? MOIETY_OK
+               : moietyi_driver_status(MOIETYI_ENTRY_cuEventQuery, code);
 }
 
 /* Whether nothing is pending on a block that is freed so. */
-static bool is_done(const struct binadei_call *call,
-                    const struct binadei_use *use, CUevent event,
+static bool is_done(const struct moietyi_call *call,
+                    const struct moietyi_use *use, CUevent event,
                     bool is_event_over)
 {
     return !use && is_event_over &&
            (event ||
-            call->push->stream_state->kind == BINADEI_STREAM_STATE_DONE);
+            call->push->stream_state->kind == MOIETYI_STREAM_STATE_DONE);
 }
 
 /* Whether all streams that the block waits for can be asked. The caller's counts
  * unless an event that is over stands for it, or nothing is pending there. */
-static bool can_be_kept(const struct binadei_call *call,
-                        struct binadei_use *use, CUevent event)
+static bool can_be_kept(const struct moietyi_call *call,
+                        struct moietyi_use *use, CUevent event)
 {
-    struct binadei_stream_state *freed = call->push->stream_state;
+    struct moietyi_stream_state *freed = call->push->stream_state;
     for (uint32_t i = 0; i < use->stream_state_count; i++)
-        if (!binadei_stream_state_is_created(use->stream_states[i]))
+        if (!moietyi_stream_state_is_created(use->stream_states[i]))
             return false;
-    if (event || freed->kind == BINADEI_STREAM_STATE_DONE)
+    if (event || freed->kind == MOIETYI_STREAM_STATE_DONE)
         return true;
-    if (!binadei_stream_state_is_created(freed) ||
-        !binadei_stream_state_use_found(&call->engine->streams, freed))
+    if (!moietyi_stream_state_is_created(freed) ||
+        !moietyi_stream_state_use_found(&call->engine->streams, freed))
         return false;
     use->freed_on = freed;
     return true;
 }
 
 /* Behind the others; what is NULL is not. */
-static void keep_use(struct binadei_engine *engine, struct binadei_use *use)
+static void keep_use(struct moietyi_engine *engine, struct moietyi_use *use)
 {
     if (!use)
         return;
     use->next = NULL;
     pthread_mutex_lock(&engine->uses_lock);
-    struct binadei_use **end = &engine->freed_uses;
+    struct moietyi_use **end = &engine->freed_uses;
     *(engine->freed_uses ? engine->freed_uses_end : end) = use;
     engine->freed_uses_end = &use->next;
     pthread_mutex_unlock(&engine->uses_lock);
@@ -316,37 +316,37 @@ static void keep_use(struct binadei_engine *engine, struct binadei_use *use)
 
 /* Notes where the block is that is about to be freed. Returns the use, or NULL
  * where it is of no more use. */
-static struct binadei_use *note_freed(const struct binadei_call *call,
-                                      struct binadei_use *use,
-                                      binade_devptr address, CUevent event)
+static struct moietyi_use *note_freed(const struct moietyi_call *call,
+                                      struct moietyi_use *use,
+                                      moiety_devptr address, CUevent event)
 {
-    struct binadei_engine *engine = call->engine;
-    struct binadei_block block;
+    struct moietyi_engine *engine = call->engine;
+    struct moietyi_block block;
     if (!use || !can_be_kept(call, use, event) ||
-        binadei_block_at(engine, address, &block) != BINADE_OK) {
+        moietyi_block_at(engine, address, &block) != MOIETY_OK) {
         free_use(use);
         return NULL;
     }
     use->start = block.start;
     use->grains = block.grains;
-    use->moves = binadei_epoch_moves(engine->streams.any);
+    use->moves = moietyi_epoch_moves(engine->streams.any);
     return use;
 }
 
 /* Each stream once a round; the role of ANY's stream state is held. */
-static bool uses_is_idle(struct binadei_engine *engine,
-                         struct binadei_stream_state *stream_state)
+static bool uses_is_idle(struct moietyi_engine *engine,
+                         struct moietyi_stream_state *stream_state)
 {
     if (stream_state->asked_round != engine->ask_round) {
         stream_state->asked_round = engine->ask_round;
         stream_state->was_idle =
-            binadei_epoch_is_stream_idle(&engine->streams, stream_state);
+            moietyi_epoch_is_stream_idle(&engine->streams, stream_state);
     }
     return stream_state->was_idle;
 }
 
-static bool are_idle(struct binadei_engine *engine,
-                     const struct binadei_use *use)
+static bool are_idle(struct moietyi_engine *engine,
+                     const struct moietyi_use *use)
 {
     if (use->freed_on && !uses_is_idle(engine, use->freed_on))
         return false;
@@ -357,39 +357,39 @@ static bool are_idle(struct binadei_engine *engine,
 }
 
 /* Takes the block out of ANY's maps, where it is, and gives it to the buddy. */
-static uint64_t give_used(struct binadei_thread_state *by,
-                          const struct binadei_use *use)
+static uint64_t give_used(struct moietyi_thread_state *by,
+                          const struct moietyi_use *use)
 {
-    struct binadei_engine *engine = by->engine;
-    const struct binadei_view view = {.buddy = engine->streams.buddy,
+    struct moietyi_engine *engine = by->engine;
+    const struct moietyi_view view = {.buddy = engine->streams.buddy,
                                       .maps = engine->streams.any->maps,
                                       .is_own_only = true};
-    if (!binadei_view_claim(&view, use->start, use->grains))
+    if (!moietyi_view_claim(&view, use->start, use->grains))
         return 0;
-    (void)binadei_buddy_give(engine->streams.buddy, &by->affinity, use->start,
+    (void)moietyi_buddy_give(engine->streams.buddy, &by->affinity, use->start,
                              use->grains);
     return use->grains;
 }
 
-static struct binadei_use *uses_take_freed(struct binadei_engine *engine)
+static struct moietyi_use *uses_take_freed(struct moietyi_engine *engine)
 {
     pthread_mutex_lock(&engine->uses_lock);
-    struct binadei_use *first = engine->freed_uses;
+    struct moietyi_use *first = engine->freed_uses;
     engine->freed_uses = NULL;
     pthread_mutex_unlock(&engine->uses_lock);
     return first;
 }
 
 /* What stays. `by` is NULL where nobody is to be asked. */
-static uint64_t sort_freed(struct binadei_engine *engine,
-                           struct binadei_thread_state *by)
+static uint64_t sort_freed(struct moietyi_engine *engine,
+                           struct moietyi_thread_state *by)
 {
-    struct binadei_use *use = uses_take_freed(engine);
+    struct moietyi_use *use = uses_take_freed(engine);
     uint64_t grains = 0;
     while (use) {
-        struct binadei_use *next = use->next;
+        struct moietyi_use *next = use->next;
         bool is_there =
-            binadei_epoch_has_since(engine->streams.any, use->moves);
+            moietyi_epoch_has_since(engine->streams.any, use->moves);
         bool is_over = is_there && by && are_idle(engine, use);
         if (is_over)
             grains += give_used(by, use);
@@ -402,31 +402,31 @@ static uint64_t sort_freed(struct binadei_engine *engine,
     return grains;
 }
 
-void binadei_uses_forget(struct binadei_engine *engine)
+void moietyi_uses_forget(struct moietyi_engine *engine)
 {
     (void)sort_freed(engine, NULL);
 }
 
-uint64_t binadei_uses_ask(struct binadei_thread_state *by)
+uint64_t moietyi_uses_ask(struct moietyi_thread_state *by)
 {
-    struct binadei_engine *engine = by->engine;
-    if (!binadei_stream_state_grains(engine->streams.any) ||
-        !binadei_stream_state_try_take(engine->streams.any))
+    struct moietyi_engine *engine = by->engine;
+    if (!moietyi_stream_state_grains(engine->streams.any) ||
+        !moietyi_stream_state_try_take(engine->streams.any))
         return 0;
     engine->ask_round++;
     uint64_t grains = sort_freed(engine, by);
-    binadei_stream_state_release(engine->streams.any);
+    moietyi_stream_state_release(engine->streams.any);
     return grains;
 }
 
-binade_status binadei_put_used(struct binadei_call *call, binade_devptr address,
+moiety_status moietyi_put_used(struct moietyi_call *call, moiety_devptr address,
                                CUevent event)
 {
-    struct binadei_engine *engine = call->engine;
-    struct binadei_use *use = take_use(engine, address);
+    struct moietyi_engine *engine = call->engine;
+    struct moietyi_use *use = take_use(engine, address);
     bool is_event_over;
-    binade_status status = uses_ask(call, event, &is_event_over);
-    if (status != BINADE_OK) {
+    moiety_status status = uses_ask(call, event, &is_event_over);
+    if (status != MOIETY_OK) {
         return_use(engine, use);
         return status;
     }
@@ -437,43 +437,43 @@ binade_status binadei_put_used(struct binadei_call *call, binade_devptr address,
         free_use(use);
         use = NULL;
     }
-    binadei_flush_block(call->thread_state,
+    moietyi_flush_block(call->thread_state,
                         is_over ? engine->streams.done : engine->streams.any,
                         address);
     keep_use(engine, use);
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
-binade_status binadei_wait_begin(struct binadei_call *call,
-                                 binade_devptr address, CUevent event,
-                                 struct binadei_wait *out)
+moiety_status moietyi_wait_begin(struct moietyi_call *call,
+                                 moiety_devptr address, CUevent event,
+                                 struct moietyi_wait *out)
 {
-    struct binadei_engine *engine = call->engine;
-    struct binadei_use *use = take_use(engine, address);
+    struct moietyi_engine *engine = call->engine;
+    struct moietyi_use *use = take_use(engine, address);
     bool is_event_over = true;
-    binade_status status =
-        event ? uses_ask(call, event, &is_event_over) : BINADE_OK;
-    if (status != BINADE_OK) {
+    moiety_status status =
+        event ? uses_ask(call, event, &is_event_over) : MOIETY_OK;
+    if (status != MOIETY_OK) {
         return_use(engine, use);
         return status;
     }
     bool is_over = is_done(call, use, event, is_event_over);
-    out->number = is_over ? 0 : binadei_epochs_next(&engine->streams);
+    out->number = is_over ? 0 : moietyi_epochs_next(&engine->streams);
     free_use(use);
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
-void binadei_uses_destroy(struct binadei_engine *engine)
+void moietyi_uses_destroy(struct moietyi_engine *engine)
 {
-    struct binadei_use_table *table = &engine->uses;
-    for (struct binadei_use *use = uses_take_freed(engine); use;) {
-        struct binadei_use *next = use->next;
+    struct moietyi_use_table *table = &engine->uses;
+    for (struct moietyi_use *use = uses_take_freed(engine); use;) {
+        struct moietyi_use *next = use->next;
         free_use(use);
         use = next;
     }
     for (uint32_t i = 0; i < table->bucket_count; i++) {
         while (table->buckets[i]) {
-            struct binadei_use *use = table->buckets[i];
+            struct moietyi_use *use = table->buckets[i];
             table->buckets[i] = use->next;
             free_use(use);
         }
@@ -481,75 +481,75 @@ void binadei_uses_destroy(struct binadei_engine *engine)
     free(table->buckets);
 }
 
-struct binadei_wait binadei_wait_for_all(const struct binadei_call *call)
+struct moietyi_wait moietyi_wait_for_all(const struct moietyi_call *call)
 {
-    return (struct binadei_wait){binadei_epochs_next(&call->engine->streams)};
+    return (struct moietyi_wait){moietyi_epochs_next(&call->engine->streams)};
 }
 
-bool binadei_wait_is_over(struct binadei_call *call,
-                          const struct binadei_wait *wait)
+bool moietyi_wait_is_over(struct moietyi_call *call,
+                          const struct moietyi_wait *wait)
 {
-    const struct binadei_stream_user user = binadei_call_user(call);
-    return !wait->number || binadei_epochs_have_passed(&user, wait->number);
+    const struct moietyi_stream_user user = moietyi_call_user(call);
+    return !wait->number || moietyi_epochs_have_passed(&user, wait->number);
 }
 
-bool binadei_wait_needs_synchronise(const struct binadei_call *call,
-                                    const struct binadei_wait *wait)
+bool moietyi_wait_needs_synchronise(const struct moietyi_call *call,
+                                    const struct moietyi_wait *wait)
 {
     return wait->number && !call->engine->streams.driver->cuCtxRecordEvent;
 }
 
-bool binadei_wait_synchronise(struct binadei_call *call)
+bool moietyi_wait_synchronise(struct moietyi_call *call)
 {
-    if (!binadei_capture_guard_recorder_begin())
+    if (!moietyi_capture_guard_recorder_begin())
         return false;
-    binade_status status = binadei_synchronise(&call->engine->streams);
-    binadei_capture_guard_recorder_end();
-    return status == BINADE_OK;
+    moiety_status status = moietyi_synchronise(&call->engine->streams);
+    moietyi_capture_guard_recorder_end();
+    return status == MOIETY_OK;
 }
 
-bool binadei_wait_ask(struct binadei_call *call,
-                      const struct binadei_wait *wait, bool may_wait)
+bool moietyi_wait_ask(struct moietyi_call *call,
+                      const struct moietyi_wait *wait, bool may_wait)
 {
-    struct binadei_section section;
-    if (binadei_wait_needs_synchronise(call, wait))
-        return may_wait && binadei_wait_synchronise(call);
-    if (binadei_context_enter(call->engine->streams.own_context, &section) !=
-        BINADE_OK)
+    struct moietyi_section section;
+    if (moietyi_wait_needs_synchronise(call, wait))
+        return may_wait && moietyi_wait_synchronise(call);
+    if (moietyi_context_enter(call->engine->streams.own_context, &section) !=
+        MOIETY_OK)
         return false;
-    bool is_over = binadei_wait_is_over(call, wait);
-    (void)binadei_section_leave(&section);
+    bool is_over = moietyi_wait_is_over(call, wait);
+    (void)moietyi_section_leave(&section);
     return is_over;
 }
 
-bool binadei_wait_is_capturing(const struct binadei_call *call)
+bool moietyi_wait_is_capturing(const struct moietyi_call *call)
 {
-    const struct binadei_stream_state *stream_state = call->push->stream_state;
+    const struct moietyi_stream_state *stream_state = call->push->stream_state;
     if (call->is_capturing)
         return true;
-    return stream_state->kind == BINADEI_STREAM_STATE_STREAM &&
-           stream_state->stream != BINADE_STREAM_LEGACY &&
-           binadei_is_capturing(&call->engine->streams, stream_state->stream);
+    return stream_state->kind == MOIETYI_STREAM_STATE_STREAM &&
+           stream_state->stream != MOIETY_STREAM_LEGACY &&
+           moietyi_is_capturing(&call->engine->streams, stream_state->stream);
 }
 
-CUstream binadei_wait_stream(const struct binadei_call *call)
+CUstream moietyi_wait_stream(const struct moietyi_call *call)
 {
-    const struct binadei_stream_state *stream_state = call->push->stream_state;
-    bool is_own = stream_state->kind == BINADEI_STREAM_STATE_PER_THREAD
+    const struct moietyi_stream_state *stream_state = call->push->stream_state;
+    bool is_own = stream_state->kind == MOIETYI_STREAM_STATE_PER_THREAD
                       ? stream_state->owner == call->thread_state
-                      : stream_state->kind == BINADEI_STREAM_STATE_STREAM;
+                      : stream_state->kind == MOIETYI_STREAM_STATE_STREAM;
     return is_own &&
                    stream_state->context == call->engine->streams.contexts[0] &&
-                   !binadei_is_capturing(&call->engine->streams,
+                   !moietyi_is_capturing(&call->engine->streams,
                                          stream_state->stream)
                ? stream_state->stream
                : NULL;
 }
 
-bool binadei_wait_is_of_stranger(const struct binadei_call *call)
+bool moietyi_wait_is_of_stranger(const struct moietyi_call *call)
 {
-    const struct binadei_stream_state *stream_state = call->push->stream_state;
-    return stream_state->kind == BINADEI_STREAM_STATE_STREAM &&
-           !binadei_streams_know_context(&call->engine->streams,
+    const struct moietyi_stream_state *stream_state = call->push->stream_state;
+    return stream_state->kind == MOIETYI_STREAM_STATE_STREAM &&
+           !moietyi_streams_know_context(&call->engine->streams,
                                          stream_state->context);
 }

@@ -12,46 +12,46 @@
 #include "pool/checked/state.h"
 #include "pool/oom/escalate.h"
 
-static binade_status take_of_pool(struct binadei_call *call,
-                                  struct binadei_block_record *record,
+static moiety_status take_of_pool(struct moietyi_call *call,
+                                  struct moietyi_block_record *record,
                                   size_t alignment_bytes)
 {
-    struct binadei_request request = {
-        binadei_size_of_bytes(record->base_bytes), record->base_bytes,
-        alignment_bytes > BINADEI_GRAIN_BYTES
-            ? (uint32_t)(alignment_bytes / BINADEI_GRAIN_BYTES)
+    struct moietyi_request request = {
+        moietyi_size_of_bytes(record->base_bytes), record->base_bytes,
+        alignment_bytes > MOIETYI_GRAIN_BYTES
+            ? (uint32_t)(alignment_bytes / MOIETYI_GRAIN_BYTES)
             : 1,
         false};
-    return binadei_alloc_escalating(call, &request, false, &record->base);
+    return moietyi_alloc_escalating(call, &request, false, &record->base);
 }
 
-static binade_status give_to_pool(struct binadei_call *call, binade_devptr base)
+static moiety_status give_to_pool(struct moietyi_call *call, moiety_devptr base)
 {
-    struct binadei_call done = *call;
-    struct binadei_block block;
-    binade_status status = binadei_block_at(call->engine, base, &block);
+    struct moietyi_call done = *call;
+    struct moietyi_block block;
+    moiety_status status = moietyi_block_at(call->engine, base, &block);
     done.push = call->thread_state->done;
     done.is_capturing = false;
-    return status == BINADE_OK ? binadei_put(&done, &block, base) : status;
+    return status == MOIETY_OK ? moietyi_put(&done, &block, base) : status;
 }
 
 /* Asks a source of the program's for what such a source may be asked for. */
-static uint64_t rounded(const struct binadei_checked *checked, uint64_t bytes)
+static uint64_t rounded(const struct moietyi_checked *checked, uint64_t bytes)
 {
     uint64_t unit = checked->source.granularity_bytes;
     if (checked->is_own_device)
         return bytes;
-    if (unit < BINADEI_PAGE_BYTES)
-        unit = BINADEI_PAGE_BYTES;
+    if (unit < MOIETYI_PAGE_BYTES)
+        unit = MOIETYI_PAGE_BYTES;
     return (bytes + unit - 1) / unit * unit;
 }
 
 /* The limit is counted before the source is asked. */
-static bool checked_backing_reserve_limit(struct binadei_checked *checked,
+static bool checked_backing_reserve_limit(struct moietyi_checked *checked,
                                           uint64_t bytes)
 {
     pthread_mutex_lock(&checked->lock);
-    uint64_t limit_bytes = binadei_limit_of(checked->body);
+    uint64_t limit_bytes = moietyi_limit_of(checked->body);
     bool is_there = checked->reserved_bytes <= limit_bytes &&
                     limit_bytes - checked->reserved_bytes >= bytes;
     if (is_there)
@@ -63,7 +63,7 @@ static bool checked_backing_reserve_limit(struct binadei_checked *checked,
     return is_there;
 }
 
-static void release_limit(struct binadei_checked *checked, uint64_t bytes,
+static void release_limit(struct moietyi_checked *checked, uint64_t bytes,
                           bool was_there)
 {
     pthread_mutex_lock(&checked->lock);
@@ -77,7 +77,7 @@ static void release_limit(struct binadei_checked *checked, uint64_t bytes,
 
 /* A source of the program's is asked for one thing at a time: waits while
  * another thread asks, without the lock. */
-static void begin_turn(struct binadei_checked *checked)
+static void begin_turn(struct moietyi_checked *checked)
 {
     if (checked->is_own_device)
         return;
@@ -88,7 +88,7 @@ static void begin_turn(struct binadei_checked *checked)
     pthread_mutex_unlock(&checked->lock);
 }
 
-static void end_turn(struct binadei_checked *checked)
+static void end_turn(struct moietyi_checked *checked)
 {
     if (checked->is_own_device)
         return;
@@ -98,99 +98,99 @@ static void end_turn(struct binadei_checked *checked)
     pthread_mutex_unlock(&checked->lock);
 }
 
-static binade_status
-checked_backing_reserve(struct binadei_call *call,
-                        struct binadei_block_record *record)
+static moiety_status
+checked_backing_reserve(struct moietyi_call *call,
+                        struct moietyi_block_record *record)
 {
-    struct binadei_checked *checked = call->pool->body->checked;
+    struct moietyi_checked *checked = call->pool->body->checked;
     uint64_t bytes = record->base_bytes;
     if (!checked_backing_reserve_limit(checked, bytes)) {
-        return binadei_fail(
-            checked->source.flags & BINADE_SOURCE_PINNED
-                ? BINADE_E_NO_PINNED_MEMORY
-                : BINADE_E_NO_DEVICE_MEMORY,
+        return moietyi_fail(
+            checked->source.flags & MOIETY_SOURCE_PINNED
+                ? MOIETY_E_NO_PINNED_MEMORY
+                : MOIETY_E_NO_DEVICE_MEMORY,
             "%llu bytes: above the pool's limit of %llu",
             (unsigned long long)bytes,
-            (unsigned long long)binadei_limit_of(checked->body));
+            (unsigned long long)moietyi_limit_of(checked->body));
     }
-    binadei_slow_path_end(call->thread_state);
+    moietyi_slow_path_end(call->thread_state);
     begin_turn(checked);
-    binade_status status =
+    moiety_status status =
         checked->source.reserve(checked->source.context, bytes, &record->base);
     end_turn(checked);
-    binadei_slow_path_begin(call->thread_state);
-    if (status != BINADE_OK)
+    moietyi_slow_path_begin(call->thread_state);
+    if (status != MOIETY_OK)
         release_limit(checked, bytes, false);
     return status;
 }
 
-static binade_status
-checked_backing_release(struct binadei_checked *checked,
-                        const struct binadei_block_record *record)
+static moiety_status
+checked_backing_release(struct moietyi_checked *checked,
+                        const struct moietyi_block_record *record)
 {
-    binade_status status = checked->source.release(
+    moiety_status status = checked->source.release(
         checked->source.context, record->base, record->base_bytes);
     /* The memory is gone without it. */
-    if (status == BINADE_E_DEINITIALIZED ||
-        status == BINADE_E_CONTEXT_DESTROYED || status == BINADE_E_FORKED)
-        status = BINADE_OK;
-    if (status == BINADE_OK)
+    if (status == MOIETY_E_DEINITIALIZED ||
+        status == MOIETY_E_CONTEXT_DESTROYED || status == MOIETY_E_FORKED)
+        status = MOIETY_OK;
+    if (status == MOIETY_OK)
         release_limit(checked, record->base_bytes, true);
     return status;
 }
 
-static binade_status release_in_call(struct binadei_checked *checked,
-                                     struct binadei_call *call,
-                                     const struct binadei_block_record *record)
+static moiety_status release_in_call(struct moietyi_checked *checked,
+                                     struct moietyi_call *call,
+                                     const struct moietyi_block_record *record)
 {
-    binadei_slow_path_end(call->thread_state);
-    binade_status status = checked_backing_release(checked, record);
-    binadei_slow_path_begin(call->thread_state);
+    moietyi_slow_path_end(call->thread_state);
+    moiety_status status = checked_backing_release(checked, record);
+    moietyi_slow_path_begin(call->thread_state);
     return status;
 }
 
 /* What is refused is tried once more: there is no later. */
-static binade_status
-release_at_the_end(struct binadei_checked *checked,
-                   const struct binadei_block_record *record)
+static moiety_status
+release_at_the_end(struct moietyi_checked *checked,
+                   const struct moietyi_block_record *record)
 {
-    binade_status status = checked_backing_release(checked, record);
-    return status == BINADE_OK ? status
+    moiety_status status = checked_backing_release(checked, record);
+    return status == MOIETY_OK ? status
                                : checked_backing_release(checked, record);
 }
 
-static uint64_t misfit(binade_devptr base, size_t alignment_bytes)
+static uint64_t misfit(moiety_devptr base, size_t alignment_bytes)
 {
     return base & (alignment_bytes - 1);
 }
 
 /* A reservation that does not fit goes back like a block that was freed: the
  * source may refuse to take it just now. */
-static void set_aside(struct binadei_checked *checked,
-                      struct binadei_block_record *unissued,
-                      const struct binadei_block_record *record)
+static void set_aside(struct moietyi_checked *checked,
+                      struct moietyi_block_record *unissued,
+                      const struct moietyi_block_record *record)
 {
     unissued->base = record->base;
     unissued->base_bytes = record->base_bytes;
     unissued->is_unissued = true;
     unissued->is_looked_at = true;
-    binadei_quarantine_add_unissued(checked, unissued);
+    moietyi_quarantine_add_unissued(checked, unissued);
 }
 
 /* Once as it is; if that is not aligned, with room to be. */
-static binade_status take_of_source(struct binadei_call *call,
-                                    struct binadei_block_record *record,
+static moiety_status take_of_source(struct moietyi_call *call,
+                                    struct moietyi_block_record *record,
                                     size_t alignment_bytes)
 {
-    struct binadei_checked *checked = call->pool->body->checked;
-    struct binadei_block_record *unissued = calloc(1, sizeof(*unissued));
+    struct moietyi_checked *checked = call->pool->body->checked;
+    struct moietyi_block_record *unissued = calloc(1, sizeof(*unissued));
     uint64_t bytes = record->base_bytes;
     if (!unissued)
-        return binadei_fail(BINADE_E_NO_HOST_MEMORY,
+        return moietyi_fail(MOIETY_E_NO_HOST_MEMORY,
                             "no memory to note a block in");
     record->base_bytes = rounded(checked, bytes);
-    binade_status status = checked_backing_reserve(call, record);
-    if (status == BINADE_OK && misfit(record->base, alignment_bytes)) {
+    moiety_status status = checked_backing_reserve(call, record);
+    if (status == MOIETY_OK && misfit(record->base, alignment_bytes)) {
         set_aside(checked, unissued, record);
         record->base_bytes = rounded(checked, bytes + alignment_bytes);
         return checked_backing_reserve(call, record);
@@ -199,26 +199,26 @@ static binade_status take_of_source(struct binadei_call *call,
     return status;
 }
 
-binade_status binadei_backing_take(struct binadei_call *call,
-                                   struct binadei_block_record *record,
+moiety_status moietyi_backing_take(struct moietyi_call *call,
+                                   struct moietyi_block_record *record,
                                    size_t alignment_bytes)
 {
     uint64_t wanted_bytes = record->base_bytes;
     if (!call->pool->body->checked->is_passing)
         return take_of_pool(call, record, alignment_bytes);
-    binade_status status = take_of_source(call, record, alignment_bytes);
-    if (status != BINADE_OK)
+    moiety_status status = take_of_source(call, record, alignment_bytes);
+    if (status != MOIETY_OK)
         record->base_bytes = wanted_bytes;
     return status;
 }
 
-binade_status binadei_backing_give(struct binadei_checked *checked,
-                                   struct binadei_call *call,
-                                   const struct binadei_block_record *record)
+moiety_status moietyi_backing_give(struct moietyi_checked *checked,
+                                   struct moietyi_call *call,
+                                   const struct moietyi_block_record *record)
 {
     if (checked->is_passing)
         return call ? release_in_call(checked, call, record)
                     : release_at_the_end(checked, record);
     /* At the end all goes with the segments. */
-    return call ? give_to_pool(call, record->base) : BINADE_OK;
+    return call ? give_to_pool(call, record->base) : MOIETY_OK;
 }

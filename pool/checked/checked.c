@@ -24,9 +24,9 @@
 /* All of them, for the names of foreign blocks' owners. Taken before a pool's
  * own lock. */
 static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct binadei_checked *all;
+static struct moietyi_checked *all;
 
-static void enlist(struct binadei_checked *checked)
+static void enlist(struct moietyi_checked *checked)
 {
     pthread_mutex_lock(&all_lock);
     checked->next = all;
@@ -34,10 +34,10 @@ static void enlist(struct binadei_checked *checked)
     pthread_mutex_unlock(&all_lock);
 }
 
-static void delist(struct binadei_checked *checked)
+static void delist(struct moietyi_checked *checked)
 {
     pthread_mutex_lock(&all_lock);
-    struct binadei_checked **at = &all;
+    struct moietyi_checked **at = &all;
     while (*at && *at != checked)
         at = &(*at)->next;
     if (*at)
@@ -45,48 +45,48 @@ static void delist(struct binadei_checked *checked)
     pthread_mutex_unlock(&all_lock);
 }
 
-static bool checked_has(struct binadei_checked *checked, binade_devptr address)
+static bool checked_has(struct moietyi_checked *checked, moiety_devptr address)
 {
     pthread_mutex_lock(&checked->lock);
-    const struct binadei_block_record *record =
-        binadei_block_record_around(checked, address);
-    bool is_its = record && record->state != BINADEI_BLOCK_GONE;
+    const struct moietyi_block_record *record =
+        moietyi_block_record_around(checked, address);
+    bool is_its = record && record->state != MOIETYI_BLOCK_GONE;
     pthread_mutex_unlock(&checked->lock);
     return is_its;
 }
 
-const void *binadei_checked_owner(const struct binadei_checked *except,
-                                  binade_devptr address)
+const void *moietyi_checked_owner(const struct moietyi_checked *except,
+                                  moiety_devptr address)
 {
     const void *found = NULL;
     pthread_mutex_lock(&all_lock);
-    for (struct binadei_checked *at = all; at && !found; at = at->next)
+    for (struct moietyi_checked *at = all; at && !found; at = at->next)
         if (at != except && checked_has(at, address))
             found = at->body->pool;
     pthread_mutex_unlock(&all_lock);
     return found;
 }
 
-static binade_status make_stream(struct binadei_checked *checked)
+static moiety_status make_stream(struct moietyi_checked *checked)
 {
-    struct binadei_pool_body *body = checked->body;
-    struct binadei_section section;
-    binade_status status = binadei_context_enter(&body->own_context, &section);
-    if (status != BINADE_OK)
+    struct moietyi_pool_body *body = checked->body;
+    struct moietyi_section section;
+    moiety_status status = moietyi_context_enter(&body->own_context, &section);
+    if (status != MOIETY_OK)
         return status;
-    status = BINADEI_CALL(body->driver, cuStreamCreate,
+    status = MOIETYI_CALL(body->driver, cuStreamCreate,
                           (&checked->stream, CU_STREAM_NON_BLOCKING));
-    (void)binadei_section_leave(&section);
+    (void)moietyi_section_leave(&section);
     return status;
 }
 
 /* What is refused is tried once more; what went with the context is not. No
  * context need be current. */
-static void end_stream(struct binadei_checked *checked)
+static void end_stream(struct moietyi_checked *checked)
 {
-    const struct binadei_driver *driver = checked->body->driver;
+    const struct moietyi_driver *driver = checked->body->driver;
     if (checked->stream &&
-        !binadei_context_is_lost(&checked->body->own_context) &&
+        !moietyi_context_is_lost(&checked->body->own_context) &&
         driver->cuStreamDestroy(checked->stream) != CUDA_SUCCESS)
         (void)driver->cuStreamDestroy(checked->stream);
 }
@@ -98,101 +98,101 @@ static void load_backtrace(void)
     (void)backtrace(&frame, 1);
 }
 
-binade_status binadei_checked_create(struct binadei_pool_body *body,
-                                     const binade_source *source)
+moiety_status moietyi_checked_create(struct moietyi_pool_body *body,
+                                     const moiety_source *source)
 {
-    struct binadei_checked *checked = calloc(1, sizeof(*checked));
+    struct moietyi_checked *checked = calloc(1, sizeof(*checked));
     if (!checked)
-        return binadei_fail(BINADE_E_NO_HOST_MEMORY, "no memory for a pool");
+        return moietyi_fail(MOIETY_E_NO_HOST_MEMORY, "no memory for a pool");
     checked->body = body;
     checked->source = *source;
-    checked->is_checked = (body->options.flags & BINADE_POOL_CHECKED) != 0;
-    checked->is_passing = (body->options.flags & BINADE_POOL_PASS_THROUGH) != 0;
+    checked->is_checked = (body->options.flags & MOIETY_POOL_CHECKED) != 0;
+    checked->is_passing = (body->options.flags & MOIETY_POOL_PASS_THROUGH) != 0;
     checked->is_own_device = !body->options.source;
     pthread_mutex_init(&checked->lock, NULL);
     pthread_cond_init(&checked->answered, NULL);
     body->checked = checked;
     enlist(checked);
     if (!checked->is_checked)
-        return BINADE_OK;
+        return MOIETY_OK;
     load_backtrace();
     return make_stream(checked);
 }
 
 /* A block that the program never freed. */
-static void end_live(struct binadei_checked *checked,
-                     struct binadei_block_record *record, bool is_at_rest,
-                     binade_leaks *leaks)
+static void end_live(struct moietyi_checked *checked,
+                     struct moietyi_block_record *record, bool is_at_rest,
+                     moiety_leaks *leaks)
 {
     uint32_t room = sizeof(leaks->addresses) / sizeof(leaks->addresses[0]);
     leaks->block_count++;
     leaks->bytes += record->size_bytes;
     if (leaks->address_count < room)
         leaks->addresses[leaks->address_count++] = record->address;
-    binadei_finding_leak(checked, record);
+    moietyi_finding_leak(checked, record);
     if (is_at_rest && checked->is_checked)
-        binadei_block_record_look(checked, record);
-    binade_status status = binadei_backing_give(checked, NULL, record);
-    if (checked->end_status == BINADE_OK)
+        moietyi_block_record_look(checked, record);
+    moiety_status status = moietyi_backing_give(checked, NULL, record);
+    if (checked->end_status == MOIETY_OK)
         checked->end_status = status;
 }
 
-static void end_all(struct binadei_checked *checked, bool is_at_rest,
-                    binade_leaks *leaks)
+static void end_all(struct moietyi_checked *checked, bool is_at_rest,
+                    moiety_leaks *leaks)
 {
-    checked->end_status = binadei_quarantine_end(checked, is_at_rest);
-    for (unsigned i = 0; i < BINADEI_BLOCK_RECORD_BUCKETS; i++) {
-        struct binadei_block_record *record = checked->buckets[i];
+    checked->end_status = moietyi_quarantine_end(checked, is_at_rest);
+    for (unsigned i = 0; i < MOIETYI_BLOCK_RECORD_BUCKETS; i++) {
+        struct moietyi_block_record *record = checked->buckets[i];
         for (; record; record = record->next_in_bucket)
-            if (record->state == BINADEI_BLOCK_LIVE)
+            if (record->state == MOIETYI_BLOCK_LIVE)
                 end_live(checked, record, is_at_rest, leaks);
     }
 }
 
-void binadei_checked_end(struct binadei_pool_body *body, bool is_at_rest,
-                         binade_leaks *leaks)
+void moietyi_checked_end(struct moietyi_pool_body *body, bool is_at_rest,
+                         moiety_leaks *leaks)
 {
-    struct binadei_checked *checked = body->checked;
-    struct binadei_section section;
+    struct moietyi_checked *checked = body->checked;
+    struct moietyi_section section;
     bool has_section =
-        binadei_context_enter(&body->own_context, &section) == BINADE_OK;
+        moietyi_context_enter(&body->own_context, &section) == MOIETY_OK;
     end_all(checked, is_at_rest && has_section, leaks);
     if (has_section)
-        (void)binadei_section_leave(&section);
+        (void)moietyi_section_leave(&section);
 }
 
-binade_status binadei_checked_destroy(struct binadei_checked *checked)
+moiety_status moietyi_checked_destroy(struct moietyi_checked *checked)
 {
     if (!checked)
-        return BINADE_OK;
-    binade_status status = checked->end_status;
+        return MOIETY_OK;
+    moiety_status status = checked->end_status;
     delist(checked);
     end_stream(checked);
-    binadei_block_record_clear(checked);
-    binadei_streams_clear(checked);
+    moietyi_block_record_clear(checked);
+    moietyi_streams_clear(checked);
     pthread_cond_destroy(&checked->answered);
     pthread_mutex_destroy(&checked->lock);
     free(checked);
     return status;
 }
 
-uint64_t binadei_checked_sweep(struct binadei_call *call)
+uint64_t moietyi_checked_sweep(struct moietyi_call *call)
 {
-    struct binadei_checked *checked = call->pool->body->checked;
+    struct moietyi_checked *checked = call->pool->body->checked;
     long nap_ns = NAP_NS;
-    binadei_quarantine_synchronise(call);
-    uint64_t bytes = binadei_quarantine_release(call, UINT64_MAX);
-    uint64_t end_ns = binadei_now_ns() + SETTLE_NS;
-    while (binadei_quarantine_is_any(checked) && binadei_now_ns() < end_ns) {
-        binadei_call_nap(call, &nap_ns, NAP_MOST_NS);
-        bytes += binadei_quarantine_release(call, UINT64_MAX);
+    moietyi_quarantine_synchronise(call);
+    uint64_t bytes = moietyi_quarantine_release(call, UINT64_MAX);
+    uint64_t end_ns = moietyi_now_ns() + SETTLE_NS;
+    while (moietyi_quarantine_is_any(checked) && moietyi_now_ns() < end_ns) {
+        moietyi_call_nap(call, &nap_ns, NAP_MOST_NS);
+        bytes += moietyi_quarantine_release(call, UINT64_MAX);
     }
     return checked->is_passing ? bytes : 0;
 }
 
-void binadei_checked_fill(struct binadei_call *call, binade_stats *stats)
+void moietyi_checked_fill(struct moietyi_call *call, moiety_stats *stats)
 {
-    struct binadei_checked *checked = call->pool->body->checked;
+    struct moietyi_checked *checked = call->pool->body->checked;
     pthread_mutex_lock(&checked->lock);
     stats->allocation_allocated = checked->alloc_count;
     stats->allocation_freed = checked->free_count;
@@ -216,18 +216,18 @@ void binadei_checked_fill(struct binadei_call *call, binade_stats *stats)
     pthread_mutex_unlock(&checked->lock);
 }
 
-void binadei_checked_reset_peaks(struct binadei_pool_body *body)
+void moietyi_checked_reset_peaks(struct moietyi_pool_body *body)
 {
-    struct binadei_checked *checked = body->checked;
-    binadei_segments_reset_peak(body->segments);
+    struct moietyi_checked *checked = body->checked;
+    moietyi_segments_reset_peak(body->segments);
     pthread_mutex_lock(&checked->lock);
     checked->peak_bytes = checked->reserved_bytes;
     checked->live_peak_bytes = checked->alloc_bytes - checked->free_bytes;
     pthread_mutex_unlock(&checked->lock);
 }
 
-static void read_counts(struct binadei_checked *checked,
-                        binade_checked_counts *out)
+static void read_counts(struct moietyi_checked *checked,
+                        moiety_checked_counts *out)
 {
     pthread_mutex_lock(&checked->lock);
     checked->counts.struct_size = sizeof(*out);
@@ -239,27 +239,27 @@ static void read_counts(struct binadei_checked *checked,
     pthread_mutex_unlock(&checked->lock);
 }
 
-binade_status binade_pool_check(binade_pool *pool, binade_checked_counts *out)
+moiety_status moiety_pool_check(moiety_pool *pool, moiety_checked_counts *out)
 {
-    struct binadei_call call;
+    struct moietyi_call call;
     if (out && out->struct_size < sizeof(*out)) {
-        return binadei_fail(BINADE_E_INVALID,
-                            "binade_pool_check: struct_size is %u, must be %zu "
+        return moietyi_fail(MOIETY_E_INVALID,
+                            "moiety_pool_check: struct_size is %u, must be %zu "
                             "or more",
                             (unsigned)out->struct_size, sizeof(*out));
     }
-    binade_status status = binadei_call_begin(pool, BINADE_STREAM_DONE, &call);
-    if (status != BINADE_OK)
+    moiety_status status = moietyi_call_begin(pool, MOIETY_STREAM_DONE, &call);
+    if (status != MOIETY_OK)
         return status;
-    struct binadei_checked *checked = pool->body->checked;
+    struct moietyi_checked *checked = pool->body->checked;
     if (!checked || !checked->is_checked) {
-        binadei_call_leave(&call);
-        return binadei_fail(BINADE_E_UNSUPPORTED,
-                            "the pool was made without BINADE_POOL_CHECKED");
+        moietyi_call_leave(&call);
+        return moietyi_fail(MOIETY_E_UNSUPPORTED,
+                            "the pool was made without MOIETY_POOL_CHECKED");
     }
-    (void)binadei_checked_sweep(&call);
+    (void)moietyi_checked_sweep(&call);
     if (out)
         read_counts(checked, out);
-    binadei_call_end(&call);
-    return BINADE_OK;
+    moietyi_call_end(&call);
+    return MOIETY_OK;
 }

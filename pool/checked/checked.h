@@ -6,30 +6,30 @@
  * hits, and they have this table of operations.
  * docs/checked-mode.md explains it.
  */
-#ifndef BINADE_POOL_CHECKED_CHECKED_H_
-#define BINADE_POOL_CHECKED_CHECKED_H_
+#ifndef MOIETY_POOL_CHECKED_CHECKED_H_
+#define MOIETY_POOL_CHECKED_CHECKED_H_
 
-#include "binade/pool.h"
+#include "moiety/pool.h"
 #include "pool/core/ops.h"
 
-struct binadei_checked;
-struct binadei_pool_body;
+struct moietyi_checked;
+struct moietyi_pool_body;
 
 /* For a pool that is whole but for this; `source` is what it reserves from.
- * BINADE_OK, BINADE_E_NO_HOST_MEMORY, or what the driver said. */
-BINADE_MUST_USE binade_status binadei_checked_create(
-    struct binadei_pool_body *body, const binade_source *source);
-/* NULL does nothing. BINADE_OK, or what the source said first. */
-binade_status binadei_checked_destroy(struct binadei_checked *checked);
+ * MOIETY_OK, MOIETY_E_NO_HOST_MEMORY, or what the driver said. */
+MOIETY_MUST_USE moiety_status moietyi_checked_create(
+    struct moietyi_pool_body *body, const moiety_source *source);
+/* NULL does nothing. MOIETY_OK, or what the source said first. */
+moiety_status moietyi_checked_destroy(struct moietyi_checked *checked);
 
 /* The number of the block that was given out last. */
-uint64_t binadei_checked_sequence(struct binadei_checked *checked);
+uint64_t moietyi_checked_sequence(struct moietyi_checked *checked);
 /* A live block with this number or a lower one, in the first bucket from `*bucket`
  * on that has one; 0: there is none. */
-binade_devptr binadei_checked_live(struct binadei_checked *checked,
+moiety_devptr moietyi_checked_live(struct moietyi_checked *checked,
                                    uint64_t sequence, uint32_t *bucket);
 
 /* Of such a pool. */
-extern const struct binadei_pool_ops binadei_checked_ops;
+extern const struct moietyi_pool_ops moietyi_checked_ops;
 
 #endif

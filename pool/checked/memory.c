@@ -15,59 +15,59 @@
 /* Copied to the host at a time. */
 #define CHUNK_BYTES ((size_t)256 << 10)
 
-static binade_devptr
-checked_memory_end_of(const struct binadei_block_record *record)
+static moiety_devptr
+checked_memory_end_of(const struct moietyi_block_record *record)
 {
     return record->address + record->size_bytes;
 }
 
-static binade_status set_bounds(const struct binadei_checked *checked,
-                                const struct binadei_block_record *record)
+static moiety_status set_bounds(const struct moietyi_checked *checked,
+                                const struct moietyi_block_record *record)
 {
-    const struct binadei_driver *driver = checked->body->driver;
-    binade_status status =
-        BINADEI_CALL(driver, cuMemsetD8Async,
-                     (record->address - BINADEI_BOUND_BYTES, BINADEI_BOUND_BYTE,
-                      BINADEI_BOUND_BYTES, checked->stream));
-    if (status == BINADE_OK) {
+    const struct moietyi_driver *driver = checked->body->driver;
+    moiety_status status =
+        MOIETYI_CALL(driver, cuMemsetD8Async,
+                     (record->address - MOIETYI_BOUND_BYTES, MOIETYI_BOUND_BYTE,
+                      MOIETYI_BOUND_BYTES, checked->stream));
+    if (status == MOIETY_OK) {
         status =
-            BINADEI_CALL(driver, cuMemsetD8Async,
-                         (checked_memory_end_of(record), BINADEI_BOUND_BYTE,
-                          BINADEI_BOUND_BYTES, checked->stream));
+            MOIETYI_CALL(driver, cuMemsetD8Async,
+                         (checked_memory_end_of(record), MOIETYI_BOUND_BYTE,
+                          MOIETYI_BOUND_BYTES, checked->stream));
     }
-    if (status == BINADE_OK &&
-        checked->body->options.flags & BINADE_POOL_CHECKED_FILL)
-        status = BINADEI_CALL(driver, cuMemsetD8Async,
-                              (record->address, BINADEI_FRESH_BYTE,
+    if (status == MOIETY_OK &&
+        checked->body->options.flags & MOIETY_POOL_CHECKED_FILL)
+        status = MOIETYI_CALL(driver, cuMemsetD8Async,
+                              (record->address, MOIETYI_FRESH_BYTE,
                                record->size_bytes, checked->stream));
     /* Also after a refusal: nothing stays under way. */
-    binade_status waited =
-        BINADEI_CALL(driver, cuStreamSynchronize, (checked->stream));
-    return status == BINADE_OK ? waited : status;
+    moiety_status waited =
+        MOIETYI_CALL(driver, cuStreamSynchronize, (checked->stream));
+    return status == MOIETY_OK ? waited : status;
 }
 
-binade_status
-binadei_block_record_bound(struct binadei_checked *checked,
-                           const struct binadei_block_record *record)
+moiety_status
+moietyi_block_record_bound(struct moietyi_checked *checked,
+                           const struct moietyi_block_record *record)
 {
-    struct binadei_section section;
+    struct moietyi_section section;
     if (!checked->is_checked)
-        return BINADE_OK;
-    binade_status status =
-        binadei_context_enter(&checked->body->own_context, &section);
-    if (status != BINADE_OK)
+        return MOIETY_OK;
+    moiety_status status =
+        moietyi_context_enter(&checked->body->own_context, &section);
+    if (status != MOIETY_OK)
         return status;
     status = set_bounds(checked, record);
-    (void)binadei_section_leave(&section);
+    (void)moietyi_section_leave(&section);
     return status;
 }
 
-bool binadei_block_record_fill(const struct binadei_checked *checked,
-                               const struct binadei_block_record *record,
+bool moietyi_block_record_fill(const struct moietyi_checked *checked,
+                               const struct moietyi_block_record *record,
                                CUstream stream)
 {
     return checked->body->driver->cuMemsetD8Async(
-               record->address, BINADEI_FREED_BYTE, record->size_bytes,
+               record->address, MOIETYI_FREED_BYTE, record->size_bytes,
                stream) == CUDA_SUCCESS;
 }
 
@@ -98,12 +98,12 @@ static void checked_memory_compare(const unsigned char *bytes, size_t count,
 }
 
 /* Whether the whole range could be read. */
-static bool look_at(const struct binadei_checked *checked,
-                    unsigned char *buffer, binade_devptr address,
+static bool look_at(const struct moietyi_checked *checked,
+                    unsigned char *buffer, moiety_devptr address,
                     uint64_t size_bytes, unsigned char expected,
                     struct wrong *wrong)
 {
-    const struct binadei_driver *driver = checked->body->driver;
+    const struct moietyi_driver *driver = checked->body->driver;
     *wrong = (struct wrong){0};
     for (uint64_t offset = 0; offset < size_bytes; offset += CHUNK_BYTES) {
         uint64_t rest_bytes = size_bytes - offset;
@@ -118,61 +118,61 @@ static bool look_at(const struct binadei_checked *checked,
     return true;
 }
 
-static void report_bounds(struct binadei_checked *checked,
-                          const struct binadei_block_record *record,
+static void report_bounds(struct moietyi_checked *checked,
+                          const struct moietyi_block_record *record,
                           const struct wrong *before, const struct wrong *after)
 {
-    struct binadei_text text = {0};
+    struct moietyi_text text = {0};
     if (!before->count && !after->count)
         return;
     pthread_mutex_lock(&checked->lock);
     checked->counts.writes_out_of_bounds++;
     pthread_mutex_unlock(&checked->lock);
     if (before->count) {
-        binadei_text_add(
+        moietyi_text_add(
             &text,
             "%llu bytes before the block were written, the last of them %llu "
             "before its beginning (0x%02x where 0x%02x was)",
             (unsigned long long)before->count,
-            (unsigned long long)(BINADEI_BOUND_BYTES - before->last_offset),
-            before->first_byte, BINADEI_BOUND_BYTE);
+            (unsigned long long)(MOIETYI_BOUND_BYTES - before->last_offset),
+            before->first_byte, MOIETYI_BOUND_BYTE);
     }
     if (after->count) {
-        binadei_text_add(&text,
+        moietyi_text_add(&text,
                          "%s%llu bytes after the block were written, the first "
                          "of them %llu past its end (0x%02x where 0x%02x was)",
                          before->count ? "; " : "",
                          (unsigned long long)after->count,
                          (unsigned long long)after->first_offset,
-                         after->first_byte, BINADEI_BOUND_BYTE);
+                         after->first_byte, MOIETYI_BOUND_BYTE);
     }
-    binadei_text_block(&text, record);
-    binadei_finding(checked, &text, record);
+    moietyi_text_block(&text, record);
+    moietyi_finding(checked, &text, record);
 }
 
-static void report_write(struct binadei_checked *checked,
-                         const struct binadei_block_record *record,
+static void report_write(struct moietyi_checked *checked,
+                         const struct moietyi_block_record *record,
                          const struct wrong *wrong)
 {
-    struct binadei_text text = {0};
+    struct moietyi_text text = {0};
     if (!wrong->count)
         return;
     pthread_mutex_lock(&checked->lock);
     checked->counts.writes_after_free++;
     pthread_mutex_unlock(&checked->lock);
-    binadei_text_add(&text,
+    moietyi_text_add(&text,
                      "%llu bytes of a freed block were written, the first at "
                      "offset %llu, the last at %llu (0x%02x where 0x%02x was)",
                      (unsigned long long)wrong->count,
                      (unsigned long long)wrong->first_offset,
                      (unsigned long long)wrong->last_offset, wrong->first_byte,
-                     BINADEI_FREED_BYTE);
-    binadei_text_block(&text, record);
-    binadei_finding(checked, &text, record);
+                     MOIETYI_FREED_BYTE);
+    moietyi_text_block(&text, record);
+    moietyi_finding(checked, &text, record);
 }
 
-void binadei_block_record_look(struct binadei_checked *checked,
-                               const struct binadei_block_record *record)
+void moietyi_block_record_look(struct moietyi_checked *checked,
+                               const struct moietyi_block_record *record)
 {
     struct wrong before = {0};
     struct wrong after = {0};
@@ -180,13 +180,13 @@ void binadei_block_record_look(struct binadei_checked *checked,
     unsigned char *buffer = malloc(CHUNK_BYTES);
     bool is_whole =
         buffer &&
-        look_at(checked, buffer, record->address - BINADEI_BOUND_BYTES,
-                BINADEI_BOUND_BYTES, BINADEI_BOUND_BYTE, &before) &&
+        look_at(checked, buffer, record->address - MOIETYI_BOUND_BYTES,
+                MOIETYI_BOUND_BYTES, MOIETYI_BOUND_BYTE, &before) &&
         look_at(checked, buffer, checked_memory_end_of(record),
-                BINADEI_BOUND_BYTES, BINADEI_BOUND_BYTE, &after) &&
+                MOIETYI_BOUND_BYTES, MOIETYI_BOUND_BYTE, &after) &&
         (!record->is_filled ||
          look_at(checked, buffer, record->address, record->size_bytes,
-                 BINADEI_FREED_BYTE, &inside));
+                 MOIETYI_FREED_BYTE, &inside));
     free(buffer);
     pthread_mutex_lock(&checked->lock);
     if (record->is_freed && is_whole && record->is_filled)

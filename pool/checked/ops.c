@@ -6,91 +6,91 @@
 #include "pool/base/failure.h"
 #include "pool/checked/state.h"
 
-static binade_status checked_ops_recognise(struct binadei_call *call,
-                                           binade_stream stream)
+static moiety_status checked_ops_recognise(struct moietyi_call *call,
+                                           moiety_stream stream)
 {
-    return binadei_checked_stream(call->pool->body->checked, stream);
+    return moietyi_checked_stream(call->pool->body->checked, stream);
 }
 
-static binade_status checked_ops_alloc(struct binadei_call *call,
-                                       const struct binadei_alloc_args *args,
-                                       binade_devptr *out)
+static moiety_status checked_ops_alloc(struct moietyi_call *call,
+                                       const struct moietyi_alloc_args *args,
+                                       moiety_devptr *out)
 {
-    binade_status status = binadei_checked_stranger(call);
-    if (status != BINADE_OK)
+    moiety_status status = moietyi_checked_stranger(call);
+    if (status != MOIETY_OK)
         return status;
-    return call->capture.kind >= BINADEI_CAPTURE_BROKEN
-               ? binadei_block_record_alloc_captured(call, args, out)
-               : binadei_block_record_alloc(call, args, 0, NULL, out);
+    return call->capture.kind >= MOIETYI_CAPTURE_BROKEN
+               ? moietyi_block_record_alloc_captured(call, args, out)
+               : moietyi_block_record_alloc(call, args, 0, NULL, out);
 }
 
 /* In a capture the scope says which arena is charged. */
-static binade_status checked_ops_alloc_private(
-    struct binadei_call *call, const struct binadei_private_ref *arena_ref,
-    binade_scope number, size_t size_bytes, binade_devptr *out)
+static moiety_status checked_ops_alloc_private(
+    struct moietyi_call *call, const struct moietyi_private_ref *arena_ref,
+    moiety_scope number, size_t size_bytes, moiety_devptr *out)
 {
-    const struct binadei_alloc_args args = {.size_bytes = size_bytes,
+    const struct moietyi_alloc_args args = {.size_bytes = size_bytes,
                                             .alignment_bytes = 1,
                                             .may_wait = true,
                                             .is_exact = true};
-    binade_status status = binadei_checked_stranger(call);
+    moiety_status status = moietyi_checked_stranger(call);
     (void)number;
-    if (status != BINADE_OK)
+    if (status != MOIETY_OK)
         return status;
-    return call->capture.kind >= BINADEI_CAPTURE_BROKEN
-               ? binadei_block_record_alloc_captured(call, &args, out)
-               : binadei_block_record_alloc_for(call, 0, arena_ref, &args, out);
+    return call->capture.kind >= MOIETYI_CAPTURE_BROKEN
+               ? moietyi_block_record_alloc_captured(call, &args, out)
+               : moietyi_block_record_alloc_for(call, 0, arena_ref, &args, out);
 }
 
-static binade_status
-checked_ops_claim(struct binadei_call *call,
-                  const struct binadei_private_ref *arena_ref,
-                  binade_devptr address, size_t size_bytes)
+static moiety_status
+checked_ops_claim(struct moietyi_call *call,
+                  const struct moietyi_private_ref *arena_ref,
+                  moiety_devptr address, size_t size_bytes)
 {
     (void)call;
     (void)arena_ref;
-    return binadei_fail(BINADE_E_UNSUPPORTED,
+    return moietyi_fail(MOIETY_E_UNSUPPORTED,
                         "%zu bytes at 0x%llx: in a pool that is checked or "
                         "passes all through nothing can be claimed",
                         size_bytes, address);
 }
 
 /* Frees of checked pools are noted without the size of their blocks. */
-static binade_status checked_ops_free_block(
-    struct binadei_call *call, binade_devptr address, size_t size_bytes,
+static moiety_status checked_ops_free_block(
+    struct moietyi_call *call, moiety_devptr address, size_t size_bytes,
     /* NOLINTNEXTLINE(readability-non-const-parameter): the table's. */
     uint64_t *out_bytes)
 {
     (void)out_bytes;
-    return binadei_checked_free(call, address, size_bytes, NULL);
+    return moietyi_checked_free(call, address, size_bytes, NULL);
 }
 
-static binade_status checked_ops_free_after(struct binadei_call *call,
-                                            binade_devptr address,
-                                            binade_event event)
+static moiety_status checked_ops_free_after(struct moietyi_call *call,
+                                            moiety_devptr address,
+                                            moiety_event event)
 {
-    return binadei_checked_free(call, address, 0, event);
+    return moietyi_checked_free(call, address, 0, event);
 }
 
 /* What comes after a block are its bounds, or another allocation of the
  * driver's. */
-static binade_status checked_ops_resize(struct binadei_call *call,
-                                        binade_devptr address,
+static moiety_status checked_ops_resize(struct moietyi_call *call,
+                                        moiety_devptr address,
                                         size_t size_bytes)
 {
     size_t held_bytes;
-    binade_status status = binadei_checked_size(call, address, &held_bytes);
-    if (status != BINADE_OK || held_bytes == size_bytes)
+    moiety_status status = moietyi_checked_size(call, address, &held_bytes);
+    if (status != MOIETY_OK || held_bytes == size_bytes)
         return status;
     return call->pool->body->checked->is_passing
-               ? binadei_fail(BINADE_E_UNSUPPORTED,
+               ? moietyi_fail(MOIETY_E_UNSUPPORTED,
                               "a block of a pool that passes all through keeps "
                               "its length")
-               : binadei_fail(BINADE_E_BUSY,
+               : moietyi_fail(MOIETY_E_BUSY,
                               "a block of a checked pool keeps its length");
 }
 
-const struct binadei_pool_ops binadei_checked_ops = {
+const struct moietyi_pool_ops moietyi_checked_ops = {
     .has_records = true,
     .recognise = checked_ops_recognise,
     .alloc = checked_ops_alloc,
@@ -98,15 +98,15 @@ const struct binadei_pool_ops binadei_checked_ops = {
     .alloc_private = checked_ops_alloc_private,
     .free = checked_ops_free_block,
     .free_after = checked_ops_free_after,
-    .release = binadei_checked_release,
-    .turn = binadei_checked_turn,
-    .use = binadei_checked_use,
-    .usable_size = binadei_checked_size,
-    .live_bytes = binadei_checked_live_bytes,
+    .release = moietyi_checked_release,
+    .turn = moietyi_checked_turn,
+    .use = moietyi_checked_use,
+    .usable_size = moietyi_checked_size,
+    .live_bytes = moietyi_checked_live_bytes,
     .resize = checked_ops_resize,
-    .forget = binadei_checked_forget,
-    .sweep = binadei_checked_sweep,
-    .reset_peaks = binadei_checked_reset_peaks,
-    .fill = binadei_checked_fill,
-    .end = binadei_checked_end,
+    .forget = moietyi_checked_forget,
+    .sweep = moietyi_checked_sweep,
+    .reset_peaks = moietyi_checked_reset_peaks,
+    .fill = moietyi_checked_fill,
+    .end = moietyi_checked_end,
 };

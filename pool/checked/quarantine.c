@@ -20,83 +20,83 @@
 #define LOOKS_ENDLESS UINT64_MAX
 
 struct pass {
-    struct binadei_call *call;
-    struct binadei_checked *checked;
+    struct moietyi_call *call;
+    struct moietyi_checked *checked;
     uint64_t looks; /* left */
     uint64_t want_bytes;
     uint64_t given_bytes;
 };
 
-static struct binadei_block_record *
-quarantine_pop(struct binadei_checked *checked,
-               struct binadei_block_record_queue *queue)
+static struct moietyi_block_record *
+quarantine_pop(struct moietyi_checked *checked,
+               struct moietyi_block_record_queue *queue)
 {
     pthread_mutex_lock(&checked->lock);
-    struct binadei_block_record *record = queue->first;
+    struct moietyi_block_record *record = queue->first;
     if (record) {
-        binadei_queue_remove(queue, record);
-        record->state = BINADEI_BLOCK_MOVING;
+        moietyi_queue_remove(queue, record);
+        record->state = MOIETYI_BLOCK_MOVING;
         checked->moving_count++;
     }
     pthread_mutex_unlock(&checked->lock);
     return record;
 }
 
-static void quarantine_append(struct binadei_checked *checked,
-                              struct binadei_block_record_queue *queue,
-                              struct binadei_block_record *record)
+static void quarantine_append(struct moietyi_checked *checked,
+                              struct moietyi_block_record_queue *queue,
+                              struct moietyi_block_record *record)
 {
     pthread_mutex_lock(&checked->lock);
-    record->state = BINADEI_BLOCK_HELD;
-    binadei_queue_append(queue, record);
+    record->state = MOIETYI_BLOCK_HELD;
+    moietyi_queue_append(queue, record);
     checked->moving_count--;
     pthread_mutex_unlock(&checked->lock);
 }
 
 /* In a section. */
-static bool quarantine_is_over(struct binadei_call *call,
-                               struct binadei_block_record *record)
+static bool quarantine_is_over(struct moietyi_call *call,
+                               struct moietyi_block_record *record)
 {
-    return binadei_wait_is_over(call, &record->wait);
+    return moietyi_wait_is_over(call, &record->wait);
 }
 
 /* Its memory is another's from now on. */
-static void go(struct binadei_checked *checked,
-               struct binadei_block_record *record)
+static void go(struct moietyi_checked *checked,
+               struct moietyi_block_record *record)
 {
     pthread_mutex_lock(&checked->lock);
     checked->moving_count--;
     if (record->is_unissued || record->is_replaced)
         free(record);
     else
-        binadei_block_record_remember(checked, record);
+        moietyi_block_record_remember(checked, record);
     pthread_mutex_unlock(&checked->lock);
 }
 
 /* False: not now. */
-static bool quarantine_look(struct binadei_checked *checked,
-                            struct binadei_block_record *record)
+static bool quarantine_look(struct moietyi_checked *checked,
+                            struct moietyi_block_record *record)
 {
-    struct binadei_section section;
-    struct binadei_pool_body *body = checked->body;
+    struct moietyi_section section;
+    struct moietyi_pool_body *body = checked->body;
     if (record->is_looked_at || !checked->is_checked)
         return true;
-    if (binadei_context_enter(&body->own_context, &section) != BINADE_OK)
+    if (moietyi_context_enter(&body->own_context, &section) != MOIETY_OK)
         return false;
-    binadei_block_record_look(checked, record);
-    (void)binadei_section_leave(&section);
+    moietyi_block_record_look(checked, record);
+    (void)moietyi_section_leave(&section);
     record->is_looked_at = true;
     return true;
 }
 
 /* A step of one that is filled: it is looked at and goes back. */
-static bool let_go(struct pass *pass, struct binadei_block_record *record)
+static bool let_go(struct pass *pass, struct moietyi_block_record *record)
 {
     uint64_t bytes = record->base_bytes;
     if (!quarantine_look(pass->checked, record))
         return false;
     pass->given_bytes += bytes;
-    if (binadei_backing_give(pass->checked, pass->call, record) == BINADE_OK) {
+    if (moietyi_backing_give(pass->checked, pass->call, record) == MOIETY_OK) {
         go(pass->checked, record);
         return true;
     }
@@ -106,34 +106,34 @@ static bool let_go(struct pass *pass, struct binadei_block_record *record)
 
 /* A step of one that waits: it is filled, if it is not. */
 static bool quarantine_fill(struct pass *pass,
-                            struct binadei_block_record *record)
+                            struct moietyi_block_record *record)
 {
-    struct binadei_checked *checked = pass->checked;
-    struct binadei_pool_body *body = checked->body;
-    struct binadei_section section;
-    if (binadei_context_enter(&body->own_context, &section) != BINADE_OK)
+    struct moietyi_checked *checked = pass->checked;
+    struct moietyi_pool_body *body = checked->body;
+    struct moietyi_section section;
+    if (moietyi_context_enter(&body->own_context, &section) != MOIETY_OK)
         return false;
     bool is_ready = quarantine_is_over(pass->call, record);
     if (is_ready && checked->is_checked && !record->is_filled)
         record->is_filled =
-            binadei_block_record_fill(checked, record, checked->stream);
+            moietyi_block_record_fill(checked, record, checked->stream);
     if (is_ready)
         quarantine_append(checked, &checked->held, record);
-    (void)binadei_section_leave(&section);
+    (void)moietyi_section_leave(&section);
     return is_ready;
 }
 
-typedef bool step_fn(struct pass *pass, struct binadei_block_record *record);
+typedef bool step_fn(struct pass *pass, struct moietyi_block_record *record);
 
 /* What the step does not want goes to the end, so that the next walk looks at
  * others. */
-static void walk(struct pass *pass, struct binadei_block_record_queue *queue,
+static void walk(struct pass *pass, struct moietyi_block_record_queue *queue,
                  step_fn *step)
 {
-    struct binadei_block_record *kept = NULL;
-    struct binadei_block_record **end = &kept;
+    struct moietyi_block_record *kept = NULL;
+    struct moietyi_block_record **end = &kept;
     while (pass->looks && pass->given_bytes < pass->want_bytes) {
-        struct binadei_block_record *record =
+        struct moietyi_block_record *record =
             quarantine_pop(pass->checked, queue);
         if (!record)
             break;
@@ -144,19 +144,19 @@ static void walk(struct pass *pass, struct binadei_block_record_queue *queue,
         }
     }
     while (kept) {
-        struct binadei_block_record *record = kept;
+        struct moietyi_block_record *record = kept;
         kept = record->next;
         quarantine_append(pass->checked, queue, record);
     }
 }
 
-static void walk_waiting(struct binadei_call *call, uint64_t looks)
+static void walk_waiting(struct moietyi_call *call, uint64_t looks)
 {
     struct pass pass = {call, call->pool->body->checked, looks, UINT64_MAX, 0};
     walk(&pass, &pass.checked->waiting, quarantine_fill);
 }
 
-static uint64_t walk_held(struct binadei_call *call, uint64_t looks,
+static uint64_t walk_held(struct moietyi_call *call, uint64_t looks,
                           uint64_t want_bytes)
 {
     struct pass pass = {call, call->pool->body->checked, looks, want_bytes, 0};
@@ -164,14 +164,14 @@ static uint64_t walk_held(struct binadei_call *call, uint64_t looks,
     return pass.given_bytes;
 }
 
-uint64_t binadei_quarantine_release(struct binadei_call *call,
+uint64_t moietyi_quarantine_release(struct moietyi_call *call,
                                     uint64_t want_bytes)
 {
     walk_waiting(call, LOOKS_ENDLESS);
     return walk_held(call, LOOKS_ENDLESS, want_bytes);
 }
 
-static uint64_t excess_bytes(struct binadei_checked *checked)
+static uint64_t excess_bytes(struct moietyi_checked *checked)
 {
     uint64_t may_bytes =
         checked->is_checked ? checked->body->options.quarantine_bytes : 0;
@@ -181,16 +181,16 @@ static uint64_t excess_bytes(struct binadei_checked *checked)
     return bytes > may_bytes ? bytes - may_bytes : 0;
 }
 
-void binadei_quarantine_add(struct binadei_call *call,
-                            struct binadei_block_record *record)
+void moietyi_quarantine_add(struct moietyi_call *call,
+                            struct moietyi_block_record *record)
 {
-    struct binadei_checked *checked = call->pool->body->checked;
+    struct moietyi_checked *checked = call->pool->body->checked;
     quarantine_append(checked, &checked->waiting, record);
     walk_waiting(call, LOOKS_PER_FREE);
     (void)walk_held(call, LOOKS_PER_FREE, excess_bytes(checked));
 }
 
-bool binadei_quarantine_is_any(struct binadei_checked *checked)
+bool moietyi_quarantine_is_any(struct moietyi_checked *checked)
 {
     pthread_mutex_lock(&checked->lock);
     bool is_any =
@@ -202,69 +202,69 @@ bool binadei_quarantine_is_any(struct binadei_checked *checked)
 
 /* Those that were freed up to a number and wait for all work. Lock held.
  * Returns whether there are any; if `is_over`, they need not wait any more. */
-static bool quarantine_mark(const struct binadei_call *call,
-                            const struct binadei_block_record_queue *queue,
+static bool quarantine_mark(const struct moietyi_call *call,
+                            const struct moietyi_block_record_queue *queue,
                             uint64_t free_count, bool is_over_now)
 {
     bool is_any = false;
-    for (struct binadei_block_record *at = queue->first; at; at = at->next) {
+    for (struct moietyi_block_record *at = queue->first; at; at = at->next) {
         if (at->free_sequence > free_count ||
-            !binadei_wait_needs_synchronise(call, &at->wait))
+            !moietyi_wait_needs_synchronise(call, &at->wait))
             continue;
         is_any = true;
         if (is_over_now)
-            at->wait = (struct binadei_wait){0};
+            at->wait = (struct moietyi_wait){0};
     }
     return is_any;
 }
 
-void binadei_quarantine_synchronise(struct binadei_call *call)
+void moietyi_quarantine_synchronise(struct moietyi_call *call)
 {
-    struct binadei_checked *checked = call->pool->body->checked;
+    struct moietyi_checked *checked = call->pool->body->checked;
     pthread_mutex_lock(&checked->lock);
     uint64_t free_count = checked->free_count;
     bool is_needed =
         quarantine_mark(call, &checked->waiting, free_count, false);
     pthread_mutex_unlock(&checked->lock);
-    if (!is_needed || !binadei_wait_synchronise(call))
+    if (!is_needed || !moietyi_wait_synchronise(call))
         return;
     pthread_mutex_lock(&checked->lock);
     (void)quarantine_mark(call, &checked->waiting, free_count, true);
     pthread_mutex_unlock(&checked->lock);
 }
 
-static binade_status quarantine_end(struct binadei_checked *checked,
-                                    struct binadei_block_record *record,
+static moiety_status quarantine_end(struct moietyi_checked *checked,
+                                    struct moietyi_block_record *record,
                                     bool is_at_rest)
 {
     if (is_at_rest && checked->is_checked && !record->is_looked_at)
-        binadei_block_record_look(checked, record);
-    binade_status status = binadei_backing_give(checked, NULL, record);
+        moietyi_block_record_look(checked, record);
+    moiety_status status = moietyi_backing_give(checked, NULL, record);
     go(checked, record);
     return status;
 }
 
-static binade_status end_queue(struct binadei_checked *checked,
-                               struct binadei_block_record_queue *queue,
+static moiety_status end_queue(struct moietyi_checked *checked,
+                               struct moietyi_block_record_queue *queue,
                                bool is_at_rest)
 {
-    binade_status first = BINADE_OK;
-    struct binadei_block_record *record;
+    moiety_status first = MOIETY_OK;
+    struct moietyi_block_record *record;
     while ((record = quarantine_pop(checked, queue))) {
-        binade_status status = quarantine_end(checked, record, is_at_rest);
-        if (first == BINADE_OK)
+        moiety_status status = quarantine_end(checked, record, is_at_rest);
+        if (first == MOIETY_OK)
             first = status;
     }
     return first;
 }
 
-binade_status binadei_quarantine_end(struct binadei_checked *checked,
+moiety_status moietyi_quarantine_end(struct moietyi_checked *checked,
                                      bool is_at_rest)
 {
-    binade_status waiting = end_queue(checked, &checked->waiting, is_at_rest);
-    binade_status held = end_queue(checked, &checked->held, is_at_rest);
-    binade_status kept = end_queue(checked, &checked->kept, is_at_rest);
-    if (waiting != BINADE_OK)
+    moiety_status waiting = end_queue(checked, &checked->waiting, is_at_rest);
+    moiety_status held = end_queue(checked, &checked->held, is_at_rest);
+    moiety_status kept = end_queue(checked, &checked->kept, is_at_rest);
+    if (waiting != MOIETY_OK)
         return waiting;
-    return held == BINADE_OK ? kept : held;
+    return held == MOIETY_OK ? kept : held;
 }

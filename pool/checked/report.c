@@ -23,17 +23,17 @@
 /* Frames in a message. */
 #define SHOWN_FRAMES 5
 
-void binadei_call_site_set(const struct binadei_checked *checked,
-                           struct binadei_call_site *site, binade_stream stream)
+void moietyi_call_site_set(const struct moietyi_checked *checked,
+                           struct moietyi_call_site *site, moiety_stream stream)
 {
     site->stream = stream;
     site->thread = (int)syscall(SYS_gettid); /* glibc has gettid() from 2.30 */
     site->frame_count = checked->is_checked
-                            ? backtrace(site->frames, BINADEI_CALL_SITE_FRAMES)
+                            ? backtrace(site->frames, MOIETYI_CALL_SITE_FRAMES)
                             : 0;
 }
 
-void binadei_text_add(struct binadei_text *text, const char *format, ...)
+void moietyi_text_add(struct moietyi_text *text, const char *format, ...)
 {
     size_t room = sizeof(text->bytes) - text->length;
     va_list arguments;
@@ -49,12 +49,12 @@ static bool is_own(const void *frame)
 {
     Dl_info own;
     Dl_info other;
-    return dladdr((const void *)(uintptr_t)&binadei_finding, &own) &&
+    return dladdr((const void *)(uintptr_t)&moietyi_finding, &own) &&
            dladdr(frame, &other) && own.dli_fbase == other.dli_fbase;
 }
 
 /* The first frame that is not the library's, unless all are of one module. */
-static int first_shown(const struct binadei_call_site *site)
+static int first_shown(const struct moietyi_call_site *site)
 {
     for (int i = 0; i < site->frame_count; i++)
         if (!is_own(site->frames[i]))
@@ -62,69 +62,69 @@ static int first_shown(const struct binadei_call_site *site)
     return 0;
 }
 
-static void add_frame(struct binadei_text *text, void *frame)
+static void add_frame(struct moietyi_text *text, void *frame)
 {
     Dl_info info;
     if (!dladdr(frame, &info) || !info.dli_fname) {
-        binadei_text_add(text, " %p", frame);
+        moietyi_text_add(text, " %p", frame);
         return;
     }
     const char *slash = strrchr(info.dli_fname, '/');
     const char *file = slash ? slash + 1 : info.dli_fname;
     if (info.dli_sname)
-        binadei_text_add(text, " %.60s+0x%zx", info.dli_sname,
+        moietyi_text_add(text, " %.60s+0x%zx", info.dli_sname,
                          (size_t)((char *)frame - (char *)info.dli_saddr));
     else
-        binadei_text_add(text, " %.40s(+0x%zx)", file,
+        moietyi_text_add(text, " %.40s(+0x%zx)", file,
                          (size_t)((char *)frame - (char *)info.dli_fbase));
 }
 
-static void checked_report_add_stream(struct binadei_text *text,
-                                      binade_stream stream)
+static void checked_report_add_stream(struct moietyi_text *text,
+                                      moiety_stream stream)
 {
-    if (stream == BINADE_STREAM_ANY)
-        binadei_text_add(text, "ANY");
-    else if (stream == BINADE_STREAM_DONE)
-        binadei_text_add(text, "DONE");
+    if (stream == MOIETY_STREAM_ANY)
+        moietyi_text_add(text, "ANY");
+    else if (stream == MOIETY_STREAM_DONE)
+        moietyi_text_add(text, "DONE");
     else
-        binadei_text_add(text, "stream 0x%llx",
+        moietyi_text_add(text, "stream 0x%llx",
                          (unsigned long long)(uintptr_t)stream);
 }
 
-static void add_site(struct binadei_text *text, const char *verb,
-                     const struct binadei_call_site *site)
+static void add_site(struct moietyi_text *text, const char *verb,
+                     const struct moietyi_call_site *site)
 {
-    binadei_text_add(text, ", %s with ", verb);
+    moietyi_text_add(text, ", %s with ", verb);
     checked_report_add_stream(text, site->stream);
-    binadei_text_add(text, " by thread %d", site->thread);
+    moietyi_text_add(text, " by thread %d", site->thread);
     int first = first_shown(site);
     if (first < site->frame_count)
-        binadei_text_add(text, " at");
+        moietyi_text_add(text, " at");
     for (int i = first; i < site->frame_count && i < first + SHOWN_FRAMES; i++)
         add_frame(text, site->frames[i]);
 }
 
-void binadei_text_block(struct binadei_text *text,
-                        const struct binadei_block_record *record)
+void moietyi_text_block(struct moietyi_text *text,
+                        const struct moietyi_block_record *record)
 {
-    binadei_text_add(text, "; block %llu of %llu bytes at 0x%llx",
+    moietyi_text_add(text, "; block %llu of %llu bytes at 0x%llx",
                      (unsigned long long)record->sequence,
                      (unsigned long long)record->size_bytes, record->address);
     if (*record->tenant_name)
-        binadei_text_add(text, " of tenant '%s'", record->tenant_name);
+        moietyi_text_add(text, " of tenant '%s'", record->tenant_name);
     add_site(text, "allocated", &record->allocated);
     if (record->is_freed)
         add_site(text, "freed", &record->freed);
 }
 
-static void print_site(const char *verb, const struct binadei_call_site *site)
+static void print_site(const char *verb, const struct moietyi_call_site *site)
 {
     (void)fprintf(stderr, "  %s by thread %d:\n", verb, site->thread);
     (void)fflush(stderr);
     backtrace_symbols_fd(site->frames, site->frame_count, STDERR_FILENO);
 }
 
-static void print_sites(const struct binadei_block_record *record)
+static void print_sites(const struct moietyi_block_record *record)
 {
     print_site("allocated", &record->allocated);
     if (record->is_freed)
@@ -132,44 +132,44 @@ static void print_sites(const struct binadei_block_record *record)
 }
 
 /* False: there is no log, and stderr has also the frames. */
-static bool report_log(const struct binadei_text *text)
+static bool report_log(const struct moietyi_text *text)
 {
-    binadei_log(BINADE_LOG_ERROR, "checked: %s", text->bytes);
-    return binadei_log_wants(BINADE_LOG_ERROR);
+    moietyi_log(MOIETY_LOG_ERROR, "checked: %s", text->bytes);
+    return moietyi_log_wants(MOIETY_LOG_ERROR);
 }
 
-void binadei_finding(const struct binadei_checked *checked,
-                     const struct binadei_text *text,
-                     const struct binadei_block_record *record)
+void moietyi_finding(const struct moietyi_checked *checked,
+                     const struct moietyi_text *text,
+                     const struct moietyi_block_record *record)
 {
     uint32_t flags = checked->body->options.flags;
     if (!checked->is_checked)
         return;
-    if (!(flags & BINADE_POOL_CHECKED_QUIET)) {
+    if (!(flags & MOIETY_POOL_CHECKED_QUIET)) {
         /* A process that ends here tells nobody any more. */
-        if (flags & BINADE_POOL_CHECKED_ABORT || !report_log(text)) {
+        if (flags & MOIETY_POOL_CHECKED_ABORT || !report_log(text)) {
             flockfile(stderr);
-            (void)fprintf(stderr, "binade: checked: %s\n", text->bytes);
+            (void)fprintf(stderr, "moiety: checked: %s\n", text->bytes);
             if (record)
                 print_sites(record);
             funlockfile(stderr);
         }
     }
-    if (flags & BINADE_POOL_CHECKED_ABORT)
+    if (flags & MOIETY_POOL_CHECKED_ABORT)
         abort();
 }
 
-void binadei_finding_leak(const struct binadei_checked *checked,
-                          const struct binadei_block_record *record)
+void moietyi_finding_leak(const struct moietyi_checked *checked,
+                          const struct moietyi_block_record *record)
 {
-    struct binadei_text text = {0};
+    struct moietyi_text text = {0};
     if (!checked->is_checked ||
-        checked->body->options.flags & BINADE_POOL_CHECKED_QUIET)
+        checked->body->options.flags & MOIETY_POOL_CHECKED_QUIET)
         return;
-    binadei_text_add(&text, "never freed");
-    binadei_text_block(&text, record);
+    moietyi_text_add(&text, "never freed");
+    moietyi_text_block(&text, record);
     if (report_log(&text))
         return;
-    (void)fprintf(stderr, "binade: checked: %s\n", text.bytes);
+    (void)fprintf(stderr, "moiety: checked: %s\n", text.bytes);
     print_site("allocated", &record->allocated);
 }

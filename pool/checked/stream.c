@@ -12,19 +12,19 @@
 #include "pool/checked/state.h"
 #include "pool/driver/section.h"
 
-static bool checked_stream_is_created(binade_stream stream)
+static bool checked_stream_is_created(moiety_stream stream)
 {
-    return stream && stream != BINADE_STREAM_LEGACY &&
-           stream != BINADE_STREAM_PER_THREAD && stream != BINADE_STREAM_ANY &&
-           stream != BINADE_STREAM_DONE;
+    return stream && stream != MOIETY_STREAM_LEGACY &&
+           stream != MOIETY_STREAM_PER_THREAD && stream != MOIETY_STREAM_ANY &&
+           stream != MOIETY_STREAM_DONE;
 }
 
-static struct binadei_stream_name **
-checked_stream_find(struct binadei_checked *checked, CUstream stream)
+static struct moietyi_stream_name **
+checked_stream_find(struct moietyi_checked *checked, CUstream stream)
 {
     uint64_t mixed = ((uintptr_t)stream >> 3) * UINT64_C(0x9E3779B97F4A7C15);
-    struct binadei_stream_name **at =
-        &checked->streams[(mixed >> 32) % BINADEI_STREAM_BUCKETS];
+    struct moietyi_stream_name **at =
+        &checked->streams[(mixed >> 32) % MOIETYI_STREAM_BUCKETS];
     while (*at && (*at)->stream != stream)
         at = &(*at)->next;
     return at;
@@ -33,11 +33,11 @@ checked_stream_find(struct binadei_checked *checked, CUstream stream)
 /* What is known of a stream. */
 enum known { KNOWN_SAME, KNOWN_OTHER, KNOWN_NOT };
 
-static enum known look_up(struct binadei_checked *checked, CUstream stream,
+static enum known look_up(struct moietyi_checked *checked, CUstream stream,
                           unsigned long long id)
 {
     pthread_mutex_lock(&checked->lock);
-    const struct binadei_stream_name *name =
+    const struct moietyi_stream_name *name =
         *checked_stream_find(checked, stream);
     enum known known = KNOWN_NOT;
     if (name)
@@ -47,15 +47,15 @@ static enum known look_up(struct binadei_checked *checked, CUstream stream,
 }
 
 /* Without memory it stays unknown. */
-static void learn(struct binadei_checked *checked, CUstream stream,
+static void learn(struct moietyi_checked *checked, CUstream stream,
                   unsigned long long id)
 {
-    struct binadei_stream_name *name = malloc(sizeof(*name));
+    struct moietyi_stream_name *name = malloc(sizeof(*name));
     if (!name)
         return;
-    *name = (struct binadei_stream_name){NULL, stream, id};
+    *name = (struct moietyi_stream_name){NULL, stream, id};
     pthread_mutex_lock(&checked->lock);
-    struct binadei_stream_name **at = checked_stream_find(checked, stream);
+    struct moietyi_stream_name **at = checked_stream_find(checked, stream);
     if (*at)
         free(name);
     else
@@ -64,7 +64,7 @@ static void learn(struct binadei_checked *checked, CUstream stream,
 }
 
 /* Not while it captures, or may: to be asked for its number breaks a capture. */
-static CUresult ask_calm(const struct binadei_driver *driver, CUstream stream,
+static CUresult ask_calm(const struct moietyi_driver *driver, CUstream stream,
                          unsigned long long *out_id)
 {
     CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -76,17 +76,17 @@ static CUresult ask_calm(const struct binadei_driver *driver, CUstream stream,
                : CUDA_ERROR_NOT_SUPPORTED;
 }
 
-static CUresult checked_stream_ask(const struct binadei_checked *checked,
+static CUresult checked_stream_ask(const struct moietyi_checked *checked,
                                    CUstream stream, unsigned long long *out_id)
 {
-    const struct binadei_driver *driver = checked->body->driver;
-    struct binadei_section section;
+    const struct moietyi_driver *driver = checked->body->driver;
+    struct moietyi_section section;
     if (!driver->cuStreamGetId ||
-        binadei_context_enter(&checked->body->own_context, &section) !=
-            BINADE_OK)
+        moietyi_context_enter(&checked->body->own_context, &section) !=
+            MOIETY_OK)
         return CUDA_ERROR_NOT_SUPPORTED;
     CUresult code = ask_calm(driver, stream, out_id);
-    (void)binadei_section_leave(&section);
+    (void)moietyi_section_leave(&section);
     return code;
 }
 
@@ -97,77 +97,77 @@ static bool checked_stream_is_dead(CUresult code)
            code == CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
-static binade_status report_dead(struct binadei_checked *checked,
+static moiety_status report_dead(struct moietyi_checked *checked,
                                  CUstream stream, bool is_other)
 {
-    struct binadei_text text = {0};
+    struct moietyi_text text = {0};
     pthread_mutex_lock(&checked->lock);
     checked->counts.dead_streams++;
     pthread_mutex_unlock(&checked->lock);
-    binadei_text_add(&text,
+    moietyi_text_add(&text,
                      "stream 0x%llx was destroyed without "
-                     "binade_stream_retire()%s",
+                     "moiety_stream_retire()%s",
                      (unsigned long long)(uintptr_t)stream,
                      is_other ? ", and its handle is another stream's now"
                               : "");
-    binadei_finding(checked, &text, NULL);
-    return binadei_fail(BINADE_E_INVALID, "%s", text.bytes);
+    moietyi_finding(checked, &text, NULL);
+    return moietyi_fail(MOIETY_E_INVALID, "%s", text.bytes);
 }
 
-binade_status binadei_checked_stream(struct binadei_checked *checked,
-                                     binade_stream stream)
+moiety_status moietyi_checked_stream(struct moietyi_checked *checked,
+                                     moiety_stream stream)
 {
     unsigned long long id = 0;
     if (!checked->is_checked || !checked_stream_is_created(stream))
-        return BINADE_OK;
+        return MOIETY_OK;
     CUresult code = checked_stream_ask(checked, stream, &id);
     if (code != CUDA_SUCCESS && !checked_stream_is_dead(code))
-        return BINADE_OK;
+        return MOIETY_OK;
     enum known known = look_up(checked, stream, id);
     if (code != CUDA_SUCCESS)
         /* The caches say of one that never was a stream that it is none. */
-        return known == KNOWN_NOT ? BINADE_OK
+        return known == KNOWN_NOT ? MOIETY_OK
                                   : report_dead(checked, stream, false);
     if (known == KNOWN_OTHER)
         return report_dead(checked, stream, true);
     if (known == KNOWN_NOT)
         learn(checked, stream, id);
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
-binade_status binadei_checked_stranger(const struct binadei_call *call)
+moiety_status moietyi_checked_stranger(const struct moietyi_call *call)
 {
-    struct binadei_checked *checked = call->pool->body->checked;
-    struct binadei_text text = {0};
-    if (!checked->is_checked || !binadei_wait_is_of_stranger(call))
-        return BINADE_OK;
+    struct moietyi_checked *checked = call->pool->body->checked;
+    struct moietyi_text text = {0};
+    if (!checked->is_checked || !moietyi_wait_is_of_stranger(call))
+        return MOIETY_OK;
     pthread_mutex_lock(&checked->lock);
     checked->counts.foreign_streams++;
     pthread_mutex_unlock(&checked->lock);
-    binadei_text_add(&text,
+    moietyi_text_add(&text,
                      "stream 0x%llx is of a context that the pool does not "
-                     "know: see binade_pool_add_context()",
+                     "know: see moiety_pool_add_context()",
                      (unsigned long long)(uintptr_t)call->stream);
-    binadei_finding(checked, &text, NULL);
-    return binadei_fail(BINADE_E_INVALID, "%s", text.bytes);
+    moietyi_finding(checked, &text, NULL);
+    return moietyi_fail(MOIETY_E_INVALID, "%s", text.bytes);
 }
 
 /* Whether the driver may be asked: a query would break a capture. */
-static bool may_query(struct binadei_call *call, binade_stream stream)
+static bool may_query(struct moietyi_call *call, moiety_stream stream)
 {
-    struct binadei_checked *checked = call->pool->body->checked;
+    struct moietyi_checked *checked = call->pool->body->checked;
     unsigned long long id;
-    const struct binadei_driver *driver = checked->body->driver;
+    const struct moietyi_driver *driver = checked->body->driver;
     return checked_stream_is_created(stream) && driver->cuStreamGetId &&
            ask_calm(driver, stream, &id) == CUDA_SUCCESS &&
            look_up(checked, stream, id) == KNOWN_SAME;
 }
 
-void binadei_checked_count_busy(struct binadei_call *call,
-                                const struct binadei_block_record *record)
+void moietyi_checked_count_busy(struct moietyi_call *call,
+                                const struct moietyi_block_record *record)
 {
-    struct binadei_checked *checked = call->pool->body->checked;
-    binade_stream stream = record->allocated.stream;
+    struct moietyi_checked *checked = call->pool->body->checked;
+    moiety_stream stream = record->allocated.stream;
     if (!may_query(call, stream) ||
         checked->body->driver->cuStreamQuery(stream) != CUDA_ERROR_NOT_READY)
         return;
@@ -176,23 +176,23 @@ void binadei_checked_count_busy(struct binadei_call *call,
     pthread_mutex_unlock(&checked->lock);
 }
 
-void binadei_checked_forget(struct binadei_call *call, binade_stream stream)
+void moietyi_checked_forget(struct moietyi_call *call, moiety_stream stream)
 {
-    struct binadei_checked *checked = call->pool->body->checked;
+    struct moietyi_checked *checked = call->pool->body->checked;
     pthread_mutex_lock(&checked->lock);
-    struct binadei_stream_name **at = checked_stream_find(checked, stream);
-    struct binadei_stream_name *name = *at;
+    struct moietyi_stream_name **at = checked_stream_find(checked, stream);
+    struct moietyi_stream_name *name = *at;
     if (name)
         *at = name->next;
     pthread_mutex_unlock(&checked->lock);
     free(name);
 }
 
-void binadei_streams_clear(struct binadei_checked *checked)
+void moietyi_streams_clear(struct moietyi_checked *checked)
 {
-    for (unsigned i = 0; i < BINADEI_STREAM_BUCKETS; i++) {
+    for (unsigned i = 0; i < MOIETYI_STREAM_BUCKETS; i++) {
         while (checked->streams[i]) {
-            struct binadei_stream_name *name = checked->streams[i];
+            struct moietyi_stream_name *name = checked->streams[i];
             checked->streams[i] = name->next;
             free(name);
         }

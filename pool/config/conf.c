@@ -9,40 +9,40 @@
 
 #include "pool/base/failure.h"
 
-binade_status binadei_conf_take(const char **text,
-                                struct binadei_conf_entry *out)
+moiety_status moietyi_conf_take(const char **text,
+                                struct moietyi_conf_entry *out)
 {
-    struct binadei_word whole = {*text, strcspn(*text, ",")};
+    struct moietyi_word whole = {*text, strcspn(*text, ",")};
     const char *colon = memchr(whole.text, ':', whole.length);
     size_t key_length = colon ? (size_t)(colon - whole.text) : whole.length;
     if (key_length == 0 || key_length + 1 >= whole.length) {
-        return binadei_fail(BINADE_E_INVALID,
-                            "BINADE_CONF: entry '%.*s' has no %s; accepted are "
+        return moietyi_fail(MOIETY_E_INVALID,
+                            "MOIETY_CONF: entry '%.*s' has no %s; accepted are "
                             "key:value entries with a comma between two",
-                            BINADEI_WORD_SHOWN(whole),
+                            MOIETYI_WORD_SHOWN(whole),
                             key_length ? "value" : "key");
     }
     out->whole = whole;
-    out->key = (struct binadei_word){whole.text, key_length};
+    out->key = (struct moietyi_word){whole.text, key_length};
     out->value =
-        (struct binadei_word){colon + 1, whole.length - key_length - 1};
+        (struct moietyi_word){colon + 1, whole.length - key_length - 1};
     *text = whole.text + whole.length;
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
-bool binadei_conf_is_for_hosts(const struct binadei_conf_entry *entry)
+bool moietyi_conf_is_for_hosts(const struct moietyi_conf_entry *entry)
 {
     static const char prefix[] = "host_";
     return entry->key.length >= sizeof(prefix) - 1 &&
            memcmp(entry->key.text, prefix, sizeof(prefix) - 1) == 0;
 }
 
-bool binadei_conf_is_for_process(const struct binadei_conf_entry *entry)
+bool moietyi_conf_is_for_process(const struct moietyi_conf_entry *entry)
 {
-    return binadei_word_is(entry->key, "expose");
+    return moietyi_word_is(entry->key, "expose");
 }
 
-bool binadei_word_is(struct binadei_word word, const char *text)
+bool moietyi_word_is(struct moietyi_word word, const char *text)
 {
     return word.length == strlen(text) &&
            memcmp(word.text, text, word.length) == 0;
@@ -63,7 +63,7 @@ static unsigned order_of_suffix(char suffix)
     }
 }
 
-bool binadei_word_number(struct binadei_word word, bool takes_suffix,
+bool moietyi_word_number(struct moietyi_word word, bool takes_suffix,
                          uint64_t *out)
 {
     uint64_t value = 0;

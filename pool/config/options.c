@@ -4,9 +4,9 @@
  * The rules for options; all are checked, and nothing is rounded or ignored:
  *  1. A struct of a later version may have further fields, if they are 0. One
  *     of an earlier version has the defaults of those that it lacks.
- *  2. The program's values and those of BINADE_CONF must each be in the range
+ *  2. The program's values and those of MOIETY_CONF must each be in the range
  *     of the table below: one does not hide an error of the other.
- *  3. BINADE_CONF names each key once at most and no key that is not there.
+ *  3. MOIETY_CONF names each key once at most and no key that is not there.
  *     What it names goes over what the program said. Keys of host arenas are
  *     for these, and "expose" is for the process. `record` brings a history
  *     where none was asked for.
@@ -25,7 +25,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "binade/history.h"
+#include "moiety/history.h"
 #include "pool/base/failure.h"
 #include "pool/config/conf.h"
 
@@ -47,19 +47,19 @@ struct setting {
     uint64_t maximum;
     uint64_t multiple_of;
     uint32_t flag;     /* the bit; 0: the whole field is a number */
-    uint32_t goes_too; /* bits that a 0 in BINADE_CONF clears as well */
+    uint32_t goes_too; /* bits that a 0 in MOIETY_CONF clears as well */
     bool takes_zero;
     bool takes_suffix;
-    bool is_ordinals; /* in BINADE_CONF; the field has a bit for each */
+    bool is_ordinals; /* in MOIETY_CONF; the field has a bit for each */
 };
 
 #define FIELD(name)                                                            \
-    .field = #name, .offset_bytes = offsetof(binade_pool_options, name),       \
-    .width_bytes = sizeof(((binade_pool_options *)NULL)->name)
+    .field = #name, .offset_bytes = offsetof(moiety_pool_options, name),       \
+    .width_bytes = sizeof(((moiety_pool_options *)NULL)->name)
 #define FLAG(bit)                                                              \
     FIELD(flags), .flag = (bit), .minimum = 1, .maximum = 1, .multiple_of = 1, \
                   .takes_zero = true, .accepted = "0 and 1"
-#define BYTES .maximum = BINADEI_CAPACITY_BYTES, .takes_suffix = true
+#define BYTES .maximum = MOIETYI_CAPACITY_BYTES, .takes_suffix = true
 #define SEGMENT_BYTES                                                          \
     BYTES, .minimum = PAGE_BYTES, .multiple_of = PAGE_BYTES,                   \
            .accepted = "multiples of 2M up to 1024G"
@@ -68,21 +68,21 @@ struct setting {
            .accepted = "bytes from 0 to 1024G"
 
 static const struct setting settings[] = {
-    {.key = "reuse_dependencies", FLAG(BINADE_POOL_REUSE_DEPENDENCIES)},
-    {.key = "report_leaks", FLAG(BINADE_POOL_REPORT_LEAKS)},
-    {.key = "exportable", FLAG(BINADE_POOL_EXPORTABLE)},
-    {.key = "auto_scope", FLAG(BINADE_POOL_AUTO_SCOPE)},
-    {.key = "note_streams", FLAG(BINADE_POOL_NOTE_STREAMS)},
-    {.key = "checked", FLAG(BINADE_POOL_CHECKED)},
-    {.key = "checked_fill", FLAG(BINADE_POOL_CHECKED_FILL)},
-    {.key = "checked_abort", FLAG(BINADE_POOL_CHECKED_ABORT)},
-    {.key = "checked_quiet", FLAG(BINADE_POOL_CHECKED_QUIET)},
-    {.key = "pass_through", FLAG(BINADE_POOL_PASS_THROUGH)},
+    {.key = "reuse_dependencies", FLAG(MOIETY_POOL_REUSE_DEPENDENCIES)},
+    {.key = "report_leaks", FLAG(MOIETY_POOL_REPORT_LEAKS)},
+    {.key = "exportable", FLAG(MOIETY_POOL_EXPORTABLE)},
+    {.key = "auto_scope", FLAG(MOIETY_POOL_AUTO_SCOPE)},
+    {.key = "note_streams", FLAG(MOIETY_POOL_NOTE_STREAMS)},
+    {.key = "checked", FLAG(MOIETY_POOL_CHECKED)},
+    {.key = "checked_fill", FLAG(MOIETY_POOL_CHECKED_FILL)},
+    {.key = "checked_abort", FLAG(MOIETY_POOL_CHECKED_ABORT)},
+    {.key = "checked_quiet", FLAG(MOIETY_POOL_CHECKED_QUIET)},
+    {.key = "pass_through", FLAG(MOIETY_POOL_PASS_THROUGH)},
     {.key = "mapped",
-     FLAG(BINADE_POOL_MAPPED),
-     .goes_too = BINADE_POOL_PREFER_MAPPED},
-    {.key = "prefer_mapped", FLAG(BINADE_POOL_PREFER_MAPPED)},
-    {.key = "huge_tables", FLAG(BINADE_POOL_HUGE_TABLES)},
+     FLAG(MOIETY_POOL_MAPPED),
+     .goes_too = MOIETY_POOL_PREFER_MAPPED},
+    {.key = "prefer_mapped", FLAG(MOIETY_POOL_PREFER_MAPPED)},
+    {.key = "huge_tables", FLAG(MOIETY_POOL_HUGE_TABLES)},
     {.key = "wait_ms",
      FIELD(wait_ms),
      .minimum = 1,
@@ -104,7 +104,7 @@ static const struct setting settings[] = {
     {.key = "history",
      FIELD(history_entries),
      .minimum = 1,
-     .maximum = BINADE_HISTORY_ENTRIES_MAX,
+     .maximum = MOIETY_HISTORY_ENTRIES_MAX,
      .multiple_of = 1,
      .takes_zero = true,
      .takes_suffix = true,
@@ -134,19 +134,19 @@ static const struct setting settings[] = {
 #define SETTING_COUNT (sizeof(settings) / sizeof(settings[0]))
 
 /* What only a checked pool does. */
-static const uint32_t checked_flags = BINADE_POOL_CHECKED_FILL |
-                                      BINADE_POOL_CHECKED_ABORT |
-                                      BINADE_POOL_CHECKED_QUIET;
+static const uint32_t checked_flags = MOIETY_POOL_CHECKED_FILL |
+                                      MOIETY_POOL_CHECKED_ABORT |
+                                      MOIETY_POOL_CHECKED_QUIET;
 static const uint32_t known_flags =
-    BINADE_POOL_REUSE_DEPENDENCIES | BINADE_POOL_REPORT_LEAKS |
-    BINADE_POOL_EXPORTABLE | BINADE_POOL_AUTO_SCOPE | BINADE_POOL_NOTE_STREAMS |
-    BINADE_POOL_CHECKED | BINADE_POOL_CHECKED_FILL | BINADE_POOL_CHECKED_ABORT |
-    BINADE_POOL_CHECKED_QUIET | BINADE_POOL_PASS_THROUGH | BINADE_POOL_MAPPED |
-    BINADE_POOL_PREFER_MAPPED | BINADE_POOL_HUGE_TABLES;
+    MOIETY_POOL_REUSE_DEPENDENCIES | MOIETY_POOL_REPORT_LEAKS |
+    MOIETY_POOL_EXPORTABLE | MOIETY_POOL_AUTO_SCOPE | MOIETY_POOL_NOTE_STREAMS |
+    MOIETY_POOL_CHECKED | MOIETY_POOL_CHECKED_FILL | MOIETY_POOL_CHECKED_ABORT |
+    MOIETY_POOL_CHECKED_QUIET | MOIETY_POOL_PASS_THROUGH | MOIETY_POOL_MAPPED |
+    MOIETY_POOL_PREFER_MAPPED | MOIETY_POOL_HUGE_TABLES;
 
 /* The whole field; for a flag that is all flags. */
 static uint64_t options_field_of(const struct setting *setting,
-                                 const binade_pool_options *options)
+                                 const moiety_pool_options *options)
 {
     const char *at = (const char *)options + setting->offset_bytes;
     uint32_t narrow;
@@ -160,7 +160,7 @@ static uint64_t options_field_of(const struct setting *setting,
 }
 
 static void set_value(const struct setting *setting, uint64_t value,
-                      binade_pool_options *options)
+                      moiety_pool_options *options)
 {
     char *at = (char *)options + setting->offset_bytes;
     if (setting->flag) {
@@ -184,21 +184,21 @@ static bool is_in_range(const struct setting *setting, uint64_t value)
 }
 
 /* Rule 1. */
-static binade_status options_take_struct(const binade_pool_options *given,
-                                         binade_pool_options *out)
+static moiety_status options_take_struct(const moiety_pool_options *given,
+                                         moiety_pool_options *out)
 {
     uint32_t size_bytes = given->struct_size;
-    if (size_bytes < BINADEI_OPTIONS_BYTES_MIN ||
+    if (size_bytes < MOIETYI_OPTIONS_BYTES_MIN ||
         size_bytes > STRUCT_BYTES_MAX) {
-        return binadei_fail(
-            BINADE_E_INVALID,
+        return moietyi_fail(
+            MOIETY_E_INVALID,
             "option struct_size is %" PRIu32 "; accepted are %zu to %u",
-            size_bytes, BINADEI_OPTIONS_BYTES_MIN, STRUCT_BYTES_MAX);
+            size_bytes, MOIETYI_OPTIONS_BYTES_MIN, STRUCT_BYTES_MAX);
     }
     const char *bytes = (const char *)given;
     for (size_t i = sizeof(*out); i < size_bytes; i++) {
         if (bytes[i]) {
-            return binadei_fail(BINADE_E_INVALID,
+            return moietyi_fail(MOIETY_E_INVALID,
                                 "an option that this library does not know is "
                                 "set: byte %zu of %" PRIu32
                                 "; accepted is 0 from byte %zu on",
@@ -207,14 +207,14 @@ static binade_status options_take_struct(const binade_pool_options *given,
     }
     memcpy(out, given, size_bytes < sizeof(*out) ? size_bytes : sizeof(*out));
     out->struct_size = (uint32_t)sizeof(*out);
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
 /* Rule 2, for the program's values. */
-static binade_status check_given(const binade_pool_options *options)
+static moiety_status check_given(const moiety_pool_options *options)
 {
     if (options->flags & ~known_flags) {
-        return binadei_fail(BINADE_E_INVALID,
+        return moietyi_fail(MOIETY_E_INVALID,
                             "option flags is 0x%" PRIx32
                             "; accepted are the bits of 0x%" PRIx32,
                             options->flags, known_flags);
@@ -222,22 +222,22 @@ static binade_status check_given(const binade_pool_options *options)
     for (size_t i = 0; i < SETTING_COUNT; i++) {
         uint64_t value = options_field_of(&settings[i], options);
         if (!settings[i].flag && !is_in_range(&settings[i], value))
-            return binadei_fail(BINADE_E_INVALID,
+            return moietyi_fail(MOIETY_E_INVALID,
                                 "option %s is %" PRIu64 "; accepted are %s",
                                 settings[i].field, value, settings[i].accepted);
     }
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
-static const struct setting *options_find_setting(struct binadei_word key)
+static const struct setting *options_find_setting(struct moietyi_word key)
 {
     for (size_t i = 0; i < SETTING_COUNT; i++)
-        if (binadei_word_is(key, settings[i].key))
+        if (moietyi_word_is(key, settings[i].key))
             return &settings[i];
     return NULL;
 }
 
-static binade_status refuse_key(struct binadei_word key)
+static moiety_status refuse_key(struct moietyi_word key)
 {
     char names[512] = "";
     size_t length = 0;
@@ -248,42 +248,42 @@ static binade_status refuse_key(struct binadei_word key)
             break;
         length += (size_t)written;
     }
-    return binadei_fail(BINADE_E_INVALID,
-                        "BINADE_CONF: key '%.*s' is not known; accepted are "
+    return moietyi_fail(MOIETY_E_INVALID,
+                        "MOIETY_CONF: key '%.*s' is not known; accepted are "
                         "%s, " RECORD_KEY ", expose",
-                        BINADEI_WORD_SHOWN(key), names);
+                        MOIETYI_WORD_SHOWN(key), names);
 }
 
 /* `seen` has a bit for each key that an entry before this one named. */
-static binade_status see(const struct binadei_conf_entry *entry, uint32_t bit,
+static moiety_status see(const struct moietyi_conf_entry *entry, uint32_t bit,
                          uint32_t *seen)
 {
     if (*seen & bit) {
-        return binadei_fail(BINADE_E_INVALID,
-                            "BINADE_CONF: key '%.*s' is given twice, again as "
+        return moietyi_fail(MOIETY_E_INVALID,
+                            "MOIETY_CONF: key '%.*s' is given twice, again as "
                             "'%.*s'; accepted is once",
-                            BINADEI_WORD_SHOWN(entry->key),
-                            BINADEI_WORD_SHOWN(entry->whole));
+                            MOIETYI_WORD_SHOWN(entry->key),
+                            MOIETYI_WORD_SHOWN(entry->whole));
     }
     *seen |= bit;
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
-static bool is_record(const struct binadei_conf_entry *entry)
+static bool is_record(const struct moietyi_conf_entry *entry)
 {
-    return binadei_word_is(entry->key, RECORD_KEY);
+    return moietyi_word_is(entry->key, RECORD_KEY);
 }
 
 /* Numbers with a + between, a bit for each. */
-static bool read_ordinals(struct binadei_word word, uint64_t *out)
+static bool read_ordinals(struct moietyi_word word, uint64_t *out)
 {
     *out = 0;
     for (size_t at = 0; at <= word.length;) {
-        struct binadei_word part = {word.text + at, 0};
+        struct moietyi_word part = {word.text + at, 0};
         uint64_t ordinal;
         while (at + part.length < word.length && part.text[part.length] != '+')
             part.length++;
-        if (!binadei_word_number(part, false, &ordinal) || ordinal > 63)
+        if (!moietyi_word_number(part, false, &ordinal) || ordinal > 63)
             return false;
         *out |= UINT64_C(1) << ordinal;
         at += part.length + 1;
@@ -291,67 +291,67 @@ static bool read_ordinals(struct binadei_word word, uint64_t *out)
     return true;
 }
 
-static bool read_value(const struct setting *setting, struct binadei_word word,
+static bool read_value(const struct setting *setting, struct moietyi_word word,
                        uint64_t *out)
 {
     return setting->is_ordinals
                ? read_ordinals(word, out)
-               : binadei_word_number(word, setting->takes_suffix, out);
+               : moietyi_word_number(word, setting->takes_suffix, out);
 }
 
-static binade_status apply_entry(const struct binadei_conf_entry *entry,
-                                 uint32_t *seen, binade_pool_options *options)
+static moiety_status apply_entry(const struct moietyi_conf_entry *entry,
+                                 uint32_t *seen, moiety_pool_options *options)
 {
     if (is_record(entry))
         return see(entry, RECORD_BIT, seen);
     const struct setting *setting = options_find_setting(entry->key);
     if (!setting)
         return refuse_key(entry->key);
-    binade_status status =
+    moiety_status status =
         see(entry, UINT32_C(1) << (setting - settings), seen);
-    if (status != BINADE_OK)
+    if (status != MOIETY_OK)
         return status;
     uint64_t value;
     if (!read_value(setting, entry->value, &value) ||
         !is_in_range(setting, value))
-        return binadei_fail(
-            BINADE_E_INVALID, "BINADE_CONF: %s is '%.*s'; accepted are %s",
-            setting->key, BINADEI_WORD_SHOWN(entry->value), setting->accepted);
+        return moietyi_fail(
+            MOIETY_E_INVALID, "MOIETY_CONF: %s is '%.*s'; accepted are %s",
+            setting->key, MOIETYI_WORD_SHOWN(entry->value), setting->accepted);
     set_value(setting, value, options);
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
 /* Rule 3, and rule 2 for the environment's values. */
-static binade_status apply_conf(const char *conf, binade_pool_options *options)
+static moiety_status apply_conf(const char *conf, moiety_pool_options *options)
 {
-    struct binadei_conf_entry entry;
+    struct moietyi_conf_entry entry;
     uint32_t seen = 0;
     const char *text = conf;
     if (!conf || !*conf)
-        return BINADE_OK;
+        return MOIETY_OK;
     for (;; text++) {
-        binade_status status = binadei_conf_take(&text, &entry);
-        if (status == BINADE_OK && !binadei_conf_is_for_hosts(&entry) &&
-            !binadei_conf_is_for_process(&entry))
+        moiety_status status = moietyi_conf_take(&text, &entry);
+        if (status == MOIETY_OK && !moietyi_conf_is_for_hosts(&entry) &&
+            !moietyi_conf_is_for_process(&entry))
             status = apply_entry(&entry, &seen, options);
-        if (status != BINADE_OK)
+        if (status != MOIETY_OK)
             return status;
         if (*text == '\0')
             break;
     }
     if (seen & RECORD_BIT && !options->history_entries)
-        options->history_entries = BINADEI_RECORD_ENTRIES;
-    return BINADE_OK;
+        options->history_entries = MOIETYI_RECORD_ENTRIES;
+    return MOIETY_OK;
 }
 
-bool binadei_options_record(const char *conf, struct binadei_word *out)
+bool moietyi_options_record(const char *conf, struct moietyi_word *out)
 {
-    struct binadei_conf_entry entry;
+    struct moietyi_conf_entry entry;
     const char *text = conf;
     if (!conf || !*conf)
         return false;
     for (;; text++) {
-        if (binadei_conf_take(&text, &entry) != BINADE_OK)
+        if (moietyi_conf_take(&text, &entry) != MOIETY_OK)
             return false;
         if (is_record(&entry)) {
             *out = entry.value;
@@ -363,37 +363,37 @@ bool binadei_options_record(const char *conf, struct binadei_word *out)
 }
 
 /* Rule 4, for flags. */
-static binade_status options_check_flags(uint32_t flags)
+static moiety_status options_check_flags(uint32_t flags)
 {
-    if (flags & checked_flags && !(flags & BINADE_POOL_CHECKED))
-        return binadei_fail(BINADE_E_INVALID,
+    if (flags & checked_flags && !(flags & MOIETY_POOL_CHECKED))
+        return moietyi_fail(MOIETY_E_INVALID,
                             "checked_fill, checked_abort and checked_quiet are "
                             "without effect where checked is 0; accepted is 0");
-    if (!(flags & (BINADE_POOL_CHECKED | BINADE_POOL_PASS_THROUGH)))
-        return BINADE_OK;
-    if (flags & BINADE_POOL_EXPORTABLE)
-        return binadei_fail(BINADE_E_INVALID,
+    if (!(flags & (MOIETY_POOL_CHECKED | MOIETY_POOL_PASS_THROUGH)))
+        return MOIETY_OK;
+    if (flags & MOIETY_POOL_EXPORTABLE)
+        return moietyi_fail(MOIETY_E_INVALID,
                             "exportable is 1; accepted is 0 where checked or "
                             "pass_through is 1");
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
 /* Rule 4. By the names of the keys: a value may come from either place. */
-static binade_status check_together(const binade_pool_options *options)
+static moiety_status check_together(const moiety_pool_options *options)
 {
-    binade_status status = options_check_flags(options->flags);
-    if (status != BINADE_OK)
+    moiety_status status = options_check_flags(options->flags);
+    if (status != MOIETY_OK)
         return status;
     if (options->peer_devices &&
-        (options->flags & BINADE_POOL_PASS_THROUGH ||
+        (options->flags & MOIETY_POOL_PASS_THROUGH ||
          !(options->flags &
-           (BINADE_POOL_MAPPED | BINADE_POOL_PREFER_MAPPED)))) {
-        return binadei_fail(BINADE_E_INVALID,
+           (MOIETY_POOL_MAPPED | MOIETY_POOL_PREFER_MAPPED)))) {
+        return moietyi_fail(MOIETY_E_INVALID,
                             "peers are named; accepted is none where mapped is "
                             "0 or pass_through is 1");
     }
     if (options->first_segment_bytes > options->largest_segment_bytes) {
-        return binadei_fail(BINADE_E_INVALID,
+        return moietyi_fail(MOIETY_E_INVALID,
                             "first_segment is %" PRIu64
                             " bytes; accepted is no more than largest_segment, "
                             "%" PRIu64,
@@ -402,46 +402,46 @@ static binade_status check_together(const binade_pool_options *options)
     }
     if (options->limit_bytes &&
         options->watermark_bytes > options->limit_bytes) {
-        return binadei_fail(BINADE_E_INVALID,
+        return moietyi_fail(MOIETY_E_INVALID,
                             "watermark is %" PRIu64
                             " bytes; accepted are 0 and no more than limit, "
                             "%" PRIu64,
                             options->watermark_bytes, options->limit_bytes);
     }
     if (options->cache_bytes == 0)
-        return BINADE_OK;
+        return MOIETY_OK;
     if (options->thread_cache_bytes == 0) {
-        return binadei_fail(BINADE_E_INVALID,
+        return moietyi_fail(MOIETY_E_INVALID,
                             "cache is %" PRIu64
                             " bytes, without effect where thread_cache is 0; "
                             "accepted is 0",
                             options->cache_bytes);
     }
     if (options->cache_bytes < options->thread_cache_bytes) {
-        return binadei_fail(BINADE_E_INVALID,
+        return moietyi_fail(MOIETY_E_INVALID,
                             "cache is %" PRIu64
                             " bytes; accepted are 0 and no less than "
                             "thread_cache, %" PRIu64,
                             options->cache_bytes, options->thread_cache_bytes);
     }
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
-binade_status binadei_options_resolve(const binade_pool_options *given,
+moiety_status moietyi_options_resolve(const moiety_pool_options *given,
                                       const char *conf,
-                                      binade_pool_options *out)
+                                      moiety_pool_options *out)
 {
-    binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
-    binade_status status = BINADE_OK;
+    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
+    moiety_status status = MOIETY_OK;
     if (given)
         status = options_take_struct(given, &options);
-    if (status == BINADE_OK)
+    if (status == MOIETY_OK)
         status = check_given(&options);
-    if (status == BINADE_OK)
+    if (status == MOIETY_OK)
         status = apply_conf(conf, &options);
-    if (status == BINADE_OK)
+    if (status == MOIETY_OK)
         status = check_together(&options);
-    if (status == BINADE_OK)
+    if (status == MOIETY_OK)
         *out = options;
     return status;
 }

@@ -10,56 +10,56 @@
 
 #include "pool/core/ops.h"
 
-binade_status binadei_begin(struct binade_pool *pool, binade_stream stream,
-                            struct binadei_call *out)
+moiety_status moietyi_begin(struct moiety_pool *pool, moiety_stream stream,
+                            struct moietyi_call *out)
 {
-    if (!pool || !(binadei_attention(pool) & BINADEI_ATTENTION_WATCHED))
-        return binadei_call_begin(pool, stream, out);
+    if (!pool || !(moietyi_attention(pool) & MOIETYI_ATTENTION_WATCHED))
+        return moietyi_call_begin(pool, stream, out);
     /* First without the stream: a dead one must not be asked anything else. */
-    binade_status status = binadei_call_begin(pool, BINADE_STREAM_DONE, out);
-    if (status != BINADE_OK)
+    moiety_status status = moietyi_call_begin(pool, MOIETY_STREAM_DONE, out);
+    if (status != MOIETY_OK)
         return status;
     status = pool->body->ops->recognise(out, stream);
-    binadei_call_leave(out);
-    return status == BINADE_OK ? binadei_call_begin(pool, stream, out) : status;
+    moietyi_call_leave(out);
+    return status == MOIETY_OK ? moietyi_call_begin(pool, stream, out) : status;
 }
 
 /* Never freed: at rest, every metadata byte that is set. */
-static void leaks_note(binade_leaks *leaks, binade_devptr address,
+static void leaks_note(moiety_leaks *leaks, moiety_devptr address,
                        uint64_t grains)
 {
     uint32_t room = sizeof(leaks->addresses) / sizeof(leaks->addresses[0]);
     leaks->block_count++;
-    leaks->bytes += grains * BINADEI_GRAIN_BYTES;
+    leaks->bytes += grains * MOIETYI_GRAIN_BYTES;
     if (leaks->address_count < room)
         leaks->addresses[leaks->address_count++] = address;
 }
 
-static void find_in(const struct binadei_pool_body *body,
-                    const struct binadei_segment_info *info,
-                    binade_leaks *leaks)
+static void find_in(const struct moietyi_pool_body *body,
+                    const struct moietyi_segment_info *info,
+                    moiety_leaks *leaks)
 {
-    const uint64_t start = (uint64_t)info->first.index * BINADEI_PAGE_GRAINS;
+    const uint64_t start = (uint64_t)info->first.index * MOIETYI_PAGE_GRAINS;
     const uint64_t end =
-        start + (uint64_t)info->page_count * BINADEI_PAGE_GRAINS;
+        start + (uint64_t)info->page_count * MOIETYI_PAGE_GRAINS;
     uint64_t at = start;
-    while ((at = binadei_buddy_next_class(body->buddy, binadei_grain_at(at),
-                                          binadei_grain_at(end))
+    while ((at = moietyi_buddy_next_class(body->buddy, moietyi_grain_at(at),
+                                          moietyi_grain_at(end))
                      .index) < end) {
-        binade_devptr address =
-            info->address + (at - start) * BINADEI_GRAIN_BYTES;
-        struct binadei_block block = {.grains = 1};
-        if (binadei_block_at(body->engine, address, &block) == BINADE_OK)
+        moiety_devptr address =
+            info->address + (at - start) * MOIETYI_GRAIN_BYTES;
+        struct moietyi_block block = {.grains = 1};
+        if (moietyi_block_at(body->engine, address, &block) == MOIETY_OK)
             leaks_note(leaks, address, block.grains);
         at += block.grains;
     }
 }
 
-void binadei_leaks_find(const struct binadei_pool_body *body, binade_leaks *out)
+void moietyi_leaks_find(const struct moietyi_pool_body *body, moiety_leaks *out)
 {
-    struct binadei_segment_info info;
-    binadei_page from = {0};
-    while (binadei_segments_walk(body->segments, from, &info)) {
+    struct moietyi_segment_info info;
+    moietyi_page from = {0};
+    while (moietyi_segments_walk(body->segments, from, &info)) {
         find_in(body, &info, out);
         from.index = info.first.index + info.page_count;
     }
@@ -68,12 +68,12 @@ void binadei_leaks_find(const struct binadei_pool_body *body, binade_leaks *out)
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t left = PTHREAD_COND_INITIALIZER; /* the last visitor */
 /* The lock. */
-static struct binadei_pool_body *first;
+static struct moietyi_pool_body *first;
 static uint64_t last_id;
 
-void binadei_exposed_add(struct binadei_pool_body *body)
+void moietyi_exposed_add(struct moietyi_pool_body *body)
 {
-    struct binadei_exposed *place = &body->exposed;
+    struct moietyi_exposed *place = &body->exposed;
     pthread_mutex_lock(&lock);
     if (place->id == 0)
         place->id = ++last_id;
@@ -85,9 +85,9 @@ void binadei_exposed_add(struct binadei_pool_body *body)
     pthread_mutex_unlock(&lock);
 }
 
-void binadei_exposed_remove(struct binadei_pool_body *body)
+void moietyi_exposed_remove(struct moietyi_pool_body *body)
 {
-    const struct binadei_exposed *place = &body->exposed;
+    const struct moietyi_exposed *place = &body->exposed;
     pthread_mutex_lock(&lock);
     if (place->next)
         place->next->exposed.previous = place->previous;
@@ -102,10 +102,10 @@ void binadei_exposed_remove(struct binadei_pool_body *body)
 
 /* Lock held. The list is in no order, as a pool that could not be destroyed is
  * put back. */
-static struct binadei_pool_body *lowest_from(uint64_t least)
+static struct moietyi_pool_body *lowest_from(uint64_t least)
 {
-    struct binadei_pool_body *found = NULL;
-    for (struct binadei_pool_body *body = first; body;
+    struct moietyi_pool_body *found = NULL;
+    for (struct moietyi_pool_body *body = first; body;
          body = body->exposed.next)
         if (body->exposed.id >= least &&
             (!found || body->exposed.id < found->exposed.id))
@@ -113,12 +113,12 @@ static struct binadei_pool_body *lowest_from(uint64_t least)
     return found;
 }
 
-uint64_t binadei_exposed_look(uint64_t least, binadei_look_fn *look,
+uint64_t moietyi_exposed_look(uint64_t least, moietyi_look_fn *look,
                               void *context)
 {
     uint64_t id = 0;
     pthread_mutex_lock(&lock);
-    const struct binadei_pool_body *body = lowest_from(least);
+    const struct moietyi_pool_body *body = lowest_from(least);
     if (body) {
         id = body->exposed.id;
         look(body, context);
@@ -127,12 +127,12 @@ uint64_t binadei_exposed_look(uint64_t least, binadei_look_fn *look,
     return id;
 }
 
-struct binadei_pool_body *binadei_exposed_visit(uint64_t least,
-                                                binadei_choose_fn *choose,
+struct moietyi_pool_body *moietyi_exposed_visit(uint64_t least,
+                                                moietyi_choose_fn *choose,
                                                 const void *context)
 {
     pthread_mutex_lock(&lock);
-    struct binadei_pool_body *body = lowest_from(least);
+    struct moietyi_pool_body *body = lowest_from(least);
     while (body && !choose(body, context))
         body = lowest_from(body->exposed.id + 1);
     if (body)
@@ -141,7 +141,7 @@ struct binadei_pool_body *binadei_exposed_visit(uint64_t least,
     return body;
 }
 
-void binadei_exposed_leave(struct binadei_pool_body *body)
+void moietyi_exposed_leave(struct moietyi_pool_body *body)
 {
     pthread_mutex_lock(&lock);
     if (--body->exposed.visitor_count == 0)

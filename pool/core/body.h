@@ -5,64 +5,64 @@
  * Features hang here by pointers to their own state, which the core never
  * looks into, and by one table of operations.
  */
-#ifndef BINADE_POOL_CORE_BODY_H_
-#define BINADE_POOL_CORE_BODY_H_
+#ifndef MOIETY_POOL_CORE_BODY_H_
+#define MOIETY_POOL_CORE_BODY_H_
 
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "binade/pool.h"
+#include "moiety/pool.h"
 #include "pool/cache/cache.h"
 #include "pool/core/exposed.h"
 #include "pool/driver/context.h"
 #include "pool/segment/mapper.h"
 #include "pool/segment/segment.h"
 
-struct binadei_pool_ops;
+struct moietyi_pool_ops;
 
-struct binadei_pool_body {
-    const struct binadei_driver *driver;
-    binade_pool_options options; /* resolved */
+struct moietyi_pool_body {
+    const struct moietyi_driver *driver;
+    moiety_pool_options options; /* resolved */
     uint64_t first_limit_bytes;  /* when it was made */
     uint32_t page_capacity;      /* of each offset space */
     CUdevice device;
     bool has_primary; /* the context is retained */
     bool is_arena;    /* a host arena's, which alone destroys it */
     CUcontext context;
-    struct binadei_context own_context; /* the same, and whether it is lost */
-    struct binade_pool *pool;
-    binade_source source;         /* the caller's, if it has one */
-    struct binadei_mapper mapper; /* of a pool whose memory is mapped, */
-    struct binadei_mapped_device mapped_device; /* and its context */
+    struct moietyi_context own_context; /* the same, and whether it is lost */
+    struct moiety_pool *pool;
+    moiety_source source;         /* the caller's, if it has one */
+    struct moietyi_mapper mapper; /* of a pool whose memory is mapped, */
+    struct moietyi_mapped_device mapped_device; /* and its context */
     const char *source_name;
-    struct binadei_buddy *buddy;
-    struct binadei_maps *any_maps; /* what was freed with ANY */
-    struct binadei_segments *segments;
-    struct binadei_engine *engine;
-    const struct binadei_pool_ops *ops; /* constant */
-    struct binadei_exports *exports;    /* NULL: the pool is not exportable */
-    struct binadei_callbacks *callbacks;
-    struct binadei_scopes *scopes;
-    struct binadei_privates *privates;
-    struct binadei_checked *checked; /* NULL: an ordinary pool */
-    struct binadei_told *told;       /* NULL: nobody is told of allocations */
-    struct binadei_exposed exposed;
-    /* BINADEI_SHORT_ bits that the log was told since the pool grew last. Edge: none;
+    struct moietyi_buddy *buddy;
+    struct moietyi_maps *any_maps; /* what was freed with ANY */
+    struct moietyi_segments *segments;
+    struct moietyi_engine *engine;
+    const struct moietyi_pool_ops *ops; /* constant */
+    struct moietyi_exports *exports;    /* NULL: the pool is not exportable */
+    struct moietyi_callbacks *callbacks;
+    struct moietyi_scopes *scopes;
+    struct moietyi_privates *privates;
+    struct moietyi_checked *checked; /* NULL: an ordinary pool */
+    struct moietyi_told *told;       /* NULL: nobody is told of allocations */
+    struct moietyi_exposed exposed;
+    /* MOIETYI_SHORT_ bits that the log was told since the pool grew last. Edge: none;
      * relaxed: so that it is said once. */
     atomic_uint told_short;
 };
 
-#define BINADEI_SHORT_OF_LIMIT 1U
-#define BINADEI_SHORT_OF_DEVICE 2U
+#define MOIETYI_SHORT_OF_LIMIT 1U
+#define MOIETYI_SHORT_OF_DEVICE 2U
 
 /* What the pool never exceeds, now. Wait-free. */
-static inline uint64_t binadei_limit_of(const struct binadei_pool_body *body)
+static inline uint64_t moietyi_limit_of(const struct moietyi_pool_body *body)
 {
-    return binadei_segments_limit(body->segments);
+    return moietyi_segments_limit(body->segments);
 }
 
 /* Every block that is in use, at rest. */
-void binadei_leaks_find(const struct binadei_pool_body *body,
-                        binade_leaks *out);
+void moietyi_leaks_find(const struct moietyi_pool_body *body,
+                        moiety_leaks *out);
 
 #endif

@@ -4,45 +4,45 @@
  * All pools of the process, for a thread that looks at them from outside. None
  * is destroyed while it is being looked at: its end waits.
  */
-#ifndef BINADE_POOL_CORE_EXPOSED_H_
-#define BINADE_POOL_CORE_EXPOSED_H_
+#ifndef MOIETY_POOL_CORE_EXPOSED_H_
+#define MOIETY_POOL_CORE_EXPOSED_H_
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "binade/types.h"
+#include "moiety/types.h"
 
-struct binadei_pool_body;
+struct moietyi_pool_body;
 
 /* A pool's place in the list. The list's lock. */
-struct binadei_exposed {
-    struct binadei_pool_body *next;
-    struct binadei_pool_body *previous;
+struct moietyi_exposed {
+    struct moietyi_pool_body *next;
+    struct moietyi_pool_body *previous;
     uint64_t id; /* from 1 on, never used again */
     uint32_t visitor_count;
 };
 
 /* Puts a pool in; with a new id, if it has none. */
-void binadei_exposed_add(struct binadei_pool_body *body);
+void moietyi_exposed_add(struct moietyi_pool_body *body);
 /* Takes it out; waits for a thread that looks at it, up to a second, and until
  * no other pool's thread visits it. */
-void binadei_exposed_remove(struct binadei_pool_body *body);
+void moietyi_exposed_remove(struct moietyi_pool_body *body);
 
-typedef void binadei_look_fn(const struct binadei_pool_body *body,
+typedef void moietyi_look_fn(const struct moietyi_pool_body *body,
                              void *context);
 /* Calls `look` with the pool of the lowest id from `least` on. Its id, or 0 and
  * no call: there is none. */
-uint64_t binadei_exposed_look(uint64_t least, binadei_look_fn *look,
+uint64_t moietyi_exposed_look(uint64_t least, moietyi_look_fn *look,
                               void *context);
 
-typedef bool binadei_choose_fn(const struct binadei_pool_body *body,
+typedef bool moietyi_choose_fn(const struct moietyi_pool_body *body,
                                const void *context);
 /* The pool of the lowest id from `least` on that is chosen, which is not destroyed
- * before binadei_exposed_leave(); NULL: there is none. The visitor calls no
+ * before moietyi_exposed_leave(); NULL: there is none. The visitor calls no
  * function of the program's, which may wait for the pool's end. */
-struct binadei_pool_body *binadei_exposed_visit(uint64_t least,
-                                                binadei_choose_fn *choose,
+struct moietyi_pool_body *moietyi_exposed_visit(uint64_t least,
+                                                moietyi_choose_fn *choose,
                                                 const void *context);
-void binadei_exposed_leave(struct binadei_pool_body *body);
+void moietyi_exposed_leave(struct moietyi_pool_body *body);
 
 #endif

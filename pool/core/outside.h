@@ -5,49 +5,49 @@
  * a source's, those of who watches segments, and allocation callbacks. They may use other pools, so no
  * call is inside meanwhile; a call on this pool is refused, and no hit is had.
  */
-#ifndef BINADE_POOL_CORE_OUTSIDE_H_
-#define BINADE_POOL_CORE_OUTSIDE_H_
+#ifndef MOIETY_POOL_CORE_OUTSIDE_H_
+#define MOIETY_POOL_CORE_OUTSIDE_H_
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "pool/cache/thread.h"
 
-struct binadei_outside {
-    struct binadei_thread *thread; /* NULL: no call is inside */
-    struct binadei_served served;
+struct moietyi_outside {
+    struct moietyi_thread *thread; /* NULL: no call is inside */
+    struct moietyi_served served;
     bool is_inner; /* it had no hits before */
 };
 
 /* `out` stays where it is until the step in. */
-static inline void binadei_step_out(const struct binade_pool *pool,
-                                    struct binadei_outside *out)
+static inline void moietyi_step_out(const struct moiety_pool *pool,
+                                    struct moietyi_outside *out)
 {
-    struct binadei_thread *thread = binadei_thread_self;
+    struct moietyi_thread *thread = moietyi_thread_self;
     out->thread = NULL;
-    if (!binadei_thread_is_inside(thread))
+    if (!moietyi_thread_is_inside(thread))
         return;
     out->thread = thread;
-    binadei_thread_serve(thread, pool, &out->served);
+    moietyi_thread_serve(thread, pool, &out->served);
     /* relaxed: read by this thread; others only keep it. */
     out->is_inner =
-        atomic_fetch_or_explicit(&thread->revocation, BINADEI_REVOKE_BESIDE,
+        atomic_fetch_or_explicit(&thread->revocation, MOIETYI_REVOKE_BESIDE,
                                  memory_order_relaxed) &
-        BINADEI_REVOKE_BESIDE;
-    binadei_thread_leave(thread);
+        MOIETYI_REVOKE_BESIDE;
+    moietyi_thread_leave(thread);
 }
 
-static inline void binadei_step_in(const struct binadei_outside *outside)
+static inline void moietyi_step_in(const struct moietyi_outside *outside)
 {
-    struct binadei_thread *thread = outside->thread;
+    struct moietyi_thread *thread = outside->thread;
     if (!thread)
         return;
     /* relaxed: as above. */
     if (!outside->is_inner)
-        atomic_fetch_and_explicit(&thread->revocation, ~BINADEI_REVOKE_BESIDE,
+        atomic_fetch_and_explicit(&thread->revocation, ~MOIETYI_REVOKE_BESIDE,
                                   memory_order_relaxed);
-    binadei_thread_reenter(thread);
-    binadei_thread_serve_end(thread, &outside->served);
+    moietyi_thread_reenter(thread);
+    moietyi_thread_serve_end(thread, &outside->served);
 }
 
 #endif

@@ -18,42 +18,42 @@
 /* Work that is over may be asked for twice before the driver says so. */
 #define WAIT_LEAST_NS UINT64_C(200000000)
 
-struct binadei_patience
-binadei_patience_from_now(const struct binadei_call *call)
+struct moietyi_patience
+moietyi_patience_from_now(const struct moietyi_call *call)
 {
     uint64_t wait_ns = call->pool->body->options.wait_ms * UINT64_C(1000000);
     uint64_t end_ns =
-        binadei_now_ns() + (wait_ns > WAIT_LEAST_NS ? wait_ns : WAIT_LEAST_NS);
-    return (struct binadei_patience){end_ns, end_ns};
+        moietyi_now_ns() + (wait_ns > WAIT_LEAST_NS ? wait_ns : WAIT_LEAST_NS);
+    return (struct moietyi_patience){end_ns, end_ns};
 }
 
-static binade_status check_patience(const struct binadei_call *call,
-                                    const struct binadei_wait *wait,
-                                    const struct binadei_patience *patience)
+static moiety_status check_patience(const struct moietyi_call *call,
+                                    const struct moietyi_wait *wait,
+                                    const struct moietyi_patience *patience)
 {
-    uint64_t now_ns = binadei_now_ns();
+    uint64_t now_ns = moietyi_now_ns();
     if (now_ns >= patience->work_end_ns)
-        return binadei_fail(BINADE_E_BUSY, "work of the device is not over");
+        return moietyi_fail(MOIETY_E_BUSY, "work of the device is not over");
     return now_ns >= patience->event_end_ns &&
-                   !binadei_epochs_are_recorded(&call->engine->streams,
+                   !moietyi_epochs_are_recorded(&call->engine->streams,
                                                 wait->number)
-               ? binadei_fail(BINADE_E_BUSY,
+               ? moietyi_fail(MOIETY_E_BUSY,
                               "no event can be recorded: a graph is captured")
-               : BINADE_OK;
+               : MOIETY_OK;
 }
 
-binade_status binadei_wait_for_work(struct binadei_call *call,
-                                    const struct binadei_patience *patience)
+moiety_status moietyi_wait_for_work(struct moietyi_call *call,
+                                    const struct moietyi_patience *patience)
 {
-    const struct binadei_wait wait = binadei_wait_for_all(call);
+    const struct moietyi_wait wait = moietyi_wait_for_all(call);
     long nap_ns = NAP_NS;
-    while (!binadei_wait_ask(call, &wait, true)) {
-        if (binadei_is_lost(call->pool))
-            return binadei_context_refuse(call->engine->streams.own_context);
-        binade_status status = check_patience(call, &wait, patience);
-        if (status != BINADE_OK)
+    while (!moietyi_wait_ask(call, &wait, true)) {
+        if (moietyi_is_lost(call->pool))
+            return moietyi_context_refuse(call->engine->streams.own_context);
+        moiety_status status = check_patience(call, &wait, patience);
+        if (status != MOIETY_OK)
             return status;
-        binadei_call_nap(call, &nap_ns, NAP_MOST_NS);
+        moietyi_call_nap(call, &nap_ns, NAP_MOST_NS);
     }
-    return BINADE_OK;
+    return MOIETY_OK;
 }

@@ -11,8 +11,8 @@
 #include "pool/base/fork_mark.h"
 #include "pool/base/log.h"
 
-binade_status binadei_context_init(struct binadei_context *context,
-                                   const struct binadei_driver *driver,
+moiety_status moietyi_context_init(struct moietyi_context *context,
+                                   const struct moietyi_driver *driver,
                                    CUcontext handle, _Atomic uint64_t *mark,
                                    uint64_t mark_bit)
 {
@@ -21,20 +21,20 @@ binade_status binadei_context_init(struct binadei_context *context,
     context->id = 0;
     context->mark = mark;
     context->mark_bit = mark_bit;
-    atomic_init(&context->why, BINADE_OK);
+    atomic_init(&context->why, MOIETY_OK);
     return driver->cuCtxGetId
-               ? BINADEI_CALL(driver, cuCtxGetId, (handle, &context->id))
-               : BINADE_OK;
+               ? MOIETYI_CALL(driver, cuCtxGetId, (handle, &context->id))
+               : MOIETY_OK;
 }
 
-void binadei_context_lose(struct binadei_context *context, binade_status why)
+void moietyi_context_lose(struct moietyi_context *context, moiety_status why)
 {
-    int alive = BINADE_OK;
+    int alive = MOIETY_OK;
     /* relaxed: the first reason stays, and says nothing of other memory. */
     bool is_first = atomic_compare_exchange_strong_explicit(
         &context->why, &alive, why, memory_order_relaxed, memory_order_relaxed);
-    if (is_first && why == BINADE_E_CONTEXT_DESTROYED) {
-        binadei_log(BINADE_LOG_ERROR,
+    if (is_first && why == MOIETY_E_CONTEXT_DESTROYED) {
+        moietyi_log(MOIETY_LOG_ERROR,
                     "the CUDA context %p was reset or destroyed, and a pool's "
                     "memory with it",
                     (void *)context->handle);
@@ -44,29 +44,29 @@ void binadei_context_lose(struct binadei_context *context, binade_status why)
                              memory_order_relaxed);
 }
 
-binade_status binadei_context_refuse(const struct binadei_context *context)
+moiety_status moietyi_context_refuse(const struct moietyi_context *context)
 {
-    binade_status why = (binade_status)atomic_load_explicit(
+    moiety_status why = (moiety_status)atomic_load_explicit(
         &context->why, memory_order_relaxed);
-    return binadei_fail(why, why == BINADE_E_DEINITIALIZED
+    return moietyi_fail(why, why == MOIETY_E_DEINITIALIZED
                                  ? "the driver is shutting down"
                                  : "the pool's CUDA context was reset or "
                                    "destroyed, and its memory with it");
 }
 
-/* What an answer about the context itself means; BINADE_OK where it says
+/* What an answer about the context itself means; MOIETY_OK where it says
  * nothing of its end. */
-static binade_status context_end_of(CUresult code)
+static moiety_status context_end_of(CUresult code)
 {
     switch (code) {
     case CUDA_ERROR_INVALID_HANDLE:
     case CUDA_ERROR_INVALID_CONTEXT:
     case CUDA_ERROR_CONTEXT_IS_DESTROYED:
-        return BINADE_E_CONTEXT_DESTROYED;
+        return MOIETY_E_CONTEXT_DESTROYED;
     case CUDA_ERROR_DEINITIALIZED:
-        return BINADE_E_DEINITIALIZED;
+        return MOIETY_E_DEINITIALIZED;
     default:
-        return BINADE_OK;
+        return MOIETY_OK;
     }
 }
 
@@ -78,30 +78,30 @@ static bool context_is_mapped(const void *address)
     return mincore((void *)start, 1, &residence) == 0;
 }
 
-binade_status binadei_context_check(const struct binadei_driver *driver,
+moiety_status moietyi_context_check(const struct moietyi_driver *driver,
                                     CUcontext handle)
 {
     unsigned long long id = 0;
     unsigned version = 0;
     if (!context_is_mapped(handle))
-        return binadei_fail(BINADE_E_INVALID,
+        return moietyi_fail(MOIETY_E_INVALID,
                             "%p is no CUDA context: nothing is mapped there",
                             (void *)handle);
     bool has_ids = driver->cuCtxGetId != NULL;
     CUresult code = has_ids ? driver->cuCtxGetId(handle, &id)
                             : driver->cuCtxGetApiVersion(handle, &version);
-    if (context_end_of(code) == BINADE_E_CONTEXT_DESTROYED)
-        return binadei_fail(BINADE_E_CONTEXT_DESTROYED,
+    if (context_end_of(code) == MOIETY_E_CONTEXT_DESTROYED)
+        return moietyi_fail(MOIETY_E_CONTEXT_DESTROYED,
                             "the CUDA context %p was destroyed, or is none",
                             (void *)handle);
-    return binadei_driver_status(has_ids ? BINADEI_ENTRY_cuCtxGetId
-                                         : BINADEI_ENTRY_cuCtxGetApiVersion,
+    return moietyi_driver_status(has_ids ? MOIETYI_ENTRY_cuCtxGetId
+                                         : MOIETYI_ENTRY_cuCtxGetApiVersion,
                                  code);
 }
 
 /* An old driver tells the dead from the living, but not one that took the place
  * of another. What else it may answer, the section's own calls will say. */
-binade_status binadei_context_ask(const struct binadei_driver *driver,
+moiety_status moietyi_context_ask(const struct moietyi_driver *driver,
                                   CUcontext handle, unsigned long long id)
 {
     unsigned long long found = 0;
@@ -109,34 +109,34 @@ binade_status binadei_context_ask(const struct binadei_driver *driver,
     if (!driver->cuCtxGetId)
         return context_end_of(driver->cuCtxGetApiVersion(handle, &version));
     CUresult code = driver->cuCtxGetId(handle, &found);
-    return code == CUDA_SUCCESS && found != id ? BINADE_E_CONTEXT_DESTROYED
+    return code == CUDA_SUCCESS && found != id ? MOIETY_E_CONTEXT_DESTROYED
                                                : context_end_of(code);
 }
 
-static binade_status context_enter(struct binadei_context *context,
+static moiety_status context_enter(struct moietyi_context *context,
                                    CUcontext current,
-                                   struct binadei_section *out)
+                                   struct moietyi_section *out)
 {
     /* The section refuses in a child, and says so. */
-    if (!binadei_is_forked() && !binadei_context_is_lost(context)) {
-        binade_status why =
-            binadei_context_ask(context->driver, context->handle, context->id);
-        if (why != BINADE_OK)
-            binadei_context_lose(context, why);
+    if (!moietyi_is_forked() && !moietyi_context_is_lost(context)) {
+        moiety_status why =
+            moietyi_context_ask(context->driver, context->handle, context->id);
+        if (why != MOIETY_OK)
+            moietyi_context_lose(context, why);
     }
-    return binadei_context_is_lost(context)
-               ? binadei_context_refuse(context)
-               : binadei_section_enter(context->driver, current, out);
+    return moietyi_context_is_lost(context)
+               ? moietyi_context_refuse(context)
+               : moietyi_section_enter(context->driver, current, out);
 }
 
-binade_status binadei_context_enter(struct binadei_context *context,
-                                    struct binadei_section *out)
+moiety_status moietyi_context_enter(struct moietyi_context *context,
+                                    struct moietyi_section *out)
 {
     return context_enter(context, context->handle, out);
 }
 
-binade_status binadei_context_watch(struct binadei_context *context,
-                                    struct binadei_section *out)
+moiety_status moietyi_context_watch(struct moietyi_context *context,
+                                    struct moietyi_section *out)
 {
     return context_enter(context, NULL, out);
 }

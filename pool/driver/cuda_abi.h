@@ -1,16 +1,16 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The part of the CUDA driver's binary interface that Binade uses, so that
+ * The part of the CUDA driver's binary interface that Moiety uses, so that
  * nothing here needs the Toolkit's cuda.h to build. Names, values, layouts and
  * signatures are the driver's own; tests/driver/cuda_abi_test compares every
  * one of them with the real header.
  *
  * Do not include this beside cuda.h: both define the same names. Public
- * headers of Binade include neither.
+ * headers of Moiety include neither.
  */
-#ifndef BINADE_POOL_DRIVER_CUDA_ABI_H_
-#define BINADE_POOL_DRIVER_CUDA_ABI_H_
+#ifndef MOIETY_POOL_DRIVER_CUDA_ABI_H_
+#define MOIETY_POOL_DRIVER_CUDA_ABI_H_
 
 #include <stddef.h>
 #include <stdint.h>
@@ -57,7 +57,7 @@ typedef struct CUgreenCtx_st *CUgreenCtx;
 /* The last thread state makes the enum as wide as the driver's (4 bytes,
  * signed). */
 #define ENUM_END(tag)                                                          \
-    tag##_BINADE_WIDTH = 0x7fffffff                                            \
+    tag##_MOIETY_WIDTH = 0x7fffffff                                            \
     }                                                                          \
     tag;
 #include "pool/driver/cuda_constants.inc"

@@ -18,8 +18,8 @@
 #include "pool/base/failure.h"
 
 #define CUDA_NAME "libcuda.so.1"
-#define STANDIN_NAME "libbinade_standin.so"
-#define STANDIN_MARK "binade_standin_version"
+#define STANDIN_NAME "libmoiety_standin.so"
+#define STANDIN_MARK "moiety_standin_version"
 #define CHOICES "auto, cuda, standin or a path with a / in it"
 
 /* secure_getenv: what names code to load is not taken from the environment of
@@ -39,12 +39,12 @@ static bool is_standin(void *handle)
  * of its own before any dlopen() of them returns, which ThreadSanitizer does
  * not see: without the mark it reports the thread that came second. */
 __attribute__((no_sanitize("thread"))) static void
-copy_path(void *handle, char out[BINADEI_PATH_BYTES])
+copy_path(void *handle, char out[MOIETYI_PATH_BYTES])
 {
     struct link_map *map = NULL;
     size_t length = 0;
     if (dlinfo(handle, RTLD_DI_LINKMAP, (void *)&map) == 0 && map)
-        for (; length < BINADEI_PATH_BYTES - 1 && map->l_name[length]; length++)
+        for (; length < MOIETYI_PATH_BYTES - 1 && map->l_name[length]; length++)
             out[length] = map->l_name[length];
     out[length] = '\0';
 }
@@ -52,9 +52,9 @@ copy_path(void *handle, char out[BINADEI_PATH_BYTES])
 /* Closes what was opened and is not what was asked for. */
 static void *locate_refuse(void *handle, const char *reason)
 {
-    char path[BINADEI_PATH_BYTES];
+    char path[MOIETYI_PATH_BYTES];
     copy_path(handle, path);
-    (void)binadei_fail(BINADE_E_NO_DRIVER, "BINADE_DRIVER=%s (%s)", reason,
+    (void)moietyi_fail(MOIETY_E_NO_DRIVER, "MOIETY_DRIVER=%s (%s)", reason,
                        path);
     dlclose(handle);
     return NULL;
@@ -64,7 +64,7 @@ static void *locate_open_file(const char *choice, const char *file)
 {
     void *handle = dlopen(file, RTLD_NOW | RTLD_LOCAL);
     if (!handle)
-        (void)binadei_fail(BINADE_E_NO_DRIVER, "BINADE_DRIVER=%s: %s", choice,
+        (void)moietyi_fail(MOIETY_E_NO_DRIVER, "MOIETY_DRIVER=%s: %s", choice,
                            dlerror());
     return handle;
 }
@@ -73,9 +73,9 @@ static void *open_auto(void)
 {
     void *handle = dlopen(CUDA_NAME, RTLD_NOW | RTLD_LOCAL);
     if (!handle) {
-        (void)binadei_fail(BINADE_E_NO_DRIVER,
-                           "BINADE_DRIVER=auto: no CUDA driver on this machine "
-                           "(%s); BINADE_DRIVER=standin needs no GPU",
+        (void)moietyi_fail(MOIETY_E_NO_DRIVER,
+                           "MOIETY_DRIVER=auto: no CUDA driver on this machine "
+                           "(%s); MOIETY_DRIVER=standin needs no GPU",
                            dlerror());
     }
     return handle;
@@ -101,10 +101,10 @@ static void *reuse_loaded(bool *out_is_refused)
     return handle;
 }
 
-/* Writes the file that holds this code: libbinade.so, or the program that it is
+/* Writes the file that holds this code: libmoiety.so, or the program that it is
  * linked into. The loader knows a program by argv[0] only, which anyone can set
  * and which need not be true after a chdir(), so the kernel is asked. */
-static bool own_file(char out[BINADEI_PATH_BYTES])
+static bool own_file(char out[MOIETYI_PATH_BYTES])
 {
     static const char anchor;
     Dl_info info;
@@ -112,10 +112,10 @@ static bool own_file(char out[BINADEI_PATH_BYTES])
     if (dladdr1(&anchor, &info, (void **)&map, RTLD_DL_LINKMAP) == 0)
         return false;
     if (map && *map->l_name) {
-        int length = snprintf(out, BINADEI_PATH_BYTES, "%s", map->l_name);
-        return length > 0 && length < BINADEI_PATH_BYTES;
+        int length = snprintf(out, MOIETYI_PATH_BYTES, "%s", map->l_name);
+        return length > 0 && length < MOIETYI_PATH_BYTES;
     }
-    ssize_t length = readlink("/proc/self/exe", out, BINADEI_PATH_BYTES - 1);
+    ssize_t length = readlink("/proc/self/exe", out, MOIETYI_PATH_BYTES - 1);
     if (length <= 0)
         return false;
     out[length] = '\0';
@@ -123,7 +123,7 @@ static bool own_file(char out[BINADEI_PATH_BYTES])
 }
 
 /* The same file's folder, without a final slash. */
-static bool own_folder(char out[BINADEI_PATH_BYTES])
+static bool own_folder(char out[MOIETYI_PATH_BYTES])
 {
     char *slash = own_file(out) ? strrchr(out, '/') : NULL;
     if (slash)
@@ -132,22 +132,22 @@ static bool own_folder(char out[BINADEI_PATH_BYTES])
 }
 
 /* Writes where the stand-in is beside us; false if it is nowhere there. */
-static bool find_neighbour(char out[BINADEI_PATH_BYTES])
+static bool find_neighbour(char out[MOIETYI_PATH_BYTES])
 {
     static const char *const places[] = {
         "%s/" STANDIN_NAME,
-        "%s/binade/" STANDIN_NAME,
-        "%s/../lib/binade/" STANDIN_NAME,
+        "%s/moiety/" STANDIN_NAME,
+        "%s/../lib/moiety/" STANDIN_NAME,
         /* Of the Python package, for its library and for its programs. */
         "%s/standin/" CUDA_NAME,
         "%s/../standin/" CUDA_NAME,
     };
-    char folder[BINADEI_PATH_BYTES];
+    char folder[MOIETYI_PATH_BYTES];
     if (!own_folder(folder))
         return false;
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-        int length = snprintf(out, BINADEI_PATH_BYTES, places[i], folder);
-        if (length > 0 && length < BINADEI_PATH_BYTES && access(out, F_OK) == 0)
+        int length = snprintf(out, MOIETYI_PATH_BYTES, places[i], folder);
+        if (length > 0 && length < MOIETYI_PATH_BYTES && access(out, F_OK) == 0)
             return true;
     }
     return false;
@@ -159,10 +159,10 @@ static void *open_standin_file(const char *file)
     if (handle && !is_standin(handle))
         return locate_refuse(handle, "standin: this file is something else");
     if (!handle) {
-        (void)binadei_fail(BINADE_E_NO_DRIVER,
+        (void)moietyi_fail(MOIETY_E_NO_DRIVER,
                            "%s; a program that has the library in it names "
-                           "the file: BINADE_DRIVER=PREFIX/lib/" STANDIN_NAME,
-                           binadei_failure_message());
+                           "the file: MOIETY_DRIVER=PREFIX/lib/" STANDIN_NAME,
+                           moietyi_failure_message());
     }
     return handle;
 }
@@ -173,11 +173,11 @@ static void *open_standin(void)
     void *handle = reuse_loaded(&is_refused);
     if (handle || is_refused)
         return handle;
-    char path[BINADEI_PATH_BYTES];
+    char path[MOIETYI_PATH_BYTES];
     return open_standin_file(find_neighbour(path) ? path : STANDIN_NAME);
 }
 
-/* NULL after binadei_fail(). */
+/* NULL after moietyi_fail(). */
 static void *open_choice(const char *choice)
 {
     if (strcmp(choice, "auto") == 0)
@@ -195,46 +195,46 @@ static bool is_choice(const char *choice)
            strcmp(choice, "standin") == 0 || strchr(choice, '/');
 }
 
-static binade_status check_required(const struct binadei_library *library,
+static moiety_status check_required(const struct moietyi_library *library,
                                     bool is_gpu_required)
 {
     if (!is_gpu_required || !library->is_standin)
-        return BINADE_OK;
-    return binadei_fail(BINADE_E_NO_DEVICE,
-                        "BINADE_REQUIRE_GPU=1 and the driver is the stand-in "
+        return MOIETY_OK;
+    return moietyi_fail(MOIETY_E_NO_DEVICE,
+                        "MOIETY_REQUIRE_GPU=1 and the driver is the stand-in "
                         "(%s)",
                         library->path);
 }
 
-binade_status binadei_library_open(struct binadei_library *out)
+moiety_status moietyi_library_open(struct moietyi_library *out)
 {
-    const char *choice = setting("BINADE_DRIVER", "auto");
-    const char *require = setting("BINADE_REQUIRE_GPU", "0");
+    const char *choice = setting("MOIETY_DRIVER", "auto");
+    const char *require = setting("MOIETY_REQUIRE_GPU", "0");
     if (!is_choice(choice))
-        return binadei_fail(BINADE_E_INVALID,
-                            "BINADE_DRIVER=%s: accepted values are " CHOICES,
+        return moietyi_fail(MOIETY_E_INVALID,
+                            "MOIETY_DRIVER=%s: accepted values are " CHOICES,
                             choice);
     if (strcmp(require, "0") != 0 && strcmp(require, "1") != 0) {
-        return binadei_fail(BINADE_E_INVALID,
-                            "BINADE_REQUIRE_GPU=%s: accepted values are 0 and "
+        return moietyi_fail(MOIETY_E_INVALID,
+                            "MOIETY_REQUIRE_GPU=%s: accepted values are 0 and "
                             "1",
                             require);
     }
-    struct binadei_library library = {.handle = open_choice(choice)};
+    struct moietyi_library library = {.handle = open_choice(choice)};
     if (!library.handle)
-        return BINADE_E_NO_DRIVER;
+        return MOIETY_E_NO_DRIVER;
     copy_path(library.handle, library.path);
     library.is_standin = is_standin(library.handle);
-    binade_status status = check_required(&library, *require == '1');
-    if (status != BINADE_OK)
-        binadei_library_close(&library);
+    moiety_status status = check_required(&library, *require == '1');
+    if (status != MOIETY_OK)
+        moietyi_library_close(&library);
     else
         *out = library;
     return status;
 }
 
-void binadei_library_close(struct binadei_library *library)
+void moietyi_library_close(struct moietyi_library *library)
 {
     dlclose(library->handle);
-    *library = (struct binadei_library){0};
+    *library = (struct moietyi_library){0};
 }

@@ -39,13 +39,13 @@ struct row {
 
 static const struct row rows[] = {
 #define ENTRY(base, version, symbol, need, memory, parameters)                 \
-    {#base, #symbol, version, need, offsetof(struct binadei_driver, base)},
+    {#base, #symbol, version, need, offsetof(struct moietyi_driver, base)},
 #include "pool/driver/cuda_entries.inc"
 };
 
 /* Or the message to users of a driver that is too old would be wrong. */
 #define ENTRY(base, version, symbol, need, memory, parameters)                 \
-    _Static_assert(!(need) || (version) <= BINADEI_DRIVER_VERSION_MIN,         \
+    _Static_assert(!(need) || (version) <= MOIETYI_DRIVER_VERSION_MIN,         \
                    #base " is newer than the oldest driver that is accepted");
 #include "pool/driver/cuda_entries.inc"
 
@@ -92,36 +92,36 @@ static bool is_driver(const struct finder *finder)
 
 /* A driver that is asked for a version newer than itself answers with the
  * newest it has, which is another function; so it is not asked. */
-static bool is_known(const struct binadei_driver *driver, const struct row *row)
+static bool is_known(const struct moietyi_driver *driver, const struct row *row)
 {
     return row->version <= driver->version;
 }
 
 /* Fills cuDriverGetVersion and version, ahead of everything else. A driver
  * without that entry is older than all others of the table: version stays 0. */
-static binade_status find_version(const struct finder *finder,
-                                  struct binadei_driver *driver)
+static moiety_status find_version(const struct finder *finder,
+                                  struct moietyi_driver *driver)
 {
-    const struct row *row = &rows[BINADEI_ENTRY_cuDriverGetVersion];
+    const struct row *row = &rows[MOIETYI_ENTRY_cuDriverGetVersion];
     put_function(resolve_find(finder, row), &driver->cuDriverGetVersion);
     if (!driver->cuDriverGetVersion)
-        return BINADE_OK;
-    return BINADEI_CALL(driver, cuDriverGetVersion, (&driver->version));
+        return MOIETY_OK;
+    return MOIETYI_CALL(driver, cuDriverGetVersion, (&driver->version));
 }
 
-binade_status binadei_driver_resolve(struct binadei_driver *driver,
+moiety_status moietyi_driver_resolve(struct moietyi_driver *driver,
                                      const char **out_missing)
 {
     struct finder finder = finder_of(driver->library);
     *out_missing = NULL;
     if (!is_driver(&finder)) {
-        return binadei_fail(BINADE_E_NO_DRIVER,
+        return moietyi_fail(MOIETY_E_NO_DRIVER,
                             "%s is not a CUDA driver: it has neither "
                             "cuGetProcAddress nor cuInit",
                             driver->library_path);
     }
-    binade_status status = find_version(&finder, driver);
-    if (status != BINADE_OK)
+    moiety_status status = find_version(&finder, driver);
+    if (status != MOIETY_OK)
         return status;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         void *function =
@@ -130,5 +130,5 @@ binade_status binadei_driver_resolve(struct binadei_driver *driver,
         if (!function && rows[i].is_required && !*out_missing)
             *out_missing = rows[i].base;
     }
-    return BINADE_OK;
+    return MOIETY_OK;
 }

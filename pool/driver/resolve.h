@@ -3,17 +3,17 @@
  *
  * Looks up the entries of cuda_entries.inc in an open driver library.
  */
-#ifndef BINADE_POOL_DRIVER_RESOLVE_H_
-#define BINADE_POOL_DRIVER_RESOLVE_H_
+#ifndef MOIETY_POOL_DRIVER_RESOLVE_H_
+#define MOIETY_POOL_DRIVER_RESOLVE_H_
 
-#include "binade/status.h"
+#include "moiety/status.h"
 #include "pool/driver/driver_table.h"
 
 /* Fills the entries and the version of `driver` from `driver->library`. What is
  * not there stays NULL, and `*out_missing` is the first required one of those,
- * or NULL. Fails with BINADE_E_NO_DRIVER if the library is no CUDA driver at
+ * or NULL. Fails with MOIETY_E_NO_DRIVER if the library is no CUDA driver at
  * all, and as the driver does if it will not tell its version. */
-BINADE_MUST_USE binade_status
-binadei_driver_resolve(struct binadei_driver *driver, const char **out_missing);
+MOIETY_MUST_USE moiety_status
+moietyi_driver_resolve(struct moietyi_driver *driver, const char **out_missing);
 
 #endif

@@ -10,7 +10,7 @@
 #include "pool/base/failure.h"
 #include "pool/base/fork_mark.h"
 
-static CUresult restore_mode(const struct binadei_driver *driver,
+static CUresult restore_mode(const struct moietyi_driver *driver,
                              CUstreamCaptureMode mode)
 {
     CUstreamCaptureMode given = mode;
@@ -21,41 +21,41 @@ static CUresult restore_mode(const struct binadei_driver *driver,
                : driver->cuThreadExchangeStreamCaptureMode(&given);
 }
 
-static CUresult section_pop(const struct binadei_driver *driver)
+static CUresult section_pop(const struct moietyi_driver *driver)
 {
     CUcontext popped;
     CUresult code = driver->cuCtxPopCurrent(&popped);
     return code == CUDA_SUCCESS ? code : driver->cuCtxPopCurrent(&popped);
 }
 
-binade_status binadei_section_enter(const struct binadei_driver *driver,
+moiety_status moietyi_section_enter(const struct moietyi_driver *driver,
                                     CUcontext context,
-                                    struct binadei_section *out)
+                                    struct moietyi_section *out)
 {
-    struct binadei_section section = {driver, CU_STREAM_CAPTURE_MODE_RELAXED,
+    struct moietyi_section section = {driver, CU_STREAM_CAPTURE_MODE_RELAXED,
                                       context != NULL};
-    if (binadei_is_forked())
-        return binadei_refuse_child();
-    binade_status status = BINADEI_CALL(
+    if (moietyi_is_forked())
+        return moietyi_refuse_child();
+    moiety_status status = MOIETYI_CALL(
         driver, cuThreadExchangeStreamCaptureMode, (&section.mode));
-    if (status != BINADE_OK)
+    if (status != MOIETY_OK)
         return status;
     if (context)
-        status = BINADEI_CALL(driver, cuCtxPushCurrent, (context));
-    if (status != BINADE_OK)
+        status = MOIETYI_CALL(driver, cuCtxPushCurrent, (context));
+    if (status != MOIETY_OK)
         (void)restore_mode(driver, section.mode);
     else
         *out = section;
     return status;
 }
 
-binade_status binadei_section_leave(const struct binadei_section *section)
+moiety_status moietyi_section_leave(const struct moietyi_section *section)
 {
-    const struct binadei_driver *driver = section->driver;
+    const struct moietyi_driver *driver = section->driver;
     CUresult code = section->has_context ? section_pop(driver) : CUDA_SUCCESS;
     CUresult mode_code = restore_mode(driver, section->mode);
     if (code != CUDA_SUCCESS)
-        return binadei_driver_status(BINADEI_ENTRY_cuCtxPopCurrent, code);
-    return binadei_driver_status(
-        BINADEI_ENTRY_cuThreadExchangeStreamCaptureMode, mode_code);
+        return moietyi_driver_status(MOIETYI_ENTRY_cuCtxPopCurrent, code);
+    return moietyi_driver_status(
+        MOIETYI_ENTRY_cuThreadExchangeStreamCaptureMode, mode_code);
 }

@@ -14,12 +14,12 @@
 
 struct entry_words {
     const char *name;
-    binade_status exhausted; /* meaning of CUDA_ERROR_OUT_OF_MEMORY */
+    moiety_status exhausted; /* meaning of CUDA_ERROR_OUT_OF_MEMORY */
 };
 
-#define EXHAUSTED_DEVICE BINADE_E_NO_DEVICE_MEMORY
-#define EXHAUSTED_PINNED BINADE_E_NO_PINNED_MEMORY
-#define EXHAUSTED_HOST BINADE_E_NO_HOST_MEMORY
+#define EXHAUSTED_DEVICE MOIETY_E_NO_DEVICE_MEMORY
+#define EXHAUSTED_PINNED MOIETY_E_NO_PINNED_MEMORY
+#define EXHAUSTED_HOST MOIETY_E_NO_HOST_MEMORY
 
 static const struct entry_words entries[] = {
 #define ENTRY(base, version, symbol, need, memory, parameters)                 \
@@ -61,63 +61,63 @@ static const char *known_name(CUresult code)
 static const char *code_name(CUresult code)
 {
     const char *name = known_name(code);
-    const struct binadei_driver *driver = binadei_driver_opened();
+    const struct moietyi_driver *driver = moietyi_driver_opened();
     if (!name && driver && driver->cuGetErrorName(code, &name) != CUDA_SUCCESS)
         name = NULL;
     return name ? name : "CUDA_ERROR_UNKNOWN";
 }
 
-static binade_status status_of(enum binadei_entry entry, CUresult code)
+static moiety_status status_of(enum moietyi_entry entry, CUresult code)
 {
     switch (code) {
     case CUDA_SUCCESS:
-        return BINADE_OK;
+        return MOIETY_OK;
     case CUDA_ERROR_OUT_OF_MEMORY:
         return entries[entry].exhausted;
     case CUDA_ERROR_INVALID_VALUE:
     case CUDA_ERROR_INVALID_DEVICE:
     case CUDA_ERROR_INVALID_HANDLE:
-        return BINADE_E_INVALID;
+        return MOIETY_E_INVALID;
     case CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED:
-        return BINADE_E_FOREIGN;
+        return MOIETY_E_FOREIGN;
     case CUDA_ERROR_NOT_READY:
     case CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED:
-        return BINADE_E_BUSY;
+        return MOIETY_E_BUSY;
     case CUDA_ERROR_NOT_SUPPORTED:
-        return BINADE_E_UNSUPPORTED;
+        return MOIETY_E_UNSUPPORTED;
     case CUDA_ERROR_STUB_LIBRARY:
     case CUDA_ERROR_SYSTEM_DRIVER_MISMATCH:
     case CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE:
-        return BINADE_E_NO_DRIVER;
+        return MOIETY_E_NO_DRIVER;
     case CUDA_ERROR_NO_DEVICE:
     case CUDA_ERROR_DEVICE_UNAVAILABLE:
-        return BINADE_E_NO_DEVICE;
+        return MOIETY_E_NO_DEVICE;
     case CUDA_ERROR_DEINITIALIZED:
-        return BINADE_E_DEINITIALIZED;
+        return MOIETY_E_DEINITIALIZED;
     /* We only pass contexts that were valid when we got them, so one that is
      * not valid any more was destroyed. */
     case CUDA_ERROR_INVALID_CONTEXT:
     case CUDA_ERROR_CONTEXT_IS_DESTROYED:
-        return BINADE_E_CONTEXT_DESTROYED;
+        return MOIETY_E_CONTEXT_DESTROYED;
     default:
-        return BINADE_E_DRIVER;
+        return MOIETY_E_DRIVER;
     }
 }
 
-binade_status binadei_driver_status(enum binadei_entry entry, CUresult code)
+moiety_status moietyi_driver_status(enum moietyi_entry entry, CUresult code)
 {
     if (code == CUDA_SUCCESS)
-        return BINADE_OK;
+        return MOIETY_OK;
     last_error.code = code;
     last_error.name = code_name(code);
     last_error.entry = entries[entry].name;
-    return binadei_fail(status_of(entry, code), "%s: %s (%d)", last_error.entry,
+    return moietyi_fail(status_of(entry, code), "%s: %s (%d)", last_error.entry,
                         last_error.name, (int)code);
 }
 
-binade_driver_error binadei_driver_last_error(void)
+moiety_driver_error moietyi_driver_last_error(void)
 {
-    return (binade_driver_error){
+    return (moiety_driver_error){
         .code = (int32_t)last_error.code,
         .name = last_error.name,
         .entry = last_error.entry,

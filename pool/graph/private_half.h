@@ -13,89 +13,89 @@
  * draining makes that done. The caller holds the arena's lock, and calls the
  * driver without it.
  */
-#ifndef BINADE_POOL_GRAPH_PRIVATE_HALF_H_
-#define BINADE_POOL_GRAPH_PRIVATE_HALF_H_
+#ifndef MOIETY_POOL_GRAPH_PRIVATE_HALF_H_
+#define MOIETY_POOL_GRAPH_PRIVATE_HALF_H_
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "binade/scope.h"
-#include "binade/status.h"
+#include "moiety/scope.h"
+#include "moiety/status.h"
 #include "pool/buddy/buddy.h"
 #include "pool/buddy/map.h"
 
 /* Whom memory may serve: the stream with this note (pool/stream/notes.h), 0 for
  * none; in a capture of that scope, 0 outside of captures. */
-struct binadei_private_key {
+struct moietyi_private_key {
     uint32_t note;
-    binade_scope scope;
+    moiety_scope scope;
 };
 
-struct binadei_private_own {
-    struct binadei_private_own *next;
-    struct binadei_private_key key;
-    struct binadei_maps *maps;
+struct moietyi_private_own {
+    struct moietyi_private_own *next;
+    struct moietyi_private_key key;
+    struct moietyi_maps *maps;
 };
 
-struct binadei_half {
-    struct binadei_buddy *done;
-    struct binadei_maps *pending; /* has words for every page of the half */
-    struct binadei_private_own *owns;
+struct moietyi_half {
+    struct moietyi_buddy *done;
+    struct moietyi_maps *pending; /* has words for every page of the half */
+    struct moietyi_private_own *owns;
     uint64_t number;   /* of the event that ageing maps wait for; 0: none */
     uint64_t closings; /* ever: which one it is that is waited for */
 };
 
-/* With offsets as its pool has them. BINADE_OK or BINADE_E_NO_HOST_MEMORY; then there is nothing to end. */
-BINADE_MUST_USE binade_status binadei_half_init(struct binadei_half *half,
+/* With offsets as its pool has them. MOIETY_OK or MOIETY_E_NO_HOST_MEMORY; then there is nothing to end. */
+MOIETY_MUST_USE moiety_status moietyi_half_init(struct moietyi_half *half,
                                                 uint32_t page_capacity);
 /* What is still in it is lost. One that was never made is fine. */
-void binadei_half_fini(struct binadei_half *half);
+void moietyi_half_fini(struct moietyi_half *half);
 
 /* Pages that are done become the half's. False: no memory. */
-bool binadei_half_add(struct binadei_half *half, binadei_page first,
+bool moietyi_half_add(struct moietyi_half *half, moietyi_page first,
                       uint32_t page_count);
 /* Takes whole pages out that are done, and next to each other. */
-bool binadei_half_remove(struct binadei_half *half, uint32_t page_count,
-                         binadei_page *out_first);
+bool moietyi_half_remove(struct moietyi_half *half, uint32_t page_count,
+                         moietyi_page *out_first);
 /* How many whole pages could be taken out at once. */
-uint32_t binadei_half_longest(const struct binadei_half *half);
+uint32_t moietyi_half_longest(const struct moietyi_half *half);
 
-bool binadei_half_take(struct binadei_half *half,
-                       const struct binadei_private_key *key, uint64_t grains,
-                       binadei_grain *out);
+bool moietyi_half_take(struct moietyi_half *half,
+                       const struct moietyi_private_key *key, uint64_t grains,
+                       moietyi_grain *out);
 /* Takes exactly these, as far as they may serve the key; false: not all are free
  * for it. */
-bool binadei_half_extend(struct binadei_half *half,
-                         const struct binadei_private_key *key,
-                         binadei_grain start, uint64_t grains);
-/* Takes exactly these, whatever they wait for. BINADE_OK, BINADE_E_BUSY (not all
- * of them are free) or BINADE_E_NO_HOST_MEMORY. */
-BINADE_MUST_USE binade_status binadei_half_claim(struct binadei_half *half,
-                                                 binadei_grain start,
+bool moietyi_half_extend(struct moietyi_half *half,
+                         const struct moietyi_private_key *key,
+                         moietyi_grain start, uint64_t grains);
+/* Takes exactly these, whatever they wait for. MOIETY_OK, MOIETY_E_BUSY (not all
+ * of them are free) or MOIETY_E_NO_HOST_MEMORY. */
+MOIETY_MUST_USE moiety_status moietyi_half_claim(struct moietyi_half *half,
+                                                 moietyi_grain start,
                                                  uint64_t grains);
 
 /* To the key's maps, or to the pending ones where it has no stream, or there is
  * no memory for maps. */
-void binadei_half_give(struct binadei_half *half,
-                       const struct binadei_private_key *key,
-                       binadei_grain start, uint64_t grains);
-void binadei_half_give_done(struct binadei_half *half, binadei_grain start,
+void moietyi_half_give(struct moietyi_half *half,
+                       const struct moietyi_private_key *key,
+                       moietyi_grain start, uint64_t grains);
+void moietyi_half_give_done(struct moietyi_half *half, moietyi_grain start,
                             uint64_t grains);
 
 /* Whether memory waits for an event, recorded or not. */
-bool binadei_half_is_waiting(const struct binadei_half *half);
-uint64_t binadei_half_waiting_grains(const struct binadei_half *half);
+bool moietyi_half_is_waiting(const struct moietyi_half *half);
+uint64_t moietyi_half_waiting_grains(const struct moietyi_half *half);
 /* Puts what is fresh behind the event with this number, unless another event is
  * waited for. */
-void binadei_half_close(struct binadei_half *half, uint64_t number);
+void moietyi_half_close(struct moietyi_half *half, uint64_t number);
 /* The event is over. */
-void binadei_half_drain(struct binadei_half *half);
+void moietyi_half_drain(struct moietyi_half *half);
 
 /* What a capture freed is for all captures from now on. */
-void binadei_half_end_scope(struct binadei_half *half, binade_scope scope);
+void moietyi_half_end_scope(struct moietyi_half *half, moiety_scope scope);
 /* Takes out what is free from `start` on in one map without a gap, up to `end`,
  * or what is done. Returns how many grains; 0: nothing is. */
-uint64_t binadei_half_pull(struct binadei_half *half, binadei_grain start,
-                           binadei_grain end, bool is_done_only);
+uint64_t moietyi_half_pull(struct moietyi_half *half, moietyi_grain start,
+                           moietyi_grain end, bool is_done_only);
 
 #endif

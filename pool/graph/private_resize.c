@@ -10,89 +10,89 @@
 
 /* The arena of a block that no capture got, with its lock held; NULL: it has none,
  * or its memory is away. */
-static struct binadei_private *
-private_resize_enter(const struct binadei_call *call,
-                     const struct binadei_block *block, uint32_t *out_mark)
+static struct moietyi_private *
+private_resize_enter(const struct moietyi_call *call,
+                     const struct moietyi_block *block, uint32_t *out_mark)
 {
-    struct binadei_privates *privates = call->pool->body->privates;
-    binadei_page page = binadei_page_of_grain(block->start);
-    struct binadei_private *arena =
-        binadei_privates_owner(privates, block->start);
+    struct moietyi_privates *privates = call->pool->body->privates;
+    moietyi_page page = moietyi_page_of_grain(block->start);
+    struct moietyi_private *arena =
+        moietyi_privates_owner(privates, block->start);
     if (!arena)
         return NULL;
     pthread_mutex_lock(&arena->lock);
-    *out_mark = binadei_private_mark_at(privates, page);
-    if (*out_mark == binadei_private_mark_of(arena, BINADEI_PRIVATE_PLAIN) &&
-        arena->phase == BINADEI_PRIVATE_RUNNING)
+    *out_mark = moietyi_private_mark_at(privates, page);
+    if (*out_mark == moietyi_private_mark_of(arena, MOIETYI_PRIVATE_PLAIN) &&
+        arena->phase == MOIETYI_PRIVATE_RUNNING)
         return arena;
     pthread_mutex_unlock(&arena->lock);
     return NULL;
 }
 
 /* Lock held. Whether all pages of grains [at, end) are the half's. */
-static bool are_of_half(const struct binadei_call *call, uint64_t at,
+static bool are_of_half(const struct moietyi_call *call, uint64_t at,
                         uint64_t end, uint32_t mark)
 {
-    const struct binadei_pool_body *body = call->pool->body;
-    uint64_t page = at / BINADEI_PAGE_GRAINS;
-    uint64_t last = (end - 1) / BINADEI_PAGE_GRAINS;
+    const struct moietyi_pool_body *body = call->pool->body;
+    uint64_t page = at / MOIETYI_PAGE_GRAINS;
+    uint64_t last = (end - 1) / MOIETYI_PAGE_GRAINS;
     if (last >= body->page_capacity)
         return false;
     while (page <= last &&
-           binadei_private_mark_at(body->privates,
-                                   (binadei_page){(uint32_t)page}) == mark)
+           moietyi_private_mark_at(body->privates,
+                                   (moietyi_page){(uint32_t)page}) == mark)
         page++;
     return page > last;
 }
 
-static void private_resize_count(struct binadei_private *arena, uint64_t grains)
+static void private_resize_count(struct moietyi_private *arena, uint64_t grains)
 {
-    arena->live_bytes += grains * BINADEI_GRAIN_BYTES;
+    arena->live_bytes += grains * MOIETYI_GRAIN_BYTES;
     if (arena->live_bytes > arena->live_peak_bytes)
         arena->live_peak_bytes = arena->live_bytes;
 }
 
-bool binadei_private_grow(struct binadei_call *call,
-                          const struct binadei_block *block, uint64_t grains)
+bool moietyi_private_grow(struct moietyi_call *call,
+                          const struct moietyi_block *block, uint64_t grains)
 {
-    const struct binadei_private_key key = {binadei_private_note_of(call), 0};
+    const struct moietyi_private_key key = {moietyi_private_note_of(call), 0};
     uint64_t end = block->start.index + block->grains;
     uint64_t more = grains - block->grains;
     uint32_t mark;
-    struct binadei_private *arena = private_resize_enter(call, block, &mark);
+    struct moietyi_private *arena = private_resize_enter(call, block, &mark);
     if (!arena)
         return false;
     bool is_grown = are_of_half(call, end, end + more, mark) &&
-                    binadei_half_extend(&arena->halves[BINADEI_PRIVATE_PLAIN],
-                                        &key, binadei_grain_at(end), more);
+                    moietyi_half_extend(&arena->halves[MOIETYI_PRIVATE_PLAIN],
+                                        &key, moietyi_grain_at(end), more);
     if (is_grown) {
-        binadei_block_mark(call, block, grains);
+        moietyi_block_mark(call, block, grains);
         private_resize_count(arena, more);
     }
     pthread_mutex_unlock(&arena->lock);
     return is_grown;
 }
 
-bool binadei_private_cut(struct binadei_call *call,
-                         const struct binadei_block *block, uint64_t grains)
+bool moietyi_private_cut(struct moietyi_call *call,
+                         const struct moietyi_block *block, uint64_t grains)
 {
-    const struct binadei_private_key nobody = {0};
-    const struct binadei_private_key key = {binadei_private_note_of(call), 0};
-    binadei_grain end = {block->start.index + grains};
+    const struct moietyi_private_key nobody = {0};
+    const struct moietyi_private_key key = {moietyi_private_note_of(call), 0};
+    moietyi_grain end = {block->start.index + grains};
     uint64_t less = block->grains - grains;
     uint32_t mark;
-    bool is_used = binadei_is_used(
-        call->engine, binadei_address_of(call->engine->lookup, block->start));
-    struct binadei_private *arena = private_resize_enter(call, block, &mark);
+    bool is_used = moietyi_is_used(
+        call->engine, moietyi_address_of(call->engine->lookup, block->start));
+    struct moietyi_private *arena = private_resize_enter(call, block, &mark);
     if (!arena)
         return false;
-    struct binadei_half *half = &arena->halves[BINADEI_PRIVATE_PLAIN];
-    binadei_block_mark(call, block, grains);
+    struct moietyi_half *half = &arena->halves[MOIETYI_PRIVATE_PLAIN];
+    moietyi_block_mark(call, block, grains);
     private_resize_count(arena, 0 - less);
-    if (!is_used && call->push->stream_state->kind == BINADEI_STREAM_STATE_DONE)
-        binadei_half_give_done(half, end, less);
+    if (!is_used && call->push->stream_state->kind == MOIETYI_STREAM_STATE_DONE)
+        moietyi_half_give_done(half, end, less);
     else
-        binadei_half_give(half, is_used ? &nobody : &key, end, less);
+        moietyi_half_give(half, is_used ? &nobody : &key, end, less);
     pthread_mutex_unlock(&arena->lock);
     return true;
 }

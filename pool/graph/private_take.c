@@ -21,153 +21,153 @@
 /* --- what a call wants --- */
 
 struct want {
-    struct binadei_call *call;
-    const struct binadei_private_ref *ref;
-    const struct binadei_request *request;
-    struct binadei_private_key key;
-    enum binadei_private_side side;
+    struct moietyi_call *call;
+    const struct moietyi_private_ref *ref;
+    const struct moietyi_request *request;
+    struct moietyi_private_key key;
+    enum moietyi_private_side side;
     bool may_wait;
 };
 
 static uint32_t private_pages_of(const struct want *want)
 {
-    return (uint32_t)((want->request->size.grains + BINADEI_PAGE_GRAINS - 1) /
-                      BINADEI_PAGE_GRAINS);
+    return (uint32_t)((want->request->size.grains + MOIETYI_PAGE_GRAINS - 1) /
+                      MOIETYI_PAGE_GRAINS);
 }
 
 /* Lock held: a block begins there. */
-static binade_devptr private_hand_out(const struct want *want,
-                                      binadei_grain start)
+static moiety_devptr private_hand_out(const struct want *want,
+                                      moietyi_grain start)
 {
-    struct binadei_private *arena = want->ref->arena;
-    struct binadei_engine *engine = want->call->engine;
-    binade_devptr address = binadei_address_of(engine->lookup, start);
-    binadei_mark_block(engine, start, want->request);
+    struct moietyi_private *arena = want->ref->arena;
+    struct moietyi_engine *engine = want->call->engine;
+    moiety_devptr address = moietyi_address_of(engine->lookup, start);
+    moietyi_mark_block(engine, start, want->request);
     /* No cache takes it. */
-    binadei_buddy_set_class(engine->streams.buddy, start,
-                            binadei_buddy_class(engine->streams.buddy, start) |
-                                BINADEI_BYTE_SPECIAL);
-    binadei_note_stream(want->call, address);
+    moietyi_buddy_set_class(engine->streams.buddy, start,
+                            moietyi_buddy_class(engine->streams.buddy, start) |
+                                MOIETYI_BYTE_SPECIAL);
+    moietyi_note_stream(want->call, address);
     arena->live_count++;
-    arena->live_bytes += want->request->size.grains * BINADEI_GRAIN_BYTES;
+    arena->live_bytes += want->request->size.grains * MOIETYI_GRAIN_BYTES;
     if (arena->live_bytes > arena->live_peak_bytes)
         arena->live_peak_bytes = arena->live_bytes;
     return address;
 }
 
 /* Lock held. 0: nothing in the half would do. */
-static binade_devptr take_here(const struct want *want)
+static moiety_devptr take_here(const struct want *want)
 {
-    binadei_grain start;
-    return binadei_half_take(&want->ref->arena->halves[want->side], &want->key,
+    moietyi_grain start;
+    return moietyi_half_take(&want->ref->arena->halves[want->side], &want->key,
                              want->request->size.grains, &start)
                ? private_hand_out(want, start)
                : 0;
 }
 
 /* A step that may have found a block: then `out` is not 0. */
-static binade_status private_look(const struct want *want, binade_devptr *out)
+static moiety_status private_look(const struct want *want, moiety_devptr *out)
 {
-    binade_status status = binadei_private_enter_running(want->ref);
-    if (status != BINADE_OK)
+    moiety_status status = moietyi_private_enter_running(want->ref);
+    if (status != MOIETY_OK)
         return status;
     *out = take_here(want);
-    binadei_private_leave(want->ref->arena);
-    return BINADE_OK;
+    moietyi_private_leave(want->ref->arena);
+    return MOIETY_OK;
 }
 
 /* --- growing --- */
 
 /* Lock held. The pages are the half's from now on; false: no memory. */
-static bool private_add(const struct want *want, binadei_page first,
+static bool private_add(const struct want *want, moietyi_page first,
                         uint32_t page_count)
 {
-    struct binadei_private *arena = want->ref->arena;
-    if (binadei_private_has_pieces(arena) &&
-        !binadei_private_note_piece(arena, want->side, first, page_count))
+    struct moietyi_private *arena = want->ref->arena;
+    if (moietyi_private_has_pieces(arena) &&
+        !moietyi_private_note_piece(arena, want->side, first, page_count))
         return false;
-    if (!binadei_half_add(&arena->halves[want->side], first, page_count)) {
-        binadei_private_forget_piece(arena, first);
+    if (!moietyi_half_add(&arena->halves[want->side], first, page_count)) {
+        moietyi_private_forget_piece(arena, first);
         return false;
     }
-    binadei_private_set_marks(want->call->pool->body->privates, first,
+    moietyi_private_set_marks(want->call->pool->body->privates, first,
                               page_count,
-                              binadei_private_mark_of(arena, want->side));
+                              moietyi_private_mark_of(arena, want->side));
     if (first.index + page_count > arena->page_end)
         arena->page_end = first.index + page_count;
     return true;
 }
 
 /* Lock held. From the other half. */
-static binade_devptr borrow(const struct want *want)
+static moiety_devptr borrow(const struct want *want)
 {
-    struct binadei_private *arena = want->ref->arena;
-    unsigned other = BINADEI_PRIVATE_SIDES - 1 - want->side;
+    struct moietyi_private *arena = want->ref->arena;
+    unsigned other = MOIETYI_PRIVATE_SIDES - 1 - want->side;
     uint32_t page_count = private_pages_of(want);
-    binadei_page first;
+    moietyi_page first;
     /* A handle is all of one half: it goes as it came. */
-    if (binadei_private_has_pieces(arena) ||
-        !binadei_private_may_lend(arena, other) ||
-        !binadei_half_remove(&arena->halves[other], page_count, &first))
+    if (moietyi_private_has_pieces(arena) ||
+        !moietyi_private_may_lend(arena, other) ||
+        !moietyi_half_remove(&arena->halves[other], page_count, &first))
         return 0;
     if (private_add(want, first, page_count))
         return take_here(want);
-    binadei_buddy_add(arena->halves[other].done, first, page_count);
+    moietyi_buddy_add(arena->halves[other].done, first, page_count);
     return 0;
 }
 
 /* The pool counts the pages of arenas as blocks in use: as one each, since they
  * go back in other pieces than they come. */
-static void count_grant(struct binadei_call *call, uint32_t page_count)
+static void count_grant(struct moietyi_call *call, uint32_t page_count)
 {
-    binadei_count(call->thread_state, BINADEI_COUNT_ALLOCS, page_count - 1);
+    moietyi_count(call->thread_state, MOIETYI_COUNT_ALLOCS, page_count - 1);
 }
 
 /* Pages that are done, and of no block. */
-static binade_status private_escalate(const struct want *want,
-                                      uint32_t page_count, binadei_page *out)
+static moiety_status private_escalate(const struct want *want,
+                                      uint32_t page_count, moietyi_page *out)
 {
-    struct binadei_call *call = want->call;
-    struct binadei_cache *pop = call->pop;
-    size_t bytes = page_count * BINADEI_PAGE_BYTES;
-    const struct binadei_request request = {binadei_size_of_bytes(bytes), bytes,
-                                            BINADEI_PAGE_GRAINS, true};
-    binade_devptr address = 0;
-    binadei_grain start = {0};
+    struct moietyi_call *call = want->call;
+    struct moietyi_cache *pop = call->pop;
+    size_t bytes = page_count * MOIETYI_PAGE_BYTES;
+    const struct moietyi_request request = {moietyi_size_of_bytes(bytes), bytes,
+                                            MOIETYI_PAGE_GRAINS, true};
+    moiety_devptr address = 0;
+    moietyi_grain start = {0};
     /* Whatever the stream freed outside of the arena is not. */
     call->pop = call->thread_state->done;
-    binade_status status =
-        binadei_alloc_escalating(call, &request, want->may_wait, &address);
+    moiety_status status =
+        moietyi_alloc_escalating(call, &request, want->may_wait, &address);
     call->pop = pop;
-    if (status != BINADE_OK)
+    if (status != MOIETY_OK)
         return status;
-    (void)binadei_grain_of(call->engine->lookup, address, &start);
-    (void)binadei_buddy_end_class(call->engine->streams.buddy, start);
+    (void)moietyi_grain_of(call->engine->lookup, address, &start);
+    (void)moietyi_buddy_end_class(call->engine->streams.buddy, start);
     count_grant(call, page_count);
-    *out = binadei_page_of_grain(start);
-    return BINADE_OK;
+    *out = moietyi_page_of_grain(start);
+    return MOIETY_OK;
 }
 
 /* Of pages that came from the pool. False: they are not the arena's, for want of
  * memory or because it is gone. */
-static bool take_new(const struct want *want, binadei_page first,
-                     uint32_t page_count, binade_devptr *out,
-                     binade_status *out_status)
+static bool take_new(const struct want *want, moietyi_page first,
+                     uint32_t page_count, moiety_devptr *out,
+                     moiety_status *out_status)
 {
-    struct binadei_private *arena = want->ref->arena;
-    *out_status = binadei_private_enter_running(want->ref);
-    if (*out_status != BINADE_OK)
+    struct moietyi_private *arena = want->ref->arena;
+    *out_status = moietyi_private_enter_running(want->ref);
+    if (*out_status != MOIETY_OK)
         return false;
     bool is_added = private_add(want, first, page_count);
     if (is_added)
         *out = take_here(want);
     else
-        arena->reserved_bytes -= page_count * (uint64_t)BINADEI_PAGE_BYTES;
+        arena->reserved_bytes -= page_count * (uint64_t)MOIETYI_PAGE_BYTES;
     if (arena->reserved_bytes > arena->reserved_peak_bytes)
         arena->reserved_peak_bytes = arena->reserved_bytes;
-    binadei_private_leave(arena);
+    moietyi_private_leave(arena);
     if (!*out)
-        *out_status = binadei_private_no_memory();
+        *out_status = moietyi_private_no_memory();
     return is_added;
 }
 
@@ -180,70 +180,70 @@ struct growth {
 
 /* Of the pool, what the arena has room for; that is taken off it again where it
  * fails. */
-static binade_status private_grow_by(const struct want *want,
+static moiety_status private_grow_by(const struct want *want,
                                      const struct growth *growth,
-                                     binade_devptr *out)
+                                     moiety_devptr *out)
 {
-    struct binadei_private *arena = want->ref->arena;
+    struct moietyi_private *arena = want->ref->arena;
     const uint32_t page_count = growth->page_count;
-    binadei_page first;
-    BINADEI_STEP("private.growing");
-    binade_status status = growth->is_piece
-                               ? binadei_private_hold(want->call, page_count,
+    moietyi_page first;
+    MOIETYI_STEP("private.growing");
+    moiety_status status = growth->is_piece
+                               ? moietyi_private_hold(want->call, page_count,
                                                       want->may_wait, &first)
                                : private_escalate(want, page_count, &first);
-    BINADEI_STEP("private.escalated");
-    if (status == BINADE_OK) {
+    MOIETYI_STEP("private.escalated");
+    if (status == MOIETY_OK) {
         if (!take_new(want, first, page_count, out, &status))
-            binadei_private_give_pages(want->call, first, page_count);
+            moietyi_private_give_pages(want->call, first, page_count);
         return status;
     }
-    if (binadei_private_enter(want->ref) == BINADE_OK) {
-        arena->reserved_bytes -= page_count * (uint64_t)BINADEI_PAGE_BYTES;
-        binadei_private_leave(arena);
+    if (moietyi_private_enter(want->ref) == MOIETY_OK) {
+        arena->reserved_bytes -= page_count * (uint64_t)MOIETYI_PAGE_BYTES;
+        moietyi_private_leave(arena);
     }
     return status;
 }
 
 /* By that many, or if the arena may not have them by no more than `least`. Lock
  * held. */
-static binade_status private_reserve_step(struct binadei_private *arena,
+static moiety_status private_reserve_step(struct moietyi_private *arena,
                                           uint32_t least, uint32_t *page_count)
 {
     if (*page_count > least &&
-        binadei_private_reserve(
-            arena, *page_count * (uint64_t)BINADEI_PAGE_BYTES) == BINADE_OK)
-        return BINADE_OK;
+        moietyi_private_reserve(
+            arena, *page_count * (uint64_t)MOIETYI_PAGE_BYTES) == MOIETY_OK)
+        return MOIETY_OK;
     *page_count = least;
-    return binadei_private_reserve(arena, least * (uint64_t)BINADEI_PAGE_BYTES);
+    return moietyi_private_reserve(arena, least * (uint64_t)MOIETYI_PAGE_BYTES);
 }
 
-static binade_status private_grow_once(const struct want *want, bool is_step,
+static moiety_status private_grow_once(const struct want *want, bool is_step,
                                        struct growth *growth,
-                                       binade_devptr *out)
+                                       moiety_devptr *out)
 {
-    struct binadei_private *arena = want->ref->arena;
+    struct moietyi_private *arena = want->ref->arena;
     uint32_t least = private_pages_of(want);
-    binade_status status = binadei_private_enter_running(want->ref);
-    if (status != BINADE_OK)
+    moiety_status status = moietyi_private_enter_running(want->ref);
+    if (status != MOIETY_OK)
         return status;
-    growth->page_count = is_step ? binadei_private_step(arena, least) : least;
-    growth->is_piece = binadei_private_has_pieces(arena);
+    growth->page_count = is_step ? moietyi_private_step(arena, least) : least;
+    growth->is_piece = moietyi_private_has_pieces(arena);
     *out = borrow(want);
     if (!*out)
         status = private_reserve_step(arena, least, &growth->page_count);
-    binadei_private_leave(arena);
-    if (*out || status != BINADE_OK)
+    moietyi_private_leave(arena);
+    if (*out || status != MOIETY_OK)
         return status;
     return private_grow_by(want, growth, out);
 }
 
-static bool private_is_short(binade_status status);
+static bool private_is_short(moiety_status status);
 
-static binade_status private_grow(const struct want *want, binade_devptr *out)
+static moiety_status private_grow(const struct want *want, moiety_devptr *out)
 {
     struct growth growth = {0};
-    binade_status status = private_grow_once(want, true, &growth, out);
+    moiety_status status = private_grow_once(want, true, &growth, out);
     return private_is_short(status) &&
                    growth.page_count > private_pages_of(want)
                ? private_grow_once(want, false, &growth, out)
@@ -252,136 +252,136 @@ static binade_status private_grow(const struct want *want, binade_devptr *out)
 
 /* --- taking --- */
 
-static bool private_is_short(binade_status status)
+static bool private_is_short(moiety_status status)
 {
-    return status == BINADE_E_BUDGET || status == BINADE_E_NO_DEVICE_MEMORY ||
-           status == BINADE_E_NO_PINNED_MEMORY;
+    return status == MOIETY_E_BUDGET || status == MOIETY_E_NO_DEVICE_MEMORY ||
+           status == MOIETY_E_NO_PINNED_MEMORY;
 }
 
-static bool is_waiting(const struct binadei_private_ref *ref)
+static bool is_waiting(const struct moietyi_private_ref *ref)
 {
     bool is_any = false;
-    if (binadei_private_enter(ref) != BINADE_OK)
+    if (moietyi_private_enter(ref) != MOIETY_OK)
         return false;
-    for (unsigned i = 0; i < BINADEI_PRIVATE_SIDES; i++)
-        is_any |= binadei_half_is_waiting(&ref->arena->halves[i]);
-    binadei_private_leave(ref->arena);
+    for (unsigned i = 0; i < MOIETYI_PRIVATE_SIDES; i++)
+        is_any |= moietyi_half_is_waiting(&ref->arena->halves[i]);
+    moietyi_private_leave(ref->arena);
     return is_any;
 }
 
 /* Growing was refused: what was freed in the arena may be done soon. In a capture
  * no event can be recorded that would say so. */
-static binade_status private_wait(const struct want *want,
-                                  binade_status refused, binade_devptr *out)
+static moiety_status private_wait(const struct want *want,
+                                  moiety_status refused, moiety_devptr *out)
 {
-    struct binadei_call *call = want->call;
+    struct moietyi_call *call = want->call;
     uint64_t wait_ns = call->pool->body->options.wait_ms * UINT64_C(1000000);
-    uint64_t end_ns = binadei_now_ns() + wait_ns;
+    uint64_t end_ns = moietyi_now_ns() + wait_ns;
     long nap_ns = NAP_NS;
-    binade_status status = refused;
+    moiety_status status = refused;
     while (private_is_short(status) && want->may_wait && !call->is_capturing &&
-           is_waiting(want->ref) && binadei_now_ns() < end_ns) {
-        binadei_call_nap(call, &nap_ns, NAP_MOST_NS);
-        if (!binadei_private_poll(call, want->ref->arena, true))
+           is_waiting(want->ref) && moietyi_now_ns() < end_ns) {
+        moietyi_call_nap(call, &nap_ns, NAP_MOST_NS);
+        if (!moietyi_private_poll(call, want->ref->arena, true))
             continue;
-        binade_status looked = private_look(want, out);
-        if (looked != BINADE_OK || *out)
+        moiety_status looked = private_look(want, out);
+        if (looked != MOIETY_OK || *out)
             return looked;
         status = private_grow(want, out);
     }
     return status;
 }
 
-static binade_status graph_private_take(const struct want *want,
-                                        binade_devptr *out)
+static moiety_status graph_private_take(const struct want *want,
+                                        moiety_devptr *out)
 {
-    binade_status status = private_look(want, out);
-    if (status != BINADE_OK || *out)
+    moiety_status status = private_look(want, out);
+    if (status != MOIETY_OK || *out)
         return status;
-    if (binadei_private_poll(want->call, want->ref->arena, false))
+    if (moietyi_private_poll(want->call, want->ref->arena, false))
         status = private_look(want, out);
-    if (status != BINADE_OK || *out)
+    if (status != MOIETY_OK || *out)
         return status;
     status = private_grow(want, out);
-    return status == BINADE_OK ? status : private_wait(want, status, out);
+    return status == MOIETY_OK ? status : private_wait(want, status, out);
 }
 
-binade_status binadei_private_take(struct binadei_call *call,
-                                   const struct binadei_private_ref *ref,
-                                   binade_scope scope,
-                                   const struct binadei_request *request,
-                                   bool may_wait, binade_devptr *out)
+moiety_status moietyi_private_take(struct moietyi_call *call,
+                                   const struct moietyi_private_ref *ref,
+                                   moiety_scope scope,
+                                   const struct moietyi_request *request,
+                                   bool may_wait, moiety_devptr *out)
 {
     const struct want want = {.call = call,
                               .ref = ref,
                               .request = request,
-                              .key = {binadei_private_note_of(call), scope},
-                              .side = scope ? BINADEI_PRIVATE_GRAPHS
-                                            : BINADEI_PRIVATE_PLAIN,
+                              .key = {moietyi_private_note_of(call), scope},
+                              .side = scope ? MOIETYI_PRIVATE_GRAPHS
+                                            : MOIETYI_PRIVATE_PLAIN,
                               .may_wait = may_wait};
-    binade_devptr address = 0;
-    if (binadei_is_lost(call->pool))
-        return binadei_context_refuse(call->engine->streams.own_context);
-    binade_status status = graph_private_take(&want, &address);
-    if (status == BINADE_OK)
+    moiety_devptr address = 0;
+    if (moietyi_is_lost(call->pool))
+        return moietyi_context_refuse(call->engine->streams.own_context);
+    moiety_status status = graph_private_take(&want, &address);
+    if (status == MOIETY_OK)
         *out = address;
     return status;
 }
 
-/* Lock held. Which half all these grains are of, or BINADEI_PRIVATE_SIDES. */
-static unsigned private_side_of(const struct want *want, binadei_grain start)
+/* Lock held. Which half all these grains are of, or MOIETYI_PRIVATE_SIDES. */
+static unsigned private_side_of(const struct want *want, moietyi_grain start)
 {
-    const struct binadei_pool_body *body = want->call->pool->body;
-    const struct binadei_privates *privates = body->privates;
+    const struct moietyi_pool_body *body = want->call->pool->body;
+    const struct moietyi_privates *privates = body->privates;
     uint64_t end = start.index + want->request->size.grains;
-    if (end > (uint64_t)body->page_capacity * BINADEI_PAGE_GRAINS)
-        return BINADEI_PRIVATE_SIDES;
+    if (end > (uint64_t)body->page_capacity * MOIETYI_PAGE_GRAINS)
+        return MOIETYI_PRIVATE_SIDES;
     uint32_t mark =
-        binadei_private_mark_at(privates, binadei_page_of_grain(start));
-    for (uint64_t at = start.index; at < end; at += BINADEI_PAGE_GRAINS)
-        if (binadei_private_mark_at(
-                privates, binadei_page_of_grain(binadei_grain_at(at))) != mark)
-            return BINADEI_PRIVATE_SIDES;
-    if (binadei_private_mark_at(
-            privates, binadei_page_of_grain(binadei_grain_at(end - 1))) != mark)
-        return BINADEI_PRIVATE_SIDES;
-    for (unsigned side = 0; side < BINADEI_PRIVATE_SIDES; side++)
-        if (mark == binadei_private_mark_of(want->ref->arena, side))
+        moietyi_private_mark_at(privates, moietyi_page_of_grain(start));
+    for (uint64_t at = start.index; at < end; at += MOIETYI_PAGE_GRAINS)
+        if (moietyi_private_mark_at(
+                privates, moietyi_page_of_grain(moietyi_grain_at(at))) != mark)
+            return MOIETYI_PRIVATE_SIDES;
+    if (moietyi_private_mark_at(
+            privates, moietyi_page_of_grain(moietyi_grain_at(end - 1))) != mark)
+        return MOIETYI_PRIVATE_SIDES;
+    for (unsigned side = 0; side < MOIETYI_PRIVATE_SIDES; side++)
+        if (mark == moietyi_private_mark_of(want->ref->arena, side))
             return side;
-    return BINADEI_PRIVATE_SIDES;
+    return MOIETYI_PRIVATE_SIDES;
 }
 
 /* Lock held. */
-static binade_status private_claim(const struct want *want, binadei_grain start)
+static moiety_status private_claim(const struct want *want, moietyi_grain start)
 {
-    struct binadei_private *arena = want->ref->arena;
+    struct moietyi_private *arena = want->ref->arena;
     unsigned side = private_side_of(want, start);
-    if (side == BINADEI_PRIVATE_SIDES)
-        return binadei_fail(BINADE_E_FOREIGN,
+    if (side == MOIETYI_PRIVATE_SIDES)
+        return moietyi_fail(MOIETY_E_FOREIGN,
                             "the bytes are not all of one half of the arena");
-    binade_status status = binadei_half_claim(&arena->halves[side], start,
+    moiety_status status = moietyi_half_claim(&arena->halves[side], start,
                                               want->request->size.grains);
-    if (status == BINADE_OK)
+    if (status == MOIETY_OK)
         (void)private_hand_out(want, start);
     return status;
 }
 
-binade_status binadei_private_take_at(struct binadei_call *call,
-                                      const struct binadei_private_ref *ref,
-                                      binade_devptr address,
-                                      const struct binadei_request *request)
+moiety_status moietyi_private_take_at(struct moietyi_call *call,
+                                      const struct moietyi_private_ref *ref,
+                                      moiety_devptr address,
+                                      const struct moietyi_request *request)
 {
     const struct want want = {.call = call, .ref = ref, .request = request};
-    binadei_grain start;
-    if (binadei_is_lost(call->pool))
-        return binadei_context_refuse(call->engine->streams.own_context);
-    if (!binadei_grain_of(call->engine->lookup, address, &start))
-        return binadei_fail(BINADE_E_FOREIGN,
+    moietyi_grain start;
+    if (moietyi_is_lost(call->pool))
+        return moietyi_context_refuse(call->engine->streams.own_context);
+    if (!moietyi_grain_of(call->engine->lookup, address, &start))
+        return moietyi_fail(MOIETY_E_FOREIGN,
                             "address 0x%llx is not of this pool", address);
-    binade_status status = binadei_private_enter_running(ref);
-    if (status != BINADE_OK)
+    moiety_status status = moietyi_private_enter_running(ref);
+    if (status != MOIETY_OK)
         return status;
     status = private_claim(&want, start);
-    binadei_private_leave(ref->arena);
+    moietyi_private_leave(ref->arena);
     return status;
 }

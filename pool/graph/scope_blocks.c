@@ -13,225 +13,225 @@
 #include "pool/graph/scopes.h"
 #include "pool/oom/escalate.h"
 
-binade_status binadei_scope_no_memory(void)
+moiety_status moietyi_scope_no_memory(void)
 {
-    return binadei_fail(BINADE_E_NO_HOST_MEMORY,
+    return moietyi_fail(MOIETY_E_NO_HOST_MEMORY,
                         "no memory to note a block of a capture scope");
 }
 
 /* From now on a free of it is no hit. */
-static void scope_blocks_mark(const struct binadei_call *call,
-                              const struct binadei_block *block)
+static void scope_blocks_mark(const struct moietyi_call *call,
+                              const struct moietyi_block *block)
 {
-    binadei_tag_note_further(binadei_tags(call->engine), block->start);
-    binadei_buddy_set_class(call->engine->streams.buddy, block->start,
-                            block->byte | BINADEI_BYTE_SPECIAL);
+    moietyi_tag_note_further(moietyi_tags(call->engine), block->start);
+    moietyi_buddy_set_class(call->engine->streams.buddy, block->start,
+                            block->byte | MOIETYI_BYTE_SPECIAL);
 }
 
-static bool scope_blocks_fits(const struct binadei_scope_block *block,
-                              const struct binadei_scope_want *want)
+static bool scope_blocks_fits(const struct moietyi_scope_block *block,
+                              const struct moietyi_scope_want *want)
 {
     return block->bytes >= want->bytes && block->bytes <= want->most_bytes &&
            !(block->address & (want->alignment_bytes - 1));
 }
 
 /* Lock held. What the same stream freed in this scope; 0: nothing. */
-static binade_devptr
-scope_blocks_take_freed(struct binadei_scope *scope,
-                        const struct binadei_scope_want *want,
-                        const struct binadei_scope_stream *stream)
+static moiety_devptr
+scope_blocks_take_freed(struct moietyi_scope *scope,
+                        const struct moietyi_scope_want *want,
+                        const struct moietyi_scope_stream *stream)
 {
-    struct binadei_scope_block *block = scope->freed;
+    struct moietyi_scope_block *block = scope->freed;
     while (block && !(block->is_reusable && scope_blocks_fits(block, want) &&
-                      binadei_scope_stream_is(&block->freed_on, stream)))
+                      moietyi_scope_stream_is(&block->freed_on, stream)))
         block = block->next_listed;
     if (!block)
         return 0;
-    binadei_scope_block_set_freed(block, false);
+    moietyi_scope_block_set_freed(block, false);
     return block->address;
 }
 
-binade_devptr binadei_scope_reuse(struct binadei_call *call,
-                                  binade_scope number,
-                                  const struct binadei_scope_want *want)
+moiety_devptr moietyi_scope_reuse(struct moietyi_call *call,
+                                  moiety_scope number,
+                                  const struct moietyi_scope_want *want)
 {
-    struct binadei_scopes *scopes = call->pool->body->scopes;
-    const struct binadei_scope_stream stream = binadei_scope_stream_of(call);
+    struct moietyi_scopes *scopes = call->pool->body->scopes;
+    const struct moietyi_scope_stream stream = moietyi_scope_stream_of(call);
     pthread_mutex_lock(&scopes->lock);
-    struct binadei_scope *scope = binadei_scope_find(scopes, number);
-    binade_devptr address =
+    struct moietyi_scope *scope = moietyi_scope_find(scopes, number);
+    moiety_devptr address =
         scope ? scope_blocks_take_freed(scope, want, &stream) : 0;
     pthread_mutex_unlock(&scopes->lock);
     return address;
 }
 
-bool binadei_scope_keep(struct binadei_call *call, binade_scope number,
-                        struct binadei_scope_block *note,
-                        const struct binadei_block *block)
+bool moietyi_scope_keep(struct moietyi_call *call, moiety_scope number,
+                        struct moietyi_scope_block *note,
+                        const struct moietyi_block *block)
 {
-    struct binadei_scopes *scopes = call->pool->body->scopes;
+    struct moietyi_scopes *scopes = call->pool->body->scopes;
     pthread_mutex_lock(&scopes->lock);
-    struct binadei_scope *scope = binadei_scope_find(scopes, number);
+    struct moietyi_scope *scope = moietyi_scope_find(scopes, number);
     if (scope) {
         if (block)
             scope_blocks_mark(call, block);
-        binadei_scope_block_add(scopes, scope, note);
+        moietyi_scope_block_add(scopes, scope, note);
     }
     pthread_mutex_unlock(&scopes->lock);
     return scope != NULL;
 }
 
-binade_status binadei_scope_refuse(void)
+moiety_status moietyi_scope_refuse(void)
 {
-    return binadei_fail(BINADE_E_CAPTURING,
+    return moietyi_fail(MOIETY_E_CAPTURING,
                         "the stream captures a graph, outside any scope: call "
-                        "binade_scope_begin() before the capture, or make the "
-                        "pool with BINADE_POOL_AUTO_SCOPE");
+                        "moiety_scope_begin() before the capture, or make the "
+                        "pool with MOIETY_POOL_AUTO_SCOPE");
 }
 
-binade_status binadei_scope_require(struct binadei_call *call,
-                                    binade_scope *out)
+moiety_status moietyi_scope_require(struct moietyi_call *call,
+                                    moiety_scope *out)
 {
-    binade_status status = binadei_scope_of(call, out);
-    return status != BINADE_OK || *out ? status : binadei_scope_refuse();
+    moiety_status status = moietyi_scope_of(call, out);
+    return status != MOIETY_OK || *out ? status : moietyi_scope_refuse();
 }
 
-static binade_devptr scope_blocks_reuse(struct binadei_call *call,
-                                        binade_scope number,
-                                        const struct binadei_request *request)
+static moiety_devptr scope_blocks_reuse(struct moietyi_call *call,
+                                        moiety_scope number,
+                                        const struct moietyi_request *request)
 {
-    uint64_t bytes = request->size.grains * BINADEI_GRAIN_BYTES;
-    const struct binadei_scope_want want = {
+    uint64_t bytes = request->size.grains * MOIETYI_GRAIN_BYTES;
+    const struct moietyi_scope_want want = {
         .bytes = bytes,
         .most_bytes = request->is_exact ? bytes : bytes + bytes / 8,
-        .alignment_bytes = request->alignment_grains * BINADEI_GRAIN_BYTES,
+        .alignment_bytes = request->alignment_grains * MOIETYI_GRAIN_BYTES,
     };
-    struct binadei_block block;
-    binade_devptr address = binadei_scope_reuse(call, number, &want);
+    struct moietyi_block block;
+    moiety_devptr address = moietyi_scope_reuse(call, number, &want);
     /* Its last life may have been a tenant's. */
-    if (address && binadei_block_at(call->engine, address, &block) == BINADE_OK)
-        binadei_discharge(call, &block);
+    if (address && moietyi_block_at(call->engine, address, &block) == MOIETY_OK)
+        moietyi_discharge(call, &block);
     return address;
 }
 
 /* A block that is done becomes the scope's, unless that is gone. */
-static bool scope_blocks_keep(struct binadei_call *call, binade_scope number,
-                              struct binadei_scope_block *note)
+static bool scope_blocks_keep(struct moietyi_call *call, moiety_scope number,
+                              struct moietyi_scope_block *note)
 {
-    struct binadei_block block;
-    if (binadei_block_at(call->engine, note->address, &block) != BINADE_OK)
+    struct moietyi_block block;
+    if (moietyi_block_at(call->engine, note->address, &block) != MOIETY_OK)
         return false;
-    note->bytes = block.grains * BINADEI_GRAIN_BYTES;
-    return binadei_scope_keep(call, number, note, &block);
+    note->bytes = block.grains * MOIETYI_GRAIN_BYTES;
+    return moietyi_scope_keep(call, number, note, &block);
 }
 
 /* A block that is done, from the pool. */
-static binade_status scope_blocks_take(struct binadei_call *call,
-                                       binade_scope number,
-                                       const struct binadei_request *request,
-                                       bool may_wait, binade_devptr *out)
+static moiety_status scope_blocks_take(struct moietyi_call *call,
+                                       moiety_scope number,
+                                       const struct moietyi_request *request,
+                                       bool may_wait, moiety_devptr *out)
 {
-    struct binadei_scope_block *note = calloc(1, sizeof(*note));
+    struct moietyi_scope_block *note = calloc(1, sizeof(*note));
     if (!note)
-        return binadei_scope_no_memory();
-    binade_status status =
-        binadei_alloc_escalating(call, request, may_wait, &note->address);
-    if (status != BINADE_OK) {
+        return moietyi_scope_no_memory();
+    moiety_status status =
+        moietyi_alloc_escalating(call, request, may_wait, &note->address);
+    if (status != MOIETY_OK) {
         free(note);
         return status;
     }
-    binade_devptr address = note->address;
+    moiety_devptr address = note->address;
     if (scope_blocks_keep(call, number, note)) {
         *out = address;
-        return BINADE_OK;
+        return MOIETY_OK;
     }
-    binadei_give_block(call->thread_state, address);
+    moietyi_give_block(call->thread_state, address);
     free(note);
-    return binadei_scope_refuse();
+    return moietyi_scope_refuse();
 }
 
-binade_status binadei_scopes_alloc(struct binadei_call *call,
-                                   const struct binadei_request *request,
-                                   bool may_wait, binade_devptr *out)
+moiety_status moietyi_scopes_alloc(struct moietyi_call *call,
+                                   const struct moietyi_request *request,
+                                   bool may_wait, moiety_devptr *out)
 {
-    binade_scope number;
-    binade_status status = binadei_scope_require(call, &number);
-    if (status != BINADE_OK)
+    moiety_scope number;
+    moiety_status status = moietyi_scope_require(call, &number);
+    if (status != MOIETY_OK)
         return status;
-    const struct binadei_private_ref ref =
-        binadei_private_of_scope(call, number);
+    const struct moietyi_private_ref ref =
+        moietyi_private_of_scope(call, number);
     if (ref.arena)
-        return binadei_private_take(call, &ref, number, request, may_wait, out);
-    binade_devptr address = scope_blocks_reuse(call, number, request);
+        return moietyi_private_take(call, &ref, number, request, may_wait, out);
+    moiety_devptr address = scope_blocks_reuse(call, number, request);
     if (!address)
         return scope_blocks_take(call, number, request, may_wait, out);
     *out = address;
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
-bool binadei_scopes_keep_any(const struct binadei_scopes *scopes)
+bool moietyi_scopes_keep_any(const struct moietyi_scopes *scopes)
 {
     /* relaxed: who has a block's address knows that it was counted. */
     return atomic_load_explicit(&scopes->block_count, memory_order_relaxed) !=
            0;
 }
 
-bool binadei_scopes_has(struct binadei_scopes *scopes, binade_devptr address)
+bool moietyi_scopes_has(struct moietyi_scopes *scopes, moiety_devptr address)
 {
-    if (!binadei_scopes_keep_any(scopes))
+    if (!moietyi_scopes_keep_any(scopes))
         return false;
     pthread_mutex_lock(&scopes->lock);
-    bool is_kept = *binadei_scope_block_at(scopes, address) != NULL;
+    bool is_kept = *moietyi_scope_block_at(scopes, address) != NULL;
     pthread_mutex_unlock(&scopes->lock);
     return is_kept;
 }
 
-binade_status binadei_scopes_check_after(struct binadei_scopes *scopes,
-                                         binade_devptr address)
+moiety_status moietyi_scopes_check_after(struct moietyi_scopes *scopes,
+                                         moiety_devptr address)
 {
-    return binadei_scopes_has(scopes, address)
-               ? binadei_fail(BINADE_E_BUSY,
+    return moietyi_scopes_has(scopes, address)
+               ? moietyi_fail(MOIETY_E_BUSY,
                               "the block at 0x%llx is kept by a capture "
                               "scope: free it on a stream, or release the "
                               "scope first",
                               address)
-               : BINADE_OK;
+               : MOIETY_OK;
 }
 
 /* Whether others than the stream that frees it may use the block. */
-static bool is_shared(const struct binadei_call *call, binade_devptr address)
+static bool is_shared(const struct moietyi_call *call, moiety_devptr address)
 {
-    struct binadei_exports *exports = call->pool->body->exports;
-    return binadei_is_used(call->engine, address) ||
-           (exports && binadei_exports_has(exports, address));
+    struct moietyi_exports *exports = call->pool->body->exports;
+    return moietyi_is_used(call->engine, address) ||
+           (exports && moietyi_exports_has(exports, address));
 }
 
 /* Lock held. */
-static void note_free(struct binadei_scope_block *note,
-                      const struct binadei_call *call, binade_scope number,
+static void note_free(struct moietyi_scope_block *note,
+                      const struct moietyi_call *call, moiety_scope number,
                       bool is_shared)
 {
     bool is_here = note->scope->number == number;
-    binadei_scope_block_set_freed(note, true);
+    moietyi_scope_block_set_freed(note, true);
     note->is_reusable =
-        is_here && !is_shared && call->capture.kind == BINADEI_CAPTURE_ACTIVE;
-    note->freed_on = binadei_scope_stream_of(call);
+        is_here && !is_shared && call->capture.kind == MOIETYI_CAPTURE_ACTIVE;
+    note->freed_on = moietyi_scope_stream_of(call);
     note->also = is_here ? 0 : number;
 }
 
 /* A block that a scope has. False: none has it. */
-static bool free_kept(struct binadei_call *call, binade_scope number,
-                      binade_devptr address, binade_status *out_status)
+static bool free_kept(struct moietyi_call *call, moiety_scope number,
+                      moiety_devptr address, moiety_status *out_status)
 {
-    struct binadei_scopes *scopes = call->pool->body->scopes;
+    struct moietyi_scopes *scopes = call->pool->body->scopes;
     bool is_used_by_others = is_shared(call, address);
-    *out_status = BINADE_OK;
+    *out_status = MOIETY_OK;
     pthread_mutex_lock(&scopes->lock);
-    struct binadei_scope_block *note =
-        scopes->bucket_count ? *binadei_scope_block_at(scopes, address) : NULL;
+    struct moietyi_scope_block *note =
+        scopes->bucket_count ? *moietyi_scope_block_at(scopes, address) : NULL;
     if (note && note->is_freed)
-        *out_status = binadei_fail(
-            BINADE_E_INVALID, "the block at 0x%llx was freed before", address);
+        *out_status = moietyi_fail(
+            MOIETY_E_INVALID, "the block at 0x%llx was freed before", address);
     else if (note)
         note_free(note, call, number, is_used_by_others);
     pthread_mutex_unlock(&scopes->lock);
@@ -240,48 +240,48 @@ static bool free_kept(struct binadei_call *call, binade_scope number,
 
 /* An ordinary block that a capture frees: its graph may use it, and it may have
  * work pending that the graph does not come after. */
-static binade_status scope_blocks_adopt(struct binadei_call *call,
-                                        binade_scope number,
-                                        const struct binadei_block *block,
-                                        binade_devptr address,
+static moiety_status scope_blocks_adopt(struct moietyi_call *call,
+                                        moiety_scope number,
+                                        const struct moietyi_block *block,
+                                        moiety_devptr address,
                                         bool *out_is_kept)
 {
-    struct binadei_scopes *scopes = call->pool->body->scopes;
-    struct binadei_scope_block *note = calloc(1, sizeof(*note));
+    struct moietyi_scopes *scopes = call->pool->body->scopes;
+    struct moietyi_scope_block *note = calloc(1, sizeof(*note));
     if (!note)
-        return binadei_scope_no_memory();
+        return moietyi_scope_no_memory();
     note->address = address;
-    note->bytes = block ? block->grains * BINADEI_GRAIN_BYTES : 0;
+    note->bytes = block ? block->grains * MOIETYI_GRAIN_BYTES : 0;
     pthread_mutex_lock(&scopes->lock);
-    struct binadei_scope *scope = binadei_scope_find(scopes, number);
+    struct moietyi_scope *scope = moietyi_scope_find(scopes, number);
     if (scope) {
         if (block)
             scope_blocks_mark(call, block);
-        binadei_scope_block_add(scopes, scope, note);
+        moietyi_scope_block_add(scopes, scope, note);
         note_free(note, call, number, true);
     }
     pthread_mutex_unlock(&scopes->lock);
     *out_is_kept = scope != NULL;
     if (!scope)
         free(note);
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
-binade_status binadei_scopes_free(struct binadei_call *call,
-                                  const struct binadei_block *block,
-                                  binade_devptr address, bool *out_is_kept)
+moiety_status moietyi_scopes_free(struct moietyi_call *call,
+                                  const struct moietyi_block *block,
+                                  moiety_devptr address, bool *out_is_kept)
 {
-    const struct binadei_scopes *scopes = call->pool->body->scopes;
-    binade_scope number = 0;
-    binade_status status = BINADE_OK;
-    bool is_captured = call->capture.kind >= BINADEI_CAPTURE_BROKEN;
-    bool may_be_kept = !block || block->byte & BINADEI_BYTE_SPECIAL;
+    const struct moietyi_scopes *scopes = call->pool->body->scopes;
+    moiety_scope number = 0;
+    moiety_status status = MOIETY_OK;
+    bool is_captured = call->capture.kind >= MOIETYI_CAPTURE_BROKEN;
+    bool may_be_kept = !block || block->byte & MOIETYI_BYTE_SPECIAL;
     *out_is_kept = false;
     if (is_captured)
-        status = binadei_scope_of(call, &number);
-    if (status != BINADE_OK)
+        status = moietyi_scope_of(call, &number);
+    if (status != MOIETY_OK)
         return status;
-    if (may_be_kept && binadei_scopes_keep_any(scopes) &&
+    if (may_be_kept && moietyi_scopes_keep_any(scopes) &&
         free_kept(call, number, address, &status)) {
         *out_is_kept = true;
         return status;

@@ -14,22 +14,22 @@
 
 struct name {
     struct name *next;
-    binade_scope number;
-    struct binade_pool *pool;
+    moiety_scope number;
+    struct moiety_pool *pool;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct name *buckets[BUCKETS]; /* the lock */
 /* Edge: none; relaxed: only that each is given once. */
-static _Atomic binade_scope last_number;
+static _Atomic moiety_scope last_number;
 
-binade_scope binadei_scope_next_number(void)
+moiety_scope moietyi_scope_next_number(void)
 {
     return atomic_fetch_add_explicit(&last_number, 1, memory_order_relaxed) + 1;
 }
 
 /* Lock held. */
-static struct name **scope_names_find(binade_scope number)
+static struct name **scope_names_find(moiety_scope number)
 {
     struct name **at = &buckets[number % BUCKETS];
     while (*at && (*at)->number != number)
@@ -37,7 +37,7 @@ static struct name **scope_names_find(binade_scope number)
     return at;
 }
 
-bool binadei_scope_name(binade_scope number, struct binade_pool *pool)
+bool moietyi_scope_name(moiety_scope number, struct moiety_pool *pool)
 {
     struct name *name = malloc(sizeof(*name));
     if (!name)
@@ -49,7 +49,7 @@ bool binadei_scope_name(binade_scope number, struct binade_pool *pool)
     return true;
 }
 
-void binadei_scope_unname(binade_scope number)
+void moietyi_scope_unname(moiety_scope number)
 {
     pthread_mutex_lock(&lock);
     struct name **at = scope_names_find(number);
@@ -60,11 +60,11 @@ void binadei_scope_unname(binade_scope number)
     free(name);
 }
 
-struct binade_pool *binadei_scope_pool(binade_scope number)
+struct moiety_pool *moietyi_scope_pool(moiety_scope number)
 {
     pthread_mutex_lock(&lock);
     const struct name *name = *scope_names_find(number);
-    struct binade_pool *pool = name ? name->pool : NULL;
+    struct moiety_pool *pool = name ? name->pool : NULL;
     pthread_mutex_unlock(&lock);
     return pool;
 }

@@ -10,31 +10,31 @@
 
 #define FIRST_BUCKETS 64U
 
-static size_t scope_table_bucket_of(binade_devptr address, size_t bucket_count)
+static size_t scope_table_bucket_of(moiety_devptr address, size_t bucket_count)
 {
     uint64_t mixed =
-        address / BINADEI_GRAIN_BYTES * UINT64_C(0x9E3779B97F4A7C15);
+        address / MOIETYI_GRAIN_BYTES * UINT64_C(0x9E3779B97F4A7C15);
     return (size_t)(mixed >> 32) & (bucket_count - 1);
 }
 
-struct binadei_scope_block **
-binadei_scope_block_at(const struct binadei_scopes *scopes,
-                       binade_devptr address)
+struct moietyi_scope_block **
+moietyi_scope_block_at(const struct moietyi_scopes *scopes,
+                       moiety_devptr address)
 {
-    struct binadei_scope_block **at =
+    struct moietyi_scope_block **at =
         &scopes->buckets[scope_table_bucket_of(address, scopes->bucket_count)];
     while (*at && (*at)->address != address)
         at = &(*at)->next;
     return at;
 }
 
-static void scope_table_rehash(struct binadei_scopes *scopes,
-                               struct binadei_scope_block **buckets,
+static void scope_table_rehash(struct moietyi_scopes *scopes,
+                               struct moietyi_scope_block **buckets,
                                size_t bucket_count)
 {
     for (size_t i = 0; i < scopes->bucket_count; i++) {
         while (scopes->buckets[i]) {
-            struct binadei_scope_block *block = scopes->buckets[i];
+            struct moietyi_scope_block *block = scopes->buckets[i];
             size_t to = scope_table_bucket_of(block->address, bucket_count);
             scopes->buckets[i] = block->next;
             block->next = buckets[to];
@@ -43,7 +43,7 @@ static void scope_table_rehash(struct binadei_scopes *scopes,
     }
 }
 
-bool binadei_scopes_reserve(struct binadei_scopes *scopes)
+bool moietyi_scopes_reserve(struct moietyi_scopes *scopes)
 {
     /* relaxed: the lock is held. */
     size_t count =
@@ -52,8 +52,8 @@ bool binadei_scopes_reserve(struct binadei_scopes *scopes)
         return true;
     size_t bucket_count =
         scopes->bucket_count ? 2 * scopes->bucket_count : FIRST_BUCKETS;
-    struct binadei_scope_block **buckets =
-        calloc(bucket_count, sizeof(struct binadei_scope_block *));
+    struct moietyi_scope_block **buckets =
+        calloc(bucket_count, sizeof(struct moietyi_scope_block *));
     /* Longer chains will do. */
     if (!buckets)
         return scopes->bucket_count != 0;
@@ -65,17 +65,17 @@ bool binadei_scopes_reserve(struct binadei_scopes *scopes)
 }
 
 /* Lock held, as for the next three. */
-static struct binadei_scope_block **
-scope_table_list_of(struct binadei_scope *scope,
-                    const struct binadei_scope_block *block)
+static struct moietyi_scope_block **
+scope_table_list_of(struct moietyi_scope *scope,
+                    const struct moietyi_scope_block *block)
 {
     return block->is_freed ? &scope->freed : &scope->live;
 }
 
-static void scope_table_list(struct binadei_scope *scope,
-                             struct binadei_scope_block *block)
+static void scope_table_list(struct moietyi_scope *scope,
+                             struct moietyi_scope_block *block)
 {
-    struct binadei_scope_block **first = scope_table_list_of(scope, block);
+    struct moietyi_scope_block **first = scope_table_list_of(scope, block);
     block->previous_listed = NULL;
     block->next_listed = *first;
     if (*first)
@@ -83,8 +83,8 @@ static void scope_table_list(struct binadei_scope *scope,
     *first = block;
 }
 
-static void scope_table_unlist(struct binadei_scope *scope,
-                               const struct binadei_scope_block *block)
+static void scope_table_unlist(struct moietyi_scope *scope,
+                               const struct moietyi_scope_block *block)
 {
     if (block->previous_listed)
         block->previous_listed->next_listed = block->next_listed;
@@ -94,7 +94,7 @@ static void scope_table_unlist(struct binadei_scope *scope,
         block->next_listed->previous_listed = block->previous_listed;
 }
 
-void binadei_scope_block_set_freed(struct binadei_scope_block *block,
+void moietyi_scope_block_set_freed(struct moietyi_scope_block *block,
                                    bool is_freed)
 {
     scope_table_unlist(block->scope, block);
@@ -102,47 +102,47 @@ void binadei_scope_block_set_freed(struct binadei_scope_block *block,
     scope_table_list(block->scope, block);
 }
 
-void binadei_scope_block_add(struct binadei_scopes *scopes,
-                             struct binadei_scope *scope,
-                             struct binadei_scope_block *block)
+void moietyi_scope_block_add(struct moietyi_scopes *scopes,
+                             struct moietyi_scope *scope,
+                             struct moietyi_scope_block *block)
 {
-    struct binadei_scope_block **at =
-        binadei_scope_block_at(scopes, block->address);
+    struct moietyi_scope_block **at =
+        moietyi_scope_block_at(scopes, block->address);
     block->next = *at;
     *at = block;
     block->scope = scope;
     scope_table_list(scope, block);
     /* relaxed: the lock is held. */
     atomic_fetch_add_explicit(&scopes->block_count, 1, memory_order_relaxed);
-    (void)binadei_scopes_reserve(scopes);
+    (void)moietyi_scopes_reserve(scopes);
 }
 
-void binadei_scope_block_remove(struct binadei_scopes *scopes,
-                                struct binadei_scope *scope,
-                                struct binadei_scope_block *block)
+void moietyi_scope_block_remove(struct moietyi_scopes *scopes,
+                                struct moietyi_scope *scope,
+                                struct moietyi_scope_block *block)
 {
-    *binadei_scope_block_at(scopes, block->address) = block->next;
+    *moietyi_scope_block_at(scopes, block->address) = block->next;
     scope_table_unlist(scope, block);
     /* relaxed: the lock is held. */
     atomic_fetch_sub_explicit(&scopes->block_count, 1, memory_order_relaxed);
 }
 
-static void add_to(struct binadei_exported_list *list,
-                   const struct binadei_scope_block *block)
+static void add_to(struct moietyi_exported_list *list,
+                   const struct moietyi_scope_block *block)
 {
     for (; block; block = block->next_listed) {
         if (list->count < list->capacity)
             list->blocks[list->count] =
-                (struct binadei_exported){block->address, block->is_freed};
+                (struct moietyi_exported){block->address, block->is_freed};
         list->count++;
     }
 }
 
-void binadei_scopes_list(struct binadei_scopes *scopes,
-                         struct binadei_exported_list *out)
+void moietyi_scopes_list(struct moietyi_scopes *scopes,
+                         struct moietyi_exported_list *out)
 {
     pthread_mutex_lock(&scopes->lock);
-    for (const struct binadei_scope *scope = scopes->first; scope;
+    for (const struct moietyi_scope *scope = scopes->first; scope;
          scope = scope->next) {
         add_to(out, scope->live);
         add_to(out, scope->freed);

@@ -52,15 +52,15 @@ case $prefix in
 esac
 [ "$prefix" = / ] || prefix=${prefix%/}
 
-headers=(pool/include/binade/*.{h,hpp} pool/include/binade/stacks/*.hpp)
-for needed in libbinade.so libbinade.a LICENSE pool/standin/libcuda.so.1 \
+headers=(pool/include/moiety/*.{h,hpp} pool/include/moiety/stacks/*.hpp)
+for needed in libmoiety.so libmoiety.a LICENSE pool/standin/libcuda.so.1 \
     pool/standin/standin.h "${headers[@]}"; do
     [ -e "$needed" ] || fail "$needed was not built; $usage"
 done
 
 version_part() {
     cat "${headers[@]}" |
-        sed -n "s/^#define BINADE_VERSION_$1 *\([0-9][0-9]*\).*/\1/p"
+        sed -n "s/^#define MOIETY_VERSION_$1 *\([0-9][0-9]*\).*/\1/p"
 }
 major=$(version_part MAJOR)
 minor=$(version_part MINOR)
@@ -93,26 +93,26 @@ put_filled() {
     put "$1" 644 <<<"$text"
 }
 
-put "lib/libbinade.so.$version" 755 <libbinade.so
-ln -sfn "libbinade.so.$version" "$library/libbinade.so.0"
-ln -sfn libbinade.so.0 "$library/libbinade.so"
-put lib/libbinade.a 644 <libbinade.a
+put "lib/libmoiety.so.$version" 755 <libmoiety.so
+ln -sfn "libmoiety.so.$version" "$library/libmoiety.so.0"
+ln -sfn libmoiety.so.0 "$library/libmoiety.so"
+put lib/libmoiety.a 644 <libmoiety.a
 for header in "${headers[@]}"; do
     put "include/${header#pool/include/}" 644 <"$header"
 done
-put include/binade/standin.h 644 <pool/standin/standin.h
-put_filled lib/pkgconfig/binade.pc <pool/install/binade.pc.in
-put lib/cmake/Binade/BinadeConfig.cmake 644 \
-    <pool/install/BinadeConfig.cmake
-put_filled lib/cmake/Binade/BinadeConfigVersion.cmake \
-    <pool/install/BinadeConfigVersion.cmake.in
-put share/doc/binade/LICENSE 644 <LICENSE
+put include/moiety/standin.h 644 <pool/standin/standin.h
+put_filled lib/pkgconfig/moiety.pc <pool/install/moiety.pc.in
+put lib/cmake/Moiety/MoietyConfig.cmake 644 \
+    <pool/install/MoietyConfig.cmake
+put_filled lib/cmake/Moiety/MoietyConfigVersion.cmake \
+    <pool/install/MoietyConfigVersion.cmake.in
+put share/doc/moiety/LICENSE 644 <LICENSE
 
 # The stand-in driver is one file: every other name is a link, so that a
 # process can never hold two copies of its state. The folder is for other
 # programs' LD_LIBRARY_PATH.
-put lib/binade/standin/libcuda.so.1 755 <pool/standin/libcuda.so.1
-ln -sfn libcuda.so.1 "$library/binade/standin/libcuda.so"
-ln -sfn binade/standin/libcuda.so.1 "$library/libbinade_standin.so"
+put lib/moiety/standin/libcuda.so.1 755 <pool/standin/libcuda.so.1
+ln -sfn libcuda.so.1 "$library/moiety/standin/libcuda.so"
+ln -sfn moiety/standin/libcuda.so.1 "$library/libmoiety_standin.so"
 
-printf 'install: binade %s is in %s\n' "$version" "$root"
+printf 'install: moiety %s is in %s\n' "$version" "$root"

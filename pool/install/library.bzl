@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How libbinade.so is linked, for it and for the tests' variants of it."""
+"""How libmoiety.so is linked, for it and for the tests' variants of it."""
 
 # Without --as-needed Bazel's link names libstdc++ and libm, and without a
 # version script every global symbol would be exported: tests/abi checks both.
@@ -7,8 +7,8 @@ LIBRARY_LINKOPTS = [
     "-Wl,--as-needed",
     # Threads that used it call it when they end, whoever has closed it.
     "-Wl,-z,nodelete",
-    "-Wl,-soname,libbinade.so.0",
-    "-Wl,--version-script=$(location //pool/install:libbinade.map)",
+    "-Wl,-soname,libmoiety.so.0",
+    "-Wl,--version-script=$(location //pool/install:libmoiety.map)",
     "-lhwloc",
     "-pthread",
     "-ldl",

@@ -22,7 +22,7 @@
 struct closing {
     struct closing *next;
     uint64_t number;
-    struct binadei_opening *opening;
+    struct moietyi_opening *opening;
     CUevent event;
     bool is_being_asked; /* the lock */
 };
@@ -34,36 +34,36 @@ static uint64_t last_number;
 
 /* Whether the event is over. An error of the device is no proof of that; the
  * end of the context is. */
-static binade_status closings_query(const struct binadei_driver *driver,
+static moiety_status closings_query(const struct moietyi_driver *driver,
                                     CUevent event, bool *out_is_over)
 {
-    struct binadei_section section;
+    struct moietyi_section section;
     *out_is_over = false;
-    binade_status status = binadei_section_enter(driver, NULL, &section);
-    if (status != BINADE_OK)
+    moiety_status status = moietyi_section_enter(driver, NULL, &section);
+    if (status != MOIETY_OK)
         return status;
     CUresult code = driver->cuEventQuery(event);
     if (code != CUDA_ERROR_NOT_READY)
-        status = binadei_driver_status(BINADEI_ENTRY_cuEventQuery, code);
-    *out_is_over = code == CUDA_SUCCESS || binadei_opener_is_gone(status);
-    (void)binadei_section_leave(&section);
-    return *out_is_over ? BINADE_OK : status;
+        status = moietyi_driver_status(MOIETYI_ENTRY_cuEventQuery, code);
+    *out_is_over = code == CUDA_SUCCESS || moietyi_opener_is_gone(status);
+    (void)moietyi_section_leave(&section);
+    return *out_is_over ? MOIETY_OK : status;
 }
 
-static binade_status closings_synchronise(const struct binadei_driver *driver,
+static moiety_status closings_synchronise(const struct moietyi_driver *driver,
                                           CUevent event)
 {
-    struct binadei_section section;
-    binade_status status = binadei_section_enter(driver, NULL, &section);
-    if (status != BINADE_OK)
+    struct moietyi_section section;
+    moiety_status status = moietyi_section_enter(driver, NULL, &section);
+    if (status != MOIETY_OK)
         return status;
-    status = BINADEI_CALL(driver, cuEventSynchronize, (event));
-    (void)binadei_section_leave(&section);
-    return binadei_opener_is_gone(status) ? BINADE_OK : status;
+    status = MOIETYI_CALL(driver, cuEventSynchronize, (event));
+    (void)moietyi_section_leave(&section);
+    return moietyi_opener_is_gone(status) ? MOIETY_OK : status;
 }
 
 /* The record ends; it is in no list. */
-static void closings_forget(const struct binadei_driver *driver,
+static void closings_forget(const struct moietyi_driver *driver,
                             struct closing *closing)
 {
     if (closing->event)
@@ -71,16 +71,16 @@ static void closings_forget(const struct binadei_driver *driver,
     free(closing);
 }
 
-static void closings_finish(const struct binadei_driver *driver,
+static void closings_finish(const struct moietyi_driver *driver,
                             struct closing *closing)
 {
-    binadei_opening_end_close(closing->opening);
+    moietyi_opening_end_close(closing->opening);
     closings_forget(driver, closing);
 }
 
-static void undo(const struct binadei_driver *driver, struct closing *closing)
+static void undo(const struct moietyi_driver *driver, struct closing *closing)
 {
-    binadei_opening_undo_close(closing->opening);
+    moietyi_opening_undo_close(closing->opening);
     closings_forget(driver, closing);
 }
 
@@ -96,13 +96,13 @@ static uint64_t closings_list(struct closing *closing)
 }
 
 /* Waits for the event; where that fails, the import is as it was. */
-static binade_status wait_now(const struct binadei_driver *driver,
+static moiety_status wait_now(const struct moietyi_driver *driver,
                               struct closing *closing)
 {
-    binade_status status = closing->event
+    moiety_status status = closing->event
                                ? closings_synchronise(driver, closing->event)
-                               : BINADE_OK;
-    if (status == BINADE_OK)
+                               : MOIETY_OK;
+    if (status == MOIETY_OK)
         closings_finish(driver, closing);
     else
         undo(driver, closing);
@@ -110,7 +110,7 @@ static binade_status wait_now(const struct binadei_driver *driver,
 }
 
 /* Asks once; 0 if it is over, otherwise the number that it is listed by. */
-static uint64_t wait_later(const struct binadei_driver *driver,
+static uint64_t wait_later(const struct moietyi_driver *driver,
                            struct closing *closing)
 {
     bool is_over = !closing->event;
@@ -123,36 +123,36 @@ static uint64_t wait_later(const struct binadei_driver *driver,
     return 0;
 }
 
-binade_status binadei_import_close(const struct binadei_driver *driver,
-                                   binade_devptr address, binade_stream stream,
+moiety_status moietyi_import_close(const struct moietyi_driver *driver,
+                                   moiety_devptr address, moiety_stream stream,
                                    uint64_t *out_closing)
 {
-    struct binadei_opening *opening;
-    binade_status status = binadei_opening_begin_close(address, &opening);
-    if (status == BINADE_E_INVALID) {
-        return binadei_fail(status,
+    struct moietyi_opening *opening;
+    moiety_status status = moietyi_opening_begin_close(address, &opening);
+    if (status == MOIETY_E_INVALID) {
+        return moietyi_fail(status,
                             "all imports of the segment that has 0x%llx are "
                             "closed",
                             address);
     }
-    if (status != BINADE_OK)
+    if (status != MOIETY_OK)
         return status;
     struct closing *closing = calloc(1, sizeof(*closing));
     if (!closing) {
-        binadei_opening_undo_close(opening);
-        return binadei_fail(BINADE_E_NO_HOST_MEMORY,
+        moietyi_opening_undo_close(opening);
+        return moietyi_fail(MOIETY_E_NO_HOST_MEMORY,
                             "no memory to note a close");
     }
     closing->opening = opening;
-    status = binadei_closing_record(driver, opening, stream, &closing->event);
-    if (status != BINADE_OK) {
+    status = moietyi_closing_record(driver, opening, stream, &closing->event);
+    if (status != MOIETY_OK) {
         undo(driver, closing);
         return status;
     }
     if (!out_closing)
         return wait_now(driver, closing);
     *out_closing = wait_later(driver, closing);
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
 /* The closing with the number, marked. NULL: there is none, or another thread
@@ -172,7 +172,7 @@ static struct closing *closings_mark(uint64_t number, bool *out_is_there)
     return closing;
 }
 
-static void unmark(const struct binadei_driver *driver, struct closing *closing,
+static void unmark(const struct moietyi_driver *driver, struct closing *closing,
                    bool is_over)
 {
     pthread_mutex_lock(&lock);
@@ -187,18 +187,18 @@ static void unmark(const struct binadei_driver *driver, struct closing *closing,
         closings_finish(driver, closing);
 }
 
-/* BINADE_E_BUSY without a message: not yet. */
-static binade_status closings_ask(const struct binadei_driver *driver,
+/* MOIETY_E_BUSY without a message: not yet. */
+static moiety_status closings_ask(const struct moietyi_driver *driver,
                                   uint64_t number)
 {
     bool is_there;
     bool is_over;
     struct closing *closing = closings_mark(number, &is_there);
     if (!closing)
-        return is_there ? BINADE_E_BUSY : BINADE_OK;
-    binade_status status = closings_query(driver, closing->event, &is_over);
+        return is_there ? MOIETY_E_BUSY : MOIETY_OK;
+    moiety_status status = closings_query(driver, closing->event, &is_over);
     unmark(driver, closing, is_over);
-    return status == BINADE_OK && !is_over ? BINADE_E_BUSY : status;
+    return status == MOIETY_OK && !is_over ? MOIETY_E_BUSY : status;
 }
 
 static uint64_t latest_number(void)
@@ -209,21 +209,21 @@ static uint64_t latest_number(void)
     return number;
 }
 
-binade_status binadei_import_wait(const struct binadei_driver *driver,
+moiety_status moietyi_import_wait(const struct moietyi_driver *driver,
                                   uint64_t closing, uint32_t timeout_ms)
 {
     long nap_ns = NAP_NS;
-    uint64_t end_ns = binadei_now_ns() + timeout_ms * UINT64_C(1000000);
+    uint64_t end_ns = moietyi_now_ns() + timeout_ms * UINT64_C(1000000);
     if (closing > latest_number())
-        return binadei_fail(BINADE_E_INVALID, "%llu is the number of no close",
+        return moietyi_fail(MOIETY_E_INVALID, "%llu is the number of no close",
                             (unsigned long long)closing);
-    binade_status status = closings_ask(driver, closing);
-    while (status == BINADE_E_BUSY && binadei_now_ns() < end_ns) {
-        binadei_nap_longer(&nap_ns, NAP_MOST_NS);
+    moiety_status status = closings_ask(driver, closing);
+    while (status == MOIETY_E_BUSY && moietyi_now_ns() < end_ns) {
+        moietyi_nap_longer(&nap_ns, NAP_MOST_NS);
         status = closings_ask(driver, closing);
     }
-    if (status == BINADE_E_BUSY)
-        return binadei_fail(status, "the work behind the close is not over");
+    if (status == MOIETY_E_BUSY)
+        return moietyi_fail(status, "the work behind the close is not over");
     return status;
 }
 
@@ -240,13 +240,13 @@ static uint64_t closings_next_number(uint64_t number)
     return next;
 }
 
-binade_status binadei_closings_poll(const struct binadei_driver *driver)
+moiety_status moietyi_closings_poll(const struct moietyi_driver *driver)
 {
-    binade_status first = BINADE_OK;
+    moiety_status first = MOIETY_OK;
     for (uint64_t number = closings_next_number(0); number;
          number = closings_next_number(number)) {
-        binade_status status = closings_ask(driver, number);
-        if (first == BINADE_OK && status != BINADE_E_BUSY)
+        moiety_status status = closings_ask(driver, number);
+        if (first == MOIETY_OK && status != MOIETY_E_BUSY)
             first = status;
     }
     return first;

@@ -18,10 +18,10 @@
 
 /* The process's exporting pools. The lock is taken before any exports' own. */
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct binadei_exports *all;
+static struct moietyi_exports *all;
 static uint64_t last_serial;
 
-static void enrol(struct binadei_exports *exports)
+static void enrol(struct moietyi_exports *exports)
 {
     pthread_mutex_lock(&registry_lock);
     exports->serial = ++last_serial;
@@ -30,42 +30,42 @@ static void enrol(struct binadei_exports *exports)
     pthread_mutex_unlock(&registry_lock);
 }
 
-static void strike(struct binadei_exports *exports)
+static void strike(struct moietyi_exports *exports)
 {
     pthread_mutex_lock(&registry_lock);
-    struct binadei_exports **at = &all;
+    struct moietyi_exports **at = &all;
     while (*at != exports)
         at = &(*at)->next;
     *at = exports->next;
     pthread_mutex_unlock(&registry_lock);
 }
 
-static binade_status ask_uuid(const struct binadei_exports_options *options,
+static moiety_status ask_uuid(const struct moietyi_exports_options *options,
                               CUuuid *out)
 {
-    struct binadei_section section;
+    struct moietyi_section section;
     CUdevice device;
-    binade_status status =
-        binadei_context_enter(options->own_context, &section);
-    if (status != BINADE_OK)
+    moiety_status status =
+        moietyi_context_enter(options->own_context, &section);
+    if (status != MOIETY_OK)
         return status;
-    status = BINADEI_CALL(options->driver, cuCtxGetDevice, (&device));
-    if (status == BINADE_OK)
-        status = BINADEI_CALL(options->driver, cuDeviceGetUuid, (out, device));
-    (void)binadei_section_leave(&section);
+    status = MOIETYI_CALL(options->driver, cuCtxGetDevice, (&device));
+    if (status == MOIETY_OK)
+        status = MOIETYI_CALL(options->driver, cuDeviceGetUuid, (out, device));
+    (void)moietyi_section_leave(&section);
     return status;
 }
 
 /* What all handles of the pool have in common. */
-static binade_status fill_common(const struct binadei_exports_options *options,
-                                 binade_ipc_handle *out)
+static moiety_status fill_common(const struct moietyi_exports_options *options,
+                                 moiety_ipc_handle *out)
 {
-    const struct binadei_process *self;
+    const struct moietyi_process *self;
     CUuuid uuid;
-    binade_status status = binadei_process_self(&self);
-    if (status == BINADE_OK)
+    moiety_status status = moietyi_process_self(&self);
+    if (status == MOIETY_OK)
         status = ask_uuid(options, &uuid);
-    if (status != BINADE_OK)
+    if (status != MOIETY_OK)
         return status;
     memset(out, 0, sizeof(*out));
     memcpy(out->device_uuid, uuid.bytes, sizeof(out->device_uuid));
@@ -73,23 +73,23 @@ static binade_status fill_common(const struct binadei_exports_options *options,
     out->pid_namespace = self->pid_namespace;
     out->start_ticks = self->start_ticks;
     out->pid = (uint32_t)self->pid;
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
-binade_status
-binadei_exports_create(const struct binadei_exports_options *options,
-                       struct binadei_exports **out)
+moiety_status
+moietyi_exports_create(const struct moietyi_exports_options *options,
+                       struct moietyi_exports **out)
 {
     /* A mapper that can share has looked for what it needs. */
     if (!options->mapper && !options->driver->cuIpcGetMemHandle)
-        return binadei_fail(BINADE_E_UNSUPPORTED,
+        return moietyi_fail(MOIETY_E_UNSUPPORTED,
                             "the driver cannot export memory");
-    struct binadei_exports *exports = calloc(1, sizeof(*exports));
+    struct moietyi_exports *exports = calloc(1, sizeof(*exports));
     if (!exports)
-        return binadei_fail(BINADE_E_NO_HOST_MEMORY,
+        return moietyi_fail(MOIETY_E_NO_HOST_MEMORY,
                             "no memory for a pool's exports");
-    binade_status status = fill_common(options, &exports->common);
-    if (status != BINADE_OK) {
+    moiety_status status = fill_common(options, &exports->common);
+    if (status != MOIETY_OK) {
         free(exports);
         return status;
     }
@@ -97,63 +97,63 @@ binadei_exports_create(const struct binadei_exports_options *options,
     pthread_mutex_init(&exports->lock, NULL);
     enrol(exports);
     *out = exports;
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
-void binadei_exports_drain(struct binadei_exports *exports,
-                           struct binadei_engine *engine)
+void moietyi_exports_drain(struct moietyi_exports *exports,
+                           struct moietyi_engine *engine)
 {
     /* Nobody's, so that it needs no memory. */
-    struct binadei_thread_state by = {.engine = engine};
+    struct moietyi_thread_state by = {.engine = engine};
     if (!exports)
         return;
-    struct binadei_held *freed =
-        binadei_held_take_freed(&exports->blocks, 0, BINADEI_ADDRESS_END);
+    struct moietyi_held *freed =
+        moietyi_held_take_freed(&exports->blocks, 0, MOIETYI_ADDRESS_END);
     while (freed) {
-        struct binadei_held *held = freed;
+        struct moietyi_held *held = freed;
         freed = held->next;
-        binadei_give_block(&by, held->address);
+        moietyi_give_block(&by, held->address);
         free(held);
     }
 }
 
-void binadei_exports_destroy(struct binadei_exports *exports)
+void moietyi_exports_destroy(struct moietyi_exports *exports)
 {
     if (!exports)
         return;
     strike(exports);
-    binadei_held_fini(&exports->blocks);
+    moietyi_held_fini(&exports->blocks);
     pthread_mutex_destroy(&exports->lock);
     free(exports->segments);
     free(exports);
 }
 
-void binadei_exports_list(struct binadei_exports *exports,
-                          struct binadei_exported_list *out)
+void moietyi_exports_list(struct moietyi_exports *exports,
+                          struct moietyi_exported_list *out)
 {
     pthread_mutex_lock(&exports->lock);
-    const struct binadei_held_table *table = &exports->blocks;
+    const struct moietyi_held_table *table = &exports->blocks;
     for (size_t i = 0; i < table->bucket_count; i++) {
-        for (const struct binadei_held *held = table->buckets[i]; held;
+        for (const struct moietyi_held *held = table->buckets[i]; held;
              held = held->next) {
             if (out->count < out->capacity)
                 out->blocks[out->count] =
-                    (struct binadei_exported){held->address, held->is_freed};
+                    (struct moietyi_exported){held->address, held->is_freed};
             out->count++;
         }
     }
     pthread_mutex_unlock(&exports->lock);
 }
 
-static binade_devptr exports_end_of(const struct binadei_export *segment)
+static moiety_devptr exports_end_of(const struct moietyi_export *segment)
 {
     return segment->info.address +
-           (uint64_t)segment->info.page_count * BINADEI_PAGE_BYTES;
+           (uint64_t)segment->info.page_count * MOIETYI_PAGE_BYTES;
 }
 
 /* The first that ends behind `address`. */
-static size_t exports_index_of(const struct binadei_exports *exports,
-                               binade_devptr address)
+static size_t exports_index_of(const struct moietyi_exports *exports,
+                               moiety_devptr address)
 {
     size_t first = 0;
     size_t end = exports->segment_count;
@@ -167,20 +167,20 @@ static size_t exports_index_of(const struct binadei_exports *exports,
     return first;
 }
 
-bool binadei_exports_are_mapped(const struct binadei_exports *exports)
+bool moietyi_exports_are_mapped(const struct moietyi_exports *exports)
 {
     return exports->options.mapper != NULL;
 }
 
 /* The first that does not come before such a run. */
-static size_t exports_place_of(const struct binadei_exports *exports,
-                               binade_devptr address, uint64_t size_bytes)
+static size_t exports_place_of(const struct moietyi_exports *exports,
+                               moiety_devptr address, uint64_t size_bytes)
 {
     size_t first = 0;
     size_t end = exports->segment_count;
     while (first < end) {
         size_t middle = first + (end - first) / 2;
-        const struct binadei_segment_info *info =
+        const struct moietyi_segment_info *info =
             &exports->segments[middle].info;
         if (info->address < address ||
             (info->address == address && info->memory_bytes < size_bytes))
@@ -191,42 +191,42 @@ static size_t exports_place_of(const struct binadei_exports *exports,
     return first;
 }
 
-struct binadei_export *binadei_export_run(const struct binadei_exports *exports,
-                                          binade_devptr address,
+struct moietyi_export *moietyi_export_run(const struct moietyi_exports *exports,
+                                          moiety_devptr address,
                                           uint64_t size_bytes)
 {
     size_t index = exports_place_of(exports, address, size_bytes);
     if (index == exports->segment_count)
         return NULL;
-    struct binadei_export *run = &exports->segments[index];
+    struct moietyi_export *run = &exports->segments[index];
     return run->info.address == address && run->info.memory_bytes == size_bytes
                ? run
                : NULL;
 }
 
-struct binadei_export_range
-binadei_export_range_of(const struct binadei_exports *exports,
-                        binade_devptr address)
+struct moietyi_export_range
+moietyi_export_range_of(const struct moietyi_exports *exports,
+                        moiety_devptr address)
 {
-    struct binadei_export_range range = {0, 0};
+    struct moietyi_export_range range = {0, 0};
     for (size_t i = 0; i < exports->segment_count; i++) {
-        const struct binadei_export *at = &exports->segments[i];
-        binade_devptr end = exports_end_of(at);
+        const struct moietyi_export *at = &exports->segments[i];
+        moiety_devptr end = exports_end_of(at);
         bool is_apart = at->info.address >= range.end;
         if (is_apart && address < range.end)
             break;
         if (is_apart)
-            range = (struct binadei_export_range){at->info.address, end};
+            range = (struct moietyi_export_range){at->info.address, end};
         else if (end > range.end)
             range.end = end;
     }
     return address >= range.first && address < range.end
                ? range
-               : (struct binadei_export_range){0, 0};
+               : (struct moietyi_export_range){0, 0};
 }
 
-struct binadei_export *binadei_export_at(const struct binadei_exports *exports,
-                                         binade_devptr address)
+struct moietyi_export *moietyi_export_at(const struct moietyi_exports *exports,
+                                         moiety_devptr address)
 {
     size_t index = exports_index_of(exports, address);
     if (index == exports->segment_count ||
@@ -235,14 +235,14 @@ struct binadei_export *binadei_export_at(const struct binadei_exports *exports,
     return &exports->segments[index];
 }
 
-bool binadei_export_insert(struct binadei_exports *exports,
-                           const struct binadei_export *fresh)
+bool moietyi_export_insert(struct moietyi_exports *exports,
+                           const struct moietyi_export *fresh)
 {
     size_t index = exports_place_of(exports, fresh->info.address,
                                     fresh->info.memory_bytes);
     if (exports->segment_count == exports->segment_capacity) {
         size_t capacity = 2 * exports->segment_capacity + 4;
-        struct binadei_export *segments =
+        struct moietyi_export *segments =
             realloc(exports->segments, capacity * sizeof(*segments));
         if (!segments)
             return false;
@@ -256,7 +256,7 @@ bool binadei_export_insert(struct binadei_exports *exports,
     return true;
 }
 
-void binadei_export_remove(struct binadei_exports *exports, size_t index)
+void moietyi_export_remove(struct moietyi_exports *exports, size_t index)
 {
     exports->segment_count--;
     memmove(&exports->segments[index], &exports->segments[index + 1],
@@ -266,11 +266,11 @@ void binadei_export_remove(struct binadei_exports *exports, size_t index)
 /* --- Imports by this very process ------------------------------------ */
 
 /* The export that a handle is of, or NULL. The lock of its pool held. */
-static struct binadei_export *find_handle(const struct binadei_exports *exports,
-                                          const binade_ipc_handle *handle)
+static struct moietyi_export *find_handle(const struct moietyi_exports *exports,
+                                          const moiety_ipc_handle *handle)
 {
     for (size_t i = 0; i < exports->segment_count; i++) {
-        struct binadei_export *export = &exports->segments[i];
+        struct moietyi_export *export = &exports->segments[i];
         if (export->common.segment_id == handle->segment_id &&
             export->common.generation == handle->generation &&
             memcmp(export->common.driver_handle, handle->driver_handle,
@@ -280,11 +280,11 @@ static struct binadei_export *find_handle(const struct binadei_exports *exports,
     return NULL;
 }
 
-static bool open_of(struct binadei_exports *exports,
-                    const binade_ipc_handle *handle, binade_devptr *out)
+static bool open_of(struct moietyi_exports *exports,
+                    const moiety_ipc_handle *handle, moiety_devptr *out)
 {
     pthread_mutex_lock(&exports->lock);
-    struct binadei_export *export = find_handle(exports, handle);
+    struct moietyi_export *export = find_handle(exports, handle);
     if (export) {
         export->import_count++;
         *out = export->info.memory + handle->offset_bytes;
@@ -293,51 +293,51 @@ static bool open_of(struct binadei_exports *exports,
     return export != NULL;
 }
 
-binade_status binadei_exports_open(const binade_ipc_handle *handle,
-                                   binade_devptr *out)
+moiety_status moietyi_exports_open(const moiety_ipc_handle *handle,
+                                   moiety_devptr *out)
 {
     bool is_found = false;
     pthread_mutex_lock(&registry_lock);
-    for (struct binadei_exports *exports = all; exports && !is_found;
+    for (struct moietyi_exports *exports = all; exports && !is_found;
          exports = exports->next)
         is_found = open_of(exports, handle, out);
     pthread_mutex_unlock(&registry_lock);
-    return is_found ? BINADE_OK
-                    : binadei_fail(BINADE_E_STALE,
+    return is_found ? MOIETY_OK
+                    : moietyi_fail(MOIETY_E_STALE,
                                    "the handle is of this process, which has "
                                    "released that export");
 }
 
-/* BINADE_E_FOREIGN: it is not of these. */
-static binade_status close_of(struct binadei_exports *exports,
-                              binade_devptr address)
+/* MOIETY_E_FOREIGN: it is not of these. */
+static moiety_status close_of(struct moietyi_exports *exports,
+                              moiety_devptr address)
 {
-    binade_status status = BINADE_E_FOREIGN;
+    moiety_status status = MOIETY_E_FOREIGN;
     pthread_mutex_lock(&exports->lock);
-    struct binadei_export_range range =
-        binadei_export_range_of(exports, address);
+    struct moietyi_export_range range =
+        moietyi_export_range_of(exports, address);
     if (range.end)
-        status = BINADE_E_INVALID;
+        status = MOIETY_E_INVALID;
     /* Which of the runs that overlap there does not matter: they are released
      * together. */
-    for (size_t i = 0; i < exports->segment_count && status != BINADE_OK; i++) {
-        struct binadei_export *export = &exports->segments[i];
+    for (size_t i = 0; i < exports->segment_count && status != MOIETY_OK; i++) {
+        struct moietyi_export *export = &exports->segments[i];
         if (export->info.address < range.first ||
             export->info.address >= range.end || !export->import_count)
             continue;
         export->import_count--;
-        status = BINADE_OK;
+        status = MOIETY_OK;
     }
     pthread_mutex_unlock(&exports->lock);
     return status;
 }
 
-binade_status binadei_exports_close(binade_devptr address)
+moiety_status moietyi_exports_close(moiety_devptr address)
 {
-    binade_status status = BINADE_E_FOREIGN;
+    moiety_status status = MOIETY_E_FOREIGN;
     pthread_mutex_lock(&registry_lock);
-    for (struct binadei_exports *exports = all;
-         exports && status == BINADE_E_FOREIGN; exports = exports->next)
+    for (struct moietyi_exports *exports = all;
+         exports && status == MOIETY_E_FOREIGN; exports = exports->next)
         status = close_of(exports, address);
     pthread_mutex_unlock(&registry_lock);
     return status;

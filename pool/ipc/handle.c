@@ -12,7 +12,7 @@
 #include "pool/base/failure.h"
 
 #define AT(field, offset)                                                      \
-    _Static_assert(offsetof(binade_ipc_handle, field) == (offset),             \
+    _Static_assert(offsetof(moiety_ipc_handle, field) == (offset),             \
                    "the layout of a handle is fixed: " #field)
 
 AT(version, 0);
@@ -30,18 +30,18 @@ AT(kind, 148);
 AT(segment_id, 152);
 AT(generation, 160);
 AT(checksum, 168);
-_Static_assert(sizeof(binade_ipc_handle) == 176, "a handle has no padding");
+_Static_assert(sizeof(moiety_ipc_handle) == 176, "a handle has no padding");
 
-_Static_assert(sizeof(struct binadei_run_name) ==
-                   sizeof(((binade_ipc_handle *)NULL)->driver_handle),
+_Static_assert(sizeof(struct moietyi_run_name) ==
+                   sizeof(((moiety_ipc_handle *)NULL)->driver_handle),
                "it is there instead");
 
 /* Word by word, as an export has no time for bytes. Each step can be undone
  * (xor, odd factor, xor of the upper half), so bytes that differ in one word only
  * never have the same sum. */
-uint64_t binadei_checksum(const void *bytes, size_t size_bytes)
+uint64_t moietyi_checksum(const void *bytes, size_t size_bytes)
 {
-    uint64_t sum = UINT64_C(0x62696e6164650001);
+    uint64_t sum = UINT64_C(0x6d6f696574790001);
     for (size_t at = 0; at < size_bytes; at += sizeof(uint64_t)) {
         uint64_t word;
         memcpy(&word, (const char *)bytes + at, sizeof(word));
@@ -51,45 +51,45 @@ uint64_t binadei_checksum(const void *bytes, size_t size_bytes)
     return sum;
 }
 
-static uint64_t handle_checksum_of(const binade_ipc_handle *handle)
+static uint64_t handle_checksum_of(const moiety_ipc_handle *handle)
 {
-    return binadei_checksum(handle, offsetof(binade_ipc_handle, checksum));
+    return moietyi_checksum(handle, offsetof(moiety_ipc_handle, checksum));
 }
 
-void binadei_handle_seal(binade_ipc_handle *handle)
+void moietyi_handle_seal(moiety_ipc_handle *handle)
 {
-    handle->version = BINADE_IPC_VERSION;
+    handle->version = MOIETY_IPC_VERSION;
     handle->struct_size = (uint32_t)sizeof(*handle);
     handle->checksum = handle_checksum_of(handle);
 }
 
-static bool is_sound(const binade_ipc_handle *handle)
+static bool is_sound(const moiety_ipc_handle *handle)
 {
     return handle->struct_size == sizeof(*handle) &&
-           handle->kind <= BINADE_IPC_MAPPED &&
+           handle->kind <= MOIETY_IPC_MAPPED &&
            handle->checksum == handle_checksum_of(handle) &&
            handle->size_bytes &&
            handle->offset_bytes <= handle->segment_bytes &&
            handle->size_bytes <= handle->segment_bytes - handle->offset_bytes;
 }
 
-binade_status binadei_handle_read(const void *bytes, size_t handle_bytes,
-                                  binade_ipc_handle *out)
+moiety_status moietyi_handle_read(const void *bytes, size_t handle_bytes,
+                                  moiety_ipc_handle *out)
 {
     if (handle_bytes != sizeof(*out)) {
-        return binadei_fail(BINADE_E_INVALID,
+        return moietyi_fail(MOIETY_E_INVALID,
                             "a handle has %zu bytes, this has %zu",
                             sizeof(*out), handle_bytes);
     }
     memcpy(out, bytes, sizeof(*out));
-    if (out->version != BINADE_IPC_VERSION) {
-        return binadei_fail(BINADE_E_UNSUPPORTED,
+    if (out->version != MOIETY_IPC_VERSION) {
+        return moietyi_fail(MOIETY_E_UNSUPPORTED,
                             "the handle has version %u; this library reads %u",
                             (unsigned)out->version,
-                            (unsigned)BINADE_IPC_VERSION);
+                            (unsigned)MOIETY_IPC_VERSION);
     }
     if (!is_sound(out))
-        return binadei_fail(BINADE_E_CORRUPT,
+        return moietyi_fail(MOIETY_E_CORRUPT,
                             "the handle's bytes are not as they were made");
-    return BINADE_OK;
+    return MOIETY_OK;
 }

@@ -8,56 +8,56 @@
 #define FIRST_BUCKETS ((size_t)64)
 #define GRAIN_BYTES 512U
 
-static size_t held_bucket_of(binade_devptr address, size_t bucket_count)
+static size_t held_bucket_of(moiety_devptr address, size_t bucket_count)
 {
     uint64_t mixed = address / GRAIN_BYTES * UINT64_C(0x9E3779B97F4A7C15);
     return (size_t)(mixed >> 32) & (bucket_count - 1);
 }
 
-static bool held_is_within(const struct binadei_held *held, binade_devptr first,
-                           binade_devptr end)
+static bool held_is_within(const struct moietyi_held *held, moiety_devptr first,
+                           moiety_devptr end)
 {
     return held->address >= first && held->address < end;
 }
 
-void binadei_held_fini(struct binadei_held_table *table)
+void moietyi_held_fini(struct moietyi_held_table *table)
 {
-    binadei_held_forget(table, 0, ~(binade_devptr)0);
+    moietyi_held_forget(table, 0, ~(moiety_devptr)0);
     free(table->buckets);
 }
 
-struct binadei_held *binadei_held_find(const struct binadei_held_table *table,
-                                       binade_devptr address)
+struct moietyi_held *moietyi_held_find(const struct moietyi_held_table *table,
+                                       moiety_devptr address)
 {
     if (!table->count)
         return NULL;
-    struct binadei_held *held =
+    struct moietyi_held *held =
         table->buckets[held_bucket_of(address, table->bucket_count)];
     while (held && held->address != address)
         held = held->next;
     return held;
 }
 
-static void held_put(struct binadei_held **buckets, size_t bucket_count,
-                     struct binadei_held *held)
+static void held_put(struct moietyi_held **buckets, size_t bucket_count,
+                     struct moietyi_held *held)
 {
-    struct binadei_held **at =
+    struct moietyi_held **at =
         &buckets[held_bucket_of(held->address, bucket_count)];
     held->next = *at;
     *at = held;
 }
 
-static bool held_grow(struct binadei_held_table *table)
+static bool held_grow(struct moietyi_held_table *table)
 {
     size_t bucket_count =
         table->bucket_count ? 2 * table->bucket_count : FIRST_BUCKETS;
-    struct binadei_held **buckets =
-        calloc(bucket_count, sizeof(struct binadei_held *));
+    struct moietyi_held **buckets =
+        calloc(bucket_count, sizeof(struct moietyi_held *));
     if (!buckets)
         return false;
     for (size_t i = 0; i < table->bucket_count; i++) {
         while (table->buckets[i]) {
-            struct binadei_held *held = table->buckets[i];
+            struct moietyi_held *held = table->buckets[i];
             table->buckets[i] = held->next;
             held_put(buckets, bucket_count, held);
         }
@@ -68,11 +68,11 @@ static bool held_grow(struct binadei_held_table *table)
     return true;
 }
 
-bool binadei_held_add(struct binadei_held_table *table, binade_devptr address)
+bool moietyi_held_add(struct moietyi_held_table *table, moiety_devptr address)
 {
     if (table->count == table->bucket_count && !held_grow(table))
         return false;
-    struct binadei_held *held = calloc(1, sizeof(*held));
+    struct moietyi_held *held = calloc(1, sizeof(*held));
     if (!held)
         return false;
     held->address = address;
@@ -82,15 +82,15 @@ bool binadei_held_add(struct binadei_held_table *table, binade_devptr address)
 }
 
 /* All from `first` to `end`, or the freed ones of them. */
-static struct binadei_held *held_take(struct binadei_held_table *table,
-                                      binade_devptr first, binade_devptr end,
+static struct moietyi_held *held_take(struct moietyi_held_table *table,
+                                      moiety_devptr first, moiety_devptr end,
                                       bool is_freed_only)
 {
-    struct binadei_held *chain = NULL;
+    struct moietyi_held *chain = NULL;
     for (size_t i = 0; i < table->bucket_count; i++) {
-        struct binadei_held **at = &table->buckets[i];
+        struct moietyi_held **at = &table->buckets[i];
         while (*at) {
-            struct binadei_held *held = *at;
+            struct moietyi_held *held = *at;
             if (!held_is_within(held, first, end) ||
                 (is_freed_only && !held->is_freed)) {
                 at = &held->next;
@@ -105,30 +105,30 @@ static struct binadei_held *held_take(struct binadei_held_table *table,
     return chain;
 }
 
-struct binadei_held *binadei_held_take_freed(struct binadei_held_table *table,
-                                             binade_devptr first,
-                                             binade_devptr end)
+struct moietyi_held *moietyi_held_take_freed(struct moietyi_held_table *table,
+                                             moiety_devptr first,
+                                             moiety_devptr end)
 {
     return held_take(table, first, end, true);
 }
 
-void binadei_held_return(struct binadei_held_table *table,
-                         struct binadei_held *chain)
+void moietyi_held_return(struct moietyi_held_table *table,
+                         struct moietyi_held *chain)
 {
     while (chain) {
-        struct binadei_held *held = chain;
+        struct moietyi_held *held = chain;
         chain = held->next;
         held_put(table->buckets, table->bucket_count, held);
         table->count++;
     }
 }
 
-void binadei_held_forget(struct binadei_held_table *table, binade_devptr first,
-                         binade_devptr end)
+void moietyi_held_forget(struct moietyi_held_table *table, moiety_devptr first,
+                         moiety_devptr end)
 {
-    struct binadei_held *chain = held_take(table, first, end, false);
+    struct moietyi_held *chain = held_take(table, first, end, false);
     while (chain) {
-        struct binadei_held *held = chain;
+        struct moietyi_held *held = chain;
         chain = held->next;
         free(held);
     }

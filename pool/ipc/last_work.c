@@ -10,27 +10,27 @@
 #include "pool/ipc/opener.h"
 #include "pool/stream/capture_guard.h"
 
-static bool last_work_is_created(binade_stream stream)
+static bool last_work_is_created(moiety_stream stream)
 {
-    return stream && stream != BINADE_STREAM_LEGACY &&
-           stream != BINADE_STREAM_PER_THREAD;
+    return stream && stream != MOIETY_STREAM_LEGACY &&
+           stream != MOIETY_STREAM_PER_THREAD;
 }
 
-static binade_status make_event(const struct binadei_driver *driver,
+static moiety_status make_event(const struct moietyi_driver *driver,
                                 CUevent *out)
 {
-    return BINADEI_CALL(driver, cuEventCreate, (out, CU_EVENT_DISABLE_TIMING));
+    return MOIETYI_CALL(driver, cuEventCreate, (out, CU_EVENT_DISABLE_TIMING));
 }
 
-static binade_status last_work_refuse_capture(void)
+static moiety_status last_work_refuse_capture(void)
 {
-    return binadei_fail(BINADE_E_BUSY,
+    return moietyi_fail(MOIETY_E_BUSY,
                         "a graph is being captured: the work behind the close "
                         "cannot be told from it");
 }
 
 /* An event recorded now would become part of the graph. */
-static binade_status check_capture(const struct binadei_driver *driver,
+static moiety_status check_capture(const struct moietyi_driver *driver,
                                    CUstream stream)
 {
     CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -38,39 +38,39 @@ static binade_status check_capture(const struct binadei_driver *driver,
     if (code == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT ||
         (code == CUDA_SUCCESS && capture != CU_STREAM_CAPTURE_STATUS_NONE))
         return last_work_refuse_capture();
-    return binadei_driver_status(BINADEI_ENTRY_cuStreamIsCapturing, code);
+    return moietyi_driver_status(MOIETYI_ENTRY_cuStreamIsCapturing, code);
 }
 
 /* The stream's context is current. */
-static binade_status record_here(const struct binadei_driver *driver,
+static moiety_status record_here(const struct moietyi_driver *driver,
                                  CUstream stream, CUevent *out)
 {
     CUevent event = NULL;
-    binade_status status = check_capture(driver, stream);
-    if (status == BINADE_OK)
+    moiety_status status = check_capture(driver, stream);
+    if (status == MOIETY_OK)
         status = make_event(driver, &event);
-    if (status != BINADE_OK)
+    if (status != MOIETY_OK)
         return status;
-    status = BINADEI_CALL(driver, cuEventRecord, (event, stream));
-    if (status == BINADE_OK)
+    status = MOIETYI_CALL(driver, cuEventRecord, (event, stream));
+    if (status == MOIETY_OK)
         *out = event;
     else
         (void)driver->cuEventDestroy(event);
     return status;
 }
 
-static binade_status record_stream(const struct binadei_driver *driver,
+static moiety_status record_stream(const struct moietyi_driver *driver,
                                    CUstream stream, CUevent *out)
 {
     CUcontext context;
     CUcontext popped;
     if (!last_work_is_created(stream))
         return record_here(driver, stream ? stream : CU_STREAM_LEGACY, out);
-    binade_status status =
-        BINADEI_CALL(driver, cuStreamGetCtx, (stream, &context));
-    if (status == BINADE_OK)
-        status = BINADEI_CALL(driver, cuCtxPushCurrent, (context));
-    if (status != BINADE_OK)
+    moiety_status status =
+        MOIETYI_CALL(driver, cuStreamGetCtx, (stream, &context));
+    if (status == MOIETY_OK)
+        status = MOIETYI_CALL(driver, cuCtxPushCurrent, (context));
+    if (status != MOIETY_OK)
         return status;
     status = record_here(driver, stream, out);
     if (driver->cuCtxPopCurrent(&popped) != CUDA_SUCCESS)
@@ -78,51 +78,51 @@ static binade_status record_stream(const struct binadei_driver *driver,
     return status;
 }
 
-static binade_status
-last_work_record_context(const struct binadei_driver *driver, CUcontext context,
+static moiety_status
+last_work_record_context(const struct moietyi_driver *driver, CUcontext context,
                          CUevent *out)
 {
     CUevent event = NULL;
     /* An old driver: all that can be done is to wait. */
     if (!driver->cuCtxRecordEvent)
-        return BINADEI_CALL(driver, cuCtxSynchronize, ());
-    binade_status status = check_capture(driver, CU_STREAM_LEGACY);
-    if (status == BINADE_OK)
+        return MOIETYI_CALL(driver, cuCtxSynchronize, ());
+    moiety_status status = check_capture(driver, CU_STREAM_LEGACY);
+    if (status == MOIETY_OK)
         status = make_event(driver, &event);
-    if (status != BINADE_OK)
+    if (status != MOIETY_OK)
         return status;
-    status = BINADEI_CALL(driver, cuCtxRecordEvent, (context, event));
-    if (status == BINADE_OK)
+    status = MOIETYI_CALL(driver, cuCtxRecordEvent, (context, event));
+    if (status == MOIETY_OK)
         *out = event;
     else
         (void)driver->cuEventDestroy(event);
     return status;
 }
 
-static binade_status record_any(const struct binadei_driver *driver,
+static moiety_status record_any(const struct moietyi_driver *driver,
                                 CUcontext context, CUevent *out)
 {
-    if (!binadei_capture_guard_recorder_begin())
+    if (!moietyi_capture_guard_recorder_begin())
         return last_work_refuse_capture();
-    binade_status status = last_work_record_context(driver, context, out);
-    binadei_capture_guard_recorder_end();
+    moiety_status status = last_work_record_context(driver, context, out);
+    moietyi_capture_guard_recorder_end();
     return status;
 }
 
-binade_status binadei_closing_record(const struct binadei_driver *driver,
-                                     const struct binadei_opening *opening,
-                                     binade_stream stream, CUevent *out)
+moiety_status moietyi_closing_record(const struct moietyi_driver *driver,
+                                     const struct moietyi_opening *opening,
+                                     moiety_stream stream, CUevent *out)
 {
-    struct binadei_section section;
+    struct moietyi_section section;
     *out = NULL;
-    if (stream == BINADE_STREAM_DONE)
-        return BINADE_OK;
-    binade_status status = binadei_opener_enter(driver, opening, &section);
-    if (status != BINADE_OK)
+    if (stream == MOIETY_STREAM_DONE)
+        return MOIETY_OK;
+    moiety_status status = moietyi_opener_enter(driver, opening, &section);
+    if (status != MOIETY_OK)
         return status;
-    status = stream == BINADE_STREAM_ANY
+    status = stream == MOIETY_STREAM_ANY
                  ? record_any(driver, opening->importer.context, out)
                  : record_stream(driver, stream, out);
-    (void)binadei_section_leave(&section);
+    (void)moietyi_section_leave(&section);
     return status;
 }

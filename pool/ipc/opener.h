@@ -3,8 +3,8 @@
  *
  * What the driver is asked for an import; no lock held.
  */
-#ifndef BINADE_POOL_IPC_OPENER_H_
-#define BINADE_POOL_IPC_OPENER_H_
+#ifndef MOIETY_POOL_IPC_OPENER_H_
+#define MOIETY_POOL_IPC_OPENER_H_
 
 #include "pool/driver/driver_table.h"
 #include "pool/driver/section.h"
@@ -13,32 +13,32 @@
 
 /* The context, or for NULL the current one, or where there is none the primary
  * one of the device that the handle names: then it is retained. The caller
- * gives that back by binadei_opener_release() if `has_primary` is left set. */
-BINADE_MUST_USE binade_status binadei_opener_context(
-    const struct binadei_driver *driver, const binade_ipc_handle *handle,
-    CUcontext context, struct binadei_importer *out);
-void binadei_opener_release(const struct binadei_driver *driver,
-                            const struct binadei_importer *importer);
+ * gives that back by moietyi_opener_release() if `has_primary` is left set. */
+MOIETY_MUST_USE moiety_status moietyi_opener_context(
+    const struct moietyi_driver *driver, const moiety_ipc_handle *handle,
+    CUcontext context, struct moietyi_importer *out);
+void moietyi_opener_release(const struct moietyi_driver *driver,
+                            const struct moietyi_importer *importer);
 
-/* Enters a section in the opening's context; as binadei_section_enter(), and
+/* Enters a section in the opening's context; as moietyi_section_enter(), and
  * refuses if it is not the context any more that it was. */
-BINADE_MUST_USE binade_status binadei_opener_enter(
-    const struct binadei_driver *driver, const struct binadei_opening *opening,
-    struct binadei_section *out);
+MOIETY_MUST_USE moiety_status moietyi_opener_enter(
+    const struct moietyi_driver *driver, const struct moietyi_opening *opening,
+    struct moietyi_section *out);
 /* Opens the segment in the opening's context. Statuses of
- * binade_ipc_import(). `memory`: what came with a handle of mapped memory, or
+ * moiety_ipc_import(). `memory`: what came with a handle of mapped memory, or
  * NULL. */
-BINADE_MUST_USE binade_status binadei_opener_open(
-    const struct binadei_driver *driver, const struct binadei_opening *opening,
-    const binade_ipc_handle *handle, const struct binadei_received *memory,
-    binade_devptr *out);
+MOIETY_MUST_USE moiety_status moietyi_opener_open(
+    const struct moietyi_driver *driver, const struct moietyi_opening *opening,
+    const moiety_ipc_handle *handle, const struct moietyi_received *memory,
+    moiety_devptr *out);
 /* Gives it back, and the primary context that it kept; waits for all work that
- * is queued in the process. BINADE_OK, also when the context is gone and the
+ * is queued in the process. MOIETY_OK, also when the context is gone and the
  * memory with it. */
-BINADE_MUST_USE binade_status binadei_opener_close(
-    const struct binadei_driver *driver, const struct binadei_opening *opening);
+MOIETY_MUST_USE moiety_status moietyi_opener_close(
+    const struct moietyi_driver *driver, const struct moietyi_opening *opening);
 
 /* Whether what the driver said means that the context went, and all with it. */
-bool binadei_opener_is_gone(binade_status status);
+bool moietyi_opener_is_gone(moiety_status status);
 
 #endif

@@ -7,56 +7,56 @@
 #include <stdlib.h>
 #include <string.h>
 
-_Static_assert(sizeof(struct binadei_opening_key) ==
-                   3 * sizeof(uint64_t) + sizeof(struct binadei_process),
+_Static_assert(sizeof(struct moietyi_opening_key) ==
+                   3 * sizeof(uint64_t) + sizeof(struct moietyi_process),
                "compared as bytes");
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 /* A record has left the states OPENING or CLOSING. */
 static pthread_cond_t settled = PTHREAD_COND_INITIALIZER;
-static struct binadei_opening *openings; /* under the lock */
+static struct moietyi_opening *openings; /* under the lock */
 
 /* All below: lock held, unless it takes it. */
 
-static bool openings_is_key(const struct binadei_opening *opening,
-                            const struct binadei_opening_key *key)
+static bool openings_is_key(const struct moietyi_opening *opening,
+                            const struct moietyi_opening_key *key)
 {
     return opening->key.segment_id == key->segment_id &&
            memcmp(&opening->key, key, sizeof(*key)) == 0;
 }
 
-static bool openings_is_idle(const struct binadei_opening *opening)
+static bool openings_is_idle(const struct moietyi_opening *opening)
 {
-    return opening->state == BINADEI_OPEN && !opening->import_count &&
+    return opening->state == MOIETYI_OPEN && !opening->import_count &&
            !opening->closing_count;
 }
 
-static struct binadei_opening **
-link_of_key(const struct binadei_opening_key *key)
+static struct moietyi_opening **
+link_of_key(const struct moietyi_opening_key *key)
 {
-    struct binadei_opening **at = &openings;
+    struct moietyi_opening **at = &openings;
     while (*at && !openings_is_key(*at, key))
         at = &(*at)->next;
     return at;
 }
 
-static struct binadei_opening **link_of(const struct binadei_opening *opening)
+static struct moietyi_opening **link_of(const struct moietyi_opening *opening)
 {
-    struct binadei_opening **at = &openings;
+    struct moietyi_opening **at = &openings;
     while (*at != opening)
         at = &(*at)->next;
     return at;
 }
 
-static void move_to_front(struct binadei_opening **at)
+static void move_to_front(struct moietyi_opening **at)
 {
-    struct binadei_opening *opening = *at;
+    struct moietyi_opening *opening = *at;
     *at = opening->next;
     opening->next = openings;
     openings = opening;
 }
 
-static void openings_drop(struct binadei_opening *opening)
+static void openings_drop(struct moietyi_opening *opening)
 {
     *link_of(opening) = opening->next;
     free(opening);
@@ -65,11 +65,11 @@ static void openings_drop(struct binadei_opening *opening)
 /* What is open under the same handle of the driver as another segment: one that
  * the exporter gave up, in whose place is another now. The driver would answer
  * with the old one's address. */
-static struct binadei_opening *
-find_double(const struct binadei_opening_key *key,
-            const binade_ipc_handle *handle)
+static struct moietyi_opening *
+find_double(const struct moietyi_opening_key *key,
+            const moiety_ipc_handle *handle)
 {
-    struct binadei_opening *opening = openings;
+    struct moietyi_opening *opening = openings;
     while (opening && (opening->key.context_id != key->context_id ||
                        memcmp(opening->driver_handle, handle->driver_handle,
                               sizeof(opening->driver_handle)) != 0))
@@ -78,12 +78,12 @@ find_double(const struct binadei_opening_key *key,
 }
 
 /* NULL: no memory. */
-static struct binadei_opening *
-openings_make(const struct binadei_opening_key *key,
-              const binade_ipc_handle *handle,
-              const struct binadei_importer *importer)
+static struct moietyi_opening *
+openings_make(const struct moietyi_opening_key *key,
+              const moiety_ipc_handle *handle,
+              const struct moietyi_importer *importer)
 {
-    struct binadei_opening *opening = calloc(1, sizeof(*opening));
+    struct moietyi_opening *opening = calloc(1, sizeof(*opening));
     if (!opening)
         return NULL;
     opening->key = *key;
@@ -93,7 +93,7 @@ openings_make(const struct binadei_opening_key *key,
            sizeof(opening->driver_handle));
     opening->segment_bytes = handle->segment_bytes;
     opening->generation = handle->generation;
-    opening->state = BINADEI_OPENING;
+    opening->state = MOIETYI_OPENING;
     opening->next = openings;
     openings = opening;
     return opening;
@@ -101,8 +101,8 @@ openings_make(const struct binadei_opening_key *key,
 
 /* One retention is enough for all imports of a segment: a second one stays the
  * importer's, to give back. */
-static void take_primary(struct binadei_opening *opening,
-                         struct binadei_importer *importer)
+static void take_primary(struct moietyi_opening *opening,
+                         struct moietyi_importer *importer)
 {
     if (opening->importer.has_primary || !importer->has_primary)
         return;
@@ -111,61 +111,61 @@ static void take_primary(struct binadei_opening *opening,
     importer->has_primary = false;
 }
 
-static enum binadei_opening_found hit(struct binadei_opening **at,
-                                      const binade_ipc_handle *handle,
-                                      struct binadei_importer *importer,
-                                      binade_devptr *out_address)
+static enum moietyi_opening_found hit(struct moietyi_opening **at,
+                                      const moiety_ipc_handle *handle,
+                                      struct moietyi_importer *importer,
+                                      moiety_devptr *out_address)
 {
-    struct binadei_opening *opening = *at;
+    struct moietyi_opening *opening = *at;
     if (handle->segment_bytes != opening->segment_bytes ||
         memcmp(handle->driver_handle, opening->driver_handle,
                sizeof(opening->driver_handle)) != 0)
-        return BINADEI_OPENING_CORRUPT;
+        return MOIETYI_OPENING_CORRUPT;
     if (handle->generation < opening->generation)
-        return BINADEI_OPENING_STALE;
+        return MOIETYI_OPENING_STALE;
     opening->generation = handle->generation;
     opening->import_count++;
     take_primary(opening, importer);
     *out_address = opening->address;
     /* The next search finds it first. */
     move_to_front(at);
-    return BINADEI_OPENING_HIT;
+    return MOIETYI_OPENING_HIT;
 }
 
-static enum binadei_opening_found find_or_make(
-    const struct binadei_opening_key *key, const binade_ipc_handle *handle,
-    const struct binadei_importer *importer, struct binadei_opening **out)
+static enum moietyi_opening_found find_or_make(
+    const struct moietyi_opening_key *key, const moiety_ipc_handle *handle,
+    const struct moietyi_importer *importer, struct moietyi_opening **out)
 {
-    struct binadei_opening *old = find_double(key, handle);
+    struct moietyi_opening *old = find_double(key, handle);
     if (!old) {
         *out = openings_make(key, handle, importer);
-        return *out ? BINADEI_OPENING_FRESH : BINADEI_OPENING_NO_MEMORY;
+        return *out ? MOIETYI_OPENING_FRESH : MOIETYI_OPENING_NO_MEMORY;
     }
     if (!openings_is_idle(old))
-        return BINADEI_OPENING_IN_USE;
-    old->state = BINADEI_CLOSING;
+        return MOIETYI_OPENING_IN_USE;
+    old->state = MOIETYI_CLOSING;
     *out = old;
-    return BINADEI_OPENING_OLD;
+    return MOIETYI_OPENING_OLD;
 }
 
 /* Whether another thread is at work on what the import needs. */
-static bool is_unsettled(struct binadei_opening **at,
-                         const struct binadei_opening_key *key,
-                         const binade_ipc_handle *handle)
+static bool is_unsettled(struct moietyi_opening **at,
+                         const struct moietyi_opening_key *key,
+                         const moiety_ipc_handle *handle)
 {
-    const struct binadei_opening *opening =
+    const struct moietyi_opening *opening =
         *at ? *at : find_double(key, handle);
-    return opening && opening->state != BINADEI_OPEN;
+    return opening && opening->state != MOIETYI_OPEN;
 }
 
-enum binadei_opening_found
-binadei_opening_find(const struct binadei_opening_key *key,
-                     const binade_ipc_handle *handle,
-                     struct binadei_importer *importer,
-                     struct binadei_opening **out, binade_devptr *out_address)
+enum moietyi_opening_found
+moietyi_opening_find(const struct moietyi_opening_key *key,
+                     const moiety_ipc_handle *handle,
+                     struct moietyi_importer *importer,
+                     struct moietyi_opening **out, moiety_devptr *out_address)
 {
-    enum binadei_opening_found found;
-    struct binadei_opening **at;
+    enum moietyi_opening_found found;
+    struct moietyi_opening **at;
     pthread_mutex_lock(&lock);
     while (is_unsettled(at = link_of_key(key), key, handle))
         pthread_cond_wait(&settled, &lock);
@@ -175,13 +175,13 @@ binadei_opening_find(const struct binadei_opening_key *key,
     return found;
 }
 
-void binadei_opening_end(struct binadei_opening *opening,
-                         struct binadei_importer *importer,
-                         binade_devptr address)
+void moietyi_opening_end(struct moietyi_opening *opening,
+                         struct moietyi_importer *importer,
+                         moiety_devptr address)
 {
     pthread_mutex_lock(&lock);
     opening->address = address;
-    opening->state = BINADEI_OPEN;
+    opening->state = MOIETYI_OPEN;
     opening->import_count = 1;
     if (address)
         take_primary(opening, importer);
@@ -191,12 +191,12 @@ void binadei_opening_end(struct binadei_opening *opening,
     pthread_mutex_unlock(&lock);
 }
 
-struct binadei_opening *binadei_opening_take_idle(uint32_t keep_count)
+struct moietyi_opening *moietyi_opening_take_idle(uint32_t keep_count)
 {
     uint32_t idle_count = 0;
-    struct binadei_opening *last = NULL;
+    struct moietyi_opening *last = NULL;
     pthread_mutex_lock(&lock);
-    for (struct binadei_opening *opening = openings; opening;
+    for (struct moietyi_opening *opening = openings; opening;
          opening = opening->next) {
         if (!openings_is_idle(opening))
             continue;
@@ -206,15 +206,15 @@ struct binadei_opening *binadei_opening_take_idle(uint32_t keep_count)
     if (idle_count <= keep_count)
         last = NULL;
     if (last)
-        last->state = BINADEI_CLOSING;
+        last->state = MOIETYI_CLOSING;
     pthread_mutex_unlock(&lock);
     return last;
 }
 
-void binadei_opening_gave(struct binadei_opening *opening, bool is_closed)
+void moietyi_opening_gave(struct moietyi_opening *opening, bool is_closed)
 {
     pthread_mutex_lock(&lock);
-    opening->state = BINADEI_OPEN;
+    opening->state = MOIETYI_OPEN;
     if (is_closed)
         openings_drop(opening);
     else
@@ -224,36 +224,36 @@ void binadei_opening_gave(struct binadei_opening *opening, bool is_closed)
     pthread_mutex_unlock(&lock);
 }
 
-static bool openings_has(const struct binadei_opening *opening,
-                         binade_devptr address)
+static bool openings_has(const struct moietyi_opening *opening,
+                         moiety_devptr address)
 {
-    return opening->state == BINADEI_OPEN && address >= opening->address &&
+    return opening->state == MOIETYI_OPEN && address >= opening->address &&
            address - opening->address < opening->segment_bytes;
 }
 
-binade_status binadei_opening_begin_close(binade_devptr address,
-                                          struct binadei_opening **out)
+moiety_status moietyi_opening_begin_close(moiety_devptr address,
+                                          struct moietyi_opening **out)
 {
-    binade_status status = BINADE_E_FOREIGN;
+    moiety_status status = MOIETY_E_FOREIGN;
     pthread_mutex_lock(&lock);
     /* One segment may be open in two contexts at one address. */
-    for (struct binadei_opening *opening = openings;
-         opening && status != BINADE_OK; opening = opening->next) {
+    for (struct moietyi_opening *opening = openings;
+         opening && status != MOIETY_OK; opening = opening->next) {
         if (!openings_has(opening, address))
             continue;
-        status = BINADE_E_INVALID;
+        status = MOIETY_E_INVALID;
         if (!opening->import_count)
             continue;
         opening->import_count--;
         opening->closing_count++;
         *out = opening;
-        status = BINADE_OK;
+        status = MOIETY_OK;
     }
     pthread_mutex_unlock(&lock);
     return status;
 }
 
-void binadei_opening_undo_close(struct binadei_opening *opening)
+void moietyi_opening_undo_close(struct moietyi_opening *opening)
 {
     pthread_mutex_lock(&lock);
     opening->import_count++;
@@ -261,7 +261,7 @@ void binadei_opening_undo_close(struct binadei_opening *opening)
     pthread_mutex_unlock(&lock);
 }
 
-void binadei_opening_end_close(struct binadei_opening *opening)
+void moietyi_opening_end_close(struct moietyi_opening *opening)
 {
     pthread_mutex_lock(&lock);
     opening->closing_count--;
@@ -269,11 +269,11 @@ void binadei_opening_end_close(struct binadei_opening *opening)
     pthread_mutex_unlock(&lock);
 }
 
-uint32_t binadei_opening_count(void)
+uint32_t moietyi_opening_count(void)
 {
     uint32_t count = 0;
     pthread_mutex_lock(&lock);
-    for (const struct binadei_opening *opening = openings; opening;
+    for (const struct moietyi_opening *opening = openings; opening;
          opening = opening->next)
         count++;
     pthread_mutex_unlock(&lock);

@@ -14,13 +14,13 @@
 
 #include "pool/base/failure.h"
 
-_Static_assert(sizeof(struct binadei_process) == 40, "compared as bytes");
+_Static_assert(sizeof(struct moietyi_process) == 40, "compared as bytes");
 
-static struct binadei_process self;
+static struct moietyi_process self;
 static bool is_known;
 
-bool binadei_process_is(const struct binadei_process *a,
-                        const struct binadei_process *b)
+bool moietyi_process_is(const struct moietyi_process *a,
+                        const struct moietyi_process *b)
 {
     return memcmp(a, b, sizeof(*a)) == 0;
 }
@@ -90,15 +90,15 @@ static void find_self(void)
     is_known = self.start_ticks != 0;
 }
 
-binade_status binadei_process_self(const struct binadei_process **out)
+moiety_status moietyi_process_self(const struct moietyi_process **out)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     (void)pthread_once(&once, find_self);
     if (!is_known)
-        return binadei_fail(BINADE_E_UNSUPPORTED,
+        return moietyi_fail(MOIETY_E_UNSUPPORTED,
                             "/proc does not tell which process this is");
     *out = &self;
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
 static uint64_t nonce;
@@ -114,26 +114,26 @@ static void draw_nonce(void)
     nonce |= 1;
 }
 
-uint64_t binadei_process_nonce(void)
+uint64_t moietyi_process_nonce(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     (void)pthread_once(&once, draw_nonce);
     return nonce;
 }
 
-enum binadei_process_state
-binadei_process_state(const struct binadei_process *process)
+enum moietyi_process_state
+moietyi_process_state(const struct moietyi_process *process)
 {
-    const struct binadei_process *own;
+    const struct moietyi_process *own;
     char path[64];
     char text[1024];
-    if (binadei_process_self(&own) != BINADE_OK ||
+    if (moietyi_process_self(&own) != MOIETY_OK ||
         process->pid_namespace != self.pid_namespace)
-        return BINADEI_PROCESS_UNSEEN;
+        return MOIETYI_PROCESS_UNSEEN;
     (void)snprintf(path, sizeof(path), "/proc/%llu/stat",
                    (unsigned long long)process->pid);
     if (!read_text(path, text, sizeof(text)))
-        return BINADEI_PROCESS_GONE;
-    return start_ticks_in(text) == process->start_ticks ? BINADEI_PROCESS_LIVES
-                                                        : BINADEI_PROCESS_GONE;
+        return MOIETYI_PROCESS_GONE;
+    return start_ticks_in(text) == process->start_ticks ? MOIETYI_PROCESS_LIVES
+                                                        : MOIETYI_PROCESS_GONE;
 }

@@ -9,38 +9,38 @@
 #include "pool/base/failure.h"
 #include "pool/ipc/state.h"
 
-enum binadei_export_free binadei_exports_free(struct binadei_exports *exports,
-                                              binade_devptr block)
+enum moietyi_export_free moietyi_exports_free(struct moietyi_exports *exports,
+                                              moiety_devptr block)
 {
-    enum binadei_export_free found = BINADEI_EXPORT_NONE;
+    enum moietyi_export_free found = MOIETYI_EXPORT_NONE;
     pthread_mutex_lock(&exports->lock);
-    struct binadei_held *held = binadei_held_find(&exports->blocks, block);
+    struct moietyi_held *held = moietyi_held_find(&exports->blocks, block);
     if (held) {
-        found = held->is_freed ? BINADEI_EXPORT_AGAIN : BINADEI_EXPORT_KEPT;
+        found = held->is_freed ? MOIETYI_EXPORT_AGAIN : MOIETYI_EXPORT_KEPT;
         held->is_freed = true;
     }
     pthread_mutex_unlock(&exports->lock);
     return found;
 }
 
-bool binadei_exports_has(struct binadei_exports *exports, binade_devptr block)
+bool moietyi_exports_has(struct moietyi_exports *exports, moiety_devptr block)
 {
     pthread_mutex_lock(&exports->lock);
-    bool is_there = binadei_held_find(&exports->blocks, block) != NULL;
+    bool is_there = moietyi_held_find(&exports->blocks, block) != NULL;
     pthread_mutex_unlock(&exports->lock);
     return is_there;
 }
 
-static bool release_is_within(const struct binadei_export *segment,
-                              const struct binadei_export_range *range)
+static bool release_is_within(const struct moietyi_export *segment,
+                              const struct moietyi_export_range *range)
 {
     return segment->info.address >= range->first &&
            segment->info.address < range->end;
 }
 
 /* Lock held. */
-static bool is_imported(const struct binadei_exports *exports,
-                        const struct binadei_export_range *range)
+static bool is_imported(const struct moietyi_exports *exports,
+                        const struct moietyi_export_range *range)
 {
     for (size_t i = 0; i < exports->segment_count; i++)
         if (release_is_within(&exports->segments[i], range) &&
@@ -50,38 +50,38 @@ static bool is_imported(const struct binadei_exports *exports,
 }
 
 /* Lock held; the segments' lock is the only one that is taken after it. */
-static void end_exports(struct binadei_exports *exports,
-                        const struct binadei_export_range *range)
+static void end_exports(struct moietyi_exports *exports,
+                        const struct moietyi_export_range *range)
 {
     for (size_t i = exports->segment_count; i-- > 0;) {
         if (!release_is_within(&exports->segments[i], range))
             continue;
-        const struct binadei_segment_info *info = &exports->segments[i].info;
+        const struct moietyi_segment_info *info = &exports->segments[i].info;
         if (exports->options.mapper)
-            binadei_segments_unpin_run(exports->options.segments, info->address,
+            moietyi_segments_unpin_run(exports->options.segments, info->address,
                                        info->memory_bytes);
         else
-            binadei_segments_unpin(exports->options.segments, info->id);
-        binadei_export_remove(exports, i);
+            moietyi_segments_unpin(exports->options.segments, info->id);
+        moietyi_export_remove(exports, i);
     }
-    binadei_held_forget(&exports->blocks, range->first, range->end);
+    moietyi_held_forget(&exports->blocks, range->first, range->end);
 }
 
 /* Takes what was freed; if that is nothing, ends the exports. */
-static binade_status release_step(struct binadei_exports *exports,
-                                  const struct binadei_export_range *range,
-                                  struct binadei_held **out_freed)
+static moiety_status release_step(struct moietyi_exports *exports,
+                                  const struct moietyi_export_range *range,
+                                  struct moietyi_held **out_freed)
 {
-    binade_status status = BINADE_OK;
+    moiety_status status = MOIETY_OK;
     *out_freed = NULL;
     pthread_mutex_lock(&exports->lock);
     if (is_imported(exports, range)) {
-        status = binadei_fail(BINADE_E_BUSY,
+        status = moietyi_fail(MOIETY_E_BUSY,
                               "this process has imported from the segment "
                               "itself, and not closed");
     } else {
         *out_freed =
-            binadei_held_take_freed(&exports->blocks, range->first, range->end);
+            moietyi_held_take_freed(&exports->blocks, range->first, range->end);
         if (!*out_freed)
             end_exports(exports, range);
     }
@@ -89,64 +89,64 @@ static binade_status release_step(struct binadei_exports *exports,
     return status;
 }
 
-static binade_status release_put(struct binadei_call *call,
-                                 binade_devptr address)
+static moiety_status release_put(struct moietyi_call *call,
+                                 moiety_devptr address)
 {
-    struct binadei_block block;
-    binade_status status = binadei_block_at(call->engine, address, &block);
-    return status == BINADE_OK ? binadei_put(call, &block, address) : status;
+    struct moietyi_block block;
+    moiety_status status = moietyi_block_at(call->engine, address, &block);
+    return status == MOIETY_OK ? moietyi_put(call, &block, address) : status;
 }
 
-static binade_status put_all(struct binadei_exports *exports,
-                             struct binadei_call *call,
-                             struct binadei_held *freed)
+static moiety_status put_all(struct moietyi_exports *exports,
+                             struct moietyi_call *call,
+                             struct moietyi_held *freed)
 {
     while (freed) {
-        struct binadei_held *held = freed;
-        binade_status status = release_put(call, held->address);
-        if (status != BINADE_OK) {
+        struct moietyi_held *held = freed;
+        moiety_status status = release_put(call, held->address);
+        if (status != MOIETY_OK) {
             pthread_mutex_lock(&exports->lock);
-            binadei_held_return(&exports->blocks, freed);
+            moietyi_held_return(&exports->blocks, freed);
             pthread_mutex_unlock(&exports->lock);
             return status;
         }
         freed = held->next;
         free(held);
     }
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
 /* The range of the segment that has `address`; empty where nothing of it is
  * exported. */
-static binade_status find_range(struct binadei_exports *exports,
-                                const struct binadei_call *call,
-                                binade_devptr address,
-                                struct binadei_export_range *out)
+static moiety_status find_range(struct moietyi_exports *exports,
+                                const struct moietyi_call *call,
+                                moiety_devptr address,
+                                struct moietyi_export_range *out)
 {
-    binadei_grain grain;
-    *out = (struct binadei_export_range){0, 0};
-    if (!binadei_grain_of(call->engine->lookup, address, &grain))
-        return binadei_fail(BINADE_E_FOREIGN,
+    moietyi_grain grain;
+    *out = (struct moietyi_export_range){0, 0};
+    if (!moietyi_grain_of(call->engine->lookup, address, &grain))
+        return moietyi_fail(MOIETY_E_FOREIGN,
                             "address 0x%llx is not of this pool", address);
     pthread_mutex_lock(&exports->lock);
-    *out = binadei_export_range_of(exports, address);
+    *out = moietyi_export_range_of(exports, address);
     pthread_mutex_unlock(&exports->lock);
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
-binade_status binadei_exports_release(struct binadei_exports *exports,
-                                      struct binadei_call *call,
-                                      binade_devptr address)
+moiety_status moietyi_exports_release(struct moietyi_exports *exports,
+                                      struct moietyi_call *call,
+                                      moiety_devptr address)
 {
-    struct binadei_export_range range = {0, BINADEI_ADDRESS_END};
-    struct binadei_held *freed;
-    binade_status status =
-        address ? find_range(exports, call, address, &range) : BINADE_OK;
-    if (status == BINADE_OK)
+    struct moietyi_export_range range = {0, MOIETYI_ADDRESS_END};
+    struct moietyi_held *freed;
+    moiety_status status =
+        address ? find_range(exports, call, address, &range) : MOIETY_OK;
+    if (status == MOIETY_OK)
         status = release_step(exports, &range, &freed);
-    while (status == BINADE_OK && freed) {
+    while (status == MOIETY_OK && freed) {
         status = put_all(exports, call, freed);
-        if (status == BINADE_OK)
+        if (status == MOIETY_OK)
             status = release_step(exports, &range, &freed);
     }
     return status;

@@ -3,8 +3,8 @@
  *
  * The exports of a pool, for the files of this folder only.
  */
-#ifndef BINADE_POOL_IPC_STATE_H_
-#define BINADE_POOL_IPC_STATE_H_
+#ifndef MOIETY_POOL_IPC_STATE_H_
+#define MOIETY_POOL_IPC_STATE_H_
 
 #include <pthread.h>
 
@@ -13,64 +13,64 @@
 
 /* A segment of which handles were made; it is pinned. Of mapped memory, a run of
  * handles of the driver's as if they were one; runs may overlap. */
-struct binadei_export {
-    struct binadei_segment_info info;
+struct moietyi_export {
+    struct moietyi_segment_info info;
     /* All that handles of one segment have in common. */
-    binade_ipc_handle common;
+    moiety_ipc_handle common;
     uint64_t import_count; /* by this process; the lock */
 };
 
-struct binadei_exports {
+struct moietyi_exports {
     /* Constant. */
-    struct binadei_exports_options options;
-    binade_ipc_handle common;     /* what all handles of the pool have so */
+    struct moietyi_exports_options options;
+    moiety_ipc_handle common;     /* what all handles of the pool have so */
     uint64_t serial;              /* of the pool; upper half of segment ids */
-    struct binadei_exports *next; /* of all pools; the registry's lock */
+    struct moietyi_exports *next; /* of all pools; the registry's lock */
 
     pthread_mutex_t lock;
     /* Under the lock; sorted by address, then by length. */
-    struct binadei_export *segments;
+    struct moietyi_export *segments;
     size_t segment_count;
     size_t segment_capacity;
     uint64_t last_generation;
-    struct binadei_held_table blocks;
+    struct moietyi_held_table blocks;
 };
 
 /* A part of all addresses. */
-struct binadei_export_range {
-    binade_devptr first;
-    binade_devptr end;
+struct moietyi_export_range {
+    moiety_devptr first;
+    moiety_devptr end;
 };
 
 /* exports.c; lock held. The segment that has `address`, or NULL; not of mapped
  * memory. */
-struct binadei_export *binadei_export_at(const struct binadei_exports *exports,
-                                         binade_devptr address);
+struct moietyi_export *moietyi_export_at(const struct moietyi_exports *exports,
+                                         moiety_devptr address);
 /* The run of mapped memory, or NULL. */
-struct binadei_export *binadei_export_run(const struct binadei_exports *exports,
-                                          binade_devptr address,
+struct moietyi_export *moietyi_export_run(const struct moietyi_exports *exports,
+                                          moiety_devptr address,
                                           uint64_t size_bytes);
 /* The segment that has `address`, or of mapped memory all runs that overlap one
  * another there; empty where none has it. */
-struct binadei_export_range
-binadei_export_range_of(const struct binadei_exports *exports,
-                        binade_devptr address);
+struct moietyi_export_range
+moietyi_export_range_of(const struct moietyi_exports *exports,
+                        moiety_devptr address);
 /* Copies it to its place. False: no memory. */
-bool binadei_export_insert(struct binadei_exports *exports,
-                           const struct binadei_export *fresh);
-void binadei_export_remove(struct binadei_exports *exports, size_t index);
+bool moietyi_export_insert(struct moietyi_exports *exports,
+                           const struct moietyi_export *fresh);
+void moietyi_export_remove(struct moietyi_exports *exports, size_t index);
 
 /* export.c: notes the block as exported; lock held. */
-BINADE_MUST_USE binade_status binadei_export_note(
-    struct binadei_exports *exports, const struct binadei_engine *engine,
-    const struct binadei_block *block, binade_devptr start);
-binade_status binadei_export_no_memory(void);
+MOIETY_MUST_USE moiety_status moietyi_export_note(
+    struct moietyi_exports *exports, const struct moietyi_engine *engine,
+    const struct moietyi_block *block, moiety_devptr start);
+moiety_status moietyi_export_no_memory(void);
 
 /* block.c: the live block that `address` is in, as its metadata says. Searches
- * backwards for the start, to the segment's. BINADE_OK or BINADE_E_INVALID. */
-BINADE_MUST_USE binade_status binadei_block_around(
-    const struct binadei_engine *engine,
-    const struct binadei_segment_info *segment, binade_devptr address,
-    struct binadei_block *out, binade_devptr *out_start);
+ * backwards for the start, to the segment's. MOIETY_OK or MOIETY_E_INVALID. */
+MOIETY_MUST_USE moiety_status moietyi_block_around(
+    const struct moietyi_engine *engine,
+    const struct moietyi_segment_info *segment, moiety_devptr address,
+    struct moietyi_block *out, moiety_devptr *out_start);
 
 #endif

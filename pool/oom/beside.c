@@ -9,7 +9,7 @@
 #include "pool/base/cancel.h"
 #include "pool/cache/gate.h"
 
-bool binadei_is_beside(const struct binadei_call *call)
+bool moietyi_is_beside(const struct moietyi_call *call)
 {
     /* relaxed: asked by its own thread. */
     return atomic_load_explicit(&call->thread_state->is_calling_back,
@@ -17,7 +17,7 @@ bool binadei_is_beside(const struct binadei_call *call)
 }
 
 /* Before the thread goes out, and after it is inside again. */
-void binadei_set_beside(struct binadei_call *call, bool is_beside)
+void moietyi_set_beside(struct moietyi_call *call, bool is_beside)
 {
     /* OU.release: who sees that it ended sees that what was asked meanwhile was
      * settled. */
@@ -26,54 +26,54 @@ void binadei_set_beside(struct binadei_call *call, bool is_beside)
 }
 
 /* Returns whether it was beside already, in this pool or in another. */
-static bool beside_begin(struct binadei_thread *thread)
+static bool beside_begin(struct moietyi_thread *thread)
 {
     /* relaxed: read by this thread; others only keep it. */
-    return atomic_fetch_or_explicit(&thread->revocation, BINADEI_REVOKE_BESIDE,
+    return atomic_fetch_or_explicit(&thread->revocation, MOIETYI_REVOKE_BESIDE,
                                     memory_order_relaxed) &
-           BINADEI_REVOKE_BESIDE;
+           MOIETYI_REVOKE_BESIDE;
 }
 
-static void beside_end(struct binadei_thread *thread, bool is_inner)
+static void beside_end(struct moietyi_thread *thread, bool is_inner)
 {
     /* relaxed: as above. */
     if (!is_inner)
-        atomic_fetch_and_explicit(&thread->revocation, ~BINADEI_REVOKE_BESIDE,
+        atomic_fetch_and_explicit(&thread->revocation, ~MOIETYI_REVOKE_BESIDE,
                                   memory_order_relaxed);
 }
 
 /* The old call knows how it was to be made. */
-static void beside_go_on(struct binadei_call *call, struct binadei_call *again)
+static void beside_go_on(struct moietyi_call *call, struct moietyi_call *again)
 {
     again->has_missed = true;
     again->is_pressed = call->is_pressed;
     again->may_wait = call->may_wait;
     again->cancel_state = call->cancel_state;
     *call = *again;
-    binadei_call_pass_gate(call);
+    moietyi_call_pass_gate(call);
 }
 
-binade_status binadei_call_beside(struct binadei_call *call,
-                                  binadei_beside_fn *function, void *context)
+moiety_status moietyi_call_beside(struct moietyi_call *call,
+                                  moietyi_beside_fn *function, void *context)
 {
-    struct binadei_thread_state *thread_state = call->thread_state;
-    struct binadei_call again;
-    bool was_beside = binadei_is_beside(call);
-    binadei_set_beside(call, true);
+    struct moietyi_thread_state *thread_state = call->thread_state;
+    struct moietyi_call again;
+    bool was_beside = moietyi_is_beside(call);
+    moietyi_set_beside(call, true);
     bool is_inner = beside_begin(call->thread);
     /* The end restores it, but the allocation goes on. */
-    binadei_call_end(call);
-    (void)binadei_cancel_hold();
+    moietyi_call_end(call);
+    (void)moietyi_cancel_hold();
     function(context);
     beside_end(call->thread, is_inner);
-    binade_status status = binadei_call_begin(call->pool, call->stream, &again);
-    if (status != BINADE_OK) {
+    moiety_status status = moietyi_call_begin(call->pool, call->stream, &again);
+    if (status != MOIETY_OK) {
         /* So that it can be ended as any other. */
-        binadei_thread_reenter(call->thread);
-        binadei_slow_path_begin(thread_state);
+        moietyi_thread_reenter(call->thread);
+        moietyi_slow_path_begin(thread_state);
     }
-    binadei_set_beside(call, was_beside);
-    if (status == BINADE_OK)
+    moietyi_set_beside(call, was_beside);
+    if (status == MOIETY_OK)
         beside_go_on(call, &again);
     return status;
 }

@@ -31,418 +31,418 @@
 #define SETTLE_NS UINT64_C(200000000)
 #define LOOKS_MOST 1000U
 
-_Static_assert((int)BINADEI_ESCALATION_COUNTS ==
-                   (int)BINADEI_COUNT_ESCALATION_END -
-                       (int)BINADEI_COUNT_ESCALATION,
+_Static_assert((int)MOIETYI_ESCALATION_COUNTS ==
+                   (int)MOIETYI_COUNT_ESCALATION_END -
+                       (int)MOIETYI_COUNT_ESCALATION,
                "a step has no count");
 
-static enum binadei_verdict verdict_of(bool is_found)
+static enum moietyi_verdict verdict_of(bool is_found)
 {
-    return is_found ? BINADEI_FOUND : BINADEI_EXHAUSTED;
+    return is_found ? MOIETYI_FOUND : MOIETYI_EXHAUSTED;
 }
 
-static enum binadei_verdict
-finished_batches(struct binadei_escalation *escalation)
+static enum moietyi_verdict
+finished_batches(struct moietyi_escalation *escalation)
 {
-    if (binadei_reclaim_done(escalation->call) &&
-        binadei_escalation_take(escalation))
-        return BINADEI_FOUND;
+    if (moietyi_reclaim_done(escalation->call) &&
+        moietyi_escalation_take(escalation))
+        return MOIETYI_FOUND;
     return verdict_of(escalation->may_wait &&
-                      binadei_reclaim_synchronise(escalation->call) &&
-                      binadei_escalation_take(escalation));
+                      moietyi_reclaim_synchronise(escalation->call) &&
+                      moietyi_escalation_take(escalation));
 }
 
 /* The calling thread's, and what threads share. */
-static enum binadei_verdict
-escalate_to_own_cache(struct binadei_escalation *escalation)
+static enum moietyi_verdict
+escalate_to_own_cache(struct moietyi_escalation *escalation)
 {
-    (void)binadei_reclaim_own(escalation->call);
+    (void)moietyi_reclaim_own(escalation->call);
     /* What was on its way out may wait for no event, but for all work. */
     if (escalation->may_wait)
-        (void)binadei_reclaim_synchronise(escalation->call);
-    return verdict_of(binadei_escalation_take_last(escalation));
+        (void)moietyi_reclaim_synchronise(escalation->call);
+    return verdict_of(moietyi_escalation_take_last(escalation));
 }
 
-static enum binadei_verdict
-abandoned_caches(struct binadei_escalation *escalation)
+static enum moietyi_verdict
+abandoned_caches(struct moietyi_escalation *escalation)
 {
-    if (!binadei_reclaim_abandoned(escalation->call))
-        return BINADEI_EXHAUSTED;
-    (void)binadei_reclaim_done(escalation->call);
+    if (!moietyi_reclaim_abandoned(escalation->call))
+        return MOIETYI_EXHAUSTED;
+    (void)moietyi_reclaim_done(escalation->call);
     if (escalation->may_wait)
-        (void)binadei_reclaim_synchronise(escalation->call);
-    return verdict_of(binadei_escalation_take_last(escalation));
+        (void)moietyi_reclaim_synchronise(escalation->call);
+    return verdict_of(moietyi_escalation_take_last(escalation));
 }
 
-static enum binadei_verdict idle_threads(struct binadei_escalation *escalation)
+static enum moietyi_verdict idle_threads(struct moietyi_escalation *escalation)
 {
-    if (!binadei_steal_caches(escalation->call))
-        return BINADEI_EXHAUSTED;
-    (void)binadei_reclaim_done(escalation->call);
+    if (!moietyi_steal_caches(escalation->call))
+        return MOIETYI_EXHAUSTED;
+    (void)moietyi_reclaim_done(escalation->call);
     if (escalation->may_wait)
-        (void)binadei_reclaim_synchronise(escalation->call);
-    return verdict_of(binadei_escalation_take_last(escalation));
+        (void)moietyi_reclaim_synchronise(escalation->call);
+    return verdict_of(moietyi_escalation_take_last(escalation));
 }
 
 /* What was freed meanwhile may be in pieces that can move, though none is to be
  * given back. */
-static bool may_move(const struct binadei_escalation *escalation)
+static bool may_move(const struct moietyi_escalation *escalation)
 {
-    return binadei_segments_are_mapped(escalation->body->segments);
+    return moietyi_segments_are_mapped(escalation->body->segments);
 }
 
-static enum binadei_verdict trim(struct binadei_escalation *escalation)
+static enum moietyi_verdict trim(struct moietyi_escalation *escalation)
 {
     uint64_t trimmed_bytes;
-    binade_status status =
-        binadei_trim_for(escalation->call, 0, &trimmed_bytes);
-    binadei_escalation_note(escalation, BINADE_HISTORY_TRIM, status,
+    moiety_status status =
+        moietyi_trim_for(escalation->call, 0, &trimmed_bytes);
+    moietyi_escalation_note(escalation, MOIETY_HISTORY_TRIM, status,
                             trimmed_bytes);
-    escalation->report.steps[BINADE_OOM_TRIM].gave_bytes += trimmed_bytes;
+    escalation->report.steps[MOIETY_OOM_TRIM].gave_bytes += trimmed_bytes;
     return trimmed_bytes || may_move(escalation)
-               ? binadei_escalation_run(escalation, BINADE_OOM_GROW,
-                                        binadei_escalation_grow)
-               : BINADEI_EXHAUSTED;
+               ? moietyi_escalation_run(escalation, MOIETY_OOM_GROW,
+                                        moietyi_escalation_grow)
+               : MOIETYI_EXHAUSTED;
 }
 
-static enum binadei_verdict
-escalate_to_hand_over(struct binadei_escalation *escalation)
+static enum moietyi_verdict
+escalate_to_hand_over(struct moietyi_escalation *escalation)
 {
-    return verdict_of(binadei_hand_over(escalation->call, escalation->request,
+    return verdict_of(moietyi_hand_over(escalation->call, escalation->request,
                                         &escalation->address));
 }
 
-static uint64_t wait_ns(const struct binadei_escalation *escalation)
+static uint64_t wait_ns(const struct moietyi_escalation *escalation)
 {
     return escalation->body->options.wait_ms * UINT64_C(1000000);
 }
 
 /* While anything is out that may come back, and as long as the option says. */
-static bool may_wait_on(const struct binadei_escalation *escalation)
+static bool may_wait_on(const struct moietyi_escalation *escalation)
 {
-    return binadei_epochs_are_pending(&escalation->body->engine->streams) &&
-           binadei_now_ns() < escalation->wait_end_ns;
+    return moietyi_epochs_are_pending(&escalation->body->engine->streams) &&
+           moietyi_now_ns() < escalation->wait_end_ns;
 }
 
 /* What became whole goes back to the source, which may give it in one piece. */
-static bool is_regrown(struct binadei_escalation *escalation)
+static bool is_regrown(struct moietyi_escalation *escalation)
 {
-    return (binadei_segments_can_trim(escalation->body->segments) ||
+    return (moietyi_segments_can_trim(escalation->body->segments) ||
             may_move(escalation)) &&
-           binadei_escalation_is_found(escalation, BINADE_OOM_TRIM, trim);
+           moietyi_escalation_is_found(escalation, MOIETY_OOM_TRIM, trim);
 }
 
 /* Asks each event and each stream once. What could not be recorded before may be
  * by now, and others may have given what this thread never saw. */
-static bool is_over_for(struct binadei_escalation *escalation)
+static bool is_over_for(struct moietyi_escalation *escalation)
 {
-    struct binadei_call *call = escalation->call;
-    bool is_more = binadei_steal_caches_at_times(call);
-    is_more |= binadei_reclaim_own(call);
-    is_more |= binadei_reclaim_idle_streams(call);
-    return (is_more ? binadei_escalation_take_last(escalation)
-                    : binadei_escalation_take(escalation)) ||
+    struct moietyi_call *call = escalation->call;
+    bool is_more = moietyi_steal_caches_at_times(call);
+    is_more |= moietyi_reclaim_own(call);
+    is_more |= moietyi_reclaim_idle_streams(call);
+    return (is_more ? moietyi_escalation_take_last(escalation)
+                    : moietyi_escalation_take(escalation)) ||
            is_regrown(escalation);
 }
 
 /* Where the pool may not wait at all, it asks. */
-static enum binadei_verdict
-wait_for_events(struct binadei_escalation *escalation)
+static enum moietyi_verdict
+wait_for_events(struct moietyi_escalation *escalation)
 {
     long nap_ns = NAP_NS;
     while (!is_over_for(escalation)) {
         if (!may_wait_on(escalation))
-            return BINADEI_EXHAUSTED;
-        binadei_call_nap(escalation->call, &nap_ns, NAP_MOST_NS);
+            return MOIETYI_EXHAUSTED;
+        moietyi_call_nap(escalation->call, &nap_ns, NAP_MOST_NS);
     }
-    return BINADEI_FOUND;
+    return MOIETYI_FOUND;
 }
 
 /* Until others were seen at rest, or for long enough. */
-static enum binadei_verdict final_scans(struct binadei_escalation *escalation)
+static enum moietyi_verdict final_scans(struct moietyi_escalation *escalation)
 {
     uint64_t patience_ns = wait_ns(escalation);
     uint64_t end_ns =
-        binadei_now_ns() + (patience_ns < SETTLE_NS ? SETTLE_NS : patience_ns);
+        moietyi_now_ns() + (patience_ns < SETTLE_NS ? SETTLE_NS : patience_ns);
     long nap_ns = NAP_NS;
-    enum binadei_verdict verdict = binadei_final_scan(escalation);
-    for (unsigned i = 1; verdict == BINADEI_UNDECIDED && i < LOOKS_MOST &&
-                         binadei_now_ns() < end_ns;
+    enum moietyi_verdict verdict = moietyi_final_scan(escalation);
+    for (unsigned i = 1; verdict == MOIETYI_UNDECIDED && i < LOOKS_MOST &&
+                         moietyi_now_ns() < end_ns;
          i++) {
-        binadei_call_nap(escalation->call, &nap_ns, NAP_MOST_NS);
-        verdict = binadei_escalation_take(escalation) || is_regrown(escalation)
-                      ? BINADEI_FOUND
-                      : binadei_final_scan(escalation);
+        moietyi_call_nap(escalation->call, &nap_ns, NAP_MOST_NS);
+        verdict = moietyi_escalation_take(escalation) || is_regrown(escalation)
+                      ? MOIETYI_FOUND
+                      : moietyi_final_scan(escalation);
     }
-    escalation->report.is_exact = verdict == BINADEI_EXHAUSTED;
-    if (verdict == BINADEI_UNDECIDED)
-        binadei_oom_look(escalation);
+    escalation->report.is_exact = verdict == MOIETYI_EXHAUSTED;
+    if (verdict == MOIETYI_UNDECIDED)
+        moietyi_oom_look(escalation);
     return verdict;
 }
 
-static bool is_enough(const struct binadei_escalation *escalation,
+static bool is_enough(const struct moietyi_escalation *escalation,
                       uint64_t bytes)
 {
-    return bytes >= escalation->request->size.grains * BINADEI_GRAIN_BYTES;
+    return bytes >= escalation->request->size.grains * MOIETYI_GRAIN_BYTES;
 }
 
 /* What was freed since events were asked for last, as the look saw it: they
  * were over, and yet there is work to wait for again. */
-static bool may_wait_again(const struct binadei_escalation *escalation)
+static bool may_wait_again(const struct moietyi_escalation *escalation)
 {
     return is_enough(escalation, escalation->report.retiring_bytes) &&
-           binadei_now_ns() < escalation->wait_end_ns;
+           moietyi_now_ns() < escalation->wait_end_ns;
 }
 
 /* What was seen last in other threads' caches comes to light when those threads
  * make their next call. If they do not soon, they are idle. */
-static bool may_others_give(const struct binadei_escalation *escalation)
+static bool may_others_give(const struct moietyi_escalation *escalation)
 {
     return is_enough(escalation, escalation->report.cached_others_bytes +
                                      escalation->report.retiring_bytes) &&
-           binadei_now_ns() < escalation->others_end_ns;
+           moietyi_now_ns() < escalation->others_end_ns;
 }
 
-static bool wait_and_scan(struct binadei_escalation *escalation)
+static bool wait_and_scan(struct moietyi_escalation *escalation)
 {
     long nap_ns = NAP_NS;
-    uint64_t now_ns = binadei_now_ns();
+    uint64_t now_ns = moietyi_now_ns();
     uint64_t patience_ns = wait_ns(escalation);
     escalation->wait_end_ns = now_ns + patience_ns;
     escalation->others_end_ns =
         now_ns + (patience_ns < SETTLE_NS ? patience_ns : SETTLE_NS);
     for (;;) {
-        if (binadei_escalation_is_found(escalation, BINADE_OOM_WAIT,
+        if (moietyi_escalation_is_found(escalation, MOIETY_OOM_WAIT,
                                         wait_for_events) ||
-            binadei_escalation_is_found(escalation, BINADE_OOM_LAST_LOOK,
+            moietyi_escalation_is_found(escalation, MOIETY_OOM_LAST_LOOK,
                                         final_scans))
             return true;
         if (!may_wait_on(escalation) && !may_wait_again(escalation) &&
             !may_others_give(escalation))
             return false;
         /* Each look holds others up. */
-        binadei_call_nap(escalation->call, &nap_ns, LOOK_NAP_MOST_NS);
-        if (binadei_escalation_take(escalation))
+        moietyi_call_nap(escalation->call, &nap_ns, LOOK_NAP_MOST_NS);
+        if (moietyi_escalation_take(escalation))
             return true;
     }
 }
 
-static bool escalation_is_exhausted(binade_status status)
+static bool escalation_is_exhausted(moiety_status status)
 {
-    return status == BINADE_E_NO_DEVICE_MEMORY ||
-           status == BINADE_E_NO_PINNED_MEMORY ||
-           status == BINADE_E_NO_HOST_MEMORY || status == BINADE_OK;
+    return status == MOIETY_E_NO_DEVICE_MEMORY ||
+           status == MOIETY_E_NO_PINNED_MEMORY ||
+           status == MOIETY_E_NO_HOST_MEMORY || status == MOIETY_OK;
 }
 
-static binade_status fail(struct binadei_escalation *escalation)
+static moiety_status fail(struct moietyi_escalation *escalation)
 {
-    binadei_count(
+    moietyi_count(
         escalation->call->thread_state,
-        BINADEI_COUNT_ESCALATION + (unsigned)BINADEI_ESCALATION_FAILED, 1);
-    binadei_count(escalation->call->thread_state, BINADEI_COUNT_OOMS, 1);
-    return binadei_oom_report(escalation, escalation->refusal == BINADE_OK
-                                              ? BINADE_E_NO_DEVICE_MEMORY
+        MOIETYI_COUNT_ESCALATION + (unsigned)MOIETYI_ESCALATION_FAILED, 1);
+    moietyi_count(escalation->call->thread_state, MOIETYI_COUNT_OOMS, 1);
+    return moietyi_oom_report(escalation, escalation->refusal == MOIETY_OK
+                                              ? MOIETY_E_NO_DEVICE_MEMORY
                                               : escalation->refusal);
 }
 
-static bool may_hand_over(const struct binadei_escalation *escalation)
+static bool may_hand_over(const struct moietyi_escalation *escalation)
 {
-    return (escalation->body->options.flags & BINADE_POOL_REUSE_DEPENDENCIES) !=
+    return (escalation->body->options.flags & MOIETY_POOL_REUSE_DEPENDENCIES) !=
            0;
 }
 
 /* One pool after the other, as long as the driver has too little. */
-static enum binadei_verdict
-escalate_to_others(struct binadei_escalation *escalation)
+static enum moietyi_verdict
+escalate_to_others(struct moietyi_escalation *escalation)
 {
-    struct binadei_others others = {0};
-    binade_status status = BINADE_OK;
+    struct moietyi_others others = {0};
+    moiety_status status = MOIETY_OK;
     bool is_found = false;
     while (!is_found && escalation->is_driver_short &&
-           binadei_others_ask(escalation->call, &others, &status)) {
+           moietyi_others_ask(escalation->call, &others, &status)) {
         escalation->refused_at_bytes = UINT64_MAX;
-        is_found = binadei_grow_again(escalation);
+        is_found = moietyi_grow_again(escalation);
     }
     escalation->report.other_pool_count = others.pool_count;
     escalation->report.other_pool_bytes = others.bytes;
-    if (status == BINADE_OK)
+    if (status == MOIETY_OK)
         return verdict_of(is_found);
     escalation->refusal = status;
-    return BINADEI_BROKEN;
+    return MOIETYI_BROKEN;
 }
 
 /* What costs others time. */
-static binade_status escalate_to_the_end(struct binadei_escalation *escalation)
+static moiety_status escalate_to_the_end(struct moietyi_escalation *escalation)
 {
-    if (binadei_escalation_is_found(escalation, BINADE_OOM_TRIM, trim))
-        return BINADE_OK;
-    enum binadei_verdict verdict = escalate_to_others(escalation);
-    if (verdict == BINADEI_BROKEN)
+    if (moietyi_escalation_is_found(escalation, MOIETY_OOM_TRIM, trim))
+        return MOIETY_OK;
+    enum moietyi_verdict verdict = escalate_to_others(escalation);
+    if (verdict == MOIETYI_BROKEN)
         return escalation->refusal;
-    if (verdict == BINADEI_FOUND ||
+    if (verdict == MOIETYI_FOUND ||
         (may_hand_over(escalation) &&
-         binadei_escalation_is_found(escalation, BINADE_OOM_HAND_OVER,
+         moietyi_escalation_is_found(escalation, MOIETY_OOM_HAND_OVER,
                                      escalate_to_hand_over)))
-        return BINADE_OK;
-    if (binadei_has_callbacks(escalation))
-        verdict = binadei_escalation_run(escalation, BINADE_OOM_CALLBACKS,
-                                         binadei_call_back);
-    if (verdict == BINADEI_BROKEN)
+        return MOIETY_OK;
+    if (moietyi_has_callbacks(escalation))
+        verdict = moietyi_escalation_run(escalation, MOIETY_OOM_CALLBACKS,
+                                         moietyi_call_back);
+    if (verdict == MOIETYI_BROKEN)
         return escalation->refusal;
-    return verdict == BINADEI_FOUND || wait_and_scan(escalation)
-               ? BINADE_OK
+    return verdict == MOIETYI_FOUND || wait_and_scan(escalation)
+               ? MOIETY_OK
                : fail(escalation);
 }
 
 /* What any thread has free. Reaching this step means that the caches are too
  * large for the limit. */
-static bool is_cached(struct binadei_escalation *escalation)
+static bool is_cached(struct moietyi_escalation *escalation)
 {
     escalation->call->is_pressed = true;
-    binadei_bounds_shrink(escalation->call->thread_state);
-    return binadei_escalation_is_found(escalation, BINADE_OOM_OWN_CACHE,
+    moietyi_bounds_shrink(escalation->call->thread_state);
+    return moietyi_escalation_is_found(escalation, MOIETY_OOM_OWN_CACHE,
                                        escalate_to_own_cache) ||
-           binadei_escalation_is_found(escalation, BINADE_OOM_ORPHANS,
+           moietyi_escalation_is_found(escalation, MOIETY_OOM_ORPHANS,
                                        abandoned_caches) ||
-           binadei_escalation_is_found(escalation, BINADE_OOM_IDLE_THREADS,
+           moietyi_escalation_is_found(escalation, MOIETY_OOM_IDLE_THREADS,
                                        idle_threads);
 }
 
 /* Growing was refused. */
-static binade_status escalate_on(struct binadei_escalation *escalation)
+static moiety_status escalate_on(struct moietyi_escalation *escalation)
 {
-    escalation->begin_ns = binadei_now_ns();
-    binadei_count(escalation->call->thread_state, BINADEI_COUNT_RETRIES, 1);
+    escalation->begin_ns = moietyi_now_ns();
+    moietyi_count(escalation->call->thread_state, MOIETYI_COUNT_RETRIES, 1);
     if (is_cached(escalation))
-        return BINADE_OK;
+        return MOIETY_OK;
     return escalation->may_wait
                ? escalate_to_the_end(escalation)
-               : binadei_fail(BINADE_E_BUSY,
+               : moietyi_fail(MOIETY_E_BUSY,
                               "%zu bytes: nothing is free without waiting",
                               escalation->request->size_bytes);
 }
 
-static enum binadei_verdict kept_back(struct binadei_escalation *escalation)
+static enum moietyi_verdict kept_back(struct moietyi_escalation *escalation)
 {
-    (void)binadei_reclaim_own(escalation->call);
-    return verdict_of(binadei_escalation_take(escalation));
+    (void)moietyi_reclaim_own(escalation->call);
+    return verdict_of(moietyi_escalation_take(escalation));
 }
 
 /* The thread's own caches. Where they gave little, the thread has less use of
  * them without a segment more than that costs, and is not asked again until the
  * pool has grown; of mapped memory always, as a cached block keeps a whole piece
  * from moving. */
-static bool is_kept_back(struct binadei_escalation *escalation)
+static bool is_kept_back(struct moietyi_escalation *escalation)
 {
     uint64_t reserved =
-        binadei_segments_reserved_bytes(escalation->body->segments);
-    struct binadei_thread_state *thread_state = escalation->call->thread_state;
+        moietyi_segments_reserved_bytes(escalation->body->segments);
+    struct moietyi_thread_state *thread_state = escalation->call->thread_state;
     if (thread_state->poor_at_bytes == reserved && !may_move(escalation))
         return false;
     uint64_t before_bytes = thread_state->given_bytes;
-    bool is_there = binadei_escalation_is_found(
-        escalation, BINADE_OOM_OWN_CACHE, kept_back);
+    bool is_there = moietyi_escalation_is_found(
+        escalation, MOIETY_OOM_OWN_CACHE, kept_back);
     if (thread_state->given_bytes - before_bytes < reserved / LITTLE_PART)
         thread_state->poor_at_bytes = reserved;
     return is_there;
 }
 
 /* Past the watermark only if nobody's caches have anything. */
-static bool is_grown(struct binadei_escalation *escalation)
+static bool is_grown(struct moietyi_escalation *escalation)
 {
-    bool is_free = !binadei_watermark_is_exceeded_by(
-        escalation->body, binadei_escalation_bytes(escalation));
-    const struct binadei_segments *segments = escalation->body->segments;
-    uint64_t before_bytes = binadei_segments_reserved_bytes(segments);
+    bool is_free = !moietyi_watermark_is_exceeded_by(
+        escalation->body, moietyi_escalation_bytes(escalation));
+    const struct moietyi_segments *segments = escalation->body->segments;
+    uint64_t before_bytes = moietyi_segments_reserved_bytes(segments);
     if (is_free ? is_kept_back(escalation) : is_cached(escalation))
         return true;
-    if (!binadei_escalation_is_found(escalation, BINADE_OOM_GROW,
-                                     binadei_escalation_grow))
+    if (!moietyi_escalation_is_found(escalation, MOIETY_OOM_GROW,
+                                     moietyi_escalation_grow))
         return false;
     /* Memory that moved is no growth. */
-    if (is_free && binadei_segments_reserved_bytes(segments) != before_bytes)
-        binadei_bounds_note_growth(escalation->call->engine, !before_bytes);
+    if (is_free && moietyi_segments_reserved_bytes(segments) != before_bytes)
+        moietyi_bounds_note_growth(escalation->call->engine, !before_bytes);
     return true;
 }
 
-static __attribute__((noinline)) binade_status
-escalate(struct binadei_call *call, const struct binadei_request *request,
-         bool may_wait, binade_devptr *out)
+static __attribute__((noinline)) moiety_status
+escalate(struct moietyi_call *call, const struct moietyi_request *request,
+         bool may_wait, moiety_devptr *out)
 {
-    struct binadei_escalation escalation = {.call = call,
+    struct moietyi_escalation escalation = {.call = call,
                                             .body = call->pool->body,
                                             .request = request,
                                             .may_wait = may_wait};
-    binade_status status = BINADE_OK;
+    moiety_status status = MOIETY_OK;
     atomic_uint *escalating_count = &call->engine->escalating_count;
     /* relaxed: the slow path's end, before it is outside, releases it. */
     atomic_fetch_add_explicit(escalating_count, 1, memory_order_relaxed);
-    if (!binadei_escalation_is_found(&escalation, BINADE_OOM_FINISHED_BATCHES,
+    if (!moietyi_escalation_is_found(&escalation, MOIETY_OOM_FINISHED_BATCHES,
                                      finished_batches) &&
         !is_grown(&escalation)) {
         status = escalation_is_exhausted(escalation.refusal) ||
-                         escalation.refusal == BINADE_E_BUSY
+                         escalation.refusal == MOIETY_E_BUSY
                      ? escalate_on(&escalation)
                      : escalation.refusal;
     }
     /* IN.release: the slow path that this one is inside of began before. */
     atomic_fetch_sub_explicit(escalating_count, 1, memory_order_release);
-    if (status == BINADE_OK)
+    if (status == MOIETY_OK)
         *out = escalation.address;
     return status;
 }
 
 /* The context was found lost while a block of it was looked for. */
-static binade_status give_lost(struct binadei_call *call, binade_devptr address)
+static moiety_status give_lost(struct moietyi_call *call, moiety_devptr address)
 {
-    struct binadei_block block;
-    binade_status status = binadei_block_at(call->engine, address, &block);
-    if (status == BINADE_OK)
-        status = binadei_put(call, &block, address);
-    return status == BINADE_OK
-               ? binadei_context_refuse(call->engine->streams.own_context)
+    struct moietyi_block block;
+    moiety_status status = moietyi_block_at(call->engine, address, &block);
+    if (status == MOIETY_OK)
+        status = moietyi_put(call, &block, address);
+    return status == MOIETY_OK
+               ? moietyi_context_refuse(call->engine->streams.own_context)
                : status;
 }
 
-static binade_status take_or_escalate(struct binadei_call *call,
-                                      const struct binadei_request *request,
-                                      bool may_wait, binade_devptr *out)
+static moiety_status take_or_escalate(struct moietyi_call *call,
+                                      const struct moietyi_request *request,
+                                      bool may_wait, moiety_devptr *out)
 {
     call->may_wait = may_wait;
     if (may_wait) {
-        binadei_call_pass_gate(call);
-        binadei_reclaim_own_stream(call);
-        binadei_steal_resting_caches(call);
-    } else if (!binadei_gate_is_open(call->engine)) {
-        return binadei_fail(BINADE_E_BUSY,
+        moietyi_call_pass_gate(call);
+        moietyi_reclaim_own_stream(call);
+        moietyi_steal_resting_caches(call);
+    } else if (!moietyi_gate_is_open(call->engine)) {
+        return moietyi_fail(MOIETY_E_BUSY,
                             "%zu bytes: another thread searches for the last "
                             "time",
                             request->size_bytes);
     }
-    binadei_reclaim_some_abandoned(call);
-    binade_status status = BINADE_OK;
-    if (binadei_take(call, request, out))
-        binadei_bounds_stay_calm(call->thread_state);
+    moietyi_reclaim_some_abandoned(call);
+    moiety_status status = MOIETY_OK;
+    if (moietyi_take(call, request, out))
+        moietyi_bounds_stay_calm(call->thread_state);
     else
         status = escalate(call, request, may_wait, out);
     /* What was never allocated is neither hit nor miss. */
-    if (status != BINADE_OK && call->has_missed)
-        binadei_count(call->thread_state, BINADEI_COUNT_MISSES, (uint64_t)-1);
+    if (status != MOIETY_OK && call->has_missed)
+        moietyi_count(call->thread_state, MOIETYI_COUNT_MISSES, (uint64_t)-1);
     return status;
 }
 
-binade_status binadei_alloc_escalating(struct binadei_call *call,
-                                       const struct binadei_request *request,
-                                       bool may_wait, binade_devptr *out)
+moiety_status moietyi_alloc_escalating(struct moietyi_call *call,
+                                       const struct moietyi_request *request,
+                                       bool may_wait, moiety_devptr *out)
 {
-    binade_devptr address = 0;
-    if (binadei_is_lost(call->pool))
-        return binadei_context_refuse(call->engine->streams.own_context);
-    binade_status status = take_or_escalate(call, request, may_wait, &address);
-    if (status != BINADE_OK)
+    moiety_devptr address = 0;
+    if (moietyi_is_lost(call->pool))
+        return moietyi_context_refuse(call->engine->streams.own_context);
+    moiety_status status = take_or_escalate(call, request, may_wait, &address);
+    if (status != MOIETY_OK)
         return status;
-    if (binadei_is_lost(call->pool))
+    if (moietyi_is_lost(call->pool))
         return give_lost(call, address);
     *out = address;
-    return BINADE_OK;
+    return MOIETY_OK;
 }

@@ -4,24 +4,24 @@
  * The way out of memory: what is tried, in which order, before an allocation
  * fails. docs/oom.md explains it.
  */
-#ifndef BINADE_POOL_OOM_ESCALATE_H_
-#define BINADE_POOL_OOM_ESCALATE_H_
+#ifndef MOIETY_POOL_OOM_ESCALATE_H_
+#define MOIETY_POOL_OOM_ESCALATE_H_
 
 #include <stdbool.h>
 
-#include "binade/oom.h"
+#include "moiety/oom.h"
 #include "pool/core/body.h"
 
-/* Counted in binade_stats: the steps of binade/oom.h, and what became of it. */
-enum binadei_escalation_count {
-    BINADEI_ESCALATION_FAILED = BINADE_OOM_STEPS,
-    BINADEI_ESCALATION_COUNTS
+/* Counted in moiety_stats: the steps of moiety/oom.h, and what became of it. */
+enum moietyi_escalation_count {
+    MOIETYI_ESCALATION_FAILED = MOIETY_OOM_STEPS,
+    MOIETYI_ESCALATION_COUNTS
 };
 
 /* Takes a block, from the caches or by escalating. `may_wait` is false for
- * binade_try_alloc(). The statuses of binade_alloc(). */
-BINADE_MUST_USE binade_status binadei_alloc_escalating(
-    struct binadei_call *call, const struct binadei_request *request,
-    bool may_wait, binade_devptr *out);
+ * moiety_try_alloc(). The statuses of moiety_alloc(). */
+MOIETY_MUST_USE moiety_status moietyi_alloc_escalating(
+    struct moietyi_call *call, const struct moietyi_request *request,
+    bool may_wait, moiety_devptr *out);
 
 #endif

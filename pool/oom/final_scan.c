@@ -27,134 +27,134 @@
 
 /* Returns whether all others were outside at one moment after the gate closed,
  * and the sum of slow paths then. */
-static bool final_scan_wait_for_rest(const struct binadei_call *call,
+static bool final_scan_wait_for_rest(const struct moietyi_call *call,
                                      uint64_t end_ns, uint64_t *out_sum)
 {
-    for (unsigned i = 0; !binadei_slow_paths_are_over(
+    for (unsigned i = 0; !moietyi_slow_paths_are_over(
              call->engine, call->thread_state, out_sum);
          i++) {
-        if (binadei_now_ns() >= end_ns)
+        if (moietyi_now_ns() >= end_ns)
             return false;
         if (i < YIELDS)
             (void)sched_yield();
         else
-            binadei_nap(NAP_NS);
+            moietyi_nap(NAP_NS);
     }
     return true;
 }
 
-static bool final_scan_search(struct binadei_escalation *escalation)
+static bool final_scan_search(struct moietyi_escalation *escalation)
 {
-    struct binadei_call *call = escalation->call;
-    (void)binadei_reclaim_abandoned(call);
-    (void)binadei_reclaim_own(call);
-    (void)binadei_steal_caches(call);
-    (void)binadei_reclaim_done(call);
+    struct moietyi_call *call = escalation->call;
+    (void)moietyi_reclaim_abandoned(call);
+    (void)moietyi_reclaim_own(call);
+    (void)moietyi_steal_caches(call);
+    (void)moietyi_reclaim_done(call);
     if (escalation->may_wait)
-        (void)binadei_reclaim_idle_streams(call);
-    return binadei_take_last(call, escalation->request, &escalation->address);
+        (void)moietyi_reclaim_idle_streams(call);
+    return moietyi_take_last(call, escalation->request, &escalation->address);
 }
 
 /* Whether all were outside, and nothing was moved since the sum was `before`. */
-static bool is_undisturbed(const struct binadei_call *call, uint64_t before)
+static bool is_undisturbed(const struct moietyi_call *call, uint64_t before)
 {
     uint64_t after;
     /* IN: where the search found a word empty because somebody inside moved what
      * was in it, the next look finds that one's counter moved. The search reads
      * words relaxed, so this is what acquires from the mover's swap. */
     atomic_thread_fence(memory_order_acquire);
-    return binadei_slow_paths_are_over(call->engine, call->thread_state,
+    return moietyi_slow_paths_are_over(call->engine, call->thread_state,
                                        &after) &&
            before == after;
 }
 
 /* One look behind the closed gate. */
-static enum binadei_verdict
-final_scan_again(struct binadei_escalation *escalation, uint64_t end_ns)
+static enum moietyi_verdict
+final_scan_again(struct moietyi_escalation *escalation, uint64_t end_ns)
 {
-    const struct binadei_call *call = escalation->call;
+    const struct moietyi_call *call = escalation->call;
     uint64_t postponed = call->thread_state->postponed;
     uint64_t before;
     bool is_resting = final_scan_wait_for_rest(call, end_ns, &before);
     if (final_scan_search(escalation))
-        return BINADEI_FOUND;
+        return MOIETYI_FOUND;
     if (is_resting && is_undisturbed(call, before) &&
-        !binadei_may_grow(escalation) &&
+        !moietyi_may_grow(escalation) &&
         call->thread_state->postponed == postponed &&
         /* What another thread's growth leaves over may do. */
-        !binadei_segments_are_growing(escalation->body->segments) &&
+        !moietyi_segments_are_growing(escalation->body->segments) &&
         /* What is whole by now must have gone back and been asked for again. */
-        !binadei_segments_can_trim(escalation->body->segments)) {
+        !moietyi_segments_can_trim(escalation->body->segments)) {
         /* The report is of the same moment, or there is another look. */
-        binadei_oom_look(escalation);
+        moietyi_oom_look(escalation);
         if (is_undisturbed(call, before))
-            return BINADEI_EXHAUSTED;
+            return MOIETYI_EXHAUSTED;
     }
-    return BINADEI_UNDECIDED;
+    return MOIETYI_UNDECIDED;
 }
 
 /* Waits until the gate may be closed. Returns whether memory was free first. */
-static bool is_found_before_turn(struct binadei_escalation *escalation,
+static bool is_found_before_turn(struct moietyi_escalation *escalation,
                                  uint64_t turn_end_ns)
 {
     const _Atomic uint64_t *next_scan_ns =
         &escalation->call->engine->next_scan_ns;
     long nap_ns = NAP_NS;
-    uint64_t now_ns = binadei_now_ns();
+    uint64_t now_ns = moietyi_now_ns();
     /* relaxed: advice. */
     while (now_ns < turn_end_ns &&
            now_ns < atomic_load_explicit(next_scan_ns, memory_order_relaxed)) {
-        binadei_call_nap(escalation->call, &nap_ns, NAP_MOST_NS);
-        if (binadei_take(escalation->call, escalation->request,
+        moietyi_call_nap(escalation->call, &nap_ns, NAP_MOST_NS);
+        if (moietyi_take(escalation->call, escalation->request,
                          &escalation->address))
             return true;
-        now_ns = binadei_now_ns();
+        now_ns = moietyi_now_ns();
     }
     return false;
 }
 
 /* Returns whether memory was free before the gate could be closed. */
-static bool is_found_before_close(struct binadei_escalation *escalation,
+static bool is_found_before_close(struct moietyi_escalation *escalation,
                                   uint64_t *out_ticket)
 {
-    uint64_t turn_end_ns = binadei_now_ns() + TURN_NS;
+    uint64_t turn_end_ns = moietyi_now_ns() + TURN_NS;
     for (;;) {
         if (is_found_before_turn(escalation, turn_end_ns))
             return true;
-        if (binadei_gate_try_close(escalation->call->engine, out_ticket))
+        if (moietyi_gate_try_close(escalation->call->engine, out_ticket))
             return false;
-        binadei_call_pass_gate(escalation->call);
+        moietyi_call_pass_gate(escalation->call);
     }
 }
 
 /* False: somebody else opened it before. */
-static bool open_gate(struct binadei_engine *engine, uint64_t ticket,
+static bool open_gate(struct moietyi_engine *engine, uint64_t ticket,
                       uint64_t closed_at_ns)
 {
-    uint64_t now_ns = binadei_now_ns();
+    uint64_t now_ns = moietyi_now_ns();
     /* relaxed: advice. */
     atomic_store_explicit(&engine->next_scan_ns,
                           now_ns + OPEN_FOR_CLOSED * (now_ns - closed_at_ns),
                           memory_order_relaxed);
-    return binadei_gate_open(engine, ticket);
+    return moietyi_gate_open(engine, ticket);
 }
 
-enum binadei_verdict binadei_final_scan(struct binadei_escalation *escalation)
+enum moietyi_verdict moietyi_final_scan(struct moietyi_escalation *escalation)
 {
-    struct binadei_call *call = escalation->call;
+    struct moietyi_call *call = escalation->call;
     uint64_t ticket;
-    if (binadei_grow_again(escalation) ||
+    if (moietyi_grow_again(escalation) ||
         is_found_before_close(escalation, &ticket))
-        return BINADEI_FOUND;
-    uint64_t closed_at_ns = binadei_now_ns();
+        return MOIETYI_FOUND;
+    uint64_t closed_at_ns = moietyi_now_ns();
     uint64_t end_ns = closed_at_ns + CLOSED_NS;
-    enum binadei_verdict verdict;
+    enum moietyi_verdict verdict;
     do {
         verdict = final_scan_again(escalation, end_ns);
-    } while (verdict == BINADEI_UNDECIDED && !binadei_may_grow(escalation) &&
-             !binadei_segments_can_trim(escalation->body->segments) &&
-             binadei_now_ns() < end_ns);
+    } while (verdict == MOIETYI_UNDECIDED && !moietyi_may_grow(escalation) &&
+             !moietyi_segments_can_trim(escalation->body->segments) &&
+             moietyi_now_ns() < end_ns);
     bool is_mine = open_gate(call->engine, ticket, closed_at_ns);
-    return verdict == BINADEI_EXHAUSTED && !is_mine ? BINADEI_UNDECIDED
+    return verdict == MOIETYI_EXHAUSTED && !is_mine ? MOIETYI_UNDECIDED
                                                     : verdict;
 }

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "binade/oom.h"
+#include "moiety/oom.h"
 #include "pool/oom/escalation.h"
 
 #define KIB UINT64_C(1024)
@@ -60,12 +60,12 @@ static uint64_t plus(uint64_t left, uint64_t right)
     return left > UINT64_MAX - right ? UINT64_MAX : left + right;
 }
 
-static bool is_within_limit(const binade_oom_report *report, uint64_t bytes)
+static bool is_within_limit(const moiety_oom_report *report, uint64_t bytes)
 {
     return !report->limit_bytes || bytes <= report->limit_bytes;
 }
 
-static void put_limit(struct text *text, const binade_oom_report *report)
+static void put_limit(struct text *text, const moiety_oom_report *report)
 {
     oom_text_put_size(text, report->live_bytes);
     put(text, " of a limit of ");
@@ -74,17 +74,17 @@ static void put_limit(struct text *text, const binade_oom_report *report)
 }
 
 static void put_device_reason(struct text *text,
-                              const binade_oom_report *report)
+                              const moiety_oom_report *report)
 {
     put(text, "beyond ");
     oom_text_put_size(text, report->reserved_bytes);
     put(text, " the pool cannot grow: %s; the device has ",
-        binade_status_name((binade_status)report->grow_status));
+        moiety_status_name((moiety_status)report->grow_status));
     oom_text_put_size(text, report->device_free_bytes);
     put(text, " free");
 }
 
-static void put_behind(struct text *text, const binade_oom_report *report)
+static void put_behind(struct text *text, const moiety_oom_report *report)
 {
     oom_text_put_size(text, report->retiring_bytes);
     put(text, " wait for work that is not over (streams: %" PRIu64 "); ",
@@ -93,7 +93,7 @@ static void put_behind(struct text *text, const binade_oom_report *report)
     put(text, " are free");
 }
 
-static void put_caches(struct text *text, const binade_oom_report *report)
+static void put_caches(struct text *text, const moiety_oom_report *report)
 {
     oom_text_put_size(text, report->cached_others_bytes);
     put(text,
@@ -102,7 +102,7 @@ static void put_caches(struct text *text, const binade_oom_report *report)
     put(text, " are free");
 }
 
-static void put_fragments(struct text *text, const binade_oom_report *report)
+static void put_fragments(struct text *text, const moiety_oom_report *report)
 {
     put(text, "the longest free run is ");
     oom_text_put_size(text, report->largest_free_bytes);
@@ -111,11 +111,11 @@ static void put_fragments(struct text *text, const binade_oom_report *report)
     put(text, " are free in all");
 }
 
-typedef void put_fn(struct text *text, const binade_oom_report *report);
+typedef void put_fn(struct text *text, const moiety_oom_report *report);
 
 /* What decides. With all that is not in use: does it fit into the limit, is it
  * there, and in whose hands is the most of what is missing? */
-static put_fn *reason_of(const binade_oom_report *report)
+static put_fn *reason_of(const moiety_oom_report *report)
 {
     uint64_t needed = report->needed_bytes;
     uint64_t away = plus(report->retiring_bytes, report->cached_others_bytes);
@@ -137,16 +137,16 @@ static put_fn *reason_of(const binade_oom_report *report)
                                                                  : put_caches;
 }
 
-void binadei_oom_reason(const binade_oom_report *report,
-                        char buffer[BINADEI_OOM_REASON_BYTES])
+void moietyi_oom_reason(const moiety_oom_report *report,
+                        char buffer[MOIETYI_OOM_REASON_BYTES])
 {
     struct text text = {.buffer = buffer,
-                        .size_bytes = BINADEI_OOM_REASON_BYTES};
+                        .size_bytes = MOIETYI_OOM_REASON_BYTES};
     buffer[0] = '\0';
     reason_of(report)(&text, report);
 }
 
-static void put_reason(struct text *text, const binade_oom_report *report)
+static void put_reason(struct text *text, const moiety_oom_report *report)
 {
     put(text, "out of memory: ");
     oom_text_put_size(text, report->needed_bytes);
@@ -155,18 +155,18 @@ static void put_reason(struct text *text, const binade_oom_report *report)
     put(text, "\n");
 }
 
-static void put_request(struct text *text, const binade_oom_report *report)
+static void put_request(struct text *text, const moiety_oom_report *report)
 {
     put(text,
         "  request    %" PRIu64 " bytes were asked for, %" PRIu64
         " are needed in one piece, aligned to %" PRIu64 "; %s after %" PRIu64
         " us\n",
         report->requested_bytes, report->needed_bytes, report->alignment_bytes,
-        binade_status_name((binade_status)report->status),
+        moiety_status_name((moiety_status)report->status),
         report->duration_ns / 1000);
 }
 
-static void put_bytes(struct text *text, const binade_oom_report *report)
+static void put_bytes(struct text *text, const moiety_oom_report *report)
 {
     put(text,
         "  reserved   %" PRIu64 " of a limit of %" PRIu64 ", in %" PRIu64
@@ -189,25 +189,25 @@ static void put_bytes(struct text *text, const binade_oom_report *report)
                          : "other threads were at work, so this is not exact");
 }
 
-static void put_device(struct text *text, const binade_oom_report *report)
+static void put_device(struct text *text, const moiety_oom_report *report)
 {
     put(text,
         "  device     %" PRIu64 " free of %" PRIu64
         "; growing ended with %s, the last driver error is %" PRId32 "\n",
         report->device_free_bytes, report->device_total_bytes,
-        binade_status_name((binade_status)report->grow_status),
+        moiety_status_name((moiety_status)report->grow_status),
         report->driver_code);
 }
 
-static void put_steps(struct text *text, const binade_oom_report *report)
+static void put_steps(struct text *text, const moiety_oom_report *report)
 {
-    static const char *const names[BINADE_OOM_STEPS] = {
+    static const char *const names[MOIETY_OOM_STEPS] = {
         "finished batches", "grow",         "own cache",
         "orphans",          "idle threads", "trim",
         "hand over",        "callbacks",    "wait",
         "last look"};
-    for (unsigned i = 0; i < BINADE_OOM_STEPS; i++) {
-        const binade_oom_step *step = &report->steps[i];
+    for (unsigned i = 0; i < MOIETY_OOM_STEPS; i++) {
+        const moiety_oom_step *step = &report->steps[i];
         if (step->tries) {
             put(text,
                 "  step       %s: taken %" PRIu64 " times, gave %" PRIu64 "\n",
@@ -228,14 +228,14 @@ static void put_steps(struct text *text, const binade_oom_report *report)
             report->callback_calls, report->callback_successes);
 }
 
-static void put_stream(struct text *text, const binade_oom_stream *stream)
+static void put_stream(struct text *text, const moiety_oom_stream *stream)
 {
     static const char *const kinds[] = {"stream", "per-thread stream",
                                         "all work of context"};
-    const char *kind = stream->kind <= BINADE_OOM_KIND_CONTEXT
+    const char *kind = stream->kind <= MOIETY_OOM_KIND_CONTEXT
                            ? kinds[stream->kind]
                            : "unknown";
-    const void *named = stream->kind == BINADE_OOM_KIND_CONTEXT
+    const void *named = stream->kind == MOIETY_OOM_KIND_CONTEXT
                             ? (const void *)stream->context
                             : (const void *)stream->stream;
     put(text,
@@ -245,11 +245,11 @@ static void put_stream(struct text *text, const binade_oom_stream *stream)
         stream->oldest_ns / 1000);
 }
 
-static void put_streams(struct text *text, const binade_oom_report *report)
+static void put_streams(struct text *text, const moiety_oom_report *report)
 {
-    uint32_t count = report->stream_count < BINADE_OOM_STREAMS
+    uint32_t count = report->stream_count < MOIETY_OOM_STREAMS
                          ? report->stream_count
-                         : BINADE_OOM_STREAMS;
+                         : MOIETY_OOM_STREAMS;
     for (uint32_t i = 0; i < count; i++)
         put_stream(text, &report->streams[i]);
     if (report->waiting_stream_count > count)
@@ -257,9 +257,9 @@ static void put_streams(struct text *text, const binade_oom_report *report)
             report->waiting_stream_count - count);
 }
 
-static void put_report(struct text *text, const binade_oom_report *report)
+static void put_report(struct text *text, const moiety_oom_report *report)
 {
-    if (report->status == BINADE_OK) {
+    if (report->status == MOIETY_OK) {
         put(text, "no allocation of this thread has failed\n");
         return;
     }
@@ -271,12 +271,12 @@ static void put_report(struct text *text, const binade_oom_report *report)
     put_streams(text, report);
 }
 
-size_t binade_oom_text(const binade_oom_report *report, char *buffer,
+size_t moiety_oom_text(const moiety_oom_report *report, char *buffer,
                        size_t size_bytes)
 {
     /* What an earlier version's struct does not have yet is 0. */
-    binade_oom_report whole = {0};
-    if (!report || report->struct_size < BINADEI_OOM_REPORT_BYTES_MIN ||
+    moiety_oom_report whole = {0};
+    if (!report || report->struct_size < MOIETYI_OOM_REPORT_BYTES_MIN ||
         (!buffer && size_bytes))
         return 0;
     memcpy(&whole, report,

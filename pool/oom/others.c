@@ -11,76 +11,76 @@
 #include "pool/oom/beside.h"
 
 /* Memory of the driver's alone, and as segments. */
-static bool others_are_kin(const struct binadei_pool_body *body)
+static bool others_are_kin(const struct moietyi_pool_body *body)
 {
     return !body->options.source &&
-           !(body->options.flags & BINADE_POOL_PASS_THROUGH);
+           !(body->options.flags & MOIETY_POOL_PASS_THROUGH);
 }
 
 /* The list's lock is held. A pool that this thread is in the middle of has a lock
  * of the program's around it, or a role. */
-static bool others_choose(const struct binadei_pool_body *body,
+static bool others_choose(const struct moietyi_pool_body *body,
                           const void *context)
 {
-    const struct binadei_pool_body *asker = context;
+    const struct moietyi_pool_body *asker = context;
     return body != asker && body->device == asker->device &&
            others_are_kin(body) &&
-           binadei_segments_reserved_bytes(body->segments) &&
-           !binadei_is_lost(body->pool) &&
-           !binadei_thread_serves(binadei_thread_self, body->pool);
+           moietyi_segments_reserved_bytes(body->segments) &&
+           !moietyi_is_lost(body->pool) &&
+           !moietyi_thread_serves(moietyi_thread_self, body->pool);
 }
 
 /* Whether it is worth anybody's misses. Running sums: exact at rest. */
-static bool has_unused(const struct binadei_pool_body *body)
+static bool has_unused(const struct moietyi_pool_body *body)
 {
-    struct binadei_sums sums;
-    binadei_engine_sums(body->engine, NULL, &sums);
-    uint64_t live_bytes = sums.counts[BINADEI_COUNT_ALLOC_BYTES] -
-                          sums.counts[BINADEI_COUNT_FREE_BYTES];
-    return binadei_segments_reserved_bytes(body->segments) >= live_bytes &&
-           binadei_segments_reserved_bytes(body->segments) - live_bytes >=
-               BINADEI_PAGE_BYTES;
+    struct moietyi_sums sums;
+    moietyi_engine_sums(body->engine, NULL, &sums);
+    uint64_t live_bytes = sums.counts[MOIETYI_COUNT_ALLOC_BYTES] -
+                          sums.counts[MOIETYI_COUNT_FREE_BYTES];
+    return moietyi_segments_reserved_bytes(body->segments) >= live_bytes &&
+           moietyi_segments_reserved_bytes(body->segments) - live_bytes >=
+               MOIETYI_PAGE_BYTES;
 }
 
-static void note_trim(struct binadei_call *call, binade_status status,
+static void note_trim(struct moietyi_call *call, moiety_status status,
                       uint64_t bytes)
 {
-    const struct binadei_note note = {
-        .kind = BINADE_HISTORY_TRIM, .status = status, .size_bytes = bytes};
-    binadei_count(call->thread_state, BINADEI_COUNT_OTHERS_GIVEN_BYTES, bytes);
-    binadei_note(call, &note);
+    const struct moietyi_note note = {
+        .kind = MOIETY_HISTORY_TRIM, .status = status, .size_bytes = bytes};
+    moietyi_count(call->thread_state, MOIETYI_COUNT_OTHERS_GIVEN_BYTES, bytes);
+    moietyi_note(call, &note);
 }
 
-/* As binade_pool_trim(), but waits for no work. */
-static uint64_t trim_in(struct binadei_call *call)
+/* As moiety_pool_trim(), but waits for no work. */
+static uint64_t trim_in(struct moietyi_call *call)
 {
     uint64_t bytes = 0;
-    binadei_call_pass_gate(call);
+    moietyi_call_pass_gate(call);
     call->is_pressed = true;
-    (void)binadei_reclaim_abandoned(call);
-    (void)binadei_reclaim_own(call);
-    if (binadei_steal_caches(call))
-        (void)binadei_reclaim_done(call);
-    binade_status status = binadei_trim_unwatched(call, &bytes);
+    (void)moietyi_reclaim_abandoned(call);
+    (void)moietyi_reclaim_own(call);
+    if (moietyi_steal_caches(call))
+        (void)moietyi_reclaim_done(call);
+    moiety_status status = moietyi_trim_unwatched(call, &bytes);
     note_trim(call, status, bytes);
     return bytes;
 }
 
-static uint64_t others_visit(struct binadei_pool_body *body)
+static uint64_t others_visit(struct moietyi_pool_body *body)
 {
-    struct binadei_call call;
+    struct moietyi_call call;
     uint64_t bytes = 0;
-    if (binadei_segments_are_watched(body->segments) || !has_unused(body) ||
-        binadei_call_begin(body->pool, BINADE_STREAM_DONE, &call) != BINADE_OK)
+    if (moietyi_segments_are_watched(body->segments) || !has_unused(body) ||
+        moietyi_call_begin(body->pool, MOIETY_STREAM_DONE, &call) != MOIETY_OK)
         return 0;
     bytes = trim_in(&call);
-    binadei_call_end(&call);
+    moietyi_call_end(&call);
     return bytes;
 }
 
 struct round {
-    const struct binadei_pool_body *asker;
-    struct binadei_others *others;
+    const struct moietyi_pool_body *asker;
+    struct moietyi_others *others;
     uint64_t pool_count;
     uint64_t bytes;
 };
@@ -89,69 +89,69 @@ struct round {
 static void others_go_round(void *context)
 {
     struct round *round = context;
-    struct binadei_pool_body *body;
-    struct binadei_served served;
+    struct moietyi_pool_body *body;
+    struct moietyi_served served;
     /* So that no function of the program's is told anything meanwhile. */
-    binadei_thread_serve(binadei_thread_self, round->asker->pool, &served);
+    moietyi_thread_serve(moietyi_thread_self, round->asker->pool, &served);
     while (!round->bytes &&
-           (body = binadei_exposed_visit(round->others->last_id + 1,
+           (body = moietyi_exposed_visit(round->others->last_id + 1,
                                          others_choose, round->asker))) {
         round->others->last_id = body->exposed.id;
         round->bytes = others_visit(body);
         round->pool_count++;
         if (round->bytes) {
-            binadei_log(BINADE_LOG_INFO,
+            moietyi_log(MOIETY_LOG_INFO,
                         "pool %p gave %llu bytes back for pool %p",
                         (void *)body->pool, (unsigned long long)round->bytes,
                         (void *)round->asker->pool);
         }
-        binadei_exposed_leave(body);
+        moietyi_exposed_leave(body);
     }
-    binadei_thread_serve_end(binadei_thread_self, &served);
+    moietyi_thread_serve_end(moietyi_thread_self, &served);
 }
 
 /* So that the call is not ended where there is nobody. */
 static bool is_anyone(struct round *round)
 {
-    struct binadei_pool_body *body = binadei_exposed_visit(
+    struct moietyi_pool_body *body = moietyi_exposed_visit(
         round->others->last_id + 1, others_choose, round->asker);
     if (body)
-        binadei_exposed_leave(body);
+        moietyi_exposed_leave(body);
     return body != NULL;
 }
 
-bool binadei_others_ask(struct binadei_call *call,
-                        struct binadei_others *others,
-                        binade_status *out_status)
+bool moietyi_others_ask(struct moietyi_call *call,
+                        struct moietyi_others *others,
+                        moiety_status *out_status)
 {
     struct round round = {.asker = call->pool->body, .others = others};
-    *out_status = BINADE_OK;
+    *out_status = MOIETY_OK;
     if (!others_are_kin(round.asker) ||
-        binadei_segments_are_watched(round.asker->segments) ||
+        moietyi_segments_are_watched(round.asker->segments) ||
         !is_anyone(&round))
         return false;
-    *out_status = binadei_call_beside(call, others_go_round, &round);
+    *out_status = moietyi_call_beside(call, others_go_round, &round);
     others->pool_count += round.pool_count;
     others->bytes += round.bytes;
-    if (*out_status != BINADE_OK)
+    if (*out_status != MOIETY_OK)
         return false;
-    binadei_count(call->thread_state, BINADEI_COUNT_OTHERS_ASKED,
+    moietyi_count(call->thread_state, MOIETYI_COUNT_OTHERS_ASKED,
                   round.pool_count);
-    binadei_count(call->thread_state, BINADEI_COUNT_OTHERS_GOT_BYTES,
+    moietyi_count(call->thread_state, MOIETYI_COUNT_OTHERS_GOT_BYTES,
                   round.bytes);
     return round.bytes != 0;
 }
 
-bool binadei_others_help(struct binadei_call *call, uint64_t refusals,
-                         struct binadei_others *others, binade_status *status)
+bool moietyi_others_help(struct moietyi_call *call, uint64_t refusals,
+                         struct moietyi_others *others, moiety_status *status)
 {
-    const struct binadei_segments *segments = call->pool->body->segments;
-    binade_status begun = BINADE_OK;
-    if (*status != BINADE_E_NO_DEVICE_MEMORY ||
-        binadei_segments_refusals(segments) == refusals)
+    const struct moietyi_segments *segments = call->pool->body->segments;
+    moiety_status begun = MOIETY_OK;
+    if (*status != MOIETY_E_NO_DEVICE_MEMORY ||
+        moietyi_segments_refusals(segments) == refusals)
         return false;
-    bool is_helped = binadei_others_ask(call, others, &begun);
-    if (begun != BINADE_OK)
+    bool is_helped = moietyi_others_ask(call, others, &begun);
+    if (begun != MOIETY_OK)
         *status = begun;
     return is_helped;
 }

@@ -4,8 +4,8 @@
  * The pools of one device help each other: when the driver has no memory for one,
  * the others give back what nobody uses (docs/adr/0031-what-a-pool-tells-and-asks.md).
  */
-#ifndef BINADE_POOL_OOM_OTHERS_H_
-#define BINADE_POOL_OOM_OTHERS_H_
+#ifndef MOIETY_POOL_OOM_OTHERS_H_
+#define MOIETY_POOL_OOM_OTHERS_H_
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,7 +13,7 @@
 #include "pool/core/body.h"
 
 /* Pools that were asked so far, and what they gave back to the driver. */
-struct binadei_others {
+struct moietyi_others {
     uint64_t last_id; /* of the one that was asked last; 0: none */
     uint64_t pool_count;
     uint64_t bytes;
@@ -23,13 +23,13 @@ struct binadei_others {
  * The call ends and begins anew meanwhile. Waits for the driver and for growers,
  * for no stream. False: there is none left, nothing has changed, or `out_status`
  * says why the call cannot go on; it can be ended as any other. */
-bool binadei_others_ask(struct binadei_call *call,
-                        struct binadei_others *others,
-                        binade_status *out_status);
+bool moietyi_others_ask(struct moietyi_call *call,
+                        struct moietyi_others *others,
+                        moiety_status *out_status);
 /* The same after the source was asked, which ended with `*status`, if it was the
  * driver that had no memory: its refusals were `refusals` before. True: ask
  * again. */
-bool binadei_others_help(struct binadei_call *call, uint64_t refusals,
-                         struct binadei_others *others, binade_status *status);
+bool moietyi_others_help(struct moietyi_call *call, uint64_t refusals,
+                         struct moietyi_others *others, moiety_status *status);
 
 #endif

@@ -10,26 +10,26 @@
 /* The part of what is reserved, and at least a page. */
 #define LOOK_SHARE 32U
 
-static bool watermark_is_due(struct binadei_thread_state *thread_state,
+static bool watermark_is_due(struct moietyi_thread_state *thread_state,
                              uint64_t reserved_bytes)
 {
     uint64_t given_bytes =
         thread_state->given_bytes - thread_state->looked_at_bytes;
     uint64_t due_bytes = reserved_bytes / LOOK_SHARE;
-    if (given_bytes < BINADEI_PAGE_BYTES || given_bytes < due_bytes)
+    if (given_bytes < MOIETYI_PAGE_BYTES || given_bytes < due_bytes)
         return false;
     thread_state->looked_at_bytes = thread_state->given_bytes;
     return true;
 }
 
-void binadei_watermark_trim(struct binadei_call *call)
+void moietyi_watermark_trim(struct moietyi_call *call)
 {
-    const struct binadei_pool_body *body = call->pool->body;
+    const struct moietyi_pool_body *body = call->pool->body;
     uint64_t trimmed_bytes;
     if (!watermark_is_due(call->thread_state,
-                          binadei_segments_reserved_bytes(body->segments)))
+                          moietyi_segments_reserved_bytes(body->segments)))
         return;
-    binadei_call_pass_gate(call);
+    moietyi_call_pass_gate(call);
     /* What the source refuses counts as unreleased, and is tried again. */
-    (void)binadei_trim_for(call, body->options.watermark_bytes, &trimmed_bytes);
+    (void)moietyi_trim_for(call, body->options.watermark_bytes, &trimmed_bytes);
 }

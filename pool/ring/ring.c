@@ -17,36 +17,36 @@
 #define KIND_BITS 8U
 #define STATUS_MASK UINT64_C(0xffffff)
 
-struct binadei_history *binadei_history_create(uint64_t entries)
+struct moietyi_history *moietyi_history_create(uint64_t entries)
 {
-    struct binadei_history *history = calloc(1, sizeof(*history));
+    struct moietyi_history *history = calloc(1, sizeof(*history));
     if (!history)
         return NULL;
     history->entry_count = 1;
     while (history->entry_count < entries)
         history->entry_count *= 2;
-    history->is_counter = binadei_ticks_are_there();
-    history->begin = binadei_moment_now(history->is_counter);
+    history->is_counter = moietyi_ticks_are_there();
+    history->begin = moietyi_moment_now(history->is_counter);
     history->ended_end = &history->ended;
     pthread_mutex_init(&history->readers_lock, NULL);
     pthread_mutex_init(&history->record_lock, NULL);
     return history;
 }
 
-struct binadei_history_ring *
-binadei_history_rings(const struct binadei_history *history)
+struct moietyi_history_ring *
+moietyi_history_rings(const struct moietyi_history *history)
 {
     /* HL.acquire. */
     return atomic_load_explicit(&history->rings, memory_order_acquire);
 }
 
-void binadei_history_destroy(struct binadei_history *history)
+void moietyi_history_destroy(struct moietyi_history *history)
 {
     if (!history)
         return;
-    struct binadei_history_ring *ring = binadei_history_rings(history);
+    struct moietyi_history_ring *ring = moietyi_history_rings(history);
     while (ring) {
-        struct binadei_history_ring *next = ring->next;
+        struct moietyi_history_ring *next = ring->next;
         free(ring);
         ring = next;
     }
@@ -55,10 +55,10 @@ void binadei_history_destroy(struct binadei_history *history)
     free(history);
 }
 
-struct binadei_history_ring *
-binadei_history_reuse(struct binadei_history *history)
+struct moietyi_history_ring *
+moietyi_history_reuse(struct moietyi_history *history)
 {
-    struct binadei_history_ring *ring = history->ended;
+    struct moietyi_history_ring *ring = history->ended;
     if (history->ended_count < ENDED_RINGS)
         return NULL;
     history->ended = ring->next_ended;
@@ -68,15 +68,15 @@ binadei_history_reuse(struct binadei_history *history)
     return ring;
 }
 
-static void history_list(struct binadei_history *history,
-                         struct binadei_history_ring *ring)
+static void history_list(struct moietyi_history *history,
+                         struct moietyi_history_ring *ring)
 {
     pthread_mutex_lock(&history->record_lock);
     /* relaxed: HL publishes it. */
-    binadei_store_relaxed(&ring->taken,
-                          history->recorder ? 0 : BINADEI_HISTORY_TAKEN);
+    moietyi_store_relaxed(&ring->taken,
+                          history->recorder ? 0 : MOIETYI_HISTORY_TAKEN);
     /* relaxed: compared and stored. */
-    struct binadei_history_ring *seen =
+    struct moietyi_history_ring *seen =
         atomic_load_explicit(&history->rings, memory_order_relaxed);
     do {
         ring->next = seen;
@@ -87,9 +87,9 @@ static void history_list(struct binadei_history *history,
     pthread_mutex_unlock(&history->record_lock);
 }
 
-struct binadei_history_ring *
-binadei_history_begin(struct binadei_history *history,
-                      struct binadei_history_ring *ring, uint32_t thread_id)
+struct moietyi_history_ring *
+moietyi_history_begin(struct moietyi_history *history,
+                      struct moietyi_history_ring *ring, uint32_t thread_id)
 {
     if (!ring) {
         ring = calloc(1, sizeof(*ring) +
@@ -98,7 +98,7 @@ binadei_history_begin(struct binadei_history *history,
             return NULL;
         ring->mask = history->entry_count - 1;
         ring->is_counter = history->is_counter;
-        ring->is_fenced = !binadei_barrier_is_there();
+        ring->is_fenced = !moietyi_barrier_is_there();
         ring->history = history;
         history_list(history, ring);
     }
@@ -106,8 +106,8 @@ binadei_history_begin(struct binadei_history *history,
     return ring;
 }
 
-void binadei_history_end(struct binadei_history *history,
-                         struct binadei_history_ring *ring)
+void moietyi_history_end(struct moietyi_history *history,
+                         struct moietyi_history_ring *ring)
 {
     ring->next_ended = NULL;
     *history->ended_end = ring;
@@ -116,24 +116,24 @@ void binadei_history_end(struct binadei_history *history,
 }
 
 /* HE.acquire of the entry's five words: with a later entry's word comes its 0. */
-bool binadei_history_copy(const struct binadei_history_ring *ring,
-                          uint64_t number, binade_history_entry *out)
+bool moietyi_history_copy(const struct moietyi_history_ring *ring,
+                          uint64_t number, moiety_history_entry *out)
 {
-    const struct binadei_history_entry *entry =
+    const struct moietyi_history_entry *entry =
         &ring->entries[number & ring->mask];
     /* HE.acquire: the entry of this number, or later words. */
-    if (binadei_load_acquire(&entry->sequence) != number + 1)
+    if (moietyi_load_acquire(&entry->sequence) != number + 1)
         return false;
-    out->time_ns = binadei_load_acquire(&entry->ticks);
-    out->address = binadei_load_acquire(&entry->address);
-    out->size_bytes = binadei_load_acquire(&entry->size_bytes);
-    uint64_t stream = binadei_load_acquire(&entry->stream);
-    uint64_t what = binadei_load_acquire(&entry->what);
-    BINADEI_STEP("history.read");
+    out->time_ns = moietyi_load_acquire(&entry->ticks);
+    out->address = moietyi_load_acquire(&entry->address);
+    out->size_bytes = moietyi_load_acquire(&entry->size_bytes);
+    uint64_t stream = moietyi_load_acquire(&entry->stream);
+    uint64_t what = moietyi_load_acquire(&entry->what);
+    MOIETYI_STEP("history.read");
     /* relaxed: the loads above keep it behind them. */
-    if (binadei_load_relaxed(&entry->sequence) != number + 1)
+    if (moietyi_load_relaxed(&entry->sequence) != number + 1)
         return false;
-    out->stream = (binade_stream)(uintptr_t)stream;
+    out->stream = (moiety_stream)(uintptr_t)stream;
     out->kind = (uint32_t)(what & ((1U << KIND_BITS) - 1));
     out->status = (uint32_t)(what >> KIND_BITS & STATUS_MASK);
     out->thread_id = (uint32_t)(what >> 32);
@@ -142,10 +142,10 @@ bool binadei_history_copy(const struct binadei_history_ring *ring,
 }
 
 /* Goes on to the ring's next entry towards the older ones. */
-static void move_head(struct binadei_history_ring *ring)
+static void move_head(struct moietyi_history_ring *ring)
 {
     ring->has_head =
-        ring->left && binadei_history_copy(ring, ring->left - 1, &ring->head);
+        ring->left && moietyi_history_copy(ring, ring->left - 1, &ring->head);
     if (ring->has_head) {
         ring->left--;
         return;
@@ -155,15 +155,15 @@ static void move_head(struct binadei_history_ring *ring)
     ring->left = 0;
 }
 
-static void begin_reading(const struct binadei_history *history,
-                          binade_history_summary *out)
+static void begin_reading(const struct moietyi_history *history,
+                          moiety_history_summary *out)
 {
     out->ring_count = 0;
     out->noted_count = 0;
-    for (struct binadei_history_ring *ring = binadei_history_rings(history);
+    for (struct moietyi_history_ring *ring = moietyi_history_rings(history);
          ring; ring = ring->next) {
         /* HE.acquire: the entries up to there, or later ones. */
-        ring->left = binadei_load_acquire(&ring->written);
+        ring->left = moietyi_load_acquire(&ring->written);
         ring->lost =
             ring->left > ring->mask + 1 ? ring->left - (ring->mask + 1) : 0;
         out->ring_count++;
@@ -174,11 +174,11 @@ static void begin_reading(const struct binadei_history *history,
 
 /* The ring with the latest entry that is left, or NULL. One that was listed
  * after the beginning has none. */
-static struct binadei_history_ring *
-latest(const struct binadei_history *history)
+static struct moietyi_history_ring *
+latest(const struct moietyi_history *history)
 {
-    struct binadei_history_ring *found = NULL;
-    for (struct binadei_history_ring *ring = binadei_history_rings(history);
+    struct moietyi_history_ring *found = NULL;
+    for (struct moietyi_history_ring *ring = moietyi_history_rings(history);
          ring; ring = ring->next)
         if (ring->has_head &&
             (!found || ring->head.time_ns > found->head.time_ns))
@@ -186,35 +186,35 @@ latest(const struct binadei_history *history)
     return found;
 }
 
-static uint64_t sum_of_lost(const struct binadei_history *history)
+static uint64_t sum_of_lost(const struct moietyi_history *history)
 {
     uint64_t lost = 0;
-    for (struct binadei_history_ring *ring = binadei_history_rings(history);
+    for (struct moietyi_history_ring *ring = moietyi_history_rings(history);
          ring; ring = ring->next)
         lost += ring->lost;
     return lost;
 }
 
 /* They were found newest first, and with ticks for times. */
-static void turn_round(const struct binadei_history *history,
-                       binade_history_entry *entries, size_t count)
+static void turn_round(const struct moietyi_history *history,
+                       moiety_history_entry *entries, size_t count)
 {
-    struct binadei_moment now = binadei_moment_now(history->is_counter);
+    struct moietyi_moment now = moietyi_moment_now(history->is_counter);
     for (size_t i = 0; i < count / 2; i++) {
-        binade_history_entry entry = entries[i];
+        moiety_history_entry entry = entries[i];
         entries[i] = entries[count - 1 - i];
         entries[count - 1 - i] = entry;
     }
     for (size_t i = 0; i < count; i++)
         entries[i].time_ns =
-            binadei_time_of(&history->begin, &now, entries[i].time_ns);
+            moietyi_time_of(&history->begin, &now, entries[i].time_ns);
 }
 
-void binadei_history_read(struct binadei_history *history,
-                          binade_history_entry *out_entries, size_t capacity,
-                          binade_history_summary *out)
+void moietyi_history_read(struct moietyi_history *history,
+                          moiety_history_entry *out_entries, size_t capacity,
+                          moiety_history_summary *out)
 {
-    struct binadei_history_ring *ring;
+    struct moietyi_history_ring *ring;
     size_t count = 0;
     pthread_mutex_lock(&history->readers_lock);
     begin_reading(history, out);

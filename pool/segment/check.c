@@ -7,43 +7,43 @@
 #include "pool/segment/state.h"
 
 /* S1 and S4 of one segment and its neighbour. */
-static const char *check_order(const struct binadei_segments *segments,
-                               const struct binadei_segment *segment)
+static const char *check_order(const struct moietyi_segments *segments,
+                               const struct moietyi_segment *segment)
 {
-    const struct binadei_segment_info *info = &segment->info;
+    const struct moietyi_segment_info *info = &segment->info;
     uint64_t end = (uint64_t)info->first.index + info->page_count;
     uint64_t border = segments->mapper ? 0 : 1;
     if (end > segments->page_capacity ||
         (segment->next && segment->next->info.first.index < end + border))
         return "S1: segments touch or leave the offset space";
     if (info->address < info->memory ||
-        info->address + (uint64_t)info->page_count * BINADEI_PAGE_BYTES >
+        info->address + (uint64_t)info->page_count * MOIETYI_PAGE_BYTES >
             info->memory + info->memory_bytes)
         return "S4: a segment is larger than its memory";
     return NULL;
 }
 
 /* S2 of one segment. */
-static const char *check_lookup(const struct binadei_lookup *lookup,
-                                const struct binadei_segment_info *info,
-                                binadei_page *out_at)
+static const char *check_lookup(const struct moietyi_lookup *lookup,
+                                const struct moietyi_segment_info *info,
+                                moietyi_page *out_at)
 {
     for (uint32_t i = 0; i < info->page_count; i++) {
-        binade_devptr address = info->address + i * BINADEI_PAGE_BYTES;
+        moiety_devptr address = info->address + i * MOIETYI_PAGE_BYTES;
         uint64_t page = info->first.index + i;
-        binadei_grain wanted = {page * BINADEI_PAGE_GRAINS};
-        binadei_grain found = {0};
+        moietyi_grain wanted = {page * MOIETYI_PAGE_GRAINS};
+        moietyi_grain found = {0};
         out_at->index = (uint32_t)page;
-        if (!binadei_grain_of(lookup, address, &found) ||
+        if (!moietyi_grain_of(lookup, address, &found) ||
             found.index != wanted.index ||
-            binadei_address_of(lookup, wanted) != address)
+            moietyi_address_of(lookup, wanted) != address)
             return "S2: address and page do not lead to each other";
     }
     return NULL;
 }
 
 /* S3 and S5. Lock held. */
-static const char *check_counts(const struct binadei_segments *segments,
+static const char *check_counts(const struct moietyi_segments *segments,
                                 uint64_t pages, uint64_t bytes)
 {
     uint64_t linked = 0;
@@ -53,69 +53,69 @@ static const char *check_counts(const struct binadei_segments *segments,
         if (atomic_load_explicit(&segments->lookup.page_addresses[i],
                                  memory_order_relaxed))
             linked++;
-    const struct binadei_segment *segment = segments->unreleased;
+    const struct moietyi_segment *segment = segments->unreleased;
     for (; segment; segment = segment->next)
         unreleased_bytes += segment->info.memory_bytes;
     if (linked != pages)
         return "S3: pages without a segment have an address";
     if (bytes != segments->listed_bytes ||
-        bytes + unreleased_bytes != binadei_segments_reserved_bytes(segments))
+        bytes + unreleased_bytes != moietyi_segments_reserved_bytes(segments))
         return "S5: reserved bytes are not those of the segments";
     return NULL;
 }
 
 /* S8 of one segment. */
-static const char *check_told(const struct binadei_segment *segment)
+static const char *check_told(const struct moietyi_segment *segment)
 {
     return segment->is_told == segment->is_away
                ? "S8: who watches knows what is away, or not what is there"
                : NULL;
 }
 
-static uint64_t first_of(const struct binadei_segment *segment)
+static uint64_t first_of(const struct moietyi_segment *segment)
 {
     return segment->info.first.index;
 }
 
-static uint64_t end_of(const struct binadei_segment *segment)
+static uint64_t end_of(const struct moietyi_segment *segment)
 {
     return first_of(segment) + segment->info.page_count;
 }
 
 /* S6 of one place that a handle left. */
-static bool is_apart(const struct binadei_segments *segments,
-                     const struct binadei_segment *left)
+static bool is_apart(const struct moietyi_segments *segments,
+                     const struct moietyi_segment *left)
 {
-    for (const struct binadei_segment *at = segments->listed; at; at = at->next)
+    for (const struct moietyi_segment *at = segments->listed; at; at = at->next)
         if (first_of(at) < end_of(left) && first_of(left) < end_of(at))
             return false;
     return !left->next || first_of(left->next) >= end_of(left);
 }
 
 /* S7 of one segment: the places that it left. */
-static uint64_t count_left(const struct binadei_segments *segments,
-                           const struct binadei_segment *segment)
+static uint64_t count_left(const struct moietyi_segments *segments,
+                           const struct moietyi_segment *segment)
 {
     uint64_t count = 0;
-    for (const struct binadei_segment *at = segments->left; at; at = at->next)
+    for (const struct moietyi_segment *at = segments->left; at; at = at->next)
         count += at->of == segment;
     return count;
 }
 
 /* S6 and S7. Lock held. */
-static const char *check_left(const struct binadei_segments *segments,
-                              binadei_page *out_at)
+static const char *check_left(const struct moietyi_segments *segments,
+                              moietyi_page *out_at)
 {
     uint64_t pages = 0;
     uint64_t count = 0;
-    for (const struct binadei_segment *at = segments->left; at; at = at->next) {
+    for (const struct moietyi_segment *at = segments->left; at; at = at->next) {
         *out_at = at->info.first;
         if (!is_apart(segments, at))
             return "S6: a place that a handle left is used";
         pages += at->info.page_count;
         count++;
     }
-    for (const struct binadei_segment *at = segments->listed; at;
+    for (const struct moietyi_segment *at = segments->listed; at;
          at = at->next) {
         *out_at = at->info.first;
         if (at->left_count != count_left(segments, at))
@@ -128,13 +128,13 @@ static const char *check_left(const struct binadei_segments *segments,
 }
 
 /* Lock held. */
-static const char *check_all(const struct binadei_segments *segments,
-                             binadei_page *out_at)
+static const char *check_all(const struct moietyi_segments *segments,
+                             moietyi_page *out_at)
 {
     uint64_t pages = 0;
     uint64_t bytes = 0;
     uint64_t empty_bytes = 0;
-    const struct binadei_segment *segment = segments->listed;
+    const struct moietyi_segment *segment = segments->listed;
     for (; segment; segment = segment->next) {
         *out_at = segment->info.first;
         const char *broken = check_order(segments, segment);
@@ -156,8 +156,8 @@ static const char *check_all(const struct binadei_segments *segments,
     return broken ? broken : check_left(segments, out_at);
 }
 
-const char *binadei_segments_check(struct binadei_segments *segments,
-                                   binadei_page *out_at)
+const char *moietyi_segments_check(struct moietyi_segments *segments,
+                                   moietyi_page *out_at)
 {
     pthread_mutex_lock(&segments->lock);
     const char *broken = check_all(segments, out_at);

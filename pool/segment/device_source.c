@@ -9,48 +9,48 @@
 #include "pool/driver/section.h"
 #include "pool/segment/segment.h"
 
-static binade_status device_source_reserve(void *context, size_t size_bytes,
-                                           binade_devptr *out)
+static moiety_status device_source_reserve(void *context, size_t size_bytes,
+                                           moiety_devptr *out)
 {
-    struct binadei_context *own_context = context;
-    struct binadei_section section;
+    struct moietyi_context *own_context = context;
+    struct moietyi_section section;
     CUdeviceptr address = 0;
-    binade_status status = binadei_context_enter(own_context, &section);
-    if (status != BINADE_OK)
+    moiety_status status = moietyi_context_enter(own_context, &section);
+    if (status != MOIETY_OK)
         return status;
     status =
-        BINADEI_CALL(own_context->driver, cuMemAlloc, (&address, size_bytes));
-    binade_status left = binadei_section_leave(&section);
-    if (status == BINADE_OK && left != BINADE_OK) {
+        MOIETYI_CALL(own_context->driver, cuMemAlloc, (&address, size_bytes));
+    moiety_status left = moietyi_section_leave(&section);
+    if (status == MOIETY_OK && left != MOIETY_OK) {
         /* The driver needs no current context to free. */
         (void)own_context->driver->cuMemFree(address);
         status = left;
     }
-    if (status == BINADE_OK)
+    if (status == MOIETY_OK)
         *out = address;
     return status;
 }
 
-static binade_status device_source_release(void *context, binade_devptr address,
+static moiety_status device_source_release(void *context, moiety_devptr address,
                                            size_t size_bytes)
 {
-    struct binadei_context *own_context = context;
-    struct binadei_section section;
+    struct moietyi_context *own_context = context;
+    struct moietyi_section section;
     (void)size_bytes;
-    binade_status status = binadei_context_enter(own_context, &section);
-    if (status != BINADE_OK)
+    moiety_status status = moietyi_context_enter(own_context, &section);
+    if (status != MOIETY_OK)
         return status;
-    status = BINADEI_CALL(own_context->driver, cuMemFree, (address));
+    status = MOIETYI_CALL(own_context->driver, cuMemFree, (address));
     /* The memory is free, whatever becomes of the context. */
-    (void)binadei_section_leave(&section);
+    (void)moietyi_section_leave(&section);
     return status;
 }
 
-binade_source binadei_device_source_init(struct binadei_context *context)
+moiety_source moietyi_device_source_init(struct moietyi_context *context)
 {
-    return (binade_source){
-        .struct_size = sizeof(binade_source),
-        .flags = BINADE_SOURCE_LEGACY_IPC | BINADEI_SOURCE_EXPLAINS,
+    return (moiety_source){
+        .struct_size = sizeof(moiety_source),
+        .flags = MOIETY_SOURCE_LEGACY_IPC | MOIETYI_SOURCE_EXPLAINS,
         .name = "cuMemAlloc",
         .context = context,
         .reserve = device_source_reserve,

@@ -4,10 +4,10 @@
  * The source that every device has: cuMemAlloc. Its memory is aligned to
  * 2 MiB from that size on, and can be shared with other processes.
  */
-#ifndef BINADE_POOL_SEGMENT_DEVICE_SOURCE_H_
-#define BINADE_POOL_SEGMENT_DEVICE_SOURCE_H_
+#ifndef MOIETY_POOL_SEGMENT_DEVICE_SOURCE_H_
+#define MOIETY_POOL_SEGMENT_DEVICE_SOURCE_H_
 
-#include "binade/source.h"
+#include "moiety/source.h"
 #include "pool/driver/context.h"
 
 /* The table of a source whose memory lies in `context`, which need not be
@@ -18,6 +18,6 @@
  * The table's functions make the context current for their call, in RELAXED
  * capture mode, so that no capture of another thread is invalidated, and
  * restore both. Any thread; they block in the driver. */
-binade_source binadei_device_source_init(struct binadei_context *context);
+moiety_source moietyi_device_source_init(struct moietyi_context *context);
 
 #endif

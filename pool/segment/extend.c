@@ -31,24 +31,24 @@
 /* All of the offset space, so that there is room among places that are still
  * waited for. What is refused is halved, but not below the need or the limit: the
  * pool never gets others. */
-binade_status binadei_reserve_addresses(struct binadei_segments *segments,
+moiety_status moietyi_reserve_addresses(struct moietyi_segments *segments,
                                         uint32_t needed)
 {
-    const struct binadei_mapper *mapper = segments->mapper;
+    const struct moietyi_mapper *mapper = segments->mapper;
     uint64_t pages = segments->page_capacity;
-    uint64_t limit = binadei_limit(segments) / BINADEI_PAGE_BYTES;
+    uint64_t limit = moietyi_limit(segments) / MOIETYI_PAGE_BYTES;
     uint64_t least = limit < pages && limit > needed ? limit : needed;
-    binade_status status;
+    moiety_status status;
     if (segments->base)
-        return BINADE_OK;
+        return MOIETY_OK;
     for (;;) {
-        status = mapper->reserve(mapper->context, pages * BINADEI_PAGE_BYTES,
+        status = mapper->reserve(mapper->context, pages * MOIETYI_PAGE_BYTES,
                                  &segments->base);
-        if (status == BINADE_OK || pages / 2 < least)
+        if (status == MOIETY_OK || pages / 2 < least)
             break;
         pages /= 2;
     }
-    if (status == BINADE_OK)
+    if (status == MOIETY_OK)
         segments->base_pages = (uint32_t)pages;
     return status;
 }
@@ -56,23 +56,23 @@ binade_status binadei_reserve_addresses(struct binadei_segments *segments,
 /* Where a pool has moved a good part of what it has since it grew last, and that
  * took a good part of the time, it has too little for what the program does, and a
  * little more costs less than to move on. */
-static bool has_moved_much(const struct binadei_segments *segments)
+static bool has_moved_much(const struct moietyi_segments *segments)
 {
     return segments->moved_bytes - segments->moved_at_growth >=
-               binadei_segments_reserved_bytes(segments) / TIGHT_PART &&
+               moietyi_segments_reserved_bytes(segments) / TIGHT_PART &&
            MOVING_TIME_PART * segments->moving_ns >=
-               binadei_now_ns() - segments->grown_at_ns;
+               moietyi_now_ns() - segments->grown_at_ns;
 }
 
-static bool is_worth_moving(struct binadei_segments *segments,
-                            const struct binadei_view *view,
-                            const struct binadei_place *place)
+static bool is_worth_moving(struct moietyi_segments *segments,
+                            const struct moietyi_view *view,
+                            const struct moietyi_place *place)
 {
-    uint64_t bytes = binadei_movable_bytes(segments, view, place);
-    uint64_t reserved = binadei_segments_reserved_bytes(segments);
+    uint64_t bytes = moietyi_movable_bytes(segments, view, place);
+    uint64_t reserved = moietyi_segments_reserved_bytes(segments);
     return (bytes > reserved / MOVABLE_PART && !has_moved_much(segments)) ||
-           bytes + binadei_bytes_below(segments, binadei_limit(segments)) <
-               (uint64_t)place->pages * BINADEI_PAGE_BYTES;
+           bytes + moietyi_bytes_below(segments, moietyi_limit(segments)) <
+               (uint64_t)place->pages * MOIETYI_PAGE_BYTES;
 }
 
 /* The largest power of two up to `pages`. */
@@ -91,43 +91,43 @@ static uint32_t largest_handle(uint32_t pages)
 }
 
 /* One new handle of at most `most` pages; what the driver refuses is halved. */
-static binade_status create_one(struct binadei_segments *segments,
-                                uint32_t most, struct binadei_segment **out)
+static moiety_status create_one(struct moietyi_segments *segments,
+                                uint32_t most, struct moietyi_segment **out)
 {
     uint32_t pages = power_of_two(most);
-    binade_status status;
+    moiety_status status;
     for (;; pages /= 2) {
-        status = binadei_source_create(
-            segments, (uint64_t)pages * BINADEI_PAGE_BYTES, out);
-        if (status == BINADE_OK || pages == 1)
+        status = moietyi_source_create(
+            segments, (uint64_t)pages * MOIETYI_PAGE_BYTES, out);
+        if (status == MOIETY_OK || pages == 1)
             return status;
     }
 }
 
-static void release_created(struct binadei_segments *segments,
-                            struct binadei_segment *created)
+static void release_created(struct moietyi_segments *segments,
+                            struct moietyi_segment *created)
 {
     while (created) {
-        struct binadei_segment *segment = created;
+        struct moietyi_segment *segment = created;
         created = segment->next;
-        (void)binadei_source_release(segments, segment);
+        (void)moietyi_source_release(segments, segment);
     }
 }
 
 /* Whether the device may have that much. Where it has less, all of it would be
  * this pool's, to the last page, until that is refused: other programs would
  * find none. */
-static binade_status look_before(struct binadei_segments *segments,
+static moiety_status look_before(struct moietyi_segments *segments,
                                  uint32_t pages)
 {
-    const struct binadei_mapper *mapper = segments->mapper;
-    uint64_t bytes = (uint64_t)pages * BINADEI_PAGE_BYTES;
+    const struct moietyi_mapper *mapper = segments->mapper;
+    uint64_t bytes = (uint64_t)pages * MOIETYI_PAGE_BYTES;
     uint64_t free_bytes;
     if (pages <= HANDLE_PAGES_LEAST ||
-        mapper->look_free(mapper->context, &free_bytes) != BINADE_OK ||
+        mapper->look_free(mapper->context, &free_bytes) != MOIETY_OK ||
         free_bytes >= bytes)
-        return BINADE_OK;
-    return binadei_fail(binadei_source_exhausted(segments),
+        return MOIETY_OK;
+    return moietyi_fail(moietyi_source_exhausted(segments),
                         "%llu bytes are missing, and the device has %llu",
                         (unsigned long long)bytes,
                         (unsigned long long)free_bytes);
@@ -136,35 +136,35 @@ static binade_status look_before(struct binadei_segments *segments,
 /* `pages` pages or, if the driver has less, `least` or more: nothing that is too
  * little stays, or a pool that is out of memory would find it free again and
  * again. */
-static binade_status create_all(struct binadei_segments *segments, uint32_t at,
+static moiety_status create_all(struct moietyi_segments *segments, uint32_t at,
                                 uint32_t least, uint32_t pages)
 {
-    struct binadei_segment *created = NULL;
-    struct binadei_segment **end = &created;
+    struct moietyi_segment *created = NULL;
+    struct moietyi_segment **end = &created;
     uint32_t created_pages = 0;
-    binade_status status = look_before(segments, least);
+    moiety_status status = look_before(segments, least);
     const uint32_t largest = largest_handle(pages);
-    if (status != BINADE_OK)
+    if (status != MOIETY_OK)
         return status;
     segments->moved_at_growth = segments->moved_bytes;
-    segments->grown_at_ns = binadei_now_ns();
+    segments->grown_at_ns = moietyi_now_ns();
     segments->moving_ns = 0;
-    while (created_pages < pages && status == BINADE_OK) {
+    while (created_pages < pages && status == MOIETY_OK) {
         uint32_t rest = pages - created_pages;
         status = create_one(segments, rest < largest ? rest : largest, end);
-        if (status == BINADE_OK) {
+        if (status == MOIETY_OK) {
             created_pages += (*end)->info.page_count;
             end = &(*end)->next;
         }
     }
     if (created_pages >= least)
-        status = BINADE_OK;
-    while (created && status == BINADE_OK) {
-        struct binadei_segment *segment = created;
+        status = MOIETY_OK;
+    while (created && status == MOIETY_OK) {
+        struct moietyi_segment *segment = created;
         uint32_t segment_pages = segment->info.page_count;
         created = segment->next;
-        status = binadei_handle_put(segments, segment, at, NULL);
-        if (status != BINADE_OK) {
+        status = moietyi_handle_put(segments, segment, at, NULL);
+        if (status != MOIETY_OK) {
             segment->next = created;
             created = segment;
         }
@@ -190,20 +190,20 @@ static uint64_t whole_pages(uint64_t step, uint32_t missing)
 }
 
 /* What is created at least, if room and limit allow it. */
-static uint32_t growth_step(const struct binadei_segments *segments,
+static uint32_t growth_step(const struct moietyi_segments *segments,
                             uint32_t missing, uint32_t room)
 {
-    uint64_t reserved = binadei_segments_reserved_bytes(segments);
+    uint64_t reserved = moietyi_segments_reserved_bytes(segments);
     uint64_t part = has_moved_much(segments) ? TIGHT_STEP_PART : STEP_PART;
-    uint64_t pages = reserved / part / BINADEI_PAGE_BYTES;
-    uint64_t left = binadei_bytes_below(segments, binadei_limit(segments)) /
-                    BINADEI_PAGE_BYTES;
+    uint64_t pages = reserved / part / MOIETYI_PAGE_BYTES;
+    uint64_t left = moietyi_bytes_below(segments, moietyi_limit(segments)) /
+                    MOIETYI_PAGE_BYTES;
     if (pages > STEP_PAGES_MOST)
         pages = STEP_PAGES_MOST;
     if (pages >= WHOLE_STEP_PAGES)
         pages = whole_pages(pages, missing);
-    if (pages < segments->first_bytes / BINADEI_PAGE_BYTES)
-        pages = segments->first_bytes / BINADEI_PAGE_BYTES;
+    if (pages < segments->first_bytes / MOIETYI_PAGE_BYTES)
+        pages = segments->first_bytes / MOIETYI_PAGE_BYTES;
     if (pages > left)
         pages = left;
     if (pages > room)
@@ -211,72 +211,72 @@ static uint32_t growth_step(const struct binadei_segments *segments,
     return pages > missing ? (uint32_t)pages : missing;
 }
 
-static bool may_create(const struct binadei_segments *segments, uint32_t pages)
+static bool may_create(const struct moietyi_segments *segments, uint32_t pages)
 {
-    return (uint64_t)pages * BINADEI_PAGE_BYTES <=
-           binadei_bytes_below(segments, binadei_limit(segments));
+    return (uint64_t)pages * MOIETYI_PAGE_BYTES <=
+           moietyi_bytes_below(segments, moietyi_limit(segments));
 }
 
 /* Returns the pages that are still missing. */
-static uint32_t move_what_is_free(struct binadei_segments *segments,
-                                  const struct binadei_extension *extension,
-                                  const struct binadei_place *place)
+static uint32_t move_what_is_free(struct moietyi_segments *segments,
+                                  const struct moietyi_extension *extension,
+                                  const struct moietyi_place *place)
 {
-    const struct binadei_view view = binadei_movable_view(segments, extension);
+    const struct moietyi_view view = moietyi_movable_view(segments, extension);
     uint32_t missing = place->pages;
     if (is_worth_moving(segments, &view, place))
         missing =
-            binadei_move_to(segments, extension, &view, place, missing, false);
+            moietyi_move_to(segments, extension, &view, place, missing, false);
     /* The limit leaves too little: any handle will do that has room. */
     if (!may_create(segments, missing))
         missing =
-            binadei_move_to(segments, extension, &view, place, missing, true);
+            moietyi_move_to(segments, extension, &view, place, missing, true);
     return missing;
 }
 
-static binade_status fill(struct binadei_segments *segments,
-                          const struct binadei_extension *extension,
-                          const struct binadei_place *place)
+static moiety_status fill(struct moietyi_segments *segments,
+                          const struct moietyi_extension *extension,
+                          const struct moietyi_place *place)
 {
-    uint64_t begin_ns = binadei_now_ns();
+    uint64_t begin_ns = moietyi_now_ns();
     uint32_t missing = extension->view
                            ? move_what_is_free(segments, extension, place)
                            : place->pages;
-    segments->moving_ns += binadei_now_ns() - begin_ns;
+    segments->moving_ns += moietyi_now_ns() - begin_ns;
     uint32_t done = place->pages - missing;
     return missing
                ? create_all(segments, place->first + done, missing,
                             growth_step(segments, missing, place->room - done))
-               : BINADE_OK;
+               : MOIETY_OK;
 }
 
-static struct binadei_place
-find_place(struct binadei_segments *segments,
-           const struct binadei_extension *extension)
+static struct moietyi_place
+find_place(struct moietyi_segments *segments,
+           const struct moietyi_extension *extension)
 {
     pthread_mutex_lock(&segments->lock);
-    const struct binadei_place place = binadei_place_find(segments, extension);
+    const struct moietyi_place place = moietyi_place_find(segments, extension);
     pthread_mutex_unlock(&segments->lock);
     return place;
 }
 
-binade_status binadei_extend(struct binadei_segments *segments,
-                             const struct binadei_extension *extension)
+moiety_status moietyi_extend(struct moietyi_segments *segments,
+                             const struct moietyi_extension *extension)
 {
-    binade_status status = binadei_reserve_addresses(
-        segments, binadei_pages_of_grains(binadei_needed_grains(extension)));
-    if (status != BINADE_OK)
+    moiety_status status = moietyi_reserve_addresses(
+        segments, moietyi_pages_of_grains(moietyi_needed_grains(extension)));
+    if (status != MOIETY_OK)
         return status;
-    BINADEI_STEP("locked.mapped.begun");
-    (void)binadei_unmap_left(segments, extension->passed_epoch,
-                             BINADEI_UNMAPS_MOST);
-    struct binadei_place place = find_place(segments, extension);
+    MOIETYI_STEP("locked.mapped.begun");
+    (void)moietyi_unmap_left(segments, extension->passed_epoch,
+                             MOIETYI_UNMAPS_MOST);
+    struct moietyi_place place = find_place(segments, extension);
     if (!place.pages) {
-        (void)binadei_unmap_left(segments, extension->passed_epoch, UINT32_MAX);
+        (void)moietyi_unmap_left(segments, extension->passed_epoch, UINT32_MAX);
         place = find_place(segments, extension);
     }
     if (!place.pages) {
-        return binadei_fail(binadei_source_exhausted(segments),
+        return moietyi_fail(moietyi_source_exhausted(segments),
                             "the pool's addresses have no room for %llu bytes "
                             "in a row",
                             (unsigned long long)extension->needed_bytes);
@@ -284,10 +284,10 @@ binade_status binadei_extend(struct binadei_segments *segments,
     return fill(segments, extension, &place);
 }
 
-binade_status binadei_extend_by(struct binadei_segments *segments,
+moiety_status moietyi_extend_by(struct moietyi_segments *segments,
                                 uint32_t page_count)
 {
-    const struct binadei_extension extension = {
-        .needed_bytes = (uint64_t)page_count * BINADEI_PAGE_BYTES};
-    return binadei_extend(segments, &extension);
+    const struct moietyi_extension extension = {
+        .needed_bytes = (uint64_t)page_count * MOIETYI_PAGE_BYTES};
+    return moietyi_extend(segments, &extension);
 }

@@ -23,30 +23,30 @@
 
 static uint64_t rest_of(uint64_t block_bytes, uint64_t pages)
 {
-    return pages * BINADEI_PAGE_BYTES % block_bytes;
+    return pages * MOIETYI_PAGE_BYTES % block_bytes;
 }
 
 static uint64_t pages_for(uint64_t bytes)
 {
-    return (bytes + BINADEI_PAGE_BYTES - 1) / BINADEI_PAGE_BYTES;
+    return (bytes + MOIETYI_PAGE_BYTES - 1) / MOIETYI_PAGE_BYTES;
 }
 
 /* Of a segment that requests share. */
-static uint64_t most_shared_pages(const struct binadei_segments *segments)
+static uint64_t most_shared_pages(const struct moietyi_segments *segments)
 {
-    return segments->largest_bytes / BINADEI_PAGE_BYTES;
+    return segments->largest_bytes / MOIETYI_PAGE_BYTES;
 }
 
-static uint64_t most_pages(const struct binadei_segments *segments,
+static uint64_t most_pages(const struct moietyi_segments *segments,
                            uint64_t block_bytes)
 {
-    uint64_t reserved = binadei_segments_reserved_bytes(segments);
-    uint64_t bytes = binadei_limit(segments) / FEW_PART;
+    uint64_t reserved = moietyi_segments_reserved_bytes(segments);
+    uint64_t bytes = moietyi_limit(segments) / FEW_PART;
     if (bytes > FEW_BLOCKS * block_bytes)
         bytes = FEW_BLOCKS * block_bytes;
     if (bytes < reserved)
         bytes = reserved;
-    uint64_t pages = bytes / BINADEI_PAGE_BYTES;
+    uint64_t pages = bytes / MOIETYI_PAGE_BYTES;
     uint64_t shared = most_shared_pages(segments);
     return pages < shared ? pages : shared;
 }
@@ -56,7 +56,7 @@ static uint64_t best_pages(uint64_t block_bytes, uint64_t least, uint64_t most)
 {
     uint64_t best = least;
     uint64_t best_rest = rest_of(block_bytes, least);
-    uint64_t first = least * BINADEI_PAGE_BYTES / block_bytes + 1;
+    uint64_t first = least * MOIETYI_PAGE_BYTES / block_bytes + 1;
     for (uint64_t i = 0; i < BLOCKS_MOST; i++) {
         uint64_t pages = pages_for((first + i) * block_bytes);
         uint64_t rest = rest_of(block_bytes, pages);
@@ -70,13 +70,13 @@ static uint64_t best_pages(uint64_t block_bytes, uint64_t least, uint64_t most)
     return best;
 }
 
-uint64_t binadei_fitted_pages(const struct binadei_segments *segments,
+uint64_t moietyi_fitted_pages(const struct moietyi_segments *segments,
                               uint64_t block_bytes, uint64_t pages,
                               uint64_t left)
 {
     if (!segments->is_limited || block_bytes <= SMALL_BYTES)
         return pages;
-    if (rest_of(block_bytes, pages) > pages * BINADEI_PAGE_BYTES / LITTLE_PART)
+    if (rest_of(block_bytes, pages) > pages * MOIETYI_PAGE_BYTES / LITTLE_PART)
         pages =
             best_pages(block_bytes, pages, most_pages(segments, block_bytes));
     return left < 2 * pages && left <= most_shared_pages(segments) ? left

@@ -12,7 +12,7 @@
 
 static uint64_t grow_pages_of(uint64_t bytes)
 {
-    return bytes / BINADEI_PAGE_BYTES + (bytes % BINADEI_PAGE_BYTES != 0);
+    return bytes / MOIETYI_PAGE_BYTES + (bytes % MOIETYI_PAGE_BYTES != 0);
 }
 
 enum begun {
@@ -29,24 +29,24 @@ struct growth {
     bool may_wait;
 };
 
-static bool grow_is_reached(const struct binadei_segments *segments,
+static bool grow_is_reached(const struct moietyi_segments *segments,
                             const struct growth *growth)
 {
     return growth->total_bytes
-               ? binadei_segments_reserved_bytes(segments) >=
+               ? moietyi_segments_reserved_bytes(segments) >=
                      growth->total_bytes
-               : binadei_buddy_longest_page_run(segments->buddy) >=
+               : moietyi_buddy_longest_page_run(segments->buddy) >=
                      growth->needed;
 }
 
 /* Waits for the thread that grows, if it may. */
-static enum begun grow_begin(struct binadei_segments *segments,
+static enum begun grow_begin(struct moietyi_segments *segments,
                              const struct growth *growth)
 {
     enum begun begun = SOMEBODY_ELSE;
     pthread_mutex_lock(&segments->lock);
     if (growth->may_wait)
-        binadei_await_grower(segments);
+        moietyi_await_grower(segments);
     if (!segments->is_growing) {
         segments->is_growing = !grow_is_reached(segments, growth);
         begun = segments->is_growing ? BEGUN : UNNECESSARY;
@@ -56,75 +56,75 @@ static enum begun grow_begin(struct binadei_segments *segments,
 }
 
 /* Lock held. After a failure nothing has changed. */
-static binade_status grow_publish(struct binadei_segments *segments,
-                                  struct binadei_segment *fresh)
+static moiety_status grow_publish(struct moietyi_segments *segments,
+                                  struct moietyi_segment *fresh)
 {
-    struct binadei_segment_info *info = &fresh->info;
-    uint32_t longest = binadei_longest_gap(segments);
+    struct moietyi_segment_info *info = &fresh->info;
+    uint32_t longest = moietyi_longest_gap(segments);
     /* The source may have given more than was planned for. */
     if (info->page_count > longest)
         info->page_count = longest;
-    info->first = binadei_best_gap(segments, info->page_count);
-    binade_status status = binadei_segment_publish(segments, fresh, NULL);
-    segments->grow_count += status == BINADE_OK;
+    info->first = moietyi_best_gap(segments, info->page_count);
+    moiety_status status = moietyi_segment_publish(segments, fresh, NULL);
+    segments->grow_count += status == MOIETY_OK;
     return status;
 }
 
 /* Who watches knows it before anyone has memory of it. */
-static binade_status grow_add(struct binadei_segments *segments,
-                              struct binadei_segment *fresh)
+static moiety_status grow_add(struct moietyi_segments *segments,
+                              struct moietyi_segment *fresh)
 {
-    binadei_segment_announce(segments, fresh);
+    moietyi_segment_announce(segments, fresh);
     pthread_mutex_lock(&segments->lock);
-    binade_status status = grow_publish(segments, fresh);
+    moiety_status status = grow_publish(segments, fresh);
     pthread_mutex_unlock(&segments->lock);
-    if (status != BINADE_OK)
-        binadei_segment_retract(segments, fresh);
+    if (status != MOIETY_OK)
+        moietyi_segment_retract(segments, fresh);
     return status;
 }
 
-/* Adds `fresh`, if any, where `status` is BINADE_OK so far; returns what became
+/* Adds `fresh`, if any, where `status` is MOIETY_OK so far; returns what became
  * of it. Others grow from now on. */
-static binade_status grow_finish(struct binadei_segments *segments,
-                                 struct binadei_segment *fresh,
-                                 binade_status status)
+static moiety_status grow_finish(struct moietyi_segments *segments,
+                                 struct moietyi_segment *fresh,
+                                 moiety_status status)
 {
-    if (status == BINADE_OK && fresh)
+    if (status == MOIETY_OK && fresh)
         status = grow_add(segments, fresh);
     pthread_mutex_lock(&segments->lock);
-    if (status != BINADE_OK)
+    if (status != MOIETY_OK)
         segments->failed_grow_count++;
-    binadei_let_others_grow(segments);
+    moietyi_let_others_grow(segments);
     pthread_mutex_unlock(&segments->lock);
     return status;
 }
 
 /* What to ask for so that `pages` aligned pages are in it. */
-static uint64_t bytes_to_ask(const struct binadei_segments *segments,
+static uint64_t bytes_to_ask(const struct moietyi_segments *segments,
                              uint32_t pages)
 {
     uint64_t granularity = segments->granularity_bytes;
-    uint64_t bytes = (uint64_t)pages * BINADEI_PAGE_BYTES;
+    uint64_t bytes = (uint64_t)pages * MOIETYI_PAGE_BYTES;
     if (segments->is_padding)
-        bytes += BINADEI_PAGE_BYTES;
+        bytes += MOIETYI_PAGE_BYTES;
     return (bytes + granularity - 1) & ~(granularity - 1);
 }
 
 /* How many pages a limit leaves room for. */
-static uint64_t pages_within(const struct binadei_segments *segments,
+static uint64_t pages_within(const struct moietyi_segments *segments,
                              uint64_t limit_bytes)
 {
-    uint64_t room = binadei_bytes_below(segments, limit_bytes);
+    uint64_t room = moietyi_bytes_below(segments, limit_bytes);
     room &= ~(uint64_t)(segments->granularity_bytes - 1);
-    uint64_t pages = room / BINADEI_PAGE_BYTES;
+    uint64_t pages = room / MOIETYI_PAGE_BYTES;
     return segments->is_padding && pages ? pages - 1 : pages;
 }
 
-static uint64_t pages_within_limit(const struct binadei_segments *segments)
+static uint64_t pages_within_limit(const struct moietyi_segments *segments)
 {
-    uint64_t pages = pages_within(segments, binadei_limit(segments));
+    uint64_t pages = pages_within(segments, moietyi_limit(segments));
     uint64_t watermark_bytes = segments->watermark_bytes;
-    if (binadei_segments_reserved_bytes(segments) >= watermark_bytes)
+    if (moietyi_segments_reserved_bytes(segments) >= watermark_bytes)
         return pages;
     uint64_t below = pages_within(segments, watermark_bytes);
     return below < pages ? below : pages;
@@ -141,31 +141,31 @@ static uint64_t pages_within_limit(const struct binadei_segments *segments)
 /* As much as is reserved, or twice what is needed if that is more, up to
  * PyTorch's step: a pool of a few MiB is not to be three times as large for a
  * request of one (docs/adr/0025-index-of-runs.md). */
-static uint64_t shared_pages(const struct binadei_segments *segments,
+static uint64_t shared_pages(const struct moietyi_segments *segments,
                              const struct growth *growth)
 {
     uint64_t pages =
-        binadei_segments_reserved_bytes(segments) / BINADEI_PAGE_BYTES;
+        moietyi_segments_reserved_bytes(segments) / MOIETYI_PAGE_BYTES;
     if (pages < UINT64_C(2) * growth->needed)
         pages = UINT64_C(2) * growth->needed;
     if (pages > SHARED_PAGES)
         pages = SHARED_PAGES;
-    return pages * BINADEI_PAGE_BYTES > segments->largest_bytes ? growth->needed
+    return pages * MOIETYI_PAGE_BYTES > segments->largest_bytes ? growth->needed
                                                                 : pages;
 }
 
 /* The steps, or a quarter of what is reserved where the request is at most an
  * eighth of that: the simulation's best rule for fixed segments, with an eighth
  * of the steps' calls of the source (docs/adr/0020-stream-maps.md). */
-static uint64_t step_pages(const struct binadei_segments *segments,
+static uint64_t step_pages(const struct moietyi_segments *segments,
                            const struct growth *growth)
 {
-    uint64_t quarter = binadei_segments_reserved_bytes(segments) / 4;
+    uint64_t quarter = moietyi_segments_reserved_bytes(segments) / 4;
     if (quarter > segments->largest_bytes)
         quarter = segments->largest_bytes;
     if (growth->needed_bytes <= quarter / OWN_SEGMENT_PART &&
-        quarter / BINADEI_PAGE_BYTES > growth->needed)
-        return quarter / BINADEI_PAGE_BYTES;
+        quarter / MOIETYI_PAGE_BYTES > growth->needed)
+        return quarter / MOIETYI_PAGE_BYTES;
     return growth->needed_bytes > SMALL_BYTES &&
                    growth->needed_bytes < SHARED_BYTES
                ? shared_pages(segments, growth)
@@ -173,15 +173,15 @@ static uint64_t step_pages(const struct binadei_segments *segments,
 }
 
 /* Never below the first size that the program asked for. */
-static uint64_t stepped_pages(const struct binadei_segments *segments,
+static uint64_t stepped_pages(const struct moietyi_segments *segments,
                               const struct growth *growth)
 {
     uint64_t pages = step_pages(segments, growth);
-    uint64_t first = segments->first_bytes / BINADEI_PAGE_BYTES;
+    uint64_t first = segments->first_bytes / MOIETYI_PAGE_BYTES;
     return pages > first ? pages : first;
 }
 
-static uint64_t wanted_pages(const struct binadei_segments *segments,
+static uint64_t wanted_pages(const struct moietyi_segments *segments,
                              const struct growth *growth)
 {
     return growth->total_bytes ? growth->needed
@@ -190,20 +190,20 @@ static uint64_t wanted_pages(const struct binadei_segments *segments,
 
 /* Pages that growth should have by the policy, cut to what limit and offset
  * space leave, but not below the need. */
-static binade_status plan(struct binadei_segments *segments,
+static moiety_status plan(struct moietyi_segments *segments,
                           const struct growth *growth, uint32_t *out_pages)
 {
     uint32_t needed = growth->needed;
     uint64_t pages = wanted_pages(segments, growth);
     uint64_t within_limit = pages_within_limit(segments);
     if (!growth->total_bytes)
-        pages = binadei_fitted_pages(segments, growth->needed_bytes, pages,
+        pages = moietyi_fitted_pages(segments, growth->needed_bytes, pages,
                                      within_limit);
     pthread_mutex_lock(&segments->lock);
-    uint32_t longest = binadei_longest_gap(segments);
+    uint32_t longest = moietyi_longest_gap(segments);
     pthread_mutex_unlock(&segments->lock);
     if (longest < needed)
-        return binadei_fail(binadei_source_exhausted(segments),
+        return moietyi_fail(moietyi_source_exhausted(segments),
                             "the pool's offset space has no %u pages in a row",
                             needed);
     if (pages > longest)
@@ -212,40 +212,40 @@ static binade_status plan(struct binadei_segments *segments,
         pages = within_limit;
     /* If the limit leaves less, asking says so. */
     *out_pages = pages < needed ? needed : (uint32_t)pages;
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
 /* A segment with at least `needed` aligned pages. A source whose memory is not
  * aligned is asked for one page more, now and from now on. */
-static binade_status ask_aligned(struct binadei_segments *segments,
+static moiety_status ask_aligned(struct moietyi_segments *segments,
                                  uint32_t needed, uint32_t pages,
-                                 struct binadei_segment **out)
+                                 struct moietyi_segment **out)
 {
-    binade_status status =
-        binadei_source_reserve(segments, bytes_to_ask(segments, pages), out);
-    if (status != BINADE_OK)
+    moiety_status status =
+        moietyi_source_reserve(segments, bytes_to_ask(segments, pages), out);
+    if (status != MOIETY_OK)
         return status;
     segments->is_padding |= (*out)->info.address != (*out)->info.memory;
     if ((*out)->info.page_count >= needed)
-        return BINADE_OK;
-    status = binadei_source_release(segments, *out);
-    if (status != BINADE_OK)
+        return MOIETY_OK;
+    status = moietyi_source_release(segments, *out);
+    if (status != MOIETY_OK)
         return status;
-    return binadei_source_reserve(segments, bytes_to_ask(segments, pages), out);
+    return moietyi_source_reserve(segments, bytes_to_ask(segments, pages), out);
 }
 
-static bool grow_is_exhausted(binade_status status)
+static bool grow_is_exhausted(moiety_status status)
 {
-    return status == BINADE_E_NO_DEVICE_MEMORY ||
-           status == BINADE_E_NO_PINNED_MEMORY ||
-           status == BINADE_E_NO_HOST_MEMORY || status == BINADE_E_TOO_LARGE;
+    return status == MOIETY_E_NO_DEVICE_MEMORY ||
+           status == MOIETY_E_NO_PINNED_MEMORY ||
+           status == MOIETY_E_NO_HOST_MEMORY || status == MOIETY_E_TOO_LARGE;
 }
 
-static binade_status ask_halving(struct binadei_segments *segments,
+static moiety_status ask_halving(struct moietyi_segments *segments,
                                  uint32_t needed, uint32_t pages,
-                                 struct binadei_segment **out)
+                                 struct moietyi_segment **out)
 {
-    binade_status status = ask_aligned(segments, needed, pages, out);
+    moiety_status status = ask_aligned(segments, needed, pages, out);
     while (grow_is_exhausted(status) && pages > needed) {
         pages = pages / 2 > needed ? pages / 2 : needed;
         status = ask_aligned(segments, needed, pages, out);
@@ -253,62 +253,62 @@ static binade_status ask_halving(struct binadei_segments *segments,
     return status;
 }
 
-static binade_status grow_obtain(struct binadei_segments *segments,
+static moiety_status grow_obtain(struct moietyi_segments *segments,
                                  const struct growth *growth,
-                                 struct binadei_segment **out)
+                                 struct moietyi_segment **out)
 {
     uint32_t needed = growth->needed;
     uint32_t pages = needed;
-    struct binadei_segment *fresh;
-    binade_status status = plan(segments, growth, &pages);
-    if (status == BINADE_OK)
+    struct moietyi_segment *fresh;
+    moiety_status status = plan(segments, growth, &pages);
+    if (status == MOIETY_OK)
         status = ask_halving(segments, needed, pages, &fresh);
-    if (status != BINADE_OK)
+    if (status != MOIETY_OK)
         return status;
-    status = binadei_lookup_prepare(&segments->lookup, fresh->info.address,
+    status = moietyi_lookup_prepare(&segments->lookup, fresh->info.address,
                                     fresh->info.page_count);
-    if (status != BINADE_OK) {
-        (void)binadei_source_release(segments, fresh);
+    if (status != MOIETY_OK) {
+        (void)moietyi_source_release(segments, fresh);
         return status;
     }
     *out = fresh;
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
-static binade_status grow_refuse_size(uint64_t bytes)
+static moiety_status grow_refuse_size(uint64_t bytes)
 {
-    return binadei_fail(BINADE_E_TOO_LARGE,
+    return moietyi_fail(MOIETY_E_TOO_LARGE,
                         "%llu bytes are more than the pool may ever have",
                         (unsigned long long)bytes);
 }
 
-static bool may_have(const struct binadei_segments *segments, uint64_t pages)
+static bool may_have(const struct moietyi_segments *segments, uint64_t pages)
 {
     return pages <= segments->page_capacity &&
-           pages <= binadei_limit(segments) / BINADEI_PAGE_BYTES;
+           pages <= moietyi_limit(segments) / MOIETYI_PAGE_BYTES;
 }
 
-static binade_status segment_grow(struct binadei_segments *segments,
+static moiety_status segment_grow(struct moietyi_segments *segments,
                                   const struct growth *growth)
 {
     enum begun begun = grow_begin(segments, growth);
     if (begun == UNNECESSARY)
-        return BINADE_OK;
+        return MOIETY_OK;
     if (begun == SOMEBODY_ELSE)
-        return binadei_fail(BINADE_E_BUSY, "another thread grows the pool");
-    BINADEI_STEP("locked.grow");
+        return moietyi_fail(MOIETY_E_BUSY, "another thread grows the pool");
+    MOIETYI_STEP("locked.grow");
     if (segments->mapper)
         return grow_finish(segments, NULL,
-                           binadei_extend_by(segments, growth->needed));
-    struct binadei_segment *fresh = NULL;
-    binade_status obtained = grow_obtain(segments, growth, &fresh);
-    binade_status status = grow_finish(segments, fresh, obtained);
-    if (obtained == BINADE_OK && status != BINADE_OK)
-        (void)binadei_source_release(segments, fresh);
+                           moietyi_extend_by(segments, growth->needed));
+    struct moietyi_segment *fresh = NULL;
+    moiety_status obtained = grow_obtain(segments, growth, &fresh);
+    moiety_status status = grow_finish(segments, fresh, obtained);
+    if (obtained == MOIETY_OK && status != MOIETY_OK)
+        (void)moietyi_source_release(segments, fresh);
     return status;
 }
 
-static binade_status grow_for(struct binadei_segments *segments,
+static moiety_status grow_for(struct moietyi_segments *segments,
                               uint64_t needed_bytes, bool may_wait)
 {
     uint64_t needed = grow_pages_of(needed_bytes);
@@ -320,20 +320,20 @@ static binade_status grow_for(struct binadei_segments *segments,
     return segment_grow(segments, &growth);
 }
 
-binade_status binadei_segments_grow(struct binadei_segments *segments,
+moiety_status moietyi_segments_grow(struct moietyi_segments *segments,
                                     uint64_t needed_bytes)
 {
     return grow_for(segments, needed_bytes, true);
 }
 
-binade_status binadei_segments_try_grow(struct binadei_segments *segments,
+moiety_status moietyi_segments_try_grow(struct moietyi_segments *segments,
                                         uint64_t needed_bytes)
 {
     return grow_for(segments, needed_bytes, false);
 }
 
-binade_status binadei_segments_extend(struct binadei_segments *segments,
-                                      const struct binadei_extension *extension)
+moiety_status moietyi_segments_extend(struct moietyi_segments *segments,
+                                      const struct moietyi_extension *extension)
 {
     uint64_t needed = grow_pages_of(extension->needed_bytes);
     if (!may_have(segments, needed))
@@ -342,27 +342,27 @@ binade_status binadei_segments_extend(struct binadei_segments *segments,
                                   .needed = (uint32_t)needed};
     enum begun begun = grow_begin(segments, &growth);
     if (begun == UNNECESSARY)
-        return BINADE_OK;
+        return MOIETY_OK;
     if (begun == SOMEBODY_ELSE)
-        return binadei_fail(BINADE_E_BUSY, "another thread grows the pool");
-    return grow_finish(segments, NULL, binadei_extend(segments, extension));
+        return moietyi_fail(MOIETY_E_BUSY, "another thread grows the pool");
+    return grow_finish(segments, NULL, moietyi_extend(segments, extension));
 }
 
-void binadei_segments_await_growth(struct binadei_segments *segments)
+void moietyi_segments_await_growth(struct moietyi_segments *segments)
 {
     pthread_mutex_lock(&segments->lock);
-    binadei_await_grower(segments);
+    moietyi_await_grower(segments);
     pthread_mutex_unlock(&segments->lock);
 }
 
-binade_status binadei_segments_grow_to(struct binadei_segments *segments,
+moiety_status moietyi_segments_grow_to(struct moietyi_segments *segments,
                                        uint64_t total_bytes)
 {
-    binade_status status = BINADE_OK;
+    moiety_status status = MOIETY_OK;
     if (!may_have(segments, grow_pages_of(total_bytes)))
         return grow_refuse_size(total_bytes);
-    while (status == BINADE_OK) {
-        uint64_t reserved = binadei_segments_reserved_bytes(segments);
+    while (status == MOIETY_OK) {
+        uint64_t reserved = moietyi_segments_reserved_bytes(segments);
         if (reserved >= total_bytes)
             break;
         uint64_t bytes = total_bytes - reserved;

@@ -4,31 +4,31 @@
  * Mapped memory, for the files of this folder only: the places that handles are
  * put at, and their moves.
  */
-#ifndef BINADE_POOL_SEGMENT_MAPPED_H_
-#define BINADE_POOL_SEGMENT_MAPPED_H_
+#ifndef MOIETY_POOL_SEGMENT_MAPPED_H_
+#define MOIETY_POOL_SEGMENT_MAPPED_H_
 
 #include "pool/segment/mapper.h"
 #include "pool/segment/state.h"
 
-static inline uint64_t binadei_grain_of_page(uint32_t page)
+static inline uint64_t moietyi_grain_of_page(uint32_t page)
 {
-    return (uint64_t)page * BINADEI_PAGE_GRAINS;
+    return (uint64_t)page * MOIETYI_PAGE_GRAINS;
 }
 
-static inline uint32_t binadei_pages_of_grains(uint64_t grains)
+static inline uint32_t moietyi_pages_of_grains(uint64_t grains)
 {
-    return (uint32_t)((grains + BINADEI_PAGE_GRAINS - 1) / BINADEI_PAGE_GRAINS);
+    return (uint32_t)((grains + MOIETYI_PAGE_GRAINS - 1) / MOIETYI_PAGE_GRAINS);
 }
 
 static inline uint64_t
-binadei_needed_grains(const struct binadei_extension *extension)
+moietyi_needed_grains(const struct moietyi_extension *extension)
 {
-    return (extension->needed_bytes + BINADEI_GRAIN_BYTES - 1) /
-           BINADEI_GRAIN_BYTES;
+    return (extension->needed_bytes + MOIETYI_GRAIN_BYTES - 1) /
+           MOIETYI_GRAIN_BYTES;
 }
 
 /* Where memory goes, and what is free beside it. */
-struct binadei_place {
+struct moietyi_place {
     uint32_t first;     /* pages without memory */
     uint32_t pages;     /* that are missing */
     uint32_t room;      /* from `first` on */
@@ -38,37 +38,37 @@ struct binadei_place {
 
 /* place.c: where the fewest pages are missing; lock held. No pages: there is
  * no such place. */
-struct binadei_place
-binadei_place_find(const struct binadei_segments *segments,
-                   const struct binadei_extension *extension);
+struct moietyi_place
+moietyi_place_find(const struct moietyi_segments *segments,
+                   const struct moietyi_extension *extension);
 
 /* Places that a step of a growth unmaps: they take no memory, and each takes the
  * driver 30 us. */
-#define BINADEI_UNMAPS_MOST 8U
+#define MOIETYI_UNMAPS_MOST 8U
 
 /* move.c; by the grower, no lock held. */
 
 /* Puts a handle that is in no map at a page, and into the pool: done memory, or
  * that of `own`. After a failure it is where it was. */
-BINADE_MUST_USE binade_status binadei_handle_put(
-    struct binadei_segments *segments, struct binadei_segment *segment,
-    uint32_t page, struct binadei_maps *own);
+MOIETY_MUST_USE moiety_status moietyi_handle_put(
+    struct moietyi_segments *segments, struct moietyi_segment *segment,
+    uint32_t page, struct moietyi_maps *own);
 /* What may move: what is done, and the stream's own memory if an event will tell
  * when its work is over, and half of all addresses are not waited for already. */
-struct binadei_view
-binadei_movable_view(struct binadei_segments *segments,
-                     const struct binadei_extension *extension);
+struct moietyi_view
+moietyi_movable_view(struct moietyi_segments *segments,
+                     const struct moietyi_extension *extension);
 /* Bytes of the handles that may move to the place. */
-uint64_t binadei_movable_bytes(struct binadei_segments *segments,
-                               const struct binadei_view *view,
-                               const struct binadei_place *place);
+uint64_t moietyi_movable_bytes(struct moietyi_segments *segments,
+                               const struct moietyi_view *view,
+                               const struct moietyi_place *place);
 /* Of the pages that are missing, as many as handles that are free have.
  * `may_exceed`: the last handle may have more of them, if there is room. Returns
  * the pages that are still missing. */
-uint32_t binadei_move_to(struct binadei_segments *segments,
-                         const struct binadei_extension *extension,
-                         const struct binadei_view *view,
-                         const struct binadei_place *place, uint32_t missing,
+uint32_t moietyi_move_to(struct moietyi_segments *segments,
+                         const struct moietyi_extension *extension,
+                         const struct moietyi_view *view,
+                         const struct moietyi_place *place, uint32_t missing,
                          bool may_exceed);
 
 #endif

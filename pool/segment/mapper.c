@@ -28,71 +28,71 @@ struct job {
     CUmemAccess_flags right;          /* of these */
     int descriptor;                   /* of the handle */
     CUmemFabricHandle *fabric_handle; /* where it goes */
-    enum binadei_fabric fabric;
+    enum moietyi_fabric fabric;
 };
 
-typedef binade_status mapper_work(const struct binadei_driver *driver,
+typedef moiety_status mapper_work(const struct moietyi_driver *driver,
                                   struct job *job);
 
-static struct binadei_context *context_of(void *mapped_device)
+static struct moietyi_context *context_of(void *mapped_device)
 {
-    return ((struct binadei_mapped_device *)mapped_device)->context;
+    return ((struct moietyi_mapped_device *)mapped_device)->context;
 }
 
 /* In a section of the context. What was done is done, whatever becomes of the
  * thread's own context. */
-static binade_status within(struct binadei_context *context, mapper_work *work,
+static moiety_status within(struct moietyi_context *context, mapper_work *work,
                             struct job *job)
 {
-    struct binadei_section section;
-    binade_status status = binadei_context_enter(context, &section);
-    if (status != BINADE_OK)
+    struct moietyi_section section;
+    moiety_status status = moietyi_context_enter(context, &section);
+    if (status != MOIETY_OK)
         return status;
     status = work(context->driver, job);
-    (void)binadei_section_leave(&section);
+    (void)moietyi_section_leave(&section);
     return status;
 }
 
-static binade_status locate(const struct binadei_driver *driver,
+static moiety_status locate(const struct moietyi_driver *driver,
                             CUmemLocation *out)
 {
     CUdevice device;
-    binade_status status = BINADEI_CALL(driver, cuCtxGetDevice, (&device));
-    if (status == BINADE_OK)
+    moiety_status status = MOIETYI_CALL(driver, cuCtxGetDevice, (&device));
+    if (status == MOIETY_OK)
         *out =
             (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device};
     return status;
 }
 
-static binade_status do_reserve(const struct binadei_driver *driver,
+static moiety_status do_reserve(const struct moietyi_driver *driver,
                                 struct job *job)
 {
-    return BINADEI_CALL(
+    return MOIETYI_CALL(
         driver, cuMemAddressReserve,
         (&job->address, job->size_bytes, ALIGNMENT_BYTES, 0, 0));
 }
 
-static binade_status do_release(const struct binadei_driver *driver,
+static moiety_status do_release(const struct moietyi_driver *driver,
                                 struct job *job)
 {
-    return BINADEI_CALL(driver, cuMemAddressFree,
+    return MOIETYI_CALL(driver, cuMemAddressFree,
                         (job->address, job->size_bytes));
 }
 
-static binade_status do_create(const struct binadei_driver *driver,
+static moiety_status do_create(const struct moietyi_driver *driver,
                                struct job *job)
 {
     CUmemAllocationProp properties = {.type = CU_MEM_ALLOCATION_TYPE_PINNED};
-    binade_status status = locate(driver, &properties.location);
-    return status == BINADE_OK
-               ? BINADEI_CALL(driver, cuMemCreate,
+    moiety_status status = locate(driver, &properties.location);
+    return status == MOIETY_OK
+               ? MOIETYI_CALL(driver, cuMemCreate,
                               (&job->handle, job->size_bytes, &properties, 0))
                : status;
 }
 
 /* The device speaks of fabric handles also where nobody may have them, as there
  * is no IMEX channel; then the driver makes the same memory without them. */
-static binade_status create_for_fabric(const struct binadei_driver *driver,
+static moiety_status create_for_fabric(const struct moietyi_driver *driver,
                                        struct job *job,
                                        const CUmemAllocationProp *properties)
 {
@@ -103,88 +103,88 @@ static binade_status create_for_fabric(const struct binadei_driver *driver,
     CUresult code =
         driver->cuMemCreate(&job->handle, job->size_bytes, &with_fabric, 0);
     if (code == CUDA_SUCCESS || code == CUDA_ERROR_OUT_OF_MEMORY)
-        return binadei_driver_status(BINADEI_ENTRY_cuMemCreate, code);
-    binade_status status = BINADEI_CALL(
+        return moietyi_driver_status(MOIETYI_ENTRY_cuMemCreate, code);
+    moiety_status status = MOIETYI_CALL(
         driver, cuMemCreate, (&job->handle, job->size_bytes, properties, 0));
-    if (status == BINADE_OK)
-        job->fabric = BINADEI_FABRIC_REFUSED;
+    if (status == MOIETY_OK)
+        job->fabric = MOIETYI_FABRIC_REFUSED;
     return status;
 }
 
 /* Network cards may be told to reach it too, where the device allows that. */
-static binade_status do_create_shared(const struct binadei_driver *driver,
+static moiety_status do_create_shared(const struct moietyi_driver *driver,
                                       struct job *job)
 {
     CUmemAllocationProp properties = {
         .type = CU_MEM_ALLOCATION_TYPE_PINNED,
         .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR};
     int has_rdma = 0;
-    binade_status status = locate(driver, &properties.location);
-    if (status == BINADE_OK) {
-        status = BINADEI_CALL(
+    moiety_status status = locate(driver, &properties.location);
+    if (status == MOIETY_OK) {
+        status = MOIETYI_CALL(
             driver, cuDeviceGetAttribute,
             (&has_rdma,
              CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED,
              properties.location.id));
     }
-    if (status != BINADE_OK)
+    if (status != MOIETY_OK)
         return status;
     properties.allocFlags.gpuDirectRDMACapable = has_rdma != 0;
-    if (job->fabric == BINADEI_FABRIC_ASKED_FOR)
+    if (job->fabric == MOIETYI_FABRIC_ASKED_FOR)
         return create_for_fabric(driver, job, &properties);
-    return BINADEI_CALL(driver, cuMemCreate,
+    return MOIETYI_CALL(driver, cuMemCreate,
                         (&job->handle, job->size_bytes, &properties, 0));
 }
 
 /* A device that shares the host's memory can have more than it says, as the host
  * makes room. */
-static binade_status do_look_free(const struct binadei_driver *driver,
+static moiety_status do_look_free(const struct moietyi_driver *driver,
                                   struct job *job)
 {
     CUmemLocation location = {.id = 0};
     int is_integrated = 0;
     size_t total_bytes;
-    binade_status status = locate(driver, &location);
-    if (status == BINADE_OK)
-        status = BINADEI_CALL(
+    moiety_status status = locate(driver, &location);
+    if (status == MOIETY_OK)
+        status = MOIETYI_CALL(
             driver, cuDeviceGetAttribute,
             (&is_integrated, CU_DEVICE_ATTRIBUTE_INTEGRATED, location.id));
-    if (status == BINADE_OK)
-        status = BINADEI_CALL(driver, cuMemGetInfo,
+    if (status == MOIETY_OK)
+        status = MOIETYI_CALL(driver, cuMemGetInfo,
                               (&job->size_bytes, &total_bytes));
     if (is_integrated)
         job->size_bytes = SIZE_MAX;
     return status;
 }
 
-static binade_status do_share(const struct binadei_driver *driver,
+static moiety_status do_share(const struct moietyi_driver *driver,
                               struct job *job)
 {
-    return BINADEI_CALL(driver, cuMemExportToShareableHandle,
+    return MOIETYI_CALL(driver, cuMemExportToShareableHandle,
                         (&job->descriptor, job->handle,
                          CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
 }
 
 /* Handles that were created without it are INVALID_VALUE to the driver. */
-static binade_status do_share_fabric(const struct binadei_driver *driver,
+static moiety_status do_share_fabric(const struct moietyi_driver *driver,
                                      struct job *job)
 {
     CUresult code = driver->cuMemExportToShareableHandle(
         job->fabric_handle, job->handle, CU_MEM_HANDLE_TYPE_FABRIC, 0);
-    binade_status status =
-        binadei_driver_status(BINADEI_ENTRY_cuMemExportToShareableHandle, code);
+    moiety_status status =
+        moietyi_driver_status(MOIETYI_ENTRY_cuMemExportToShareableHandle, code);
     if (code != CUDA_ERROR_INVALID_VALUE && code != CUDA_ERROR_NOT_PERMITTED &&
         code != CUDA_ERROR_NOT_SUPPORTED)
         return status;
-    return binadei_fail(BINADE_E_UNSUPPORTED,
+    return moietyi_fail(MOIETY_E_UNSUPPORTED,
                         "the driver gives no fabric handle of the memory: it "
                         "wants an IMEX channel that this user may open");
 }
 
-static binade_status do_destroy(const struct binadei_driver *driver,
+static moiety_status do_destroy(const struct moietyi_driver *driver,
                                 struct job *job)
 {
-    return BINADEI_CALL(driver, cuMemRelease, (job->handle));
+    return MOIETYI_CALL(driver, cuMemRelease, (job->handle));
 }
 
 /* Appends a right of each device of the job; returns how many there are. */
@@ -200,126 +200,126 @@ static size_t add_peers(const struct job *job, CUmemAccessDesc *rights,
     return count;
 }
 
-static binade_status do_map(const struct binadei_driver *driver,
+static moiety_status do_map(const struct moietyi_driver *driver,
                             struct job *job)
 {
     CUmemAccessDesc rights[1 + PEERS_MOST] = {
         {.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE}};
-    binade_status status = locate(driver, &rights[0].location);
+    moiety_status status = locate(driver, &rights[0].location);
     size_t count = add_peers(job, rights, 1);
-    if (status == BINADE_OK)
+    if (status == MOIETY_OK)
         status =
-            BINADEI_CALL(driver, cuMemMap,
+            MOIETYI_CALL(driver, cuMemMap,
                          (job->address, job->size_bytes, 0, job->handle, 0));
-    if (status != BINADE_OK)
+    if (status != MOIETY_OK)
         return status;
-    status = BINADEI_CALL(driver, cuMemSetAccess,
+    status = MOIETYI_CALL(driver, cuMemSetAccess,
                           (job->address, job->size_bytes, rights, count));
-    if (status != BINADE_OK)
+    if (status != MOIETY_OK)
         (void)driver->cuMemUnmap(job->address, job->size_bytes);
     return status;
 }
 
-static binade_status do_grant(const struct binadei_driver *driver,
+static moiety_status do_grant(const struct moietyi_driver *driver,
                               struct job *job)
 {
     CUmemAccessDesc rights[PEERS_MOST];
     size_t count = add_peers(job, rights, 0);
-    return BINADEI_CALL(driver, cuMemSetAccess,
+    return MOIETYI_CALL(driver, cuMemSetAccess,
                         (job->address, job->size_bytes, rights, count));
 }
 
-static binade_status do_unmap(const struct binadei_driver *driver,
+static moiety_status do_unmap(const struct moietyi_driver *driver,
                               struct job *job)
 {
-    return BINADEI_CALL(driver, cuMemUnmap, (job->address, job->size_bytes));
+    return MOIETYI_CALL(driver, cuMemUnmap, (job->address, job->size_bytes));
 }
 
-static binade_status mapper_reserve(void *context, uint64_t size_bytes,
-                                    binade_devptr *out)
+static moiety_status mapper_reserve(void *context, uint64_t size_bytes,
+                                    moiety_devptr *out)
 {
     struct job job = {.size_bytes = size_bytes};
-    binade_status status = within(context_of(context), do_reserve, &job);
-    if (status == BINADE_OK)
+    moiety_status status = within(context_of(context), do_reserve, &job);
+    if (status == MOIETY_OK)
         *out = job.address;
     return status;
 }
 
-static binade_status mapper_release(void *context, binade_devptr address,
+static moiety_status mapper_release(void *context, moiety_devptr address,
                                     uint64_t size_bytes)
 {
     return within(context_of(context), do_release,
                   &(struct job){.address = address, .size_bytes = size_bytes});
 }
 
-static binade_status mapper_create(void *context, uint64_t size_bytes,
+static moiety_status mapper_create(void *context, uint64_t size_bytes,
                                    uint64_t *out_handle)
 {
     struct job job = {.size_bytes = size_bytes};
-    binade_status status = within(context_of(context), do_create, &job);
-    if (status == BINADE_OK)
+    moiety_status status = within(context_of(context), do_create, &job);
+    if (status == MOIETY_OK)
         *out_handle = job.handle;
     return status;
 }
 
-static binade_status mapper_look_free(void *context, uint64_t *out_bytes)
+static moiety_status mapper_look_free(void *context, uint64_t *out_bytes)
 {
     struct job job = {.size_bytes = 0};
-    binade_status status = within(context_of(context), do_look_free, &job);
-    if (status == BINADE_OK)
+    moiety_status status = within(context_of(context), do_look_free, &job);
+    if (status == MOIETY_OK)
         *out_bytes = job.size_bytes;
     return status;
 }
 
-static enum binadei_fabric fabric_of(struct binadei_mapped_device *device)
+static enum moietyi_fabric fabric_of(struct moietyi_mapped_device *device)
 {
     /* relaxed: a value by itself. */
-    return (enum binadei_fabric)atomic_load_explicit(&device->fabric,
+    return (enum moietyi_fabric)atomic_load_explicit(&device->fabric,
                                                      memory_order_relaxed);
 }
 
-static binade_status mapper_create_shared(void *context, uint64_t size_bytes,
+static moiety_status mapper_create_shared(void *context, uint64_t size_bytes,
                                           uint64_t *out_handle)
 {
-    struct binadei_mapped_device *device = context;
+    struct moietyi_mapped_device *device = context;
     struct job job = {.size_bytes = size_bytes, .fabric = fabric_of(device)};
-    binade_status status = within(device->context, do_create_shared, &job);
-    if (status != BINADE_OK)
+    moiety_status status = within(device->context, do_create_shared, &job);
+    if (status != MOIETY_OK)
         return status;
-    if (job.fabric == BINADEI_FABRIC_REFUSED &&
+    if (job.fabric == MOIETYI_FABRIC_REFUSED &&
         /* relaxed: the next creation need not see it. */
-        atomic_exchange_explicit(&device->fabric, BINADEI_FABRIC_REFUSED,
+        atomic_exchange_explicit(&device->fabric, MOIETYI_FABRIC_REFUSED,
                                  memory_order_relaxed) !=
-            BINADEI_FABRIC_REFUSED)
-        binadei_log(BINADE_LOG_WARNING,
+            MOIETYI_FABRIC_REFUSED)
+        moietyi_log(MOIETY_LOG_WARNING,
                     "the driver refuses fabric handles: a pool's memory can be "
                     "shared within this machine alone");
     *out_handle = job.handle;
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
-static binade_status mapper_share(void *context, uint64_t handle, int *out)
+static moiety_status mapper_share(void *context, uint64_t handle, int *out)
 {
     struct job job = {.handle = handle};
-    binade_status status = within(context_of(context), do_share, &job);
-    if (status == BINADE_OK)
+    moiety_status status = within(context_of(context), do_share, &job);
+    if (status == MOIETY_OK)
         *out = job.descriptor;
     return status;
 }
 
-static binade_status mapper_share_fabric(void *context, uint64_t handle,
+static moiety_status mapper_share_fabric(void *context, uint64_t handle,
                                          CUmemFabricHandle *out)
 {
-    struct binadei_mapped_device *device = context;
+    struct moietyi_mapped_device *device = context;
     struct job job = {.handle = handle, .fabric_handle = out};
     switch (fabric_of(device)) {
-    case BINADEI_FABRIC_NONE:
-        return binadei_fail(BINADE_E_UNSUPPORTED,
+    case MOIETYI_FABRIC_NONE:
+        return moietyi_fail(MOIETY_E_UNSUPPORTED,
                             "the device has no fabric handles, by which memory "
                             "travels through a socket other than a UNIX one");
-    case BINADEI_FABRIC_REFUSED:
-        return binadei_fail(
-            BINADE_E_UNSUPPORTED,
+    case MOIETYI_FABRIC_REFUSED:
+        return moietyi_fail(
+            MOIETY_E_UNSUPPORTED,
             "the driver makes the pool's memory only without "
             "fabric handles: they want an IMEX channel that this "
             "user may open");
@@ -328,13 +328,13 @@ static binade_status mapper_share_fabric(void *context, uint64_t handle,
     }
 }
 
-static binade_status mapper_destroy(void *context, uint64_t handle)
+static moiety_status mapper_destroy(void *context, uint64_t handle)
 {
     return within(context_of(context), do_destroy,
                   &(struct job){.handle = handle});
 }
 
-static binade_status mapper_map(void *context, binade_devptr address,
+static moiety_status mapper_map(void *context, moiety_devptr address,
                                 uint64_t size_bytes, uint64_t handle,
                                 uint64_t peers)
 {
@@ -346,7 +346,7 @@ static binade_status mapper_map(void *context, binade_devptr address,
     return within(context_of(context), do_map, &job);
 }
 
-static binade_status mapper_grant(void *context, binade_devptr address,
+static moiety_status mapper_grant(void *context, moiety_devptr address,
                                   uint64_t size_bytes, int32_t device,
                                   bool is_granted)
 {
@@ -358,17 +358,17 @@ static binade_status mapper_grant(void *context, binade_devptr address,
     return within(context_of(context), do_grant, &job);
 }
 
-static binade_status mapper_unmap(void *context, binade_devptr address,
+static moiety_status mapper_unmap(void *context, moiety_devptr address,
                                   uint64_t size_bytes)
 {
     return within(context_of(context), do_unmap,
                   &(struct job){.address = address, .size_bytes = size_bytes});
 }
 
-struct binadei_mapper
-binadei_device_mapper_init(struct binadei_mapped_device *device, bool is_shared)
+struct moietyi_mapper
+moietyi_device_mapper_init(struct moietyi_mapped_device *device, bool is_shared)
 {
-    return (struct binadei_mapper){
+    return (struct moietyi_mapper){
         .context = device,
         .reserve = mapper_reserve,
         .release = mapper_release,
@@ -382,7 +382,7 @@ binadei_device_mapper_init(struct binadei_mapped_device *device, bool is_shared)
         .share_fabric = is_shared ? mapper_share_fabric : NULL};
 }
 
-static bool has_entries(const struct binadei_driver *driver)
+static bool has_entries(const struct moietyi_driver *driver)
 {
     return driver->cuMemAddressReserve && driver->cuMemAddressFree &&
            driver->cuMemCreate && driver->cuMemRelease && driver->cuMemMap &&
@@ -390,30 +390,30 @@ static bool has_entries(const struct binadei_driver *driver)
            driver->cuMemGetAllocationGranularity;
 }
 
-static binade_status do_probe(const struct binadei_driver *driver,
+static moiety_status do_probe(const struct moietyi_driver *driver,
                               struct job *job)
 {
     CUmemAllocationProp properties = {.type = CU_MEM_ALLOCATION_TYPE_PINNED};
     int is_supported = 0;
-    binade_status status = locate(driver, &properties.location);
-    if (status == BINADE_OK) {
-        status = BINADEI_CALL(
+    moiety_status status = locate(driver, &properties.location);
+    if (status == MOIETY_OK) {
+        status = MOIETYI_CALL(
             driver, cuDeviceGetAttribute,
             (&is_supported,
              CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
              properties.location.id));
     }
-    if (status == BINADE_OK && !is_supported) {
-        return binadei_fail(BINADE_E_UNSUPPORTED,
+    if (status == MOIETY_OK && !is_supported) {
+        return moietyi_fail(MOIETY_E_UNSUPPORTED,
                             "device %d has no mapped memory",
                             properties.location.id);
     }
-    if (status == BINADE_OK)
-        status = BINADEI_CALL(
+    if (status == MOIETY_OK)
+        status = MOIETYI_CALL(
             driver, cuMemGetAllocationGranularity,
             (&job->size_bytes, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
-    if (status == BINADE_OK && BINADEI_PAGE_BYTES % job->size_bytes) {
-        return binadei_fail(BINADE_E_UNSUPPORTED,
+    if (status == MOIETY_OK && MOIETYI_PAGE_BYTES % job->size_bytes) {
+        return moietyi_fail(MOIETY_E_UNSUPPORTED,
                             "device %d maps memory in pieces of %zu bytes, "
                             "which do not divide 2 MiB",
                             properties.location.id, job->size_bytes);
@@ -421,54 +421,54 @@ static binade_status do_probe(const struct binadei_driver *driver,
     return status;
 }
 
-binade_status binadei_device_mapper_probe(struct binadei_context *context)
+moiety_status moietyi_device_mapper_probe(struct moietyi_context *context)
 {
     struct job job = {0};
     return has_entries(context->driver)
                ? within(context, do_probe, &job)
-               : binadei_fail(BINADE_E_UNSUPPORTED,
+               : moietyi_fail(MOIETY_E_UNSUPPORTED,
                               "the driver has no mapped memory");
 }
 
-static binade_status do_probe_shared(const struct binadei_driver *driver,
+static moiety_status do_probe_shared(const struct moietyi_driver *driver,
                                      struct job *job)
 {
     CUmemLocation location = {.id = 0};
     int is_supported = 0;
-    binade_status status = locate(driver, &location);
-    if (status == BINADE_OK) {
-        status = BINADEI_CALL(
+    moiety_status status = locate(driver, &location);
+    if (status == MOIETY_OK) {
+        status = MOIETYI_CALL(
             driver, cuDeviceGetAttribute,
             (&is_supported,
              CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
              location.id));
     }
-    if (status == BINADE_OK && !is_supported) {
-        return binadei_fail(BINADE_E_UNSUPPORTED,
+    if (status == MOIETY_OK && !is_supported) {
+        return moietyi_fail(MOIETY_E_UNSUPPORTED,
                             "device %d cannot share mapped memory by file "
                             "descriptors",
                             location.id);
     }
     /* Older drivers do not know the attribute. */
-    if (status == BINADE_OK &&
+    if (status == MOIETY_OK &&
         driver->cuDeviceGetAttribute(
             &is_supported, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED,
             location.id) == CUDA_SUCCESS &&
         is_supported)
-        job->fabric = BINADEI_FABRIC_ASKED_FOR;
+        job->fabric = MOIETYI_FABRIC_ASKED_FOR;
     return status;
 }
 
-binade_status
-binadei_device_mapper_probe_shared(struct binadei_mapped_device *device)
+moiety_status
+moietyi_device_mapper_probe_shared(struct moietyi_mapped_device *device)
 {
-    struct job job = {.fabric = BINADEI_FABRIC_NONE};
-    binade_status status = binadei_device_mapper_probe(device->context);
-    if (status != BINADE_OK)
+    struct job job = {.fabric = MOIETYI_FABRIC_NONE};
+    moiety_status status = moietyi_device_mapper_probe(device->context);
+    if (status != MOIETY_OK)
         return status;
     status = device->context->driver->cuMemExportToShareableHandle
                  ? within(device->context, do_probe_shared, &job)
-                 : binadei_fail(BINADE_E_UNSUPPORTED,
+                 : moietyi_fail(MOIETY_E_UNSUPPORTED,
                                 "the driver cannot share mapped memory");
     /* relaxed: nobody else has the device yet. */
     atomic_store_explicit(&device->fabric, (int)job.fabric,
@@ -476,48 +476,48 @@ binadei_device_mapper_probe_shared(struct binadei_mapped_device *device)
     return status;
 }
 
-static binade_status check_peer(const struct binadei_driver *driver,
+static moiety_status check_peer(const struct moietyi_driver *driver,
                                 CUdevice own, int32_t ordinal)
 {
     CUdevice device;
     int is_able = 0;
-    binade_status status =
-        BINADEI_CALL(driver, cuDeviceGet, (&device, ordinal));
-    if (status == BINADE_OK && device == own)
-        return binadei_fail(BINADE_E_INVALID,
+    moiety_status status =
+        MOIETYI_CALL(driver, cuDeviceGet, (&device, ordinal));
+    if (status == MOIETY_OK && device == own)
+        return moietyi_fail(MOIETY_E_INVALID,
                             "device %d is the pool's own, and no peer",
                             ordinal);
-    if (status == BINADE_OK)
-        status = BINADEI_CALL(driver, cuDeviceCanAccessPeer,
+    if (status == MOIETY_OK)
+        status = MOIETYI_CALL(driver, cuDeviceCanAccessPeer,
                               (&is_able, device, own));
-    if (status == BINADE_OK && !is_able)
-        return binadei_fail(BINADE_E_UNSUPPORTED,
+    if (status == MOIETY_OK && !is_able)
+        return moietyi_fail(MOIETY_E_UNSUPPORTED,
                             "device %d cannot access the memory of device %d",
                             ordinal, own);
     return status;
 }
 
-static binade_status do_probe_peers(const struct binadei_driver *driver,
+static moiety_status do_probe_peers(const struct moietyi_driver *driver,
                                     struct job *job)
 {
     CUdevice own;
     int device_count = 0;
-    binade_status status = BINADEI_CALL(driver, cuCtxGetDevice, (&own));
-    if (status == BINADE_OK)
-        status = BINADEI_CALL(driver, cuDeviceGetCount, (&device_count));
-    for (uint64_t rest = job->peers; rest && status == BINADE_OK;
+    moiety_status status = MOIETYI_CALL(driver, cuCtxGetDevice, (&own));
+    if (status == MOIETY_OK)
+        status = MOIETYI_CALL(driver, cuDeviceGetCount, (&device_count));
+    for (uint64_t rest = job->peers; rest && status == MOIETY_OK;
          rest &= rest - 1) {
         int32_t ordinal = __builtin_ctzll(rest);
         status = ordinal < device_count
                      ? check_peer(driver, own, ordinal)
-                     : binadei_fail(BINADE_E_INVALID,
+                     : moietyi_fail(MOIETY_E_INVALID,
                                     "there is no device %d; there are %d",
                                     ordinal, device_count);
     }
     return status;
 }
 
-binade_status binadei_device_mapper_probe_peers(struct binadei_context *context,
+moiety_status moietyi_device_mapper_probe_peers(struct moietyi_context *context,
                                                 uint64_t peers)
 {
     struct job job = {.peers = peers};
@@ -525,54 +525,54 @@ binade_status binadei_device_mapper_probe_peers(struct binadei_context *context,
 }
 
 /* The handle goes once it is mapped; its memory goes with the mapping. */
-static binade_status reserve_mapped(const struct binadei_mapper *mapper,
-                                    size_t size_bytes, binade_devptr address)
+static moiety_status reserve_mapped(const struct moietyi_mapper *mapper,
+                                    size_t size_bytes, moiety_devptr address)
 {
     uint64_t handle;
-    binade_status status = mapper->create(mapper->context, size_bytes, &handle);
-    if (status != BINADE_OK)
+    moiety_status status = mapper->create(mapper->context, size_bytes, &handle);
+    if (status != MOIETY_OK)
         return status;
     status = mapper->map(mapper->context, address, size_bytes, handle, 0);
-    binade_status destroyed = mapper->destroy(mapper->context, handle);
-    if (status == BINADE_OK && destroyed != BINADE_OK)
+    moiety_status destroyed = mapper->destroy(mapper->context, handle);
+    if (status == MOIETY_OK && destroyed != MOIETY_OK)
         (void)mapper->unmap(mapper->context, address, size_bytes);
-    return status == BINADE_OK ? destroyed : status;
+    return status == MOIETY_OK ? destroyed : status;
 }
 
-static binade_status mapped_reserve(void *context, size_t size_bytes,
-                                    binade_devptr *out)
+static moiety_status mapped_reserve(void *context, size_t size_bytes,
+                                    moiety_devptr *out)
 {
-    const struct binadei_mapper *mapper = context;
-    binade_devptr address;
-    binade_status status =
+    const struct moietyi_mapper *mapper = context;
+    moiety_devptr address;
+    moiety_status status =
         mapper->reserve(mapper->context, size_bytes, &address);
-    if (status != BINADE_OK)
+    if (status != MOIETY_OK)
         return status;
     status = reserve_mapped(mapper, size_bytes, address);
-    if (status == BINADE_OK)
+    if (status == MOIETY_OK)
         *out = address;
     else
         (void)mapper->release(mapper->context, address, size_bytes);
     return status;
 }
 
-static binade_status mapped_release(void *context, binade_devptr address,
+static moiety_status mapped_release(void *context, moiety_devptr address,
                                     size_t size_bytes)
 {
-    const struct binadei_mapper *mapper = context;
-    binade_status status = mapper->unmap(mapper->context, address, size_bytes);
-    if (status != BINADE_OK)
+    const struct moietyi_mapper *mapper = context;
+    moiety_status status = mapper->unmap(mapper->context, address, size_bytes);
+    if (status != MOIETY_OK)
         return status;
     /* The memory is free, whatever becomes of its addresses. */
     (void)mapper->release(mapper->context, address, size_bytes);
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
-binade_source binadei_mapped_source_init(struct binadei_mapper *mapper)
+moiety_source moietyi_mapped_source_init(struct moietyi_mapper *mapper)
 {
-    return (binade_source){
-        .struct_size = sizeof(binade_source),
-        .flags = BINADEI_SOURCE_EXPLAINS,
+    return (moiety_source){
+        .struct_size = sizeof(moiety_source),
+        .flags = MOIETYI_SOURCE_EXPLAINS,
         .name = "cuMemMap",
         .context = mapper,
         .reserve = mapped_reserve,

@@ -6,90 +6,90 @@
  * address; and the two brought together, any handle at any place. A handle is
  * mapped whole, and a mapping is undone whole.
  */
-#ifndef BINADE_POOL_SEGMENT_MAPPER_H_
-#define BINADE_POOL_SEGMENT_MAPPER_H_
+#ifndef MOIETY_POOL_SEGMENT_MAPPER_H_
+#define MOIETY_POOL_SEGMENT_MAPPER_H_
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "binade/source.h"
-#include "binade/status.h"
+#include "moiety/source.h"
+#include "moiety/status.h"
 #include "pool/driver/context.h"
 
 /* All functions: any thread, no lock held; they may block, though not for work
  * of the device. After a failure nothing has changed. */
-struct binadei_mapper {
+struct moietyi_mapper {
     void *context;
     /* Addresses for `size_bytes`, at a multiple of 64 MiB. */
-    binade_status (*reserve)(void *context, uint64_t size_bytes,
-                             binade_devptr *out);
+    moiety_status (*reserve)(void *context, uint64_t size_bytes,
+                             moiety_devptr *out);
     /* All of them again; nothing is mapped there. */
-    binade_status (*release)(void *context, binade_devptr address,
+    moiety_status (*release)(void *context, moiety_devptr address,
                              uint64_t size_bytes);
-    binade_status (*create)(void *context, uint64_t size_bytes,
+    moiety_status (*create)(void *context, uint64_t size_bytes,
                             uint64_t *out_handle);
     /* What can be created now, as far as the device tells. */
-    binade_status (*look_free)(void *context, uint64_t *out_bytes);
+    moiety_status (*look_free)(void *context, uint64_t *out_bytes);
     /* The memory goes with the last mapping, at once where there is none. */
-    binade_status (*destroy)(void *context, uint64_t handle);
+    moiety_status (*destroy)(void *context, uint64_t handle);
     /* Readable and writable afterwards, for the mapper's device and those whose
      * ordinals are bits of `peers`. */
-    binade_status (*map)(void *context, binade_devptr address,
+    moiety_status (*map)(void *context, moiety_devptr address,
                          uint64_t size_bytes, uint64_t handle, uint64_t peers);
     /* The same for one more device, of what is mapped; or no longer. */
-    binade_status (*grant)(void *context, binade_devptr address,
+    moiety_status (*grant)(void *context, moiety_devptr address,
                            uint64_t size_bytes, int32_t device,
                            bool is_granted);
     /* Work that used these addresses is over. */
-    binade_status (*unmap)(void *context, binade_devptr address,
+    moiety_status (*unmap)(void *context, moiety_devptr address,
                            uint64_t size_bytes);
     /* A descriptor by which another process maps a handle; the caller closes it.
      * NULL: the handles that it creates cannot be shared. */
-    binade_status (*share)(void *context, uint64_t handle, int *out);
+    moiety_status (*share)(void *context, uint64_t handle, int *out);
     /* Bytes by which a process of another machine maps it, while it is not
-     * destroyed. BINADE_E_UNSUPPORTED says what is missing. NULL as above. */
-    binade_status (*share_fabric)(void *context, uint64_t handle,
+     * destroyed. MOIETY_E_UNSUPPORTED says what is missing. NULL as above. */
+    moiety_status (*share_fabric)(void *context, uint64_t handle,
                                   CUmemFabricHandle *out);
 };
 
-enum binadei_fabric {
-    BINADEI_FABRIC_NONE, /* the device has no fabric handles */
-    BINADEI_FABRIC_ASKED_FOR,
-    BINADEI_FABRIC_REFUSED /* it has, but creates no memory with them */
+enum moietyi_fabric {
+    MOIETYI_FABRIC_NONE, /* the device has no fabric handles */
+    MOIETYI_FABRIC_ASKED_FOR,
+    MOIETYI_FABRIC_REFUSED /* it has, but creates no memory with them */
 };
 
 /* What the mapper of a device knows; in its owner's storage. */
-struct binadei_mapped_device {
-    struct binadei_context *context; /* constant; outlives it */
+struct moietyi_mapped_device {
+    struct moietyi_context *context; /* constant; outlives it */
     /* Edge: none; relaxed: it says nothing of other memory. Whether handles are
-     * created with fabric handles: a binadei_fabric. */
+     * created with fabric handles: a moietyi_fabric. */
     atomic_int fabric;
 };
 
 /* cuMemCreate, cuMemMap and their like on the device. `is_shared`: handles are
  * created so that other processes can map them. */
-struct binadei_mapper
-binadei_device_mapper_init(struct binadei_mapped_device *device,
+struct moietyi_mapper
+moietyi_device_mapper_init(struct moietyi_mapped_device *device,
                            bool is_shared);
 
-/* BINADE_OK, or BINADE_E_UNSUPPORTED: the driver or the device has no mapped
+/* MOIETY_OK, or MOIETY_E_UNSUPPORTED: the driver or the device has no mapped
  * memory, or not in pieces of 2 MiB. Or what the driver said. */
-BINADE_MUST_USE binade_status
-binadei_device_mapper_probe(struct binadei_context *context);
+MOIETY_MUST_USE moiety_status
+moietyi_device_mapper_probe(struct moietyi_context *context);
 /* The same for handles that other processes map; notes whether the device has
  * fabric handles. */
-BINADE_MUST_USE binade_status
-binadei_device_mapper_probe_shared(struct binadei_mapped_device *device);
+MOIETY_MUST_USE moiety_status
+moietyi_device_mapper_probe_shared(struct moietyi_mapped_device *device);
 
-/* BINADE_OK where each device whose ordinal is a bit of `peers` can access memory
- * of the context's; BINADE_E_INVALID: there is none with that ordinal;
- * BINADE_E_UNSUPPORTED: one cannot. Or what the driver said. */
-BINADE_MUST_USE binade_status binadei_device_mapper_probe_peers(
-    struct binadei_context *context, uint64_t peers);
+/* MOIETY_OK where each device whose ordinal is a bit of `peers` can access memory
+ * of the context's; MOIETY_E_INVALID: there is none with that ordinal;
+ * MOIETY_E_UNSUPPORTED: one cannot. Or what the driver said. */
+MOIETY_MUST_USE moiety_status moietyi_device_mapper_probe_peers(
+    struct moietyi_context *context, uint64_t peers);
 
 /* A source that reserves addresses and maps one handle there, for each of its
  * reservations. `mapper` is its context. */
-binade_source binadei_mapped_source_init(struct binadei_mapper *mapper);
+moiety_source moietyi_mapped_source_init(struct moietyi_mapper *mapper);
 
 #endif

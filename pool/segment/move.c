@@ -16,23 +16,23 @@
 #define MOVES_MOST 32U
 
 /* Whether it is no part of the run that grows, and wholly free in the view. */
-static bool is_movable(const struct binadei_segment *segment,
-                       const struct binadei_view *view,
-                       const struct binadei_place *place)
+static bool is_movable(const struct moietyi_segment *segment,
+                       const struct moietyi_view *view,
+                       const struct moietyi_place *place)
 {
-    uint64_t start = binadei_grain_of_page(segment->info.first.index);
-    uint64_t grains = binadei_grain_of_page(segment->info.page_count);
+    uint64_t start = moietyi_grain_of_page(segment->info.first.index);
+    uint64_t grains = moietyi_grain_of_page(segment->info.page_count);
     return !segment->pin_count &&
            (start + grains <= place->run_start || start >= place->run_end) &&
-           binadei_view_free_from(view, binadei_grain_at(start),
-                                  binadei_grain_at(start + grains)) == grains;
+           moietyi_view_free_from(view, moietyi_grain_at(start),
+                                  moietyi_grain_at(start + grains)) == grains;
 }
 
-struct binadei_view
-binadei_movable_view(struct binadei_segments *segments,
-                     const struct binadei_extension *extension)
+struct moietyi_view
+moietyi_movable_view(struct moietyi_segments *segments,
+                     const struct moietyi_extension *extension)
 {
-    struct binadei_view view = *extension->view;
+    struct moietyi_view view = *extension->view;
     pthread_mutex_lock(&segments->lock);
     if (!extension->next_epoch ||
         segments->left_pages > segments->base_pages / 2)
@@ -41,13 +41,13 @@ binadei_movable_view(struct binadei_segments *segments,
     return view;
 }
 
-uint64_t binadei_movable_bytes(struct binadei_segments *segments,
-                               const struct binadei_view *view,
-                               const struct binadei_place *place)
+uint64_t moietyi_movable_bytes(struct moietyi_segments *segments,
+                               const struct moietyi_view *view,
+                               const struct moietyi_place *place)
 {
     uint64_t bytes = 0;
     pthread_mutex_lock(&segments->lock);
-    for (const struct binadei_segment *at = segments->listed; at; at = at->next)
+    for (const struct moietyi_segment *at = segments->listed; at; at = at->next)
         if (is_movable(at, view, place))
             bytes += at->info.memory_bytes;
     pthread_mutex_unlock(&segments->lock);
@@ -55,13 +55,13 @@ uint64_t binadei_movable_bytes(struct binadei_segments *segments,
 }
 
 /* The largest of at most `most` pages that may move; lock held. */
-static struct binadei_segment **
-largest_movable(struct binadei_segments *segments,
-                const struct binadei_view *view,
-                const struct binadei_place *place, uint32_t most)
+static struct moietyi_segment **
+largest_movable(struct moietyi_segments *segments,
+                const struct moietyi_view *view,
+                const struct moietyi_place *place, uint32_t most)
 {
-    struct binadei_segment **found = NULL;
-    for (struct binadei_segment **at = &segments->listed; *at;
+    struct moietyi_segment **found = NULL;
+    for (struct moietyi_segment **at = &segments->listed; *at;
          at = &(*at)->next) {
         uint32_t pages = (*at)->info.page_count;
         if (pages <= most && (!found || pages > (*found)->info.page_count) &&
@@ -73,31 +73,31 @@ largest_movable(struct binadei_segments *segments,
 
 /* A handle on its way. */
 struct move {
-    struct binadei_segment *segment;
-    struct binadei_segment *left; /* the place that it leaves */
+    struct moietyi_segment *segment;
+    struct moietyi_segment *left; /* the place that it leaves */
     bool is_own;                  /* memory of the view's stream is in it */
 };
 
 /* Out of the maps; lock held. */
-static bool claim_handle(struct binadei_segments *segments,
-                         const struct binadei_view *view,
-                         const struct binadei_segment_info *info, bool *is_own)
+static bool claim_handle(struct moietyi_segments *segments,
+                         const struct moietyi_view *view,
+                         const struct moietyi_segment_info *info, bool *is_own)
 {
-    const struct binadei_view done = {.buddy = segments->buddy};
-    binadei_grain start =
-        binadei_grain_at(binadei_grain_of_page(info->first.index));
-    uint64_t grains = binadei_grain_of_page(info->page_count);
-    *is_own = !binadei_view_claim(&done, start, grains);
-    return !*is_own || (view->maps && binadei_view_claim(view, start, grains));
+    const struct moietyi_view done = {.buddy = segments->buddy};
+    moietyi_grain start =
+        moietyi_grain_at(moietyi_grain_of_page(info->first.index));
+    uint64_t grains = moietyi_grain_of_page(info->page_count);
+    *is_own = !moietyi_view_claim(&done, start, grains);
+    return !*is_own || (view->maps && moietyi_view_claim(view, start, grains));
 }
 
-static bool start_moving(struct binadei_segments *segments,
-                         const struct binadei_view *view,
-                         const struct binadei_place *place, uint32_t most,
+static bool start_moving(struct moietyi_segments *segments,
+                         const struct moietyi_view *view,
+                         const struct moietyi_place *place, uint32_t most,
                          struct move *out)
 {
-    struct binadei_segment *left = calloc(1, sizeof(*left));
-    struct binadei_segment **at = NULL;
+    struct moietyi_segment *left = calloc(1, sizeof(*left));
+    struct moietyi_segment **at = NULL;
     if (!left)
         return false;
     pthread_mutex_lock(&segments->lock);
@@ -105,46 +105,46 @@ static bool start_moving(struct binadei_segments *segments,
     if (at && !claim_handle(segments, view, &(*at)->info, &out->is_own))
         at = NULL;
     if (at) {
-        out->segment = binadei_segment_unlist(segments, at);
+        out->segment = moietyi_segment_unlist(segments, at);
         out->left = left;
         left->info = out->segment->info;
         left->is_mapped = true;
     }
     pthread_mutex_unlock(&segments->lock);
-    BINADEI_STEP("locked.mapped.claimed");
+    MOIETYI_STEP("locked.mapped.claimed");
     if (at)
-        binadei_segment_retract(segments, out->segment);
+        moietyi_segment_retract(segments, out->segment);
     else
         free(left);
     return at != NULL;
 }
 
-binade_status binadei_handle_put(struct binadei_segments *segments,
-                                 struct binadei_segment *segment, uint32_t page,
-                                 struct binadei_maps *own)
+moiety_status moietyi_handle_put(struct moietyi_segments *segments,
+                                 struct moietyi_segment *segment, uint32_t page,
+                                 struct moietyi_maps *own)
 {
-    const struct binadei_mapper *mapper = segments->mapper;
-    struct binadei_segment_info before = segment->info;
-    struct binadei_segment_info *info = &segment->info;
-    info->first = (binadei_page){page};
-    info->address = segments->base + (uint64_t)page * BINADEI_PAGE_BYTES;
+    const struct moietyi_mapper *mapper = segments->mapper;
+    struct moietyi_segment_info before = segment->info;
+    struct moietyi_segment_info *info = &segment->info;
+    info->first = (moietyi_page){page};
+    info->address = segments->base + (uint64_t)page * MOIETYI_PAGE_BYTES;
     info->memory = info->address;
-    binade_status status = binadei_lookup_prepare(
+    moiety_status status = moietyi_lookup_prepare(
         &segments->lookup, info->address, info->page_count);
-    if (status == BINADE_OK)
+    if (status == MOIETY_OK)
         status = mapper->map(mapper->context, info->address, info->memory_bytes,
                              segment->handle, segments->peers);
-    if (status == BINADE_OK) {
+    if (status == MOIETY_OK) {
         bool was_mapped = segment->is_mapped;
         segment->is_mapped = true;
-        binadei_segment_announce(segments, segment);
+        moietyi_segment_announce(segments, segment);
         pthread_mutex_lock(&segments->lock);
-        status = binadei_segment_publish(segments, segment, own);
-        segments->grow_count += status == BINADE_OK && !was_mapped;
+        status = moietyi_segment_publish(segments, segment, own);
+        segments->grow_count += status == MOIETY_OK && !was_mapped;
         pthread_mutex_unlock(&segments->lock);
-        if (status == BINADE_OK)
+        if (status == MOIETY_OK)
             return status;
-        binadei_segment_retract(segments, segment);
+        moietyi_segment_retract(segments, segment);
         segment->is_mapped = was_mapped;
         /* Nobody has used these addresses. */
         (void)mapper->unmap(mapper->context, info->address, info->memory_bytes);
@@ -154,17 +154,17 @@ binade_status binadei_handle_put(struct binadei_segments *segments,
 }
 
 /* Back to where it was, where words for it are. */
-static void undo_move(struct binadei_segments *segments,
-                      const struct move *move, struct binadei_maps *own)
+static void undo_move(struct moietyi_segments *segments,
+                      const struct move *move, struct moietyi_maps *own)
 {
-    binadei_segment_announce(segments, move->segment);
+    moietyi_segment_announce(segments, move->segment);
     pthread_mutex_lock(&segments->lock);
-    (void)binadei_segment_publish(segments, move->segment, own);
+    (void)moietyi_segment_publish(segments, move->segment, own);
     pthread_mutex_unlock(&segments->lock);
     free(move->left);
 }
 
-static void note_left(struct binadei_segments *segments,
+static void note_left(struct moietyi_segments *segments,
                       const struct move *move, uint64_t epoch)
 {
     move->left->of = move->segment;
@@ -174,12 +174,12 @@ static void note_left(struct binadei_segments *segments,
     segments->move_count++;
     segments->moved_bytes += move->left->info.memory_bytes;
     segments->left_pages += move->left->info.page_count;
-    binadei_segment_insert(&segments->left, move->left);
+    moietyi_segment_insert(&segments->left, move->left);
     pthread_mutex_unlock(&segments->lock);
 }
 
 /* Asked after the claim: from then on nobody queues work at the old place. */
-static uint64_t over_at(const struct binadei_extension *extension,
+static uint64_t over_at(const struct moietyi_extension *extension,
                         const struct move *move)
 {
     if (!move->is_own)
@@ -187,28 +187,28 @@ static uint64_t over_at(const struct binadei_extension *extension,
     return extension->next_epoch(extension->streams);
 }
 
-static binade_status finish_moving(struct binadei_segments *segments,
-                                   const struct binadei_extension *extension,
+static moiety_status finish_moving(struct moietyi_segments *segments,
+                                   const struct moietyi_extension *extension,
                                    const struct move *move, uint32_t page)
 {
-    struct binadei_maps *own = move->is_own ? extension->view->maps : NULL;
-    binade_status status =
-        binadei_handle_put(segments, move->segment, page, own);
-    if (status != BINADE_OK) {
+    struct moietyi_maps *own = move->is_own ? extension->view->maps : NULL;
+    moiety_status status =
+        moietyi_handle_put(segments, move->segment, page, own);
+    if (status != MOIETY_OK) {
         undo_move(segments, move, own);
         return status;
     }
     note_left(segments, move, over_at(extension, move));
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
 /* Off the list, for this thread to unmap; lock held. */
-static struct binadei_segment *take_over(struct binadei_segments *segments,
+static struct moietyi_segment *take_over(struct moietyi_segments *segments,
                                          uint64_t passed_epoch, uint32_t most)
 {
-    struct binadei_segment *taken = NULL;
-    for (struct binadei_segment **at = &segments->left; *at && most;) {
-        struct binadei_segment *left = *at;
+    struct moietyi_segment *taken = NULL;
+    for (struct moietyi_segment **at = &segments->left; *at && most;) {
+        struct moietyi_segment *left = *at;
         if (left->over_at > passed_epoch) {
             at = &left->next;
             continue;
@@ -222,11 +222,11 @@ static struct binadei_segment *take_over(struct binadei_segments *segments,
 }
 
 /* Back on the list if it is still mapped, or gone; lock held. */
-static void end_left(struct binadei_segments *segments,
-                     struct binadei_segment *left)
+static void end_left(struct moietyi_segments *segments,
+                     struct moietyi_segment *left)
 {
     if (left->is_mapped) {
-        binadei_segment_insert(&segments->left, left);
+        moietyi_segment_insert(&segments->left, left);
         return;
     }
     segments->left_pages -= left->info.page_count;
@@ -234,24 +234,24 @@ static void end_left(struct binadei_segments *segments,
     free(left);
 }
 
-binade_status binadei_unmap_left(struct binadei_segments *segments,
+moiety_status moietyi_unmap_left(struct moietyi_segments *segments,
                                  uint64_t passed_epoch, uint32_t most)
 {
-    const struct binadei_mapper *mapper = segments->mapper;
-    binade_status first = BINADE_OK;
+    const struct moietyi_mapper *mapper = segments->mapper;
+    moiety_status first = MOIETY_OK;
     pthread_mutex_lock(&segments->lock);
-    struct binadei_segment *taken = take_over(segments, passed_epoch, most);
+    struct moietyi_segment *taken = take_over(segments, passed_epoch, most);
     pthread_mutex_unlock(&segments->lock);
-    for (struct binadei_segment *at = taken; at; at = at->next) {
-        binade_status status = mapper->unmap(mapper->context, at->info.address,
+    for (struct moietyi_segment *at = taken; at; at = at->next) {
+        moiety_status status = mapper->unmap(mapper->context, at->info.address,
                                              at->info.memory_bytes);
-        at->is_mapped = !binadei_source_is_gone(status);
-        if (at->is_mapped && first == BINADE_OK)
+        at->is_mapped = !moietyi_source_is_gone(status);
+        if (at->is_mapped && first == MOIETY_OK)
             first = status;
     }
     pthread_mutex_lock(&segments->lock);
     while (taken) {
-        struct binadei_segment *left = taken;
+        struct moietyi_segment *left = taken;
         taken = left->next;
         end_left(segments, left);
     }
@@ -259,20 +259,20 @@ binade_status binadei_unmap_left(struct binadei_segments *segments,
     return first;
 }
 
-void binadei_segments_unmap_left(struct binadei_segments *segments,
+void moietyi_segments_unmap_left(struct moietyi_segments *segments,
                                  uint64_t passed_epoch)
 {
     if (!segments->mapper)
         return;
-    binadei_grower_begin(segments);
-    (void)binadei_unmap_left(segments, passed_epoch, UINT32_MAX);
-    binadei_grower_end(segments);
+    moietyi_grower_begin(segments);
+    (void)moietyi_unmap_left(segments, passed_epoch, UINT32_MAX);
+    moietyi_grower_end(segments);
 }
 
-uint32_t binadei_move_to(struct binadei_segments *segments,
-                         const struct binadei_extension *extension,
-                         const struct binadei_view *view,
-                         const struct binadei_place *place, uint32_t missing,
+uint32_t moietyi_move_to(struct moietyi_segments *segments,
+                         const struct moietyi_extension *extension,
+                         const struct moietyi_view *view,
+                         const struct moietyi_place *place, uint32_t missing,
                          bool may_exceed)
 {
     struct move move;
@@ -283,12 +283,12 @@ uint32_t binadei_move_to(struct binadei_segments *segments,
                           may_exceed ? place->room - done : missing, &move))
             break;
         uint32_t pages = move.segment->info.page_count;
-        if (finish_moving(segments, extension, &move, at) != BINADE_OK)
+        if (finish_moving(segments, extension, &move, at) != MOIETY_OK)
             break;
         missing -= pages < missing ? pages : missing;
     }
     /* What was done is over. */
-    (void)binadei_unmap_left(segments, extension->passed_epoch,
-                             BINADEI_UNMAPS_MOST);
+    (void)moietyi_unmap_left(segments, extension->passed_epoch,
+                             MOIETYI_UNMAPS_MOST);
     return missing;
 }

@@ -6,44 +6,44 @@
  */
 #include "pool/segment/mapped.h"
 
-static binade_status grant(const struct binadei_segments *segments,
-                           const struct binadei_segment *segment,
+static moiety_status grant(const struct moietyi_segments *segments,
+                           const struct moietyi_segment *segment,
                            int32_t device, bool is_granted)
 {
-    const struct binadei_mapper *mapper = segments->mapper;
+    const struct moietyi_mapper *mapper = segments->mapper;
     return mapper->grant(mapper->context, segment->info.address,
                          segment->info.memory_bytes, device, is_granted);
 }
 
 /* Of the grower, who alone changes the list. */
-static binade_status grant_all(const struct binadei_segments *segments,
+static moiety_status grant_all(const struct moietyi_segments *segments,
                                int32_t device)
 {
-    binade_status status = BINADE_OK;
-    const struct binadei_segment *at = segments->listed;
-    for (; at && status == BINADE_OK; at = at->next)
+    moiety_status status = MOIETY_OK;
+    const struct moietyi_segment *at = segments->listed;
+    for (; at && status == MOIETY_OK; at = at->next)
         if (at->is_mapped)
             status = grant(segments, at, device, true);
-    if (status == BINADE_OK)
+    if (status == MOIETY_OK)
         return status;
     /* Also of the one that failed: what it got is not known. */
-    for (const struct binadei_segment *granted = segments->listed;
+    for (const struct moietyi_segment *granted = segments->listed;
          granted != at; granted = granted->next)
         if (granted->is_mapped)
             (void)grant(segments, granted, device, false);
     return status;
 }
 
-binade_status binadei_segments_add_peer(struct binadei_segments *segments,
+moiety_status moietyi_segments_add_peer(struct moietyi_segments *segments,
                                         int32_t device)
 {
     uint64_t bit = UINT64_C(1) << device;
-    binade_status status = BINADE_OK;
-    binadei_grower_begin(segments);
+    moiety_status status = MOIETY_OK;
+    moietyi_grower_begin(segments);
     if (!(segments->peers & bit))
         status = grant_all(segments, device);
-    if (status == BINADE_OK)
+    if (status == MOIETY_OK)
         segments->peers |= bit;
-    binadei_grower_end(segments);
+    moietyi_grower_end(segments);
     return status;
 }

@@ -10,26 +10,26 @@
 #include "pool/base/failure.h"
 #include "pool/segment/state.h"
 
-static bool pin_has(const struct binadei_segment *segment,
-                    binade_devptr address)
+static bool pin_has(const struct moietyi_segment *segment,
+                    moiety_devptr address)
 {
-    const struct binadei_segment_info *info = &segment->info;
+    const struct moietyi_segment_info *info = &segment->info;
     return address >= info->address &&
            address - info->address <
-               (uint64_t)info->page_count * BINADEI_PAGE_BYTES;
+               (uint64_t)info->page_count * MOIETYI_PAGE_BYTES;
 }
 
-static binade_devptr memory_end(const struct binadei_segment *segment)
+static moiety_devptr memory_end(const struct moietyi_segment *segment)
 {
     return segment->info.memory + segment->info.memory_bytes;
 }
 
-bool binadei_segments_pin(struct binadei_segments *segments,
-                          binade_devptr address,
-                          struct binadei_segment_info *out)
+bool moietyi_segments_pin(struct moietyi_segments *segments,
+                          moiety_devptr address,
+                          struct moietyi_segment_info *out)
 {
     pthread_mutex_lock(&segments->lock);
-    struct binadei_segment *segment = segments->listed;
+    struct moietyi_segment *segment = segments->listed;
     while (segment && (!pin_has(segment, address) || segment->is_away))
         segment = segment->next;
     if (segment) {
@@ -40,10 +40,10 @@ bool binadei_segments_pin(struct binadei_segments *segments,
     return segment != NULL;
 }
 
-void binadei_segments_unpin(struct binadei_segments *segments, uint64_t id)
+void moietyi_segments_unpin(struct moietyi_segments *segments, uint64_t id)
 {
     pthread_mutex_lock(&segments->lock);
-    struct binadei_segment *segment = segments->listed;
+    struct moietyi_segment *segment = segments->listed;
     while (segment->info.id != id)
         segment = segment->next;
     segment->pin_count--;
@@ -51,26 +51,26 @@ void binadei_segments_unpin(struct binadei_segments *segments, uint64_t id)
 }
 
 /* Lock held; addresses are not in the list's order. */
-static struct binadei_segment *find_at(const struct binadei_segments *segments,
-                                       binade_devptr address)
+static struct moietyi_segment *find_at(const struct moietyi_segments *segments,
+                                       moiety_devptr address)
 {
-    struct binadei_segment *found = NULL;
-    for (struct binadei_segment *at = segments->listed; at; at = at->next)
+    struct moietyi_segment *found = NULL;
+    for (struct moietyi_segment *at = segments->listed; at; at = at->next)
         if (memory_end(at) > address &&
             (!found || at->info.memory < found->info.memory))
             found = at;
     return found;
 }
 
-bool binadei_segments_find(struct binadei_segments *segments,
-                           binade_devptr address,
-                           struct binadei_segment_info *out,
+bool moietyi_segments_find(struct moietyi_segments *segments,
+                           moiety_devptr address,
+                           struct moietyi_segment_info *out,
                            uint64_t *out_hold_count)
 {
     pthread_mutex_lock(&segments->lock);
     /* What a grower moves or trims is on no list for a moment. */
-    binadei_await_grower(segments);
-    const struct binadei_segment *found = find_at(segments, address);
+    moietyi_await_grower(segments);
+    const struct moietyi_segment *found = find_at(segments, address);
     if (found) {
         *out = found->info;
         *out_hold_count = found->hold_count;
@@ -80,67 +80,67 @@ bool binadei_segments_find(struct binadei_segments *segments,
 }
 
 /* Lock held. Whether all of a range is in segments, which are all held. */
-static binade_status check_held_range(const struct binadei_segments *segments,
-                                      binade_devptr address,
+static moiety_status check_held_range(const struct moietyi_segments *segments,
+                                      moiety_devptr address,
                                       uint64_t size_bytes, bool are_held)
 {
-    binade_devptr end = address + size_bytes;
+    moiety_devptr end = address + size_bytes;
     if (end < address)
-        return binadei_fail(BINADE_E_FOREIGN,
+        return moietyi_fail(MOIETY_E_FOREIGN,
                             "%llu bytes from 0x%llx on are no addresses",
                             (unsigned long long)size_bytes, address);
-    for (binade_devptr at = address; at < end;) {
-        const struct binadei_segment *segment = find_at(segments, at);
+    for (moiety_devptr at = address; at < end;) {
+        const struct moietyi_segment *segment = find_at(segments, at);
         if (!segment || segment->info.memory > at)
-            return binadei_fail(BINADE_E_FOREIGN,
+            return moietyi_fail(MOIETY_E_FOREIGN,
                                 "0x%llx is in no segment of the pool", at);
         if (!are_held && segment->is_away)
-            return binadei_fail(BINADE_E_BUSY,
+            return moietyi_fail(MOIETY_E_BUSY,
                                 "the segment at 0x%llx is paused",
                                 segment->info.memory);
         if (are_held && !segment->hold_count)
-            return binadei_fail(BINADE_E_INVALID,
+            return moietyi_fail(MOIETY_E_INVALID,
                                 "the segment at 0x%llx is not held",
                                 segment->info.memory);
         at = memory_end(segment);
     }
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
 /* Lock held. */
-static void change_holds(struct binadei_segments *segments,
-                         binade_devptr address, uint64_t size_bytes,
+static void change_holds(struct moietyi_segments *segments,
+                         moiety_devptr address, uint64_t size_bytes,
                          bool is_hold)
 {
-    for (binade_devptr at = address; at < address + size_bytes;) {
-        struct binadei_segment *segment = find_at(segments, at);
+    for (moiety_devptr at = address; at < address + size_bytes;) {
+        struct moietyi_segment *segment = find_at(segments, at);
         segment->hold_count = segment->hold_count + is_hold - !is_hold;
         segment->pin_count = segment->pin_count + is_hold - !is_hold;
         at = memory_end(segment);
     }
 }
 
-binade_status binadei_segments_hold_range(struct binadei_segments *segments,
-                                          binade_devptr address,
+moiety_status moietyi_segments_hold_range(struct moietyi_segments *segments,
+                                          moiety_devptr address,
                                           uint64_t size_bytes)
 {
     pthread_mutex_lock(&segments->lock);
-    binade_status status =
+    moiety_status status =
         check_held_range(segments, address, size_bytes, false);
-    if (status == BINADE_OK)
+    if (status == MOIETY_OK)
         change_holds(segments, address, size_bytes, true);
     pthread_mutex_unlock(&segments->lock);
     return status;
 }
 
-binade_status binadei_segments_release_range(struct binadei_segments *segments,
-                                             binade_devptr address,
+moiety_status moietyi_segments_release_range(struct moietyi_segments *segments,
+                                             moiety_devptr address,
                                              uint64_t size_bytes)
 {
     pthread_mutex_lock(&segments->lock);
-    binade_status status =
+    moiety_status status =
         check_held_range(segments, address, size_bytes, true);
-    if (status == BINADE_OK)
+    if (status == MOIETY_OK)
         change_holds(segments, address, size_bytes, false);
     pthread_mutex_unlock(&segments->lock);
     return status;
@@ -150,17 +150,17 @@ binade_status binadei_segments_release_range(struct binadei_segments *segments,
 
 /* The handle that has `address`, and how many there are from it to `end`. NULL:
  * there is a hole. Lock held. */
-static struct binadei_segment *run_from(const struct binadei_segments *segments,
-                                        binade_devptr address,
-                                        binade_devptr end, size_t *out_count)
+static struct moietyi_segment *run_from(const struct moietyi_segments *segments,
+                                        moiety_devptr address,
+                                        moiety_devptr end, size_t *out_count)
 {
-    struct binadei_segment *first = segments->listed;
+    struct moietyi_segment *first = segments->listed;
     while (first && !pin_has(first, address))
         first = first->next;
-    const struct binadei_segment *last = first;
+    const struct moietyi_segment *last = first;
     *out_count = 1;
     while (last && memory_end(last) < end) {
-        binade_devptr next = memory_end(last);
+        moiety_devptr next = memory_end(last);
         last = last->next;
         if (last && last->info.address != next)
             last = NULL;
@@ -169,43 +169,43 @@ static struct binadei_segment *run_from(const struct binadei_segments *segments,
     return last ? first : NULL;
 }
 
-static void run_pin(struct binadei_segment *first, struct binadei_pieces *out)
+static void run_pin(struct moietyi_segment *first, struct moietyi_pieces *out)
 {
-    struct binadei_segment *at = first;
+    struct moietyi_segment *at = first;
     for (size_t i = 0; i < out->count; i++, at = at->next) {
         at->pin_count++;
-        out->pieces[i] = (struct binadei_piece){at->info.id, at->handle,
+        out->pieces[i] = (struct moietyi_piece){at->info.id, at->handle,
                                                 at->info.memory_bytes};
         out->size_bytes += at->info.memory_bytes;
     }
 }
 
-binade_status binadei_segments_pin_run(struct binadei_segments *segments,
-                                       binade_devptr address, binade_devptr end,
-                                       struct binadei_pieces *out)
+moiety_status moietyi_segments_pin_run(struct moietyi_segments *segments,
+                                       moiety_devptr address, moiety_devptr end,
+                                       struct moietyi_pieces *out)
 {
     size_t count;
-    binade_status status = BINADE_E_INVALID;
+    moiety_status status = MOIETY_E_INVALID;
     pthread_mutex_lock(&segments->lock);
-    struct binadei_segment *first = run_from(segments, address, end, &count);
+    struct moietyi_segment *first = run_from(segments, address, end, &count);
     if (first) {
-        *out = (struct binadei_pieces){
+        *out = (struct moietyi_pieces){
             .address = first->info.address,
-            .pieces = calloc(count, sizeof(struct binadei_piece)),
+            .pieces = calloc(count, sizeof(struct moietyi_piece)),
             .count = count};
-        status = out->pieces ? BINADE_OK : BINADE_E_NO_HOST_MEMORY;
+        status = out->pieces ? MOIETY_OK : MOIETY_E_NO_HOST_MEMORY;
     }
-    if (status == BINADE_OK)
+    if (status == MOIETY_OK)
         run_pin(first, out);
     pthread_mutex_unlock(&segments->lock);
     return status;
 }
 
-static void run_repin(struct binadei_segments *segments, binade_devptr address,
+static void run_repin(struct moietyi_segments *segments, moiety_devptr address,
                       uint64_t size_bytes, bool is_more)
 {
     pthread_mutex_lock(&segments->lock);
-    for (struct binadei_segment *at = segments->listed; at; at = at->next) {
+    for (struct moietyi_segment *at = segments->listed; at; at = at->next) {
         if (at->info.address < address ||
             at->info.address - address >= size_bytes)
             continue;
@@ -217,14 +217,14 @@ static void run_repin(struct binadei_segments *segments, binade_devptr address,
     pthread_mutex_unlock(&segments->lock);
 }
 
-void binadei_segments_pin_again(struct binadei_segments *segments,
-                                binade_devptr address, uint64_t size_bytes)
+void moietyi_segments_pin_again(struct moietyi_segments *segments,
+                                moiety_devptr address, uint64_t size_bytes)
 {
     run_repin(segments, address, size_bytes, true);
 }
 
-void binadei_segments_unpin_run(struct binadei_segments *segments,
-                                binade_devptr address, uint64_t size_bytes)
+void moietyi_segments_unpin_run(struct moietyi_segments *segments,
+                                moiety_devptr address, uint64_t size_bytes)
 {
     run_repin(segments, address, size_bytes, false);
 }

@@ -16,8 +16,8 @@ struct gap {
 };
 
 /* The gap from `from` on, in front of `next`, which is NULL at the end. */
-static struct gap gap_before(const struct binadei_segments *segments,
-                             uint32_t from, const struct binadei_segment *next)
+static struct gap gap_before(const struct moietyi_segments *segments,
+                             uint32_t from, const struct moietyi_segment *next)
 {
     uint32_t end = segments->page_capacity;
     if (next) /* less the border; first is 0 only where there is no gap */
@@ -26,14 +26,14 @@ static struct gap gap_before(const struct binadei_segments *segments,
 }
 
 /* The first page behind a segment and its border. */
-static uint32_t behind(const struct binadei_segment *segment)
+static uint32_t behind(const struct moietyi_segment *segment)
 {
     return segment->info.first.index + segment->info.page_count + 1;
 }
 
-uint32_t binadei_longest_gap(const struct binadei_segments *segments)
+uint32_t moietyi_longest_gap(const struct moietyi_segments *segments)
 {
-    const struct binadei_segment *next = segments->listed;
+    const struct moietyi_segment *next = segments->listed;
     struct gap gap = gap_before(segments, 0, next);
     uint32_t longest = gap.page_count;
     for (; next; next = next->next) {
@@ -44,10 +44,10 @@ uint32_t binadei_longest_gap(const struct binadei_segments *segments)
     return longest;
 }
 
-binadei_page binadei_best_gap(const struct binadei_segments *segments,
+moietyi_page moietyi_best_gap(const struct moietyi_segments *segments,
                               uint32_t page_count)
 {
-    const struct binadei_segment *next = segments->listed;
+    const struct moietyi_segment *next = segments->listed;
     struct gap best = gap_before(segments, 0, next);
     for (; next; next = next->next) {
         struct gap gap = gap_before(segments, behind(next), next->next);
@@ -55,7 +55,7 @@ binadei_page binadei_best_gap(const struct binadei_segments *segments,
             (best.page_count < page_count || gap.page_count < best.page_count))
             best = gap;
     }
-    return (binadei_page){best.first};
+    return (moietyi_page){best.first};
 }
 
 /* --- mapped memory, where neighbours touch --- */
@@ -69,13 +69,13 @@ struct taken {
 
 /* Both lists in one order. */
 struct cursor {
-    const struct binadei_segment *listed;
-    const struct binadei_segment *left;
+    const struct moietyi_segment *listed;
+    const struct moietyi_segment *left;
 };
 
 static bool next_taken(struct cursor *cursor, struct taken *out)
 {
-    const struct binadei_segment *next = cursor->listed;
+    const struct moietyi_segment *next = cursor->listed;
     out->has_memory =
         !cursor->left ||
         (next && next->info.first.index < cursor->left->info.first.index);
@@ -92,8 +92,8 @@ static bool next_taken(struct cursor *cursor, struct taken *out)
     return true;
 }
 
-static void keep_better(struct binadei_place *best,
-                        const struct binadei_place *place)
+static void keep_better(struct moietyi_place *best,
+                        const struct moietyi_place *place)
 {
     if (place->pages && place->pages <= place->room &&
         (!best->pages || place->pages < best->pages))
@@ -101,28 +101,28 @@ static void keep_better(struct binadei_place *best,
 }
 
 /* The pages [at, end) have no memory; on both sides so many grains are free. */
-static void consider(struct binadei_place *best, uint32_t at, uint32_t end,
+static void consider(struct moietyi_place *best, uint32_t at, uint32_t end,
                      uint64_t before, uint64_t behind, uint64_t needed)
 {
-    uint64_t start_grain = binadei_grain_of_page(at);
-    uint64_t end_grain = binadei_grain_of_page(end);
+    uint64_t start_grain = moietyi_grain_of_page(at);
+    uint64_t end_grain = moietyi_grain_of_page(end);
     uint32_t room = end - at;
-    struct binadei_place place = {.first = at,
+    struct moietyi_place place = {.first = at,
                                   .pages =
-                                      binadei_pages_of_grains(needed - before),
+                                      moietyi_pages_of_grains(needed - before),
                                   .room = room,
                                   .run_start = start_grain - before};
-    place.run_end = binadei_grain_of_page(at + place.pages);
+    place.run_end = moietyi_grain_of_page(at + place.pages);
     keep_better(best, &place);
-    place.pages = binadei_pages_of_grains(needed - behind);
+    place.pages = moietyi_pages_of_grains(needed - behind);
     place.first = end - place.pages;
     place.room = place.pages <= room ? place.pages : 0;
-    place.run_start = binadei_grain_of_page(place.first);
+    place.run_start = moietyi_grain_of_page(place.first);
     place.run_end = end_grain + behind;
     keep_better(best, &place);
     if (before + (end_grain - start_grain) + behind < needed)
         return;
-    place = (struct binadei_place){.first = at,
+    place = (struct moietyi_place){.first = at,
                                    .pages = room,
                                    .room = room,
                                    .run_start = start_grain - before,
@@ -137,43 +137,43 @@ static uint64_t less_than(uint64_t grains, uint64_t most)
     return grains < most ? grains : most - 1;
 }
 
-static uint64_t free_before(const struct binadei_extension *extension,
+static uint64_t free_before(const struct moietyi_extension *extension,
                             uint32_t page, uint64_t needed)
 {
-    uint64_t end = binadei_grain_of_page(page);
+    uint64_t end = moietyi_grain_of_page(page);
     if (!extension->view)
         return 0;
-    return less_than(binadei_view_free_before(
+    return less_than(moietyi_view_free_before(
                          extension->view,
-                         binadei_grain_at(end > needed ? end - needed : 0),
-                         binadei_grain_at(end)),
+                         moietyi_grain_at(end > needed ? end - needed : 0),
+                         moietyi_grain_at(end)),
                      needed);
 }
 
-static uint64_t free_behind(const struct binadei_segments *segments,
-                            const struct binadei_extension *extension,
+static uint64_t free_behind(const struct moietyi_segments *segments,
+                            const struct moietyi_extension *extension,
                             uint32_t page, uint64_t needed)
 {
-    uint64_t start = binadei_grain_of_page(page);
-    uint64_t end = binadei_grain_of_page(segments->base_pages);
+    uint64_t start = moietyi_grain_of_page(page);
+    uint64_t end = moietyi_grain_of_page(segments->base_pages);
     if (!extension->view)
         return 0;
     return less_than(
-        binadei_view_free_from(
-            extension->view, binadei_grain_at(start),
-            binadei_grain_at(start + needed < end ? start + needed : end)),
+        moietyi_view_free_from(
+            extension->view, moietyi_grain_at(start),
+            moietyi_grain_at(start + needed < end ? start + needed : end)),
         needed);
 }
 
-struct binadei_place
-binadei_place_find(const struct binadei_segments *segments,
-                   const struct binadei_extension *extension)
+struct moietyi_place
+moietyi_place_find(const struct moietyi_segments *segments,
+                   const struct moietyi_extension *extension)
 {
     struct cursor cursor = {segments->listed, segments->left};
-    struct binadei_place best = {0};
+    struct moietyi_place best = {0};
     struct taken last = {0};
     struct taken next;
-    uint64_t needed = binadei_needed_grains(extension);
+    uint64_t needed = moietyi_needed_grains(extension);
     bool is_any;
     do {
         is_any = next_taken(&cursor, &next);

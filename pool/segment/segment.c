@@ -15,66 +15,66 @@
 
 #define GRANULARITY_MAX ((size_t)1 << 30)
 #define KNOWN_FLAGS                                                            \
-    (BINADE_SOURCE_LEGACY_IPC | BINADE_SOURCE_PINNED | BINADEI_SOURCE_EXPLAINS)
+    (MOIETY_SOURCE_LEGACY_IPC | MOIETY_SOURCE_PINNED | MOIETYI_SOURCE_EXPLAINS)
 
 /* Bytes of the table's first version, which every later one begins with. */
 #define SOURCE_BYTES_MIN                                                       \
-    (offsetof(binade_source, granularity_bytes) + sizeof(size_t))
+    (offsetof(moiety_source, granularity_bytes) + sizeof(size_t))
 
-static binade_status check_source(const binade_source *source)
+static moiety_status check_source(const moiety_source *source)
 {
     if (!source || source->struct_size < SOURCE_BYTES_MIN) {
-        return binadei_fail(
-            BINADE_E_INVALID,
+        return moietyi_fail(
+            MOIETY_E_INVALID,
             "the source is NULL, or its struct_size is less than "
             "%zu bytes",
             SOURCE_BYTES_MIN);
     }
     if (!source->name || !source->reserve || !source->release)
-        return binadei_fail(BINADE_E_INVALID,
+        return moietyi_fail(MOIETY_E_INVALID,
                             "the source lacks a name, reserve or release");
     if (source->flags & ~KNOWN_FLAGS)
-        return binadei_fail(BINADE_E_INVALID,
+        return moietyi_fail(MOIETY_E_INVALID,
                             "source '%s': flags 0x%x are not known",
                             source->name, source->flags & ~KNOWN_FLAGS);
     size_t granularity = source->granularity_bytes;
     if (granularity & (granularity - 1) || granularity > GRANULARITY_MAX) {
-        return binadei_fail(
-            BINADE_E_INVALID,
+        return moietyi_fail(
+            MOIETY_E_INVALID,
             "source '%s': a granularity of %zu bytes is no power of "
             "two up to %zu",
             source->name, granularity, GRANULARITY_MAX);
     }
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
-static binade_status check_sizes(const struct binadei_segments_options *options)
+static moiety_status check_sizes(const struct moietyi_segments_options *options)
 {
     uint32_t capacity = options->page_capacity;
     uint64_t first = options->first_bytes;
     uint64_t largest = options->largest_bytes;
-    if (capacity == 0 || capacity > BINADEI_PAGES_MAX) {
-        return binadei_fail(
-            BINADE_E_INVALID,
+    if (capacity == 0 || capacity > MOIETYI_PAGES_MAX) {
+        return moietyi_fail(
+            MOIETY_E_INVALID,
             "an offset space of %u pages is not between 1 and %u", capacity,
-            BINADEI_PAGES_MAX);
+            MOIETYI_PAGES_MAX);
     }
-    if ((first | largest) % BINADEI_PAGE_BYTES) {
-        return binadei_fail(
-            BINADE_E_INVALID,
+    if ((first | largest) % MOIETYI_PAGE_BYTES) {
+        return moietyi_fail(
+            MOIETY_E_INVALID,
             "segment sizes of %llu to %llu bytes are not multiples "
             "of 2 MiB",
             (unsigned long long)first, (unsigned long long)largest);
     }
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
-static void segment_fill(struct binadei_segments *segments,
-                         const struct binadei_segments_options *options)
+static void segment_fill(struct moietyi_segments *segments,
+                         const struct moietyi_segments_options *options)
 {
     uint64_t first = options->first_bytes;
     uint64_t largest = options->largest_bytes;
-    const binade_source *source = options->source;
+    const moiety_source *source = options->source;
     /* No more than both sides know. */
     memcpy(&segments->source, source,
            source->struct_size < sizeof(*source) ? source->struct_size
@@ -87,137 +87,137 @@ static void segment_fill(struct binadei_segments *segments,
     atomic_init(&segments->limit_bytes,
                 options->limit_bytes ? options->limit_bytes : UINT64_MAX);
     segments->watermark_bytes = options->watermark_bytes;
-    segments->largest_bytes = largest ? largest : BINADEI_SEGMENT_LARGEST_BYTES;
+    segments->largest_bytes = largest ? largest : MOIETYI_SEGMENT_LARGEST_BYTES;
     segments->is_limited = options->is_limited;
-    segments->first_bytes = first ? first : BINADEI_SEGMENT_FIRST_BYTES;
+    segments->first_bytes = first ? first : MOIETYI_SEGMENT_FIRST_BYTES;
     if (segments->first_bytes > segments->largest_bytes)
         segments->first_bytes = segments->largest_bytes;
     segments->granularity_bytes = source->granularity_bytes;
-    if (segments->granularity_bytes < BINADEI_PAGE_BYTES)
-        segments->granularity_bytes = BINADEI_PAGE_BYTES;
+    if (segments->granularity_bytes < MOIETYI_PAGE_BYTES)
+        segments->granularity_bytes = MOIETYI_PAGE_BYTES;
     pthread_mutex_init(&segments->lock, NULL);
     pthread_cond_init(&segments->grown, NULL);
 }
 
-void binadei_segments_set_limit(struct binadei_segments *segments,
+void moietyi_segments_set_limit(struct moietyi_segments *segments,
                                 uint64_t limit_bytes)
 {
-    binadei_grower_begin(segments);
+    moietyi_grower_begin(segments);
     /* relaxed: see state.h. */
     atomic_store_explicit(&segments->limit_bytes, limit_bytes,
                           memory_order_relaxed);
     segments->is_limited = true;
-    binadei_grower_end(segments);
+    moietyi_grower_end(segments);
 }
 
-uint64_t binadei_segments_limit(const struct binadei_segments *segments)
+uint64_t moietyi_segments_limit(const struct moietyi_segments *segments)
 {
-    return binadei_limit(segments);
+    return moietyi_limit(segments);
 }
 
-void binadei_segments_reset_peak(struct binadei_segments *segments)
+void moietyi_segments_reset_peak(struct moietyi_segments *segments)
 {
     /* What somebody asks for is reserved already, and may be refused. */
-    binadei_grower_begin(segments);
+    moietyi_grower_begin(segments);
     pthread_mutex_lock(&segments->lock);
-    segments->peak_bytes = binadei_segments_reserved_bytes(segments);
+    segments->peak_bytes = moietyi_segments_reserved_bytes(segments);
     pthread_mutex_unlock(&segments->lock);
-    binadei_grower_end(segments);
+    moietyi_grower_end(segments);
 }
 
-binade_status
-binadei_segments_create(const struct binadei_segments_options *options,
-                        struct binadei_segments **out)
+moiety_status
+moietyi_segments_create(const struct moietyi_segments_options *options,
+                        struct moietyi_segments **out)
 {
-    binade_status status = check_source(options->source);
-    if (status == BINADE_OK)
+    moiety_status status = check_source(options->source);
+    if (status == MOIETY_OK)
         status = check_sizes(options);
-    if (status != BINADE_OK)
+    if (status != MOIETY_OK)
         return status;
-    struct binadei_segments *segments = calloc(1, sizeof(*segments));
+    struct moietyi_segments *segments = calloc(1, sizeof(*segments));
     if (!segments)
-        return binadei_fail(BINADE_E_NO_HOST_MEMORY,
+        return moietyi_fail(MOIETY_E_NO_HOST_MEMORY,
                             "no memory for a pool's segments");
-    status = binadei_lookup_init(&segments->lookup, options->page_capacity);
-    if (status != BINADE_OK) {
+    status = moietyi_lookup_init(&segments->lookup, options->page_capacity);
+    if (status != MOIETY_OK) {
         free(segments);
         return status;
     }
     segment_fill(segments, options);
     *out = segments;
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
 /* What the mapper refuses has a second try, as refused segments have. */
-static binade_status unmap_all_left(struct binadei_segments *segments)
+static moiety_status unmap_all_left(struct moietyi_segments *segments)
 {
-    binade_status status = binadei_unmap_left(segments, UINT64_MAX, UINT32_MAX);
-    return status == BINADE_OK
+    moiety_status status = moietyi_unmap_left(segments, UINT64_MAX, UINT32_MAX);
+    return status == MOIETY_OK
                ? status
-               : binadei_unmap_left(segments, UINT64_MAX, UINT32_MAX);
+               : moietyi_unmap_left(segments, UINT64_MAX, UINT32_MAX);
 }
 
-static void release_addresses(const struct binadei_segments *segments)
+static void release_addresses(const struct moietyi_segments *segments)
 {
-    const struct binadei_mapper *mapper = segments->mapper;
-    uint64_t size_bytes = segments->base_pages * (uint64_t)BINADEI_PAGE_BYTES;
+    const struct moietyi_mapper *mapper = segments->mapper;
+    uint64_t size_bytes = segments->base_pages * (uint64_t)MOIETYI_PAGE_BYTES;
     if (segments->base && mapper->release(mapper->context, segments->base,
-                                          size_bytes) != BINADE_OK)
+                                          size_bytes) != MOIETY_OK)
         (void)mapper->release(mapper->context, segments->base, size_bytes);
 }
 
-static void forget_segments(struct binadei_segment **list)
+static void forget_segments(struct moietyi_segment **list)
 {
     while (*list) {
-        struct binadei_segment *segment = *list;
+        struct moietyi_segment *segment = *list;
         *list = segment->next;
         free(segment);
     }
 }
 
-binade_status binadei_segments_destroy(struct binadei_segments *segments)
+moiety_status moietyi_segments_destroy(struct moietyi_segments *segments)
 {
     if (!segments)
-        return BINADE_OK;
+        return MOIETY_OK;
     uint64_t released_bytes = 0;
-    binade_status left = unmap_all_left(segments);
+    moiety_status left = unmap_all_left(segments);
     while (segments->listed) {
-        struct binadei_segment *segment = segments->listed;
+        struct moietyi_segment *segment = segments->listed;
         segments->listed = segment->next;
-        binadei_segment_retract(segments, segment);
+        moietyi_segment_retract(segments, segment);
         /* Refused segments have the second try below. */
-        (void)binadei_source_release(segments, segment);
+        (void)moietyi_source_release(segments, segment);
     }
-    binade_status status =
-        binadei_source_release_refused(segments, &released_bytes);
+    moiety_status status =
+        moietyi_source_release_refused(segments, &released_bytes);
     release_addresses(segments);
     forget_segments(&segments->unreleased);
     forget_segments(&segments->left);
-    binadei_watchers_free(segments);
-    binadei_lookup_fini(&segments->lookup);
+    moietyi_watchers_free(segments);
+    moietyi_lookup_fini(&segments->lookup);
     pthread_cond_destroy(&segments->grown);
     pthread_mutex_destroy(&segments->lock);
     free(segments);
-    return status == BINADE_OK ? left : status;
+    return status == MOIETY_OK ? left : status;
 }
 
-const struct binadei_lookup *
-binadei_segments_lookup(const struct binadei_segments *segments)
+const struct moietyi_lookup *
+moietyi_segments_lookup(const struct moietyi_segments *segments)
 {
     return &segments->lookup;
 }
 
-bool binadei_segments_are_mapped(const struct binadei_segments *segments)
+bool moietyi_segments_are_mapped(const struct moietyi_segments *segments)
 {
     return segments->mapper != NULL;
 }
 
-uint64_t binadei_segments_left_at(struct binadei_segments *segments,
+uint64_t moietyi_segments_left_at(struct moietyi_segments *segments,
                                   uint64_t passed_epoch)
 {
     uint64_t first = 0;
     pthread_mutex_lock(&segments->lock);
-    for (const struct binadei_segment *left = segments->left; left;
+    for (const struct moietyi_segment *left = segments->left; left;
          left = left->next)
         if (left->over_at > passed_epoch && (!first || left->over_at < first))
             first = left->over_at;
@@ -225,7 +225,7 @@ uint64_t binadei_segments_left_at(struct binadei_segments *segments,
     return first;
 }
 
-bool binadei_segments_are_growing(struct binadei_segments *segments)
+bool moietyi_segments_are_growing(struct moietyi_segments *segments)
 {
     pthread_mutex_lock(&segments->lock);
     bool are_growing = segments->is_growing;
@@ -233,20 +233,20 @@ bool binadei_segments_are_growing(struct binadei_segments *segments)
     return are_growing;
 }
 
-void binadei_segments_stats(struct binadei_segments *segments,
-                            struct binadei_segments_stats *out)
+void moietyi_segments_stats(struct moietyi_segments *segments,
+                            struct moietyi_segments_stats *out)
 {
-    const struct binadei_segment *segment;
+    const struct moietyi_segment *segment;
     pthread_mutex_lock(&segments->lock);
-    *out = (struct binadei_segments_stats){
-        .reserved_bytes = binadei_segments_reserved_bytes(segments),
+    *out = (struct moietyi_segments_stats){
+        .reserved_bytes = moietyi_segments_reserved_bytes(segments),
         .grow_count = segments->grow_count,
         .peak_bytes = segments->peak_bytes,
         .failed_grow_count = segments->failed_grow_count,
         .trim_count = segments->trim_count,
         .move_count = segments->move_count,
         .moved_bytes = segments->moved_bytes,
-        .left_bytes = segments->left_pages * BINADEI_PAGE_BYTES,
+        .left_bytes = segments->left_pages * MOIETYI_PAGE_BYTES,
         .empty_bytes = segments->empty_bytes,
     };
     /* What the source is being asked for is not there yet, and may be refused:
@@ -260,16 +260,16 @@ void binadei_segments_stats(struct binadei_segments *segments,
     pthread_mutex_unlock(&segments->lock);
 }
 
-bool binadei_segments_walk(struct binadei_segments *segments, binadei_page from,
-                           struct binadei_segment_info *out)
+bool moietyi_segments_walk(struct moietyi_segments *segments, moietyi_page from,
+                           struct moietyi_segment_info *out)
 {
     pthread_mutex_lock(&segments->lock);
-    const struct binadei_segment *segment = segments->listed;
+    const struct moietyi_segment *segment = segments->listed;
     while (segment && segment->info.first.index < from.index)
         segment = segment->next;
     if (segment)
         *out = segment->info;
-    for (const struct binadei_segment *next = segment ? segment->next : NULL;
+    for (const struct moietyi_segment *next = segment ? segment->next : NULL;
          next && next->info.first.index == out->first.index + out->page_count;
          next = next->next) {
         out->page_count += next->info.page_count;

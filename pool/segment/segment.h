@@ -9,43 +9,43 @@
  * The lock guards the list of segments. It is never held while the source
  * works: a flag says that somebody grows, and others wait on a condition.
  */
-#ifndef BINADE_POOL_SEGMENT_SEGMENT_H_
-#define BINADE_POOL_SEGMENT_SEGMENT_H_
+#ifndef MOIETY_POOL_SEGMENT_SEGMENT_H_
+#define MOIETY_POOL_SEGMENT_SEGMENT_H_
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "binade/segment.h"
-#include "binade/source.h"
-#include "binade/status.h"
+#include "moiety/segment.h"
+#include "moiety/source.h"
+#include "moiety/status.h"
 #include "pool/buddy/buddy.h"
 #include "pool/buddy/map.h"
 #include "pool/segment/lookup.h"
 
-/* Bit of binade_source.flags for our own sources: a failure has made its
+/* Bit of moiety_source.flags for our own sources: a failure has made its
  * message already. */
-#define BINADEI_SOURCE_EXPLAINS (UINT32_C(1) << 31)
+#define MOIETYI_SOURCE_EXPLAINS (UINT32_C(1) << 31)
 
-#define BINADEI_SEGMENT_FIRST_BYTES BINADEI_PAGE_BYTES
-#define BINADEI_SEGMENT_LARGEST_BYTES (UINT64_C(1) << 30)
+#define MOIETYI_SEGMENT_FIRST_BYTES MOIETYI_PAGE_BYTES
+#define MOIETYI_SEGMENT_LARGEST_BYTES (UINT64_C(1) << 30)
 
-struct binadei_segments;
-struct binadei_mapper;
-struct binadei_streams;
+struct moietyi_segments;
+struct moietyi_mapper;
+struct moietyi_streams;
 
-struct binadei_segments_options {
-    /* Copied. NULL, wrong size, flags or functions: BINADE_E_INVALID. */
-    const binade_source *source;
+struct moietyi_segments_options {
+    /* Copied. NULL, wrong size, flags or functions: MOIETY_E_INVALID. */
+    const moiety_source *source;
     /* NULL, or what maps the memory piece by piece; outlives the segments. A
      * segment is a handle then: neighbours touch, and one that is wholly free may
      * move. The source is only named. */
-    const struct binadei_mapper *mapper;
+    const struct moietyi_mapper *mapper;
     uint64_t peers; /* whose devices may access it, by ordinal a bit each */
     /* Empty, of `page_capacity` pages; outlives the segments. */
-    struct binadei_buddy *buddy;
+    struct moietyi_buddy *buddy;
     /* Gets its words for each segment, before the segment is added; outlives the
      * segments. May be NULL. */
-    struct binadei_maps *maps;
+    struct moietyi_maps *maps;
     uint32_t page_capacity; /* of the offset space; at least 1 */
     uint64_t limit_bytes;   /* never reserve more; 0: no limit */
     bool is_limited; /* the limit is the program's, who wants it used up */
@@ -57,83 +57,83 @@ struct binadei_segments_options {
     uint64_t watermark_bytes;
 };
 
-/* No memory is reserved yet. BINADE_OK, BINADE_E_INVALID,
- * BINADE_E_NO_HOST_MEMORY. */
-BINADE_MUST_USE binade_status
-binadei_segments_create(const struct binadei_segments_options *options,
-                        struct binadei_segments **out);
+/* No memory is reserved yet. MOIETY_OK, MOIETY_E_INVALID,
+ * MOIETY_E_NO_HOST_MEMORY. */
+MOIETY_MUST_USE moiety_status
+moietyi_segments_create(const struct moietyi_segments_options *options,
+                        struct moietyi_segments **out);
 /* Releases all memory, also what is not free. No other call may be under way,
- * nor work that uses the memory. Calls the source; may block in it. BINADE_OK,
+ * nor work that uses the memory. Calls the source; may block in it. MOIETY_OK,
  * or what the source said of memory that it did not take back at the second
  * try either: that is lost. NULL is OK. */
-binade_status binadei_segments_destroy(struct binadei_segments *segments);
+moiety_status moietyi_segments_destroy(struct moietyi_segments *segments);
 
 /* Where the fast path looks; constant, valid until the end. Wait-free. */
-const struct binadei_lookup *
-binadei_segments_lookup(const struct binadei_segments *segments);
+const struct moietyi_lookup *
+moietyi_segments_lookup(const struct moietyi_segments *segments);
 
 /* Makes room for one run of `needed_bytes` (at least 1): adds a segment, unless
- * others have made that room meanwhile. After BINADE_OK the caller searches
+ * others have made that room meanwhile. After MOIETY_OK the caller searches
  * again, and may find that somebody was faster.
  * Any thread, no lock held. One thread grows at a time, others wait for it;
  * blocks in the source.
- * BINADE_OK
- * BINADE_E_TOO_LARGE         more than the limit or the offset space
- * BINADE_E_NO_DEVICE_MEMORY  (_PINNED_ for a source of pinned memory) limit or
+ * MOIETY_OK
+ * MOIETY_E_TOO_LARGE         more than the limit or the offset space
+ * MOIETY_E_NO_DEVICE_MEMORY  (_PINNED_ for a source of pinned memory) limit or
  *                            offset space are used up
- * BINADE_E_NO_HOST_MEMORY    for the pool's own records
- * BINADE_E_INVALID           the source returned what cannot be used
+ * MOIETY_E_NO_HOST_MEMORY    for the pool's own records
+ * MOIETY_E_INVALID           the source returned what cannot be used
  * or what the source said. After a failure nothing has changed. */
-BINADE_MUST_USE binade_status
-binadei_segments_grow(struct binadei_segments *segments, uint64_t needed_bytes);
+MOIETY_MUST_USE moiety_status
+moietyi_segments_grow(struct moietyi_segments *segments, uint64_t needed_bytes);
 
-/* The same, but BINADE_E_BUSY where another thread grows already. */
-BINADE_MUST_USE binade_status binadei_segments_try_grow(
-    struct binadei_segments *segments, uint64_t needed_bytes);
+/* The same, but MOIETY_E_BUSY where another thread grows already. */
+MOIETY_MUST_USE moiety_status moietyi_segments_try_grow(
+    struct moietyi_segments *segments, uint64_t needed_bytes);
 
 /* Whether the memory is mapped piece by piece. Constant. */
-bool binadei_segments_are_mapped(const struct binadei_segments *segments);
+bool moietyi_segments_are_mapped(const struct moietyi_segments *segments);
 
 /* Lets a device access all that is mapped, and all that will be; 0 to 63, and no
  * mistake (mapper.h). Any thread, no lock held; waits for a grower, blocks in the
- * driver. BINADE_OK, or what the driver said: then nothing has changed. */
-BINADE_MUST_USE binade_status
-binadei_segments_add_peer(struct binadei_segments *segments, int32_t device);
+ * driver. MOIETY_OK, or what the driver said: then nothing has changed. */
+MOIETY_MUST_USE moiety_status
+moietyi_segments_add_peer(struct moietyi_segments *segments, int32_t device);
 
 /* What a caller knows that wants mapped memory. */
-struct binadei_extension {
+struct moietyi_extension {
     uint64_t needed_bytes; /* in a row */
     /* Whose free memory the new joins, and which handles may move to it; NULL:
      * none. */
-    const struct binadei_view *view;
+    const struct moietyi_view *view;
     /* The last epoch of the contexts that is over. */
     uint64_t passed_epoch;
     /* Says which epoch is recorded after all that was queued so far. It is asked
      * once a handle is out of the maps: until then another thread of the stream
      * may queue work there. NULL: a handle moves only if all of it is done. */
-    uint64_t (*next_epoch)(const struct binadei_streams *streams);
-    const struct binadei_streams *streams;
+    uint64_t (*next_epoch)(const struct moietyi_streams *streams);
+    const struct moietyi_streams *streams;
 };
 
-/* The same as binadei_segments_grow() for mapped memory, which it extends: what
+/* The same as moietyi_segments_grow() for mapped memory, which it extends: what
  * is missing in front of or behind the longest free run is mapped there, handles
  * that are wholly free first. A handle of memory that the view's stream freed
  * moves to more of that stream's memory at once; the place that it leaves is used
  * again after its `next_epoch`. Within a slow path; waits neither for the device nor
- * for another thread: BINADE_E_BUSY where one grows. */
-BINADE_MUST_USE binade_status
-binadei_segments_extend(struct binadei_segments *segments,
-                        const struct binadei_extension *extension);
+ * for another thread: MOIETY_E_BUSY where one grows. */
+MOIETY_MUST_USE moiety_status
+moietyi_segments_extend(struct moietyi_segments *segments,
+                        const struct moietyi_extension *extension);
 /* The first epoch behind `passed_epoch` that some place waits for which a handle
  * left; 0: none does. Any thread; blocks on the lock. */
-uint64_t binadei_segments_left_at(struct binadei_segments *segments,
+uint64_t moietyi_segments_left_at(struct moietyi_segments *segments,
                                   uint64_t passed_epoch);
 /* Unmaps the places that handles left of which the epoch is over: until then the
  * handle's memory cannot go back to the driver. Any thread, no lock held. */
-void binadei_segments_unmap_left(struct binadei_segments *segments,
+void moietyi_segments_unmap_left(struct moietyi_segments *segments,
                                  uint64_t passed_epoch);
 /* Waits until nobody grows. No lock held, outside of slow paths. */
-void binadei_segments_await_growth(struct binadei_segments *segments);
+void moietyi_segments_await_growth(struct moietyi_segments *segments);
 
 /* --- mapped memory that a holder has, by whole handles (held.c) --- */
 
@@ -141,87 +141,87 @@ void binadei_segments_await_growth(struct binadei_segments *segments);
  * it. Its pages are in no map, so it neither moves nor goes, until the holder gives
  * all of them to the pool, where it is one like any other from then on.
  * Outside of slow paths, no lock held; waits for a grower if it may, or says
- * BINADE_E_BUSY, and blocks in the driver. BINADE_OK, or as binadei_segments_grow():
+ * MOIETY_E_BUSY, and blocks in the driver. MOIETY_OK, or as moietyi_segments_grow():
  * nothing has changed. */
-BINADE_MUST_USE binade_status
-binadei_segments_hold(struct binadei_segments *segments, uint32_t page_count,
-                      uint64_t passed_epoch, bool may_wait, binadei_page *out);
+MOIETY_MUST_USE moiety_status
+moietyi_segments_hold(struct moietyi_segments *segments, uint32_t page_count,
+                      uint64_t passed_epoch, bool may_wait, moietyi_page *out);
 
 /* Handles that are held, by their first pages. */
-struct binadei_handles {
-    const binadei_page *firsts;
+struct moietyi_handles {
+    const moietyi_page *firsts;
     uint32_t count;
 };
 
 /* The memory of all of them goes back to the driver, and their places stay: work
- * that used it is over. As above, and waits for a grower. BINADE_OK,
- * BINADE_E_BUSY (one is pinned), BINADE_E_NO_HOST_MEMORY, or what the driver said:
+ * that used it is over. As above, and waits for a grower. MOIETY_OK,
+ * MOIETY_E_BUSY (one is pinned), MOIETY_E_NO_HOST_MEMORY, or what the driver said:
  * then all are as they were, or, if the driver refused that too (`out_are_away`),
- * away with the memory that they had, for binadei_segments_refill(). */
-binade_status binadei_segments_vacate(struct binadei_segments *segments,
-                                      const struct binadei_handles *held,
+ * away with the memory that they had, for moietyi_segments_refill(). */
+moiety_status moietyi_segments_vacate(struct moietyi_segments *segments,
+                                      const struct moietyi_handles *held,
                                       bool *out_are_away);
 /* They have memory again, with unknown contents where it had gone. As above; or
- * as binadei_segments_grow(): they are away still. */
-BINADE_MUST_USE binade_status binadei_segments_refill(
-    struct binadei_segments *segments, const struct binadei_handles *held);
+ * as moietyi_segments_grow(): they are away still. */
+MOIETY_MUST_USE moiety_status moietyi_segments_refill(
+    struct moietyi_segments *segments, const struct moietyi_handles *held);
 /* They are gone, with what they still have. They are away, and no page of them is
  * in use. As above; what the driver does not take back is tried again by trims. */
-void binadei_segments_drop(struct binadei_segments *segments,
-                           const struct binadei_handles *held);
+void moietyi_segments_drop(struct moietyi_segments *segments,
+                           const struct moietyi_handles *held);
 
 /* Adds segments until `total_bytes` are reserved, used or not, in pieces of the
  * largest size and a last one that is no larger than it must be; the doubling
- * goes on where it was. Any thread, no lock held; as binadei_segments_grow().
+ * goes on where it was. Any thread, no lock held; as moietyi_segments_grow().
  * What was added before a failure stays. */
-BINADE_MUST_USE binade_status binadei_segments_grow_to(
-    struct binadei_segments *segments, uint64_t total_bytes);
+MOIETY_MUST_USE moiety_status moietyi_segments_grow_to(
+    struct moietyi_segments *segments, uint64_t total_bytes);
 
 /* Releases wholly free segments that are not pinned or mapped twice, lowest
  * address first, as long as `keep_bytes` stay reserved, and tries again what the
  * source refused to take back before. `out_bytes` gets what the source took back.
- * Any thread, no lock held; blocks in the source. BINADE_OK, or the first thing
+ * Any thread, no lock held; blocks in the source. MOIETY_OK, or the first thing
  * that the source refused. */
-binade_status binadei_segments_trim(struct binadei_segments *segments,
+moiety_status moietyi_segments_trim(struct moietyi_segments *segments,
                                     uint64_t keep_bytes, uint64_t *out_bytes);
 
 /* The same of a pool that nobody watches, all of it, for a thread that may call no
  * function of the program's; places that handles left until `passed_epoch` are
- * unmapped first. Waits for the driver and for a grower. BINADE_E_BUSY: somebody
+ * unmapped first. Waits for the driver and for a grower. MOIETY_E_BUSY: somebody
  * watches, and nothing was done. */
-binade_status binadei_segments_trim_unwatched(struct binadei_segments *segments,
+moiety_status moietyi_segments_trim_unwatched(struct moietyi_segments *segments,
                                               uint64_t passed_epoch,
                                               uint64_t *out_bytes);
-bool binadei_segments_are_watched(struct binadei_segments *segments);
+bool moietyi_segments_are_watched(struct moietyi_segments *segments);
 
 /* How often the source had no memory, where the limit would have allowed it.
  * Wait-free. */
-uint64_t binadei_segments_refusals(const struct binadei_segments *segments);
+uint64_t moietyi_segments_refusals(const struct moietyi_segments *segments);
 
 /* Whether a segment that is not pinned is wholly free, so that a trim would give
  * it back. Any thread; blocks on the lock. */
-bool binadei_segments_can_trim(struct binadei_segments *segments);
+bool moietyi_segments_can_trim(struct moietyi_segments *segments);
 
 /* Bytes that the source has given and not taken back, and those it is being
  * asked for. Wait-free; exact at rest. */
 uint64_t
-binadei_segments_reserved_bytes(const struct binadei_segments *segments);
+moietyi_segments_reserved_bytes(const struct moietyi_segments *segments);
 
 /* What is never exceeded from now on; what is reserved above it stays until a
  * trim. Any thread, no lock held; waits for a grower. `limit_bytes`: whole pages,
  * within the offset space. */
-void binadei_segments_set_limit(struct binadei_segments *segments,
+void moietyi_segments_set_limit(struct moietyi_segments *segments,
                                 uint64_t limit_bytes);
 /* Wait-free; UINT64_MAX: none. */
-uint64_t binadei_segments_limit(const struct binadei_segments *segments);
+uint64_t moietyi_segments_limit(const struct moietyi_segments *segments);
 /* The peak begins anew at what is reserved. As above. */
-void binadei_segments_reset_peak(struct binadei_segments *segments);
+void moietyi_segments_reset_peak(struct moietyi_segments *segments);
 
 /* Whether a thread is asking the source for more right now. Any thread; blocks on
  * the lock. */
-bool binadei_segments_are_growing(struct binadei_segments *segments);
+bool moietyi_segments_are_growing(struct moietyi_segments *segments);
 
-struct binadei_segments_stats {
+struct moietyi_segments_stats {
     uint64_t reserved_bytes;
     uint64_t peak_bytes;       /* the most that were since the last reset */
     uint64_t unreleased_bytes; /* of these: the source refused to take back */
@@ -236,99 +236,99 @@ struct binadei_segments_stats {
 };
 
 /* Any thread; blocks on the lock. */
-void binadei_segments_stats(struct binadei_segments *segments,
-                            struct binadei_segments_stats *out);
+void moietyi_segments_stats(struct moietyi_segments *segments,
+                            struct moietyi_segments_stats *out);
 
-struct binadei_segment_info {
+struct moietyi_segment_info {
     uint64_t id;           /* never used again in this pool */
-    binade_devptr address; /* of the first page */
-    binade_devptr memory;  /* as the source returned it */
+    moiety_devptr address; /* of the first page */
+    moiety_devptr memory;  /* as the source returned it */
     uint64_t memory_bytes; /* as the source was asked for */
-    binadei_page first;    /* in offset space */
+    moietyi_page first;    /* in offset space */
     uint32_t page_count;
 };
 
 /* The segment with the lowest first page from `from` on; those that touch are one
  * here, with the first one's id. False when there is none. To see all, go on from `first + page_count`. Any thread; blocks on the
  * lock. */
-bool binadei_segments_walk(struct binadei_segments *segments, binadei_page from,
-                           struct binadei_segment_info *out);
+bool moietyi_segments_walk(struct moietyi_segments *segments, moietyi_page from,
+                           struct moietyi_segment_info *out);
 
 /* Keeps the segment that has `address` from being trimmed until it was unpinned
  * as often; the end of the segments ends pins too. False: no segment has it.
  * Any thread; blocks on the lock. */
-bool binadei_segments_pin(struct binadei_segments *segments,
-                          binade_devptr address,
-                          struct binadei_segment_info *out);
+bool moietyi_segments_pin(struct moietyi_segments *segments,
+                          moiety_devptr address,
+                          struct moietyi_segment_info *out);
 /* `id` is of a segment that is pinned. */
-void binadei_segments_unpin(struct binadei_segments *segments, uint64_t id);
+void moietyi_segments_unpin(struct moietyi_segments *segments, uint64_t id);
 
 /* The segment with the lowest address whose memory ends behind `address`, and how
  * often it is held. False: there is none. Any thread, outside of slow paths; waits
  * until nobody grows. */
-bool binadei_segments_find(struct binadei_segments *segments,
-                           binade_devptr address,
-                           struct binadei_segment_info *out,
+bool moietyi_segments_find(struct moietyi_segments *segments,
+                           moiety_devptr address,
+                           struct moietyi_segment_info *out,
                            uint64_t *out_hold_count);
 /* Pins each segment that has a part of the range, and ends one such pin of each.
- * BINADE_OK; BINADE_E_FOREIGN: a part of the range is in none; BINADE_E_INVALID:
+ * MOIETY_OK; MOIETY_E_FOREIGN: a part of the range is in none; MOIETY_E_INVALID:
  * one is not held. Then nothing has changed. Any thread; blocks on the lock. */
-BINADE_MUST_USE binade_status
-binadei_segments_hold_range(struct binadei_segments *segments,
-                            binade_devptr address, uint64_t size_bytes);
-BINADE_MUST_USE binade_status
-binadei_segments_release_range(struct binadei_segments *segments,
-                               binade_devptr address, uint64_t size_bytes);
+MOIETY_MUST_USE moiety_status
+moietyi_segments_hold_range(struct moietyi_segments *segments,
+                            moiety_devptr address, uint64_t size_bytes);
+MOIETY_MUST_USE moiety_status
+moietyi_segments_release_range(struct moietyi_segments *segments,
+                               moiety_devptr address, uint64_t size_bytes);
 
 /* Who watches segments come and go (watch.c). */
-struct binadei_watch {
-    binade_segment_watcher watcher; /* a copy */
+struct moietyi_watch {
+    moiety_segment_watcher watcher; /* a copy */
     const void *context;
     /* Calls the watcher, by the thread that grows, trims or moves, no lock held. */
-    void (*tell)(const struct binadei_watch *watch,
-                 const struct binadei_segment_info *info, uint64_t hold_count,
+    void (*tell)(const struct moietyi_watch *watch,
+                 const struct moietyi_segment_info *info, uint64_t hold_count,
                  bool is_added);
 };
 
 /* Tells of each segment that is there, and from then on of what comes and goes.
- * Copies `watch`. Any thread, no lock held; waits for growers and trims. BINADE_OK,
- * BINADE_E_NO_HOST_MEMORY. */
-BINADE_MUST_USE binade_status
-binadei_segments_watch(struct binadei_segments *segments,
-                       const struct binadei_watch *watch, uint64_t *out_id);
-/* It is told nothing any more, nor is it being told. As above; BINADE_E_INVALID: no
+ * Copies `watch`. Any thread, no lock held; waits for growers and trims. MOIETY_OK,
+ * MOIETY_E_NO_HOST_MEMORY. */
+MOIETY_MUST_USE moiety_status
+moietyi_segments_watch(struct moietyi_segments *segments,
+                       const struct moietyi_watch *watch, uint64_t *out_id);
+/* It is told nothing any more, nor is it being told. As above; MOIETY_E_INVALID: no
  * such watcher. */
-BINADE_MUST_USE binade_status
-binadei_segments_unwatch(struct binadei_segments *segments, uint64_t id);
+MOIETY_MUST_USE moiety_status
+moietyi_segments_unwatch(struct moietyi_segments *segments, uint64_t id);
 
 /* A handle of a run of them. */
-struct binadei_piece {
+struct moietyi_piece {
     uint64_t id;
     uint64_t handle;
     uint64_t size_bytes;
 };
-struct binadei_pieces {
-    binade_devptr address; /* of the first */
+struct moietyi_pieces {
+    moiety_devptr address; /* of the first */
     uint64_t size_bytes;   /* of all */
-    struct binadei_piece *pieces;
+    struct moietyi_piece *pieces;
     size_t count;
 };
 /* Pins the handles from `address` to `end`, of mapped memory without a hole. The
- * caller unpins them and frees `pieces`. BINADE_OK, or without a message
- * BINADE_E_INVALID (a hole) or BINADE_E_NO_HOST_MEMORY. Any thread; blocks on the
+ * caller unpins them and frees `pieces`. MOIETY_OK, or without a message
+ * MOIETY_E_INVALID (a hole) or MOIETY_E_NO_HOST_MEMORY. Any thread; blocks on the
  * lock. */
-BINADE_MUST_USE binade_status binadei_segments_pin_run(
-    struct binadei_segments *segments, binade_devptr address, binade_devptr end,
-    struct binadei_pieces *out);
+MOIETY_MUST_USE moiety_status moietyi_segments_pin_run(
+    struct moietyi_segments *segments, moiety_devptr address, moiety_devptr end,
+    struct moietyi_pieces *out);
 /* Once more, of a run that is pinned; and as often back. */
-void binadei_segments_pin_again(struct binadei_segments *segments,
-                                binade_devptr address, uint64_t size_bytes);
-void binadei_segments_unpin_run(struct binadei_segments *segments,
-                                binade_devptr address, uint64_t size_bytes);
+void moietyi_segments_pin_again(struct moietyi_segments *segments,
+                                moiety_devptr address, uint64_t size_bytes);
+void moietyi_segments_unpin_run(struct moietyi_segments *segments,
+                                moiety_devptr address, uint64_t size_bytes);
 
 /* At rest: checks the numbered invariants of docs/internals/invariants.md. NULL,
  * or which one is broken; `out_at` is then the page where. */
-const char *binadei_segments_check(struct binadei_segments *segments,
-                                   binadei_page *out_at);
+const char *moietyi_segments_check(struct moietyi_segments *segments,
+                                   moietyi_page *out_at);
 
 #endif

@@ -7,31 +7,31 @@
  */
 #include "pool/segment/state.h"
 
-static bool try_withdraw(struct binadei_segments *segments,
-                         const struct binadei_segment *segment,
+static bool try_withdraw(struct moietyi_segments *segments,
+                         const struct moietyi_segment *segment,
                          uint64_t keep_bytes)
 {
-    const struct binadei_segment_info *info = &segment->info;
+    const struct moietyi_segment_info *info = &segment->info;
     return !segment->pin_count && !segment->left_count &&
            segments->listed_bytes >= keep_bytes &&
            segments->listed_bytes - keep_bytes >= info->memory_bytes &&
-           binadei_buddy_remove(segments->buddy, info->first, info->page_count);
+           moietyi_buddy_remove(segments->buddy, info->first, info->page_count);
 }
 
 /* The next segment that is wholly free, from page `*cursor` on; NULL at the end. */
-static struct binadei_segment *withdraw_next(struct binadei_segments *segments,
+static struct moietyi_segment *withdraw_next(struct moietyi_segments *segments,
                                              uint64_t keep_bytes,
                                              uint32_t *cursor)
 {
-    struct binadei_segment *withdrawn = NULL;
+    struct moietyi_segment *withdrawn = NULL;
     pthread_mutex_lock(&segments->lock);
-    struct binadei_segment **at = &segments->listed;
+    struct moietyi_segment **at = &segments->listed;
     while (*at && ((*at)->info.first.index < *cursor ||
                    !try_withdraw(segments, *at, keep_bytes)))
         at = &(*at)->next;
     if (*at) {
         *cursor = (*at)->info.first.index + 1;
-        withdrawn = binadei_segment_unlist(segments, at);
+        withdrawn = moietyi_segment_unlist(segments, at);
         segments->trim_count++;
     }
     pthread_mutex_unlock(&segments->lock);
@@ -39,42 +39,42 @@ static struct binadei_segment *withdraw_next(struct binadei_segments *segments,
 }
 
 /* A handle that cannot be unmapped is where it was. */
-static binade_status relist(struct binadei_segments *segments,
-                            struct binadei_segment *segment, binade_status why)
+static moiety_status relist(struct moietyi_segments *segments,
+                            struct moietyi_segment *segment, moiety_status why)
 {
-    binadei_segment_announce(segments, segment);
+    moietyi_segment_announce(segments, segment);
     pthread_mutex_lock(&segments->lock);
     segments->trim_count--;
     /* It does not fail: the words are there. */
-    (void)binadei_segment_publish(segments, segment, NULL);
+    (void)moietyi_segment_publish(segments, segment, NULL);
     pthread_mutex_unlock(&segments->lock);
     return why;
 }
 
-static binade_status give_back(struct binadei_segments *segments,
-                               struct binadei_segment *segment)
+static moiety_status give_back(struct moietyi_segments *segments,
+                               struct moietyi_segment *segment)
 {
-    binadei_segment_retract(segments, segment);
-    binade_status status = binadei_source_unmap(segments, segment);
-    return binadei_source_is_gone(status)
-               ? binadei_source_release(segments, segment)
+    moietyi_segment_retract(segments, segment);
+    moiety_status status = moietyi_source_unmap(segments, segment);
+    return moietyi_source_is_gone(status)
+               ? moietyi_source_release(segments, segment)
                : relist(segments, segment, status);
 }
 
 /* Adds to `out_bytes`. */
-static binade_status trim_all(struct binadei_segments *segments,
+static moiety_status trim_all(struct moietyi_segments *segments,
                               uint64_t keep_bytes, uint64_t *out_bytes)
 {
-    binade_status first = binadei_source_release_refused(segments, out_bytes);
-    struct binadei_segment *segment;
+    moiety_status first = moietyi_source_release_refused(segments, out_bytes);
+    struct moietyi_segment *segment;
     uint32_t cursor = 0;
-    binadei_buddy_trim(segments->buddy);
+    moietyi_buddy_trim(segments->buddy);
     while ((segment = withdraw_next(segments, keep_bytes, &cursor))) {
         uint64_t bytes = segment->info.memory_bytes;
-        binade_status status = give_back(segments, segment);
-        if (status == BINADE_OK)
+        moiety_status status = give_back(segments, segment);
+        if (status == MOIETY_OK)
             *out_bytes += bytes;
-        else if (first == BINADE_OK)
+        else if (first == MOIETY_OK)
             first = status;
     }
     return first;
@@ -82,12 +82,12 @@ static binade_status trim_all(struct binadei_segments *segments,
 
 /* A grower where a place is taken until it is unmapped, or where somebody watches,
  * who is told of one thing at a time. Returns whether it is one. */
-static bool trim_begin(struct binadei_segments *segments)
+static bool trim_begin(struct moietyi_segments *segments)
 {
     pthread_mutex_lock(&segments->lock);
     bool is_grower = segments->mapper || segments->watch_count;
     if (is_grower) {
-        binadei_await_grower(segments);
+        moietyi_await_grower(segments);
         segments->is_growing = true;
     } else {
         segments->trim_running++;
@@ -96,10 +96,10 @@ static bool trim_begin(struct binadei_segments *segments)
     return is_grower;
 }
 
-static void trim_end(struct binadei_segments *segments, bool is_grower)
+static void trim_end(struct moietyi_segments *segments, bool is_grower)
 {
     if (is_grower) {
-        binadei_grower_end(segments);
+        moietyi_grower_end(segments);
         return;
     }
     pthread_mutex_lock(&segments->lock);
@@ -108,19 +108,19 @@ static void trim_end(struct binadei_segments *segments, bool is_grower)
     pthread_mutex_unlock(&segments->lock);
 }
 
-binade_status binadei_segments_trim(struct binadei_segments *segments,
+moiety_status moietyi_segments_trim(struct moietyi_segments *segments,
                                     uint64_t keep_bytes, uint64_t *out_bytes)
 {
     *out_bytes = 0;
     bool is_grower = trim_begin(segments);
-    binade_status status = trim_all(segments, keep_bytes, out_bytes);
+    moiety_status status = trim_all(segments, keep_bytes, out_bytes);
     trim_end(segments, is_grower);
     return status;
 }
 
 /* As trim_begin(). A grower tells nobody where nobody watches, so it is waited for
  * only as long as that is so. False: somebody watches. */
-static bool trim_begin_unwatched(struct binadei_segments *segments)
+static bool trim_begin_unwatched(struct moietyi_segments *segments)
 {
     pthread_mutex_lock(&segments->lock);
     while (segments->mapper && segments->is_growing && !segments->watch_count)
@@ -134,21 +134,21 @@ static bool trim_begin_unwatched(struct binadei_segments *segments)
     return is_begun;
 }
 
-binade_status binadei_segments_trim_unwatched(struct binadei_segments *segments,
+moiety_status moietyi_segments_trim_unwatched(struct moietyi_segments *segments,
                                               uint64_t passed_epoch,
                                               uint64_t *out_bytes)
 {
     *out_bytes = 0;
     if (!trim_begin_unwatched(segments))
-        return BINADE_E_BUSY;
+        return MOIETY_E_BUSY;
     if (segments->mapper)
-        (void)binadei_unmap_left(segments, passed_epoch, UINT32_MAX);
-    binade_status status = trim_all(segments, 0, out_bytes);
+        (void)moietyi_unmap_left(segments, passed_epoch, UINT32_MAX);
+    moiety_status status = trim_all(segments, 0, out_bytes);
     trim_end(segments, segments->mapper != NULL);
     return status;
 }
 
-bool binadei_segments_are_watched(struct binadei_segments *segments)
+bool moietyi_segments_are_watched(struct moietyi_segments *segments)
 {
     pthread_mutex_lock(&segments->lock);
     bool are_watched = segments->watch_count != 0;
@@ -156,19 +156,19 @@ bool binadei_segments_are_watched(struct binadei_segments *segments)
     return are_watched;
 }
 
-bool binadei_segments_can_trim(struct binadei_segments *segments)
+bool moietyi_segments_can_trim(struct moietyi_segments *segments)
 {
     bool is_any = false;
     pthread_mutex_lock(&segments->lock);
-    for (const struct binadei_segment *segment = segments->listed;
+    for (const struct moietyi_segment *segment = segments->listed;
          segment && !is_any; segment = segment->next) {
-        const struct binadei_segment_info *info = &segment->info;
-        uint64_t start = (uint64_t)info->first.index * BINADEI_PAGE_GRAINS;
-        uint64_t grains = (uint64_t)info->page_count * BINADEI_PAGE_GRAINS;
+        const struct moietyi_segment_info *info = &segment->info;
+        uint64_t start = (uint64_t)info->first.index * MOIETYI_PAGE_GRAINS;
+        uint64_t grains = (uint64_t)info->page_count * MOIETYI_PAGE_GRAINS;
         is_any =
             !segment->pin_count && !segment->left_count &&
-            binadei_buddy_free_from(segments->buddy, binadei_grain_at(start),
-                                    binadei_grain_at(start + grains)) == grains;
+            moietyi_buddy_free_from(segments->buddy, moietyi_grain_at(start),
+                                    moietyi_grain_at(start + grains)) == grains;
     }
     pthread_mutex_unlock(&segments->lock);
     return is_any;

@@ -10,31 +10,31 @@
 #include "pool/base/failure.h"
 #include "pool/segment/state.h"
 
-struct binadei_watcher {
-    struct binadei_watcher *next;
+struct moietyi_watcher {
+    struct moietyi_watcher *next;
     uint64_t id;
-    struct binadei_watch watch;
+    struct moietyi_watch watch;
 };
 
-static void watch_tell(const struct binadei_watcher *watcher,
-                       const struct binadei_segment *segment,
+static void watch_tell(const struct moietyi_watcher *watcher,
+                       const struct moietyi_segment *segment,
                        uint64_t hold_count)
 {
     watcher->watch.tell(&watcher->watch, &segment->info, hold_count,
                         segment->is_told);
 }
 
-static void watch_tell_all(const struct binadei_segments *segments,
-                           const struct binadei_segment *segment)
+static void watch_tell_all(const struct moietyi_segments *segments,
+                           const struct moietyi_segment *segment)
 {
     /* Nobody can change the count: either it is on no list, or it is away. */
-    for (const struct binadei_watcher *at = segments->watchers; at;
+    for (const struct moietyi_watcher *at = segments->watchers; at;
          at = at->next)
         watch_tell(at, segment, segment->hold_count);
 }
 
-void binadei_segment_announce(struct binadei_segments *segments,
-                              struct binadei_segment *segment)
+void moietyi_segment_announce(struct moietyi_segments *segments,
+                              struct moietyi_segment *segment)
 {
     pthread_mutex_lock(&segments->lock);
     segment->info.id = segments->next_id++;
@@ -43,8 +43,8 @@ void binadei_segment_announce(struct binadei_segments *segments,
     watch_tell_all(segments, segment);
 }
 
-void binadei_segment_retract(struct binadei_segments *segments,
-                             struct binadei_segment *segment)
+void moietyi_segment_retract(struct moietyi_segments *segments,
+                             struct moietyi_segment *segment)
 {
     if (!segment->is_told)
         return;
@@ -53,10 +53,10 @@ void binadei_segment_retract(struct binadei_segments *segments,
 }
 
 /* By the grower, who alone changes the list. */
-static void watch_tell_present(struct binadei_segments *segments,
-                               const struct binadei_watcher *watcher)
+static void watch_tell_present(struct moietyi_segments *segments,
+                               const struct moietyi_watcher *watcher)
 {
-    for (const struct binadei_segment *at = segments->listed; at;
+    for (const struct moietyi_segment *at = segments->listed; at;
          at = at->next) {
         pthread_mutex_lock(&segments->lock);
         uint64_t hold_count = at->hold_count;
@@ -67,47 +67,47 @@ static void watch_tell_present(struct binadei_segments *segments,
 }
 
 /* Makes the caller the grower, and trims of others growers. */
-static void watch_begin(struct binadei_segments *segments,
-                        struct binadei_watcher *watcher)
+static void watch_begin(struct moietyi_segments *segments,
+                        struct moietyi_watcher *watcher)
 {
     pthread_mutex_lock(&segments->lock);
     segments->watch_count++;
-    binadei_await_grower(segments);
+    moietyi_await_grower(segments);
     segments->is_growing = true;
     while (segments->trim_running)
         pthread_cond_wait(&segments->grown, &segments->lock);
     watcher->id = ++segments->last_watch;
     pthread_mutex_unlock(&segments->lock);
-    struct binadei_watcher **last = &segments->watchers;
+    struct moietyi_watcher **last = &segments->watchers;
     while (*last)
         last = &(*last)->next;
     *last = watcher;
 }
 
-binade_status binadei_segments_watch(struct binadei_segments *segments,
-                                     const struct binadei_watch *watch,
+moiety_status moietyi_segments_watch(struct moietyi_segments *segments,
+                                     const struct moietyi_watch *watch,
                                      uint64_t *out_id)
 {
-    struct binadei_watcher *watcher = calloc(1, sizeof(*watcher));
+    struct moietyi_watcher *watcher = calloc(1, sizeof(*watcher));
     if (!watcher)
-        return binadei_fail(BINADE_E_NO_HOST_MEMORY,
+        return moietyi_fail(MOIETY_E_NO_HOST_MEMORY,
                             "no memory for a watcher of segments");
     watcher->watch = *watch;
     watch_begin(segments, watcher);
     watch_tell_present(segments, watcher);
     *out_id = watcher->id;
-    binadei_grower_end(segments);
-    return BINADE_OK;
+    moietyi_grower_end(segments);
+    return MOIETY_OK;
 }
 
 /* By the grower. NULL: there is none. */
-static struct binadei_watcher *watch_remove(struct binadei_segments *segments,
+static struct moietyi_watcher *watch_remove(struct moietyi_segments *segments,
                                             uint64_t id)
 {
-    struct binadei_watcher **at = &segments->watchers;
+    struct moietyi_watcher **at = &segments->watchers;
     while (*at && (*at)->id != id)
         at = &(*at)->next;
-    struct binadei_watcher *watcher = *at;
+    struct moietyi_watcher *watcher = *at;
     if (!watcher)
         return NULL;
     *at = watcher->next;
@@ -117,23 +117,23 @@ static struct binadei_watcher *watch_remove(struct binadei_segments *segments,
     return watcher;
 }
 
-binade_status binadei_segments_unwatch(struct binadei_segments *segments,
+moiety_status moietyi_segments_unwatch(struct moietyi_segments *segments,
                                        uint64_t id)
 {
-    binadei_grower_begin(segments);
-    struct binadei_watcher *watcher = watch_remove(segments, id);
-    binadei_grower_end(segments);
+    moietyi_grower_begin(segments);
+    struct moietyi_watcher *watcher = watch_remove(segments, id);
+    moietyi_grower_end(segments);
     if (!watcher)
-        return binadei_fail(BINADE_E_INVALID,
+        return moietyi_fail(MOIETY_E_INVALID,
                             "nobody watches the pool's segments by this id");
     free(watcher);
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
-void binadei_watchers_free(struct binadei_segments *segments)
+void moietyi_watchers_free(struct moietyi_segments *segments)
 {
     while (segments->watchers) {
-        struct binadei_watcher *watcher = segments->watchers;
+        struct moietyi_watcher *watcher = segments->watchers;
         segments->watchers = watcher->next;
         free(watcher);
     }

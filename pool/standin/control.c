@@ -17,35 +17,35 @@
 
 #define VERSION "0.1.0"
 
-STANDIN_EXPORT binade_standin_version_fn binade_standin_version;
-STANDIN_EXPORT binade_standin_set_faults_fn binade_standin_set_faults;
-STANDIN_EXPORT binade_standin_fault_error_fn binade_standin_fault_error;
-STANDIN_EXPORT binade_standin_calls_fn binade_standin_calls;
-STANDIN_EXPORT binade_standin_unimplemented_calls_fn
-    binade_standin_unimplemented_calls;
-STANDIN_EXPORT binade_standin_reset_calls_fn binade_standin_reset_calls;
-STANDIN_EXPORT binade_standin_is_implemented_fn binade_standin_is_implemented;
-STANDIN_EXPORT binade_standin_hold_fn binade_standin_hold;
-STANDIN_EXPORT binade_standin_release_fn binade_standin_release;
-STANDIN_EXPORT binade_standin_used_bytes_fn binade_standin_used_bytes;
-STANDIN_EXPORT binade_standin_live_fn binade_standin_live;
+STANDIN_EXPORT moiety_standin_version_fn moiety_standin_version;
+STANDIN_EXPORT moiety_standin_set_faults_fn moiety_standin_set_faults;
+STANDIN_EXPORT moiety_standin_fault_error_fn moiety_standin_fault_error;
+STANDIN_EXPORT moiety_standin_calls_fn moiety_standin_calls;
+STANDIN_EXPORT moiety_standin_unimplemented_calls_fn
+    moiety_standin_unimplemented_calls;
+STANDIN_EXPORT moiety_standin_reset_calls_fn moiety_standin_reset_calls;
+STANDIN_EXPORT moiety_standin_is_implemented_fn moiety_standin_is_implemented;
+STANDIN_EXPORT moiety_standin_hold_fn moiety_standin_hold;
+STANDIN_EXPORT moiety_standin_release_fn moiety_standin_release;
+STANDIN_EXPORT moiety_standin_used_bytes_fn moiety_standin_used_bytes;
+STANDIN_EXPORT moiety_standin_live_fn moiety_standin_live;
 
-const char *binade_standin_version(void)
+const char *moiety_standin_version(void)
 {
     return VERSION;
 }
 
-int binade_standin_set_faults(const char *plan)
+int moiety_standin_set_faults(const char *plan)
 {
     return fault_set_plan(plan) ? 0 : -1;
 }
 
-const char *binade_standin_fault_error(void)
+const char *moiety_standin_fault_error(void)
 {
     return fault_error();
 }
 
-uint64_t binade_standin_calls(const char *name)
+uint64_t moiety_standin_calls(const char *name)
 {
     if (!name || !entry_name_is_known(name))
         return UINT64_MAX;
@@ -56,7 +56,7 @@ uint64_t binade_standin_calls(const char *name)
     return sum;
 }
 
-uint64_t binade_standin_unimplemented_calls(void)
+uint64_t moiety_standin_unimplemented_calls(void)
 {
     uint64_t sum = 0;
     for (int i = 0; i < ENTRY_COUNT; i++)
@@ -65,12 +65,12 @@ uint64_t binade_standin_unimplemented_calls(void)
     return sum;
 }
 
-void binade_standin_reset_calls(void)
+void moiety_standin_reset_calls(void)
 {
     calls_reset();
 }
 
-int binade_standin_is_implemented(const char *name)
+int moiety_standin_is_implemented(const char *name)
 {
     if (!name || !entry_name_is_known(name))
         return -1;
@@ -81,7 +81,7 @@ int binade_standin_is_implemented(const char *name)
     return 0;
 }
 
-int binade_standin_hold(void *stream)
+int moiety_standin_hold(void *stream)
 {
     if (standin_is_dead() || !standin_is_initialised())
         return -1;
@@ -91,7 +91,7 @@ int binade_standin_hold(void *stream)
     return code == CUDA_SUCCESS ? 0 : -1;
 }
 
-int binade_standin_release(void *stream)
+int moiety_standin_release(void *stream)
 {
     if (standin_is_dead() || !standin_is_initialised())
         return -1;
@@ -101,7 +101,7 @@ int binade_standin_release(void *stream)
     return code == CUDA_SUCCESS ? 0 : -1;
 }
 
-size_t binade_standin_used_bytes(int device)
+size_t moiety_standin_used_bytes(int device)
 {
     if (standin_is_dead() || !device_at(device))
         return SIZE_MAX;
@@ -119,7 +119,7 @@ static int64_t count_contexts(void)
     return count;
 }
 
-int64_t binade_standin_live(const char *kind)
+int64_t moiety_standin_live(const char *kind)
 {
     if (!kind || standin_is_dead())
         return -1;

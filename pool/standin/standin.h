@@ -3,15 +3,15 @@
  *
  * Controls of the stand-in driver, for tests and for users' own CI. Never link
  * the stand-in: a second copy would hold a second state. Open it as a driver
- * (BINADE_DRIVER=standin, or libcuda.so.1 on LD_LIBRARY_PATH) and find these
+ * (MOIETY_DRIVER=standin, or libcuda.so.1 on LD_LIBRARY_PATH) and find these
  * functions with dlsym() on that handle; the typedefs give their types.
  *
  * All functions may be called from any thread; none needs a context. `entry`
  * is a symbol ("cuMemAlloc_v2") or a base name ("cuMemAlloc": its newest
  * version that is implemented, either stream flavour).
  */
-#ifndef BINADE_POOL_STANDIN_STANDIN_H_
-#define BINADE_POOL_STANDIN_STANDIN_H_
+#ifndef MOIETY_POOL_STANDIN_STANDIN_H_
+#define MOIETY_POOL_STANDIN_STANDIN_H_
 
 #include <stddef.h>
 #include <stdint.h>
@@ -22,42 +22,42 @@ extern "C" {
 
 /* Returns the stand-in's version, "MAJOR.MINOR.PATCH". Its presence tells the
  * stand-in from a real driver. */
-typedef const char *binade_standin_version_fn(void);
+typedef const char *moiety_standin_version_fn(void);
 
 /* Replaces the fault plan; NULL or "" clears it. The text is what
- * BINADE_STANDIN_FAULTS takes, rules separated by commas:
+ * MOIETY_STANDIN_FAULTS takes, rules separated by commas:
  *   ENTRY:nth=N:code=CODE    the N-th call from now on fails (once)
  *   ENTRY:every=K:code=CODE  every K-th call fails
  *   event:late=MICROSECONDS  events complete that much after their work
  *   stream:delay=MICROSECONDS  every piece of stream work takes that longer
  * CODE is a number or a CUDA_ERROR_ name. ENTRY "*" counts calls of every
  * entry together. Returns 0, or -1 when a word is unknown: then nothing
- * changed and binade_standin_fault_error() names the word and what is
+ * changed and moiety_standin_fault_error() names the word and what is
  * accepted. */
-typedef int binade_standin_set_faults_fn(const char *plan);
-typedef const char *binade_standin_fault_error_fn(void);
+typedef int moiety_standin_set_faults_fn(const char *plan);
+typedef const char *moiety_standin_fault_error_fn(void);
 
 /* Calls of `entry` since the last reset, failed ones included; UINT64_MAX for
  * an unknown name. "*" is the sum over all entries. */
-typedef uint64_t binade_standin_calls_fn(const char *entry);
+typedef uint64_t moiety_standin_calls_fn(const char *entry);
 /* Calls of entries that are not implemented. */
-typedef uint64_t binade_standin_unimplemented_calls_fn(void);
-typedef void binade_standin_reset_calls_fn(void);
+typedef uint64_t moiety_standin_unimplemented_calls_fn(void);
+typedef void moiety_standin_reset_calls_fn(void);
 /* 1 implemented, 0 a stub that returns NOT_SUPPORTED, -1 unknown name. */
-typedef int binade_standin_is_implemented_fn(const char *entry);
+typedef int moiety_standin_is_implemented_fn(const char *entry);
 
 /* Holds `stream` (any handle, NULL is the legacy stream of the current
  * context): queued work does not start until released. Holds are counted.
  * Returns 0, or -1 when the handle names no stream. */
-typedef int binade_standin_hold_fn(void *stream);
-typedef int binade_standin_release_fn(void *stream);
+typedef int moiety_standin_hold_fn(void *stream);
+typedef int moiety_standin_release_fn(void *stream);
 
 /* Bytes of device memory now allocated on `device`, in the driver's own
  * granules; SIZE_MAX for an unknown device. For leak checks. */
-typedef size_t binade_standin_used_bytes_fn(int device);
+typedef size_t moiety_standin_used_bytes_fn(int device);
 /* Live objects over all devices: "contexts", "streams", "events",
  * "allocations", "host", "vmm", "ipc", "graphs". -1 for an unknown kind. */
-typedef int64_t binade_standin_live_fn(const char *kind);
+typedef int64_t moiety_standin_live_fn(const char *kind);
 
 #ifdef __cplusplus
 }

@@ -16,31 +16,31 @@
 
 /* One for the process: guards begin and end, and pools come and go. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct binadei_streams *all_streams; /* by next_guarded */
+static struct moietyi_streams *all_streams; /* by next_guarded */
 
 static atomic_uint guards;    /* Edge GU */
 static atomic_uint recorders; /* Edge GU */
 
-bool binadei_capture_guard_is_held(void)
+bool moietyi_capture_guard_is_held(void)
 {
     /* GU.seq_cst: a recorder's look, after it has counted itself. */
     return atomic_load_explicit(&guards, memory_order_seq_cst) != 0;
 }
 
-void binadei_capture_guard_join(struct binadei_streams *streams)
+void moietyi_capture_guard_join(struct moietyi_streams *streams)
 {
     pthread_mutex_lock(&lock);
     streams->next_guarded = all_streams;
     all_streams = streams;
-    if (binadei_capture_guard_is_held())
+    if (moietyi_capture_guard_is_held())
         streams->hooks.guarded(streams, true);
     pthread_mutex_unlock(&lock);
 }
 
-void binadei_capture_guard_leave(struct binadei_streams *streams)
+void moietyi_capture_guard_leave(struct moietyi_streams *streams)
 {
     pthread_mutex_lock(&lock);
-    struct binadei_streams **at = &all_streams;
+    struct moietyi_streams **at = &all_streams;
     while (*at != streams)
         at = &(*at)->next_guarded;
     *at = streams->next_guarded;
@@ -50,8 +50,8 @@ void binadei_capture_guard_leave(struct binadei_streams *streams)
 /* Lock held: pools made later ask when they join. */
 static void mark_pools(void)
 {
-    bool is_held = binadei_capture_guard_is_held();
-    for (struct binadei_streams *streams = all_streams; streams;
+    bool is_held = moietyi_capture_guard_is_held();
+    for (struct moietyi_streams *streams = all_streams; streams;
          streams = streams->next_guarded)
         streams->hooks.guarded(streams, is_held);
 }
@@ -60,15 +60,15 @@ static void mark_pools(void)
  * nobody can block it. */
 static void close_epochs(void)
 {
-    for (struct binadei_streams *streams = all_streams; streams;
+    for (struct moietyi_streams *streams = all_streams; streams;
          streams = streams->next_guarded)
         streams->hooks.close(streams);
 }
 
-void binadei_capture_guard_begin(void)
+void moietyi_capture_guard_begin(void)
 {
     pthread_mutex_lock(&lock);
-    if (!binadei_capture_guard_is_held())
+    if (!moietyi_capture_guard_is_held())
         close_epochs();
     /* GU.seq_cst: before the look at recorders. */
     atomic_fetch_add_explicit(&guards, 1, memory_order_seq_cst);
@@ -79,31 +79,31 @@ void binadei_capture_guard_begin(void)
         sched_yield();
 }
 
-binade_status binadei_capture_guard_end(void)
+moiety_status moietyi_capture_guard_end(void)
 {
-    binade_status status = BINADE_OK;
+    moiety_status status = MOIETY_OK;
     pthread_mutex_lock(&lock);
-    if (binadei_capture_guard_is_held())
+    if (moietyi_capture_guard_is_held())
         /* GU.seq_cst: the capture comes before what recorders do. */
         atomic_fetch_sub_explicit(&guards, 1, memory_order_seq_cst);
     else
-        status = binadei_fail(BINADE_E_INVALID, "no capture guard is held");
+        status = moietyi_fail(MOIETY_E_INVALID, "no capture guard is held");
     mark_pools();
     pthread_mutex_unlock(&lock);
     return status;
 }
 
-bool binadei_capture_guard_recorder_begin(void)
+bool moietyi_capture_guard_recorder_begin(void)
 {
     /* GU.seq_cst: before the look at guards. */
     atomic_fetch_add_explicit(&recorders, 1, memory_order_seq_cst);
-    if (!binadei_capture_guard_is_held())
+    if (!moietyi_capture_guard_is_held())
         return true;
-    binadei_capture_guard_recorder_end();
+    moietyi_capture_guard_recorder_end();
     return false;
 }
 
-void binadei_capture_guard_recorder_end(void)
+void moietyi_capture_guard_recorder_end(void)
 {
     /* GU.seq_cst: what was recorded comes before the capture. */
     atomic_fetch_sub_explicit(&recorders, 1, memory_order_seq_cst);

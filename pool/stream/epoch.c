@@ -9,38 +9,38 @@
 #include "pool/stream/event.h"
 #include "pool/stream/stream_state.h"
 
-uint64_t binadei_epochs_bytes(const struct binadei_streams *streams)
+uint64_t moietyi_epochs_bytes(const struct moietyi_streams *streams)
 {
     uint64_t grains = 0;
-    for (uint32_t i = 0; i < binadei_stream_state_count(streams); i++)
+    for (uint32_t i = 0; i < moietyi_stream_state_count(streams); i++)
         grains +=
-            binadei_stream_state_grains(binadei_stream_state_at(streams, i));
-    return grains * BINADEI_GRAIN_BYTES;
+            moietyi_stream_state_grains(moietyi_stream_state_at(streams, i));
+    return grains * MOIETYI_GRAIN_BYTES;
 }
 
-bool binadei_epochs_are_pending(const struct binadei_streams *streams)
+bool moietyi_epochs_are_pending(const struct moietyi_streams *streams)
 {
-    for (uint32_t i = 0; i < binadei_stream_state_count(streams); i++)
-        if (binadei_stream_state_grains(binadei_stream_state_at(streams, i)))
+    for (uint32_t i = 0; i < moietyi_stream_state_count(streams); i++)
+        if (moietyi_stream_state_grains(moietyi_stream_state_at(streams, i)))
             return true;
     return false;
 }
 
-bool binadei_epoch_give(struct binadei_streams *streams,
-                        struct binadei_stream_state *stream_state,
-                        binadei_grain start, uint64_t grains)
+bool moietyi_epoch_give(struct moietyi_streams *streams,
+                        struct moietyi_stream_state *stream_state,
+                        moietyi_grain start, uint64_t grains)
 {
-    enum binadei_map_give given =
-        binadei_maps_give(stream_state->maps, start, grains);
-    if (given == BINADEI_MAP_NO_MEMORY)
-        given = binadei_maps_give(streams->any->maps, start, grains);
-    return given == BINADEI_MAP_GIVEN;
+    enum moietyi_map_give given =
+        moietyi_maps_give(stream_state->maps, start, grains);
+    if (given == MOIETYI_MAP_NO_MEMORY)
+        given = moietyi_maps_give(streams->any->maps, start, grains);
+    return given == MOIETYI_MAP_GIVEN;
 }
 
-static bool move_on(struct binadei_stream_state *stream_state)
+static bool move_on(struct moietyi_stream_state *stream_state)
 {
-    struct binadei_epoch *epoch = &stream_state->epoch;
-    bool is_any = binadei_maps_close(stream_state->maps) != 0;
+    struct moietyi_epoch *epoch = &stream_state->epoch;
+    bool is_any = moietyi_maps_close(stream_state->maps) != 0;
     /* MV.release: the move. relaxed: only the role's holder writes. */
     atomic_store_explicit(
         &epoch->moves,
@@ -50,9 +50,9 @@ static bool move_on(struct binadei_stream_state *stream_state)
 }
 
 /* What was ageing has left the maps, or begins to; role held. */
-static void note_leaving(struct binadei_epoch *epoch)
+static void note_leaving(struct moietyi_epoch *epoch)
 {
-    epoch->state = BINADEI_EPOCH_IDLE;
+    epoch->state = MOIETYI_EPOCH_IDLE;
     /* relaxed: our own, by the role. */
     epoch->left_at_moves =
         atomic_load_explicit(&epoch->moves, memory_order_relaxed);
@@ -60,119 +60,119 @@ static void note_leaving(struct binadei_epoch *epoch)
 
 /* Moves what is fresh on; role held. What was closed before and has no event is
  * behind the next one as well. */
-static bool close_epoch(struct binadei_stream_state *stream_state)
+static bool close_epoch(struct moietyi_stream_state *stream_state)
 {
-    struct binadei_epoch *epoch = &stream_state->epoch;
-    if (epoch->state == BINADEI_EPOCH_IDLE) {
-        /* A drain may have left something: see binadei_maps_drain(). */
+    struct moietyi_epoch *epoch = &stream_state->epoch;
+    if (epoch->state == MOIETYI_EPOCH_IDLE) {
+        /* A drain may have left something: see moietyi_maps_drain(). */
         if (!move_on(stream_state) &&
-            !binadei_maps_grains(stream_state->maps, BINADEI_AGEING))
+            !moietyi_maps_grains(stream_state->maps, MOIETYI_AGEING))
             return false;
-        epoch->state = BINADEI_EPOCH_UNRECORDED;
-        atomic_store_explicit(&epoch->closed_ns, binadei_now_ns(),
+        epoch->state = MOIETYI_EPOCH_UNRECORDED;
+        atomic_store_explicit(&epoch->closed_ns, moietyi_now_ns(),
                               memory_order_relaxed);
-    } else if (epoch->state == BINADEI_EPOCH_UNRECORDED) {
+    } else if (epoch->state == MOIETYI_EPOCH_UNRECORDED) {
         (void)move_on(stream_state);
     }
-    return epoch->state == BINADEI_EPOCH_UNRECORDED;
+    return epoch->state == MOIETYI_EPOCH_UNRECORDED;
 }
 
-static uint64_t drain_epoch(struct binadei_stream_state *stream_state)
+static uint64_t drain_epoch(struct moietyi_stream_state *stream_state)
 {
     note_leaving(&stream_state->epoch);
     /* relaxed: for reports. */
     atomic_store_explicit(&stream_state->epoch.closed_ns, 0,
                           memory_order_relaxed);
-    return binadei_maps_drain(stream_state->maps, BINADEI_AGEING);
+    return moietyi_maps_drain(stream_state->maps, MOIETYI_AGEING);
 }
 
-uint64_t binadei_epochs_passed(const struct binadei_streams *streams)
+uint64_t moietyi_epochs_passed(const struct moietyi_streams *streams)
 {
     /* CE.acquire. */
     return atomic_load_explicit(&streams->context_epochs.passed,
                                 memory_order_acquire);
 }
 
-static bool has_passed(const struct binadei_streams *streams, uint64_t number)
+static bool has_passed(const struct moietyi_streams *streams, uint64_t number)
 {
-    return binadei_epochs_passed(streams) >= number;
+    return moietyi_epochs_passed(streams) >= number;
 }
 
-static CUresult epoch_query(const struct binadei_stream_user *user,
+static CUresult epoch_query(const struct moietyi_stream_user *user,
                             CUevent event)
 {
-    binadei_stream_tally(user, BINADEI_STREAM_QUERIES);
+    moietyi_stream_tally(user, MOIETYI_STREAM_QUERIES);
     return user->streams->driver->cuEventQuery(event);
 }
 
 /* An event that a capture got is none, nor will it be: the next one comes after
  * as much. Any other error is no proof that the work is over. */
-static bool is_own_over(const struct binadei_stream_user *user,
-                        struct binadei_epoch *epoch)
+static bool is_own_over(const struct moietyi_stream_user *user,
+                        struct moietyi_epoch *epoch)
 {
     CUresult code = epoch_query(user, epoch->event);
     if (code == CUDA_ERROR_CAPTURED_EVENT || code == CUDA_ERROR_INVALID_VALUE) {
-        binadei_event_destroy(user->streams, epoch->event);
+        moietyi_event_destroy(user->streams, epoch->event);
         epoch->event = NULL;
-        epoch->state = BINADEI_EPOCH_UNRECORDED;
+        epoch->state = MOIETYI_EPOCH_UNRECORDED;
     }
     return code == CUDA_SUCCESS;
 }
 
 /* A stream that is gone: everything waits for its final event, or, where it has
  * none, for all work. */
-static uint64_t epoch_drain_closed(const struct binadei_stream_user *user,
-                                   struct binadei_stream_state *stream_state)
+static uint64_t epoch_drain_closed(const struct moietyi_stream_user *user,
+                                   struct moietyi_stream_state *stream_state)
 {
-    struct binadei_streams *streams = user->streams;
+    struct moietyi_streams *streams = user->streams;
     /* SF.acquire: the event was recorded. */
     CUevent event =
         atomic_load_explicit(&stream_state->final_event, memory_order_acquire);
     uint64_t grains = 0;
     if (event && epoch_query(user, event) != CUDA_SUCCESS)
         return 0;
-    for (unsigned age = BINADEI_FRESH; age < BINADEI_AGES; age++) {
+    for (unsigned age = MOIETYI_FRESH; age < MOIETYI_AGES; age++) {
         if (event)
-            grains += binadei_maps_drain(stream_state->maps, age);
+            grains += moietyi_maps_drain(stream_state->maps, age);
         else
-            (void)binadei_maps_hand(stream_state->maps, age,
+            (void)moietyi_maps_hand(stream_state->maps, age,
                                     streams->any->maps);
     }
-    stream_state->epoch.state = BINADEI_EPOCH_IDLE;
+    stream_state->epoch.state = MOIETYI_EPOCH_IDLE;
     return grains;
 }
 
 /* Role held; within a section. */
-static uint64_t drain_stream_state(const struct binadei_stream_user *user,
-                                   struct binadei_stream_state *stream_state)
+static uint64_t drain_stream_state(const struct moietyi_stream_user *user,
+                                   struct moietyi_stream_state *stream_state)
 {
-    struct binadei_epoch *epoch = &stream_state->epoch;
-    if (binadei_stream_state_is_closed(stream_state))
+    struct moietyi_epoch *epoch = &stream_state->epoch;
+    if (moietyi_stream_state_is_closed(stream_state))
         return epoch_drain_closed(user, stream_state);
-    if (epoch->state == BINADEI_EPOCH_OWN && is_own_over(user, epoch))
+    if (epoch->state == MOIETYI_EPOCH_OWN && is_own_over(user, epoch))
         return drain_epoch(stream_state);
-    if (epoch->state == BINADEI_EPOCH_CONTEXT &&
+    if (epoch->state == MOIETYI_EPOCH_CONTEXT &&
         has_passed(user->streams, epoch->number))
         return drain_epoch(stream_state);
     return 0;
 }
 
 /* Role of the context epochs held; within a section. */
-static bool is_context_over(const struct binadei_stream_user *user,
+static bool is_context_over(const struct moietyi_stream_user *user,
                             uint64_t number)
 {
-    struct binadei_context_epochs *epochs = &user->streams->context_epochs;
-    unsigned at = number % BINADEI_CONTEXT_EPOCHS;
+    struct moietyi_context_epochs *epochs = &user->streams->context_epochs;
+    unsigned at = number % MOIETYI_CONTEXT_EPOCHS;
     for (unsigned i = 0; i < epochs->counts[at]; i++)
         if (epoch_query(user, epochs->events[at][i]) != CUDA_SUCCESS)
             return false;
     return true;
 }
 
-static void poll_contexts(const struct binadei_stream_user *user)
+static void poll_contexts(const struct moietyi_stream_user *user)
 {
-    struct binadei_context_epochs *epochs = &user->streams->context_epochs;
-    if (!binadei_role_try_take(&epochs->is_taken))
+    struct moietyi_context_epochs *epochs = &user->streams->context_epochs;
+    if (!moietyi_role_try_take(&epochs->is_taken))
         return;
     /* relaxed: our own, by the role. */
     uint64_t passed =
@@ -184,205 +184,205 @@ static void poll_contexts(const struct binadei_stream_user *user)
         passed++;
     /* CE.release: they are over. */
     atomic_store_explicit(&epochs->passed, passed, memory_order_release);
-    binadei_role_release(&epochs->is_taken);
+    moietyi_role_release(&epochs->is_taken);
 }
 
-uint64_t binadei_epochs_poll(const struct binadei_stream_user *user)
+uint64_t moietyi_epochs_poll(const struct moietyi_stream_user *user)
 {
-    struct binadei_streams *streams = user->streams;
-    struct binadei_section section;
+    struct moietyi_streams *streams = user->streams;
+    struct moietyi_section section;
     uint64_t grains = 0;
-    if (!binadei_epochs_are_pending(streams) ||
+    if (!moietyi_epochs_are_pending(streams) ||
         /* A query outside of a section would break a capture in global mode. */
-        binadei_context_watch(streams->own_context, &section) != BINADE_OK)
+        moietyi_context_watch(streams->own_context, &section) != MOIETY_OK)
         return 0;
     poll_contexts(user);
-    for (uint32_t i = 0; i < binadei_stream_state_count(streams); i++) {
-        struct binadei_stream_state *stream_state =
-            binadei_stream_state_at(streams, i);
-        if (!binadei_stream_state_grains(stream_state) ||
-            !binadei_stream_state_try_take(stream_state))
+    for (uint32_t i = 0; i < moietyi_stream_state_count(streams); i++) {
+        struct moietyi_stream_state *stream_state =
+            moietyi_stream_state_at(streams, i);
+        if (!moietyi_stream_state_grains(stream_state) ||
+            !moietyi_stream_state_try_take(stream_state))
             continue;
         uint64_t drained = drain_stream_state(user, stream_state);
         if (drained && stream_state == streams->any)
             streams->hooks.any_drained(streams);
         grains += drained;
-        binadei_stream_state_release(stream_state);
+        moietyi_stream_state_release(stream_state);
     }
-    (void)binadei_section_leave(&section);
+    (void)moietyi_section_leave(&section);
     return grains;
 }
 
-uint64_t binadei_epochs_drain_closed(const struct binadei_stream_user *user)
+uint64_t moietyi_epochs_drain_closed(const struct moietyi_stream_user *user)
 {
-    struct binadei_stream_state *stream_states[BINADEI_CLOSED_LOOKS];
-    struct binadei_section section;
+    struct moietyi_stream_state *stream_states[MOIETYI_CLOSED_LOOKS];
+    struct moietyi_section section;
     uint64_t grains = 0;
     unsigned count =
-        binadei_stream_states_closed_next(user->streams, stream_states);
-    if (!count || binadei_context_watch(user->streams->own_context, &section) !=
-                      BINADE_OK)
+        moietyi_stream_states_closed_next(user->streams, stream_states);
+    if (!count || moietyi_context_watch(user->streams->own_context, &section) !=
+                      MOIETY_OK)
         return 0;
     for (unsigned i = 0; i < count; i++) {
-        if (!binadei_stream_state_grains(stream_states[i]) ||
-            !binadei_stream_state_try_take(stream_states[i]))
+        if (!moietyi_stream_state_grains(stream_states[i]) ||
+            !moietyi_stream_state_try_take(stream_states[i]))
             continue;
         grains += drain_stream_state(user, stream_states[i]);
-        binadei_stream_state_release(stream_states[i]);
+        moietyi_stream_state_release(stream_states[i]);
     }
-    (void)binadei_section_leave(&section);
+    (void)moietyi_section_leave(&section);
     return grains;
 }
 
 /* On its own stream; role held, within a section of the pool's context. */
-static void record_own(const struct binadei_stream_user *user,
-                       struct binadei_stream_state *stream_state)
+static void record_own(const struct moietyi_stream_user *user,
+                       struct moietyi_stream_state *stream_state)
 {
-    struct binadei_streams *streams = user->streams;
-    struct binadei_epoch *epoch = &stream_state->epoch;
+    struct moietyi_streams *streams = user->streams;
+    struct moietyi_epoch *epoch = &stream_state->epoch;
     /* An event recorded now would become part of the graph. */
-    if (binadei_is_capturing(streams, stream_state->stream))
+    if (moietyi_is_capturing(streams, stream_state->stream))
         return;
     if (epoch->event && epoch->context != stream_state->context) {
-        binadei_event_destroy(streams, epoch->event);
+        moietyi_event_destroy(streams, epoch->event);
         epoch->event = NULL;
     }
     if (!epoch->event)
-        epoch->event = binadei_event_make(streams, stream_state->context);
+        epoch->event = moietyi_event_make(streams, stream_state->context);
     epoch->context = stream_state->context;
     if (!epoch->event ||
-        BINADEI_CALL(streams->driver, cuEventRecord,
-                     (epoch->event, stream_state->stream)) != BINADE_OK)
+        MOIETYI_CALL(streams->driver, cuEventRecord,
+                     (epoch->event, stream_state->stream)) != MOIETY_OK)
         return;
-    binadei_stream_tally(user, BINADEI_STREAM_EVENTS);
-    binadei_stream_tally(user, BINADEI_STREAM_EPOCHS);
-    epoch->state = BINADEI_EPOCH_OWN;
+    moietyi_stream_tally(user, MOIETYI_STREAM_EVENTS);
+    moietyi_stream_tally(user, MOIETYI_STREAM_EPOCHS);
+    epoch->state = MOIETYI_EPOCH_OWN;
 }
 
 /* Whether this call may record on the stream of the stream state. */
-static bool names_stream(const struct binadei_stream_user *user,
-                         const struct binadei_stream_state *stream_state)
+static bool names_stream(const struct moietyi_stream_user *user,
+                         const struct moietyi_stream_state *stream_state)
 {
-    if (!stream_state->maps || binadei_stream_state_is_closed(stream_state) ||
+    if (!stream_state->maps || moietyi_stream_state_is_closed(stream_state) ||
         user->is_capturing)
         return false;
-    return stream_state->kind == BINADEI_STREAM_STATE_PER_THREAD
+    return stream_state->kind == MOIETYI_STREAM_STATE_PER_THREAD
                ? stream_state->owner == user->thread
-               : binadei_stream_state_is_created(stream_state);
+               : moietyi_stream_state_is_created(stream_state);
 }
 
-void binadei_epochs_record_own(const struct binadei_stream_user *user)
+void moietyi_epochs_record_own(const struct moietyi_stream_user *user)
 {
-    struct binadei_stream_state *stream_state = user->stream_state;
-    struct binadei_section section;
+    struct moietyi_stream_state *stream_state = user->stream_state;
+    struct moietyi_section section;
     if (!names_stream(user, stream_state) ||
-        !binadei_maps_grains(stream_state->maps, BINADEI_FRESH) ||
-        !binadei_stream_state_try_take(stream_state))
+        !moietyi_maps_grains(stream_state->maps, MOIETYI_FRESH) ||
+        !moietyi_stream_state_try_take(stream_state))
         return;
-    if (binadei_context_enter(user->streams->own_context, &section) ==
-        BINADE_OK) {
+    if (moietyi_context_enter(user->streams->own_context, &section) ==
+        MOIETY_OK) {
         if (close_epoch(stream_state))
             record_own(user, stream_state);
-        (void)binadei_section_leave(&section);
+        (void)moietyi_section_leave(&section);
     }
-    binadei_stream_state_release(stream_state);
+    moietyi_stream_state_release(stream_state);
 }
 
-void binadei_epochs_close_own(const struct binadei_stream_user *user)
+void moietyi_epochs_close_own(const struct moietyi_stream_user *user)
 {
     /* relaxed: advice. */
     if (atomic_load_explicit(&user->streams->wants_own_epochs,
                              memory_order_relaxed))
-        binadei_epochs_record_own(user);
+        moietyi_epochs_record_own(user);
 }
 
 /* Without events of contexts: created streams have events of their own. No
  * guard is held, and none begins meanwhile: see
- * binadei_capture_guard_recorder_begin(). */
-static bool close_streams(const struct binadei_stream_user *user)
+ * moietyi_capture_guard_recorder_begin(). */
+static bool close_streams(const struct moietyi_stream_user *user)
 {
-    struct binadei_streams *streams = user->streams;
+    struct moietyi_streams *streams = user->streams;
     bool is_any = false;
-    for (uint32_t i = 0; i < binadei_stream_state_count(streams); i++) {
-        struct binadei_stream_state *stream_state =
-            binadei_stream_state_at(streams, i);
-        if (!binadei_stream_state_grains(stream_state) ||
-            !binadei_stream_state_try_take(stream_state))
+    for (uint32_t i = 0; i < moietyi_stream_state_count(streams); i++) {
+        struct moietyi_stream_state *stream_state =
+            moietyi_stream_state_at(streams, i);
+        if (!moietyi_stream_state_grains(stream_state) ||
+            !moietyi_stream_state_try_take(stream_state))
             continue;
-        if (binadei_stream_state_is_created(stream_state) &&
-            binadei_stream_state_pin(stream_state)) {
+        if (moietyi_stream_state_is_created(stream_state) &&
+            moietyi_stream_state_pin(stream_state)) {
             if (close_epoch(stream_state))
                 record_own(user, stream_state);
-            binadei_stream_state_unpin(stream_state);
+            moietyi_stream_state_unpin(stream_state);
         }
-        is_any |= stream_state->epoch.state == BINADEI_EPOCH_OWN;
-        binadei_stream_state_release(stream_state);
+        is_any |= stream_state->epoch.state == MOIETYI_EPOCH_OWN;
+        moietyi_stream_state_release(stream_state);
     }
     return is_any;
 }
 
 /* Closes all streams that have something and nothing in flight, and keeps their
  * roles; the context epochs' is held. Returns whether there are any. */
-static bool join_all(struct binadei_streams *streams)
+static bool join_all(struct moietyi_streams *streams)
 {
     bool is_any = false;
-    for (uint32_t i = 0; i < binadei_stream_state_count(streams); i++) {
-        struct binadei_stream_state *stream_state =
-            binadei_stream_state_at(streams, i);
-        if (!binadei_stream_state_grains(stream_state) ||
-            binadei_stream_state_is_closed(stream_state) ||
-            !binadei_stream_state_try_take(stream_state))
+    for (uint32_t i = 0; i < moietyi_stream_state_count(streams); i++) {
+        struct moietyi_stream_state *stream_state =
+            moietyi_stream_state_at(streams, i);
+        if (!moietyi_stream_state_grains(stream_state) ||
+            moietyi_stream_state_is_closed(stream_state) ||
+            !moietyi_stream_state_try_take(stream_state))
             continue;
         stream_state->epoch.is_joining = close_epoch(stream_state);
         is_any |= stream_state->epoch.is_joining;
         if (!stream_state->epoch.is_joining)
-            binadei_stream_state_release(stream_state);
+            moietyi_stream_state_release(stream_state);
     }
     return is_any;
 }
 
 /* Leaves what join_all() closed in `state`; the grains that were drained, if it
  * is done. */
-static uint64_t end_joining(struct binadei_streams *streams,
-                            enum binadei_epoch_state state, uint64_t number)
+static uint64_t end_joining(struct moietyi_streams *streams,
+                            enum moietyi_epoch_state state, uint64_t number)
 {
     uint64_t grains = 0;
-    for (uint32_t i = 0; i < binadei_stream_state_count(streams); i++) {
-        struct binadei_stream_state *stream_state =
-            binadei_stream_state_at(streams, i);
+    for (uint32_t i = 0; i < moietyi_stream_state_count(streams); i++) {
+        struct moietyi_stream_state *stream_state =
+            moietyi_stream_state_at(streams, i);
         if (!stream_state->epoch.is_joining)
             continue;
         stream_state->epoch.is_joining = false;
         stream_state->epoch.number = number;
         stream_state->epoch.state = state;
-        if (state == BINADEI_EPOCH_IDLE)
+        if (state == MOIETYI_EPOCH_IDLE)
             grains += drain_epoch(stream_state);
-        binadei_stream_state_release(stream_state);
+        moietyi_stream_state_release(stream_state);
     }
     return grains;
 }
 
 /* One event in each context; role of the context epochs held, within a section,
  * between the guard's two calls. */
-static bool record_contexts(const struct binadei_stream_user *user,
+static bool record_contexts(const struct moietyi_stream_user *user,
                             uint64_t number)
 {
-    struct binadei_streams *streams = user->streams;
-    struct binadei_context_epochs *epochs = &streams->context_epochs;
-    unsigned at = number % BINADEI_CONTEXT_EPOCHS;
+    struct moietyi_streams *streams = user->streams;
+    struct moietyi_context_epochs *epochs = &streams->context_epochs;
+    unsigned at = number % MOIETYI_CONTEXT_EPOCHS;
     /* CX.acquire: the contexts that are counted. */
     unsigned count =
         atomic_load_explicit(&streams->context_count, memory_order_acquire);
     for (unsigned i = 0; i < count; i++) {
         CUevent *event = &epochs->events[at][i];
         if (!*event)
-            *event = binadei_event_make(streams, streams->contexts[i]);
-        if (!*event || binadei_event_record_context(user, streams->contexts[i],
-                                                    *event) != BINADE_OK)
+            *event = moietyi_event_make(streams, streams->contexts[i]);
+        if (!*event || moietyi_event_record_context(user, streams->contexts[i],
+                                                    *event) != MOIETY_OK)
             return false;
     }
     epochs->counts[at] = count;
-    binadei_stream_tally(user, BINADEI_STREAM_EPOCHS);
+    moietyi_stream_tally(user, MOIETYI_STREAM_EPOCHS);
     /* CE.release: all of them are recorded. */
     atomic_store_explicit(&epochs->recorded, number, memory_order_release);
     return true;
@@ -390,35 +390,35 @@ static bool record_contexts(const struct binadei_stream_user *user,
 
 /* Within a section; role of the context epochs held. `is_wanted`: the event is
  * of use though no memory is behind it. */
-static bool close_contexts(const struct binadei_stream_user *user,
+static bool close_contexts(const struct moietyi_stream_user *user,
                            bool is_wanted)
 {
-    struct binadei_streams *streams = user->streams;
-    struct binadei_context_epochs *epochs = &streams->context_epochs;
+    struct moietyi_streams *streams = user->streams;
+    struct moietyi_context_epochs *epochs = &streams->context_epochs;
     /* relaxed: both are ours, by the role. */
     uint64_t number =
         1 + atomic_load_explicit(&epochs->recorded, memory_order_relaxed);
     /* relaxed: as above. */
     if (number - atomic_load_explicit(&epochs->passed, memory_order_relaxed) >
-            BINADEI_CONTEXT_EPOCHS ||
+            MOIETYI_CONTEXT_EPOCHS ||
         /* A capture on a blocking stream would be lost. */
-        binadei_is_capturing(streams, BINADE_STREAM_LEGACY) ||
+        moietyi_is_capturing(streams, MOIETY_STREAM_LEGACY) ||
         (!join_all(streams) && !is_wanted))
         return false;
     bool is_recorded = record_contexts(user, number);
     (void)end_joining(
-        streams, is_recorded ? BINADEI_EPOCH_CONTEXT : BINADEI_EPOCH_UNRECORDED,
+        streams, is_recorded ? MOIETYI_EPOCH_CONTEXT : MOIETYI_EPOCH_UNRECORDED,
         number);
     return is_recorded;
 }
 
-/* Until binadei_capture_guard_recorder_end(): false, a guard is held, and
+/* Until moietyi_capture_guard_recorder_end(): false, a guard is held, and
  * streams record for themselves. */
-static bool begin_recording(const struct binadei_stream_user *user)
+static bool begin_recording(const struct moietyi_stream_user *user)
 {
-    bool may_record = binadei_capture_guard_recorder_begin();
+    bool may_record = moietyi_capture_guard_recorder_begin();
     if (!may_record)
-        binadei_stream_tally(user, BINADEI_STREAM_GUARDED);
+        moietyi_stream_tally(user, MOIETYI_STREAM_GUARDED);
     /* relaxed: advice. */
     atomic_store_explicit(&user->streams->wants_own_epochs, !may_record,
                           memory_order_relaxed);
@@ -426,45 +426,45 @@ static bool begin_recording(const struct binadei_stream_user *user)
 }
 
 /* The same behind the guard and with the role. */
-static bool close_guarded(const struct binadei_stream_user *user,
+static bool close_guarded(const struct moietyi_stream_user *user,
                           bool is_wanted)
 {
-    struct binadei_context_epochs *epochs = &user->streams->context_epochs;
+    struct moietyi_context_epochs *epochs = &user->streams->context_epochs;
     bool is_recorded = false;
     if (!begin_recording(user))
         return false;
-    if (binadei_role_try_take(&epochs->is_taken)) {
+    if (moietyi_role_try_take(&epochs->is_taken)) {
         is_recorded = close_contexts(user, is_wanted);
-        binadei_role_release(&epochs->is_taken);
+        moietyi_role_release(&epochs->is_taken);
     }
-    binadei_capture_guard_recorder_end();
+    moietyi_capture_guard_recorder_end();
     return is_recorded;
 }
 
-static bool close_streams_guarded(const struct binadei_stream_user *user)
+static bool close_streams_guarded(const struct moietyi_stream_user *user)
 {
     if (!begin_recording(user))
         return false;
     bool is_any = close_streams(user);
-    binadei_capture_guard_recorder_end();
+    moietyi_capture_guard_recorder_end();
     return is_any;
 }
 
-static bool close_all(const struct binadei_stream_user *user)
+static bool close_all(const struct moietyi_stream_user *user)
 {
-    struct binadei_streams *streams = user->streams;
-    struct binadei_section section;
-    if (!binadei_epochs_are_pending(streams) ||
-        binadei_context_enter(streams->own_context, &section) != BINADE_OK)
+    struct moietyi_streams *streams = user->streams;
+    struct moietyi_section section;
+    if (!moietyi_epochs_are_pending(streams) ||
+        moietyi_context_enter(streams->own_context, &section) != MOIETY_OK)
         return false;
     bool is_recorded = streams->driver->cuCtxRecordEvent
                            ? close_guarded(user, false)
                            : close_streams_guarded(user);
-    (void)binadei_section_leave(&section);
+    (void)moietyi_section_leave(&section);
     return is_recorded;
 }
 
-bool binadei_epochs_close_all(const struct binadei_stream_user *user)
+bool moietyi_epochs_close_all(const struct moietyi_stream_user *user)
 {
     /* An old driver's events are the streams' own, and recording one waits where
      * the stream's launch queue is full. */
@@ -472,7 +472,7 @@ bool binadei_epochs_close_all(const struct binadei_stream_user *user)
            close_all(user);
 }
 
-static uint64_t recorded(const struct binadei_streams *streams)
+static uint64_t recorded(const struct moietyi_streams *streams)
 {
     /* CE.acquire. */
     return atomic_load_explicit(&streams->context_epochs.recorded,
@@ -480,21 +480,21 @@ static uint64_t recorded(const struct binadei_streams *streams)
 }
 
 /* The next one may be half recorded by now, before what the caller queued. */
-uint64_t binadei_epochs_next(const struct binadei_streams *streams)
+uint64_t moietyi_epochs_next(const struct moietyi_streams *streams)
 {
     return recorded(streams) + 2;
 }
 
-bool binadei_epochs_are_recorded(const struct binadei_streams *streams,
+bool moietyi_epochs_are_recorded(const struct moietyi_streams *streams,
                                  uint64_t number)
 {
     return recorded(streams) >= number;
 }
 
-bool binadei_epochs_have_passed(const struct binadei_stream_user *user,
+bool moietyi_epochs_have_passed(const struct moietyi_stream_user *user,
                                 uint64_t number)
 {
-    struct binadei_streams *streams = user->streams;
+    struct moietyi_streams *streams = user->streams;
     if (has_passed(streams, number))
         return true;
     if (!streams->driver->cuCtxRecordEvent)
@@ -507,46 +507,46 @@ bool binadei_epochs_have_passed(const struct binadei_stream_user *user,
     return has_passed(streams, number);
 }
 
-void binadei_epochs_close_before_capture_guard(struct binadei_streams *streams)
+void moietyi_epochs_close_before_capture_guard(struct moietyi_streams *streams)
 {
-    binadei_counter counts[BINADEI_STREAM_COUNTS] = {0};
-    const struct binadei_stream_user nobody = {.streams = streams,
+    moietyi_counter counts[MOIETYI_STREAM_COUNTS] = {0};
+    const struct moietyi_stream_user nobody = {.streams = streams,
                                                .counts = counts};
     /* An old driver's record could wait, and the guards' lock is held. */
     if (!streams->driver->cuCtxRecordEvent || !close_all(&nobody))
         return;
-    binadei_count_add(
+    moietyi_count_add(
         &streams->guard_events,
-        binadei_count_read(&counts[BINADEI_STREAM_CONTEXT_EVENTS]));
+        moietyi_count_read(&counts[MOIETYI_STREAM_CONTEXT_EVENTS]));
 }
 
 /* Outside of sections; role of the context epochs held. */
-static uint64_t epoch_synchronise(struct binadei_streams *streams)
+static uint64_t epoch_synchronise(struct moietyi_streams *streams)
 {
     if (!join_all(streams))
         return 0;
-    bool is_over = binadei_synchronise(streams) == BINADE_OK;
+    bool is_over = moietyi_synchronise(streams) == MOIETY_OK;
     return end_joining(
-        streams, is_over ? BINADEI_EPOCH_IDLE : BINADEI_EPOCH_UNRECORDED, 0);
+        streams, is_over ? MOIETYI_EPOCH_IDLE : MOIETYI_EPOCH_UNRECORDED, 0);
 }
 
-uint64_t binadei_epochs_synchronise(const struct binadei_stream_user *user)
+uint64_t moietyi_epochs_synchronise(const struct moietyi_stream_user *user)
 {
-    struct binadei_streams *streams = user->streams;
-    struct binadei_context_epochs *epochs = &streams->context_epochs;
+    struct moietyi_streams *streams = user->streams;
+    struct moietyi_context_epochs *epochs = &streams->context_epochs;
     uint64_t grains = 0;
     if (streams->driver->cuCtxRecordEvent ||
-        !binadei_epochs_are_pending(streams))
+        !moietyi_epochs_are_pending(streams))
         return 0;
-    if (!binadei_capture_guard_recorder_begin()) {
-        binadei_stream_tally(user, BINADEI_STREAM_GUARDED);
+    if (!moietyi_capture_guard_recorder_begin()) {
+        moietyi_stream_tally(user, MOIETYI_STREAM_GUARDED);
         return 0;
     }
-    if (binadei_role_try_take(&epochs->is_taken)) {
+    if (moietyi_role_try_take(&epochs->is_taken)) {
         grains = epoch_synchronise(streams);
-        binadei_role_release(&epochs->is_taken);
+        moietyi_role_release(&epochs->is_taken);
     }
-    binadei_capture_guard_recorder_end();
+    moietyi_capture_guard_recorder_end();
     return grains;
 }
 
@@ -554,24 +554,24 @@ uint64_t binadei_epochs_synchronise(const struct binadei_stream_user *user)
  * and no guard is held, as a capture would be lost. A guard that begins just then
  * does not wait for the answer, which takes as long as a launcher is blocked on
  * the stream: perhaps until the guard's own thread lets it go on. */
-static bool is_stream_idle(const struct binadei_streams *streams,
-                           const struct binadei_stream_state *stream_state)
+static bool is_stream_idle(const struct moietyi_streams *streams,
+                           const struct moietyi_stream_state *stream_state)
 {
-    return !binadei_capture_guard_is_held() &&
-           !binadei_is_capturing(streams, stream_state->stream) &&
+    return !moietyi_capture_guard_is_held() &&
+           !moietyi_is_capturing(streams, stream_state->stream) &&
            streams->driver->cuStreamQuery(stream_state->stream) == CUDA_SUCCESS;
 }
 
 /* Role held, stream state pinned: what was freed before the question is done if
  * the answer is that nothing is left to do. What is fresh beside an epoch in
  * flight takes a second question, for it cannot go behind that one's event. */
-static uint64_t ask_stream(struct binadei_streams *streams,
-                           struct binadei_stream_state *stream_state)
+static uint64_t ask_stream(struct moietyi_streams *streams,
+                           struct moietyi_stream_state *stream_state)
 {
     uint64_t grains = 0;
-    for (unsigned i = 0; i < 2 && binadei_stream_state_grains(stream_state);
+    for (unsigned i = 0; i < 2 && moietyi_stream_state_grains(stream_state);
          i++) {
-        bool is_closed = stream_state->epoch.state <= BINADEI_EPOCH_UNRECORDED;
+        bool is_closed = stream_state->epoch.state <= MOIETYI_EPOCH_UNRECORDED;
         if (is_closed)
             (void)close_epoch(stream_state);
         if (!is_stream_idle(streams, stream_state))
@@ -583,135 +583,135 @@ static uint64_t ask_stream(struct binadei_streams *streams,
     return grains;
 }
 
-bool binadei_epoch_is_stream_idle(const struct binadei_streams *streams,
-                                  struct binadei_stream_state *stream_state)
+bool moietyi_epoch_is_stream_idle(const struct moietyi_streams *streams,
+                                  struct moietyi_stream_state *stream_state)
 {
-    if (!binadei_stream_state_is_created(stream_state) ||
-        !binadei_stream_state_pin(stream_state))
+    if (!moietyi_stream_state_is_created(stream_state) ||
+        !moietyi_stream_state_pin(stream_state))
         return false;
     bool is_idle = is_stream_idle(streams, stream_state);
-    binadei_stream_state_unpin(stream_state);
+    moietyi_stream_state_unpin(stream_state);
     return is_idle;
 }
 
-uint64_t binadei_epoch_moves(const struct binadei_stream_state *stream_state)
+uint64_t moietyi_epoch_moves(const struct moietyi_stream_state *stream_state)
 {
     /* MV.acquire: the moves that are counted are over. */
     return atomic_load_explicit(&stream_state->epoch.moves,
                                 memory_order_acquire);
 }
 
-bool binadei_epoch_has_since(const struct binadei_stream_state *stream_state,
+bool moietyi_epoch_has_since(const struct moietyi_stream_state *stream_state,
                              uint64_t moves)
 {
     return stream_state->epoch.left_at_moves <= moves;
 }
 
-uint64_t binadei_epochs_ask_streams(struct binadei_streams *streams)
+uint64_t moietyi_epochs_ask_streams(struct moietyi_streams *streams)
 {
     uint64_t grains = 0;
-    for (uint32_t i = 0; i < binadei_stream_state_count(streams); i++) {
-        struct binadei_stream_state *stream_state =
-            binadei_stream_state_at(streams, i);
-        if (!binadei_stream_state_grains(stream_state) ||
-            !binadei_stream_state_try_take(stream_state))
+    for (uint32_t i = 0; i < moietyi_stream_state_count(streams); i++) {
+        struct moietyi_stream_state *stream_state =
+            moietyi_stream_state_at(streams, i);
+        if (!moietyi_stream_state_grains(stream_state) ||
+            !moietyi_stream_state_try_take(stream_state))
             continue;
-        if (binadei_stream_state_is_created(stream_state) &&
-            binadei_stream_state_pin(stream_state)) {
+        if (moietyi_stream_state_is_created(stream_state) &&
+            moietyi_stream_state_pin(stream_state)) {
             grains += ask_stream(streams, stream_state);
-            binadei_stream_state_unpin(stream_state);
+            moietyi_stream_state_unpin(stream_state);
         }
-        binadei_stream_state_release(stream_state);
+        moietyi_stream_state_release(stream_state);
     }
     return grains;
 }
 
-static bool wait_for(const struct binadei_stream_user *user, CUevent event)
+static bool wait_for(const struct moietyi_stream_user *user, CUevent event)
 {
-    binadei_stream_tally(user, BINADEI_STREAM_WAITS);
-    return BINADEI_CALL(user->streams->driver, cuStreamWaitEvent,
-                        (user->stream_state->stream, event, 0)) == BINADE_OK;
+    moietyi_stream_tally(user, MOIETYI_STREAM_WAITS);
+    return MOIETYI_CALL(user->streams->driver, cuStreamWaitEvent,
+                        (user->stream_state->stream, event, 0)) == MOIETY_OK;
 }
 
-static bool wait_for_contexts(const struct binadei_stream_user *user,
+static bool wait_for_contexts(const struct moietyi_stream_user *user,
                               uint64_t number)
 {
-    struct binadei_context_epochs *epochs = &user->streams->context_epochs;
-    unsigned at = number % BINADEI_CONTEXT_EPOCHS;
-    bool is_waiting = binadei_role_try_take(&epochs->is_taken);
+    struct moietyi_context_epochs *epochs = &user->streams->context_epochs;
+    unsigned at = number % MOIETYI_CONTEXT_EPOCHS;
+    bool is_waiting = moietyi_role_try_take(&epochs->is_taken);
     if (!is_waiting)
         return false;
     for (unsigned i = 0; i < epochs->counts[at] && is_waiting; i++)
         is_waiting = has_passed(user->streams, number) ||
                      wait_for(user, epochs->events[at][i]);
-    binadei_role_release(&epochs->is_taken);
+    moietyi_role_release(&epochs->is_taken);
     return is_waiting;
 }
 
 /* Role held, within a section: the call's stream has the memory when its own
  * work comes after the event. */
-static void epoch_hand_over(const struct binadei_stream_user *user,
-                            struct binadei_stream_state *stream_state)
+static void epoch_hand_over(const struct moietyi_stream_user *user,
+                            struct moietyi_stream_state *stream_state)
 {
-    struct binadei_epoch *epoch = &stream_state->epoch;
+    struct moietyi_epoch *epoch = &stream_state->epoch;
     /* SF.acquire: the event was recorded. */
     CUevent final_event =
         atomic_load_explicit(&stream_state->final_event, memory_order_acquire);
-    if (binadei_stream_state_is_closed(stream_state)) {
+    if (moietyi_stream_state_is_closed(stream_state)) {
         if (final_event && wait_for(user, final_event))
-            for (unsigned age = BINADEI_FRESH; age < BINADEI_AGES; age++)
-                (void)binadei_maps_hand(stream_state->maps, age,
+            for (unsigned age = MOIETYI_FRESH; age < MOIETYI_AGES; age++)
+                (void)moietyi_maps_hand(stream_state->maps, age,
                                         user->stream_state->maps);
         return;
     }
-    bool is_waiting = epoch->state == BINADEI_EPOCH_OWN
+    bool is_waiting = epoch->state == MOIETYI_EPOCH_OWN
                           ? wait_for(user, epoch->event)
-                      : epoch->state == BINADEI_EPOCH_CONTEXT
+                      : epoch->state == MOIETYI_EPOCH_CONTEXT
                           ? wait_for_contexts(user, epoch->number)
                           : false;
     if (!is_waiting)
         return;
     note_leaving(epoch);
-    (void)binadei_maps_hand(stream_state->maps, BINADEI_AGEING,
+    (void)moietyi_maps_hand(stream_state->maps, MOIETYI_AGEING,
                             user->stream_state->maps);
 }
 
-bool binadei_epoch_hand_over(const struct binadei_stream_user *user,
-                             struct binadei_stream_state *stream_state)
+bool moietyi_epoch_hand_over(const struct moietyi_stream_user *user,
+                             struct moietyi_stream_state *stream_state)
 {
-    struct binadei_section section;
+    struct moietyi_section section;
     if (stream_state == user->stream_state ||
-        !binadei_stream_state_grains(stream_state) ||
-        !binadei_stream_state_try_take(stream_state))
+        !moietyi_stream_state_grains(stream_state) ||
+        !moietyi_stream_state_try_take(stream_state))
         return false;
-    if (binadei_context_enter(user->streams->own_context, &section) ==
-        BINADE_OK) {
+    if (moietyi_context_enter(user->streams->own_context, &section) ==
+        MOIETY_OK) {
         epoch_hand_over(user, stream_state);
-        (void)binadei_section_leave(&section);
+        (void)moietyi_section_leave(&section);
     }
-    binadei_stream_state_release(stream_state);
+    moietyi_stream_state_release(stream_state);
     return true;
 }
 
-static struct binadei_waiting
-survey(const struct binadei_stream_state *stream_state)
+static struct moietyi_waiting
+survey(const struct moietyi_stream_state *stream_state)
 {
-    struct binadei_waiting waiting = {
+    struct moietyi_waiting waiting = {
         .stream_state = stream_state,
         .bytes =
-            binadei_stream_state_grains(stream_state) * BINADEI_GRAIN_BYTES};
+            moietyi_stream_state_grains(stream_state) * MOIETYI_GRAIN_BYTES};
     /* relaxed: for a report. */
     uint64_t closed_ns = atomic_load_explicit(&stream_state->epoch.closed_ns,
                                               memory_order_relaxed);
     waiting.epoch_count = waiting.bytes != 0;
     if (waiting.bytes && closed_ns)
-        waiting.oldest_ns = binadei_now_ns() - closed_ns;
+        waiting.oldest_ns = moietyi_now_ns() - closed_ns;
     return waiting;
 }
 
 /* Into its place among the longest. */
-static void epoch_insert(struct binadei_waiting *list, uint32_t capacity,
-                         uint32_t count, const struct binadei_waiting *waiting)
+static void epoch_insert(struct moietyi_waiting *list, uint32_t capacity,
+                         uint32_t count, const struct moietyi_waiting *waiting)
 {
     uint32_t at = count < capacity ? count : capacity;
     while (at && list[at - 1].oldest_ns < waiting->oldest_ns) {
@@ -723,23 +723,23 @@ static void epoch_insert(struct binadei_waiting *list, uint32_t capacity,
         list[at] = *waiting;
 }
 
-uint32_t binadei_epochs_survey(const struct binadei_streams *streams,
-                               struct binadei_waiting *out, uint32_t capacity)
+uint32_t moietyi_epochs_survey(const struct moietyi_streams *streams,
+                               struct moietyi_waiting *out, uint32_t capacity)
 {
     uint32_t found = 0;
-    for (uint32_t i = 0; i < binadei_stream_state_count(streams); i++) {
-        const struct binadei_waiting waiting =
-            survey(binadei_stream_state_at(streams, i));
+    for (uint32_t i = 0; i < moietyi_stream_state_count(streams); i++) {
+        const struct moietyi_waiting waiting =
+            survey(moietyi_stream_state_at(streams, i));
         if (waiting.epoch_count)
             epoch_insert(out, capacity, found++, &waiting);
     }
     return found;
 }
 
-void binadei_epoch_finish(struct binadei_stream_state *stream_state)
+void moietyi_epoch_finish(struct moietyi_stream_state *stream_state)
 {
     if (!stream_state->maps)
         return;
-    (void)binadei_maps_drain(stream_state->maps, BINADEI_AGEING);
-    (void)binadei_maps_drain(stream_state->maps, BINADEI_FRESH);
+    (void)moietyi_maps_drain(stream_state->maps, MOIETYI_AGEING);
+    (void)moietyi_maps_drain(stream_state->maps, MOIETYI_FRESH);
 }

@@ -16,59 +16,59 @@
  * stream, whose own events are barriers, and what was freed with ANY always go
  * that way.
  */
-#ifndef BINADE_POOL_STREAM_EPOCH_H_
-#define BINADE_POOL_STREAM_EPOCH_H_
+#ifndef MOIETY_POOL_STREAM_EPOCH_H_
+#define MOIETY_POOL_STREAM_EPOCH_H_
 
 #include "pool/stream/streams.h"
 
 /* Drains every stream whose event is over. Returns the grains that became done.
  * Asks the driver and waits for nothing. */
-uint64_t binadei_epochs_poll(const struct binadei_stream_user *user);
+uint64_t moietyi_epochs_poll(const struct moietyi_stream_user *user);
 /* The same of a few streams that were retired: those whose stream states are
  * looked at next to be used again. */
-uint64_t binadei_epochs_drain_closed(const struct binadei_stream_user *user);
+uint64_t moietyi_epochs_drain_closed(const struct moietyi_stream_user *user);
 /* Closes the epoch of the user's stream and records on it. The call may wait. */
-void binadei_epochs_record_own(const struct binadei_stream_user *user);
+void moietyi_epochs_record_own(const struct moietyi_stream_user *user);
 /* The same if a guard kept somebody from closing all. */
-void binadei_epochs_close_own(const struct binadei_stream_user *user);
+void moietyi_epochs_close_own(const struct moietyi_stream_user *user);
 /* Closes the epochs of all streams behind an event in each context. Nothing
  * happens while a capture guard is held. Returns whether one was recorded. */
-bool binadei_epochs_close_all(const struct binadei_stream_user *user);
+bool moietyi_epochs_close_all(const struct moietyi_stream_user *user);
 /* The same before the first capture guard is held, while which no event of a
  * context may be recorded: what was freed until then becomes done meanwhile. The
  * guards' lock is held. */
-void binadei_epochs_close_before_capture_guard(struct binadei_streams *streams);
+void moietyi_epochs_close_before_capture_guard(struct moietyi_streams *streams);
 /* For drivers that have no event of a context: waits for all work of all
  * contexts, if memory waits for that. Returns the grains that became done. */
-uint64_t binadei_epochs_synchronise(const struct binadei_stream_user *user);
+uint64_t moietyi_epochs_synchronise(const struct moietyi_stream_user *user);
 /* The last that may be tried: asks each stream whether it has anything left to
  * do, since an event of a context waits for all streams, and one of them may
  * never come to an end. In a section; the guard, which is not held at first, is
  * asked again for each stream. Blocks as long as another thread is blocked
  * launching on the stream. Returns the grains that became done. */
-uint64_t binadei_epochs_ask_streams(struct binadei_streams *streams);
+uint64_t moietyi_epochs_ask_streams(struct moietyi_streams *streams);
 /* Lets the user's stream wait for the event of another's, and have what was freed
  * there. False: nothing is there, or another thread is at it. */
-bool binadei_epoch_hand_over(const struct binadei_stream_user *user,
-                             struct binadei_stream_state *stream_state);
+bool moietyi_epoch_hand_over(const struct moietyi_stream_user *user,
+                             struct moietyi_stream_state *stream_state);
 /* The number of an event of all contexts that will be recorded after now. */
-uint64_t binadei_epochs_next(const struct binadei_streams *streams);
+uint64_t moietyi_epochs_next(const struct moietyi_streams *streams);
 /* Whether it was recorded by now. */
-bool binadei_epochs_are_recorded(const struct binadei_streams *streams,
+bool moietyi_epochs_are_recorded(const struct moietyi_streams *streams,
                                  uint64_t number);
 /* Of the last event of all contexts that is known to be over. */
-uint64_t binadei_epochs_passed(const struct binadei_streams *streams);
+uint64_t moietyi_epochs_passed(const struct moietyi_streams *streams);
 /* Whether that event is over; it is recorded if it was not and may be. In a
  * section. */
-bool binadei_epochs_have_passed(const struct binadei_stream_user *user,
+bool moietyi_epochs_have_passed(const struct moietyi_stream_user *user,
                                 uint64_t number);
 /* Whether memory waits in any map, and how many bytes. */
-bool binadei_epochs_are_pending(const struct binadei_streams *streams);
-uint64_t binadei_epochs_bytes(const struct binadei_streams *streams);
+bool moietyi_epochs_are_pending(const struct moietyi_streams *streams);
+uint64_t moietyi_epochs_bytes(const struct moietyi_streams *streams);
 
 /* A stream state of which memory waits for an event. */
-struct binadei_waiting {
-    const struct binadei_stream_state *stream_state;
+struct moietyi_waiting {
+    const struct moietyi_stream_state *stream_state;
     uint64_t bytes;
     uint64_t epoch_count;
     uint64_t oldest_ns; /* since its oldest epoch was closed */
@@ -76,28 +76,28 @@ struct binadei_waiting {
 
 /* The `capacity` stream states that wait longest, longest first; returns how
  * many wait in all. */
-uint32_t binadei_epochs_survey(const struct binadei_streams *streams,
-                               struct binadei_waiting *out, uint32_t capacity);
+uint32_t moietyi_epochs_survey(const struct moietyi_streams *streams,
+                               struct moietyi_waiting *out, uint32_t capacity);
 
 /* Gives a freed interval to the maps of the stream state, or to ANY's, which
  * have words for every segment, where there is no memory for that. False: a
  * part of it is free already. */
-bool binadei_epoch_give(struct binadei_streams *streams,
-                        struct binadei_stream_state *stream_state,
-                        binadei_grain start, uint64_t grains);
+bool moietyi_epoch_give(struct moietyi_streams *streams,
+                        struct moietyi_stream_state *stream_state,
+                        moietyi_grain start, uint64_t grains);
 
 /* Whether the stream state is a created stream that has nothing left to do. In
  * a section; no capture guard is held. */
-bool binadei_epoch_is_stream_idle(const struct binadei_streams *streams,
-                                  struct binadei_stream_state *stream_state);
+bool moietyi_epoch_is_stream_idle(const struct moietyi_streams *streams,
+                                  struct moietyi_stream_state *stream_state);
 /* How often the stream state was closed so far. */
-uint64_t binadei_epoch_moves(const struct binadei_stream_state *stream_state);
+uint64_t moietyi_epoch_moves(const struct moietyi_stream_state *stream_state);
 /* Whether what was given to the stream state's maps after it had been closed so
  * often is there still, for all that was drained; the role is held. */
-bool binadei_epoch_has_since(const struct binadei_stream_state *stream_state,
+bool moietyi_epoch_has_since(const struct moietyi_stream_state *stream_state,
                              uint64_t moves);
 
 /* No call is under way, and all work is over: all of it is done. */
-void binadei_epoch_finish(struct binadei_stream_state *stream_state);
+void moietyi_epoch_finish(struct moietyi_stream_state *stream_state);
 
 #endif

@@ -9,25 +9,25 @@
 
 static size_t chunk_words(uint32_t page_capacity)
 {
-    return (size_t)page_capacity * BINADEI_PAGE_CHUNKS;
+    return (size_t)page_capacity * MOIETYI_PAGE_CHUNKS;
 }
 
 static size_t bytes_of(uint32_t page_capacity)
 {
     return (chunk_words(page_capacity) +
-            (size_t)page_capacity * BINADEI_PAGE_GRAINS) *
-           sizeof(binadei_note_word);
+            (size_t)page_capacity * MOIETYI_PAGE_GRAINS) *
+           sizeof(moietyi_note_word);
 }
 
-binadei_note_word *binadei_notes_create(uint32_t page_capacity)
+moietyi_note_word *moietyi_notes_create(uint32_t page_capacity)
 {
-    binadei_note_word *table = binadei_table_reserve(bytes_of(page_capacity));
+    moietyi_note_word *table = moietyi_table_reserve(bytes_of(page_capacity));
     return table ? table + chunk_words(page_capacity) : NULL;
 }
 
-void binadei_notes_destroy(binadei_note_word *notes, uint32_t page_capacity)
+void moietyi_notes_destroy(moietyi_note_word *notes, uint32_t page_capacity)
 {
     if (notes)
-        binadei_table_release((void *)(notes - chunk_words(page_capacity)),
+        moietyi_table_release((void *)(notes - chunk_words(page_capacity)),
                               bytes_of(page_capacity));
 }

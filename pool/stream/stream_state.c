@@ -11,41 +11,41 @@
 #include "pool/base/step.h"
 #include "pool/stream/event.h"
 
-static struct binadei_stream_state **
-stream_state_bucket_of(struct binadei_streams *streams, CUstream stream)
+static struct moietyi_stream_state **
+stream_state_bucket_of(struct moietyi_streams *streams, CUstream stream)
 {
     uint64_t mixed = (uintptr_t)stream >> 3;
     mixed *= UINT64_C(0x9E3779B97F4A7C15);
-    return &streams->buckets[(mixed >> 32) % BINADEI_STREAM_STATE_BUCKETS];
+    return &streams->buckets[(mixed >> 32) % MOIETYI_STREAM_STATE_BUCKETS];
 }
 
-bool binadei_stream_state_try_take(struct binadei_stream_state *stream_state)
+bool moietyi_stream_state_try_take(struct moietyi_stream_state *stream_state)
 {
-    return binadei_role_try_take(&stream_state->epoch.is_taken);
+    return moietyi_role_try_take(&stream_state->epoch.is_taken);
 }
 
-void binadei_stream_state_release(struct binadei_stream_state *stream_state)
+void moietyi_stream_state_release(struct moietyi_stream_state *stream_state)
 {
-    binadei_role_release(&stream_state->epoch.is_taken);
+    moietyi_role_release(&stream_state->epoch.is_taken);
 }
 
 /* What the caller says, without synonyms. */
-static CUstream normal(binade_stream stream)
+static CUstream normal(moiety_stream stream)
 {
-    return stream ? stream : BINADE_STREAM_LEGACY;
+    return stream ? stream : MOIETY_STREAM_LEGACY;
 }
 
 static bool stream_state_has_handle(CUstream stream)
 {
-    return stream != BINADE_STREAM_LEGACY && stream != BINADE_STREAM_PER_THREAD;
+    return stream != MOIETY_STREAM_LEGACY && stream != MOIETY_STREAM_PER_THREAD;
 }
 
 /* Stream states' lock held. */
-static struct binadei_stream_state *
-stream_state_find(struct binadei_streams *streams, CUstream stream,
+static struct moietyi_stream_state *
+stream_state_find(struct moietyi_streams *streams, CUstream stream,
                   const void *owner)
 {
-    struct binadei_stream_state *stream_state =
+    struct moietyi_stream_state *stream_state =
         *stream_state_bucket_of(streams, stream);
     while (stream_state &&
            (stream_state->stream != stream || stream_state->owner != owner))
@@ -54,11 +54,11 @@ stream_state_find(struct binadei_streams *streams, CUstream stream,
 }
 
 /* A stream state with a later one is not used again: its notes are used up. */
-#define LAST_NOTE (UINT32_MAX - BINADEI_STREAM_STATES_MAX)
+#define LAST_NOTE (UINT32_MAX - MOIETYI_STREAM_STATES_MAX)
 
-static bool is_unused(const struct binadei_stream_state *stream_state)
+static bool is_unused(const struct moietyi_stream_state *stream_state)
 {
-    return binadei_stream_state_is_closed(stream_state) &&
+    return moietyi_stream_state_is_closed(stream_state) &&
            stream_state->note <= LAST_NOTE &&
            /* relaxed: 0 only where the depot is empty. */
            atomic_load_explicit(&stream_state->depot_bytes,
@@ -66,11 +66,11 @@ static bool is_unused(const struct binadei_stream_state *stream_state)
            /* SU.acquire: what its users did. */
            atomic_load_explicit(&stream_state->cache_count,
                                 memory_order_acquire) == 0 &&
-           !binadei_stream_state_grains(stream_state);
+           !moietyi_stream_state_grains(stream_state);
 }
 
 /* Stream states' lock held. */
-static void count_user(struct binadei_stream_state *stream_state)
+static void count_user(struct moietyi_stream_state *stream_state)
 {
     /* relaxed: the lock orders it with a thread that would use the stream state
      * again. */
@@ -79,8 +79,8 @@ static void count_user(struct binadei_stream_state *stream_state)
 }
 
 /* Stream states' lock held. */
-static void append_closed(struct binadei_streams *streams,
-                          struct binadei_stream_state *stream_state)
+static void append_closed(struct moietyi_streams *streams,
+                          struct moietyi_stream_state *stream_state)
 {
     stream_state->next_in_bucket = NULL;
     if (streams->closed_last)
@@ -93,9 +93,9 @@ static void append_closed(struct binadei_streams *streams,
 }
 
 /* The one that is looked at next; there is one. Stream states' lock held. */
-static struct binadei_stream_state *pop_closed(struct binadei_streams *streams)
+static struct moietyi_stream_state *pop_closed(struct moietyi_streams *streams)
 {
-    struct binadei_stream_state *stream_state = streams->closed_first;
+    struct moietyi_stream_state *stream_state = streams->closed_first;
     streams->closed_first = stream_state->next_in_bucket;
     if (!streams->closed_first)
         streams->closed_last = NULL;
@@ -103,35 +103,35 @@ static struct binadei_stream_state *pop_closed(struct binadei_streams *streams)
     return stream_state;
 }
 
-static unsigned closed_count(const struct binadei_streams *streams)
+static unsigned closed_count(const struct moietyi_streams *streams)
 {
     /* relaxed: advice, or the stream states' lock is held. */
     return atomic_load_explicit(&streams->closed_count, memory_order_relaxed);
 }
 
-static bool is_table_full(const struct binadei_streams *streams)
+static bool is_table_full(const struct moietyi_streams *streams)
 {
     /* relaxed: changed under the lock that is held. */
     return atomic_load_explicit(&streams->stream_state_count,
                                 memory_order_relaxed) ==
-           BINADEI_STREAM_STATES_MAX;
+           MOIETYI_STREAM_STATES_MAX;
 }
 
 /* A closed stream state that nothing refers to any more, and its epoch's role,
  * so that nobody asks for the event that is to be destroyed; stream states'
  * lock held. A few are looked at, or all where there can be no new one. */
-static struct binadei_stream_state *find_unused(struct binadei_streams *streams)
+static struct moietyi_stream_state *find_unused(struct moietyi_streams *streams)
 {
     unsigned looks = closed_count(streams);
-    if (looks > BINADEI_CLOSED_LOOKS && !is_table_full(streams))
-        looks = BINADEI_CLOSED_LOOKS;
+    if (looks > MOIETYI_CLOSED_LOOKS && !is_table_full(streams))
+        looks = MOIETYI_CLOSED_LOOKS;
     for (; looks; looks--) {
-        struct binadei_stream_state *stream_state = pop_closed(streams);
+        struct moietyi_stream_state *stream_state = pop_closed(streams);
         if (is_unused(stream_state) &&
-            binadei_stream_state_try_take(stream_state)) {
+            moietyi_stream_state_try_take(stream_state)) {
             if (is_unused(stream_state))
                 return stream_state;
-            binadei_stream_state_release(stream_state);
+            moietyi_stream_state_release(stream_state);
         }
         append_closed(streams, stream_state);
     }
@@ -140,7 +140,7 @@ static struct binadei_stream_state *find_unused(struct binadei_streams *streams)
 
 /* Whose memory a stream state is for. */
 struct identity {
-    enum binadei_stream_state_kind kind;
+    enum moietyi_stream_state_kind kind;
     CUstream stream;
     CUcontext context;
     const void *owner;
@@ -148,7 +148,7 @@ struct identity {
 
 /* A thread that polls reads these fields with the epoch's role; so the caller
  * has the role, or nobody sees the stream state yet. */
-static void stream_state_identify(struct binadei_stream_state *stream_state,
+static void stream_state_identify(struct moietyi_stream_state *stream_state,
                                   const struct identity *who)
 {
     stream_state->kind = who->kind;
@@ -158,17 +158,17 @@ static void stream_state_identify(struct binadei_stream_state *stream_state,
 }
 
 /* Stream states' lock held. NULL: no memory, or the table is full. */
-static struct binadei_stream_state *
-stream_state_append(struct binadei_streams *streams, const struct identity *who,
-                    struct binadei_maps *maps)
+static struct moietyi_stream_state *
+stream_state_append(struct moietyi_streams *streams, const struct identity *who,
+                    struct moietyi_maps *maps)
 {
     /* relaxed: changed under the lock that is held. */
     unsigned count = atomic_load_explicit(&streams->stream_state_count,
                                           memory_order_relaxed);
-    if (count == BINADEI_STREAM_STATES_MAX)
+    if (count == MOIETYI_STREAM_STATES_MAX)
         return NULL;
-    struct binadei_stream_state *stream_state = aligned_alloc(
-        alignof(struct binadei_stream_state), sizeof(*stream_state));
+    struct moietyi_stream_state *stream_state = aligned_alloc(
+        alignof(struct moietyi_stream_state), sizeof(*stream_state));
     if (!stream_state)
         return NULL;
     memset(stream_state, 0, sizeof(*stream_state));
@@ -185,14 +185,14 @@ stream_state_append(struct binadei_streams *streams, const struct identity *who,
     return stream_state;
 }
 
-struct binadei_stream_state *
-binadei_stream_state_make(struct binadei_streams *streams,
-                          enum binadei_stream_state_kind kind,
-                          struct binadei_maps *maps)
+struct moietyi_stream_state *
+moietyi_stream_state_make(struct moietyi_streams *streams,
+                          enum moietyi_stream_state_kind kind,
+                          struct moietyi_maps *maps)
 {
     const struct identity who = {.kind = kind};
     pthread_mutex_lock(&streams->stream_states_lock);
-    struct binadei_stream_state *stream_state =
+    struct moietyi_stream_state *stream_state =
         stream_state_append(streams, &who, maps);
     pthread_mutex_unlock(&streams->stream_states_lock);
     return stream_state;
@@ -200,31 +200,31 @@ binadei_stream_state_make(struct binadei_streams *streams,
 
 /* A new one, with maps of its own; stream states' lock held. NULL: no memory.
  *  */
-static struct binadei_stream_state *
-append_stream(struct binadei_streams *streams, const struct identity *who)
+static struct moietyi_stream_state *
+append_stream(struct moietyi_streams *streams, const struct identity *who)
 {
-    struct binadei_maps *maps = binadei_maps_create(streams->buddy);
-    struct binadei_stream_state *stream_state =
+    struct moietyi_maps *maps = moietyi_maps_create(streams->buddy);
+    struct moietyi_stream_state *stream_state =
         maps ? stream_state_append(streams, who, maps) : NULL;
     if (!stream_state)
-        binadei_maps_destroy(maps);
+        moietyi_maps_destroy(maps);
     return stream_state;
 }
 
 /* Stream states' lock held. `out_left` gets the final event of the stream that
  * had the stream state before, or NULL. */
-static struct binadei_stream_state *
-open_stream_state(struct binadei_streams *streams, const struct identity *who,
+static struct moietyi_stream_state *
+open_stream_state(struct moietyi_streams *streams, const struct identity *who,
                   CUevent *out_left)
 {
-    struct binadei_stream_state *stream_state = find_unused(streams);
+    struct moietyi_stream_state *stream_state = find_unused(streams);
     bool is_used_again = stream_state != NULL;
     if (!stream_state)
         stream_state = append_stream(streams, who);
     if (!stream_state)
         return NULL;
     if (is_used_again) {
-        stream_state->note += BINADEI_STREAM_STATES_MAX;
+        stream_state->note += MOIETYI_STREAM_STATES_MAX;
         stream_state_identify(stream_state, who);
     }
     /* relaxed, here and below: who uses the stream state now finds it under the
@@ -235,47 +235,47 @@ open_stream_state(struct binadei_streams *streams, const struct identity *who,
     atomic_store_explicit(&stream_state->is_closed, false,
                           memory_order_relaxed);
     if (is_used_again)
-        binadei_stream_state_release(stream_state);
-    struct binadei_stream_state **bucket =
+        moietyi_stream_state_release(stream_state);
+    struct moietyi_stream_state **bucket =
         stream_state_bucket_of(streams, who->stream);
     stream_state->next_in_bucket = *bucket;
     *bucket = stream_state;
     return stream_state;
 }
 
-static binade_status
-stream_state_context_of(const struct binadei_streams *streams, CUstream stream,
+static moiety_status
+stream_state_context_of(const struct moietyi_streams *streams, CUstream stream,
                         CUcontext *out)
 {
     *out = streams->contexts[0];
     if (!stream_state_has_handle(stream))
-        return BINADE_OK;
-    binade_status status =
-        BINADEI_CALL(streams->driver, cuStreamGetCtx, (stream, out));
-    return status == BINADE_OK
+        return MOIETY_OK;
+    moiety_status status =
+        MOIETYI_CALL(streams->driver, cuStreamGetCtx, (stream, out));
+    return status == MOIETY_OK
                ? status
-               : binadei_fail(status, "stream %p: %s", (void *)stream,
-                              binadei_failure_message());
+               : moietyi_fail(status, "stream %p: %s", (void *)stream,
+                              moietyi_failure_message());
 }
 
-binade_status binadei_stream_state_use(struct binadei_streams *streams,
-                                       const void *thread, binade_stream stream,
-                                       struct binadei_stream_state **out)
+moiety_status moietyi_stream_state_use(struct moietyi_streams *streams,
+                                       const void *thread, moiety_stream stream,
+                                       struct moietyi_stream_state **out)
 {
     CUstream named = normal(stream);
-    const void *owner = named == BINADE_STREAM_PER_THREAD ? thread : NULL;
+    const void *owner = named == MOIETY_STREAM_PER_THREAD ? thread : NULL;
     CUcontext context;
     CUevent left = NULL;
-    binade_status status = stream_state_context_of(streams, named, &context);
-    if (status != BINADE_OK)
+    moiety_status status = stream_state_context_of(streams, named, &context);
+    if (status != MOIETY_OK)
         return status;
     pthread_mutex_lock(&streams->stream_states_lock);
-    BINADEI_STEP("locked.stream_state");
-    struct binadei_stream_state *stream_state =
+    MOIETYI_STEP("locked.stream_state");
+    struct moietyi_stream_state *stream_state =
         stream_state_find(streams, named, owner);
     if (!stream_state) {
-        const struct identity who = {owner ? BINADEI_STREAM_STATE_PER_THREAD
-                                           : BINADEI_STREAM_STATE_STREAM,
+        const struct identity who = {owner ? MOIETYI_STREAM_STATE_PER_THREAD
+                                           : MOIETYI_STREAM_STATE_STREAM,
                                      named, context, owner};
         stream_state = open_stream_state(streams, &who, &left);
         if (!stream_state)
@@ -285,32 +285,32 @@ binade_status binadei_stream_state_use(struct binadei_streams *streams,
     pthread_mutex_unlock(&streams->stream_states_lock);
     /* Of the stream that had the stream state before, if any: it may be
      * destroyed only now that nobody refers to the stream state. */
-    binadei_event_destroy(streams, left);
+    moietyi_event_destroy(streams, left);
     *out = stream_state;
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
-bool binadei_stream_state_use_found(struct binadei_streams *streams,
-                                    struct binadei_stream_state *stream_state)
+bool moietyi_stream_state_use_found(struct moietyi_streams *streams,
+                                    struct moietyi_stream_state *stream_state)
 {
     pthread_mutex_lock(&streams->stream_states_lock);
-    bool is_open = !binadei_stream_state_is_closed(stream_state);
+    bool is_open = !moietyi_stream_state_is_closed(stream_state);
     if (is_open)
         count_user(stream_state);
     pthread_mutex_unlock(&streams->stream_states_lock);
     return is_open;
 }
 
-struct binadei_stream_state *
-binadei_stream_state_use_noted(struct binadei_streams *streams, uint32_t note)
+struct moietyi_stream_state *
+moietyi_stream_state_use_noted(struct moietyi_streams *streams, uint32_t note)
 {
     pthread_mutex_lock(&streams->stream_states_lock);
     /* relaxed: written under the lock that is held. */
-    struct binadei_stream_state *stream_state = atomic_load_explicit(
-        &streams->stream_states[(note - 1) % BINADEI_STREAM_STATES_MAX],
+    struct moietyi_stream_state *stream_state = atomic_load_explicit(
+        &streams->stream_states[(note - 1) % MOIETYI_STREAM_STATES_MAX],
         memory_order_relaxed);
     if (stream_state && stream_state->note == note &&
-        !binadei_stream_state_is_closed(stream_state))
+        !moietyi_stream_state_is_closed(stream_state))
         count_user(stream_state);
     else
         stream_state = NULL;
@@ -318,7 +318,7 @@ binadei_stream_state_use_noted(struct binadei_streams *streams, uint32_t note)
     return stream_state;
 }
 
-void binadei_stream_state_unuse(struct binadei_stream_state *stream_state)
+void moietyi_stream_state_unuse(struct moietyi_stream_state *stream_state)
 {
     /* SU.release: what was done with it, to the thread that uses the stream
      * state again. */
@@ -327,24 +327,24 @@ void binadei_stream_state_unuse(struct binadei_stream_state *stream_state)
 }
 
 /* Stream states' lock held: no longer found by its stream. */
-static void unlink_stream_state(struct binadei_streams *streams,
-                                struct binadei_stream_state *stream_state)
+static void unlink_stream_state(struct moietyi_streams *streams,
+                                struct moietyi_stream_state *stream_state)
 {
-    struct binadei_stream_state **at =
+    struct moietyi_stream_state **at =
         stream_state_bucket_of(streams, stream_state->stream);
     while (*at != stream_state)
         at = &(*at)->next_in_bucket;
     *at = stream_state->next_in_bucket;
     append_closed(streams, stream_state);
-    /* PI.seq_cst: against binadei_stream_state_pin(). */
+    /* PI.seq_cst: against moietyi_stream_state_pin(). */
     atomic_store_explicit(&stream_state->is_closed, true, memory_order_seq_cst);
 }
 
-struct binadei_stream_state *
-binadei_stream_state_find(struct binadei_streams *streams, CUstream stream)
+struct moietyi_stream_state *
+moietyi_stream_state_find(struct moietyi_streams *streams, CUstream stream)
 {
     pthread_mutex_lock(&streams->stream_states_lock);
-    struct binadei_stream_state *stream_state =
+    struct moietyi_stream_state *stream_state =
         stream_state_find(streams, stream, NULL);
     if (stream_state)
         count_user(stream_state);
@@ -352,11 +352,11 @@ binadei_stream_state_find(struct binadei_streams *streams, CUstream stream)
     return stream_state;
 }
 
-bool binadei_stream_state_close(struct binadei_streams *streams,
-                                struct binadei_stream_state *stream_state)
+bool moietyi_stream_state_close(struct moietyi_streams *streams,
+                                struct moietyi_stream_state *stream_state)
 {
     pthread_mutex_lock(&streams->stream_states_lock);
-    bool is_open = !binadei_stream_state_is_closed(stream_state);
+    bool is_open = !moietyi_stream_state_is_closed(stream_state);
     if (is_open)
         unlink_stream_state(streams, stream_state);
     pthread_mutex_unlock(&streams->stream_states_lock);
@@ -368,20 +368,20 @@ bool binadei_stream_state_close(struct binadei_streams *streams,
     return is_open;
 }
 
-bool binadei_stream_state_try_close_of(struct binadei_streams *streams,
+bool moietyi_stream_state_try_close_of(struct moietyi_streams *streams,
                                        const void *thread)
 {
     if (pthread_mutex_trylock(&streams->stream_states_lock) != 0)
         return false;
-    struct binadei_stream_state *stream_state =
-        stream_state_find(streams, BINADE_STREAM_PER_THREAD, thread);
+    struct moietyi_stream_state *stream_state =
+        stream_state_find(streams, MOIETY_STREAM_PER_THREAD, thread);
     if (stream_state)
         unlink_stream_state(streams, stream_state);
     pthread_mutex_unlock(&streams->stream_states_lock);
     return true;
 }
 
-bool binadei_stream_state_pin(struct binadei_stream_state *stream_state)
+bool moietyi_stream_state_pin(struct moietyi_stream_state *stream_state)
 {
     /* PI.seq_cst: counted first, then looked, so that either the one who closes
      * sees the count or we see it closed. */
@@ -389,63 +389,63 @@ bool binadei_stream_state_pin(struct binadei_stream_state *stream_state)
     /* PI.seq_cst: the look. */
     if (!atomic_load_explicit(&stream_state->is_closed, memory_order_seq_cst))
         return true;
-    binadei_stream_state_unpin(stream_state);
+    moietyi_stream_state_unpin(stream_state);
     return false;
 }
 
-void binadei_stream_state_unpin(struct binadei_stream_state *stream_state)
+void moietyi_stream_state_unpin(struct moietyi_stream_state *stream_state)
 {
     /* PI.seq_cst: what we recorded, to the thread that closes; release is
      * enough. */
     atomic_fetch_sub_explicit(&stream_state->pins, 1, memory_order_seq_cst);
 }
 
-unsigned binadei_stream_states_closed_next(
-    struct binadei_streams *streams,
-    struct binadei_stream_state *out[BINADEI_CLOSED_LOOKS])
+unsigned moietyi_stream_states_closed_next(
+    struct moietyi_streams *streams,
+    struct moietyi_stream_state *out[MOIETYI_CLOSED_LOOKS])
 {
     unsigned count = 0;
     if (!closed_count(streams))
         return 0;
     pthread_mutex_lock(&streams->stream_states_lock);
-    for (struct binadei_stream_state *stream_state = streams->closed_first;
-         stream_state && count < BINADEI_CLOSED_LOOKS;
+    for (struct moietyi_stream_state *stream_state = streams->closed_first;
+         stream_state && count < MOIETYI_CLOSED_LOOKS;
          stream_state = stream_state->next_in_bucket)
         out[count++] = stream_state;
     pthread_mutex_unlock(&streams->stream_states_lock);
     return count;
 }
 
-uint64_t binadei_stream_states_open_count(struct binadei_streams *streams)
+uint64_t moietyi_stream_states_open_count(struct moietyi_streams *streams)
 {
     uint64_t count = 0;
     pthread_mutex_lock(&streams->stream_states_lock);
-    for (uint32_t i = 0; i < binadei_stream_state_count(streams); i++) {
-        const struct binadei_stream_state *stream_state =
-            binadei_stream_state_at(streams, i);
-        count += stream_state->kind >= BINADEI_STREAM_STATE_STREAM &&
-                 !binadei_stream_state_is_closed(stream_state);
+    for (uint32_t i = 0; i < moietyi_stream_state_count(streams); i++) {
+        const struct moietyi_stream_state *stream_state =
+            moietyi_stream_state_at(streams, i);
+        count += stream_state->kind >= MOIETYI_STREAM_STATE_STREAM &&
+                 !moietyi_stream_state_is_closed(stream_state);
     }
     pthread_mutex_unlock(&streams->stream_states_lock);
     return count;
 }
 
 /* No call is under way. */
-static void destroy_stream_state(struct binadei_streams *streams,
-                                 struct binadei_stream_state *stream_state)
+static void destroy_stream_state(struct moietyi_streams *streams,
+                                 struct moietyi_stream_state *stream_state)
 {
     /* relaxed: nobody else is there. */
-    binadei_event_destroy(
+    moietyi_event_destroy(
         streams,
         atomic_load_explicit(&stream_state->final_event, memory_order_relaxed));
-    binadei_event_destroy(streams, stream_state->epoch.event);
-    if (stream_state->kind != BINADEI_STREAM_STATE_ANY)
-        binadei_maps_destroy(stream_state->maps);
+    moietyi_event_destroy(streams, stream_state->epoch.event);
+    if (stream_state->kind != MOIETYI_STREAM_STATE_ANY)
+        moietyi_maps_destroy(stream_state->maps);
     free(stream_state);
 }
 
-void binadei_stream_states_destroy(struct binadei_streams *streams)
+void moietyi_stream_states_destroy(struct moietyi_streams *streams)
 {
-    for (uint32_t i = 0; i < binadei_stream_state_count(streams); i++)
-        destroy_stream_state(streams, binadei_stream_state_at(streams, i));
+    for (uint32_t i = 0; i < moietyi_stream_state_count(streams); i++)
+        destroy_stream_state(streams, moietyi_stream_state_at(streams, i));
 }

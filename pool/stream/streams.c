@@ -13,49 +13,49 @@
 
 /* Makes the events of a context ahead: creating one can block. What the driver
  * refuses is made when it is needed. */
-static void prepare_events(struct binadei_streams *streams, unsigned context)
+static void prepare_events(struct moietyi_streams *streams, unsigned context)
 {
-    struct binadei_section section;
-    if (binadei_context_enter(streams->own_context, &section) != BINADE_OK)
+    struct moietyi_section section;
+    if (moietyi_context_enter(streams->own_context, &section) != MOIETY_OK)
         return;
-    for (unsigned i = 0; i < BINADEI_CONTEXT_EPOCHS; i++)
+    for (unsigned i = 0; i < MOIETYI_CONTEXT_EPOCHS; i++)
         streams->context_epochs.events[i][context] =
-            binadei_event_make(streams, streams->contexts[context]);
-    (void)binadei_section_leave(&section);
+            moietyi_event_make(streams, streams->contexts[context]);
+    (void)moietyi_section_leave(&section);
 }
 
-bool binadei_streams_init(struct binadei_streams *streams,
-                          struct binadei_maps *any_maps)
+bool moietyi_streams_init(struct moietyi_streams *streams,
+                          struct moietyi_maps *any_maps)
 {
     pthread_mutex_init(&streams->stream_states_lock, NULL);
     streams->contexts[0] = streams->own_context->handle;
     atomic_init(&streams->context_count, 1);
     streams->done =
-        binadei_stream_state_make(streams, BINADEI_STREAM_STATE_DONE, NULL);
+        moietyi_stream_state_make(streams, MOIETYI_STREAM_STATE_DONE, NULL);
     streams->any =
-        binadei_stream_state_make(streams, BINADEI_STREAM_STATE_ANY, any_maps);
+        moietyi_stream_state_make(streams, MOIETYI_STREAM_STATE_ANY, any_maps);
     if (!streams->done || !streams->any) {
-        binadei_streams_fini(streams);
+        moietyi_streams_fini(streams);
         return false;
     }
     prepare_events(streams, 0);
     return true;
 }
 
-void binadei_streams_fini(struct binadei_streams *streams)
+void moietyi_streams_fini(struct moietyi_streams *streams)
 {
-    binadei_stream_states_destroy(streams);
-    for (unsigned i = 0; i < BINADEI_CONTEXT_EPOCHS; i++)
-        for (unsigned j = 0; j < BINADEI_CONTEXTS_MAX; j++)
-            binadei_event_destroy(streams,
+    moietyi_stream_states_destroy(streams);
+    for (unsigned i = 0; i < MOIETYI_CONTEXT_EPOCHS; i++)
+        for (unsigned j = 0; j < MOIETYI_CONTEXTS_MAX; j++)
+            moietyi_event_destroy(streams,
                                   streams->context_epochs.events[i][j]);
     pthread_mutex_destroy(&streams->stream_states_lock);
 }
 
-binade_status binadei_streams_add_context(struct binadei_streams *streams,
+moiety_status moietyi_streams_add_context(struct moietyi_streams *streams,
                                           CUcontext context)
 {
-    binade_status status = BINADE_OK;
+    moiety_status status = MOIETY_OK;
     pthread_mutex_lock(&streams->stream_states_lock);
     /* relaxed: the lock's holder alone writes. */
     unsigned count =
@@ -63,10 +63,10 @@ binade_status binadei_streams_add_context(struct binadei_streams *streams,
     unsigned at = 0;
     while (at < count && streams->contexts[at] != context)
         at++;
-    if (at == BINADEI_CONTEXTS_MAX) {
-        status = binadei_fail(BINADE_E_TOO_LARGE,
+    if (at == MOIETYI_CONTEXTS_MAX) {
+        status = moietyi_fail(MOIETY_E_TOO_LARGE,
                               "a pool knows %u further contexts at most",
-                              BINADEI_CONTEXTS_MAX - 1);
+                              MOIETYI_CONTEXTS_MAX - 1);
     } else if (at == count) {
         streams->contexts[at] = context;
         prepare_events(streams, at);
@@ -78,7 +78,7 @@ binade_status binadei_streams_add_context(struct binadei_streams *streams,
     return status;
 }
 
-bool binadei_streams_know_context(const struct binadei_streams *streams,
+bool moietyi_streams_know_context(const struct moietyi_streams *streams,
                                   CUcontext context)
 {
     /* CX.acquire: the contexts that are counted. */

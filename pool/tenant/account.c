@@ -50,37 +50,37 @@ static uint64_t chunk_of(uint64_t terms)
     return bytes < CHUNK_BYTES_MAX ? bytes : CHUNK_BYTES_MAX;
 }
 
-static struct binadei_stripe *stripe_of(struct binadei_account *account,
+static struct moietyi_stripe *stripe_of(struct moietyi_account *account,
                                         uint32_t number)
 {
-    return &account->stripes[number % BINADEI_ACCOUNT_STRIPES];
+    return &account->stripes[number % MOIETYI_ACCOUNT_STRIPES];
 }
 
-static void raise_peak(struct binadei_account *account, uint64_t bytes)
+static void raise_peak(struct moietyi_account *account, uint64_t bytes)
 {
     uint64_t seen = account_read(&account->peak_bytes);
     while (seen < bytes && !swap(&account->peak_bytes, &seen, bytes))
         continue;
 }
 
-void binadei_account_init(struct binadei_account *account,
+void moietyi_account_init(struct moietyi_account *account,
                           uint64_t budget_bytes)
 {
     atomic_init(&account->charged_bytes, 0);
     atomic_init(&account->peak_bytes, 0);
     atomic_init(&account->refusal_count, 0);
     atomic_init(&account->terms, 2 * budget_bytes);
-    for (unsigned i = 0; i < BINADEI_ACCOUNT_STRIPES; i++) {
+    for (unsigned i = 0; i < MOIETYI_ACCOUNT_STRIPES; i++) {
         atomic_init(&account->stripes[i].credit_bytes, 0);
         atomic_init(&account->stripes[i].charge_count, 0);
     }
 }
 
 /* All credit, back into the account. False: there was none. */
-static bool account_withdraw(struct binadei_account *account)
+static bool account_withdraw(struct moietyi_account *account)
 {
     uint64_t bytes = 0;
-    for (unsigned i = 0; i < BINADEI_ACCOUNT_STRIPES; i++) {
+    for (unsigned i = 0; i < MOIETYI_ACCOUNT_STRIPES; i++) {
         _Atomic uint64_t *credit = &account->stripes[i].credit_bytes;
         /* CR, relaxed. */
         if (account_read(credit))
@@ -90,7 +90,7 @@ static bool account_withdraw(struct binadei_account *account)
     return bytes != 0;
 }
 
-static void tighten(struct binadei_account *account)
+static void tighten(struct moietyi_account *account)
 {
     /* CR, relaxed: one word, changed as a whole. */
     if (!(account_read(&account->terms) & TIGHT))
@@ -103,7 +103,7 @@ static bool is_slack(uint64_t charged_bytes, uint64_t budget_bytes)
     return charged_bytes <= budget_bytes - budget_bytes / 4;
 }
 
-static bool try_credit(struct binadei_stripe *stripe, uint64_t bytes)
+static bool try_credit(struct moietyi_stripe *stripe, uint64_t bytes)
 {
     uint64_t seen = account_read(&stripe->credit_bytes);
     while (seen >= bytes)
@@ -113,7 +113,7 @@ static bool try_credit(struct binadei_stripe *stripe, uint64_t bytes)
 }
 
 /* Raises charged_bytes if the budget allows it. */
-static bool try_draw(struct binadei_account *account, uint64_t bytes)
+static bool try_draw(struct moietyi_account *account, uint64_t bytes)
 {
     uint64_t seen = account_read(&account->charged_bytes);
     do {
@@ -128,7 +128,7 @@ static bool try_draw(struct binadei_account *account, uint64_t bytes)
 /* For one charge; and again as long as others had credit. Twice none, because
  * who did not see yet that the account is tight may have released some behind
  * the first search. */
-static bool charge_tight(struct binadei_account *account, uint64_t bytes)
+static bool charge_tight(struct moietyi_account *account, uint64_t bytes)
 {
     unsigned vain = 0;
     while (!try_draw(account, bytes)) {
@@ -140,8 +140,8 @@ static bool charge_tight(struct binadei_account *account, uint64_t bytes)
     return true;
 }
 
-static bool charge(struct binadei_account *account,
-                   struct binadei_stripe *stripe, uint64_t bytes)
+static bool charge(struct moietyi_account *account,
+                   struct moietyi_stripe *stripe, uint64_t bytes)
 {
     uint64_t chunk_bytes = chunk_of(account_read(&account->terms));
     if (bytes > chunk_bytes)
@@ -156,7 +156,7 @@ static bool charge(struct binadei_account *account,
     return true;
 }
 
-bool binadei_account_charge(struct binadei_account *account, uint32_t number,
+bool moietyi_account_charge(struct moietyi_account *account, uint32_t number,
                             uint64_t bytes)
 {
     if (charge(account, stripe_of(account, number), bytes))
@@ -166,7 +166,7 @@ bool binadei_account_charge(struct binadei_account *account, uint32_t number,
 }
 
 /* Straight into the account, which may become slack by it. */
-static void account_give_back(struct binadei_account *account, uint64_t bytes)
+static void account_give_back(struct moietyi_account *account, uint64_t bytes)
 {
     uint64_t terms = account_read(&account->terms);
     uint64_t charged_bytes = account_add(&account->charged_bytes, -bytes);
@@ -175,10 +175,10 @@ static void account_give_back(struct binadei_account *account, uint64_t bytes)
         (void)swap(&account->terms, &terms, terms & ~TIGHT);
 }
 
-void binadei_account_release(struct binadei_account *account, uint32_t number,
+void moietyi_account_release(struct moietyi_account *account, uint32_t number,
                              uint64_t bytes)
 {
-    struct binadei_stripe *stripe = stripe_of(account, number);
+    struct moietyi_stripe *stripe = stripe_of(account, number);
     uint64_t chunk_bytes = chunk_of(account_read(&account->terms));
     if (bytes > chunk_bytes) {
         account_give_back(account, bytes);
@@ -190,12 +190,12 @@ void binadei_account_release(struct binadei_account *account, uint32_t number,
         account_give_back(account, credit_bytes - chunk_bytes);
 }
 
-void binadei_account_count(struct binadei_account *account, uint32_t number)
+void moietyi_account_count(struct moietyi_account *account, uint32_t number)
 {
     (void)account_add(&stripe_of(account, number)->charge_count, 1);
 }
 
-void binadei_account_set_budget(struct binadei_account *account,
+void moietyi_account_set_budget(struct moietyi_account *account,
                                 uint64_t budget_bytes)
 {
     /* Tight until the next release: what was drawn by the old budget ends. CR,
@@ -205,7 +205,7 @@ void binadei_account_set_budget(struct binadei_account *account,
     (void)account_withdraw(account);
 }
 
-bool binadei_account_try_close(struct binadei_account *account)
+bool moietyi_account_try_close(struct moietyi_account *account)
 {
     uint64_t nothing = 0;
     tighten(account);
@@ -216,31 +216,31 @@ bool binadei_account_try_close(struct binadei_account *account)
         memory_order_relaxed);
 }
 
-uint64_t binadei_account_budget_bytes(const struct binadei_account *account)
+uint64_t moietyi_account_budget_bytes(const struct moietyi_account *account)
 {
     return budget_of(account_read(&account->terms));
 }
 
-uint64_t binadei_account_live_bytes(const struct binadei_account *account)
+uint64_t moietyi_account_live_bytes(const struct moietyi_account *account)
 {
     uint64_t charged_bytes = account_read(&account->charged_bytes) & ~CLOSED;
     uint64_t credit_bytes = 0;
-    for (unsigned i = 0; i < BINADEI_ACCOUNT_STRIPES; i++)
+    for (unsigned i = 0; i < MOIETYI_ACCOUNT_STRIPES; i++)
         credit_bytes += account_read(&account->stripes[i].credit_bytes);
     /* While others work these are of different moments. */
     return charged_bytes > credit_bytes ? charged_bytes - credit_bytes : 0;
 }
 
-void binadei_account_sum(const struct binadei_account *account,
-                         binade_tenant_info *out)
+void moietyi_account_sum(const struct moietyi_account *account,
+                         moiety_tenant_info *out)
 {
-    out->live_bytes = binadei_account_live_bytes(account);
+    out->live_bytes = moietyi_account_live_bytes(account);
     out->peak_bytes = account_read(&account->peak_bytes);
     /* A charge is seen before the peak that it makes. */
     if (out->peak_bytes < out->live_bytes)
         out->peak_bytes = out->live_bytes;
     out->refusal_count = account_read(&account->refusal_count);
-    for (unsigned i = 0; i < BINADEI_ACCOUNT_STRIPES; i++)
+    for (unsigned i = 0; i < MOIETYI_ACCOUNT_STRIPES; i++)
         out->allocation_count +=
             account_read(&account->stripes[i].charge_count);
 }

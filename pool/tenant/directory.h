@@ -5,47 +5,47 @@
  * was given out, so that one of a tenant that is gone is recognised; places are
  * never freed, only used again.
  */
-#ifndef BINADE_POOL_TENANT_DIRECTORY_H_
-#define BINADE_POOL_TENANT_DIRECTORY_H_
+#ifndef MOIETY_POOL_TENANT_DIRECTORY_H_
+#define MOIETY_POOL_TENANT_DIRECTORY_H_
 
-#include "binade/private.h"
-#include "binade/status.h"
-#include "binade/stream.h"
-#include "binade/tenant.h"
+#include "moiety/private.h"
+#include "moiety/status.h"
+#include "moiety/stream.h"
+#include "moiety/tenant.h"
 #include "pool/tenant/account.h"
 #include "pool/tenant/tags.h"
 
-struct binadei_tenant {
+struct moietyi_tenant {
     /* Edge TE: enter (release) -> find (acquire). 0: nobody's place. Changed
      * under the directory's lock. */
-    _Atomic binade_tenant handle;
+    _Atomic moiety_tenant handle;
     /* Constant while somebody has the place. */
-    binade_pool *pool;
-    binadei_tag tag;
-    char name[BINADE_TENANT_NAME_BYTES];
+    moiety_pool *pool;
+    moietyi_tag tag;
+    char name[MOIETY_TENANT_NAME_BYTES];
     /* Where its blocks come from; 0: the pool. */
-    binade_private arena;
+    moiety_private arena;
     /* The directory's lock. */
     uint64_t generation;
-    struct binadei_tenant *next_free;
-    struct binadei_account account;
+    struct moietyi_tenant *next_free;
+    struct moietyi_account account;
 };
 
-/* A place for a tenant. BINADE_OK, BINADE_E_TOO_LARGE (there are as many as can
- * be), BINADE_E_NO_HOST_MEMORY. Takes the lock. */
-BINADE_MUST_USE binade_status binadei_tenant_enter(binade_pool *pool,
+/* A place for a tenant. MOIETY_OK, MOIETY_E_TOO_LARGE (there are as many as can
+ * be), MOIETY_E_NO_HOST_MEMORY. Takes the lock. */
+MOIETY_MUST_USE moiety_status moietyi_tenant_enter(moiety_pool *pool,
                                                    const char *name,
                                                    uint64_t budget_bytes,
-                                                   binade_private arena,
-                                                   binade_tenant *out);
+                                                   moiety_private arena,
+                                                   moiety_tenant *out);
 /* NULL: there is none of that handle. Wait-free. */
-struct binadei_tenant *binadei_tenant_find(binade_tenant handle);
+struct moietyi_tenant *moietyi_tenant_find(moiety_tenant handle);
 /* That of a tag that a block bears. Wait-free. */
-struct binadei_tenant *binadei_tenant_of_tag(binadei_tag tag);
-/* Gives its place back. BINADE_OK, BINADE_E_INVALID (none of that handle), or
- * BINADE_E_BUSY (something is charged). Takes the lock. */
-BINADE_MUST_USE binade_status binadei_tenant_leave(binade_tenant handle);
+struct moietyi_tenant *moietyi_tenant_of_tag(moietyi_tag tag);
+/* Gives its place back. MOIETY_OK, MOIETY_E_INVALID (none of that handle), or
+ * MOIETY_E_BUSY (something is charged). Takes the lock. */
+MOIETY_MUST_USE moiety_status moietyi_tenant_leave(moiety_tenant handle);
 /* All of a pool, whatever is charged. Takes the lock. */
-void binadei_tenants_end(const binade_pool *pool);
+void moietyi_tenants_end(const moiety_pool *pool);
 
 #endif

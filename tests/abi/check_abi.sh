@@ -5,7 +5,7 @@
 #
 # Four lists must name the same functions: what the shared library exports,
 # the version script, the sorted list in this folder, and what the headers
-# mark BINADE_API. The library also has its soname, and needs nothing but hwloc
+# mark MOIETY_API. The library also has its soname, and needs nothing but hwloc
 # and what every Linux machine has. Prints each difference; fails if there is
 # one.
 set -euo pipefail
@@ -42,29 +42,29 @@ mapped_names() {
         inside && /;/ { gsub(/[ \t;]/, ""); print }' | sort
 }
 
-# A declaration may span lines; "BINADE_API" in prose is not followed by a
+# A declaration may span lines; "MOIETY_API" in prose is not followed by a
 # name and an open bracket before the next full stop.
 declared_names() {
     cat "$@" | tr '\n' ' ' |
-        grep -o 'BINADE_API [^;{}.#]*(' |
-        grep -o 'binade_[a-z0-9_]* *($' | tr -d ' (' | sort
+        grep -o 'MOIETY_API [^;{}.#]*(' |
+        grep -o 'moiety_[a-z0-9_]* *($' | tr -d ' (' | sort
 }
 
 sort -u "$symbols" | cmp -s - "$symbols" ||
     complain "$symbols is not sorted, or names a function twice"
 compare "the exports of $library" < <(exported_names)
 compare "$map" < <(mapped_names)
-compare "the set of BINADE_API functions in the headers" \
+compare "the set of MOIETY_API functions in the headers" \
     < <(declared_names "$@")
 
 unversioned=$(nm -D --extern-only --defined-only --with-symbol-versions "$library" |
-    awk '$2 != "A" && $3 !~ /@@BINADE_[0-9]/ { print $3 }' | xargs)
+    awk '$2 != "A" && $3 !~ /@@MOIETY_[0-9]/ { print $3 }' | xargs)
 [ -z "$unversioned" ] || complain "no version on: $unversioned"
 
 dynamic=$(readelf -dW "$library")
 soname=$(sed -n 's/.*(SONAME).*\[\(.*\)\]/\1/p' <<<"$dynamic")
-[ "$soname" = libbinade.so.0 ] ||
-    complain "soname is '$soname', not libbinade.so.0"
+[ "$soname" = libmoiety.so.0 ] ||
+    complain "soname is '$soname', not libmoiety.so.0"
 while read -r needed; do
     case $needed in
     libc.so.6 | libpthread.so.0 | libdl.so.2 | ld-linux-*.so.* | \

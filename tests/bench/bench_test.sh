@@ -11,8 +11,8 @@ bench=bench/harness/bench
 check=tests/bench/check_results.py
 results=$(mktemp -d "${TEST_TMPDIR:-/tmp}/bench.XXXXXX")
 trap 'rm -rf "$results"' EXIT
-unset BINADE_DRIVER BINADE_REQUIRE_GPU BINADE_STANDIN_COST \
-    BINADE_STANDIN_MEMORY_POOLS BINADE_STANDIN_FAULTS
+unset MOIETY_DRIVER MOIETY_REQUIRE_GPU MOIETY_STANDIN_COST \
+    MOIETY_STANDIN_MEMORY_POOLS MOIETY_STANDIN_FAULTS
 
 # names TITLE: the names under this title in --list.
 names() {
@@ -60,7 +60,7 @@ expect_exit 0 "" "$bench" --subject=core,null --workload="$(joined "${large[@]}"
 expect_exit 0 "4 measurements, 0 failures" python3 "$check" \
     "$results/large.json" 1 "${large[@]}" -- core null
 few=(pair mixed prodcons streams)
-expect_exit 0 "" env BINADE_STANDIN_MEMORY_POOLS=1 "$bench" --driver=standin \
+expect_exit 0 "" env MOIETY_STANDIN_MEMORY_POOLS=1 "$bench" --driver=standin \
     --subject=cuda_async --workload="$(joined "${few[@]}")" --threads=2 \
     --repeats=2 --budget=300 --cell-us=2000 --json="$results/async.json"
 expect_exit 0 "4 measurements, 0 failures" python3 "$check" \
@@ -72,7 +72,7 @@ expect_exit 0 "over 1000 streams *" "$bench" --list
 
 # What a run of few cells says of itself.
 one=(--workload=pair --threads=1 --repeats=1 --cell-us=2000)
-expect_exit 0 '"simulated_costs":true' env BINADE_STANDIN_COST=h200 "$bench" \
+expect_exit 0 '"simulated_costs":true' env MOIETY_STANDIN_COST=h200 "$bench" \
     "${one[@]}" --driver=standin --subject=cuda_malloc
 expect_exit 0 '"commit":"v1 \"x\\y\""' "$bench" "${one[@]}" --subject=null \
     '--commit=v1 "x\y"'
@@ -90,7 +90,7 @@ expect_exit 0 "$results/here.json: 1 measurements, 0 failures" bash -c \
 # A device that lags, in subjects that keep the order of streams.
 for lag in work:5 fill:1+sync:8 held; do
     expect_exit 0 "\"lag\":\"$lag\"" "$bench" --driver=standin --lag="$lag" \
-        --subject=binade --workload=pair,mixed,rmm-random --threads=2 \
+        --subject=moiety --workload=pair,mixed,rmm-random --threads=2 \
         --repeats=1 --cell-us=2000
 done
 expect_exit 0 '"lag":"idle"' "$bench" "${one[@]}" --subject=null
@@ -123,9 +123,9 @@ expect_exit 1 "--json=$results/no/file: No such file" "$bench" "${one[@]}" \
 # Subjects that cannot run: an error if named, a word if not.
 expect_exit 3 "cuda_async cannot run here: the stand-in has no memory pools unless" \
     "$bench" "${one[@]}" --driver=standin --subject=cuda_async
-expect_exit 3 "cuda_malloc cannot run here: BINADE_DRIVER=/no/such.so" "$bench" \
+expect_exit 3 "cuda_malloc cannot run here: MOIETY_DRIVER=/no/such.so" "$bench" \
     "${one[@]}" --driver=/no/such.so --subject=cuda_malloc
-expect_exit 0 "cuda_malloc cannot run here: BINADE_DRIVER=/no/such.so" "$bench" \
+expect_exit 0 "cuda_malloc cannot run here: MOIETY_DRIVER=/no/such.so" "$bench" \
     "${one[@]}" --driver=/no/such.so
 if ! ldconfig -p | grep -q 'libmimalloc\.so\.2 '; then
     expect_exit 3 "mimalloc cannot run here: libmimalloc.so.2 is not installed" \
@@ -136,7 +136,7 @@ expect_exit 1 "nothing was measured" "$bench" --workload=prodcons --threads=1 \
 
 # A cell that fails says which, and a process that ends says so.
 expect_exit 1 "cuda_malloc, pair, 1 threads, 65536 bytes: out of memory" env \
-    BINADE_STANDIN_FAULTS=cuMemAlloc:nth=9:code=2 "$bench" "${one[@]}" \
+    MOIETY_STANDIN_FAULTS=cuMemAlloc:nth=9:code=2 "$bench" "${one[@]}" \
     --driver=standin --subject=cuda_malloc
 sizes=$(seq -s, 1 20)
 expect_exit 1 "the process that ran null: its process was ended by a signal" \

@@ -10,9 +10,9 @@ bench=bench/harness/bench
 results=$(mktemp -d "${TEST_TMPDIR:-/tmp}/budget.XXXXXX")
 trap 'rm -rf "$results"' EXIT
 failures=0
-unset BINADE_REQUIRE_GPU BINADE_STANDIN_COST BINADE_STANDIN_MEMORY_POOLS \
-    BINADE_STANDIN_FAULTS FAKE_SHIM FAKE_SHIM_SIZE
-export BINADE_DRIVER=standin BINADE_TORCH_SHIM=$PWD/tests/bench/libfake_shim.so
+unset MOIETY_REQUIRE_GPU MOIETY_STANDIN_COST MOIETY_STANDIN_MEMORY_POOLS \
+    MOIETY_STANDIN_FAULTS FAKE_SHIM FAKE_SHIM_SIZE
+export MOIETY_DRIVER=standin MOIETY_TORCH_SHIM=$PWD/tests/bench/libfake_shim.so
 
 fail() {
     echo "FAILED: $*"
@@ -101,11 +101,11 @@ expect 1 "the subject refuses a thread" env FAKE_SHIM=no-attach "$bench" \
     "${common[@]}" --budget=50 --subject=torch
 expect 3 "torch cannot run here: the fake refuses" env FAKE_SHIM=refuse \
     "$bench" "${common[@]}" --budget=50 --subject=torch
-expect 3 "torch cannot run here: BINADE_TORCH_SHIM names no library" \
-    env -u BINADE_TORCH_SHIM "$bench" "${common[@]}" --subject=torch
+expect 3 "torch cannot run here: MOIETY_TORCH_SHIM names no library" \
+    env -u MOIETY_TORCH_SHIM "$bench" "${common[@]}" --subject=torch
 expect 3 "torch cannot run here: /no/such.so" \
-    env BINADE_TORCH_SHIM=/no/such.so "$bench" "${common[@]}" --subject=torch
-expect 3 "names is no such shim" env BINADE_TORCH_SHIM=libc.so.6 "$bench" \
+    env MOIETY_TORCH_SHIM=/no/such.so "$bench" "${common[@]}" --subject=torch
+expect 3 "names is no such shim" env MOIETY_TORCH_SHIM=libc.so.6 "$bench" \
     "${common[@]}" --subject=torch
 
 # start: in the background, until its first cell is measured and the next one

@@ -49,7 +49,7 @@ def complaints(result, repeats):
     for key in TEXTS:
         if not (isinstance(result[key], str) and result[key]):
             yield f"{key} is {result[key]!r}"
-    has_cache = result["subject"].startswith("binade")
+    has_cache = result["subject"].startswith("moiety")
     for key in RATES:
         rate = result[key]
         if (rate is not None) != has_cache:
@@ -62,7 +62,7 @@ def complaints(result, repeats):
             yield f"{', '.join(order)} are not in order: {values}"
     if result["repeats"] < repeats:
         yield f"{result['repeats']} repeats, not {repeats}"
-    has_driver = result["subject"].startswith(("cuda_", "binade"))
+    has_driver = result["subject"].startswith(("cuda_", "moiety"))
     if result["is_standin"] != has_driver:
         yield "is_standin is wrong"
 

@@ -33,7 +33,7 @@ static int is_fault(const char *name)
     return strcmp(fault, name) == 0;
 }
 
-const char *binade_torch_shim_start(void)
+const char *moiety_torch_shim_start(void)
 {
     const char *size = getenv("FAKE_SHIM_SIZE");
     const char *name = getenv("FAKE_SHIM");
@@ -44,12 +44,12 @@ const char *binade_torch_shim_start(void)
     return is_fault("refuse") ? "the fake refuses" : NULL;
 }
 
-int binade_torch_shim_attach(void)
+int moiety_torch_shim_attach(void)
 {
     return !is_fault("no-attach");
 }
 
-void *binade_torch_shim_alloc(size_t size_bytes, void *stream)
+void *moiety_torch_shim_alloc(size_t size_bytes, void *stream)
 {
     if (!stream)
         abort();
@@ -67,22 +67,22 @@ void *binade_torch_shim_alloc(size_t size_bytes, void *stream)
     return malloc(size_bytes);
 }
 
-void binade_torch_shim_free(void *block)
+void moiety_torch_shim_free(void *block)
 {
     free(block);
 }
 
-const char *binade_torch_shim_limit(uint64_t limit_bytes)
+const char *moiety_torch_shim_limit(uint64_t limit_bytes)
 {
     bytes_limit = limit_bytes;
     return NULL;
 }
 
-void binade_torch_shim_measure(struct binade_torch_memory *out)
+void moiety_torch_shim_measure(struct moiety_torch_memory *out)
 {
-    *out = (struct binade_torch_memory){.allocated_bytes = 1,
+    *out = (struct moiety_torch_memory){.allocated_bytes = 1,
                                         .reserved_bytes = 3,
                                         .segments_made = block_count};
 }
 
-void binade_torch_shim_empty(void) {}
+void moiety_torch_shim_empty(void) {}

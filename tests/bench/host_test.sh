@@ -10,8 +10,8 @@ set -u
 host=bench/host/host
 scratch=$(mktemp -d "${TEST_TMPDIR:-/tmp}/host.XXXXXX")
 trap 'rm -rf "$scratch"' EXIT
-unset BINADE_DRIVER BINADE_REQUIRE_GPU BINADE_STANDIN_COST BINADE_CONF \
-    BINADE_STANDIN_FAULTS BINADE_STANDIN_MEMORY
+unset MOIETY_DRIVER MOIETY_REQUIRE_GPU MOIETY_STANDIN_COST MOIETY_CONF \
+    MOIETY_STANDIN_FAULTS MOIETY_STANDIN_MEMORY
 small=(--driver=standin --block-mib=1 --cell-ms=2 --workers=2 --start-mib=8,4
     '--commit=of a test')
 
@@ -67,7 +67,7 @@ expect_ok "texts are quoted" commit_is_quoted
 expect_ok "one part" only bandwidth
 
 # What fails has a row; the rest is measured.
-one=(env "BINADE_STANDIN_FAULTS=cuMemHostAlloc:nth=1:code=2" "$host"
+one=(env "MOIETY_STANDIN_FAULTS=cuMemHostAlloc:nth=1:code=2" "$host"
     "${small[@]}" --repeats=1)
 expect_ok "no pinned memory for a staging buffer" ends 1 \
     '"subject":"driver","process":0,"size_bytes":65536,"skipped":null,"error":"cuMemHostAlloc' \
@@ -85,10 +85,10 @@ expect_ok "no pinned memory at the start" ends 1 \
     "${one[@]}" --part=start
 expect_ok "an arena that grows in vain" ends 1 \
     '"subject":"arena_done","process":0,"size_bytes":65536,"skipped":null,"error":"cuMemHostRegister' \
-    env "BINADE_STANDIN_FAULTS=cuMemHostRegister:nth=1:code=1" "$host" \
+    env "MOIETY_STANDIN_FAULTS=cuMemHostRegister:nth=1:code=1" "$host" \
     "${small[@]}" --repeats=1 --part=staging
 expect_ok "a worker that fails" ends 1 ': cuEventSynchronize' \
-    env "BINADE_STANDIN_FAULTS=cuEventSynchronize:every=1:code=1" "$host" \
+    env "MOIETY_STANDIN_FAULTS=cuEventSynchronize:every=1:code=1" "$host" \
     "${small[@]}" --repeats=1 --part=pipeline
 expect_ok "is named" grep -q '"subject":"arena_paced".*"error":"worker [01]: ' \
     "$scratch/out"

@@ -11,11 +11,11 @@ folder=$(mktemp -d "${TEST_TMPDIR:-/tmp}/mix.XXXXXX")
 trap 'rm -rf "$folder"' EXIT
 
 expect_ok "a set, and one of the user's" "$mix" "$folder" lag 4:512:4096:1:100
-expect_text "the files" "4:512:4096:1:100.btrace lag.btrace" \
+expect_text "the files" "4:512:4096:1:100.mtrace lag.mtrace" \
     "$(cd "$folder" && LC_ALL=C ls | tr '\n' ' ' | sed 's/ $//')"
-expect_ok "the replay reads them" bench/replay/replay --check "$folder"/*.btrace
+expect_ok "the replay reads them" bench/replay/replay --check "$folder"/*.mtrace
 expect_ok "twelve others" "$mix" "$folder" others
-expect_text "their number" 14 "$(find "$folder" -name '*.btrace' | wc -l)"
+expect_text "their number" 14 "$(find "$folder" -name '*.mtrace' | wc -l)"
 expect_ok "help" "$mix" --help
 
 # $1: what; $2: exit status; $3: words; the rest: arguments.

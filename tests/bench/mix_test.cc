@@ -107,7 +107,7 @@ TEST(Mix, IsTheSameEachTimeAndAnotherWithAnotherSeed)
 TEST(Mix, EndsWithItsCount)
 {
     const std::string trace = Written(Parsed("8:512:1024:1:17"));
-    EXPECT_EQ(trace.rfind("binade-trace 1\n", 0), 0u);
+    EXPECT_EQ(trace.rfind("moiety-trace 1\n", 0), 0u);
     EXPECT_NE(trace.find("\nE 17\n"), std::string::npos);
 }
 

@@ -22,13 +22,13 @@ using pool_test::kMiB;
 using pool_test::Pool;
 using pool_test::Stream;
 
-const binade_stream kStream = BINADE_STREAM_LEGACY;
+const moiety_stream kStream = MOIETY_STREAM_LEGACY;
 
-uint64_t FreeAll(binade_pool *pool, binade_stream stream)
+uint64_t FreeAll(moiety_pool *pool, moiety_stream stream)
 {
     uint64_t freed = UINT64_MAX;
-    EXPECT_EQ(BINADE_OK, binade_free_all(pool, stream, &freed))
-        << binade_last_error_message();
+    EXPECT_EQ(MOIETY_OK, moiety_free_all(pool, stream, &freed))
+        << moiety_last_error_message();
     return freed;
 }
 
@@ -39,21 +39,21 @@ class FreeAllOfKind : public ::testing::TestWithParam<uint32_t>
     {
         pool_test::UseStandin();
     }
-    static binade_pool_options Options()
+    static moiety_pool_options Options()
     {
-        binade_pool_options options = Defaults();
+        moiety_pool_options options = Defaults();
         options.flags = GetParam();
         return options;
     }
 };
 
 INSTANTIATE_TEST_SUITE_P(Kinds, FreeAllOfKind,
-                         ::testing::Values(0, BINADE_POOL_MAPPED,
-                                           BINADE_POOL_NOTE_STREAMS,
-                                           BINADE_POOL_EXPORTABLE,
-                                           BINADE_POOL_CHECKED |
-                                               BINADE_POOL_CHECKED_QUIET,
-                                           BINADE_POOL_PASS_THROUGH));
+                         ::testing::Values(0, MOIETY_POOL_MAPPED,
+                                           MOIETY_POOL_NOTE_STREAMS,
+                                           MOIETY_POOL_EXPORTABLE,
+                                           MOIETY_POOL_CHECKED |
+                                               MOIETY_POOL_CHECKED_QUIET,
+                                           MOIETY_POOL_PASS_THROUGH));
 
 TEST_P(FreeAllOfKind, FreesBlocksOfAllLengthsAndThreads)
 {
@@ -80,7 +80,7 @@ TEST_P(FreeAllOfKind, FreesBlocksOfAllLengthsAndThreads)
 TEST_P(FreeAllOfKind, LeavesWhatIsFreeAlone)
 {
     Pool pool(Options());
-    std::vector<binade_devptr> blocks;
+    std::vector<moiety_devptr> blocks;
     for (int i = 0; i < 20; i++)
         blocks.push_back(pool.Alloc(5 * kKiB));
     for (int i = 0; i < 20; i += 2)
@@ -93,20 +93,20 @@ TEST_P(FreeAllOfKind, LeavesWhatIsFreeAlone)
 TEST_P(FreeAllOfKind, FreesBlocksOfTenantsAndPrivateArenas)
 {
     Pool pool(Options());
-    binade_tenant tenant = 0;
-    binade_private arena = 0;
-    binade_devptr block = 0;
-    ASSERT_EQ(BINADE_OK, binade_tenant_create(pool, "one", 0, &tenant));
-    ASSERT_EQ(BINADE_OK, binade_private_create(pool, 0, &arena));
+    moiety_tenant tenant = 0;
+    moiety_private arena = 0;
+    moiety_devptr block = 0;
+    ASSERT_EQ(MOIETY_OK, moiety_tenant_create(pool, "one", 0, &tenant));
+    ASSERT_EQ(MOIETY_OK, moiety_private_create(pool, 0, &arena));
     for (size_t size_bytes : {5 * kKiB, 3 * kMiB}) {
-        ASSERT_EQ(BINADE_OK,
-                  binade_tenant_alloc(tenant, size_bytes, kStream, &block));
-        ASSERT_EQ(BINADE_OK,
-                  binade_private_alloc(arena, size_bytes, kStream, &block));
+        ASSERT_EQ(MOIETY_OK,
+                  moiety_tenant_alloc(tenant, size_bytes, kStream, &block));
+        ASSERT_EQ(MOIETY_OK,
+                  moiety_private_alloc(arena, size_bytes, kStream, &block));
     }
     EXPECT_EQ(4u, FreeAll(pool, kStream));
-    EXPECT_EQ(BINADE_OK, binade_tenant_destroy(tenant));
-    EXPECT_EQ(BINADE_OK, binade_private_release(arena));
+    EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));
+    EXPECT_EQ(MOIETY_OK, moiety_private_release(arena));
     EXPECT_EQ(0u, pool.Stats().allocated_bytes_current);
 }
 
@@ -122,14 +122,14 @@ class FreeAllOf : public ::testing::Test
 TEST_F(FreeAllOf, RefusesWhatIsNoPool)
 {
     uint64_t freed = 7;
-    EXPECT_EQ(BINADE_E_INVALID, binade_free_all(nullptr, kStream, &freed));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_free_all(nullptr, kStream, &freed));
     EXPECT_EQ(0u, freed);
     Pool pool;
     pool.Alloc(100);
-    binade_pool *handle = pool;
-    EXPECT_EQ(BINADE_OK, binade_free_all(pool, kStream, nullptr));
+    moiety_pool *handle = pool;
+    EXPECT_EQ(MOIETY_OK, moiety_free_all(pool, kStream, nullptr));
     pool.End();
-    EXPECT_EQ(BINADE_E_INVALID, binade_free_all(handle, kStream, nullptr));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_free_all(handle, kStream, nullptr));
 }
 
 // As after any free: the stream has it at once, others when its work is over.
@@ -139,7 +139,7 @@ TEST_F(FreeAllOf, KeepsTheOrderOfTheStream)
     Stream own;
     Stream other;
     // Each has a segment of its own.
-    binade_devptr block = pool.Alloc(12 * kMiB, own);
+    moiety_devptr block = pool.Alloc(12 * kMiB, own);
     own.Hold();
     EXPECT_EQ(1u, FreeAll(pool, own));
     EXPECT_NE(block, pool.Alloc(12 * kMiB, other));
@@ -153,8 +153,8 @@ TEST_F(FreeAllOf, WaitsForRecordedUses)
     Pool pool;
     Stream own;
     Stream other;
-    binade_devptr block = pool.Alloc(3 * kMiB, own);
-    ASSERT_EQ(BINADE_OK, binade_record_use(pool, block, other));
+    moiety_devptr block = pool.Alloc(3 * kMiB, own);
+    ASSERT_EQ(MOIETY_OK, moiety_record_use(pool, block, other));
     other.Hold();
     EXPECT_EQ(1u, FreeAll(pool, own));
     EXPECT_NE(block, pool.Alloc(3 * kMiB, own));
@@ -164,17 +164,17 @@ TEST_F(FreeAllOf, WaitsForRecordedUses)
 
 TEST_F(FreeAllOf, KeepsWhatIsExported)
 {
-    binade_pool_options options = Defaults();
-    options.flags = BINADE_POOL_EXPORTABLE;
+    moiety_pool_options options = Defaults();
+    options.flags = MOIETY_POOL_EXPORTABLE;
     Pool pool(options);
-    binade_ipc_handle handle = {};
-    binade_devptr block = pool.Alloc(4 * kMiB);
+    moiety_ipc_handle handle = {};
+    moiety_devptr block = pool.Alloc(4 * kMiB);
     pool.Alloc(4 * kMiB);
-    ASSERT_EQ(BINADE_OK, binade_ipc_export(pool, block, &handle));
+    ASSERT_EQ(MOIETY_OK, moiety_ipc_export(pool, block, &handle));
     EXPECT_EQ(2u, FreeAll(pool, kStream));
     EXPECT_EQ(0u, FreeAll(pool, kStream));
     EXPECT_EQ(4 * kMiB, pool.Stats().allocated_bytes_current);
-    ASSERT_EQ(BINADE_OK, binade_ipc_release_exports(pool, block));
+    ASSERT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, block));
     EXPECT_EQ(0u, pool.Stats().allocated_bytes_current);
 }
 
@@ -182,16 +182,16 @@ TEST_F(FreeAllOf, KeepsWhatAScopeHas)
 {
     Pool pool;
     Stream stream;
-    binade_scope scope = 0;
-    ASSERT_EQ(BINADE_OK, binade_scope_begin(pool, stream, &scope));
+    moiety_scope scope = 0;
+    ASSERT_EQ(MOIETY_OK, moiety_scope_begin(pool, stream, &scope));
     CapturedGraph graph(stream);
     pool.Alloc(3 * kMiB, stream);
     graph.End();
-    ASSERT_EQ(BINADE_OK, binade_scope_end(scope));
+    ASSERT_EQ(MOIETY_OK, moiety_scope_end(scope));
     pool.Alloc(100);
     EXPECT_EQ(2u, FreeAll(pool, kStream));
     EXPECT_EQ(0u, FreeAll(pool, kStream));
-    ASSERT_EQ(BINADE_OK, binade_scope_release(scope));
+    ASSERT_EQ(MOIETY_OK, moiety_scope_release(scope));
     EXPECT_EQ(0u, pool.Stats().allocated_bytes_current);
 }
 
@@ -200,23 +200,23 @@ TEST_F(FreeAllOf, FreesNothingOnAStreamThatCaptures)
     Pool pool;
     Stream stream;
     uint64_t freed = 7;
-    binade_devptr block = pool.Alloc(100, stream);
-    ASSERT_EQ(BINADE_OK, binade_capture_guard_begin());
+    moiety_devptr block = pool.Alloc(100, stream);
+    ASSERT_EQ(MOIETY_OK, moiety_capture_guard_begin());
     CapturedGraph graph(stream);
-    EXPECT_EQ(BINADE_E_BUSY, binade_free_all(pool, stream, &freed));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_free_all(pool, stream, &freed));
     EXPECT_EQ(0u, freed);
     graph.End();
-    ASSERT_EQ(BINADE_OK, binade_capture_guard_end());
+    ASSERT_EQ(MOIETY_OK, moiety_capture_guard_end());
     pool.Free(block, stream);
 }
 
 TEST_F(FreeAllOf, TakesBlocksOfAContextThatIsGone)
 {
-    binade_pool_options options = Defaults();
+    moiety_pool_options options = Defaults();
     options.context = pool_test::NewContext();
     Pool pool(options);
     pool.Alloc(3 * kMiB);
-    ASSERT_EQ(BINADE_OK, binade_pool_context_lost(pool));
+    ASSERT_EQ(MOIETY_OK, moiety_pool_context_lost(pool));
     pool_test::DestroyContext(options.context);
     EXPECT_EQ(1u, FreeAll(pool, kStream));
     pool.End();
@@ -237,7 +237,7 @@ TEST_F(FreeAllOf, StandsBesideAllocations)
     is_over = true;
     other.join();
     FreeAll(pool, kStream);
-    binade_stats stats = pool.Stats();
+    moiety_stats stats = pool.Stats();
     EXPECT_EQ(0u, stats.allocated_bytes_current);
     EXPECT_EQ(0u, stats.double_frees_found);
 }
@@ -247,13 +247,13 @@ TEST_F(FreeAllOf, AHostArena)
     Arena host;
     uint64_t freed = 0;
     void *block = nullptr;
-    EXPECT_EQ(BINADE_E_INVALID, binade_host_free_all(nullptr, kStream, &freed));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_host_free_all(nullptr, kStream, &freed));
     for (int round = 0; round < 3; round++) {
         for (size_t size_bytes : {100ul, 5 * kKiB, 700 * kKiB})
-            ASSERT_EQ(BINADE_OK, binade_host_alloc(host, size_bytes,
-                                                   BINADE_HOST_CPU, &block));
-        ASSERT_EQ(BINADE_OK,
-                  binade_host_free_all(host, BINADE_STREAM_DONE, &freed));
+            ASSERT_EQ(MOIETY_OK, moiety_host_alloc(host, size_bytes,
+                                                   MOIETY_HOST_CPU, &block));
+        ASSERT_EQ(MOIETY_OK,
+                  moiety_host_free_all(host, MOIETY_STREAM_DONE, &freed));
         EXPECT_EQ(3u, freed);
     }
 }

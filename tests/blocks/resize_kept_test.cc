@@ -21,11 +21,11 @@ using pool_test::kMiB;
 using pool_test::Pool;
 using pool_test::Stream;
 
-const binade_stream kStream = BINADE_STREAM_LEGACY;
+const moiety_stream kStream = MOIETY_STREAM_LEGACY;
 
-binade_pool_options OfKind(uint32_t flags)
+moiety_pool_options OfKind(uint32_t flags)
 {
-    binade_pool_options options = Defaults();
+    moiety_pool_options options = Defaults();
     options.flags = flags;
     options.thread_cache_bytes = 0;
     return options;
@@ -42,69 +42,69 @@ class ResizeKept : public ::testing::Test
 
 // --- tenants ---
 
-binade_tenant_info Info(binade_tenant tenant)
+moiety_tenant_info Info(moiety_tenant tenant)
 {
-    binade_tenant_info info = {};
+    moiety_tenant_info info = {};
     info.struct_size = sizeof(info);
-    EXPECT_EQ(BINADE_OK, binade_tenant_stats(tenant, &info));
+    EXPECT_EQ(MOIETY_OK, moiety_tenant_stats(tenant, &info));
     return info;
 }
 
 TEST_F(ResizeKept, ATenantIsChargedForWhatIsAdded)
 {
     Pool pool(OfKind(0));
-    binade_tenant tenant = 0;
-    binade_devptr block = 0;
-    ASSERT_EQ(BINADE_OK, binade_tenant_create(pool, "one", 8 * kMiB, &tenant));
-    ASSERT_EQ(BINADE_OK,
-              binade_tenant_alloc(tenant, 3 * kMiB, kStream, &block));
-    ASSERT_EQ(BINADE_OK, binade_resize(pool, block, 7 * kMiB, kStream));
+    moiety_tenant tenant = 0;
+    moiety_devptr block = 0;
+    ASSERT_EQ(MOIETY_OK, moiety_tenant_create(pool, "one", 8 * kMiB, &tenant));
+    ASSERT_EQ(MOIETY_OK,
+              moiety_tenant_alloc(tenant, 3 * kMiB, kStream, &block));
+    ASSERT_EQ(MOIETY_OK, moiety_resize(pool, block, 7 * kMiB, kStream));
     EXPECT_EQ(7 * kMiB, Info(tenant).live_bytes);
-    EXPECT_EQ(BINADE_E_BUDGET, binade_resize(pool, block, 9 * kMiB, kStream));
+    EXPECT_EQ(MOIETY_E_BUDGET, moiety_resize(pool, block, 9 * kMiB, kStream));
     EXPECT_EQ(7 * kMiB, pool.UsableSize(block));
-    ASSERT_EQ(BINADE_OK, binade_resize(pool, block, 2 * kMiB, kStream));
+    ASSERT_EQ(MOIETY_OK, moiety_resize(pool, block, 2 * kMiB, kStream));
     EXPECT_EQ(2 * kMiB, Info(tenant).live_bytes);
     pool.Free(block);
     EXPECT_EQ(0u, Info(tenant).live_bytes);
-    EXPECT_EQ(BINADE_OK, binade_tenant_destroy(tenant));
+    EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));
 }
 
 TEST_F(ResizeKept, ATenantIsNotChargedWhereThereIsNoRoom)
 {
     Pool pool(OfKind(0));
-    binade_tenant tenant = 0;
-    binade_devptr block = 0;
-    ASSERT_EQ(BINADE_OK, binade_tenant_create(pool, "one", 0, &tenant));
-    ASSERT_EQ(BINADE_OK,
-              binade_tenant_alloc(tenant, 3 * kMiB, kStream, &block));
-    EXPECT_EQ(BINADE_E_BUSY, binade_resize(pool, block, 100 * kMiB, kStream));
+    moiety_tenant tenant = 0;
+    moiety_devptr block = 0;
+    ASSERT_EQ(MOIETY_OK, moiety_tenant_create(pool, "one", 0, &tenant));
+    ASSERT_EQ(MOIETY_OK,
+              moiety_tenant_alloc(tenant, 3 * kMiB, kStream, &block));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_resize(pool, block, 100 * kMiB, kStream));
     EXPECT_EQ(3 * kMiB, Info(tenant).live_bytes);
     pool.Free(block);
-    EXPECT_EQ(BINADE_OK, binade_tenant_destroy(tenant));
+    EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));
 }
 
 // As if it had been allocated with that size, whatever it was before.
 TEST_F(ResizeKept, ATenantsSmallBlockCountsByItsSizeAlone)
 {
     Pool pool(OfKind(0));
-    binade_tenant tenant = 0;
-    binade_devptr block = 0;
-    ASSERT_EQ(BINADE_OK, binade_tenant_create(pool, "one", 0, &tenant));
-    ASSERT_EQ(BINADE_OK,
-              binade_tenant_alloc(tenant, 70 * kKiB, kStream, &block));
+    moiety_tenant tenant = 0;
+    moiety_devptr block = 0;
+    ASSERT_EQ(MOIETY_OK, moiety_tenant_create(pool, "one", 0, &tenant));
+    ASSERT_EQ(MOIETY_OK,
+              moiety_tenant_alloc(tenant, 70 * kKiB, kStream, &block));
     for (size_t size_bytes : {71 * kKiB, 100 * kKiB, 70 * kKiB, 99 * kKiB}) {
-        binade_devptr other = 0;
-        ASSERT_EQ(BINADE_OK, binade_resize(pool, block, size_bytes, kStream));
+        moiety_devptr other = 0;
+        ASSERT_EQ(MOIETY_OK, moiety_resize(pool, block, size_bytes, kStream));
         uint64_t resized_bytes = Info(tenant).live_bytes;
-        ASSERT_EQ(BINADE_OK,
-                  binade_tenant_alloc(tenant, size_bytes, kStream, &other));
+        ASSERT_EQ(MOIETY_OK,
+                  moiety_tenant_alloc(tenant, size_bytes, kStream, &other));
         EXPECT_EQ(2 * resized_bytes, Info(tenant).live_bytes);
-        ASSERT_EQ(BINADE_OK,
-                  binade_free_sized(pool, other, size_bytes, kStream));
+        ASSERT_EQ(MOIETY_OK,
+                  moiety_free_sized(pool, other, size_bytes, kStream));
     }
-    ASSERT_EQ(BINADE_OK, binade_free_sized(pool, block, 99 * kKiB, kStream));
+    ASSERT_EQ(MOIETY_OK, moiety_free_sized(pool, block, 99 * kKiB, kStream));
     EXPECT_EQ(0u, Info(tenant).live_bytes);
-    EXPECT_EQ(BINADE_OK, binade_tenant_destroy(tenant));
+    EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));
 }
 
 // --- recorded uses ---
@@ -114,12 +114,12 @@ TEST_F(ResizeKept, WhatIsGivenBackWaitsForAllStreamsThatUseIt)
     Pool pool(OfKind(0));
     Stream own;
     Stream other;
-    binade_devptr block = pool.Alloc(9 * kMiB, own);
-    ASSERT_EQ(BINADE_OK, binade_record_use(pool, block, other));
+    moiety_devptr block = pool.Alloc(9 * kMiB, own);
+    ASSERT_EQ(MOIETY_OK, moiety_record_use(pool, block, other));
     other.Hold();
-    ASSERT_EQ(BINADE_OK, binade_resize(pool, block, 3 * kMiB, own));
-    EXPECT_EQ(BINADE_E_BUSY, binade_resize(pool, block, 4 * kMiB, own));
-    EXPECT_EQ(BINADE_E_BUSY, binade_resize(pool, block, 4 * kMiB, other));
+    ASSERT_EQ(MOIETY_OK, moiety_resize(pool, block, 3 * kMiB, own));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_resize(pool, block, 4 * kMiB, own));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_resize(pool, block, 4 * kMiB, other));
     other.Release();
     pool.Free(block, own);
     pool_test::Synchronize();
@@ -130,9 +130,9 @@ TEST_F(ResizeKept, ABlockThatGrewIsHeldAsAWholeForItsUsers)
     Pool pool(OfKind(0));
     Stream own;
     Stream other;
-    binade_devptr block = pool.Alloc(3 * kMiB, own);
-    ASSERT_EQ(BINADE_OK, binade_record_use(pool, block, other));
-    ASSERT_EQ(BINADE_OK, binade_resize(pool, block, 6 * kMiB, own));
+    moiety_devptr block = pool.Alloc(3 * kMiB, own);
+    ASSERT_EQ(MOIETY_OK, moiety_record_use(pool, block, other));
+    ASSERT_EQ(MOIETY_OK, moiety_resize(pool, block, 6 * kMiB, own));
     other.Hold();
     pool.Free(block, own);
     EXPECT_EQ(6 * kMiB, pool.Stats().retiring_bytes);
@@ -143,29 +143,29 @@ TEST_F(ResizeKept, ABlockThatGrewIsHeldAsAWholeForItsUsers)
 
 TEST_F(ResizeKept, AnExportedBlockKeepsItsLengthUntilItIsReleased)
 {
-    Pool pool(OfKind(BINADE_POOL_EXPORTABLE));
-    binade_ipc_handle handle = {};
-    binade_devptr block = pool.Alloc(4 * kMiB);
-    ASSERT_EQ(BINADE_OK, binade_ipc_export(pool, block, &handle));
-    EXPECT_EQ(BINADE_E_BUSY, binade_resize(pool, block, 6 * kMiB, kStream));
-    EXPECT_EQ(BINADE_E_BUSY, binade_resize(pool, block, 2 * kMiB, kStream));
+    Pool pool(OfKind(MOIETY_POOL_EXPORTABLE));
+    moiety_ipc_handle handle = {};
+    moiety_devptr block = pool.Alloc(4 * kMiB);
+    ASSERT_EQ(MOIETY_OK, moiety_ipc_export(pool, block, &handle));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_resize(pool, block, 6 * kMiB, kStream));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_resize(pool, block, 2 * kMiB, kStream));
     EXPECT_EQ(4 * kMiB, pool.UsableSize(block));
-    ASSERT_EQ(BINADE_OK, binade_ipc_release_exports(pool, block));
-    EXPECT_EQ(BINADE_OK, binade_resize(pool, block, 6 * kMiB, kStream));
+    ASSERT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, block));
+    EXPECT_EQ(MOIETY_OK, moiety_resize(pool, block, 6 * kMiB, kStream));
     pool.Free(block);
 }
 
 TEST_F(ResizeKept, ALargeBlockOfAnExportablePoolStaysAligned)
 {
-    Pool pool(OfKind(BINADE_POOL_EXPORTABLE));
-    binade_devptr first = pool.Alloc(4 * kKiB);
-    binade_devptr second = pool.Alloc(4 * kKiB);
-    binade_devptr unaligned = first % (2 * kMiB) ? first : second;
-    binade_devptr last = first < second ? second : first;
+    Pool pool(OfKind(MOIETY_POOL_EXPORTABLE));
+    moiety_devptr first = pool.Alloc(4 * kKiB);
+    moiety_devptr second = pool.Alloc(4 * kKiB);
+    moiety_devptr unaligned = first % (2 * kMiB) ? first : second;
+    moiety_devptr last = first < second ? second : first;
     ASSERT_NE(0u, unaligned % (2 * kMiB));
     ASSERT_EQ(last, unaligned);
-    EXPECT_EQ(BINADE_E_BUSY, binade_resize(pool, last, 3 * kMiB, kStream));
-    EXPECT_EQ(BINADE_OK, binade_resize(pool, last, kMiB, kStream));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_resize(pool, last, 3 * kMiB, kStream));
+    EXPECT_EQ(MOIETY_OK, moiety_resize(pool, last, kMiB, kStream));
     pool.Free(first);
     pool.Free(second);
 }
@@ -176,14 +176,14 @@ TEST_F(ResizeKept, NothingIsResizedInACapture)
 {
     Pool pool(OfKind(0));
     Stream stream;
-    binade_devptr block = pool.Alloc(3 * kMiB, stream);
-    ASSERT_EQ(BINADE_OK, binade_capture_guard_begin());
+    moiety_devptr block = pool.Alloc(3 * kMiB, stream);
+    ASSERT_EQ(MOIETY_OK, moiety_capture_guard_begin());
     CapturedGraph graph(stream);
-    EXPECT_EQ(BINADE_E_CAPTURING, binade_resize(pool, block, 4 * kMiB, stream));
-    EXPECT_EQ(BINADE_E_CAPTURING, binade_resize(pool, block, kMiB, stream));
+    EXPECT_EQ(MOIETY_E_CAPTURING, moiety_resize(pool, block, 4 * kMiB, stream));
+    EXPECT_EQ(MOIETY_E_CAPTURING, moiety_resize(pool, block, kMiB, stream));
     graph.End();
-    ASSERT_EQ(BINADE_OK, binade_capture_guard_end());
-    EXPECT_EQ(BINADE_OK, binade_resize(pool, block, 4 * kMiB, stream));
+    ASSERT_EQ(MOIETY_OK, moiety_capture_guard_end());
+    EXPECT_EQ(MOIETY_OK, moiety_resize(pool, block, 4 * kMiB, stream));
     pool.Free(block, stream);
 }
 
@@ -191,27 +191,27 @@ TEST_F(ResizeKept, AScopesBlockKeepsItsLength)
 {
     Pool pool(OfKind(0));
     Stream stream;
-    binade_scope scope = 0;
-    ASSERT_EQ(BINADE_OK, binade_scope_begin(pool, stream, &scope));
+    moiety_scope scope = 0;
+    ASSERT_EQ(MOIETY_OK, moiety_scope_begin(pool, stream, &scope));
     CapturedGraph graph(stream);
-    binade_devptr block = pool.Alloc(3 * kMiB, stream);
-    EXPECT_EQ(BINADE_E_CAPTURING, binade_resize(pool, block, 4 * kMiB, stream));
+    moiety_devptr block = pool.Alloc(3 * kMiB, stream);
+    EXPECT_EQ(MOIETY_E_CAPTURING, moiety_resize(pool, block, 4 * kMiB, stream));
     graph.End();
-    ASSERT_EQ(BINADE_OK, binade_scope_end(scope));
-    EXPECT_EQ(BINADE_E_BUSY, binade_resize(pool, block, 4 * kMiB, kStream));
-    EXPECT_EQ(BINADE_E_BUSY, binade_resize(pool, block, kMiB, kStream));
+    ASSERT_EQ(MOIETY_OK, moiety_scope_end(scope));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_resize(pool, block, 4 * kMiB, kStream));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_resize(pool, block, kMiB, kStream));
     EXPECT_EQ(3 * kMiB, pool.UsableSize(block));
     pool.Free(block, stream);
-    ASSERT_EQ(BINADE_OK, binade_scope_release(scope));
+    ASSERT_EQ(MOIETY_OK, moiety_scope_release(scope));
 }
 
 // --- private arenas ---
 
-binade_private_info ArenaInfo(binade_private arena)
+moiety_private_info ArenaInfo(moiety_private arena)
 {
-    binade_private_info info = {};
+    moiety_private_info info = {};
     info.struct_size = sizeof(info);
-    EXPECT_EQ(BINADE_OK, binade_private_stats(arena, &info));
+    EXPECT_EQ(MOIETY_OK, moiety_private_stats(arena, &info));
     return info;
 }
 
@@ -220,98 +220,98 @@ TEST_F(ResizeKept, APrivateArenasBlockGrowsIntoTheArena)
     Pool pool(OfKind(0));
     Stream own;
     Stream other;
-    binade_private arena = 0;
-    binade_devptr block = 0;
-    ASSERT_EQ(BINADE_OK, binade_private_create(pool, 0, &arena));
-    ASSERT_EQ(BINADE_OK, binade_private_alloc(arena, 100 * kKiB, own, &block));
+    moiety_private arena = 0;
+    moiety_devptr block = 0;
+    ASSERT_EQ(MOIETY_OK, moiety_private_create(pool, 0, &arena));
+    ASSERT_EQ(MOIETY_OK, moiety_private_alloc(arena, 100 * kKiB, own, &block));
     uint64_t reserved_bytes = ArenaInfo(arena).reserved_bytes;
     uint64_t pool_bytes = pool.Stats().allocated_bytes_current;
-    ASSERT_EQ(BINADE_OK, binade_resize(pool, block, 900 * kKiB, own));
+    ASSERT_EQ(MOIETY_OK, moiety_resize(pool, block, 900 * kKiB, own));
     EXPECT_EQ(900 * kKiB, pool.UsableSize(block));
     EXPECT_EQ(900 * kKiB, ArenaInfo(arena).live_bytes);
     EXPECT_EQ(900 * kKiB, ArenaInfo(arena).live_peak_bytes);
-    EXPECT_EQ(BINADE_E_BUSY, binade_resize(pool, block, 3 * kMiB, own));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_resize(pool, block, 3 * kMiB, own));
     own.Hold();
-    ASSERT_EQ(BINADE_OK, binade_resize(pool, block, 50 * kKiB, own));
+    ASSERT_EQ(MOIETY_OK, moiety_resize(pool, block, 50 * kKiB, own));
     EXPECT_EQ(50 * kKiB, ArenaInfo(arena).live_bytes);
-    EXPECT_EQ(BINADE_E_BUSY, binade_resize(pool, block, 900 * kKiB, other));
-    EXPECT_EQ(BINADE_OK, binade_resize(pool, block, 900 * kKiB, own));
-    ASSERT_EQ(BINADE_OK, binade_record_use(pool, block, other));
-    ASSERT_EQ(BINADE_OK, binade_resize(pool, block, 50 * kKiB, own));
-    EXPECT_EQ(BINADE_E_BUSY, binade_resize(pool, block, 900 * kKiB, own));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_resize(pool, block, 900 * kKiB, other));
+    EXPECT_EQ(MOIETY_OK, moiety_resize(pool, block, 900 * kKiB, own));
+    ASSERT_EQ(MOIETY_OK, moiety_record_use(pool, block, other));
+    ASSERT_EQ(MOIETY_OK, moiety_resize(pool, block, 50 * kKiB, own));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_resize(pool, block, 900 * kKiB, own));
     own.Release();
     EXPECT_EQ(reserved_bytes, ArenaInfo(arena).reserved_bytes);
     EXPECT_EQ(pool_bytes, pool.Stats().allocated_bytes_current);
     pool.Free(block, own);
     EXPECT_EQ(0u, ArenaInfo(arena).live_bytes);
-    EXPECT_EQ(BINADE_OK, binade_private_release(arena));
+    EXPECT_EQ(MOIETY_OK, moiety_private_release(arena));
 }
 
 TEST_F(ResizeKept, ABlockOfACapturesHalfKeepsItsLength)
 {
     Pool pool(OfKind(0));
     Stream stream;
-    binade_private arena = 0;
-    binade_scope scope = 0;
-    ASSERT_EQ(BINADE_OK, binade_private_create(pool, 0, &arena));
-    ASSERT_EQ(BINADE_OK, binade_private_scope_begin(arena, stream, &scope));
+    moiety_private arena = 0;
+    moiety_scope scope = 0;
+    ASSERT_EQ(MOIETY_OK, moiety_private_create(pool, 0, &arena));
+    ASSERT_EQ(MOIETY_OK, moiety_private_scope_begin(arena, stream, &scope));
     CapturedGraph graph(stream);
-    binade_devptr block = pool.Alloc(100 * kKiB, stream);
+    moiety_devptr block = pool.Alloc(100 * kKiB, stream);
     graph.End();
-    ASSERT_EQ(BINADE_OK, binade_scope_end(scope));
+    ASSERT_EQ(MOIETY_OK, moiety_scope_end(scope));
     for (size_t size_bytes : {50 * kKiB, 200 * kKiB})
-        EXPECT_EQ(BINADE_E_BUSY,
-                  binade_resize(pool, block, size_bytes, kStream));
-    ASSERT_EQ(BINADE_OK, binade_scope_release(scope));
+        EXPECT_EQ(MOIETY_E_BUSY,
+                  moiety_resize(pool, block, size_bytes, kStream));
+    ASSERT_EQ(MOIETY_OK, moiety_scope_release(scope));
     for (size_t size_bytes : {50 * kKiB, 200 * kKiB})
-        EXPECT_EQ(BINADE_E_BUSY,
-                  binade_resize(pool, block, size_bytes, kStream));
+        EXPECT_EQ(MOIETY_E_BUSY,
+                  moiety_resize(pool, block, size_bytes, kStream));
     EXPECT_EQ(100 * kKiB, pool.UsableSize(block));
     pool.Free(block, stream);
-    EXPECT_EQ(BINADE_OK, binade_private_release(arena));
+    EXPECT_EQ(MOIETY_OK, moiety_private_release(arena));
 }
 
 TEST_F(ResizeKept, APausableTenantsBlockCountsInAndOut)
 {
-    Pool pool(OfKind(BINADE_POOL_MAPPED));
-    binade_tenant tenant = 0;
-    binade_devptr block = 0;
-    binade_tenant_options options = {};
+    Pool pool(OfKind(MOIETY_POOL_MAPPED));
+    moiety_tenant tenant = 0;
+    moiety_devptr block = 0;
+    moiety_tenant_options options = {};
     options.struct_size = sizeof(options);
-    options.flags = BINADE_TENANT_PAUSABLE;
-    ASSERT_EQ(BINADE_OK, binade_tenant_create_with(pool, &options, &tenant));
-    ASSERT_EQ(BINADE_OK,
-              binade_tenant_alloc(tenant, 70 * kKiB, kStream, &block));
+    options.flags = MOIETY_TENANT_PAUSABLE;
+    ASSERT_EQ(MOIETY_OK, moiety_tenant_create_with(pool, &options, &tenant));
+    ASSERT_EQ(MOIETY_OK,
+              moiety_tenant_alloc(tenant, 70 * kKiB, kStream, &block));
     for (size_t size_bytes : {99 * kKiB, 500 * kKiB, 70 * kKiB, kMiB}) {
-        ASSERT_EQ(BINADE_OK, binade_resize(pool, block, size_bytes, kStream));
+        ASSERT_EQ(MOIETY_OK, moiety_resize(pool, block, size_bytes, kStream));
         EXPECT_EQ(pool.UsableSize(block), Info(tenant).live_bytes);
     }
-    ASSERT_EQ(BINADE_OK,
-              binade_tenant_pause(tenant, BINADE_PAUSE_KEEP_CONTENTS));
+    ASSERT_EQ(MOIETY_OK,
+              moiety_tenant_pause(tenant, MOIETY_PAUSE_KEEP_CONTENTS));
     for (size_t size_bytes : {50 * kKiB, 2 * kMiB})
-        EXPECT_EQ(BINADE_E_BUSY,
-                  binade_resize(pool, block, size_bytes, kStream));
+        EXPECT_EQ(MOIETY_E_BUSY,
+                  moiety_resize(pool, block, size_bytes, kStream));
     EXPECT_EQ(kMiB, Info(tenant).live_bytes);
-    ASSERT_EQ(BINADE_OK, binade_tenant_resume(tenant));
+    ASSERT_EQ(MOIETY_OK, moiety_tenant_resume(tenant));
     pool.Free(block);
     EXPECT_EQ(0u, Info(tenant).live_bytes);
-    EXPECT_EQ(BINADE_OK, binade_tenant_destroy(tenant));
+    EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));
 }
 
 // An ordinary block does not grow into what is free in an arena.
 TEST_F(ResizeKept, NoBlockGrowsIntoAPrivateArena)
 {
     Pool pool(OfKind(0));
-    binade_private arena = 0;
-    binade_devptr foreign = 0;
-    ASSERT_EQ(BINADE_OK, binade_private_create(pool, 0, &arena));
-    binade_devptr block = pool.Alloc(2 * kMiB);
-    ASSERT_EQ(BINADE_OK,
-              binade_private_alloc(arena, 2 * kMiB, kStream, &foreign));
-    pool.Free(foreign, BINADE_STREAM_DONE);
+    moiety_private arena = 0;
+    moiety_devptr foreign = 0;
+    ASSERT_EQ(MOIETY_OK, moiety_private_create(pool, 0, &arena));
+    moiety_devptr block = pool.Alloc(2 * kMiB);
+    ASSERT_EQ(MOIETY_OK,
+              moiety_private_alloc(arena, 2 * kMiB, kStream, &foreign));
+    pool.Free(foreign, MOIETY_STREAM_DONE);
     ASSERT_EQ(block + 2 * kMiB, foreign);
-    EXPECT_EQ(BINADE_E_BUSY, binade_resize(pool, block, 4 * kMiB, kStream));
-    ASSERT_EQ(BINADE_OK, binade_private_release(arena));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_resize(pool, block, 4 * kMiB, kStream));
+    ASSERT_EQ(MOIETY_OK, moiety_private_release(arena));
     pool.Free(block);
 }
 
@@ -319,31 +319,31 @@ TEST_F(ResizeKept, NoBlockGrowsIntoAPrivateArena)
 
 TEST_F(ResizeKept, ACheckedPoolLetsNoBlockChange)
 {
-    Pool pool(OfKind(BINADE_POOL_CHECKED | BINADE_POOL_CHECKED_QUIET));
-    binade_devptr block = pool.Alloc(1000);
-    EXPECT_EQ(BINADE_E_BUSY, binade_resize(pool, block, 1001, kStream));
-    EXPECT_EQ(BINADE_E_BUSY, binade_resize(pool, block, 999, kStream));
-    EXPECT_EQ(BINADE_OK, binade_resize(pool, block, 1000, kStream));
-    EXPECT_EQ(BINADE_E_INVALID, binade_resize(pool, block + 8, 5, kStream));
+    Pool pool(OfKind(MOIETY_POOL_CHECKED | MOIETY_POOL_CHECKED_QUIET));
+    moiety_devptr block = pool.Alloc(1000);
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_resize(pool, block, 1001, kStream));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_resize(pool, block, 999, kStream));
+    EXPECT_EQ(MOIETY_OK, moiety_resize(pool, block, 1000, kStream));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_resize(pool, block + 8, 5, kStream));
     pool.Free(block);
-    EXPECT_EQ(BINADE_E_INVALID, binade_resize(pool, block, 1000, kStream));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_resize(pool, block, 1000, kStream));
 }
 
 TEST_F(ResizeKept, APoolThatPassesAllThroughCannot)
 {
-    Pool pool(OfKind(BINADE_POOL_PASS_THROUGH));
-    binade_devptr block = pool.Alloc(1000);
-    EXPECT_EQ(BINADE_E_UNSUPPORTED, binade_resize(pool, block, 900, kStream));
-    EXPECT_EQ(BINADE_OK, binade_resize(pool, block, 1000, kStream));
+    Pool pool(OfKind(MOIETY_POOL_PASS_THROUGH));
+    moiety_devptr block = pool.Alloc(1000);
+    EXPECT_EQ(MOIETY_E_UNSUPPORTED, moiety_resize(pool, block, 900, kStream));
+    EXPECT_EQ(MOIETY_OK, moiety_resize(pool, block, 1000, kStream));
     pool.Free(block);
 }
 
 TEST_F(ResizeKept, AMappedPoolGrowsABlockOverItsPieces)
 {
-    Pool pool(OfKind(BINADE_POOL_MAPPED));
-    ASSERT_EQ(BINADE_OK, binade_pool_reserve(pool, 64 * kMiB));
-    binade_devptr block = pool.Alloc(3 * kMiB);
-    ASSERT_EQ(BINADE_OK, binade_resize(pool, block, 9 * kMiB, kStream));
+    Pool pool(OfKind(MOIETY_POOL_MAPPED));
+    ASSERT_EQ(MOIETY_OK, moiety_pool_reserve(pool, 64 * kMiB));
+    moiety_devptr block = pool.Alloc(3 * kMiB);
+    ASSERT_EQ(MOIETY_OK, moiety_resize(pool, block, 9 * kMiB, kStream));
     pool_test::Fill(block, 9 * kMiB, 5);
     EXPECT_TRUE(pool_test::Holds(block, 9 * kMiB, 5));
     pool.Free(block);
@@ -353,15 +353,15 @@ TEST_F(ResizeKept, AMappedPoolGrowsABlockOverItsPieces)
 
 TEST_F(ResizeKept, NothingIsResizedOnceTheContextIsGone)
 {
-    binade_pool_options options = OfKind(0);
+    moiety_pool_options options = OfKind(0);
     options.context = pool_test::NewContext();
     Pool pool(options);
-    binade_devptr block = pool.Alloc(3 * kMiB);
-    ASSERT_EQ(BINADE_OK, binade_pool_context_lost(pool));
+    moiety_devptr block = pool.Alloc(3 * kMiB);
+    ASSERT_EQ(MOIETY_OK, moiety_pool_context_lost(pool));
     pool_test::DestroyContext(options.context);
-    EXPECT_EQ(BINADE_E_CONTEXT_DESTROYED,
-              binade_resize(pool, block, 4 * kMiB, kStream));
-    EXPECT_EQ(BINADE_OK, binade_free(pool, block, kStream));
+    EXPECT_EQ(MOIETY_E_CONTEXT_DESTROYED,
+              moiety_resize(pool, block, 4 * kMiB, kStream));
+    EXPECT_EQ(MOIETY_OK, moiety_free(pool, block, kStream));
     pool.End();
 }
 
@@ -371,22 +371,22 @@ TEST_F(ResizeKept, AHostArenasBlockGrowsForTheCpu)
 {
     Arena host;
     void *block = nullptr;
-    EXPECT_EQ(BINADE_E_INVALID,
-              binade_host_resize(nullptr, nullptr, 1, BINADE_HOST_CPU));
-    EXPECT_EQ(BINADE_E_INVALID,
-              binade_host_resize(host, nullptr, 1, BINADE_HOST_CPU));
-    ASSERT_EQ(BINADE_OK,
-              binade_host_alloc(host, 100 * kKiB, BINADE_HOST_CPU, &block));
+    EXPECT_EQ(MOIETY_E_INVALID,
+              moiety_host_resize(nullptr, nullptr, 1, MOIETY_HOST_CPU));
+    EXPECT_EQ(MOIETY_E_INVALID,
+              moiety_host_resize(host, nullptr, 1, MOIETY_HOST_CPU));
+    ASSERT_EQ(MOIETY_OK,
+              moiety_host_alloc(host, 100 * kKiB, MOIETY_HOST_CPU, &block));
     std::memset(block, 3, 100 * kKiB);
-    ASSERT_EQ(BINADE_OK,
-              binade_host_resize(host, block, 900 * kKiB, BINADE_HOST_CPU));
+    ASSERT_EQ(MOIETY_OK,
+              moiety_host_resize(host, block, 900 * kKiB, MOIETY_HOST_CPU));
     std::memset(static_cast<char *>(block) + 100 * kKiB, 3, 800 * kKiB);
     for (size_t at : {size_t{0}, 100 * kKiB, 900 * kKiB - 1})
         EXPECT_EQ(3, static_cast<char *>(block)[at]);
-    ASSERT_EQ(BINADE_OK,
-              binade_host_resize(host, block, 50 * kKiB, BINADE_STREAM_DONE));
-    ASSERT_EQ(BINADE_OK, binade_host_free_sized(host, block, 50 * kKiB,
-                                                BINADE_STREAM_DONE));
+    ASSERT_EQ(MOIETY_OK,
+              moiety_host_resize(host, block, 50 * kKiB, MOIETY_STREAM_DONE));
+    ASSERT_EQ(MOIETY_OK, moiety_host_free_sized(host, block, 50 * kKiB,
+                                                MOIETY_STREAM_DONE));
 }
 
 } // namespace

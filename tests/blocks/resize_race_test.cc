@@ -25,7 +25,7 @@ constexpr unsigned kThreads = 4;
 constexpr size_t kBlocks = 40;
 
 struct Block {
-    binade_devptr address;
+    moiety_devptr address;
     size_t size_bytes;
     uint32_t mark;
 };
@@ -59,7 +59,7 @@ struct Memory {
 class Worker
 {
   public:
-    Worker(binade_pool *pool, Memory memory, binade_stream stream,
+    Worker(moiety_pool *pool, Memory memory, moiety_stream stream,
            uint64_t seed)
         : pool_(pool), memory_(memory), stream_(stream), random_(seed)
     {
@@ -101,7 +101,7 @@ class Worker
         Block block = {};
         block.size_bytes = Size();
         block.mark = static_cast<uint32_t>(random_());
-        ASSERT_EQ(BINADE_OK, binade_alloc(pool_, block.size_bytes, stream_,
+        ASSERT_EQ(MOIETY_OK, moiety_alloc(pool_, block.size_bytes, stream_,
                                           &block.address));
         memory_.Mark(block);
         blocks_.push_back(block);
@@ -110,9 +110,9 @@ class Worker
     {
         const Block &block = blocks_[at];
         ASSERT_TRUE(memory_.IsMarked(block, block.size_bytes));
-        ASSERT_EQ(BINADE_OK,
-                  random_() % 2 ? binade_free(pool_, block.address, stream_)
-                                : binade_free_sized(pool_, block.address,
+        ASSERT_EQ(MOIETY_OK,
+                  random_() % 2 ? moiety_free(pool_, block.address, stream_)
+                                : moiety_free_sized(pool_, block.address,
                                                     block.size_bytes, stream_));
         blocks_[at] = blocks_.back();
         blocks_.pop_back();
@@ -121,10 +121,10 @@ class Worker
     {
         size_t size_bytes =
             random_() % 2 ? Size() : block.size_bytes * 3 / 8 * 4;
-        binade_status status =
-            binade_resize(pool_, block.address, size_bytes, stream_);
-        if (status != BINADE_OK) {
-            ASSERT_EQ(BINADE_E_BUSY, status);
+        moiety_status status =
+            moiety_resize(pool_, block.address, size_bytes, stream_);
+        if (status != MOIETY_OK) {
+            ASSERT_EQ(MOIETY_E_BUSY, status);
             ASSERT_GT(size_bytes, block.size_bytes);
             return;
         }
@@ -135,9 +135,9 @@ class Worker
         memory_.Mark(block);
     }
 
-    binade_pool *pool_;
+    moiety_pool *pool_;
     Memory memory_;
-    binade_stream stream_;
+    moiety_stream stream_;
     std::mt19937_64 random_;
     std::vector<Block> blocks_;
     uint64_t grown_ = 0;
@@ -145,7 +145,7 @@ class Worker
 };
 
 // Threads with a stream each, or all with one.
-void RunOn(binade_pool *pool, Memory memory, bool has_one_stream)
+void RunOn(moiety_pool *pool, Memory memory, bool has_one_stream)
 {
     uint64_t seed = pool_test::Seed(20260);
     pool_test::Stream streams[kThreads];
@@ -164,16 +164,16 @@ void RunOn(binade_pool *pool, Memory memory, bool has_one_stream)
     for (std::thread &thread : threads)
         thread.join();
     for (const pool_test::Stream &stream : streams)
-        EXPECT_EQ(BINADE_OK, binade_stream_retire(pool, stream));
+        EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, stream));
     EXPECT_GT(grown.load(), 30u);
     EXPECT_GT(shrunk.load(), 30u);
 }
 
-void ExpectAllFree(binade_pool *pool)
+void ExpectAllFree(moiety_pool *pool)
 {
-    binade_stats stats = {};
+    moiety_stats stats = {};
     stats.struct_size = sizeof(stats);
-    ASSERT_EQ(BINADE_OK, binade_pool_stats(pool, &stats));
+    ASSERT_EQ(MOIETY_OK, moiety_pool_stats(pool, &stats));
     EXPECT_EQ(0u, stats.allocated_bytes_current);
     EXPECT_EQ(0u, stats.double_frees_found);
     EXPECT_EQ(stats.reserved_bytes_current,
@@ -187,7 +187,7 @@ class ResizeRace : public ::testing::TestWithParam<uint32_t>
     {
         pool_test::UseStandin();
     }
-    void Run(const binade_pool_options &options, bool has_one_stream)
+    void Run(const moiety_pool_options &options, bool has_one_stream)
     {
         Pool pool(options);
         RunOn(pool, Memory{false}, has_one_stream);
@@ -195,17 +195,17 @@ class ResizeRace : public ::testing::TestWithParam<uint32_t>
         pool.TrimAll();
         EXPECT_EQ(0u, pool.Stats().reserved_bytes_current);
     }
-    binade_pool_options Options()
+    moiety_pool_options Options()
     {
-        binade_pool_options options = Defaults();
+        moiety_pool_options options = Defaults();
         options.flags = GetParam();
         return options;
     }
 };
 
 INSTANTIATE_TEST_SUITE_P(Kinds, ResizeRace,
-                         ::testing::Values(0, BINADE_POOL_NOTE_STREAMS,
-                                           BINADE_POOL_MAPPED));
+                         ::testing::Values(0, MOIETY_POOL_NOTE_STREAMS,
+                                           MOIETY_POOL_MAPPED));
 
 TEST_P(ResizeRace, StreamsOfTheirOwn)
 {
@@ -216,11 +216,11 @@ TEST(ResizeRaceInHostArenas, BytesStay)
 {
     pool_test::UseStandin();
     for (bool has_one_stream : {false, true}) {
-        binade_host *host = nullptr;
-        ASSERT_EQ(BINADE_OK, binade_host_create(nullptr, &host));
-        RunOn(binade_host_pool(host), Memory{true}, has_one_stream);
-        ExpectAllFree(binade_host_pool(host));
-        EXPECT_EQ(BINADE_OK, binade_host_destroy(host, nullptr));
+        moiety_host *host = nullptr;
+        ASSERT_EQ(MOIETY_OK, moiety_host_create(nullptr, &host));
+        RunOn(moiety_host_pool(host), Memory{true}, has_one_stream);
+        ExpectAllFree(moiety_host_pool(host));
+        EXPECT_EQ(MOIETY_OK, moiety_host_destroy(host, nullptr));
     }
 }
 
@@ -231,14 +231,14 @@ TEST_P(ResizeRace, OneStream)
 
 TEST_P(ResizeRace, WithoutCaches)
 {
-    binade_pool_options options = Options();
+    moiety_pool_options options = Options();
     options.thread_cache_bytes = 0;
     Run(options, false);
 }
 
 TEST_P(ResizeRace, WithinATightLimit)
 {
-    binade_pool_options options = Options();
+    moiety_pool_options options = Options();
     options.first_segment_bytes = 2 * kMiB;
     options.limit_bytes = 64 * kMiB;
     Run(options, true);

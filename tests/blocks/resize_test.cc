@@ -21,7 +21,7 @@ using pool_test::kMiB;
 using pool_test::Pool;
 using pool_test::Stream;
 
-const binade_stream kStream = BINADE_STREAM_LEGACY;
+const moiety_stream kStream = MOIETY_STREAM_LEGACY;
 
 class Resize : public ::testing::Test
 {
@@ -33,19 +33,19 @@ class Resize : public ::testing::Test
 };
 
 // Nothing rests in caches: what is freed is in the maps.
-binade_pool_options WithoutCaches()
+moiety_pool_options WithoutCaches()
 {
-    binade_pool_options options = Defaults();
+    moiety_pool_options options = Defaults();
     options.thread_cache_bytes = 0;
     return options;
 }
 
 // `count` neighbours of so many bytes, in order.
-std::vector<binade_devptr> Row(Pool &pool, size_t count, size_t size_bytes)
+std::vector<moiety_devptr> Row(Pool &pool, size_t count, size_t size_bytes)
 {
-    binade_devptr whole = pool.Alloc(count * size_bytes);
-    pool.Free(whole, BINADE_STREAM_DONE);
-    std::vector<binade_devptr> row;
+    moiety_devptr whole = pool.Alloc(count * size_bytes);
+    pool.Free(whole, MOIETY_STREAM_DONE);
+    std::vector<moiety_devptr> row;
     for (size_t i = 0; i < count; i++)
         row.push_back(pool.Alloc(size_bytes));
     for (size_t i = 1; i < count; i++)
@@ -57,29 +57,29 @@ TEST_F(Resize, RefusesWhatIsNoBlockAndNoSize)
 {
     Pool pool;
     Pool other;
-    binade_devptr block = pool.Alloc(4 * kMiB);
-    EXPECT_EQ(BINADE_E_INVALID, binade_resize(nullptr, block, 1, kStream));
-    EXPECT_EQ(BINADE_E_INVALID, binade_resize(pool, 0, 1, kStream));
-    EXPECT_EQ(BINADE_E_INVALID, binade_resize(pool, block, 0, kStream));
-    EXPECT_EQ(BINADE_E_INVALID,
-              binade_resize(pool, block + 512, kMiB, kStream));
-    EXPECT_EQ(BINADE_E_INVALID, binade_resize(pool, block + 1, kMiB, kStream));
-    EXPECT_EQ(BINADE_E_FOREIGN, binade_resize(other, block, kMiB, kStream));
-    EXPECT_EQ(BINADE_E_TOO_LARGE,
-              binade_resize(pool, block, SIZE_MAX, kStream));
+    moiety_devptr block = pool.Alloc(4 * kMiB);
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_resize(nullptr, block, 1, kStream));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_resize(pool, 0, 1, kStream));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_resize(pool, block, 0, kStream));
+    EXPECT_EQ(MOIETY_E_INVALID,
+              moiety_resize(pool, block + 512, kMiB, kStream));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_resize(pool, block + 1, kMiB, kStream));
+    EXPECT_EQ(MOIETY_E_FOREIGN, moiety_resize(other, block, kMiB, kStream));
+    EXPECT_EQ(MOIETY_E_TOO_LARGE,
+              moiety_resize(pool, block, SIZE_MAX, kStream));
     EXPECT_EQ(4 * kMiB, pool.UsableSize(block));
-    pool.Free(block, BINADE_STREAM_DONE);
+    pool.Free(block, MOIETY_STREAM_DONE);
     pool.Trim();
-    EXPECT_NE(BINADE_OK, binade_resize(pool, block, kMiB, kStream));
+    EXPECT_NE(MOIETY_OK, moiety_resize(pool, block, kMiB, kStream));
 }
 
 TEST_F(Resize, RefusesAPoolThatWasDestroyed)
 {
     Pool pool;
-    binade_devptr block = pool.Alloc(100);
-    binade_pool *handle = pool;
+    moiety_devptr block = pool.Alloc(100);
+    moiety_pool *handle = pool;
     pool.End();
-    EXPECT_EQ(BINADE_E_INVALID, binade_resize(handle, block, 200, kStream));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_resize(handle, block, 200, kStream));
 }
 
 TEST_F(Resize, GrowsIntoDoneMemoryAndKeepsTheContents)
@@ -92,13 +92,13 @@ TEST_F(Resize, GrowsIntoDoneMemoryAndKeepsTheContents)
                                                 {40 * kKiB, 3 * kMiB},
                                                 {3 * kMiB, 9 * kMiB + 100},
                                                 {100, 20 * kMiB}}) {
-        binade_devptr block = pool.Alloc(from);
+        moiety_devptr block = pool.Alloc(from);
         pool_test::Fill(block, from / 4 * 4, 7);
-        ASSERT_EQ(BINADE_OK, binade_resize(pool, block, to, kStream)) << to;
+        ASSERT_EQ(MOIETY_OK, moiety_resize(pool, block, to, kStream)) << to;
         EXPECT_EQ((to + 511) / 512 * 512, pool.UsableSize(block));
         EXPECT_TRUE(pool_test::Holds(block, from / 4 * 4, 7));
         pool_test::Fill(block, to / 4 * 4, 9);
-        ASSERT_EQ(BINADE_OK, binade_free_sized(pool, block, to, kStream));
+        ASSERT_EQ(MOIETY_OK, moiety_free_sized(pool, block, to, kStream));
         pool_test::Synchronize();
     }
 }
@@ -107,16 +107,16 @@ TEST_F(Resize, SaysThatThereIsNoRoomAndChangesNothing)
 {
     Pool pool(WithoutCaches());
     for (size_t size_bytes : {512ul, 4 * kKiB, 64 * kKiB, 3 * kMiB}) {
-        std::vector<binade_devptr> row = Row(pool, 3, size_bytes);
-        binade_stats before = pool.Stats();
-        EXPECT_EQ(BINADE_E_BUSY,
-                  binade_resize(pool, row[0], size_bytes + 1, kStream));
+        std::vector<moiety_devptr> row = Row(pool, 3, size_bytes);
+        moiety_stats before = pool.Stats();
+        EXPECT_EQ(MOIETY_E_BUSY,
+                  moiety_resize(pool, row[0], size_bytes + 1, kStream));
         EXPECT_NE(std::string::npos,
-                  std::string(binade_last_error_message()).find("no room"));
+                  std::string(moiety_last_error_message()).find("no room"));
         EXPECT_EQ(size_bytes, pool.UsableSize(row[0]));
         pool.Free(row[2]);
-        EXPECT_EQ(BINADE_E_BUSY,
-                  binade_resize(pool, row[0], 3 * size_bytes, kStream));
+        EXPECT_EQ(MOIETY_E_BUSY,
+                  moiety_resize(pool, row[0], 3 * size_bytes, kStream));
         EXPECT_EQ(before.allocated_bytes_current - size_bytes,
                   pool.Stats().allocated_bytes_current);
         pool.Free(row[0]);
@@ -129,11 +129,11 @@ TEST_F(Resize, SaysThatThereIsNoRoomAndChangesNothing)
 TEST_F(Resize, StopsAtTheNeighbourAndNoGrainEarlier)
 {
     Pool pool(WithoutCaches());
-    std::vector<binade_devptr> row = Row(pool, 3, 40 * kKiB);
+    std::vector<moiety_devptr> row = Row(pool, 3, 40 * kKiB);
     pool.Free(row[1]);
-    EXPECT_EQ(BINADE_E_BUSY,
-              binade_resize(pool, row[0], 80 * kKiB + 1, kStream));
-    ASSERT_EQ(BINADE_OK, binade_resize(pool, row[0], 80 * kKiB, kStream));
+    EXPECT_EQ(MOIETY_E_BUSY,
+              moiety_resize(pool, row[0], 80 * kKiB + 1, kStream));
+    ASSERT_EQ(MOIETY_OK, moiety_resize(pool, row[0], 80 * kKiB, kStream));
     EXPECT_EQ(80 * kKiB, pool.UsableSize(row[0]));
     pool.Free(row[0]);
     pool.Free(row[2]);
@@ -141,15 +141,15 @@ TEST_F(Resize, StopsAtTheNeighbourAndNoGrainEarlier)
 
 TEST_F(Resize, StopsAtTheEndOfTheSegment)
 {
-    binade_pool_options options = WithoutCaches();
+    moiety_pool_options options = WithoutCaches();
     options.first_segment_bytes = 8 * kMiB;
     options.limit_bytes = 64 * kMiB;
     Pool pool(options);
-    binade_devptr block = pool.Alloc(4 * kMiB);
+    moiety_devptr block = pool.Alloc(4 * kMiB);
     ASSERT_EQ(8 * kMiB, pool.Stats().reserved_bytes_current);
-    EXPECT_EQ(BINADE_E_BUSY, binade_resize(pool, block, 8 * kMiB + 1, kStream));
-    EXPECT_EQ(BINADE_E_BUSY, binade_resize(pool, block, 60 * kMiB, kStream));
-    EXPECT_EQ(BINADE_OK, binade_resize(pool, block, 8 * kMiB, kStream));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_resize(pool, block, 8 * kMiB + 1, kStream));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_resize(pool, block, 60 * kMiB, kStream));
+    EXPECT_EQ(MOIETY_OK, moiety_resize(pool, block, 8 * kMiB, kStream));
     EXPECT_EQ(8 * kMiB, pool.Stats().reserved_bytes_current);
     pool.Free(block);
 }
@@ -160,15 +160,15 @@ TEST_F(Resize, GrowsIntoWhatItsOwnStreamFreed)
     Pool pool(WithoutCaches());
     Stream own;
     Stream other;
-    std::vector<binade_devptr> row = Row(pool, 2, 3 * kMiB);
+    std::vector<moiety_devptr> row = Row(pool, 2, 3 * kMiB);
     own.Hold();
     pool.Free(row[1], own);
-    EXPECT_EQ(BINADE_E_BUSY, binade_resize(pool, row[0], 4 * kMiB, other));
-    EXPECT_EQ(BINADE_E_BUSY,
-              binade_resize(pool, row[0], 4 * kMiB, BINADE_STREAM_ANY));
-    EXPECT_EQ(BINADE_E_BUSY,
-              binade_resize(pool, row[0], 4 * kMiB, BINADE_STREAM_DONE));
-    EXPECT_EQ(BINADE_OK, binade_resize(pool, row[0], 4 * kMiB, own));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_resize(pool, row[0], 4 * kMiB, other));
+    EXPECT_EQ(MOIETY_E_BUSY,
+              moiety_resize(pool, row[0], 4 * kMiB, MOIETY_STREAM_ANY));
+    EXPECT_EQ(MOIETY_E_BUSY,
+              moiety_resize(pool, row[0], 4 * kMiB, MOIETY_STREAM_DONE));
+    EXPECT_EQ(MOIETY_OK, moiety_resize(pool, row[0], 4 * kMiB, own));
     own.Release();
     pool.Free(row[0], own);
 }
@@ -178,16 +178,16 @@ TEST_F(Resize, PutsTheIntervalTogether)
 {
     Pool pool(WithoutCaches());
     Stream own;
-    std::vector<binade_devptr> row = Row(pool, 5, 100 * kKiB);
+    std::vector<moiety_devptr> row = Row(pool, 5, 100 * kKiB);
     own.Hold();
     pool.Free(row[1], own);
-    pool.Free(row[2], BINADE_STREAM_DONE);
+    pool.Free(row[2], MOIETY_STREAM_DONE);
     pool.Free(row[3], own);
-    ASSERT_EQ(BINADE_OK, binade_resize(pool, row[0], 333 * kKiB, own));
-    binade_devptr rest = pool.Alloc(67 * kKiB, own);
+    ASSERT_EQ(MOIETY_OK, moiety_resize(pool, row[0], 333 * kKiB, own));
+    moiety_devptr rest = pool.Alloc(67 * kKiB, own);
     EXPECT_EQ(row[0] + 333 * kKiB, rest);
     own.Release();
-    for (binade_devptr block : {row[0], row[4], rest})
+    for (moiety_devptr block : {row[0], row[4], rest})
         pool.Free(block, own);
 }
 
@@ -195,7 +195,7 @@ TEST_F(Resize, GrowsIntoTheThreadsOwnCaches)
 {
     Pool pool;
     for (size_t size_bytes : {512ul, 6 * kKiB, 100 * kKiB}) {
-        std::vector<binade_devptr> blocks;
+        std::vector<moiety_devptr> blocks;
         for (int i = 0; i < 40; i++)
             blocks.push_back(pool.Alloc(size_bytes));
         std::sort(blocks.begin(), blocks.end());
@@ -205,12 +205,12 @@ TEST_F(Resize, GrowsIntoTheThreadsOwnCaches)
             at++;
         pool.Free(blocks[at + 2]);
         pool.Free(blocks[at + 1]);
-        ASSERT_EQ(BINADE_OK,
-                  binade_resize(pool, blocks[at], 3 * size_bytes, kStream));
+        ASSERT_EQ(MOIETY_OK,
+                  moiety_resize(pool, blocks[at], 3 * size_bytes, kStream));
         EXPECT_LE(3 * size_bytes, pool.UsableSize(blocks[at]));
         blocks.erase(blocks.begin() + static_cast<long>(at) + 1,
                      blocks.begin() + static_cast<long>(at) + 3);
-        for (binade_devptr block : blocks)
+        for (moiety_devptr block : blocks)
             pool.Free(block);
     }
 }
@@ -218,16 +218,16 @@ TEST_F(Resize, GrowsIntoTheThreadsOwnCaches)
 TEST_F(Resize, LeavesAnotherThreadsCachesAlone)
 {
     Pool pool;
-    std::vector<binade_devptr> row = Row(pool, 2, 40 * kKiB);
+    std::vector<moiety_devptr> row = Row(pool, 2, 40 * kKiB);
     std::thread([&] {
         pool.Free(row[1]);
-        binade_status status = binade_resize(pool, row[0], 80 * kKiB, kStream);
-        EXPECT_EQ(BINADE_OK, status);
-        EXPECT_EQ(BINADE_OK, binade_resize(pool, row[0], 40 * kKiB, kStream));
+        moiety_status status = moiety_resize(pool, row[0], 80 * kKiB, kStream);
+        EXPECT_EQ(MOIETY_OK, status);
+        EXPECT_EQ(MOIETY_OK, moiety_resize(pool, row[0], 40 * kKiB, kStream));
         row[1] = pool.Alloc(40 * kKiB);
         pool.Free(row[1]);
     }).join();
-    binade_stats stats = pool.Stats();
+    moiety_stats stats = pool.Stats();
     EXPECT_EQ(40 * kKiB, stats.allocated_bytes_current);
     pool.Free(row[0]);
 }
@@ -243,17 +243,17 @@ TEST_F(Resize, ShrinksAndGivesTheEndBack)
                                                 {100 * kKiB, 40 * kKiB},
                                                 {30 * kKiB, 512},
                                                 {5000, 3000}}) {
-        binade_devptr block = pool.Alloc(from, own);
+        moiety_devptr block = pool.Alloc(from, own);
         size_t kept_bytes = (to + 511) / 512 * 512;
         size_t full_bytes = pool.UsableSize(block);
         own.Hold();
-        ASSERT_EQ(BINADE_OK, binade_resize(pool, block, to, own));
+        ASSERT_EQ(MOIETY_OK, moiety_resize(pool, block, to, own));
         EXPECT_EQ(kept_bytes, pool.UsableSize(block));
-        EXPECT_EQ(BINADE_E_BUSY, binade_resize(pool, block, full_bytes, other));
-        ASSERT_EQ(BINADE_OK, binade_resize(pool, block, full_bytes, own));
-        ASSERT_EQ(BINADE_OK, binade_resize(pool, block, to, own));
+        EXPECT_EQ(MOIETY_E_BUSY, moiety_resize(pool, block, full_bytes, other));
+        ASSERT_EQ(MOIETY_OK, moiety_resize(pool, block, full_bytes, own));
+        ASSERT_EQ(MOIETY_OK, moiety_resize(pool, block, to, own));
         own.Release();
-        ASSERT_EQ(BINADE_OK, binade_free_sized(pool, block, to, own));
+        ASSERT_EQ(MOIETY_OK, moiety_free_sized(pool, block, to, own));
         pool_test::Synchronize();
         pool.TrimAll();
     }
@@ -262,27 +262,27 @@ TEST_F(Resize, ShrinksAndGivesTheEndBack)
 TEST_F(Resize, LeavesASmallBlockThatIsLongEnough)
 {
     Pool pool;
-    binade_devptr block = pool.Alloc(64 * kKiB);
-    EXPECT_EQ(BINADE_OK, binade_resize(pool, block, 63 * kKiB, kStream));
+    moiety_devptr block = pool.Alloc(64 * kKiB);
+    EXPECT_EQ(MOIETY_OK, moiety_resize(pool, block, 63 * kKiB, kStream));
     EXPECT_EQ(64 * kKiB, pool.UsableSize(block));
-    EXPECT_EQ(BINADE_OK, binade_free_sized(pool, block, 63 * kKiB, kStream));
+    EXPECT_EQ(MOIETY_OK, moiety_free_sized(pool, block, 63 * kKiB, kStream));
 }
 
 TEST_F(Resize, CountsWhatIsAddedAndGivenBack)
 {
     Pool pool(WithoutCaches());
-    binade_devptr block = pool.Alloc(3 * kMiB);
-    binade_stats before = pool.Stats();
-    ASSERT_EQ(BINADE_OK, binade_resize(pool, block, 5 * kMiB - 100, kStream));
-    binade_stats grown = pool.Stats();
+    moiety_devptr block = pool.Alloc(3 * kMiB);
+    moiety_stats before = pool.Stats();
+    ASSERT_EQ(MOIETY_OK, moiety_resize(pool, block, 5 * kMiB - 100, kStream));
+    moiety_stats grown = pool.Stats();
     EXPECT_EQ(5 * kMiB, grown.allocated_bytes_current);
     EXPECT_EQ(before.allocated_bytes_allocated + 2 * kMiB,
               grown.allocated_bytes_allocated);
     EXPECT_EQ(before.requested_bytes_allocated + 2 * kMiB - 100,
               grown.requested_bytes_allocated);
     EXPECT_EQ(5 * kMiB, grown.allocated_bytes_peak);
-    ASSERT_EQ(BINADE_OK, binade_resize(pool, block, kMiB, kStream));
-    binade_stats shrunk = pool.Stats();
+    ASSERT_EQ(MOIETY_OK, moiety_resize(pool, block, kMiB, kStream));
+    moiety_stats shrunk = pool.Stats();
     EXPECT_EQ(1u, shrunk.allocation_current);
     EXPECT_EQ(kMiB, shrunk.allocated_bytes_current);
     EXPECT_EQ(4 * kMiB, shrunk.allocated_bytes_freed);
@@ -296,48 +296,48 @@ TEST_F(Resize, CountsWhatIsAddedAndGivenBack)
 
 TEST_F(Resize, IsAFreeAndAnAllocationInTheHistory)
 {
-    binade_pool_options options = WithoutCaches();
+    moiety_pool_options options = WithoutCaches();
     options.history_entries = 64;
     Pool pool(options);
-    binade_devptr block = pool.Alloc(3 * kMiB);
-    ASSERT_EQ(BINADE_OK, binade_resize(pool, block, 5 * kMiB, kStream));
-    ASSERT_EQ(BINADE_OK, binade_resize(pool, block, 2 * kMiB, kStream));
-    EXPECT_EQ(BINADE_E_BUSY, binade_resize(pool, block, 900 * kMiB, kStream));
-    EXPECT_EQ(BINADE_OK, binade_resize(pool, block, 2 * kMiB, kStream));
-    std::vector<binade_history_entry> entries(64);
-    binade_history_summary summary = {};
+    moiety_devptr block = pool.Alloc(3 * kMiB);
+    ASSERT_EQ(MOIETY_OK, moiety_resize(pool, block, 5 * kMiB, kStream));
+    ASSERT_EQ(MOIETY_OK, moiety_resize(pool, block, 2 * kMiB, kStream));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_resize(pool, block, 900 * kMiB, kStream));
+    EXPECT_EQ(MOIETY_OK, moiety_resize(pool, block, 2 * kMiB, kStream));
+    std::vector<moiety_history_entry> entries(64);
+    moiety_history_summary summary = {};
     summary.struct_size = sizeof(summary);
-    ASSERT_EQ(BINADE_OK, binade_history_read(pool, entries.data(),
+    ASSERT_EQ(MOIETY_OK, moiety_history_read(pool, entries.data(),
                                              entries.size(), &summary));
     std::vector<std::pair<uint32_t, uint64_t>> seen;
     for (size_t i = 0; i < summary.count; i++)
-        if (entries[i].kind != BINADE_HISTORY_GROW) {
+        if (entries[i].kind != MOIETY_HISTORY_GROW) {
             EXPECT_EQ(block, entries[i].address);
-            EXPECT_EQ(static_cast<uint32_t>(BINADE_OK), entries[i].status);
+            EXPECT_EQ(static_cast<uint32_t>(MOIETY_OK), entries[i].status);
             seen.emplace_back(entries[i].kind, entries[i].size_bytes);
         }
     const std::vector<std::pair<uint32_t, uint64_t>> expected = {
-        {BINADE_HISTORY_ALLOC, 3 * kMiB},
-        {BINADE_HISTORY_FREE, 3 * kMiB},
-        {BINADE_HISTORY_ALLOC, 5 * kMiB},
-        {BINADE_HISTORY_FREE, 5 * kMiB},
-        {BINADE_HISTORY_ALLOC, 2 * kMiB}};
+        {MOIETY_HISTORY_ALLOC, 3 * kMiB},
+        {MOIETY_HISTORY_FREE, 3 * kMiB},
+        {MOIETY_HISTORY_ALLOC, 5 * kMiB},
+        {MOIETY_HISTORY_FREE, 5 * kMiB},
+        {MOIETY_HISTORY_ALLOC, 2 * kMiB}};
     EXPECT_EQ(expected, seen);
     pool.Free(block);
 }
 
 TEST_F(Resize, MakesABlockThatGrewItsStreams)
 {
-    binade_pool_options options = WithoutCaches();
-    options.flags = BINADE_POOL_NOTE_STREAMS;
+    moiety_pool_options options = WithoutCaches();
+    options.flags = MOIETY_POOL_NOTE_STREAMS;
     options.first_segment_bytes = 16 * kMiB;
     Pool pool(options);
     Stream first;
     Stream second;
-    binade_devptr block = pool.Alloc(12 * kMiB, first);
-    ASSERT_EQ(BINADE_OK, binade_resize(pool, block, 16 * kMiB, second));
+    moiety_devptr block = pool.Alloc(12 * kMiB, first);
+    ASSERT_EQ(MOIETY_OK, moiety_resize(pool, block, 16 * kMiB, second));
     second.Hold();
-    ASSERT_EQ(BINADE_OK, binade_free_own(pool, block));
+    ASSERT_EQ(MOIETY_OK, moiety_free_own(pool, block));
     EXPECT_NE(block, pool.Alloc(16 * kMiB, first));
     EXPECT_EQ(block, pool.Alloc(16 * kMiB, second));
     second.Release();
@@ -348,11 +348,11 @@ TEST_F(Resize, CallsNoDriver)
 {
     Pool pool(WithoutCaches());
     Stream own;
-    binade_devptr block = pool.Alloc(3 * kMiB, own);
+    moiety_devptr block = pool.Alloc(3 * kMiB, own);
     uint64_t calls = pool_test::Calls();
-    EXPECT_EQ(BINADE_OK, binade_resize(pool, block, 5 * kMiB, own));
-    EXPECT_EQ(BINADE_E_BUSY, binade_resize(pool, block, 500 * kMiB, own));
-    EXPECT_EQ(BINADE_OK, binade_resize(pool, block, kMiB, own));
+    EXPECT_EQ(MOIETY_OK, moiety_resize(pool, block, 5 * kMiB, own));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_resize(pool, block, 500 * kMiB, own));
+    EXPECT_EQ(MOIETY_OK, moiety_resize(pool, block, kMiB, own));
     EXPECT_EQ(calls, pool_test::Calls());
     pool.Free(block, own);
 }

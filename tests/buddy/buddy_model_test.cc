@@ -2,7 +2,7 @@
 //
 // Random operations against a byte map and the mutex buddy. The seeds differ
 // from run to run; each failure names its own, and --seed=N or
-// BINADE_TEST_SEED=N repeats it first.
+// MOIETY_TEST_SEED=N repeats it first.
 #include <gtest/gtest.h>
 
 #include "tests/buddy/model.h"

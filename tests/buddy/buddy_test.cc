@@ -15,15 +15,15 @@ namespace
 
 TEST(BuddyCreate, OfNoPagesIsRefused)
 {
-    struct binadei_buddy *buddy = nullptr;
-    EXPECT_EQ(buddy_probe_create(0, &buddy), 1); // BINADE_E_INVALID
+    struct moietyi_buddy *buddy = nullptr;
+    EXPECT_EQ(buddy_probe_create(0, &buddy), 1); // MOIETY_E_INVALID
     EXPECT_EQ(buddy, nullptr);
 }
 
 TEST(BuddyCreate, BeyondWhatAnAddressCanNameIsRefused)
 {
-    struct binadei_buddy *buddy = nullptr;
-    EXPECT_EQ(buddy_probe_create(UINT32_MAX, &buddy), 2); // BINADE_E_TOO_LARGE
+    struct moietyi_buddy *buddy = nullptr;
+    EXPECT_EQ(buddy_probe_create(UINT32_MAX, &buddy), 2); // MOIETY_E_TOO_LARGE
     EXPECT_EQ(buddy, nullptr);
 }
 

@@ -2,8 +2,8 @@
 //
 // A buddy for one test: small names, everything free at first, and at the end
 // the verifier.
-#ifndef BINADE_TESTS_BUDDY_BUDDY_UNDER_TEST_H_
-#define BINADE_TESTS_BUDDY_BUDDY_UNDER_TEST_H_
+#ifndef MOIETY_TESTS_BUDDY_BUDDY_UNDER_TEST_H_
+#define MOIETY_TESTS_BUDDY_BUDDY_UNDER_TEST_H_
 
 #include <gtest/gtest.h>
 
@@ -39,7 +39,7 @@ class BuddyUnderTest
     BuddyUnderTest(const BuddyUnderTest &) = delete;
     BuddyUnderTest &operator=(const BuddyUnderTest &) = delete;
 
-    struct binadei_buddy *get() const
+    struct moietyi_buddy *get() const
     {
         return buddy_;
     }
@@ -124,7 +124,7 @@ class BuddyUnderTest
     }
 
   private:
-    struct binadei_buddy *buddy_ = nullptr;
+    struct moietyi_buddy *buddy_ = nullptr;
 };
 
 #endif

@@ -4,8 +4,8 @@
  * What is free, a byte a grain: the plainest answer there is, and slow. It
  * knows which requests a buddy must be able to serve from what is free.
  */
-#ifndef BINADE_TESTS_BUDDY_BYTE_MAP_H_
-#define BINADE_TESTS_BUDDY_BYTE_MAP_H_
+#ifndef MOIETY_TESTS_BUDDY_BYTE_MAP_H_
+#define MOIETY_TESTS_BUDDY_BYTE_MAP_H_
 
 #include <stdbool.h>
 #include <stdint.h>

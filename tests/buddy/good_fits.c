@@ -25,9 +25,9 @@
 static char failure[200];
 
 struct game {
-    struct binadei_buddy *buddy;
-    struct binadei_maps *maps;
-    struct binadei_maps *other;
+    struct moietyi_buddy *buddy;
+    struct moietyi_maps *maps;
+    struct moietyi_maps *other;
 };
 
 static void fail(const char *what, uint64_t found, uint64_t wanted)
@@ -67,7 +67,7 @@ static uint64_t good_fit(const struct map_probe_view *view, uint64_t grains,
     return start;
 }
 
-static uint64_t fit_for(const struct game *game, struct binadei_maps *maps,
+static uint64_t fit_for(const struct game *game, struct moietyi_maps *maps,
                         uint64_t grains)
 {
     const struct map_probe_view view = {game->buddy, maps, false, true};

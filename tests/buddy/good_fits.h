@@ -4,8 +4,8 @@
  * What a good fit by the index has to find, each case on memory of its own. In C,
  * so that the tests and the mutants share it.
  */
-#ifndef BINADE_TESTS_BUDDY_GOOD_FITS_H_
-#define BINADE_TESTS_BUDDY_GOOD_FITS_H_
+#ifndef MOIETY_TESTS_BUDDY_GOOD_FITS_H_
+#define MOIETY_TESTS_BUDDY_GOOD_FITS_H_
 
 #include <stddef.h>
 

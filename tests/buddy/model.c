@@ -29,7 +29,7 @@ struct model {
     uint32_t steps; /* at the most */
     uint32_t pages;
     bool has_runs;
-    struct binadei_buddy *buddy;
+    struct moietyi_buddy *buddy;
     struct mutex_buddy *oracle;
     struct byte_map map;
     struct buddy_probe_affinity affinities[AFFINITY_COUNT];

@@ -5,8 +5,8 @@
  * buddy, with the verifier after every step. In C, so that the tests, the
  * fuzzer and the mutants share it.
  */
-#ifndef BINADE_TESTS_BUDDY_MODEL_H_
-#define BINADE_TESTS_BUDDY_MODEL_H_
+#ifndef MOIETY_TESTS_BUDDY_MODEL_H_
+#define MOIETY_TESTS_BUDDY_MODEL_H_
 
 #include <stdbool.h>
 #include <stddef.h>

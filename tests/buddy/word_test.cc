@@ -76,9 +76,9 @@ TEST(Word, ARunHasItsLengthAndStartsAtItsShift)
 {
     for (unsigned length = 1; length <= 64; length++) {
         for (unsigned start = 0; start + length <= 64; start++) {
-            uint64_t run = binadei_word_run(start, length);
-            EXPECT_EQ(binadei_word_count(run), length);
-            EXPECT_EQ(binadei_word_lowest(run), start);
+            uint64_t run = moietyi_word_run(start, length);
+            EXPECT_EQ(moietyi_word_count(run), length);
+            EXPECT_EQ(moietyi_word_lowest(run), start);
             EXPECT_TRUE(RunStartsAt(run, start, length));
         }
     }
@@ -88,10 +88,10 @@ TEST(Word, ARunIsFoundWhereItIsAndNowhereElse)
 {
     for (unsigned length = 1; length <= 64; length++) {
         for (unsigned start = 0; start + length <= 64; start++) {
-            uint64_t run = binadei_word_run(start, length);
-            EXPECT_EQ(binadei_word_starts(run, length), UINT64_C(1) << start);
-            EXPECT_TRUE(binadei_word_has_run(run, length));
-            EXPECT_FALSE(length < 64 && binadei_word_has_run(run, length + 1));
+            uint64_t run = moietyi_word_run(start, length);
+            EXPECT_EQ(moietyi_word_starts(run, length), UINT64_C(1) << start);
+            EXPECT_TRUE(moietyi_word_has_run(run, length));
+            EXPECT_FALSE(length < 64 && moietyi_word_has_run(run, length + 1));
         }
     }
 }
@@ -100,7 +100,7 @@ TEST(Word, StartsAreThoseOfALoopOverTheBits)
 {
     for (uint64_t word : Words())
         for (unsigned length = 1; length <= 64; length++)
-            ASSERT_EQ(binadei_word_starts(word, length), Starts(word, length))
+            ASSERT_EQ(moietyi_word_starts(word, length), Starts(word, length))
                 << std::hex << word << " length " << std::dec << length;
 }
 
@@ -112,8 +112,8 @@ TEST(Word, RunsAtItsEndsAreThoseOfALoopOverTheBits)
             low++;
         while (high < 64 && IsFree(word, 63 - high))
             high++;
-        ASSERT_EQ(binadei_word_low_run(word), low) << std::hex << word;
-        ASSERT_EQ(binadei_word_high_run(word), high) << std::hex << word;
+        ASSERT_EQ(moietyi_word_low_run(word), low) << std::hex << word;
+        ASSERT_EQ(moietyi_word_high_run(word), high) << std::hex << word;
     }
 }
 
@@ -123,10 +123,10 @@ TEST(Word, PicksAreThoseOfALoopOverTheBits)
         for (unsigned length : {1U, 2U, 3U, 7U, 8U, 13U, 31U, 32U, 33U, 64U})
             for (unsigned count : {1U, 2U, 5U, 64U, 1000U})
                 for (unsigned alignment = 1; alignment <= 64; alignment *= 2) {
-                    uint64_t allowed = binadei_word_aligned(alignment);
+                    uint64_t allowed = moietyi_word_aligned(alignment);
                     uint64_t starts = ~UINT64_C(0);
                     Picked wanted = Pick(word, length, count, allowed);
-                    ASSERT_EQ(binadei_word_pick(word, length, count, allowed,
+                    ASSERT_EQ(moietyi_word_pick(word, length, count, allowed,
                                                 &starts),
                               wanted.units)
                         << std::hex << word;
@@ -137,7 +137,7 @@ TEST(Word, PicksAreThoseOfALoopOverTheBits)
 TEST(Word, APickOfNoneIsEmpty)
 {
     uint64_t starts = ~UINT64_C(0);
-    EXPECT_EQ(binadei_word_pick(UINT64_MAX, 1, 0, UINT64_MAX, &starts), 0U);
+    EXPECT_EQ(moietyi_word_pick(UINT64_MAX, 1, 0, UINT64_MAX, &starts), 0U);
     EXPECT_EQ(starts, 0U);
 }
 
@@ -147,10 +147,10 @@ TEST(Word, APickTakesOnlyWhatIsFree)
         for (unsigned length = 1; length <= 64; length++) {
             uint64_t starts;
             uint64_t picked =
-                binadei_word_pick(word, length, 64, UINT64_MAX, &starts);
+                moietyi_word_pick(word, length, 64, UINT64_MAX, &starts);
             ASSERT_EQ(picked & ~word, 0U);
-            ASSERT_EQ(binadei_word_count(picked),
-                      binadei_word_count(starts) * length);
+            ASSERT_EQ(moietyi_word_count(picked),
+                      moietyi_word_count(starts) * length);
         }
 }
 
@@ -158,7 +158,7 @@ TEST(Word, AlignedPositionsAreTheMultiples)
 {
     for (unsigned alignment = 1; alignment <= 4096; alignment *= 2)
         for (unsigned bit = 0; bit < 64; bit++)
-            EXPECT_EQ(IsFree(binadei_word_aligned(alignment), bit),
+            EXPECT_EQ(IsFree(moietyi_word_aligned(alignment), bit),
                       bit % alignment == 0);
 }
 

@@ -1,11 +1,11 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * As much of TensorRT's interface for allocators as binade/stacks/tensorrt.hpp
+ * As much of TensorRT's interface for allocators as moiety/stacks/tensorrt.hpp
  * uses, in declarations of our own: for where TensorRT is not.
  */
-#ifndef BINADE_TESTS_C_API_NVINFERRUNTIME_H_
-#define BINADE_TESTS_C_API_NVINFERRUNTIME_H_
+#ifndef MOIETY_TESTS_C_API_NVINFERRUNTIME_H_
+#define MOIETY_TESTS_C_API_NVINFERRUNTIME_H_
 
 #include <cstdint>
 

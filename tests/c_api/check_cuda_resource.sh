@@ -4,7 +4,7 @@
 # check_cuda_resource.sh SOURCE INCLUDE_DIR LIBRARY STANDIN
 #
 # Compiles SOURCE with the CCCL of each Toolkit that is found, as C++17 and as
-# C++20, and runs it. BINADE_REQUIRE_TOOLKIT=1 makes it a failure that there is
+# C++20, and runs it. MOIETY_REQUIRE_TOOLKIT=1 makes it a failure that there is
 # none.
 set -euo pipefail
 
@@ -23,9 +23,9 @@ for toolkit in "${CUDA_PATH:-}" "${CUDA_HOME:-}" /usr/local/cuda; do
             "-I$include_dir" -isystem "$toolkit/include/cccl" \
             -isystem "$toolkit/include" "$source" "$library" \
             -lhwloc -ldl -pthread -o "$scratch/program"
-        BINADE_DRIVER=$standin "$scratch/program"
+        MOIETY_DRIVER=$standin "$scratch/program"
         checked=$((checked + 1))
     done
 done
 printf 'cuda_resource: %d compiled and run\n' "$checked"
-[ "$checked" -gt 0 ] || [ "${BINADE_REQUIRE_TOOLKIT:-0}" != 1 ]
+[ "$checked" -gt 0 ] || [ "${MOIETY_REQUIRE_TOOLKIT:-0}" != 1 ]

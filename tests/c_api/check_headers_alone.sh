@@ -20,10 +20,10 @@ compile_once() {
     local header=$1 language=$2
     shift 2
     checked=$((checked + 1))
-    printf '#include <binade/%s>\n' "$header" >"$scratch/alone.$language"
+    printf '#include <moiety/%s>\n' "$header" >"$scratch/alone.$language"
     "$@" "${warnings[@]}" "-I$include_dir" -c "$scratch/alone.$language" \
         -o "$scratch/alone.o" || {
-        printf 'headers: binade/%s alone does not compile: %s\n' \
+        printf 'headers: moiety/%s alone does not compile: %s\n' \
             "$header" "$*" >&2
         failed=$((failed + 1))
     }
@@ -33,9 +33,9 @@ compile() {
     compile_once "$@" -DCUDA_API_PER_THREAD_DEFAULT_STREAM
 }
 
-headers=("$include_dir"/binade/*.h)
+headers=("$include_dir"/moiety/*.h)
 [ -e "${headers[0]}" ] || {
-    printf 'headers: none in %s/binade\n' "$include_dir" >&2
+    printf 'headers: none in %s/moiety\n' "$include_dir" >&2
     exit 1
 }
 for path in "${headers[@]}"; do
@@ -47,9 +47,9 @@ for path in "${headers[@]}"; do
         compile "$header" cc clang++ -std=c++17
     fi
 done
-compile binade.hpp cc g++ -std=c++17
+compile moiety.hpp cc g++ -std=c++17
 if command -v clang++ >/dev/null; then
-    compile binade.hpp cc clang++ -std=c++17
+    compile moiety.hpp cc clang++ -std=c++17
 fi
 printf 'headers: %d compiled alone, %d failed\n' "$checked" "$failed"
 [ "$failed" = 0 ]

@@ -6,7 +6,7 @@
  * driver, so it needs no device.
  */
 #define _DEFAULT_SOURCE
-#include <binade/binade.h>
+#include <moiety/moiety.h>
 
 #include <limits.h>
 #include <stdio.h>
@@ -27,30 +27,30 @@ static void check(int holds, const char *what)
 static void check_version(void)
 {
     char headers[32];
-    snprintf(headers, sizeof headers, "%d.%d.%d", BINADE_VERSION_MAJOR,
-             BINADE_VERSION_MINOR, BINADE_VERSION_PATCH);
-    check(strcmp(headers, BINADE_VERSION_STRING) == 0,
+    snprintf(headers, sizeof headers, "%d.%d.%d", MOIETY_VERSION_MAJOR,
+             MOIETY_VERSION_MINOR, MOIETY_VERSION_PATCH);
+    check(strcmp(headers, MOIETY_VERSION_STRING) == 0,
           "the two forms of the version agree");
-    check(strcmp(binade_version(), BINADE_VERSION_STRING) == 0,
+    check(strcmp(moiety_version(), MOIETY_VERSION_STRING) == 0,
           "library and headers are of one version");
 }
 
 static void check_status_names(void)
 {
-    check(strcmp(binade_status_name(BINADE_OK), "BINADE_OK") == 0,
-          "status 0 is BINADE_OK");
-    check(strcmp(binade_status_name(BINADE_E_NO_DEVICE_MEMORY),
-                 "BINADE_E_NO_DEVICE_MEMORY") == 0,
+    check(strcmp(moiety_status_name(MOIETY_OK), "MOIETY_OK") == 0,
+          "status 0 is MOIETY_OK");
+    check(strcmp(moiety_status_name(MOIETY_E_NO_DEVICE_MEMORY),
+                 "MOIETY_E_NO_DEVICE_MEMORY") == 0,
           "a status has its enumerator's name");
-    check(binade_status_text(BINADE_E_NO_DRIVER)[0] != '\0',
+    check(moiety_status_text(MOIETY_E_NO_DRIVER)[0] != '\0',
           "a status has a text");
 }
 
 static void check_bad_call(void)
 {
-    check(binade_probe(0, NULL) == BINADE_E_INVALID,
+    check(moiety_probe(0, NULL) == MOIETY_E_INVALID,
           "a probe without a place for the result is invalid");
-    check(binade_last_error_message()[0] != '\0',
+    check(moiety_last_error_message()[0] != '\0',
           "a failed call leaves a message");
 }
 
@@ -61,48 +61,48 @@ static void name_driver(void)
     char library[PATH_MAX + 64];
     check(getcwd(folder, sizeof folder) != NULL, "the folder has a name");
     snprintf(library, sizeof library, "%s/pool/standin/libcuda.so.1", folder);
-    setenv("BINADE_DRIVER", library, 1);
+    setenv("MOIETY_DRIVER", library, 1);
 }
 
-static void check_block(binade_pool *pool)
+static void check_block(moiety_pool *pool)
 {
-    binade_devptr address = 0;
+    moiety_devptr address = 0;
     size_t usable_bytes = 0;
-    check(binade_alloc(pool, 100000, NULL, &address) == BINADE_OK &&
+    check(moiety_alloc(pool, 100000, NULL, &address) == MOIETY_OK &&
               address != 0,
           "a block is allocated");
-    check(binade_usable_size(pool, address, &usable_bytes) == BINADE_OK &&
+    check(moiety_usable_size(pool, address, &usable_bytes) == MOIETY_OK &&
               usable_bytes >= 100000,
           "a block holds what was asked for");
-    check(binade_free(pool, address, NULL) == BINADE_OK, "a block is freed");
+    check(moiety_free(pool, address, NULL) == MOIETY_OK, "a block is freed");
 }
 
-static void check_stats(binade_pool *pool)
+static void check_stats(moiety_pool *pool)
 {
-    binade_stats stats;
+    moiety_stats stats;
     uint64_t value = 0;
     stats.struct_size = (uint32_t)sizeof stats;
-    check(binade_pool_stats(pool, &stats) == BINADE_OK &&
+    check(moiety_pool_stats(pool, &stats) == MOIETY_OK &&
               stats.allocation_allocated == 1 && stats.allocation_current == 0,
           "the pool has counted the block");
-    check(binade_stats_entry(&stats, 0, &value) != NULL && value == 1,
+    check(moiety_stats_entry(&stats, 0, &value) != NULL && value == 1,
           "the first number is that of segments");
 }
 
 static void check_pool(void)
 {
-    binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
-    binade_leaks leaks;
-    binade_pool *pool = NULL;
+    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
+    moiety_leaks leaks;
+    moiety_pool *pool = NULL;
     options.limit_bytes = UINT64_C(64) << 20;
-    if (binade_pool_create(&options, &pool) != BINADE_OK) {
-        check(0, binade_last_error_message());
+    if (moiety_pool_create(&options, &pool) != MOIETY_OK) {
+        check(0, moiety_last_error_message());
         return;
     }
     check_block(pool);
     check_stats(pool);
     leaks.struct_size = (uint32_t)sizeof leaks;
-    check(binade_pool_destroy(pool, &leaks) == BINADE_OK &&
+    check(moiety_pool_destroy(pool, &leaks) == MOIETY_OK &&
               leaks.block_count == 0,
           "a pool is destroyed without leaks");
 }

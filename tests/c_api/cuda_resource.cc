@@ -2,13 +2,13 @@
 //
 // The pool's resource is one, by CCCL's own concepts. With `main` linked to the
 // library and the stand-in, memory is taken and given back by each way.
-#include "binade/cuda_resource.hpp"
+#include "moiety/cuda_resource.hpp"
 
 #include <cstdio>
 #include <type_traits>
 
-using binade::device_resource;
 using cuda::mr::device_accessible;
+using moiety::device_resource;
 
 #if CCCL_VERSION >= 3001000
 static_assert(cuda::mr::resource_with<device_resource, device_accessible>);
@@ -23,7 +23,7 @@ static_assert(std::is_copy_constructible_v<device_resource>);
 
 int main()
 {
-    binade::pool pool;
+    moiety::pool pool;
     device_resource resource(pool), same(pool);
     cuda::stream_ref stream{cudaStream_t{nullptr}};
     void *memory = resource.allocate(stream, 5000, 4096);
@@ -39,7 +39,7 @@ int main()
         return 1;
     } catch (const std::bad_alloc &) {
     }
-    binade::pool other;
+    moiety::pool other;
     bool is_right = pool.stats().allocation_freed == 4 &&
                     pool.stats().allocation_current == 0 && resource == same &&
                     resource != device_resource(other);

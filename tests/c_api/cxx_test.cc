@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// binade.hpp: what owners give back, what is thrown, containers of pinned memory.
-#include "binade/binade.hpp"
+// moiety.hpp: what owners give back, what is thrown, containers of pinned memory.
+#include "moiety/moiety.hpp"
 
 #include <gtest/gtest.h>
 
@@ -19,11 +19,11 @@ using pool_test::kKiB;
 using pool_test::kMiB;
 using pool_test::Live;
 
-static_assert(!std::is_copy_constructible_v<binade::pool>);
-static_assert(!std::is_copy_constructible_v<binade::buffer>);
-static_assert(std::is_nothrow_move_constructible_v<binade::buffer>);
-static_assert(std::is_nothrow_move_assignable_v<binade::buffer>);
-static_assert(std::is_nothrow_move_constructible_v<binade::host_arena>);
+static_assert(!std::is_copy_constructible_v<moiety::pool>);
+static_assert(!std::is_copy_constructible_v<moiety::buffer>);
+static_assert(std::is_nothrow_move_constructible_v<moiety::buffer>);
+static_assert(std::is_nothrow_move_assignable_v<moiety::buffer>);
+static_assert(std::is_nothrow_move_constructible_v<moiety::host_arena>);
 
 class Cxx : public ::testing::Test
 {
@@ -39,15 +39,15 @@ TEST_F(Cxx, OwnersGiveBackWhatTheyHave)
 {
     int64_t before = Live("allocations");
     {
-        binade::pool pool;
+        moiety::pool pool;
         {
-            binade::buffer first(pool, 5000, stream_);
-            binade::buffer second(pool.get(), 3 * kMiB, stream_);
+            moiety::buffer first(pool, 5000, stream_);
+            moiety::buffer second(pool.get(), 3 * kMiB, stream_);
             EXPECT_NE(0u, first.address());
             EXPECT_EQ(first.address(),
-                      reinterpret_cast<binade_devptr>(first.data()));
+                      reinterpret_cast<moiety_devptr>(first.data()));
             EXPECT_EQ(3 * kMiB, second.size());
-            EXPECT_EQ(static_cast<binade_stream>(stream_), second.stream());
+            EXPECT_EQ(static_cast<moiety_stream>(stream_), second.stream());
             EXPECT_EQ(2u, pool.stats().allocation_current);
         }
         EXPECT_EQ(0u, pool.stats().allocation_current);
@@ -60,102 +60,102 @@ TEST_F(Cxx, OwnersGiveBackWhatTheyHave)
 
 TEST_F(Cxx, WhatIsMovedFromHasNothing)
 {
-    binade::pool first;
-    binade_pool *handle = first.get();
-    binade::pool pool(std::move(first));
+    moiety::pool first;
+    moiety_pool *handle = first.get();
+    moiety::pool pool(std::move(first));
     EXPECT_EQ(nullptr, first.get()); // NOLINT: that is what is asked
     EXPECT_EQ(handle, pool.get());
-    binade::buffer a(pool, 512, stream_), b(pool, 512, stream_), c;
-    binade_devptr address = a.address();
+    moiety::buffer a(pool, 512, stream_), b(pool, 512, stream_), c;
+    moiety_devptr address = a.address();
     c = std::move(a);
     EXPECT_EQ(address, c.address());
     EXPECT_EQ(0u, a.address()); // NOLINT
     c = std::move(b);
-    binade::buffer d(std::move(c));
+    moiety::buffer d(std::move(c));
     EXPECT_EQ(0u, c.size()); // NOLINT
     EXPECT_EQ(512u, d.size());
 }
 
 TEST_F(Cxx, BlocksCanBeKept)
 {
-    binade::pool pool;
-    binade_devptr address;
+    moiety::pool pool;
+    moiety_devptr address;
     {
-        binade::buffer block(pool, 512, stream_);
-        block.record_use(BINADE_STREAM_LEGACY);
-        block.set_stream(BINADE_STREAM_DONE);
+        moiety::buffer block(pool, 512, stream_);
+        block.record_use(MOIETY_STREAM_LEGACY);
+        block.set_stream(MOIETY_STREAM_DONE);
         address = block.release();
         EXPECT_EQ(0u, block.address());
     }
     EXPECT_EQ(1u, pool.stats().allocation_current);
-    EXPECT_EQ(BINADE_OK, binade_free(pool.get(), address, BINADE_STREAM_DONE));
+    EXPECT_EQ(MOIETY_OK, moiety_free(pool.get(), address, MOIETY_STREAM_DONE));
 }
 
 TEST_F(Cxx, BuffersGrowWhereTheyLie)
 {
-    binade::pool pool;
-    binade::buffer block(pool, 100 * kKiB, stream_);
-    binade_devptr address = block.address();
+    moiety::pool pool;
+    moiety::buffer block(pool, 100 * kKiB, stream_);
+    moiety_devptr address = block.address();
     EXPECT_TRUE(block.try_resize(200 * kKiB));
     EXPECT_EQ(200 * kKiB, block.size());
     EXPECT_FALSE(block.try_resize(pool_test::kGiB));
     EXPECT_EQ(200 * kKiB, block.size());
     EXPECT_EQ(address, block.address());
-    binade::buffer nothing;
-    EXPECT_THROW(nothing.try_resize(1), binade::error);
+    moiety::buffer nothing;
+    EXPECT_THROW(nothing.try_resize(1), moiety::error);
 }
 
 TEST_F(Cxx, AllIsFreedAtOnce)
 {
-    binade::pool pool;
+    moiety::pool pool;
     for (int i = 0; i < 3; i++) {
-        binade::buffer block(pool, 512, stream_);
+        moiety::buffer block(pool, 512, stream_);
         EXPECT_NE(0u, block.release());
     }
     EXPECT_EQ(3u, pool.free_all(stream_));
     EXPECT_EQ(0u, pool.stats().allocation_current);
-    binade::host_arena arena;
-    EXPECT_EQ(0u, arena.free_all(BINADE_STREAM_DONE));
+    moiety::host_arena arena;
+    EXPECT_EQ(0u, arena.free_all(MOIETY_STREAM_DONE));
 }
 
 TEST_F(Cxx, StatusesAreThrown)
 {
-    binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
+    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
     options.limit_bytes = 64 * kMiB;
     options.wait_ms = 0;
-    binade::pool pool(options);
+    moiety::pool pool(options);
     try {
-        binade::buffer block(pool, 65 * kMiB, stream_);
+        moiety::buffer block(pool, 65 * kMiB, stream_);
         FAIL() << "above the limit";
     } catch (const std::bad_alloc &thrown) {
-        EXPECT_NE(nullptr, std::strstr(thrown.what(), "BINADE_E_TOO_LARGE: "));
+        EXPECT_NE(nullptr, std::strstr(thrown.what(), "MOIETY_E_TOO_LARGE: "));
     }
     try {
-        binade::check(binade_free(pool.get(), 512, stream_));
+        moiety::check(moiety_free(pool.get(), 512, stream_));
         FAIL() << "no block of the pool's";
-    } catch (const binade::out_of_memory &) {
+    } catch (const moiety::out_of_memory &) {
         FAIL() << "memory is not what is missing";
-    } catch (const binade::error &thrown) {
-        EXPECT_EQ(BINADE_E_FOREIGN, thrown.status());
+    } catch (const moiety::error &thrown) {
+        EXPECT_EQ(MOIETY_E_FOREIGN, thrown.status());
         EXPECT_STREQ(
-            (std::string("BINADE_E_FOREIGN: ") + binade_last_error_message())
+            (std::string("MOIETY_E_FOREIGN: ") + moiety_last_error_message())
                 .c_str(),
             thrown.what());
     }
     options.limit_bytes = 1;
-    EXPECT_THROW(binade::pool refused(options), binade::error);
+    EXPECT_THROW(moiety::pool refused(options), moiety::error);
 }
 
 TEST_F(Cxx, ContainersLieInPinnedMemory)
 {
     int64_t before = Live("host");
     {
-        binade_host_options options = BINADE_HOST_OPTIONS_INIT;
+        moiety_host_options options = MOIETY_HOST_OPTIONS_INIT;
         options.limit_bytes = 8 * kMiB;
         options.touch_threads = 1;
         options.wait_ms = 0;
-        binade::host_arena arena(options);
-        binade::host_resource resource(arena), same(arena.get());
+        moiety::host_arena arena(options);
+        moiety::host_resource resource(arena), same(arena.get());
         {
             std::pmr::vector<int> numbers(1000, 7, &resource);
             std::pmr::string none("", &resource);
@@ -163,8 +163,8 @@ TEST_F(Cxx, ContainersLieInPinnedMemory)
                 numbers.push_back(i);
             EXPECT_EQ(7, numbers[999]);
             EXPECT_EQ(49999, numbers.back());
-            binade_devptr device = 0;
-            EXPECT_EQ(BINADE_OK, binade_host_device_address(
+            moiety_devptr device = 0;
+            EXPECT_EQ(MOIETY_OK, moiety_host_device_address(
                                      arena.get(), numbers.data(), &device));
             std::pmr::vector<int> moved(std::move(numbers), &same);
             EXPECT_EQ(51000u, moved.size());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A pool as TensorRT's allocator, called by its interface as TensorRT calls it.
-#include "binade/stacks/tensorrt.hpp"
+#include "moiety/stacks/tensorrt.hpp"
 
 #include <gtest/gtest.h>
 
@@ -19,9 +19,9 @@ using pool_test::kKiB;
 using pool_test::kMiB;
 
 static_assert(
-    std::is_base_of_v<nvinfer1::IGpuAllocator, binade::tensorrt_allocator>);
+    std::is_base_of_v<nvinfer1::IGpuAllocator, moiety::tensorrt_allocator>);
 static_assert(
-    std::is_nothrow_constructible_v<binade::tensorrt_allocator, binade_pool *>);
+    std::is_nothrow_constructible_v<moiety::tensorrt_allocator, moiety_pool *>);
 
 class TensorRt : public ::testing::Test
 {
@@ -30,18 +30,18 @@ class TensorRt : public ::testing::Test
     {
         pool_test::UseStandin();
     }
-    static binade_pool_options Options()
+    static moiety_pool_options Options()
     {
-        binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
+        moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
         options.limit_bytes = 64 * kMiB;
         options.wait_ms = 0;
         return options;
     }
     bool IsTheirs(void *memory)
     {
-        binade_pool *found = nullptr;
-        return binade_pool_of(reinterpret_cast<binade_devptr>(memory),
-                              &found) == BINADE_OK &&
+        moiety_pool *found = nullptr;
+        return moiety_pool_of(reinterpret_cast<moiety_devptr>(memory),
+                              &found) == MOIETY_OK &&
                found == pool_.get();
     }
     uint64_t Live()
@@ -49,8 +49,8 @@ class TensorRt : public ::testing::Test
         return pool_.stats().allocation_current;
     }
     pool_test::Stream stream_;
-    binade::pool pool_{Options()};
-    binade::tensorrt_allocator own_{pool_};
+    moiety::pool pool_{Options()};
+    moiety::tensorrt_allocator own_{pool_};
     nvinfer1::IGpuAsyncAllocator &trt_ = own_;
 };
 
@@ -91,7 +91,7 @@ TEST_F(TensorRt, OutOfMemoryIsANullPointer)
     ASSERT_NE(nullptr, memory);
     EXPECT_EQ(nullptr, trt_.allocateAsync(48 * kMiB, 256, 0, stream_));
     EXPECT_EQ(nullptr, trt_.allocateAsync(kGiB, 256, 0, stream_));
-    EXPECT_NE('\0', binade_last_error_message()[0]);
+    EXPECT_NE('\0', moiety_last_error_message()[0]);
     EXPECT_TRUE(trt_.deallocateAsync(memory, stream_));
 }
 
@@ -119,11 +119,11 @@ TEST_F(TensorRt, ANullStreamIsTheLegacyOne)
 {
     void *memory = trt_.allocateAsync(5000, 256, 0, nullptr);
     EXPECT_TRUE(trt_.deallocateAsync(memory, nullptr));
-    binade_devptr again = 0;
-    ASSERT_EQ(BINADE_OK,
-              binade_alloc(pool_.get(), 5000, BINADE_STREAM_LEGACY, &again));
+    moiety_devptr again = 0;
+    ASSERT_EQ(MOIETY_OK,
+              moiety_alloc(pool_.get(), 5000, MOIETY_STREAM_LEGACY, &again));
     EXPECT_EQ(memory, reinterpret_cast<void *>(again));
-    EXPECT_EQ(BINADE_OK, binade_free(pool_.get(), again, BINADE_STREAM_LEGACY));
+    EXPECT_EQ(MOIETY_OK, moiety_free(pool_.get(), again, MOIETY_STREAM_LEGACY));
 }
 
 TEST_F(TensorRt, CallsWithoutAStreamWaitForAll)

@@ -22,15 +22,15 @@ using pool_test::kMiB;
 using pool_test::Pool;
 using pool_test::Stream;
 
-const binade_stream kStream = BINADE_STREAM_LEGACY;
+const moiety_stream kStream = MOIETY_STREAM_LEGACY;
 
 // What is live, as it was told. Each address once at a time, with one size.
 class Ledger
 {
   public:
-    binade_allocation_callbacks Callbacks()
+    moiety_allocation_callbacks Callbacks()
     {
-        binade_allocation_callbacks callbacks = {};
+        moiety_allocation_callbacks callbacks = {};
         callbacks.struct_size = sizeof(callbacks);
         callbacks.user = this;
         callbacks.allocated = Allocated;
@@ -45,13 +45,13 @@ class Ledger
     }
 
     // What was told last.
-    binade_allocation last = {};
+    moiety_allocation last = {};
     unsigned allocated_count = 0;
     unsigned freeing_count = 0;
     std::function<void()> act; // in either, without a lock
 
   private:
-    static void Allocated(void *user, const binade_allocation *allocation)
+    static void Allocated(void *user, const moiety_allocation *allocation)
     {
         auto *self = static_cast<Ledger *>(user);
         {
@@ -68,7 +68,7 @@ class Ledger
             self->act();
     }
 
-    static void Freeing(void *user, const binade_allocation *allocation)
+    static void Freeing(void *user, const moiety_allocation *allocation)
     {
         auto *self = static_cast<Ledger *>(user);
         {
@@ -85,7 +85,7 @@ class Ledger
     }
 
     std::mutex lock_;
-    std::map<binade_devptr, uint64_t> live_;
+    std::map<moiety_devptr, uint64_t> live_;
 };
 
 class AllocationCallbacks : public ::testing::TestWithParam<uint32_t>
@@ -96,9 +96,9 @@ class AllocationCallbacks : public ::testing::TestWithParam<uint32_t>
         pool_test::UseStandin();
     }
 
-    binade_pool_options Options(uint32_t flags = 0)
+    moiety_pool_options Options(uint32_t flags = 0)
     {
-        binade_pool_options options = Defaults();
+        moiety_pool_options options = Defaults();
         options.flags = flags | GetParam();
         options.wait_ms = 0;
         callbacks = ledger.Callbacks();
@@ -107,25 +107,25 @@ class AllocationCallbacks : public ::testing::TestWithParam<uint32_t>
     }
 
     Ledger ledger;
-    binade_allocation_callbacks callbacks;
+    moiety_allocation_callbacks callbacks;
 };
 
 INSTANTIATE_TEST_SUITE_P(Kinds, AllocationCallbacks,
-                         ::testing::Values(0, BINADE_POOL_MAPPED,
-                                           BINADE_POOL_EXPORTABLE,
-                                           BINADE_POOL_CHECKED |
-                                               BINADE_POOL_CHECKED_QUIET,
-                                           BINADE_POOL_PASS_THROUGH));
+                         ::testing::Values(0, MOIETY_POOL_MAPPED,
+                                           MOIETY_POOL_EXPORTABLE,
+                                           MOIETY_POOL_CHECKED |
+                                               MOIETY_POOL_CHECKED_QUIET,
+                                           MOIETY_POOL_PASS_THROUGH));
 
 TEST_P(AllocationCallbacks, TellOfABlockThatChangesItsLength)
 {
     Pool pool(Options());
     Stream stream;
-    binade_devptr block = pool.Alloc(8 * kMiB, stream);
-    binade_status status = binade_resize(pool, block, 2 * kMiB, stream);
+    moiety_devptr block = pool.Alloc(8 * kMiB, stream);
+    moiety_status status = moiety_resize(pool, block, 2 * kMiB, stream);
     EXPECT_EQ(block, ledger.last.address);
     EXPECT_EQ(pool.UsableSize(block), ledger.last.size_bytes);
-    EXPECT_EQ(status == BINADE_OK ? 1u : 0u, ledger.freeing_count);
+    EXPECT_EQ(status == MOIETY_OK ? 1u : 0u, ledger.freeing_count);
     EXPECT_EQ(1u, ledger.LiveCount());
     pool.Free(block, stream);
     EXPECT_EQ(0u, ledger.LiveCount());
@@ -137,13 +137,13 @@ TEST_P(AllocationCallbacks, TellEachBlock)
     Stream stream;
     for (size_t size_bytes : {size_t{1}, 5000 * size_t{1}, size_t{3 * kMiB}}) {
         for (int i = 0; i < 3; i++) {
-            binade_devptr block = pool.Alloc(size_bytes, stream);
-            EXPECT_EQ(static_cast<binade_pool *>(pool), ledger.last.pool);
+            moiety_devptr block = pool.Alloc(size_bytes, stream);
+            EXPECT_EQ(static_cast<moiety_pool *>(pool), ledger.last.pool);
             EXPECT_EQ(block, ledger.last.address);
             EXPECT_EQ(size_bytes, ledger.last.requested_bytes);
             EXPECT_EQ(pool.UsableSize(block), ledger.last.size_bytes);
-            EXPECT_EQ(static_cast<binade_stream>(stream), ledger.last.stream);
-            EXPECT_EQ(sizeof(binade_allocation), ledger.last.struct_size);
+            EXPECT_EQ(static_cast<moiety_stream>(stream), ledger.last.stream);
+            EXPECT_EQ(sizeof(moiety_allocation), ledger.last.struct_size);
             EXPECT_EQ(1u, ledger.LiveCount());
             pool.Free(block, stream);
             EXPECT_EQ(block, ledger.last.address);
@@ -157,31 +157,31 @@ TEST_P(AllocationCallbacks, TellEachBlock)
 
 TEST_P(AllocationCallbacks, TellOfEveryWayToAllocateAndFree)
 {
-    Pool pool(Options(BINADE_POOL_NOTE_STREAMS));
-    binade_devptr block = 0, several[3] = {};
+    Pool pool(Options(MOIETY_POOL_NOTE_STREAMS));
+    moiety_devptr block = 0, several[3] = {};
     Stream stream;
-    ASSERT_EQ(BINADE_OK,
-              binade_alloc_aligned(pool, 5000, 4096, stream, &block));
-    EXPECT_EQ(BINADE_OK, binade_free_sized(pool, block, 5000, stream));
-    ASSERT_EQ(BINADE_OK, binade_try_alloc(pool, 5000, stream, &block));
-    EXPECT_EQ(BINADE_OK, binade_free_own(pool, block));
-    EXPECT_EQ(static_cast<binade_stream>(stream), ledger.last.stream);
-    ASSERT_EQ(BINADE_OK, binade_alloc_zeroed(pool, 5000, stream, &block));
-    binade_event event = pool_test::NewEvent();
-    EXPECT_EQ(BINADE_OK, binade_free_after(pool, block, event));
-    EXPECT_EQ(BINADE_STREAM_ANY, ledger.last.stream);
+    ASSERT_EQ(MOIETY_OK,
+              moiety_alloc_aligned(pool, 5000, 4096, stream, &block));
+    EXPECT_EQ(MOIETY_OK, moiety_free_sized(pool, block, 5000, stream));
+    ASSERT_EQ(MOIETY_OK, moiety_try_alloc(pool, 5000, stream, &block));
+    EXPECT_EQ(MOIETY_OK, moiety_free_own(pool, block));
+    EXPECT_EQ(static_cast<moiety_stream>(stream), ledger.last.stream);
+    ASSERT_EQ(MOIETY_OK, moiety_alloc_zeroed(pool, 5000, stream, &block));
+    moiety_event event = pool_test::NewEvent();
+    EXPECT_EQ(MOIETY_OK, moiety_free_after(pool, block, event));
+    EXPECT_EQ(MOIETY_STREAM_ANY, ledger.last.stream);
     pool_test::DestroyEvent(event);
-    ASSERT_EQ(BINADE_OK, binade_alloc_batch(pool, 5000, stream, 3, several));
+    ASSERT_EQ(MOIETY_OK, moiety_alloc_batch(pool, 5000, stream, 3, several));
     EXPECT_EQ(3u, ledger.LiveCount());
-    EXPECT_EQ(BINADE_OK,
-              binade_free_batch(pool, several, 3, BINADE_STREAM_ANY, nullptr));
+    EXPECT_EQ(MOIETY_OK,
+              moiety_free_batch(pool, several, 3, MOIETY_STREAM_ANY, nullptr));
     EXPECT_EQ(6u, ledger.allocated_count);
     EXPECT_EQ(6u, ledger.freeing_count);
     EXPECT_EQ(0u, ledger.LiveCount());
     // Nothing, and caches that nobody may use alone.
-    EXPECT_EQ(BINADE_OK, binade_alloc(pool, 0, stream, &block));
-    EXPECT_EQ(BINADE_OK, binade_free(pool, 0, stream));
-    EXPECT_EQ(BINADE_E_BUSY, binade_alloc_cached(pool, 5000, stream, &block));
+    EXPECT_EQ(MOIETY_OK, moiety_alloc(pool, 0, stream, &block));
+    EXPECT_EQ(MOIETY_OK, moiety_free(pool, 0, stream));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_alloc_cached(pool, 5000, stream, &block));
     EXPECT_EQ(6u, ledger.allocated_count);
     EXPECT_EQ(6u, ledger.freeing_count);
 }
@@ -189,30 +189,30 @@ TEST_P(AllocationCallbacks, TellOfEveryWayToAllocateAndFree)
 TEST_P(AllocationCallbacks, TellOfTenantsAndPrivateArenas)
 {
     Pool pool(Options());
-    binade_tenant tenant = 0;
-    binade_private arena = 0;
-    binade_devptr block = 0;
-    ASSERT_EQ(BINADE_OK, binade_tenant_create(pool, "one", 0, &tenant));
+    moiety_tenant tenant = 0;
+    moiety_private arena = 0;
+    moiety_devptr block = 0;
+    ASSERT_EQ(MOIETY_OK, moiety_tenant_create(pool, "one", 0, &tenant));
     for (int i = 0; i < 2; i++) {
-        ASSERT_EQ(BINADE_OK,
-                  binade_tenant_alloc(tenant, 5000, kStream, &block));
+        ASSERT_EQ(MOIETY_OK,
+                  moiety_tenant_alloc(tenant, 5000, kStream, &block));
         EXPECT_EQ(block, ledger.last.address);
         pool.Free(block);
     }
-    ASSERT_EQ(BINADE_OK, binade_tenant_destroy(tenant));
-    ASSERT_EQ(BINADE_OK, binade_private_create(pool, 0, &arena));
-    ASSERT_EQ(BINADE_OK, binade_private_alloc(arena, 5000, kStream, &block));
+    ASSERT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));
+    ASSERT_EQ(MOIETY_OK, moiety_private_create(pool, 0, &arena));
+    ASSERT_EQ(MOIETY_OK, moiety_private_alloc(arena, 5000, kStream, &block));
     EXPECT_EQ(1u, ledger.LiveCount());
     pool.Free(block);
-    if (!(GetParam() & (BINADE_POOL_CHECKED | BINADE_POOL_PASS_THROUGH))) {
-        ASSERT_EQ(BINADE_OK, binade_private_claim(arena, block, 5000, kStream));
+    if (!(GetParam() & (MOIETY_POOL_CHECKED | MOIETY_POOL_PASS_THROUGH))) {
+        ASSERT_EQ(MOIETY_OK, moiety_private_claim(arena, block, 5000, kStream));
         EXPECT_EQ(block, ledger.last.address);
         pool.Free(block);
     } else {
-        EXPECT_EQ(BINADE_E_UNSUPPORTED,
-                  binade_private_claim(arena, block, 5000, kStream));
+        EXPECT_EQ(MOIETY_E_UNSUPPORTED,
+                  moiety_private_claim(arena, block, 5000, kStream));
     }
-    ASSERT_EQ(BINADE_OK, binade_private_release(arena));
+    ASSERT_EQ(MOIETY_OK, moiety_private_release(arena));
     EXPECT_EQ(0u, ledger.LiveCount());
 }
 
@@ -220,17 +220,17 @@ TEST_P(AllocationCallbacks, TellOfTenantsAndPrivateArenas)
 TEST_P(AllocationCallbacks, TellThatAFreeWasRefused)
 {
     Pool pool(Options());
-    binade_devptr block = pool.Alloc(5000);
-    EXPECT_EQ(BINADE_E_INVALID, binade_free_sized(pool, block, 77777, kStream));
+    moiety_devptr block = pool.Alloc(5000);
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_free_sized(pool, block, 77777, kStream));
     EXPECT_NE(std::string::npos,
-              std::string(binade_last_error_message()).find("77777"))
-        << binade_last_error_message();
+              std::string(moiety_last_error_message()).find("77777"))
+        << moiety_last_error_message();
     EXPECT_EQ(1u, ledger.LiveCount());
     EXPECT_EQ(1u, ledger.freeing_count);
     EXPECT_EQ(2u, ledger.allocated_count);
     // No block at all.
-    EXPECT_NE(BINADE_OK, binade_free(pool, block + 512, kStream));
-    EXPECT_NE(BINADE_OK, binade_free(pool, 512, kStream));
+    EXPECT_NE(MOIETY_OK, moiety_free(pool, block + 512, kStream));
+    EXPECT_NE(MOIETY_OK, moiety_free(pool, 512, kStream));
     EXPECT_EQ(1u, ledger.freeing_count);
     pool.Free(block);
     EXPECT_EQ(0u, ledger.LiveCount());
@@ -238,13 +238,13 @@ TEST_P(AllocationCallbacks, TellThatAFreeWasRefused)
 
 TEST_P(AllocationCallbacks, OfAnAllocationThatFailsAreNotCalled)
 {
-    binade_pool_options options = Options();
+    moiety_pool_options options = Options();
     options.limit_bytes = 8 * kMiB;
     options.first_segment_bytes = 2 * kMiB;
     Pool pool(options);
-    binade_devptr block = pool.Alloc(3 * kMiB), other = 77;
-    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
-              binade_alloc(pool, 5 * kMiB + 512 * kKiB, kStream, &other));
+    moiety_devptr block = pool.Alloc(3 * kMiB), other = 77;
+    EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY,
+              moiety_alloc(pool, 5 * kMiB + 512 * kKiB, kStream, &other));
     EXPECT_EQ(1u, ledger.allocated_count);
     pool.Free(block);
 }
@@ -255,15 +255,15 @@ TEST_P(AllocationCallbacks, MayUseOtherPoolsButNotTheirOwn)
     Pool pool(Options());
     unsigned calls = 0;
     ledger.act = [&] {
-        binade_devptr block = 0;
-        binade_stats stats = {};
+        moiety_devptr block = 0;
+        moiety_stats stats = {};
         stats.struct_size = sizeof(stats);
         calls++;
-        EXPECT_EQ(BINADE_E_BUSY, binade_alloc(pool, 512, kStream, &block));
-        EXPECT_EQ(BINADE_E_BUSY, binade_pool_stats(pool, &stats));
-        EXPECT_EQ(BINADE_E_BUSY, binade_pool_trim(pool, 0, nullptr));
+        EXPECT_EQ(MOIETY_E_BUSY, moiety_alloc(pool, 512, kStream, &block));
+        EXPECT_EQ(MOIETY_E_BUSY, moiety_pool_stats(pool, &stats));
+        EXPECT_EQ(MOIETY_E_BUSY, moiety_pool_trim(pool, 0, nullptr));
         other.Free(other.Alloc(512));
-        EXPECT_EQ(BINADE_OK, binade_pool_stats(other, &stats));
+        EXPECT_EQ(MOIETY_OK, moiety_pool_stats(other, &stats));
     };
     for (int i = 0; i < 3; i++)
         pool.Free(pool.Alloc(5000));
@@ -274,17 +274,17 @@ TEST_P(AllocationCallbacks, MayUseOtherPoolsButNotTheirOwn)
 TEST_P(AllocationCallbacks, ThatComeBackByAnotherPoolAreRefused)
 {
     Ledger outer_ledger;
-    binade_allocation_callbacks outer_callbacks = outer_ledger.Callbacks();
-    binade_pool_options outer_options = Defaults();
+    moiety_allocation_callbacks outer_callbacks = outer_ledger.Callbacks();
+    moiety_pool_options outer_options = Defaults();
     outer_options.allocation_callbacks = &outer_callbacks;
     Pool outer(outer_options), inner(Options());
     unsigned refused = 0;
     ledger.act = [&] {
-        binade_devptr block = 0;
-        for (binade_pool *pool : {static_cast<binade_pool *>(outer),
-                                  static_cast<binade_pool *>(inner)})
+        moiety_devptr block = 0;
+        for (moiety_pool *pool : {static_cast<moiety_pool *>(outer),
+                                  static_cast<moiety_pool *>(inner)})
             refused +=
-                binade_alloc(pool, 512, kStream, &block) == BINADE_E_BUSY;
+                moiety_alloc(pool, 512, kStream, &block) == MOIETY_E_BUSY;
     };
     outer_ledger.act = [&] { inner.Free(inner.Alloc(512)); };
     outer.Free(outer.Alloc(512));
@@ -305,16 +305,16 @@ TEST_P(AllocationCallbacks, HoldUpNobodyButThePoolsEnd)
     };
     std::thread told([&] {
         pool_test::SetCurrent(pool_test::PrimaryContext());
-        binade_devptr block = pool.Alloc(5000);
+        moiety_devptr block = pool.Alloc(5000);
         pool.Free(block);
     });
     while (step != 1)
         std::this_thread::yield();
-    binade_heap_snapshot *snapshot = nullptr;
-    EXPECT_EQ(BINADE_E_BUSY, binade_pool_destroy(pool, nullptr));
-    if (!(GetParam() & (BINADE_POOL_CHECKED | BINADE_POOL_PASS_THROUGH))) {
-        EXPECT_EQ(BINADE_OK, binade_heap_snapshot_create(pool, &snapshot));
-        binade_heap_snapshot_destroy(snapshot);
+    moiety_heap_snapshot *snapshot = nullptr;
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_pool_destroy(pool, nullptr));
+    if (!(GetParam() & (MOIETY_POOL_CHECKED | MOIETY_POOL_PASS_THROUGH))) {
+        EXPECT_EQ(MOIETY_OK, moiety_heap_snapshot_create(pool, &snapshot));
+        moiety_heap_snapshot_destroy(snapshot);
     }
     pool.Free(pool.Alloc(kMiB));
     pool.Trim();
@@ -324,23 +324,23 @@ TEST_P(AllocationCallbacks, HoldUpNobodyButThePoolsEnd)
 
 TEST_P(AllocationCallbacks, OfManyThreadsAgreeWithThePool)
 {
-    binade_pool_options options = Options();
+    moiety_pool_options options = Options();
     options.history_entries = 64;
     Pool pool(options);
     std::vector<std::thread> threads;
     for (int i = 0; i < 4; i++)
         threads.emplace_back([&, i] {
             pool_test::SetCurrent(pool_test::PrimaryContext());
-            std::vector<binade_devptr> blocks;
+            std::vector<moiety_devptr> blocks;
             for (int n = 0; n < 400; n++) {
                 blocks.push_back(
                     pool.Alloc(512 * (1 + (n * 7 + i) % 40), kStream));
                 if (n % 3 == 2) {
-                    pool.Free(blocks.back(), BINADE_STREAM_ANY);
+                    pool.Free(blocks.back(), MOIETY_STREAM_ANY);
                     blocks.pop_back();
                 }
             }
-            for (binade_devptr block : blocks)
+            for (moiety_devptr block : blocks)
                 pool.Free(block, kStream);
         });
     for (std::thread &thread : threads)
@@ -353,28 +353,28 @@ TEST_P(AllocationCallbacks, OfManyThreadsAgreeWithThePool)
 
 TEST_P(AllocationCallbacks, AreCopiedAndTold)
 {
-    binade_pool_options options = Options(), resolved = {};
+    moiety_pool_options options = Options(), resolved = {};
     Pool pool(options);
     callbacks = {};
     resolved.struct_size = sizeof(resolved);
-    ASSERT_EQ(BINADE_OK, binade_pool_options_get(pool, &resolved));
+    ASSERT_EQ(MOIETY_OK, moiety_pool_options_get(pool, &resolved));
     ASSERT_NE(nullptr, resolved.allocation_callbacks);
     EXPECT_NE(&callbacks, resolved.allocation_callbacks);
     EXPECT_EQ(&ledger, resolved.allocation_callbacks->user);
     pool.Free(pool.Alloc(512));
     EXPECT_EQ(1u, ledger.freeing_count);
     Pool other;
-    ASSERT_EQ(BINADE_OK, binade_pool_options_get(other, &resolved));
+    ASSERT_EQ(MOIETY_OK, moiety_pool_options_get(other, &resolved));
     EXPECT_EQ(nullptr, resolved.allocation_callbacks);
 }
 
 TEST_P(AllocationCallbacks, MayBeOneOfTheTwo)
 {
-    binade_pool_options options = Options();
+    moiety_pool_options options = Options();
     callbacks.freeing = nullptr;
     Pool allocating(options);
     callbacks = ledger.Callbacks();
-    binade_devptr block = allocating.Alloc(512);
+    moiety_devptr block = allocating.Alloc(512);
     allocating.Free(block);
     EXPECT_EQ(1u, ledger.allocated_count);
     EXPECT_EQ(0u, ledger.freeing_count);
@@ -382,13 +382,13 @@ TEST_P(AllocationCallbacks, MayBeOneOfTheTwo)
 
 TEST_P(AllocationCallbacks, ThatAreNoneAreRefused)
 {
-    binade_pool_options options = Options();
-    binade_pool *pool = nullptr;
+    moiety_pool_options options = Options();
+    moiety_pool *pool = nullptr;
     auto refused = [&](const char *part) {
-        EXPECT_EQ(BINADE_E_INVALID, binade_pool_create(&options, &pool));
+        EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_create(&options, &pool));
         EXPECT_NE(std::string::npos,
-                  std::string(binade_last_error_message()).find(part))
-            << binade_last_error_message();
+                  std::string(moiety_last_error_message()).find(part))
+            << moiety_last_error_message();
         callbacks = ledger.Callbacks();
     };
     callbacks.struct_size--;

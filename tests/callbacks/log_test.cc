@@ -24,7 +24,7 @@ using pool_test::Pool;
 using ::testing::internal::CaptureStderr;
 using ::testing::internal::GetCapturedStderr;
 
-const binade_stream kStream = BINADE_STREAM_LEGACY;
+const moiety_stream kStream = MOIETY_STREAM_LEGACY;
 
 struct Message {
     uint32_t level;
@@ -37,19 +37,19 @@ class Log : public ::testing::Test
   public:
     static void SetUpTestSuite()
     {
-        setenv("BINADE_STANDIN_MEMORY", "256M", 1);
+        setenv("MOIETY_STANDIN_MEMORY", "256M", 1);
         pool_test::UseStandin();
     }
 
     void TearDown() override
     {
-        EXPECT_EQ(BINADE_OK, binade_set_log(0, nullptr, nullptr));
+        EXPECT_EQ(MOIETY_OK, moiety_set_log(0, nullptr, nullptr));
         pool_test::SetFaults("");
     }
 
-    void Listen(uint32_t level = BINADE_LOG_INFO)
+    void Listen(uint32_t level = MOIETY_LOG_INFO)
     {
-        ASSERT_EQ(BINADE_OK, binade_set_log(level, Told, this));
+        ASSERT_EQ(MOIETY_OK, moiety_set_log(level, Told, this));
     }
 
     static void Told(uint32_t level, const char *message, void *user)
@@ -80,20 +80,20 @@ class Log : public ::testing::Test
         return count;
     }
 
-    static binade_pool_options Small()
+    static moiety_pool_options Small()
     {
-        binade_pool_options options = Defaults();
+        moiety_pool_options options = Defaults();
         options.limit_bytes = 8 * kMiB;
         options.first_segment_bytes = 8 * kMiB;
         options.wait_ms = 0;
         return options;
     }
 
-    static void Fail(binade_pool *pool)
+    static void Fail(moiety_pool *pool)
     {
-        binade_devptr block = 0;
-        EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
-                  binade_alloc(pool, 6 * kMiB, kStream, &block));
+        moiety_devptr block = 0;
+        EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY,
+                  moiety_alloc(pool, 6 * kMiB, kStream, &block));
     }
 
     std::function<void()> act;
@@ -106,20 +106,20 @@ class Log : public ::testing::Test
 TEST_F(Log, HasTheReportOfAnAllocationThatFails)
 {
     Pool pool(Small());
-    binade_devptr block = pool.Alloc(4 * kMiB);
-    Listen(BINADE_LOG_ERROR);
+    moiety_devptr block = pool.Alloc(4 * kMiB);
+    Listen(MOIETY_LOG_ERROR);
     errno = 77;
     Fail(pool);
     EXPECT_EQ(77, errno);
     std::vector<Message> messages = Messages();
     ASSERT_EQ(1u, messages.size());
-    EXPECT_EQ(uint32_t{BINADE_LOG_ERROR}, messages[0].level);
+    EXPECT_EQ(uint32_t{MOIETY_LOG_ERROR}, messages[0].level);
     EXPECT_NE(std::string::npos, messages[0].text.find("out of memory: 6 MiB"));
     EXPECT_NE(std::string::npos, messages[0].text.find("last look: taken"));
     EXPECT_NE('\n', messages[0].text.back());
     EXPECT_EQ(std::this_thread::get_id(), messages[0].thread);
     EXPECT_NE(std::string::npos,
-              std::string(binade_last_error_message()).find("6291456 bytes"));
+              std::string(moiety_last_error_message()).find("6291456 bytes"));
     pool.Free(block);
 }
 
@@ -128,39 +128,39 @@ TEST_F(Log, SaysThatALimitIsReached)
 {
     Pool pool(Small());
     Listen();
-    binade_devptr block = pool.Alloc(4 * kMiB);
+    moiety_devptr block = pool.Alloc(4 * kMiB);
     Fail(pool);
     Fail(pool);
-    EXPECT_EQ(1u, Count(BINADE_LOG_INFO, "the limit leaves no room"));
-    pool.Free(block, BINADE_STREAM_DONE);
+    EXPECT_EQ(1u, Count(MOIETY_LOG_INFO, "the limit leaves no room"));
+    pool.Free(block, MOIETY_STREAM_DONE);
     pool.TrimAll();
     block = pool.Alloc(4 * kMiB);
     Fail(pool);
-    EXPECT_EQ(2u, Count(BINADE_LOG_INFO, "the limit leaves no room"));
-    EXPECT_EQ(3u, Count(BINADE_LOG_ERROR, "out of memory"));
+    EXPECT_EQ(2u, Count(MOIETY_LOG_INFO, "the limit leaves no room"));
+    EXPECT_EQ(3u, Count(MOIETY_LOG_ERROR, "out of memory"));
     pool.Free(block);
 }
 
 TEST_F(Log, SaysThatTheDriverHasNoMemoryAndWhoGaveSome)
 {
-    binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
+    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
     Pool rich(options), poor(options);
-    rich.Free(rich.Alloc(200 * kMiB), BINADE_STREAM_DONE);
+    rich.Free(rich.Alloc(200 * kMiB), MOIETY_STREAM_DONE);
     Listen();
     poor.Free(poor.Alloc(100 * kMiB));
-    EXPECT_EQ(1u, Count(BINADE_LOG_WARNING, "the driver has no room"));
-    EXPECT_EQ(1u, Count(BINADE_LOG_INFO, "bytes back for pool"));
+    EXPECT_EQ(1u, Count(MOIETY_LOG_WARNING, "the driver has no room"));
+    EXPECT_EQ(1u, Count(MOIETY_LOG_INFO, "bytes back for pool"));
     EXPECT_EQ(2u, Messages().size());
 }
 
 TEST_F(Log, HasNothingAboveItsLevel)
 {
     Pool pool(Small());
-    Listen(BINADE_LOG_WARNING);
-    binade_devptr block = pool.Alloc(4 * kMiB);
+    Listen(MOIETY_LOG_WARNING);
+    moiety_devptr block = pool.Alloc(4 * kMiB);
     Fail(pool);
-    EXPECT_EQ(0u, Count(BINADE_LOG_INFO, ""));
-    EXPECT_EQ(1u, Count(BINADE_LOG_ERROR, ""));
+    EXPECT_EQ(0u, Count(MOIETY_LOG_INFO, ""));
+    EXPECT_EQ(1u, Count(MOIETY_LOG_ERROR, ""));
     pool.Free(block);
 }
 
@@ -178,9 +178,9 @@ TEST_F(Log, HasNothingOfCallsThatGoWell)
 
 TEST_F(Log, HasLeaksAlsoWithoutTheFlag)
 {
-    binade_pool_options options = Small();
+    moiety_pool_options options = Small();
     Listen();
-    for (uint32_t flags : {uint32_t{0}, uint32_t{BINADE_POOL_REPORT_LEAKS}}) {
+    for (uint32_t flags : {uint32_t{0}, uint32_t{MOIETY_POOL_REPORT_LEAKS}}) {
         options.flags = flags;
         Pool pool(options);
         pool.Alloc(5 * kKiB);
@@ -188,14 +188,14 @@ TEST_F(Log, HasLeaksAlsoWithoutTheFlag)
         pool.End();
         EXPECT_EQ("", GetCapturedStderr());
     }
-    EXPECT_EQ(2u, Count(BINADE_LOG_WARNING, "1 blocks of cuMemAlloc, 5120 "
+    EXPECT_EQ(2u, Count(MOIETY_LOG_WARNING, "1 blocks of cuMemAlloc, 5120 "
                                             "bytes, were not freed: 0x"));
 }
 
 TEST_F(Log, WithoutAFunctionLeaksArePrintedByTheFlagAlone)
 {
-    binade_pool_options options = Small();
-    for (uint32_t flags : {uint32_t{0}, uint32_t{BINADE_POOL_REPORT_LEAKS}}) {
+    moiety_pool_options options = Small();
+    for (uint32_t flags : {uint32_t{0}, uint32_t{MOIETY_POOL_REPORT_LEAKS}}) {
         options.flags = flags;
         Pool pool(options);
         pool.Alloc(5 * kKiB);
@@ -203,7 +203,7 @@ TEST_F(Log, WithoutAFunctionLeaksArePrintedByTheFlagAlone)
         pool.End();
         std::string printed = GetCapturedStderr();
         if (flags)
-            EXPECT_EQ(0u, printed.find("binade: 1 blocks of cuMemAlloc, 5120 "
+            EXPECT_EQ(0u, printed.find("moiety: 1 blocks of cuMemAlloc, 5120 "
                                        "bytes, were not freed: 0x"));
         else
             EXPECT_EQ("", printed);
@@ -212,76 +212,76 @@ TEST_F(Log, WithoutAFunctionLeaksArePrintedByTheFlagAlone)
 
 TEST_F(Log, HasWhatACheckedPoolFinds)
 {
-    binade_pool_options options = Small();
-    options.flags = BINADE_POOL_CHECKED;
+    moiety_pool_options options = Small();
+    options.flags = MOIETY_POOL_CHECKED;
     options.limit_bytes = 0;
     Pool pool(options);
-    binade_devptr block = pool.Alloc(5 * kKiB);
+    moiety_devptr block = pool.Alloc(5 * kKiB);
     pool.Free(block);
     Listen();
     CaptureStderr();
-    EXPECT_EQ(BINADE_E_INVALID, binade_free(pool, block, kStream));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_free(pool, block, kStream));
     EXPECT_EQ("", GetCapturedStderr());
-    EXPECT_EQ(1u, Count(BINADE_LOG_ERROR, "checked: "));
+    EXPECT_EQ(1u, Count(MOIETY_LOG_ERROR, "checked: "));
     pool.End();
 }
 
 TEST_F(Log, HasWhatASourceDoesNotTakeBack)
 {
     segment_test::FakeSource source;
-    binade_source table = source.Table();
-    binade_pool_options options = Defaults();
+    moiety_source table = source.Table();
+    moiety_pool_options options = Defaults();
     options.source = &table;
     Pool pool(options);
-    pool.Free(pool.Alloc(512), BINADE_STREAM_DONE);
+    pool.Free(pool.Alloc(512), MOIETY_STREAM_DONE);
     source.failing_release = 1;
     Listen();
-    EXPECT_EQ(BINADE_E_DRIVER, binade_pool_trim(pool, 0, nullptr));
-    EXPECT_EQ(1u, Count(BINADE_LOG_WARNING, "does not take"));
+    EXPECT_EQ(MOIETY_E_DRIVER, moiety_pool_trim(pool, 0, nullptr));
+    EXPECT_EQ(1u, Count(MOIETY_LOG_WARNING, "does not take"));
     pool.End();
 }
 
 TEST_F(Log, HasTheEndOfAContext)
 {
-    binade_pool_options options = Defaults();
+    moiety_pool_options options = Defaults();
     options.context = pool_test::NewContext();
     Pool pool(options);
     pool_test::DestroyContext(options.context);
     pool_test::SetCurrent(pool_test::PrimaryContext());
     Listen();
-    binade_devptr block = 0;
-    EXPECT_EQ(BINADE_E_CONTEXT_DESTROYED,
-              binade_alloc(pool, 512, kStream, &block));
-    EXPECT_EQ(1u, Count(BINADE_LOG_ERROR, "was reset or destroyed"));
+    moiety_devptr block = 0;
+    EXPECT_EQ(MOIETY_E_CONTEXT_DESTROYED,
+              moiety_alloc(pool, 512, kStream, &block));
+    EXPECT_EQ(1u, Count(MOIETY_LOG_ERROR, "was reset or destroyed"));
     pool.End();
 }
 
 TEST_F(Log, HasWhatAHostArenaDoesWithout)
 {
-    binade_host_options options = BINADE_HOST_OPTIONS_INIT;
-    binade_host *host = nullptr;
+    moiety_host_options options = MOIETY_HOST_OPTIONS_INIT;
+    moiety_host *host = nullptr;
     void *block = nullptr;
-    binade_host_stats stats = {};
+    moiety_host_stats stats = {};
     stats.struct_size = sizeof(stats);
-    options.flags |= BINADE_HOST_HUGE_1GIB;
+    options.flags |= MOIETY_HOST_HUGE_1GIB;
     Listen();
-    ASSERT_EQ(BINADE_OK, binade_host_create(&options, &host));
-    ASSERT_EQ(BINADE_OK,
-              binade_host_alloc(host, 4 * kKiB, BINADE_HOST_CPU, &block));
-    ASSERT_EQ(BINADE_OK, binade_host_stats_get(host, &stats));
+    ASSERT_EQ(MOIETY_OK, moiety_host_create(&options, &host));
+    ASSERT_EQ(MOIETY_OK,
+              moiety_host_alloc(host, 4 * kKiB, MOIETY_HOST_CPU, &block));
+    ASSERT_EQ(MOIETY_OK, moiety_host_stats_get(host, &stats));
     EXPECT_EQ(stats.fallbacks != 0,
-              Count(BINADE_LOG_WARNING, "a host arena does without") != 0);
-    ASSERT_EQ(BINADE_OK, binade_host_free(host, block, BINADE_STREAM_DONE));
-    ASSERT_EQ(BINADE_OK, binade_host_destroy(host, nullptr));
+              Count(MOIETY_LOG_WARNING, "a host arena does without") != 0);
+    ASSERT_EQ(MOIETY_OK, moiety_host_free(host, block, MOIETY_STREAM_DONE));
+    ASSERT_EQ(MOIETY_OK, moiety_host_destroy(host, nullptr));
 }
 
 TEST_F(Log, HasThatPreferredMemoryIsNotMapped)
 {
-    binade_pool_options options = Defaults();
-    options.flags = BINADE_POOL_PREFER_MAPPED | BINADE_POOL_EXPORTABLE;
+    moiety_pool_options options = Defaults();
+    options.flags = MOIETY_POOL_PREFER_MAPPED | MOIETY_POOL_EXPORTABLE;
     Listen();
     Pool pool(options);
-    EXPECT_EQ(1u, Count(BINADE_LOG_INFO, "prefers mapped memory"));
+    EXPECT_EQ(1u, Count(MOIETY_LOG_INFO, "prefers mapped memory"));
 }
 
 // --- what the function may do ---
@@ -289,32 +289,32 @@ TEST_F(Log, HasThatPreferredMemoryIsNotMapped)
 TEST_F(Log, MayUseThePoolAndIsNotToldOfThat)
 {
     Pool pool(Small());
-    binade_devptr block = pool.Alloc(4 * kMiB);
+    moiety_devptr block = pool.Alloc(4 * kMiB);
     act = [&] {
-        binade_stats stats = {};
+        moiety_stats stats = {};
         stats.struct_size = sizeof(stats);
-        EXPECT_EQ(BINADE_OK, binade_pool_stats(pool, &stats));
+        EXPECT_EQ(MOIETY_OK, moiety_pool_stats(pool, &stats));
         EXPECT_EQ(1u, stats.ooms);
         pool.Free(pool.Alloc(512));
-        EXPECT_EQ(BINADE_OK, binade_pool_trim(pool, 0, nullptr));
+        EXPECT_EQ(MOIETY_OK, moiety_pool_trim(pool, 0, nullptr));
         Pool other;
         other.Alloc(512);
         other.End();
     };
-    Listen(BINADE_LOG_WARNING);
+    Listen(MOIETY_LOG_WARNING);
     Fail(pool);
     EXPECT_EQ(1u, Messages().size());
     EXPECT_NE(std::string::npos,
-              std::string(binade_last_error_message()).find("6291456 bytes"));
+              std::string(moiety_last_error_message()).find("6291456 bytes"));
     pool.Free(block);
 }
 
 TEST_F(Log, MayFailInThePool)
 {
     Pool pool(Small());
-    binade_devptr block = pool.Alloc(4 * kMiB);
+    moiety_devptr block = pool.Alloc(4 * kMiB);
     act = [&] { Fail(pool); };
-    Listen(BINADE_LOG_ERROR);
+    Listen(MOIETY_LOG_ERROR);
     Fail(pool);
     EXPECT_EQ(1u, Messages().size());
     pool.Free(block);
@@ -325,7 +325,7 @@ TEST_F(Log, MayFailInThePool)
 TEST_F(Log, MayTakeALockUnderWhichOthersAllocate)
 {
     std::mutex program;
-    binade_pool_options options = Small();
+    moiety_pool_options options = Small();
     options.first_segment_bytes = 2 * kMiB;
     Pool pool(options);
     act = [&] { std::lock_guard<std::mutex> guard(program); };
@@ -333,11 +333,11 @@ TEST_F(Log, MayTakeALockUnderWhichOthersAllocate)
     auto churn = [&] {
         pool_test::SetCurrent(pool_test::PrimaryContext());
         for (int i = 0; i < 200; i++) {
-            binade_devptr block = 0;
-            if (binade_alloc(pool, (i % 4 + 1) * 2 * kMiB, BINADE_STREAM_DONE,
-                             &block) == BINADE_OK)
-                pool.Free(block, BINADE_STREAM_DONE);
-            EXPECT_EQ(BINADE_OK, binade_pool_trim(pool, 0, nullptr));
+            moiety_devptr block = 0;
+            if (moiety_alloc(pool, (i % 4 + 1) * 2 * kMiB, MOIETY_STREAM_DONE,
+                             &block) == MOIETY_OK)
+                pool.Free(block, MOIETY_STREAM_DONE);
+            EXPECT_EQ(MOIETY_OK, moiety_pool_trim(pool, 0, nullptr));
         }
     };
     std::vector<std::thread> threads;
@@ -347,10 +347,10 @@ TEST_F(Log, MayTakeALockUnderWhichOthersAllocate)
     std::thread holding([&] {
         for (int i = 0; i < 200; i++) {
             std::lock_guard<std::mutex> guard(program);
-            binade_stats stats = {};
+            moiety_stats stats = {};
             stats.struct_size = sizeof(stats);
-            EXPECT_EQ(BINADE_OK, binade_pool_stats(pool, &stats));
-            EXPECT_EQ(BINADE_OK, binade_pool_trim(pool, 0, nullptr));
+            EXPECT_EQ(MOIETY_OK, moiety_pool_stats(pool, &stats));
+            EXPECT_EQ(MOIETY_OK, moiety_pool_trim(pool, 0, nullptr));
         }
     });
     for (std::thread &thread : threads)
@@ -363,13 +363,13 @@ TEST_F(Log, MayTakeALockUnderWhichOthersAllocate)
 TEST_F(Log, IsNotCalledInTheMiddleOfACall)
 {
     segment_test::FakeSource source;
-    binade_source table = source.Table();
-    binade_pool_options options = Defaults();
+    moiety_source table = source.Table();
+    moiety_pool_options options = Defaults();
     options.source = &table;
     Pool inner(Small());
-    binade_devptr block = inner.Alloc(4 * kMiB);
+    moiety_devptr block = inner.Alloc(4 * kMiB);
     struct Inside {
-        binade_pool *inner;
+        moiety_pool *inner;
         Log *log;
         size_t told;
     } inside = {inner, this, 77};
@@ -379,7 +379,7 @@ TEST_F(Log, IsNotCalledInTheMiddleOfACall)
         Fail(self->inner);
         self->told = self->log->Messages().size();
     };
-    Listen(BINADE_LOG_ERROR);
+    Listen(MOIETY_LOG_ERROR);
     Pool outer(options);
     outer.Free(outer.Alloc(512));
     EXPECT_EQ(0u, inside.told);
@@ -392,27 +392,27 @@ TEST_F(Log, IsNotCalledInTheMiddleOfACall)
 TEST_F(Log, ChecksItsArguments)
 {
     Listen();
-    EXPECT_EQ(BINADE_E_INVALID, binade_set_log(0, Told, this));
-    EXPECT_EQ(BINADE_E_INVALID, binade_set_log(4, Told, this));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_set_log(0, Told, this));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_set_log(4, Told, this));
     Pool pool(Small());
-    binade_devptr block = pool.Alloc(4 * kMiB);
+    moiety_devptr block = pool.Alloc(4 * kMiB);
     Fail(pool);
-    EXPECT_EQ(1u, Count(BINADE_LOG_ERROR, "")) << "the one before is there";
-    EXPECT_EQ(BINADE_OK, binade_set_log(77, nullptr, nullptr));
+    EXPECT_EQ(1u, Count(MOIETY_LOG_ERROR, "")) << "the one before is there";
+    EXPECT_EQ(MOIETY_OK, moiety_set_log(77, nullptr, nullptr));
     Fail(pool);
-    EXPECT_EQ(1u, Count(BINADE_LOG_ERROR, ""));
+    EXPECT_EQ(1u, Count(MOIETY_LOG_ERROR, ""));
     pool.Free(block);
 }
 
 TEST_F(Log, IsNotSetByItself)
 {
     Pool pool(Small());
-    binade_devptr block = pool.Alloc(4 * kMiB);
+    moiety_devptr block = pool.Alloc(4 * kMiB);
     act = [&] {
-        EXPECT_EQ(BINADE_E_BUSY, binade_set_log(0, nullptr, nullptr));
-        EXPECT_EQ(BINADE_E_BUSY, binade_set_log(1, Told, this));
+        EXPECT_EQ(MOIETY_E_BUSY, moiety_set_log(0, nullptr, nullptr));
+        EXPECT_EQ(MOIETY_E_BUSY, moiety_set_log(1, Told, this));
     };
-    Listen(BINADE_LOG_ERROR);
+    Listen(MOIETY_LOG_ERROR);
     Fail(pool);
     Fail(pool);
     EXPECT_EQ(2u, Messages().size());
@@ -422,18 +422,18 @@ TEST_F(Log, IsNotSetByItself)
 TEST_F(Log, EndsOnlyWhenItHasReturned)
 {
     Pool pool(Small());
-    binade_devptr block = pool.Alloc(4 * kMiB);
+    moiety_devptr block = pool.Alloc(4 * kMiB);
     std::atomic<bool> is_running{false}, is_returning{false};
     act = [&] {
         is_running = true;
         std::this_thread::sleep_for(std::chrono::milliseconds(30));
         is_returning = true;
     };
-    Listen(BINADE_LOG_ERROR);
+    Listen(MOIETY_LOG_ERROR);
     std::thread failing([&] { Fail(pool); });
     while (!is_running)
         std::this_thread::yield();
-    EXPECT_EQ(BINADE_OK, binade_set_log(0, nullptr, nullptr));
+    EXPECT_EQ(MOIETY_OK, moiety_set_log(0, nullptr, nullptr));
     EXPECT_TRUE(is_returning);
     failing.join();
     pool.Free(block);
@@ -442,7 +442,7 @@ TEST_F(Log, EndsOnlyWhenItHasReturned)
 TEST_F(Log, MayBeSetWhileThreadsHaveMessages)
 {
     Pool pool(Small());
-    binade_devptr block = pool.Alloc(4 * kMiB);
+    moiety_devptr block = pool.Alloc(4 * kMiB);
     std::atomic<bool> is_over{false};
     std::vector<std::thread> threads;
     for (int i = 0; i < 2; i++)
@@ -452,7 +452,7 @@ TEST_F(Log, MayBeSetWhileThreadsHaveMessages)
         });
     for (int i = 0; i < 200; i++) {
         Listen(1 + i % 3);
-        EXPECT_EQ(BINADE_OK, binade_set_log(0, nullptr, nullptr));
+        EXPECT_EQ(MOIETY_OK, moiety_set_log(0, nullptr, nullptr));
     }
     is_over = true;
     for (std::thread &thread : threads)

@@ -3,8 +3,8 @@
  *
  * A graph that a stream captures, on the stand-in.
  */
-#ifndef BINADE_TESTS_CHECKED_CAPTURED_GRAPH_H_
-#define BINADE_TESTS_CHECKED_CAPTURED_GRAPH_H_
+#ifndef MOIETY_TESTS_CHECKED_CAPTURED_GRAPH_H_
+#define MOIETY_TESTS_CHECKED_CAPTURED_GRAPH_H_
 
 #include <gtest/gtest.h>
 
@@ -15,8 +15,8 @@ namespace checked_test
 {
 
 // Fills with a byte, behind what the stream has; a node if that captures.
-inline void Set(binade_devptr address, unsigned char byte, size_t size_bytes,
-                binade_stream stream)
+inline void Set(moiety_devptr address, unsigned char byte, size_t size_bytes,
+                moiety_stream stream)
 {
     EXPECT_EQ(
         CUDA_SUCCESS,
@@ -28,7 +28,7 @@ class CapturedGraph
 {
   public:
     // Begins the capture.
-    explicit CapturedGraph(binade_stream stream) : stream_(stream)
+    explicit CapturedGraph(moiety_stream stream) : stream_(stream)
     {
         EXPECT_EQ(CUDA_SUCCESS,
                   (pool_test::Get<CUresult(CUstream, CUstreamCaptureMode)>(
@@ -64,7 +64,7 @@ class CapturedGraph
         return count;
     }
 
-    void Launch(binade_stream stream)
+    void Launch(moiety_stream stream)
     {
         EXPECT_EQ(CUDA_SUCCESS,
                   (pool_test::Get<CUresult(CUgraphExec, CUstream)>(

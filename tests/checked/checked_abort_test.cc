@@ -8,10 +8,10 @@ namespace
 
 using namespace checked_test;
 
-binade_pool_options Ending()
+moiety_pool_options Ending()
 {
-    binade_pool_options options = Loud();
-    options.flags |= BINADE_POOL_CHECKED_ABORT;
+    moiety_pool_options options = Loud();
+    options.flags |= MOIETY_POOL_CHECKED_ABORT;
     return options;
 }
 
@@ -34,11 +34,11 @@ TEST_F(CheckedDeathTest, OfADoubleFree)
     EXPECT_DEATH(
         {
             Pool pool(Ending());
-            binade_devptr block = pool.Alloc(100);
+            moiety_devptr block = pool.Alloc(100);
             pool.Free(block);
-            (void)!binade_free(pool, block, kStream);
+            (void)!moiety_free(pool, block, kStream);
         },
-        "binade: checked: 0x[0-9a-f]+ was freed before; block 1 of 100 bytes");
+        "moiety: checked: 0x[0-9a-f]+ was freed before; block 1 of 100 bytes");
 }
 
 TEST_F(CheckedDeathTest, OfAWriteAfterTheFree)
@@ -46,7 +46,7 @@ TEST_F(CheckedDeathTest, OfAWriteAfterTheFree)
     EXPECT_DEATH(
         {
             Pool pool(Ending());
-            binade_devptr block = pool.Alloc(100);
+            moiety_devptr block = pool.Alloc(100);
             pool.Free(block);
             pool_test::Synchronize();
             pool_test::Fill(block, 100, 0);

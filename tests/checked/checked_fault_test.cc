@@ -13,7 +13,7 @@
 
 // An event or a stream that the stand-in was told not to destroy is its own
 // leak. That there is no other is what the tests count.
-extern "C" BINADE_API const char *__lsan_default_suppressions();
+extern "C" MOIETY_API const char *__lsan_default_suppressions();
 extern "C" const char *__lsan_default_suppressions()
 {
     return "leak:libcuda.so.1\n";
@@ -29,7 +29,7 @@ using pool_test::Live;
 constexpr unsigned kTooMany = 20000; // calls that no life below makes
 
 struct Block {
-    binade_devptr address;
+    moiety_devptr address;
     size_t size_bytes;
 };
 
@@ -52,12 +52,12 @@ class Life
     void Run()
     {
         if (!pool_)
-            (void)!binade_pool_create(&options_, &pool_);
+            (void)!moiety_pool_create(&options_, &pool_);
         if (!pool_)
             return;
-        for (binade_stream stream : {static_cast<binade_stream>(stream_),
-                                     kStream, BINADE_STREAM_PER_THREAD,
-                                     BINADE_STREAM_ANY, BINADE_STREAM_DONE}) {
+        for (moiety_stream stream : {static_cast<moiety_stream>(stream_),
+                                     kStream, MOIETY_STREAM_PER_THREAD,
+                                     MOIETY_STREAM_ANY, MOIETY_STREAM_DONE}) {
             for (size_t size_bytes : {size_t{40}, 20 * kKiB})
                 Alloc(size_bytes, stream);
             FreeAll(stream);
@@ -66,60 +66,60 @@ class Life
         OfATenant();
         FreeAll(stream_);
         Marked();
-        (void)!binade_stream_retire(pool_, stream_);
-        (void)!binade_pool_trim(pool_, 0, nullptr);
+        (void)!moiety_stream_retire(pool_, stream_);
+        (void)!moiety_pool_trim(pool_, 0, nullptr);
     }
 
     void ExpectHealth()
     {
         if (!pool_) {
-            ASSERT_EQ(BINADE_OK, binade_pool_create(&options_, &pool_));
+            ASSERT_EQ(MOIETY_OK, moiety_pool_create(&options_, &pool_));
         }
         for (const Block &block : blocks_)
-            EXPECT_EQ(BINADE_OK,
-                      binade_free(pool_, block.address, BINADE_STREAM_ANY))
-                << binade_last_error_message();
+            EXPECT_EQ(MOIETY_OK,
+                      moiety_free(pool_, block.address, MOIETY_STREAM_ANY))
+                << moiety_last_error_message();
         blocks_.clear();
         // Nothing is charged any more.
-        EXPECT_EQ(BINADE_OK, binade_tenant_destroy(tenant_));
+        EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant_));
         tenant_ = 0;
         pool_test::Synchronize();
-        if (options_.flags & BINADE_POOL_CHECKED) {
+        if (options_.flags & MOIETY_POOL_CHECKED) {
             // The first look may record the event that is waited for.
             (void)Check(pool_);
             pool_test::Synchronize();
-            binade_checked_counts counts = Check(pool_);
+            moiety_checked_counts counts = Check(pool_);
             EXPECT_EQ(0u, Findings(counts));
             EXPECT_EQ(0u, counts.live_blocks);
             EXPECT_EQ(0u, counts.held_blocks);
         }
-        EXPECT_EQ(BINADE_OK, binade_pool_trim(pool_, 0, nullptr));
-        binade_stats stats = {};
+        EXPECT_EQ(MOIETY_OK, moiety_pool_trim(pool_, 0, nullptr));
+        moiety_stats stats = {};
         stats.struct_size = sizeof(stats);
-        EXPECT_EQ(BINADE_OK, binade_pool_stats(pool_, &stats));
+        EXPECT_EQ(MOIETY_OK, moiety_pool_stats(pool_, &stats));
         EXPECT_EQ(0u, stats.reserved_bytes_current);
         EXPECT_EQ(0u, stats.allocation_current);
     }
 
     void End()
     {
-        binade_leaks leaks = {};
+        moiety_leaks leaks = {};
         leaks.struct_size = sizeof(leaks);
-        (void)!binade_pool_destroy(pool_, &leaks);
+        (void)!moiety_pool_destroy(pool_, &leaks);
         EXPECT_EQ(0u, leaks.block_count);
         pool_ = nullptr;
     }
 
   private:
     // Nobody's, unless `tenant` is somebody.
-    void Alloc(size_t size_bytes, binade_stream stream,
-               binade_tenant tenant = 0)
+    void Alloc(size_t size_bytes, moiety_stream stream,
+               moiety_tenant tenant = 0)
     {
-        binade_devptr address = 77;
-        binade_status status =
-            tenant ? binade_tenant_alloc(tenant, size_bytes, stream, &address)
-                   : binade_alloc(pool_, size_bytes, stream, &address);
-        if (status != BINADE_OK) {
+        moiety_devptr address = 77;
+        moiety_status status =
+            tenant ? moiety_tenant_alloc(tenant, size_bytes, stream, &address)
+                   : moiety_alloc(pool_, size_bytes, stream, &address);
+        if (status != MOIETY_OK) {
             EXPECT_EQ(77u, address);
             return;
         }
@@ -127,12 +127,12 @@ class Life
         blocks_.push_back({address, size_bytes});
     }
 
-    void FreeAll(binade_stream stream)
+    void FreeAll(moiety_stream stream)
     {
         std::vector<Block> kept;
         for (const Block &block : blocks_) {
             ranges_.Remove(block.address);
-            if (binade_free(pool_, block.address, stream) == BINADE_OK)
+            if (moiety_free(pool_, block.address, stream) == MOIETY_OK)
                 continue;
             EXPECT_TRUE(ranges_.Add(block.address, block.size_bytes));
             kept.push_back(block);
@@ -142,7 +142,7 @@ class Life
 
     void OfATenant()
     {
-        if (binade_tenant_create(pool_, "one", kMiB, &tenant_) == BINADE_OK)
+        if (moiety_tenant_create(pool_, "one", kMiB, &tenant_) == MOIETY_OK)
             Alloc(4000, stream_, tenant_);
     }
 
@@ -151,7 +151,7 @@ class Life
     {
         Alloc(4096, stream_);
         for (const Block &block : blocks_)
-            (void)!binade_record_use(pool_, block.address, user_);
+            (void)!moiety_record_use(pool_, block.address, user_);
         FreeAll(stream_);
         Alloc(4096, stream_);
         if (blocks_.empty())
@@ -159,17 +159,17 @@ class Life
         Block block = blocks_.back();
         blocks_.pop_back();
         ranges_.Remove(block.address);
-        if (binade_free_after(pool_, block.address, event_) != BINADE_OK) {
+        if (moiety_free_after(pool_, block.address, event_) != MOIETY_OK) {
             EXPECT_TRUE(ranges_.Add(block.address, block.size_bytes));
             blocks_.push_back(block);
         }
     }
 
-    binade_pool_options options_ = pool_test::Defaults();
-    binade_pool *pool_ = nullptr;
-    binade_tenant tenant_ = 0;
+    moiety_pool_options options_ = pool_test::Defaults();
+    moiety_pool *pool_ = nullptr;
+    moiety_tenant tenant_ = 0;
     Stream stream_, user_;
-    binade_event event_;
+    moiety_event event_;
     pool_test::Ranges ranges_;
     std::vector<Block> blocks_;
 };

@@ -20,9 +20,9 @@ using CheckedFree = Checked;
 TEST_F(CheckedFree, TwiceIsRefusedInARow)
 {
     Pool pool(Quiet());
-    binade_devptr block = pool.Alloc(100);
+    moiety_devptr block = pool.Alloc(100);
     pool.Free(block);
-    EXPECT_EQ(BINADE_E_INVALID, binade_free(pool, block, kStream));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_free(pool, block, kStream));
     EXPECT_TRUE(MessageHas("was freed before"));
     EXPECT_TRUE(MessageHas("block 1 of 100 bytes"));
     EXPECT_TRUE(MessageHas("allocated with stream 0x1 by thread"));
@@ -34,11 +34,11 @@ TEST_F(CheckedFree, TwiceIsRefusedInARow)
 TEST_F(CheckedFree, TwiceIsRefusedWhileTheBlockIsHeldBack)
 {
     Pool pool(Quiet());
-    binade_devptr block = pool.Alloc(100);
+    moiety_devptr block = pool.Alloc(100);
     pool.Free(block);
     for (int i = 0; i < 300; i++)
         pool.Free(pool.Alloc(100));
-    EXPECT_EQ(BINADE_E_INVALID, binade_free(pool, block, BINADE_STREAM_ANY));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_free(pool, block, MOIETY_STREAM_ANY));
     EXPECT_TRUE(MessageHas("was freed before"));
     EXPECT_EQ(1u, Check(pool).double_frees);
 }
@@ -46,13 +46,13 @@ TEST_F(CheckedFree, TwiceIsRefusedWhileTheBlockIsHeldBack)
 TEST_F(CheckedFree, TwiceIsRefusedWhenTheMemoryIsThePoolsAgain)
 {
     Pool pool(Quiet());
-    binade_devptr block = pool.Alloc(100);
-    pool.Free(block, BINADE_STREAM_DONE);
+    moiety_devptr block = pool.Alloc(100);
+    pool.Free(block, MOIETY_STREAM_DONE);
     EXPECT_EQ(0u, Check(pool).held_blocks);
-    EXPECT_EQ(BINADE_E_INVALID, binade_free(pool, block, kStream));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_free(pool, block, kStream));
     EXPECT_TRUE(MessageHas("was freed before"));
     pool.TrimAll();
-    EXPECT_EQ(BINADE_E_INVALID, binade_free(pool, block, kStream));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_free(pool, block, kStream));
     EXPECT_TRUE(MessageHas("was freed before"));
     EXPECT_EQ(2u, Check(pool).double_frees);
 }
@@ -60,35 +60,35 @@ TEST_F(CheckedFree, TwiceIsRefusedWhenTheMemoryIsThePoolsAgain)
 // An ordinary pool would have it in the middle of another thread's magazine.
 TEST_F(CheckedFree, TwiceIsRefusedByAnyThreadOnAnyStreamInAnyWay)
 {
-    binade_pool_options options = Quiet();
-    options.flags |= BINADE_POOL_NOTE_STREAMS;
+    moiety_pool_options options = Quiet();
+    options.flags |= MOIETY_POOL_NOTE_STREAMS;
     Pool pool(options);
     Stream stream;
-    binade_devptr blocks[16], block = 0;
-    for (binade_devptr &one : blocks)
+    moiety_devptr blocks[16], block = 0;
+    for (moiety_devptr &one : blocks)
         one = pool.Alloc(100, stream);
     std::thread([&] {
-        for (binade_devptr one : blocks)
+        for (moiety_devptr one : blocks)
             pool.Free(one, stream);
     }).join();
     block = blocks[7];
-    binade_event event = pool_test::NewEvent();
-    const std::function<binade_status()> ways[] = {
-        [&] { return binade_free(pool, block, stream); },
-        [&] { return binade_free(pool, block, BINADE_STREAM_LEGACY); },
-        [&] { return binade_free(pool, block, BINADE_STREAM_PER_THREAD); },
-        [&] { return binade_free(pool, block, BINADE_STREAM_ANY); },
-        [&] { return binade_free(pool, block, BINADE_STREAM_DONE); },
-        [&] { return binade_free_sized(pool, block, 100, stream); },
-        [&] { return binade_free_own(pool, block); },
-        [&] { return binade_free_batch(pool, &block, 1, stream, nullptr); },
-        [&] { return binade_free_after(pool, block, event); },
+    moiety_event event = pool_test::NewEvent();
+    const std::function<moiety_status()> ways[] = {
+        [&] { return moiety_free(pool, block, stream); },
+        [&] { return moiety_free(pool, block, MOIETY_STREAM_LEGACY); },
+        [&] { return moiety_free(pool, block, MOIETY_STREAM_PER_THREAD); },
+        [&] { return moiety_free(pool, block, MOIETY_STREAM_ANY); },
+        [&] { return moiety_free(pool, block, MOIETY_STREAM_DONE); },
+        [&] { return moiety_free_sized(pool, block, 100, stream); },
+        [&] { return moiety_free_own(pool, block); },
+        [&] { return moiety_free_batch(pool, &block, 1, stream, nullptr); },
+        [&] { return moiety_free_after(pool, block, event); },
     };
     uint64_t found = 0;
     for (const auto &way : ways) {
-        EXPECT_EQ(BINADE_E_INVALID, way()) << "way " << found;
+        EXPECT_EQ(MOIETY_E_INVALID, way()) << "way " << found;
         EXPECT_TRUE(MessageHas("was freed before"));
-        std::thread([&] { EXPECT_EQ(BINADE_E_INVALID, way()); }).join();
+        std::thread([&] { EXPECT_EQ(MOIETY_E_INVALID, way()); }).join();
         found += 2;
         EXPECT_EQ(found, Check(pool).double_frees);
     }
@@ -99,25 +99,25 @@ TEST_F(CheckedFree, TwiceIsRefusedByAnyThreadOnAnyStreamInAnyWay)
 // Also when nothing is known of it any more but that it is nobody's block.
 TEST_F(CheckedFree, TwiceIsRefusedHoweverLate)
 {
-    binade_pool_options options = Quiet();
+    moiety_pool_options options = Quiet();
     options.quarantine_bytes = 0;
     Pool pool(options);
-    binade_devptr block = pool.Alloc(3 * kMiB);
-    pool.Free(block, BINADE_STREAM_DONE);
+    moiety_devptr block = pool.Alloc(3 * kMiB);
+    pool.Free(block, MOIETY_STREAM_DONE);
     for (int i = 0; i < 10000; i++) {
-        binade_devptr other = pool.Alloc(100);
+        moiety_devptr other = pool.Alloc(100);
         ASSERT_NE(block, other);
-        pool.Free(other, BINADE_STREAM_DONE);
+        pool.Free(other, MOIETY_STREAM_DONE);
         if (i % 1000)
             continue;
-        EXPECT_EQ(BINADE_E_INVALID, binade_free(pool, block, kStream)) << i;
+        EXPECT_EQ(MOIETY_E_INVALID, moiety_free(pool, block, kStream)) << i;
         std::thread([&] {
-            EXPECT_EQ(BINADE_E_INVALID,
-                      binade_free(pool, block, BINADE_STREAM_ANY))
+            EXPECT_EQ(MOIETY_E_INVALID,
+                      moiety_free(pool, block, MOIETY_STREAM_ANY))
                 << i;
         }).join();
     }
-    binade_checked_counts counts = Check(pool);
+    moiety_checked_counts counts = Check(pool);
     EXPECT_GE(counts.double_frees, 8u);
     EXPECT_EQ(20u, counts.double_frees + counts.foreign_frees);
     EXPECT_EQ(10001u, pool.Stats().allocation_freed);
@@ -125,11 +125,11 @@ TEST_F(CheckedFree, TwiceIsRefusedHoweverLate)
 
 TEST_F(CheckedFree, OfABlockThatServesAgainIsAccepted)
 {
-    binade_pool_options options = Quiet();
+    moiety_pool_options options = Quiet();
     options.quarantine_bytes = 0;
     Pool pool(options);
-    binade_devptr block = pool.Alloc(100);
-    pool.Free(block, BINADE_STREAM_DONE);
+    moiety_devptr block = pool.Alloc(100);
+    pool.Free(block, MOIETY_STREAM_DONE);
     EXPECT_EQ(0u, Check(pool).held_blocks);
     ASSERT_EQ(block, pool.Alloc(100));
     pool.Free(block);
@@ -139,10 +139,10 @@ TEST_F(CheckedFree, OfABlockThatServesAgainIsAccepted)
 TEST_F(CheckedFree, InsideABlockNamesTheBlock)
 {
     Pool pool(Quiet());
-    binade_devptr block = pool.Alloc(100 * kKiB);
+    moiety_devptr block = pool.Alloc(100 * kKiB);
     for (uint64_t offset :
          {uint64_t{1}, uint64_t{512}, 4 * kKiB, 100 * kKiB - 1}) {
-        EXPECT_EQ(BINADE_E_INVALID, binade_free(pool, block + offset, kStream));
+        EXPECT_EQ(MOIETY_E_INVALID, moiety_free(pool, block + offset, kStream));
         EXPECT_TRUE(MessageHas("inside a block, at offset " +
                                std::to_string(offset) + ";"));
         EXPECT_TRUE(MessageHas("of 102400 bytes"));
@@ -155,10 +155,10 @@ TEST_F(CheckedFree, InsideABlockNamesTheBlock)
 TEST_F(CheckedFree, BesideABlockNamesTheBlock)
 {
     Pool pool(Quiet());
-    binade_devptr block = pool.Alloc(100);
-    EXPECT_EQ(BINADE_E_INVALID, binade_free(pool, block - 512, kStream));
+    moiety_devptr block = pool.Alloc(100);
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_free(pool, block - 512, kStream));
     EXPECT_TRUE(MessageHas("512 bytes before a block"));
-    EXPECT_EQ(BINADE_E_INVALID, binade_free(pool, block + 101, kStream));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_free(pool, block + 101, kStream));
     EXPECT_TRUE(MessageHas("1 bytes past the end of a block"));
     EXPECT_EQ(2u, Check(pool).interior_frees);
     pool.Free(block);
@@ -167,11 +167,11 @@ TEST_F(CheckedFree, BesideABlockNamesTheBlock)
 TEST_F(CheckedFree, OfAnotherPoolsBlockNamesThePool)
 {
     Pool pool(Quiet()), other(Quiet());
-    binade_devptr block = other.Alloc(100);
-    EXPECT_EQ(BINADE_E_FOREIGN, binade_free(pool, block, kStream));
+    moiety_devptr block = other.Alloc(100);
+    EXPECT_EQ(MOIETY_E_FOREIGN, moiety_free(pool, block, kStream));
     char name[32];
     std::snprintf(name, sizeof(name), "another pool, %p",
-                  static_cast<void *>(static_cast<binade_pool *>(other)));
+                  static_cast<void *>(static_cast<moiety_pool *>(other)));
     EXPECT_TRUE(MessageHas(name));
     EXPECT_EQ(1u, Check(pool).foreign_frees);
     EXPECT_EQ(0u, Findings(Check(other)));
@@ -181,12 +181,12 @@ TEST_F(CheckedFree, OfAnotherPoolsBlockNamesThePool)
 TEST_F(CheckedFree, OfNobodysAddressIsForeign)
 {
     Pool pool(Quiet());
-    binade_devptr block = pool.Alloc(100);
-    for (binade_devptr address :
-         {binade_devptr{512}, binade_devptr{1} << 48, ~binade_devptr{0}})
-        EXPECT_EQ(BINADE_E_FOREIGN, binade_free(pool, address, kStream));
+    moiety_devptr block = pool.Alloc(100);
+    for (moiety_devptr address :
+         {moiety_devptr{512}, moiety_devptr{1} << 48, ~moiety_devptr{0}})
+        EXPECT_EQ(MOIETY_E_FOREIGN, moiety_free(pool, address, kStream));
     EXPECT_TRUE(MessageHas("not of this pool"));
-    EXPECT_EQ(BINADE_E_INVALID, binade_free(pool, block + 20 * kMiB, kStream));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_free(pool, block + 20 * kMiB, kStream));
     EXPECT_TRUE(MessageHas("was never given out"));
     EXPECT_EQ(4u, Check(pool).foreign_frees);
     pool.Free(block);
@@ -195,28 +195,28 @@ TEST_F(CheckedFree, OfNobodysAddressIsForeign)
 TEST_F(CheckedFree, WithAnotherSizeIsRefused)
 {
     Pool pool(Quiet());
-    binade_devptr block = pool.Alloc(100);
+    moiety_devptr block = pool.Alloc(100);
     for (size_t wrong_bytes : {size_t{99}, size_t{101}, 100 * kMiB}) {
-        EXPECT_EQ(BINADE_E_INVALID,
-                  binade_free_sized(pool, block, wrong_bytes, kStream));
+        EXPECT_EQ(MOIETY_E_INVALID,
+                  moiety_free_sized(pool, block, wrong_bytes, kStream));
         EXPECT_TRUE(
             MessageHas("was freed with size " + std::to_string(wrong_bytes)));
         EXPECT_TRUE(MessageHas("of 100 bytes"));
     }
     EXPECT_EQ(3u, Check(pool).wrong_sizes);
-    EXPECT_EQ(BINADE_OK, binade_free_sized(pool, block, 100, kStream));
+    EXPECT_EQ(MOIETY_OK, moiety_free_sized(pool, block, 100, kStream));
 }
 
 TEST_F(CheckedFree, UsableIsWhatWasAskedFor)
 {
     Pool pool(Quiet());
     for (size_t size_bytes : {size_t{1}, size_t{100}, 3 * kMiB + 5}) {
-        binade_devptr block = pool.Alloc(size_bytes);
+        moiety_devptr block = pool.Alloc(size_bytes);
         EXPECT_EQ(size_bytes, pool.UsableSize(block));
         size_t none = 77;
-        EXPECT_EQ(BINADE_E_INVALID, binade_usable_size(pool, block + 1, &none));
+        EXPECT_EQ(MOIETY_E_INVALID, moiety_usable_size(pool, block + 1, &none));
         pool.Free(block);
-        EXPECT_EQ(BINADE_E_INVALID, binade_usable_size(pool, block, &none));
+        EXPECT_EQ(MOIETY_E_INVALID, moiety_usable_size(pool, block, &none));
         EXPECT_EQ(77u, none);
     }
 }
@@ -225,24 +225,24 @@ TEST_F(CheckedFree, OfTheNullAddressIsNoMistake)
 {
     Pool pool(Quiet());
     EXPECT_EQ(0u, pool.Alloc(0));
-    EXPECT_EQ(BINADE_OK, binade_free(pool, 0, kStream));
-    EXPECT_EQ(BINADE_OK, binade_free_sized(pool, 0, 7, kStream));
-    EXPECT_EQ(BINADE_OK, binade_record_use(pool, 0, kStream));
+    EXPECT_EQ(MOIETY_OK, moiety_free(pool, 0, kStream));
+    EXPECT_EQ(MOIETY_OK, moiety_free_sized(pool, 0, 7, kStream));
+    EXPECT_EQ(MOIETY_OK, moiety_record_use(pool, 0, kStream));
     EXPECT_EQ(0u, Findings(Check(pool)));
 }
 
 TEST_F(CheckedFree, KeepsTheAlignment)
 {
     Pool pool(Quiet());
-    std::vector<binade_devptr> blocks;
+    std::vector<moiety_devptr> blocks;
     for (size_t alignment_bytes = 1; alignment_bytes <= 2 * kMiB;
          alignment_bytes *= 2) {
         for (size_t size_bytes : {size_t{1}, 700 * kKiB}) {
-            binade_devptr block = 0;
-            ASSERT_EQ(BINADE_OK,
-                      binade_alloc_aligned(pool, size_bytes, alignment_bytes,
+            moiety_devptr block = 0;
+            ASSERT_EQ(MOIETY_OK,
+                      moiety_alloc_aligned(pool, size_bytes, alignment_bytes,
                                            kStream, &block))
-                << binade_last_error_message();
+                << moiety_last_error_message();
             EXPECT_EQ(0u, block % alignment_bytes);
             EXPECT_EQ(0u, block % 512);
             blocks.push_back(block);
@@ -250,7 +250,7 @@ TEST_F(CheckedFree, KeepsTheAlignment)
     }
     blocks.push_back(pool.Alloc(kMiB + 1));
     EXPECT_EQ(0u, blocks.back() % (2 * kMiB));
-    for (binade_devptr block : blocks)
+    for (moiety_devptr block : blocks)
         pool.Free(block);
     EXPECT_EQ(0u, Findings(Check(pool)));
 }
@@ -258,10 +258,10 @@ TEST_F(CheckedFree, KeepsTheAlignment)
 TEST_F(CheckedFree, CountsWhatTheProgramHas)
 {
     Pool pool(Quiet());
-    binade_devptr first = pool.Alloc(100);
-    binade_devptr second = pool.Alloc(1000);
+    moiety_devptr first = pool.Alloc(100);
+    moiety_devptr second = pool.Alloc(1000);
     pool.Free(first);
-    binade_stats stats = pool.Stats();
+    moiety_stats stats = pool.Stats();
     EXPECT_EQ(1u, stats.allocation_current);
     EXPECT_EQ(1000u, stats.allocated_bytes_current);
     EXPECT_EQ(2u, stats.allocation_allocated);
@@ -275,12 +275,12 @@ TEST_F(CheckedFree, CountsWhatTheProgramHas)
 TEST_F(CheckedFree, IsPrintedWithStacks)
 {
     Pool pool(Loud());
-    binade_devptr block = pool.Alloc(100);
+    moiety_devptr block = pool.Alloc(100);
     pool.Free(block);
     ::testing::internal::CaptureStderr();
-    EXPECT_EQ(BINADE_E_INVALID, binade_free(pool, block, kStream));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_free(pool, block, kStream));
     std::string printed = ::testing::internal::GetCapturedStderr();
-    EXPECT_NE(std::string::npos, printed.find("binade: checked: 0x"));
+    EXPECT_NE(std::string::npos, printed.find("moiety: checked: 0x"));
     EXPECT_NE(std::string::npos, printed.find("  allocated by thread"));
     EXPECT_NE(std::string::npos, printed.find("  freed by thread"));
     EXPECT_NE(std::string::npos, printed.find("[0x"));
@@ -289,24 +289,24 @@ TEST_F(CheckedFree, IsPrintedWithStacks)
 TEST_F(CheckedFree, IsNotPrintedWhereThatIsNotWanted)
 {
     Pool pool(Quiet());
-    binade_devptr block = pool.Alloc(100);
+    moiety_devptr block = pool.Alloc(100);
     pool.Free(block);
     ::testing::internal::CaptureStderr();
-    EXPECT_EQ(BINADE_E_INVALID, binade_free(pool, block, kStream));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_free(pool, block, kStream));
     EXPECT_EQ("", ::testing::internal::GetCapturedStderr());
 }
 
 TEST_F(CheckedFree, OfAnOrdinaryPoolHasNoCounts)
 {
     Pool pool;
-    binade_checked_counts counts = {};
+    moiety_checked_counts counts = {};
     counts.struct_size = sizeof(counts);
-    EXPECT_EQ(BINADE_E_UNSUPPORTED, binade_pool_check(pool, &counts));
-    EXPECT_EQ(BINADE_E_INVALID, binade_pool_check(nullptr, &counts));
+    EXPECT_EQ(MOIETY_E_UNSUPPORTED, moiety_pool_check(pool, &counts));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_check(nullptr, &counts));
     Pool checked(Quiet());
-    EXPECT_EQ(BINADE_OK, binade_pool_check(checked, nullptr));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_check(checked, nullptr));
     counts.struct_size = sizeof(counts) - 1;
-    EXPECT_EQ(BINADE_E_INVALID, binade_pool_check(checked, &counts));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_check(checked, &counts));
 }
 
 } // namespace

@@ -15,18 +15,18 @@ using namespace checked_test;
 
 using CheckedMemory = Checked;
 
-const binade_stream kWaysToFree[] = {BINADE_STREAM_LEGACY,
-                                     BINADE_STREAM_PER_THREAD,
-                                     BINADE_STREAM_ANY, BINADE_STREAM_DONE};
+const moiety_stream kWaysToFree[] = {MOIETY_STREAM_LEGACY,
+                                     MOIETY_STREAM_PER_THREAD,
+                                     MOIETY_STREAM_ANY, MOIETY_STREAM_DONE};
 
 TEST_F(CheckedMemory, ThatIsUsedRightIsNotReported)
 {
     Pool pool(Quiet());
     uint64_t blocks = 0;
-    for (binade_stream stream : kWaysToFree) {
+    for (moiety_stream stream : kWaysToFree) {
         for (size_t size_bytes :
              {size_t{4}, size_t{512}, 100 * kKiB, kMiB, 5 * kMiB}) {
-            binade_devptr block = pool.Alloc(size_bytes, stream);
+            moiety_devptr block = pool.Alloc(size_bytes, stream);
             pool_test::Fill(block, size_bytes, 0x11111111);
             EXPECT_TRUE(pool_test::Holds(block, size_bytes, 0x11111111));
             pool.Free(block, stream);
@@ -34,7 +34,7 @@ TEST_F(CheckedMemory, ThatIsUsedRightIsNotReported)
         }
     }
     pool_test::Synchronize();
-    binade_checked_counts counts = Check(pool);
+    moiety_checked_counts counts = Check(pool);
     EXPECT_EQ(0u, Findings(counts));
     EXPECT_EQ(blocks, counts.verified_blocks);
     EXPECT_EQ(0u, counts.unverified_blocks);
@@ -43,9 +43,9 @@ TEST_F(CheckedMemory, ThatIsUsedRightIsNotReported)
 
 TEST_F(CheckedMemory, WrittenAfterTheFreeIsReported)
 {
-    for (binade_stream stream : kWaysToFree) {
+    for (moiety_stream stream : kWaysToFree) {
         Pool pool(Loud());
-        binade_devptr block = pool.Alloc(4000, stream);
+        moiety_devptr block = pool.Alloc(4000, stream);
         pool.Free(block, stream);
         pool_test::Synchronize();
         // What cannot be filled at the free is filled at a later call.
@@ -53,7 +53,7 @@ TEST_F(CheckedMemory, WrittenAfterTheFreeIsReported)
         pool_test::Synchronize();
         pool_test::Fill(block + 100, 8, 0x11111111);
         ::testing::internal::CaptureStderr();
-        binade_checked_counts counts = Check(pool);
+        moiety_checked_counts counts = Check(pool);
         std::string printed = ::testing::internal::GetCapturedStderr();
         EXPECT_EQ(1u, counts.writes_after_free);
         EXPECT_EQ(1u, Findings(counts));
@@ -70,12 +70,12 @@ TEST_F(CheckedMemory, WrittenAfterTheFreeIsReported)
 TEST_F(CheckedMemory, WrittenBeforeItsBeginningIsReported)
 {
     Pool pool(Loud());
-    binade_devptr block = pool.Alloc(4000);
+    moiety_devptr block = pool.Alloc(4000);
     pool_test::Fill(block - 4, 4, 0x11111111);
     pool.Free(block);
     pool_test::Synchronize();
     ::testing::internal::CaptureStderr();
-    binade_checked_counts counts = Check(pool);
+    moiety_checked_counts counts = Check(pool);
     std::string printed = ::testing::internal::GetCapturedStderr();
     EXPECT_EQ(1u, counts.writes_out_of_bounds);
     EXPECT_EQ(1u, Findings(counts));
@@ -90,13 +90,13 @@ TEST_F(CheckedMemory, WrittenPastItsEndIsReportedToTheByte)
     for (size_t size_bytes :
          {size_t{4}, size_t{100}, size_t{512}, 100 * kKiB + 4, 3 * kMiB}) {
         Pool pool(Loud());
-        binade_devptr block = pool.Alloc(size_bytes);
+        moiety_devptr block = pool.Alloc(size_bytes);
         pool_test::Fill(block, size_bytes, 0);
         pool_test::Fill(block + size_bytes, 4, 0x11111111);
         pool.Free(block);
         pool_test::Synchronize();
         ::testing::internal::CaptureStderr();
-        binade_checked_counts counts = Check(pool);
+        moiety_checked_counts counts = Check(pool);
         std::string printed = ::testing::internal::GetCapturedStderr();
         EXPECT_EQ(1u, counts.writes_out_of_bounds) << size_bytes;
         EXPECT_EQ(1u, Findings(counts));
@@ -109,18 +109,18 @@ TEST_F(CheckedMemory, WrittenPastItsEndIsReportedToTheByte)
 
 TEST_F(CheckedMemory, IsLookedAtWhenTheQuarantineIsFull)
 {
-    binade_pool_options options = Quiet();
+    moiety_pool_options options = Quiet();
     options.quarantine_bytes = 64 * kKiB;
-    options.flags &= ~BINADE_POOL_CHECKED_QUIET;
+    options.flags &= ~MOIETY_POOL_CHECKED_QUIET;
     ::testing::internal::CaptureStderr();
     {
         Pool pool(options);
-        binade_devptr block = pool.Alloc(4000);
-        pool.Free(block, BINADE_STREAM_DONE);
+        moiety_devptr block = pool.Alloc(4000);
+        pool.Free(block, MOIETY_STREAM_DONE);
         pool_test::Synchronize();
         pool_test::Fill(block, 4, 0x11111111);
         for (int i = 0; i < 32; i++)
-            pool.Free(pool.Alloc(4000), BINADE_STREAM_DONE);
+            pool.Free(pool.Alloc(4000), MOIETY_STREAM_DONE);
         EXPECT_EQ(1u, Check(pool).writes_after_free);
     }
     std::string printed = ::testing::internal::GetCapturedStderr();
@@ -129,12 +129,12 @@ TEST_F(CheckedMemory, IsLookedAtWhenTheQuarantineIsFull)
 
 TEST_F(CheckedMemory, IsHeldBackUpToTheQuarantine)
 {
-    binade_pool_options options = Quiet();
+    moiety_pool_options options = Quiet();
     options.quarantine_bytes = kMiB;
     Pool pool(options);
     for (int i = 0; i < 100; i++)
-        pool.Free(pool.Alloc(64 * kKiB), BINADE_STREAM_DONE);
-    binade_stats stats = pool.Stats();
+        pool.Free(pool.Alloc(64 * kKiB), MOIETY_STREAM_DONE);
+    moiety_stats stats = pool.Stats();
     EXPECT_LE(stats.retiring_bytes, kMiB);
     EXPECT_GE(stats.retiring_bytes, kMiB / 2);
 }
@@ -142,11 +142,11 @@ TEST_F(CheckedMemory, IsHeldBackUpToTheQuarantine)
 TEST_F(CheckedMemory, IsNotServedAgainWhileItIsHeldBack)
 {
     Pool pool(Quiet());
-    binade_devptr first = pool.Alloc(100);
+    moiety_devptr first = pool.Alloc(100);
     pool.Free(first);
     for (int i = 0; i < 100; i++) {
         pool_test::Synchronize(); // that work is pending is no reason
-        binade_devptr block = pool.Alloc(100);
+        moiety_devptr block = pool.Alloc(100);
         EXPECT_NE(first, block);
         pool.Free(block);
     }
@@ -156,10 +156,10 @@ TEST_F(CheckedMemory, IsNotServedAgainWhileItIsHeldBack)
 // aligned to 2 MiB, and so is what is before it.
 TEST_F(CheckedMemory, ThatIsHeldBackServesBeforeMemoryIsExhausted)
 {
-    binade_pool_options options = Quiet();
+    moiety_pool_options options = Quiet();
     options.limit_bytes = 4 * kMiB;
     Pool pool(options);
-    for (binade_stream stream : kWaysToFree) {
+    for (moiety_stream stream : kWaysToFree) {
         for (int i = 0; i < 10; i++)
             pool.Free(pool.Alloc(3 * kMiB / 2, stream), stream);
     }
@@ -169,71 +169,71 @@ TEST_F(CheckedMemory, ThatIsHeldBackServesBeforeMemoryIsExhausted)
 
 TEST_F(CheckedMemory, ThatIsInUseIsNotLetGoOf)
 {
-    binade_pool_options options = Quiet();
+    moiety_pool_options options = Quiet();
     options.limit_bytes = 4 * kMiB;
     options.wait_ms = 0;
     Pool pool(options);
     Stream stream;
-    binade_devptr block = pool.Alloc(3 * kMiB / 2, stream);
+    moiety_devptr block = pool.Alloc(3 * kMiB / 2, stream);
     stream.Hold();
     pool.Free(block, stream);
-    binade_devptr none = 0;
-    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
-              binade_alloc(pool, 3 * kMiB / 2, stream, &none));
+    moiety_devptr none = 0;
+    EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY,
+              moiety_alloc(pool, 3 * kMiB / 2, stream, &none));
     EXPECT_EQ(1u, Check(pool).held_blocks);
     stream.Release();
     pool_test::Synchronize();
     pool.Free(pool.Alloc(3 * kMiB / 2, stream), stream);
     pool_test::Synchronize();
     EXPECT_EQ(0u, Findings(Check(pool)));
-    EXPECT_EQ(BINADE_OK, binade_stream_retire(pool, stream));
+    EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, stream));
 }
 
 TEST_F(CheckedMemory, WithAnotherUserIsFilledWhenThatIsOver)
 {
     Pool pool(Quiet());
     Stream user;
-    binade_devptr block = pool.Alloc(4096);
+    moiety_devptr block = pool.Alloc(4096);
     user.Hold();
-    EXPECT_EQ(BINADE_OK, binade_record_use(pool, block, user));
+    EXPECT_EQ(MOIETY_OK, moiety_record_use(pool, block, user));
     pool_test::Fill(block, 4096, 0x11111111);
     pool.Free(block);
     EXPECT_EQ(1u, Check(pool).held_blocks);
     EXPECT_TRUE(pool_test::Holds(block, 4096, 0x11111111));
     user.Release();
     pool_test::Synchronize();
-    binade_checked_counts counts = Check(pool);
+    moiety_checked_counts counts = Check(pool);
     EXPECT_EQ(0u, counts.held_blocks);
     EXPECT_EQ(1u, counts.verified_blocks);
     EXPECT_EQ(0u, Findings(counts));
-    EXPECT_EQ(BINADE_OK, binade_stream_retire(pool, user));
+    EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, user));
 }
 
 TEST_F(CheckedMemory, FreedAfterAnEventWaitsForIt)
 {
     Pool pool(Quiet());
     Stream user;
-    binade_event event = pool_test::NewEvent();
-    binade_devptr block = pool.Alloc(4096);
+    moiety_event event = pool_test::NewEvent();
+    moiety_devptr block = pool.Alloc(4096);
     user.Hold();
     EXPECT_EQ(CUDA_SUCCESS, pool_test::Get<CUresult(CUevent, CUstream)>(
                                 "cuEventRecord")(event, user));
-    EXPECT_EQ(BINADE_OK, binade_free_after(pool, block, event));
+    EXPECT_EQ(MOIETY_OK, moiety_free_after(pool, block, event));
     EXPECT_EQ(1u, Check(pool).held_blocks);
     user.Release();
     pool_test::Synchronize();
     EXPECT_EQ(0u, Check(pool).held_blocks);
-    EXPECT_EQ(BINADE_E_INVALID, binade_free_after(pool, block, event));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_free_after(pool, block, event));
     EXPECT_EQ(1u, Findings(Check(pool)));
     pool_test::DestroyEvent(event);
 }
 
 TEST_F(CheckedMemory, IsFilledWhenItIsNewIfThatIsWanted)
 {
-    binade_pool_options options = Quiet();
-    options.flags |= BINADE_POOL_CHECKED_FILL;
+    moiety_pool_options options = Quiet();
+    options.flags |= MOIETY_POOL_CHECKED_FILL;
     Pool pool(options);
-    binade_devptr block = pool.Alloc(4096);
+    moiety_devptr block = pool.Alloc(4096);
     EXPECT_TRUE(pool_test::Holds(block, 4096, 0xcdcdcdcd));
     pool.Free(block);
 }
@@ -241,11 +241,11 @@ TEST_F(CheckedMemory, IsFilledWhenItIsNewIfThatIsWanted)
 TEST_F(CheckedMemory, ThatWasNotFreedIsNamedAtTheEnd)
 {
     Pool pool(Loud());
-    binade_devptr block = pool.Alloc(4000);
+    moiety_devptr block = pool.Alloc(4000);
     (void)pool.Alloc(50);
     pool_test::Fill(block + 4000, 4, 0);
     ::testing::internal::CaptureStderr();
-    binade_leaks leaks = pool.End();
+    moiety_leaks leaks = pool.End();
     std::string printed = ::testing::internal::GetCapturedStderr();
     EXPECT_EQ(2u, leaks.block_count);
     EXPECT_EQ(4050u, leaks.bytes);
@@ -260,7 +260,7 @@ TEST_F(CheckedMemory, ThatWasNotFreedIsNamedAtTheEnd)
 TEST_F(CheckedMemory, IsLookedAtAtTheEnd)
 {
     Pool pool(Loud());
-    binade_devptr block = pool.Alloc(4000);
+    moiety_devptr block = pool.Alloc(4000);
     pool.Free(block);
     pool_test::Synchronize();
     pool_test::Fill(block, 4, 0);
@@ -272,12 +272,12 @@ TEST_F(CheckedMemory, IsLookedAtAtTheEnd)
 
 TEST_F(CheckedMemory, IsCheckedByTheEnvironmentAlone)
 {
-    setenv("BINADE_CONF", "checked:1,checked_quiet:1,quarantine:1M", 1);
+    setenv("MOIETY_CONF", "checked:1,checked_quiet:1,quarantine:1M", 1);
     Pool pool;
-    unsetenv("BINADE_CONF");
-    binade_devptr block = pool.Alloc(100);
+    unsetenv("MOIETY_CONF");
+    moiety_devptr block = pool.Alloc(100);
     pool.Free(block);
-    EXPECT_EQ(BINADE_E_INVALID, binade_free(pool, block, kStream));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_free(pool, block, kStream));
     EXPECT_EQ(1u, Check(pool).double_frees);
 }
 

@@ -21,10 +21,10 @@ using namespace checked_test;
 class CheckedScope : public Checked
 {
   protected:
-    void Make(binade_pool_options options)
+    void Make(moiety_pool_options options)
     {
         pool_.reset(new Pool(options));
-        ASSERT_EQ(BINADE_OK, binade_scope_begin(*pool_, stream_, &scope_));
+        ASSERT_EQ(MOIETY_OK, moiety_scope_begin(*pool_, stream_, &scope_));
     }
 
     void SetUp() override
@@ -38,21 +38,21 @@ class CheckedScope : public Checked
         if (!pool_)
             return;
         pool_test::Synchronize();
-        EXPECT_EQ(BINADE_OK, binade_scope_release_all(*pool_));
-        EXPECT_EQ(BINADE_OK, binade_stream_retire(*pool_, stream_));
+        EXPECT_EQ(MOIETY_OK, moiety_scope_release_all(*pool_));
+        EXPECT_EQ(MOIETY_OK, moiety_stream_retire(*pool_, stream_));
         EXPECT_EQ(0u, pool_->End().block_count);
     }
 
     void EndScope()
     {
-        EXPECT_EQ(BINADE_OK, binade_scope_end(scope_));
+        EXPECT_EQ(MOIETY_OK, moiety_scope_end(scope_));
     }
 
     // With all patterns written.
     void Release()
     {
-        EXPECT_EQ(BINADE_OK, binade_scope_release(scope_))
-            << binade_last_error_message();
+        EXPECT_EQ(MOIETY_OK, moiety_scope_release(scope_))
+            << moiety_last_error_message();
         pool_test::Synchronize();
         // Any free looks for what is over.
         pool_->Free(pool_->Alloc(4));
@@ -65,17 +65,17 @@ class CheckedScope : public Checked
         Release();
     }
 
-    binade_devptr Alloc(size_t size_bytes)
+    moiety_devptr Alloc(size_t size_bytes)
     {
         return pool_->Alloc(size_bytes, stream_);
     }
 
     // Ends the capture and the scope. The block, which the graph writes and the
     // capture freed.
-    binade_devptr CaptureUse(CapturedGraph &graph, size_t size_bytes,
+    moiety_devptr CaptureUse(CapturedGraph &graph, size_t size_bytes,
                              size_t written_bytes)
     {
-        binade_devptr block = Alloc(size_bytes);
+        moiety_devptr block = Alloc(size_bytes);
         Set(block, 0x11, written_bytes, stream_);
         pool_->Free(block, stream_);
         EXPECT_EQ(1u, graph.End());
@@ -83,14 +83,14 @@ class CheckedScope : public Checked
         return block;
     }
 
-    binade_devptr CaptureUse(CapturedGraph &graph, size_t size_bytes)
+    moiety_devptr CaptureUse(CapturedGraph &graph, size_t size_bytes)
     {
         return CaptureUse(graph, size_bytes, size_bytes);
     }
 
     Stream stream_, launches_;
     std::unique_ptr<Pool> pool_;
-    binade_scope scope_ = 0;
+    moiety_scope scope_ = 0;
 };
 
 // --- in all pools that know their blocks one by one
@@ -101,7 +101,7 @@ class EachScope : public CheckedScope,
   protected:
     void SetUp() override
     {
-        binade_pool_options options = pool_test::Defaults();
+        moiety_pool_options options = pool_test::Defaults();
         options.flags = GetParam();
         Make(options);
     }
@@ -111,7 +111,7 @@ INSTANTIATE_TEST_SUITE_P(Pools, EachScope, EachKind(), NameOfKind);
 
 TEST_P(EachScope, KeepsWhatItsCaptureFreesUntilTheRelease)
 {
-    binade_devptr block = 0;
+    moiety_devptr block = 0;
     {
         CapturedGraph graph(stream_);
         block = CaptureUse(graph, 4096);
@@ -133,11 +133,11 @@ TEST_P(EachScope, KeepsWhatItsCaptureFreesUntilTheRelease)
 TEST_P(EachScope, KeepsItsBlocksThatAreFreedLater)
 {
     CapturedGraph graph(stream_);
-    binade_devptr first = Alloc(4096), second = Alloc(4096);
+    moiety_devptr first = Alloc(4096), second = Alloc(4096);
     EXPECT_EQ(0u, graph.End());
     pool_->Free(first, stream_);
     EndScope();
-    pool_->Free(second, BINADE_STREAM_DONE);
+    pool_->Free(second, MOIETY_STREAM_DONE);
     EXPECT_EQ(2u, pool_->Stats().allocation_current);
     Release();
     EXPECT_EQ(0u, pool_->Stats().allocation_current);
@@ -145,7 +145,7 @@ TEST_P(EachScope, KeepsItsBlocksThatAreFreedLater)
 
 TEST_P(EachScope, KeepsOrdinaryBlocksThatItsCaptureFrees)
 {
-    binade_devptr block = pool_->Alloc(4096, launches_);
+    moiety_devptr block = pool_->Alloc(4096, launches_);
     CapturedGraph graph(stream_);
     Set(block, 0x11, 4096, stream_);
     pool_->Free(block, stream_);
@@ -157,17 +157,17 @@ TEST_P(EachScope, KeepsOrdinaryBlocksThatItsCaptureFrees)
     EXPECT_EQ(1u, pool_->Stats().allocation_current);
     Release();
     EXPECT_EQ(0u, pool_->Stats().allocation_current);
-    EXPECT_EQ(BINADE_OK, binade_stream_retire(*pool_, launches_));
+    EXPECT_EQ(MOIETY_OK, moiety_stream_retire(*pool_, launches_));
 }
 
 TEST_P(EachScope, LeavesWhatWasNotFreedAsAnOrdinaryBlock)
 {
     CapturedGraph graph(stream_);
-    binade_devptr block = Alloc(4096);
+    moiety_devptr block = Alloc(4096);
     EXPECT_EQ(0u, graph.End());
     EndAndRelease();
     EXPECT_EQ(1u, pool_->Stats().allocation_current);
-    pool_->Free(block, BINADE_STREAM_DONE);
+    pool_->Free(block, MOIETY_STREAM_DONE);
     EXPECT_EQ(0u, pool_->Stats().allocation_current);
 }
 
@@ -178,7 +178,7 @@ TEST_P(EachScope, IsReleasedWhileItsGraphRuns)
     (void)CaptureUse(graph, 4096);
     launches_.Hold();
     graph.Launch(launches_);
-    EXPECT_EQ(BINADE_OK, binade_scope_release(scope_));
+    EXPECT_EQ(MOIETY_OK, moiety_scope_release(scope_));
     (void)pool_->Trim();
     EXPECT_NE(0u, pool_->Stats().reserved_bytes_current);
     launches_.Release();
@@ -189,10 +189,10 @@ TEST_P(EachScope, IsReleasedWhileItsGraphRuns)
 
 TEST_P(EachScope, RefusesToFreeItsBlockBehindAnEvent)
 {
-    binade_event event = pool_test::NewEvent();
+    moiety_event event = pool_test::NewEvent();
     CapturedGraph graph(stream_);
-    binade_devptr block = Alloc(4096);
-    EXPECT_EQ(BINADE_E_BUSY, binade_free_after(*pool_, block, event));
+    moiety_devptr block = Alloc(4096);
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_free_after(*pool_, block, event));
     EXPECT_TRUE(MessageHas("kept by a capture scope"));
     pool_->Free(block, stream_);
     EXPECT_EQ(0u, graph.End());
@@ -208,8 +208,8 @@ TEST_P(EachScope, IsForItsCaptureOnly)
         EXPECT_EQ(0u, graph.End());
     }
     CapturedGraph graph(stream_);
-    binade_devptr none = 0;
-    EXPECT_EQ(BINADE_E_CAPTURING, binade_alloc(*pool_, 100, stream_, &none));
+    moiety_devptr none = 0;
+    EXPECT_EQ(MOIETY_E_CAPTURING, moiety_alloc(*pool_, 100, stream_, &none));
     EXPECT_EQ(0u, graph.End());
     EndScope();
 }
@@ -217,9 +217,9 @@ TEST_P(EachScope, IsForItsCaptureOnly)
 // A block that a capture keeps twice goes when both are released.
 TEST_P(EachScope, SharesABlockThatAnotherCaptureFrees)
 {
-    binade_scope other = 0;
-    ASSERT_EQ(BINADE_OK, binade_scope_begin(*pool_, launches_, &other));
-    binade_devptr block = 0;
+    moiety_scope other = 0;
+    ASSERT_EQ(MOIETY_OK, moiety_scope_begin(*pool_, launches_, &other));
+    moiety_devptr block = 0;
     {
         CapturedGraph graph(stream_);
         block = Alloc(4096);
@@ -230,22 +230,22 @@ TEST_P(EachScope, SharesABlockThatAnotherCaptureFrees)
         pool_->Free(block, launches_);
         EXPECT_EQ(0u, graph.End());
     }
-    EXPECT_EQ(BINADE_OK, binade_scope_end(other));
+    EXPECT_EQ(MOIETY_OK, moiety_scope_end(other));
     EndAndRelease();
     EXPECT_EQ(1u, pool_->Stats().allocation_current);
-    EXPECT_EQ(BINADE_OK, binade_scope_release(other));
+    EXPECT_EQ(MOIETY_OK, moiety_scope_release(other));
     EXPECT_EQ(0u, pool_->Stats().allocation_current);
-    EXPECT_EQ(BINADE_OK, binade_stream_retire(*pool_, launches_));
+    EXPECT_EQ(MOIETY_OK, moiety_stream_retire(*pool_, launches_));
 }
 
 TEST_P(EachScope, NamesOnlyWhatWasNotFreedAsLeaks)
 {
     CapturedGraph graph(stream_);
-    binade_devptr block = Alloc(700);
+    moiety_devptr block = Alloc(700);
     pool_->Free(Alloc(4096), stream_);
     EXPECT_EQ(0u, graph.End());
     EndScope();
-    binade_leaks leaks = pool_->End();
+    moiety_leaks leaks = pool_->End();
     EXPECT_EQ(1u, leaks.block_count);
     EXPECT_EQ(700u, leaks.bytes);
     EXPECT_EQ(block, leaks.addresses[0]);
@@ -255,17 +255,17 @@ TEST_P(EachScope, NamesOnlyWhatWasNotFreedAsLeaks)
 // One thread frees what another releases the scope of.
 TEST_P(EachScope, IsReleasedWhileItsBlocksAreFreed)
 {
-    std::vector<binade_devptr> blocks;
+    std::vector<moiety_devptr> blocks;
     CapturedGraph graph(stream_);
     for (int i = 0; i < 200; i++)
         blocks.push_back(Alloc(512));
     EXPECT_EQ(0u, graph.End());
     EndScope();
     std::thread freer([&] {
-        for (binade_devptr block : blocks)
-            pool_->Free(block, BINADE_STREAM_ANY);
+        for (moiety_devptr block : blocks)
+            pool_->Free(block, MOIETY_STREAM_ANY);
     });
-    EXPECT_EQ(BINADE_OK, binade_scope_release(scope_));
+    EXPECT_EQ(MOIETY_OK, moiety_scope_release(scope_));
     freer.join();
     EXPECT_EQ(0u, pool_->Stats().allocation_current);
 }
@@ -276,10 +276,10 @@ TEST_F(CheckedScope, OfARightProgramIsNotReported)
 {
     constexpr int kBlocks = 20;
     CapturedGraph graph(stream_);
-    std::vector<binade_devptr> blocks;
+    std::vector<moiety_devptr> blocks;
     for (int i = 0; i < kBlocks; i++) {
         size_t size_bytes = size_t{100} << (i % 16);
-        binade_devptr block = Alloc(size_bytes);
+        moiety_devptr block = Alloc(size_bytes);
         Set(block, 0x11, size_bytes, stream_);
         i % 3 ? pool_->Free(block, stream_) : blocks.push_back(block);
     }
@@ -287,42 +287,42 @@ TEST_F(CheckedScope, OfARightProgramIsNotReported)
     EndScope();
     for (int i = 0; i < 3; i++)
         graph.Launch(launches_);
-    for (binade_devptr block : blocks)
+    for (moiety_devptr block : blocks)
         pool_->Free(block, launches_);
     graph.Launch(launches_);
     EXPECT_EQ(0u, Check(*pool_).verified_blocks);
     EXPECT_EQ(uint64_t{kBlocks}, Check(*pool_).held_blocks);
     EXPECT_EQ(0u, Check(*pool_).live_blocks);
     Release();
-    binade_checked_counts counts = Check(*pool_);
+    moiety_checked_counts counts = Check(*pool_);
     EXPECT_EQ(0u, Findings(counts));
     EXPECT_EQ(kBlocks + 1u, counts.verified_blocks);
     EXPECT_EQ(0u, counts.unverified_blocks);
     EXPECT_EQ(0u, counts.held_blocks);
-    EXPECT_EQ(BINADE_OK, binade_stream_retire(*pool_, launches_));
+    EXPECT_EQ(MOIETY_OK, moiety_stream_retire(*pool_, launches_));
 }
 
 TEST_F(CheckedScope, HasItsBlocksFreedOnceOnly)
 {
-    binade_event event = pool_test::NewEvent();
+    moiety_event event = pool_test::NewEvent();
     CapturedGraph graph(stream_);
-    binade_devptr block = Alloc(100);
+    moiety_devptr block = Alloc(100);
     pool_->Free(block, stream_);
-    const binade_stream ways[] = {stream_, kStream, BINADE_STREAM_ANY,
-                                  BINADE_STREAM_DONE};
-    for (binade_stream stream : ways) {
-        EXPECT_EQ(BINADE_E_INVALID, binade_free(*pool_, block, stream));
+    const moiety_stream ways[] = {stream_, kStream, MOIETY_STREAM_ANY,
+                                  MOIETY_STREAM_DONE};
+    for (moiety_stream stream : ways) {
+        EXPECT_EQ(MOIETY_E_INVALID, moiety_free(*pool_, block, stream));
         // The legacy stream may be asked for nothing, but named.
         EXPECT_TRUE(MessageHas("was freed before; block 1 of 100 bytes"));
     }
-    EXPECT_EQ(BINADE_E_INVALID, binade_free_after(*pool_, block, event));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_free_after(*pool_, block, event));
     EXPECT_EQ(5u, Check(*pool_).double_frees);
     EXPECT_EQ(1u, Check(*pool_).held_blocks);
     EXPECT_EQ(0u, graph.End());
     EndScope();
-    EXPECT_EQ(BINADE_E_INVALID, binade_free(*pool_, block, stream_));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_free(*pool_, block, stream_));
     Release();
-    EXPECT_EQ(BINADE_E_INVALID, binade_free(*pool_, block, stream_));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_free(*pool_, block, stream_));
     EXPECT_EQ(7u, Findings(Check(*pool_)));
     pool_test::DestroyEvent(event);
 }
@@ -330,18 +330,18 @@ TEST_F(CheckedScope, HasItsBlocksFreedOnceOnly)
 TEST_F(CheckedScope, HasItsBlocksFreedBySizeAndBeginning)
 {
     CapturedGraph graph(stream_);
-    binade_devptr block = Alloc(4000);
-    EXPECT_EQ(BINADE_E_INVALID,
-              binade_free_sized(*pool_, block, 3999, stream_));
-    EXPECT_EQ(BINADE_E_INVALID, binade_free(*pool_, block + 512, stream_));
-    EXPECT_EQ(BINADE_E_FOREIGN, binade_free(*pool_, 512, stream_));
-    binade_checked_counts counts = Check(*pool_);
+    moiety_devptr block = Alloc(4000);
+    EXPECT_EQ(MOIETY_E_INVALID,
+              moiety_free_sized(*pool_, block, 3999, stream_));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_free(*pool_, block + 512, stream_));
+    EXPECT_EQ(MOIETY_E_FOREIGN, moiety_free(*pool_, 512, stream_));
+    moiety_checked_counts counts = Check(*pool_);
     EXPECT_EQ(1u, counts.wrong_sizes);
     EXPECT_EQ(1u, counts.interior_frees);
     EXPECT_EQ(1u, counts.foreign_frees);
     EXPECT_EQ(1u, counts.live_blocks);
-    EXPECT_EQ(BINADE_OK, binade_free_sized(*pool_, block, 4000, stream_));
-    EXPECT_EQ(BINADE_E_INVALID, binade_free(*pool_, block + 512, stream_));
+    EXPECT_EQ(MOIETY_OK, moiety_free_sized(*pool_, block, 4000, stream_));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_free(*pool_, block + 512, stream_));
     EXPECT_TRUE(MessageHas("inside a block, at offset 512 that was freed"));
     EXPECT_EQ(0u, graph.End());
     EndAndRelease();
@@ -367,7 +367,7 @@ TEST_F(CheckedScope, GetsNoPatternWhileItsGraphRuns)
     (void)CaptureUse(graph, 4000);
     launches_.Hold();
     graph.Launch(launches_);
-    EXPECT_EQ(BINADE_OK, binade_scope_release(scope_));
+    EXPECT_EQ(MOIETY_OK, moiety_scope_release(scope_));
     EXPECT_EQ(1u, Check(*pool_).held_blocks);
     launches_.Release();
     pool_test::Synchronize();
@@ -380,7 +380,7 @@ TEST_F(CheckedScope, GetsNoPatternWhileItsGraphRuns)
 TEST_F(CheckedScope, FindsAGraphThatIsLaunchedAfterTheRelease)
 {
     CapturedGraph graph(stream_);
-    binade_devptr block = Alloc(4000);
+    moiety_devptr block = Alloc(4000);
     Set(block + 100, 0x11, 8, stream_);
     pool_->Free(block, stream_);
     EXPECT_EQ(1u, graph.End());
@@ -397,7 +397,7 @@ TEST_F(CheckedScope, FindsAGraphThatIsLaunchedAfterTheRelease)
 TEST_F(CheckedScope, FindsAGraphThatWritesWhatWasFreedAfterTheRelease)
 {
     CapturedGraph graph(stream_);
-    binade_devptr block = Alloc(4000);
+    moiety_devptr block = Alloc(4000);
     Set(block, 0x11, 4000, stream_);
     EXPECT_EQ(1u, graph.End());
     EndAndRelease();
@@ -412,9 +412,9 @@ TEST_F(CheckedScope, FindsAGraphThatWritesWhatWasFreedAfterTheRelease)
 TEST_F(CheckedScope, HoldsBackWhatItsCaptureFreesAsFarAsThatGoes)
 {
     CapturedGraph graph(stream_);
-    binade_devptr block = Alloc(4000);
+    moiety_devptr block = Alloc(4000);
     pool_->Free(block, stream_);
-    binade_devptr other = Alloc(4000);
+    moiety_devptr other = Alloc(4000);
     EXPECT_NE(block, other);
     pool_->Free(other, stream_);
     EXPECT_EQ(0u, graph.End());
@@ -427,7 +427,7 @@ class CheckedScopeThatReuses : public CheckedScope
   protected:
     void SetUp() override
     {
-        binade_pool_options options = Quiet();
+        moiety_pool_options options = Quiet();
         options.quarantine_bytes = 0;
         Make(options);
     }
@@ -436,17 +436,17 @@ class CheckedScopeThatReuses : public CheckedScope
 TEST_F(CheckedScopeThatReuses, GivesABlockAgainForTheVerySize)
 {
     CapturedGraph graph(stream_);
-    binade_devptr block = Alloc(4000);
+    moiety_devptr block = Alloc(4000);
     Set(block, 0x11, 4000, stream_);
     pool_->Free(block, stream_);
     // It would end where bounds are that nodes from before may write.
-    binade_devptr shorter = Alloc(3999);
+    moiety_devptr shorter = Alloc(3999);
     EXPECT_NE(block, shorter);
     Set(shorter, 0x22, 3999, stream_);
     EXPECT_EQ(block, Alloc(4000));
     EXPECT_EQ(2u, Check(*pool_).live_blocks);
-    EXPECT_EQ(BINADE_E_INVALID,
-              binade_free_sized(*pool_, block, 3999, stream_));
+    EXPECT_EQ(MOIETY_E_INVALID,
+              moiety_free_sized(*pool_, block, 3999, stream_));
     EXPECT_TRUE(MessageHas("block 3 of 4000 bytes"));
     EXPECT_FALSE(MessageHas(", freed"));
     EXPECT_EQ(2u, pool_->Stats().allocation_current);
@@ -457,7 +457,7 @@ TEST_F(CheckedScopeThatReuses, GivesABlockAgainForTheVerySize)
     pool_->Free(block, stream_);
     pool_->Free(shorter, stream_);
     Release();
-    binade_checked_counts counts = Check(*pool_);
+    moiety_checked_counts counts = Check(*pool_);
     EXPECT_EQ(1u, counts.wrong_sizes);
     EXPECT_EQ(1u, Findings(counts));
     EXPECT_EQ(0u, counts.live_blocks + counts.held_blocks);
@@ -467,8 +467,8 @@ TEST_F(CheckedScopeThatReuses, GivesABlockAgainForTheVerySize)
 TEST_F(CheckedScopeThatReuses, GivesNoBlockAgainThatOthersUse)
 {
     CapturedGraph graph(stream_);
-    binade_devptr block = Alloc(4000);
-    EXPECT_EQ(BINADE_OK, binade_record_use(*pool_, block, launches_));
+    moiety_devptr block = Alloc(4000);
+    EXPECT_EQ(MOIETY_OK, moiety_record_use(*pool_, block, launches_));
     pool_->Free(block, stream_);
     EXPECT_NE(block, Alloc(4000));
     EXPECT_EQ(0u, graph.End());
@@ -479,29 +479,29 @@ TEST_F(CheckedScopeThatReuses, GivesNoBlockAgainThatOthersUse)
 
 TEST_F(CheckedScopeThatReuses, ChargesWhoeverHasTheBlock)
 {
-    binade_tenant tenants[2] = {};
-    binade_tenant_info infos[2] = {};
+    moiety_tenant tenants[2] = {};
+    moiety_tenant_info infos[2] = {};
     auto live_bytes = [&](int i) {
         infos[i].struct_size = sizeof(infos[i]);
-        EXPECT_EQ(BINADE_OK, binade_tenant_stats(tenants[i], &infos[i]));
+        EXPECT_EQ(MOIETY_OK, moiety_tenant_stats(tenants[i], &infos[i]));
         return infos[i].live_bytes;
     };
-    for (binade_tenant &tenant : tenants)
-        ASSERT_EQ(BINADE_OK,
-                  binade_tenant_create(
+    for (moiety_tenant &tenant : tenants)
+        ASSERT_EQ(MOIETY_OK,
+                  moiety_tenant_create(
                       *pool_, &tenant == tenants ? "one" : "two", 0, &tenant));
     CapturedGraph graph(stream_);
-    binade_devptr block = 0, again = 0;
-    ASSERT_EQ(BINADE_OK,
-              binade_tenant_alloc(tenants[0], 4000, stream_, &block));
+    moiety_devptr block = 0, again = 0;
+    ASSERT_EQ(MOIETY_OK,
+              moiety_tenant_alloc(tenants[0], 4000, stream_, &block));
     pool_->Free(block, stream_);
     EXPECT_EQ(4096u, live_bytes(0));
-    ASSERT_EQ(BINADE_OK,
-              binade_tenant_alloc(tenants[1], 4000, stream_, &again));
+    ASSERT_EQ(MOIETY_OK,
+              moiety_tenant_alloc(tenants[1], 4000, stream_, &again));
     EXPECT_EQ(block, again);
     EXPECT_EQ(0u, live_bytes(0));
     EXPECT_EQ(4096u, live_bytes(1));
-    EXPECT_EQ(BINADE_E_INVALID, binade_free_sized(*pool_, block, 1, stream_));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_free_sized(*pool_, block, 1, stream_));
     EXPECT_TRUE(MessageHas("of tenant 'two'"));
     pool_->Free(block, stream_);
     EXPECT_EQ(0u, graph.End());
@@ -515,23 +515,23 @@ TEST_F(CheckedScopeThatReuses, ChargesWhoeverHasTheBlock)
 TEST_F(CheckedScope, GivesABlockAgainWhereMemoryIsShort)
 {
     EndScope();
-    EXPECT_EQ(BINADE_OK, binade_scope_release(scope_));
-    EXPECT_EQ(BINADE_OK, binade_stream_retire(*pool_, stream_));
-    binade_pool_options options = Quiet();
+    EXPECT_EQ(MOIETY_OK, moiety_scope_release(scope_));
+    EXPECT_EQ(MOIETY_OK, moiety_stream_retire(*pool_, stream_));
+    moiety_pool_options options = Quiet();
     options.limit_bytes = 2 * kMiB;
     options.wait_ms = 0;
     Make(options);
-    std::vector<binade_devptr> blocks;
+    std::vector<moiety_devptr> blocks;
     CapturedGraph graph(stream_);
-    binade_devptr block = 0;
-    while (binade_alloc(*pool_, 64 * kKiB, stream_, &block) == BINADE_OK)
+    moiety_devptr block = 0;
+    while (moiety_alloc(*pool_, 64 * kKiB, stream_, &block) == MOIETY_OK)
         blocks.push_back(block);
     ASSERT_FALSE(blocks.empty());
     pool_->Free(blocks[0], stream_);
     EXPECT_EQ(blocks[0], Alloc(64 * kKiB));
-    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
-              binade_alloc(*pool_, 64 * kKiB, stream_, &block));
-    for (binade_devptr taken : blocks)
+    EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY,
+              moiety_alloc(*pool_, 64 * kKiB, stream_, &block));
+    for (moiety_devptr taken : blocks)
         pool_->Free(taken, stream_);
     EXPECT_EQ(0u, graph.End());
     EndScope();
@@ -540,59 +540,59 @@ TEST_F(CheckedScope, GivesABlockAgainWhereMemoryIsShort)
 TEST_F(CheckedScope, KnowsADeadStream)
 {
     auto stream = std::make_unique<Stream>();
-    const binade_stream handle = *stream;
-    binade_scope scope = 0;
+    const moiety_stream handle = *stream;
+    moiety_scope scope = 0;
     pool_->Free(pool_->Alloc(100, handle), handle);
     stream.reset();
-    EXPECT_EQ(BINADE_E_INVALID, binade_scope_begin(*pool_, handle, &scope));
-    EXPECT_TRUE(MessageHas("was destroyed without binade_stream_retire()"));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_scope_begin(*pool_, handle, &scope));
+    EXPECT_TRUE(MessageHas("was destroyed without moiety_stream_retire()"));
     EXPECT_EQ(1u, Check(*pool_).dead_streams);
     EndScope();
     // It is the only guard that is held no more.
-    EXPECT_EQ(BINADE_E_INVALID, binade_capture_guard_end());
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_capture_guard_end());
 }
 
 // A retirement that was refused is none.
 TEST_F(CheckedScope, DoesNotForgetItsStream)
 {
     auto stream = std::make_unique<Stream>();
-    const binade_stream handle = *stream;
-    binade_scope scope = 0;
-    ASSERT_EQ(BINADE_OK, binade_scope_begin(*pool_, handle, &scope));
-    EXPECT_EQ(BINADE_E_BUSY, binade_stream_retire(*pool_, handle));
-    EXPECT_EQ(BINADE_OK, binade_scope_end(scope));
-    EXPECT_EQ(BINADE_OK, binade_scope_release(scope));
+    const moiety_stream handle = *stream;
+    moiety_scope scope = 0;
+    ASSERT_EQ(MOIETY_OK, moiety_scope_begin(*pool_, handle, &scope));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_stream_retire(*pool_, handle));
+    EXPECT_EQ(MOIETY_OK, moiety_scope_end(scope));
+    EXPECT_EQ(MOIETY_OK, moiety_scope_release(scope));
     stream.reset();
-    binade_devptr none = 0;
-    EXPECT_EQ(BINADE_E_INVALID, binade_alloc(*pool_, 100, handle, &none));
+    moiety_devptr none = 0;
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_alloc(*pool_, 100, handle, &none));
     EXPECT_EQ(1u, Check(*pool_).dead_streams);
     EndScope();
 }
 
 TEST_F(CheckedScope, MayBeAutomatic)
 {
-    binade_pool_options options = Quiet();
-    options.flags |= BINADE_POOL_AUTO_SCOPE;
+    moiety_pool_options options = Quiet();
+    options.flags |= MOIETY_POOL_AUTO_SCOPE;
     Pool pool(options);
     CapturedGraph graph(launches_);
-    binade_devptr block = pool.Alloc(4000, launches_);
+    moiety_devptr block = pool.Alloc(4000, launches_);
     Set(block, 0x11, 4001, launches_);
     pool.Free(block, launches_);
-    EXPECT_EQ(BINADE_E_INVALID, binade_free(pool, block, launches_));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_free(pool, block, launches_));
     EXPECT_EQ(1u, graph.End());
     EndScope();
     graph.Launch(stream_);
     pool_test::Synchronize();
     EXPECT_EQ(1u, Check(pool).held_blocks);
-    EXPECT_EQ(BINADE_OK, binade_scope_release_all(pool));
+    EXPECT_EQ(MOIETY_OK, moiety_scope_release_all(pool));
     pool_test::Synchronize();
     pool.Free(pool.Alloc(4));
     pool_test::Synchronize();
-    binade_checked_counts counts = Check(pool);
+    moiety_checked_counts counts = Check(pool);
     EXPECT_EQ(0u, counts.held_blocks);
     EXPECT_EQ(1u, counts.writes_out_of_bounds);
     EXPECT_EQ(1u, counts.double_frees);
-    EXPECT_EQ(BINADE_OK, binade_stream_retire(pool, launches_));
+    EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, launches_));
 }
 
 } // namespace

@@ -17,7 +17,7 @@ using namespace checked_test;
 using CheckedStream = Checked;
 using pool_test::Get;
 
-binade_stream Create()
+moiety_stream Create()
 {
     CUstream stream = nullptr;
     EXPECT_EQ(CUDA_SUCCESS,
@@ -26,7 +26,7 @@ binade_stream Create()
     return stream;
 }
 
-void Destroy(binade_stream stream)
+void Destroy(moiety_stream stream)
 {
     EXPECT_EQ(CUDA_SUCCESS,
               Get<CUresult(CUstream)>("cuStreamDestroy_v2")(stream));
@@ -35,37 +35,37 @@ void Destroy(binade_stream stream)
 TEST_F(CheckedStream, ThatWasDestroyedIsNamed)
 {
     Pool pool(Quiet());
-    binade_stream stream = Create();
-    binade_devptr block = pool.Alloc(100, stream);
+    moiety_stream stream = Create();
+    moiety_devptr block = pool.Alloc(100, stream);
     Destroy(stream);
-    EXPECT_EQ(BINADE_E_INVALID, binade_free(pool, block, stream));
-    EXPECT_TRUE(MessageHas("was destroyed without binade_stream_retire()"));
-    EXPECT_EQ(BINADE_E_INVALID, binade_record_use(pool, block, stream));
-    binade_devptr none = 0;
-    EXPECT_EQ(BINADE_E_INVALID, binade_alloc(pool, 100, stream, &none));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_free(pool, block, stream));
+    EXPECT_TRUE(MessageHas("was destroyed without moiety_stream_retire()"));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_record_use(pool, block, stream));
+    moiety_devptr none = 0;
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_alloc(pool, 100, stream, &none));
     EXPECT_EQ(3u, Check(pool).dead_streams);
     EXPECT_EQ(1u, Check(pool).live_blocks);
-    pool.Free(block, BINADE_STREAM_ANY);
+    pool.Free(block, MOIETY_STREAM_ANY);
 }
 
 // The stand-in gives a freed handle out again, as a driver does.
 TEST_F(CheckedStream, OfWhichTheHandleIsAnotherStreamsIsNamed)
 {
     Pool pool(Quiet());
-    binade_stream stream = Create();
+    moiety_stream stream = Create();
     pool.Free(pool.Alloc(100, stream), stream);
     Destroy(stream);
-    binade_stream second = Create();
+    moiety_stream second = Create();
     if (second != stream)
         GTEST_SKIP() << "the driver gives out another handle";
-    binade_devptr none = 0;
-    EXPECT_EQ(BINADE_E_INVALID, binade_alloc(pool, 100, second, &none));
+    moiety_devptr none = 0;
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_alloc(pool, 100, second, &none));
     EXPECT_TRUE(MessageHas("its handle is another stream's now"));
     // The remedy, though late: the handle is new to the pool.
-    EXPECT_EQ(BINADE_OK, binade_stream_retire(pool, second));
+    EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, second));
     pool.Free(pool.Alloc(100, second), second);
     EXPECT_EQ(1u, Findings(Check(pool)));
-    EXPECT_EQ(BINADE_OK, binade_stream_retire(pool, second));
+    EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, second));
     Destroy(second);
 }
 
@@ -73,9 +73,9 @@ TEST_F(CheckedStream, ThatWasRetiredMayComeAgain)
 {
     Pool pool(Quiet());
     for (int i = 0; i < 20; i++) {
-        binade_stream stream = Create();
+        moiety_stream stream = Create();
         pool.Free(pool.Alloc(100, stream), stream);
-        EXPECT_EQ(BINADE_OK, binade_stream_retire(pool, stream));
+        EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, stream));
         Destroy(stream);
     }
     pool_test::Synchronize();
@@ -84,23 +84,23 @@ TEST_F(CheckedStream, ThatWasRetiredMayComeAgain)
 
 TEST_F(CheckedStream, OfAContextThatThePoolDoesNotKnowIsNamed)
 {
-    binade_context other = pool_test::NewContext();
+    moiety_context other = pool_test::NewContext();
     Pool pool(Quiet());
     pool_test::SetCurrent(other);
     {
         auto stream = std::make_unique<Stream>();
         pool_test::SetCurrent(pool_test::PrimaryContext());
-        binade_devptr block = 0;
-        EXPECT_EQ(BINADE_E_INVALID, binade_alloc(pool, 100, *stream, &block));
+        moiety_devptr block = 0;
+        EXPECT_EQ(MOIETY_E_INVALID, moiety_alloc(pool, 100, *stream, &block));
         EXPECT_TRUE(MessageHas("a context that the pool does not know"));
         block = pool.Alloc(100);
-        EXPECT_EQ(BINADE_E_INVALID, binade_free(pool, block, *stream));
+        EXPECT_EQ(MOIETY_E_INVALID, moiety_free(pool, block, *stream));
         EXPECT_EQ(2u, Check(pool).foreign_streams);
-        EXPECT_EQ(BINADE_OK, binade_pool_add_context(pool, other));
-        EXPECT_EQ(BINADE_OK, binade_free(pool, block, *stream))
-            << binade_last_error_message();
+        EXPECT_EQ(MOIETY_OK, moiety_pool_add_context(pool, other));
+        EXPECT_EQ(MOIETY_OK, moiety_free(pool, block, *stream))
+            << moiety_last_error_message();
         EXPECT_EQ(2u, Findings(Check(pool)));
-        EXPECT_EQ(BINADE_OK, binade_stream_retire(pool, *stream));
+        EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, *stream));
     }
     EXPECT_EQ(0u, pool.End().block_count);
     pool_test::DestroyContext(other);
@@ -110,20 +110,20 @@ TEST_F(CheckedStream, ThatIsBusyWhenABlockIsFreedAsDoneIsCounted)
 {
     Pool pool(Quiet());
     Stream stream;
-    binade_devptr block = pool.Alloc(100, stream);
-    binade_devptr other = pool.Alloc(100, stream);
-    pool.Free(pool.Alloc(100, stream), BINADE_STREAM_DONE);
+    moiety_devptr block = pool.Alloc(100, stream);
+    moiety_devptr other = pool.Alloc(100, stream);
+    pool.Free(pool.Alloc(100, stream), MOIETY_STREAM_DONE);
     EXPECT_EQ(0u, Check(pool).busy_when_done);
     stream.Hold();
     // Not of the block, which gets its pattern at once.
     Set(other, 1, 100, stream);
-    pool.Free(block, BINADE_STREAM_DONE);
+    pool.Free(block, MOIETY_STREAM_DONE);
     stream.Release();
     pool.Free(other, stream);
-    binade_checked_counts counts = Check(pool);
+    moiety_checked_counts counts = Check(pool);
     EXPECT_EQ(1u, counts.busy_when_done);
     pool_test::Synchronize();
-    EXPECT_EQ(BINADE_OK, binade_stream_retire(pool, stream));
+    EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, stream));
 }
 
 using CheckedCapture = Checked;
@@ -132,24 +132,24 @@ TEST_F(CheckedCapture, GetsNothingOfThePools)
 {
     Pool pool(Quiet());
     Stream capturing, other;
-    binade_devptr before = pool.Alloc(100, other);
-    binade_devptr block = pool.Alloc(100, capturing), none = 0;
-    ASSERT_EQ(BINADE_OK, binade_capture_guard_begin());
+    moiety_devptr before = pool.Alloc(100, other);
+    moiety_devptr block = pool.Alloc(100, capturing), none = 0;
+    ASSERT_EQ(MOIETY_OK, moiety_capture_guard_begin());
     CapturedGraph graph(capturing);
-    EXPECT_EQ(BINADE_E_CAPTURING, binade_alloc(pool, 100, capturing, &none));
-    EXPECT_EQ(BINADE_E_BUSY, binade_free(pool, block, capturing));
+    EXPECT_EQ(MOIETY_E_CAPTURING, moiety_alloc(pool, 100, capturing, &none));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_free(pool, block, capturing));
     pool.Free(before, other);
-    pool.Free(pool.Alloc(100, other), BINADE_STREAM_ANY);
+    pool.Free(pool.Alloc(100, other), MOIETY_STREAM_ANY);
     EXPECT_EQ(0u, Findings(Check(pool)));
     EXPECT_EQ(0u, graph.End());
-    ASSERT_EQ(BINADE_OK, binade_capture_guard_end());
+    ASSERT_EQ(MOIETY_OK, moiety_capture_guard_end());
     pool.Free(block, capturing);
     pool_test::Synchronize();
-    binade_checked_counts counts = Check(pool);
+    moiety_checked_counts counts = Check(pool);
     EXPECT_EQ(0u, Findings(counts));
     EXPECT_EQ(0u, counts.held_blocks);
-    EXPECT_EQ(BINADE_OK, binade_stream_retire(pool, capturing));
-    EXPECT_EQ(BINADE_OK, binade_stream_retire(pool, other));
+    EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, capturing));
+    EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, other));
 }
 
 TEST_F(CheckedCapture, IsSeenWithoutAGuardToo)
@@ -157,13 +157,13 @@ TEST_F(CheckedCapture, IsSeenWithoutAGuardToo)
     Pool pool(Quiet());
     Stream capturing;
     CapturedGraph graph(capturing);
-    binade_devptr block = pool.Alloc(100, capturing);
-    EXPECT_EQ(BINADE_E_BUSY, binade_free(pool, block, capturing));
+    moiety_devptr block = pool.Alloc(100, capturing);
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_free(pool, block, capturing));
     EXPECT_EQ(0u, graph.End());
     pool.Free(block, capturing);
     pool_test::Synchronize();
     EXPECT_EQ(0u, Findings(Check(pool)));
-    EXPECT_EQ(BINADE_OK, binade_stream_retire(pool, capturing));
+    EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, capturing));
 }
 
 } // namespace

@@ -15,29 +15,29 @@ using namespace checked_test;
 class CheckedTenant : public Checked
 {
   protected:
-    binade_tenant Make(binade_pool *pool, const char *name,
+    moiety_tenant Make(moiety_pool *pool, const char *name,
                        uint64_t budget_bytes = 0)
     {
-        binade_tenant tenant = 0;
-        EXPECT_EQ(BINADE_OK,
-                  binade_tenant_create(pool, name, budget_bytes, &tenant));
+        moiety_tenant tenant = 0;
+        EXPECT_EQ(MOIETY_OK,
+                  moiety_tenant_create(pool, name, budget_bytes, &tenant));
         return tenant;
     }
 
-    binade_devptr Alloc(binade_tenant tenant, size_t size_bytes)
+    moiety_devptr Alloc(moiety_tenant tenant, size_t size_bytes)
     {
-        binade_devptr block = 0;
-        EXPECT_EQ(BINADE_OK,
-                  binade_tenant_alloc(tenant, size_bytes, kStream, &block))
-            << binade_last_error_message();
+        moiety_devptr block = 0;
+        EXPECT_EQ(MOIETY_OK,
+                  moiety_tenant_alloc(tenant, size_bytes, kStream, &block))
+            << moiety_last_error_message();
         return block;
     }
 
-    uint64_t LiveBytes(binade_tenant tenant)
+    uint64_t LiveBytes(moiety_tenant tenant)
     {
-        binade_tenant_info info = {};
+        moiety_tenant_info info = {};
         info.struct_size = sizeof(info);
-        EXPECT_EQ(BINADE_OK, binade_tenant_stats(tenant, &info));
+        EXPECT_EQ(MOIETY_OK, moiety_tenant_stats(tenant, &info));
         return info.live_bytes;
     }
 };
@@ -45,11 +45,11 @@ class CheckedTenant : public Checked
 TEST_F(CheckedTenant, IsReleasedOnceThoughItsBlockIsFreedTwice)
 {
     Pool pool(Quiet());
-    binade_tenant tenant = Make(pool, "twice");
-    binade_devptr kept = Alloc(tenant, 700);
-    binade_devptr block = Alloc(tenant, 700);
+    moiety_tenant tenant = Make(pool, "twice");
+    moiety_devptr kept = Alloc(tenant, 700);
+    moiety_devptr block = Alloc(tenant, 700);
     pool.Free(block);
-    EXPECT_EQ(BINADE_E_INVALID, binade_free(pool, block, kStream));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_free(pool, block, kStream));
     EXPECT_TRUE(MessageHas("was freed before; block 2 of 700 bytes at"));
     EXPECT_TRUE(MessageHas(" of tenant 'twice', allocated with stream 0x1"));
     EXPECT_EQ(1024u, LiveBytes(tenant));
@@ -60,18 +60,18 @@ TEST_F(CheckedTenant, IsReleasedOnceThoughItsBlockIsFreedTwice)
 TEST_F(CheckedTenant, KeepsABlockWhoseFreeIsWrong)
 {
     Pool pool(Quiet());
-    binade_tenant tenant = Make(pool, "wrong");
-    binade_devptr block = Alloc(tenant, 700);
-    EXPECT_EQ(BINADE_E_INVALID, binade_free_sized(pool, block, 699, kStream));
+    moiety_tenant tenant = Make(pool, "wrong");
+    moiety_devptr block = Alloc(tenant, 700);
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_free_sized(pool, block, 699, kStream));
     EXPECT_TRUE(MessageHas("of tenant 'wrong'"));
-    EXPECT_EQ(BINADE_E_INVALID, binade_free(pool, block + 512, kStream));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_free(pool, block + 512, kStream));
     EXPECT_TRUE(MessageHas("of tenant 'wrong'"));
     EXPECT_EQ(1024u, LiveBytes(tenant));
-    EXPECT_EQ(BINADE_E_BUSY, binade_tenant_destroy(tenant));
-    binade_checked_counts counts = Check(pool);
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_tenant_destroy(tenant));
+    moiety_checked_counts counts = Check(pool);
     EXPECT_EQ(1u, counts.wrong_sizes);
     EXPECT_EQ(1u, counts.interior_frees);
-    EXPECT_EQ(BINADE_OK, binade_free_sized(pool, block, 700, kStream));
+    EXPECT_EQ(MOIETY_OK, moiety_free_sized(pool, block, 700, kStream));
     EXPECT_EQ(0u, LiveBytes(tenant));
 }
 
@@ -79,12 +79,12 @@ TEST_F(CheckedTenant, KeepsABlockWhoseFreeIsWrong)
 TEST_F(CheckedTenant, IsNotChargedWhatIsHeldBack)
 {
     Pool pool(Quiet());
-    binade_tenant tenant = Make(pool, "", 4096);
+    moiety_tenant tenant = Make(pool, "", 4096);
     for (int i = 0; i < 3; i++) {
         pool.Free(Alloc(tenant, 4096));
         EXPECT_EQ(0u, LiveBytes(tenant));
     }
-    EXPECT_EQ(BINADE_OK, binade_tenant_destroy(tenant));
+    EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));
     EXPECT_EQ(0u, Findings(Check(pool)));
 }
 
@@ -92,16 +92,16 @@ TEST_F(CheckedTenant, IsNotChargedWhatIsHeldBack)
 TEST_F(CheckedTenant, IsNamedWhereItsBlockWasWritten)
 {
     Pool pool(Loud());
-    binade_tenant tenant = Make(pool, "first");
-    binade_devptr block = Alloc(tenant, 4000);
+    moiety_tenant tenant = Make(pool, "first");
+    moiety_devptr block = Alloc(tenant, 4000);
     pool_test::Fill(block + 4000, 4, 0x11111111);
     pool.Free(block);
     pool_test::Synchronize();
     pool_test::Fill(block + 100, 8, 0x11111111);
-    ASSERT_EQ(BINADE_OK, binade_tenant_destroy(tenant));
-    binade_tenant other = Make(pool, "other");
+    ASSERT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));
+    moiety_tenant other = Make(pool, "other");
     ::testing::internal::CaptureStderr();
-    binade_checked_counts counts = Check(pool);
+    moiety_checked_counts counts = Check(pool);
     std::string printed = ::testing::internal::GetCapturedStderr();
     EXPECT_EQ(1u, counts.writes_after_free);
     EXPECT_EQ(1u, counts.writes_out_of_bounds);
@@ -110,15 +110,15 @@ TEST_F(CheckedTenant, IsNamedWhereItsBlockWasWritten)
     ASSERT_NE(std::string::npos, first) << printed;
     EXPECT_NE(std::string::npos, printed.find("of tenant 'first'", first + 1));
     EXPECT_EQ(std::string::npos, printed.find("other"));
-    EXPECT_EQ(BINADE_OK, binade_tenant_destroy(other));
+    EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(other));
 }
 
 TEST_F(CheckedTenant, IsNamedWithItsLeaks)
 {
     ::testing::internal::CaptureStderr();
     Pool pool(Loud());
-    binade_devptr block = Alloc(Make(pool, "leaky"), 4000);
-    binade_leaks leaks = pool.End();
+    moiety_devptr block = Alloc(Make(pool, "leaky"), 4000);
+    moiety_leaks leaks = pool.End();
     std::string printed = ::testing::internal::GetCapturedStderr();
     EXPECT_EQ(1u, leaks.block_count);
     EXPECT_EQ(4000u, leaks.bytes);
@@ -132,14 +132,14 @@ TEST_F(CheckedTenant, IsNamedWithItsLeaks)
 // A block that nobody is charged for bears no name, also in a tenant's memory.
 TEST_F(CheckedTenant, IsNotNamedForOthersBlocks)
 {
-    binade_pool_options options = Quiet();
+    moiety_pool_options options = Quiet();
     options.quarantine_bytes = 0;
     Pool pool(options);
-    binade_devptr block = Alloc(Make(pool, "past"), 700);
-    pool.Free(block, BINADE_STREAM_DONE);
+    moiety_devptr block = Alloc(Make(pool, "past"), 700);
+    pool.Free(block, MOIETY_STREAM_DONE);
     EXPECT_EQ(0u, Check(pool).held_blocks);
     ASSERT_EQ(block, pool.Alloc(700));
-    EXPECT_EQ(BINADE_E_INVALID, binade_free_sized(pool, block, 1, kStream));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_free_sized(pool, block, 1, kStream));
     EXPECT_FALSE(MessageHas(" of tenant"));
     pool.Free(block);
 }

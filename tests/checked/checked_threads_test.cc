@@ -18,7 +18,7 @@ constexpr int kThreads = 4;
 constexpr int kRounds = 400;
 
 struct Block {
-    binade_devptr address;
+    moiety_devptr address;
     size_t size_bytes;
 };
 
@@ -31,7 +31,7 @@ struct Exchange {
 class Churn
 {
   public:
-    Churn(binade_pool *pool, Exchange *exchange, unsigned seed)
+    Churn(moiety_pool *pool, Exchange *exchange, unsigned seed)
         : pool_(pool), exchange_(exchange), random_(seed)
     {
     }
@@ -48,18 +48,18 @@ class Churn
         }
         while (!own_.empty())
             FreeOne(stream);
-        EXPECT_EQ(BINADE_OK, binade_stream_retire(pool_, stream));
+        EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool_, stream));
     }
 
   private:
-    void Allocate(binade_stream stream)
+    void Allocate(moiety_stream stream)
     {
         size_t size_bytes = 1 + random_() % (random_() % 16 ? 5000 : 300000);
         Block block = {0, size_bytes};
-        binade_stream name = random_() % 4 ? stream : BINADE_STREAM_PER_THREAD;
-        ASSERT_EQ(BINADE_OK,
-                  binade_alloc(pool_, size_bytes, name, &block.address))
-            << binade_last_error_message();
+        moiety_stream name = random_() % 4 ? stream : MOIETY_STREAM_PER_THREAD;
+        ASSERT_EQ(MOIETY_OK,
+                  moiety_alloc(pool_, size_bytes, name, &block.address))
+            << moiety_last_error_message();
         own_.push_back(block);
     }
 
@@ -75,30 +75,30 @@ class Churn
                                 static_cast<long>(index));
     }
 
-    void FreeOne(binade_stream stream)
+    void FreeOne(moiety_stream stream)
     {
-        const binade_stream names[] = {stream, BINADE_STREAM_ANY,
-                                       BINADE_STREAM_DONE,
-                                       BINADE_STREAM_PER_THREAD};
+        const moiety_stream names[] = {stream, MOIETY_STREAM_ANY,
+                                       MOIETY_STREAM_DONE,
+                                       MOIETY_STREAM_PER_THREAD};
         Block block = own_.back();
         own_.pop_back();
         if (random_() % 4 == 0) {
-            EXPECT_EQ(BINADE_OK,
-                      binade_record_use(pool_, block.address, stream));
+            EXPECT_EQ(MOIETY_OK,
+                      moiety_record_use(pool_, block.address, stream));
         }
-        EXPECT_EQ(BINADE_OK,
-                  binade_free_sized(pool_, block.address, block.size_bytes,
+        EXPECT_EQ(MOIETY_OK,
+                  moiety_free_sized(pool_, block.address, block.size_bytes,
                                     names[random_() % 4]))
-            << binade_last_error_message();
+            << moiety_last_error_message();
     }
 
-    binade_pool *pool_;
+    moiety_pool *pool_;
     Exchange *exchange_;
     std::mt19937 random_;
     std::vector<Block> own_;
 };
 
-void RunAll(const binade_pool_options &options)
+void RunAll(const moiety_pool_options &options)
 {
     Pool pool(options);
     Exchange exchange;
@@ -113,8 +113,8 @@ void RunAll(const binade_pool_options &options)
     EXPECT_EQ(0u, pool.Stats().allocation_current);
     EXPECT_EQ(static_cast<uint64_t>(kThreads) * kRounds,
               pool.Stats().allocation_freed);
-    if (options.flags & BINADE_POOL_CHECKED) {
-        binade_checked_counts counts = Check(pool);
+    if (options.flags & MOIETY_POOL_CHECKED) {
+        moiety_checked_counts counts = Check(pool);
         EXPECT_EQ(0u, Findings(counts));
         EXPECT_EQ(0u, counts.live_blocks);
         EXPECT_EQ(0u, counts.held_blocks);
@@ -134,14 +134,14 @@ TEST_F(CheckedThreads, AreNotBlamed)
 
 TEST_F(CheckedThreads, AreNotBlamedWhereNothingIsHeldBack)
 {
-    binade_pool_options options = Quiet();
+    moiety_pool_options options = Quiet();
     options.quarantine_bytes = 0;
     RunAll(options);
 }
 
 TEST_F(CheckedThreads, AreNotBlamedWhereMemoryIsShort)
 {
-    binade_pool_options options = Quiet();
+    moiety_pool_options options = Quiet();
     options.limit_bytes = 24 * kMiB;
     options.wait_ms = 60000;
     RunAll(options);
@@ -149,15 +149,15 @@ TEST_F(CheckedThreads, AreNotBlamedWhereMemoryIsShort)
 
 TEST_F(CheckedThreads, MayPassAllThrough)
 {
-    binade_pool_options options = pool_test::Defaults();
-    options.flags = BINADE_POOL_PASS_THROUGH;
+    moiety_pool_options options = pool_test::Defaults();
+    options.flags = MOIETY_POOL_PASS_THROUGH;
     RunAll(options);
 }
 
 TEST_F(CheckedThreads, MayPassAllThroughChecked)
 {
-    binade_pool_options options = Quiet();
-    options.flags |= BINADE_POOL_PASS_THROUGH;
+    moiety_pool_options options = Quiet();
+    options.flags |= MOIETY_POOL_PASS_THROUGH;
     RunAll(options);
 }
 
@@ -166,14 +166,14 @@ TEST_F(CheckedThreads, ThatFreeOneBlockAreTold)
 {
     Pool pool(Quiet());
     for (int i = 0; i < 50; i++) {
-        binade_devptr block = pool.Alloc(100);
+        moiety_devptr block = pool.Alloc(100);
         std::atomic<int> freed{0}, refused{0};
         std::vector<std::thread> threads;
         for (int j = 0; j < 3; j++)
             threads.emplace_back([&] {
-                binade_status status = binade_free(pool, block, kStream);
-                freed += status == BINADE_OK;
-                refused += status == BINADE_E_INVALID;
+                moiety_status status = moiety_free(pool, block, kStream);
+                freed += status == MOIETY_OK;
+                refused += status == MOIETY_E_INVALID;
             });
         for (std::thread &thread : threads)
             thread.join();

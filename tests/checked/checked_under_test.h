@@ -3,14 +3,14 @@
  *
  * Checked pools for tests.
  */
-#ifndef BINADE_TESTS_CHECKED_CHECKED_UNDER_TEST_H_
-#define BINADE_TESTS_CHECKED_CHECKED_UNDER_TEST_H_
+#ifndef MOIETY_TESTS_CHECKED_CHECKED_UNDER_TEST_H_
+#define MOIETY_TESTS_CHECKED_CHECKED_UNDER_TEST_H_
 
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "binade/binade.h"
+#include "moiety/moiety.h"
 #include "tests/pool/pool_under_test.h"
 
 namespace checked_test
@@ -22,33 +22,33 @@ using pool_test::kMiB;
 using pool_test::Pool;
 using pool_test::Stream;
 
-const binade_stream kStream = BINADE_STREAM_LEGACY;
+const moiety_stream kStream = MOIETY_STREAM_LEGACY;
 
-inline binade_pool_options Quiet()
+inline moiety_pool_options Quiet()
 {
-    binade_pool_options options = pool_test::Defaults();
-    options.flags = BINADE_POOL_CHECKED | BINADE_POOL_CHECKED_QUIET;
+    moiety_pool_options options = pool_test::Defaults();
+    options.flags = MOIETY_POOL_CHECKED | MOIETY_POOL_CHECKED_QUIET;
     return options;
 }
 
-inline binade_pool_options Loud()
+inline moiety_pool_options Loud()
 {
-    binade_pool_options options = pool_test::Defaults();
-    options.flags = BINADE_POOL_CHECKED;
+    moiety_pool_options options = pool_test::Defaults();
+    options.flags = MOIETY_POOL_CHECKED;
     return options;
 }
 
-inline binade_checked_counts Check(binade_pool *pool)
+inline moiety_checked_counts Check(moiety_pool *pool)
 {
-    binade_checked_counts counts = {};
+    moiety_checked_counts counts = {};
     counts.struct_size = sizeof(counts);
-    EXPECT_EQ(BINADE_OK, binade_pool_check(pool, &counts))
-        << binade_last_error_message();
+    EXPECT_EQ(MOIETY_OK, moiety_pool_check(pool, &counts))
+        << moiety_last_error_message();
     return counts;
 }
 
 // Of mistakes of all kinds.
-inline uint64_t Findings(const binade_checked_counts &counts)
+inline uint64_t Findings(const moiety_checked_counts &counts)
 {
     return counts.double_frees + counts.interior_frees + counts.foreign_frees +
            counts.wrong_sizes + counts.dead_streams + counts.foreign_streams +
@@ -57,7 +57,7 @@ inline uint64_t Findings(const binade_checked_counts &counts)
 
 inline ::testing::AssertionResult MessageHas(const std::string &part)
 {
-    std::string message = binade_last_error_message();
+    std::string message = moiety_last_error_message();
     if (message.find(part) != std::string::npos)
         return ::testing::AssertionSuccess();
     return ::testing::AssertionFailure()
@@ -68,18 +68,18 @@ inline ::testing::AssertionResult MessageHas(const std::string &part)
 inline auto EachKind()
 {
     return ::testing::Values(
-        uint32_t{BINADE_POOL_CHECKED | BINADE_POOL_CHECKED_QUIET},
-        uint32_t{BINADE_POOL_PASS_THROUGH},
-        uint32_t{BINADE_POOL_CHECKED | BINADE_POOL_CHECKED_QUIET |
-                 BINADE_POOL_PASS_THROUGH});
+        uint32_t{MOIETY_POOL_CHECKED | MOIETY_POOL_CHECKED_QUIET},
+        uint32_t{MOIETY_POOL_PASS_THROUGH},
+        uint32_t{MOIETY_POOL_CHECKED | MOIETY_POOL_CHECKED_QUIET |
+                 MOIETY_POOL_PASS_THROUGH});
 }
 
 inline std::string NameOfKind(const ::testing::TestParamInfo<uint32_t> &given)
 {
     std::string name;
-    if (given.param & BINADE_POOL_CHECKED)
+    if (given.param & MOIETY_POOL_CHECKED)
         name += "Checked";
-    if (given.param & BINADE_POOL_PASS_THROUGH)
+    if (given.param & MOIETY_POOL_PASS_THROUGH)
         name += "Passing";
     return name;
 }

@@ -18,10 +18,10 @@ using pool_test::Calls;
 using pool_test::Live;
 using segment_test::FakeSource;
 
-binade_pool_options Passing(const binade_source *source = nullptr)
+moiety_pool_options Passing(const moiety_source *source = nullptr)
 {
-    binade_pool_options options = pool_test::Defaults();
-    options.flags = BINADE_POOL_PASS_THROUGH;
+    moiety_pool_options options = pool_test::Defaults();
+    options.flags = MOIETY_POOL_PASS_THROUGH;
     options.source = source;
     return options;
 }
@@ -32,7 +32,7 @@ TEST_F(PassThrough, MakesEachBlockAnAllocationOfTheDriver)
 {
     Pool pool(Passing());
     int64_t before = Live("allocations");
-    std::vector<binade_devptr> blocks;
+    std::vector<moiety_devptr> blocks;
     for (size_t size_bytes : {size_t{1}, size_t{700}, kMiB, 5 * kMiB}) {
         blocks.push_back(pool.Alloc(size_bytes));
         EXPECT_EQ(size_bytes, pool.UsableSize(blocks.back()));
@@ -47,8 +47,8 @@ TEST_F(PassThrough, MakesEachBlockAnAllocationOfTheDriver)
         EXPECT_EQ(size_bytes, found_bytes);
     }
     EXPECT_EQ(before + 4, Live("allocations"));
-    for (binade_devptr block : blocks)
-        pool.Free(block, BINADE_STREAM_DONE);
+    for (moiety_devptr block : blocks)
+        pool.Free(block, MOIETY_STREAM_DONE);
     EXPECT_EQ(before, Live("allocations"));
 }
 
@@ -57,7 +57,7 @@ TEST_F(PassThrough, GivesABlockBackWhenItsStreamIsDone)
     Pool pool(Passing());
     Stream stream;
     int64_t before = Live("allocations");
-    binade_devptr block = pool.Alloc(4096, stream);
+    moiety_devptr block = pool.Alloc(4096, stream);
     stream.Hold();
     pool.Free(block, stream);
     (void)pool.Trim();
@@ -68,7 +68,7 @@ TEST_F(PassThrough, GivesABlockBackWhenItsStreamIsDone)
     pool_test::Synchronize();
     EXPECT_EQ(4096u, pool.Trim());
     EXPECT_EQ(before, Live("allocations"));
-    EXPECT_EQ(BINADE_OK, binade_stream_retire(pool, stream));
+    EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, stream));
 }
 
 TEST_F(PassThrough, WaitsForAllThatUseABlock)
@@ -76,49 +76,49 @@ TEST_F(PassThrough, WaitsForAllThatUseABlock)
     Pool pool(Passing());
     Stream stream, user;
     int64_t before = Live("allocations");
-    binade_devptr block = pool.Alloc(4096, stream);
+    moiety_devptr block = pool.Alloc(4096, stream);
     user.Hold();
-    EXPECT_EQ(BINADE_OK, binade_record_use(pool, block, user));
+    EXPECT_EQ(MOIETY_OK, moiety_record_use(pool, block, user));
     pool.Free(block, stream);
-    binade_devptr other = pool.Alloc(4096, stream);
-    pool.Free(other, BINADE_STREAM_ANY);
+    moiety_devptr other = pool.Alloc(4096, stream);
+    pool.Free(other, MOIETY_STREAM_ANY);
     (void)pool.Trim();
     EXPECT_EQ(before + 2, Live("allocations"));
     user.Release();
     pool_test::Synchronize();
     (void)pool.Trim();
     EXPECT_EQ(before, Live("allocations"));
-    EXPECT_EQ(BINADE_OK, binade_stream_retire(pool, stream));
-    EXPECT_EQ(BINADE_OK, binade_stream_retire(pool, user));
+    EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, stream));
+    EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, user));
 }
 
 TEST_F(PassThrough, RefusesWhatIsNoBlock)
 {
     Pool pool(Passing());
-    binade_devptr block = pool.Alloc(4096);
-    EXPECT_EQ(BINADE_E_INVALID, binade_free(pool, block + 512, kStream));
-    EXPECT_EQ(BINADE_E_FOREIGN, binade_free(pool, 512, kStream));
-    EXPECT_EQ(BINADE_E_INVALID, binade_free_sized(pool, block, 4095, kStream));
+    moiety_devptr block = pool.Alloc(4096);
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_free(pool, block + 512, kStream));
+    EXPECT_EQ(MOIETY_E_FOREIGN, moiety_free(pool, 512, kStream));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_free_sized(pool, block, 4095, kStream));
     pool.Free(block);
-    EXPECT_EQ(BINADE_E_INVALID, binade_free(pool, block, kStream));
-    EXPECT_EQ(BINADE_E_UNSUPPORTED, binade_pool_check(pool, nullptr));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_free(pool, block, kStream));
+    EXPECT_EQ(MOIETY_E_UNSUPPORTED, moiety_pool_check(pool, nullptr));
 }
 
 TEST_F(PassThrough, KeepsToTheLimit)
 {
-    binade_pool_options options = Passing();
+    moiety_pool_options options = Passing();
     options.limit_bytes = 4 * kMiB;
     Pool pool(options);
-    binade_devptr none = 0;
-    EXPECT_EQ(BINADE_E_TOO_LARGE,
-              binade_alloc(pool, 4 * kMiB + 1, kStream, &none));
-    binade_devptr first = pool.Alloc(3 * kMiB);
-    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
-              binade_alloc(pool, 2 * kMiB, kStream, &none));
+    moiety_devptr none = 0;
+    EXPECT_EQ(MOIETY_E_TOO_LARGE,
+              moiety_alloc(pool, 4 * kMiB + 1, kStream, &none));
+    moiety_devptr first = pool.Alloc(3 * kMiB);
+    EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY,
+              moiety_alloc(pool, 2 * kMiB, kStream, &none));
     EXPECT_TRUE(MessageHas("above the pool's limit"));
-    EXPECT_EQ(BINADE_E_BUSY, binade_try_alloc(pool, 2 * kMiB, kStream, &none));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_try_alloc(pool, 2 * kMiB, kStream, &none));
     pool.Free(first);
-    binade_stats stats = pool.Stats();
+    moiety_stats stats = pool.Stats();
     EXPECT_EQ(3 * kMiB, stats.reserved_bytes_peak);
     // It waits for the work of what was freed.
     pool.Free(pool.Alloc(2 * kMiB));
@@ -128,13 +128,13 @@ TEST_F(PassThrough, KeepsToTheLimit)
 TEST_F(PassThrough, CountsBlocksAsSegments)
 {
     Pool pool(Passing());
-    binade_devptr block = pool.Alloc(700);
-    binade_stats stats = pool.Stats();
+    moiety_devptr block = pool.Alloc(700);
+    moiety_stats stats = pool.Stats();
     EXPECT_EQ(1u, stats.segment_current);
     EXPECT_EQ(700u, stats.reserved_bytes_current);
     EXPECT_EQ(700u, stats.allocated_bytes_current);
     EXPECT_EQ(1u, stats.allocation_current);
-    pool.Free(block, BINADE_STREAM_DONE);
+    pool.Free(block, MOIETY_STREAM_DONE);
     stats = pool.Stats();
     EXPECT_EQ(0u, stats.segment_current);
     EXPECT_EQ(1u, stats.segment_freed);
@@ -145,8 +145,8 @@ TEST_F(PassThrough, NamesAndReleasesWhatWasNotFreed)
 {
     int64_t before = Live("allocations");
     Pool pool(Passing());
-    binade_devptr block = pool.Alloc(700);
-    binade_leaks leaks = pool.End();
+    moiety_devptr block = pool.Alloc(700);
+    moiety_leaks leaks = pool.End();
     EXPECT_EQ(1u, leaks.block_count);
     EXPECT_EQ(700u, leaks.bytes);
     EXPECT_EQ(block, leaks.addresses[0]);
@@ -156,11 +156,11 @@ TEST_F(PassThrough, NamesAndReleasesWhatWasNotFreed)
 TEST_F(PassThrough, AlignsAsAnyPool)
 {
     Pool pool(Passing());
-    std::vector<binade_devptr> blocks;
+    std::vector<moiety_devptr> blocks;
     for (size_t alignment_bytes = 1; alignment_bytes <= 2 * kMiB;
          alignment_bytes *= 2) {
-        binade_devptr block = 0;
-        ASSERT_EQ(BINADE_OK, binade_alloc_aligned(pool, 100, alignment_bytes,
+        moiety_devptr block = 0;
+        ASSERT_EQ(MOIETY_OK, moiety_alloc_aligned(pool, 100, alignment_bytes,
                                                   kStream, &block));
         EXPECT_EQ(0u, block % alignment_bytes);
         EXPECT_EQ(0u, block % 512);
@@ -168,23 +168,23 @@ TEST_F(PassThrough, AlignsAsAnyPool)
         blocks.push_back(pool.Alloc(kMiB + alignment_bytes));
         EXPECT_EQ(0u, blocks.back() % (2 * kMiB));
     }
-    for (binade_devptr block : blocks)
-        pool.Free(block, BINADE_STREAM_DONE);
+    for (moiety_devptr block : blocks)
+        pool.Free(block, MOIETY_STREAM_DONE);
     (void)pool.Trim();
     EXPECT_EQ(0u, pool.Stats().reserved_bytes_current);
 }
 
-// What such a source may be asked for is binade/source.h's.
+// What such a source may be asked for is moiety/source.h's.
 TEST_F(PassThrough, AsksAProgramsSourceForWhatItMayBeAskedFor)
 {
     FakeSource source;
-    binade_source table = source.Table();
+    moiety_source table = source.Table();
     {
         Pool pool(Passing(&table));
-        binade_devptr block = pool.Alloc(700);
+        moiety_devptr block = pool.Alloc(700);
         EXPECT_EQ(std::vector<uint64_t>{2 * kMiB}, source.Asked());
         EXPECT_EQ(1u, source.Live().size());
-        pool.Free(block, BINADE_STREAM_DONE);
+        pool.Free(block, MOIETY_STREAM_DONE);
         EXPECT_TRUE(source.Live().empty());
     }
     EXPECT_EQ("", source.Complaint());
@@ -194,12 +194,12 @@ TEST_F(PassThrough, AlignsMisalignedMemoryOfASource)
 {
     FakeSource source;
     source.misaligned_bytes = 64 * kKiB;
-    binade_source table = source.Table();
+    moiety_source table = source.Table();
     {
         Pool pool(Passing(&table));
-        binade_devptr block = pool.Alloc(2 * kMiB);
+        moiety_devptr block = pool.Alloc(2 * kMiB);
         EXPECT_EQ(0u, block % (2 * kMiB));
-        pool.Free(block, BINADE_STREAM_DONE);
+        pool.Free(block, MOIETY_STREAM_DONE);
         (void)pool.Trim();
         EXPECT_TRUE(source.Live().empty());
     }
@@ -209,11 +209,11 @@ TEST_F(PassThrough, AlignsMisalignedMemoryOfASource)
 TEST_F(PassThrough, KeepsWhatTheSourceDoesNotTakeBack)
 {
     FakeSource source;
-    binade_source table = source.Table();
+    moiety_source table = source.Table();
     {
         Pool pool(Passing(&table));
         source.failing_release = 1;
-        pool.Free(pool.Alloc(700), BINADE_STREAM_DONE);
+        pool.Free(pool.Alloc(700), MOIETY_STREAM_DONE);
         EXPECT_EQ(2 * kMiB, pool.Stats().reserved_bytes_current);
         (void)pool.Trim();
         EXPECT_EQ(0u, pool.Stats().reserved_bytes_current);
@@ -224,11 +224,11 @@ TEST_F(PassThrough, KeepsWhatTheSourceDoesNotTakeBack)
 
 TEST_F(PassThrough, MayBeChecked)
 {
-    binade_pool_options options = Passing();
-    options.flags |= BINADE_POOL_CHECKED | BINADE_POOL_CHECKED_QUIET;
+    moiety_pool_options options = Passing();
+    options.flags |= MOIETY_POOL_CHECKED | MOIETY_POOL_CHECKED_QUIET;
     int64_t before = Live("allocations");
     Pool pool(options);
-    binade_devptr block = pool.Alloc(700);
+    moiety_devptr block = pool.Alloc(700);
     EXPECT_EQ(before + 1, Live("allocations"));
     pool_test::Fill(block + 700, 4, 0);
     pool.Free(block);
@@ -239,11 +239,11 @@ TEST_F(PassThrough, MayBeChecked)
 
 TEST_F(PassThrough, IsSetByTheEnvironmentAlone)
 {
-    setenv("BINADE_CONF", "pass_through:1", 1);
+    setenv("MOIETY_CONF", "pass_through:1", 1);
     Pool pool;
-    unsetenv("BINADE_CONF");
+    unsetenv("MOIETY_CONF");
     int64_t before = Live("allocations");
-    binade_devptr block = pool.Alloc(100);
+    moiety_devptr block = pool.Alloc(100);
     EXPECT_EQ(before + 1, Live("allocations"));
     pool.Free(block);
 }

@@ -1,27 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""binade completion: what bash makes of the script, and that the other shells'
+"""moiety completion: what bash makes of the script, and that the other shells'
 scripts have all that there is."""
 
 import subprocess
 
 import pytest
 
-from binade._cli.completion import bash_script, fish_script
-from binade._cli.main import parser
-from binade._cli.tree import tree_of
+from moiety._cli.completion import bash_script, fish_script
+from moiety._cli.main import parser
+from moiety._cli.tree import tree_of
 from starting import run
 
 # As bash itself calls the function; a line for each word that it may be.
 ASK = """
 . "$1"
 shift
-[ "$(complete -p binade)" = "complete -F _binade binade" ] || exit 9
+[ "$(complete -p moiety)" = "complete -F _moiety moiety" ] || exit 9
 COMP_WORDS=("$@")
 COMP_CWORD=$(($# - 1))
-_binade binade "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD-1]}"
+_moiety moiety "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD-1]}"
 [ ${#COMPREPLY[@]} -eq 0 ] || printf '%s\\n' "${COMPREPLY[@]}"
 """
-FILES = {"a file.csv", "run.btrace", "*"}
+FILES = {"a file.csv", "run.mtrace", "*"}
 
 
 @pytest.fixture(scope="module")
@@ -30,12 +30,12 @@ def ask(tmp_path_factory):
     folder = tmp_path_factory.mktemp("folder")
     for name in FILES:
         (folder / name).write_text("")
-    script = tmp_path_factory.mktemp("script") / "binade.bash"
+    script = tmp_path_factory.mktemp("script") / "moiety.bash"
     script.write_text(run("completion", "bash").stdout)
 
     def ask_bash(*words):
         ended = subprocess.run(
-            ["bash", "--norc", "-c", ASK, "bash", script, "binade", *words],
+            ["bash", "--norc", "-c", ASK, "bash", script, "moiety", *words],
             cwd=folder, capture_output=True, text=True, timeout=60, check=False)
         assert (ended.returncode, ended.stderr) == (0, "")
         return ended.stdout.splitlines()
@@ -62,7 +62,7 @@ def test_bash_completes_options(ask):
 @pytest.mark.parametrize("words", [
     ("--from", ""), ("--from", "="), ("--from", "=", "")])
 def test_bash_completes_choices(ask, words):
-    assert ask("trace", "convert", *words) == ["rmm", "torch", "binade"]
+    assert ask("trace", "convert", *words) == ["rmm", "torch", "moiety"]
 
 
 def test_bash_completes_choices_as_far_as_they_are_typed(ask):
@@ -74,7 +74,7 @@ def test_bash_completes_choices_as_far_as_they_are_typed(ask):
 def test_bash_completes_files_and_nothing_else_where_they_are_meant(ask):
     assert set(ask("trace", "info", "")) == FILES
     assert set(ask("snapshot", "socket", "--out", "")) == FILES
-    assert ask("bench", "--json=x", "ru") == ["run.btrace"]
+    assert ask("bench", "--json=x", "ru") == ["run.mtrace"]
     assert ask("stats", "--pool", "") == ask("doctor", "") == []
 
 
@@ -93,7 +93,7 @@ def test_the_script_is_made_from_the_parser(shell, make):
 def test_the_fish_script_has_each_option_with_its_help():
     script = run("completion", "fish").stdout
     for command in tree_of(parser()).all():
-        place = " ".join(["__binade_is", *command.words])
+        place = " ".join(["__moiety_is", *command.words])
         lines = [line for line in script.splitlines()
                  if f"-n '{place}' " in line]
         for option in command.options:

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each check of binade doctor, on machines that are made up."""
+"""Each check of moiety doctor, on machines that are made up."""
 
 import os
 import resource
 
 import pytest
 
-from binade._doctor import checks
-from binade._doctor.machine import VERDICTS, Finding, Machine, worst
+from moiety._doctor import checks
+from moiety._doctor.machine import VERDICTS, Finding, Machine, worst
 
 MIB = 1 << 20
 
@@ -175,7 +175,7 @@ def test_a_list_of_the_kernel_is_read():
 
 @pytest.mark.parametrize("feature, words", [
     ("legacy IPC", "cannot be shared"),
-    ("mapped memory (VMM)", "BINADE_POOL_MAPPED is refused")])
+    ("mapped memory (VMM)", "MOIETY_POOL_MAPPED is refused")])
 def test_a_device_that_lacks_features(machine, feature, words):
     about = {**machine.devices[0]}
     expect(checks.device(machine, 0, about), "ok", about["name"])
@@ -203,18 +203,18 @@ def test_contexts(machine, version, verdict):
     ("limit:1G,checked:1", "slow", "checked:1 takes every call"),
 ])
 def test_conf_is_read_as_pools_and_arenas_do(machine, conf, verdict, words):
-    machine.environment["BINADE_CONF"] = conf
+    machine.environment["MOIETY_CONF"] = conf
     expect(checks.conf(machine), verdict, words)
 
 
-def test_what_binade_conf_would_begin_is_not_begun(machine, tmp_path,
+def test_what_moiety_conf_would_begin_is_not_begun(machine, tmp_path,
                                                    monkeypatch):
-    conf = f"expose:{tmp_path}/socket,record:{tmp_path}/run.btrace"
-    machine.environment["BINADE_CONF"] = conf
-    monkeypatch.setenv("BINADE_CONF", conf)
+    conf = f"expose:{tmp_path}/socket,record:{tmp_path}/run.mtrace"
+    machine.environment["MOIETY_CONF"] = conf
+    monkeypatch.setenv("MOIETY_CONF", conf)
     expect(checks.conf(machine), "ok", conf)
     assert list(tmp_path.iterdir()) == []
-    assert os.environ["BINADE_CONF"] == conf
+    assert os.environ["MOIETY_CONF"] == conf
 
 
 def test_a_check_that_fails_is_a_finding(machine, monkeypatch):

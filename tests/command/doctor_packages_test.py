@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What binade doctor says about packages that are installed."""
+"""What moiety doctor says about packages that are installed."""
 
 from types import SimpleNamespace
 
 import pytest
 
-from binade._doctor import packages, stacks
+from moiety._doctor import packages, stacks
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_a_numba_that_cannot_be_used_is_named(tmp_path, monkeypatch, machine):
     monkeypatch.syspath_prepend(tmp_path)
     found = packages.numba(machine)
     assert found.verdict == "lacking"
-    assert "binade.numba cannot be used: " in found.reason and found.advice
+    assert "moiety.numba cannot be used: " in found.reason and found.advice
 
 
 def test_a_numpy_that_cannot_be_used_is_named(tmp_path, monkeypatch, machine):
@@ -61,7 +61,7 @@ def test_a_numpy_that_cannot_be_used_is_named(tmp_path, monkeypatch, machine):
     monkeypatch.syspath_prepend(tmp_path)
     found = packages.numpy(machine)
     assert found.verdict == "lacking" and found.reason.endswith(
-        "binade.numpy cannot be used: ImportError: too old")
+        "moiety.numpy cannot be used: ImportError: too old")
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def numba_is_0_56(monkeypatch):
 def test_numba_with_drivers_and_settings(machine, numba_is_0_56, driver, conf,
                                          verdict, words):
     machine.driver_version = driver
-    machine.environment["BINADE_CONF"] = conf
+    machine.environment["MOIETY_CONF"] = conf
     found = packages.numba(machine)
     assert found.verdict == verdict and words in found.reason
 
@@ -90,14 +90,14 @@ def test_numba_with_drivers_and_settings(machine, numba_is_0_56, driver, conf,
 @pytest.mark.parametrize("shape, verdict, words", [
     ("reserved = property(lambda self: self.data.raw, lambda *_: None)", "ok",
      "numba pickles its IPC handles"),
-    ("pass", "ok", "Binade pickles its IPC handles"),
+    ("pass", "ok", "Moiety pickles its IPC handles"),
     ("del getPtr", "lacking", "get_ipc_handle() fails: ")],
     ids=["readable", "opaque", "unknown"])
 def test_numba_handles_are_looked_at(machine, monkeypatch, shape, verdict,
                                      words):
     made = f"""
 import ctypes
-from binade._numba import ipc
+from moiety._numba import ipc
 from numba.cuda.cudadrv import driver
 class Handle:
     def __init__(self):
@@ -109,7 +109,7 @@ class Handle:
 driver.binding.CUipcMemHandle = Handle
 """
     monkeypatch.setattr(packages, "_NUMBA", packages._NUMBA.replace(
-        "import binade.numba\n", "import binade.numba\n" + made))
+        "import moiety.numba\n", "import moiety.numba\n" + made))
     found = packages.numba(machine)
     assert (found.verdict, words in found.reason) == (verdict, True), found
     assert "cuda-bindings " in found.reason
@@ -146,22 +146,22 @@ def plant_cupy(folder, files):
 def test_whose_memory_each_library_takes(tmp_path, monkeypatch, machine):
     plant_cupy(tmp_path, CUPY)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setenv("NUMBA_CUDA_MEMORY_MANAGER", "binade.numba")
+    monkeypatch.setenv("NUMBA_CUDA_MEMORY_MANAGER", "moiety.numba")
     found = stacks.allocators(machine)
     assert (found.check, found.verdict) == ("allocators", "ok"), found
     for words in ("CuPy of unknown version takes memory of "
-                  "cupy.cuda.memory.MemoryPool", "binade.cupy.enable()",
+                  "cupy.cuda.memory.MemoryPool", "moiety.cupy.enable()",
                   "takes memory of the driver (device.memory_resource = ",
-                  "takes memory of binade.numba", "PyTorch is not installed"):
+                  "takes memory of moiety.numba", "PyTorch is not installed"):
         assert words in found.reason, found.reason
 
 
-def test_a_library_that_binade_cannot_serve(tmp_path, monkeypatch, machine):
+def test_a_library_that_moiety_cannot_serve(tmp_path, monkeypatch, machine):
     plant_cupy(tmp_path, {"__init__": ""})
     monkeypatch.syspath_prepend(tmp_path)
     found = stacks.allocators(machine)
     assert found.verdict == "lacking" and found.advice
-    assert "binade.cupy cannot be used: ImportError: binade.cupy needs CuPy" \
+    assert "moiety.cupy cannot be used: ImportError: moiety.cupy needs CuPy" \
         in found.reason
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""binade doctor as a process, in circumstances that are made for it."""
+"""moiety doctor as a process, in circumstances that are made for it."""
 
 import ctypes
 import json
@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from binade._doctor.machine import _CALLS, is_served
+from moiety._doctor.machine import _CALLS, is_served
 from starting import COMMAND, run, run_on_terminal
 
 # The kernel's ABI, for a filter of system calls.
@@ -31,7 +31,7 @@ def doctor(**environment):
 
 @pytest.fixture(scope="module")
 def usual():
-    return doctor(BINADE_CONF=None, BINADE_STANDIN_DEVICES=2)
+    return doctor(MOIETY_CONF=None, MOIETY_STANDIN_DEVICES=2)
 
 
 def test_on_the_standin_all_is_well_but_no_gpu_is_there(usual):
@@ -39,14 +39,14 @@ def test_on_the_standin_all_is_well_but_no_gpu_is_there(usual):
     assert code == 0
     assert found["driver"]["verdict"] == "unknown"
     assert "the stand-in" in found["driver"]["reason"]
-    for check in ("contexts", "device 0", "device 1", "BINADE_CONF", "NumPy",
+    for check in ("contexts", "device 0", "device 1", "MOIETY_CONF", "NumPy",
                   "numba", "cuda.core"):
         assert found[check]["verdict"] == "ok", found[check]
     assert {"memory near 0", "memory near 1", "membarrier"} <= found.keys()
 
 
 def test_the_text_has_the_same_and_a_sum(usual):
-    ended = run("doctor", BINADE_CONF=None, BINADE_STANDIN_DEVICES=2)
+    ended = run("doctor", MOIETY_CONF=None, MOIETY_STANDIN_DEVICES=2)
     assert (ended.returncode, ended.stderr) == (0, "")
     lines = ended.stdout.splitlines()
     for check, one in usual[1].items():
@@ -64,24 +64,24 @@ def test_a_terminal_sees_what_is_looked_at():
 
 
 def test_without_a_driver_it_is_broken_and_goes_on():
-    code, found = doctor(BINADE_DRIVER="/nowhere/libcuda.so.1")
+    code, found = doctor(MOIETY_DRIVER="/nowhere/libcuda.so.1")
     assert code == 1 and found["driver"]["verdict"] == "broken"
     assert "/nowhere/libcuda.so.1" in found["driver"]["reason"]
     assert "device 0" not in found and "kernel" in found
 
 
 def test_an_old_driver_is_unsafe_and_says_why():
-    code, found = doctor(BINADE_STANDIN_DRIVER_VERSION=11080)
+    code, found = doctor(MOIETY_STANDIN_DRIVER_VERSION=11080)
     assert code == 1 and found["contexts"]["verdict"] == "unsafe"
     assert "before CUDA 12.0" in found["contexts"]["reason"]
     assert found["device 0"]["verdict"] == "slow"
     assert "12.5" in found["device 0"]["advice"]
 
 
-def test_a_wrong_binade_conf_is_broken():
-    code, found = doctor(BINADE_CONF="limits:1G")
-    assert (code, found["BINADE_CONF"]["verdict"]) == (1, "broken")
-    assert "'limits' is not known" in found["BINADE_CONF"]["reason"]
+def test_a_wrong_moiety_conf_is_broken():
+    code, found = doctor(MOIETY_CONF="limits:1G")
+    assert (code, found["MOIETY_CONF"]["verdict"]) == (1, "broken")
+    assert "'limits' is not known" in found["MOIETY_CONF"]["reason"]
 
 
 def test_a_topology_of_another_machine_is_noticed():

@@ -8,8 +8,8 @@ import subprocess
 
 import pytest
 
-import binade
-from binade._cli.main import parser
+import moiety
+from moiety._cli.main import parser
 from starting import COMMAND, run
 
 COMMANDS = [("info",), ("doctor",), ("topo",), ("bench",), ("replay",),
@@ -34,8 +34,8 @@ def test_the_list_of_commands_is_whole():
 def test_each_has_help_with_examples_and_exit_codes(command):
     ended = run(*command, "--help")
     assert (ended.returncode, ended.stderr) == (0, "")
-    assert ended.stdout.startswith(f"usage: binade {' '.join(command)} ")
-    assert f"\nexamples:\n  binade {' '.join(command)}" in ended.stdout
+    assert ended.stdout.startswith(f"usage: moiety {' '.join(command)} ")
+    assert f"\nexamples:\n  moiety {' '.join(command)}" in ended.stdout
     assert "\nexit codes:\n  0  " in ended.stdout
     assert "--json" in ended.stdout or command == ("completion",)
     ours, _, _ = ended.stdout.partition("\noptions of the program:\n")
@@ -54,7 +54,7 @@ def test_without_a_command_it_prints_help():
 def test_it_tells_its_version():
     ended = run("--version")
     assert (ended.returncode, ended.stdout) == (
-        0, f"binade {binade.__version__}\n")
+        0, f"moiety {moiety.__version__}\n")
 
 
 @pytest.mark.parametrize("words", [
@@ -62,7 +62,7 @@ def test_it_tells_its_version():
 def test_a_wrong_command_line_is_2(words):
     ended = run(*words)
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert ended.stderr.startswith("usage: binade")
+    assert ended.stderr.startswith("usage: moiety")
     assert "Traceback" not in ended.stderr
 
 
@@ -85,7 +85,7 @@ def test_output_that_cannot_be_written_is_one_line():
     with open("/dev/full", "w") as full:
         ended = start("info", stdout=full)
     assert ended.communicate(timeout=60)[1] == (
-        "binade: No space left on device\n")
+        "moiety: No space left on device\n")
     assert ended.returncode == 1
 
 
@@ -93,7 +93,7 @@ def test_output_that_cannot_be_written_is_one_line():
     ("info",), ("info", "--json"), ("doctor",), ("--help",), ("--version",)])
 def test_output_that_is_closed_is_one_line(words):
     ended = start(*words, preexec_fn=lambda: os.close(1))
-    assert ended.communicate(timeout=60)[1] == "binade: Bad file descriptor\n"
+    assert ended.communicate(timeout=60)[1] == "moiety: Bad file descriptor\n"
     assert ended.returncode == 1
 
 

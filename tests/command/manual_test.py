@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/binade.1 is what the parsers say now."""
+"""docs/moiety.1 is what the parsers say now."""
 
 import os
 import re
@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from binade._cli import manual
-from binade._cli.main import parser
-from binade._cli.tree import tree_of
+from moiety._cli import manual
+from moiety._cli.main import parser
+from moiety._cli.tree import tree_of
 
 ROOT = Path(os.environ["TEST_SRCDIR"], os.environ["TEST_WORKSPACE"])
-PAGE = ROOT / "docs" / "binade.1"
+PAGE = ROOT / "docs" / "moiety.1"
 # All that the page uses, with the number of words that may follow.
 REQUESTS = {".TH": 5, ".SH": 1, ".SS": 3, ".PP": 0, ".TP": 0, ".RS": 0,
             ".RE": 0, ".nf": 0, ".fi": 0, ".br": 0, ".nh": 0, ".ad": 1}
@@ -20,13 +20,13 @@ REQUESTS = {".TH": 5, ".SH": 1, ".SS": 3, ".PP": 0, ".TP": 0, ".RS": 0,
 
 def test_the_page_is_up_to_date():
     assert PAGE.read_text() == manual.manual(), (
-        "PYTHONPATH=bazel-bin/emm/site python -m binade._cli.manual >docs/binade.1")
+        "PYTHONPATH=bazel-bin/emm/site python -m moiety._cli.manual >docs/moiety.1")
 
 
 def test_it_has_each_command_with_its_options():
     page = manual.manual()
     for command in tree_of(parser()).all():
-        name = " ".join(["binade", *command.words])
+        name = " ".join(["moiety", *command.words])
         assert command.commands or f"\n.SS {name}\n" in page
         section = page.split(f"\n.SS {name}\n")[-1].split("\n.S")[0]
         for option in command.options:

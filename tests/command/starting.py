@@ -7,7 +7,7 @@ import pty
 import subprocess
 import sys
 
-COMMAND = [sys.executable, "-B", "-m", "binade"]
+COMMAND = [sys.executable, "-B", "-m", "moiety"]
 
 
 def run(*arguments, **environment):

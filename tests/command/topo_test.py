@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""binade topo."""
+"""moiety topo."""
 
 import json
 
-from binade import _native
+from moiety import _native
 from starting import run
 
 
@@ -31,7 +31,7 @@ def test_another_machine_can_be_looked_at():
 
 
 def test_without_a_driver_it_says_why():
-    ended = run("topo", BINADE_DRIVER="/nowhere/libcuda.so.1")
+    ended = run("topo", MOIETY_DRIVER="/nowhere/libcuda.so.1")
     assert ended.returncode == 0 and "node 0 " in ended.stdout
     assert "/nowhere/libcuda.so.1" in ended.stdout
 
@@ -39,5 +39,5 @@ def test_without_a_driver_it_says_why():
 def test_a_topology_that_cannot_be_read_is_one_line():
     ended = run("topo", HWLOC_XMLFILE="/nowhere.xml")
     assert (ended.returncode, ended.stdout) == (1, "")
-    assert ended.stderr.startswith("binade: ")
+    assert ended.stderr.startswith("moiety: ")
     assert ended.stderr.count("\n") == 1

@@ -5,8 +5,8 @@
  * is the contract between the stand-in and the real driver, so neither may
  * depend on which of the two is loaded.
  */
-#ifndef BINADE_TESTS_CONFORMANCE_CHECKS_H_
-#define BINADE_TESTS_CONFORMANCE_CHECKS_H_
+#ifndef MOIETY_TESTS_CONFORMANCE_CHECKS_H_
+#define MOIETY_TESTS_CONFORMANCE_CHECKS_H_
 
 #include <cstdint>
 #include <string>

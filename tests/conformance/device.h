@@ -6,8 +6,8 @@
  * observed by holding a stream, never by a clock: a sleep only ever gives
  * something that must not happen the time to happen.
  */
-#ifndef BINADE_TESTS_CONFORMANCE_DEVICE_H_
-#define BINADE_TESTS_CONFORMANCE_DEVICE_H_
+#ifndef MOIETY_TESTS_CONFORMANCE_DEVICE_H_
+#define MOIETY_TESTS_CONFORMANCE_DEVICE_H_
 
 #include <cstddef>
 #include <cstdint>

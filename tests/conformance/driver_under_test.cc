@@ -42,7 +42,7 @@ void Fill(GetProcAddress get, const char *base, int version, cuuint64_t flags,
 
 std::string DriverFile()
 {
-    const char *setting = std::getenv("BINADE_DRIVER");
+    const char *setting = std::getenv("MOIETY_DRIVER");
     std::string file = setting == nullptr ? "" : setting;
     return file.find('/') == std::string::npos ? "libcuda.so.1" : file;
 }
@@ -74,7 +74,7 @@ bool OpenDriver(std::string *why)
         *why = DriverFile() + " has no cuGetProcAddress_v2";
         return false;
     }
-    cu.is_standin = dlsym(cu.library, "binade_standin_version") != nullptr;
+    cu.is_standin = dlsym(cu.library, "moiety_standin_version") != nullptr;
 #define X(member, base, version, flags, parameters)                            \
     Fill(get, #base, version, flags, #member, &cu.member);
 #include "tests/conformance/driver_entries.inc"

@@ -5,8 +5,8 @@
  * the ABI is shared with the product; the table is the test's own, so that a
  * mistake in the product's loader cannot hide here.
  */
-#ifndef BINADE_TESTS_CONFORMANCE_DRIVER_UNDER_TEST_H_
-#define BINADE_TESTS_CONFORMANCE_DRIVER_UNDER_TEST_H_
+#ifndef MOIETY_TESTS_CONFORMANCE_DRIVER_UNDER_TEST_H_
+#define MOIETY_TESTS_CONFORMANCE_DRIVER_UNDER_TEST_H_
 
 #include <string>
 #include <vector>
@@ -30,7 +30,7 @@ struct Driver {
 
 extern Driver cu;
 
-/* Opens the file that BINADE_DRIVER names, if that holds a '/', else the
+/* Opens the file that MOIETY_DRIVER names, if that holds a '/', else the
  * system's libcuda.so.1, and fills `cu`. False with *why when there is no
  * driver; nothing of it is initialised. */
 bool OpenDriver(std::string *why);

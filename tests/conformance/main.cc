@@ -40,14 +40,14 @@ const char *RoleArgument(int count, char **arguments)
 
 bool IsGpuRequired()
 {
-    const char *required = std::getenv("BINADE_REQUIRE_GPU");
+    const char *required = std::getenv("MOIETY_REQUIRE_GPU");
     return required != nullptr && std::strcmp(required, "1") == 0;
 }
 
 /* A driver that is named by file is meant to be there. */
 bool IsDriverNamed()
 {
-    const char *setting = std::getenv("BINADE_DRIVER");
+    const char *setting = std::getenv("MOIETY_DRIVER");
     return setting != nullptr && std::strchr(setting, '/') != nullptr;
 }
 
@@ -75,7 +75,7 @@ TEST(Driver, IsPresent)
     if (!missing_driver.empty())
         GTEST_SKIP() << missing_driver;
     if (IsGpuRequired() && conformance::cu.is_standin)
-        FAIL() << "BINADE_REQUIRE_GPU=1, and the driver is the stand-in";
+        FAIL() << "MOIETY_REQUIRE_GPU=1, and the driver is the stand-in";
 }
 
 /* Either all tests, or the one that says why there can be none. */

@@ -5,8 +5,8 @@
  * come before cuInit, ruin a context, fork, or be the other end of an import.
  * The test binary starts itself again with the role's name.
  */
-#ifndef BINADE_TESTS_CONFORMANCE_ROLES_H_
-#define BINADE_TESTS_CONFORMANCE_ROLES_H_
+#ifndef MOIETY_TESTS_CONFORMANCE_ROLES_H_
+#define MOIETY_TESTS_CONFORMANCE_ROLES_H_
 
 #include <cstddef>
 #include <string>

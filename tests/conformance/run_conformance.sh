@@ -4,18 +4,18 @@
 # Runs the conformance test on a driver, and refuses a run that checked little.
 #   run_conformance.sh BINARY MINIMUM_CHECKS [DRIVER_FILE]
 # Without a file, the system's driver; a machine that has none skips, unless
-# BINADE_REQUIRE_GPU=1.
+# MOIETY_REQUIRE_GPU=1.
 set -eu
 
 binary=$1
 minimum=$2
 if [ $# -ge 3 ]; then
-    BINADE_DRIVER=$PWD/$3
+    MOIETY_DRIVER=$PWD/$3
     # A GPU has memory pools; the stand-in has them when asked.
-    BINADE_STANDIN_MEMORY_POOLS=1
-    export BINADE_DRIVER BINADE_STANDIN_MEMORY_POOLS
+    MOIETY_STANDIN_MEMORY_POOLS=1
+    export MOIETY_DRIVER MOIETY_STANDIN_MEMORY_POOLS
 else
-    unset BINADE_DRIVER
+    unset MOIETY_DRIVER
 fi
 
 log=$(mktemp)

@@ -8,7 +8,7 @@ set -uo pipefail
 
 program=$1
 shift
-export BINADE_DRIVER="$PWD/pool/standin/libcuda.so.1"
+export MOIETY_DRIVER="$PWD/pool/standin/libcuda.so.1"
 output=$("$program") || {
     echo "$program ended with $?" >&2
     exit 1

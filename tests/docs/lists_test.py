@@ -32,8 +32,8 @@ def keys():
 
 
 def statuses():
-    header = (CHECKOUT / "pool/include/binade/status.h").read_text()
-    found = re.findall(r"^    (BINADE_(?:OK|E_\w+)) = \d+", header, re.M)
+    header = (CHECKOUT / "pool/include/moiety/status.h").read_text()
+    found = re.findall(r"^    (MOIETY_(?:OK|E_\w+)) = \d+", header, re.M)
     assert len(found) == 20
     return found
 

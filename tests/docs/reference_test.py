@@ -18,19 +18,19 @@ SMALL = """/*
  *
  * A small header.
  */
-#ifndef BINADE_SMALL_H_
-#define BINADE_SMALL_H_
+#ifndef MOIETY_SMALL_H_
+#define MOIETY_SMALL_H_
 
 /** A constant, */
-#define BINADE_FIRST 1
-#define BINADE_SECOND 2
+#define MOIETY_FIRST 1
+#define MOIETY_SECOND 2
 
 /** A struct. */
-typedef struct binade_small {
+typedef struct moiety_small {
     /** Two fields. */
     int first;
     int second;
-} binade_small;
+} moiety_small;
 
 /**
  * Does something.
@@ -38,12 +38,12 @@ typedef struct binade_small {
  * @param what  What.
  * @param how   How.
  *
- * @return BINADE_OK  Well.
+ * @return MOIETY_OK  Well.
  *
  * Ownership: yours.
  * Threads, Streams: any.
  */
-int binade_do(int what, int how);
+int moiety_do(int what, int how);
 
 #endif
 """
@@ -57,7 +57,7 @@ def make(root, out):
 
 def exported(version_map):
     """The names in a version script."""
-    return re.findall(r"^\s+(binade_\w+);", version_map, re.MULTILINE)
+    return re.findall(r"^\s+(moiety_\w+);", version_map, re.MULTILINE)
 
 
 def has_text(member):
@@ -80,47 +80,47 @@ def lacking(version_map, folder):
 @pytest.fixture
 def root(tmp_path):
     """A checkout with one small header."""
-    (tmp_path / "pool/include/binade").mkdir(parents=True)
-    (tmp_path / "pool/include/binade/small.h").write_text(SMALL)
+    (tmp_path / "pool/include/moiety").mkdir(parents=True)
+    (tmp_path / "pool/include/moiety/small.h").write_text(SMALL)
     shutil.copytree(ROOT / "docs", tmp_path / "docs")
     return tmp_path
 
 
 def test_the_reference_has_each_function_of_the_library(tmp_path):
-    version_map = (ROOT / "pool/install/libbinade.map").read_text()
+    version_map = (ROOT / "pool/install/libmoiety.map").read_text()
     done = make(ROOT, tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert len(exported(version_map)) > 50
     assert lacking(version_map, tmp_path) == []
-    assert "binade_pool_create" in (
+    assert "moiety_pool_create" in (
         tmp_path / "html" / "pool_8h.html").read_text()
-    assert lacking(version_map + "    binade_gone;\n",
-                   tmp_path) == ["binade_gone"]
+    assert lacking(version_map + "    moiety_gone;\n",
+                   tmp_path) == ["moiety_gone"]
 
 
 def test_a_small_header_is_made(root, tmp_path):
     done = make(root, tmp_path / "out")
     assert (done.returncode, done.stderr) == (0, "")
-    assert described(tmp_path / "out") == {"binade_do"}
-    page = (tmp_path / "out/html/structbinade__small.html").read_text()
+    assert described(tmp_path / "out") == {"moiety_do"}
+    page = (tmp_path / "out/html/structmoiety__small.html").read_text()
     assert page.count("Two fields.") >= 2
     page = (tmp_path / "out/html/small_8h.html").read_text()
     for words in ("<dt>Ownership</dt>", "<dt>Threads, Streams</dt>",
-                  '<td class="paramname">BINADE_OK</td>'):
+                  '<td class="paramname">MOIETY_OK</td>'):
         assert words in page
 
 
 # What is taken out of the header, and what is said then.
 UNDOCUMENTED = [
-    ("/** A constant, */\n", "BINADE_FIRST"),
+    ("/** A constant, */\n", "MOIETY_FIRST"),
     ("    /** Two fields. */\n", "second"),
-    ("/** A struct. */\n", "binade_small"),
+    ("/** A struct. */\n", "moiety_small"),
     (" * @param how   How.\n", "parameter 'how'"),
 ]
 
 
 def remade(root, out, text):
-    (root / "pool/include/binade/small.h").write_text(text)
+    (root / "pool/include/moiety/small.h").write_text(text)
     return make(root, out)
 
 
@@ -136,10 +136,10 @@ def test_what_is_not_documented_is_named(root, tmp_path):
 
 
 def test_a_function_without_a_comment_is_named(root, tmp_path):
-    comment = SMALL[SMALL.index("/**\n * Does"):SMALL.index("int binade_do")]
+    comment = SMALL[SMALL.index("/**\n * Does"):SMALL.index("int moiety_do")]
     done = remade(root, tmp_path / "out", SMALL.replace(comment, ""))
     assert done.returncode != 0
-    assert "binade_do" in done.stderr
+    assert "moiety_do" in done.stderr
 
 
 def test_a_header_without_a_page_is_named(root, tmp_path):
@@ -153,4 +153,4 @@ def test_a_folder_without_headers_is_refused(tmp_path):
     shutil.copytree(ROOT / "docs", tmp_path / "docs")
     done = make(tmp_path, tmp_path / "out")
     assert done.returncode == 1
-    assert "there is no pool/include/binade here" in done.stderr
+    assert "there is no pool/include/moiety here" in done.stderr

@@ -21,7 +21,7 @@ shift 3
 cd {root}
 exec ./install "$@"
 """,
-    "binade": """exec python3 -m binade "$@"
+    "moiety": """exec python3 -m moiety "$@"
 """,
     "pip": """[ "$*" = "install ./emm" ]
 """,
@@ -70,18 +70,18 @@ def page_of(*blocks):
 
 INSTALL = ("sh", './bazelw run //:install -- --prefix "$HOME/b" >install.log\n'
                  'export PKG_CONFIG_PATH="$HOME/b/lib/pkgconfig"\n')
-COMPILE = ("sh", "cc a.c $(pkg-config --cflags --libs binade) -o a\n")
+COMPILE = ("sh", "cc a.c $(pkg-config --cflags --libs moiety) -o a\n")
 
 
 @pytest.mark.parametrize("page, words", [
     (page_of(INSTALL, ("c a.c", "int main(void) { return x; }\n"), COMPILE),
      "line 8: exit status 1"),
-    (page_of(INSTALL, ("c a.c", "#include <binade/binade.h>\n"
-                                "int main(void) { binade_alloc(0); }\n"),
+    (page_of(INSTALL, ("c a.c", "#include <moiety/moiety.h>\n"
+                                "int main(void) { moiety_alloc(0); }\n"),
              COMPILE), "too few arguments"),
-    (page_of(INSTALL, ("c a.c", "#include <binade/binade.h>\n"
-                                "int main(void) { binade_gone(); }\n"),
-             COMPILE), "binade_gone"),
+    (page_of(INSTALL, ("c a.c", "#include <moiety/moiety.h>\n"
+                                "int main(void) { moiety_gone(); }\n"),
+             COMPILE), "moiety_gone"),
 ], ids=["no C", "a wrong call", "no such function"])
 def test_a_broken_block_of_c_is_found(do, page, words):
     with pytest.raises(blocks.Broken) as caught:
@@ -90,7 +90,7 @@ def test_a_broken_block_of_c_is_found(do, page, words):
 
 
 @pytest.mark.parametrize("page, words", [
-    (page_of(("python a.py", "import binade\nbinade.Pol()\n"),
+    (page_of(("python a.py", "import moiety\nmoiety.Pol()\n"),
              ("sh", "python3 a.py\n")), "has no attribute 'Pol'"),
     (page_of(("python a.py", "print(1)\n"), ("sh", "python3 a.py\n"),
              ("output", "2\n")), "line 7: the page shows\n2\n"),

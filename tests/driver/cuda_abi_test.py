@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares our declaration of the CUDA driver's ABI with the Toolkit's.
 
-Nothing of Binade needs cuda.h to build, so nothing else would notice a wrong
+Nothing of Moiety needs cuda.h to build, so nothing else would notice a wrong
 value, layout or signature. Here a C compiler does: a translation unit that
 includes the Toolkit's cuda.h and cudaTypedefs.h gets one static assertion per
 constant, macro, type, struct field and entry of ours. Then the same is done
@@ -10,7 +10,7 @@ with one thing broken on purpose, which must not compile.
 
 The Toolkit is looked for in $CUDA_PATH, $CUDA_HOME and /usr/local/cuda. Where
 there is none the test says SKIPPED and passes, or fails if
-BINADE_REQUIRE_TOOLKIT=1.
+MOIETY_REQUIRE_TOOLKIT=1.
 """
 import os
 import pathlib
@@ -238,15 +238,15 @@ class Abi(unittest.TestCase):
 
 def main():
     Abi.toolkit = find_toolkit()
-    is_required = os.environ.get("BINADE_REQUIRE_TOOLKIT", "0") == "1"
+    is_required = os.environ.get("MOIETY_REQUIRE_TOOLKIT", "0") == "1"
     if not Abi.toolkit:
         print("SKIPPED: no CUDA Toolkit in $CUDA_PATH, $CUDA_HOME or "
               "/usr/local/cuda: cuda_abi.h was compared with nothing")
-        sys.exit("BINADE_REQUIRE_TOOLKIT=1: that is a failure"
+        sys.exit("MOIETY_REQUIRE_TOOLKIT=1: that is a failure"
                  if is_required else 0)
     result = unittest.main(exit=False, verbosity=2).result
     if result.skipped and is_required:
-        sys.exit("BINADE_REQUIRE_TOOLKIT=1: a skip is a failure")
+        sys.exit("MOIETY_REQUIRE_TOOLKIT=1: a skip is a failure")
     sys.exit(0 if result.wasSuccessful() else 1)
 
 

@@ -37,7 +37,7 @@ std::vector<std::string> FullEnvironment(const Environment &added)
 {
     std::vector<std::string> full = added;
     for (char **entry = environ; *entry; entry++)
-        if (!StartsWith(*entry, "BINADE_") && !StartsWith(*entry, "FAKE_") &&
+        if (!StartsWith(*entry, "MOIETY_") && !StartsWith(*entry, "FAKE_") &&
             !StartsWith(*entry, "LD_LIBRARY_PATH="))
             full.push_back(*entry);
     return full;

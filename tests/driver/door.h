@@ -2,8 +2,8 @@
 //
 // Runs door_program in an environment of the test's choice and reads what it
 // prints. Every case is a process of its own: an open driver stays open.
-#ifndef BINADE_TESTS_DRIVER_DOOR_H_
-#define BINADE_TESTS_DRIVER_DOOR_H_
+#ifndef MOIETY_TESTS_DRIVER_DOOR_H_
+#define MOIETY_TESTS_DRIVER_DOOR_H_
 
 #include <string>
 #include <vector>

@@ -8,7 +8,7 @@
  *   probe                probes device 0
  *   probe INDEX          another device
  *   threads              16 threads probe at once, each for the first time
- *   retry VALUE          probes, sets BINADE_DRIVER=VALUE, probes again
+ *   retry VALUE          probes, sets MOIETY_DRIVER=VALUE, probes again
  *   after FILE           loads FILE as another library would, then probes
  *   left-open NAME       probes, then tells whether NAME is still loaded
  *   fork                 probes; a child of it probes
@@ -16,7 +16,7 @@
  *   no-wipe-fork         as fork, on a kernel without MADV_WIPEONFORK
  */
 #define _GNU_SOURCE
-#include <binade/binade.h>
+#include <moiety/moiety.h>
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -36,21 +36,21 @@
 
 #define THREAD_COUNT 16
 
-static binade_status probe(int device, binade_caps *out)
+static moiety_status probe(int device, moiety_caps *out)
 {
     out->struct_size = sizeof(*out);
-    return binade_probe(device, out);
+    return moiety_probe(device, out);
 }
 
 static void print_probe(int device)
 {
-    binade_caps caps;
-    binade_driver_error error = {.struct_size = sizeof(error)};
-    binade_status status = probe(device, &caps);
-    printf("status=%s\n", binade_status_name(status));
-    if (status != BINADE_OK) {
-        printf("message=%s\n", binade_last_error_message());
-        if (binade_last_driver_error(&error) == BINADE_OK && error.code)
+    moiety_caps caps;
+    moiety_driver_error error = {.struct_size = sizeof(error)};
+    moiety_status status = probe(device, &caps);
+    printf("status=%s\n", moiety_status_name(status));
+    if (status != MOIETY_OK) {
+        printf("message=%s\n", moiety_last_error_message());
+        if (moiety_last_driver_error(&error) == MOIETY_OK && error.code)
             printf("native=%s %d %s\n", error.entry, error.code, error.name);
         return;
     }
@@ -63,17 +63,17 @@ static void print_probe(int device)
 struct racer {
     pthread_t thread;
     pthread_barrier_t *start;
-    binade_status status;
+    moiety_status status;
     const char *library_path;
 };
 
 static void *race(void *argument)
 {
     struct racer *racer = argument;
-    binade_caps caps;
+    moiety_caps caps;
     pthread_barrier_wait(racer->start);
     racer->status = probe(0, &caps);
-    racer->library_path = racer->status == BINADE_OK ? caps.library_path : NULL;
+    racer->library_path = racer->status == MOIETY_OK ? caps.library_path : NULL;
     return NULL;
 }
 
@@ -90,7 +90,7 @@ static void run_threads(void)
     int ok_count = 0, same_count = 0;
     for (int i = 0; i < THREAD_COUNT; i++) {
         pthread_join(racers[i].thread, NULL);
-        ok_count += racers[i].status == BINADE_OK;
+        ok_count += racers[i].status == MOIETY_OK;
         /* One table has one path string: the addresses are compared. */
         same_count += racers[i].library_path == racers[0].library_path;
     }
@@ -147,7 +147,7 @@ static int run(const char *command, const char *argument)
         run_threads();
     } else if (strcmp(command, "retry") == 0 && argument) {
         print_probe(0);
-        setenv("BINADE_DRIVER", argument, 1);
+        setenv("MOIETY_DRIVER", argument, 1);
         print_probe(0);
     } else if (strcmp(command, "after") == 0 && argument) {
         load_as_another_would(argument);

@@ -39,8 +39,8 @@ static int number(const char *name, int otherwise)
 }
 
 #if FAKE_STANDIN
-EXPORT const char *binade_standin_version(void);
-const char *binade_standin_version(void)
+EXPORT const char *moiety_standin_version(void);
+const char *moiety_standin_version(void)
 {
     return "fake";
 }

@@ -2,7 +2,7 @@
 //
 // Statuses, their words, and what becomes of the driver's codes. No driver is
 // opened but where a test says so.
-#include <binade/binade.h>
+#include <moiety/moiety.h>
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,61 +19,61 @@
 namespace
 {
 
-binade_driver_error LastDriverError()
+moiety_driver_error LastDriverError()
 {
-    binade_driver_error error;
+    moiety_driver_error error;
     error.struct_size = sizeof(error);
-    EXPECT_EQ(BINADE_OK, binade_last_driver_error(&error));
+    EXPECT_EQ(MOIETY_OK, moiety_last_driver_error(&error));
     return error;
 }
 
 TEST(Status, NumbersNeverChange)
 {
-    EXPECT_EQ(0, BINADE_OK);
-    EXPECT_EQ(1, BINADE_E_INVALID);
-    EXPECT_EQ(2, BINADE_E_TOO_LARGE);
-    EXPECT_EQ(3, BINADE_E_NO_DEVICE_MEMORY);
-    EXPECT_EQ(4, BINADE_E_NO_PINNED_MEMORY);
-    EXPECT_EQ(5, BINADE_E_NO_HOST_MEMORY);
-    EXPECT_EQ(6, BINADE_E_FOREIGN);
-    EXPECT_EQ(7, BINADE_E_BUSY);
-    EXPECT_EQ(8, BINADE_E_UNSUPPORTED);
-    EXPECT_EQ(9, BINADE_E_DRIVER);
-    EXPECT_EQ(10, BINADE_E_NO_DRIVER);
-    EXPECT_EQ(11, BINADE_E_NO_DEVICE);
-    EXPECT_EQ(12, BINADE_E_FORKED);
-    EXPECT_EQ(13, BINADE_E_DEINITIALIZED);
-    EXPECT_EQ(14, BINADE_E_CONTEXT_DESTROYED);
-    EXPECT_EQ(15, BINADE_E_CORRUPT);
-    EXPECT_EQ(16, BINADE_E_STALE);
-    EXPECT_EQ(17, BINADE_E_PEER_GONE);
-    EXPECT_EQ(18, BINADE_E_CAPTURING);
-    EXPECT_EQ(19, BINADE_E_BUDGET);
+    EXPECT_EQ(0, MOIETY_OK);
+    EXPECT_EQ(1, MOIETY_E_INVALID);
+    EXPECT_EQ(2, MOIETY_E_TOO_LARGE);
+    EXPECT_EQ(3, MOIETY_E_NO_DEVICE_MEMORY);
+    EXPECT_EQ(4, MOIETY_E_NO_PINNED_MEMORY);
+    EXPECT_EQ(5, MOIETY_E_NO_HOST_MEMORY);
+    EXPECT_EQ(6, MOIETY_E_FOREIGN);
+    EXPECT_EQ(7, MOIETY_E_BUSY);
+    EXPECT_EQ(8, MOIETY_E_UNSUPPORTED);
+    EXPECT_EQ(9, MOIETY_E_DRIVER);
+    EXPECT_EQ(10, MOIETY_E_NO_DRIVER);
+    EXPECT_EQ(11, MOIETY_E_NO_DEVICE);
+    EXPECT_EQ(12, MOIETY_E_FORKED);
+    EXPECT_EQ(13, MOIETY_E_DEINITIALIZED);
+    EXPECT_EQ(14, MOIETY_E_CONTEXT_DESTROYED);
+    EXPECT_EQ(15, MOIETY_E_CORRUPT);
+    EXPECT_EQ(16, MOIETY_E_STALE);
+    EXPECT_EQ(17, MOIETY_E_PEER_GONE);
+    EXPECT_EQ(18, MOIETY_E_CAPTURING);
+    EXPECT_EQ(19, MOIETY_E_BUDGET);
 }
 
 TEST(Status, EveryOneHasItsOwnNameAndText)
 {
     std::set<std::string> names, texts;
-    for (int i = BINADE_OK; i <= BINADE_E_BUDGET; i++) {
-        names.insert(binade_status_name(static_cast<binade_status>(i)));
-        texts.insert(binade_status_text(static_cast<binade_status>(i)));
+    for (int i = MOIETY_OK; i <= MOIETY_E_BUDGET; i++) {
+        names.insert(moiety_status_name(static_cast<moiety_status>(i)));
+        texts.insert(moiety_status_text(static_cast<moiety_status>(i)));
     }
     EXPECT_EQ(20u, names.size());
     EXPECT_EQ(20u, texts.size());
-    EXPECT_EQ(0u, names.count("BINADE_E_UNKNOWN"));
+    EXPECT_EQ(0u, names.count("MOIETY_E_UNKNOWN"));
 }
 
 TEST(Status, UnknownValueHasWordsToo)
 {
-    auto unknown = static_cast<binade_status>(31);
-    EXPECT_STREQ("BINADE_E_UNKNOWN", binade_status_name(unknown));
-    EXPECT_STREQ("unknown status", binade_status_text(unknown));
+    auto unknown = static_cast<moiety_status>(31);
+    EXPECT_STREQ("MOIETY_E_UNKNOWN", moiety_status_name(unknown));
+    EXPECT_STREQ("unknown status", moiety_status_text(unknown));
 }
 
 struct Meaning {
     const char *entry;
     int code;
-    binade_status status;
+    moiety_status status;
 };
 
 class DriverCode : public testing::TestWithParam<Meaning>
@@ -88,41 +88,41 @@ TEST_P(DriverCode, HasItsStatus)
 
 INSTANTIATE_TEST_SUITE_P(
     Status, DriverCode,
-    testing::Values(Meaning{"cuMemAlloc", 0, BINADE_OK},
-                    Meaning{"cuMemAlloc", 1, BINADE_E_INVALID},
-                    Meaning{"cuMemAlloc", 2, BINADE_E_NO_DEVICE_MEMORY},
-                    Meaning{"cuMemCreate", 2, BINADE_E_NO_DEVICE_MEMORY},
+    testing::Values(Meaning{"cuMemAlloc", 0, MOIETY_OK},
+                    Meaning{"cuMemAlloc", 1, MOIETY_E_INVALID},
+                    Meaning{"cuMemAlloc", 2, MOIETY_E_NO_DEVICE_MEMORY},
+                    Meaning{"cuMemCreate", 2, MOIETY_E_NO_DEVICE_MEMORY},
                     Meaning{"cuDevicePrimaryCtxRetain", 2,
-                            BINADE_E_NO_DEVICE_MEMORY},
-                    Meaning{"cuMemHostAlloc", 2, BINADE_E_NO_PINNED_MEMORY},
-                    Meaning{"cuMemHostRegister", 2, BINADE_E_NO_PINNED_MEMORY},
-                    Meaning{"cuInit", 2, BINADE_E_NO_HOST_MEMORY},
-                    Meaning{"cuMemAddressReserve", 2, BINADE_E_NO_HOST_MEMORY},
-                    Meaning{"cuMemFree", 4, BINADE_E_DEINITIALIZED},
-                    Meaning{"cuInit", 34, BINADE_E_NO_DRIVER},
-                    Meaning{"cuDevicePrimaryCtxRetain", 46, BINADE_E_NO_DEVICE},
-                    Meaning{"cuInit", 100, BINADE_E_NO_DEVICE},
-                    Meaning{"cuDeviceGet", 101, BINADE_E_INVALID},
-                    Meaning{"cuCtxSetCurrent", 201, BINADE_E_CONTEXT_DESTROYED},
-                    Meaning{"cuStreamQuery", 400, BINADE_E_INVALID},
-                    Meaning{"cuEventQuery", 600, BINADE_E_BUSY},
-                    Meaning{"cuMemAlloc", 700, BINADE_E_DRIVER},
-                    Meaning{"cuMemAlloc", 709, BINADE_E_CONTEXT_DESTROYED},
-                    Meaning{"cuMemHostRegister", 712, BINADE_E_BUSY},
-                    Meaning{"cuMemHostUnregister", 713, BINADE_E_FOREIGN},
-                    Meaning{"cuMemCreate", 801, BINADE_E_UNSUPPORTED},
-                    Meaning{"cuInit", 803, BINADE_E_NO_DRIVER},
-                    Meaning{"cuMemAlloc", 999, BINADE_E_DRIVER},
-                    Meaning{"cuMemAlloc", 31337, BINADE_E_DRIVER}));
+                            MOIETY_E_NO_DEVICE_MEMORY},
+                    Meaning{"cuMemHostAlloc", 2, MOIETY_E_NO_PINNED_MEMORY},
+                    Meaning{"cuMemHostRegister", 2, MOIETY_E_NO_PINNED_MEMORY},
+                    Meaning{"cuInit", 2, MOIETY_E_NO_HOST_MEMORY},
+                    Meaning{"cuMemAddressReserve", 2, MOIETY_E_NO_HOST_MEMORY},
+                    Meaning{"cuMemFree", 4, MOIETY_E_DEINITIALIZED},
+                    Meaning{"cuInit", 34, MOIETY_E_NO_DRIVER},
+                    Meaning{"cuDevicePrimaryCtxRetain", 46, MOIETY_E_NO_DEVICE},
+                    Meaning{"cuInit", 100, MOIETY_E_NO_DEVICE},
+                    Meaning{"cuDeviceGet", 101, MOIETY_E_INVALID},
+                    Meaning{"cuCtxSetCurrent", 201, MOIETY_E_CONTEXT_DESTROYED},
+                    Meaning{"cuStreamQuery", 400, MOIETY_E_INVALID},
+                    Meaning{"cuEventQuery", 600, MOIETY_E_BUSY},
+                    Meaning{"cuMemAlloc", 700, MOIETY_E_DRIVER},
+                    Meaning{"cuMemAlloc", 709, MOIETY_E_CONTEXT_DESTROYED},
+                    Meaning{"cuMemHostRegister", 712, MOIETY_E_BUSY},
+                    Meaning{"cuMemHostUnregister", 713, MOIETY_E_FOREIGN},
+                    Meaning{"cuMemCreate", 801, MOIETY_E_UNSUPPORTED},
+                    Meaning{"cuInit", 803, MOIETY_E_NO_DRIVER},
+                    Meaning{"cuMemAlloc", 999, MOIETY_E_DRIVER},
+                    Meaning{"cuMemAlloc", 31337, MOIETY_E_DRIVER}));
 
 TEST(DriverError, IsEmptyInANewThread)
 {
     std::thread([] {
-        binade_driver_error error = LastDriverError();
+        moiety_driver_error error = LastDriverError();
         EXPECT_EQ(0, error.code);
         EXPECT_STREQ("", error.name);
         EXPECT_STREQ("", error.entry);
-        EXPECT_STREQ("", binade_last_error_message());
+        EXPECT_STREQ("", moiety_last_error_message());
     }).join();
 }
 
@@ -130,12 +130,12 @@ TEST(DriverError, KeepsCodeNameAndEntryPerThread)
 {
     driver_probe_status("cuMemAlloc", 2);
     std::thread([] { driver_probe_status("cuMemFree", 700); }).join();
-    binade_driver_error error = LastDriverError();
+    moiety_driver_error error = LastDriverError();
     EXPECT_EQ(2, error.code);
     EXPECT_STREQ("CUDA_ERROR_OUT_OF_MEMORY", error.name);
     EXPECT_STREQ("cuMemAlloc", error.entry);
     EXPECT_STREQ("cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (2)",
-                 binade_last_error_message());
+                 moiety_last_error_message());
 }
 
 TEST(DriverError, SurvivesSuccess)
@@ -161,38 +161,38 @@ TEST(DriverError, OfAnUnknownCodeIsUnknownWhileNoDriverIsOpen)
 TEST(DriverErrorDeathTest, OfANewerDriverIsNamedByTheDriver)
 {
     auto ask = [] {
-        setenv("BINADE_DRIVER", door::Fake("gets5").c_str(), 1);
-        binade_caps caps;
+        setenv("MOIETY_DRIVER", door::Fake("gets5").c_str(), 1);
+        moiety_caps caps;
         caps.struct_size = sizeof(caps);
-        binade_status status = binade_probe(0, &caps);
+        moiety_status status = moiety_probe(0, &caps);
         driver_probe_status("cuMemAlloc", 31337);
-        fprintf(stderr, "%s %s", binade_status_name(status),
+        fprintf(stderr, "%s %s", moiety_status_name(status),
                 LastDriverError().name);
         _exit(0);
     };
     EXPECT_EXIT(ask(), testing::ExitedWithCode(0),
-                "BINADE_E_UNSUPPORTED CUDA_ERROR_OF_A_NEWER_DRIVER");
+                "MOIETY_E_UNSUPPORTED CUDA_ERROR_OF_A_NEWER_DRIVER");
 }
 
 TEST(DriverError, RefusesBadArgumentsByName)
 {
-    binade_driver_error error;
+    moiety_driver_error error;
     error.struct_size = sizeof(error) - 1;
-    EXPECT_EQ(BINADE_E_INVALID, binade_last_driver_error(&error));
-    EXPECT_NE(nullptr, strstr(binade_last_error_message(), "struct_size"));
-    EXPECT_EQ(BINADE_E_INVALID, binade_last_driver_error(nullptr));
-    EXPECT_NE(nullptr, strstr(binade_last_error_message(), "out is NULL"));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_last_driver_error(&error));
+    EXPECT_NE(nullptr, strstr(moiety_last_error_message(), "struct_size"));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_last_driver_error(nullptr));
+    EXPECT_NE(nullptr, strstr(moiety_last_error_message(), "out is NULL"));
 }
 
 TEST(DriverError, WritesNothingPastALargerStruct)
 {
     struct {
-        binade_driver_error error;
+        moiety_driver_error error;
         char later_fields[32];
     } larger;
     memset(&larger, 0x5a, sizeof(larger));
     larger.error.struct_size = sizeof(larger);
-    ASSERT_EQ(BINADE_OK, binade_last_driver_error(&larger.error));
+    ASSERT_EQ(MOIETY_OK, moiety_last_driver_error(&larger.error));
     EXPECT_EQ(sizeof(larger.error), larger.error.struct_size);
     EXPECT_EQ(std::string(32, 0x5a), std::string(larger.later_fields, 32));
 }
@@ -200,21 +200,21 @@ TEST(DriverError, WritesNothingPastALargerStruct)
 TEST(ErrorMessage, IsCutNotOverrun)
 {
     std::string driver(5000, 'x');
-    setenv("BINADE_DRIVER", driver.c_str(), 1);
-    binade_caps caps;
+    setenv("MOIETY_DRIVER", driver.c_str(), 1);
+    moiety_caps caps;
     caps.struct_size = sizeof(caps);
-    EXPECT_EQ(BINADE_E_INVALID, binade_probe(0, &caps));
-    unsetenv("BINADE_DRIVER");
-    EXPECT_EQ(1023u, strlen(binade_last_error_message()));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_probe(0, &caps));
+    unsetenv("MOIETY_DRIVER");
+    EXPECT_EQ(1023u, strlen(moiety_last_error_message()));
 }
 
 TEST(Version, OfLibraryAndHeadersAgree)
 {
-    std::string numbers = std::to_string(BINADE_VERSION_MAJOR) + "." +
-                          std::to_string(BINADE_VERSION_MINOR) + "." +
-                          std::to_string(BINADE_VERSION_PATCH);
-    EXPECT_EQ(numbers, BINADE_VERSION_STRING);
-    EXPECT_EQ(numbers, binade_version());
+    std::string numbers = std::to_string(MOIETY_VERSION_MAJOR) + "." +
+                          std::to_string(MOIETY_VERSION_MINOR) + "." +
+                          std::to_string(MOIETY_VERSION_PATCH);
+    EXPECT_EQ(numbers, MOIETY_VERSION_STRING);
+    EXPECT_EQ(numbers, moiety_version());
 }
 
 } // namespace

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Host arenas: real memory, also on the stand-in."""
 
-import binade
+import moiety
 import pytest
 
 from support import run_program
@@ -43,7 +43,7 @@ def test_memory_of_a_device_has_no_bytes_here(pool):
 def test_device_address(arena):
     block = arena.alloc(5000)
     assert arena.device_address(block.address + 8) == block.device_address + 8
-    with pytest.raises(binade.Error) as raised:
+    with pytest.raises(moiety.Error) as raised:
         arena.device_address(0x1000)
     assert raised.value.status == "E_FOREIGN"
 
@@ -70,10 +70,10 @@ def test_progress_that_raises(arena):
 
 
 def test_trim_and_close():
-    arena = binade.HostArena(first_segment_bytes=4 * MIB)
+    arena = moiety.HostArena(first_segment_bytes=4 * MIB)
     block = arena.alloc(1000)
     assert arena.trim() == 0
-    block.free(binade.DONE)
+    block.free(moiety.DONE)
     assert arena.trim() == 4 * MIB
     block = arena.alloc(1000)
     assert arena.close() == 1 and not block.is_live
@@ -84,9 +84,9 @@ def test_trim_and_close():
 
 
 KEEP = """
-    import binade, numpy as np
+    import moiety, numpy as np
     def views():
-        with binade.HostArena() as arena:
+        with moiety.HostArena() as arena:
             one = np.asarray(arena.alloc(1 << 20))
             block = arena.alloc(1 << 20)
             two = np.from_dlpack(block)
@@ -102,14 +102,14 @@ KEEP = """
     del one, two
     assert part.sum() == 12
     del part
-    import binade.numpy
-    made = binade.numpy.empty_pinned(1000)
-    binade.numpy.arena().close()
+    import moiety.numpy
+    made = moiety.numpy.empty_pinned(1000)
+    moiety.numpy.arena().close()
     made[:] = 2
     assert made.sum() == 2000
-    again = binade.numpy.empty_pinned(1000)
+    again = moiety.numpy.empty_pinned(1000)
     assert made.sum() == 2000
-    freed = binade.HostArena()
+    freed = moiety.HostArena()
     with freed.alloc(4096) as block:
         seen = np.asarray(block)
     freed.close()
@@ -131,7 +131,7 @@ def is_mapped(address):
 
 
 def test_what_was_kept_goes_with_the_last_array():
-    arena = binade.HostArena(first_segment_bytes=4 * MIB)
+    arena = moiety.HostArena(first_segment_bytes=4 * MIB)
     arrays = [np.asarray(arena.alloc(1000)) for _ in range(3)]
     address = arrays[0].base.obj.address
     assert arena.close() == 0 and not arena.is_open
@@ -145,9 +145,9 @@ def test_what_was_kept_goes_with_the_last_array():
 
 
 def test_capsule_keeps_it_open():
-    arena = binade.HostArena()
+    arena = moiety.HostArena()
     capsule = arena._capsule()
-    with pytest.raises(binade.Error) as raised:
+    with pytest.raises(moiety.Error) as raised:
         arena.close()
     assert raised.value.status == "E_BUSY"
     del capsule
@@ -166,15 +166,15 @@ def test_dlpack_is_of_pinned_memory(arena):
     ({"nodes": (256,), "policy": "explicit"}, ValueError),
     ({"nodes": 1}, TypeError),
     ({"nodes": (-1,)}, OverflowError),
-    ({"nodes": (255,), "policy": "explicit"}, binade.Error),
-    ({"policy": "explicit"}, binade.Error),
-    ({"write_combined": True, "read_only": True}, binade.Error),
-    ({"touch_threads": 65}, binade.Error),
-    ({"device": 99}, binade.Error),
+    ({"nodes": (255,), "policy": "explicit"}, moiety.Error),
+    ({"policy": "explicit"}, moiety.Error),
+    ({"write_combined": True, "read_only": True}, moiety.Error),
+    ({"touch_threads": 65}, moiety.Error),
+    ({"device": 99}, moiety.Error),
 ])
 def test_options_that_are_none(options, error):
     with pytest.raises(error):
-        binade.HostArena(**options)
+        moiety.HostArena(**options)
 
 
 @pytest.mark.parametrize("options", [
@@ -182,14 +182,14 @@ def test_options_that_are_none(options, error):
     {"policy": "interleave", "nodes": (0,)}, {"write_combined": True},
     {"read_only": True}, {"limit_bytes": 64 * MIB}])
 def test_options_that_work(options):
-    with binade.HostArena(**options) as arena:
+    with moiety.HostArena(**options) as arena:
         np.asarray(arena.alloc(4096))[:] = 1
 
 
 def test_limit_is_out_of_pinned_memory():
-    with binade.HostArena(limit_bytes=8 * MIB, wait_ms=1) as arena:
+    with moiety.HostArena(limit_bytes=8 * MIB, wait_ms=1) as arena:
         kept = arena.alloc(6 * MIB)
-        with pytest.raises(binade.OutOfMemoryError) as raised:
+        with pytest.raises(moiety.OutOfMemoryError) as raised:
             arena.alloc(6 * MIB)
         assert raised.value.status == "E_NO_PINNED_MEMORY"
         assert raised.value.report["live_count"] == 1
@@ -197,12 +197,12 @@ def test_limit_is_out_of_pinned_memory():
 
 
 def test_pinning_is_counted(pool):
-    from binade import _native
+    from moiety import _native
     array = np.ones(MIB, dtype=np.uint8)
     where = (array.ctypes.data, array.nbytes)
     pool.alloc(1)
-    block = binade.HostArena().alloc(1)  # its context is current in no thread
+    block = moiety.HostArena().alloc(1)  # its context is current in no thread
     del block
-    with pytest.raises(binade.Error) as raised:
+    with pytest.raises(moiety.Error) as raised:
         _native.unpin(*where)
     assert raised.value.status == "E_FOREIGN"

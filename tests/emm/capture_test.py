@@ -14,10 +14,10 @@ import zipfile
 
 import pytest
 
-import binade
-from binade import _native
-from binade._capture import guard
-from binade._capture import hook as capture_hook
+import moiety
+from moiety import _native
+from moiety._capture import guard
+from moiety._capture import hook as capture_hook
 from support import run_program
 
 TORCH = {
@@ -82,7 +82,7 @@ def guards():
     while True:
         try:
             _native.capture_guard_end()
-        except binade.Error:
+        except moiety.Error:
             break
         count += 1
     for _ in range(count):
@@ -373,7 +373,7 @@ def test_cupys_stream_of_each_thread_is_another(fake, hook):
 
 def test_child_of_a_fork_captures_without_a_guard(monkeypatch):
     def refuse():
-        error = binade.Error("forked")
+        error = moiety.Error("forked")
         error.status = "E_FORKED"
         raise error
 
@@ -472,8 +472,8 @@ def test_without_the_guard_they_do(pool, driver):
 
 def test_numbas_plugin_brings_the_hook():
     done = run_program("""
-        import binade.numba
-        from binade._capture.hook import HOOK
+        import moiety.numba
+        from moiety._capture.hook import HOOK
         from cuda.core.graph import GraphBuilder
         print(hasattr(GraphBuilder.begin_building, "__wrapped__"))
         HOOK.uninstall()
@@ -495,14 +495,14 @@ def capturing(driver, stream):
 def test_a_capture_gets_no_memory_from_a_pool_without_scopes(pool, driver):
     stream = driver.stream()
     with capturing(driver, stream):
-        with pytest.raises(binade.Error, match="auto_scope=True") as raised:
+        with pytest.raises(moiety.Error, match="auto_scope=True") as raised:
             pool.alloc(1000, stream=stream.value)
     assert raised.value.status == "E_CAPTURING"
 
 
 def test_a_pool_keeps_a_captures_memory_until_its_scopes_are_released(driver):
     stream = driver.stream()
-    with binade.Pool(auto_scope=True) as pool:
+    with moiety.Pool(auto_scope=True) as pool:
         with capturing(driver, stream):
             block = pool.alloc(MIB, stream=stream.value)
             kept = block.address

@@ -6,7 +6,7 @@ import ctypes
 import gc
 import os
 
-import binade
+import moiety
 import pytest
 from holding import Hold
 
@@ -21,7 +21,7 @@ MIB = 1 << 20
 @pytest.fixture
 def pool():
     """A pool that expects to be whole at its end."""
-    with binade.Pool() as made:
+    with moiety.Pool() as made:
         yield made
         gc.collect()  # an exception that was caught keeps the test's variables
         assert made.stats()["allocation.all.current"] == 0
@@ -29,7 +29,7 @@ def pool():
 
 @pytest.fixture
 def arena():
-    with binade.HostArena(first_segment_bytes=4 * MIB) as made:
+    with moiety.HostArena(first_segment_bytes=4 * MIB) as made:
         yield made
         gc.collect()  # an exception that was caught keeps the test's variables
         assert made.stats()["allocation.all.current"] == 0
@@ -40,8 +40,8 @@ class Driver:
 
     def __init__(self):
         self.library = ctypes.CDLL(
-            os.environ.get("BINADE_DRIVER", "libcuda.so.1"))
-        self.is_standin = hasattr(self.library, "binade_standin_version")
+            os.environ.get("MOIETY_DRIVER", "libcuda.so.1"))
+        self.is_standin = hasattr(self.library, "moiety_standin_version")
         context = ctypes.c_void_p()
         self.call("cuInit", 0)
         self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CuPy, RMM and ONNX Runtime as far as binade.cupy, binade.rmm and
-binade.onnxruntime use them, without the CUDA runtime that they need: modules of
+"""CuPy, RMM and ONNX Runtime as far as moiety.cupy, moiety.rmm and
+moiety.onnxruntime use them, without the CUDA runtime that they need: modules of
 the same names, signatures and rules. tests/stacks has the first two, on a GPU.
 
 Of CuPy, `cupy.cuda.where` has the device and the stream that are current."""

@@ -10,10 +10,10 @@ from pathlib import Path
 BENCH = Path(__file__).parents[2] / "bench"
 
 OPERATIONS = {
-    ("nothing", "python"), ("device memory", "binade"),
-    ("device memory", "binade_stream"), ("pinned memory", "binade"),
-    ("pinned memory", "binade_block"), ("pinned memory", "binade_done"),
-} | {(f"numba {name}", subject) for subject in ("numba", "binade")
+    ("nothing", "python"), ("device memory", "moiety"),
+    ("device memory", "moiety_stream"), ("pinned memory", "moiety"),
+    ("pinned memory", "moiety_block"), ("pinned memory", "moiety_done"),
+} | {(f"numba {name}", subject) for subject in ("numba", "moiety")
      for name in ("memalloc", "device_array", "pinned_array")}
 
 
@@ -25,7 +25,7 @@ def run(script, *arguments):
 
 def test_measures_what_is_there(tmp_path):
     output = run("python/python_latency.py", "--processes=1", "--cell-ms=1",
-                 "--threads=1,3", "--kinds=binade,numba,numba_binade")
+                 "--threads=1,3", "--kinds=moiety,numba,numba_moiety")
     about, *rows = map(json.loads, output.splitlines())
     assert about["what"] == "run" and about["is_standin"] is True
     assert [row for row in rows if row["error"] or row["skipped"]] == []

@@ -3,21 +3,21 @@
 
 import re
 
-import binade
+import moiety
 import pytest
 from support import run_program
 
 
 def test_version_is_that_of_the_library():
-    assert re.fullmatch(r"\d+\.\d+\.\d+", binade.__version__)
+    assert re.fullmatch(r"\d+\.\d+\.\d+", moiety.__version__)
 
 
 def pool_with(**options):
-    return lambda: binade.Pool(**options)
+    return lambda: moiety.Pool(**options)
 
 
 def arena_with(**options):
-    return lambda: binade.HostArena(**options)
+    return lambda: moiety.HostArena(**options)
 
 
 @pytest.mark.parametrize("call, words", [
@@ -31,48 +31,48 @@ def arena_with(**options):
     (arena_with(policy="explicit", nodes=[5000]), "nodes has 5000; accepted"),
     (arena_with(write_combined=True, read_only=True),
      "write_combined and read_only"),
-    (lambda: binade.Pool().export(binade.Pool().alloc(1).address), None),
-    (lambda: binade.Pool().tenant("a", pausable=True), "memory='mapped'"),
-    (lambda: binade.Pool().record_use(1, binade.DONE), "^DONE is no stream"),
-    (lambda: binade.HostArena().reserve(1 << 21, threads=1000), "threads is"),
+    (lambda: moiety.Pool().export(moiety.Pool().alloc(1).address), None),
+    (lambda: moiety.Pool().tenant("a", pausable=True), "memory='mapped'"),
+    (lambda: moiety.Pool().record_use(1, moiety.DONE), "^DONE is no stream"),
+    (lambda: moiety.HostArena().reserve(1 << 21, threads=1000), "threads is"),
 ])
 def test_errors_name_what_python_has(call, words):
     with pytest.raises(Exception, match=words) as raised:
         call()
     said = str(raised.value)
-    assert said and "binade_" not in said and "BINADE_" not in said
+    assert said and "moiety_" not in said and "MOIETY_" not in said
 
 
 def test_why_a_pool_exports_nothing():
-    pool = binade.Pool()
+    pool = moiety.Pool()
     block = pool.alloc(1)
-    with pytest.raises(binade.Error, match="made without exportable=True"):
+    with pytest.raises(moiety.Error, match="made without exportable=True"):
         pool.export(block.address)
 
 
 def test_what_an_exhausted_pool_says():
-    with binade.Pool(limit_bytes=4 << 20, wait_ms=0) as pool:
+    with moiety.Pool(limit_bytes=4 << 20, wait_ms=0) as pool:
         kept = pool.alloc(3 << 20)
-        with pytest.raises(binade.OutOfMemoryError) as raised:
+        with pytest.raises(moiety.OutOfMemoryError) as raised:
             pool.alloc(3 << 20)
-        assert "binade_" not in str(raised.value)
+        assert "moiety_" not in str(raised.value)
         assert raised.value.report["live_count"] == 1
         del kept
 
 
 NO_ADDRESSES = """
-    import re, resource, binade
+    import re, resource, moiety
     def taken():
         with open("/proc/self/status") as lines:
             return int(re.search(r"VmSize:\\s+(\\d+)", lines.read())[1]) << 10
-    binade.Pool(limit_bytes=64 << 20).alloc(1)
+    moiety.Pool(limit_bytes=64 << 20).alloc(1)
     before = taken()
-    small = binade.Pool(limit_bytes=64 << 20)
+    small = moiety.Pool(limit_bytes=64 << 20)
     assert taken() - before < 32 << 20
     resource.setrlimit(resource.RLIMIT_AS, (taken() + (8 << 20),) * 2)
     try:
-        binade.Pool(limit_bytes=8 << 30)
-    except binade.OutOfMemoryError as error:
+        moiety.Pool(limit_bytes=8 << 30)
+    except moiety.OutOfMemoryError as error:
         print(error.status, error)
 """
 
@@ -85,6 +85,6 @@ def test_addresses_go_by_the_limit():
 
 
 def test_a_node_that_is_not_there():
-    with pytest.raises(binade.Error, match=r"node 200 does not exist; the "
+    with pytest.raises(moiety.Error, match=r"node 200 does not exist; the "
                        r"machine has node"):
-        binade.HostArena(policy="explicit", nodes=(200,))
+        moiety.HostArena(policy="explicit", nodes=(200,))

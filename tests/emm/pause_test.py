@@ -5,7 +5,7 @@ import ctypes
 import threading
 import time
 
-import binade
+import moiety
 import pytest
 from support import MIB, run_program, run_threads
 
@@ -13,7 +13,7 @@ DATA = bytes(range(256)) * (MIB // 256)
 
 
 def refusal(call, *arguments):
-    with pytest.raises((binade.Error, binade.OutOfMemoryError)) as raised:
+    with pytest.raises((moiety.Error, moiety.OutOfMemoryError)) as raised:
         call(*arguments)
     assert str(raised.value)
     return raised.value
@@ -21,7 +21,7 @@ def refusal(call, *arguments):
 
 @pytest.fixture(name="pool")
 def mapped_pool():
-    with binade.Pool(memory="mapped", limit_bytes=16 * MIB,
+    with moiety.Pool(memory="mapped", limit_bytes=16 * MIB,
                      wait_ms=60000) as pool:
         yield pool
 
@@ -95,7 +95,7 @@ def test_others_have_the_memory_meanwhile(pool, tenant, memory):
     assert isinstance(error, MemoryError)
     assert (error.status, error.report) == ("E_NO_DEVICE_MEMORY", None)
     assert tenant.is_paused
-    other.free(binade.DONE)
+    other.free(moiety.DONE)
     tenant.resume()
     assert memory.read(block)[:MIB] == DATA
 
@@ -129,14 +129,14 @@ def test_the_end_of_one_that_was_paused(pool, is_resumed):
 
 
 def test_pools_and_programs_end_while_one_is_paused():
-    pool = binade.Pool(memory="mapped")
+    pool = moiety.Pool(memory="mapped")
     tenant = pool.tenant(pausable=True)
     block = tenant.alloc(MIB)
     tenant.pause()
     assert pool.close() == 1 and not block.is_live
     ended = run_program("""
-        import binade
-        tenant = binade.Pool(memory="mapped").tenant(pausable=True)
+        import moiety
+        tenant = moiety.Pool(memory="mapped").tenant(pausable=True)
         block = tenant.alloc(1 << 20)
         tenant.pause(True)
     """)
@@ -156,7 +156,7 @@ def test_tenants_that_were_not_made_for_it(pool):
     {}, {"memory": "mapped", "checked": True},
     {"memory": "mapped", "pass_through": True}])
 def test_pools_that_have_none(options):
-    with binade.Pool(**options) as pool:
+    with moiety.Pool(**options) as pool:
         error = refusal(lambda: pool.tenant(pausable=True))
         assert error.status == "E_UNSUPPORTED"
 
@@ -199,7 +199,7 @@ def test_arguments_that_are_none(tenant, call, error):
     assert not tenant.is_paused
 
 
-@pytest.mark.skipif(not binade.probe()["is_standin"], reason="plans faults")
+@pytest.mark.skipif(not moiety.probe()["is_standin"], reason="plans faults")
 @pytest.mark.parametrize("fault, status, is_paused", [
     ("cuMemHostAlloc", "E_NO_PINNED_MEMORY", False),
     ("cuMemUnmap", "E_DRIVER", False),
@@ -207,21 +207,21 @@ def test_arguments_that_are_none(tenant, call, error):
 def test_what_the_driver_refuses(fault, status, is_paused):
     code = 2 if fault == "cuMemHostAlloc" else 999
     ended = run_program("""
-        import binade
-        tenant = binade.Pool(memory="mapped").tenant(pausable=True)
+        import moiety
+        tenant = moiety.Pool(memory="mapped").tenant(pausable=True)
         block = tenant.alloc(1 << 20)
         try:
             tenant.pause(keep_contents=True)
-        except binade.Error as error:
+        except moiety.Error as error:
             print(error.status, tenant.is_paused, tenant.alloc(512).is_live)
-    """, BINADE_STANDIN_FAULTS=f"{fault}:every=1:code={code}")
+    """, MOIETY_STANDIN_FAULTS=f"{fault}:every=1:code={code}")
     assert (ended.stdout, ended.stderr) == (f"{status} {is_paused} True\n", "")
 
 
 def test_child_of_a_fork_is_told():
     ended = run_program("""
-        import binade, os
-        tenant = binade.Pool(memory="mapped").tenant(pausable=True)
+        import moiety, os
+        tenant = moiety.Pool(memory="mapped").tenant(pausable=True)
         block = tenant.alloc(5000)
         child = os.fork()
         if child == 0:
@@ -230,7 +230,7 @@ def test_child_of_a_fork_is_told():
                          lambda: tenant.pool.tenant(pausable=True)):
                 try:
                     call()
-                except binade.Error as error:
+                except moiety.Error as error:
                     print(error.status, flush=True)
             del block, tenant
             os._exit(0)
@@ -244,7 +244,7 @@ def test_child_of_a_fork_is_told():
 
 # Threads.
 
-@pytest.mark.skipif(not binade.probe()["is_standin"],
+@pytest.mark.skipif(not moiety.probe()["is_standin"],
                     reason="holds back a stream")
 def test_a_pause_waits_for_work_without_the_gil(tenant, driver):
     stream = driver.stream()
@@ -258,7 +258,7 @@ def test_a_pause_waits_for_work_without_the_gil(tenant, driver):
             try:  # by what only the thread that pauses can be in the way of
                 tenant.pool.alloc(512).free()
                 tenant.close()
-            except binade.Error as error:
+            except moiety.Error as error:
                 if "another thread" in str(error):
                     errors.append(error)
         assert errors[0].status == "E_BUSY" and thread.is_alive()
@@ -268,11 +268,11 @@ def test_a_pause_waits_for_work_without_the_gil(tenant, driver):
     tenant.resume()
 
 
-@pytest.mark.skipif(not binade.probe()["is_standin"],
+@pytest.mark.skipif(not moiety.probe()["is_standin"],
                     reason="holds back a stream")
 def test_work_that_is_not_over_is_in_the_way(driver):
     stream = driver.stream()
-    with binade.Pool(memory="mapped", wait_ms=1) as pool:
+    with moiety.Pool(memory="mapped", wait_ms=1) as pool:
         tenant = pool.tenant(pausable=True)
         block = tenant.alloc(MIB)
         with driver.held(stream):
@@ -295,7 +295,7 @@ def test_threads_that_do_all_at_a_time(pool, tenant):
                 else:
                     tenant.alloc(MIB // 4).free()
                 done.append(index % 4)
-            except binade.Error as error:
+            except moiety.Error as error:
                 if error.status not in ("E_BUSY", "E_INVALID"):
                     failures.append(error)
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which memory a pool has: what was asked for, what the device has, and what
-BINADE_CONF says."""
+MOIETY_CONF says."""
 
-import binade
-import binade.ipc
+import moiety
+import moiety.ipc
 import pytest
 from support import MIB, run_program
 
@@ -24,7 +24,7 @@ NO_ANSWER = "cuMemGetAllocationGranularity:every=1:code=999"
     ({"memory": "mapped", "exportable": True}, "mapped"),
 ])
 def test_what_was_asked_for(options, memory):
-    with binade.Pool(**options) as pool:
+    with moiety.Pool(**options) as pool:
         assert pool.memory == memory
         assert pool.snapshot()["source"] == SOURCES[memory]
         assert f"{memory} memory>" in repr(pool)
@@ -38,12 +38,12 @@ def test_a_block_goes_where_two_were():
     """No more is reserved than what is live, which driver memory cannot."""
     reserved = {}
     for memory in SOURCES:
-        with binade.Pool(memory=memory) as pool:
-            blocks = [pool.alloc(size * MIB, binade.LEGACY)
+        with moiety.Pool(memory=memory) as pool:
+            blocks = [pool.alloc(size * MIB, moiety.LEGACY)
                       for size in (32, 2, 32, 2)]
             blocks[0].free()
             blocks[2].free()
-            large = pool.alloc(64 * MIB, binade.LEGACY)
+            large = pool.alloc(64 * MIB, moiety.LEGACY)
             stats = pool.stats()
             reserved[memory] = stats["reserved_bytes.all.peak"]
             assert (stats["mapped.moved_bytes"] > 0) == (memory == "mapped")
@@ -53,9 +53,9 @@ def test_a_block_goes_where_two_were():
 
 @pytest.mark.parametrize("memory", SOURCES)
 def test_out_of_memory_says_which_it_is(memory):
-    with binade.Pool(memory=memory, limit_bytes=8 * MIB, wait_ms=1) as pool:
+    with moiety.Pool(memory=memory, limit_bytes=8 * MIB, wait_ms=1) as pool:
         kept = pool.alloc(8 * MIB)
-        with pytest.raises(binade.OutOfMemoryError) as raised:
+        with pytest.raises(moiety.OutOfMemoryError) as raised:
             pool.alloc(MIB)
         report = raised.value.report
         assert report["source"] == SOURCES[memory]
@@ -67,13 +67,13 @@ def test_out_of_memory_says_which_it_is(memory):
 def test_a_leak_says_which_it_is(memory):
     ended = run_program("""
         import sys
-        import binade
-        pool = binade.Pool(memory=sys.argv[1])
+        import moiety
+        pool = moiety.Pool(memory=sys.argv[1])
         print(hex(pool.allocate(4096)))
         pool.close()
-    """, memory, BINADE_CONF="report_leaks:1")
+    """, memory, MOIETY_CONF="report_leaks:1")
     assert ended.returncode == 0
-    assert ended.stderr == (f"binade: 1 blocks of {SOURCES[memory]}, 4096 bytes, "
+    assert ended.stderr == (f"moiety: 1 blocks of {SOURCES[memory]}, 4096 bytes, "
                             f"were not freed: {ended.stdout}")
 
 
@@ -84,7 +84,7 @@ def test_a_leak_says_which_it_is(memory):
 def test_what_is_not_accepted(memory, error):
     with pytest.raises(error, match="accepted are 'driver', 'mapped' and "
                                     "'auto'"):
-        binade.Pool(memory=memory)
+        moiety.Pool(memory=memory)
 
 
 def test_it_cannot_be_changed(pool):
@@ -98,20 +98,20 @@ def test_it_cannot_be_changed(pool):
 
 
 def test_mapped_memory_has_no_handles_of_the_driver():
-    with binade.Pool(memory="mapped", exportable=True) as pool:
+    with moiety.Pool(memory="mapped", exportable=True) as pool:
         with pool.alloc(MIB) as block:
-            with pytest.raises(binade.Error, match="binade.ipc.send") as raised:
-                binade.ipc.export(block)
+            with pytest.raises(moiety.Error, match="moiety.ipc.send") as raised:
+                moiety.ipc.export(block)
     assert raised.value.status == "E_UNSUPPORTED"
 
 
 MAKE = """
     import sys
-    import binade
+    import moiety
     try:
-        with binade.Pool(memory=sys.argv[1]) as pool:
+        with moiety.Pool(memory=sys.argv[1]) as pool:
             print(pool.memory, pool.snapshot()["source"])
-    except binade.Error as error:
+    except moiety.Error as error:
         print(error.status)
 """
 
@@ -131,7 +131,7 @@ def made(memory, **environment):
     (NO_ANSWER, "driver", "driver cuMemAlloc"),
 ])
 def test_devices_without_it(faults, memory, found):
-    assert made(memory, BINADE_STANDIN_FAULTS=faults) == found
+    assert made(memory, MOIETY_STANDIN_FAULTS=faults) == found
 
 
 @pytest.mark.parametrize("conf, memory, found", [
@@ -143,20 +143,20 @@ def test_devices_without_it(faults, memory, found):
     ("exportable:1", "auto", "driver cuMemAlloc"),
     ("exportable:1,mapped:0", "auto", "driver cuMemAlloc"),
 ])
-def test_what_binade_conf_says_goes_over_it(conf, memory, found):
-    assert made(memory, BINADE_CONF=conf) == found
+def test_what_moiety_conf_says_goes_over_it(conf, memory, found):
+    assert made(memory, MOIETY_CONF=conf) == found
 
 
 PEERS = """
     import ctypes
     import os
-    import binade
+    import moiety
 
     class Location(ctypes.Structure):
         _fields_ = [("type", ctypes.c_int), ("id", ctypes.c_int)]
 
     def devices(address):
-        driver = ctypes.CDLL(os.environ.get("BINADE_DRIVER", "libcuda.so.1"))
+        driver = ctypes.CDLL(os.environ.get("MOIETY_DRIVER", "libcuda.so.1"))
         found = []
         for ordinal in range(3):
             flags = ctypes.c_ulonglong()
@@ -167,7 +167,7 @@ PEERS = """
                 found.append(ordinal)
         return found
 
-    with binade.Pool(memory="mapped", peers=[2]) as pool:
+    with moiety.Pool(memory="mapped", peers=[2]) as pool:
         address = pool.allocate(4096)
         print(devices(address))
         pool.add_peer(1)
@@ -175,20 +175,20 @@ PEERS = """
         for peer in (0, 3, 2**31):
             try:
                 pool.add_peer(peer)
-            except binade.Error as error:
+            except moiety.Error as error:
                 print(error.status)
     for options in ({}, {"memory": "mapped", "pass_through": True}):
         try:
-            binade.Pool(peers=(1,), **options)
-        except binade.Error as error:
+            moiety.Pool(peers=(1,), **options)
+        except moiety.Error as error:
             print(error.status)
 """
 
 
-@pytest.mark.skipif(not binade.probe()["is_standin"],
+@pytest.mark.skipif(not moiety.probe()["is_standin"],
                     reason="three devices are the stand-in's")
 def test_peers_have_access_too():
-    ended = run_program(PEERS, BINADE_STANDIN_DEVICES="3")
+    ended = run_program(PEERS, MOIETY_STANDIN_DEVICES="3")
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.splitlines() == (["[0, 2]", "[0, 1, 2]"]
                                          + ["E_INVALID"] * 5)
@@ -198,12 +198,12 @@ def test_peers_have_access_too():
     (1, TypeError), (["1"], TypeError), ([64], ValueError), ([-1], OverflowError)])
 def test_what_is_no_peer(peers, error):
     with pytest.raises(error):
-        binade.Pool(memory="mapped", peers=peers)
+        moiety.Pool(memory="mapped", peers=peers)
 
 
 @pytest.mark.parametrize("memory", SOURCES)
 def test_segments_are_found_and_held(memory):
-    with binade.Pool(memory=memory, thread_cache_bytes=0) as pool:
+    with moiety.Pool(memory=memory, thread_cache_bytes=0) as pool:
         assert pool.segments() == []
         block = pool.alloc(100 * MIB)
         pool.hold(block.address, 100 * MIB)
@@ -214,14 +214,14 @@ def test_segments_are_found_and_held(memory):
         assert held == sorted(held, key=lambda part: part["address"])
         assert held[0]["hold_count"] == 2 and held[0]["device"] == 0
         assert held[0]["is_mapped"] == (memory == "mapped")
-        block.free(binade.DONE)
+        block.free(moiety.DONE)
         pool.trim()
         assert pool.segments() == held
         pool.release_hold(block.address, 100 * MIB)
         pool.release_hold(block.address)
-        with pytest.raises(binade.Error, match="not held"):
+        with pytest.raises(moiety.Error, match="not held"):
             pool.release_hold(block.address)
         pool.trim()
         assert pool.segments() == []
-        with pytest.raises(binade.Error, match="in no segment"):
+        with pytest.raises(moiety.Error, match="in no segment"):
             pool.hold(block.address)

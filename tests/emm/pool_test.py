@@ -6,7 +6,7 @@ import pickle
 import threading
 import time
 
-import binade
+import moiety
 import pytest
 from support import MIB, close_while_others_are_inside, run_program, run_threads
 
@@ -40,13 +40,13 @@ def test_with_frees(pool):
 
 
 def test_block_keeps_its_pool():
-    block = binade.Pool().alloc(4096)
+    block = moiety.Pool().alloc(4096)
     gc.collect()
     assert block.is_live and block.pool.is_open
 
 
 def test_closed_pool_takes_its_blocks_along():
-    pool = binade.Pool()
+    pool = moiety.Pool()
     blocks = [pool.alloc(4096) for _ in range(3)]
     bare = pool.allocate(4096)
     assert pool.close() == 4
@@ -66,7 +66,7 @@ def test_addresses_without_an_owner(pool):
     assert pool.owns(address) and pool.owns(address + 512)
     assert not pool.owns(0x1000)
     assert pool.usable_size(address) >= 3 * MIB
-    with pytest.raises(binade.Error) as raised:
+    with pytest.raises(moiety.Error) as raised:
         pool.deallocate(address + 512)
     assert raised.value.status == "E_INVALID"
     pool.deallocate(address)
@@ -79,10 +79,10 @@ def test_size_zero_is_the_null_address(pool):
 
 
 def test_a_named_stream_reuses_at_once(pool):
-    first = pool.allocate(MIB, binade.LEGACY)
-    pool.deallocate(first, binade.LEGACY)
+    first = pool.allocate(MIB, moiety.LEGACY)
+    pool.deallocate(first, moiety.LEGACY)
     assert pool.allocate(MIB, 0) == first
-    pool.deallocate(first, binade.DONE)
+    pool.deallocate(first, moiety.DONE)
 
 
 def asked_again(pool, stream):
@@ -91,12 +91,12 @@ def asked_again(pool, stream):
     pool.deallocate(block, stream)
     taken = [pool.allocate(MIB) for _ in range(200)]
     for address in taken:
-        pool.deallocate(address, binade.DONE)
+        pool.deallocate(address, moiety.DONE)
     return block, taken
 
 
 @pytest.mark.parametrize("freed_on, is_reused", [
-    (binade.ANY, False), (binade.DONE, True)])
+    (moiety.ANY, False), (moiety.DONE, True)])
 def test_any_waits_for_work_of_all_streams(pool, driver, freed_on, is_reused):
     """And what says DONE does not: the rule makes the difference."""
     with driver.held(driver.stream()):
@@ -106,12 +106,12 @@ def test_any_waits_for_work_of_all_streams(pool, driver, freed_on, is_reused):
 
 def test_a_recorded_use_is_waited_for(pool, driver):
     stream = driver.stream()
-    block = pool.alloc(MIB, binade.LEGACY)
+    block = pool.alloc(MIB, moiety.LEGACY)
     with driver.held(stream):
         pool.record_use(block.address, stream.value)
         address = block.address
         block.free()
-        kept = [pool.alloc(MIB, binade.LEGACY) for _ in range(200)]
+        kept = [pool.alloc(MIB, moiety.LEGACY) for _ in range(200)]
         assert address not in [one.address for one in kept]
 
 
@@ -134,7 +134,7 @@ class OfCudaCore:
 
 
 @pytest.mark.parametrize("stream", [
-    0, binade.LEGACY, binade.PER_THREAD, binade.ANY, binade.DONE, None,
+    0, moiety.LEGACY, moiety.PER_THREAD, moiety.ANY, moiety.DONE, None,
     OfCupy(), OfTorch(), OfNumba(), OfCudaCore()])
 def test_streams_of_many_kinds(pool, stream):
     pool.alloc(4096, stream).free(stream)
@@ -143,7 +143,7 @@ def test_streams_of_many_kinds(pool, stream):
 
 def test_the_stream_of_a_block_can_be_changed(pool):
     block = pool.alloc(4096)
-    assert block.stream == binade.ANY
+    assert block.stream == moiety.ANY
     block.stream = OfCupy()
     assert block.stream == 1
     with pytest.raises(AttributeError):
@@ -182,23 +182,23 @@ def test_arguments_that_are_none(pool, call, error):
     (lambda pool: pool.usable_size(0x1000), "E_FOREIGN"),
     (lambda pool: pool.record_use(0x1000, 0), "E_FOREIGN"),
     (lambda pool: pool.export(0x1000), "E_UNSUPPORTED"),
-    (lambda pool: binade.Pool(device=99), "E_INVALID"),
-    (lambda pool: binade.Pool(largest_segment_bytes=1), "E_INVALID"),
+    (lambda pool: moiety.Pool(device=99), "E_INVALID"),
+    (lambda pool: moiety.Pool(largest_segment_bytes=1), "E_INVALID"),
 ])
 def test_errors_have_the_status_by_name(pool, call, status):
-    with pytest.raises(binade.Error) as raised:
+    with pytest.raises(moiety.Error) as raised:
         call(pool)
     assert raised.value.status == status
     assert str(raised.value)
 
 
 def test_out_of_memory_has_the_report():
-    with binade.Pool(limit_bytes=64 * MIB, wait_ms=1) as pool:
+    with moiety.Pool(limit_bytes=64 * MIB, wait_ms=1) as pool:
         kept = pool.alloc(40 * MIB)
         with pytest.raises(MemoryError) as raised:
             pool.alloc(40 * MIB)
         error = raised.value
-        assert isinstance(error, binade.OutOfMemoryError)
+        assert isinstance(error, moiety.OutOfMemoryError)
         assert error.status == "E_NO_DEVICE_MEMORY"
         assert error.report["requested_bytes"] == 40 * MIB
         assert error.report["live_bytes"] == kept.nbytes
@@ -206,7 +206,7 @@ def test_out_of_memory_has_the_report():
         assert error.report["steps"]["grow"]["tries"] > 0
         assert "limit" in error.report["text"]
         assert pool.last_oom() == error.report
-        with pytest.raises(binade.OutOfMemoryError) as too_large:
+        with pytest.raises(moiety.OutOfMemoryError) as too_large:
             pool.alloc(1 << 40)
         assert too_large.value.status == "E_TOO_LARGE"
         assert too_large.value.report is None
@@ -219,11 +219,11 @@ def test_no_report_before_a_failure(pool):
 
 
 def test_errors_can_be_pickled():
-    assert type(pickle.loads(pickle.dumps(binade.Error("x")))) is binade.Error
+    assert type(pickle.loads(pickle.dumps(moiety.Error("x")))) is moiety.Error
 
 
 def test_stats_and_trim(pool):
-    pool.alloc(MIB).free(binade.DONE)
+    pool.alloc(MIB).free(moiety.DONE)
     stats = pool.stats()
     assert stats["reserved_bytes.all.current"] >= MIB
     assert pool.trim() == stats["reserved_bytes.all.current"]
@@ -234,7 +234,7 @@ def test_what_is_synchronised_is_trimmed(pool, driver):
     stream = driver.stream()
     pool.alloc(MIB, stream.value).free(stream.value)
     with driver.held(stream):
-        with pytest.raises(binade.Error) as caught:
+        with pytest.raises(moiety.Error) as caught:
             pool.synchronize(timeout_ms=20)
         assert caught.value.status == "E_BUSY"
     pool.synchronize()
@@ -303,7 +303,7 @@ def test_sixteen_threads(pool):
     assert not failures
 
 
-@pytest.mark.parametrize("kind", [binade.Pool, binade.HostArena])
+@pytest.mark.parametrize("kind", [moiety.Pool, moiety.HostArena])
 def test_what_is_closed_is_not_entered(kind):
     with kind() as made:
         pass
@@ -312,7 +312,7 @@ def test_what_is_closed_is_not_entered(kind):
             pytest.fail("entered")
 
 
-@pytest.mark.parametrize("kind", [binade.Pool, binade.HostArena])
+@pytest.mark.parametrize("kind", [moiety.Pool, moiety.HostArena])
 def test_no_context_is_the_primary_one(kind):
     with kind(context=None) as made:
         made.alloc(10).free()
@@ -322,34 +322,34 @@ def test_no_context_is_the_primary_one(kind):
 
 def test_close_while_others_are_inside():
     for _ in range(20):
-        pool = binade.Pool()
+        pool = moiety.Pool()
         close_while_others_are_inside(pool)
         assert not pool.is_open
 
 
 @pytest.mark.parametrize("code", [
-    "block = binade.Pool().alloc(5000)",
-    "pool = binade.Pool(); pool.allocate(5000)",
-    "import threading; pool = binade.Pool()\n"
+    "block = moiety.Pool().alloc(5000)",
+    "pool = moiety.Pool(); pool.allocate(5000)",
+    "import threading; pool = moiety.Pool()\n"
     "def work():\n  while True: pool.alloc(5000)\n"
     "threading.Thread(target=work, daemon=True).start()",
-    "import atexit; pool = binade.Pool(); atexit.register(pool.alloc, 5000)",
+    "import atexit; pool = moiety.Pool(); atexit.register(pool.alloc, 5000)",
 ])
 def test_exit_with_live_memory_is_silent(code):
-    ended = run_program("import binade\n" + code)
+    ended = run_program("import moiety\n" + code)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
 
 
 def test_child_of_a_fork_is_told(pool):
     code = """
-import binade, os
-pool = binade.Pool()
+import moiety, os
+pool = moiety.Pool()
 block = pool.alloc(5000)
 child = os.fork()
 if child == 0:
     try:
         pool.alloc(5000)
-    except binade.Error as error:
+    except moiety.Error as error:
         del block
         print(error.status, flush=True)
         os._exit(0)
@@ -363,10 +363,10 @@ assert pool.alloc(5000).is_live
 
 
 def test_probe_tells_of_the_driver(driver):
-    found = binade.probe()
+    found = moiety.probe()
     assert found["is_standin"] == driver.is_standin
     assert found["device_count"] >= 1
     assert found["driver_version"] >= 12000 and len(found["uuid"]) == 16
     assert found["features"] and found["total_memory_bytes"] > 0
-    with pytest.raises(binade.Error):
-        binade.probe(99)
+    with pytest.raises(moiety.Error):
+        moiety.probe(99)

@@ -4,7 +4,7 @@ the stand-in driver."""
 
 load("@rules_shell//shell:sh_test.bzl", "sh_test")
 
-_SITE_FILE = "//emm:site/binade/__init__.py"
+_SITE_FILE = "//emm:site/moiety/__init__.py"
 _DRIVER = "//pool/standin:libcuda.so.1"
 
 def pytest_test(name, data = [], size = "medium", tags = []):

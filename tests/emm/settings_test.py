@@ -5,7 +5,7 @@ import gc
 import re
 import weakref
 
-import binade
+import moiety
 import pytest
 from support import MIB
 
@@ -13,9 +13,9 @@ from support import MIB
 @pytest.fixture(params=["driver", "mapped", "arena"])
 def space(request):
     options = {"limit_bytes": 64 * MIB, "wait_ms": 0}
-    with (binade.HostArena(touch_threads=1, **options)
+    with (moiety.HostArena(touch_threads=1, **options)
           if request.param == "arena" else
-          binade.Pool(memory=request.param, **options)) as space:
+          moiety.Pool(memory=request.param, **options)) as space:
         yield space
 
 
@@ -25,7 +25,7 @@ def test_limit_is_raised_and_lowered(space):
         space.alloc(100 * MIB)
     space.set_limit(256 * MIB)
     assert space.limit_bytes == 256 * MIB
-    space.alloc(100 * MIB, binade.DONE).free()
+    space.alloc(100 * MIB, moiety.DONE).free()
     space.set_limit(limit_bytes=32 * MIB)
     assert space.limit_bytes == 32 * MIB
     with pytest.raises(MemoryError):
@@ -38,7 +38,7 @@ def test_limit_of_nothing_is_what_there_is(space):
 
 
 @pytest.mark.parametrize("limit, kind, words", [
-    (1, binade.Error, "2 MiB"), (1 << 60, binade.Error, "16 times"),
+    (1, moiety.Error, "2 MiB"), (1 << 60, moiety.Error, "16 times"),
     (-1, (ValueError, OverflowError), None), ("64M", TypeError, None),
     (None, TypeError, None)])
 def test_a_limit_that_cannot_be_changes_nothing(space, limit, kind, words):
@@ -91,8 +91,8 @@ def test_unused_memory_goes_by_cupys_name_too(space):
 
 def test_each_object_says_what_it_is(space):
     block, tenant = space.alloc(5000), space.tenant("batch")
-    kind = "HostBlock" if isinstance(space, binade.HostArena) else "Block"
-    said = f"<binade.{kind} of 5000 bytes at 0x[0-9a-f]+"
+    kind = "HostBlock" if isinstance(space, moiety.HostArena) else "Block"
+    said = f"<moiety.{kind} of 5000 bytes at 0x[0-9a-f]+"
     assert re.fullmatch(f"{said}>", repr(block))
     assert repr(block).endswith(f"{block.address:#x}>")
     block.free()
@@ -105,8 +105,8 @@ def test_each_object_says_what_it_is(space):
 
 def test_weak_references_end_with_the_object():
     told = []
-    pool = binade.Pool()
-    arena = binade.HostArena(touch_threads=1)
+    pool = moiety.Pool()
+    arena = moiety.HostArena(touch_threads=1)
     objects = {"pool": pool, "arena": arena, "block": pool.alloc(512),
                "host block": arena.alloc(512), "tenant": pool.tenant("batch")}
     weak = {name: weakref.ref(one, lambda _, name=name: told.append(name))
@@ -123,7 +123,7 @@ def test_weak_references_end_with_the_object():
 # A block that dies while its pool tells of a segment ends later; a weak
 # reference sees it go at once.
 def test_weak_references_see_what_goes_while_a_pool_tells():
-    pool = binade.Pool()
+    pool = moiety.Pool()
     held = [pool.alloc(512)]
     weak = weakref.ref(held[0])
     seen = []
@@ -137,12 +137,12 @@ def test_weak_references_see_what_goes_while_a_pool_tells():
 
 
 def test_host_blocks_are_pinned():
-    with binade.HostArena(touch_threads=1) as arena:
+    with moiety.HostArena(touch_threads=1) as arena:
         assert arena.alloc(512).is_pinned is True
 
 
 def test_one_class_has_all_errors(space):
-    with pytest.raises(binade.Error) as raised:
+    with pytest.raises(moiety.Error) as raised:
         space.alloc(100 * MIB)
     assert isinstance(raised.value, MemoryError)
-    assert raised.type is binade.OutOfMemoryError
+    assert raised.type is moiety.OutOfMemoryError

@@ -10,7 +10,7 @@ from pathlib import Path
 import fake_frameworks
 import pytest
 
-import binade
+import moiety
 
 fake_frameworks.install_cupy()
 fake_frameworks.install_rmm()
@@ -30,7 +30,7 @@ def decorators(node):
 
 def functions(module):
     """(name, node) of what the stub declares, overloads aside."""
-    path = Path(binade.__file__).parent / module.replace(".", "/")
+    path = Path(moiety.__file__).parent / module.replace(".", "/")
     if path.is_dir():
         path /= "__init__"
     source = path.with_suffix(".pyi").read_text()
@@ -75,7 +75,7 @@ def parameters_of(function):
 
 @pytest.mark.parametrize("module, name, node", CASES)
 def test_the_stub_and_the_function_agree(module, name, node):
-    thing = importlib.import_module(f"binade.{module}")
+    thing = importlib.import_module(f"moiety.{module}")
     # A class says what its construction takes.
     if sys.version_info < (3, 12) and name[-1] in SHOWN_LATER:
         return
@@ -86,9 +86,9 @@ def test_the_stub_and_the_function_agree(module, name, node):
     assert parameters_of(thing) == parameters_of_stub(node)
 
 
-@pytest.mark.parametrize("name", binade.__all__)
+@pytest.mark.parametrize("name", moiety.__all__)
 def test_what_is_public_has_a_signature(name):
-    thing = getattr(binade, name)
+    thing = getattr(moiety, name)
     if not callable(thing) or issubclass(type(thing), type) and (
             issubclass(thing, BaseException)
             or name in ("Block", "HostBlock", "Tenant")):

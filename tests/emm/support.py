@@ -7,7 +7,7 @@ import sys
 import textwrap
 import threading
 
-import binade
+import moiety
 
 MIB = 1 << 20
 
@@ -47,7 +47,7 @@ def close_while_others_are_inside(source):
     for _ in range(50):
         try:
             source.close()
-        except binade.Error as error:
+        except moiety.Error as error:
             assert error.status == "E_BUSY"
     is_over.set()
     for thread in threads:

@@ -4,7 +4,7 @@
 import threading
 import time
 
-import binade
+import moiety
 import pytest
 from support import MIB, close_while_others_are_inside, run_program, run_threads
 
@@ -17,7 +17,7 @@ def either_of_both(request):
 
 
 def refusal(call, *arguments):
-    with pytest.raises((binade.Error, binade.OutOfMemoryError)) as raised:
+    with pytest.raises((moiety.Error, moiety.OutOfMemoryError)) as raised:
         call(*arguments)
     assert str(raised.value)
     return raised.value
@@ -37,9 +37,9 @@ def test_the_budget_is_exact(space):
 
 def test_blocks_are_those_of_the_pool(space):
     tenant = space.tenant()
-    block = tenant.alloc(5000, binade.LEGACY)
+    block = tenant.alloc(5000, moiety.LEGACY)
     assert type(block) is type(space.alloc(1))
-    assert space.owns(block.address) and block.stream == binade.LEGACY
+    assert space.owns(block.address) and block.stream == moiety.LEGACY
     assert block.nbytes == 5000 and tenant.pool is space
     with block:
         assert tenant.stats()["live_bytes"] == space.usable_size(block.address)
@@ -102,7 +102,7 @@ def test_with_closes(pool):
     with pool.tenant() as tenant:
         tenant.alloc(4096).free()
     assert not tenant.is_open
-    with pytest.raises(binade.Error) as raised:
+    with pytest.raises(moiety.Error) as raised:
         with pool.tenant() as tenant:
             block = tenant.alloc(4096)
     assert raised.value.status == "E_BUSY"
@@ -115,14 +115,14 @@ def test_a_tenant_goes_with_its_last_block(pool):
         block = pool.tenant("dropped").alloc(512)
     assert block.tenant.stats()["live_bytes"] == 512
     kept = []
-    with pytest.raises(binade.OutOfMemoryError) as raised:
+    with pytest.raises(moiety.OutOfMemoryError) as raised:
         while True:
             kept.append(pool.tenant())
     assert raised.value.status == "E_TOO_LARGE" and len(kept) == 4095
 
 
 def test_it_ends_with_its_pool():
-    pool = binade.Pool()
+    pool = moiety.Pool()
     tenant = pool.tenant()
     block = tenant.alloc(4096)
     assert pool.close() == 1
@@ -166,7 +166,7 @@ def test_what_the_library_refuses(pool, call, status):
 
 
 def test_the_pool_can_be_out_of_memory_too():
-    with binade.Pool(limit_bytes=4 * MIB, wait_ms=1) as pool:
+    with moiety.Pool(limit_bytes=4 * MIB, wait_ms=1) as pool:
         error = refusal(pool.tenant().alloc, 5 * MIB)
         assert error.status in ("E_NO_DEVICE_MEMORY", "E_TOO_LARGE")
         kept = pool.tenant().alloc(3 * MIB)
@@ -185,8 +185,8 @@ def test_threads_never_have_more_than_the_budget(pool):
                 block = tenant.alloc(MIB)
                 if tenant.stats()["live_bytes"] > 8 * MIB:
                     failures.append("too much")
-                block.free(binade.DONE)
-            except binade.OutOfMemoryError as error:
+                block.free(moiety.DONE)
+            except moiety.OutOfMemoryError as error:
                 if error.status != "E_BUDGET":
                     failures.append(error.status)
 
@@ -201,12 +201,12 @@ def test_close_while_others_are_inside(pool):
         close_while_others_are_inside(tenant)
 
 
-@pytest.mark.skipif(not binade.probe()["is_standin"],
+@pytest.mark.skipif(not moiety.probe()["is_standin"],
                     reason="holds back a stream")
 def test_close_waits_for_no_allocation(driver):
     """One that is under way, in another thread, is in its way."""
     stream = driver.stream()
-    with binade.Pool(limit_bytes=4 * MIB, wait_ms=60000) as pool:
+    with moiety.Pool(limit_bytes=4 * MIB, wait_ms=60000) as pool:
         tenant = pool.tenant("waiting")
         thread = threading.Thread(target=tenant.alloc, args=(3 * MIB,))
         with driver.held(stream):
@@ -222,8 +222,8 @@ def test_close_waits_for_no_allocation(driver):
 
 def test_child_of_a_fork_is_told_and_exit_is_silent():
     ended = run_program("""
-import binade, os
-tenant = binade.Pool().tenant("forked")
+import moiety, os
+tenant = moiety.Pool().tenant("forked")
 block = tenant.alloc(5000)
 child = os.fork()
 if child == 0:
@@ -231,7 +231,7 @@ if child == 0:
                  tenant.pool.tenant):
         try:
             call()
-        except binade.Error as error:
+        except moiety.Error as error:
             print(error.status, flush=True)
     del block, tenant
     os._exit(0)

@@ -8,7 +8,7 @@ import sysconfig
 import threading
 import time
 
-import binade
+import moiety
 import pytest
 from support import MIB, run_threads
 
@@ -41,14 +41,14 @@ def refused(call, *kinds):
         return call()
     except kinds or (ValueError,):
         return None
-    except binade.Error as error:
+    except moiety.Error as error:
         if error.status != "E_BUSY":
             raise
         return None
 
 
 def test_a_free_threaded_python_stays_so():
-    import binade.numpy  # noqa: F401 the other module in C
+    import moiety.numpy  # noqa: F401 the other module in C
     if not sysconfig.get_config_var("Py_GIL_DISABLED"):
         pytest.skip("this Python has a GIL")
     assert not sys._is_gil_enabled()
@@ -92,7 +92,7 @@ def test_one_block_that_all_threads_show_and_free(arena):
 
 
 def test_arenas_that_close_under_views():
-    current = [binade.HostArena(touch_threads=1)]
+    current = [moiety.HostArena(touch_threads=1)]
 
     def look():
         block = refused(lambda: current[0].alloc(70_000))
@@ -103,7 +103,7 @@ def test_arenas_that_close_under_views():
 
     def close():
         arena = current[0]
-        current[0] = binade.HostArena(touch_threads=1)
+        current[0] = moiety.HostArena(touch_threads=1)
         while arena.is_open:
             refused(arena.close)
 
@@ -113,15 +113,15 @@ def test_arenas_that_close_under_views():
 
 def test_pools_that_come_and_go_are_found():
     def come_and_go():
-        with binade.Pool() as own:
+        with moiety.Pool() as own:
             block = own.alloc(1 << 16)
-            assert binade.pool_of(block.address) is own
+            assert moiety.pool_of(block.address) is own
             del block
-        dropped = binade.Pool()
-        assert binade.pool_of(dropped.allocate(512)) is dropped
+        dropped = moiety.Pool()
+        assert moiety.pool_of(dropped.allocate(512)) is dropped
 
     def find():
-        binade.pool_of(0x1000)
+        moiety.pool_of(0x1000)
 
     contend(come_and_go, find)
 
@@ -166,7 +166,7 @@ def test_watches_that_all_threads_close(pool):
 
 def test_pools_that_go_while_their_watch_is_closed():
     def work():
-        own = binade.Pool()
+        own = moiety.Pool()
         watch = own.watch_segments(releasing=lambda segment: None)
         block = own.alloc(512)
         closer = threading.Thread(target=lambda: refused(watch.close))
@@ -182,9 +182,9 @@ def test_streams_that_all_threads_name(pool):
     block = pool.alloc(4096)
 
     def name():
-        block.stream = binade.PER_THREAD
-        block.stream = binade.LEGACY
-        assert block.stream in (binade.PER_THREAD, binade.LEGACY)
+        block.stream = moiety.PER_THREAD
+        block.stream = moiety.LEGACY
+        assert block.stream in (moiety.PER_THREAD, moiety.LEGACY)
 
     contend(name)
 

@@ -4,7 +4,7 @@
 import gc
 import html.parser
 
-import binade
+import moiety
 import pytest
 from support import MIB, run_program, run_threads
 
@@ -106,16 +106,16 @@ def test_a_freed_block_has_no_view(arena):
 
 
 CLOSED = """
-    import binade
+    import moiety
     def view():
-        with binade.HostArena() as arena:
+        with moiety.HostArena() as arena:
             kept = memoryview(arena.alloc(1 << 20))
             unseen = arena.alloc(1 << 20)
             freed = memoryview(arena.alloc(1 << 20))
             freed.obj.free()
             assert arena.close() == 1 and not unseen.is_live
         freed[:] = bytes(1 << 20)
-        assert repr(unseen).startswith("<binade.HostBlock of")
+        assert repr(unseen).startswith("<moiety.HostBlock of")
         assert repr(unseen).endswith(", freed>")
         return kept
     kept = view()
@@ -133,7 +133,7 @@ def test_a_view_keeps_its_bytes_when_the_arena_is_closed():
 def test_memory_of_a_device_has_no_view(pool):
     block = pool.alloc(5000)
     for refused in (memoryview, np.frombuffer, bytes):
-        with pytest.raises(TypeError, match="binade.Block|on the device"):
+        with pytest.raises(TypeError, match="moiety.Block|on the device"):
             refused(block)
 
 
@@ -155,7 +155,7 @@ def test_views_of_many_threads(arena):
 
 
 def test_a_block_that_was_closed_with_its_pool_is_freed():
-    pool = binade.Pool()
+    pool = moiety.Pool()
     block = pool.alloc(5000)
     pool.close()
     assert repr(block).endswith(", freed>")
@@ -164,22 +164,22 @@ def test_a_block_that_was_closed_with_its_pool_is_freed():
 # --- life of a pool ---
 
 def test_a_pool_is_made_once():
-    for made in (binade.Pool(), binade.HostArena(touch_threads=1)):
+    for made in (moiety.Pool(), moiety.HostArena(touch_threads=1)):
         with pytest.raises(TypeError, match="called before"):
             made.__init__()
         made.close()
         with pytest.raises(TypeError, match="called before"):
             made.__init__()
-    assert binade.pool_of(1) is None
+    assert moiety.pool_of(1) is None
 
 
 def test_a_pool_that_could_not_be_made_may_be_made_again():
-    pool = binade.Pool.__new__(binade.Pool)
-    with pytest.raises(binade.Error):
+    pool = moiety.Pool.__new__(moiety.Pool)
+    with pytest.raises(moiety.Error):
         pool.__init__(device=99)
     pool.__init__()
     block = pool.alloc(1)
-    assert binade.pool_of(block.address) is pool
+    assert moiety.pool_of(block.address) is pool
 
 
 # --- notebooks ---
@@ -211,10 +211,10 @@ def shown(thing):
 def test_pools_as_tables(pool, arena):
     block = pool.alloc(3 * MIB)
     texts = shown(pool)
-    assert texts[0] == "binade.Pool, device 0"
+    assert texts[0] == "moiety.Pool, device 0"
     assert texts[texts.index("in use") + 1] == "3\u00a0MiB"
     assert texts[texts.index("blocks") + 1] == "1"
-    assert shown(arena)[0] == "binade.HostArena, device 0"
+    assert shown(arena)[0] == "moiety.HostArena, device 0"
     assert "nodes" in shown(arena)
     del block
 
@@ -223,7 +223,7 @@ def test_blocks_as_tables(pool, arena):
     tenant = pool.tenant("batch", budget_bytes=8 * MIB)
     block = tenant.alloc(5000)
     texts = shown(block)
-    assert texts[0] == "binade.Block" and "4.883\u00a0KiB" in texts
+    assert texts[0] == "moiety.Block" and "4.883\u00a0KiB" in texts
     assert f"{block.address:#x}" in texts and "batch" in texts
     assert repr(pool) in texts
     assert repr(arena) in shown(arena.alloc(512))
@@ -234,14 +234,14 @@ def test_blocks_as_tables(pool, arena):
 def test_a_name_is_no_markup(pool):
     tenant = pool.tenant("<b>&\"x\"")
     assert "<b>" not in tenant._repr_html_()
-    assert shown(tenant)[0] == "binade.Tenant '<b>&\"x\"'"
+    assert shown(tenant)[0] == "moiety.Tenant '<b>&\"x\"'"
     assert "any amount" in shown(tenant)
     block = tenant.alloc(1)
     assert "<b>" not in block._repr_html_()
 
 
 def test_what_is_closed_is_one_line():
-    pool = binade.Pool()
+    pool = moiety.Pool()
     tenant = pool.tenant("batch")
     pool.close()
     gc.collect()

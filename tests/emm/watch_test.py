@@ -8,7 +8,7 @@ import threading
 import time
 import weakref
 
-import binade
+import moiety
 import pytest
 from support import MIB, run_program, run_threads
 
@@ -18,7 +18,7 @@ KINDS = {"driver": {}, "mapped": {"memory": "mapped"},
 
 @pytest.fixture(name="pool", params=KINDS)
 def pool_of_each_kind(request):
-    with binade.Pool(thread_cache_bytes=0, **KINDS[request.param]) as made:
+    with moiety.Pool(thread_cache_bytes=0, **KINDS[request.param]) as made:
         yield made
         gc.collect()
         if made.is_open:
@@ -64,13 +64,13 @@ def watched(pool):
 
 
 def refusal(call, *arguments):
-    with pytest.raises((binade.Error, binade.OutOfMemoryError)) as raised:
+    with pytest.raises((moiety.Error, moiety.OutOfMemoryError)) as raised:
         call(*arguments)
     return raised.value.status
 
 
 def grow_and_trim(pool):
-    pool.alloc(20 * MIB).free(binade.DONE)
+    pool.alloc(20 * MIB).free(moiety.DONE)
     pool.trim()
 
 
@@ -92,7 +92,7 @@ def test_memory_is_told_before_it_is_given_out(pool):
     assert sorted(ledger.live.values(), key=lambda told: told["address"]
                   ) == pool.segments()
     for block in blocks:
-        block.free(binade.DONE)
+        block.free(moiety.DONE)
     pool.trim()
     pool.trim()
     assert not ledger.live and ledger.ended and not ledger.complaints
@@ -106,7 +106,7 @@ def test_a_watch_begins_with_what_is_there_and_ends_without_a_word(pool):
         assert ledger.has(block.address) and watch.is_open
     assert not watch.is_open
     watch.close()
-    block.free(binade.DONE)
+    block.free(moiety.DONE)
     pool.trim()
     assert ledger.live and not ledger.ended
 
@@ -130,7 +130,7 @@ def test_two_watches_are_told_alike(pool):
 
 
 def test_memory_that_pauses_goes_and_comes():
-    with binade.Pool(memory="mapped", wait_ms=60000) as pool:
+    with moiety.Pool(memory="mapped", wait_ms=60000) as pool:
         ledger, _ = watched(pool)
         tenant = pool.tenant(pausable=True)
         block = tenant.alloc(8 * MIB)
@@ -162,7 +162,7 @@ def test_a_watch_that_was_dropped_goes_on(pool):
 
 
 def test_a_watch_does_not_keep_the_pool():
-    pool = binade.Pool()
+    pool = moiety.Pool()
     ledger, watch = watched(pool)
     pool.alloc(MIB).free()
     assert ledger.live
@@ -190,7 +190,7 @@ class Transport(Ledger):
 
 
 def test_a_pool_that_its_watcher_refers_to_is_collected():
-    transport = Transport(binade.Pool())
+    transport = Transport(moiety.Pool())
     transport.pool.alloc(MIB).free()
     ended, alive = transport.ended, weakref.ref(transport)
     del transport
@@ -200,7 +200,7 @@ def test_a_pool_that_its_watcher_refers_to_is_collected():
 
 
 def test_a_block_that_its_watcher_has_keeps_all():
-    transport = Transport(binade.Pool())
+    transport = Transport(moiety.Pool())
     transport.block = transport.pool.alloc(MIB)
     alive = weakref.ref(transport)
     del transport
@@ -226,9 +226,9 @@ def test_the_pool_is_busy_meanwhile(pool):
                      functools.partial(pool.watch_segments, told.append),
                      pool.segments, pool.close, watch.close):
             assert refusal(call) == "E_BUSY", call
-        with pytest.raises(binade.Error, match="in the middle of a call"):
+        with pytest.raises(moiety.Error, match="in the middle of a call"):
             pool.alloc(512)
-        with binade.Pool() as other:
+        with moiety.Pool() as other:
             other.alloc(8 * MIB).free()
         told.append("all")
 
@@ -293,12 +293,12 @@ def test_blocks_that_are_collected_meanwhile_are_freed_after(pool, by_hand):
     gc.collect()
     blocks.append(kept)
     for block in blocks:
-        block.free(binade.DONE)
+        block.free(moiety.DONE)
     assert frees(pool) == (freed + 8, 0)
 
 
 def test_blocks_of_other_pools_too(pool, by_hand):
-    with binade.Pool(thread_cache_bytes=0) as other:
+    with moiety.Pool(thread_cache_bytes=0) as other:
         leave_a_cycle(other.alloc(512), pool.alloc(512))
         ledger, _ = watched(pool)
         ledger.at_each = gc.collect
@@ -309,7 +309,7 @@ def test_blocks_of_other_pools_too(pool, by_hand):
 def test_a_pool_that_is_collected_meanwhile(pool, by_hand):
     """With its own watcher, who is told within the other one's function."""
     ledger, _ = watched(pool)
-    inner = Transport(binade.Pool())
+    inner = Transport(moiety.Pool())
     inner.pool.alloc(MIB).free()
     ended = inner.ended
     del inner
@@ -318,7 +318,7 @@ def test_a_pool_that_is_collected_meanwhile(pool, by_hand):
     assert len(ended) == 1 and not ledger.complaints
 
 
-@pytest.mark.parametrize("kind", [binade.LEGACY, binade.ANY, binade.DONE])
+@pytest.mark.parametrize("kind", [moiety.LEGACY, moiety.ANY, moiety.DONE])
 def test_frees_that_are_said_wait_as_well(pool, kind):
     ledger, _ = watched(pool)
     blocks = [pool.alloc(512) for _ in range(2)]
@@ -342,7 +342,7 @@ def test_frees_that_are_said_wait_as_well(pool, kind):
 def fill_with_tenants(pool):
     """As many as a process may have, with a block each."""
     made = []
-    with pytest.raises(binade.OutOfMemoryError, match="tenants"):
+    with pytest.raises(moiety.OutOfMemoryError, match="tenants"):
         while True:
             tenant = pool.tenant("one of many")
             made.append((tenant, tenant.alloc(512)))
@@ -361,7 +361,7 @@ def test_tenants_end_after_their_blocks(pool, by_hand):
 
 def test_what_waits_is_no_leak_when_the_pool_is_closed(by_hand):
     for _ in range(2):
-        pool, other = binade.Pool(), binade.Pool()
+        pool, other = moiety.Pool(), moiety.Pool()
         left = [other.alloc(512)]
         pool.watch_segments(releasing=lambda _, left=left: left.clear())
         pool.alloc(MIB).free()
@@ -381,7 +381,7 @@ def test_a_late_free_that_fails_is_reported(pool, unraisable):
 
     ledger.at_each = work
     grow_and_trim(pool)
-    assert [kind for kind, _ in unraisable] == [binade.Error]
+    assert [kind for kind, _ in unraisable] == [moiety.Error]
 
 
 # What a function raises.
@@ -413,13 +413,13 @@ def test_what_is_no_watcher(pool, arguments, error):
 
 
 def test_pools_that_are_not_watched():
-    with binade.Pool(pass_through=True) as pool:
+    with moiety.Pool(pass_through=True) as pool:
         assert refusal(pool.watch_segments, print) == "E_UNSUPPORTED"
     with pytest.raises(ValueError, match="closed"):
         pool.watch_segments(print)
-    assert not hasattr(binade.HostArena, "watch_segments")
+    assert not hasattr(moiety.HostArena, "watch_segments")
     with pytest.raises(TypeError):
-        binade.SegmentWatch()
+        moiety.SegmentWatch()
 
 
 # Threads.
@@ -435,7 +435,7 @@ def test_threads_grow_and_find_while_a_function_runs(pool):
             if not ledger.has(block.address):
                 ledger.complaints.append(block)
             assert pool.segments()
-            block.free(binade.DONE)
+            block.free(moiety.DONE)
             pool.trim()
 
     run_threads(6, work)
@@ -455,7 +455,7 @@ def test_what_waits_for_no_function_that_runs(pool):
     is_inside.wait()
     assert pool.usable_size(block.address) == 512
     assert pool.owns(block.address) and watch.is_open and pool.is_open
-    assert binade._native.pool_of(block.address) is pool
+    assert moiety._native.pool_of(block.address) is pool
     pool.hold(block.address)
     pool.release_hold(block.address)
     tenant.budget_bytes = 5
@@ -463,7 +463,7 @@ def test_what_waits_for_no_function_that_runs(pool):
     assert pool.stats()["allocation.all.current"] >= 1
     with pool.tenant("other", pausable=pool.memory == "mapped") as made:
         assert not made.is_paused
-    block.free(binade.DONE)
+    block.free(moiety.DONE)
     assert refusal(pool.close) == "E_BUSY"
     assert thread.is_alive() and not is_done.is_set()
     is_done.set()
@@ -506,7 +506,7 @@ def test_blocks_of_many_threads_are_freed_once(pool):
     def work(index):
         for turn in range(15):
             leave_a_cycle(pool.alloc(512), pool.alloc(MIB))
-            pool.alloc((2 + (index + turn) % 8) * MIB).free(binade.DONE)
+            pool.alloc((2 + (index + turn) % 8) * MIB).free(moiety.DONE)
             pool.trim()
 
     run_threads(4, work)
@@ -519,8 +519,8 @@ def test_blocks_of_many_threads_are_freed_once(pool):
 
 def test_child_of_a_fork_is_told():
     ended = run_program("""
-        import binade, os
-        pool = binade.Pool()
+        import moiety, os
+        pool = moiety.Pool()
         told = []
         watch = pool.watch_segments(told.append, told.append)
         pool.alloc(1 << 20).free()
@@ -529,7 +529,7 @@ def test_child_of_a_fork_is_told():
             for call in (watch.close, lambda: pool.watch_segments(print)):
                 try:
                     call()
-                except binade.Error as error:
+                except moiety.Error as error:
                     print(error.status, len(told), flush=True)
             del watch, pool
             os._exit(len(told) != 1)
@@ -543,13 +543,13 @@ def test_child_of_a_fork_is_told():
 def test_an_interpreter_that_ends_tells_nothing():
     """Others still grow the pool then."""
     ended = run_program("""
-        import atexit, binade, threading
-        pool = binade.Pool(thread_cache_bytes=0)
+        import atexit, moiety, threading
+        pool = moiety.Pool(thread_cache_bytes=0)
         told = []
         pool.watch_segments(told.append, told.append)
         def grow():
             while True:
-                pool.alloc(20 << 20).free(binade.DONE)
+                pool.alloc(20 << 20).free(moiety.DONE)
                 pool.trim()
         for _ in range(4):
             threading.Thread(target=grow, daemon=True).start()
@@ -563,8 +563,8 @@ def test_an_interpreter_that_ends_tells_nothing():
 def test_an_interpreter_ends_with_a_pool_in_a_cycle():
     """Which the collector finds when the package's modules are gone."""
     ended = run_program("""
-        import binade
-        cycle = [binade.Pool()]
+        import moiety
+        cycle = [moiety.Pool()]
         cycle.append(cycle)
     """, PYTHONWARNINGS="")  # which keeps modules longer
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
@@ -574,11 +574,11 @@ def test_an_interpreter_ends_with_a_pool_in_a_cycle():
     "cycle.append(watched)",
     "cycle.append(watched.alloc(1 << 20))",
     "sys.kept = watched",
-    "sys.modules['binade._native'].kept = watched"])
+    "sys.modules['moiety._native'].kept = watched"])
 def test_an_interpreter_ends_with_what_is_watched(kept):
     ended = run_program(f"""
-        import binade, sys
-        watched = binade.Pool()
+        import moiety, sys
+        watched = moiety.Pool()
         watched.watch_segments(lambda _: watched, lambda _: print("told"))
         watched.alloc(1 << 20).free()
         cycle = []

@@ -13,18 +13,18 @@ from pathlib import Path
 
 import pytest
 
-import binade
+import moiety
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 PARTS = ("bench/base", "bench/harness", "bench/lag", "bench/replay",
          "bench/subjects", "bench/workloads", "emm", "numa", "pool",
          "tests/oracle")
-FILES = ("LICENSE", "docs/binade.1")
+FILES = ("LICENSE", "docs/moiety.1")
 IGNORED = shutil.ignore_patterns("build", "*.egg-info", "__pycache__")
 PROGRAMS = {"_programs/bench", "_programs/replay"}
 STANDIN = "standin/libcuda.so.1"
 MODULES = {"_native.abi3.so", "_nep49.abi3.so"}
-LIBRARY = "libbinade.so.0"
+LIBRARY = "libmoiety.so.0"
 # Where Debian 12 has NumPy 1.24, which bazelw installs.
 DEBIANS = "/usr/lib/python3/dist-packages"
 
@@ -58,7 +58,7 @@ def names_in(wheel):
 
 def unpack(wheel, target):
     zipfile.ZipFile(wheel).extractall(target)
-    return target / "binade"
+    return target / "moiety"
 
 
 def source_names(library):
@@ -140,27 +140,27 @@ def furnished(folder, repaired):
 
 def test_a_wheel_serves_every_python_from_3_10_on(wheel):
     assert wheel.name.endswith("-cp310-abi3-linux_x86_64.whl")
-    assert wheel.name.split("-")[:2] == ["binade", binade.__version__]
+    assert wheel.name.split("-")[:2] == ["moiety", moiety.__version__]
 
 
 def test_a_wheel_has_the_package_and_nothing_else(wheel):
-    site = Path(binade.__file__).parent
+    site = Path(moiety.__file__).parent
     wanted = {str(path.relative_to(site)) for path in site.rglob("*")
               if path.is_file() and path.parent.name != "__pycache__"}
     assert wanted >= MODULES | PROGRAMS | {LIBRARY, STANDIN, "py.typed"}
-    assert {name for name in names_in(wheel) if name.startswith("binade/")
-            } == {f"binade/{name}" for name in wanted}
+    assert {name for name in names_in(wheel) if name.startswith("moiety/")
+            } == {f"moiety/{name}" for name in wanted}
 
 
 def test_a_wheel_has_licences_and_the_manual(wheel):
     beside = {name.partition("/")[2]: name for name in names_in(wheel)
-              if not name.startswith("binade/")}
+              if not name.startswith("moiety/")}
     content = zipfile.ZipFile(wheel).read
     assert content(beside["licenses/LICENSE"]) == (
         CHECKOUT / "LICENSE").read_bytes()
     assert b"Inria" in content(beside["licenses/licenses/hwloc.txt"])
-    assert content(beside["data/share/man/man1/binade.1"]) == (
-        CHECKOUT / "docs/binade.1").read_bytes()
+    assert content(beside["data/share/man/man1/moiety.1"]) == (
+        CHECKOUT / "docs/moiety.1").read_bytes()
 
 
 def test_the_build_pins_no_setuptools():
@@ -172,7 +172,7 @@ def test_the_build_pins_no_setuptools():
 
 def test_its_library_is_the_one_that_bazel_builds(wheel, folder):
     ours = unpack(wheel, folder / "unpacked") / LIBRARY
-    bazels = Path(binade.__file__).parent / LIBRARY
+    bazels = Path(moiety.__file__).parent / LIBRARY
     assert exported(ours) == exported(bazels) != set()
     assert source_names(ours) == source_names(bazels) != set()
     for name in ("SONAME", "NODELETE"):
@@ -190,16 +190,16 @@ def test_its_modules_need_the_library_beside_them(wheel, folder):
 
 def test_a_repaired_wheel_carries_hwloc(repaired):
     assert "manylinux" in repaired.name
-    assert any(name.startswith("binade.libs/libhwloc-")
+    assert any(name.startswith("moiety.libs/libhwloc-")
                for name in names_in(repaired))
 
 
 def test_it_needs_no_numpy(empty):
-    code = "import binade; print(binade.__version__)"
-    assert run(empty, "-c", code) == binade.__version__ + "\n"
+    code = "import moiety; print(moiety.__version__)"
+    assert run(empty, "-c", code) == moiety.__version__ + "\n"
     code = """
 try:
-    import binade.numpy
+    import moiety.numpy
 except ModuleNotFoundError as error:
     print(error.name)
 """
@@ -210,38 +210,38 @@ def test_it_brings_the_command(empty, wheel):
     [points] = [name for name in names_in(wheel)
                 if name.endswith(".dist-info/entry_points.txt")]
     assert zipfile.ZipFile(wheel).read(points).decode().split("\n")[:2] == [
-        "[console_scripts]", "binade = binade.__main__:main"]
-    command = empty.parent / "binade"
-    assert run(command, "--version") == f"binade {binade.__version__}\n"
+        "[console_scripts]", "moiety = moiety.__main__:main"]
+    command = empty.parent / "moiety"
+    assert run(command, "--version") == f"moiety {moiety.__version__}\n"
     assert "  node 0 " in run(command, "info")
 
 
 @pytest.fixture
 def trace(tmp_path):
-    path = tmp_path / "some.btrace"
-    path.write_text("binade-trace 1\nI source hand\nT 0 main\nS 0 legacy\n"
+    path = tmp_path / "some.mtrace"
+    path.write_text("moiety-trace 1\nI source hand\nT 0 main\nS 0 legacy\n"
                     "a 10 0 0 1000 0\nf 10 0 0 0\nE 2\n")
     return path
 
 
 def test_it_runs_on_the_standin_at_once(empty):
-    code = "import binade; print(binade.Pool().alloc(100_000).nbytes)"
+    code = "import moiety; print(moiety.Pool().alloc(100_000).nbytes)"
     for name in ("standin", "auto"):
-        environment = {"BINADE_DRIVER": name}
+        environment = {"MOIETY_DRIVER": name}
         if name == "auto":  # as another program would find the driver
             environment["LD_LIBRARY_PATH"] = run(
-                empty, "-c", "from binade import standin; "
+                empty, "-c", "from moiety import standin; "
                 "print(standin.FOLDER)").strip()
         assert run(empty, "-c", code, env=environment) == "100000\n"
 
 
 def test_it_replays_and_measures(empty, trace):
-    command = empty.parent / "binade"
+    command = empty.parent / "moiety"
     rows = run(command, "replay", "--driver=standin", "--json",
-               "--subject=binade,best-fit", trace)
+               "--subject=moiety,best-fit", trace)
     assert rows.count("\n") == 2
     rows = run(command, "bench", "--driver=standin", "--workload=pair",
-               "--subject=binade", "--threads=1", "--budget=60", "--repeats=1")
+               "--subject=moiety", "--threads=1", "--budget=60", "--repeats=1")
     assert '"workload"' in rows
 
 
@@ -249,7 +249,7 @@ def test_it_uses_no_library_of_the_system(empty, folder):
     code = """
 import re
 before = set(re.findall(r"/.*", open("/proc/self/maps").read()))
-import binade
+import moiety
 print("\\n".join(set(re.findall(r"/.*", open("/proc/self/maps").read())) -
                 before))
 """
@@ -264,8 +264,8 @@ print("\\n".join(set(re.findall(r"/.*", open("/proc/self/maps").read())) -
 
 def test_it_makes_arrays_where_numpy_is(furnished):
     code = """
-import numba, numpy, binade.numpy
-with binade.numpy.pinned() as host:
+import numba, numpy, moiety.numpy
+with moiety.numpy.pinned() as host:
     array = numpy.ones(1 << 20)
     print(host.owns(array.ctypes.data), array.sum() == 1 << 20)
 """
@@ -276,8 +276,8 @@ def test_it_makes_arrays_where_numpy_is_old(furnished):
     code = """
 import sys
 sys.path.insert(0, sys.argv[1])
-import numpy, binade.numpy
-with binade.numpy.pinned() as host:
+import numpy, moiety.numpy
+with moiety.numpy.pinned() as host:
     array = numpy.ones(1 << 20)
     print(numpy.__version__[0], host.owns(array.ctypes.data))
 """
@@ -294,7 +294,7 @@ def project(sdist, folder):
 
 
 def test_an_sdist_stands_alone_and_can_be_edited(project, folder, wheel):
-    for name in ("LICENSE", "csrc/LICENSE", "binade.1"):
+    for name in ("LICENSE", "csrc/LICENSE", "moiety.1"):
         assert (project / name).is_file()
     venv.create(folder / "editable", with_pip=False)
     python = folder / "editable" / "bin" / "python"
@@ -302,17 +302,17 @@ def test_an_sdist_stands_alone_and_can_be_edited(project, folder, wheel):
     run(sys.executable, "-m", "pip", "install", "--quiet", "--no-index",
         "--no-build-isolation", "--no-deps", "--prefix", folder / "editable",
         "--editable", project)
-    code = ("import binade; print(binade.__file__); "
-            "binade.Pool().alloc(1)")
-    found = run(python, "-B", "-c", code, env={"BINADE_DRIVER": "standin"})
-    assert found.strip() == str(project / "binade/__init__.py")
-    assert "best-fit" in run(python, "-m", "binade", "replay", "--list")
+    code = ("import moiety; print(moiety.__file__); "
+            "moiety.Pool().alloc(1)")
+    found = run(python, "-B", "-c", code, env={"MOIETY_DRIVER": "standin"})
+    assert found.strip() == str(project / "moiety/__init__.py")
+    assert "best-fit" in run(python, "-m", "moiety", "replay", "--list")
     built = {str(path.relative_to(project)) for path in
-             (project / "binade").rglob("*") if path.is_file()
+             (project / "moiety").rglob("*") if path.is_file()
              and path.parent.name != "__pycache__"}
     assert built >= {
-        name for name in names_in(wheel) if name.startswith("binade/")}
-    assert source_names(project / "binade" / LIBRARY) == source_names(
+        name for name in names_in(wheel) if name.startswith("moiety/")}
+    assert source_names(project / "moiety" / LIBRARY) == source_names(
         unpack(wheel, folder / "unpacked") / LIBRARY)
 
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Forks, exits, and what BINADE_CONF says.
+// Forks, exits, and what MOIETY_CONF says.
 #include <fcntl.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -28,12 +28,12 @@ class ExposeEnds : public ExposeTest
   protected:
     void TearDown() override
     {
-        unsetenv("BINADE_CONF");
+        unsetenv("MOIETY_CONF");
         ExposeTest::TearDown();
     }
 };
 
-// tests/expose/expose_program with this BINADE_CONF, until told to end.
+// tests/expose/expose_program with this MOIETY_CONF, until told to end.
 class Program
 {
   public:
@@ -47,10 +47,10 @@ class Program
         posix_spawn_file_actions_init(&actions);
         posix_spawn_file_actions_adddup2(&actions, in[0], 0);
         posix_spawn_file_actions_adddup2(&actions, out[1], 1);
-        setenv("BINADE_TEST_CONF", conf.c_str(), 1);
+        setenv("MOIETY_TEST_CONF", conf.c_str(), 1);
         EXPECT_EQ(0, posix_spawn(&child_, program.c_str(), &actions, nullptr,
                                  arguments, environ));
-        unsetenv("BINADE_TEST_CONF");
+        unsetenv("MOIETY_TEST_CONF");
         posix_spawn_file_actions_destroy(&actions);
         close(in[0]), close(out[1]);
         to_ = in[1];
@@ -110,7 +110,7 @@ TEST_F(ExposeEnds, ByKillLeaveASocketForTheNextToReplace)
     Program second("expose:" + Path());
     EXPECT_TRUE(Has(Ask(Path(), "stats"), "format", 1));
     Program third("expose:" + Path());
-    EXPECT_NE(std::string::npos, third.said().find("BINADE_E_BUSY"));
+    EXPECT_NE(std::string::npos, third.said().find("MOIETY_E_BUSY"));
     EXPECT_NE(std::string::npos, third.said().find("a process serves there"));
     EXPECT_EQ(0, second.End("e"));
     EXPECT_FALSE(IsThere());
@@ -124,7 +124,7 @@ TEST_F(ExposeEnds, ConfThatIsWrongLetsNoPoolBeMade)
                   twice.said().find("key 'expose' is given twice"))
             << twice.said();
         Program nowhere("expose:/nowhere/at/all", what);
-        EXPECT_NE(std::string::npos, nowhere.said().find("BINADE_E_INVALID"));
+        EXPECT_NE(std::string::npos, nowhere.said().find("MOIETY_E_INVALID"));
         EXPECT_NE(std::string::npos, nowhere.said().find("No such file"));
         Program none("expose:", what);
         EXPECT_NE(std::string::npos, none.said().find("has no value"));
@@ -137,12 +137,12 @@ TEST_F(ExposeEnds, ConfThatIsWrongLetsNoPoolBeMade)
 TEST_F(ExposeEnds, ConfIsForProgramsThatDoNotDoItThemselves)
 {
     Start();
-    setenv("BINADE_CONF", ("expose:" + Path("conf")).c_str(), 1);
+    setenv("MOIETY_CONF", ("expose:" + Path("conf")).c_str(), 1);
     {
         Pool pool;
     }
     EXPECT_TRUE(Has(Ask(Path(), "stats"), "format", 1));
-    EXPECT_EQ(BINADE_OK, binade_expose_stop());
+    EXPECT_EQ(MOIETY_OK, moiety_expose_stop());
     {
         Pool pool;
     }
@@ -154,9 +154,9 @@ int InAChild(int ready, int release)
 {
     char byte = 0;
     int wrong = write(ready, &byte, 1) == 1 ? 0 : 8;
-    if (binade_expose_start("/tmp/never") != BINADE_E_FORKED)
+    if (moiety_expose_start("/tmp/never") != MOIETY_E_FORKED)
         wrong |= 1;
-    if (binade_expose_stop() != BINADE_E_FORKED)
+    if (moiety_expose_stop() != MOIETY_E_FORKED)
         wrong |= 2;
     if (read(release, &byte, 1) != 0)
         wrong |= 4;
@@ -179,7 +179,7 @@ TEST_F(ExposeEnds, ChildrenDoNotServe)
         Has(Ask(Path(), "stats"), "pid", static_cast<uint64_t>(getpid())));
     // What nobody serves is dead, though the child was made with it open.
     ASSERT_EQ(0, rename(Path().c_str(), Path("kept").c_str()));
-    EXPECT_EQ(BINADE_OK, binade_expose_stop());
+    EXPECT_EQ(MOIETY_OK, moiety_expose_stop());
     EXPECT_FALSE(Client(Path("kept")).is_connected());
     close(ready[0]), close(ready[1]);
     close(release[0]), close(release[1]);

@@ -12,22 +12,22 @@
 
 int main(int count, char **arguments)
 {
-    binade_pool *pool = nullptr;
-    binade_host *arena = nullptr;
+    moiety_pool *pool = nullptr;
+    moiety_host *arena = nullptr;
     char byte;
     pool_test::UseStandin();
     bool is_arena = count > 1 && std::strcmp(arguments[1], "arena") == 0;
-    binade_status status = is_arena ? binade_host_create(nullptr, &arena)
-                                    : binade_pool_create(nullptr, &pool);
-    if (status == BINADE_OK)
+    moiety_status status = is_arena ? moiety_host_create(nullptr, &arena)
+                                    : moiety_pool_create(nullptr, &pool);
+    if (status == MOIETY_OK)
         std::puts("ready");
     else
-        std::printf("%s: %s\n", binade_status_name(status),
-                    binade_last_error_message());
+        std::printf("%s: %s\n", moiety_status_name(status),
+                    moiety_last_error_message());
     std::fflush(stdout);
     if (read(0, &byte, 1) < 0)
         return 1;
-    (void)binade_pool_destroy(pool, nullptr);
-    (void)binade_host_destroy(arena, nullptr);
+    (void)moiety_pool_destroy(pool, nullptr);
+    (void)moiety_host_destroy(arena, nullptr);
     return 0;
 }

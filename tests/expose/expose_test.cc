@@ -29,13 +29,13 @@ class Expose : public ExposeTest
   protected:
     // The message of a start that is refused.
     std::string Refused(const char *path,
-                        binade_status expected = BINADE_E_INVALID)
+                        moiety_status expected = MOIETY_E_INVALID)
     {
-        EXPECT_EQ(expected, binade_expose_start(path));
-        return binade_last_error_message();
+        EXPECT_EQ(expected, moiety_expose_start(path));
+        return moiety_last_error_message();
     }
     std::string RefusedAt(const std::string &name,
-                          binade_status expected = BINADE_E_INVALID)
+                          moiety_status expected = MOIETY_E_INVALID)
     {
         return Refused(Path(name).c_str(), expected);
     }
@@ -44,16 +44,16 @@ class Expose : public ExposeTest
 TEST_F(Expose, TellsWhatThePoolTells)
 {
     Pool pool;
-    binade_devptr block = pool.Alloc(100 * kKiB);
+    moiety_devptr block = pool.Alloc(100 * kKiB);
     Start();
     // Whoever asks is a thread of the pool from then on.
     Ask(Path(), "stats");
     std::string answer = Ask(Path(), "stats");
-    binade_stats stats = pool.Stats();
+    moiety_stats stats = pool.Stats();
     uint64_t value = 0;
     unsigned count = 0;
     const char *key;
-    for (; (key = binade_stats_entry(&stats, count, &value)); count++)
+    for (; (key = moiety_stats_entry(&stats, count, &value)); count++)
         EXPECT_TRUE(Has(answer, key, value)) << key << " in " << answer;
     EXPECT_LT(40u, count);
     EXPECT_TRUE(Has(answer, "pid", static_cast<uint64_t>(getpid())));
@@ -65,10 +65,10 @@ TEST_F(Expose, TellsWhatThePoolTells)
 
 TEST_F(Expose, ShowsTheHeapAndTheHistory)
 {
-    binade_pool_options options = pool_test::Defaults();
+    moiety_pool_options options = pool_test::Defaults();
     options.history_entries = 16;
     Pool pool(options);
-    binade_devptr block = pool.Alloc(100 * kKiB);
+    moiety_devptr block = pool.Alloc(100 * kKiB);
     Start();
     std::string heap = Ask(Path(), "heap");
     EXPECT_NE(std::string::npos,
@@ -94,7 +94,7 @@ TEST_F(Expose, KnowsPoolsApart)
     std::string one = Ask(Path(), "stats " + id);
     EXPECT_TRUE(Has(one, "id", std::stoul(id)));
     EXPECT_EQ(one.find("\"id\": "), one.rfind("\"id\": "));
-    EXPECT_TRUE(Has(Ask(Path(), "heap 99999999"), "status", "BINADE_E_STALE"));
+    EXPECT_TRUE(Has(Ask(Path(), "heap 99999999"), "status", "MOIETY_E_STALE"));
     EXPECT_NE(std::string::npos,
               Ask(Path(), "snapshot").find("\"history\": null"));
 }
@@ -105,7 +105,7 @@ TEST_F(Expose, DoesNotKnowOtherRequests)
     for (const char *request :
          {"", "stat", "statss", "stats ", "stats  1", "stats 0", "stats -1",
           "stats 1 ", "stats 99999999999999999999999", "GET / HTTP/1.1\r"})
-        EXPECT_TRUE(Has(Ask(Path(), request), "status", "BINADE_E_INVALID"))
+        EXPECT_TRUE(Has(Ask(Path(), request), "status", "MOIETY_E_INVALID"))
             << request;
 }
 
@@ -118,7 +118,7 @@ TEST_F(Expose, HasASocketThatIsOnlyTheOwners)
     ASSERT_EQ(0, stat(Path().c_str(), &found));
     EXPECT_TRUE(S_ISSOCK(found.st_mode));
     EXPECT_EQ(0600u, found.st_mode & 07777);
-    EXPECT_EQ(BINADE_OK, binade_expose_stop());
+    EXPECT_EQ(MOIETY_OK, moiety_expose_stop());
     EXPECT_FALSE(IsThere());
     EXPECT_FALSE(Client(Path()).is_connected());
 }
@@ -134,12 +134,12 @@ TEST_F(Expose, TurnsOtherUsersAway)
 
 TEST_F(Expose, BeginsOnceAndCanEndAndBeginAgain)
 {
-    EXPECT_EQ(BINADE_OK, binade_expose_stop());
+    EXPECT_EQ(MOIETY_OK, moiety_expose_stop());
     Start();
     EXPECT_EQ("pools are exposed already, at '" + Path() + "'",
-              RefusedAt("other", BINADE_E_BUSY));
-    EXPECT_EQ(BINADE_OK, binade_expose_stop());
-    EXPECT_EQ(BINADE_OK, binade_expose_stop());
+              RefusedAt("other", MOIETY_E_BUSY));
+    EXPECT_EQ(MOIETY_OK, moiety_expose_stop());
+    EXPECT_EQ(MOIETY_OK, moiety_expose_stop());
     Start("other");
     EXPECT_TRUE(Has(Ask(Path("other"), "stats"), "format", 1));
 }
@@ -155,16 +155,16 @@ TEST_F(Expose, WorksInTheCurrentFolderAndRemovesItsFileFromElsewhere)
     char before[4096];
     ASSERT_NE(nullptr, getcwd(before, sizeof(before)));
     ASSERT_EQ(0, chdir(Path(".").c_str()));
-    EXPECT_EQ(BINADE_OK, binade_expose_start("here"));
+    EXPECT_EQ(MOIETY_OK, moiety_expose_start("here"));
     ASSERT_EQ(0, chdir(before));
     EXPECT_TRUE(IsThere("here"));
-    EXPECT_EQ(BINADE_OK, binade_expose_stop());
+    EXPECT_EQ(MOIETY_OK, moiety_expose_stop());
     EXPECT_FALSE(IsThere("here"));
 }
 
 TEST_F(Expose, RefusesPathsThatCannotBe)
 {
-    EXPECT_EQ("binade_expose_start: path is NULL", Refused(nullptr));
+    EXPECT_EQ("moiety_expose_start: path is NULL", Refused(nullptr));
     EXPECT_EQ("cannot expose pools at '': the path is empty", Refused(""));
     EXPECT_EQ("cannot expose pools at '" + Path("%x") +
                   "': accepted after % are p and %",
@@ -201,7 +201,7 @@ TEST_F(Expose, DoesNotReplaceOneThatLives)
 {
     int other = ListenAt(Path());
     EXPECT_NE(std::string::npos,
-              RefusedAt("s", BINADE_E_BUSY).find("a process serves there"));
+              RefusedAt("s", MOIETY_E_BUSY).find("a process serves there"));
     EXPECT_TRUE(Client(Path()).is_connected());
     close(other);
     EXPECT_EQ(0, unlink(Path().c_str()));
@@ -212,7 +212,7 @@ TEST_F(Expose, DoesNotRemoveWhatOthersPutThere)
     Start();
     ASSERT_EQ(0, unlink(Path().c_str()));
     int other = ListenAt(Path());
-    EXPECT_EQ(BINADE_OK, binade_expose_stop());
+    EXPECT_EQ(MOIETY_OK, moiety_expose_stop());
     EXPECT_TRUE(Client(Path()).is_connected());
     close(other);
     EXPECT_EQ(0, unlink(Path().c_str()));
@@ -223,29 +223,29 @@ TEST_F(Expose, LeavesNothingWhenACallFails)
     struct {
         const char *call;
         int error;
-        binade_status expected;
+        moiety_status expected;
     } const rows[] = {
-        {"socket", EMFILE, BINADE_E_NO_HOST_MEMORY},
-        {"socket", EAFNOSUPPORT, BINADE_E_UNSUPPORTED},
-        {"fchmod", EPERM, BINADE_E_INVALID},
-        {"flock", ENOLCK, BINADE_E_INVALID},
-        {"flock", EWOULDBLOCK, BINADE_E_BUSY},
-        {"bind", EACCES, BINADE_E_INVALID},
-        {"listen", EOPNOTSUPP, BINADE_E_UNSUPPORTED},
-        {"eventfd", EMFILE, BINADE_E_NO_HOST_MEMORY},
-        {"pthread_create", EAGAIN, BINADE_E_NO_HOST_MEMORY},
+        {"socket", EMFILE, MOIETY_E_NO_HOST_MEMORY},
+        {"socket", EAFNOSUPPORT, MOIETY_E_UNSUPPORTED},
+        {"fchmod", EPERM, MOIETY_E_INVALID},
+        {"flock", ENOLCK, MOIETY_E_INVALID},
+        {"flock", EWOULDBLOCK, MOIETY_E_BUSY},
+        {"bind", EACCES, MOIETY_E_INVALID},
+        {"listen", EOPNOTSUPP, MOIETY_E_UNSUPPORTED},
+        {"eventfd", EMFILE, MOIETY_E_NO_HOST_MEMORY},
+        {"pthread_create", EAGAIN, MOIETY_E_NO_HOST_MEMORY},
     };
     unsigned files = OpenFiles();
     for (const auto &row : rows) {
         failing_calls_set(row.call, row.error);
-        EXPECT_EQ(row.expected, binade_expose_start(Path().c_str()))
-            << row.call << ": " << binade_last_error_message();
+        EXPECT_EQ(row.expected, moiety_expose_start(Path().c_str()))
+            << row.call << ": " << moiety_last_error_message();
         failing_calls_set(nullptr, 0);
         EXPECT_FALSE(IsThere()) << row.call;
         EXPECT_EQ(files, OpenFiles()) << row.call;
     }
     Start();
-    EXPECT_EQ(BINADE_OK, binade_expose_stop());
+    EXPECT_EQ(MOIETY_OK, moiety_expose_stop());
     EXPECT_EQ(files, OpenFiles());
 }
 

@@ -33,7 +33,7 @@ sockaddr_un AddressOf(const std::string &path)
 void ExposeTest::SetUp()
 {
     // Not TEST_TMPDIR: a socket's path is short.
-    char folder[] = "/tmp/binade-expose-XXXXXX";
+    char folder[] = "/tmp/moiety-expose-XXXXXX";
     ASSERT_NE(nullptr, mkdtemp(folder));
     folder_ = folder;
     pool_test::UseStandin();
@@ -41,14 +41,14 @@ void ExposeTest::SetUp()
 
 void ExposeTest::TearDown()
 {
-    EXPECT_EQ(BINADE_OK, binade_expose_stop());
+    EXPECT_EQ(MOIETY_OK, moiety_expose_stop());
     EXPECT_EQ(0, rmdir(folder_.c_str())) << "something is left in it";
 }
 
 void ExposeTest::Start(const std::string &name)
 {
-    ASSERT_EQ(BINADE_OK, binade_expose_start(Path(name).c_str()))
-        << binade_last_error_message();
+    ASSERT_EQ(MOIETY_OK, moiety_expose_start(Path(name).c_str()))
+        << moiety_last_error_message();
 }
 
 bool ExposeTest::IsThere(const std::string &name) const

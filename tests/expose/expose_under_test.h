@@ -3,8 +3,8 @@
  *
  * Sockets of this test's own folder, and a client that may behave as it likes.
  */
-#ifndef BINADE_TESTS_EXPOSE_EXPOSE_UNDER_TEST_H_
-#define BINADE_TESTS_EXPOSE_EXPOSE_UNDER_TEST_H_
+#ifndef MOIETY_TESTS_EXPOSE_EXPOSE_UNDER_TEST_H_
+#define MOIETY_TESTS_EXPOSE_EXPOSE_UNDER_TEST_H_
 
 #include <gtest/gtest.h>
 

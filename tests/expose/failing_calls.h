@@ -4,8 +4,8 @@
  * Lets one system call of what is linked statically fail, or say that the other
  * side of a socket is another user's.
  */
-#ifndef BINADE_TESTS_EXPOSE_FAILING_CALLS_H_
-#define BINADE_TESTS_EXPOSE_FAILING_CALLS_H_
+#ifndef MOIETY_TESTS_EXPOSE_FAILING_CALLS_H_
+#define MOIETY_TESTS_EXPOSE_FAILING_CALLS_H_
 
 #ifdef __cplusplus
 extern "C" {

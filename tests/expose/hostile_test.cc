@@ -44,14 +44,14 @@ TEST_F(HostileClient, ThatSaysTooMuchGetsNoAnswer)
     loud.Send(std::string(1000, 's'));
     EXPECT_EQ("", loud.Receive());
     EXPECT_TRUE(Has(Ask(Path(), std::string("st\0ts", 5)), "status",
-                    "BINADE_E_INVALID"));
+                    "MOIETY_E_INVALID"));
 }
 
 TEST_F(HostileClient, ThatGoesAwayIsForgotten)
 {
     unsigned files = OpenFiles();
     Pool pool;
-    std::vector<binade_devptr> blocks;
+    std::vector<moiety_devptr> blocks;
     for (int i = 0; i < 5000; i++)
         blocks.push_back(pool.Alloc(kKiB));
     Start();
@@ -60,29 +60,29 @@ TEST_F(HostileClient, ThatGoesAwayIsForgotten)
         Client nothing(Path());
     }
     EXPECT_TRUE(Has(Ask(Path(), "stats"), "format", 1));
-    for (binade_devptr block : blocks)
+    for (moiety_devptr block : blocks)
         pool.Free(block);
-    EXPECT_EQ(BINADE_OK, binade_expose_stop());
+    EXPECT_EQ(MOIETY_OK, moiety_expose_stop());
     EXPECT_EQ(files, OpenFiles());
 }
 
 TEST_F(HostileClient, ThatDoesNotReadHoldsUpNoPool)
 {
     Start();
-    binade_pool *pool = nullptr;
-    ASSERT_EQ(BINADE_OK, binade_pool_create(nullptr, &pool));
+    moiety_pool *pool = nullptr;
+    ASSERT_EQ(MOIETY_OK, moiety_pool_create(nullptr, &pool));
     // More than a socket holds, as text.
-    std::vector<binade_devptr> blocks(20000);
-    ASSERT_EQ(BINADE_OK, binade_alloc_batch(pool, 512, BINADE_STREAM_LEGACY,
+    std::vector<moiety_devptr> blocks(20000);
+    ASSERT_EQ(MOIETY_OK, moiety_alloc_batch(pool, 512, MOIETY_STREAM_LEGACY,
                                             blocks.size(), blocks.data()));
     Client idle(Path());
     idle.Send("heap\n");
     usleep(20000);
     size_t freed = 0;
-    EXPECT_EQ(BINADE_OK, binade_free_batch(pool, blocks.data(), blocks.size(),
-                                           BINADE_STREAM_LEGACY, &freed));
-    EXPECT_EQ(BINADE_OK, binade_pool_destroy(pool, nullptr));
-    EXPECT_EQ(BINADE_OK, binade_expose_stop());
+    EXPECT_EQ(MOIETY_OK, moiety_free_batch(pool, blocks.data(), blocks.size(),
+                                           MOIETY_STREAM_LEGACY, &freed));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool, nullptr));
+    EXPECT_EQ(MOIETY_OK, moiety_expose_stop());
 }
 
 // The end of a pool is never refused because somebody looks at it.
@@ -104,11 +104,11 @@ TEST_F(HostileClient, ThatAsksAllTheTimeIsInNobodysWay)
         threads.emplace_back([&] {
             pool_test::UseStandin();
             for (int round = 0; round < kRounds || !answers; round++) {
-                binade_pool_options options = pool_test::Defaults();
+                moiety_pool_options options = pool_test::Defaults();
                 options.history_entries = round % 2 ? 64 : 0;
                 Pool pool(options);
                 for (size_t bytes = 1; bytes < 200 * kKiB; bytes *= 3) {
-                    binade_devptr block = pool.Alloc(bytes);
+                    moiety_devptr block = pool.Alloc(bytes);
                     pool.Free(block);
                 }
             }

@@ -5,8 +5,8 @@
  * scopes, private arenas, frees on a block's own stream, history, snapshots,
  * checked mode, host arenas, pinned ranges, exposing.
  */
-#ifndef BINADE_TESTS_FAULT_FURTHER_STEPS_H_
-#define BINADE_TESTS_FAULT_FURTHER_STEPS_H_
+#ifndef MOIETY_TESTS_FAULT_FURTHER_STEPS_H_
+#define MOIETY_TESTS_FAULT_FURTHER_STEPS_H_
 
 #include "tests/fault/scenario.h"
 

@@ -4,8 +4,8 @@
  * A step of the scenario for what only mapped memory has: a peer, sharing by
  * descriptors, pauses; and for the segments that transports hold.
  */
-#ifndef BINADE_TESTS_FAULT_MAPPED_STEPS_H_
-#define BINADE_TESTS_FAULT_MAPPED_STEPS_H_
+#ifndef MOIETY_TESTS_FAULT_MAPPED_STEPS_H_
+#define MOIETY_TESTS_FAULT_MAPPED_STEPS_H_
 
 #include "tests/fault/scenario.h"
 

@@ -21,7 +21,7 @@
 
 // An event that the stand-in was told not to destroy is its own leak. That
 // there is no other is what the tests count.
-extern "C" BINADE_API const char *__lsan_default_suppressions();
+extern "C" MOIETY_API const char *__lsan_default_suppressions();
 extern "C" const char *__lsan_default_suppressions()
 {
     return "leak:libcuda.so.1\n";
@@ -39,7 +39,7 @@ constexpr unsigned kCasesLeast = 600; // of each code
 // What a scenario does not call, and why.
 const std::set<std::string> kNotCalled = {
     // Leaves the memory to the context, which would have to be destroyed.
-    "binade_pool_context_lost",
+    "moiety_pool_context_lost",
 };
 
 std::map<std::string, uint64_t> CallsOfEachEntry()
@@ -56,7 +56,7 @@ class FaultMatrix : public ::testing::Test
     static void SetUpTestSuite()
     {
         // One for peers of mapped memory.
-        setenv("BINADE_STANDIN_DEVICES", "2", 1);
+        setenv("MOIETY_STANDIN_DEVICES", "2", 1);
         pool_test::UseStandin();
     }
 
@@ -177,7 +177,7 @@ class FaultMatrix : public ::testing::Test
     }
 
     ipc_test::Peer peer_;
-    std::vector<binade_ipc_handle> handles_;
+    std::vector<moiety_ipc_handle> handles_;
     pool_test::Inventory inventory_;
 };
 

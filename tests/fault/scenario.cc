@@ -15,15 +15,15 @@ namespace
 {
 
 // It lives as long as the process: none is made in a scenario.
-binade_context FurtherContext()
+moiety_context FurtherContext()
 {
-    static binade_context context = pool_test::NewContext();
+    static moiety_context context = pool_test::NewContext();
     return context;
 }
 
 } // namespace
 
-World::World(const std::vector<binade_ipc_handle> &peers)
+World::World(const std::vector<moiety_ipc_handle> &peers)
     : event(pool_test::NewEvent()), further(FurtherContext()), handles(peers)
 {
 }
@@ -33,38 +33,38 @@ World::~World()
     pool_test::DestroyEvent(event);
 }
 
-bool World::Try(const char *function, binade_status status)
+bool World::Try(const char *function, moiety_status status)
 {
     Note(function);
-    failed_count_ += status != BINADE_OK;
-    if (status != BINADE_OK) {
-        EXPECT_STRNE("", binade_last_error_message()) << function;
+    failed_count_ += status != MOIETY_OK;
+    if (status != MOIETY_OK) {
+        EXPECT_STRNE("", moiety_last_error_message()) << function;
     }
-    return status == BINADE_OK;
+    return status == MOIETY_OK;
 }
 
-void World::Own(binade_devptr address, size_t size_bytes)
+void World::Own(moiety_devptr address, size_t size_bytes)
 {
     EXPECT_TRUE(ranges_.Add(address, size_bytes)) << "given out twice";
     blocks_.emplace_back(address, size_bytes);
 }
 
-void World::Alloc(size_t size_bytes, binade_stream stream)
+void World::Alloc(size_t size_bytes, moiety_stream stream)
 {
-    binade_devptr address = 77;
+    moiety_devptr address = 77;
     if (!pool)
         return;
-    if (TRY(*this, binade_alloc, (pool, size_bytes, stream, &address)))
+    if (TRY(*this, moiety_alloc, (pool, size_bytes, stream, &address)))
         Own(address, size_bytes);
     else
         EXPECT_EQ(77u, address);
 }
 
-void World::FreeAll(binade_stream stream)
+void World::FreeAll(moiety_stream stream)
 {
     while (!blocks_.empty())
-        FreeNewest([&](binade_devptr address, size_t) {
-            return TRY(*this, binade_free, (pool, address, stream));
+        FreeNewest([&](moiety_devptr address, size_t) {
+            return TRY(*this, moiety_free, (pool, address, stream));
         });
     blocks_.swap(kept_);
 }
@@ -81,27 +81,27 @@ void World::Run(const std::function<void()> &before_the_last)
 
 void World::ExpectImportsToClose()
 {
-    for (binade_devptr address : imported)
-        EXPECT_EQ(BINADE_OK,
-                  binade_ipc_close(address, BINADE_STREAM_DONE, nullptr))
-            << binade_last_error_message();
+    for (moiety_devptr address : imported)
+        EXPECT_EQ(MOIETY_OK,
+                  moiety_ipc_close(address, MOIETY_STREAM_DONE, nullptr))
+            << moiety_last_error_message();
     imported.clear();
 }
 
 void World::ExpectPoolToBeWhole()
 {
-    binade_stats stats = {};
+    moiety_stats stats = {};
     stats.struct_size = sizeof(stats);
     ExpectImportsToClose();
     if (!pool)
         return;
-    EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool, 0));
-    FreeAll(BINADE_STREAM_ANY);
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
+    FreeAll(MOIETY_STREAM_ANY);
     EXPECT_TRUE(blocks_.empty());
-    EXPECT_EQ(BINADE_OK, binade_pool_trim(pool, 0, nullptr));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_trim(pool, 0, nullptr));
     pool_test::Synchronize();
-    EXPECT_EQ(BINADE_OK, binade_pool_trim(pool, 0, nullptr));
-    EXPECT_EQ(BINADE_OK, binade_pool_stats(pool, &stats));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_trim(pool, 0, nullptr));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_stats(pool, &stats));
     EXPECT_EQ(0u, stats.allocation_current);
     EXPECT_EQ(0u, stats.allocated_bytes_current);
     EXPECT_EQ(0u, stats.double_frees_found);
@@ -113,13 +113,13 @@ void World::ExpectToEnd()
     ExpectImportsToClose();
     uint32_t open_count = 1;
     pool_test::Synchronize();
-    EXPECT_EQ(BINADE_OK, binade_ipc_trim(0, &open_count));
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_trim(0, &open_count));
     EXPECT_EQ(0u, open_count);
-    EXPECT_EQ(BINADE_OK, binade_host_pin_keep(0));
-    EXPECT_EQ(BINADE_E_INVALID, binade_capture_guard_end()) << "one is held";
+    EXPECT_EQ(MOIETY_OK, moiety_host_pin_keep(0));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_capture_guard_end()) << "one is held";
     pool_test::Pool fresh;
     fresh.Free(fresh.Alloc(4 * kKiB, first), first);
-    fresh.Free(fresh.Alloc(3 * kMiB, second), BINADE_STREAM_ANY);
+    fresh.Free(fresh.Alloc(3 * kMiB, second), MOIETY_STREAM_ANY);
     EXPECT_EQ(32 * kMiB, fresh.TrimAll());
 }
 

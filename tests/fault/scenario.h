@@ -5,8 +5,8 @@
  * that let something fail in it. A new function gets a step, or a line in one:
  * the tests find out which functions were called.
  */
-#ifndef BINADE_TESTS_FAULT_SCENARIO_H_
-#define BINADE_TESTS_FAULT_SCENARIO_H_
+#ifndef MOIETY_TESTS_FAULT_SCENARIO_H_
+#define MOIETY_TESTS_FAULT_SCENARIO_H_
 
 #include <functional>
 #include <set>
@@ -25,7 +25,7 @@ class World
 {
   public:
     // `handles` are of another process's blocks.
-    explicit World(const std::vector<binade_ipc_handle> &handles);
+    explicit World(const std::vector<moiety_ipc_handle> &handles);
     ~World();
     World(const World &) = delete;
     World &operator=(const World &) = delete;
@@ -50,14 +50,14 @@ class World
     }
 
     // For the steps: notes a call of a public function, whose status it returns.
-    bool Try(const char *function, binade_status status);
+    bool Try(const char *function, moiety_status status);
     void Note(const char *function)
     {
         called_.insert(function);
     }
     // A block for each size. Where there is no pool they do nothing.
-    void Alloc(size_t size_bytes, binade_stream stream);
-    void Own(binade_devptr address, size_t size_bytes);
+    void Alloc(size_t size_bytes, moiety_stream stream);
+    void Own(moiety_devptr address, size_t size_bytes);
     // Takes the newest block off the list, and puts it back if it stays ours.
     // `free` returns whether it was taken.
     template <typename Free> void FreeNewest(Free free)
@@ -71,14 +71,14 @@ class World
             Own(block.first, block.second), kept_.push_back(block),
                 blocks_.pop_back();
     }
-    void FreeAll(binade_stream stream);
+    void FreeAll(moiety_stream stream);
 
-    binade_pool *pool = nullptr;
+    moiety_pool *pool = nullptr;
     pool_test::Stream first, second;
-    binade_event event;
-    binade_context further; // a second context of the device
-    std::vector<binade_ipc_handle> handles;
-    std::vector<binade_devptr> imported; // and not closed
+    moiety_event event;
+    moiety_context further; // a second context of the device
+    std::vector<moiety_ipc_handle> handles;
+    std::vector<moiety_devptr> imported; // and not closed
 
   private:
     void ExpectImportsToClose();
@@ -86,8 +86,8 @@ class World
     unsigned failed_count_ = 0;
     std::set<std::string> called_;
     pool_test::Ranges ranges_;
-    std::vector<std::pair<binade_devptr, size_t>> blocks_;
-    std::vector<std::pair<binade_devptr, size_t>> kept_; // frees refused
+    std::vector<std::pair<moiety_devptr, size_t>> blocks_;
+    std::vector<std::pair<moiety_devptr, size_t>> kept_; // frees refused
 };
 
 // In this order; each does without what an earlier one could not make. A step
@@ -101,7 +101,7 @@ extern const Step kLastStep;
 
 } // namespace fault_test
 
-// TRY(world, binade_pool_trim, (pool, 0, nullptr)): whether it was BINADE_OK.
+// TRY(world, moiety_pool_trim, (pool, 0, nullptr)): whether it was MOIETY_OK.
 #define TRY(world, function, arguments)                                        \
     (world).Try(#function, function arguments)
 

@@ -79,14 +79,14 @@ bool ledger_has_room(const struct ledger *ledger, uint64_t bytes)
     return place_for(ledger, bytes) + bytes / PAGE_BYTES <= LEDGER_PAGES;
 }
 
-static binade_status reserve(void *context, size_t size_bytes,
-                             binade_devptr *out)
+static moiety_status reserve(void *context, size_t size_bytes,
+                             moiety_devptr *out)
 {
     struct ledger *ledger = context;
     if (size_bytes == 0 || size_bytes % PAGE_BYTES)
         fail(ledger, "a segment of a ragged size is asked for", size_bytes);
     if (ledger->refuses || !ledger_has_room(ledger, size_bytes))
-        return BINADE_E_NO_DEVICE_MEMORY;
+        return MOIETY_E_NO_DEVICE_MEMORY;
     uint32_t page = place_for(ledger, size_bytes);
     *out = BASE + page * PAGE_BYTES;
     set_all(ledger, *out, size_bytes, (struct ledger_grain){.state = FREE});
@@ -96,7 +96,7 @@ static binade_status reserve(void *context, size_t size_bytes,
     ledger->held_bytes += size_bytes;
     if (ledger->held_bytes > ledger->peak_bytes)
         ledger->peak_bytes = ledger->held_bytes;
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
 /* The bits of a segment that are still set anywhere. */
@@ -110,7 +110,7 @@ static stage_mask pending_in(const struct ledger *ledger, uint64_t address,
     return pending;
 }
 
-static binade_status release(void *context, binade_devptr address,
+static moiety_status release(void *context, moiety_devptr address,
                              size_t size_bytes)
 {
     struct ledger *ledger = context;
@@ -118,7 +118,7 @@ static binade_status release(void *context, binade_devptr address,
     if (!is_inside(address, size_bytes) ||
         ledger->segments[page] != size_bytes) {
         fail(ledger, "no such segment is given back", address);
-        return BINADE_E_INVALID;
+        return MOIETY_E_INVALID;
     }
     if (pending_in(ledger, address, size_bytes))
         fail(ledger, "a segment goes while work may use it", address);
@@ -130,19 +130,19 @@ static binade_status release(void *context, binade_devptr address,
     ledger->segment_count--;
     ledger->release_count++;
     ledger->held_bytes -= size_bytes;
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
-binade_source ledger_source(struct ledger *ledger)
+moiety_source ledger_source(struct ledger *ledger)
 {
-    return (binade_source){.struct_size = sizeof(binade_source),
+    return (moiety_source){.struct_size = sizeof(moiety_source),
                            .name = "the ledger",
                            .context = ledger,
                            .reserve = reserve,
                            .release = release};
 }
 
-binade_devptr ledger_foreign_address(void)
+moiety_devptr ledger_foreign_address(void)
 {
     return BASE + LEDGER_BYTES + PAGE_BYTES;
 }

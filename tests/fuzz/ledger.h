@@ -9,13 +9,13 @@
  * one sentence: everything that was pending when the memory was freed is over,
  * or comes before the tail of the stream that gets it.
  */
-#ifndef BINADE_TESTS_FUZZ_LEDGER_H_
-#define BINADE_TESTS_FUZZ_LEDGER_H_
+#ifndef MOIETY_TESTS_FUZZ_LEDGER_H_
+#define MOIETY_TESTS_FUZZ_LEDGER_H_
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "binade/source.h"
+#include "moiety/source.h"
 #include "tests/support/tools/stage.h"
 
 #define LEDGER_BYTES (UINT64_C(128) << 20)
@@ -57,10 +57,10 @@ struct ledger {
 
 bool ledger_init(struct ledger *ledger);
 void ledger_fini(struct ledger *ledger);
-binade_source ledger_source(struct ledger *ledger);
+moiety_source ledger_source(struct ledger *ledger);
 
 /* Memory that is never the pool's. */
-binade_devptr ledger_foreign_address(void);
+moiety_devptr ledger_foreign_address(void);
 
 /* A block that the pool has handed out: `order` says which streams' pending
  * work it may have, by index, or STAGE_STREAMS for none at all. Returns what is

@@ -27,12 +27,12 @@ void fail(struct model *model, const char *format, ...)
                    model->step, model->doing, what);
 }
 
-void expect(struct model *model, const char *call, binade_status status,
-            binade_status expected)
+void expect(struct model *model, const char *call, moiety_status status,
+            moiety_status expected)
 {
     if (status != expected)
-        fail(model, "%s: %s, not %s: %s", call, binade_status_name(status),
-             binade_status_name(expected), binade_last_error_message());
+        fail(model, "%s: %s, not %s: %s", call, moiety_status_name(status),
+             moiety_status_name(expected), moiety_last_error_message());
 }
 
 uint32_t choose(struct model *model, uint32_t bound)
@@ -55,9 +55,9 @@ struct named choose_any_stream(struct model *model)
 {
     switch (choose(model, 6)) {
     case 0:
-        return (struct named){BINADE_STREAM_ANY, NO_STREAM};
+        return (struct named){MOIETY_STREAM_ANY, NO_STREAM};
     case 1:
-        return (struct named){BINADE_STREAM_DONE, NO_STREAM};
+        return (struct named){MOIETY_STREAM_DONE, NO_STREAM};
     default:
         return choose_stream(model);
     }
@@ -117,18 +117,18 @@ static bool is_over(const struct model *model)
 static bool begin(struct model *model)
 {
     static const uint64_t caches[] = {0, UINT64_C(64) << 10, MIB, 64 * MIB};
-    const binade_source source = ledger_source(&model->ledger);
-    binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
+    const moiety_source source = ledger_source(&model->ledger);
+    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
     options.source = &source;
     options.wait_ms = 0;
     options.limit_bytes = 8 * MIB << choose(model, 4);
     options.first_segment_bytes = 2 * MIB << choose(model, 3);
     options.largest_segment_bytes = 8 * MIB << choose(model, 3);
     options.thread_cache_bytes = caches[choose(model, 4)];
-    options.flags = choose(model, 2) ? BINADE_POOL_REUSE_DEPENDENCIES : 0;
+    options.flags = choose(model, 2) ? MOIETY_POOL_REUSE_DEPENDENCIES : 0;
     model->options = options;
-    expect(model, "create", binade_pool_create(&options, &model->pool),
-           BINADE_OK);
+    expect(model, "create", moiety_pool_create(&options, &model->pool),
+           MOIETY_OK);
     return !model->message[0];
 }
 
@@ -136,8 +136,8 @@ static bool begin(struct model *model)
 static void trim_to_nothing(struct model *model)
 {
     for (int i = 0; i < 3 && model->ledger.held_bytes; i++) {
-        expect(model, "last trim", binade_pool_trim(model->pool, 0, NULL),
-               BINADE_OK);
+        expect(model, "last trim", moiety_pool_trim(model->pool, 0, NULL),
+               MOIETY_OK);
         if (!stage_settle())
             fail(model, "the driver does not settle");
     }
@@ -148,9 +148,9 @@ static void trim_to_nothing(struct model *model)
 
 static void destroy(struct model *model)
 {
-    binade_leaks leaks = {.struct_size = sizeof(leaks)};
-    expect(model, "destroy", binade_pool_destroy(model->pool, &leaks),
-           BINADE_OK);
+    moiety_leaks leaks = {.struct_size = sizeof(leaks)};
+    expect(model, "destroy", moiety_pool_destroy(model->pool, &leaks),
+           MOIETY_OK);
     if (leaks.block_count != model->live_count ||
         leaks.bytes != model->live_bytes)
         fail(model, "%llu blocks of %llu bytes leaked, not %u of %llu",
@@ -159,12 +159,12 @@ static void destroy(struct model *model)
              (unsigned long long)model->live_bytes);
     if (model->ledger.held_bytes)
         fail(model, "a destroyed pool holds segments");
-    binade_devptr address;
+    moiety_devptr address;
     expect(model, "late alloc",
-           binade_alloc(model->pool, 1, BINADE_STREAM_ANY, &address),
-           BINADE_E_INVALID);
-    expect(model, "late destroy", binade_pool_destroy(model->pool, NULL),
-           BINADE_E_INVALID);
+           moiety_alloc(model->pool, 1, MOIETY_STREAM_ANY, &address),
+           MOIETY_E_INVALID);
+    expect(model, "late destroy", moiety_pool_destroy(model->pool, NULL),
+           MOIETY_E_INVALID);
 }
 
 static void end(struct model *model)

@@ -5,8 +5,8 @@
  * are held back; each is repeated in a ledger, which knows what the pool may
  * answer. In C, so that the tests and the fuzzer share it.
  */
-#ifndef BINADE_TESTS_FUZZ_POOL_MODEL_H_
-#define BINADE_TESTS_FUZZ_POOL_MODEL_H_
+#ifndef MOIETY_TESTS_FUZZ_POOL_MODEL_H_
+#define MOIETY_TESTS_FUZZ_POOL_MODEL_H_
 
 #include <stdbool.h>
 #include <stddef.h>

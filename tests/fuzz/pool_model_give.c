@@ -4,7 +4,7 @@
  * Frees and resizes, as a correct program makes them: the stream that it names
  * comes after the block's last use, or the use was recorded.
  */
-#include "binade/pool.h"
+#include "moiety/pool.h"
 #include "tests/fuzz/pool_model_state.h"
 
 static struct live *choose_live(struct model *model)
@@ -16,8 +16,8 @@ static void record_use(struct model *model, struct live *live,
                        struct named stream)
 {
     expect(model, "record use",
-           binade_record_use(model->pool, live->address, stream.handle),
-           BINADE_OK);
+           moiety_record_use(model->pool, live->address, stream.handle),
+           MOIETY_OK);
     live->is_recorded = true;
     if (stream.index == NO_STREAM)
         live->is_recorded_any = true;
@@ -48,7 +48,7 @@ static stage_mask pending_after(const struct model *model, struct named stream)
 {
     if (stream.index < STAGE_STREAMS)
         return stage_pending(&model->stage, stream.index);
-    return stream.handle == BINADE_STREAM_ANY ? any_pending(model) : 0;
+    return stream.handle == MOIETY_STREAM_ANY ? any_pending(model) : 0;
 }
 
 static void forget(struct model *model, struct live *live, struct named stream)
@@ -82,10 +82,10 @@ static bool may_be_named(const struct model *model, unsigned index)
  */
 static struct named choose_end(struct model *model, struct live *live)
 {
-    static const struct named any = {BINADE_STREAM_ANY, NO_STREAM};
+    static const struct named any = {MOIETY_STREAM_ANY, NO_STREAM};
     struct named stream = choose_any_stream(model);
     stage_mask use = unrecorded_use(model, live);
-    if (stream.handle == BINADE_STREAM_ANY)
+    if (stream.handle == MOIETY_STREAM_ANY)
         return stream;
     if (stream.index == NO_STREAM) /* DONE */
         return pending_beside(model, live) || use ? any : stream;
@@ -116,7 +116,7 @@ static bool may_refuse(const struct model *model, const struct live *live,
                        struct named stream)
 {
     unsigned capturing = stage_capturing(&model->stage);
-    bool is_any = stream.handle == BINADE_STREAM_ANY;
+    bool is_any = stream.handle == MOIETY_STREAM_ANY;
     if (model->guards && live->is_recorded && (is_any || live->is_recorded_any))
         return true;
     return capturing < STAGE_STREAMS &&
@@ -124,14 +124,14 @@ static bool may_refuse(const struct model *model, const struct live *live,
 }
 
 static void judge(struct model *model, struct live *live, struct named stream,
-                  binade_status status)
+                  moiety_status status)
 {
-    if (status == BINADE_E_BUSY && may_refuse(model, live, stream))
+    if (status == MOIETY_E_BUSY && may_refuse(model, live, stream))
         return;
     if (stage_capturing(&model->stage) == stream.index &&
         stream.index < STAGE_STREAMS)
-        expect(model, "free on a capturing stream", status, BINADE_E_BUSY);
-    expect(model, "free", status, BINADE_OK);
+        expect(model, "free on a capturing stream", status, MOIETY_E_BUSY);
+    expect(model, "free", status, MOIETY_OK);
     forget(model, live, stream);
 }
 
@@ -141,9 +141,9 @@ static void free_one(struct model *model, struct live *live, bool is_sized)
         return;
     struct named stream = choose_end(model, live);
     judge(model, live, stream,
-          is_sized ? binade_free_sized(model->pool, live->address,
+          is_sized ? moiety_free_sized(model->pool, live->address,
                                        live->asked_bytes, stream.handle)
-                   : binade_free(model->pool, live->address, stream.handle));
+                   : moiety_free(model->pool, live->address, stream.handle));
 }
 
 void step_free(struct model *model)
@@ -169,8 +169,8 @@ void step_free_most(struct model *model)
  * one that is not the pool's, at which it stops. */
 void step_free_batch(struct model *model)
 {
-    binade_devptr addresses[BATCH_MAX];
-    const struct named any = {BINADE_STREAM_ANY, NO_STREAM};
+    moiety_devptr addresses[BATCH_MAX];
+    const struct named any = {MOIETY_STREAM_ANY, NO_STREAM};
     uint32_t room =
         model->live_count < BATCH_MAX ? model->live_count : BATCH_MAX - 1;
     uint32_t count = choose(model, room + 1);
@@ -183,8 +183,8 @@ void step_free_batch(struct model *model)
     if (bad < count)
         addresses[bad] = ledger_foreign_address();
     expect(model, "batch free",
-           binade_free_batch(model->pool, addresses, count, any.handle, &freed),
-           bad < count ? BINADE_E_FOREIGN : BINADE_OK);
+           moiety_free_batch(model->pool, addresses, count, any.handle, &freed),
+           bad < count ? MOIETY_E_FOREIGN : MOIETY_OK);
     if (freed != bad)
         fail(model, "%zu of %u are freed, not %u", freed, count, bad);
     for (uint32_t i = 0; i < bad; i++) {
@@ -203,20 +203,20 @@ void step_free_after(struct model *model)
     if (!may_be_named(model, index) || is_in_capture(model, live))
         return;
     const struct named stream = {model->stage.streams[index].handle, index};
-    binade_event event = stage_record(&model->stage, index);
+    moiety_event event = stage_record(&model->stage, index);
     if (!event) {
         fail(model, "no event");
         return;
     }
-    binade_status status = binade_free_after(model->pool, live->address, event);
+    moiety_status status = moiety_free_after(model->pool, live->address, event);
     stage_forget(event);
     judge(model, live, stream, status);
 }
 
 static uint64_t cached_bytes(struct model *model)
 {
-    binade_stats stats = {.struct_size = sizeof(stats)};
-    expect(model, "stats", binade_pool_stats(model->pool, &stats), BINADE_OK);
+    moiety_stats stats = {.struct_size = sizeof(stats)};
+    expect(model, "stats", moiety_pool_stats(model->pool, &stats), MOIETY_OK);
     return stats.cached_bytes;
 }
 
@@ -226,21 +226,21 @@ void step_free_twice(struct model *model)
     if (!model->live_count)
         return;
     struct live *live = choose_live(model);
-    const struct named any = {BINADE_STREAM_ANY, NO_STREAM};
+    const struct named any = {MOIETY_STREAM_ANY, NO_STREAM};
     if (live->is_recorded)
         return;
     const uint64_t address = live->address;
     const uint64_t expected = cached_bytes(model) + live->bytes;
-    judge(model, live, any, binade_free(model->pool, address, any.handle));
+    judge(model, live, any, moiety_free(model->pool, address, any.handle));
     if (cached_bytes(model) == expected)
         expect(model, "second free",
-               binade_free(model->pool, address, any.handle), BINADE_E_INVALID);
+               moiety_free(model->pool, address, any.handle), MOIETY_E_INVALID);
 }
 
 void step_record_use(struct model *model)
 {
     struct named stream = choose_any_stream(model);
-    if (!model->live_count || stream.handle == BINADE_STREAM_DONE ||
+    if (!model->live_count || stream.handle == MOIETY_STREAM_DONE ||
         stage_capturing(&model->stage) == stream.index)
         return;
     record_use(model, choose_live(model), stream);
@@ -248,18 +248,18 @@ void step_record_use(struct model *model)
 
 void free_all(struct model *model)
 {
-    const struct named any = {BINADE_STREAM_ANY, NO_STREAM};
+    const struct named any = {MOIETY_STREAM_ANY, NO_STREAM};
     while (model->live_count && !model->message[0]) {
         struct live *live = &model->live[model->live_count - 1];
         judge(model, live, any,
-              binade_free(model->pool, live->address, any.handle));
+              moiety_free(model->pool, live->address, any.handle));
     }
 }
 
 /* The stream whose work uses the block; ANY, where that cannot be named. */
 static struct named user_of(const struct model *model, const struct live *live)
 {
-    static const struct named any = {BINADE_STREAM_ANY, NO_STREAM};
+    static const struct named any = {MOIETY_STREAM_ANY, NO_STREAM};
     if (live->used_on >= STAGE_STREAMS ||
         model->stage.streams[live->used_on].is_retired)
         return any;
@@ -277,7 +277,7 @@ static void accept_length(struct model *model, struct live *live,
                                 .beside = pending_beside(model, live)};
     left.pending = left.beside | pending_after(model, stream);
     expect(model, "usable size",
-           binade_usable_size(model->pool, live->address, &bytes), BINADE_OK);
+           moiety_usable_size(model->pool, live->address, &bytes), MOIETY_OK);
     if (bytes < asked_bytes)
         fail(model, "%zu bytes for %zu after a resize", bytes, asked_bytes);
     if (bytes > live->bytes) {
@@ -304,17 +304,17 @@ void step_resize(struct model *model)
     struct live *live = choose_live(model);
     struct named stream = user_of(model, live);
     size_t bytes = 1 + (size_t)(live->bytes * (1 + choose(model, 64)) / 32);
-    binade_status status =
-        binade_resize(model->pool, live->address, bytes, stream.handle);
-    if (status == BINADE_OK)
+    moiety_status status =
+        moiety_resize(model->pool, live->address, bytes, stream.handle);
+    if (status == MOIETY_OK)
         accept_length(model, live, stream, bytes);
     else if (stream.index < STAGE_STREAMS &&
              stage_capturing(&model->stage) == stream.index)
-        expect(model, "resize in a capture", status, BINADE_E_CAPTURING);
+        expect(model, "resize in a capture", status, MOIETY_E_CAPTURING);
     else if (bytes > model->options.limit_bytes)
-        expect(model, "too much", status, BINADE_E_TOO_LARGE);
+        expect(model, "too much", status, MOIETY_E_TOO_LARGE);
     else if (bytes > live->bytes || may_refuse(model, live, stream))
-        expect(model, "resize without room", status, BINADE_E_BUSY);
+        expect(model, "resize without room", status, MOIETY_E_BUSY);
     else
-        expect(model, "resize", status, BINADE_OK);
+        expect(model, "resize", status, MOIETY_OK);
 }

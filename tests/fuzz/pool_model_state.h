@@ -3,12 +3,12 @@
  *
  * What the files of the model share.
  */
-#ifndef BINADE_TESTS_FUZZ_POOL_MODEL_STATE_H_
-#define BINADE_TESTS_FUZZ_POOL_MODEL_STATE_H_
+#ifndef MOIETY_TESTS_FUZZ_POOL_MODEL_STATE_H_
+#define MOIETY_TESTS_FUZZ_POOL_MODEL_STATE_H_
 
-#include "binade/pool.h"
-#include "binade/stats.h"
-#include "binade/stream.h"
+#include "moiety/pool.h"
+#include "moiety/stats.h"
+#include "moiety/stream.h"
 #include "tests/fuzz/ledger.h"
 #include "tests/fuzz/pool_model.h"
 #include "tests/support/tools/random.h"
@@ -26,7 +26,7 @@ struct live {
     uint64_t bytes; /* usable */
     uint64_t asked_bytes;
     unsigned used_on;    /* the stream whose work uses it, or NO_STREAM */
-    stage_mask recorded; /* binade_record_use() was told these */
+    stage_mask recorded; /* moiety_record_use() was told these */
     bool is_recorded_any;
     bool is_recorded; /* it was called at all */
 };
@@ -34,8 +34,8 @@ struct live {
 struct model {
     struct choices choices;
     uint32_t steps; /* at the most */
-    binade_pool *pool;
-    binade_pool_options options;
+    moiety_pool *pool;
+    moiety_pool_options options;
     struct ledger ledger;
     struct stage stage;
     struct live live[LIVE_MAX];
@@ -53,7 +53,7 @@ struct model {
 
 /* A stream as an argument, and what it means. */
 struct named {
-    binade_stream handle;
+    moiety_stream handle;
     unsigned index; /* or NO_STREAM: ANY or DONE */
 };
 
@@ -63,8 +63,8 @@ uint32_t choose(struct model *model, uint32_t bound);
 __attribute__((format(printf, 2, 3))) void fail(struct model *model,
                                                 const char *format, ...);
 /* The status must be this one. */
-void expect(struct model *model, const char *call, binade_status status,
-            binade_status expected);
+void expect(struct model *model, const char *call, moiety_status status,
+            moiety_status expected);
 /* One that may be named; legacy also as the null stream. */
 struct named choose_stream(struct model *model);
 /* The same, or now and then ANY, DONE. */

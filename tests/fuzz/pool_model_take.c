@@ -61,13 +61,13 @@ static unsigned order_of(const struct model *model, struct named stream)
 static bool has_waits(const struct model *model, const struct request *request)
 {
     return order_of(model, request->stream) != NO_STREAM &&
-           (model->options.flags & BINADE_POOL_REUSE_DEPENDENCIES) &&
+           (model->options.flags & MOIETY_POOL_REUSE_DEPENDENCIES) &&
            stage_stream_waits() != request->waits;
 }
 
 static bool is_behind(const struct model *model, unsigned index)
 {
-    binade_event tail = stage_record(&model->stage, index);
+    moiety_event tail = stage_record(&model->stage, index);
     bool is_pending = tail && !stage_is_over(tail);
     stage_forget(tail);
     return is_pending;
@@ -115,7 +115,7 @@ static void hold(struct model *model, const struct request *request,
         fail(model, "0x%llx is not aligned to %zu", (unsigned long long)address,
              alignment);
     expect(model, "usable size",
-           binade_usable_size(model->pool, address, &bytes), BINADE_OK);
+           moiety_usable_size(model->pool, address, &bytes), MOIETY_OK);
     check_size(model, request, bytes);
     check_order(model, request, address, bytes);
     ledger_hold(&model->ledger, address, bytes);
@@ -157,16 +157,16 @@ static void check_refusal(struct model *model, const struct request *request)
         return;
     if (!stage_settle())
         fail(model, "the driver does not settle");
-    binade_devptr address;
-    binade_status status =
-        binade_alloc_aligned(model->pool, request->bytes, request->alignment,
+    moiety_devptr address;
+    moiety_status status =
+        moiety_alloc_aligned(model->pool, request->bytes, request->alignment,
                              request->stream.handle, &address);
-    if (status == BINADE_OK)
+    if (status == MOIETY_OK)
         hold(model, request, address);
-    else if (status != BINADE_E_NO_DEVICE_MEMORY || has_place(model, request))
+    else if (status != MOIETY_E_NO_DEVICE_MEMORY || has_place(model, request))
         fail(model, "%zu bytes aligned to %zu are refused (%s): %s",
-             request->bytes, request->alignment, binade_status_name(status),
-             binade_last_error_message());
+             request->bytes, request->alignment, moiety_status_name(status),
+             moiety_last_error_message());
 }
 
 /* A stream captures, and there are no scopes here. */
@@ -179,23 +179,23 @@ static bool is_captured(const struct model *model,
 
 /* `is_try`: BUSY is as good as NO_DEVICE_MEMORY. */
 static void judge(struct model *model, const struct request *request,
-                  binade_status status, const binade_devptr *addresses,
+                  moiety_status status, const moiety_devptr *addresses,
                   uint32_t count, bool is_try)
 {
-    if (status == BINADE_OK) {
+    if (status == MOIETY_OK) {
         if (count && request->bytes && is_captured(model, request))
             fail(model, "a block for a stream that captures");
         for (uint32_t i = 0; i < count; i++)
             hold(model, request, addresses[i]);
     } else if (request->bytes > model->options.limit_bytes) {
-        expect(model, "too much", status, BINADE_E_TOO_LARGE);
+        expect(model, "too much", status, MOIETY_E_TOO_LARGE);
     } else if (is_captured(model, request)) {
-        expect(model, "alloc in a capture", status, BINADE_E_CAPTURING);
-    } else if (status == BINADE_E_NO_DEVICE_MEMORY) {
+        expect(model, "alloc in a capture", status, MOIETY_E_CAPTURING);
+    } else if (status == MOIETY_E_NO_DEVICE_MEMORY) {
         if (count == 1)
             check_refusal(model, request);
-    } else if (!is_try || status != BINADE_E_BUSY) {
-        expect(model, "alloc", status, BINADE_OK);
+    } else if (!is_try || status != MOIETY_E_BUSY) {
+        expect(model, "alloc", status, MOIETY_OK);
     }
     if (has_waits(model, request))
         ledger_put_after(&model->ledger, request->stream.index,
@@ -204,37 +204,37 @@ static void judge(struct model *model, const struct request *request,
 
 void step_alloc(struct model *model)
 {
-    binade_devptr address = 1;
+    moiety_devptr address = 1;
     if (model->live_count == LIVE_MAX)
         return;
     struct request request = choose_request(model);
     judge(model, &request,
-          binade_alloc(model->pool, request.bytes, request.stream.handle,
+          moiety_alloc(model->pool, request.bytes, request.stream.handle,
                        &address),
           &address, 1, false);
 }
 
 void step_alloc_aligned(struct model *model)
 {
-    binade_devptr address = 1;
+    moiety_devptr address = 1;
     if (model->live_count == LIVE_MAX)
         return;
     struct request request = choose_request(model);
     request.alignment = (size_t)1 << choose(model, 22);
     judge(model, &request,
-          binade_alloc_aligned(model->pool, request.bytes, request.alignment,
+          moiety_alloc_aligned(model->pool, request.bytes, request.alignment,
                                request.stream.handle, &address),
           &address, 1, false);
 }
 
 void step_try_alloc(struct model *model)
 {
-    binade_devptr address = 1;
+    moiety_devptr address = 1;
     if (model->live_count == LIVE_MAX)
         return;
     struct request request = choose_request(model);
     judge(model, &request,
-          binade_try_alloc(model->pool, request.bytes, request.stream.handle,
+          moiety_try_alloc(model->pool, request.bytes, request.stream.handle,
                            &address),
           &address, 1, true);
 }
@@ -242,8 +242,8 @@ void step_try_alloc(struct model *model)
 /* A batch that failed half-way has counted what it took and gave back. */
 static void accept_counts(struct model *model)
 {
-    binade_stats stats = {.struct_size = sizeof(stats)};
-    expect(model, "stats", binade_pool_stats(model->pool, &stats), BINADE_OK);
+    moiety_stats stats = {.struct_size = sizeof(stats)};
+    expect(model, "stats", moiety_pool_stats(model->pool, &stats), MOIETY_OK);
     model->allocated_count = stats.allocation_allocated;
     model->allocated_bytes = stats.allocated_bytes_allocated;
     model->asked_bytes = stats.requested_bytes_allocated;
@@ -251,15 +251,15 @@ static void accept_counts(struct model *model)
 
 void step_alloc_batch(struct model *model)
 {
-    binade_devptr addresses[BATCH_MAX];
+    moiety_devptr addresses[BATCH_MAX];
     uint32_t count = choose(model, BATCH_MAX + 1);
     if (model->live_count + count > LIVE_MAX)
         return;
     struct request request = choose_request(model);
     request.bytes %= 64U << 10;
-    binade_status status = binade_alloc_batch(
+    moiety_status status = moiety_alloc_batch(
         model->pool, request.bytes, request.stream.handle, count, addresses);
     judge(model, &request, status, addresses, count, false);
-    if (status != BINADE_OK)
+    if (status != MOIETY_OK)
         accept_counts(model);
 }

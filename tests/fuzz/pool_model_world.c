@@ -58,7 +58,7 @@ void step_retire(struct model *model)
         return;
     if (!stream->is_retired) {
         expect(model, "retire",
-               binade_stream_retire(model->pool, stream->handle), BINADE_OK);
+               moiety_stream_retire(model->pool, stream->handle), MOIETY_OK);
         stream->is_retired = true;
     } else if (!stage_pending(&model->stage, index)) {
         replace(model, index);
@@ -67,7 +67,7 @@ void step_retire(struct model *model)
 
 static void end_guard(struct model *model)
 {
-    expect(model, "guard end", binade_capture_guard_end(), BINADE_OK);
+    expect(model, "guard end", moiety_capture_guard_end(), MOIETY_OK);
     if (--model->guards == 0)
         ledger_clear(&model->ledger, LEDGER_GUARDED);
 }
@@ -76,13 +76,13 @@ void step_guard(struct model *model)
 {
     unsigned needed = has_capture(model) ? 1 : 0;
     if (model->guards < GUARDS_MAX && choose(model, 2)) {
-        expect(model, "guard begin", binade_capture_guard_begin(), BINADE_OK);
+        expect(model, "guard begin", moiety_capture_guard_begin(), MOIETY_OK);
         model->guards++;
     } else if (model->guards > needed) {
         end_guard(model);
     } else if (!model->guards) {
-        expect(model, "guard end too many", binade_capture_guard_end(),
-               BINADE_E_INVALID);
+        expect(model, "guard end too many", moiety_capture_guard_end(),
+               MOIETY_E_INVALID);
     }
 }
 
@@ -103,7 +103,7 @@ void step_capture(struct model *model)
     }
     if (stream->is_held || stream->is_retired || stream->waits_for)
         return;
-    expect(model, "guard begin", binade_capture_guard_begin(), BINADE_OK);
+    expect(model, "guard begin", moiety_capture_guard_begin(), MOIETY_OK);
     model->guards++;
     if (!stage_begin_capture(&model->stage, index))
         fail(model, "stream %u cannot capture", index);
@@ -119,8 +119,8 @@ void step_trim(struct model *model)
     uint64_t held = model->ledger.held_bytes;
     uint64_t keep = (uint64_t)choose(model, 33) << 20;
     uint64_t bytes = 0;
-    expect(model, "trim", binade_pool_trim(model->pool, keep, &bytes),
-           BINADE_OK);
+    expect(model, "trim", moiety_pool_trim(model->pool, keep, &bytes),
+           MOIETY_OK);
     if (bytes != held - model->ledger.held_bytes)
         fail(model, "a trim says %llu bytes, the source got %llu",
              (unsigned long long)bytes,
@@ -131,69 +131,69 @@ void step_trim(struct model *model)
 
 static void free_badly(struct model *model, const struct live *live)
 {
-    binade_pool *pool = model->pool;
-    const binade_stream any = BINADE_STREAM_ANY;
+    moiety_pool *pool = model->pool;
+    const moiety_stream any = MOIETY_STREAM_ANY;
     size_t bytes;
-    binade_devptr inside = live->address + 1 + choose(model, 511);
+    moiety_devptr inside = live->address + 1 + choose(model, 511);
     if (live->bytes > LEDGER_GRAIN_BYTES && choose(model, 2))
         inside = live->address + LEDGER_GRAIN_BYTES;
-    expect(model, "free inside", binade_free(pool, inside, any),
-           BINADE_E_INVALID);
+    expect(model, "free inside", moiety_free(pool, inside, any),
+           MOIETY_E_INVALID);
     expect(model, "sized free inside",
-           binade_free_sized(pool, inside, live->asked_bytes, any),
-           BINADE_E_INVALID);
+           moiety_free_sized(pool, inside, live->asked_bytes, any),
+           MOIETY_E_INVALID);
     expect(model, "wrong size",
-           binade_free_sized(pool, live->address, 2 * live->bytes, any),
-           BINADE_E_INVALID);
-    expect(model, "size inside", binade_usable_size(pool, inside, &bytes),
-           BINADE_E_INVALID);
-    expect(model, "use inside", binade_record_use(pool, inside, any),
-           BINADE_E_INVALID);
+           moiety_free_sized(pool, live->address, 2 * live->bytes, any),
+           MOIETY_E_INVALID);
+    expect(model, "size inside", moiety_usable_size(pool, inside, &bytes),
+           MOIETY_E_INVALID);
+    expect(model, "use inside", moiety_record_use(pool, inside, any),
+           MOIETY_E_INVALID);
     expect(model, "use by nobody",
-           binade_record_use(pool, live->address, BINADE_STREAM_DONE),
-           BINADE_E_INVALID);
+           moiety_record_use(pool, live->address, MOIETY_STREAM_DONE),
+           MOIETY_E_INVALID);
 }
 
 static void free_foreign(struct model *model)
 {
-    binade_pool *pool = model->pool;
-    const binade_devptr foreign = ledger_foreign_address();
-    const binade_stream any = BINADE_STREAM_ANY;
+    moiety_pool *pool = model->pool;
+    const moiety_devptr foreign = ledger_foreign_address();
+    const moiety_stream any = MOIETY_STREAM_ANY;
     size_t bytes;
-    expect(model, "free foreign", binade_free(pool, foreign, any),
-           BINADE_E_FOREIGN);
+    expect(model, "free foreign", moiety_free(pool, foreign, any),
+           MOIETY_E_FOREIGN);
     expect(model, "sized free foreign",
-           binade_free_sized(pool, foreign, 512, any), BINADE_E_FOREIGN);
-    expect(model, "size foreign", binade_usable_size(pool, foreign, &bytes),
-           BINADE_E_FOREIGN);
-    expect(model, "use foreign", binade_record_use(pool, foreign, any),
-           BINADE_E_FOREIGN);
-    expect(model, "free null", binade_free(pool, 0, any), BINADE_OK);
+           moiety_free_sized(pool, foreign, 512, any), MOIETY_E_FOREIGN);
+    expect(model, "size foreign", moiety_usable_size(pool, foreign, &bytes),
+           MOIETY_E_FOREIGN);
+    expect(model, "use foreign", moiety_record_use(pool, foreign, any),
+           MOIETY_E_FOREIGN);
+    expect(model, "free null", moiety_free(pool, 0, any), MOIETY_OK);
     expect(model, "retire legacy",
-           binade_stream_retire(pool, BINADE_STREAM_LEGACY), BINADE_E_INVALID);
+           moiety_stream_retire(pool, MOIETY_STREAM_LEGACY), MOIETY_E_INVALID);
 }
 
 static void allocate_badly(struct model *model)
 {
-    binade_pool *pool = model->pool;
-    const binade_stream any = BINADE_STREAM_ANY;
-    binade_devptr address;
-    expect(model, "no pool", binade_alloc(NULL, 1, any, &address),
-           BINADE_E_INVALID);
-    expect(model, "no out", binade_alloc(pool, 1, any, NULL), BINADE_E_INVALID);
+    moiety_pool *pool = model->pool;
+    const moiety_stream any = MOIETY_STREAM_ANY;
+    moiety_devptr address;
+    expect(model, "no pool", moiety_alloc(NULL, 1, any, &address),
+           MOIETY_E_INVALID);
+    expect(model, "no out", moiety_alloc(pool, 1, any, NULL), MOIETY_E_INVALID);
     expect(model, "odd alignment",
-           binade_alloc_aligned(pool, 1, 3 + 2 * choose(model, 999), any,
+           moiety_alloc_aligned(pool, 1, 3 + 2 * choose(model, 999), any,
                                 &address),
-           BINADE_E_INVALID);
+           MOIETY_E_INVALID);
     expect(model, "huge alignment",
-           binade_alloc_aligned(pool, 1, (size_t)4 << 20, any, &address),
-           BINADE_E_INVALID);
+           moiety_alloc_aligned(pool, 1, (size_t)4 << 20, any, &address),
+           MOIETY_E_INVALID);
     expect(model, "too much",
-           binade_alloc(pool, model->options.limit_bytes + 1, any, &address),
-           BINADE_E_TOO_LARGE);
+           moiety_alloc(pool, model->options.limit_bytes + 1, any, &address),
+           MOIETY_E_TOO_LARGE);
     expect(model, "all there is",
-           binade_alloc(pool, SIZE_MAX - choose(model, 4096), any, &address),
-           BINADE_E_TOO_LARGE);
+           moiety_alloc(pool, SIZE_MAX - choose(model, 4096), any, &address),
+           MOIETY_E_TOO_LARGE);
 }
 
 void step_bad_call(struct model *model)
@@ -231,8 +231,8 @@ static void same(struct model *model, const char *what, uint64_t said,
 void check_stats(struct model *model)
 {
     const struct ledger *ledger = &model->ledger;
-    binade_stats stats = {.struct_size = sizeof(stats)};
-    expect(model, "stats", binade_pool_stats(model->pool, &stats), BINADE_OK);
+    moiety_stats stats = {.struct_size = sizeof(stats)};
+    expect(model, "stats", moiety_pool_stats(model->pool, &stats), MOIETY_OK);
     same(model, "allocation.current", stats.allocation_current,
          model->live_count);
     same(model, "allocation.allocated", stats.allocation_allocated,

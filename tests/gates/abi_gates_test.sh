@@ -7,68 +7,68 @@
 set -uo pipefail
 . tests/gates/expect.sh
 
-map=pool/install/libbinade.map
+map=pool/install/libmoiety.map
 symbols=tests/abi/symbols.txt
 scratch=$TEST_TMPDIR
-headers=(pool/include/binade/*.h)
+headers=(pool/include/moiety/*.h)
 
 # $1: version script; $2: soname; then more words for the link.
 link_library() {
     local script=$1 soname=$2
     shift 2
-    gcc -shared -o "$scratch/libbinade.so" -Wl,--whole-archive libbinade.a \
+    gcc -shared -o "$scratch/libmoiety.so" -Wl,--whole-archive libmoiety.a \
         -Wl,--no-whole-archive "-Wl,--version-script=$script" \
         "-Wl,-soname,$soname" -lhwloc -pthread -ldl "$@"
 }
 
 check() {
-    tests/abi/check_abi.sh "$scratch/libbinade.so" "$@"
+    tests/abi/check_abi.sh "$scratch/libmoiety.so" "$@"
 }
 
 expect_ok "a library linked as it should be" \
-    link_library "$map" libbinade.so.0 -Wl,--as-needed
+    link_library "$map" libmoiety.so.0 -Wl,--as-needed
 expect_ok "passes" check "$map" "$symbols" "${headers[@]}"
 
-grep -v binade_probe "$map" >"$scratch/short.map"
-grep -v binade_probe "$symbols" >"$scratch/short.txt"
-link_library "$scratch/short.map" libbinade.so.0 -Wl,--as-needed
-expect_refusal "a missing export" "-binade_probe" \
+grep -v moiety_probe "$map" >"$scratch/short.map"
+grep -v moiety_probe "$symbols" >"$scratch/short.txt"
+link_library "$scratch/short.map" libmoiety.so.0 -Wl,--as-needed
+expect_refusal "a missing export" "-moiety_probe" \
     check "$map" "$symbols" "${headers[@]}"
 expect_refusal "the same, forgotten in the version script too" \
     "short.map differs" check "$scratch/short.map" "$symbols" "${headers[@]}"
 expect_refusal "the same, forgotten in both lists" \
-    "BINADE_API functions in the headers differs" \
+    "MOIETY_API functions in the headers differs" \
     check "$scratch/short.map" "$scratch/short.txt" "${headers[@]}"
 
-gcc -shared -o "$scratch/libbinade.so" -Wl,-soname,libbinade.so.0 \
-    "-Wl,--version-script=$map" -Wl,--as-needed libbinade.a -lhwloc \
+gcc -shared -o "$scratch/libmoiety.so" -Wl,-soname,libmoiety.so.0 \
+    "-Wl,--version-script=$map" -Wl,--as-needed libmoiety.a -lhwloc \
     -pthread -ldl
-expect_refusal "a library that exports nothing" "-binade_status_name" \
+expect_refusal "a library that exports nothing" "-moiety_status_name" \
     check "$map" "$symbols" "${headers[@]}"
 
-echo 'int binade_surplus(void) { return 0; }' >"$scratch/surplus.c"
-sed 's/^global:/&\n    binade_surplus;/' "$map" >"$scratch/long.map"
-link_library "$scratch/long.map" libbinade.so.0 -Wl,--as-needed \
+echo 'int moiety_surplus(void) { return 0; }' >"$scratch/surplus.c"
+sed 's/^global:/&\n    moiety_surplus;/' "$map" >"$scratch/long.map"
+link_library "$scratch/long.map" libmoiety.so.0 -Wl,--as-needed \
     "$scratch/surplus.c"
-expect_refusal "a surplus export" "+binade_surplus" \
+expect_refusal "a surplus export" "+moiety_surplus" \
     check "$map" "$symbols" "${headers[@]}"
 
-link_library "$map" libbinade.so -Wl,--as-needed
-expect_refusal "a wrong soname" "soname is 'libbinade.so'" \
+link_library "$map" libmoiety.so -Wl,--as-needed
+expect_refusal "a wrong soname" "soname is 'libmoiety.so'" \
     check "$map" "$symbols" "${headers[@]}"
-link_library "$map" libbinade.so.0 -Wl,--no-as-needed -lstdc++
+link_library "$map" libmoiety.so.0 -Wl,--no-as-needed -lstdc++
 expect_refusal "a library too many" "needs libstdc++.so.6" \
     check "$map" "$symbols" "${headers[@]}"
 
-gcc -shared -o "$scratch/libbinade.so" -Wl,--whole-archive libbinade.a \
-    -Wl,--no-whole-archive -Wl,-soname,libbinade.so.0 -Wl,--as-needed \
+gcc -shared -o "$scratch/libmoiety.so" -Wl,--whole-archive libmoiety.a \
+    -Wl,--no-whole-archive -Wl,-soname,libmoiety.so.0 -Wl,--as-needed \
     -lhwloc
 expect_refusal "exports without a version" "no version on" \
     check "$map" "$symbols" "${headers[@]}"
 
-link_library "$map" libbinade.so.0 -Wl,--as-needed
-echo 'BINADE_API void binade_undefined(void);' >"$scratch/new.h"
-expect_refusal "a function declared and not exported" "+binade_undefined" \
+link_library "$map" libmoiety.so.0 -Wl,--as-needed
+echo 'MOIETY_API void moiety_undefined(void);' >"$scratch/new.h"
+expect_refusal "a function declared and not exported" "+moiety_undefined" \
     check "$map" "$symbols" "${headers[@]}" "$scratch/new.h"
 sort -r "$symbols" >"$scratch/unsorted.txt"
 expect_refusal "an unsorted list" "is not sorted" \

@@ -13,7 +13,7 @@ toy=$TEST_TMPDIR/toy
 mkdir -p "$toy/hidden" "$toy/include"
 cp -r "$checkout"/{WORKSPACE,.bazelrc,third_party,bazelw} "$toy"
 cp -L tests/gates/optimised_test.c "$toy"
-cp -rL pool/include/binade "$toy/include"
+cp -rL pool/include/moiety "$toy/include"
 cd "$toy" || exit 1
 
 toy_bazel() {
@@ -26,20 +26,20 @@ bazel_build() {
 }
 
 cat >good.c <<'EOF'
-#include <binade/binade.h>
+#include <moiety/moiety.h>
 int good_device_count(void);
 int good_device_count(void)
 {
-    binade_caps caps = {.struct_size = sizeof caps};
-    return binade_probe(0, &caps) == BINADE_OK ? caps.device_count : 0;
+    moiety_caps caps = {.struct_size = sizeof caps};
+    return moiety_probe(0, &caps) == MOIETY_OK ? caps.device_count : 0;
 }
 EOF
 cat >dropped_status.c <<'EOF'
-#include <binade/binade.h>
-void dropped_status(binade_caps *caps);
-void dropped_status(binade_caps *caps)
+#include <moiety/moiety.h>
+void dropped_status(moiety_caps *caps);
+void dropped_status(moiety_caps *caps)
 {
-    binade_probe(0, caps);
+    moiety_probe(0, caps);
 }
 EOF
 cat >no_prototype.c <<'EOF'
@@ -49,7 +49,7 @@ int no_prototype(void)
 }
 EOF
 cat >undefined_macro.c <<'EOF'
-#if BINADE_NO_SUCH_FEATURE
+#if MOIETY_NO_SUCH_FEATURE
 #endif
 typedef int not_empty;
 EOF
@@ -93,7 +93,7 @@ cat >include/BUILD <<'EOF'
 load("@rules_cc//cc:defs.bzl", "cc_library")
 cc_library(
     name = "headers",
-    hdrs = glob(["binade/*.h"]),
+    hdrs = glob(["moiety/*.h"]),
     includes = ["."],
     visibility = ["//visibility:public"],
 )

@@ -46,7 +46,7 @@ TOKEN = re.compile(
     re.DOTALL | re.MULTILINE)
 ORDER = re.compile(r"(relaxed|consume|acquire|release|acq_rel|seq_cst)$")
 OPERATION = re.compile(
-    r"(atomic|__atomic|__sync)_\w+$|binadei_(load|store|cas|or|and)_"
+    r"(atomic|__atomic|__sync)_\w+$|moietyi_(load|store|cas|or|and)_"
     r"(relaxed|acquire|release|acq_rel|seq_cst)$")
 NO_OPERATION = re.compile(r"atomic_(init|is_lock_free|\w+_t|u?int|bool)$")
 ATOMIC_TYPE = re.compile(

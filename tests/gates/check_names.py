@@ -22,7 +22,7 @@ import sys
 from tree_files import files_of
 
 STATIC = re.compile(
-    r"^static (?:inline )?(?:BINADE_\w+ )?[\w ]+?[\s*]+(\w+)\(", re.MULTILINE)
+    r"^static (?:inline )?(?:MOIETY_\w+ )?[\w ]+?[\s*]+(\w+)\(", re.MULTILINE)
 MOST_FILES = 25
 LARGER = {
     "docs": 28,

@@ -53,10 +53,10 @@ check_licences() {
 # A feature macro is always 0 or 1: #ifdef would take 0 for on. Only include
 # guards, which end with _H_, are either defined or not.
 check_feature_macros() {
-    places "$code" '^ *# *(el)?if.*\bdefined\b *\(? *BINADE_' |
-        breaks "a BINADE_ macro tested with defined()"
-    places "$code" '^ *# *ifn?def +BINADE_' | grep -v '_H_$' |
-        breaks "a BINADE_ macro tested with #ifdef"
+    places "$code" '^ *# *(el)?if.*\bdefined\b *\(? *MOIETY_' |
+        breaks "a MOIETY_ macro tested with defined()"
+    places "$code" '^ *# *ifn?def +MOIETY_' | grep -v '_H_$' |
+        breaks "a MOIETY_ macro tested with #ifdef"
 }
 
 # assert() vanishes under NDEBUG, and -c opt may define that.

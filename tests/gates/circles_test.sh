@@ -20,7 +20,7 @@ archive_of() {
         ar rcs all.a one.o two.o three.o)
 }
 
-for archive in libbinade.a pool/standin/libstandin.a emm/native/libnative.a \
+for archive in libmoiety.a pool/standin/libstandin.a emm/native/libnative.a \
     emm/nep49/libnep49.a; do
     expect_ok "$archive has none" "$check" "$archive"
 done

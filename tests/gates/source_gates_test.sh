@@ -27,12 +27,12 @@ clean_tree() {
         "$spdx" //visibility:private >"$tree/pool/BUILD"
     cat >"$tree/pool/good.h" <<EOF
 /* $spdx */
-#ifndef BINADE_POOL_GOOD_H_
-#define BINADE_POOL_GOOD_H_
+#ifndef MOIETY_POOL_GOOD_H_
+#define MOIETY_POOL_GOOD_H_
 
 _Static_assert(sizeof(int) == 4, "no assertion at run time");
 
-#if BINADE_TRACE
+#if MOIETY_TRACE
 #endif
 
 #endif
@@ -54,9 +54,9 @@ expect_ok "sources: a clean tree passes" "$gates/check_sources.sh" "$tree"
 expect_found "a file without a licence" "no SPDX line" \
     pool/bare.c 'int x;'
 expect_found "#ifdef of a feature macro" "tested with #ifdef" \
-    pool/good.h '#ifdef BINADE_TRACE\n#endif'
+    pool/good.h '#ifdef MOIETY_TRACE\n#endif'
 expect_found "defined() of a feature macro" "tested with defined()" \
-    tests/good.h '#if defined(BINADE_TRACE)\n#endif'
+    tests/good.h '#if defined(MOIETY_TRACE)\n#endif'
 expect_found "assert in product code" "assert in product code" \
     pool/good.h 'assert(size_bytes > 0);'
 expect_found "assert.h in product code" "assert in product code" \

@@ -8,7 +8,7 @@ set -uo pipefail
 
 bundle_arguments=("$@")
 bundle=$TEST_TMPDIR/bundle
-unset LD_LIBRARY_PATH BINADE_DRIVER
+unset LD_LIBRARY_PATH MOIETY_DRIVER
 
 make_bundle() {
     tests/gpu/bundle.sh "${bundle_arguments[@]}" "$@"

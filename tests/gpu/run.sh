@@ -26,8 +26,8 @@ keep() {
 }
 
 # A skip is a failure, and so is a stand-in.
-export BINADE_REQUIRE_GPU=1
-unset BINADE_DRIVER
+export MOIETY_REQUIRE_GPU=1
+unset MOIETY_DRIVER
 export LD_LIBRARY_PATH=$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 cd "$here" || exit 1
 

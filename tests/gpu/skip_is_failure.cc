@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Linked into every test that is tagged gpu: with BINADE_REQUIRE_GPU=1 a test
+// Linked into every test that is tagged gpu: with MOIETY_REQUIRE_GPU=1 a test
 // that was skipped, and a program that ran no test, fail. Without it a machine
 // that lost its GPU would go on being green.
 #include <cstdlib>
@@ -13,7 +13,7 @@ namespace
 
 bool IsGpuRequired()
 {
-    const char *required = std::getenv("BINADE_REQUIRE_GPU");
+    const char *required = std::getenv("MOIETY_REQUIRE_GPU");
     return required != nullptr && std::strcmp(required, "1") == 0;
 }
 
@@ -27,7 +27,7 @@ class SkipIsFailure : public ::testing::EmptyTestEventListener
     void OnTestEnd(const ::testing::TestInfo &test) override
     {
         if (IsGpuRequired() && test.result()->Skipped())
-            ADD_FAILURE() << "BINADE_REQUIRE_GPU=1, and this was skipped";
+            ADD_FAILURE() << "MOIETY_REQUIRE_GPU=1, and this was skipped";
     }
 
     // The last place that can still change the verdict. A skip in a global
@@ -35,7 +35,7 @@ class SkipIsFailure : public ::testing::EmptyTestEventListener
     void OnTestIterationEnd(const ::testing::UnitTest &, int) override
     {
         if (IsGpuRequired() && started_count_ == 0)
-            ADD_FAILURE() << "BINADE_REQUIRE_GPU=1, and no test was run";
+            ADD_FAILURE() << "MOIETY_REQUIRE_GPU=1, and no test was run";
         started_count_ = 0;
     }
 

@@ -19,30 +19,30 @@ TEST(HeapFault, WantOfHostMemoryIsSaidAndChangesNothing)
 {
     pool_test::UseStandin();
     Pool pool;
-    std::vector<binade_devptr> used, freed;
+    std::vector<moiety_devptr> used, freed;
     for (unsigned i = 0; i < 2000; i++) {
         used.push_back(pool.Alloc(512));
         freed.push_back(pool.Alloc(512));
     }
-    for (binade_devptr block : freed)
+    for (moiety_devptr block : freed)
         pool.Free(block);
     unsigned n = 0;
     bool has_failed;
     do {
-        binade_heap_snapshot *snapshot = nullptr;
+        moiety_heap_snapshot *snapshot = nullptr;
         failing_memory_arm(++n);
-        binade_status status = binade_heap_snapshot_create(pool, &snapshot);
+        moiety_status status = moiety_heap_snapshot_create(pool, &snapshot);
         has_failed = !failing_memory_disarm();
-        EXPECT_EQ(has_failed ? BINADE_E_NO_HOST_MEMORY : BINADE_OK, status);
+        EXPECT_EQ(has_failed ? MOIETY_E_NO_HOST_MEMORY : MOIETY_OK, status);
         EXPECT_EQ(has_failed, snapshot == nullptr);
-        binade_heap_snapshot_destroy(snapshot);
+        moiety_heap_snapshot_destroy(snapshot);
     } while (has_failed);
     // The snapshot itself, five arrays, and two that were too small.
     EXPECT_EQ(9u, n);
     heap_test::Heap heap(pool);
-    EXPECT_EQ(2000u, heap.Count(BINADE_HEAP_USED));
+    EXPECT_EQ(2000u, heap.Count(MOIETY_HEAP_USED));
     heap.ExpectStatsOf(pool);
-    for (binade_devptr block : used)
+    for (moiety_devptr block : used)
         pool.Free(block);
 }
 

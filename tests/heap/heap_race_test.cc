@@ -27,7 +27,7 @@ constexpr unsigned kThreads = 3;
 class Churner
 {
   public:
-    Churner(binade_pool *pool, binade_stream stream, uint64_t seed)
+    Churner(moiety_pool *pool, moiety_stream stream, uint64_t seed)
         : pool_(pool), stream_(stream), random_(random_start(seed, 0))
     {
     }
@@ -51,8 +51,8 @@ class Churner
         if (blocks_.size() < 200 && Random(2)) {
             size_t size =
                 Random(20) ? 1 + Random(40 * kKiB) : kMiB + Random(2 * kMiB);
-            binade_devptr address = 0;
-            ASSERT_EQ(BINADE_OK, binade_alloc(pool_, size, stream_, &address));
+            moiety_devptr address = 0;
+            ASSERT_EQ(MOIETY_OK, moiety_alloc(pool_, size, stream_, &address));
             blocks_.push_back(address);
         } else if (!blocks_.empty()) {
             FreeOne();
@@ -62,18 +62,18 @@ class Churner
     void FreeOne()
     {
         size_t at = Random(blocks_.size());
-        binade_devptr address = blocks_[at];
+        moiety_devptr address = blocks_[at];
         blocks_[at] = blocks_.back();
         blocks_.pop_back();
-        ASSERT_EQ(BINADE_OK,
-                  binade_free(pool_, address,
-                              Random(10) ? stream_ : BINADE_STREAM_DONE));
+        ASSERT_EQ(MOIETY_OK,
+                  moiety_free(pool_, address,
+                              Random(10) ? stream_ : MOIETY_STREAM_DONE));
     }
 
-    binade_pool *pool_;
-    binade_stream stream_;
+    moiety_pool *pool_;
+    moiety_stream stream_;
     uint64_t random_;
-    std::vector<binade_devptr> blocks_;
+    std::vector<moiety_devptr> blocks_;
 };
 
 TEST(SnapshotVsCalls, EachTilesTheSegments)
@@ -94,7 +94,7 @@ TEST(SnapshotVsCalls, EachTilesTheSegments)
     for (std::thread &thread : threads)
         thread.join();
     Heap heap(pool);
-    EXPECT_EQ(0u, heap.Count(BINADE_HEAP_USED));
+    EXPECT_EQ(0u, heap.Count(MOIETY_HEAP_USED));
     heap.ExpectStatsOf(pool);
 }
 

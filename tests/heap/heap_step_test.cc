@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "binade/binade.h"
+#include "moiety/moiety.h"
 
 extern "C" {
 #include "tests/progress/freeze.h"
@@ -24,24 +24,24 @@ class Frozen : public testing::Test
     void SetUp() override
     {
         ASSERT_TRUE(stage_open());
-        binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
+        moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
         options.history_entries = 16;
         options.thread_cache_bytes = UINT64_C(1) << 20;
-        ASSERT_EQ(BINADE_OK, binade_pool_create(&options, &pool_));
+        ASSERT_EQ(MOIETY_OK, moiety_pool_create(&options, &pool_));
         Use(1);
     }
 
     void TearDown() override
     {
-        EXPECT_EQ(BINADE_OK, binade_pool_destroy(pool_, nullptr));
+        EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool_, nullptr));
     }
 
     void Use(unsigned count)
     {
-        std::vector<binade_devptr> blocks(count);
-        ASSERT_EQ(BINADE_OK, binade_alloc_batch(pool_, 4096, nullptr, count,
+        std::vector<moiety_devptr> blocks(count);
+        ASSERT_EQ(MOIETY_OK, moiety_alloc_batch(pool_, 4096, nullptr, count,
                                                 blocks.data()));
-        ASSERT_EQ(BINADE_OK, binade_free_batch(pool_, blocks.data(), count,
+        ASSERT_EQ(MOIETY_OK, moiety_free_batch(pool_, blocks.data(), count,
                                                nullptr, nullptr));
     }
 
@@ -62,33 +62,33 @@ class Frozen : public testing::Test
     }
 
     // Writes how many bytes are used, unless that is NULL.
-    binade_status Look(uint64_t *out_used = nullptr)
+    moiety_status Look(uint64_t *out_used = nullptr)
     {
-        binade_heap_snapshot *snapshot = nullptr;
-        binade_status status = binade_heap_snapshot_create(pool_, &snapshot);
-        if (status != BINADE_OK)
+        moiety_heap_snapshot *snapshot = nullptr;
+        moiety_status status = moiety_heap_snapshot_create(pool_, &snapshot);
+        if (status != MOIETY_OK)
             return status;
-        binade_heap_summary summary = {};
+        moiety_heap_summary summary = {};
         summary.struct_size = sizeof(summary);
-        EXPECT_EQ(BINADE_OK, binade_heap_snapshot_summary(snapshot, &summary));
-        EXPECT_EQ(0u, summary.bytes[BINADE_HEAP_LOST]);
-        binade_heap_snapshot_destroy(snapshot);
+        EXPECT_EQ(MOIETY_OK, moiety_heap_snapshot_summary(snapshot, &summary));
+        EXPECT_EQ(0u, summary.bytes[MOIETY_HEAP_LOST]);
+        moiety_heap_snapshot_destroy(snapshot);
         if (out_used)
-            *out_used = summary.bytes[BINADE_HEAP_USED];
-        return BINADE_OK;
+            *out_used = summary.bytes[MOIETY_HEAP_USED];
+        return MOIETY_OK;
     }
 
     // Nothing is said while a thread stands there, and all is well afterwards.
     void ExpectBusyWhileOneIsAt(const char *step, unsigned count)
     {
         std::thread thread = StopAt(step, count);
-        EXPECT_EQ(BINADE_E_BUSY, Look());
+        EXPECT_EQ(MOIETY_E_BUSY, Look());
         freeze_release();
         thread.join();
-        EXPECT_EQ(BINADE_OK, Look());
+        EXPECT_EQ(MOIETY_OK, Look());
     }
 
-    binade_pool *pool_ = nullptr;
+    moiety_pool *pool_ = nullptr;
 };
 
 // Neither in a magazine nor in the depot.
@@ -107,39 +107,39 @@ TEST(Stopping, RefusesWhoMustNotWait)
 {
     const size_t kBytes = size_t{8} << 20;
     ASSERT_TRUE(stage_open());
-    binade_pool *pool = nullptr;
-    binade_devptr block = 0;
-    ASSERT_EQ(BINADE_OK, binade_pool_create(nullptr, &pool));
-    ASSERT_EQ(BINADE_OK, binade_alloc(pool, kBytes, nullptr, &block));
+    moiety_pool *pool = nullptr;
+    moiety_devptr block = 0;
+    ASSERT_EQ(MOIETY_OK, moiety_pool_create(nullptr, &pool));
+    ASSERT_EQ(MOIETY_OK, moiety_alloc(pool, kBytes, nullptr, &block));
     std::thread stands([pool] {
         (void)stage_enter();
         freeze_wish wish = {"range.given", 1};
         freeze_follow(&wish);
-        binade_devptr other = 0;
-        EXPECT_EQ(BINADE_OK, binade_alloc(pool, kBytes, nullptr, &other));
-        EXPECT_EQ(BINADE_OK, binade_free(pool, other, nullptr));
+        moiety_devptr other = 0;
+        EXPECT_EQ(MOIETY_OK, moiety_alloc(pool, kBytes, nullptr, &other));
+        EXPECT_EQ(MOIETY_OK, moiety_free(pool, other, nullptr));
         freeze_follow(nullptr);
     });
     while (!freeze_is_on())
         std::this_thread::yield();
     std::atomic<bool> has_looked{false};
     std::thread looks([pool, &has_looked] {
-        binade_heap_snapshot *snapshot = nullptr;
-        EXPECT_EQ(BINADE_E_BUSY, binade_heap_snapshot_create(pool, &snapshot));
+        moiety_heap_snapshot *snapshot = nullptr;
+        EXPECT_EQ(MOIETY_E_BUSY, moiety_heap_snapshot_create(pool, &snapshot));
         has_looked = true;
     });
-    binade_status status = BINADE_OK;
-    while (status == BINADE_OK && !has_looked) {
-        status = binade_free_cached(pool, block, nullptr);
-        if (status == BINADE_OK)
-            status = binade_alloc_cached(pool, kBytes, nullptr, &block);
+    moiety_status status = MOIETY_OK;
+    while (status == MOIETY_OK && !has_looked) {
+        status = moiety_free_cached(pool, block, nullptr);
+        if (status == MOIETY_OK)
+            status = moiety_alloc_cached(pool, kBytes, nullptr, &block);
     }
-    EXPECT_EQ(BINADE_E_BUSY, status);
+    EXPECT_EQ(MOIETY_E_BUSY, status);
     EXPECT_FALSE(has_looked);
     looks.join();
     freeze_release();
     stands.join();
-    EXPECT_EQ(BINADE_OK, binade_pool_destroy(pool, nullptr));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool, nullptr));
 }
 
 } // namespace

@@ -46,12 +46,12 @@ TEST_F(HeapTest, OfANewPoolIsEmpty)
 TEST_F(HeapTest, HasABlockInUse)
 {
     Pool pool;
-    binade_devptr address = pool.Alloc(100 * kKiB);
+    moiety_devptr address = pool.Alloc(100 * kKiB);
     Heap heap(pool);
-    binade_heap_interval block = heap.At(address);
-    EXPECT_EQ(static_cast<uint32_t>(BINADE_HEAP_USED), block.kind);
+    moiety_heap_interval block = heap.At(address);
+    EXPECT_EQ(static_cast<uint32_t>(MOIETY_HEAP_USED), block.kind);
     EXPECT_EQ(pool.UsableSize(address), block.size_bytes);
-    EXPECT_EQ(1u, heap.Count(BINADE_HEAP_USED));
+    EXPECT_EQ(1u, heap.Count(MOIETY_HEAP_USED));
     heap.ExpectStatsOf(pool);
     pool.Free(address);
 }
@@ -62,9 +62,9 @@ uint32_t ThreadId()
 }
 
 // Threads' caches that hold next to nothing.
-binade_pool_options Tight()
+moiety_pool_options Tight()
 {
-    binade_pool_options options = pool_test::Defaults();
+    moiety_pool_options options = pool_test::Defaults();
     options.thread_cache_bytes = kMiB;
     return options;
 }
@@ -72,11 +72,11 @@ binade_pool_options Tight()
 TEST_F(HeapTest, HasTheTailOfARunFree)
 {
     Pool pool;
-    binade_devptr run = pool.Alloc(3 * kMiB + 1);
+    moiety_devptr run = pool.Alloc(3 * kMiB + 1);
     Heap heap(pool);
     EXPECT_EQ(3 * kMiB + 512, heap.At(run).size_bytes);
-    binade_heap_interval tail = heap.At(run + 3 * kMiB + 512);
-    EXPECT_EQ(static_cast<uint32_t>(BINADE_HEAP_FREE), tail.kind);
+    moiety_heap_interval tail = heap.At(run + 3 * kMiB + 512);
+    EXPECT_EQ(static_cast<uint32_t>(MOIETY_HEAP_FREE), tail.kind);
     EXPECT_EQ(29 * kMiB - 512, tail.size_bytes);
     heap.ExpectStatsOf(pool);
     pool.Free(run);
@@ -86,40 +86,40 @@ TEST_F(HeapTest, HasWhatAThreadHasCached)
 {
     Pool pool;
     Stream stream;
-    binade_devptr block = pool.Alloc(64 * kKiB, stream);
+    moiety_devptr block = pool.Alloc(64 * kKiB, stream);
     pool.Free(block, stream);
     Heap heap(pool);
-    binade_heap_interval cached = heap.At(block);
-    EXPECT_EQ(static_cast<uint32_t>(BINADE_HEAP_CACHED), cached.kind);
+    moiety_heap_interval cached = heap.At(block);
+    EXPECT_EQ(static_cast<uint32_t>(MOIETY_HEAP_CACHED), cached.kind);
     EXPECT_EQ(ThreadId(), cached.thread_id);
     EXPECT_EQ(stream, cached.stream);
     heap.ExpectStatsOf(pool);
     // It is where it was.
     EXPECT_EQ(block, pool.Alloc(64 * kKiB, stream));
-    pool.Free(block, BINADE_STREAM_ANY);
-    EXPECT_EQ(BINADE_STREAM_ANY, Heap(pool).At(block).stream);
+    pool.Free(block, MOIETY_STREAM_ANY);
+    EXPECT_EQ(MOIETY_STREAM_ANY, Heap(pool).At(block).stream);
     block = pool.Alloc(96 * kKiB);
-    pool.Free(block, BINADE_STREAM_DONE);
-    EXPECT_EQ(BINADE_STREAM_DONE, Heap(pool).At(block).stream);
-    block = pool.Alloc(kKiB, BINADE_STREAM_PER_THREAD);
-    pool.Free(block, BINADE_STREAM_PER_THREAD);
-    EXPECT_EQ(BINADE_STREAM_PER_THREAD, Heap(pool).At(block).stream);
+    pool.Free(block, MOIETY_STREAM_DONE);
+    EXPECT_EQ(MOIETY_STREAM_DONE, Heap(pool).At(block).stream);
+    block = pool.Alloc(kKiB, MOIETY_STREAM_PER_THREAD);
+    pool.Free(block, MOIETY_STREAM_PER_THREAD);
+    EXPECT_EQ(MOIETY_STREAM_PER_THREAD, Heap(pool).At(block).stream);
 }
 
 TEST_F(HeapTest, HasWhatOtherThreadsHaveCached)
 {
     Pool pool;
-    std::promise<std::pair<binade_devptr, uint32_t>> cached;
+    std::promise<std::pair<moiety_devptr, uint32_t>> cached;
     std::promise<void> end;
     std::thread other([&] {
-        binade_devptr block = pool.Alloc(64 * kKiB);
+        moiety_devptr block = pool.Alloc(64 * kKiB);
         pool.Free(block);
         cached.set_value({block, ThreadId()});
         end.get_future().wait();
     });
-    std::pair<binade_devptr, uint32_t> found = cached.get_future().get();
+    std::pair<moiety_devptr, uint32_t> found = cached.get_future().get();
     Heap heap(pool);
-    EXPECT_EQ(static_cast<uint32_t>(BINADE_HEAP_CACHED),
+    EXPECT_EQ(static_cast<uint32_t>(MOIETY_HEAP_CACHED),
               heap.At(found.first).kind);
     EXPECT_EQ(found.second, heap.At(found.first).thread_id);
     end.set_value();
@@ -127,7 +127,7 @@ TEST_F(HeapTest, HasWhatOtherThreadsHaveCached)
     // Now it has ended, and nobody has taken its caches yet. A call that is no
     // hit would; a snapshot is none that allocates.
     Heap later(pool);
-    EXPECT_EQ(static_cast<uint32_t>(BINADE_HEAP_CACHED),
+    EXPECT_EQ(static_cast<uint32_t>(MOIETY_HEAP_CACHED),
               later.At(found.first).kind);
     EXPECT_EQ(0u, later.At(found.first).thread_id);
     later.ExpectStatsOf(pool);
@@ -138,19 +138,19 @@ TEST_F(HeapTest, HasWhatThreadsLeaveForEachOther)
     Pool pool(Tight());
     Stream stream;
     stream.Hold();
-    std::vector<binade_devptr> blocks;
+    std::vector<moiety_devptr> blocks;
     for (unsigned i = 0; i < 4096; i++)
         blocks.push_back(pool.Alloc(4 * kKiB, stream));
-    for (binade_devptr block : blocks)
+    for (moiety_devptr block : blocks)
         pool.Free(block, stream);
     Heap heap(pool);
-    std::vector<binade_heap_interval> depot = heap.Of(BINADE_HEAP_DEPOT);
+    std::vector<moiety_heap_interval> depot = heap.Of(MOIETY_HEAP_DEPOT);
     ASSERT_FALSE(depot.empty());
-    for (const binade_heap_interval &block : depot)
+    for (const moiety_heap_interval &block : depot)
         EXPECT_EQ(stream, block.stream);
-    std::vector<binade_heap_interval> retiring = heap.Of(BINADE_HEAP_RETIRING);
+    std::vector<moiety_heap_interval> retiring = heap.Of(MOIETY_HEAP_RETIRING);
     ASSERT_FALSE(retiring.empty());
-    for (const binade_heap_interval &block : retiring)
+    for (const moiety_heap_interval &block : retiring)
         EXPECT_EQ(stream, block.stream);
     heap.ExpectStatsOf(pool);
     stream.Release();
@@ -160,12 +160,12 @@ TEST_F(HeapTest, HasWhatIsRetiringAndSinceWhen)
 {
     Pool pool(Tight());
     Stream stream;
-    binade_devptr run = pool.Alloc(20 * kMiB, stream);
+    moiety_devptr run = pool.Alloc(20 * kMiB, stream);
     stream.Hold();
     pool.Free(run, stream);
     Heap first(pool);
-    binade_heap_interval fresh = first.At(run);
-    EXPECT_EQ(static_cast<uint32_t>(BINADE_HEAP_RETIRING), fresh.kind);
+    moiety_heap_interval fresh = first.At(run);
+    EXPECT_EQ(static_cast<uint32_t>(MOIETY_HEAP_RETIRING), fresh.kind);
     EXPECT_EQ(0u, fresh.thread_id);
     EXPECT_EQ(stream, fresh.stream);
     EXPECT_EQ(0u, fresh.age_ns);
@@ -173,8 +173,8 @@ TEST_F(HeapTest, HasWhatIsRetiringAndSinceWhen)
     // From the event on.
     pool.Trim();
     Heap second(pool);
-    binade_heap_interval ageing = second.At(run);
-    EXPECT_EQ(static_cast<uint32_t>(BINADE_HEAP_RETIRING), ageing.kind);
+    moiety_heap_interval ageing = second.At(run);
+    EXPECT_EQ(static_cast<uint32_t>(MOIETY_HEAP_RETIRING), ageing.kind);
     EXPECT_EQ(stream, ageing.stream);
     EXPECT_LT(0u, ageing.age_ns);
     second.ExpectStatsOf(pool);
@@ -186,14 +186,14 @@ TEST_F(HeapTest, HasRecordedUses)
     Pool pool;
     Stream first, second;
     second.Hold();
-    binade_devptr block = pool.Alloc(kKiB, first);
+    moiety_devptr block = pool.Alloc(kKiB, first);
     EXPECT_EQ(0u, Heap(pool).At(block).flags);
-    ASSERT_EQ(BINADE_OK, binade_record_use(pool, block, second));
-    EXPECT_EQ(BINADE_HEAP_SPECIAL, Heap(pool).At(block).flags);
+    ASSERT_EQ(MOIETY_OK, moiety_record_use(pool, block, second));
+    EXPECT_EQ(MOIETY_HEAP_SPECIAL, Heap(pool).At(block).flags);
     pool.Free(block, first);
     Heap heap(pool);
-    EXPECT_EQ(static_cast<uint32_t>(BINADE_HEAP_RETIRING), heap.At(block).kind);
-    EXPECT_EQ(BINADE_STREAM_ANY, heap.At(block).stream);
+    EXPECT_EQ(static_cast<uint32_t>(MOIETY_HEAP_RETIRING), heap.At(block).kind);
+    EXPECT_EQ(MOIETY_STREAM_ANY, heap.At(block).stream);
     EXPECT_EQ(0u, heap.At(block).flags);
     heap.ExpectStatsOf(pool);
     second.Release();
@@ -201,23 +201,23 @@ TEST_F(HeapTest, HasRecordedUses)
 
 TEST_F(HeapTest, HasWhatIsExportedAndWhatIsKept)
 {
-    binade_pool_options options = pool_test::Defaults();
-    options.flags = BINADE_POOL_EXPORTABLE;
+    moiety_pool_options options = pool_test::Defaults();
+    options.flags = MOIETY_POOL_EXPORTABLE;
     Pool pool(options);
-    binade_ipc_handle handle;
-    binade_devptr block = pool.Alloc(kKiB);
-    ASSERT_EQ(BINADE_OK, binade_ipc_export(pool, block, &handle));
-    EXPECT_EQ(static_cast<uint32_t>(BINADE_HEAP_USED),
+    moiety_ipc_handle handle;
+    moiety_devptr block = pool.Alloc(kKiB);
+    ASSERT_EQ(MOIETY_OK, moiety_ipc_export(pool, block, &handle));
+    EXPECT_EQ(static_cast<uint32_t>(MOIETY_HEAP_USED),
               Heap(pool).At(block).kind);
-    EXPECT_EQ(BINADE_HEAP_EXPORTED | BINADE_HEAP_SPECIAL,
+    EXPECT_EQ(MOIETY_HEAP_EXPORTED | MOIETY_HEAP_SPECIAL,
               Heap(pool).At(block).flags);
     pool.Free(block);
     Heap heap(pool);
-    EXPECT_EQ(static_cast<uint32_t>(BINADE_HEAP_KEPT), heap.At(block).kind);
-    EXPECT_EQ(1u, heap.Count(BINADE_HEAP_KEPT));
+    EXPECT_EQ(static_cast<uint32_t>(MOIETY_HEAP_KEPT), heap.At(block).kind);
+    EXPECT_EQ(1u, heap.Count(MOIETY_HEAP_KEPT));
     heap.ExpectStatsOf(pool);
-    ASSERT_EQ(BINADE_OK, binade_ipc_release_exports(pool, block));
-    EXPECT_EQ(0u, Heap(pool).Count(BINADE_HEAP_KEPT));
+    ASSERT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, block));
+    EXPECT_EQ(0u, Heap(pool).Count(MOIETY_HEAP_KEPT));
 }
 
 TEST_F(HeapTest, HasWhatACaptureScopeKeeps)
@@ -225,24 +225,24 @@ TEST_F(HeapTest, HasWhatACaptureScopeKeeps)
     using pool_test::Get;
     Pool pool;
     pool_test::Stream stream;
-    binade_scope scope = 0;
+    moiety_scope scope = 0;
     void *graph = nullptr;
-    ASSERT_EQ(BINADE_OK, binade_scope_begin(pool, stream, &scope));
+    ASSERT_EQ(MOIETY_OK, moiety_scope_begin(pool, stream, &scope));
     ASSERT_EQ(
-        0, Get<int(binade_stream, int)>("cuStreamBeginCapture_v2")(stream, 0));
-    binade_devptr live = pool.Alloc(kKiB, stream);
-    binade_devptr freed = pool.Alloc(kKiB, stream);
+        0, Get<int(moiety_stream, int)>("cuStreamBeginCapture_v2")(stream, 0));
+    moiety_devptr live = pool.Alloc(kKiB, stream);
+    moiety_devptr freed = pool.Alloc(kKiB, stream);
     pool.Free(freed, stream);
-    ASSERT_EQ(0, (Get<int(binade_stream, void **)>("cuStreamEndCapture")(
+    ASSERT_EQ(0, (Get<int(moiety_stream, void **)>("cuStreamEndCapture")(
                      stream, &graph)));
-    ASSERT_EQ(BINADE_OK, binade_scope_end(scope));
+    ASSERT_EQ(MOIETY_OK, moiety_scope_end(scope));
     Heap heap(pool);
-    EXPECT_EQ(static_cast<uint32_t>(BINADE_HEAP_USED), heap.At(live).kind);
-    EXPECT_EQ(static_cast<uint32_t>(BINADE_HEAP_KEPT), heap.At(freed).kind);
-    EXPECT_EQ(1u, heap.Count(BINADE_HEAP_KEPT));
+    EXPECT_EQ(static_cast<uint32_t>(MOIETY_HEAP_USED), heap.At(live).kind);
+    EXPECT_EQ(static_cast<uint32_t>(MOIETY_HEAP_KEPT), heap.At(freed).kind);
+    EXPECT_EQ(1u, heap.Count(MOIETY_HEAP_KEPT));
     heap.ExpectStatsOf(pool);
-    ASSERT_EQ(BINADE_OK, binade_scope_release(scope));
-    EXPECT_EQ(0u, Heap(pool).Count(BINADE_HEAP_KEPT));
+    ASSERT_EQ(MOIETY_OK, moiety_scope_release(scope));
+    EXPECT_EQ(0u, Heap(pool).Count(MOIETY_HEAP_KEPT));
     EXPECT_EQ(0, Get<int(void *)>("cuGraphDestroy")(graph));
     pool.Free(live);
 }
@@ -251,26 +251,26 @@ TEST_F(HeapTest, HasEverySegmentAsTheSourceGaveIt)
 {
     segment_test::FakeSource source;
     source.misaligned_bytes = 4096;
-    binade_source table = source.Table();
-    binade_pool_options options = pool_test::Defaults();
+    moiety_source table = source.Table();
+    moiety_pool_options options = pool_test::Defaults();
     options.source = &table;
     options.first_segment_bytes = 2 * kMiB;
     options.largest_segment_bytes = 4 * kMiB;
     Pool pool(options);
-    std::vector<binade_devptr> runs;
+    std::vector<moiety_devptr> runs;
     for (unsigned i = 0; i < 3; i++)
         runs.push_back(pool.Alloc(2 * kMiB));
     Heap heap(pool);
     EXPECT_EQ(source.Live().size(), heap.segments().size());
-    for (const binade_heap_segment &segment : heap.segments()) {
+    for (const moiety_heap_segment &segment : heap.segments()) {
         EXPECT_EQ(1u, source.Live().count(segment.memory));
         EXPECT_LT(segment.memory, segment.address);
         EXPECT_LT(segment.size_bytes, segment.memory_bytes);
         EXPECT_EQ(0u, segment.address % (2 * kMiB));
     }
     heap.ExpectStatsOf(pool);
-    for (binade_devptr run : runs)
-        pool.Free(run, BINADE_STREAM_DONE);
+    for (moiety_devptr run : runs)
+        pool.Free(run, MOIETY_STREAM_DONE);
     pool.TrimAll();
     EXPECT_TRUE(Heap(pool).segments().empty());
 }
@@ -278,56 +278,56 @@ TEST_F(HeapTest, HasEverySegmentAsTheSourceGaveIt)
 TEST_F(HeapTest, OutlivesThePool)
 {
     segment_test::FakeSource source;
-    binade_heap_snapshot *snapshot = nullptr;
+    moiety_heap_snapshot *snapshot = nullptr;
     {
-        binade_source table = source.Table();
+        moiety_source table = source.Table();
         const std::string name = "short-lived";
         table.name = name.c_str();
-        binade_pool_options options = pool_test::Defaults();
+        moiety_pool_options options = pool_test::Defaults();
         options.source = &table;
         Pool pool(options);
-        pool.Free(pool.Alloc(kKiB), BINADE_STREAM_DONE);
-        ASSERT_EQ(BINADE_OK, binade_heap_snapshot_create(pool, &snapshot));
+        pool.Free(pool.Alloc(kKiB), MOIETY_STREAM_DONE);
+        ASSERT_EQ(MOIETY_OK, moiety_heap_snapshot_create(pool, &snapshot));
     }
-    binade_heap_summary summary = {};
+    moiety_heap_summary summary = {};
     summary.struct_size = sizeof(summary);
-    ASSERT_EQ(BINADE_OK, binade_heap_snapshot_summary(snapshot, &summary));
+    ASSERT_EQ(MOIETY_OK, moiety_heap_snapshot_summary(snapshot, &summary));
     EXPECT_STREQ("short-lived", summary.source_name);
     EXPECT_EQ(1u, summary.segment_count);
     EXPECT_LT(0u, summary.time_ns);
     EXPECT_LT(0u, summary.stopped_ns);
     size_t count = 0;
-    EXPECT_EQ(binade_heap_snapshot_intervals(snapshot, nullptr),
-              binade_heap_snapshot_intervals(snapshot, &count));
+    EXPECT_EQ(moiety_heap_snapshot_intervals(snapshot, nullptr),
+              moiety_heap_snapshot_intervals(snapshot, &count));
     EXPECT_EQ(summary.interval_count, count);
-    binade_heap_snapshot_destroy(snapshot);
+    moiety_heap_snapshot_destroy(snapshot);
 }
 
 TEST_F(HeapTest, ChecksItsArguments)
 {
     Pool pool;
-    binade_heap_snapshot *snapshot = nullptr;
-    binade_heap_summary summary = {};
+    moiety_heap_snapshot *snapshot = nullptr;
+    moiety_heap_summary summary = {};
     size_t count = 7;
-    EXPECT_EQ(BINADE_E_INVALID, binade_heap_snapshot_create(pool, nullptr));
-    EXPECT_EQ(BINADE_E_INVALID,
-              binade_heap_snapshot_create(nullptr, &snapshot));
-    EXPECT_EQ(nullptr, binade_heap_snapshot_segments(nullptr, &count));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_heap_snapshot_create(pool, nullptr));
+    EXPECT_EQ(MOIETY_E_INVALID,
+              moiety_heap_snapshot_create(nullptr, &snapshot));
+    EXPECT_EQ(nullptr, moiety_heap_snapshot_segments(nullptr, &count));
     EXPECT_EQ(0u, count);
-    EXPECT_EQ(nullptr, binade_heap_snapshot_intervals(nullptr, nullptr));
-    ASSERT_EQ(BINADE_OK, binade_heap_snapshot_create(pool, &snapshot));
-    EXPECT_EQ(BINADE_E_INVALID,
-              binade_heap_snapshot_summary(snapshot, nullptr));
-    EXPECT_EQ(BINADE_E_INVALID,
-              binade_heap_snapshot_summary(snapshot, &summary));
+    EXPECT_EQ(nullptr, moiety_heap_snapshot_intervals(nullptr, nullptr));
+    ASSERT_EQ(MOIETY_OK, moiety_heap_snapshot_create(pool, &snapshot));
+    EXPECT_EQ(MOIETY_E_INVALID,
+              moiety_heap_snapshot_summary(snapshot, nullptr));
+    EXPECT_EQ(MOIETY_E_INVALID,
+              moiety_heap_snapshot_summary(snapshot, &summary));
     summary.struct_size = sizeof(summary);
-    EXPECT_EQ(BINADE_E_INVALID,
-              binade_heap_snapshot_summary(nullptr, &summary));
-    binade_heap_snapshot_destroy(snapshot);
-    binade_heap_snapshot_destroy(nullptr);
-    binade_pool *gone = pool;
+    EXPECT_EQ(MOIETY_E_INVALID,
+              moiety_heap_snapshot_summary(nullptr, &summary));
+    moiety_heap_snapshot_destroy(snapshot);
+    moiety_heap_snapshot_destroy(nullptr);
+    moiety_pool *gone = pool;
     pool.End();
-    EXPECT_EQ(BINADE_E_INVALID, binade_heap_snapshot_create(gone, &snapshot));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_heap_snapshot_create(gone, &snapshot));
 }
 
 TEST_F(HeapTest, NamesTheKinds)
@@ -335,8 +335,8 @@ TEST_F(HeapTest, NamesTheKinds)
     const char *const names[] = {"free",  "used",    "cached",
                                  "depot", "leaving", "retiring",
                                  "kept",  "lost",    "unknown"};
-    for (uint32_t i = 0; i <= BINADE_HEAP_KINDS; i++)
-        EXPECT_STREQ(names[i], binade_heap_kind_name(i));
+    for (uint32_t i = 0; i <= MOIETY_HEAP_KINDS; i++)
+        EXPECT_STREQ(names[i], moiety_heap_kind_name(i));
 }
 
 } // namespace

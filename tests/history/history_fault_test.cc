@@ -16,25 +16,25 @@ using history_test::History;
 using history_test::Recorded;
 
 // Creates a pool and has one entry written; the status of what failed.
-binade_status Live(unsigned n)
+moiety_status Live(unsigned n)
 {
-    binade_pool *pool = nullptr;
-    binade_devptr block = 0;
-    binade_pool_options options = Recorded(64);
+    moiety_pool *pool = nullptr;
+    moiety_devptr block = 0;
+    moiety_pool_options options = Recorded(64);
     failing_memory_arm(n);
-    binade_status status = binade_pool_create(&options, &pool);
-    if (status != BINADE_OK)
+    moiety_status status = moiety_pool_create(&options, &pool);
+    if (status != MOIETY_OK)
         return status;
-    status = binade_alloc(pool, 1000, BINADE_STREAM_LEGACY, &block);
+    status = moiety_alloc(pool, 1000, MOIETY_STREAM_LEGACY, &block);
     failing_memory_disarm();
-    if (status == BINADE_OK)
-        status = binade_free(pool, block, BINADE_STREAM_LEGACY);
+    if (status == MOIETY_OK)
+        status = moiety_free(pool, block, MOIETY_STREAM_LEGACY);
     // What failed once goes well the next time.
-    EXPECT_EQ(BINADE_OK,
-              binade_alloc(pool, 1000, BINADE_STREAM_LEGACY, &block));
-    EXPECT_EQ(BINADE_OK, binade_free(pool, block, BINADE_STREAM_LEGACY));
-    EXPECT_EQ(block, History(pool).LastOf(BINADE_HISTORY_FREE).address);
-    EXPECT_EQ(BINADE_OK, binade_pool_destroy(pool, nullptr));
+    EXPECT_EQ(MOIETY_OK,
+              moiety_alloc(pool, 1000, MOIETY_STREAM_LEGACY, &block));
+    EXPECT_EQ(MOIETY_OK, moiety_free(pool, block, MOIETY_STREAM_LEGACY));
+    EXPECT_EQ(block, History(pool).LastOf(MOIETY_HISTORY_FREE).address);
+    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool, nullptr));
     return status;
 }
 
@@ -43,11 +43,11 @@ TEST(HistoryFault, WantOfHostMemoryIsSaid)
     pool_test::UseStandin();
     unsigned failures = 0;
     for (unsigned n = 1; n <= 40; n++) {
-        binade_status status = Live(n);
+        moiety_status status = Live(n);
         failing_memory_disarm();
-        EXPECT_TRUE(status == BINADE_OK || status == BINADE_E_NO_HOST_MEMORY)
-            << n << ": " << binade_status_name(status);
-        failures += status == BINADE_E_NO_HOST_MEMORY;
+        EXPECT_TRUE(status == MOIETY_OK || status == MOIETY_E_NO_HOST_MEMORY)
+            << n << ": " << moiety_status_name(status);
+        failures += status == MOIETY_E_NO_HOST_MEMORY;
     }
     // The pool's history and the thread's ring among them.
     EXPECT_LT(2u, failures);

@@ -34,25 +34,25 @@ TEST(ReaderVsWriters, SeesNoEntryThatIsHalfOfAnother)
     for (unsigned i = 0; i < kThreads; i++)
         threads.emplace_back([&, i] {
             const size_t size = 1000 * (i + 1);
-            binade_devptr block;
+            moiety_devptr block;
             do {
-                ASSERT_EQ(BINADE_OK,
-                          binade_alloc(pool, size, streams[i], &block));
-                ASSERT_EQ(BINADE_OK,
-                          binade_free_sized(pool, block, size, streams[i]));
+                ASSERT_EQ(MOIETY_OK,
+                          moiety_alloc(pool, size, streams[i], &block));
+                ASSERT_EQ(MOIETY_OK,
+                          moiety_free_sized(pool, block, size, streams[i]));
             } while (!is_over.load());
         });
     for (unsigned i = 0; i < kReadings; i++) {
         History history(pool, 1000);
         std::map<uint32_t, uint64_t> last; // of each thread
-        for (const binade_history_entry &entry : history.entries) {
+        for (const moiety_history_entry &entry : history.entries) {
             // None is left out in between.
             uint64_t &before = last[entry.thread_id];
             if (before) {
                 EXPECT_EQ(before, entry.sequence);
             }
             before = entry.sequence + 1;
-            if (entry.kind == BINADE_HISTORY_GROW)
+            if (entry.kind == MOIETY_HISTORY_GROW)
                 continue;
             unsigned writer = 0;
             while (writer < kThreads && entry.stream != streams[writer])
@@ -60,7 +60,7 @@ TEST(ReaderVsWriters, SeesNoEntryThatIsHalfOfAnother)
             ASSERT_LT(writer, kThreads);
             EXPECT_EQ(1000 * (writer + 1), entry.size_bytes);
             EXPECT_EQ(0u, entry.address % 512);
-            EXPECT_EQ(static_cast<uint32_t>(BINADE_OK), entry.status);
+            EXPECT_EQ(static_cast<uint32_t>(MOIETY_OK), entry.status);
         }
     }
     is_over = true;
@@ -76,34 +76,34 @@ TEST(WritersInTurn, HaveEachBlocksLivesInOrder)
     pool_test::UseStandin();
     Pool pool(Recorded(1 << 16));
     Stream stream;
-    std::atomic<binade_devptr> mail[kThreads] = {};
+    std::atomic<moiety_devptr> mail[kThreads] = {};
     std::vector<std::thread> threads;
     for (unsigned i = 0; i < kThreads; i++)
         threads.emplace_back([&, i] {
             for (unsigned round = 0; round < kRounds; round++) {
-                binade_devptr block;
-                ASSERT_EQ(BINADE_OK, binade_alloc(pool, 4096, stream, &block));
+                moiety_devptr block;
+                ASSERT_EQ(MOIETY_OK, moiety_alloc(pool, 4096, stream, &block));
                 block = mail[(i + round) % kThreads].exchange(block);
                 if (block) {
-                    ASSERT_EQ(BINADE_OK, binade_free(pool, block, stream));
+                    ASSERT_EQ(MOIETY_OK, moiety_free(pool, block, stream));
                 }
             }
         });
     for (std::thread &thread : threads)
         thread.join();
-    for (std::atomic<binade_devptr> &left : mail)
+    for (std::atomic<moiety_devptr> &left : mail)
         pool.Free(left.load(), stream);
     History history(pool, kThreads << 17);
     EXPECT_EQ(0u, history.summary.lost_count);
-    EXPECT_EQ(kThreads * kRounds, history.Of(BINADE_HISTORY_ALLOC).size());
-    EXPECT_EQ(kThreads * kRounds, history.Of(BINADE_HISTORY_FREE).size());
-    std::map<binade_devptr, bool> is_live;
+    EXPECT_EQ(kThreads * kRounds, history.Of(MOIETY_HISTORY_ALLOC).size());
+    EXPECT_EQ(kThreads * kRounds, history.Of(MOIETY_HISTORY_FREE).size());
+    std::map<moiety_devptr, bool> is_live;
     unsigned wrong = 0;
-    for (const binade_history_entry &entry : history.entries) {
-        if (entry.kind != BINADE_HISTORY_ALLOC &&
-            entry.kind != BINADE_HISTORY_FREE)
+    for (const moiety_history_entry &entry : history.entries) {
+        if (entry.kind != MOIETY_HISTORY_ALLOC &&
+            entry.kind != MOIETY_HISTORY_FREE)
             continue;
-        bool is_alloc = entry.kind == BINADE_HISTORY_ALLOC;
+        bool is_alloc = entry.kind == MOIETY_HISTORY_ALLOC;
         wrong += is_live[entry.address] == is_alloc;
         is_live[entry.address] = is_alloc;
     }

@@ -23,19 +23,19 @@ class HalfWritten : public testing::TestWithParam<const char *>
 {
 };
 
-void Use(binade_pool *pool)
+void Use(moiety_pool *pool)
 {
-    binade_devptr block = 0;
-    ASSERT_EQ(BINADE_OK, binade_alloc(pool, 1000, nullptr, &block));
-    ASSERT_EQ(BINADE_OK, binade_free(pool, block, nullptr));
+    moiety_devptr block = 0;
+    ASSERT_EQ(MOIETY_OK, moiety_alloc(pool, 1000, nullptr, &block));
+    ASSERT_EQ(MOIETY_OK, moiety_free(pool, block, nullptr));
 }
 
 TEST_P(HalfWritten, IsLeftOut)
 {
     ASSERT_TRUE(stage_open());
-    binade_pool *pool = nullptr;
-    binade_pool_options options = Recorded(4);
-    ASSERT_EQ(BINADE_OK, binade_pool_create(&options, &pool));
+    moiety_pool *pool = nullptr;
+    moiety_pool_options options = Recorded(4);
+    ASSERT_EQ(MOIETY_OK, moiety_pool_create(&options, &pool));
     std::thread writer([&] {
         (void)stage_enter();
         for (unsigned i = 0; i < 4; i++)
@@ -61,7 +61,7 @@ TEST_P(HalfWritten, IsLeftOut)
     History history(pool);
     EXPECT_EQ(4u, history.entries.size());
     EXPECT_EQ(10u, history.entries.back().sequence);
-    EXPECT_EQ(BINADE_OK, binade_pool_destroy(pool, nullptr));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool, nullptr));
 }
 
 // A reader that stands still when it has read an entry, until that is
@@ -69,9 +69,9 @@ TEST_P(HalfWritten, IsLeftOut)
 TEST(HalfRead, IsLeftOut)
 {
     ASSERT_TRUE(stage_open());
-    binade_pool *pool = nullptr;
-    binade_pool_options options = Recorded(4);
-    ASSERT_EQ(BINADE_OK, binade_pool_create(&options, &pool));
+    moiety_pool *pool = nullptr;
+    moiety_pool_options options = Recorded(4);
+    ASSERT_EQ(MOIETY_OK, moiety_pool_create(&options, &pool));
     for (unsigned i = 0; i < 4; i++)
         Use(pool);
     std::thread reader([&] {
@@ -91,7 +91,7 @@ TEST(HalfRead, IsLeftOut)
         Use(pool);
     freeze_release();
     reader.join();
-    EXPECT_EQ(BINADE_OK, binade_pool_destroy(pool, nullptr));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool, nullptr));
 }
 
 INSTANTIATE_TEST_SUITE_P(EachStep, HalfWritten,

@@ -30,62 +30,62 @@ class ArenaEnd : public ::testing::Test
 // of addresses, a look is an error.
 TEST_F(ArenaEnd, IsRecognisedByEveryCallAfterItsEnd)
 {
-    binade_host *host = nullptr;
+    moiety_host *host = nullptr;
     void *block = nullptr;
     char text[64] = "";
     uint64_t bytes = 0;
-    binade_devptr device = 0;
-    binade_host_stats stats = {};
+    moiety_devptr device = 0;
+    moiety_host_stats stats = {};
     stats.struct_size = sizeof(stats);
-    binade_leaks leaks = {};
+    moiety_leaks leaks = {};
     leaks.struct_size = sizeof(leaks);
-    ASSERT_EQ(BINADE_OK, binade_host_create(nullptr, &host));
-    ASSERT_EQ(BINADE_OK,
-              binade_host_alloc(host, 5000, BINADE_HOST_CPU, &block));
+    ASSERT_EQ(MOIETY_OK, moiety_host_create(nullptr, &host));
+    ASSERT_EQ(MOIETY_OK,
+              moiety_host_alloc(host, 5000, MOIETY_HOST_CPU, &block));
     void *const was = block;
-    ASSERT_EQ(BINADE_OK, binade_host_destroy(host, nullptr));
-    const std::pair<const char *, std::function<binade_status()>> calls[] = {
+    ASSERT_EQ(MOIETY_OK, moiety_host_destroy(host, nullptr));
+    const std::pair<const char *, std::function<moiety_status()>> calls[] = {
         {"alloc",
          [&] {
-             return binade_host_alloc(host, 5000, BINADE_HOST_CPU, &block);
+             return moiety_host_alloc(host, 5000, MOIETY_HOST_CPU, &block);
          }},
         {"alloc of nothing",
-         [&] { return binade_host_alloc(host, 0, BINADE_HOST_CPU, &block); }},
+         [&] { return moiety_host_alloc(host, 0, MOIETY_HOST_CPU, &block); }},
         {"try_alloc",
          [&] {
-             return binade_host_try_alloc(host, 5000, BINADE_STREAM_LEGACY,
+             return moiety_host_try_alloc(host, 5000, MOIETY_STREAM_LEGACY,
                                           &block);
          }},
         {"free",
-         [&] { return binade_host_free(host, was, BINADE_STREAM_DONE); }},
+         [&] { return moiety_host_free(host, was, MOIETY_STREAM_DONE); }},
         {"free_sized",
          [&] {
-             return binade_host_free_sized(host, was, 5000, BINADE_STREAM_DONE);
+             return moiety_host_free_sized(host, was, 5000, MOIETY_STREAM_DONE);
          }},
         {"device_address",
-         [&] { return binade_host_device_address(host, was, &device); }},
+         [&] { return moiety_host_device_address(host, was, &device); }},
         {"reserve",
-         [&] { return binade_host_reserve(host, 1, 0, nullptr, nullptr); }},
-        {"trim", [&] { return binade_host_trim(host, 0, &bytes); }},
-        {"stats_get", [&] { return binade_host_stats_get(host, &stats); }},
+         [&] { return moiety_host_reserve(host, 1, 0, nullptr, nullptr); }},
+        {"trim", [&] { return moiety_host_trim(host, 0, &bytes); }},
+        {"stats_get", [&] { return moiety_host_stats_get(host, &stats); }},
         {"report",
-         [&] { return binade_host_report(host, text, sizeof(text)); }},
-        {"destroy", [&] { return binade_host_destroy(host, &leaks); }},
+         [&] { return moiety_host_report(host, text, sizeof(text)); }},
+        {"destroy", [&] { return moiety_host_destroy(host, &leaks); }},
         {"pool_stats",
          [&] {
-             binade_stats of_pool = {};
+             moiety_stats of_pool = {};
              of_pool.struct_size = sizeof(of_pool);
-             return binade_pool_stats(binade_host_pool(host), &of_pool);
+             return moiety_pool_stats(moiety_host_pool(host), &of_pool);
          }},
         {"pool_destroy",
-         [&] { return binade_pool_destroy(binade_host_pool(host), nullptr); }},
+         [&] { return moiety_pool_destroy(moiety_host_pool(host), nullptr); }},
     };
     for (int round = 0; round < 2; round++) {
         for (const auto &call : calls) {
-            EXPECT_EQ(BINADE_E_INVALID, call.second()) << call.first;
+            EXPECT_EQ(MOIETY_E_INVALID, call.second()) << call.first;
             EXPECT_NE(nullptr,
-                      strstr(binade_last_error_message(), "was destroyed"))
-                << call.first << ": " << binade_last_error_message();
+                      strstr(moiety_last_error_message(), "was destroyed"))
+                << call.first << ": " << moiety_last_error_message();
         }
     }
     EXPECT_EQ(was, block);
@@ -98,13 +98,13 @@ TEST_F(ArenaEnd, LivesOnWhenItsPoolIsToBeDestroyed)
     Arena arena;
     void *block = arena.Alloc(5000);
     memset(block, 0x5a, 5000);
-    binade_leaks leaks = {};
+    moiety_leaks leaks = {};
     leaks.struct_size = sizeof(leaks);
     for (int round = 0; round < 2; round++) {
-        EXPECT_EQ(BINADE_E_INVALID,
-                  binade_pool_destroy(binade_host_pool(arena), &leaks));
+        EXPECT_EQ(MOIETY_E_INVALID,
+                  moiety_pool_destroy(moiety_host_pool(arena), &leaks));
         EXPECT_NE(nullptr,
-                  strstr(binade_last_error_message(), "binade_host_destroy()"));
+                  strstr(moiety_last_error_message(), "moiety_host_destroy()"));
     }
     EXPECT_EQ(0u, leaks.block_count);
     EXPECT_EQ(0x5a, static_cast<const char *>(block)[4999]);

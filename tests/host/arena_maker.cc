@@ -6,19 +6,19 @@
 #include <map>
 #include <mutex>
 
-#include "binade/host.h"
+#include "moiety/host.h"
 #include "tests/support/tools/pool_maker.h"
 
 namespace
 {
 
 std::mutex g_lock;
-std::map<binade_pool *, binade_host *> g_arenas; // under the lock
+std::map<moiety_pool *, moiety_host *> g_arenas; // under the lock
 
 // What is no option of arenas must be at its default.
-bool HasOnlyOptionsOfArenas(const binade_pool_options &options)
+bool HasOnlyOptionsOfArenas(const moiety_pool_options &options)
 {
-    const binade_pool_options defaults = BINADE_POOL_OPTIONS_INIT;
+    const moiety_pool_options defaults = MOIETY_POOL_OPTIONS_INIT;
     return options.flags == defaults.flags && !options.source &&
            options.cache_bytes == defaults.cache_bytes &&
            options.watermark_bytes == defaults.watermark_bytes &&
@@ -26,15 +26,15 @@ bool HasOnlyOptionsOfArenas(const binade_pool_options &options)
            options.history_entries == defaults.history_entries;
 }
 
-binade_host_options OptionsOf(const binade_pool_options &pool)
+moiety_host_options OptionsOf(const moiety_pool_options &pool)
 {
-    binade_host_options options = BINADE_HOST_OPTIONS_INIT;
+    moiety_host_options options = MOIETY_HOST_OPTIONS_INIT;
     options.device = pool.device;
     options.context = pool.context;
     options.limit_bytes = pool.limit_bytes;
     // Unless a test wants a size: all of an arena's memory is there, and a test
     // may make hundreds.
-    const binade_pool_options defaults = BINADE_POOL_OPTIONS_INIT;
+    const moiety_pool_options defaults = MOIETY_POOL_OPTIONS_INIT;
     options.first_segment_bytes =
         pool.first_segment_bytes == defaults.first_segment_bytes
             ? uint64_t{2} << 20
@@ -45,37 +45,37 @@ binade_host_options OptionsOf(const binade_pool_options &pool)
     return options;
 }
 
-binade_status Create(const binade_pool_options *wanted, binade_pool **out)
+moiety_status Create(const moiety_pool_options *wanted, moiety_pool **out)
 {
-    const binade_pool_options defaults = BINADE_POOL_OPTIONS_INIT;
-    const binade_pool_options &pool = wanted ? *wanted : defaults;
-    binade_host *arena = nullptr;
+    const moiety_pool_options defaults = MOIETY_POOL_OPTIONS_INIT;
+    const moiety_pool_options &pool = wanted ? *wanted : defaults;
+    moiety_host *arena = nullptr;
     if (!HasOnlyOptionsOfArenas(pool))
-        return BINADE_E_UNSUPPORTED;
-    const binade_host_options options = OptionsOf(pool);
-    binade_status status = binade_host_create(&options, &arena);
-    if (status != BINADE_OK)
+        return MOIETY_E_UNSUPPORTED;
+    const moiety_host_options options = OptionsOf(pool);
+    moiety_status status = moiety_host_create(&options, &arena);
+    if (status != MOIETY_OK)
         return status;
-    *out = binade_host_pool(arena);
+    *out = moiety_host_pool(arena);
     std::lock_guard<std::mutex> guard(g_lock);
     g_arenas[*out] = arena;
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
-binade_status Destroy(binade_pool *pool, binade_leaks *out_leaks)
+moiety_status Destroy(moiety_pool *pool, moiety_leaks *out_leaks)
 {
     std::lock_guard<std::mutex> guard(g_lock);
     auto found = g_arenas.find(pool);
     if (found == g_arenas.end())
-        return BINADE_E_INVALID;
-    binade_status status = binade_host_destroy(found->second, out_leaks);
-    if (status != BINADE_E_BUSY)
+        return MOIETY_E_INVALID;
+    moiety_status status = moiety_host_destroy(found->second, out_leaks);
+    if (status != MOIETY_E_BUSY)
         g_arenas.erase(found);
     return status;
 }
 
 [[maybe_unused]] const bool g_is_set = [] {
-    pool_maker = {Create, Destroy, BINADE_E_NO_PINNED_MEMORY};
+    pool_maker = {Create, Destroy, MOIETY_E_NO_PINNED_MEMORY};
     return true;
 }();
 

@@ -37,17 +37,17 @@ void Stage(Arena &arena, unsigned seed)
         std::this_thread::yield();
         ASSERT_EQ(words,
                   static_cast<size_t>(std::count(block, block + words, word)));
-        const binade_stream how[] = {stream, BINADE_STREAM_DONE,
-                                     BINADE_STREAM_ANY};
+        const moiety_stream how[] = {stream, MOIETY_STREAM_DONE,
+                                     MOIETY_STREAM_ANY};
         arena.Free(block, how[random() % 3]);
     }
-    EXPECT_EQ(BINADE_OK, binade_stream_retire(binade_host_pool(arena), stream));
+    EXPECT_EQ(MOIETY_OK, moiety_stream_retire(moiety_host_pool(arena), stream));
 }
 
 TEST(StageVsTrim, NobodyGetsWhatAnotherHolds)
 {
     pool_test::UseStandin();
-    binade_host_options options = HostDefaults();
+    moiety_host_options options = HostDefaults();
     options.first_segment_bytes = options.largest_segment_bytes = 2 * kMiB;
     options.thread_cache_bytes = kMiB;
     int64_t before = pool_test::Live("host");
@@ -59,8 +59,8 @@ TEST(StageVsTrim, NobodyGetsWhatAnotherHolds)
             threads.emplace_back([&arena, i] { Stage(arena, i + 1); });
         std::thread trimmer([&] {
             while (!is_over) {
-                EXPECT_EQ(BINADE_OK, binade_host_trim(arena, 0, nullptr));
-                EXPECT_EQ(BINADE_OK, binade_host_reserve(arena, 4 * kMiB, 2,
+                EXPECT_EQ(MOIETY_OK, moiety_host_trim(arena, 0, nullptr));
+                EXPECT_EQ(MOIETY_OK, moiety_host_reserve(arena, 4 * kMiB, 2,
                                                          nullptr, nullptr));
             }
         });

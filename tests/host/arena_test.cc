@@ -23,26 +23,26 @@ class HostArena : public PinnedTest
         PinnedTest::SetUpTestSuite();
         Arena once(Tight());
         void *all = once.Alloc(2 * kMiB), *more = nullptr;
-        EXPECT_EQ(BINADE_E_NO_PINNED_MEMORY,
-                  binade_host_alloc(once, 1, BINADE_HOST_CPU, &more));
+        EXPECT_EQ(MOIETY_E_NO_PINNED_MEMORY,
+                  moiety_host_alloc(once, 1, MOIETY_HOST_CPU, &more));
         once.Free(all);
         failing_steps_arm(FAILING_POPULATE, 1, 1);
-        EXPECT_EQ(BINADE_OK, binade_host_trim(once, 0, nullptr));
-        EXPECT_EQ(BINADE_E_NO_PINNED_MEMORY,
-                  binade_host_alloc(once, 1, BINADE_HOST_CPU, &more));
+        EXPECT_EQ(MOIETY_OK, moiety_host_trim(once, 0, nullptr));
+        EXPECT_EQ(MOIETY_E_NO_PINNED_MEMORY,
+                  moiety_host_alloc(once, 1, MOIETY_HOST_CPU, &more));
         (void)failing_steps_disarm();
     }
 };
 
 std::string Message()
 {
-    return binade_last_error_message();
+    return moiety_last_error_message();
 }
 
-void ExpectRefused(const binade_host_options &options, const char *word)
+void ExpectRefused(const moiety_host_options &options, const char *word)
 {
-    binade_host *host = nullptr;
-    EXPECT_EQ(BINADE_E_INVALID, binade_host_create(&options, &host));
+    moiety_host *host = nullptr;
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_host_create(&options, &host));
     EXPECT_EQ(nullptr, host);
     EXPECT_NE(std::string::npos, Message().find(word)) << Message();
 }
@@ -62,19 +62,19 @@ TEST_F(HostArena, ServesTheSameAgainWithoutGrowing)
     Arena arena;
     void *first = arena.Alloc(1 * kMiB);
     arena.Free(first);
-    binade_host_stats before = arena.Stats();
+    moiety_host_stats before = arena.Stats();
     void *second = arena.Alloc(1 * kMiB);
     EXPECT_EQ(first, second);
     EXPECT_EQ(before.pinned_bytes, arena.Stats().pinned_bytes);
-    EXPECT_EQ(BINADE_OK, binade_host_free_sized(arena, second, 1 * kMiB,
-                                                BINADE_STREAM_DONE));
+    EXPECT_EQ(MOIETY_OK, moiety_host_free_sized(arena, second, 1 * kMiB,
+                                                MOIETY_STREAM_DONE));
 }
 
 TEST_F(HostArena, SaysWhereItIs)
 {
     Arena arena;
     arena.Free(arena.Alloc(1));
-    binade_host_stats stats = arena.Stats();
+    moiety_host_stats stats = arena.Stats();
     EXPECT_EQ(64 * kMiB, stats.pinned_bytes);
     EXPECT_EQ(stats.pages_asked, stats.pages_near);
     EXPECT_GE(stats.touch_threads, 1u);
@@ -83,15 +83,15 @@ TEST_F(HostArena, SaysWhereItIs)
 
 TEST_F(HostArena, SaysWhatItHadToDoWithout)
 {
-    binade_host_options options = HostDefaults();
-    options.policy = BINADE_HOST_EXPLICIT;
+    moiety_host_options options = HostDefaults();
+    options.policy = MOIETY_HOST_EXPLICIT;
     options.nodes[pinned_probe_node() / 64] = UINT64_C(1)
                                               << pinned_probe_node() % 64;
     Arena arena(options);
     failing_steps_arm(FAILING_BIND, 1, 1);
     arena.Free(arena.Alloc(1));
     EXPECT_EQ(1u, failing_steps_disarm());
-    EXPECT_EQ(BINADE_HOST_FELL_TO_UNBOUND, arena.Stats().fallbacks);
+    EXPECT_EQ(MOIETY_HOST_FELL_TO_UNBOUND, arena.Stats().fallbacks);
     EXPECT_NE(std::string::npos, arena.Report().find("not bound"));
     EXPECT_NE(std::string::npos, arena.Report().find("container"));
 }
@@ -100,7 +100,7 @@ TEST_F(HostArena, CutsAReportForWhichThereIsNoRoom)
 {
     Arena arena;
     char text[5] = "xxxx";
-    EXPECT_EQ(BINADE_OK, binade_host_report(arena, text, sizeof(text)));
+    EXPECT_EQ(MOIETY_OK, moiety_host_report(arena, text, sizeof(text)));
     EXPECT_STREQ("node", text);
 }
 
@@ -108,12 +108,12 @@ TEST_F(HostArena, IsExhaustedAsPinnedMemory)
 {
     Arena arena(Tight());
     void *all = arena.Alloc(2 * kMiB), *more = nullptr;
-    EXPECT_EQ(BINADE_E_NO_PINNED_MEMORY,
-              binade_host_alloc(arena, 1, BINADE_HOST_CPU, &more));
-    EXPECT_EQ(BINADE_E_BUSY,
-              binade_host_try_alloc(arena, 1, BINADE_HOST_CPU, &more));
-    EXPECT_EQ(BINADE_E_TOO_LARGE,
-              binade_host_alloc(arena, 3 * kMiB, BINADE_HOST_CPU, &more));
+    EXPECT_EQ(MOIETY_E_NO_PINNED_MEMORY,
+              moiety_host_alloc(arena, 1, MOIETY_HOST_CPU, &more));
+    EXPECT_EQ(MOIETY_E_BUSY,
+              moiety_host_try_alloc(arena, 1, MOIETY_HOST_CPU, &more));
+    EXPECT_EQ(MOIETY_E_TOO_LARGE,
+              moiety_host_alloc(arena, 3 * kMiB, MOIETY_HOST_CPU, &more));
     EXPECT_EQ(nullptr, more);
     arena.Free(all);
 }
@@ -123,8 +123,8 @@ TEST_F(HostArena, PassesOnWhyItCannotGrow)
     Arena arena(Tight());
     void *address = nullptr;
     failing_steps_arm(FAILING_POPULATE, 1, 1000);
-    EXPECT_EQ(BINADE_E_NO_PINNED_MEMORY,
-              binade_host_alloc(arena, 1, BINADE_HOST_CPU, &address));
+    EXPECT_EQ(MOIETY_E_NO_PINNED_MEMORY,
+              moiety_host_alloc(arena, 1, MOIETY_HOST_CPU, &address));
     (void)failing_steps_disarm();
     arena.Free(arena.Alloc(1));
 }
@@ -135,11 +135,11 @@ TEST_F(HostArena, GrowsBeforehandByWhatIsAskedForAndNoMore)
         std::vector<uint64_t> done;
         uint64_t total = 0;
     } seen;
-    binade_host_options options = HostDefaults();
+    moiety_host_options options = HostDefaults();
     options.first_segment_bytes = 2 * kMiB;
     options.largest_segment_bytes = 32 * kMiB;
     Arena arena(options);
-    ASSERT_EQ(BINADE_OK, binade_host_reserve(
+    ASSERT_EQ(MOIETY_OK, moiety_host_reserve(
                              arena, 75 * kMiB - 1, 2,
                              [](void *data, uint64_t done, uint64_t total) {
                                  auto *to = static_cast<Seen *>(data);
@@ -157,8 +157,8 @@ TEST_F(HostArena, GrowsBeforehandByWhatIsAskedForAndNoMore)
     EXPECT_EQ(76 * kMiB, seen.done.back());
     EXPECT_TRUE(std::is_sorted(seen.done.begin(), seen.done.end()));
     // It is there already.
-    EXPECT_EQ(BINADE_OK,
-              binade_host_reserve(arena, 10 * kMiB, 0, nullptr, nullptr));
+    EXPECT_EQ(MOIETY_OK,
+              moiety_host_reserve(arena, 10 * kMiB, 0, nullptr, nullptr));
     void *block = arena.Alloc(32 * kMiB);
     EXPECT_EQ(76 * kMiB, arena.Stats().pinned_bytes);
     arena.Free(block);
@@ -166,12 +166,12 @@ TEST_F(HostArena, GrowsBeforehandByWhatIsAskedForAndNoMore)
 
 TEST_F(HostArena, KeepsWhatItHadGrownByUntilItFailed)
 {
-    binade_host_options options = HostDefaults();
+    moiety_host_options options = HostDefaults();
     options.first_segment_bytes = options.largest_segment_bytes = 16 * kMiB;
     Arena arena(options);
     failing_steps_arm(FAILING_POPULATE, 2, 1000);
-    EXPECT_EQ(BINADE_E_NO_PINNED_MEMORY,
-              binade_host_reserve(arena, 48 * kMiB, 0, nullptr, nullptr));
+    EXPECT_EQ(MOIETY_E_NO_PINNED_MEMORY,
+              moiety_host_reserve(arena, 48 * kMiB, 0, nullptr, nullptr));
     (void)failing_steps_disarm();
     EXPECT_EQ(16 * kMiB, arena.Stats().pinned_bytes);
 }
@@ -179,13 +179,13 @@ TEST_F(HostArena, KeepsWhatItHadGrownByUntilItFailed)
 TEST_F(HostArena, RefusesToGrowBeyondWhatItMayHave)
 {
     Arena arena(Tight());
-    EXPECT_EQ(BINADE_E_TOO_LARGE,
-              binade_host_reserve(arena, 4 * kMiB, 0, nullptr, nullptr));
+    EXPECT_EQ(MOIETY_E_TOO_LARGE,
+              moiety_host_reserve(arena, 4 * kMiB, 0, nullptr, nullptr));
     EXPECT_NE(std::string::npos, Message().find("node ")) << Message();
-    EXPECT_EQ(BINADE_E_TOO_LARGE,
-              binade_host_reserve(arena, UINT64_MAX, 0, nullptr, nullptr));
-    EXPECT_EQ(BINADE_E_INVALID,
-              binade_host_reserve(arena, 1, 65, nullptr, nullptr));
+    EXPECT_EQ(MOIETY_E_TOO_LARGE,
+              moiety_host_reserve(arena, UINT64_MAX, 0, nullptr, nullptr));
+    EXPECT_EQ(MOIETY_E_INVALID,
+              moiety_host_reserve(arena, 1, 65, nullptr, nullptr));
     EXPECT_EQ(0u, arena.Stats().pinned_bytes);
 }
 
@@ -196,12 +196,12 @@ TEST_F(HostArena, UnpinsOnRequestWhatIsDone)
     stream.Hold();
     arena.Free(arena.Alloc(1 * kMiB, stream), stream);
     uint64_t trimmed = 1;
-    EXPECT_EQ(BINADE_OK, binade_host_trim(arena, 0, &trimmed));
+    EXPECT_EQ(MOIETY_OK, moiety_host_trim(arena, 0, &trimmed));
     EXPECT_EQ(0u, trimmed) << "the stream may be reading it";
     EXPECT_EQ(64 * kMiB, arena.Stats().pinned_bytes);
     stream.Release();
     pool_test::Synchronize();
-    EXPECT_EQ(BINADE_OK, binade_host_trim(arena, 0, &trimmed));
+    EXPECT_EQ(MOIETY_OK, moiety_host_trim(arena, 0, &trimmed));
     EXPECT_EQ(64 * kMiB, trimmed);
     EXPECT_EQ(0u, arena.Stats().pinned_bytes);
 }
@@ -210,11 +210,11 @@ TEST_F(HostArena, KnowsItsDeviceAddresses)
 {
     Arena arena, other;
     auto *bytes = static_cast<char *>(arena.Alloc(5000));
-    binade_devptr device = 0;
-    EXPECT_EQ(BINADE_OK, binade_host_device_address(arena, bytes + 7, &device));
+    moiety_devptr device = 0;
+    EXPECT_EQ(MOIETY_OK, moiety_host_device_address(arena, bytes + 7, &device));
     EXPECT_EQ(reinterpret_cast<uintptr_t>(bytes) + 7, device);
-    EXPECT_EQ(BINADE_E_FOREIGN,
-              binade_host_device_address(other, bytes, &device));
+    EXPECT_EQ(MOIETY_E_FOREIGN,
+              moiety_host_device_address(other, bytes, &device));
     arena.Free(bytes);
 }
 
@@ -223,19 +223,19 @@ TEST_F(HostArena, DoesNotTakeOthersBlocks)
     Arena arena, other;
     void *block = arena.Alloc(5000);
     other.Free(other.Alloc(1));
-    EXPECT_EQ(BINADE_E_FOREIGN,
-              binade_host_free(other, block, BINADE_STREAM_DONE));
-    EXPECT_EQ(BINADE_E_INVALID,
-              binade_host_free_sized(arena, block, 100000, BINADE_STREAM_DONE));
+    EXPECT_EQ(MOIETY_E_FOREIGN,
+              moiety_host_free(other, block, MOIETY_STREAM_DONE));
+    EXPECT_EQ(MOIETY_E_INVALID,
+              moiety_host_free_sized(arena, block, 100000, MOIETY_STREAM_DONE));
     arena.Free(block);
 }
 
 TEST_F(HostArena, MakesEachKind)
 {
     for (uint32_t flags :
-         {unsigned{BINADE_HOST_WRITE_COMBINED}, unsigned{BINADE_HOST_READ_ONLY},
-          unsigned{BINADE_HOST_HUGE_2MIB}}) {
-        binade_host_options options = Tight();
+         {unsigned{MOIETY_HOST_WRITE_COMBINED}, unsigned{MOIETY_HOST_READ_ONLY},
+          unsigned{MOIETY_HOST_HUGE_2MIB}}) {
+        moiety_host_options options = Tight();
         options.flags = flags;
         Arena arena(options);
         arena.Free(arena.Alloc(5000));
@@ -245,25 +245,25 @@ TEST_F(HostArena, MakesEachKind)
 
 TEST_F(HostArena, CountsWhatWasNotFreed)
 {
-    binade_host_options options = Tight();
-    binade_host *host = nullptr;
-    ASSERT_EQ(BINADE_OK, binade_host_create(&options, &host));
+    moiety_host_options options = Tight();
+    moiety_host *host = nullptr;
+    ASSERT_EQ(MOIETY_OK, moiety_host_create(&options, &host));
     void *block = nullptr;
-    ASSERT_EQ(BINADE_OK,
-              binade_host_alloc(host, 5000, BINADE_HOST_CPU, &block));
-    binade_leaks leaks = {};
-    EXPECT_EQ(BINADE_E_INVALID, binade_host_destroy(host, &leaks));
+    ASSERT_EQ(MOIETY_OK,
+              moiety_host_alloc(host, 5000, MOIETY_HOST_CPU, &block));
+    moiety_leaks leaks = {};
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_host_destroy(host, &leaks));
     leaks.struct_size = sizeof(leaks);
-    EXPECT_EQ(BINADE_OK, binade_host_destroy(host, &leaks));
+    EXPECT_EQ(MOIETY_OK, moiety_host_destroy(host, &leaks));
     EXPECT_EQ(1u, leaks.block_count);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(block), leaks.addresses[0]);
 }
 
 TEST_F(HostArena, UsesAContextOfTheCallers)
 {
-    binade_context context = pool_test::NewContext();
+    moiety_context context = pool_test::NewContext();
     {
-        binade_host_options options = Tight();
+        moiety_host_options options = Tight();
         options.context = context;
         Arena arena(options);
         arena.Free(arena.Alloc(5000));
@@ -273,33 +273,33 @@ TEST_F(HostArena, UsesAContextOfTheCallers)
 
 TEST_F(HostArena, OutlivesItsContextWithoutALeak)
 {
-    binade_context context = pool_test::NewContext();
-    binade_host_options options = Tight();
+    moiety_context context = pool_test::NewContext();
+    moiety_host_options options = Tight();
     options.context = context;
-    binade_host *host = nullptr;
+    moiety_host *host = nullptr;
     void *block = nullptr;
-    ASSERT_EQ(BINADE_OK, binade_host_create(&options, &host));
-    ASSERT_EQ(BINADE_OK,
-              binade_host_alloc(host, 5000, BINADE_HOST_CPU, &block));
-    EXPECT_EQ(BINADE_OK, binade_pool_context_lost(binade_host_pool(host)));
+    ASSERT_EQ(MOIETY_OK, moiety_host_create(&options, &host));
+    ASSERT_EQ(MOIETY_OK,
+              moiety_host_alloc(host, 5000, MOIETY_HOST_CPU, &block));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_context_lost(moiety_host_pool(host)));
     pool_test::DestroyContext(context);
-    EXPECT_EQ(BINADE_OK, binade_host_free(host, block, BINADE_STREAM_DONE));
-    EXPECT_EQ(BINADE_OK, binade_host_destroy(host, nullptr));
+    EXPECT_EQ(MOIETY_OK, moiety_host_free(host, block, MOIETY_STREAM_DONE));
+    EXPECT_EQ(MOIETY_OK, moiety_host_destroy(host, nullptr));
 }
 
 TEST_F(HostArena, NamesWhatIsWrongWithItsOptions)
 {
-    binade_host_options options = HostDefaults();
+    moiety_host_options options = HostDefaults();
     options.struct_size = 8;
     ExpectRefused(options, "struct_size");
     options = HostDefaults();
-    options.flags = BINADE_HOST_HUGE_2MIB | BINADE_HOST_HUGE_1GIB;
+    options.flags = MOIETY_HOST_HUGE_2MIB | MOIETY_HOST_HUGE_1GIB;
     ExpectRefused(options, "HUGE_2MIB and HUGE_1GIB");
-    options.flags = BINADE_HOST_WRITE_COMBINED | BINADE_HOST_HUGE_1GIB;
+    options.flags = MOIETY_HOST_WRITE_COMBINED | MOIETY_HOST_HUGE_1GIB;
     ExpectRefused(options, "WRITE_COMBINED and HUGE_1GIB");
-    options.flags = BINADE_HOST_WRITE_COMBINED | BINADE_HOST_HUGE_2MIB;
+    options.flags = MOIETY_HOST_WRITE_COMBINED | MOIETY_HOST_HUGE_2MIB;
     ExpectRefused(options, "WRITE_COMBINED and HUGE_2MIB");
-    options.flags = BINADE_HOST_WRITE_COMBINED | BINADE_HOST_READ_ONLY;
+    options.flags = MOIETY_HOST_WRITE_COMBINED | MOIETY_HOST_READ_ONLY;
     ExpectRefused(options, "WRITE_COMBINED and READ_ONLY");
     options.flags = UINT32_C(1) << 31;
     ExpectRefused(options, "0x80000000");
@@ -319,22 +319,22 @@ TEST_F(HostArena, NamesWhatIsWrongWithItsOptions)
 
 TEST_F(HostArena, NamesNodesThatAreNotThere)
 {
-    binade_host_options options = HostDefaults();
-    options.policy = BINADE_HOST_EXPLICIT;
+    moiety_host_options options = HostDefaults();
+    options.policy = MOIETY_HOST_EXPLICIT;
     options.nodes[3] = UINT64_C(1) << 63;
     ExpectRefused(options, "255");
     options.nodes[3] = 0;
     ExpectRefused(options, "node");
-    options.policy = BINADE_HOST_NEAREST;
+    options.policy = MOIETY_HOST_NEAREST;
     options.nodes[0] = 1;
     ExpectRefused(options, "node");
 }
 
 TEST_F(HostArena, RefusesALimitThatItsNodeDoesNotHave)
 {
-    binade_host_options options = HostDefaults();
-    options.policy = BINADE_HOST_EXPLICIT;
-    options.flags = BINADE_HOST_STRICT;
+    moiety_host_options options = HostDefaults();
+    options.policy = MOIETY_HOST_EXPLICIT;
+    options.flags = MOIETY_HOST_STRICT;
     options.nodes[pinned_probe_node() / 64] = UINT64_C(1)
                                               << pinned_probe_node() % 64;
     options.limit_bytes = UINT64_C(1) << 40;
@@ -345,11 +345,11 @@ TEST_F(HostArena, RefusesALimitThatItsNodeDoesNotHave)
 struct Conf {
     explicit Conf(const char *text)
     {
-        setenv("BINADE_CONF", text, 1);
+        setenv("MOIETY_CONF", text, 1);
     }
     ~Conf()
     {
-        unsetenv("BINADE_CONF");
+        unsetenv("MOIETY_CONF");
     }
 };
 
@@ -361,23 +361,23 @@ TEST_F(HostArena, IsToldByTheEnvironment)
          node)
             .c_str());
     Arena arena;
-    EXPECT_EQ(BINADE_E_TOO_LARGE,
-              binade_host_reserve(arena, 6 * kMiB, 0, nullptr, nullptr));
-    EXPECT_EQ(BINADE_OK,
-              binade_host_reserve(arena, 4 * kMiB, 0, nullptr, nullptr));
+    EXPECT_EQ(MOIETY_E_TOO_LARGE,
+              moiety_host_reserve(arena, 6 * kMiB, 0, nullptr, nullptr));
+    EXPECT_EQ(MOIETY_OK,
+              moiety_host_reserve(arena, 4 * kMiB, 0, nullptr, nullptr));
     failing_steps_arm(FAILING_BIND, 1, 1);
-    EXPECT_EQ(BINADE_OK, binade_host_trim(arena, 0, nullptr));
+    EXPECT_EQ(MOIETY_OK, moiety_host_trim(arena, 0, nullptr));
     void *block = nullptr;
-    EXPECT_EQ(BINADE_E_UNSUPPORTED,
-              binade_host_alloc(arena, 1, BINADE_HOST_CPU, &block));
+    EXPECT_EQ(MOIETY_E_UNSUPPORTED,
+              moiety_host_alloc(arena, 1, MOIETY_HOST_CPU, &block));
 }
 
 TEST_F(HostArena, LeavesPoolsOfDeviceMemoryToTheirOwnKeys)
 {
     Conf conf("host_place:77,limit:64M");
-    binade_pool *pool = nullptr;
-    EXPECT_EQ(BINADE_OK, binade_pool_create(nullptr, &pool));
-    EXPECT_EQ(BINADE_OK, binade_pool_destroy(pool, nullptr));
+    moiety_pool *pool = nullptr;
+    EXPECT_EQ(MOIETY_OK, moiety_pool_create(nullptr, &pool));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool, nullptr));
     ExpectRefused(HostDefaults(), "77");
 }
 
@@ -391,8 +391,8 @@ TEST_F(HostArena, NamesWhatIsWrongWithTheEnvironment)
         ExpectRefused(HostDefaults(), std::string(wrong).substr(5, 4).c_str());
     }
     Conf conf("host_huge:2M");
-    binade_host_options options = HostDefaults();
-    options.flags = BINADE_HOST_WRITE_COMBINED;
+    moiety_host_options options = HostDefaults();
+    options.flags = MOIETY_HOST_WRITE_COMBINED;
     ExpectRefused(options, "WRITE_COMBINED and HUGE_2MIB");
 }
 
@@ -401,53 +401,53 @@ TEST_F(HostArena, TakesNoNull)
     Arena arena;
     void *address = nullptr;
     char text[8];
-    binade_devptr device = 0;
-    binade_host_stats stats = {};
-    EXPECT_EQ(BINADE_E_INVALID, binade_host_create(nullptr, nullptr));
-    EXPECT_EQ(BINADE_OK, binade_host_destroy(nullptr, nullptr));
-    EXPECT_EQ(BINADE_E_INVALID,
-              binade_host_alloc(nullptr, 1, BINADE_HOST_CPU, &address));
-    EXPECT_EQ(BINADE_E_INVALID,
-              binade_host_alloc(arena, 1, BINADE_HOST_CPU, nullptr));
-    EXPECT_EQ(BINADE_E_INVALID,
-              binade_host_try_alloc(nullptr, 1, BINADE_HOST_CPU, &address));
-    EXPECT_EQ(BINADE_E_INVALID,
-              binade_host_free(nullptr, text, BINADE_STREAM_DONE));
-    EXPECT_EQ(BINADE_OK, binade_host_free(arena, nullptr, BINADE_STREAM_DONE));
-    EXPECT_EQ(BINADE_E_INVALID,
-              binade_host_free_sized(nullptr, text, 1, BINADE_STREAM_DONE));
-    EXPECT_EQ(BINADE_E_INVALID,
-              binade_host_device_address(arena, text, nullptr));
-    EXPECT_EQ(BINADE_E_INVALID,
-              binade_host_device_address(nullptr, text, &device));
-    EXPECT_EQ(BINADE_E_INVALID, binade_host_trim(nullptr, 0, nullptr));
-    EXPECT_EQ(BINADE_E_INVALID, binade_host_stats_get(arena, nullptr));
-    EXPECT_EQ(BINADE_E_INVALID, binade_host_stats_get(arena, &stats));
-    EXPECT_EQ(BINADE_E_INVALID, binade_host_report(arena, text, 0));
-    EXPECT_EQ(BINADE_E_INVALID,
-              binade_host_reserve(nullptr, 1, 0, nullptr, nullptr));
-    EXPECT_EQ(nullptr, binade_host_pool(nullptr));
+    moiety_devptr device = 0;
+    moiety_host_stats stats = {};
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_host_create(nullptr, nullptr));
+    EXPECT_EQ(MOIETY_OK, moiety_host_destroy(nullptr, nullptr));
+    EXPECT_EQ(MOIETY_E_INVALID,
+              moiety_host_alloc(nullptr, 1, MOIETY_HOST_CPU, &address));
+    EXPECT_EQ(MOIETY_E_INVALID,
+              moiety_host_alloc(arena, 1, MOIETY_HOST_CPU, nullptr));
+    EXPECT_EQ(MOIETY_E_INVALID,
+              moiety_host_try_alloc(nullptr, 1, MOIETY_HOST_CPU, &address));
+    EXPECT_EQ(MOIETY_E_INVALID,
+              moiety_host_free(nullptr, text, MOIETY_STREAM_DONE));
+    EXPECT_EQ(MOIETY_OK, moiety_host_free(arena, nullptr, MOIETY_STREAM_DONE));
+    EXPECT_EQ(MOIETY_E_INVALID,
+              moiety_host_free_sized(nullptr, text, 1, MOIETY_STREAM_DONE));
+    EXPECT_EQ(MOIETY_E_INVALID,
+              moiety_host_device_address(arena, text, nullptr));
+    EXPECT_EQ(MOIETY_E_INVALID,
+              moiety_host_device_address(nullptr, text, &device));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_host_trim(nullptr, 0, nullptr));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_host_stats_get(arena, nullptr));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_host_stats_get(arena, &stats));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_host_report(arena, text, 0));
+    EXPECT_EQ(MOIETY_E_INVALID,
+              moiety_host_reserve(nullptr, 1, 0, nullptr, nullptr));
+    EXPECT_EQ(nullptr, moiety_host_pool(nullptr));
 }
 
 // Every call of the driver that making, growing and ending takes fails once.
 TEST_F(HostArena, LeavesNothingBehindWhateverTheDriverRefuses)
 {
     for (unsigned n = 1;; n++) {
-        binade_host_options options = Tight();
-        binade_host *host = nullptr;
+        moiety_host_options options = Tight();
+        moiety_host *host = nullptr;
         void *block = nullptr;
         uint64_t before = pool_test::Calls();
         pool_test::SetFaults("*:nth=" + std::to_string(n) +
                              ":code=CUDA_ERROR_LAUNCH_FAILED");
-        if (binade_host_create(&options, &host) == BINADE_OK &&
-            binade_host_alloc(host, 5000, BINADE_HOST_CPU, &block) ==
-                BINADE_OK) {
-            EXPECT_EQ(BINADE_OK,
-                      binade_host_free(host, block, BINADE_STREAM_DONE));
+        if (moiety_host_create(&options, &host) == MOIETY_OK &&
+            moiety_host_alloc(host, 5000, MOIETY_HOST_CPU, &block) ==
+                MOIETY_OK) {
+            EXPECT_EQ(MOIETY_OK,
+                      moiety_host_free(host, block, MOIETY_STREAM_DONE));
         }
         uint64_t calls = pool_test::Calls() - before;
         pool_test::SetFaults("");
-        EXPECT_EQ(BINADE_OK, binade_host_destroy(host, nullptr));
+        EXPECT_EQ(MOIETY_OK, moiety_host_destroy(host, nullptr));
         if (calls < n)
             break;
     }

@@ -27,7 +27,7 @@ TEST_F(ForeignTopology, IsNotBelieved)
 {
     Arena arena;
     arena.Free(arena.Alloc(1));
-    EXPECT_TRUE(arena.Stats().fallbacks & BINADE_HOST_FELL_TO_UNBOUND);
+    EXPECT_TRUE(arena.Stats().fallbacks & MOIETY_HOST_FELL_TO_UNBOUND);
     EXPECT_NE(std::string::npos, arena.Report().find("not this machine's"))
         << arena.Report();
 }
@@ -36,15 +36,15 @@ TEST_F(ForeignTopology, IsNotBelieved)
 TEST_F(ForeignTopology, TellsThatNobodyKnowsWhereTheDeviceIs)
 {
     Arena arena;
-    EXPECT_EQ(BINADE_HOST_FELL_TO_OTHER_NODES, arena.Stats().fallbacks);
+    EXPECT_EQ(MOIETY_HOST_FELL_TO_OTHER_NODES, arena.Stats().fallbacks);
     EXPECT_NE(std::string::npos, arena.Report().find("not known"))
         << arena.Report();
 }
 
 TEST_F(ForeignTopology, DoesNotTellSoOfNodesThatWereNamed)
 {
-    binade_host_options options = HostDefaults();
-    options.policy = BINADE_HOST_EXPLICIT;
+    moiety_host_options options = HostDefaults();
+    options.policy = MOIETY_HOST_EXPLICIT;
     options.nodes[0] = 2;
     Arena arena(options);
     EXPECT_EQ(0u, arena.Stats().fallbacks);
@@ -52,13 +52,13 @@ TEST_F(ForeignTopology, DoesNotTellSoOfNodesThatWereNamed)
 
 TEST_F(ForeignTopology, IsRefusedByAStrictArena)
 {
-    binade_host_options options = HostDefaults();
-    options.flags = BINADE_HOST_STRICT;
-    options.policy = BINADE_HOST_EXPLICIT;
+    moiety_host_options options = HostDefaults();
+    options.flags = MOIETY_HOST_STRICT;
+    options.policy = MOIETY_HOST_EXPLICIT;
     options.nodes[0] = 1;
-    binade_host *host = nullptr;
-    EXPECT_EQ(BINADE_E_UNSUPPORTED, binade_host_create(&options, &host))
-        << binade_last_error_message();
+    moiety_host *host = nullptr;
+    EXPECT_EQ(MOIETY_E_UNSUPPORTED, moiety_host_create(&options, &host))
+        << moiety_last_error_message();
     EXPECT_EQ(nullptr, host);
 }
 

@@ -22,7 +22,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "binade/host.h"
+#include "moiety/host.h"
 #include "tests/support/tools/failing_steps.h"
 
 #define SEGMENTS 4U
@@ -45,7 +45,7 @@ static const struct stage stages[] = {
 };
 
 struct plan {
-    binade_host_options options;
+    moiety_host_options options;
     const struct stage *stage; /* NULL: not to be killed by itself */
     unsigned number;
     bool is_endless;
@@ -60,10 +60,10 @@ static int usage(void)
     return 2;
 }
 
-static int refused(const char *what, binade_status status)
+static int refused(const char *what, moiety_status status)
 {
     (void)fprintf(stderr, "growing: %s: %s: %s\n", what,
-                  binade_status_name(status), binade_last_error_message());
+                  moiety_status_name(status), moiety_last_error_message());
     return 1;
 }
 
@@ -85,17 +85,17 @@ static bool read_flag(const char *flag, struct plan *out)
         return true;
     }
     if (strcmp(flag, "strict") == 0) {
-        out->options.flags |= BINADE_HOST_STRICT;
+        out->options.flags |= MOIETY_HOST_STRICT;
         return true;
     }
     if (strcmp(flag, "2MiB") == 0) {
-        out->options.flags |= BINADE_HOST_HUGE_2MIB;
+        out->options.flags |= MOIETY_HOST_HUGE_2MIB;
         return true;
     }
     if (strncmp(flag, "on=", 3) != 0)
         return false;
     unsigned long node = strtoul(flag + 3, NULL, 10);
-    out->options.policy = BINADE_HOST_EXPLICIT;
+    out->options.policy = MOIETY_HOST_EXPLICIT;
     out->options.nodes[node / 64 % 4] |= UINT64_C(1) << node % 64;
     return true;
 }
@@ -114,7 +114,7 @@ static bool read_stage(const char *name, const char *number, struct plan *out)
 
 static bool read_plan(char **words, struct plan *out)
 {
-    *out = (struct plan){.options = BINADE_HOST_OPTIONS_INIT};
+    *out = (struct plan){.options = MOIETY_HOST_OPTIONS_INIT};
     out->options.first_segment_bytes = SEGMENT_BYTES;
     out->options.largest_segment_bytes = SEGMENT_BYTES;
     out->options.touch_threads = 2;
@@ -142,14 +142,14 @@ static void on_progress(void *data, uint64_t done_bytes, uint64_t total_bytes)
         (void)raise(SIGKILL);
 }
 
-static int grow_once(binade_host *host, struct plan *plan)
+static int grow_once(moiety_host *host, struct plan *plan)
 {
-    binade_host_stats stats = {.struct_size = (uint32_t)sizeof(stats)};
-    binade_status status =
-        binade_host_reserve(host, ALL_BYTES, 0, on_progress, plan);
-    if (status == BINADE_OK)
-        status = binade_host_stats_get(host, &stats);
-    if (status != BINADE_OK)
+    moiety_host_stats stats = {.struct_size = (uint32_t)sizeof(stats)};
+    moiety_status status =
+        moiety_host_reserve(host, ALL_BYTES, 0, on_progress, plan);
+    if (status == MOIETY_OK)
+        status = moiety_host_stats_get(host, &stats);
+    if (status != MOIETY_OK)
         return refused("reserve", status);
     if (stats.pinned_bytes >= ALL_BYTES &&
         stats.pages_near == stats.pages_asked)
@@ -160,13 +160,13 @@ static int grow_once(binade_host *host, struct plan *plan)
     return 1;
 }
 
-static int grow_forever(binade_host *host, struct plan *plan)
+static int grow_forever(moiety_host *host, struct plan *plan)
 {
     int result;
     do {
         result = grow_once(host, plan);
-        binade_status status = binade_host_trim(host, 0, NULL);
-        if (status != BINADE_OK)
+        moiety_status status = moiety_host_trim(host, 0, NULL);
+        if (status != MOIETY_OK)
             result = refused("trim", status);
     } while (result == 0);
     return result;
@@ -175,11 +175,11 @@ static int grow_forever(binade_host *host, struct plan *plan)
 int main(int argc, char **argv)
 {
     struct plan plan;
-    binade_host *host;
+    moiety_host *host;
     if (argc < 2 || !read_plan(argv + 1, &plan))
         return usage();
-    binade_status status = binade_host_create(&plan.options, &host);
-    if (status != BINADE_OK)
+    moiety_status status = moiety_host_create(&plan.options, &host);
+    if (status != MOIETY_OK)
         return refused("create", status);
     if (plan.is_locked && !lock_what_comes())
         return 1;
@@ -192,6 +192,6 @@ int main(int argc, char **argv)
     (void)failing_steps_disarm();
     if (result == 0 && plan.stage)
         result = 3;
-    status = binade_host_destroy(host, NULL);
-    return status == BINADE_OK ? result : refused("destroy", status);
+    status = moiety_host_destroy(host, NULL);
+    return status == MOIETY_OK ? result : refused("destroy", status);
 }

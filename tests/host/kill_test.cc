@@ -168,22 +168,22 @@ class KilledWhileItGrows : public ::testing::Test
     {
         EXPECT_EQ(static_cast<ptrdiff_t>(kBytes / 4),
                   std::count(words(), words() + kBytes / 4, kWord));
-        binade_devptr copy = pool_.Alloc(kBytes);
+        moiety_devptr copy = pool_.Alloc(kBytes);
         pool_test::Fill(copy, kBytes, kWord);
         EXPECT_TRUE(pool_test::Holds(copy, kBytes, kWord));
         pool_.Free(copy);
         uint64_t regions = arena_.Stats().region_count;
-        EXPECT_EQ(BINADE_OK,
-                  binade_host_reserve(arena_, 8 * kMiB, 2, nullptr, nullptr))
-            << binade_last_error_message();
-        EXPECT_EQ(BINADE_OK, binade_host_trim(arena_, 0, nullptr));
+        EXPECT_EQ(MOIETY_OK,
+                  moiety_host_reserve(arena_, 8 * kMiB, 2, nullptr, nullptr))
+            << moiety_last_error_message();
+        EXPECT_EQ(MOIETY_OK, moiety_host_trim(arena_, 0, nullptr));
         EXPECT_EQ(regions, arena_.Stats().region_count);
     }
 
-    static binade_host_options Small()
+    static moiety_host_options Small()
     {
         pool_test::UseStandin();
-        binade_host_options options = HostDefaults();
+        moiety_host_options options = HostDefaults();
         options.first_segment_bytes = options.largest_segment_bytes = 2 * kMiB;
         return options;
     }

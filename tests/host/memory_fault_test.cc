@@ -37,21 +37,21 @@ TEST_F(HostMemoryFault, OfAnArena)
 {
     unsigned refused = 0;
     for (unsigned n = 1; n < kTooMany; n++) {
-        binade_host_options options = Tight();
-        binade_host *host = nullptr;
+        moiety_host_options options = Tight();
+        moiety_host *host = nullptr;
         void *block = nullptr;
         failing_memory_arm(n);
-        binade_status status = binade_host_create(&options, &host);
-        if (status == BINADE_OK)
-            status = binade_host_alloc(host, 5000, BINADE_HOST_CPU, &block);
+        moiety_status status = moiety_host_create(&options, &host);
+        if (status == MOIETY_OK)
+            status = moiety_host_alloc(host, 5000, MOIETY_HOST_CPU, &block);
         bool was_enough = failing_memory_disarm();
-        EXPECT_EQ(status == BINADE_OK, block != nullptr) << n;
-        refused += status != BINADE_OK;
+        EXPECT_EQ(status == MOIETY_OK, block != nullptr) << n;
+        refused += status != MOIETY_OK;
         if (block) {
-            EXPECT_EQ(BINADE_OK,
-                      binade_host_free(host, block, BINADE_STREAM_DONE));
+            EXPECT_EQ(MOIETY_OK,
+                      moiety_host_free(host, block, MOIETY_STREAM_DONE));
         }
-        EXPECT_EQ(BINADE_OK, binade_host_destroy(host, nullptr)) << n;
+        EXPECT_EQ(MOIETY_OK, moiety_host_destroy(host, nullptr)) << n;
         if (was_enough) {
             EXPECT_GT(refused, 5u);
             return;
@@ -63,21 +63,21 @@ TEST_F(HostMemoryFault, OfAnArena)
 TEST_F(HostMemoryFault, OfAPin)
 {
     Pages pages(8);
-    ASSERT_EQ(BINADE_OK, pages.Pin(3, 1));
+    ASSERT_EQ(MOIETY_OK, pages.Pin(3, 1));
     for (unsigned n = 1; n < kTooMany; n++) {
         failing_memory_arm(n);
-        binade_status status = pages.Pin(0, 8);
+        moiety_status status = pages.Pin(0, 8);
         bool was_enough = failing_memory_disarm();
-        if (status == BINADE_OK) {
-            EXPECT_EQ(BINADE_OK, pages.Unpin(0, 8));
+        if (status == MOIETY_OK) {
+            EXPECT_EQ(MOIETY_OK, pages.Unpin(0, 8));
         } else {
-            EXPECT_EQ(BINADE_E_NO_HOST_MEMORY, status);
+            EXPECT_EQ(MOIETY_E_NO_HOST_MEMORY, status);
             EXPECT_FALSE(pages.IsPinned(0)) << n;
         }
         EXPECT_TRUE(pages.IsPinned(3));
         if (was_enough) {
             EXPECT_EQ(4u, n) << "a range, and both sides of what is pinned";
-            EXPECT_EQ(BINADE_OK, pages.Unpin(3, 1));
+            EXPECT_EQ(MOIETY_OK, pages.Unpin(3, 1));
             return;
         }
     }

@@ -3,8 +3,8 @@
  *
  * Some pages of the process's own memory, to be pinned.
  */
-#ifndef BINADE_TESTS_HOST_PAGES_UNDER_TEST_H_
-#define BINADE_TESTS_HOST_PAGES_UNDER_TEST_H_
+#ifndef MOIETY_TESTS_HOST_PAGES_UNDER_TEST_H_
+#define MOIETY_TESTS_HOST_PAGES_UNDER_TEST_H_
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -13,7 +13,7 @@
 
 #include <gtest/gtest.h>
 
-#include "binade/host.h"
+#include "moiety/host.h"
 #include "pool/driver/cuda_abi.h"
 #include "tests/pool/pool_under_test.h"
 
@@ -47,13 +47,13 @@ class Pages
     {
         return count * page_bytes_;
     }
-    binade_status Pin(size_t first, size_t count) const
+    moiety_status Pin(size_t first, size_t count) const
     {
-        return binade_host_pin(At(first), Bytes(count));
+        return moiety_host_pin(At(first), Bytes(count));
     }
-    binade_status Unpin(size_t first, size_t count) const
+    moiety_status Unpin(size_t first, size_t count) const
     {
-        return binade_host_unpin(At(first), Bytes(count));
+        return moiety_host_unpin(At(first), Bytes(count));
     }
     bool IsPinned(size_t index) const
     {

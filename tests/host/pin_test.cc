@@ -26,7 +26,7 @@ class HostPin : public ::testing::Test
     void TearDown() override
     {
         pool_test::SetFaults("");
-        EXPECT_EQ(BINADE_OK, binade_host_pin_keep(0));
+        EXPECT_EQ(MOIETY_OK, moiety_host_pin_keep(0));
         EXPECT_EQ(before_, pool_test::Live("host"));
     }
     int64_t Count() const
@@ -42,17 +42,17 @@ class HostPin : public ::testing::Test
 
 std::string Message()
 {
-    return binade_last_error_message();
+    return moiety_last_error_message();
 }
 
 TEST_F(HostPin, PinsAndUnpins)
 {
-    EXPECT_EQ(BINADE_OK, pages_.Pin(1, 2));
+    EXPECT_EQ(MOIETY_OK, pages_.Pin(1, 2));
     EXPECT_FALSE(pages_.IsPinned(0));
     EXPECT_TRUE(pages_.IsPinned(1));
     EXPECT_TRUE(pages_.IsPinned(2));
     EXPECT_FALSE(pages_.IsPinned(3));
-    EXPECT_EQ(BINADE_OK, pages_.Unpin(1, 2));
+    EXPECT_EQ(MOIETY_OK, pages_.Unpin(1, 2));
     EXPECT_FALSE(pages_.IsPinned(1));
 }
 
@@ -60,96 +60,96 @@ TEST_F(HostPin, PinsAndUnpins)
 TEST_F(HostPin, PinsNothingBesideTheRange)
 {
     char *inside = pages_.At(3) - 1;
-    EXPECT_EQ(BINADE_OK, binade_host_pin(inside, 2));
+    EXPECT_EQ(MOIETY_OK, moiety_host_pin(inside, 2));
     EXPECT_FALSE(Pages::IsPinnedAt(inside - 1));
     EXPECT_TRUE(Pages::IsPinnedAt(inside));
     EXPECT_TRUE(Pages::IsPinnedAt(inside + 1));
     EXPECT_FALSE(Pages::IsPinnedAt(inside + 2));
-    EXPECT_EQ(BINADE_OK, binade_host_pin(inside + 2, 100));
-    EXPECT_EQ(BINADE_OK, binade_host_unpin(inside, 2));
+    EXPECT_EQ(MOIETY_OK, moiety_host_pin(inside + 2, 100));
+    EXPECT_EQ(MOIETY_OK, moiety_host_unpin(inside, 2));
     EXPECT_FALSE(Pages::IsPinnedAt(inside));
     EXPECT_TRUE(Pages::IsPinnedAt(inside + 2));
-    EXPECT_EQ(BINADE_OK, binade_host_unpin(inside + 2, 100));
+    EXPECT_EQ(MOIETY_OK, moiety_host_unpin(inside + 2, 100));
 }
 
 TEST_F(HostPin, CountsTheSameRange)
 {
-    EXPECT_EQ(BINADE_OK, pages_.Pin(0, 4));
-    EXPECT_EQ(BINADE_OK, pages_.Pin(0, 4));
+    EXPECT_EQ(MOIETY_OK, pages_.Pin(0, 4));
+    EXPECT_EQ(MOIETY_OK, pages_.Pin(0, 4));
     EXPECT_EQ(1, Count());
-    EXPECT_EQ(BINADE_OK, pages_.Unpin(0, 4));
+    EXPECT_EQ(MOIETY_OK, pages_.Unpin(0, 4));
     EXPECT_TRUE(pages_.IsPinned(3));
-    EXPECT_EQ(BINADE_OK, pages_.Unpin(0, 4));
-    EXPECT_EQ(BINADE_E_FOREIGN, pages_.Unpin(0, 4));
+    EXPECT_EQ(MOIETY_OK, pages_.Unpin(0, 4));
+    EXPECT_EQ(MOIETY_E_FOREIGN, pages_.Unpin(0, 4));
 }
 
 TEST_F(HostPin, KeepsPagesThatAnotherRangeHas)
 {
-    EXPECT_EQ(BINADE_OK, pages_.Pin(4, 4));
-    EXPECT_EQ(BINADE_OK, pages_.Pin(2, 10));
+    EXPECT_EQ(MOIETY_OK, pages_.Pin(4, 4));
+    EXPECT_EQ(MOIETY_OK, pages_.Pin(2, 10));
     EXPECT_EQ(3, Count()) << "what was pinned, and both sides of it";
-    EXPECT_EQ(BINADE_OK, pages_.Unpin(4, 4));
+    EXPECT_EQ(MOIETY_OK, pages_.Unpin(4, 4));
     for (size_t i = 0; i < 16; i++)
         EXPECT_EQ(i >= 2 && i < 12, pages_.IsPinned(i)) << i;
-    EXPECT_EQ(BINADE_OK, pages_.Unpin(2, 10));
+    EXPECT_EQ(MOIETY_OK, pages_.Unpin(2, 10));
 }
 
 TEST_F(HostPin, KeepsAdjacentRangesApart)
 {
-    EXPECT_EQ(BINADE_OK, pages_.Pin(0, 2));
-    EXPECT_EQ(BINADE_OK, pages_.Pin(2, 2));
-    EXPECT_EQ(BINADE_OK, pages_.Unpin(0, 2));
+    EXPECT_EQ(MOIETY_OK, pages_.Pin(0, 2));
+    EXPECT_EQ(MOIETY_OK, pages_.Pin(2, 2));
+    EXPECT_EQ(MOIETY_OK, pages_.Unpin(0, 2));
     EXPECT_FALSE(pages_.IsPinned(1));
     EXPECT_TRUE(pages_.IsPinned(2));
-    EXPECT_EQ(BINADE_OK, pages_.Unpin(2, 2));
+    EXPECT_EQ(MOIETY_OK, pages_.Unpin(2, 2));
 }
 
 TEST_F(HostPin, RefusesToUnpinWhatWasNotPinned)
 {
-    EXPECT_EQ(BINADE_OK, pages_.Pin(0, 4));
-    EXPECT_EQ(BINADE_E_FOREIGN, pages_.Unpin(0, 2));
-    EXPECT_EQ(BINADE_E_FOREIGN, pages_.Unpin(1, 3));
-    EXPECT_EQ(BINADE_E_FOREIGN, pages_.Unpin(8, 1));
+    EXPECT_EQ(MOIETY_OK, pages_.Pin(0, 4));
+    EXPECT_EQ(MOIETY_E_FOREIGN, pages_.Unpin(0, 2));
+    EXPECT_EQ(MOIETY_E_FOREIGN, pages_.Unpin(1, 3));
+    EXPECT_EQ(MOIETY_E_FOREIGN, pages_.Unpin(8, 1));
     EXPECT_NE(std::string::npos, Message().find("not a range that was pinned"));
     EXPECT_TRUE(pages_.IsPinned(0));
-    EXPECT_EQ(BINADE_OK, pages_.Unpin(0, 4));
+    EXPECT_EQ(MOIETY_OK, pages_.Unpin(0, 4));
 }
 
 TEST_F(HostPin, NamesWhatIsWrong)
 {
-    EXPECT_EQ(BINADE_E_INVALID, binade_host_pin(nullptr, 1));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_host_pin(nullptr, 1));
     EXPECT_NE(std::string::npos, Message().find("address is NULL"));
-    EXPECT_EQ(BINADE_E_INVALID, pages_.Pin(0, 0));
+    EXPECT_EQ(MOIETY_E_INVALID, pages_.Pin(0, 0));
     EXPECT_NE(std::string::npos, Message().find("size_bytes is 0"));
-    EXPECT_EQ(BINADE_E_INVALID, binade_host_pin(pages_.At(0), SIZE_MAX));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_host_pin(pages_.At(0), SIZE_MAX));
     EXPECT_NE(std::string::npos, Message().find("past the end"));
-    EXPECT_EQ(BINADE_E_INVALID,
-              binade_host_pin(reinterpret_cast<void *>(UINTPTR_MAX - 10), 5));
-    EXPECT_EQ(BINADE_E_INVALID, binade_host_unpin(nullptr, 1));
-    EXPECT_EQ(BINADE_E_INVALID, binade_host_unpin(pages_.At(0), SIZE_MAX));
+    EXPECT_EQ(MOIETY_E_INVALID,
+              moiety_host_pin(reinterpret_cast<void *>(UINTPTR_MAX - 10), 5));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_host_unpin(nullptr, 1));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_host_unpin(pages_.At(0), SIZE_MAX));
 }
 
 TEST_F(HostPin, WantsMemoryThatIsThere)
 {
     // The kernel maps nothing there unless it is told to.
     void *nowhere = reinterpret_cast<void *>(4096);
-    EXPECT_EQ(BINADE_E_INVALID, binade_host_pin(nowhere, 1));
-    EXPECT_EQ(BINADE_E_FOREIGN, binade_host_unpin(nowhere, 1));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_host_pin(nowhere, 1));
+    EXPECT_EQ(MOIETY_E_FOREIGN, moiety_host_unpin(nowhere, 1));
 }
 
 TEST_F(HostPin, WantsACurrentContext)
 {
     pool_test::SetCurrent(nullptr);
-    EXPECT_EQ(BINADE_E_INVALID, pages_.Pin(0, 1));
+    EXPECT_EQ(MOIETY_E_INVALID, pages_.Pin(0, 1));
     EXPECT_NE(std::string::npos, Message().find("no context is current"));
     pool_test::SetCurrent(pool_test::PrimaryContext());
 }
 
 TEST_F(HostPin, UnpinsWithoutACurrentContext)
 {
-    EXPECT_EQ(BINADE_OK, pages_.Pin(0, 1));
+    EXPECT_EQ(MOIETY_OK, pages_.Pin(0, 1));
     pool_test::SetCurrent(nullptr);
-    EXPECT_EQ(BINADE_OK, pages_.Unpin(0, 1));
+    EXPECT_EQ(MOIETY_OK, pages_.Unpin(0, 1));
     pool_test::SetCurrent(pool_test::PrimaryContext());
 }
 
@@ -159,23 +159,23 @@ TEST_F(HostPin, LeavesWhatOthersRegisteredToThem)
         "cuMemHostRegister_v2");
     auto *leave = pool_test::Get<CUresult(void *)>("cuMemHostUnregister");
     ASSERT_EQ(CUDA_SUCCESS, enter(pages_.At(2), pages_.Bytes(1), 0));
-    EXPECT_EQ(BINADE_E_BUSY, pages_.Pin(0, 4));
+    EXPECT_EQ(MOIETY_E_BUSY, pages_.Pin(0, 4));
     EXPECT_EQ(1, Count());
-    EXPECT_EQ(BINADE_E_FOREIGN, pages_.Unpin(0, 4));
+    EXPECT_EQ(MOIETY_E_FOREIGN, pages_.Unpin(0, 4));
     EXPECT_EQ(CUDA_SUCCESS, leave(pages_.At(2)));
 }
 
 TEST_F(HostPin, UnpinsWhatItHadPinnedUntilItFailed)
 {
-    EXPECT_EQ(BINADE_OK, pages_.Pin(4, 2));
+    EXPECT_EQ(MOIETY_OK, pages_.Pin(4, 2));
     // Of the two sides, the second fails.
     pool_test::SetFaults(
         "cuMemHostRegister:nth=2:code=CUDA_ERROR_OUT_OF_MEMORY");
-    EXPECT_EQ(BINADE_E_NO_PINNED_MEMORY, pages_.Pin(0, 10));
+    EXPECT_EQ(MOIETY_E_NO_PINNED_MEMORY, pages_.Pin(0, 10));
     EXPECT_NE(std::string::npos, Message().find("cuMemHostRegister"));
     EXPECT_EQ(1, Count());
     EXPECT_TRUE(pages_.IsPinned(4));
-    EXPECT_EQ(BINADE_OK, pages_.Unpin(4, 2));
+    EXPECT_EQ(MOIETY_OK, pages_.Unpin(4, 2));
 }
 
 // Whichever call fails, what the driver has registered is still known: also what
@@ -186,18 +186,18 @@ TEST_F(HostPin, ForgetsNothingWhenACallFails)
     unsigned n = 0;
     do {
         SCOPED_TRACE("call " + std::to_string(++n));
-        EXPECT_EQ(BINADE_OK, pages_.Pin(0, 1));
+        EXPECT_EQ(MOIETY_OK, pages_.Pin(0, 1));
         uint64_t before = pool_test::Calls();
         pool_test::SetFaults("*:nth=" + std::to_string(n) +
                              ":code=CUDA_ERROR_UNKNOWN");
-        binade_status status = pages_.Pin(0, 2);
+        moiety_status status = pages_.Pin(0, 2);
         calls = pool_test::Calls() - before;
         pool_test::SetFaults("");
-        if (status == BINADE_OK) {
-            EXPECT_EQ(BINADE_OK, pages_.Unpin(0, 2));
+        if (status == MOIETY_OK) {
+            EXPECT_EQ(MOIETY_OK, pages_.Unpin(0, 2));
         }
-        EXPECT_EQ(BINADE_OK, pages_.Unpin(0, 1));
-        EXPECT_EQ(BINADE_OK, binade_host_pin_keep(0));
+        EXPECT_EQ(MOIETY_OK, pages_.Unpin(0, 1));
+        EXPECT_EQ(MOIETY_OK, moiety_host_pin_keep(0));
         EXPECT_EQ(0, Count());
     } while (calls >= n);
     EXPECT_LT(5u, n) << "each of more than four calls failed once";
@@ -205,97 +205,97 @@ TEST_F(HostPin, ForgetsNothingWhenACallFails)
 
 TEST_F(HostPin, TriesAgainWhatTheDriverDidNotTakeBack)
 {
-    EXPECT_EQ(BINADE_OK, pages_.Pin(0, 1));
+    EXPECT_EQ(MOIETY_OK, pages_.Pin(0, 1));
     pool_test::SetFaults(
         "cuMemHostUnregister:nth=1:code=CUDA_ERROR_LAUNCH_FAILED");
-    EXPECT_EQ(BINADE_E_DRIVER, pages_.Unpin(0, 1));
+    EXPECT_EQ(MOIETY_E_DRIVER, pages_.Unpin(0, 1));
     EXPECT_EQ(1, Count());
-    EXPECT_EQ(BINADE_OK, binade_host_pin_keep(0));
+    EXPECT_EQ(MOIETY_OK, moiety_host_pin_keep(0));
     EXPECT_EQ(0, Count());
 }
 
 TEST_F(HostPin, KeepsWhatItMayAndLetsTheOldestGo)
 {
-    EXPECT_EQ(BINADE_OK, binade_host_pin_keep(pages_.Bytes(2)));
+    EXPECT_EQ(MOIETY_OK, moiety_host_pin_keep(pages_.Bytes(2)));
     for (size_t i : {0u, 4u, 8u})
-        EXPECT_EQ(BINADE_OK, pages_.Pin(i, 1));
-    EXPECT_EQ(BINADE_OK, pages_.Unpin(4, 1));
-    EXPECT_EQ(BINADE_OK, pages_.Unpin(0, 1));
+        EXPECT_EQ(MOIETY_OK, pages_.Pin(i, 1));
+    EXPECT_EQ(MOIETY_OK, pages_.Unpin(4, 1));
+    EXPECT_EQ(MOIETY_OK, pages_.Unpin(0, 1));
     EXPECT_EQ(3, Count());
-    EXPECT_EQ(BINADE_OK, pages_.Unpin(8, 1));
+    EXPECT_EQ(MOIETY_OK, pages_.Unpin(8, 1));
     EXPECT_FALSE(pages_.IsPinned(4)) << "the first that was unpinned";
     EXPECT_TRUE(pages_.IsPinned(0));
     EXPECT_TRUE(pages_.IsPinned(8));
     uint64_t calls = pool_test::Calls("cuMemHostRegister");
-    EXPECT_EQ(BINADE_OK, pages_.Pin(8, 1));
+    EXPECT_EQ(MOIETY_OK, pages_.Pin(8, 1));
     EXPECT_EQ(calls, pool_test::Calls("cuMemHostRegister")) << "it is pinned";
-    EXPECT_EQ(BINADE_OK, pages_.Unpin(8, 1));
-    EXPECT_EQ(BINADE_OK, binade_host_pin_keep(0));
+    EXPECT_EQ(MOIETY_OK, pages_.Unpin(8, 1));
+    EXPECT_EQ(MOIETY_OK, moiety_host_pin_keep(0));
     EXPECT_EQ(0, Count());
 }
 
 // A copy of what is pinned may not cross from one registration to another.
 TEST_F(HostPin, LetsGoWhatItKeptWhereARangeWouldBeCutInTwo)
 {
-    EXPECT_EQ(BINADE_OK, binade_host_pin_keep(pages_.Bytes(16)));
-    EXPECT_EQ(BINADE_OK, pages_.Pin(0, 2));
-    EXPECT_EQ(BINADE_OK, pages_.Unpin(0, 2));
-    EXPECT_EQ(BINADE_OK, pages_.Pin(1, 4));
+    EXPECT_EQ(MOIETY_OK, moiety_host_pin_keep(pages_.Bytes(16)));
+    EXPECT_EQ(MOIETY_OK, pages_.Pin(0, 2));
+    EXPECT_EQ(MOIETY_OK, pages_.Unpin(0, 2));
+    EXPECT_EQ(MOIETY_OK, pages_.Pin(1, 4));
     EXPECT_EQ(1, Count()) << "one range, one registration";
     EXPECT_FALSE(pages_.IsPinned(0));
-    EXPECT_EQ(BINADE_OK, pages_.Unpin(1, 4));
-    EXPECT_EQ(BINADE_OK, pages_.Pin(2, 2));
+    EXPECT_EQ(MOIETY_OK, pages_.Unpin(1, 4));
+    EXPECT_EQ(MOIETY_OK, pages_.Pin(2, 2));
     EXPECT_TRUE(pages_.IsPinned(1)) << "kept, and not in the way";
-    EXPECT_EQ(BINADE_OK, pages_.Pin(0, 4));
+    EXPECT_EQ(MOIETY_OK, pages_.Pin(0, 4));
     EXPECT_EQ(2, Count()) << "in the way, but somebody has it";
-    EXPECT_EQ(BINADE_OK, pages_.Unpin(0, 4));
-    EXPECT_EQ(BINADE_OK, pages_.Unpin(2, 2));
+    EXPECT_EQ(MOIETY_OK, pages_.Unpin(0, 4));
+    EXPECT_EQ(MOIETY_OK, pages_.Unpin(2, 2));
 }
 
 TEST_F(HostPin, SaysWhatTheDriverSaidOfWhatIsInTheWay)
 {
-    EXPECT_EQ(BINADE_OK, binade_host_pin_keep(pages_.Bytes(16)));
-    EXPECT_EQ(BINADE_OK, pages_.Pin(0, 2));
-    EXPECT_EQ(BINADE_OK, pages_.Unpin(0, 2));
+    EXPECT_EQ(MOIETY_OK, moiety_host_pin_keep(pages_.Bytes(16)));
+    EXPECT_EQ(MOIETY_OK, pages_.Pin(0, 2));
+    EXPECT_EQ(MOIETY_OK, pages_.Unpin(0, 2));
     pool_test::SetFaults(
         "cuMemHostUnregister:nth=1:code=CUDA_ERROR_LAUNCH_FAILED");
-    EXPECT_EQ(BINADE_E_DRIVER, pages_.Pin(1, 4));
+    EXPECT_EQ(MOIETY_E_DRIVER, pages_.Pin(1, 4));
     EXPECT_NE(std::string::npos, Message().find("cuMemHostUnregister"));
     EXPECT_EQ(1, Count());
-    EXPECT_EQ(BINADE_OK, pages_.Pin(1, 4));
+    EXPECT_EQ(MOIETY_OK, pages_.Pin(1, 4));
     EXPECT_EQ(1, Count());
-    EXPECT_EQ(BINADE_OK, pages_.Unpin(1, 4));
+    EXPECT_EQ(MOIETY_OK, pages_.Unpin(1, 4));
 }
 
 TEST_F(HostPin, PinsAgainWhatWentWithItsContext)
 {
-    binade_context context = pool_test::NewContext();
+    moiety_context context = pool_test::NewContext();
     pool_test::SetCurrent(context);
-    EXPECT_EQ(BINADE_OK, pages_.Pin(0, 4));
+    EXPECT_EQ(MOIETY_OK, pages_.Pin(0, 4));
     pool_test::SetCurrent(pool_test::PrimaryContext());
     pool_test::DestroyContext(context);
     EXPECT_FALSE(pages_.IsPinned(1));
-    EXPECT_EQ(BINADE_OK, pages_.Pin(1, 2));
+    EXPECT_EQ(MOIETY_OK, pages_.Pin(1, 2));
     EXPECT_TRUE(pages_.IsPinned(1));
-    EXPECT_EQ(BINADE_OK, pages_.Unpin(1, 2));
-    EXPECT_EQ(BINADE_OK, pages_.Unpin(0, 4));
+    EXPECT_EQ(MOIETY_OK, pages_.Unpin(1, 2));
+    EXPECT_EQ(MOIETY_OK, pages_.Unpin(0, 4));
 }
 
 TEST_F(HostPin, IsNotForAChild)
 {
-    EXPECT_EQ(BINADE_OK, pages_.Pin(0, 1));
+    EXPECT_EQ(MOIETY_OK, pages_.Pin(0, 1));
     pid_t child = fork();
     ASSERT_GE(child, 0);
     if (child == 0)
-        _exit(pages_.Pin(2, 1) == BINADE_E_FORKED &&
-                      pages_.Unpin(0, 1) == BINADE_E_FORKED &&
-                      binade_host_pin_keep(0) == BINADE_E_FORKED
+        _exit(pages_.Pin(2, 1) == MOIETY_E_FORKED &&
+                      pages_.Unpin(0, 1) == MOIETY_E_FORKED &&
+                      moiety_host_pin_keep(0) == MOIETY_E_FORKED
                   ? 0
                   : 1);
     int result = -1;
     ASSERT_EQ(child, waitpid(child, &result, 0));
     EXPECT_EQ(0, result);
-    EXPECT_EQ(BINADE_OK, pages_.Unpin(0, 1));
+    EXPECT_EQ(MOIETY_OK, pages_.Unpin(0, 1));
 }
 
 } // namespace

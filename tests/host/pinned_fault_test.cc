@@ -22,9 +22,9 @@ struct Case {
     unsigned first;
     unsigned count;
     uint32_t flags;
-    uint32_t fallback;    // BINADE_HOST_FELL_ bits; 0: none is needed
-    binade_status status; // of a source that may fall back
-    binade_status strict; // of one that may not
+    uint32_t fallback;    // MOIETY_HOST_FELL_ bits; 0: none is needed
+    moiety_status status; // of a source that may fall back
+    moiety_status strict; // of one that may not
 };
 
 void PrintTo(const Case &step, std::ostream *out)
@@ -33,37 +33,37 @@ void PrintTo(const Case &step, std::ostream *out)
 }
 
 const Case kCases[] = {
-    {"Map", FAILING_MAP, 1, 1, 0, 0, BINADE_E_NO_HOST_MEMORY,
-     BINADE_E_NO_HOST_MEMORY},
-    {"Map2MiB", FAILING_MAP, 1, 1, BINADE_HOST_HUGE_2MIB,
-     BINADE_HOST_FELL_TO_TRANSPARENT, BINADE_OK, BINADE_E_NO_PINNED_MEMORY},
-    {"Map1GiB", FAILING_MAP, 1, 2, BINADE_HOST_HUGE_1GIB,
-     BINADE_HOST_FELL_TO_2MIB | BINADE_HOST_FELL_TO_TRANSPARENT, BINADE_OK,
-     BINADE_E_NO_PINNED_MEMORY},
-    {"MapAnything", FAILING_MAP, 1, kForever, BINADE_HOST_HUGE_2MIB,
-     BINADE_HOST_FELL_TO_TRANSPARENT, BINADE_E_NO_HOST_MEMORY,
-     BINADE_E_NO_PINNED_MEMORY},
-    {"HugeWish", FAILING_HUGE_WISH, 1, 1, 0, 0, BINADE_OK, BINADE_OK},
-    {"Bind", FAILING_BIND, 1, 1, 0, BINADE_HOST_FELL_TO_UNBOUND, BINADE_OK,
-     BINADE_E_UNSUPPORTED},
-    {"BindThread", FAILING_BIND_THREAD, 1, 1, BINADE_HOST_WRITE_COMBINED,
-     BINADE_HOST_FELL_TO_UNBOUND, BINADE_OK, BINADE_E_UNSUPPORTED},
-    {"FirstThread", FAILING_START, 1, 1, 0, BINADE_HOST_FELL_TO_FEWER_THREADS,
-     BINADE_OK, BINADE_E_NO_HOST_MEMORY},
-    {"SecondThread", FAILING_START, 2, 1, 0, BINADE_HOST_FELL_TO_FEWER_THREADS,
-     BINADE_OK, BINADE_E_NO_HOST_MEMORY},
+    {"Map", FAILING_MAP, 1, 1, 0, 0, MOIETY_E_NO_HOST_MEMORY,
+     MOIETY_E_NO_HOST_MEMORY},
+    {"Map2MiB", FAILING_MAP, 1, 1, MOIETY_HOST_HUGE_2MIB,
+     MOIETY_HOST_FELL_TO_TRANSPARENT, MOIETY_OK, MOIETY_E_NO_PINNED_MEMORY},
+    {"Map1GiB", FAILING_MAP, 1, 2, MOIETY_HOST_HUGE_1GIB,
+     MOIETY_HOST_FELL_TO_2MIB | MOIETY_HOST_FELL_TO_TRANSPARENT, MOIETY_OK,
+     MOIETY_E_NO_PINNED_MEMORY},
+    {"MapAnything", FAILING_MAP, 1, kForever, MOIETY_HOST_HUGE_2MIB,
+     MOIETY_HOST_FELL_TO_TRANSPARENT, MOIETY_E_NO_HOST_MEMORY,
+     MOIETY_E_NO_PINNED_MEMORY},
+    {"HugeWish", FAILING_HUGE_WISH, 1, 1, 0, 0, MOIETY_OK, MOIETY_OK},
+    {"Bind", FAILING_BIND, 1, 1, 0, MOIETY_HOST_FELL_TO_UNBOUND, MOIETY_OK,
+     MOIETY_E_UNSUPPORTED},
+    {"BindThread", FAILING_BIND_THREAD, 1, 1, MOIETY_HOST_WRITE_COMBINED,
+     MOIETY_HOST_FELL_TO_UNBOUND, MOIETY_OK, MOIETY_E_UNSUPPORTED},
+    {"FirstThread", FAILING_START, 1, 1, 0, MOIETY_HOST_FELL_TO_FEWER_THREADS,
+     MOIETY_OK, MOIETY_E_NO_HOST_MEMORY},
+    {"SecondThread", FAILING_START, 2, 1, 0, MOIETY_HOST_FELL_TO_FEWER_THREADS,
+     MOIETY_OK, MOIETY_E_NO_HOST_MEMORY},
     {"EveryThread", FAILING_START, 1, kForever, 0,
-     BINADE_HOST_FELL_TO_FEWER_THREADS, BINADE_OK, BINADE_E_NO_HOST_MEMORY},
-    {"Touch", FAILING_POPULATE, 1, 1, 0, 0, BINADE_E_NO_PINNED_MEMORY,
-     BINADE_E_NO_PINNED_MEMORY},
-    {"LastTouch", FAILING_POPULATE, 3, 1, 0, 0, BINADE_E_NO_PINNED_MEMORY,
-     BINADE_E_NO_PINNED_MEMORY},
-    {"TouchOnAnOldKernel", FAILING_OLD_POPULATE, 1, kForever, 0, 0, BINADE_OK,
-     BINADE_OK},
-    {"ReadBack", FAILING_READ_BACK, 1, 1, 0, BINADE_HOST_FELL_TO_UNVERIFIED,
-     BINADE_OK, BINADE_E_UNSUPPORTED},
+     MOIETY_HOST_FELL_TO_FEWER_THREADS, MOIETY_OK, MOIETY_E_NO_HOST_MEMORY},
+    {"Touch", FAILING_POPULATE, 1, 1, 0, 0, MOIETY_E_NO_PINNED_MEMORY,
+     MOIETY_E_NO_PINNED_MEMORY},
+    {"LastTouch", FAILING_POPULATE, 3, 1, 0, 0, MOIETY_E_NO_PINNED_MEMORY,
+     MOIETY_E_NO_PINNED_MEMORY},
+    {"TouchOnAnOldKernel", FAILING_OLD_POPULATE, 1, kForever, 0, 0, MOIETY_OK,
+     MOIETY_OK},
+    {"ReadBack", FAILING_READ_BACK, 1, 1, 0, MOIETY_HOST_FELL_TO_UNVERIFIED,
+     MOIETY_OK, MOIETY_E_UNSUPPORTED},
     {"AnyReadBack", FAILING_READ_BACK, 1, kForever, 0,
-     BINADE_HOST_FELL_TO_UNVERIFIED, BINADE_OK, BINADE_E_UNSUPPORTED},
+     MOIETY_HOST_FELL_TO_UNVERIFIED, MOIETY_OK, MOIETY_E_UNSUPPORTED},
 };
 
 class PinnedFault : public PinnedTest,
@@ -83,32 +83,32 @@ TEST_P(PinnedFault, IsDoneWithoutAndSaidOrRefused)
 {
     const Case &step = GetParam();
     Pinned pinned(step.flags);
-    binade_devptr address = 0;
+    moiety_devptr address = 0;
     failing_steps_arm(step.step, step.first, step.count);
     EXPECT_EQ(step.status, pinned.Reserve(kBytes, &address));
     EXPECT_GE(failing_steps_disarm(), step.first) << "it never failed";
     EXPECT_EQ(step.fallback, pinned.Stats().fallbacks);
     EXPECT_EQ(step.fallback == 0, pinned.Reason().empty()) << pinned.Reason();
-    EXPECT_EQ(step.status == BINADE_OK, address != 0);
+    EXPECT_EQ(step.status == MOIETY_OK, address != 0);
     EXPECT_EQ(address ? 1u : 0u, pinned.Stats().region_count);
     if (address) {
-        EXPECT_EQ(BINADE_OK, pinned.Release(address, kBytes));
+        EXPECT_EQ(MOIETY_OK, pinned.Release(address, kBytes));
     }
 }
 
 TEST_P(PinnedFault, IsAnErrorWhereStrict)
 {
     const Case &step = GetParam();
-    Pinned pinned(step.flags | BINADE_HOST_STRICT);
-    binade_devptr address = 0;
+    Pinned pinned(step.flags | MOIETY_HOST_STRICT);
+    moiety_devptr address = 0;
     failing_steps_arm(step.step, step.first, step.count);
     EXPECT_EQ(step.strict, pinned.Reserve(kBytes, &address));
     EXPECT_GE(failing_steps_disarm(), step.first) << "it never failed";
-    EXPECT_EQ(step.strict == BINADE_OK, address != 0);
+    EXPECT_EQ(step.strict == MOIETY_OK, address != 0);
     if (address) {
-        EXPECT_EQ(BINADE_OK, pinned.Release(address, kBytes));
+        EXPECT_EQ(MOIETY_OK, pinned.Release(address, kBytes));
     } else {
-        EXPECT_STRNE("", binade_last_error_message());
+        EXPECT_STRNE("", moiety_last_error_message());
     }
 }
 
@@ -121,17 +121,17 @@ class PinnedDriverFault : public PinnedTest
     {
         for (unsigned n = 1;; n++) {
             Pinned pinned(flags);
-            binade_devptr address = 0;
+            moiety_devptr address = 0;
             uint64_t before = pool_test::Calls();
             pool_test::SetFaults("*:nth=" + std::to_string(n) +
                                  ":code=" + code);
-            binade_status status = pinned.Reserve(2 * kMiB, &address);
+            moiety_status status = pinned.Reserve(2 * kMiB, &address);
             uint64_t calls = pool_test::Calls() - before;
             pool_test::SetFaults("");
             SCOPED_TRACE(std::to_string(n) + " " + code);
-            EXPECT_EQ(status == BINADE_OK, address != 0);
+            EXPECT_EQ(status == MOIETY_OK, address != 0);
             if (address) {
-                EXPECT_EQ(BINADE_OK, pinned.Release(address, 2 * kMiB));
+                EXPECT_EQ(MOIETY_OK, pinned.Release(address, 2 * kMiB));
             }
             if (calls < n)
                 return;
@@ -141,7 +141,7 @@ class PinnedDriverFault : public PinnedTest
 
 TEST_F(PinnedDriverFault, LeavesNothingBehind)
 {
-    for (uint32_t flags : {0u, unsigned{BINADE_HOST_WRITE_COMBINED}})
+    for (uint32_t flags : {0u, unsigned{MOIETY_HOST_WRITE_COMBINED}})
         for (const char *code :
              {"CUDA_ERROR_OUT_OF_MEMORY", "CUDA_ERROR_LAUNCH_FAILED"})
             FailEach(flags, code);
@@ -150,17 +150,17 @@ TEST_F(PinnedDriverFault, LeavesNothingBehind)
 // The failure's own cleaning up is refused too: it is tried again later.
 TEST_F(PinnedDriverFault, TriesAgainWhatWasNotTakenBack)
 {
-    Pinned pinned(BINADE_HOST_STRICT);
-    binade_devptr address = 0;
+    Pinned pinned(MOIETY_HOST_STRICT);
+    moiety_devptr address = 0;
     failing_steps_arm(FAILING_READ_BACK, 1, 1);
     pool_test::SetFaults(
         "cuMemHostUnregister:nth=1:code=CUDA_ERROR_LAUNCH_FAILED");
-    EXPECT_EQ(BINADE_E_UNSUPPORTED, pinned.Reserve(2 * kMiB, &address));
+    EXPECT_EQ(MOIETY_E_UNSUPPORTED, pinned.Reserve(2 * kMiB, &address));
     EXPECT_EQ(1u, pinned.Stats().unreleased_count);
     (void)failing_steps_disarm();
     address = pinned.Reserve(2 * kMiB);
     EXPECT_EQ(0u, pinned.Stats().unreleased_count);
-    EXPECT_EQ(BINADE_OK, pinned.Release(address, 2 * kMiB));
+    EXPECT_EQ(MOIETY_OK, pinned.Release(address, 2 * kMiB));
 }
 
 TEST_F(PinnedDriverFault, GoesElsewhereFromStaleRegistrations)
@@ -168,18 +168,18 @@ TEST_F(PinnedDriverFault, GoesElsewhereFromStaleRegistrations)
     Pinned pinned;
     pool_test::SetFaults("cuMemHostRegister:nth=1:code="
                          "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED");
-    binade_devptr address = pinned.Reserve(2 * kMiB);
-    EXPECT_EQ(BINADE_OK, pinned.Release(address, 2 * kMiB));
+    moiety_devptr address = pinned.Reserve(2 * kMiB);
+    EXPECT_EQ(MOIETY_OK, pinned.Release(address, 2 * kMiB));
 }
 
 TEST_F(PinnedDriverFault, GivesUpWhereAllIsTakenForRegistered)
 {
     Pinned pinned;
-    binade_devptr address = 0;
+    moiety_devptr address = 0;
     pool_test::SetFaults("cuMemHostRegister:every=1:code="
                          "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED");
-    EXPECT_EQ(BINADE_E_DRIVER, pinned.Reserve(2 * kMiB, &address));
-    EXPECT_NE(std::string::npos, std::string(binade_last_error_message())
+    EXPECT_EQ(MOIETY_E_DRIVER, pinned.Reserve(2 * kMiB, &address));
+    EXPECT_NE(std::string::npos, std::string(moiety_last_error_message())
                                      .find("unmapped before it was"));
 }
 
@@ -191,27 +191,27 @@ TEST_F(PinnedDriverFault, NamesALimitThatIsInTheWay)
     tight.rlim_max = before.rlim_max;
     ASSERT_EQ(0, setrlimit(RLIMIT_MEMLOCK, &tight));
     Pinned pinned;
-    binade_devptr address = 0;
+    moiety_devptr address = 0;
     pool_test::SetFaults(
         "cuMemHostRegister:nth=1:code=CUDA_ERROR_OUT_OF_MEMORY");
-    EXPECT_EQ(BINADE_E_NO_PINNED_MEMORY, pinned.Reserve(2 * kMiB, &address));
-    EXPECT_NE(std::string::npos, std::string(binade_last_error_message())
+    EXPECT_EQ(MOIETY_E_NO_PINNED_MEMORY, pinned.Reserve(2 * kMiB, &address));
+    EXPECT_NE(std::string::npos, std::string(moiety_last_error_message())
                                      .find("RLIMIT_MEMLOCK is 4096"));
     EXPECT_EQ(0, setrlimit(RLIMIT_MEMLOCK, &before));
 }
 
 TEST_F(PinnedDriverFault, DoesNotTouchWhatTheNodeHasNoRoomFor)
 {
-    Pinned pinned(BINADE_HOST_STRICT);
-    binade_devptr address = 0;
+    Pinned pinned(MOIETY_HOST_STRICT);
+    moiety_devptr address = 0;
     uint64_t all_bytes = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
                          static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
     failing_steps_arm(FAILING_POPULATE, 1, kForever);
-    EXPECT_EQ(BINADE_E_NO_PINNED_MEMORY,
+    EXPECT_EQ(MOIETY_E_NO_PINNED_MEMORY,
               pinned.Reserve((all_bytes / kMiB + 2) * 2 * kMiB, &address));
     EXPECT_EQ(0u, failing_steps_disarm());
     EXPECT_NE(std::string::npos,
-              std::string(binade_last_error_message()).find("has room for"));
+              std::string(moiety_last_error_message()).find("has room for"));
 }
 
 } // namespace

@@ -20,15 +20,15 @@ using PinnedSource = PinnedTest;
 TEST_F(PinnedSource, SaysThatItsMemoryIsPinned)
 {
     Pinned pinned;
-    EXPECT_TRUE(pinned_probe_source(pinned).flags & BINADE_SOURCE_PINNED);
+    EXPECT_TRUE(pinned_probe_source(pinned).flags & MOIETY_SOURCE_PINNED);
 }
 
 TEST_F(PinnedSource, PinsMemoryThatIsOnItsNode)
 {
     Pinned pinned;
-    binade_devptr address = pinned.Reserve(kBytes);
+    moiety_devptr address = pinned.Reserve(kBytes);
     EXPECT_EQ(0u, address % (2 * kMiB));
-    binade_host_stats stats = pinned.Stats();
+    moiety_host_stats stats = pinned.Stats();
     EXPECT_EQ(kBytes, stats.pinned_bytes);
     EXPECT_EQ(1u, stats.region_count);
     EXPECT_EQ(kBytes / 4096, stats.pages_asked);
@@ -36,59 +36,59 @@ TEST_F(PinnedSource, PinsMemoryThatIsOnItsNode)
     EXPECT_EQ(0u, stats.pages_elsewhere);
     EXPECT_EQ(0u, stats.fallbacks) << pinned.Reason();
     EXPECT_TRUE(stats.nodes[0] >> pinned_probe_node() & 1);
-    EXPECT_EQ(BINADE_OK, pinned.Release(address, kBytes));
+    EXPECT_EQ(MOIETY_OK, pinned.Release(address, kBytes));
     EXPECT_EQ(0u, pinned.Stats().pinned_bytes);
     EXPECT_EQ(0u, pinned.Stats().pages_asked);
 }
 
 TEST_F(PinnedSource, IsStrictlyTheSame)
 {
-    Pinned pinned(BINADE_HOST_STRICT);
-    binade_devptr address = pinned.Reserve(kBytes);
+    Pinned pinned(MOIETY_HOST_STRICT);
+    moiety_devptr address = pinned.Reserve(kBytes);
     EXPECT_EQ(kBytes / 4096, pinned.Stats().pages_near);
-    EXPECT_EQ(BINADE_OK, pinned.Release(address, kBytes));
+    EXPECT_EQ(MOIETY_OK, pinned.Release(address, kBytes));
 }
 
 TEST_F(PinnedSource, IsForAllContextsAndMapped)
 {
     Pinned pinned;
-    binade_devptr address = pinned.Reserve(2 * kMiB), device = 0;
+    moiety_devptr address = pinned.Reserve(2 * kMiB), device = 0;
     EXPECT_EQ(
         unsigned{CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP},
         FlagsOf(address));
-    EXPECT_EQ(BINADE_OK,
+    EXPECT_EQ(MOIETY_OK,
               pinned_probe_device_address(
                   pinned, reinterpret_cast<void *>(address + 5), &device));
     EXPECT_EQ(address + 5, device);
-    EXPECT_EQ(BINADE_OK, pinned.Release(address, 2 * kMiB));
+    EXPECT_EQ(MOIETY_OK, pinned.Release(address, 2 * kMiB));
 }
 
 TEST_F(PinnedSource, KnowsWhatIsNotItsOwn)
 {
     Pinned pinned;
-    binade_devptr device = 0;
-    EXPECT_EQ(BINADE_E_FOREIGN,
+    moiety_devptr device = 0;
+    EXPECT_EQ(MOIETY_E_FOREIGN,
               pinned_probe_device_address(pinned, &device, &device));
-    EXPECT_EQ(BINADE_E_FOREIGN, pinned.Release(2 * kMiB, 2 * kMiB));
+    EXPECT_EQ(MOIETY_E_FOREIGN, pinned.Release(2 * kMiB, 2 * kMiB));
 }
 
 TEST_F(PinnedSource, CanBeForReadingOnly)
 {
-    Pinned pinned(BINADE_HOST_READ_ONLY);
-    binade_devptr address = pinned.Reserve(2 * kMiB);
+    Pinned pinned(MOIETY_HOST_READ_ONLY);
+    moiety_devptr address = pinned.Reserve(2 * kMiB);
     EXPECT_TRUE(FlagsOf(address) & CU_MEMHOSTREGISTER_READ_ONLY);
-    EXPECT_EQ(BINADE_OK, pinned.Release(address, 2 * kMiB));
+    EXPECT_EQ(MOIETY_OK, pinned.Release(address, 2 * kMiB));
 }
 
 TEST_F(PinnedSource, LetsTheDriverAllocateWhatIsWriteCombined)
 {
-    Pinned pinned(BINADE_HOST_WRITE_COMBINED | BINADE_HOST_STRICT);
-    binade_devptr address = pinned.Reserve(kBytes);
+    Pinned pinned(MOIETY_HOST_WRITE_COMBINED | MOIETY_HOST_STRICT);
+    moiety_devptr address = pinned.Reserve(kBytes);
     EXPECT_TRUE(FlagsOf(address) & CU_MEMHOSTALLOC_WRITECOMBINED);
     EXPECT_TRUE(FlagsOf(address) & CU_MEMHOSTALLOC_PORTABLE);
     EXPECT_EQ(kBytes / 4096, pinned.Stats().pages_near);
-    EXPECT_EQ(kBytes, pinned.Stats().page_kind_bytes[BINADE_HOST_PAGES_DRIVER]);
-    EXPECT_EQ(BINADE_OK, pinned.Release(address, kBytes));
+    EXPECT_EQ(kBytes, pinned.Stats().page_kind_bytes[MOIETY_HOST_PAGES_DRIVER]);
+    EXPECT_EQ(MOIETY_OK, pinned.Release(address, kBytes));
 }
 
 TEST_F(PinnedSource, SaysHowFarItIs)
@@ -98,8 +98,8 @@ TEST_F(PinnedSource, SaysHowFarItIs)
         uint64_t total = 0;
     } seen;
     Pinned pinned;
-    binade_devptr address = 0;
-    ASSERT_EQ(BINADE_OK, pinned_probe_reserve(
+    moiety_devptr address = 0;
+    ASSERT_EQ(MOIETY_OK, pinned_probe_reserve(
                              pinned, kBytes,
                              [](void *data, uint64_t done, uint64_t total) {
                                  auto *to = static_cast<Seen *>(data);
@@ -112,18 +112,18 @@ TEST_F(PinnedSource, SaysHowFarItIs)
     EXPECT_EQ(kBytes, seen.done.back());
     for (size_t i = 1; i < seen.done.size(); i++)
         EXPECT_LT(seen.done[i - 1], seen.done[i]);
-    EXPECT_EQ(BINADE_OK, pinned.Release(address, kBytes));
+    EXPECT_EQ(MOIETY_OK, pinned.Release(address, kBytes));
 }
 
 TEST_F(PinnedSource, LeavesTheContextAsItWas)
 {
-    binade_context other = pool_test::NewContext();
+    moiety_context other = pool_test::NewContext();
     pool_test::SetCurrent(other);
     {
         Pinned pinned;
-        binade_devptr address = pinned.Reserve(2 * kMiB);
+        moiety_devptr address = pinned.Reserve(2 * kMiB);
         EXPECT_EQ(other, pool_test::Current());
-        EXPECT_EQ(BINADE_OK, pinned.Release(address, 2 * kMiB));
+        EXPECT_EQ(MOIETY_OK, pinned.Release(address, 2 * kMiB));
         EXPECT_EQ(other, pool_test::Current());
     }
     pool_test::SetCurrent(pool_test::PrimaryContext());
@@ -132,25 +132,25 @@ TEST_F(PinnedSource, LeavesTheContextAsItWas)
 
 TEST_F(PinnedSource, LosesTheRegistrationWithItsContextButNotTheMemory)
 {
-    binade_context context = pool_test::NewContext();
+    moiety_context context = pool_test::NewContext();
     Pinned pinned(0, 2, context);
-    binade_devptr address = pinned.Reserve(2 * kMiB);
+    moiety_devptr address = pinned.Reserve(2 * kMiB);
     pool_test::DestroyContext(context);
     // Unmapped all the same: the end of the test counts.
-    EXPECT_EQ(BINADE_OK, pinned.Release(address, 2 * kMiB));
+    EXPECT_EQ(MOIETY_OK, pinned.Release(address, 2 * kMiB));
     EXPECT_EQ(0u, pinned.Stats().pinned_bytes);
 }
 
 TEST_F(PinnedSource, KeepsWhatTheDriverDoesNotTakeBack)
 {
     Pinned pinned;
-    binade_devptr address = pinned.Reserve(2 * kMiB);
+    moiety_devptr address = pinned.Reserve(2 * kMiB);
     pool_test::SetFaults(
         "cuMemHostUnregister:nth=1:code=CUDA_ERROR_LAUNCH_FAILED");
-    EXPECT_EQ(BINADE_E_DRIVER, pinned.Release(address, 2 * kMiB));
+    EXPECT_EQ(MOIETY_E_DRIVER, pinned.Release(address, 2 * kMiB));
     EXPECT_EQ(2 * kMiB, pinned.Stats().pinned_bytes);
     *reinterpret_cast<volatile char *>(address) = 1;
-    EXPECT_EQ(BINADE_OK, pinned.Release(address, 2 * kMiB));
+    EXPECT_EQ(MOIETY_OK, pinned.Release(address, 2 * kMiB));
 }
 
 } // namespace

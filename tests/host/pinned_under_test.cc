@@ -6,10 +6,10 @@
 namespace host_test
 {
 
-Pinned::Pinned(uint32_t flags, uint32_t thread_count, binade_context context)
+Pinned::Pinned(uint32_t flags, uint32_t thread_count, moiety_context context)
     : own_(pinned_probe_create(context, flags, thread_count))
 {
-    EXPECT_NE(nullptr, own_) << binade_last_error_message();
+    EXPECT_NE(nullptr, own_) << moiety_last_error_message();
 }
 
 Pinned::~Pinned()
@@ -17,27 +17,27 @@ Pinned::~Pinned()
     pinned_probe_destroy(own_);
 }
 
-binade_status Pinned::Reserve(uint64_t size_bytes, binade_devptr *out)
+moiety_status Pinned::Reserve(uint64_t size_bytes, moiety_devptr *out)
 {
-    binade_source source = pinned_probe_source(own_);
+    moiety_source source = pinned_probe_source(own_);
     return source.reserve(source.context, size_bytes, out);
 }
 
-binade_status Pinned::Release(binade_devptr address, uint64_t size_bytes)
+moiety_status Pinned::Release(moiety_devptr address, uint64_t size_bytes)
 {
-    binade_source source = pinned_probe_source(own_);
+    moiety_source source = pinned_probe_source(own_);
     return source.release(source.context, address, size_bytes);
 }
 
-binade_devptr Pinned::Reserve(uint64_t size_bytes)
+moiety_devptr Pinned::Reserve(uint64_t size_bytes)
 {
-    binade_devptr address = 0;
-    EXPECT_EQ(BINADE_OK, Reserve(size_bytes, &address))
-        << binade_last_error_message();
+    moiety_devptr address = 0;
+    EXPECT_EQ(MOIETY_OK, Reserve(size_bytes, &address))
+        << moiety_last_error_message();
     return address;
 }
 
-binade_host_stats Pinned::Stats()
+moiety_host_stats Pinned::Stats()
 {
     return pinned_probe_stats(own_);
 }
@@ -47,7 +47,7 @@ std::string Pinned::Reason()
     return pinned_probe_reason(own_);
 }
 
-unsigned FlagsOf(binade_devptr address)
+unsigned FlagsOf(moiety_devptr address)
 {
     unsigned flags = 0;
     EXPECT_EQ(CUDA_SUCCESS,
@@ -61,8 +61,8 @@ void PinnedTest::SetUpTestSuite()
     pool_test::UseStandin();
     // Whatever is made once is made before anything is counted.
     Pinned once;
-    EXPECT_EQ(BINADE_OK, once.Release(once.Reserve(2 * kMiB), 2 * kMiB));
-    EXPECT_EQ(BINADE_E_FOREIGN, once.Release(2 * kMiB, 2 * kMiB));
+    EXPECT_EQ(MOIETY_OK, once.Release(once.Reserve(2 * kMiB), 2 * kMiB));
+    EXPECT_EQ(MOIETY_E_FOREIGN, once.Release(2 * kMiB, 2 * kMiB));
 }
 
 void PinnedTest::SetUp()

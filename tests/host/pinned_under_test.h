@@ -4,15 +4,15 @@
  * A source of pinned memory on the stand-in, and what must be the same before
  * and after it.
  */
-#ifndef BINADE_TESTS_HOST_PINNED_UNDER_TEST_H_
-#define BINADE_TESTS_HOST_PINNED_UNDER_TEST_H_
+#ifndef MOIETY_TESTS_HOST_PINNED_UNDER_TEST_H_
+#define MOIETY_TESTS_HOST_PINNED_UNDER_TEST_H_
 
 #include <cstdint>
 #include <string>
 
 #include <gtest/gtest.h>
 
-#include "binade/host.h"
+#include "moiety/host.h"
 #include "tests/pool/pool_under_test.h"
 #include "tests/support/pinned_probe.h"
 #include "tests/support/tools/failing_steps.h"
@@ -26,7 +26,7 @@ class Pinned
 {
   public:
     explicit Pinned(uint32_t flags = 0, uint32_t thread_count = 2,
-                    binade_context context = pool_test::PrimaryContext());
+                    moiety_context context = pool_test::PrimaryContext());
     ~Pinned();
     Pinned(const Pinned &) = delete;
     Pinned &operator=(const Pinned &) = delete;
@@ -35,11 +35,11 @@ class Pinned
         return own_;
     }
 
-    binade_status Reserve(uint64_t size_bytes, binade_devptr *out);
-    binade_status Release(binade_devptr address, uint64_t size_bytes);
+    moiety_status Reserve(uint64_t size_bytes, moiety_devptr *out);
+    moiety_status Release(moiety_devptr address, uint64_t size_bytes);
     // What must succeed; 0 otherwise.
-    binade_devptr Reserve(uint64_t size_bytes);
-    binade_host_stats Stats();
+    moiety_devptr Reserve(uint64_t size_bytes);
+    moiety_host_stats Stats();
     std::string Reason();
 
   private:
@@ -47,7 +47,7 @@ class Pinned
 };
 
 // Of pinned memory, as the driver sees it.
-unsigned FlagsOf(binade_devptr address);
+unsigned FlagsOf(moiety_devptr address);
 
 // At its end nothing is mapped, registered or injected that was not before.
 class PinnedTest : public ::testing::Test

@@ -37,9 +37,9 @@ void PrintTo(const Kind &kind, std::ostream *out)
     *out << kind.name;
 }
 
-binade_host_options OptionsOf(const Kind &kind)
+moiety_host_options OptionsOf(const Kind &kind)
 {
-    binade_host_options options = HostDefaults();
+    moiety_host_options options = HostDefaults();
     options.flags = kind.flags;
     options.first_segment_bytes = uint64_t{2} << 20;
     return options;
@@ -50,18 +50,18 @@ class Placement : public ::testing::TestWithParam<Kind>
   protected:
     Placement() : arena_(OptionsOf(GetParam()))
     {
-        EXPECT_EQ(BINADE_OK, binade_pool_create(nullptr, &pool_));
-        EXPECT_EQ(BINADE_OK, binade_alloc(pool_, kBytes, stream_, &far_));
+        EXPECT_EQ(MOIETY_OK, moiety_pool_create(nullptr, &pool_));
+        EXPECT_EQ(MOIETY_OK, moiety_alloc(pool_, kBytes, stream_, &far_));
         words_ = static_cast<uint32_t *>(arena_.Alloc(kBytes));
         std::fill_n(words_, kWords, kWord);
-        EXPECT_EQ(BINADE_OK,
-                  binade_host_device_address(arena_, words_, &mapped_));
+        EXPECT_EQ(MOIETY_OK,
+                  moiety_host_device_address(arena_, words_, &mapped_));
     }
     ~Placement() override
     {
         arena_.Free(words_);
-        EXPECT_EQ(BINADE_OK, binade_free(pool_, far_, stream_));
-        EXPECT_EQ(BINADE_OK, binade_pool_destroy(pool_, nullptr));
+        EXPECT_EQ(MOIETY_OK, moiety_free(pool_, far_, stream_));
+        EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool_, nullptr));
     }
 
     bool CpuSees(uint32_t word) const
@@ -72,17 +72,17 @@ class Placement : public ::testing::TestWithParam<Kind>
 
     Stream stream_;
     Arena arena_;
-    binade_pool *pool_ = nullptr;
-    binade_devptr far_ = 0;    // the device's own memory
+    moiety_pool *pool_ = nullptr;
+    moiety_devptr far_ = 0;    // the device's own memory
     uint32_t *words_;          // the arena's, for the CPU
-    binade_devptr mapped_ = 0; // the same, for the device
+    moiety_devptr mapped_ = 0; // the same, for the device
 };
 
 INSTANTIATE_TEST_SUITE_P(
     Kinds, Placement,
     ::testing::Values(Kind{"Plain", 0},
-                      Kind{"WriteCombined", BINADE_HOST_WRITE_COMBINED},
-                      Kind{"HugePages", BINADE_HOST_HUGE_2MIB}),
+                      Kind{"WriteCombined", MOIETY_HOST_WRITE_COMBINED},
+                      Kind{"HugePages", MOIETY_HOST_HUGE_2MIB}),
     [](const auto &of) { return std::string(of.param.name); });
 
 TEST_P(Placement, TheDeviceReadsWhatTheCpuWrote)
@@ -120,7 +120,7 @@ TEST_P(Placement, AnotherContextUsesIt)
 
 TEST_P(Placement, IsReported)
 {
-    binade_host_stats stats = arena_.Stats();
+    moiety_host_stats stats = arena_.Stats();
     auto page_bytes = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
     uint64_t known = stats.pages_near + stats.pages_elsewhere;
     EXPECT_GE(stats.pinned_bytes, kBytes);
@@ -128,9 +128,9 @@ TEST_P(Placement, IsReported)
     EXPECT_LE(known, stats.pages_asked);
     // What is not as it was asked for is said.
     EXPECT_EQ(known < stats.pages_asked,
-              (stats.fallbacks & BINADE_HOST_FELL_TO_UNVERIFIED) != 0);
+              (stats.fallbacks & MOIETY_HOST_FELL_TO_UNVERIFIED) != 0);
     EXPECT_EQ(stats.pages_elsewhere > 0,
-              (stats.fallbacks & BINADE_HOST_FELL_ELSEWHERE) != 0);
+              (stats.fallbacks & MOIETY_HOST_FELL_ELSEWHERE) != 0);
     EXPECT_EQ(0u, arena_.Report().rfind("node ", 0)) << arena_.Report();
     std::printf("%s: %s; %llu of %llu pages near, %llu elsewhere\n",
                 GetParam().name, arena_.Report().c_str(),

@@ -29,15 +29,15 @@ class HostRule : public ::testing::TestWithParam<Load>
   protected:
     HostRule() : arena_(Tight())
     {
-        EXPECT_EQ(BINADE_OK, binade_pool_create(nullptr, &device_));
-        EXPECT_EQ(BINADE_OK, binade_alloc(device_, kBytes, stream_, &copy_));
+        EXPECT_EQ(MOIETY_OK, moiety_pool_create(nullptr, &device_));
+        EXPECT_EQ(MOIETY_OK, moiety_alloc(device_, kBytes, stream_, &copy_));
         for (size_t i = 0; i < kBytes / size_bytes(); i++)
             Fill(blocks_.emplace_back(arena_.Alloc(size_bytes())), kOld);
     }
     ~HostRule() override
     {
-        EXPECT_EQ(BINADE_OK, binade_free(device_, copy_, stream_));
-        EXPECT_EQ(BINADE_OK, binade_pool_destroy(device_, nullptr));
+        EXPECT_EQ(MOIETY_OK, moiety_free(device_, copy_, stream_));
+        EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(device_, nullptr));
         for (void *block : blocks_)
             arena_.Free(block);
     }
@@ -53,29 +53,29 @@ class HostRule : public ::testing::TestWithParam<Load>
 
     // Copies all to the device and lets go of it, as the copy is queued. It is
     // one copy: who puts some thousand on a stream that is held waits for it.
-    void StageAndFree(binade_stream freed_on)
+    void StageAndFree(moiety_stream freed_on)
     {
         void *lowest = *std::min_element(blocks_.begin(), blocks_.end());
         void *highest = *std::max_element(blocks_.begin(), blocks_.end());
-        binade_devptr from = 0;
+        moiety_devptr from = 0;
         ASSERT_EQ(kBytes - size_bytes(),
                   static_cast<size_t>(static_cast<char *>(highest) -
                                       static_cast<char *>(lowest)));
-        EXPECT_EQ(BINADE_OK, binade_host_device_address(arena_, lowest, &from));
+        EXPECT_EQ(MOIETY_OK, moiety_host_device_address(arena_, lowest, &from));
         MUST(streams_test::cu.MemcpyDtoDAsync(copy_, from, kBytes, stream_));
         for (void *block : blocks_)
             arena_.Free(block, freed_on);
         blocks_.clear();
     }
     // What a program does next: it asks, and writes what it gets.
-    binade_status TakeAndWrite(binade_stream stream = BINADE_HOST_CPU)
+    moiety_status TakeAndWrite(moiety_stream stream = MOIETY_HOST_CPU)
     {
         void *block = nullptr;
-        binade_status status =
-            binade_host_alloc(arena_, size_bytes(), stream, &block);
-        if (status == BINADE_OK && stream == BINADE_HOST_CPU)
+        moiety_status status =
+            moiety_host_alloc(arena_, size_bytes(), stream, &block);
+        if (status == MOIETY_OK && stream == MOIETY_HOST_CPU)
             Fill(block, kNew);
-        if (status == BINADE_OK)
+        if (status == MOIETY_OK)
             blocks_.push_back(block);
         return status;
     }
@@ -86,8 +86,8 @@ class HostRule : public ::testing::TestWithParam<Load>
 
     Stream stream_;
     Arena arena_;
-    binade_pool *device_ = nullptr;
-    binade_devptr copy_ = 0;
+    moiety_pool *device_ = nullptr;
+    moiety_devptr copy_ = 0;
     std::vector<void *> blocks_;
 };
 
@@ -105,7 +105,7 @@ TEST_P(HostRule, ACopyDeliversWhatWasStagedForIt)
     // All may serve the copy stream, and nothing the CPU: at once, and also
     // when the first attempt has retired the thread's caches.
     for (int i = 0; i < 3; i++)
-        EXPECT_EQ(BINADE_E_NO_PINNED_MEMORY, TakeAndWrite()) << i;
+        EXPECT_EQ(MOIETY_E_NO_PINNED_MEMORY, TakeAndWrite()) << i;
     hold.Release();
     EXPECT_TRUE(CopyIsOld());
 }
@@ -114,10 +114,10 @@ TEST_P(HostRule, TheCpuIsServedWhenTheCopyIsOver)
 {
     Hold hold(stream_);
     StageAndFree(stream_);
-    EXPECT_EQ(BINADE_E_NO_PINNED_MEMORY, TakeAndWrite());
+    EXPECT_EQ(MOIETY_E_NO_PINNED_MEMORY, TakeAndWrite());
     hold.Release();
     EXPECT_TRUE(CopyIsOld());
-    EXPECT_EQ(BINADE_OK, TakeAndWrite());
+    EXPECT_EQ(MOIETY_OK, TakeAndWrite());
 }
 
 TEST_P(HostRule, DeviceOrderedIsServedAtOnceOnItsStream)
@@ -125,7 +125,7 @@ TEST_P(HostRule, DeviceOrderedIsServedAtOnceOnItsStream)
     Stream other;
     Hold hold(stream_);
     StageAndFree(stream_);
-    EXPECT_EQ(BINADE_E_NO_PINNED_MEMORY, TakeAndWrite(other));
+    EXPECT_EQ(MOIETY_E_NO_PINNED_MEMORY, TakeAndWrite(other));
     hold.Release();
     EXPECT_TRUE(CopyIsOld());
 }
@@ -134,7 +134,7 @@ TEST_P(HostRule, DeviceOrderedCostsNoWait)
 {
     Hold hold(stream_);
     StageAndFree(stream_);
-    EXPECT_EQ(BINADE_OK, TakeAndWrite(stream_));
+    EXPECT_EQ(MOIETY_OK, TakeAndWrite(stream_));
     hold.Release();
     EXPECT_TRUE(CopyIsOld());
 }
@@ -142,11 +142,11 @@ TEST_P(HostRule, DeviceOrderedCostsNoWait)
 TEST_P(HostRule, FreedWithoutAStreamItWaitsForAll)
 {
     Hold hold(stream_);
-    StageAndFree(BINADE_STREAM_ANY);
-    EXPECT_EQ(BINADE_E_NO_PINNED_MEMORY, TakeAndWrite());
+    StageAndFree(MOIETY_STREAM_ANY);
+    EXPECT_EQ(MOIETY_E_NO_PINNED_MEMORY, TakeAndWrite());
     hold.Release();
     EXPECT_TRUE(CopyIsOld());
-    EXPECT_EQ(BINADE_OK, TakeAndWrite());
+    EXPECT_EQ(MOIETY_OK, TakeAndWrite());
 }
 
 // The caller said so: another stream's work is none of the arena's business.
@@ -154,9 +154,9 @@ TEST_P(HostRule, FreedDoneItServesTheCpuAtOnce)
 {
     Hold hold(stream_);
     for (void *block : blocks_)
-        arena_.Free(block, BINADE_STREAM_DONE);
+        arena_.Free(block, MOIETY_STREAM_DONE);
     blocks_.clear();
-    EXPECT_EQ(BINADE_OK, TakeAndWrite());
+    EXPECT_EQ(MOIETY_OK, TakeAndWrite());
     hold.Release();
 }
 

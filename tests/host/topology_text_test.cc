@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What binade_host_topology() says; tests/numa_topology has what it is said of.
+// What moiety_host_topology() says; tests/numa_topology has what it is said of.
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <string>
 #include <vector>
 
-#include "binade/host.h"
-#include "binade/status.h"
+#include "moiety/host.h"
+#include "moiety/status.h"
 #include "tests/pool/pool_under_test.h"
 
 namespace
@@ -26,10 +26,10 @@ class Topology : public ::testing::Test
 std::string Whole(uint32_t format)
 {
     size_t length = 0;
-    EXPECT_EQ(BINADE_OK, binade_host_topology(format, nullptr, 0, &length));
+    EXPECT_EQ(MOIETY_OK, moiety_host_topology(format, nullptr, 0, &length));
     std::vector<char> text(length + 1);
-    EXPECT_EQ(BINADE_OK,
-              binade_host_topology(format, text.data(), text.size(), nullptr));
+    EXPECT_EQ(MOIETY_OK,
+              moiety_host_topology(format, text.data(), text.size(), nullptr));
     EXPECT_EQ(length, std::strlen(text.data()));
     return text.data();
 }
@@ -41,7 +41,7 @@ bool Has(const std::string &text, const std::string &part)
 
 TEST_F(Topology, NamesNodesAndGpus)
 {
-    std::string text = Whole(BINADE_HOST_TOPOLOGY_TEXT);
+    std::string text = Whole(MOIETY_HOST_TOPOLOGY_TEXT);
     EXPECT_TRUE(Has(text, "nodes\n  node 0 ")) << text;
     EXPECT_TRUE(Has(text, "pinned memory for it: ")) << text;
     EXPECT_EQ('\n', text.back());
@@ -49,7 +49,7 @@ TEST_F(Topology, NamesNodesAndGpus)
 
 TEST_F(Topology, IsOneObject)
 {
-    std::string text = Whole(BINADE_HOST_TOPOLOGY_JSON);
+    std::string text = Whole(MOIETY_HOST_TOPOLOGY_JSON);
     EXPECT_EQ(0u, text.find("{\"source\": ")) << text;
     EXPECT_TRUE(Has(text, "\"gpus\": [\n  {\"gpu\": 0, ")) << text;
     EXPECT_EQ("]}\n", text.substr(text.size() - 3));
@@ -57,11 +57,11 @@ TEST_F(Topology, IsOneObject)
 
 TEST_F(Topology, IsCutWhereThereIsNoRoom)
 {
-    std::string whole = Whole(BINADE_HOST_TOPOLOGY_JSON);
+    std::string whole = Whole(MOIETY_HOST_TOPOLOGY_JSON);
     char cut[8];
     size_t length = 0;
     std::memset(cut, 'x', sizeof cut);
-    EXPECT_EQ(BINADE_OK, binade_host_topology(BINADE_HOST_TOPOLOGY_JSON, cut,
+    EXPECT_EQ(MOIETY_OK, moiety_host_topology(MOIETY_HOST_TOPOLOGY_JSON, cut,
                                               sizeof cut - 1, &length));
     EXPECT_EQ(whole.size(), length);
     EXPECT_EQ(whole.substr(0, sizeof cut - 2), cut);
@@ -71,11 +71,11 @@ TEST_F(Topology, IsCutWhereThereIsNoRoom)
 TEST_F(Topology, ArgumentsThatAreNoneAreInvalid)
 {
     char text[8];
-    EXPECT_EQ(BINADE_E_INVALID,
-              binade_host_topology(2, text, sizeof text, nullptr));
-    EXPECT_TRUE(Has(binade_last_error_message(), "format 2 is unknown"));
-    EXPECT_EQ(BINADE_E_INVALID, binade_host_topology(0, nullptr, 1, nullptr));
-    EXPECT_TRUE(Has(binade_last_error_message(), "out is NULL"));
+    EXPECT_EQ(MOIETY_E_INVALID,
+              moiety_host_topology(2, text, sizeof text, nullptr));
+    EXPECT_TRUE(Has(moiety_last_error_message(), "format 2 is unknown"));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_host_topology(0, nullptr, 1, nullptr));
+    EXPECT_TRUE(Has(moiety_last_error_message(), "out is NULL"));
 }
 
 } // namespace

@@ -35,12 +35,12 @@ static bool find_all(struct driver *driver, void *library)
 
 const char *driver_open(struct driver *driver)
 {
-    const char *setting = getenv("BINADE_DRIVER");
+    const char *setting = getenv("MOIETY_DRIVER");
     bool is_file = setting != NULL && strchr(setting, '/') != NULL;
     void *library = dlopen(is_file ? setting : "libcuda.so.1", RTLD_NOW);
     if (library == NULL)
         return dlerror();
-    driver->is_standin = dlsym(library, "binade_standin_version") != NULL;
+    driver->is_standin = dlsym(library, "moiety_standin_version") != NULL;
     return find_all(driver, library) ? NULL : "entries are missing";
 }
 

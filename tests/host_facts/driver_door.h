@@ -4,8 +4,8 @@
  * The few driver entries that the facts need, found by dlsym: nothing links
  * the driver, so that the program also runs, and says so, where there is none.
  */
-#ifndef BINADE_TESTS_HOST_FACTS_DRIVER_DOOR_H_
-#define BINADE_TESTS_HOST_FACTS_DRIVER_DOOR_H_
+#ifndef MOIETY_TESTS_HOST_FACTS_DRIVER_DOOR_H_
+#define MOIETY_TESTS_HOST_FACTS_DRIVER_DOOR_H_
 
 #include <stdbool.h>
 
@@ -35,7 +35,7 @@ struct driver {
     bool is_standin;
 };
 
-/* Opens the file that BINADE_DRIVER names, if that holds a '/', else
+/* Opens the file that MOIETY_DRIVER names, if that holds a '/', else
  * libcuda.so.1. NULL when everything was found, else why not. */
 const char *driver_open(struct driver *driver);
 

@@ -4,8 +4,8 @@
  * What a GPU host is and lets a program do. Hosts differ in what they refuse
  * (containers, system-call filters), so results carry these facts.
  */
-#ifndef BINADE_TESTS_HOST_FACTS_FACTS_H_
-#define BINADE_TESTS_HOST_FACTS_FACTS_H_
+#ifndef MOIETY_TESTS_HOST_FACTS_FACTS_H_
+#define MOIETY_TESTS_HOST_FACTS_FACTS_H_
 
 #include <stdbool.h>
 #include <stddef.h>

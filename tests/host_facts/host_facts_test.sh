@@ -16,7 +16,7 @@ fail() {
     exit 1
 }
 
-BINADE_DRIVER=$standin "$facts" >"$scratch/lines"
+MOIETY_DRIVER=$standin "$facts" >"$scratch/lines"
 for key in kernel glibc cores memory_mib numa_nodes kernel_driver \
     membarrier_private_expedited mbind move_pages memfd_create \
     madvise_wipe_on_fork driver devices device cuda_legacy_ipc \
@@ -29,13 +29,13 @@ for key in cuda_legacy_ipc cuda_vmm_fd_export; do
     grep -q "^fact: $key = works$" "$scratch/lines" || fail "$key fails"
 done
 
-BINADE_DRIVER=$standin "$facts" --json >"$scratch/json"
+MOIETY_DRIVER=$standin "$facts" --json >"$scratch/json"
 [ "$(head -c 1 "$scratch/json")" = "{" ] || fail "--json gives no object"
 [ "$(grep -c '^  "[a-z_]*": ".*",\{0,1\}$' "$scratch/json")" -eq \
     "$(grep -c '^fact: ' "$scratch/lines")" ] ||
     fail "--json and lines differ in number"
 
-BINADE_DRIVER=$scratch/none.so "$facts" >"$scratch/without" ||
+MOIETY_DRIVER=$scratch/none.so "$facts" >"$scratch/without" ||
     fail "a host without a driver must not be a failure"
 grep -q '^fact: driver = none (' "$scratch/without" || fail "no driver, unsaid"
 

@@ -80,7 +80,7 @@ static int try_move_pages(void)
 
 static int try_memfd(void)
 {
-    int descriptor = memfd_create("binade-host-facts", MFD_CLOEXEC);
+    int descriptor = memfd_create("moiety-host-facts", MFD_CLOEXEC);
     if (descriptor < 0)
         return errno;
     int error = ftruncate(descriptor, 4096) != 0 ? errno : 0;

@@ -42,10 +42,10 @@ if [ -n "${PIP_CERT:-}" ]; then
     settings+=(PIP_CERT=/srv/certificates.pem)
 fi
 
-mkdir -p "$root/srv/binade" "$root/srv/home"
+mkdir -p "$root/srv/moiety" "$root/srv/home"
 git -C "$checkout" ls-files -z --cached --others --exclude-standard |
     tar -C "$checkout" --null --ignore-failed-read -T - -cf - |
-    tar -C "$root/srv/binade" -xf -
+    tar -C "$root/srv/moiety" -xf -
 
 unmount() {
     umount "$root/dev/shm" "$root/dev/pts" "$root/dev" "$root/sys" \
@@ -75,10 +75,10 @@ printf 'fresh_debian: Debian %s, %d packages, no compiler, no Bazel\n' \
 echo "fresh_debian: $command"
 status=0
 chroot "$root" env -i "${settings[@]}" \
-    bash -c "cd /srv/binade && { $command; }" </dev/null || status=$?
+    bash -c "cd /srv/moiety && { $command; }" </dev/null || status=$?
 
 # Bazel's server would keep the folder busy.
 chroot "$root" env -i "${settings[@]}" \
-    bash -c 'cd /srv/binade && ./bazelw shutdown' || true
+    bash -c 'cd /srv/moiety && ./bazelw shutdown' || true
 echo "fresh_debian: exit status $status"
 exit "$status"

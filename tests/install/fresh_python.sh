@@ -26,7 +26,7 @@ shift 2
 [ ! -e "$root/usr/bin/cc" ] || fail "$root has a compiler: that proves nothing"
 
 settings=(HOME=/srv LANG=C.UTF-8 PATH=/srv/venv/bin:/usr/bin:/bin
-    BINADE_DRIVER=standin BLOCKS_FOLDER=/srv)
+    MOIETY_DRIVER=standin BLOCKS_FOLDER=/srv)
 for name in http_proxy https_proxy no_proxy; do
     [ -z "${!name:-}" ] || settings+=("$name=${!name}")
 done
@@ -39,7 +39,7 @@ rm -rf "$root"/srv/*.whl "$root/srv/venv"
 cp "$wheel" "$checkout/docs/tutorial/quickstart.md" \
     "$checkout/docs/tutorial/python.md" "$checkout/tests/docs/blocks.py" \
     "$checkout/tests/install/first_programs.py" \
-    "$checkout/bench/traces/serving.btrace.gz" "$root/srv"
+    "$checkout/bench/traces/serving.mtrace.gz" "$root/srv"
 
 mount -t proc proc "$root/proc"
 mount -t sysfs -o ro sysfs "$root/sys"
@@ -52,12 +52,12 @@ chroot "$root" env -i "${settings[@]}" bash -euc '
 echo "fresh_python: $PRETTY_NAME, $(uname -m)"
 python3 -m venv /srv/venv
 pip install --quiet --disable-pip-version-check /srv/*.whl numpy "$@"
-python -c "import binade; print(binade.__version__, binade.Pool().alloc(1))"
+python -c "import moiety; print(moiety.__version__, moiety.Pool().alloc(1))"
 python /srv/first_programs.py /srv/quickstart.md /srv/python.md
-binade doctor >/dev/null || [ $? = 1 ]
-binade topo | head -n 3
-BINADE_STANDIN_MEMORY=130GiB binade replay --driver=standin \
-    --subject=binade,best-fit /srv/serving.btrace.gz
-man=/srv/venv/share/man/man1/binade.1
+moiety doctor >/dev/null || [ $? = 1 ]
+moiety topo | head -n 3
+MOIETY_STANDIN_MEMORY=130GiB moiety replay --driver=standin \
+    --subject=moiety,best-fit /srv/serving.mtrace.gz
+man=/srv/venv/share/man/man1/moiety.1
 [ -e "$man" ] && echo "fresh_python: all well"
 ' bash "$@" </dev/null

@@ -12,9 +12,9 @@ tree=$TEST_TMPDIR/tree
 lib=$tree/lib
 work=$TEST_TMPDIR/work
 mkdir -p "$work"
-unset LD_LIBRARY_PATH BINADE_REQUIRE_GPU PKG_CONFIG_PATH
+unset LD_LIBRARY_PATH MOIETY_REQUIRE_GPU PKG_CONFIG_PATH
 
-standin_program='binade 0.1.0 is_standin 1'
+standin_program='moiety 0.1.0 is_standin 1'
 unloaded='status 0, closed 0'
 flags=(-std=c11 -Wall -Wextra -Wpedantic -Werror)
 
@@ -25,7 +25,7 @@ picture() {
 }
 
 flags_of() {
-    PKG_CONFIG_PATH=$lib/pkgconfig pkg-config "$@" binade
+    PKG_CONFIG_PATH=$lib/pkgconfig pkg-config "$@" moiety
 }
 
 needed_by() {
@@ -35,7 +35,7 @@ needed_by() {
 
 # $1: a plugin.
 unload() {
-    BINADE_DRIVER=$lib/libbinade_standin.so "$work/plugin_host" "$1" 2>&1
+    MOIETY_DRIVER=$lib/libmoiety_standin.so "$work/plugin_host" "$1" 2>&1
 }
 
 test_installing() {
@@ -48,12 +48,12 @@ test_installing() {
     expect_ok "takes a relative prefix" \
         env BUILD_WORKING_DIRECTORY="$work" ./install --prefix relative
     expect_ok "puts it below the user's folder" \
-        test -e "$work/relative/lib/libbinade.so"
+        test -e "$work/relative/lib/libmoiety.so"
     expect_ok "installs below --destdir" \
-        ./install --prefix /opt/binade --destdir "$work/stage"
+        ./install --prefix /opt/moiety --destdir "$work/stage"
     expect_ok "and keeps it out of the files" \
-        grep -qx prefix=/opt/binade \
-        "$work/stage/opt/binade/lib/pkgconfig/binade.pc"
+        grep -qx prefix=/opt/moiety \
+        "$work/stage/opt/moiety/lib/pkgconfig/moiety.pc"
 }
 
 test_bad_arguments() {
@@ -71,31 +71,31 @@ test_bad_arguments() {
 
 test_libraries() {
     expect_ok "the exports are the committed ones" \
-        tests/abi/check_abi.sh "$lib/libbinade.so" \
-        pool/install/libbinade.map tests/abi/symbols.txt \
-        "$tree"/include/binade/*.h
+        tests/abi/check_abi.sh "$lib/libmoiety.so" \
+        pool/install/libmoiety.map tests/abi/symbols.txt \
+        "$tree"/include/moiety/*.h
     expect_ok "nm -D shows the versions" \
-        grep -q 'T binade_probe@@BINADE_0.1' <(nm -D "$lib/libbinade.so")
+        grep -q 'T moiety_probe@@MOIETY_0.1' <(nm -D "$lib/libmoiety.so")
     expect_text "it needs the C library and hwloc and no more" \
-        "libc.so.6 libhwloc.so.15" "$(needed_by "$lib/libbinade.so")"
+        "libc.so.6 libhwloc.so.15" "$(needed_by "$lib/libmoiety.so")"
     expect_text "and the loader finds them" "" \
-        "$(ldd "$lib/libbinade.so" 2>&1 | grep 'not found')"
+        "$(ldd "$lib/libmoiety.so" 2>&1 | grep 'not found')"
     expect_text "every global name in the archive has our prefix" "" \
-        "$(nm -g --defined-only "$lib/libbinade.a" 2>&1 |
-            awk 'NF == 3 && $3 !~ /^binade(i)?_/ { print $3 }' | xargs)"
+        "$(nm -g --defined-only "$lib/libmoiety.a" 2>&1 |
+            awk 'NF == 3 && $3 !~ /^moiety(i)?_/ { print $3 }' | xargs)"
     expect_text "the stand-in is one file" 1 \
         "$(find "$lib" -type f \( -name 'libcuda*' -o -name '*standin*' \) |
             wc -l)"
     expect_text "with the driver's soname" "libcuda.so.1" \
-        "$(readelf -dW "$lib/libbinade_standin.so" |
+        "$(readelf -dW "$lib/libmoiety_standin.so" |
             sed -n 's/.*(SONAME).*\[\(.*\)\]/\1/p')"
     expect_text "and needs the C library alone" "libc.so.6" \
-        "$(needed_by "$lib/libbinade_standin.so")"
+        "$(needed_by "$lib/libmoiety_standin.so")"
 }
 
 test_headers() {
     expect_ok "a header of a folder lies in its folder" \
-        test -e "$tree/include/binade/stacks/tensorrt.hpp"
+        test -e "$tree/include/moiety/stacks/tensorrt.hpp"
     expect_ok "every header compiles alone" \
         tests/c_api/check_headers_alone.sh "$tree/include"
 }
@@ -108,22 +108,22 @@ test_pkg_config() {
         cc "${flags[@]}" "$sources/consumer.c" -o "$work/shared" \
         $(flags_of --cflags --libs)
     expect_text "it runs on the installed stand-in" "$standin_program" \
-        "$(BINADE_DRIVER=standin LD_LIBRARY_PATH=$lib "$work/shared" 2>&1)"
-    expect_text "it needs our soname" "libbinade.so.0 libc.so.6" \
+        "$(MOIETY_DRIVER=standin LD_LIBRARY_PATH=$lib "$work/shared" 2>&1)"
+    expect_text "it needs our soname" "libmoiety.so.0 libc.so.6" \
         "$(needed_by "$work/shared")"
     # Ours is the archive; hwloc's would want all that hwloc is made of.
     expect_ok "a C program links the archive with pkg-config --static" \
         cc "${flags[@]}" "$sources/consumer.c" -o "$work/static" \
         $(flags_of --cflags) \
-        $(flags_of --static --libs | sed 's/-lbinade/-l:libbinade.a/')
+        $(flags_of --static --libs | sed 's/-lmoiety/-l:libmoiety.a/')
     expect_text "it needs no library of ours" "libc.so.6 libhwloc.so.15" \
         "$(needed_by "$work/static")"
     expect_text "it runs on the installed stand-in too" "$standin_program" \
-        "$(BINADE_DRIVER=$lib/libbinade_standin.so "$work/static" 2>&1)"
+        "$(MOIETY_DRIVER=$lib/libmoiety_standin.so "$work/static" 2>&1)"
     expect_ok "so does a plugin" \
         cc "${flags[@]}" -shared -fPIC "$sources/plugin.c" \
         -o "$work/plugin.so" $(flags_of --cflags) \
-        $(flags_of --static --libs | sed 's/-lbinade/-l:libbinade.a/')
+        $(flags_of --static --libs | sed 's/-lmoiety/-l:libmoiety.a/')
     expect_ok "and there is a program that unloads it" \
         cc "${flags[@]}" -D_GNU_SOURCE "$sources/plugin_host.c" \
         -o "$work/plugin_host" -ldl -pthread
@@ -137,13 +137,13 @@ test_cmake() {
         -DCMAKE_PREFIX_PATH="$tree" -DCMAKE_C_FLAGS="${flags[*]}"
     expect_ok "CMake builds both consumers" cmake --build "$work/cmake"
     expect_text "the shared one runs" "$standin_program" \
-        "$(BINADE_DRIVER=standin "$work/cmake/shared_consumer" 2>&1)"
+        "$(MOIETY_DRIVER=standin "$work/cmake/shared_consumer" 2>&1)"
     expect_text "the static one runs" "$standin_program" \
-        "$(BINADE_DRIVER=$lib/libbinade_standin.so \
+        "$(MOIETY_DRIVER=$lib/libmoiety_standin.so \
             "$work/cmake/static_consumer" 2>&1)"
     expect_text "threads end after the plugin was unloaded" "$unloaded" \
         "$(unload "$work/cmake/libplugin.so")"
-    sed 's/Binade 0.1/Binade 7.0/' "$sources/cmake_consumer/CMakeLists.txt" |
+    sed 's/Moiety 0.1/Moiety 7.0/' "$sources/cmake_consumer/CMakeLists.txt" |
         sed "s,\.\./,$sources/," \
             >"$work/CMakeLists.txt"
     expect_refusal "CMake refuses another version" "7.0" \
@@ -161,7 +161,7 @@ test_readme_example() {
         cc "${flags[@]}" "$work/readme.c" -o "$work/readme" \
         $(flags_of --cflags --libs)
     expect_ok "it runs on the stand-in" \
-        env BINADE_DRIVER=standin LD_LIBRARY_PATH="$lib" "$work/readme"
+        env MOIETY_DRIVER=standin LD_LIBRARY_PATH="$lib" "$work/readme"
 }
 
 test_installing

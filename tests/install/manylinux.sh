@@ -113,7 +113,7 @@ print(sysconfig.get_config_var("EXT_SUFFIX").replace(
     rm -rf "$work/unpacked"
     "$python" -m wheel unpack --dest "$work/unpacked" "$work"/plain/*.whl
     "$python" "$checkout/tests/torch/prebuilt.py" "$work/torch" \
-        "$work"/unpacked/*/binade "$architecture" "$zig"
+        "$work"/unpacked/*/moiety "$architecture" "$zig"
     "$python" -m wheel pack --dest-dir "$work/plain" "$work"/unpacked/*
     # It knows the names of its own architecture only, but judges any. PyTorch's
     # libraries are in the process before what needs them is loaded.

@@ -39,22 +39,22 @@ class IpcClose : public ::testing::Test
     static void ExpectNothingOpen()
     {
         uint32_t open_count = 1;
-        EXPECT_EQ(BINADE_OK, binade_ipc_trim(0, &open_count))
-            << binade_last_error_message();
+        EXPECT_EQ(MOIETY_OK, moiety_ipc_trim(0, &open_count))
+            << moiety_last_error_message();
         EXPECT_EQ(0u, open_count);
         EXPECT_EQ(0, pool_test::Live("ipc"));
     }
 
-    binade_devptr Import(binade_context context = nullptr)
+    moiety_devptr Import(moiety_context context = nullptr)
     {
-        binade_devptr address = 0;
-        EXPECT_EQ(BINADE_OK, binade_ipc_import(&handle_, sizeof handle_,
+        moiety_devptr address = 0;
+        EXPECT_EQ(MOIETY_OK, moiety_ipc_import(&handle_, sizeof handle_,
                                                context, &address))
-            << binade_last_error_message();
+            << moiety_last_error_message();
         return address;
     }
 
-    static void Queue(binade_devptr address, CUstream stream)
+    static void Queue(moiety_devptr address, CUstream stream)
     {
         EXPECT_EQ(CUDA_SUCCESS,
                   (Get<CUresult(CUdeviceptr, unsigned char, size_t, CUstream)>(
@@ -69,17 +69,17 @@ class IpcClose : public ::testing::Test
     }
 
     Peer peer_;
-    binade_ipc_handle handle_ = {};
+    moiety_ipc_handle handle_ = {};
 };
 
 TEST_F(IpcClose, WaitsForItsStreamOnly)
 {
     Stream own, other;
-    binade_devptr address = Import();
+    moiety_devptr address = Import();
     other.Hold();
     Queue(address + 8192, other);
     Queue(address, own);
-    EXPECT_EQ(BINADE_OK, binade_ipc_close(address, own, nullptr))
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_close(address, own, nullptr))
         << "returns while another stream is held";
     other.Release();
 }
@@ -87,14 +87,14 @@ TEST_F(IpcClose, WaitsForItsStreamOnly)
 TEST_F(IpcClose, ReturnsWhenTheWorkIsOver)
 {
     Stream stream;
-    binade_devptr address = Import();
+    moiety_devptr address = Import();
     stream.Hold();
     Queue(address, stream);
     std::thread releaser([&] {
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
         stream.Release();
     });
-    EXPECT_EQ(BINADE_OK, binade_ipc_close(address, stream, nullptr));
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_close(address, stream, nullptr));
     EXPECT_EQ(CUDA_SUCCESS, Get<CUresult(CUstream)>("cuStreamQuery")(stream));
     releaser.join();
 }
@@ -103,16 +103,16 @@ TEST_F(IpcClose, WithAnyWaitsForAllStreams)
 {
     Stream stream;
     uint64_t closing = 0;
-    binade_devptr address = Import();
+    moiety_devptr address = Import();
     stream.Hold();
     Queue(address, stream);
     std::thread releaser([&] {
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
         stream.Release();
     });
-    EXPECT_EQ(BINADE_OK,
-              binade_ipc_close(address, BINADE_STREAM_ANY, &closing));
-    EXPECT_EQ(BINADE_OK, binade_ipc_wait(closing, 60000));
+    EXPECT_EQ(MOIETY_OK,
+              moiety_ipc_close(address, MOIETY_STREAM_ANY, &closing));
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_wait(closing, 60000));
     EXPECT_EQ(CUDA_SUCCESS, Get<CUresult(CUstream)>("cuStreamQuery")(stream));
     releaser.join();
 }
@@ -121,46 +121,46 @@ TEST_F(IpcClose, IsRefusedOnAStreamThatCaptures)
 {
     Stream stream;
     CUgraph graph = nullptr;
-    binade_devptr address = Import();
+    moiety_devptr address = Import();
     Get<CUresult(CUstream, CUstreamCaptureMode)>("cuStreamBeginCapture_v2")(
         stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
-    EXPECT_EQ(BINADE_E_BUSY, binade_ipc_close(address, stream, nullptr));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_ipc_close(address, stream, nullptr));
     EXPECT_EQ(CUDA_SUCCESS, (Get<CUresult(CUstream, CUgraph *)>(
                                 "cuStreamEndCapture")(stream, &graph)))
         << "the capture is whole";
     Get<CUresult(CUgraph)>("cuGraphDestroy")(graph);
-    EXPECT_EQ(BINADE_OK, binade_ipc_close(address, stream, nullptr));
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_close(address, stream, nullptr));
 }
 
 TEST_F(IpcClose, WithAnyIsRefusedUnderAGuard)
 {
-    binade_devptr address = Import();
-    ASSERT_EQ(BINADE_OK, binade_capture_guard_begin());
-    EXPECT_EQ(BINADE_E_BUSY,
-              binade_ipc_close(address, BINADE_STREAM_ANY, nullptr));
-    ASSERT_EQ(BINADE_OK, binade_capture_guard_end());
-    EXPECT_EQ(BINADE_OK, binade_ipc_close(address, BINADE_STREAM_ANY, nullptr));
+    moiety_devptr address = Import();
+    ASSERT_EQ(MOIETY_OK, moiety_capture_guard_begin());
+    EXPECT_EQ(MOIETY_E_BUSY,
+              moiety_ipc_close(address, MOIETY_STREAM_ANY, nullptr));
+    ASSERT_EQ(MOIETY_OK, moiety_capture_guard_end());
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_close(address, MOIETY_STREAM_ANY, nullptr));
 }
 
 TEST_F(IpcClose, RefusesAStreamThatIsNone)
 {
-    binade_devptr address = Import();
+    moiety_devptr address = Import();
     CUstream stream = nullptr;
     Get<CUresult(CUstream *, unsigned)>("cuStreamCreate")(&stream, 0);
     Get<CUresult(CUstream)>("cuStreamDestroy_v2")(stream);
-    EXPECT_NE(BINADE_OK, binade_ipc_close(address, stream, nullptr));
-    EXPECT_EQ(BINADE_OK,
-              binade_ipc_close(address, BINADE_STREAM_DONE, nullptr));
+    EXPECT_NE(MOIETY_OK, moiety_ipc_close(address, stream, nullptr));
+    EXPECT_EQ(MOIETY_OK,
+              moiety_ipc_close(address, MOIETY_STREAM_DONE, nullptr));
 }
 
 TEST_F(IpcClose, WorksOnAStreamOfAnotherContext)
 {
-    binade_context other = pool_test::NewContext();
-    binade_devptr address = Import();
+    moiety_context other = pool_test::NewContext();
+    moiety_devptr address = Import();
     pool_test::SetCurrent(other);
     {
         Stream stream;
-        EXPECT_EQ(BINADE_OK, binade_ipc_close(address, stream, nullptr));
+        EXPECT_EQ(MOIETY_OK, moiety_ipc_close(address, stream, nullptr));
         EXPECT_EQ(other, pool_test::Current());
     }
     pool_test::SetCurrent(pool_test::PrimaryContext());
@@ -169,11 +169,11 @@ TEST_F(IpcClose, WorksOnAStreamOfAnotherContext)
 
 TEST_F(IpcClose, AContextTakesItsImportsAlong)
 {
-    binade_context context = pool_test::NewContext();
-    binade_devptr kept = Import(context), closed = Import(context);
-    EXPECT_EQ(BINADE_OK, binade_ipc_close(closed, BINADE_STREAM_DONE, nullptr));
+    moiety_context context = pool_test::NewContext();
+    moiety_devptr kept = Import(context), closed = Import(context);
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_close(closed, MOIETY_STREAM_DONE, nullptr));
     pool_test::DestroyContext(context);
-    EXPECT_EQ(BINADE_OK, binade_ipc_close(kept, BINADE_STREAM_DONE, nullptr));
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_close(kept, MOIETY_STREAM_DONE, nullptr));
     ExpectNothingOpen();
 }
 
@@ -183,12 +183,12 @@ TEST_F(IpcClose, ContextsThatAreGoneDoNotAnswerForLaterOnes)
 {
     uint64_t before = pool_test::Calls("cuIpcOpenMemHandle");
     for (unsigned i = 0; i < 20; i++) {
-        binade_context context = pool_test::NewContext();
-        binade_devptr address = Import(context);
-        EXPECT_EQ(BINADE_OK,
-                  binade_ipc_close(address, BINADE_STREAM_DONE, nullptr));
+        moiety_context context = pool_test::NewContext();
+        moiety_devptr address = Import(context);
+        EXPECT_EQ(MOIETY_OK,
+                  moiety_ipc_close(address, MOIETY_STREAM_DONE, nullptr));
         if (IsOldDriver()) {
-            EXPECT_EQ(BINADE_OK, binade_ipc_trim(0, nullptr));
+            EXPECT_EQ(MOIETY_OK, moiety_ipc_trim(0, nullptr));
         }
         pool_test::DestroyContext(context);
     }

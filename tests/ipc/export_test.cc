@@ -21,49 +21,49 @@ using pool_test::kKiB;
 using pool_test::kMiB;
 using pool_test::Pool;
 
-const binade_stream kStream = BINADE_STREAM_LEGACY;
+const moiety_stream kStream = MOIETY_STREAM_LEGACY;
 
-binade_pool_options Exportable()
+moiety_pool_options Exportable()
 {
-    binade_pool_options options = pool_test::Defaults();
-    options.flags = BINADE_POOL_EXPORTABLE;
+    moiety_pool_options options = pool_test::Defaults();
+    options.flags = MOIETY_POOL_EXPORTABLE;
     return options;
 }
 
-binade_ipc_handle Export(binade_pool *pool, binade_devptr address)
+moiety_ipc_handle Export(moiety_pool *pool, moiety_devptr address)
 {
-    binade_ipc_handle handle = {};
-    EXPECT_EQ(BINADE_OK, binade_ipc_export(pool, address, &handle))
-        << binade_last_error_message();
+    moiety_ipc_handle handle = {};
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_export(pool, address, &handle))
+        << moiety_last_error_message();
     return handle;
 }
 
-binade_status TryExport(binade_pool *pool, binade_devptr address)
+moiety_status TryExport(moiety_pool *pool, moiety_devptr address)
 {
-    binade_ipc_handle handle;
-    return binade_ipc_export(pool, address, &handle);
+    moiety_ipc_handle handle;
+    return moiety_ipc_export(pool, address, &handle);
 }
 
 // 0 unless it succeeds.
-binade_devptr Import(const binade_ipc_handle &handle)
+moiety_devptr Import(const moiety_ipc_handle &handle)
 {
-    binade_devptr address = 0;
-    EXPECT_EQ(BINADE_OK,
-              binade_ipc_import(&handle, sizeof handle, nullptr, &address))
-        << binade_last_error_message();
+    moiety_devptr address = 0;
+    EXPECT_EQ(MOIETY_OK,
+              moiety_ipc_import(&handle, sizeof handle, nullptr, &address))
+        << moiety_last_error_message();
     return address;
 }
 
-binade_status TryImport(const binade_ipc_handle &handle)
+moiety_status TryImport(const moiety_ipc_handle &handle)
 {
-    binade_devptr address = 0;
-    return binade_ipc_import(&handle, sizeof handle, nullptr, &address);
+    moiety_devptr address = 0;
+    return moiety_ipc_import(&handle, sizeof handle, nullptr, &address);
 }
 
-void Close(binade_devptr address)
+void Close(moiety_devptr address)
 {
-    EXPECT_EQ(BINADE_OK,
-              binade_ipc_close(address, BINADE_STREAM_DONE, nullptr));
+    EXPECT_EQ(MOIETY_OK,
+              moiety_ipc_close(address, MOIETY_STREAM_DONE, nullptr));
 }
 
 class Ipc : public ::testing::Test
@@ -82,13 +82,13 @@ using IpcRelease = Ipc;
 TEST_F(IpcExport, SaysWhatTheHandleIsOf)
 {
     Pool pool(Exportable());
-    binade_devptr block = pool.Alloc(100 * kKiB);
-    binade_ipc_handle handle = Export(pool, block);
-    EXPECT_EQ(BINADE_IPC_VERSION, handle.version);
+    moiety_devptr block = pool.Alloc(100 * kKiB);
+    moiety_ipc_handle handle = Export(pool, block);
+    EXPECT_EQ(MOIETY_IPC_VERSION, handle.version);
     EXPECT_EQ(sizeof handle, handle.struct_size);
     EXPECT_EQ(32 * kMiB, handle.segment_bytes);
     EXPECT_EQ(pool.UsableSize(block), handle.size_bytes);
-    EXPECT_EQ(0, std::memcmp(handle.device_uuid, "binade standin", 14));
+    EXPECT_EQ(0, std::memcmp(handle.device_uuid, "moiety standin", 14));
     EXPECT_EQ(static_cast<uint32_t>(getpid()), handle.pid);
     EXPECT_NE(0u, handle.start_ticks);
     EXPECT_NE(0u, handle.pid_namespace);
@@ -100,12 +100,12 @@ TEST_F(IpcExport, ReachesEveryAddressOfABlock)
     Pool pool(Exportable());
     for (size_t size : {size_t{512}, size_t{5000}, 1 * kMiB, 5 * kMiB + 1}) {
         SCOPED_TRACE(size);
-        binade_devptr before = pool.Alloc(512);
-        binade_devptr block = pool.Alloc(size);
+        moiety_devptr before = pool.Alloc(512);
+        moiety_devptr block = pool.Alloc(size);
         size_t bytes = pool.UsableSize(block);
-        binade_ipc_handle whole = Export(pool, block);
+        moiety_ipc_handle whole = Export(pool, block);
         for (size_t inset : {size_t{1}, size_t{511}, bytes / 2, bytes - 1}) {
-            binade_ipc_handle rest = Export(pool, block + inset);
+            moiety_ipc_handle rest = Export(pool, block + inset);
             EXPECT_EQ(whole.offset_bytes + inset, rest.offset_bytes);
             EXPECT_EQ(bytes - inset, rest.size_bytes);
             EXPECT_EQ(whole.segment_id, rest.segment_id);
@@ -119,7 +119,7 @@ TEST_F(IpcExport, ReachesEveryAddressOfABlock)
 TEST_F(IpcExport, AsksTheDriverOncePerSegment)
 {
     Pool pool(Exportable());
-    std::vector<binade_devptr> blocks;
+    std::vector<moiety_devptr> blocks;
     uint64_t before = Calls("cuIpcGetMemHandle");
     for (int i = 0; i < 100; i++) {
         blocks.push_back(pool.Alloc(64 * kKiB));
@@ -129,15 +129,15 @@ TEST_F(IpcExport, AsksTheDriverOncePerSegment)
     uint64_t calls = Calls();
     Export(pool, blocks[50]);
     EXPECT_EQ(calls, Calls()) << "no driver call at all";
-    for (binade_devptr block : blocks)
+    for (moiety_devptr block : blocks)
         pool.Free(block);
 }
 
 TEST_F(IpcExport, SameAddressGivesTheSameBytes)
 {
     Pool pool(Exportable());
-    binade_devptr block = pool.Alloc(3000);
-    binade_ipc_handle one = Export(pool, block), other = Export(pool, block);
+    moiety_devptr block = pool.Alloc(3000);
+    moiety_ipc_handle one = Export(pool, block), other = Export(pool, block);
     EXPECT_EQ(0, std::memcmp(&one, &other, sizeof one));
     pool.Free(block);
 }
@@ -146,16 +146,16 @@ TEST_F(IpcExport, RefusesWhatIsNoLiveBlock)
 {
     Pool pool(Exportable());
     Pool other(Exportable());
-    binade_devptr block = pool.Alloc(3 * kMiB);
-    binade_ipc_handle handle;
-    EXPECT_EQ(BINADE_E_INVALID, binade_ipc_export(nullptr, block, &handle));
-    EXPECT_EQ(BINADE_E_INVALID, binade_ipc_export(pool, block, nullptr));
-    EXPECT_EQ(BINADE_E_FOREIGN, TryExport(other, block));
-    EXPECT_EQ(BINADE_E_FOREIGN, TryExport(pool, 0));
-    EXPECT_EQ(BINADE_E_FOREIGN, TryExport(pool, ~binade_devptr{0}));
-    EXPECT_EQ(BINADE_E_INVALID, TryExport(pool, block + 3 * kMiB))
+    moiety_devptr block = pool.Alloc(3 * kMiB);
+    moiety_ipc_handle handle;
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_ipc_export(nullptr, block, &handle));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_ipc_export(pool, block, nullptr));
+    EXPECT_EQ(MOIETY_E_FOREIGN, TryExport(other, block));
+    EXPECT_EQ(MOIETY_E_FOREIGN, TryExport(pool, 0));
+    EXPECT_EQ(MOIETY_E_FOREIGN, TryExport(pool, ~moiety_devptr{0}));
+    EXPECT_EQ(MOIETY_E_INVALID, TryExport(pool, block + 3 * kMiB))
         << "behind the block";
-    EXPECT_EQ(BINADE_E_INVALID, TryExport(pool, block + 20 * kMiB))
+    EXPECT_EQ(MOIETY_E_INVALID, TryExport(pool, block + 20 * kMiB))
         << "in free pages";
     pool.Free(block);
 }
@@ -163,8 +163,8 @@ TEST_F(IpcExport, RefusesWhatIsNoLiveBlock)
 TEST_F(IpcExport, RefusedAddressesPinNothing)
 {
     Pool pool(Exportable());
-    binade_devptr block = pool.Alloc(3 * kMiB);
-    EXPECT_EQ(BINADE_E_INVALID, TryExport(pool, block + 3 * kMiB));
+    moiety_devptr block = pool.Alloc(3 * kMiB);
+    EXPECT_EQ(MOIETY_E_INVALID, TryExport(pool, block + 3 * kMiB));
     pool.Free(block);
     EXPECT_EQ(32 * kMiB, pool.TrimAll());
 }
@@ -172,46 +172,46 @@ TEST_F(IpcExport, RefusedAddressesPinNothing)
 TEST_F(IpcExport, NeedsAnExportablePool)
 {
     Pool pool;
-    binade_devptr block = pool.Alloc(512);
-    EXPECT_EQ(BINADE_E_UNSUPPORTED, TryExport(pool, block));
+    moiety_devptr block = pool.Alloc(512);
+    EXPECT_EQ(MOIETY_E_UNSUPPORTED, TryExport(pool, block));
     EXPECT_STREQ("the pool is not exportable: it was made without "
-                 "BINADE_POOL_EXPORTABLE",
-                 binade_last_error_message());
-    EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool, 0));
+                 "MOIETY_POOL_EXPORTABLE",
+                 moiety_last_error_message());
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
     pool.Free(block);
 }
 
 TEST_F(IpcExport, NeedsASourceThatCanShare)
 {
     segment_test::FakeSource source;
-    binade_source table = source.Table();
-    binade_pool_options options = Exportable();
+    moiety_source table = source.Table();
+    moiety_pool_options options = Exportable();
     options.source = &table;
     table.flags = 0;
-    binade_pool *pool = nullptr;
-    EXPECT_EQ(BINADE_E_UNSUPPORTED, binade_pool_create(&options, &pool));
+    moiety_pool *pool = nullptr;
+    EXPECT_EQ(MOIETY_E_UNSUPPORTED, moiety_pool_create(&options, &pool));
     EXPECT_EQ(nullptr, pool);
 }
 
 // A source that cuts its memory out of one allocation of the driver's.
 struct CuttingSource {
-    binade_devptr whole = 0;
-    binade_devptr next = 0;
+    moiety_devptr whole = 0;
+    moiety_devptr next = 0;
 
-    binade_source Table()
+    moiety_source Table()
     {
-        binade_source table = {};
+        moiety_source table = {};
         table.struct_size = sizeof table;
-        table.flags = BINADE_SOURCE_LEGACY_IPC;
+        table.flags = MOIETY_SOURCE_LEGACY_IPC;
         table.name = "cutting";
         table.context = this;
-        table.reserve = [](void *context, size_t bytes, binade_devptr *out) {
+        table.reserve = [](void *context, size_t bytes, moiety_devptr *out) {
             auto *self = static_cast<CuttingSource *>(context);
             *out = self->next;
             self->next += bytes;
-            return BINADE_OK;
+            return MOIETY_OK;
         };
-        table.release = [](void *, binade_devptr, size_t) { return BINADE_OK; };
+        table.release = [](void *, moiety_devptr, size_t) { return MOIETY_OK; };
         return table;
     }
 };
@@ -221,13 +221,13 @@ TEST_F(IpcExport, RefusesAPartOfALargerAllocation)
     Pool whole;
     CuttingSource source;
     source.next = source.whole = whole.Alloc(128 * kMiB);
-    binade_source table = source.Table();
-    binade_pool_options options = Exportable();
+    moiety_source table = source.Table();
+    moiety_pool_options options = Exportable();
     options.source = &table;
     {
         Pool pool(options);
-        binade_devptr block = pool.Alloc(512);
-        EXPECT_EQ(BINADE_E_UNSUPPORTED, TryExport(pool, block));
+        moiety_devptr block = pool.Alloc(512);
+        EXPECT_EQ(MOIETY_E_UNSUPPORTED, TryExport(pool, block));
         pool.Free(block);
     }
     whole.Free(source.whole);
@@ -236,37 +236,37 @@ TEST_F(IpcExport, RefusesAPartOfALargerAllocation)
 TEST_F(IpcRelease, ExportedSegmentsAreNotTrimmed)
 {
     Pool pool(Exportable());
-    binade_devptr block = pool.Alloc(64 * kKiB);
+    moiety_devptr block = pool.Alloc(64 * kKiB);
     Export(pool, block);
     pool.Free(block);
     EXPECT_EQ(0u, pool.TrimAll());
-    EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool, 0));
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
     EXPECT_EQ(32 * kMiB, pool.TrimAll());
 }
 
 TEST_F(IpcRelease, FreedBlocksStayOutOfCirculation)
 {
-    binade_pool_options options = Exportable();
+    moiety_pool_options options = Exportable();
     options.limit_bytes = 64 * kMiB;
     options.wait_ms = 0;
     Pool pool(options);
-    binade_devptr block = pool.Alloc(64 * kKiB), address = 0;
+    moiety_devptr block = pool.Alloc(64 * kKiB), address = 0;
     Export(pool, block + 5);
-    EXPECT_EQ(BINADE_OK, binade_free_sized(pool, block, 64 * kKiB, kStream));
-    std::vector<binade_devptr> others;
+    EXPECT_EQ(MOIETY_OK, moiety_free_sized(pool, block, 64 * kKiB, kStream));
+    std::vector<moiety_devptr> others;
     while (others.size() < 1023)
         others.push_back(pool.Alloc(64 * kKiB));
-    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
-              binade_alloc(pool, 64 * kKiB, kStream, &address));
-    EXPECT_EQ(BINADE_E_INVALID, binade_free(pool, block, kStream));
-    EXPECT_EQ(BINADE_E_INVALID, TryExport(pool, block)) << "it was freed";
+    EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY,
+              moiety_alloc(pool, 64 * kKiB, kStream, &address));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_free(pool, block, kStream));
+    EXPECT_EQ(MOIETY_E_INVALID, TryExport(pool, block)) << "it was freed";
     EXPECT_EQ(1024u, pool.Stats().allocation_current) << "still in use";
-    EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool, block));
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, block));
     EXPECT_EQ(1023u, pool.Stats().allocation_current);
     pool_test::Synchronize();
     others.push_back(pool.Alloc(64 * kKiB));
     EXPECT_EQ(block, others.back()) << "it serves again";
-    for (binade_devptr other : others)
+    for (moiety_devptr other : others)
         pool.Free(other);
 }
 
@@ -274,13 +274,13 @@ TEST_F(IpcRelease, FreedBlocksComeBackBehindTheWorkOfTheirStream)
 {
     Pool pool(Exportable());
     pool_test::Stream held;
-    binade_devptr block = pool.Alloc(64 * kMiB);
+    moiety_devptr block = pool.Alloc(64 * kMiB);
     Export(pool, block);
     held.Hold();
     pool_test::Get<CUresult(CUdeviceptr, unsigned char, size_t, CUstream)>(
         "cuMemsetD8Async")(block, 1, 4096, held);
     pool.Free(block, held);
-    EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool, 0));
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
     EXPECT_EQ(0u, pool.Trim()) << "its stream is held";
     held.Release();
     EXPECT_EQ(64 * kMiB, pool.TrimAll());
@@ -289,9 +289,9 @@ TEST_F(IpcRelease, FreedBlocksComeBackBehindTheWorkOfTheirStream)
 TEST_F(IpcRelease, LiveBlocksStayLive)
 {
     Pool pool(Exportable());
-    binade_devptr block = pool.Alloc(64 * kKiB);
+    moiety_devptr block = pool.Alloc(64 * kKiB);
     Export(pool, block);
-    EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool, 0));
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
     EXPECT_EQ(1u, pool.Stats().allocation_current);
     pool.Free(block);
     EXPECT_EQ(0u, pool.Stats().allocation_current) << "an ordinary free";
@@ -301,32 +301,32 @@ TEST_F(IpcRelease, LiveBlocksStayLive)
 TEST_F(IpcRelease, OfOneSegmentLeavesTheOthers)
 {
     Pool pool(Exportable());
-    binade_devptr one = pool.Alloc(64 * kMiB), other = pool.Alloc(64 * kMiB);
-    binade_ipc_handle handle = Export(pool, other);
+    moiety_devptr one = pool.Alloc(64 * kMiB), other = pool.Alloc(64 * kMiB);
+    moiety_ipc_handle handle = Export(pool, other);
     Export(pool, one);
-    EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool, one + 100));
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, one + 100));
     pool.Free(one);
     pool.Free(other);
     EXPECT_EQ(64 * kMiB, pool.TrimAll());
     EXPECT_EQ(other, Import(handle));
     Close(other);
-    EXPECT_EQ(BINADE_E_FOREIGN, binade_ipc_release_exports(pool, 4096));
-    EXPECT_EQ(BINADE_E_INVALID, binade_ipc_release_exports(nullptr, 0));
-    EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool, other));
+    EXPECT_EQ(MOIETY_E_FOREIGN, moiety_ipc_release_exports(pool, 4096));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_ipc_release_exports(nullptr, 0));
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, other));
     EXPECT_EQ(64 * kMiB, pool.TrimAll());
 }
 
 TEST_F(IpcRelease, MakesHandlesStale)
 {
     Pool pool(Exportable());
-    binade_devptr block = pool.Alloc(64 * kKiB);
-    binade_ipc_handle old = Export(pool, block);
-    EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool, 0));
-    EXPECT_EQ(BINADE_E_STALE, TryImport(old));
-    binade_ipc_handle fresh = Export(pool, block);
+    moiety_devptr block = pool.Alloc(64 * kKiB);
+    moiety_ipc_handle old = Export(pool, block);
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
+    EXPECT_EQ(MOIETY_E_STALE, TryImport(old));
+    moiety_ipc_handle fresh = Export(pool, block);
     EXPECT_EQ(old.segment_id, fresh.segment_id);
     EXPECT_GT(fresh.generation, old.generation);
-    EXPECT_EQ(BINADE_E_STALE, TryImport(old));
+    EXPECT_EQ(MOIETY_E_STALE, TryImport(old));
     EXPECT_EQ(block, Import(fresh));
     Close(block);
     pool.Free(block);
@@ -335,12 +335,12 @@ TEST_F(IpcRelease, MakesHandlesStale)
 TEST_F(IpcRelease, FreeAfterIsRefusedUntilThen)
 {
     Pool pool(Exportable());
-    binade_devptr block = pool.Alloc(64 * kKiB);
-    binade_event event = pool_test::NewEvent();
+    moiety_devptr block = pool.Alloc(64 * kKiB);
+    moiety_event event = pool_test::NewEvent();
     Export(pool, block);
-    EXPECT_EQ(BINADE_E_BUSY, binade_free_after(pool, block, event));
-    EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool, 0));
-    EXPECT_EQ(BINADE_OK, binade_free_after(pool, block, event));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_free_after(pool, block, event));
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
+    EXPECT_EQ(MOIETY_OK, moiety_free_after(pool, block, event));
     pool_test::DestroyEvent(event);
 }
 
@@ -348,10 +348,10 @@ TEST_F(IpcRelease, UsesThatWereNotedAreKept)
 {
     Pool pool(Exportable());
     pool_test::Stream user;
-    binade_devptr block = pool.Alloc(64 * kMiB);
-    ASSERT_EQ(BINADE_OK, binade_record_use(pool, block, user));
+    moiety_devptr block = pool.Alloc(64 * kMiB);
+    ASSERT_EQ(MOIETY_OK, moiety_record_use(pool, block, user));
     Export(pool, block);
-    EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool, 0));
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
     user.Hold();
     pool.Free(block);
     EXPECT_EQ(0u, pool.Trim());
@@ -361,8 +361,8 @@ TEST_F(IpcRelease, UsesThatWereNotedAreKept)
 
 TEST_F(IpcRelease, OfAPoolIsItsEnd)
 {
-    binade_ipc_handle handle;
-    binade_devptr block;
+    moiety_ipc_handle handle;
+    moiety_devptr block;
     {
         Pool pool(Exportable());
         block = pool.Alloc(64 * kKiB);
@@ -371,15 +371,15 @@ TEST_F(IpcRelease, OfAPoolIsItsEnd)
         pool.Free(block);
         // The end of the pool expects that nothing leaked.
     }
-    EXPECT_EQ(BINADE_E_STALE, TryImport(handle));
-    EXPECT_EQ(BINADE_E_FOREIGN,
-              binade_ipc_close(block, BINADE_STREAM_DONE, nullptr));
+    EXPECT_EQ(MOIETY_E_STALE, TryImport(handle));
+    EXPECT_EQ(MOIETY_E_FOREIGN,
+              moiety_ipc_close(block, MOIETY_STREAM_DONE, nullptr));
 }
 
 TEST_F(IpcOwnImport, IsTheAddressItself)
 {
     Pool pool(Exportable());
-    binade_devptr block = pool.Alloc(64 * kKiB);
+    moiety_devptr block = pool.Alloc(64 * kKiB);
     uint64_t opens = Calls("cuIpcOpenMemHandle");
     EXPECT_EQ(block + 77, Import(Export(pool, block + 77)));
     EXPECT_EQ(opens, Calls("cuIpcOpenMemHandle"));
@@ -390,49 +390,49 @@ TEST_F(IpcOwnImport, IsTheAddressItself)
 TEST_F(IpcOwnImport, IsCounted)
 {
     Pool pool(Exportable());
-    binade_devptr block = pool.Alloc(64 * kKiB);
-    binade_ipc_handle handle = Export(pool, block);
+    moiety_devptr block = pool.Alloc(64 * kKiB);
+    moiety_ipc_handle handle = Export(pool, block);
     Import(handle);
     Import(handle);
-    EXPECT_EQ(BINADE_E_BUSY, binade_ipc_release_exports(pool, 0));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_ipc_release_exports(pool, 0));
     Close(block);
-    EXPECT_EQ(BINADE_E_BUSY, binade_ipc_release_exports(pool, block));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_ipc_release_exports(pool, block));
     uint64_t closing = 7;
-    EXPECT_EQ(BINADE_OK, binade_ipc_close(block, kStream, &closing));
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_close(block, kStream, &closing));
     EXPECT_EQ(0u, closing);
-    EXPECT_EQ(BINADE_E_INVALID,
-              binade_ipc_close(block, BINADE_STREAM_DONE, nullptr));
-    EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool, 0));
+    EXPECT_EQ(MOIETY_E_INVALID,
+              moiety_ipc_close(block, MOIETY_STREAM_DONE, nullptr));
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
     pool.Free(block);
 }
 
 TEST_F(IpcOwnImport, RefusesBadArguments)
 {
     Pool pool(Exportable());
-    binade_devptr block = pool.Alloc(64 * kKiB), address = 0;
-    binade_ipc_handle handle = Export(pool, block);
-    EXPECT_EQ(BINADE_E_INVALID,
-              binade_ipc_import(nullptr, sizeof handle, nullptr, &address));
-    EXPECT_EQ(BINADE_E_INVALID,
-              binade_ipc_import(&handle, sizeof handle, nullptr, nullptr));
+    moiety_devptr block = pool.Alloc(64 * kKiB), address = 0;
+    moiety_ipc_handle handle = Export(pool, block);
+    EXPECT_EQ(MOIETY_E_INVALID,
+              moiety_ipc_import(nullptr, sizeof handle, nullptr, &address));
+    EXPECT_EQ(MOIETY_E_INVALID,
+              moiety_ipc_import(&handle, sizeof handle, nullptr, nullptr));
     for (size_t bytes :
          {size_t{0}, size_t{8}, sizeof handle - 1, sizeof handle + 1, SIZE_MAX})
-        EXPECT_EQ(BINADE_E_INVALID,
-                  binade_ipc_import(&handle, bytes, nullptr, &address));
+        EXPECT_EQ(MOIETY_E_INVALID,
+                  moiety_ipc_import(&handle, bytes, nullptr, &address));
     handle.version++;
-    EXPECT_EQ(BINADE_E_UNSUPPORTED, TryImport(handle));
+    EXPECT_EQ(MOIETY_E_UNSUPPORTED, TryImport(handle));
     handle.version--;
     handle.checksum++;
-    EXPECT_EQ(BINADE_E_CORRUPT, TryImport(handle));
-    EXPECT_EQ(BINADE_E_INVALID,
-              binade_ipc_close(block, BINADE_STREAM_DONE, nullptr))
+    EXPECT_EQ(MOIETY_E_CORRUPT, TryImport(handle));
+    EXPECT_EQ(MOIETY_E_INVALID,
+              moiety_ipc_close(block, MOIETY_STREAM_DONE, nullptr))
         << "exported, but not imported";
-    EXPECT_EQ(BINADE_OK, binade_ipc_close(0, kStream, nullptr));
-    EXPECT_EQ(BINADE_E_FOREIGN,
-              binade_ipc_close(12345, BINADE_STREAM_DONE, nullptr));
-    EXPECT_EQ(BINADE_OK, binade_ipc_wait(0, 0));
-    EXPECT_EQ(BINADE_E_INVALID, binade_ipc_wait(1000000, 0));
-    EXPECT_EQ(BINADE_OK, binade_ipc_trim(0, nullptr));
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_close(0, kStream, nullptr));
+    EXPECT_EQ(MOIETY_E_FOREIGN,
+              moiety_ipc_close(12345, MOIETY_STREAM_DONE, nullptr));
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_wait(0, 0));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_ipc_wait(1000000, 0));
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_trim(0, nullptr));
     EXPECT_EQ(0u, address);
     pool.Free(block);
 }
@@ -440,16 +440,16 @@ TEST_F(IpcOwnImport, RefusesBadArguments)
 TEST_F(IpcOwnImport, EveryFlippedBitIsNoticed)
 {
     Pool pool(Exportable());
-    binade_devptr block = pool.Alloc(64 * kKiB);
-    const binade_ipc_handle handle = Export(pool, block);
+    moiety_devptr block = pool.Alloc(64 * kKiB);
+    const moiety_ipc_handle handle = Export(pool, block);
     for (size_t bit = 0; bit < 8 * sizeof handle; bit++) {
         SCOPED_TRACE("bit " + std::to_string(bit));
         unsigned char bytes[sizeof handle];
         std::memcpy(bytes, &handle, sizeof handle);
         bytes[bit / 8] ^= static_cast<unsigned char>(1u << bit % 8);
-        binade_devptr address = 0;
-        EXPECT_EQ(bit < 32 ? BINADE_E_UNSUPPORTED : BINADE_E_CORRUPT,
-                  binade_ipc_import(bytes, sizeof bytes, nullptr, &address));
+        moiety_devptr address = 0;
+        EXPECT_EQ(bit < 32 ? MOIETY_E_UNSUPPORTED : MOIETY_E_CORRUPT,
+                  moiety_ipc_import(bytes, sizeof bytes, nullptr, &address));
         EXPECT_EQ(0u, address);
     }
     pool.Free(block);
@@ -458,13 +458,13 @@ TEST_F(IpcOwnImport, EveryFlippedBitIsNoticed)
 TEST_F(IpcOwnImport, TakesBytesAtAnyAlignment)
 {
     Pool pool(Exportable());
-    binade_devptr block = pool.Alloc(64 * kKiB);
-    binade_ipc_handle handle = Export(pool, block);
+    moiety_devptr block = pool.Alloc(64 * kKiB);
+    moiety_ipc_handle handle = Export(pool, block);
     unsigned char bytes[sizeof handle + 1];
     std::memcpy(bytes + 1, &handle, sizeof handle);
-    binade_devptr address = 0;
-    EXPECT_EQ(BINADE_OK,
-              binade_ipc_import(bytes + 1, sizeof handle, nullptr, &address));
+    moiety_devptr address = 0;
+    EXPECT_EQ(MOIETY_OK,
+              moiety_ipc_import(bytes + 1, sizeof handle, nullptr, &address));
     EXPECT_EQ(block, address);
     Close(address);
     pool.Free(block);

@@ -33,7 +33,7 @@ struct Head {
     uint32_t version;
     uint32_t head_bytes;
     uint64_t piece_count;
-    binade_ipc_handle handle;
+    moiety_ipc_handle handle;
     uint64_t checksum;
 
     // Of 64 bytes in the handle: the run's sum first, the nonce last.
@@ -64,13 +64,13 @@ void BeOfAnotherMachine(Head *head)
 }
 
 // The bytes of a message, which nobody gets.
-std::vector<char> MessageOf(binade_pool *pool, binade_devptr block)
+std::vector<char> MessageOf(moiety_pool *pool, moiety_devptr block)
 {
     TcpPair pair;
     std::vector<char> bytes(1 << 16);
     size_t size = 0;
-    EXPECT_EQ(BINADE_OK, binade_ipc_send(pool, block, pair.one()))
-        << binade_last_error_message();
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_send(pool, block, pair.one()))
+        << moiety_last_error_message();
     shutdown(pair.one(), SHUT_WR);
     for (ssize_t got = 1; got > 0; size += static_cast<size_t>(got)) {
         got = recv(pair.other(), bytes.data() + size, bytes.size() - size, 0);
@@ -95,8 +95,8 @@ TEST_F(IpcFabricMessage, AMessageOfAnotherMachineIsMapped)
 {
     Pool pool(Mapped());
     Peer peer;
-    binade_ipc_handle ticket;
-    binade_devptr block = pool.Alloc(4 * kMiB), theirs = 0, again = 0;
+    moiety_ipc_handle ticket;
+    moiety_devptr block = pool.Alloc(4 * kMiB), theirs = 0, again = 0;
     pool_test::Fill(block, 4 * kMiB, 6);
     pool_test::Synchronize();
     std::vector<char> message =
@@ -105,16 +105,16 @@ TEST_F(IpcFabricMessage, AMessageOfAnotherMachineIsMapped)
             ipc_probe_seal(&head->handle);
             ticket = head->handle;
         });
-    EXPECT_EQ(BINADE_E_STALE, peer.Import(ticket, &again)) << peer.message();
-    ASSERT_EQ(BINADE_OK, peer.ReceiveBytesOverTcp(message, &theirs))
+    EXPECT_EQ(MOIETY_E_STALE, peer.Import(ticket, &again)) << peer.message();
+    ASSERT_EQ(MOIETY_OK, peer.ReceiveBytesOverTcp(message, &theirs))
         << peer.message();
     EXPECT_TRUE(peer.Holds(theirs, 4 * kMiB, 6));
-    EXPECT_EQ(BINADE_OK, peer.Import(ticket, &again)) << peer.message();
+    EXPECT_EQ(MOIETY_OK, peer.Import(ticket, &again)) << peer.message();
     EXPECT_EQ(theirs, again);
-    EXPECT_EQ(BINADE_OK, peer.Close(theirs));
-    EXPECT_EQ(BINADE_OK, peer.Close(again));
+    EXPECT_EQ(MOIETY_OK, peer.Close(theirs));
+    EXPECT_EQ(MOIETY_OK, peer.Close(again));
     EXPECT_EQ(0u, peer.Trim(0));
-    EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool, 0));
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
     pool.Free(block);
 }
 
@@ -123,17 +123,17 @@ TEST_F(IpcFabricMessage, WithoutAContextNoDeviceOfAnotherMachineIsThere)
     Pool pool(Mapped());
     TcpPair pair;
     char byte;
-    binade_devptr block = pool.Alloc(4 * kMiB), here = 0;
+    moiety_devptr block = pool.Alloc(4 * kMiB), here = 0;
     std::vector<char> message =
         Changed(MessageOf(pool, block), BeOfAnotherMachine);
     ASSERT_EQ(static_cast<ssize_t>(message.size()),
               send(pair.one(), message.data(), message.size(), 0));
     pool_test::SetCurrent(nullptr);
-    EXPECT_EQ(BINADE_E_NO_DEVICE,
-              binade_ipc_receive(pair.other(), nullptr, nullptr, &here));
+    EXPECT_EQ(MOIETY_E_NO_DEVICE,
+              moiety_ipc_receive(pair.other(), nullptr, nullptr, &here));
     pool_test::SetCurrent(pool_test::PrimaryContext());
     EXPECT_EQ(-1, recv(pair.other(), &byte, 1, MSG_DONTWAIT));
-    EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool, 0));
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
     pool.Free(block);
 }
 
@@ -143,8 +143,8 @@ TEST_F(IpcFabricMessage, PiecesOfTwoMachinesThatAreAlikeAreToldApart)
 {
     Pool pool(Mapped()), other(Mapped());
     Peer peer;
-    binade_devptr block = pool.Alloc(4 * kMiB), theirs = 0;
-    binade_devptr second = other.Alloc(4 * kMiB), their_second = 0;
+    moiety_devptr block = pool.Alloc(4 * kMiB), theirs = 0;
+    moiety_devptr second = other.Alloc(4 * kMiB), their_second = 0;
     pool_test::Fill(block, 4 * kMiB, 6);
     pool_test::Fill(second, 4 * kMiB, 7);
     pool_test::Synchronize();
@@ -157,17 +157,17 @@ TEST_F(IpcFabricMessage, PiecesOfTwoMachinesThatAreAlikeAreToldApart)
             *changed->NameWord(0) ^= 2;
             *changed->NameWord(7) ^= 2;
         });
-    ASSERT_EQ(BINADE_OK, peer.ReceiveBytesOverTcp(first, &theirs))
+    ASSERT_EQ(MOIETY_OK, peer.ReceiveBytesOverTcp(first, &theirs))
         << peer.message();
-    ASSERT_EQ(BINADE_OK, peer.ReceiveBytesOverTcp(message, &their_second))
+    ASSERT_EQ(MOIETY_OK, peer.ReceiveBytesOverTcp(message, &their_second))
         << peer.message();
     EXPECT_TRUE(peer.Holds(theirs, 4 * kMiB, 6));
     EXPECT_TRUE(peer.Holds(their_second, 4 * kMiB, 7));
-    EXPECT_EQ(BINADE_OK, peer.Close(theirs));
-    EXPECT_EQ(BINADE_OK, peer.Close(their_second));
+    EXPECT_EQ(MOIETY_OK, peer.Close(theirs));
+    EXPECT_EQ(MOIETY_OK, peer.Close(their_second));
     EXPECT_EQ(0u, peer.Trim(0));
-    for (binade_pool *each : {(binade_pool *)pool, (binade_pool *)other})
-        EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(each, 0));
+    for (moiety_pool *each : {(moiety_pool *)pool, (moiety_pool *)other})
+        EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(each, 0));
     pool.Free(block);
     other.Free(second);
 }
@@ -177,7 +177,7 @@ TEST_F(IpcFabricMessage, ANamesakeOnAnotherMachineIsNotThisProcess)
 {
     Pool pool(Mapped());
     TcpPair pair;
-    binade_devptr block = pool.Alloc(4 * kMiB), here = 0;
+    moiety_devptr block = pool.Alloc(4 * kMiB), here = 0;
     std::vector<char> message = Changed(MessageOf(pool, block), [](Head *head) {
         *head->NameWord(0) ^= 2;
         *head->NameWord(7) ^= 2;
@@ -186,30 +186,30 @@ TEST_F(IpcFabricMessage, ANamesakeOnAnotherMachineIsNotThisProcess)
     pool_test::Synchronize();
     ASSERT_EQ(static_cast<ssize_t>(message.size()),
               send(pair.one(), message.data(), message.size(), 0));
-    ASSERT_EQ(BINADE_OK,
-              binade_ipc_receive(pair.other(), pool_test::PrimaryContext(),
+    ASSERT_EQ(MOIETY_OK,
+              moiety_ipc_receive(pair.other(), pool_test::PrimaryContext(),
                                  nullptr, &here))
-        << binade_last_error_message();
+        << moiety_last_error_message();
     EXPECT_NE(block, here);
     EXPECT_TRUE(pool_test::Holds(here, 4 * kMiB, 6));
-    EXPECT_EQ(BINADE_OK, binade_ipc_close(here, BINADE_STREAM_DONE, nullptr));
-    EXPECT_EQ(BINADE_OK, binade_ipc_trim(0, nullptr));
-    EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool, 0));
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_close(here, MOIETY_STREAM_DONE, nullptr));
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_trim(0, nullptr));
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
     pool.Free(block);
 }
 
 TEST_F(IpcFabricMessage, AHandleOfTheDriverStaysOnItsMachine)
 {
-    binade_pool_options options = pool_test::Defaults();
-    options.flags = BINADE_POOL_EXPORTABLE;
+    moiety_pool_options options = pool_test::Defaults();
+    options.flags = MOIETY_POOL_EXPORTABLE;
     Pool pool(options);
     Peer peer;
-    binade_devptr block = pool.Alloc(64 << 10), theirs = 0;
+    moiety_devptr block = pool.Alloc(64 << 10), theirs = 0;
     std::vector<char> message = Changed(MessageOf(pool, block), [](Head *head) {
         head->handle.machine[3] ^= 1;
     });
-    EXPECT_EQ(BINADE_E_UNSUPPORTED, peer.ReceiveBytesOverTcp(message, &theirs));
-    EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool, 0));
+    EXPECT_EQ(MOIETY_E_UNSUPPORTED, peer.ReceiveBytesOverTcp(message, &theirs));
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
     pool.Free(block);
 }
 
@@ -217,13 +217,13 @@ TEST_F(IpcFabricMessage, WhatTheOwnerGaveBackIsStale)
 {
     Pool pool(Mapped());
     Peer peer;
-    binade_devptr block = pool.Alloc(4 * kMiB), theirs = 0;
+    moiety_devptr block = pool.Alloc(4 * kMiB), theirs = 0;
     std::vector<char> message = MessageOf(pool, block);
-    EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool, 0));
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
     pool.Free(block);
     pool.TrimAll();
     ASSERT_EQ(0u, pool.Stats().reserved_bytes_current);
-    EXPECT_EQ(BINADE_E_STALE, peer.ReceiveBytesOverTcp(message, &theirs))
+    EXPECT_EQ(MOIETY_E_STALE, peer.ReceiveBytesOverTcp(message, &theirs))
         << peer.message();
     EXPECT_EQ(0u, peer.Trim(0));
     EXPECT_EQ(0u, peer.Ask(Do::kLiveMapped));
@@ -231,59 +231,59 @@ TEST_F(IpcFabricMessage, WhatTheOwnerGaveBackIsStale)
 
 TEST_F(IpcFabricMessage, WhatAnOwnerSentThatHasEndedIsStale)
 {
-    Peer owner({"BINADE_PEER_MAPPED=1"});
-    binade_devptr here = 0;
-    ASSERT_EQ(BINADE_OK, owner.SendOverTcp(owner.Alloc(4 * kMiB)))
+    Peer owner({"MOIETY_PEER_MAPPED=1"});
+    moiety_devptr here = 0;
+    ASSERT_EQ(MOIETY_OK, owner.SendOverTcp(owner.Alloc(4 * kMiB)))
         << owner.message();
     owner.Kill();
-    EXPECT_EQ(BINADE_E_STALE,
-              binade_ipc_receive(owner.Connect(), pool_test::PrimaryContext(),
+    EXPECT_EQ(MOIETY_E_STALE,
+              moiety_ipc_receive(owner.Connect(), pool_test::PrimaryContext(),
                                  nullptr, &here));
-    EXPECT_EQ(BINADE_E_PEER_GONE,
-              binade_ipc_receive(owner.Connect(), pool_test::PrimaryContext(),
+    EXPECT_EQ(MOIETY_E_PEER_GONE,
+              moiety_ipc_receive(owner.Connect(), pool_test::PrimaryContext(),
                                  nullptr, &here));
 }
 
 // --- Forged ------------------------------------------------------------
 
-binade_status StatusOf(const std::vector<char> &message)
+moiety_status StatusOf(const std::vector<char> &message)
 {
     TcpPair pair;
-    binade_devptr address = 0;
+    moiety_devptr address = 0;
     EXPECT_EQ(static_cast<ssize_t>(message.size()),
               send(pair.one(), message.data(), message.size(), 0));
     shutdown(pair.one(), SHUT_WR);
-    return binade_ipc_receive(pair.other(), pool_test::PrimaryContext(),
+    return moiety_ipc_receive(pair.other(), pool_test::PrimaryContext(),
                               nullptr, &address);
 }
 
 TEST_F(IpcFabricMessage, AnyChangedByteIsNoticed)
 {
     Pool pool(Mapped());
-    binade_devptr block = pool.Alloc(4 * kMiB);
+    moiety_devptr block = pool.Alloc(4 * kMiB);
     const std::vector<char> message = MessageOf(pool, block);
     size_t before = OpenDescriptors();
     for (size_t i = 0; i < message.size() && !HasFailure(); i += 7) {
         std::vector<char> changed = message;
         changed[i] = static_cast<char>(changed[i] ^ 1);
-        EXPECT_NE(BINADE_OK, StatusOf(changed)) << i;
+        EXPECT_NE(MOIETY_OK, StatusOf(changed)) << i;
     }
     EXPECT_EQ(before, OpenDescriptors());
-    EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool, 0));
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
     pool.Free(block);
 }
 
 TEST_F(IpcFabricMessage, AMessageThatEndsInTheMiddleIsNoticed)
 {
     Pool pool(Mapped());
-    binade_devptr block = pool.Alloc(4 * kMiB);
+    moiety_devptr block = pool.Alloc(4 * kMiB);
     const std::vector<char> message = MessageOf(pool, block);
     for (size_t length = 1; length < message.size() && !HasFailure();
          length += 97) {
         std::vector<char> cut(message.begin(), message.begin() + length);
-        EXPECT_EQ(BINADE_E_PEER_GONE, StatusOf(cut)) << length;
+        EXPECT_EQ(MOIETY_E_PEER_GONE, StatusOf(cut)) << length;
     }
-    EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool, 0));
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
     pool.Free(block);
 }
 
@@ -291,25 +291,25 @@ TEST_F(IpcFabricMessage, AMessageThatEndsInTheMiddleIsNoticed)
 TEST_F(IpcFabricMessage, AMessageThatContradictsItselfIsCorrupt)
 {
     Pool pool(Mapped());
-    binade_devptr block = pool.Alloc(4 * kMiB);
+    moiety_devptr block = pool.Alloc(4 * kMiB);
     const std::vector<char> message = MessageOf(pool, block);
     void (*const changes[])(Head *) = {
         [](Head *head) { head->piece_count = 0; },
         [](Head *head) { head->piece_count++; },
         [](Head *head) { head->piece_count = UINT64_MAX; },
         [](Head *head) { head->head_bytes++; },
-        [](Head *head) { head->handle.kind = BINADE_IPC_DRIVER; },
+        [](Head *head) { head->handle.kind = MOIETY_IPC_DRIVER; },
         [](Head *head) { head->handle.segment_bytes += 2 * kMiB; },
         [](Head *head) { head->handle.offset_bytes = UINT64_MAX; },
         [](Head *head) { *head->NameWord(0) = 0; },
         [](Head *head) { head->magic += UINT64_C(1) << 56; },
     };
     for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++)
-        EXPECT_EQ(BINADE_E_CORRUPT, StatusOf(Changed(message, changes[i])))
+        EXPECT_EQ(MOIETY_E_CORRUPT, StatusOf(Changed(message, changes[i])))
             << i;
-    EXPECT_EQ(BINADE_E_UNSUPPORTED,
+    EXPECT_EQ(MOIETY_E_UNSUPPORTED,
               StatusOf(Changed(message, [](Head *head) { head->version++; })));
-    EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool, 0));
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
     pool.Free(block);
 }
 
@@ -317,12 +317,12 @@ TEST_F(IpcFabricMessage, AMessageThatContradictsItselfIsCorrupt)
 // nothing stays.
 TEST_F(IpcFabricMessage, OtherFabricHandlesAreRefused)
 {
-    binade_pool_options options = Mapped();
+    moiety_pool_options options = Mapped();
     options.first_segment_bytes = 2 * kMiB;
     Pool pool(Mapped()), other(options);
     Peer peer;
-    binade_devptr block = pool.Alloc(40 * kMiB), theirs = 0;
-    binade_devptr small = other.Alloc(2 * kMiB);
+    moiety_devptr block = pool.Alloc(40 * kMiB), theirs = 0;
+    moiety_devptr small = other.Alloc(2 * kMiB);
     const std::vector<char> message = MessageOf(pool, block);
     const std::vector<char> of_small = MessageOf(other, small);
     constexpr size_t kPartBytes = 128 * 64;
@@ -333,15 +333,15 @@ TEST_F(IpcFabricMessage, OtherFabricHandlesAreRefused)
         std::memcpy(&changed[at], instead, 64);
         uint64_t sum = ipc_probe_checksum(&changed[at], kPartBytes);
         std::memcpy(&changed[at + kPartBytes], &sum, sizeof sum);
-        binade_status status = peer.ReceiveBytesOverTcp(changed, &theirs);
-        EXPECT_EQ(instead == message.data() ? BINADE_E_STALE : BINADE_E_CORRUPT,
+        moiety_status status = peer.ReceiveBytesOverTcp(changed, &theirs);
+        EXPECT_EQ(instead == message.data() ? MOIETY_E_STALE : MOIETY_E_CORRUPT,
                   status)
             << peer.message();
         EXPECT_EQ(0u, peer.Trim(0));
         EXPECT_EQ(0u, peer.Ask(Do::kLiveMapped));
     }
-    for (binade_pool *each : {(binade_pool *)pool, (binade_pool *)other})
-        EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(each, 0));
+    for (moiety_pool *each : {(moiety_pool *)pool, (moiety_pool *)other})
+        EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(each, 0));
     pool.Free(block);
     other.Free(small);
 }
@@ -349,18 +349,18 @@ TEST_F(IpcFabricMessage, OtherFabricHandlesAreRefused)
 TEST_F(IpcFabricMessage, OtherSocketsAreRefused)
 {
     Pool pool(Mapped());
-    binade_devptr block = pool.Alloc(4 * kMiB), address = 0;
+    moiety_devptr block = pool.Alloc(4 * kMiB), address = 0;
     int datagrams = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     int alone = ipc_test::TcpSocket();
-    EXPECT_EQ(BINADE_E_INVALID, binade_ipc_send(pool, block, datagrams));
-    EXPECT_EQ(BINADE_E_INVALID,
-              binade_ipc_receive(datagrams, nullptr, nullptr, &address));
-    EXPECT_EQ(BINADE_E_PEER_GONE, binade_ipc_send(pool, block, alone));
-    EXPECT_EQ(BINADE_E_PEER_GONE,
-              binade_ipc_receive(alone, nullptr, nullptr, &address));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_ipc_send(pool, block, datagrams));
+    EXPECT_EQ(MOIETY_E_INVALID,
+              moiety_ipc_receive(datagrams, nullptr, nullptr, &address));
+    EXPECT_EQ(MOIETY_E_PEER_GONE, moiety_ipc_send(pool, block, alone));
+    EXPECT_EQ(MOIETY_E_PEER_GONE,
+              moiety_ipc_receive(alone, nullptr, nullptr, &address));
     close(datagrams);
     close(alone);
-    EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool, 0));
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
     pool.Free(block);
 }
 

@@ -32,10 +32,10 @@ using pool_test::Pool;
 
 // What a peer that owns mapped memory becomes of sending a block over TCP, with
 // this setting of the stand-in.
-binade_status SendBy(const std::string &setting, std::string *out_message)
+moiety_status SendBy(const std::string &setting, std::string *out_message)
 {
-    Peer owner({"BINADE_PEER_MAPPED=1", "BINADE_STANDIN_FABRIC=" + setting});
-    binade_status status = owner.SendOverTcp(owner.Alloc(4 * kMiB));
+    Peer owner({"MOIETY_PEER_MAPPED=1", "MOIETY_STANDIN_FABRIC=" + setting});
+    moiety_status status = owner.SendOverTcp(owner.Alloc(4 * kMiB));
     *out_message = owner.message();
     return status;
 }
@@ -53,20 +53,20 @@ TEST_F(IpcFabric, AnotherProcessSeesABlockThroughTcp)
 {
     Pool pool(Mapped());
     Peer peer;
-    binade_devptr block = pool.Alloc(40 * kMiB), theirs = 0;
+    moiety_devptr block = pool.Alloc(40 * kMiB), theirs = 0;
     pool_test::Fill(block, 40 * kMiB, 7);
     pool_test::Synchronize();
     (void)peer.Connect();
     size_t before = OpenDescriptors();
-    ASSERT_EQ(BINADE_OK, peer.ReceiveOverTcp(pool, block, &theirs))
+    ASSERT_EQ(MOIETY_OK, peer.ReceiveOverTcp(pool, block, &theirs))
         << peer.message();
     EXPECT_EQ(before, OpenDescriptors());
     EXPECT_TRUE(peer.Holds(theirs, 40 * kMiB, 7));
     peer.Fill(theirs, 40 * kMiB, 8);
     EXPECT_TRUE(pool_test::Holds(block, 40 * kMiB, 8));
-    EXPECT_EQ(BINADE_OK, peer.Close(theirs));
+    EXPECT_EQ(MOIETY_OK, peer.Close(theirs));
     EXPECT_EQ(0u, peer.Trim(0));
-    EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool, 0));
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
     pool.Free(block);
     pool.TrimAll();
     EXPECT_EQ(0u, pool.Stats().reserved_bytes_current) << "no pin is left";
@@ -74,20 +74,20 @@ TEST_F(IpcFabric, AnotherProcessSeesABlockThroughTcp)
 
 TEST_F(IpcFabric, ThePeerMayBeTheOwner)
 {
-    Peer owner({"BINADE_PEER_MAPPED=1"});
-    binade_devptr theirs = owner.Alloc(5 * kMiB), here = 0;
+    Peer owner({"MOIETY_PEER_MAPPED=1"});
+    moiety_devptr theirs = owner.Alloc(5 * kMiB), here = 0;
     owner.Fill(theirs, 5 * kMiB, 3);
-    ASSERT_EQ(BINADE_OK, owner.SendOverTcp(theirs)) << owner.message();
-    ASSERT_EQ(BINADE_OK,
-              binade_ipc_receive(owner.Connect(), pool_test::PrimaryContext(),
+    ASSERT_EQ(MOIETY_OK, owner.SendOverTcp(theirs)) << owner.message();
+    ASSERT_EQ(MOIETY_OK,
+              moiety_ipc_receive(owner.Connect(), pool_test::PrimaryContext(),
                                  nullptr, &here))
-        << binade_last_error_message();
+        << moiety_last_error_message();
     EXPECT_TRUE(pool_test::Holds(here, 5 * kMiB, 3));
     pool_test::Fill(here, 5 * kMiB, 4);
     pool_test::Synchronize();
     EXPECT_TRUE(owner.Holds(theirs, 5 * kMiB, 4));
-    EXPECT_EQ(BINADE_OK, binade_ipc_close(here, BINADE_STREAM_DONE, nullptr));
-    EXPECT_EQ(BINADE_OK, binade_ipc_trim(0, nullptr));
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_close(here, MOIETY_STREAM_DONE, nullptr));
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_trim(0, nullptr));
 }
 
 TEST_F(IpcFabric, MoreThanAFrameOfPiecesIsOneBlock)
@@ -95,18 +95,18 @@ TEST_F(IpcFabric, MoreThanAFrameOfPiecesIsOneBlock)
     constexpr uint64_t kPieces = 150, kLast = (kPieces - 1) * 2 * kMiB;
     Pool pool(InSmallPieces());
     Peer peer;
-    binade_devptr block = AllocPieces(pool, kPieces), theirs = 0;
+    moiety_devptr block = AllocPieces(pool, kPieces), theirs = 0;
     pool_test::Fill(block, 2 * kMiB, 8);
     pool_test::Fill(block + kLast, 2 * kMiB, 9);
     pool_test::Synchronize();
-    ASSERT_EQ(BINADE_OK, peer.ReceiveOverTcp(pool, block, &theirs))
+    ASSERT_EQ(MOIETY_OK, peer.ReceiveOverTcp(pool, block, &theirs))
         << peer.message();
     EXPECT_LT(128u, peer.Ask(Do::kLiveMapped));
     EXPECT_TRUE(peer.Holds(theirs, 2 * kMiB, 8));
     EXPECT_TRUE(peer.Holds(theirs + kLast, 2 * kMiB, 9));
-    EXPECT_EQ(BINADE_OK, peer.Close(theirs));
+    EXPECT_EQ(MOIETY_OK, peer.Close(theirs));
     EXPECT_EQ(0u, peer.Trim(0));
-    EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool, 0));
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
     pool.Free(block);
 }
 
@@ -114,19 +114,19 @@ TEST_F(IpcFabric, BothWaysAreOneImport)
 {
     Pool pool(Mapped());
     Peer peer;
-    binade_ipc_handle ticket;
-    binade_devptr block = pool.Alloc(4 * kMiB), one = 0, two = 0, three = 0;
-    ASSERT_EQ(BINADE_OK, peer.ReceiveOverTcp(pool, block, &one))
+    moiety_ipc_handle ticket;
+    moiety_devptr block = pool.Alloc(4 * kMiB), one = 0, two = 0, three = 0;
+    ASSERT_EQ(MOIETY_OK, peer.ReceiveOverTcp(pool, block, &one))
         << peer.message();
-    ASSERT_EQ(BINADE_OK, peer.Receive(pool, block, &two)) << peer.message();
-    ASSERT_EQ(BINADE_OK, binade_ipc_ticket(pool, block, &ticket));
-    ASSERT_EQ(BINADE_OK, peer.Import(ticket, &three)) << peer.message();
+    ASSERT_EQ(MOIETY_OK, peer.Receive(pool, block, &two)) << peer.message();
+    ASSERT_EQ(MOIETY_OK, moiety_ipc_ticket(pool, block, &ticket));
+    ASSERT_EQ(MOIETY_OK, peer.Import(ticket, &three)) << peer.message();
     EXPECT_EQ(one, two);
     EXPECT_EQ(one, three);
-    for (binade_devptr address : {one, two, three})
-        EXPECT_EQ(BINADE_OK, peer.Close(address));
+    for (moiety_devptr address : {one, two, three})
+        EXPECT_EQ(MOIETY_OK, peer.Close(address));
     EXPECT_EQ(0u, peer.Trim(0));
-    EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool, 0));
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
     pool.Free(block);
 }
 
@@ -134,15 +134,15 @@ TEST_F(IpcFabric, TheSameProcessGetsTheAddressItself)
 {
     Pool pool(Mapped());
     TcpPair pair;
-    binade_devptr block = pool.Alloc(4 * kMiB), address = 0;
-    ASSERT_EQ(BINADE_OK, binade_ipc_send(pool, block, pair.one()));
-    ASSERT_EQ(BINADE_OK,
-              binade_ipc_receive(pair.other(), nullptr, nullptr, &address))
-        << binade_last_error_message();
+    moiety_devptr block = pool.Alloc(4 * kMiB), address = 0;
+    ASSERT_EQ(MOIETY_OK, moiety_ipc_send(pool, block, pair.one()));
+    ASSERT_EQ(MOIETY_OK,
+              moiety_ipc_receive(pair.other(), nullptr, nullptr, &address))
+        << moiety_last_error_message();
     EXPECT_EQ(block, address);
-    EXPECT_EQ(BINADE_OK,
-              binade_ipc_close(address, BINADE_STREAM_DONE, nullptr));
-    EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool, 0));
+    EXPECT_EQ(MOIETY_OK,
+              moiety_ipc_close(address, MOIETY_STREAM_DONE, nullptr));
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
     pool.Free(block);
 }
 
@@ -151,17 +151,17 @@ TEST_F(IpcFabric, TheSameProcessGetsTheAddressItself)
 TEST_F(IpcFabric, WithoutFabricTheSendSaysSo)
 {
     std::string message;
-    EXPECT_EQ(BINADE_E_UNSUPPORTED, SendBy("none", &message));
+    EXPECT_EQ(MOIETY_E_UNSUPPORTED, SendBy("none", &message));
     EXPECT_NE(std::string::npos, message.find("no fabric handles")) << message;
-    EXPECT_EQ(BINADE_E_UNSUPPORTED, SendBy("no_channel", &message));
+    EXPECT_EQ(MOIETY_E_UNSUPPORTED, SendBy("no_channel", &message));
     EXPECT_NE(std::string::npos, message.find("IMEX channel")) << message;
 }
 
 TEST_F(IpcFabric, WhatIsNotSentIsNotExported)
 {
-    Peer owner({"BINADE_PEER_MAPPED=1", "BINADE_STANDIN_FABRIC=none"});
-    binade_devptr block = owner.Alloc(4 * kMiB);
-    ASSERT_EQ(BINADE_E_UNSUPPORTED, owner.SendOverTcp(block));
+    Peer owner({"MOIETY_PEER_MAPPED=1", "MOIETY_STANDIN_FABRIC=none"});
+    moiety_devptr block = owner.Alloc(4 * kMiB);
+    ASSERT_EQ(MOIETY_E_UNSUPPORTED, owner.SendOverTcp(block));
     owner.Ask(Do::kFree, block);
     EXPECT_NE(0u, owner.Ask(Do::kTrimPool)) << "it is pinned";
 }
@@ -170,25 +170,25 @@ TEST_F(IpcFabric, AReceiverWithoutFabricRefusesAndTakesTheNext)
 {
     for (const char *setting : {"none", "no_channel"}) {
         Pool pool(Mapped());
-        binade_pool_options options = pool_test::Defaults();
-        options.flags = BINADE_POOL_EXPORTABLE;
+        moiety_pool_options options = pool_test::Defaults();
+        options.flags = MOIETY_POOL_EXPORTABLE;
         Pool other(options);
-        Peer peer({std::string("BINADE_STANDIN_FABRIC=") + setting});
-        binade_devptr block = pool.Alloc(4 * kMiB), theirs = 0;
-        binade_devptr of_other = other.Alloc(64 << 10);
-        EXPECT_EQ(BINADE_E_UNSUPPORTED,
+        Peer peer({std::string("MOIETY_STANDIN_FABRIC=") + setting});
+        moiety_devptr block = pool.Alloc(4 * kMiB), theirs = 0;
+        moiety_devptr of_other = other.Alloc(64 << 10);
+        EXPECT_EQ(MOIETY_E_UNSUPPORTED,
                   peer.ReceiveOverTcp(pool, block, &theirs));
         EXPECT_NE(std::string::npos, peer.message().find("IMEX channel"))
             << peer.message();
-        EXPECT_EQ(BINADE_OK, peer.ReceiveOverTcp(other, of_other, &theirs))
+        EXPECT_EQ(MOIETY_OK, peer.ReceiveOverTcp(other, of_other, &theirs))
             << peer.message();
-        EXPECT_EQ(BINADE_OK, peer.Close(theirs));
-        EXPECT_EQ(BINADE_OK, peer.Receive(pool, block, &theirs))
+        EXPECT_EQ(MOIETY_OK, peer.Close(theirs));
+        EXPECT_EQ(MOIETY_OK, peer.Receive(pool, block, &theirs))
             << peer.message();
-        EXPECT_EQ(BINADE_OK, peer.Close(theirs));
+        EXPECT_EQ(MOIETY_OK, peer.Close(theirs));
         EXPECT_EQ(0u, peer.Trim(0));
-        for (binade_pool *each : {(binade_pool *)pool, (binade_pool *)other})
-            EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(each, 0));
+        for (moiety_pool *each : {(moiety_pool *)pool, (moiety_pool *)other})
+            EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(each, 0));
         pool.Free(block);
         other.Free(of_other);
     }
@@ -201,30 +201,30 @@ TEST_F(IpcFabric, ARefusalAtCreationIsNoErrorAndRemembered)
         Pool pool(Mapped());
         TcpPair pair;
         Peer peer;
-        binade_devptr theirs = 0;
+        moiety_devptr theirs = 0;
         uint64_t start = pool_test::Calls("cuMemCreate");
         pool_test::SetFaults(std::string("cuMemCreate:nth=1:code=") + code);
-        binade_devptr block = pool.Alloc(33 * kMiB);
+        moiety_devptr block = pool.Alloc(33 * kMiB);
         pool_test::SetFaults("");
         EXPECT_LE(2u, pool_test::Calls("cuMemCreate") - start);
-        binade_devptr later = pool.Alloc(64 * kMiB);
-        for (binade_devptr each : {block, later})
-            EXPECT_EQ(BINADE_E_UNSUPPORTED,
-                      binade_ipc_send(pool, each, pair.one()));
+        moiety_devptr later = pool.Alloc(64 * kMiB);
+        for (moiety_devptr each : {block, later})
+            EXPECT_EQ(MOIETY_E_UNSUPPORTED,
+                      moiety_ipc_send(pool, each, pair.one()));
         pool.Free(later);
-        EXPECT_EQ(BINADE_OK, peer.Receive(pool, block, &theirs))
+        EXPECT_EQ(MOIETY_OK, peer.Receive(pool, block, &theirs))
             << peer.message();
-        EXPECT_EQ(BINADE_OK, peer.Close(theirs));
+        EXPECT_EQ(MOIETY_OK, peer.Close(theirs));
         EXPECT_EQ(0u, peer.Trim(0));
-        EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool, 0));
+        EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
         pool.Free(block);
     }
 }
 
 TEST_F(IpcFabric, WithoutAChannelOneCreationIsTriedInVain)
 {
-    Peer without({"BINADE_PEER_MAPPED=1", "BINADE_STANDIN_FABRIC=none"});
-    Peer refused({"BINADE_PEER_MAPPED=1", "BINADE_STANDIN_FABRIC=no_channel"});
+    Peer without({"MOIETY_PEER_MAPPED=1", "MOIETY_STANDIN_FABRIC=none"});
+    Peer refused({"MOIETY_PEER_MAPPED=1", "MOIETY_STANDIN_FABRIC=no_channel"});
     for (Peer *owner : {&without, &refused})
         for (int i = 0; i < 4; i++)
             owner->Alloc(16 * kMiB);
@@ -235,16 +235,16 @@ TEST_F(IpcFabric, NoMemoryIsNoRefusal)
 {
     Pool pool(Mapped());
     Peer peer;
-    binade_devptr block = 0, theirs = 0;
+    moiety_devptr block = 0, theirs = 0;
     pool_test::SetFaults("cuMemCreate:nth=1:code=CUDA_ERROR_OUT_OF_MEMORY");
-    if (binade_alloc(pool, 4 * kMiB, BINADE_STREAM_LEGACY, &block) != BINADE_OK)
+    if (moiety_alloc(pool, 4 * kMiB, MOIETY_STREAM_LEGACY, &block) != MOIETY_OK)
         block = pool.Alloc(4 * kMiB);
     pool_test::SetFaults("");
-    EXPECT_EQ(BINADE_OK, peer.ReceiveOverTcp(pool, block, &theirs))
+    EXPECT_EQ(MOIETY_OK, peer.ReceiveOverTcp(pool, block, &theirs))
         << peer.message();
-    EXPECT_EQ(BINADE_OK, peer.Close(theirs));
+    EXPECT_EQ(MOIETY_OK, peer.Close(theirs));
     EXPECT_EQ(0u, peer.Trim(0));
-    EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool, 0));
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
     pool.Free(block);
 }
 
@@ -253,16 +253,16 @@ TEST_F(IpcFabric, APieceThatIsRefusedKeepsTheBlockHere)
     Pool pool(InSmallPieces());
     TcpPair pair;
     char byte;
-    binade_devptr block = AllocPieces(pool, 3);
+    moiety_devptr block = AllocPieces(pool, 3);
     for (const char *code :
          {"INVALID_VALUE", "NOT_PERMITTED", "NOT_SUPPORTED"}) {
         pool_test::SetFaults(
             std::string("cuMemExportToShareableHandle:nth=3:code=CUDA_ERROR_") +
             code);
-        EXPECT_EQ(BINADE_E_UNSUPPORTED,
-                  binade_ipc_send(pool, block, pair.one()));
+        EXPECT_EQ(MOIETY_E_UNSUPPORTED,
+                  moiety_ipc_send(pool, block, pair.one()));
         EXPECT_NE(nullptr,
-                  std::strstr(binade_last_error_message(), "IMEX channel"));
+                  std::strstr(moiety_last_error_message(), "IMEX channel"));
         pool_test::SetFaults("");
     }
     EXPECT_EQ(-1, recv(pair.other(), &byte, 1, MSG_DONTWAIT));
@@ -283,30 +283,30 @@ TEST_F(IpcFabric, EveryCallOfTheDriverMayFailInTheOwner)
     unsigned refused = 0, unsupported = 0;
     for (uint64_t calls = 1; n <= calls && n < kTooMany && !HasFailure();) {
         SCOPED_TRACE("call " + std::to_string(++n));
-        binade_pool_options options = Mapped();
-        binade_pool *pool = nullptr;
-        binade_devptr block = 0;
+        moiety_pool_options options = Mapped();
+        moiety_pool *pool = nullptr;
+        moiety_devptr block = 0;
         TcpPair pair;
         uint64_t start = pool_test::Calls();
         pool_test::SetFaults("*:nth=" + std::to_string(n) +
                              ":code=CUDA_ERROR_UNKNOWN");
-        binade_status status = binade_pool_create(&options, &pool);
-        if (status == BINADE_OK)
-            status = binade_alloc(pool, 8 * kMiB, BINADE_STREAM_LEGACY, &block);
-        if (status == BINADE_OK)
-            status = binade_ipc_send(pool, block, pair.one());
+        moiety_status status = moiety_pool_create(&options, &pool);
+        if (status == MOIETY_OK)
+            status = moiety_alloc(pool, 8 * kMiB, MOIETY_STREAM_LEGACY, &block);
+        if (status == MOIETY_OK)
+            status = moiety_ipc_send(pool, block, pair.one());
         pool_test::SetFaults("");
         calls = pool_test::Calls() - start;
-        refused += status != BINADE_OK;
-        unsupported += status == BINADE_E_UNSUPPORTED;
+        refused += status != MOIETY_OK;
+        unsupported += status == MOIETY_E_UNSUPPORTED;
         if (!pool)
             continue;
-        EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool, 0));
+        EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
         if (block) {
-            EXPECT_EQ(BINADE_OK,
-                      binade_free(pool, block, BINADE_STREAM_LEGACY));
+            EXPECT_EQ(MOIETY_OK,
+                      moiety_free(pool, block, MOIETY_STREAM_LEGACY));
         }
-        EXPECT_EQ(BINADE_OK, binade_pool_destroy(pool, nullptr));
+        EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool, nullptr));
         EXPECT_EQ(live, pool_test::Live("vmm"));
     }
     EXPECT_LT(n, kTooMany);
@@ -319,13 +319,13 @@ TEST_F(IpcFabric, EveryCallOfTheDriverMayFailInTheImporter)
 {
     Pool pool(InSmallPieces());
     Peer peer;
-    binade_devptr block = AllocPieces(pool, 3);
+    moiety_devptr block = AllocPieces(pool, 3);
     pool_test::Fill(block, 6 * kMiB, 5);
     pool_test::Synchronize();
-    FailEachCallOf(peer, 6 * kMiB, 5, [&](binade_devptr *out) {
+    FailEachCallOf(peer, 6 * kMiB, 5, [&](moiety_devptr *out) {
         return peer.ReceiveOverTcp(pool, block, out);
     });
-    EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool, 0));
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
     pool.Free(block);
 }
 

@@ -29,25 +29,25 @@ class IpcForged : public ::testing::Test
 
     void SetUp() override
     {
-        binade_pool_options options = pool_test::Defaults();
-        options.flags = BINADE_POOL_EXPORTABLE;
-        ASSERT_EQ(BINADE_OK, binade_pool_create(&options, &pool_));
-        ASSERT_EQ(BINADE_OK, binade_alloc(pool_, 64 * kKiB,
-                                          BINADE_STREAM_LEGACY, &block_));
-        ASSERT_EQ(BINADE_OK, binade_ipc_export(pool_, block_, &handle_));
+        moiety_pool_options options = pool_test::Defaults();
+        options.flags = MOIETY_POOL_EXPORTABLE;
+        ASSERT_EQ(MOIETY_OK, moiety_pool_create(&options, &pool_));
+        ASSERT_EQ(MOIETY_OK, moiety_alloc(pool_, 64 * kKiB,
+                                          MOIETY_STREAM_LEGACY, &block_));
+        ASSERT_EQ(MOIETY_OK, moiety_ipc_export(pool_, block_, &handle_));
         pool_test::Fill(block_, 64 * kKiB, 99);
         pool_test::Synchronize();
     }
 
     void TearDown() override
     {
-        EXPECT_EQ(BINADE_OK, binade_pool_destroy(pool_, nullptr));
+        EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool_, nullptr));
     }
 
     // The same handle with one bit turned, and the checksum made right.
-    binade_ipc_handle Turned(size_t bit) const
+    moiety_ipc_handle Turned(size_t bit) const
     {
-        binade_ipc_handle handle = handle_;
+        moiety_ipc_handle handle = handle_;
         reinterpret_cast<unsigned char *>(&handle)[bit / 8] ^=
             static_cast<unsigned char>(1u << bit % 8);
         ipc_probe_seal(&handle);
@@ -55,23 +55,23 @@ class IpcForged : public ::testing::Test
     }
 
     // Every byte that the handle speaks of can be read, or it is refused.
-    static bool IsHarmless(Peer &peer, const binade_ipc_handle &handle)
+    static bool IsHarmless(Peer &peer, const moiety_ipc_handle &handle)
     {
-        binade_devptr address = 0;
-        binade_status status = peer.Import(handle, &address);
-        if (status != BINADE_OK)
+        moiety_devptr address = 0;
+        moiety_status status = peer.Import(handle, &address);
+        if (status != MOIETY_OK)
             return address == 0;
         peer.Holds(address, 4, 0);
         peer.Holds(address + handle.size_bytes / 4 * 4 - 4, 4, 0);
-        return peer.Close(address) == BINADE_OK;
+        return peer.Close(address) == MOIETY_OK;
     }
 
     void TurnEveryBit(bool is_open)
     {
         Peer peer;
-        binade_devptr address = 0, other = 0;
+        moiety_devptr address = 0, other = 0;
         if (is_open) {
-            ASSERT_EQ(BINADE_OK, peer.Import(handle_, &address));
+            ASSERT_EQ(MOIETY_OK, peer.Import(handle_, &address));
         }
         for (size_t bit = 0; bit < 8 * sizeof handle_ && !HasFailure(); bit++) {
             SCOPED_TRACE("bit " + std::to_string(bit));
@@ -82,17 +82,17 @@ class IpcForged : public ::testing::Test
         }
         if (is_open) {
             EXPECT_TRUE(peer.Holds(address, 64 * kKiB, 99));
-            EXPECT_EQ(BINADE_OK, peer.Close(address));
+            EXPECT_EQ(MOIETY_OK, peer.Close(address));
         }
         EXPECT_EQ(0u, peer.Trim(0));
         EXPECT_EQ(0u, peer.Ask(Do::kLiveImports));
-        EXPECT_EQ(BINADE_OK, peer.Import(handle_, &other));
+        EXPECT_EQ(MOIETY_OK, peer.Import(handle_, &other));
         EXPECT_TRUE(peer.Holds(other, 64 * kKiB, 99));
     }
 
-    binade_pool *pool_ = nullptr;
-    binade_devptr block_ = 0;
-    binade_ipc_handle handle_ = {};
+    moiety_pool *pool_ = nullptr;
+    moiety_devptr block_ = 0;
+    moiety_ipc_handle handle_ = {};
 };
 
 TEST_F(IpcForged, BitsOfASegmentThatIsNotOpen)
@@ -108,47 +108,47 @@ TEST_F(IpcForged, BitsOfASegmentThatIsOpen)
 TEST_F(IpcForged, AnotherMachinesHandle)
 {
     Peer peer;
-    binade_devptr address = 0;
-    binade_ipc_handle handle = handle_;
+    moiety_devptr address = 0;
+    moiety_ipc_handle handle = handle_;
     handle.machine[5] ^= 1;
     ipc_probe_seal(&handle);
-    EXPECT_EQ(BINADE_E_UNSUPPORTED, peer.Import(handle, &address));
-    EXPECT_EQ(BINADE_E_UNSUPPORTED,
-              binade_ipc_import(&handle, sizeof handle, nullptr, &address));
+    EXPECT_EQ(MOIETY_E_UNSUPPORTED, peer.Import(handle, &address));
+    EXPECT_EQ(MOIETY_E_UNSUPPORTED,
+              moiety_ipc_import(&handle, sizeof handle, nullptr, &address));
 }
 
 TEST_F(IpcForged, APidThatCameAgain)
 {
     Peer peer;
-    binade_devptr address = 0;
-    binade_ipc_handle handle = handle_;
+    moiety_devptr address = 0;
+    moiety_ipc_handle handle = handle_;
     handle.start_ticks--;
     ipc_probe_seal(&handle);
-    EXPECT_EQ(BINADE_E_PEER_GONE, peer.Import(handle, &address));
+    EXPECT_EQ(MOIETY_E_PEER_GONE, peer.Import(handle, &address));
     EXPECT_EQ(0u, peer.Ask(Do::kOpens)) << "the driver was not asked";
 }
 
 TEST_F(IpcForged, AHandleThatContradictsWhatIsOpen)
 {
     Peer peer;
-    binade_devptr address = 0, other = 0;
-    ASSERT_EQ(BINADE_OK, peer.Import(handle_, &address));
-    binade_ipc_handle handle = handle_;
+    moiety_devptr address = 0, other = 0;
+    ASSERT_EQ(MOIETY_OK, peer.Import(handle_, &address));
+    moiety_ipc_handle handle = handle_;
     handle.segment_bytes *= 2;
     handle.offset_bytes += handle_.segment_bytes;
     ipc_probe_seal(&handle);
-    EXPECT_EQ(BINADE_E_CORRUPT, peer.Import(handle, &other));
+    EXPECT_EQ(MOIETY_E_CORRUPT, peer.Import(handle, &other));
 }
 
 TEST_F(IpcForged, ASegmentThatIsLargerThanTheDrivers)
 {
     Peer peer;
-    binade_devptr address = 0;
-    binade_ipc_handle handle = handle_;
+    moiety_devptr address = 0;
+    moiety_ipc_handle handle = handle_;
     handle.segment_bytes *= 2;
     handle.size_bytes = handle.segment_bytes - handle.offset_bytes;
     ipc_probe_seal(&handle);
-    EXPECT_EQ(BINADE_E_CORRUPT, peer.Import(handle, &address));
+    EXPECT_EQ(MOIETY_E_CORRUPT, peer.Import(handle, &address));
     EXPECT_EQ(1u, peer.Ask(Do::kOpens));
     EXPECT_EQ(0u, peer.Ask(Do::kLiveImports)) << "closed again";
 }
@@ -157,20 +157,20 @@ TEST_F(IpcForged, ASegmentThatIsLargerThanTheDrivers)
 TEST_F(IpcForged, AnotherSegmentUnderTheSameHandleOfTheDriver)
 {
     Peer peer;
-    binade_devptr address = 0;
-    ASSERT_EQ(BINADE_OK, peer.Import(handle_, &address));
-    binade_ipc_handle handle = handle_;
+    moiety_devptr address = 0;
+    ASSERT_EQ(MOIETY_OK, peer.Import(handle_, &address));
+    moiety_ipc_handle handle = handle_;
     handle.segment_id++;
     ipc_probe_seal(&handle);
-    EXPECT_EQ(BINADE_E_STALE, peer.Import(handle, &address))
+    EXPECT_EQ(MOIETY_E_STALE, peer.Import(handle, &address))
         << "the old one is in use";
-    ASSERT_EQ(BINADE_OK, peer.Import(handle_, &address));
-    EXPECT_EQ(BINADE_OK, peer.Close(address));
-    EXPECT_EQ(BINADE_OK, peer.Close(address));
-    EXPECT_EQ(BINADE_OK, peer.Import(handle, &address));
+    ASSERT_EQ(MOIETY_OK, peer.Import(handle_, &address));
+    EXPECT_EQ(MOIETY_OK, peer.Close(address));
+    EXPECT_EQ(MOIETY_OK, peer.Close(address));
+    EXPECT_EQ(MOIETY_OK, peer.Import(handle, &address));
     EXPECT_EQ(2u, peer.Ask(Do::kOpens)) << "opened anew";
     EXPECT_EQ(1u, peer.Ask(Do::kCloses)) << "the old one was closed first";
-    EXPECT_EQ(BINADE_OK, peer.Close(address));
+    EXPECT_EQ(MOIETY_OK, peer.Close(address));
     EXPECT_EQ(0u, peer.Trim(0));
 }
 

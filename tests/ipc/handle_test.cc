@@ -16,9 +16,9 @@
 namespace
 {
 
-binade_ipc_handle Good()
+moiety_ipc_handle Good()
 {
-    binade_ipc_handle handle;
+    moiety_ipc_handle handle;
     std::memset(&handle, 0, sizeof handle);
     std::memset(handle.driver_handle, 0xa5, sizeof handle.driver_handle);
     handle.segment_bytes = 64 << 20;
@@ -31,29 +31,29 @@ binade_ipc_handle Good()
     return handle;
 }
 
-binade_status Read(const binade_ipc_handle &handle)
+moiety_status Read(const moiety_ipc_handle &handle)
 {
     return ipc_probe_read(&handle, sizeof handle);
 }
 
 TEST(IpcHandle, IsReadAsItWasSealed)
 {
-    EXPECT_EQ(BINADE_OK, Read(Good()));
+    EXPECT_EQ(MOIETY_OK, Read(Good()));
 }
 
 TEST(IpcHandle, HasAFixedLayout)
 {
-    EXPECT_EQ(176u, sizeof(binade_ipc_handle));
-    EXPECT_EQ(8u, offsetof(binade_ipc_handle, driver_handle));
-    EXPECT_EQ(80u, offsetof(binade_ipc_handle, offset_bytes));
-    EXPECT_EQ(88u, offsetof(binade_ipc_handle, size_bytes));
-    EXPECT_EQ(168u, offsetof(binade_ipc_handle, checksum));
+    EXPECT_EQ(176u, sizeof(moiety_ipc_handle));
+    EXPECT_EQ(8u, offsetof(moiety_ipc_handle, driver_handle));
+    EXPECT_EQ(80u, offsetof(moiety_ipc_handle, offset_bytes));
+    EXPECT_EQ(88u, offsetof(moiety_ipc_handle, size_bytes));
+    EXPECT_EQ(168u, offsetof(moiety_ipc_handle, checksum));
 }
 
 // Handles that importers of earlier versions hold must stay readable.
 TEST(IpcHandle, HasTheChecksumItAlwaysHad)
 {
-    binade_ipc_handle handle;
+    moiety_ipc_handle handle;
     std::memset(&handle, 0, sizeof handle);
     handle.segment_bytes = handle.size_bytes = 4096;
     ipc_probe_seal(&handle);
@@ -63,30 +63,30 @@ TEST(IpcHandle, HasTheChecksumItAlwaysHad)
 TEST(IpcHandle, EveryLengthButOneIsRefused)
 {
     std::vector<unsigned char> bytes(1024);
-    binade_ipc_handle handle = Good();
+    moiety_ipc_handle handle = Good();
     std::memcpy(bytes.data(), &handle, sizeof handle);
     for (size_t length = 0; length < bytes.size(); length++) {
-        EXPECT_EQ(length == sizeof handle ? BINADE_OK : BINADE_E_INVALID,
+        EXPECT_EQ(length == sizeof handle ? MOIETY_OK : MOIETY_E_INVALID,
                   ipc_probe_read(bytes.data(), length));
     }
 }
 
 TEST(IpcHandle, EveryByteHasEveryOtherValueRefused)
 {
-    const binade_ipc_handle good = Good();
+    const moiety_ipc_handle good = Good();
     for (size_t at = 0; at < sizeof good; at++) {
         for (unsigned other = 1; other < 256; other++) {
-            binade_ipc_handle handle = good;
+            moiety_ipc_handle handle = good;
             reinterpret_cast<unsigned char *>(&handle)[at] ^=
                 static_cast<unsigned char>(other);
-            ASSERT_NE(BINADE_OK, Read(handle)) << at << " " << other;
+            ASSERT_NE(MOIETY_OK, Read(handle)) << at << " " << other;
         }
     }
 }
 
 TEST(IpcHandle, WordsThatChangedPlacesAreNoticed)
 {
-    const binade_ipc_handle good = Good();
+    const moiety_ipc_handle good = Good();
     uint64_t words[sizeof good / 8];
     for (size_t i = 0; i < 22; i++) {
         for (size_t j = 0; j < i; j++) {
@@ -94,7 +94,7 @@ TEST(IpcHandle, WordsThatChangedPlacesAreNoticed)
             if (words[i] == words[j])
                 continue;
             std::swap(words[i], words[j]);
-            EXPECT_NE(BINADE_OK, ipc_probe_read(words, sizeof words));
+            EXPECT_NE(MOIETY_OK, ipc_probe_read(words, sizeof words));
         }
     }
 }
@@ -102,9 +102,9 @@ TEST(IpcHandle, WordsThatChangedPlacesAreNoticed)
 TEST(IpcHandle, OtherVersionsAreUnsupported)
 {
     for (uint32_t version : {0u, 2u, UINT32_MAX}) {
-        binade_ipc_handle handle = Good();
+        moiety_ipc_handle handle = Good();
         handle.version = version;
-        EXPECT_EQ(BINADE_E_UNSUPPORTED, Read(handle));
+        EXPECT_EQ(MOIETY_E_UNSUPPORTED, Read(handle));
     }
 }
 
@@ -116,47 +116,47 @@ TEST(IpcHandle, MustLieWithinItsSegmentThoughItsChecksumIsRight)
                {4096, 5000, 1}, {4096, UINT64_MAX, 2}, {4096, 1, UINT64_MAX},
                {0, 0, 1}};
     for (const auto &row : bad) {
-        binade_ipc_handle handle = Good();
+        moiety_ipc_handle handle = Good();
         handle.segment_bytes = row.segment;
         handle.offset_bytes = row.offset;
         handle.size_bytes = row.size;
         ipc_probe_seal(&handle);
-        EXPECT_EQ(BINADE_E_CORRUPT, Read(handle))
+        EXPECT_EQ(MOIETY_E_CORRUPT, Read(handle))
             << row.segment << " " << row.offset << " " << row.size;
     }
 }
 
 TEST(IpcHandle, ReservedBytesMustBeZero)
 {
-    binade_ipc_handle handle = Good();
+    moiety_ipc_handle handle = Good();
     handle.kind = 2;
     ipc_probe_seal(&handle);
-    EXPECT_EQ(BINADE_E_CORRUPT, Read(handle));
+    EXPECT_EQ(MOIETY_E_CORRUPT, Read(handle));
 }
 
 TEST(IpcProcess, KnowsItself)
 {
-    binade_ipc_handle handle = Good();
+    moiety_ipc_handle handle = Good();
     EXPECT_EQ(IPC_PROBE_LIVES, ipc_probe_exporter(&handle));
 }
 
 TEST(IpcProcess, APidThatStartedAtAnotherTimeIsGone)
 {
-    binade_ipc_handle handle = Good();
+    moiety_ipc_handle handle = Good();
     handle.start_ticks++;
     EXPECT_EQ(IPC_PROBE_GONE, ipc_probe_exporter(&handle));
 }
 
 TEST(IpcProcess, OtherNamespacesCannotBeSeenInto)
 {
-    binade_ipc_handle handle = Good();
+    moiety_ipc_handle handle = Good();
     handle.pid_namespace++;
     EXPECT_EQ(IPC_PROBE_UNSEEN, ipc_probe_exporter(&handle));
 }
 
 TEST(IpcProcess, APidOfNobodyIsGone)
 {
-    binade_ipc_handle handle = Good();
+    moiety_ipc_handle handle = Good();
     handle.pid = 0x7ffffff0;
     EXPECT_EQ(IPC_PROBE_GONE, ipc_probe_exporter(&handle));
 }
@@ -167,7 +167,7 @@ TEST(IpcProcess, NamesDoNotConfuse)
     char before[16] = "", name[] = "a) Z 1 (b";
     ASSERT_EQ(0, pthread_getname_np(pthread_self(), before, sizeof before));
     ASSERT_EQ(0, pthread_setname_np(pthread_self(), name));
-    binade_ipc_handle handle = Good();
+    moiety_ipc_handle handle = Good();
     EXPECT_EQ(IPC_PROBE_LIVES, ipc_probe_exporter(&handle));
     pthread_setname_np(pthread_self(), before);
 }

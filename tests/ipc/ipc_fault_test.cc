@@ -16,7 +16,7 @@
 
 // An event that the stand-in was told not to destroy is its own leak. That
 // there is no other is what the tests count.
-extern "C" BINADE_API const char *__lsan_default_suppressions();
+extern "C" MOIETY_API const char *__lsan_default_suppressions();
 extern "C" const char *__lsan_default_suppressions()
 {
     return "leak:libcuda.so.1\n";
@@ -36,7 +36,7 @@ constexpr unsigned kTooMany = 5000; // calls that no life below makes
 class Life
 {
   public:
-    explicit Life(const std::vector<binade_ipc_handle> &handles)
+    explicit Life(const std::vector<moiety_ipc_handle> &handles)
         : handles_(handles)
     {
     }
@@ -48,19 +48,19 @@ class Life
 
     void Run()
     {
-        binade_pool_options options = pool_test::Defaults();
-        options.flags = BINADE_POOL_EXPORTABLE;
-        Try(binade_pool_create(&options, &pool_));
+        moiety_pool_options options = pool_test::Defaults();
+        options.flags = MOIETY_POOL_EXPORTABLE;
+        Try(moiety_pool_create(&options, &pool_));
         if (pool_)
             Export();
-        for (const binade_ipc_handle &handle : handles_)
-            for (binade_stream stream :
-                 {BINADE_STREAM_DONE, BINADE_STREAM_LEGACY, BINADE_STREAM_ANY})
+        for (const moiety_ipc_handle &handle : handles_)
+            for (moiety_stream stream :
+                 {MOIETY_STREAM_DONE, MOIETY_STREAM_LEGACY, MOIETY_STREAM_ANY})
                 ImportAndClose(handle, stream);
         uint32_t open_count = 0;
-        Try(binade_ipc_trim(1, &open_count));
+        Try(moiety_ipc_trim(1, &open_count));
         ImportAndClose(handles_[0], stream_);
-        Try(binade_ipc_trim(0, &open_count));
+        Try(moiety_ipc_trim(0, &open_count));
         if (pool_)
             Release();
     }
@@ -68,64 +68,64 @@ class Life
     // With nothing failing: all goes.
     void End()
     {
-        for (binade_devptr address : imported_)
-            EXPECT_EQ(BINADE_OK,
-                      binade_ipc_close(address, BINADE_STREAM_DONE, nullptr))
-                << binade_last_error_message();
+        for (moiety_devptr address : imported_)
+            EXPECT_EQ(MOIETY_OK,
+                      moiety_ipc_close(address, MOIETY_STREAM_DONE, nullptr))
+                << moiety_last_error_message();
         uint32_t open_count = 1;
         pool_test::Synchronize();
-        EXPECT_EQ(BINADE_OK, binade_ipc_trim(0, &open_count));
+        EXPECT_EQ(MOIETY_OK, moiety_ipc_trim(0, &open_count));
         EXPECT_EQ(0u, open_count);
         EXPECT_EQ(0, Live("ipc"));
         if (!pool_)
             return;
-        EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool_, 0));
-        for (binade_devptr block : blocks_)
-            EXPECT_EQ(BINADE_OK, binade_free(pool_, block, stream_))
-                << binade_last_error_message();
+        EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool_, 0));
+        for (moiety_devptr block : blocks_)
+            EXPECT_EQ(MOIETY_OK, moiety_free(pool_, block, stream_))
+                << moiety_last_error_message();
         ExpectWhole();
-        binade_leaks leaks = {};
+        moiety_leaks leaks = {};
         leaks.struct_size = sizeof leaks;
-        EXPECT_EQ(BINADE_OK, binade_pool_destroy(pool_, &leaks));
+        EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool_, &leaks));
         EXPECT_EQ(0u, leaks.block_count);
     }
 
   private:
-    bool Try(binade_status status)
+    bool Try(moiety_status status)
     {
-        failed_count_ += status != BINADE_OK;
-        return status == BINADE_OK;
+        failed_count_ += status != MOIETY_OK;
+        return status == MOIETY_OK;
     }
 
     void Export()
     {
-        binade_devptr block = 0, address = 0;
-        binade_ipc_handle handle;
+        moiety_devptr block = 0, address = 0;
+        moiety_ipc_handle handle;
         while (
             blocks_.size() < 2 &&
-            Try(binade_alloc(pool_, 64 * kKiB, BINADE_STREAM_LEGACY, &block)))
+            Try(moiety_alloc(pool_, 64 * kKiB, MOIETY_STREAM_LEGACY, &block)))
             blocks_.push_back(block);
-        for (binade_devptr exported : blocks_) {
-            if (!Try(binade_ipc_export(pool_, exported + 9, &handle)))
+        for (moiety_devptr exported : blocks_) {
+            if (!Try(moiety_ipc_export(pool_, exported + 9, &handle)))
                 continue;
-            if (Try(binade_ipc_import(&handle, sizeof handle, nullptr,
+            if (Try(moiety_ipc_import(&handle, sizeof handle, nullptr,
                                       &address)) &&
-                !Try(binade_ipc_close(address, BINADE_STREAM_DONE, nullptr)))
+                !Try(moiety_ipc_close(address, MOIETY_STREAM_DONE, nullptr)))
                 imported_.push_back(address);
         }
     }
 
     // Every second close returns at once.
-    void ImportAndClose(const binade_ipc_handle &handle, binade_stream stream)
+    void ImportAndClose(const moiety_ipc_handle &handle, moiety_stream stream)
     {
-        binade_devptr address = 0;
+        moiety_devptr address = 0;
         uint64_t closing = 0;
         turn_++;
-        if (!Try(binade_ipc_import(&handle, sizeof handle, nullptr, &address)))
+        if (!Try(moiety_ipc_import(&handle, sizeof handle, nullptr, &address)))
             return;
-        if (Try(binade_ipc_close(address, stream,
+        if (Try(moiety_ipc_close(address, stream,
                                  turn_ % 2 ? &closing : nullptr)))
-            (void)Try(binade_ipc_wait(closing, 60000));
+            (void)Try(moiety_ipc_wait(closing, 60000));
         else
             imported_.push_back(address);
     }
@@ -133,28 +133,28 @@ class Life
     void Release()
     {
         if (!blocks_.empty() &&
-            Try(binade_free(pool_, blocks_.back(), BINADE_STREAM_LEGACY)))
+            Try(moiety_free(pool_, blocks_.back(), MOIETY_STREAM_LEGACY)))
             blocks_.pop_back();
-        Try(binade_ipc_release_exports(pool_, 0));
+        Try(moiety_ipc_release_exports(pool_, 0));
     }
 
     void ExpectWhole()
     {
         uint64_t bytes = 0, more = 0;
-        binade_stats stats = {};
+        moiety_stats stats = {};
         stats.struct_size = sizeof stats;
-        EXPECT_EQ(BINADE_OK, binade_pool_trim(pool_, 0, &bytes));
+        EXPECT_EQ(MOIETY_OK, moiety_pool_trim(pool_, 0, &bytes));
         pool_test::Synchronize();
-        EXPECT_EQ(BINADE_OK, binade_pool_trim(pool_, 0, &more));
-        EXPECT_EQ(BINADE_OK, binade_pool_stats(pool_, &stats));
+        EXPECT_EQ(MOIETY_OK, moiety_pool_trim(pool_, 0, &more));
+        EXPECT_EQ(MOIETY_OK, moiety_pool_stats(pool_, &stats));
         EXPECT_EQ(0u, stats.reserved_bytes_current) << "a pin is left";
         EXPECT_EQ(0u, stats.allocation_current);
     }
 
-    std::vector<binade_ipc_handle> handles_;
-    binade_pool *pool_ = nullptr;
-    std::vector<binade_devptr> blocks_;
-    std::vector<binade_devptr> imported_;
+    std::vector<moiety_ipc_handle> handles_;
+    moiety_pool *pool_ = nullptr;
+    std::vector<moiety_devptr> blocks_;
+    std::vector<moiety_devptr> imported_;
     pool_test::Stream stream_;
     unsigned turn_ = 0;
     unsigned failed_count_ = 0;
@@ -200,7 +200,7 @@ class IpcFault : public ::testing::Test
     }
 
     Peer peer_;
-    std::vector<binade_ipc_handle> handles_;
+    std::vector<moiety_ipc_handle> handles_;
     pool_test::Inventory inventory_;
 };
 
@@ -243,29 +243,29 @@ TEST_F(IpcFault, SegmentsAreWhereTheListSaysAfterAnExportThatFailed)
     bool is_over = false;
     for (unsigned n = 1; !is_over && n < kTooMany && !HasFailure(); n++) {
         SCOPED_TRACE("allocation " + std::to_string(n));
-        binade_pool_options options = pool_test::Defaults();
-        options.flags = BINADE_POOL_EXPORTABLE;
+        moiety_pool_options options = pool_test::Defaults();
+        options.flags = MOIETY_POOL_EXPORTABLE;
         options.largest_segment_bytes = options.first_segment_bytes;
         pool_test::Pool pool(options);
-        binade_devptr block = pool.Alloc(64 * kKiB), address = 0;
-        binade_ipc_handle handle;
+        moiety_devptr block = pool.Alloc(64 * kKiB), address = 0;
+        moiety_ipc_handle handle;
         failing_memory_arm(n);
-        binade_status status = binade_ipc_export(pool, block, &handle);
+        moiety_status status = moiety_ipc_export(pool, block, &handle);
         is_over = failing_memory_disarm();
-        EXPECT_TRUE(status == BINADE_OK || status == BINADE_E_NO_HOST_MEMORY);
+        EXPECT_TRUE(status == MOIETY_OK || status == MOIETY_E_NO_HOST_MEMORY);
         pool.Free(block);
         pool.TrimAll();
         block = pool.Alloc(64 * kKiB);
         pool_test::Fill(block, 64 * kKiB, n);
         pool_test::Synchronize();
-        ASSERT_EQ(BINADE_OK, binade_ipc_export(pool, block, &handle));
-        EXPECT_EQ(BINADE_OK, peer_.Import(handle, &address)) << peer_.message();
+        ASSERT_EQ(MOIETY_OK, moiety_ipc_export(pool, block, &handle));
+        EXPECT_EQ(MOIETY_OK, peer_.Import(handle, &address)) << peer_.message();
         if (address) {
             EXPECT_TRUE(peer_.Holds(address, 64 * kKiB, n));
-            EXPECT_EQ(BINADE_OK, peer_.Close(address));
+            EXPECT_EQ(MOIETY_OK, peer_.Close(address));
         }
         EXPECT_EQ(0u, peer_.Trim(0));
-        EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool, 0));
+        EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
         pool.Free(block);
     }
     EXPECT_TRUE(is_over);

@@ -5,8 +5,8 @@
  * socket: by descriptors, and by fabric handles. One machine and the stand-in
  * are the fabric.
  */
-#ifndef BINADE_TESTS_IPC_MAPPED_UNDER_TEST_H_
-#define BINADE_TESTS_IPC_MAPPED_UNDER_TEST_H_
+#ifndef MOIETY_TESTS_IPC_MAPPED_UNDER_TEST_H_
+#define MOIETY_TESTS_IPC_MAPPED_UNDER_TEST_H_
 
 #include <dirent.h>
 
@@ -23,29 +23,29 @@
 namespace ipc_test
 {
 
-inline binade_pool_options Mapped()
+inline moiety_pool_options Mapped()
 {
-    binade_pool_options options = pool_test::Defaults();
-    options.flags = BINADE_POOL_EXPORTABLE | BINADE_POOL_MAPPED;
+    moiety_pool_options options = pool_test::Defaults();
+    options.flags = MOIETY_POOL_EXPORTABLE | MOIETY_POOL_MAPPED;
     return options;
 }
 
-inline binade_pool_options InSmallPieces()
+inline moiety_pool_options InSmallPieces()
 {
-    binade_pool_options options = Mapped();
+    moiety_pool_options options = Mapped();
     options.first_segment_bytes = 2 * pool_test::kMiB;
     options.largest_segment_bytes = 2 * pool_test::kMiB;
     return options;
 }
 
 // A block in so many pieces of 2 MiB.
-inline binade_devptr AllocPieces(pool_test::Pool &pool, uint64_t count)
+inline moiety_devptr AllocPieces(pool_test::Pool &pool, uint64_t count)
 {
-    std::vector<binade_devptr> blocks;
+    std::vector<moiety_devptr> blocks;
     for (uint64_t i = 0; i < count; i++)
         blocks.push_back(pool.Alloc(2 * pool_test::kMiB));
-    for (binade_devptr block : blocks)
-        pool.Free(block, BINADE_STREAM_DONE);
+    for (moiety_devptr block : blocks)
+        pool.Free(block, MOIETY_STREAM_DONE);
     return pool.Alloc(count * 2 * pool_test::kMiB);
 }
 
@@ -60,10 +60,10 @@ inline size_t OpenDescriptors()
 }
 
 // What a refused call has left is closed by the next ones.
-inline void CloseAll(Peer &peer, binade_devptr address)
+inline void CloseAll(Peer &peer, moiety_devptr address)
 {
     if (address) {
-        EXPECT_EQ(BINADE_OK, peer.Close(address)) << peer.message();
+        EXPECT_EQ(MOIETY_OK, peer.Close(address)) << peer.message();
     }
     EXPECT_EQ(0u, peer.Trim(0));
     EXPECT_EQ(0u, peer.Ask(Do::kLiveMapped));
@@ -75,9 +75,9 @@ constexpr unsigned kTooMany = 2000; // calls that nobody below makes
 // which then gets it by the next message.
 inline void
 FailEachCallOf(Peer &peer, uint64_t size_bytes, uint32_t seed,
-               const std::function<binade_status(binade_devptr *)> &receive)
+               const std::function<moiety_status(moiety_devptr *)> &receive)
 {
-    binade_devptr theirs = 0;
+    moiety_devptr theirs = 0;
     unsigned n = 0;
     unsigned refused = 0;
     for (uint64_t calls = 1;
@@ -86,16 +86,16 @@ FailEachCallOf(Peer &peer, uint64_t size_bytes, uint32_t seed,
         Command trim = {};
         trim.what = Do::kTrim;
         uint64_t start = peer.Ask(Do::kFailCall, 0, 0, n);
-        binade_status status = receive(&theirs);
-        if (status == BINADE_OK && peer.Close(theirs) == BINADE_OK)
+        moiety_status status = receive(&theirs);
+        if (status == MOIETY_OK && peer.Close(theirs) == MOIETY_OK)
             theirs = 0;
         (void)peer.Ask(trim);
         calls = peer.Ask(Do::kFailCall) - start;
-        CloseAll(peer, status == BINADE_OK ? theirs : 0);
-        ASSERT_EQ(BINADE_OK, receive(&theirs)) << peer.message();
+        CloseAll(peer, status == MOIETY_OK ? theirs : 0);
+        ASSERT_EQ(MOIETY_OK, receive(&theirs)) << peer.message();
         EXPECT_TRUE(peer.Holds(theirs, size_bytes, seed));
         CloseAll(peer, theirs);
-        refused += status != BINADE_OK;
+        refused += status != MOIETY_OK;
     }
     EXPECT_LT(n, kTooMany);
     EXPECT_GE(refused, 5u);
@@ -104,7 +104,7 @@ FailEachCallOf(Peer &peer, uint64_t size_bytes, uint32_t seed,
 // The setting is read once, before any peer inherits it.
 inline void UseFabric()
 {
-    setenv("BINADE_STANDIN_FABRIC", "ready", 1);
+    setenv("MOIETY_STANDIN_FABRIC", "ready", 1);
     pool_test::UseStandin();
 }
 

@@ -16,7 +16,7 @@
 #include "tests/pool/pool_under_test.h"
 
 // An event that the stand-in was told not to destroy is its own leak.
-extern "C" BINADE_API const char *__lsan_default_suppressions();
+extern "C" MOIETY_API const char *__lsan_default_suppressions();
 extern "C" const char *__lsan_default_suppressions()
 {
     return "leak:libcuda.so.1\n";
@@ -38,15 +38,15 @@ class IpcNoContext : public ::testing::Test
   protected:
     static void SetUpTestSuite()
     {
-        setenv("BINADE_STANDIN_DEVICES", "2", 1);
+        setenv("MOIETY_STANDIN_DEVICES", "2", 1);
         pool_test::UseStandin();
     }
 
     void SetUp() override
     {
         exporter_ = std::make_unique<Peer>(
-            std::vector<std::string>{"BINADE_PEER_DEVICE=1"});
-        binade_devptr block = exporter_->Alloc(64 * kKiB);
+            std::vector<std::string>{"MOIETY_PEER_DEVICE=1"});
+        moiety_devptr block = exporter_->Alloc(64 * kKiB);
         exporter_->Fill(block, 64 * kKiB, 5);
         handle_ = exporter_->Export(block);
         before_ = Live("contexts");
@@ -66,30 +66,30 @@ class IpcNoContext : public ::testing::Test
         return Live("contexts") - before_;
     }
 
-    binade_devptr Import(binade_context context = nullptr)
+    moiety_devptr Import(moiety_context context = nullptr)
     {
-        binade_devptr address = 0;
-        EXPECT_EQ(BINADE_OK, binade_ipc_import(&handle_, sizeof handle_,
+        moiety_devptr address = 0;
+        EXPECT_EQ(MOIETY_OK, moiety_ipc_import(&handle_, sizeof handle_,
                                                context, &address))
-            << binade_last_error_message();
+            << moiety_last_error_message();
         return address;
     }
 
-    static void Close(binade_devptr address,
-                      binade_stream stream = BINADE_STREAM_ANY)
+    static void Close(moiety_devptr address,
+                      moiety_stream stream = MOIETY_STREAM_ANY)
     {
-        EXPECT_EQ(BINADE_OK, binade_ipc_close(address, stream, nullptr))
-            << binade_last_error_message();
+        EXPECT_EQ(MOIETY_OK, moiety_ipc_close(address, stream, nullptr))
+            << moiety_last_error_message();
     }
 
     static uint32_t OpenAfterTrim()
     {
         uint32_t open_count = 99;
-        EXPECT_EQ(BINADE_OK, binade_ipc_trim(0, &open_count));
+        EXPECT_EQ(MOIETY_OK, moiety_ipc_trim(0, &open_count));
         return open_count;
     }
 
-    static binade_context Retain()
+    static moiety_context Retain()
     {
         CUcontext context = nullptr;
         EXPECT_EQ(CUDA_SUCCESS,
@@ -107,31 +107,31 @@ class IpcNoContext : public ::testing::Test
     // Imports twice and gives all back, as far as it is let.
     void LiveBadly()
     {
-        std::vector<binade_devptr> addresses;
-        binade_devptr address = 0;
+        std::vector<moiety_devptr> addresses;
+        moiety_devptr address = 0;
         for (int i = 0; i < 2; i++)
-            if (binade_ipc_import(&handle_, sizeof handle_, nullptr,
-                                  &address) == BINADE_OK)
+            if (moiety_ipc_import(&handle_, sizeof handle_, nullptr,
+                                  &address) == MOIETY_OK)
                 addresses.push_back(address);
-        for (binade_devptr each : addresses)
-            if (binade_ipc_close(each, BINADE_STREAM_ANY, nullptr) != BINADE_OK)
+        for (moiety_devptr each : addresses)
+            if (moiety_ipc_close(each, MOIETY_STREAM_ANY, nullptr) != MOIETY_OK)
                 left_.push_back(each);
-        if (binade_ipc_trim(0, nullptr) != BINADE_OK)
+        if (moiety_ipc_trim(0, nullptr) != MOIETY_OK)
             return; // it is tried again below
     }
 
     std::unique_ptr<Peer> exporter_;
-    binade_ipc_handle handle_ = {};
+    moiety_ipc_handle handle_ = {};
     int64_t before_ = 0;
-    std::vector<binade_devptr> left_;
+    std::vector<moiety_devptr> left_;
 };
 
 TEST_F(IpcNoContext, UsesThePrimaryOneOfTheMemorysDevice)
 {
-    binade_devptr address = Import();
+    moiety_devptr address = Import();
     EXPECT_EQ(1, MoreContexts());
     EXPECT_EQ(nullptr, pool_test::Current());
-    binade_context primary = Retain();
+    moiety_context primary = Retain();
     pool_test::SetCurrent(primary);
     EXPECT_TRUE(pool_test::Holds(address, 64 * kKiB, 5));
     pool_test::SetCurrent(nullptr);
@@ -141,10 +141,10 @@ TEST_F(IpcNoContext, UsesThePrimaryOneOfTheMemorysDevice)
 
 TEST_F(IpcNoContext, KeepsItUntilTheSegmentIsGivenBack)
 {
-    binade_devptr address = Import();
+    moiety_devptr address = Import();
     EXPECT_EQ(address, Import());
     Close(address);
-    Close(address, BINADE_STREAM_DONE);
+    Close(address, MOIETY_STREAM_DONE);
     EXPECT_EQ(1, MoreContexts()) << "for the next import";
     EXPECT_EQ(address, Import()) << "the same segment";
     Close(address);
@@ -155,7 +155,7 @@ TEST_F(IpcNoContext, KeepsItUntilTheSegmentIsGivenBack)
 // Who opened the segment had retained the context himself, and lets go of it.
 TEST_F(IpcNoContext, KeepsOneThatAnotherOpenedTheSegmentIn)
 {
-    binade_devptr address = Import(Retain());
+    moiety_devptr address = Import(Retain());
     EXPECT_EQ(address, Import());
     Close(address);
     Release();
@@ -166,7 +166,7 @@ TEST_F(IpcNoContext, KeepsOneThatAnotherOpenedTheSegmentIn)
 TEST_F(IpcNoContext, PrefersACurrentOne)
 {
     pool_test::SetCurrent(pool_test::PrimaryContext());
-    binade_devptr address = Import();
+    moiety_devptr address = Import();
     EXPECT_EQ(0, MoreContexts());
     Close(address);
     pool_test::SetCurrent(nullptr);
@@ -174,10 +174,10 @@ TEST_F(IpcNoContext, PrefersACurrentOne)
 
 TEST_F(IpcNoContext, HasNoneAfterARefusal)
 {
-    binade_devptr address = 0;
+    moiety_devptr address = 0;
     exporter_->Kill();
-    EXPECT_EQ(BINADE_E_PEER_GONE,
-              binade_ipc_import(&handle_, sizeof handle_, nullptr, &address));
+    EXPECT_EQ(MOIETY_E_PEER_GONE,
+              moiety_ipc_import(&handle_, sizeof handle_, nullptr, &address));
     EXPECT_EQ(0, MoreContexts());
 }
 
@@ -192,7 +192,7 @@ TEST_F(IpcNoContext, HasNoneAfterAnyFailureOfTheDriver)
         LiveBadly();
         pool_test::SetFaults("");
         calls = pool_test::Calls() - first;
-        for (binade_devptr address : left_)
+        for (moiety_devptr address : left_)
             Close(address);
         left_.clear();
         EXPECT_EQ(0u, OpenAfterTrim());

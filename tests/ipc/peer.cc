@@ -94,12 +94,12 @@ uint64_t Peer::Ask(Do what, uint64_t address, uint64_t size_bytes,
     command.size_bytes = size_bytes;
     command.value = value;
     Reply reply = Ask(command);
-    EXPECT_EQ(BINADE_OK, reply.status) << reply.message;
+    EXPECT_EQ(MOIETY_OK, reply.status) << reply.message;
     return reply.value;
 }
 
-binade_status Peer::Import(const binade_ipc_handle &handle,
-                           binade_devptr *out_address, int64_t device)
+moiety_status Peer::Import(const moiety_ipc_handle &handle,
+                           moiety_devptr *out_address, int64_t device)
 {
     Command command = {};
     command.what = Do::kImport;
@@ -108,7 +108,7 @@ binade_status Peer::Import(const binade_ipc_handle &handle,
     command.device = device;
     Reply reply = Ask(command);
     *out_address = reply.address;
-    return static_cast<binade_status>(reply.status);
+    return static_cast<moiety_status>(reply.status);
 }
 
 void Peer::BeginReceive(Do what)
@@ -119,7 +119,7 @@ void Peer::BeginReceive(Do what)
               send(socket_, &command, sizeof command, MSG_NOSIGNAL));
 }
 
-binade_status Peer::EndReceive(binade_devptr *out_address)
+moiety_status Peer::EndReceive(moiety_devptr *out_address)
 {
     Reply reply = {};
     EXPECT_EQ(static_cast<ssize_t>(sizeof reply),
@@ -127,30 +127,30 @@ binade_status Peer::EndReceive(binade_devptr *out_address)
         << "the peer is gone";
     message_ = reply.message;
     *out_address = reply.address;
-    return static_cast<binade_status>(reply.status);
+    return static_cast<moiety_status>(reply.status);
 }
 
-binade_status Peer::Receive(binade_pool *pool, binade_devptr block,
-                            binade_devptr *out_address)
+moiety_status Peer::Receive(moiety_pool *pool, moiety_devptr block,
+                            moiety_devptr *out_address)
 {
     BeginReceive(Do::kReceive);
-    EXPECT_EQ(BINADE_OK, binade_ipc_send(pool, block, socket_))
-        << binade_last_error_message();
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_send(pool, block, socket_))
+        << moiety_last_error_message();
     return EndReceive(out_address);
 }
 
-binade_status Peer::ReceiveOverTcp(binade_pool *pool, binade_devptr block,
-                                   binade_devptr *out_address)
+moiety_status Peer::ReceiveOverTcp(moiety_pool *pool, moiety_devptr block,
+                                   moiety_devptr *out_address)
 {
     int tcp = Connect();
     BeginReceive(Do::kReceiveOverTcp);
-    EXPECT_EQ(BINADE_OK, binade_ipc_send(pool, block, tcp))
-        << binade_last_error_message();
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_send(pool, block, tcp))
+        << moiety_last_error_message();
     return EndReceive(out_address);
 }
 
-binade_status Peer::ReceiveBytesOverTcp(const std::vector<char> &bytes,
-                                        binade_devptr *out_address)
+moiety_status Peer::ReceiveBytesOverTcp(const std::vector<char> &bytes,
+                                        moiety_devptr *out_address)
 {
     int tcp = Connect();
     BeginReceive(Do::kReceiveOverTcp);
@@ -171,25 +171,25 @@ int Peer::Connect()
     return tcp_;
 }
 
-binade_status Peer::SendOverTcp(binade_devptr address)
+moiety_status Peer::SendOverTcp(moiety_devptr address)
 {
     Command command = {};
     Connect();
     command.what = Do::kSendOverTcp;
     command.address = address;
-    return static_cast<binade_status>(Ask(command).status);
+    return static_cast<moiety_status>(Ask(command).status);
 }
 
-binade_status Peer::ImportBytes(const binade_ipc_handle &handle, size_t bytes)
+moiety_status Peer::ImportBytes(const moiety_ipc_handle &handle, size_t bytes)
 {
     Command command = {};
     command.what = Do::kImport;
     command.handle = handle;
     command.handle_bytes = bytes;
-    return static_cast<binade_status>(Ask(command).status);
+    return static_cast<moiety_status>(Ask(command).status);
 }
 
-binade_status Peer::Close(binade_devptr address, On stream,
+moiety_status Peer::Close(moiety_devptr address, On stream,
                           uint64_t *out_closing)
 {
     Command command = {};
@@ -199,25 +199,25 @@ binade_status Peer::Close(binade_devptr address, On stream,
     Reply reply = Ask(command);
     if (out_closing)
         *out_closing = reply.value;
-    return static_cast<binade_status>(reply.status);
+    return static_cast<moiety_status>(reply.status);
 }
 
-binade_status Peer::CloseAndWait(binade_devptr address, On stream)
+moiety_status Peer::CloseAndWait(moiety_devptr address, On stream)
 {
     Command command = {};
     command.what = Do::kCloseAndWait;
     command.address = address;
     command.stream = stream;
-    return static_cast<binade_status>(Ask(command).status);
+    return static_cast<moiety_status>(Ask(command).status);
 }
 
-binade_status Peer::Wait(uint64_t closing, uint32_t timeout_ms)
+moiety_status Peer::Wait(uint64_t closing, uint32_t timeout_ms)
 {
     Command command = {};
     command.what = Do::kWait;
     command.address = closing;
     command.size_bytes = timeout_ms;
-    return static_cast<binade_status>(Ask(command).status);
+    return static_cast<moiety_status>(Ask(command).status);
 }
 
 uint64_t Peer::Trim(uint32_t keep_count)
@@ -225,32 +225,32 @@ uint64_t Peer::Trim(uint32_t keep_count)
     return Ask(Do::kTrim, 0, 0, keep_count);
 }
 
-binade_devptr Peer::Alloc(size_t size_bytes)
+moiety_devptr Peer::Alloc(size_t size_bytes)
 {
     Command command = {};
     command.what = Do::kAlloc;
     command.size_bytes = size_bytes;
     Reply reply = Ask(command);
-    EXPECT_EQ(BINADE_OK, reply.status) << reply.message;
+    EXPECT_EQ(MOIETY_OK, reply.status) << reply.message;
     return reply.address;
 }
 
-binade_ipc_handle Peer::Export(binade_devptr address)
+moiety_ipc_handle Peer::Export(moiety_devptr address)
 {
     Command command = {};
     command.what = Do::kExport;
     command.address = address;
     Reply reply = Ask(command);
-    EXPECT_EQ(BINADE_OK, reply.status) << reply.message;
+    EXPECT_EQ(MOIETY_OK, reply.status) << reply.message;
     return reply.handle;
 }
 
-bool Peer::Holds(binade_devptr address, size_t size_bytes, uint32_t word)
+bool Peer::Holds(moiety_devptr address, size_t size_bytes, uint32_t word)
 {
     return Ask(Do::kHolds, address, size_bytes, word) == 1;
 }
 
-void Peer::Fill(binade_devptr address, size_t size_bytes, uint32_t word)
+void Peer::Fill(moiety_devptr address, size_t size_bytes, uint32_t word)
 {
     Ask(Do::kFill, address, size_bytes, word);
 }

@@ -21,20 +21,20 @@ using ipc_test::kPeerDescriptor;
 using ipc_test::On;
 using ipc_test::Reply;
 
-binade_pool *own_pool = nullptr; // made when it is first needed
+moiety_pool *own_pool = nullptr; // made when it is first needed
 int tcp = -1;
 
-binade_pool *ThePool()
+moiety_pool *ThePool()
 {
-    binade_pool_options options = pool_test::Defaults();
-    const char *device = std::getenv("BINADE_PEER_DEVICE");
+    moiety_pool_options options = pool_test::Defaults();
+    const char *device = std::getenv("MOIETY_PEER_DEVICE");
     options.device = device ? std::atoi(device) : 0;
-    options.flags = BINADE_POOL_EXPORTABLE;
-    if (std::getenv("BINADE_PEER_MAPPED"))
-        options.flags |= BINADE_POOL_MAPPED;
+    options.flags = MOIETY_POOL_EXPORTABLE;
+    if (std::getenv("MOIETY_PEER_MAPPED"))
+        options.flags |= MOIETY_POOL_MAPPED;
     options.first_segment_bytes = 2 * pool_test::kMiB;
     options.largest_segment_bytes = 2 * pool_test::kMiB;
-    if (!own_pool && binade_pool_create(&options, &own_pool) != BINADE_OK)
+    if (!own_pool && moiety_pool_create(&options, &own_pool) != MOIETY_OK)
         std::abort();
     return own_pool;
 }
@@ -45,21 +45,21 @@ pool_test::Stream &HeldStream()
     return *stream;
 }
 
-binade_stream StreamOf(On on)
+moiety_stream StreamOf(On on)
 {
     switch (on) {
     case On::kLegacy:
-        return BINADE_STREAM_LEGACY;
+        return MOIETY_STREAM_LEGACY;
     case On::kHeld:
         return HeldStream();
     case On::kAny:
-        return BINADE_STREAM_ANY;
+        return MOIETY_STREAM_ANY;
     default:
-        return BINADE_STREAM_DONE;
+        return MOIETY_STREAM_DONE;
     }
 }
 
-binade_context ContextOf(int64_t device)
+moiety_context ContextOf(int64_t device)
 {
     CUcontext context = nullptr;
     if (device == 0)
@@ -69,45 +69,45 @@ binade_context ContextOf(int64_t device)
     return context;
 }
 
-binade_status Import(const Command &command, Reply *reply)
+moiety_status Import(const Command &command, Reply *reply)
 {
-    binade_devptr address = 0;
-    binade_status status =
-        binade_ipc_import(&command.handle, command.handle_bytes,
+    moiety_devptr address = 0;
+    moiety_status status =
+        moiety_ipc_import(&command.handle, command.handle_bytes,
                           ContextOf(command.device), &address);
     reply->address = address;
     return status;
 }
 
-binade_status Receive(int socket, Reply *reply)
+moiety_status Receive(int socket, Reply *reply)
 {
-    binade_devptr address = 0;
-    binade_status status = binade_ipc_receive(
+    moiety_devptr address = 0;
+    moiety_status status = moiety_ipc_receive(
         socket, pool_test::PrimaryContext(), &reply->handle, &address);
     reply->address = address;
     return status;
 }
 
-binade_status Trim(const Command &command, Reply *reply)
+moiety_status Trim(const Command &command, Reply *reply)
 {
     uint32_t open_count = 0;
-    binade_status status =
-        binade_ipc_trim(static_cast<uint32_t>(command.value), &open_count);
+    moiety_status status =
+        moiety_ipc_trim(static_cast<uint32_t>(command.value), &open_count);
     reply->value = open_count;
     return status;
 }
 
-binade_status Alloc(const Command &command, Reply *reply)
+moiety_status Alloc(const Command &command, Reply *reply)
 {
-    binade_devptr address = 0;
-    binade_status status = binade_alloc(ThePool(), command.size_bytes,
-                                        BINADE_STREAM_LEGACY, &address);
+    moiety_devptr address = 0;
+    moiety_status status = moiety_alloc(ThePool(), command.size_bytes,
+                                        MOIETY_STREAM_LEGACY, &address);
     reply->address = address;
     return status;
 }
 
 // What returns a status.
-binade_status Obey(const Command &command, Reply *reply)
+moiety_status Obey(const Command &command, Reply *reply)
 {
     switch (command.what) {
     case Do::kImport:
@@ -117,35 +117,35 @@ binade_status Obey(const Command &command, Reply *reply)
     case Do::kReceiveOverTcp:
         return Receive(tcp, reply);
     case Do::kSendOverTcp:
-        return binade_ipc_send(ThePool(), command.address, tcp);
+        return moiety_ipc_send(ThePool(), command.address, tcp);
     case Do::kClose:
-        return binade_ipc_close(command.address, StreamOf(command.stream),
+        return moiety_ipc_close(command.address, StreamOf(command.stream),
                                 &reply->value);
     case Do::kCloseAndWait:
-        return binade_ipc_close(command.address, StreamOf(command.stream),
+        return moiety_ipc_close(command.address, StreamOf(command.stream),
                                 nullptr);
     case Do::kWait:
-        return binade_ipc_wait(command.address,
+        return moiety_ipc_wait(command.address,
                                static_cast<uint32_t>(command.size_bytes));
     case Do::kTrim:
         return Trim(command, reply);
     case Do::kAlloc:
         return Alloc(command, reply);
     case Do::kFree:
-        return binade_free(ThePool(), command.address,
+        return moiety_free(ThePool(), command.address,
                            StreamOf(command.stream));
     case Do::kExport:
-        return binade_ipc_export(ThePool(), command.address, &reply->handle);
+        return moiety_ipc_export(ThePool(), command.address, &reply->handle);
     case Do::kRelease:
-        return binade_ipc_release_exports(ThePool(), command.address);
+        return moiety_ipc_release_exports(ThePool(), command.address);
     case Do::kTrimPool: {
         uint64_t bytes = 0;
-        binade_status status = binade_pool_trim(ThePool(), 0, &bytes);
+        moiety_status status = moiety_pool_trim(ThePool(), 0, &bytes);
         reply->value = bytes;
         return status;
     }
     default:
-        return BINADE_E_UNSUPPORTED;
+        return MOIETY_E_UNSUPPORTED;
     }
 }
 
@@ -221,10 +221,10 @@ int main()
         if (!ObeyElse(command, &reply))
             reply.status = Obey(command, &reply);
         std::snprintf(reply.message, sizeof reply.message, "%.255s",
-                      binade_last_error_message());
+                      moiety_last_error_message());
         if (send(kPeerDescriptor, &reply, sizeof reply, MSG_NOSIGNAL) !=
             static_cast<ssize_t>(sizeof reply))
             return 1;
     }
-    return binade_pool_destroy(own_pool, nullptr) == BINADE_OK ? 0 : 1;
+    return moiety_pool_destroy(own_pool, nullptr) == MOIETY_OK ? 0 : 1;
 }

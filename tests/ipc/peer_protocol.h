@@ -4,12 +4,12 @@
  * What a test tells the process at the other end of its handles, and what that
  * answers. Both ends are built from this file, so structs travel as they are.
  */
-#ifndef BINADE_TESTS_IPC_PEER_PROTOCOL_H_
-#define BINADE_TESTS_IPC_PEER_PROTOCOL_H_
+#ifndef MOIETY_TESTS_IPC_PEER_PROTOCOL_H_
+#define MOIETY_TESTS_IPC_PEER_PROTOCOL_H_
 
 #include <cstdint>
 
-#include "binade/binade.h"
+#include "moiety/moiety.h"
 
 namespace ipc_test
 {
@@ -23,7 +23,7 @@ enum class Do : uint32_t {
     kClose,  // address, stream -> value: the number of the close, if asked
     kCloseAndWait,
     kWait,    // address: the number; size_bytes: milliseconds
-    kReceive, // a message of binade_ipc_send() follows -> address, handle
+    kReceive, // a message of moiety_ipc_send() follows -> address, handle
     kTrim,    // value: how many to keep -> value: how many are open
     // The same over TCP.
     kConnect, // value: the port of this machine
@@ -61,7 +61,7 @@ struct Command {
     uint64_t value;
     int64_t device; // whose primary context imports
     uint64_t handle_bytes;
-    binade_ipc_handle handle;
+    moiety_ipc_handle handle;
 };
 
 struct Reply {
@@ -69,7 +69,7 @@ struct Reply {
     uint32_t reserved;
     uint64_t address;
     uint64_t value;
-    binade_ipc_handle handle;
+    moiety_ipc_handle handle;
     char message[256];
 };
 

@@ -30,10 +30,10 @@ class IpcPeers : public ::testing::Test
     }
 };
 
-binade_pool_options Exportable(uint64_t segment_bytes = 64 * kMiB)
+moiety_pool_options Exportable(uint64_t segment_bytes = 64 * kMiB)
 {
-    binade_pool_options options = pool_test::Defaults();
-    options.flags = BINADE_POOL_EXPORTABLE;
+    moiety_pool_options options = pool_test::Defaults();
+    options.flags = MOIETY_POOL_EXPORTABLE;
     options.first_segment_bytes = segment_bytes;
     options.largest_segment_bytes = segment_bytes;
     return options;
@@ -41,38 +41,38 @@ binade_pool_options Exportable(uint64_t segment_bytes = 64 * kMiB)
 
 // A block that is exported; its pool is destroyed after it.
 struct Shared {
-    binade_devptr address = 0;
+    moiety_devptr address = 0;
     size_t size_bytes = 0;
-    binade_ipc_handle handle = {};
+    moiety_ipc_handle handle = {};
 
-    Shared(binade_pool *pool, size_t bytes) : size_bytes(bytes)
+    Shared(moiety_pool *pool, size_t bytes) : size_bytes(bytes)
     {
-        EXPECT_EQ(BINADE_OK,
-                  binade_alloc(pool, bytes, BINADE_STREAM_LEGACY, &address));
-        EXPECT_EQ(BINADE_OK, binade_ipc_export(pool, address, &handle))
-            << binade_last_error_message();
+        EXPECT_EQ(MOIETY_OK,
+                  moiety_alloc(pool, bytes, MOIETY_STREAM_LEGACY, &address));
+        EXPECT_EQ(MOIETY_OK, moiety_ipc_export(pool, address, &handle))
+            << moiety_last_error_message();
     }
 };
 
 void ReleaseAndFree(Pool &pool, const std::vector<Shared> &blocks)
 {
-    EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool, 0));
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
     for (const Shared &block : blocks)
         pool.Free(block.address);
 }
 
 // 0 unless it succeeds.
-binade_devptr Import(Peer &peer, const binade_ipc_handle &handle)
+moiety_devptr Import(Peer &peer, const moiety_ipc_handle &handle)
 {
-    binade_devptr address = 0;
-    EXPECT_EQ(BINADE_OK, peer.Import(handle, &address)) << peer.message();
+    moiety_devptr address = 0;
+    EXPECT_EQ(MOIETY_OK, peer.Import(handle, &address)) << peer.message();
     return address;
 }
 
-binade_status TryImport(Peer &peer, const binade_ipc_handle &handle,
+moiety_status TryImport(Peer &peer, const moiety_ipc_handle &handle,
                         int64_t device = 0)
 {
-    binade_devptr address = 0;
+    moiety_devptr address = 0;
     return peer.Import(handle, &address, device);
 }
 
@@ -91,11 +91,11 @@ void VisitAll(Peer &peer, size_t writer, const std::vector<Shared> &blocks)
     for (size_t i = 0; i < blocks.size() && !::testing::Test::HasFailure();
          i++) {
         const Shared &block = blocks[i];
-        binade_devptr address = Import(peer, block.handle);
+        moiety_devptr address = Import(peer, block.handle);
         EXPECT_TRUE(
             peer.Holds(address, block.size_bytes, WordOf(i, writer - 1)));
         peer.Ask(Do::kFillLater, address, block.size_bytes, WordOf(i, writer));
-        EXPECT_EQ(BINADE_OK, peer.CloseAndWait(address, On::kLegacy));
+        EXPECT_EQ(MOIETY_OK, peer.CloseAndWait(address, On::kLegacy));
     }
 }
 
@@ -135,7 +135,7 @@ TEST_F(IpcPeers, SeeEachOthersWritesAtOnce)
     Pool pool(Exportable());
     std::vector<Shared> blocks(1, Shared(pool, 64 * kKiB));
     std::vector<std::unique_ptr<Peer>> peers;
-    std::vector<binade_devptr> addresses;
+    std::vector<moiety_devptr> addresses;
     for (size_t i = 0; i < kImporters; i++) {
         peers.push_back(std::make_unique<Peer>());
         addresses.push_back(Import(*peers[i], blocks[0].handle));
@@ -156,7 +156,7 @@ TEST_F(IpcPeers, ImportersMayBeKilled)
     Pool pool(Exportable());
     std::vector<Shared> blocks(1, Shared(pool, 64 * kKiB));
     Peer killed, other;
-    binade_devptr address = Import(killed, blocks[0].handle);
+    moiety_devptr address = Import(killed, blocks[0].handle);
     Import(other, blocks[0].handle);
     killed.Fill(address, 64 * kKiB, 3);
     killed.Ask(Do::kHold);
@@ -173,25 +173,25 @@ TEST_F(IpcPeers, ImportersMayBeKilled)
 TEST_F(IpcPeers, ExportersMayBeGoneFirst)
 {
     Peer exporter, importer, late;
-    binade_devptr block = exporter.Alloc(64 * kKiB);
-    binade_ipc_handle handle = exporter.Export(block);
+    moiety_devptr block = exporter.Alloc(64 * kKiB);
+    moiety_ipc_handle handle = exporter.Export(block);
     exporter.Fill(block, 64 * kKiB, 11);
-    binade_devptr address = Import(importer, handle);
+    moiety_devptr address = Import(importer, handle);
     exporter.Kill();
     EXPECT_TRUE(importer.Holds(address, 64 * kKiB, 11)) << "it is open";
-    EXPECT_EQ(BINADE_E_PEER_GONE, TryImport(late, handle));
-    EXPECT_EQ(BINADE_OK, importer.CloseAndWait(address, On::kLegacy));
+    EXPECT_EQ(MOIETY_E_PEER_GONE, TryImport(late, handle));
+    EXPECT_EQ(MOIETY_OK, importer.CloseAndWait(address, On::kLegacy));
     EXPECT_EQ(0u, importer.Trim(0));
     EXPECT_EQ(0u, importer.Ask(Do::kLiveImports));
-    EXPECT_EQ(BINADE_E_PEER_GONE, TryImport(importer, handle));
+    EXPECT_EQ(MOIETY_E_PEER_GONE, TryImport(importer, handle));
 }
 
 TEST_F(IpcPeers, ExportersThatNobodyWaitedForAreGone)
 {
     Peer exporter, importer;
-    binade_ipc_handle handle = exporter.Export(exporter.Alloc(64 * kKiB));
+    moiety_ipc_handle handle = exporter.Export(exporter.Alloc(64 * kKiB));
     exporter.KillOnly();
-    EXPECT_EQ(BINADE_E_PEER_GONE, TryImport(importer, handle));
+    EXPECT_EQ(MOIETY_E_PEER_GONE, TryImport(importer, handle));
 }
 
 TEST_F(IpcPeers, EveryFlippedBitIsNoticed)
@@ -200,16 +200,16 @@ TEST_F(IpcPeers, EveryFlippedBitIsNoticed)
     std::vector<Shared> blocks(1, Shared(pool, 64 * kKiB));
     Peer peer;
     Import(peer, blocks[0].handle);
-    for (size_t bit = 0; bit < 8 * sizeof(binade_ipc_handle); bit++) {
+    for (size_t bit = 0; bit < 8 * sizeof(moiety_ipc_handle); bit++) {
         SCOPED_TRACE("bit " + std::to_string(bit));
-        binade_ipc_handle handle = blocks[0].handle;
+        moiety_ipc_handle handle = blocks[0].handle;
         reinterpret_cast<unsigned char *>(&handle)[bit / 8] ^=
             static_cast<unsigned char>(1u << bit % 8);
-        EXPECT_EQ(bit < 32 ? BINADE_E_UNSUPPORTED : BINADE_E_CORRUPT,
+        EXPECT_EQ(bit < 32 ? MOIETY_E_UNSUPPORTED : MOIETY_E_CORRUPT,
                   TryImport(peer, handle));
     }
     EXPECT_EQ(1u, peer.Ask(Do::kOpens));
-    EXPECT_EQ(BINADE_E_INVALID, peer.ImportBytes(blocks[0].handle, 175));
+    EXPECT_EQ(MOIETY_E_INVALID, peer.ImportBytes(blocks[0].handle, 175));
     peer.End();
     ReleaseAndFree(pool, blocks);
 }
@@ -219,14 +219,14 @@ TEST_F(IpcPeers, ImportsAreCounted)
     Pool pool(Exportable());
     std::vector<Shared> blocks(1, Shared(pool, 64 * kKiB));
     Peer peer;
-    binade_devptr address = Import(peer, blocks[0].handle);
+    moiety_devptr address = Import(peer, blocks[0].handle);
     EXPECT_EQ(address, Import(peer, blocks[0].handle));
-    EXPECT_EQ(BINADE_OK, peer.Close(address));
+    EXPECT_EQ(MOIETY_OK, peer.Close(address));
     EXPECT_EQ(1u, peer.Trim(0)) << "imported once more";
-    EXPECT_EQ(BINADE_OK, peer.Close(address + 100)) << "any address in it";
-    EXPECT_EQ(BINADE_E_INVALID, peer.Close(address));
+    EXPECT_EQ(MOIETY_OK, peer.Close(address + 100)) << "any address in it";
+    EXPECT_EQ(MOIETY_E_INVALID, peer.Close(address));
     EXPECT_EQ(0u, peer.Trim(0));
-    EXPECT_EQ(BINADE_E_FOREIGN, peer.Close(address));
+    EXPECT_EQ(MOIETY_E_FOREIGN, peer.Close(address));
     peer.End();
     ReleaseAndFree(pool, blocks);
 }
@@ -237,13 +237,13 @@ TEST_F(IpcPeers, ImportedMemoryIsNoPools)
     std::vector<Shared> blocks(1, Shared(pool, 64 * kKiB));
     Peer peer;
     peer.Alloc(512); // makes the peer's own pool
-    binade_devptr address = Import(peer, blocks[0].handle);
+    moiety_devptr address = Import(peer, blocks[0].handle);
     ipc_test::Command command = {};
     command.what = Do::kFree;
     command.address = address;
-    EXPECT_EQ(BINADE_E_FOREIGN, peer.Ask(command).status);
+    EXPECT_EQ(MOIETY_E_FOREIGN, peer.Ask(command).status);
     command.what = Do::kExport;
-    EXPECT_EQ(BINADE_E_FOREIGN, peer.Ask(command).status);
+    EXPECT_EQ(MOIETY_E_FOREIGN, peer.Ask(command).status);
     peer.End();
     ReleaseAndFree(pool, blocks);
 }
@@ -256,18 +256,18 @@ TEST_F(IpcPeers, ACloseIsOverWhenItsWorkIs)
     for (On stream : {On::kHeld, On::kAny}) {
         SCOPED_TRACE(static_cast<int>(stream));
         uint64_t closing = 0;
-        binade_devptr address = Import(peer, blocks[0].handle);
+        moiety_devptr address = Import(peer, blocks[0].handle);
         peer.Ask(Do::kHold);
         peer.Ask(Do::kQueue, address, 4096, 5);
-        EXPECT_EQ(BINADE_OK, peer.Close(address, stream, &closing));
+        EXPECT_EQ(MOIETY_OK, peer.Close(address, stream, &closing));
         EXPECT_NE(0u, closing);
-        EXPECT_EQ(BINADE_E_BUSY, peer.Wait(closing, 0));
-        EXPECT_EQ(BINADE_E_BUSY, peer.Wait(closing, 5));
+        EXPECT_EQ(MOIETY_E_BUSY, peer.Wait(closing, 0));
+        EXPECT_EQ(MOIETY_E_BUSY, peer.Wait(closing, 5));
         EXPECT_EQ(1u, peer.Trim(0)) << "its work still uses it";
         EXPECT_EQ(0u, peer.Ask(Do::kCloses)) << "nothing was waited for";
         peer.Ask(Do::kReleaseHold);
-        EXPECT_EQ(BINADE_OK, peer.Wait(closing, 60000));
-        EXPECT_EQ(BINADE_OK, peer.Wait(closing, 0)) << "it stays over";
+        EXPECT_EQ(MOIETY_OK, peer.Wait(closing, 60000));
+        EXPECT_EQ(MOIETY_OK, peer.Wait(closing, 0)) << "it stays over";
         EXPECT_TRUE(pool_test::Holds(blocks[0].address, 4096, 0x05050505));
     }
     EXPECT_EQ(0u, peer.Trim(0));
@@ -283,10 +283,10 @@ TEST_F(IpcPeers, ACloseWithNothingPendingIsOverAtOnce)
     for (On stream : {On::kDone, On::kHeld, On::kLegacy, On::kAny}) {
         SCOPED_TRACE(static_cast<int>(stream));
         uint64_t closing = 77;
-        binade_devptr address = Import(peer, blocks[0].handle);
-        EXPECT_EQ(BINADE_OK, peer.Close(address, stream, &closing));
+        moiety_devptr address = Import(peer, blocks[0].handle);
+        EXPECT_EQ(MOIETY_OK, peer.Close(address, stream, &closing));
         // The stand-in's events may take their time.
-        EXPECT_EQ(BINADE_OK, peer.Wait(closing, 60000));
+        EXPECT_EQ(MOIETY_OK, peer.Wait(closing, 60000));
         if (stream == On::kDone) {
             EXPECT_EQ(0u, closing);
         }
@@ -300,19 +300,19 @@ TEST_F(IpcPeers, ACloseWithNothingPendingIsOverAtOnce)
 // message: the rule "exported, F, N" of docs/streams.md.
 TEST_F(IpcPeers, FreedBlocksWaitForThePeersRelease)
 {
-    binade_pool_options options = Exportable();
+    moiety_pool_options options = Exportable();
     options.limit_bytes = 64 * kMiB;
     options.wait_ms = 0;
     Pool pool(options);
     Shared block(pool, 64 * kMiB);
     Peer peer;
-    binade_devptr address = Import(peer, block.handle), other = 0;
+    moiety_devptr address = Import(peer, block.handle), other = 0;
     pool.Free(block.address);
-    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
-              binade_alloc(pool, 64 * kMiB, BINADE_STREAM_LEGACY, &other));
-    EXPECT_EQ(BINADE_OK, peer.CloseAndWait(address, On::kLegacy));
+    EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY,
+              moiety_alloc(pool, 64 * kMiB, MOIETY_STREAM_LEGACY, &other));
+    EXPECT_EQ(MOIETY_OK, peer.CloseAndWait(address, On::kLegacy));
     EXPECT_EQ(0u, peer.Trim(0));
-    EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool, 0));
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
     pool_test::Synchronize();
     EXPECT_EQ(block.address, pool.Alloc(64 * kMiB));
     pool.Free(block.address);
@@ -323,18 +323,18 @@ TEST_F(IpcPeers, HandlesOfATrimmedSegmentAreStale)
     Pool pool(Exportable());
     Shared block(pool, 64 * kKiB);
     Peer peer;
-    EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool, 0));
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
     pool.Free(block.address);
     EXPECT_EQ(64 * kMiB, pool.TrimAll());
-    EXPECT_EQ(BINADE_E_STALE, TryImport(peer, block.handle));
+    EXPECT_EQ(MOIETY_E_STALE, TryImport(peer, block.handle));
     // Its place in the pool is used again.
     std::vector<Shared> blocks(1, Shared(pool, 64 * kKiB));
     EXPECT_NE(block.handle.segment_id, blocks[0].handle.segment_id);
-    EXPECT_EQ(BINADE_E_STALE, TryImport(peer, block.handle));
+    EXPECT_EQ(MOIETY_E_STALE, TryImport(peer, block.handle));
     pool_test::Fill(blocks[0].address, 64 * kKiB, 8);
     pool_test::Synchronize();
     EXPECT_TRUE(peer.Holds(Import(peer, blocks[0].handle), 64 * kKiB, 8));
-    EXPECT_EQ(BINADE_E_STALE, TryImport(peer, block.handle));
+    EXPECT_EQ(MOIETY_E_STALE, TryImport(peer, block.handle));
     peer.End();
     ReleaseAndFree(pool, blocks);
 }
@@ -344,22 +344,22 @@ TEST_F(IpcPeers, OlderGenerationsAreStaleOnceALaterOneWasSeen)
     Pool pool(Exportable());
     Shared old(pool, 64 * kKiB);
     Peer peer;
-    binade_devptr address = Import(peer, old.handle);
-    EXPECT_EQ(BINADE_OK, peer.Close(address));
-    EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool, 0));
-    binade_ipc_handle fresh;
-    ASSERT_EQ(BINADE_OK, binade_ipc_export(pool, old.address, &fresh));
+    moiety_devptr address = Import(peer, old.handle);
+    EXPECT_EQ(MOIETY_OK, peer.Close(address));
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
+    moiety_ipc_handle fresh;
+    ASSERT_EQ(MOIETY_OK, moiety_ipc_export(pool, old.address, &fresh));
     EXPECT_EQ(address, Import(peer, fresh)) << "it is the same segment";
     EXPECT_EQ(1u, peer.Ask(Do::kOpens));
-    EXPECT_EQ(BINADE_E_STALE, TryImport(peer, old.handle));
+    EXPECT_EQ(MOIETY_E_STALE, TryImport(peer, old.handle));
     peer.End();
     ReleaseAndFree(pool, {old});
 }
 
-constexpr unsigned kMany = BINADE_IPC_IDLE_MAX + 8;
+constexpr unsigned kMany = MOIETY_IPC_IDLE_MAX + 8;
 
 // One exported block in each of `count` segments.
-std::vector<Shared> Segments(binade_pool *pool, unsigned count)
+std::vector<Shared> Segments(moiety_pool *pool, unsigned count)
 {
     std::vector<Shared> blocks;
     for (unsigned i = 0; i < count; i++)
@@ -373,10 +373,10 @@ TEST_F(IpcPeers, ClosedSegmentsAreKeptUpToABound)
     std::vector<Shared> blocks = Segments(pool, kMany);
     Peer peer;
     for (const Shared &block : blocks)
-        EXPECT_EQ(BINADE_OK, peer.Close(Import(peer, block.handle)));
+        EXPECT_EQ(MOIETY_OK, peer.Close(Import(peer, block.handle)));
     EXPECT_EQ(kMany, peer.Ask(Do::kOpens));
     // The last one was in use when the others were counted.
-    EXPECT_EQ(BINADE_IPC_IDLE_MAX + 1u, peer.Ask(Do::kLiveImports));
+    EXPECT_EQ(MOIETY_IPC_IDLE_MAX + 1u, peer.Ask(Do::kLiveImports));
     EXPECT_EQ(10u, peer.Trim(10));
     EXPECT_EQ(10u, peer.Ask(Do::kLiveImports));
     peer.End();
@@ -389,15 +389,15 @@ TEST_F(IpcPeers, TheLongestUnusedGoFirst)
     std::vector<Shared> blocks = Segments(pool, 4);
     Peer peer;
     for (const Shared &block : blocks)
-        EXPECT_EQ(BINADE_OK, peer.Close(Import(peer, block.handle)));
-    EXPECT_EQ(BINADE_OK, peer.Close(Import(peer, blocks[0].handle)));
+        EXPECT_EQ(MOIETY_OK, peer.Close(Import(peer, block.handle)));
+    EXPECT_EQ(MOIETY_OK, peer.Close(Import(peer, blocks[0].handle)));
     EXPECT_EQ(4u, peer.Ask(Do::kOpens));
     EXPECT_EQ(2u, peer.Trim(2));
     for (unsigned kept : {0u, 3u})
-        EXPECT_EQ(BINADE_OK, peer.Close(Import(peer, blocks[kept].handle)));
+        EXPECT_EQ(MOIETY_OK, peer.Close(Import(peer, blocks[kept].handle)));
     EXPECT_EQ(4u, peer.Ask(Do::kOpens)) << "these were open";
     for (unsigned gone : {1u, 2u})
-        EXPECT_EQ(BINADE_OK, peer.Close(Import(peer, blocks[gone].handle)));
+        EXPECT_EQ(MOIETY_OK, peer.Close(Import(peer, blocks[gone].handle)));
     EXPECT_EQ(6u, peer.Ask(Do::kOpens));
     peer.End();
     ReleaseAndFree(pool, blocks);
@@ -408,10 +408,10 @@ TEST_F(IpcPeers, UnusedIsSinceTheLastClose)
     Pool pool(Exportable(2 * kMiB));
     std::vector<Shared> blocks = Segments(pool, 2);
     Peer peer;
-    binade_devptr first = Import(peer, blocks[0].handle);
-    binade_devptr second = Import(peer, blocks[1].handle);
-    EXPECT_EQ(BINADE_OK, peer.Close(second));
-    EXPECT_EQ(BINADE_OK, peer.Close(first));
+    moiety_devptr first = Import(peer, blocks[0].handle);
+    moiety_devptr second = Import(peer, blocks[1].handle);
+    EXPECT_EQ(MOIETY_OK, peer.Close(second));
+    EXPECT_EQ(MOIETY_OK, peer.Close(first));
     EXPECT_EQ(1u, peer.Trim(1));
     Import(peer, blocks[0].handle);
     EXPECT_EQ(2u, peer.Ask(Do::kOpens)) << "the one that was closed last";
@@ -423,12 +423,12 @@ TEST_F(IpcPeers, OtherDevicesNeedPeerAccess)
 {
     Pool pool(Exportable());
     std::vector<Shared> blocks(1, Shared(pool, 64 * kKiB));
-    Peer peer({"BINADE_STANDIN_DEVICES=2"});
-    EXPECT_EQ(BINADE_OK, TryImport(peer, blocks[0].handle, 1));
-    Peer apart({"BINADE_STANDIN_DEVICES=2", "BINADE_STANDIN_PEERS=0"});
-    EXPECT_EQ(BINADE_E_UNSUPPORTED, TryImport(apart, blocks[0].handle, 1));
+    Peer peer({"MOIETY_STANDIN_DEVICES=2"});
+    EXPECT_EQ(MOIETY_OK, TryImport(peer, blocks[0].handle, 1));
+    Peer apart({"MOIETY_STANDIN_DEVICES=2", "MOIETY_STANDIN_PEERS=0"});
+    EXPECT_EQ(MOIETY_E_UNSUPPORTED, TryImport(apart, blocks[0].handle, 1));
     EXPECT_EQ(0u, apart.Ask(Do::kOpens));
-    EXPECT_EQ(BINADE_OK, TryImport(apart, blocks[0].handle, 0));
+    EXPECT_EQ(MOIETY_OK, TryImport(apart, blocks[0].handle, 0));
     peer.End();
     apart.End();
     ReleaseAndFree(pool, blocks);
@@ -438,8 +438,8 @@ TEST_F(IpcPeers, TheDeviceMustBeThere)
 {
     Pool pool(Exportable());
     std::vector<Shared> blocks(1, Shared(pool, 64 * kKiB));
-    Peer peer({"BINADE_STANDIN_PCI=0000:77:00.0"});
-    EXPECT_EQ(BINADE_E_NO_DEVICE, TryImport(peer, blocks[0].handle));
+    Peer peer({"MOIETY_STANDIN_PCI=0000:77:00.0"});
+    EXPECT_EQ(MOIETY_E_NO_DEVICE, TryImport(peer, blocks[0].handle));
     peer.End();
     ReleaseAndFree(pool, blocks);
 }

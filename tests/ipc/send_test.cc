@@ -80,18 +80,18 @@ TEST_F(IpcSend, AnotherProcessSeesABlockOfSeveralPieces)
 {
     Pool pool(Mapped());
     Peer peer;
-    binade_devptr block = pool.Alloc(150 * kMiB), theirs = 0;
+    moiety_devptr block = pool.Alloc(150 * kMiB), theirs = 0;
     pool_test::Fill(block, 150 * kMiB, 7);
     pool_test::Synchronize();
     size_t before = OpenDescriptors();
-    ASSERT_EQ(BINADE_OK, peer.Receive(pool, block, &theirs)) << peer.message();
+    ASSERT_EQ(MOIETY_OK, peer.Receive(pool, block, &theirs)) << peer.message();
     EXPECT_EQ(before, OpenDescriptors());
     EXPECT_TRUE(peer.Holds(theirs, 150 * kMiB, 7));
     peer.Fill(theirs, 150 * kMiB, 8);
     EXPECT_TRUE(pool_test::Holds(block, 150 * kMiB, 8));
-    EXPECT_EQ(BINADE_OK, peer.Close(theirs));
+    EXPECT_EQ(MOIETY_OK, peer.Close(theirs));
     EXPECT_EQ(0u, peer.Trim(0));
-    EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool, 0));
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
     pool.Free(block);
     pool.TrimAll();
     EXPECT_EQ(0u, pool.Stats().reserved_bytes_current) << "no pin is left";
@@ -101,18 +101,18 @@ TEST_F(IpcSend, ATicketNamesWhatThePeerHas)
 {
     Pool pool(Mapped());
     Peer peer;
-    binade_devptr block = pool.Alloc(4 * kMiB), theirs = 0, again = 0;
-    binade_ipc_handle ticket;
-    ASSERT_EQ(BINADE_OK, binade_ipc_ticket(pool, block + 512, &ticket));
-    EXPECT_EQ(BINADE_E_STALE, peer.Import(ticket, &again));
-    ASSERT_EQ(BINADE_OK, peer.Receive(pool, block, &theirs)) << peer.message();
-    ASSERT_EQ(BINADE_OK, peer.Import(ticket, &again)) << peer.message();
+    moiety_devptr block = pool.Alloc(4 * kMiB), theirs = 0, again = 0;
+    moiety_ipc_handle ticket;
+    ASSERT_EQ(MOIETY_OK, moiety_ipc_ticket(pool, block + 512, &ticket));
+    EXPECT_EQ(MOIETY_E_STALE, peer.Import(ticket, &again));
+    ASSERT_EQ(MOIETY_OK, peer.Receive(pool, block, &theirs)) << peer.message();
+    ASSERT_EQ(MOIETY_OK, peer.Import(ticket, &again)) << peer.message();
     EXPECT_EQ(theirs + 512, again);
-    EXPECT_EQ(BINADE_OK, peer.Close(theirs));
-    EXPECT_EQ(BINADE_OK, peer.Close(again));
+    EXPECT_EQ(MOIETY_OK, peer.Close(theirs));
+    EXPECT_EQ(MOIETY_OK, peer.Close(again));
     EXPECT_EQ(0u, peer.Trim(0));
-    EXPECT_EQ(BINADE_E_STALE, peer.Import(ticket, &again));
-    EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool, 0));
+    EXPECT_EQ(MOIETY_E_STALE, peer.Import(ticket, &again));
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
     pool.Free(block);
 }
 
@@ -120,13 +120,13 @@ TEST_F(IpcSend, AFreedBlockStaysOutUntilTheRelease)
 {
     Pool pool(Mapped());
     Sockets sockets;
-    binade_devptr block = pool.Alloc(4 * kMiB);
-    ASSERT_EQ(BINADE_OK, binade_ipc_send(pool, block, sockets.one()));
+    moiety_devptr block = pool.Alloc(4 * kMiB);
+    ASSERT_EQ(MOIETY_OK, moiety_ipc_send(pool, block, sockets.one()));
     pool.Free(block);
     pool.TrimAll();
     EXPECT_NE(0u, pool.Stats().reserved_bytes_current);
-    EXPECT_NE(BINADE_OK, binade_free(pool, block, BINADE_STREAM_DONE));
-    EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool, block));
+    EXPECT_NE(MOIETY_OK, moiety_free(pool, block, MOIETY_STREAM_DONE));
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, block));
     pool.TrimAll();
     EXPECT_EQ(0u, pool.Stats().reserved_bytes_current);
 }
@@ -136,73 +136,73 @@ TEST_F(IpcSend, TheSameProcessGetsTheAddressItself)
     for (int type : {SOCK_STREAM, SOCK_SEQPACKET}) {
         Pool pool(Mapped());
         Sockets sockets(type);
-        binade_ipc_handle handle;
-        binade_devptr block = pool.Alloc(4 * kMiB), address = 0;
-        ASSERT_EQ(BINADE_OK, binade_ipc_send(pool, block, sockets.one()));
-        ASSERT_EQ(BINADE_OK, binade_ipc_receive(sockets.other(), nullptr,
+        moiety_ipc_handle handle;
+        moiety_devptr block = pool.Alloc(4 * kMiB), address = 0;
+        ASSERT_EQ(MOIETY_OK, moiety_ipc_send(pool, block, sockets.one()));
+        ASSERT_EQ(MOIETY_OK, moiety_ipc_receive(sockets.other(), nullptr,
                                                 &handle, &address))
-            << binade_last_error_message();
+            << moiety_last_error_message();
         EXPECT_EQ(block, address);
         EXPECT_EQ(4 * kMiB, handle.size_bytes);
-        EXPECT_EQ(BINADE_E_BUSY, binade_ipc_release_exports(pool, 0));
-        EXPECT_EQ(BINADE_OK,
-                  binade_ipc_close(address, BINADE_STREAM_DONE, nullptr));
-        EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool, 0));
+        EXPECT_EQ(MOIETY_E_BUSY, moiety_ipc_release_exports(pool, 0));
+        EXPECT_EQ(MOIETY_OK,
+                  moiety_ipc_close(address, MOIETY_STREAM_DONE, nullptr));
+        EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
         pool.Free(block);
     }
 }
 
 TEST_F(IpcSend, MemoryOfTheDriverTravelsAsItsHandle)
 {
-    binade_pool_options options = pool_test::Defaults();
-    options.flags = BINADE_POOL_EXPORTABLE;
+    moiety_pool_options options = pool_test::Defaults();
+    options.flags = MOIETY_POOL_EXPORTABLE;
     Pool pool(options);
     Peer peer;
-    binade_devptr block = pool.Alloc(64 * kKiB), theirs = 0;
+    moiety_devptr block = pool.Alloc(64 * kKiB), theirs = 0;
     pool_test::Fill(block, 64 * kKiB, 3);
     pool_test::Synchronize();
-    ASSERT_EQ(BINADE_OK, peer.Receive(pool, block, &theirs)) << peer.message();
+    ASSERT_EQ(MOIETY_OK, peer.Receive(pool, block, &theirs)) << peer.message();
     EXPECT_TRUE(peer.Holds(theirs, 64 * kKiB, 3));
-    EXPECT_EQ(BINADE_OK, peer.Close(theirs));
+    EXPECT_EQ(MOIETY_OK, peer.Close(theirs));
     EXPECT_EQ(0u, peer.Trim(0));
-    EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool, 0));
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
     pool.Free(block);
 }
 
 TEST_F(IpcSend, HandlesOfMappedMemoryAreRefusedWithWhatToCall)
 {
     Pool pool(Mapped());
-    binade_devptr block = pool.Alloc(4 * kMiB);
-    binade_ipc_handle handle;
-    EXPECT_EQ(BINADE_E_UNSUPPORTED, binade_ipc_export(pool, block, &handle));
+    moiety_devptr block = pool.Alloc(4 * kMiB);
+    moiety_ipc_handle handle;
+    EXPECT_EQ(MOIETY_E_UNSUPPORTED, moiety_ipc_export(pool, block, &handle));
     EXPECT_NE(nullptr,
-              std::strstr(binade_last_error_message(), "binade_ipc_send()"));
+              std::strstr(moiety_last_error_message(), "moiety_ipc_send()"));
     pool.Free(block);
 }
 
 TEST_F(IpcSend, AnImporterThatIsKilledLeavesTheOwnersMemory)
 {
     Pool pool(Mapped());
-    binade_devptr block = pool.Alloc(4 * kMiB), theirs = 0;
+    moiety_devptr block = pool.Alloc(4 * kMiB), theirs = 0;
     Peer peer;
-    ASSERT_EQ(BINADE_OK, peer.Receive(pool, block, &theirs)) << peer.message();
+    ASSERT_EQ(MOIETY_OK, peer.Receive(pool, block, &theirs)) << peer.message();
     peer.Fill(theirs, 4 * kMiB, 5);
     peer.Kill();
     EXPECT_TRUE(pool_test::Holds(block, 4 * kMiB, 5));
-    EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool, 0));
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
     pool.Free(block);
 }
 
 TEST_F(IpcSend, OtherDescriptorsAreNoSockets)
 {
     Pool pool(Mapped());
-    binade_devptr block = pool.Alloc(4 * kMiB), address = 0;
+    moiety_devptr block = pool.Alloc(4 * kMiB), address = 0;
     int ends[2];
     ASSERT_EQ(0, pipe(ends));
     for (int descriptor : {-1, ends[0], ends[1]}) {
-        EXPECT_EQ(BINADE_E_INVALID, binade_ipc_send(pool, block, descriptor));
-        EXPECT_EQ(BINADE_E_INVALID,
-                  binade_ipc_receive(descriptor, nullptr, nullptr, &address));
+        EXPECT_EQ(MOIETY_E_INVALID, moiety_ipc_send(pool, block, descriptor));
+        EXPECT_EQ(MOIETY_E_INVALID,
+                  moiety_ipc_receive(descriptor, nullptr, nullptr, &address));
     }
     close(ends[0]);
     close(ends[1]);
@@ -215,30 +215,30 @@ TEST_F(IpcSend, APeerThatClosedIsToldApart)
 {
     Pool pool(Mapped());
     Sockets sockets;
-    binade_devptr block = pool.Alloc(4 * kMiB), address = 0;
+    moiety_devptr block = pool.Alloc(4 * kMiB), address = 0;
     sockets.CloseOther();
-    EXPECT_EQ(BINADE_E_PEER_GONE, binade_ipc_send(pool, block, sockets.one()));
-    EXPECT_EQ(BINADE_E_PEER_GONE,
-              binade_ipc_receive(sockets.one(), nullptr, nullptr, &address));
-    EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool, 0));
+    EXPECT_EQ(MOIETY_E_PEER_GONE, moiety_ipc_send(pool, block, sockets.one()));
+    EXPECT_EQ(MOIETY_E_PEER_GONE,
+              moiety_ipc_receive(sockets.one(), nullptr, nullptr, &address));
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
     pool.Free(block);
 }
 
 TEST_F(IpcSend, ASocketThatDoesNotBlockIsBusy)
 {
     Sockets sockets;
-    binade_devptr address = 0;
+    moiety_devptr address = 0;
     ASSERT_EQ(0, fcntl(sockets.one(), F_SETFL, O_NONBLOCK));
-    EXPECT_EQ(BINADE_E_BUSY,
-              binade_ipc_receive(sockets.one(), nullptr, nullptr, &address));
+    EXPECT_EQ(MOIETY_E_BUSY,
+              moiety_ipc_receive(sockets.one(), nullptr, nullptr, &address));
 }
 
 // What a peer makes of a message whose bytes were changed, cut or made up.
-std::vector<char> MessageOf(Pool &pool, binade_devptr block)
+std::vector<char> MessageOf(Pool &pool, moiety_devptr block)
 {
     Sockets sockets;
     std::vector<char> bytes(1 << 16);
-    EXPECT_EQ(BINADE_OK, binade_ipc_send(pool, block, sockets.one()));
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_send(pool, block, sockets.one()));
     ssize_t got = 0, more;
     while ((more = recv(sockets.other(), bytes.data() + got,
                         bytes.size() - static_cast<size_t>(got),
@@ -251,7 +251,7 @@ std::vector<char> MessageOf(Pool &pool, binade_devptr block)
 TEST_F(IpcSend, AnyChangedByteIsNoticedAndNoDescriptorIsLeft)
 {
     Pool pool(Mapped());
-    binade_devptr block = pool.Alloc(4 * kMiB), address = 0;
+    moiety_devptr block = pool.Alloc(4 * kMiB), address = 0;
     const std::vector<char> message = MessageOf(pool, block);
     size_t before = OpenDescriptors();
     for (size_t i = 0; i < message.size() && !HasFailure(); i += 5) {
@@ -260,19 +260,19 @@ TEST_F(IpcSend, AnyChangedByteIsNoticedAndNoDescriptorIsLeft)
         changed[i] = static_cast<char>(changed[i] ^ 1);
         ASSERT_EQ(static_cast<ssize_t>(changed.size()),
                   send(sockets.one(), changed.data(), changed.size(), 0));
-        EXPECT_NE(BINADE_OK, binade_ipc_receive(sockets.other(), nullptr,
+        EXPECT_NE(MOIETY_OK, moiety_ipc_receive(sockets.other(), nullptr,
                                                 nullptr, &address))
             << i;
     }
     EXPECT_EQ(before, OpenDescriptors());
-    EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool, 0));
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
     pool.Free(block);
 }
 
 TEST_F(IpcSend, AMessageThatEndsInTheMiddleIsNoticed)
 {
     Pool pool(Mapped());
-    binade_devptr block = pool.Alloc(4 * kMiB), address = 0;
+    moiety_devptr block = pool.Alloc(4 * kMiB), address = 0;
     const std::vector<char> message = MessageOf(pool, block);
     for (size_t length = 1; length < message.size(); length += 97) {
         Sockets sockets;
@@ -280,11 +280,11 @@ TEST_F(IpcSend, AMessageThatEndsInTheMiddleIsNoticed)
                   send(sockets.one(), message.data(), length, 0));
         shutdown(sockets.one(), SHUT_WR);
         EXPECT_EQ(
-            BINADE_E_PEER_GONE,
-            binade_ipc_receive(sockets.other(), nullptr, nullptr, &address))
+            MOIETY_E_PEER_GONE,
+            moiety_ipc_receive(sockets.other(), nullptr, nullptr, &address))
             << length;
     }
-    EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool, 0));
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
     pool.Free(block);
 }
 
@@ -297,16 +297,16 @@ TEST_F(IpcSend, EveryCallOfTheDriverMayFailInTheExporter)
         SCOPED_TRACE("call " + std::to_string(++n));
         Pool pool(Mapped());
         Sockets sockets;
-        binade_devptr block = pool.Alloc(8 * kMiB);
+        moiety_devptr block = pool.Alloc(8 * kMiB);
         size_t opened = OpenDescriptors();
         uint64_t start = pool_test::Calls();
         pool_test::SetFaults("*:nth=" + std::to_string(n) +
                              ":code=CUDA_ERROR_UNKNOWN");
-        refused += binade_ipc_send(pool, block, sockets.one()) != BINADE_OK;
+        refused += moiety_ipc_send(pool, block, sockets.one()) != MOIETY_OK;
         pool_test::SetFaults("");
         calls = pool_test::Calls() - start;
         EXPECT_EQ(opened, OpenDescriptors());
-        EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool, 0));
+        EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
         pool.Free(block);
         pool.TrimAll();
         EXPECT_EQ(0u, pool.Stats().reserved_bytes_current);
@@ -322,21 +322,21 @@ TEST_F(IpcSend, WithoutFurtherDescriptorsNothingIsOnItsWay)
     Pool pool(Mapped());
     Sockets sockets;
     char byte;
-    binade_devptr block = pool.Alloc(4 * kMiB), same = 0;
+    moiety_devptr block = pool.Alloc(4 * kMiB), same = 0;
     rlimit limit;
     ASSERT_EQ(0, getrlimit(RLIMIT_NOFILE, &limit));
     rlimit none = {3, limit.rlim_max};
     ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &none));
-    EXPECT_EQ(BINADE_E_NO_HOST_MEMORY,
-              binade_ipc_send(pool, block, sockets.one()));
+    EXPECT_EQ(MOIETY_E_NO_HOST_MEMORY,
+              moiety_ipc_send(pool, block, sockets.one()));
     ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &limit));
     EXPECT_EQ(-1, recv(sockets.other(), &byte, 1, MSG_DONTWAIT));
-    ASSERT_EQ(BINADE_OK, binade_ipc_send(pool, block, sockets.one()));
-    ASSERT_EQ(BINADE_OK,
-              binade_ipc_receive(sockets.other(), nullptr, nullptr, &same));
+    ASSERT_EQ(MOIETY_OK, moiety_ipc_send(pool, block, sockets.one()));
+    ASSERT_EQ(MOIETY_OK,
+              moiety_ipc_receive(sockets.other(), nullptr, nullptr, &same));
     EXPECT_EQ(block, same);
-    EXPECT_EQ(BINADE_OK, binade_ipc_close(same, BINADE_STREAM_DONE, nullptr));
-    EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool, 0));
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_close(same, MOIETY_STREAM_DONE, nullptr));
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
     pool.Free(block);
 }
 
@@ -347,14 +347,14 @@ TEST_F(IpcSend, AContextThatIsNoneTakesTheMessageAlong)
     Sockets sockets;
     char byte;
     int none = 0;
-    binade_devptr block = pool.Alloc(4 * kMiB), address = 0;
-    ASSERT_EQ(BINADE_OK, binade_ipc_send(pool, block, sockets.one()));
-    EXPECT_NE(BINADE_OK,
-              binade_ipc_receive(sockets.other(),
-                                 reinterpret_cast<binade_context>(&none),
+    moiety_devptr block = pool.Alloc(4 * kMiB), address = 0;
+    ASSERT_EQ(MOIETY_OK, moiety_ipc_send(pool, block, sockets.one()));
+    EXPECT_NE(MOIETY_OK,
+              moiety_ipc_receive(sockets.other(),
+                                 reinterpret_cast<moiety_context>(&none),
                                  nullptr, &address));
     EXPECT_EQ(-1, recv(sockets.other(), &byte, 1, MSG_DONTWAIT));
-    EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool, 0));
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
     pool.Free(block);
 }
 
@@ -362,15 +362,15 @@ TEST_F(IpcSend, EveryCallOfTheDriverMayFailInTheImporter)
 {
     Pool pool(Mapped());
     Peer peer;
-    binade_devptr block = pool.Alloc(150 * kMiB), theirs = 0;
+    moiety_devptr block = pool.Alloc(150 * kMiB), theirs = 0;
     pool_test::Fill(block, 150 * kMiB, 5);
     pool_test::Synchronize();
-    ASSERT_EQ(BINADE_OK, peer.Receive(pool, block, &theirs)) << peer.message();
+    ASSERT_EQ(MOIETY_OK, peer.Receive(pool, block, &theirs)) << peer.message();
     CloseAll(peer, theirs);
-    FailEachCallOf(peer, 150 * kMiB, 5, [&](binade_devptr *out) {
+    FailEachCallOf(peer, 150 * kMiB, 5, [&](moiety_devptr *out) {
         return peer.Receive(pool, block, out);
     });
-    EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool, 0));
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
     pool.Free(block);
 }
 

@@ -35,7 +35,7 @@ TEST(Driver, IsPresent)
 {
     if (missing_driver.empty())
         return;
-    if (std::getenv("BINADE_DRIVER") != nullptr)
+    if (std::getenv("MOIETY_DRIVER") != nullptr)
         FAIL() << missing_driver;
     GTEST_SKIP() << missing_driver;
 }
@@ -45,21 +45,21 @@ class Share : public ::testing::Test
   protected:
     void SetUp() override
     {
-        binade_pool_options options = share_test::Exportable(kSegmentBytes);
-        ASSERT_EQ(BINADE_OK, binade_pool_create(&options, &pool_))
-            << binade_last_error_message();
+        moiety_pool_options options = share_test::Exportable(kSegmentBytes);
+        ASSERT_EQ(MOIETY_OK, moiety_pool_create(&options, &pool_))
+            << moiety_last_error_message();
     }
 
     void TearDown() override
     {
-        binade_leaks leaks = {};
+        moiety_leaks leaks = {};
         leaks.struct_size = sizeof leaks;
-        EXPECT_EQ(BINADE_OK, binade_ipc_trim(0, nullptr));
-        EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool_, 0));
+        EXPECT_EQ(MOIETY_OK, moiety_ipc_trim(0, nullptr));
+        EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool_, 0));
         for (const Block &block : blocks_)
-            EXPECT_EQ(BINADE_OK, binade_free(pool_, block.address,
+            EXPECT_EQ(MOIETY_OK, moiety_free(pool_, block.address,
                                              share_test::OwnStream()));
-        EXPECT_EQ(BINADE_OK, binade_pool_destroy(pool_, &leaks));
+        EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool_, &leaks));
         EXPECT_EQ(0u, leaks.block_count);
     }
 
@@ -68,13 +68,13 @@ class Share : public ::testing::Test
     {
         Block block = {};
         block.size_bytes = size_bytes;
-        ASSERT_EQ(BINADE_OK,
-                  binade_alloc(pool_, size_bytes, share_test::OwnStream(),
+        ASSERT_EQ(MOIETY_OK,
+                  moiety_alloc(pool_, size_bytes, share_test::OwnStream(),
                                &block.address))
-            << binade_last_error_message();
-        ASSERT_EQ(BINADE_OK,
-                  binade_ipc_export(pool_, block.address, &block.handle))
-            << binade_last_error_message();
+            << moiety_last_error_message();
+        ASSERT_EQ(MOIETY_OK,
+                  moiety_ipc_export(pool_, block.address, &block.handle))
+            << moiety_last_error_message();
         share_test::Write(block.address, size_bytes, WordOf(blocks_.size(), 0));
         blocks_.push_back(block);
     }
@@ -91,13 +91,13 @@ class Share : public ::testing::Test
 
     uint64_t ReservedBytes()
     {
-        binade_stats stats = {};
+        moiety_stats stats = {};
         stats.struct_size = sizeof stats;
-        EXPECT_EQ(BINADE_OK, binade_pool_stats(pool_, &stats));
+        EXPECT_EQ(MOIETY_OK, moiety_pool_stats(pool_, &stats));
         return stats.reserved_bytes_current;
     }
 
-    binade_pool *pool_ = nullptr;
+    moiety_pool *pool_ = nullptr;
     std::vector<Block> blocks_;
 };
 
@@ -112,7 +112,7 @@ TEST_F(Share, AThousandBlocksOfThreeSegmentsWithFourProcesses)
         SCOPED_TRACE(writer);
         importers.push_back(std::make_unique<Process>());
         Answer answer = importers.back()->Ask(Task::kVisit, blocks_, writer);
-        EXPECT_EQ(BINADE_OK, answer.status) << answer.message;
+        EXPECT_EQ(MOIETY_OK, answer.status) << answer.message;
         EXPECT_EQ(0u, answer.wrong_count);
         EXPECT_EQ(3u, answer.open_count) << "one for each segment";
     }
@@ -126,34 +126,34 @@ TEST_F(Share, WithAnImporterThatIsKilled)
     Add(64 << 10);
     ASSERT_EQ(0u, CountWrong(0));
     Process killed, other;
-    EXPECT_EQ(BINADE_OK, killed.Ask(Task::kImport, blocks_).status);
+    EXPECT_EQ(MOIETY_OK, killed.Ask(Task::kImport, blocks_).status);
     killed.Kill();
     Answer answer = other.Ask(Task::kVisit, blocks_, 1);
-    EXPECT_EQ(BINADE_OK, answer.status) << answer.message;
+    EXPECT_EQ(MOIETY_OK, answer.status) << answer.message;
     EXPECT_EQ(0u, answer.wrong_count);
     EXPECT_EQ(0u, CountWrong(1));
-    EXPECT_EQ(BINADE_OK, other.Ask(Task::kTrim).status);
+    EXPECT_EQ(MOIETY_OK, other.Ask(Task::kTrim).status);
 }
 
 TEST_F(Share, WithAnExporterThatIsGoneFirst)
 {
     Process exporter, late;
     Answer shared = exporter.Ask(Task::kShare);
-    ASSERT_EQ(BINADE_OK, shared.status) << shared.message;
-    binade_devptr address = 0;
-    ASSERT_EQ(BINADE_OK,
-              binade_ipc_import(&shared.block.handle,
+    ASSERT_EQ(MOIETY_OK, shared.status) << shared.message;
+    moiety_devptr address = 0;
+    ASSERT_EQ(MOIETY_OK,
+              moiety_ipc_import(&shared.block.handle,
                                 sizeof shared.block.handle, nullptr, &address))
-        << binade_last_error_message();
+        << moiety_last_error_message();
     EXPECT_TRUE(
         share_test::Holds(address, shared.block.size_bytes, WordOf(0, 0)));
     exporter.Kill();
     Answer answer = late.Ask(Task::kImport, {shared.block});
-    EXPECT_EQ(BINADE_E_PEER_GONE, answer.status) << answer.message;
-    EXPECT_EQ(BINADE_OK,
-              binade_ipc_close(address, BINADE_STREAM_DONE, nullptr));
-    EXPECT_EQ(BINADE_OK, binade_ipc_trim(0, nullptr))
-        << binade_last_error_message();
+    EXPECT_EQ(MOIETY_E_PEER_GONE, answer.status) << answer.message;
+    EXPECT_EQ(MOIETY_OK,
+              moiety_ipc_close(address, MOIETY_STREAM_DONE, nullptr));
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_trim(0, nullptr))
+        << moiety_last_error_message();
 }
 
 TEST_F(Share, EveryFlippedBitIsRefused)
@@ -161,16 +161,16 @@ TEST_F(Share, EveryFlippedBitIsRefused)
     Add(64 << 10);
     ASSERT_EQ(0u, CountWrong(0));
     Process importer;
-    ASSERT_EQ(BINADE_OK, importer.Ask(Task::kImport, blocks_).status);
-    for (size_t bit = 0; bit < 8 * sizeof(binade_ipc_handle); bit++) {
+    ASSERT_EQ(MOIETY_OK, importer.Ask(Task::kImport, blocks_).status);
+    for (size_t bit = 0; bit < 8 * sizeof(moiety_ipc_handle); bit++) {
         std::vector<Block> turned = blocks_;
         reinterpret_cast<unsigned char *>(&turned[0].handle)[bit / 8] ^=
             static_cast<unsigned char>(1u << bit % 8);
         Answer answer = importer.Ask(Task::kImport, turned);
-        EXPECT_NE(BINADE_OK, answer.status) << "bit " << bit;
+        EXPECT_NE(MOIETY_OK, answer.status) << "bit " << bit;
     }
     Answer answer = importer.Ask(Task::kVisit, blocks_, 1);
-    EXPECT_EQ(BINADE_OK, answer.status) << answer.message;
+    EXPECT_EQ(MOIETY_OK, answer.status) << answer.message;
     EXPECT_EQ(0u, answer.wrong_count);
 }
 
@@ -180,15 +180,15 @@ TEST_F(Share, OfATrimmedSegmentIsStale)
     ASSERT_EQ(0u, CountWrong(0));
     std::vector<Block> old = blocks_;
     uint64_t bytes = 0;
-    EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool_, 0));
-    EXPECT_EQ(BINADE_OK,
-              binade_free(pool_, old[0].address, BINADE_STREAM_DONE));
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool_, 0));
+    EXPECT_EQ(MOIETY_OK,
+              moiety_free(pool_, old[0].address, MOIETY_STREAM_DONE));
     blocks_.clear();
-    EXPECT_EQ(BINADE_OK, binade_pool_trim(pool_, 0, &bytes));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_trim(pool_, 0, &bytes));
     EXPECT_EQ(0u, ReservedBytes());
     Process importer;
     Answer answer = importer.Ask(Task::kImport, old);
-    EXPECT_EQ(BINADE_E_STALE, answer.status) << answer.message;
+    EXPECT_EQ(MOIETY_E_STALE, answer.status) << answer.message;
 }
 
 } // namespace
@@ -202,12 +202,12 @@ int main(int count, char **arguments)
     char path[PATH_MAX];
     if (count == 2 && std::strncmp(arguments[1], option, strlen(option)) == 0 &&
         realpath(arguments[1] + strlen(option), path) != nullptr) {
-        setenv("BINADE_DRIVER", path, 1);
+        setenv("MOIETY_DRIVER", path, 1);
     } else if (count > 1) {
         std::fprintf(stderr, "usage: [--driver=FILE]\n");
         return 2;
     }
-    unsetenv("BINADE_CONF");
+    unsetenv("MOIETY_CONF");
     missing_driver = share_test::OpenDevice();
     if (!missing_driver.empty())
         ::testing::GTEST_FLAG(filter) = "Driver.IsPresent";

@@ -35,7 +35,7 @@ void EndUnless(bool condition, const char *what)
     if (condition)
         return;
     std::fprintf(stderr, "share: cannot go on: %s: %s\n", what,
-                 binade_last_error_message());
+                 moiety_last_error_message());
     std::abort();
 }
 
@@ -65,19 +65,19 @@ bool Receive(int socket, void *bytes, size_t count)
                              static_cast<ssize_t>(count);
 }
 
-void Note(Answer *answer, binade_status status)
+void Note(Answer *answer, moiety_status status)
 {
-    if (status == BINADE_OK || answer->status != BINADE_OK)
+    if (status == MOIETY_OK || answer->status != MOIETY_OK)
         return;
     answer->status = status;
     std::snprintf(answer->message, sizeof answer->message, "%.255s",
-                  binade_last_error_message());
+                  moiety_last_error_message());
 }
 
-binade_devptr Import(const Block &block, Answer *answer)
+moiety_devptr Import(const Block &block, Answer *answer)
 {
-    binade_devptr address = 0;
-    Note(answer, binade_ipc_import(&block.handle, sizeof block.handle, nullptr,
+    moiety_devptr address = 0;
+    Note(answer, moiety_ipc_import(&block.handle, sizeof block.handle, nullptr,
                                    &address));
     return address;
 }
@@ -88,31 +88,31 @@ void Visit(const std::vector<Block> &blocks, uint32_t writer, Answer *answer)
     std::vector<uint64_t> closings;
     for (size_t i = 0; i < blocks.size(); i++) {
         uint64_t closing = 0;
-        binade_devptr address = Import(blocks[i], answer);
+        moiety_devptr address = Import(blocks[i], answer);
         if (!address)
             continue;
         answer->wrong_count +=
             !Holds(address, blocks[i].size_bytes, WordOf(i, writer - 1));
         Write(address, blocks[i].size_bytes, WordOf(i, writer));
-        Note(answer, binade_ipc_close(address, OwnStream(), &closing));
+        Note(answer, moiety_ipc_close(address, OwnStream(), &closing));
         closings.push_back(closing);
     }
     for (uint64_t closing : closings)
-        Note(answer, binade_ipc_wait(closing, 60000));
-    Note(answer, binade_ipc_trim(BINADE_IPC_IDLE_MAX, &answer->open_count));
+        Note(answer, moiety_ipc_wait(closing, 60000));
+    Note(answer, moiety_ipc_trim(MOIETY_IPC_IDLE_MAX, &answer->open_count));
 }
 
 void Share(Answer *answer)
 {
-    static binade_pool *pool = nullptr;
-    binade_pool_options options = Exportable(2 << 20);
+    static moiety_pool *pool = nullptr;
+    moiety_pool_options options = Exportable(2 << 20);
     Block *block = &answer->block;
     block->size_bytes = 64 << 10;
     if (!pool)
-        Note(answer, binade_pool_create(&options, &pool));
+        Note(answer, moiety_pool_create(&options, &pool));
     Note(answer,
-         binade_alloc(pool, block->size_bytes, OwnStream(), &block->address));
-    Note(answer, binade_ipc_export(pool, block->address, &block->handle));
+         moiety_alloc(pool, block->size_bytes, OwnStream(), &block->address));
+    Note(answer, moiety_ipc_export(pool, block->address, &block->handle));
     Write(block->address, block->size_bytes, WordOf(0, 0));
     Holds(block->address, block->size_bytes, WordOf(0, 0));
 }
@@ -141,17 +141,17 @@ uint32_t WordOf(size_t index, uint32_t writer)
 
 std::string OpenDevice()
 {
-    binade_caps caps = {};
+    moiety_caps caps = {};
     CUcontext context = nullptr;
     caps.struct_size = sizeof caps;
-    if (binade_probe(0, &caps) != BINADE_OK)
-        return binade_last_error_message();
+    if (moiety_probe(0, &caps) != MOIETY_OK)
+        return moiety_last_error_message();
     CALL("cuDevicePrimaryCtxRetain", (CUcontext *, CUdevice), &context, 0);
     CALL("cuCtxSetCurrent", (CUcontext), context);
     return "";
 }
 
-binade_stream OwnStream()
+moiety_stream OwnStream()
 {
     static CUstream stream = [] {
         CUstream made = nullptr;
@@ -162,13 +162,13 @@ binade_stream OwnStream()
     return stream;
 }
 
-void Write(binade_devptr address, uint64_t size_bytes, uint32_t word)
+void Write(moiety_devptr address, uint64_t size_bytes, uint32_t word)
 {
     CALL("cuMemsetD32Async", (CUdeviceptr, unsigned, size_t, CUstream), address,
          word, static_cast<size_t>(size_bytes / 4), OwnStream());
 }
 
-bool Holds(binade_devptr address, uint64_t size_bytes, uint32_t word)
+bool Holds(moiety_devptr address, uint64_t size_bytes, uint32_t word)
 {
     std::vector<uint32_t> words(size_bytes / 4);
     CALL("cuMemcpyDtoHAsync", (void *, CUdeviceptr, size_t, CUstream),
@@ -179,10 +179,10 @@ bool Holds(binade_devptr address, uint64_t size_bytes, uint32_t word)
                        [word](uint32_t found) { return found == word; });
 }
 
-binade_pool_options Exportable(uint64_t segment_bytes)
+moiety_pool_options Exportable(uint64_t segment_bytes)
 {
-    binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
-    options.flags = BINADE_POOL_EXPORTABLE;
+    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
+    options.flags = MOIETY_POOL_EXPORTABLE;
     options.first_segment_bytes = segment_bytes;
     options.largest_segment_bytes = segment_bytes;
     return options;
@@ -243,7 +243,7 @@ int Serve()
         else if (order.task == Task::kImport)
             Import(blocks[0], &answer);
         else if (order.task == Task::kTrim)
-            Note(&answer, binade_ipc_trim(0, &answer.open_count));
+            Note(&answer, moiety_ipc_trim(0, &answer.open_count));
         else
             Share(&answer);
         Send(kDescriptor, &answer, sizeof answer);

@@ -5,8 +5,8 @@
  * starts itself again as an importer or an exporter. What is asked of one, and
  * the little that they need of the driver.
  */
-#ifndef BINADE_TESTS_IPC_SHARE_PROCESS_H_
-#define BINADE_TESTS_IPC_SHARE_PROCESS_H_
+#ifndef MOIETY_TESTS_IPC_SHARE_PROCESS_H_
+#define MOIETY_TESTS_IPC_SHARE_PROCESS_H_
 
 #include <sys/types.h>
 
@@ -14,17 +14,17 @@
 #include <string>
 #include <vector>
 
-#include "binade/binade.h"
+#include "moiety/moiety.h"
 
 namespace share_test
 {
 
 // A block as it travels.
 struct Block {
-    binade_ipc_handle handle;
+    moiety_ipc_handle handle;
     uint64_t size_bytes;
     // Its owner's address; nobody else's.
-    binade_devptr address;
+    moiety_devptr address;
 };
 
 enum class Task : uint32_t {
@@ -48,11 +48,11 @@ uint32_t WordOf(size_t index, uint32_t writer);
 // Makes the primary context of device 0 current. Why not; empty if it is.
 std::string OpenDevice();
 // As work of a stream of this process's own; Holds() waits for it.
-binade_stream OwnStream();
-void Write(binade_devptr address, uint64_t size_bytes, uint32_t word);
-bool Holds(binade_devptr address, uint64_t size_bytes, uint32_t word);
+moiety_stream OwnStream();
+void Write(moiety_devptr address, uint64_t size_bytes, uint32_t word);
+bool Holds(moiety_devptr address, uint64_t size_bytes, uint32_t word);
 
-binade_pool_options Exportable(uint64_t segment_bytes);
+moiety_pool_options Exportable(uint64_t segment_bytes);
 
 // Another process of the program.
 class Process

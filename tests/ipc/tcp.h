@@ -3,8 +3,8 @@
  *
  * TCP within this machine. What cannot fail ends the process.
  */
-#ifndef BINADE_TESTS_IPC_TCP_H_
-#define BINADE_TESTS_IPC_TCP_H_
+#ifndef MOIETY_TESTS_IPC_TCP_H_
+#define MOIETY_TESTS_IPC_TCP_H_
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

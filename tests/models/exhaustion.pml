@@ -231,7 +231,7 @@ proctype worker(byte me, held)
 #define EXHAUSTED 2
 #define UNDECIDED 3
 
-/* The words themselves, bottom-up. binadei_view_take_best() reads them top-down
+/* The words themselves, bottom-up. moietyi_view_take_best() reads them top-down
  * and then claims: no difference while nobody moves anything. */
 inline pass()
 {

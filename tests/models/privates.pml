@@ -207,7 +207,7 @@ inline grow()
     fi
 }
 
-/* binadei_privates_free(). */
+/* moietyi_privates_free(). */
 inline free_mine()
 {
     d_step {

@@ -7,7 +7,7 @@
  * what it has when a page of it is gone. Single pages are taken and given by
  * others all the while.
  *
- * The second word's pages come later (binadei_buddy_add), and go and come with
+ * The second word's pages come later (moietyi_buddy_add), and go and come with
  * a segment (withdraw, add).
  *
  * Ghost: `taken`, a bit a page, set by the swap that claims it and cleared by
@@ -220,7 +220,7 @@ inline take_run(length)
     unlock()
 }
 
-/* binadei_buddy_add() */
+/* moietyi_buddy_add() */
 inline add(pages)
 {
 #ifdef LIMIT_LATE
@@ -267,7 +267,7 @@ proctype runner()
     finished++
 }
 
-/* binadei_take_page(), then a give. */
+/* moietyi_take_page(), then a give. */
 proctype single()
 {
     byte round, seen, index, mask;

@@ -119,7 +119,7 @@ inline record_closed(slot, mask)
     }
 }
 
-/* binadei_record_slot() */
+/* moietyi_record_slot() */
 inline record_slot(slot, mask)
 {
 #ifdef LOOK_FIRST
@@ -222,7 +222,7 @@ inline open_slot(stream)
     has_final[slot] = false
 }
 
-/* binadei_stream_state_use() for the handle, and the cache. */
+/* moietyi_stream_state_use() for the handle, and the cache. */
 inline find_cache()
 {
     atomic {
@@ -340,7 +340,7 @@ inline move_on()
     }
 }
 
-/* binadei_stream_close() */
+/* moietyi_stream_close() */
 inline retire_stream()
 {
 #ifndef NOT_COUNTED

@@ -162,7 +162,7 @@ inline give_grains(chunk, mask)
     fi
 }
 
-/* binadei_buddy_give(): grains [from, to) of one page. */
+/* moietyi_buddy_give(): grains [from, to) of one page. */
 inline give(from, to)
 {
     if
@@ -378,7 +378,7 @@ inline select_unit(limit)
     od
 }
 
-/* give.c: binadei_buddy_trim() */
+/* give.c: moietyi_buddy_trim() */
 inline trim_chunk(chunk)
 {
 #ifdef TRIM_BY_STORE

@@ -6,9 +6,9 @@
 
 #include <thread>
 
-#include "binade/pool.h"
-#include "binade/stats.h"
-#include "binade/stream.h"
+#include "moiety/pool.h"
+#include "moiety/stats.h"
+#include "moiety/stream.h"
 #include "pool/driver/cuda_abi.h"
 
 extern "C" {
@@ -38,66 +38,66 @@ class MoveStep : public ::testing::Test
     {
         ASSERT_TRUE(stage_open());
         ASSERT_TRUE(stage_init(&stage_));
-        binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
-        options.flags |= BINADE_POOL_MAPPED;
+        moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
+        options.flags |= MOIETY_POOL_MAPPED;
         options.limit_bytes = 64 * kMiB;
         options.wait_ms = 0;
         options.thread_cache_bytes = 0;
-        ASSERT_EQ(BINADE_OK, binade_pool_create(&options, &pool_));
+        ASSERT_EQ(MOIETY_OK, moiety_pool_create(&options, &pool_));
     }
 
     void TearDown() override
     {
-        EXPECT_EQ(BINADE_OK, binade_pool_destroy(pool_, nullptr));
+        EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool_, nullptr));
         stage_fini(&stage_);
     }
 
-    binade_stream Handle(unsigned index) const
+    moiety_stream Handle(unsigned index) const
     {
         return stage_.streams[index].handle;
     }
 
-    binade_devptr Take(size_t mebibytes, unsigned index)
+    moiety_devptr Take(size_t mebibytes, unsigned index)
     {
-        binade_devptr block = 0;
-        EXPECT_EQ(BINADE_OK,
-                  binade_alloc(pool_, mebibytes * kMiB, Handle(index), &block));
+        moiety_devptr block = 0;
+        EXPECT_EQ(MOIETY_OK,
+                  moiety_alloc(pool_, mebibytes * kMiB, Handle(index), &block));
         return block;
     }
 
-    void Give(binade_devptr block, unsigned index)
+    void Give(moiety_devptr block, unsigned index)
     {
-        EXPECT_EQ(BINADE_OK, binade_free(pool_, block, Handle(index)));
+        EXPECT_EQ(MOIETY_OK, moiety_free(pool_, block, Handle(index)));
     }
 
     // Frees a block, and has an event of the context recorded behind it.
-    void GiveAndRecord(binade_devptr block, unsigned index)
+    void GiveAndRecord(moiety_devptr block, unsigned index)
     {
         Give(block, index);
-        EXPECT_EQ(BINADE_OK, binade_capture_guard_begin());
-        EXPECT_EQ(BINADE_OK, binade_capture_guard_end());
+        EXPECT_EQ(MOIETY_OK, moiety_capture_guard_begin());
+        EXPECT_EQ(MOIETY_OK, moiety_capture_guard_end());
     }
 
-    binade_stats Stats()
+    moiety_stats Stats()
     {
-        binade_stats stats = {};
+        moiety_stats stats = {};
         stats.struct_size = sizeof stats;
-        EXPECT_EQ(BINADE_OK, binade_pool_stats(pool_, &stats));
+        EXPECT_EQ(MOIETY_OK, moiety_pool_stats(pool_, &stats));
         return stats;
     }
 
     struct stage stage_ = {};
-    binade_pool *pool_ = nullptr;
+    moiety_pool *pool_ = nullptr;
 };
 
 // The next two events are recorded, and then work is queued at the place that
 // the grower is about to take: it waits for an event behind that work.
 TEST_F(MoveStep, WorkThatIsQueuedBeforeTheClaimKeepsItsAddress)
 {
-    binade_devptr moving = Take(8, kStream);
-    binade_devptr border = Take(2, kStream);
-    binade_devptr first = Take(2, kOther), second = Take(2, kThird);
-    binade_devptr grown = 0;
+    moiety_devptr moving = Take(8, kStream);
+    moiety_devptr border = Take(2, kStream);
+    moiety_devptr first = Take(2, kOther), second = Take(2, kThird);
+    moiety_devptr grown = 0;
     // The grower has a look at the stream's maps, as they are not empty.
     Give(Take(1, kStream), kStream);
     std::thread grower([&] {
@@ -121,11 +121,11 @@ TEST_F(MoveStep, WorkThatIsQueuedBeforeTheClaimKeepsItsAddress)
     grower.join();
     EXPECT_EQ(1u, Stats().mapped_moves);
     // Unmaps what is over.
-    EXPECT_EQ(BINADE_OK, binade_pool_trim(pool_, 64 * kMiB, nullptr));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_trim(pool_, 64 * kMiB, nullptr));
     EXPECT_EQ(8 * kMiB, Stats().mapped_left_bytes);
     ASSERT_TRUE(stage_release(&stage_, kStream));
     EXPECT_EQ(CUDA_SUCCESS, Call("cuCtxSynchronize"));
-    EXPECT_EQ(BINADE_OK, binade_pool_trim(pool_, 64 * kMiB, nullptr));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_trim(pool_, 64 * kMiB, nullptr));
     EXPECT_EQ(0u, Stats().mapped_left_bytes);
     Give(grown, kStream);
     Give(border, kStream);

@@ -2,8 +2,8 @@
 //
 // The machines of machines/*.xml, each like one that is sold, for decisions:
 // nothing can be bound on them.
-#ifndef BINADE_TESTS_NUMA_TOPOLOGY_MACHINE_H_
-#define BINADE_TESTS_NUMA_TOPOLOGY_MACHINE_H_
+#ifndef MOIETY_TESTS_NUMA_TOPOLOGY_MACHINE_H_
+#define MOIETY_TESTS_NUMA_TOPOLOGY_MACHINE_H_
 
 #include <cstdlib>
 #include <string>
@@ -60,13 +60,13 @@ class Machine
         char text[NUMA_PROBE_TEXT_BYTES];
         bool is_known = false;
         if (numa_probe_near_pci(topology, bus_id.c_str(), text, &is_known) !=
-            BINADE_OK)
+            MOIETY_OK)
             return numa_probe_message();
         return is_known ? text : "unknown";
     }
 
     numa_probe *topology = nullptr;
-    binade_status status;
+    moiety_status status;
     std::string message;
 };
 

@@ -61,10 +61,10 @@ TEST_P(Placement, IsWhereItIsWanted)
 {
     const Row &row = GetParam();
     Machine machine(row.machine);
-    ASSERT_EQ(machine.status, BINADE_OK) << machine.message;
+    ASSERT_EQ(machine.status, MOIETY_OK) << machine.message;
     numa_probe_placement placement;
     ASSERT_EQ(numa_probe_place(machine.topology, &row.request, &placement),
-              BINADE_OK)
+              MOIETY_OK)
         << row.machine << ": " << numa_probe_message();
     EXPECT_STREQ(placement.nodes, row.nodes) << row.machine;
     EXPECT_STREQ(placement.why, row.why) << row.machine;
@@ -126,24 +126,24 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(Placement, IsInterleavedOverMoreThanOneNode)
 {
     Machine machine("clusters");
-    ASSERT_EQ(machine.status, BINADE_OK) << machine.message;
+    ASSERT_EQ(machine.status, MOIETY_OK) << machine.message;
     numa_probe_placement placement;
     for (const char *nodes : {"0-1", "0"}) {
         numa_probe_request request = Named(kInterleave, nodes);
         ASSERT_EQ(numa_probe_place(machine.topology, &request, &placement),
-                  BINADE_OK);
+                  MOIETY_OK);
         EXPECT_EQ(placement.is_interleaved, std::string(nodes) == "0-1");
     }
     numa_probe_request request = Named(kExplicit, "0-1");
     ASSERT_EQ(numa_probe_place(machine.topology, &request, &placement),
-              BINADE_OK);
+              MOIETY_OK);
     EXPECT_FALSE(placement.is_interleaved);
 }
 
 struct BadRow {
     const char *machine;
     numa_probe_request request;
-    binade_status status;
+    moiety_status status;
     const char *message;
 };
 
@@ -155,7 +155,7 @@ TEST_P(BadPlacement, IsRefusedByName)
 {
     const BadRow &row = GetParam();
     Machine machine(row.machine);
-    ASSERT_EQ(machine.status, BINADE_OK) << machine.message;
+    ASSERT_EQ(machine.status, MOIETY_OK) << machine.message;
     numa_probe_placement placement;
     EXPECT_EQ(numa_probe_place(machine.topology, &row.request, &placement),
               row.status)
@@ -167,47 +167,47 @@ TEST_P(BadPlacement, IsRefusedByName)
 INSTANTIATE_TEST_SUITE_P(
     Requests, BadPlacement,
     testing::Values(
-        BadRow{"dgx", Named(kExplicit, "1,5"), BINADE_E_INVALID,
+        BadRow{"dgx", Named(kExplicit, "1,5"), MOIETY_E_INVALID,
                "node 5 does not exist; the machine has nodes 0-1"},
-        BadRow{"dgx", Named(kInterleave, "0-2"), BINADE_E_INVALID,
+        BadRow{"dgx", Named(kInterleave, "0-2"), MOIETY_E_INVALID,
                "node 2 does not exist; the machine has nodes 0-1"},
-        BadRow{"dgx", Caller(7), BINADE_E_INVALID,
+        BadRow{"dgx", Caller(7), MOIETY_E_INVALID,
                "node 7 does not exist; the machine has nodes 0-1"},
-        BadRow{"dgx", Caller(4000), BINADE_E_INVALID,
+        BadRow{"dgx", Caller(4000), MOIETY_E_INVALID,
                "node 4000 does not exist; the machine has nodes 0-1"},
-        BadRow{"clusters_cpuset", Named(kExplicit, "1-2"), BINADE_E_INVALID,
+        BadRow{"clusters_cpuset", Named(kExplicit, "1-2"), MOIETY_E_INVALID,
                "node 2 exists, but this process may not use it: its cpuset "
                "has nodes 1,3"},
-        BadRow{"hollow", Named(kExplicit, "0"), BINADE_E_INVALID,
+        BadRow{"hollow", Named(kExplicit, "0"), MOIETY_E_INVALID,
                "node 0 has no memory"},
-        BadRow{"superchip", Named(kInterleave, "0-3"), BINADE_E_INVALID,
+        BadRow{"superchip", Named(kInterleave, "0-3"), MOIETY_E_INVALID,
                "node 2 has no memory"},
-        BadRow{"dgx", Named(kExplicit, ""), BINADE_E_INVALID,
+        BadRow{"dgx", Named(kExplicit, ""), MOIETY_E_INVALID,
                "the explicit policy needs nodes, and none is named"},
-        BadRow{"dgx", Named(kInterleave, ""), BINADE_E_INVALID,
+        BadRow{"dgx", Named(kInterleave, ""), MOIETY_E_INVALID,
                "the interleave policy needs nodes, and none is named"},
-        BadRow{"dgx", Named(kNearest, "0"), BINADE_E_INVALID,
+        BadRow{"dgx", Named(kNearest, "0"), MOIETY_E_INVALID,
                "nodes 0 are named, but the nearest policy finds its own: ask "
                "for explicit or interleave, or name none"},
-        BadRow{"dgx", Named(kCaller, "0-1"), BINADE_E_INVALID,
+        BadRow{"dgx", Named(kCaller, "0-1"), MOIETY_E_INVALID,
                "nodes 0-1 are named, but the caller policy finds its own: ask "
                "for explicit or interleave, or name none"},
-        BadRow{"dgx", Named(static_cast<Policy>(9), "0"), BINADE_E_INVALID,
+        BadRow{"dgx", Named(static_cast<Policy>(9), "0"), MOIETY_E_INVALID,
                "placement policy 9: accepted are 0 to 3"},
-        BadRow{"dgx", Near("0000:1b"), BINADE_E_INVALID,
+        BadRow{"dgx", Near("0000:1b"), MOIETY_E_INVALID,
                "PCI address '0000:1b': accepted is "
                "domain:bus:device.function, as 0000:21:00.0"},
-        BadRow{"clusters", Strict(Near("0000:e0:00.0")), BINADE_E_UNSUPPORTED,
+        BadRow{"clusters", Strict(Near("0000:e0:00.0")), MOIETY_E_UNSUPPORTED,
                "strict placement near 0000:e0:00.0: where it is is not known; "
                "name the nodes instead"},
-        BadRow{"dgx", Strict(Near("")), BINADE_E_UNSUPPORTED,
+        BadRow{"dgx", Strict(Near("")), MOIETY_E_UNSUPPORTED,
                "strict placement near the device: where it is is not known; "
                "name the nodes instead"},
         BadRow{"clusters_cpuset", Strict(Near("0000:a0:00.0")),
-               BINADE_E_UNSUPPORTED,
+               MOIETY_E_UNSUPPORTED,
                "strict placement near 0000:a0:00.0: node 2 next to it is not "
                "allowed for this process, or has no memory"},
-        BadRow{"clusters_cpuset", Strict(Caller(0)), BINADE_E_UNSUPPORTED,
+        BadRow{"clusters_cpuset", Strict(Caller(0)), MOIETY_E_UNSUPPORTED,
                "strict placement near the calling thread: node 0 next to it is "
                "not allowed for this process, or has no memory"}));
 
@@ -228,7 +228,7 @@ TEST(PolicyText, IsRead)
     };
     for (const TextRow &row : rows) {
         char read[NUMA_PROBE_TEXT_BYTES];
-        EXPECT_EQ(numa_probe_read_policy(row.text, read), BINADE_OK)
+        EXPECT_EQ(numa_probe_read_policy(row.text, read), MOIETY_OK)
             << row.text << ": " << numa_probe_message();
         EXPECT_STREQ(read, row.read) << row.text;
     }
@@ -240,7 +240,7 @@ TEST(PolicyText, IsRefusedByNameAndLeavesAllAsItWas)
          {"", "near", "Nearest", "nearest ", "0,1", "0+", "+0", "256", "3-1",
           "interleave", "interleave=", "interleave=caller", "0\n", "-1"}) {
         char read[NUMA_PROBE_TEXT_BYTES];
-        EXPECT_EQ(numa_probe_read_policy(text, read), BINADE_E_INVALID) << text;
+        EXPECT_EQ(numa_probe_read_policy(text, read), MOIETY_E_INVALID) << text;
         EXPECT_EQ(std::string(numa_probe_message()),
                   "placement '" + std::string(text) +
                       "': accepted are nearest, caller, nodes below 256 as "
@@ -253,7 +253,7 @@ TEST(PolicyText, IsRefusedWhenItIsTooLong)
 {
     char read[NUMA_PROBE_TEXT_BYTES];
     std::string text(5000, '1');
-    EXPECT_EQ(numa_probe_read_policy(text.c_str(), read), BINADE_E_INVALID);
+    EXPECT_EQ(numa_probe_read_policy(text.c_str(), read), MOIETY_E_INVALID);
     EXPECT_STREQ(read, "9 7");
 }
 

@@ -19,7 +19,7 @@ fail() {
 expect() {
     local wanted=$1 text=$2 output status
     shift 2
-    output=$(env -u BINADE_DRIVER "$@" 2>&1)
+    output=$(env -u MOIETY_DRIVER "$@" 2>&1)
     status=$?
     [ "$status" = "$wanted" ] ||
         fail "$* exited with $status, not $wanted: $output"
@@ -30,18 +30,18 @@ expect() {
 expect_json() {
     local name=$1
     shift
-    env -u BINADE_DRIVER "$@" --json | python3 "$checker" "$name" ||
+    env -u MOIETY_DRIVER "$@" --json | python3 "$checker" "$name" ||
         fail "$* --json: $name"
 }
 
-eight=BINADE_STANDIN_DEVICES=8
+eight=MOIETY_STANDIN_DEVICES=8
 dgx_pci=0000:1b:00.0,0000:43:00.0,0000:52:00.0,0000:61:00.0
 dgx_pci+=,0000:9d:00.0,0000:c3:00.0,0000:d1:00.0,0000:df:00.0
-dgx=(HWLOC_XMLFILE=$machines/dgx.xml $eight BINADE_STANDIN_PCI=$dgx_pci
+dgx=(HWLOC_XMLFILE=$machines/dgx.xml $eight MOIETY_STANDIN_PCI=$dgx_pci
     "$topo" --driver=standin)
-cpuset=(HWLOC_XMLFILE=$machines/clusters_cpuset.xml BINADE_STANDIN_DEVICES=2
-    BINADE_STANDIN_PCI=0000:a0:00.0,0000:e0:00.0 "$topo" --driver=standin)
-tiers=(HWLOC_XMLFILE=$machines/tiers.xml BINADE_STANDIN_PCI=0000:17:00.0
+cpuset=(HWLOC_XMLFILE=$machines/clusters_cpuset.xml MOIETY_STANDIN_DEVICES=2
+    MOIETY_STANDIN_PCI=0000:a0:00.0,0000:e0:00.0 "$topo" --driver=standin)
+tiers=(HWLOC_XMLFILE=$machines/tiers.xml MOIETY_STANDIN_PCI=0000:17:00.0
     "$topo" --driver=standin)
 
 expect 0 'topology: this machine' "$topo" --driver=standin
@@ -64,10 +64,10 @@ expect_json cpuset "${cpuset[@]}"
 expect_json tiers "${tiers[@]}"
 
 # Without a driver the nodes are printed; who named one is told by the status.
-expect 3 'driver: none, so no GPU is shown: BINADE_DRIVER=/nowhere/libcuda.so' \
+expect 3 'driver: none, so no GPU is shown: MOIETY_DRIVER=/nowhere/libcuda.so' \
     "$topo" --driver=/nowhere/libcuda.so
-expect 0 'driver: none' BINADE_DRIVER=/nowhere/libcuda.so "$topo"
-BINADE_DRIVER=/nowhere/libcuda.so "$topo" --json |
+expect 0 'driver: none' MOIETY_DRIVER=/nowhere/libcuda.so "$topo"
+MOIETY_DRIVER=/nowhere/libcuda.so "$topo" --json |
     python3 "$checker" no_driver || fail '--json without a driver'
 
 expect 1 'HWLOC_XMLFILE=/nowhere.xml' HWLOC_XMLFILE=/nowhere.xml "$topo"

@@ -19,14 +19,14 @@ TEST(TopologyFault, EachAllocationMayFailOnce)
     for (unsigned n = 1;; n++) {
         numa_probe *topology = nullptr;
         failing_memory_arm(n);
-        binade_status status = numa_probe_load(&topology);
+        moiety_status status = numa_probe_load(&topology);
         if (failing_memory_disarm()) {
-            EXPECT_EQ(status, BINADE_OK) << numa_probe_message();
+            EXPECT_EQ(status, MOIETY_OK) << numa_probe_message();
             numa_probe_unload(topology);
             break;
         }
         failures++;
-        EXPECT_EQ(status, BINADE_E_NO_HOST_MEMORY) << n;
+        EXPECT_EQ(status, MOIETY_E_NO_HOST_MEMORY) << n;
         EXPECT_EQ(topology, nullptr) << n;
     }
     EXPECT_EQ(failures, 2U); // the topology and its distances

@@ -25,7 +25,7 @@ TEST(Topology, HasTheNodesOfASyntheticMachine)
 {
     Machine machine("HWLOC_SYNTHETIC",
                     "pack:2 [numa(memory=1073741824)] core:2 pu:1");
-    ASSERT_EQ(machine.status, BINADE_OK) << machine.message;
+    ASSERT_EQ(machine.status, MOIETY_OK) << machine.message;
     EXPECT_EQ(machine.Nodes(), "0-1");
     EXPECT_EQ(machine.Allowed(), "0-1");
     EXPECT_EQ(numa_probe_bytes(machine.topology, 1), kGib);
@@ -36,7 +36,7 @@ TEST(Topology, HasTheNodesOfASyntheticMachine)
 TEST(Topology, SaysWhatItWasReadFrom)
 {
     Machine machine("single");
-    ASSERT_EQ(machine.status, BINADE_OK) << machine.message;
+    ASSERT_EQ(machine.status, MOIETY_OK) << machine.message;
     EXPECT_STREQ(numa_probe_source(machine.topology),
                  "HWLOC_XMLFILE=tests/numa_topology/machines/single.xml");
 }
@@ -44,7 +44,7 @@ TEST(Topology, SaysWhatItWasReadFrom)
 TEST(Topology, OfThisMachineHasANodeThatIsAllowed)
 {
     numa_probe *topology = nullptr;
-    ASSERT_EQ(numa_probe_load(&topology), BINADE_OK) << numa_probe_message();
+    ASSERT_EQ(numa_probe_load(&topology), MOIETY_OK) << numa_probe_message();
     char allowed[NUMA_PROBE_TEXT_BYTES];
     numa_probe_allowed(topology, allowed);
     EXPECT_STRNE(allowed, "none");
@@ -56,7 +56,7 @@ TEST(Topology, OfThisMachineHasANodeThatIsAllowed)
 TEST(Topology, RefusesAnXmlFileThatIsNotThere)
 {
     Machine machine("nowhere");
-    EXPECT_EQ(machine.status, BINADE_E_INVALID);
+    EXPECT_EQ(machine.status, MOIETY_E_INVALID);
     EXPECT_NE(machine.message.find("machines/nowhere.xml"), std::string::npos)
         << machine.message;
 }
@@ -64,7 +64,7 @@ TEST(Topology, RefusesAnXmlFileThatIsNotThere)
 TEST(Topology, RefusesAFileThatIsNoTopology)
 {
     Machine machine("HWLOC_XMLFILE", "tests/numa_topology/topology_test.cc");
-    EXPECT_EQ(machine.status, BINADE_E_INVALID);
+    EXPECT_EQ(machine.status, MOIETY_E_INVALID);
     EXPECT_NE(machine.message.find("topology_test.cc"), std::string::npos)
         << machine.message;
 }
@@ -72,7 +72,7 @@ TEST(Topology, RefusesAFileThatIsNoTopology)
 TEST(Topology, RefusesASyntheticMachineThatIsNone)
 {
     Machine machine("HWLOC_SYNTHETIC", "pack:many");
-    EXPECT_EQ(machine.status, BINADE_E_INVALID);
+    EXPECT_EQ(machine.status, MOIETY_E_INVALID);
     EXPECT_NE(machine.message.find("HWLOC_SYNTHETIC=pack:many"),
               std::string::npos)
         << machine.message;
@@ -81,7 +81,7 @@ TEST(Topology, RefusesASyntheticMachineThatIsNone)
 TEST(Topology, HasNoNodeBeyondThoseThereAre)
 {
     Machine machine("dgx");
-    ASSERT_EQ(machine.status, BINADE_OK) << machine.message;
+    ASSERT_EQ(machine.status, MOIETY_OK) << machine.message;
     EXPECT_STREQ(numa_probe_kind(machine.topology, 2), "");
     EXPECT_STREQ(numa_probe_kind(machine.topology, 4000), "");
     EXPECT_EQ(numa_probe_bytes(machine.topology, 4000), 0U);
@@ -91,7 +91,7 @@ TEST(Topology, HasNoNodeBeyondThoseThereAre)
 TEST(Topology, KnowsDistances)
 {
     Machine machine("clusters");
-    ASSERT_EQ(machine.status, BINADE_OK) << machine.message;
+    ASSERT_EQ(machine.status, MOIETY_OK) << machine.message;
     EXPECT_EQ(numa_probe_distance(machine.topology, 2, 2), 10U);
     EXPECT_EQ(numa_probe_distance(machine.topology, 2, 3), 12U);
     EXPECT_EQ(numa_probe_distance(machine.topology, 2, 0), 21U);
@@ -100,7 +100,7 @@ TEST(Topology, KnowsDistances)
 TEST(Topology, TellsNodesThatExistFromThoseThatAreAllowed)
 {
     Machine machine("clusters_cpuset");
-    ASSERT_EQ(machine.status, BINADE_OK) << machine.message;
+    ASSERT_EQ(machine.status, MOIETY_OK) << machine.message;
     EXPECT_EQ(machine.Nodes(), "0-3");
     EXPECT_EQ(machine.Allowed(), "1,3");
     EXPECT_EQ(numa_probe_bytes(machine.topology, 0), 256 * kGib);
@@ -109,7 +109,7 @@ TEST(Topology, TellsNodesThatExistFromThoseThatAreAllowed)
 TEST(MemoryKind, OfAGpuIsSaidByHwloc)
 {
     Machine machine("superchip");
-    ASSERT_EQ(machine.status, BINADE_OK) << machine.message;
+    ASSERT_EQ(machine.status, MOIETY_OK) << machine.message;
     EXPECT_STREQ(numa_probe_kind(machine.topology, 0), "dram");
     EXPECT_STREQ(numa_probe_kind(machine.topology, 1), "device");
     EXPECT_EQ(numa_probe_cpus(machine.topology, 0), 4U);
@@ -119,7 +119,7 @@ TEST(MemoryKind, OfAGpuIsSaidByHwloc)
 TEST(MemoryKind, FollowsFromBandwidthAndLatency)
 {
     Machine machine("tiers");
-    ASSERT_EQ(machine.status, BINADE_OK) << machine.message;
+    ASSERT_EQ(machine.status, MOIETY_OK) << machine.message;
     EXPECT_STREQ(numa_probe_kind(machine.topology, 0), "dram");
     EXPECT_STREQ(numa_probe_kind(machine.topology, 1), "dram");
     EXPECT_STREQ(numa_probe_kind(machine.topology, 2), "hbm");
@@ -144,7 +144,7 @@ class NearPci : public testing::TestWithParam<NearRow>
 TEST_P(NearPci, FindsTheNodes)
 {
     Machine machine(GetParam().machine);
-    ASSERT_EQ(machine.status, BINADE_OK) << machine.message;
+    ASSERT_EQ(machine.status, MOIETY_OK) << machine.message;
     EXPECT_EQ(machine.Near(GetParam().bus_id), GetParam().near)
         << GetParam().machine << " " << GetParam().bus_id;
 }
@@ -173,14 +173,14 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(NearPci, RefusesWhatIsNoAddress)
 {
     Machine machine("dgx");
-    ASSERT_EQ(machine.status, BINADE_OK) << machine.message;
+    ASSERT_EQ(machine.status, MOIETY_OK) << machine.message;
     for (const char *text :
          {"", "gpu0", "1b:00.0", "0000:1b:00", "0000:1b:20.0", "0000:1b:00.8",
           "0000:1b:00.0 ", "-000:1b:00.0", "0x00:1b:00.0", "0000:1b:00.0.0"}) {
         char near[NUMA_PROBE_TEXT_BYTES];
         bool is_known = false;
         EXPECT_EQ(numa_probe_near_pci(machine.topology, text, near, &is_known),
-                  BINADE_E_INVALID)
+                  MOIETY_E_INVALID)
             << text;
         EXPECT_NE(std::string(numa_probe_message())
                       .find("'" + std::string(text) + "'"),
@@ -192,7 +192,7 @@ TEST(NearPci, RefusesWhatIsNoAddress)
 TEST(NearCpu, FindsTheNodeOfTheCpu)
 {
     Machine machine("clusters");
-    ASSERT_EQ(machine.status, BINADE_OK) << machine.message;
+    ASSERT_EQ(machine.status, MOIETY_OK) << machine.message;
     EXPECT_EQ(machine.NearCpu(0), "0");
     EXPECT_EQ(machine.NearCpu(5), "2");
     EXPECT_EQ(machine.NearCpu(99), "none");
@@ -201,7 +201,7 @@ TEST(NearCpu, FindsTheNodeOfTheCpu)
 TEST(NearCpu, LeavesOutNodesWithoutCpus)
 {
     Machine machine("tiers");
-    ASSERT_EQ(machine.status, BINADE_OK) << machine.message;
+    ASSERT_EQ(machine.status, MOIETY_OK) << machine.message;
     EXPECT_EQ(machine.NearCpu(0), "0");
     EXPECT_EQ(machine.NearCpu(3), "1");
 }
@@ -210,8 +210,8 @@ TEST(CallerNode, IsOneOfThisMachine)
 {
     numa_probe *topology = nullptr;
     unsigned node = 4000;
-    ASSERT_EQ(numa_probe_load(&topology), BINADE_OK) << numa_probe_message();
-    ASSERT_EQ(numa_probe_caller_node(topology, &node), BINADE_OK)
+    ASSERT_EQ(numa_probe_load(&topology), MOIETY_OK) << numa_probe_message();
+    ASSERT_EQ(numa_probe_caller_node(topology, &node), MOIETY_OK)
         << numa_probe_message();
     EXPECT_STRNE(numa_probe_kind(topology, node), "");
     numa_probe_unload(topology);
@@ -226,7 +226,7 @@ TEST(TopologyGet, GivesThreadsThatComeTogetherTheSame)
     for (size_t i = 0; i < seen.size(); i++)
         threads.emplace_back([&, i] {
             char text[NUMA_PROBE_TEXT_BYTES];
-            if (numa_probe_get(&seen[i]) != BINADE_OK)
+            if (numa_probe_get(&seen[i]) != MOIETY_OK)
                 return;
             numa_probe_nodes(seen[i], text);
             nodes[i] = text;
@@ -243,12 +243,12 @@ TEST(TopologyGet, GivesThreadsThatComeTogetherTheSame)
 TEST(TopologyGet, ServesTheChildOfAFork)
 {
     const numa_probe *parents = nullptr;
-    ASSERT_EQ(numa_probe_get(&parents), BINADE_OK) << numa_probe_message();
+    ASSERT_EQ(numa_probe_get(&parents), MOIETY_OK) << numa_probe_message();
     pid_t child = fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
         const numa_probe *own = nullptr;
-        _exit(numa_probe_get(&own) == BINADE_OK && own == parents ? 0 : 1);
+        _exit(numa_probe_get(&own) == MOIETY_OK && own == parents ? 0 : 1);
     }
     int status = -1;
     ASSERT_EQ(waitpid(child, &status, 0), child);

@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "binade/host.h"
+#include "moiety/host.h"
 #include "tests/numa_vm/pages.h"
 
 struct flag {
@@ -28,19 +28,19 @@ struct flag {
 };
 
 static const struct flag kinds[] = {
-    {"strict", BINADE_HOST_STRICT},
-    {"2MiB", BINADE_HOST_HUGE_2MIB},
-    {"1GiB", BINADE_HOST_HUGE_1GIB},
+    {"strict", MOIETY_HOST_STRICT},
+    {"2MiB", MOIETY_HOST_HUGE_2MIB},
+    {"1GiB", MOIETY_HOST_HUGE_1GIB},
 };
 
 static const struct flag fallbacks[] = {
-    {"unbound", BINADE_HOST_FELL_TO_UNBOUND},
-    {"elsewhere", BINADE_HOST_FELL_ELSEWHERE},
-    {"2MiB", BINADE_HOST_FELL_TO_2MIB},
-    {"transparent", BINADE_HOST_FELL_TO_TRANSPARENT},
-    {"fewer threads", BINADE_HOST_FELL_TO_FEWER_THREADS},
-    {"unverified", BINADE_HOST_FELL_TO_UNVERIFIED},
-    {"other nodes", BINADE_HOST_FELL_TO_OTHER_NODES},
+    {"unbound", MOIETY_HOST_FELL_TO_UNBOUND},
+    {"elsewhere", MOIETY_HOST_FELL_ELSEWHERE},
+    {"2MiB", MOIETY_HOST_FELL_TO_2MIB},
+    {"transparent", MOIETY_HOST_FELL_TO_TRANSPARENT},
+    {"fewer threads", MOIETY_HOST_FELL_TO_FEWER_THREADS},
+    {"unverified", MOIETY_HOST_FELL_TO_UNVERIFIED},
+    {"other nodes", MOIETY_HOST_FELL_TO_OTHER_NODES},
 };
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -52,13 +52,13 @@ static int usage(void)
     return 1;
 }
 
-static int refused(binade_status status)
+static int refused(moiety_status status)
 {
-    printf("%s: %s\n", binade_status_name(status), binade_last_error_message());
+    printf("%s: %s\n", moiety_status_name(status), moiety_last_error_message());
     return 1;
 }
 
-static void add_nodes(binade_host_options *options, const char *text)
+static void add_nodes(moiety_host_options *options, const char *text)
 {
     char *end;
     do {
@@ -69,12 +69,12 @@ static void add_nodes(binade_host_options *options, const char *text)
 }
 
 /* Takes the words of WHERE off the front; NULL if they are none. */
-static char **read_where(char **words, binade_host_options *out)
+static char **read_where(char **words, moiety_host_options *out)
 {
     if (!words[0])
         return NULL;
     if (strcmp(words[0], "caller") == 0) {
-        out->policy = BINADE_HOST_CALLER;
+        out->policy = MOIETY_HOST_CALLER;
         return words + 1;
     }
     if (!words[1])
@@ -84,13 +84,13 @@ static char **read_where(char **words, binade_host_options *out)
     else
         add_nodes(out, words[1]);
     if (strcmp(words[0], "on") == 0)
-        out->policy = BINADE_HOST_EXPLICIT;
+        out->policy = MOIETY_HOST_EXPLICIT;
     if (strcmp(words[0], "across") == 0)
-        out->policy = BINADE_HOST_INTERLEAVE;
+        out->policy = MOIETY_HOST_INTERLEAVE;
     return words + 2;
 }
 
-static bool read_flags(char **words, binade_host_options *out)
+static bool read_flags(char **words, moiety_host_options *out)
 {
     for (; *words; words++) {
         uint32_t bit = 0;
@@ -105,14 +105,14 @@ static bool read_flags(char **words, binade_host_options *out)
 }
 
 /* What the library says, in the order of the header. */
-static int print_stats(binade_host *host)
+static int print_stats(moiety_host *host)
 {
-    binade_host_stats stats = {.struct_size = (uint32_t)sizeof(stats)};
+    moiety_host_stats stats = {.struct_size = (uint32_t)sizeof(stats)};
     char report[512];
-    binade_status status = binade_host_stats_get(host, &stats);
-    if (status == BINADE_OK)
-        status = binade_host_report(host, report, sizeof(report));
-    if (status != BINADE_OK)
+    moiety_status status = moiety_host_stats_get(host, &stats);
+    if (status == MOIETY_OK)
+        status = moiety_host_report(host, report, sizeof(report));
+    if (status != MOIETY_OK)
         return refused(status);
     printf("library: asked %llu, near %llu, elsewhere %llu; fell to:",
            (unsigned long long)stats.pages_asked,
@@ -125,14 +125,14 @@ static int print_stats(binade_host *host)
     return 0;
 }
 
-static int show(binade_host *host, size_t size_bytes)
+static int show(moiety_host *host, size_t size_bytes)
 {
     void *block;
     struct page_count count;
-    binade_status status = binade_host_reserve(host, size_bytes, 0, NULL, NULL);
-    if (status == BINADE_OK)
-        status = binade_host_alloc(host, size_bytes, BINADE_HOST_CPU, &block);
-    if (status != BINADE_OK)
+    moiety_status status = moiety_host_reserve(host, size_bytes, 0, NULL, NULL);
+    if (status == MOIETY_OK)
+        status = moiety_host_alloc(host, size_bytes, MOIETY_HOST_CPU, &block);
+    if (status != MOIETY_OK)
         return refused(status);
     memset(block, 1, size_bytes);
     if (pages_count(block, size_bytes, &count))
@@ -140,21 +140,21 @@ static int show(binade_host *host, size_t size_bytes)
     else
         puts("the kernel does not tell");
     int result = print_stats(host);
-    status = binade_host_free(host, block, BINADE_STREAM_DONE);
-    return status == BINADE_OK ? result : refused(status);
+    status = moiety_host_free(host, block, MOIETY_STREAM_DONE);
+    return status == MOIETY_OK ? result : refused(status);
 }
 
 int main(int argc, char **argv)
 {
-    binade_host_options options = BINADE_HOST_OPTIONS_INIT;
-    binade_host *host;
+    moiety_host_options options = MOIETY_HOST_OPTIONS_INIT;
+    moiety_host *host;
     char **words = read_where(argv + 1, &options);
     if (argc < 3 || !words || !words[0] || !read_flags(words + 1, &options))
         return usage();
-    binade_status status = binade_host_create(&options, &host);
-    if (status != BINADE_OK)
+    moiety_status status = moiety_host_create(&options, &host);
+    if (status != MOIETY_OK)
         return refused(status);
     int result = show(host, strtoull(words[0], NULL, 10));
-    status = binade_host_destroy(host, NULL);
-    return status == BINADE_OK ? result : refused(status);
+    status = moiety_host_destroy(host, NULL);
+    return status == MOIETY_OK ? result : refused(status);
 }

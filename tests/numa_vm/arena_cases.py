@@ -62,13 +62,13 @@ TWO_NODES = [
     refused(
         "on node 5, which is not there",
         arena("on 5", 8),
-        "BINADE_E_INVALID",
+        "MOIETY_E_INVALID",
         "node 5",
     ),
     refused(
         "on node 1, more than it has",
         arena("on 1", 512, "strict"),
-        "BINADE_E_TOO_LARGE",
+        "MOIETY_E_TOO_LARGE",
         "node 1",
     ),
 ]
@@ -92,7 +92,7 @@ TWO_DEVICES = [
     refused(
         "near GPU 2, which is on the root bus, strict",
         arena("near 2", 8, "strict"),
-        "BINADE_E_UNSUPPORTED",
+        "MOIETY_E_UNSUPPORTED",
         "not known",
     ),
 ]
@@ -123,7 +123,7 @@ HUGE_PAGES = [
     refused(
         "huge pages on node 1 only: near GPU 0, strict",
         arena("near 0", 8, "strict 2MiB"),
-        "BINADE_E_NO_PINNED_MEMORY",
+        "MOIETY_E_NO_PINNED_MEMORY",
         "node 0: no free huge pages there",
     ),
     placed(
@@ -165,13 +165,13 @@ RESTRICTED = [
     refused(
         "restricted to node 1: near GPU 0, strict",
         f"in_cpuset {arena('near 0', 8, 'strict')}",
-        "BINADE_E_UNSUPPORTED",
+        "MOIETY_E_UNSUPPORTED",
         "",
     ),
     refused(
         "restricted to node 1: on node 0",
         f"in_cpuset {arena('on 0', 8)}",
-        "BINADE_E_INVALID",
+        "MOIETY_E_INVALID",
         "node 0",
     ),
 ]
@@ -187,7 +187,7 @@ FORBIDDEN = [
     refused(
         "no mbind: on node 1, strict",
         f"without mbind {arena('on 1', 8, 'strict')}",
-        "BINADE_E_UNSUPPORTED",
+        "MOIETY_E_UNSUPPORTED",
         "mbind",
     ),
     Case(
@@ -200,13 +200,13 @@ FORBIDDEN = [
     refused(
         "no move_pages: on node 1, strict",
         f"without move_pages {arena('on 1', 8, 'strict')}",
-        "BINADE_E_UNSUPPORTED",
+        "MOIETY_E_UNSUPPORTED",
         "move_pages",
     ),
     refused(
         "a control group of 32 MiB: 64 MiB on node 0",
         f"in_32_mib {arena('on 0', 64)}",
-        "BINADE_E_NO_PINNED_MEMORY",
+        "MOIETY_E_NO_PINNED_MEMORY",
         "control group",
     ),
 ]
@@ -225,7 +225,7 @@ FULL = [
     refused(
         "node 1 full: near GPU 1, strict",
         arena("near 1", 64, "strict"),
-        "BINADE_E_NO_PINNED_MEMORY",
+        "MOIETY_E_NO_PINNED_MEMORY",
         "node 1",
     ),
 ]
@@ -251,7 +251,7 @@ FOUR_NODES = [
     refused(
         "on node 3, bound by a liar",
         arena("on 3", 16, "strict").replace("arena", "arena_unbound"),
-        "BINADE_E_NO_PINNED_MEMORY",
+        "MOIETY_E_NO_PINNED_MEMORY",
         "4096 pages",
     ),
     placed(

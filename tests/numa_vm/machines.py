@@ -8,9 +8,9 @@ def standin(machine):
     """Lets the stand-in driver's devices be those of the machine."""
     addresses = [machine.bus_id(i) for i in range(len(machine.devices))]
     return f"""
-export BINADE_DRIVER=/bin/libcuda.so.1
-export BINADE_STANDIN_DEVICES={len(addresses)}
-export BINADE_STANDIN_PCI={",".join(addresses)}
+export MOIETY_DRIVER=/bin/libcuda.so.1
+export MOIETY_STANDIN_DEVICES={len(addresses)}
+export MOIETY_STANDIN_PCI={",".join(addresses)}
 """
 
 

@@ -5,8 +5,8 @@
  * is the oracle of the tests in the guest: it shares no code with the library,
  * and judges nothing.
  */
-#ifndef BINADE_TESTS_NUMA_VM_PAGES_H_
-#define BINADE_TESTS_NUMA_VM_PAGES_H_
+#ifndef MOIETY_TESTS_NUMA_VM_PAGES_H_
+#define MOIETY_TESTS_NUMA_VM_PAGES_H_
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -95,9 +95,9 @@ class VmError(Exception):
 
 def kernel():
     """Where ./bazelw puts it, in the checkout that this file belongs to, or
-    what BINADE_VM_KERNEL names."""
+    what MOIETY_VM_KERNEL names."""
     folder = os.path.dirname(os.path.realpath(__file__))
-    return os.environ.get("BINADE_VM_KERNEL") or os.path.join(
+    return os.environ.get("MOIETY_VM_KERNEL") or os.path.join(
         folder, "..", "..", ".kernel", "vmlinuz"
     )
 

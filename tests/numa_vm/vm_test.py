@@ -151,7 +151,7 @@ class Need(unittest.TestCase):
 
     def test_a_kernel_is_needed_too(self):
         done = self.without_anything(
-            PATH=os.environ["PATH"], BINADE_VM_KERNEL="/nowhere/vmlinuz"
+            PATH=os.environ["PATH"], MOIETY_VM_KERNEL="/nowhere/vmlinuz"
         )
         self.assertIn("SKIPPED, NOTHING WAS CHECKED: a kernel", done.stdout)
 

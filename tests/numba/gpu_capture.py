@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Graph captures of PyTorch, CuPy and cuda.core on a GPU, while another thread
-frees memory of a pool with ANY: they succeed when binade.numba holds the capture
+frees memory of a pool with ANY: they succeed when moiety.numba holds the capture
 guard for them, and break when nobody does.
 
 usage: gpu_capture.py [--captures=N] [FRAMEWORK...]   all three unless named
@@ -31,22 +31,22 @@ class Freer:
     """A thread that takes memory from a pool and frees it, with ANY."""
 
     def __init__(self):
-        import binade
+        import moiety
 
-        self.pool = binade.Pool()
+        self.pool = moiety.Pool()
         self.frees = 0
         self.error = None
         threading.Thread(target=self._run, daemon=True).start()
 
     def _run(self):
-        import binade
+        import moiety
 
         try:
             while True:
                 self.pool.alloc(LARGE).free()
                 self.frees += 1
                 time.sleep(0.001)
-        except binade.Error as error:
+        except moiety.Error as error:
             self.error = error
 
     def wait(self):
@@ -129,10 +129,10 @@ PLUGIN = ("before", "after", "never")
 def capture(framework, plugin, count):
     """Says as JSON what became of it."""
     if plugin == "before":
-        import binade.numba
+        import moiety.numba
     __import__(IMPORTED[framework])
     if plugin == "after":
-        import binade.numba  # noqa: F811
+        import moiety.numba  # noqa: F811
     freer = Freer()
     done, error = 0, None
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""numba kernels on a GPU whose arrays come from the pool (binade.numba); numpy
+"""numba kernels on a GPU whose arrays come from the pool (moiety.numba); numpy
 says what must come out.
 
 usage: gpu_kernels.py [--seed=N] [--scale=N] [--planted]
@@ -17,14 +17,14 @@ import sys
 
 import numpy as np
 
-os.environ["NUMBA_CUDA_MEMORY_MANAGER"] = "binade.numba"
+os.environ["NUMBA_CUDA_MEMORY_MANAGER"] = "moiety.numba"
 os.environ["NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS"] = "0"
 
 from numba import cuda  # noqa: E402, after its settings
 
-import binade.numba  # noqa: E402
-from binade import _native  # noqa: E402
-from binade._numba import manager  # noqa: E402
+import moiety.numba  # noqa: E402
+from moiety import _native  # noqa: E402
+from moiety._numba import manager  # noqa: E402
 
 BLOCK = 256
 WORDS = 4096
@@ -154,7 +154,7 @@ def main():
         manager.alloc = alloc_and_free_as_done
     wrong = sum(run(part, arguments.seed, arguments.scale) for part in PARTS)
     gc.collect()
-    stats = binade.numba.pool().stats()
+    stats = moiety.numba.pool().stats()
     for key, value in stats.items():
         print(f"  {key} {value}")
     if arguments.planted:

@@ -11,7 +11,7 @@ import weakref
 
 from numba import cuda
 
-from binade._numba.family import FAMILY, driver
+from moiety._numba.family import FAMILY, driver
 
 
 class Immediate(cuda.HostOnlyCUDAMemoryManager):

@@ -85,9 +85,9 @@ def open_standin(name="libcuda.so.1"):
         driver = ctypes.CDLL(name)
     except OSError as error:
         raise SystemExit(f"the driver does not load: {error}") from error
-    if not hasattr(driver, "binade_standin_version"):
+    if not hasattr(driver, "moiety_standin_version"):
         raise SystemExit(f"{name} is not the stand-in driver")
-    driver.binade_standin_calls.restype = ctypes.c_uint64
+    driver.moiety_standin_calls.restype = ctypes.c_uint64
     return driver
 
 
@@ -156,7 +156,7 @@ def run(module, out):
     blocks = count_blocks(manager)
     result = RecordingResult(out)
     load(module).run(result)
-    calls = driver.binade_standin_calls(b"*")
+    calls = driver.moiety_standin_calls(b"*")
     result.write("end", detail={"driver_calls": calls, "served": blocks[0]})
 
 

@@ -7,7 +7,7 @@ usage: numba_memory_test.py --driver FILE --passed COUNT [--site FILE]
                             [--lists FOLDER]
 
 FILE of --site is one of the package's, as it was built for PYTHONPATH: then the
-memory manager is binade.numba, and plugin_allowed.toml says what it changes. In
+memory manager is moiety.numba, and plugin_allowed.toml says what it changes. In
 FOLDER, below this one, are the lists for another version of numba.
 One process per module: a crash or a hang costs that module only, and each
 process ends by tearing numba and the driver down.
@@ -65,7 +65,7 @@ def child_environment(library_directory, site, home):
     """Nothing of the caller's but PATH: settings of numba, CUDA or Python
     would change what runs. The plugin finds the same driver as numba does."""
     manager = {
-        "NUMBA_CUDA_MEMORY_MANAGER": "binade.numba",
+        "NUMBA_CUDA_MEMORY_MANAGER": "moiety.numba",
         "PYTHONPATH": str(site),
     }
     return (manager if site else {}) | {
@@ -75,8 +75,8 @@ def child_environment(library_directory, site, home):
         "LD_LIBRARY_PATH": str(library_directory),
         # Two, for the tests that want a second GPU; small, because some of
         # them take a tenth of what there is.
-        "BINADE_STANDIN_DEVICES": "2",
-        "BINADE_STANDIN_MEMORY": "512MiB",
+        "MOIETY_STANDIN_DEVICES": "2",
+        "MOIETY_STANDIN_MEMORY": "512MiB",
     }
 
 
@@ -95,7 +95,7 @@ def how_it_ended(module, status, events, output):
     if counts_of(events)["driver_calls"] == 0:
         return f"{module}: made no call of the stand-in driver"
     # A finalizer's exception goes nowhere else.
-    if re.search(rb"binade[./](_n|numba)|Exception ignored", output):
+    if re.search(rb"moiety[./](_n|numba)|Exception ignored", output):
         return f"{module}: the plugin failed"
     return None
 

@@ -3,7 +3,7 @@
 #
 # Starts numba_memory_test.py with the Python environment that bazelw makes
 # from requirements.txt: .venv of the checkout that this file belongs to, or
-# the interpreter that BINADE_NUMBA_PYTHON names.
+# the interpreter that MOIETY_NUMBA_PYTHON names.
 #
 # usage: numba_memory_test.sh [--system] RUNNER ARGUMENT...
 #   --system  with the system's python3, for the numba that Debian has
@@ -15,10 +15,10 @@ if [ "$1" = --system ]; then
 fi
 
 checkout=$(cd "$(dirname "$(readlink -f "$0")")/../.." && pwd)
-python=${BINADE_NUMBA_PYTHON:-$checkout/.venv/bin/python}
+python=${MOIETY_NUMBA_PYTHON:-$checkout/.venv/bin/python}
 if [ ! -x "$python" ]; then
     echo "no Python environment at $python: ./bazelw test makes it" \
-        "(or name one with --test_env=BINADE_NUMBA_PYTHON=...)" >&2
+        "(or name one with --test_env=MOIETY_NUMBA_PYTHON=...)" >&2
     exit 1
 fi
 exec "$python" -B "$@"

@@ -4,7 +4,7 @@ size is asked for at once and overwritten: does the reader see its own data?
 
 usage: safety.py [--manager=plugin|planted|immediate] [--rounds=N] [--standin]
 
-  plugin     binade.numba: the reader must see its own data, in every round
+  plugin     moiety.numba: the reader must see its own data, in every round
   planted    the same, with little memory, but the package on PYTHONPATH was
              built without the events behind freed blocks
              (//emm:site_planted): wrong data must come out, or this program
@@ -30,7 +30,7 @@ os.environ["NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS"] = "0"
 
 from numba import cuda  # noqa: E402, after its settings
 
-import binade.numba  # noqa: E402
+import moiety.numba  # noqa: E402
 from immediate import Immediate  # noqa: E402
 from numba.cuda.cudadrv.driver import device_memset  # noqa: E402
 
@@ -99,13 +99,13 @@ class Held:
         self._handle, self._driver = stream.handle, driver
 
     def begin(self):
-        assert self._driver.binade_standin_hold(self._handle) == 0
+        assert self._driver.moiety_standin_hold(self._handle) == 0
 
     def read(self, source, out):
         out.copy_to_device(source, stream=self.stream)
 
     def end(self):
-        assert self._driver.binade_standin_release(self._handle) == 0
+        assert self._driver.moiety_standin_release(self._handle) == 0
         self.stream.synchronize()
 
 
@@ -173,11 +173,11 @@ def address_of(array):
 def use(manager):
     if manager == "planted":
         # The plug-in itself would have to wait for readers that are held.
-        os.environ["BINADE_CONF"] = f"limit:{PLANTED_LIMIT}"
+        os.environ["MOIETY_CONF"] = f"limit:{PLANTED_LIMIT}"
     if manager == "immediate":
         cuda.set_memory_manager(Immediate)
     else:
-        binade.numba.enable()
+        moiety.numba.enable()
 
 
 def parse_arguments():

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# safety.py on the stand-in: binade.numba has to pass, and what reuses memory
+# safety.py on the stand-in: moiety.numba has to pass, and what reuses memory
 # too early has to be seen.
 #
 # usage: safety_test.sh SITE_FILE PLANTED_SITE_FILE DRIVER_FILE
-#   files of //emm:site/binade, //emm:site_planted/binade and the stand-in
+#   files of //emm:site/moiety, //emm:site_planted/moiety and the stand-in
 set -u
 
 here=${0%/*}
@@ -13,7 +13,7 @@ failures=0
 
 # check MANAGER SITE_FILE ROUNDS
 check() {
-    PYTHONPATH=$PWD/${2%/binade/*} "$here/numba_memory_test.sh" \
+    PYTHONPATH=$PWD/${2%/moiety/*} "$here/numba_memory_test.sh" \
         "$here/safety.py" --standin --manager="$1" --rounds="$3" && return
     echo "FAILED: $1, exit status $?"
     failures=$((failures + 1))

@@ -118,16 +118,16 @@ static bool read_words(void)
 
 static void create_pool(CUcontext context)
 {
-    binade_pool_options pool_options = BINADE_POOL_OPTIONS_INIT;
+    moiety_pool_options pool_options = MOIETY_POOL_OPTIONS_INIT;
     pool_options.context = context;
     pool_options.limit_bytes = options.limit_mib << 20;
     pool_options.first_segment_bytes = UINT64_C(2) << 20;
     pool_options.largest_segment_bytes = UINT64_C(32) << 20;
     pool_options.thread_cache_bytes = options.thread_cache_bytes;
     pool_options.wait_ms = (uint32_t)options.wait_ms;
-    if (binade_pool_create(&pool_options, &game.pool) == BINADE_OK)
+    if (moiety_pool_create(&pool_options, &game.pool) == MOIETY_OK)
         return;
-    (void)fprintf(stderr, "%s\n", binade_last_error_message());
+    (void)fprintf(stderr, "%s\n", moiety_last_error_message());
     exit(EXIT_WRONG);
 }
 
@@ -189,12 +189,12 @@ static void play(void)
 /* All threads have ended: what they left comes back by trimming. */
 static uint64_t settle(void)
 {
-    binade_stats stats = {.struct_size = sizeof(stats)};
+    moiety_stats stats = {.struct_size = sizeof(stats)};
     uint64_t begin_ns = kit_now_ns();
     do {
-        if (binade_pool_trim(game.pool, UINT64_MAX, NULL) != BINADE_OK ||
-            binade_pool_stats(game.pool, &stats) != BINADE_OK)
-            game_wrong(&game, "binade_pool_trim or binade_pool_stats");
+        if (moiety_pool_trim(game.pool, UINT64_MAX, NULL) != MOIETY_OK ||
+            moiety_pool_stats(game.pool, &stats) != MOIETY_OK)
+            game_wrong(&game, "moiety_pool_trim or moiety_pool_stats");
     } while (stats.free_bytes != stats.reserved_bytes_current &&
              kit_now_ns() - begin_ns < SETTLE_NS);
     if (stats.allocation_current || stats.allocated_bytes_current)
@@ -205,7 +205,7 @@ static uint64_t settle(void)
 
 static uint64_t end(void)
 {
-    binade_leaks leaks = {.struct_size = sizeof(leaks)};
+    moiety_leaks leaks = {.struct_size = sizeof(leaks)};
     if (game.has_callbacks)
         stash_fini(&game);
     uint64_t lost_bytes = settle();
@@ -213,8 +213,8 @@ static uint64_t end(void)
         player_fini(&players[i]);
         MUST(cu.cuStreamDestroy(players[i].stream));
     }
-    if (binade_pool_destroy(game.pool, &leaks) != BINADE_OK)
-        game_wrong(&game, "binade_pool_destroy");
+    if (moiety_pool_destroy(game.pool, &leaks) != MOIETY_OK)
+        game_wrong(&game, "moiety_pool_destroy");
     free(players);
     return lost_bytes + leaks.bytes;
 }

@@ -19,19 +19,19 @@ void game_wrong(struct game *game, const char *what)
 {
     if (atomic_fetch_add(&game->wrong, 1) < SAID_MOST)
         (void)fprintf(stderr, "WRONG: %s: %s\n", what,
-                      binade_last_error_message());
+                      moiety_last_error_message());
 }
 
-static void say(const char *what, const binade_oom_report *report)
+static void say(const char *what, const moiety_oom_report *report)
 {
     char text[TEXT_BYTES];
-    (void)binade_oom_text(report, text, sizeof(text));
+    (void)moiety_oom_text(report, text, sizeof(text));
     (void)fprintf(stderr, "%s\n%s", what, text);
 }
 
 /* Whether the memory that is not free for good, and the request, are more than
  * the limit; or nothing that is free is long enough. */
-static bool is_proof(const binade_oom_report *report)
+static bool is_proof(const moiety_oom_report *report)
 {
     return report->live_bytes + report->retiring_bytes + report->needed_bytes >
                report->limit_bytes ||
@@ -40,9 +40,9 @@ static bool is_proof(const binade_oom_report *report)
 
 void game_judge(struct game *game, uint64_t size_bytes)
 {
-    binade_oom_report report = {.struct_size = sizeof(report)};
+    moiety_oom_report report = {.struct_size = sizeof(report)};
     uint64_t nth = atomic_fetch_add(&game->failures, 1);
-    if (binade_last_oom(game->pool, &report) != BINADE_OK ||
+    if (moiety_last_oom(game->pool, &report) != MOIETY_OK ||
         report.requested_bytes != size_bytes || report.pool != game->pool)
         game_wrong(game, "the report is not of this failure");
     if (!report.is_exact)
@@ -53,23 +53,23 @@ void game_judge(struct game *game, uint64_t size_bytes)
         say("FAILED although all was within the limit", &report);
 }
 
-static binade_stream end_of(struct player *player)
+static moiety_stream end_of(struct player *player)
 {
     switch (player->game->freed) {
     case FREED_DONE:
-        return BINADE_STREAM_DONE;
+        return MOIETY_STREAM_DONE;
     case FREED_STREAM:
         return player->stream;
     case FREED_ANY:
-        return BINADE_STREAM_ANY;
+        return MOIETY_STREAM_ANY;
     case FREED_MIXED:
         break;
     }
     switch (random_below(&player->random, 4)) {
     case 0:
-        return BINADE_STREAM_DONE;
+        return MOIETY_STREAM_DONE;
     case 1:
-        return BINADE_STREAM_ANY;
+        return MOIETY_STREAM_ANY;
     default:
         return player->stream;
     }
@@ -90,8 +90,8 @@ static void give_one(struct player *player)
     struct block block = player->hand[at];
     player->hand[at] = player->hand[--player->count];
     player->bytes -= block.size_bytes;
-    if (binade_free(game->pool, block.address, end_of(player)) != BINADE_OK)
-        game_wrong(game, "binade_free");
+    if (moiety_free(game->pool, block.address, end_of(player)) != MOIETY_OK)
+        game_wrong(game, "moiety_free");
     if (game->size_bytes)
         atomic_fetch_add(&game->permits, 1);
 }
@@ -107,17 +107,17 @@ static bool take_one(struct player *player, uint64_t size_bytes)
 {
     struct game *game = player->game;
     struct block block = {0, size_bytes};
-    binade_status status =
-        binade_alloc(game->pool, size_bytes, player->stream, &block.address);
-    if (status == BINADE_OK) {
+    moiety_status status =
+        moiety_alloc(game->pool, size_bytes, player->stream, &block.address);
+    if (status == MOIETY_OK) {
         player->hand[player->count++] = block;
         player->bytes += size_bytes;
         return true;
     }
-    if (status == BINADE_E_NO_DEVICE_MEMORY)
+    if (status == MOIETY_E_NO_DEVICE_MEMORY)
         game_judge(game, size_bytes);
     else
-        game_wrong(game, "binade_alloc");
+        game_wrong(game, "moiety_alloc");
     return false;
 }
 
@@ -193,7 +193,7 @@ void player_init(struct player *player, struct game *game, uint32_t index,
 
 void player_fini(struct player *player)
 {
-    if (binade_stream_retire(player->game->pool, player->stream) != BINADE_OK)
-        game_wrong(player->game, "binade_stream_retire");
+    if (moiety_stream_retire(player->game->pool, player->stream) != MOIETY_OK)
+        game_wrong(player->game, "moiety_stream_retire");
     free(player->hand);
 }

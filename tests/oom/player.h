@@ -3,20 +3,20 @@
  *
  * Threads that keep a pool at its limit, and what they find out.
  */
-#ifndef BINADE_TESTS_OOM_PLAYER_H_
-#define BINADE_TESTS_OOM_PLAYER_H_
+#ifndef MOIETY_TESTS_OOM_PLAYER_H_
+#define MOIETY_TESTS_OOM_PLAYER_H_
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "binade/binade.h"
+#include "moiety/moiety.h"
 
 /* How blocks are freed. */
 enum freed { FREED_DONE, FREED_STREAM, FREED_ANY, FREED_MIXED };
 
 struct game {
-    binade_pool *pool;
+    moiety_pool *pool;
     enum freed freed;
     bool has_callbacks;
     uint64_t limit_bytes;
@@ -36,14 +36,14 @@ struct game {
 };
 
 struct block {
-    binade_devptr address;
+    moiety_devptr address;
     uint64_t size_bytes;
 };
 
 struct player {
     struct game *game;
     uint64_t random;
-    binade_stream stream;
+    moiety_stream stream;
     struct block *hand;
     uint32_t count;
     uint64_t bytes;

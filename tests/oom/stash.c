@@ -11,46 +11,46 @@
 #define STASH_BLOCKS 64U
 #define STASH_BYTES ((size_t)64 << 10)
 
-static _Atomic(binade_devptr) stash[STASH_BLOCKS];
+static _Atomic(moiety_devptr) stash[STASH_BLOCKS];
 static _Atomic uint64_t calls; /* of those below, to take turns */
 
-static void give(struct game *game, binade_devptr address, binade_stream stream)
+static void give(struct game *game, moiety_devptr address, moiety_stream stream)
 {
-    if (binade_free(game->pool, address, stream) != BINADE_OK)
-        game_wrong(game, "binade_free in a callback");
+    if (moiety_free(game->pool, address, stream) != MOIETY_OK)
+        game_wrong(game, "moiety_free in a callback");
 }
 
 /* A block into the stash if the pool has one and there is room. */
 static void keep_one(struct game *game)
 {
-    binade_devptr address;
-    binade_status status =
-        binade_alloc(game->pool, STASH_BYTES, BINADE_STREAM_ANY, &address);
-    if (status != BINADE_OK) {
-        if (status != BINADE_E_NO_DEVICE_MEMORY)
-            game_wrong(game, "binade_alloc in a callback");
+    moiety_devptr address;
+    moiety_status status =
+        moiety_alloc(game->pool, STASH_BYTES, MOIETY_STREAM_ANY, &address);
+    if (status != MOIETY_OK) {
+        if (status != MOIETY_E_NO_DEVICE_MEMORY)
+            game_wrong(game, "moiety_alloc in a callback");
         return;
     }
     uint64_t at = atomic_fetch_add(&calls, 1) % STASH_BLOCKS;
     address = atomic_exchange(&stash[at], address);
     if (address)
-        give(game, address, BINADE_STREAM_DONE);
+        give(game, address, MOIETY_STREAM_DONE);
 }
 
-static int give_one_up(binade_pool *pool, uint64_t requested_bytes, void *user)
+static int give_one_up(moiety_pool *pool, uint64_t requested_bytes, void *user)
 {
     struct game *game = user;
     (void)pool;
     (void)requested_bytes;
     uint64_t at = atomic_fetch_add(&game->callbacks, 1) % STASH_BLOCKS;
-    binade_devptr address = atomic_exchange(&stash[at], 0);
+    moiety_devptr address = atomic_exchange(&stash[at], 0);
     if (!address)
         return 0;
-    give(game, address, BINADE_STREAM_DONE);
+    give(game, address, MOIETY_STREAM_DONE);
     return 1;
 }
 
-static int take_some(binade_pool *pool, uint64_t requested_bytes, void *user)
+static int take_some(moiety_pool *pool, uint64_t requested_bytes, void *user)
 {
     struct game *game = user;
     (void)pool;
@@ -60,7 +60,7 @@ static int take_some(binade_pool *pool, uint64_t requested_bytes, void *user)
     return 0;
 }
 
-static int throw_all_away(binade_pool *pool, uint64_t requested_bytes,
+static int throw_all_away(moiety_pool *pool, uint64_t requested_bytes,
                           void *user)
 {
     struct game *game = user;
@@ -69,16 +69,16 @@ static int throw_all_away(binade_pool *pool, uint64_t requested_bytes,
     (void)requested_bytes;
     atomic_fetch_add(&game->callbacks, 1);
     for (unsigned i = 0; i < STASH_BLOCKS; i++) {
-        binade_devptr address = atomic_exchange(&stash[i], 0);
+        moiety_devptr address = atomic_exchange(&stash[i], 0);
         if (address) {
-            give(game, address, BINADE_STREAM_ANY);
+            give(game, address, MOIETY_STREAM_ANY);
             freed = 1;
         }
     }
     return freed;
 }
 
-static int do_nothing(binade_pool *pool, uint64_t requested_bytes, void *user)
+static int do_nothing(moiety_pool *pool, uint64_t requested_bytes, void *user)
 {
     struct game *game = user;
     (void)pool;
@@ -87,41 +87,41 @@ static int do_nothing(binade_pool *pool, uint64_t requested_bytes, void *user)
     return 1;
 }
 
-static void expect(struct game *game, binade_status status, const char *what)
+static void expect(struct game *game, moiety_status status, const char *what)
 {
-    if (status != BINADE_OK)
+    if (status != MOIETY_OK)
         game_wrong(game, what);
 }
 
 void stash_init(struct game *game)
 {
-    expect(game, binade_pool_add_oom_callback(game->pool, give_one_up, game),
-           "binade_pool_add_oom_callback");
-    expect(game, binade_pool_add_oom_callback(game->pool, take_some, game),
-           "binade_pool_add_oom_callback");
-    expect(game, binade_pool_add_oom_callback(game->pool, throw_all_away, game),
-           "binade_pool_add_oom_callback");
+    expect(game, moiety_pool_add_oom_callback(game->pool, give_one_up, game),
+           "moiety_pool_add_oom_callback");
+    expect(game, moiety_pool_add_oom_callback(game->pool, take_some, game),
+           "moiety_pool_add_oom_callback");
+    expect(game, moiety_pool_add_oom_callback(game->pool, throw_all_away, game),
+           "moiety_pool_add_oom_callback");
 }
 
 void stash_fini(struct game *game)
 {
-    expect(game, binade_pool_remove_oom_callback(game->pool, take_some, game),
-           "binade_pool_remove_oom_callback");
+    expect(game, moiety_pool_remove_oom_callback(game->pool, take_some, game),
+           "moiety_pool_remove_oom_callback");
     for (unsigned i = 0; i < STASH_BLOCKS; i++) {
-        binade_devptr address = atomic_exchange(&stash[i], 0);
+        moiety_devptr address = atomic_exchange(&stash[i], 0);
         if (address)
-            give(game, address, BINADE_STREAM_DONE);
+            give(game, address, MOIETY_STREAM_DONE);
     }
 }
 
 void stash_stir(struct game *game)
 {
     /* Two may do it at once: then the second is refused. */
-    binade_status added =
-        binade_pool_add_oom_callback(game->pool, do_nothing, game);
+    moiety_status added =
+        moiety_pool_add_oom_callback(game->pool, do_nothing, game);
     keep_one(game);
-    if (added == BINADE_OK)
+    if (added == MOIETY_OK)
         expect(game,
-               binade_pool_remove_oom_callback(game->pool, do_nothing, game),
-               "binade_pool_remove_oom_callback");
+               moiety_pool_remove_oom_callback(game->pool, do_nothing, game),
+               "moiety_pool_remove_oom_callback");
 }

@@ -8,8 +8,8 @@
  *
  * Threads: any, concurrently. Every call may wait for the mutex.
  */
-#ifndef BINADE_TESTS_ORACLE_MUTEX_BUDDY_H_
-#define BINADE_TESTS_ORACLE_MUTEX_BUDDY_H_
+#ifndef MOIETY_TESTS_ORACLE_MUTEX_BUDDY_H_
+#define MOIETY_TESTS_ORACLE_MUTEX_BUDDY_H_
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -4,8 +4,8 @@
  * What the stand-in holds and how this thread stands with it, for tests that let
  * something fail and then ask for what is left.
  */
-#ifndef BINADE_TESTS_POOL_INVENTORY_H_
-#define BINADE_TESTS_POOL_INVENTORY_H_
+#ifndef MOIETY_TESTS_POOL_INVENTORY_H_
+#define MOIETY_TESTS_POOL_INVENTORY_H_
 
 #include <cstdint>
 

@@ -24,7 +24,7 @@ void EndUnless(bool condition, const char *what)
     if (condition)
         return;
     std::fprintf(stderr, "cannot use the stand-in: %s: %s\n", what,
-                 binade_last_error_message());
+                 moiety_last_error_message());
     std::abort();
 }
 
@@ -46,12 +46,12 @@ void UseStandin()
     char folder[4096];
     EndUnless(getcwd(folder, sizeof(folder)), "getcwd");
     std::string library = std::string(folder) + "/pool/standin/libcuda.so.1";
-    setenv("BINADE_DRIVER", library.c_str(), 1);
-    const char *conf = getenv("BINADE_TEST_CONF");
-    conf ? setenv("BINADE_CONF", conf, 1) : unsetenv("BINADE_CONF");
-    binade_caps caps = {};
+    setenv("MOIETY_DRIVER", library.c_str(), 1);
+    const char *conf = getenv("MOIETY_TEST_CONF");
+    conf ? setenv("MOIETY_CONF", conf, 1) : unsetenv("MOIETY_CONF");
+    moiety_caps caps = {};
     caps.struct_size = sizeof(caps);
-    EndUnless(binade_probe(0, &caps) == BINADE_OK, "the probe");
+    EndUnless(moiety_probe(0, &caps) == MOIETY_OK, "the probe");
     SetCurrent(PrimaryContext());
 }
 
@@ -65,23 +65,23 @@ void *Symbol(const char *name)
 void SetFaults(const std::string &plan)
 {
     EndUnless(
-        Get<int(const char *)>("binade_standin_set_faults")(plan.c_str()) == 0,
+        Get<int(const char *)>("moiety_standin_set_faults")(plan.c_str()) == 0,
         plan.c_str());
 }
 
 uint64_t Calls(const char *entry)
 {
-    return Get<uint64_t(const char *)>("binade_standin_calls")(entry);
+    return Get<uint64_t(const char *)>("moiety_standin_calls")(entry);
 }
 
 int64_t Live(const char *kind)
 {
-    return Get<int64_t(const char *)>("binade_standin_live")(kind);
+    return Get<int64_t(const char *)>("moiety_standin_live")(kind);
 }
 
-binade_context PrimaryContext()
+moiety_context PrimaryContext()
 {
-    static binade_context context = [] {
+    static moiety_context context = [] {
         CUcontext retained = nullptr;
         MUST("cuDevicePrimaryCtxRetain", (CUcontext *, CUdevice), &retained, 0);
         return retained;
@@ -89,7 +89,7 @@ binade_context PrimaryContext()
     return context;
 }
 
-binade_context NewContext()
+moiety_context NewContext()
 {
     CUcontext context = nullptr, popped = nullptr;
     MUST("cuCtxCreate_v2", (CUcontext *, unsigned, CUdevice), &context, 0u, 0);
@@ -97,19 +97,19 @@ binade_context NewContext()
     return context;
 }
 
-void DestroyContext(binade_context context)
+void DestroyContext(moiety_context context)
 {
     MUST("cuCtxDestroy_v2", (CUcontext), context);
 }
 
-binade_context Current()
+moiety_context Current()
 {
     CUcontext context = nullptr;
     MUST("cuCtxGetCurrent", (CUcontext *), &context);
     return context;
 }
 
-void SetCurrent(binade_context context)
+void SetCurrent(moiety_context context)
 {
     MUST("cuCtxSetCurrent", (CUcontext), context);
 }
@@ -129,30 +129,30 @@ Stream::~Stream()
 
 void Stream::Hold()
 {
-    EndUnless(Get<int(void *)>("binade_standin_hold")(own_) == 0, "hold");
+    EndUnless(Get<int(void *)>("moiety_standin_hold")(own_) == 0, "hold");
     hold_count_++;
     // A stream with nothing to do is done, held or not.
-    binade_event event = NewEvent();
+    moiety_event event = NewEvent();
     MUST("cuEventRecord", (CUevent, CUstream), event, own_);
     DestroyEvent(event);
 }
 
 void Stream::Release()
 {
-    EndUnless(Get<int(void *)>("binade_standin_release")(own_) == 0, "release");
+    EndUnless(Get<int(void *)>("moiety_standin_release")(own_) == 0, "release");
     hold_count_--;
 }
 
 void Synchronize()
 {
-    binade_context before = Current();
+    moiety_context before = Current();
     SetCurrent(PrimaryContext());
     EndUnless(Get<CUresult()>("cuCtxSynchronize")() == CUDA_SUCCESS,
               "cuCtxSynchronize");
     SetCurrent(before);
 }
 
-binade_event NewEvent()
+moiety_event NewEvent()
 {
     CUevent event = nullptr;
     MUST("cuEventCreate", (CUevent *, unsigned), &event,
@@ -160,18 +160,18 @@ binade_event NewEvent()
     return event;
 }
 
-void DestroyEvent(binade_event event)
+void DestroyEvent(moiety_event event)
 {
     MUST("cuEventDestroy_v2", (CUevent), event);
 }
 
-void Fill(binade_devptr address, size_t size_bytes, uint32_t word)
+void Fill(moiety_devptr address, size_t size_bytes, uint32_t word)
 {
     MUST("cuMemsetD32_v2", (CUdeviceptr, unsigned, size_t), address, word,
          size_bytes / 4);
 }
 
-bool Holds(binade_devptr address, size_t size_bytes, uint32_t word)
+bool Holds(moiety_devptr address, size_t size_bytes, uint32_t word)
 {
     const size_t count = size_bytes / 4;
     // Neither set nor compared word by word: sanitizers see each.
@@ -182,64 +182,64 @@ bool Holds(binade_devptr address, size_t size_bytes, uint32_t word)
            std::memcmp(&words[0], &words[1], (count - 1) * 4) == 0;
 }
 
-binade_pool_options Defaults()
+moiety_pool_options Defaults()
 {
-    binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
+    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
     options.first_segment_bytes = 32 * kMiB;
     return options;
 }
 
-Pool::Pool(const binade_pool_options &options)
+Pool::Pool(const moiety_pool_options &options)
 {
-    EndUnless(pool_maker.create(&options, &own_) == BINADE_OK, "a pool");
+    EndUnless(pool_maker.create(&options, &own_) == MOIETY_OK, "a pool");
 }
 
 Pool::~Pool()
 {
     if (!own_)
         return;
-    binade_leaks leaks = End();
+    moiety_leaks leaks = End();
     EXPECT_EQ(0u, leaks.block_count);
     EXPECT_EQ(0u, leaks.bytes);
 }
 
-binade_leaks Pool::End()
+moiety_leaks Pool::End()
 {
-    binade_leaks leaks = {};
+    moiety_leaks leaks = {};
     leaks.struct_size = sizeof(leaks);
-    EXPECT_EQ(BINADE_OK, pool_maker.destroy(own_, &leaks))
-        << binade_last_error_message();
+    EXPECT_EQ(MOIETY_OK, pool_maker.destroy(own_, &leaks))
+        << moiety_last_error_message();
     own_ = nullptr;
     return leaks;
 }
 
-binade_devptr Pool::Alloc(size_t size_bytes, binade_stream stream)
+moiety_devptr Pool::Alloc(size_t size_bytes, moiety_stream stream)
 {
-    binade_devptr address = 0;
-    EXPECT_EQ(BINADE_OK, binade_alloc(own_, size_bytes, stream, &address))
-        << binade_last_error_message();
+    moiety_devptr address = 0;
+    EXPECT_EQ(MOIETY_OK, moiety_alloc(own_, size_bytes, stream, &address))
+        << moiety_last_error_message();
     return address;
 }
 
-void Pool::Free(binade_devptr address, binade_stream stream)
+void Pool::Free(moiety_devptr address, moiety_stream stream)
 {
-    EXPECT_EQ(BINADE_OK, binade_free(own_, address, stream))
-        << binade_last_error_message();
+    EXPECT_EQ(MOIETY_OK, moiety_free(own_, address, stream))
+        << moiety_last_error_message();
 }
 
-size_t Pool::UsableSize(binade_devptr address)
+size_t Pool::UsableSize(moiety_devptr address)
 {
     size_t size_bytes = 0;
-    EXPECT_EQ(BINADE_OK, binade_usable_size(own_, address, &size_bytes))
-        << binade_last_error_message();
+    EXPECT_EQ(MOIETY_OK, moiety_usable_size(own_, address, &size_bytes))
+        << moiety_last_error_message();
     return size_bytes;
 }
 
 uint64_t Pool::Trim(uint64_t keep_bytes)
 {
     uint64_t bytes = 0;
-    EXPECT_EQ(BINADE_OK, binade_pool_trim(own_, keep_bytes, &bytes))
-        << binade_last_error_message();
+    EXPECT_EQ(MOIETY_OK, moiety_pool_trim(own_, keep_bytes, &bytes))
+        << moiety_last_error_message();
     return bytes;
 }
 
@@ -250,12 +250,12 @@ uint64_t Pool::TrimAll()
     return bytes + Trim();
 }
 
-binade_stats Pool::Stats()
+moiety_stats Pool::Stats()
 {
-    binade_stats stats = {};
+    moiety_stats stats = {};
     stats.struct_size = sizeof(stats);
-    EXPECT_EQ(BINADE_OK, binade_pool_stats(own_, &stats))
-        << binade_last_error_message();
+    EXPECT_EQ(MOIETY_OK, moiety_pool_stats(own_, &stats))
+        << moiety_last_error_message();
     return stats;
 }
 
@@ -277,9 +277,9 @@ void Ranges::Remove(uint64_t address)
 
 uint64_t Seed(uint64_t otherwise)
 {
-    const char *text = std::getenv("BINADE_TEST_SEED");
+    const char *text = std::getenv("MOIETY_TEST_SEED");
     uint64_t seed = text ? std::strtoull(text, nullptr, 0) : otherwise;
-    std::printf("seed %llu; BINADE_TEST_SEED sets it\n",
+    std::printf("seed %llu; MOIETY_TEST_SEED sets it\n",
                 static_cast<unsigned long long>(seed));
     return seed;
 }

@@ -4,14 +4,14 @@
  * Pools through the public interface, on the stand-in as the driver of this
  * process, and the few entries and controls of it that these tests need.
  */
-#ifndef BINADE_TESTS_POOL_POOL_UNDER_TEST_H_
-#define BINADE_TESTS_POOL_POOL_UNDER_TEST_H_
+#ifndef MOIETY_TESTS_POOL_POOL_UNDER_TEST_H_
+#define MOIETY_TESTS_POOL_POOL_UNDER_TEST_H_
 
 #include <cstdint>
 #include <map>
 #include <string>
 
-#include "binade/binade.h"
+#include "moiety/moiety.h"
 
 namespace pool_test
 {
@@ -22,7 +22,7 @@ constexpr uint64_t kGiB = UINT64_C(1) << 30;
 
 // Makes the stand-in the driver, and the primary context of device 0 current
 // in this thread. The process ends with a message when that fails. What
-// BINADE_TEST_CONF says is BINADE_CONF from then on, so that a test can run on
+// MOIETY_TEST_CONF says is MOIETY_CONF from then on, so that a test can run on
 // pools of another kind too.
 void UseStandin();
 
@@ -38,11 +38,11 @@ uint64_t Calls(const char *entry = "*");
 // "events", "allocations", "contexts", ...
 int64_t Live(const char *kind);
 
-binade_context PrimaryContext();
-binade_context NewContext();
-void DestroyContext(binade_context context);
-binade_context Current();
-void SetCurrent(binade_context context);
+moiety_context PrimaryContext();
+moiety_context NewContext();
+void DestroyContext(moiety_context context);
+moiety_context Current();
+void SetCurrent(moiety_context context);
 
 // A stream of the current context.
 class Stream
@@ -52,7 +52,7 @@ class Stream
     ~Stream();
     Stream(const Stream &) = delete;
     Stream &operator=(const Stream &) = delete;
-    operator binade_stream() const
+    operator moiety_stream() const
     {
         return own_;
     }
@@ -61,55 +61,55 @@ class Stream
     void Release();
 
   private:
-    binade_stream own_ = nullptr;
+    moiety_stream own_ = nullptr;
     unsigned hold_count_ = 0;
 };
 
 // Waits for all work of the primary context.
 void Synchronize();
 
-binade_event NewEvent();
-void DestroyEvent(binade_event event);
+moiety_event NewEvent();
+void DestroyEvent(moiety_event event);
 
 // Writes every 32-bit word, and tells whether each still has that value. Both
 // wait for the legacy stream alone.
-void Fill(binade_devptr address, size_t size_bytes, uint32_t word);
-bool Holds(binade_devptr address, size_t size_bytes, uint32_t word);
+void Fill(moiety_devptr address, size_t size_bytes, uint32_t word);
+bool Holds(moiety_devptr address, size_t size_bytes, uint32_t word);
 
 // The library's, but for a first segment of 32 MiB, in which most tests have room.
-binade_pool_options Defaults();
+moiety_pool_options Defaults();
 
 // A pool, of the kind that tests/support/tools/pool_maker.h says, that expects
 // to be whole at its end.
 class Pool
 {
   public:
-    explicit Pool(const binade_pool_options &options = Defaults());
+    explicit Pool(const moiety_pool_options &options = Defaults());
     ~Pool();
     Pool(const Pool &) = delete;
     Pool &operator=(const Pool &) = delete;
-    operator binade_pool *() const
+    operator moiety_pool *() const
     {
         return own_;
     }
 
     // Destroys it; what is left in it is no failure.
-    binade_leaks End();
+    moiety_leaks End();
 
-    // These expect BINADE_OK; Alloc() is 0 otherwise.
-    binade_devptr Alloc(size_t size_bytes,
-                        binade_stream stream = BINADE_STREAM_LEGACY);
-    void Free(binade_devptr address,
-              binade_stream stream = BINADE_STREAM_LEGACY);
-    size_t UsableSize(binade_devptr address);
+    // These expect MOIETY_OK; Alloc() is 0 otherwise.
+    moiety_devptr Alloc(size_t size_bytes,
+                        moiety_stream stream = MOIETY_STREAM_LEGACY);
+    void Free(moiety_devptr address,
+              moiety_stream stream = MOIETY_STREAM_LEGACY);
+    size_t UsableSize(moiety_devptr address);
     uint64_t Trim(uint64_t keep_bytes = 0);
     // Trims, waits for the device, trims again: what was freed with work behind
     // it needs both.
     uint64_t TrimAll();
-    binade_stats Stats();
+    moiety_stats Stats();
 
   private:
-    binade_pool *own_ = nullptr;
+    moiety_pool *own_ = nullptr;
 };
 
 // Which addresses are in use.
@@ -124,7 +124,7 @@ class Ranges
     std::map<uint64_t, uint64_t> end_of_;
 };
 
-// The seed of a random test: BINADE_TEST_SEED, or `otherwise`; printed.
+// The seed of a random test: MOIETY_TEST_SEED, or `otherwise`; printed.
 uint64_t Seed(uint64_t otherwise);
 
 } // namespace pool_test

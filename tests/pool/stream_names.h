@@ -3,32 +3,32 @@
  *
  * The streams that need not be created, as a parameter of tests.
  */
-#ifndef BINADE_TESTS_POOL_STREAM_NAMES_H_
-#define BINADE_TESTS_POOL_STREAM_NAMES_H_
+#ifndef MOIETY_TESTS_POOL_STREAM_NAMES_H_
+#define MOIETY_TESTS_POOL_STREAM_NAMES_H_
 
 #include <string>
 
 #include <gtest/gtest.h>
 
-#include "binade/stream.h"
+#include "moiety/stream.h"
 
 namespace pool_test
 {
 
 inline auto GivenStreams()
 {
-    return ::testing::Values(BINADE_STREAM_DONE, BINADE_STREAM_ANY,
-                             BINADE_STREAM_LEGACY, BINADE_STREAM_PER_THREAD);
+    return ::testing::Values(MOIETY_STREAM_DONE, MOIETY_STREAM_ANY,
+                             MOIETY_STREAM_LEGACY, MOIETY_STREAM_PER_THREAD);
 }
 
 inline std::string
-NameOfStream(const ::testing::TestParamInfo<binade_stream> &given)
+NameOfStream(const ::testing::TestParamInfo<moiety_stream> &given)
 {
-    if (given.param == BINADE_STREAM_DONE)
+    if (given.param == MOIETY_STREAM_DONE)
         return "Done";
-    if (given.param == BINADE_STREAM_ANY)
+    if (given.param == MOIETY_STREAM_ANY)
         return "Any";
-    return given.param == BINADE_STREAM_LEGACY ? "Legacy" : "PerThread";
+    return given.param == MOIETY_STREAM_LEGACY ? "Legacy" : "PerThread";
 }
 
 } // namespace pool_test

@@ -4,8 +4,8 @@
  * A private arena whose limit a test fills, so that what it frees is all that can
  * serve the next allocation; as tests/streams/pool_under_test.h has it for pools.
  */
-#ifndef BINADE_TESTS_PRIVATE_ARENA_UNDER_TEST_H_
-#define BINADE_TESTS_PRIVATE_ARENA_UNDER_TEST_H_
+#ifndef MOIETY_TESTS_PRIVATE_ARENA_UNDER_TEST_H_
+#define MOIETY_TESTS_PRIVATE_ARENA_UNDER_TEST_H_
 
 #include <algorithm>
 #include <chrono>
@@ -16,8 +16,8 @@
 
 #include <gtest/gtest.h>
 
-#include "binade/private.h"
-#include "binade/stats.h"
+#include "moiety/private.h"
+#include "moiety/stats.h"
 #include "tests/streams/device.h"
 #include "tests/streams/pool_under_test.h"
 
@@ -44,41 +44,41 @@ class Pool
   public:
     explicit Pool(uint32_t flags = 0, uint64_t limit_bytes = kPoolBytes)
     {
-        binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
+        moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
         options.flags = flags;
         options.wait_ms = 0;
         options.limit_bytes = limit_bytes;
         options.first_segment_bytes = limit_bytes;
         options.largest_segment_bytes = limit_bytes;
-        EXPECT_EQ(binade_pool_create(&options, &own_), BINADE_OK);
+        EXPECT_EQ(moiety_pool_create(&options, &own_), MOIETY_OK);
     }
     ~Pool()
     {
-        binade_leaks leaks = {};
+        moiety_leaks leaks = {};
         leaks.struct_size = sizeof leaks;
-        EXPECT_EQ(binade_pool_destroy(own_, &leaks), BINADE_OK)
-            << binade_last_error_message();
+        EXPECT_EQ(moiety_pool_destroy(own_, &leaks), MOIETY_OK)
+            << moiety_last_error_message();
         EXPECT_EQ(leaks.block_count, 0u);
     }
     Pool(const Pool &) = delete;
     Pool &operator=(const Pool &) = delete;
-    operator binade_pool *() const
+    operator moiety_pool *() const
     {
         return own_;
     }
 
   private:
-    binade_pool *own_ = nullptr;
+    moiety_pool *own_ = nullptr;
 };
 
 // An open scope of an arena.
 class Scope
 {
   public:
-    Scope(binade_private arena, binade_stream stream)
+    Scope(moiety_private arena, moiety_stream stream)
     {
-        EXPECT_EQ(binade_private_scope_begin(arena, stream, &own_), BINADE_OK)
-            << binade_last_error_message();
+        EXPECT_EQ(moiety_private_scope_begin(arena, stream, &own_), MOIETY_OK)
+            << moiety_last_error_message();
     }
     ~Scope()
     {
@@ -87,143 +87,143 @@ class Scope
     }
     Scope(const Scope &) = delete;
     Scope &operator=(const Scope &) = delete;
-    operator binade_scope() const
+    operator moiety_scope() const
     {
         return own_;
     }
     void End()
     {
         is_open_ = false;
-        EXPECT_EQ(binade_scope_end(own_), BINADE_OK);
+        EXPECT_EQ(moiety_scope_end(own_), MOIETY_OK);
     }
     void Release()
     {
-        EXPECT_EQ(binade_scope_release(own_), BINADE_OK);
+        EXPECT_EQ(moiety_scope_release(own_), MOIETY_OK);
     }
 
   private:
-    binade_scope own_ = 0;
+    moiety_scope own_ = 0;
     bool is_open_ = true;
 };
 
 class TightArena
 {
   public:
-    TightArena(binade_pool *pool, size_t size_bytes,
+    TightArena(moiety_pool *pool, size_t size_bytes,
                uint64_t limit_bytes = kArenaBytes)
         : size_bytes_(size_bytes), pool_(pool)
     {
-        EXPECT_EQ(binade_private_create(pool, limit_bytes, &own_), BINADE_OK);
+        EXPECT_EQ(moiety_private_create(pool, limit_bytes, &own_), MOIETY_OK);
     }
     ~TightArena()
     {
         cu.CtxSynchronize();
-        Free(BINADE_STREAM_DONE);
+        Free(MOIETY_STREAM_DONE);
         if (own_)
             Release();
     }
     TightArena(const TightArena &) = delete;
     TightArena &operator=(const TightArena &) = delete;
-    operator binade_private() const
+    operator moiety_private() const
     {
         return own_;
     }
 
     void Release()
     {
-        EXPECT_EQ(binade_private_release(own_), BINADE_OK)
-            << binade_last_error_message();
+        EXPECT_EQ(moiety_private_release(own_), MOIETY_OK)
+            << moiety_last_error_message();
         own_ = 0;
     }
-    binade_private_info Info() const
+    moiety_private_info Info() const
     {
-        binade_private_info info = {};
+        moiety_private_info info = {};
         info.struct_size = sizeof info;
-        EXPECT_EQ(binade_private_stats(own_, &info), BINADE_OK);
+        EXPECT_EQ(moiety_private_stats(own_, &info), MOIETY_OK);
         return info;
     }
 
-    binade_status Take(binade_stream stream, size_t size_bytes = 0)
+    moiety_status Take(moiety_stream stream, size_t size_bytes = 0)
     {
-        binade_devptr block = 0;
-        binade_status status = binade_private_alloc(
+        moiety_devptr block = 0;
+        moiety_status status = moiety_private_alloc(
             own_, size_bytes ? size_bytes : size_bytes_, stream, &block);
-        if (status == BINADE_OK)
+        if (status == MOIETY_OK)
             blocks_.push_back(block);
         return status;
     }
-    void TakeAll(binade_stream stream)
+    void TakeAll(moiety_stream stream)
     {
-        binade_status status;
-        while ((status = Take(stream)) == BINADE_OK) {
+        moiety_status status;
+        while ((status = Take(stream)) == MOIETY_OK) {
         }
-        EXPECT_EQ(status, BINADE_E_BUDGET) << binade_last_error_message();
+        EXPECT_EQ(status, MOIETY_E_BUDGET) << moiety_last_error_message();
         EXPECT_EQ(blocks_.size(), kArenaBytes / size_bytes_);
     }
-    void Free(binade_stream stream)
+    void Free(moiety_stream stream)
     {
-        for (binade_devptr block : blocks_)
-            EXPECT_EQ(binade_free(pool_, block, stream), BINADE_OK)
-                << binade_last_error_message();
+        for (moiety_devptr block : blocks_)
+            EXPECT_EQ(moiety_free(pool_, block, stream), MOIETY_OK)
+                << moiety_last_error_message();
         blocks_.clear();
     }
-    void FreeAfter(binade_event event)
+    void FreeAfter(moiety_event event)
     {
-        for (binade_devptr block : blocks_)
-            EXPECT_EQ(binade_free_after(pool_, block, event), BINADE_OK);
+        for (moiety_devptr block : blocks_)
+            EXPECT_EQ(moiety_free_after(pool_, block, event), MOIETY_OK);
         blocks_.clear();
     }
-    void RecordUse(binade_stream stream)
+    void RecordUse(moiety_stream stream)
     {
-        for (binade_devptr block : blocks_)
-            EXPECT_EQ(binade_record_use(pool_, block, stream), BINADE_OK);
+        for (moiety_devptr block : blocks_)
+            EXPECT_EQ(moiety_record_use(pool_, block, stream), MOIETY_OK);
     }
 
-    ::testing::AssertionResult ServesAtOnce(binade_stream stream,
+    ::testing::AssertionResult ServesAtOnce(moiety_stream stream,
                                             size_t size_bytes = 0)
     {
-        binade_status status = Take(stream, size_bytes);
-        if (status == BINADE_OK)
+        moiety_status status = Take(stream, size_bytes);
+        if (status == MOIETY_OK)
             return ::testing::AssertionSuccess();
-        return ::testing::AssertionFailure() << binade_last_error_message();
+        return ::testing::AssertionFailure() << moiety_last_error_message();
     }
-    ::testing::AssertionResult ServesNothing(binade_stream stream)
+    ::testing::AssertionResult ServesNothing(moiety_stream stream)
     {
         for (int attempt = 0; attempt < 3; attempt++) {
-            binade_status status = Take(stream);
-            if (status != BINADE_E_BUDGET)
+            moiety_status status = Take(stream);
+            if (status != MOIETY_E_BUDGET)
                 return ::testing::AssertionFailure()
-                       << binade_status_name(status);
+                       << moiety_status_name(status);
         }
         return ::testing::AssertionSuccess();
     }
-    ::testing::AssertionResult ServesInTheEnd(binade_stream stream)
+    ::testing::AssertionResult ServesInTheEnd(moiety_stream stream)
     {
         auto deadline =
             std::chrono::steady_clock::now() + std::chrono::seconds(10);
-        binade_status status;
-        while ((status = Take(stream)) == BINADE_E_BUDGET &&
+        moiety_status status;
+        while ((status = Take(stream)) == MOIETY_E_BUDGET &&
                std::chrono::steady_clock::now() < deadline)
             std::this_thread::yield();
-        if (status == BINADE_OK)
+        if (status == MOIETY_OK)
             return ::testing::AssertionSuccess();
-        return ::testing::AssertionFailure() << binade_last_error_message();
+        return ::testing::AssertionFailure() << moiety_last_error_message();
     }
 
-    binade_devptr last() const
+    moiety_devptr last() const
     {
         return blocks_.back();
     }
-    std::vector<binade_devptr> &blocks()
+    std::vector<moiety_devptr> &blocks()
     {
         return blocks_;
     }
 
   private:
     size_t size_bytes_;
-    binade_pool *pool_;
-    binade_private own_ = 0;
-    std::vector<binade_devptr> blocks_;
+    moiety_pool *pool_;
+    moiety_private own_ = 0;
+    std::vector<moiety_devptr> blocks_;
 };
 
 // Lets a stream join the capture of another.

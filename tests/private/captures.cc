@@ -12,7 +12,7 @@ class InACaptureOfAnArena : public ::testing::TestWithParam<Load>
     InACaptureOfAnArena() : arena_(pool_, GetParam().size_bytes) {}
 
     // A capture that takes all of the arena and frees it.
-    void CaptureAll(binade_stream stream)
+    void CaptureAll(moiety_stream stream)
     {
         Scope scope(arena_, stream);
         Capture capture(stream);
@@ -56,10 +56,10 @@ TEST_P(InACaptureOfAnArena, ServesWhoNamesThePoolAlone)
 {
     Scope scope(arena_, freed_);
     Capture capture(freed_);
-    binade_devptr block = 0;
-    ASSERT_EQ(binade_alloc(pool_, kArenaBytes, freed_, &block), BINADE_OK);
+    moiety_devptr block = 0;
+    ASSERT_EQ(moiety_alloc(pool_, kArenaBytes, freed_, &block), MOIETY_OK);
     EXPECT_TRUE(arena_.ServesNothing(freed_));
-    ASSERT_EQ(binade_free(pool_, block, freed_), BINADE_OK);
+    ASSERT_EQ(moiety_free(pool_, block, freed_), MOIETY_OK);
     EXPECT_TRUE(arena_.ServesAtOnce(freed_));
     EXPECT_EQ(capture.End(), CUDA_SUCCESS);
 }
@@ -109,21 +109,21 @@ TEST_P(InACaptureOfAnArena, WhatItFreedServesNobodyOutsideBeforeTheRelease)
     }
     scope.End();
     EXPECT_TRUE(arena_.ServesNothing(freed_));
-    EXPECT_TRUE(arena_.ServesNothing(BINADE_STREAM_ANY));
+    EXPECT_TRUE(arena_.ServesNothing(MOIETY_STREAM_ANY));
     uint64_t bytes = 1;
-    EXPECT_EQ(binade_private_trim(arena_, &bytes), BINADE_OK);
+    EXPECT_EQ(moiety_private_trim(arena_, &bytes), MOIETY_OK);
     EXPECT_EQ(bytes, 0u);
     Hold hold(other_);
     scope.Release();
     EXPECT_TRUE(arena_.ServesNothing(freed_));
-    EXPECT_TRUE(arena_.ServesNothing(BINADE_STREAM_ANY));
+    EXPECT_TRUE(arena_.ServesNothing(MOIETY_STREAM_ANY));
     hold.Release();
     EXPECT_TRUE(arena_.ServesInTheEnd(next_));
 }
 
 TEST_P(InACaptureOfAnArena, IsKeptAsLongAsThereIsAGraph)
 {
-    binade_scope second = 0;
+    moiety_scope second = 0;
     CaptureAll(freed_);
     {
         Scope scope(arena_, next_);
@@ -133,9 +133,9 @@ TEST_P(InACaptureOfAnArena, IsKeptAsLongAsThereIsAGraph)
         arena_.Free(next_);
         EXPECT_EQ(capture.End(), CUDA_SUCCESS);
     }
-    EXPECT_EQ(binade_scope_release(second), BINADE_OK);
+    EXPECT_EQ(moiety_scope_release(second), MOIETY_OK);
     EXPECT_TRUE(arena_.ServesNothing(next_));
-    EXPECT_EQ(binade_scope_release_all(pool_), BINADE_OK);
+    EXPECT_EQ(moiety_scope_release_all(pool_), MOIETY_OK);
     EXPECT_TRUE(arena_.ServesInTheEnd(next_));
 }
 
@@ -218,7 +218,7 @@ TEST_P(InACaptureOfAnArena, ABlockWithARecordedUseIsNotReused)
 TEST_P(InACaptureOfAnArena, TakesWhatIsDoneOutside)
 {
     arena_.TakeAll(freed_);
-    arena_.Free(BINADE_STREAM_DONE);
+    arena_.Free(MOIETY_STREAM_DONE);
     CaptureAll(freed_);
     EXPECT_EQ(arena_.Info().reserved_peak_bytes, kArenaBytes);
 }
@@ -245,12 +245,12 @@ TEST_P(InACaptureOfAnArena, WhatItFreedCanBeClaimed)
         EXPECT_EQ(capture.End(), CUDA_SUCCESS);
     }
     scope.End();
-    std::vector<binade_devptr> blocks = arena_.blocks();
+    std::vector<moiety_devptr> blocks = arena_.blocks();
     arena_.Free(freed_);
-    for (binade_devptr block : blocks)
+    for (moiety_devptr block : blocks)
         ASSERT_EQ(
-            binade_private_claim(arena_, block, GetParam().size_bytes, freed_),
-            BINADE_OK);
+            moiety_private_claim(arena_, block, GetParam().size_bytes, freed_),
+            MOIETY_OK);
     arena_.blocks() = blocks;
 }
 
@@ -258,7 +258,7 @@ TEST_P(InACaptureOfAnArena, OfAnotherScopeIsRefused)
 {
     streams_test::CaptureScope scope(pool_, freed_);
     Capture capture(freed_);
-    EXPECT_EQ(arena_.Take(freed_), BINADE_E_CAPTURING);
+    EXPECT_EQ(arena_.Take(freed_), MOIETY_E_CAPTURING);
     EXPECT_EQ(capture.End(), CUDA_SUCCESS);
 }
 
@@ -294,13 +294,13 @@ TEST_P(InACaptureOfAnArena, WhatACaptureOutsideFreesIsKeptForBoth)
 // A graph that writes a word into a block of the arena, and from there into what
 // is not the arena's.
 static CUgraphExec CaptureCopy(TightArena &arena, CUstream stream,
-                               binade_devptr out, uint32_t word)
+                               moiety_devptr out, uint32_t word)
 {
     Scope scope(arena, stream);
     CUgraph graph = nullptr;
     CUgraphExec exec = nullptr;
     MUST(cu.StreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
-    EXPECT_EQ(arena.Take(stream), BINADE_OK);
+    EXPECT_EQ(arena.Take(stream), MOIETY_OK);
     streams_test::Write(stream, arena.last(), 4096, word);
     MUST(cu.MemcpyDtoDAsync(out, arena.last(), 4096, stream));
     arena.Free(stream);
@@ -312,10 +312,10 @@ static CUgraphExec CaptureCopy(TightArena &arena, CUstream stream,
 
 TEST_P(InACaptureOfAnArena, GraphsOfOneMemoryRunOneAfterTheOther)
 {
-    binade_devptr out[2] = {};
+    moiety_devptr out[2] = {};
     CUgraphExec graphs[2] = {};
     for (int i = 0; i < 2; i++) {
-        ASSERT_EQ(binade_alloc(pool_, 4096, freed_, &out[i]), BINADE_OK);
+        ASSERT_EQ(moiety_alloc(pool_, 4096, freed_, &out[i]), MOIETY_OK);
         graphs[i] = CaptureCopy(arena_, freed_, out[i],
                                 i ? streams_test::kNew : streams_test::kOld);
     }
@@ -326,7 +326,7 @@ TEST_P(InACaptureOfAnArena, GraphsOfOneMemoryRunOneAfterTheOther)
     EXPECT_TRUE(streams_test::Holds(freed_, out[1], 4096, streams_test::kNew));
     for (int i = 0; i < 2; i++) {
         MUST(cu.GraphExecDestroy(graphs[i]));
-        EXPECT_EQ(binade_free(pool_, out[i], freed_), BINADE_OK);
+        EXPECT_EQ(moiety_free(pool_, out[i], freed_), MOIETY_OK);
     }
 }
 

@@ -16,14 +16,14 @@ MUTANTS = {
     ),
     "arenas_wait_for_no_event": (
         "pool/graph/privates.c",
-        "s/if \\(!wait.number \\|\\| !binadei_wait_ask\\(call, \\&wait, may_wait\\)\\)/if (!wait.number)/",
+        "s/if \\(!wait.number \\|\\| !moietyi_wait_ask\\(call, \\&wait, may_wait\\)\\)/if (!wait.number)/",
         _PLAIN + "WhatAStreamFreedServesAnotherOnlyWhenDone/Run",
     ),
     "what_is_fresh_in_an_arena_is_done": (
         "pool/graph/private_half.c",
-        "/^void binadei_half_drain/,/^}/" +
-        "s/binadei_maps_drain\\(own->maps, BINADEI_AGEING\\)/" +
-        "(binadei_maps_drain(own->maps, BINADEI_AGEING) + binadei_maps_drain(own->maps, BINADEI_FRESH))/",
+        "/^void moietyi_half_drain/,/^}/" +
+        "s/moietyi_maps_drain\\(own->maps, MOIETYI_AGEING\\)/" +
+        "(moietyi_maps_drain(own->maps, MOIETYI_AGEING) + moietyi_maps_drain(own->maps, MOIETYI_FRESH))/",
         "Blocks/InAnArenaOfSeveral.WhatIsFreedLaterWaitsForALaterEvent/Few",
     ),
     "arenas_forget_uses": (
@@ -33,12 +33,12 @@ MUTANTS = {
     ),
     "arenas_forget_events": (
         "pool/graph/private_give.c",
-        "s/freed->is_done = status == BINADE_OK \\&\\& !wait.number/freed->is_done = status == BINADE_OK \\&\\& (event || !wait.number)/",
+        "s/freed->is_done = status == MOIETY_OK \\&\\& !wait.number/freed->is_done = status == MOIETY_OK \\&\\& (event || !wait.number)/",
         _PLAIN + "WhatIsFreedAfterAnEventWaitsForIt/Few",
     ),
     "any_is_a_stream_of_arenas": (
         "pool/graph/privates.c",
-        "s/return stream_state->kind >= BINADEI_STREAM_STATE_STREAM$/return true/",
+        "s/return stream_state->kind >= MOIETYI_STREAM_STATE_STREAM$/return true/",
         _PLAIN + "WhatIsFreedWithoutAStreamWaitsForAll/Few",
     ),
     "released_arenas_are_done": (
@@ -64,12 +64,12 @@ MUTANTS = {
     ),
     "captures_of_arenas_have_no_end": (
         "pool/graph/private_half.c",
-        "/^void binadei_half_end_scope/,/^}/s/own->key.scope != scope/own/",
+        "/^void moietyi_half_end_scope/,/^}/s/own->key.scope != scope/own/",
         _CAPTURES + "WhatItFreedServesTheNextCapture/Few",
     ),
     "graphs_lend_their_pages": (
         "pool/graph/privates.c",
-        "s/return side == BINADEI_PRIVATE_PLAIN \\|\\| !arena->graph_count/return true/",
+        "s/return side == MOIETYI_PRIVATE_PLAIN \\|\\| !arena->graph_count/return true/",
         _CAPTURES + "WhatItFreedServesNobodyOutsideBeforeTheRelease/Few",
     ),
     "released_graphs_are_over": (
@@ -84,28 +84,28 @@ MUTANTS = {
     ),
     "scopes_of_arenas_begin_without_an_event": (
         "pool/graph/private_give.c",
-        "s/\\(void\\)binadei_private_poll\\(call, ref->arena, false\\);/(void)call;/",
+        "s/\\(void\\)moietyi_private_poll\\(call, ref->arena, false\\);/(void)call;/",
         _CAPTURES + "WhatWaitedBeforeItServesItInTheEnd/Few",
     ),
     "captures_reuse_what_is_from_outside": (
         "pool/graph/private_give.c",
-        "s/if \\(mark != binadei_private_mark_of\\(arena, BINADEI_PRIVATE_GRAPHS\\) \\|\\|/if (/",
+        "s/if \\(mark != moietyi_private_mark_of\\(arena, MOIETYI_PRIVATE_GRAPHS\\) \\|\\|/if (/",
         _CAPTURES + "WhatWasAllocatedOutsideIsKeptForTheGraph/Few",
     ),
     "captures_reuse_what_others_use": (
         "pool/graph/private_give.c",
-        "/^static bool is_captures_own/,/^}/s/binadei_is_used\\(call->engine, address\\) \\|\\|//",
+        "/^static bool is_captures_own/,/^}/s/moietyi_is_used\\(call->engine, address\\) \\|\\|//",
         _CAPTURES + "ABlockWithARecordedUseIsNotReused/Few",
     ),
     "captures_share_with_others": (
         "pool/graph/private_give.c",
-        "s/binadei_scope_arena\\(scopes, scope\\) != arena \\|\\|//",
+        "s/moietyi_scope_arena\\(scopes, scope\\) != arena \\|\\|//",
         _CAPTURES + "WhatACaptureOutsideFreesIsKeptForBoth/Few",
     ),
     "captures_take_what_waits": (
         "pool/graph/private_take.c",
-        "s/\\.key = \\{binadei_private_note_of\\(call\\), scope\\}/.key = {binadei_private_note_of(call), 0}/; " +
-        "s/= scope \\? BINADEI_PRIVATE_GRAPHS/= !call ? BINADEI_PRIVATE_GRAPHS/",
+        "s/\\.key = \\{moietyi_private_note_of\\(call\\), scope\\}/.key = {moietyi_private_note_of(call), 0}/; " +
+        "s/= scope \\? MOIETYI_PRIVATE_GRAPHS/= !call ? MOIETYI_PRIVATE_GRAPHS/",
         _CAPTURES + "WhatWasFreedOutsideServesItOnlyWhenDone/Few",
     ),
 }
@@ -114,7 +114,7 @@ MUTANTS = {
 STEP_MUTANTS = {
     "late_frees_go_to_the_arena": (
         "pool/graph/private_give.c",
-        "s/bool is_its = binadei_private_mark_at\\(privates, page\\) == mark;/bool is_its = true;/",
+        "s/bool is_its = moietyi_private_mark_at\\(privates, page\\) == mark;/bool is_its = true;/",
         "PrivateStep.AFreeIsOvertakenByTheRelease",
     ),
     "late_drains_take_the_next_closing": (
@@ -124,12 +124,12 @@ STEP_MUTANTS = {
     ),
     "late_pages_are_nobodys": (
         "pool/graph/private_take.c",
-        "s/if \\(!take_new\\(want, first, page_count, out, \\&status\\)\\)/if (!take_new(want, first, page_count, out, \\&status) \\&\\& status == BINADE_OK)/",
+        "s/if \\(!take_new\\(want, first, page_count, out, \\&status\\)\\)/if (!take_new(want, first, page_count, out, \\&status) \\&\\& status == MOIETY_OK)/",
         "PrivateStep.GrowingIsOvertakenByTheRelease",
     ),
     "late_growth_is_by_the_place": (
         "pool/graph/private_take.c",
-        "s/growth->is_piece$/binadei_private_has_pieces(arena)/",
+        "s/growth->is_piece$/moietyi_private_has_pieces(arena)/",
         "MappedPrivateStep.GrowingIsOvertakenByAnArenaOfAnotherKind",
     ),
 }

@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "binade/private.h"
+#include "moiety/private.h"
 #include "tests/pool/inventory.h"
 #include "tests/pool/pool_under_test.h"
 #include "tests/private/pausing_arena.h"
@@ -33,13 +33,13 @@ class PauseFault : public ::testing::TestWithParam<const char *>
 // Whatever was refused is asked again without faults, and nothing is lost.
 void PauseAndResume(Arena &arena, unsigned *failed_count)
 {
-    binade_status status = binade_private_pause(arena, kKeep);
-    *failed_count += status != BINADE_OK;
+    moiety_status status = moiety_private_pause(arena, kKeep);
+    *failed_count += status != MOIETY_OK;
     if (!arena.Info().is_paused)
         return;
-    status = binade_private_resume(arena);
-    *failed_count += status != BINADE_OK;
-    if (status != BINADE_OK) {
+    status = moiety_private_resume(arena);
+    *failed_count += status != MOIETY_OK;
+    if (status != MOIETY_OK) {
         EXPECT_EQ(1u, arena.Info().is_paused);
     }
 }
@@ -56,9 +56,9 @@ TEST_P(PauseFault, LosesNothing)
         Pool pool(Mapped());
         Arena arena(pool);
         unsigned failed_count = 0;
-        binade_devptr first = arena.Alloc(4 * kMiB);
-        binade_devptr second = arena.Alloc(2 * kMiB);
-        binade_devptr third = arena.Alloc(3 * kMiB);
+        moiety_devptr first = arena.Alloc(4 * kMiB);
+        moiety_devptr second = arena.Alloc(2 * kMiB);
+        moiety_devptr third = arena.Alloc(3 * kMiB);
         pool_test::Fill(first, 4 * kMiB, 1);
         pool_test::Fill(second, 2 * kMiB, 2);
         pool_test::Fill(third, 3 * kMiB, 3);
@@ -101,8 +101,8 @@ TEST_P(PauseFault, LosesNothingWhereTheWayBackFailsToo)
         Pool pool(Mapped());
         Arena arena(pool);
         unsigned failed_count = 0;
-        binade_devptr first = arena.Alloc(4 * kMiB);
-        binade_devptr second = arena.Alloc(2 * kMiB);
+        moiety_devptr first = arena.Alloc(4 * kMiB);
+        moiety_devptr second = arena.Alloc(2 * kMiB);
         pool_test::Fill(first, 4 * kMiB, 1);
         pool_test::Fill(second, 2 * kMiB, 2);
         std::string plan;

@@ -9,10 +9,10 @@
 #include <thread>
 #include <vector>
 
-#include "binade/private.h"
-#include "binade/scope.h"
-#include "binade/segment.h"
-#include "binade/tenant.h"
+#include "moiety/private.h"
+#include "moiety/scope.h"
+#include "moiety/segment.h"
+#include "moiety/tenant.h"
 #include "tests/checked/captured_graph.h"
 #include "tests/pool/inventory.h"
 #include "tests/pool/pool_under_test.h"
@@ -40,7 +40,7 @@ class Pause : public ::testing::Test
 
 bool HasMessage(const char *part)
 {
-    return std::string(binade_last_error_message()).find(part) !=
+    return std::string(moiety_last_error_message()).find(part) !=
            std::string::npos;
 }
 
@@ -48,8 +48,8 @@ TEST_F(Pause, ContentsAreThereAgainAfterManyCycles)
 {
     Pool pool(Mapped());
     Arena arena(pool);
-    binade_devptr small = arena.Alloc(4096);
-    binade_devptr large = arena.Alloc(kMiB);
+    moiety_devptr small = arena.Alloc(4096);
+    moiety_devptr large = arena.Alloc(kMiB);
     pool_test::Fill(small, 4096, 7);
     pool_test::Fill(large, kMiB, 9);
     uint64_t reserved = pool.Stats().reserved_bytes_current;
@@ -70,7 +70,7 @@ TEST_F(Pause, SaysWhatItHas)
 {
     Pool pool(Mapped());
     Arena arena(pool);
-    binade_devptr block = arena.Alloc(4 * kMiB);
+    moiety_devptr block = arena.Alloc(4 * kMiB);
     EXPECT_EQ(4 * kMiB, arena.Info().reserved_bytes);
     EXPECT_EQ(0u, arena.Info().is_paused);
     arena.Pause(kKeep);
@@ -91,15 +91,15 @@ TEST_F(Pause, OthersHaveTheMemoryMeanwhile)
 {
     Pool pool(Mapped(16 * kMiB));
     Arena arena(pool);
-    binade_devptr block = arena.Alloc(12 * kMiB);
-    binade_devptr other = 0;
-    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
-              binade_alloc(pool, 12 * kMiB, BINADE_STREAM_DONE, &other));
+    moiety_devptr block = arena.Alloc(12 * kMiB);
+    moiety_devptr other = 0;
+    EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY,
+              moiety_alloc(pool, 12 * kMiB, MOIETY_STREAM_DONE, &other));
     arena.Pause();
     other = pool.Alloc(12 * kMiB);
-    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY, binade_private_resume(arena));
+    EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY, moiety_private_resume(arena));
     EXPECT_EQ(1u, arena.Info().is_paused);
-    pool.Free(other, BINADE_STREAM_DONE);
+    pool.Free(other, MOIETY_STREAM_DONE);
     arena.Resume();
     pool_test::Fill(block, 12 * kMiB, 3);
     EXPECT_TRUE(pool_test::Holds(block, 12 * kMiB, 3));
@@ -111,32 +111,32 @@ TEST_F(Pause, WhatIsPausedRefusesAndTakesFrees)
     Pool pool(Mapped());
     Stream stream;
     Arena arena(pool);
-    binade_devptr kept = arena.Alloc(2 * kMiB);
-    binade_devptr freed = arena.Alloc(2 * kMiB);
-    binade_devptr out = 1;
-    binade_scope scope = 1;
+    moiety_devptr kept = arena.Alloc(2 * kMiB);
+    moiety_devptr freed = arena.Alloc(2 * kMiB);
+    moiety_devptr out = 1;
+    moiety_scope scope = 1;
     pool_test::Fill(kept, 2 * kMiB, 5);
     arena.Pause(kKeep);
-    EXPECT_EQ(BINADE_E_BUSY,
-              binade_private_alloc(arena, 512, BINADE_STREAM_DONE, &out));
+    EXPECT_EQ(MOIETY_E_BUSY,
+              moiety_private_alloc(arena, 512, MOIETY_STREAM_DONE, &out));
     EXPECT_TRUE(HasMessage("paused"));
-    EXPECT_EQ(BINADE_E_BUSY,
-              binade_private_claim(arena, freed, 512, BINADE_STREAM_DONE));
-    EXPECT_EQ(BINADE_E_BUSY, binade_private_trim(arena, nullptr));
-    EXPECT_EQ(BINADE_E_BUSY, binade_private_scope_begin(arena, stream, &scope));
-    EXPECT_EQ(BINADE_E_BUSY, binade_private_pause(arena, 0));
-    EXPECT_EQ(BINADE_E_BUSY, binade_private_release(arena));
+    EXPECT_EQ(MOIETY_E_BUSY,
+              moiety_private_claim(arena, freed, 512, MOIETY_STREAM_DONE));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_private_trim(arena, nullptr));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_private_scope_begin(arena, stream, &scope));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_private_pause(arena, 0));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_private_release(arena));
     EXPECT_EQ(1u, out);
     EXPECT_EQ(1u, scope);
     pool.Free(freed);
     EXPECT_EQ(2 * kMiB, arena.Info().live_bytes);
     arena.Resume();
-    EXPECT_EQ(BINADE_E_INVALID, binade_private_resume(arena));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_private_resume(arena));
     EXPECT_TRUE(HasMessage("not paused"));
     EXPECT_TRUE(pool_test::Holds(kept, 2 * kMiB, 5));
-    EXPECT_EQ(BINADE_OK,
-              binade_private_claim(arena, freed, 2 * kMiB, BINADE_STREAM_DONE));
-    EXPECT_EQ(BINADE_E_INVALID, binade_private_pause(arena, 2));
+    EXPECT_EQ(MOIETY_OK,
+              moiety_private_claim(arena, freed, 2 * kMiB, MOIETY_STREAM_DONE));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_private_pause(arena, 2));
     pool.Free(kept);
     pool.Free(freed);
 }
@@ -145,20 +145,20 @@ TEST_F(Pause, WhatIsHeldStaysAndWhatIsPausedIsNotHeld)
 {
     Pool pool(Mapped());
     Arena arena(pool);
-    binade_devptr block = arena.Alloc(2 * kMiB);
-    binade_segment_info before = {};
-    binade_segment_info after = {};
+    moiety_devptr block = arena.Alloc(2 * kMiB);
+    moiety_segment_info before = {};
+    moiety_segment_info after = {};
     before.struct_size = after.struct_size = sizeof before;
-    ASSERT_EQ(BINADE_OK, binade_segment_find(pool, block, &before));
-    ASSERT_EQ(BINADE_OK, binade_segment_hold(pool, block, 2 * kMiB));
-    EXPECT_EQ(BINADE_E_BUSY, binade_private_pause(arena, kKeep));
+    ASSERT_EQ(MOIETY_OK, moiety_segment_find(pool, block, &before));
+    ASSERT_EQ(MOIETY_OK, moiety_segment_hold(pool, block, 2 * kMiB));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_private_pause(arena, kKeep));
     EXPECT_TRUE(HasMessage("held"));
     EXPECT_EQ(0u, arena.Info().is_paused);
-    ASSERT_EQ(BINADE_OK, binade_segment_release(pool, block, 2 * kMiB));
+    ASSERT_EQ(MOIETY_OK, moiety_segment_release(pool, block, 2 * kMiB));
     arena.Pause();
-    EXPECT_EQ(BINADE_E_BUSY, binade_segment_hold(pool, block, 2 * kMiB));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_segment_hold(pool, block, 2 * kMiB));
     arena.Resume();
-    ASSERT_EQ(BINADE_OK, binade_segment_find(pool, block, &after));
+    ASSERT_EQ(MOIETY_OK, moiety_segment_find(pool, block, &after));
     EXPECT_NE(before.id, after.id) << "what was registered is stale";
     EXPECT_EQ(before.address, after.address);
     pool.Free(block);
@@ -168,38 +168,38 @@ TEST_F(Pause, OnlyWhatWasMadeForItPauses)
 {
     Pool pool(Mapped());
     Pool plain;
-    Arena fixed(pool, BINADE_PRIVATE_FIXED);
-    Arena trivially(plain, BINADE_PRIVATE_FIXED);
-    binade_private_options options = {};
-    binade_private out = 1;
-    EXPECT_EQ(BINADE_E_UNSUPPORTED, binade_private_pause(fixed, 0));
-    EXPECT_EQ(BINADE_E_UNSUPPORTED, binade_private_pause(trivially, 0));
+    Arena fixed(pool, MOIETY_PRIVATE_FIXED);
+    Arena trivially(plain, MOIETY_PRIVATE_FIXED);
+    moiety_private_options options = {};
+    moiety_private out = 1;
+    EXPECT_EQ(MOIETY_E_UNSUPPORTED, moiety_private_pause(fixed, 0));
+    EXPECT_EQ(MOIETY_E_UNSUPPORTED, moiety_private_pause(trivially, 0));
     options.struct_size = sizeof options;
-    options.flags = BINADE_PRIVATE_PAUSABLE;
-    EXPECT_EQ(BINADE_E_UNSUPPORTED,
-              binade_private_create_with(plain, &options, &out));
+    options.flags = MOIETY_PRIVATE_PAUSABLE;
+    EXPECT_EQ(MOIETY_E_UNSUPPORTED,
+              moiety_private_create_with(plain, &options, &out));
     options.flags = 4;
-    EXPECT_EQ(BINADE_E_INVALID,
-              binade_private_create_with(pool, &options, &out));
+    EXPECT_EQ(MOIETY_E_INVALID,
+              moiety_private_create_with(pool, &options, &out));
     options.flags = 0;
     options.struct_size = 4;
-    EXPECT_EQ(BINADE_E_INVALID,
-              binade_private_create_with(pool, &options, &out));
-    EXPECT_EQ(BINADE_E_INVALID,
-              binade_private_create_with(pool, nullptr, &out));
-    EXPECT_EQ(BINADE_E_INVALID, binade_private_pause(1, 0));
-    EXPECT_EQ(BINADE_E_INVALID, binade_private_resume(1));
+    EXPECT_EQ(MOIETY_E_INVALID,
+              moiety_private_create_with(pool, &options, &out));
+    EXPECT_EQ(MOIETY_E_INVALID,
+              moiety_private_create_with(pool, nullptr, &out));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_private_pause(1, 0));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_private_resume(1));
     EXPECT_EQ(1u, out);
 }
 
 TEST_F(Pause, FixedMemoryIsOneMappingForEachBlockAndStays)
 {
     Pool pool(Mapped());
-    Arena arena(pool, BINADE_PRIVATE_FIXED);
-    std::vector<binade_devptr> blocks;
+    Arena arena(pool, MOIETY_PRIVATE_FIXED);
+    std::vector<moiety_devptr> blocks;
     for (size_t size : {6 * kMiB, 2 * kMiB, 10 * kMiB}) {
-        binade_devptr block = arena.Alloc(size);
-        binade_devptr base = 0;
+        moiety_devptr block = arena.Alloc(size);
+        moiety_devptr base = 0;
         size_t bytes = 0;
         EXPECT_EQ(
             CUDA_SUCCESS,
@@ -209,7 +209,7 @@ TEST_F(Pause, FixedMemoryIsOneMappingForEachBlockAndStays)
         EXPECT_GE(base + bytes, block + size);
         blocks.push_back(block);
     }
-    for (binade_devptr block : blocks)
+    for (moiety_devptr block : blocks)
         pool.Free(block);
     pool_test::Synchronize();
     // Free in the arena, so neither a trim nor a move of the pool takes it.
@@ -217,7 +217,7 @@ TEST_F(Pause, FixedMemoryIsOneMappingForEachBlockAndStays)
     pool.TrimAll();
     EXPECT_EQ(reserved, pool.Stats().reserved_bytes_current);
     uint64_t bytes = 0;
-    EXPECT_EQ(BINADE_OK, binade_private_trim(arena, &bytes));
+    EXPECT_EQ(MOIETY_OK, moiety_private_trim(arena, &bytes));
     EXPECT_EQ(reserved, bytes);
     pool.TrimAll();
     EXPECT_EQ(0u, pool.Stats().reserved_bytes_current);
@@ -227,10 +227,10 @@ TEST_F(Pause, MemoryThatIsReleasedIsThePools)
 {
     Pool pool(Mapped());
     Arena arena(pool);
-    binade_devptr block = arena.Alloc(2 * kMiB);
-    binade_devptr more = arena.Alloc(4 * kMiB);
+    moiety_devptr block = arena.Alloc(2 * kMiB);
+    moiety_devptr more = arena.Alloc(4 * kMiB);
     pool.Free(more);
-    EXPECT_EQ(BINADE_OK, arena.Release());
+    EXPECT_EQ(MOIETY_OK, arena.Release());
     EXPECT_EQ(2 * kMiB, pool.Stats().allocated_bytes_current);
     pool.Free(block);
     pool_test::Synchronize();
@@ -243,11 +243,11 @@ TEST_F(Pause, WhatIsPausedCanGoWhenItHasNoBlocks)
 {
     Pool pool(Mapped());
     Arena arena(pool);
-    binade_devptr block = arena.Alloc(2 * kMiB);
+    moiety_devptr block = arena.Alloc(2 * kMiB);
     arena.Pause(kKeep);
-    EXPECT_EQ(BINADE_E_BUSY, arena.Release());
+    EXPECT_EQ(MOIETY_E_BUSY, arena.Release());
     pool.Free(block);
-    EXPECT_EQ(BINADE_OK, arena.Release());
+    EXPECT_EQ(MOIETY_OK, arena.Release());
     EXPECT_EQ(0u, pool.Stats().mapped_paused_bytes);
     EXPECT_EQ(0u, pool.Stats().segment_current);
     EXPECT_EQ(0u, pool.Stats().allocated_bytes_current);
@@ -275,18 +275,18 @@ TEST_F(Pause, AGraphReplaysOnWhatIsBack)
     Pool pool(Mapped());
     Stream stream;
     Arena arena(pool);
-    binade_devptr source = arena.Alloc(2 * kMiB);
-    binade_devptr target = arena.Alloc(2 * kMiB);
-    binade_scope scope = 0;
+    moiety_devptr source = arena.Alloc(2 * kMiB);
+    moiety_devptr target = arena.Alloc(2 * kMiB);
+    moiety_scope scope = 0;
     pool_test::Fill(source, 2 * kMiB, 11);
-    ASSERT_EQ(BINADE_OK, binade_private_scope_begin(arena, stream, &scope));
+    ASSERT_EQ(MOIETY_OK, moiety_private_scope_begin(arena, stream, &scope));
     CapturedGraph graph(stream);
-    binade_devptr inner = arena.Alloc(2 * kMiB, stream);
+    moiety_devptr inner = arena.Alloc(2 * kMiB, stream);
     checked_test::Set(inner, 0x17, 2 * kMiB, stream);
     checked_test::Set(target, 0x5a, 2 * kMiB, stream);
-    EXPECT_EQ(BINADE_E_CAPTURING, binade_private_pause(arena, 0));
+    EXPECT_EQ(MOIETY_E_CAPTURING, moiety_private_pause(arena, 0));
     graph.End();
-    ASSERT_EQ(BINADE_OK, binade_scope_end(scope));
+    ASSERT_EQ(MOIETY_OK, moiety_scope_end(scope));
     for (uint32_t i = 0; i < 20; i++) {
         pool_test::Fill(target, 2 * kMiB, i);
         arena.Pause(kKeep);
@@ -298,7 +298,7 @@ TEST_F(Pause, AGraphReplaysOnWhatIsBack)
         ASSERT_TRUE(pool_test::Holds(inner, 2 * kMiB, 0x17171717));
         ASSERT_TRUE(pool_test::Holds(source, 2 * kMiB, 11));
     }
-    EXPECT_EQ(BINADE_OK, binade_scope_release(scope));
+    EXPECT_EQ(MOIETY_OK, moiety_scope_release(scope));
     pool.Free(inner);
     pool.Free(source);
     pool.Free(target);
@@ -307,63 +307,63 @@ TEST_F(Pause, AGraphReplaysOnWhatIsBack)
 TEST_F(Pause, TenantsCountTheirSmallBlocksInAndOut)
 {
     Pool pool(Mapped());
-    binade_tenant_options options = {};
-    binade_tenant tenant = 0;
+    moiety_tenant_options options = {};
+    moiety_tenant tenant = 0;
     options.struct_size = sizeof options;
-    options.flags = BINADE_TENANT_PAUSABLE;
-    ASSERT_EQ(BINADE_OK, binade_tenant_create_with(pool, &options, &tenant));
+    options.flags = MOIETY_TENANT_PAUSABLE;
+    ASSERT_EQ(MOIETY_OK, moiety_tenant_create_with(pool, &options, &tenant));
     for (size_t size_bytes : {70000, 9000, 500000}) {
-        binade_devptr block = 0;
-        ASSERT_EQ(BINADE_OK, binade_tenant_alloc(tenant, size_bytes,
-                                                 BINADE_STREAM_DONE, &block));
-        EXPECT_EQ(BINADE_OK, binade_free_sized(pool, block, size_bytes,
-                                               BINADE_STREAM_DONE));
+        moiety_devptr block = 0;
+        ASSERT_EQ(MOIETY_OK, moiety_tenant_alloc(tenant, size_bytes,
+                                                 MOIETY_STREAM_DONE, &block));
+        EXPECT_EQ(MOIETY_OK, moiety_free_sized(pool, block, size_bytes,
+                                               MOIETY_STREAM_DONE));
     }
-    EXPECT_EQ(BINADE_OK, binade_tenant_destroy(tenant));
+    EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));
 }
 
 TEST_F(Pause, TenantsPauseByTheirArenas)
 {
     Pool pool(Mapped());
-    binade_tenant_options options = {};
-    binade_tenant tenant = 0;
-    binade_tenant plain = 0;
-    binade_private arena = 0;
-    binade_devptr block = 0;
-    binade_devptr out = 0;
+    moiety_tenant_options options = {};
+    moiety_tenant tenant = 0;
+    moiety_tenant plain = 0;
+    moiety_private arena = 0;
+    moiety_devptr block = 0;
+    moiety_devptr out = 0;
     options.struct_size = sizeof options;
-    options.flags = BINADE_TENANT_PAUSABLE;
+    options.flags = MOIETY_TENANT_PAUSABLE;
     options.name = "a";
     options.budget_bytes = 8 * kMiB;
-    ASSERT_EQ(BINADE_OK, binade_tenant_create_with(pool, &options, &tenant));
-    ASSERT_EQ(BINADE_OK, binade_tenant_create(pool, "b", 0, &plain));
-    ASSERT_EQ(BINADE_OK, binade_tenant_alloc(tenant, 4 * kMiB,
-                                             BINADE_STREAM_DONE, &block));
-    EXPECT_EQ(BINADE_E_BUDGET,
-              binade_tenant_alloc(tenant, 5 * kMiB, BINADE_STREAM_DONE, &out));
-    EXPECT_EQ(BINADE_E_UNSUPPORTED,
-              binade_tenant_try_alloc(tenant, 512, BINADE_STREAM_DONE, &out));
-    EXPECT_EQ(BINADE_E_UNSUPPORTED, binade_tenant_pause(plain, 0));
-    EXPECT_EQ(BINADE_E_UNSUPPORTED, binade_tenant_private(plain, &arena));
+    ASSERT_EQ(MOIETY_OK, moiety_tenant_create_with(pool, &options, &tenant));
+    ASSERT_EQ(MOIETY_OK, moiety_tenant_create(pool, "b", 0, &plain));
+    ASSERT_EQ(MOIETY_OK, moiety_tenant_alloc(tenant, 4 * kMiB,
+                                             MOIETY_STREAM_DONE, &block));
+    EXPECT_EQ(MOIETY_E_BUDGET,
+              moiety_tenant_alloc(tenant, 5 * kMiB, MOIETY_STREAM_DONE, &out));
+    EXPECT_EQ(MOIETY_E_UNSUPPORTED,
+              moiety_tenant_try_alloc(tenant, 512, MOIETY_STREAM_DONE, &out));
+    EXPECT_EQ(MOIETY_E_UNSUPPORTED, moiety_tenant_pause(plain, 0));
+    EXPECT_EQ(MOIETY_E_UNSUPPORTED, moiety_tenant_private(plain, &arena));
     pool_test::Fill(block, 4 * kMiB, 2);
-    EXPECT_EQ(BINADE_OK, binade_tenant_pause(tenant, kKeep));
-    EXPECT_EQ(BINADE_E_BUSY,
-              binade_tenant_alloc(tenant, 512, BINADE_STREAM_DONE, &out));
-    EXPECT_EQ(BINADE_OK,
-              binade_tenant_alloc(plain, 512, BINADE_STREAM_DONE, &out));
+    EXPECT_EQ(MOIETY_OK, moiety_tenant_pause(tenant, kKeep));
+    EXPECT_EQ(MOIETY_E_BUSY,
+              moiety_tenant_alloc(tenant, 512, MOIETY_STREAM_DONE, &out));
+    EXPECT_EQ(MOIETY_OK,
+              moiety_tenant_alloc(plain, 512, MOIETY_STREAM_DONE, &out));
     pool.Free(out);
-    EXPECT_EQ(BINADE_E_BUSY, binade_tenant_destroy(tenant));
-    EXPECT_EQ(BINADE_OK, binade_tenant_resume(tenant));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_tenant_destroy(tenant));
+    EXPECT_EQ(MOIETY_OK, moiety_tenant_resume(tenant));
     EXPECT_TRUE(pool_test::Holds(block, 4 * kMiB, 2));
-    EXPECT_EQ(BINADE_OK, binade_tenant_private(tenant, &arena));
-    EXPECT_EQ(BINADE_OK, binade_private_pause(arena, 0));
+    EXPECT_EQ(MOIETY_OK, moiety_tenant_private(tenant, &arena));
+    EXPECT_EQ(MOIETY_OK, moiety_private_pause(arena, 0));
     pool.Free(block);
-    binade_tenant_info info = {};
+    moiety_tenant_info info = {};
     info.struct_size = sizeof info;
-    EXPECT_EQ(BINADE_OK, binade_tenant_stats(tenant, &info));
+    EXPECT_EQ(MOIETY_OK, moiety_tenant_stats(tenant, &info));
     EXPECT_EQ(0u, info.live_bytes);
-    EXPECT_EQ(BINADE_OK, binade_tenant_destroy(tenant));
-    EXPECT_EQ(BINADE_OK, binade_tenant_destroy(plain));
+    EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));
+    EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(plain));
     EXPECT_EQ(0u, pool.Stats().mapped_paused_bytes);
 }
 
@@ -372,30 +372,30 @@ TEST_F(Pause, ThreadsThatPauseAtOnceTakeTurnsWhileOthersAllocate)
     Pool pool(Mapped());
     Arena arena(pool);
     Arena other(pool);
-    binade_devptr block = arena.Alloc(2 * kMiB);
+    moiety_devptr block = arena.Alloc(2 * kMiB);
     pool_test::Fill(block, 2 * kMiB, 21);
     std::atomic<unsigned> paused{0};
     std::atomic<bool> is_over{false};
     auto cycle = [&] {
         for (int i = 0; i < 40; i++) {
-            binade_status status = binade_private_pause(arena, kKeep);
-            EXPECT_TRUE(status == BINADE_OK || status == BINADE_E_BUSY)
-                << binade_last_error_message();
-            paused += status == BINADE_OK;
-            status = binade_private_resume(arena);
-            EXPECT_TRUE(status == BINADE_OK || status == BINADE_E_BUSY ||
-                        status == BINADE_E_INVALID)
-                << binade_last_error_message();
+            moiety_status status = moiety_private_pause(arena, kKeep);
+            EXPECT_TRUE(status == MOIETY_OK || status == MOIETY_E_BUSY)
+                << moiety_last_error_message();
+            paused += status == MOIETY_OK;
+            status = moiety_private_resume(arena);
+            EXPECT_TRUE(status == MOIETY_OK || status == MOIETY_E_BUSY ||
+                        status == MOIETY_E_INVALID)
+                << moiety_last_error_message();
         }
     };
     auto work = [&] {
         while (!is_over) {
-            pool.Free(other.Alloc(2 * kMiB), BINADE_STREAM_DONE);
-            pool.Free(pool.Alloc(2 * kMiB), BINADE_STREAM_DONE);
-            binade_devptr mine = 0;
-            if (binade_private_alloc(arena, 512, BINADE_STREAM_DONE, &mine) ==
-                BINADE_OK)
-                pool.Free(mine, BINADE_STREAM_DONE);
+            pool.Free(other.Alloc(2 * kMiB), MOIETY_STREAM_DONE);
+            pool.Free(pool.Alloc(2 * kMiB), MOIETY_STREAM_DONE);
+            moiety_devptr mine = 0;
+            if (moiety_private_alloc(arena, 512, MOIETY_STREAM_DONE, &mine) ==
+                MOIETY_OK)
+                pool.Free(mine, MOIETY_STREAM_DONE);
         }
     };
     std::thread worker(work);

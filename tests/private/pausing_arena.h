@@ -2,28 +2,28 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * A private arena that pauses and resumes, in a pool of mapped memory. Its calls
- * expect BINADE_OK.
+ * expect MOIETY_OK.
  */
-#ifndef BINADE_TESTS_PRIVATE_PAUSING_ARENA_H_
-#define BINADE_TESTS_PRIVATE_PAUSING_ARENA_H_
+#ifndef MOIETY_TESTS_PRIVATE_PAUSING_ARENA_H_
+#define MOIETY_TESTS_PRIVATE_PAUSING_ARENA_H_
 
 #include <cstddef>
 #include <cstdint>
 
 #include <gtest/gtest.h>
 
-#include "binade/private.h"
+#include "moiety/private.h"
 #include "tests/pool/pool_under_test.h"
 
 namespace private_test
 {
 
-constexpr uint32_t kKeep = BINADE_PAUSE_KEEP_CONTENTS;
+constexpr uint32_t kKeep = MOIETY_PAUSE_KEEP_CONTENTS;
 
-inline binade_pool_options Mapped(uint64_t limit_bytes = 0)
+inline moiety_pool_options Mapped(uint64_t limit_bytes = 0)
 {
-    binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
-    options.flags = BINADE_POOL_MAPPED;
+    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
+    options.flags = MOIETY_POOL_MAPPED;
     options.thread_cache_bytes = 0;
     options.limit_bytes = limit_bytes;
     options.wait_ms = 60000; // machines of tests are slow
@@ -33,31 +33,31 @@ inline binade_pool_options Mapped(uint64_t limit_bytes = 0)
 class Arena
 {
   public:
-    explicit Arena(binade_pool *pool, uint32_t flags = BINADE_PRIVATE_PAUSABLE)
+    explicit Arena(moiety_pool *pool, uint32_t flags = MOIETY_PRIVATE_PAUSABLE)
     {
-        binade_private_options options = {};
+        moiety_private_options options = {};
         options.struct_size = sizeof options;
         options.flags = flags;
-        EXPECT_EQ(BINADE_OK, binade_private_create_with(pool, &options, &own_))
-            << binade_last_error_message();
+        EXPECT_EQ(MOIETY_OK, moiety_private_create_with(pool, &options, &own_))
+            << moiety_last_error_message();
     }
     ~Arena()
     {
         if (own_) {
-            EXPECT_EQ(BINADE_OK, Release()) << binade_last_error_message();
+            EXPECT_EQ(MOIETY_OK, Release()) << moiety_last_error_message();
         }
     }
     Arena(const Arena &) = delete;
     Arena &operator=(const Arena &) = delete;
-    operator binade_private() const
+    operator moiety_private() const
     {
         return own_;
     }
 
-    binade_status Release()
+    moiety_status Release()
     {
-        binade_status status = binade_private_release(own_);
-        if (status == BINADE_OK)
+        moiety_status status = moiety_private_release(own_);
+        if (status == MOIETY_OK)
             own_ = 0;
         return status;
     }
@@ -66,37 +66,37 @@ class Arena
     {
         own_ = 0;
     }
-    binade_devptr Alloc(size_t size_bytes,
-                        binade_stream stream = BINADE_STREAM_DONE)
+    moiety_devptr Alloc(size_t size_bytes,
+                        moiety_stream stream = MOIETY_STREAM_DONE)
     {
-        binade_devptr block = 0;
-        EXPECT_EQ(BINADE_OK,
-                  binade_private_alloc(own_, size_bytes, stream, &block))
-            << binade_last_error_message();
+        moiety_devptr block = 0;
+        EXPECT_EQ(MOIETY_OK,
+                  moiety_private_alloc(own_, size_bytes, stream, &block))
+            << moiety_last_error_message();
         return block;
     }
     void Pause(uint32_t flags = 0)
     {
-        EXPECT_EQ(BINADE_OK, binade_private_pause(own_, flags))
-            << binade_last_error_message();
+        EXPECT_EQ(MOIETY_OK, moiety_private_pause(own_, flags))
+            << moiety_last_error_message();
     }
     void Resume()
     {
-        EXPECT_EQ(BINADE_OK, binade_private_resume(own_))
-            << binade_last_error_message();
+        EXPECT_EQ(MOIETY_OK, moiety_private_resume(own_))
+            << moiety_last_error_message();
     }
-    binade_private_info Info() const
+    moiety_private_info Info() const
     {
-        binade_private_info info = {};
+        moiety_private_info info = {};
         info.struct_size = sizeof info;
-        EXPECT_EQ(BINADE_OK, binade_private_stats(own_, &info));
+        EXPECT_EQ(MOIETY_OK, moiety_private_stats(own_, &info));
         return info;
     }
 
   private:
-    binade_private own_ = 0;
+    moiety_private own_ = 0;
 };
 
 } // namespace private_test
 
-#endif // BINADE_TESTS_PRIVATE_PAUSING_ARENA_H_
+#endif // MOIETY_TESTS_PRIVATE_PAUSING_ARENA_H_

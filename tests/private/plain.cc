@@ -14,20 +14,20 @@ class InAnArena : public ::testing::TestWithParam<Load>
     InAnArena() : arena_(pool_, GetParam().size_bytes) {}
 
     // All that the pool has outside of the arena, which is at its limit.
-    std::vector<binade_devptr> TakeRest()
+    std::vector<moiety_devptr> TakeRest()
     {
-        std::vector<binade_devptr> blocks;
-        binade_devptr block = 0;
-        while (binade_alloc(pool_, size_t{2} << 20, BINADE_STREAM_ANY,
-                            &block) == BINADE_OK)
+        std::vector<moiety_devptr> blocks;
+        moiety_devptr block = 0;
+        while (moiety_alloc(pool_, size_t{2} << 20, MOIETY_STREAM_ANY,
+                            &block) == MOIETY_OK)
             blocks.push_back(block);
         return blocks;
     }
 
-    void GiveBack(const std::vector<binade_devptr> &blocks)
+    void GiveBack(const std::vector<moiety_devptr> &blocks)
     {
-        for (binade_devptr block : blocks)
-            EXPECT_EQ(binade_free(pool_, block, BINADE_STREAM_DONE), BINADE_OK);
+        for (moiety_devptr block : blocks)
+            EXPECT_EQ(moiety_free(pool_, block, MOIETY_STREAM_DONE), MOIETY_OK);
     }
 
     Stream freed_, next_, other_;
@@ -46,7 +46,7 @@ INSTANTIATE_TEST_SUITE_P(Blocks, InAnArenaOfSeveral,
 TEST_P(InAnArena, WhatAStreamFreedServesItAtOnce)
 {
     arena_.TakeAll(freed_);
-    binade_devptr block = arena_.last();
+    moiety_devptr block = arena_.last();
     Hold hold(freed_);
     arena_.Free(freed_);
     arena_.TakeAll(freed_);
@@ -60,7 +60,7 @@ TEST_P(InAnArena, WhatAStreamFreedServesAnotherOnlyWhenDone)
     Hold hold(freed_);
     arena_.Free(freed_);
     ASSERT_TRUE(arena_.ServesNothing(next_));
-    ASSERT_TRUE(arena_.ServesNothing(BINADE_STREAM_ANY));
+    ASSERT_TRUE(arena_.ServesNothing(MOIETY_STREAM_ANY));
     hold.Release();
     EXPECT_TRUE(arena_.ServesInTheEnd(next_));
 }
@@ -69,7 +69,7 @@ TEST_P(InAnArena, WhatAStreamFreedServesAnotherOnlyWhenDone)
 TEST_P(InAnArenaOfSeveral, WhatIsFreedLaterWaitsForALaterEvent)
 {
     arena_.TakeAll(freed_);
-    std::vector<binade_devptr> later(arena_.blocks().begin() + 1,
+    std::vector<moiety_devptr> later(arena_.blocks().begin() + 1,
                                      arena_.blocks().end());
     arena_.blocks().resize(1);
     Hold first(freed_);
@@ -89,7 +89,7 @@ TEST_P(InAnArena, WhatIsDoneServesAnybodyAtOnce)
 {
     arena_.TakeAll(freed_);
     Hold hold(other_);
-    arena_.Free(BINADE_STREAM_DONE);
+    arena_.Free(MOIETY_STREAM_DONE);
     EXPECT_TRUE(arena_.ServesAtOnce(next_));
 }
 
@@ -97,10 +97,10 @@ TEST_P(InAnArena, WhatIsFreedWithoutAStreamWaitsForAll)
 {
     arena_.TakeAll(freed_);
     Hold hold(other_);
-    arena_.Free(BINADE_STREAM_ANY);
+    arena_.Free(MOIETY_STREAM_ANY);
     ASSERT_TRUE(arena_.ServesNothing(freed_));
     ASSERT_TRUE(arena_.ServesNothing(next_));
-    ASSERT_TRUE(arena_.ServesNothing(BINADE_STREAM_ANY));
+    ASSERT_TRUE(arena_.ServesNothing(MOIETY_STREAM_ANY));
     hold.Release();
     EXPECT_TRUE(arena_.ServesInTheEnd(next_));
 }
@@ -134,7 +134,7 @@ TEST_P(InAnArena, WhatARetiredStreamFreedWaitsForItsWork)
     arena_.TakeAll(freed_);
     Hold hold(freed_);
     arena_.Free(freed_);
-    ASSERT_EQ(binade_stream_retire(pool_, freed_), BINADE_OK);
+    ASSERT_EQ(moiety_stream_retire(pool_, freed_), MOIETY_OK);
     ASSERT_TRUE(arena_.ServesNothing(freed_));
     ASSERT_TRUE(arena_.ServesNothing(next_));
     hold.Release();
@@ -145,16 +145,16 @@ TEST_P(InAnArena, AThreadsOwnStreamIsThatThreads)
 {
     streams_test::Worker worker;
     std::unique_ptr<Hold> hold;
-    arena_.TakeAll(BINADE_STREAM_ANY);
+    arena_.TakeAll(MOIETY_STREAM_ANY);
     worker.Do([&] {
         hold.reset(new Hold(CU_STREAM_PER_THREAD));
-        arena_.Free(BINADE_STREAM_PER_THREAD);
-        EXPECT_TRUE(arena_.ServesAtOnce(BINADE_STREAM_PER_THREAD));
-        arena_.Free(BINADE_STREAM_PER_THREAD);
+        arena_.Free(MOIETY_STREAM_PER_THREAD);
+        EXPECT_TRUE(arena_.ServesAtOnce(MOIETY_STREAM_PER_THREAD));
+        arena_.Free(MOIETY_STREAM_PER_THREAD);
     });
-    EXPECT_TRUE(arena_.ServesNothing(BINADE_STREAM_PER_THREAD));
+    EXPECT_TRUE(arena_.ServesNothing(MOIETY_STREAM_PER_THREAD));
     hold->Release();
-    EXPECT_TRUE(arena_.ServesInTheEnd(BINADE_STREAM_PER_THREAD));
+    EXPECT_TRUE(arena_.ServesInTheEnd(MOIETY_STREAM_PER_THREAD));
 }
 
 TEST_P(InAnArena, ServesTheStreamInOtherPieces)
@@ -169,13 +169,13 @@ TEST_P(InAnArena, ServesTheStreamInOtherPieces)
 TEST_P(InAnArena, ServesNobodyElseOfThePool)
 {
     arena_.TakeAll(freed_);
-    arena_.Free(BINADE_STREAM_DONE);
-    std::vector<binade_devptr> rest = TakeRest();
+    arena_.Free(MOIETY_STREAM_DONE);
+    std::vector<moiety_devptr> rest = TakeRest();
     EXPECT_EQ(rest.size(), (kPoolBytes - kArenaBytes) >> 21);
     uint64_t bytes = 0;
-    EXPECT_EQ(binade_private_trim(arena_, &bytes), BINADE_OK);
+    EXPECT_EQ(moiety_private_trim(arena_, &bytes), MOIETY_OK);
     EXPECT_EQ(bytes, kArenaBytes);
-    std::vector<binade_devptr> more = TakeRest();
+    std::vector<moiety_devptr> more = TakeRest();
     EXPECT_EQ(more.size(), kArenaBytes >> 21);
     GiveBack(rest);
     GiveBack(more);
@@ -187,11 +187,11 @@ TEST_P(InAnArena, IsTrimmedOnlyOfWhatIsDone)
     arena_.TakeAll(freed_);
     Hold hold(freed_);
     arena_.Free(freed_);
-    EXPECT_EQ(binade_private_trim(arena_, &bytes), BINADE_OK);
+    EXPECT_EQ(moiety_private_trim(arena_, &bytes), MOIETY_OK);
     EXPECT_EQ(bytes, 0u);
     hold.Release();
     MUST(cu.StreamSynchronize(freed_));
-    EXPECT_EQ(binade_private_trim(arena_, &bytes), BINADE_OK);
+    EXPECT_EQ(moiety_private_trim(arena_, &bytes), MOIETY_OK);
     EXPECT_EQ(bytes, kArenaBytes);
     EXPECT_EQ(arena_.Info().reserved_bytes, 0u);
 }
@@ -203,11 +203,11 @@ TEST_P(InAnArena, IsReleasedBehindAllWork)
     arena_.Free(freed_);
     Hold hold(other_);
     arena_.Release();
-    std::vector<binade_devptr> rest = TakeRest();
+    std::vector<moiety_devptr> rest = TakeRest();
     EXPECT_EQ(rest.size(), (kPoolBytes - kArenaBytes) >> 21);
     hold.Release();
     MUST(cu.StreamSynchronize(other_));
-    std::vector<binade_devptr> more = TakeRest();
+    std::vector<moiety_devptr> more = TakeRest();
     EXPECT_EQ(more.size(), kArenaBytes >> 21);
     GiveBack(rest);
     GiveBack(more);
@@ -215,18 +215,18 @@ TEST_P(InAnArena, IsReleasedBehindAllWork)
 
 TEST_P(InAnArena, WhatIsInUseAtTheReleaseIsAnOrdinaryBlock)
 {
-    ASSERT_EQ(arena_.Take(freed_), BINADE_OK);
+    ASSERT_EQ(arena_.Take(freed_), MOIETY_OK);
     arena_.Release();
-    binade_stats stats = {};
+    moiety_stats stats = {};
     stats.struct_size = sizeof stats;
-    ASSERT_EQ(binade_pool_stats(pool_, &stats), BINADE_OK);
+    ASSERT_EQ(moiety_pool_stats(pool_, &stats), MOIETY_OK);
     EXPECT_EQ(stats.allocation_current, 1u);
     EXPECT_EQ(stats.allocated_bytes_current, GetParam().size_bytes);
     size_t bytes = 0;
-    EXPECT_EQ(binade_usable_size(pool_, arena_.last(), &bytes), BINADE_OK);
+    EXPECT_EQ(moiety_usable_size(pool_, arena_.last(), &bytes), MOIETY_OK);
     EXPECT_EQ(bytes, GetParam().size_bytes);
     arena_.Free(freed_);
-    ASSERT_EQ(binade_pool_stats(pool_, &stats), BINADE_OK);
+    ASSERT_EQ(moiety_pool_stats(pool_, &stats), MOIETY_OK);
     EXPECT_EQ(stats.allocation_current, 0u);
     EXPECT_EQ(stats.allocated_bytes_current, 0u);
 }
@@ -234,23 +234,23 @@ TEST_P(InAnArena, WhatIsInUseAtTheReleaseIsAnOrdinaryBlock)
 TEST_P(InAnArena, WhatWasInUseCanBeClaimedAgain)
 {
     arena_.TakeAll(freed_);
-    std::vector<binade_devptr> blocks = arena_.blocks();
+    std::vector<moiety_devptr> blocks = arena_.blocks();
     const size_t size_bytes = GetParam().size_bytes;
-    EXPECT_EQ(binade_private_claim(arena_, blocks[0], size_bytes, freed_),
-              BINADE_E_BUSY);
+    EXPECT_EQ(moiety_private_claim(arena_, blocks[0], size_bytes, freed_),
+              MOIETY_E_BUSY);
     Hold hold(freed_);
     // Of three kinds: a stream's, nobody's, done.
     for (size_t i = 0; i < blocks.size(); i++)
-        ASSERT_EQ(binade_free(pool_, blocks[i],
-                              i % 3 == 0   ? binade_stream(freed_)
-                              : i % 3 == 1 ? BINADE_STREAM_ANY
-                                           : BINADE_STREAM_DONE),
-                  BINADE_OK);
+        ASSERT_EQ(moiety_free(pool_, blocks[i],
+                              i % 3 == 0   ? moiety_stream(freed_)
+                              : i % 3 == 1 ? MOIETY_STREAM_ANY
+                                           : MOIETY_STREAM_DONE),
+                  MOIETY_OK);
     arena_.blocks().clear();
     for (size_t i = blocks.size(); i-- > 0;)
-        ASSERT_EQ(binade_private_claim(arena_, blocks[i], size_bytes, next_),
-                  BINADE_OK)
-            << binade_last_error_message();
+        ASSERT_EQ(moiety_private_claim(arena_, blocks[i], size_bytes, next_),
+                  MOIETY_OK)
+            << moiety_last_error_message();
     EXPECT_TRUE(arena_.ServesNothing(freed_));
     EXPECT_EQ(arena_.Info().live_count, blocks.size());
     arena_.blocks() = blocks;
@@ -259,20 +259,20 @@ TEST_P(InAnArena, WhatWasInUseCanBeClaimedAgain)
 TEST_P(InAnArena, AllOfItCanBeClaimedAsOne)
 {
     arena_.TakeAll(freed_);
-    binade_devptr base =
+    moiety_devptr base =
         *std::min_element(arena_.blocks().begin(), arena_.blocks().end());
     Hold hold(freed_);
-    std::vector<binade_devptr> blocks = arena_.blocks();
+    std::vector<moiety_devptr> blocks = arena_.blocks();
     arena_.blocks().clear();
     for (size_t i = 0; i < blocks.size(); i++)
         ASSERT_EQ(
-            binade_free(pool_, blocks[i],
-                        i % 2 ? binade_stream(freed_) : BINADE_STREAM_DONE),
-            BINADE_OK);
-    EXPECT_EQ(binade_private_claim(arena_, base, kArenaBytes + 1, next_),
-              BINADE_E_FOREIGN);
-    EXPECT_EQ(binade_private_claim(arena_, base, kArenaBytes, next_),
-              BINADE_OK);
+            moiety_free(pool_, blocks[i],
+                        i % 2 ? moiety_stream(freed_) : MOIETY_STREAM_DONE),
+            MOIETY_OK);
+    EXPECT_EQ(moiety_private_claim(arena_, base, kArenaBytes + 1, next_),
+              MOIETY_E_FOREIGN);
+    EXPECT_EQ(moiety_private_claim(arena_, base, kArenaBytes, next_),
+              MOIETY_OK);
     arena_.blocks().push_back(base);
 }
 

@@ -11,14 +11,14 @@
 #include <string>
 #include <vector>
 
-#include "binade/private.h"
+#include "moiety/private.h"
 #include "pool/driver/cuda_abi.h"
 #include "tests/pool/pool_under_test.h"
 #include "tests/support/tools/failing_memory.h"
 
 // An event that the stand-in was told not to destroy is its own leak. That
 // there is no other is what the tests count.
-extern "C" BINADE_API const char *__lsan_default_suppressions();
+extern "C" MOIETY_API const char *__lsan_default_suppressions();
 extern "C" const char *__lsan_default_suppressions()
 {
     return "leak:libcuda.so.1\n";
@@ -42,7 +42,7 @@ class Life
     void Live()
     {
         fault_([&] {
-            if (binade_private_create(pool_, 32 * kMiB, &arena_) != BINADE_OK)
+            if (moiety_private_create(pool_, 32 * kMiB, &arena_) != MOIETY_OK)
                 arena_ = 0;
         });
         if (arena_ == 0)
@@ -52,7 +52,7 @@ class Life
             CaptureOnce();
         fault_([&] { Outside(); });
         fault_([&] {
-            if (binade_private_release(arena_) == BINADE_OK)
+            if (moiety_private_release(arena_) == MOIETY_OK)
                 arena_ = 0;
         });
     }
@@ -60,18 +60,18 @@ class Life
     // Nothing fails any more.
     void End()
     {
-        FreeAll(BINADE_STREAM_ANY);
-        EXPECT_TRUE(blocks_.empty()) << binade_last_error_message();
+        FreeAll(MOIETY_STREAM_ANY);
+        EXPECT_TRUE(blocks_.empty()) << moiety_last_error_message();
         if (arena_ != 0) {
-            binade_private_info info = {};
+            moiety_private_info info = {};
             info.struct_size = sizeof info;
-            EXPECT_EQ(BINADE_OK, binade_private_stats(arena_, &info));
+            EXPECT_EQ(MOIETY_OK, moiety_private_stats(arena_, &info));
             EXPECT_EQ(0u, info.live_count);
             EXPECT_EQ(0u, info.live_bytes);
-            EXPECT_EQ(BINADE_OK, binade_private_release(arena_))
-                << binade_last_error_message();
+            EXPECT_EQ(MOIETY_OK, moiety_private_release(arena_))
+                << moiety_last_error_message();
         }
-        EXPECT_EQ(BINADE_E_INVALID, binade_capture_guard_end());
+        EXPECT_EQ(MOIETY_E_INVALID, moiety_capture_guard_end());
         pool_.TrimAll();
         EXPECT_EQ(0u, pool_.Stats().allocation_current);
         EXPECT_EQ(0u, pool_.Stats().allocated_bytes_current);
@@ -79,22 +79,22 @@ class Life
     }
 
   private:
-    void Take(size_t size_bytes, binade_stream stream)
+    void Take(size_t size_bytes, moiety_stream stream)
     {
-        binade_devptr block = 0;
-        if (binade_private_alloc(arena_, size_bytes, stream, &block) !=
-            BINADE_OK)
+        moiety_devptr block = 0;
+        if (moiety_private_alloc(arena_, size_bytes, stream, &block) !=
+            MOIETY_OK)
             return;
         EXPECT_EQ(0, std::count(blocks_.begin(), blocks_.end(), block));
         blocks_.push_back(block);
     }
 
     // What is refused stays.
-    void FreeAll(binade_stream stream)
+    void FreeAll(moiety_stream stream)
     {
-        std::vector<binade_devptr> refused;
-        for (binade_devptr block : blocks_)
-            if (binade_free(pool_, block, stream) != BINADE_OK)
+        std::vector<moiety_devptr> refused;
+        for (moiety_devptr block : blocks_)
+            if (moiety_free(pool_, block, stream) != MOIETY_OK)
                 refused.push_back(block);
         blocks_ = refused;
     }
@@ -103,29 +103,29 @@ class Life
     {
         uint64_t bytes = 0;
         for (size_t size_bytes : {size_t{700}, 3 * kMiB, kMiB / 2, 5 * kMiB})
-            for (binade_stream stream :
-                 {binade_stream(first_), binade_stream(second_)})
+            for (moiety_stream stream :
+                 {moiety_stream(first_), moiety_stream(second_)})
                 Take(size_bytes, stream);
         if (!blocks_.empty())
-            (void)!binade_record_use(pool_, blocks_.back(), second_);
-        std::vector<binade_devptr> before = blocks_;
+            (void)!moiety_record_use(pool_, blocks_.back(), second_);
+        std::vector<moiety_devptr> before = blocks_;
         FreeAll(first_);
-        for (binade_devptr block : before)
+        for (moiety_devptr block : before)
             if (std::count(blocks_.begin(), blocks_.end(), block) == 0 &&
-                binade_private_claim(arena_, block, 512, first_) == BINADE_OK)
+                moiety_private_claim(arena_, block, 512, first_) == MOIETY_OK)
                 blocks_.push_back(block);
         Take(7 * kMiB, second_);
-        FreeAll(BINADE_STREAM_ANY);
-        (void)!binade_private_trim(arena_, &bytes);
+        FreeAll(MOIETY_STREAM_ANY);
+        (void)!moiety_private_trim(arena_, &bytes);
     }
 
     void CaptureOnce()
     {
-        binade_scope scope = 0;
+        moiety_scope scope = 0;
         bool is_open = false;
         fault_([&] {
             is_open =
-                binade_private_scope_begin(arena_, first_, &scope) == BINADE_OK;
+                moiety_private_scope_begin(arena_, first_, &scope) == MOIETY_OK;
         });
         if (!is_open)
             return;
@@ -134,12 +134,12 @@ class Life
             for (size_t size_bytes : {3 * kMiB, size_t{700}, 4 * kMiB})
                 Take(size_bytes, first_);
             if (!blocks_.empty() &&
-                binade_free(pool_, blocks_.front(), first_) == BINADE_OK)
+                moiety_free(pool_, blocks_.front(), first_) == MOIETY_OK)
                 blocks_.erase(blocks_.begin());
             Take(kMiB, first_);
         });
         Finish();
-        EXPECT_EQ(BINADE_OK, binade_scope_end(scope));
+        EXPECT_EQ(MOIETY_OK, moiety_scope_end(scope));
         fault_([&] { FreeAll(second_); });
     }
 
@@ -163,8 +163,8 @@ class Life
     Fault fault_;
     pool_test::Stream first_, second_;
     pool_test::Pool pool_;
-    binade_private arena_ = 0;
-    std::vector<binade_devptr> blocks_;
+    moiety_private arena_ = 0;
+    std::vector<moiety_devptr> blocks_;
 };
 
 class PrivateFault : public ::testing::Test

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "binade/private.h"
+#include "moiety/private.h"
 #include "tests/pool/pool_under_test.h"
 
 namespace
@@ -28,8 +28,8 @@ class PrivateRace : public ::testing::Test
     PrivateRace()
     {
         pool_test::UseStandin();
-        binade_pool_options options = pool_test::Defaults();
-        options.flags = BINADE_POOL_NOTE_STREAMS;
+        moiety_pool_options options = pool_test::Defaults();
+        options.flags = MOIETY_POOL_NOTE_STREAMS;
         pool_.reset(new Pool(options));
         streams_.reset(new Stream[3]);
     }
@@ -41,14 +41,14 @@ class PrivateRace : public ::testing::Test
         pool_->TrimAll();
         EXPECT_EQ(0u, pool_->Stats().reserved_bytes_current);
         for (int i = 0; i < 3; i++)
-            EXPECT_EQ(BINADE_OK, binade_stream_retire(*pool_, streams_[i]));
+            EXPECT_EQ(MOIETY_OK, moiety_stream_retire(*pool_, streams_[i]));
     }
 
-    binade_private Make(uint64_t limit_bytes = 0)
+    moiety_private Make(uint64_t limit_bytes = 0)
     {
-        binade_private arena = 0;
-        EXPECT_EQ(BINADE_OK,
-                  binade_private_create(*pool_, limit_bytes, &arena));
+        moiety_private arena = 0;
+        EXPECT_EQ(MOIETY_OK,
+                  moiety_private_create(*pool_, limit_bytes, &arena));
         return arena;
     }
 
@@ -63,39 +63,39 @@ class PrivateRace : public ::testing::Test
 
     // Marks a block by its address as this thread's, so that one that is given
     // out twice is seen.
-    void Work(binade_private arena, int thread, int rounds)
+    void Work(moiety_private arena, int thread, int rounds)
     {
-        std::vector<binade_devptr> own;
+        std::vector<moiety_devptr> own;
         for (int i = 0; i < rounds; i++) {
-            binade_devptr block = 0;
+            moiety_devptr block = 0;
             size_t size_bytes = (i * 37 + thread) % 5 == 0
                                     ? 3 * kMiB
                                     : kKiB * (1 + (i * 13) % 700);
-            binade_stream stream = streams_[(i + thread) % 3];
-            binade_status status =
-                binade_private_alloc(arena, size_bytes, stream, &block);
-            if (status == BINADE_OK) {
+            moiety_stream stream = streams_[(i + thread) % 3];
+            moiety_status status =
+                moiety_private_alloc(arena, size_bytes, stream, &block);
+            if (status == MOIETY_OK) {
                 EXPECT_EQ(0, holders_[Place(block)].fetch_add(1));
                 own.push_back(block);
             }
-            if (own.size() < 8 && status == BINADE_OK)
+            if (own.size() < 8 && status == MOIETY_OK)
                 continue;
             if (own.empty())
                 continue;
             EXPECT_EQ(1, holders_[Place(own.front())].fetch_sub(1));
-            EXPECT_EQ(BINADE_OK, i % 2
-                                     ? binade_free(*pool_, own.front(), stream)
-                                     : binade_free_own(*pool_, own.front()));
+            EXPECT_EQ(MOIETY_OK, i % 2
+                                     ? moiety_free(*pool_, own.front(), stream)
+                                     : moiety_free_own(*pool_, own.front()));
             own.erase(own.begin());
         }
-        for (binade_devptr block : own) {
+        for (moiety_devptr block : own) {
             holders_[Place(block)].fetch_sub(1);
-            EXPECT_EQ(BINADE_OK, binade_free(*pool_, block, BINADE_STREAM_ANY));
+            EXPECT_EQ(MOIETY_OK, moiety_free(*pool_, block, MOIETY_STREAM_ANY));
         }
     }
 
     // The first segments of a pool are near each other.
-    static size_t Place(binade_devptr block)
+    static size_t Place(moiety_devptr block)
     {
         return block / 512 % kPlaces;
     }
@@ -109,14 +109,14 @@ class PrivateRace : public ::testing::Test
 
 TEST_F(PrivateRace, ThreadsOfOneArena)
 {
-    binade_private arena = Make(64 * kMiB);
+    moiety_private arena = Make(64 * kMiB);
     std::atomic<bool> is_over{false};
     std::thread trimmer([&] {
         while (!is_over) {
-            binade_private_info info = {};
+            moiety_private_info info = {};
             info.struct_size = sizeof info;
-            EXPECT_EQ(BINADE_OK, binade_private_trim(arena, nullptr));
-            EXPECT_EQ(BINADE_OK, binade_private_stats(arena, &info));
+            EXPECT_EQ(MOIETY_OK, moiety_private_trim(arena, nullptr));
+            EXPECT_EQ(MOIETY_OK, moiety_private_stats(arena, &info));
             EXPECT_LE(info.live_bytes, info.reserved_bytes);
             EXPECT_LE(info.reserved_bytes, 64 * kMiB);
         }
@@ -124,28 +124,28 @@ TEST_F(PrivateRace, ThreadsOfOneArena)
     InThreads([&](int thread) { Work(arena, thread, 500); });
     is_over = true;
     trimmer.join();
-    EXPECT_EQ(BINADE_OK, binade_private_release(arena));
+    EXPECT_EQ(MOIETY_OK, moiety_private_release(arena));
 }
 
 TEST_F(PrivateRace, FreesAndTheRelease)
 {
     for (int round = 0; round < 20; round++) {
-        binade_private arena = Make();
-        std::vector<binade_devptr> blocks[kThreads];
+        moiety_private arena = Make();
+        std::vector<moiety_devptr> blocks[kThreads];
         for (int t = 0; t < kThreads; t++)
             for (int i = 0; i < 20; i++) {
-                binade_devptr block = 0;
-                ASSERT_EQ(BINADE_OK,
-                          binade_private_alloc(arena, 100 * kKiB,
+                moiety_devptr block = 0;
+                ASSERT_EQ(MOIETY_OK,
+                          moiety_private_alloc(arena, 100 * kKiB,
                                                streams_[i % 3], &block));
                 blocks[t].push_back(block);
             }
         std::thread releaser(
-            [&] { EXPECT_EQ(BINADE_OK, binade_private_release(arena)); });
+            [&] { EXPECT_EQ(MOIETY_OK, moiety_private_release(arena)); });
         InThreads([&](int thread) {
-            for (binade_devptr block : blocks[thread])
-                EXPECT_EQ(BINADE_OK,
-                          binade_free(*pool_, block, streams_[thread % 3]));
+            for (moiety_devptr block : blocks[thread])
+                EXPECT_EQ(MOIETY_OK,
+                          moiety_free(*pool_, block, streams_[thread % 3]));
         });
         releaser.join();
     }
@@ -155,27 +155,27 @@ TEST_F(PrivateRace, AllocationsAndTheRelease)
 {
     for (int round = 0; round < 20; round++) {
         std::atomic<bool> is_gone{false};
-        binade_private arena = Make();
+        moiety_private arena = Make();
         std::thread releaser([&] {
-            EXPECT_EQ(BINADE_OK, binade_private_release(arena));
+            EXPECT_EQ(MOIETY_OK, moiety_private_release(arena));
             is_gone = true;
             // Another one, perhaps in the same place.
-            binade_private next = Make();
-            EXPECT_EQ(BINADE_OK, binade_private_release(next));
+            moiety_private next = Make();
+            EXPECT_EQ(MOIETY_OK, moiety_private_release(next));
         });
         InThreads([&](int) {
             for (int i = 0; i < 50; i++) {
-                binade_devptr block = 0;
+                moiety_devptr block = 0;
                 bool was_gone = is_gone;
-                binade_status status = binade_private_alloc(
+                moiety_status status = moiety_private_alloc(
                     arena, 2 * kMiB, streams_[i % 3], &block);
-                if (status != BINADE_OK) {
-                    EXPECT_EQ(BINADE_E_INVALID, status);
+                if (status != MOIETY_OK) {
+                    EXPECT_EQ(MOIETY_E_INVALID, status);
                     continue;
                 }
                 EXPECT_FALSE(was_gone);
-                EXPECT_EQ(BINADE_OK,
-                          binade_free(*pool_, block, streams_[i % 3]));
+                EXPECT_EQ(MOIETY_OK,
+                          moiety_free(*pool_, block, streams_[i % 3]));
             }
         });
         releaser.join();
@@ -186,9 +186,9 @@ TEST_F(PrivateRace, ThreadsWithArenasOfTheirOwn)
 {
     InThreads([&](int thread) {
         for (int i = 0; i < 20; i++) {
-            binade_private arena = Make(16 * kMiB);
+            moiety_private arena = Make(16 * kMiB);
             Work(arena, thread, 20);
-            EXPECT_EQ(BINADE_OK, binade_private_release(arena));
+            EXPECT_EQ(MOIETY_OK, moiety_private_release(arena));
         }
     });
 }

@@ -7,8 +7,8 @@
 #include <functional>
 #include <thread>
 
-#include "binade/private.h"
-#include "binade/stats.h"
+#include "moiety/private.h"
+#include "moiety/stats.h"
 
 extern "C" {
 #include "tests/progress/freeze.h"
@@ -27,19 +27,19 @@ class PrivateStep : public ::testing::Test
     {
         ASSERT_TRUE(stage_open());
         ASSERT_TRUE(stage_init(&stage_));
-        binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
+        moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
         options.wait_ms = 0;
         options.flags = Flags();
-        ASSERT_EQ(BINADE_OK, binade_pool_create(&options, &pool_));
-        ASSERT_EQ(BINADE_OK, binade_private_create(pool_, kBytes, &arena_));
+        ASSERT_EQ(MOIETY_OK, moiety_pool_create(&options, &pool_));
+        ASSERT_EQ(MOIETY_OK, moiety_private_create(pool_, kBytes, &arena_));
     }
 
     void TearDown() override
     {
-        const binade_stats stats = Stats();
+        const moiety_stats stats = Stats();
         EXPECT_EQ(0u, stats.allocation_current);
         EXPECT_EQ(0u, stats.allocated_bytes_current);
-        EXPECT_EQ(BINADE_OK, binade_pool_destroy(pool_, nullptr));
+        EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool_, nullptr));
         stage_fini(&stage_);
     }
 
@@ -48,22 +48,22 @@ class PrivateStep : public ::testing::Test
         return 0;
     }
 
-    binade_stats Stats() const
+    moiety_stats Stats() const
     {
-        binade_stats stats = {};
+        moiety_stats stats = {};
         stats.struct_size = sizeof stats;
-        EXPECT_EQ(BINADE_OK, binade_pool_stats(pool_, &stats));
+        EXPECT_EQ(MOIETY_OK, moiety_pool_stats(pool_, &stats));
         return stats;
     }
 
-    binade_stream Handle(unsigned index) const
+    moiety_stream Handle(unsigned index) const
     {
         return stage_.streams[index].handle;
     }
 
-    binade_status Take(unsigned index)
+    moiety_status Take(unsigned index)
     {
-        return binade_private_alloc(arena_, kBytes, Handle(index), &block_);
+        return moiety_private_alloc(arena_, kBytes, Handle(index), &block_);
     }
 
     // Does the first in a thread that stands still at the step, and the second
@@ -86,60 +86,60 @@ class PrivateStep : public ::testing::Test
     }
 
     struct stage stage_ = {};
-    binade_pool *pool_ = nullptr;
-    binade_private arena_ = 0;
-    binade_devptr block_ = 0;
+    moiety_pool *pool_ = nullptr;
+    moiety_private arena_ = 0;
+    moiety_devptr block_ = 0;
 };
 
 TEST_F(PrivateStep, AFreeIsOvertakenByTheRelease)
 {
-    ASSERT_EQ(BINADE_OK, Take(0));
+    ASSERT_EQ(MOIETY_OK, Take(0));
     Overtake(
         "private.freed",
-        [&] { EXPECT_EQ(BINADE_OK, binade_free(pool_, block_, Handle(0))); },
+        [&] { EXPECT_EQ(MOIETY_OK, moiety_free(pool_, block_, Handle(0))); },
         [&] {
-            EXPECT_EQ(BINADE_OK, binade_private_release(arena_));
+            EXPECT_EQ(MOIETY_OK, moiety_private_release(arena_));
             // In the same place.
-            EXPECT_EQ(BINADE_OK, binade_private_create(pool_, 0, &arena_));
+            EXPECT_EQ(MOIETY_OK, moiety_private_create(pool_, 0, &arena_));
         });
-    binade_private_info info = {};
+    moiety_private_info info = {};
     info.struct_size = sizeof info;
-    EXPECT_EQ(BINADE_OK, binade_private_stats(arena_, &info));
+    EXPECT_EQ(MOIETY_OK, moiety_private_stats(arena_, &info));
     EXPECT_EQ(0u, info.live_count);
     EXPECT_EQ(0u, info.waiting_bytes);
-    EXPECT_EQ(BINADE_OK, binade_private_release(arena_));
+    EXPECT_EQ(MOIETY_OK, moiety_private_release(arena_));
 }
 
 // The event that was over is that of an earlier closing.
 TEST_F(PrivateStep, ADrainIsOvertakenByTheNextClosing)
 {
-    ASSERT_EQ(BINADE_OK, Take(0));
-    ASSERT_EQ(BINADE_OK, binade_free(pool_, block_, Handle(0)));
+    ASSERT_EQ(MOIETY_OK, Take(0));
+    ASSERT_EQ(MOIETY_OK, moiety_free(pool_, block_, Handle(0)));
     ASSERT_TRUE(stage_settle());
     uint64_t bytes = 0;
     Overtake(
         "private.over",
         [&] {
             // Nothing of the next closing becomes done.
-            EXPECT_EQ(BINADE_OK, binade_private_trim(arena_, &bytes));
+            EXPECT_EQ(MOIETY_OK, moiety_private_trim(arena_, &bytes));
         },
         [&] {
-            ASSERT_EQ(BINADE_OK, Take(1));
+            ASSERT_EQ(MOIETY_OK, Take(1));
             ASSERT_TRUE(stage_hold(&stage_, 1));
-            ASSERT_EQ(BINADE_OK, binade_free(pool_, block_, Handle(1)));
-            EXPECT_EQ(BINADE_E_BUDGET, Take(0));
+            ASSERT_EQ(MOIETY_OK, moiety_free(pool_, block_, Handle(1)));
+            EXPECT_EQ(MOIETY_E_BUDGET, Take(0));
         });
     EXPECT_EQ(0u, bytes);
-    EXPECT_EQ(BINADE_E_BUDGET, Take(0));
+    EXPECT_EQ(MOIETY_E_BUDGET, Take(0));
     EXPECT_TRUE(stage_release(&stage_, 1));
-    EXPECT_EQ(BINADE_OK, binade_private_release(arena_));
+    EXPECT_EQ(MOIETY_OK, moiety_private_release(arena_));
 }
 
 TEST_F(PrivateStep, GrowingIsOvertakenByTheRelease)
 {
     Overtake(
-        "private.escalated", [&] { EXPECT_EQ(BINADE_E_INVALID, Take(0)); },
-        [&] { EXPECT_EQ(BINADE_OK, binade_private_release(arena_)); });
+        "private.escalated", [&] { EXPECT_EQ(MOIETY_E_INVALID, Take(0)); },
+        [&] { EXPECT_EQ(MOIETY_OK, moiety_private_release(arena_)); });
 }
 
 class MappedPrivateStep : public PrivateStep
@@ -147,7 +147,7 @@ class MappedPrivateStep : public PrivateStep
   protected:
     uint32_t Flags() const override
     {
-        return BINADE_POOL_MAPPED;
+        return MOIETY_POOL_MAPPED;
     }
 };
 
@@ -155,24 +155,24 @@ class MappedPrivateStep : public PrivateStep
 // and takes what the pool has free.
 TEST_F(MappedPrivateStep, GrowingIsOvertakenByAnArenaOfAnotherKind)
 {
-    binade_private_options options = {};
+    moiety_private_options options = {};
     options.struct_size = sizeof options;
-    options.flags = BINADE_PRIVATE_FIXED;
-    binade_private next = 0;
-    ASSERT_EQ(BINADE_OK, Take(0));
-    ASSERT_EQ(BINADE_OK, binade_free(pool_, block_, BINADE_STREAM_DONE));
-    ASSERT_EQ(BINADE_OK, binade_private_trim(arena_, nullptr));
+    options.flags = MOIETY_PRIVATE_FIXED;
+    moiety_private next = 0;
+    ASSERT_EQ(MOIETY_OK, Take(0));
+    ASSERT_EQ(MOIETY_OK, moiety_free(pool_, block_, MOIETY_STREAM_DONE));
+    ASSERT_EQ(MOIETY_OK, moiety_private_trim(arena_, nullptr));
     uint64_t reserved_bytes = Stats().reserved_bytes_current;
     ASSERT_LE(kBytes, reserved_bytes);
     Overtake(
-        "private.growing", [&] { EXPECT_EQ(BINADE_E_INVALID, Take(0)); },
+        "private.growing", [&] { EXPECT_EQ(MOIETY_E_INVALID, Take(0)); },
         [&] {
-            EXPECT_EQ(BINADE_OK, binade_private_release(arena_));
-            EXPECT_EQ(BINADE_OK,
-                      binade_private_create_with(pool_, &options, &next));
+            EXPECT_EQ(MOIETY_OK, moiety_private_release(arena_));
+            EXPECT_EQ(MOIETY_OK,
+                      moiety_private_create_with(pool_, &options, &next));
         });
     EXPECT_EQ(reserved_bytes, Stats().reserved_bytes_current);
-    EXPECT_EQ(BINADE_OK, binade_private_release(next));
+    EXPECT_EQ(MOIETY_OK, moiety_private_release(next));
 }
 
 } // namespace

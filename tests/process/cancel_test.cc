@@ -13,8 +13,8 @@
 #include <string>
 #include <thread>
 
-#include "binade/expose.h"
-#include "binade/host.h"
+#include "moiety/expose.h"
+#include "moiety/host.h"
 #include "tests/pool/pool_under_test.h"
 #include "tests/segment/fake_source.h"
 
@@ -28,14 +28,14 @@ using pool_test::Pool;
 using pool_test::Stream;
 using segment_test::FakeSource;
 
-const binade_stream kStream = BINADE_STREAM_LEGACY;
+const moiety_stream kStream = MOIETY_STREAM_LEGACY;
 
 // A thread that makes one call, with its own cancellation pending: the first
 // cancellation point ends it.
 class Cancelled
 {
   public:
-    explicit Cancelled(std::function<binade_status()> call)
+    explicit Cancelled(std::function<moiety_status()> call)
         : call_(std::move(call))
     {
         EXPECT_EQ(0, pthread_create(&thread_, nullptr, Run, this));
@@ -48,7 +48,7 @@ class Cancelled
     Cancelled &operator=(const Cancelled &) = delete;
 
     // What the call returned; it did, and then the cancellation took effect.
-    binade_status End()
+    moiety_status End()
     {
         void *result = nullptr;
         if (!is_joined_) {
@@ -71,9 +71,9 @@ class Cancelled
         return nullptr;
     }
 
-    std::function<binade_status()> call_;
+    std::function<moiety_status()> call_;
     pthread_t thread_;
-    binade_status status_ = BINADE_E_BUSY;
+    moiety_status status_ = MOIETY_E_BUSY;
     bool has_returned_ = false;
     bool is_joined_ = false;
 };
@@ -110,19 +110,19 @@ TEST_F(Cancel, OfAThreadThatWaitsForAnothersGrowthLeavesNoLock)
     Growth growth;
     source.in_reserve = Growth::Wait;
     source.in_reserve_argument = &growth;
-    binade_source table = source.Table();
-    binade_pool_options options = Defaults();
+    moiety_source table = source.Table();
+    moiety_pool_options options = Defaults();
     options.source = &table;
     Pool pool(options);
-    binade_devptr grown = 0, waited = 0;
+    moiety_devptr grown = 0, waited = 0;
     std::thread grower([&] { grown = pool.Alloc(64 * kMiB); });
     while (!growth.has_begun)
         std::this_thread::yield();
     Cancelled waiter(
-        [&] { return binade_alloc(pool, 64 * kMiB, kStream, &waited); });
+        [&] { return moiety_alloc(pool, 64 * kMiB, kStream, &waited); });
     Nap(); // long enough to wait, most times
     growth.may_end = true;
-    EXPECT_EQ(BINADE_OK, waiter.End());
+    EXPECT_EQ(MOIETY_OK, waiter.End());
     grower.join();
     pool.Free(pool.Alloc(256 * kMiB));
     pool.Free(grown);
@@ -131,18 +131,18 @@ TEST_F(Cancel, OfAThreadThatWaitsForAnothersGrowthLeavesNoLock)
 
 TEST_F(Cancel, OfAThreadThatIsOutOfMemoryLeavesTheOthersTheirHits)
 {
-    binade_pool_options options = Defaults();
+    moiety_pool_options options = Defaults();
     options.limit_bytes = options.first_segment_bytes =
         options.largest_segment_bytes = 2 * kMiB;
     options.wait_ms = 50;
     Pool pool(options);
     Stream stream;
-    binade_devptr all = pool.Alloc(2 * kMiB, stream), none = 0;
+    moiety_devptr all = pool.Alloc(2 * kMiB, stream), none = 0;
     stream.Hold();
     pool.Free(all, stream);
     Cancelled climber(
-        [&] { return binade_alloc(pool, 128 * kKiB, kStream, &none); });
-    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY, climber.End());
+        [&] { return moiety_alloc(pool, 128 * kKiB, kStream, &none); });
+    EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY, climber.End());
     stream.Release();
     pool_test::Synchronize();
     pool.Free(pool.Alloc(512));
@@ -155,20 +155,20 @@ TEST_F(Cancel, OfAThreadThatIsOutOfMemoryLeavesTheOthersTheirHits)
 TEST_F(Cancel, WaitsForASourceOfThePrograms)
 {
     FakeSource source;
-    binade_source table = source.Table();
-    binade_pool_options options = Defaults();
+    moiety_source table = source.Table();
+    moiety_pool_options options = Defaults();
     options.source = &table;
     Pool pool(options);
     source.in_reserve = [](void *) { pthread_testcancel(); };
-    binade_devptr block = 0;
+    moiety_devptr block = 0;
     Cancelled grower(
-        [&] { return binade_alloc(pool, 64 * kMiB, kStream, &block); });
-    EXPECT_EQ(BINADE_OK, grower.End());
+        [&] { return moiety_alloc(pool, 64 * kMiB, kStream, &block); });
+    EXPECT_EQ(MOIETY_OK, grower.End());
     source.in_reserve = nullptr;
     pool.Free(block);
 }
 
-int AskToBeCancelled(binade_pool *, uint64_t, void *)
+int AskToBeCancelled(moiety_pool *, uint64_t, void *)
 {
     pthread_testcancel();
     return 0;
@@ -176,53 +176,53 @@ int AskToBeCancelled(binade_pool *, uint64_t, void *)
 
 TEST_F(Cancel, WaitsForACallback)
 {
-    binade_pool_options options = Defaults();
+    moiety_pool_options options = Defaults();
     options.limit_bytes = options.first_segment_bytes =
         options.largest_segment_bytes = 2 * kMiB;
     options.wait_ms = 0;
     Pool pool(options);
-    binade_devptr all = pool.Alloc(2 * kMiB), none = 0;
-    ASSERT_EQ(BINADE_OK,
-              binade_pool_add_oom_callback(pool, AskToBeCancelled, nullptr));
-    Cancelled climber([&] { return binade_alloc(pool, 512, kStream, &none); });
-    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY, climber.End());
-    EXPECT_EQ(BINADE_OK,
-              binade_pool_remove_oom_callback(pool, AskToBeCancelled, nullptr));
+    moiety_devptr all = pool.Alloc(2 * kMiB), none = 0;
+    ASSERT_EQ(MOIETY_OK,
+              moiety_pool_add_oom_callback(pool, AskToBeCancelled, nullptr));
+    Cancelled climber([&] { return moiety_alloc(pool, 512, kStream, &none); });
+    EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY, climber.End());
+    EXPECT_EQ(MOIETY_OK,
+              moiety_pool_remove_oom_callback(pool, AskToBeCancelled, nullptr));
     pool.Free(all);
 }
 
 // Making and ending read files, start threads and write to stderr.
 TEST_F(Cancel, WaitsForTheBeginningAndTheEndOfAPool)
 {
-    binade_pool_options options = Defaults();
-    binade_pool *pool = nullptr;
-    options.flags = BINADE_POOL_REPORT_LEAKS;
-    Cancelled maker([&] { return binade_pool_create(&options, &pool); });
-    ASSERT_EQ(BINADE_OK, maker.End());
-    binade_devptr left = 0;
-    ASSERT_EQ(BINADE_OK, binade_alloc(pool, 512, kStream, &left));
+    moiety_pool_options options = Defaults();
+    moiety_pool *pool = nullptr;
+    options.flags = MOIETY_POOL_REPORT_LEAKS;
+    Cancelled maker([&] { return moiety_pool_create(&options, &pool); });
+    ASSERT_EQ(MOIETY_OK, maker.End());
+    moiety_devptr left = 0;
+    ASSERT_EQ(MOIETY_OK, moiety_alloc(pool, 512, kStream, &left));
     ::testing::internal::CaptureStderr();
-    Cancelled ender([&] { return binade_pool_destroy(pool, nullptr); });
-    EXPECT_EQ(BINADE_OK, ender.End());
+    Cancelled ender([&] { return moiety_pool_destroy(pool, nullptr); });
+    EXPECT_EQ(MOIETY_OK, ender.End());
     EXPECT_NE(std::string::npos,
               ::testing::internal::GetCapturedStderr().find("1 blocks"));
 }
 
 TEST_F(Cancel, WaitsForAnArena)
 {
-    binade_host_options options = BINADE_HOST_OPTIONS_INIT;
-    binade_host *host = nullptr;
+    moiety_host_options options = MOIETY_HOST_OPTIONS_INIT;
+    moiety_host *host = nullptr;
     options.touch_threads = 2;
-    Cancelled maker([&] { return binade_host_create(&options, &host); });
-    ASSERT_EQ(BINADE_OK, maker.End());
+    Cancelled maker([&] { return moiety_host_create(&options, &host); });
+    ASSERT_EQ(MOIETY_OK, maker.End());
     Cancelled grower([&] {
-        return binade_host_reserve(
+        return moiety_host_reserve(
             host, 64 * kMiB, 2,
             [](void *, uint64_t, uint64_t) { pthread_testcancel(); }, nullptr);
     });
-    EXPECT_EQ(BINADE_OK, grower.End());
-    Cancelled ender([&] { return binade_host_destroy(host, nullptr); });
-    EXPECT_EQ(BINADE_OK, ender.End());
+    EXPECT_EQ(MOIETY_OK, grower.End());
+    Cancelled ender([&] { return moiety_host_destroy(host, nullptr); });
+    EXPECT_EQ(MOIETY_OK, ender.End());
 }
 
 TEST_F(Cancel, WaitsForTheEndOfServing)
@@ -230,10 +230,10 @@ TEST_F(Cancel, WaitsForTheEndOfServing)
     char folder[] = "/tmp/cancelXXXXXX";
     ASSERT_NE(nullptr, mkdtemp(folder));
     const std::string path = std::string(folder) + "/socket";
-    Cancelled starter([&] { return binade_expose_start(path.c_str()); });
-    EXPECT_EQ(BINADE_OK, starter.End());
-    Cancelled stopper([] { return binade_expose_stop(); });
-    EXPECT_EQ(BINADE_OK, stopper.End());
+    Cancelled starter([&] { return moiety_expose_start(path.c_str()); });
+    EXPECT_EQ(MOIETY_OK, starter.End());
+    Cancelled stopper([] { return moiety_expose_stop(); });
+    EXPECT_EQ(MOIETY_OK, stopper.End());
     EXPECT_EQ(0, rmdir(folder));
 }
 
@@ -243,18 +243,18 @@ TEST_F(Cancel, WaitsForPages)
     static char memory[64 * 1024];
     auto pin_and_unpin = [] {
         pool_test::SetCurrent(pool_test::PrimaryContext());
-        binade_status status = BINADE_OK;
-        for (int i = 0; i < 200 && status == BINADE_OK; i++) {
-            status = binade_host_pin(memory, sizeof(memory));
-            if (status == BINADE_OK)
-                status = binade_host_unpin(memory, sizeof(memory));
+        moiety_status status = MOIETY_OK;
+        for (int i = 0; i < 200 && status == MOIETY_OK; i++) {
+            status = moiety_host_pin(memory, sizeof(memory));
+            if (status == MOIETY_OK)
+                status = moiety_host_unpin(memory, sizeof(memory));
         }
         return status;
     };
     Cancelled one(pin_and_unpin), two(pin_and_unpin), three(pin_and_unpin);
-    EXPECT_EQ(BINADE_OK, one.End());
-    EXPECT_EQ(BINADE_OK, two.End());
-    EXPECT_EQ(BINADE_OK, three.End());
+    EXPECT_EQ(MOIETY_OK, one.End());
+    EXPECT_EQ(MOIETY_OK, two.End());
+    EXPECT_EQ(MOIETY_OK, three.End());
 }
 
 // A hit is no cancellation point, and no call leaves the state changed.

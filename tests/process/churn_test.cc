@@ -20,8 +20,8 @@ using pool_test::Pool;
 constexpr unsigned kThreads = 2000;
 constexpr unsigned kAtATime = 8;
 
-const binade_stream kStreams[] = {BINADE_STREAM_LEGACY, BINADE_STREAM_ANY,
-                                  BINADE_STREAM_PER_THREAD, BINADE_STREAM_DONE};
+const moiety_stream kStreams[] = {MOIETY_STREAM_LEGACY, MOIETY_STREAM_ANY,
+                                  MOIETY_STREAM_PER_THREAD, MOIETY_STREAM_DONE};
 const size_t kSizes[] = {512, 20 * kKiB, 900 * kKiB, 3 * kMiB};
 
 class Churn : public ::testing::Test
@@ -39,7 +39,7 @@ class Churn : public ::testing::Test
         for (unsigned i = 0; i < kAtATime; i++)
             threads.emplace_back([&, i] {
                 unsigned turn = (first + i) / kAtATime + i;
-                binade_devptr mine = pool_.Alloc(kSizes[turn % 4]);
+                moiety_devptr mine = pool_.Alloc(kSizes[turn % 4]);
                 pool_test::SetCurrent(pool_test::PrimaryContext());
                 if (left_[i])
                     pool_.Free(left_[i], kStreams[turn / 4 % 4]);
@@ -50,7 +50,7 @@ class Churn : public ::testing::Test
     }
 
     Pool pool_;
-    binade_devptr left_[kAtATime] = {};
+    moiety_devptr left_[kAtATime] = {};
 };
 
 TEST_F(Churn, LosesNothingAndLeavesNobody)
@@ -60,14 +60,14 @@ TEST_F(Churn, LosesNothingAndLeavesNobody)
         // A slow path of a thread that stays: it takes what they left.
         pool_.Trim(UINT64_MAX);
         ASSERT_EQ(1u, pool_probe_thread_state_count(pool_)) << "after " << i;
-        binade_stats stats = pool_.Stats();
+        moiety_stats stats = pool_.Stats();
         ASSERT_EQ(kAtATime, stats.allocation_current);
         ASSERT_LE(stats.threads, 1u);
     }
-    for (binade_devptr address : left_)
-        pool_.Free(address, BINADE_STREAM_ANY);
+    for (moiety_devptr address : left_)
+        pool_.Free(address, MOIETY_STREAM_ANY);
     pool_.TrimAll();
-    binade_stats stats = pool_.Stats();
+    moiety_stats stats = pool_.Stats();
     EXPECT_EQ(0u, stats.reserved_bytes_current);
     EXPECT_EQ(0u, stats.allocation_current);
     EXPECT_EQ(kThreads, stats.allocation_allocated);

@@ -20,13 +20,13 @@ using pool_test::kKiB;
 using pool_test::kMiB;
 using pool_test::Live;
 
-const binade_stream kStream = BINADE_STREAM_LEGACY;
+const moiety_stream kStream = MOIETY_STREAM_LEGACY;
 
-binade_status Alloc(binade_pool *pool, size_t size_bytes = 4 * kKiB)
+moiety_status Alloc(moiety_pool *pool, size_t size_bytes = 4 * kKiB)
 {
-    binade_devptr address = 77;
-    binade_status status = binade_alloc(pool, size_bytes, kStream, &address);
-    EXPECT_EQ(status == BINADE_OK, address != 77);
+    moiety_devptr address = 77;
+    moiety_status status = moiety_alloc(pool, size_bytes, kStream, &address);
+    EXPECT_EQ(status == MOIETY_OK, address != 77);
     return status;
 }
 
@@ -47,10 +47,10 @@ class ContextLoss : public ::testing::TestWithParam<bool>
             context_ = pool_test::NewContext();
             pool_test::SetCurrent(context_);
         }
-        binade_pool_options options = pool_test::Defaults();
+        moiety_pool_options options = pool_test::Defaults();
         options.context = context_;
-        options.flags = BINADE_POOL_EXPORTABLE;
-        ASSERT_EQ(BINADE_OK, binade_pool_create(&options, &pool_));
+        options.flags = MOIETY_POOL_EXPORTABLE;
+        ASSERT_EQ(MOIETY_OK, moiety_pool_create(&options, &pool_));
         Fill();
         pool_test::SetCurrent(nullptr);
     }
@@ -83,27 +83,27 @@ class ContextLoss : public ::testing::TestWithParam<bool>
     // What it needs the driver for makes it notice.
     void Notice()
     {
-        EXPECT_EQ(BINADE_OK, binade_pool_trim(pool_, 0, nullptr));
+        EXPECT_EQ(MOIETY_OK, moiety_pool_trim(pool_, 0, nullptr));
     }
 
     void ExpectLost()
     {
         uint64_t before = Calls();
-        EXPECT_EQ(BINADE_E_CONTEXT_DESTROYED, Alloc(pool_));
-        EXPECT_EQ(BINADE_E_CONTEXT_DESTROYED, Alloc(pool_, 5 * kMiB));
-        binade_devptr out = 0;
-        EXPECT_EQ(BINADE_E_CONTEXT_DESTROYED,
-                  binade_try_alloc(pool_, 512, kStream, &out));
-        EXPECT_EQ(BINADE_E_CONTEXT_DESTROYED,
-                  binade_alloc_aligned(pool_, 512, 4096, kStream, &out));
-        EXPECT_EQ(BINADE_E_CONTEXT_DESTROYED,
-                  binade_alloc_batch(pool_, 512, kStream, 1, &out));
-        binade_ipc_handle handle;
-        EXPECT_EQ(BINADE_E_CONTEXT_DESTROYED,
-                  binade_ipc_export(pool_, blocks_[0], &handle));
-        EXPECT_EQ(BINADE_E_CONTEXT_DESTROYED,
-                  binade_pool_add_context(pool_, pool_test::PrimaryContext()));
-        EXPECT_NE(std::string(), binade_last_error_message());
+        EXPECT_EQ(MOIETY_E_CONTEXT_DESTROYED, Alloc(pool_));
+        EXPECT_EQ(MOIETY_E_CONTEXT_DESTROYED, Alloc(pool_, 5 * kMiB));
+        moiety_devptr out = 0;
+        EXPECT_EQ(MOIETY_E_CONTEXT_DESTROYED,
+                  moiety_try_alloc(pool_, 512, kStream, &out));
+        EXPECT_EQ(MOIETY_E_CONTEXT_DESTROYED,
+                  moiety_alloc_aligned(pool_, 512, 4096, kStream, &out));
+        EXPECT_EQ(MOIETY_E_CONTEXT_DESTROYED,
+                  moiety_alloc_batch(pool_, 512, kStream, 1, &out));
+        moiety_ipc_handle handle;
+        EXPECT_EQ(MOIETY_E_CONTEXT_DESTROYED,
+                  moiety_ipc_export(pool_, blocks_[0], &handle));
+        EXPECT_EQ(MOIETY_E_CONTEXT_DESTROYED,
+                  moiety_pool_add_context(pool_, pool_test::PrimaryContext()));
+        EXPECT_NE(std::string(), moiety_last_error_message());
         EXPECT_EQ(before, Calls()) << "the driver was called";
     }
 
@@ -111,55 +111,55 @@ class ContextLoss : public ::testing::TestWithParam<bool>
     void ExpectFreesToBeIgnored()
     {
         uint64_t before = Calls();
-        binade_stream strange = reinterpret_cast<binade_stream>(0x1230);
-        EXPECT_EQ(BINADE_OK, binade_record_use(pool_, blocks_[0], strange));
-        EXPECT_EQ(BINADE_OK, binade_free(pool_, blocks_[0], strange));
-        EXPECT_EQ(BINADE_OK, binade_free_sized(pool_, blocks_[1], 4 * kKiB,
-                                               BINADE_STREAM_ANY));
-        EXPECT_EQ(BINADE_OK,
-                  binade_free_after(pool_, blocks_[2],
-                                    reinterpret_cast<binade_event>(0x4560)));
-        EXPECT_EQ(BINADE_OK,
-                  binade_free_batch(pool_, &blocks_[3], 1, kStream, nullptr));
-        EXPECT_EQ(BINADE_OK, binade_stream_retire(pool_, strange));
-        EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool_, 0));
-        EXPECT_EQ(BINADE_E_INVALID, binade_free(pool_, blocks_[0], kStream))
+        moiety_stream strange = reinterpret_cast<moiety_stream>(0x1230);
+        EXPECT_EQ(MOIETY_OK, moiety_record_use(pool_, blocks_[0], strange));
+        EXPECT_EQ(MOIETY_OK, moiety_free(pool_, blocks_[0], strange));
+        EXPECT_EQ(MOIETY_OK, moiety_free_sized(pool_, blocks_[1], 4 * kKiB,
+                                               MOIETY_STREAM_ANY));
+        EXPECT_EQ(MOIETY_OK,
+                  moiety_free_after(pool_, blocks_[2],
+                                    reinterpret_cast<moiety_event>(0x4560)));
+        EXPECT_EQ(MOIETY_OK,
+                  moiety_free_batch(pool_, &blocks_[3], 1, kStream, nullptr));
+        EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool_, strange));
+        EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool_, 0));
+        EXPECT_EQ(MOIETY_E_INVALID, moiety_free(pool_, blocks_[0], kStream))
             << "freed twice";
-        EXPECT_EQ(BINADE_E_FOREIGN, binade_free(pool_, 512, kStream));
+        EXPECT_EQ(MOIETY_E_FOREIGN, moiety_free(pool_, 512, kStream));
         EXPECT_EQ(before, Calls()) << "the driver was called";
     }
 
     void ExpectToEnd(uint64_t leaked_blocks)
     {
         uint64_t before = Calls();
-        binade_leaks leaks = {};
+        moiety_leaks leaks = {};
         leaks.struct_size = sizeof(leaks);
-        EXPECT_EQ(BINADE_OK, binade_pool_destroy(pool_, &leaks))
-            << binade_last_error_message();
+        EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool_, &leaks))
+            << moiety_last_error_message();
         EXPECT_EQ(leaked_blocks, leaks.block_count);
         EXPECT_EQ(before, Calls()) << "the driver was called";
-        EXPECT_EQ(BINADE_E_INVALID, binade_free(pool_, blocks_[0], kStream));
+        EXPECT_EQ(MOIETY_E_INVALID, moiety_free(pool_, blocks_[0], kStream));
     }
 
-    binade_context context_ = nullptr;
-    binade_pool *pool_ = nullptr;
-    std::vector<binade_devptr> blocks_;
+    moiety_context context_ = nullptr;
+    moiety_pool *pool_ = nullptr;
+    std::vector<moiety_devptr> blocks_;
 
   private:
     void Fill()
     {
-        std::vector<binade_devptr> all(600, 0);
-        for (binade_devptr &address : all)
-            ASSERT_EQ(BINADE_OK,
-                      binade_alloc(pool_, 40 * kKiB, kStream, &address));
+        std::vector<moiety_devptr> all(600, 0);
+        for (moiety_devptr &address : all)
+            ASSERT_EQ(MOIETY_OK,
+                      moiety_alloc(pool_, 40 * kKiB, kStream, &address));
         for (size_t i = 0; i < all.size(); i++)
-            ASSERT_EQ(BINADE_OK,
-                      binade_free(pool_, all[i],
-                                  i % 3 ? kStream : BINADE_STREAM_ANY));
+            ASSERT_EQ(MOIETY_OK,
+                      moiety_free(pool_, all[i],
+                                  i % 3 ? kStream : MOIETY_STREAM_ANY));
         for (size_t size_bytes : {4 * kKiB, 4 * kKiB, 3 * kMiB, 4 * kKiB}) {
-            binade_devptr address = 0;
-            ASSERT_EQ(BINADE_OK,
-                      binade_alloc(pool_, size_bytes, kStream, &address));
+            moiety_devptr address = 0;
+            ASSERT_EQ(MOIETY_OK,
+                      moiety_alloc(pool_, size_bytes, kStream, &address));
             blocks_.push_back(address);
         }
     }
@@ -167,8 +167,8 @@ class ContextLoss : public ::testing::TestWithParam<bool>
 
 TEST_P(ContextLoss, IsTakenFromWhoSaysSo)
 {
-    ASSERT_EQ(BINADE_OK, binade_pool_context_lost(pool_));
-    ASSERT_EQ(BINADE_OK, binade_pool_context_lost(pool_));
+    ASSERT_EQ(MOIETY_OK, moiety_pool_context_lost(pool_));
+    ASSERT_EQ(MOIETY_OK, moiety_pool_context_lost(pool_));
     Lose();
     ExpectLost();
     ExpectFreesToBeIgnored();
@@ -187,18 +187,18 @@ TEST_P(ContextLoss, IsFoundOutByACallThatNeedsTheDriver)
 
 TEST_P(ContextLoss, IsFoundOutByAFreeOnAStreamThatIsNew)
 {
-    auto strange = reinterpret_cast<binade_stream>(0x1230);
+    auto strange = reinterpret_cast<moiety_stream>(0x1230);
     Lose();
-    EXPECT_EQ(BINADE_OK, binade_free(pool_, blocks_[1], strange));
+    EXPECT_EQ(MOIETY_OK, moiety_free(pool_, blocks_[1], strange));
     ExpectLost();
     ExpectToEnd(3);
 }
 
 TEST_P(ContextLoss, IsFoundOutByANoteOfAStreamThatIsNew)
 {
-    auto strange = reinterpret_cast<binade_stream>(0x1230);
+    auto strange = reinterpret_cast<moiety_stream>(0x1230);
     Lose();
-    EXPECT_EQ(BINADE_OK, binade_record_use(pool_, blocks_[1], strange));
+    EXPECT_EQ(MOIETY_OK, moiety_record_use(pool_, blocks_[1], strange));
     ExpectFreesToBeIgnored();
     ExpectLost();
     ExpectToEnd(0);
@@ -209,10 +209,10 @@ TEST_P(ContextLoss, IsFoundOutByTheEndOfThePool)
     int64_t contexts = Live("contexts");
     Lose();
     EXPECT_EQ(contexts - 1, Live("contexts"));
-    binade_leaks leaks = {};
+    moiety_leaks leaks = {};
     leaks.struct_size = sizeof(leaks);
-    EXPECT_EQ(BINADE_OK, binade_pool_destroy(pool_, &leaks))
-        << binade_last_error_message();
+    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool_, &leaks))
+        << moiety_last_error_message();
     EXPECT_EQ(4u, leaks.block_count);
 }
 
@@ -220,28 +220,28 @@ TEST_P(ContextLoss, LeavesWhatWasNeverFreedInTheReport)
 {
     Lose();
     Notice();
-    EXPECT_EQ(BINADE_OK, binade_free(pool_, blocks_[1], kStream));
+    EXPECT_EQ(MOIETY_OK, moiety_free(pool_, blocks_[1], kStream));
     ExpectToEnd(3);
 }
 
 TEST_P(ContextLoss, EndsNothingWhileAGuardIsHeldByOthers)
 {
-    ASSERT_EQ(BINADE_OK, binade_capture_guard_begin());
-    EXPECT_EQ(BINADE_E_BUSY, binade_pool_destroy(pool_, nullptr));
-    ASSERT_EQ(BINADE_OK, binade_pool_context_lost(pool_));
+    ASSERT_EQ(MOIETY_OK, moiety_capture_guard_begin());
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_pool_destroy(pool_, nullptr));
+    ASSERT_EQ(MOIETY_OK, moiety_pool_context_lost(pool_));
     Lose();
     ExpectToEnd(4);
-    ASSERT_EQ(BINADE_OK, binade_capture_guard_end());
+    ASSERT_EQ(MOIETY_OK, moiety_capture_guard_end());
 }
 
 TEST_P(ContextLoss, IsSeenByOtherThreads)
 {
     std::thread([&] {
-        binade_devptr address = 0;
-        ASSERT_EQ(BINADE_OK, binade_alloc(pool_, 4 * kKiB, kStream, &address));
-        ASSERT_EQ(BINADE_OK, binade_free(pool_, address, kStream));
+        moiety_devptr address = 0;
+        ASSERT_EQ(MOIETY_OK, moiety_alloc(pool_, 4 * kKiB, kStream, &address));
+        ASSERT_EQ(MOIETY_OK, moiety_free(pool_, address, kStream));
         std::thread([&] { Lose(), Notice(); }).join();
-        EXPECT_EQ(BINADE_E_CONTEXT_DESTROYED, Alloc(pool_))
+        EXPECT_EQ(MOIETY_E_CONTEXT_DESTROYED, Alloc(pool_))
             << "the thread's cache has a block of the size";
     }).join();
     ExpectFreesToBeIgnored();
@@ -252,13 +252,13 @@ TEST_P(ContextLoss, KeepsAnswersThatAreThePoolsOwn)
 {
     Lose();
     Notice();
-    binade_stats stats = {};
+    moiety_stats stats = {};
     stats.struct_size = sizeof(stats);
-    EXPECT_EQ(BINADE_OK, binade_pool_stats(pool_, &stats));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_stats(pool_, &stats));
     EXPECT_EQ(4u, stats.allocation_current);
     size_t bytes = 0;
-    EXPECT_EQ(BINADE_OK, binade_usable_size(pool_, blocks_[0], &bytes));
-    EXPECT_EQ(BINADE_OK, binade_pool_trim(pool_, 0, nullptr));
+    EXPECT_EQ(MOIETY_OK, moiety_usable_size(pool_, blocks_[0], &bytes));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_trim(pool_, 0, nullptr));
     ExpectToEnd(4);
 }
 
@@ -282,10 +282,10 @@ TEST_P(Reset, OfARevivedContextIsSeenByItsIdentity)
     ExpectFreesToBeIgnored();
     EXPECT_EQ(0, Live("allocations"));
     ExpectToEnd(0);
-    binade_pool *fresh = nullptr;
-    ASSERT_EQ(BINADE_OK, binade_pool_create(nullptr, &fresh));
-    EXPECT_EQ(BINADE_OK, Alloc(fresh));
-    EXPECT_EQ(BINADE_OK, binade_pool_destroy(fresh, nullptr));
+    moiety_pool *fresh = nullptr;
+    ASSERT_EQ(MOIETY_OK, moiety_pool_create(nullptr, &fresh));
+    EXPECT_EQ(MOIETY_OK, Alloc(fresh));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(fresh, nullptr));
 }
 
 INSTANTIATE_TEST_SUITE_P(, Reset, ::testing::Values(true));
@@ -302,33 +302,33 @@ class Lost : public ::testing::Test
 
 TEST_F(Lost, PoolIsNone)
 {
-    EXPECT_EQ(BINADE_E_INVALID, binade_pool_context_lost(nullptr));
-    binade_pool *pool = nullptr;
-    ASSERT_EQ(BINADE_OK, binade_pool_create(nullptr, &pool));
-    ASSERT_EQ(BINADE_OK, binade_pool_destroy(pool, nullptr));
-    EXPECT_EQ(BINADE_E_INVALID, binade_pool_context_lost(pool));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_context_lost(nullptr));
+    moiety_pool *pool = nullptr;
+    ASSERT_EQ(MOIETY_OK, moiety_pool_create(nullptr, &pool));
+    ASSERT_EQ(MOIETY_OK, moiety_pool_destroy(pool, nullptr));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_context_lost(pool));
 }
 
 TEST_F(Lost, PoolIsNotTheOthers)
 {
     pool_test::Pool pool, other;
     pool.Free(pool.Alloc(512));
-    ASSERT_EQ(BINADE_OK, binade_pool_context_lost(pool));
+    ASSERT_EQ(MOIETY_OK, moiety_pool_context_lost(pool));
     other.Free(other.Alloc(512));
-    EXPECT_EQ(BINADE_E_CONTEXT_DESTROYED, Alloc(pool));
+    EXPECT_EQ(MOIETY_E_CONTEXT_DESTROYED, Alloc(pool));
 }
 
 // What the program gave the pool is the program's to take back.
 TEST_F(Lost, MemoryOfASourceGoesBackToIt)
 {
     segment_test::FakeSource source;
-    binade_source table = source.Table();
-    binade_pool_options options = pool_test::Defaults();
+    moiety_source table = source.Table();
+    moiety_pool_options options = pool_test::Defaults();
     options.source = &table;
     {
         pool_test::Pool pool(options);
         pool.Free(pool.Alloc(512));
-        ASSERT_EQ(BINADE_OK, binade_pool_context_lost(pool));
+        ASSERT_EQ(MOIETY_OK, moiety_pool_context_lost(pool));
         EXPECT_FALSE(source.Live().empty());
     }
     EXPECT_TRUE(source.Live().empty());
@@ -341,7 +341,7 @@ TEST_F(Lost, PoolIsNotByAnyError)
     pool_test::Pool pool;
     pool_test::SetFaults("cuCtxGetId:nth=1:code=CUDA_ERROR_UNKNOWN,"
                          "cuMemAlloc:nth=1:code=CUDA_ERROR_UNKNOWN");
-    EXPECT_EQ(BINADE_E_DRIVER, Alloc(pool));
+    EXPECT_EQ(MOIETY_E_DRIVER, Alloc(pool));
     pool_test::SetFaults("");
     pool.Free(pool.Alloc(512));
 }
@@ -349,13 +349,13 @@ TEST_F(Lost, PoolIsNotByAnyError)
 TEST_F(Lost, DriverThatShutsDownIsRemembered)
 {
     pool_test::Pool pool;
-    binade_devptr block = pool.Alloc(512), large = pool.Alloc(9 * kMiB);
+    moiety_devptr block = pool.Alloc(512), large = pool.Alloc(9 * kMiB);
     pool_test::SetFaults("*:every=1:code=CUDA_ERROR_DEINITIALIZED");
-    EXPECT_EQ(BINADE_OK, binade_free(pool, block, BINADE_STREAM_ANY));
-    EXPECT_EQ(BINADE_OK, binade_free(pool, large,
-                                     reinterpret_cast<binade_stream>(0x1230)));
+    EXPECT_EQ(MOIETY_OK, moiety_free(pool, block, MOIETY_STREAM_ANY));
+    EXPECT_EQ(MOIETY_OK, moiety_free(pool, large,
+                                     reinterpret_cast<moiety_stream>(0x1230)));
     uint64_t before = Calls();
-    EXPECT_EQ(BINADE_E_DEINITIALIZED, Alloc(pool));
+    EXPECT_EQ(MOIETY_E_DEINITIALIZED, Alloc(pool));
     EXPECT_EQ(before, Calls());
     EXPECT_EQ(0u, pool.End().block_count);
     EXPECT_EQ(before, Calls());

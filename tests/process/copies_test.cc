@@ -16,12 +16,12 @@
 #include <thread>
 #include <vector>
 
-#include "binade/binade.h"
+#include "moiety/moiety.h"
 
 namespace
 {
 
-const binade_stream kStream = BINADE_STREAM_LEGACY;
+const moiety_stream kStream = MOIETY_STREAM_LEGACY;
 
 std::string Folder()
 {
@@ -39,7 +39,7 @@ class Copy
         : path_(std::string(std::getenv("TEST_TMPDIR")) + "/copy" +
                 std::to_string(made_count++) + ".so")
     {
-        std::ifstream from(Folder() + "/libbinade.so", std::ios::binary);
+        std::ifstream from(Folder() + "/libmoiety.so", std::ios::binary);
         std::ofstream to(path_, std::ios::binary);
         to << from.rdbuf();
         to.close();
@@ -92,21 +92,21 @@ class Copies : public ::testing::Test
   protected:
     static void SetUpTestSuite()
     {
-        setenv("BINADE_DRIVER",
+        setenv("MOIETY_DRIVER",
                (Folder() + "/pool/standin/libcuda.so.1").c_str(), 1);
-        unsetenv("BINADE_CONF");
+        unsetenv("MOIETY_CONF");
     }
 };
 
 // The driver that both opened.
 int64_t LiveInTheDriver(const char *kind)
 {
-    void *driver = dlopen(std::getenv("BINADE_DRIVER"), RTLD_NOW | RTLD_NOLOAD);
+    void *driver = dlopen(std::getenv("MOIETY_DRIVER"), RTLD_NOW | RTLD_NOLOAD);
     EXPECT_TRUE(driver) << dlerror();
     if (!driver)
         return -1;
     auto live = reinterpret_cast<int64_t (*)(const char *)>(
-        dlsym(driver, "binade_standin_live"));
+        dlsym(driver, "moiety_standin_live"));
     int64_t count = live(kind);
     dlclose(driver);
     return count;
@@ -115,26 +115,26 @@ int64_t LiveInTheDriver(const char *kind)
 TEST_F(Copies, WorkSideBySideInOneDriver)
 {
     Copy one, two;
-    binade_pool *first = nullptr, *second = nullptr;
-    binade_devptr in_first = 0, in_second = 0;
-    ASSERT_NE(OF(one, binade_alloc), OF(two, binade_alloc));
-    ASSERT_EQ(BINADE_OK, OF(one, binade_pool_create)(nullptr, &first));
-    ASSERT_EQ(BINADE_OK, OF(two, binade_pool_create)(nullptr, &second));
-    ASSERT_EQ(BINADE_OK,
-              OF(one, binade_alloc)(first, 4096, kStream, &in_first));
-    ASSERT_EQ(BINADE_OK,
-              OF(two, binade_alloc)(second, 4096, kStream, &in_second));
+    moiety_pool *first = nullptr, *second = nullptr;
+    moiety_devptr in_first = 0, in_second = 0;
+    ASSERT_NE(OF(one, moiety_alloc), OF(two, moiety_alloc));
+    ASSERT_EQ(MOIETY_OK, OF(one, moiety_pool_create)(nullptr, &first));
+    ASSERT_EQ(MOIETY_OK, OF(two, moiety_pool_create)(nullptr, &second));
+    ASSERT_EQ(MOIETY_OK,
+              OF(one, moiety_alloc)(first, 4096, kStream, &in_first));
+    ASSERT_EQ(MOIETY_OK,
+              OF(two, moiety_alloc)(second, 4096, kStream, &in_second));
     EXPECT_NE(in_first, in_second);
     EXPECT_EQ(2, LiveInTheDriver("allocations"));
-    EXPECT_EQ(BINADE_E_FOREIGN,
-              OF(two, binade_free)(second, in_first, kStream));
-    EXPECT_STREQ("", OF(one, binade_last_error_message)())
+    EXPECT_EQ(MOIETY_E_FOREIGN,
+              OF(two, moiety_free)(second, in_first, kStream));
+    EXPECT_STREQ("", OF(one, moiety_last_error_message)())
         << "the other's failure";
-    EXPECT_EQ(BINADE_OK, OF(one, binade_free)(first, in_first, kStream));
-    EXPECT_EQ(BINADE_OK, OF(two, binade_free)(second, in_second, kStream));
-    EXPECT_EQ(BINADE_OK, OF(one, binade_pool_destroy)(first, nullptr));
+    EXPECT_EQ(MOIETY_OK, OF(one, moiety_free)(first, in_first, kStream));
+    EXPECT_EQ(MOIETY_OK, OF(two, moiety_free)(second, in_second, kStream));
+    EXPECT_EQ(MOIETY_OK, OF(one, moiety_pool_destroy)(first, nullptr));
     EXPECT_EQ(1, LiveInTheDriver("allocations"));
-    EXPECT_EQ(BINADE_OK, OF(two, binade_pool_destroy)(second, nullptr));
+    EXPECT_EQ(MOIETY_OK, OF(two, moiety_pool_destroy)(second, nullptr));
     EXPECT_EQ(0, LiveInTheDriver("allocations"));
 }
 
@@ -151,60 +151,60 @@ TEST_F(Copies, TakeLittleOfTheRoomForThreadLocals)
 TEST_F(Copies, HaveACaptureGuardEach)
 {
     Copy one, two;
-    binade_pool *first = nullptr, *second = nullptr;
-    ASSERT_EQ(BINADE_OK, OF(one, binade_pool_create)(nullptr, &first));
-    ASSERT_EQ(BINADE_OK, OF(two, binade_pool_create)(nullptr, &second));
-    ASSERT_EQ(BINADE_OK, OF(one, binade_capture_guard_begin)());
-    EXPECT_EQ(BINADE_E_BUSY, OF(one, binade_pool_destroy)(first, nullptr));
-    EXPECT_EQ(BINADE_OK, OF(two, binade_pool_destroy)(second, nullptr));
-    ASSERT_EQ(BINADE_OK, OF(one, binade_capture_guard_end)());
-    EXPECT_EQ(BINADE_OK, OF(one, binade_pool_destroy)(first, nullptr));
+    moiety_pool *first = nullptr, *second = nullptr;
+    ASSERT_EQ(MOIETY_OK, OF(one, moiety_pool_create)(nullptr, &first));
+    ASSERT_EQ(MOIETY_OK, OF(two, moiety_pool_create)(nullptr, &second));
+    ASSERT_EQ(MOIETY_OK, OF(one, moiety_capture_guard_begin)());
+    EXPECT_EQ(MOIETY_E_BUSY, OF(one, moiety_pool_destroy)(first, nullptr));
+    EXPECT_EQ(MOIETY_OK, OF(two, moiety_pool_destroy)(second, nullptr));
+    ASSERT_EQ(MOIETY_OK, OF(one, moiety_capture_guard_end)());
+    EXPECT_EQ(MOIETY_OK, OF(one, moiety_pool_destroy)(first, nullptr));
 }
 
 TEST_F(Copies, AreBothToldOfAFork)
 {
     Copy one, two;
-    binade_pool *first = nullptr, *second = nullptr;
-    ASSERT_EQ(BINADE_OK, OF(one, binade_pool_create)(nullptr, &first));
-    ASSERT_EQ(BINADE_OK, OF(two, binade_pool_create)(nullptr, &second));
-    auto in_one = OF(one, binade_alloc);
-    auto in_two = OF(two, binade_alloc);
+    moiety_pool *first = nullptr, *second = nullptr;
+    ASSERT_EQ(MOIETY_OK, OF(one, moiety_pool_create)(nullptr, &first));
+    ASSERT_EQ(MOIETY_OK, OF(two, moiety_pool_create)(nullptr, &second));
+    auto in_one = OF(one, moiety_alloc);
+    auto in_two = OF(two, moiety_alloc);
     pid_t child = fork();
     if (child == 0) {
-        binade_devptr out = 0;
-        bool is_told = in_one(first, 512, kStream, &out) == BINADE_E_FORKED &&
-                       in_two(second, 512, kStream, &out) == BINADE_E_FORKED;
+        moiety_devptr out = 0;
+        bool is_told = in_one(first, 512, kStream, &out) == MOIETY_E_FORKED &&
+                       in_two(second, 512, kStream, &out) == MOIETY_E_FORKED;
         _exit(is_told ? 0 : 1);
     }
     int status = -1;
     EXPECT_EQ(child, waitpid(child, &status, 0));
     EXPECT_EQ(0, status);
-    EXPECT_EQ(BINADE_OK, OF(one, binade_pool_destroy)(first, nullptr));
-    EXPECT_EQ(BINADE_OK, OF(two, binade_pool_destroy)(second, nullptr));
+    EXPECT_EQ(MOIETY_OK, OF(one, moiety_pool_destroy)(first, nullptr));
+    EXPECT_EQ(MOIETY_OK, OF(two, moiety_pool_destroy)(second, nullptr));
 }
 
 // The thread's end is the library's: its code must still be there.
 TEST_F(Copies, StayLoadedForThreadsThatEndAfterTheClose)
 {
     Copy copy;
-    binade_pool *pool = nullptr;
+    moiety_pool *pool = nullptr;
     std::promise<void> has_used, is_closed;
-    ASSERT_EQ(BINADE_OK, OF(copy, binade_pool_create)(nullptr, &pool));
+    ASSERT_EQ(MOIETY_OK, OF(copy, moiety_pool_create)(nullptr, &pool));
     std::thread thread([&] {
-        binade_devptr block = 0;
-        EXPECT_EQ(BINADE_OK,
-                  OF(copy, binade_alloc)(pool, 4096, kStream, &block));
-        EXPECT_EQ(BINADE_OK, OF(copy, binade_free)(pool, block, kStream));
+        moiety_devptr block = 0;
+        EXPECT_EQ(MOIETY_OK,
+                  OF(copy, moiety_alloc)(pool, 4096, kStream, &block));
+        EXPECT_EQ(MOIETY_OK, OF(copy, moiety_free)(pool, block, kStream));
         has_used.set_value();
         is_closed.get_future().wait();
     });
     has_used.get_future().wait();
-    auto destroy = OF(copy, binade_pool_destroy);
+    auto destroy = OF(copy, moiety_pool_destroy);
     copy.Close();
     EXPECT_TRUE(copy.IsLoaded());
     is_closed.set_value();
     thread.join();
-    EXPECT_EQ(BINADE_OK, destroy(pool, nullptr));
+    EXPECT_EQ(MOIETY_OK, destroy(pool, nullptr));
     // And a fork runs what the library registered for it.
     pid_t child = fork();
     if (child == 0)

@@ -20,7 +20,7 @@ using pool_test::kKiB;
 using pool_test::kMiB;
 using pool_test::Pool;
 
-const binade_stream kStream = BINADE_STREAM_LEGACY;
+const moiety_stream kStream = MOIETY_STREAM_LEGACY;
 
 class Destroy : public ::testing::Test
 {
@@ -34,8 +34,8 @@ class Destroy : public ::testing::Test
 void ExpectToBeRefusedAndUsable(Pool &pool, const char *when)
 {
     SCOPED_TRACE(when);
-    EXPECT_EQ(BINADE_E_BUSY, binade_pool_destroy(pool, nullptr));
-    EXPECT_NE(std::string(), binade_last_error_message());
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_pool_destroy(pool, nullptr));
+    EXPECT_NE(std::string(), moiety_last_error_message());
 }
 
 // A source that tells when it is asked, and answers when told.
@@ -56,8 +56,8 @@ struct SlowSource : segment_test::FakeSource {
 TEST_F(Destroy, WhileAThreadWaitsForTheSourceIsRefused)
 {
     SlowSource source;
-    binade_source table = source.Table();
-    binade_pool_options options = pool_test::Defaults();
+    moiety_source table = source.Table();
+    moiety_pool_options options = pool_test::Defaults();
     options.source = &table;
     Pool pool(options);
     std::thread thread([&] { pool.Free(pool.Alloc(512)); });
@@ -74,13 +74,13 @@ TEST_F(Destroy, WhileAThreadTrimsIsRefused)
 {
     Pool pool, other;
     pool_test::Stream stream;
-    binade_devptr block = other.Alloc(4 * kKiB);
+    moiety_devptr block = other.Alloc(4 * kKiB);
     stream.Hold();
     ASSERT_EQ(0, pool_test::Get<int(uint64_t, unsigned, size_t, void *)>(
                      "cuMemsetD32Async")(block, 1, 1, stream));
     uint64_t before = pool_test::Calls("cuMemFree");
     std::thread thread([&] {
-        pool.Free(pool.Alloc(3 * kMiB), BINADE_STREAM_DONE);
+        pool.Free(pool.Alloc(3 * kMiB), MOIETY_STREAM_DONE);
         pool.Trim();
     });
     while (pool_test::Calls("cuMemFree") == before)
@@ -94,21 +94,21 @@ TEST_F(Destroy, WhileAThreadTrimsIsRefused)
 
 TEST_F(Destroy, FromItsOwnCallbackIsRefused)
 {
-    binade_pool_options options = pool_test::Defaults();
+    moiety_pool_options options = pool_test::Defaults();
     options.limit_bytes = 4 * kMiB;
     options.first_segment_bytes = 4 * kMiB;
     options.wait_ms = 0;
     Pool pool(options);
-    binade_status answer = BINADE_OK;
-    auto callback = [](binade_pool *own, size_t, void *user) {
-        *static_cast<binade_status *>(user) = binade_pool_destroy(own, nullptr);
+    moiety_status answer = MOIETY_OK;
+    auto callback = [](moiety_pool *own, size_t, void *user) {
+        *static_cast<moiety_status *>(user) = moiety_pool_destroy(own, nullptr);
         return 0;
     };
-    ASSERT_EQ(BINADE_OK, binade_pool_add_oom_callback(pool, callback, &answer));
-    binade_devptr all = pool.Alloc(4 * kMiB), more = 0;
-    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
-              binade_alloc(pool, 512, kStream, &more));
-    EXPECT_EQ(BINADE_E_BUSY, answer);
+    ASSERT_EQ(MOIETY_OK, moiety_pool_add_oom_callback(pool, callback, &answer));
+    moiety_devptr all = pool.Alloc(4 * kMiB), more = 0;
+    EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY,
+              moiety_alloc(pool, 512, kStream, &more));
+    EXPECT_EQ(MOIETY_E_BUSY, answer);
     pool.Free(all);
 }
 
@@ -119,26 +119,26 @@ TEST_F(Destroy, OfAPoolThatOthersUsedTellsTheirLaterCalls)
     std::shared_future<void> gone = is_gone.get_future().share();
     std::vector<std::promise<void>> has_used(kThreads);
     std::vector<std::thread> threads;
-    binade_pool *pool = nullptr;
-    ASSERT_EQ(BINADE_OK, binade_pool_create(nullptr, &pool));
+    moiety_pool *pool = nullptr;
+    ASSERT_EQ(MOIETY_OK, moiety_pool_create(nullptr, &pool));
     for (size_t i = 0; i < kThreads; i++)
         threads.emplace_back([&, i] {
-            binade_devptr block = 0, out = 0;
-            ASSERT_EQ(BINADE_OK, binade_alloc(pool, 4 * kKiB, kStream, &block));
-            ASSERT_EQ(BINADE_OK, binade_free(pool, block, kStream));
+            moiety_devptr block = 0, out = 0;
+            ASSERT_EQ(MOIETY_OK, moiety_alloc(pool, 4 * kKiB, kStream, &block));
+            ASSERT_EQ(MOIETY_OK, moiety_free(pool, block, kStream));
             has_used[i].set_value();
             gone.wait();
-            EXPECT_EQ(BINADE_E_INVALID,
-                      binade_alloc(pool, 4 * kKiB, kStream, &out));
-            EXPECT_EQ(BINADE_E_INVALID, binade_free(pool, block, kStream));
-            EXPECT_EQ(BINADE_E_INVALID,
-                      binade_free_sized(pool, block, 4 * kKiB, kStream));
-            EXPECT_EQ(BINADE_E_INVALID, binade_pool_trim(pool, 0, nullptr));
-            EXPECT_EQ(BINADE_E_INVALID, binade_pool_destroy(pool, nullptr));
+            EXPECT_EQ(MOIETY_E_INVALID,
+                      moiety_alloc(pool, 4 * kKiB, kStream, &out));
+            EXPECT_EQ(MOIETY_E_INVALID, moiety_free(pool, block, kStream));
+            EXPECT_EQ(MOIETY_E_INVALID,
+                      moiety_free_sized(pool, block, 4 * kKiB, kStream));
+            EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_trim(pool, 0, nullptr));
+            EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_destroy(pool, nullptr));
         });
     for (auto &used : has_used)
         used.get_future().wait();
-    EXPECT_EQ(BINADE_OK, binade_pool_destroy(pool, nullptr));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool, nullptr));
     is_gone.set_value();
     for (std::thread &thread : threads)
         thread.join();
@@ -152,19 +152,19 @@ TEST_F(Destroy, BesideThreadsThatEndSucceeds)
     for (int round = 0; round < 500; round++) {
         std::atomic<size_t> over_count{0};
         std::vector<std::thread> threads;
-        binade_pool *pool = nullptr;
-        ASSERT_EQ(BINADE_OK, binade_pool_create(nullptr, &pool));
+        moiety_pool *pool = nullptr;
+        ASSERT_EQ(MOIETY_OK, moiety_pool_create(nullptr, &pool));
         for (size_t i = 0; i < kThreads; i++)
             threads.emplace_back([&] {
-                binade_devptr block = 0;
-                EXPECT_EQ(BINADE_OK,
-                          binade_alloc(pool, 4 * kKiB, kStream, &block));
-                EXPECT_EQ(BINADE_OK, binade_free(pool, block, kStream));
+                moiety_devptr block = 0;
+                EXPECT_EQ(MOIETY_OK,
+                          moiety_alloc(pool, 4 * kKiB, kStream, &block));
+                EXPECT_EQ(MOIETY_OK, moiety_free(pool, block, kStream));
                 over_count++;
             });
         while (over_count < kThreads)
             std::this_thread::yield();
-        EXPECT_EQ(BINADE_OK, binade_pool_destroy(pool, nullptr)) << round;
+        EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool, nullptr)) << round;
         for (std::thread &thread : threads)
             thread.join();
     }

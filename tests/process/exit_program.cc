@@ -17,7 +17,7 @@
 #include "tests/pool/pool_under_test.h"
 
 // Events that went with the driver are not destroyed: the stand-in's own leak.
-extern "C" BINADE_API const char *__lsan_default_suppressions();
+extern "C" MOIETY_API const char *__lsan_default_suppressions();
 extern "C" const char *__lsan_default_suppressions()
 {
     return "leak:libcuda.so.1\n";
@@ -29,35 +29,35 @@ namespace
 using pool_test::kKiB;
 using pool_test::kMiB;
 
-const binade_stream kStream = BINADE_STREAM_LEGACY;
+const moiety_stream kStream = MOIETY_STREAM_LEGACY;
 
 void Expect(bool condition, const char *what)
 {
     if (condition)
         return;
-    std::fprintf(stderr, "not so: %s: %s\n", what, binade_last_error_message());
+    std::fprintf(stderr, "not so: %s: %s\n", what, moiety_last_error_message());
     _exit(1);
 }
 
 #define EXPECT_THAT(condition) Expect(condition, #condition)
 
 struct Use {
-    binade_pool *pool = nullptr;
-    std::vector<binade_devptr> blocks;
+    moiety_pool *pool = nullptr;
+    std::vector<moiety_devptr> blocks;
 
     void Begin()
     {
         pool_test::UseStandin();
-        EXPECT_THAT(binade_pool_create(nullptr, &pool) == BINADE_OK);
+        EXPECT_THAT(moiety_pool_create(nullptr, &pool) == MOIETY_OK);
         for (int i = 0; i < 300; i++)
             Alloc(i % 10 ? 20 * kKiB : 3 * kMiB);
     }
 
     void Alloc(size_t size_bytes)
     {
-        binade_devptr address = 0;
-        EXPECT_THAT(binade_alloc(pool, size_bytes, kStream, &address) ==
-                    BINADE_OK);
+        moiety_devptr address = 0;
+        EXPECT_THAT(moiety_alloc(pool, size_bytes, kStream, &address) ==
+                    MOIETY_OK);
         blocks.push_back(address);
     }
 
@@ -65,19 +65,19 @@ struct Use {
     void FreeAll()
     {
         for (size_t i = 0; i < blocks.size(); i++)
-            EXPECT_THAT(binade_free(pool, blocks[i],
+            EXPECT_THAT(moiety_free(pool, blocks[i],
                                     i % 3 == 0 ? kStream
                                     : i % 3 == 1
-                                        ? BINADE_STREAM_ANY
-                                        : BINADE_STREAM_DONE) == BINADE_OK);
+                                        ? MOIETY_STREAM_ANY
+                                        : MOIETY_STREAM_DONE) == MOIETY_OK);
         blocks.clear();
     }
 
     void End()
     {
-        binade_leaks leaks = {};
+        moiety_leaks leaks = {};
         leaks.struct_size = sizeof(leaks);
-        EXPECT_THAT(binade_pool_destroy(pool, &leaks) == BINADE_OK);
+        EXPECT_THAT(moiety_pool_destroy(pool, &leaks) == MOIETY_OK);
         EXPECT_THAT(leaks.block_count == 0);
     }
 };
@@ -90,21 +90,21 @@ bool IsDriverThere()
 
 void EndWithoutDriver(Use &use)
 {
-    binade_devptr address = 0;
+    moiety_devptr address = 0;
     EXPECT_THAT(!IsDriverThere());
-    auto strange = reinterpret_cast<binade_stream>(0x1230);
-    EXPECT_THAT(binade_free(use.pool, use.blocks.back(), strange) == BINADE_OK);
+    auto strange = reinterpret_cast<moiety_stream>(0x1230);
+    EXPECT_THAT(moiety_free(use.pool, use.blocks.back(), strange) == MOIETY_OK);
     use.blocks.pop_back();
-    EXPECT_THAT(binade_alloc(use.pool, 100 * kMiB, kStream, &address) ==
-                BINADE_E_DEINITIALIZED);
+    EXPECT_THAT(moiety_alloc(use.pool, 100 * kMiB, kStream, &address) ==
+                MOIETY_E_DEINITIALIZED);
     uint64_t before = pool_test::Calls();
     use.FreeAll();
-    EXPECT_THAT(binade_alloc(use.pool, 20 * kKiB, kStream, &address) ==
-                BINADE_E_DEINITIALIZED);
+    EXPECT_THAT(moiety_alloc(use.pool, 20 * kKiB, kStream, &address) ==
+                MOIETY_E_DEINITIALIZED);
     use.End();
     EXPECT_THAT(pool_test::Calls() == before);
-    EXPECT_THAT(binade_pool_create(nullptr, &use.pool) ==
-                BINADE_E_DEINITIALIZED);
+    EXPECT_THAT(moiety_pool_create(nullptr, &use.pool) ==
+                MOIETY_E_DEINITIALIZED);
 }
 
 Use *handled;
@@ -170,19 +170,19 @@ void ByAStaticDestructor()
 
 struct ThreadLocal {
     Use *use = nullptr;
-    binade_devptr block = 0;
+    moiety_devptr block = 0;
 
     // In the main thread before all handlers, in others before all keys.
     ~ThreadLocal()
     {
-        binade_devptr another = 0;
+        moiety_devptr another = 0;
         if (!use)
             return;
-        EXPECT_THAT(binade_free(use->pool, block, BINADE_STREAM_ANY) ==
-                    BINADE_OK);
-        EXPECT_THAT(binade_alloc(use->pool, 4 * kKiB, kStream, &another) ==
-                    BINADE_OK);
-        EXPECT_THAT(binade_free(use->pool, another, kStream) == BINADE_OK);
+        EXPECT_THAT(moiety_free(use->pool, block, MOIETY_STREAM_ANY) ==
+                    MOIETY_OK);
+        EXPECT_THAT(moiety_alloc(use->pool, 4 * kKiB, kStream, &another) ==
+                    MOIETY_OK);
+        EXPECT_THAT(moiety_free(use->pool, another, kStream) == MOIETY_OK);
     }
 };
 
@@ -196,8 +196,8 @@ void ByThreadLocals()
     EXPECT_THAT(std::atexit(HandlerWithDriver) == 0);
     auto begin = [] {
         local.use = &use;
-        EXPECT_THAT(binade_alloc(use.pool, 9 * kKiB, kStream, &local.block) ==
-                    BINADE_OK);
+        EXPECT_THAT(moiety_alloc(use.pool, 9 * kKiB, kStream, &local.block) ==
+                    MOIETY_OK);
     };
     begin();
     std::thread(begin).join();
@@ -217,17 +217,17 @@ struct Key {
     pthread_key_t key;
     Use *use;
     int times;
-    binade_devptr block;
+    moiety_devptr block;
 };
 
 void EndOfKey(void *argument)
 {
     Key *own = static_cast<Key *>(argument);
-    EXPECT_THAT(binade_free(own->use->pool, own->block, kStream) == BINADE_OK);
+    EXPECT_THAT(moiety_free(own->use->pool, own->block, kStream) == MOIETY_OK);
     if (--own->times == 0)
         return;
-    EXPECT_THAT(binade_alloc(own->use->pool, 9 * kKiB, kStream, &own->block) ==
-                BINADE_OK);
+    EXPECT_THAT(moiety_alloc(own->use->pool, 9 * kKiB, kStream, &own->block) ==
+                MOIETY_OK);
     EXPECT_THAT(pthread_setspecific(own->key, own) == 0);
 }
 
@@ -244,15 +244,15 @@ void ByKeys(int times)
             for (Key *key : {&before, &after}) {
                 key->use = &use;
                 key->times = times;
-                EXPECT_THAT(binade_alloc(use.pool, 9 * kKiB, kStream,
-                                         &key->block) == BINADE_OK);
+                EXPECT_THAT(moiety_alloc(use.pool, 9 * kKiB, kStream,
+                                         &key->block) == MOIETY_OK);
                 EXPECT_THAT(pthread_setspecific(key->key, key) == 0);
             }
         }).join();
     use.FreeAll();
-    binade_stats stats = {};
+    moiety_stats stats = {};
     stats.struct_size = sizeof(stats);
-    EXPECT_THAT(binade_pool_stats(use.pool, &stats) == BINADE_OK);
+    EXPECT_THAT(moiety_pool_stats(use.pool, &stats) == MOIETY_OK);
     EXPECT_THAT(stats.allocation_current == 0);
     EXPECT_THAT(times > 1 || stats.threads == 1);
     use.End();
@@ -267,17 +267,17 @@ void UnderLoad()
     for (unsigned i = 0; i < 3; i++)
         std::thread([i] {
             for (;;) {
-                binade_devptr addresses[20] = {};
+                moiety_devptr addresses[20] = {};
                 // After the driver has gone they fail.
-                for (binade_devptr &address : addresses)
-                    if (binade_alloc(use.pool, (i + 1) * 20 * kKiB, kStream,
-                                     &address) != BINADE_OK)
+                for (moiety_devptr &address : addresses)
+                    if (moiety_alloc(use.pool, (i + 1) * 20 * kKiB, kStream,
+                                     &address) != MOIETY_OK)
                         address = 0;
-                for (binade_devptr address : addresses)
-                    EXPECT_THAT(binade_free(use.pool, address,
-                                            BINADE_STREAM_ANY) == BINADE_OK);
+                for (moiety_devptr address : addresses)
+                    EXPECT_THAT(moiety_free(use.pool, address,
+                                            MOIETY_STREAM_ANY) == MOIETY_OK);
                 if (i == 0 &&
-                    binade_pool_trim(use.pool, 0, nullptr) != BINADE_OK)
+                    moiety_pool_trim(use.pool, 0, nullptr) != MOIETY_OK)
                     continue;
                 running |= 1U << i;
             }

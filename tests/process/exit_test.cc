@@ -73,7 +73,7 @@ TEST(Exit, OfAProgramThatDoesNotKnowTheWayIsSeen)
 
 TEST(Exit, UnderLoadIsCleanEveryTime)
 {
-    const char *text = std::getenv("BINADE_TEST_EXITS");
+    const char *text = std::getenv("MOIETY_TEST_EXITS");
     int rounds = text ? std::atoi(text) : 100;
     ASSERT_GT(rounds, 0);
     int code = 0, round = 0;

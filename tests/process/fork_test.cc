@@ -44,7 +44,7 @@ constexpr uint64_t kKeepBytes = 0;
 
 unsigned Rounds()
 {
-    const char *text = std::getenv("BINADE_TEST_FORKS");
+    const char *text = std::getenv("MOIETY_TEST_FORKS");
     return text ? static_cast<unsigned>(std::atoi(text)) : 1000;
 }
 
@@ -58,20 +58,20 @@ class Forks : public ::testing::Test
 
     void SetUp() override
     {
-        binade_pool_options options = pool_test::Defaults();
-        options.flags = BINADE_POOL_EXPORTABLE | BINADE_POOL_NOTE_STREAMS;
+        moiety_pool_options options = pool_test::Defaults();
+        options.flags = MOIETY_POOL_EXPORTABLE | MOIETY_POOL_NOTE_STREAMS;
         options.first_segment_bytes = options.largest_segment_bytes = 4 * kMiB;
-        ASSERT_EQ(BINADE_OK, binade_pool_create(&options, &arguments_.pool));
-        ASSERT_EQ(BINADE_OK,
-                  binade_alloc(arguments_.pool, 4 * kKiB, BINADE_STREAM_LEGACY,
+        ASSERT_EQ(MOIETY_OK, moiety_pool_create(&options, &arguments_.pool));
+        ASSERT_EQ(MOIETY_OK,
+                  moiety_alloc(arguments_.pool, 4 * kKiB, MOIETY_STREAM_LEGACY,
                                &arguments_.block));
-        ASSERT_EQ(BINADE_OK,
-                  binade_ipc_export(arguments_.pool, arguments_.block,
+        ASSERT_EQ(MOIETY_OK,
+                  moiety_ipc_export(arguments_.pool, arguments_.block,
                                     &arguments_.handle));
-        ASSERT_EQ(BINADE_OK, binade_tenant_create(arguments_.pool, "", 0,
+        ASSERT_EQ(MOIETY_OK, moiety_tenant_create(arguments_.pool, "", 0,
                                                   &arguments_.tenant));
-        ASSERT_EQ(BINADE_OK,
-                  binade_private_create(arguments_.pool, 0, &arguments_.arena));
+        ASSERT_EQ(MOIETY_OK,
+                  moiety_private_create(arguments_.pool, 0, &arguments_.arena));
         MakeHostArena();
         arguments_.stream = stream_;
         arguments_.event = pool_test::NewEvent();
@@ -79,36 +79,36 @@ class Forks : public ::testing::Test
         calls_ = EveryFunctionInAChild(arguments_);
         // No look-up of a symbol in a child.
         driver_calls_ =
-            pool_test::Get<uint64_t(const char *)>("binade_standin_calls");
+            pool_test::Get<uint64_t(const char *)>("moiety_standin_calls");
     }
 
     void MakeHostArena()
     {
-        binade_host_options options = BINADE_HOST_OPTIONS_INIT;
+        moiety_host_options options = MOIETY_HOST_OPTIONS_INIT;
         options.first_segment_bytes = options.largest_segment_bytes = 2 * kMiB;
         options.touch_threads = 1;
-        ASSERT_EQ(BINADE_OK, binade_host_create(&options, &arguments_.host));
-        ASSERT_EQ(BINADE_OK, binade_host_reserve(arguments_.host, 4 * kMiB, 1,
+        ASSERT_EQ(MOIETY_OK, moiety_host_create(&options, &arguments_.host));
+        ASSERT_EQ(MOIETY_OK, moiety_host_reserve(arguments_.host, 4 * kMiB, 1,
                                                  nullptr, nullptr));
-        ASSERT_EQ(BINADE_OK,
-                  binade_host_alloc(arguments_.host, 4 * kKiB, BINADE_HOST_CPU,
+        ASSERT_EQ(MOIETY_OK,
+                  moiety_host_alloc(arguments_.host, 4 * kKiB, MOIETY_HOST_CPU,
                                     &arguments_.host_block));
     }
 
     void TearDown() override
     {
         pool_test::DestroyEvent(arguments_.event);
-        EXPECT_EQ(BINADE_OK,
-                  binade_host_free(arguments_.host, arguments_.host_block,
-                                   BINADE_STREAM_DONE));
-        EXPECT_EQ(BINADE_OK, binade_host_destroy(arguments_.host, nullptr));
-        EXPECT_EQ(BINADE_OK, binade_private_release(arguments_.arena));
-        EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(arguments_.pool, 0));
-        EXPECT_EQ(BINADE_OK, binade_free(arguments_.pool, arguments_.block,
-                                         BINADE_STREAM_DONE));
-        binade_leaks leaks = {};
+        EXPECT_EQ(MOIETY_OK,
+                  moiety_host_free(arguments_.host, arguments_.host_block,
+                                   MOIETY_STREAM_DONE));
+        EXPECT_EQ(MOIETY_OK, moiety_host_destroy(arguments_.host, nullptr));
+        EXPECT_EQ(MOIETY_OK, moiety_private_release(arguments_.arena));
+        EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(arguments_.pool, 0));
+        EXPECT_EQ(MOIETY_OK, moiety_free(arguments_.pool, arguments_.block,
+                                         MOIETY_STREAM_DONE));
+        moiety_leaks leaks = {};
         leaks.struct_size = sizeof(leaks);
-        EXPECT_EQ(BINADE_OK, binade_pool_destroy(arguments_.pool, &leaks));
+        EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(arguments_.pool, &leaks));
         EXPECT_EQ(0u, leaks.block_count);
     }
 
@@ -166,7 +166,7 @@ TEST_F(Forks, AtRestAnswerEveryFunction)
 }
 
 // What the other threads are in the middle of. Each returns how often its calls
-// were not answered with BINADE_OK.
+// were not answered with MOIETY_OK.
 class Load
 {
   public:
@@ -211,81 +211,81 @@ class Load
         rounds_.push_back(rounds);
     }
 
-    void Try(binade_status status)
+    void Try(moiety_status status)
     {
-        failed_count_ += status != BINADE_OK;
+        failed_count_ += status != MOIETY_OK;
     }
 
     void AllocAndFree()
     {
-        binade_devptr addresses[40] = {};
-        for (binade_devptr &address : addresses)
-            Try(binade_alloc(pool_, 20 * kKiB, BINADE_STREAM_LEGACY, &address));
-        for (binade_devptr address : addresses)
-            Try(binade_free(pool_, address, BINADE_STREAM_ANY));
+        moiety_devptr addresses[40] = {};
+        for (moiety_devptr &address : addresses)
+            Try(moiety_alloc(pool_, 20 * kKiB, MOIETY_STREAM_LEGACY, &address));
+        for (moiety_devptr address : addresses)
+            Try(moiety_free(pool_, address, MOIETY_STREAM_ANY));
     }
 
     void AllocAndTrim()
     {
-        binade_devptr address = 0;
-        Try(binade_alloc(pool_, 3 * kMiB, BINADE_STREAM_LEGACY, &address));
-        Try(binade_free(pool_, address, BINADE_STREAM_DONE));
-        Try(binade_pool_trim(pool_, 0, nullptr));
+        moiety_devptr address = 0;
+        Try(moiety_alloc(pool_, 3 * kMiB, MOIETY_STREAM_LEGACY, &address));
+        Try(moiety_free(pool_, address, MOIETY_STREAM_DONE));
+        Try(moiety_pool_trim(pool_, 0, nullptr));
     }
 
     void AllocAndRetire()
     {
         pool_test::Stream stream;
-        binade_devptr address = 0;
-        Try(binade_alloc(pool_, 4 * kKiB, stream, &address));
-        Try(binade_record_use(pool_, address, BINADE_STREAM_LEGACY));
-        Try(binade_free(pool_, address, stream));
-        Try(binade_stream_retire(pool_, stream));
-        binade_stats stats = {};
+        moiety_devptr address = 0;
+        Try(moiety_alloc(pool_, 4 * kKiB, stream, &address));
+        Try(moiety_record_use(pool_, address, MOIETY_STREAM_LEGACY));
+        Try(moiety_free(pool_, address, stream));
+        Try(moiety_stream_retire(pool_, stream));
+        moiety_stats stats = {};
         stats.struct_size = sizeof(stats);
-        Try(binade_pool_stats(pool_, &stats));
+        Try(moiety_pool_stats(pool_, &stats));
     }
 
     void ExportAndImport()
     {
-        binade_devptr block = 0, address = 0;
-        binade_ipc_handle handle;
-        Try(binade_alloc(pool_, 64 * kKiB, BINADE_STREAM_LEGACY, &block));
-        Try(binade_ipc_export(pool_, block, &handle));
-        Try(binade_ipc_import(&handle, sizeof handle, nullptr, &address));
-        Try(binade_ipc_close(address, BINADE_STREAM_DONE, nullptr));
-        Try(binade_ipc_release_exports(pool_, block));
-        Try(binade_free(pool_, block, BINADE_STREAM_LEGACY));
-        Try(binade_ipc_trim(0, nullptr));
+        moiety_devptr block = 0, address = 0;
+        moiety_ipc_handle handle;
+        Try(moiety_alloc(pool_, 64 * kKiB, MOIETY_STREAM_LEGACY, &block));
+        Try(moiety_ipc_export(pool_, block, &handle));
+        Try(moiety_ipc_import(&handle, sizeof handle, nullptr, &address));
+        Try(moiety_ipc_close(address, MOIETY_STREAM_DONE, nullptr));
+        Try(moiety_ipc_release_exports(pool_, block));
+        Try(moiety_free(pool_, block, MOIETY_STREAM_LEGACY));
+        Try(moiety_ipc_trim(0, nullptr));
     }
 
     void UsePrivateArena()
     {
-        binade_devptr address = 0;
-        Try(binade_private_alloc(arena_, 3 * kMiB, BINADE_STREAM_LEGACY,
+        moiety_devptr address = 0;
+        Try(moiety_private_alloc(arena_, 3 * kMiB, MOIETY_STREAM_LEGACY,
                                  &address));
-        Try(binade_free_own(pool_, address));
-        Try(binade_private_claim(arena_, address, 3 * kMiB,
-                                 BINADE_STREAM_LEGACY));
-        Try(binade_free(pool_, address, BINADE_STREAM_DONE));
-        Try(binade_private_trim(arena_, nullptr));
+        Try(moiety_free_own(pool_, address));
+        Try(moiety_private_claim(arena_, address, 3 * kMiB,
+                                 MOIETY_STREAM_LEGACY));
+        Try(moiety_free(pool_, address, MOIETY_STREAM_DONE));
+        Try(moiety_private_trim(arena_, nullptr));
     }
 
     void UseHostArena()
     {
         void *block = nullptr;
         char text[512];
-        Try(binade_host_alloc(host_, 2 * kMiB, BINADE_HOST_CPU, &block));
-        Try(binade_host_report(host_, text, sizeof text));
-        Try(binade_host_free(host_, block, BINADE_STREAM_DONE));
-        Try(binade_host_trim(host_, kKeepBytes, nullptr));
-        Try(binade_host_pin(text, sizeof text));
-        Try(binade_host_unpin(text, sizeof text));
+        Try(moiety_host_alloc(host_, 2 * kMiB, MOIETY_HOST_CPU, &block));
+        Try(moiety_host_report(host_, text, sizeof text));
+        Try(moiety_host_free(host_, block, MOIETY_STREAM_DONE));
+        Try(moiety_host_trim(host_, kKeepBytes, nullptr));
+        Try(moiety_host_pin(text, sizeof text));
+        Try(moiety_host_unpin(text, sizeof text));
     }
 
-    binade_pool *pool_;
-    binade_private arena_;
-    binade_host *host_;
+    moiety_pool *pool_;
+    moiety_private arena_;
+    moiety_host *host_;
     std::atomic<bool> is_over_{false};
     std::atomic<unsigned> failed_count_{0};
     std::mutex lock_;

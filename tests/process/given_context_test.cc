@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "binade/host.h"
-#include "binade/ipc.h"
+#include "moiety/host.h"
+#include "moiety/ipc.h"
 #include "tests/pool/pool_under_test.h"
 
 namespace
@@ -23,31 +23,31 @@ using pool_test::Pool;
 
 struct Taker {
     const char *name;
-    std::function<binade_status(binade_context)> take;
+    std::function<moiety_status(moiety_context)> take;
 };
 
-binade_status CreatePool(binade_context context, uint64_t limit_bytes)
+moiety_status CreatePool(moiety_context context, uint64_t limit_bytes)
 {
-    binade_pool_options options = Defaults();
-    binade_pool *pool = nullptr;
+    moiety_pool_options options = Defaults();
+    moiety_pool *pool = nullptr;
     options.context = context;
     // With a limit nothing else needs the context before the first allocation.
     options.limit_bytes = limit_bytes;
-    binade_status status = binade_pool_create(&options, &pool);
-    EXPECT_EQ(status == BINADE_OK, pool != nullptr);
-    EXPECT_EQ(BINADE_OK, binade_pool_destroy(pool, nullptr));
+    moiety_status status = moiety_pool_create(&options, &pool);
+    EXPECT_EQ(status == MOIETY_OK, pool != nullptr);
+    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool, nullptr));
     return status;
 }
 
-binade_status CreateArena(binade_context context)
+moiety_status CreateArena(moiety_context context)
 {
-    binade_host_options options = BINADE_HOST_OPTIONS_INIT;
-    binade_host *host = nullptr;
+    moiety_host_options options = MOIETY_HOST_OPTIONS_INIT;
+    moiety_host *host = nullptr;
     options.context = context;
     options.limit_bytes = 8 * kMiB;
-    binade_status status = binade_host_create(&options, &host);
-    EXPECT_EQ(status == BINADE_OK, host != nullptr);
-    EXPECT_EQ(BINADE_OK, binade_host_destroy(host, nullptr));
+    moiety_status status = moiety_host_create(&options, &host);
+    EXPECT_EQ(status == MOIETY_OK, host != nullptr);
+    EXPECT_EQ(MOIETY_OK, moiety_host_destroy(host, nullptr));
     return status;
 }
 
@@ -61,65 +61,65 @@ class GivenContext : public ::testing::Test
 
     void SetUp() override
     {
-        binade_pool_options options = Defaults();
-        options.flags = BINADE_POOL_EXPORTABLE;
+        moiety_pool_options options = Defaults();
+        options.flags = MOIETY_POOL_EXPORTABLE;
         pool_.reset(new Pool(options));
         block_ = pool_->Alloc(4096);
-        ASSERT_EQ(BINADE_OK, binade_ipc_export(*pool_, block_, &handle_));
+        ASSERT_EQ(MOIETY_OK, moiety_ipc_export(*pool_, block_, &handle_));
         contexts_ = pool_test::Live("contexts");
     }
 
     void TearDown() override
     {
         EXPECT_EQ(contexts_, pool_test::Live("contexts"));
-        ASSERT_EQ(BINADE_OK, binade_ipc_release_exports(*pool_, block_));
+        ASSERT_EQ(MOIETY_OK, moiety_ipc_release_exports(*pool_, block_));
         pool_->Free(block_);
     }
 
     std::vector<Taker> Takers()
     {
         return {
-            {"pool", [](binade_context c) { return CreatePool(c, 0); }},
+            {"pool", [](moiety_context c) { return CreatePool(c, 0); }},
             {"limited pool",
-             [](binade_context c) { return CreatePool(c, 8 * kMiB); }},
+             [](moiety_context c) { return CreatePool(c, 8 * kMiB); }},
             {"arena", CreateArena},
             {"further context",
-             [this](binade_context c) {
-                 return binade_pool_add_context(*pool_, c);
+             [this](moiety_context c) {
+                 return moiety_pool_add_context(*pool_, c);
              }},
             {"import",
-             [this](binade_context c) {
-                 binade_devptr address = 77;
-                 binade_status status =
-                     binade_ipc_import(&handle_, sizeof(handle_), c, &address);
+             [this](moiety_context c) {
+                 moiety_devptr address = 77;
+                 moiety_status status =
+                     moiety_ipc_import(&handle_, sizeof(handle_), c, &address);
                  EXPECT_EQ(77u, address);
                  return status;
              }},
         };
     }
 
-    void ExpectRefused(binade_context context, binade_status status,
+    void ExpectRefused(moiety_context context, moiety_status status,
                        const char *words)
     {
         for (const Taker &taker : Takers()) {
             EXPECT_EQ(status, taker.take(context)) << taker.name;
             EXPECT_NE(std::string::npos,
-                      std::string(binade_last_error_message()).find(words))
-                << taker.name << ": " << binade_last_error_message();
+                      std::string(moiety_last_error_message()).find(words))
+                << taker.name << ": " << moiety_last_error_message();
         }
     }
 
     std::unique_ptr<Pool> pool_;
-    binade_devptr block_ = 0;
-    binade_ipc_handle handle_ = {};
+    moiety_devptr block_ = 0;
+    moiety_ipc_handle handle_ = {};
     int64_t contexts_ = 0;
 };
 
 TEST_F(GivenContext, ThatWasDestroyedIsRefused)
 {
-    binade_context context = pool_test::NewContext();
+    moiety_context context = pool_test::NewContext();
     pool_test::DestroyContext(context);
-    ExpectRefused(context, BINADE_E_CONTEXT_DESTROYED, "was destroyed");
+    ExpectRefused(context, MOIETY_E_CONTEXT_DESTROYED, "was destroyed");
 }
 
 TEST_F(GivenContext, ThatIsOtherMemoryIsRefused)
@@ -128,9 +128,9 @@ TEST_F(GivenContext, ThatIsOtherMemoryIsRefused)
     pool_test::Stream stream;
     for (void *other :
          {static_cast<void *>(memory), static_cast<void *>(memory + 3),
-          static_cast<void *>(binade_stream(stream))})
-        ExpectRefused(static_cast<binade_context>(other),
-                      BINADE_E_CONTEXT_DESTROYED, "or is none");
+          static_cast<void *>(moiety_stream(stream))})
+        ExpectRefused(static_cast<moiety_context>(other),
+                      MOIETY_E_CONTEXT_DESTROYED, "or is none");
 }
 
 TEST_F(GivenContext, AtWhichNothingIsMappedIsNotPassedOn)
@@ -140,8 +140,8 @@ TEST_F(GivenContext, AtWhichNothingIsMappedIsNotPassedOn)
     for (uintptr_t address : {uintptr_t{1}, uintptr_t{4095}, uintptr_t{4096},
                               uintptr_t{0xdeadbeefdeadbeef}, ~uintptr_t{0}})
         for (const Taker &taker : Takers())
-            EXPECT_EQ(BINADE_E_INVALID,
-                      taker.take(reinterpret_cast<binade_context>(address)))
+            EXPECT_EQ(MOIETY_E_INVALID,
+                      taker.take(reinterpret_cast<moiety_context>(address)))
                 << taker.name << ", 0x" << std::hex << address;
     EXPECT_EQ(ids, pool_test::Calls("cuCtxGetId"));
     EXPECT_EQ(versions, pool_test::Calls("cuCtxGetApiVersion"));
@@ -149,13 +149,13 @@ TEST_F(GivenContext, AtWhichNothingIsMappedIsNotPassedOn)
 
 TEST_F(GivenContext, ThatLivesIsTaken)
 {
-    binade_context context = pool_test::NewContext();
-    EXPECT_EQ(BINADE_OK, CreatePool(context, 0));
-    EXPECT_EQ(BINADE_OK, CreatePool(context, 8 * kMiB));
-    EXPECT_EQ(BINADE_OK, CreateArena(context));
+    moiety_context context = pool_test::NewContext();
+    EXPECT_EQ(MOIETY_OK, CreatePool(context, 0));
+    EXPECT_EQ(MOIETY_OK, CreatePool(context, 8 * kMiB));
+    EXPECT_EQ(MOIETY_OK, CreateArena(context));
     {
         Pool pool;
-        EXPECT_EQ(BINADE_OK, binade_pool_add_context(pool, context));
+        EXPECT_EQ(MOIETY_OK, moiety_pool_add_context(pool, context));
     }
     pool_test::DestroyContext(context);
 }

@@ -63,7 +63,7 @@ uint64_t BytesThatAskMore(const std::map<uint64_t, uint64_t> &before)
 uint64_t BytesThatAskFor(uint64_t limit_bytes, uint32_t flags)
 {
     pool_test::UseStandin();
-    binade_pool_options options = pool_test::Defaults();
+    moiety_pool_options options = pool_test::Defaults();
     options.limit_bytes = limit_bytes;
     options.flags |= flags;
     const auto before = Asking();
@@ -74,7 +74,7 @@ uint64_t BytesThatAskFor(uint64_t limit_bytes, uint32_t flags)
 TEST(Tables, OfLargePoolsAskForHugePagesWhereTheyAreWanted)
 {
     const uint64_t bytes =
-        BytesThatAskFor(4096 * kMiB, BINADE_POOL_HUGE_TABLES);
+        BytesThatAskFor(4096 * kMiB, MOIETY_POOL_HUGE_TABLES);
     if (HasHugePages())
         EXPECT_GE(bytes, 256 * kMiB);
     else
@@ -83,7 +83,7 @@ TEST(Tables, OfLargePoolsAskForHugePagesWhereTheyAreWanted)
 
 TEST(Tables, OfSmallPoolsDoNot)
 {
-    EXPECT_EQ(0u, BytesThatAskFor(512 * kMiB, BINADE_POOL_HUGE_TABLES));
+    EXPECT_EQ(0u, BytesThatAskFor(512 * kMiB, MOIETY_POOL_HUGE_TABLES));
 }
 
 TEST(Tables, OfOtherPoolsDoNot)
@@ -94,7 +94,7 @@ TEST(Tables, OfOtherPoolsDoNot)
 TEST(Tables, EndWithTheirPool)
 {
     const auto before = Asking();
-    BytesThatAskFor(4096 * kMiB, BINADE_POOL_HUGE_TABLES);
+    BytesThatAskFor(4096 * kMiB, MOIETY_POOL_HUGE_TABLES);
     EXPECT_EQ(0u, BytesThatAskMore(before));
 }
 

@@ -32,8 +32,8 @@ struct player {
 };
 
 struct game {
-    struct binadei_buddy *buddy;
-    struct binadei_maps *maps; /* of the stream that all threads use */
+    struct moietyi_buddy *buddy;
+    struct moietyi_maps *maps; /* of the stream that all threads use */
     struct player players[PROGRESS_THREADS];
     bool is_guest_here; /* the roaming thread's alone */
 };
@@ -241,7 +241,7 @@ static void leave(void *state, unsigned thread)
 static const char *find_damage(const struct game *game)
 {
     uint32_t pages = PAGES + (game->is_guest_here ? GUEST_PAGES : 0);
-    const struct binadei_maps *maps[] = {game->maps};
+    const struct moietyi_maps *maps[] = {game->maps};
     uint64_t at;
     const char *broken = map_probe_check(maps, 1, &at);
     map_probe_drain(game->maps, PROBE_AGEING);

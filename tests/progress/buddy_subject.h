@@ -4,8 +4,8 @@
  * The buddy as a subject of progress.h: few pages, so that all threads meet in
  * the same words.
  */
-#ifndef BINADE_TESTS_PROGRESS_BUDDY_SUBJECT_H_
-#define BINADE_TESTS_PROGRESS_BUDDY_SUBJECT_H_
+#ifndef MOIETY_TESTS_PROGRESS_BUDDY_SUBJECT_H_
+#define MOIETY_TESTS_PROGRESS_BUDDY_SUBJECT_H_
 
 #include "tests/progress/progress.h"
 

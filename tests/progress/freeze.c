@@ -31,7 +31,7 @@ static void stand_still(struct freeze_wish *wish)
     pthread_mutex_unlock(&lock);
 }
 
-void binadei_step(const char *name)
+void moietyi_step(const char *name)
 {
     struct freeze_wish *wish = followed;
     if (!wish || !wish->visits_left || strcmp(name, wish->step) != 0)

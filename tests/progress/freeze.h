@@ -5,8 +5,8 @@
  * long as the test wants. All other threads pass every step without touching
  * anything that they share, so that no race is hidden from a sanitizer.
  */
-#ifndef BINADE_TESTS_PROGRESS_FREEZE_H_
-#define BINADE_TESTS_PROGRESS_FREEZE_H_
+#ifndef MOIETY_TESTS_PROGRESS_FREEZE_H_
+#define MOIETY_TESTS_PROGRESS_FREEZE_H_
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -6,10 +6,10 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "binade/heap.h"
-#include "binade/history.h"
-#include "binade/pool.h"
-#include "binade/private.h"
+#include "moiety/heap.h"
+#include "moiety/history.h"
+#include "moiety/pool.h"
+#include "moiety/private.h"
 #include "tests/progress/freeze.h"
 #include "tests/support/tools/random.h"
 #include "tests/support/tools/stage.h"
@@ -28,22 +28,22 @@
 
 struct player {
     uint64_t random;
-    binade_devptr hand[HAND_MAX];
+    moiety_devptr hand[HAND_MAX];
     uint32_t hand_count;
     bool is_giving; /* until the hand is empty: bursts pass every cache */
 };
 
 struct game {
-    binade_pool *pool;
+    moiety_pool *pool;
     bool is_mapped;
     struct stage stage;
     struct player players[PROGRESS_THREADS];
-    binade_devptr roamed[SEGMENTS_ROAMED]; /* the roaming thread's */
+    moiety_devptr roamed[SEGMENTS_ROAMED]; /* the roaming thread's */
     uint32_t roamed_count;
 };
 
 /* Calls whose success is not what is asked here. */
-static void attempt(binade_status status)
+static void attempt(moiety_status status)
 {
     (void)status;
 }
@@ -53,19 +53,19 @@ static uint32_t choose(struct player *player, uint32_t bound)
     return random_below(&player->random, bound);
 }
 
-static binade_stream choose_stream(struct game *game, struct player *player)
+static moiety_stream choose_stream(struct game *game, struct player *player)
 {
     return game->stage.streams[choose(player, SHARED_STREAMS)].handle;
 }
 
 /* Any will do, since nothing is ever queued. */
-static binade_stream choose_end(struct game *game, struct player *player)
+static moiety_stream choose_end(struct game *game, struct player *player)
 {
     switch (choose(player, 16)) {
     case 0:
-        return BINADE_STREAM_ANY;
+        return MOIETY_STREAM_ANY;
     case 1:
-        return BINADE_STREAM_DONE;
+        return MOIETY_STREAM_DONE;
     default:
         return choose_stream(game, player);
     }
@@ -74,10 +74,10 @@ static binade_stream choose_end(struct game *game, struct player *player)
 static bool fill_hand(struct game *game, struct player *player)
 {
     size_t bytes = (size_t)512 << (choose(player, 3) * 2);
-    binade_stream stream = choose_stream(game, player);
+    moiety_stream stream = choose_stream(game, player);
     uint32_t count = choose(player, 4) ? 1 : BATCH_MAX;
-    if (binade_alloc_batch(game->pool, bytes, stream, count,
-                           player->hand + player->hand_count) != BINADE_OK)
+    if (moiety_alloc_batch(game->pool, bytes, stream, count,
+                           player->hand + player->hand_count) != MOIETY_OK)
         return false;
     player->hand_count += count;
     player->is_giving = player->hand_count + BATCH_MAX > HAND_MAX;
@@ -86,15 +86,15 @@ static bool fill_hand(struct game *game, struct player *player)
 
 static bool give_one(struct game *game, struct player *player)
 {
-    binade_devptr address = player->hand[--player->hand_count];
+    moiety_devptr address = player->hand[--player->hand_count];
     player->is_giving = player->is_giving && player->hand_count;
     /* As often as not there is no room. */
     if (choose(player, 4) == 0)
-        attempt(binade_resize(game->pool, address,
+        attempt(moiety_resize(game->pool, address,
                               (size_t)512 << choose(player, 6),
                               choose_stream(game, player)));
-    return binade_free(game->pool, address, choose_end(game, player)) ==
-           BINADE_OK;
+    return moiety_free(game->pool, address, choose_end(game, player)) ==
+           MOIETY_OK;
 }
 
 static bool work(void *state, unsigned worker, bool is_locked)
@@ -111,16 +111,16 @@ static bool work(void *state, unsigned worker, bool is_locked)
  * batches are found waiting. */
 static void use_mortal_stream(struct game *game)
 {
-    binade_stream stream = game->stage.streams[MORTAL_STREAM].handle;
-    binade_devptr blocks[HAND_MAX];
-    if (binade_alloc_batch(game->pool, 512, stream, HAND_MAX, blocks))
+    moiety_stream stream = game->stage.streams[MORTAL_STREAM].handle;
+    moiety_devptr blocks[HAND_MAX];
+    if (moiety_alloc_batch(game->pool, 512, stream, HAND_MAX, blocks))
         return;
     (void)stage_hold(&game->stage, MORTAL_STREAM);
-    attempt(binade_free_batch(game->pool, blocks, HAND_MAX, stream, NULL));
+    attempt(moiety_free_batch(game->pool, blocks, HAND_MAX, stream, NULL));
     /* Keeps every segment: to give one back waits for all streams. */
-    attempt(binade_pool_trim(game->pool, LIMIT_BYTES, NULL));
+    attempt(moiety_pool_trim(game->pool, LIMIT_BYTES, NULL));
     (void)stage_release(&game->stage, MORTAL_STREAM);
-    attempt(binade_stream_retire(game->pool, stream));
+    attempt(moiety_stream_retire(game->pool, stream));
     (void)stage_replace(&game->stage, MORTAL_STREAM);
 }
 
@@ -153,18 +153,18 @@ static void raise_child(struct game *game, unsigned thread)
 
 static void use_twice(struct game *game, struct player *player)
 {
-    binade_devptr block;
-    binade_stream first = game->stage.streams[0].handle;
-    if (binade_alloc(game->pool, 512, first, &block))
+    moiety_devptr block;
+    moiety_stream first = game->stage.streams[0].handle;
+    if (moiety_alloc(game->pool, 512, first, &block))
         return;
     attempt(
-        binade_record_use(game->pool, block, game->stage.streams[1].handle));
-    binade_event event =
+        moiety_record_use(game->pool, block, game->stage.streams[1].handle));
+    moiety_event event =
         choose(player, 2) ? stage_record(&game->stage, 0) : NULL;
     if (event)
-        attempt(binade_free_after(game->pool, block, event));
+        attempt(moiety_free_after(game->pool, block, event));
     else
-        attempt(binade_free(game->pool, block, first));
+        attempt(moiety_free(game->pool, block, first));
     if (event)
         stage_forget(event);
 }
@@ -172,8 +172,8 @@ static void use_twice(struct game *game, struct player *player)
 static void give_roamed(struct game *game)
 {
     while (game->roamed_count)
-        attempt(binade_free(game->pool, game->roamed[--game->roamed_count],
-                            BINADE_STREAM_DONE));
+        attempt(moiety_free(game->pool, game->roamed[--game->roamed_count],
+                            MOIETY_STREAM_DONE));
 }
 
 /* More than there is room for: the pool grows. Then nothing of it is used, and
@@ -181,7 +181,7 @@ static void give_roamed(struct game *game)
 static void use_much(struct game *game)
 {
     if (game->roamed_count == SEGMENTS_ROAMED ||
-        binade_alloc(game->pool, SEGMENT_BYTES, BINADE_STREAM_ANY,
+        moiety_alloc(game->pool, SEGMENT_BYTES, MOIETY_STREAM_ANY,
                      &game->roamed[game->roamed_count]))
         give_roamed(game);
     else
@@ -192,71 +192,71 @@ static void use_much(struct game *game)
  * of others move. */
 static void use_two_in_a_row(struct game *game)
 {
-    binade_devptr block;
+    moiety_devptr block;
     uint32_t kept = 0;
     for (uint32_t i = 0; i < game->roamed_count; i++) {
         if (i % 2)
             attempt(
-                binade_free(game->pool, game->roamed[i], BINADE_STREAM_DONE));
+                moiety_free(game->pool, game->roamed[i], MOIETY_STREAM_DONE));
         else
             game->roamed[kept++] = game->roamed[i];
     }
     game->roamed_count = kept;
-    if (binade_alloc(game->pool, 2 * SEGMENT_BYTES, BINADE_STREAM_ANY,
-                     &block) == BINADE_OK)
-        attempt(binade_free(game->pool, block, BINADE_STREAM_DONE));
+    if (moiety_alloc(game->pool, 2 * SEGMENT_BYTES, MOIETY_STREAM_ANY,
+                     &block) == MOIETY_OK)
+        attempt(moiety_free(game->pool, block, MOIETY_STREAM_DONE));
 }
 
 /* More than there can be while others hold some: their caches are asked for. A
  * thread that has lost them begins anew, which takes locks. */
 static void ask_for_all(struct game *game)
 {
-    binade_devptr block;
-    if (binade_try_alloc(game->pool, LIMIT_BYTES, game->stage.streams[0].handle,
-                         &block) == BINADE_OK)
-        attempt(binade_free(game->pool, block, BINADE_STREAM_DONE));
+    moiety_devptr block;
+    if (moiety_try_alloc(game->pool, LIMIT_BYTES, game->stage.streams[0].handle,
+                         &block) == MOIETY_OK)
+        attempt(moiety_free(game->pool, block, MOIETY_STREAM_DONE));
 }
 
 /* Memory that goes into an arena and comes back. */
 static void use_arena(struct game *game)
 {
-    binade_stream stream = game->stage.streams[0].handle;
-    binade_private arena;
-    if (binade_private_create(game->pool, 8 * MIB, &arena))
+    moiety_stream stream = game->stage.streams[0].handle;
+    moiety_private arena;
+    if (moiety_private_create(game->pool, 8 * MIB, &arena))
         return;
     for (unsigned i = 0; i < 4; i++) {
-        binade_devptr block;
-        if (binade_private_alloc(arena, 2 * MIB, stream, &block))
+        moiety_devptr block;
+        if (moiety_private_alloc(arena, 2 * MIB, stream, &block))
             continue;
-        attempt(binade_free(game->pool, block, stream));
-        attempt(binade_private_trim(arena, NULL));
+        attempt(moiety_free(game->pool, block, stream));
+        attempt(moiety_private_trim(arena, NULL));
     }
-    attempt(binade_private_release(arena));
+    attempt(moiety_private_release(arena));
 }
 
 /* Memory that goes away and comes back. */
 static void pause_arena(struct game *game)
 {
-    binade_private_options options = {sizeof(options), BINADE_PRIVATE_PAUSABLE,
+    moiety_private_options options = {sizeof(options), MOIETY_PRIVATE_PAUSABLE,
                                       8 * MIB};
-    binade_stream stream = game->stage.streams[0].handle;
-    binade_private arena;
-    binade_devptr block;
-    if (binade_private_create_with(game->pool, &options, &arena))
+    moiety_stream stream = game->stage.streams[0].handle;
+    moiety_private arena;
+    moiety_devptr block;
+    if (moiety_private_create_with(game->pool, &options, &arena))
         return;
-    if (binade_private_alloc(arena, 2 * MIB, stream, &block) == BINADE_OK) {
-        attempt(binade_private_pause(arena, BINADE_PAUSE_KEEP_CONTENTS));
-        attempt(binade_private_resume(arena));
-        attempt(binade_free(game->pool, block, stream));
+    if (moiety_private_alloc(arena, 2 * MIB, stream, &block) == MOIETY_OK) {
+        attempt(moiety_private_pause(arena, MOIETY_PAUSE_KEEP_CONTENTS));
+        attempt(moiety_private_resume(arena));
+        attempt(moiety_free(game->pool, block, stream));
     }
-    attempt(binade_private_release(arena));
+    attempt(moiety_private_release(arena));
 }
 
 static void look_back(struct game *game)
 {
-    binade_history_entry entries[16];
-    binade_history_summary summary = {.struct_size = sizeof(summary)};
-    attempt(binade_history_read(game->pool, entries, 16, &summary));
+    moiety_history_entry entries[16];
+    moiety_history_summary summary = {.struct_size = sizeof(summary)};
+    attempt(moiety_history_read(game->pool, entries, 16, &summary));
 }
 
 static void roam(void *state, unsigned thread, bool is_locked)
@@ -283,12 +283,12 @@ static void roam(void *state, unsigned thread, bool is_locked)
         break;
     case 4:
         /* What gives segments back takes others' caches first: see above. */
-        attempt(binade_pool_trim(
+        attempt(moiety_pool_trim(
             game->pool, is_locked ? LIMIT_BYTES : SEGMENT_BYTES, NULL));
         break;
     case 5:
-        attempt(binade_capture_guard_begin());
-        attempt(binade_capture_guard_end());
+        attempt(moiety_capture_guard_begin());
+        attempt(moiety_capture_guard_end());
         break;
     case 8:
         if (!is_locked)
@@ -312,7 +312,7 @@ static void roam(void *state, unsigned thread, bool is_locked)
 static void *create_game_of(uint32_t flags)
 {
     struct game *game = calloc(1, sizeof(*game));
-    binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
+    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
     options.first_segment_bytes = SEGMENT_BYTES;
     options.largest_segment_bytes = SEGMENT_BYTES;
     options.limit_bytes = LIMIT_BYTES;
@@ -320,11 +320,11 @@ static void *create_game_of(uint32_t flags)
     options.history_entries = 64;
     options.flags |= flags;
     if (!game || !stage_open() || !stage_init(&game->stage) ||
-        binade_pool_create(&options, &game->pool)) {
+        moiety_pool_create(&options, &game->pool)) {
         free(game);
         return NULL;
     }
-    game->is_mapped = flags & BINADE_POOL_MAPPED;
+    game->is_mapped = flags & MOIETY_POOL_MAPPED;
     for (unsigned i = 0; i < PROGRESS_THREADS; i++)
         game->players[i].random = random_start(0, i);
     return game;
@@ -337,7 +337,7 @@ static void *create_game(void)
 
 static void *create_mapped_game(void)
 {
-    return create_game_of(BINADE_POOL_MAPPED);
+    return create_game_of(MOIETY_POOL_MAPPED);
 }
 
 /* Meets every stream once, and every way to free. */
@@ -361,9 +361,9 @@ static void leave(void *state, unsigned thread)
 static const char *destroy_game(void *state)
 {
     struct game *game = state;
-    binade_leaks leaks = {.struct_size = sizeof(leaks)};
+    moiety_leaks leaks = {.struct_size = sizeof(leaks)};
     const char *damage = NULL;
-    if (binade_pool_destroy(game->pool, &leaks))
+    if (moiety_pool_destroy(game->pool, &leaks))
         damage = "the pool cannot be destroyed";
     else if (leaks.block_count)
         damage = "blocks are lost";

@@ -5,8 +5,8 @@
  * all threads use, caches that are always too small, memory enough that nobody
  * has to grow or to wait for the device.
  */
-#ifndef BINADE_TESTS_PROGRESS_POOL_SUBJECT_H_
-#define BINADE_TESTS_PROGRESS_POOL_SUBJECT_H_
+#ifndef MOIETY_TESTS_PROGRESS_POOL_SUBJECT_H_
+#define MOIETY_TESTS_PROGRESS_POOL_SUBJECT_H_
 
 #include "tests/progress/progress.h"
 

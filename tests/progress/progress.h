@@ -5,8 +5,8 @@
  * operation, and the others get on all the same. A thread that waits for the
  * stopped one, be it in a loop that no lock is named in, is found out.
  */
-#ifndef BINADE_TESTS_PROGRESS_PROGRESS_H_
-#define BINADE_TESTS_PROGRESS_PROGRESS_H_
+#ifndef MOIETY_TESTS_PROGRESS_PROGRESS_H_
+#define MOIETY_TESTS_PROGRESS_PROGRESS_H_
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -25,7 +25,7 @@ def step_mutant(name, file, change, tests, test):
         copts = ["-w"],
         # It includes what the file that it replaces includes.
         features = ["-layering_check"],
-        local_defines = ["BINADEI_STEPS=1"],
+        local_defines = ["MOIETYI_STEPS=1"],
         deps = [
             tests,
             "//tests/progress:pool_with_steps",

@@ -3,8 +3,8 @@
  *
  * A step's name as part of a test's, where letters and digits alone may be.
  */
-#ifndef BINADE_TESTS_PROGRESS_STEP_NAME_H_
-#define BINADE_TESTS_PROGRESS_STEP_NAME_H_
+#ifndef MOIETY_TESTS_PROGRESS_STEP_NAME_H_
+#define MOIETY_TESTS_PROGRESS_STEP_NAME_H_
 
 #include <gtest/gtest.h>
 

@@ -12,7 +12,7 @@
 
 // A child of these tests exits with its pool. The stand-in's events are known
 // to the pool alone, in a form that is no pointer.
-extern "C" BINADE_API const char *__lsan_default_suppressions();
+extern "C" MOIETY_API const char *__lsan_default_suppressions();
 extern "C" const char *__lsan_default_suppressions()
 {
     return "leak:cuEventCreate\n";
@@ -33,14 +33,14 @@ void InAProcess(const std::string &path, void (*end)())
     pid_t child = fork();
     if (child == 0) {
         pool_test::UseStandin();
-        binade_pool_options options = Recorded(64);
-        binade_pool *pool = nullptr;
-        if (binade_pool_create(&options, &pool) != BINADE_OK ||
-            binade_record_start(pool, path.c_str()) != BINADE_OK)
+        moiety_pool_options options = Recorded(64);
+        moiety_pool *pool = nullptr;
+        if (moiety_pool_create(&options, &pool) != MOIETY_OK ||
+            moiety_record_start(pool, path.c_str()) != MOIETY_OK)
             _exit(1);
         Use(pool, 9);
-        binade_record_summary summary = Summary();
-        if (binade_record_flush(pool, &summary) != BINADE_OK)
+        moiety_record_summary summary = Summary();
+        if (moiety_record_flush(pool, &summary) != MOIETY_OK)
             _exit(1);
         Use(pool, 2);
         end();
@@ -53,7 +53,7 @@ void InAProcess(const std::string &path, void (*end)())
 
 TEST(RecordOfAProcess, IsEndedByTheProcess)
 {
-    const std::string path = FileName("exited.btrace");
+    const std::string path = FileName("exited.mtrace");
     InAProcess(path, [] { exit(0); });
     Recording recording(path);
     EXPECT_EQ(11u, recording.Count("a"));
@@ -62,7 +62,7 @@ TEST(RecordOfAProcess, IsEndedByTheProcess)
 
 TEST(RecordOfAProcess, IsCutOffByACrash)
 {
-    const std::string path = FileName("crashed.btrace");
+    const std::string path = FileName("crashed.mtrace");
     InAProcess(path, [] { (void)raise(SIGKILL); });
     Recording recording(path, false);
     EXPECT_EQ(9u, recording.Count("a"));

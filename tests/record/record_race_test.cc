@@ -21,18 +21,18 @@ constexpr unsigned kThreads = 8;
 constexpr unsigned kRounds = 2000;
 constexpr size_t kSizes[] = {4096, 4096, 700, 70000, 3 << 20};
 
-std::atomic<binade_devptr> mail[kThreads];
+std::atomic<moiety_devptr> mail[kThreads];
 
-void Work(binade_pool *pool, binade_stream stream, unsigned number)
+void Work(moiety_pool *pool, moiety_stream stream, unsigned number)
 {
     for (unsigned round = 0; round < kRounds; round++) {
-        binade_devptr block = 0;
+        moiety_devptr block = 0;
         // Each large block is a call that is no hit.
         size_t size = kSizes[round % 64 ? round % 4 : 4];
-        ASSERT_EQ(BINADE_OK, binade_alloc(pool, size, stream, &block));
+        ASSERT_EQ(MOIETY_OK, moiety_alloc(pool, size, stream, &block));
         block = mail[(number + round) % kThreads].exchange(block);
         if (block) {
-            ASSERT_EQ(BINADE_OK, binade_free(pool, block, stream));
+            ASSERT_EQ(MOIETY_OK, moiety_free(pool, block, stream));
         }
     }
 }
@@ -57,9 +57,9 @@ TEST_P(Rings, HaveEachBlocksLivesInOrder)
 {
     pool_test::UseStandin();
     const std::string path =
-        FileName("threads" + std::to_string(GetParam()) + ".btrace");
+        FileName("threads" + std::to_string(GetParam()) + ".mtrace");
     Pool pool(Recorded(GetParam()));
-    ASSERT_EQ(BINADE_OK, binade_record_start(pool, path.c_str()));
+    ASSERT_EQ(MOIETY_OK, moiety_record_start(pool, path.c_str()));
     {
         Stream stream;
         std::vector<std::thread> threads;
@@ -67,12 +67,12 @@ TEST_P(Rings, HaveEachBlocksLivesInOrder)
             threads.emplace_back([&, i] { Work(pool, stream, i); });
         for (std::thread &thread : threads)
             thread.join();
-        for (std::atomic<binade_devptr> &left : mail)
+        for (std::atomic<moiety_devptr> &left : mail)
             pool.Free(left.exchange(0), stream);
         pool_test::Synchronize();
-        EXPECT_EQ(BINADE_OK, binade_stream_retire(pool, stream));
+        EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, stream));
     }
-    ASSERT_EQ(BINADE_OK, binade_record_stop(pool, nullptr));
+    ASSERT_EQ(MOIETY_OK, moiety_record_stop(pool, nullptr));
     Expect(path);
 }
 

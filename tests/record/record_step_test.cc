@@ -25,13 +25,13 @@ constexpr size_t kBytes = 65536;
 class Recorder : public testing::Test
 {
   protected:
-    void Begin(const std::string &name, binade_pool_options options)
+    void Begin(const std::string &name, moiety_pool_options options)
     {
         ASSERT_TRUE(stage_open());
-        path = FileName(name + ".btrace");
-        ASSERT_EQ(BINADE_OK, binade_pool_create(&options, &pool))
-            << binade_last_error_message();
-        ASSERT_EQ(BINADE_OK, binade_record_start(pool, path.c_str()));
+        path = FileName(name + ".mtrace");
+        ASSERT_EQ(MOIETY_OK, moiety_pool_create(&options, &pool))
+            << moiety_last_error_message();
+        ASSERT_EQ(MOIETY_OK, moiety_record_start(pool, path.c_str()));
     }
 
     // A thread that frees what it allocated, and stands still at a step of that.
@@ -42,14 +42,14 @@ class Recorder : public testing::Test
             // Where there are caches the last of these frees is a hit.
             for (unsigned i = 0; i < 3; i++) {
                 if (i) {
-                    ASSERT_EQ(BINADE_OK, binade_free(pool, block, freed_on));
+                    ASSERT_EQ(MOIETY_OK, moiety_free(pool, block, freed_on));
                 }
-                ASSERT_EQ(BINADE_OK,
-                          binade_alloc(pool, kBytes, nullptr, &block));
+                ASSERT_EQ(MOIETY_OK,
+                          moiety_alloc(pool, kBytes, nullptr, &block));
             }
             freeze_wish wish = {step, 1};
             freeze_follow(&wish);
-            ASSERT_EQ(BINADE_OK, binade_free(pool, block, freed_on));
+            ASSERT_EQ(MOIETY_OK, moiety_free(pool, block, freed_on));
             freeze_follow(nullptr);
         });
         while (!freeze_is_on())
@@ -58,8 +58,8 @@ class Recorder : public testing::Test
 
     uint64_t Written()
     {
-        binade_record_summary summary = Summary();
-        EXPECT_EQ(BINADE_OK, binade_record_flush(pool, &summary));
+        moiety_record_summary summary = Summary();
+        EXPECT_EQ(MOIETY_OK, moiety_record_flush(pool, &summary));
         return summary.operation_count;
     }
 
@@ -68,8 +68,8 @@ class Recorder : public testing::Test
     {
         freeze_release();
         other.join();
-        EXPECT_EQ(BINADE_OK, binade_record_stop(pool, nullptr));
-        EXPECT_EQ(BINADE_OK, binade_pool_destroy(pool, nullptr));
+        EXPECT_EQ(MOIETY_OK, moiety_record_stop(pool, nullptr));
+        EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool, nullptr));
         Recording recording(path);
         for (const char *count :
              {"late_times", "lost", "implied_frees", "dropped_frees"})
@@ -79,9 +79,9 @@ class Recorder : public testing::Test
     }
 
     std::string path;
-    binade_pool *pool = nullptr;
-    binade_devptr block = 0;
-    binade_stream freed_on = nullptr;
+    moiety_pool *pool = nullptr;
+    moiety_devptr block = 0;
+    moiety_stream freed_on = nullptr;
     std::thread other;
 };
 
@@ -112,25 +112,25 @@ TEST_F(Recorder, TakesWhatItCannotWriteYet)
 // A free that is no hit, when its memory can be had and is had by another.
 TEST_F(Recorder, HasAFreeBeforeTheNextLifeOfItsBlock)
 {
-    binade_pool_options options = Recorded(64);
+    moiety_pool_options options = Recorded(64);
     options.thread_cache_bytes = 0;
     options.limit_bytes = options.first_segment_bytes =
         options.largest_segment_bytes = 2 << 20;
     ASSERT_NO_FATAL_FAILURE(Begin("free", options));
-    freed_on = BINADE_STREAM_DONE;
+    freed_on = MOIETY_STREAM_DONE;
     Freeze("range.given");
-    std::vector<binade_devptr> taken;
+    std::vector<moiety_devptr> taken;
     while (taken.empty() || taken.back() != block) {
         taken.push_back(0);
-        ASSERT_EQ(BINADE_OK, binade_alloc(pool, kBytes, nullptr, &taken.back()))
+        ASSERT_EQ(MOIETY_OK, moiety_alloc(pool, kBytes, nullptr, &taken.back()))
             << taken.size();
     }
     // What came before the free, and no more.
     uint64_t before = Written();
     Use(pool, 2);
     EXPECT_EQ(before, Written());
-    for (binade_devptr one : taken)
-        ASSERT_EQ(BINADE_OK, binade_free(pool, one, BINADE_STREAM_DONE));
+    for (moiety_devptr one : taken)
+        ASSERT_EQ(MOIETY_OK, moiety_free(pool, one, MOIETY_STREAM_DONE));
     EXPECT_EQ("afafaf", End().Letters().substr(0, 6));
 }
 

@@ -15,7 +15,7 @@
 
 // A child of these tests exits with its pool. The stand-in's events are known
 // to the pool alone, in a form that is no pointer.
-extern "C" BINADE_API const char *__lsan_default_suppressions();
+extern "C" MOIETY_API const char *__lsan_default_suppressions();
 extern "C" const char *__lsan_default_suppressions()
 {
     return "leak:cuEventCreate\n";
@@ -36,7 +36,7 @@ constexpr uint64_t kMiB = UINT64_C(1) << 20;
 
 std::string Message()
 {
-    return binade_last_error_message();
+    return moiety_last_error_message();
 }
 
 // As lines without times, ids and threads as they are.
@@ -49,45 +49,45 @@ std::string WithoutTime(const std::string &line)
 TEST(Record, HasWhatAThreadDidInItsOrder)
 {
     pool_test::UseStandin();
-    const std::string path = FileName("sequence.btrace");
-    binade_pool_options options = Recorded(64);
-    options.flags = BINADE_POOL_EXPORTABLE;
+    const std::string path = FileName("sequence.mtrace");
+    moiety_pool_options options = Recorded(64);
+    options.flags = MOIETY_POOL_EXPORTABLE;
     options.limit_bytes = 64 * kMiB;
     Pool pool(options);
     Stream stream;
-    ASSERT_EQ(BINADE_OK, binade_record_start(pool, path.c_str())) << Message();
-    binade_devptr first, second, third, none = 0;
-    binade_ipc_handle handle;
-    ASSERT_EQ(BINADE_OK, binade_alloc(pool, 1000, nullptr, &first));
-    ASSERT_EQ(BINADE_OK, binade_alloc(pool, 5000, stream, &second));
-    ASSERT_EQ(BINADE_OK, binade_record_use(pool, second, nullptr));
-    ASSERT_EQ(BINADE_OK, binade_free_sized(pool, first, 1000, nullptr));
-    ASSERT_EQ(BINADE_OK, binade_free(pool, second, BINADE_STREAM_DONE));
-    ASSERT_EQ(BINADE_OK, binade_alloc(pool, 3 * kMiB, stream, &third));
-    binade_event event = pool_test::NewEvent();
-    ASSERT_EQ(BINADE_OK, binade_free_after(pool, third, event));
+    ASSERT_EQ(MOIETY_OK, moiety_record_start(pool, path.c_str())) << Message();
+    moiety_devptr first, second, third, none = 0;
+    moiety_ipc_handle handle;
+    ASSERT_EQ(MOIETY_OK, moiety_alloc(pool, 1000, nullptr, &first));
+    ASSERT_EQ(MOIETY_OK, moiety_alloc(pool, 5000, stream, &second));
+    ASSERT_EQ(MOIETY_OK, moiety_record_use(pool, second, nullptr));
+    ASSERT_EQ(MOIETY_OK, moiety_free_sized(pool, first, 1000, nullptr));
+    ASSERT_EQ(MOIETY_OK, moiety_free(pool, second, MOIETY_STREAM_DONE));
+    ASSERT_EQ(MOIETY_OK, moiety_alloc(pool, 3 * kMiB, stream, &third));
+    moiety_event event = pool_test::NewEvent();
+    ASSERT_EQ(MOIETY_OK, moiety_free_after(pool, third, event));
     // Refused: nothing was done.
-    EXPECT_NE(BINADE_OK, binade_free(pool, first + 1, nullptr));
-    EXPECT_EQ(BINADE_OK, binade_free(pool, 0, nullptr));
-    EXPECT_EQ(BINADE_OK, binade_alloc(pool, 0, nullptr, &none));
+    EXPECT_NE(MOIETY_OK, moiety_free(pool, first + 1, nullptr));
+    EXPECT_EQ(MOIETY_OK, moiety_free(pool, 0, nullptr));
+    EXPECT_EQ(MOIETY_OK, moiety_alloc(pool, 0, nullptr, &none));
     // Freed while it is exported.
-    ASSERT_EQ(BINADE_OK, binade_alloc(pool, 2 * kMiB, stream, &third));
-    ASSERT_EQ(BINADE_OK, binade_ipc_export(pool, third, &handle));
-    ASSERT_EQ(BINADE_OK, binade_free(pool, third, stream));
-    ASSERT_EQ(BINADE_OK, binade_ipc_release_exports(pool, 0));
-    ASSERT_EQ(BINADE_OK, binade_alloc(pool, 63 * kMiB, stream, &first));
-    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
-              binade_alloc(pool, 63 * kMiB, stream, &second));
-    ASSERT_EQ(BINADE_OK, binade_free(pool, first, stream));
-    ASSERT_EQ(BINADE_OK, binade_stream_retire(pool, stream));
-    binade_record_summary summary = Summary();
-    ASSERT_EQ(BINADE_OK, binade_record_stop(pool, &summary));
+    ASSERT_EQ(MOIETY_OK, moiety_alloc(pool, 2 * kMiB, stream, &third));
+    ASSERT_EQ(MOIETY_OK, moiety_ipc_export(pool, third, &handle));
+    ASSERT_EQ(MOIETY_OK, moiety_free(pool, third, stream));
+    ASSERT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
+    ASSERT_EQ(MOIETY_OK, moiety_alloc(pool, 63 * kMiB, stream, &first));
+    EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY,
+              moiety_alloc(pool, 63 * kMiB, stream, &second));
+    ASSERT_EQ(MOIETY_OK, moiety_free(pool, first, stream));
+    ASSERT_EQ(MOIETY_OK, moiety_stream_retire(pool, stream));
+    moiety_record_summary summary = Summary();
+    ASSERT_EQ(MOIETY_OK, moiety_record_stop(pool, &summary));
     pool_test::DestroyEvent(event);
     Recording recording(path);
     EXPECT_EQ("aausfawaxqfaofr", recording.Letters());
     EXPECT_EQ(recording.operations.size(), summary.operation_count);
     EXPECT_EQ(0u, summary.lost_count);
-    EXPECT_EQ(static_cast<uint32_t>(BINADE_OK), summary.status);
+    EXPECT_EQ(static_cast<uint32_t>(MOIETY_OK), summary.status);
     EXPECT_EQ(1u, recording.thread_count);
     EXPECT_LE(1u, recording.Count("g"));
     std::vector<std::string> lines;
@@ -113,20 +113,20 @@ TEST(Record, HasWhatAThreadDidInItsOrder)
 TEST(Record, HasOneNameForTheLegacyStream)
 {
     pool_test::UseStandin();
-    const std::string path = FileName("legacy.btrace");
-    binade_pool_options options = Recorded(64);
-    options.flags = BINADE_POOL_NOTE_STREAMS;
+    const std::string path = FileName("legacy.mtrace");
+    moiety_pool_options options = Recorded(64);
+    options.flags = MOIETY_POOL_NOTE_STREAMS;
     Pool pool(options);
-    binade_devptr blocks[3];
-    ASSERT_EQ(BINADE_OK, binade_record_start(pool, path.c_str())) << Message();
-    ASSERT_EQ(BINADE_OK, binade_alloc(pool, 3 * kMiB, nullptr, &blocks[0]));
-    ASSERT_EQ(BINADE_OK, binade_alloc(pool, 1000, nullptr, &blocks[1]));
-    ASSERT_EQ(BINADE_OK,
-              binade_alloc(pool, 1000, BINADE_STREAM_LEGACY, &blocks[2]));
-    ASSERT_EQ(BINADE_OK, binade_free_own(pool, blocks[0]));
-    ASSERT_EQ(BINADE_OK, binade_free_own(pool, blocks[1]));
-    ASSERT_EQ(BINADE_OK, binade_free(pool, blocks[2], nullptr));
-    ASSERT_EQ(BINADE_OK, binade_record_stop(pool, nullptr));
+    moiety_devptr blocks[3];
+    ASSERT_EQ(MOIETY_OK, moiety_record_start(pool, path.c_str())) << Message();
+    ASSERT_EQ(MOIETY_OK, moiety_alloc(pool, 3 * kMiB, nullptr, &blocks[0]));
+    ASSERT_EQ(MOIETY_OK, moiety_alloc(pool, 1000, nullptr, &blocks[1]));
+    ASSERT_EQ(MOIETY_OK,
+              moiety_alloc(pool, 1000, MOIETY_STREAM_LEGACY, &blocks[2]));
+    ASSERT_EQ(MOIETY_OK, moiety_free_own(pool, blocks[0]));
+    ASSERT_EQ(MOIETY_OK, moiety_free_own(pool, blocks[1]));
+    ASSERT_EQ(MOIETY_OK, moiety_free(pool, blocks[2], nullptr));
+    ASSERT_EQ(MOIETY_OK, moiety_record_stop(pool, nullptr));
     Recording recording(path);
     EXPECT_EQ("aaafff", recording.Letters());
     ASSERT_EQ(1u, recording.streams.size());
@@ -136,14 +136,14 @@ TEST(Record, HasOneNameForTheLegacyStream)
 TEST(Record, LosesNothingWhereRingsAreSmall)
 {
     pool_test::UseStandin();
-    const std::string path = FileName("small.btrace");
+    const std::string path = FileName("small.mtrace");
     Pool pool(Recorded(2));
-    ASSERT_EQ(BINADE_OK, binade_record_start(pool, path.c_str()));
+    ASSERT_EQ(MOIETY_OK, moiety_record_start(pool, path.c_str()));
     Use(pool, 3000);
-    binade_record_summary summary = Summary();
-    ASSERT_EQ(BINADE_OK, binade_record_flush(pool, &summary));
+    moiety_record_summary summary = Summary();
+    ASSERT_EQ(MOIETY_OK, moiety_record_flush(pool, &summary));
     EXPECT_LE(6000u, summary.operation_count);
-    ASSERT_EQ(BINADE_OK, binade_record_stop(pool, nullptr));
+    ASSERT_EQ(MOIETY_OK, moiety_record_stop(pool, nullptr));
     Recording recording(path);
     EXPECT_EQ(3000u, recording.Count("a"));
     EXPECT_EQ(3000u, recording.Count("f"));
@@ -154,28 +154,28 @@ TEST(Record, LosesNothingWhereRingsAreSmall)
 TEST(Record, MayBeginLateAndBeRepeated)
 {
     pool_test::UseStandin();
-    const std::string path = FileName("late.btrace");
+    const std::string path = FileName("late.mtrace");
     Pool pool(Recorded(4));
-    binade_devptr before;
-    ASSERT_EQ(BINADE_OK, binade_alloc(pool, 1000, nullptr, &before));
+    moiety_devptr before;
+    ASSERT_EQ(MOIETY_OK, moiety_alloc(pool, 1000, nullptr, &before));
     Use(pool, 10);
     for (unsigned i = 0; i < 2; i++) {
-        ASSERT_EQ(BINADE_OK, binade_record_start(pool, path.c_str()));
-        EXPECT_EQ(BINADE_E_BUSY,
-                  binade_record_start(pool, FileName("other").c_str()));
+        ASSERT_EQ(MOIETY_OK, moiety_record_start(pool, path.c_str()));
+        EXPECT_EQ(MOIETY_E_BUSY,
+                  moiety_record_start(pool, FileName("other").c_str()));
         EXPECT_NE(0, access(FileName("other").c_str(), F_OK));
         Use(pool, 5);
         if (i == 0) {
-            ASSERT_EQ(BINADE_OK, binade_free(pool, before, nullptr));
+            ASSERT_EQ(MOIETY_OK, moiety_free(pool, before, nullptr));
         }
-        ASSERT_EQ(BINADE_OK, binade_record_stop(pool, nullptr));
+        ASSERT_EQ(MOIETY_OK, moiety_record_stop(pool, nullptr));
         Recording recording(path);
         EXPECT_EQ(5u, recording.Count("a"));
         EXPECT_EQ(5u, recording.Count("f"));
         // Of what was live before nothing is known.
         EXPECT_EQ(i == 0, recording.info.count("dropped_frees") == 1);
     }
-    EXPECT_EQ(BINADE_E_INVALID, binade_record_stop(pool, nullptr));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_record_stop(pool, nullptr));
     EXPECT_EQ("the pool is not recorded", Message());
     Use(pool, 10);
 }
@@ -183,10 +183,10 @@ TEST(Record, MayBeginLateAndBeRepeated)
 TEST(Record, EndsWithItsPool)
 {
     pool_test::UseStandin();
-    const std::string path = FileName("destroyed.btrace");
+    const std::string path = FileName("destroyed.mtrace");
     {
         Pool pool(Recorded(64));
-        ASSERT_EQ(BINADE_OK, binade_record_start(pool, path.c_str()));
+        ASSERT_EQ(MOIETY_OK, moiety_record_start(pool, path.c_str()));
         Use(pool, 7);
     }
     EXPECT_EQ(7u, Recording(path).Count("a"));
@@ -195,22 +195,22 @@ TEST(Record, EndsWithItsPool)
 TEST(Record, IsAskedForByTheEnvironment)
 {
     pool_test::UseStandin();
-    const std::string path = FileName("conf.btrace");
-    setenv("BINADE_CONF", ("record:" + path + ",wait_ms:5").c_str(), 1);
+    const std::string path = FileName("conf.mtrace");
+    setenv("MOIETY_CONF", ("record:" + path + ",wait_ms:5").c_str(), 1);
     {
         Pool first;
         Pool second;
-        unsetenv("BINADE_CONF");
+        unsetenv("MOIETY_CONF");
         Use(first, 3);
         Use(second, 4);
     }
     EXPECT_EQ(3u, Recording(path).Count("a"));
-    EXPECT_EQ(4u, Recording(FileName("conf.2.btrace")).Count("a"));
+    EXPECT_EQ(4u, Recording(FileName("conf.2.mtrace")).Count("a"));
     const std::string numbered = FileName("of-%p");
-    setenv("BINADE_CONF", ("record:" + numbered).c_str(), 1);
+    setenv("MOIETY_CONF", ("record:" + numbered).c_str(), 1);
     {
         Pool third;
-        unsetenv("BINADE_CONF");
+        unsetenv("MOIETY_CONF");
         Use(third, 5);
     }
     EXPECT_EQ(5u, Recording(FileName("of-" + std::to_string(getpid()) + ".3"))
@@ -221,10 +221,10 @@ TEST(Record, NeedsAHistory)
 {
     pool_test::UseStandin();
     Pool pool;
-    EXPECT_EQ(BINADE_E_UNSUPPORTED,
-              binade_record_start(pool, FileName("none.btrace").c_str()));
-    EXPECT_EQ(BINADE_E_INVALID, binade_record_stop(pool, nullptr));
-    EXPECT_EQ(BINADE_E_INVALID, binade_record_flush(pool, nullptr));
+    EXPECT_EQ(MOIETY_E_UNSUPPORTED,
+              moiety_record_start(pool, FileName("none.mtrace").c_str()));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_record_stop(pool, nullptr));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_record_flush(pool, nullptr));
 }
 
 TEST(Record, RefusesWhatIsNoFile)
@@ -237,48 +237,48 @@ TEST(Record, RefusesWhatIsNoFile)
     ASSERT_EQ(0, mkfifo(pipe.c_str(), 0600));
     int reader = open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
     ASSERT_LE(0, reader);
-    EXPECT_EQ(BINADE_E_INVALID, binade_record_start(pool, nullptr));
-    EXPECT_EQ(BINADE_E_INVALID, binade_record_start(pool, ""));
-    EXPECT_EQ(BINADE_E_INVALID, binade_record_start(pool, folder.c_str()));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_record_start(pool, nullptr));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_record_start(pool, ""));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_record_start(pool, folder.c_str()));
     EXPECT_EQ("cannot record to '" + folder + "': Is a directory", Message());
-    EXPECT_EQ(BINADE_E_INVALID, binade_record_start(pool, missing.c_str()));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_record_start(pool, missing.c_str()));
     EXPECT_EQ("cannot record to '" + missing + "': No such file or directory",
               Message());
-    EXPECT_EQ(BINADE_E_INVALID, binade_record_start(pool, pipe.c_str()));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_record_start(pool, pipe.c_str()));
     EXPECT_EQ("cannot record to '" + pipe + "': it is not a file", Message());
     close(reader);
-    EXPECT_EQ(BINADE_E_INVALID, binade_record_start(pool, "/dev/full"));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_record_start(pool, "/dev/full"));
     EXPECT_EQ("recording to '/dev/full' ended after 0 operations: No space "
               "left on device",
               Message());
-    binade_record_summary summary = Summary();
+    moiety_record_summary summary = Summary();
     summary.struct_size = 8;
-    EXPECT_EQ(BINADE_E_INVALID, binade_record_stop(pool, &summary));
-    EXPECT_EQ(BINADE_E_INVALID, binade_record_flush(pool, &summary));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_record_stop(pool, &summary));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_record_flush(pool, &summary));
     Use(pool);
 }
 
 TEST(Record, RefusesAFileThatIsInUse)
 {
     pool_test::UseStandin();
-    const std::string path = FileName("shared.btrace");
+    const std::string path = FileName("shared.mtrace");
     Pool pool(Recorded(64));
     Pool other(Recorded(64));
-    ASSERT_EQ(BINADE_OK, binade_record_start(pool, path.c_str()));
-    EXPECT_EQ(BINADE_E_BUSY, binade_record_start(other, path.c_str()));
+    ASSERT_EQ(MOIETY_OK, moiety_record_start(pool, path.c_str()));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_record_start(other, path.c_str()));
     EXPECT_EQ("cannot record to '" + path + "': another pool records to it",
               Message());
-    ASSERT_EQ(BINADE_OK, binade_record_stop(pool, nullptr));
-    EXPECT_EQ(BINADE_OK, binade_record_start(other, path.c_str()));
+    ASSERT_EQ(MOIETY_OK, moiety_record_stop(pool, nullptr));
+    EXPECT_EQ(MOIETY_OK, moiety_record_start(other, path.c_str()));
 }
 
 TEST(Record, APoolIsNotMadeWithoutItsFile)
 {
     pool_test::UseStandin();
-    setenv("BINADE_CONF", "record:/no/such/folder/a.btrace", 1);
-    binade_pool *pool = nullptr;
-    EXPECT_EQ(BINADE_E_INVALID, binade_pool_create(nullptr, &pool));
-    unsetenv("BINADE_CONF");
+    setenv("MOIETY_CONF", "record:/no/such/folder/a.mtrace", 1);
+    moiety_pool *pool = nullptr;
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_create(nullptr, &pool));
+    unsetenv("MOIETY_CONF");
     EXPECT_EQ(nullptr, pool);
     EXPECT_EQ(0u, Message().find("cannot record to '/no/such/folder/a."));
 }
@@ -287,21 +287,21 @@ TEST(Record, APoolIsNotMadeWithoutItsFile)
 TEST(Record, AFullDiskEndsTheRecordingAndNothingElse)
 {
     pool_test::UseStandin();
-    const std::string path = FileName("full.btrace");
+    const std::string path = FileName("full.mtrace");
     struct rlimit before;
     ASSERT_EQ(0, getrlimit(RLIMIT_FSIZE, &before));
     signal(SIGXFSZ, SIG_IGN);
     struct rlimit little = {1 << 17, before.rlim_max};
     Pool pool(Recorded(64));
-    ASSERT_EQ(BINADE_OK, binade_record_start(pool, path.c_str()));
+    ASSERT_EQ(MOIETY_OK, moiety_record_start(pool, path.c_str()));
     ASSERT_EQ(0, setrlimit(RLIMIT_FSIZE, &little));
     Use(pool, 20000);
-    binade_record_summary summary = Summary();
-    EXPECT_EQ(BINADE_OK, binade_record_flush(pool, &summary));
-    EXPECT_EQ(static_cast<uint32_t>(BINADE_E_INVALID), summary.status);
+    moiety_record_summary summary = Summary();
+    EXPECT_EQ(MOIETY_OK, moiety_record_flush(pool, &summary));
+    EXPECT_EQ(static_cast<uint32_t>(MOIETY_E_INVALID), summary.status);
     EXPECT_EQ(EFBIG, summary.system_error);
     EXPECT_EQ(1u << 17, summary.byte_count);
-    EXPECT_EQ(BINADE_E_INVALID, binade_record_stop(pool, &summary));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_record_stop(pool, &summary));
     EXPECT_NE(std::string::npos, Message().find("File too large"));
     ASSERT_EQ(0, setrlimit(RLIMIT_FSIZE, &before));
     Recording recording(path, false);
@@ -313,18 +313,18 @@ TEST(Record, AFullDiskEndsTheRecordingAndNothingElse)
 TEST(Record, AForkedChildWritesNothing)
 {
     pool_test::UseStandin();
-    const std::string path = FileName("forked.btrace");
+    const std::string path = FileName("forked.mtrace");
     Pool pool(Recorded(64));
-    ASSERT_EQ(BINADE_OK, binade_record_start(pool, path.c_str()));
+    ASSERT_EQ(MOIETY_OK, moiety_record_start(pool, path.c_str()));
     Use(pool, 3);
     pid_t child = fork();
     if (child == 0)
-        exit(binade_record_stop(pool, nullptr) == BINADE_E_FORKED ? 0 : 1);
+        exit(moiety_record_stop(pool, nullptr) == MOIETY_E_FORKED ? 0 : 1);
     int status = -1;
     ASSERT_EQ(child, waitpid(child, &status, 0));
     EXPECT_EQ(0, status);
     Use(pool, 3);
-    ASSERT_EQ(BINADE_OK, binade_record_stop(pool, nullptr));
+    ASSERT_EQ(MOIETY_OK, moiety_record_stop(pool, nullptr));
     EXPECT_EQ(6u, Recording(path).Count("a"));
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A recording, read back: its lines, and what a strict reader would find wrong.
-#ifndef BINADE_TESTS_RECORD_RECORD_UNDER_TEST_H_
-#define BINADE_TESTS_RECORD_RECORD_UNDER_TEST_H_
+#ifndef MOIETY_TESTS_RECORD_RECORD_UNDER_TEST_H_
+#define MOIETY_TESTS_RECORD_RECORD_UNDER_TEST_H_
 
 #include <gtest/gtest.h>
 
@@ -14,14 +14,14 @@
 #include <string>
 #include <vector>
 
-#include "binade/binade.h"
+#include "moiety/moiety.h"
 
 namespace record_test
 {
 
-inline binade_pool_options Recorded(uint64_t entries)
+inline moiety_pool_options Recorded(uint64_t entries)
 {
-    binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
+    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
     options.history_entries = entries;
     return options;
 }
@@ -33,19 +33,19 @@ inline std::string FileName(const std::string &name)
     return std::string(folder ? folder : "/tmp") + "/" + name;
 }
 
-inline binade_record_summary Summary()
+inline moiety_record_summary Summary()
 {
-    binade_record_summary summary = {};
+    moiety_record_summary summary = {};
     summary.struct_size = sizeof(summary);
     return summary;
 }
 
-inline void Use(binade_pool *pool, unsigned times = 1)
+inline void Use(moiety_pool *pool, unsigned times = 1)
 {
     for (unsigned i = 0; i < times; i++) {
-        binade_devptr block = 0;
-        ASSERT_EQ(BINADE_OK, binade_alloc(pool, 1000, nullptr, &block));
-        ASSERT_EQ(BINADE_OK, binade_free(pool, block, nullptr));
+        moiety_devptr block = 0;
+        ASSERT_EQ(MOIETY_OK, moiety_alloc(pool, 1000, nullptr, &block));
+        ASSERT_EQ(MOIETY_OK, moiety_free(pool, block, nullptr));
     }
 }
 
@@ -110,7 +110,7 @@ class Recording
         Expect(!has_end, line);
         words >> kind;
         if (number_ == 1) {
-            Expect(line == "binade-trace 1", line);
+            Expect(line == "moiety-trace 1", line);
         } else if (kind == "I") {
             words >> text;
             std::getline(words, info[text]);

@@ -5,8 +5,8 @@
  * contract is broken: a free of what is not live, a size or thread that does
  * not fit, a limit it was not told.
  */
-#ifndef BINADE_TESTS_REPLAY_CHECKING_SUBJECT_H_
-#define BINADE_TESTS_REPLAY_CHECKING_SUBJECT_H_
+#ifndef MOIETY_TESTS_REPLAY_CHECKING_SUBJECT_H_
+#define MOIETY_TESTS_REPLAY_CHECKING_SUBJECT_H_
 
 #include "bench/subjects/subject.h"
 

@@ -3,8 +3,8 @@
  *
  * Runs the replay engine for tests.
  */
-#ifndef BINADE_TESTS_REPLAY_ENGINE_PROBE_H_
-#define BINADE_TESTS_REPLAY_ENGINE_PROBE_H_
+#ifndef MOIETY_TESTS_REPLAY_ENGINE_PROBE_H_
+#define MOIETY_TESTS_REPLAY_ENGINE_PROBE_H_
 
 #include "tests/replay/checking_subject.h"
 

@@ -28,9 +28,9 @@ class Replay : public testing::Test
 
     const char *Trace(const std::string &lines, uint64_t operations)
     {
-        path_ = testing::TempDir() + "/engine_test.btrace";
+        path_ = testing::TempDir() + "/engine_test.mtrace";
         std::ofstream file(path_);
-        file << "binade-trace 1\n" << lines << "E " << operations << "\n";
+        file << "moiety-trace 1\n" << lines << "E " << operations << "\n";
         return path_.c_str();
     }
 

@@ -95,9 +95,9 @@ class Lag : public testing::Test
     const char *Trace(unsigned blocks, unsigned streams = 1,
                       const char *freed_on = nullptr)
     {
-        path_ = testing::TempDir() + "/lag_test.btrace";
+        path_ = testing::TempDir() + "/lag_test.mtrace";
         std::ofstream file(path_);
-        file << "binade-trace 1\nT 0 main\n";
+        file << "moiety-trace 1\nT 0 main\n";
         for (unsigned i = 0; i < streams; i++)
             file << "S " << i << " 0x" << std::hex << 4096 + i << std::dec
                  << "\n";
@@ -131,14 +131,14 @@ class Lag : public testing::Test
 
 TEST_F(Lag, IsNoneWhereTheDeviceIdles)
 {
-    const struct subject *subject = SubjectNamed("binade");
+    const struct subject *subject = SubjectNamed("moiety");
     EXPECT_EQ(subject_lagging(subject, &lag_idle), subject);
     EXPECT_EQ(subject->follow, nullptr);
 }
 
 TEST_F(Lag, QueuesWorkBehindEachCall)
 {
-    for (const char *subject : {"binade", "binade-mapped", "best-fit"}) {
+    for (const char *subject : {"moiety", "moiety-mapped", "best-fit"}) {
         Use(subject, "work:1");
         uint64_t before = Calls("cuLaunchHostFunc");
         EXPECT_EQ(engine_footprint(Trace(10, 2), 0, 0).why, nullptr);
@@ -152,7 +152,7 @@ TEST_F(Lag, QueuesWorkBehindEachCall)
 TEST_F(Lag, QueuesNothingWhereAFreeNamesNoStream)
 {
     for (const char *freed_on : {"any", "done"}) {
-        Use("binade", "work:1");
+        Use("moiety", "work:1");
         const uint64_t before = Calls("cuLaunchHostFunc");
         EXPECT_EQ(engine_footprint(Trace(10, 1, freed_on), 0, 0).why, nullptr);
         EXPECT_EQ(Calls("cuLaunchHostFunc") - before, 10u);
@@ -180,7 +180,7 @@ TEST_F(Lag, WorkTakesAsLongAsItWasTold)
 
 TEST_F(Lag, FillsWhatWasAllocated)
 {
-    Use("binade", "fill:3");
+    Use("moiety", "fill:3");
     const uint64_t before = Calls("cuMemsetD8Async");
     EXPECT_EQ(engine_footprint(Trace(10), 0, 0).why, nullptr);
     EXPECT_EQ(Calls("cuMemsetD8Async") - before, 30u);
@@ -250,8 +250,8 @@ TEST_F(Lag, HangsNoThreadOfSeveral)
     for (unsigned i = 0; i < 400; i++)
         lines << "a 1 " << i % 4 << " 0 4096 0\nf 1 " << (i / 3) % 4
               << " 0 0\n";
-    path_ = testing::TempDir() + "/lag_test.btrace";
-    std::ofstream(path_) << "binade-trace 1\n" << lines.str() << "E 800\n";
+    path_ = testing::TempDir() + "/lag_test.mtrace";
+    std::ofstream(path_) << "moiety-trace 1\n" << lines.str() << "E 800\n";
     static struct subject failing;
     failing = *SubjectNamed("best-fit");
     failing.alloc = [](uint32_t thread, size_t size_bytes, uint32_t stream) {
@@ -283,7 +283,7 @@ TEST_F(Lag, LeavesNothingBehind)
 {
     for (const char *kind : {"streams", "allocations", "host", "contexts"}) {
         const int64_t before = pool_test::Live(kind);
-        for (const char *subject : {"binade", "binade-mapped"})
+        for (const char *subject : {"moiety", "moiety-mapped"})
             for (const char *lag : {"held", "work:1+sync:2"}) {
                 Use(subject, lag);
                 engine_footprint(Trace(10), 0, 0);

@@ -28,7 +28,7 @@ class LagWork : public testing::Test
     static void SetUpTestSuite()
     {
         // An eighth of it is filled; all of it is the host's memory here.
-        setenv("BINADE_STANDIN_MEMORY", "64MiB", 1);
+        setenv("MOIETY_STANDIN_MEMORY", "64MiB", 1);
         pool_test::UseStandin();
     }
 
@@ -65,7 +65,7 @@ TEST_F(LagWork, IsMoreFillsOfAllItsMemoryWhereItTakesLonger)
 TEST_F(LagWork, IsBehindFillsOfTheBlock)
 {
     pool_test::Pool pool;
-    const binade_devptr block = pool.Alloc(4096);
+    const moiety_devptr block = pool.Alloc(4096);
     EXPECT_EQ(Fills("fill:3", block, 4096), 3u);
     EXPECT_GE(Fills("fill:3+work:1", block, 4096), 4u);
     EXPECT_EQ(Fills("fill:3"), 0u); // behind a free

@@ -28,16 +28,16 @@ SERVER_BY_MODEL_MAX = 1.10
 # Most reserved by most live, as another simulation of expandable segments has it
 # that shares nothing with the model.
 EXPANDABLE_BY_LIVE = {
-    "frame.btrace.gz": 2.98,
-    "gpt.btrace.gz": 1.061,
-    "gpt-checkpointed.btrace.gz": 1.169,
-    "server.btrace.gz": 10.1,
-    "serving.btrace.gz": 1.037,
-    "train-checkpointed.btrace.gz": 1.152,
-    "train.btrace.gz": 1.048,
+    "frame.mtrace.gz": 2.98,
+    "gpt.mtrace.gz": 1.061,
+    "gpt-checkpointed.mtrace.gz": 1.169,
+    "server.mtrace.gz": 10.1,
+    "serving.mtrace.gz": 1.037,
+    "train-checkpointed.mtrace.gz": 1.152,
+    "train.mtrace.gz": 1.048,
 }
 MAPPED_BY_EXPANDABLE_MAX = 1.02
-SUBJECTS = ("best-fit", "binade", "best-fit-expandable", "binade-mapped")
+SUBJECTS = ("best-fit", "moiety", "best-fit-expandable", "moiety-mapped")
 
 
 @functools.lru_cache(maxsize=None)
@@ -48,7 +48,7 @@ def peaks(name):
         shutil.copyfileobj(source, target)
     done = subprocess.run(
         [REPLAY, "--driver=standin", f"--subject={','.join(SUBJECTS)}", plain],
-        env=os.environ | {"BINADE_STANDIN_MEMORY": "130GiB"},
+        env=os.environ | {"MOIETY_STANDIN_MEMORY": "130GiB"},
         capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     rows = [row for row in map(json.loads, done.stdout.splitlines())
@@ -68,8 +68,8 @@ def unlike_pytorch(found, entry):
 
 def above_model(found, bound):
     """What is wrong with the pool's peak, or None."""
-    if found["binade"] > bound * found["best-fit"]:
-        return f"binade {found['binade']}, best-fit {found['best-fit']}"
+    if found["moiety"] > bound * found["best-fit"]:
+        return f"moiety {found['moiety']}, best-fit {found['best-fit']}"
     return None
 
 
@@ -86,7 +86,7 @@ def digits_of(number):
 
 def above_expandable(found):
     """What is wrong with the peak on mapped memory, or None."""
-    part = found["binade-mapped"] / found["best-fit-expandable"]
+    part = found["moiety-mapped"] / found["best-fit-expandable"]
     return part if part > MAPPED_BY_EXPANDABLE_MAX else None
 
 
@@ -109,7 +109,7 @@ def test_best_fit_takes_what_pytorch_took(entry):
 
 
 @pytest.mark.parametrize("name", names_of(ENTRIES))
-def test_binade_is_not_above_best_fit_by_more_than_its_bound(name):
+def test_moiety_is_not_above_best_fit_by_more_than_its_bound(name):
     most = SERVER_BY_MODEL_MAX if "server" in name else POOL_BY_MODEL_MAX
     assert above_model(peaks(name), most) is None
 
@@ -129,12 +129,12 @@ def test_peaks_that_are_wrong_are_found():
         found = {"best-fit-expandable": bytes_, "live": 1000}
         assert (unlike_simulation(found, 1.048) is None) == is_right
     for bytes_, is_right in ((1020, True), (1021, False)):
-        found = {"binade-mapped": bytes_, "best-fit-expandable": 1000}
+        found = {"moiety-mapped": bytes_, "best-fit-expandable": 1000}
         assert (above_expandable(found) is None) == is_right
 
     entry = {"recorded_with": {"peak_reserved_bytes": 1000}}
     assert unlike_pytorch({"best-fit": 1005}, entry) is None
     assert unlike_pytorch({"best-fit": 1006}, entry)
     assert unlike_pytorch({"best-fit": 994}, entry)
-    assert above_model({"binade": 1020, "best-fit": 1000}, 1.02) is None
-    assert above_model({"binade": 1021, "best-fit": 1000}, 1.02)
+    assert above_model({"moiety": 1020, "best-fit": 1000}, 1.02) is None
+    assert above_model({"moiety": 1021, "best-fit": 1000}, 1.02)

@@ -5,8 +5,8 @@
  * side by side, so that an allocator which merges across their borders is found
  * out, and one that gives back what it does not have ends the process.
  */
-#ifndef BINADE_TESTS_REPLAY_SEGMENT_LEDGER_H_
-#define BINADE_TESTS_REPLAY_SEGMENT_LEDGER_H_
+#ifndef MOIETY_TESTS_REPLAY_SEGMENT_LEDGER_H_
+#define MOIETY_TESTS_REPLAY_SEGMENT_LEDGER_H_
 
 #include <cstdint>
 #include <cstdio>

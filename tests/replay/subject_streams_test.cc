@@ -34,13 +34,13 @@ class SubjectStreams : public testing::TestWithParam<Subject>
         block_ = subject_->alloc(0, kMiB, 0);
         ASSERT_NE(block_, 0u);
         if (GetParam().does_make_streams) {
-            ASSERT_EQ(Control("binade_standin_hold"), 0);
+            ASSERT_EQ(Control("moiety_standin_hold"), 0);
         }
     }
     void TearDown() override
     {
         if (GetParam().does_make_streams) {
-            ASSERT_EQ(Control("binade_standin_release"), 0);
+            ASSERT_EQ(Control("moiety_standin_release"), 0);
         }
         subject_->stop();
     }
@@ -73,9 +73,9 @@ TEST_P(SubjectOfOneStream, ServesItAtOnce)
 }
 
 INSTANTIATE_TEST_SUITE_P(Those, SubjectOfOneStream,
-                         testing::Values(Subject{"binade", true, true},
-                                         Subject{"binade-nocache", true, true},
-                                         Subject{"binade-mapped", true, false},
+                         testing::Values(Subject{"moiety", true, true},
+                                         Subject{"moiety-nocache", true, true},
+                                         Subject{"moiety-mapped", true, false},
                                          Subject{"best-fit", false, true},
                                          Subject{"best-fit-expandable", false,
                                                  false}),
@@ -92,9 +92,9 @@ TEST_P(SubjectWithStreams, ServesNoOtherStreamMeanwhile)
 }
 
 INSTANTIATE_TEST_SUITE_P(Those, SubjectWithStreams,
-                         testing::Values(Subject{"binade", true, true},
-                                         Subject{"binade-nocache", true, true},
-                                         Subject{"binade-mapped", true, false},
+                         testing::Values(Subject{"moiety", true, true},
+                                         Subject{"moiety-nocache", true, true},
+                                         Subject{"moiety-mapped", true, false},
                                          Subject{"best-fit", false, true},
                                          Subject{"best-fit-expandable", false,
                                                  false},
@@ -132,10 +132,10 @@ TEST_P(SubjectOfDoneWork, WaitsForAllStreamsWhereAnyMayUseIt)
     EXPECT_FALSE(DoesServeItTo(1));
 }
 
-INSTANTIATE_TEST_SUITE_P(Binade, SubjectOfDoneWork,
-                         testing::Values(Subject{"binade", true, true},
-                                         Subject{"binade-nocache", true, true},
-                                         Subject{"binade-mapped", true, false}),
+INSTANTIATE_TEST_SUITE_P(Moiety, SubjectOfDoneWork,
+                         testing::Values(Subject{"moiety", true, true},
+                                         Subject{"moiety-nocache", true, true},
+                                         Subject{"moiety-mapped", true, false}),
                          NameOf);
 
 } // namespace

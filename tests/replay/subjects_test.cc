@@ -43,7 +43,7 @@ std::string MadeTrace()
     std::mt19937_64 random(20261123);
     std::map<uint32_t, uint64_t> live;
     uint32_t operations = 0;
-    out << "binade-trace 1\nS 0 legacy\nS 1 0x1000\nS 2 0x2000\nS 3 any\n"
+    out << "moiety-trace 1\nS 0 legacy\nS 1 0x1000\nS 2 0x2000\nS 3 any\n"
         << "S 4 done\n";
     for (uint32_t i = 0; i < kThreads; i++)
         out << "T " << i << " thread\n";
@@ -79,7 +79,7 @@ class Subjects : public testing::TestWithParam<Subject>
     }
     void SetUp() override
     {
-        path_ = testing::TempDir() + "/subjects_test.btrace";
+        path_ = testing::TempDir() + "/subjects_test.mtrace";
         std::ofstream(path_) << MadeTrace();
         engine_use(Watched(SubjectNamed(GetParam().name)));
     }
@@ -234,14 +234,14 @@ TEST(AllSubjects, AreTestedHereOrRefuse)
     while (replay_subjects[count])
         count++;
     EXPECT_EQ(count, std::size(kSubjects) + 1);
-    unsetenv("BINADE_TORCH_SHIM");
+    unsetenv("MOIETY_TORCH_SHIM");
     UseStandinWithPools();
     const subject_setup setup = {1, 1, 0, false};
     EXPECT_STREQ(
         SubjectNamed("torch")->start(&setup),
-        "BINADE_TORCH_SHIM names no library; "
+        "MOIETY_TORCH_SHIM names no library; "
         "bench/subjects/torch/build_torch_shim.sh makes one where PyTorch is");
-    setenv("BINADE_TORCH_SHIM", "/dev/null", 1);
+    setenv("MOIETY_TORCH_SHIM", "/dev/null", 1);
     const std::string why = SubjectNamed("torch")->start(&setup);
     EXPECT_NE(why.find("/dev/null"), std::string::npos) << why;
 }

@@ -4,8 +4,8 @@
  * Which subjects there are, and the stand-in for all of them. Not torch, which
  * is PyTorch's own library.
  */
-#ifndef BINADE_TESTS_REPLAY_SUBJECTS_UNDER_TEST_H_
-#define BINADE_TESTS_REPLAY_SUBJECTS_UNDER_TEST_H_
+#ifndef MOIETY_TESTS_REPLAY_SUBJECTS_UNDER_TEST_H_
+#define MOIETY_TESTS_REPLAY_SUBJECTS_UNDER_TEST_H_
 
 #include <gtest/gtest.h>
 
@@ -26,8 +26,8 @@ struct Subject {
 };
 
 inline const Subject kSubjects[] = {
-    {"binade", true, true},         {"binade-nocache", true, true},
-    {"binade-mapped", true, false}, {"best-fit-expandable", false, false},
+    {"moiety", true, true},         {"moiety-nocache", true, true},
+    {"moiety-mapped", true, false}, {"best-fit-expandable", false, false},
     {"best-fit", false, true},      {"mutex", false, true},
     {"pow2-buddy", false, true},    {"cuda-malloc", false, true},
     {"cuda-async", true, false},
@@ -41,7 +41,7 @@ inline std::ostream &operator<<(std::ostream &stream, const Subject &subject)
 inline void UseStandinWithPools()
 {
     // Read by the stand-in when it is opened, which is once.
-    setenv("BINADE_STANDIN_MEMORY_POOLS", "1", 1);
+    setenv("MOIETY_STANDIN_MEMORY_POOLS", "1", 1);
     pool_test::UseStandin();
 }
 

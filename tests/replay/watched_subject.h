@@ -4,8 +4,8 @@
  * A subject under watch: what it hands out must lie in its segments and be
  * nobody else's, and it may have no more of its driver than it was limited to.
  */
-#ifndef BINADE_TESTS_REPLAY_WATCHED_SUBJECT_H_
-#define BINADE_TESTS_REPLAY_WATCHED_SUBJECT_H_
+#ifndef MOIETY_TESTS_REPLAY_WATCHED_SUBJECT_H_
+#define MOIETY_TESTS_REPLAY_WATCHED_SUBJECT_H_
 
 #include <cstdint>
 

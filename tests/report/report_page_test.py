@@ -7,7 +7,7 @@ import re
 import page_checks as checks
 import pytest
 import sample_rows
-from binade import _report
+from moiety import _report
 from browser import Browser
 
 BACKGROUNDS = {"light": "rgb(255, 255, 255)", "dark": "rgb(20, 23, 27)"}
@@ -161,7 +161,7 @@ def test_names_cannot_break_the_page(browser, tmp_path):
     assert checks.overflow(browser) == []
     assert browser.value("typeof window.hit") == "undefined"
     assert browser.value("JSON.parse(document.getElementById("
-                         "'binade-numbers').textContent)[0].trace") == HOSTILE
+                         "'moiety-numbers').textContent)[0].trace") == HOSTILE
     assert browser.value("document.querySelector('section h2').textContent"
                          ).startswith(HOSTILE)
     assert browser.value("document.querySelector('section th[scope=col]"

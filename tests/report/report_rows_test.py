@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import sample_rows
-from binade import _report
+from moiety import _report
 
 
 def small(**changes):
@@ -29,7 +29,7 @@ def data_of(path, name):
 
 
 def numbers_of(path):
-    return data_of(path, "binade-numbers")
+    return data_of(path, "moiety-numbers")
 
 
 @pytest.fixture
@@ -60,8 +60,8 @@ def test_loads_nothing(out):
     _report.write([small()], out)
     page = out.read_text()
     assert "default-src 'none'" in page.replace("&#x27;", "'")
-    assert " src=" not in page[:page.index("binade-figures")]
-    assert "<link" not in page[:page.index("binade-figures")]
+    assert " src=" not in page[:page.index("moiety-figures")]
+    assert "<link" not in page[:page.index("moiety-figures")]
 
 
 def test_repeats_give_the_median_and_the_ends(out):
@@ -94,16 +94,16 @@ def test_who_ran_out_of_memory_is_not_the_best(out):
                                   peak_reserved_bytes=1)], out)
     page = out.read_text()
     assert "it served less and is not ranked: naive (3\u00a0times)." in page
-    assert "Memory reserved at the peak: binade 1.768\u00a0GiB." in page
+    assert "Memory reserved at the peak: moiety 1.768\u00a0GiB." in page
     assert "<th scope=col>naive, failed</th>" in page
-    assert "<th scope=col>binade</th>" in page
+    assert "<th scope=col>moiety</th>" in page
     labels = [figure["layout"]["yaxis"]["ticktext"] for figure in
-              data_of(out, "binade-figures").values()
+              data_of(out, "moiety-figures").values()
               if figure["data"][0]["type"] == "bar"]
     assert len(labels) == 6
-    for naive, binade in labels:
+    for naive, moiety in labels:
         assert naive.startswith("naive, failed<br>")
-        assert binade.startswith("binade<br>")
+        assert moiety.startswith("moiety<br>")
 
 
 def heading(title="A tight limit", says="What is seen here."):
@@ -117,7 +117,7 @@ def test_a_heading_is_of_the_rows_behind_it(out):
     assert [one["subjects"][0]["median_ns"]["count"]
             for one in numbers_of(out)] == [1, 1, 2]
     titles = re.findall(r'<section id="c\d"><h2>(.*)</h2>', page)
-    assert titles == ["serving.btrace, serial, 1\u00a0thread",
+    assert titles == ["serving.mtrace, serial, 1\u00a0thread",
                       "A tight limit", "Again"]
     assert page.count("<p>What is seen here.</p>") == 2
     assert "of another kind" not in page
@@ -148,7 +148,7 @@ def verdicts_of(path):
 
 
 def test_what_the_runs_cannot_tell_is_called_so(out):
-    _report.write([*timed("binade", 90, 100, 120),
+    _report.write([*timed("moiety", 90, 100, 120),
                    *timed("best-fit", 110, 130, 150)], out)
     page = out.read_text()
     said = "no difference beyond the spread of the runs"
@@ -158,18 +158,18 @@ def test_what_the_runs_cannot_tell_is_called_so(out):
 
 
 def test_what_the_runs_can_tell_is_said_whoever_is_better(out):
-    for ours, title in ((100, "Binade is better"), (400, "Binade is worse")):
-        _report.write([*timed("binade", ours, ours + 1),
+    for ours, title in ((100, "Moiety is better"), (400, "Moiety is worse")):
+        _report.write([*timed("moiety", ours, ours + 1),
                        *timed("best-fit", 200, 201)], out)
         assert list(verdicts_of(out)) == [title]
     assert verdicts_of(out)[title] == [
-        "Median time of an operation: best-fit 200.5\u00a0ns; binade "
+        "Median time of an operation: best-fit 200.5\u00a0ns; moiety "
         "400.5\u00a0ns, 2\u00a0times as long"]
 
 
 def test_of_one_run_it_says_that_it_may_be_chance(out):
-    _report.write([*timed("binade", 100), *timed("best-fit", 200)], out)
-    said, = verdicts_of(out)["Binade is better"]
+    _report.write([*timed("moiety", 100), *timed("best-fit", 200)], out)
+    said, = verdicts_of(out)["Moiety is better"]
     assert said.endswith("2\u00a0times as long (of one run, so that it may "
                          "be chance)")
 
@@ -180,18 +180,18 @@ def test_a_commit_with_changes_is_said_to_have_them(out):
         out.read_text()
 
 
-def test_binade_is_not_its_own_rival(out):
-    _report.write([*timed("binade", 100), *timed("binade-nocache", 900)], out)
+def test_moiety_is_not_its_own_rival(out):
+    _report.write([*timed("moiety", 100), *timed("moiety-nocache", 900)], out)
     assert verdicts_of(out) == {}
 
 
 def test_who_serves_all_where_others_fail_is_better(out):
     _report.write([small(), small(subject="naive", ooms=3)], out)
-    assert "Allocations failed: naive (3\u00a0times); binade served all" in \
-        verdicts_of(out)["Binade is better"]
+    assert "Allocations failed: naive (3\u00a0times); moiety served all" in \
+        verdicts_of(out)["Moiety is better"]
     _report.write([small(ooms=2), small(subject="naive")], out)
-    assert verdicts_of(out) == {"Binade is worse": [
-        "Allocations failed: binade (2\u00a0times)"]}
+    assert verdicts_of(out) == {"Moiety is worse": [
+        "Allocations failed: moiety (2\u00a0times)"]}
 
 
 def facts_of(path):
@@ -228,7 +228,7 @@ def test_what_a_recording_says_of_itself_is_in_words(out):
                             "reserved_before_bytes": 0, "of_mine": "yes"}
     _report.write([row], out)
     said = facts_of(out)["Recording"]
-    assert said.startswith("serving.btrace: 200,000\u00a0operations")
+    assert said.startswith("serving.mtrace: 200,000\u00a0operations")
     assert said.endswith("recorded by PyTorch&#39;s history of its memory, on "
                          "its device\u00a00, of mine: yes.")
 
@@ -311,7 +311,7 @@ def test_a_long_timeline_is_thinned_and_keeps_its_peaks(out):
     row["timeline"] = {"op": list(range(count)), **series}
     _report.write([row], out)
     curves = {one["name"]: one for figure in
-              data_of(out, "binade-figures").values()
+              data_of(out, "moiety-figures").values()
               for one in figure["data"] if one["type"] == "scatter"}
     for name, op in (("live", 12345), ("reserved", 777)):
         curve = curves[name]
@@ -370,7 +370,7 @@ def test_a_wrong_object_is_named_by_its_place(out):
 def test_without_its_libraries_it_says_what_to_install(out, monkeypatch,
                                                        library):
     monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(ImportError, match=r"pip install binade\[report\]"):
+    with pytest.raises(ImportError, match=r"pip install moiety\[report\]"):
         _report.write([small()], out)
     assert not out.exists()
 
@@ -391,8 +391,8 @@ def test_the_program_writes_it_or_says_what_is_wrong(tmp_path, out, capsys):
 
 
 def test_names_that_are_no_utf_8_are_written(out):
-    name = os.fsdecode(b"\xff.btrace")
+    name = os.fsdecode(b"\xff.mtrace")
     row = small()
     row["trace"]["file"] = name
     _report.write([row], Path(out))
-    assert "?.btrace" in out.read_text()
+    assert "?.mtrace" in out.read_text()

@@ -8,7 +8,7 @@ GIB = 1 << 30
 MIB = 1 << 20
 # What a subject reserves by what is live, the ns of its median, driver calls.
 SUBJECTS = {
-    "binade": (1.04, 62, 410),
+    "moiety": (1.04, 62, 410),
     "best-fit": (1.09, 340, 388),
     "naive": (1.46, 510, 12),
     "cuMemAlloc": (1.01, 48000, 200000),
@@ -53,7 +53,7 @@ def address_map(rng, blocks):
     return {"op": 40000, "segments": segments, "blocks": found}
 
 
-def row(subject="binade", trace="serving.btrace", mode="serial", threads=1,
+def row(subject="moiety", trace="serving.mtrace", mode="serial", threads=1,
         seed=0, points=400, blocks=3000):
     rng = random.Random(f"{subject}{trace}{mode}{threads}{seed}")
     ratio, median, calls = SUBJECTS.get(subject, (1.2, 100, 50))

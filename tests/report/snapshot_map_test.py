@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The map of `binade snapshot` in a real browser: it is whole on each screen,
+"""The map of `moiety snapshot` in a real browser: it is whole on each screen,
 complains of nothing, and its numbers are those of the JSON."""
 
 import re
 
-import binade
+import moiety
 import pytest
-from binade import observe
-from binade._observe.svg import KINDS, LEFT, WIDTH
+from moiety import observe
+from moiety._observe.svg import KINDS, LEFT, WIDTH
 from browser import Browser
 
 MIB = 1 << 20
@@ -103,7 +103,7 @@ def browser(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def answer():
-    with binade.Pool() as pool:
+    with moiety.Pool() as pool:
         blocks = [pool.alloc(size) for size in (
             600, 70_000, 2 * MIB, 9 * MIB, 40 * MIB, 5 * MIB)]
         blocks += [pool.alloc(30_000) for _ in range(40)]

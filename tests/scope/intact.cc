@@ -9,8 +9,8 @@
 
 #include <gtest/gtest.h>
 
-#include "binade/ipc.h"
-#include "binade/scope.h"
+#include "moiety/ipc.h"
+#include "moiety/scope.h"
 #include "tests/streams/device.h"
 #include "tests/streams/pool_under_test.h"
 
@@ -25,16 +25,16 @@ constexpr int kFewChecked = 20; // there are none in such a pool
 // Two pools and what else the calls below work on. The first has the scope.
 struct Objects {
     explicit Objects(uint32_t flags)
-        : is_passing((flags & BINADE_POOL_PASS_THROUGH) != 0),
-          few((flags & BINADE_POOL_CHECKED) != 0 ? 1 : 4),
-          enough((flags & BINADE_POOL_CHECKED) != 0 ? kFewChecked : kEnough)
+        : is_passing((flags & MOIETY_POOL_PASS_THROUGH) != 0),
+          few((flags & MOIETY_POOL_CHECKED) != 0 ? 1 : 4),
+          enough((flags & MOIETY_POOL_CHECKED) != 0 ? kFewChecked : kEnough)
     {
-        binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
+        moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
         options.flags = flags;
         options.wait_ms = 0;
         options.first_segment_bytes = size_t{2} << 20;
         Make(options, &pool);
-        options.flags = BINADE_POOL_REUSE_DEPENDENCIES;
+        options.flags = MOIETY_POOL_REUSE_DEPENDENCIES;
         options.limit_bytes = size_t{4} << 20;
         Make(options, &tight);
         MUST(cu.EventRecord(event, used));
@@ -44,57 +44,57 @@ struct Objects {
     ~Objects()
     {
         MUST(cu.CtxSynchronize());
-        for (binade_pool *one : {pool, tight, made}) {
-            EXPECT_EQ(binade_pool_destroy(one, nullptr), BINADE_OK)
-                << binade_last_error_message();
+        for (moiety_pool *one : {pool, tight, made}) {
+            EXPECT_EQ(moiety_pool_destroy(one, nullptr), MOIETY_OK)
+                << moiety_last_error_message();
         }
     }
     Objects(const Objects &) = delete;
     Objects &operator=(const Objects &) = delete;
 
-    static void Make(const binade_pool_options &options, binade_pool **out)
+    static void Make(const moiety_pool_options &options, moiety_pool **out)
     {
-        EXPECT_EQ(binade_pool_create(&options, out), BINADE_OK)
-            << binade_last_error_message();
+        EXPECT_EQ(moiety_pool_create(&options, out), MOIETY_OK)
+            << moiety_last_error_message();
     }
 
-    binade_devptr Take(size_t size_bytes, binade_stream stream)
+    moiety_devptr Take(size_t size_bytes, moiety_stream stream)
     {
-        binade_devptr block = 0;
-        EXPECT_EQ(binade_alloc(pool, size_bytes, stream, &block), BINADE_OK)
-            << binade_last_error_message();
+        moiety_devptr block = 0;
+        EXPECT_EQ(moiety_alloc(pool, size_bytes, stream, &block), MOIETY_OK)
+            << moiety_last_error_message();
         return block;
     }
 
-    void Free(binade_devptr block, binade_stream stream)
+    void Free(moiety_devptr block, moiety_stream stream)
     {
-        EXPECT_EQ(binade_free(pool, block, stream), BINADE_OK)
-            << binade_last_error_message();
+        EXPECT_EQ(moiety_free(pool, block, stream), MOIETY_OK)
+            << moiety_last_error_message();
     }
 
     // Also while a blocking stream captures.
     void FreeOnTheLegacyStream()
     {
-        std::vector<binade_devptr> blocks;
+        std::vector<moiety_devptr> blocks;
         for (int i = 0; i < enough; i++)
-            blocks.push_back(Take(kSmall, BINADE_STREAM_ANY));
-        for (binade_devptr block : blocks)
-            Free(block, BINADE_STREAM_LEGACY);
+            blocks.push_back(Take(kSmall, MOIETY_STREAM_ANY));
+        for (moiety_devptr block : blocks)
+            Free(block, MOIETY_STREAM_LEGACY);
     }
 
     // Frees more than caches hold on one stream, and asks for it on another.
-    void Pass(binade_stream from, binade_stream to)
+    void Pass(moiety_stream from, moiety_stream to)
     {
         for (size_t size_bytes : {kSmall, kLarge}) {
-            std::vector<binade_devptr> blocks;
+            std::vector<moiety_devptr> blocks;
             int count = size_bytes == kLarge ? few : enough;
             for (int i = 0; i < count; i++)
                 blocks.push_back(Take(size_bytes, from));
-            for (binade_devptr block : blocks)
+            for (moiety_devptr block : blocks)
                 Free(block, from);
-            for (binade_devptr &block : blocks)
+            for (moiety_devptr &block : blocks)
                 block = Take(size_bytes, to);
-            for (binade_devptr block : blocks)
+            for (moiety_devptr block : blocks)
                 Free(block, to);
         }
     }
@@ -103,64 +103,64 @@ struct Objects {
     const int few, enough;
     Stream used, next;
     Event event;
-    binade_pool *pool = nullptr;
-    binade_pool *tight = nullptr;
-    binade_pool *made = nullptr; // while the capture goes on
+    moiety_pool *pool = nullptr;
+    moiety_pool *tight = nullptr;
+    moiety_pool *made = nullptr; // while the capture goes on
 };
 
 static void ClimbTheLadder(Objects &o)
 {
-    std::vector<binade_devptr> blocks;
-    binade_devptr block = 0;
-    while (binade_alloc(o.tight, kSmall * 64, o.used, &block) == BINADE_OK)
+    std::vector<moiety_devptr> blocks;
+    moiety_devptr block = 0;
+    while (moiety_alloc(o.tight, kSmall * 64, o.used, &block) == MOIETY_OK)
         blocks.push_back(block);
     for (size_t i = 0; i < blocks.size(); i++)
         EXPECT_EQ(
-            binade_free(o.tight, blocks[i],
-                        i % 2 != 0 ? binade_stream(o.used) : BINADE_STREAM_ANY),
-            BINADE_OK);
+            moiety_free(o.tight, blocks[i],
+                        i % 2 != 0 ? moiety_stream(o.used) : MOIETY_STREAM_ANY),
+            MOIETY_OK);
     // The guard keeps the pool from an event of the context. A call that names
     // the stream records on it.
-    EXPECT_EQ(binade_alloc(o.tight, kSmall * 64, o.next, &block),
-              BINADE_E_NO_DEVICE_MEMORY);
-    EXPECT_EQ(binade_alloc(o.tight, kSmall * 48, o.used, &block), BINADE_OK);
-    EXPECT_EQ(binade_free(o.tight, block, o.used), BINADE_OK);
+    EXPECT_EQ(moiety_alloc(o.tight, kSmall * 64, o.next, &block),
+              MOIETY_E_NO_DEVICE_MEMORY);
+    EXPECT_EQ(moiety_alloc(o.tight, kSmall * 48, o.used, &block), MOIETY_OK);
+    EXPECT_EQ(moiety_free(o.tight, block, o.used), MOIETY_OK);
     // Some of it is handed over, and then nothing is left to try.
     blocks.clear();
-    while (binade_alloc(o.tight, kSmall * 64, o.next, &block) == BINADE_OK)
+    while (moiety_alloc(o.tight, kSmall * 64, o.next, &block) == MOIETY_OK)
         blocks.push_back(block);
     EXPECT_FALSE(blocks.empty());
-    EXPECT_EQ(binade_alloc(o.tight, kLarge / 2, BINADE_STREAM_ANY, &block),
-              BINADE_E_NO_DEVICE_MEMORY);
-    for (binade_devptr taken : blocks)
-        EXPECT_EQ(binade_free(o.tight, taken, o.next), BINADE_OK);
+    EXPECT_EQ(moiety_alloc(o.tight, kLarge / 2, MOIETY_STREAM_ANY, &block),
+              MOIETY_E_NO_DEVICE_MEMORY);
+    for (moiety_devptr taken : blocks)
+        EXPECT_EQ(moiety_free(o.tight, taken, o.next), MOIETY_OK);
 }
 
 static void Share(Objects &o)
 {
-    binade_devptr block = o.Take(kSmall, o.used), imported = 0;
-    binade_ipc_handle handle = {};
-    ASSERT_EQ(binade_ipc_export(o.pool, block, &handle), BINADE_OK)
-        << binade_last_error_message();
+    moiety_devptr block = o.Take(kSmall, o.used), imported = 0;
+    moiety_ipc_handle handle = {};
+    ASSERT_EQ(moiety_ipc_export(o.pool, block, &handle), MOIETY_OK)
+        << moiety_last_error_message();
     ASSERT_EQ(
-        binade_ipc_import(&handle, sizeof handle, PrimaryContext(), &imported),
-        BINADE_OK);
+        moiety_ipc_import(&handle, sizeof handle, PrimaryContext(), &imported),
+        MOIETY_OK);
     o.Free(block, o.used);
-    EXPECT_EQ(binade_ipc_close(imported, o.next, nullptr), BINADE_OK);
-    EXPECT_EQ(binade_ipc_trim(0, nullptr), BINADE_OK);
-    EXPECT_EQ(binade_ipc_release_exports(o.pool, 0), BINADE_OK);
+    EXPECT_EQ(moiety_ipc_close(imported, o.next, nullptr), MOIETY_OK);
+    EXPECT_EQ(moiety_ipc_trim(0, nullptr), MOIETY_OK);
+    EXPECT_EQ(moiety_ipc_release_exports(o.pool, 0), MOIETY_OK);
 }
 
 static void MakeAnotherPool(Objects &o)
 {
-    binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
-    binade_devptr block = 0;
+    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
+    moiety_devptr block = 0;
     Objects::Make(options, &o.made);
-    EXPECT_EQ(binade_alloc(o.made, kSmall, BINADE_STREAM_ANY, &block),
-              BINADE_OK);
-    EXPECT_EQ(binade_free(o.made, block, BINADE_STREAM_ANY), BINADE_OK);
+    EXPECT_EQ(moiety_alloc(o.made, kSmall, MOIETY_STREAM_ANY, &block),
+              MOIETY_OK);
+    EXPECT_EQ(moiety_free(o.made, block, MOIETY_STREAM_ANY), MOIETY_OK);
     // Not before the guard's end.
-    EXPECT_EQ(binade_pool_destroy(o.made, nullptr), BINADE_E_BUSY);
+    EXPECT_EQ(moiety_pool_destroy(o.made, nullptr), MOIETY_E_BUSY);
 }
 
 static void EndAThread(Objects &o)
@@ -168,19 +168,19 @@ static void EndAThread(Objects &o)
     Worker worker;
     worker.Do([&] {
         for (int i = 0; i < o.enough; i++)
-            o.Free(o.Take(kSmall, BINADE_STREAM_PER_THREAD),
-                   BINADE_STREAM_PER_THREAD);
-        o.Pass(BINADE_STREAM_PER_THREAD, o.used);
+            o.Free(o.Take(kSmall, MOIETY_STREAM_PER_THREAD),
+                   MOIETY_STREAM_PER_THREAD);
+        o.Pass(MOIETY_STREAM_PER_THREAD, o.used);
     });
     worker.End();
-    o.Pass(o.next, BINADE_STREAM_ANY);
+    o.Pass(o.next, MOIETY_STREAM_ANY);
 }
 
 static void OpenAnotherScope(Objects &o)
 {
     CaptureScope scope(o.pool, o.used);
     Capture capture(o.used);
-    binade_devptr block = o.Take(kLarge, o.used);
+    moiety_devptr block = o.Take(kLarge, o.used);
     o.Free(block, o.used);
     EXPECT_EQ(capture.End(), CUDA_SUCCESS);
 }
@@ -192,9 +192,9 @@ struct Kind {
 };
 
 static const Kind kKinds[] = {
-    {"", BINADE_POOL_EXPORTABLE},
-    {"Checked", BINADE_POOL_CHECKED},
-    {"PassThrough", BINADE_POOL_PASS_THROUGH},
+    {"", MOIETY_POOL_EXPORTABLE},
+    {"Checked", MOIETY_POOL_CHECKED},
+    {"PassThrough", MOIETY_POOL_PASS_THROUGH},
 };
 
 struct Row {
@@ -211,46 +211,46 @@ static const Row kRows[] = {
     {"Grow", [](Objects &o) { o.Free(o.Take(kLarge, o.used), o.used); }},
     {"FreeOnAStream", [](Objects &o) { o.Pass(o.used, o.next); }},
     {"FreeOnAStreamForAny",
-     [](Objects &o) { o.Pass(o.used, BINADE_STREAM_ANY); }},
+     [](Objects &o) { o.Pass(o.used, MOIETY_STREAM_ANY); }},
     {"FreeOnTheLegacyStream",
      [](Objects &o) {
          o.FreeOnTheLegacyStream();
          o.Pass(o.used, o.next);
      }},
     {"FreeWithoutAStream",
-     [](Objects &o) { o.Pass(BINADE_STREAM_ANY, o.next); }},
+     [](Objects &o) { o.Pass(MOIETY_STREAM_ANY, o.next); }},
     {"FreeDone",
      [](Objects &o) {
-         o.Free(o.Take(kSmall, o.used), BINADE_STREAM_DONE);
-         o.Free(o.Take(kLarge, o.used), BINADE_STREAM_DONE);
+         o.Free(o.Take(kSmall, o.used), MOIETY_STREAM_DONE);
+         o.Free(o.Take(kLarge, o.used), MOIETY_STREAM_DONE);
      }},
     {"Trim",
      [](Objects &o) {
          uint64_t bytes = 0;
          o.Pass(o.used, o.next);
-         o.Free(o.Take(kLarge * 13, o.used), BINADE_STREAM_DONE);
-         EXPECT_EQ(binade_pool_trim(o.pool, 0, &bytes), BINADE_OK);
+         o.Free(o.Take(kLarge * 13, o.used), MOIETY_STREAM_DONE);
+         EXPECT_EQ(moiety_pool_trim(o.pool, 0, &bytes), MOIETY_OK);
          // Where nothing is cached, all that is over went back before.
          EXPECT_TRUE(bytes > 0 || o.is_passing);
      }},
     {"RecordUse",
      [](Objects &o) {
-         binade_devptr block = o.Take(kSmall, o.used);
-         EXPECT_EQ(binade_record_use(o.pool, block, o.next), BINADE_OK);
-         EXPECT_EQ(binade_record_use(o.pool, block, BINADE_STREAM_ANY),
-                   BINADE_OK);
+         moiety_devptr block = o.Take(kSmall, o.used);
+         EXPECT_EQ(moiety_record_use(o.pool, block, o.next), MOIETY_OK);
+         EXPECT_EQ(moiety_record_use(o.pool, block, MOIETY_STREAM_ANY),
+                   MOIETY_OK);
          o.Free(block, o.used);
      }},
     {"FreeAfter",
      [](Objects &o) {
-         binade_devptr block = o.Take(kSmall, o.used);
-         EXPECT_EQ(binade_free_after(o.pool, block, o.event), BINADE_OK);
+         moiety_devptr block = o.Take(kSmall, o.used);
+         EXPECT_EQ(moiety_free_after(o.pool, block, o.event), MOIETY_OK);
          o.Pass(o.used, o.next);
      }},
     {"RetireAStream",
      [](Objects &o) {
          o.Pass(o.used, o.next);
-         EXPECT_EQ(binade_stream_retire(o.pool, o.used), BINADE_OK);
+         EXPECT_EQ(moiety_stream_retire(o.pool, o.used), MOIETY_OK);
      }},
     {"ClimbTheLadder", ClimbTheLadder},
     {"Share", Share},
@@ -308,8 +308,8 @@ class CaptureInAScope : public ::testing::TestWithParam<Case>
     void SetUp() override
     {
         MUST(cu.StreamCreate(&captured_, GetParam().stream_flags));
-        ASSERT_EQ(binade_scope_begin(objects_.pool, captured_, &scope_),
-                  BINADE_OK);
+        ASSERT_EQ(moiety_scope_begin(objects_.pool, captured_, &scope_),
+                  MOIETY_OK);
         capturer_.Do([this] {
             MUST(cu.StreamBeginCapture(captured_, GetParam().mode));
             block_ = objects_.Take(kSmall, captured_);
@@ -319,7 +319,7 @@ class CaptureInAScope : public ::testing::TestWithParam<Case>
 
     void TearDown() override
     {
-        ASSERT_EQ(binade_scope_release(scope_), BINADE_OK);
+        ASSERT_EQ(moiety_scope_release(scope_), MOIETY_OK);
         cu.StreamDestroy(captured_);
     }
 
@@ -341,8 +341,8 @@ class CaptureInAScope : public ::testing::TestWithParam<Case>
     }
 
     CUstream captured_ = nullptr;
-    binade_scope scope_ = 0;
-    binade_devptr block_ = 0;
+    moiety_scope scope_ = 0;
+    moiety_devptr block_ = 0;
     Objects objects_{GetParam().kind.flags};
     Worker capturer_;
 };
@@ -353,10 +353,10 @@ TEST_P(CaptureInAScope, IsNotBrokenBy)
 {
     GetParam().row.act(objects_);
     EXPECT_EQ(End(), CUDA_SUCCESS);
-    ASSERT_EQ(binade_scope_end(scope_), BINADE_OK);
-    binade_stats stats = {};
+    ASSERT_EQ(moiety_scope_end(scope_), MOIETY_OK);
+    moiety_stats stats = {};
     stats.struct_size = sizeof stats;
-    ASSERT_EQ(binade_pool_stats(objects_.pool, &stats), BINADE_OK);
+    ASSERT_EQ(moiety_pool_stats(objects_.pool, &stats), MOIETY_OK);
     EXPECT_EQ(stats.captures_disturbed, 0u);
 }
 

@@ -3,7 +3,7 @@
 // What is allocated or freed in a capture scope, and who gets it when.
 #include <gtest/gtest.h>
 
-#include "binade/scope.h"
+#include "moiety/scope.h"
 #include "tests/streams/device.h"
 #include "tests/streams/pool_under_test.h"
 
@@ -25,13 +25,13 @@ class InACaptureScope : public RuleTest
   protected:
     void SetUp() override
     {
-        pool_.Free(BINADE_STREAM_DONE);
+        pool_.Free(MOIETY_STREAM_DONE);
     }
 
     // Takes everything for a stream.
-    void TakeAll(binade_stream stream)
+    void TakeAll(moiety_stream stream)
     {
-        while (pool_.Take(stream) == BINADE_OK) {
+        while (pool_.Take(stream) == MOIETY_OK) {
         }
     }
 };
@@ -42,8 +42,8 @@ TEST_P(InACaptureScope, WhatTheCaptureFreesServesTheSameStreamAtOnce)
     CaptureScope scope(pool_, freed_);
     Capture capture(freed_);
     TakeAll(freed_);
-    binade_devptr block = pool_.last();
-    ASSERT_EQ(pool_.FreeLast(freed_), BINADE_OK);
+    moiety_devptr block = pool_.last();
+    ASSERT_EQ(pool_.FreeLast(freed_), MOIETY_OK);
     ASSERT_TRUE(pool_.ServesAtOnce(freed_));
     EXPECT_EQ(pool_.last(), block);
     EXPECT_EQ(capture.End(), CUDA_SUCCESS);
@@ -70,14 +70,14 @@ TEST_P(InACaptureScope, WhatTheCaptureFreesServesNobodyBeforeTheRelease)
         TakeAll(freed_);
         pool_.Free(freed_);
         EXPECT_TRUE(pool_.ServesNothing(next_));
-        EXPECT_TRUE(pool_.ServesNothing(BINADE_STREAM_ANY));
+        EXPECT_TRUE(pool_.ServesNothing(MOIETY_STREAM_ANY));
         EXPECT_EQ(capture.End(), CUDA_SUCCESS);
     }
     EXPECT_TRUE(pool_.ServesNothing(freed_));
     scope.End();
     EXPECT_TRUE(pool_.ServesNothing(freed_));
     EXPECT_TRUE(pool_.ServesNothing(next_));
-    EXPECT_TRUE(pool_.ServesNothing(BINADE_STREAM_ANY));
+    EXPECT_TRUE(pool_.ServesNothing(MOIETY_STREAM_ANY));
     scope.Release();
     EXPECT_TRUE(pool_.ServesInTheEnd(next_));
 }
@@ -97,7 +97,7 @@ TEST_P(InACaptureScope, WhatIsReleasedWaitsForAllStreams)
     scope.Release();
     EXPECT_TRUE(pool_.ServesNothing(freed_));
     EXPECT_TRUE(pool_.ServesNothing(next_));
-    EXPECT_TRUE(pool_.ServesNothing(BINADE_STREAM_ANY));
+    EXPECT_TRUE(pool_.ServesNothing(MOIETY_STREAM_ANY));
     hold.Release();
     EXPECT_TRUE(pool_.ServesInTheEnd(next_));
 }
@@ -127,7 +127,7 @@ TEST_P(InACaptureScope, WhatIsFreedDoneIsKeptToo)
         EXPECT_EQ(capture.End(), CUDA_SUCCESS);
     }
     scope.End();
-    pool_.Free(BINADE_STREAM_DONE);
+    pool_.Free(MOIETY_STREAM_DONE);
     EXPECT_TRUE(pool_.ServesNothing(next_));
     scope.Release();
     EXPECT_TRUE(pool_.ServesInTheEnd(next_));
@@ -144,7 +144,7 @@ TEST_P(InACaptureScope, NothingOfItIsTrimmedBeforeTheRelease)
     }
     scope.End();
     uint64_t bytes = 0;
-    EXPECT_EQ(binade_pool_trim(pool_, 0, &bytes), BINADE_OK);
+    EXPECT_EQ(moiety_pool_trim(pool_, 0, &bytes), MOIETY_OK);
     EXPECT_EQ(bytes, 0u);
     scope.Release();
     EXPECT_TRUE(pool_.IsTrimmedInTheEnd());
@@ -175,7 +175,7 @@ TEST_P(InACaptureScope, StreamsThatJoinTheCaptureAreServed)
     Capture capture(freed_);
     Join(next_, freed_);
     TakeAll(next_);
-    ASSERT_EQ(pool_.FreeLast(next_), BINADE_OK);
+    ASSERT_EQ(pool_.FreeLast(next_), MOIETY_OK);
     EXPECT_TRUE(pool_.ServesNothing(freed_));
     EXPECT_TRUE(pool_.ServesAtOnce(next_));
     Join(freed_, next_);

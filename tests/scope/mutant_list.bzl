@@ -10,7 +10,7 @@ MUTANTS = {
     "scopes_keep_nothing": (
         "pool/graph/scope_blocks.c",
         "s/note_free\\(note, call, number, is_used_by_others\\);/" +
-        "binadei_give_block(call->thread_state, address);/",
+        "moietyi_give_block(call->thread_state, address);/",
         "Replay.WritesIntoNothingThatOthersGot",
     ),
     "what_is_freed_later_is_not_kept": (
@@ -20,7 +20,7 @@ MUTANTS = {
     ),
     "blocks_of_scopes_are_not_marked": (
         "pool/graph/scope_blocks.c",
-        "s/block->byte \\| BINADEI_BYTE_SPECIAL/block->byte/",
+        "s/block->byte \\| MOIETYI_BYTE_SPECIAL/block->byte/",
         _ROWS + "WhatIsFreedDoneIsKeptToo/Few",
     ),
     "scopes_reuse_nothing": (
@@ -30,12 +30,12 @@ MUTANTS = {
     ),
     "streams_of_a_capture_are_one": (
         "pool/graph/scope_blocks.c",
-        "s/binadei_scope_stream_is\\(&block->freed_on, stream\\)/true/",
+        "s/moietyi_scope_stream_is\\(&block->freed_on, stream\\)/true/",
         _ROWS + "WhatTheCaptureFreesServesNoOtherStreamOfIt/Few",
     ),
     "what_others_use_is_reused": (
         "pool/graph/scope_blocks.c",
-        "s/return binadei_is_used\\(call->engine, address\\)/return false/",
+        "s/return moietyi_is_used\\(call->engine, address\\)/return false/",
         _ROWS + "ABlockWithARecordedUseIsNotReused/Few",
     ),
     "what_is_adopted_is_reused": (
@@ -51,12 +51,12 @@ MUTANTS = {
     ),
     "the_second_capture_is_forgotten": (
         "pool/graph/scope_release.c",
-        "s/block->also \\? binadei_scope_find\\(scopes, block->also\\) : NULL/NULL/",
+        "s/block->also \\? moietyi_scope_find\\(scopes, block->also\\) : NULL/NULL/",
         _ROWS + "WhatAnotherCaptureFreesWaitsForBothReleases/Few",
     ),
     "released_blocks_are_done": (
         "pool/graph/scope.c",
-        "/^binade_status binade_scope_release\\(/,/^}/s/STREAM_ANY/STREAM_DONE/",
+        "/^moiety_status moiety_scope_release\\(/,/^}/s/STREAM_ANY/STREAM_DONE/",
         _ROWS + "WhatIsReleasedWaitsForAllStreams/Few",
     ),
     "scopes_do_not_end_with_the_capture": (
@@ -71,7 +71,7 @@ MUTANTS = {
     ),
     "scopes_hold_no_guard": (
         "pool/graph/scope.c",
-        "s/binadei_capture_guard_begin\\(\\);/(void)0;/;s/status = binadei_capture_guard_end\\(\\);/(void)0;/",
+        "s/moietyi_capture_guard_begin\\(\\);/(void)0;/;s/status = moietyi_capture_guard_end\\(\\);/(void)0;/",
         "Calls/CaptureInAScope.IsNotBrokenBy/FreeWithoutAStreamGlobalNonBlocking",
     ),
     "numbers_are_used_again": (

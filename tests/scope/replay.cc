@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "binade/scope.h"
+#include "moiety/scope.h"
 #include "tests/streams/device.h"
 #include "tests/streams/pool_under_test.h"
 
@@ -60,38 +60,38 @@ class Replay : public ::testing::Test
   protected:
     Replay()
     {
-        binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
+        moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
         options.limit_bytes = size_t{4} << 20;
         options.first_segment_bytes = size_t{4} << 20;
         options.largest_segment_bytes = size_t{4} << 20;
         options.wait_ms = 0;
-        EXPECT_EQ(binade_pool_create(&options, &pool_), BINADE_OK);
-        input_ = Take(BINADE_STREAM_ANY);
-        output_ = Take(BINADE_STREAM_ANY);
+        EXPECT_EQ(moiety_pool_create(&options, &pool_), MOIETY_OK);
+        input_ = Take(MOIETY_STREAM_ANY);
+        output_ = Take(MOIETY_STREAM_ANY);
     }
 
     ~Replay() override
     {
         cu.CtxSynchronize();
-        EXPECT_EQ(binade_free(pool_, input_, BINADE_STREAM_DONE), BINADE_OK);
-        EXPECT_EQ(binade_free(pool_, output_, BINADE_STREAM_DONE), BINADE_OK);
-        binade_leaks leaks = {};
+        EXPECT_EQ(moiety_free(pool_, input_, MOIETY_STREAM_DONE), MOIETY_OK);
+        EXPECT_EQ(moiety_free(pool_, output_, MOIETY_STREAM_DONE), MOIETY_OK);
+        moiety_leaks leaks = {};
         leaks.struct_size = sizeof leaks;
-        EXPECT_EQ(binade_pool_destroy(pool_, &leaks), BINADE_OK);
+        EXPECT_EQ(moiety_pool_destroy(pool_, &leaks), MOIETY_OK);
         EXPECT_EQ(leaks.block_count, 0u);
     }
 
-    CUdeviceptr Take(binade_stream stream)
+    CUdeviceptr Take(moiety_stream stream)
     {
-        binade_devptr block = 0;
-        EXPECT_EQ(binade_alloc(pool_, kBytes, stream, &block), BINADE_OK)
-            << binade_last_error_message();
+        moiety_devptr block = 0;
+        EXPECT_EQ(moiety_alloc(pool_, kBytes, stream, &block), MOIETY_OK)
+            << moiety_last_error_message();
         return block;
     }
 
     // Nodes that carry the input to the output by way of blocks that live
     // during the capture only.
-    void CaptureWork(binade_stream stream)
+    void CaptureWork(moiety_stream stream)
     {
         CUdeviceptr first = Take(stream);
         Copy(stream, first, input_);
@@ -108,10 +108,10 @@ class Replay : public ::testing::Test
         Free(third, stream);
     }
 
-    void Free(CUdeviceptr block, binade_stream stream)
+    void Free(CUdeviceptr block, moiety_stream stream)
     {
-        EXPECT_EQ(binade_free(pool_, block, stream), BINADE_OK)
-            << binade_last_error_message();
+        EXPECT_EQ(moiety_free(pool_, block, stream), MOIETY_OK)
+            << moiety_last_error_message();
     }
 
     // Allocates, writes and frees until it is told to stop.
@@ -130,11 +130,11 @@ class Replay : public ::testing::Test
                     Free(block, stream);
                 MUST(cu.StreamSynchronize(stream));
             }
-            EXPECT_EQ(binade_stream_retire(pool_, stream), BINADE_OK);
+            EXPECT_EQ(moiety_stream_retire(pool_, stream), MOIETY_OK);
         });
     }
 
-    binade_pool *pool_ = nullptr;
+    moiety_pool *pool_ = nullptr;
     CUdeviceptr input_ = 0, output_ = 0;
     CUdeviceptr inner_ = 0; // a block that only the graph uses
     Stream captured_, launched_;
@@ -142,12 +142,12 @@ class Replay : public ::testing::Test
 
 TEST_F(Replay, IsRightEachTimeWhileOthersUseThePool)
 {
-    binade_scope scope = 0;
-    ASSERT_EQ(binade_scope_begin(pool_, captured_, &scope), BINADE_OK);
+    moiety_scope scope = 0;
+    ASSERT_EQ(moiety_scope_begin(pool_, captured_, &scope), MOIETY_OK);
     MUST(cu.StreamBeginCapture(captured_, CU_STREAM_CAPTURE_MODE_GLOBAL));
     CaptureWork(captured_);
     Graph graph(captured_);
-    ASSERT_EQ(binade_scope_end(scope), BINADE_OK);
+    ASSERT_EQ(moiety_scope_end(scope), MOIETY_OK);
 
     std::atomic<bool> is_over{false};
     Worker workers[kChurners];
@@ -164,22 +164,22 @@ TEST_F(Replay, IsRightEachTimeWhileOthersUseThePool)
     for (std::future<void> &churn : churns)
         churn.get();
     EXPECT_EQ(wrong, 0);
-    EXPECT_EQ(binade_scope_release(scope), BINADE_OK);
+    EXPECT_EQ(moiety_scope_release(scope), MOIETY_OK);
 }
 
 // All that the pool has left belongs to others: the graph writes into none of it.
 TEST_F(Replay, WritesIntoNothingThatOthersGot)
 {
-    binade_scope scope = 0;
-    ASSERT_EQ(binade_scope_begin(pool_, captured_, &scope), BINADE_OK);
+    moiety_scope scope = 0;
+    ASSERT_EQ(moiety_scope_begin(pool_, captured_, &scope), MOIETY_OK);
     MUST(cu.StreamBeginCapture(captured_, CU_STREAM_CAPTURE_MODE_GLOBAL));
     CaptureWork(captured_);
     Graph graph(captured_);
-    ASSERT_EQ(binade_scope_end(scope), BINADE_OK);
+    ASSERT_EQ(moiety_scope_end(scope), MOIETY_OK);
 
-    std::vector<binade_devptr> others(1);
-    while (binade_alloc(pool_, kBytes, launched_, &others.back()) ==
-           BINADE_OK) {
+    std::vector<moiety_devptr> others(1);
+    while (moiety_alloc(pool_, kBytes, launched_, &others.back()) ==
+           MOIETY_OK) {
         Write(launched_, others.back(), kBytes, kForeign);
         others.push_back(0);
     }
@@ -187,12 +187,12 @@ TEST_F(Replay, WritesIntoNothingThatOthersGot)
     Write(launched_, input_, kBytes, kInput);
     graph.Launch(launched_);
     EXPECT_TRUE(Holds(launched_, output_, kBytes, kInput));
-    for (binade_devptr other : others)
+    for (moiety_devptr other : others)
         ASSERT_TRUE(Holds(launched_, other, kBytes, kForeign));
     EXPECT_GT(others.size(), 900u);
-    for (binade_devptr other : others)
+    for (moiety_devptr other : others)
         Free(other, launched_);
-    EXPECT_EQ(binade_scope_release(scope), BINADE_OK);
+    EXPECT_EQ(moiety_scope_release(scope), MOIETY_OK);
 }
 
 // A node that reads a block which was allocated before the capture, and freed
@@ -222,13 +222,13 @@ TEST_F(Replay, KeepsWhatWasAllocatedBeforeTheCaptureAndFreedInIt)
 {
     CUdeviceptr inner = Take(captured_);
     Write(captured_, inner, kBytes, kInput);
-    binade_scope scope = 0;
-    ASSERT_EQ(binade_scope_begin(pool_, captured_, &scope), BINADE_OK);
+    moiety_scope scope = 0;
+    ASSERT_EQ(moiety_scope_begin(pool_, captured_, &scope), MOIETY_OK);
     MUST(cu.StreamBeginCapture(captured_, CU_STREAM_CAPTURE_MODE_GLOBAL));
     Copy(captured_, output_, inner);
     Free(inner, captured_);
     Graph graph(captured_);
-    ASSERT_EQ(binade_scope_end(scope), BINADE_OK);
+    ASSERT_EQ(moiety_scope_end(scope), MOIETY_OK);
 
     CUdeviceptr other = Take(captured_);
     ASSERT_NE(other, inner);
@@ -237,7 +237,7 @@ TEST_F(Replay, KeepsWhatWasAllocatedBeforeTheCaptureAndFreedInIt)
     graph.Launch(launched_);
     EXPECT_TRUE(Holds(launched_, output_, kBytes, kInput));
     Free(other, captured_);
-    EXPECT_EQ(binade_scope_release(scope), BINADE_OK);
+    EXPECT_EQ(moiety_scope_release(scope), MOIETY_OK);
 }
 
 } // namespace streams_test

@@ -10,15 +10,15 @@
 #include <string>
 #include <vector>
 
-#include "binade/checked.h"
-#include "binade/scope.h"
+#include "moiety/checked.h"
+#include "moiety/scope.h"
 #include "pool/driver/cuda_abi.h"
 #include "tests/pool/pool_under_test.h"
 #include "tests/support/tools/failing_memory.h"
 
 // An event that the stand-in was told not to destroy is its own leak. That
 // there is no other is what the tests count.
-extern "C" BINADE_API const char *__lsan_default_suppressions();
+extern "C" MOIETY_API const char *__lsan_default_suppressions();
 extern "C" const char *__lsan_default_suppressions()
 {
     return "leak:libcuda.so.1\n";
@@ -132,7 +132,7 @@ class Scopes
     void Live()
     {
         Call([&] {
-            is_open_ = binade_scope_begin(pool_, stream_, &scope_) == BINADE_OK;
+            is_open_ = moiety_scope_begin(pool_, stream_, &scope_) == MOIETY_OK;
         });
         {
             Capture capture(stream_);
@@ -145,15 +145,15 @@ class Scopes
     void End()
     {
         if (is_open_) {
-            EXPECT_EQ(BINADE_OK, binade_scope_end(scope_));
+            EXPECT_EQ(MOIETY_OK, moiety_scope_end(scope_));
         }
         if (scope_ != 0) {
-            EXPECT_EQ(BINADE_OK, binade_scope_release(scope_));
+            EXPECT_EQ(MOIETY_OK, moiety_scope_release(scope_));
         }
-        while (!blocks_.empty() && Free(BINADE_STREAM_ANY)) {
+        while (!blocks_.empty() && Free(MOIETY_STREAM_ANY)) {
         }
-        EXPECT_TRUE(blocks_.empty()) << binade_last_error_message();
-        EXPECT_EQ(BINADE_E_INVALID, binade_capture_guard_end());
+        EXPECT_TRUE(blocks_.empty()) << moiety_last_error_message();
+        EXPECT_EQ(MOIETY_E_INVALID, moiety_capture_guard_end());
         ExpectNobodyIsBlamed();
         pool_.TrimAll();
         EXPECT_EQ(pool_.Stats().allocated_bytes_current, 0u);
@@ -171,10 +171,10 @@ class Scopes
     // Where the pool is checked.
     void ExpectNobodyIsBlamed()
     {
-        binade_checked_counts counts = {};
+        moiety_checked_counts counts = {};
         counts.struct_size = sizeof counts;
         pool_test::Synchronize();
-        (void)!binade_pool_check(pool_, &counts);
+        (void)!moiety_pool_check(pool_, &counts);
         EXPECT_EQ(counts.double_frees + counts.interior_frees +
                       counts.foreign_frees + counts.wrong_sizes +
                       counts.dead_streams + counts.foreign_streams +
@@ -195,12 +195,12 @@ class Scopes
 
     void AfterTheCapture()
     {
-        while (blocks_.size() > 5 && Free(BINADE_STREAM_LEGACY)) {
+        while (blocks_.size() > 5 && Free(MOIETY_STREAM_LEGACY)) {
         }
-        if (is_open_ && binade_scope_end(scope_) == BINADE_OK)
+        if (is_open_ && moiety_scope_end(scope_) == MOIETY_OK)
             is_open_ = false;
         if (scope_ != 0 && !is_open_ &&
-            binade_scope_release(scope_) == BINADE_OK)
+            moiety_scope_release(scope_) == MOIETY_OK)
             scope_ = 0;
         while (!blocks_.empty() && Free(stream_)) {
         }
@@ -208,17 +208,17 @@ class Scopes
 
     void Take()
     {
-        binade_devptr block = 0;
-        if (binade_alloc(pool_, kBytes, stream_, &block) != BINADE_OK)
+        moiety_devptr block = 0;
+        if (moiety_alloc(pool_, kBytes, stream_, &block) != MOIETY_OK)
             return;
         EXPECT_EQ(std::count(blocks_.begin(), blocks_.end(), block), 0);
         blocks_.push_back(block);
     }
 
     // The last one; false if it was refused.
-    bool Free(binade_stream stream)
+    bool Free(moiety_stream stream)
     {
-        if (binade_free(pool_, blocks_.back(), stream) != BINADE_OK)
+        if (moiety_free(pool_, blocks_.back(), stream) != MOIETY_OK)
             return false;
         blocks_.pop_back();
         return true;
@@ -228,9 +228,9 @@ class Scopes
     int block_count_;
     pool_test::Stream stream_;
     pool_test::Pool pool_;
-    binade_scope scope_ = 0;
+    moiety_scope scope_ = 0;
     bool is_open_ = false;
-    std::vector<binade_devptr> blocks_;
+    std::vector<moiety_devptr> blocks_;
 };
 
 class ScopeFault : public ::testing::Test

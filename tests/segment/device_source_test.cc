@@ -30,20 +30,20 @@ class DeviceSourceTest : public ::testing::Test
   protected:
     static void SetUpTestSuite()
     {
-        setenv("BINADE_STANDIN_MEMORY", "1GiB", 1);
+        setenv("MOIETY_STANDIN_MEMORY", "1GiB", 1);
     }
 };
 
 TEST_F(DeviceSourceTest, CanShareItsMemory)
 {
-    EXPECT_TRUE(DeviceSource().flags & BINADE_SOURCE_LEGACY_IPC);
+    EXPECT_TRUE(DeviceSource().flags & MOIETY_SOURCE_LEGACY_IPC);
 }
 
 TEST_F(DeviceSourceTest, ReservesAndReleasesDeviceMemory)
 {
     Segments segments(DeviceSource());
     int64_t before = LiveAllocations();
-    ASSERT_EQ(BINADE_OK, segments.Grow(1)) << segment_probe_message();
+    ASSERT_EQ(MOIETY_OK, segments.Grow(1)) << segment_probe_message();
     EXPECT_EQ(before + 1, LiveAllocations());
     EXPECT_EQ(32 * kMiB, segments.All()[0].memory_bytes);
     EXPECT_EQ(16u, segments.All()[0].page_count) << "aligned by itself";
@@ -55,7 +55,7 @@ TEST_F(DeviceSourceTest, ReservesAndReleasesDeviceMemory)
 TEST_F(DeviceSourceTest, SaysHowTheDriverIsExhausted)
 {
     Segments segments(DeviceSource());
-    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY, segments.Grow(2048 * kMiB));
+    EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY, segments.Grow(2048 * kMiB));
     EXPECT_STREQ("cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (2)",
                  segment_probe_message());
 }
@@ -64,7 +64,7 @@ TEST_F(DeviceSourceTest, NeedsNoCurrentContextAndLeavesNone)
 {
     Segments segments(DeviceSource());
     SetCurrent(nullptr);
-    ASSERT_EQ(BINADE_OK, segments.Grow(1));
+    ASSERT_EQ(MOIETY_OK, segments.Grow(1));
     EXPECT_EQ(nullptr, Current());
     segments.Trim();
     EXPECT_EQ(nullptr, Current());
@@ -75,7 +75,7 @@ TEST_F(DeviceSourceTest, LeavesTheCallersContextCurrent)
     Segments segments(DeviceSource());
     CUcontext own = NewContext();
     SetCurrent(own);
-    ASSERT_EQ(BINADE_OK, segments.Grow(1));
+    ASSERT_EQ(MOIETY_OK, segments.Grow(1));
     EXPECT_EQ(own, Current());
     segments.Trim();
     EXPECT_EQ(own, Current());
@@ -87,7 +87,7 @@ TEST_F(DeviceSourceTest, LeavesTheCallersCaptureMode)
 {
     Segments segments(DeviceSource());
     ExchangeMode(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
-    ASSERT_EQ(BINADE_OK, segments.Grow(1));
+    ASSERT_EQ(MOIETY_OK, segments.Grow(1));
     segments.Trim();
     EXPECT_EQ(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
               ExchangeMode(CU_STREAM_CAPTURE_MODE_GLOBAL));
@@ -118,7 +118,7 @@ TEST_F(DeviceSourceTest, DisturbsNoCapture)
 {
     Segments segments(DeviceSource());
     EXPECT_EQ(CUDA_SUCCESS, Capture([&] {
-                  EXPECT_EQ(BINADE_OK, segments.Grow(1));
+                  EXPECT_EQ(MOIETY_OK, segments.Grow(1));
                   segments.Trim();
               }));
 }
@@ -142,7 +142,7 @@ TEST_F(DeviceSourceTest, GivesTheMemoryBackWhenItCannotRestoreTheThread)
     segment_test::SetFaults(
         "cuThreadExchangeStreamCaptureMode:nth=2:code=CUDA_ERROR_UNKNOWN,"
         "cuThreadExchangeStreamCaptureMode:nth=3:code=CUDA_ERROR_UNKNOWN");
-    EXPECT_EQ(BINADE_E_DRIVER, segments.Grow(1));
+    EXPECT_EQ(MOIETY_E_DRIVER, segments.Grow(1));
     segment_test::SetFaults("");
     EXPECT_EQ(before, LiveAllocations());
     EXPECT_EQ(0u, segment_probe_reserved_bytes(segments.own));
@@ -156,24 +156,24 @@ TEST_F(DeviceSourceTest, TakesMemoryOfADestroyedContextForGone)
     (void)DeviceSource();
     CUcontext context = NewContext();
     Segments segments(DeviceSource(context));
-    ASSERT_EQ(BINADE_OK, segments.Grow(1));
+    ASSERT_EQ(MOIETY_OK, segments.Grow(1));
     Get<CUresult(CUcontext)>("cuCtxDestroy")(context);
     EXPECT_EQ(32 * kMiB, segments.Trim());
     EXPECT_EQ(0u, segment_probe_reserved_bytes(segments.own));
-    EXPECT_EQ(BINADE_E_CONTEXT_DESTROYED, segments.Grow(1));
+    EXPECT_EQ(MOIETY_E_CONTEXT_DESTROYED, segments.Grow(1));
 }
 
 TEST_F(DeviceSourceTest, DoesNotTouchTheDriverAfterAFork)
 {
     Segments segments(DeviceSource());
-    ASSERT_EQ(BINADE_OK, segments.Grow(1));
+    ASSERT_EQ(MOIETY_OK, segments.Grow(1));
     pid_t child = fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
         uint64_t calls = segment_test::Calls(), bytes = 0;
         bool is_refused =
-            segments.Grow(128 * kMiB) == BINADE_E_FORKED &&
-            segment_probe_trim(segments.own, 0, &bytes) == BINADE_OK &&
+            segments.Grow(128 * kMiB) == MOIETY_E_FORKED &&
+            segment_probe_trim(segments.own, 0, &bytes) == MOIETY_OK &&
             bytes == 32 * kMiB && segment_test::Calls() == calls;
         _exit(is_refused ? 0 : 1);
     }
@@ -182,7 +182,7 @@ TEST_F(DeviceSourceTest, DoesNotTouchTheDriverAfterAFork)
     EXPECT_EQ(0, status);
 }
 
-binade_status SupportOfMapped(segment_probe_lack lack)
+moiety_status SupportOfMapped(segment_probe_lack lack)
 {
     (void)segment_test::DeviceSource();
     return segment_probe_mapped_support(lack);
@@ -190,24 +190,24 @@ binade_status SupportOfMapped(segment_probe_lack lack)
 
 TEST(MappedSupport, IsThereWithADriverThatHasAll)
 {
-    EXPECT_EQ(BINADE_OK, SupportOfMapped(PROBE_LACKS_NOTHING));
+    EXPECT_EQ(MOIETY_OK, SupportOfMapped(PROBE_LACKS_NOTHING));
 }
 
 TEST(MappedSupport, NeedsEntriesOfTheDriver)
 {
-    EXPECT_EQ(BINADE_E_UNSUPPORTED, SupportOfMapped(PROBE_LACKS_ENTRIES));
+    EXPECT_EQ(MOIETY_E_UNSUPPORTED, SupportOfMapped(PROBE_LACKS_ENTRIES));
     EXPECT_STREQ("the driver has no mapped memory", segment_probe_message());
 }
 
 TEST(MappedSupport, NeedsADeviceThatSaysSo)
 {
-    EXPECT_EQ(BINADE_E_UNSUPPORTED, SupportOfMapped(PROBE_LACKS_ATTRIBUTE));
+    EXPECT_EQ(MOIETY_E_UNSUPPORTED, SupportOfMapped(PROBE_LACKS_ATTRIBUTE));
     EXPECT_STREQ("device 0 has no mapped memory", segment_probe_message());
 }
 
 TEST(MappedSupport, NeedsPagesThatDivide2MiB)
 {
-    EXPECT_EQ(BINADE_E_UNSUPPORTED, SupportOfMapped(PROBE_LACKS_SMALL_PAGES));
+    EXPECT_EQ(MOIETY_E_UNSUPPORTED, SupportOfMapped(PROBE_LACKS_SMALL_PAGES));
     EXPECT_STREQ("device 0 maps memory in pieces of 3145728 bytes, which do "
                  "not divide 2 MiB",
                  segment_probe_message());

@@ -32,15 +32,15 @@ template <typename T> T *Control(const char *name)
 
 } // namespace
 
-binade_source DeviceSource(CUcontext context)
+moiety_source DeviceSource(CUcontext context)
 {
     // Tests run in the root of their runfiles.
     char folder[4096];
     EndUnless(getcwd(folder, sizeof(folder)), "getcwd");
     std::string library = std::string(folder) + "/pool/standin/libcuda.so.1";
-    setenv("BINADE_DRIVER", library.c_str(), 1);
-    binade_source table;
-    EndUnless(segment_probe_device_source(context, &table) == BINADE_OK,
+    setenv("MOIETY_DRIVER", library.c_str(), 1);
+    moiety_source table;
+    EndUnless(segment_probe_device_source(context, &table) == MOIETY_OK,
               "the source");
     return table;
 }
@@ -54,19 +54,19 @@ void *Entry(const char *name)
 
 void SetFaults(const std::string &plan)
 {
-    EndUnless(Control<int(const char *)>("binade_standin_set_faults")(
+    EndUnless(Control<int(const char *)>("moiety_standin_set_faults")(
                   plan.c_str()) == 0,
               plan.c_str());
 }
 
 int64_t LiveAllocations()
 {
-    return Control<int64_t(const char *)>("binade_standin_live")("allocations");
+    return Control<int64_t(const char *)>("moiety_standin_live")("allocations");
 }
 
 uint64_t Calls()
 {
-    return Control<uint64_t(const char *)>("binade_standin_calls")("*");
+    return Control<uint64_t(const char *)>("moiety_standin_calls")("*");
 }
 
 CUcontext Current()

@@ -4,13 +4,13 @@
  * The stand-in driver as the driver of this process, and the few of its entries
  * and controls that these tests need.
  */
-#ifndef BINADE_TESTS_SEGMENT_DEVICE_UNDER_TEST_H_
-#define BINADE_TESTS_SEGMENT_DEVICE_UNDER_TEST_H_
+#ifndef MOIETY_TESTS_SEGMENT_DEVICE_UNDER_TEST_H_
+#define MOIETY_TESTS_SEGMENT_DEVICE_UNDER_TEST_H_
 
 #include <cstdint>
 #include <string>
 
-#include "binade/source.h"
+#include "moiety/source.h"
 #include "pool/driver/cuda_abi.h"
 
 namespace segment_test
@@ -18,7 +18,7 @@ namespace segment_test
 
 // The source of device memory in `context`, or in the primary context. The
 // process ends with a message when there is none.
-binade_source DeviceSource(CUcontext context = nullptr);
+moiety_source DeviceSource(CUcontext context = nullptr);
 
 // A function of the driver's table; the process ends when it has none.
 void *Entry(const char *name);

@@ -31,10 +31,10 @@ TEST(Extend, ReservesAddressesOnceAndNothingBefore)
 TEST(Extend, DoesNothingWhereThereIsRoom)
 {
     MappedSegments segments;
-    EXPECT_EQ(BINADE_OK, segments.Extend(4));
+    EXPECT_EQ(MOIETY_OK, segments.Extend(4));
     uint64_t calls = segments.mapper.Calls();
-    EXPECT_EQ(BINADE_OK, segments.Extend(4));
-    EXPECT_EQ(BINADE_OK, segments.ExtendOwn(2));
+    EXPECT_EQ(MOIETY_OK, segments.Extend(4));
+    EXPECT_EQ(MOIETY_OK, segments.ExtendOwn(2));
     EXPECT_EQ(calls, segments.mapper.Calls());
 }
 
@@ -43,7 +43,7 @@ TEST(Extend, JoinsAFreeTail)
     MappedSegments segments;
     segments.ExtendAndTake(0, 4);
     segments.Give(3, 1);
-    EXPECT_EQ(BINADE_OK, segments.Extend(3));
+    EXPECT_EQ(MOIETY_OK, segments.Extend(3));
     EXPECT_EQ((Pages{4, 2}), segments.AskedPages());
     EXPECT_EQ(3u, segments.DonePages(3, 4));
     segments.ExpectSound();
@@ -58,7 +58,7 @@ TEST(Extend, JoinsAFreeTailThatBeginsWithinAPage)
         buddy_probe_give(segments.buddy, nullptr,
                          MappedSegments::Grain(2) + PROBE_PAGE_GRAINS / 2,
                          MappedSegments::Grain(1) + PROBE_PAGE_GRAINS / 2));
-    EXPECT_EQ(BINADE_OK, segments.ExtendBytes(7 * kPage / 2, nullptr, 0, 0));
+    EXPECT_EQ(MOIETY_OK, segments.ExtendBytes(7 * kPage / 2, nullptr, 0, 0));
     EXPECT_EQ((Pages{4, 2}), segments.AskedPages());
     segments.ExpectSound();
 }
@@ -68,7 +68,7 @@ TEST(Extend, JoinsTheTailOfTheStreamsOwn)
     MappedSegments segments;
     segments.ExtendAndTake(0, 4);
     segments.GiveOwn(3, 1);
-    EXPECT_EQ(BINADE_OK, segments.ExtendOwn(3));
+    EXPECT_EQ(MOIETY_OK, segments.ExtendOwn(3));
     EXPECT_EQ((Pages{4, 2}), segments.AskedPages());
     EXPECT_EQ(1u, segments.OwnPages(3, 4)) << "what is new is everybody's";
     EXPECT_EQ(2u, segments.DonePages(4, 4));
@@ -80,7 +80,7 @@ TEST(Extend, DoesNotJoinWhatAStreamFreedForOthers)
     MappedSegments segments;
     segments.ExtendAndTake(0, 4);
     segments.GiveOwn(3, 1);
-    EXPECT_EQ(BINADE_OK, segments.Extend(3));
+    EXPECT_EQ(MOIETY_OK, segments.Extend(3));
     EXPECT_EQ((Pages{4, 2, 1}), segments.AskedPages());
     EXPECT_EQ(3u, segments.DonePages(4, 4));
     segments.ExpectSound();
@@ -92,7 +92,7 @@ TEST(Extend, WithoutAViewGoesWhereItHasRoomAlone)
     MappedSegments segments;
     segments.ExtendAndTake(0, 4);
     segments.Give(3, 1);
-    EXPECT_EQ(BINADE_OK, segment_probe_grow(segments.own, 3 * kPage));
+    EXPECT_EQ(MOIETY_OK, segment_probe_grow(segments.own, 3 * kPage));
     EXPECT_EQ((Pages{4, 2, 1}), segments.AskedPages());
     segments.ExpectSound();
 }
@@ -112,7 +112,7 @@ TEST(Extend, JoinsAFreeHead)
     MappedSegments segments;
     MakeAGapInFront(segments);
     segments.Give(4, 1);
-    EXPECT_EQ(BINADE_OK, segments.Extend(3));
+    EXPECT_EQ(MOIETY_OK, segments.Extend(3));
     EXPECT_EQ((PieceList{{2, 6}}), segments.Pieces());
     EXPECT_EQ(3u, segments.DonePages(2, 4));
     segments.ExpectSound();
@@ -134,7 +134,7 @@ TEST(Extend, FillsAHoleBetweenTwo)
     MakeAHole(segments, 2);
     segments.Give(4, 2);
     segments.Give(8, 2);
-    EXPECT_EQ(BINADE_OK, segments.Extend(6));
+    EXPECT_EQ(MOIETY_OK, segments.Extend(6));
     EXPECT_EQ((PieceList{{0, 12}}), segments.Pieces());
     EXPECT_EQ(6u, segments.DonePages(4, 8));
     EXPECT_EQ(12u, segments.ReservedPages());
@@ -147,7 +147,7 @@ TEST(Extend, LeavesAHoleThatIsTooSmall)
     MakeAHole(segments, 2);
     segments.Give(5, 1);
     segments.Give(8, 1);
-    EXPECT_EQ(BINADE_OK, segments.Extend(5));
+    EXPECT_EQ(MOIETY_OK, segments.Extend(5));
     EXPECT_EQ((PieceList{{0, 6}, {8, 9}}), segments.Pieces());
     EXPECT_EQ(5u, segments.DonePages(12, 8));
     segments.ExpectSound();
@@ -159,7 +159,7 @@ TEST(Extend, GoesWhereTheFewestPagesAreMissing)
     MakeAHole(segments, 4);
     segments.Give(3, 1); // three of four are missing here
     segments.Give(9, 3); // and one there
-    EXPECT_EQ(BINADE_OK, segments.Extend(4));
+    EXPECT_EQ(MOIETY_OK, segments.Extend(4));
     EXPECT_EQ((PieceList{{0, 4}, {8, 5}}), segments.Pieces());
     segments.ExpectSound();
 }
@@ -168,7 +168,7 @@ TEST(Extend, GoesToTheLowestOfEqualPlaces)
 {
     MappedSegments segments;
     MakeAHole(segments, 4);
-    EXPECT_EQ(BINADE_OK, segments.Extend(4));
+    EXPECT_EQ(MOIETY_OK, segments.Extend(4));
     EXPECT_EQ((PieceList{{0, 12}}), segments.Pieces());
     segments.ExpectSound();
 }
@@ -176,7 +176,7 @@ TEST(Extend, GoesToTheLowestOfEqualPlaces)
 TEST(Extend, CreatesPowersOfTwoUpTo64MiB)
 {
     MappedSegments segments;
-    EXPECT_EQ(BINADE_OK, segments.Extend(103));
+    EXPECT_EQ(MOIETY_OK, segments.Extend(103));
     EXPECT_EQ((Pages{32, 32, 32, 4, 2, 1}), segments.AskedPages());
     EXPECT_EQ((PieceList{{0, 103}}), segments.Pieces());
     EXPECT_EQ(103u, segments.DonePages(0, 200));
@@ -188,11 +188,11 @@ TEST(Extend, GrowsByAHundredAndTwentyEighthAtLeast)
 {
     MappedSegments segments;
     segments.ExtendAndTake(0, 512);
-    EXPECT_EQ(BINADE_OK, segments.Extend(1));
+    EXPECT_EQ(MOIETY_OK, segments.Extend(1));
     EXPECT_EQ(4u, segments.AskedPages().back());
     EXPECT_EQ(516u, segments.ReservedPages());
     segments.Take(512, 4);
-    EXPECT_EQ(BINADE_OK, segments.Extend(7));
+    EXPECT_EQ(MOIETY_OK, segments.Extend(7));
     EXPECT_EQ(523u, segments.ReservedPages()) << "no less than is needed";
     segments.ExpectSound();
 }
@@ -214,7 +214,7 @@ TEST(Extend, GrowsBy256MiBInAStepAtMost)
 {
     MappedSegments segments(WithCapacity(1 << 16));
     segments.ExtendAndTake(0, 20480);
-    EXPECT_EQ(BINADE_OK, segments.Extend(1));
+    EXPECT_EQ(MOIETY_OK, segments.Extend(1));
     EXPECT_EQ(20608u, segments.ReservedPages());
     EXPECT_EQ(32u, segments.AskedPages().back());
     segments.ExpectSound();
@@ -227,7 +227,7 @@ TEST(Extend, GrowsByTheFirstSizeAtLeast)
     MappedSegments segments(options);
     segments.ExtendAndTake(0, 1);
     segments.Take(1, 7);
-    EXPECT_EQ(BINADE_OK, segments.Extend(1));
+    EXPECT_EQ(MOIETY_OK, segments.Extend(1));
     EXPECT_EQ((Pages{8, 8}), segments.AskedPages());
     segments.ExpectSound();
 }
@@ -236,13 +236,13 @@ TEST(Extend, StepsNoFurtherThanTheLimitOrTheRoom)
 {
     MappedSegments limited(WithCapacity(1 << 14, 514));
     limited.ExtendAndTake(0, 512);
-    EXPECT_EQ(BINADE_OK, limited.Extend(1));
+    EXPECT_EQ(MOIETY_OK, limited.Extend(1));
     EXPECT_EQ(514u, limited.ReservedPages());
     limited.ExpectSound();
 
     MappedSegments narrow(WithCapacity(515));
     narrow.ExtendAndTake(0, 512);
-    EXPECT_EQ(BINADE_OK, narrow.Extend(1));
+    EXPECT_EQ(MOIETY_OK, narrow.Extend(1));
     EXPECT_EQ(515u, narrow.ReservedPages());
     narrow.ExpectSound();
 }
@@ -251,7 +251,7 @@ TEST(Extend, HalvesAHandleThatIsRefused)
 {
     MappedSegments segments;
     segments.mapper.largest_bytes = 8 * kPage;
-    EXPECT_EQ(BINADE_OK, segments.Extend(16));
+    EXPECT_EQ(MOIETY_OK, segments.Extend(16));
     EXPECT_EQ((Pages{16, 8, 8}), segments.AskedPages());
     EXPECT_EQ(16u, segments.DonePages(0, 32));
     segments.ExpectSound();
@@ -262,11 +262,11 @@ TEST(Extend, KeepsNothingThatIsTooLittle)
 {
     MappedSegments segments;
     segments.mapper.memory_bytes = 4 * kPage;
-    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY, segments.Extend(8));
+    EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY, segments.Extend(8));
     EXPECT_EQ(0u, segments.ReservedPages());
     EXPECT_EQ(1u, segments.Stats().failed_grow_count);
     segments.ExpectSound();
-    EXPECT_EQ(BINADE_OK, segments.Extend(4));
+    EXPECT_EQ(MOIETY_OK, segments.Extend(4));
     EXPECT_EQ(4u, segments.ReservedPages());
     EXPECT_EQ(4u, segments.Trim());
 }
@@ -276,14 +276,14 @@ TEST(Extend, TakesNothingOfADeviceThatHasTooLittle)
 {
     MappedSegments segments;
     segments.mapper.memory_bytes = 63 * kPage;
-    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY, segments.Extend(64));
+    EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY, segments.Extend(64));
     EXPECT_NE(nullptr, std::strstr(segment_probe_message(),
                                    "134217728 bytes are missing, and the "
                                    "device has 132120576"))
         << segment_probe_message();
     EXPECT_EQ(Pages(), segments.AskedPages());
     EXPECT_EQ(0u, segments.ReservedPages());
-    EXPECT_EQ(BINADE_OK, segments.Extend(63));
+    EXPECT_EQ(MOIETY_OK, segments.Extend(63));
     EXPECT_EQ(63u, segments.ReservedPages());
     segments.ExpectSound();
 }
@@ -293,7 +293,7 @@ TEST(Extend, GrowsWhereTheDeviceDoesNotTellWhatItHas)
 {
     MappedSegments segments;
     segments.mapper.Fail(FakeMapper::kLookFree, 1);
-    EXPECT_EQ(BINADE_OK, segments.Extend(64));
+    EXPECT_EQ(MOIETY_OK, segments.Extend(64));
     EXPECT_TRUE(segments.mapper.HasFailed());
     EXPECT_EQ(64u, segments.ReservedPages());
     segments.ExpectSound();
@@ -302,17 +302,17 @@ TEST(Extend, GrowsWhereTheDeviceDoesNotTellWhatItHas)
 TEST(Extend, AsksTheDeviceForNothingOfLittle)
 {
     MappedSegments segments;
-    EXPECT_EQ(BINADE_OK, segments.Extend(32));
+    EXPECT_EQ(MOIETY_OK, segments.Extend(32));
     EXPECT_EQ(0u, segments.mapper.Calls(FakeMapper::kLookFree));
 }
 
 TEST(Extend, IsRefusedBeyondTheLimit)
 {
     MappedSegments segments(WithCapacity(64, 8));
-    EXPECT_EQ(BINADE_E_TOO_LARGE, segments.Extend(9));
+    EXPECT_EQ(MOIETY_E_TOO_LARGE, segments.Extend(9));
     EXPECT_TRUE(segments.mapper.IsEmpty());
     segments.ExtendAndTake(0, 8);
-    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY, segments.Extend(1));
+    EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY, segments.Extend(1));
     EXPECT_NE(nullptr,
               std::strstr(segment_probe_message(), "the limit of 16777216"))
         << segment_probe_message();
@@ -323,14 +323,14 @@ TEST(Extend, IsRefusedBeyondTheLimit)
 TEST(Extend, IsRefusedBeyondTheAddresses)
 {
     MappedSegments segments(WithCapacity(8));
-    EXPECT_EQ(BINADE_E_TOO_LARGE, segments.Extend(9));
+    EXPECT_EQ(MOIETY_E_TOO_LARGE, segments.Extend(9));
     segments.ExtendAndTake(0, 6);
-    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY, segments.Extend(3));
+    EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY, segments.Extend(3));
     EXPECT_NE(nullptr, std::strstr(segment_probe_message(),
                                    "no room for 6291456 bytes in a row"))
         << segment_probe_message();
     EXPECT_EQ(6u, segments.ReservedPages());
-    EXPECT_EQ(BINADE_OK, segments.Extend(2));
+    EXPECT_EQ(MOIETY_OK, segments.Extend(2));
     segments.ExpectSound();
 }
 
@@ -341,9 +341,9 @@ TEST(Extend, HalvesAddressesThatAreRefused)
     segments.ExtendAndTake(0, 10);
     EXPECT_EQ((Pages{64 * kPage, 32 * kPage, 16 * kPage}),
               segments.mapper.AskedAddresses());
-    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY, segments.Extend(7));
+    EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY, segments.Extend(7));
     segments.ExtendAndTake(10, 6);
-    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY, segments.Extend(1));
+    EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY, segments.Extend(1));
     segments.ExpectSound();
 }
 
@@ -351,7 +351,7 @@ TEST(Extend, AsksForNoFewerAddressesThanTheLimit)
 {
     MappedSegments segments(WithCapacity(64, 8));
     segments.mapper.address_bytes = 4 * kPage;
-    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY, segments.Extend(1));
+    EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY, segments.Extend(1));
     EXPECT_EQ((Pages{64 * kPage, 32 * kPage, 16 * kPage, 8 * kPage}),
               segments.mapper.AskedAddresses());
     EXPECT_TRUE(segments.mapper.IsEmpty());
@@ -361,11 +361,11 @@ TEST(Extend, AsksForNoFewerAddressesThanAreNeeded)
 {
     MappedSegments segments(WithCapacity(64));
     segments.mapper.address_bytes = 4 * kPage;
-    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY, segments.Extend(5));
+    EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY, segments.Extend(5));
     EXPECT_EQ((Pages{64 * kPage, 32 * kPage, 16 * kPage, 8 * kPage}),
               segments.mapper.AskedAddresses());
     EXPECT_TRUE(segments.mapper.IsEmpty());
-    EXPECT_EQ(BINADE_OK, segments.Extend(4)) << "a smaller need has room";
+    EXPECT_EQ(MOIETY_OK, segments.Extend(4)) << "a smaller need has room";
     segments.ExpectSound();
 }
 
@@ -375,7 +375,7 @@ TEST(Extend, ServesAtThePlaceThatATrimLeft)
     MakeAGapInFront(segments);
     EXPECT_EQ(4u, segments.ReservedPages());
     EXPECT_EQ(0u, segments.HandleAt(0));
-    EXPECT_EQ(BINADE_OK, segments.Extend(4));
+    EXPECT_EQ(MOIETY_OK, segments.Extend(4));
     EXPECT_EQ((PieceList{{0, 8}}), segments.Pieces());
     segments.ExpectSound();
 }
@@ -383,7 +383,7 @@ TEST(Extend, ServesAtThePlaceThatATrimLeft)
 TEST(Extend, TrimsHandleByHandle)
 {
     MappedSegments segments;
-    EXPECT_EQ(BINADE_OK, segments.Extend(7)); // of 4, 2 and 1 pages
+    EXPECT_EQ(MOIETY_OK, segments.Extend(7)); // of 4, 2 and 1 pages
     segments.Take(5, 1);
     EXPECT_TRUE(segment_probe_can_trim(segments.own));
     EXPECT_EQ(5u, segments.Trim());
@@ -395,7 +395,7 @@ TEST(Extend, TrimsHandleByHandle)
 TEST(Extend, TrimsDownToWhatIsToBeKept)
 {
     MappedSegments segments;
-    EXPECT_EQ(BINADE_OK, segments.Extend(7));
+    EXPECT_EQ(MOIETY_OK, segments.Extend(7));
     EXPECT_EQ(4u, segments.Trim(3));
     EXPECT_EQ(3u, segments.ReservedPages());
     segments.ExpectSound();
@@ -417,7 +417,7 @@ TEST(Extend, GrowsToATotalWhereverThatIs)
 {
     MappedSegments segments;
     segments.ExtendAndTake(0, 2);
-    EXPECT_EQ(BINADE_OK, segment_probe_grow_to(segments.own, 700 * kPage));
+    EXPECT_EQ(MOIETY_OK, segment_probe_grow_to(segments.own, 700 * kPage));
     EXPECT_EQ(700u, segments.ReservedPages());
     EXPECT_EQ((PieceList{{0, 700}}), segments.Pieces());
     segments.ExpectSound();
@@ -427,17 +427,17 @@ TEST(Extend, DoesNotWaitForAnotherThatGrows)
 {
     struct Inner {
         MappedSegments *segments;
-        binade_status status;
+        moiety_status status;
     };
     MappedSegments segments;
-    Inner inner = {&segments, BINADE_OK};
+    Inner inner = {&segments, MOIETY_OK};
     segments.mapper.in_create = [](void *argument) {
         auto *own = static_cast<Inner *>(argument);
         own->status = own->segments->Extend(1);
     };
     segments.mapper.in_create_argument = &inner;
-    EXPECT_EQ(BINADE_OK, segments.Extend(4));
-    EXPECT_EQ(BINADE_E_BUSY, inner.status);
+    EXPECT_EQ(MOIETY_OK, segments.Extend(4));
+    EXPECT_EQ(MOIETY_E_BUSY, inner.status);
     segments.ExpectSound();
 }
 
@@ -445,11 +445,11 @@ TEST(Extend, ThatCannotMapGivesTheHandleBack)
 {
     MappedSegments segments;
     segments.mapper.Fail(FakeMapper::kMap, 1);
-    EXPECT_EQ(BINADE_E_DRIVER, segments.Extend(4));
+    EXPECT_EQ(MOIETY_E_DRIVER, segments.Extend(4));
     EXPECT_EQ(0u, segments.mapper.HandleCount());
     EXPECT_EQ(0u, segments.ReservedPages());
     segments.ExpectSound();
-    EXPECT_EQ(BINADE_OK, segments.Extend(4));
+    EXPECT_EQ(MOIETY_OK, segments.Extend(4));
     segments.ExpectSound();
 }
 
@@ -457,9 +457,9 @@ TEST(Extend, KeepsAHandleWhoseUnmappingWasRefused)
 {
     MappedSegments segments;
     uint64_t bytes = 0;
-    EXPECT_EQ(BINADE_OK, segments.Extend(4));
+    EXPECT_EQ(MOIETY_OK, segments.Extend(4));
     segments.mapper.Fail(FakeMapper::kUnmap, 1);
-    EXPECT_EQ(BINADE_E_DRIVER, segment_probe_trim(segments.own, 0, &bytes));
+    EXPECT_EQ(MOIETY_E_DRIVER, segment_probe_trim(segments.own, 0, &bytes));
     EXPECT_EQ(0u, bytes);
     EXPECT_EQ(4u, segments.DonePages(0, 8)) << "it serves as before";
     EXPECT_EQ(0u, segments.Stats().trim_count);
@@ -472,13 +472,13 @@ TEST(Extend, TriesAgainToDestroyAHandle)
 {
     MappedSegments segments;
     uint64_t bytes = 0;
-    EXPECT_EQ(BINADE_OK, segments.Extend(4));
+    EXPECT_EQ(MOIETY_OK, segments.Extend(4));
     segments.mapper.Fail(FakeMapper::kDestroy, 1);
-    EXPECT_EQ(BINADE_E_DRIVER, segment_probe_trim(segments.own, 0, &bytes));
+    EXPECT_EQ(MOIETY_E_DRIVER, segment_probe_trim(segments.own, 0, &bytes));
     EXPECT_EQ(0u, bytes);
     EXPECT_EQ(4 * kPage, segments.Stats().unreleased_bytes);
     segments.ExpectSound();
-    EXPECT_EQ(BINADE_OK, segments.Extend(2)) << "its place is free";
+    EXPECT_EQ(MOIETY_OK, segments.Extend(2)) << "its place is free";
     EXPECT_EQ((PieceList{{0, 2}}), segments.Pieces());
     EXPECT_EQ(6u, segments.Trim());
     segments.ExpectSound();

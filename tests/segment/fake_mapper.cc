@@ -183,10 +183,10 @@ bool FakeMapper::Fails(Kind kind)
     return is_due;
 }
 
-binade_status FakeMapper::Complain(const std::string &what)
+moiety_status FakeMapper::Complain(const std::string &what)
 {
     complaint_ += what + "\n";
-    return BINADE_E_INVALID;
+    return MOIETY_E_INVALID;
 }
 
 bool FakeMapper::IsReserved(uint64_t address, uint64_t size_bytes) const
@@ -207,8 +207,8 @@ bool FakeMapper::HasMapping(uint64_t address, uint64_t size_bytes) const
     return false;
 }
 
-binade_status FakeMapper::Reserve(void *self, uint64_t size_bytes,
-                                  binade_devptr *out)
+moiety_status FakeMapper::Reserve(void *self, uint64_t size_bytes,
+                                  moiety_devptr *out)
 {
     FakeMapper *own = Self(self);
     Guard guard(own->lock_);
@@ -218,14 +218,14 @@ binade_status FakeMapper::Reserve(void *self, uint64_t size_bytes,
     if (!size_bytes || size_bytes % PROBE_PAGE_BYTES)
         return own->Complain("reserved " + Named(0, size_bytes));
     if (size_bytes > own->address_bytes)
-        return BINADE_E_NO_DEVICE_MEMORY;
+        return MOIETY_E_NO_DEVICE_MEMORY;
     *out = own->next_address_;
     own->reserved_[*out] = size_bytes;
     own->next_address_ += (size_bytes / kAlignment + 2) * kAlignment;
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
-binade_status FakeMapper::Release(void *self, binade_devptr address,
+moiety_status FakeMapper::Release(void *self, moiety_devptr address,
                                   uint64_t size_bytes)
 {
     FakeMapper *own = Self(self);
@@ -240,10 +240,10 @@ binade_status FakeMapper::Release(void *self, binade_devptr address,
         return own->Complain("released addresses with a mapping: " +
                              Named(address, size_bytes));
     own->reserved_.erase(found);
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
-binade_status FakeMapper::Create(void *self, uint64_t size_bytes,
+moiety_status FakeMapper::Create(void *self, uint64_t size_bytes,
                                  uint64_t *out_handle)
 {
     FakeMapper *own = Self(self);
@@ -257,23 +257,23 @@ binade_status FakeMapper::Create(void *self, uint64_t size_bytes,
         return own->Complain("created a handle of " + Named(0, size_bytes));
     if (size_bytes > own->largest_bytes ||
         size_bytes > own->memory_bytes - own->SumHandles())
-        return BINADE_E_NO_DEVICE_MEMORY;
+        return MOIETY_E_NO_DEVICE_MEMORY;
     *out_handle = own->next_handle_++;
     own->handles_[*out_handle] = size_bytes;
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
-binade_status FakeMapper::LookFree(void *self, uint64_t *out_bytes)
+moiety_status FakeMapper::LookFree(void *self, uint64_t *out_bytes)
 {
     FakeMapper *own = Self(self);
     Guard guard(own->lock_);
     if (own->Fails(kLookFree))
         return own->failure;
     *out_bytes = own->memory_bytes - own->SumHandles();
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
-binade_status FakeMapper::Destroy(void *self, uint64_t handle)
+moiety_status FakeMapper::Destroy(void *self, uint64_t handle)
 {
     FakeMapper *own = Self(self);
     Guard guard(own->lock_);
@@ -286,10 +286,10 @@ binade_status FakeMapper::Destroy(void *self, uint64_t handle)
         return own->Complain("destroyed a handle that is mapped: " +
                              std::to_string(handle));
     own->handles_.erase(handle);
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
-binade_status FakeMapper::Map(void *self, binade_devptr address,
+moiety_status FakeMapper::Map(void *self, moiety_devptr address,
                               uint64_t size_bytes, uint64_t handle,
                               uint64_t peers)
 {
@@ -308,10 +308,10 @@ binade_status FakeMapper::Map(void *self, binade_devptr address,
         return own->Complain("mapped over a mapping: " +
                              Named(address, size_bytes));
     own->mapped_[address] = {size_bytes, handle, peers};
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
-binade_status FakeMapper::Grant(void *self, binade_devptr address,
+moiety_status FakeMapper::Grant(void *self, moiety_devptr address,
                                 uint64_t size_bytes, int32_t device,
                                 bool is_granted)
 {
@@ -326,10 +326,10 @@ binade_status FakeMapper::Grant(void *self, binade_devptr address,
     uint64_t bit = UINT64_C(1) << device;
     found->second.peers =
         is_granted ? found->second.peers | bit : found->second.peers & ~bit;
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
-binade_status FakeMapper::Unmap(void *self, binade_devptr address,
+moiety_status FakeMapper::Unmap(void *self, moiety_devptr address,
                                 uint64_t size_bytes)
 {
     FakeMapper *own = Self(self);
@@ -341,7 +341,7 @@ binade_status FakeMapper::Unmap(void *self, binade_devptr address,
         return own->Complain("unmapped what is no whole mapping: " +
                              Named(address, size_bytes));
     own->mapped_.erase(found);
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
 } // namespace segment_test

@@ -6,8 +6,8 @@
  * complains of every call that a driver would refuse or that loses something.
  * The n-th call can be told to fail.
  */
-#ifndef BINADE_TESTS_SEGMENT_FAKE_MAPPER_H_
-#define BINADE_TESTS_SEGMENT_FAKE_MAPPER_H_
+#ifndef MOIETY_TESTS_SEGMENT_FAKE_MAPPER_H_
+#define MOIETY_TESTS_SEGMENT_FAKE_MAPPER_H_
 
 #include <cstdint>
 #include <map>
@@ -41,7 +41,7 @@ class FakeMapper
     FakeMapper &operator=(const FakeMapper &) = delete;
 
     // For segments; valid as long as this object.
-    binadei_mapper *Table()
+    moietyi_mapper *Table()
     {
         return table_;
     }
@@ -78,7 +78,7 @@ class FakeMapper
     uint64_t address_bytes = UINT64_MAX; // more is refused, in one reservation
     uint64_t memory_bytes = UINT64_MAX;  // of all handles; more is exhausted
     uint64_t largest_bytes = UINT64_MAX; // of a handle; more is exhausted
-    binade_status failure = BINADE_E_DRIVER;
+    moiety_status failure = MOIETY_E_DRIVER;
     // Called within create, no lock held.
     void (*in_create)(void *) = nullptr;
     void *in_create_argument = nullptr;
@@ -90,32 +90,32 @@ class FakeMapper
         uint64_t peers;
     };
 
-    static binade_status Reserve(void *self, uint64_t size_bytes,
-                                 binade_devptr *out);
-    static binade_status Release(void *self, binade_devptr address,
+    static moiety_status Reserve(void *self, uint64_t size_bytes,
+                                 moiety_devptr *out);
+    static moiety_status Release(void *self, moiety_devptr address,
                                  uint64_t size_bytes);
-    static binade_status Create(void *self, uint64_t size_bytes,
+    static moiety_status Create(void *self, uint64_t size_bytes,
                                 uint64_t *out_handle);
-    static binade_status LookFree(void *self, uint64_t *out_bytes);
-    static binade_status Destroy(void *self, uint64_t handle);
-    static binade_status Map(void *self, binade_devptr address,
+    static moiety_status LookFree(void *self, uint64_t *out_bytes);
+    static moiety_status Destroy(void *self, uint64_t handle);
+    static moiety_status Map(void *self, moiety_devptr address,
                              uint64_t size_bytes, uint64_t handle,
                              uint64_t peers);
-    static binade_status Grant(void *self, binade_devptr address,
+    static moiety_status Grant(void *self, moiety_devptr address,
                                uint64_t size_bytes, int32_t device,
                                bool is_granted);
-    static binade_status Unmap(void *self, binade_devptr address,
+    static moiety_status Unmap(void *self, moiety_devptr address,
                                uint64_t size_bytes);
 
     // All of them with the lock held.
     bool Fails(Kind kind);
-    binade_status Complain(const std::string &what);
+    moiety_status Complain(const std::string &what);
     bool IsReserved(uint64_t address, uint64_t size_bytes) const;
     bool HasMapping(uint64_t address, uint64_t size_bytes) const;
     unsigned CountPlaces(uint64_t handle) const;
     uint64_t SumHandles() const;
 
-    binadei_mapper *table_;
+    moietyi_mapper *table_;
     std::mutex lock_;
     std::map<uint64_t, uint64_t> reserved_; // bytes by address
     std::map<uint64_t, uint64_t> handles_;  // bytes by handle

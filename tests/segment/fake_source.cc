@@ -6,9 +6,9 @@ namespace segment_test
 
 FakeSource::FakeSource() = default;
 
-binade_source FakeSource::Table()
+moiety_source FakeSource::Table()
 {
-    binade_source table = {};
+    moiety_source table = {};
     table.struct_size = sizeof(table);
     table.flags = flags;
     table.name = "fake";
@@ -52,26 +52,26 @@ uint64_t FakeSource::FindLocked(uint64_t size_bytes) const
     return at;
 }
 
-binade_status FakeSource::ReserveLocked(uint64_t size_bytes, binade_devptr *out)
+moiety_status FakeSource::ReserveLocked(uint64_t size_bytes, moiety_devptr *out)
 {
     asked_.push_back(size_bytes);
     if (failing_reserve && --failing_reserve == 0)
         return failure;
     if (size_bytes > capacity_bytes - live_bytes_)
-        return BINADE_E_NO_DEVICE_MEMORY;
+        return MOIETY_E_NO_DEVICE_MEMORY;
     uint64_t address = has_forced ? forced_address : FindLocked(size_bytes);
     bool is_nothing = has_forced && address == 0;
     has_forced = false;
     *out = address;
     if (is_nothing)
-        return BINADE_OK;
+        return MOIETY_OK;
     live_.emplace(address, size_bytes);
     live_bytes_ += size_bytes;
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
-binade_status FakeSource::Reserve(void *self, size_t size_bytes,
-                                  binade_devptr *out)
+moiety_status FakeSource::Reserve(void *self, size_t size_bytes,
+                                  moiety_devptr *out)
 {
     auto *source = static_cast<FakeSource *>(self);
     if (source->in_reserve)
@@ -80,7 +80,7 @@ binade_status FakeSource::Reserve(void *self, size_t size_bytes,
     return source->ReserveLocked(size_bytes, out);
 }
 
-binade_status FakeSource::Release(void *self, binade_devptr address,
+moiety_status FakeSource::Release(void *self, moiety_devptr address,
                                   size_t size_bytes)
 {
     auto *source = static_cast<FakeSource *>(self);
@@ -93,12 +93,12 @@ binade_status FakeSource::Release(void *self, binade_devptr address,
             continue;
         source->live_.erase(at);
         source->live_bytes_ -= size_bytes;
-        return BINADE_OK;
+        return MOIETY_OK;
     }
     source->complaint_ =
         "released what is not out: " + std::to_string(size_bytes) +
         " bytes at " + std::to_string(address);
-    return BINADE_E_INVALID;
+    return MOIETY_E_INVALID;
 }
 
 } // namespace segment_test

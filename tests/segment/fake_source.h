@@ -5,8 +5,8 @@
  * lowest first, so that what was released comes back at the same place. It can
  * be told to misbehave, and knows at any time what it has out.
  */
-#ifndef BINADE_TESTS_SEGMENT_FAKE_SOURCE_H_
-#define BINADE_TESTS_SEGMENT_FAKE_SOURCE_H_
+#ifndef MOIETY_TESTS_SEGMENT_FAKE_SOURCE_H_
+#define MOIETY_TESTS_SEGMENT_FAKE_SOURCE_H_
 
 #include <cstdint>
 #include <map>
@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "binade/source.h"
+#include "moiety/source.h"
 
 namespace segment_test
 {
@@ -28,7 +28,7 @@ class FakeSource
     FakeSource();
 
     // The table, whose context is this object.
-    binade_source Table();
+    moiety_source Table();
 
     // What it has out: address and bytes.
     std::multimap<uint64_t, uint64_t> Live();
@@ -48,7 +48,7 @@ class FakeSource
     // The n-th call from now on, counted from 1, fails so; 0: none.
     unsigned failing_reserve = 0;
     unsigned failing_release = 0;
-    binade_status failure = BINADE_E_DRIVER;
+    moiety_status failure = MOIETY_E_DRIVER;
     // Called within reserve, no lock held.
     void (*in_reserve)(void *) = nullptr;
     void *in_reserve_argument = nullptr;
@@ -57,12 +57,12 @@ class FakeSource
     size_t granularity_bytes = 0;
 
   private:
-    static binade_status Reserve(void *self, size_t size_bytes,
-                                 binade_devptr *out);
-    static binade_status Release(void *self, binade_devptr address,
+    static moiety_status Reserve(void *self, size_t size_bytes,
+                                 moiety_devptr *out);
+    static moiety_status Release(void *self, moiety_devptr address,
                                  size_t size_bytes);
     uint64_t FindLocked(uint64_t size_bytes) const;
-    binade_status ReserveLocked(uint64_t size_bytes, binade_devptr *out);
+    moiety_status ReserveLocked(uint64_t size_bytes, moiety_devptr *out);
 
     std::mutex lock_;
     std::multimap<uint64_t, uint64_t> live_;

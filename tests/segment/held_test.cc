@@ -16,7 +16,7 @@ using segment_test::WithCapacity;
 uint32_t Hold(MappedSegments &segments, uint32_t page_count)
 {
     uint32_t first = 0;
-    EXPECT_EQ(BINADE_OK, segment_probe_hold(segments.own, page_count, &first))
+    EXPECT_EQ(MOIETY_OK, segment_probe_hold(segments.own, page_count, &first))
         << segment_probe_message();
     return first;
 }
@@ -49,20 +49,20 @@ TEST(SegmentHeld, IsAwayAndBackAtItsPlace)
     uint32_t first = Hold(segments, 4);
     bool is_away = false;
     uint32_t other = 0;
-    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
+    EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY,
               segment_probe_hold(segments.own, 1, &other));
-    EXPECT_EQ(BINADE_OK, segment_probe_vacate(segments.own, first, &is_away));
+    EXPECT_EQ(MOIETY_OK, segment_probe_vacate(segments.own, first, &is_away));
     EXPECT_TRUE(is_away);
     EXPECT_EQ(0u, segments.ReservedPages());
     EXPECT_EQ(0u, segments.HandleAt(first));
     EXPECT_STREQ(nullptr, segment_probe_check(segments.own));
     uint32_t mine = Hold(segments, 2);
     EXPECT_TRUE(mine + 2 <= first || mine >= first + 4);
-    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
+    EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY,
               segment_probe_refill(segments.own, first));
     segments.Give(mine, 2);
     EXPECT_EQ(2u, segments.Trim());
-    EXPECT_EQ(BINADE_OK, segment_probe_refill(segments.own, first));
+    EXPECT_EQ(MOIETY_OK, segment_probe_refill(segments.own, first));
     EXPECT_NE(0u, segments.HandleAt(first));
     segments.ExpectSound();
 }
@@ -74,13 +74,13 @@ TEST(SegmentHeld, IsNotAwayWhileItIsPinnedNorPinnedWhileAway)
     uint64_t id = 0;
     bool is_away = true;
     ASSERT_TRUE(segment_probe_pin(segments.own, segments.Address(first), &id));
-    EXPECT_EQ(BINADE_E_BUSY,
+    EXPECT_EQ(MOIETY_E_BUSY,
               segment_probe_vacate(segments.own, first, &is_away));
     EXPECT_FALSE(is_away);
     segment_probe_unpin(segments.own, id);
-    EXPECT_EQ(BINADE_OK, segment_probe_vacate(segments.own, first, &is_away));
+    EXPECT_EQ(MOIETY_OK, segment_probe_vacate(segments.own, first, &is_away));
     EXPECT_FALSE(segment_probe_pin(segments.own, segments.Address(first), &id));
-    EXPECT_EQ(BINADE_OK, segment_probe_refill(segments.own, first));
+    EXPECT_EQ(MOIETY_OK, segment_probe_refill(segments.own, first));
     EXPECT_TRUE(segment_probe_pin(segments.own, segments.Address(first), &id));
     segment_probe_unpin(segments.own, id);
 }
@@ -90,9 +90,9 @@ TEST(SegmentHeld, IsAPeersTooWhenItIsBack)
     MappedSegments segments;
     uint32_t first = Hold(segments, 2);
     bool is_away = false;
-    EXPECT_EQ(BINADE_OK, segment_probe_vacate(segments.own, first, &is_away));
-    EXPECT_EQ(BINADE_OK, segment_probe_add_peer(segments.own, 3));
-    EXPECT_EQ(BINADE_OK, segment_probe_refill(segments.own, first));
+    EXPECT_EQ(MOIETY_OK, segment_probe_vacate(segments.own, first, &is_away));
+    EXPECT_EQ(MOIETY_OK, segment_probe_add_peer(segments.own, 3));
+    EXPECT_EQ(MOIETY_OK, segment_probe_refill(segments.own, first));
     EXPECT_EQ(UINT64_C(1) << 3,
               segments.mapper.PeersAt(segments.Address(first)));
 }
@@ -102,7 +102,7 @@ TEST(SegmentHeld, CanEndWhileItIsAway)
     MappedSegments segments;
     uint32_t first = Hold(segments, 2);
     bool is_away = false;
-    EXPECT_EQ(BINADE_OK, segment_probe_vacate(segments.own, first, &is_away));
+    EXPECT_EQ(MOIETY_OK, segment_probe_vacate(segments.own, first, &is_away));
     segment_probe_drop(segments.own, first);
     EXPECT_EQ(0u, segments.Stats().segment_count);
     EXPECT_STREQ(nullptr, segment_probe_check(segments.own));
@@ -115,7 +115,7 @@ TEST(SegmentHeld, LeavesNothingWhereACallFails)
         MappedSegments segments;
         uint32_t first = 0;
         segments.mapper.Fail(kind, 1);
-        EXPECT_EQ(BINADE_E_DRIVER, segment_probe_hold(segments.own, 2, &first));
+        EXPECT_EQ(MOIETY_E_DRIVER, segment_probe_hold(segments.own, 2, &first));
         EXPECT_TRUE(segments.mapper.HasFailed());
         EXPECT_EQ(0u, segments.ReservedPages());
         EXPECT_EQ(0u, segments.Stats().segment_count);
@@ -130,12 +130,12 @@ TEST(SegmentHeld, IsFoundAgainWhereItCouldNotBeMappedBack)
     uint32_t first = Hold(segments, 2);
     uint64_t handle = segments.HandleAt(first);
     bool is_away = false;
-    EXPECT_EQ(BINADE_OK, segment_probe_vacate(segments.own, first, &is_away));
+    EXPECT_EQ(MOIETY_OK, segment_probe_vacate(segments.own, first, &is_away));
     segments.mapper.Fail(FakeMapper::kMap, 1);
     segments.mapper.Fail(FakeMapper::kDestroy, 1);
-    EXPECT_EQ(BINADE_E_DRIVER, segment_probe_refill(segments.own, first));
+    EXPECT_EQ(MOIETY_E_DRIVER, segment_probe_refill(segments.own, first));
     EXPECT_EQ(2u, segments.Stats().unreleased_bytes / segment_test::kPage);
-    EXPECT_EQ(BINADE_OK, segment_probe_refill(segments.own, first));
+    EXPECT_EQ(MOIETY_OK, segment_probe_refill(segments.own, first));
     EXPECT_NE(handle, segments.HandleAt(first));
     (void)segments.Trim();
     EXPECT_EQ(2u, segments.ReservedPages());

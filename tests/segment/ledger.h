@@ -5,8 +5,8 @@
  * was added is released once, ids never repeat, and no two that are there overlap.
  * Any thread.
  */
-#ifndef BINADE_TESTS_SEGMENT_LEDGER_H_
-#define BINADE_TESTS_SEGMENT_LEDGER_H_
+#ifndef MOIETY_TESTS_SEGMENT_LEDGER_H_
+#define MOIETY_TESTS_SEGMENT_LEDGER_H_
 
 #include <cstdint>
 #include <map>

@@ -58,7 +58,7 @@ class Program
         EXPECT_EQ(0u, segments.ReservedPages());
         EXPECT_EQ(0u, segments.mapper.HandleCount());
         EXPECT_EQ(0u, segments.mapper.MappingCount());
-        EXPECT_EQ(BINADE_OK, segments.Extend(kLimit))
+        EXPECT_EQ(MOIETY_OK, segments.Extend(kLimit))
             << segment_probe_message();
         segments.ExpectSound();
     }
@@ -158,16 +158,16 @@ class Program
               false);
     }
 
-    void Count(binade_status status, bool may_be_exhausted)
+    void Count(moiety_status status, bool may_be_exhausted)
     {
-        bool is_exhausted = status == BINADE_E_NO_DEVICE_MEMORY;
+        bool is_exhausted = status == MOIETY_E_NO_DEVICE_MEMORY;
         if (is_exhausted && may_be_exhausted)
             return;
-        if (status == BINADE_OK)
+        if (status == MOIETY_OK)
             return;
         failed_count++;
-        EXPECT_TRUE(status == BINADE_E_DRIVER ||
-                    status == BINADE_E_NO_HOST_MEMORY)
+        EXPECT_TRUE(status == MOIETY_E_DRIVER ||
+                    status == MOIETY_E_NO_HOST_MEMORY)
             << status << ": " << segment_probe_message();
     }
 
@@ -214,7 +214,7 @@ void ExpectSurvival(uint64_t seed, FakeMapper::Kind kind)
         EXPECT_LE(program.failed_count, has_failed ? 1u : 0u);
         program.segments.mapper.Fail(kind, 0);
         program.ExpectHealth();
-        EXPECT_EQ(BINADE_OK, program.segments.End());
+        EXPECT_EQ(MOIETY_OK, program.segments.End());
     }
     EXPECT_LT(n, kTooMany);
     EXPECT_GT(n, 1u) << "no call of that kind";
@@ -260,7 +260,7 @@ TEST(MappedFault, EveryCallOfTheEnd)
         Program program(kSeeds[0]);
         program.Run();
         program.segments.mapper.FailAny(n);
-        EXPECT_EQ(BINADE_OK, program.segments.End());
+        EXPECT_EQ(MOIETY_OK, program.segments.End());
         has_failed = program.segments.mapper.HasFailed();
     }
     EXPECT_LT(n, kTooMany);
@@ -279,7 +279,7 @@ TEST(MappedFault, EveryAllocationOfHostMemory)
         is_over = failing_memory_disarm();
         EXPECT_LE(program.failed_count, is_over ? 0u : 1u);
         program.ExpectHealth();
-        EXPECT_EQ(BINADE_OK, program.segments.End());
+        EXPECT_EQ(MOIETY_OK, program.segments.End());
     }
     EXPECT_LT(n, kTooMany);
     EXPECT_GT(n, 10u);

@@ -6,8 +6,8 @@
  * Whatever comes and goes, a watcher is told. At the end everything must be back at
  * the mapper. For the tests of this folder.
  */
-#ifndef BINADE_TESTS_SEGMENT_MAPPED_UNDER_TEST_H_
-#define BINADE_TESTS_SEGMENT_MAPPED_UNDER_TEST_H_
+#ifndef MOIETY_TESTS_SEGMENT_MAPPED_UNDER_TEST_H_
+#define MOIETY_TESTS_SEGMENT_MAPPED_UNDER_TEST_H_
 
 #include <gtest/gtest.h>
 
@@ -49,16 +49,16 @@ class MappedSegments
         EXPECT_NE(nullptr, maps);
         options.mapper = mapper.Table();
         options.buddy = buddy;
-        EXPECT_EQ(BINADE_OK, segment_probe_create(&options, &own))
+        EXPECT_EQ(MOIETY_OK, segment_probe_create(&options, &own))
             << segment_probe_message();
         uint64_t id = 0;
-        EXPECT_EQ(BINADE_OK, segment_probe_watch(own, &watcher_, &id));
+        EXPECT_EQ(MOIETY_OK, segment_probe_watch(own, &watcher_, &id));
     }
 
     ~MappedSegments()
     {
         if (own) {
-            EXPECT_EQ(BINADE_OK, End());
+            EXPECT_EQ(MOIETY_OK, End());
         }
     }
 
@@ -66,10 +66,10 @@ class MappedSegments
     MappedSegments &operator=(const MappedSegments &) = delete;
 
     // What is not free is lost, which is no failure.
-    binade_status End()
+    moiety_status End()
     {
         is_ending_ = true;
-        binade_status status = segment_probe_destroy(own);
+        moiety_status status = segment_probe_destroy(own);
         own = nullptr;
         map_probe_destroy(maps);
         buddy_probe_destroy(buddy);
@@ -81,19 +81,19 @@ class MappedSegments
     }
 
     // For memory that is done.
-    binade_status Extend(uint64_t pages)
+    moiety_status Extend(uint64_t pages)
     {
         return ExtendBytes(pages * kPage, nullptr, 0, kPassed);
     }
 
     // For the stream, whose own memory may move if there is a next epoch.
-    binade_status ExtendOwn(uint64_t pages, uint64_t next = kNext,
+    moiety_status ExtendOwn(uint64_t pages, uint64_t next = kNext,
                             uint64_t passed = kPassed)
     {
         return ExtendBytes(pages * kPage, maps, next, passed);
     }
 
-    binade_status ExtendBytes(uint64_t bytes, binadei_maps *of, uint64_t next,
+    moiety_status ExtendBytes(uint64_t bytes, moietyi_maps *of, uint64_t next,
                               uint64_t passed)
     {
         segment_probe_extension extension = {};
@@ -108,7 +108,7 @@ class MappedSegments
     // Extends, and takes it whole; it must be at this page.
     void ExtendAndTake(uint32_t page, uint32_t count)
     {
-        EXPECT_EQ(BINADE_OK, Extend(count)) << segment_probe_message();
+        EXPECT_EQ(MOIETY_OK, Extend(count)) << segment_probe_message();
         Take(page, count);
     }
 
@@ -169,7 +169,7 @@ class MappedSegments
     uint64_t Trim(uint64_t keep_pages = 0)
     {
         uint64_t bytes = 0;
-        EXPECT_EQ(BINADE_OK,
+        EXPECT_EQ(MOIETY_OK,
                   segment_probe_trim(own, keep_pages * kPage, &bytes));
         return bytes / kPage;
     }
@@ -247,9 +247,9 @@ class MappedSegments
 
     FakeMapper mapper;
     Ledger told;
-    binadei_buddy *buddy = nullptr;
-    binadei_maps *maps = nullptr;
-    binadei_segments *own = nullptr;
+    moietyi_buddy *buddy = nullptr;
+    moietyi_maps *maps = nullptr;
+    moietyi_segments *own = nullptr;
 
   private:
     // Its memory is there, and nobody can take a page of it.

@@ -31,7 +31,7 @@ TEST(Move, TakesAHandleThatIsDoneAtOnce)
     MakeFour(segments);
     uint64_t handle = segments.HandleAt(0);
     segments.Give(0, 4);
-    EXPECT_EQ(BINADE_OK, segments.Extend(6));
+    EXPECT_EQ(MOIETY_OK, segments.Extend(6));
     EXPECT_EQ(handle, segments.HandleAt(5));
     EXPECT_EQ(1u, segments.mapper.PlacesOf(handle))
         << "nobody uses the old one";
@@ -53,7 +53,7 @@ TEST(Move, NeedsAView)
     MappedSegments segments;
     MakeFour(segments);
     segments.Give(0, 4);
-    EXPECT_EQ(BINADE_OK, segment_probe_grow(segments.own, 6 * kPage));
+    EXPECT_EQ(MOIETY_OK, segment_probe_grow(segments.own, 6 * kPage));
     EXPECT_EQ(0u, segments.Stats().move_count);
     EXPECT_EQ(11u, segments.ReservedPages());
     segments.ExpectSound();
@@ -65,7 +65,7 @@ TEST(Move, TakesAStreamsOwnMemoryForThatStream)
     MakeFour(segments);
     uint64_t handle = segments.HandleAt(0);
     segments.GiveOwn(0, 4);
-    EXPECT_EQ(BINADE_OK, segments.ExtendOwn(6));
+    EXPECT_EQ(MOIETY_OK, segments.ExtendOwn(6));
     EXPECT_EQ(handle, segments.HandleAt(5));
     EXPECT_EQ(handle, segments.HandleAt(0)) << "work may still use it there";
     EXPECT_EQ(4u, segments.OwnPages(5, 8));
@@ -87,7 +87,7 @@ TEST(Move, TakesWhatIsPartlyDoneAndPartlyAStreams)
     MakeFour(segments);
     segments.GiveOwn(0, 1);
     segments.Give(1, 3);
-    EXPECT_EQ(BINADE_OK, segments.ExtendOwn(6));
+    EXPECT_EQ(MOIETY_OK, segments.ExtendOwn(6));
     EXPECT_EQ(4u, segments.OwnPages(5, 8));
     EXPECT_EQ(4 * kPage, segments.Stats().left_bytes);
     segments.ExpectSound();
@@ -99,7 +99,7 @@ TEST(Move, OfWhatIsDoneLeavesNothingForAStreamEither)
     MappedSegments segments;
     MakeFour(segments);
     segments.Give(0, 4);
-    EXPECT_EQ(BINADE_OK, segments.ExtendOwn(6));
+    EXPECT_EQ(MOIETY_OK, segments.ExtendOwn(6));
     EXPECT_EQ(1u, segments.Stats().move_count);
     EXPECT_EQ(0u, segments.Stats().left_bytes);
     EXPECT_EQ(6u, segments.DonePages(5, 8));
@@ -112,14 +112,14 @@ TEST(Move, UsesAPlaceThatWasLeftOnceItsEpochHasPassed)
     MappedSegments segments;
     MakeFour(segments);
     segments.GiveOwn(0, 4);
-    EXPECT_EQ(BINADE_OK, segments.ExtendOwn(6));
+    EXPECT_EQ(MOIETY_OK, segments.ExtendOwn(6));
     segments.TakeOwn(5, 6);
     segment_probe_unmap_left(segments.own, kNext - 1);
-    EXPECT_EQ(BINADE_OK, segments.ExtendOwn(4, kNext, kNext - 1));
+    EXPECT_EQ(MOIETY_OK, segments.ExtendOwn(4, kNext, kNext - 1));
     EXPECT_EQ((PieceList{{4, 11}}), segments.Pieces()) << "not at page 0";
     EXPECT_NE(0u, segments.HandleAt(0));
     segments.Take(11, 4);
-    EXPECT_EQ(BINADE_OK, segments.ExtendOwn(4, kNext + 1, kNext));
+    EXPECT_EQ(MOIETY_OK, segments.ExtendOwn(4, kNext + 1, kNext));
     EXPECT_EQ((PieceList{{0, 15}}), segments.Pieces());
     EXPECT_EQ(0u, segments.Stats().left_bytes);
     segments.ExpectSound();
@@ -131,7 +131,7 @@ TEST(Move, UnmapsAPlaceOnRequest)
     MakeFour(segments);
     uint64_t handle = segments.HandleAt(0);
     segments.GiveOwn(0, 4);
-    EXPECT_EQ(BINADE_OK, segments.ExtendOwn(6));
+    EXPECT_EQ(MOIETY_OK, segments.ExtendOwn(6));
     segment_probe_unmap_left(segments.own, kNext - 1);
     EXPECT_EQ(2u, segments.mapper.PlacesOf(handle));
     segment_probe_unmap_left(segments.own, kNext);
@@ -146,9 +146,9 @@ TEST(Move, TellsTheFirstEpochThatAPlaceWaitsFor)
     MappedSegments segments;
     MakeFour(segments);
     segments.GiveOwn(0, 4);
-    EXPECT_EQ(BINADE_OK, segments.ExtendOwn(6, 9)); // from 0 to 5
+    EXPECT_EQ(MOIETY_OK, segments.ExtendOwn(6, 9)); // from 0 to 5
     segments.Take(9, 2);
-    EXPECT_EQ(BINADE_OK, segments.ExtendOwn(6, 7)); // from 5 to 11
+    EXPECT_EQ(MOIETY_OK, segments.ExtendOwn(6, 7)); // from 5 to 11
     EXPECT_EQ(8 * kPage, segments.Stats().left_bytes);
     EXPECT_EQ(7u, segment_probe_left_at(segments.own));
     segment_probe_unmap_left(segments.own, 8);
@@ -163,7 +163,7 @@ TEST(Move, OfAStreamsOwnNeedsAnEpoch)
     MappedSegments segments;
     MakeFour(segments);
     segments.GiveOwn(0, 4);
-    EXPECT_EQ(BINADE_OK, segments.ExtendOwn(6, 0));
+    EXPECT_EQ(MOIETY_OK, segments.ExtendOwn(6, 0));
     EXPECT_EQ(0u, segments.Stats().move_count);
     EXPECT_EQ(4u, segments.OwnPages(0, 4));
     EXPECT_EQ(6u, segments.DonePages(5, 8));
@@ -175,7 +175,7 @@ TEST(Move, OfWhatIsDoneNeedsNone)
     MappedSegments segments;
     MakeFour(segments);
     segments.Give(0, 4);
-    EXPECT_EQ(BINADE_OK, segments.ExtendOwn(6, 0));
+    EXPECT_EQ(MOIETY_OK, segments.ExtendOwn(6, 0));
     EXPECT_EQ(1u, segments.Stats().move_count);
     EXPECT_EQ(6u, segments.DonePages(5, 8));
     segments.ExpectSound();
@@ -187,7 +187,7 @@ TEST(Move, LeavesAHandleOfWhichAPartIsInUse)
     MakeFour(segments);
     segments.Give(0, 2);
     segments.Give(3, 1);
-    EXPECT_EQ(BINADE_OK, segments.Extend(6));
+    EXPECT_EQ(MOIETY_OK, segments.Extend(6));
     EXPECT_EQ(0u, segments.Stats().move_count);
     EXPECT_EQ((PieceList{{0, 11}}), segments.Pieces());
     segments.ExpectSound();
@@ -200,12 +200,12 @@ TEST(Move, LeavesAHandleThatIsPinned)
     segments.Give(0, 4);
     uint64_t id = 0;
     ASSERT_TRUE(segment_probe_pin(segments.own, segments.Address(2), &id));
-    EXPECT_EQ(BINADE_OK, segments.Extend(6));
+    EXPECT_EQ(MOIETY_OK, segments.Extend(6));
     EXPECT_EQ(0u, segments.Stats().move_count);
     EXPECT_EQ(6u, segments.Trim());
     EXPECT_EQ((PieceList{{0, 5}}), segments.Pieces());
     segment_probe_unpin(segments.own, id);
-    EXPECT_EQ(BINADE_OK, segments.Extend(6));
+    EXPECT_EQ(MOIETY_OK, segments.Extend(6));
     EXPECT_EQ(1u, segments.Stats().move_count);
     segments.ExpectSound();
 }
@@ -217,7 +217,7 @@ TEST(Move, LeavesWhatTheRunIsToBeginWith)
     segments.ExtendAndTake(0, 2);
     segments.ExtendAndTake(2, 4);
     segments.Give(1, 5);
-    EXPECT_EQ(BINADE_OK, segments.Extend(7));
+    EXPECT_EQ(MOIETY_OK, segments.Extend(7));
     EXPECT_EQ(0u, segments.Stats().move_count);
     EXPECT_EQ(7u, segments.DonePages(1, 16));
     segments.ExpectSound();
@@ -232,7 +232,7 @@ TEST(Move, LeavesWhatItHasJustPlaced)
     segments.Give(0, 4);
     segments.Give(5, 4);
     uint64_t maps = segments.mapper.Calls(FakeMapper::kMap);
-    EXPECT_EQ(BINADE_OK, segments.Extend(14));
+    EXPECT_EQ(MOIETY_OK, segments.Extend(14));
     EXPECT_EQ(2u, segments.Stats().move_count);
     // Two that move, and new ones of four and two pages.
     EXPECT_EQ(maps + 4, segments.mapper.Calls(FakeMapper::kMap));
@@ -255,7 +255,7 @@ TEST(Move, TakesTheLargestThatFit)
     segments.Give(5, 2);
     segments.Give(8, 1);
     segments.Take(0, 1); // so that nothing is long enough
-    EXPECT_EQ(BINADE_OK, segments.Extend(4));
+    EXPECT_EQ(MOIETY_OK, segments.Extend(4));
     EXPECT_EQ(two, segments.HandleAt(10));
     EXPECT_EQ(one, segments.HandleAt(12));
     EXPECT_EQ(4u, segments.DonePages(10, 16));
@@ -270,12 +270,12 @@ TEST(Move, IsNotForAHundredth)
     segments.ExtendAndTake(2, 2);
     segments.ExtendAndTake(4, 256);
     segments.Give(0, 2);
-    EXPECT_EQ(BINADE_OK, segments.Extend(3));
+    EXPECT_EQ(MOIETY_OK, segments.Extend(3));
     EXPECT_EQ(0u, segments.Stats().move_count);
     EXPECT_EQ(263u, segments.ReservedPages());
     segments.Take(260, 3);
     segments.Give(2, 2);
-    EXPECT_EQ(BINADE_OK, segments.Extend(5));
+    EXPECT_EQ(MOIETY_OK, segments.Extend(5));
     EXPECT_EQ(2u, segments.Stats().move_count);
     segments.ExpectSound();
 }
@@ -288,7 +288,7 @@ TEST(Move, ServesWhereTheLimitLetsNothingBeCreated)
     segments.Give(0, 4);
     segments.Give(6, 2);
     uint64_t calls = segments.mapper.Calls(FakeMapper::kCreate);
-    EXPECT_EQ(BINADE_OK, segments.Extend(6));
+    EXPECT_EQ(MOIETY_OK, segments.Extend(6));
     EXPECT_EQ(6u, segments.DonePages(6, 16));
     EXPECT_EQ(calls, segments.mapper.Calls(FakeMapper::kCreate));
     EXPECT_EQ(8u, segments.ReservedPages());
@@ -305,7 +305,7 @@ TEST(Move, OfALargerHandleServesAtTheLimit)
     segments.Take(0, 1);
     segments.Give(9, 1);
     segments.Give(0, 1);
-    EXPECT_EQ(BINADE_OK, segments.Extend(9));
+    EXPECT_EQ(MOIETY_OK, segments.Extend(9));
     EXPECT_EQ(1u, segments.Stats().move_count);
     EXPECT_EQ(9u, segments.DonePages(9, 16));
     segments.ExpectSound();
@@ -331,7 +331,7 @@ TEST(Move, TakesNoHandleThatHasNoRoomAtTheLimit)
     segments.Give(0, 4);
     segments.Give(5, 4);
     segments.Give(10, 1);
-    EXPECT_EQ(BINADE_OK, segments.Extend(5)) << segment_probe_message();
+    EXPECT_EQ(MOIETY_OK, segments.Extend(5)) << segment_probe_message();
     EXPECT_EQ(2u, segments.Stats().move_count);
     EXPECT_EQ(5u, segments.DonePages(12, 8));
     segments.ExpectSound();
@@ -343,14 +343,14 @@ void MakeSixteenWait(MappedSegments &segments)
     segments.ExtendAndTake(0, 8);
     segments.ExtendAndTake(8, 1);
     segments.GiveOwn(0, 8);
-    EXPECT_EQ(BINADE_OK, segments.ExtendOwn(9));
+    EXPECT_EQ(MOIETY_OK, segments.ExtendOwn(9));
     segments.Take(17, 1);
-    EXPECT_EQ(BINADE_OK, segments.ExtendOwn(9));
+    EXPECT_EQ(MOIETY_OK, segments.ExtendOwn(9));
     segments.TakeOwn(18, 9);
     EXPECT_EQ(2u, segments.Stats().move_count);
     EXPECT_EQ(16 * kPage, segments.Stats().left_bytes);
     segments.GiveOwn(8, 1);
-    EXPECT_EQ(BINADE_OK, segments.ExtendOwn(2));
+    EXPECT_EQ(MOIETY_OK, segments.ExtendOwn(2));
     segments.ExpectSound();
 }
 
@@ -373,7 +373,7 @@ TEST(Move, KeepsAHandleFromATrimWhileItIsMappedTwice)
     MappedSegments segments;
     MakeFour(segments);
     segments.GiveOwn(0, 4);
-    EXPECT_EQ(BINADE_OK, segments.ExtendOwn(5));
+    EXPECT_EQ(MOIETY_OK, segments.ExtendOwn(5));
     EXPECT_EQ((PieceList{{4, 6}}), segments.Pieces());
     segments.Drain();
     EXPECT_EQ(5u, segments.DonePages(5, 8));
@@ -394,7 +394,7 @@ TEST(Move, ThatCannotBeMappedStaysAndTheRunIsCreated)
     MakeFour(segments);
     segments.GiveOwn(0, 4);
     segments.mapper.Fail(FakeMapper::kMap, 1);
-    EXPECT_EQ(BINADE_OK, segments.ExtendOwn(6));
+    EXPECT_EQ(MOIETY_OK, segments.ExtendOwn(6));
     EXPECT_EQ(0u, segments.Stats().move_count);
     EXPECT_EQ(4u, segments.OwnPages(0, 4)) << "it is the stream's as before";
     EXPECT_EQ(6u, segments.DonePages(5, 8));
@@ -410,7 +410,7 @@ TEST(Move, UnmapsAFewPlacesInAGrowth)
         segments.ExtendAndTake(i, 1);
     for (uint32_t i = 0; i < 40; i += 2)
         segments.Give(i, 1);
-    EXPECT_EQ(BINADE_OK, segments.Extend(20));
+    EXPECT_EQ(MOIETY_OK, segments.Extend(20));
     EXPECT_EQ(20u, segments.Stats().move_count);
     EXPECT_EQ(12 * kPage, segments.Stats().left_bytes);
     segments.ExpectSound();
@@ -426,10 +426,10 @@ TEST(Move, UnmapsAllPlacesWhereAddressesAreUsedUp)
     for (uint32_t i = 0; i < 21; i++)
         segments.ExtendAndTake(i, 1);
     segments.Give(0, 20);
-    EXPECT_EQ(BINADE_OK, segments.Extend(30));
+    EXPECT_EQ(MOIETY_OK, segments.Extend(30));
     segments.Take(21, 30);
     EXPECT_EQ(12 * kPage, segments.Stats().left_bytes);
-    EXPECT_EQ(BINADE_OK, segments.Extend(20)) << segment_probe_message();
+    EXPECT_EQ(MOIETY_OK, segments.Extend(20)) << segment_probe_message();
     segments.Take(0, 20);
     segments.ExpectSound();
 }
@@ -441,11 +441,11 @@ TEST(Move, TriesAgainToUnmapAPlace)
     uint64_t handle = segments.HandleAt(0);
     segments.Give(0, 4);
     segments.mapper.Fail(FakeMapper::kUnmap, 1);
-    EXPECT_EQ(BINADE_OK, segments.Extend(6));
+    EXPECT_EQ(MOIETY_OK, segments.Extend(6));
     EXPECT_EQ(2u, segments.mapper.PlacesOf(handle));
     EXPECT_EQ(4 * kPage, segments.Stats().left_bytes);
     segments.ExpectSound();
-    EXPECT_EQ(BINADE_OK, segments.Extend(10));
+    EXPECT_EQ(MOIETY_OK, segments.Extend(10));
     EXPECT_EQ(1u, segments.mapper.PlacesOf(handle));
     EXPECT_EQ(0u, segments.Stats().left_bytes);
     segments.ExpectSound();
@@ -456,9 +456,9 @@ TEST(Move, IsOverAtTheEndWhateverWaits)
     MappedSegments segments;
     MakeFour(segments);
     segments.GiveOwn(0, 4);
-    EXPECT_EQ(BINADE_OK, segments.ExtendOwn(6));
+    EXPECT_EQ(MOIETY_OK, segments.ExtendOwn(6));
     EXPECT_EQ(4 * kPage, segments.Stats().left_bytes);
-    EXPECT_EQ(BINADE_OK, segments.End());
+    EXPECT_EQ(MOIETY_OK, segments.End());
 }
 
 // The second try of the end succeeds.
@@ -467,9 +467,9 @@ TEST(Move, IsOverAtTheEndThoughUnmappingIsRefusedOnce)
     MappedSegments segments;
     MakeFour(segments);
     segments.GiveOwn(0, 4);
-    EXPECT_EQ(BINADE_OK, segments.ExtendOwn(6));
+    EXPECT_EQ(MOIETY_OK, segments.ExtendOwn(6));
     segments.mapper.Fail(FakeMapper::kUnmap, 1);
-    EXPECT_EQ(BINADE_OK, segments.End());
+    EXPECT_EQ(MOIETY_OK, segments.End());
     EXPECT_TRUE(segments.mapper.HasFailed());
 }
 

@@ -51,15 +51,15 @@ TEST(Peer, OfTheOptionsHasAllThatIsMapped)
 TEST(Peer, ThatIsAddedHasAllThatIsMappedAndWillBe)
 {
     MappedSegments segments(WithCapacity(64));
-    EXPECT_EQ(BINADE_OK, segment_probe_add_peer(segments.own, 63));
+    EXPECT_EQ(MOIETY_OK, segment_probe_add_peer(segments.own, 63));
     MakeThree(segments);
     ExpectPeers(segments, kLast);
-    EXPECT_EQ(BINADE_OK, segment_probe_add_peer(segments.own, 1));
+    EXPECT_EQ(MOIETY_OK, segment_probe_add_peer(segments.own, 1));
     ExpectPeers(segments, kFirst | kLast);
-    EXPECT_EQ(BINADE_OK, segments.Extend(8));
+    EXPECT_EQ(MOIETY_OK, segments.Extend(8));
     EXPECT_EQ(kFirst | kLast, PeersAt(segments, 7));
     EXPECT_EQ(3u, segments.mapper.Calls(FakeMapper::kGrant));
-    EXPECT_EQ(BINADE_OK, segment_probe_add_peer(segments.own, 1));
+    EXPECT_EQ(MOIETY_OK, segment_probe_add_peer(segments.own, 1));
     EXPECT_EQ(3u, segments.mapper.Calls(FakeMapper::kGrant)) << "it has it";
     segments.ExpectSound();
 }
@@ -68,9 +68,9 @@ TEST(Peer, HasWhatMoves)
 {
     MappedSegments segments(WithCapacity(64));
     MakeThree(segments);
-    EXPECT_EQ(BINADE_OK, segment_probe_add_peer(segments.own, 1));
+    EXPECT_EQ(MOIETY_OK, segment_probe_add_peer(segments.own, 1));
     segments.Give(0, 4);
-    EXPECT_EQ(BINADE_OK, segments.Extend(6));
+    EXPECT_EQ(MOIETY_OK, segments.Extend(6));
     EXPECT_EQ(1u, segments.Stats().move_count);
     EXPECT_EQ(kFirst, PeersAt(segments, 7));
 }
@@ -82,11 +82,11 @@ TEST(Peer, HasNothingWhereOneCallFails)
         MappedSegments segments(WithCapacity(64));
         MakeThree(segments);
         segments.mapper.Fail(FakeMapper::kGrant, n);
-        EXPECT_EQ(BINADE_E_DRIVER, segment_probe_add_peer(segments.own, 1));
+        EXPECT_EQ(MOIETY_E_DRIVER, segment_probe_add_peer(segments.own, 1));
         ExpectPeers(segments, 0);
-        EXPECT_EQ(BINADE_OK, segments.Extend(8));
+        EXPECT_EQ(MOIETY_OK, segments.Extend(8));
         EXPECT_EQ(0u, PeersAt(segments, 7)) << "nor what comes";
-        EXPECT_EQ(BINADE_OK, segment_probe_add_peer(segments.own, 1));
+        EXPECT_EQ(MOIETY_OK, segment_probe_add_peer(segments.own, 1));
         ExpectPeers(segments, kFirst);
         segments.ExpectSound();
     }

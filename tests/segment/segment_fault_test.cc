@@ -24,14 +24,14 @@ unsigned LiveOnce(Segments &segments)
 {
     unsigned failed = 0;
     uint64_t bytes;
-    failed += segments.GrowAnew(40 * kMiB) != BINADE_OK;
+    failed += segments.GrowAnew(40 * kMiB) != MOIETY_OK;
     segments.ExpectSound();
-    failed += segments.GrowAnew(1) != BINADE_OK;
+    failed += segments.GrowAnew(1) != MOIETY_OK;
     segments.ExpectSound();
     segments.GiveAll();
-    failed += segment_probe_trim(segments.own, 0, &bytes) != BINADE_OK;
+    failed += segment_probe_trim(segments.own, 0, &bytes) != MOIETY_OK;
     segments.ExpectSound();
-    failed += segments.GrowAnew(1) != BINADE_OK;
+    failed += segments.GrowAnew(1) != MOIETY_OK;
     segments.ExpectSound();
     return failed;
 }
@@ -41,7 +41,7 @@ void ExpectHealth(Segments &segments)
     segments.GiveAll();
     segments.Trim();
     EXPECT_EQ(0u, segment_probe_reserved_bytes(segments.own));
-    EXPECT_EQ(BINADE_OK, segments.Grow(1)) << segment_probe_message();
+    EXPECT_EQ(MOIETY_OK, segments.Grow(1)) << segment_probe_message();
     segments.ExpectSound();
 }
 
@@ -57,7 +57,7 @@ TEST(SegmentFault, EveryReserveOfASource)
         failed = LiveOnce(segments);
         source.failing_reserve = 0;
         ExpectHealth(segments);
-        EXPECT_EQ(BINADE_OK, segments.End());
+        EXPECT_EQ(MOIETY_OK, segments.End());
         EXPECT_TRUE(source.Live().empty()) << n;
         EXPECT_EQ("", source.Complaint());
     }
@@ -75,7 +75,7 @@ TEST(SegmentFault, EveryReleaseOfASource)
         failed = LiveOnce(segments);
         source.failing_release = 0;
         ExpectHealth(segments);
-        EXPECT_EQ(BINADE_OK, segments.End());
+        EXPECT_EQ(MOIETY_OK, segments.End());
         EXPECT_TRUE(source.Live().empty()) << n;
         EXPECT_EQ("", source.Complaint());
     }
@@ -96,7 +96,7 @@ TEST(SegmentFault, EveryAllocationOfHostMemory)
         // A smaller segment may still be had.
         EXPECT_LE(failed, is_over ? 0u : 1u) << n;
         ExpectHealth(segments);
-        EXPECT_EQ(BINADE_OK, segments.End());
+        EXPECT_EQ(MOIETY_OK, segments.End());
         EXPECT_TRUE(source.Live().empty()) << n;
     }
     EXPECT_EQ(5u, n) << "three records and a leaf, each failed once";
@@ -105,28 +105,28 @@ TEST(SegmentFault, EveryAllocationOfHostMemory)
 TEST(SegmentFault, EveryAllocationOfCreation)
 {
     FakeSource source;
-    binade_source table = source.Table();
+    moiety_source table = source.Table();
     segment_probe_options options = {};
-    binadei_segments *segments = nullptr;
+    moietyi_segments *segments = nullptr;
     options.source = &table;
     options.page_capacity = 64;
     unsigned n = 0;
-    binade_status status = BINADE_E_NO_HOST_MEMORY;
-    while (status != BINADE_OK && n < kTooMany) {
+    moiety_status status = MOIETY_E_NO_HOST_MEMORY;
+    while (status != MOIETY_OK && n < kTooMany) {
         failing_memory_arm(++n);
         status = segment_probe_create(&options, &segments);
         failing_memory_disarm();
-        if (status != BINADE_OK) {
-            EXPECT_EQ(BINADE_E_NO_HOST_MEMORY, status);
+        if (status != MOIETY_OK) {
+            EXPECT_EQ(MOIETY_E_NO_HOST_MEMORY, status);
         }
     }
     EXPECT_EQ(3u, n) << "the struct and the table, each failed once";
-    EXPECT_EQ(BINADE_OK, segment_probe_destroy(segments));
+    EXPECT_EQ(MOIETY_OK, segment_probe_destroy(segments));
 }
 
 void ExpectDriverFaultsAreSurvived(const char *code)
 {
-    binade_source table = segment_test::DeviceSource();
+    moiety_source table = segment_test::DeviceSource();
     CUcontext own = segment_test::NewContext();
     segment_test::SetCurrent(own);
     int64_t before = segment_test::LiveAllocations();
@@ -138,7 +138,7 @@ void ExpectDriverFaultsAreSurvived(const char *code)
         Segments segments(table);
         uint64_t calls_before = segment_test::Calls();
         LiveOnce(segments);
-        EXPECT_EQ(BINADE_OK, segments.End()) << n;
+        EXPECT_EQ(MOIETY_OK, segments.End()) << n;
         calls = segment_test::Calls() - calls_before;
         segment_test::SetFaults("");
         EXPECT_EQ(before, segment_test::LiveAllocations()) << n;

@@ -2,7 +2,7 @@
 //
 // Random growth and trim against a map of pages. The model knows where each
 // segment must lie, which ones a trim may take and what growth must refuse.
-// The seeds differ from run to run; --seed=N or BINADE_TEST_SEED=N repeats one.
+// The seeds differ from run to run; --seed=N or MOIETY_TEST_SEED=N repeats one.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -123,15 +123,15 @@ class Model
     void Grow(uint32_t count)
     {
         int place = BestPlace(count);
-        binade_status status = real_.Grow(count * kPage);
+        moiety_status status = real_.Grow(count * kPage);
         if (count > limit_pages_) {
-            EXPECT_EQ(BINADE_E_TOO_LARGE, status);
+            EXPECT_EQ(MOIETY_E_TOO_LARGE, status);
         } else if (HasRoom(count)) {
-            EXPECT_EQ(BINADE_OK, status);
+            EXPECT_EQ(MOIETY_OK, status);
         } else if (place < 0 || Pages() + count > limit_pages_) {
-            EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY, status);
+            EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY, status);
         } else {
-            ASSERT_EQ(BINADE_OK, status);
+            ASSERT_EQ(MOIETY_OK, status);
             Note((uint32_t)place, count);
         }
     }
@@ -242,7 +242,7 @@ TEST(SegmentModel, AgreesOverTheSeedsOfEveryRun)
 int main(int argc, char **argv)
 {
     ::testing::InitGoogleTest(&argc, argv);
-    const char *seed = std::getenv("BINADE_TEST_SEED");
+    const char *seed = std::getenv("MOIETY_TEST_SEED");
     if (argc > 1 && std::strncmp(argv[1], "--seed=", 7) == 0)
         seed = argv[1] + 7;
     first_seed =

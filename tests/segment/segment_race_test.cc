@@ -97,7 +97,7 @@ class SegmentRace : public ::testing::Test
                                      (uint64_t)page_count * PROBE_PAGE_CHUNKS,
                                      out_start))
             if (segment_probe_grow(segments_->own, page_count * kPage) !=
-                BINADE_OK)
+                MOIETY_OK)
                 return false;
         return true;
     }
@@ -163,7 +163,7 @@ TEST_F(SegmentRace, LookupVsGrow)
             }
         },
         {[&] {
-            while (segments_->GrowAnew(kPage) == BINADE_OK ||
+            while (segments_->GrowAnew(kPage) == MOIETY_OK ||
                    !found.load(std::memory_order_relaxed))
                 std::this_thread::yield();
         }});
@@ -217,7 +217,7 @@ TEST_F(SegmentRace, TrimVsTake)
     Run(
         [&] {
             uint64_t bytes;
-            if (segment_probe_trim(segments_->own, 0, &bytes) != BINADE_OK)
+            if (segment_probe_trim(segments_->own, 0, &bytes) != MOIETY_OK)
                 Fail("a trim fails");
         },
         {[&] { TakeAndGive(1, 1500); }, [&] { TakeAndGive(2, 1500); },

@@ -35,40 +35,40 @@ TEST(SegmentsCreate, ReservesNothing)
 TEST(SegmentsCreate, RefusesAnOffsetSpaceOfNoOrTooManyPages)
 {
     FakeSource source;
-    binade_source table = source.Table();
+    moiety_source table = source.Table();
     segment_probe_options options = Roomy();
-    binadei_segments *none;
+    moietyi_segments *none;
     options.source = &table;
-    EXPECT_EQ(BINADE_E_INVALID, segment_probe_create(&options, &none));
+    EXPECT_EQ(MOIETY_E_INVALID, segment_probe_create(&options, &none));
     options.page_capacity = (1u << 26) + 1;
-    EXPECT_EQ(BINADE_E_INVALID, segment_probe_create(&options, &none));
+    EXPECT_EQ(MOIETY_E_INVALID, segment_probe_create(&options, &none));
 }
 
 TEST(SegmentsCreate, RefusesSizesThatAreNotWholePages)
 {
     FakeSource source;
-    binade_source table = source.Table();
+    moiety_source table = source.Table();
     segment_probe_options options = Roomy();
-    binadei_segments *none;
+    moietyi_segments *none;
     options.source = &table;
     options.page_capacity = 1;
     options.first_bytes = 3 * kMiB;
-    EXPECT_EQ(BINADE_E_INVALID, segment_probe_create(&options, &none));
+    EXPECT_EQ(MOIETY_E_INVALID, segment_probe_create(&options, &none));
 }
 
 TEST(SegmentsDestroy, AcceptsNull)
 {
-    EXPECT_EQ(BINADE_OK, segment_probe_destroy(nullptr));
+    EXPECT_EQ(MOIETY_OK, segment_probe_destroy(nullptr));
 }
 
 TEST(SegmentsDestroy, GivesAllBackAlsoWhatIsHeld)
 {
     FakeSource source;
     Segments segments(source.Table());
-    ASSERT_EQ(BINADE_OK, segments.Grow(1));
-    ASSERT_EQ(BINADE_OK, segments.GrowAnew(3 * kGiB));
+    ASSERT_EQ(MOIETY_OK, segments.Grow(1));
+    ASSERT_EQ(MOIETY_OK, segments.GrowAnew(3 * kGiB));
     EXPECT_EQ(2u, source.Live().size());
-    EXPECT_EQ(BINADE_OK, segments.End());
+    EXPECT_EQ(MOIETY_OK, segments.End());
     EXPECT_TRUE(source.Live().empty());
     EXPECT_EQ("", source.Complaint());
 }
@@ -78,15 +78,15 @@ TEST(SegmentsGrow, AddsAQuarterOfWhatThereIsFrom2MiBTo1GiB)
     FakeSource source;
     Segments segments(source.Table(), {});
     for (int i = 0; i < 12; i++)
-        ASSERT_EQ(BINADE_OK, segments.GrowAnew(512));
+        ASSERT_EQ(MOIETY_OK, segments.GrowAnew(512));
     std::vector<uint64_t> expected(8, 2 * kMiB);
     for (uint64_t more : {4, 4, 6, 6})
         expected.push_back(more * kMiB);
     EXPECT_EQ(expected, source.Asked());
     EXPECT_EQ(36 * kMiB, segment_probe_reserved_bytes(segments.own));
     EXPECT_EQ(12u, segments.Stats().grow_count);
-    ASSERT_EQ(BINADE_OK, segments.GrowAnew(5 * kGiB));
-    ASSERT_EQ(BINADE_OK, segments.GrowAnew(1));
+    ASSERT_EQ(MOIETY_OK, segments.GrowAnew(5 * kGiB));
+    ASSERT_EQ(MOIETY_OK, segments.GrowAnew(1));
     EXPECT_EQ(kGiB, source.Asked().back());
     segments.ExpectSound();
 }
@@ -99,7 +99,7 @@ TEST(SegmentsGrow, TakesItsSizesFromTheOptions)
     options.largest_bytes = 8 * kMiB;
     Segments segments(source.Table(), options);
     for (int i = 0; i < 8; i++)
-        ASSERT_EQ(BINADE_OK, segments.GrowAnew(512));
+        ASSERT_EQ(MOIETY_OK, segments.GrowAnew(512));
     std::vector<uint64_t> expected(6, 6 * kMiB);
     expected.insert(expected.end(), 2, 8 * kMiB);
     EXPECT_EQ(expected, source.Asked());
@@ -112,7 +112,7 @@ TEST(SegmentsGrow, BeginsAsSmallAsTheLargestWhereThatIsLess)
     options.first_bytes = 8 * kMiB;
     options.largest_bytes = 4 * kMiB;
     Segments segments(source.Table(), options);
-    ASSERT_EQ(BINADE_OK, segments.Grow(1));
+    ASSERT_EQ(MOIETY_OK, segments.Grow(1));
     EXPECT_EQ(std::vector<uint64_t>{4 * kMiB}, source.Asked());
 }
 
@@ -123,7 +123,7 @@ TEST(SegmentsGrow, AddsWholePages)
     options.first_bytes = 2 * kMiB;
     Segments segments(source.Table(), options);
     for (int i = 0; i < 10; i++)
-        ASSERT_EQ(BINADE_OK, segments.GrowAnew(1));
+        ASSERT_EQ(MOIETY_OK, segments.GrowAnew(1));
     std::vector<uint64_t> expected(8, 2 * kMiB);
     expected.insert(expected.end(), 2, 4 * kMiB);
     EXPECT_EQ(expected, source.Asked());
@@ -133,8 +133,8 @@ TEST(SegmentsGrow, AddsNothingWhileThereIsRoom)
 {
     FakeSource source;
     Segments segments(source.Table());
-    ASSERT_EQ(BINADE_OK, segments.Grow(1));
-    ASSERT_EQ(BINADE_OK, segments.Grow(32 * kMiB));
+    ASSERT_EQ(MOIETY_OK, segments.Grow(1));
+    ASSERT_EQ(MOIETY_OK, segments.Grow(32 * kMiB));
     EXPECT_EQ(1u, source.Asked().size());
 }
 
@@ -142,7 +142,7 @@ TEST(SegmentsGrow, GivesASmallRequestTheFirstSize)
 {
     FakeSource source;
     Segments segments(source.Table());
-    ASSERT_EQ(BINADE_OK, segments.Grow(4 * kMiB));
+    ASSERT_EQ(MOIETY_OK, segments.Grow(4 * kMiB));
     EXPECT_EQ(std::vector<uint64_t>{32 * kMiB}, source.Asked());
 }
 
@@ -152,7 +152,7 @@ TEST(SegmentsGrow, GivesALargerRequestASegmentOfItsOwn)
     segment_probe_options options = Roomy();
     options.first_bytes = 2 * kMiB;
     Segments segments(source.Table(), options);
-    ASSERT_EQ(BINADE_OK, segments.Grow(10 * kMiB + 1));
+    ASSERT_EQ(MOIETY_OK, segments.Grow(10 * kMiB + 1));
     EXPECT_EQ(std::vector<uint64_t>{12 * kMiB}, source.Asked());
 }
 
@@ -165,7 +165,7 @@ TEST(SegmentsGrow, LetsRequestsBelow10MiBShare)
     Segments segments(source.Table(), options);
     for (uint64_t size :
          {kMiB + 1, 2 * kMiB + 1, 2 * kMiB + 1, 10 * kMiB - 1, 3 * kMiB})
-        ASSERT_EQ(BINADE_OK, segments.GrowAnew(size));
+        ASSERT_EQ(MOIETY_OK, segments.GrowAnew(size));
     EXPECT_EQ((std::vector<uint64_t>{4 * kMiB, 8 * kMiB, 12 * kMiB, 20 * kMiB,
                                      20 * kMiB}),
               source.Asked());
@@ -176,7 +176,7 @@ TEST(SegmentsGrow, ReservesBarelyMoreThanAHugeRequest)
     FakeSource source;
     Segments segments(source.Table());
     const auto size = (uint64_t)(2.083 * (double)kGiB);
-    ASSERT_EQ(BINADE_OK, segments.Grow(size));
+    ASSERT_EQ(MOIETY_OK, segments.Grow(size));
     EXPECT_GE(segment_probe_reserved_bytes(segments.own), size);
     EXPECT_LT(segment_probe_reserved_bytes(segments.own), size + 2 * kMiB);
 }
@@ -188,7 +188,7 @@ TEST(SegmentsGrow, GivesAPageNoSegmentOfItsOwnHoweverSmallSegmentsAre)
     options.first_bytes = 4 * kMiB;
     options.largest_bytes = 4 * kMiB;
     Segments segments(source.Table(), options);
-    ASSERT_EQ(BINADE_OK, segments.Grow(2 * kMiB));
+    ASSERT_EQ(MOIETY_OK, segments.Grow(2 * kMiB));
     EXPECT_EQ(std::vector<uint64_t>{4 * kMiB}, source.Asked());
 }
 
@@ -196,8 +196,8 @@ TEST(SegmentsGrow, CountsSegmentsThatRequestsHaveOfTheirOwn)
 {
     FakeSource source;
     Segments segments(source.Table());
-    ASSERT_EQ(BINADE_OK, segments.GrowAnew(100 * kMiB));
-    ASSERT_EQ(BINADE_OK, segments.GrowAnew(1));
+    ASSERT_EQ(MOIETY_OK, segments.GrowAnew(100 * kMiB));
+    ASSERT_EQ(MOIETY_OK, segments.GrowAnew(1));
     EXPECT_EQ((std::vector<uint64_t>{100 * kMiB, 32 * kMiB}), source.Asked());
 }
 
@@ -205,9 +205,9 @@ TEST(SegmentsGrow, BeginsAnewAfterATrim)
 {
     FakeSource source;
     Segments segments(source.Table());
-    ASSERT_EQ(BINADE_OK, segments.Grow(5 * kGiB));
+    ASSERT_EQ(MOIETY_OK, segments.Grow(5 * kGiB));
     segments.Trim();
-    ASSERT_EQ(BINADE_OK, segments.Grow(1));
+    ASSERT_EQ(MOIETY_OK, segments.Grow(1));
     EXPECT_EQ((std::vector<uint64_t>{5 * kGiB, 32 * kMiB}), source.Asked());
 }
 
@@ -216,7 +216,7 @@ TEST(SegmentsGrow, HalvesWhatIsNotToBeHad)
     FakeSource source;
     source.capacity_bytes = 10 * kMiB;
     Segments segments(source.Table());
-    ASSERT_EQ(BINADE_OK, segments.Grow(2 * kMiB));
+    ASSERT_EQ(MOIETY_OK, segments.Grow(2 * kMiB));
     EXPECT_EQ((std::vector<uint64_t>{32 * kMiB, 16 * kMiB, 8 * kMiB}),
               source.Asked());
     EXPECT_EQ(8 * kMiB, segment_probe_reserved_bytes(segments.own));
@@ -227,7 +227,7 @@ TEST(SegmentsGrow, HalvesNoFurtherThanTheNeed)
     FakeSource source;
     source.capacity_bytes = 3 * kMiB;
     Segments segments(source.Table());
-    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY, segments.Grow(3 * kMiB));
+    EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY, segments.Grow(3 * kMiB));
     EXPECT_EQ((std::vector<uint64_t>{32 * kMiB, 16 * kMiB, 8 * kMiB, 4 * kMiB}),
               source.Asked());
     EXPECT_EQ(0u, segment_probe_reserved_bytes(segments.own));
@@ -241,9 +241,9 @@ TEST(SegmentsGrow, DoesNotHalveAfterAFailureThatIsNotExhaustion)
     FakeSource source;
     source.failing_reserve = 1;
     Segments segments(source.Table());
-    EXPECT_EQ(BINADE_E_DRIVER, segments.Grow(1));
+    EXPECT_EQ(MOIETY_E_DRIVER, segments.Grow(1));
     EXPECT_EQ(1u, source.Asked().size());
-    EXPECT_EQ(BINADE_OK, segments.Grow(1));
+    EXPECT_EQ(MOIETY_OK, segments.Grow(1));
 }
 
 TEST(SegmentsGrow, IsCutToTheLimit)
@@ -252,8 +252,8 @@ TEST(SegmentsGrow, IsCutToTheLimit)
     segment_probe_options options = Roomy();
     options.limit_bytes = 43 * kMiB;
     Segments segments(source.Table(), options);
-    ASSERT_EQ(BINADE_OK, segments.GrowAnew(1));
-    ASSERT_EQ(BINADE_OK, segments.GrowAnew(1));
+    ASSERT_EQ(MOIETY_OK, segments.GrowAnew(1));
+    ASSERT_EQ(MOIETY_OK, segments.GrowAnew(1));
     EXPECT_EQ((std::vector<uint64_t>{32 * kMiB, 10 * kMiB}), source.Asked());
 }
 
@@ -263,13 +263,13 @@ TEST(SegmentsGrow, DoesNotAskBeyondTheLimit)
     segment_probe_options options = Roomy();
     options.limit_bytes = 34 * kMiB;
     Segments segments(source.Table(), options);
-    ASSERT_EQ(BINADE_OK, segments.GrowAnew(1));
-    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY, segments.GrowAnew(3 * kMiB));
+    ASSERT_EQ(MOIETY_OK, segments.GrowAnew(1));
+    EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY, segments.GrowAnew(3 * kMiB));
     EXPECT_EQ(1u, source.Asked().size());
     EXPECT_STREQ("4194304 bytes more would exceed the limit of 35651584 bytes: "
                  "33554432 are reserved",
                  segment_probe_message());
-    EXPECT_EQ(BINADE_OK, segments.Grow(2 * kMiB));
+    EXPECT_EQ(MOIETY_OK, segments.Grow(2 * kMiB));
 }
 
 TEST(SegmentsGrow, RefusesWhatIsLargerThanTheLimit)
@@ -278,8 +278,8 @@ TEST(SegmentsGrow, RefusesWhatIsLargerThanTheLimit)
     segment_probe_options options = Roomy();
     options.limit_bytes = 8 * kMiB;
     Segments segments(source.Table(), options);
-    EXPECT_EQ(BINADE_E_TOO_LARGE, segments.Grow(8 * kMiB + 1));
-    EXPECT_EQ(BINADE_OK, segments.Grow(8 * kMiB));
+    EXPECT_EQ(MOIETY_E_TOO_LARGE, segments.Grow(8 * kMiB + 1));
+    EXPECT_EQ(MOIETY_OK, segments.Grow(8 * kMiB));
 }
 
 TEST(SegmentsGrow, RefusesWhatIsLargerThanTheOffsetSpace)
@@ -288,9 +288,9 @@ TEST(SegmentsGrow, RefusesWhatIsLargerThanTheOffsetSpace)
     segment_probe_options options = Roomy();
     options.page_capacity = 16;
     Segments segments(source.Table(), options);
-    EXPECT_EQ(BINADE_E_TOO_LARGE, segments.Grow(17 * 2 * kMiB));
-    EXPECT_EQ(BINADE_E_TOO_LARGE, segments.Grow(UINT64_MAX));
-    EXPECT_EQ(BINADE_OK, segments.Grow(16 * 2 * kMiB));
+    EXPECT_EQ(MOIETY_E_TOO_LARGE, segments.Grow(17 * 2 * kMiB));
+    EXPECT_EQ(MOIETY_E_TOO_LARGE, segments.Grow(UINT64_MAX));
+    EXPECT_EQ(MOIETY_OK, segments.Grow(16 * 2 * kMiB));
 }
 
 TEST(SegmentsGrow, SaysThatTheOffsetSpaceIsUsedUp)
@@ -300,31 +300,31 @@ TEST(SegmentsGrow, SaysThatTheOffsetSpaceIsUsedUp)
     options.page_capacity = 16;
     options.first_bytes = 2 * kMiB;
     Segments segments(source.Table(), options);
-    ASSERT_EQ(BINADE_OK, segments.GrowAnew(12 * 2 * kMiB));
-    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY, segments.GrowAnew(4 * 2 * kMiB));
+    ASSERT_EQ(MOIETY_OK, segments.GrowAnew(12 * 2 * kMiB));
+    EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY, segments.GrowAnew(4 * 2 * kMiB));
     EXPECT_STREQ("the pool's offset space has no 4 pages in a row",
                  segment_probe_message());
-    EXPECT_EQ(BINADE_OK, segments.Grow(3 * 2 * kMiB));
+    EXPECT_EQ(MOIETY_OK, segments.Grow(3 * 2 * kMiB));
     segments.ExpectSound();
 }
 
 TEST(SegmentsGrow, CallsPinnedMemoryPinned)
 {
     FakeSource source;
-    source.flags = BINADE_SOURCE_PINNED;
+    source.flags = MOIETY_SOURCE_PINNED;
     segment_probe_options options = Roomy();
     options.limit_bytes = 32 * kMiB;
     Segments segments(source.Table(), options);
-    ASSERT_EQ(BINADE_OK, segments.GrowAnew(1));
-    EXPECT_EQ(BINADE_E_NO_PINNED_MEMORY, segments.GrowAnew(1));
+    ASSERT_EQ(MOIETY_OK, segments.GrowAnew(1));
+    EXPECT_EQ(MOIETY_E_NO_PINNED_MEMORY, segments.GrowAnew(1));
 }
 
 TEST(SegmentsGrow, LetsNoRunCrossABorder)
 {
     FakeSource source;
     Segments segments(source.Table());
-    ASSERT_EQ(BINADE_OK, segments.GrowAnew(64 * kMiB));
-    ASSERT_EQ(BINADE_OK, segments.GrowAnew(64 * kMiB));
+    ASSERT_EQ(MOIETY_OK, segments.GrowAnew(64 * kMiB));
+    ASSERT_EQ(MOIETY_OK, segments.GrowAnew(64 * kMiB));
     segments.GiveAll();
     EXPECT_EQ(32u, buddy_probe_longest_page_run(segments.buddy));
 }
@@ -333,8 +333,8 @@ TEST(SegmentsLookup, LeadsFromAddressToOffsetAndBack)
 {
     FakeSource source;
     Segments segments(source.Table());
-    ASSERT_EQ(BINADE_OK, segments.GrowAnew(1));
-    ASSERT_EQ(BINADE_OK, segments.GrowAnew(1));
+    ASSERT_EQ(MOIETY_OK, segments.GrowAnew(1));
+    ASSERT_EQ(MOIETY_OK, segments.GrowAnew(1));
     for (const auto &info : segments.All()) {
         uint64_t middle = info.address + 3 * PROBE_PAGE_BYTES + 5 * 512;
         uint64_t grain = 0;
@@ -348,7 +348,7 @@ TEST(SegmentsLookup, TakesAnAddressWithinAGrainForTheGrain)
 {
     FakeSource source;
     Segments segments(source.Table());
-    ASSERT_EQ(BINADE_OK, segments.Grow(1));
+    ASSERT_EQ(MOIETY_OK, segments.Grow(1));
     uint64_t grain = 0;
     ASSERT_TRUE(segment_probe_grain_of(
         segments.own, segments.All()[0].address + 513, &grain));
@@ -360,7 +360,7 @@ TEST(SegmentsLookup, FindsNothingElsewhere)
     FakeSource source;
     source.first_address = PROBE_ADDRESS_END - 32 * kMiB;
     Segments segments(source.Table());
-    ASSERT_EQ(BINADE_OK, segments.Grow(1));
+    ASSERT_EQ(MOIETY_OK, segments.Grow(1));
     uint64_t grain = 77;
     for (uint64_t address :
          {UINT64_C(0), UINT64_C(1), source.first_address - 1, PROBE_ADDRESS_END,
@@ -377,7 +377,7 @@ TEST(SegmentsLookup, SpansLeaves)
     FakeSource source;
     source.first_address = 32 * kGiB - 4 * kMiB;
     Segments segments(source.Table());
-    ASSERT_EQ(BINADE_OK, segments.Grow(34 * kGiB));
+    ASSERT_EQ(MOIETY_OK, segments.Grow(34 * kGiB));
     segments.ExpectSound();
     EXPECT_EQ(17u * 1024, segments.All()[0].page_count);
 }
@@ -386,8 +386,8 @@ TEST(SegmentsTrim, ReleasesWhatIsWhollyFree)
 {
     FakeSource source;
     Segments segments(source.Table());
-    ASSERT_EQ(BINADE_OK, segments.GrowAnew(1));
-    ASSERT_EQ(BINADE_OK, segments.GrowAnew(1));
+    ASSERT_EQ(MOIETY_OK, segments.GrowAnew(1));
+    ASSERT_EQ(MOIETY_OK, segments.GrowAnew(1));
     segments.GiveAll();
     EXPECT_EQ(64 * kMiB, segments.Trim());
     EXPECT_TRUE(source.Live().empty());
@@ -401,7 +401,7 @@ TEST(SegmentsTrim, LeavesSegmentsOfWhichAGrainIsHeld)
 {
     FakeSource source;
     Segments segments(source.Table());
-    ASSERT_EQ(BINADE_OK, segments.Grow(1));
+    ASSERT_EQ(MOIETY_OK, segments.Grow(1));
     uint64_t start;
     ASSERT_EQ(1u, buddy_probe_take(segments.buddy, nullptr, 1, 1, 1, &start));
     EXPECT_EQ(0u, segments.Trim());
@@ -415,7 +415,7 @@ TEST(SegmentsTrim, ClosesWordsThatAHomeLeftOpen)
     Segments segments(source.Table());
     buddy_probe_affinity affinity = {};
     uint64_t start;
-    ASSERT_EQ(BINADE_OK, segments.Grow(1));
+    ASSERT_EQ(MOIETY_OK, segments.Grow(1));
     ASSERT_EQ(1u, buddy_probe_take(segments.buddy, &affinity, 1, 1, 1, &start));
     ASSERT_TRUE(buddy_probe_give(segments.buddy, &affinity, start, 1));
     EXPECT_EQ(32 * kMiB, segments.Trim());
@@ -426,7 +426,7 @@ TEST(SegmentsTrim, GoesFromTheLowestAddressAndKeepsWhatItIsTold)
     FakeSource source;
     Segments segments(source.Table());
     for (uint64_t bytes : {64 * kMiB, 128 * kMiB, 256 * kMiB})
-        ASSERT_EQ(BINADE_OK, segments.GrowAnew(bytes));
+        ASSERT_EQ(MOIETY_OK, segments.GrowAnew(bytes));
     segments.GiveAll();
     EXPECT_EQ(192 * kMiB, segments.Trim(256 * kMiB));
     EXPECT_EQ(std::vector<uint64_t>{256 * kMiB}, Sizes(segments));
@@ -438,7 +438,7 @@ TEST(SegmentsTrim, LetsALateLookupFindNothing)
 {
     FakeSource source;
     Segments segments(source.Table());
-    ASSERT_EQ(BINADE_OK, segments.Grow(1));
+    ASSERT_EQ(MOIETY_OK, segments.Grow(1));
     uint64_t address = segments.All()[0].address, grain;
     ASSERT_TRUE(segment_probe_grain_of(segments.own, address, &grain));
     segments.Trim();
@@ -452,9 +452,9 @@ TEST(SegmentsTrim, LeavesOffsetSpaceForSegmentsThatFit)
     options.page_capacity = 66;
     Segments segments(source.Table(), options);
     for (int i = 0; i < 20; i++) {
-        ASSERT_EQ(BINADE_OK, segments.Grow(66 * 2 * kMiB));
+        ASSERT_EQ(MOIETY_OK, segments.Grow(66 * 2 * kMiB));
         ASSERT_EQ(66 * 2 * kMiB, segments.Trim());
-        ASSERT_EQ(BINADE_OK, segments.Grow(2 * kMiB));
+        ASSERT_EQ(MOIETY_OK, segments.Grow(2 * kMiB));
         ASSERT_EQ(32 * kMiB, segments.Trim());
     }
 }
@@ -466,7 +466,7 @@ TEST(SegmentsTrim, MakesRoomUnderTheLimit)
     options.limit_bytes = 32 * kMiB;
     Segments segments(source.Table(), options);
     for (int i = 0; i < 3; i++) {
-        ASSERT_EQ(BINADE_OK, segments.Grow(1));
+        ASSERT_EQ(MOIETY_OK, segments.Grow(1));
         ASSERT_EQ(32 * kMiB, segments.Trim());
     }
 }
@@ -475,10 +475,10 @@ TEST(SegmentsStats, GivesEverySegmentAnIdOfItsOwn)
 {
     FakeSource source;
     Segments segments(source.Table());
-    ASSERT_EQ(BINADE_OK, segments.Grow(1));
+    ASSERT_EQ(MOIETY_OK, segments.Grow(1));
     uint64_t id = segments.All()[0].id;
     segments.Trim();
-    ASSERT_EQ(BINADE_OK, segments.Grow(1));
+    ASSERT_EQ(MOIETY_OK, segments.Grow(1));
     EXPECT_NE(id, segments.All()[0].id);
 }
 
@@ -486,7 +486,7 @@ TEST(SegmentsCheck, SeesAPageThatDoesNotLeadToItsAddress)
 {
     FakeSource source;
     Segments segments(source.Table());
-    ASSERT_EQ(BINADE_OK, segments.Grow(1));
+    ASSERT_EQ(MOIETY_OK, segments.Grow(1));
     segment_probe_unlink(segments.own, 1,
                          segments.All()[0].address + PROBE_PAGE_BYTES);
     EXPECT_STREQ("S2: address and page do not lead to each other",
@@ -497,7 +497,7 @@ TEST(SegmentsCheck, SeesAnAddressThatIsNoSegments)
 {
     FakeSource source;
     Segments segments(source.Table());
-    ASSERT_EQ(BINADE_OK, segments.Grow(1));
+    ASSERT_EQ(MOIETY_OK, segments.Grow(1));
     segment_probe_link(segments.own, 100,
                        segments.All()[0].address + 100 * PROBE_PAGE_BYTES);
     EXPECT_STREQ("S3: pages without a segment have an address",

@@ -4,8 +4,8 @@
  * A buddy and the segments over it, ended together: at the end everything must
  * be back at the source. For the tests of this folder.
  */
-#ifndef BINADE_TESTS_SEGMENT_SEGMENTS_UNDER_TEST_H_
-#define BINADE_TESTS_SEGMENT_SEGMENTS_UNDER_TEST_H_
+#ifndef MOIETY_TESTS_SEGMENT_SEGMENTS_UNDER_TEST_H_
+#define MOIETY_TESTS_SEGMENT_SEGMENTS_UNDER_TEST_H_
 
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ inline segment_probe_options Roomy()
 class Segments
 {
   public:
-    explicit Segments(const binade_source &table,
+    explicit Segments(const moiety_source &table,
                       segment_probe_options options = Roomy())
     {
         if (!options.page_capacity)
@@ -37,35 +37,35 @@ class Segments
         EXPECT_EQ(0, buddy_probe_create(options.page_capacity, &buddy));
         options.source = &table;
         options.buddy = buddy;
-        EXPECT_EQ(BINADE_OK, segment_probe_create(&options, &own))
+        EXPECT_EQ(MOIETY_OK, segment_probe_create(&options, &own))
             << segment_probe_message();
     }
 
     ~Segments()
     {
         if (own) {
-            EXPECT_EQ(BINADE_OK, End());
+            EXPECT_EQ(MOIETY_OK, End());
         }
     }
 
     Segments(const Segments &) = delete;
     Segments &operator=(const Segments &) = delete;
 
-    binade_status End()
+    moiety_status End()
     {
-        binade_status status = segment_probe_destroy(own);
+        moiety_status status = segment_probe_destroy(own);
         own = nullptr;
         buddy_probe_destroy(buddy);
         return status;
     }
 
-    binade_status Grow(uint64_t needed_bytes)
+    moiety_status Grow(uint64_t needed_bytes)
     {
         return segment_probe_grow(own, needed_bytes);
     }
 
     // Grows also where there is room: takes it first.
-    binade_status GrowAnew(uint64_t needed_bytes)
+    moiety_status GrowAnew(uint64_t needed_bytes)
     {
         TakeAllRuns();
         return Grow(needed_bytes);
@@ -93,7 +93,7 @@ class Segments
     uint64_t Trim(uint64_t keep_bytes = 0)
     {
         uint64_t bytes = 0;
-        EXPECT_EQ(BINADE_OK, segment_probe_trim(own, keep_bytes, &bytes));
+        EXPECT_EQ(MOIETY_OK, segment_probe_trim(own, keep_bytes, &bytes));
         return bytes;
     }
 
@@ -126,8 +126,8 @@ class Segments
         uint32_t page_count;
     };
 
-    binadei_buddy *buddy = nullptr;
-    binadei_segments *own = nullptr;
+    moietyi_buddy *buddy = nullptr;
+    moietyi_segments *own = nullptr;
     std::vector<Run> held;
 };
 

@@ -17,24 +17,24 @@ using segment_test::kMiB;
 using segment_test::Segments;
 
 // Version 0.1.0 of the table; fields may only be appended.
-static_assert(offsetof(binade_source, struct_size) == 0, "moved");
-static_assert(offsetof(binade_source, flags) == 4, "moved");
-static_assert(offsetof(binade_source, name) == 8, "moved");
-static_assert(offsetof(binade_source, context) == 16, "moved");
-static_assert(offsetof(binade_source, reserve) == 24, "moved");
-static_assert(offsetof(binade_source, release) == 32, "moved");
-static_assert(offsetof(binade_source, granularity_bytes) == 40, "moved");
+static_assert(offsetof(moiety_source, struct_size) == 0, "moved");
+static_assert(offsetof(moiety_source, flags) == 4, "moved");
+static_assert(offsetof(moiety_source, name) == 8, "moved");
+static_assert(offsetof(moiety_source, context) == 16, "moved");
+static_assert(offsetof(moiety_source, reserve) == 24, "moved");
+static_assert(offsetof(moiety_source, release) == 32, "moved");
+static_assert(offsetof(moiety_source, granularity_bytes) == 40, "moved");
 constexpr uint32_t kFirstVersionBytes = 48;
 
-binade_status Create(const binade_source *table)
+moiety_status Create(const moiety_source *table)
 {
     segment_probe_options options = {};
-    binadei_segments *segments = nullptr;
+    moietyi_segments *segments = nullptr;
     options.source = table;
     options.page_capacity = 64;
-    binade_status status = segment_probe_create(&options, &segments);
-    if (status == BINADE_OK) {
-        EXPECT_EQ(BINADE_OK, segment_probe_destroy(segments));
+    moiety_status status = segment_probe_create(&options, &segments);
+    if (status == MOIETY_OK) {
+        EXPECT_EQ(MOIETY_OK, segment_probe_destroy(segments));
     }
     return status;
 }
@@ -42,39 +42,39 @@ binade_status Create(const binade_source *table)
 TEST(SourceTable, IsAcceptedInItsFirstVersion)
 {
     FakeSource source;
-    binade_source table = source.Table();
+    moiety_source table = source.Table();
     table.struct_size = kFirstVersionBytes;
-    EXPECT_EQ(BINADE_OK, Create(&table));
+    EXPECT_EQ(MOIETY_OK, Create(&table));
 }
 
 TEST(SourceTable, IsAcceptedInALaterVersion)
 {
     struct {
-        binade_source known;
+        moiety_source known;
         void *unknown[4];
     } later = {};
     FakeSource source;
     later.known = source.Table();
     later.known.struct_size = sizeof(later);
-    EXPECT_EQ(BINADE_OK, Create(&later.known));
+    EXPECT_EQ(MOIETY_OK, Create(&later.known));
 }
 
 TEST(SourceTable, IsCopied)
 {
     FakeSource source;
-    binade_source table = source.Table();
+    moiety_source table = source.Table();
     Segments segments(table);
     std::memset(&table, 0, sizeof(table));
-    EXPECT_EQ(BINADE_OK, segments.Grow(1));
+    EXPECT_EQ(MOIETY_OK, segments.Grow(1));
 }
 
 TEST(SourceTable, IsRefusedWhenNullOrShort)
 {
     FakeSource source;
-    binade_source table = source.Table();
+    moiety_source table = source.Table();
     table.struct_size = kFirstVersionBytes - 1;
-    EXPECT_EQ(BINADE_E_INVALID, Create(&table));
-    EXPECT_EQ(BINADE_E_INVALID, Create(nullptr));
+    EXPECT_EQ(MOIETY_E_INVALID, Create(&table));
+    EXPECT_EQ(MOIETY_E_INVALID, Create(nullptr));
     EXPECT_STREQ("the source is NULL, or its struct_size is less than 48 bytes",
                  segment_probe_message());
 }
@@ -82,22 +82,22 @@ TEST(SourceTable, IsRefusedWhenNullOrShort)
 TEST(SourceTable, IsRefusedWithoutItsParts)
 {
     FakeSource source;
-    binade_source no_name = source.Table(), no_reserve = source.Table(),
+    moiety_source no_name = source.Table(), no_reserve = source.Table(),
                   no_release = source.Table();
     no_name.name = nullptr;
     no_reserve.reserve = nullptr;
     no_release.release = nullptr;
-    EXPECT_EQ(BINADE_E_INVALID, Create(&no_name));
-    EXPECT_EQ(BINADE_E_INVALID, Create(&no_reserve));
-    EXPECT_EQ(BINADE_E_INVALID, Create(&no_release));
+    EXPECT_EQ(MOIETY_E_INVALID, Create(&no_name));
+    EXPECT_EQ(MOIETY_E_INVALID, Create(&no_reserve));
+    EXPECT_EQ(MOIETY_E_INVALID, Create(&no_release));
 }
 
 TEST(SourceTable, IsRefusedWithUnknownFlags)
 {
     FakeSource source;
-    binade_source table = source.Table();
+    moiety_source table = source.Table();
     table.flags = 1u << 20;
-    EXPECT_EQ(BINADE_E_INVALID, Create(&table));
+    EXPECT_EQ(MOIETY_E_INVALID, Create(&table));
     EXPECT_STREQ("source 'fake': flags 0x100000 are not known",
                  segment_probe_message());
 }
@@ -105,11 +105,11 @@ TEST(SourceTable, IsRefusedWithUnknownFlags)
 TEST(SourceTable, IsRefusedWithAnOddGranularity)
 {
     FakeSource source;
-    binade_source table = source.Table();
+    moiety_source table = source.Table();
     table.granularity_bytes = 3 * kMiB;
-    EXPECT_EQ(BINADE_E_INVALID, Create(&table));
+    EXPECT_EQ(MOIETY_E_INVALID, Create(&table));
     table.granularity_bytes = size_t{2} << 30;
-    EXPECT_EQ(BINADE_E_INVALID, Create(&table));
+    EXPECT_EQ(MOIETY_E_INVALID, Create(&table));
 }
 
 TEST(Source, IsAskedForMultiplesOfItsGranularity)
@@ -117,7 +117,7 @@ TEST(Source, IsAskedForMultiplesOfItsGranularity)
     FakeSource source;
     source.granularity_bytes = 16 * kMiB;
     Segments segments(source.Table());
-    ASSERT_EQ(BINADE_OK, segments.Grow(33 * kMiB));
+    ASSERT_EQ(MOIETY_OK, segments.Grow(33 * kMiB));
     EXPECT_EQ(std::vector<uint64_t>{48 * kMiB}, source.Asked());
     EXPECT_EQ(24u, segments.All()[0].page_count);
 }
@@ -129,7 +129,7 @@ TEST(Source, MayHaveAGranularityAboveTheLimit)
     segment_probe_options options = {};
     options.limit_bytes = 64 * kMiB;
     Segments segments(source.Table(), options);
-    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY, segments.Grow(1));
+    EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY, segments.Grow(1));
     EXPECT_TRUE(source.Asked().empty());
 }
 
@@ -138,7 +138,7 @@ TEST(Source, MayReturnUnalignedMemoryWhereThereIsToSpare)
     FakeSource source;
     source.misaligned_bytes = 4096;
     Segments segments(source.Table());
-    ASSERT_EQ(BINADE_OK, segments.Grow(1));
+    ASSERT_EQ(MOIETY_OK, segments.Grow(1));
     EXPECT_EQ(std::vector<uint64_t>{32 * kMiB}, source.Asked());
     auto info = segments.All()[0];
     EXPECT_EQ(15u, info.page_count);
@@ -152,8 +152,8 @@ TEST(Source, IsAskedAgainForOnePageMoreWhereThereIsNone)
     FakeSource source;
     source.misaligned_bytes = 4096;
     Segments segments(source.Table());
-    ASSERT_EQ(BINADE_OK, segments.GrowAnew(40 * kMiB));
-    ASSERT_EQ(BINADE_OK, segments.GrowAnew(40 * kMiB));
+    ASSERT_EQ(MOIETY_OK, segments.GrowAnew(40 * kMiB));
+    ASSERT_EQ(MOIETY_OK, segments.GrowAnew(40 * kMiB));
     EXPECT_EQ((std::vector<uint64_t>{40 * kMiB, 42 * kMiB, 42 * kMiB}),
               source.Asked());
     EXPECT_EQ(20u, segments.All()[0].page_count);
@@ -171,10 +171,10 @@ TEST(Source, IsNotAskedForThatPageBeyondTheLimit)
     segment_probe_options options = {};
     options.limit_bytes = 40 * kMiB;
     Segments segments(source.Table(), options);
-    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY, segments.Grow(40 * kMiB));
+    EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY, segments.Grow(40 * kMiB));
     EXPECT_TRUE(source.Live().empty());
     EXPECT_EQ(0u, segment_probe_reserved_bytes(segments.own));
-    EXPECT_EQ(BINADE_OK, segments.Grow(38 * kMiB));
+    EXPECT_EQ(MOIETY_OK, segments.Grow(38 * kMiB));
 }
 
 struct BadMemory {
@@ -196,16 +196,16 @@ TEST_P(BadSource, IsRefusedAndLosesNothing)
 {
     FakeSource source;
     Segments segments(source.Table());
-    ASSERT_EQ(BINADE_OK, segments.GrowAnew(1));
+    ASSERT_EQ(MOIETY_OK, segments.GrowAnew(1));
     auto before = source.Live();
     source.has_forced = true;
     source.forced_address = GetParam().address;
-    EXPECT_EQ(BINADE_E_INVALID, segments.GrowAnew(1));
+    EXPECT_EQ(MOIETY_E_INVALID, segments.GrowAnew(1));
     EXPECT_STREQ(GetParam().message, segment_probe_message());
     EXPECT_EQ(before, source.Live());
     EXPECT_EQ(32 * kMiB, segment_probe_reserved_bytes(segments.own));
     segments.ExpectSound();
-    EXPECT_EQ(BINADE_OK, segments.GrowAnew(1));
+    EXPECT_EQ(MOIETY_OK, segments.GrowAnew(1));
 }
 
 constexpr uint64_t kFirst = UINT64_C(1) << 40;
@@ -240,10 +240,10 @@ TEST(Source, MayReturnTheNeighbourOfWhatItReturned)
 {
     FakeSource source;
     Segments segments(source.Table());
-    ASSERT_EQ(BINADE_OK, segments.GrowAnew(1));
+    ASSERT_EQ(MOIETY_OK, segments.GrowAnew(1));
     source.has_forced = true;
     source.forced_address = kFirst - 32 * kMiB;
-    EXPECT_EQ(BINADE_OK, segments.GrowAnew(1));
+    EXPECT_EQ(MOIETY_OK, segments.GrowAnew(1));
     segments.ExpectSound();
 }
 
@@ -251,10 +251,10 @@ TEST(SourceRelease, WhenRefusedKeepsTheBytesCountedAndIsTriedAgain)
 {
     FakeSource source;
     Segments segments(source.Table());
-    ASSERT_EQ(BINADE_OK, segments.Grow(1));
+    ASSERT_EQ(MOIETY_OK, segments.Grow(1));
     source.failing_release = 1;
     uint64_t bytes = 1;
-    EXPECT_EQ(BINADE_E_DRIVER, segment_probe_trim(segments.own, 0, &bytes));
+    EXPECT_EQ(MOIETY_E_DRIVER, segment_probe_trim(segments.own, 0, &bytes));
     EXPECT_STREQ("source 'fake' failed to release 33554432 bytes",
                  segment_probe_message());
     EXPECT_EQ(0u, bytes);
@@ -269,11 +269,11 @@ TEST(SourceRelease, WhenRefusedKeepsTheBytesCountedAndIsTriedAgain)
 
 TEST(SourceRelease, WhenItsMemoryIsGoneCountsAsDone)
 {
-    for (binade_status gone : {BINADE_E_DEINITIALIZED,
-                               BINADE_E_CONTEXT_DESTROYED, BINADE_E_FORKED}) {
+    for (moiety_status gone : {MOIETY_E_DEINITIALIZED,
+                               MOIETY_E_CONTEXT_DESTROYED, MOIETY_E_FORKED}) {
         FakeSource source;
         Segments segments(source.Table());
-        ASSERT_EQ(BINADE_OK, segments.Grow(1));
+        ASSERT_EQ(MOIETY_OK, segments.Grow(1));
         source.failing_release = 1;
         source.failure = gone;
         EXPECT_EQ(32 * kMiB, segments.Trim());
@@ -285,9 +285,9 @@ TEST(SourceRelease, IsTriedTwiceAtTheEnd)
 {
     FakeSource source;
     Segments segments(source.Table());
-    ASSERT_EQ(BINADE_OK, segments.Grow(1));
+    ASSERT_EQ(MOIETY_OK, segments.Grow(1));
     source.failing_release = 1;
-    EXPECT_EQ(BINADE_OK, segments.End());
+    EXPECT_EQ(MOIETY_OK, segments.End());
     EXPECT_TRUE(source.Live().empty());
 }
 

@@ -22,14 +22,14 @@ using segment_test::Segments;
 class Watcher
 {
   public:
-    explicit Watcher(binadei_segments *segments) : segments_(segments)
+    explicit Watcher(moietyi_segments *segments) : segments_(segments)
     {
-        EXPECT_EQ(BINADE_OK, segment_probe_watch(segments, &own_, &id));
+        EXPECT_EQ(MOIETY_OK, segment_probe_watch(segments, &own_, &id));
     }
 
     void End()
     {
-        EXPECT_EQ(BINADE_OK, segment_probe_unwatch(segments_, id));
+        EXPECT_EQ(MOIETY_OK, segment_probe_unwatch(segments_, id));
     }
 
     Ledger told;
@@ -50,7 +50,7 @@ class Watcher
     }
 
     segment_probe_watcher own_ = {this, Tell};
-    binadei_segments *segments_;
+    moietyi_segments *segments_;
 };
 
 class WatchedSegments : public ::testing::Test
@@ -69,8 +69,8 @@ TEST_F(WatchedSegments, AreToldOfAsTheyGrowAndGo)
     Segments segments(source.Table());
     Watcher watcher(segments.own);
     watcher.source = &source;
-    EXPECT_EQ(BINADE_OK, segments.Grow(40 * kMiB));
-    EXPECT_EQ(BINADE_OK, segments.GrowAnew(100 * kMiB));
+    EXPECT_EQ(MOIETY_OK, segments.Grow(40 * kMiB));
+    EXPECT_EQ(MOIETY_OK, segments.GrowAnew(100 * kMiB));
     EXPECT_EQ(2u, watcher.told.AddedCount());
     EXPECT_EQ(segments.Stats().reserved_bytes, watcher.told.LiveBytes());
     segments.GiveAll();
@@ -82,7 +82,7 @@ TEST_F(WatchedSegments, AreToldOfAsTheyGrowAndGo)
 TEST_F(WatchedSegments, ThatAreThereAreToldOfWhenTheWatchBegins)
 {
     Segments segments(source.Table());
-    EXPECT_EQ(BINADE_OK, segments.Grow(40 * kMiB));
+    EXPECT_EQ(MOIETY_OK, segments.Grow(40 * kMiB));
     Watcher first(segments.own);
     Watcher second(segments.own);
     EXPECT_NE(first.id, second.id);
@@ -99,18 +99,18 @@ TEST_F(WatchedSegments, AreUnwatchedOnce)
     Segments segments(source.Table());
     Watcher watcher(segments.own);
     watcher.End();
-    EXPECT_EQ(BINADE_E_INVALID,
+    EXPECT_EQ(MOIETY_E_INVALID,
               segment_probe_unwatch(segments.own, watcher.id));
-    EXPECT_EQ(BINADE_E_INVALID, segment_probe_unwatch(segments.own, 0));
+    EXPECT_EQ(MOIETY_E_INVALID, segment_probe_unwatch(segments.own, 0));
 }
 
 TEST_F(WatchedSegments, AreReleasedAtTheEnd)
 {
     Segments segments(source.Table());
-    EXPECT_EQ(BINADE_OK, segments.Grow(40 * kMiB));
+    EXPECT_EQ(MOIETY_OK, segments.Grow(40 * kMiB));
     Watcher watcher(segments.own);
     watcher.source = &source;
-    EXPECT_EQ(BINADE_OK, segments.End());
+    EXPECT_EQ(MOIETY_OK, segments.End());
     EXPECT_EQ(1u, watcher.told.ReleasedCount());
     EXPECT_EQ("", watcher.told.Complaint());
 }
@@ -121,9 +121,9 @@ TEST_F(WatchedSegments, ThatTheSourceRefusesAreReleasedOnce)
     Segments segments(source.Table());
     Watcher watcher(segments.own);
     uint64_t bytes = 0;
-    EXPECT_EQ(BINADE_OK, segments.Grow(40 * kMiB));
+    EXPECT_EQ(MOIETY_OK, segments.Grow(40 * kMiB));
     source.failing_release = 1;
-    EXPECT_EQ(BINADE_E_DRIVER, segment_probe_trim(segments.own, 0, &bytes));
+    EXPECT_EQ(MOIETY_E_DRIVER, segment_probe_trim(segments.own, 0, &bytes));
     EXPECT_EQ(1u, watcher.told.ReleasedCount());
     EXPECT_EQ(40 * kMiB, segments.Trim());
     EXPECT_EQ(1u, watcher.told.ReleasedCount());
@@ -135,7 +135,7 @@ TEST_F(WatchedSegments, AreNotThereWhereGrowthFails)
     Segments segments(source.Table());
     Watcher watcher(segments.own);
     source.failing_reserve = 1;
-    EXPECT_EQ(BINADE_E_DRIVER, segments.Grow(40 * kMiB));
+    EXPECT_EQ(MOIETY_E_DRIVER, segments.Grow(40 * kMiB));
     EXPECT_EQ(0u, watcher.told.LiveBytes());
     EXPECT_EQ("", watcher.told.Complaint());
 }
@@ -150,7 +150,7 @@ TEST(WatchedMapped, PiecesHaveAnotherIdWhereTheyMove)
     uint64_t before = segments.told.IdAt(segments.Address(0));
     ASSERT_NE(UINT64_MAX, before);
     segments.Give(0, 4);
-    EXPECT_EQ(BINADE_OK, segments.Extend(6));
+    EXPECT_EQ(MOIETY_OK, segments.Extend(6));
     EXPECT_EQ(1u, segments.Stats().move_count);
     EXPECT_EQ(1u, segments.told.ReleasedCount());
     EXPECT_EQ(UINT64_MAX, segments.told.IdAt(segments.Address(0)));
@@ -177,11 +177,11 @@ TEST(WatchedMapped, PiecesThatCannotMoveAreAddedAgain)
 TEST(WatchedMapped, PiecesThatCannotGoAreAddedAgain)
 {
     MappedSegments segments;
-    EXPECT_EQ(BINADE_OK, segments.Extend(4));
+    EXPECT_EQ(MOIETY_OK, segments.Extend(4));
     uint64_t before = segments.told.IdAt(segments.Address(0));
     uint64_t bytes = 0;
     segments.mapper.Fail(FakeMapper::kUnmap, 1);
-    EXPECT_EQ(BINADE_E_DRIVER, segment_probe_trim(segments.own, 0, &bytes));
+    EXPECT_EQ(MOIETY_E_DRIVER, segment_probe_trim(segments.own, 0, &bytes));
     EXPECT_EQ(1u, segments.told.ReleasedCount());
     EXPECT_LT(before, segments.told.IdAt(segments.Address(0)));
     segments.ExpectSound();
@@ -192,7 +192,7 @@ TEST(WatchedMapped, PiecesThatCannotGoAreAddedAgain)
 uint32_t Hold(MappedSegments &segments, uint32_t page_count)
 {
     uint32_t first = 0;
-    EXPECT_EQ(BINADE_OK, segment_probe_hold(segments.own, page_count, &first))
+    EXPECT_EQ(MOIETY_OK, segment_probe_hold(segments.own, page_count, &first))
         << segment_probe_message();
     return first;
 }
@@ -203,9 +203,9 @@ TEST(WatchedMapped, MemoryThatIsAwayIsReleased)
     uint32_t first = Hold(segments, 4);
     uint64_t before = segments.told.IdAt(segments.Address(first));
     bool is_away = false;
-    EXPECT_EQ(BINADE_OK, segment_probe_vacate(segments.own, first, &is_away));
+    EXPECT_EQ(MOIETY_OK, segment_probe_vacate(segments.own, first, &is_away));
     EXPECT_EQ(0u, segments.told.LiveBytes());
-    EXPECT_EQ(BINADE_OK, segment_probe_refill(segments.own, first));
+    EXPECT_EQ(MOIETY_OK, segment_probe_refill(segments.own, first));
     EXPECT_LT(before, segments.told.IdAt(segments.Address(first)));
     segments.ExpectSound();
 }
@@ -215,7 +215,7 @@ TEST(WatchedMapped, MemoryThatIsAwayIsToldOfToNobody)
     MappedSegments segments;
     uint32_t first = Hold(segments, 4);
     bool is_away = false;
-    EXPECT_EQ(BINADE_OK, segment_probe_vacate(segments.own, first, &is_away));
+    EXPECT_EQ(MOIETY_OK, segment_probe_vacate(segments.own, first, &is_away));
     Watcher late(segments.own);
     EXPECT_EQ(0u, late.told.AddedCount());
     segment_probe_drop(segments.own, first);
@@ -230,7 +230,7 @@ TEST(WatchedMapped, MemoryThatCannotGoAwayIsAddedAgain)
     uint64_t before = segments.told.IdAt(segments.Address(first));
     bool is_away = true;
     segments.mapper.Fail(FakeMapper::kUnmap, 1);
-    EXPECT_NE(BINADE_OK, segment_probe_vacate(segments.own, first, &is_away));
+    EXPECT_NE(MOIETY_OK, segment_probe_vacate(segments.own, first, &is_away));
     EXPECT_FALSE(is_away);
     EXPECT_LT(before, segments.told.IdAt(segments.Address(first)));
     segments.ExpectSound();
@@ -241,11 +241,11 @@ TEST(WatchedMapped, MemoryThatCannotComeBackIsNotThere)
     MappedSegments segments;
     uint32_t first = Hold(segments, 4);
     bool is_away = false;
-    EXPECT_EQ(BINADE_OK, segment_probe_vacate(segments.own, first, &is_away));
+    EXPECT_EQ(MOIETY_OK, segment_probe_vacate(segments.own, first, &is_away));
     segments.mapper.Fail(FakeMapper::kMap, 1);
-    EXPECT_NE(BINADE_OK, segment_probe_refill(segments.own, first));
+    EXPECT_NE(MOIETY_OK, segment_probe_refill(segments.own, first));
     EXPECT_EQ(1u, segments.told.AddedCount());
-    EXPECT_EQ(BINADE_OK, segment_probe_refill(segments.own, first));
+    EXPECT_EQ(MOIETY_OK, segment_probe_refill(segments.own, first));
     EXPECT_EQ(4 * kPage, segments.told.LiveBytes());
 }
 

@@ -7,7 +7,7 @@
 . tests/server/run_server.sh
 
 check=tests/server/check_comparison.py
-all=(binade mutex cuda_malloc)
+all=(moiety mutex cuda_malloc)
 
 # Everybody serves the same, on one thread and on more than there may be
 # processors; and for a time.
@@ -25,7 +25,7 @@ expect_exit 0 "" "$server" --requests=1 --threads=2 --subjects=mutex
 
 # Work that is late on every stream: a block that served another stream too
 # early is seen in the bytes.
-expect_exit 0 "round 4/4" env BINADE_STANDIN_FAULTS=stream:delay=50 "$server" \
+expect_exit 0 "round 4/4" env MOIETY_STANDIN_FAULTS=stream:delay=50 "$server" \
     --requests=100 --threads=4
 
 # One block for two tensors at once is seen in the bytes. One thread: what two

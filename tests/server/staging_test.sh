@@ -8,9 +8,9 @@
 set -u
 
 server=bench/server/server
-late=(env BINADE_STANDIN_FAULTS=stream:delay=200)
+late=(env MOIETY_STANDIN_FAULTS=stream:delay=200)
 serve=(--requests=40 --threads=2 --subjects=mutex)
-unset BINADE_DRIVER BINADE_REQUIRE_GPU BINADE_STANDIN_COST BINADE_CONF
+unset MOIETY_DRIVER MOIETY_REQUIRE_GPU MOIETY_STANDIN_COST MOIETY_CONF
 
 if ! "${late[@]}" "$server" "${serve[@]}"; then
     echo "FAILED: bytes are wrong without the bug"

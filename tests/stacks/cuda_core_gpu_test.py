@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""binade.cuda with cuda.core on a GPU: what buffers hold."""
+"""moiety.cuda with cuda.core on a GPU: what buffers hold."""
 
 import ctypes
 
 import pytest
 from cuda.core import Device
 
-import binade
-import binade.cuda
+import moiety
+import moiety.cuda
 
 MIB = 1 << 20
 
@@ -21,9 +21,9 @@ def device():
 
 def test_bytes_go_to_the_device_and_back(device):
     stream = device.create_stream()
-    with binade.Pool() as pool, binade.HostArena() as arena:
-        resource = binade.cuda.MemoryResource(device, pool)
-        pinned = binade.cuda.PinnedMemoryResource(arena)
+    with moiety.Pool() as pool, moiety.HostArena() as arena:
+        resource = moiety.cuda.MemoryResource(device, pool)
+        pinned = moiety.cuda.PinnedMemoryResource(arena)
         source = pinned.allocate(MIB, stream=stream)
         target = pinned.allocate(MIB, stream=stream)
         buffer = resource.allocate(MIB, stream=stream)
@@ -40,14 +40,14 @@ def test_bytes_go_to_the_device_and_back(device):
 
 def test_values_survive_reuse_on_several_streams(device):
     streams = [device.create_stream() for _ in range(4)]
-    with binade.Pool() as pool, binade.HostArena() as arena:
-        resource = binade.cuda.MemoryResource(device, pool)
+    with moiety.Pool() as pool, moiety.HostArena() as arena:
+        resource = moiety.cuda.MemoryResource(device, pool)
         results = arena.alloc(400 * 1024)
         for index in range(400):
             stream = streams[index % 4]
             buffer = resource.allocate(1024, stream=stream)
             buffer.fill(index % 251, stream=stream)
-            binade.cuda.Buffer.from_handle(
+            moiety.cuda.Buffer.from_handle(
                 results.address + 1024 * index, 1024).copy_from(
                     buffer, stream=stream)
             buffer.close()
@@ -60,8 +60,8 @@ def test_values_survive_reuse_on_several_streams(device):
 
 
 def test_a_graph_is_built_while_buffers_go(device):
-    with binade.Pool() as pool:
-        resource = binade.cuda.MemoryResource(device, pool)
+    with moiety.Pool() as pool:
+        resource = moiety.cuda.MemoryResource(device, pool)
         stream = device.create_stream()
         target = resource.allocate(MIB, stream=stream)
         other = resource.allocate(MIB, stream=stream)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""binade.cupy with CuPy on a GPU."""
+"""moiety.cupy with CuPy on a GPU."""
 
 import subprocess
 import sys
@@ -12,8 +12,8 @@ import pytest
 from cupy.cuda import device as cupy_device
 from cupy.cuda import stream as cupy_stream
 
-import binade
-import binade.cupy
+import moiety
+import moiety.cupy
 
 MIB = 1 << 20
 GPU_COUNT = cupy.cuda.runtime.getDeviceCount()
@@ -32,7 +32,7 @@ def spin():
 
 @pytest.fixture
 def pool():
-    with binade.Pool() as made:
+    with moiety.Pool() as made:
         yield made
         cupy.cuda.Device().synchronize()
         assert made.used_bytes() == 0
@@ -40,7 +40,7 @@ def pool():
 
 @pytest.fixture
 def allocator(pool):
-    with cupy.cuda.using_allocator(binade.cupy.allocator(pool)):
+    with cupy.cuda.using_allocator(moiety.cupy.allocator(pool)):
         yield
 
 
@@ -114,7 +114,7 @@ def test_values_survive_reuse_on_several_streams(allocator):
 
 
 def test_threads_with_streams_of_their_own(pool):
-    malloc = binade.cupy.allocator(pool)
+    malloc = moiety.cupy.allocator(pool)
     failures = []
 
     def work(number):
@@ -143,7 +143,7 @@ def test_threads_with_streams_of_their_own(pool):
 def test_a_threads_default_stream(pool, allocator):
     with cupy.cuda.Stream.ptds:
         kept = [cupy.ones(1000)]
-    assert kept[0].data.mem._owner.stream == binade.PER_THREAD
+    assert kept[0].data.mem._owner.stream == moiety.PER_THREAD
     thread = threading.Thread(target=kept.clear)
     thread.start()
     thread.join()
@@ -151,19 +151,19 @@ def test_a_threads_default_stream(pool, allocator):
 
 
 def test_out_of_memory(pool):
-    made = binade.cupy.MemoryPool(pool)
+    made = moiety.cupy.MemoryPool(pool)
     made.set_limit(size=64 * MIB)
     with cupy.cuda.using_allocator(made.malloc):
         with pytest.raises(cupy.cuda.memory.OutOfMemoryError) as caught:
             cupy.empty(128 * MIB, dtype=np.uint8)
-        assert isinstance(caught.value, binade.OutOfMemoryError)
+        assert isinstance(caught.value, moiety.OutOfMemoryError)
         array = cupy.zeros(16 * MIB, dtype=np.uint8)
         assert int(array.sum()) == 0
         del array
 
 
 def test_numbers_and_limits(pool):
-    made = binade.cupy.MemoryPool(pool)
+    made = moiety.cupy.MemoryPool(pool)
     with cupy.cuda.using_allocator(made.malloc):
         array = cupy.empty(MIB, dtype=np.uint8)
         assert made.used_bytes() >= MIB
@@ -197,7 +197,7 @@ def test_graphs_capture_while_arrays_go(allocator):
 
 
 def test_enable_is_for_all_threads(pool):
-    made = binade.cupy.enable(pool)
+    made = moiety.cupy.enable(pool)
     owned = []
     thread = threading.Thread(
         target=lambda: owned.append(pool.owns(cupy.ones(10).data.ptr)))
@@ -209,8 +209,8 @@ def test_enable_is_for_all_threads(pool):
 
 
 def test_pinned_memory():
-    arena = binade.HostArena()
-    cupy.cuda.set_pinned_memory_allocator(binade.cupy.pinned_allocator(arena))
+    arena = moiety.HostArena()
+    cupy.cuda.set_pinned_memory_allocator(moiety.cupy.pinned_allocator(arena))
     try:
         host = cupyx.empty_pinned(100_000, dtype=np.int64)
         assert arena.owns(host.ctypes.data)
@@ -231,8 +231,8 @@ def test_pinned_memory():
 @pytest.mark.skipif(GPU_COUNT < 2, reason="needs a second GPU")
 @pytest.mark.parametrize("memory", ["driver", "mapped"])
 def test_two_devices(memory):
-    with binade.Pools(memory=memory) as pools:
-        with cupy.cuda.using_allocator(binade.cupy.allocator(pools)):
+    with moiety.Pools(memory=memory) as pools:
+        with cupy.cuda.using_allocator(moiety.cupy.allocator(pools)):
             arrays = []
             for device in (0, 1):
                 with cupy.cuda.Device(device):
@@ -255,8 +255,8 @@ def test_a_pool_of_another_device_is_refused(allocator):
 
 def test_a_program_that_ends_with_arrays_ends_well():
     ended = subprocess.run([sys.executable, "-c", """
-import cupy, binade.cupy
-binade.cupy.enable(pinned=True)
+import cupy, moiety.cupy
+moiety.cupy.enable(pinned=True)
 kept = [cupy.ones(1000), cupy.cuda.alloc_pinned_memory(1000)]
 cupy.kept = kept
 """], capture_output=True, text=True, check=False)

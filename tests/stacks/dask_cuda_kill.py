@@ -15,7 +15,7 @@ import signal
 import sys
 import time
 
-from binade.dask import BinadeSetup
+from moiety.dask import MoietySetup
 from dask_cuda import LocalCUDACluster
 from distributed import Client, wait
 
@@ -67,7 +67,7 @@ def main():
     with LocalCUDACluster(n_workers=2, protocol="tcp",
                           dashboard_address=":0") as cluster, \
             Client(cluster) as client:
-        client.register_plugin(BinadeSetup("4GiB", libraries=["cupy"]))
+        client.register_plugin(MoietySetup("4GiB", libraries=["cupy"]))
         pids = client.run(os.getpid)
         victim, other = pids
         row["wrong_before"] = exchange(client)

@@ -11,8 +11,8 @@ import time
 
 import cupy
 
-import binade
-import binade.cupy
+import moiety
+import moiety.cupy
 
 CALLS = 50_000
 REPEATS = 7
@@ -48,8 +48,8 @@ def run_threads(count, malloc, size):
 
 def subjects():
     yield "cupy", cupy.cuda.MemoryPool().malloc
-    yield "binade", binade.cupy.allocator(binade.Pool())
-    yield "binade, mapped", binade.cupy.allocator(binade.Pool(memory="mapped"))
+    yield "moiety", moiety.cupy.allocator(moiety.Pool())
+    yield "moiety, mapped", moiety.cupy.allocator(moiety.Pool(memory="mapped"))
 
 
 def rmm_subjects():
@@ -57,7 +57,7 @@ def rmm_subjects():
         import rmm
         import rmm.mr
 
-        import binade.rmm
+        import moiety.rmm
     except ImportError:
         return
     stream = rmm.pylibrmm.stream.Stream()
@@ -65,7 +65,7 @@ def rmm_subjects():
             ("rmm pool", rmm.mr.PoolMemoryResource(
                 rmm.mr.CudaMemoryResource(), 1 << 30)),
             ("rmm async", rmm.mr.CudaAsyncMemoryResource()),
-            ("binade.rmm", binade.rmm.MemoryResource(pool=binade.Pool()))):
+            ("moiety.rmm", moiety.rmm.MemoryResource(pool=moiety.Pool()))):
         def malloc(size, resource=resource):
             resource.deallocate(resource.allocate(size, stream), size, stream)
         yield name, malloc
@@ -93,5 +93,5 @@ def measure():
 if __name__ == "__main__":
     cupy.cuda.Device(0).use()
     print(json.dumps({
-        "device": binade.probe()["name"], "cupy": cupy.__version__,
+        "device": moiety.probe()["name"], "cupy": cupy.__version__,
         "rows": list(measure())}, indent=1))

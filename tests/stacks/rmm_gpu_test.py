@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""binade.rmm with RMM on a GPU."""
+"""moiety.rmm with RMM on a GPU."""
 
 import subprocess
 import sys
@@ -9,15 +9,15 @@ import pytest
 import rmm
 import rmm.mr
 
-import binade
-import binade.rmm
+import moiety
+import moiety.rmm
 
 MIB = 1 << 20
 
 
 @pytest.fixture
 def pool():
-    with binade.Pool() as made:
+    with moiety.Pool() as made:
         yield made
         assert made.used_bytes() == 0
 
@@ -25,7 +25,7 @@ def pool():
 @pytest.fixture
 def resource(pool):
     before = rmm.mr.get_per_device_resource(0)
-    made = binade.rmm.MemoryResource(pool=pool)
+    made = moiety.rmm.MemoryResource(pool=pool)
     rmm.mr.set_per_device_resource(0, made)
     yield made
     rmm.mr.set_per_device_resource(0, before)
@@ -67,8 +67,8 @@ def test_adaptors_go_on_top(pool, resource):
 
 
 def test_out_of_memory_has_the_pools_reason():
-    with binade.Pool(limit_bytes=64 * MIB) as pool:
-        resource = binade.rmm.MemoryResource(pool=pool)
+    with moiety.Pool(limit_bytes=64 * MIB) as pool:
+        resource = moiety.rmm.MemoryResource(pool=pool)
         with pytest.raises(MemoryError, match="out_of_memory"):
             rmm.DeviceBuffer(size=65 * MIB, mr=resource)
         del resource
@@ -97,8 +97,8 @@ def test_threads(pool, resource):
 
 def test_a_program_that_ends_with_buffers_ends_well():
     ended = subprocess.run([sys.executable, "-c", """
-import rmm, binade.rmm
-binade.rmm.enable(limit=1 << 30)
+import rmm, moiety.rmm
+moiety.rmm.enable(limit=1 << 30)
 rmm.kept = rmm.DeviceBuffer(size=1000)
 """], capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tests binade.cupy, binade.cuda, binade.rmm and binade.Pools with the libraries
+"""Tests moiety.cupy, moiety.cuda, moiety.rmm and moiety.Pools with the libraries
 themselves, on a machine with a GPU and without Bazel.
 
 usage: run.py [--site=FOLDER] [--without=LIBRARY...] [--out=FOLDER]
 
-FOLDER has the package binade as it was built (a wheel that is unpacked, or
+FOLDER has the package moiety as it was built (a wheel that is unpacked, or
 //emm:site); without it the one that is installed is taken. It needs pytest, and
 cuda.core, CuPy, RMM, numba-cuda unless they are named with --without. A test
 that is skipped is a failure, but for those that want a second GPU on a machine

@@ -21,7 +21,7 @@ import sys
 import threading
 import time
 
-import binade.torch
+import moiety.torch
 
 WORD = 4
 LEAST, MOST = 4 << 10, 64 << 20
@@ -39,7 +39,7 @@ def parse_arguments():
 
 
 arguments = parse_arguments()
-binade.torch.enable(limit=arguments.limit)
+moiety.torch.enable(limit=arguments.limit)
 # Each such warning wraps standard output once more, where colorama is installed.
 os.environ["NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS"] = "0"
 
@@ -49,20 +49,20 @@ import torch  # noqa: E402
 from cuda.core import Device  # noqa: E402
 from numba import cuda  # noqa: E402
 
-import binade  # noqa: E402
-import binade.cuda  # noqa: E402
-import binade.cupy  # noqa: E402
-import binade.numba  # noqa: E402
+import moiety  # noqa: E402
+import moiety.cuda  # noqa: E402
+import moiety.cupy  # noqa: E402
+import moiety.numba  # noqa: E402
 
-POOL = binade.pool_of(torch.empty(1, device="cuda").data_ptr())
-binade.cupy.enable(POOL)
-binade.numba.enable(POOL)
+POOL = moiety.pool_of(torch.empty(1, device="cuda").data_ptr())
+moiety.cupy.enable(POOL)
+moiety.numba.enable(POOL)
 cuda.current_context()
 if "rmm" not in arguments.without:
     import rmm
 
-    import binade.rmm
-    binade.rmm.enable(POOL)
+    import moiety.rmm
+    moiety.rmm.enable(POOL)
 
 
 def view(address, words):
@@ -158,7 +158,7 @@ class CudaCore(OverCuPy):
         super().__init__()
         device = Device(0)
         device.set_current()
-        self.memory = binade.cuda.MemoryResource(device, POOL)
+        self.memory = moiety.cuda.MemoryResource(device, POOL)
         self.of_core = device.create_stream(self.stream)
 
     def take(self, nbytes):

@@ -8,15 +8,15 @@ import pytest
 from cuda.core import Device
 from numba import cuda
 
-import binade
-import binade.cuda
-import binade.cupy
-import binade.numba
+import moiety
+import moiety.cuda
+import moiety.cupy
+import moiety.numba
 
 try:
     import rmm
 
-    import binade.rmm
+    import moiety.rmm
 except ImportError:
     rmm = None
 
@@ -26,15 +26,15 @@ LIMIT = 512 * MIB
 
 @pytest.fixture(scope="module")
 def pools():
-    with binade.Pools(limit_bytes=LIMIT) as made:
-        binade.numba.enable(made)
+    with moiety.Pools(limit_bytes=LIMIT) as made:
+        moiety.numba.enable(made)
         cuda.current_context()  # numba gives cuda.core's device its own
-        binade.cupy.enable(made)
+        moiety.cupy.enable(made)
         if rmm:
-            binade.rmm.enable(made)
+            moiety.rmm.enable(made)
         device = Device(0)
         device.set_current()
-        device.memory_resource = binade.cuda.MemoryResource(device, made)
+        device.memory_resource = moiety.cuda.MemoryResource(device, made)
         yield made
         cupy.cuda.set_allocator(cupy.get_default_memory_pool().malloc)
 

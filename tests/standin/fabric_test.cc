@@ -57,9 +57,9 @@ bool SaysFabric()
 void Start(const char *setting)
 {
     if (setting)
-        setenv("BINADE_STANDIN_FABRIC", setting, 1);
+        setenv("MOIETY_STANDIN_FABRIC", setting, 1);
     else
-        unsetenv("BINADE_STANDIN_FABRIC");
+        unsetenv("MOIETY_STANDIN_FABRIC");
     standin::StartOnDevice0();
 }
 

@@ -13,19 +13,19 @@ namespace
 
 int SetFaults(const char *plan)
 {
-    return standin::Get<binade_standin_set_faults_fn>(
-        "binade_standin_set_faults")(plan);
+    return standin::Get<moiety_standin_set_faults_fn>(
+        "moiety_standin_set_faults")(plan);
 }
 
 std::string FaultError()
 {
-    return standin::Get<binade_standin_fault_error_fn>(
-        "binade_standin_fault_error")();
+    return standin::Get<moiety_standin_fault_error_fn>(
+        "moiety_standin_fault_error")();
 }
 
 uint64_t Calls(const char *entry)
 {
-    return standin::Get<binade_standin_calls_fn>("binade_standin_calls")(entry);
+    return standin::Get<moiety_standin_calls_fn>("moiety_standin_calls")(entry);
 }
 
 class FaultPlan : public ::testing::Test
@@ -100,7 +100,7 @@ TEST_F(FaultPlan, RulesForSeveralEntriesCountApart)
 
 TEST_F(FaultPlan, CountsCallsPerEntryFailedOnesIncluded)
 {
-    standin::Get<binade_standin_reset_calls_fn>("binade_standin_reset_calls")();
+    standin::Get<moiety_standin_reset_calls_fn>("moiety_standin_reset_calls")();
     ASSERT_EQ(SetFaults("cuMemAlloc:nth=1:code=2"), 0);
     AllocAndFree();
     AllocAndFree();

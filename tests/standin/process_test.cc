@@ -52,11 +52,11 @@ TEST_F(Process, CallsAfterTearDownAreAnsweredDeinitialized)
     CUdeviceptr address = 0;
     standin::Get<CUresult(CUstream *, unsigned)>("cuStreamCreate")(&stream, 0);
     standin::MemAlloc(&address, 1 << 20);
-    standin::Get<binade_standin_hold_fn>("binade_standin_hold")(stream);
+    standin::Get<moiety_standin_hold_fn>("moiety_standin_hold")(stream);
     for (int i = 0; i < 100; i++)
         standin::Get<CUresult(CUdeviceptr, unsigned char, size_t, CUstream)>(
             "cuMemsetD8Async")(address, 1, 1 << 20, stream);
-    standin::Get<binade_standin_release_fn>("binade_standin_release")(stream);
+    standin::Get<moiety_standin_release_fn>("moiety_standin_release")(stream);
     std::exit(0);
 }
 

@@ -119,8 +119,8 @@ class Queue : public ::testing::TestWithParam<Operation>
   protected:
     static void SetUpTestSuite()
     {
-        setenv("BINADE_STANDIN_QUEUE", std::to_string(kLimit).c_str(), 1);
-        setenv("BINADE_STANDIN_MEMORY_POOLS", "1", 1);
+        setenv("MOIETY_STANDIN_QUEUE", std::to_string(kLimit).c_str(), 1);
+        setenv("MOIETY_STANDIN_MEMORY_POOLS", "1", 1);
         standin::StartOnDevice0();
     }
 
@@ -187,11 +187,11 @@ class Queue : public ::testing::TestWithParam<Operation>
 
     static void Hold(CUstream stream)
     {
-        standin::Get<binade_standin_hold_fn>("binade_standin_hold")(stream);
+        standin::Get<moiety_standin_hold_fn>("moiety_standin_hold")(stream);
     }
     static void Release(CUstream stream)
     {
-        standin::Get<binade_standin_release_fn>("binade_standin_release")(
+        standin::Get<moiety_standin_release_fn>("moiety_standin_release")(
             stream);
     }
 

@@ -76,11 +76,11 @@ TEST(Resolve, GivesTheLegacyEntryWhereThereIsNoPerThreadOne)
 
 TEST(Resolve, StubsAnswerNotSupportedAndAreCounted)
 {
-    auto *is_implemented = standin::Get<binade_standin_is_implemented_fn>(
-        "binade_standin_is_implemented");
+    auto *is_implemented = standin::Get<moiety_standin_is_implemented_fn>(
+        "moiety_standin_is_implemented");
     auto *unimplemented_calls =
-        standin::Get<binade_standin_unimplemented_calls_fn>(
-            "binade_standin_unimplemented_calls");
+        standin::Get<moiety_standin_unimplemented_calls_fn>(
+            "moiety_standin_unimplemented_calls");
     ASSERT_EQ(is_implemented("cuLaunchKernel"), 0);
     ASSERT_EQ(is_implemented("cuMemAlloc"), 1);
     ASSERT_EQ(is_implemented("cuNoSuchEntry"), -1);

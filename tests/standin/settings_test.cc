@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The BINADE_STANDIN_* environment. It is read once per process, so every case
+// The MOIETY_STANDIN_* environment. It is read once per process, so every case
 // runs in a process of its own.
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -35,33 +35,33 @@ class Settings : public ::testing::Test
 
 TEST_F(Settings, BadValuesAreNamedAndStopInit)
 {
-    EXPECT_REFUSED("BINADE_STANDIN_MEMORY", "lots");
-    EXPECT_REFUSED("BINADE_STANDIN_MEMORY", "-8GiB");
-    EXPECT_REFUSED("BINADE_STANDIN_MEMORY", "1");
-    EXPECT_REFUSED("BINADE_STANDIN_MEMORY", "99999999TiB");
-    EXPECT_REFUSED("BINADE_STANDIN_DEVICES", "0");
-    EXPECT_REFUSED("BINADE_STANDIN_DEVICES", "9");
-    EXPECT_REFUSED("BINADE_STANDIN_DEVICES", "two");
-    EXPECT_REFUSED("BINADE_STANDIN_PEERS", "no");
-    EXPECT_REFUSED("BINADE_STANDIN_PCI", "21:00");
-    EXPECT_REFUSED("BINADE_STANDIN_FABRIC", "1");
-    EXPECT_REFUSED("BINADE_STANDIN_FABRIC", "");
-    EXPECT_REFUSED("BINADE_STANDIN_COST", "a100");
-    EXPECT_REFUSED("BINADE_STANDIN_MEMORY_POOLS", "yes");
-    EXPECT_REFUSED("BINADE_STANDIN_DRIVER_VERSION", "new");
-    EXPECT_REFUSED("BINADE_STANDIN_QUEUE", "0");
-    EXPECT_REFUSED("BINADE_STANDIN_QUEUE", "-1");
-    EXPECT_REFUSED("BINADE_STANDIN_QUEUE", "1000001");
-    EXPECT_REFUSED("BINADE_STANDIN_QUEUE", "8GiB");
-    EXPECT_REFUSED("BINADE_STANDIN_QUEUE", "");
-    EXPECT_REFUSED("BINADE_STANDIN_FAULTS", "cuMemAlloc:sometimes");
+    EXPECT_REFUSED("MOIETY_STANDIN_MEMORY", "lots");
+    EXPECT_REFUSED("MOIETY_STANDIN_MEMORY", "-8GiB");
+    EXPECT_REFUSED("MOIETY_STANDIN_MEMORY", "1");
+    EXPECT_REFUSED("MOIETY_STANDIN_MEMORY", "99999999TiB");
+    EXPECT_REFUSED("MOIETY_STANDIN_DEVICES", "0");
+    EXPECT_REFUSED("MOIETY_STANDIN_DEVICES", "9");
+    EXPECT_REFUSED("MOIETY_STANDIN_DEVICES", "two");
+    EXPECT_REFUSED("MOIETY_STANDIN_PEERS", "no");
+    EXPECT_REFUSED("MOIETY_STANDIN_PCI", "21:00");
+    EXPECT_REFUSED("MOIETY_STANDIN_FABRIC", "1");
+    EXPECT_REFUSED("MOIETY_STANDIN_FABRIC", "");
+    EXPECT_REFUSED("MOIETY_STANDIN_COST", "a100");
+    EXPECT_REFUSED("MOIETY_STANDIN_MEMORY_POOLS", "yes");
+    EXPECT_REFUSED("MOIETY_STANDIN_DRIVER_VERSION", "new");
+    EXPECT_REFUSED("MOIETY_STANDIN_QUEUE", "0");
+    EXPECT_REFUSED("MOIETY_STANDIN_QUEUE", "-1");
+    EXPECT_REFUSED("MOIETY_STANDIN_QUEUE", "1000001");
+    EXPECT_REFUSED("MOIETY_STANDIN_QUEUE", "8GiB");
+    EXPECT_REFUSED("MOIETY_STANDIN_QUEUE", "");
+    EXPECT_REFUSED("MOIETY_STANDIN_FAULTS", "cuMemAlloc:sometimes");
 }
 
 // Exits with the number of devices, each of which has `memory_bytes`.
 [[noreturn]] void ExitWithDevicesOf(size_t memory_bytes)
 {
-    setenv("BINADE_STANDIN_DEVICES", "3", 1);
-    setenv("BINADE_STANDIN_MEMORY", "256MiB", 1);
+    setenv("MOIETY_STANDIN_DEVICES", "3", 1);
+    setenv("MOIETY_STANDIN_MEMORY", "256MiB", 1);
     int count = 0;
     if (standin::Init() != CUDA_SUCCESS)
         _exit(100);
@@ -84,8 +84,8 @@ TEST_F(Settings, DevicesAndMemoryAreAsAsked)
 
 [[noreturn]] void ExitByBusId()
 {
-    setenv("BINADE_STANDIN_DEVICES", "2", 1);
-    setenv("BINADE_STANDIN_PCI", "0000:21:00.0,0001:41:03.0", 1);
+    setenv("MOIETY_STANDIN_DEVICES", "2", 1);
+    setenv("MOIETY_STANDIN_PCI", "0000:21:00.0,0001:41:03.0", 1);
     CUdevice device = -1;
     char text[32] = "";
     standin::Init();
@@ -103,7 +103,7 @@ TEST_F(Settings, PciAddressesAreAsAsked)
 
 [[noreturn]] void ExitByOldDriver()
 {
-    setenv("BINADE_STANDIN_DRIVER_VERSION", "12040", 1);
+    setenv("MOIETY_STANDIN_DRIVER_VERSION", "12040", 1);
     void *found = nullptr;
     int version = 0;
     CUdriverProcAddressQueryResult status;
@@ -121,7 +121,7 @@ TEST_F(Settings, AnOlderDriverLacksNewerEntries)
 
 [[noreturn]] void ExitByEnvironmentPlan()
 {
-    setenv("BINADE_STANDIN_FAULTS", "cuMemAlloc:nth=1:code=2", 1);
+    setenv("MOIETY_STANDIN_FAULTS", "cuMemAlloc:nth=1:code=2", 1);
     standin::StartOnDevice0();
     CUdeviceptr address = 0;
     bool is_failed =

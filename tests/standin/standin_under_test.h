@@ -5,8 +5,8 @@
  * controls by name. For tests of what only the stand-in has; what it shares
  * with a real driver is in tests/conformance.
  */
-#ifndef BINADE_TESTS_STANDIN_STANDIN_UNDER_TEST_H_
-#define BINADE_TESTS_STANDIN_STANDIN_UNDER_TEST_H_
+#ifndef MOIETY_TESTS_STANDIN_STANDIN_UNDER_TEST_H_
+#define MOIETY_TESTS_STANDIN_STANDIN_UNDER_TEST_H_
 
 #include "pool/driver/cuda_abi.h"
 #include "pool/standin/standin.h"

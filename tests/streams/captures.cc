@@ -71,9 +71,9 @@ TEST_P(DuringACapture, WhatIsFreedWithoutAStreamWaitsForTheGuardsEnd)
 {
     Guard guard;
     Begin();
-    pool_.Free(BINADE_STREAM_ANY);
+    pool_.Free(MOIETY_STREAM_ANY);
     ASSERT_TRUE(pool_.ServesNothing(next_));
-    ASSERT_TRUE(pool_.ServesNothing(BINADE_STREAM_ANY));
+    ASSERT_TRUE(pool_.ServesNothing(MOIETY_STREAM_ANY));
     ASSERT_EQ(pool_.Stats().context_events_recorded, 0u);
     EXPECT_GT(pool_.Stats().batches_guarded, 0u);
     EXPECT_EQ(End(), CUDA_SUCCESS);
@@ -89,7 +89,7 @@ TEST_P(DuringACapture, WhatAThreadThatEndedFreedWaitsForTheGuardsEnd)
     Guard guard;
     Begin();
     Worker worker;
-    worker.Do([&] { pool.Free(BINADE_STREAM_PER_THREAD); });
+    worker.Do([&] { pool.Free(MOIETY_STREAM_PER_THREAD); });
     worker.End();
     ASSERT_TRUE(pool.ServesNothing(next_));
     EXPECT_EQ(pool.Stats().context_events_recorded, 0u);
@@ -106,7 +106,7 @@ TEST_P(DuringACapture, WhatARetiredStreamFreedIsReusedUnderAGuard)
     Begin();
     pool_.Free(freed_);
     ASSERT_TRUE(pool_.ServesNothing(next_));
-    EXPECT_EQ(binade_stream_retire(pool_, freed_), BINADE_OK);
+    EXPECT_EQ(moiety_stream_retire(pool_, freed_), MOIETY_OK);
     EXPECT_TRUE(pool_.ServesInTheEnd(next_));
     EXPECT_EQ(End(), CUDA_SUCCESS);
     guard.End();
@@ -124,9 +124,9 @@ TEST_P(DuringACapture, UsesAreRecordedAndEventsWaitedFor)
 {
     Event event;
     MUST(cu.EventRecord(event, freed_));
-    binade_devptr block = pool_.last();
+    moiety_devptr block = pool_.last();
     Begin();
-    EXPECT_EQ(binade_record_use(pool_, block, next_), BINADE_OK);
+    EXPECT_EQ(moiety_record_use(pool_, block, next_), MOIETY_OK);
     pool_.FreeAfter(event);
     EXPECT_TRUE(pool_.ServesInTheEnd(next_));
     EXPECT_EQ(End(), CUDA_SUCCESS);
@@ -136,7 +136,7 @@ TEST_P(DuringACapture, StreamsAreRetired)
 {
     Begin();
     pool_.Free(freed_);
-    EXPECT_EQ(binade_stream_retire(pool_, freed_), BINADE_OK);
+    EXPECT_EQ(moiety_stream_retire(pool_, freed_), MOIETY_OK);
     EXPECT_TRUE(pool_.ServesInTheEnd(next_));
     EXPECT_EQ(End(), CUDA_SUCCESS);
 }
@@ -162,13 +162,13 @@ class LegacyStream : public RuleTest
 {
   protected:
     // It serves the legacy stream again, and nobody else before the end.
-    void ExpectToTakeAFree(binade_stream legacy)
+    void ExpectToTakeAFree(moiety_stream legacy)
     {
         Guard guard;
         Capture capture(captured_.handle);
-        EXPECT_EQ(pool_.TryToFree(legacy), BINADE_OK);
+        EXPECT_EQ(pool_.TryToFree(legacy), MOIETY_OK);
         EXPECT_TRUE(pool_.ServesAtOnce(legacy));
-        EXPECT_EQ(pool_.FreeLast(legacy), BINADE_OK);
+        EXPECT_EQ(pool_.FreeLast(legacy), MOIETY_OK);
         EXPECT_TRUE(pool_.ServesNothing(next_));
         EXPECT_EQ(capture.End(), CUDA_SUCCESS);
         guard.End();
@@ -181,7 +181,7 @@ FOR_EACH_LOAD(LegacyStream);
 
 TEST_P(LegacyStream, TakesAFreeWhileABlockingStreamCaptures)
 {
-    ExpectToTakeAFree(BINADE_STREAM_LEGACY);
+    ExpectToTakeAFree(MOIETY_STREAM_LEGACY);
 }
 
 TEST_P(LegacyStream, TakesAFreeByItsOtherName)
@@ -194,7 +194,7 @@ TEST_P(LegacyStream, TakesAFreeOfWhatAnotherStreamUses)
     Guard guard;
     Capture capture(captured_.handle);
     pool_.RecordUse(other_);
-    EXPECT_EQ(pool_.TryToFree(BINADE_STREAM_LEGACY), BINADE_OK);
+    EXPECT_EQ(pool_.TryToFree(MOIETY_STREAM_LEGACY), MOIETY_OK);
     EXPECT_TRUE(pool_.ServesNothing(next_));
     EXPECT_EQ(capture.End(), CUDA_SUCCESS);
     guard.End();
@@ -205,7 +205,7 @@ TEST_P(LegacyStream, TakesAFreeOfWhatAnotherStreamUses)
 TEST_P(DuringACapture, AMissingGuardIsNoticed)
 {
     Begin();
-    pool_.Free(BINADE_STREAM_ANY);
+    pool_.Free(MOIETY_STREAM_ANY);
     (void)pool_.Take(next_);
     EXPECT_NE(End(), CUDA_SUCCESS);
     EXPECT_GT(pool_.Stats().captures_disturbed, 0u);
@@ -219,12 +219,12 @@ TEST_P(FreedOnACapturingStream, IsRefused)
 {
     Guard guard;
     Capture capture(freed_);
-    EXPECT_EQ(pool_.FreeLast(freed_), BINADE_E_BUSY);
+    EXPECT_EQ(pool_.FreeLast(freed_), MOIETY_E_BUSY);
     size_t usable = 0;
-    EXPECT_EQ(binade_usable_size(pool_, pool_.last(), &usable), BINADE_OK);
+    EXPECT_EQ(moiety_usable_size(pool_, pool_.last(), &usable), MOIETY_OK);
     EXPECT_EQ(capture.End(), CUDA_SUCCESS);
     guard.End();
-    EXPECT_EQ(pool_.FreeLast(freed_), BINADE_OK);
+    EXPECT_EQ(pool_.FreeLast(freed_), MOIETY_OK);
 }
 
 // The capture is lost to an event of the context, the memory is not.
@@ -246,14 +246,14 @@ FOR_EACH_LOAD(AllocatedOnACapturingStream);
 // stay.
 TEST_P(AllocatedOnACapturingStream, IsRefusedOutsideAScope)
 {
-    pool_.Free(BINADE_STREAM_DONE);
+    pool_.Free(MOIETY_STREAM_DONE);
     Guard guard;
     Capture capture(next_);
-    EXPECT_EQ(pool_.Take(next_), BINADE_E_CAPTURING);
-    EXPECT_EQ(pool_.Take(freed_), BINADE_OK);
+    EXPECT_EQ(pool_.Take(next_), MOIETY_E_CAPTURING);
+    EXPECT_EQ(pool_.Take(freed_), MOIETY_OK);
     EXPECT_EQ(capture.End(), CUDA_SUCCESS);
-    EXPECT_EQ(pool_.FreeLast(BINADE_STREAM_DONE), BINADE_OK);
-    EXPECT_EQ(pool_.Take(next_), BINADE_OK);
+    EXPECT_EQ(pool_.FreeLast(MOIETY_STREAM_DONE), MOIETY_OK);
+    EXPECT_EQ(pool_.Take(next_), MOIETY_OK);
 }
 
 using CaptureGuard = RuleTest;
@@ -262,7 +262,7 @@ FOR_EACH_LOAD(CaptureGuard);
 TEST_P(CaptureGuard, IsCounted)
 {
     Guard outer, inner;
-    pool_.Free(BINADE_STREAM_ANY);
+    pool_.Free(MOIETY_STREAM_ANY);
     ASSERT_TRUE(pool_.ServesNothing(next_));
     inner.End();
     ASSERT_TRUE(pool_.ServesNothing(next_));
@@ -274,7 +274,7 @@ TEST_P(CaptureGuard, HoldsForPoolsThatAreMadeMeanwhile)
 {
     Guard guard;
     std::unique_ptr<TightPool> made(new TightPool(GetParam()));
-    made->Free(BINADE_STREAM_ANY);
+    made->Free(MOIETY_STREAM_ANY);
     ASSERT_TRUE(made->ServesNothing(next_));
     Hold hold(freed_);
     guard.End();
@@ -286,7 +286,7 @@ TEST_P(CaptureGuard, HoldsForPoolsThatAreMadeMeanwhile)
 TEST_P(CaptureGuard, KeepsAPoolFromBeingDestroyed)
 {
     Guard guard;
-    EXPECT_EQ(pool_maker.destroy(pool_, nullptr), BINADE_E_BUSY);
+    EXPECT_EQ(pool_maker.destroy(pool_, nullptr), MOIETY_E_BUSY);
 }
 
 // What was cached before the guard is still cached after it.
@@ -309,8 +309,8 @@ TEST(CaptureGuardRace, RecordersVsGuards)
     std::atomic<bool> is_over{false};
     std::future<void> churn = worker.Start([&] {
         while (!is_over.load()) {
-            pool.Free(BINADE_STREAM_ANY);
-            while (pool.Take(BINADE_STREAM_ANY) == BINADE_OK) {
+            pool.Free(MOIETY_STREAM_ANY);
+            while (pool.Take(MOIETY_STREAM_ANY) == MOIETY_OK) {
             }
         }
     });

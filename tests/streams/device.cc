@@ -60,7 +60,7 @@ std::string OpenDriver()
 #define X(name, parameters)                                                    \
     if (!Find("cu" #name, &cu.name, &missing))                                 \
         return missing;
-    BINADE_TEST_ENTRIES(X)
+    MOIETY_TEST_ENTRIES(X)
 #undef X
     return missing;
 }

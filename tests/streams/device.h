@@ -5,8 +5,8 @@
  * streams that are held back, captures, and threads that do as they are told.
  * Order is made by holding a stream, never by a clock.
  */
-#ifndef BINADE_TESTS_STREAMS_DEVICE_H_
-#define BINADE_TESTS_STREAMS_DEVICE_H_
+#ifndef MOIETY_TESTS_STREAMS_DEVICE_H_
+#define MOIETY_TESTS_STREAMS_DEVICE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -21,7 +21,7 @@ namespace streams_test
 {
 
 // The entries that the tests call, of the driver that the product has opened.
-#define BINADE_TEST_ENTRIES(X)                                                 \
+#define MOIETY_TEST_ENTRIES(X)                                                 \
     X(CtxCreate, (CUcontext *, unsigned, CUdevice))                            \
     X(CtxDestroy, (CUcontext))                                                 \
     X(CtxSetCurrent, (CUcontext))                                              \
@@ -51,13 +51,13 @@ namespace streams_test
 
 struct Driver {
 #define X(name, parameters) CUresult(*name) parameters = nullptr;
-    BINADE_TEST_ENTRIES(X)
+    MOIETY_TEST_ENTRIES(X)
 #undef X
 };
 
 extern Driver cu;
 
-// Fills `cu` once binade_probe() has opened a driver; the reason if it has
+// Fills `cu` once moiety_probe() has opened a driver; the reason if it has
 // not, or if the driver lacks an entry.
 std::string OpenDriver();
 

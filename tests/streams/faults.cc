@@ -35,7 +35,7 @@ class Faults
     static void Set(const std::string &plan)
     {
         auto set = reinterpret_cast<int (*)(const char *)>(
-            driver_probe_symbol("binade_standin_set_faults"));
+            driver_probe_symbol("moiety_standin_set_faults"));
         if (set == nullptr || set(plan.c_str()) != 0)
             throw std::runtime_error("no such faults: " + plan);
     }
@@ -58,7 +58,7 @@ TEST_P(RefusedByTheDriver, AnEventOnAStreamIsNotTakenForDone)
         Faults faults(Every("cuEventRecord"));
         (void)pool_.TryToFree(freed_);
         for (int attempt = 0; attempt < 3; attempt++)
-            EXPECT_NE(pool_.Take(next_), BINADE_OK);
+            EXPECT_NE(pool_.Take(next_), MOIETY_OK);
     }
     (void)pool_.TryToFree(freed_);
     ASSERT_TRUE(pool_.ServesNothing(next_));
@@ -75,7 +75,7 @@ TEST_P(RefusedByTheDriver, ASingleEventIsNotTakenForDone)
                       ":code=CUDA_ERROR_UNKNOWN");
         (void)pool.TryToFree(freed_);
         for (int attempt = 0; attempt < 3; attempt++)
-            EXPECT_NE(pool.Take(next_), BINADE_OK) << nth;
+            EXPECT_NE(pool.Take(next_), MOIETY_OK) << nth;
         hold.Release();
         EXPECT_TRUE(pool.ServesInTheEnd(next_)) << nth;
     }
@@ -86,11 +86,11 @@ TEST_P(RefusedByTheDriver, AContextEventIsNotTakenForDone)
     Hold hold(other_);
     {
         Faults faults(Every("cuCtxRecordEvent"));
-        (void)pool_.TryToFree(BINADE_STREAM_ANY);
+        (void)pool_.TryToFree(MOIETY_STREAM_ANY);
         for (int attempt = 0; attempt < 3; attempt++)
-            EXPECT_NE(pool_.Take(next_), BINADE_OK);
+            EXPECT_NE(pool_.Take(next_), MOIETY_OK);
     }
-    (void)pool_.TryToFree(BINADE_STREAM_ANY);
+    (void)pool_.TryToFree(MOIETY_STREAM_ANY);
     ASSERT_TRUE(pool_.ServesNothing(next_));
     hold.Release();
     EXPECT_TRUE(pool_.ServesInTheEnd(next_));
@@ -104,7 +104,7 @@ TEST_P(RefusedByTheDriver, AQueryIsNotTakenForDone)
     {
         Faults faults(Every("cuEventQuery"));
         for (int attempt = 0; attempt < 3; attempt++)
-            EXPECT_NE(pool_.Take(next_), BINADE_OK);
+            EXPECT_NE(pool_.Take(next_), MOIETY_OK);
     }
     ASSERT_TRUE(pool_.ServesNothing(next_));
     hold.Release();
@@ -118,7 +118,7 @@ TEST_P(RefusedByTheDriver, NewEventsAreNotNeededForSafety)
         Faults faults(Every("cuEventCreate"));
         (void)pool_.TryToFree(freed_);
         for (int attempt = 0; attempt < 3; attempt++)
-            EXPECT_NE(pool_.Take(next_), BINADE_OK);
+            EXPECT_NE(pool_.Take(next_), MOIETY_OK);
     }
     (void)pool_.TryToFree(freed_);
     ASSERT_TRUE(pool_.ServesNothing(next_));
@@ -134,7 +134,7 @@ TEST_P(RefusedByTheDriver, AnEventOnAStreamIsNotNeededForARecordedUse)
         Faults faults(Every("cuEventRecord"));
         pool_.Free(freed_);
         for (int attempt = 0; attempt < 3; attempt++)
-            EXPECT_NE(pool_.Take(freed_), BINADE_OK);
+            EXPECT_NE(pool_.Take(freed_), MOIETY_OK);
     }
     ASSERT_TRUE(pool_.ServesNothing(freed_));
     hold.Release();
@@ -146,9 +146,9 @@ TEST_P(RefusedByTheDriver, AFreeAfterAnEventIsNoFree)
     Event event;
     MUST(cu.EventRecord(event, freed_));
     Faults faults(Every("cuEventQuery"));
-    EXPECT_EQ(binade_free_after(pool_, pool_.last(), event), BINADE_E_DRIVER);
+    EXPECT_EQ(moiety_free_after(pool_, pool_.last(), event), MOIETY_E_DRIVER);
     size_t usable = 0;
-    EXPECT_EQ(binade_usable_size(pool_, pool_.last(), &usable), BINADE_OK);
+    EXPECT_EQ(moiety_usable_size(pool_, pool_.last(), &usable), MOIETY_OK);
 }
 
 // Nothing of which was retired before.
@@ -163,8 +163,8 @@ TEST_P(RetiredInVain, WaitsForAllWork)
     pool_.Free(freed_);
     {
         Faults faults(Every("cuEventRecord"));
-        EXPECT_EQ(binade_stream_retire(pool_, freed_), BINADE_E_DRIVER);
-        EXPECT_NE(pool_.Take(freed_), BINADE_OK);
+        EXPECT_EQ(moiety_stream_retire(pool_, freed_), MOIETY_E_DRIVER);
+        EXPECT_NE(pool_.Take(freed_), MOIETY_OK);
     }
     ASSERT_TRUE(pool_.ServesNothing(freed_));
     hold.Release();
@@ -174,7 +174,7 @@ TEST_P(RetiredInVain, WaitsForAllWork)
 class HandOverRefused : public RuleTest
 {
   protected:
-    HandOverRefused() : RuleTest(BINADE_POOL_REUSE_DEPENDENCIES) {}
+    HandOverRefused() : RuleTest(MOIETY_POOL_REUSE_DEPENDENCIES) {}
 };
 FOR_EACH_LOAD(HandOverRefused);
 
@@ -185,7 +185,7 @@ TEST_P(HandOverRefused, HandsNothingOver)
     {
         Faults faults(Every("cuStreamWaitEvent"));
         for (int attempt = 0; attempt < 3; attempt++)
-            EXPECT_NE(pool_.Take(next_), BINADE_OK);
+            EXPECT_NE(pool_.Take(next_), MOIETY_OK);
     }
     ASSERT_TRUE(pool_.ServesAtOnce(next_));
     Write(next_, pool_.last(), pool_.size_bytes(), kNew);

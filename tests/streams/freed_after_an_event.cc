@@ -22,7 +22,7 @@ TEST_P(FreedAfterAnEvent, ServesAStreamOnlyWhenItIsOver)
     MUST(cu.EventRecord(event, other_));
     pool_.FreeAfter(event);
     ASSERT_TRUE(pool_.ServesNothing(next_));
-    ASSERT_TRUE(pool_.ServesNothing(BINADE_STREAM_ANY));
+    ASSERT_TRUE(pool_.ServesNothing(MOIETY_STREAM_ANY));
     hold.Release();
     ASSERT_TRUE(pool_.ServesInTheEnd(next_));
     Write(next_, pool_.last(), pool_.size_bytes(), kNew);
@@ -61,7 +61,7 @@ TEST_P(FreedAfterAnEvent, DoesNotServeItsStreamsNeighbours)
     Hold hold(other_);
     MUST(cu.EventRecord(event, other_));
     pool_.FreeAfter(event);
-    ASSERT_TRUE(pool_.ServesNothing(BINADE_STREAM_PER_THREAD));
+    ASSERT_TRUE(pool_.ServesNothing(MOIETY_STREAM_PER_THREAD));
     ASSERT_TRUE(pool_.ServesNothing(nullptr));
 }
 

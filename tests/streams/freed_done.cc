@@ -15,7 +15,7 @@ class FreedDone : public RuleTest
   protected:
     FreedDone()
     {
-        pool_.Free(BINADE_STREAM_DONE);
+        pool_.Free(MOIETY_STREAM_DONE);
     }
 
     Hold first_{freed_}, second_{next_}, third_{other_};
@@ -29,14 +29,14 @@ TEST_P(FreedDone, ServesAStreamAtOnce)
 
 TEST_P(FreedDone, ServesAnyAtOnce)
 {
-    EXPECT_TRUE(pool_.ServesAtOnce(BINADE_STREAM_ANY));
+    EXPECT_TRUE(pool_.ServesAtOnce(MOIETY_STREAM_ANY));
 }
 
 TEST_P(FreedDone, ServesTheDefaultStreamsAtOnce)
 {
     EXPECT_TRUE(pool_.ServesAtOnce(nullptr));
-    ASSERT_EQ(pool_.FreeLast(BINADE_STREAM_DONE), BINADE_OK);
-    EXPECT_TRUE(pool_.ServesAtOnce(BINADE_STREAM_PER_THREAD));
+    ASSERT_EQ(pool_.FreeLast(MOIETY_STREAM_DONE), MOIETY_OK);
+    EXPECT_TRUE(pool_.ServesAtOnce(MOIETY_STREAM_PER_THREAD));
 }
 
 TEST_P(FreedDone, ServesACapturingStreamAtOnce)
@@ -49,13 +49,13 @@ TEST_P(FreedDone, ServesACapturingStreamAtOnce)
 
 TEST_P(FreedDone, ServesAnotherSizeAtOnce)
 {
-    EXPECT_EQ(pool_.Take(next_, size_t{64} << 10), BINADE_OK);
+    EXPECT_EQ(pool_.Take(next_, size_t{64} << 10), MOIETY_OK);
 }
 
 TEST_P(FreedDone, CostsNoEvent)
 {
     ASSERT_TRUE(pool_.ServesAtOnce(next_));
-    binade_stats stats = pool_.Stats();
+    moiety_stats stats = pool_.Stats();
     EXPECT_EQ(stats.events_recorded + stats.context_events_recorded, 0u);
 }
 

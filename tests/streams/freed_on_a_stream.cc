@@ -104,7 +104,7 @@ TEST_P(FreedOnAStream, ServesTheLegacyStreamOnlyWhenDone)
 {
     Hold hold(freed_);
     pool_.Free(freed_);
-    ASSERT_TRUE(pool_.ServesNothing(BINADE_STREAM_LEGACY));
+    ASSERT_TRUE(pool_.ServesNothing(MOIETY_STREAM_LEGACY));
     ASSERT_TRUE(pool_.ServesNothing(nullptr));
     hold.Release();
     EXPECT_TRUE(pool_.ServesInTheEnd(nullptr));
@@ -116,7 +116,7 @@ TEST_P(FreedOnAStream, ServesTheLegacyStreamByItsOtherName)
     Hold hold(CU_STREAM_LEGACY);
     pool_.Free(nullptr);
     ASSERT_TRUE(pool_.ServesNothing(next_));
-    EXPECT_TRUE(pool_.ServesAtOnce(BINADE_STREAM_LEGACY));
+    EXPECT_TRUE(pool_.ServesAtOnce(MOIETY_STREAM_LEGACY));
 }
 
 // The event comes when another stream asks, after the work that is there then.
@@ -136,19 +136,19 @@ TEST_P(FreedOnAStream, ServesAnyOnlyWhenDone)
 {
     Hold hold(freed_);
     pool_.Free(freed_);
-    ASSERT_TRUE(pool_.ServesNothing(BINADE_STREAM_ANY));
-    ASSERT_TRUE(pool_.ServesNothing(BINADE_STREAM_DONE));
+    ASSERT_TRUE(pool_.ServesNothing(MOIETY_STREAM_ANY));
+    ASSERT_TRUE(pool_.ServesNothing(MOIETY_STREAM_DONE));
     hold.Release();
-    EXPECT_TRUE(pool_.ServesInTheEnd(BINADE_STREAM_ANY));
+    EXPECT_TRUE(pool_.ServesInTheEnd(MOIETY_STREAM_ANY));
 }
 
 TEST_P(FreedOnAStream, ServesTheCallersOwnStreamOnlyWhenDone)
 {
     Hold hold(freed_);
     pool_.Free(freed_);
-    ASSERT_TRUE(pool_.ServesNothing(BINADE_STREAM_PER_THREAD));
+    ASSERT_TRUE(pool_.ServesNothing(MOIETY_STREAM_PER_THREAD));
     hold.Release();
-    EXPECT_TRUE(pool_.ServesInTheEnd(BINADE_STREAM_PER_THREAD));
+    EXPECT_TRUE(pool_.ServesInTheEnd(MOIETY_STREAM_PER_THREAD));
 }
 
 TEST_P(FreedOnAStream, ServesACapturingStreamOnlyWhenDone)
@@ -156,7 +156,7 @@ TEST_P(FreedOnAStream, ServesACapturingStreamOnlyWhenDone)
     Hold hold(freed_);
     pool_.Free(freed_);
     // Out of the caches and behind an event, while no guard forbids that.
-    ASSERT_EQ(binade_pool_trim(pool_, 0, nullptr), BINADE_OK);
+    ASSERT_EQ(moiety_pool_trim(pool_, 0, nullptr), MOIETY_OK);
     CaptureScope scope(pool_, next_);
     Capture capture(next_);
     ASSERT_TRUE(pool_.ServesNothing(next_));
@@ -187,10 +187,10 @@ TEST_P(FreedOnAStream, EntersTheBuddyOnlyWhenDone)
     constexpr size_t kAnotherSize = size_t{64} << 10;
     Hold hold(freed_);
     pool_.Free(freed_);
-    ASSERT_TRUE(pool_.ServesNothing(BINADE_STREAM_ANY, kAnotherSize));
+    ASSERT_TRUE(pool_.ServesNothing(MOIETY_STREAM_ANY, kAnotherSize));
     EXPECT_EQ(pool_.Stats().free_bytes, 0u);
     hold.Release();
-    EXPECT_TRUE(pool_.ServesInTheEnd(BINADE_STREAM_ANY, kAnotherSize));
+    EXPECT_TRUE(pool_.ServesInTheEnd(MOIETY_STREAM_ANY, kAnotherSize));
 }
 
 // The stream's own maps: the same memory in other pieces.
@@ -199,8 +199,8 @@ TEST_P(FreedOnAStream, ServesTheSameInAnotherSizeAtOnce)
     constexpr size_t kAnotherSize = size_t{64} << 10;
     Hold hold(freed_);
     pool_.Free(freed_);
-    EXPECT_EQ(pool_.Take(freed_, kAnotherSize), BINADE_OK);
-    EXPECT_EQ(pool_.FreeLast(freed_), BINADE_OK);
+    EXPECT_EQ(pool_.Take(freed_, kAnotherSize), MOIETY_OK);
+    EXPECT_EQ(pool_.FreeLast(freed_), MOIETY_OK);
 }
 
 // A segment that was given back too early would be waited for by cuMemFree, in
@@ -210,7 +210,7 @@ TEST_P(FreedOnAStream, IsTrimmedOnlyWhenDone)
     Hold hold(freed_);
     pool_.Free(freed_);
     uint64_t bytes = 1;
-    EXPECT_EQ(binade_pool_trim(pool_, 0, &bytes), BINADE_OK);
+    EXPECT_EQ(moiety_pool_trim(pool_, 0, &bytes), MOIETY_OK);
     EXPECT_EQ(bytes, 0u);
     hold.Release();
     // The driver would wait for it as well.

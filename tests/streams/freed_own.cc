@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// binade_free_own(): the block's own stream is the one that it was allocated
+// moiety_free_own(): the block's own stream is the one that it was allocated
 // for, whatever was freed where before.
 #include <set>
 
@@ -17,16 +17,16 @@ namespace streams_test
 class FreedOwn : public RuleTest
 {
   protected:
-    FreedOwn() : RuleTest(BINADE_POOL_NOTE_STREAMS) {}
+    FreedOwn() : RuleTest(MOIETY_POOL_NOTE_STREAMS) {}
 
     void SetUp() override
     {
-        pool_.Free(BINADE_STREAM_DONE);
+        pool_.Free(MOIETY_STREAM_DONE);
     }
 
-    void TakeAll(binade_stream stream)
+    void TakeAll(moiety_stream stream)
     {
-        while (pool_.Take(stream) == BINADE_OK) {
+        while (pool_.Take(stream) == MOIETY_OK) {
         }
         ASSERT_TRUE(pool_.IsWhole());
     }
@@ -51,7 +51,7 @@ TEST_P(FreedOwn, ServesAnotherStreamOnlyWhenDone)
     Hold hold(freed_);
     pool_.FreeOwn();
     ASSERT_TRUE(pool_.ServesNothing(next_));
-    ASSERT_TRUE(pool_.ServesNothing(BINADE_STREAM_ANY));
+    ASSERT_TRUE(pool_.ServesNothing(MOIETY_STREAM_ANY));
     hold.Release();
     EXPECT_TRUE(pool_.ServesInTheEnd(next_));
 }
@@ -71,8 +71,8 @@ TEST_P(FreedOwn, IsThatOfTheLastAllocation)
 TEST_P(FreedOwn, OfAnyWaitsForAllStreams)
 {
     TakeAll(freed_);
-    pool_.Free(BINADE_STREAM_DONE);
-    TakeAll(BINADE_STREAM_ANY);
+    pool_.Free(MOIETY_STREAM_DONE);
+    TakeAll(MOIETY_STREAM_ANY);
     Hold hold(other_);
     pool_.FreeOwn();
     ASSERT_TRUE(pool_.ServesNothing(freed_));
@@ -85,7 +85,7 @@ TEST_P(FreedOwn, OfARetiredStreamWaitsForAllStreams)
 {
     TakeAll(freed_);
     Hold hold(other_);
-    ASSERT_EQ(binade_stream_retire(pool_, freed_), BINADE_OK);
+    ASSERT_EQ(moiety_stream_retire(pool_, freed_), MOIETY_OK);
     pool_.FreeOwn();
     ASSERT_TRUE(pool_.ServesNothing(freed_));
     ASSERT_TRUE(pool_.ServesNothing(next_));
@@ -98,7 +98,7 @@ TEST_P(FreedOwn, OfARetiredStreamIsNotALaterOnes)
 {
     TakeAll(freed_);
     Hold hold(freed_);
-    ASSERT_EQ(binade_stream_retire(pool_, freed_), BINADE_OK);
+    ASSERT_EQ(moiety_stream_retire(pool_, freed_), MOIETY_OK);
     ASSERT_TRUE(pool_.ServesNothing(next_));
     pool_.FreeOwn();
     ASSERT_TRUE(pool_.ServesNothing(next_));
@@ -120,22 +120,22 @@ TEST_P(FreedOwn, ByAnotherThreadServesTheStream)
 
 TEST_P(FreedOwn, OfTheThreadsOwnStreamServesItAtOnce)
 {
-    TakeAll(BINADE_STREAM_PER_THREAD);
+    TakeAll(MOIETY_STREAM_PER_THREAD);
     Hold hold(CU_STREAM_PER_THREAD);
     pool_.FreeOwn();
     ASSERT_TRUE(pool_.ServesNothing(next_));
-    EXPECT_TRUE(pool_.ServesAtOnce(BINADE_STREAM_PER_THREAD));
+    EXPECT_TRUE(pool_.ServesAtOnce(MOIETY_STREAM_PER_THREAD));
 }
 
 TEST_P(FreedOwn, OfAnotherThreadsOwnStreamWaitsForAllStreams)
 {
     Worker worker;
-    worker.Do([&] { TakeAll(BINADE_STREAM_PER_THREAD); });
+    worker.Do([&] { TakeAll(MOIETY_STREAM_PER_THREAD); });
     Hold hold(other_);
     pool_.FreeOwn();
-    ASSERT_TRUE(pool_.ServesNothing(BINADE_STREAM_PER_THREAD));
+    ASSERT_TRUE(pool_.ServesNothing(MOIETY_STREAM_PER_THREAD));
     worker.Do(
-        [&] { ASSERT_TRUE(pool_.ServesNothing(BINADE_STREAM_PER_THREAD)); });
+        [&] { ASSERT_TRUE(pool_.ServesNothing(MOIETY_STREAM_PER_THREAD)); });
     hold.Release();
     EXPECT_TRUE(pool_.ServesInTheEnd(next_));
 }
@@ -145,7 +145,7 @@ TEST_P(FreedOwn, OfALegacyStreamServesItAtOnce)
     TakeAll(nullptr);
     Hold hold(CU_STREAM_LEGACY);
     pool_.FreeOwn();
-    EXPECT_TRUE(pool_.ServesAtOnce(BINADE_STREAM_LEGACY));
+    EXPECT_TRUE(pool_.ServesAtOnce(MOIETY_STREAM_LEGACY));
 }
 
 TEST_P(FreedOwn, WithARecordedUseWaitsForThat)
@@ -177,35 +177,35 @@ class FreedOwnInRoom : public ::testing::Test
   protected:
     FreedOwnInRoom()
     {
-        binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
-        options.flags = BINADE_POOL_NOTE_STREAMS;
-        EXPECT_EQ(pool_maker.create(&options, &pool_), BINADE_OK);
+        moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
+        options.flags = MOIETY_POOL_NOTE_STREAMS;
+        EXPECT_EQ(pool_maker.create(&options, &pool_), MOIETY_OK);
     }
 
     ~FreedOwnInRoom() override
     {
-        EXPECT_EQ(pool_maker.destroy(pool_, nullptr), BINADE_OK);
+        EXPECT_EQ(pool_maker.destroy(pool_, nullptr), MOIETY_OK);
     }
 
-    std::set<binade_devptr> Take(binade_stream stream, int count)
+    std::set<moiety_devptr> Take(moiety_stream stream, int count)
     {
-        std::set<binade_devptr> blocks;
+        std::set<moiety_devptr> blocks;
         for (int i = 0; i < count; i++) {
-            binade_devptr block = 0;
-            EXPECT_EQ(binade_alloc(pool_, 1024, stream, &block), BINADE_OK);
+            moiety_devptr block = 0;
+            EXPECT_EQ(moiety_alloc(pool_, 1024, stream, &block), MOIETY_OK);
             blocks.insert(block);
         }
         return blocks;
     }
 
-    void Free(const std::set<binade_devptr> &blocks, binade_stream stream)
+    void Free(const std::set<moiety_devptr> &blocks, moiety_stream stream)
     {
-        for (binade_devptr block : blocks)
-            EXPECT_EQ(binade_free(pool_, block, stream), BINADE_OK);
+        for (moiety_devptr block : blocks)
+            EXPECT_EQ(moiety_free(pool_, block, stream), MOIETY_OK);
     }
 
     Stream freed_, other_;
-    binade_pool *pool_ = nullptr;
+    moiety_pool *pool_ = nullptr;
 };
 
 TEST_F(FreedOwnInRoom, IsNotThatOfALifeBeforeTheRefill)
@@ -214,17 +214,17 @@ TEST_F(FreedOwnInRoom, IsNotThatOfALifeBeforeTheRefill)
     MUST(cu.StreamSynchronize(freed_));
     uint64_t trimmed_bytes = 0;
     while (trimmed_bytes == 0)
-        ASSERT_EQ(binade_pool_trim(pool_, 0, &trimmed_bytes), BINADE_OK);
-    std::set<binade_devptr> blocks = Take(BINADE_STREAM_ANY, 64);
+        ASSERT_EQ(moiety_pool_trim(pool_, 0, &trimmed_bytes), MOIETY_OK);
+    std::set<moiety_devptr> blocks = Take(MOIETY_STREAM_ANY, 64);
     Hold hold(other_);
-    for (binade_devptr block : blocks)
-        ASSERT_EQ(binade_free_own(pool_, block), BINADE_OK);
-    std::set<binade_devptr> others = Take(freed_, 64);
-    for (binade_devptr block : others)
+    for (moiety_devptr block : blocks)
+        ASSERT_EQ(moiety_free_own(pool_, block), MOIETY_OK);
+    std::set<moiety_devptr> others = Take(freed_, 64);
+    for (moiety_devptr block : others)
         EXPECT_EQ(blocks.count(block), 0u);
     hold.Release();
-    Free(others, BINADE_STREAM_DONE);
-    EXPECT_EQ(binade_stream_retire(pool_, freed_), BINADE_OK);
+    Free(others, MOIETY_STREAM_DONE);
+    EXPECT_EQ(moiety_stream_retire(pool_, freed_), MOIETY_OK);
 }
 
 } // namespace streams_test

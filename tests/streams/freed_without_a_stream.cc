@@ -20,7 +20,7 @@ TEST_P(FreedWithoutAStream, ServesAStreamOnlyWhenAllAreDone)
 {
     Hold hold(other_);
     pool_.WriteAll(other_, kOld);
-    pool_.Free(BINADE_STREAM_ANY);
+    pool_.Free(MOIETY_STREAM_ANY);
     ASSERT_TRUE(pool_.ServesNothing(next_));
     hold.Release();
     ASSERT_TRUE(pool_.ServesInTheEnd(next_));
@@ -31,17 +31,17 @@ TEST_P(FreedWithoutAStream, ServesAStreamOnlyWhenAllAreDone)
 TEST_P(FreedWithoutAStream, ServesAnyOnlyWhenAllAreDone)
 {
     Hold hold(other_);
-    pool_.Free(BINADE_STREAM_ANY);
-    ASSERT_TRUE(pool_.ServesNothing(BINADE_STREAM_ANY));
-    ASSERT_TRUE(pool_.ServesNothing(BINADE_STREAM_DONE));
+    pool_.Free(MOIETY_STREAM_ANY);
+    ASSERT_TRUE(pool_.ServesNothing(MOIETY_STREAM_ANY));
+    ASSERT_TRUE(pool_.ServesNothing(MOIETY_STREAM_DONE));
     hold.Release();
-    EXPECT_TRUE(pool_.ServesInTheEnd(BINADE_STREAM_ANY));
+    EXPECT_TRUE(pool_.ServesInTheEnd(MOIETY_STREAM_ANY));
 }
 
 TEST_P(FreedWithoutAStream, WaitsForTheLegacyStream)
 {
     Hold hold(CU_STREAM_LEGACY);
-    pool_.Free(BINADE_STREAM_ANY);
+    pool_.Free(MOIETY_STREAM_ANY);
     ASSERT_TRUE(pool_.ServesNothing(next_));
     hold.Release();
     EXPECT_TRUE(pool_.ServesInTheEnd(next_));
@@ -52,7 +52,7 @@ TEST_P(FreedWithoutAStream, WaitsForOtherThreadsOwnStreams)
     Worker worker;
     std::unique_ptr<Hold> hold;
     worker.Do([&] { hold.reset(new Hold(CU_STREAM_PER_THREAD)); });
-    pool_.Free(BINADE_STREAM_ANY);
+    pool_.Free(MOIETY_STREAM_ANY);
     ASSERT_TRUE(pool_.ServesNothing(next_));
     hold->Release();
     EXPECT_TRUE(pool_.ServesInTheEnd(next_));
@@ -63,7 +63,7 @@ TEST_P(FreedWithoutAStream, WaitsForOtherThreadsOwnStreams)
 TEST_P(FreedWithoutAStream, ServesACapturingStreamOnlyWhenAllAreDone)
 {
     Hold hold(other_);
-    pool_.Free(BINADE_STREAM_ANY);
+    pool_.Free(MOIETY_STREAM_ANY);
     ASSERT_TRUE(pool_.ServesNothing(next_));
     CaptureScope scope(pool_, next_);
     Capture capture(next_);
@@ -76,7 +76,7 @@ TEST_P(FreedWithoutAStream, ServesACapturingStreamOnlyWhenAllAreDone)
 TEST_P(FreedWithoutAStream, EntersTheBuddyOnlyWhenAllAreDone)
 {
     Hold hold(other_);
-    pool_.Free(BINADE_STREAM_ANY);
+    pool_.Free(MOIETY_STREAM_ANY);
     ASSERT_TRUE(pool_.ServesNothing(next_, size_t{64} << 10));
     EXPECT_EQ(pool_.Stats().free_bytes, 0u);
     hold.Release();
@@ -86,9 +86,9 @@ TEST_P(FreedWithoutAStream, EntersTheBuddyOnlyWhenAllAreDone)
 TEST_P(FreedWithoutAStream, IsTrimmedOnlyWhenAllAreDone)
 {
     Hold hold(other_);
-    pool_.Free(BINADE_STREAM_ANY);
+    pool_.Free(MOIETY_STREAM_ANY);
     uint64_t bytes = 1;
-    EXPECT_EQ(binade_pool_trim(pool_, 0, &bytes), BINADE_OK);
+    EXPECT_EQ(moiety_pool_trim(pool_, 0, &bytes), MOIETY_OK);
     EXPECT_EQ(bytes, 0u);
     EXPECT_EQ(pool_.Stats().free_bytes, 0u);
 }
@@ -97,7 +97,7 @@ TEST_P(FreedWithoutAStream, WaitsAfterItsThreadEnded)
 {
     Worker worker;
     Hold hold(other_);
-    worker.Do([&] { pool_.Free(BINADE_STREAM_ANY); });
+    worker.Do([&] { pool_.Free(MOIETY_STREAM_ANY); });
     worker.End();
     ASSERT_TRUE(pool_.ServesNothing(next_));
     hold.Release();
@@ -140,22 +140,22 @@ std::unique_ptr<Hold> HoldIn(const StreamOf &stream)
 
 TEST_P(WithASecondContext, FreedWithoutAStreamWaitsForItToo)
 {
-    ASSERT_EQ(binade_pool_add_context(pool_, second_), BINADE_OK);
+    ASSERT_EQ(moiety_pool_add_context(pool_, second_), MOIETY_OK);
     StreamOf held(second_);
     std::unique_ptr<Hold> hold = HoldIn(held);
-    pool_.Free(BINADE_STREAM_ANY);
+    pool_.Free(MOIETY_STREAM_ANY);
     ASSERT_TRUE(pool_.ServesNothing(next_));
-    ASSERT_TRUE(pool_.ServesNothing(BINADE_STREAM_ANY));
+    ASSERT_TRUE(pool_.ServesNothing(MOIETY_STREAM_ANY));
     hold->Release();
     EXPECT_TRUE(pool_.ServesInTheEnd(next_));
 }
 
 TEST_P(WithASecondContext, FreedWithoutAStreamStillWaitsForTheFirst)
 {
-    ASSERT_EQ(binade_pool_add_context(pool_, second_), BINADE_OK);
+    ASSERT_EQ(moiety_pool_add_context(pool_, second_), MOIETY_OK);
     Stream held;
     Hold hold(held);
-    pool_.Free(BINADE_STREAM_ANY);
+    pool_.Free(MOIETY_STREAM_ANY);
     ASSERT_TRUE(pool_.ServesNothing(next_));
     hold.Release();
     EXPECT_TRUE(pool_.ServesInTheEnd(next_));
@@ -163,14 +163,14 @@ TEST_P(WithASecondContext, FreedWithoutAStreamStillWaitsForTheFirst)
 
 TEST_P(WithASecondContext, FreedOnItsStreamWaitsForThat)
 {
-    ASSERT_EQ(binade_pool_add_context(pool_, second_), BINADE_OK);
+    ASSERT_EQ(moiety_pool_add_context(pool_, second_), MOIETY_OK);
     StreamOf held(second_);
     std::unique_ptr<Hold> hold = HoldIn(held);
     pool_.Free(held.handle);
     ASSERT_TRUE(pool_.ServesNothing(next_));
     hold->Release();
     EXPECT_TRUE(pool_.ServesInTheEnd(next_));
-    ASSERT_EQ(binade_stream_retire(pool_, held.handle), BINADE_OK);
+    ASSERT_EQ(moiety_stream_retire(pool_, held.handle), MOIETY_OK);
 }
 
 } // namespace streams_test

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The second half of "query or wait": with BINADE_POOL_REUSE_DEPENDENCIES what
+// The second half of "query or wait": with MOIETY_POOL_REUSE_DEPENDENCIES what
 // is not done serves a stream that was made to wait for it, and no other.
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ namespace streams_test
 class HandOver : public RuleTest
 {
   protected:
-    HandOver() : RuleTest(BINADE_POOL_REUSE_DEPENDENCIES) {}
+    HandOver() : RuleTest(MOIETY_POOL_REUSE_DEPENDENCIES) {}
 
     // `next` gets a block at once; what it writes there comes last.
     void ExpectServedBehind(Hold *hold, CUstream next)
@@ -51,7 +51,7 @@ TEST_P(HandOver, FromAThreadsOwnStream)
 {
     Hold hold(CU_STREAM_PER_THREAD);
     pool_.WriteAll(CU_STREAM_PER_THREAD, kOld);
-    pool_.Free(BINADE_STREAM_PER_THREAD);
+    pool_.Free(MOIETY_STREAM_PER_THREAD);
     ExpectServedBehind(&hold, next_);
 }
 
@@ -67,7 +67,7 @@ TEST_P(HandOver, OfWhatWasFreedWithoutAStream)
 {
     Hold hold(other_);
     pool_.WriteAll(other_, kOld);
-    pool_.Free(BINADE_STREAM_ANY);
+    pool_.Free(MOIETY_STREAM_ANY);
     ExpectServedBehind(&hold, next_);
 }
 
@@ -104,7 +104,7 @@ TEST_P(HandOver, FromARetiredStream)
     Hold hold(freed_);
     pool_.WriteAll(freed_, kOld);
     pool_.Free(freed_);
-    ASSERT_EQ(binade_stream_retire(pool_, freed_), BINADE_OK);
+    ASSERT_EQ(moiety_stream_retire(pool_, freed_), MOIETY_OK);
     ExpectServedBehind(&hold, next_);
 }
 
@@ -113,7 +113,7 @@ TEST_P(HandOver, IsNotForAny)
 {
     Hold hold(freed_);
     pool_.Free(freed_);
-    ASSERT_TRUE(pool_.ServesNothing(BINADE_STREAM_ANY));
+    ASSERT_TRUE(pool_.ServesNothing(MOIETY_STREAM_ANY));
 }
 
 TEST_P(HandOver, IsNotForACapturingStream)
@@ -121,7 +121,7 @@ TEST_P(HandOver, IsNotForACapturingStream)
     Hold hold(freed_);
     pool_.Free(freed_);
     // Behind an event, while no guard forbids that.
-    ASSERT_EQ(binade_pool_trim(pool_, 0, nullptr), BINADE_OK);
+    ASSERT_EQ(moiety_pool_trim(pool_, 0, nullptr), MOIETY_OK);
     CaptureScope scope(pool_, next_);
     Capture capture(next_);
     ASSERT_TRUE(pool_.ServesNothing(next_));
@@ -139,7 +139,7 @@ TEST_P(HandOverOfSeveral, ServesOnlyStreamsThatWait)
     pool_.WriteAll(freed_, kOld);
     pool_.Free(freed_);
     ASSERT_TRUE(pool_.ServesAtOnce(next_));
-    ASSERT_TRUE(pool_.ServesNothing(BINADE_STREAM_ANY));
+    ASSERT_TRUE(pool_.ServesNothing(MOIETY_STREAM_ANY));
     ExpectServedBehind(&hold, other_);
 }
 

@@ -3,7 +3,7 @@
 // One program for every driver: --driver=FILE names the stand-in in CI; without
 // it the system's driver is taken, as on a GPU host.
 // --standin-driver-version=N makes the stand-in an older one. --conf=TEXT is
-// BINADE_CONF, so that the pools are of another kind. A test that takes longer
+// MOIETY_CONF, so that the pools are of another kind. A test that takes longer
 // than --longest-test-seconds=N is stuck: the process ends by SIGALRM.
 #include <unistd.h>
 
@@ -14,8 +14,8 @@
 
 #include <gtest/gtest.h>
 
-#include "binade/probe.h"
-#include "binade/status.h"
+#include "moiety/probe.h"
+#include "moiety/status.h"
 #include "tests/streams/device.h"
 
 namespace
@@ -38,7 +38,7 @@ TEST(Driver, IsPresent)
 {
     if (missing_driver.empty())
         return;
-    if (std::getenv("BINADE_DRIVER") != nullptr)
+    if (std::getenv("MOIETY_DRIVER") != nullptr)
         FAIL() << missing_driver;
     GTEST_SKIP() << missing_driver;
 }
@@ -63,11 +63,11 @@ bool ReadArguments(int count, char **arguments)
         char path[PATH_MAX];
         if (Takes(arguments[i], "--driver=", &value) &&
             realpath(value.c_str(), path) != nullptr)
-            Set("BINADE_DRIVER", path);
+            Set("MOIETY_DRIVER", path);
         else if (Takes(arguments[i], "--standin-driver-version=", &value))
-            Set("BINADE_STANDIN_DRIVER_VERSION", value);
+            Set("MOIETY_STANDIN_DRIVER_VERSION", value);
         else if (Takes(arguments[i], "--conf=", &value))
-            Set("BINADE_CONF", value);
+            Set("MOIETY_CONF", value);
         else if (Takes(arguments[i], "--longest-test-seconds=", &value))
             longest_test_seconds =
                 static_cast<unsigned>(std::atoi(value.c_str()));
@@ -86,14 +86,14 @@ void SetDriverEnvironment()
     setenv("CUDA_MODULE_LOADING", "EAGER", 0);
 }
 
-/* BINADE_REQUIRE_GPU=1 makes the probe refuse a stand-in, and
+/* MOIETY_REQUIRE_GPU=1 makes the probe refuse a stand-in, and
  * //tests/gpu:skip_is_failure makes a skip a failure. */
 void LookForDriver()
 {
-    binade_caps caps = {};
+    moiety_caps caps = {};
     caps.struct_size = sizeof caps;
-    if (binade_probe(0, &caps) != BINADE_OK)
-        missing_driver = binade_last_error_message();
+    if (moiety_probe(0, &caps) != MOIETY_OK)
+        missing_driver = moiety_last_error_message();
     else
         missing_driver = streams_test::OpenDriver();
     if (missing_driver.empty())
@@ -109,8 +109,8 @@ int main(int count, char **arguments)
     ::testing::InitGoogleTest(&count, arguments);
     // The options of the rules are the tests' own, but for pools of another
     // kind.
-    const char *conf = std::getenv("BINADE_TEST_CONF");
-    conf != nullptr ? setenv("BINADE_CONF", conf, 1) : unsetenv("BINADE_CONF");
+    const char *conf = std::getenv("MOIETY_TEST_CONF");
+    conf != nullptr ? setenv("MOIETY_CONF", conf, 1) : unsetenv("MOIETY_CONF");
     if (!ReadArguments(count, arguments)) {
         std::fprintf(stderr, "usage: [--driver=FILE] "
                              "[--standin-driver-version=N] [--conf=TEXT] "

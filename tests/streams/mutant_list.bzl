@@ -9,19 +9,19 @@ MUTANTS = {
     # A synchronisation.
     "synchronisations_wait_for_nothing": (
         "pool/core/work.c",
-        "/^binade_status binadei_wait_for_work/,/^}/s/!binadei_wait_ask/false \\&\\& !binadei_wait_ask/",
+        "/^moiety_status moietyi_wait_for_work/,/^}/s/!moietyi_wait_ask/false \\&\\& !moietyi_wait_ask/",
         "Blocks/Synchronized.AllWorkIsWaitedFor/Few",
     ),
     "synchronisations_leave_caches": (
         "pool/api/stream.c",
-        "s/^        binadei_reclaim_cached\\(call, true\\);//",
+        "s/^        moietyi_reclaim_cached\\(call, true\\);//",
         "Blocks/Synchronized.WhatAStreamFreedServesAnother/Few",
     ),
     # Freed on F, for F: nothing is required.
     "own_memory_is_not_reused": (
         "pool/cache/take.c",
-        "/^static struct binadei_maps \\*maps_of/,/^}/" +
-        "s/stream_state->kind >= BINADEI_STREAM_STATE_STREAM/false/",
+        "/^static struct moietyi_maps \\*maps_of/,/^}/" +
+        "s/stream_state->kind >= MOIETYI_STREAM_STATE_STREAM/false/",
         "Blocks/FreedByAThreadThatEnded.ServesTheSameStreamAtOnce/Few",
     ),
     # Freed on F, for another.
@@ -33,8 +33,8 @@ MUTANTS = {
     "closed_without_a_record": (
         "pool/stream/epoch.c",
         "/^static bool record_contexts/,/^}/" +
-        "{s/binadei_event_record_context\\(user, streams->contexts\\[i\\],/(event/;" +
-        "s/^ +\\*event\\) != BINADE_OK/ \\? 0 : 1)/}",
+        "{s/moietyi_event_record_context\\(user, streams->contexts\\[i\\],/(event/;" +
+        "s/^ +\\*event\\) != MOIETY_OK/ \\? 0 : 1)/}",
         "Blocks/FreedOnAStream.ServesAnotherOnlyWhenDone/Many",
     ),
     "idle_without_a_question": (
@@ -44,19 +44,19 @@ MUTANTS = {
     ),
     "every_map_is_own": (
         "pool/cache/take.c",
-        "/^static struct binadei_maps \\*maps_of/,/^}/" +
+        "/^static struct moietyi_maps \\*maps_of/,/^}/" +
         "s/call->pop->stream_state;/atomic_load(\\&call->engine->streams.stream_states[2]);/",
         "Blocks/FreedOnAStream.ServesAnotherOnlyWhenDone/Run",
     ),
     "all_streams_are_one": (
         "pool/stream/stream_state.c",
-        "s/return stream \\? stream : BINADE_STREAM_LEGACY/" +
-        "return BINADE_STREAM_LEGACY/",
+        "s/return stream \\? stream : MOIETY_STREAM_LEGACY/" +
+        "return MOIETY_STREAM_LEGACY/",
         "Blocks/FreedOnAStream.ServesAnotherOnlyWhenDone/Few",
     ),
     "null_is_no_synonym": (
         "pool/stream/stream_state.c",
-        "s/return stream \\? stream : BINADE_STREAM_LEGACY/return stream/",
+        "s/return stream \\? stream : MOIETY_STREAM_LEGACY/return stream/",
         "Blocks/FreedOnAStream.ServesTheLegacyStreamByItsOtherName/Few",
     ),
     # Freed on the block's own stream.
@@ -77,34 +77,34 @@ MUTANTS = {
     ),
     "allocations_note_nothing": (
         "pool/cache/take.c",
-        "/^void binadei_note_stream/,/^}/s/if \\(engine->notes \\&\\&/if (0 \\&\\&/",
+        "/^void moietyi_note_stream/,/^}/s/if \\(engine->notes \\&\\&/if (0 \\&\\&/",
         "Blocks/FreedOwn.ServesTheStreamOfTheAllocationAtOnce/Few",
     ),
     "retired_streams_are_noted": (
         "pool/stream/stream_state.c",
-        "s/stream_state->note \\+= BINADEI_STREAM_STATES_MAX/(void)0/",
+        "s/stream_state->note \\+= MOIETYI_STREAM_STATES_MAX/(void)0/",
         "Blocks/FreedOwn.OfARetiredStreamIsNotALaterOnes/Run",
     ),
     "every_threads_stream_is_own": (
         "pool/cache/call.c",
-        "/^static struct binadei_stream_state \\*pin_noted/,/^}/s/stream_state->owner == call->thread_state/true/",
+        "/^static struct moietyi_stream_state \\*pin_noted/,/^}/s/stream_state->owner == call->thread_state/true/",
         "Blocks/FreedOwn.OfAnotherThreadsOwnStreamWaitsForAllStreams/Few",
     ),
     # Freed on F, handed over to N.
     "hand_over_without_a_wait": (
         "pool/stream/epoch.c",
-        "/^static bool wait_for\\(/,/^}/s/return BINADEI_CALL/return true || BINADEI_CALL/",
+        "/^static bool wait_for\\(/,/^}/s/return MOIETYI_CALL/return true || MOIETYI_CALL/",
         "Blocks/HandOver.FromAStream/Few",
     ),
     "hand_over_to_everybody": (
         "pool/stream/epoch.c",
-        "/binadei_maps_hand\\(stream_state->maps, BINADEI_AGEING,$/{N;" +
+        "/moietyi_maps_hand\\(stream_state->maps, MOIETYI_AGEING,$/{N;" +
         "s/hand\\((.*),\\n.*$/drain(\\1);/}",
         "Blocks/HandOverOfSeveral.ServesOnlyStreamsThatWait/Few",
     ),
     "hand_over_without_permission": (
         "pool/oom/escalate.c",
-        "s/\\(escalation->body->options.flags \\& BINADE_POOL_REUSE_DEPENDENCIES\\) !=$/true ||/",
+        "s/\\(escalation->body->options.flags \\& MOIETY_POOL_REUSE_DEPENDENCIES\\) !=$/true ||/",
         "Blocks/FreedOnAStream.ServesAnotherOnlyWhenDone/Few",
     ),
     "hand_over_to_a_capturing_stream": (
@@ -125,19 +125,19 @@ MUTANTS = {
     ),
     "the_legacy_stream_captures_too": (
         "pool/cache/call.c",
-        "s/capture.kind >= BINADEI_CAPTURE_BROKEN/" +
-        "capture.kind != BINADEI_CAPTURE_NONE/",
+        "s/capture.kind >= MOIETYI_CAPTURE_BROKEN/" +
+        "capture.kind != MOIETYI_CAPTURE_NONE/",
         "Blocks/LegacyStream.TakesAFreeWhileABlockingStreamCaptures/Few",
     ),
     "the_legacy_stream_captures_what_is_used": (
         "pool/cache/uses.c",
-        "s/return capture.kind >= BINADEI_CAPTURE_BROKEN/" +
-        "return capture.kind != BINADEI_CAPTURE_NONE/",
+        "s/return capture.kind >= MOIETYI_CAPTURE_BROKEN/" +
+        "return capture.kind != MOIETYI_CAPTURE_NONE/",
         "Blocks/LegacyStream.TakesAFreeOfWhatAnotherStreamUses/Few",
     ),
     "hits_go_on_under_a_guard": (
         "pool/cache/engine.c",
-        "s/BINADEI_ATTENTION_GUARD,/0,/",
+        "s/MOIETYI_ATTENTION_GUARD,/0,/",
         "Blocks/FreedOnAStream.ServesTheSameOnlyWhenDoneIfItCaptures/Few",
     ),
     "a_capturing_stream_may_free": (
@@ -148,7 +148,7 @@ MUTANTS = {
     # Freed on F, with recorded uses.
     "uses_are_forgotten": (
         "pool/cache/put.c",
-        "s/bare.byte & BINADEI_BYTE_SPECIAL/0/",
+        "s/bare.byte & MOIETYI_BYTE_SPECIAL/0/",
         "Blocks/RecordedUse.IsWaitedForByTheFreedStream/Few",
     ),
     "a_use_is_the_streams_own": (
@@ -160,7 +160,7 @@ MUTANTS = {
     "any_waits_for_the_legacy_stream": (
         "pool/stream/event.c",
         "s/cuCtxRecordEvent\\(context, event\\)/" +
-        "cuEventRecord(event, BINADE_STREAM_LEGACY)/",
+        "cuEventRecord(event, MOIETY_STREAM_LEGACY)/",
         "Blocks/FreedWithoutAStream.ServesAStreamOnlyWhenAllAreDone/Few",
     ),
     "any_waits_for_one_context": (
@@ -171,13 +171,13 @@ MUTANTS = {
     ),
     "any_serves_itself": (
         "pool/cache/call.c",
-        "s/push->stream_state->kind == BINADEI_STREAM_STATE_ANY/0/",
+        "s/push->stream_state->kind == MOIETYI_STREAM_STATE_ANY/0/",
         "Blocks/FreedWithoutAStream.ServesAnyOnlyWhenAllAreDone/Few",
     ),
     "guards_hold_nobody": (
         "pool/stream/capture_guard.c",
-        "/^bool binadei_capture_guard_recorder_begin/,/^}/" +
-        "s/if \\(!binadei_capture_guard_is_held\\(\\)\\)/if (true)/",
+        "/^bool moietyi_capture_guard_recorder_begin/,/^}/" +
+        "s/if \\(!moietyi_capture_guard_is_held\\(\\)\\)/if (true)/",
         "Modes/DuringACapture.WhatIsFreedWithoutAStreamWaitsForTheGuardsEnd/*",
     ),
     "guards_are_not_counted": (
@@ -188,7 +188,7 @@ MUTANTS = {
     # Freed on the per-thread stream of T.
     "threads_share_the_per_thread_stream": (
         "pool/stream/stream_state.c",
-        "s/named == BINADE_STREAM_PER_THREAD \\? thread : NULL/NULL/",
+        "s/named == MOIETY_STREAM_PER_THREAD \\? thread : NULL/NULL/",
         "Blocks/FreedOnAnotherThreadsStream.DoesNotServeTheCallersOwn/Many",
     ),
     # Freed after an event.
@@ -212,7 +212,7 @@ MUTANTS = {
     # Retired streams.
     "retiring_goes_unnoticed": (
         "pool/cache/call.c",
-        "s/BINADEI_ATTENTION_STEP, memory_order_acq_rel/" +
+        "s/MOIETYI_ATTENTION_STEP, memory_order_acq_rel/" +
         "0, memory_order_acq_rel/",
         "Blocks/RetiredStream.IsForgottenByOtherThreads/Few",
     ),
@@ -242,7 +242,7 @@ FAULT_MUTANTS = {
     ),
     "failed_waits_hand_over": (
         "pool/stream/epoch.c",
-        "/^static bool wait_for\\(/,/^}/s/== BINADE_OK;/!= BINADE_E_FORKED;/",
+        "/^static bool wait_for\\(/,/^}/s/== MOIETY_OK;/!= MOIETY_E_FORKED;/",
         "Blocks/HandOverRefused.HandsNothingOver/Few",
     ),
     "no_last_event_is_none_needed": (
@@ -256,12 +256,12 @@ FAULT_MUTANTS = {
 OLD_DRIVER_MUTANTS = {
     "nobody_synchronises": (
         "pool/stream/epoch.c",
-        "s/bool is_over = binadei_synchronise\\(streams\\) == BINADE_OK/bool is_over = true/",
+        "s/bool is_over = moietyi_synchronise\\(streams\\) == MOIETY_OK/bool is_over = true/",
         "Blocks/FreedWithoutAStreamOnAnOldDriver.ServesAStream*/Few",
     ),
     "guards_let_contexts_be_waited_for": (
         "pool/stream/epoch.c",
-        "/^uint64_t binadei_epochs_synchronise/,/^}/s/!binadei_capture_guard_recorder_begin\\(\\)/binadei_capture_guard_recorder_begin(), false/",
+        "/^uint64_t moietyi_epochs_synchronise/,/^}/s/!moietyi_capture_guard_recorder_begin\\(\\)/moietyi_capture_guard_recorder_begin(), false/",
         "Blocks/FreedWithoutAStreamOnAnOldDriver.BreaksNoGuardedCapture/Few",
     ),
 }

@@ -85,7 +85,7 @@ def mutant(name, file, change, tests = ":rows"):
         linkopts = ["-Wl,--allow-multiple-definition"],
         deps = [
             tests,
-            "//pool:binade",
+            "//pool:moiety",
         ],
     )
 

@@ -26,11 +26,11 @@ class FreedWithoutAStreamOnAnOldDriver : public RuleTest
         ASSERT_EQ(driver_probe_function("cuCtxRecordEvent"), nullptr);
     }
 
-    void ExpectServedOnlyWhenAllAreDone(binade_stream next)
+    void ExpectServedOnlyWhenAllAreDone(moiety_stream next)
     {
         Worker worker;
         Hold hold(other_);
-        worker.Do([&] { pool_.Free(BINADE_STREAM_ANY); });
+        worker.Do([&] { pool_.Free(MOIETY_STREAM_ANY); });
         std::future<void> served = worker.Start(
             [&, next] { EXPECT_TRUE(pool_.ServesInTheEnd(next)); });
         PauseForTheForbidden();
@@ -49,20 +49,20 @@ TEST_P(FreedWithoutAStreamOnAnOldDriver, ServesAStreamOnlyWhenAllAreDone)
 
 TEST_P(FreedWithoutAStreamOnAnOldDriver, ServesAnyOnlyWhenAllAreDone)
 {
-    ExpectServedOnlyWhenAllAreDone(BINADE_STREAM_ANY);
+    ExpectServedOnlyWhenAllAreDone(MOIETY_STREAM_ANY);
 }
 
 TEST_P(FreedWithoutAStreamOnAnOldDriver, IsTrimmedAfterASynchronisation)
 {
     Hold hold(other_);
-    pool_.Free(BINADE_STREAM_ANY);
+    pool_.Free(MOIETY_STREAM_ANY);
     pool_.SynchronizeBehind(&hold);
     pool_.ExpectTrimmedAtOnce();
 }
 
 TEST_P(FreedWithoutAStreamOnAnOldDriver, BreaksNoGuardedCapture)
 {
-    pool_.Free(BINADE_STREAM_ANY);
+    pool_.Free(MOIETY_STREAM_ANY);
     Guard guard;
     Capture capture(freed_);
     ASSERT_TRUE(pool_.ServesNothing(next_));
@@ -74,7 +74,7 @@ TEST_P(FreedWithoutAStreamOnAnOldDriver, BreaksNoGuardedCapture)
 // Nothing but the synchronisation stands between.
 TEST_P(FreedWithoutAStreamOnAnOldDriver, ServesTheFirstWhoAsks)
 {
-    pool_.Free(BINADE_STREAM_ANY);
+    pool_.Free(MOIETY_STREAM_ANY);
     EXPECT_TRUE(pool_.ServesAtOnce(next_));
 }
 

@@ -19,8 +19,8 @@ TEST_P(FreedOnAThreadsOwnStream, ServesTheSameThreadAtOnce)
 {
     Hold hold(CU_STREAM_PER_THREAD);
     pool_.WriteAll(CU_STREAM_PER_THREAD, kOld);
-    pool_.Free(BINADE_STREAM_PER_THREAD);
-    ASSERT_TRUE(pool_.ServesAtOnce(BINADE_STREAM_PER_THREAD));
+    pool_.Free(MOIETY_STREAM_PER_THREAD);
+    ASSERT_TRUE(pool_.ServesAtOnce(MOIETY_STREAM_PER_THREAD));
     Write(CU_STREAM_PER_THREAD, pool_.last(), pool_.size_bytes(), kNew);
     hold.Release();
     EXPECT_TRUE(pool_.AllHold(CU_STREAM_PER_THREAD, kNew));
@@ -29,9 +29,9 @@ TEST_P(FreedOnAThreadsOwnStream, ServesTheSameThreadAtOnce)
 TEST_P(FreedOnAThreadsOwnStream, ServesAnotherStreamOnlyWhenDone)
 {
     Hold hold(CU_STREAM_PER_THREAD);
-    pool_.Free(BINADE_STREAM_PER_THREAD);
+    pool_.Free(MOIETY_STREAM_PER_THREAD);
     ASSERT_TRUE(pool_.ServesNothing(next_));
-    ASSERT_TRUE(pool_.ServesNothing(BINADE_STREAM_ANY));
+    ASSERT_TRUE(pool_.ServesNothing(MOIETY_STREAM_ANY));
     hold.Release();
     EXPECT_TRUE(pool_.ServesInTheEnd(next_));
 }
@@ -45,7 +45,7 @@ class FreedOnAnotherThreadsStream : public RuleTest
         worker_.Do([this] {
             hold_.reset(new Hold(CU_STREAM_PER_THREAD));
             pool_.WriteAll(CU_STREAM_PER_THREAD, kOld);
-            pool_.Free(BINADE_STREAM_PER_THREAD);
+            pool_.Free(MOIETY_STREAM_PER_THREAD);
         });
     }
 
@@ -57,7 +57,7 @@ FOR_EACH_LOAD(FreedOnAnotherThreadsStream);
 // The handle is the same, the stream is not.
 TEST_P(FreedOnAnotherThreadsStream, DoesNotServeTheCallersOwn)
 {
-    ASSERT_TRUE(pool_.ServesNothing(BINADE_STREAM_PER_THREAD));
+    ASSERT_TRUE(pool_.ServesNothing(MOIETY_STREAM_PER_THREAD));
 }
 
 TEST_P(FreedOnAnotherThreadsStream, ServesANamedStreamOnlyWhenDone)
@@ -72,9 +72,9 @@ TEST_P(FreedOnAnotherThreadsStream, ServesANamedStreamOnlyWhenDone)
 TEST_P(FreedOnAnotherThreadsStream, ServesOthersOnlyWhenDoneAfterItsThreadEnded)
 {
     worker_.End();
-    ASSERT_TRUE(pool_.ServesNothing(BINADE_STREAM_PER_THREAD));
+    ASSERT_TRUE(pool_.ServesNothing(MOIETY_STREAM_PER_THREAD));
     ASSERT_TRUE(pool_.ServesNothing(next_));
-    ASSERT_TRUE(pool_.ServesNothing(BINADE_STREAM_ANY));
+    ASSERT_TRUE(pool_.ServesNothing(MOIETY_STREAM_ANY));
     hold_->Release();
     EXPECT_TRUE(pool_.ServesInTheEnd(next_));
 }
@@ -84,9 +84,9 @@ TEST_P(FreedOnAnotherThreadsStream, DoesNotServeALaterThreadsOwn)
     worker_.End();
     Worker later;
     later.Do([&] {
-        ASSERT_TRUE(pool_.ServesNothing(BINADE_STREAM_PER_THREAD));
+        ASSERT_TRUE(pool_.ServesNothing(MOIETY_STREAM_PER_THREAD));
         hold_->Release();
-        EXPECT_TRUE(pool_.ServesInTheEnd(BINADE_STREAM_PER_THREAD));
+        EXPECT_TRUE(pool_.ServesInTheEnd(MOIETY_STREAM_PER_THREAD));
     });
 }
 

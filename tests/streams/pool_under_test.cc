@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "binade/status.h"
+#include "moiety/status.h"
 #include "tests/support/tools/pool_maker.h"
 
 namespace streams_test
@@ -18,12 +18,12 @@ namespace
 // No machine is this slow: what has not happened by then will not.
 constexpr std::chrono::seconds kRequired(10);
 
-void Need(binade_status status, const char *call)
+void Need(moiety_status status, const char *call)
 {
-    if (status != BINADE_OK)
+    if (status != MOIETY_OK)
         throw std::runtime_error(std::string("the test cannot go on: ") + call +
-                                 ": " + binade_status_name(status) + ": " +
-                                 binade_last_error_message());
+                                 ": " + moiety_status_name(status) + ": " +
+                                 moiety_last_error_message());
 }
 
 } // namespace
@@ -31,23 +31,23 @@ void Need(binade_status status, const char *call)
 TightPool::TightPool(const Load &load, uint32_t flags, uint32_t wait_ms)
     : size_bytes_(load.size_bytes)
 {
-    binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
+    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
     options.flags = flags;
     options.wait_ms = wait_ms;
     options.limit_bytes = kPoolBytes;
     options.first_segment_bytes = kPoolBytes;
     options.largest_segment_bytes = kPoolBytes;
-    Need(pool_maker.create(&options, &pool_), "binade_pool_create");
+    Need(pool_maker.create(&options, &pool_), "moiety_pool_create");
     Fill();
 }
 
 void TightPool::Fill()
 {
-    binade_status status;
-    while ((status = Take(BINADE_STREAM_ANY)) == BINADE_OK) {
+    moiety_status status;
+    while ((status = Take(MOIETY_STREAM_ANY)) == MOIETY_OK) {
     }
     if (status != pool_maker.exhausted)
-        Need(status, "binade_alloc");
+        Need(status, "moiety_alloc");
     if (blocks_.size() != kPoolBytes / size_bytes_)
         throw std::runtime_error("the pool does not hold what it should: " +
                                  std::to_string(blocks_.size()) + " blocks");
@@ -57,9 +57,9 @@ void TightPool::Fill()
 TightPool::~TightPool()
 {
     cu.CtxSynchronize();
-    TryToFree(BINADE_STREAM_DONE);
-    EXPECT_EQ(pool_maker.destroy(pool_, nullptr), BINADE_OK)
-        << binade_last_error_message();
+    TryToFree(MOIETY_STREAM_DONE);
+    EXPECT_EQ(pool_maker.destroy(pool_, nullptr), MOIETY_OK)
+        << moiety_last_error_message();
 }
 
 void TightPool::WriteAll(CUstream stream, uint32_t word) const
@@ -70,18 +70,18 @@ void TightPool::WriteAll(CUstream stream, uint32_t word) const
 bool TightPool::AllHold(CUstream stream, uint32_t word) const
 {
     return std::all_of(blocks_.begin(), blocks_.end(),
-                       [&](binade_devptr block) {
+                       [&](moiety_devptr block) {
                            return Holds(stream, block, size_bytes_, word);
                        });
 }
 
-binade_status TightPool::TryToFree(binade_stream stream)
+moiety_status TightPool::TryToFree(moiety_stream stream)
 {
-    std::vector<binade_devptr> refused;
-    binade_status last = BINADE_OK;
-    for (binade_devptr block : blocks_) {
-        binade_status status = binade_free(pool_, block, stream);
-        if (status == BINADE_OK)
+    std::vector<moiety_devptr> refused;
+    moiety_status last = MOIETY_OK;
+    for (moiety_devptr block : blocks_) {
+        moiety_status status = moiety_free(pool_, block, stream);
+        if (status == MOIETY_OK)
             continue;
         refused.push_back(block);
         last = status;
@@ -90,87 +90,87 @@ binade_status TightPool::TryToFree(binade_stream stream)
     return last;
 }
 
-void TightPool::Free(binade_stream stream)
+void TightPool::Free(moiety_stream stream)
 {
-    Need(TryToFree(stream), "binade_free");
+    Need(TryToFree(stream), "moiety_free");
 }
 
 void TightPool::FreeOwn()
 {
-    for (binade_devptr block : blocks_)
-        Need(binade_free_own(pool_, block), "binade_free_own");
+    for (moiety_devptr block : blocks_)
+        Need(moiety_free_own(pool_, block), "moiety_free_own");
     blocks_.clear();
 }
 
-void TightPool::FreeAfter(binade_event event)
+void TightPool::FreeAfter(moiety_event event)
 {
-    for (binade_devptr block : blocks_)
-        Need(binade_free_after(pool_, block, event), "binade_free_after");
+    for (moiety_devptr block : blocks_)
+        Need(moiety_free_after(pool_, block, event), "moiety_free_after");
     blocks_.clear();
 }
 
-void TightPool::RecordUse(binade_stream stream)
+void TightPool::RecordUse(moiety_stream stream)
 {
-    for (binade_devptr block : blocks_)
-        Need(binade_record_use(pool_, block, stream), "binade_record_use");
+    for (moiety_devptr block : blocks_)
+        Need(moiety_record_use(pool_, block, stream), "moiety_record_use");
 }
 
-binade_status TightPool::Take(binade_stream stream, size_t size_bytes)
+moiety_status TightPool::Take(moiety_stream stream, size_t size_bytes)
 {
-    binade_devptr block = 0;
-    binade_status status = binade_alloc(
+    moiety_devptr block = 0;
+    moiety_status status = moiety_alloc(
         pool_, size_bytes != 0 ? size_bytes : size_bytes_, stream, &block);
-    if (status == BINADE_OK)
+    if (status == MOIETY_OK)
         blocks_.push_back(block);
     return status;
 }
 
-binade_status TightPool::FreeLast(binade_stream stream)
+moiety_status TightPool::FreeLast(moiety_stream stream)
 {
-    binade_status status = binade_free(pool_, blocks_.back(), stream);
-    if (status == BINADE_OK)
+    moiety_status status = moiety_free(pool_, blocks_.back(), stream);
+    if (status == MOIETY_OK)
         blocks_.pop_back();
     return status;
 }
 
-void TightPool::Forget(binade_devptr block)
+void TightPool::Forget(moiety_devptr block)
 {
     blocks_.erase(std::find(blocks_.begin(), blocks_.end(), block));
 }
 
-::testing::AssertionResult TightPool::ServesAtOnce(binade_stream stream)
+::testing::AssertionResult TightPool::ServesAtOnce(moiety_stream stream)
 {
-    binade_status status = Take(stream);
-    if (status == BINADE_OK)
+    moiety_status status = Take(stream);
+    if (status == MOIETY_OK)
         return ::testing::AssertionSuccess();
-    return ::testing::AssertionFailure() << binade_status_name(status);
+    return ::testing::AssertionFailure() << moiety_status_name(status);
 }
 
-::testing::AssertionResult TightPool::ServesNothing(binade_stream stream,
+::testing::AssertionResult TightPool::ServesNothing(moiety_stream stream,
                                                     size_t size_bytes)
 {
     for (int attempt = 1; attempt <= 3; attempt++) {
-        binade_status status = Take(stream, size_bytes);
+        moiety_status status = Take(stream, size_bytes);
         if (status != pool_maker.exhausted)
             return ::testing::AssertionFailure()
                    << "attempt " << attempt << ": "
-                   << binade_status_name(status);
+                   << moiety_status_name(status);
     }
     return ::testing::AssertionSuccess();
 }
 
-::testing::AssertionResult TightPool::ServesInTheEnd(binade_stream stream,
+::testing::AssertionResult TightPool::ServesInTheEnd(moiety_stream stream,
                                                      size_t size_bytes)
 {
     auto deadline = std::chrono::steady_clock::now() + kRequired;
-    binade_status status;
+    moiety_status status;
     while ((status = Take(stream, size_bytes)) == pool_maker.exhausted &&
            std::chrono::steady_clock::now() < deadline)
         std::this_thread::yield();
-    if (status == BINADE_OK)
+    if (status == MOIETY_OK)
         return ::testing::AssertionSuccess();
     return ::testing::AssertionFailure()
-           << binade_status_name(status) << ": " << binade_last_error_message();
+           << moiety_status_name(status) << ": " << moiety_last_error_message();
 }
 
 ::testing::AssertionResult TightPool::IsTrimmedInTheEnd()
@@ -179,7 +179,7 @@ void TightPool::Forget(binade_devptr block)
     uint64_t all = 0;
     while (all < kPoolBytes && std::chrono::steady_clock::now() < deadline) {
         uint64_t bytes = 0;
-        Need(binade_pool_trim(pool_, 0, &bytes), "binade_pool_trim");
+        Need(moiety_pool_trim(pool_, 0, &bytes), "moiety_pool_trim");
         all += bytes;
     }
     if (all == kPoolBytes)
@@ -190,7 +190,7 @@ void TightPool::Forget(binade_devptr block)
 void TightPool::ExpectTrimmedAtOnce() const
 {
     uint64_t bytes = 0;
-    EXPECT_EQ(binade_pool_trim(pool_, 0, &bytes), BINADE_OK);
+    EXPECT_EQ(moiety_pool_trim(pool_, 0, &bytes), MOIETY_OK);
     EXPECT_EQ(bytes, kPoolBytes);
     EXPECT_EQ(Stats().reserved_bytes_current, 0u);
 }
@@ -199,7 +199,7 @@ void TightPool::SynchronizeBehind(Hold *hold) const
 {
     Worker worker;
     std::future<void> over = worker.Start([this] {
-        EXPECT_EQ(binade_pool_synchronize(pool_, 20000), BINADE_OK);
+        EXPECT_EQ(moiety_pool_synchronize(pool_, 20000), MOIETY_OK);
     });
     PauseForTheForbidden();
     EXPECT_EQ(over.wait_for(std::chrono::seconds(0)),
@@ -208,17 +208,17 @@ void TightPool::SynchronizeBehind(Hold *hold) const
     over.get();
 }
 
-binade_stats TightPool::Stats() const
+moiety_stats TightPool::Stats() const
 {
-    binade_stats stats = {};
+    moiety_stats stats = {};
     stats.struct_size = sizeof stats;
-    Need(binade_pool_stats(pool_, &stats), "binade_pool_stats");
+    Need(moiety_pool_stats(pool_, &stats), "moiety_pool_stats");
     return stats;
 }
 
 Guard::Guard()
 {
-    Need(binade_capture_guard_begin(), "binade_capture_guard_begin");
+    Need(moiety_capture_guard_begin(), "moiety_capture_guard_begin");
 }
 
 Guard::~Guard()
@@ -230,12 +230,12 @@ Guard::~Guard()
 void Guard::End()
 {
     is_held_ = false;
-    EXPECT_EQ(binade_capture_guard_end(), BINADE_OK);
+    EXPECT_EQ(moiety_capture_guard_end(), MOIETY_OK);
 }
 
-CaptureScope::CaptureScope(binade_pool *pool, binade_stream stream)
+CaptureScope::CaptureScope(moiety_pool *pool, moiety_stream stream)
 {
-    Need(binade_scope_begin(pool, stream, &scope_), "binade_scope_begin");
+    Need(moiety_scope_begin(pool, stream, &scope_), "moiety_scope_begin");
 }
 
 CaptureScope::~CaptureScope()
@@ -249,13 +249,13 @@ CaptureScope::~CaptureScope()
 void CaptureScope::End()
 {
     is_open_ = false;
-    EXPECT_EQ(binade_scope_end(scope_), BINADE_OK);
+    EXPECT_EQ(moiety_scope_end(scope_), MOIETY_OK);
 }
 
 void CaptureScope::Release()
 {
     is_there_ = false;
-    EXPECT_EQ(binade_scope_release(scope_), BINADE_OK);
+    EXPECT_EQ(moiety_scope_release(scope_), MOIETY_OK);
 }
 
 } // namespace streams_test

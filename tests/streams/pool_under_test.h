@@ -5,8 +5,8 @@
  * can serve the next allocation, so that every refusal and every success says
  * something about these blocks, and a test cannot pass by never reusing them.
  */
-#ifndef BINADE_TESTS_STREAMS_POOL_UNDER_TEST_H_
-#define BINADE_TESTS_STREAMS_POOL_UNDER_TEST_H_
+#ifndef MOIETY_TESTS_STREAMS_POOL_UNDER_TEST_H_
+#define MOIETY_TESTS_STREAMS_POOL_UNDER_TEST_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -16,10 +16,10 @@
 
 #include <gtest/gtest.h>
 
-#include "binade/pool.h"
-#include "binade/scope.h"
-#include "binade/stats.h"
-#include "binade/stream.h"
+#include "moiety/pool.h"
+#include "moiety/scope.h"
+#include "moiety/stats.h"
+#include "moiety/stream.h"
 #include "tests/streams/device.h"
 
 namespace streams_test
@@ -63,14 +63,14 @@ constexpr uint32_t kNew = 0x5eed5eedu;
 class TightPool
 {
   public:
-    // `flags` and `wait_ms` as in binade_pool_options.
+    // `flags` and `wait_ms` as in moiety_pool_options.
     explicit TightPool(const Load &load, uint32_t flags = 0,
                        uint32_t wait_ms = 0);
     // Nothing may be held any more, and no guard.
     ~TightPool();
     TightPool(const TightPool &) = delete;
     TightPool &operator=(const TightPool &) = delete;
-    operator binade_pool *() const
+    operator moiety_pool *() const
     {
         return pool_;
     }
@@ -80,26 +80,26 @@ class TightPool
     bool AllHold(CUstream stream, uint32_t word) const;
 
     // Frees everything that the test holds.
-    void Free(binade_stream stream);
+    void Free(moiety_stream stream);
     // Frees what it can; what is refused stays the test's. The last refusal.
-    binade_status TryToFree(binade_stream stream);
+    moiety_status TryToFree(moiety_stream stream);
     // Frees everything, each block on the stream that it was allocated for.
     void FreeOwn();
-    void FreeAfter(binade_event event);
-    void RecordUse(binade_stream stream);
+    void FreeAfter(moiety_event event);
+    void RecordUse(moiety_stream stream);
 
     // One block; another size than that of the load if that is not 0.
-    binade_status Take(binade_stream stream, size_t size_bytes = 0);
+    moiety_status Take(moiety_stream stream, size_t size_bytes = 0);
     // The block that was served last goes back, or stays if it is refused.
-    binade_status FreeLast(binade_stream stream);
+    moiety_status FreeLast(moiety_stream stream);
     // The first attempt to get a block succeeds.
-    ::testing::AssertionResult ServesAtOnce(binade_stream stream);
+    ::testing::AssertionResult ServesAtOnce(moiety_stream stream);
     // No attempt does: the first retires what the thread's caches hold, and
     // the others find it retired.
-    ::testing::AssertionResult ServesNothing(binade_stream stream,
+    ::testing::AssertionResult ServesNothing(moiety_stream stream,
                                              size_t size_bytes = 0);
     // An attempt succeeds when the device has had the time.
-    ::testing::AssertionResult ServesInTheEnd(binade_stream stream,
+    ::testing::AssertionResult ServesInTheEnd(moiety_stream stream,
                                               size_t size_bytes = 0);
 
     // Everything is given back to the driver when the device has had the time.
@@ -116,9 +116,9 @@ class TightPool
         return blocks_.size() == kPoolBytes / size_bytes_;
     }
     // The test does not hold it any more: it was freed in another way.
-    void Forget(binade_devptr block);
+    void Forget(moiety_devptr block);
     // The block that was served last.
-    binade_devptr last() const
+    moiety_devptr last() const
     {
         return blocks_.back();
     }
@@ -126,15 +126,15 @@ class TightPool
     {
         return size_bytes_;
     }
-    binade_stats Stats() const;
+    moiety_stats Stats() const;
 
   private:
     void Fill();
 
     size_t size_bytes_;
-    binade_pool *pool_ = nullptr;
-    binade_devptr base_ = 0;
-    std::vector<binade_devptr> blocks_;
+    moiety_pool *pool_ = nullptr;
+    moiety_devptr base_ = 0;
+    std::vector<moiety_devptr> blocks_;
 };
 
 // A capture guard for a scope.
@@ -155,19 +155,19 @@ class Guard
 class CaptureScope
 {
   public:
-    CaptureScope(binade_pool *pool, binade_stream stream);
+    CaptureScope(moiety_pool *pool, moiety_stream stream);
     ~CaptureScope();
     CaptureScope(const CaptureScope &) = delete;
     CaptureScope &operator=(const CaptureScope &) = delete;
     void End();
     void Release();
-    operator binade_scope() const
+    operator moiety_scope() const
     {
         return scope_;
     }
 
   private:
-    binade_scope scope_ = 0;
+    moiety_scope scope_ = 0;
     bool is_open_ = true;
     bool is_there_ = true;
 };

@@ -33,7 +33,7 @@ TEST_P(RecordedUse, IsWaitedForByAnotherStream)
     pool_.RecordUse(other_);
     pool_.Free(freed_);
     ASSERT_TRUE(pool_.ServesNothing(next_));
-    ASSERT_TRUE(pool_.ServesNothing(BINADE_STREAM_ANY));
+    ASSERT_TRUE(pool_.ServesNothing(MOIETY_STREAM_ANY));
     hold.Release();
     EXPECT_TRUE(pool_.ServesInTheEnd(next_));
 }
@@ -95,7 +95,7 @@ TEST_P(RecordedUse, CountsUpToTheFree)
 TEST_P(RecordedUse, OfAnyIsEveryStream)
 {
     Hold hold(other_);
-    pool_.RecordUse(BINADE_STREAM_ANY);
+    pool_.RecordUse(MOIETY_STREAM_ANY);
     pool_.Free(freed_);
     ASSERT_TRUE(pool_.ServesNothing(freed_));
     hold.Release();
@@ -108,11 +108,11 @@ TEST_P(RecordedUse, OfAThreadsOwnStreamIsThatThreads)
     std::unique_ptr<Hold> hold;
     worker.Do([&] {
         hold.reset(new Hold(CU_STREAM_PER_THREAD));
-        pool_.RecordUse(BINADE_STREAM_PER_THREAD);
+        pool_.RecordUse(MOIETY_STREAM_PER_THREAD);
     });
     pool_.Free(freed_);
     ASSERT_TRUE(pool_.ServesNothing(freed_));
-    ASSERT_TRUE(pool_.ServesNothing(BINADE_STREAM_PER_THREAD));
+    ASSERT_TRUE(pool_.ServesNothing(MOIETY_STREAM_PER_THREAD));
     hold->Release();
     EXPECT_TRUE(pool_.ServesInTheEnd(freed_));
 }
@@ -126,21 +126,21 @@ TEST_P(RecordedUse, OfAThreadsOwnStreamOutlivesTheThread)
     for (int thread = 0; thread < 10; thread++) {
         Worker worker;
         worker.Do([&] {
-            ASSERT_TRUE(pool_.ServesNothing(BINADE_STREAM_PER_THREAD));
+            ASSERT_TRUE(pool_.ServesNothing(MOIETY_STREAM_PER_THREAD));
             if (thread < 9)
                 return;
             hold.reset(new Hold(CU_STREAM_PER_THREAD));
-            pool_.RecordUse(BINADE_STREAM_PER_THREAD);
+            pool_.RecordUse(MOIETY_STREAM_PER_THREAD);
         });
         worker.End();
         ASSERT_TRUE(pool_.ServesNothing(next_)); // and what it left is adopted
     }
     Worker later;
     later.Do([&] {
-        ASSERT_TRUE(pool_.ServesNothing(BINADE_STREAM_PER_THREAD));
+        ASSERT_TRUE(pool_.ServesNothing(MOIETY_STREAM_PER_THREAD));
         pool_.Free(freed_);
         ASSERT_TRUE(pool_.ServesNothing(freed_));
-        ASSERT_TRUE(pool_.ServesNothing(BINADE_STREAM_PER_THREAD));
+        ASSERT_TRUE(pool_.ServesNothing(MOIETY_STREAM_PER_THREAD));
         hold->Release();
         EXPECT_TRUE(pool_.ServesInTheEnd(freed_));
     });
@@ -152,7 +152,7 @@ TEST_P(RecordedUse, EndsWithTheBlocksLife)
     pool_.Free(freed_);
     ASSERT_TRUE(pool_.ServesInTheEnd(freed_));
     Hold hold(other_);
-    ASSERT_EQ(pool_.FreeLast(freed_), BINADE_OK);
+    ASSERT_EQ(pool_.FreeLast(freed_), MOIETY_OK);
     EXPECT_TRUE(pool_.ServesAtOnce(freed_));
 }
 

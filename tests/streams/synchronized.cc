@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// binade_pool_synchronize(): what was freed before is everybody's after it, and
+// moiety_pool_synchronize(): what was freed before is everybody's after it, and
 // not before all work is over.
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ class Synchronized : public RuleTest
     {
         Hold freed(freed_), other(other_);
         while (!pool_.IsWhole())
-            ASSERT_EQ(pool_.Take(next_), BINADE_OK);
+            ASSERT_EQ(pool_.Take(next_), MOIETY_OK);
     }
 };
 FOR_EACH_LOAD(Synchronized);
@@ -45,7 +45,7 @@ TEST_P(Synchronized, WhatAStreamFreedServesAnother)
 TEST_P(Synchronized, WhatWasFreedWithoutAStreamIsDone)
 {
     Hold hold(other_);
-    pool_.Free(BINADE_STREAM_ANY);
+    pool_.Free(MOIETY_STREAM_ANY);
     pool_.SynchronizeBehind(&hold);
     ExpectDone();
 }
@@ -75,7 +75,7 @@ TEST_P(Synchronized, WhatWasFreedBesideAnEventIsDone)
     pool_.Free(freed_);
     ASSERT_TRUE(pool_.ServesNothing(next_));
     while (!pool_.IsWhole())
-        ASSERT_EQ(pool_.Take(freed_), BINADE_OK);
+        ASSERT_EQ(pool_.Take(freed_), MOIETY_OK);
     Hold later(freed_);
     hold.Release();
     pool_.Free(freed_);
@@ -87,13 +87,13 @@ TEST_P(Synchronized, WorkThatIsNotOverIsSaid)
 {
     Hold hold(freed_);
     pool_.Free(freed_);
-    EXPECT_EQ(binade_pool_synchronize(pool_, kShortMs), BINADE_E_BUSY);
-    EXPECT_EQ(binade_pool_synchronize(pool_, 0), BINADE_E_BUSY);
+    EXPECT_EQ(moiety_pool_synchronize(pool_, kShortMs), MOIETY_E_BUSY);
+    EXPECT_EQ(moiety_pool_synchronize(pool_, 0), MOIETY_E_BUSY);
     uint64_t bytes = 1;
-    EXPECT_EQ(binade_pool_trim(pool_, 0, &bytes), BINADE_OK);
+    EXPECT_EQ(moiety_pool_trim(pool_, 0, &bytes), MOIETY_OK);
     EXPECT_EQ(bytes, 0u);
     hold.Release();
-    EXPECT_EQ(binade_pool_synchronize(pool_, kLongMs), BINADE_OK);
+    EXPECT_EQ(moiety_pool_synchronize(pool_, kLongMs), MOIETY_OK);
     pool_.ExpectTrimmedAtOnce();
 }
 
@@ -101,7 +101,7 @@ TEST_P(Synchronized, WorkThatIsNotOverIsSaid)
 TEST_P(Synchronized, AllWorkIsWaitedFor)
 {
     Hold hold(other_);
-    EXPECT_EQ(binade_pool_synchronize(pool_, kShortMs), BINADE_E_BUSY);
+    EXPECT_EQ(moiety_pool_synchronize(pool_, kShortMs), MOIETY_E_BUSY);
     pool_.SynchronizeBehind(&hold);
     EXPECT_TRUE(pool_.IsWhole());
 }
@@ -111,16 +111,16 @@ TEST_P(Synchronized, AGuardIsNotWaitedFor)
     pool_.Free(freed_);
     Guard guard;
     Capture capture(other_, CU_STREAM_CAPTURE_MODE_GLOBAL);
-    EXPECT_EQ(binade_pool_synchronize(pool_, kLongMs), BINADE_E_CAPTURING);
+    EXPECT_EQ(moiety_pool_synchronize(pool_, kLongMs), MOIETY_E_CAPTURING);
     EXPECT_EQ(capture.End(), CUDA_SUCCESS);
     guard.End();
-    EXPECT_EQ(binade_pool_synchronize(pool_, kLongMs), BINADE_OK);
+    EXPECT_EQ(moiety_pool_synchronize(pool_, kLongMs), MOIETY_OK);
     pool_.ExpectTrimmedAtOnce();
 }
 
 TEST(SynchronizedBadly, IsRefused)
 {
-    EXPECT_EQ(binade_pool_synchronize(nullptr, kLongMs), BINADE_E_INVALID);
+    EXPECT_EQ(moiety_pool_synchronize(nullptr, kLongMs), MOIETY_E_INVALID);
 }
 
 } // namespace streams_test

@@ -48,8 +48,8 @@ static uint64_t mark_locked(struct arena *arena, uint64_t first, uint64_t pages,
     return changed;
 }
 
-static binade_status reserve(void *context, size_t size_bytes,
-                             binade_devptr *out)
+static moiety_status reserve(void *context, size_t size_bytes,
+                             moiety_devptr *out)
 {
     struct arena *arena = context;
     uint64_t pages = size_bytes / ARENA_PAGE_BYTES;
@@ -62,12 +62,12 @@ static binade_status reserve(void *context, size_t size_bytes,
     }
     pthread_mutex_unlock(&arena->lock);
     if (!is_found)
-        return BINADE_E_NO_DEVICE_MEMORY;
+        return MOIETY_E_NO_DEVICE_MEMORY;
     *out = arena->base + first * ARENA_PAGE_BYTES;
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
-static binade_status release(void *context, binade_devptr address,
+static moiety_status release(void *context, moiety_devptr address,
                              size_t size_bytes)
 {
     struct arena *arena = context;
@@ -79,13 +79,13 @@ static binade_status release(void *context, binade_devptr address,
         arena->bad_releases++;
     arena->reserved_bytes -= size_bytes;
     pthread_mutex_unlock(&arena->lock);
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
-binade_source arena_source(struct arena *arena)
+moiety_source arena_source(struct arena *arena)
 {
-    return (binade_source){
-        .struct_size = sizeof(binade_source),
+    return (moiety_source){
+        .struct_size = sizeof(moiety_source),
         .name = "arena",
         .context = arena,
         .reserve = reserve,

@@ -5,20 +5,20 @@
  * map of owners is one array. Growing and trimming cost next to nothing here,
  * and so can be had often.
  */
-#ifndef BINADE_TESTS_STRESS_ARENA_H_
-#define BINADE_TESTS_STRESS_ARENA_H_
+#ifndef MOIETY_TESTS_STRESS_ARENA_H_
+#define MOIETY_TESTS_STRESS_ARENA_H_
 
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "binade/source.h"
+#include "moiety/source.h"
 
 #define ARENA_PAGE_BYTES ((uint64_t)2 << 20)
 
 struct arena {
-    binade_devptr allocation; /* as the driver returned it */
-    binade_devptr base;       /* of the first page */
+    moiety_devptr allocation; /* as the driver returned it */
+    moiety_devptr base;       /* of the first page */
     uint64_t page_count;
     pthread_mutex_t lock; /* for what follows */
     bool *is_reserved;    /* of each page */
@@ -30,6 +30,6 @@ struct arena {
 void arena_init(struct arena *arena, uint64_t size_bytes);
 void arena_fini(struct arena *arena);
 
-binade_source arena_source(struct arena *arena);
+moiety_source arena_source(struct arena *arena);
 
 #endif

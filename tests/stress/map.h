@@ -5,8 +5,8 @@
  * thread that gets a block and cleared before it is freed. A bit that is set
  * already belongs to somebody else.
  */
-#ifndef BINADE_TESTS_STRESS_MAP_H_
-#define BINADE_TESTS_STRESS_MAP_H_
+#ifndef MOIETY_TESTS_STRESS_MAP_H_
+#define MOIETY_TESTS_STRESS_MAP_H_
 
 #include <stdatomic.h>
 #include <stdbool.h>

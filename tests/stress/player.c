@@ -13,7 +13,7 @@ void game_fail(struct game *game, const char *what)
 {
     if (atomic_exchange(&game->is_failed, true))
         return;
-    printf("%s: wrong: %s\n", what, binade_last_error_message());
+    printf("%s: wrong: %s\n", what, moiety_last_error_message());
 }
 
 bool game_takes_plant(struct game *game, enum plant plant)
@@ -25,21 +25,21 @@ bool game_takes_plant(struct game *game, enum plant plant)
                memory_order_relaxed);
 }
 
-binade_stream player_choose_stream(struct player *player)
+moiety_stream player_choose_stream(struct player *player)
 {
     uint32_t way = random_below(&player->random, 64);
     switch (way) {
     case 0:
     case 1:
-        return BINADE_STREAM_DONE;
+        return MOIETY_STREAM_DONE;
     case 2:
     case 3:
-        return BINADE_STREAM_ANY;
+        return MOIETY_STREAM_ANY;
     case 4:
-        return BINADE_STREAM_LEGACY;
+        return MOIETY_STREAM_LEGACY;
     case 5:
     case 6:
-        return BINADE_STREAM_PER_THREAD;
+        return MOIETY_STREAM_PER_THREAD;
     default:
         break;
     }
@@ -51,8 +51,8 @@ binade_stream player_choose_stream(struct player *player)
 
 static void replace_stream(struct player *player)
 {
-    if (binade_stream_retire(player->game->pool, player->own) != BINADE_OK)
-        game_fail(player->game, "binade_stream_retire");
+    if (moiety_stream_retire(player->game->pool, player->own) != MOIETY_OK)
+        game_fail(player->game, "moiety_stream_retire");
     MUST(cu.cuStreamDestroy(player->own));
     player->own = kit_create_stream(random_next(&player->random));
 }
@@ -62,16 +62,16 @@ static void set_guard(struct player *player, bool is_wanted)
     if (player->has_guard == is_wanted)
         return;
     player->has_guard = is_wanted;
-    if ((is_wanted ? binade_capture_guard_begin()
-                   : binade_capture_guard_end()) != BINADE_OK)
+    if ((is_wanted ? moiety_capture_guard_begin()
+                   : moiety_capture_guard_end()) != MOIETY_OK)
         game_fail(player->game, "a capture guard");
 }
 
 static void look_at_pool(struct player *player)
 {
-    binade_stats stats = {.struct_size = sizeof(stats)};
-    if (binade_pool_stats(player->game->pool, &stats) != BINADE_OK)
-        game_fail(player->game, "binade_pool_stats");
+    moiety_stats stats = {.struct_size = sizeof(stats)};
+    if (moiety_pool_stats(player->game->pool, &stats) != MOIETY_OK)
+        game_fail(player->game, "moiety_pool_stats");
     if (stats.reserved_bytes_peak > stats.limit_bytes)
         game_fail(player->game, "the limit");
 }
@@ -79,8 +79,8 @@ static void look_at_pool(struct player *player)
 static void trim(struct player *player)
 {
     uint64_t share_bytes = player->game->share_bytes;
-    if (binade_pool_trim(player->game->pool, share_bytes, NULL) != BINADE_OK)
-        game_fail(player->game, "binade_pool_trim");
+    if (moiety_pool_trim(player->game->pool, share_bytes, NULL) != MOIETY_OK)
+        game_fail(player->game, "moiety_pool_trim");
 }
 
 /* There is no work, so without this every event would be over at once. */
@@ -166,8 +166,8 @@ void player_init(struct player *player, struct game *game, uint32_t index,
 
 void player_fini(struct player *player)
 {
-    if (binade_stream_retire(player->game->pool, player->own) != BINADE_OK)
-        game_fail(player->game, "binade_stream_retire");
+    if (moiety_stream_retire(player->game->pool, player->own) != MOIETY_OK)
+        game_fail(player->game, "moiety_stream_retire");
     MUST(cu.cuStreamDestroy(player->own));
     MUST(cu.cuEventDestroy(player->event));
 }

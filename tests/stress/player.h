@@ -3,14 +3,14 @@
  *
  * A player calls the pool at random, as fast as it can, and keeps books.
  */
-#ifndef BINADE_TESTS_STRESS_PLAYER_H_
-#define BINADE_TESTS_STRESS_PLAYER_H_
+#ifndef MOIETY_TESTS_STRESS_PLAYER_H_
+#define MOIETY_TESTS_STRESS_PLAYER_H_
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "binade/binade.h"
+#include "moiety/moiety.h"
 #include "pool/driver/cuda_abi.h"
 #include "tests/stress/map.h"
 #include "tests/truth/hold.h"
@@ -30,7 +30,7 @@ typedef uint64_t packed_block;
 
 /* What players share. */
 struct game {
-    binade_pool *pool;
+    moiety_pool *pool;
     CUcontext context;
     struct map map;
     uint64_t share_bytes; /* of the limit, for each player */
@@ -78,7 +78,7 @@ void game_fail(struct game *game, const char *what);
 bool game_takes_plant(struct game *game, enum plant plant);
 
 /* What a player does, in player_alloc.c and player_free.c. */
-binade_stream player_choose_stream(struct player *player);
+moiety_stream player_choose_stream(struct player *player);
 void player_allocate(struct player *player);
 void player_free_one(struct player *player);
 void player_free_some(struct player *player);

@@ -23,9 +23,9 @@ static void keep(struct player *player, CUdeviceptr address, size_t size_bytes)
 {
     struct game *game = player->game;
     size_t usable_bytes = 0;
-    if (binade_usable_size(game->pool, address, &usable_bytes) != BINADE_OK ||
+    if (moiety_usable_size(game->pool, address, &usable_bytes) != MOIETY_OK ||
         usable_bytes < size_bytes)
-        game_fail(game, "binade_usable_size");
+        game_fail(game, "moiety_usable_size");
     /* Owner 0 means nobody. */
     map_claim(&game->map, address, usable_bytes, player->index + 1);
     uint64_t grain = (address - game->map.base) / MAP_GRAIN_BYTES;
@@ -34,12 +34,12 @@ static void keep(struct player *player, CUdeviceptr address, size_t size_bytes)
     atomic_fetch_add_explicit(&player->operations, 1, memory_order_relaxed);
 }
 
-static void note_denied(struct player *player, binade_status status,
+static void note_denied(struct player *player, moiety_status status,
                         bool may_be_busy)
 {
     atomic_fetch_add_explicit(&player->denied, 1, memory_order_relaxed);
-    if (status != BINADE_E_NO_DEVICE_MEMORY &&
-        !(status == BINADE_E_BUSY && may_be_busy))
+    if (status != MOIETY_E_NO_DEVICE_MEMORY &&
+        !(status == MOIETY_E_BUSY && may_be_busy))
         game_fail(player->game, "an allocation");
     /* Everybody is short of memory: make room. */
     for (uint32_t i = player->hand_count / 2; i > 0; i--)
@@ -54,35 +54,35 @@ static void allocate_batch(struct player *player, size_t size_bytes)
         size_bytes = BATCH_BYTES_MAX;
     if (count > PLAYER_HAND - player->hand_count)
         count = PLAYER_HAND - player->hand_count;
-    binade_status status =
-        binade_alloc_batch(player->game->pool, size_bytes,
+    moiety_status status =
+        moiety_alloc_batch(player->game->pool, size_bytes,
                            player_choose_stream(player), count, address);
-    if (status != BINADE_OK)
+    if (status != MOIETY_OK)
         note_denied(player, status, false);
     else
         for (size_t i = 0; i < count; i++)
             keep(player, address[i], size_bytes);
 }
 
-static binade_status allocate_aligned(struct player *player, size_t size_bytes,
+static moiety_status allocate_aligned(struct player *player, size_t size_bytes,
                                       CUdeviceptr *out)
 {
     size_t alignment_bytes = (size_t)1 << random_below(&player->random, 22);
-    binade_status status =
-        binade_alloc_aligned(player->game->pool, size_bytes, alignment_bytes,
+    moiety_status status =
+        moiety_alloc_aligned(player->game->pool, size_bytes, alignment_bytes,
                              player_choose_stream(player), out);
-    if (status == BINADE_OK && *out % alignment_bytes)
+    if (status == MOIETY_OK && *out % alignment_bytes)
         game_fail(player->game, "the alignment of a block");
     return status;
 }
 
 void player_allocate(struct player *player)
 {
-    binade_pool *pool = player->game->pool;
+    moiety_pool *pool = player->game->pool;
     size_t size_bytes = choose_size(player);
     uint32_t way = random_below(&player->random, WAYS);
     CUdeviceptr address = 0;
-    binade_status status;
+    moiety_status status;
     if (way == BATCH) {
         allocate_batch(player, size_bytes);
         return;
@@ -90,12 +90,12 @@ void player_allocate(struct player *player)
     if (way == ALIGNED)
         status = allocate_aligned(player, size_bytes, &address);
     else if (way == TRY)
-        status = binade_try_alloc(pool, size_bytes,
+        status = moiety_try_alloc(pool, size_bytes,
                                   player_choose_stream(player), &address);
     else
-        status = binade_alloc(pool, size_bytes, player_choose_stream(player),
+        status = moiety_alloc(pool, size_bytes, player_choose_stream(player),
                               &address);
-    if (status == BINADE_OK)
+    if (status == MOIETY_OK)
         keep(player, address, size_bytes);
     else
         note_denied(player, status, way == TRY);

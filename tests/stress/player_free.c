@@ -16,10 +16,10 @@ size_t player_size(packed_block block)
     return (size_t)(block & UINT32_MAX);
 }
 
-static void expect_ok(struct player *player, binade_status status,
+static void expect_ok(struct player *player, moiety_status status,
                       const char *call)
 {
-    if (status != BINADE_OK)
+    if (status != MOIETY_OK)
         game_fail(player->game, call);
 }
 
@@ -40,9 +40,9 @@ static void close_books(struct player *player, packed_block block)
     struct game *game = player->game;
     size_t usable_bytes = 0;
     expect_ok(player,
-              binade_usable_size(game->pool, player_address(player, block),
+              moiety_usable_size(game->pool, player_address(player, block),
                                  &usable_bytes),
-              "binade_usable_size");
+              "moiety_usable_size");
     atomic_fetch_add_explicit(&player->operations, 1, memory_order_relaxed);
     /* A planted overlap: the pool gets a block that the map says is in use. */
     if (!game_takes_plant(game, PLANT_OVERLAP))
@@ -51,28 +51,28 @@ static void close_books(struct player *player, packed_block block)
 
 void player_free_plainly(struct player *player, packed_block block)
 {
-    binade_pool *pool = player->game->pool;
+    moiety_pool *pool = player->game->pool;
     CUdeviceptr address = player_address(player, block);
     close_books(player, block);
     if (random_below(&player->random, 2))
         expect_ok(player,
-                  binade_free(pool, address, player_choose_stream(player)),
-                  "binade_free");
+                  moiety_free(pool, address, player_choose_stream(player)),
+                  "moiety_free");
     else
         expect_ok(player,
-                  binade_free_sized(pool, address, player_size(block),
+                  moiety_free_sized(pool, address, player_size(block),
                                     player_choose_stream(player)),
-                  "binade_free_sized");
+                  "moiety_free_sized");
 }
 
 static void free_recorded(struct player *player, packed_block block)
 {
-    binade_stream user = player_choose_stream(player);
-    if (user != BINADE_STREAM_DONE)
+    moiety_stream user = player_choose_stream(player);
+    if (user != MOIETY_STREAM_DONE)
         expect_ok(player,
-                  binade_record_use(player->game->pool,
+                  moiety_record_use(player->game->pool,
                                     player_address(player, block), user),
-                  "binade_record_use");
+                  "moiety_record_use");
     player_free_plainly(player, block);
 }
 
@@ -82,8 +82,8 @@ static void free_after_event(struct player *player, packed_block block)
     close_books(player, block);
     MUST(cu.cuEventRecord(player->event, player->own));
     expect_ok(player,
-              binade_free_after(player->game->pool, address, player->event),
-              "binade_free_after");
+              moiety_free_after(player->game->pool, address, player->event),
+              "moiety_free_after");
 }
 
 /* Puts a block on the table, and gets one that another player had, perhaps. */
@@ -128,32 +128,32 @@ void player_free_some(struct player *player)
         address[count++] = player_address(player, block);
     }
     expect_ok(player,
-              binade_free_batch(player->game->pool, address, count,
+              moiety_free_batch(player->game->pool, address, count,
                                 player_choose_stream(player), &freed),
-              "binade_free_batch");
+              "moiety_free_batch");
     if (freed != count)
-        game_fail(player->game, "the count of binade_free_batch");
+        game_fail(player->game, "the count of moiety_free_batch");
 }
 
 /* Calls that must be refused, and must change nothing. */
 void player_call_badly(struct player *player)
 {
-    binade_pool *pool = player->game->pool;
+    moiety_pool *pool = player->game->pool;
     if (!player->hand_count)
         return;
     packed_block block = player->hand[player->hand_count - 1];
     CUdeviceptr address = player_address(player, block);
     size_t usable_bytes = 0;
-    if (binade_usable_size(pool, address, &usable_bytes) != BINADE_OK ||
-        binade_free_sized(pool, address, usable_bytes * 2 + 4096,
-                          player->own) != BINADE_E_INVALID)
+    if (moiety_usable_size(pool, address, &usable_bytes) != MOIETY_OK ||
+        moiety_free_sized(pool, address, usable_bytes * 2 + 4096,
+                          player->own) != MOIETY_E_INVALID)
         game_fail(player->game, "a free with a wrong size");
     if (usable_bytes > MAP_GRAIN_BYTES &&
-        binade_free(pool, address + MAP_GRAIN_BYTES, player->own) !=
-            BINADE_E_INVALID)
+        moiety_free(pool, address + MAP_GRAIN_BYTES, player->own) !=
+            MOIETY_E_INVALID)
         game_fail(player->game, "a free inside a block");
-    if (binade_free(pool, 4096, player->own) != BINADE_E_FOREIGN)
+    if (moiety_free(pool, 4096, player->own) != MOIETY_E_FOREIGN)
         game_fail(player->game, "a free of a foreign address");
-    if (binade_free(pool, 0, player->own) != BINADE_OK)
+    if (moiety_free(pool, 0, player->own) != MOIETY_OK)
         game_fail(player->game, "a free of nothing");
 }

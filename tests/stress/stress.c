@@ -33,7 +33,7 @@ static const char usage[] =
     "  --streams=N     streams that all of them use (default 16)\n"
     "  --limit=MIB     the pool's memory (default: 64 MiB a thread)\n"
     "  --driver=D      auto, cuda, standin or a path with a / in it (default:\n"
-    "                  what BINADE_DRIVER says)\n"
+    "                  what MOIETY_DRIVER says)\n"
     "  --plant=overlap a player frees a block and keeps it; the run must fail\n"
     "  --plant=loss    a player forgets a block; the run must fail\n"
     "exit status: 0 all well; 1 an overlap, a loss or a wrong answer; 2 bad\n"
@@ -100,8 +100,8 @@ static void *run(void *argument)
             player_play(player, UINT64_MAX);
         pthread_barrier_wait(&barrier);
         player_drain(player);
-        if (binade_pool_trim(game.pool, UINT64_MAX, NULL) != BINADE_OK)
-            game_fail(&game, "binade_pool_trim");
+        if (moiety_pool_trim(game.pool, UINT64_MAX, NULL) != MOIETY_OK)
+            game_fail(&game, "moiety_pool_trim");
         pthread_barrier_wait(&barrier);
         pthread_barrier_wait(&barrier); /* main() has looked */
     }
@@ -110,15 +110,15 @@ static void *run(void *argument)
 
 /* Trims until all is free, or gives up. At most one segment is left, or none,
  * so that a whole is one run. */
-static binade_stats settle(uint64_t keep_bytes)
+static moiety_stats settle(uint64_t keep_bytes)
 {
     uint64_t begin_ns = kit_now_ns();
-    binade_stats stats = {0};
+    moiety_stats stats = {0};
     do {
         stats.struct_size = sizeof(stats);
-        if (binade_pool_trim(game.pool, keep_bytes, NULL) != BINADE_OK ||
-            binade_pool_stats(game.pool, &stats) != BINADE_OK)
-            game_fail(&game, "binade_pool_trim or binade_pool_stats");
+        if (moiety_pool_trim(game.pool, keep_bytes, NULL) != MOIETY_OK ||
+            moiety_pool_stats(game.pool, &stats) != MOIETY_OK)
+            game_fail(&game, "moiety_pool_trim or moiety_pool_stats");
         kit_pause_us(100);
     } while (stats.free_bytes != stats.reserved_bytes_current &&
              kit_now_ns() - begin_ns < SETTLE_NS);
@@ -128,7 +128,7 @@ static binade_stats settle(uint64_t keep_bytes)
 /* Nobody plays, and all have freed what they had. */
 static void look(uint64_t keep_bytes)
 {
-    binade_stats stats = settle(keep_bytes);
+    moiety_stats stats = settle(keep_bytes);
     phases++;
     lost_bytes = stats.reserved_bytes_current - stats.free_bytes;
     if (lost_bytes == 0 && stats.allocation_current == 0 &&
@@ -199,16 +199,16 @@ static void play(void)
 
 static void create_pool(void)
 {
-    binade_source source = arena_source(&arena);
-    binade_pool_options pool_options = BINADE_POOL_OPTIONS_INIT;
+    moiety_source source = arena_source(&arena);
+    moiety_pool_options pool_options = MOIETY_POOL_OPTIONS_INIT;
     pool_options.source = &source;
     pool_options.limit_bytes = options.limit_mib << 20;
     pool_options.first_segment_bytes = UINT64_C(8) << 20;
     pool_options.largest_segment_bytes = UINT64_C(32) << 20;
     pool_options.wait_ms = 1;
-    if (binade_pool_create(&pool_options, &game.pool) == BINADE_OK)
+    if (moiety_pool_create(&pool_options, &game.pool) == MOIETY_OK)
         return;
-    (void)fprintf(stderr, "%s\n", binade_last_error_message());
+    (void)fprintf(stderr, "%s\n", moiety_last_error_message());
     exit(EXIT_WRONG);
 }
 
@@ -235,16 +235,16 @@ static void begin(CUcontext context)
 
 static void end(void)
 {
-    binade_leaks leaks = {.struct_size = sizeof(leaks)};
+    moiety_leaks leaks = {.struct_size = sizeof(leaks)};
     for (uint64_t i = 0; i < options.threads; i++)
         player_fini(&players[i]);
     for (uint64_t i = 0; i < options.streams; i++) {
-        if (binade_stream_retire(game.pool, game.streams[i]) != BINADE_OK)
-            game_fail(&game, "binade_stream_retire");
+        if (moiety_stream_retire(game.pool, game.streams[i]) != MOIETY_OK)
+            game_fail(&game, "moiety_stream_retire");
         MUST(cu.cuStreamDestroy(game.streams[i]));
     }
-    if (binade_pool_destroy(game.pool, &leaks) != BINADE_OK)
-        game_fail(&game, "binade_pool_destroy");
+    if (moiety_pool_destroy(game.pool, &leaks) != MOIETY_OK)
+        game_fail(&game, "moiety_pool_destroy");
     if (leaks.bytes)
         lost_bytes = leaks.bytes;
     if (leaks.block_count || arena.reserved_bytes || arena.bad_releases)
@@ -258,9 +258,9 @@ static void end(void)
 
 static void print_numbers(void)
 {
-    binade_stats stats = {.struct_size = sizeof(stats)};
-    if (binade_pool_stats(game.pool, &stats) != BINADE_OK)
-        game_fail(&game, "binade_pool_stats");
+    moiety_stats stats = {.struct_size = sizeof(stats)};
+    if (moiety_pool_stats(game.pool, &stats) != MOIETY_OK)
+        game_fail(&game, "moiety_pool_stats");
     printf("%" PRIu64 " hits, %" PRIu64 " misses, %" PRIu64
            " depot exchanges, %" PRIu64 " batches retired\n",
            stats.cache_hits, stats.cache_misses, stats.depot_exchanges,

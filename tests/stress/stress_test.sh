@@ -9,8 +9,8 @@ set -u
 stress=tests/stress/stress
 seconds=$1
 common=(--driver="$PWD/pool/standin/libcuda.so.1" --seed="${STRESS_SEED:-1}")
-unset BINADE_DRIVER BINADE_REQUIRE_GPU BINADE_CONF BINADE_STANDIN_COST \
-    BINADE_STANDIN_FAULTS
+unset MOIETY_DRIVER MOIETY_REQUIRE_GPU MOIETY_CONF MOIETY_STANDIN_COST \
+    MOIETY_STANDIN_FAULTS
 
 # expect CODE TEXT ARGUMENT...: the exit status, and a text that is printed.
 expect() {

@@ -23,27 +23,27 @@ LEFT_OUT = {
         "the words of their refusal of a stream that captures",
 }
 
-IS_OURS = os.environ.get("BINADE_CUDA_CORE_MEMORY") == "ours"
+IS_OURS = os.environ.get("MOIETY_CUDA_CORE_MEMORY") == "ours"
 
 arenas = {}
 
 
 @functools.cache
 def pools():
-    import binade
+    import moiety
 
-    return binade.Pools()
+    return moiety.Pools()
 
 
 def arena_of(device):
     """Of that device, or of the current one: pinned memory says whose it is."""
     from cuda.core import Device
 
-    import binade
+    import moiety
 
     ordinal = (Device() if device is None else device).device_id
     if ordinal not in arenas:
-        arenas[ordinal] = binade.HostArena(ordinal)
+        arenas[ordinal] = moiety.HostArena(ordinal)
     return arenas[ordinal]
 
 
@@ -52,7 +52,7 @@ def resources():
     """Our resources: of device memory, pinned, and one that tells what it has
     given out. They have what tests ask of theirs besides: they say that they
     share nothing with other processes, and need no stream."""
-    import binade.cuda
+    import moiety.cuda
     from cuda.core import Device
 
     class Lenient:
@@ -62,11 +62,11 @@ def resources():
             return super().allocate(size, stream=Device().default_stream
                                     if stream is None else stream)
 
-    class DeviceMemory(Lenient, binade.cuda.MemoryResource):
+    class DeviceMemory(Lenient, moiety.cuda.MemoryResource):
         def __init__(self, device=None):
             super().__init__(device, pools())
 
-    class PinnedMemory(Lenient, binade.cuda.PinnedMemoryResource):
+    class PinnedMemory(Lenient, moiety.cuda.PinnedMemoryResource):
         def __init__(self, device=None):
             super().__init__(arena_of(device))
 

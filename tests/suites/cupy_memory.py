@@ -21,8 +21,8 @@ def _put_ours():
     import cupy
     from cupy.cuda import memory, pinned_memory
 
-    import binade
-    import binade.cupy
+    import moiety
+    import moiety.cupy
 
     theirs = memory.MemoryPool
 
@@ -30,7 +30,7 @@ def _put_ours():
         """CuPy's where a test gives it memory to work on."""
         if allocator is not None:
             return theirs(allocator)
-        made.append(binade.cupy.MemoryPool(binade.Pools(auto_scope=True)))
+        made.append(moiety.cupy.MemoryPool(moiety.Pools(auto_scope=True)))
         return made[-1]
 
     default = make()
@@ -38,14 +38,14 @@ def _put_ours():
     memory.set_allocator(default.malloc)
     cupy.get_default_memory_pool = lambda: default
     pinned_memory.set_pinned_memory_allocator(
-        binade.cupy.pinned_allocator(binade.HostArena()))
+        moiety.cupy.pinned_allocator(moiety.HostArena()))
 
 
 def pytest_configure(config):
     for name in ("slow", "multi_gpu(count)", "thread_unsafe(reason)",
                  "parallel_threads(count)", "iterations(count)"):
         config.addinivalue_line("markers", name)
-    if os.environ.get("BINADE_CUPY_MEMORY") == "ours":
+    if os.environ.get("MOIETY_CUPY_MEMORY") == "ours":
         _put_ours()
 
 

@@ -12,9 +12,9 @@ blocks = 0
 
 
 def count_blocks():
-    import binade.numba
+    import moiety.numba
 
-    uncounted = binade.numba.Manager.memalloc
+    uncounted = moiety.numba.Manager.memalloc
 
     @functools.wraps(uncounted)
     def memalloc(self, size):
@@ -23,11 +23,11 @@ def count_blocks():
         blocks += 1
         return memory
 
-    binade.numba.Manager.memalloc = memalloc
+    moiety.numba.Manager.memalloc = memalloc
 
 
 def pytest_configure():
-    if os.environ.get("NUMBA_CUDA_MEMORY_MANAGER") == "binade.numba":
+    if os.environ.get("NUMBA_CUDA_MEMORY_MANAGER") == "moiety.numba":
         count_blocks()
 
 

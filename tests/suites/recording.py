@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A plugin of pytest that writes what becomes of each test to the file that
-BINADE_OUTCOMES names, one JSON object a line, as it happens: whatever crashes,
+MOIETY_OUTCOMES names, one JSON object a line, as it happens: whatever crashes,
 hangs or is killed, what came before is on record. Under pytest-xdist the
 controller writes for all.
 
@@ -81,4 +81,4 @@ class Recorder:
 def pytest_configure(config):
     config.pluginmanager.register(
         Worker() if hasattr(config, "workerinput")
-        else Recorder(os.environ["BINADE_OUTCOMES"]))
+        else Recorder(os.environ["MOIETY_OUTCOMES"]))

@@ -20,9 +20,9 @@ def _in_place_of(theirs):
     such a test is of how their memory works."""
     import rmm
 
-    import binade.rmm
+    import moiety.rmm
 
-    class Ours(binade.rmm.MemoryResource):
+    class Ours(moiety.rmm.MemoryResource):
         def __new__(cls, *arguments, **options):
             if arguments or options:
                 return theirs(*arguments, **options)
@@ -60,9 +60,9 @@ def _put_ours():
     import rmm
     import rmm.rmm
 
-    import binade
+    import moiety
 
-    pools = binade.Pools()
+    pools = moiety.Pools()
     for name in ("CudaMemoryResource", "CudaAsyncMemoryResource"):
         setattr(rmm.mr, name, _in_place_of(getattr(rmm.mr, name)))
     rmm.rmm._initialize = _initialize_with_ours(rmm.rmm._initialize)
@@ -70,7 +70,7 @@ def _put_ours():
 
 
 def pytest_configure():
-    if os.environ.get("BINADE_RMM_MEMORY") == "ours":
+    if os.environ.get("MOIETY_RMM_MEMORY") == "ours":
         _put_ours()
 
 

@@ -6,7 +6,7 @@ machine with a GPU, without Bazel.
 usage: suites.py numba|numpy|cupy|torch|torch-ipc|rmm|cuda-core --out=FOLDER
                  [--workers=N] [--limit-s=S] [--target=TARGET...]
 
-It needs pytest, pytest-xdist and pytest-timeout, and the package binade on
+It needs pytest, pytest-xdist and pytest-timeout, and the package moiety on
 PYTHONPATH. Tests that are in no package are in the package's repository, at the
 tag of the version that is installed; a variable names their folder:
 
@@ -83,7 +83,7 @@ def numba_suite():
         HERE / "numba_tests.py", (HERE / "host",),
         ("--pyargs", "-o", "consider_namespace_packages=true",
          "--dist", "loadscope"),
-        ({}, {"NUMBA_CUDA_MEMORY_MANAGER": "binade.numba"}),
+        ({}, {"NUMBA_CUDA_MEMORY_MANAGER": "moiety.numba"}),
         ("numba", "numba-cuda", "cuda-bindings", "cuda-core", "numpy"),
         frozenset(skips_of_numba()))
 
@@ -93,8 +93,8 @@ def numpy_suite():
     return Suite(
         "numpy", "", (str(folder),), TESTS / "emm" / "numpy_plugin.py", (),
         ("-m", "not slow", "--dist", "load"),
-        ({"BINADE_NUMPY_HANDLER": "default"},
-         {"BINADE_NUMPY_HANDLER": "pinned"}),
+        ({"MOIETY_NUMPY_HANDLER": "default"},
+         {"MOIETY_NUMPY_HANDLER": "pinned"}),
         ("numpy",), frozenset())
 
 
@@ -110,7 +110,7 @@ def cupy_suite():
             "core_tests/test_dlpack.py", "creation_tests",
             "manipulation_tests/test_join.py")),
         HERE / "cupy_memory.py", (), ("-m", "not slow", "--dist", "load"),
-        ({"BINADE_CUPY_MEMORY": "theirs"}, {"BINADE_CUPY_MEMORY": "ours"}),
+        ({"MOIETY_CUPY_MEMORY": "theirs"}, {"MOIETY_CUPY_MEMORY": "ours"}),
         ("cupy-cuda13x", "cupy-cuda12x", "numpy"), frozenset())
 
 
@@ -120,8 +120,8 @@ def torch_suite(targets, ours):
         "torch", str(root), tuple(str(root / one) for one in targets),
         HERE / "torch_memory.py", (HERE / "torch_host",),
         ("--dist", "load"),
-        ({"BINADE_TORCH_MEMORY": "theirs"},
-         {"BINADE_TORCH_MEMORY": "ours", **ours}),
+        ({"MOIETY_TORCH_MEMORY": "theirs"},
+         {"MOIETY_TORCH_MEMORY": "ours", **ours}),
         ("torch", "numpy"), frozenset())
 
 
@@ -130,7 +130,7 @@ def rmm_suite():
     return Suite(
         "rmm", str(root), (str(root),), HERE / "rmm_memory.py", (),
         ("--dist", "load"),
-        ({"BINADE_RMM_MEMORY": "theirs"}, {"BINADE_RMM_MEMORY": "ours"}),
+        ({"MOIETY_RMM_MEMORY": "theirs"}, {"MOIETY_RMM_MEMORY": "ours"}),
         ("rmm-cu13", "rmm-cu12", "numba-cuda", "cuda-bindings", "numpy"),
         frozenset())
 
@@ -145,8 +145,8 @@ def cuda_core_suite():
             "test_texture_surface.py", "test_green_context.py",
             "test_object_protocols.py", "graph")),
         HERE / "cuda_core_memory.py", (), ("--dist", "load"),
-        ({"BINADE_CUDA_CORE_MEMORY": "theirs"},
-         {"BINADE_CUDA_CORE_MEMORY": "ours"}),
+        ({"MOIETY_CUDA_CORE_MEMORY": "theirs"},
+         {"MOIETY_CUDA_CORE_MEMORY": "ours"}),
         ("cuda-core", "cuda-bindings", "numpy"), frozenset())
 
 
@@ -157,7 +157,7 @@ SUITES = {
          "inductor/test_cudagraph_trees.py"), {}),
     "torch-ipc": lambda: torch_suite(
         ("test_multiprocessing.py", "test_dataloader.py"),
-        {"BINADE_TORCH_IPC": "1"}),
+        {"MOIETY_TORCH_IPC": "1"}),
     "rmm": rmm_suite, "cuda-core": cuda_core_suite,
 }
 
@@ -196,7 +196,7 @@ class Runner:
         path = [HERE, self.suite.plugin.parent, *self.suite.path]
         return {
             **os.environ, **self.suite.environments[which],
-            "BINADE_OUTCOMES": str(outcomes),
+            "MOIETY_OUTCOMES": str(outcomes),
             # meson and ninja, for tests that build a module.
             "PATH": f"{pathlib.Path(sys.executable).parent}{os.pathsep}"
                     f"{os.environ['PATH']}",
@@ -248,7 +248,7 @@ class Runner:
 
 def versions(names):
     found = {"python": sys.version.split()[0]}
-    for name in (*names, "binade", "pytest", "pytest-xdist"):
+    for name in (*names, "moiety", "pytest", "pytest-xdist"):
         try:
             found[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:

@@ -9,14 +9,14 @@ import os
 def pytest_configure():
     import torch
 
-    is_ours = os.environ["BINADE_TORCH_MEMORY"] == "ours"
+    is_ours = os.environ["MOIETY_TORCH_MEMORY"] == "ours"
     assert torch.cuda.memory.get_allocator_backend() == (
-        "binade" if is_ours else "native")
+        "moiety" if is_ours else "native")
 
 
 def pytest_served():
     import torch
 
-    if torch.cuda.memory.get_allocator_backend() != "binade":
+    if torch.cuda.memory.get_allocator_backend() != "moiety":
         return 0
     return torch.cuda.memory_stats().get("allocation.all.allocated", 0)

@@ -14,7 +14,7 @@ static const struct {
     size_t offset_bytes; /* in the table */
 } entries[] = {
 #define ENTRY(base, version, symbol, need, memory, parameters)                 \
-    {#base, offsetof(struct binadei_driver, base)},
+    {#base, offsetof(struct moietyi_driver, base)},
 #include "pool/driver/cuda_entries.inc"
 };
 
@@ -43,19 +43,19 @@ int driver_probe_status(const char *entry, int code)
     size_t index = index_of(entry);
     if (index == driver_probe_entry_count())
         return -1;
-    return (int)binadei_driver_status((enum binadei_entry)index,
+    return (int)moietyi_driver_status((enum moietyi_entry)index,
                                       (CUresult)code);
 }
 
-binade_status driver_probe_open(void)
+moiety_status driver_probe_open(void)
 {
-    const struct binadei_driver *driver;
-    return binadei_driver_open(&driver);
+    const struct moietyi_driver *driver;
+    return moietyi_driver_open(&driver);
 }
 
 void *driver_probe_function(const char *entry)
 {
-    const struct binadei_driver *driver = binadei_driver_opened();
+    const struct moietyi_driver *driver = moietyi_driver_opened();
     size_t index = index_of(entry);
     void *function = NULL;
     if (driver && index < driver_probe_entry_count())
@@ -66,6 +66,6 @@ void *driver_probe_function(const char *entry)
 
 void *driver_probe_symbol(const char *name)
 {
-    const struct binadei_driver *driver = binadei_driver_opened();
+    const struct moietyi_driver *driver = moietyi_driver_opened();
     return driver ? dlsym(driver->library, name) : NULL;
 }

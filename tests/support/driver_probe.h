@@ -5,12 +5,12 @@
  * CUresult means, and what the open driver's table holds. Calls and reads;
  * asserts nothing.
  */
-#ifndef BINADE_TESTS_SUPPORT_DRIVER_PROBE_H_
-#define BINADE_TESTS_SUPPORT_DRIVER_PROBE_H_
+#ifndef MOIETY_TESTS_SUPPORT_DRIVER_PROBE_H_
+#define MOIETY_TESTS_SUPPORT_DRIVER_PROBE_H_
 
 #include <stddef.h>
 
-#include "binade/status.h"
+#include "moiety/status.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -25,7 +25,7 @@ const char *driver_probe_entry_name(size_t index);
 int driver_probe_status(const char *entry, int code);
 
 /* Opens the driver that the environment names, as the product does. */
-binade_status driver_probe_open(void);
+moiety_status driver_probe_open(void);
 
 /* The open driver's function for an entry: NULL if the driver lacks it, if
  * there is no such entry, or if no driver is open. */

@@ -5,13 +5,13 @@
  * whose headers are C only; sets of nodes are texts, "0-3,6" or "none". Calls
  * and reads; asserts nothing.
  */
-#ifndef BINADE_TESTS_SUPPORT_NUMA_PROBE_H_
-#define BINADE_TESTS_SUPPORT_NUMA_PROBE_H_
+#ifndef MOIETY_TESTS_SUPPORT_NUMA_PROBE_H_
+#define MOIETY_TESTS_SUPPORT_NUMA_PROBE_H_
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "binade/status.h"
+#include "moiety/status.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -21,10 +21,10 @@ extern "C" {
 
 struct numa_probe; /* a topology */
 
-binade_status numa_probe_load(struct numa_probe **out);
+moiety_status numa_probe_load(struct numa_probe **out);
 void numa_probe_unload(struct numa_probe *topology);
 /* The process's; never unloaded. */
-binade_status numa_probe_get(const struct numa_probe **out);
+moiety_status numa_probe_get(const struct numa_probe **out);
 const char *numa_probe_message(void);
 
 const char *numa_probe_source(const struct numa_probe *topology);
@@ -39,12 +39,12 @@ uint64_t numa_probe_latency_ns(const struct numa_probe *topology,
                                unsigned node);
 uint64_t numa_probe_distance(const struct numa_probe *topology, unsigned from,
                              unsigned to);
-binade_status numa_probe_near_pci(const struct numa_probe *topology,
+moiety_status numa_probe_near_pci(const struct numa_probe *topology,
                                   const char *bus_id, char *out,
                                   bool *out_known);
 void numa_probe_near_cpu(const struct numa_probe *topology, unsigned cpu,
                          char *out);
-binade_status numa_probe_caller_node(const struct numa_probe *topology,
+moiety_status numa_probe_caller_node(const struct numa_probe *topology,
                                      unsigned *out);
 
 struct numa_probe_request {
@@ -61,13 +61,13 @@ struct numa_probe_placement {
     const char *why;
 };
 
-binade_status numa_probe_place(const struct numa_probe *topology,
+moiety_status numa_probe_place(const struct numa_probe *topology,
                                const struct numa_probe_request *request,
                                struct numa_probe_placement *out);
 
 /* "POLICY NODES" of what is read, as numbers of numa_probe_request and a list;
  * starts from policy 9 with node 7. */
-binade_status numa_probe_read_policy(const char *text, char *out);
+moiety_status numa_probe_read_policy(const char *text, char *out);
 
 /* A list of nodes there and back; false if it is none. */
 bool numa_probe_nodeset(const char *text, char separator, char *out);

@@ -6,13 +6,13 @@
 #include "pool/base/failure.h"
 #include "pool/config/options.h"
 
-binade_status options_probe_resolve(const binade_pool_options *given,
-                                    const char *conf, binade_pool_options *out)
+moiety_status options_probe_resolve(const moiety_pool_options *given,
+                                    const char *conf, moiety_pool_options *out)
 {
-    return binadei_options_resolve(given, conf, out);
+    return moietyi_options_resolve(given, conf, out);
 }
 
 const char *options_probe_message(void)
 {
-    return binadei_failure_message();
+    return moietyi_failure_message();
 }

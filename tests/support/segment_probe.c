@@ -10,18 +10,18 @@
 #include "pool/segment/mapper.h"
 #include "pool/segment/segment.h"
 
-static struct binadei_lookup *lookup_of(const struct binadei_segments *segments)
+static struct moietyi_lookup *lookup_of(const struct moietyi_segments *segments)
 {
-    return (struct binadei_lookup *)binadei_segments_lookup(segments);
+    return (struct moietyi_lookup *)moietyi_segments_lookup(segments);
 }
 
-struct binadei_mapper *
+struct moietyi_mapper *
 segment_probe_mapper_create(const struct segment_probe_mapper *functions)
 {
-    struct binadei_mapper *mapper = malloc(sizeof(*mapper));
+    struct moietyi_mapper *mapper = malloc(sizeof(*mapper));
     if (!mapper)
         return NULL;
-    *mapper = (struct binadei_mapper){.context = functions->context,
+    *mapper = (struct moietyi_mapper){.context = functions->context,
                                       .reserve = functions->reserve,
                                       .release = functions->release,
                                       .create = functions->create,
@@ -33,18 +33,18 @@ segment_probe_mapper_create(const struct segment_probe_mapper *functions)
     return mapper;
 }
 
-void segment_probe_mapper_destroy(struct binadei_mapper *mapper)
+void segment_probe_mapper_destroy(struct moietyi_mapper *mapper)
 {
     free(mapper);
 }
 
-binade_status segment_probe_create(const struct segment_probe_options *options,
-                                   struct binadei_segments **out)
+moiety_status segment_probe_create(const struct segment_probe_options *options,
+                                   struct moietyi_segments **out)
 {
-    binade_source mapped = {0};
+    moiety_source mapped = {0};
     if (options->mapper)
-        mapped = binadei_mapped_source_init(options->mapper);
-    const struct binadei_segments_options own = {
+        mapped = moietyi_mapped_source_init(options->mapper);
+    const struct moietyi_segments_options own = {
         .source =
             options->mapper && !options->source ? &mapped : options->source,
         .mapper = options->mapper,
@@ -56,111 +56,111 @@ binade_status segment_probe_create(const struct segment_probe_options *options,
         .first_bytes = options->first_bytes,
         .largest_bytes = options->largest_bytes,
     };
-    return binadei_segments_create(&own, out);
+    return moietyi_segments_create(&own, out);
 }
 
-binade_status segment_probe_destroy(struct binadei_segments *segments)
+moiety_status segment_probe_destroy(struct moietyi_segments *segments)
 {
-    return binadei_segments_destroy(segments);
+    return moietyi_segments_destroy(segments);
 }
 
-binade_status segment_probe_grow(struct binadei_segments *segments,
+moiety_status segment_probe_grow(struct moietyi_segments *segments,
                                  uint64_t needed_bytes)
 {
-    return binadei_segments_grow(segments, needed_bytes);
+    return moietyi_segments_grow(segments, needed_bytes);
 }
 
-binade_status segment_probe_trim(struct binadei_segments *segments,
+moiety_status segment_probe_trim(struct moietyi_segments *segments,
                                  uint64_t keep_bytes, uint64_t *out_bytes)
 {
-    return binadei_segments_trim(segments, keep_bytes, out_bytes);
+    return moietyi_segments_trim(segments, keep_bytes, out_bytes);
 }
 
-binade_status segment_probe_grow_to(struct binadei_segments *segments,
+moiety_status segment_probe_grow_to(struct moietyi_segments *segments,
                                     uint64_t total_bytes)
 {
-    return binadei_segments_grow_to(segments, total_bytes);
+    return moietyi_segments_grow_to(segments, total_bytes);
 }
 
-bool segment_probe_can_trim(struct binadei_segments *segments)
+bool segment_probe_can_trim(struct moietyi_segments *segments)
 {
-    return binadei_segments_can_trim(segments);
+    return moietyi_segments_can_trim(segments);
 }
 
 /* The extension stands for the streams, which know no epoch here. */
-static uint64_t probe_next_epoch(const struct binadei_streams *streams)
+static uint64_t probe_next_epoch(const struct moietyi_streams *streams)
 {
     const struct segment_probe_extension *extension = (const void *)streams;
     return extension->next_epoch;
 }
 
-binade_status
-segment_probe_extend(struct binadei_segments *segments,
-                     struct binadei_buddy *buddy,
+moiety_status
+segment_probe_extend(struct moietyi_segments *segments,
+                     struct moietyi_buddy *buddy,
                      const struct segment_probe_extension *extension)
 {
-    const struct binadei_view view = {.buddy = buddy, .maps = extension->maps};
-    const struct binadei_extension own = {
+    const struct moietyi_view view = {.buddy = buddy, .maps = extension->maps};
+    const struct moietyi_extension own = {
         .needed_bytes = extension->needed_bytes,
         .view = extension->has_view ? &view : NULL,
         .passed_epoch = extension->passed_epoch,
         .next_epoch = extension->next_epoch ? probe_next_epoch : NULL,
-        .streams = (const struct binadei_streams *)(const void *)extension};
-    return binadei_segments_extend(segments, &own);
+        .streams = (const struct moietyi_streams *)(const void *)extension};
+    return moietyi_segments_extend(segments, &own);
 }
 
-binade_status segment_probe_add_peer(struct binadei_segments *segments,
+moiety_status segment_probe_add_peer(struct moietyi_segments *segments,
                                      int32_t device)
 {
-    return binadei_segments_add_peer(segments, device);
+    return moietyi_segments_add_peer(segments, device);
 }
 
-uint64_t segment_probe_left_at(struct binadei_segments *segments)
+uint64_t segment_probe_left_at(struct moietyi_segments *segments)
 {
-    return binadei_segments_left_at(segments, 0);
+    return moietyi_segments_left_at(segments, 0);
 }
 
-void segment_probe_unmap_left(struct binadei_segments *segments,
+void segment_probe_unmap_left(struct moietyi_segments *segments,
                               uint64_t passed_epoch)
 {
-    binadei_segments_unmap_left(segments, passed_epoch);
+    moietyi_segments_unmap_left(segments, passed_epoch);
 }
 
-binade_status segment_probe_hold(struct binadei_segments *segments,
+moiety_status segment_probe_hold(struct moietyi_segments *segments,
                                  uint32_t page_count, uint32_t *out_first)
 {
-    binadei_page first = {0};
-    binade_status status =
-        binadei_segments_hold(segments, page_count, UINT64_MAX, true, &first);
+    moietyi_page first = {0};
+    moiety_status status =
+        moietyi_segments_hold(segments, page_count, UINT64_MAX, true, &first);
     *out_first = first.index;
     return status;
 }
 
-binade_status segment_probe_vacate(struct binadei_segments *segments,
+moiety_status segment_probe_vacate(struct moietyi_segments *segments,
                                    uint32_t first, bool *out_is_away)
 {
-    const binadei_page page = {first};
-    const struct binadei_handles held = {&page, 1};
-    return binadei_segments_vacate(segments, &held, out_is_away);
+    const moietyi_page page = {first};
+    const struct moietyi_handles held = {&page, 1};
+    return moietyi_segments_vacate(segments, &held, out_is_away);
 }
 
-binade_status segment_probe_refill(struct binadei_segments *segments,
+moiety_status segment_probe_refill(struct moietyi_segments *segments,
                                    uint32_t first)
 {
-    const binadei_page page = {first};
-    const struct binadei_handles held = {&page, 1};
-    return binadei_segments_refill(segments, &held);
+    const moietyi_page page = {first};
+    const struct moietyi_handles held = {&page, 1};
+    return moietyi_segments_refill(segments, &held);
 }
 
-void segment_probe_drop(struct binadei_segments *segments, uint32_t first)
+void segment_probe_drop(struct moietyi_segments *segments, uint32_t first)
 {
-    const binadei_page page = {first};
-    const struct binadei_handles held = {&page, 1};
-    binadei_segments_drop(segments, &held);
+    const moietyi_page page = {first};
+    const struct moietyi_handles held = {&page, 1};
+    moietyi_segments_drop(segments, &held);
 }
 
-static void watcher_tell(const struct binadei_watch *watch,
-                         const struct binadei_segment_info *info,
+static void watcher_tell(const struct moietyi_watch *watch,
+                         const struct moietyi_segment_info *info,
                          uint64_t hold_count, bool is_added)
 {
     const struct segment_probe_watcher *watcher = watch->context;
@@ -176,46 +176,46 @@ static void watcher_tell(const struct binadei_watch *watch,
     watcher->tell(watcher->context, &told, is_added);
 }
 
-binade_status segment_probe_watch(struct binadei_segments *segments,
+moiety_status segment_probe_watch(struct moietyi_segments *segments,
                                   const struct segment_probe_watcher *watcher,
                                   uint64_t *out_id)
 {
-    const struct binadei_watch watch = {.context = watcher,
+    const struct moietyi_watch watch = {.context = watcher,
                                         .tell = watcher_tell};
-    return binadei_segments_watch(segments, &watch, out_id);
+    return moietyi_segments_watch(segments, &watch, out_id);
 }
 
-binade_status segment_probe_unwatch(struct binadei_segments *segments,
+moiety_status segment_probe_unwatch(struct moietyi_segments *segments,
                                     uint64_t id)
 {
-    return binadei_segments_unwatch(segments, id);
+    return moietyi_segments_unwatch(segments, id);
 }
 
-bool segment_probe_pin(struct binadei_segments *segments, uint64_t address,
+bool segment_probe_pin(struct moietyi_segments *segments, uint64_t address,
                        uint64_t *out_id)
 {
-    struct binadei_segment_info info;
-    if (!binadei_segments_pin(segments, address, &info))
+    struct moietyi_segment_info info;
+    if (!moietyi_segments_pin(segments, address, &info))
         return false;
     *out_id = info.id;
     return true;
 }
 
-void segment_probe_unpin(struct binadei_segments *segments, uint64_t id)
+void segment_probe_unpin(struct moietyi_segments *segments, uint64_t id)
 {
-    binadei_segments_unpin(segments, id);
+    moietyi_segments_unpin(segments, id);
 }
 
-uint64_t segment_probe_reserved_bytes(const struct binadei_segments *segments)
+uint64_t segment_probe_reserved_bytes(const struct moietyi_segments *segments)
 {
-    return binadei_segments_reserved_bytes(segments);
+    return moietyi_segments_reserved_bytes(segments);
 }
 
-void segment_probe_read_stats(struct binadei_segments *segments,
+void segment_probe_read_stats(struct moietyi_segments *segments,
                               struct segment_probe_stats *out)
 {
-    struct binadei_segments_stats own;
-    binadei_segments_stats(segments, &own);
+    struct moietyi_segments_stats own;
+    moietyi_segments_stats(segments, &own);
     *out = (struct segment_probe_stats){
         .reserved_bytes = own.reserved_bytes,
         .unreleased_bytes = own.unreleased_bytes,
@@ -229,11 +229,11 @@ void segment_probe_read_stats(struct binadei_segments *segments,
     };
 }
 
-bool segment_probe_walk(struct binadei_segments *segments, uint32_t from_page,
+bool segment_probe_walk(struct moietyi_segments *segments, uint32_t from_page,
                         struct segment_probe_info *out)
 {
-    struct binadei_segment_info own;
-    if (!binadei_segments_walk(segments, (binadei_page){from_page}, &own))
+    struct moietyi_segment_info own;
+    if (!moietyi_segments_walk(segments, (moietyi_page){from_page}, &own))
         return false;
     *out = (struct segment_probe_info){
         .id = own.id,
@@ -246,61 +246,61 @@ bool segment_probe_walk(struct binadei_segments *segments, uint32_t from_page,
     return true;
 }
 
-const char *segment_probe_check(struct binadei_segments *segments)
+const char *segment_probe_check(struct moietyi_segments *segments)
 {
-    binadei_page at;
-    return binadei_segments_check(segments, &at);
+    moietyi_page at;
+    return moietyi_segments_check(segments, &at);
 }
 
-bool segment_probe_grain_of(const struct binadei_segments *segments,
+bool segment_probe_grain_of(const struct moietyi_segments *segments,
                             uint64_t address, uint64_t *out_grain)
 {
-    binadei_grain grain;
-    if (!binadei_grain_of(lookup_of(segments), address, &grain))
+    moietyi_grain grain;
+    if (!moietyi_grain_of(lookup_of(segments), address, &grain))
         return false;
     *out_grain = grain.index;
     return true;
 }
 
-uint64_t segment_probe_address_of(const struct binadei_segments *segments,
+uint64_t segment_probe_address_of(const struct moietyi_segments *segments,
                                   uint64_t grain)
 {
-    return binadei_address_of(lookup_of(segments), binadei_grain_at(grain));
+    return moietyi_address_of(lookup_of(segments), moietyi_grain_at(grain));
 }
 
 const char *segment_probe_message(void)
 {
-    return binadei_failure_message();
+    return moietyi_failure_message();
 }
 
-void segment_probe_link(struct binadei_segments *segments, uint32_t page,
+void segment_probe_link(struct moietyi_segments *segments, uint32_t page,
                         uint64_t address)
 {
-    binadei_lookup_link(lookup_of(segments), (binadei_page){page}, address, 1);
+    moietyi_lookup_link(lookup_of(segments), (moietyi_page){page}, address, 1);
 }
 
-void segment_probe_unlink(struct binadei_segments *segments, uint32_t page,
+void segment_probe_unlink(struct moietyi_segments *segments, uint32_t page,
                           uint64_t address)
 {
-    binadei_lookup_unlink(lookup_of(segments), (binadei_page){page}, address,
+    moietyi_lookup_unlink(lookup_of(segments), (moietyi_page){page}, address,
                           1);
 }
 
-binade_status segment_probe_device_source(void *context, binade_source *out)
+moiety_status segment_probe_device_source(void *context, moiety_source *out)
 {
-    static struct binadei_context storage;
+    static struct moietyi_context storage;
     static _Atomic uint64_t mark;
     static CUcontext primary;
-    const struct binadei_driver *driver;
-    binade_status status = binadei_driver_open(&driver);
-    if (status == BINADE_OK && !context && !primary)
-        status = BINADEI_CALL(driver, cuDevicePrimaryCtxRetain, (&primary, 0));
-    if (status != BINADE_OK)
+    const struct moietyi_driver *driver;
+    moiety_status status = moietyi_driver_open(&driver);
+    if (status == MOIETY_OK && !context && !primary)
+        status = MOIETYI_CALL(driver, cuDevicePrimaryCtxRetain, (&primary, 0));
+    if (status != MOIETY_OK)
         return status;
-    status = binadei_context_init(&storage, driver, context ? context : primary,
+    status = moietyi_context_init(&storage, driver, context ? context : primary,
                                   &mark, 1);
-    if (status == BINADE_OK)
-        *out = binadei_device_source_init(&storage);
+    if (status == MOIETY_OK)
+        *out = moietyi_device_source_init(&storage);
     return status;
 }
 
@@ -323,27 +323,27 @@ static CUresult lacks_small_pages(size_t *out,
     return CUDA_SUCCESS;
 }
 
-binade_status segment_probe_mapped_support(enum segment_probe_lack lack)
+moiety_status segment_probe_mapped_support(enum segment_probe_lack lack)
 {
     static _Atomic uint64_t mark;
-    const struct binadei_driver *driver;
-    struct binadei_context context;
+    const struct moietyi_driver *driver;
+    struct moietyi_context context;
     CUcontext primary;
-    binade_status status = binadei_driver_open(&driver);
-    if (status == BINADE_OK)
-        status = BINADEI_CALL(driver, cuDevicePrimaryCtxRetain, (&primary, 0));
-    if (status != BINADE_OK)
+    moiety_status status = moietyi_driver_open(&driver);
+    if (status == MOIETY_OK)
+        status = MOIETYI_CALL(driver, cuDevicePrimaryCtxRetain, (&primary, 0));
+    if (status != MOIETY_OK)
         return status;
-    struct binadei_driver own = *driver;
+    struct moietyi_driver own = *driver;
     if (lack == PROBE_LACKS_ENTRIES)
         own.cuMemMap = NULL;
     if (lack == PROBE_LACKS_ATTRIBUTE)
         own.cuDeviceGetAttribute = lacks_attribute;
     if (lack == PROBE_LACKS_SMALL_PAGES)
         own.cuMemGetAllocationGranularity = lacks_small_pages;
-    status = binadei_context_init(&context, &own, primary, &mark, 1);
-    if (status == BINADE_OK)
-        status = binadei_device_mapper_probe(&context);
+    status = moietyi_context_init(&context, &own, primary, &mark, 1);
+    if (status == MOIETY_OK)
+        status = moietyi_device_mapper_probe(&context);
     (void)driver->cuDevicePrimaryCtxRelease(0);
     return status;
 }

@@ -5,13 +5,13 @@
  * only. Units are plain numbers: pages of 2 MiB, grains of 512 B. The buddy is
  * one of buddy_probe.h. Calls and reads; asserts nothing.
  */
-#ifndef BINADE_TESTS_SUPPORT_SEGMENT_PROBE_H_
-#define BINADE_TESTS_SUPPORT_SEGMENT_PROBE_H_
+#ifndef MOIETY_TESTS_SUPPORT_SEGMENT_PROBE_H_
+#define MOIETY_TESTS_SUPPORT_SEGMENT_PROBE_H_
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "binade/source.h"
+#include "moiety/source.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -20,45 +20,45 @@ extern "C" {
 #define PROBE_PAGE_BYTES (UINT64_C(2) << 20)
 #define PROBE_ADDRESS_END (UINT64_C(1) << 49)
 
-struct binadei_buddy;
-struct binadei_maps;
-struct binadei_mapper;
-struct binadei_segments;
+struct moietyi_buddy;
+struct moietyi_maps;
+struct moietyi_mapper;
+struct moietyi_segments;
 
-/* As struct binadei_mapper. */
+/* As struct moietyi_mapper. */
 struct segment_probe_mapper {
     void *context;
-    binade_status (*reserve)(void *context, uint64_t size_bytes,
-                             binade_devptr *out);
-    binade_status (*release)(void *context, binade_devptr address,
+    moiety_status (*reserve)(void *context, uint64_t size_bytes,
+                             moiety_devptr *out);
+    moiety_status (*release)(void *context, moiety_devptr address,
                              uint64_t size_bytes);
-    binade_status (*create)(void *context, uint64_t size_bytes,
+    moiety_status (*create)(void *context, uint64_t size_bytes,
                             uint64_t *out_handle);
-    binade_status (*look_free)(void *context, uint64_t *out_bytes);
-    binade_status (*destroy)(void *context, uint64_t handle);
-    binade_status (*map)(void *context, binade_devptr address,
+    moiety_status (*look_free)(void *context, uint64_t *out_bytes);
+    moiety_status (*destroy)(void *context, uint64_t handle);
+    moiety_status (*map)(void *context, moiety_devptr address,
                          uint64_t size_bytes, uint64_t handle, uint64_t peers);
-    binade_status (*grant)(void *context, binade_devptr address,
+    moiety_status (*grant)(void *context, moiety_devptr address,
                            uint64_t size_bytes, int32_t device,
                            bool is_granted);
-    binade_status (*unmap)(void *context, binade_devptr address,
+    moiety_status (*unmap)(void *context, moiety_devptr address,
                            uint64_t size_bytes);
 };
 
-/* As struct binadei_segments_options: 0 is a default. */
+/* As struct moietyi_segments_options: 0 is a default. */
 struct segment_probe_options {
-    const binade_source *source;
-    struct binadei_mapper *mapper; /* its source then, where that is NULL */
+    const moiety_source *source;
+    struct moietyi_mapper *mapper; /* its source then, where that is NULL */
     uint64_t peers;
-    struct binadei_maps *maps;
-    struct binadei_buddy *buddy;
+    struct moietyi_maps *maps;
+    struct moietyi_buddy *buddy;
     uint32_t page_capacity;
     uint64_t limit_bytes;
     uint64_t first_bytes;
     uint64_t largest_bytes;
 };
 
-/* As struct binadei_segment_info. */
+/* As struct moietyi_segment_info. */
 struct segment_probe_info {
     uint64_t id;
     uint64_t address;
@@ -68,7 +68,7 @@ struct segment_probe_info {
     uint32_t page_count;
 };
 
-/* As struct binadei_segments_stats. */
+/* As struct moietyi_segments_stats. */
 struct segment_probe_stats {
     uint64_t reserved_bytes;
     uint64_t unreleased_bytes;
@@ -81,16 +81,16 @@ struct segment_probe_stats {
     uint32_t segment_count;
 };
 
-/* As struct binadei_extension. */
+/* As struct moietyi_extension. */
 struct segment_probe_extension {
     uint64_t needed_bytes;
     bool has_view;
-    struct binadei_maps *maps; /* of the view; NULL: done memory only */
+    struct moietyi_maps *maps; /* of the view; NULL: done memory only */
     uint64_t next_epoch;
     uint64_t passed_epoch;
 };
 
-/* As struct binadei_watch; outlives the watch. */
+/* As struct moietyi_watch; outlives the watch. */
 struct segment_probe_watcher {
     void *context;
     void (*tell)(void *context, const struct segment_probe_info *info,
@@ -98,73 +98,73 @@ struct segment_probe_watcher {
 };
 
 /* NULL: no memory. It outlives the segments. */
-struct binadei_mapper *
+struct moietyi_mapper *
 segment_probe_mapper_create(const struct segment_probe_mapper *functions);
-void segment_probe_mapper_destroy(struct binadei_mapper *mapper);
+void segment_probe_mapper_destroy(struct moietyi_mapper *mapper);
 
-binade_status segment_probe_create(const struct segment_probe_options *options,
-                                   struct binadei_segments **out);
-binade_status segment_probe_destroy(struct binadei_segments *segments);
-binade_status segment_probe_grow(struct binadei_segments *segments,
+moiety_status segment_probe_create(const struct segment_probe_options *options,
+                                   struct moietyi_segments **out);
+moiety_status segment_probe_destroy(struct moietyi_segments *segments);
+moiety_status segment_probe_grow(struct moietyi_segments *segments,
                                  uint64_t needed_bytes);
-binade_status segment_probe_trim(struct binadei_segments *segments,
+moiety_status segment_probe_trim(struct moietyi_segments *segments,
                                  uint64_t keep_bytes, uint64_t *out_bytes);
-binade_status segment_probe_grow_to(struct binadei_segments *segments,
+moiety_status segment_probe_grow_to(struct moietyi_segments *segments,
                                     uint64_t total_bytes);
-bool segment_probe_can_trim(struct binadei_segments *segments);
+bool segment_probe_can_trim(struct moietyi_segments *segments);
 /* `buddy` is the segments'. */
-binade_status
-segment_probe_extend(struct binadei_segments *segments,
-                     struct binadei_buddy *buddy,
+moiety_status
+segment_probe_extend(struct moietyi_segments *segments,
+                     struct moietyi_buddy *buddy,
                      const struct segment_probe_extension *extension);
-binade_status segment_probe_add_peer(struct binadei_segments *segments,
+moiety_status segment_probe_add_peer(struct moietyi_segments *segments,
                                      int32_t device);
-uint64_t segment_probe_left_at(struct binadei_segments *segments);
-void segment_probe_unmap_left(struct binadei_segments *segments,
+uint64_t segment_probe_left_at(struct moietyi_segments *segments);
+void segment_probe_unmap_left(struct moietyi_segments *segments,
                               uint64_t passed_epoch);
 /* Handles that are held, by first pages; passes every epoch. */
-binade_status segment_probe_hold(struct binadei_segments *segments,
+moiety_status segment_probe_hold(struct moietyi_segments *segments,
                                  uint32_t page_count, uint32_t *out_first);
-binade_status segment_probe_vacate(struct binadei_segments *segments,
+moiety_status segment_probe_vacate(struct moietyi_segments *segments,
                                    uint32_t first, bool *out_is_away);
-binade_status segment_probe_refill(struct binadei_segments *segments,
+moiety_status segment_probe_refill(struct moietyi_segments *segments,
                                    uint32_t first);
-void segment_probe_drop(struct binadei_segments *segments, uint32_t first);
-binade_status segment_probe_watch(struct binadei_segments *segments,
+void segment_probe_drop(struct moietyi_segments *segments, uint32_t first);
+moiety_status segment_probe_watch(struct moietyi_segments *segments,
                                   const struct segment_probe_watcher *watcher,
                                   uint64_t *out_id);
-binade_status segment_probe_unwatch(struct binadei_segments *segments,
+moiety_status segment_probe_unwatch(struct moietyi_segments *segments,
                                     uint64_t id);
 /* False: no segment is there. */
-bool segment_probe_pin(struct binadei_segments *segments, uint64_t address,
+bool segment_probe_pin(struct moietyi_segments *segments, uint64_t address,
                        uint64_t *out_id);
-void segment_probe_unpin(struct binadei_segments *segments, uint64_t id);
-uint64_t segment_probe_reserved_bytes(const struct binadei_segments *segments);
-void segment_probe_read_stats(struct binadei_segments *segments,
+void segment_probe_unpin(struct moietyi_segments *segments, uint64_t id);
+uint64_t segment_probe_reserved_bytes(const struct moietyi_segments *segments);
+void segment_probe_read_stats(struct moietyi_segments *segments,
                               struct segment_probe_stats *out);
-bool segment_probe_walk(struct binadei_segments *segments, uint32_t from_page,
+bool segment_probe_walk(struct moietyi_segments *segments, uint32_t from_page,
                         struct segment_probe_info *out);
 /* NULL, or which invariant is broken. */
-const char *segment_probe_check(struct binadei_segments *segments);
+const char *segment_probe_check(struct moietyi_segments *segments);
 
-bool segment_probe_grain_of(const struct binadei_segments *segments,
+bool segment_probe_grain_of(const struct moietyi_segments *segments,
                             uint64_t address, uint64_t *out_grain);
-uint64_t segment_probe_address_of(const struct binadei_segments *segments,
+uint64_t segment_probe_address_of(const struct moietyi_segments *segments,
                                   uint64_t grain);
 
 /* The last message of this thread. */
 const char *segment_probe_message(void);
 
 /* What no code of the segments does, so that the check can be seen to fail. */
-void segment_probe_link(struct binadei_segments *segments, uint32_t page,
+void segment_probe_link(struct moietyi_segments *segments, uint32_t page,
                         uint64_t address);
-void segment_probe_unlink(struct binadei_segments *segments, uint32_t page,
+void segment_probe_unlink(struct moietyi_segments *segments, uint32_t page,
                           uint64_t address);
 
 /* Opens the driver that the environment names and makes the source of device
  * memory in a context: NULL is the primary context of device 0, retained once
  * per process. There is one such source per process. */
-binade_status segment_probe_device_source(void *context, binade_source *out);
+moiety_status segment_probe_device_source(void *context, moiety_source *out);
 
 /* What the driver of the next function lacks. */
 enum segment_probe_lack {
@@ -174,9 +174,9 @@ enum segment_probe_lack {
     PROBE_LACKS_SMALL_PAGES
 };
 
-/* As binadei_device_mapper_probe(), in the primary context, once the function
+/* As moietyi_device_mapper_probe(), in the primary context, once the function
  * above has opened a driver. */
-binade_status segment_probe_mapped_support(enum segment_probe_lack lack);
+moiety_status segment_probe_mapped_support(enum segment_probe_lack lack);
 
 #ifdef __cplusplus
 }

@@ -32,9 +32,9 @@ class Bounds : public ::testing::Test
     }
 };
 
-binade_pool_options Limited()
+moiety_pool_options Limited()
 {
-    binade_pool_options options = Defaults();
+    moiety_pool_options options = Defaults();
     options.limit_bytes = kLimitBytes;
     options.first_segment_bytes = 64 * kMiB;
     options.largest_segment_bytes = 64 * kMiB;
@@ -47,19 +47,19 @@ binade_pool_options Limited()
 // An allocation that fails climbs once.
 void Climb(Pool &pool)
 {
-    binade_devptr block = 0;
-    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
-              binade_alloc(pool, kLimitBytes, BINADE_STREAM_LEGACY, &block));
+    moiety_devptr block = 0;
+    EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY,
+              moiety_alloc(pool, kLimitBytes, MOIETY_STREAM_LEGACY, &block));
 }
 
 // An allocation that no cache serves, and nobody climbs for.
 void Miss(Pool &pool)
 {
-    pool.Free(pool.Alloc(600 * kKiB), BINADE_STREAM_DONE);
-    binade_devptr block = 0;
-    ASSERT_EQ(BINADE_OK,
-              binade_try_alloc(pool, 600 * kKiB, BINADE_STREAM_LEGACY, &block));
-    pool.Free(block, BINADE_STREAM_DONE);
+    pool.Free(pool.Alloc(600 * kKiB), MOIETY_STREAM_DONE);
+    moiety_devptr block = 0;
+    ASSERT_EQ(MOIETY_OK,
+              moiety_try_alloc(pool, 600 * kKiB, MOIETY_STREAM_LEGACY, &block));
+    pool.Free(block, MOIETY_STREAM_DONE);
 }
 
 TEST_F(Bounds, AreAsSetWithoutPressure)
@@ -74,7 +74,7 @@ TEST_F(Bounds, AreAsSetWithoutPressure)
 TEST_F(Bounds, HalveWithEachClimbDownToASixteenth)
 {
     Pool pool(Limited());
-    binade_devptr block = pool.Alloc(4096);
+    moiety_devptr block = pool.Alloc(4096);
     uint64_t bytes = kBoundBytes;
     for (uint64_t i = 1; i <= 4; i++) {
         Climb(pool);
@@ -91,18 +91,18 @@ TEST_F(Bounds, HalveWithEachClimbDownToASixteenth)
 TEST_F(Bounds, DoubleAfterSoManyCalmMisses)
 {
     Pool pool(Limited());
-    binade_devptr block = pool.Alloc(4096);
+    moiety_devptr block = pool.Alloc(4096);
     // So that no miss grows the pool.
-    pool.Free(pool.Alloc(4 * kMiB), BINADE_STREAM_DONE);
+    pool.Free(pool.Alloc(4 * kMiB), MOIETY_STREAM_DONE);
     Climb(pool);
     Climb(pool);
     EXPECT_EQ(kBoundBytes / 4, pool.Stats().cache_bound_bytes);
-    // binade_try_alloc() looks for no hit, so that it is a miss each time.
+    // moiety_try_alloc() looks for no hit, so that it is a miss each time.
     auto stay_calm = [&](int misses) {
         for (int i = 0; i < misses; i++) {
-            binade_devptr one = 0;
-            ASSERT_EQ(BINADE_OK,
-                      binade_try_alloc(pool, 4096, BINADE_STREAM_LEGACY, &one));
+            moiety_devptr one = 0;
+            ASSERT_EQ(MOIETY_OK,
+                      moiety_try_alloc(pool, 4096, MOIETY_STREAM_LEGACY, &one));
             pool.Free(one);
         }
     };
@@ -126,12 +126,12 @@ TEST_F(Bounds, DoubleAfterSoManyCalmMisses)
 TEST_F(Bounds, DoubleWhenThePoolGrowsWithoutPressure)
 {
     Pool pool(Limited());
-    binade_devptr block = pool.Alloc(4096);
+    moiety_devptr block = pool.Alloc(4096);
     Climb(pool);
     Climb(pool);
     ASSERT_EQ(kBoundBytes / 4, pool.Stats().cache_bound_bytes);
-    binade_devptr more = pool.Alloc(64 * kMiB);
-    binade_devptr most = pool.Alloc(64 * kMiB);
+    moiety_devptr more = pool.Alloc(64 * kMiB);
+    moiety_devptr most = pool.Alloc(64 * kMiB);
     EXPECT_EQ(kBoundBytes, pool.Stats().cache_bound_bytes);
     pool.Free(block);
     pool.Free(more);
@@ -143,19 +143,19 @@ TEST_F(Bounds, HoldForWhatIsFreed)
 {
     for (int climbs : {0, 4}) {
         Pool pool(Limited());
-        std::vector<binade_devptr> blocks;
+        std::vector<moiety_devptr> blocks;
         while (blocks.size() < 40)
             blocks.push_back(pool.Alloc(1 * kMiB));
         for (int i = 0; i < climbs; i++)
             Climb(pool);
         // Often enough that the magazine would grow.
         for (int i = 0; i < 20; i++) {
-            for (binade_devptr block : blocks)
+            for (moiety_devptr block : blocks)
                 pool.Free(block);
-            for (binade_devptr &block : blocks)
+            for (moiety_devptr &block : blocks)
                 block = pool.Alloc(1 * kMiB);
         }
-        for (binade_devptr block : blocks)
+        for (moiety_devptr block : blocks)
             pool.Free(block);
         uint64_t cached_bytes = pool.Stats().cached_bytes;
         if (climbs) {
@@ -170,11 +170,11 @@ TEST_F(Bounds, HoldForWhatIsFreed)
 // Blocks of 1 MiB come and go until no more of them stay in caches.
 uint64_t CachedAfterUse(Pool &pool, size_t count)
 {
-    std::vector<binade_devptr> blocks(count);
+    std::vector<moiety_devptr> blocks(count);
     for (int i = 0; i < 20; i++) {
-        for (binade_devptr &block : blocks)
+        for (moiety_devptr &block : blocks)
             block = pool.Alloc(1 * kMiB);
-        for (binade_devptr block : blocks)
+        for (moiety_devptr block : blocks)
             pool.Free(block);
     }
     return pool.Stats().cached_bytes;
@@ -184,7 +184,7 @@ uint64_t CachedAfterUse(Pool &pool, size_t count)
 TEST_F(Bounds, KeepAThreadToAQuarterOfWhatIsReserved)
 {
     for (uint64_t reserved_bytes : {8 * kMiB, 32 * kMiB}) {
-        binade_pool_options options = Defaults();
+        moiety_pool_options options = Defaults();
         options.first_segment_bytes = reserved_bytes;
         options.thread_cache_bytes = 16 * kMiB;
         options.cache_bytes = 16 * kMiB;
@@ -202,11 +202,11 @@ TEST_F(Bounds, KeepAThreadToA32ndOnceThePoolHasGrown)
 {
     constexpr uint64_t kShareBytes = kLimitBytes / 32;
     Pool pool(Limited());
-    std::vector<binade_devptr> kept;
+    std::vector<moiety_devptr> kept;
     while (pool.Stats().reserved_bytes_current < kLimitBytes)
         kept.push_back(pool.Alloc(1 * kMiB));
-    for (binade_devptr block : kept)
-        pool.Free(block, BINADE_STREAM_DONE);
+    for (moiety_devptr block : kept)
+        pool.Free(block, MOIETY_STREAM_DONE);
     EXPECT_LE(CachedAfterUse(pool, 100), 2 * kShareBytes);
     // Each two periods of calm double it.
     for (int i = 0; i < 2 * kCalmMisses; i++)
@@ -218,7 +218,7 @@ TEST_F(Bounds, KeepAThreadToA32ndOnceThePoolHasGrown)
 TEST_F(Bounds, HoldForManyThreads)
 {
     constexpr int kThreads = 512;
-    binade_pool_options options = Defaults();
+    moiety_pool_options options = Defaults();
     options.first_segment_bytes = 512 * kMiB;
     options.cache_bytes = 64 * kMiB;
     Pool pool(options);
@@ -227,11 +227,11 @@ TEST_F(Bounds, HoldForManyThreads)
     std::vector<std::thread> threads;
     for (int i = 0; i < kThreads; i++)
         threads.emplace_back([&] {
-            std::vector<binade_devptr> blocks(16);
+            std::vector<moiety_devptr> blocks(16);
             for (size_t size_bytes : {4, 8, 16, 24, 32, 40, 48, 64}) {
-                for (binade_devptr &block : blocks)
+                for (moiety_devptr &block : blocks)
                     block = pool.Alloc(size_bytes * kKiB);
-                for (binade_devptr block : blocks)
+                for (moiety_devptr block : blocks)
                     pool.Free(block);
             }
             ready++;
@@ -253,7 +253,7 @@ TEST_F(Bounds, HoldForManyThreads)
 // Of runs longer than a quarter of the share, none.
 TEST_F(Bounds, KeepNoLongRunsInASmallPool)
 {
-    binade_pool_options options = Defaults();
+    moiety_pool_options options = Defaults();
     options.first_segment_bytes = 32 * kMiB;
     Pool pool(options);
     pool.Free(pool.Alloc(2 * kMiB));
@@ -265,11 +265,11 @@ TEST_F(Bounds, KeepNoLongRunsInASmallPool)
 // Of small blocks larger than half of the share, none: that is 576 KiB here.
 TEST_F(Bounds, KeepNoLargeBlocksInASmallPoolThatHasGrown)
 {
-    binade_pool_options options = Defaults();
+    moiety_pool_options options = Defaults();
     options.first_segment_bytes = 12 * kMiB;
     Pool pool(options);
-    binade_devptr first = pool.Alloc(12 * kMiB);
-    binade_devptr second = pool.Alloc(12 * kMiB);
+    moiety_devptr first = pool.Alloc(12 * kMiB);
+    moiety_devptr second = pool.Alloc(12 * kMiB);
     pool.Free(pool.Alloc(768 * kKiB));
     EXPECT_EQ(0u, pool.Stats().cached_bytes);
     EXPECT_EQ(36 * kMiB, pool.Stats().reserved_bytes_current);

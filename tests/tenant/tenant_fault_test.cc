@@ -24,15 +24,15 @@ class TenantFault : public ::testing::Test
         pool_test::UseStandin();
         // What a process makes once is made.
         Pool pool;
-        EXPECT_EQ(BINADE_OK, binade_tenant_destroy(NewTenant(pool, 0)));
+        EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(NewTenant(pool, 0)));
     }
 };
 
 constexpr unsigned kMost = 1000;
 
-void ExpectNoMemory(binade_status status)
+void ExpectNoMemory(moiety_status status)
 {
-    EXPECT_EQ(BINADE_E_NO_HOST_MEMORY, status) << binade_last_error_message();
+    EXPECT_EQ(MOIETY_E_NO_HOST_MEMORY, status) << moiety_last_error_message();
 }
 
 TEST_F(TenantFault, NoMemoryForATenant)
@@ -41,11 +41,11 @@ TEST_F(TenantFault, NoMemoryForATenant)
     unsigned n = 1;
     for (; n < kMost && !is_over; n++) {
         Pool pool;
-        binade_tenant tenant = 0;
+        moiety_tenant tenant = 0;
         failing_memory_arm(n);
-        binade_status status = binade_tenant_create(pool, "", 4096, &tenant);
+        moiety_status status = moiety_tenant_create(pool, "", 4096, &tenant);
         is_over = failing_memory_disarm();
-        if (status != BINADE_OK) {
+        if (status != MOIETY_OK) {
             ExpectNoMemory(status);
             EXPECT_FALSE(is_over);
             EXPECT_EQ(0u, tenant);
@@ -66,20 +66,20 @@ TEST_F(TenantFault, NoMemoryForAnAllocation)
     for (; n < kMost && !is_over; n++) {
         Pool pool;
         Stream stream;
-        binade_tenant tenant = NewTenant(pool, 4096);
-        binade_devptr block = 0;
+        moiety_tenant tenant = NewTenant(pool, 4096);
+        moiety_devptr block = 0;
         failing_memory_arm(n);
-        binade_status status =
-            binade_tenant_alloc(tenant, 4096, stream, &block);
+        moiety_status status =
+            moiety_tenant_alloc(tenant, 4096, stream, &block);
         is_over = failing_memory_disarm();
-        if (status != BINADE_OK) {
+        if (status != MOIETY_OK) {
             ExpectNoMemory(status);
             EXPECT_EQ(0u, Live(tenant));
             block = Alloc(tenant, 4096, stream);
         }
         EXPECT_EQ(4096u, Live(tenant));
         pool.Free(block, stream);
-        EXPECT_EQ(BINADE_OK, binade_tenant_destroy(tenant));
+        EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));
     }
     EXPECT_GT(n, 2u);
     EXPECT_LT(n, kMost);
@@ -94,22 +94,22 @@ TEST_F(TenantFault, NoMemoryForAFree)
         for (; n < kMost && !is_over; n++) {
             Pool pool;
             Stream stream, user;
-            binade_tenant tenant = NewTenant(pool, 0);
-            binade_devptr block = Alloc(tenant, 160 * pool_test::kMiB);
+            moiety_tenant tenant = NewTenant(pool, 0);
+            moiety_devptr block = Alloc(tenant, 160 * pool_test::kMiB);
             if (has_use) {
-                EXPECT_EQ(BINADE_OK, binade_record_use(pool, block, user));
+                EXPECT_EQ(MOIETY_OK, moiety_record_use(pool, block, user));
             }
             failing_memory_arm(n);
-            binade_status status = binade_free(pool, block, stream);
+            moiety_status status = moiety_free(pool, block, stream);
             is_over = failing_memory_disarm();
-            if (status != BINADE_OK) {
+            if (status != MOIETY_OK) {
                 refused++;
                 ExpectNoMemory(status);
                 EXPECT_EQ(160 * pool_test::kMiB, Live(tenant));
                 pool.Free(block, stream);
             }
             EXPECT_EQ(0u, Live(tenant));
-            EXPECT_EQ(BINADE_OK, binade_tenant_destroy(tenant));
+            EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));
             uint64_t reserved_bytes = pool.Stats().reserved_bytes_current;
             EXPECT_EQ(reserved_bytes, pool.TrimAll());
         }

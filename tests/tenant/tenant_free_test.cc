@@ -32,63 +32,63 @@ class TenantFree : public ::testing::Test
     }
 };
 
-const binade_stream kLegacy = BINADE_STREAM_LEGACY;
+const moiety_stream kLegacy = MOIETY_STREAM_LEGACY;
 
 TEST_F(TenantFree, HasManyWays)
 {
     Pool pool;
     Stream other;
-    binade_event event = pool_test::NewEvent();
-    binade_tenant tenant = NewTenant(pool, 0);
-    const std::vector<std::function<binade_status(binade_devptr, size_t)>>
+    moiety_event event = pool_test::NewEvent();
+    moiety_tenant tenant = NewTenant(pool, 0);
+    const std::vector<std::function<moiety_status(moiety_devptr, size_t)>>
         ways = {
-            [&](binade_devptr block, size_t) {
-                return binade_free(pool, block, kLegacy);
+            [&](moiety_devptr block, size_t) {
+                return moiety_free(pool, block, kLegacy);
             },
-            [&](binade_devptr block, size_t) {
-                return binade_free(pool, block, other);
+            [&](moiety_devptr block, size_t) {
+                return moiety_free(pool, block, other);
             },
-            [&](binade_devptr block, size_t) {
-                return binade_free(pool, block, BINADE_STREAM_ANY);
+            [&](moiety_devptr block, size_t) {
+                return moiety_free(pool, block, MOIETY_STREAM_ANY);
             },
-            [&](binade_devptr block, size_t) {
-                return binade_free(pool, block, BINADE_STREAM_DONE);
+            [&](moiety_devptr block, size_t) {
+                return moiety_free(pool, block, MOIETY_STREAM_DONE);
             },
-            [&](binade_devptr block, size_t size_bytes) {
-                return binade_free_sized(pool, block, size_bytes, kLegacy);
+            [&](moiety_devptr block, size_t size_bytes) {
+                return moiety_free_sized(pool, block, size_bytes, kLegacy);
             },
-            [&](binade_devptr block, size_t size_bytes) {
-                return binade_free_sized(pool, block, size_bytes, other);
+            [&](moiety_devptr block, size_t size_bytes) {
+                return moiety_free_sized(pool, block, size_bytes, other);
             },
-            [&](binade_devptr block, size_t) {
-                return binade_free_batch(pool, &block, 1, kLegacy, nullptr);
+            [&](moiety_devptr block, size_t) {
+                return moiety_free_batch(pool, &block, 1, kLegacy, nullptr);
             },
-            [&](binade_devptr block, size_t) {
-                return binade_free_after(pool, block, event);
+            [&](moiety_devptr block, size_t) {
+                return moiety_free_after(pool, block, event);
             },
-            [&](binade_devptr block, size_t) {
-                EXPECT_EQ(BINADE_OK, binade_record_use(pool, block, other));
-                return binade_free(pool, block, kLegacy);
+            [&](moiety_devptr block, size_t) {
+                EXPECT_EQ(MOIETY_OK, moiety_record_use(pool, block, other));
+                return moiety_free(pool, block, kLegacy);
             },
-            [&](binade_devptr block, size_t size_bytes) {
-                EXPECT_EQ(BINADE_OK, binade_record_use(pool, block, other));
-                return binade_free_sized(pool, block, size_bytes, kLegacy);
+            [&](moiety_devptr block, size_t size_bytes) {
+                EXPECT_EQ(MOIETY_OK, moiety_record_use(pool, block, other));
+                return moiety_free_sized(pool, block, size_bytes, kLegacy);
             },
-            [&](binade_devptr block, size_t) {
-                EXPECT_EQ(BINADE_OK, binade_record_use(pool, block, other));
-                return binade_free_after(pool, block, event);
+            [&](moiety_devptr block, size_t) {
+                EXPECT_EQ(MOIETY_OK, moiety_record_use(pool, block, other));
+                return moiety_free_after(pool, block, event);
             },
         };
     for (size_t size_bytes : {size_t{512}, 60 * kKiB, 3 * kMiB, 200 * kMiB}) {
         for (size_t i = 0; i < ways.size(); i++) {
-            binade_devptr block = Alloc(tenant, size_bytes);
+            moiety_devptr block = Alloc(tenant, size_bytes);
             EXPECT_EQ(pool.UsableSize(block), Live(tenant));
-            EXPECT_EQ(BINADE_OK, ways[i](block, size_bytes)) << i;
+            EXPECT_EQ(MOIETY_OK, ways[i](block, size_bytes)) << i;
             EXPECT_EQ(0u, Live(tenant)) << i;
         }
     }
     EXPECT_EQ(0u, pool.Stats().allocated_bytes_current);
-    EXPECT_EQ(BINADE_OK, binade_tenant_destroy(tenant));
+    EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));
     uint64_t reserved_bytes = pool.Stats().reserved_bytes_current;
     EXPECT_EQ(reserved_bytes, pool.TrimAll());
     pool_test::DestroyEvent(event);
@@ -98,7 +98,7 @@ TEST_F(TenantFree, HasManyWays)
 TEST_F(TenantFree, CostsNoEvent)
 {
     Pool pool;
-    binade_tenant tenant = NewTenant(pool, 0);
+    moiety_tenant tenant = NewTenant(pool, 0);
     for (int i = 0; i < 1000; i++)
         pool.Free(Alloc(tenant, 4096));
     EXPECT_EQ(0u, pool.Stats().events_recorded);
@@ -110,10 +110,10 @@ TEST_F(TenantFree, WaitsForRecordedUses)
 {
     Pool pool;
     Stream user, freer;
-    binade_tenant tenant = NewTenant(pool, 0);
-    binade_devptr block = Alloc(tenant, 64 * kKiB, freer);
+    moiety_tenant tenant = NewTenant(pool, 0);
+    moiety_devptr block = Alloc(tenant, 64 * kKiB, freer);
     user.Hold();
-    ASSERT_EQ(BINADE_OK, binade_record_use(pool, block, user));
+    ASSERT_EQ(MOIETY_OK, moiety_record_use(pool, block, user));
     pool.Free(block, freer);
     EXPECT_EQ(0u, Live(tenant));
     EXPECT_EQ(64 * kKiB, pool.Stats().retiring_bytes);
@@ -125,11 +125,11 @@ TEST_F(TenantFree, WaitsForRecordedUses)
 TEST_F(TenantFree, HappensOnce)
 {
     Pool pool;
-    binade_tenant tenant = NewTenant(pool, 0);
-    binade_devptr kept = Alloc(tenant, 4096);
-    binade_devptr block = Alloc(tenant, 4096);
+    moiety_tenant tenant = NewTenant(pool, 0);
+    moiety_devptr kept = Alloc(tenant, 4096);
+    moiety_devptr block = Alloc(tenant, 4096);
     pool.Free(block);
-    EXPECT_EQ(BINADE_E_INVALID, binade_free(pool, block, kLegacy));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_free(pool, block, kLegacy));
     EXPECT_EQ(4096u, Live(tenant));
     pool.Free(kept);
 }
@@ -137,14 +137,14 @@ TEST_F(TenantFree, HappensOnce)
 TEST_F(TenantFree, ThatIsRefusedChangesNothing)
 {
     Pool pool;
-    binade_tenant tenant = NewTenant(pool, 0);
+    moiety_tenant tenant = NewTenant(pool, 0);
     for (size_t size_bytes : {size_t{4096}, 3 * kMiB}) {
-        binade_devptr block = Alloc(tenant, size_bytes);
-        EXPECT_EQ(BINADE_E_INVALID,
-                  binade_free_sized(pool, block, 9 * kMiB, kLegacy));
-        EXPECT_EQ(BINADE_E_INVALID, binade_free_sized(pool, block, 0, kLegacy));
-        EXPECT_EQ(BINADE_E_INVALID, binade_free(pool, block + 512, kLegacy));
-        EXPECT_EQ(BINADE_E_INVALID, binade_free_after(pool, block, nullptr));
+        moiety_devptr block = Alloc(tenant, size_bytes);
+        EXPECT_EQ(MOIETY_E_INVALID,
+                  moiety_free_sized(pool, block, 9 * kMiB, kLegacy));
+        EXPECT_EQ(MOIETY_E_INVALID, moiety_free_sized(pool, block, 0, kLegacy));
+        EXPECT_EQ(MOIETY_E_INVALID, moiety_free(pool, block + 512, kLegacy));
+        EXPECT_EQ(MOIETY_E_INVALID, moiety_free_after(pool, block, nullptr));
         EXPECT_EQ(size_bytes, Live(tenant));
         pool.Free(block);
         EXPECT_EQ(0u, Live(tenant));
@@ -155,64 +155,64 @@ TEST_F(TenantFree, ThatIsRefusedChangesNothing)
 TEST_F(TenantFree, ThatFailsInTheDriverIsNone)
 {
     Pool pool;
-    binade_tenant tenant = NewTenant(pool, 0);
-    binade_devptr block = Alloc(tenant, 4096);
-    binade_event event = pool_test::NewEvent();
+    moiety_tenant tenant = NewTenant(pool, 0);
+    moiety_devptr block = Alloc(tenant, 4096);
+    moiety_event event = pool_test::NewEvent();
     pool_test::SetFaults("cuEventQuery:every=1:code=CUDA_ERROR_UNKNOWN");
-    EXPECT_NE(BINADE_OK, binade_free_after(pool, block, event));
+    EXPECT_NE(MOIETY_OK, moiety_free_after(pool, block, event));
     EXPECT_EQ(4096u, Live(tenant));
     pool_test::SetFaults("");
-    EXPECT_EQ(BINADE_OK, binade_free_after(pool, block, event));
+    EXPECT_EQ(MOIETY_OK, moiety_free_after(pool, block, event));
     EXPECT_EQ(0u, Live(tenant));
-    EXPECT_EQ(BINADE_OK, binade_tenant_destroy(tenant));
+    EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));
     pool_test::DestroyEvent(event);
 }
 
 TEST_F(TenantFree, OfAnExportedBlockCountsWhenItIsReleased)
 {
-    binade_pool_options options = Defaults();
-    options.flags = BINADE_POOL_EXPORTABLE;
+    moiety_pool_options options = Defaults();
+    options.flags = MOIETY_POOL_EXPORTABLE;
     Pool pool(options);
-    binade_tenant tenant = NewTenant(pool, 0);
-    binade_devptr block = Alloc(tenant, 4096);
-    binade_ipc_handle handle;
-    ASSERT_EQ(BINADE_OK, binade_ipc_export(pool, block, &handle));
+    moiety_tenant tenant = NewTenant(pool, 0);
+    moiety_devptr block = Alloc(tenant, 4096);
+    moiety_ipc_handle handle;
+    ASSERT_EQ(MOIETY_OK, moiety_ipc_export(pool, block, &handle));
     pool.Free(block);
-    EXPECT_EQ(BINADE_E_INVALID, binade_free(pool, block, kLegacy));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_free(pool, block, kLegacy));
     EXPECT_EQ(4096u, Live(tenant));
-    EXPECT_EQ(BINADE_E_BUSY, binade_tenant_destroy(tenant));
-    ASSERT_EQ(BINADE_OK, binade_ipc_release_exports(pool, 0));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_tenant_destroy(tenant));
+    ASSERT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
     EXPECT_EQ(0u, Live(tenant));
     // Released first and freed then is as good.
     block = Alloc(tenant, 4096);
-    ASSERT_EQ(BINADE_OK, binade_ipc_export(pool, block, &handle));
-    ASSERT_EQ(BINADE_OK, binade_ipc_release_exports(pool, 0));
+    ASSERT_EQ(MOIETY_OK, moiety_ipc_export(pool, block, &handle));
+    ASSERT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
     EXPECT_EQ(4096u, Live(tenant));
     pool.Free(block);
-    EXPECT_EQ(BINADE_OK, binade_tenant_destroy(tenant));
+    EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));
 }
 
 // An exported block of nobody's in a pool that has tenants.
 TEST_F(TenantFree, IsNotConfusedWithOthersNotes)
 {
-    binade_pool_options options = Defaults();
-    options.flags = BINADE_POOL_EXPORTABLE;
+    moiety_pool_options options = Defaults();
+    options.flags = MOIETY_POOL_EXPORTABLE;
     Pool pool(options);
     Stream other;
-    binade_tenant tenant = NewTenant(pool, 5 * kMiB);
-    binade_ipc_handle handle;
+    moiety_tenant tenant = NewTenant(pool, 5 * kMiB);
+    moiety_ipc_handle handle;
     for (size_t size_bytes : {size_t{4096}, 3 * kMiB}) {
         // That a block was the tenant's once is nothing to it now.
         pool.Free(Alloc(tenant, size_bytes));
-        binade_devptr exported = pool.Alloc(size_bytes);
-        binade_devptr used = pool.Alloc(size_bytes);
-        ASSERT_EQ(BINADE_OK, binade_ipc_export(pool, exported, &handle));
-        ASSERT_EQ(BINADE_OK, binade_record_use(pool, used, other));
+        moiety_devptr exported = pool.Alloc(size_bytes);
+        moiety_devptr used = pool.Alloc(size_bytes);
+        ASSERT_EQ(MOIETY_OK, moiety_ipc_export(pool, exported, &handle));
+        ASSERT_EQ(MOIETY_OK, moiety_record_use(pool, used, other));
         pool.Free(exported);
         pool.Free(used);
-        ASSERT_EQ(BINADE_OK, binade_ipc_release_exports(pool, 0));
+        ASSERT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
         EXPECT_EQ(0u, Live(tenant));
-        EXPECT_EQ(BINADE_E_BUDGET,
+        EXPECT_EQ(MOIETY_E_BUDGET,
                   tenant_test::StatusOfAlloc(pool, tenant, 6 * kMiB));
     }
     EXPECT_EQ(0u, pool.Stats().allocated_bytes_current);
@@ -222,30 +222,30 @@ TEST_F(TenantFree, IsNotConfusedWithOthersNotes)
 TEST_F(TenantFree, IsTheSameUnderACaptureGuard)
 {
     Pool pool;
-    binade_tenant tenant = NewTenant(pool, 0);
+    moiety_tenant tenant = NewTenant(pool, 0);
     pool.Free(Alloc(tenant, 4096));
-    ASSERT_EQ(BINADE_OK, binade_capture_guard_begin());
-    binade_devptr block = Alloc(tenant, 4096);
+    ASSERT_EQ(MOIETY_OK, moiety_capture_guard_begin());
+    moiety_devptr block = Alloc(tenant, 4096);
     EXPECT_EQ(4096u, Live(tenant));
     pool.Free(block);
     EXPECT_EQ(0u, Live(tenant));
-    ASSERT_EQ(BINADE_OK, binade_capture_guard_end());
+    ASSERT_EQ(MOIETY_OK, moiety_capture_guard_end());
 }
 
 TEST_F(TenantFree, ByAThreadThatNeverAllocated)
 {
     Pool pool;
-    binade_tenant tenant = NewTenant(pool, 64 * kMiB);
-    std::vector<binade_devptr> blocks;
+    moiety_tenant tenant = NewTenant(pool, 64 * kMiB);
+    std::vector<moiety_devptr> blocks;
     for (int i = 0; i < 1024; i++)
         blocks.push_back(Alloc(tenant, 64 * kKiB));
-    EXPECT_EQ(BINADE_E_BUDGET, tenant_test::StatusOfAlloc(pool, tenant, 1));
+    EXPECT_EQ(MOIETY_E_BUDGET, tenant_test::StatusOfAlloc(pool, tenant, 1));
     std::thread([&] {
-        for (binade_devptr block : blocks)
+        for (moiety_devptr block : blocks)
             pool.Free(block);
     }).join();
     EXPECT_EQ(0u, Live(tenant));
-    binade_devptr all = Alloc(tenant, 64 * kMiB);
+    moiety_devptr all = Alloc(tenant, 64 * kMiB);
     pool.Free(all);
 }
 

@@ -37,7 +37,7 @@ constexpr size_t kBlockBytes = 4 * kKiB;
 class Sleepers
 {
   public:
-    Sleepers(Pool &pool, binade_tenant tenant, int count)
+    Sleepers(Pool &pool, moiety_tenant tenant, int count)
     {
         std::shared_future<void> woken = wake_.get_future().share();
         for (int i = 0; i < count; i++) {
@@ -56,13 +56,13 @@ class Sleepers
     }
 
   private:
-    static void Sleep(Pool &pool, binade_tenant tenant,
+    static void Sleep(Pool &pool, moiety_tenant tenant,
                       std::promise<void> drawn, std::shared_future<void> woken)
     {
-        std::vector<binade_devptr> blocks;
+        std::vector<moiety_devptr> blocks;
         for (int i = 0; i < 64; i++)
             blocks.push_back(Alloc(tenant, kBlockBytes));
-        for (binade_devptr block : blocks)
+        for (moiety_devptr block : blocks)
             pool.Free(block);
         drawn.set_value();
         woken.wait();
@@ -76,16 +76,16 @@ TEST_F(TenantRace, CreditOfThreadsThatSleepIsWithdrawn)
 {
     Pool pool;
     constexpr uint64_t kBlocks = 4096;
-    binade_tenant tenant = NewTenant(pool, kBlocks * kBlockBytes);
+    moiety_tenant tenant = NewTenant(pool, kBlocks * kBlockBytes);
     Sleepers sleepers(pool, tenant, 40); // more than there are stripes
     // Some credit is out, or this test shows nothing.
     EXPECT_EQ(0u, Live(tenant));
-    std::vector<binade_devptr> blocks;
+    std::vector<moiety_devptr> blocks;
     while (blocks.size() < kBlocks)
         blocks.push_back(Alloc(tenant, kBlockBytes));
-    EXPECT_EQ(BINADE_E_BUDGET, tenant_test::StatusOfAlloc(pool, tenant, 1));
+    EXPECT_EQ(MOIETY_E_BUDGET, tenant_test::StatusOfAlloc(pool, tenant, 1));
     EXPECT_EQ(kBlocks * kBlockBytes, Live(tenant));
-    for (binade_devptr block : blocks)
+    for (moiety_devptr block : blocks)
         pool.Free(block);
     EXPECT_EQ(0u, Live(tenant));
 }
@@ -93,22 +93,22 @@ TEST_F(TenantRace, CreditOfThreadsThatSleepIsWithdrawn)
 TEST_F(TenantRace, ALoweredBudgetHoldsForCreditToo)
 {
     Pool pool;
-    binade_tenant tenant = NewTenant(pool, 16 * kMiB);
-    binade_devptr block = Alloc(tenant, kBlockBytes);
+    moiety_tenant tenant = NewTenant(pool, 16 * kMiB);
+    moiety_devptr block = Alloc(tenant, kBlockBytes);
     Sleepers sleepers(pool, tenant, 4);
-    ASSERT_EQ(BINADE_OK, binade_tenant_set_budget(tenant, kBlockBytes));
-    EXPECT_EQ(BINADE_E_BUDGET, tenant_test::StatusOfAlloc(pool, tenant, 1));
+    ASSERT_EQ(MOIETY_OK, moiety_tenant_set_budget(tenant, kBlockBytes));
+    EXPECT_EQ(MOIETY_E_BUDGET, tenant_test::StatusOfAlloc(pool, tenant, 1));
     pool.Free(block);
-    EXPECT_EQ(BINADE_OK, tenant_test::StatusOfAlloc(pool, tenant, kBlockBytes));
+    EXPECT_EQ(MOIETY_OK, tenant_test::StatusOfAlloc(pool, tenant, kBlockBytes));
     EXPECT_EQ(kBlockBytes, Info(tenant).budget_bytes);
 }
 
 TEST_F(TenantRace, ThreadsThatSleepDoNotKeepATenantBusy)
 {
     Pool pool;
-    binade_tenant tenant = NewTenant(pool, 16 * kMiB);
+    moiety_tenant tenant = NewTenant(pool, 16 * kMiB);
     Sleepers sleepers(pool, tenant, 4);
-    EXPECT_EQ(BINADE_OK, binade_tenant_destroy(tenant));
+    EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));
 }
 
 // What the threads know that the tenant has: added after an allocation, taken
@@ -129,10 +129,10 @@ struct Ledger {
 
 // Holds up to half of what would be its share twice over, so that all together
 // want more than there is.
-void Work(Pool &pool, binade_tenant tenant, Ledger &ledger, unsigned seed)
+void Work(Pool &pool, moiety_tenant tenant, Ledger &ledger, unsigned seed)
 {
     struct Block {
-        binade_devptr address;
+        moiety_devptr address;
         uint64_t bytes;
     };
     std::vector<Block> held;
@@ -142,14 +142,14 @@ void Work(Pool &pool, binade_tenant tenant, Ledger &ledger, unsigned seed)
         unsigned random = state >> 16;
         if (random % 2 || held.empty()) {
             size_t bytes = size_t{512} << random / 2 % 12;
-            binade_devptr address = 0;
-            binade_status status = binade_tenant_alloc(
-                tenant, bytes, BINADE_STREAM_LEGACY, &address);
-            if (status == BINADE_OK) {
+            moiety_devptr address = 0;
+            moiety_status status = moiety_tenant_alloc(
+                tenant, bytes, MOIETY_STREAM_LEGACY, &address);
+            if (status == MOIETY_OK) {
                 ledger.Add(bytes);
                 held.push_back({address, bytes});
             } else {
-                EXPECT_EQ(BINADE_E_BUDGET, status);
+                EXPECT_EQ(MOIETY_E_BUDGET, status);
                 ledger.refusals++;
             }
         } else {
@@ -172,7 +172,7 @@ class Budget : public TenantRace, public ::testing::WithParamInterface<uint64_t>
 TEST_P(Budget, HoldsWhileThreadsAllocateAndFree)
 {
     Pool pool;
-    binade_tenant tenant = NewTenant(pool, GetParam());
+    moiety_tenant tenant = NewTenant(pool, GetParam());
     Ledger ledger;
     std::vector<std::thread> threads;
     for (unsigned i = 0; i < 4; i++)
@@ -187,7 +187,7 @@ TEST_P(Budget, HoldsWhileThreadsAllocateAndFree)
     EXPECT_EQ(0u, Live(tenant));
     // Not a byte was lost.
     pool.Free(Alloc(tenant, GetParam()));
-    EXPECT_EQ(BINADE_OK, binade_tenant_destroy(tenant));
+    EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, Budget,
@@ -198,7 +198,7 @@ INSTANTIATE_TEST_SUITE_P(Sizes, Budget,
 TEST_F(TenantRace, NothingIsRefusedFarFromTheBudget)
 {
     Pool pool;
-    binade_tenant tenant = NewTenant(pool, 64 * kMiB);
+    moiety_tenant tenant = NewTenant(pool, 64 * kMiB);
     std::vector<std::thread> threads;
     for (int i = 0; i < 4; i++) {
         threads.emplace_back([&] {

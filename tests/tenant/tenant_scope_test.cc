@@ -25,44 +25,44 @@ class TenantInAScope : public ::testing::Test
 
     void Begin()
     {
-        ASSERT_EQ(BINADE_OK, binade_scope_begin(pool_, stream_, &scope_));
-        ASSERT_EQ(0, Get<int(binade_stream, int)>("cuStreamBeginCapture_v2")(
+        ASSERT_EQ(MOIETY_OK, moiety_scope_begin(pool_, stream_, &scope_));
+        ASSERT_EQ(0, Get<int(moiety_stream, int)>("cuStreamBeginCapture_v2")(
                          stream_, 0));
     }
 
     void End()
     {
         void *graph = nullptr;
-        ASSERT_EQ(0, (Get<int(binade_stream, void **)>("cuStreamEndCapture")(
+        ASSERT_EQ(0, (Get<int(moiety_stream, void **)>("cuStreamEndCapture")(
                          stream_, &graph)));
-        ASSERT_EQ(BINADE_OK, binade_scope_end(scope_));
+        ASSERT_EQ(MOIETY_OK, moiety_scope_end(scope_));
         ASSERT_EQ(0, Get<int(void *)>("cuGraphDestroy")(graph));
     }
 
     Pool pool_;
     pool_test::Stream stream_;
-    binade_scope scope_ = 0;
+    moiety_scope scope_ = 0;
 };
 
 TEST_F(TenantInAScope, HasItsBlocksUntilTheRelease)
 {
-    binade_tenant tenant = NewTenant(pool_, 8 * kKiB);
+    moiety_tenant tenant = NewTenant(pool_, 8 * kKiB);
     Begin();
     pool_.Free(Alloc(tenant, 8 * kKiB, stream_), stream_);
     EXPECT_EQ(8 * kKiB, Live(tenant));
     End();
-    EXPECT_EQ(BINADE_E_BUSY, binade_tenant_destroy(tenant));
-    ASSERT_EQ(BINADE_OK, binade_scope_release(scope_));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_tenant_destroy(tenant));
+    ASSERT_EQ(MOIETY_OK, moiety_scope_release(scope_));
     EXPECT_EQ(0u, Live(tenant));
-    EXPECT_EQ(BINADE_OK, binade_tenant_destroy(tenant));
+    EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));
 }
 
 // The next life in the scope is another tenant's, or nobody's.
 TEST_F(TenantInAScope, LosesWhatTheScopeGivesToOthers)
 {
-    binade_tenant tenant = NewTenant(pool_, 0), other = NewTenant(pool_, 0);
+    moiety_tenant tenant = NewTenant(pool_, 0), other = NewTenant(pool_, 0);
     Begin();
-    binade_devptr block = Alloc(tenant, 8 * kKiB, stream_);
+    moiety_devptr block = Alloc(tenant, 8 * kKiB, stream_);
     pool_.Free(block, stream_);
     EXPECT_EQ(block, Alloc(other, 8 * kKiB, stream_));
     EXPECT_EQ(0u, Live(tenant));
@@ -71,7 +71,7 @@ TEST_F(TenantInAScope, LosesWhatTheScopeGivesToOthers)
     EXPECT_EQ(block, pool_.Alloc(8 * kKiB, stream_));
     EXPECT_EQ(0u, Live(other));
     End();
-    ASSERT_EQ(BINADE_OK, binade_scope_release(scope_));
+    ASSERT_EQ(MOIETY_OK, moiety_scope_release(scope_));
     pool_.Free(block);
     EXPECT_EQ(0u, Live(tenant) + Live(other));
 }
@@ -79,24 +79,24 @@ TEST_F(TenantInAScope, LosesWhatTheScopeGivesToOthers)
 // Only a block of the very length is reused for a tenant, which pays by size.
 TEST_F(TenantInAScope, IsChargedBySizeAlone)
 {
-    binade_tenant tenant = NewTenant(pool_, 0);
+    moiety_tenant tenant = NewTenant(pool_, 0);
     Begin();
     pool_.Free(pool_.Alloc(64 * kKiB, stream_), stream_);
-    binade_devptr block = Alloc(tenant, 60 * kKiB, stream_);
+    moiety_devptr block = Alloc(tenant, 60 * kKiB, stream_);
     EXPECT_EQ(pool_.UsableSize(block), Live(tenant));
     pool_.Free(block, stream_);
     End();
-    ASSERT_EQ(BINADE_OK, binade_scope_release(scope_));
+    ASSERT_EQ(MOIETY_OK, moiety_scope_release(scope_));
     EXPECT_EQ(0u, Live(tenant));
 }
 
 TEST_F(TenantInAScope, KeepsWhatItFreesAfterTheRelease)
 {
-    binade_tenant tenant = NewTenant(pool_, 0);
+    moiety_tenant tenant = NewTenant(pool_, 0);
     Begin();
-    binade_devptr block = Alloc(tenant, 8 * kKiB, stream_);
+    moiety_devptr block = Alloc(tenant, 8 * kKiB, stream_);
     End();
-    ASSERT_EQ(BINADE_OK, binade_scope_release(scope_));
+    ASSERT_EQ(MOIETY_OK, moiety_scope_release(scope_));
     EXPECT_EQ(8 * kKiB, Live(tenant));
     pool_.Free(block);
     EXPECT_EQ(0u, Live(tenant));

@@ -47,9 +47,9 @@ const std::vector<std::pair<size_t, uint64_t>> kCharges = {
 TEST_F(Tenants, AreChargedByTheTable)
 {
     Pool pool;
-    binade_tenant tenant = NewTenant(pool, 0);
+    moiety_tenant tenant = NewTenant(pool, 0);
     uint64_t live_bytes = 0;
-    std::vector<binade_devptr> blocks;
+    std::vector<moiety_devptr> blocks;
     for (const auto &charge : kCharges) {
         blocks.push_back(Alloc(tenant, charge.first));
         live_bytes += charge.second;
@@ -61,15 +61,15 @@ TEST_F(Tenants, AreChargedByTheTable)
         EXPECT_EQ(live_bytes, Live(tenant));
     }
     EXPECT_EQ(blocks.size(), Info(tenant).allocation_count);
-    EXPECT_EQ(BINADE_OK, binade_tenant_destroy(tenant));
+    EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));
 }
 
 TEST_F(Tenants, AreChargedWhatTheirBlocksHold)
 {
     Pool pool;
-    binade_tenant tenant = NewTenant(pool, 0);
+    moiety_tenant tenant = NewTenant(pool, 0);
     for (const auto &charge : kCharges) {
-        binade_devptr block = Alloc(tenant, charge.first);
+        moiety_devptr block = Alloc(tenant, charge.first);
         EXPECT_EQ(pool.UsableSize(block), Live(tenant));
         pool.Free(block);
     }
@@ -78,13 +78,13 @@ TEST_F(Tenants, AreChargedWhatTheirBlocksHold)
 // Also where longer runs that would do for others are cached.
 TEST_F(Tenants, AreChargedBySizeAlone)
 {
-    binade_pool_options options = Defaults();
+    moiety_pool_options options = Defaults();
     options.first_segment_bytes = 256 * kMiB; // so that caches keep 8 MiB
     Pool pool(options);
-    binade_tenant tenant = NewTenant(pool, 0);
+    moiety_tenant tenant = NewTenant(pool, 0);
     for (uint64_t bytes : {8 * kMiB, 160 * kMiB}) {
         pool.Free(pool.Alloc(bytes));
-        binade_devptr block = Alloc(tenant, bytes - 64 * kKiB);
+        moiety_devptr block = Alloc(tenant, bytes - 64 * kKiB);
         EXPECT_EQ(bytes - 64 * kKiB, Live(tenant));
         EXPECT_EQ(bytes - 64 * kKiB, pool.UsableSize(block));
         pool.Free(block);
@@ -97,20 +97,20 @@ TEST_F(Tenants, AreChargedBySizeAlone)
 TEST_F(Tenants, AreRefusedAboveTheirBudgetAndNotBelow)
 {
     Pool pool;
-    binade_tenant tenant = NewTenant(pool, 10 * 64 * kKiB, "of ten");
-    std::vector<binade_devptr> blocks;
+    moiety_tenant tenant = NewTenant(pool, 10 * 64 * kKiB, "of ten");
+    std::vector<moiety_devptr> blocks;
     for (int i = 0; i < 10; i++)
         blocks.push_back(Alloc(tenant, 64 * kKiB));
-    EXPECT_EQ(BINADE_E_BUDGET, StatusOfAlloc(pool, tenant, 1));
+    EXPECT_EQ(MOIETY_E_BUDGET, StatusOfAlloc(pool, tenant, 1));
     EXPECT_NE(std::string::npos,
-              std::string(binade_last_error_message()).find("'of ten'"));
+              std::string(moiety_last_error_message()).find("'of ten'"));
     EXPECT_EQ(1u, Info(tenant).refusal_count);
     // What is freed fits again, and not more than that.
     pool.Free(blocks.back());
-    EXPECT_EQ(BINADE_E_BUDGET, StatusOfAlloc(pool, tenant, 64 * kKiB + 1));
+    EXPECT_EQ(MOIETY_E_BUDGET, StatusOfAlloc(pool, tenant, 64 * kKiB + 1));
     blocks.back() = Alloc(tenant, 64 * kKiB);
     EXPECT_EQ(10 * 64 * kKiB, Live(tenant));
-    for (binade_devptr block : blocks)
+    for (moiety_devptr block : blocks)
         pool.Free(block);
     EXPECT_EQ(10 * 64 * kKiB, Info(tenant).peak_bytes);
 }
@@ -121,48 +121,48 @@ TEST_F(Tenants, CanUseAllOfALargeBudgetInBlocksOfAnySize)
     Pool pool;
     for (size_t size_bytes : {size_t{512}, size_t{4096}, size_t{64} * kKiB}) {
         uint64_t count = 32 * kMiB / size_bytes / (size_bytes == 512 ? 16 : 1);
-        binade_tenant tenant = NewTenant(pool, count * size_bytes);
-        std::vector<binade_devptr> blocks;
+        moiety_tenant tenant = NewTenant(pool, count * size_bytes);
+        std::vector<moiety_devptr> blocks;
         while (blocks.size() < count)
             blocks.push_back(Alloc(tenant, size_bytes));
-        EXPECT_EQ(BINADE_E_BUDGET, StatusOfAlloc(pool, tenant, 1));
+        EXPECT_EQ(MOIETY_E_BUDGET, StatusOfAlloc(pool, tenant, 1));
         EXPECT_EQ(count * size_bytes, Live(tenant));
         EXPECT_EQ(count * size_bytes, Info(tenant).peak_bytes);
-        for (binade_devptr block : blocks)
+        for (moiety_devptr block : blocks)
             pool.Free(block);
         EXPECT_EQ(0u, Live(tenant));
-        EXPECT_EQ(BINADE_OK, binade_tenant_destroy(tenant));
+        EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));
     }
 }
 
 TEST_F(Tenants, AreRefusedAtOnceAndNothingIsTried)
 {
     Pool pool;
-    binade_tenant tenant = NewTenant(pool, 64 * kKiB);
-    binade_devptr block = Alloc(tenant, 64 * kKiB);
-    binade_stats before = pool.Stats();
+    moiety_tenant tenant = NewTenant(pool, 64 * kKiB);
+    moiety_devptr block = Alloc(tenant, 64 * kKiB);
+    moiety_stats before = pool.Stats();
     uint64_t calls = pool_test::Calls();
-    EXPECT_EQ(BINADE_E_BUDGET, StatusOfAlloc(pool, tenant, 900 * kMiB));
+    EXPECT_EQ(MOIETY_E_BUDGET, StatusOfAlloc(pool, tenant, 900 * kMiB));
     EXPECT_EQ(calls, pool_test::Calls());
-    binade_stats after = pool.Stats();
+    moiety_stats after = pool.Stats();
     EXPECT_EQ(0, std::memcmp(&before, &after, sizeof(before)));
     pool.Free(block);
 }
 
 TEST_F(Tenants, AreNotChargedWhatTheyDidNotGet)
 {
-    binade_pool_options options = Defaults();
+    moiety_pool_options options = Defaults();
     options.limit_bytes = 64 * kMiB;
     options.wait_ms = 0;
     Pool pool(options);
-    binade_tenant tenant = NewTenant(pool, 0);
-    binade_devptr all = pool.Alloc(64 * kMiB);
-    binade_devptr none = 0;
-    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY, StatusOfAlloc(pool, tenant, 4096));
-    EXPECT_EQ(BINADE_E_TOO_LARGE, StatusOfAlloc(pool, tenant, 65 * kMiB));
-    EXPECT_EQ(BINADE_E_TOO_LARGE, StatusOfAlloc(pool, tenant, SIZE_MAX));
-    EXPECT_EQ(BINADE_E_BUSY, binade_tenant_try_alloc(
-                                 tenant, 4096, BINADE_STREAM_LEGACY, &none));
+    moiety_tenant tenant = NewTenant(pool, 0);
+    moiety_devptr all = pool.Alloc(64 * kMiB);
+    moiety_devptr none = 0;
+    EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY, StatusOfAlloc(pool, tenant, 4096));
+    EXPECT_EQ(MOIETY_E_TOO_LARGE, StatusOfAlloc(pool, tenant, 65 * kMiB));
+    EXPECT_EQ(MOIETY_E_TOO_LARGE, StatusOfAlloc(pool, tenant, SIZE_MAX));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_tenant_try_alloc(
+                                 tenant, 4096, MOIETY_STREAM_LEGACY, &none));
     EXPECT_EQ(0u, Live(tenant));
     EXPECT_EQ(0u, Info(tenant).allocation_count);
     EXPECT_EQ(0u, Info(tenant).refusal_count);
@@ -173,29 +173,29 @@ TEST_F(Tenants, KeepWhatIsAboveALoweredBudget)
 {
     Pool pool;
     for (uint64_t unit : {kKiB, kMiB}) {
-        binade_tenant tenant = NewTenant(pool, 0);
-        std::vector<binade_devptr> blocks;
+        moiety_tenant tenant = NewTenant(pool, 0);
+        std::vector<moiety_devptr> blocks;
         for (int i = 0; i < 8; i++)
             blocks.push_back(Alloc(tenant, unit));
-        ASSERT_EQ(BINADE_OK, binade_tenant_set_budget(tenant, 6 * unit));
+        ASSERT_EQ(MOIETY_OK, moiety_tenant_set_budget(tenant, 6 * unit));
         EXPECT_EQ(8 * unit, Live(tenant));
         EXPECT_EQ(6 * unit, Info(tenant).budget_bytes);
         // Not below it before three are gone.
         for (int i = 0; i < 3; i++) {
-            EXPECT_EQ(BINADE_E_BUDGET, StatusOfAlloc(pool, tenant, unit));
+            EXPECT_EQ(MOIETY_E_BUDGET, StatusOfAlloc(pool, tenant, unit));
             pool.Free(blocks.back());
             blocks.pop_back();
         }
-        EXPECT_EQ(BINADE_OK, StatusOfAlloc(pool, tenant, unit));
-        EXPECT_EQ(BINADE_E_BUDGET, StatusOfAlloc(pool, tenant, 2 * unit));
-        ASSERT_EQ(BINADE_OK, binade_tenant_set_budget(tenant, 7 * unit));
-        EXPECT_EQ(BINADE_OK, StatusOfAlloc(pool, tenant, 2 * unit));
-        ASSERT_EQ(BINADE_OK, binade_tenant_set_budget(tenant, 0));
-        EXPECT_EQ(BINADE_OK, StatusOfAlloc(pool, tenant, 999 * unit));
+        EXPECT_EQ(MOIETY_OK, StatusOfAlloc(pool, tenant, unit));
+        EXPECT_EQ(MOIETY_E_BUDGET, StatusOfAlloc(pool, tenant, 2 * unit));
+        ASSERT_EQ(MOIETY_OK, moiety_tenant_set_budget(tenant, 7 * unit));
+        EXPECT_EQ(MOIETY_OK, StatusOfAlloc(pool, tenant, 2 * unit));
+        ASSERT_EQ(MOIETY_OK, moiety_tenant_set_budget(tenant, 0));
+        EXPECT_EQ(MOIETY_OK, StatusOfAlloc(pool, tenant, 999 * unit));
         EXPECT_EQ(0u, Info(tenant).budget_bytes);
-        for (binade_devptr block : blocks)
+        for (moiety_devptr block : blocks)
             pool.Free(block);
-        EXPECT_EQ(BINADE_OK, binade_tenant_destroy(tenant));
+        EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));
     }
 }
 
@@ -203,21 +203,21 @@ TEST_F(Tenants, KeepWhatIsAboveALoweredBudget)
 TEST_F(Tenants, GetNoCreditAboveALoweredBudget)
 {
     Pool pool;
-    binade_tenant tenant = NewTenant(pool, 0);
-    std::vector<binade_devptr> blocks;
+    moiety_tenant tenant = NewTenant(pool, 0);
+    std::vector<moiety_devptr> blocks;
     while (blocks.size() < 2048)
         blocks.push_back(Alloc(tenant, 4 * kKiB));
-    ASSERT_EQ(BINADE_OK, binade_tenant_set_budget(tenant, 4 * kMiB));
+    ASSERT_EQ(MOIETY_OK, moiety_tenant_set_budget(tenant, 4 * kMiB));
     while (blocks.size() > 1024) {
         pool.Free(blocks.back());
         blocks.pop_back();
-        EXPECT_EQ(BINADE_E_BUDGET, StatusOfAlloc(pool, tenant, 4 * kKiB));
+        EXPECT_EQ(MOIETY_E_BUDGET, StatusOfAlloc(pool, tenant, 4 * kKiB));
     }
     EXPECT_EQ(4 * kMiB, Live(tenant));
-    EXPECT_EQ(BINADE_E_BUDGET, StatusOfAlloc(pool, tenant, 4 * kKiB));
+    EXPECT_EQ(MOIETY_E_BUDGET, StatusOfAlloc(pool, tenant, 4 * kKiB));
     pool.Free(blocks.back());
     blocks.back() = Alloc(tenant, 4 * kKiB);
-    for (binade_devptr block : blocks)
+    for (moiety_devptr block : blocks)
         pool.Free(block);
     EXPECT_EQ(0u, Live(tenant));
 }
@@ -225,11 +225,11 @@ TEST_F(Tenants, GetNoCreditAboveALoweredBudget)
 TEST_F(Tenants, HaveBudgetsOfTheirOwn)
 {
     Pool pool;
-    binade_tenant first = NewTenant(pool, 4 * kKiB, "first");
-    binade_tenant second = NewTenant(pool, 8 * kKiB, "second");
-    binade_devptr one = Alloc(first, 4 * kKiB);
-    EXPECT_EQ(BINADE_E_BUDGET, StatusOfAlloc(pool, first, 4 * kKiB));
-    EXPECT_EQ(BINADE_OK, StatusOfAlloc(pool, second, 4 * kKiB));
+    moiety_tenant first = NewTenant(pool, 4 * kKiB, "first");
+    moiety_tenant second = NewTenant(pool, 8 * kKiB, "second");
+    moiety_devptr one = Alloc(first, 4 * kKiB);
+    EXPECT_EQ(MOIETY_E_BUDGET, StatusOfAlloc(pool, first, 4 * kKiB));
+    EXPECT_EQ(MOIETY_OK, StatusOfAlloc(pool, second, 4 * kKiB));
     // One's block is another's next.
     pool.Free(one);
     EXPECT_EQ(one, Alloc(second, 4 * kKiB));
@@ -247,87 +247,87 @@ TEST_F(Tenants, HaveBudgetsOfTheirOwn)
 TEST_F(Tenants, GetAlignedBlocksAndNothing)
 {
     Pool pool;
-    binade_tenant tenant = NewTenant(pool, kMiB);
-    binade_devptr block = 1;
-    ASSERT_EQ(BINADE_OK,
-              binade_tenant_alloc(tenant, 0, BINADE_STREAM_LEGACY, &block));
+    moiety_tenant tenant = NewTenant(pool, kMiB);
+    moiety_devptr block = 1;
+    ASSERT_EQ(MOIETY_OK,
+              moiety_tenant_alloc(tenant, 0, MOIETY_STREAM_LEGACY, &block));
     EXPECT_EQ(0u, block);
-    ASSERT_EQ(BINADE_OK,
-              binade_tenant_alloc_aligned(tenant, 700, 64 * kKiB,
-                                          BINADE_STREAM_LEGACY, &block));
+    ASSERT_EQ(MOIETY_OK,
+              moiety_tenant_alloc_aligned(tenant, 700, 64 * kKiB,
+                                          MOIETY_STREAM_LEGACY, &block));
     EXPECT_EQ(0u, block % (64 * kKiB));
     EXPECT_EQ(1024u, Live(tenant));
     pool.Free(block);
-    ASSERT_EQ(BINADE_OK, binade_tenant_try_alloc(tenant, 700,
-                                                 BINADE_STREAM_LEGACY, &block));
+    ASSERT_EQ(MOIETY_OK, moiety_tenant_try_alloc(tenant, 700,
+                                                 MOIETY_STREAM_LEGACY, &block));
     EXPECT_EQ(1024u, Live(tenant));
     pool.Free(block);
     EXPECT_EQ(2u, Info(tenant).allocation_count);
     for (size_t alignment : {size_t{0}, size_t{3}, size_t{4} * kMiB})
-        EXPECT_EQ(BINADE_E_INVALID,
-                  binade_tenant_alloc_aligned(tenant, 700, alignment,
-                                              BINADE_STREAM_LEGACY, &block));
+        EXPECT_EQ(MOIETY_E_INVALID,
+                  moiety_tenant_alloc_aligned(tenant, 700, alignment,
+                                              MOIETY_STREAM_LEGACY, &block));
     EXPECT_EQ(0u, Live(tenant));
 }
 
 TEST_F(Tenants, AreBusyWhileTheyHaveBlocks)
 {
     Pool pool;
-    binade_tenant tenant = NewTenant(pool, 64 * kMiB);
-    binade_devptr block = Alloc(tenant, 4096);
-    EXPECT_EQ(BINADE_E_BUSY, binade_tenant_destroy(tenant));
+    moiety_tenant tenant = NewTenant(pool, 64 * kMiB);
+    moiety_devptr block = Alloc(tenant, 4096);
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_tenant_destroy(tenant));
     EXPECT_EQ(4096u, Live(tenant));
-    EXPECT_EQ(BINADE_OK, StatusOfAlloc(pool, tenant, 4096));
+    EXPECT_EQ(MOIETY_OK, StatusOfAlloc(pool, tenant, 4096));
     pool.Free(block);
-    EXPECT_EQ(BINADE_OK, binade_tenant_destroy(tenant));
+    EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));
 }
 
-void ExpectToBeGone(binade_tenant tenant)
+void ExpectToBeGone(moiety_tenant tenant)
 {
-    binade_devptr block = 7;
-    binade_tenant_info info = {};
+    moiety_devptr block = 7;
+    moiety_tenant_info info = {};
     info.struct_size = sizeof(info);
-    EXPECT_EQ(BINADE_E_INVALID,
-              binade_tenant_alloc(tenant, 9, BINADE_STREAM_LEGACY, &block));
-    EXPECT_EQ(BINADE_E_INVALID,
-              binade_tenant_try_alloc(tenant, 9, BINADE_STREAM_LEGACY, &block));
-    EXPECT_EQ(BINADE_E_INVALID,
-              binade_tenant_alloc_aligned(tenant, 9, 1, BINADE_STREAM_LEGACY,
+    EXPECT_EQ(MOIETY_E_INVALID,
+              moiety_tenant_alloc(tenant, 9, MOIETY_STREAM_LEGACY, &block));
+    EXPECT_EQ(MOIETY_E_INVALID,
+              moiety_tenant_try_alloc(tenant, 9, MOIETY_STREAM_LEGACY, &block));
+    EXPECT_EQ(MOIETY_E_INVALID,
+              moiety_tenant_alloc_aligned(tenant, 9, 1, MOIETY_STREAM_LEGACY,
                                           &block));
     EXPECT_EQ(7u, block);
-    EXPECT_EQ(BINADE_E_INVALID, binade_tenant_set_budget(tenant, 1));
-    EXPECT_EQ(BINADE_E_INVALID, binade_tenant_stats(tenant, &info));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_tenant_set_budget(tenant, 1));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_tenant_stats(tenant, &info));
 }
 
 TEST_F(Tenants, AreRecognisedWhenTheyAreGone)
 {
     Pool pool;
-    binade_tenant tenant = NewTenant(pool, 0);
-    ASSERT_EQ(BINADE_OK, binade_tenant_destroy(tenant));
-    EXPECT_EQ(BINADE_E_INVALID, binade_tenant_destroy(tenant));
+    moiety_tenant tenant = NewTenant(pool, 0);
+    ASSERT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_tenant_destroy(tenant));
     ExpectToBeGone(tenant);
     // Whoever has its place now is another.
-    binade_tenant next = NewTenant(pool, 0);
+    moiety_tenant next = NewTenant(pool, 0);
     EXPECT_NE(tenant, next);
     ExpectToBeGone(tenant);
-    EXPECT_EQ(BINADE_OK, StatusOfAlloc(pool, next, 9));
+    EXPECT_EQ(MOIETY_OK, StatusOfAlloc(pool, next, 9));
 }
 
 TEST_F(Tenants, ThatNeverWereAreRecognised)
 {
-    EXPECT_EQ(BINADE_OK, binade_tenant_destroy(0));
+    EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(0));
     ExpectToBeGone(0);
-    for (binade_tenant made_up :
-         {binade_tenant{1}, binade_tenant{BINADE_TENANTS_MAX + 1},
-          binade_tenant{0xffff}, ~binade_tenant{0}}) {
-        EXPECT_EQ(BINADE_E_INVALID, binade_tenant_destroy(made_up));
+    for (moiety_tenant made_up :
+         {moiety_tenant{1}, moiety_tenant{MOIETY_TENANTS_MAX + 1},
+          moiety_tenant{0xffff}, ~moiety_tenant{0}}) {
+        EXPECT_EQ(MOIETY_E_INVALID, moiety_tenant_destroy(made_up));
         ExpectToBeGone(made_up);
     }
 }
 
 TEST_F(Tenants, EndWithTheirPool)
 {
-    binade_tenant tenant;
+    moiety_tenant tenant;
     {
         Pool pool;
         tenant = NewTenant(pool, 0);
@@ -335,41 +335,41 @@ TEST_F(Tenants, EndWithTheirPool)
         EXPECT_EQ(1u, pool.End().block_count);
     }
     ExpectToBeGone(tenant);
-    EXPECT_EQ(BINADE_E_INVALID, binade_tenant_destroy(tenant));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_tenant_destroy(tenant));
 }
 
 TEST_F(Tenants, OfAPoolThatIsBusyStay)
 {
     Pool pool;
-    binade_tenant tenant = NewTenant(pool, 0);
-    ASSERT_EQ(BINADE_OK, binade_capture_guard_begin());
-    EXPECT_EQ(BINADE_E_BUSY, binade_pool_destroy(pool, nullptr));
-    ASSERT_EQ(BINADE_OK, binade_capture_guard_end());
-    EXPECT_EQ(BINADE_OK, StatusOfAlloc(pool, tenant, 9));
+    moiety_tenant tenant = NewTenant(pool, 0);
+    ASSERT_EQ(MOIETY_OK, moiety_capture_guard_begin());
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_pool_destroy(pool, nullptr));
+    ASSERT_EQ(MOIETY_OK, moiety_capture_guard_end());
+    EXPECT_EQ(MOIETY_OK, StatusOfAlloc(pool, tenant, 9));
 }
 
 TEST_F(Tenants, NeedGoodArguments)
 {
     Pool pool;
-    binade_tenant tenant = 7;
-    std::string longest(BINADE_TENANT_NAME_BYTES - 1, 'x');
-    EXPECT_EQ(BINADE_E_INVALID, binade_tenant_create(pool, "", 0, nullptr));
-    EXPECT_EQ(BINADE_E_INVALID, binade_tenant_create(nullptr, "", 0, &tenant));
-    EXPECT_EQ(BINADE_E_INVALID,
-              binade_tenant_create(pool, (longest + "x").c_str(), 0, &tenant));
-    EXPECT_EQ(BINADE_E_INVALID,
-              binade_tenant_create(pool, "", UINT64_C(1) << 62, &tenant));
+    moiety_tenant tenant = 7;
+    std::string longest(MOIETY_TENANT_NAME_BYTES - 1, 'x');
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_tenant_create(pool, "", 0, nullptr));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_tenant_create(nullptr, "", 0, &tenant));
+    EXPECT_EQ(MOIETY_E_INVALID,
+              moiety_tenant_create(pool, (longest + "x").c_str(), 0, &tenant));
+    EXPECT_EQ(MOIETY_E_INVALID,
+              moiety_tenant_create(pool, "", UINT64_C(1) << 62, &tenant));
     EXPECT_EQ(7u, tenant);
-    ASSERT_EQ(BINADE_OK, binade_tenant_create(
+    ASSERT_EQ(MOIETY_OK, moiety_tenant_create(
                              pool, nullptr, (UINT64_C(1) << 62) - 1, &tenant));
     EXPECT_STREQ("", Info(tenant).name);
-    EXPECT_EQ(BINADE_E_INVALID,
-              binade_tenant_set_budget(tenant, UINT64_C(1) << 62));
-    EXPECT_EQ(BINADE_E_INVALID,
-              binade_tenant_alloc(tenant, 9, BINADE_STREAM_LEGACY, nullptr));
-    EXPECT_EQ(BINADE_E_INVALID, binade_tenant_stats(tenant, nullptr));
-    binade_tenant_info info = {};
-    EXPECT_EQ(BINADE_E_INVALID, binade_tenant_stats(tenant, &info));
+    EXPECT_EQ(MOIETY_E_INVALID,
+              moiety_tenant_set_budget(tenant, UINT64_C(1) << 62));
+    EXPECT_EQ(MOIETY_E_INVALID,
+              moiety_tenant_alloc(tenant, 9, MOIETY_STREAM_LEGACY, nullptr));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_tenant_stats(tenant, nullptr));
+    moiety_tenant_info info = {};
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_tenant_stats(tenant, &info));
     EXPECT_EQ(longest, Info(NewTenant(pool, 0, longest.c_str())).name);
     EXPECT_EQ(0u, Live(tenant));
 }
@@ -377,20 +377,20 @@ TEST_F(Tenants, NeedGoodArguments)
 TEST_F(Tenants, AreSoManyAtMost)
 {
     Pool pool;
-    std::vector<binade_tenant> tenants;
-    binade_tenant tenant = 0;
-    while (tenants.size() <= BINADE_TENANTS_MAX &&
-           binade_tenant_create(pool, "", 0, &tenant) == BINADE_OK)
+    std::vector<moiety_tenant> tenants;
+    moiety_tenant tenant = 0;
+    while (tenants.size() <= MOIETY_TENANTS_MAX &&
+           moiety_tenant_create(pool, "", 0, &tenant) == MOIETY_OK)
         tenants.push_back(tenant);
-    EXPECT_EQ(BINADE_TENANTS_MAX, tenants.size());
-    EXPECT_EQ(BINADE_E_TOO_LARGE, binade_tenant_create(pool, "", 0, &tenant));
+    EXPECT_EQ(MOIETY_TENANTS_MAX, tenants.size());
+    EXPECT_EQ(MOIETY_E_TOO_LARGE, moiety_tenant_create(pool, "", 0, &tenant));
     // The last one can be told from the first.
-    binade_devptr block = Alloc(tenants.back(), 9);
+    moiety_devptr block = Alloc(tenants.back(), 9);
     EXPECT_EQ(0u, Live(tenants.front()));
     EXPECT_EQ(512u, Live(tenants.back()));
     pool.Free(block);
-    EXPECT_EQ(BINADE_OK, binade_tenant_destroy(tenants.front()));
-    EXPECT_EQ(BINADE_OK, binade_tenant_create(pool, "", 0, &tenant));
+    EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenants.front()));
+    EXPECT_EQ(MOIETY_OK, moiety_tenant_create(pool, "", 0, &tenant));
 }
 
 } // namespace

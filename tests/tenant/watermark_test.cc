@@ -28,27 +28,27 @@ class Watermark : public ::testing::Test
     }
 };
 
-binade_pool_options Marked(uint64_t watermark_bytes)
+moiety_pool_options Marked(uint64_t watermark_bytes)
 {
-    binade_pool_options options = Defaults();
+    moiety_pool_options options = Defaults();
     options.first_segment_bytes = 16 * kMiB;
     options.largest_segment_bytes = 16 * kMiB;
     options.watermark_bytes = watermark_bytes;
     return options;
 }
 
-std::vector<binade_devptr> Take(Pool &pool, size_t size_bytes, size_t count)
+std::vector<moiety_devptr> Take(Pool &pool, size_t size_bytes, size_t count)
 {
-    std::vector<binade_devptr> blocks;
+    std::vector<moiety_devptr> blocks;
     while (blocks.size() < count)
         blocks.push_back(pool.Alloc(size_bytes));
     return blocks;
 }
 
-void FreeAll(Pool &pool, const std::vector<binade_devptr> &blocks,
-             binade_stream stream = BINADE_STREAM_LEGACY)
+void FreeAll(Pool &pool, const std::vector<moiety_devptr> &blocks,
+             moiety_stream stream = MOIETY_STREAM_LEGACY)
 {
-    for (binade_devptr block : blocks)
+    for (moiety_devptr block : blocks)
         pool.Free(block, stream);
 }
 
@@ -63,7 +63,7 @@ class Sleeper
         thread_ = std::thread([&] {
             pool_test::SetCurrent(pool_test::PrimaryContext());
             // So that no event has to be over before others have them.
-            FreeAll(pool, Take(pool, size_bytes, count), BINADE_STREAM_DONE);
+            FreeAll(pool, Take(pool, size_bytes, count), MOIETY_STREAM_DONE);
             filled.set_value();
             wake_.get_future().wait();
         });
@@ -84,8 +84,8 @@ TEST_F(Watermark, LetsThePoolGrowFreelyBelow)
 {
     Pool pool(Marked(64 * kMiB));
     Sleeper sleeper(pool, 64 * kKiB, 128);
-    std::vector<binade_devptr> blocks = Take(pool, 4 * kMiB, 13);
-    binade_stats stats = pool.Stats();
+    std::vector<moiety_devptr> blocks = Take(pool, 4 * kMiB, 13);
+    moiety_stats stats = pool.Stats();
     EXPECT_EQ(64 * kMiB, stats.reserved_bytes_current);
     EXPECT_EQ(0u, stats.ladder_orphans);
     EXPECT_EQ(0u, stats.ladder_idle_threads);
@@ -98,7 +98,7 @@ TEST_F(Watermark, LetsCachesServeBeforeThePoolGrowsPastIt)
     for (uint64_t watermark_bytes : {uint64_t{0}, 32 * kMiB}) {
         Pool pool(Marked(watermark_bytes));
         Sleeper sleeper(pool, 64 * kKiB, 128); // 8 MiB
-        std::vector<binade_devptr> blocks = Take(pool, 64 * kKiB, 512);
+        std::vector<moiety_devptr> blocks = Take(pool, 64 * kKiB, 512);
         bool is_marked = watermark_bytes != 0;
         EXPECT_EQ(is_marked ? 32 * kMiB : 48 * kMiB,
                   pool.Stats().reserved_bytes_current);
@@ -106,7 +106,7 @@ TEST_F(Watermark, LetsCachesServeBeforeThePoolGrowsPastIt)
         EXPECT_EQ(0u, pool.Stats().ooms);
         EXPECT_EQ(0u, pool.Stats().alloc_retries);
         // It is soft.
-        std::vector<binade_devptr> more = Take(pool, 64 * kKiB, 1);
+        std::vector<moiety_devptr> more = Take(pool, 64 * kKiB, 1);
         EXPECT_EQ(48 * kMiB, pool.Stats().reserved_bytes_current);
         FreeAll(pool, more);
         FreeAll(pool, blocks);
@@ -117,15 +117,15 @@ TEST_F(Watermark, LetsCachesServeBeforeThePoolGrowsPastIt)
 TEST_F(Watermark, CutsTheSegmentThatWouldPassIt)
 {
     Pool pool(Marked(20 * kMiB));
-    std::vector<binade_devptr> blocks = Take(pool, 2 * kMiB, 10);
+    std::vector<moiety_devptr> blocks = Take(pool, 2 * kMiB, 10);
     EXPECT_EQ(20 * kMiB, pool.Stats().reserved_bytes_current);
     blocks.push_back(pool.Alloc(2 * kMiB));
     // Past it a segment has the first one's size.
     EXPECT_EQ(36 * kMiB, pool.Stats().reserved_bytes_current);
     // What needs more than is left below it is not cut.
     Pool other(Marked(20 * kMiB));
-    binade_devptr small = other.Alloc(kMiB);
-    binade_devptr large = other.Alloc(16 * kMiB);
+    moiety_devptr small = other.Alloc(kMiB);
+    moiety_devptr large = other.Alloc(16 * kMiB);
     EXPECT_EQ(32 * kMiB, other.Stats().reserved_bytes_current);
     other.Free(small);
     other.Free(large);
@@ -136,12 +136,12 @@ TEST_F(Watermark, CutsTheSegmentThatWouldPassIt)
 TEST_F(Watermark, IsReturnedToWhenSegmentsAreFree)
 {
     Pool pool(Marked(48 * kMiB));
-    std::vector<binade_devptr> blocks = Take(pool, 16 * kMiB, 6);
+    std::vector<moiety_devptr> blocks = Take(pool, 16 * kMiB, 6);
     EXPECT_EQ(96 * kMiB, pool.Stats().reserved_bytes_current);
-    FreeAll(pool, blocks, BINADE_STREAM_DONE);
+    FreeAll(pool, blocks, MOIETY_STREAM_DONE);
     // Frees never call the source.
     EXPECT_EQ(0u, pool.Stats().segment_freed);
-    binade_devptr next = pool.Alloc(600 * kKiB);
+    moiety_devptr next = pool.Alloc(600 * kKiB);
     EXPECT_EQ(48 * kMiB, pool.Stats().reserved_bytes_current);
     EXPECT_EQ(3u, pool.Stats().segment_freed);
     pool.Free(next);
@@ -150,10 +150,10 @@ TEST_F(Watermark, IsReturnedToWhenSegmentsAreFree)
 TEST_F(Watermark, IsNoConcernOfTryAlloc)
 {
     Pool pool(Marked(16 * kMiB));
-    FreeAll(pool, Take(pool, 16 * kMiB, 2), BINADE_STREAM_DONE);
-    binade_devptr block = 0;
-    ASSERT_EQ(BINADE_OK,
-              binade_try_alloc(pool, 600 * kKiB, BINADE_STREAM_LEGACY, &block));
+    FreeAll(pool, Take(pool, 16 * kMiB, 2), MOIETY_STREAM_DONE);
+    moiety_devptr block = 0;
+    ASSERT_EQ(MOIETY_OK,
+              moiety_try_alloc(pool, 600 * kKiB, MOIETY_STREAM_LEGACY, &block));
     EXPECT_EQ(32 * kMiB, pool.Stats().reserved_bytes_current);
     pool.Free(block);
 }
@@ -163,10 +163,10 @@ TEST_F(Watermark, LeavesWhatIsPending)
 {
     Pool pool(Marked(16 * kMiB));
     Stream stream;
-    std::vector<binade_devptr> blocks = Take(pool, 16 * kMiB, 4);
+    std::vector<moiety_devptr> blocks = Take(pool, 16 * kMiB, 4);
     stream.Hold();
     FreeAll(pool, blocks, stream);
-    binade_devptr next = pool.Alloc(600 * kKiB);
+    moiety_devptr next = pool.Alloc(600 * kKiB);
     EXPECT_EQ(0u, pool.Stats().segment_freed);
     stream.Release();
     pool_test::Synchronize();
@@ -179,9 +179,9 @@ TEST_F(Watermark, LeavesWhatIsPending)
 TEST_F(Watermark, IsNotLookedAtAgainForNothing)
 {
     Pool pool(Marked(16 * kMiB));
-    std::vector<binade_devptr> pins = Take(pool, 2 * kMiB, 16);
+    std::vector<moiety_devptr> pins = Take(pool, 2 * kMiB, 16);
     uint64_t calls = pool_test::Calls("cuMemFree");
-    std::vector<binade_devptr> blocks = Take(pool, 1 * kMiB, 64);
+    std::vector<moiety_devptr> blocks = Take(pool, 1 * kMiB, 64);
     EXPECT_EQ(calls, pool_test::Calls("cuMemFree"));
     FreeAll(pool, blocks);
     FreeAll(pool, pins);
@@ -191,9 +191,9 @@ TEST_F(Watermark, IsNotLookedAtAgainForNothing)
 TEST_F(Watermark, SurvivesASourceThatRefuses)
 {
     Pool pool(Marked(16 * kMiB));
-    FreeAll(pool, Take(pool, 16 * kMiB, 2), BINADE_STREAM_DONE);
+    FreeAll(pool, Take(pool, 16 * kMiB, 2), MOIETY_STREAM_DONE);
     pool_test::SetFaults("cuMemFree:nth=1:code=CUDA_ERROR_UNKNOWN");
-    binade_devptr block = pool.Alloc(600 * kKiB);
+    moiety_devptr block = pool.Alloc(600 * kKiB);
     pool_test::SetFaults("");
     EXPECT_NE(0u, block);
     EXPECT_EQ(16 * kMiB, pool.Stats().unreleased_bytes);

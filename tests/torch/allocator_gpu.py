@@ -21,17 +21,17 @@ import time
 import pytest
 import torch
 
-import binade
-import binade.torch
+import moiety
+import moiety.torch
 
 MIB = 1 << 20
 
 
 @pytest.fixture(scope="session", autouse=True)
 def enabled():
-    binade.torch.enable()
+    moiety.torch.enable()
     yield
-    assert binade.torch.is_enabled()
+    assert moiety.torch.is_enabled()
 
 
 def live_bytes():
@@ -59,7 +59,7 @@ def fresh(code, *arguments):
 
 
 def test_tensors_are_the_pools():
-    assert torch.cuda.memory.get_allocator_backend() == "binade"
+    assert torch.cuda.memory.get_allocator_backend() == "moiety"
     before = torch.cuda.memory_allocated()
     tensor = torch.arange(MIB, device="cuda", dtype=torch.int32)
     assert torch.cuda.memory_allocated() == before + 4 * MIB
@@ -206,7 +206,7 @@ def test_memory_pools():
 
 
 def test_a_tenants_pool_is_paused():
-    pool = binade.torch.MemPool("sleeper", limit=64 * MIB)
+    pool = moiety.torch.MemPool("sleeper", limit=64 * MIB)
     with torch.cuda.use_mem_pool(pool):
         inside = torch.full((8 * MIB,), 3, dtype=torch.uint8, device="cuda")
         with pytest.raises(torch.OutOfMemoryError):
@@ -215,7 +215,7 @@ def test_a_tenants_pool_is_paused():
     free = torch.cuda.mem_get_info()[0]
     pool.pause(keep_contents=True)
     assert torch.cuda.mem_get_info()[0] >= free + 8 * MIB
-    with pytest.raises(binade.Error):
+    with pytest.raises(moiety.Error):
         pool.pause()
     with pytest.raises(RuntimeError), torch.cuda.use_mem_pool(pool):
         torch.empty(MIB, dtype=torch.uint8, device="cuda")
@@ -229,7 +229,7 @@ def test_a_tenants_pool_is_paused():
 
 
 def test_a_graph_in_a_tenants_pool_sleeps():
-    pool = binade.torch.MemPool("graphs")
+    pool = moiety.torch.MemPool("graphs")
     source = torch.ones(4 * MIB, device="cuda")
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, pool=pool.id):
@@ -245,12 +245,12 @@ def test_a_graph_in_a_tenants_pool_sleeps():
 
 
 def test_fixed_pools():
-    pool = binade.torch.MemPool(fixed=True, limit=64 * MIB)
+    pool = moiety.torch.MemPool(fixed=True, limit=64 * MIB)
     with torch.cuda.use_mem_pool(pool):
         window = torch.full((8 * MIB,), 5, dtype=torch.uint8, device="cuda")
         with pytest.raises(torch.OutOfMemoryError):
             torch.empty(128 * MIB, dtype=torch.uint8, device="cuda")
-    with pytest.raises(binade.Error, match="no tenant"):
+    with pytest.raises(moiety.Error, match="no tenant"):
         pool.pause()
     assert bool((window == 5).all())
     del window, pool
@@ -462,7 +462,7 @@ def test_inductor_trees_train():
 def test_other_processes_get_tensors():
     fresh("""
         import torch, torch.multiprocessing as mp
-        import binade.torch
+        import moiety.torch
 
         def child(queue, back):
             for _ in range(20):
@@ -475,7 +475,7 @@ def test_other_processes_get_tensors():
 
         if __name__ == "__main__":
             import sys
-            binade.torch.enable(ipc=True)
+            moiety.torch.enable(ipc=True)
             context = mp.get_context("fork")
             queue, back = context.Queue(), context.Queue()
             process = context.Process(target=child, args=(queue, back))
@@ -495,20 +495,20 @@ def test_other_processes_get_tensors():
 
 
 @pytest.mark.parametrize("code, words", [
-    ("torch.ones(1, device='cuda'); binade.torch.enable()",
+    ("torch.ones(1, device='cuda'); moiety.torch.enable()",
      "CUDA has started in this process"),
-    ("binade.torch.enable(); binade.torch.enable()", "already"),
-    ("binade.torch.enable(memory='fast')", "accepted are 'auto'"),
-    ("binade.torch.enable(ipc=True, memory='mapped')", "memory of the driver"),
-    ("binade.torch.enable(limit=-1)", "accepted are 0 to"),
-    ("binade.torch.enable(limit='8')", "bytes, as an int"),
-    ("binade.torch.enable(limit=1 << 21); "
+    ("moiety.torch.enable(); moiety.torch.enable()", "already"),
+    ("moiety.torch.enable(memory='fast')", "accepted are 'auto'"),
+    ("moiety.torch.enable(ipc=True, memory='mapped')", "memory of the driver"),
+    ("moiety.torch.enable(limit=-1)", "accepted are 0 to"),
+    ("moiety.torch.enable(limit='8')", "bytes, as an int"),
+    ("moiety.torch.enable(limit=1 << 21); "
      "torch.empty(1 << 22, dtype=torch.uint8, device='cuda')",
      "CUDA out of memory"),
 ])
 def test_what_cannot_be_is_said(code, words):
     done = subprocess.run(
-        [sys.executable, "-c", f"import torch, binade.torch\n{code}"],
+        [sys.executable, "-c", f"import torch, moiety.torch\n{code}"],
         text=True, capture_output=True, timeout=300, check=False)
     assert done.returncode == 1
     assert words in done.stderr.strip().splitlines()[-1]
@@ -521,11 +521,11 @@ def test_a_program_is_run(tmp_path):
                        "      torch.cuda.get_allocator_backend(),\n"
                        "      float(torch.ones(4, device='cuda').sum()))\n")
     done = subprocess.run(
-        [sys.executable, "-m", "binade.torch", str(program), "a", "-b"],
+        [sys.executable, "-m", "moiety.torch", str(program), "a", "-b"],
         text=True, capture_output=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stdout == "['a', '-b'] __main__ binade 4.0\n"
+    assert done.stdout == "['a', '-b'] __main__ moiety 4.0\n"
 
 
-def test_errors_are_binades():
-    assert issubclass(binade.torch.BuildError, binade.Error)
+def test_errors_are_moietys():
+    assert issubclass(moiety.torch.BuildError, moiety.Error)

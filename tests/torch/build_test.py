@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Making the library that is PyTorch's allocator, with a PyTorch that is a folder
-and a compiler that notes what it is asked; and what binade.torch refuses."""
+and a compiler that notes what it is asked; and what moiety.torch refuses."""
 
 import os
 import shutil
@@ -11,9 +11,9 @@ import types
 
 import pytest
 
-import binade
-import binade.torch
-from binade._torch import build, recipe
+import moiety
+import moiety.torch
+from moiety._torch import build, recipe
 
 COMPILER = """\
 #!{python}
@@ -55,7 +55,7 @@ def compiler(tmp_path, monkeypatch):
         return lambda: (notes.read_text().splitlines() if notes.exists()
                         else [])
 
-    monkeypatch.setenv("BINADE_TORCH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("MOIETY_TORCH_CACHE", str(tmp_path / "cache"))
     for name in ("CUDA_HOME", "CUDA_PATH"):
         monkeypatch.delenv(name, raising=False)
     return make
@@ -68,7 +68,7 @@ def test_it_is_made_once(compiler, torch_folder):
     assert build.library("2.11.0", "abc", torch_folder) == path
     assert len(asked()) == 1
     [words] = asked()
-    for word in ("allocator.cc", "enable.cc", "-lc10_cuda", "libbinade.so.0",
+    for word in ("allocator.cc", "enable.cc", "-lc10_cuda", "libmoiety.so.0",
                  f"-isystem {torch_folder}/include"):
         assert word in words
     assert sorted(one.name for one in path.parent.iterdir()) == [
@@ -85,7 +85,7 @@ def test_another_release_is_another_library(compiler, torch_folder):
 
 def test_one_of_several_processes_makes_it(compiler, torch_folder):
     asked = compiler()
-    code = "import sys, pathlib\nfrom binade._torch import build\n" \
+    code = "import sys, pathlib\nfrom moiety._torch import build\n" \
         "print(build.library('2.11.0', 'abc', pathlib.Path(sys.argv[1])))"
     children = [subprocess.Popen(
         [sys.executable, "-c", code, str(torch_folder)], text=True,
@@ -108,7 +108,7 @@ def test_a_build_that_fails_leaves_nothing(compiler, torch_folder):
 def test_a_release_that_was_never_seen(compiler, torch_folder):
     asked = compiler()
     assert build.library("9.12.0a0+git1", "abc", torch_folder)
-    assert "-DBINADE_TORCH_MAJOR=9 -DBINADE_TORCH_MINOR=12" in asked()[0]
+    assert "-DMOIETY_TORCH_MAJOR=9 -DMOIETY_TORCH_MINOR=12" in asked()[0]
     compiler(FAILS)
     with pytest.raises(build.BuildError, match="not known to serve PyTorch 9.9"):
         build.library("9.9.0", "abc", torch_folder)
@@ -120,7 +120,7 @@ def test_a_worker_that_dies_leaves_nothing(compiler, torch_folder):
     compiler("os.kill(os.getppid(), 9); time.sleep(1)")
     child = subprocess.run(
         [sys.executable, "-c", "import sys, pathlib\n"
-         "from binade._torch import build\n"
+         "from moiety._torch import build\n"
          "build.library('2.11.0', 'abc', pathlib.Path(sys.argv[1]))",
          str(torch_folder)], check=False)
     assert child.returncode == -9
@@ -149,8 +149,8 @@ def test_no_headers(compiler, torch_folder):
 def test_no_place_to_keep_it(compiler, torch_folder, monkeypatch, tmp_path):
     compiler()
     (tmp_path / "file").touch()
-    monkeypatch.setenv("BINADE_TORCH_CACHE", str(tmp_path / "file"))
-    with pytest.raises(build.BuildError, match="BINADE_TORCH_CACHE names"):
+    monkeypatch.setenv("MOIETY_TORCH_CACHE", str(tmp_path / "file"))
+    with pytest.raises(build.BuildError, match="MOIETY_TORCH_CACHE names"):
         build.library("2.11.0", "abc", torch_folder)
 
 
@@ -167,7 +167,7 @@ def brought(tmp_path, monkeypatch):
     monkeypatch.setattr(build, "PREBUILT", tmp_path / "prebuilt")
     build.PREBUILT.mkdir()
     for release in ("2.10", "2.11"):
-        shutil.copy(build.PACKAGE / "libbinade.so.0", build.PREBUILT /
+        shutil.copy(build.PACKAGE / "libmoiety.so.0", build.PREBUILT /
                     recipe.prebuilt_name(release, build.SOURCES))
     return build.PREBUILT
 
@@ -199,7 +199,7 @@ def test_what_was_made_for_another_pytorch_is_not(brought, tmp_path, options):
 def test_what_other_sources_made_is_not_taken(brought, tmp_path, monkeypatch):
     assert build.prebuilt(torch_like(tmp_path))
     shutil.copytree(build.SOURCES, tmp_path / "csrc")
-    with open(tmp_path / "csrc/include/binade/version.h", "a") as header:
+    with open(tmp_path / "csrc/include/moiety/version.h", "a") as header:
         header.write("/* of another version */\n")
     monkeypatch.setattr(build, "SOURCES", tmp_path / "csrc")
     assert build.prebuilt(torch_like(tmp_path)) is None
@@ -207,7 +207,7 @@ def test_what_other_sources_made_is_not_taken(brought, tmp_path, monkeypatch):
 
 def test_one_can_do_without_what_the_wheel_brings(brought, tmp_path,
                                                   monkeypatch):
-    monkeypatch.setenv("BINADE_TORCH_PREBUILT", "0")
+    monkeypatch.setenv("MOIETY_TORCH_PREBUILT", "0")
     assert build.prebuilt(torch_like(tmp_path)) is None
 
 
@@ -215,7 +215,7 @@ def test_what_does_not_load_is_passed_over(compiler, brought, torch_folder):
     torch = torch_like(torch_folder)
     build.prebuilt(torch).write_text("of another machine")
     asked = compiler(f"import shutil; out = sys.argv[sys.argv.index('-o') + 1]; "
-                     f"shutil.copy({str(build.PACKAGE / 'libbinade.so.0')!r}, "
+                     f"shutil.copy({str(build.PACKAGE / 'libmoiety.so.0')!r}, "
                      f"out); sys.exit()")
     assert build.load(torch)._name.startswith(str(build.cache_folder()))
     assert len(asked()) == 1
@@ -223,7 +223,7 @@ def test_what_does_not_load_is_passed_over(compiler, brought, torch_folder):
 
 def test_a_library_that_does_not_load_is_an_error(compiler, torch_folder):
     compiler()
-    with pytest.raises(build.BuildError, match="libbinade_torch.so: "):
+    with pytest.raises(build.BuildError, match="libmoiety_torch.so: "):
         build.load(torch_like(torch_folder))
 
 
@@ -236,18 +236,18 @@ def test_a_library_that_does_not_load_is_an_error(compiler, torch_folder):
 ])
 def test_bad_options(options, error, words):
     with pytest.raises(error, match=words):
-        binade.torch.enable(**options)
-    assert not binade.torch.is_enabled()
+        moiety.torch.enable(**options)
+    assert not moiety.torch.is_enabled()
 
 
 def run_with(tmp_path, torch, *arguments):
-    """`python -m binade.torch` beside a module called torch."""
+    """`python -m moiety.torch` beside a module called torch."""
     (tmp_path / "fakes").mkdir()
     (tmp_path / "fakes" / "torch.py").write_text(textwrap.dedent(torch))
     path = os.pathsep.join([str(tmp_path / "fakes"),
                             os.environ.get("PYTHONPATH", "")])
     return subprocess.run(
-        [sys.executable, "-m", "binade.torch", *arguments], text=True,
+        [sys.executable, "-m", "moiety.torch", *arguments], text=True,
         capture_output=True, check=False,
         env={**os.environ, "PYTHONPATH": path})
 
@@ -267,7 +267,7 @@ def run_with(tmp_path, torch, *arguments):
 def test_a_pytorch_that_will_not_do(tmp_path, torch, words):
     done = run_with(tmp_path, torch, "train.py")
     assert done.returncode == 1
-    assert done.stderr.startswith("binade.torch: ") and words in done.stderr
+    assert done.stderr.startswith("moiety.torch: ") and words in done.stderr
 
 
 def test_usage(tmp_path):
@@ -275,5 +275,5 @@ def test_usage(tmp_path):
     assert done.returncode == 2 and "usage:" in done.stderr
 
 
-def test_errors_are_binades():
-    assert issubclass(binade.torch.BuildError, binade.Error)
+def test_errors_are_moietys():
+    assert issubclass(moiety.torch.BuildError, moiety.Error)

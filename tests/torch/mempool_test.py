@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""binade.torch.MemPool, with a PyTorch and a library that note what they are asked:
+"""moiety.torch.MemPool, with a PyTorch and a library that note what they are asked:
 what it refuses, and what it hands on."""
 
 import ctypes
@@ -7,13 +7,13 @@ import types
 
 import pytest
 
-import binade
-import binade.torch
-from binade._torch import mempool
+import moiety
+import moiety.torch
+from moiety._torch import mempool
 
 
 class Library(ctypes.CDLL):
-    """libbinade_torch.so, as far as memory pools go."""
+    """libmoiety_torch.so, as far as memory pools go."""
 
     def __init__(self):
         super().__init__(None)
@@ -30,13 +30,13 @@ class Library(ctypes.CDLL):
         text.value = self.error or b""
         return -1 if self.error else 0
 
-    def binade_torch_mempool_set(self, *arguments):
+    def moiety_torch_mempool_set(self, *arguments):
         return self.note("set", *arguments)
 
-    def binade_torch_mempool_pause(self, *arguments):
+    def moiety_torch_mempool_pause(self, *arguments):
         return self.note("pause", *arguments)
 
-    def binade_torch_mempool_resume(self, *arguments):
+    def moiety_torch_mempool_resume(self, *arguments):
         return self.note("resume", *arguments)
 
 
@@ -53,13 +53,13 @@ def library(monkeypatch):
     torch.cuda = types.SimpleNamespace(MemPool=PyTorchsMemPool,
                                        current_device=lambda: 1)
     library = Library()
-    monkeypatch.setattr(binade.torch, "_torch", lambda: torch)
-    monkeypatch.setattr(binade.torch, "_enabled", library)
+    monkeypatch.setattr(moiety.torch, "_torch", lambda: torch)
+    monkeypatch.setattr(moiety.torch, "_enabled", library)
     return library
 
 
 def test_a_tenant(library):
-    pool = binade.torch.MemPool("sleeper", limit=8 << 20, use_on_oom=True)
+    pool = moiety.torch.MemPool("sleeper", limit=8 << 20, use_on_oom=True)
     assert isinstance(pool, PyTorchsMemPool) and pool.use_on_oom
     pool.pause()
     pool.resume()
@@ -70,24 +70,24 @@ def test_a_tenant(library):
 
 
 def test_fixed_memory(library):
-    binade.torch.MemPool(fixed=True)
+    moiety.torch.MemPool(fixed=True)
     assert library.calls == [("set", 1, (0, 5), 0, None)]
 
 
 def test_pools_are_of_one_class(library):
-    assert type(binade.torch.MemPool(fixed=True)) is \
-        type(binade.torch.MemPool("some"))
+    assert type(moiety.torch.MemPool(fixed=True)) is \
+        type(moiety.torch.MemPool("some"))
 
 
 def test_errors_are_the_librarys(library):
-    pool = binade.torch.MemPool(fixed=True)
+    pool = moiety.torch.MemPool(fixed=True)
     library.error = b"it has no tenant"
-    with pytest.raises(binade.Error, match="it has no tenant"):
+    with pytest.raises(moiety.Error, match="it has no tenant"):
         pool.pause()
-    with pytest.raises(binade.Error, match="it has no tenant"):
+    with pytest.raises(moiety.Error, match="it has no tenant"):
         pool.resume()
-    with pytest.raises(binade.Error, match="it has no tenant"):
-        binade.torch.MemPool("some")
+    with pytest.raises(moiety.Error, match="it has no tenant"):
+        moiety.torch.MemPool("some")
 
 
 @pytest.mark.parametrize("options, error, words", [
@@ -100,12 +100,12 @@ def test_errors_are_the_librarys(library):
 ])
 def test_bad_options(library, options, error, words):
     with pytest.raises(error, match=words):
-        binade.torch.MemPool(**options)
+        moiety.torch.MemPool(**options)
     assert not library.calls
 
 
 @pytest.mark.parametrize("enabled", [None, (ctypes.CDLL(None), "a plug-in")])
 def test_it_takes_the_allocator(library, monkeypatch, enabled):
-    monkeypatch.setattr(binade.torch, "_enabled", enabled)
-    with pytest.raises(binade.Error, match="needs Binade as PyTorch's alloc"):
-        binade.torch.MemPool(fixed=True)
+    monkeypatch.setattr(moiety.torch, "_enabled", enabled)
+    with pytest.raises(moiety.Error, match="needs Moiety as PyTorch's alloc"):
+        moiety.torch.MemPool(fixed=True)

@@ -39,43 +39,43 @@ class Pluggable : public testing::Test
     // Nothing is left in the pool. The process's end would leave its events.
     static void TearDownTestSuite()
     {
-        binade_leaks leaks = {};
+        moiety_leaks leaks = {};
         leaks.struct_size = sizeof(leaks);
-        EXPECT_EQ(BINADE_OK, binade_pool_destroy(AnyPool(), &leaks));
+        EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(AnyPool(), &leaks));
         EXPECT_EQ(0U, leaks.block_count);
     }
     // That of device 0.
-    static binade_pool *AnyPool()
+    static moiety_pool *AnyPool()
     {
-        binade_pool *pool = nullptr;
-        void *block = binade_pluggable_alloc(kMiB, 0, nullptr);
-        EXPECT_EQ(BINADE_OK,
-                  binade_pool_of(reinterpret_cast<uintptr_t>(block), &pool));
-        binade_pluggable_free(block, kMiB, 0, nullptr);
+        moiety_pool *pool = nullptr;
+        void *block = moiety_pluggable_alloc(kMiB, 0, nullptr);
+        EXPECT_EQ(MOIETY_OK,
+                  moiety_pool_of(reinterpret_cast<uintptr_t>(block), &pool));
+        moiety_pluggable_free(block, kMiB, 0, nullptr);
         return pool;
     }
-    static binade_stats Stats(binade_pool *pool)
+    static moiety_stats Stats(moiety_pool *pool)
     {
-        binade_stats stats = {};
+        moiety_stats stats = {};
         stats.struct_size = sizeof(stats);
-        EXPECT_EQ(BINADE_OK, binade_pool_stats(pool, &stats));
+        EXPECT_EQ(MOIETY_OK, moiety_pool_stats(pool, &stats));
         return stats;
     }
 };
 
 TEST_F(Pluggable, FreedBlocksServeTheirStream)
 {
-    void *first = binade_pluggable_alloc(kMiB, 0, nullptr);
-    binade_pluggable_free(first, kMiB, 0, nullptr);
-    void *second = binade_pluggable_alloc(kMiB, 0, nullptr);
+    void *first = moiety_pluggable_alloc(kMiB, 0, nullptr);
+    moiety_pluggable_free(first, kMiB, 0, nullptr);
+    void *second = moiety_pluggable_alloc(kMiB, 0, nullptr);
     EXPECT_EQ(first, second);
-    binade_pluggable_free(second, kMiB, 0, nullptr);
+    moiety_pluggable_free(second, kMiB, 0, nullptr);
 }
 
 TEST_F(Pluggable, NothingIsNowhere)
 {
-    EXPECT_EQ(nullptr, binade_pluggable_alloc(0, 0, nullptr));
-    binade_pluggable_free(nullptr, 0, 0, nullptr);
+    EXPECT_EQ(nullptr, moiety_pluggable_alloc(0, 0, nullptr));
+    moiety_pluggable_free(nullptr, 0, 0, nullptr);
 }
 
 std::string ThrownBy(const std::function<void()> &call)
@@ -91,72 +91,72 @@ std::string ThrownBy(const std::function<void()> &call)
 TEST_F(Pluggable, OutOfMemoryIsThrownInPyTorchsWords)
 {
     std::string text =
-        ThrownBy([] { binade_pluggable_alloc(SIZE_MAX / 4, 0, nullptr); });
+        ThrownBy([] { moiety_pluggable_alloc(SIZE_MAX / 4, 0, nullptr); });
     EXPECT_EQ(0U, text.find("CUDA out of memory. Tried to allocate ")) << text;
-    EXPECT_NE(std::string::npos, text.find("Binade: ")) << text;
+    EXPECT_NE(std::string::npos, text.find("Moiety: ")) << text;
 }
 
 TEST_F(Pluggable, ADeviceThatIsNotThereIsThrown)
 {
-    for (int device : {-1, 63, BINADE_PLUGGABLE_DEVICES_MAX})
+    for (int device : {-1, 63, MOIETY_PLUGGABLE_DEVICES_MAX})
         EXPECT_EQ(0U, ThrownBy([device] {
-                          binade_pluggable_alloc(kMiB, device, nullptr);
-                      }).find("Binade: no memory for a tensor: "));
+                          moiety_pluggable_alloc(kMiB, device, nullptr);
+                      }).find("Moiety: no memory for a tensor: "));
 }
 
 TEST_F(Pluggable, ResetGivesMemoryBack)
 {
-    binade_pool *pool = AnyPool();
-    void *block = binade_pluggable_alloc(64 * kMiB, 0, nullptr);
-    binade_pluggable_free(block, 64 * kMiB, 0, nullptr);
+    moiety_pool *pool = AnyPool();
+    void *block = moiety_pluggable_alloc(64 * kMiB, 0, nullptr);
+    moiety_pluggable_free(block, 64 * kMiB, 0, nullptr);
     uint64_t before = Stats(pool).reserved_bytes_current;
-    binade_pluggable_reset();
+    moiety_pluggable_reset();
     EXPECT_LT(Stats(pool).reserved_bytes_current, before);
 }
 
 TEST_F(Pluggable, AFractionLimitsThePool)
 {
-    binade_pool *pool = AnyPool();
+    moiety_pool *pool = AnyPool();
     uint64_t whole = Stats(pool).limit_bytes;
-    binade_caps caps = {};
+    moiety_caps caps = {};
     caps.struct_size = sizeof(caps);
-    ASSERT_EQ(BINADE_OK, binade_probe(0, &caps));
-    binade_pluggable_memory_fraction(0.25, 0);
+    ASSERT_EQ(MOIETY_OK, moiety_probe(0, &caps));
+    moiety_pluggable_memory_fraction(0.25, 0);
     EXPECT_EQ(caps.total_memory_bytes / 4, Stats(pool).limit_bytes);
-    binade_pluggable_memory_fraction(1, 0);
+    moiety_pluggable_memory_fraction(1, 0);
     EXPECT_EQ(whole, Stats(pool).limit_bytes);
 }
 
 TEST_F(Pluggable, ABlockIsInItsSegment)
 {
-    auto *block = static_cast<char *>(binade_pluggable_alloc(kMiB, 0, nullptr));
+    auto *block = static_cast<char *>(moiety_pluggable_alloc(kMiB, 0, nullptr));
     size_t bytes = 0;
     auto *base =
-        static_cast<char *>(binade_pluggable_base_alloc(block, &bytes));
+        static_cast<char *>(moiety_pluggable_base_alloc(block, &bytes));
     EXPECT_LE(base, block);
     EXPECT_GE(base + bytes, block + kMiB);
-    EXPECT_EQ(base, binade_pluggable_base_alloc(block, nullptr));
-    binade_pluggable_free(block, kMiB, 0, nullptr);
+    EXPECT_EQ(base, moiety_pluggable_base_alloc(block, nullptr));
+    moiety_pluggable_free(block, kMiB, 0, nullptr);
     EXPECT_EQ(0U, ThrownBy([] {
                       size_t size;
-                      binade_pluggable_base_alloc(&size, &size);
-                  }).find("Binade: the block's segment is not known: "));
+                      moiety_pluggable_base_alloc(&size, &size);
+                  }).find("Moiety: the block's segment is not known: "));
 }
 
 TEST_F(Pluggable, ARecordedStreamKeepsTheBlock)
 {
     pool_test::Stream own;
     pool_test::Stream other;
-    void *block = binade_pluggable_alloc(kMiB, 0, own);
+    void *block = moiety_pluggable_alloc(kMiB, 0, own);
     other.Hold();
-    binade_pluggable_record_stream(block, other);
-    binade_pluggable_free(block, kMiB, 0, own);
-    void *next = binade_pluggable_alloc(kMiB, 0, own);
+    moiety_pluggable_record_stream(block, other);
+    moiety_pluggable_free(block, kMiB, 0, own);
+    void *next = moiety_pluggable_alloc(kMiB, 0, own);
     EXPECT_NE(block, next);
     other.Release();
-    binade_pluggable_free(next, kMiB, 0, own);
+    moiety_pluggable_free(next, kMiB, 0, own);
     int of_others = 0;
-    binade_pluggable_record_stream(&of_others, own);
+    moiety_pluggable_record_stream(&of_others, own);
 }
 
 // As PyTorch has a function: its address, through Python.
@@ -171,14 +171,14 @@ class Graph
   public:
     explicit Graph(size_t size_bytes)
     {
-        auto *begin = PyTorchs<Begin>(&binade_pluggable_begin_allocate_to_pool);
-        auto *end = PyTorchs<End>(&binade_pluggable_end_allocate_to_pool);
+        auto *begin = PyTorchs<Begin>(&moiety_pluggable_begin_allocate_to_pool);
+        auto *end = PyTorchs<End>(&moiety_pluggable_end_allocate_to_pool);
         void *graph = nullptr;
         begin(0, kGraphs, [](void *) { return true; });
         EXPECT_EQ(0, pool_test::Get<int(void *, unsigned)>(
                          "cuStreamBeginCapture_v2")(stream_, kGlobalCapture));
-        block_ = binade_pluggable_alloc(size_bytes, 0, stream_);
-        binade_pluggable_free(block_, size_bytes, 0, stream_);
+        block_ = moiety_pluggable_alloc(size_bytes, 0, stream_);
+        moiety_pluggable_free(block_, size_bytes, 0, stream_);
         EXPECT_EQ(0, pool_test::Get<int(void *, void **)>("cuStreamEndCapture")(
                          stream_, &graph));
         end(0, kGraphs);
@@ -186,7 +186,7 @@ class Graph
     }
     void Reset()
     {
-        PyTorchs<End> (&binade_pluggable_release_pool)(0, kGraphs);
+        PyTorchs<End> (&moiety_pluggable_release_pool)(0, kGraphs);
     }
     void *block() const
     {
@@ -203,17 +203,17 @@ bool IsServed(void *block, size_t size_bytes)
     std::vector<void *> taken;
     bool is_served = false;
     for (int i = 0; i < 64; i++) {
-        taken.push_back(binade_pluggable_alloc(size_bytes, 0, nullptr));
+        taken.push_back(moiety_pluggable_alloc(size_bytes, 0, nullptr));
         is_served = is_served || taken.back() == block;
     }
     for (void *one : taken)
-        binade_pluggable_free(one, size_bytes, 0, nullptr);
+        moiety_pluggable_free(one, size_bytes, 0, nullptr);
     return is_served;
 }
 
 TEST_F(Pluggable, WhatGraphsUseIsKeptUntilTheLastIsReset)
 {
-    binade_pool *pool = AnyPool();
+    moiety_pool *pool = AnyPool();
     uint64_t before = Stats(pool).allocated_bytes_current;
     Graph first(3 * kMiB);
     Graph second(5 * kMiB);

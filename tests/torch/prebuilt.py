@@ -8,7 +8,7 @@ FOLDER keeps what is fetched: headers and libraries of each release of PyTorch a
 of both CUDA runtimes, and the C++ library of Debian 12, the architecture's, which
 Zig's own is not compatible with. glibc's part is Zig's, 2.28.
 
-The libraries name libc10, libc10_cuda and libbinade.so.0 as what they need, and
+The libraries name libc10, libc10_cuda and libmoiety.so.0 as what they need, and
 leave it to these which CUDA runtime there is. What they want of all of them is
 looked up in PyTorch's own, which are x86-64's, as the names are the same: of 2.9
 and 2.10 there are no CUDA wheels for aarch64 in the index. A library that would
@@ -52,15 +52,15 @@ PACKAGES = {  # and their SHA-256
     },
 }
 # Libraries that are in the process, or beside the package's.
-NEEDED = ["libc10.so", "libc10_cuda.so", "libbinade.so.0"]
+NEEDED = ["libc10.so", "libc10_cuda.so", "libmoiety.so.0"]
 # Of glibc 2.32, which Zig's headers of 2.28 refuse: what it says is "perhaps".
 SINGLE_THREADED = "static const char __libc_single_threaded = 0;\n"
 ENABLE = """
 import ctypes, sys
 library = [ctypes.CDLL(path) for path in sys.argv[1:]][-1]
-options = (ctypes.c_uint32 * 6)(24, 1 << 14)  # binade_torch_options
+options = (ctypes.c_uint32 * 6)(24, 1 << 14)  # moiety_torch_options
 text = ctypes.create_string_buffer(4096)
-failed = library.binade_torch_enable(options, text, ctypes.c_size_t(4096))
+failed = library.moiety_torch_enable(options, text, ctypes.c_size_t(4096))
 sys.exit(text.value.decode() if failed else 0)
 """
 AR_MAGIC, AR_HEADER_BYTES = b"!<arch>\n", 60
@@ -167,7 +167,7 @@ class Maker:
         # By cc: Zig's c++ would bring another C++ library, and an unwinder.
         run([self.zig, "cc", *self.target, "-shared", "-s", *objects,
              "-Wl,--no-as-needed", *map(self.stand_for, NEEDED[:2]),
-             "-Wl,--as-needed", self.package / "libbinade.so.0", libraries / "libstdc++.so.6",
+             "-Wl,--as-needed", self.package / "libmoiety.so.0", libraries / "libstdc++.so.6",
              self.cxx / f"lib/{self.architecture}-linux-gnu/libgcc_s.so.1",
              "-Wl,--gc-sections", "-Wl,-z,nodelete",
              "-Wl,-rpath,$ORIGIN/../..", "-o", target])
@@ -200,7 +200,7 @@ class Maker:
             runtime = folder / wheels.CUDAS[major].library
             if runtime.name in needed(torch / wheels.LIBRARIES[1]):
                 run([sys.executable, "-c", ENABLE, self.package /
-                     "libbinade.so.0", runtime,
+                     "libmoiety.so.0", runtime,
                      *(torch / name for name in wheels.LIBRARIES), library])
 
     def check(self, release, library):
@@ -210,7 +210,7 @@ class Maker:
         torch = self.torch(release)
         for major, folder in self.cudas.items():
             there = set().union(*map(exported, (
-                self.package / "libbinade.so.0",
+                self.package / "libmoiety.so.0",
                 *(torch / name for name in wheels.LIBRARIES),
                 folder / wheels.CUDAS[major].library)))
             missing = wanted(library) - there

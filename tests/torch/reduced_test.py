@@ -8,9 +8,9 @@ import warnings
 
 import pytest
 
-import binade
-import binade.torch
-from binade._torch import build, pluggable
+import moiety
+import moiety.torch
+from moiety._torch import build, pluggable
 
 MIB = 1 << 20
 
@@ -57,10 +57,10 @@ def torch(monkeypatch, tmp_path):
             memory=types.SimpleNamespace(
                 CUDAPluggableAllocator=PluggableAllocator,
                 change_current_allocator=current.append)))
-    monkeypatch.setattr(binade.torch, "_torch", lambda: fake)
-    monkeypatch.setattr(binade.torch, "_enabled", None)
+    monkeypatch.setattr(moiety.torch, "_torch", lambda: fake)
+    monkeypatch.setattr(moiety.torch, "_enabled", None)
     monkeypatch.setattr(PluggableAllocator, "hooks", tuple(pluggable.HOOKS))
-    monkeypatch.setenv("BINADE_TORCH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("MOIETY_TORCH_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("CXX", "/no/such/compiler")
     for header in ("cuda_runtime_api.h", "crt/host_defines.h"):
         path = tmp_path / "nvidia/cu13/include" / header
@@ -71,7 +71,7 @@ def torch(monkeypatch, tmp_path):
 
 def test_it_serves_where_there_is_no_compiler(torch):
     with pytest.warns(RuntimeWarning) as seen:
-        binade.torch.enable(limit=256 * MIB)
+        moiety.torch.enable(limit=256 * MIB)
     [warning] = seen
     assert warning.filename == __file__
     for words in ("reduced plug-in", "/no/such/compiler: there is no such C++",
@@ -79,15 +79,15 @@ def test_it_serves_where_there_is_no_compiler(torch):
                   "torch.multiprocessing", "checkpoints"):
         assert words in str(warning.message)
     assert "has no hook" not in str(warning.message)
-    assert binade.torch.is_enabled()
+    assert moiety.torch.is_enabled()
     [allocator] = torch.current
     addresses = allocator.allocator().addresses
     assert set(addresses) == set(pluggable.HOOKS) and all(addresses.values())
-    with pytest.raises(binade.Error, match="already"):
-        binade.torch.enable()
+    with pytest.raises(moiety.Error, match="already"):
+        moiety.torch.enable()
 
     block = allocator.alloc(MIB, 0, None)
-    pool = binade.pool_of(block)
+    pool = moiety.pool_of(block)
     assert pool.limit_bytes == 256 * MIB and pool.used_bytes() >= MIB
     record = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(
         addresses["set_record_stream_fn"])
@@ -105,7 +105,7 @@ def test_it_serves_where_there_is_no_compiler(torch):
 def test_hooks_that_a_release_lacks_are_named(torch, monkeypatch):
     monkeypatch.setattr(PluggableAllocator, "hooks", ("set_init_fn",))
     with pytest.warns(RuntimeWarning, match="has no hook for reset, memory_fr"):
-        binade.torch.enable()
+        moiety.torch.enable()
 
 
 def test_what_a_compiler_said_is_told_in_a_line():
@@ -120,25 +120,25 @@ def test_it_does_not_serve_where_more_is_wanted(torch, options):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(build.BuildError, match="no such C.. compiler"):
-            binade.torch.enable(**options)
-    assert not binade.torch.is_enabled() and not torch.current
+            moiety.torch.enable(**options)
+    assert not moiety.torch.is_enabled() and not torch.current
 
 
 def test_it_can_be_wanted(torch, monkeypatch):
     monkeypatch.setattr(build, "load", None)
     with pytest.warns(RuntimeWarning, match="reduced=True"):
-        binade.torch.enable(reduced=True)
-    assert binade.torch.is_enabled() and torch.current
+        moiety.torch.enable(reduced=True)
+    assert moiety.torch.is_enabled() and torch.current
 
 
 @pytest.mark.parametrize("options", [{"ipc": True}, {"exact_peaks": True}])
 def test_what_it_has_not_cannot_be_wanted_with_it(torch, options):
     with pytest.raises(ValueError, match="neither ipc nor exact_peaks"):
-        binade.torch.enable(reduced=True, **options)
+        moiety.torch.enable(reduced=True, **options)
 
 
 def test_a_pytorch_without_plug_ins(torch):
     del torch.cuda.memory.CUDAPluggableAllocator
-    with pytest.raises(binade.Error, match="takes no plug-in here"):
-        binade.torch.enable(reduced=True)
-    assert not binade.torch.is_enabled()
+    with pytest.raises(moiety.Error, match="takes no plug-in here"):
+        moiety.torch.enable(reduced=True)
+    assert not moiety.torch.is_enabled()

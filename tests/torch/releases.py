@@ -5,7 +5,7 @@ run with each release's own libc10 and libc10_cuda on the stand-in driver.
 
     releases.py LIBRARIES [RELEASE]...
 
-From the checkout; default: 2.9.1 2.10.0 2.11.0. LIBRARIES has libbinade.so and
+From the checkout; default: 2.9.1 2.10.0 2.11.0. LIBRARIES has libmoiety.so and
 pool/standin/libcuda.so.1, as bazel-bin has. Of each release's wheel the headers
 and these two libraries alone are fetched, by ranges; and once the CUDA runtime's
 headers. Says what that took. Needs the network and compilers of C and C++, which
@@ -31,7 +31,7 @@ ROOT = HERE.parents[1]
 CUDA = "13"
 TIMEOUT_S = 60
 
-sys.path.insert(0, str(ROOT / "emm/binade/_torch"))
+sys.path.insert(0, str(ROOT / "emm/moiety/_torch"))
 import recipe  # noqa: E402
 
 
@@ -77,12 +77,12 @@ def try_it(torch, libraries, folder):
     runtime = make_runtime(folder, there[1])
     if not isinstance(runtime, Path):
         return runtime
-    shutil.copy(libraries / "libbinade.so", folder / "libbinade.so.0")
+    shutil.copy(libraries / "libmoiety.so", folder / "libmoiety.so.0")
     program = folder / "standin"
     driver = libraries / "pool/standin/libcuda.so.1"
     return run([*words_from("CXX", "c++"), "-o", program,
                 *sorted(folder.glob("*.o")), "-Wl,--no-as-needed", *there,
-                runtime, folder / "libbinade.so.0", driver,
+                runtime, folder / "libmoiety.so.0", driver,
                 # What a release has of the runtime beyond ours is never called.
                 "-Wl,--unresolved-symbols=ignore-in-shared-libs",
                 *(f"-Wl,-rpath,{one}" for one in (folder, there[0].parent,

@@ -26,8 +26,8 @@ void setHasPrimaryContext(bool (*has)(c10::DeviceIndex));
 namespace
 {
 
-using binade_torch::Allocator;
-namespace caching = binade_torch::caching;
+using moiety_torch::Allocator;
+namespace caching = moiety_torch::caching;
 using Entry = caching::TraceEntry;
 
 constexpr size_t kMiB = size_t(1) << 20;
@@ -84,19 +84,19 @@ class Pool
         wanted_.limit_bytes = limit_bytes;
         wanted_.tenant_name = tenant;
         char error[1024];
-        (void)binade_torch_mempool_set(&wanted_, error, sizeof(error));
+        (void)moiety_torch_mempool_set(&wanted_, error, sizeof(error));
         return error;
     }
     std::string pause(uint32_t flags)
     {
         char error[1024];
-        (void)binade_torch_mempool_pause(&wanted_, flags, error, sizeof(error));
+        (void)moiety_torch_mempool_pause(&wanted_, flags, error, sizeof(error));
         return error;
     }
     std::string resume()
     {
         char error[1024];
-        (void)binade_torch_mempool_resume(&wanted_, error, sizeof(error));
+        (void)moiety_torch_mempool_resume(&wanted_, error, sizeof(error));
         return error;
     }
     void *take(size_t bytes)
@@ -121,25 +121,25 @@ class Pool
 
   private:
     c10::MempoolId_t id_;
-    binade_torch_mempool wanted_ = {};
+    moiety_torch_mempool wanted_ = {};
     std::string last_error_;
 };
 
-binade_pool *pool()
+moiety_pool *pool()
 {
     return device().pools().get(0);
 }
 
-binade_tenant_info tenant_info(binade_tenant tenant)
+moiety_tenant_info tenant_info(moiety_tenant tenant)
 {
-    binade_tenant_info info = {};
+    moiety_tenant_info info = {};
     info.struct_size = sizeof(info);
-    if (binade_tenant_stats(tenant, &info) != BINADE_OK)
+    if (moiety_tenant_stats(tenant, &info) != MOIETY_OK)
         info.struct_size = 0;
     return info;
 }
 
-binade_tenant tenant_of(const Pool &pool)
+moiety_tenant tenant_of(const Pool &pool)
 {
     return device().arenas().tenant_of({0, pool.id()});
 }
@@ -250,13 +250,13 @@ void try_history()
 void try_flags()
 {
     void *block = device().raw_alloc(kMiB);
-    binade_pool *pool = nullptr;
-    binade_pool_options options = {};
+    moiety_pool *pool = nullptr;
+    moiety_pool_options options = {};
     options.struct_size = sizeof(options);
-    EXPECT(!binade_pool_of(reinterpret_cast<binade_devptr>(block), &pool));
-    EXPECT(!binade_pool_options_get(pool, &options));
-    EXPECT(options.flags & BINADE_POOL_NOTE_STREAMS);
-    EXPECT(options.flags & BINADE_POOL_HUGE_TABLES);
+    EXPECT(!moiety_pool_of(reinterpret_cast<moiety_devptr>(block), &pool));
+    EXPECT(!moiety_pool_options_get(pool, &options));
+    EXPECT(options.flags & MOIETY_POOL_NOTE_STREAMS);
+    EXPECT(options.flags & MOIETY_POOL_HUGE_TABLES);
     device().raw_delete(block);
 }
 
@@ -279,7 +279,7 @@ void try_limits()
 void try_a_tenant()
 {
     void *late = nullptr;
-    binade_tenant tenant = 0;
+    moiety_tenant tenant = 0;
     {
         Pool sleeper(1);
         EXPECT(sleeper.set("sleeper", 16 * kMiB).empty());
@@ -289,9 +289,9 @@ void try_a_tenant()
         EXPECT(has(sleeper.set("other"), "has blocks"));
         EXPECT(!sleeper.take(13 * kMiB) &&
                has(sleeper.last_error(), "CUDA out of memory"));
-        EXPECT(sleeper.pause(BINADE_PAUSE_KEEP_CONTENTS).empty());
+        EXPECT(sleeper.pause(MOIETY_PAUSE_KEEP_CONTENTS).empty());
         EXPECT(!sleeper.pause(0).empty());
-        EXPECT(!sleeper.take(kMiB) && has(sleeper.last_error(), "Binade: "));
+        EXPECT(!sleeper.take(kMiB) && has(sleeper.last_error(), "Moiety: "));
         EXPECT(sleeper.resume().empty());
         EXPECT(!sleeper.resume().empty());
         device().raw_delete(block);
@@ -374,11 +374,11 @@ bool enable()
         return false;
     c10::cuda::_internal::setHasPrimaryContext(
         [](c10::DeviceIndex) { return true; });
-    binade_torch_options options = {};
+    moiety_torch_options options = {};
     options.struct_size = sizeof(options);
-    options.pool_flags = BINADE_POOL_PREFER_MAPPED;
+    options.pool_flags = MOIETY_POOL_PREFER_MAPPED;
     char error[1024];
-    if (binade_torch_enable(&options, error, sizeof(error)))
+    if (moiety_torch_enable(&options, error, sizeof(error)))
         (void)printf("%s\n", error);
     return !error[0];
 }
@@ -389,7 +389,7 @@ int main()
 {
     if (!enable())
         return 2;
-    EXPECT(binade_torch::caching::allocator.load() == &device());
+    EXPECT(moiety_torch::caching::allocator.load() == &device());
     device().init(1);
     try_tensors();
     try_statistics();

@@ -9,7 +9,7 @@ import os
 import pathlib
 
 import pytest
-from binade._trace.info import collect
+from moiety._trace.info import collect
 
 BYTES_MAX = 300_000
 LISTED = pathlib.Path(os.environ["TEST_SRCDIR"], os.environ["TEST_WORKSPACE"],
@@ -30,7 +30,7 @@ def entries(folder):
 
 def misnamed(folder):
     """Traces without one entry, entries without one trace."""
-    there = sorted(path.name for path in folder.glob("*btrace*"))
+    there = sorted(path.name for path in folder.glob("*mtrace*"))
     said = sorted(entry["file"] for entry in entries(folder))
     return [] if there == said else [f"files {there}, entries {said}"]
 
@@ -79,7 +79,7 @@ def test_the_build_file_lists_all_of_them():
     assert misnamed(LISTED) == []
 
 
-SMALL = b"""binade-trace 1
+SMALL = b"""moiety-trace 1
 I reserved_before_bytes 0
 T 0 main
 S 0 legacy
@@ -93,7 +93,7 @@ E 3
 @pytest.fixture
 def small(tmp_path):
     """A recording with its entry, in which nothing is wrong."""
-    path = tmp_path / "small.btrace.gz"
+    path = tmp_path / "small.mtrace.gz"
     path.write_bytes(gzip.compress(SMALL, mtime=0))
     entry = {"file": path.name, "operations": 3, "threads": 1, "streams": 1,
              "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
@@ -113,8 +113,8 @@ def small(tmp_path):
 
 def test_a_trace_without_an_entry_is_found(small):
     write, path, _ = small
-    (path.parent / "other.btrace.gz").write_bytes(path.read_bytes())
-    assert "other.btrace.gz" in complaints(write())[0]
+    (path.parent / "other.mtrace.gz").write_bytes(path.read_bytes())
+    assert "other.mtrace.gz" in complaints(write())[0]
 
 
 def test_an_entry_without_a_trace_is_found(small):

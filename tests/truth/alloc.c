@@ -41,26 +41,26 @@ struct request {
     size_t size_bytes;
     size_t alignment_bytes; /* 0: what the size gives */
     size_t count;
-    binade_stream on;
+    moiety_stream on;
     bool may_be_busy; /* who will not wait may be told so */
     CUdeviceptr address[BATCH_MAX];
 };
 
-static binade_status allocate(struct worker *worker, struct request *request)
+static moiety_status allocate(struct worker *worker, struct request *request)
 {
-    binade_pool *pool = worker->world->pool;
-    binade_status status;
+    moiety_pool *pool = worker->world->pool;
+    moiety_status status;
     request->count = 1;
     switch (random_below(&worker->random, 16)) {
     case 0:
         request->alignment_bytes = ALIGNED_BYTES
                                    << random_below(&worker->random, 8);
-        return binade_alloc_aligned(pool, request->size_bytes,
+        return moiety_alloc_aligned(pool, request->size_bytes,
                                     request->alignment_bytes, request->on,
                                     request->address);
     case 1:
         request->may_be_busy = true;
-        return binade_try_alloc(pool, request->size_bytes, request->on,
+        return moiety_try_alloc(pool, request->size_bytes, request->on,
                                 request->address);
     case 2:
         if (request->size_bytes > LARGE_BYTES / BATCH_MAX)
@@ -68,17 +68,17 @@ static binade_status allocate(struct worker *worker, struct request *request)
         request->count = 2 + random_below(&worker->random, BATCH_MAX - 1);
         if (request->count > WORKER_HAND - worker->hand_count)
             request->count = WORKER_HAND - worker->hand_count;
-        return binade_alloc_batch(pool, request->size_bytes, request->on,
+        return moiety_alloc_batch(pool, request->size_bytes, request->on,
                                   request->count, request->address);
     case 3:
     case 4:
-        status = binade_alloc_cached(pool, request->size_bytes, request->on,
+        status = moiety_alloc_cached(pool, request->size_bytes, request->on,
                                      request->address);
-        if (status != BINADE_E_BUSY)
+        if (status != MOIETY_E_BUSY)
             return status;
         /* fallthrough */
     default:
-        return binade_alloc(pool, request->size_bytes, request->on,
+        return moiety_alloc(pool, request->size_bytes, request->on,
                             request->address);
     }
 }
@@ -88,10 +88,10 @@ static size_t bytes_to_fill(struct worker *worker, const struct block *block)
 {
     size_t size_bytes = block->size_bytes;
     if (random_once_in(&worker->random, 8)) {
-        if (binade_usable_size(worker->world->pool, block->address,
-                               &size_bytes) != BINADE_OK ||
+        if (moiety_usable_size(worker->world->pool, block->address,
+                               &size_bytes) != MOIETY_OK ||
             size_bytes < block->size_bytes)
-            world_fail(worker->world, "binade_usable_size");
+            world_fail(worker->world, "moiety_usable_size");
     }
     return size_bytes & ~(sizeof(block->word) - 1);
 }
@@ -131,17 +131,17 @@ static void fill(struct worker *worker, const struct request *request,
 static void ask_for_too_much(struct worker *worker)
 {
     struct world *world = worker->world;
-    binade_stream stream = world->shared[worker->favourite[0]];
+    moiety_stream stream = world->shared[worker->favourite[0]];
     size_t count = world->limit_bytes / GREED_BYTES;
     CUdeviceptr *address = malloc(count * sizeof(*address));
     kit_require(address != NULL, "malloc");
-    binade_status status =
-        binade_alloc_batch(world->pool, GREED_BYTES, stream, count, address);
-    if (status == BINADE_OK)
-        status = binade_free_batch(world->pool, address, count, stream, NULL);
-    else if (status == BINADE_E_NO_DEVICE_MEMORY)
-        status = BINADE_OK;
-    if (status != BINADE_OK)
+    moiety_status status =
+        moiety_alloc_batch(world->pool, GREED_BYTES, stream, count, address);
+    if (status == MOIETY_OK)
+        status = moiety_free_batch(world->pool, address, count, stream, NULL);
+    else if (status == MOIETY_E_NO_DEVICE_MEMORY)
+        status = MOIETY_OK;
+    if (status != MOIETY_OK)
         world_fail(world, "a batch of all that the limit has");
     free(address);
 }
@@ -166,14 +166,14 @@ void worker_begin_block(struct worker *worker)
     };
     /* A block for anybody has no work pending, so any stream may fill it. */
     if (random_once_in(&worker->random, 10))
-        request.on = random_below(&worker->random, 2) ? BINADE_STREAM_ANY
-                                                      : BINADE_STREAM_DONE;
-    binade_status status = allocate(worker, &request);
-    if (status == BINADE_OK)
+        request.on = random_below(&worker->random, 2) ? MOIETY_STREAM_ANY
+                                                      : MOIETY_STREAM_DONE;
+    moiety_status status = allocate(worker, &request);
+    if (status == MOIETY_OK)
         for (size_t i = 0; i < request.count; i++)
             fill(worker, &request, request.address[i], place);
-    else if (status == BINADE_E_NO_DEVICE_MEMORY ||
-             (status == BINADE_E_BUSY && request.may_be_busy))
+    else if (status == MOIETY_E_NO_DEVICE_MEMORY ||
+             (status == MOIETY_E_BUSY && request.may_be_busy))
         make_room(worker);
     else
         world_fail(worker->world, "an allocation");

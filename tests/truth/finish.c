@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * The ways in which a block is read and freed. Each keeps to the contract of
- * binade/pool.h and binade/stream.h, so the pool must let nobody have the
+ * moiety/pool.h and moiety/stream.h, so the pool must let nobody have the
  * memory before the read is over.
  */
 #include "tests/truth/kit.h"
@@ -10,10 +10,10 @@
 
 #define BATCH_MAX 8
 
-static void expect_ok(struct worker *worker, binade_status status,
+static void expect_ok(struct worker *worker, moiety_status status,
                       const char *call)
 {
-    if (status != BINADE_OK)
+    if (status != MOIETY_OK)
         world_fail(worker->world, call);
 }
 
@@ -49,30 +49,30 @@ static CUstream read_elsewhere(struct worker *worker, const struct block *block)
 static void free_on(struct worker *worker, const struct block *block,
                     CUstream stream, const char *what)
 {
-    binade_pool *pool = worker->world->pool;
+    moiety_pool *pool = worker->world->pool;
     uint32_t way = random_below(&worker->random, 4);
-    binade_status status = BINADE_E_BUSY;
+    moiety_status status = MOIETY_E_BUSY;
     worker_note(worker, block, stream, what);
     if (way < 2) {
         expect_ok(
             worker,
-            binade_free_sized(pool, block->address, block->size_bytes, stream),
-            "binade_free_sized");
+            moiety_free_sized(pool, block->address, block->size_bytes, stream),
+            "moiety_free_sized");
         return;
     }
     if (way == 2)
-        status = binade_free_cached(pool, block->address, stream);
-    if (status == BINADE_E_BUSY)
-        status = binade_free(pool, block->address, stream);
-    expect_ok(worker, status, "binade_free");
+        status = moiety_free_cached(pool, block->address, stream);
+    if (status == MOIETY_E_BUSY)
+        status = moiety_free(pool, block->address, stream);
+    expect_ok(worker, status, "moiety_free");
 }
 
 /* The pool knows for which stream it was allocated, or that it was for any. */
 static void free_by_note(struct worker *worker, const struct block *block)
 {
     worker_note(worker, block, block->stream, "read, freed by its note");
-    expect_ok(worker, binade_free_own(worker->world->pool, block->address),
-              "binade_free_own");
+    expect_ok(worker, moiety_free_own(worker->world->pool, block->address),
+              "moiety_free_own");
 }
 
 static void finish_here(struct worker *worker, uint32_t index)
@@ -93,12 +93,12 @@ static void resize(struct worker *worker, struct block *block)
     uint32_t most = (uint32_t)(2 * block->size_bytes - sizeof(block->word));
     size_t size_bytes =
         sizeof(block->word) + random_below(&worker->random, most);
-    binade_status status = binade_resize(worker->world->pool, block->address,
+    moiety_status status = moiety_resize(worker->world->pool, block->address,
                                          size_bytes, block->stream);
     size_t end_bytes = size_bytes & ~(sizeof(block->word) - 1);
-    if (status == BINADE_E_BUSY && size_bytes > block->size_bytes)
+    if (status == MOIETY_E_BUSY && size_bytes > block->size_bytes)
         return;
-    expect_ok(worker, status, "binade_resize");
+    expect_ok(worker, status, "moiety_resize");
     if (end_bytes > block->filled_bytes)
         MUST(cu.cuMemsetD32Async(
             block->address + block->filled_bytes, block->word,
@@ -128,9 +128,9 @@ static void finish_recorded(struct worker *worker, uint32_t index)
     CUstream other = read_elsewhere(worker, &block);
     bool is_any = random_once_in(&worker->random, 4);
     expect_ok(worker,
-              binade_record_use(worker->world->pool, block.address,
-                                is_any ? BINADE_STREAM_ANY : other),
-              "binade_record_use");
+              moiety_record_use(worker->world->pool, block.address,
+                                is_any ? MOIETY_STREAM_ANY : other),
+              "moiety_record_use");
     free_on(worker, &block, block.stream,
             is_any ? "read elsewhere, use recorded as any, freed on its stream"
                    : "read elsewhere, use recorded, freed on its stream");
@@ -143,7 +143,7 @@ static void finish_any(struct worker *worker, uint32_t index)
         (void)read_elsewhere(worker, &block);
     else
         (void)read_on(worker, &block, block.stream);
-    free_on(worker, &block, BINADE_STREAM_ANY, "read, freed with ANY");
+    free_on(worker, &block, MOIETY_STREAM_ANY, "read, freed with ANY");
 }
 
 static void finish_done(struct worker *worker, uint32_t index)
@@ -166,8 +166,8 @@ static void finish_after(struct worker *worker, uint32_t index)
     MUST(cu.cuEventRecord(event, last));
     worker_note(worker, &block, last, "read, freed after an event");
     expect_ok(worker,
-              binade_free_after(worker->world->pool, block.address, event),
-              "binade_free_after");
+              moiety_free_after(worker->world->pool, block.address, event),
+              "moiety_free_after");
     worker_spare_event(worker, event);
 }
 
@@ -188,10 +188,10 @@ static void finish_batch(struct worker *worker, uint32_t index)
     }
     expect_ok(
         worker,
-        binade_free_batch(worker->world->pool, address, count, stream, &freed),
-        "binade_free_batch");
+        moiety_free_batch(worker->world->pool, address, count, stream, &freed),
+        "moiety_free_batch");
     if (freed != count)
-        world_fail(worker->world, "the count of binade_free_batch");
+        world_fail(worker->world, "the count of moiety_free_batch");
 }
 
 /* Somebody else reads it: on the same stream where all may name it, or on

@@ -4,8 +4,8 @@
  * What each thread did to blocks lately, to tell afterwards who had the memory
  * in which a wrong word was found.
  */
-#ifndef BINADE_TESTS_TRUTH_HISTORY_H_
-#define BINADE_TESTS_TRUTH_HISTORY_H_
+#ifndef MOIETY_TESTS_TRUTH_HISTORY_H_
+#define MOIETY_TESTS_TRUTH_HISTORY_H_
 
 #include <stdint.h>
 

@@ -5,8 +5,8 @@
  * says so. A block that is given to another stream too early is overwritten
  * before the held stream has read it.
  */
-#ifndef BINADE_TESTS_TRUTH_HOLD_H_
-#define BINADE_TESTS_TRUTH_HOLD_H_
+#ifndef MOIETY_TESTS_TRUTH_HOLD_H_
+#define MOIETY_TESTS_TRUTH_HOLD_H_
 
 #include <pthread.h>
 #include <stdatomic.h>

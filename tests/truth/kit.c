@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "binade/probe.h"
+#include "moiety/probe.h"
 #include "tests/support/driver_probe.h"
 
 struct kit_driver cu;
@@ -77,15 +77,15 @@ static void find_entries(void)
 
 CUcontext kit_open_driver(const char *choice)
 {
-    binade_caps caps = {.struct_size = sizeof(caps)};
+    moiety_caps caps = {.struct_size = sizeof(caps)};
     CUcontext context = NULL;
     if (choice)
-        (void)setenv("BINADE_DRIVER", choice, 1);
+        (void)setenv("MOIETY_DRIVER", choice, 1);
     /* Streams that share a channel wait for each other, which would hide that
      * they do not have to. */
     (void)setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
-    if (binade_probe(0, &caps) != BINADE_OK) {
-        (void)fprintf(stderr, "%s\n", binade_last_error_message());
+    if (moiety_probe(0, &caps) != MOIETY_OK) {
+        (void)fprintf(stderr, "%s\n", moiety_last_error_message());
         return NULL;
     }
     printf("%s, %s, CUDA %d.%d%s\n", caps.library_path, caps.device_name,
@@ -138,14 +138,14 @@ void kit_pause_us(long duration_us)
     (void)nanosleep(&duration, NULL);
 }
 
-void kit_print_stats(binade_pool *pool)
+void kit_print_stats(moiety_pool *pool)
 {
-    binade_stats stats = {.struct_size = sizeof(stats)};
+    moiety_stats stats = {.struct_size = sizeof(stats)};
     const char *key;
     uint64_t value;
-    if (binade_pool_stats(pool, &stats) != BINADE_OK)
+    if (moiety_pool_stats(pool, &stats) != MOIETY_OK)
         return;
-    for (uint32_t i = 0; (key = binade_stats_entry(&stats, i, &value)); i++)
+    for (uint32_t i = 0; (key = moiety_stats_entry(&stats, i, &value)); i++)
         if (value)
             printf("  %-36s %" PRIu64 "\n", key, value);
 }

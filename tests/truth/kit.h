@@ -4,15 +4,15 @@
  * What programs that load a pool with threads have in common: arguments, the
  * driver's entries, a clock and random numbers.
  */
-#ifndef BINADE_TESTS_TRUTH_KIT_H_
-#define BINADE_TESTS_TRUTH_KIT_H_
+#ifndef MOIETY_TESTS_TRUTH_KIT_H_
+#define MOIETY_TESTS_TRUTH_KIT_H_
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "binade/stats.h"
-#include "binade/stream.h"
+#include "moiety/stats.h"
+#include "moiety/stream.h"
 #include "pool/driver/cuda_abi.h"
 #include "tests/support/tools/random.h"
 
@@ -46,7 +46,7 @@ struct kit_driver {
 };
 extern struct kit_driver cu;
 
-/* Opens the driver `choice`, or the one that BINADE_DRIVER names, prints which
+/* Opens the driver `choice`, or the one that MOIETY_DRIVER names, prints which
  * it is, and makes the first device's primary context current. Returns it, or
  * NULL after saying why not. */
 CUcontext kit_open_driver(const char *choice);
@@ -66,6 +66,6 @@ uint64_t kit_now_ns(void);
 void kit_pause_us(long duration_us);
 
 /* Prints a snapshot of the pool's numbers, those that are not 0. */
-void kit_print_stats(binade_pool *pool);
+void kit_print_stats(moiety_pool *pool);
 
 #endif

@@ -4,8 +4,8 @@
  * A round: blocks whose contents are on their way into pinned memory, to be
  * compared all together when the copies are over.
  */
-#ifndef BINADE_TESTS_TRUTH_ROUND_H_
-#define BINADE_TESTS_TRUTH_ROUND_H_
+#ifndef MOIETY_TESTS_TRUTH_ROUND_H_
+#define MOIETY_TESTS_TRUTH_ROUND_H_
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -36,7 +36,7 @@ static const char usage[] =
     "  --large=PERCENT of blocks that have 2 to 32 MiB (default 0)\n"
     "  --own=0         streams are not noted, and none is freed by its note\n"
     "  --driver=D      auto, cuda, standin or a path with a / in it (default:\n"
-    "                  what BINADE_DRIVER says)\n"
+    "                  what MOIETY_DRIVER says)\n"
     "exit status: 0 all words right; 1 a wrong word or a wrong answer; 2 bad\n"
     "             argument; 3 no such driver or device; 4 the driver failed\n";
 
@@ -174,10 +174,10 @@ static void report_wrong(void)
  * for which there was not enough. */
 static void compare_counts(void)
 {
-    binade_stats stats = {.struct_size = sizeof(stats)};
+    moiety_stats stats = {.struct_size = sizeof(stats)};
     struct totals totals = add_up();
-    if (binade_pool_stats(world.pool, &stats) != BINADE_OK)
-        world_fail(&world, "binade_pool_stats");
+    if (moiety_pool_stats(world.pool, &stats) != MOIETY_OK)
+        world_fail(&world, "moiety_pool_stats");
     if (stats.allocation_allocated < totals.allocated ||
         stats.allocation_freed != stats.allocation_allocated ||
         stats.allocation_current || stats.allocated_bytes_current)

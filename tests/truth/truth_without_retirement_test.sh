@@ -6,8 +6,8 @@
 set -u
 
 failures=0
-unset BINADE_DRIVER BINADE_REQUIRE_GPU BINADE_CONF BINADE_STANDIN_COST \
-    BINADE_STANDIN_FAULTS
+unset MOIETY_DRIVER MOIETY_REQUIRE_GPU MOIETY_CONF MOIETY_STANDIN_COST \
+    MOIETY_STANDIN_FAULTS
 
 for seed in 1 2 3; do
     output=$(tests/truth/truth_without_retirement \

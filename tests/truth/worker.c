@@ -74,9 +74,9 @@ static void open_round(struct worker *worker)
     round_await(round);
     round_compare(round, worker->world);
     for (uint32_t i = 0; i < round->done_count; i++)
-        if (binade_free(worker->world->pool, round->done[i].address,
-                        BINADE_STREAM_DONE) != BINADE_OK)
-            world_fail(worker->world, "binade_free with DONE");
+        if (moiety_free(worker->world->pool, round->done[i].address,
+                        MOIETY_STREAM_DONE) != MOIETY_OK)
+            world_fail(worker->world, "moiety_free with DONE");
     round_reopen(round);
 }
 
@@ -129,8 +129,8 @@ static void replace_stream(struct worker *worker)
     CUstream *own = &worker->own[random_below(&worker->random, WORKER_OWN)];
     worker_finish_stream(worker, *own);
     worker_turn_round(worker);
-    if (binade_stream_retire(worker->world->pool, *own) != BINADE_OK)
-        world_fail(worker->world, "binade_stream_retire");
+    if (moiety_stream_retire(worker->world->pool, *own) != MOIETY_OK)
+        world_fail(worker->world, "moiety_stream_retire");
     MUST(cu.cuStreamDestroy(*own));
     *own = kit_create_stream(random_next(&worker->random));
     atomic_fetch_add(&worker->streams_retired, 1);
@@ -141,22 +141,22 @@ static void set_guard(struct worker *worker, bool is_wanted)
     if (worker->has_guard == is_wanted)
         return;
     worker->has_guard = is_wanted;
-    if ((is_wanted ? binade_capture_guard_begin()
-                   : binade_capture_guard_end()) != BINADE_OK)
+    if ((is_wanted ? moiety_capture_guard_begin()
+                   : moiety_capture_guard_end()) != MOIETY_OK)
         world_fail(worker->world, "a capture guard");
 }
 
 static void look_at_pool(struct worker *worker)
 {
-    binade_stats stats = {.struct_size = sizeof(stats)};
-    if (binade_pool_stats(worker->world->pool, &stats) != BINADE_OK)
-        world_fail(worker->world, "binade_pool_stats");
+    moiety_stats stats = {.struct_size = sizeof(stats)};
+    if (moiety_pool_stats(worker->world->pool, &stats) != MOIETY_OK)
+        world_fail(worker->world, "moiety_pool_stats");
     if (stats.reserved_bytes_peak > stats.limit_bytes)
         world_fail(worker->world, "the limit");
     if (random_once_in(&worker->random, 4) &&
-        binade_pool_trim(worker->world->pool, stats.limit_bytes / 2, NULL) !=
-            BINADE_OK)
-        world_fail(worker->world, "binade_pool_trim");
+        moiety_pool_trim(worker->world->pool, stats.limit_bytes / 2, NULL) !=
+            MOIETY_OK)
+        world_fail(worker->world, "moiety_pool_trim");
 }
 
 static void change_scene(struct worker *worker)
@@ -279,9 +279,9 @@ void worker_init(struct worker *worker, struct world *world, uint32_t index)
 void worker_fini(struct worker *worker)
 {
     for (uint32_t i = 0; i < WORKER_OWN; i++) {
-        if (binade_stream_retire(worker->world->pool, worker->own[i]) !=
-            BINADE_OK)
-            world_fail(worker->world, "binade_stream_retire");
+        if (moiety_stream_retire(worker->world->pool, worker->own[i]) !=
+            MOIETY_OK)
+            world_fail(worker->world, "moiety_stream_retire");
         MUST(cu.cuStreamDestroy(worker->own[i]));
     }
     for (uint32_t i = 0; i < WORKER_ROUNDS; i++)

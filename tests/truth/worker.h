@@ -4,8 +4,8 @@
  * A worker: allocates blocks, fills them, has them read and frees them, in
  * every way that the pool offers. It lives in one thread after another.
  */
-#ifndef BINADE_TESTS_TRUTH_WORKER_H_
-#define BINADE_TESTS_TRUTH_WORKER_H_
+#ifndef MOIETY_TESTS_TRUTH_WORKER_H_
+#define MOIETY_TESTS_TRUTH_WORKER_H_
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -33,7 +33,7 @@ uint32_t world_legacy_hold(const struct world *world)
 /* Little memory and small caches: a block is soon somebody else's. */
 static void create_pool(struct world *world)
 {
-    binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
+    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
     options.limit_bytes = world->limit_bytes;
     options.first_segment_bytes = UINT64_C(8) << 20;
     options.largest_segment_bytes = UINT64_C(64) << 20;
@@ -41,13 +41,13 @@ static void create_pool(struct world *world)
     options.cache_bytes = options.limit_bytes / 4;
     options.wait_ms = (uint32_t)world->options->wait_ms;
     if (world->options->hand_over)
-        options.flags |= BINADE_POOL_REUSE_DEPENDENCIES;
+        options.flags |= MOIETY_POOL_REUSE_DEPENDENCIES;
     if (world->options->is_mapped)
-        options.flags |= BINADE_POOL_MAPPED;
+        options.flags |= MOIETY_POOL_MAPPED;
     if (world->options->is_noted)
-        options.flags |= BINADE_POOL_NOTE_STREAMS;
-    if (binade_pool_create(&options, &world->pool) != BINADE_OK) {
-        (void)fprintf(stderr, "%s\n", binade_last_error_message());
+        options.flags |= MOIETY_POOL_NOTE_STREAMS;
+    if (moiety_pool_create(&options, &world->pool) != MOIETY_OK) {
+        (void)fprintf(stderr, "%s\n", moiety_last_error_message());
         exit(EXIT_WRONG);
     }
 }
@@ -71,9 +71,9 @@ void world_begin(struct world *world, const struct options *options,
 
 static void destroy_pool(struct world *world)
 {
-    binade_leaks leaks = {.struct_size = sizeof(leaks)};
-    if (binade_pool_destroy(world->pool, &leaks) != BINADE_OK)
-        world_fail(world, "binade_pool_destroy");
+    moiety_leaks leaks = {.struct_size = sizeof(leaks)};
+    if (moiety_pool_destroy(world->pool, &leaks) != MOIETY_OK)
+        world_fail(world, "moiety_pool_destroy");
     if (leaks.block_count) {
         printf("%" PRIu64 " blocks were never freed\n", leaks.block_count);
         world_fail(world, "the count of blocks");
@@ -83,8 +83,8 @@ static void destroy_pool(struct world *world)
 void world_end(struct world *world)
 {
     for (uint64_t i = 0; i < world->options->streams; i++) {
-        if (binade_stream_retire(world->pool, world->shared[i]) != BINADE_OK)
-            world_fail(world, "binade_stream_retire");
+        if (moiety_stream_retire(world->pool, world->shared[i]) != MOIETY_OK)
+            world_fail(world, "moiety_stream_retire");
         MUST(cu.cuStreamDestroy(world->shared[i]));
     }
     destroy_pool(world);
@@ -131,7 +131,7 @@ void world_note_wrong(struct world *world, const struct wrong *wrong)
 
 void world_fail(struct world *world, const char *what)
 {
-    printf("%s: wrong: %s\n", what, binade_last_error_message());
+    printf("%s: wrong: %s\n", what, moiety_last_error_message());
     atomic_store(&world->is_failed, true);
     atomic_store(&world->is_stopped, true);
 }

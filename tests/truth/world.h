@@ -4,15 +4,15 @@
  * What the threads of the truth test share: the pool, streams that all of them
  * use, a mailbox in which blocks change hands, and the verdict.
  */
-#ifndef BINADE_TESTS_TRUTH_WORLD_H_
-#define BINADE_TESTS_TRUTH_WORLD_H_
+#ifndef MOIETY_TESTS_TRUTH_WORLD_H_
+#define MOIETY_TESTS_TRUTH_WORLD_H_
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "binade/binade.h"
+#include "moiety/moiety.h"
 #include "pool/driver/cuda_abi.h"
 #include "tests/truth/hold.h"
 
@@ -65,7 +65,7 @@ struct options {
 
 struct world {
     const struct options *options;
-    binade_pool *pool;
+    moiety_pool *pool;
     uint64_t limit_bytes;
     CUcontext context;
     CUstream *shared; /* options->streams of them */

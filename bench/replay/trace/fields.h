@@ -3,8 +3,8 @@
  *
  * The parts that lines of a trace are made of.
  */
-#ifndef BINADE_BENCH_REPLAY_TRACE_FIELDS_H_
-#define BINADE_BENCH_REPLAY_TRACE_FIELDS_H_
+#ifndef MOIETY_BENCH_REPLAY_TRACE_FIELDS_H_
+#define MOIETY_BENCH_REPLAY_TRACE_FIELDS_H_
 
 #include <stdbool.h>
 #include <stddef.h>

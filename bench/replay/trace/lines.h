@@ -4,8 +4,8 @@
  * Reads a file line by line in bounded memory, and says of what is wrong with
  * it where that is.
  */
-#ifndef BINADE_BENCH_REPLAY_TRACE_LINES_H_
-#define BINADE_BENCH_REPLAY_TRACE_LINES_H_
+#ifndef MOIETY_BENCH_REPLAY_TRACE_LINES_H_
+#define MOIETY_BENCH_REPLAY_TRACE_LINES_H_
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -6,8 +6,8 @@
  * which no other has in the same window, where a trace gives an id again and
  * again: so a thread can wait for the block that another one allocates.
  */
-#ifndef BINADE_BENCH_REPLAY_TRACE_SOURCE_H_
-#define BINADE_BENCH_REPLAY_TRACE_SOURCE_H_
+#ifndef MOIETY_BENCH_REPLAY_TRACE_SOURCE_H_
+#define MOIETY_BENCH_REPLAY_TRACE_SOURCE_H_
 
 #include "bench/replay/trace/trace.h"
 

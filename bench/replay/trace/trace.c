@@ -122,7 +122,7 @@ static bool set_id(struct replay_trace *trace, uint64_t id, uint32_t *out)
 {
     if (id >= REPLAY_LIVE_COUNT_MAX)
         return refuse(trace,
-                      "the id %" PRIu64 " is not below %u: `binade trace "
+                      "the id %" PRIu64 " is not below %u: `moiety trace "
                       "convert` makes ids small",
                       id, REPLAY_LIVE_COUNT_MAX);
     *out = (uint32_t)id;
@@ -347,9 +347,9 @@ static bool expect_first_line(struct replay_trace *trace)
         (void)replay_fail(&trace->error, 1, "the file is empty");
         return false;
     }
-    if (strcmp(line, "binade-trace 1") == 0)
+    if (strcmp(line, "moiety-trace 1") == 0)
         return true;
-    if (strncmp(line, "binade-trace ", 13) == 0)
+    if (strncmp(line, "moiety-trace ", 13) == 0)
         return refuse(trace, "'%.60s': this reader knows version 1", line);
     if (strncmp(line, "\x1f\x8b", 2) == 0)
         return refuse(trace, "it is compressed: gunzip it first");

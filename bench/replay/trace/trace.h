@@ -5,8 +5,8 @@
  * refuses all that is said there. Memory is for what is live and for names. Ids
  * are to be small, as `trace convert` makes them.
  */
-#ifndef BINADE_BENCH_REPLAY_TRACE_TRACE_H_
-#define BINADE_BENCH_REPLAY_TRACE_TRACE_H_
+#ifndef MOIETY_BENCH_REPLAY_TRACE_TRACE_H_
+#define MOIETY_BENCH_REPLAY_TRACE_TRACE_H_
 
 #include "bench/replay/trace/lines.h"
 

@@ -3,40 +3,40 @@
  */
 #include "bench/server/subjects/device.h"
 
-static binade_status enter_context(struct server_device *device)
+static moiety_status enter_context(struct server_device *device)
 {
-    const struct binadei_driver *driver = device->driver;
+    const struct moietyi_driver *driver = device->driver;
     CUcontext context;
-    binade_status status =
-        BINADEI_CALL(driver, cuDevicePrimaryCtxRetain, (&context, device->id));
-    if (status != BINADE_OK)
+    moiety_status status =
+        MOIETYI_CALL(driver, cuDevicePrimaryCtxRetain, (&context, device->id));
+    if (status != MOIETY_OK)
         return status;
     device->context = context;
-    return BINADEI_CALL(driver, cuCtxSetCurrent, (context));
+    return MOIETYI_CALL(driver, cuCtxSetCurrent, (context));
 }
 
-static binade_status add_stream(struct server_device *device)
+static moiety_status add_stream(struct server_device *device)
 {
-    binade_status status = BINADEI_CALL(
+    moiety_status status = MOIETYI_CALL(
         device->driver, cuStreamCreate,
         (&device->streams[device->stream_count], CU_STREAM_NON_BLOCKING));
-    if (status == BINADE_OK)
+    if (status == MOIETY_OK)
         device->stream_count++;
     return status;
 }
 
-binade_status server_device_open(int index, unsigned stream_count,
+moiety_status server_device_open(int index, unsigned stream_count,
                                  struct server_device *out)
 {
     *out = (struct server_device){.index = index};
-    binade_status status = binadei_driver_open(&out->driver);
-    if (status == BINADE_OK)
-        status = BINADEI_CALL(out->driver, cuInit, (0));
-    if (status == BINADE_OK)
-        status = BINADEI_CALL(out->driver, cuDeviceGet, (&out->id, index));
-    if (status == BINADE_OK)
+    moiety_status status = moietyi_driver_open(&out->driver);
+    if (status == MOIETY_OK)
+        status = MOIETYI_CALL(out->driver, cuInit, (0));
+    if (status == MOIETY_OK)
+        status = MOIETYI_CALL(out->driver, cuDeviceGet, (&out->id, index));
+    if (status == MOIETY_OK)
         status = enter_context(out);
-    while (status == BINADE_OK && out->stream_count < stream_count)
+    while (status == MOIETY_OK && out->stream_count < stream_count)
         status = add_stream(out);
     return status;
 }
@@ -45,7 +45,7 @@ binade_status server_device_open(int index, unsigned stream_count,
  * repeats that error, which was reported when it came. */
 void server_device_close(struct server_device *device)
 {
-    const struct binadei_driver *driver = device->driver;
+    const struct moietyi_driver *driver = device->driver;
     if (!device->context)
         return;
     while (device->stream_count > 0)

@@ -4,8 +4,8 @@
  * The device that the server runs on: its primary context, and a stream for
  * each worker thread.
  */
-#ifndef BINADE_BENCH_SERVER_SUBJECTS_DEVICE_H_
-#define BINADE_BENCH_SERVER_SUBJECTS_DEVICE_H_
+#ifndef MOIETY_BENCH_SERVER_SUBJECTS_DEVICE_H_
+#define MOIETY_BENCH_SERVER_SUBJECTS_DEVICE_H_
 
 #include <stddef.h>
 
@@ -14,7 +14,7 @@
 #define SERVER_THREADS_MAX 64U
 
 struct server_device {
-    const struct binadei_driver *driver;
+    const struct moietyi_driver *driver;
     CUdevice id;
     int index;         /* what `id` was made from */
     CUcontext context; /* retained; current in the thread that opened */
@@ -23,7 +23,7 @@ struct server_device {
 };
 
 /* After a failure, too, the device is to be closed. */
-BINADE_MUST_USE binade_status server_device_open(int index,
+MOIETY_MUST_USE moiety_status server_device_open(int index,
                                                  unsigned stream_count,
                                                  struct server_device *out);
 

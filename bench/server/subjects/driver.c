@@ -22,10 +22,10 @@ static uint64_t rounded(size_t size_bytes)
     return (size_bytes + GRAIN_BYTES - 1) / GRAIN_BYTES * GRAIN_BYTES;
 }
 
-static binade_status start(const struct server_device *device)
+static moiety_status start(const struct server_device *device)
 {
     on = device;
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
 static void note_alloc(uint64_t bytes)
@@ -37,22 +37,22 @@ static void note_alloc(uint64_t bytes)
         continue;
 }
 
-static binade_status alloc(size_t size_bytes, unsigned stream, CUdeviceptr *out)
+static moiety_status alloc(size_t size_bytes, unsigned stream, CUdeviceptr *out)
 {
     (void)stream;
-    binade_status status =
-        BINADEI_CALL(on->driver, cuMemAlloc, (out, size_bytes));
-    if (status == BINADE_OK)
+    moiety_status status =
+        MOIETYI_CALL(on->driver, cuMemAlloc, (out, size_bytes));
+    if (status == MOIETY_OK)
         note_alloc(rounded(size_bytes));
     return status;
 }
 
-static binade_status free_block(CUdeviceptr address, size_t size_bytes,
+static moiety_status free_block(CUdeviceptr address, size_t size_bytes,
                                 unsigned stream)
 {
     (void)stream;
-    binade_status status = BINADEI_CALL(on->driver, cuMemFree, (address));
-    if (status == BINADE_OK)
+    moiety_status status = MOIETYI_CALL(on->driver, cuMemFree, (address));
+    if (status == MOIETY_OK)
         (void)atomic_fetch_sub(&live_bytes, rounded(size_bytes));
     return status;
 }

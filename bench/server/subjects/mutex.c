@@ -18,7 +18,7 @@
 /* Of each stream, and once more for what is in nobody's list. */
 #define STREAM_PAGES 32U
 
-/* Eight sizes per doubling, as Binade has them: 1 to 8 grains, then up to 16
+/* Eight sizes per doubling, as Moiety has them: 1 to 8 grains, then up to 16
  * times 2^9 units of one grain and more. */
 #define CLASS_COUNT 80U
 
@@ -56,14 +56,14 @@ static uint32_t grains_of(unsigned class_index)
     return (class_index % 8 + 9) << order;
 }
 
-static binade_status start(const struct server_device *device)
+static moiety_status start(const struct server_device *device)
 {
     on = device;
     page_count = STREAM_PAGES * (device->stream_count + 1);
     buddy = mutex_buddy_create(page_count);
     if (!buddy || !mutex_buddy_add(buddy, 0, page_count))
-        return BINADE_E_NO_HOST_MEMORY;
-    return BINADEI_CALL(device->driver, cuMemAlloc,
+        return MOIETY_E_NO_HOST_MEMORY;
+    return MOIETYI_CALL(device->driver, cuMemAlloc,
                         (&segment, page_count * PAGE_BYTES));
 }
 
@@ -76,48 +76,48 @@ static void give_back(unsigned class_index, struct list *list)
 
 /* What has been freed is free for everybody when all streams have come to their
  * ends. */
-static binade_status reclaim_locked(void)
+static moiety_status reclaim_locked(void)
 {
     reclaim_count++;
     for (unsigned s = 0; s < on->stream_count; s++) {
-        binade_status status =
-            BINADEI_CALL(on->driver, cuStreamSynchronize, (on->streams[s]));
-        if (status != BINADE_OK)
+        moiety_status status =
+            MOIETYI_CALL(on->driver, cuStreamSynchronize, (on->streams[s]));
+        if (status != MOIETY_OK)
             return status;
         for (unsigned c = 0; c < CLASS_COUNT; c++)
             give_back(c, &lists[s][c]);
     }
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
-static binade_status take_locked(unsigned class_index, unsigned stream,
+static moiety_status take_locked(unsigned class_index, unsigned stream,
                                  uint64_t *out)
 {
     struct list *list = &lists[stream][class_index];
     uint32_t grains = grains_of(class_index);
     if (list->count > 0) {
         *out = list->grains[--list->count];
-        return BINADE_OK;
+        return MOIETY_OK;
     }
     if (mutex_buddy_take(buddy, grains, 1, 1, out) == 1)
-        return BINADE_OK;
-    binade_status status = reclaim_locked();
-    if (status != BINADE_OK)
+        return MOIETY_OK;
+    moiety_status status = reclaim_locked();
+    if (status != MOIETY_OK)
         return status;
     return mutex_buddy_take(buddy, grains, 1, 1, out) == 1
-               ? BINADE_OK
-               : BINADE_E_NO_DEVICE_MEMORY;
+               ? MOIETY_OK
+               : MOIETY_E_NO_DEVICE_MEMORY;
 }
 
-static binade_status alloc(size_t size_bytes, unsigned stream, CUdeviceptr *out)
+static moiety_status alloc(size_t size_bytes, unsigned stream, CUdeviceptr *out)
 {
     unsigned class_index = class_of(size_bytes);
     uint64_t grain = 0;
     if (class_index >= CLASS_COUNT)
-        return BINADE_E_TOO_LARGE;
+        return MOIETY_E_TOO_LARGE;
     (void)pthread_mutex_lock(&lock);
-    binade_status status = take_locked(class_index, stream, &grain);
-    if (status == BINADE_OK) {
+    moiety_status status = take_locked(class_index, stream, &grain);
+    if (status == MOIETY_OK) {
         live_grains += grains_of(class_index);
         *out = segment + grain * GRAIN_BYTES;
     }
@@ -138,17 +138,17 @@ static bool make_room(struct list *list)
     return true;
 }
 
-static binade_status free_block(CUdeviceptr address, size_t size_bytes,
+static moiety_status free_block(CUdeviceptr address, size_t size_bytes,
                                 unsigned stream)
 {
     unsigned class_index = class_of(size_bytes);
     struct list *list = &lists[stream][class_index];
-    binade_status status = BINADE_E_NO_HOST_MEMORY;
+    moiety_status status = MOIETY_E_NO_HOST_MEMORY;
     (void)pthread_mutex_lock(&lock);
     if (make_room(list)) {
         list->grains[list->count++] = (address - segment) / GRAIN_BYTES;
         live_grains -= grains_of(class_index);
-        status = BINADE_OK;
+        status = MOIETY_OK;
     }
     (void)pthread_mutex_unlock(&lock);
     return status;

@@ -9,28 +9,28 @@
 static const struct server_device *on;
 static CUdeviceptr block;
 
-static binade_status start(const struct server_device *device)
+static moiety_status start(const struct server_device *device)
 {
     on = device;
-    return BINADEI_CALL(device->driver, cuMemAlloc,
+    return MOIETYI_CALL(device->driver, cuMemAlloc,
                         (&block, SERVER_BLOCK_BYTES_MAX));
 }
 
-static binade_status alloc(size_t size_bytes, unsigned stream, CUdeviceptr *out)
+static moiety_status alloc(size_t size_bytes, unsigned stream, CUdeviceptr *out)
 {
     (void)size_bytes;
     (void)stream;
     *out = block;
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
-static binade_status free_block(CUdeviceptr address, size_t size_bytes,
+static moiety_status free_block(CUdeviceptr address, size_t size_bytes,
                                 unsigned stream)
 {
     (void)address;
     (void)size_bytes;
     (void)stream;
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
 static uint64_t peak_bytes(void)

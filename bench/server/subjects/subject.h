@@ -9,14 +9,14 @@
  * Streams are named by their index in `server_device.streams`, which is that of
  * the thread that queues work on them.
  */
-#ifndef BINADE_BENCH_SERVER_SUBJECTS_SUBJECT_H_
-#define BINADE_BENCH_SERVER_SUBJECTS_SUBJECT_H_
+#ifndef MOIETY_BENCH_SERVER_SUBJECTS_SUBJECT_H_
+#define MOIETY_BENCH_SERVER_SUBJECTS_SUBJECT_H_
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include <binade/status.h>
+#include <moiety/status.h>
 
 #include "bench/server/subjects/device.h"
 
@@ -29,13 +29,13 @@ struct server_subject {
     bool is_default; /* takes part unless others are named */
 
     /* `device` stays as it is until `stop`, and its context is current. */
-    binade_status (*start)(const struct server_device *device);
+    moiety_status (*start)(const struct server_device *device);
     /* Memory for work on `stream`; any thread, the context current. */
-    binade_status (*alloc)(size_t size_bytes, unsigned stream,
+    moiety_status (*alloc)(size_t size_bytes, unsigned stream,
                            CUdeviceptr *out);
     /* The work that used it may still be queued on `stream`, and nowhere else;
      * any thread, the context current. */
-    binade_status (*free)(CUdeviceptr address, size_t size_bytes,
+    moiety_status (*free)(CUdeviceptr address, size_t size_bytes,
                           unsigned stream);
     /* Most bytes that it ever had from the driver; no work is under way. */
     uint64_t (*peak_bytes)(void);
@@ -48,7 +48,7 @@ struct server_subject {
 /* In the order in which they are listed; NULL ends them. */
 extern const struct server_subject *const server_subjects[];
 
-extern const struct server_subject server_subject_binade;
+extern const struct server_subject server_subject_moiety;
 extern const struct server_subject server_subject_mutex;
 extern const struct server_subject server_subject_driver;
 extern const struct server_subject server_subject_planted;

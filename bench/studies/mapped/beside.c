@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <binade/binade.h>
+#include <moiety/moiety.h>
 
 #include "bench/base/clock.h"
 #include "bench/base/command_line.h"
@@ -35,7 +35,7 @@ static const char help[] =
     "               16)\n"
     "  --pairs=N    of each, 1 to 10000000 (default 200000)\n"
     "  --driver=D   auto, cuda, standin or a path with a / in it (default:\n"
-    "               what BINADE_DRIVER says)\n"
+    "               what MOIETY_DRIVER says)\n"
     "\n"
     "Each thread frees one of 64 blocks of 256 B to 64 KiB and allocates\n"
     "another. Prints, as JSON Lines, what such a pair takes in ns (median, "
@@ -54,7 +54,7 @@ struct worker {
 };
 
 static struct {
-    binade_pool *pool;
+    moiety_pool *pool;
     uint32_t worker_count;
     uint64_t pairs;
     bool has_mover;
@@ -72,22 +72,22 @@ static size_t size_between(uint64_t *random, unsigned order_least,
     return least + random_below(random, (uint32_t)least);
 }
 
-static bool replace(binade_devptr *block, size_t size_bytes,
-                    binade_stream stream)
+static bool replace(moiety_devptr *block, size_t size_bytes,
+                    moiety_stream stream)
 {
-    if (*block && binade_free(study.pool, *block, stream) != BINADE_OK)
+    if (*block && moiety_free(study.pool, *block, stream) != MOIETY_OK)
         return false;
     *block = 0;
-    return binade_alloc(study.pool, size_bytes, stream, block) == BINADE_OK;
+    return moiety_alloc(study.pool, size_bytes, stream, block) == MOIETY_OK;
 }
 
 static void work(struct worker *worker)
 {
     uint64_t random = random_start(0, worker->number);
-    binade_stream stream = bench_device_streams[worker->number];
-    binade_devptr blocks[PLACES] = {0};
+    moiety_stream stream = bench_device_streams[worker->number];
+    moiety_devptr blocks[PLACES] = {0};
     for (uint64_t i = 0; i < study.pairs && !worker->has_failed; i++) {
-        binade_devptr *block = &blocks[random_below(&random, PLACES)];
+        moiety_devptr *block = &blocks[random_below(&random, PLACES)];
         size_t size_bytes =
             size_between(&random, SMALL_ORDER_LEAST, SMALL_ORDERS);
         uint64_t begun_ns = clock_now_ns();
@@ -96,15 +96,15 @@ static void work(struct worker *worker)
     }
     for (unsigned i = 0; i < PLACES; i++)
         worker->has_failed |=
-            binade_free(study.pool, blocks[i], stream) != BINADE_OK;
+            moiety_free(study.pool, blocks[i], stream) != MOIETY_OK;
 }
 
 /* Until the others are over. What does not fit is left out. */
 static void move(struct worker *mover)
 {
     uint64_t random = random_start(1, mover->number);
-    binade_stream stream = bench_device_streams[mover->number];
-    binade_devptr blocks[LARGE_PLACES] = {0};
+    moiety_stream stream = bench_device_streams[mover->number];
+    moiety_devptr blocks[LARGE_PLACES] = {0};
     /* relaxed: as declared. */
     while (atomic_load_explicit(&study.working, memory_order_relaxed))
         (void)replace(&blocks[random_below(&random, LARGE_PLACES)],
@@ -112,7 +112,7 @@ static void move(struct worker *mover)
                       stream);
     for (unsigned i = 0; i < LARGE_PLACES; i++)
         mover->has_failed |=
-            binade_free(study.pool, blocks[i], stream) != BINADE_OK;
+            moiety_free(study.pool, blocks[i], stream) != MOIETY_OK;
 }
 
 static void *run_thread(void *argument)
@@ -131,14 +131,14 @@ static void *run_thread(void *argument)
 
 static bool make_pool(void)
 {
-    binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
-    options.flags = BINADE_POOL_MAPPED;
+    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
+    options.flags = MOIETY_POOL_MAPPED;
     options.limit_bytes = LIMIT_BYTES;
     options.wait_ms = 0;
-    return binade_pool_create(&options, &study.pool) == BINADE_OK;
+    return moiety_pool_create(&options, &study.pool) == MOIETY_OK;
 }
 
-static void print(const struct histogram *all, const binade_stats *stats)
+static void print(const struct histogram *all, const moiety_stats *stats)
 {
     (void)printf("{\"kind\":\"beside\",\"threads\":%u,\"has_mover\":%s,"
                  "\"pairs\":%" PRIu64 ",\"moves\":%" PRIu64
@@ -155,7 +155,7 @@ static void print(const struct histogram *all, const binade_stats *stats)
 static bool measure(bool has_mover)
 {
     static struct histogram all;
-    binade_stats stats = {.struct_size = (uint32_t)sizeof(stats)};
+    moiety_stats stats = {.struct_size = (uint32_t)sizeof(stats)};
     uint32_t count = study.worker_count;
     study.has_mover = has_mover;
     if (!make_pool())
@@ -166,7 +166,7 @@ static bool measure(bool has_mover)
     atomic_store_explicit(&study.working, count, memory_order_relaxed);
     team_run(run_thread, study.workers, sizeof(*study.workers),
              count + has_mover);
-    bool is_well = binade_pool_stats(study.pool, &stats) == BINADE_OK;
+    bool is_well = moiety_pool_stats(study.pool, &stats) == MOIETY_OK;
     all = (struct histogram){0};
     for (uint32_t i = 0; i < count; i++) {
         histogram_merge(&all, &study.workers[i].histogram);
@@ -174,7 +174,7 @@ static bool measure(bool has_mover)
     }
     if (is_well)
         print(&all, &stats);
-    return binade_pool_destroy(study.pool, NULL) == BINADE_OK && is_well;
+    return moiety_pool_destroy(study.pool, NULL) == MOIETY_OK && is_well;
 }
 
 static int run(void)
@@ -188,7 +188,7 @@ static int run(void)
     bool is_well = study.workers && measure(false) && measure(true);
     if (!is_well)
         (void)fprintf(stderr, "beside: failed; %s\n",
-                      binade_last_error_message());
+                      moiety_last_error_message());
     free(study.workers);
     bench_device_stop();
     return is_well ? 0 : 1;

@@ -9,7 +9,7 @@
 
 #define COPIES 10U
 
-double copies_speed(const struct binadei_driver *driver, CUstream stream,
+double copies_speed(const struct moietyi_driver *driver, CUstream stream,
                     CUdeviceptr to, CUdeviceptr from, size_t size_bytes)
 {
     double speeds[COPIES];

@@ -3,8 +3,8 @@
  *
  * How fast the driver copies between two places of device memory.
  */
-#ifndef BINADE_BENCH_STUDIES_MAPPED_COPIES_H_
-#define BINADE_BENCH_STUDIES_MAPPED_COPIES_H_
+#ifndef MOIETY_BENCH_STUDIES_MAPPED_COPIES_H_
+#define MOIETY_BENCH_STUDIES_MAPPED_COPIES_H_
 
 #include <stddef.h>
 
@@ -12,7 +12,7 @@
 
 /* Median GB/s of ten copies on a stream of the current context. What fails ends
  * the process, after saying so. */
-double copies_speed(const struct binadei_driver *driver, CUstream stream,
+double copies_speed(const struct moietyi_driver *driver, CUstream stream,
                     CUdeviceptr to, CUdeviceptr from, size_t size_bytes);
 
 #endif

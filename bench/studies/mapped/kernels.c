@@ -49,7 +49,7 @@ static void find_entry(void *library, const char *name, void *out)
     memcpy(out, &entry, sizeof(entry));
 }
 
-void kernels_load(const struct binadei_driver *driver, struct kernels *out)
+void kernels_load(const struct moietyi_driver *driver, struct kernels *out)
 {
     void *module;
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);

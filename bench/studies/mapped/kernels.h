@@ -7,8 +7,8 @@
  * They are no part of what the pool calls, so the door to the driver has none of
  * it.
  */
-#ifndef BINADE_BENCH_STUDIES_MAPPED_KERNELS_H_
-#define BINADE_BENCH_STUDIES_MAPPED_KERNELS_H_
+#ifndef MOIETY_BENCH_STUDIES_MAPPED_KERNELS_H_
+#define MOIETY_BENCH_STUDIES_MAPPED_KERNELS_H_
 
 #include <stdint.h>
 
@@ -18,7 +18,7 @@ typedef void *kernel;
 
 /* Of one context. */
 struct kernels {
-    const struct binadei_driver *driver;
+    const struct moietyi_driver *driver;
     kernel fill;            /* word i of a block is `value` + i */
     kernel check;           /* counts words that are something else */
     kernel check_read_only; /* the same, through the read-only cache */
@@ -27,7 +27,7 @@ struct kernels {
 
 /* All of them: what fails ends the process, after saying so. The context is
  * current. */
-void kernels_load(const struct binadei_driver *driver, struct kernels *out);
+void kernels_load(const struct moietyi_driver *driver, struct kernels *out);
 void kernels_launch(const struct kernels *kernels, CUstream stream,
                     kernel which, CUdeviceptr block, uint32_t value,
                     unsigned words);

@@ -36,7 +36,7 @@ static const char help[] =
     "  --part=P    calls, aliases, moving or launches (default: all)\n"
     "  --rounds=N  of aliases and moving, 1 to 1000000 (default 10000)\n"
     "  --driver=D  auto, cuda, standin or a path with a / in it (default:\n"
-    "              what BINADE_DRIVER says); all but calls need a GPU\n"
+    "              what MOIETY_DRIVER says); all but calls need a GPU\n"
     "\n"
     "Prints, as JSON Lines:\n"
     "calls     median us of each driver call, by the size of a handle\n"
@@ -53,7 +53,7 @@ static const char help[] =
     "argument\n";
 
 static struct {
-    const struct binadei_driver *driver;
+    const struct moietyi_driver *driver;
     struct kernels kernels;
     uint64_t rounds;
 } study = {.rounds = 10000};
@@ -404,7 +404,7 @@ static bool is_part(const char *name, void *into)
 static int run(const struct part *only)
 {
     const char *why = bench_device_start(1 + LAUNCHERS_MAX);
-    if (why || binadei_driver_open(&study.driver) != BINADE_OK) {
+    if (why || moietyi_driver_open(&study.driver) != MOIETY_OK) {
         (void)fprintf(stderr, "moves: %s\n", why ? why : "no driver");
         return 1;
     }

@@ -17,12 +17,12 @@ void must(CUresult code, const char *what)
     exit(1);
 }
 
-void must_be(binade_status status)
+void must_be(moiety_status status)
 {
-    if (status == BINADE_OK)
+    if (status == MOIETY_OK)
         return;
     (void)fprintf(stderr, "%s: %s\n", program_invocation_short_name,
-                  binade_last_error_message());
+                  moiety_last_error_message());
     exit(1);
 }
 

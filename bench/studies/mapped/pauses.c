@@ -14,7 +14,7 @@
 #include "bench/base/command_line.h"
 #include "bench/base/numbers.h"
 #include "bench/studies/mapped/must.h"
-#include "binade/binade.h"
+#include "moiety/moiety.h"
 #include "pool/driver/driver_table.h"
 
 #define MIB (UINT64_C(1) << 20)
@@ -28,7 +28,7 @@ static const char help[] =
     "  --block=N   MiB of a block, 2 to 65536 (default 64)\n"
     "  --cycles=N  pauses and resumes of each kind, 1 to 100000 (default 20)\n"
     "  --driver=D  auto, cuda, standin or a path with a / in it (default:\n"
-    "              what BINADE_DRIVER says)\n"
+    "              what MOIETY_DRIVER says)\n"
     "\n"
     "Prints, as JSON Lines, for contents that are kept and for others: the\n"
     "median and the longest ms of a pause and of a resume, the first pause,\n"
@@ -40,15 +40,15 @@ static const char help[] =
     "argument\n";
 
 static struct {
-    const struct binadei_driver *driver;
+    const struct moietyi_driver *driver;
     CUstream stream;
     CUgraphExec graph;
     char device[NAME_BYTES];
     uint64_t mib;
     uint64_t block_mib;
     uint64_t cycles;
-    binade_private arena;
-    binade_devptr *blocks;
+    moiety_private arena;
+    moiety_devptr *blocks;
     uint64_t block_count;
     double pause_ms[CYCLES_MOST];
     double resume_ms[CYCLES_MOST];
@@ -59,7 +59,7 @@ static size_t block_bytes(void)
     return study.block_mib * MIB;
 }
 
-static void set_words(binade_devptr block, unsigned word)
+static void set_words(moiety_devptr block, unsigned word)
 {
     MUST(cuMemsetD32Async,
          (block, word, block_bytes() / sizeof(word), study.stream));
@@ -73,7 +73,7 @@ static void fill(void)
     MUST(cuStreamSynchronize, (study.stream));
 }
 
-static uint64_t wrong_words(binade_devptr block, unsigned word)
+static uint64_t wrong_words(moiety_devptr block, unsigned word)
 {
     uint64_t wrong = 0;
     size_t count = block_bytes() / sizeof(unsigned);
@@ -97,14 +97,14 @@ static uint64_t all_wrong_words(void)
 }
 
 /* A graph that sets the last block, in a scope of the arena. */
-static void capture(binade_scope *out)
+static void capture(moiety_scope *out)
 {
     CUgraph graph;
-    must_be(binade_private_scope_begin(study.arena, study.stream, out));
+    must_be(moiety_private_scope_begin(study.arena, study.stream, out));
     MUST(cuStreamBeginCapture, (study.stream, CU_STREAM_CAPTURE_MODE_RELAXED));
     set_words(study.blocks[study.block_count - 1], GRAPH_WORD);
     MUST(cuStreamEndCapture, (study.stream, &graph));
-    must_be(binade_scope_end(*out));
+    must_be(moiety_scope_end(*out));
     MUST(cuGraphInstantiateWithFlags, (&study.graph, graph, 0));
     MUST(cuGraphDestroy, (graph));
 }
@@ -124,10 +124,10 @@ static double ms_since(uint64_t begun_ns)
 static void cycle(uint64_t i, uint32_t flags)
 {
     uint64_t begun_ns = clock_now_ns();
-    must_be(binade_private_pause(study.arena, flags));
+    must_be(moiety_private_pause(study.arena, flags));
     study.pause_ms[i] = ms_since(begun_ns);
     begun_ns = clock_now_ns();
-    must_be(binade_private_resume(study.arena));
+    must_be(moiety_private_resume(study.arena));
     study.resume_ms[i] = ms_since(begun_ns);
 }
 
@@ -140,7 +140,7 @@ static double speed(double ms)
 static uint64_t measure(uint32_t flags)
 {
     const uint64_t n = study.cycles;
-    bool is_keeping = (flags & BINADE_PAUSE_KEEP_CONTENTS) != 0;
+    bool is_keeping = (flags & MOIETY_PAUSE_KEEP_CONTENTS) != 0;
     fill();
     for (uint64_t i = 0; i < n; i++)
         cycle(i, flags);
@@ -174,7 +174,7 @@ static void take_blocks(void)
     if (!study.blocks)
         must(CUDA_ERROR_OUT_OF_MEMORY, "calloc");
     for (uint64_t i = 0; i < study.block_count; i++)
-        must_be(binade_private_alloc(study.arena, block_bytes(), study.stream,
+        must_be(moiety_private_alloc(study.arena, block_bytes(), study.stream,
                                      &study.blocks[i]));
 }
 
@@ -182,7 +182,7 @@ static void open_device(void)
 {
     CUcontext context;
     CUdevice device;
-    must_be(binadei_driver_open(&study.driver));
+    must_be(moietyi_driver_open(&study.driver));
     MUST(cuInit, (0));
     MUST(cuDeviceGet, (&device, 0));
     MUST(cuDeviceGetName, (study.device, NAME_BYTES, device));
@@ -193,24 +193,24 @@ static void open_device(void)
 
 static int run(void)
 {
-    binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
-    const binade_private_options wanted = {.struct_size = sizeof(wanted),
-                                           .flags = BINADE_PRIVATE_PAUSABLE};
-    binade_pool *pool;
-    binade_scope scope;
+    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
+    const moiety_private_options wanted = {.struct_size = sizeof(wanted),
+                                           .flags = MOIETY_PRIVATE_PAUSABLE};
+    moiety_pool *pool;
+    moiety_scope scope;
     open_device();
-    options.flags = BINADE_POOL_MAPPED;
-    must_be(binade_pool_create(&options, &pool));
-    must_be(binade_private_create_with(pool, &wanted, &study.arena));
+    options.flags = MOIETY_POOL_MAPPED;
+    must_be(moiety_pool_create(&options, &pool));
+    must_be(moiety_private_create_with(pool, &wanted, &study.arena));
     take_blocks();
     capture(&scope);
     uint64_t wrong = measure(0);
-    wrong += measure(BINADE_PAUSE_KEEP_CONTENTS);
+    wrong += measure(MOIETY_PAUSE_KEEP_CONTENTS);
     MUST(cuGraphExecDestroy, (study.graph));
-    must_be(binade_private_release(study.arena));
+    must_be(moiety_private_release(study.arena));
     for (uint64_t i = 0; i < study.block_count; i++)
-        must_be(binade_free(pool, study.blocks[i], BINADE_STREAM_DONE));
-    must_be(binade_pool_destroy(pool, NULL));
+        must_be(moiety_free(pool, study.blocks[i], MOIETY_STREAM_DONE));
+    must_be(moiety_pool_destroy(pool, NULL));
     free(study.blocks);
     return wrong != 0;
 }

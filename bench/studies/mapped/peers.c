@@ -15,7 +15,7 @@
 #include "bench/studies/mapped/copies.h"
 #include "bench/studies/mapped/kernels.h"
 #include "bench/studies/mapped/must.h"
-#include "binade/binade.h"
+#include "moiety/moiety.h"
 #include "pool/driver/driver_table.h"
 
 #define MIB (UINT64_C(1) << 20)
@@ -29,7 +29,7 @@ static const char help[] =
     "  --mib=N     size of a block, 2 to 65536 (default 1024)\n"
     "  --rounds=N  of moved, 1 to 1000000 (default 1000)\n"
     "  --driver=D  auto, cuda, standin or a path with a / in it (default:\n"
-    "              what BINADE_DRIVER says); access and moved need GPUs\n"
+    "              what MOIETY_DRIVER says); access and moved need GPUs\n"
     "\n"
     "The memory is a mapped pool's on device 0, and device 1 is its peer.\n"
     "Prints, as JSON Lines:\n"
@@ -41,7 +41,7 @@ static const char help[] =
     "and\n"
     "        cuMemAlloc's with peer access; what the driver says of a copy of\n"
     "        memory that device 1 may not access\n"
-    "adding  ms of binade_pool_add_peer() by what is reserved\n"
+    "adding  ms of moiety_pool_add_peer() by what is reserved\n"
     "\n"
     "exit status: 0 all well; 1 a wrong word, or something failed; 2 bad\n"
     "argument\n";
@@ -53,7 +53,7 @@ struct device {
 };
 
 static struct {
-    const struct binadei_driver *driver;
+    const struct moietyi_driver *driver;
     struct device devices[DEVICES];
     uint64_t block_mib;
     uint64_t rounds;
@@ -70,26 +70,26 @@ static const struct device *on(unsigned ordinal)
     return &study.devices[ordinal];
 }
 
-static binade_pool *make_pool(uint64_t peers)
+static moiety_pool *make_pool(uint64_t peers)
 {
-    binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
-    binade_pool *pool;
-    options.flags = BINADE_POOL_MAPPED;
+    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
+    moiety_pool *pool;
+    options.flags = MOIETY_POOL_MAPPED;
     options.thread_cache_bytes = 0;
     options.peer_devices = peers;
-    must_be(binade_pool_create(&options, &pool));
+    must_be(moiety_pool_create(&options, &pool));
     return pool;
 }
 
-static binade_devptr take(binade_pool *pool, size_t size_bytes)
+static moiety_devptr take(moiety_pool *pool, size_t size_bytes)
 {
-    binade_devptr block;
-    must_be(binade_alloc(pool, size_bytes, BINADE_STREAM_DONE, &block));
+    moiety_devptr block;
+    must_be(moiety_alloc(pool, size_bytes, MOIETY_STREAM_DONE, &block));
     return block;
 }
 
 /* One device's kernel writes all words, and the other's reads them. */
-static uint32_t wrong_words(unsigned writer, binade_devptr block,
+static uint32_t wrong_words(unsigned writer, moiety_devptr block,
                             size_t size_bytes, uint32_t value,
                             uint32_t expected)
 {
@@ -107,8 +107,8 @@ static uint32_t wrong_words(unsigned writer, binade_devptr block,
 
 static void measure_access(void)
 {
-    binade_pool *pool = make_pool(1 << PEER);
-    binade_devptr block = take(pool, block_bytes());
+    moiety_pool *pool = make_pool(1 << PEER);
+    moiety_devptr block = take(pool, block_bytes());
     uint32_t to_peer = wrong_words(OWN, block, block_bytes(), 3, 3);
     uint32_t from_peer = wrong_words(PEER, block, block_bytes(), 5, 5);
     uint32_t planted = wrong_words(PEER, block, block_bytes(), 7, 8);
@@ -118,40 +118,40 @@ static void measure_access(void)
            block_bytes(), to_peer, from_peer, planted);
     must(to_peer || from_peer || !planted ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS,
          "access");
-    must_be(binade_pool_destroy(pool, NULL));
+    must_be(moiety_pool_destroy(pool, NULL));
 }
 
 /* Frees a piece in front of one that stays, and asks for more than it has, so
  * that it moves behind that one. */
-static uint32_t move_one(binade_pool *pool, uint32_t value)
+static uint32_t move_one(moiety_pool *pool, uint32_t value)
 {
-    binade_devptr first = take(pool, 8 * MIB);
-    binade_devptr keeper = take(pool, 2 * MIB);
+    moiety_devptr first = take(pool, 8 * MIB);
+    moiety_devptr keeper = take(pool, 2 * MIB);
     uint32_t wrong = wrong_words(PEER, first, 8 * MIB, value, value);
-    must_be(binade_free(pool, first, BINADE_STREAM_DONE));
-    binade_devptr block = take(pool, 12 * MIB);
+    must_be(moiety_free(pool, first, MOIETY_STREAM_DONE));
+    moiety_devptr block = take(pool, 12 * MIB);
     wrong += wrong_words(OWN, block, 12 * MIB, value + 1, value + 1);
     wrong += wrong_words(PEER, block, 12 * MIB, value + 2, value + 2);
-    must_be(binade_free(pool, block, BINADE_STREAM_DONE));
-    must_be(binade_free(pool, keeper, BINADE_STREAM_DONE));
-    must_be(binade_pool_trim(pool, 0, NULL));
+    must_be(moiety_free(pool, block, MOIETY_STREAM_DONE));
+    must_be(moiety_free(pool, keeper, MOIETY_STREAM_DONE));
+    must_be(moiety_pool_trim(pool, 0, NULL));
     return wrong;
 }
 
 static void measure_moved(void)
 {
-    binade_pool *pool = make_pool(1 << PEER);
-    binade_stats stats = {.struct_size = sizeof(stats)};
+    moiety_pool *pool = make_pool(1 << PEER);
+    moiety_stats stats = {.struct_size = sizeof(stats)};
     uint64_t wrong = 0;
     for (uint64_t i = 0; i < study.rounds; i++)
         wrong += move_one(pool, (uint32_t)(i * 3));
-    must_be(binade_pool_stats(pool, &stats));
+    must_be(moiety_pool_stats(pool, &stats));
     printf("{\"kind\":\"peers\",\"part\":\"moved\",\"rounds\":%" PRIu64
            ",\"moves\":%" PRIu64 ",\"wrong_words\":%" PRIu64 "}\n",
            study.rounds, stats.mapped_moves, wrong);
     must(wrong || !stats.mapped_moves ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS,
          "moved");
-    must_be(binade_pool_destroy(pool, NULL));
+    must_be(moiety_pool_destroy(pool, NULL));
 }
 
 /* On device 1's stream. */
@@ -172,20 +172,20 @@ static CUdeviceptr allocate_on(unsigned ordinal)
 /* What the driver says of a copy of memory that device 1 may not access. */
 static int refusal_of(CUdeviceptr to)
 {
-    binade_pool *pool = make_pool(0);
-    binade_devptr block = take(pool, 2 * MIB);
+    moiety_pool *pool = make_pool(0);
+    moiety_devptr block = take(pool, 2 * MIB);
     const struct device *device = on(PEER);
     CUresult code =
         study.driver->cuMemcpyDtoDAsync(to, block, 2 * MIB, device->stream);
     CUresult end = study.driver->cuStreamSynchronize(device->stream);
-    must_be(binade_pool_destroy(pool, NULL));
+    must_be(moiety_pool_destroy(pool, NULL));
     return (int)(code == CUDA_SUCCESS ? end : code);
 }
 
 static void measure_copies(void)
 {
-    binade_pool *pool = make_pool(1 << PEER);
-    binade_devptr block = take(pool, block_bytes());
+    moiety_pool *pool = make_pool(1 << PEER);
+    moiety_devptr block = take(pool, block_bytes());
     CUdeviceptr there = allocate_on(PEER);
     double pool_there = copy_speed(there, block);
     double pool_back = copy_speed(block, there);
@@ -200,7 +200,7 @@ static void measure_copies(void)
            "\"cuMemAlloc_to_0\":%.1f,\"without_access\":%d}\n",
            block_bytes(), pool_there, pool_back, plain_there, plain_back,
            refused);
-    must_be(binade_pool_destroy(pool, NULL));
+    must_be(moiety_pool_destroy(pool, NULL));
     MUST(cuMemFree, (plain));
     MUST(cuMemFree, (there));
 }
@@ -208,16 +208,16 @@ static void measure_copies(void)
 static void measure_adding(void)
 {
     for (uint64_t blocks = 1; blocks <= 16; blocks *= 4) {
-        binade_pool *pool = make_pool(0);
+        moiety_pool *pool = make_pool(0);
         for (uint64_t i = 0; i < blocks; i++)
             (void)take(pool, block_bytes() / 16);
         uint64_t begun_ns = clock_now_ns();
-        must_be(binade_pool_add_peer(pool, PEER));
+        must_be(moiety_pool_add_peer(pool, PEER));
         printf("{\"kind\":\"peers\",\"part\":\"adding\",\"bytes\":%" PRIu64
                ",\"ms\":%.3f}\n",
                blocks * block_bytes() / 16,
                (double)(clock_now_ns() - begun_ns) / 1e6);
-        must_be(binade_pool_destroy(pool, NULL));
+        must_be(moiety_pool_destroy(pool, NULL));
     }
 }
 
@@ -257,7 +257,7 @@ static void open_device(unsigned ordinal, bool has_kernels)
 /* `only` NULL: all parts. */
 static int run(const struct part *only)
 {
-    must_be(binadei_driver_open(&study.driver));
+    must_be(moietyi_driver_open(&study.driver));
     MUST(cuInit, (0));
     for (unsigned i = 0; i < DEVICES; i++)
         open_device(i, !only || only->has_kernels);

@@ -18,7 +18,7 @@
 #include "bench/base/command_line.h"
 #include "bench/studies/mapped/copies.h"
 #include "bench/studies/mapped/must.h"
-#include "binade/binade.h"
+#include "moiety/moiety.h"
 #include "pool/driver/driver_table.h"
 
 #define MIB (UINT64_C(1) << 20)
@@ -34,7 +34,7 @@ static const char help[] =
     "  --imports=N  of memory that is there already, 1 to 100000 (default "
     "1000)\n"
     "  --driver=D   auto, cuda, standin or a path with a / in it (default:\n"
-    "               what BINADE_DRIVER says)\n"
+    "               what MOIETY_DRIVER says)\n"
     "\n"
     "A process sends a block of a mapped pool to another one. Prints, as JSON\n"
     "Lines:\n"
@@ -51,7 +51,7 @@ static const char help[] =
     "argument\n";
 
 static struct {
-    const struct binadei_driver *driver;
+    const struct moietyi_driver *driver;
     CUcontext context;
     CUstream stream;
     uint64_t device;
@@ -107,7 +107,7 @@ static void die(void)
 static void open_device(uint64_t ordinal)
 {
     CUdevice device;
-    must_be(binadei_driver_open(&study.driver));
+    must_be(moietyi_driver_open(&study.driver));
     MUST(cuInit, (0));
     MUST(cuDeviceGet, (&device, (int)ordinal));
     MUST(cuDevicePrimaryCtxRetain, (&study.context, device));
@@ -118,7 +118,7 @@ static void open_device(uint64_t ordinal)
 }
 
 /* Word i of the block is `first` + i. */
-static void write_words(binade_devptr block, uint32_t first)
+static void write_words(moiety_devptr block, uint32_t first)
 {
     size_t count = block_bytes() / sizeof(uint32_t);
     for (size_t i = 0; i < count; i++)
@@ -127,7 +127,7 @@ static void write_words(binade_devptr block, uint32_t first)
     MUST(cuStreamSynchronize, (study.stream));
 }
 
-static uint64_t wrong_words(binade_devptr block, uint32_t first)
+static uint64_t wrong_words(moiety_devptr block, uint32_t first)
 {
     uint64_t wrong = 0;
     size_t count = block_bytes() / sizeof(uint32_t);
@@ -166,37 +166,37 @@ static void print_end(const char *part, uint64_t wrong)
 /* --- the owner --- */
 
 struct owner {
-    binade_pool *pool;
-    binade_devptr block;
+    moiety_pool *pool;
+    moiety_devptr block;
 };
 
 static void owner_begin(struct owner *owner)
 {
-    binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
-    options.flags = BINADE_POOL_MAPPED | BINADE_POOL_EXPORTABLE;
+    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
+    options.flags = MOIETY_POOL_MAPPED | MOIETY_POOL_EXPORTABLE;
     open_device(OWNERS_DEVICE);
-    must_be(binade_pool_create(&options, &owner->pool));
-    must_be(binade_alloc(owner->pool, block_bytes(), BINADE_STREAM_DONE,
+    must_be(moiety_pool_create(&options, &owner->pool));
+    must_be(moiety_alloc(owner->pool, block_bytes(), MOIETY_STREAM_DONE,
                          &owner->block));
     write_words(owner->block, 1);
-    must_be(binade_ipc_send(owner->pool, owner->block, study.memory));
+    must_be(moiety_ipc_send(owner->pool, owner->block, study.memory));
     pass_turn();
 }
 
 /* The importer has nothing of it any more. */
 static void owner_end(struct owner *owner)
 {
-    must_be(binade_ipc_release_exports(owner->pool, 0));
-    must_be(binade_free(owner->pool, owner->block, BINADE_STREAM_DONE));
-    must_be(binade_pool_destroy(owner->pool, NULL));
+    must_be(moiety_ipc_release_exports(owner->pool, 0));
+    must_be(moiety_free(owner->pool, owner->block, MOIETY_STREAM_DONE));
+    must_be(moiety_pool_destroy(owner->pool, NULL));
 }
 
 static void own_used(void)
 {
     struct owner owner;
-    binade_ipc_handle ticket;
+    moiety_ipc_handle ticket;
     owner_begin(&owner);
-    must_be(binade_ipc_ticket(owner.pool, owner.block + MIB, &ticket));
+    must_be(moiety_ipc_ticket(owner.pool, owner.block + MIB, &ticket));
     tell(&ticket, sizeof(ticket));
     await_turn();
     uint64_t wrong = wrong_words(owner.block, 2);
@@ -233,37 +233,37 @@ static double ms_since(uint64_t begun_ns)
     return (double)(clock_now_ns() - begun_ns) / 1e6;
 }
 
-static binade_devptr receive(double *out_ms)
+static moiety_devptr receive(double *out_ms)
 {
-    binade_devptr block;
+    moiety_devptr block;
     open_device(study.device);
     await_turn();
     uint64_t begun_ns = clock_now_ns();
-    must_be(binade_ipc_receive(study.memory, study.context, NULL, &block));
+    must_be(moiety_ipc_receive(study.memory, study.context, NULL, &block));
     *out_ms = ms_since(begun_ns);
     return block;
 }
 
-static void give_up(binade_devptr block)
+static void give_up(moiety_devptr block)
 {
     uint32_t open_count;
-    must_be(binade_ipc_close(block, study.stream, NULL));
-    must_be(binade_ipc_trim(0, &open_count));
+    must_be(moiety_ipc_close(block, study.stream, NULL));
+    must_be(moiety_ipc_trim(0, &open_count));
     must_hold(open_count == 0, "nothing is open");
 }
 
 /* Mean ns, of what is there already, for the context that is current. */
-static double import_ns(const binade_ipc_handle *ticket, binade_devptr address)
+static double import_ns(const moiety_ipc_handle *ticket, moiety_devptr address)
 {
     uint64_t begun_ns = clock_now_ns();
     for (uint64_t i = 0; i < study.imports; i++) {
-        binade_devptr found;
-        must_be(binade_ipc_import(ticket, sizeof(*ticket), NULL, &found));
+        moiety_devptr found;
+        must_be(moiety_ipc_import(ticket, sizeof(*ticket), NULL, &found));
         must_hold(found == address, "a ticket leads to its address");
     }
     uint64_t ended_ns = clock_now_ns();
     for (uint64_t i = 0; i < study.imports; i++)
-        must_be(binade_ipc_close(address, BINADE_STREAM_DONE, NULL));
+        must_be(moiety_ipc_close(address, MOIETY_STREAM_DONE, NULL));
     return (double)(ended_ns - begun_ns) / (double)study.imports;
 }
 
@@ -288,7 +288,7 @@ static CUdeviceptr plain_block(void)
     return block;
 }
 
-static void print_copies(binade_devptr shared)
+static void print_copies(moiety_devptr shared)
 {
     CUdeviceptr own;
     CUdeviceptr plain = plain_block();
@@ -306,9 +306,9 @@ static void print_copies(binade_devptr shared)
 
 static void import_used(void)
 {
-    binade_ipc_handle ticket;
+    moiety_ipc_handle ticket;
     double receipt_ms;
-    binade_devptr block = receive(&receipt_ms);
+    moiety_devptr block = receive(&receipt_ms);
     must_hold(hear(&ticket, sizeof(ticket)), "a ticket arrives");
     uint64_t wrong = wrong_words(block, 1);
     write_words(block, 2);
@@ -329,7 +329,7 @@ static void import_used(void)
 static void import_after_the_other(void)
 {
     double receipt_ms;
-    binade_devptr block = receive(&receipt_ms);
+    moiety_devptr block = receive(&receipt_ms);
     pass_turn();
     await_end();
     uint64_t wrong = wrong_words(block, 1);
@@ -342,7 +342,7 @@ static void import_after_the_other(void)
 static void import_until_killed(void)
 {
     double receipt_ms;
-    binade_devptr block = receive(&receipt_ms);
+    moiety_devptr block = receive(&receipt_ms);
     write_words(block, 2);
     die();
 }

@@ -14,8 +14,8 @@
  * Not modelled: events of other streams, garbage collection, private pools,
  * max_split_size and the other options that are off by default.
  */
-#ifndef BINADE_BENCH_SUBJECTS_MODELS_BEST_FIT_H_
-#define BINADE_BENCH_SUBJECTS_MODELS_BEST_FIT_H_
+#ifndef MOIETY_BENCH_SUBJECTS_MODELS_BEST_FIT_H_
+#define MOIETY_BENCH_SUBJECTS_MODELS_BEST_FIT_H_
 
 #include "bench/subjects/models/model.h"
 

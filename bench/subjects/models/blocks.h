@@ -3,8 +3,8 @@
 // What both forms of PyTorch's algorithm share: how sizes are rounded, which free
 // block is the best, and what becomes of neighbours. A Block has `stream`,
 // `size_bytes`, `address`, and the neighbours `before` and `after`.
-#ifndef BINADE_BENCH_SUBJECTS_MODELS_BLOCKS_H_
-#define BINADE_BENCH_SUBJECTS_MODELS_BLOCKS_H_
+#ifndef MOIETY_BENCH_SUBJECTS_MODELS_BLOCKS_H_
+#define MOIETY_BENCH_SUBJECTS_MODELS_BLOCKS_H_
 
 #include <cstdint>
 #include <tuple>

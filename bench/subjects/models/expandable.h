@@ -18,8 +18,8 @@
  * peers, sharing with other processes, and the other options that are off by
  * default. PyTorch waits for a segment's stream alone before it unmaps.
  */
-#ifndef BINADE_BENCH_SUBJECTS_MODELS_EXPANDABLE_H_
-#define BINADE_BENCH_SUBJECTS_MODELS_EXPANDABLE_H_
+#ifndef MOIETY_BENCH_SUBJECTS_MODELS_EXPANDABLE_H_
+#define MOIETY_BENCH_SUBJECTS_MODELS_EXPANDABLE_H_
 
 #include <stdbool.h>
 

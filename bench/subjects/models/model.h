@@ -6,8 +6,8 @@
  *
  * One mutex around every call. Addresses are never 0.
  */
-#ifndef BINADE_BENCH_SUBJECTS_MODELS_MODEL_H_
-#define BINADE_BENCH_SUBJECTS_MODELS_MODEL_H_
+#ifndef MOIETY_BENCH_SUBJECTS_MODELS_MODEL_H_
+#define MOIETY_BENCH_SUBJECTS_MODELS_MODEL_H_
 
 #include <stdint.h>
 

@@ -2,8 +2,8 @@
 //
 // What all models have, for their own files; their functions are called under
 // the mutex.
-#ifndef BINADE_BENCH_SUBJECTS_MODELS_MODEL_STATE_H_
-#define BINADE_BENCH_SUBJECTS_MODELS_MODEL_STATE_H_
+#ifndef MOIETY_BENCH_SUBJECTS_MODELS_MODEL_STATE_H_
+#define MOIETY_BENCH_SUBJECTS_MODELS_MODEL_STATE_H_
 
 #include <cstdint>
 #include <map>

@@ -9,8 +9,8 @@
  *
  * Streams are not known to it: what is freed serves anybody at once.
  */
-#ifndef BINADE_BENCH_SUBJECTS_MODELS_POW2_BUDDY_H_
-#define BINADE_BENCH_SUBJECTS_MODELS_POW2_BUDDY_H_
+#ifndef MOIETY_BENCH_SUBJECTS_MODELS_POW2_BUDDY_H_
+#define MOIETY_BENCH_SUBJECTS_MODELS_POW2_BUDDY_H_
 
 #include "bench/subjects/models/model.h"
 

@@ -7,7 +7,7 @@
 # PyTorch's caching allocator, from the headers of the PyTorch that python3
 # has. Then:
 #
-#     BINADE_TORCH_SHIM=OUT.so bench --subject=torch
+#     MOIETY_TORCH_SHIM=OUT.so bench --subject=torch
 #
 # PYTHON and CXX choose the interpreter and the compiler. The CUDA runtime's
 # headers are looked for in CUDA_HOME, CUDA_PATH, /usr/local/cuda and among

@@ -23,9 +23,9 @@ static bool find(void *library, const char *name, void *out)
 const char *torch_library_open(struct torch_library *out)
 {
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): the only thread so far. */
-    const char *path = getenv("BINADE_TORCH_SHIM");
+    const char *path = getenv("MOIETY_TORCH_SHIM");
     if (!path || !*path)
-        return "BINADE_TORCH_SHIM names no library; "
+        return "MOIETY_TORCH_SHIM names no library; "
                "bench/subjects/torch/build_torch_shim.sh makes one where "
                "PyTorch is";
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -34,13 +34,13 @@ const char *torch_library_open(struct torch_library *out)
         (void)snprintf(reason, sizeof(reason), "%s", dlerror());
         return reason;
     }
-    if (find(library, "binade_torch_shim_start", &out->start) &&
-        find(library, "binade_torch_shim_attach", &out->attach) &&
-        find(library, "binade_torch_shim_alloc", &out->alloc) &&
-        find(library, "binade_torch_shim_free", &out->free) &&
-        find(library, "binade_torch_shim_limit", &out->limit) &&
-        find(library, "binade_torch_shim_measure", &out->measure) &&
-        find(library, "binade_torch_shim_empty", &out->empty))
+    if (find(library, "moiety_torch_shim_start", &out->start) &&
+        find(library, "moiety_torch_shim_attach", &out->attach) &&
+        find(library, "moiety_torch_shim_alloc", &out->alloc) &&
+        find(library, "moiety_torch_shim_free", &out->free) &&
+        find(library, "moiety_torch_shim_limit", &out->limit) &&
+        find(library, "moiety_torch_shim_measure", &out->measure) &&
+        find(library, "moiety_torch_shim_empty", &out->empty))
         return NULL;
-    return "the library that BINADE_TORCH_SHIM names is no such shim";
+    return "the library that MOIETY_TORCH_SHIM names is no such shim";
 }

@@ -2,10 +2,10 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * The functions of torch_shim.h in the library that build_torch_shim.sh makes
- * and that BINADE_TORCH_SHIM names.
+ * and that MOIETY_TORCH_SHIM names.
  */
-#ifndef BINADE_BENCH_SUBJECTS_TORCH_TORCH_LIBRARY_H_
-#define BINADE_BENCH_SUBJECTS_TORCH_TORCH_LIBRARY_H_
+#ifndef MOIETY_BENCH_SUBJECTS_TORCH_TORCH_LIBRARY_H_
+#define MOIETY_BENCH_SUBJECTS_TORCH_TORCH_LIBRARY_H_
 
 #include "bench/subjects/torch/torch_shim.h"
 
@@ -15,7 +15,7 @@ struct torch_library {
     void *(*alloc)(size_t size_bytes, void *stream);
     void (*free)(void *block);
     const char *(*limit)(uint64_t limit_bytes);
-    void (*measure)(struct binade_torch_memory *out);
+    void (*measure)(struct moiety_torch_memory *out);
     void (*empty)(void);
 };
 

@@ -16,7 +16,7 @@
 
 namespace caching = c10::cuda::CUDACachingAllocator;
 
-const char *binade_torch_shim_start()
+const char *moiety_torch_shim_start()
 {
     static std::string reason;
     try {
@@ -30,7 +30,7 @@ const char *binade_torch_shim_start()
     }
 }
 
-int binade_torch_shim_attach()
+int moiety_torch_shim_attach()
 {
     try {
         c10::cuda::set_device(0);
@@ -40,7 +40,7 @@ int binade_torch_shim_attach()
     }
 }
 
-void *binade_torch_shim_alloc(size_t size_bytes, void *stream)
+void *moiety_torch_shim_alloc(size_t size_bytes, void *stream)
 {
     try {
         return caching::raw_alloc_with_stream(
@@ -50,12 +50,12 @@ void *binade_torch_shim_alloc(size_t size_bytes, void *stream)
     }
 }
 
-void binade_torch_shim_free(void *block)
+void moiety_torch_shim_free(void *block)
 {
     caching::raw_delete(block);
 }
 
-const char *binade_torch_shim_limit(uint64_t limit_bytes)
+const char *moiety_torch_shim_limit(uint64_t limit_bytes)
 {
     static std::string reason;
     try {
@@ -75,7 +75,7 @@ const char *binade_torch_shim_limit(uint64_t limit_bytes)
     }
 }
 
-void binade_torch_shim_measure(struct binade_torch_memory *out)
+void moiety_torch_shim_measure(struct moiety_torch_memory *out)
 {
     // The first of each kind is of both of its pools.
     const auto stats = caching::getDeviceStats(0);
@@ -87,7 +87,7 @@ void binade_torch_shim_measure(struct binade_torch_memory *out)
     out->segments_freed = static_cast<uint64_t>(stats.segment[0].freed);
 }
 
-void binade_torch_shim_empty()
+void moiety_torch_shim_empty()
 {
     try {
         caching::emptyCache();

@@ -5,8 +5,8 @@
  * bench/subjects/torch/build_torch_shim.sh makes on a machine with PyTorch. C
  * on both sides: nothing of PyTorch is needed to build the benchmarks.
  */
-#ifndef BINADE_BENCH_SUBJECTS_TORCH_TORCH_SHIM_H_
-#define BINADE_BENCH_SUBJECTS_TORCH_TORCH_SHIM_H_
+#ifndef MOIETY_BENCH_SUBJECTS_TORCH_TORCH_SHIM_H_
+#define MOIETY_BENCH_SUBJECTS_TORCH_TORCH_SHIM_H_
 
 #include <stddef.h>
 #include <stdint.h>
@@ -18,23 +18,23 @@ extern "C" {
 /* NULL, or why PyTorch's allocator cannot run here. The driver is initialised
  * and device 0 has its primary context. */
 __attribute__((visibility("default"))) const char *
-binade_torch_shim_start(void);
+moiety_torch_shim_start(void);
 
 /* Makes device 0 the calling thread's. 0: it cannot be. */
-__attribute__((visibility("default"))) int binade_torch_shim_attach(void);
+__attribute__((visibility("default"))) int moiety_torch_shim_attach(void);
 
 /* NULL: no memory. `stream` is a CUstream of the primary context. */
 __attribute__((visibility("default"))) void *
-binade_torch_shim_alloc(size_t size_bytes, void *stream);
+moiety_torch_shim_alloc(size_t size_bytes, void *stream);
 
 /* The block goes back to the stream that it was allocated for. */
-__attribute__((visibility("default"))) void binade_torch_shim_free(void *block);
+__attribute__((visibility("default"))) void moiety_torch_shim_free(void *block);
 
 /* Bytes that it may have of the driver; 0: all. NULL, or why not. */
 __attribute__((visibility("default"))) const char *
-binade_torch_shim_limit(uint64_t limit_bytes);
+moiety_torch_shim_limit(uint64_t limit_bytes);
 
-struct binade_torch_memory {
+struct moiety_torch_memory {
     uint64_t allocated_bytes; /* in blocks, as they were rounded */
     uint64_t reserved_bytes;
     uint64_t segments_made;
@@ -42,10 +42,10 @@ struct binade_torch_memory {
 };
 
 __attribute__((visibility("default"))) void
-binade_torch_shim_measure(struct binade_torch_memory *out);
+moiety_torch_shim_measure(struct moiety_torch_memory *out);
 
 /* Gives back what is not in use. */
-__attribute__((visibility("default"))) void binade_torch_shim_empty(void);
+__attribute__((visibility("default"))) void moiety_torch_shim_empty(void);
 
 #ifdef __cplusplus
 }

@@ -2,10 +2,10 @@
 """A data frame's work in CuPy and numba, with many small temporaries: columns
 and strings are filtered, hashed, joined, grouped and sorted, batch by batch.
 
-usage: BINADE_CONF=record:FILE frame.py [--batches=N] [--rows=N]
+usage: MOIETY_CONF=record:FILE frame.py [--batches=N] [--rows=N]
        frame.py --dry-run [--batches=N] [--rows=N]
 
-All memory is of one pool: binade.numba's, which serves CuPy as well, by
+All memory is of one pool: moiety.numba's, which serves CuPy as well, by
 cupy.cuda.set_allocator(). The recorder of the pool writes FILE. Prints a line
 of JSON: the batches, the rows, a sum over the results, which depends on these
 two alone, the most that the pool had reserved, and versions. --dry-run does the
@@ -35,8 +35,8 @@ def import_cupy():
 
 
 def import_numba():
-    """numba.cuda, with a context on Binade's plugin."""
-    os.environ["NUMBA_CUDA_MEMORY_MANAGER"] = "binade.numba"
+    """numba.cuda, with a context on Moiety's plugin."""
+    os.environ["NUMBA_CUDA_MEMORY_MANAGER"] = "moiety.numba"
     try:
         from numba import cuda
     except ImportError as error:
@@ -48,12 +48,12 @@ def import_numba():
 
 
 def pool_of_numba():
-    import binade.numba
+    import moiety.numba
 
     try:
-        return binade.numba.pool()
-    except binade.Error as error:
-        raise Missing(f"Binade makes no pool: {error}") from error
+        return moiety.numba.pool()
+    except moiety.Error as error:
+        raise Missing(f"Moiety makes no pool: {error}") from error
 
 
 def give_cupy(cupy, pool):
@@ -113,12 +113,12 @@ class OnGpu:
         return self.xp.asnumpy(array)
 
     def figures(self):
-        import binade
+        import moiety
 
         return {
             "peak_reserved_bytes": self.pool.stats()["reserved_bytes.all.peak"],
             "versions": {
-                "binade": binade.__version__, "cupy": self.xp.__version__,
+                "moiety": moiety.__version__, "cupy": self.xp.__version__,
                 "numba-cuda": importlib.metadata.version("numba-cuda")}}
 
     def end(self):
@@ -181,8 +181,8 @@ def parse(arguments):
     if options.rows < 2:
         parser.error("--rows is less than 2")
     if not options.dry_run and not is_recorded(
-            os.environ.get("BINADE_CONF", "")):
-        parser.error("BINADE_CONF has no record:FILE, so nothing would be "
+            os.environ.get("MOIETY_CONF", "")):
+        parser.error("MOIETY_CONF has no record:FILE, so nothing would be "
                      "recorded; --dry-run needs none")
     return options
 

@@ -183,7 +183,7 @@ def main():
     memory.take(4 * VOCABULARY)
     for i in range(steps):
         step(memory, 128 + 64 * (i * 7 % 15), states)
-    print("binade-trace 1\nI source made up\nI device 0\nT 0 forward\n"
+    print("moiety-trace 1\nI source made up\nI device 0\nT 0 forward\n"
           "T 1 backward\nS 0 null", *memory.lines, f"E {len(memory.lines)}",
           sep="\n")
 

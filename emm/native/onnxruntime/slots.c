@@ -12,13 +12,13 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "binade/binade.h"
+#include "moiety/moiety.h"
 
 struct slot {
     /* Whoever takes the slot; until it is given back. */
-    binade_pool *pool;
-    binade_tenant tenant;
-    binade_stream stream;
+    moiety_pool *pool;
+    moiety_tenant tenant;
+    moiety_stream stream;
     /* Edge ON: a slot is filled, or closed -> a call that has counted itself. */
     atomic_bool is_open;
     /* Edge ON: a call counts itself, or a block is freed -> who closes the slot.
@@ -26,7 +26,7 @@ struct slot {
     _Atomic uint64_t use_count;
 };
 
-static struct slot slots[BINADE_ONNXRUNTIME_SLOTS_MAX];
+static struct slot slots[MOIETY_ONNXRUNTIME_SLOTS_MAX];
 /* So that the addresses of one that was given back rest for a while. */
 static int next_slot;
 
@@ -39,7 +39,7 @@ static void slot_leave(struct slot *slot)
 /* Whether the slot stays somebody's until slot_leave(). */
 static bool slot_enter(struct slot *slot)
 {
-    /* ON.seq_cst: before the look at is_open; binade_onnxruntime_give() has the
+    /* ON.seq_cst: before the look at is_open; moiety_onnxruntime_give() has the
      * other order. */
     atomic_fetch_add_explicit(&slot->use_count, 1, memory_order_seq_cst);
     /* ON.seq_cst, which acquires: what the slot was filled with. */
@@ -52,40 +52,40 @@ static bool slot_enter(struct slot *slot)
 /* The block is counted, by what slot_enter() did. */
 static void *slot_alloc(struct slot *slot, size_t size_bytes)
 {
-    binade_devptr address = 0;
-    binade_status status;
+    moiety_devptr address = 0;
+    moiety_status status;
     if (!slot_enter(slot))
         return NULL;
     status = slot->tenant
-                 ? binade_tenant_alloc(slot->tenant, size_bytes, slot->stream,
+                 ? moiety_tenant_alloc(slot->tenant, size_bytes, slot->stream,
                                        &address)
-                 : binade_alloc(slot->pool, size_bytes, slot->stream, &address);
-    if (status != BINADE_OK || !address)
+                 : moiety_alloc(slot->pool, size_bytes, slot->stream, &address);
+    if (status != MOIETY_OK || !address)
         slot_leave(slot);
-    return status == BINADE_OK ? (void *)(uintptr_t)address : NULL;
+    return status == MOIETY_OK ? (void *)(uintptr_t)address : NULL;
 }
 
 static void slot_free(struct slot *slot, void *block)
 {
-    binade_status status;
+    moiety_status status;
     if (!block)
         return;
-    status = binade_free(slot->pool, (uintptr_t)block, slot->stream);
+    status = moiety_free(slot->pool, (uintptr_t)block, slot->stream);
     /* A child frees what is its parent's. */
-    if (status == BINADE_OK || status == BINADE_E_FORKED)
+    if (status == MOIETY_OK || status == MOIETY_E_FORKED)
         slot_leave(slot);
     else
         (void)fprintf(stderr,
-                      "binade: memory of ONNX Runtime was not freed: %s\n",
-                      binade_last_error_message());
+                      "moiety: memory of ONNX Runtime was not freed: %s\n",
+                      moiety_last_error_message());
 }
 
 static void slot_trim(struct slot *slot)
 {
-    binade_status status;
+    moiety_status status;
     if (!slot_enter(slot))
         return;
-    status = binade_pool_trim(slot->pool, 0, NULL);
+    status = moiety_pool_trim(slot->pool, 0, NULL);
     /* It was a wish: what is not given back serves again. */
     (void)status;
     slot_leave(slot);
@@ -112,14 +112,14 @@ static void slot_trim(struct slot *slot)
 
 FOR_EACH_SLOT(FUNCTIONS_OF)
 
-static const binade_onnxruntime_functions
-    functions[BINADE_ONNXRUNTIME_SLOTS_MAX] = {FOR_EACH_SLOT(ROW_OF)};
+static const moiety_onnxruntime_functions
+    functions[MOIETY_ONNXRUNTIME_SLOTS_MAX] = {FOR_EACH_SLOT(ROW_OF)};
 
 /* A free one, from next_slot on, or -1. */
 static int slot_find(void)
 {
-    for (int i = 0; i < BINADE_ONNXRUNTIME_SLOTS_MAX; i++) {
-        int slot = (next_slot + i) % BINADE_ONNXRUNTIME_SLOTS_MAX;
+    for (int i = 0; i < MOIETY_ONNXRUNTIME_SLOTS_MAX; i++) {
+        int slot = (next_slot + i) % MOIETY_ONNXRUNTIME_SLOTS_MAX;
         /* relaxed: taken and given by one thread at a time. */
         if (!atomic_load_explicit(&slots[slot].is_open, memory_order_relaxed))
             return slot;
@@ -127,9 +127,9 @@ static int slot_find(void)
     return -1;
 }
 
-int binade_onnxruntime_take(binade_pool *pool, binade_tenant tenant,
-                            binade_stream stream,
-                            binade_onnxruntime_functions *out)
+int moiety_onnxruntime_take(moiety_pool *pool, moiety_tenant tenant,
+                            moiety_stream stream,
+                            moiety_onnxruntime_functions *out)
 {
     int found = slot_find();
     if (found < 0)
@@ -137,14 +137,14 @@ int binade_onnxruntime_take(binade_pool *pool, binade_tenant tenant,
     slots[found].pool = pool;
     slots[found].tenant = tenant;
     slots[found].stream = stream;
-    next_slot = (found + 1) % BINADE_ONNXRUNTIME_SLOTS_MAX;
+    next_slot = (found + 1) % MOIETY_ONNXRUNTIME_SLOTS_MAX;
     /* ON.release: the slot is whole. */
     atomic_store_explicit(&slots[found].is_open, true, memory_order_release);
     *out = functions[found];
     return found;
 }
 
-uint64_t binade_onnxruntime_give(int slot)
+uint64_t moiety_onnxruntime_give(int slot)
 {
     struct slot *given = &slots[slot];
     /* ON.acquire: as below. A session that has memory notices nothing. */

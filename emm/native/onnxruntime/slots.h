@@ -6,35 +6,35 @@
  * set of them for each of a few slots, and a slot is for one pool, or tenant of
  * it, and one stream. Nothing here knows Python.
  */
-#ifndef BINADE_EMM_NATIVE_ONNXRUNTIME_SLOTS_H_
-#define BINADE_EMM_NATIVE_ONNXRUNTIME_SLOTS_H_
+#ifndef MOIETY_EMM_NATIVE_ONNXRUNTIME_SLOTS_H_
+#define MOIETY_EMM_NATIVE_ONNXRUNTIME_SLOTS_H_
 
 #include <stddef.h>
 #include <stdint.h>
 
-#include "binade/stream.h"
-#include "binade/tenant.h"
-#include "binade/types.h"
+#include "moiety/stream.h"
+#include "moiety/tenant.h"
+#include "moiety/types.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-#define BINADE_ONNXRUNTIME_API __attribute__((visibility("default")))
+#define MOIETY_ONNXRUNTIME_API __attribute__((visibility("default")))
 
 /** Slots that can be taken at a time. */
-#define BINADE_ONNXRUNTIME_SLOTS_MAX 16
+#define MOIETY_ONNXRUNTIME_SLOTS_MAX 16
 
 /** What a slot has for the provider. Threads: any, concurrently. */
-typedef struct binade_onnxruntime_functions {
+typedef struct moiety_onnxruntime_functions {
     /** gpu_external_alloc. NULL: there is no memory, the calling thread's
-     *  binade_last_error_message() says why; or nobody has the slot. */
+     *  moiety_last_error_message() says why; or nobody has the slot. */
     void *(*alloc)(size_t size_bytes);
     /** gpu_external_free. What the pool refuses is told on stderr. */
     void (*free)(void *block);
-    /** gpu_external_empty_cache: binade_pool_trim(). */
+    /** gpu_external_empty_cache: moiety_pool_trim(). */
     void (*empty_cache)(void);
-} binade_onnxruntime_functions;
+} moiety_onnxruntime_functions;
 
 /**
  * Takes a slot.
@@ -48,10 +48,10 @@ typedef struct binade_onnxruntime_functions {
  *
  * Threads: one at a time, this and the next.
  */
-BINADE_ONNXRUNTIME_API int
-binade_onnxruntime_take(binade_pool *pool, binade_tenant tenant,
-                        binade_stream stream,
-                        binade_onnxruntime_functions *out);
+MOIETY_ONNXRUNTIME_API int
+moiety_onnxruntime_take(moiety_pool *pool, moiety_tenant tenant,
+                        moiety_stream stream,
+                        moiety_onnxruntime_functions *out);
 
 /**
  * Gives a slot back.
@@ -59,7 +59,7 @@ binade_onnxruntime_take(binade_pool *pool, binade_tenant tenant,
  * @return 0, or how many blocks of it are live, or calls under way: it is taken
  *         as before
  */
-BINADE_ONNXRUNTIME_API uint64_t binade_onnxruntime_give(int slot);
+MOIETY_ONNXRUNTIME_API uint64_t moiety_onnxruntime_give(int slot);
 
 #ifdef __cplusplus
 }

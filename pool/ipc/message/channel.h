@@ -6,20 +6,20 @@
  * file descriptors. A socket that carries none, as to another machine, has fabric
  * handles instead. Bytes and descriptors alone; the driver is called elsewhere.
  */
-#ifndef BINADE_POOL_IPC_MESSAGE_CHANNEL_H_
-#define BINADE_POOL_IPC_MESSAGE_CHANNEL_H_
+#ifndef MOIETY_POOL_IPC_MESSAGE_CHANNEL_H_
+#define MOIETY_POOL_IPC_MESSAGE_CHANNEL_H_
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "binade/ipc.h"
+#include "moiety/ipc.h"
 #include "pool/driver/cuda_abi.h"
 
 /* Pieces of a frame; the kernel takes 253 descriptors in one. */
-#define BINADEI_FRAME_PIECES 128U
+#define MOIETYI_FRAME_PIECES 128U
 
-struct binadei_channel {
+struct moietyi_channel {
     int socket;
     bool has_descriptors; /* AF_UNIX */
     bool keeps_borders;   /* SOCK_SEQPACKET */
@@ -29,41 +29,41 @@ struct binadei_channel {
 };
 
 /* Pieces of the frame that begins with the piece `at`. */
-static inline size_t binadei_frame_pieces(size_t piece_count, size_t at)
+static inline size_t moietyi_frame_pieces(size_t piece_count, size_t at)
 {
-    return piece_count - at < BINADEI_FRAME_PIECES ? piece_count - at
-                                                   : BINADEI_FRAME_PIECES;
+    return piece_count - at < MOIETYI_FRAME_PIECES ? piece_count - at
+                                                   : MOIETYI_FRAME_PIECES;
 }
 
-/* BINADE_OK, or BINADE_E_INVALID: no socket of a kind that keeps order. */
-BINADE_MUST_USE binade_status binadei_channel_init(int socket,
-                                                   struct binadei_channel *out);
-/* The statuses of both: binade_ipc_send(). */
-BINADE_MUST_USE binade_status
-binadei_channel_send_head(struct binadei_channel *channel,
-                          const binade_ipc_handle *handle, size_t piece_count);
-/* `count` is BINADEI_FRAME_PIECES, or for the last what is left. */
-BINADE_MUST_USE binade_status binadei_channel_send_frame(
-    struct binadei_channel *channel, const uint64_t *sizes,
+/* MOIETY_OK, or MOIETY_E_INVALID: no socket of a kind that keeps order. */
+MOIETY_MUST_USE moiety_status moietyi_channel_init(int socket,
+                                                   struct moietyi_channel *out);
+/* The statuses of both: moiety_ipc_send(). */
+MOIETY_MUST_USE moiety_status
+moietyi_channel_send_head(struct moietyi_channel *channel,
+                          const moiety_ipc_handle *handle, size_t piece_count);
+/* `count` is MOIETYI_FRAME_PIECES, or for the last what is left. */
+MOIETY_MUST_USE moiety_status moietyi_channel_send_frame(
+    struct moietyi_channel *channel, const uint64_t *sizes,
     const int *descriptors, size_t count);
 /* The same where the channel carries no descriptors. */
-BINADE_MUST_USE binade_status binadei_channel_send_fabrics(
-    struct binadei_channel *channel, const uint64_t *sizes,
+MOIETY_MUST_USE moiety_status moietyi_channel_send_fabrics(
+    struct moietyi_channel *channel, const uint64_t *sizes,
     const CUmemFabricHandle *fabrics, size_t count);
 
 /* What came: descriptors or fabric handles; the other is NULL. */
-struct binadei_received {
-    binade_ipc_handle handle; /* sound in itself */
+struct moietyi_received {
+    moiety_ipc_handle handle; /* sound in itself */
     size_t count;             /* of pieces; 0: the memory is not mapped */
     uint64_t *sizes;          /* their sum is the handle's segment_bytes */
     int *descriptors;
     CUmemFabricHandle *fabrics;
 };
 
-/* Statuses of binade_ipc_receive(); after a failure no descriptor is left. */
-BINADE_MUST_USE binade_status
-binadei_channel_receive(int socket, struct binadei_received *out);
+/* Statuses of moiety_ipc_receive(); after a failure no descriptor is left. */
+MOIETY_MUST_USE moiety_status
+moietyi_channel_receive(int socket, struct moietyi_received *out);
 /* Closes all descriptors. */
-void binadei_received_fini(struct binadei_received *received);
+void moietyi_received_fini(struct moietyi_received *received);
 
 #endif

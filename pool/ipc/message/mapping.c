@@ -11,7 +11,7 @@
 /* As the exporter's are, so that the device's largest pages fit. */
 #define ALIGNMENT_BYTES ((size_t)64 << 20)
 
-bool binadei_mapping_is_possible(const struct binadei_driver *driver)
+bool moietyi_mapping_is_possible(const struct moietyi_driver *driver)
 {
     return driver->cuMemImportFromShareableHandle &&
            driver->cuMemAddressReserve && driver->cuMemAddressFree &&
@@ -19,30 +19,30 @@ bool binadei_mapping_is_possible(const struct binadei_driver *driver)
            driver->cuMemSetAccess;
 }
 
-static uint64_t mapping_bytes_of(const struct binadei_received *memory)
+static uint64_t mapping_bytes_of(const struct moietyi_received *memory)
 {
     return memory->handle.segment_bytes;
 }
 
 /* The bytes are as they were sent: the channel has looked. */
-static binade_status import_by_fabric(const struct binadei_driver *driver,
+static moiety_status import_by_fabric(const struct moietyi_driver *driver,
                                       CUmemFabricHandle *fabric,
                                       CUmemGenericAllocationHandle *out)
 {
     CUresult code = driver->cuMemImportFromShareableHandle(
         out, fabric, CU_MEM_HANDLE_TYPE_FABRIC);
-    binade_status status = binadei_driver_status(
-        BINADEI_ENTRY_cuMemImportFromShareableHandle, code);
+    moiety_status status = moietyi_driver_status(
+        MOIETYI_ENTRY_cuMemImportFromShareableHandle, code);
     switch (code) {
     case CUDA_ERROR_NOT_PERMITTED:
     case CUDA_ERROR_NOT_SUPPORTED:
-        return binadei_fail(BINADE_E_UNSUPPORTED,
+        return moietyi_fail(MOIETY_E_UNSUPPORTED,
                             "the driver imports no fabric handles here: they "
                             "want a device of the fabric, and an IMEX channel "
                             "that this user may open");
     case CUDA_ERROR_INVALID_VALUE:
     case CUDA_ERROR_INVALID_HANDLE:
-        return binadei_fail(BINADE_E_STALE,
+        return moietyi_fail(MOIETY_E_STALE,
                             "the driver does not know a fabric handle of the "
                             "message: its owner has given the memory back, or "
                             "has ended, or is of another fabric");
@@ -52,7 +52,7 @@ static binade_status import_by_fabric(const struct binadei_driver *driver,
 }
 
 /* The driver has more than one code for a file that is none of its own. */
-static binade_status import_by_descriptor(const struct binadei_driver *driver,
+static moiety_status import_by_descriptor(const struct moietyi_driver *driver,
                                           int descriptor,
                                           CUmemGenericAllocationHandle *out)
 {
@@ -61,71 +61,71 @@ static binade_status import_by_descriptor(const struct binadei_driver *driver,
         CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
     if (code != CUDA_ERROR_UNKNOWN && code != CUDA_ERROR_INVALID_VALUE &&
         code != CUDA_ERROR_INVALID_HANDLE)
-        return binadei_driver_status(
-            BINADEI_ENTRY_cuMemImportFromShareableHandle, code);
-    (void)binadei_driver_status(BINADEI_ENTRY_cuMemImportFromShareableHandle,
+        return moietyi_driver_status(
+            MOIETYI_ENTRY_cuMemImportFromShareableHandle, code);
+    (void)moietyi_driver_status(MOIETYI_ENTRY_cuMemImportFromShareableHandle,
                                 code);
-    return binadei_fail(BINADE_E_CORRUPT,
+    return moietyi_fail(MOIETY_E_CORRUPT,
                         "a descriptor of the message is no memory that the "
                         "driver shares");
 }
 
-static binade_status map_piece(const struct binadei_driver *driver,
+static moiety_status map_piece(const struct moietyi_driver *driver,
                                CUdeviceptr address, uint64_t size_bytes,
                                CUmemGenericAllocationHandle handle)
 {
     CUresult code = driver->cuMemMap(address, size_bytes, 0, handle, 0);
-    binade_status status = binadei_driver_status(BINADEI_ENTRY_cuMemMap, code);
+    moiety_status status = moietyi_driver_status(MOIETYI_ENTRY_cuMemMap, code);
     if (code != CUDA_ERROR_INVALID_VALUE && code != CUDA_ERROR_NOT_SUPPORTED)
         return status;
-    return binadei_fail(BINADE_E_CORRUPT,
+    return moietyi_fail(MOIETY_E_CORRUPT,
                         "a piece of the message is not of the %llu bytes that "
                         "it says",
                         (unsigned long long)size_bytes);
 }
 
-static binade_status place_piece(const struct binadei_driver *driver,
+static moiety_status place_piece(const struct moietyi_driver *driver,
                                  CUdeviceptr address,
-                                 const struct binadei_received *memory,
+                                 const struct moietyi_received *memory,
                                  size_t index)
 {
     CUmemGenericAllocationHandle handle;
-    binade_status status =
+    moiety_status status =
         memory->fabrics
             ? import_by_fabric(driver, &memory->fabrics[index], &handle)
             : import_by_descriptor(driver, memory->descriptors[index], &handle);
-    if (status != BINADE_OK)
+    if (status != MOIETY_OK)
         return status;
     status = map_piece(driver, address, memory->sizes[index], handle);
-    binade_status released = BINADEI_CALL(driver, cuMemRelease, (handle));
+    moiety_status released = MOIETYI_CALL(driver, cuMemRelease, (handle));
     /* Nobody would try again later. */
-    if (released != BINADE_OK)
+    if (released != MOIETY_OK)
         (void)driver->cuMemRelease(handle);
     return status;
 }
 
-static binade_status grant_run(const struct binadei_driver *driver,
+static moiety_status grant_run(const struct moietyi_driver *driver,
                                CUdeviceptr address, uint64_t size_bytes)
 {
     CUdevice device;
-    binade_status status = BINADEI_CALL(driver, cuCtxGetDevice, (&device));
+    moiety_status status = MOIETYI_CALL(driver, cuCtxGetDevice, (&device));
     const CUmemAccessDesc access = {
         .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device},
         .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-    return status == BINADE_OK ? BINADEI_CALL(driver, cuMemSetAccess,
+    return status == MOIETY_OK ? MOIETYI_CALL(driver, cuMemSetAccess,
                                               (address, size_bytes, &access, 1))
                                : status;
 }
 
 /* Maps all at `address`; `*out_bytes` is what was mapped, also of a failure. */
-static binade_status place_all(const struct binadei_driver *driver,
-                               const struct binadei_received *memory,
+static moiety_status place_all(const struct moietyi_driver *driver,
+                               const struct moietyi_received *memory,
                                CUdeviceptr address, uint64_t *out_bytes)
 {
-    binade_status status = BINADE_OK;
+    moiety_status status = MOIETY_OK;
     for (size_t i = 0; i < memory->count; i++) {
         status = place_piece(driver, address + *out_bytes, memory, i);
-        if (status != BINADE_OK)
+        if (status != MOIETY_OK)
             return status;
         *out_bytes += memory->sizes[i];
     }
@@ -133,7 +133,7 @@ static binade_status place_all(const struct binadei_driver *driver,
 }
 
 /* Nobody would try again later. */
-static void mapping_undo(const struct binadei_driver *driver,
+static void mapping_undo(const struct moietyi_driver *driver,
                          CUdeviceptr address, uint64_t mapped_bytes,
                          uint64_t size_bytes)
 {
@@ -144,33 +144,33 @@ static void mapping_undo(const struct binadei_driver *driver,
         (void)driver->cuMemAddressFree(address, size_bytes);
 }
 
-binade_status binadei_mapping_open(const struct binadei_driver *driver,
-                                   const struct binadei_received *memory,
+moiety_status moietyi_mapping_open(const struct moietyi_driver *driver,
+                                   const struct moietyi_received *memory,
                                    CUdeviceptr *out)
 {
     uint64_t size_bytes = mapping_bytes_of(memory);
     uint64_t mapped_bytes = 0;
     CUdeviceptr address;
-    binade_status status =
-        BINADEI_CALL(driver, cuMemAddressReserve,
+    moiety_status status =
+        MOIETYI_CALL(driver, cuMemAddressReserve,
                      (&address, size_bytes, ALIGNMENT_BYTES, 0, 0));
-    if (status != BINADE_OK)
+    if (status != MOIETY_OK)
         return status;
     status = place_all(driver, memory, address, &mapped_bytes);
-    if (status == BINADE_OK)
+    if (status == MOIETY_OK)
         *out = address;
     else
         mapping_undo(driver, address, mapped_bytes, size_bytes);
     return status;
 }
 
-binade_status binadei_mapping_close(const struct binadei_driver *driver,
+moiety_status moietyi_mapping_close(const struct moietyi_driver *driver,
                                     CUdeviceptr address, uint64_t size_bytes)
 {
-    binade_status status =
-        BINADEI_CALL(driver, cuMemUnmap, (address, size_bytes));
+    moiety_status status =
+        MOIETYI_CALL(driver, cuMemUnmap, (address, size_bytes));
     /* The memory is given back, whatever becomes of its addresses. */
-    if (status == BINADE_OK)
+    if (status == MOIETY_OK)
         mapping_undo(driver, address, 0, size_bytes);
     return status;
 }

@@ -28,12 +28,12 @@ union wire_control {
     struct cmsghdr aligned;
 };
 
-binade_status binadei_channel_init(int socket, struct binadei_channel *out)
+moiety_status moietyi_channel_init(int socket, struct moietyi_channel *out)
 {
     int domain = 0;
     int type = 0;
     socklen_t size = sizeof(domain);
-    *out = (struct binadei_channel){.socket = socket};
+    *out = (struct moietyi_channel){.socket = socket};
     if (getsockopt(socket, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0) {
         size = sizeof(type);
         (void)getsockopt(socket, SOL_SOCKET, SO_TYPE, &type, &size);
@@ -41,14 +41,14 @@ binade_status binadei_channel_init(int socket, struct binadei_channel *out)
     out->has_descriptors = domain == AF_UNIX;
     out->keeps_borders = type == SOCK_SEQPACKET;
     if (type == SOCK_STREAM || (type == SOCK_SEQPACKET && out->has_descriptors))
-        return BINADE_OK;
-    return binadei_fail(BINADE_E_INVALID,
+        return MOIETY_OK;
+    return moietyi_fail(MOIETY_E_INVALID,
                         "descriptor %d is neither a socket of SOCK_STREAM nor "
                         "a UNIX one of SOCK_SEQPACKET",
                         socket);
 }
 
-static binade_status wire_refuse(int error)
+static moiety_status wire_refuse(int error)
 {
     char text[128];
     switch (error) {
@@ -58,7 +58,7 @@ static binade_status wire_refuse(int error)
     case ETIMEDOUT:
     case EHOSTUNREACH:
     case ENETUNREACH:
-        return binadei_fail(BINADE_E_PEER_GONE,
+        return moietyi_fail(MOIETY_E_PEER_GONE,
                             "the peer has closed its end of the socket, or is "
                             "out of reach");
     case EMFILE:
@@ -66,27 +66,27 @@ static binade_status wire_refuse(int error)
     case ENOMEM:
     case ENOBUFS:
     case ETOOMANYREFS:
-        return binadei_fail(BINADE_E_NO_HOST_MEMORY,
+        return moietyi_fail(MOIETY_E_NO_HOST_MEMORY,
                             "the kernel has no memory, or no descriptors, for "
                             "a message: %s",
                             strerror_r(error, text, sizeof(text)));
     default:
-        return binadei_fail(BINADE_E_INVALID, "the socket refuses: %s",
+        return moietyi_fail(MOIETY_E_INVALID, "the socket refuses: %s",
                             strerror_r(error, text, sizeof(text)));
     }
 }
 
 /* Not ready: waits, unless nothing of the message is on its way. */
-static binade_status wire_await(const struct binadei_channel *channel,
+static moiety_status wire_await(const struct moietyi_channel *channel,
                                 short events)
 {
     struct pollfd one = {.fd = channel->socket, .events = events};
     if (!channel->is_begun)
-        return binadei_fail(BINADE_E_BUSY, "the socket is not ready");
+        return moietyi_fail(MOIETY_E_BUSY, "the socket is not ready");
     int count = poll(&one, 1, STALL_MS);
     if (count > 0 || (count < 0 && errno == EINTR))
-        return BINADE_OK;
-    return binadei_fail(BINADE_E_BUSY,
+        return MOIETY_OK;
+    return moietyi_fail(MOIETY_E_BUSY,
                         "the peer has stopped in the middle of a message for "
                         "%d s",
                         STALL_MS / 1000);
@@ -106,7 +106,7 @@ static void wire_attach(struct msghdr *message, union wire_control *control,
     memcpy(CMSG_DATA(header), descriptors, size_bytes);
 }
 
-binade_status binadei_wire_send(struct binadei_channel *channel,
+moiety_status moietyi_wire_send(struct moietyi_channel *channel,
                                 const void *bytes, size_t size_bytes,
                                 const int *descriptors, size_t count)
 {
@@ -121,17 +121,17 @@ binade_status binadei_wire_send(struct binadei_channel *channel,
             wire_attach(&message, &control, descriptors, count);
         ssize_t got = sendmsg(channel->socket, &message,
                               flags | (channel->is_begun ? MSG_DONTWAIT : 0));
-        binade_status status = BINADE_OK;
+        moiety_status status = MOIETY_OK;
         if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             status = wire_await(channel, POLLOUT);
         else if (got < 0 && errno != EINTR)
             status = wire_refuse(errno);
-        if (status != BINADE_OK)
+        if (status != MOIETY_OK)
             return status;
         sent_bytes += got > 0 ? (size_t)got : 0;
         channel->is_begun |= got > 0;
     }
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
 static void wire_close(const int *descriptors, size_t count)
@@ -171,27 +171,27 @@ static void wire_take(struct msghdr *message, struct wire_taken *taken)
     }
 }
 
-static binade_status wire_judge(const struct wire_taken *taken)
+static moiety_status wire_judge(const struct wire_taken *taken)
 {
     if (taken->is_too_much) {
-        return binadei_fail(BINADE_E_CORRUPT,
+        return moietyi_fail(MOIETY_E_CORRUPT,
                             "more than the %zu descriptors came that the "
                             "message speaks of",
                             taken->wanted);
     }
     if (taken->count == taken->wanted)
-        return BINADE_OK;
+        return MOIETY_OK;
     if (taken->is_cut)
-        return binadei_fail(BINADE_E_NO_HOST_MEMORY,
+        return moietyi_fail(MOIETY_E_NO_HOST_MEMORY,
                             "this process can have no more file descriptors");
-    return binadei_fail(BINADE_E_CORRUPT,
+    return moietyi_fail(MOIETY_E_CORRUPT,
                         "%zu descriptors came of the %zu that the message "
                         "speaks of",
                         taken->count, taken->wanted);
 }
 
 /* One look: how much came, or 0 and nothing. */
-static binade_status wire_read(struct binadei_channel *channel, void *bytes,
+static moiety_status wire_read(struct moietyi_channel *channel, void *bytes,
                                size_t size_bytes, struct wire_taken *taken,
                                size_t *out_bytes)
 {
@@ -208,40 +208,40 @@ static binade_status wire_read(struct binadei_channel *channel, void *bytes,
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         return wire_await(channel, POLLIN);
     if (got < 0)
-        return errno == EINTR ? BINADE_OK : wire_refuse(errno);
+        return errno == EINTR ? MOIETY_OK : wire_refuse(errno);
     wire_take(&message, taken);
     if (got == 0)
-        return binadei_fail(
-            BINADE_E_PEER_GONE, "the peer has closed its end of the socket%s",
+        return moietyi_fail(
+            MOIETY_E_PEER_GONE, "the peer has closed its end of the socket%s",
             channel->is_begun ? " in the middle of a message" : "");
     channel->is_begun = true;
     *out_bytes = (size_t)got;
     if (channel->keeps_borders &&
         ((size_t)got != size_bytes || message.msg_flags & MSG_TRUNC))
-        return binadei_fail(BINADE_E_CORRUPT,
+        return moietyi_fail(MOIETY_E_CORRUPT,
                             "a packet has not the %zu bytes of a message",
                             size_bytes);
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
-binade_status binadei_wire_receive(struct binadei_channel *channel, void *bytes,
+moiety_status moietyi_wire_receive(struct moietyi_channel *channel, void *bytes,
                                    size_t size_bytes, int *descriptors,
                                    size_t count, bool *out_is_read)
 {
     struct wire_taken taken = {.wanted = count};
     taken.descriptors = descriptors;
-    binade_status status = BINADE_OK;
+    moiety_status status = MOIETY_OK;
     size_t read_bytes = 0;
-    while (status == BINADE_OK && read_bytes < size_bytes) {
+    while (status == MOIETY_OK && read_bytes < size_bytes) {
         size_t got;
         status = wire_read(channel, (char *)bytes + read_bytes,
                            size_bytes - read_bytes, &taken, &got);
         read_bytes += got;
     }
-    *out_is_read = status == BINADE_OK;
-    if (status == BINADE_OK)
+    *out_is_read = status == MOIETY_OK;
+    if (status == MOIETY_OK)
         status = wire_judge(&taken);
-    if (status != BINADE_OK)
+    if (status != MOIETY_OK)
         wire_close(taken.descriptors, taken.count);
     return status;
 }

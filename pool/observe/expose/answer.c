@@ -13,10 +13,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "binade/heap.h"
-#include "binade/history.h"
-#include "binade/stats.h"
-#include "binade/version.h"
+#include "moiety/heap.h"
+#include "moiety/history.h"
+#include "moiety/stats.h"
+#include "moiety/version.h"
 #include "pool/base/clock.h"
 #include "pool/base/failure.h"
 #include "pool/core/body.h"
@@ -40,11 +40,11 @@ struct view {
     int32_t device;
     bool is_pinned; /* a host arena's */
     uint64_t limit_bytes;
-    binade_status status;
-    binade_stats stats;
-    binade_heap_snapshot *heap;    /* or NULL */
-    binade_history_entry *entries; /* NULL: the pool keeps no history */
-    binade_history_summary history;
+    moiety_status status;
+    moiety_stats stats;
+    moiety_heap_snapshot *heap;    /* or NULL */
+    moiety_history_entry *entries; /* NULL: the pool keeps no history */
+    moiety_history_summary history;
 };
 
 static bool read_id(const char *text, uint64_t *out)
@@ -69,66 +69,66 @@ static bool read_request(const char *text, struct request *out)
     return false;
 }
 
-static void copy_history(binade_pool *pool, struct view *view)
+static void copy_history(moiety_pool *pool, struct view *view)
 {
     view->history.struct_size = sizeof(view->history);
-    binade_history_entry *entries =
-        malloc(BINADEI_ANSWER_ENTRIES_MAX * sizeof(*entries));
+    moiety_history_entry *entries =
+        malloc(MOIETYI_ANSWER_ENTRIES_MAX * sizeof(*entries));
     view->status =
-        entries ? binade_history_read(pool, entries, BINADEI_ANSWER_ENTRIES_MAX,
+        entries ? moiety_history_read(pool, entries, MOIETYI_ANSWER_ENTRIES_MAX,
                                       &view->history)
-                : binadei_fail(BINADE_E_NO_HOST_MEMORY,
+                : moietyi_fail(MOIETY_E_NO_HOST_MEMORY,
                                "no memory for a copy of the history");
-    if (view->status == BINADE_OK)
+    if (view->status == MOIETY_OK)
         view->entries = entries;
     else
         free(entries);
 }
 
-static void answer_copy(const struct binadei_pool_body *body, void *context)
+static void answer_copy(const struct moietyi_pool_body *body, void *context)
 {
     struct view *view = context;
-    binade_pool *pool = body->pool;
+    moiety_pool *pool = body->pool;
     for (size_t i = 0; i + 1 < NAME_BYTES && body->source_name[i]; i++)
         view->source_name[i] = body->source_name[i];
     view->device = body->options.device;
     view->is_pinned =
-        body->options.source && (body->source.flags & BINADE_SOURCE_PINNED);
-    view->limit_bytes = binadei_limit_of(body);
+        body->options.source && (body->source.flags & MOIETY_SOURCE_PINNED);
+    view->limit_bytes = moietyi_limit_of(body);
     view->stats.struct_size = sizeof(view->stats);
     view->status = view->what == STATS
-                       ? binade_pool_stats(pool, &view->stats)
-                       : binade_heap_snapshot_create(pool, &view->heap);
-    if (view->status == BINADE_OK && view->what == SNAPSHOT &&
+                       ? moiety_pool_stats(pool, &view->stats)
+                       : moiety_heap_snapshot_create(pool, &view->heap);
+    if (view->status == MOIETY_OK && view->what == SNAPSHOT &&
         body->options.history_entries)
         copy_history(pool, view);
 }
 
 static void answer_release(struct view *view)
 {
-    binade_heap_snapshot_destroy(view->heap);
+    moiety_heap_snapshot_destroy(view->heap);
     free(view->entries);
 }
 
-static void say_stats(struct binadei_wire *wire, const binade_stats *stats)
+static void say_stats(struct moietyi_wire *wire, const moiety_stats *stats)
 {
     const char *key;
     uint64_t value = 0;
-    binadei_wire_say(wire, ", \"stats\": {");
-    for (uint32_t i = 0; (key = binade_stats_entry(stats, i, &value)); i++)
-        binadei_wire_say(wire, "%s\"%s\": %" PRIu64, i ? ", " : "", key, value);
-    binadei_wire_say(wire, "}");
+    moietyi_wire_say(wire, ", \"stats\": {");
+    for (uint32_t i = 0; (key = moiety_stats_entry(stats, i, &value)); i++)
+        moietyi_wire_say(wire, "%s\"%s\": %" PRIu64, i ? ", " : "", key, value);
+    moietyi_wire_say(wire, "}");
 }
 
-static void say_segments(struct binadei_wire *wire,
-                         const binade_heap_snapshot *heap)
+static void say_segments(struct moietyi_wire *wire,
+                         const moiety_heap_snapshot *heap)
 {
     size_t count = 0;
-    const binade_heap_segment *segments =
-        binade_heap_snapshot_segments(heap, &count);
-    binadei_wire_say(wire, ", \"segments\": [");
+    const moiety_heap_segment *segments =
+        moiety_heap_snapshot_segments(heap, &count);
+    moietyi_wire_say(wire, ", \"segments\": [");
     for (size_t i = 0; i < count; i++) {
-        binadei_wire_say(wire,
+        moietyi_wire_say(wire,
                          "%s\n{\"id\": %" PRIu64
                          ", \"address\": %llu, \"size_bytes\": "
                          "%" PRIu64 ", \"first_interval\": %" PRIu64
@@ -137,89 +137,89 @@ static void say_segments(struct binadei_wire *wire,
                          segments[i].size_bytes, segments[i].first_interval,
                          segments[i].interval_count);
     }
-    binadei_wire_say(wire, "]");
+    moietyi_wire_say(wire, "]");
 }
 
-static void say_intervals(struct binadei_wire *wire,
-                          const binade_heap_snapshot *heap)
+static void say_intervals(struct moietyi_wire *wire,
+                          const moiety_heap_snapshot *heap)
 {
     size_t count = 0;
-    const binade_heap_interval *intervals =
-        binade_heap_snapshot_intervals(heap, &count);
-    binadei_wire_say(wire, ", \"intervals\": [");
+    const moiety_heap_interval *intervals =
+        moiety_heap_snapshot_intervals(heap, &count);
+    moietyi_wire_say(wire, ", \"intervals\": [");
     for (size_t i = 0; i < count && !wire->has_failed; i++) {
-        const binade_heap_interval *it = &intervals[i];
-        binadei_wire_say(wire,
+        const moiety_heap_interval *it = &intervals[i];
+        moietyi_wire_say(wire,
                          "%s\n{\"address\": %llu, \"size_bytes\": %" PRIu64
                          ", \"kind\": \"%s\", \"stream\": %" PRIuPTR
                          ", \"age_ns\": %" PRIu64 ", \"thread_id\": %" PRIu32
                          ", \"segment\": %" PRIu32 "}",
                          i ? "," : "", it->address, it->size_bytes,
-                         binade_heap_kind_name(it->kind), (uintptr_t)it->stream,
+                         moiety_heap_kind_name(it->kind), (uintptr_t)it->stream,
                          it->age_ns, it->thread_id, it->segment);
     }
-    binadei_wire_say(wire, "]");
+    moietyi_wire_say(wire, "]");
 }
 
-static void say_heap(struct binadei_wire *wire,
-                     const binade_heap_snapshot *heap)
+static void say_heap(struct moietyi_wire *wire,
+                     const moiety_heap_snapshot *heap)
 {
-    binade_heap_summary summary = {.struct_size = sizeof(summary)};
-    if (binade_heap_snapshot_summary(heap, &summary) == BINADE_OK)
-        binadei_wire_say(wire,
+    moiety_heap_summary summary = {.struct_size = sizeof(summary)};
+    if (moiety_heap_snapshot_summary(heap, &summary) == MOIETY_OK)
+        moietyi_wire_say(wire,
                          ", \"time_ns\": %" PRIu64 ", \"stopped_ns\": %" PRIu64,
                          summary.time_ns, summary.stopped_ns);
     say_segments(wire, heap);
     say_intervals(wire, heap);
 }
 
-static void say_history(struct binadei_wire *wire, const struct view *view)
+static void say_history(struct moietyi_wire *wire, const struct view *view)
 {
     if (!view->entries) {
-        binadei_wire_say(wire, ", \"history\": null");
+        moietyi_wire_say(wire, ", \"history\": null");
         return;
     }
-    binadei_wire_say(wire,
+    moietyi_wire_say(wire,
                      ", \"history\": {\"noted\": %" PRIu64
                      ", \"lost\": %" PRIu64 ", \"entries\": [",
                      view->history.noted_count, view->history.lost_count);
     for (uint64_t i = 0; i < view->history.count && !wire->has_failed; i++) {
-        const binade_history_entry *it = &view->entries[i];
-        binadei_wire_say(
+        const moiety_history_entry *it = &view->entries[i];
+        moietyi_wire_say(
             wire,
             "%s\n{\"time_ns\": %" PRIu64 ", \"kind\": \"%s\", "
             "\"status\": \"%s\", \"address\": %llu, "
             "\"size_bytes\": %" PRIu64 ", \"stream\": %" PRIuPTR
             ", \"thread_id\": %" PRIu32 "}",
-            i ? "," : "", it->time_ns, binade_history_kind_name(it->kind),
-            binade_status_name((binade_status)it->status), it->address,
+            i ? "," : "", it->time_ns, moiety_history_kind_name(it->kind),
+            moiety_status_name((moiety_status)it->status), it->address,
             it->size_bytes, (uintptr_t)it->stream, it->thread_id);
     }
-    binadei_wire_say(wire, "]}");
+    moietyi_wire_say(wire, "]}");
 }
 
-static void say_error(struct binadei_wire *wire, binade_status status,
+static void say_error(struct moietyi_wire *wire, moiety_status status,
                       const char *message)
 {
-    binadei_wire_say(wire, "\"error\": {\"status\": \"%s\", \"message\": ",
-                     binade_status_name(status));
-    binadei_wire_say_text(wire, message);
-    binadei_wire_say(wire, "}");
+    moietyi_wire_say(wire, "\"error\": {\"status\": \"%s\", \"message\": ",
+                     moiety_status_name(status));
+    moietyi_wire_say_text(wire, message);
+    moietyi_wire_say(wire, "}");
 }
 
-static void say_view(struct binadei_wire *wire, uint64_t id,
+static void say_view(struct moietyi_wire *wire, uint64_t id,
                      const struct view *view)
 {
-    binadei_wire_say(wire,
+    moietyi_wire_say(wire,
                      "{\"id\": %" PRIu64 ", \"device\": %" PRId32
                      ", \"memory\": \"%s\", \"limit_bytes\": %" PRIu64
                      ", \"source\": ",
                      id, view->device, view->is_pinned ? "pinned" : "device",
                      view->limit_bytes);
-    binadei_wire_say_text(wire, view->source_name);
-    if (view->status != BINADE_OK) {
-        binadei_wire_say(wire, ", ");
-        say_error(wire, view->status, binade_last_error_message());
+    moietyi_wire_say_text(wire, view->source_name);
+    if (view->status != MOIETY_OK) {
+        moietyi_wire_say(wire, ", ");
+        say_error(wire, view->status, moiety_last_error_message());
     } else if (view->what == STATS) {
         say_stats(wire, &view->stats);
     } else {
@@ -227,11 +227,11 @@ static void say_view(struct binadei_wire *wire, uint64_t id,
         if (view->what == SNAPSHOT)
             say_history(wire, view);
     }
-    binadei_wire_say(wire, "}");
+    moietyi_wire_say(wire, "}");
 }
 
 /* How many there were. */
-static unsigned say_pools(struct binadei_wire *wire,
+static unsigned say_pools(struct moietyi_wire *wire,
                           const struct request *request)
 {
     unsigned count = 0;
@@ -240,10 +240,10 @@ static unsigned say_pools(struct binadei_wire *wire,
         struct view view = {.what = request->what};
         uint64_t id = request->id && count
                           ? 0
-                          : binadei_exposed_look(least, answer_copy, &view);
+                          : moietyi_exposed_look(least, answer_copy, &view);
         bool is_wanted = id && (!request->id || id == request->id);
         if (is_wanted) {
-            binadei_wire_say(wire, count ? ",\n" : "\n");
+            moietyi_wire_say(wire, count ? ",\n" : "\n");
             say_view(wire, id, &view);
             count++;
         }
@@ -262,28 +262,28 @@ static uint64_t epoch_ns(void)
     return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
 }
 
-void binadei_answer(struct binadei_wire *wire, const char *text)
+void moietyi_answer(struct moietyi_wire *wire, const char *text)
 {
     struct request request;
     if (!read_request(text, &request)) {
-        binadei_wire_say(wire, "{");
-        say_error(wire, BINADE_E_INVALID,
+        moietyi_wire_say(wire, "{");
+        say_error(wire, MOIETY_E_INVALID,
                   "accepted are stats, heap and snapshot, each with a space "
                   "and the id of a pool behind it or without");
-        binadei_wire_say(wire, "}\n");
+        moietyi_wire_say(wire, "}\n");
         return;
     }
-    binadei_wire_say(wire,
+    moietyi_wire_say(wire,
                      "{\"format\": 1, \"version\": \"%s\", \"pid\": %ld, "
                      "\"time_ns\": %" PRIu64 ", \"epoch_ns\": %" PRIu64
                      ", \"request\": \"%s\", \"pools\": [",
-                     binade_version(), (long)getpid(), binadei_now_ns(),
+                     moiety_version(), (long)getpid(), moietyi_now_ns(),
                      epoch_ns(), names[request.what]);
     unsigned count = say_pools(wire, &request);
-    binadei_wire_say(wire, "]");
+    moietyi_wire_say(wire, "]");
     if (request.id && !count) {
-        binadei_wire_say(wire, ", ");
-        say_error(wire, BINADE_E_STALE, "there is no pool of that id");
+        moietyi_wire_say(wire, ", ");
+        say_error(wire, MOIETY_E_STALE, "there is no pool of that id");
     }
-    binadei_wire_say(wire, "}\n");
+    moietyi_wire_say(wire, "}\n");
 }

@@ -1,13 +1,13 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  */
-#ifndef BINADE_POOL_OBSERVE_EXPOSE_EXPOSE_H_
-#define BINADE_POOL_OBSERVE_EXPOSE_EXPOSE_H_
+#ifndef MOIETY_POOL_OBSERVE_EXPOSE_EXPOSE_H_
+#define MOIETY_POOL_OBSERVE_EXPOSE_EXPOSE_H_
 
-#include "binade/status.h"
+#include "moiety/status.h"
 
-/* Begins to serve if `conf`, BINADE_CONF's text or NULL, says so and nobody has
- * before. The statuses are those of binade_expose_start(). Any thread. */
-BINADE_MUST_USE binade_status binadei_expose_by_conf(const char *conf);
+/* Begins to serve if `conf`, MOIETY_CONF's text or NULL, says so and nobody has
+ * before. The statuses are those of moiety_expose_start(). Any thread. */
+MOIETY_MUST_USE moiety_status moietyi_expose_by_conf(const char *conf);
 
 #endif

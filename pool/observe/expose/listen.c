@@ -25,27 +25,27 @@
 #define TRIES_MAX 100
 
 /* What errno says of `path`. */
-static binade_status listen_refuse(const char *what, const char *path)
+static moiety_status listen_refuse(const char *what, const char *path)
 {
     int code = errno;
     char text[96];
-    binade_status status = BINADE_E_INVALID;
+    moiety_status status = MOIETY_E_INVALID;
     if (code == EMFILE || code == ENFILE || code == ENOMEM || code == ENOBUFS)
-        status = BINADE_E_NO_HOST_MEMORY;
+        status = MOIETY_E_NO_HOST_MEMORY;
     else if (code == EAFNOSUPPORT || code == EPROTONOSUPPORT ||
              code == EOPNOTSUPP)
-        status = BINADE_E_UNSUPPORTED;
-    return binadei_fail(status, "cannot expose pools at '%s': %s: %s", path,
+        status = MOIETY_E_UNSUPPORTED;
+    return moietyi_fail(status, "cannot expose pools at '%s': %s: %s", path,
                         what, strerror_r(code, text, sizeof(text)));
 }
 
-static binade_status refuse_path(const char *path, const char *why)
+static moiety_status refuse_path(const char *path, const char *why)
 {
-    return binadei_fail(BINADE_E_INVALID, "cannot expose pools at '%.128s': %s",
+    return moietyi_fail(MOIETY_E_INVALID, "cannot expose pools at '%.128s': %s",
                         path, why);
 }
 
-static binade_status expand(const char *path, struct sockaddr_un *out)
+static moiety_status expand(const char *path, struct sockaddr_un *out)
 {
     size_t used = 0;
     memset(out, 0, sizeof(*out));
@@ -64,7 +64,7 @@ static binade_status expand(const char *path, struct sockaddr_un *out)
         memcpy(out->sun_path + used, text, length);
         used += length;
     }
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
 static const char *name_in(const struct sockaddr_un *address)
@@ -73,7 +73,7 @@ static const char *name_in(const struct sockaddr_un *address)
     return slash ? slash + 1 : address->sun_path;
 }
 
-static binade_status open_folder(struct binadei_listener *listener)
+static moiety_status open_folder(struct moietyi_listener *listener)
 {
     char folder[sizeof(listener->address.sun_path) + 1];
     const char *path = listener->address.sun_path;
@@ -82,21 +82,21 @@ static binade_status open_folder(struct binadei_listener *listener)
         return refuse_path(path, "it ends with a slash");
     (void)snprintf(folder, sizeof(folder), "%.*s.", (int)(name - path), path);
     listener->folder = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return listener->folder < 0 ? listen_refuse("its folder", path) : BINADE_OK;
+    return listener->folder < 0 ? listen_refuse("its folder", path) : MOIETY_OK;
 }
 
 /* The lock ends when it is taken back, at the latest with the process. */
-static binade_status lock_folder(const struct binadei_listener *listener)
+static moiety_status lock_folder(const struct moietyi_listener *listener)
 {
     for (int i = 0; i < TRIES_MAX; i++) {
         if (flock(listener->folder, LOCK_EX | LOCK_NB) == 0)
-            return BINADE_OK;
+            return MOIETY_OK;
         if (errno != EWOULDBLOCK && errno != EINTR)
             return listen_refuse("flock() of its folder",
                                  listener->address.sun_path);
-        binadei_nap(NAP_NS);
+        moietyi_nap(NAP_NS);
     }
-    return binadei_fail(BINADE_E_BUSY,
+    return moietyi_fail(MOIETY_E_BUSY,
                         "cannot expose pools at '%s': somebody holds the lock "
                         "of its folder",
                         listener->address.sun_path);
@@ -118,17 +118,17 @@ static bool is_alive(const struct sockaddr_un *address)
 }
 
 /* Lock held: what is there goes, if it is a socket that nobody serves. */
-static binade_status listen_make_room(const struct binadei_listener *listener)
+static moiety_status listen_make_room(const struct moietyi_listener *listener)
 {
     const char *path = listener->address.sun_path;
     const char *name = name_in(&listener->address);
     struct stat found;
     if (fstatat(listener->folder, name, &found, AT_SYMLINK_NOFOLLOW) != 0)
-        return errno == ENOENT ? BINADE_OK : listen_refuse("stat()", path);
+        return errno == ENOENT ? MOIETY_OK : listen_refuse("stat()", path);
     if (!S_ISSOCK(found.st_mode))
         return refuse_path(path, "it is there and no socket");
     if (is_alive(&listener->address)) {
-        return binadei_fail(BINADE_E_BUSY,
+        return moietyi_fail(MOIETY_E_BUSY,
                             "cannot expose pools at '%s': a process serves "
                             "there; accepted is a path of one's own, as with "
                             "%%p for the process id",
@@ -136,10 +136,10 @@ static binade_status listen_make_room(const struct binadei_listener *listener)
     }
     if (unlinkat(listener->folder, name, 0) != 0 && errno != ENOENT)
         return listen_refuse("removing what a dead process left", path);
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
-static binade_status bind_and_listen(struct binadei_listener *listener)
+static moiety_status bind_and_listen(struct moietyi_listener *listener)
 {
     const char *path = listener->address.sun_path;
     struct stat made;
@@ -155,39 +155,39 @@ static binade_status bind_and_listen(struct binadei_listener *listener)
     listener->device = made.st_dev;
     listener->inode = made.st_ino;
     if (listen(listener->socket, BACKLOG) == 0)
-        return BINADE_OK;
-    binade_status status = listen_refuse("listen()", path);
-    binadei_listener_remove(listener);
+        return MOIETY_OK;
+    moiety_status status = listen_refuse("listen()", path);
+    moietyi_listener_remove(listener);
     return status;
 }
 
-binade_status binadei_listen(const char *path, struct binadei_listener *out)
+moiety_status moietyi_listen(const char *path, struct moietyi_listener *out)
 {
-    struct binadei_listener listener = {.socket = -1, .folder = -1};
-    binade_status status = expand(path, &listener.address);
-    if (status == BINADE_OK)
+    struct moietyi_listener listener = {.socket = -1, .folder = -1};
+    moiety_status status = expand(path, &listener.address);
+    if (status == MOIETY_OK)
         status = open_folder(&listener);
-    if (status != BINADE_OK)
+    if (status != MOIETY_OK)
         return status;
     listener.socket =
         socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (listener.socket < 0)
         status = listen_refuse("socket()", listener.address.sun_path);
-    if (status == BINADE_OK)
+    if (status == MOIETY_OK)
         status = lock_folder(&listener);
-    if (status == BINADE_OK)
+    if (status == MOIETY_OK)
         status = listen_make_room(&listener);
-    if (status == BINADE_OK)
+    if (status == MOIETY_OK)
         status = bind_and_listen(&listener);
     (void)flock(listener.folder, LOCK_UN);
-    if (status == BINADE_OK)
+    if (status == MOIETY_OK)
         *out = listener;
     else
-        binadei_listener_close(&listener);
+        moietyi_listener_close(&listener);
     return status;
 }
 
-void binadei_listener_remove(const struct binadei_listener *listener)
+void moietyi_listener_remove(const struct moietyi_listener *listener)
 {
     const char *name = name_in(&listener->address);
     struct stat found;
@@ -196,7 +196,7 @@ void binadei_listener_remove(const struct binadei_listener *listener)
         (void)unlinkat(listener->folder, name, 0);
 }
 
-void binadei_listener_close(struct binadei_listener *listener)
+void moietyi_listener_close(struct moietyi_listener *listener)
 {
     if (listener->socket >= 0)
         (void)close(listener->socket);

@@ -32,20 +32,20 @@ static bool is_ours(int socket)
 
 static void talk(int socket, int stop)
 {
-    char request[BINADEI_REQUEST_BYTES];
-    struct binadei_wire wire = {
-        .socket = socket, .stop = stop, .end_ns = binadei_now_ns() + ANSWER_NS};
-    if (!is_ours(socket) || !binadei_wire_read_line(&wire, request, REQUEST_NS))
+    char request[MOIETYI_REQUEST_BYTES];
+    struct moietyi_wire wire = {
+        .socket = socket, .stop = stop, .end_ns = moietyi_now_ns() + ANSWER_NS};
+    if (!is_ours(socket) || !moietyi_wire_read_line(&wire, request, REQUEST_NS))
         return;
-    binadei_answer(&wire, request);
-    binadei_wire_flush(&wire);
+    moietyi_answer(&wire, request);
+    moietyi_wire_flush(&wire);
 }
 
-void binadei_serve(int socket, int stop)
+void moietyi_serve(int socket, int stop)
 {
     struct pollfd stopping = {.fd = stop, .events = POLLIN};
     while (poll(&stopping, 1, 0) == 0) {
-        if (!binadei_wire_wait(socket, stop, POLLIN, UINT64_MAX))
+        if (!moietyi_wire_wait(socket, stop, POLLIN, UINT64_MAX))
             continue;
         int accepted =
             accept4(socket, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -60,7 +60,7 @@ void binadei_serve(int socket, int stop)
     }
 }
 
-void binadei_serve_close_in_child(void)
+void moietyi_serve_close_in_child(void)
 {
     int inherited = atomic_exchange_explicit(&client, -1, memory_order_relaxed);
     if (inherited >= 0)

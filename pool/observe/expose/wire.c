@@ -18,12 +18,12 @@
 #define PATIENCE_NS (2000 * MS_NS)
 #define SAID_BYTES_MAX 1024
 
-bool binadei_wire_wait(int socket, int stop, short events, uint64_t until_ns)
+bool moietyi_wire_wait(int socket, int stop, short events, uint64_t until_ns)
 {
     struct pollfd watched[2] = {{.fd = socket, .events = events},
                                 {.fd = stop, .events = POLLIN}};
     for (;;) {
-        uint64_t now_ns = binadei_now_ns();
+        uint64_t now_ns = moietyi_now_ns();
         if (now_ns >= until_ns)
             return false;
         uint64_t left_ms = (until_ns - now_ns) / MS_NS + 1;
@@ -41,16 +41,16 @@ static bool would_block(ssize_t result)
            (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
 }
 
-bool binadei_wire_read_line(struct binadei_wire *wire,
-                            char line[BINADEI_REQUEST_BYTES],
+bool moietyi_wire_read_line(struct moietyi_wire *wire,
+                            char line[MOIETYI_REQUEST_BYTES],
                             uint64_t timeout_ns)
 {
-    uint64_t end_ns = binadei_now_ns() + timeout_ns;
+    uint64_t end_ns = moietyi_now_ns() + timeout_ns;
     size_t used_bytes = 0;
-    while (used_bytes < BINADEI_REQUEST_BYTES &&
-           binadei_wire_wait(wire->socket, wire->stop, POLLIN, end_ns)) {
+    while (used_bytes < MOIETYI_REQUEST_BYTES &&
+           moietyi_wire_wait(wire->socket, wire->stop, POLLIN, end_ns)) {
         ssize_t got = recv(wire->socket, line + used_bytes,
-                           BINADEI_REQUEST_BYTES - used_bytes, 0);
+                           MOIETYI_REQUEST_BYTES - used_bytes, 0);
         if (would_block(got))
             continue;
         if (got <= 0)
@@ -65,14 +65,14 @@ bool binadei_wire_read_line(struct binadei_wire *wire,
     return false;
 }
 
-void binadei_wire_flush(struct binadei_wire *wire)
+void moietyi_wire_flush(struct moietyi_wire *wire)
 {
     size_t sent_bytes = 0;
     while (!wire->has_failed && sent_bytes < wire->used_bytes) {
-        uint64_t until_ns = binadei_now_ns() + PATIENCE_NS;
+        uint64_t until_ns = moietyi_now_ns() + PATIENCE_NS;
         if (until_ns > wire->end_ns)
             until_ns = wire->end_ns;
-        if (!binadei_wire_wait(wire->socket, wire->stop, POLLOUT, until_ns)) {
+        if (!moietyi_wire_wait(wire->socket, wire->stop, POLLOUT, until_ns)) {
             wire->has_failed = true;
             break;
         }
@@ -86,13 +86,13 @@ void binadei_wire_flush(struct binadei_wire *wire)
     wire->used_bytes = 0;
 }
 
-void binadei_wire_say(struct binadei_wire *wire, const char *format, ...)
+void moietyi_wire_say(struct moietyi_wire *wire, const char *format, ...)
 {
     va_list arguments;
     if (wire->has_failed)
         return;
     if (sizeof(wire->bytes) - wire->used_bytes < SAID_BYTES_MAX + 1)
-        binadei_wire_flush(wire);
+        moietyi_wire_flush(wire);
     va_start(arguments, format);
     int length = vsnprintf(wire->bytes + wire->used_bytes, SAID_BYTES_MAX + 1,
                            format, arguments);
@@ -103,15 +103,15 @@ void binadei_wire_say(struct binadei_wire *wire, const char *format, ...)
         wire->used_bytes += (size_t)length;
 }
 
-void binadei_wire_say_text(struct binadei_wire *wire, const char *text)
+void moietyi_wire_say_text(struct moietyi_wire *wire, const char *text)
 {
-    binadei_wire_say(wire, "\"");
+    moietyi_wire_say(wire, "\"");
     for (; *text; text++) {
         unsigned char byte = (unsigned char)*text;
         if (byte < 0x20 || byte >= 0x7f || byte == '"' || byte == '\\')
-            binadei_wire_say(wire, "\\u%04x", byte);
+            moietyi_wire_say(wire, "\\u%04x", byte);
         else
-            binadei_wire_say(wire, "%c", byte);
+            moietyi_wire_say(wire, "%c", byte);
     }
-    binadei_wire_say(wire, "\"");
+    moietyi_wire_say(wire, "\"");
 }

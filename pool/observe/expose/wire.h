@@ -4,17 +4,17 @@
  * One conversation with a client: bounded in time and in memory, whatever the
  * other side does. A write that fails makes all that follow do nothing.
  */
-#ifndef BINADE_POOL_OBSERVE_EXPOSE_WIRE_H_
-#define BINADE_POOL_OBSERVE_EXPOSE_WIRE_H_
+#ifndef MOIETY_POOL_OBSERVE_EXPOSE_WIRE_H_
+#define MOIETY_POOL_OBSERVE_EXPOSE_WIRE_H_
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 /* Bytes of a request, its end included. */
-#define BINADEI_REQUEST_BYTES 64
+#define MOIETYI_REQUEST_BYTES 64
 
-struct binadei_wire {
+struct moietyi_wire {
     int socket; /* non-blocking */
     int stop;   /* readable: give up */
     uint64_t end_ns;
@@ -25,17 +25,17 @@ struct binadei_wire {
 
 /* Waits for one of poll()'s `events` at the socket. False: `stop` is readable,
  * or the time is over. */
-bool binadei_wire_wait(int socket, int stop, short events, uint64_t until_ns);
+bool moietyi_wire_wait(int socket, int stop, short events, uint64_t until_ns);
 /* A line without its end, as a string. False: none came in time, or it is too
  * long. */
-bool binadei_wire_read_line(struct binadei_wire *wire,
-                            char line[BINADEI_REQUEST_BYTES],
+bool moietyi_wire_read_line(struct moietyi_wire *wire,
+                            char line[MOIETYI_REQUEST_BYTES],
                             uint64_t timeout_ns);
 /* At most 1024 bytes. */
-void binadei_wire_say(struct binadei_wire *wire, const char *format, ...)
+void moietyi_wire_say(struct moietyi_wire *wire, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* As a string of JSON: what is no printable ASCII is escaped byte by byte. */
-void binadei_wire_say_text(struct binadei_wire *wire, const char *text);
-void binadei_wire_flush(struct binadei_wire *wire);
+void moietyi_wire_say_text(struct moietyi_wire *wire, const char *text);
+void moietyi_wire_flush(struct moietyi_wire *wire);
 
 #endif

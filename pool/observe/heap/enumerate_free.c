@@ -11,74 +11,74 @@
 #include "pool/stream/stream_state.h"
 
 /* As a caller would name it. */
-static binade_stream
-enumerated_stream_of(const struct binadei_stream_state *stream_state)
+static moiety_stream
+enumerated_stream_of(const struct moietyi_stream_state *stream_state)
 {
     switch (stream_state->kind) {
-    case BINADEI_STREAM_STATE_DONE:
-        return BINADE_STREAM_DONE;
-    case BINADEI_STREAM_STATE_ANY:
-        return BINADE_STREAM_ANY;
-    case BINADEI_STREAM_STATE_PER_THREAD:
-        return BINADE_STREAM_PER_THREAD;
-    case BINADEI_STREAM_STATE_STREAM:
+    case MOIETYI_STREAM_STATE_DONE:
+        return MOIETY_STREAM_DONE;
+    case MOIETYI_STREAM_STATE_ANY:
+        return MOIETY_STREAM_ANY;
+    case MOIETYI_STREAM_STATE_PER_THREAD:
+        return MOIETY_STREAM_PER_THREAD;
+    case MOIETYI_STREAM_STATE_STREAM:
         break;
     }
     return stream_state->stream;
 }
 
-static void add_bundle(struct binadei_enumerated_list *list,
-                       const struct binadei_bundle *bundle,
-                       const struct binadei_enumerated *where)
+static void add_bundle(struct moietyi_enumerated_list *list,
+                       const struct moietyi_bundle *bundle,
+                       const struct moietyi_enumerated *where)
 {
-    struct binadei_enumerated found = *where;
+    struct moietyi_enumerated found = *where;
     for (uint32_t i = 0; i < bundle->count; i++) {
-        found.address = binadei_entry_address(bundle->entries[i]);
-        binadei_enumerated_add(list, &found);
+        found.address = moietyi_entry_address(bundle->entries[i]);
+        moietyi_enumerated_add(list, &found);
     }
 }
 
-static void add_cache(struct binadei_enumerated_list *list,
-                      const struct binadei_cache *cache)
+static void add_cache(struct moietyi_enumerated_list *list,
+                      const struct moietyi_cache *cache)
 {
-    struct binadei_enumerated found = {
+    struct moietyi_enumerated found = {
         .stream = enumerated_stream_of(cache->stream_state),
-        .kind = BINADE_HEAP_CACHED};
+        .kind = MOIETY_HEAP_CACHED};
     if (cache->thread_state->thread)
         found.thread_id = cache->thread_state->thread_id;
-    for (uint32_t i = 0; i < BINADEI_CLASSES; i++) {
-        const struct binadei_magazine *magazine = &cache->magazines[i];
-        uint32_t count = binadei_magazine_count(magazine);
+    for (uint32_t i = 0; i < MOIETYI_CLASSES; i++) {
+        const struct moietyi_magazine *magazine = &cache->magazines[i];
+        uint32_t count = moietyi_magazine_count(magazine);
         for (uint32_t j = 0; j < count; j++) {
-            found.address = binadei_entry_address(magazine->entries[j]);
-            binadei_enumerated_add(list, &found);
+            found.address = moietyi_entry_address(magazine->entries[j]);
+            moietyi_enumerated_add(list, &found);
         }
     }
 }
 
-static void add_thread_states(struct binadei_engine *engine,
-                              struct binadei_enumerated_list *list)
+static void add_thread_states(struct moietyi_engine *engine,
+                              struct moietyi_enumerated_list *list)
 {
-    binadei_registry_lock();
-    for (const struct binadei_thread_state *thread_state =
+    moietyi_registry_lock();
+    for (const struct moietyi_thread_state *thread_state =
              engine->thread_states;
          thread_state; thread_state = thread_state->of_pool)
-        for (const struct binadei_cache *cache = thread_state->caches; cache;
+        for (const struct moietyi_cache *cache = thread_state->caches; cache;
              cache = cache->next)
             add_cache(list, cache);
-    binadei_registry_unlock();
+    moietyi_registry_unlock();
 }
 
-static void add_depot(struct binadei_enumerated_list *list,
-                      const struct binadei_stream_state *stream_state)
+static void add_depot(struct moietyi_enumerated_list *list,
+                      const struct moietyi_stream_state *stream_state)
 {
-    const struct binadei_enumerated where = {
+    const struct moietyi_enumerated where = {
         .stream = enumerated_stream_of(stream_state),
-        .kind = BINADE_HEAP_DEPOT};
-    for (uint32_t i = 0; i < BINADEI_SMALL_CLASSES; i++) {
-        for (unsigned j = 0; j < BINADEI_DEPOT_PLACES; j++) {
+        .kind = MOIETY_HEAP_DEPOT};
+    for (uint32_t i = 0; i < MOIETYI_SMALL_CLASSES; i++) {
+        for (unsigned j = 0; j < MOIETYI_DEPOT_PLACES; j++) {
             /* DE.acquire. A place has one bundle, whose link means nothing. */
-            const struct binadei_bundle *bundle = atomic_load_explicit(
+            const struct moietyi_bundle *bundle = atomic_load_explicit(
                 &stream_state->depot[i][j], memory_order_acquire);
             if (bundle)
                 add_bundle(list, bundle, &where);
@@ -86,36 +86,36 @@ static void add_depot(struct binadei_enumerated_list *list,
     }
 }
 
-void binadei_enumerate_free(struct binadei_engine *engine,
-                            struct binadei_enumerated_list *list)
+void moietyi_enumerate_free(struct moietyi_engine *engine,
+                            struct moietyi_enumerated_list *list)
 {
     add_thread_states(engine, list);
     pthread_mutex_lock(&engine->streams.stream_states_lock);
-    for (unsigned i = 0; i < binadei_stream_state_count(&engine->streams); i++)
-        add_depot(list, binadei_stream_state_at(&engine->streams, i));
+    for (unsigned i = 0; i < moietyi_stream_state_count(&engine->streams); i++)
+        add_depot(list, moietyi_stream_state_at(&engine->streams, i));
     pthread_mutex_unlock(&engine->streams.stream_states_lock);
 }
 
-uint64_t binadei_find_waiting(const struct binadei_engine *engine,
-                              binadei_grain start, binadei_grain end,
-                              struct binadei_enumerated *out)
+uint64_t moietyi_find_waiting(const struct moietyi_engine *engine,
+                              moietyi_grain start, moietyi_grain end,
+                              struct moietyi_enumerated *out)
 {
-    for (unsigned i = 0; i < binadei_stream_state_count(&engine->streams);
+    for (unsigned i = 0; i < moietyi_stream_state_count(&engine->streams);
          i++) {
-        const struct binadei_stream_state *stream_state =
-            binadei_stream_state_at(&engine->streams, i);
+        const struct moietyi_stream_state *stream_state =
+            moietyi_stream_state_at(&engine->streams, i);
         uint64_t grains =
-            binadei_stream_state_grains(stream_state)
-                ? binadei_maps_free_from(stream_state->maps, start, end)
+            moietyi_stream_state_grains(stream_state)
+                ? moietyi_maps_free_from(stream_state->maps, start, end)
                 : 0;
         if (!grains)
             continue;
-        *out = (struct binadei_enumerated){
+        *out = (struct moietyi_enumerated){
             .stream = enumerated_stream_of(stream_state),
             /* relaxed: the pool is stopped. */
             .since_ns = atomic_load_explicit(&stream_state->epoch.closed_ns,
                                              memory_order_relaxed),
-            .kind = BINADE_HEAP_RETIRING};
+            .kind = MOIETY_HEAP_RETIRING};
         return grains;
     }
     return 0;

@@ -35,15 +35,15 @@ static void *with_room(void *array, size_t *capacity, size_t count,
     return fresh;
 }
 
-static bool reserve_tiles(struct binadei_heap_copy *copy)
+static bool reserve_tiles(struct moietyi_heap_copy *copy)
 {
-    binade_heap_segment *segments =
+    moiety_heap_segment *segments =
         with_room(copy->segments, &copy->segment_capacity, copy->segment_count,
                   sizeof(*segments));
     if (!segments)
         return false;
     copy->segments = segments;
-    binade_heap_interval *intervals =
+    moiety_heap_interval *intervals =
         with_room(copy->intervals, &copy->interval_capacity,
                   copy->interval_count, sizeof(*intervals));
     if (!intervals)
@@ -52,19 +52,19 @@ static bool reserve_tiles(struct binadei_heap_copy *copy)
     return true;
 }
 
-static bool reserve_list(struct binadei_exported_list *list)
+static bool reserve_list(struct moietyi_exported_list *list)
 {
-    struct binadei_exported *blocks =
+    struct moietyi_exported *blocks =
         with_room(list->blocks, &list->capacity, list->count, sizeof(*blocks));
     if (blocks)
         list->blocks = blocks;
     return blocks != NULL;
 }
 
-bool binadei_heap_reserve(struct binadei_heap_copy *copy)
+bool moietyi_heap_reserve(struct moietyi_heap_copy *copy)
 {
-    struct binadei_enumerated_list *found = &copy->found;
-    struct binadei_enumerated *blocks = with_room(
+    struct moietyi_enumerated_list *found = &copy->found;
+    struct moietyi_enumerated *blocks = with_room(
         found->blocks, &found->capacity, found->count, sizeof(*blocks));
     if (!blocks)
         return false;
@@ -73,7 +73,7 @@ bool binadei_heap_reserve(struct binadei_heap_copy *copy)
            reserve_tiles(copy);
 }
 
-void binadei_heap_release(struct binadei_heap_copy *copy)
+void moietyi_heap_release(struct moietyi_heap_copy *copy)
 {
     free(copy->segments);
     free(copy->intervals);
@@ -84,8 +84,8 @@ void binadei_heap_release(struct binadei_heap_copy *copy)
 
 /* Where a segment is being gone through, in offset space. */
 struct walk {
-    const struct binadei_pool_body *body;
-    const struct binadei_segment_info *info;
+    const struct moietyi_pool_body *body;
+    const struct moietyi_segment_info *info;
     uint64_t at;
     uint64_t end;
 };
@@ -95,102 +95,102 @@ struct walk {
 static uint64_t private_from(const struct walk *walk)
 {
     uint64_t page_end =
-        (walk->at / BINADEI_PAGE_GRAINS + 1) * BINADEI_PAGE_GRAINS;
+        (walk->at / MOIETYI_PAGE_GRAINS + 1) * MOIETYI_PAGE_GRAINS;
     uint64_t at = walk->at;
-    if (!binadei_privates_owner(walk->body->pool->body->privates,
-                                binadei_grain_at(at)))
+    if (!moietyi_privates_owner(walk->body->pool->body->privates,
+                                moietyi_grain_at(at)))
         return 0;
     do
         at++;
     while (at < page_end &&
-           !binadei_buddy_class(walk->body->buddy, binadei_grain_at(at)));
+           !moietyi_buddy_class(walk->body->buddy, moietyi_grain_at(at)));
     return at - walk->at;
 }
 
 /* From here on neither free nor a block. */
 static uint64_t lost_from(const struct walk *walk)
 {
-    struct binadei_enumerated found;
+    struct moietyi_enumerated found;
     uint64_t at = walk->at + 1;
     while (at < walk->end &&
-           !binadei_buddy_class(walk->body->buddy, binadei_grain_at(at)) &&
-           !binadei_buddy_free_from(walk->body->buddy, binadei_grain_at(at),
-                                    binadei_grain_at(at + 1)) &&
-           !binadei_find_waiting(walk->body->engine, binadei_grain_at(at),
-                                 binadei_grain_at(at + 1), &found))
+           !moietyi_buddy_class(walk->body->buddy, moietyi_grain_at(at)) &&
+           !moietyi_buddy_free_from(walk->body->buddy, moietyi_grain_at(at),
+                                    moietyi_grain_at(at + 1)) &&
+           !moietyi_find_waiting(walk->body->engine, moietyi_grain_at(at),
+                                 moietyi_grain_at(at + 1), &found))
         at++;
     return at - walk->at;
 }
 
 /* What was freed on a stream and waits in its maps. */
-static uint64_t waiting_from(const struct walk *walk, binade_heap_interval *out)
+static uint64_t waiting_from(const struct walk *walk, moiety_heap_interval *out)
 {
-    struct binadei_enumerated found;
+    struct moietyi_enumerated found;
     uint64_t grains =
-        binadei_find_waiting(walk->body->engine, binadei_grain_at(walk->at),
-                             binadei_grain_at(walk->end), &found);
+        moietyi_find_waiting(walk->body->engine, moietyi_grain_at(walk->at),
+                             moietyi_grain_at(walk->end), &found);
     if (grains) {
         out->kind = found.kind;
         out->stream = found.stream;
-        out->age_ns = found.since_ns ? binadei_now_ns() - found.since_ns : 0;
+        out->age_ns = found.since_ns ? moietyi_now_ns() - found.since_ns : 0;
     }
     return grains;
 }
 
 /* What begins here, and its length. */
 static uint64_t heap_copy_look(const struct walk *walk,
-                               binade_heap_interval *out)
+                               moiety_heap_interval *out)
 {
-    binadei_grain start = binadei_grain_at(walk->at);
-    uint64_t grains = binadei_buddy_free_from(walk->body->buddy, start,
-                                              binadei_grain_at(walk->end));
-    out->kind = BINADE_HEAP_FREE;
+    moietyi_grain start = moietyi_grain_at(walk->at);
+    uint64_t grains = moietyi_buddy_free_from(walk->body->buddy, start,
+                                              moietyi_grain_at(walk->end));
+    out->kind = MOIETY_HEAP_FREE;
     if (grains)
         return grains;
-    uint8_t byte = binadei_buddy_class(walk->body->buddy, start);
-    out->kind = byte ? BINADE_HEAP_USED : BINADE_HEAP_LOST;
+    uint8_t byte = moietyi_buddy_class(walk->body->buddy, start);
+    out->kind = byte ? MOIETY_HEAP_USED : MOIETY_HEAP_LOST;
     if (!byte && (grains = private_from(walk))) {
-        out->kind = BINADE_HEAP_KEPT;
+        out->kind = MOIETY_HEAP_KEPT;
         return grains;
     }
     if (!byte) {
         grains = waiting_from(walk, out);
         return grains ? grains : lost_from(walk);
     }
-    out->flags = byte & BINADEI_BYTE_SPECIAL ? BINADE_HEAP_SPECIAL : 0;
-    grains = binadei_block_grains(walk->body->engine, start, byte);
+    out->flags = byte & MOIETYI_BYTE_SPECIAL ? MOIETY_HEAP_SPECIAL : 0;
+    grains = moietyi_block_grains(walk->body->engine, start, byte);
     return grains < walk->end - walk->at ? grains : walk->end - walk->at;
 }
 
-static void add_interval(struct binadei_heap_copy *copy, struct walk *walk)
+static void add_interval(struct moietyi_heap_copy *copy, struct walk *walk)
 {
-    binade_heap_interval interval = {.segment = (uint32_t)copy->segment_count};
-    uint64_t first = (uint64_t)walk->info->first.index * BINADEI_PAGE_GRAINS;
+    moiety_heap_interval interval = {.segment = (uint32_t)copy->segment_count};
+    uint64_t first = (uint64_t)walk->info->first.index * MOIETYI_PAGE_GRAINS;
     uint64_t grains = heap_copy_look(walk, &interval);
     interval.address =
-        walk->info->address + (walk->at - first) * BINADEI_GRAIN_BYTES;
-    interval.size_bytes = grains * BINADEI_GRAIN_BYTES;
+        walk->info->address + (walk->at - first) * MOIETYI_GRAIN_BYTES;
+    interval.size_bytes = grains * MOIETYI_GRAIN_BYTES;
     if (copy->interval_count < copy->interval_capacity)
         copy->intervals[copy->interval_count] = interval;
     copy->interval_count++;
     walk->at += grains;
 }
 
-static void heap_copy_add_segment(struct binadei_heap_copy *copy,
-                                  const struct binadei_pool_body *body,
-                                  const struct binadei_segment_info *info)
+static void heap_copy_add_segment(struct moietyi_heap_copy *copy,
+                                  const struct moietyi_pool_body *body,
+                                  const struct moietyi_segment_info *info)
 {
     struct walk walk = {.body = body, .info = info};
-    binade_heap_segment segment = {
+    moiety_heap_segment segment = {
         .id = info->id,
         .address = info->address,
-        .size_bytes = (uint64_t)info->page_count * BINADEI_PAGE_BYTES,
+        .size_bytes = (uint64_t)info->page_count * MOIETYI_PAGE_BYTES,
         .memory = info->memory,
         .memory_bytes = info->memory_bytes,
         .first_interval = copy->interval_count,
     };
-    walk.at = (uint64_t)info->first.index * BINADEI_PAGE_GRAINS;
-    walk.end = walk.at + (uint64_t)info->page_count * BINADEI_PAGE_GRAINS;
+    walk.at = (uint64_t)info->first.index * MOIETYI_PAGE_GRAINS;
+    walk.end = walk.at + (uint64_t)info->page_count * MOIETYI_PAGE_GRAINS;
     while (walk.at < walk.end)
         add_interval(copy, &walk);
     segment.interval_count = copy->interval_count - segment.first_interval;
@@ -199,25 +199,25 @@ static void heap_copy_add_segment(struct binadei_heap_copy *copy,
     copy->segment_count++;
 }
 
-bool binadei_heap_fill(struct binadei_pool_body *body,
-                       struct binadei_heap_copy *copy)
+bool moietyi_heap_fill(struct moietyi_pool_body *body,
+                       struct moietyi_heap_copy *copy)
 {
-    struct binadei_segment_info info;
-    binadei_page from = {0};
+    struct moietyi_segment_info info;
+    moietyi_page from = {0};
     copy->segment_count = 0;
     copy->interval_count = 0;
     copy->found.count = 0;
     copy->exported.count = 0;
     copy->scoped.count = 0;
     /* Growth may add segments meanwhile; each is seen whole or not at all. */
-    while (binadei_segments_walk(body->segments, from, &info)) {
+    while (moietyi_segments_walk(body->segments, from, &info)) {
         heap_copy_add_segment(copy, body, &info);
         from.index = info.first.index + info.page_count;
     }
-    binadei_enumerate_free(body->engine, &copy->found);
+    moietyi_enumerate_free(body->engine, &copy->found);
     if (body->exports)
-        binadei_exports_list(body->exports, &copy->exported);
-    binadei_scopes_list(body->scopes, &copy->scoped);
+        moietyi_exports_list(body->exports, &copy->exported);
+    moietyi_scopes_list(body->scopes, &copy->scoped);
     return copy->segment_count <= copy->segment_capacity &&
            copy->interval_count <= copy->interval_capacity &&
            copy->found.count <= copy->found.capacity &&
@@ -227,60 +227,60 @@ bool binadei_heap_fill(struct binadei_pool_body *body,
 
 static int by_address(const void *left, const void *right)
 {
-    const binade_heap_interval *first = left;
-    const binade_heap_interval *second = right;
+    const moiety_heap_interval *first = left;
+    const moiety_heap_interval *second = right;
     return (first->address > second->address) -
            (first->address < second->address);
 }
 
 /* Offsets go up with the index, addresses only within a segment. The used block
  * that begins there, or NULL: freed twice, perhaps. */
-static binade_heap_interval *used_at(const struct binadei_heap_copy *copy,
-                                     binade_devptr address)
+static moiety_heap_interval *used_at(const struct moietyi_heap_copy *copy,
+                                     moiety_devptr address)
 {
     for (size_t i = 0; i < copy->segment_count; i++) {
-        const binade_heap_segment *segment = &copy->segments[i];
-        const binade_heap_interval key = {.address = address};
+        const moiety_heap_segment *segment = &copy->segments[i];
+        const moiety_heap_interval key = {.address = address};
         if (address - segment->address >= segment->size_bytes)
             continue;
-        binade_heap_interval *found =
+        moiety_heap_interval *found =
             bsearch(&key, copy->intervals + segment->first_interval,
                     segment->interval_count, sizeof(key), by_address);
-        return found && found->kind == BINADE_HEAP_USED ? found : NULL;
+        return found && found->kind == MOIETY_HEAP_USED ? found : NULL;
     }
     return NULL;
 }
 
-static void join_found(const struct binadei_heap_copy *copy,
-                       const struct binadei_enumerated *found, uint64_t now_ns)
+static void join_found(const struct moietyi_heap_copy *copy,
+                       const struct moietyi_enumerated *found, uint64_t now_ns)
 {
-    binade_heap_interval *interval = used_at(copy, found->address);
+    moiety_heap_interval *interval = used_at(copy, found->address);
     if (!interval)
         return;
     interval->kind = found->kind;
     interval->stream = found->stream;
     interval->thread_id = found->thread_id;
-    if (found->kind == BINADE_HEAP_RETIRING)
+    if (found->kind == MOIETY_HEAP_RETIRING)
         interval->age_ns = now_ns - found->since_ns;
 }
 
-static void join_kept(const struct binadei_heap_copy *copy,
-                      const struct binadei_exported_list *list, uint32_t flags)
+static void join_kept(const struct moietyi_heap_copy *copy,
+                      const struct moietyi_exported_list *list, uint32_t flags)
 {
     for (size_t i = 0; i < list->count; i++) {
-        binade_heap_interval *interval = used_at(copy, list->blocks[i].address);
+        moiety_heap_interval *interval = used_at(copy, list->blocks[i].address);
         if (!interval)
             continue;
         interval->flags |= flags;
         if (list->blocks[i].is_freed)
-            interval->kind = BINADE_HEAP_KEPT;
+            interval->kind = MOIETY_HEAP_KEPT;
     }
 }
 
-void binadei_heap_join(struct binadei_heap_copy *copy, uint64_t now_ns)
+void moietyi_heap_join(struct moietyi_heap_copy *copy, uint64_t now_ns)
 {
     for (size_t i = 0; i < copy->found.count; i++)
         join_found(copy, &copy->found.blocks[i], now_ns);
-    join_kept(copy, &copy->exported, BINADE_HEAP_EXPORTED);
+    join_kept(copy, &copy->exported, MOIETY_HEAP_EXPORTED);
     join_kept(copy, &copy->scoped, 0);
 }

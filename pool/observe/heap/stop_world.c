@@ -16,27 +16,27 @@
 #define NAP_NS 50000L
 
 /* The registry's lock held. */
-static void ask_all(struct binadei_engine *engine)
+static void ask_all(struct moietyi_engine *engine)
 {
-    for (struct binadei_thread_state *thread_state = engine->thread_states;
+    for (struct moietyi_thread_state *thread_state = engine->thread_states;
          thread_state; thread_state = thread_state->of_pool) {
         if (!thread_state->thread)
             continue;
         /* CL.seq_cst: before the barrier. An owner who sees it sees the
          * attention word. */
         (void)atomic_fetch_or_explicit(&thread_state->thread->revocation,
-                                       BINADEI_REVOKE_ASKED,
+                                       MOIETYI_REVOKE_ASKED,
                                        memory_order_seq_cst);
     }
 }
 
 /* After the barrier: whether no thread is in a hit. */
-static bool are_hits_over(struct binadei_engine *engine,
-                          const struct binadei_thread_state *except)
+static bool are_hits_over(struct moietyi_engine *engine,
+                          const struct moietyi_thread_state *except)
 {
     bool are_over = true;
-    binadei_registry_lock();
-    for (const struct binadei_thread_state *thread_state =
+    moietyi_registry_lock();
+    for (const struct moietyi_thread_state *thread_state =
              engine->thread_states;
          thread_state; thread_state = thread_state->of_pool) {
         /* OU.acquire: what its hits did. CL.seq_cst: after the barrier. */
@@ -45,24 +45,24 @@ static bool are_hits_over(struct binadei_engine *engine,
                                  memory_order_seq_cst) == 1)
             are_over = false;
     }
-    binadei_registry_unlock();
+    moietyi_registry_unlock();
     return are_over;
 }
 
-static bool stop_world_wait_for_rest(const struct binadei_call *call)
+static bool stop_world_wait_for_rest(const struct moietyi_call *call)
 {
     uint64_t sum;
-    uint64_t end_ns = binadei_now_ns() + SETTLE_NS;
+    uint64_t end_ns = moietyi_now_ns() + SETTLE_NS;
     for (unsigned i = 0;
          !are_hits_over(call->engine, call->thread_state) ||
-         !binadei_slow_paths_are_over(call->engine, call->thread_state, &sum);
+         !moietyi_slow_paths_are_over(call->engine, call->thread_state, &sum);
          i++) {
-        if (binadei_now_ns() >= end_ns)
+        if (moietyi_now_ns() >= end_ns)
             return false;
         if (i < YIELDS)
             (void)sched_yield();
         else
-            binadei_nap(NAP_NS);
+            moietyi_nap(NAP_NS);
     }
     return true;
 }
@@ -71,35 +71,35 @@ static bool stop_world_wait_for_rest(const struct binadei_call *call)
  * has its own. */
 static bool stop_world_pass_barrier(void)
 {
-    return !binadei_barrier_is_there() || binadei_barrier_all();
+    return !moietyi_barrier_is_there() || moietyi_barrier_all();
 }
 
-bool binadei_stop_world(struct binadei_call *call)
+bool moietyi_stop_world(struct moietyi_call *call)
 {
-    struct binadei_engine *engine = call->engine;
-    binadei_slow_path_end(call->thread_state);
+    struct moietyi_engine *engine = call->engine;
+    moietyi_slow_path_end(call->thread_state);
     pthread_mutex_lock(&engine->stop_lock);
     /* IN.seq_cst: odd from here on. Only who has the lock changes it. */
     (void)atomic_fetch_add_explicit(&engine->stop, 1, memory_order_seq_cst);
     /* AT.seq_cst: before the asking, with which it becomes visible. */
-    atomic_fetch_or_explicit(&call->pool->attention, BINADEI_ATTENTION_STOPPED,
+    atomic_fetch_or_explicit(&call->pool->attention, MOIETYI_ATTENTION_STOPPED,
                              memory_order_seq_cst);
-    binadei_registry_lock();
+    moietyi_registry_lock();
     ask_all(engine);
-    binadei_registry_unlock();
+    moietyi_registry_unlock();
     if (stop_world_pass_barrier() && stop_world_wait_for_rest(call))
         return true;
-    binadei_start_world(call);
+    moietyi_start_world(call);
     return false;
 }
 
-void binadei_start_world(struct binadei_call *call)
+void moietyi_start_world(struct moietyi_call *call)
 {
-    struct binadei_engine *engine = call->engine;
+    struct moietyi_engine *engine = call->engine;
     /* AT.release: what was read was read before hits write again. A thread that
      * sees it late makes one call more that is no hit. */
     atomic_fetch_and_explicit(&call->pool->attention,
-                              ~BINADEI_ATTENTION_STOPPED, memory_order_release);
+                              ~MOIETYI_ATTENTION_STOPPED, memory_order_release);
     /* IN.seq_cst: even again; who waits for it sees that the reading is over. */
     (void)atomic_fetch_add_explicit(&engine->stop, 1, memory_order_seq_cst);
     pthread_mutex_unlock(&engine->stop_lock);

@@ -20,8 +20,8 @@
  * A thread that makes a call meanwhile waits until the pool goes on, however
  * long that is: what is read belongs to the threads that wait.
  */
-#ifndef BINADE_POOL_OBSERVE_HEAP_STOP_WORLD_H_
-#define BINADE_POOL_OBSERVE_HEAP_STOP_WORLD_H_
+#ifndef MOIETY_POOL_OBSERVE_HEAP_STOP_WORLD_H_
+#define MOIETY_POOL_OBSERVE_HEAP_STOP_WORLD_H_
 
 #include "pool/cache/cache.h"
 
@@ -29,8 +29,8 @@
  * may wait from here on, so nobody is waited for in between, no lock of others'
  * is kept, and nothing is done that takes long. False: others were at work for
  * too long, or there is no barrier: the pool goes on. */
-BINADE_MUST_USE bool binadei_stop_world(struct binadei_call *call);
+MOIETY_MUST_USE bool moietyi_stop_world(struct moietyi_call *call);
 /* Lets it go on. */
-void binadei_start_world(struct binadei_call *call);
+void moietyi_start_world(struct moietyi_call *call);
 
 #endif

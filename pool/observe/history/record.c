@@ -3,7 +3,7 @@
  *
  * The public side of recording: arguments, and the names of files.
  */
-#include "binade/record.h"
+#include "moiety/record.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -21,26 +21,26 @@
 #include "pool/observe/trace/recorder.h"
 #include "pool/ring/ring.h"
 
-#define ENDING ".btrace"
+#define ENDING ".mtrace"
 #define ENDING_LENGTH (sizeof(ENDING) - 1)
 /* Of a number with its dot. */
 #define NUMBER_BYTES 24U
 
-/* Edge: none; relaxed: so that names differ. Pools that BINADE_CONF has
+/* Edge: none; relaxed: so that names differ. Pools that MOIETY_CONF has
  * recorded. */
 static atomic_uint recorded_count;
 
 /* Where "%p" stands for the process, or the end of `before` bytes. */
-static struct binadei_word find_process(struct binadei_word word, size_t before)
+static struct moietyi_word find_process(struct moietyi_word word, size_t before)
 {
     for (size_t i = 0; i + 1 < before; i++)
         if (word.text[i] == '%' && word.text[i + 1] == 'p')
-            return (struct binadei_word){word.text + i, 2};
-    return (struct binadei_word){word.text + before, 0};
+            return (struct moietyi_word){word.text + i, 2};
+    return (struct moietyi_word){word.text + before, 0};
 }
 
-/* "FILE.btrace", "FILE.2.btrace", "FILE.3.btrace": one for each pool. */
-static char *record_name_of(struct binadei_word word, unsigned number)
+/* "FILE.mtrace", "FILE.2.mtrace", "FILE.3.mtrace": one for each pool. */
+static char *record_name_of(struct moietyi_word word, unsigned number)
 {
     size_t room = word.length + 2 * (size_t)NUMBER_BYTES;
     char *name = malloc(room);
@@ -56,7 +56,7 @@ static char *record_name_of(struct binadei_word word, unsigned number)
         memcmp(word.text + word.length - ENDING_LENGTH, ENDING,
                ENDING_LENGTH) == 0)
         before -= ENDING_LENGTH;
-    struct binadei_word process = find_process(word, before);
+    struct moietyi_word process = find_process(word, before);
     (void)snprintf(
         name, room, "%.*s%.*s%.*s%s%.*s", (int)(process.text - word.text),
         word.text, process.length ? (int)strlen(process_text) : 0, process_text,
@@ -66,109 +66,109 @@ static char *record_name_of(struct binadei_word word, unsigned number)
     return name;
 }
 
-binade_status binadei_record_open(const char *conf,
-                                  struct binadei_trace_file **out)
+moiety_status moietyi_record_open(const char *conf,
+                                  struct moietyi_trace_file **out)
 {
-    struct binadei_word word;
-    if (!binadei_options_record(conf, &word))
-        return BINADE_OK;
+    struct moietyi_word word;
+    if (!moietyi_options_record(conf, &word))
+        return MOIETY_OK;
     unsigned number =
         1 + atomic_fetch_add_explicit(&recorded_count, 1, memory_order_relaxed);
     char *name = record_name_of(word, number);
     if (!name)
-        return binadei_fail(BINADE_E_NO_HOST_MEMORY, "no memory for a pool");
-    binade_status status = binadei_trace_open(name, out);
+        return moietyi_fail(MOIETY_E_NO_HOST_MEMORY, "no memory for a pool");
+    moiety_status status = moietyi_trace_open(name, out);
     free(name);
     return status;
 }
 
 static void say(void)
 {
-    binadei_log_or_print(BINADE_LOG_ERROR, "%s", binadei_failure_message());
+    moietyi_log_or_print(MOIETY_LOG_ERROR, "%s", moietyi_failure_message());
 }
 
-void binadei_record_begin(struct binadei_history *history,
-                          struct binadei_trace_file *file)
+void moietyi_record_begin(struct moietyi_history *history,
+                          struct moietyi_trace_file *file)
 {
-    if (file && binadei_recorder_start(history, file) != BINADE_OK) {
+    if (file && moietyi_recorder_start(history, file) != MOIETY_OK) {
         say();
-        binadei_trace_free(file);
+        moietyi_trace_free(file);
     }
 }
 
-void binadei_record_leave(struct binadei_trace_file *file)
+void moietyi_record_leave(struct moietyi_trace_file *file)
 {
     if (file)
-        binadei_trace_end(file);
-    binadei_trace_free(file);
+        moietyi_trace_end(file);
+    moietyi_trace_free(file);
 }
 
-void binadei_record_end(struct binadei_history *history)
+void moietyi_record_end(struct moietyi_history *history)
 {
-    struct binadei_trace_sums sums;
+    struct moietyi_trace_sums sums;
     uint64_t lost;
-    if (history && binadei_recorder_stop(history, &sums, &lost) != BINADE_OK)
+    if (history && moietyi_recorder_stop(history, &sums, &lost) != MOIETY_OK)
         say();
 }
 
-static binade_status refuse_without(void)
+static moiety_status refuse_without(void)
 {
-    return binadei_fail(BINADE_E_UNSUPPORTED,
+    return moietyi_fail(MOIETY_E_UNSUPPORTED,
                         "the pool keeps no history: it was made without "
                         "history_entries");
 }
 
 /* A file is emptied only for a call that can record to it. */
-static binade_status open_for(struct binadei_history *history, const char *path,
-                              struct binadei_trace_file **out)
+static moiety_status open_for(struct moietyi_history *history, const char *path,
+                              struct moietyi_trace_file **out)
 {
-    struct binadei_trace_sums sums;
+    struct moietyi_trace_sums sums;
     uint64_t lost;
     if (!history)
         return refuse_without();
-    if (binadei_recorder_sums(history, false, &sums, &lost))
-        return binadei_fail(BINADE_E_BUSY, "the pool is recorded already");
-    return binadei_trace_open(path, out);
+    if (moietyi_recorder_sums(history, false, &sums, &lost))
+        return moietyi_fail(MOIETY_E_BUSY, "the pool is recorded already");
+    return moietyi_trace_open(path, out);
 }
 
-binade_status binade_record_start(binade_pool *pool, const char *path)
+moiety_status moiety_record_start(moiety_pool *pool, const char *path)
 {
-    struct binadei_call call;
-    struct binadei_trace_file *file = NULL;
+    struct moietyi_call call;
+    struct moietyi_trace_file *file = NULL;
     if (!path || !*path)
-        return binadei_fail(BINADE_E_INVALID,
-                            "binade_record_start: path is NULL or empty");
-    binade_status status = binadei_call_begin(pool, BINADE_STREAM_DONE, &call);
-    if (status != BINADE_OK)
+        return moietyi_fail(MOIETY_E_INVALID,
+                            "moiety_record_start: path is NULL or empty");
+    moiety_status status = moietyi_call_begin(pool, MOIETY_STREAM_DONE, &call);
+    if (status != MOIETY_OK)
         return status;
     /* Nothing is moved, and others may be waited for. */
-    binadei_slow_path_end(call.thread_state);
-    struct binadei_history *history = call.engine->history;
+    moietyi_slow_path_end(call.thread_state);
+    struct moietyi_history *history = call.engine->history;
     status = open_for(history, path, &file);
-    if (status == BINADE_OK)
-        status = binadei_recorder_start(history, file);
-    if (status != BINADE_OK)
-        binadei_trace_free(file);
-    binadei_call_leave(&call);
+    if (status == MOIETY_OK)
+        status = moietyi_recorder_start(history, file);
+    if (status != MOIETY_OK)
+        moietyi_trace_free(file);
+    moietyi_call_leave(&call);
     return status;
 }
 
-static binade_status record_check(const char *function,
-                                  const binade_record_summary *out)
+static moiety_status record_check(const char *function,
+                                  const moiety_record_summary *out)
 {
     if (!out || out->struct_size >= sizeof(*out))
-        return BINADE_OK;
-    return binadei_fail(BINADE_E_INVALID,
+        return MOIETY_OK;
+    return moietyi_fail(MOIETY_E_INVALID,
                         "%s: struct_size is %u, must be %zu or more", function,
                         (unsigned)out->struct_size, sizeof(*out));
 }
 
-static void record_fill(const struct binadei_trace_sums *sums, uint64_t lost,
-                        binade_record_summary *out)
+static void record_fill(const struct moietyi_trace_sums *sums, uint64_t lost,
+                        moiety_record_summary *out)
 {
     if (!out)
         return;
-    *out = (binade_record_summary){
+    *out = (moiety_record_summary){
         .struct_size = (uint32_t)sizeof(*out),
         .status = sums->status,
         .system_error = sums->system_error,
@@ -178,47 +178,47 @@ static void record_fill(const struct binadei_trace_sums *sums, uint64_t lost,
     };
 }
 
-static binade_status refuse_idle(void)
+static moiety_status refuse_idle(void)
 {
-    return binadei_fail(BINADE_E_INVALID, "the pool is not recorded");
+    return moietyi_fail(MOIETY_E_INVALID, "the pool is not recorded");
 }
 
-binade_status binade_record_stop(binade_pool *pool, binade_record_summary *out)
+moiety_status moiety_record_stop(moiety_pool *pool, moiety_record_summary *out)
 {
-    struct binadei_call call;
-    struct binadei_trace_sums sums = {.status = BINADE_E_UNSUPPORTED};
+    struct moietyi_call call;
+    struct moietyi_trace_sums sums = {.status = MOIETY_E_UNSUPPORTED};
     uint64_t lost = 0;
-    binade_status status = record_check("binade_record_stop", out);
-    if (status == BINADE_OK)
-        status = binadei_call_begin(pool, BINADE_STREAM_DONE, &call);
-    if (status != BINADE_OK)
+    moiety_status status = record_check("moiety_record_stop", out);
+    if (status == MOIETY_OK)
+        status = moietyi_call_begin(pool, MOIETY_STREAM_DONE, &call);
+    if (status != MOIETY_OK)
         return status;
-    binadei_slow_path_end(call.thread_state);
+    moietyi_slow_path_end(call.thread_state);
     if (call.engine->history)
-        status = binadei_recorder_stop(call.engine->history, &sums, &lost);
-    binadei_call_leave(&call);
-    if (sums.status == BINADE_E_UNSUPPORTED)
+        status = moietyi_recorder_stop(call.engine->history, &sums, &lost);
+    moietyi_call_leave(&call);
+    if (sums.status == MOIETY_E_UNSUPPORTED)
         return refuse_idle();
     record_fill(&sums, lost, out);
     return status;
 }
 
-binade_status binade_record_flush(binade_pool *pool, binade_record_summary *out)
+moiety_status moiety_record_flush(moiety_pool *pool, moiety_record_summary *out)
 {
-    struct binadei_call call;
-    struct binadei_trace_sums sums;
+    struct moietyi_call call;
+    struct moietyi_trace_sums sums;
     uint64_t lost = 0;
-    binade_status status = record_check("binade_record_flush", out);
-    if (status == BINADE_OK)
-        status = binadei_call_begin(pool, BINADE_STREAM_DONE, &call);
-    if (status != BINADE_OK)
+    moiety_status status = record_check("moiety_record_flush", out);
+    if (status == MOIETY_OK)
+        status = moietyi_call_begin(pool, MOIETY_STREAM_DONE, &call);
+    if (status != MOIETY_OK)
         return status;
-    binadei_slow_path_end(call.thread_state);
+    moietyi_slow_path_end(call.thread_state);
     if (call.engine->history &&
-        binadei_recorder_sums(call.engine->history, true, &sums, &lost))
+        moietyi_recorder_sums(call.engine->history, true, &sums, &lost))
         record_fill(&sums, lost, out);
     else
         status = refuse_idle();
-    binadei_call_leave(&call);
+    moietyi_call_leave(&call);
     return status;
 }

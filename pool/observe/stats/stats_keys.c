@@ -1,14 +1,14 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The keys of binade_stats, in the order of its fields: so an older and shorter
+ * The keys of moiety_stats, in the order of its fields: so an older and shorter
  * struct has the same keys under the same indices, and then ends.
  */
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
-#include "binade/stats.h"
+#include "moiety/stats.h"
 
 /* KEY(field, key): every field but struct_size. Those that mean the same as in
  * torch.cuda.memory_stats() bear its keys. */
@@ -74,10 +74,10 @@ struct entry {
     size_t width_bytes; /* 4 or 8 */
 };
 
-#define WIDTH(field) sizeof(((binade_stats *)NULL)->field)
+#define WIDTH(field) sizeof(((moiety_stats *)NULL)->field)
 
 static const struct entry entries[] = {
-#define ENTRY(field, key) {key, offsetof(binade_stats, field), WIDTH(field)},
+#define ENTRY(field, key) {key, offsetof(moiety_stats, field), WIDTH(field)},
     KEYS(ENTRY)
 #undef ENTRY
 };
@@ -91,10 +91,10 @@ struct listed_bytes {
     KEYS(BYTES)
 #undef BYTES
 };
-_Static_assert(sizeof(struct listed_bytes) == sizeof(binade_stats),
-               "a field of binade_stats has no key");
+_Static_assert(sizeof(struct listed_bytes) == sizeof(moiety_stats),
+               "a field of moiety_stats has no key");
 
-const char *binade_stats_entry(const binade_stats *stats, uint32_t index,
+const char *moiety_stats_entry(const moiety_stats *stats, uint32_t index,
                                uint64_t *out_value)
 {
     if (!stats || !out_value || index >= sizeof(entries) / sizeof(entries[0]))

@@ -9,13 +9,13 @@
 #define FIRST_CAPACITY 4096U
 #define FIRST_RUNS 64U
 
-binade_history_entry *
-binadei_record_queue_room(struct binadei_record_queue *queue)
+moiety_history_entry *
+moietyi_record_queue_room(struct moietyi_record_queue *queue)
 {
     if (queue->count == queue->capacity) {
         size_t capacity =
             queue->capacity ? 2 * queue->capacity : FIRST_CAPACITY;
-        binade_history_entry *entries =
+        moiety_history_entry *entries =
             realloc(queue->entries, capacity * sizeof(*entries));
         if (!entries)
             return NULL;
@@ -25,12 +25,12 @@ binadei_record_queue_room(struct binadei_record_queue *queue)
     return &queue->entries[queue->count];
 }
 
-static bool begin_run(struct binadei_record_queue *queue, uint64_t ticks)
+static bool begin_run(struct moietyi_record_queue *queue, uint64_t ticks)
 {
     if (queue->run_count == queue->run_capacity) {
         size_t capacity =
             queue->run_capacity ? 2 * queue->run_capacity : FIRST_RUNS;
-        struct binadei_record_run *runs =
+        struct moietyi_record_run *runs =
             realloc(queue->runs, capacity * sizeof(*runs));
         if (!runs)
             return false;
@@ -38,14 +38,14 @@ static bool begin_run(struct binadei_record_queue *queue, uint64_t ticks)
         queue->run_capacity = capacity;
     }
     queue->runs[queue->run_count++] =
-        (struct binadei_record_run){ticks, queue->count, queue->count};
+        (struct moietyi_record_run){ticks, queue->count, queue->count};
     queue->is_run_open = true;
     return true;
 }
 
-bool binadei_record_queue_append(struct binadei_record_queue *queue)
+bool moietyi_record_queue_append(struct moietyi_record_queue *queue)
 {
-    const binade_history_entry *entry = &queue->entries[queue->count];
+    const moiety_history_entry *entry = &queue->entries[queue->count];
     /* A call that gives back has its time from its beginning, so it may be
      * behind what it did in between. */
     bool goes_on = queue->is_run_open && entry[-1].time_ns <= entry->time_ns;
@@ -56,9 +56,9 @@ bool binadei_record_queue_append(struct binadei_record_queue *queue)
 }
 
 /* Lets a run sink to where no earlier one is below it. */
-static void sink(struct binadei_record_queue *queue, size_t at)
+static void sink(struct moietyi_record_queue *queue, size_t at)
 {
-    struct binadei_record_run run = queue->runs[at];
+    struct moietyi_record_run run = queue->runs[at];
     for (;;) {
         size_t child = 2 * at + 1;
         if (child >= queue->run_count)
@@ -74,19 +74,19 @@ static void sink(struct binadei_record_queue *queue, size_t at)
     queue->runs[at] = run;
 }
 
-void binadei_record_queue_begin(struct binadei_record_queue *queue)
+void moietyi_record_queue_begin(struct moietyi_record_queue *queue)
 {
     for (size_t i = queue->run_count / 2; i-- > 0;)
         sink(queue, i);
 }
 
-binade_history_entry *
-binadei_record_queue_next(struct binadei_record_queue *queue, uint64_t limit)
+moiety_history_entry *
+moietyi_record_queue_next(struct moietyi_record_queue *queue, uint64_t limit)
 {
-    struct binadei_record_run *first = queue->runs;
+    struct moietyi_record_run *first = queue->runs;
     if (!queue->run_count || first->ticks >= limit)
         return NULL;
-    binade_history_entry *entry = &queue->entries[first->at++];
+    moiety_history_entry *entry = &queue->entries[first->at++];
     if (first->at == first->end)
         *first = queue->runs[--queue->run_count];
     else
@@ -98,12 +98,12 @@ binadei_record_queue_next(struct binadei_record_queue *queue, uint64_t limit)
 
 static int record_queue_compare(const void *left, const void *right)
 {
-    const struct binadei_record_run *a = left;
-    const struct binadei_record_run *b = right;
+    const struct moietyi_record_run *a = left;
+    const struct moietyi_record_run *b = right;
     return (a->at > b->at) - (a->at < b->at);
 }
 
-void binadei_record_queue_end(struct binadei_record_queue *queue)
+void moietyi_record_queue_end(struct moietyi_record_queue *queue)
 {
     /* In the order of their places, so that none goes over another. */
     if (queue->run_count)
@@ -111,7 +111,7 @@ void binadei_record_queue_end(struct binadei_record_queue *queue)
               record_queue_compare);
     queue->count = 0;
     for (size_t i = 0; i < queue->run_count; i++) {
-        struct binadei_record_run *run = &queue->runs[i];
+        struct moietyi_record_run *run = &queue->runs[i];
         size_t length = run->end - run->at;
         memmove(queue->entries + queue->count, queue->entries + run->at,
                 length * sizeof(*queue->entries));
@@ -122,7 +122,7 @@ void binadei_record_queue_end(struct binadei_record_queue *queue)
     queue->is_run_open = false;
 }
 
-void binadei_record_queue_fini(struct binadei_record_queue *queue)
+void moietyi_record_queue_fini(struct moietyi_record_queue *queue)
 {
     free(queue->entries);
     free(queue->runs);

@@ -23,21 +23,21 @@
 #define EXIT_NAP_NS 1000000L
 
 /* The history's record_lock, but for the last two. */
-struct binadei_recorder {
-    struct binadei_history *history;
-    struct binadei_trace_file *file;
-    struct binadei_record_queue queue; /* taken and not written */
+struct moietyi_recorder {
+    struct moietyi_history *history;
+    struct moietyi_trace_file *file;
+    struct moietyi_record_queue queue; /* taken and not written */
     uint64_t settled_ticks;            /* all that is before was written */
     uint64_t lost;
     uint64_t late; /* written behind later ones */
     uint64_t last_ticks;
     /* Of all; the lock below. */
-    struct binadei_recorder *next;
+    struct moietyi_recorder *next;
 };
 
 /* Outside of all record_locks. */
 static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct binadei_recorder *all;
+static struct moietyi_recorder *all;
 /* Edge: none; relaxed: no more than a number. Of the process that recorded last:
  * a child of a fork inherits a lock that nobody may ever release. */
 static _Atomic pid_t process;
@@ -45,71 +45,71 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool is_ready;
 
 /* False: it is lost. */
-static bool recorder_take(struct binadei_recorder *recorder,
-                          const struct binadei_history_ring *ring,
+static bool recorder_take(struct moietyi_recorder *recorder,
+                          const struct moietyi_history_ring *ring,
                           uint64_t number)
 {
-    binade_history_entry *room = binadei_record_queue_room(&recorder->queue);
-    if (room && !binadei_history_copy(ring, number, room))
+    moiety_history_entry *room = moietyi_record_queue_room(&recorder->queue);
+    if (room && !moietyi_history_copy(ring, number, room))
         return false;
-    if (room && binadei_record_queue_append(&recorder->queue))
+    if (room && moietyi_record_queue_append(&recorder->queue))
         return true;
-    binadei_trace_fail(recorder->file, BINADE_E_NO_HOST_MEMORY);
+    moietyi_trace_fail(recorder->file, MOIETY_E_NO_HOST_MEMORY);
     return false;
 }
 
-static void take_ring(struct binadei_recorder *recorder,
-                      struct binadei_history_ring *ring)
+static void take_ring(struct moietyi_recorder *recorder,
+                      struct moietyi_history_ring *ring)
 {
     /* relaxed: written under the lock that is held. */
-    uint64_t taken = binadei_load_relaxed(&ring->taken);
+    uint64_t taken = moietyi_load_relaxed(&ring->taken);
     /* HE.acquire: the entries up to there. */
-    uint64_t written = binadei_load_acquire(&ring->written);
-    binadei_record_queue_part(&recorder->queue);
+    uint64_t written = moietyi_load_acquire(&ring->written);
+    moietyi_record_queue_part(&recorder->queue);
     for (; taken != written; taken++)
         recorder->lost += !recorder_take(recorder, ring, taken);
     /* RD.release: they were read. */
-    binadei_store_release(&ring->taken, written);
+    moietyi_store_release(&ring->taken, written);
 }
 
 /* The ticks of the entry that the ring's owner is about to write, 0 for none,
- * BINADEI_HISTORY_NOW if it does not come to say. */
-static uint64_t recorder_look(const struct binadei_history_ring *ring)
+ * MOIETYI_HISTORY_NOW if it does not come to say. */
+static uint64_t recorder_look(const struct moietyi_history_ring *ring)
 {
     /* RP.acquire: the entries before the 0. Sequentially consistent for those
      * who have no barrier. */
-    uint64_t pending = binadei_load_seq_cst(&ring->pending);
-    for (unsigned i = 0; pending == BINADEI_HISTORY_NOW && i < LOOKS; i++) {
+    uint64_t pending = moietyi_load_seq_cst(&ring->pending);
+    for (unsigned i = 0; pending == MOIETYI_HISTORY_NOW && i < LOOKS; i++) {
         (void)sched_yield();
         /* RP.seq_cst: as above. */
-        pending = binadei_load_seq_cst(&ring->pending);
+        pending = moietyi_load_seq_cst(&ring->pending);
     }
     return pending;
 }
 
 /* Where there is none for all threads each has its own; then nothing is to be
  * looked at before the clock was read, which another reading waits for. */
-static bool recorder_pass_barrier(const struct binadei_history *history)
+static bool recorder_pass_barrier(const struct moietyi_history *history)
 {
-    if (binadei_barrier_is_there())
-        return binadei_barrier_all();
-    (void)binadei_ticks_after(history->is_counter);
+    if (moietyi_barrier_is_there())
+        return moietyi_barrier_all();
+    (void)moietyi_ticks_after(history->is_counter);
     return true;
 }
 
 /* Takes what there is, which is all that was noted before `out_now`; returns the
  * ticks that no entry comes before any more. */
-static uint64_t take_all(struct binadei_recorder *recorder, uint64_t *out_now)
+static uint64_t take_all(struct moietyi_recorder *recorder, uint64_t *out_now)
 {
-    uint64_t limit = binadei_ticks_after(recorder->history->is_counter);
+    uint64_t limit = moietyi_ticks_after(recorder->history->is_counter);
     *out_now = limit;
     if (!recorder_pass_barrier(recorder->history))
         limit = recorder->settled_ticks;
-    for (struct binadei_history_ring *ring =
-             binadei_history_rings(recorder->history);
+    for (struct moietyi_history_ring *ring =
+             moietyi_history_rings(recorder->history);
          ring; ring = ring->next) {
         uint64_t pending = recorder_look(ring);
-        if (pending == BINADEI_HISTORY_NOW)
+        if (pending == MOIETYI_HISTORY_NOW)
             limit = recorder->settled_ticks;
         else if (pending && pending < limit)
             limit = pending;
@@ -119,24 +119,24 @@ static uint64_t take_all(struct binadei_recorder *recorder, uint64_t *out_now)
 }
 
 /* Writes what is before the limit, and keeps the rest. */
-static void write_until(struct binadei_recorder *recorder, uint64_t limit)
+static void write_until(struct moietyi_recorder *recorder, uint64_t limit)
 {
-    const struct binadei_history *history = recorder->history;
-    struct binadei_moment now = binadei_moment_now(history->is_counter);
-    binade_history_entry *entry;
-    binadei_record_queue_begin(&recorder->queue);
-    while ((entry = binadei_record_queue_next(&recorder->queue, limit))) {
+    const struct moietyi_history *history = recorder->history;
+    struct moietyi_moment now = moietyi_moment_now(history->is_counter);
+    moiety_history_entry *entry;
+    moietyi_record_queue_begin(&recorder->queue);
+    while ((entry = moietyi_record_queue_next(&recorder->queue, limit))) {
         recorder->late += entry->time_ns < recorder->last_ticks;
         recorder->last_ticks = entry->time_ns;
-        entry->time_ns = binadei_time_of(&history->begin, &now, entry->time_ns);
-        binadei_trace_put(recorder->file, entry);
+        entry->time_ns = moietyi_time_of(&history->begin, &now, entry->time_ns);
+        moietyi_trace_put(recorder->file, entry);
     }
-    binadei_record_queue_end(&recorder->queue);
+    moietyi_record_queue_end(&recorder->queue);
     if (limit > recorder->settled_ticks)
         recorder->settled_ticks = limit;
 }
 
-static void drain(struct binadei_recorder *recorder)
+static void drain(struct moietyi_recorder *recorder)
 {
     int cancelling;
     /* Writing is a place where threads are cancelled. */
@@ -147,49 +147,49 @@ static void drain(struct binadei_recorder *recorder)
     (void)pthread_setcancelstate(cancelling, NULL);
 }
 
-void binadei_history_make_room(struct binadei_history_ring *ring,
+void moietyi_history_make_room(struct moietyi_history_ring *ring,
                                uint64_t ticks)
 {
-    struct binadei_history *history = ring->history;
+    struct moietyi_history *history = ring->history;
     /* relaxed, and RP.release: only the owner writes. Others need not wait for
      * it now. */
-    if (binadei_load_relaxed(&ring->pending) == BINADEI_HISTORY_NOW)
-        binadei_store_release(&ring->pending, ticks);
+    if (moietyi_load_relaxed(&ring->pending) == MOIETYI_HISTORY_NOW)
+        moietyi_store_release(&ring->pending, ticks);
     pthread_mutex_lock(&history->record_lock);
     /* relaxed, both: the lock has them. */
-    if (history->recorder && binadei_load_relaxed(&ring->written) -
-                                     binadei_load_relaxed(&ring->taken) >
+    if (history->recorder && moietyi_load_relaxed(&ring->written) -
+                                     moietyi_load_relaxed(&ring->taken) >
                                  ring->mask)
         drain(history->recorder);
     pthread_mutex_unlock(&history->record_lock);
 }
 
 /* From now on nothing of it is taken, or all that is written. */
-static void recorder_set_all(const struct binadei_history *history, bool is_on)
+static void recorder_set_all(const struct moietyi_history *history, bool is_on)
 {
-    for (struct binadei_history_ring *ring = binadei_history_rings(history);
+    for (struct moietyi_history_ring *ring = moietyi_history_rings(history);
          ring; ring = ring->next) {
         /* RD.release. HE.acquire. */
-        binadei_store_release(&ring->taken,
-                              is_on ? binadei_load_acquire(&ring->written)
-                                    : BINADEI_HISTORY_TAKEN);
+        moietyi_store_release(&ring->taken,
+                              is_on ? moietyi_load_acquire(&ring->written)
+                                    : MOIETYI_HISTORY_TAKEN);
     }
 }
 
-static void recorder_unlist(const struct binadei_recorder *recorder)
+static void recorder_unlist(const struct moietyi_recorder *recorder)
 {
-    struct binadei_recorder **at = &all;
+    struct moietyi_recorder **at = &all;
     while (*at != recorder)
         at = &(*at)->next;
     *at = recorder->next;
 }
 
 /* Both locks held. */
-static binade_status recorder_finish(struct binadei_recorder *recorder,
-                                     struct binadei_trace_sums *out,
+static moiety_status recorder_finish(struct moietyi_recorder *recorder,
+                                     struct moietyi_trace_sums *out,
                                      uint64_t *out_lost)
 {
-    struct binadei_history *history = recorder->history;
+    struct moietyi_history *history = recorder->history;
     uint64_t now;
     /* Calls that are under way are left out, and what came after. */
     (void)take_all(recorder, &now);
@@ -197,14 +197,14 @@ static binade_status recorder_finish(struct binadei_recorder *recorder,
     recorder_set_all(history, false);
     history->recorder = NULL;
     recorder_unlist(recorder);
-    binadei_trace_count(recorder->file, "late_times", recorder->late);
-    binadei_trace_count(recorder->file, "lost", recorder->lost);
-    binadei_trace_end(recorder->file);
-    binadei_trace_sums(recorder->file, out);
+    moietyi_trace_count(recorder->file, "late_times", recorder->late);
+    moietyi_trace_count(recorder->file, "lost", recorder->lost);
+    moietyi_trace_end(recorder->file);
+    moietyi_trace_sums(recorder->file, out);
     *out_lost = recorder->lost;
-    binade_status status = binadei_trace_check(recorder->file);
-    binadei_trace_free(recorder->file);
-    binadei_record_queue_fini(&recorder->queue);
+    moiety_status status = moietyi_trace_check(recorder->file);
+    moietyi_trace_free(recorder->file);
+    moietyi_record_queue_fini(&recorder->queue);
     free(recorder);
     return status;
 }
@@ -214,7 +214,7 @@ static bool try_lock(pthread_mutex_t *lock)
     for (unsigned i = 0; i < EXIT_TRIES; i++) {
         if (pthread_mutex_trylock(lock) == 0)
             return true;
-        binadei_nap(EXIT_NAP_NS);
+        moietyi_nap(EXIT_NAP_NS);
     }
     return false;
 }
@@ -222,15 +222,15 @@ static bool try_lock(pthread_mutex_t *lock)
 /* Other threads may still be running, or be gone with a lock. */
 static void finish_at_exit(void)
 {
-    struct binadei_trace_sums sums;
+    struct moietyi_trace_sums sums;
     uint64_t lost;
     if (atomic_load_explicit(&process, memory_order_relaxed) != getpid() ||
         !try_lock(&all_lock))
         return;
     while (all && try_lock(&all->history->record_lock)) {
-        struct binadei_history *history = all->history;
-        if (recorder_finish(all, &sums, &lost) != BINADE_OK)
-            (void)fprintf(stderr, "binade: %s\n", binadei_failure_message());
+        struct moietyi_history *history = all->history;
+        if (recorder_finish(all, &sums, &lost) != MOIETY_OK)
+            (void)fprintf(stderr, "moiety: %s\n", moietyi_failure_message());
         pthread_mutex_unlock(&history->record_lock);
     }
     pthread_mutex_unlock(&all_lock);
@@ -241,10 +241,10 @@ static void recorder_get_ready(void)
     is_ready = atexit(finish_at_exit) == 0;
 }
 
-static struct binadei_recorder *recorder_make(struct binadei_history *history,
-                                              struct binadei_trace_file *file)
+static struct moietyi_recorder *recorder_make(struct moietyi_history *history,
+                                              struct moietyi_trace_file *file)
 {
-    struct binadei_recorder *recorder = calloc(1, sizeof(*recorder));
+    struct moietyi_recorder *recorder = calloc(1, sizeof(*recorder));
     if (pthread_once(&once, recorder_get_ready) != 0 || !is_ready ||
         !recorder) {
         free(recorder);
@@ -256,30 +256,30 @@ static struct binadei_recorder *recorder_make(struct binadei_history *history,
 }
 
 /* Both locks held. */
-static void recorder_begin(struct binadei_recorder *recorder)
+static void recorder_begin(struct moietyi_recorder *recorder)
 {
-    struct binadei_history *history = recorder->history;
-    struct binadei_moment now;
+    struct moietyi_history *history = recorder->history;
+    struct moietyi_moment now;
     /* Once so that owners overwrite nothing any more, and once for what they
      * wrote before they saw that. */
     recorder_set_all(history, true);
     (void)recorder_pass_barrier(history);
     recorder_set_all(history, true);
-    now = binadei_moment_now(history->is_counter);
+    now = moietyi_moment_now(history->is_counter);
     recorder->settled_ticks = now.ticks;
-    binadei_trace_begin(recorder->file, now.time_ns);
+    moietyi_trace_begin(recorder->file, now.time_ns);
     history->recorder = recorder;
     recorder->next = all;
     all = recorder;
     atomic_store_explicit(&process, getpid(), memory_order_relaxed);
 }
 
-binade_status binadei_recorder_start(struct binadei_history *history,
-                                     struct binadei_trace_file *file)
+moiety_status moietyi_recorder_start(struct moietyi_history *history,
+                                     struct moietyi_trace_file *file)
 {
-    struct binadei_recorder *recorder = recorder_make(history, file);
+    struct moietyi_recorder *recorder = recorder_make(history, file);
     if (!recorder)
-        return binadei_fail(BINADE_E_NO_HOST_MEMORY, "no memory for recording");
+        return moietyi_fail(MOIETY_E_NO_HOST_MEMORY, "no memory for recording");
     pthread_mutex_lock(&all_lock);
     pthread_mutex_lock(&history->record_lock);
     bool is_free = !history->recorder;
@@ -288,34 +288,34 @@ binade_status binadei_recorder_start(struct binadei_history *history,
     pthread_mutex_unlock(&history->record_lock);
     pthread_mutex_unlock(&all_lock);
     if (is_free)
-        return BINADE_OK;
+        return MOIETY_OK;
     free(recorder);
-    return binadei_fail(BINADE_E_BUSY, "the pool is recorded already");
+    return moietyi_fail(MOIETY_E_BUSY, "the pool is recorded already");
 }
 
-bool binadei_recorder_sums(struct binadei_history *history, bool takes_all,
-                           struct binadei_trace_sums *out, uint64_t *out_lost)
+bool moietyi_recorder_sums(struct moietyi_history *history, bool takes_all,
+                           struct moietyi_trace_sums *out, uint64_t *out_lost)
 {
     pthread_mutex_lock(&history->record_lock);
-    struct binadei_recorder *recorder = history->recorder;
+    struct moietyi_recorder *recorder = history->recorder;
     if (recorder) {
         if (takes_all) {
             drain(recorder);
-            binadei_trace_flush(recorder->file);
+            moietyi_trace_flush(recorder->file);
         }
-        binadei_trace_sums(recorder->file, out);
+        moietyi_trace_sums(recorder->file, out);
         *out_lost = recorder->lost;
     }
     pthread_mutex_unlock(&history->record_lock);
     return recorder != NULL;
 }
 
-binade_status binadei_recorder_stop(struct binadei_history *history,
-                                    struct binadei_trace_sums *out,
+moiety_status moietyi_recorder_stop(struct moietyi_history *history,
+                                    struct moietyi_trace_sums *out,
                                     uint64_t *out_lost)
 {
     int cancelling;
-    binade_status status = BINADE_OK;
+    moiety_status status = MOIETY_OK;
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
     pthread_mutex_lock(&all_lock);
     pthread_mutex_lock(&history->record_lock);

@@ -7,28 +7,28 @@
  * ring.h). So nothing is lost, and a program that does nothing but allocate
  * goes at the pace of the file. docs/adr/0017-recorder.md says why.
  */
-#ifndef BINADE_POOL_OBSERVE_TRACE_RECORDER_H_
-#define BINADE_POOL_OBSERVE_TRACE_RECORDER_H_
+#ifndef MOIETY_POOL_OBSERVE_TRACE_RECORDER_H_
+#define MOIETY_POOL_OBSERVE_TRACE_RECORDER_H_
 
 #include <stdbool.h>
 
-#include "binade/status.h"
+#include "moiety/status.h"
 #include "pool/observe/trace/trace_file.h"
 
-struct binadei_history;
+struct moietyi_history;
 
-/* Begins; the recorder has the file from now on. BINADE_E_BUSY: the history has
+/* Begins; the recorder has the file from now on. MOIETY_E_BUSY: the history has
  * a recorder. Of what fails the file stays the caller's. */
-BINADE_MUST_USE binade_status binadei_recorder_start(
-    struct binadei_history *history, struct binadei_trace_file *file);
+MOIETY_MUST_USE moiety_status moietyi_recorder_start(
+    struct moietyi_history *history, struct moietyi_trace_file *file);
 /* What was recorded, after all entries up to now were taken where it
  * `takes_all`. False: there is no recorder. */
-bool binadei_recorder_sums(struct binadei_history *history, bool takes_all,
-                           struct binadei_trace_sums *out, uint64_t *out_lost);
-/* Writes the end. BINADE_OK, also where there is no recorder, or what went wrong
+bool moietyi_recorder_sums(struct moietyi_history *history, bool takes_all,
+                           struct moietyi_trace_sums *out, uint64_t *out_lost);
+/* Writes the end. MOIETY_OK, also where there is no recorder, or what went wrong
  * since the start, with its message. Nobody may be about to start one. */
-BINADE_MUST_USE binade_status
-binadei_recorder_stop(struct binadei_history *history,
-                      struct binadei_trace_sums *out, uint64_t *out_lost);
+MOIETY_MUST_USE moiety_status
+moietyi_recorder_stop(struct moietyi_history *history,
+                      struct moietyi_trace_sums *out, uint64_t *out_lost);
 
 #endif

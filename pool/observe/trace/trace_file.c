@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "binade/version.h"
+#include "moiety/version.h"
 #include "pool/base/failure.h"
 #include "pool/observe/trace/trace_map.h"
 
@@ -32,14 +32,14 @@
 #define IS_REQUESTED (UINT32_C(1) << 31) /* freed, and kept for who imports */
 #define ID_OF(value) ((value) & (IS_EXPORTED - 1))
 
-struct binadei_trace_file {
+struct moietyi_trace_file {
     int fd;
     char *path;
-    struct binadei_trace_sums sums;
+    struct moietyi_trace_sums sums;
     uint64_t now_ns;
-    struct binadei_trace_map live; /* by address */
-    struct binadei_trace_map threads;
-    struct binadei_trace_map streams;
+    struct moietyi_trace_map live; /* by address */
+    struct moietyi_trace_map threads;
+    struct moietyi_trace_map streams;
     uint32_t *free_ids; /* as many as there ever were live ones have room */
     uint32_t free_id_count;
     uint32_t id_count;
@@ -51,23 +51,23 @@ struct binadei_trace_file {
     char buffer[BUFFER_BYTES];
 };
 
-void binadei_trace_fail(struct binadei_trace_file *file, binade_status status)
+void moietyi_trace_fail(struct moietyi_trace_file *file, moiety_status status)
 {
-    if (file->sums.status == BINADE_OK)
+    if (file->sums.status == MOIETY_OK)
         file->sums.status = status;
 }
 
-void binadei_trace_flush(struct binadei_trace_file *file)
+void moietyi_trace_flush(struct moietyi_trace_file *file)
 {
     size_t done = 0;
-    while (file->sums.status == BINADE_OK && done < file->used) {
+    while (file->sums.status == MOIETY_OK && done < file->used) {
         ssize_t written =
             write(file->fd, file->buffer + done, file->used - done);
         if (written >= 0) {
             done += (size_t)written;
         } else if (errno != EINTR) {
             file->sums.system_error = errno;
-            binadei_trace_fail(file, BINADE_E_INVALID);
+            moietyi_trace_fail(file, MOIETY_E_INVALID);
         }
     }
     file->sums.byte_count += done;
@@ -75,18 +75,18 @@ void binadei_trace_flush(struct binadei_trace_file *file)
 }
 
 /* Room for a line. */
-static void begin_line(struct binadei_trace_file *file)
+static void begin_line(struct moietyi_trace_file *file)
 {
     if (file->used + LINE_BYTES_MAX > BUFFER_BYTES)
-        binadei_trace_flush(file);
+        moietyi_trace_flush(file);
 }
 
-static void put_char(struct binadei_trace_file *file, char one)
+static void put_char(struct moietyi_trace_file *file, char one)
 {
     file->buffer[file->used++] = one;
 }
 
-static void put_number(struct binadei_trace_file *file, uint64_t number)
+static void put_number(struct moietyi_trace_file *file, uint64_t number)
 {
     char digits[20];
     unsigned count = 0;
@@ -99,62 +99,62 @@ static void put_number(struct binadei_trace_file *file, uint64_t number)
 }
 
 /* A blank before it. */
-static void put_field(struct binadei_trace_file *file, uint64_t number)
+static void put_field(struct moietyi_trace_file *file, uint64_t number)
 {
     put_char(file, ' ');
     put_number(file, number);
 }
 
-static void put_text(struct binadei_trace_file *file, const char *text)
+static void put_text(struct moietyi_trace_file *file, const char *text)
 {
     begin_line(file);
     while (*text)
         put_char(file, *text++);
 }
 
-static binade_status trace_file_refuse(const char *path, int error,
+static moiety_status trace_file_refuse(const char *path, int error,
                                        const char *what)
 {
-    return binadei_fail(error == EWOULDBLOCK ? BINADE_E_BUSY : BINADE_E_INVALID,
+    return moietyi_fail(error == EWOULDBLOCK ? MOIETY_E_BUSY : MOIETY_E_INVALID,
                         "cannot record to '%s': %s", path,
                         what ? what : strerror_r(error, (char[64]){0}, 64));
 }
 
 /* A pipe would make the program wait for its reader. */
-static binade_status check_kind(int fd, const char *path)
+static moiety_status check_kind(int fd, const char *path)
 {
     struct stat about;
     if (fstat(fd, &about) != 0)
         return trace_file_refuse(path, errno, NULL);
     if (S_ISCHR(about.st_mode))
-        return BINADE_OK;
+        return MOIETY_OK;
     if (!S_ISREG(about.st_mode))
         return trace_file_refuse(path, EINVAL, "it is not a file");
     if (flock(fd, LOCK_EX | LOCK_NB) != 0)
         return trace_file_refuse(
             path, errno,
             errno == EWOULDBLOCK ? "another pool records to it" : NULL);
-    return ftruncate(fd, 0) == 0 ? BINADE_OK
+    return ftruncate(fd, 0) == 0 ? MOIETY_OK
                                  : trace_file_refuse(path, errno, NULL);
 }
 
-static binade_status trace_open_file(const char *path, int *out)
+static moiety_status trace_open_file(const char *path, int *out)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
                   0666);
     if (fd < 0)
         return trace_file_refuse(path, errno, NULL);
-    binade_status status = check_kind(fd, path);
-    if (status != BINADE_OK)
+    moiety_status status = check_kind(fd, path);
+    if (status != MOIETY_OK)
         (void)close(fd);
     else
         *out = fd;
     return status;
 }
 
-static struct binadei_trace_file *trace_file_make(const char *path)
+static struct moietyi_trace_file *trace_file_make(const char *path)
 {
-    struct binadei_trace_file *file = calloc(1, sizeof(*file));
+    struct moietyi_trace_file *file = calloc(1, sizeof(*file));
     size_t path_bytes = strlen(path) + 1;
     if (!file)
         return NULL;
@@ -168,56 +168,56 @@ static struct binadei_trace_file *trace_file_make(const char *path)
     return file;
 }
 
-binade_status binadei_trace_open(const char *path,
-                                 struct binadei_trace_file **out)
+moiety_status moietyi_trace_open(const char *path,
+                                 struct moietyi_trace_file **out)
 {
-    struct binadei_trace_file *file = trace_file_make(path);
+    struct moietyi_trace_file *file = trace_file_make(path);
     if (!file)
-        return binadei_fail(BINADE_E_NO_HOST_MEMORY,
+        return moietyi_fail(MOIETY_E_NO_HOST_MEMORY,
                             "no memory for recording to '%s'", path);
-    binade_status status = trace_open_file(path, &file->fd);
-    if (status != BINADE_OK) {
-        binadei_trace_free(file);
+    moiety_status status = trace_open_file(path, &file->fd);
+    if (status != MOIETY_OK) {
+        moietyi_trace_free(file);
         return status;
     }
     put_text(file,
-             "binade-trace 1\nI source binade\nI version " BINADE_VERSION_STRING
+             "moiety-trace 1\nI source moiety\nI version " MOIETY_VERSION_STRING
              "\n");
     /* So that a file system that takes nothing is found at once. */
-    binadei_trace_flush(file);
-    status = binadei_trace_check(file);
-    if (status == BINADE_OK)
+    moietyi_trace_flush(file);
+    status = moietyi_trace_check(file);
+    if (status == MOIETY_OK)
         *out = file;
     else
-        binadei_trace_free(file);
+        moietyi_trace_free(file);
     return status;
 }
 
-void binadei_trace_begin(struct binadei_trace_file *file, uint64_t start_ns)
+void moietyi_trace_begin(struct moietyi_trace_file *file, uint64_t start_ns)
 {
     file->now_ns = start_ns;
 }
 
 /* The index of a thread or a stream; its line, if it is new. */
-static uint32_t trace_file_name(struct binadei_trace_file *file,
-                                struct binadei_trace_map *names, uint64_t key,
-                                void (*define)(struct binadei_trace_file *file,
+static uint32_t trace_file_name(struct moietyi_trace_file *file,
+                                struct moietyi_trace_map *names, uint64_t key,
+                                void (*define)(struct moietyi_trace_file *file,
                                                uint64_t key, uint32_t index))
 {
-    uint32_t *known = binadei_trace_map_find(names, key);
+    uint32_t *known = moietyi_trace_map_find(names, key);
     if (known)
         return *known;
     uint32_t index = (uint32_t)names->count;
     if (names->count == NAMES_MAX)
-        binadei_trace_fail(file, BINADE_E_TOO_LARGE);
-    else if (!binadei_trace_map_add(names, key, index))
-        binadei_trace_fail(file, BINADE_E_NO_HOST_MEMORY);
+        moietyi_trace_fail(file, MOIETY_E_TOO_LARGE);
+    else if (!moietyi_trace_map_add(names, key, index))
+        moietyi_trace_fail(file, MOIETY_E_NO_HOST_MEMORY);
     else
         define(file, key, index);
     return index;
 }
 
-static void define_thread(struct binadei_trace_file *file, uint64_t key,
+static void define_thread(struct moietyi_trace_file *file, uint64_t key,
                           uint32_t index)
 {
     put_text(file, "T");
@@ -242,7 +242,7 @@ static const char *stream_word(uint64_t stream)
     }
 }
 
-static void define_stream(struct binadei_trace_file *file, uint64_t key,
+static void define_stream(struct moietyi_trace_file *file, uint64_t key,
                           uint32_t index)
 {
     char number[24];
@@ -255,19 +255,19 @@ static void define_stream(struct binadei_trace_file *file, uint64_t key,
     put_char(file, '\n');
 }
 
-static uint32_t trace_file_stream_of(struct binadei_trace_file *file,
-                                     const binade_history_entry *entry)
+static uint32_t trace_file_stream_of(struct moietyi_trace_file *file,
+                                     const moiety_history_entry *entry)
 {
     /* To the pool 0 is the legacy stream, under whose name it says what was freed
      * on it. */
-    binade_stream stream = entry->stream ? entry->stream : BINADE_STREAM_LEGACY;
+    moiety_stream stream = entry->stream ? entry->stream : MOIETY_STREAM_LEGACY;
     return trace_file_name(file, &file->streams, (uintptr_t)stream,
                            define_stream);
 }
 
 /* The beginning of an operation's line, up to the thread. */
-static void trace_file_begin(struct binadei_trace_file *file, char letter,
-                             const binade_history_entry *entry)
+static void trace_file_begin(struct moietyi_trace_file *file, char letter,
+                             const moiety_history_entry *entry)
 {
     uint32_t thread =
         trace_file_name(file, &file->threads, entry->thread_id, define_thread);
@@ -281,15 +281,15 @@ static void trace_file_begin(struct binadei_trace_file *file, char letter,
     put_field(file, thread);
 }
 
-static void trace_file_end(struct binadei_trace_file *file)
+static void trace_file_end(struct moietyi_trace_file *file)
 {
     put_char(file, '\n');
     file->sums.operation_count++;
 }
 
 /* Of an id and a stream. */
-static void put_use(struct binadei_trace_file *file, char letter,
-                    const binade_history_entry *entry, uint32_t value)
+static void put_use(struct moietyi_trace_file *file, char letter,
+                    const moiety_history_entry *entry, uint32_t value)
 {
     bool has_stream = letter != 'w' && letter != 'x';
     uint32_t stream = has_stream ? trace_file_stream_of(file, entry) : 0;
@@ -300,8 +300,8 @@ static void put_use(struct binadei_trace_file *file, char letter,
     trace_file_end(file);
 }
 
-static void trace_file_put_size(struct binadei_trace_file *file, char letter,
-                                const binade_history_entry *entry)
+static void trace_file_put_size(struct moietyi_trace_file *file, char letter,
+                                const moiety_history_entry *entry)
 {
     uint32_t stream = trace_file_stream_of(file, entry);
     trace_file_begin(file, letter, entry);
@@ -312,14 +312,14 @@ static void trace_file_put_size(struct binadei_trace_file *file, char letter,
 
 /* Ids are used again, the last first, so each is below the most that ever were
  * live. False: that is too many, or there is no memory. */
-static bool take_id(struct binadei_trace_file *file, uint32_t *out)
+static bool take_id(struct moietyi_trace_file *file, uint32_t *out)
 {
     if (file->free_id_count) {
         *out = file->free_ids[--file->free_id_count];
         return true;
     }
     if (file->id_count == LIVE_MAX) {
-        binadei_trace_fail(file, BINADE_E_TOO_LARGE);
+        moietyi_trace_fail(file, MOIETY_E_TOO_LARGE);
         return false;
     }
     if (file->id_count == file->id_capacity) {
@@ -327,7 +327,7 @@ static bool take_id(struct binadei_trace_file *file, uint32_t *out)
         uint32_t *larger =
             realloc(file->free_ids, capacity * sizeof(*file->free_ids));
         if (!larger) {
-            binadei_trace_fail(file, BINADE_E_NO_HOST_MEMORY);
+            moietyi_trace_fail(file, MOIETY_E_NO_HOST_MEMORY);
             return false;
         }
         file->free_ids = larger;
@@ -337,19 +337,19 @@ static bool take_id(struct binadei_trace_file *file, uint32_t *out)
     return true;
 }
 
-static void trace_file_forget(struct binadei_trace_file *file,
-                              binade_devptr address, uint32_t value)
+static void trace_file_forget(struct moietyi_trace_file *file,
+                              moiety_devptr address, uint32_t value)
 {
     file->free_ids[file->free_id_count++] = ID_OF(value);
-    binadei_trace_map_remove(&file->live, address);
+    moietyi_trace_map_remove(&file->live, address);
 }
 
-static void put_alloc(struct binadei_trace_file *file,
-                      const binade_history_entry *entry)
+static void put_alloc(struct moietyi_trace_file *file,
+                      const moiety_history_entry *entry)
 {
     uint32_t id = 0;
     const uint32_t *before =
-        binadei_trace_map_find(&file->live, entry->address);
+        moietyi_trace_map_find(&file->live, entry->address);
     if (before) {
         uint32_t value = *before;
         file->implied_frees += !(value & IS_REQUESTED);
@@ -358,8 +358,8 @@ static void put_alloc(struct binadei_trace_file *file,
     }
     if (!take_id(file, &id))
         return;
-    if (!binadei_trace_map_add(&file->live, entry->address, id)) {
-        binadei_trace_fail(file, BINADE_E_NO_HOST_MEMORY);
+    if (!moietyi_trace_map_add(&file->live, entry->address, id)) {
+        moietyi_trace_fail(file, MOIETY_E_NO_HOST_MEMORY);
         return;
     }
     uint32_t stream = trace_file_stream_of(file, entry);
@@ -370,10 +370,10 @@ static void put_alloc(struct binadei_trace_file *file,
     trace_file_end(file);
 }
 
-static void put_free(struct binadei_trace_file *file, char letter,
-                     const binade_history_entry *entry)
+static void put_free(struct moietyi_trace_file *file, char letter,
+                     const moiety_history_entry *entry)
 {
-    uint32_t *live = binadei_trace_map_find(&file->live, entry->address);
+    uint32_t *live = moietyi_trace_map_find(&file->live, entry->address);
     if (!live || *live & IS_REQUESTED) {
         file->dropped_frees++;
         return;
@@ -387,10 +387,10 @@ static void put_free(struct binadei_trace_file *file, char letter,
     }
 }
 
-static void put_other_use(struct binadei_trace_file *file, char letter,
-                          const binade_history_entry *entry)
+static void put_other_use(struct moietyi_trace_file *file, char letter,
+                          const moiety_history_entry *entry)
 {
-    uint32_t *live = binadei_trace_map_find(&file->live, entry->address);
+    uint32_t *live = moietyi_trace_map_find(&file->live, entry->address);
     if (!live || *live & IS_REQUESTED) {
         file->dropped_uses++;
         return;
@@ -402,12 +402,12 @@ static void put_other_use(struct binadei_trace_file *file, char letter,
 
 /* What was freed while it was exported can serve again. The history does not
  * tell of which segments: of all. */
-static void put_release(struct binadei_trace_file *file,
-                        const binade_history_entry *entry)
+static void put_release(struct moietyi_trace_file *file,
+                        const moiety_history_entry *entry)
 {
-    struct binadei_trace_map *live = &file->live;
+    struct moietyi_trace_map *live = &file->live;
     for (uint64_t i = 0; live->places && i < UINT64_C(1) << live->order;) {
-        struct binadei_trace_place *place = &live->places[i];
+        struct moietyi_trace_place *place = &live->places[i];
         if (place->is_used && place->value & IS_REQUESTED) {
             /* Another one may move here. */
             put_use(file, 'f', entry, place->value);
@@ -419,63 +419,63 @@ static void put_release(struct binadei_trace_file *file,
     }
 }
 
-static void put_done(struct binadei_trace_file *file,
-                     const binade_history_entry *entry)
+static void put_done(struct moietyi_trace_file *file,
+                     const moiety_history_entry *entry)
 {
     uint32_t stream;
     switch (entry->kind) {
-    case BINADE_HISTORY_ALLOC:
+    case MOIETY_HISTORY_ALLOC:
         if (entry->address)
             put_alloc(file, entry);
         break;
-    case BINADE_HISTORY_FREE:
+    case MOIETY_HISTORY_FREE:
         put_free(file, 'f', entry);
         break;
-    case BINADE_HISTORY_FREE_SIZED:
+    case MOIETY_HISTORY_FREE_SIZED:
         put_free(file, 's', entry);
         break;
-    case BINADE_HISTORY_FREE_AFTER:
+    case MOIETY_HISTORY_FREE_AFTER:
         put_free(file, 'w', entry);
         break;
-    case BINADE_HISTORY_RECORD_USE:
+    case MOIETY_HISTORY_RECORD_USE:
         put_other_use(file, 'u', entry);
         break;
-    case BINADE_HISTORY_EXPORT:
+    case MOIETY_HISTORY_EXPORT:
         put_other_use(file, 'x', entry);
         break;
-    case BINADE_HISTORY_RELEASE:
+    case MOIETY_HISTORY_RELEASE:
         put_release(file, entry);
         break;
-    case BINADE_HISTORY_RETIRE:
+    case MOIETY_HISTORY_RETIRE:
         stream = trace_file_stream_of(file, entry);
         trace_file_begin(file, 'r', entry);
         put_field(file, stream);
         trace_file_end(file);
         break;
-    case BINADE_HISTORY_GROW:
-    case BINADE_HISTORY_TRIM:
+    case MOIETY_HISTORY_GROW:
+    case MOIETY_HISTORY_TRIM:
         if (entry->size_bytes)
             trace_file_put_size(
-                file, entry->kind == BINADE_HISTORY_GROW ? 'g' : 't', entry);
+                file, entry->kind == MOIETY_HISTORY_GROW ? 'g' : 't', entry);
         break;
     default:
         break;
     }
 }
 
-void binadei_trace_put(struct binadei_trace_file *file,
-                       const binade_history_entry *entry)
+void moietyi_trace_put(struct moietyi_trace_file *file,
+                       const moiety_history_entry *entry)
 {
-    if (file->sums.status != BINADE_OK)
+    if (file->sums.status != MOIETY_OK)
         return;
-    if (entry->status == BINADE_OK)
+    if (entry->status == MOIETY_OK)
         put_done(file, entry);
-    else if (entry->kind == BINADE_HISTORY_ALLOC &&
-             entry->status == BINADE_E_NO_DEVICE_MEMORY)
+    else if (entry->kind == MOIETY_HISTORY_ALLOC &&
+             entry->status == MOIETY_E_NO_DEVICE_MEMORY)
         trace_file_put_size(file, 'o', entry);
 }
 
-void binadei_trace_count(struct binadei_trace_file *file, const char *key,
+void moietyi_trace_count(struct moietyi_trace_file *file, const char *key,
                          uint64_t count)
 {
     if (!count)
@@ -486,53 +486,53 @@ void binadei_trace_count(struct binadei_trace_file *file, const char *key,
     put_char(file, '\n');
 }
 
-void binadei_trace_sums(const struct binadei_trace_file *file,
-                        struct binadei_trace_sums *out)
+void moietyi_trace_sums(const struct moietyi_trace_file *file,
+                        struct moietyi_trace_sums *out)
 {
     *out = file->sums;
 }
 
-binade_status binadei_trace_check(const struct binadei_trace_file *file)
+moiety_status moietyi_trace_check(const struct moietyi_trace_file *file)
 {
-    const struct binadei_trace_sums *sums = &file->sums;
-    if (sums->status == BINADE_OK)
-        return BINADE_OK;
-    return binadei_fail(
+    const struct moietyi_trace_sums *sums = &file->sums;
+    if (sums->status == MOIETY_OK)
+        return MOIETY_OK;
+    return moietyi_fail(
         sums->status, "recording to '%s' ended after %llu operations: %s",
         file->path, (unsigned long long)sums->operation_count,
         sums->system_error ? strerror_r(sums->system_error, (char[64]){0}, 64)
-        : sums->status == BINADE_E_TOO_LARGE
+        : sums->status == MOIETY_E_TOO_LARGE
             ? "a trace has no more than 65536 threads and streams, and 1048576 "
               "live allocations"
             : "no memory");
 }
 
-void binadei_trace_end(struct binadei_trace_file *file)
+void moietyi_trace_end(struct moietyi_trace_file *file)
 {
-    binadei_trace_count(file, "dropped_frees", file->dropped_frees);
-    binadei_trace_count(file, "dropped_uses", file->dropped_uses);
-    binadei_trace_count(file, "implied_frees", file->implied_frees);
+    moietyi_trace_count(file, "dropped_frees", file->dropped_frees);
+    moietyi_trace_count(file, "dropped_uses", file->dropped_uses);
+    moietyi_trace_count(file, "implied_frees", file->implied_frees);
     put_text(file, "E");
     put_field(file, file->sums.operation_count);
     put_char(file, '\n');
-    binadei_trace_flush(file);
+    moietyi_trace_flush(file);
     /* Some file systems only tell now that they are full. */
-    if (close(file->fd) != 0 && file->sums.status == BINADE_OK) {
+    if (close(file->fd) != 0 && file->sums.status == MOIETY_OK) {
         file->sums.system_error = errno;
-        binadei_trace_fail(file, BINADE_E_INVALID);
+        moietyi_trace_fail(file, MOIETY_E_INVALID);
     }
     file->fd = -1;
 }
 
-void binadei_trace_free(struct binadei_trace_file *file)
+void moietyi_trace_free(struct moietyi_trace_file *file)
 {
     if (!file)
         return;
     if (file->fd >= 0)
         (void)close(file->fd);
-    binadei_trace_map_fini(&file->live);
-    binadei_trace_map_fini(&file->threads);
-    binadei_trace_map_fini(&file->streams);
+    moietyi_trace_map_fini(&file->live);
+    moietyi_trace_map_fini(&file->threads);
+    moietyi_trace_map_fini(&file->streams);
     free(file->free_ids);
     free(file->path);
     free(file);

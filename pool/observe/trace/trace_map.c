@@ -15,7 +15,7 @@ static uint64_t trace_map_home_of(uint64_t key, uint32_t order)
 }
 
 /* The key's place, or the free one where it would be. */
-static uint64_t trace_map_probe(const struct binadei_trace_map *map,
+static uint64_t trace_map_probe(const struct moietyi_trace_map *map,
                                 uint64_t key)
 {
     uint64_t mask = (UINT64_C(1) << map->order) - 1;
@@ -25,9 +25,9 @@ static uint64_t trace_map_probe(const struct binadei_trace_map *map,
     return at;
 }
 
-static bool trace_map_grow(struct binadei_trace_map *map)
+static bool trace_map_grow(struct moietyi_trace_map *map)
 {
-    struct binadei_trace_map larger = {
+    struct moietyi_trace_map larger = {
         .order = map->places ? map->order + 1 : FIRST_ORDER,
         .count = map->count,
     };
@@ -43,28 +43,28 @@ static bool trace_map_grow(struct binadei_trace_map *map)
     return true;
 }
 
-uint32_t *binadei_trace_map_find(const struct binadei_trace_map *map,
+uint32_t *moietyi_trace_map_find(const struct moietyi_trace_map *map,
                                  uint64_t key)
 {
     if (!map->places)
         return NULL;
-    struct binadei_trace_place *place = &map->places[trace_map_probe(map, key)];
+    struct moietyi_trace_place *place = &map->places[trace_map_probe(map, key)];
     return place->is_used ? &place->value : NULL;
 }
 
-bool binadei_trace_map_add(struct binadei_trace_map *map, uint64_t key,
+bool moietyi_trace_map_add(struct moietyi_trace_map *map, uint64_t key,
                            uint32_t value)
 {
     if ((!map->places || map->count >= UINT64_C(1) << (map->order - 1)) &&
         !trace_map_grow(map))
         return false;
     map->places[trace_map_probe(map, key)] =
-        (struct binadei_trace_place){key, value, true};
+        (struct moietyi_trace_place){key, value, true};
     map->count++;
     return true;
 }
 
-void binadei_trace_map_remove(struct binadei_trace_map *map, uint64_t key)
+void moietyi_trace_map_remove(struct moietyi_trace_map *map, uint64_t key)
 {
     uint64_t mask = (UINT64_C(1) << map->order) - 1;
     uint64_t hole = trace_map_probe(map, key);
@@ -81,8 +81,8 @@ void binadei_trace_map_remove(struct binadei_trace_map *map, uint64_t key)
     map->places[hole].is_used = false;
 }
 
-void binadei_trace_map_fini(struct binadei_trace_map *map)
+void moietyi_trace_map_fini(struct moietyi_trace_map *map)
 {
     free(map->places);
-    *map = (struct binadei_trace_map){NULL, 0, 0};
+    *map = (struct moietyi_trace_map){NULL, 0, 0};
 }

@@ -4,33 +4,33 @@
  * Numbers by numbers, for the writer of a trace: what is live, which threads
  * and streams have a name. Open addressing; for one thread at a time.
  */
-#ifndef BINADE_POOL_OBSERVE_TRACE_TRACE_MAP_H_
-#define BINADE_POOL_OBSERVE_TRACE_TRACE_MAP_H_
+#ifndef MOIETY_POOL_OBSERVE_TRACE_TRACE_MAP_H_
+#define MOIETY_POOL_OBSERVE_TRACE_TRACE_MAP_H_
 
 #include <stdbool.h>
 #include <stdint.h>
 
-struct binadei_trace_place {
+struct moietyi_trace_place {
     uint64_t key;
     uint32_t value;
     bool is_used;
 };
 
 /* All zeroes: it is empty. */
-struct binadei_trace_map {
-    struct binadei_trace_place *places; /* 2 to the `order`, half are free */
+struct moietyi_trace_map {
+    struct moietyi_trace_place *places; /* 2 to the `order`, half are free */
     uint32_t order;
     uint64_t count;
 };
 
 /* NULL: the key is not there. */
-uint32_t *binadei_trace_map_find(const struct binadei_trace_map *map,
+uint32_t *moietyi_trace_map_find(const struct moietyi_trace_map *map,
                                  uint64_t key);
 /* A key that is not there. False: no memory, and nothing has changed. */
-bool binadei_trace_map_add(struct binadei_trace_map *map, uint64_t key,
+bool moietyi_trace_map_add(struct moietyi_trace_map *map, uint64_t key,
                            uint32_t value);
 /* A key that is there. */
-void binadei_trace_map_remove(struct binadei_trace_map *map, uint64_t key);
-void binadei_trace_map_fini(struct binadei_trace_map *map);
+void moietyi_trace_map_remove(struct moietyi_trace_map *map, uint64_t key);
+void moietyi_trace_map_fini(struct moietyi_trace_map *map);
 
 #endif

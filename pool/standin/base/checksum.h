@@ -4,8 +4,8 @@
  * The sum in handles that travel: FNV-1a. It tells what was changed or made up
  * by mistake, not what was forged.
  */
-#ifndef BINADE_POOL_STANDIN_BASE_CHECKSUM_H_
-#define BINADE_POOL_STANDIN_BASE_CHECKSUM_H_
+#ifndef MOIETY_POOL_STANDIN_BASE_CHECKSUM_H_
+#define MOIETY_POOL_STANDIN_BASE_CHECKSUM_H_
 
 #include <stddef.h>
 #include <stdint.h>

@@ -7,8 +7,8 @@
  *
  * All functions: lock held, unless said otherwise.
  */
-#ifndef BINADE_POOL_STANDIN_BASE_CONTEXT_H_
-#define BINADE_POOL_STANDIN_BASE_CONTEXT_H_
+#ifndef MOIETY_POOL_STANDIN_BASE_CONTEXT_H_
+#define MOIETY_POOL_STANDIN_BASE_CONTEXT_H_
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -9,8 +9,8 @@
  *
  * All functions: lock held.
  */
-#ifndef BINADE_POOL_STANDIN_BASE_HANDLE_H_
-#define BINADE_POOL_STANDIN_BASE_HANDLE_H_
+#ifndef MOIETY_POOL_STANDIN_BASE_HANDLE_H_
+#define MOIETY_POOL_STANDIN_BASE_HANDLE_H_
 
 #include <stdbool.h>
 #include <stdint.h>

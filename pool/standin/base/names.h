@@ -3,8 +3,8 @@
  *
  * The entries that CUDA declares, by number and by name; names of error codes.
  */
-#ifndef BINADE_POOL_STANDIN_BASE_NAMES_H_
-#define BINADE_POOL_STANDIN_BASE_NAMES_H_
+#ifndef MOIETY_POOL_STANDIN_BASE_NAMES_H_
+#define MOIETY_POOL_STANDIN_BASE_NAMES_H_
 
 #include <stdbool.h>
 

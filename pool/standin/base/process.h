@@ -4,8 +4,8 @@
  * The one lock over all state of the stand-in, and the life of the process:
  * initialised, forked, torn down; and what is kept per thread.
  */
-#ifndef BINADE_POOL_STANDIN_BASE_PROCESS_H_
-#define BINADE_POOL_STANDIN_BASE_PROCESS_H_
+#ifndef MOIETY_POOL_STANDIN_BASE_PROCESS_H_
+#define MOIETY_POOL_STANDIN_BASE_PROCESS_H_
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -5,8 +5,8 @@
  *
  * All functions: lock held.
  */
-#ifndef BINADE_POOL_STANDIN_CONTEXT_CONTEXT_H_
-#define BINADE_POOL_STANDIN_CONTEXT_CONTEXT_H_
+#ifndef MOIETY_POOL_STANDIN_CONTEXT_CONTEXT_H_
+#define MOIETY_POOL_STANDIN_CONTEXT_CONTEXT_H_
 
 #include "pool/standin/base/context.h"
 

@@ -12,7 +12,7 @@
 #include "pool/standin/memory/memory.h"
 #include "pool/standin/settings/settings.h"
 
-#define DEVICE_NAME "Binade stand-in device"
+#define DEVICE_NAME "Moiety stand-in device"
 #define COMPUTE_MAJOR 9
 #define COMPUTE_MINOR 0
 /* The last device attribute that CUDA 13.0 declares. */
@@ -104,7 +104,7 @@ static CUresult get_uuid(CUuuid *out, CUdevice id)
     const struct device *device = device_at(id);
     if (!device)
         return CUDA_ERROR_INVALID_DEVICE;
-    memcpy(out->bytes, "binade standin", 14);
+    memcpy(out->bytes, "moiety standin", 14);
     out->bytes[14] = (char)device->pci_bus;
     out->bytes[15] = (char)(device->pci_device * 8 + device->ordinal);
     return CUDA_SUCCESS;

@@ -3,8 +3,8 @@
  *
  * Copies: checked at the call, resolved again and done in stream order.
  */
-#ifndef BINADE_POOL_STANDIN_COPIES_COPY_H_
-#define BINADE_POOL_STANDIN_COPIES_COPY_H_
+#ifndef MOIETY_POOL_STANDIN_COPIES_COPY_H_
+#define MOIETY_POOL_STANDIN_COPIES_COPY_H_
 
 #include "pool/standin/work/work.h"
 

@@ -3,8 +3,8 @@
  *
  * The entries that devices, contexts and look-up implement.
  */
-#ifndef BINADE_POOL_STANDIN_ENTRIES_CORE_API_H_
-#define BINADE_POOL_STANDIN_ENTRIES_CORE_API_H_
+#ifndef MOIETY_POOL_STANDIN_ENTRIES_CORE_API_H_
+#define MOIETY_POOL_STANDIN_ENTRIES_CORE_API_H_
 
 #include "pool/standin/entries/entry.h"
 

@@ -4,8 +4,8 @@
  * Prototypes of the entries that streams, events, copies, captures and graphs
  * define, and how an entry and its per-thread twin are defined together.
  */
-#ifndef BINADE_POOL_STANDIN_ENTRIES_ENGINE_API_H_
-#define BINADE_POOL_STANDIN_ENTRIES_ENGINE_API_H_
+#ifndef MOIETY_POOL_STANDIN_ENTRIES_ENGINE_API_H_
+#define MOIETY_POOL_STANDIN_ENTRIES_ENGINE_API_H_
 
 #include "pool/driver/cuda_abi.h"
 #include "pool/standin/entries/entry.h"

@@ -8,8 +8,8 @@
  * An entry that no file defines is a weak stub (table.c) that counts the call
  * and returns CUDA_ERROR_NOT_SUPPORTED; defining the symbol replaces it.
  */
-#ifndef BINADE_POOL_STANDIN_ENTRIES_ENTRY_H_
-#define BINADE_POOL_STANDIN_ENTRIES_ENTRY_H_
+#ifndef MOIETY_POOL_STANDIN_ENTRIES_ENTRY_H_
+#define MOIETY_POOL_STANDIN_ENTRIES_ENTRY_H_
 
 #include <stdint.h>
 

@@ -4,8 +4,8 @@
  * Prototypes of the entries that the memory side defines. The per-thread
  * flavour of an entry has the same type as the plain one.
  */
-#ifndef BINADE_POOL_STANDIN_ENTRIES_MEMORY_API_H_
-#define BINADE_POOL_STANDIN_ENTRIES_MEMORY_API_H_
+#ifndef MOIETY_POOL_STANDIN_ENTRIES_MEMORY_API_H_
+#define MOIETY_POOL_STANDIN_ENTRIES_MEMORY_API_H_
 
 #include "pool/driver/cuda_abi.h"
 #include "pool/standin/entries/entry.h"

@@ -3,8 +3,8 @@
  *
  * The table of all driver entries: since when it is there, and what it runs.
  */
-#ifndef BINADE_POOL_STANDIN_ENTRIES_TABLE_H_
-#define BINADE_POOL_STANDIN_ENTRIES_TABLE_H_
+#ifndef MOIETY_POOL_STANDIN_ENTRIES_TABLE_H_
+#define MOIETY_POOL_STANDIN_ENTRIES_TABLE_H_
 
 #include "pool/standin/entries/entry.h"
 

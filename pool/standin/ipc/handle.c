@@ -14,7 +14,7 @@
 #include "pool/standin/base/process.h"
 #include "pool/standin/memory/device_memory.h"
 
-#define MAGIC 0x62695043U
+#define MAGIC 0x6d6f5043U
 
 _Static_assert(sizeof(struct ipc_handle) == sizeof(CUipcMemHandle),
                "the driver's handle has 64 bytes");
@@ -39,7 +39,7 @@ bool ipc_handle_seal(struct ipc_handle *handle, CUipcMemHandle *out)
  * stranger's descriptor may be a pipe or a terminal. */
 static bool is_device_file(const char *path)
 {
-    static const char expected[] = "/memfd:binade_standin_device";
+    static const char expected[] = "/memfd:moiety_standin_device";
     char target[sizeof(expected)];
     ssize_t length = readlink(path, target, sizeof(target) - 1);
     return length == sizeof(expected) - 1 &&

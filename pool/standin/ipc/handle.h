@@ -3,8 +3,8 @@
  *
  * The 64 bytes of a legacy IPC handle, and what stands behind them.
  */
-#ifndef BINADE_POOL_STANDIN_IPC_HANDLE_H_
-#define BINADE_POOL_STANDIN_IPC_HANDLE_H_
+#ifndef MOIETY_POOL_STANDIN_IPC_HANDLE_H_
+#define MOIETY_POOL_STANDIN_IPC_HANDLE_H_
 
 #include <stdbool.h>
 #include <stdint.h>

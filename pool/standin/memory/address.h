@@ -7,8 +7,8 @@
  *
  * All functions: lock held.
  */
-#ifndef BINADE_POOL_STANDIN_MEMORY_ADDRESS_H_
-#define BINADE_POOL_STANDIN_MEMORY_ADDRESS_H_
+#ifndef MOIETY_POOL_STANDIN_MEMORY_ADDRESS_H_
+#define MOIETY_POOL_STANDIN_MEMORY_ADDRESS_H_
 
 #include <stdbool.h>
 #include <stddef.h>

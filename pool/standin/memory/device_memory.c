@@ -55,7 +55,7 @@ static bool device_memory_lay_out(struct device_memory *memory,
 static bool device_memory_fill(struct device_memory *memory,
                                size_t device_bytes)
 {
-    memory->fd = memfd_create("binade_standin_device", MFD_CLOEXEC);
+    memory->fd = memfd_create("moiety_standin_device", MFD_CLOEXEC);
     if (memory->fd < 0)
         return false;
     size_t granules = round_up(device_bytes, GRANULE_BYTES);

@@ -3,8 +3,8 @@
  *
  * The host's NUMA nodes, by the kernel's own interfaces. Any thread.
  */
-#ifndef BINADE_POOL_STANDIN_MEMORY_NUMA_NODE_H_
-#define BINADE_POOL_STANDIN_MEMORY_NUMA_NODE_H_
+#ifndef MOIETY_POOL_STANDIN_MEMORY_NUMA_NODE_H_
+#define MOIETY_POOL_STANDIN_MEMORY_NUMA_NODE_H_
 
 #include <stdbool.h>
 #include <stddef.h>

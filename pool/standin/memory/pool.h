@@ -6,8 +6,8 @@
  *
  * All functions: lock held.
  */
-#ifndef BINADE_POOL_STANDIN_MEMORY_POOL_H_
-#define BINADE_POOL_STANDIN_MEMORY_POOL_H_
+#ifndef MOIETY_POOL_STANDIN_MEMORY_POOL_H_
+#define MOIETY_POOL_STANDIN_MEMORY_POOL_H_
 
 #include "pool/standin/memory/device_memory.h"
 

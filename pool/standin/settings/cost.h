@@ -1,13 +1,13 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Simulated driver times: with BINADE_STANDIN_COST=h200 a call keeps its
+ * Simulated driver times: with MOIETY_STANDIN_COST=h200 a call keeps its
  * thread busy about as long as an H200's driver does, so that a comparison on
  * the stand-in has the right order of magnitude. A result that was
  * measured with it must say so.
  */
-#ifndef BINADE_POOL_STANDIN_SETTINGS_COST_H_
-#define BINADE_POOL_STANDIN_SETTINGS_COST_H_
+#ifndef MOIETY_POOL_STANDIN_SETTINGS_COST_H_
+#define MOIETY_POOL_STANDIN_SETTINGS_COST_H_
 
 #include <stddef.h>
 

@@ -4,8 +4,8 @@
  * The fault plan: which calls fail, with what code, and how late work and
  * events complete. The text form is described in standin.h.
  */
-#ifndef BINADE_POOL_STANDIN_SETTINGS_FAULT_H_
-#define BINADE_POOL_STANDIN_SETTINGS_FAULT_H_
+#ifndef MOIETY_POOL_STANDIN_SETTINGS_FAULT_H_
+#define MOIETY_POOL_STANDIN_SETTINGS_FAULT_H_
 
 #include <stdbool.h>
 

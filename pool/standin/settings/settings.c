@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Reads the BINADE_STANDIN_* environment. A value that cannot be used is named
+ * Reads the MOIETY_STANDIN_* environment. A value that cannot be used is named
  * on stderr together with what the setting takes, and cuInit then refuses: a
  * typing error must not silently test something else.
  */
@@ -29,7 +29,7 @@ static void settings_refuse(const char *name, const char *value,
 {
     settings.is_valid = false;
     (void)fprintf(stderr,
-                  "binade stand-in: %s=\"%s\" is not usable; it takes %s\n",
+                  "moiety stand-in: %s=\"%s\" is not usable; it takes %s\n",
                   name, value, accepted);
 }
 
@@ -132,55 +132,55 @@ static void set_defaults(void)
 static void read_device_settings(void)
 {
     int flag;
-    const char *value = getenv("BINADE_STANDIN_MEMORY");
+    const char *value = getenv("MOIETY_STANDIN_MEMORY");
     if (value && !parse_bytes(value, &settings.memory_bytes))
         settings_refuse(
-            "BINADE_STANDIN_MEMORY", value,
+            "MOIETY_STANDIN_MEMORY", value,
             "bytes from 2MiB to 1TiB per device, as 1073741824, 8GiB, 512M");
-    value = getenv("BINADE_STANDIN_DEVICES");
+    value = getenv("MOIETY_STANDIN_DEVICES");
     if (value &&
         !parse_integer(value, 1, STANDIN_DEVICE_MAX, &settings.device_count))
-        settings_refuse("BINADE_STANDIN_DEVICES", value,
+        settings_refuse("MOIETY_STANDIN_DEVICES", value,
                         "a number from 1 to 8");
-    value = getenv("BINADE_STANDIN_PEERS");
+    value = getenv("MOIETY_STANDIN_PEERS");
     if (value && parse_integer(value, 0, 1, &flag))
         settings.has_no_peers = flag == 0;
     else if (value)
-        settings_refuse("BINADE_STANDIN_PEERS", value, "0 or 1");
-    value = getenv("BINADE_STANDIN_FABRIC");
+        settings_refuse("MOIETY_STANDIN_PEERS", value, "0 or 1");
+    value = getenv("MOIETY_STANDIN_FABRIC");
     if (value && !parse_fabric(value, &settings.fabric))
-        settings_refuse("BINADE_STANDIN_FABRIC", value,
+        settings_refuse("MOIETY_STANDIN_FABRIC", value,
                         "none, no_channel or ready");
-    value = getenv("BINADE_STANDIN_PCI");
+    value = getenv("MOIETY_STANDIN_PCI");
     if (value && !parse_pci_list(value, settings.pci))
-        settings_refuse("BINADE_STANDIN_PCI", value,
+        settings_refuse("MOIETY_STANDIN_PCI", value,
                         "PCI addresses separated by commas, as 0000:21:00.0");
 }
 
 static void read_driver_settings(void)
 {
     int flag;
-    const char *value = getenv("BINADE_STANDIN_DRIVER_VERSION");
+    const char *value = getenv("MOIETY_STANDIN_DRIVER_VERSION");
     if (value && !parse_integer(value, 2000, 99990, &settings.driver_version))
-        settings_refuse("BINADE_STANDIN_DRIVER_VERSION", value,
+        settings_refuse("MOIETY_STANDIN_DRIVER_VERSION", value,
                         "1000 x major + 10 x minor, as 12040 (default 13000)");
-    value = getenv("BINADE_STANDIN_MEMORY_POOLS");
+    value = getenv("MOIETY_STANDIN_MEMORY_POOLS");
     if (value && parse_integer(value, 0, 1, &flag))
         settings.has_memory_pools = flag == 1;
     else if (value)
-        settings_refuse("BINADE_STANDIN_MEMORY_POOLS", value, "0 or 1");
-    value = getenv("BINADE_STANDIN_COST");
+        settings_refuse("MOIETY_STANDIN_MEMORY_POOLS", value, "0 or 1");
+    value = getenv("MOIETY_STANDIN_COST");
     settings.is_cost_h200 = value && strcmp(value, "h200") == 0;
     if (value && !settings.is_cost_h200 && strcmp(value, "none") != 0)
-        settings_refuse("BINADE_STANDIN_COST", value, "none or h200");
-    value = getenv("BINADE_STANDIN_QUEUE");
+        settings_refuse("MOIETY_STANDIN_COST", value, "none or h200");
+    value = getenv("MOIETY_STANDIN_QUEUE");
     if (value && !parse_integer(value, 1, QUEUE_MAX, &settings.queue_limit))
         settings_refuse(
-            "BINADE_STANDIN_QUEUE", value,
+            "MOIETY_STANDIN_QUEUE", value,
             "operations from 1 to 1000000 per stream (default 1020)");
-    value = getenv("BINADE_STANDIN_FAULTS");
+    value = getenv("MOIETY_STANDIN_FAULTS");
     if (value && !fault_set_plan(value))
-        settings_refuse("BINADE_STANDIN_FAULTS", value, fault_error());
+        settings_refuse("MOIETY_STANDIN_FAULTS", value, fault_error());
 }
 
 static void read_all(void)

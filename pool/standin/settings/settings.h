@@ -1,10 +1,10 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The BINADE_STANDIN_* environment, read once.
+ * The MOIETY_STANDIN_* environment, read once.
  */
-#ifndef BINADE_POOL_STANDIN_SETTINGS_SETTINGS_H_
-#define BINADE_POOL_STANDIN_SETTINGS_SETTINGS_H_
+#ifndef MOIETY_POOL_STANDIN_SETTINGS_SETTINGS_H_
+#define MOIETY_POOL_STANDIN_SETTINGS_SETTINGS_H_
 
 #include <stdbool.h>
 #include <stddef.h>

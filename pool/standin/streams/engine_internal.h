@@ -5,8 +5,8 @@
  *
  * All functions: lock held, unless said otherwise.
  */
-#ifndef BINADE_POOL_STANDIN_STREAMS_ENGINE_INTERNAL_H_
-#define BINADE_POOL_STANDIN_STREAMS_ENGINE_INTERNAL_H_
+#ifndef MOIETY_POOL_STANDIN_STREAMS_ENGINE_INTERNAL_H_
+#define MOIETY_POOL_STANDIN_STREAMS_ENGINE_INTERNAL_H_
 
 #include <stdbool.h>
 

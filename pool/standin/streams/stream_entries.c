@@ -75,7 +75,7 @@ static void refuse_destroyed(CUstream handle)
 {
     if (!handle_was_freed(HANDLE_STREAM, handle))
         return;
-    (void)fprintf(stderr, "binade stand-in: cuStreamQuery of a stream that was "
+    (void)fprintf(stderr, "moiety stand-in: cuStreamQuery of a stream that was "
                           "destroyed; the real driver crashes\n");
     abort();
 }

@@ -16,7 +16,7 @@
 #include "pool/standin/vmm/file.h"
 #include "pool/standin/vmm/vmm.h"
 
-#define FABRIC_MAGIC 0x62694662U
+#define FABRIC_MAGIC 0x6d6f4662U
 
 struct fabric_handle {
     uint32_t magic;

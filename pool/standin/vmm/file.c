@@ -10,7 +10,7 @@
 
 #include "pool/standin/memory/device_memory.h"
 
-#define MAGIC "binade vmm file"
+#define MAGIC "moiety vmm file"
 /* The trailer has the file's last page to itself: no mapping shows it. */
 #define TRAILER_ROOM_BYTES ((size_t)4096)
 

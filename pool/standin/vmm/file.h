@@ -3,8 +3,8 @@
  *
  * A file that is memory and says by itself what it is, to any process.
  */
-#ifndef BINADE_POOL_STANDIN_VMM_FILE_H_
-#define BINADE_POOL_STANDIN_VMM_FILE_H_
+#ifndef MOIETY_POOL_STANDIN_VMM_FILE_H_
+#define MOIETY_POOL_STANDIN_VMM_FILE_H_
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@
 #include "pool/driver/cuda_abi.h"
 
 /* The files are called so, as /proc shows. */
-#define VMM_FILE_NAME "binade_standin_vmm"
+#define VMM_FILE_NAME "moiety_standin_vmm"
 
 /* At the end of the file. */
 struct vmm_trailer {

@@ -6,8 +6,8 @@
  *
  * All functions: lock held.
  */
-#ifndef BINADE_POOL_STANDIN_VMM_VMM_H_
-#define BINADE_POOL_STANDIN_VMM_VMM_H_
+#ifndef MOIETY_POOL_STANDIN_VMM_VMM_H_
+#define MOIETY_POOL_STANDIN_VMM_VMM_H_
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -17,7 +17,7 @@ void *engine_alloc(size_t size_bytes)
 {
     void *memory = calloc(1, size_bytes);
     if (!memory) {
-        (void)fprintf(stderr, "binade stand-in: out of host memory\n");
+        (void)fprintf(stderr, "moiety stand-in: out of host memory\n");
         abort();
     }
     return memory;

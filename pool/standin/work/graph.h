@@ -6,8 +6,8 @@
  *
  * All functions: lock held.
  */
-#ifndef BINADE_POOL_STANDIN_WORK_GRAPH_H_
-#define BINADE_POOL_STANDIN_WORK_GRAPH_H_
+#ifndef MOIETY_POOL_STANDIN_WORK_GRAPH_H_
+#define MOIETY_POOL_STANDIN_WORK_GRAPH_H_
 
 #include "pool/standin/work/op.h"
 

@@ -9,8 +9,8 @@
  * All functions: lock held, unless said otherwise. All fields: under the lock;
  * `work` of a running operation belongs to the thread that runs it.
  */
-#ifndef BINADE_POOL_STANDIN_WORK_OP_H_
-#define BINADE_POOL_STANDIN_WORK_OP_H_
+#ifndef MOIETY_POOL_STANDIN_WORK_OP_H_
+#define MOIETY_POOL_STANDIN_WORK_OP_H_
 
 #include <stdbool.h>
 #include <stddef.h>

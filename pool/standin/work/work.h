@@ -5,8 +5,8 @@
  * into nodes and from them into every launch; what it owns is counted through
  * keep() and drop().
  */
-#ifndef BINADE_POOL_STANDIN_WORK_WORK_H_
-#define BINADE_POOL_STANDIN_WORK_WORK_H_
+#ifndef MOIETY_POOL_STANDIN_WORK_WORK_H_
+#define MOIETY_POOL_STANDIN_WORK_WORK_H_
 
 #include <stdbool.h>
 #include <stddef.h>

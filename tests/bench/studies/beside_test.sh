@@ -7,8 +7,8 @@ set -u
 . tests/gates/expect.sh
 
 beside=bench/studies/mapped/beside
-unset BINADE_DRIVER BINADE_REQUIRE_GPU BINADE_STANDIN_COST \
-    BINADE_STANDIN_FAULTS BINADE_STANDIN_MEMORY BINADE_CONF
+unset MOIETY_DRIVER MOIETY_REQUIRE_GPU MOIETY_STANDIN_COST \
+    MOIETY_STANDIN_FAULTS MOIETY_STANDIN_MEMORY MOIETY_CONF
 
 prints_both() {
     "$beside" --driver=standin --threads=2 --pairs=20000 | python3 -c '
@@ -27,6 +27,6 @@ expect_ok "both" prints_both
 expect_refusal "no threads" "bad argument" "$beside" --threads=0
 expect_refusal "no pairs" "bad argument" "$beside" --pairs=0
 expect_refusal "no memory" "failed" \
-    env BINADE_STANDIN_MEMORY=2MiB "$beside" --driver=standin
+    env MOIETY_STANDIN_MEMORY=2MiB "$beside" --driver=standin
 expect_refusal "no driver" "/no/such.so" "$beside" --driver=/no/such.so
 finish

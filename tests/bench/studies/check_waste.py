@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks what //bench:waste wrote: check_waste.py FILE.
 
-The bounds are those that binade_alloc() and the README promise.
+The bounds are those that moiety_alloc() and the README promise.
 """
 
 import json

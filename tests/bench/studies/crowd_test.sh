@@ -7,8 +7,8 @@ set -u
 . tests/gates/expect.sh
 
 crowd=bench/studies/crowd
-unset BINADE_DRIVER BINADE_REQUIRE_GPU BINADE_STANDIN_COST \
-    BINADE_STANDIN_FAULTS BINADE_STANDIN_MEMORY BINADE_CONF
+unset MOIETY_DRIVER MOIETY_REQUIRE_GPU MOIETY_STANDIN_COST \
+    MOIETY_STANDIN_FAULTS MOIETY_STANDIN_MEMORY MOIETY_CONF
 
 # $1: Python that asserts something of `rows`; more: arguments.
 rows_are() {
@@ -43,24 +43,24 @@ assert row["cache_bound_bytes"] == row["cache_bytes"] == 8 << 20
 # An eighth of it lies beside that, for each stream.
 assert row["cached_bytes"] <= 2 * row["cache_bound_bytes"]
 ' --threads=64 --cache=8388608
-expect_ok "a bound besides what the user says" env BINADE_CONF=wait_ms:5 \
+expect_ok "a bound besides what the user says" env MOIETY_CONF=wait_ms:5 \
     "$crowd" --driver=standin --threads=1 --work=10 --cache=99999999
 expect_ok "repeats and subjects" rows_are '
 assert [(row["subject"], row["repeat"]) for row in rows] == [
     (subject, repeat)
-    for subject in ("binade", "binade-nocache", "binade-mapped")
+    for subject in ("moiety", "moiety-nocache", "moiety-mapped")
     for repeat in (0, 1)]
 assert [row["host_bytes"] is None for row in rows] == [False] + [True] * 5
 for row in rows:
     assert (row["threads"], row["streams"], row["pairs"]) == (3, 2, 20)
-    if row["subject"] == "binade-nocache":
+    if row["subject"] == "moiety-nocache":
         assert row["cached_bytes"] == row["beside_hits"] == 0
 ' --threads=3 --streams=2 --pairs=20 --size=4096 --repeats=2 \
-    --subject=binade,binade-nocache,binade-mapped
+    --subject=moiety,moiety-nocache,moiety-mapped
 expect_ok "a bound on caches over mapped memory" rows_are '
 (row,) = rows
 assert row["cache_bound_bytes"] == row["cache_bytes"] == 8 << 20
-' --threads=8 --cache=8388608 --subject=binade-mapped
+' --threads=8 --cache=8388608 --subject=moiety-mapped
 
 expect_ok "a device that lags" rows_are '
 assert [row["lag"] for row in rows] == ["work:1", "held"]
@@ -70,12 +70,12 @@ assert all(row["pool_threads"] >= 300 for row in rows)
 expect_refusal "a lag of nonsense" "is not accepted" "$crowd" --driver=standin \
     --lag=nonsense
 
-expect_refusal "another's caches" '"refused":"it is not Binade' \
+expect_refusal "another's caches" '"refused":"it is not Moiety' \
     "$crowd" --driver=standin --subject=best-fit
 expect_refusal "no caches" '"refused":"it has no caches' "$crowd" \
-    --driver=standin --subject=binade-nocache --cache=1000000 --threads=1
+    --driver=standin --subject=moiety-nocache --cache=1000000 --threads=1
 expect_refusal "a bound that is said twice" '"refused":"' env \
-    BINADE_CONF=cache:128M "$crowd" --driver=standin --cache=99999999
+    MOIETY_CONF=cache:128M "$crowd" --driver=standin --cache=99999999
 expect_refusal "no driver" /no/such.so "$crowd" --driver=/no/such.so
 
 # $1: an argument that is refused; $2: words.

@@ -7,8 +7,8 @@ set -u
 . tests/gates/expect.sh
 
 direct=bench/studies/direct
-unset BINADE_DRIVER BINADE_REQUIRE_GPU BINADE_STANDIN_COST \
-    BINADE_STANDIN_FAULTS BINADE_STANDIN_MEMORY BINADE_CONF
+unset MOIETY_DRIVER MOIETY_REQUIRE_GPU MOIETY_STANDIN_COST \
+    MOIETY_STANDIN_FAULTS MOIETY_STANDIN_MEMORY MOIETY_CONF
 
 # $1: bytes. Each subject that needs no package has a line with numbers that a
 # clock can have measured.
@@ -16,7 +16,7 @@ prints_all() {
     "$direct" --driver=standin --size="$1" | python3 -c '
 import json, sys
 rows = {row["subject"]: row for row in map(json.loads, sys.stdin)}
-for name in ("binade", "binade_sized", "malloc"):
+for name in ("moiety", "moiety_sized", "malloc"):
     row = rows[name]
     assert row["size_bytes"] == int(sys.argv[1])
     assert 0 < row["ns_per_op_least"] <= row["ns_per_op_median"]
@@ -30,6 +30,6 @@ expect_refusal "no size" "bad argument" "$direct" --size=0
 expect_refusal "no number" "bad argument" "$direct" --size=many
 expect_refusal "an unknown option" "bad argument" "$direct" --fast
 expect_refusal "no driver" "/no/such.so" "$direct" --driver=/no/such.so
-expect_refusal "no memory" "the pool never reserves more than" env BINADE_STANDIN_MEMORY=4MiB \
+expect_refusal "no memory" "the pool never reserves more than" env MOIETY_STANDIN_MEMORY=4MiB \
     "$direct" --driver=standin --size=8388608
 finish

@@ -6,8 +6,8 @@ set -u
 . tests/gates/expect.sh
 
 fill=bench/studies/fill
-unset BINADE_DRIVER BINADE_REQUIRE_GPU BINADE_STANDIN_COST \
-    BINADE_STANDIN_FAULTS BINADE_STANDIN_MEMORY BINADE_CONF
+unset MOIETY_DRIVER MOIETY_REQUIRE_GPU MOIETY_STANDIN_COST \
+    MOIETY_STANDIN_FAULTS MOIETY_STANDIN_MEMORY MOIETY_CONF
 
 # $1: Python that asserts something of `rows`; more: arguments.
 rows_are() {
@@ -31,9 +31,9 @@ assert {row["limit_bytes"] for row in rows} == {64 << 20}
 ' --subject=best-fit --limit=67108864 --size=512,2097152,2097153
 expect_ok "several subjects" rows_are '
 assert [(row["subject"], row["size_bytes"]) for row in rows] == [
-    ("binade", 4096), ("mutex", 4096)]
+    ("moiety", 4096), ("mutex", 4096)]
 assert all(row["blocks"] > 0 for row in rows)
-' --subject=binade,mutex --limit=268435456 --size=4096
+' --subject=moiety,mutex --limit=268435456 --size=4096
 expect_ok "the default sizes" rows_are '
 assert len(rows) == 33 and rows[0]["size_bytes"] == 512
 assert rows[-1]["size_bytes"] == 300 << 20
@@ -51,10 +51,10 @@ sizes() {
 [ "$(sizes)" = "$(sizes)" ] && [ "$(sizes)" != "$(sizes --seed=2)" ]' "$fill"
 
 expect_refusal "no limit" '"refused":"it cannot be limited"' \
-    env BINADE_STANDIN_MEMORY_POOLS=1 "$fill" --driver=standin \
+    env MOIETY_STANDIN_MEMORY_POOLS=1 "$fill" --driver=standin \
     --subject=cuda-async
 expect_refusal "no driver" /no/such.so "$fill" --driver=/no/such.so \
-    --subject=binade
+    --subject=moiety
 
 # $1: an argument that is refused; $2: words.
 refuses() {
@@ -63,7 +63,7 @@ refuses() {
     expect_text "$1: exit status" 2 $?
 }
 refuses --subject=nope "names of subjects, each once"
-refuses --subject=binade,binade "names of subjects, each once"
+refuses --subject=moiety,moiety "names of subjects, each once"
 refuses --subject= "names of subjects, each once"
 refuses --limit=1GiBx "2097152 to 1099511627776"
 refuses --limit=2097151 "2097152 to"

@@ -8,8 +8,8 @@
 set -euo pipefail
 
 program=$PWD/$1
-unset BINADE_CONF BINADE_REQUIRE_GPU BINADE_STANDIN_COST BINADE_STANDIN_FAULTS
-output=$(BINADE_DRIVER=$PWD/$2 "$program")
+unset MOIETY_CONF MOIETY_REQUIRE_GPU MOIETY_STANDIN_COST MOIETY_STANDIN_FAULTS
+output=$(MOIETY_DRIVER=$PWD/$2 "$program")
 printf '%s\n' "$output"
 python3 - "$output" <<'END'
 import json

@@ -6,8 +6,8 @@ set -u
 . tests/gates/expect.sh
 
 limit=bench/studies/limit
-unset BINADE_DRIVER BINADE_REQUIRE_GPU BINADE_STANDIN_COST \
-    BINADE_STANDIN_FAULTS BINADE_STANDIN_MEMORY BINADE_CONF
+unset MOIETY_DRIVER MOIETY_REQUIRE_GPU MOIETY_STANDIN_COST \
+    MOIETY_STANDIN_FAULTS MOIETY_STANDIN_MEMORY MOIETY_CONF
 
 # $1: Python that asserts something of `rows`; more: arguments.
 rows_are() {
@@ -33,24 +33,24 @@ for row in rows:
     assert row["limit_bytes"] % (2 << 20) == 0
     assert row["slowest_ns"] >= row["mean_ns"]
     assert (row["threads"], row["pairs"], row["lag"]) == (2, 200, "idle")
-' --subject=binade --part=limits
+' --subject=moiety --part=limits
 expect_ok "a limit below what is live" rows_are '
 assert [row["factor"] for row in rows] == [0, 1.01]
 assert rows[1]["failed"] > 0 == rows[0]["failed"]
 ' --subject=best-fit --part=limits --factors=1.01
 expect_ok "a new pool" rows_are '
 assert rows[0]["threads"] == 1 and rows[0]["first_ns"] > 0
-' --subject=binade --part=first
+' --subject=moiety --part=first
 expect_ok "32 MiB" rows_are '
 assert [row["threads"] for row in rows] == [1, 2]
 assert {row["size_bytes"] for row in rows} == {32 << 20}
-' --subject=binade --part=pair
+' --subject=moiety --part=pair
 expect_ok "all parts, subjects and repeats" rows_are '
 assert [(row["subject"], row["part"], row["repeat"]) for row in rows] == [
-    (subject, part, repeat) for subject in ("binade", "best-fit")
+    (subject, part, repeat) for subject in ("moiety", "best-fit")
     for repeat in (0, 1)
     for part in ("limits", "limits", "first", "pair", "pair")]
-' --subject=binade,best-fit --factors=3 --repeats=2
+' --subject=moiety,best-fit --factors=3 --repeats=2
 expect_ok "lags" rows_are '
 assert [(row["lag"], row["factor"]) for row in rows] == [
     (lag, factor) for lag in ("idle", "work:1", "held") for factor in (0, 3)]
@@ -58,10 +58,10 @@ assert ["releases" in row for row in rows] == [False] * 4 + [True] * 2
 ' --subject=best-fit --part=limits --factors=3 --lag=idle,work:1,held
 
 expect_refusal "no limit" '"refused":"it cannot be limited"' \
-    env BINADE_STANDIN_MEMORY_POOLS=1 "$limit" --driver=standin --threads=1 \
+    env MOIETY_STANDIN_MEMORY_POOLS=1 "$limit" --driver=standin --threads=1 \
     --pairs=10 --subject=cuda-async --part=limits
 expect_refusal "no driver" /no/such.so "$limit" --driver=/no/such.so \
-    --subject=binade
+    --subject=moiety
 
 # $1: an argument that is refused; $2: words.
 refuses() {

@@ -7,8 +7,8 @@ set -u
 . tests/gates/expect.sh
 
 moves=bench/studies/mapped/moves
-unset BINADE_DRIVER BINADE_REQUIRE_GPU BINADE_STANDIN_COST \
-    BINADE_STANDIN_FAULTS BINADE_STANDIN_MEMORY BINADE_CONF
+unset MOIETY_DRIVER MOIETY_REQUIRE_GPU MOIETY_STANDIN_COST \
+    MOIETY_STANDIN_FAULTS MOIETY_STANDIN_MEMORY MOIETY_CONF
 
 # Each size of a handle has a row, with times that a clock can have measured.
 prints_calls() {
@@ -25,7 +25,7 @@ for row in rows:
 expect_ok "the calls" prints_calls
 expect_refusal "no kernels" "cuModuleLoadData" "$moves" --driver=standin
 expect_refusal "no memory" "cuMemCreate: error 2" \
-    env BINADE_STANDIN_MEMORY=64MiB "$moves" --driver=standin --part=calls
+    env MOIETY_STANDIN_MEMORY=64MiB "$moves" --driver=standin --part=calls
 expect_refusal "an unknown part" "bad argument" "$moves" --part=all
 expect_refusal "no rounds" "bad argument" "$moves" --rounds=0
 expect_refusal "no driver" "/no/such.so" "$moves" --driver=/no/such.so

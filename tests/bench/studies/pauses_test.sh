@@ -7,8 +7,8 @@ set -u
 . tests/gates/expect.sh
 
 pauses=bench/studies/mapped/pauses
-unset BINADE_DRIVER BINADE_REQUIRE_GPU BINADE_STANDIN_COST \
-    BINADE_STANDIN_FAULTS BINADE_STANDIN_MEMORY BINADE_CONF
+unset MOIETY_DRIVER MOIETY_REQUIRE_GPU MOIETY_STANDIN_COST \
+    MOIETY_STANDIN_FAULTS MOIETY_STANDIN_MEMORY MOIETY_CONF
 
 prints_rows() {
     "$pauses" --driver=standin --mib=16 --block=4 --cycles=3 | python3 -c '
@@ -28,6 +28,6 @@ expect_ok "rows" prints_rows
 expect_refusal "too small" "bad argument" "$pauses" --mib=1
 expect_refusal "no driver" "/no/such.so" "$pauses" --driver=/no/such.so
 expect_refusal "a copy that fails" "cuMemcpyDtoHAsync" \
-    env BINADE_STANDIN_FAULTS="cuMemcpyDtoHAsync_v2:every=1:code=CUDA_ERROR_UNKNOWN" \
+    env MOIETY_STANDIN_FAULTS="cuMemcpyDtoHAsync_v2:every=1:code=CUDA_ERROR_UNKNOWN" \
     "$pauses" --driver=standin --mib=4 --block=2 --cycles=1
 finish

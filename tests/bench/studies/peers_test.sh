@@ -8,9 +8,9 @@ set -u
 . tests/gates/expect.sh
 
 peers=bench/studies/mapped/peers
-unset BINADE_DRIVER BINADE_REQUIRE_GPU BINADE_STANDIN_COST \
-    BINADE_STANDIN_FAULTS BINADE_STANDIN_MEMORY BINADE_CONF
-export BINADE_STANDIN_DEVICES=2
+unset MOIETY_DRIVER MOIETY_REQUIRE_GPU MOIETY_STANDIN_COST \
+    MOIETY_STANDIN_FAULTS MOIETY_STANDIN_MEMORY MOIETY_CONF
+export MOIETY_STANDIN_DEVICES=2
 
 prints_copies() {
     "$peers" --driver=standin --part=copies --mib=4 | python3 -c '
@@ -36,9 +36,9 @@ expect_ok "copies" prints_copies
 expect_ok "adding" prints_adding
 expect_refusal "no kernels" "cuModuleLoadData" "$peers" --driver=standin
 expect_refusal "one device" "cuDeviceGet" \
-    env BINADE_STANDIN_DEVICES=1 "$peers" --driver=standin --part=copies
+    env MOIETY_STANDIN_DEVICES=1 "$peers" --driver=standin --part=copies
 expect_refusal "devices apart" "cannot access" \
-    env BINADE_STANDIN_PEERS=0 "$peers" --driver=standin --part=copies
+    env MOIETY_STANDIN_PEERS=0 "$peers" --driver=standin --part=copies
 expect_refusal "an unknown part" "bad argument" "$peers" --part=all
 expect_refusal "too small" "bad argument" "$peers" --mib=1
 expect_refusal "no driver" "/no/such.so" "$peers" --driver=/no/such.so

@@ -7,8 +7,8 @@ set -u
 . tests/gates/expect.sh
 
 reclaim=bench/studies/reclaim
-unset BINADE_DRIVER BINADE_REQUIRE_GPU BINADE_STANDIN_COST \
-    BINADE_STANDIN_FAULTS BINADE_STANDIN_MEMORY BINADE_CONF
+unset MOIETY_DRIVER MOIETY_REQUIRE_GPU MOIETY_STANDIN_COST \
+    MOIETY_STANDIN_FAULTS MOIETY_STANDIN_MEMORY MOIETY_CONF
 
 # $1: threads; $2: whether there is a membarrier; more: options.
 prints_a_row() {
@@ -30,6 +30,6 @@ expect_refusal "too many" "bad argument" "$reclaim" --threads=257
 expect_refusal "no number" "bad argument" "$reclaim" --blocks=many
 expect_refusal "an unknown option" "bad argument" "$reclaim" --fast
 expect_refusal "no driver" "/no/such.so" "$reclaim" --driver=/no/such.so
-expect_refusal "no memory" "reclaim: failed" env BINADE_STANDIN_MEMORY=2MiB \
+expect_refusal "no memory" "reclaim: failed" env MOIETY_STANDIN_MEMORY=2MiB \
     "$reclaim" --driver=standin --threads=2 --blocks=1024
 finish

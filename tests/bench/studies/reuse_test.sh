@@ -7,8 +7,8 @@ set -u
 . tests/gates/expect.sh
 
 reuse=bench/studies/reuse
-unset BINADE_DRIVER BINADE_REQUIRE_GPU BINADE_STANDIN_COST \
-    BINADE_STANDIN_FAULTS BINADE_STANDIN_MEMORY BINADE_CONF
+unset MOIETY_DRIVER MOIETY_REQUIRE_GPU MOIETY_STANDIN_COST \
+    MOIETY_STANDIN_FAULTS MOIETY_STANDIN_MEMORY MOIETY_CONF
 
 # $1: Python that asserts something of `rows`; more: arguments.
 rows_are() {
@@ -36,7 +36,7 @@ for row in rows:
     assert 0 < row["median_ns"] <= row["p99_ns"] and row["mean_ns"] > 0
     assert (row["size_bytes"], row["failed"], row["pairs"]) == (1 << 20, 0, 50)
     assert row["work_ns"] is row["mean_lags"] is row["p99_lags"] is None
-' --subject=binade
+' --subject=moiety
 expect_ok "a device that lags" rows_are '
 assert [row["lag"] for row in rows] == ["work:1000"] * 2 + ["held"] * 2
 for row in rows[:2]:
@@ -46,7 +46,7 @@ for row in rows[:2]:
 assert rows[1]["asked"] > 50 == rows[0]["asked"]
 assert ["releases" in row for row in rows] == [False] * 2 + [True] * 2
 assert rows[3]["releases"] > 0 == rows[3]["failed"] and not rows[3]["work_ns"]
-' --subject=binade --part=wait,poll --lag=work:1000,held
+' --subject=moiety --part=wait,poll --lag=work:1000,held
 expect_ok "what stays with the stream that freed it fails" rows_are '
 assert [(row["failed"], row["asked"]) for row in rows] == [(50, 50)]
 assert rows[0]["mean_ns"] is rows[0]["median_ns"] is None
@@ -58,7 +58,7 @@ assert rows[1]["reserved_bytes"] == 2 * rows[1]["live_bytes"]
 expect_ok "threads, a limit, repeats and a pause" rows_are '
 assert [(row["subject"], row["part"], row["repeat"]) for row in rows] == [
     (subject, part, repeat)
-    for subject in ("binade", "binade-nocache", "binade-mapped")
+    for subject in ("moiety", "moiety-nocache", "moiety-mapped")
     for repeat in (0, 1) for part in ("wait", "unlimited")]
 for row in rows:
     assert (row["threads"], row["failed"]) == (3, 0)
@@ -66,20 +66,20 @@ for row in rows:
         assert (row["blocks"], row["limit_bytes"]) == (1024, 4 << 20)
     else:
         assert row["blocks"] == 6 and row["mean_ns"] > row["pause_ns"] == 2000
-' --subject=binade,binade-nocache,binade-mapped --part=wait,unlimited \
+' --subject=moiety,moiety-nocache,moiety-mapped --part=wait,unlimited \
     --threads=3 --limit=4194304 --size=4096 --repeats=2 --blocks=2 --pause=2000
-expect_ok "only Binade can be polled" rows_are 'assert not rows' \
+expect_ok "only Moiety can be polled" rows_are 'assert not rows' \
     --subject=cuda-malloc,best-fit --part=poll
 
 expect_refusal "no order of streams" '"refused":"it knows no streams"' \
     "$reuse" --driver=standin --subject=mutex
 expect_refusal "no limit" '"refused":"it cannot be limited"' \
-    env BINADE_STANDIN_MEMORY_POOLS=1 "$reuse" --driver=standin \
+    env MOIETY_STANDIN_MEMORY_POOLS=1 "$reuse" --driver=standin \
     --subject=cuda-async
 expect_refusal "no room" '"refused":"there is no room for the blocks' \
     "$reuse" --driver=standin --subject=best-fit --threads=3 --limit=2097152
 expect_refusal "no driver" /no/such.so "$reuse" --driver=/no/such.so \
-    --subject=binade
+    --subject=moiety
 
 # $1: an argument that is refused; $2: words.
 refuses() {

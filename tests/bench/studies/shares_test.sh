@@ -7,9 +7,9 @@ set -u
 . tests/gates/expect.sh
 
 shares=bench/studies/mapped/shares
-unset BINADE_DRIVER BINADE_REQUIRE_GPU BINADE_STANDIN_COST \
-    BINADE_STANDIN_FAULTS BINADE_STANDIN_MEMORY BINADE_CONF
-export BINADE_STANDIN_DEVICES=2
+unset MOIETY_DRIVER MOIETY_REQUIRE_GPU MOIETY_STANDIN_COST \
+    MOIETY_STANDIN_FAULTS MOIETY_STANDIN_MEMORY MOIETY_CONF
+export MOIETY_STANDIN_DEVICES=2
 
 # $1: the importer's device
 prints_rows() {
@@ -33,10 +33,10 @@ expect_ok "rows of two devices" prints_rows 1
 expect_refusal "a device that is not there" "cuDeviceGet" \
     "$shares" --driver=standin --mib=2 --device=2
 expect_refusal "devices apart" "access" \
-    env BINADE_STANDIN_PEERS=0 "$shares" --driver=standin --part=used --mib=2 \
+    env MOIETY_STANDIN_PEERS=0 "$shares" --driver=standin --part=used --mib=2 \
     --device=1
 expect_refusal "a copy that fails" "cuMemcpyDtoHAsync" \
-    env BINADE_STANDIN_FAULTS="cuMemcpyDtoHAsync_v2:every=1:code=CUDA_ERROR_UNKNOWN" \
+    env MOIETY_STANDIN_FAULTS="cuMemcpyDtoHAsync_v2:every=1:code=CUDA_ERROR_UNKNOWN" \
     "$shares" --driver=standin --mib=2
 expect_refusal "an unknown part" "bad argument" "$shares" --part=all
 expect_refusal "too small" "bad argument" "$shares" --mib=1

@@ -9,8 +9,8 @@ set -u
 waste=bench/studies/waste
 results=$(mktemp -d "${TEST_TMPDIR:-/tmp}/waste.XXXXXX")
 trap 'rm -rf "$results"' EXIT
-unset BINADE_DRIVER BINADE_REQUIRE_GPU BINADE_STANDIN_COST \
-    BINADE_STANDIN_FAULTS BINADE_STANDIN_MEMORY BINADE_CONF
+unset MOIETY_DRIVER MOIETY_REQUIRE_GPU MOIETY_STANDIN_COST \
+    MOIETY_STANDIN_FAULTS MOIETY_STANDIN_MEMORY MOIETY_CONF
 
 expect_exit 0 "| 1 MiB to 2 MiB | " "$waste" --driver=standin \
     --json="$results/waste.json"
@@ -22,8 +22,8 @@ expect_exit 0 "usage: waste" "$waste" --help
 expect_exit 2 "--fast is not accepted; --help says what is" "$waste" --fast
 expect_exit 2 "--json= is not accepted" "$waste" --json=
 expect_exit 1 "waste: --json: No such file" "$waste" --json="$results/no/file"
-expect_exit 1 "BINADE_DRIVER=/no/such.so" "$waste" --driver=/no/such.so
-expect_exit 1 "binade_alloc: BINADE_E_" env BINADE_STANDIN_MEMORY=64MiB "$waste" \
+expect_exit 1 "MOIETY_DRIVER=/no/such.so" "$waste" --driver=/no/such.so
+expect_exit 1 "moiety_alloc: MOIETY_E_" env MOIETY_STANDIN_MEMORY=64MiB "$waste" \
     --driver=standin
 
 finish

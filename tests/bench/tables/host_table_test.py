@@ -14,7 +14,7 @@ RUN = {"what": "run", "subject": None, "process": 0, "driver": "libcuda.so.1",
        "driver_version": 13000, "is_standin": False, "simulated_costs": False,
        "device": "Example 9", "cpu": "Example 8", "processors": 16,
        "nodes_with_memory": 2, "commit": "abc", "repeats": 3, "cell_ms": 200,
-       "place": "node 1", "binade_conf": "", "skipped": None, "error": None}
+       "place": "node 1", "moiety_conf": "", "skipped": None, "error": None}
 
 
 def row(what, subject, process=0, **fields):

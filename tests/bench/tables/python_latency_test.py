@@ -33,7 +33,7 @@ class Counter:
         self.threads[own] = self.threads.get(own, 0) + 1
         return object()
 
-    def pair(self, operation="device memory", subject="binade"):
+    def pair(self, operation="device memory", subject="moiety"):
         return Pair(operation, subject, 1 << 16, self.take,
                     lambda _: self.right,
                     lambda: self.entered.add(threading.get_ident()))
@@ -41,10 +41,10 @@ class Counter:
 
 def rows_of(make, *arguments):
     output = io.StringIO()
-    with mock.patch.dict(python_subjects.KINDS, {"binade": (make, {})}), \
+    with mock.patch.dict(python_subjects.KINDS, {"moiety": (make, {})}), \
             mock.patch.object(python_latency.gc, "disable"), \
             contextlib.redirect_stdout(output):
-        python_latency.main(["--kind=binade", "--process=2", "--cell-ms=1",
+        python_latency.main(["--kind=moiety", "--process=2", "--cell-ms=1",
                              *arguments])
     return [json.loads(line) for line in output.getvalue().splitlines()]
 
@@ -56,7 +56,7 @@ class Latency(unittest.TestCase):
         self.assertEqual(
             (row["what"], row["subject"], row["operation"], row["process"],
              row["threads"], row["version"], row["skipped"], row["error"]),
-            ("latency", "binade", "device memory", 2, 1, "1.2", None, None))
+            ("latency", "moiety", "device memory", 2, 1, "1.2", None, None))
         self.assertTrue(0 < row["ns_least"] <= row["ns_median"]
                         <= row["ns_most"])
         self.assertGreaterEqual(sum(counter.threads.values()),
@@ -158,8 +158,8 @@ class Rounds(unittest.TestCase):
 RUN = {"what": "run", "subject": None, "process": None, "skipped": None,
        "error": None, "cpu": "C", "processors": 2, "device": "D",
        "driver_version": 13000, "is_standin": True, "commit": "c",
-       "repeats": 3, "cell_ms": 1, "binade_conf": None,
-       "versions": {"binade": "0"}}
+       "repeats": 3, "cell_ms": 1, "moiety_conf": None,
+       "versions": {"moiety": "0"}}
 
 
 def row_of(subject, process, ns, operation="numba memalloc", threads=1):
@@ -171,15 +171,15 @@ def row_of(subject, process, ns, operation="numba memalloc", threads=1):
 class Table(unittest.TestCase):
     def test_says_ratio_and_target(self):
         rows = [row_of("numba", i, 8000 + i) for i in range(3)]
-        rows += [row_of("binade", i, 2000 + i) for i in range(2)]
-        rows += [row_of("binade", 0, 50000, threads=16)]
+        rows += [row_of("moiety", i, 2000 + i) for i in range(2)]
+        rows += [row_of("moiety", 0, 50000, threads=16)]
         text = python_table.markdown([RUN, *rows])
         for line in (
                 "| numba memalloc | 64 KiB | 1 | numba | 8 001 (8 000–8 002) "
                 "| 4 | – | – |",
-                "| numba memalloc | 64 KiB | 1 | binade | 2 000 (2 000–2 001), "
+                "| numba memalloc | 64 KiB | 1 | moiety | 2 000 (2 000–2 001), "
                 "of 2 | – | ≤ 2 500 | 0.80 |",
-                "| numba memalloc | 64 KiB | 16 | binade | 50 000, of 1 | – "
+                "| numba memalloc | 64 KiB | 16 | moiety | 50 000, of 1 | – "
                 "| – | – |",
                 "- driver: CUDA 13.0 (stand-in, no GPU)"):
             self.assertIn(line, text.splitlines())
@@ -187,7 +187,7 @@ class Table(unittest.TestCase):
     def test_says_what_is_missing(self):
         lost = {"what": "latency", "subject": "torch", "process": 0,
                 "skipped": None, "error": "status 1"}
-        text = python_table.markdown([RUN, row_of("binade", 0, 1), lost])
+        text = python_table.markdown([RUN, row_of("moiety", 0, 1), lost])
         self.assertIn("- FAILED: latency, torch: status 1", text)
 
     def test_is_of_one_run(self):

@@ -11,10 +11,10 @@ import unittest
 import replay_table
 
 GIB = 1 << 30
-TRACE = {"file": "a.btrace", "operations": 2000, "threads": 1, "streams": 1,
+TRACE = {"file": "a.mtrace", "operations": 2000, "threads": 1, "streams": 1,
          "peak_live_bytes": 10 * GIB, "info": {},
          "recorded_peak_reserved_bytes": 12 * GIB}
-ENTRY = {"file": "a.btrace.gz", "operations": 2000, "peak_live_bytes": 10 * GIB,
+ENTRY = {"file": "a.mtrace.gz", "operations": 2000, "peak_live_bytes": 10 * GIB,
          "recorded_with": {"allocator": "Example's", "version": "9",
                            "peak_reserved_bytes": 11 * GIB}}
 
@@ -93,16 +93,16 @@ class Footprint(TableTest):
                       self.footprint(*rows, index=[ENTRY]))
 
     def test_marks_more_than_the_reference_and_more_than_was_recorded(self):
-        output = self.footprint(serial("binade", 11.5, 10.3),
+        output = self.footprint(serial("moiety", 11.5, 10.3),
                                 serial("best-fit", 11, 10), index=[ENTRY])
-        self.assertIn("| binade | 1.150 ▲ | 1.045 ▲ | 1.030 | 1.030 ▲ |",
+        self.assertIn("| moiety | 1.150 ▲ | 1.045 ▲ | 1.030 | 1.030 ▲ |",
                       output)
         self.assertIn("▲: more than 1.02 times", output)
 
     def test_marks_nothing_where_nothing_is_more(self):
-        output = self.footprint(serial("binade", 11, 10.2),
+        output = self.footprint(serial("moiety", 11, 10.2),
                                 serial("best-fit", 11.5, 10), index=[ENTRY])
-        self.assertIn("| binade | 1.100 | 0.957 | 1.020 | 1.020 |", output)
+        self.assertIn("| moiety | 1.100 | 0.957 | 1.020 | 1.020 |", output)
         self.assertNotIn("▲", output)
 
     def test_leaves_gaps_for_what_is_not_known(self):
@@ -131,29 +131,29 @@ class Footprint(TableTest):
             serial("torch", 12, is_standin=True)))
 
     def test_says_what_the_trace_is(self):
-        self.assertIn("\na.btrace: 2 000 operations, 1 thread, 1 stream, at most "
+        self.assertIn("\na.mtrace: 2 000 operations, 1 thread, 1 stream, at most "
                       "10 GiB live\n", self.footprint(serial("torch", 12)))
 
     def test_says_who_was_refused(self):
-        output = self.footprint(serial("binade", 11),
+        output = self.footprint(serial("moiety", 11),
                                 refused("torch", "serial"))
         self.assertIn("- torch was not run: no library\n", output)
         self.assertNotIn("| torch |", output)
 
     def test_refuses_another_trace_than_the_index_knows(self):
         for key in ("operations", "peak_live_bytes"):
-            self.refuses(f"a.btrace: {key} is", ["footprint"],
+            self.refuses(f"a.mtrace: {key} is", ["footprint"],
                          serial("torch", 12), index=[{**ENTRY, key: 5}])
 
     def test_refuses_rows_of_several_hosts_drivers_and_commits(self):
         for field, value in (("commit", "def"), ("device", "Example 7"),
                              ("driver", "another"), ("is_standin", True)):
             self.refuses("not of one table", ["footprint"],
-                         serial("binade", 11),
+                         serial("moiety", 11),
                          serial("best-fit", 12, **{field: value}))
 
     def test_refuses_rows_without_a_commit_unless_it_is_given(self):
-        rows = [serial("binade", 11, commit="unknown")]
+        rows = [serial("moiety", 11, commit="unknown")]
         self.refuses("no row says the commit", ["footprint"], *rows)
         self.assertIn("; commit def; ",
                       self.table(["footprint", "--commit=def"], *rows))
@@ -175,65 +175,65 @@ class Footprint(TableTest):
 
 class Limits(TableTest):
     def test_shows_traces_by_subjects(self):
-        other = {**TRACE, "file": "b.btrace",
+        other = {**TRACE, "file": "b.mtrace",
                  "recorded_peak_reserved_bytes": None}
         output = self.table(
-            ["limits"], serial("binade", 12, 11), serial("torch", 13, 12.5),
+            ["limits"], serial("moiety", 12, 11), serial("torch", 13, 12.5),
             serial("torch", 14, 13, trace=other))
-        self.assertIn("| trace | live, GiB | recorded ÷ live | binade ÷ live | "
+        self.assertIn("| trace | live, GiB | recorded ÷ live | moiety ÷ live | "
                       "torch ÷ live |", output)
-        self.assertIn("| a.btrace | 10.00 | 1.200 | 1.100 | 1.250 |", output)
-        self.assertIn("| b.btrace | 10.00 | – | – | 1.300 |", output)
+        self.assertIn("| a.mtrace | 10.00 | 1.200 | 1.100 | 1.250 |", output)
+        self.assertIn("| b.mtrace | 10.00 | – | – | 1.300 |", output)
 
     def test_refuses_rows_in_which_none_was_looked_for(self):
         self.refuses("has a smallest limit", ["limits"], serial("torch", 12))
 
 
 class Lags(TableTest):
-    OTHER = {**TRACE, "file": "b.btrace"}
+    OTHER = {**TRACE, "file": "b.mtrace"}
 
     def lags(self, *rows):
         return self.table(["lags"], *rows)
 
     def test_shows_traces_and_subjects_by_lag(self):
         output = self.lags(
-            serial("binade", 11), serial("binade", 45, lag="held", ooms=2),
+            serial("moiety", 11), serial("moiety", 45, lag="held", ooms=2),
             serial("best-fit", 12, lag="idle"),
             serial("best-fit", 12, lag="held"))
         self.assertIn("| trace | subject | idle | held |", output)
-        self.assertIn("| a | binade | 1.10 | 4.50, 2 failed |", output)
+        self.assertIn("| a | moiety | 1.10 | 4.50, 2 failed |", output)
         self.assertIn("| a | best-fit | 1.20 | 1.20 |", output)
         self.assertNotIn("mean", output)
 
     def test_compares_over_all_traces(self):
         output = self.lags(
-            serial("binade", 12, lag="held"), serial("best-fit", 10, lag="held"),
-            serial("binade", 20, lag="held", trace=self.OTHER),
+            serial("moiety", 12, lag="held"), serial("best-fit", 10, lag="held"),
+            serial("moiety", 20, lag="held", trace=self.OTHER),
             serial("best-fit", 10, lag="held", trace=self.OTHER))
-        self.assertIn("| mean over 2 | binade ÷ best-fit | 1.60 |", output)
-        self.assertIn("| worst over 2 | binade ÷ best-fit | 2.00 |", output)
+        self.assertIn("| mean over 2 | moiety ÷ best-fit | 1.60 |", output)
+        self.assertIn("| worst over 2 | moiety ÷ best-fit | 2.00 |", output)
 
     def test_leaves_gaps_and_says_who_was_refused(self):
         output = self.lags(
-            serial("binade", 12, lag="held"), serial("best-fit", 10),
+            serial("moiety", 12, lag="held"), serial("best-fit", 10),
             {**refused("cuda-malloc", "serial"), "lag": "held"})
-        self.assertIn("| a | binade | 1.20 | – |", output)
+        self.assertIn("| a | moiety | 1.20 | – |", output)
         self.assertIn("| a | best-fit | – | 1.00 |", output)
         self.assertIn("- cuda-malloc was not run: no library", output)
 
     def test_other_tables_tell_lags_apart(self):
-        rows = [serial("binade", 11, 11), serial("best-fit", 11, 11),
-                serial("binade", 22, 22, lag="held"),
+        rows = [serial("moiety", 11, 11), serial("best-fit", 11, 11),
+                serial("moiety", 22, 22, lag="held"),
                 serial("best-fit", 11, 11, lag="held")]
         footprint = self.table(["footprint"], *rows)
         self.assertIn("10 GiB live, device held", footprint)
-        self.assertIn("| binade | 2.200 ▲ | 2.000 ▲ |", footprint)
-        self.assertIn("| binade | 1.100 | 1.000 |", footprint)
+        self.assertIn("| moiety | 2.200 ▲ | 2.000 ▲ |", footprint)
+        self.assertIn("| moiety | 1.100 | 1.000 |", footprint)
         self.assertIn("; 1 process each*", footprint)
-        self.assertIn("| a.btrace, device held | 10.00 | 1.200 | 2.200 ▲ |",
+        self.assertIn("| a.mtrace, device held | 10.00 | 1.200 | 2.200 ▲ |",
                       self.table(["limits"], *rows))
         self.assertIn("10 GiB live, device held; ns", self.table(
-            ["latency"], timed("binade", 1, lag="held")))
+            ["latency"], timed("moiety", 1, lag="held")))
 
 
 class Latency(TableTest):
@@ -246,9 +246,9 @@ class Latency(TableTest):
 
     def test_compares_with_the_fastest_other_and_with_two_by_name(self):
         output = self.table(
-            ["latency"], timed("binade", 10), timed("best-fit", 40),
+            ["latency"], timed("moiety", 10), timed("best-fit", 40),
             timed("cuda-async", 20), timed("torch", 50),
-            timed("binade-nocache", 1))
+            timed("moiety-nocache", 1))
         self.assertIn(
             "| 1 | the fastest other | 0.5 (cuda-async) | 0.5 (cuda-async) | "
             "1 (best-fit) | 0.5 (cuda-async) |", output)
@@ -256,12 +256,12 @@ class Latency(TableTest):
         self.assertIn("| 1 | torch | 0.2 | 0.2 | 1 | 0.2 |", output)
 
     def test_does_not_compare_with_who_fails_requests(self):
-        output = self.table(["latency"], timed("binade", 10),
+        output = self.table(["latency"], timed("moiety", 10),
                             timed("mutex", 1, ooms=2), timed("torch", 50))
         self.assertIn("| the fastest other | 0.2 (torch) |", output)
         self.assertIn("| 1 | mutex | 1 | 10 | 5 000 | 2 | 2 |", output)
 
-    def test_compares_nothing_where_binade_is_not(self):
+    def test_compares_nothing_where_moiety_is_not(self):
         self.assertNotIn("÷", self.table(["latency"], timed("torch", 12)))
 
     def test_puts_threads_in_their_order(self):

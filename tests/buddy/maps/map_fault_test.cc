@@ -18,7 +18,7 @@ TEST(MapCreateFault, WithoutMemoryThereAreNoMaps)
 {
     MapsUnderTest test(1);
     failing_memory_arm(1);
-    struct binadei_maps *maps = map_probe_create(test.buddy());
+    struct moietyi_maps *maps = map_probe_create(test.buddy());
     EXPECT_FALSE(failing_memory_disarm());
     EXPECT_EQ(maps, nullptr);
     map_probe_destroy(maps);

@@ -42,8 +42,8 @@ struct model {
     uint32_t pages;
     uint64_t first; /* the first grain that exists */
     uint64_t grains;
-    struct binadei_buddy *buddy;
-    struct binadei_maps *maps[STREAMS];
+    struct moietyi_buddy *buddy;
+    struct moietyi_maps *maps[STREAMS];
     uint8_t *places;
     struct buddy_probe_affinity affinity;
     struct interval held[HELD_MAX];
@@ -461,7 +461,7 @@ static void step_hand(struct model *model)
     unsigned stream = choose(model, STREAMS);
     enum map_probe_age age = (enum map_probe_age)choose(model, PROBE_AGES);
     uint8_t from = place_of(stream, age);
-    struct binadei_maps *to = model->maps[!stream];
+    struct moietyi_maps *to = model->maps[!stream];
     expect_moved(model, map_probe_hand(model->maps[stream], age, to), from);
     move_all(model, from, place_of(!stream, PROBE_FRESH));
 }
@@ -542,7 +542,7 @@ static void verify_chunk(struct model *model, uint64_t chunk)
 
 static void verify(struct model *model)
 {
-    const struct binadei_maps *maps[STREAMS] = {model->maps[0], model->maps[1]};
+    const struct moietyi_maps *maps[STREAMS] = {model->maps[0], model->maps[1]};
     uint64_t at;
     const char *broken = buddy_probe_check(model->buddy, &at);
     if (!broken)

@@ -5,8 +5,8 @@
  * byte a grain, with the verifiers after every step. In C, so that the tests and
  * the mutants share it.
  */
-#ifndef BINADE_TESTS_BUDDY_MAPS_MAP_MODEL_H_
-#define BINADE_TESTS_BUDDY_MAPS_MAP_MODEL_H_
+#ifndef MOIETY_TESTS_BUDDY_MAPS_MAP_MODEL_H_
+#define MOIETY_TESTS_BUDDY_MAPS_MAP_MODEL_H_
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Random operations on maps against a byte a grain. The seeds differ from run to
-// run; each failure names its own, and --seed=N or BINADE_TEST_SEED=N repeats it
+// run; each failure names its own, and --seed=N or MOIETY_TEST_SEED=N repeats it
 // first.
 #include <gtest/gtest.h>
 

@@ -22,8 +22,8 @@
 
 struct meeting {
     const char *failure;
-    struct binadei_buddy *buddy;
-    struct binadei_maps *maps;
+    struct moietyi_buddy *buddy;
+    struct moietyi_maps *maps;
     atomic_ullong held; /* grains; nothing is concluded before the end */
     /* The thread that stops. */
     void (*work)(struct meeting *meeting);
@@ -448,7 +448,7 @@ const char *map_steps_name(size_t index)
 
 static void verify(struct meeting *meeting)
 {
-    const struct binadei_maps *maps[] = {meeting->maps};
+    const struct moietyi_maps *maps[] = {meeting->maps};
     uint64_t at;
     const char *broken = buddy_probe_check(meeting->buddy, &at);
     if (!broken)

@@ -5,8 +5,8 @@
  * thread stops at a step of an operation, another one does something, and the
  * first goes on. In C, so that the tests and the mutants share it.
  */
-#ifndef BINADE_TESTS_BUDDY_MAPS_MAP_STEPS_H_
-#define BINADE_TESTS_BUDDY_MAPS_MAP_STEPS_H_
+#ifndef MOIETY_TESTS_BUDDY_MAPS_MAP_STEPS_H_
+#define MOIETY_TESTS_BUDDY_MAPS_MAP_STEPS_H_
 
 #include <stddef.h>
 

@@ -2,8 +2,8 @@
 //
 // A buddy with two streams' maps for one test: small names, everything held at
 // first, a picture of where each grain is, and at the end the verifiers.
-#ifndef BINADE_TESTS_BUDDY_MAPS_MAP_UNDER_TEST_H_
-#define BINADE_TESTS_BUDDY_MAPS_MAP_UNDER_TEST_H_
+#ifndef MOIETY_TESTS_BUDDY_MAPS_MAP_UNDER_TEST_H_
+#define MOIETY_TESTS_BUDDY_MAPS_MAP_UNDER_TEST_H_
 
 #include <gtest/gtest.h>
 
@@ -48,12 +48,12 @@ class MapsUnderTest
     MapsUnderTest(const MapsUnderTest &) = delete;
     MapsUnderTest &operator=(const MapsUnderTest &) = delete;
 
-    struct binadei_buddy *buddy() const
+    struct moietyi_buddy *buddy() const
     {
         return buddy_;
     }
 
-    struct binadei_maps *maps(uint32_t stream = 0) const
+    struct moietyi_maps *maps(uint32_t stream = 0) const
     {
         return maps_.at(stream);
     }
@@ -178,8 +178,8 @@ class MapsUnderTest
   private:
     uint64_t first_;
     uint64_t end_;
-    struct binadei_buddy *buddy_ = nullptr;
-    std::array<struct binadei_maps *, kStreams> maps_{};
+    struct moietyi_buddy *buddy_ = nullptr;
+    std::array<struct moietyi_maps *, kStreams> maps_{};
 };
 
 #endif

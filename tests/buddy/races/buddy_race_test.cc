@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The races of race.c, each a test of its own. A failure names the round and
-// the seed; --seed=N or BINADE_TEST_SEED=N sets it, though what repeats is what
+// the seed; --seed=N or MOIETY_TEST_SEED=N sets it, though what repeats is what
 // the threads do, not how they meet.
 #include <gtest/gtest.h>
 

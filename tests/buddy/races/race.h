@@ -8,8 +8,8 @@
  * the verifier looks, everything is given back, and must merge to whole pages.
  * In C, so that the tests and the mutants share it.
  */
-#ifndef BINADE_TESTS_BUDDY_RACES_RACE_H_
-#define BINADE_TESTS_BUDDY_RACES_RACE_H_
+#ifndef MOIETY_TESTS_BUDDY_RACES_RACE_H_
+#define MOIETY_TESTS_BUDDY_RACES_RACE_H_
 
 #include <stdbool.h>
 #include <stddef.h>

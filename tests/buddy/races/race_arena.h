@@ -5,8 +5,8 @@
  * take, give and notice when two of them hold the same grain, or when one gets
  * what was freed on another stream and is not done.
  */
-#ifndef BINADE_TESTS_BUDDY_RACES_RACE_ARENA_H_
-#define BINADE_TESTS_BUDDY_RACES_RACE_ARENA_H_
+#ifndef MOIETY_TESTS_BUDDY_RACES_RACE_ARENA_H_
+#define MOIETY_TESTS_BUDDY_RACES_RACE_ARENA_H_
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -43,7 +43,7 @@ struct race_player {
 
 /* Epochs are numbered from 0, in the order in which they are closed. */
 struct race_stream {
-    struct binadei_maps *maps;
+    struct moietyi_maps *maps;
     _Atomic bool has_role;    /* somebody closes, drains or hands over */
     bool is_in_flight;        /* the role's holder's: an epoch is ageing */
     _Atomic uint32_t closed;  /* epochs, counted when they are */
@@ -51,7 +51,7 @@ struct race_stream {
 };
 
 struct race_arena {
-    struct binadei_buddy *buddy;
+    struct moietyi_buddy *buddy;
     struct race_stream streams[RACE_STREAMS];
     bool are_ordered; /* the streams: each may have what the other freed */
     uint32_t page_capacity;

@@ -5,8 +5,8 @@
  * threads does. race.c has those of the buddy, map_race.c those of streams'
  * maps; race_match.c plays them.
  */
-#ifndef BINADE_TESTS_BUDDY_RACES_RACE_MATCH_H_
-#define BINADE_TESTS_BUDDY_RACES_RACE_MATCH_H_
+#ifndef MOIETY_TESTS_BUDDY_RACES_RACE_MATCH_H_
+#define MOIETY_TESTS_BUDDY_RACES_RACE_MATCH_H_
 
 #include <stddef.h>
 #include <stdint.h>

@@ -139,7 +139,7 @@ void race_hand(struct race_arena *arena, unsigned stream)
     struct race_stream *moved = &arena->streams[stream];
     if (!take_role(moved))
         return;
-    struct binadei_maps *to = arena->streams[!stream].maps;
+    struct moietyi_maps *to = arena->streams[!stream].maps;
     map_probe_hand(moved->maps, PROBE_AGEING, to);
     map_probe_hand(moved->maps, PROBE_FRESH, to);
     moved->is_in_flight = false;
@@ -148,7 +148,7 @@ void race_hand(struct race_arena *arena, unsigned stream)
 
 uint64_t race_streams_verify(struct race_arena *arena)
 {
-    const struct binadei_maps *maps[RACE_STREAMS];
+    const struct moietyi_maps *maps[RACE_STREAMS];
     uint64_t grains = 0;
     for (unsigned i = 0; i < RACE_STREAMS; i++) {
         maps[i] = arena->streams[i].maps;

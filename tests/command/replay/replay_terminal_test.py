@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""binade replay on a terminal, and when it is interrupted."""
+"""moiety replay on a terminal, and when it is interrupted."""
 
 import contextlib
 import os
@@ -42,30 +42,30 @@ def on_terminal(folder, *arguments):
 
 def test_a_terminal_sees_how_far_it_is(tmp_path):
     written(tmp_path)
-    arguments = ("--subject=binade,best-fit", "--mode=serial,concurrent",
-                 tmp_path / "some.btrace")
+    arguments = ("--subject=moiety,best-fit", "--mode=serial,concurrent",
+                 tmp_path / "some.mtrace")
     code, out, shown = on_terminal(tmp_path, *arguments)
-    steps = re.findall(r"\[([#.]{20})\] (\d) of 4 \d+:\d\d some\.btrace on "
+    steps = re.findall(r"\[([#.]{20})\] (\d) of 4 \d+:\d\d some\.mtrace on "
                        r"([a-z-]+)", shown)
     assert list(dict.fromkeys(steps)) == [
-        ("." * 20, "1", "binade"), ("#" * 5 + "." * 15, "2", "best-fit"),
-        ("#" * 10 + "." * 10, "3", "binade"),
+        ("." * 20, "1", "moiety"), ("#" * 5 + "." * 15, "2", "best-fit"),
+        ("#" * 10 + "." * 10, "3", "moiety"),
         ("#" * 15 + "." * 5, "4", "best-fit")]
     assert code == 0 and shown.endswith("\r\x1b[K") and "\n" not in shown
-    assert out.count("some.btrace, ") == 2 and "\x1b" not in out
+    assert out.count("some.mtrace, ") == 2 and "\x1b" not in out
 
 
 def test_what_is_wrong_has_a_line_of_its_own(tmp_path):
     written(tmp_path, trace()[:-3])
-    for name in ("none", "some.btrace"):
-        code, out, shown = on_terminal(tmp_path, "--subject=binade", name)
+    for name in ("none", "some.mtrace"):
+        code, out, shown = on_terminal(tmp_path, "--subject=moiety", name)
         assert (code, out) == (1, "")
-        assert f"\r\x1b[Kbinade: {name}" in shown and shown.count("\n") == 1
+        assert f"\r\x1b[Kmoiety: {name}" in shown and shown.count("\n") == 1
 
 
 def test_nobody_else_does(tmp_path):
     written(tmp_path)
-    ended = run(tmp_path, "--subject=binade,best-fit", "some.btrace")
+    ended = run(tmp_path, "--subject=moiety,best-fit", "some.mtrace")
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
@@ -85,7 +85,7 @@ def children(process_id):
 def interrupted(folder, *arguments, **variables):
     """The rows that are kept when it is interrupted after the first."""
     rows = folder / "rows"
-    with started(folder, "--rows=rows", "some.btrace", *arguments,
+    with started(folder, "--rows=rows", "some.mtrace", *arguments,
                  variables=variables, stdout=subprocess.PIPE,
                  stderr=subprocess.PIPE, text=True) as process:
         wait_until(lambda: rows.exists() and rows.stat().st_size > 0)
@@ -106,7 +106,7 @@ def test_an_interrupt_keeps_the_rows(tmp_path):
 
 def test_an_interrupt_ends_who_would_not_end(tmp_path):
     written(tmp_path)
-    row = run(tmp_path, "--subject=binade", "--json", "some.btrace").stdout
+    row = run(tmp_path, "--subject=moiety", "--json", "some.mtrace").stdout
     (tmp_path / "row").write_text(row)
     path = script(tmp_path, "cat row\nexec sleep 1000\n")
-    assert interrupted(tmp_path, BINADE_REPLAY=path) == row
+    assert interrupted(tmp_path, MOIETY_REPLAY=path) == row

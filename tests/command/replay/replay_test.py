@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""binade replay: its tables, rows and reports agree."""
+"""moiety replay: its tables, rows and reports agree."""
 
 import gzip
 import json
 
-from binade._report import words
+from moiety._report import words
 from replaying import rows_of, run, script, trace, written
 
-SUBJECTS = ["binade", "best-fit", "pow2-buddy"]
+SUBJECTS = ["moiety", "best-fit", "pow2-buddy"]
 NAMED = "--subject=" + ",".join(SUBJECTS)
 
 
@@ -25,10 +25,10 @@ def cells(stdout, title):
 
 def test_the_table_says_what_the_rows_say(tmp_path):
     written(tmp_path)
-    ended = run(tmp_path, NAMED, "--bisect", "--rows=rows", "some.btrace")
+    ended = run(tmp_path, NAMED, "--bisect", "--rows=rows", "some.mtrace")
     assert (ended.returncode, ended.stderr) == (0, "")
     rows = rows_of((tmp_path / "rows").read_text())
-    table = cells(ended.stdout, "some.btrace, serial, 1 thread")
+    table = cells(ended.stdout, "some.mtrace, serial, 1 thread")
     assert [row["subject"] for row in rows] == list(table) == SUBJECTS
     for row in rows:
         ratio = row["peak_reserved_bytes"] / row["peak_live_bytes"]
@@ -49,8 +49,8 @@ def test_the_table_says_what_the_rows_say(tmp_path):
 
 def test_repeats_are_one_line_with_their_median(tmp_path):
     written(tmp_path)
-    ended = run(tmp_path, "--subject=binade", "--repeats=3", "--json",
-                "some.btrace")
+    ended = run(tmp_path, "--subject=moiety", "--repeats=3", "--json",
+                "some.mtrace")
     rows = rows_of(ended.stdout)
     assert [row["repeat"] for row in rows] == [0, 1, 2]
     for row, median_ns, ooms in zip(rows, (7000, 5, 20), (0, 4, 1)):
@@ -58,17 +58,17 @@ def test_repeats_are_one_line_with_their_median(tmp_path):
         row["ooms"] = ooms
     (tmp_path / "rows").write_text("".join(json.dumps(row) + "\n"
                                            for row in rows))
-    ended = run(tmp_path, "some.btrace",
-                BINADE_REPLAY=script(tmp_path, "cat rows\n"))
-    table = cells(ended.stdout, "some.btrace, serial, 1 thread")
-    assert table.keys() == {"binade"}
-    assert table["binade"]["median"] == "20 ns"
-    assert table["binade"]["out of memory"] == "1"
+    ended = run(tmp_path, "some.mtrace",
+                MOIETY_REPLAY=script(tmp_path, "cat rows\n"))
+    table = cells(ended.stdout, "some.mtrace, serial, 1 thread")
+    assert table.keys() == {"moiety"}
+    assert table["moiety"]["median"] == "20 ns"
+    assert table["moiety"]["out of memory"] == "1"
 
 
 def test_json_is_the_rows_and_nothing_else(tmp_path):
     written(tmp_path)
-    ended = run(tmp_path, NAMED, "--json", "--rows=rows", "some.btrace")
+    ended = run(tmp_path, NAMED, "--json", "--rows=rows", "some.mtrace")
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout == (tmp_path / "rows").read_text()
     rows = rows_of(ended.stdout)
@@ -79,15 +79,15 @@ def test_json_is_the_rows_and_nothing_else(tmp_path):
 
 def test_each_mode_gets_its_options(tmp_path):
     written(tmp_path)
-    ended = run(tmp_path, "--subject=binade", "--subject=best-fit", "--json",
+    ended = run(tmp_path, "--subject=moiety", "--subject=best-fit", "--json",
                 "--mode=concurrent,serial", "--threads=1,4", "--samples=9",
-                "--map", "--limit=8000000", "--commit=abc", "some.btrace")
+                "--map", "--limit=8000000", "--commit=abc", "some.mtrace")
     assert (ended.returncode, ended.stderr) == (0, "")
     rows = rows_of(ended.stdout)
     assert [(row["subject"], row["mode"], row["threads"]) for row in rows] == [
         (subject, *way)
         for way in (("concurrent", 1), ("concurrent", 4), ("serial", 1))
-        for subject in ("binade", "best-fit")]
+        for subject in ("moiety", "best-fit")]
     for row in rows:
         is_serial = row["mode"] == "serial"
         assert (row["limit_bytes"], row["commit"]) == (8000000, "abc")
@@ -98,24 +98,24 @@ def test_each_mode_gets_its_options(tmp_path):
 def test_each_lag_is_a_replay_of_its_own(tmp_path):
     written(tmp_path)
     ended = run(tmp_path, NAMED, "--lag=idle,held", "--lag=work:1",
-                "--rows=rows", "--mode=serial,concurrent", "some.btrace")
+                "--rows=rows", "--mode=serial,concurrent", "some.mtrace")
     assert (ended.returncode, ended.stderr) == (0, "")
     assert [(row["mode"], row["lag"], row["subject"]) for row in
             rows_of((tmp_path / "rows").read_text())] == [
         (mode, lag, subject) for mode in ("serial", "concurrent")
         for lag in ("idle", "held", "work:1") for subject in SUBJECTS]
-    idle = cells(ended.stdout, "some.btrace, serial, 1 thread")
-    held = cells(ended.stdout, "some.btrace, serial, 1 thread, device held")
+    idle = cells(ended.stdout, "some.mtrace, serial, 1 thread")
+    held = cells(ended.stdout, "some.mtrace, serial, 1 thread, device held")
     assert list(idle) == list(held) == SUBJECTS
-    assert held["binade"]["streams let go"] == "0"
-    assert "streams let go" not in idle["binade"]
-    assert "some.btrace, concurrent, 1 thread, device work:1\n" in ended.stdout
+    assert held["moiety"]["streams let go"] == "0"
+    assert "streams let go" not in idle["moiety"]
+    assert "some.mtrace, concurrent, 1 thread, device work:1\n" in ended.stdout
 
 
 def test_the_report_holds_the_rows(tmp_path):
     written(tmp_path)
     ended = run(tmp_path, NAMED, "--html=out.html", "--rows=rows",
-                "--mode=serial,concurrent", "--threads=2", "some.btrace")
+                "--mode=serial,concurrent", "--threads=2", "some.mtrace")
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout.endswith("The report is out.html\n")
     page = (tmp_path / "out.html").read_text()
@@ -131,33 +131,33 @@ def test_the_report_holds_the_rows(tmp_path):
 def test_traces_may_be_compressed_and_have_one_name(tmp_path):
     (tmp_path / "sub").mkdir()
     small = trace(20)
-    written(tmp_path, gzip.compress(trace(40)), "some.btrace.gz")
-    written(tmp_path / "sub", gzip.compress(small), "some.btrace.gz")
+    written(tmp_path, gzip.compress(trace(40)), "some.mtrace.gz")
+    written(tmp_path / "sub", gzip.compress(small), "some.mtrace.gz")
     written(tmp_path, small, "plain.gz")  # its bytes tell, not its name
-    ended = run(tmp_path, "--subject=best-fit", "--json", "some.btrace.gz",
-                "sub/some.btrace.gz", "plain.gz", "plain.gz")
+    ended = run(tmp_path, "--subject=best-fit", "--json", "some.mtrace.gz",
+                "sub/some.mtrace.gz", "plain.gz", "plain.gz")
     assert (ended.returncode, ended.stderr) == (0, "")
     assert [(row["trace"]["file"], row["trace"]["operations"])
             for row in rows_of(ended.stdout)] == [
-                ("some.btrace", 80), ("some.btrace", 40), ("plain.gz", 40),
+                ("some.mtrace", 80), ("some.mtrace", 40), ("plain.gz", 40),
                 ("plain.gz", 40)]
 
 
 def test_who_is_not_named_may_be_missing(tmp_path):
     written(tmp_path)
-    ended = run(tmp_path, "some.btrace", BINADE_TORCH_SHIM=None)
+    ended = run(tmp_path, "some.mtrace", MOIETY_TORCH_SHIM=None)
     assert (ended.returncode, ended.stderr) == (0, "")
-    assert "torch did not run: BINADE_TORCH_SHIM names no library" \
+    assert "torch did not run: MOIETY_TORCH_SHIM names no library" \
         in ended.stdout
     listed = run(tmp_path, "--list")
     assert listed.returncode == 0
     for line in listed.stdout.splitlines():
         assert f"\n{line.split()[0]} " in ended.stdout
-    ended = run(tmp_path, "--subject=torch,binade", "some.btrace",
-                BINADE_TORCH_SHIM=None)
+    ended = run(tmp_path, "--subject=torch,moiety", "some.mtrace",
+                MOIETY_TORCH_SHIM=None)
     assert (ended.returncode, ended.stderr) == (1, "")
     assert "torch did not run: " in ended.stdout
-    assert "binade" in cells(ended.stdout, "some.btrace, serial, 1 thread")
+    assert "moiety" in cells(ended.stdout, "some.mtrace, serial, 1 thread")
 
 
 def test_help(tmp_path):

@@ -9,14 +9,14 @@ import sys
 
 RUNFILES = pathlib.Path(os.environ["TEST_SRCDIR"], os.environ["TEST_WORKSPACE"])
 PROGRAM = RUNFILES / "bench/replay/replay"
-COMMAND = [sys.executable, "-B", "-m", "binade", "replay"]
+COMMAND = [sys.executable, "-B", "-m", "moiety", "replay"]
 
 
 def environment(folder, **others):
     """Copies of traces lie in `folder`/tmp. A variable that is None is not
     set."""
     (folder / "tmp").mkdir(exist_ok=True)
-    wanted = os.environ | {"BINADE_REPLAY": str(PROGRAM),
+    wanted = os.environ | {"MOIETY_REPLAY": str(PROGRAM),
                            "TMPDIR": str(folder / "tmp")} | others
     return {name: str(value) for name, value in wanted.items()
             if value is not None}
@@ -34,7 +34,7 @@ def run(folder, *arguments, **others):
 
 def trace(block_count=300, live_count=8):
     """Blocks of 1000 bytes and more, of which so many are live at one time."""
-    lines = ["binade-trace 1", "I source hand", "T 0 main", "S 0 legacy"]
+    lines = ["moiety-trace 1", "I source hand", "T 0 main", "S 0 legacy"]
     operations = 0
     for block in range(block_count + live_count):
         if block >= live_count:
@@ -46,7 +46,7 @@ def trace(block_count=300, live_count=8):
     return "\n".join([*lines, f"E {operations}", ""]).encode()
 
 
-def written(folder, data=None, name="some.btrace"):
+def written(folder, data=None, name="some.mtrace"):
     path = folder / name
     path.write_bytes(trace() if data is None else data)
     return path

@@ -4,8 +4,8 @@
  * Physical and virtual memory apart from each other, as tests of several
  * topics need it.
  */
-#ifndef BINADE_TESTS_CONFORMANCE_MEMORY_VMM_H_
-#define BINADE_TESTS_CONFORMANCE_MEMORY_VMM_H_
+#ifndef MOIETY_TESTS_CONFORMANCE_MEMORY_VMM_H_
+#define MOIETY_TESTS_CONFORMANCE_MEMORY_VMM_H_
 
 #include "tests/conformance/device.h"
 

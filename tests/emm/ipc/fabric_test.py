@@ -7,10 +7,10 @@ import os
 import random
 import socket
 
-os.environ["BINADE_STANDIN_FABRIC"] = "ready"
+os.environ["MOIETY_STANDIN_FABRIC"] = "ready"
 
-import binade
-import binade.ipc
+import moiety
+import moiety.ipc
 import ipc_peer
 import pytest
 from ipc_peer import Array, descriptors, read, write
@@ -28,7 +28,7 @@ def tcp_pair():
 
 @pytest.fixture(name="pool")
 def mapped_pool():
-    with binade.Pool(exportable=True, memory="mapped",
+    with moiety.Pool(exportable=True, memory="mapped",
                      thread_cache_bytes=0) as pool:
         yield pool
         assert pool.stats()["allocation.all.current"] == 0
@@ -55,10 +55,10 @@ def socket_to_the_peer(peer):
 
 def test_peer_has_all_bytes_and_writes_them(pool, peer, ours):
     data = random.Random(1).randbytes(13 * MIB)
-    block = pool.alloc(len(data), binade.LEGACY)
+    block = pool.alloc(len(data), moiety.LEGACY)
     write(block.address, data)
     before = descriptors()
-    handle = binade.ipc.send(Array(block, 0, (13, MIB), "|u1"), ours)
+    handle = moiety.ipc.send(Array(block, 0, (13, MIB), "|u1"), ours)
     about, found = peer.ask(ipc_peer.receive_one, data[::-1])
     assert found == data and about["shape"] == (13, MIB)
     assert read(block.address, 13 * MIB) == data[::-1]
@@ -71,9 +71,9 @@ def test_the_peer_may_be_the_owner(peer, ours):
     data = random.Random(2).randbytes(5 * MIB)
     ours.settimeout(60)
     peer.ask(ipc_peer.send_one, data, "mapped")
-    with binade.ipc.receive(ours) as shared:
+    with moiety.ipc.receive(ours) as shared:
         assert read(shared.address, shared.nbytes) == data
-    assert binade.ipc.trim() == 0
+    assert moiety.ipc.trim() == 0
     peer.ask(ipc_peer.drop)
 
 
@@ -81,15 +81,15 @@ def outcomes_of(server):
     """Of two receives, once the owner has sent both and connects again."""
     def receive():
         try:
-            binade.ipc.receive(end).close()
-        except binade.Error as error:
+            moiety.ipc.receive(end).close()
+        except moiety.Error as error:
             return error.status
         return "OK"
 
     end = server.accept()[0]
     with end, server.accept()[0], ipc_peer.primary_context():
         found = receive(), receive()
-        assert binade.ipc.trim() == 0
+        assert moiety.ipc.trim() == 0
         end.sendall(b".")
     return found
 
@@ -97,14 +97,14 @@ def outcomes_of(server):
 def test_what_was_given_back_is_refused_and_the_next_is_there():
     """Fabric handles are good while the owner has the memory."""
     text = """
-        import binade.ipc, socket, sys
+        import moiety.ipc, socket, sys
         here = "127.0.0.1", int(sys.argv[1])
-        pool = binade.Pool(exportable=True, memory="mapped")
+        pool = moiety.Pool(exportable=True, memory="mapped")
         with socket.create_connection(here) as ours:
-            binade.ipc.send(pool.alloc(4096), ours).release()
+            moiety.ipc.send(pool.alloc(4096), ours).release()
             pool.close()
-            pool = binade.Pool(exportable=True, memory="mapped")
-            handle = binade.ipc.send(pool.alloc(8192), ours)
+            pool = moiety.Pool(exportable=True, memory="mapped")
+            handle = moiety.ipc.send(pool.alloc(8192), ours)
             with socket.create_connection(here):
                 assert ours.recv(1) == b"."
             handle.release()
@@ -121,17 +121,17 @@ def test_what_was_given_back_is_refused_and_the_next_is_there():
     ("none", "no fabric handles"), ("no_channel", "IMEX channel")])
 def test_without_fabric_the_send_says_so(setting, what):
     ended = run_program("""
-        import binade.ipc, socket
-        pool = binade.Pool(exportable=True, memory="mapped")
+        import moiety.ipc, socket
+        pool = moiety.Pool(exportable=True, memory="mapped")
         block = pool.alloc(4096)
         with (socket.create_server(("127.0.0.1", 0)) as server,
               socket.create_connection(server.getsockname()) as ours):
             try:
-                binade.ipc.send(block, ours)
-            except binade.Error as error:
+                moiety.ipc.send(block, ours)
+            except moiety.Error as error:
                 print(error.status, error)
         del block
         assert pool.stats()["allocation.all.current"] == 0
-    """, BINADE_STANDIN_FABRIC=setting)
+    """, MOIETY_STANDIN_FABRIC=setting)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout.startswith("E_UNSUPPORTED") and what in ended.stdout

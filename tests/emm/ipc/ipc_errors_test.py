@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""binade.ipc, and what it refuses: handles that are none, memory that cannot be
+"""moiety.ipc, and what it refuses: handles that are none, memory that cannot be
 shared, children of a fork."""
 
 import gc
@@ -8,8 +8,8 @@ import struct
 import sys
 import zlib
 
-import binade
-import binade.ipc
+import moiety
+import moiety.ipc
 import ipc_peer
 import pytest
 from ipc_peer import Array
@@ -21,7 +21,7 @@ C_BYTES = 176
 
 @pytest.fixture(name="pool")
 def exportable_pool():
-    with binade.Pool(exportable=True) as pool:
+    with moiety.Pool(exportable=True) as pool:
         yield pool
         pool.release_exports(0)
         gc.collect()  # an exception that was caught keeps the test's variables
@@ -42,7 +42,7 @@ def spawned_peer():
 
 
 def status_of(call, *arguments):
-    with pytest.raises(binade.Error) as raised:
+    with pytest.raises(moiety.Error) as raised:
         call(*arguments)
     assert str(raised.value)
     return raised.value.status
@@ -50,7 +50,7 @@ def status_of(call, *arguments):
 
 def sealed(body):
     """A handle's bytes, as it makes them itself."""
-    return HEADER.pack(b"BINADEIP", 1, HEADER.size + len(body),
+    return HEADER.pack(b"MOIETYIP", 1, HEADER.size + len(body),
                        zlib.crc32(body)) + body
 
 
@@ -62,7 +62,7 @@ def with_c(data, **fields):
         at = int(at.lstrip("at_"))
         c_handle[at:at + len(value)] = value
     words = struct.unpack("=21Q", c_handle[:168])
-    total = 0x62696e6164650001
+    total = 0x6d6f696574790001
     for word in words:
         total = (total ^ word) * 0x9E3779B97F4A7C15 % 2**64
         total ^= total >> 32
@@ -72,38 +72,38 @@ def with_c(data, **fields):
 
 def test_a_handle_that_nothing_was_done_to_is_one(block, peer):
     """The control of the tests below."""
-    data = bytes(binade.ipc.export(block))
+    data = bytes(moiety.ipc.export(block))
     assert sealed(data[HEADER.size:]) == with_c(data) == data
     assert peer.ask(ipc_peer.refusal_of, data) == ("OK", "")
 
 
 @pytest.mark.parametrize("length", [0, 7, 19, 20, 100, 196, -1])
 def test_truncated(block, length):
-    data = bytes(binade.ipc.export(block))
-    assert status_of(binade.ipc.open, data[:length]) == "E_INVALID"
-    assert status_of(binade.ipc.Handle.from_bytes, data + b"\0") == "E_INVALID"
+    data = bytes(moiety.ipc.export(block))
+    assert status_of(moiety.ipc.open, data[:length]) == "E_INVALID"
+    assert status_of(moiety.ipc.Handle.from_bytes, data + b"\0") == "E_INVALID"
 
 
 def test_every_changed_byte_is_noticed(block):
-    data = bytes(binade.ipc.export(block))
+    data = bytes(moiety.ipc.export(block))
     for at in range(len(data)):
         changed = bytearray(data)
         changed[at] ^= 1
-        assert status_of(binade.ipc.open, bytes(changed)) in (
+        assert status_of(moiety.ipc.open, bytes(changed)) in (
             "E_INVALID", "E_CORRUPT", "E_UNSUPPORTED"), at
 
 
 def test_a_version_of_the_future(block, peer):
-    data = bytes(binade.ipc.export(block))
+    data = bytes(moiety.ipc.export(block))
     future = data[:8] + (2).to_bytes(4, "little") + data[12:] + b"more"
-    assert status_of(binade.ipc.open, future) == "E_UNSUPPORTED"
+    assert status_of(moiety.ipc.open, future) == "E_UNSUPPORTED"
     status, text = peer.ask(ipc_peer.refusal_of,
                             with_c(data, at_0=struct.pack("=I", 2)))
     assert status == "E_UNSUPPORTED" and "version 2" in text
 
 
 def test_another_machine(block, peer):
-    data = with_c(bytes(binade.ipc.export(block)), at_112=bytes(16))
+    data = with_c(bytes(moiety.ipc.export(block)), at_112=bytes(16))
     for status, text in (peer.ask(ipc_peer.refusal_of, data),
                          ipc_peer.refusal_of(data)):
         assert status == "E_UNSUPPORTED" and "another machine" in text
@@ -113,7 +113,7 @@ def test_an_owner_that_has_ended(pool):
     peer = ipc_peer.Peer()
     handle = peer.ask(ipc_peer.export_one, b"1234")
     peer.end()
-    assert status_of(binade.ipc.open, handle) == "E_PEER_GONE"
+    assert status_of(moiety.ipc.open, handle) == "E_PEER_GONE"
 
 
 @pytest.mark.parametrize("layout", [
@@ -126,21 +126,21 @@ def test_an_owner_that_has_ended(pool):
     b"[[4],null,7,false,0]", b"[[4],null,\"|u1\",false,\"0\"]",
     b"[4,null,\"|u1\",false,0]"])
 def test_layouts_that_are_none(block, layout):
-    data = bytes(binade.ipc.export(block))
+    data = bytes(moiety.ipc.export(block))
     forged = sealed(data[HEADER.size:][:C_BYTES] + layout)
-    assert status_of(binade.ipc.open, forged) == "E_CORRUPT"
+    assert status_of(moiety.ipc.open, forged) == "E_CORRUPT"
 
 
 @pytest.mark.parametrize("thing", [None, "handle", 5, object()])
 def test_things_that_are_no_handle(thing):
-    with pytest.raises((TypeError, binade.Error)):
-        binade.ipc.open(thing)
+    with pytest.raises((TypeError, moiety.Error)):
+        moiety.ipc.open(thing)
 
 
 def test_handles_are_values(block):
-    handle = binade.ipc.export(block)
+    handle = moiety.ipc.export(block)
     same = pickle.loads(pickle.dumps(handle))
-    other = binade.ipc.export(Array(block, 8, (2,), "<f8"))
+    other = moiety.ipc.export(Array(block, 8, (2,), "<f8"))
     assert same == handle != other and len({same, handle, other}) == 2
     assert handle != "handle" and len(pickle.dumps(handle)) < 400
     assert "shape (2,)" in repr(other)
@@ -151,47 +151,47 @@ def test_handles_are_values(block):
 @pytest.mark.parametrize("thing", [None, 5, b"bytes", object()])
 def test_things_that_are_no_array(thing):
     with pytest.raises(TypeError, match="neither"):
-        binade.ipc.export(thing)
+        moiety.ipc.export(thing)
 
 
 def test_pinned_memory_is_not_shared():
-    with binade.HostArena() as arena:
+    with moiety.HostArena() as arena:
         with pytest.raises(TypeError, match="HostBlock .*device memory"):
-            binade.ipc.export(arena.alloc(4096))
+            moiety.ipc.export(arena.alloc(4096))
 
 
 def test_memory_of_others(block):
     address = ipc_peer.allocate(4096)
     for owner in (address, 0x1000):
-        assert status_of(binade.ipc.export,
+        assert status_of(moiety.ipc.export,
                          Array(owner, 0, (4,), "|u1")) == "E_FOREIGN"
     ipc_peer.free(address)
 
 
 def test_what_is_imported_is_the_owners_to_export(peer):
     handle = peer.ask(ipc_peer.export_one, b"1234")
-    with binade.ipc.open(handle) as shared:
-        assert status_of(binade.ipc.export, shared) == "E_FOREIGN"
-    assert binade.ipc.trim() == 0
+    with moiety.ipc.open(handle) as shared:
+        assert status_of(moiety.ipc.export, shared) == "E_FOREIGN"
+    assert moiety.ipc.trim() == 0
     peer.ask(ipc_peer.drop)
 
 
 def test_pools_that_do_not_export():
-    with binade.Pool() as pool:
-        assert status_of(binade.ipc.export, pool.alloc(4096)) == "E_UNSUPPORTED"
+    with moiety.Pool() as pool:
+        assert status_of(moiety.ipc.export, pool.alloc(4096)) == "E_UNSUPPORTED"
 
 
 def test_dead_blocks(block):
     block.free()
     with pytest.raises(ValueError, match="freed"):
-        binade.ipc.export(block)
+        moiety.ipc.export(block)
 
 
 @pytest.mark.parametrize("offset, shape, strides", [
     (0, (1 << 20,), None), (4095, (2,), None), (0, (2,), (8192,))])
 def test_arrays_beyond_their_block(pool, block, offset, shape, strides):
     view = Array(block, offset, shape, "|u1", strides)
-    assert status_of(binade.ipc.export, view) == "E_INVALID"
+    assert status_of(moiety.ipc.export, view) == "E_INVALID"
     # And nothing was exported.
     block.free()
     assert pool.stats()["allocation.all.current"] == 0
@@ -202,14 +202,14 @@ def test_arrays_beyond_their_block(pool, block, offset, shape, strides):
     ((-1,), "|u1", None), ((4,), "nonsense", None), ((4,), "|u1", (1, 1))])
 def test_shapes_without_memory(block, shape, typestr, strides):
     with pytest.raises(ValueError):
-        binade.ipc.export(Array(block, 0, shape, typestr, strides))
+        moiety.ipc.export(Array(block, 0, shape, typestr, strides))
 
 
 def test_arrays_with_a_mask(block):
     array = Array(block, 0, (4,), "|u1")
     array.__cuda_array_interface__["mask"] = array
     with pytest.raises(TypeError, match="mask"):
-        binade.ipc.export(array)
+        moiety.ipc.export(array)
 
 
 # DLPack, in and out.
@@ -224,9 +224,9 @@ class OnlyDlpack:
     ("|u1", (6,), None), ("<f4", (2, 3), (24, 4)), ("<c16", (2,), (-16,)),
     ("|b1", (), None), ("<i8", (3,), None), ("<f2", (2, 2), (2, 8))])
 def test_dlpack_says_the_same(block, typestr, shape, strides):
-    handle = binade.ipc.export(Array(block, 1024, shape, typestr, strides))
-    with binade.ipc.open(handle) as shared:
-        again = binade.ipc.export(OnlyDlpack(shared))
+    handle = moiety.ipc.export(Array(block, 1024, shape, typestr, strides))
+    with moiety.ipc.open(handle) as shared:
+        again = moiety.ipc.export(OnlyDlpack(shared))
         assert again == handle
 
 
@@ -236,14 +236,14 @@ def test_dlpack_says_the_same(block, typestr, shape, strides):
 def test_dlpack_refuses_what_it_cannot_say(block, typestr, strides,
                                            is_readonly):
     array = Array(block, 0, (4,), typestr, strides, is_readonly)
-    with binade.ipc.open(binade.ipc.export(array)) as shared:
+    with moiety.ipc.open(moiety.ipc.export(array)) as shared:
         with pytest.raises(BufferError):
             shared.__dlpack__()
 
 
 @pytest.mark.parametrize("wish", [{"copy": True}, {"dl_device": (1, 0)}])
 def test_dlpack_refuses_what_it_is_not(block, wish):
-    with binade.ipc.open(binade.ipc.export(block)) as shared:
+    with moiety.ipc.open(moiety.ipc.export(block)) as shared:
         with pytest.raises(BufferError):
             shared.__dlpack__(**wish)
 
@@ -252,16 +252,16 @@ def test_dlpack_refuses_what_it_is_not(block, wish):
 
 def test_child_of_a_fork_is_told():
     ended = run_program("""
-import binade.ipc, os
-pool = binade.Pool(exportable=True)
+import moiety.ipc, os
+pool = moiety.Pool(exportable=True)
 block = pool.alloc(4096)
-handle = binade.ipc.export(block)
+handle = moiety.ipc.export(block)
 child = os.fork()
 if child == 0:
-    for call, thing in ((binade.ipc.export, block), (binade.ipc.open, handle)):
+    for call, thing in ((moiety.ipc.export, block), (moiety.ipc.open, handle)):
         try:
             call(thing)
-        except binade.Error as error:
+        except moiety.Error as error:
             print(error.status, flush=True)
     handle.release()
     os._exit(0)
@@ -275,24 +275,24 @@ handle.release()
 def test_exit_with_open_imports_is_silent(peer):
     handle = peer.ask(ipc_peer.export_one, b"1234")
     ended = run_program("""
-import binade.ipc, sys
-shared = binade.ipc.open(bytes.fromhex(sys.argv[1]))
-capsule = binade.ipc.open(bytes.fromhex(sys.argv[1])).__dlpack__()
+import moiety.ipc, sys
+shared = moiety.ipc.open(bytes.fromhex(sys.argv[1]))
+capsule = moiety.ipc.open(bytes.fromhex(sys.argv[1])).__dlpack__()
 """, bytes(handle).hex())
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
     peer.ask(ipc_peer.drop)
 
 
 def test_closes_that_are_none():
-    assert status_of(binade.ipc.wait, 1 << 60) == "E_INVALID"
-    binade.ipc.wait(0)
-    for call, arguments in ((binade.ipc.wait, (-1,)), (binade.ipc.trim, (-1,)),
-                            (binade.ipc.wait, (0, 1 << 32))):
+    assert status_of(moiety.ipc.wait, 1 << 60) == "E_INVALID"
+    moiety.ipc.wait(0)
+    for call, arguments in ((moiety.ipc.wait, (-1,)), (moiety.ipc.trim, (-1,)),
+                            (moiety.ipc.wait, (0, 1 << 32))):
         with pytest.raises(OverflowError):
             call(*arguments)
 
 
 def test_guard_is_counted():
-    binade._native.capture_guard_begin()
-    binade._native.capture_guard_end()
-    assert status_of(binade._native.capture_guard_end) == "E_INVALID"
+    moiety._native.capture_guard_begin()
+    moiety._native.capture_guard_end()
+    assert status_of(moiety._native.capture_guard_end) == "E_INVALID"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of binade.ipc share: functions for a process that was spawned,
+"""What the tests of moiety.ipc share: functions for a process that was spawned,
 and the driver for both sides, whichever is there."""
 
 import concurrent.futures
@@ -9,13 +9,13 @@ import multiprocessing
 import os
 import socket
 
-import binade.ipc
+import moiety.ipc
 
-IS_STANDIN = binade.probe()["is_standin"]
+IS_STANDIN = moiety.probe()["is_standin"]
 
 
 def driver():
-    return ctypes.CDLL(os.environ.get("BINADE_DRIVER", "libcuda.so.1"))
+    return ctypes.CDLL(os.environ.get("MOIETY_DRIVER", "libcuda.so.1"))
 
 
 def call(name, *arguments):
@@ -96,9 +96,9 @@ def busy_stream():
     call("cuStreamCreate", ctypes.byref(stream), 1)
     call("cuMemAlloc_v2", ctypes.byref(scratch), ctypes.c_size_t(512))
     if IS_STANDIN:
-        call("binade_standin_hold", stream)
+        call("moiety_standin_hold", stream)
     call("cuMemsetD8Async", scratch, 0, ctypes.c_size_t(512), stream)
-    releases = ["binade_standin_release"] if IS_STANDIN else []
+    releases = ["moiety_standin_release"] if IS_STANDIN else []
 
     def end():
         while releases:
@@ -152,23 +152,23 @@ def visit(handle, answer=b""):
     """What the array looks like here and the bytes from its first element on
     (one, where they go backwards); then `answer` is written there. At the end
     nothing is open."""
-    with binade.ipc.open(handle) as shared:
+    with moiety.ipc.open(handle) as shared:
         about = shared.__cuda_array_interface__
         is_backwards = min(shared.strides or (0,)) < 0
         found = read(shared.address, 1 if is_backwards else shared.nbytes)
         write(shared.address, answer)
-    assert binade.ipc.trim() == 0
+    assert moiety.ipc.trim() == 0
     return about, found
 
 
 def keep(handle):
-    _kept.append(binade.ipc.open(handle))
+    _kept.append(moiety.ipc.open(handle))
     return _kept[-1].address
 
 
 def visit_kept(handle):
     """The bytes of one that is open already."""
-    with binade.ipc.open(handle) as shared:
+    with moiety.ipc.open(handle) as shared:
         return read(shared.address, shared.nbytes)
 
 
@@ -176,7 +176,7 @@ def serve(connection):
     """One handle over a socket, behind its length."""
     with connection:
         size = int.from_bytes(connection.recv(4, socket.MSG_WAITALL), "little")
-        handle = binade.ipc.Handle.from_bytes(
+        handle = moiety.ipc.Handle.from_bytes(
             connection.recv(size, socket.MSG_WAITALL))
         _, found = visit(handle, b"bye!")
         connection.sendall((b"bye!" + found).ljust(64, b"\0"))
@@ -188,25 +188,25 @@ def drop():
     _kept.clear()
     while _exported:
         _exported.pop().release()
-    return binade.ipc.trim()
+    return moiety.ipc.trim()
 
 
 def refusal_of(handle):
     """The status and the text of the error that opening it raises."""
     try:
-        binade.ipc.open(handle)
-    except binade.Error as error:
+        moiety.ipc.open(handle)
+    except moiety.Error as error:
         return error.status, str(error)
     return "OK", ""
 
 
 def export_one(data):
     """A pool of this process's own, and a handle of what is in it."""
-    pool = binade.Pool(exportable=True)
+    pool = moiety.Pool(exportable=True)
     block = pool.alloc(len(data))
     write(block.address, data)
     _kept.append(block)
-    _exported.append(binade.ipc.export(block))
+    _exported.append(moiety.ipc.export(block))
     return _exported[-1]
 
 
@@ -224,7 +224,7 @@ def take_socket(ours):
 
 def receive_one(answer=b""):
     """As visit(), of what comes through the socket; it stays open."""
-    with binade.ipc.receive(_sockets[0]) as shared:
+    with moiety.ipc.receive(_sockets[0]) as shared:
         about = shared.__cuda_array_interface__
         found = read(shared.address, shared.nbytes)
         write(shared.address, answer)
@@ -233,22 +233,22 @@ def receive_one(answer=b""):
 
 def send_one(data, memory):
     """As export_one(), through the socket."""
-    pool = binade.Pool(exportable=True, memory=memory)
+    pool = moiety.Pool(exportable=True, memory=memory)
     block = pool.alloc(len(data))
     write(block.address, data)
     _kept.append(block)
-    _exported.append(binade.ipc.send(block, _sockets[0]))
+    _exported.append(moiety.ipc.send(block, _sockets[0]))
 
 
 def keep_received(ours):
     """In a process of its own, which is killed: says that it has the memory."""
-    shared = binade.ipc.receive(ours)
+    shared = moiety.ipc.receive(ours)
     ours.sendall(read(shared.address, 1))
     ours.recv(1)
 
 
 def send_half(ours):
     """In a process of its own: the memory, and not what it looks like."""
-    pool = binade.Pool(exportable=True, memory="mapped")
+    pool = moiety.Pool(exportable=True, memory="mapped")
     pool.send(pool.allocate(4096), ours.fileno())
     os._exit(0)

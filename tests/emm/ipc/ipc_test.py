@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""binade.ipc across processes that were spawned: what is shared, and when it
+"""moiety.ipc across processes that were spawned: what is shared, and when it
 comes back."""
 
 import gc
@@ -11,12 +11,12 @@ import sys
 import threading
 from pathlib import Path
 
-import binade
-import binade.ipc
+import moiety
+import moiety.ipc
 import ipc_peer
 import pytest
-from binade import _native
-from binade._ipc import exports
+from moiety import _native
+from moiety._ipc import exports
 from ipc_peer import Array, read, write
 from support import run_program, run_threads
 
@@ -30,7 +30,7 @@ def live_count(pool):
 
 @pytest.fixture(name="pool")
 def exportable_pool():
-    with binade.Pool(exportable=True) as pool:
+    with moiety.Pool(exportable=True) as pool:
         yield pool
         pool.release_exports(0)
         gc.collect()  # an exception that was caught keeps the test's variables
@@ -56,7 +56,7 @@ def block_inside_a_segment(pool):
 
 
 def test_peer_has_the_block_and_writes_it(block, peer):
-    about, found = peer.ask(ipc_peer.visit, binade.ipc.export(block), b"back")
+    about, found = peer.ask(ipc_peer.visit, moiety.ipc.export(block), b"back")
     assert found == DATA
     assert about["shape"] == (4096,) and about["typestr"] == "|u1"
     assert read(block.address, 8) == b"back" + DATA[4:8]
@@ -75,7 +75,7 @@ def test_peer_has_the_block_and_writes_it(block, peer):
 def test_peer_has_a_view_as_it_was(block, peer, offset, shape, typestr,
                                    strides):
     view = Array(block, offset, shape, typestr, strides, True)
-    handle = binade.ipc.export(view)
+    handle = moiety.ipc.export(view)
     assert (handle.shape, handle.typestr, handle.strides) == (
         shape, typestr, strides)
     about, found = peer.ask(ipc_peer.visit, handle)
@@ -89,7 +89,7 @@ def test_two_arrays_of_one_segment_are_opened_once(pool, peer):
     for value in (b"1", b"2"):
         block = pool.alloc(4096)
         write(block.address, value)
-        handles.append(binade.ipc.export(block))
+        handles.append(moiety.ipc.export(block))
     addresses = [peer.ask(ipc_peer.keep, handle) for handle in handles]
     assert abs(addresses[1] - addresses[0]) >= 4096
     assert [peer.ask(ipc_peer.visit_kept, handle)[:1]
@@ -104,7 +104,7 @@ def test_over_a_socket(block):
     process.start()
     theirs.close()
     with ours:
-        handle = binade.ipc.export(Array(block, 512, (8,), "<i4"))
+        handle = moiety.ipc.export(Array(block, 512, (8,), "<i4"))
         data = bytes(handle)
         ours.sendall(len(data).to_bytes(4, "little") + data)
         assert ours.recv(64, socket.MSG_WAITALL) == b"bye!" + DATA[512:544] + (
@@ -116,12 +116,12 @@ def test_over_a_socket(block):
 
 def test_the_peer_may_be_the_owner(peer):
     handle = peer.ask(ipc_peer.export_one, DATA)
-    with binade.ipc.open(handle) as shared:
+    with moiety.ipc.open(handle) as shared:
         assert read(shared.address, 4096) == DATA
         assert shared.nbytes == 4096 and shared.device == 0
         with pytest.raises(ValueError, match="not exported by"):
             handle.release()
-    assert binade.ipc.trim() == 0
+    assert moiety.ipc.trim() == 0
     peer.ask(ipc_peer.drop)
 
 
@@ -130,32 +130,32 @@ def test_no_context_is_needed_nor_left(peer):
     seen = []
 
     def work():
-        with binade.ipc.open(handle) as shared:
+        with moiety.ipc.open(handle) as shared:
             seen.append(ipc_peer.current_context())
             seen.append(read(shared.address, 4096) == DATA)
 
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
-    assert seen == [0, True] and binade.ipc.trim() == 0
+    assert seen == [0, True] and moiety.ipc.trim() == 0
     peer.ask(ipc_peer.drop)
 
 
 def test_a_context_can_be_named(peer):
     handle = peer.ask(ipc_peer.export_one, DATA)
     with ipc_peer.primary_context() as context:
-        with binade.ipc.open(handle, context=context) as shared:
+        with moiety.ipc.open(handle, context=context) as shared:
             assert read(shared.address, 4096) == DATA
-        assert binade.ipc.trim() == 0
+        assert moiety.ipc.trim() == 0
     peer.ask(ipc_peer.drop)
 
 
 def test_this_process_gets_its_own_array(block):
-    handle = binade.ipc.export(Array(block, 512, (8,), "<i4"))
-    with binade.ipc.open(pickle.loads(pickle.dumps(handle))) as shared:
+    handle = moiety.ipc.export(Array(block, 512, (8,), "<i4"))
+    with moiety.ipc.open(pickle.loads(pickle.dumps(handle))) as shared:
         assert shared.address == block.address + 512
         assert shared.__cuda_array_interface__["shape"] == (8,)
-        with pytest.raises(binade.Error) as raised:
+        with pytest.raises(moiety.Error) as raised:
             handle.release()
         assert raised.value.status == "E_BUSY"
     handle.release()
@@ -167,13 +167,13 @@ def test_this_process_gets_its_own_array(block):
 def handle_of_the_peers(peer):
     yield peer.ask(ipc_peer.export_one, DATA)
     gc.collect()
-    assert binade.ipc.trim() == 0
+    assert moiety.ipc.trim() == 0
     peer.ask(ipc_peer.drop)
 
 
 def test_close_is_said_once(handle):
-    shared = binade.ipc.open(handle)
-    other = binade.ipc.open(handle)
+    shared = moiety.ipc.open(handle)
+    other = moiety.ipc.open(handle)
     shared.close()
     shared.close()
     assert shared.close(wait=False) == 0
@@ -186,59 +186,59 @@ def test_close_is_said_once(handle):
 
 
 def test_import_goes_with_its_last_reference(handle):
-    shared = binade.ipc.open(handle)
-    assert binade.ipc.trim() == 1
+    shared = moiety.ipc.open(handle)
+    assert moiety.ipc.trim() == 1
     del shared
-    assert binade.ipc.trim() == 0
+    assert moiety.ipc.trim() == 0
 
 
 def test_dlpack_keeps_the_import(handle):
-    shared = binade.ipc.open(handle)
+    shared = moiety.ipc.open(handle)
     assert shared.__dlpack_device__() == (2, 0)
     capsule = shared.__dlpack__(stream=None, max_version=(1, 0))
     del shared
-    assert binade.ipc.trim() == 1
+    assert moiety.ipc.trim() == 1
     del capsule
-    assert binade.ipc.trim() == 0
+    assert moiety.ipc.trim() == 0
 
 
 def test_close_waits_for_its_stream(handle):
     with ipc_peer.primary_context(), ipc_peer.busy_stream() as (stream, end):
-        shared = binade.ipc.open(handle)
+        shared = moiety.ipc.open(handle)
         shared.stream = stream
         number = shared.close(wait=False)
         if ipc_peer.IS_STANDIN:  # a real one may be through already
             assert number != 0
-            with pytest.raises(binade.Error) as raised:
-                binade.ipc.wait(number, 0)
+            with pytest.raises(moiety.Error) as raised:
+                moiety.ipc.wait(number, 0)
             assert raised.value.status == "E_BUSY"
-            assert binade.ipc.trim() == 1
+            assert moiety.ipc.trim() == 1
         end()
-        binade.ipc.wait(number, 60000)
-        binade.ipc.wait(number)
-        assert binade.ipc.trim() == 0
+        moiety.ipc.wait(number, 60000)
+        moiety.ipc.wait(number)
+        assert moiety.ipc.trim() == 0
 
 
 def test_what_cannot_be_closed_is_closed_later(handle):
     """ANY cannot be had under a guard, and a finalizer has nobody to tell."""
-    shared = binade.ipc.open(handle)
-    dropped = binade.ipc.open(handle)
+    shared = moiety.ipc.open(handle)
+    dropped = moiety.ipc.open(handle)
     _native.capture_guard_begin()
     try:
         del dropped
-        with pytest.raises(binade.Error) as raised:
+        with pytest.raises(moiety.Error) as raised:
             shared.close()
         assert raised.value.status == "E_BUSY" and shared.is_open
-        shared.close(binade.DONE)
-        assert binade.ipc.trim() == 1
+        shared.close(moiety.DONE)
+        assert moiety.ipc.trim() == 1
     finally:
         _native.capture_guard_end()
-    assert binade.ipc.trim() == 0
+    assert moiety.ipc.trim() == 0
 
 
 def test_a_context_takes_its_imports_along(handle):
     with ipc_peer.further_context() as context:
-        shared, dropped = (binade.ipc.open(handle, context) for _ in range(2))
+        shared, dropped = (moiety.ipc.open(handle, context) for _ in range(2))
         assert shared.address == dropped.address
     shared.close()
     assert not shared.is_open
@@ -251,8 +251,8 @@ def test_sixteen_threads(handle):
     def work(_):
         try:
             for _ in range(30):
-                shared = binade.ipc.open(handle)
-                with binade.ipc.open(handle) as other:
+                shared = moiety.ipc.open(handle)
+                with moiety.ipc.open(handle) as other:
                     assert other.address == shared.address
                 del shared
         except BaseException as error:  # pylint: disable=broad-except
@@ -266,7 +266,7 @@ def test_sixteen_threads(handle):
 
 def test_released_blocks_serve_again(pool, peer):
     block = pool.alloc(4096)
-    handle = binade.ipc.export(block)
+    handle = moiety.ipc.export(block)
     peer.ask(ipc_peer.visit, handle)
     del block
     assert live_count(pool) == 1
@@ -281,7 +281,7 @@ def test_released_blocks_serve_again(pool, peer):
 
 def test_a_segment_is_released_with_its_last_handle(pool, peer):
     blocks = [pool.alloc(4096) for _ in range(2)]
-    handles = [binade.ipc.export(block) for block in (*blocks, blocks[0])]
+    handles = [moiety.ipc.export(block) for block in (*blocks, blocks[0])]
     blocks.clear()
     for handle in handles:
         assert live_count(pool) == 2
@@ -293,9 +293,9 @@ def test_a_segment_is_released_with_its_last_handle(pool, peer):
 @pytest.mark.parametrize("is_old_first", [True, False])
 def test_handles_from_before_a_release_do_not_count(pool, peer, is_old_first):
     block = pool.alloc(4096)
-    old = binade.ipc.export(block)
+    old = moiety.ipc.export(block)
     pool.release_exports(0)
-    new = binade.ipc.export(block)
+    new = moiety.ipc.export(block)
     del block
     if is_old_first:
         old.release()
@@ -307,10 +307,10 @@ def test_handles_from_before_a_release_do_not_count(pool, peer, is_old_first):
 
 
 def test_what_is_exported_keeps_its_pool(peer):
-    pool = binade.Pool(exportable=True)
+    pool = moiety.Pool(exportable=True)
     block = pool.alloc(len(DATA))
     write(block.address, DATA)
-    data = bytes(binade.ipc.export(block))
+    data = bytes(moiety.ipc.export(block))
     del pool, block
     gc.collect()
     assert peer.ask(ipc_peer.visit, data)[1] == DATA
@@ -321,8 +321,8 @@ def test_what_is_exported_keeps_its_pool(peer):
 
 
 def test_handles_of_a_closed_pool_end_quietly():
-    with binade.Pool(exportable=True) as pool:
-        handle = binade.ipc.export(pool.alloc(4096))
+    with moiety.Pool(exportable=True) as pool:
+        handle = moiety.ipc.export(pool.alloc(4096))
     handle.release()
 
 
@@ -336,9 +336,9 @@ def test_the_example_runs():
 @pytest.mark.skipif(not ipc_peer.IS_STANDIN, reason="wants a second device")
 def test_the_device_is_that_of_the_memory():
     ended = run_program("""
-import binade.ipc
-pool = binade.Pool(1, exportable=True)
-with binade.ipc.open(binade.ipc.export(pool.alloc(4096))) as shared:
+import moiety.ipc
+pool = moiety.Pool(1, exportable=True)
+with moiety.ipc.open(moiety.ipc.export(pool.alloc(4096))) as shared:
     print(shared.device, shared.__dlpack_device__())
-""", BINADE_STANDIN_DEVICES="2")
+""", MOIETY_STANDIN_DEVICES="2")
     assert (ended.stdout, ended.stderr) == ("1 (2, 1)\n", "")

@@ -9,17 +9,17 @@ import socket
 import threading
 import time
 
-import binade
-import binade.ipc
+import moiety
+import moiety.ipc
 import pytest
-from binade import _native
-from binade._ipc import channel, exports
+from moiety import _native
+from moiety._ipc import channel, exports
 from ipc_peer import IS_STANDIN, Array, allocate, descriptors, free
 from support import MIB, run_program
 
 
 def status_of(call, *arguments):
-    with pytest.raises((binade.Error, binade.OutOfMemoryError)) as raised:
+    with pytest.raises((moiety.Error, moiety.OutOfMemoryError)) as raised:
         call(*arguments)
     assert str(raised.value)
     return raised.value.status
@@ -29,7 +29,7 @@ def status_of(call, *arguments):
 def mapped_pool():
     """What is left in it, exported or not, is found at the end."""
     before = descriptors()
-    with binade.Pool(exportable=True, memory="mapped",
+    with moiety.Pool(exportable=True, memory="mapped",
                      thread_cache_bytes=0) as pool:
         yield pool
         gc.collect()  # an exception that was caught keeps the test's variables
@@ -42,7 +42,7 @@ def mapped_pool():
 
 @pytest.fixture(name="block")
 def block_of_a_page(pool):
-    with pool.alloc(4096, binade.DONE) as block:
+    with pool.alloc(4096, moiety.DONE) as block:
         yield block
 
 
@@ -58,7 +58,7 @@ def message_of(pool, block):
     has no descriptors, and of the handle behind it."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        handle = binade.ipc.send(block, ours)
+        handle = moiety.ipc.send(block, ours)
         data = theirs.recv(1 << 16)
         handle.release()
     size = len(bytes(handle))
@@ -70,8 +70,8 @@ def message_of(pool, block):
 @pytest.mark.parametrize("thing", [
     None, 5.5, "socket", b"1", object(), [], lambda: None])
 def test_things_that_are_no_socket(block, thing):
-    for call in (lambda: binade.ipc.send(block, thing),
-                 lambda: binade.ipc.receive(thing)):
+    for call in (lambda: moiety.ipc.send(block, thing),
+                 lambda: moiety.ipc.receive(thing)):
         with pytest.raises(TypeError, match="no fileno"):
             call()
 
@@ -117,8 +117,8 @@ def listening_socket():
 ])
 def test_descriptors_of_another_kind(block, make):
     thing = make()
-    assert status_of(binade.ipc.send, block, thing) == "E_INVALID"
-    assert status_of(binade.ipc.receive, thing) == "E_INVALID"
+    assert status_of(moiety.ipc.send, block, thing) == "E_INVALID"
+    assert status_of(moiety.ipc.receive, thing) == "E_INVALID"
     del thing
     gc.collect()
 
@@ -126,22 +126,22 @@ def test_descriptors_of_another_kind(block, make):
 def test_tcp_carries_no_descriptors(block):
     """The stand-in has no fabric handles here."""
     with socket.socket(socket.AF_INET) as alone:
-        assert status_of(binade.ipc.send, block, alone) == "E_UNSUPPORTED"
-        assert status_of(binade.ipc.receive, alone) == "E_PEER_GONE"
+        assert status_of(moiety.ipc.send, block, alone) == "E_UNSUPPORTED"
+        assert status_of(moiety.ipc.receive, alone) == "E_PEER_GONE"
 
 
 def test_sockets_that_are_not_connected(block):
     with socket.socket(socket.AF_UNIX) as alone:
-        assert status_of(binade.ipc.send, block, alone) == "E_PEER_GONE"
-        assert status_of(binade.ipc.receive, alone) in ("E_INVALID",
+        assert status_of(moiety.ipc.send, block, alone) == "E_PEER_GONE"
+        assert status_of(moiety.ipc.receive, alone) in ("E_INVALID",
                                                         "E_PEER_GONE")
 
 
 def test_a_peer_that_has_closed(block, pair):
     ours, theirs = pair
     theirs.close()
-    assert status_of(binade.ipc.send, block, ours) == "E_PEER_GONE"
-    assert status_of(binade.ipc.receive, ours) == "E_PEER_GONE"
+    assert status_of(moiety.ipc.send, block, ours) == "E_PEER_GONE"
+    assert status_of(moiety.ipc.receive, ours) == "E_PEER_GONE"
 
 
 @pytest.mark.parametrize("limit_s", [0, 0.05])
@@ -150,14 +150,14 @@ def test_sockets_that_do_not_wait(block, pair, limit_s):
     for end in pair:
         end.settimeout(limit_s)
     began = time.monotonic()
-    assert status_of(binade.ipc.receive, theirs) == "E_BUSY"
+    assert status_of(moiety.ipc.receive, theirs) == "E_BUSY"
     assert time.monotonic() - began >= limit_s
-    handle = binade.ipc.send(block, ours)
-    binade.ipc.receive(theirs).close()
+    handle = moiety.ipc.send(block, ours)
+    moiety.ipc.receive(theirs).close()
     handle.release()
     fill(ours)
     began = time.monotonic()
-    assert status_of(binade.ipc.send, block, ours) == "E_BUSY"
+    assert status_of(moiety.ipc.send, block, ours) == "E_BUSY"
     assert time.monotonic() - began >= limit_s
 
 
@@ -166,10 +166,10 @@ def test_a_time_limit_is_not_waited_out(block, pair):
     theirs.settimeout(60)
     made = []
     thread = threading.Thread(
-        target=lambda: made.append(binade.ipc.receive(theirs)))
+        target=lambda: made.append(moiety.ipc.receive(theirs)))
     thread.start()
     time.sleep(0.05)
-    handle = binade.ipc.send(block, ours)
+    handle = moiety.ipc.send(block, ours)
     thread.join(30)
     made.pop().close()
     handle.release()
@@ -181,48 +181,48 @@ def test_others_go_on_while_one_waits(block, pair):
     ours, theirs = pair
     made = []
     receiver = threading.Thread(
-        target=lambda: made.append(binade.ipc.receive(theirs)))
+        target=lambda: made.append(moiety.ipc.receive(theirs)))
     receiver.start()
     time.sleep(0.05)
     assert receiver.is_alive()
-    first = binade.ipc.send(block, ours)
+    first = moiety.ipc.send(block, ours)
     receiver.join(30)
     made.pop().close()
     filled = fill(ours)
     sender = threading.Thread(
-        target=lambda: made.append(binade.ipc.send(block, ours)))
+        target=lambda: made.append(moiety.ipc.send(block, ours)))
     sender.start()
     time.sleep(0.05)
     assert sender.is_alive()
     while filled:
         filled -= len(theirs.recv(filled))
-    binade.ipc.receive(theirs).close()
+    moiety.ipc.receive(theirs).close()
     sender.join(30)
     made.pop().release()
     first.release()
 
 
-@pytest.mark.parametrize("call", ["binade.ipc.receive(theirs)", """\
+@pytest.mark.parametrize("call", ["moiety.ipc.receive(theirs)", """\
 ours.setblocking(False)
     try:
         while True:
             ours.send(b"x")
     except BlockingIOError:
         ours.setblocking(True)
-    binade.ipc.send(block, ours)"""])
+    moiety.ipc.send(block, ours)"""])
 def test_who_waits_is_interrupted(call):
-    ended = run_program("import binade.ipc, signal, socket\n"
+    ended = run_program("import moiety.ipc, signal, socket\n"
                         "def stop(*_):\n"
                         "    raise KeyboardInterrupt\n"
                         "signal.signal(signal.SIGALRM, stop)\n"
-                        "pool = binade.Pool(exportable=True, memory='mapped')\n"
+                        "pool = moiety.Pool(exportable=True, memory='mapped')\n"
                         "block = pool.alloc(4096)\n"
                         "ours, theirs = socket.socketpair()\n"
                         "signal.setitimer(signal.ITIMER_REAL, 0.5)\n"
                         "try:\n"
                         f"    {call}\n"
                         "except KeyboardInterrupt:\n"
-                        "    block.free(binade.DONE)\n"
+                        "    block.free(moiety.DONE)\n"
                         "    print(pool.stats()['allocation.all.current'])\n")
     assert (ended.stdout, ended.stderr) == ("0\n", "")
 
@@ -232,7 +232,7 @@ def test_who_waits_is_interrupted(call):
 @pytest.mark.parametrize("thing", [None, 5, b"bytes", object()])
 def test_things_that_are_no_array(pair, thing):
     with pytest.raises(TypeError, match="neither"):
-        binade.ipc.send(thing, pair[0])
+        moiety.ipc.send(thing, pair[0])
 
 
 @pytest.mark.parametrize("offset, shape, strides", [
@@ -240,7 +240,7 @@ def test_things_that_are_no_array(pair, thing):
     (0, (1,) * 40000, None)])
 def test_arrays_that_are_refused(block, pair, offset, shape, strides):
     view = Array(block, offset, shape, "|u1", strides)
-    assert status_of(binade.ipc.send, view, pair[0]) == "E_INVALID"
+    assert status_of(moiety.ipc.send, view, pair[0]) == "E_INVALID"
     pair[1].setblocking(False)
     with pytest.raises(BlockingIOError):
         pair[1].recv(1)
@@ -250,29 +250,29 @@ def test_memory_of_others(block, pair):
     address = allocate(4096)
     for owner in (address, 0x1000):
         array = Array(owner, 0, (4,), "|u1")
-        assert status_of(binade.ipc.send, array, pair[0]) == "E_FOREIGN"
+        assert status_of(moiety.ipc.send, array, pair[0]) == "E_FOREIGN"
     free(address)
 
 
 @pytest.mark.parametrize("memory", ["mapped", "driver"])
 def test_pools_that_do_not_export(pair, memory):
-    with binade.Pool(memory=memory) as pool:
+    with moiety.Pool(memory=memory) as pool:
         block = pool.alloc(4096)
-        for call in (lambda: binade.ipc.send(block, pair[0]),
-                     lambda: binade.ipc.export(block)):
-            with pytest.raises(binade.Error, match="not exportable") as raised:
+        for call in (lambda: moiety.ipc.send(block, pair[0]),
+                     lambda: moiety.ipc.export(block)):
+            with pytest.raises(moiety.Error, match="not exportable") as raised:
                 call()
             assert raised.value.status == "E_UNSUPPORTED"
 
 
 def test_memory_that_can_be_paused(pool, pair):
     with pool.tenant(pausable=True) as tenant, tenant.alloc(4096) as block:
-        assert status_of(binade.ipc.send, block, pair[0]) == "E_UNSUPPORTED"
+        assert status_of(moiety.ipc.send, block, pair[0]) == "E_UNSUPPORTED"
 
 
 def test_handles_do_not_open_mapped_memory(block):
-    with pytest.raises(binade.Error, match=r"binade\.ipc\.send\(\)") as raised:
-        binade.ipc.export(block)
+    with pytest.raises(moiety.Error, match=r"moiety\.ipc\.send\(\)") as raised:
+        moiety.ipc.export(block)
     assert raised.value.status == "E_UNSUPPORTED"
 
 
@@ -280,7 +280,7 @@ def test_dead_blocks(pool, pair):
     block = pool.alloc(4096)
     block.free()
     with pytest.raises(ValueError, match="freed"):
-        binade.ipc.send(block, pair[0])
+        moiety.ipc.send(block, pair[0])
 
 
 # Messages.
@@ -288,9 +288,9 @@ def test_dead_blocks(pool, pair):
 @pytest.fixture(name="parts")
 def parts_of_a_message():
     """Of memory that is not mapped, in this process."""
-    with binade.Pool(exportable=True) as pool:
+    with moiety.Pool(exportable=True) as pool:
         with pool.alloc(4096) as block:
-            handle = binade.ipc.export(block)
+            handle = moiety.ipc.export(block)
             message, data = message_of(pool, block)
             assert data == bytes(handle)
             yield message, data
@@ -300,14 +300,14 @@ def parts_of_a_message():
 def test_a_message_that_nothing_was_done_to_is_one(pair, parts):
     """The control of the tests below."""
     pair[0].sendall(b"".join(parts))
-    binade.ipc.receive(pair[1]).close()
+    moiety.ipc.receive(pair[1]).close()
 
 
-@pytest.mark.parametrize("data", [b"x" * 300, bytes(1000), b"b", b"bnshare1"])
+@pytest.mark.parametrize("data", [b"x" * 300, bytes(1000), b"b", b"mtshare1"])
 def test_bytes_that_are_no_message(pair, data):
     pair[0].sendall(data)
     pair[0].close()
-    assert status_of(binade.ipc.receive, pair[1]) in ("E_CORRUPT",
+    assert status_of(moiety.ipc.receive, pair[1]) in ("E_CORRUPT",
                                                       "E_PEER_GONE")
 
 
@@ -325,8 +325,8 @@ def test_no_handle_behind_the_memory(parts, kind, change):
     with ours, theirs:
         ours.send(parts[0])
         ours.send(change(parts[1]))
-        assert status_of(binade.ipc.receive, theirs) == "E_CORRUPT"
-        assert binade.ipc.trim() == 0 and descriptors() == before
+        assert status_of(moiety.ipc.receive, theirs) == "E_CORRUPT"
+        assert moiety.ipc.trim() == 0 and descriptors() == before
 
 
 def test_a_packet_that_is_too_short(parts):
@@ -334,17 +334,17 @@ def test_a_packet_that_is_too_short(parts):
     with ours, theirs:
         ours.send(parts[0])
         ours.send(b"x")
-        assert status_of(binade.ipc.receive, theirs) == "E_CORRUPT"
+        assert status_of(moiety.ipc.receive, theirs) == "E_CORRUPT"
 
 
 def test_the_handle_of_other_memory(pair):
-    with binade.Pool(exportable=True) as pool:
+    with moiety.Pool(exportable=True) as pool:
         with pool.alloc(4096) as block, pool.alloc(4096) as other:
             message, _ = message_of(pool, block)
             _, data = message_of(pool, other)
-            handle = binade.ipc.export(block)
+            handle = moiety.ipc.export(block)
             pair[0].sendall(message + data)
-            assert status_of(binade.ipc.receive, pair[1]) in ("E_CORRUPT",
+            assert status_of(moiety.ipc.receive, pair[1]) in ("E_CORRUPT",
                                                               "E_STALE")
             handle.release()
 
@@ -354,41 +354,41 @@ def test_a_message_that_ends_in_the_middle(pair, parts, part):
     data = b"".join(parts)
     pair[0].sendall(data[:min(part, len(data) - 1)])
     pair[0].close()
-    assert status_of(binade.ipc.receive, pair[1]) == "E_PEER_GONE"
-    assert binade.ipc.trim() == 0
+    assert status_of(moiety.ipc.receive, pair[1]) == "E_PEER_GONE"
+    assert moiety.ipc.trim() == 0
 
 
 def test_a_peer_that_stops_in_the_middle(pair, parts, monkeypatch):
     monkeypatch.setattr(channel, "_STALL_S", 0.05)
     pair[0].sendall(parts[0] + parts[1][:50])
-    assert status_of(binade.ipc.receive, pair[1]) == "E_BUSY"
+    assert status_of(moiety.ipc.receive, pair[1]) == "E_BUSY"
 
 
 @pytest.mark.parametrize("kind", [socket.SOCK_STREAM, socket.SOCK_SEQPACKET])
 def test_the_next_one_is_found_behind_one_that_is_refused(kind):
     """Its memory was released, so the library does not open it."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, kind)
-    with ours, theirs, binade.Pool(exportable=True, memory="mapped") as pool:
+    with ours, theirs, moiety.Pool(exportable=True, memory="mapped") as pool:
         block = pool.alloc(4096)
         for _ in range(3):
             for _ in range(2):
-                binade.ipc.send(block, ours).release()
-            handle = binade.ipc.send(block, ours)
-            assert status_of(binade.ipc.receive, theirs) == "E_STALE"
-            assert status_of(binade.ipc.receive, theirs) == "E_STALE"
-            with binade.ipc.receive(theirs) as shared:
+                moiety.ipc.send(block, ours).release()
+            handle = moiety.ipc.send(block, ours)
+            assert status_of(moiety.ipc.receive, theirs) == "E_STALE"
+            assert status_of(moiety.ipc.receive, theirs) == "E_STALE"
+            with moiety.ipc.receive(theirs) as shared:
                 assert shared.address == block.address
             handle.release()
 
 
 def test_a_context_that_is_none_takes_the_message_along(block, pair):
-    first = binade.ipc.send(block, pair[0])
-    assert status_of(binade.ipc.receive, pair[1], 0x1000) in (
+    first = moiety.ipc.send(block, pair[0])
+    assert status_of(moiety.ipc.receive, pair[1], 0x1000) in (
         "E_INVALID", "E_CONTEXT_DESTROYED")
-    second = binade.ipc.send(block, pair[0])
+    second = moiety.ipc.send(block, pair[0])
     with pytest.raises(OverflowError):
-        binade.ipc.receive(pair[1], -1)
-    binade.ipc.receive(pair[1]).close()
+        moiety.ipc.receive(pair[1], -1)
+    moiety.ipc.receive(pair[1]).close()
     first.release()
     second.release()
 
@@ -404,9 +404,9 @@ def test_a_failure_behind_the_memory_is_counted_by_who_has_it(
     for status, live in (("E_PEER_GONE", 0), ("E_BUSY", 1)):
         block = pool.alloc(4096)
         monkeypatch.setattr(channel.Channel, "send_handle", fail(status))
-        assert status_of(binade.ipc.send, block, pair[0]) == status
+        assert status_of(moiety.ipc.send, block, pair[0]) == status
         monkeypatch.undo()
-        block.free(binade.DONE)
+        block.free(moiety.DONE)
         assert pool.stats()["allocation.all.current"] == live
     pool.release_exports(0)
     exports._segments.clear()
@@ -423,7 +423,7 @@ def with_descriptors(count, call):
     resource.setrlimit(resource.RLIMIT_NOFILE, (used + 1 + count, limits[1]))
     try:
         call()
-    except binade.Error as error:
+    except moiety.Error as error:
         return error.status
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
@@ -437,16 +437,16 @@ def with_descriptors(count, call):
 def test_no_descriptors_are_left(pool, count):
     """Of four pieces, whichever is the first that cannot be had."""
     ours, theirs = socket.socketpair()
-    block = pool.alloc(30 * MIB, binade.DONE)
+    block = pool.alloc(30 * MIB, moiety.DONE)
     with ours, theirs:
         status = with_descriptors(
-            count, lambda: binade.ipc.send(block, ours).release())
+            count, lambda: moiety.ipc.send(block, ours).release())
         assert status == ("E_NO_HOST_MEMORY" if count < 20 else None)
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        handle = binade.ipc.send(block, ours)
+        handle = moiety.ipc.send(block, ours)
         status = with_descriptors(
-            count, lambda: binade.ipc.receive(theirs).close())
+            count, lambda: moiety.ipc.receive(theirs).close())
         assert status == ("E_NO_HOST_MEMORY" if count < 20 else None)
         handle.release()
 

@@ -10,8 +10,8 @@ import random
 import socket
 import threading
 
-import binade
-import binade.ipc
+import moiety
+import moiety.ipc
 import ipc_peer
 import pytest
 from ipc_peer import Array, descriptors, read, write
@@ -32,7 +32,7 @@ def both_kinds_of_memory(request):
 
 @pytest.fixture(name="pool")
 def exportable_pool(memory):
-    with binade.Pool(exportable=True, memory=memory,
+    with moiety.Pool(exportable=True, memory=memory,
                      thread_cache_bytes=0) as pool:
         yield pool
         gc.collect()  # an exception that was caught keeps the test's variables
@@ -60,7 +60,7 @@ def socket_to_the_peer(request, peer):
 
 
 def block_with(pool, data):
-    block = pool.alloc(len(data), binade.LEGACY)
+    block = pool.alloc(len(data), moiety.LEGACY)
     write(block.address, data)
     return block
 
@@ -69,7 +69,7 @@ def test_peer_has_all_bytes_and_writes_them(pool, peer, ours):
     data = random.Random(1).randbytes(13 * MIB)
     block = block_with(pool, data)
     before = descriptors()
-    handle = binade.ipc.send(block, ours)
+    handle = moiety.ipc.send(block, ours)
     about, found = peer.ask(ipc_peer.receive_one, data[::-1])
     assert found == data and about["shape"] == (13 * MIB,)
     assert read(block.address, 13 * MIB) == data[::-1]
@@ -82,13 +82,13 @@ def test_the_peer_may_be_the_owner(memory, peer, ours):
     data = random.Random(2).randbytes(5 * MIB)
     peer.ask(ipc_peer.send_one, data, memory)
     before = descriptors()
-    with binade.ipc.receive(ours) as shared:
+    with moiety.ipc.receive(ours) as shared:
         assert read(shared.address, shared.nbytes) == data
         assert (shared.nbytes, shared.device) == (5 * MIB, 0)
-        with pytest.raises(binade.Error) as raised:
-            binade.ipc.send(shared, ours)
+        with pytest.raises(moiety.Error) as raised:
+            moiety.ipc.send(shared, ours)
         assert raised.value.status == "E_FOREIGN"
-    assert binade.ipc.trim() == 0 and descriptors() == before
+    assert moiety.ipc.trim() == 0 and descriptors() == before
     peer.ask(ipc_peer.drop)
 
 
@@ -102,7 +102,7 @@ def test_peer_has_a_view_as_it_was(pool, peer, ours, offset, shape, typestr,
                                    strides):
     block = block_with(pool, DATA)
     view = Array(block, offset, shape, typestr, strides, True)
-    handle = binade.ipc.send(view, ours)
+    handle = moiety.ipc.send(view, ours)
     assert (handle.shape, handle.typestr, handle.strides) == (
         shape, typestr, strides)
     about, found = peer.ask(ipc_peer.receive_one)
@@ -117,8 +117,8 @@ def test_elements_that_go_backwards(pool):
     ours, theirs = socket.socketpair()
     with ours, theirs, block_with(pool, DATA) as block:
         view = Array(block, 4095, (4096,), "|i1", (-1,))
-        handle = binade.ipc.send(view, ours)
-        with binade.ipc.receive(theirs) as shared:
+        handle = moiety.ipc.send(view, ours)
+        with moiety.ipc.receive(theirs) as shared:
             assert shared.address == block.address + 4095
             assert shared.strides == (-1,)
         handle.release()
@@ -129,15 +129,15 @@ def test_many_in_both_directions_at_a_time(pool, memory, peer, ours):
     blocks = [block_with(pool, DATA[i:] + DATA[:i]) for i in range(40)]
     handles = []
     thread = threading.Thread(target=lambda: handles.extend(
-        binade.ipc.send(block, ours) for block in blocks))
+        moiety.ipc.send(block, ours) for block in blocks))
     thread.start()
     for i in range(40):
         assert peer.ask(ipc_peer.receive_one)[1] == DATA[i:] + DATA[:i]
         peer.ask(ipc_peer.send_one, DATA[i:] + DATA[:i], memory)
-        with binade.ipc.receive(ours) as shared:
+        with moiety.ipc.receive(ours) as shared:
             assert read(shared.address, 4096) == DATA[i:] + DATA[:i]
     thread.join()
-    assert binade.ipc.trim() == peer.ask(ipc_peer.drop) == 0
+    assert moiety.ipc.trim() == peer.ask(ipc_peer.drop) == 0
     for handle in handles:
         handle.release()
 
@@ -147,8 +147,8 @@ def test_connections_and_descriptors_are_sockets_too(pool):
     block = block_with(pool, DATA)
     with ours, theirs:
         for one, other in ((ours, theirs), (theirs.fileno(), ours.fileno())):
-            handle = binade.ipc.send(block, one)
-            with binade.ipc.receive(other) as shared:
+            handle = moiety.ipc.send(block, one)
+            with moiety.ipc.receive(other) as shared:
                 assert shared.address == block.address
             handle.release()
         ours.send("the program's own")
@@ -161,8 +161,8 @@ def test_a_default_time_limit_changes_no_socket(pool):
     socket.setdefaulttimeout(5)
     try:
         with ours, theirs:
-            handle = binade.ipc.send(block, ours)
-            binade.ipc.receive(theirs).close()
+            handle = moiety.ipc.send(block, ours)
+            moiety.ipc.receive(theirs).close()
             assert os.get_blocking(ours.fileno())
             assert os.get_blocking(theirs.fileno())
     finally:
@@ -172,7 +172,7 @@ def test_a_default_time_limit_changes_no_socket(pool):
 
 def test_the_handle_opens_what_was_received(pool, memory, peer, ours):
     block = block_with(pool, DATA)
-    handle = binade.ipc.send(block, ours)
+    handle = moiety.ipc.send(block, ours)
     data = bytes(handle)
     assert pickle.loads(pickle.dumps(handle)) == handle
     peer.ask(ipc_peer.receive_one)
@@ -189,7 +189,7 @@ def test_the_handle_opens_what_was_received(pool, memory, peer, ours):
 
 def test_released_blocks_serve_again(pool, peer, ours):
     block = block_with(pool, DATA)
-    handles = [binade.ipc.send(block, ours) for _ in range(2)]
+    handles = [moiety.ipc.send(block, ours) for _ in range(2)]
     del block
     for handle in handles:
         assert live_count(pool) == 1
@@ -206,15 +206,15 @@ def test_released_blocks_serve_again(pool, peer, ours):
 def test_blocks_with_pieces_in_common_are_released_together(pool, order):
     """Of 16, 8, 4 and 2 MiB: the blocks are in the first, the first, the first
     two, the second, and the last two."""
-    pool.alloc(28 * MIB).free(binade.DONE)
-    blocks = [pool.alloc(5 * MIB, binade.LEGACY) for _ in range(5)]
+    pool.alloc(28 * MIB).free(moiety.DONE)
+    blocks = [pool.alloc(5 * MIB, moiety.LEGACY) for _ in range(5)]
     starts = [part["address"] for part in pool.segments()]
     assert [part["nbytes"] // MIB for part in pool.segments()] == [16, 8, 4, 2]
     assert blocks[2].address < starts[1] < blocks[2].address + 5 * MIB
     assert blocks[3].address > starts[1] and blocks[4].address >= starts[2]
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        handles = [binade.ipc.send(block, ours) for block in blocks]
+        handles = [moiety.ipc.send(block, ours) for block in blocks]
     for block in blocks:
         block.free()
     left = set(order)
@@ -229,11 +229,11 @@ def test_blocks_with_pieces_in_common_are_released_together(pool, order):
 def test_handles_from_before_a_release_do_not_count(pool, peer, ours,
                                                     is_old_first):
     block = block_with(pool, DATA)
-    old = binade.ipc.send(block, ours)
+    old = moiety.ipc.send(block, ours)
     peer.ask(ipc_peer.receive_one)
     peer.ask(ipc_peer.drop)
     pool.release_exports(0)
-    new = binade.ipc.send(block, ours)
+    new = moiety.ipc.send(block, ours)
     del block
     if is_old_first:
         old.release()
@@ -249,11 +249,11 @@ def test_this_process_gets_its_own_array(pool):
     ours, theirs = socket.socketpair()
     block = block_with(pool, DATA)
     with ours, theirs:
-        handle = binade.ipc.send(Array(block, 512, (8,), "<i4"), ours)
-        with binade.ipc.receive(theirs) as shared:
+        handle = moiety.ipc.send(Array(block, 512, (8,), "<i4"), ours)
+        with moiety.ipc.receive(theirs) as shared:
             assert shared.address == block.address + 512
             assert shared.__cuda_array_interface__["shape"] == (8,)
-            with pytest.raises(binade.Error) as raised:
+            with pytest.raises(moiety.Error) as raised:
                 handle.release()
             assert raised.value.status == "E_BUSY"
     handle.release()
@@ -275,15 +275,15 @@ def test_a_peer_that_is_killed_leaves_the_owners_memory(pool):
     before = descriptors()
     process, ours = spawn(ipc_peer.keep_received)
     with ours:
-        handle = binade.ipc.send(block, ours)
+        handle = moiety.ipc.send(block, ours)
         assert ours.recv(1) == DATA[:1]
         process.kill()
         process.join()
-        with pytest.raises(binade.Error) as raised:
-            binade.ipc.send(block, ours)
+        with pytest.raises(moiety.Error) as raised:
+            moiety.ipc.send(block, ours)
         assert raised.value.status == "E_PEER_GONE"
-        with pytest.raises(binade.Error) as raised:
-            binade.ipc.receive(ours)
+        with pytest.raises(moiety.Error) as raised:
+            moiety.ipc.receive(ours)
         assert raised.value.status == "E_PEER_GONE"
     process.close()
     assert descriptors() == before and read(block.address, 4096) == DATA
@@ -294,10 +294,10 @@ def test_an_owner_that_ends_halfway_leaves_nothing():
     process, ours = spawn(ipc_peer.send_half)
     before = descriptors()
     with ours:
-        with pytest.raises(binade.Error) as raised:
-            binade.ipc.receive(ours)
+        with pytest.raises(moiety.Error) as raised:
+            moiety.ipc.receive(ours)
         assert raised.value.status == "E_PEER_GONE"
-        assert binade.ipc.trim() == 0 and descriptors() == before
+        assert moiety.ipc.trim() == 0 and descriptors() == before
     process.join()
 
 
@@ -308,30 +308,30 @@ def test_mapped_memory_outlives_its_owner():
         peer.ask(ipc_peer.take_socket, theirs)
         peer.ask(ipc_peer.send_one, DATA, "mapped")
         peer.end()
-        with binade.ipc.receive(ours) as shared:
+        with moiety.ipc.receive(ours) as shared:
             assert read(shared.address, 4096) == DATA
-    assert binade.ipc.trim() == 0
+    assert moiety.ipc.trim() == 0
 
 
 def test_child_of_a_fork_is_told():
     ended = run_program("""
-        import binade.ipc, os, socket
-        pool = binade.Pool(exportable=True, memory="mapped")
+        import moiety.ipc, os, socket
+        pool = moiety.Pool(exportable=True, memory="mapped")
         block = pool.alloc(4096)
         ours, theirs = socket.socketpair()
-        handle = binade.ipc.send(block, ours)
+        handle = moiety.ipc.send(block, ours)
         child = os.fork()
         if child == 0:
-            for call in (lambda: binade.ipc.send(block, ours),
-                         lambda: binade.ipc.receive(theirs)):
+            for call in (lambda: moiety.ipc.send(block, ours),
+                         lambda: moiety.ipc.receive(theirs)):
                 try:
                     call()
-                except binade.Error as error:
+                except moiety.Error as error:
                     print(error.status, flush=True)
             handle.release()
             os._exit(0)
         assert os.waitpid(child, 0)[1] == 0
-        binade.ipc.receive(theirs).close()
+        moiety.ipc.receive(theirs).close()
         handle.release()
     """)
     assert (ended.returncode, ended.stdout, ended.stderr) == (

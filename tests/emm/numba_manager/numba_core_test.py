@@ -9,7 +9,7 @@ from numba_support import (Stream, address_of, cuda, needs_two_devices,
                            reset_afterwards)
 from support import MIB
 
-import binade.numba
+import moiety.numba
 from numba.cuda.cudadrv import devicearray
 from numba.cuda.cudadrv.driver import device_memset
 
@@ -17,7 +17,7 @@ __all__ = ["reset_afterwards"]
 
 
 def live():
-    return binade.numba.pool().stats()["allocation.all.current"]
+    return moiety.numba.pool().stats()["allocation.all.current"]
 
 
 def cores_device():
@@ -27,7 +27,7 @@ def cores_device():
 @pytest.mark.filterwarnings("ignore:Host array used")
 def test_copy_of_an_argument_comes_from_the_pool():
     view, _ = devicearray._to_strided_memory_view(np.arange(1000))
-    assert binade.numba.pool().owns(view.ptr)
+    assert moiety.numba.pool().owns(view.ptr)
     assert view.is_device_accessible
     assert live() == 1
     del view
@@ -60,7 +60,7 @@ def test_each_device_has_its_own():
     for device in range(2):
         with cuda.gpus[device]:
             buffer = cores_device().allocate(MIB, stream=0)
-            assert binade.numba.pool().owns(int(buffer.handle))
+            assert moiety.numba.pool().owns(int(buffer.handle))
             assert cores_device().memory_resource.device_id == device
 
 
@@ -75,13 +75,13 @@ def test_buffer_outlives_a_reset_as_an_object():
     other = cores_device().allocate(MIB, stream=0)
     del buffer
     assert live() == 1
-    assert binade.numba.pool().owns(int(other.handle))
+    assert moiety.numba.pool().owns(int(other.handle))
 
 
 def test_context_that_is_gone_has_no_memory():
     context = cuda.current_context()
     resource = context.device._dev.memory_resource
-    other = binade.numba.Manager(context=context)
+    other = moiety.numba.Manager(context=context)
     other.initialize()
     latest = context.device._dev.memory_resource
     assert latest is not resource

@@ -10,9 +10,9 @@ import pytest
 from numba_handles import SHAPES, are_opaque, use_shape
 from numba_support import address_of, cuda, reset_afterwards
 
-import binade.ipc
-import binade.numba
-from binade._numba.family import FAMILY
+import moiety.ipc
+import moiety.numba
+from moiety._numba.family import FAMILY
 from numba.cuda.cudadrv.driver import CudaAPIError, IpcHandle, driver
 
 __all__ = ["reset_afterwards"]
@@ -41,7 +41,7 @@ def read_raw(handle_bytes, offset, count):
 
 
 def read_without_numbas_handle(handle):
-    with binade.ipc.open(handle) as shared:
+    with moiety.ipc.open(handle) as shared:
         return cuda.as_cuda_array(shared).copy_to_host()
 
 
@@ -134,9 +134,9 @@ def test_memory_of_others_is_left_to_the_driver(peer):
 
 def test_handle_keeps_its_array(array):
     handle = array.get_ipc_handle()
-    before = binade.numba.pool().stats()["allocation.all.current"]
+    before = moiety.numba.pool().stats()["allocation.all.current"]
     del array
-    assert binade.numba.pool().stats()["allocation.all.current"] == before
+    assert moiety.numba.pool().stats()["allocation.all.current"] == before
     assert pickle.loads(pickle.dumps(handle)) is not None
 
 
@@ -145,15 +145,15 @@ def test_segment_of_an_export_is_not_trimmed():
     address = address_of(array)
     array.get_ipc_handle()
     del array
-    binade.numba.trim()
-    assert binade.numba.pool().stats()["reserved_bytes.all.current"] > 0
+    moiety.numba.trim()
+    assert moiety.numba.pool().stats()["reserved_bytes.all.current"] > 0
     # Nor does it serve again, as a peer may still have it.
     others = [cuda.device_array(1000, np.int64) for _ in range(50)]
     assert address not in {address_of(other) for other in others}
     del others
-    binade.numba.release_exports()
-    binade.numba.trim()
-    assert binade.numba.pool().stats()["reserved_bytes.all.current"] == 0
+    moiety.numba.release_exports()
+    moiety.numba.trim()
+    assert moiety.numba.pool().stats()["reserved_bytes.all.current"] == 0
 
 
 def test_memory_that_is_gone_has_no_handle():
@@ -164,8 +164,8 @@ def test_memory_that_is_gone_has_no_handle():
 
 
 @pytest.mark.parametrize("part", [slice(7, 11), slice(5, None, 3)])
-def test_binade_ipc_shares_arrays_of_numba(array, peer, part):
-    handle = binade.ipc.export(array[part])
+def test_moiety_ipc_shares_arrays_of_numba(array, peer, part):
+    handle = moiety.ipc.export(array[part])
     found = peer(read_without_numbas_handle, handle)
     assert np.array_equal(found, np.arange(1000)[part])
 
@@ -173,8 +173,8 @@ def test_binade_ipc_shares_arrays_of_numba(array, peer, part):
 def test_handles_of_numba_are_not_released_by_others():
     array = cuda.to_device(np.arange(1000))
     array.get_ipc_handle()
-    handle = binade.ipc.export(array)
+    handle = moiety.ipc.export(array)
     del array
     handle.release()
-    binade.numba.trim()
-    assert binade.numba.pool().stats()["reserved_bytes.all.current"] > 0
+    moiety.numba.trim()
+    assert moiety.numba.pool().stats()["reserved_bytes.all.current"] > 0

@@ -11,32 +11,32 @@ from numba_support import (address_of, cuda, needs_two_devices,
                            reset_afterwards, standin)
 from support import MIB, run_program, run_threads
 
-import binade.numba
-from binade import _native
-from binade._numba import manager
+import moiety.numba
+from moiety import _native
+from moiety._numba import manager
 
 __all__ = ["reset_afterwards"]
 
 
 def live_on(device):
     with cuda.gpus[device]:
-        return binade.numba.pool().stats()["allocation.all.current"]
+        return moiety.numba.pool().stats()["allocation.all.current"]
 
 
 def test_numba_uses_the_plugin():
     manager = cuda.current_context().memory_manager
-    assert type(manager) is binade.numba.Manager
+    assert type(manager) is moiety.numba.Manager
     assert manager.interface_version == 1
 
 
 def test_reset_gives_all_device_memory_back():
     array = cuda.device_array(MIB, np.uint8)
-    pool = binade.numba.pool()
+    pool = moiety.numba.pool()
     cuda.current_context().reset()
     assert not pool.is_open
-    assert binade.numba.pool() is not pool
+    assert moiety.numba.pool() is not pool
     del array  # a late finalizer
-    assert binade.numba.pool().stats()["allocation.all.freed"] == 0
+    assert moiety.numba.pool().stats()["allocation.all.freed"] == 0
 
 
 @pytest.mark.parametrize("order", [
@@ -45,7 +45,7 @@ def test_reset_gives_all_device_memory_back():
                                    repeat=length)])
 def test_resets_and_initializations_come_in_any_order(order):
     context = cuda.current_context()
-    manager, memory = binade.numba.Manager(context=context), None
+    manager, memory = moiety.numba.Manager(context=context), None
     for name in order:
         memory = getattr(manager, name)(*([512] if name == "memalloc" else []))
     manager.initialize()
@@ -55,9 +55,9 @@ def test_resets_and_initializations_come_in_any_order(order):
 
 
 def test_instance_without_context_is_asked_for_its_version_only():
-    calls = standin.binade_standin_calls(b"*")
-    assert binade.numba.Manager(context=None).interface_version == 1
-    assert standin.binade_standin_calls(b"*") == calls
+    calls = standin.moiety_standin_calls(b"*")
+    assert moiety.numba.Manager(context=None).interface_version == 1
+    assert standin.moiety_standin_calls(b"*") == calls
 
 
 @pytest.mark.parametrize("call, arguments", [
@@ -73,7 +73,7 @@ def test_instance_without_context_says_so(call, arguments):
 
 def test_pool_that_a_graph_capture_keeps_open_is_closed_later():
     array = cuda.device_array(MIB, np.uint8)
-    pool = binade.numba.pool()
+    pool = moiety.numba.pool()
     _native.capture_guard_begin()
     try:
         cuda.current_context().reset()
@@ -91,7 +91,7 @@ def test_each_device_has_a_pool():
     for device in range(2):
         with cuda.gpus[device]:
             arrays.append(cuda.to_device(np.full(1000, device)))
-            assert binade.numba.pool().device == device
+            assert moiety.numba.pool().device == device
     assert (live_on(0), live_on(1)) == (1, 1)
     del arrays[1]
     assert (live_on(0), live_on(1)) == (1, 0)
@@ -120,13 +120,13 @@ def test_finalizer_in_a_thread_without_context():
     cycle = [cuda.device_array(MIB, np.uint8), cuda.managed_array(10),
              cuda.mapped_array(10)]
     cycle.append(cycle)
-    live = standin.binade_standin_live(b"allocations")
+    live = standin.moiety_standin_live(b"allocations")
     del cycle
     thread = threading.Thread(target=gc.collect)
     thread.start()
     thread.join()
     assert live_on(0) == 0
-    assert standin.binade_standin_live(b"allocations") == live - 1
+    assert standin.moiety_standin_live(b"allocations") == live - 1
 
 
 def test_context_that_is_made_again_gets_a_pool_of_its_own():
@@ -134,7 +134,7 @@ def test_context_that_is_made_again_gets_a_pool_of_its_own():
         import ctypes
         import numpy as np
         from numba import cuda
-        import binade.numba
+        import moiety.numba
 
         def fill(value):
             arrays = [cuda.to_device(np.full(100, value)),
@@ -143,7 +143,7 @@ def test_context_that_is_made_again_gets_a_pool_of_its_own():
             return arrays, np.full(100, value)
 
         old, _ = fill(1)
-        pool = binade.numba.pool()
+        pool = moiety.numba.pool()
         cuda.close()
         assert not pool.is_open
         # cuda.core takes the primary context that it had for alive, so that
@@ -155,7 +155,7 @@ def test_context_that_is_made_again_gets_a_pool_of_its_own():
         assert old[1].sum() == old[2].sum() == 100
         del old
         assert np.array_equal(new[0].copy_to_host(), wanted)
-        assert binade.numba.pool().stats()["allocation.all.current"] == 1
+        assert moiety.numba.pool().stats()["allocation.all.current"] == 1
         print("done")
     """)
     assert (done.stdout, done.stderr, done.returncode) == ("done\n", "", 0)
@@ -201,17 +201,17 @@ def test_child_of_a_fork_is_told_so():
 
 def test_program_enables_it_with_options():
     done = run_program("""
-        import binade.numba
+        import moiety.numba
         from numba import cuda
 
-        binade.numba.enable(limit_bytes=64 << 20)
-        print(binade.numba.pool().stats()["limit_bytes"] >> 20)
+        moiety.numba.enable(limit_bytes=64 << 20)
+        print(moiety.numba.pool().stats()["limit_bytes"] >> 20)
         try:
             cuda.device_array(65 << 20, "u1")
         except MemoryError as error:
             print(error.status)
         try:
-            binade.numba.enable()
+            moiety.numba.enable()
         except RuntimeError as error:
             print(error)
     """, NUMBA_CUDA_MEMORY_MANAGER="default")
@@ -222,10 +222,10 @@ def test_program_enables_it_with_options():
 
 def test_option_that_the_pool_does_not_know():
     done = run_program("""
-        import binade.numba
+        import moiety.numba
         from numba import cuda
 
-        binade.numba.enable(limit=64)
+        moiety.numba.enable(limit=64)
         cuda.device_array(10)
     """, NUMBA_CUDA_MEMORY_MANAGER="default")
     assert "TypeError" in done.stderr.splitlines()[-1]
@@ -234,24 +234,24 @@ def test_option_that_the_pool_does_not_know():
 
 def test_other_manager_has_no_pool():
     done = run_program("""
-        import binade.numba
-        binade.numba.pool()
+        import moiety.numba
+        moiety.numba.pool()
     """, NUMBA_CUDA_MEMORY_MANAGER="default")
-    assert "NUMBA_CUDA_MEMORY_MANAGER=binade.numba" in done.stderr
+    assert "NUMBA_CUDA_MEMORY_MANAGER=moiety.numba" in done.stderr
 
 
 def test_cause_of_a_failing_import_is_printed():
     done = run_program("""
         import sys
-        sys.modules["binade._numba.manager"] = None
+        sys.modules["moiety._numba.manager"] = None
         from numba import cuda
         try:
             cuda.device_array(10)
         except RuntimeError as error:
             print(error)
     """)
-    assert done.stdout == "Failed to use memory manager from binade.numba\n"
-    assert done.stderr.startswith("binade.numba cannot be used: ")
+    assert done.stdout == "Failed to use memory manager from moiety.numba\n"
+    assert done.stderr.startswith("moiety.numba cannot be used: ")
     assert "_numba.manager" in done.stderr
 
 
@@ -264,10 +264,10 @@ def test_numba_whose_pointers_have_no_context_is_refused():
                 pass
 
         driver.MemoryPointer = MemoryPointer
-        import binade.numba
+        import moiety.numba
     """)
     assert done.returncode == 1
-    assert done.stderr.startswith("binade.numba cannot be used: ImportError: "
+    assert done.stderr.startswith("moiety.numba cannot be used: ImportError: "
                                   "numba-cuda 0.21.0 and 0.21.1")
 
 

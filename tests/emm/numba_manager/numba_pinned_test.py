@@ -9,26 +9,26 @@ import pytest
 from numba_support import Stream, cuda, reset_afterwards, standin
 from support import MIB
 
-import binade.numba
-from binade import _native
+import moiety.numba
+from moiety import _native
 
 __all__ = ["reset_afterwards"]
 
 
 def live_in_arena(**options):
-    return binade.numba.arena(**options).stats()["allocation.all.current"]
+    return moiety.numba.arena(**options).stats()["allocation.all.current"]
 
 
 def registered():
     """Registrations of the driver: calls that made less those that ended."""
-    return (standin.binade_standin_calls(b"cuMemHostRegister")
-            - standin.binade_standin_calls(b"cuMemHostUnregister"))
+    return (standin.moiety_standin_calls(b"cuMemHostRegister")
+            - standin.moiety_standin_calls(b"cuMemHostUnregister"))
 
 
 def test_pinned_array_is_on_the_node_next_to_the_device():
     array = cuda.pinned_array(MIB, np.uint8)
     array[:] = 7
-    arena = binade.numba.arena()
+    arena = moiety.numba.arena()
     where = arena.stats()["host"]
     assert where["pages_asked"] * 4096 >= MIB
     assert where["pages_near"] == where["pages_asked"]
@@ -82,7 +82,7 @@ def test_write_combined_memory_has_an_arena_of_its_own():
     assert live_in_arena(write_combined=True) == 1
     assert live_in_arena() == 0
     # Nothing but write-combined memory is the driver's own.
-    kinds = [binade.numba.arena(kind).stats()["host"]["page_kind_bytes"]
+    kinds = [moiety.numba.arena(kind).stats()["host"]["page_kind_bytes"]
              for kind in (True, False)]
     assert kinds[0]["driver"] >= MIB
     assert kinds[1]["driver"] == 0
@@ -163,7 +163,7 @@ def test_memory_that_is_not_there_is_not_pinned():
 
 
 def test_managed_memory_is_freed_at_the_latest_by_a_reset():
-    live = lambda: standin.binade_standin_live(b"allocations")
+    live = lambda: standin.moiety_standin_live(b"allocations")
     cuda.current_context()
     before = live()
     array = cuda.managed_array(1000)

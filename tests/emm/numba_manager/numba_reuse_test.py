@@ -8,9 +8,9 @@ from numba_support import (Stream, address_of, cuda, needs_small_memory,
                            reset_afterwards, standin)
 from support import MIB
 
-import binade.numba
-from binade import _native
-from binade._numba import manager
+import moiety.numba
+from moiety import _native
+from moiety._numba import manager
 from numba.cuda.cudadrv.driver import CudaAPIError, device_memset
 
 __all__ = ["reset_afterwards"]
@@ -61,7 +61,7 @@ def test_memory_serves_again_when_the_work_is_over():
     seen = {address_of(array) for array in arrays}
     del array, arrays
     stream.of_numba.synchronize()
-    binade.numba.trim(keep_bytes=1 << 30)  # takes back what is done
+    moiety.numba.trim(keep_bytes=1 << 30)  # takes back what is done
     arrays = [cuda.device_array(MIB, np.uint8) for _ in range(4)]
     assert {address_of(array) for array in arrays} == seen
 
@@ -69,7 +69,7 @@ def test_memory_serves_again_when_the_work_is_over():
 def test_memory_can_be_freed_before_its_array_goes():
     array = cuda.device_array(MIB, np.uint8)
     array.gpu_data.free()
-    assert binade.numba.pool().stats()["allocation.all.current"] == 0
+    assert moiety.numba.pool().stats()["allocation.all.current"] == 0
     with pytest.raises(RuntimeError, match="dead"):
         array.gpu_data.free()
 
@@ -79,14 +79,14 @@ def test_view_keeps_memory():
     view = array[100:200]
     del array
     others = [cuda.to_device(np.zeros(1000)) for _ in range(10)]
-    assert binade.numba.pool().stats()["allocation.all.current"] == 11
+    assert moiety.numba.pool().stats()["allocation.all.current"] == 11
     assert np.array_equal(view.copy_to_host(), np.arange(100, 200))
     del view, others
-    assert binade.numba.pool().stats()["allocation.all.current"] == 0
+    assert moiety.numba.pool().stats()["allocation.all.current"] == 0
 
 
 def test_frees_go_to_the_pool_although_cleanup_is_deferred():
-    stats = binade.numba.pool().stats
+    stats = moiety.numba.pool().stats
     array = cuda.device_array(MIB, np.uint8)
     with cuda.defer_cleanup():
         with cuda.defer_cleanup():
@@ -95,11 +95,11 @@ def test_frees_go_to_the_pool_although_cleanup_is_deferred():
 
 
 def test_trim_waits_for_the_last_deferral():
-    reserved = lambda: binade.numba.pool().stats()["reserved_bytes.all.current"]
+    reserved = lambda: moiety.numba.pool().stats()["reserved_bytes.all.current"]
     cuda.device_array(MIB, np.uint8)
     with cuda.defer_cleanup():
         with cuda.defer_cleanup():
-            assert binade.numba.trim() == 0
+            assert moiety.numba.trim() == 0
         assert reserved() > 0
     assert reserved() == 0
 
@@ -110,14 +110,14 @@ def test_memory_info_counts_what_the_pool_keeps():
     before = context.get_memory_info()
     cuda.device_array(MIB, np.uint8)
     after = context.get_memory_info()
-    assert binade.numba.pool().stats()["reserved_bytes.all.current"] > 0
+    assert moiety.numba.pool().stats()["reserved_bytes.all.current"] > 0
     assert after == before
     assert after.total == 512 * MIB
 
 
 @needs_small_memory
 @pytest.mark.parametrize("caught", [MemoryError, CudaAPIError,
-                                    binade.numba.OutOfMemoryError])
+                                    moiety.numba.OutOfMemoryError])
 def test_out_of_memory_is_what_its_catchers_expect(caught):
     most = cuda.device_array(400 * MIB, np.uint8)
     with pytest.raises(caught) as raised:
@@ -130,8 +130,8 @@ def test_out_of_memory_is_what_its_catchers_expect(caught):
 
 
 def test_request_beyond_the_device_is_out_of_memory_too():
-    asked = standin.binade_standin_calls(b"cuMemAlloc")
+    asked = standin.moiety_standin_calls(b"cuMemAlloc")
     with pytest.raises(MemoryError) as raised:
         cuda.device_array(1 << 50, np.uint8)
     assert raised.value.status == "E_TOO_LARGE"
-    assert standin.binade_standin_calls(b"cuMemAlloc") == asked
+    assert standin.moiety_standin_calls(b"cuMemAlloc") == asked

@@ -9,7 +9,7 @@ BEGIN = """
     import gc
     import numpy as np
     from numba import cuda
-    import binade, binade.numba
+    import moiety, moiety.numba
     """
 
 
@@ -22,11 +22,11 @@ def lines_of(text, **environment):
 
 def test_arrays_are_memory_of_the_programs_pools():
     assert lines_of("""
-    pools = binade.Pools(limit_bytes=64 << 20)
-    binade.numba.enable(pools)
+    pools = moiety.Pools(limit_bytes=64 << 20)
+    moiety.numba.enable(pools)
     array = cuda.to_device(np.ones(1 << 20, np.uint8))
     print(pools[0].owns(array.__cuda_array_interface__["data"][0]))
-    print(binade.numba.pool() is pools[0], pools.used_bytes() >> 20)
+    print(moiety.numba.pool() is pools[0], pools.used_bytes() >> 20)
     try:
         cuda.device_array(65 << 20, np.uint8)
     except MemoryError as error:
@@ -38,14 +38,14 @@ def test_arrays_are_memory_of_the_programs_pools():
 
 def test_a_reset_leaves_the_pool_and_what_is_referred_to():
     assert lines_of("""
-    pool = binade.Pool()
-    binade.numba.enable(pool)
+    pool = moiety.Pool()
+    moiety.numba.enable(pool)
     kept, dropped = cuda.to_device(np.arange(100)), cuda.device_array(100)
     cuda.current_context().reset()
     del dropped
     gc.collect()
     print(pool.is_open, pool.stats()["allocation.all.current"])
-    print(kept.copy_to_host().sum(), binade.numba.pool() is pool)
+    print(kept.copy_to_host().sum(), moiety.numba.pool() is pool)
     del kept
     print(pool.used_bytes())
     """) == ["True 1", "4950 True", "0"]
@@ -53,37 +53,37 @@ def test_a_reset_leaves_the_pool_and_what_is_referred_to():
 
 def test_each_device_has_its_pool():
     assert lines_of("""
-    pools = binade.Pools()
-    binade.numba.enable(pools)
+    pools = moiety.Pools()
+    moiety.numba.enable(pools)
     with cuda.gpus[1]:
         array = cuda.device_array(100)
-        print(binade.numba.pool().device)
+        print(moiety.numba.pool().device)
     print(len(list(pools)))
-    """, BINADE_STANDIN_DEVICES="2") == ["1", "1"]
+    """, MOIETY_STANDIN_DEVICES="2") == ["1", "1"]
 
 
 def test_a_pool_of_another_device_is_refused():
     assert lines_of("""
-    binade.numba.enable(binade.Pool(0))
+    moiety.numba.enable(moiety.Pool(0))
     with cuda.gpus[1]:
         try:
             cuda.device_array(100)
         except ValueError as error:
             print(error)
-    """, BINADE_STANDIN_DEVICES="2") == [
+    """, MOIETY_STANDIN_DEVICES="2") == [
         "the pool is of device 0, and memory of device 1 is asked for: name a "
-        "binade.Pools"]
+        "moiety.Pools"]
 
 
 @pytest.mark.parametrize("arguments, text", [
-    ("5", "is no binade.Pool"),
-    ("binade.Pool().tenant('one')", "no Tenant"),
-    ("binade.Pools(), limit_bytes=5", "options are for pools of numba's own"),
+    ("5", "is no moiety.Pool"),
+    ("moiety.Pool().tenant('one')", "no Tenant"),
+    ("moiety.Pools(), limit_bytes=5", "options are for pools of numba's own"),
 ])
 def test_what_is_refused(arguments, text):
     found = lines_of(f"""
     try:
-        binade.numba.enable({arguments})
+        moiety.numba.enable({arguments})
     except TypeError as error:
         print(error)
     """)
@@ -95,11 +95,11 @@ def test_what_is_refused(arguments, text):
 def test_handles_for_other_processes_want_an_exportable_pool(is_exportable,
                                                              found):
     assert lines_of(f"""
-    binade.numba.enable(binade.Pools(exportable={is_exportable}))
+    moiety.numba.enable(moiety.Pools(exportable={is_exportable}))
     array = cuda.device_array(100)
     try:
         array.get_ipc_handle()
         print("handle")
-    except binade.Error as error:
+    except moiety.Error as error:
         print(error.status)
     """) == [found]

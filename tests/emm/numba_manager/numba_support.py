@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of binade.numba share: numba with the plugin on the stand-in
+"""What the tests of moiety.numba share: numba with the plugin on the stand-in
 driver or a GPU's, and the stand-in's controls. To be imported before numba."""
 
 import ctypes
@@ -8,29 +8,29 @@ import os
 import pytest
 from holding import Hold
 
-os.environ["NUMBA_CUDA_MEMORY_MANAGER"] = "binade.numba"
-os.environ["BINADE_STANDIN_DEVICES"] = "2"
-os.environ["BINADE_STANDIN_MEMORY"] = "512MiB"
+os.environ["NUMBA_CUDA_MEMORY_MANAGER"] = "moiety.numba"
+os.environ["MOIETY_STANDIN_DEVICES"] = "2"
+os.environ["MOIETY_STANDIN_MEMORY"] = "512MiB"
 
 from numba import cuda  # noqa: E402, after its settings
 
 driver = ctypes.CDLL("libcuda.so.1")
-IS_STANDIN = hasattr(driver, "binade_standin_version")
+IS_STANDIN = hasattr(driver, "moiety_standin_version")
 
 
 class NoStandin:
     """A GPU's driver tells nobody what was asked of it."""
 
     def __getattr__(self, name):
-        if name.startswith("binade_standin_"):
+        if name.startswith("moiety_standin_"):
             pytest.skip(f"a GPU's driver has no {name}")
         raise AttributeError(name)
 
 
 standin = driver if IS_STANDIN else NoStandin()
 if IS_STANDIN:
-    driver.binade_standin_live.restype = ctypes.c_int64
-    driver.binade_standin_calls.restype = ctypes.c_uint64
+    driver.moiety_standin_live.restype = ctypes.c_int64
+    driver.moiety_standin_calls.restype = ctypes.c_uint64
 
 # Where memory is 512 MiB, as above.
 needs_small_memory = pytest.mark.skipif(

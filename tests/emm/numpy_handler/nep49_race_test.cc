@@ -57,12 +57,12 @@ void Use(void *ctx, Exchange *exchange, unsigned seed)
     for (unsigned step = 0; step < kSteps; step++) {
         size_t size = 1 + random() % 20000, grown = 1 + random() % 20000;
         Array array = {
-            static_cast<unsigned char *>(binade_nep49_malloc(ctx, size)), size,
+            static_cast<unsigned char *>(moiety_nep49_malloc(ctx, size)), size,
             static_cast<unsigned char>(1 + seed)};
         ASSERT_NE(nullptr, array.bytes);
         memset(array.bytes, array.fill, size);
         array.bytes = static_cast<unsigned char *>(
-            binade_nep49_realloc(ctx, array.bytes, grown));
+            moiety_nep49_realloc(ctx, array.bytes, grown));
         ASSERT_NE(nullptr, array.bytes);
         Check(array, std::min(size, grown));
         memset(array.bytes, array.fill, grown);
@@ -70,7 +70,7 @@ void Use(void *ctx, Exchange *exchange, unsigned seed)
         array = exchange->Swap(array);
         if (array.bytes)
             Check(array, array.size);
-        binade_nep49_free(ctx, array.bytes, array.size);
+        moiety_nep49_free(ctx, array.bytes, array.size);
     }
 }
 
@@ -78,7 +78,7 @@ TEST(ArrayVsArray, NobodyGetsWhatAnotherHolds)
 {
     pool_test::UseStandin();
     host_test::Arena arena; // which has no leak when it ends
-    void *ctx = binade_host_pool(arena);
+    void *ctx = moiety_host_pool(arena);
     Exchange exchange;
     std::vector<std::thread> threads;
     for (unsigned i = 0; i < kThreads; i++)
@@ -86,7 +86,7 @@ TEST(ArrayVsArray, NobodyGetsWhatAnotherHolds)
     for (std::thread &thread : threads)
         thread.join();
     Array last = exchange.Swap({nullptr, 0, 0});
-    binade_nep49_free(ctx, last.bytes, last.size);
+    moiety_nep49_free(ctx, last.bytes, last.size);
 }
 
 } // namespace

@@ -25,7 +25,7 @@ using host_test::Tight;
 using pool_test::kKiB;
 using pool_test::kMiB;
 
-constexpr size_t kPage = BINADE_NEP49_PINNED_BYTES_MIN;
+constexpr size_t kPage = MOIETY_NEP49_PINNED_BYTES_MIN;
 
 class Handler : public testing::Test
 {
@@ -34,12 +34,12 @@ class Handler : public testing::Test
     {
         pool_test::UseStandin();
     }
-    static bool IsPinned(binade_host *arena, const void *address)
+    static bool IsPinned(moiety_host *arena, const void *address)
     {
         size_t bytes;
-        return binade_usable_size(binade_host_pool(arena),
+        return moiety_usable_size(moiety_host_pool(arena),
                                   reinterpret_cast<uintptr_t>(address),
-                                  &bytes) == BINADE_OK;
+                                  &bytes) == MOIETY_OK;
     }
 };
 
@@ -51,10 +51,10 @@ bool Holds(const void *address, int byte, size_t count)
 }
 
 // Queues work on `stream` that writes to `address`.
-void Write(void *address, binade_stream stream)
+void Write(void *address, moiety_stream stream)
 {
     auto memset_async =
-        pool_test::Get<int(uint64_t, unsigned char, size_t, binade_stream)>(
+        pool_test::Get<int(uint64_t, unsigned char, size_t, moiety_stream)>(
             "cuMemsetD8Async");
     ASSERT_EQ(0,
               memset_async(reinterpret_cast<uintptr_t>(address), 1, 1, stream));
@@ -63,25 +63,25 @@ void Write(void *address, binade_stream stream)
 TEST_F(Handler, PinsFromAPageUp)
 {
     Arena arena;
-    void *ctx = binade_host_pool(arena);
-    void *small = binade_nep49_malloc(ctx, kPage - 1);
-    void *large = binade_nep49_malloc(ctx, kPage);
+    void *ctx = moiety_host_pool(arena);
+    void *small = moiety_nep49_malloc(ctx, kPage - 1);
+    void *large = moiety_nep49_malloc(ctx, kPage);
     EXPECT_FALSE(IsPinned(arena, small));
     EXPECT_TRUE(IsPinned(arena, large));
     memset(small, 1, kPage - 1);
     memset(large, 1, kPage);
-    binade_nep49_free(ctx, small, kPage - 1);
-    binade_nep49_free(ctx, large, kPage);
+    moiety_nep49_free(ctx, small, kPage - 1);
+    moiety_nep49_free(ctx, large, kPage);
 }
 
 // Wherever the C library puts them.
 TEST_F(Handler, NeverTakesPlainMemoryForPinned)
 {
     Arena arena;
-    void *ctx = binade_host_pool(arena);
+    void *ctx = moiety_host_pool(arena);
     std::vector<void *> blocks;
     for (size_t bytes = 0; bytes < kPage; bytes++) {
-        void *address = binade_nep49_malloc(ctx, bytes);
+        void *address = moiety_nep49_malloc(ctx, bytes);
         ASSERT_NE(nullptr, address);
         EXPECT_NE(0u, reinterpret_cast<uintptr_t>(address) % 512);
         EXPECT_EQ(0u, reinterpret_cast<uintptr_t>(address) % 16);
@@ -90,49 +90,49 @@ TEST_F(Handler, NeverTakesPlainMemoryForPinned)
     }
     for (size_t bytes = 0; bytes < kPage; bytes++) {
         EXPECT_TRUE(Holds(blocks[bytes], 0xa5, bytes));
-        binade_nep49_free(ctx, blocks[bytes], bytes);
+        moiety_nep49_free(ctx, blocks[bytes], bytes);
     }
 }
 
 TEST_F(Handler, FreesNothingForNull)
 {
     Arena arena;
-    binade_nep49_free(binade_host_pool(arena), nullptr, 0);
-    binade_nep49_free(binade_host_pool(arena), nullptr, kMiB);
+    moiety_nep49_free(moiety_host_pool(arena), nullptr, 0);
+    moiety_nep49_free(moiety_host_pool(arena), nullptr, kMiB);
 }
 
 TEST_F(Handler, DoesNotBelieveTheSizeOfAFree)
 {
     Arena arena; // which has no leak when it ends
-    void *ctx = binade_host_pool(arena);
-    binade_nep49_free(ctx, binade_nep49_malloc(ctx, kMiB), 1);
-    binade_nep49_free(ctx, binade_nep49_malloc(ctx, 1), kMiB);
-    binade_nep49_free(ctx, binade_nep49_malloc(ctx, 0), 1);
+    void *ctx = moiety_host_pool(arena);
+    moiety_nep49_free(ctx, moiety_nep49_malloc(ctx, kMiB), 1);
+    moiety_nep49_free(ctx, moiety_nep49_malloc(ctx, 1), kMiB);
+    moiety_nep49_free(ctx, moiety_nep49_malloc(ctx, 0), 1);
 }
 
 TEST_F(Handler, ZeroesMemoryThatWasUsed)
 {
     Arena arena(Tight());
-    void *ctx = binade_host_pool(arena);
+    void *ctx = moiety_host_pool(arena);
     for (size_t bytes : {size_t{64}, size_t{2 * kMiB}}) {
-        void *dirty = binade_nep49_malloc(ctx, bytes);
+        void *dirty = moiety_nep49_malloc(ctx, bytes);
         ASSERT_NE(nullptr, dirty);
         memset(dirty, 0xff, bytes);
-        binade_nep49_free(ctx, dirty, bytes);
-        void *clean = binade_nep49_calloc(ctx, bytes / 8, 8);
+        moiety_nep49_free(ctx, dirty, bytes);
+        void *clean = moiety_nep49_calloc(ctx, bytes / 8, 8);
         ASSERT_NE(nullptr, clean);
         EXPECT_TRUE(Holds(clean, 0, bytes));
-        binade_nep49_free(ctx, clean, bytes);
+        moiety_nep49_free(ctx, clean, bytes);
     }
 }
 
 TEST_F(Handler, RefusesAnArrayWhoseSizeOverflows)
 {
     Arena arena;
-    void *ctx = binade_host_pool(arena);
-    EXPECT_EQ(nullptr, binade_nep49_calloc(ctx, SIZE_MAX / 4, 8));
-    EXPECT_EQ(nullptr, binade_nep49_calloc(ctx, SIZE_MAX, SIZE_MAX));
-    EXPECT_EQ(nullptr, binade_nep49_malloc(ctx, SIZE_MAX));
+    void *ctx = moiety_host_pool(arena);
+    EXPECT_EQ(nullptr, moiety_nep49_calloc(ctx, SIZE_MAX / 4, 8));
+    EXPECT_EQ(nullptr, moiety_nep49_calloc(ctx, SIZE_MAX, SIZE_MAX));
+    EXPECT_EQ(nullptr, moiety_nep49_malloc(ctx, SIZE_MAX));
 }
 
 TEST_F(Handler, KeepsWhatABlockHoldsWhenItsSizeChanges)
@@ -141,130 +141,130 @@ TEST_F(Handler, KeepsWhatABlockHoldsWhenItsSizeChanges)
                             3 * kPage, 300000,    5 * kMiB,  300000,
                             kPage,     kPage - 1, 5 * kMiB,  1};
     Arena arena;
-    void *ctx = binade_host_pool(arena);
-    void *block = binade_nep49_realloc(ctx, nullptr, 1);
+    void *ctx = moiety_host_pool(arena);
+    void *block = moiety_nep49_realloc(ctx, nullptr, 1);
     size_t before = 1;
     memset(block, 0x11, 1);
     for (size_t bytes : sizes) {
-        block = binade_nep49_realloc(ctx, block, bytes);
+        block = moiety_nep49_realloc(ctx, block, bytes);
         ASSERT_NE(nullptr, block);
         EXPECT_TRUE(Holds(block, 0x11, std::min(before, bytes)));
         EXPECT_EQ(bytes >= kPage, IsPinned(arena, block)) << bytes;
         memset(block, 0x11, bytes);
         before = bytes;
     }
-    binade_nep49_free(ctx, block, before);
+    moiety_nep49_free(ctx, block, before);
 }
 
 TEST_F(Handler, GrowsIntoTheRoomThatABlockHas)
 {
     Arena arena;
-    void *ctx = binade_host_pool(arena);
-    void *block = binade_nep49_malloc(ctx, 100000);
+    void *ctx = moiety_host_pool(arena);
+    void *block = moiety_nep49_malloc(ctx, 100000);
     size_t room = 0;
-    ASSERT_EQ(BINADE_OK,
-              binade_usable_size(binade_host_pool(arena),
+    ASSERT_EQ(MOIETY_OK,
+              moiety_usable_size(moiety_host_pool(arena),
                                  reinterpret_cast<uintptr_t>(block), &room));
     ASSERT_GT(room, 100000u);
-    EXPECT_EQ(block, binade_nep49_realloc(ctx, block, room));
-    EXPECT_EQ(block, binade_nep49_realloc(ctx, block, room - room / 3));
-    binade_nep49_free(ctx, block, room);
+    EXPECT_EQ(block, moiety_nep49_realloc(ctx, block, room));
+    EXPECT_EQ(block, moiety_nep49_realloc(ctx, block, room - room / 3));
+    moiety_nep49_free(ctx, block, room);
 }
 
 TEST_F(Handler, GivesBackMostOfWhatShrinksToLittle)
 {
     Arena arena(Tight());
-    void *ctx = binade_host_pool(arena);
-    void *block = binade_nep49_malloc(ctx, kMiB + 512 * kKiB);
-    block = binade_nep49_realloc(ctx, block, kPage);
-    void *other = binade_nep49_malloc(ctx, kMiB);
+    void *ctx = moiety_host_pool(arena);
+    void *block = moiety_nep49_malloc(ctx, kMiB + 512 * kKiB);
+    block = moiety_nep49_realloc(ctx, block, kPage);
+    void *other = moiety_nep49_malloc(ctx, kMiB);
     EXPECT_NE(nullptr, other);
-    binade_nep49_free(ctx, other, kMiB);
-    binade_nep49_free(ctx, block, kPage);
+    moiety_nep49_free(ctx, other, kMiB);
+    moiety_nep49_free(ctx, block, kPage);
 }
 
 TEST_F(Handler, AnswersNullWhenThereIsNoMemory)
 {
     Arena arena(Tight());
-    void *ctx = binade_host_pool(arena);
-    void *all = binade_nep49_malloc(ctx, 2 * kMiB);
+    void *ctx = moiety_host_pool(arena);
+    void *all = moiety_nep49_malloc(ctx, 2 * kMiB);
     ASSERT_NE(nullptr, all);
     memset(all, 0x22, 2 * kMiB);
-    EXPECT_EQ(nullptr, binade_nep49_malloc(ctx, kPage));
-    EXPECT_EQ(nullptr, binade_nep49_calloc(ctx, kPage, 1));
-    EXPECT_EQ(nullptr, binade_nep49_realloc(ctx, nullptr, kPage));
-    EXPECT_EQ(nullptr, binade_nep49_realloc(ctx, all, 4 * kMiB));
+    EXPECT_EQ(nullptr, moiety_nep49_malloc(ctx, kPage));
+    EXPECT_EQ(nullptr, moiety_nep49_calloc(ctx, kPage, 1));
+    EXPECT_EQ(nullptr, moiety_nep49_realloc(ctx, nullptr, kPage));
+    EXPECT_EQ(nullptr, moiety_nep49_realloc(ctx, all, 4 * kMiB));
     // There is no room to move to, but to shrink needs none.
-    EXPECT_EQ(all, binade_nep49_realloc(ctx, all, kPage));
+    EXPECT_EQ(all, moiety_nep49_realloc(ctx, all, kPage));
     EXPECT_TRUE(Holds(all, 0x22, 2 * kMiB));
-    binade_nep49_free(ctx, all, kPage);
+    moiety_nep49_free(ctx, all, kPage);
 }
 
 TEST_F(Handler, WaitsWithAFreedBlockForWorkOnAnyStream)
 {
     Arena arena(Tight());
-    void *ctx = binade_host_pool(arena);
+    void *ctx = moiety_host_pool(arena);
     pool_test::Stream stream;
     stream.Hold();
-    void *used = binade_nep49_malloc(ctx, 2 * kMiB);
+    void *used = moiety_nep49_malloc(ctx, 2 * kMiB);
     ASSERT_NE(nullptr, used);
     Write(used, stream);
-    binade_nep49_free(ctx, used, 2 * kMiB);
-    EXPECT_EQ(nullptr, binade_nep49_malloc(ctx, 2 * kMiB));
+    moiety_nep49_free(ctx, used, 2 * kMiB);
+    EXPECT_EQ(nullptr, moiety_nep49_malloc(ctx, 2 * kMiB));
     stream.Release();
     pool_test::Synchronize();
-    void *again = binade_nep49_malloc(ctx, 2 * kMiB);
+    void *again = moiety_nep49_malloc(ctx, 2 * kMiB);
     EXPECT_EQ(used, again);
-    binade_nep49_free(ctx, again, 2 * kMiB);
+    moiety_nep49_free(ctx, again, 2 * kMiB);
 }
 
 TEST_F(Handler, OutlivesItsArena)
 {
-    binade_host_options options = Tight();
-    binade_host *host = nullptr;
-    ASSERT_EQ(BINADE_OK, binade_host_create(&options, &host));
-    void *ctx = binade_host_pool(host);
-    void *small = binade_nep49_malloc(ctx, 100);
-    void *large = binade_nep49_malloc(ctx, kMiB);
-    ASSERT_EQ(BINADE_OK, binade_host_destroy(host, nullptr));
+    moiety_host_options options = Tight();
+    moiety_host *host = nullptr;
+    ASSERT_EQ(MOIETY_OK, moiety_host_create(&options, &host));
+    void *ctx = moiety_host_pool(host);
+    void *small = moiety_nep49_malloc(ctx, 100);
+    void *large = moiety_nep49_malloc(ctx, kMiB);
+    ASSERT_EQ(MOIETY_OK, moiety_host_destroy(host, nullptr));
 
-    EXPECT_EQ(nullptr, binade_nep49_malloc(ctx, kPage));
-    EXPECT_EQ(nullptr, binade_nep49_calloc(ctx, kPage, 2));
-    EXPECT_EQ(nullptr, binade_nep49_realloc(ctx, large, kPage));
-    EXPECT_EQ(nullptr, binade_nep49_realloc(ctx, large, 100));
-    EXPECT_EQ(nullptr, binade_nep49_realloc(ctx, small, kPage));
-    binade_nep49_free(ctx, large, kMiB);
+    EXPECT_EQ(nullptr, moiety_nep49_malloc(ctx, kPage));
+    EXPECT_EQ(nullptr, moiety_nep49_calloc(ctx, kPage, 2));
+    EXPECT_EQ(nullptr, moiety_nep49_realloc(ctx, large, kPage));
+    EXPECT_EQ(nullptr, moiety_nep49_realloc(ctx, large, 100));
+    EXPECT_EQ(nullptr, moiety_nep49_realloc(ctx, small, kPage));
+    moiety_nep49_free(ctx, large, kMiB);
     memset(small, 1, 100);
-    small = binade_nep49_realloc(ctx, small, 200);
+    small = moiety_nep49_realloc(ctx, small, 200);
     ASSERT_NE(nullptr, small);
     EXPECT_TRUE(Holds(small, 1, 100));
-    binade_nep49_free(ctx, small, 200);
+    moiety_nep49_free(ctx, small, 200);
 }
 
 // Of what it has from its parent, a child knows no sizes.
 TEST_F(Handler, HasPlainMemoryInTheChildOfAFork)
 {
     Arena arena;
-    void *ctx = binade_host_pool(arena);
-    void *block = binade_nep49_malloc(ctx, kMiB);
+    void *ctx = moiety_host_pool(arena);
+    void *block = moiety_nep49_malloc(ctx, kMiB);
     pid_t child = fork();
     ASSERT_NE(-1, child);
     if (child == 0) {
-        void *own = binade_nep49_calloc(ctx, kMiB, 1);
+        void *own = moiety_nep49_calloc(ctx, kMiB, 1);
         int wrong = own == nullptr || !Holds(own, 0, kMiB);
-        wrong |= 2 * (binade_nep49_realloc(ctx, block, 2 * kMiB) != nullptr);
-        own = binade_nep49_realloc(ctx, own, 2 * kMiB);
+        wrong |= 2 * (moiety_nep49_realloc(ctx, block, 2 * kMiB) != nullptr);
+        own = moiety_nep49_realloc(ctx, own, 2 * kMiB);
         wrong |= 4 * (own == nullptr || !Holds(own, 0, kMiB));
-        wrong |= 8 * (binade_nep49_malloc(ctx, SIZE_MAX - 10) != nullptr);
-        binade_nep49_free(ctx, own, 2 * kMiB);
-        binade_nep49_free(ctx, block, kMiB);
+        wrong |= 8 * (moiety_nep49_malloc(ctx, SIZE_MAX - 10) != nullptr);
+        moiety_nep49_free(ctx, own, 2 * kMiB);
+        moiety_nep49_free(ctx, block, kMiB);
         _exit(wrong);
     }
     int status = -1;
     ASSERT_EQ(child, waitpid(child, &status, 0));
     EXPECT_EQ(0, status);
     EXPECT_TRUE(IsPinned(arena, block));
-    binade_nep49_free(ctx, block, kMiB);
+    moiety_nep49_free(ctx, block, kMiB);
 }
 
 } // namespace

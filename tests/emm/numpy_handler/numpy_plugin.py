@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """A plugin of pytest for NumPy's own tests: runs each with the handler that
-BINADE_NUMPY_HANDLER names, "pinned" or "default". With
+MOIETY_NUMPY_HANDLER names, "pinned" or "default". With
 tests/suites/recording.py it tells how many blocks NumPy was given."""
 
 import os
 
-HANDLER = os.environ["BINADE_NUMPY_HANDLER"]
+HANDLER = os.environ["MOIETY_NUMPY_HANDLER"]
 
 
 def use_handler():
     if HANDLER == "pinned":
-        import binade.numpy
-        binade.numpy.use(binade.numpy.arena())
+        import moiety.numpy
+        moiety.numpy.use(moiety.numpy.arena())
 
 
 def pytest_configure(config):
@@ -27,5 +27,5 @@ def pytest_runtest_setup(item):
 def pytest_served():
     if HANDLER != "pinned":
         return 0
-    import binade.numpy
-    return binade.numpy.arena().stats()["allocation.all.allocated"]
+    import moiety.numpy
+    return moiety.numpy.arena().stats()["allocation.all.allocated"]

@@ -42,8 +42,8 @@ def run(handler, folder):
     outcomes = folder / f"{handler}.jsonl"
     environment = {
         **os.environ,
-        "BINADE_NUMPY_HANDLER": handler,
-        "BINADE_OUTCOMES": str(outcomes),
+        "MOIETY_NUMPY_HANDLER": handler,
+        "MOIETY_OUTCOMES": str(outcomes),
         "NPY_AVAILABLE_MEM": MEMORY,
         # meson and ninja, for those that build a module.
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}"

@@ -13,19 +13,19 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-import binade
-import binade.numpy
+import moiety
+import moiety.numpy
 from support import run_program, run_threads
 
 multiarray = (np._core if hasattr(np, "_core") else np.core).multiarray
 
-PAGE = binade.numpy.PINNED_BYTES_MIN
+PAGE = moiety.numpy.PINNED_BYTES_MIN
 
 
 @pytest.fixture
 def tight():
     size = 4 << 20
-    host = binade.HostArena(0, limit_bytes=size, first_segment_bytes=size,
+    host = moiety.HostArena(0, limit_bytes=size, first_segment_bytes=size,
                             largest_segment_bytes=size, wait_ms=0)
     yield host
     gc.collect()
@@ -41,7 +41,7 @@ def name_of(*arrays):
 
 
 def test_arrays_from_a_page_up_are_pinned(arena):
-    with binade.numpy.use(arena):
+    with moiety.numpy.use(arena):
         small, large = np.empty(PAGE - 1, "u1"), np.empty(PAGE, "u1")
     assert not is_pinned(arena, small)
     assert is_pinned(arena, large)
@@ -49,34 +49,34 @@ def test_arrays_from_a_page_up_are_pinned(arena):
 
 def test_numpy_tells_the_handlers_name_and_version(arena):
     before = name_of()
-    with binade.numpy.use(arena):
-        assert name_of() == "binade:device0"
+    with moiety.numpy.use(arena):
+        assert name_of() == "moiety:device0"
         array = np.zeros(3)
-    assert name_of() == before != "binade:device0"
-    assert name_of(array) == "binade:device0"
+    assert name_of() == before != "moiety:device0"
+    assert name_of(array) == "moiety:device0"
     assert multiarray.get_handler_version(array) == 1
     assert name_of(array[1:]) is None
 
 
 def test_the_name_says_which_node():
-    with binade.numpy.pinned(node=0) as host:
-        assert name_of() == "binade:device0:0"
-        assert host is binade.numpy.arena(node=[0])
-    with binade.numpy.pinned(nearest="caller"):
-        assert name_of() == "binade:device0:caller"
+    with moiety.numpy.pinned(node=0) as host:
+        assert name_of() == "moiety:device0:0"
+        assert host is moiety.numpy.arena(node=[0])
+    with moiety.numpy.pinned(nearest="caller"):
+        assert name_of() == "moiety:device0:caller"
 
 
 def test_a_place_has_one_arena():
-    host = binade.numpy.arena()
-    assert binade.numpy.arena(0) is host
-    assert binade.numpy.arena(nearest=0) is host
-    assert binade.numpy.arena(node=0) is not host
+    host = moiety.numpy.arena()
+    assert moiety.numpy.arena(0) is host
+    assert moiety.numpy.arena(nearest=0) is host
+    assert moiety.numpy.arena(node=0) is not host
 
 
 def test_a_place_that_was_closed_is_made_again():
-    host = binade.numpy.arena(0, node=0)
+    host = moiety.numpy.arena(0, node=0)
     host.close()
-    with binade.numpy.pinned(0, node=0) as other:
+    with moiety.numpy.pinned(0, node=0) as other:
         assert other is not host and other.is_open
         assert is_pinned(other, np.ones(PAGE))
 
@@ -89,33 +89,33 @@ def test_arrays_are_near_to_what_is_on_a_device():
     class Device:
         device_id = 0
 
-    assert binade.numpy.arena(nearest=OnDevice()) is binade.numpy.arena(0)
-    assert binade.numpy.arena(nearest=Device()) is binade.numpy.arena(0)
+    assert moiety.numpy.arena(nearest=OnDevice()) is moiety.numpy.arena(0)
+    assert moiety.numpy.arena(nearest=Device()) is moiety.numpy.arena(0)
 
 
 def test_places_that_are_none_are_refused():
     with pytest.raises(ValueError, match="not on a GPU"):
-        binade.numpy.arena(nearest=np.zeros(1))
+        moiety.numpy.arena(nearest=np.zeros(1))
     with pytest.raises(TypeError, match="object does not tell"):
-        binade.numpy.arena(nearest=object())
+        moiety.numpy.arena(nearest=object())
     with pytest.raises(TypeError, match="near to"):
-        binade.numpy.arena(0, nearest=0)
+        moiety.numpy.arena(0, nearest=0)
     with pytest.raises(TypeError, match="near to"):
-        binade.numpy.arena(node=0, nearest=0)
+        moiety.numpy.arena(node=0, nearest=0)
     with pytest.raises(ValueError, match="no NUMA node"):
-        binade.numpy.arena(node=[])
-    with pytest.raises(binade.Error):
-        binade.numpy.arena(device=999)
+        moiety.numpy.arena(node=[])
+    with pytest.raises(moiety.Error):
+        moiety.numpy.arena(device=999)
 
 
 def test_blocks_nest_and_restore(arena, tight):
-    get = binade._nep49.get_handler
+    get = moiety._nep49.get_handler
     before = get()
-    with binade.numpy.use(arena):
+    with moiety.numpy.use(arena):
         first = get()
-        with binade.numpy.use(tight):
+        with moiety.numpy.use(tight):
             second = get()
-            with binade.numpy.use(None):
+            with moiety.numpy.use(None):
                 assert name_of() == "default_allocator"
             assert get() is second
         assert get() is first
@@ -125,15 +125,15 @@ def test_blocks_nest_and_restore(arena, tight):
 
 def test_a_block_restores_after_an_error(arena):
     before = name_of()
-    with pytest.raises(ZeroDivisionError), binade.numpy.use(arena):
+    with pytest.raises(ZeroDivisionError), moiety.numpy.use(arena):
         1 / 0
     assert name_of() == before
 
 
 def test_use_holds_until_it_is_restored(arena):
     before = name_of()
-    used = binade.numpy.use(arena)
-    assert name_of() == "binade:device0"
+    used = moiety.numpy.use(arena)
+    assert name_of() == "moiety:device0"
     used.restore()
     assert name_of() == before
     used.restore()
@@ -141,7 +141,7 @@ def test_use_holds_until_it_is_restored(arena):
 
 
 def test_an_async_function_that_is_decorated_is_pinned_until_its_end():
-    @binade.numpy.pinned(device=0)
+    @moiety.numpy.pinned(device=0)
     async def make():
         first = np.empty(PAGE)
         await asyncio.sleep(0)
@@ -152,14 +152,14 @@ def test_an_async_function_that_is_decorated_is_pinned_until_its_end():
         return *sum(made, ()), np.empty(PAGE)
 
     *pinned, outside = asyncio.run(several())
-    host = binade.numpy.arena(0)
+    host = moiety.numpy.arena(0)
     assert asyncio.iscoroutinefunction(make) and len(pinned) == 4
     assert all(is_pinned(host, array) for array in pinned)
     assert not is_pinned(host, outside)
 
 
 def test_a_generator_that_is_decorated_is_pinned_and_its_caller_is_not():
-    @binade.numpy.pinned(device=0)
+    @moiety.numpy.pinned(device=0)
     def make():
         try:
             got = yield np.empty(PAGE)
@@ -171,7 +171,7 @@ def test_a_generator_that_is_decorated_is_pinned_and_its_caller_is_not():
         finally:
             ended.append(np.empty(PAGE))
 
-    host, ended = binade.numpy.arena(0), []
+    host, ended = moiety.numpy.arena(0), []
     items = make()
     found, between = [next(items)], [np.empty(PAGE)]
     assert items.send(3) == 3
@@ -194,7 +194,7 @@ def test_a_generator_that_is_decorated_is_pinned_and_its_caller_is_not():
 
 
 def test_an_async_generator_that_is_decorated_is_pinned():
-    @binade.numpy.pinned(device=0)
+    @moiety.numpy.pinned(device=0)
     async def make():
         try:
             for _ in range(3):
@@ -215,7 +215,7 @@ def test_an_async_generator_that_is_decorated_is_pinned():
         found.append(await other.athrow(KeyError()))
         await other.aclose()
 
-    host, found, between, ended = binade.numpy.arena(0), [], [], []
+    host, found, between, ended = moiety.numpy.arena(0), [], [], []
     asyncio.run(caller())
     assert len(found) == 5 and len(ended) == 2
     assert all(is_pinned(host, array) for array in found + ended)
@@ -224,13 +224,13 @@ def test_an_async_generator_that_is_decorated_is_pinned():
 
 def test_pinned_does_not_decorate_a_class():
     with pytest.raises(TypeError, match="not a function"):
-        @binade.numpy.pinned()
+        @moiety.numpy.pinned()
         class _Any:
             pass
 
 
 def test_pinned_is_entered_again_only_when_it_was_left():
-    block = binade.numpy.pinned(device=0)
+    block = moiety.numpy.pinned(device=0)
     with block:
         with pytest.raises(RuntimeError, match="entered already"):
             block.__enter__()
@@ -240,16 +240,16 @@ def test_pinned_is_entered_again_only_when_it_was_left():
 
 
 def test_pinned_works_as_a_decorator():
-    @binade.numpy.pinned(device=0)
+    @moiety.numpy.pinned(device=0)
     def make():
         return np.empty(PAGE)
 
-    assert is_pinned(binade.numpy.arena(0), make())
-    assert is_pinned(binade.numpy.arena(0), make())
+    assert is_pinned(moiety.numpy.arena(0), make())
+    assert is_pinned(moiety.numpy.arena(0), make())
 
 
 def test_arrays_outlive_the_block(arena):
-    with binade.numpy.use(arena):
+    with moiety.numpy.use(arena):
         array = np.arange(PAGE)
     array.resize(4 * PAGE)
     assert is_pinned(arena, array)
@@ -260,7 +260,7 @@ def test_arrays_outlive_the_block(arena):
 
 
 def test_iterators_grow_arrays_in_place_or_not(arena):
-    with binade.numpy.use(arena):
+    with moiety.numpy.use(arena):
         array = np.fromiter(range(50000), np.int64)
         text = np.fromstring(" ".join(map(str, range(20000))), sep=" ")
     assert is_pinned(arena, array) and is_pinned(arena, text)
@@ -269,7 +269,7 @@ def test_iterators_grow_arrays_in_place_or_not(arena):
 
 
 def test_zeros_are_zeros_where_memory_was_used(tight):
-    with binade.numpy.use(tight):
+    with moiety.numpy.use(tight):
         for _ in range(20):
             full = np.full(1 << 20, 255, "u1")
             del full
@@ -278,7 +278,7 @@ def test_zeros_are_zeros_where_memory_was_used(tight):
 
 
 def test_no_memory_is_a_memory_error(tight):
-    with binade.numpy.use(tight):
+    with moiety.numpy.use(tight):
         held = np.empty(4 << 20, "u1")
         for make in (np.empty, np.zeros):
             with pytest.raises(MemoryError):
@@ -287,18 +287,18 @@ def test_no_memory_is_a_memory_error(tight):
             held.resize(8 << 20)
         assert np.ones(10).sum() == 10
     with pytest.raises(MemoryError):
-        binade.numpy.empty_pinned(1 << 20, "u1", arena=tight)
+        moiety.numpy.empty_pinned(1 << 20, "u1", arena=tight)
     assert held.nbytes == 4 << 20
 
 
 def test_an_arena_in_use_cannot_be_closed():
     def is_refused(host):
-        with pytest.raises(binade.Error) as refused:
+        with pytest.raises(moiety.Error) as refused:
             host.close()
         return refused.value.status == "E_BUSY" and host.is_open
 
-    host = binade.HostArena()
-    with binade.numpy.use(host):
+    host = moiety.HostArena()
+    with moiety.numpy.use(host):
         assert is_refused(host)
         array = np.ones(PAGE)
     assert is_refused(host)
@@ -308,19 +308,19 @@ def test_an_arena_in_use_cannot_be_closed():
     del part
     assert host.close() == 0
     with pytest.raises(ValueError, match="closed"):
-        binade.numpy.use(host)
+        moiety.numpy.use(host)
 
 
 def test_new_threads_begin_with_numpys_own(arena):
-    with binade.numpy.use(arena), ThreadPoolExecutor(1) as pool:
+    with moiety.numpy.use(arena), ThreadPoolExecutor(1) as pool:
         assert pool.submit(name_of).result() == "default_allocator"
         run = contextvars.copy_context().run
-        assert pool.submit(run, name_of).result() == "binade:device0"
+        assert pool.submit(run, name_of).result() == "moiety:device0"
 
 
 def test_tasks_keep_theirs_apart(arena):
     async def inside():
-        with binade.numpy.use(arena):
+        with moiety.numpy.use(arena):
             await asyncio.sleep(0)
             return name_of()
 
@@ -331,8 +331,8 @@ def test_tasks_keep_theirs_apart(arena):
     async def both():
         return await asyncio.gather(inside(), outside(), inside())
 
-    assert asyncio.run(both()) == ["binade:device0", "default_allocator",
-                                   "binade:device0"]
+    assert asyncio.run(both()) == ["moiety:device0", "default_allocator",
+                                   "moiety:device0"]
 
 
 def test_threads_drop_each_others_arrays(arena):
@@ -343,7 +343,7 @@ def test_threads_drop_each_others_arrays(arena):
 
     def work(own):
         other = (own + 1) % count
-        with binade.numpy.use(arena):
+        with moiety.numpy.use(arena):
             for step in range(rounds):
                 size = PAGE // 8 * (1 + (own * step) % 9)
                 arrays[own] = np.full(size, own, np.int64)
@@ -363,7 +363,7 @@ def test_threads_drop_each_others_arrays(arena):
 
 
 def test_numpy_agrees_that_each_array_has_an_owner(arena):
-    with binade.numpy.use(arena), warnings.catch_warnings():
+    with moiety.numpy.use(arena), warnings.catch_warnings():
         warnings.simplefilter("error")
         assert np.median(np.arange(PAGE)[::-1]) == (PAGE - 1) / 2
 
@@ -373,7 +373,7 @@ def test_numpy_agrees_that_each_array_has_an_owner(arena):
                                    [("a", "i4"), ("b", "f8", (2,))], "(2,3)f4"])
 @pytest.mark.parametrize("shape", [7, (3, 5), (2, 0, 3), (), (64, 3, 100)])
 def test_pinned_arrays_are_as_numpys(arena, shape, dtype, order):
-    made = binade.numpy.empty_pinned(shape, dtype, order, arena=arena)
+    made = moiety.numpy.empty_pinned(shape, dtype, order, arena=arena)
     wanted = np.empty(shape, dtype, order)
     assert made.shape == wanted.shape and made.dtype == wanted.dtype
     # What it says of an array without elements depends on who owns it.
@@ -385,7 +385,7 @@ def test_pinned_arrays_are_as_numpys(arena, shape, dtype, order):
 
 
 def test_the_base_of_a_pinned_array_is_its_block(arena):
-    array = binade.numpy.empty_pinned((4, 4), arena=arena)
+    array = moiety.numpy.empty_pinned((4, 4), arena=arena)
     assert array.base.address == array.__array_interface__["data"][0]
     assert array.base.nbytes == array.nbytes
     assert not array.flags.owndata
@@ -398,10 +398,10 @@ def test_the_base_of_a_pinned_array_is_its_block(arena):
 
 def test_pinned_zeros_are_zeros(tight):
     for _ in range(8):
-        full = binade.numpy.empty_pinned(1 << 20, "u1", arena=tight)
+        full = moiety.numpy.empty_pinned(1 << 20, "u1", arena=tight)
         full.fill(255)
         del full
-        zeros = binade.numpy.zeros_pinned(1 << 20, "u1", arena=tight)
+        zeros = moiety.numpy.zeros_pinned(1 << 20, "u1", arena=tight)
         assert not zeros.any()
         del zeros
 
@@ -420,7 +420,7 @@ PROTOTYPES = {
 @pytest.mark.parametrize("name", PROTOTYPES)
 def test_pinned_likes_are_as_numpys(arena, name, order):
     prototype = PROTOTYPES[name]
-    made = binade.numpy.empty_like_pinned(prototype, order=order, arena=arena)
+    made = moiety.numpy.empty_like_pinned(prototype, order=order, arena=arena)
     wanted = np.empty_like(prototype, order=order)
     assert made.shape == wanted.shape and made.dtype == wanted.dtype
     assert made.strides == wanted.strides
@@ -428,7 +428,7 @@ def test_pinned_likes_are_as_numpys(arena, name, order):
 
 
 def test_pinned_likes_take_another_type_and_shape(arena):
-    made = binade.numpy.empty_like_pinned(np.empty((2, 3)), "i2", shape=(5,),
+    made = moiety.numpy.empty_like_pinned(np.empty((2, 3)), "i2", shape=(5,),
                                           arena=arena)
     assert made.shape == (5,) and made.dtype == np.int16
 
@@ -436,7 +436,7 @@ def test_pinned_likes_take_another_type_and_shape(arena):
 def test_what_cannot_be_pinned_is_refused(arena):
     def refused(error, match, *arguments, **place):
         with pytest.raises(error, match=match):
-            binade.numpy.empty_pinned(*arguments, **place, arena=arena)
+            moiety.numpy.empty_pinned(*arguments, **place, arena=arena)
 
     refused(TypeError, "Python objects", 3, object)
     refused(TypeError, "Python objects", 3, [("a", "i4"), ("b", "O")])
@@ -449,28 +449,28 @@ def test_what_cannot_be_pinned_is_refused(arena):
     refused(TypeError, "no place", 3, node=0)
     refused(TypeError, "no place", 3, device=0)
     with pytest.raises(TypeError):
-        binade.numpy.empty_pinned(3, "no such type", arena=arena)
+        moiety.numpy.empty_pinned(3, "no such type", arena=arena)
     with pytest.raises(TypeError, match="nosuch"):
-        binade.numpy.empty_pinned(3, nosuch=1)
+        moiety.numpy.empty_pinned(3, nosuch=1)
 
 
 def test_the_module_refuses_what_is_no_capsule(arena):
     with pytest.raises(ValueError):
-        binade._nep49.handler(object(), "name")
+        moiety._nep49.handler(object(), "name")
     with pytest.raises(ValueError, match="126"):
-        binade._nep49.handler(arena._capsule(), "x" * 127)
+        moiety._nep49.handler(arena._capsule(), "x" * 127)
     with pytest.raises(ValueError):
-        binade._nep49.set_handler(arena._capsule())
-    with binade.numpy.use(arena):
-        binade._nep49.set_handler(
-            binade._nep49.handler(arena._capsule(), "x" * 126))
+        moiety._nep49.set_handler(arena._capsule())
+    with moiety.numpy.use(arena):
+        moiety._nep49.set_handler(
+            moiety._nep49.handler(arena._capsule(), "x" * 126))
         assert name_of() == "x" * 126
 
 
 def test_other_packages_can_call_the_functions(arena):
     import ctypes
-    functions = binade.numpy.functions()
-    context = binade.numpy.context(arena)
+    functions = moiety.numpy.functions()
+    context = moiety.numpy.context(arena)
     void, size = ctypes.c_void_p, ctypes.c_size_t
 
     def function(name, result, *arguments):
@@ -484,17 +484,17 @@ def test_other_packages_can_call_the_functions(arena):
     assert arena.owns(block) and ctypes.string_at(block, 8000) == bytes(8000)
     free(context, block, 0)
     assert not arena.owns(malloc(context, 10))
-    library = ctypes.CDLL(binade._nep49.__file__)
+    library = ctypes.CDLL(moiety._nep49.__file__)
     for name, address in functions.items():
-        exported = getattr(library, "binade_nep49_" + name)
+        exported = getattr(library, "moiety_nep49_" + name)
         assert ctypes.cast(exported, void).value == address
 
 
 def test_the_interpreter_ends_with_live_arrays():
     done = run_program("""
-import numpy as np, binade.numpy
-binade.numpy.use(binade.numpy.arena())
-kept = [np.ones(1 << 20), binade.numpy.zeros_pinned(10)]
+import numpy as np, moiety.numpy
+moiety.numpy.use(moiety.numpy.arena())
+kept = [np.ones(1 << 20), moiety.numpy.zeros_pinned(10)]
 kept.append(kept)
 print("end")
 """)
@@ -504,8 +504,8 @@ print("end")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_the_child_of_a_fork_has_plain_memory_in_its_place():
     done = run_program("""
-import os, numpy as np, binade, binade.numpy
-binade.numpy.use(binade.numpy.arena())
+import os, numpy as np, moiety, moiety.numpy
+moiety.numpy.use(moiety.numpy.arena())
 array = np.ones(1 << 20)
 child = os.fork()
 if child == 0:
@@ -515,8 +515,8 @@ if child == 0:
     print(all(sums), grown.sum())
     del array
     try:
-        binade.numpy.empty_pinned(10)
-    except binade.Error:
+        moiety.numpy.empty_pinned(10)
+    except moiety.Error:
         print("Error", flush=True)
     os._exit(0)
 print(os.waitpid(child, 0)[1], array.sum() == 1 << 20)
@@ -527,10 +527,10 @@ print(os.waitpid(child, 0)[1], array.sum() == 1 << 20)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_workers_that_are_forked_inside_pinned_compute():
     done = run_program("""
-import multiprocessing, numpy as np, binade.numpy
+import multiprocessing, numpy as np, moiety.numpy
 def work(count):
     return float(np.ones(count).sum())
-with binade.numpy.pinned():
+with moiety.numpy.pinned():
     with multiprocessing.get_context("fork").Pool(2) as workers:
         print(workers.map(work, [10, 512, 100_000]))
 """)

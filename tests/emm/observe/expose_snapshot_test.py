@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m binade snapshot`: PyTorch's pickle and the map."""
+"""`python -m moiety snapshot`: PyTorch's pickle and the map."""
 
 import io
 import json
@@ -8,10 +8,10 @@ import pickle
 import pickletools
 from xml.etree import ElementTree
 
-import binade
+import moiety
 import pytest
-from binade import observe, trace
-from binade._trace.convert import Options, convert
+from moiety import observe, trace
+from moiety._trace.convert import Options, convert
 from expose_support import exposed, run
 
 MIB = 1 << 20
@@ -28,7 +28,7 @@ VIEWERS_OPCODES = {
 @pytest.fixture
 def used():
     """A pool with a history in which blocks were freed in every way."""
-    with binade.Pool(history_entries=4096,
+    with moiety.Pool(history_entries=4096,
                      first_segment_bytes=32 * MIB) as pool:
         blocks = [pool.alloc(30000 * i) for i in range(1, 20)]
         blocks.append(pool.alloc(70 * MIB))
@@ -125,7 +125,7 @@ def test_pickle_of_a_process(used, tmp_path):
 def test_pickle_of_a_pool_of_ones_own(used):
     snapshot = loaded(dumped(observe.snapshot(used)))
     check(snapshot, used)
-    with binade.Pool() as silent:
+    with moiety.Pool() as silent:
         block = silent.alloc(9)
         both = loaded(dumped(observe.snapshot([used, silent])))
         assert len(both["segments"]) == len(snapshot["segments"]) + 1
@@ -136,7 +136,7 @@ def test_pickle_of_a_pool_of_ones_own(used):
 def test_work_that_is_not_over_is_pending(driver):
     stream = driver.stream()
     # What does not fit into the thread's cache waits for its work.
-    with binade.Pool(history_entries=4096, thread_cache_bytes=4 * MIB) as pool:
+    with moiety.Pool(history_entries=4096, thread_cache_bytes=4 * MIB) as pool:
         with driver.held(stream):
             for block in [pool.alloc(MIB, stream.value) for _ in range(50)]:
                 block.free(stream.value)
@@ -155,10 +155,10 @@ def test_work_that_is_not_over_is_pending(driver):
 
 
 def test_out_of_memory_is_in_the_trace():
-    with binade.Pool(history_entries=64, limit_bytes=64 * MIB,
+    with moiety.Pool(history_entries=64, limit_bytes=64 * MIB,
                      wait_ms=0) as pool:
         block = pool.alloc(40 * MIB)
-        with pytest.raises(binade.OutOfMemoryError):
+        with pytest.raises(moiety.OutOfMemoryError):
             pool.alloc(50 * MIB)
         snapshot = loaded(dumped(observe.snapshot(pool)))
         [oom] = [one for one in snapshot["device_traces"][0]
@@ -169,7 +169,7 @@ def test_out_of_memory_is_in_the_trace():
 
 
 def test_our_converter_reads_it(used, tmp_path):
-    source, target = tmp_path / "now.pickle", tmp_path / "now.btrace"
+    source, target = tmp_path / "now.pickle", tmp_path / "now.mtrace"
     source.write_bytes(dumped(observe.snapshot(used)))
     done = convert(source, target, None, Options(None))
     assert done["from"] == "torch"
@@ -221,12 +221,12 @@ def test_map(used, tmp_path):
 
 
 def test_mapped_memory_has_holes_in_the_map_and_is_expandable():
-    with binade.Pool(memory="mapped") as pool:
-        blocks = [pool.alloc(size * MIB, binade.LEGACY)
+    with moiety.Pool(memory="mapped") as pool:
+        blocks = [pool.alloc(size * MIB, moiety.LEGACY)
                   for size in (32, 2, 32, 2)]
         blocks[0].free()
         blocks[2].free()
-        large = pool.alloc(64 * MIB, binade.LEGACY)
+        large = pool.alloc(64 * MIB, moiety.LEGACY)
         memory = observe.snapshot(pool)
         assert large.is_live
     root = ElementTree.fromstring(observe.svg(memory))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""binade.observe and `python -m binade stats`: the numbers of a process that
+"""moiety.observe and `python -m moiety stats`: the numbers of a process that
 serves, and processes that do not."""
 
 import json
@@ -8,10 +8,10 @@ import socket
 import threading
 import time
 
-import binade
+import moiety
 import pytest
-from binade import observe
-from binade._observe.client import ask
+from moiety import observe
+from moiety._observe.client import ask
 from expose_support import exposed, run, run_outside
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -27,7 +27,7 @@ def test_stats_are_the_pools(pool):
         assert found["source"] == "cuMemAlloc"
         assert found["limit_bytes"] == pool.stats()["limit_bytes"]
         assert answer["pid"] == os.getpid()
-        assert answer["version"] == binade.version()
+        assert answer["version"] == moiety.version()
         assert observe.stats(path, found["id"])["pools"] == [found]
         with pytest.raises(observe.ExposeError, match="no pool of that id"):
             observe.stats(path, found["id"] + 1000)
@@ -48,11 +48,11 @@ def test_arenas_are_pools_too(arena):
 
 def test_a_process_serves_once():
     with exposed() as path:
-        with pytest.raises(binade.Error, match="exposed already") as caught:
+        with pytest.raises(moiety.Error, match="exposed already") as caught:
             observe.start(path + "2")
         assert caught.value.status == "E_BUSY"
     assert not os.path.exists(path)
-    with pytest.raises(binade.Error, match="No such file"):
+    with pytest.raises(moiety.Error, match="No such file"):
         observe.start("/nowhere/at/all")
     with pytest.raises(ValueError):
         observe.start("with\0zero")
@@ -87,13 +87,13 @@ def test_prometheus_reads_it(pool, arena):
         number = str(one["id"])
         found = sorted(value for key, value in values.items()
                        if key[1] == number
-                       and key[0] != "binade_pool_readable")
+                       and key[0] != "moiety_pool_readable")
         assert found == sorted(map(float, one["stats"].values()))
-        assert values["binade_pool_readable", number, None, None, None] == 1
-        assert values["binade_reserved_bytes", number, None, None, None] == (
+        assert values["moiety_pool_readable", number, None, None, None] == 1
+        assert values["moiety_reserved_bytes", number, None, None, None] == (
             one["stats"]["reserved_bytes.all.current"])
-        assert values["binade_allocations_total", number, None, None, None] == 1
-        assert values["binade_ladder_steps_total", number, "grow", None,
+        assert values["moiety_allocations_total", number, None, None, None] == 1
+        assert values["moiety_ladder_steps_total", number, "grow", None,
                       None] == one["stats"]["ladder.grow"]
     del blocks
 
@@ -103,11 +103,11 @@ def test_prometheus_gets_names_escaped():
     text = observe.prometheus({
         "version": name, "pools": [
             {"id": 1, "device": 0, "memory": "device", "source": name,
-             "error": {"status": "BINADE_E_BUSY", "message": "why"}}]})
+             "error": {"status": "MOIETY_E_BUSY", "message": "why"}}]})
     families = {family.name: family
                 for family in text_string_to_metric_families(text)}
-    assert families["binade_info"].samples[0].labels["version"] == name
-    [sample] = families["binade_pool_readable"].samples
+    assert families["moiety_info"].samples[0].labels["version"] == name
+    [sample] = families["moiety_pool_readable"].samples
     assert (sample.labels["source"], sample.value) == (name, 0)
 
 
@@ -117,7 +117,7 @@ def test_command(pool):
         number = observe.stats(path)["pools"][0]["id"]
         printed = run("stats", path)
         assert (printed.returncode, printed.stderr) == (0, "")
-        assert f"process {os.getpid()}, binade {binade.version()}, 1 pools\n" \
+        assert f"process {os.getpid()}, moiety {moiety.version()}, 1 pools\n" \
             in printed.stdout
         assert "  allocation.all.current: 1\n" in printed.stdout
         printed = run("stats", "--json", f"--pool={number}", path)
@@ -135,7 +135,7 @@ def test_command(pool):
         assert printed.returncode == 1 and "no pool of that" in printed.stderr
     printed = run("stats", path)
     assert (printed.returncode, printed.stdout) == (1, "")
-    assert printed.stderr == f"binade: {path}: No such file or directory\n"
+    assert printed.stderr == f"moiety: {path}: No such file or directory\n"
     block.free()
 
 
@@ -174,7 +174,7 @@ class Liar:
     (b"{}\n", "format None"), (b'{"format": 2}\n', "format 2"),
     (b'{"error": {"message": "so"}}\n', "so"), (b'{"error": 1}\n', "unknown"),
 ])
-def test_who_is_no_binade_is_recognised(tmp_path_factory, piece, words):
+def test_who_is_no_moiety_is_recognised(tmp_path_factory, piece, words):
     folder = tmp_path_factory.mktemp("l")
     if len(str(folder)) > 90:
         os.chdir(folder)

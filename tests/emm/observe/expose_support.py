@@ -8,15 +8,15 @@ import sys
 import tempfile
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 
-from binade import observe
-from binade.__main__ import main
+from moiety import observe
+from moiety.__main__ import main
 
 
 @contextmanager
 def exposed():
     """This process serves at the path; not in pytest's folders, as a socket's
     path is short."""
-    with tempfile.TemporaryDirectory(prefix="binade-") as folder:
+    with tempfile.TemporaryDirectory(prefix="moiety-") as folder:
         path = os.path.join(folder, "s")
         observe.start(path)
         try:
@@ -40,5 +40,5 @@ def run(*arguments):
 def run_outside(*arguments):
     """The same in a process of its own."""
     return subprocess.run(
-        [sys.executable, "-m", "binade", *map(str, arguments)],
+        [sys.executable, "-m", "moiety", *map(str, arguments)],
         capture_output=True, text=True, timeout=120, check=False)

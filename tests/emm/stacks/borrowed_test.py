@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pools that another part of the program has made with the same library, as
-binade.torch does: here through its C functions."""
+moiety.torch does: here through its C functions."""
 
 import ctypes
 import gc
@@ -9,15 +9,15 @@ from pathlib import Path
 import fake_frameworks
 import pytest
 
-import binade
+import moiety
 
 cupy = fake_frameworks.install_cupy()
 
-import binade.cupy  # noqa: E402
+import moiety.cupy  # noqa: E402
 
 MIB = 1 << 20
-LIBRARY = ctypes.CDLL(str(Path(binade.__file__).with_name("libbinade.so.0")))
-ANY = ctypes.c_void_p(binade.ANY)
+LIBRARY = ctypes.CDLL(str(Path(moiety.__file__).with_name("libmoiety.so.0")))
+ANY = ctypes.c_void_p(moiety.ANY)
 
 
 def call(name, *arguments):
@@ -30,15 +30,15 @@ class CPool:
 
     def __init__(self):
         self.pool, self.address = ctypes.c_void_p(), ctypes.c_uint64()
-        call("binade_pool_create", None, ctypes.byref(self.pool))
-        call("binade_alloc", self.pool, ctypes.c_size_t(1000), ANY,
+        call("moiety_pool_create", None, ctypes.byref(self.pool))
+        call("moiety_alloc", self.pool, ctypes.c_size_t(1000), ANY,
              ctypes.byref(self.address))
 
     def free(self):
-        call("binade_free", self.pool, self.address, ANY)
+        call("moiety_free", self.pool, self.address, ANY)
 
     def end(self):
-        call("binade_pool_destroy", self.pool, None)
+        call("moiety_pool_destroy", self.pool, None)
 
 
 @pytest.fixture
@@ -52,24 +52,24 @@ def theirs():
 
 @pytest.fixture
 def borrowed(theirs):
-    return binade.pool_of(theirs.address.value)
+    return moiety.pool_of(theirs.address.value)
 
 
 def test_it_is_found_by_an_address(theirs, borrowed):
-    assert isinstance(borrowed, binade.Pool)
+    assert isinstance(borrowed, moiety.Pool)
     assert borrowed.device == 0 and borrowed.is_open
     assert "borrowed" in repr(borrowed)
-    assert binade.pool_of(theirs.address.value) is borrowed
+    assert moiety.pool_of(theirs.address.value) is borrowed
 
 
 def test_both_sides_have_one_limit_and_the_same_numbers(theirs, borrowed):
     block = borrowed.alloc(MIB)
     assert borrowed.stats()["allocation.all.current"] == 2
     assert borrowed.owns(theirs.address.value)
-    assert binade.pool_of(block.address) is borrowed
+    assert moiety.pool_of(block.address) is borrowed
     before = borrowed.limit_bytes
     borrowed.set_limit(64 * MIB)
-    with pytest.raises(binade.OutOfMemoryError):
+    with pytest.raises(moiety.OutOfMemoryError):
         borrowed.alloc(65 * MIB)
     borrowed.set_limit(before)
     del block
@@ -77,30 +77,30 @@ def test_both_sides_have_one_limit_and_the_same_numbers(theirs, borrowed):
 
 def test_it_is_not_pythons_to_close(borrowed):
     for close in (borrowed.close, lambda: borrowed.__exit__(None, None, None)):
-        with pytest.raises(binade.Error) as caught:
+        with pytest.raises(moiety.Error) as caught:
             close()
         assert caught.value.status == "E_UNSUPPORTED"
     assert borrowed.is_open
 
 
 def test_it_stays_when_nobody_refers_to_it(theirs):
-    binade.pool_of(theirs.address.value).alloc(1000)
+    moiety.pool_of(theirs.address.value).alloc(1000)
     gc.collect()
-    assert binade.pool_of(theirs.address.value).stats()[
+    assert moiety.pool_of(theirs.address.value).stats()[
         "allocation.all.current"] == 1
 
 
 def test_what_is_told_of_its_segments_stays(theirs):
     told = []
-    binade.pool_of(theirs.address.value).watch_segments(told.append)
+    moiety.pool_of(theirs.address.value).watch_segments(told.append)
     gc.collect()
     assert len(told) == 1
-    binade.pool_of(theirs.address.value).alloc(64 * MIB)
+    moiety.pool_of(theirs.address.value).alloc(64 * MIB)
     assert len(told) >= 1
 
 
 def test_a_framework_takes_memory_of_it(theirs, borrowed):
-    pointer = binade.cupy.MemoryPool(borrowed).malloc(1000)
+    pointer = moiety.cupy.MemoryPool(borrowed).malloc(1000)
     assert borrowed.owns(pointer.ptr)
     del pointer
 
@@ -108,7 +108,7 @@ def test_a_framework_takes_memory_of_it(theirs, borrowed):
 def test_a_pool_that_came_where_another_was():
     for _ in range(3):
         made = CPool()
-        found = binade.pool_of(made.address.value)
+        found = moiety.pool_of(made.address.value)
         assert found.stats()["allocation.all.current"] == 1
         made.free()
         made.end()
@@ -117,21 +117,21 @@ def test_a_pool_that_came_where_another_was():
 def test_the_end_of_theirs_leaves_pythons_own(pool):
     block = pool.alloc(1000)
     made = CPool()
-    assert binade.pool_of(made.address.value) is not pool
+    assert moiety.pool_of(made.address.value) is not pool
     made.free()
     made.end()
-    assert binade.pool_of(block.address) is pool
-    assert binade.pool_of(12345) is None
+    assert moiety.pool_of(block.address) is pool
+    assert moiety.pool_of(12345) is None
     del block
 
 
 def test_host_memory_is_of_no_pool_for_arrays(arena):
     block = arena.alloc(1000)
-    assert binade.pool_of(block.address) is None
+    assert moiety.pool_of(block.address) is None
     del block
 
 
 @pytest.mark.parametrize("address", [-1, 1 << 64, "5", None, 1.5])
 def test_what_is_no_address(address):
     with pytest.raises((TypeError, OverflowError)):
-        binade.pool_of(address)
+        moiety.pool_of(address)

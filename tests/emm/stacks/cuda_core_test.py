@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""binade.cuda, with cuda.core itself."""
+"""moiety.cuda, with cuda.core itself."""
 
 import ctypes
 import threading
@@ -8,8 +8,8 @@ import pytest
 from cuda.core import Buffer, Device
 from cuda.core import MemoryResource as BaseResource
 
-import binade
-import binade.cuda
+import moiety
+import moiety.cuda
 from support import run_program
 
 MIB = 1 << 20
@@ -26,12 +26,12 @@ def device():
 
 @pytest.fixture
 def resource(device, pool):
-    return binade.cuda.MemoryResource(pool=pool)
+    return moiety.cuda.MemoryResource(pool=pool)
 
 
 @pytest.fixture
 def pinned(device, arena):
-    return binade.cuda.PinnedMemoryResource(arena)
+    return moiety.cuda.PinnedMemoryResource(arena)
 
 
 def handle_of(stream):
@@ -149,15 +149,15 @@ def test_empty_buffers(device, pool, resource):
 
 
 def test_out_of_memory(device, resource):
-    with pytest.raises(binade.OutOfMemoryError) as caught:
+    with pytest.raises(moiety.OutOfMemoryError) as caught:
         resource.allocate(1 << 44, stream=device.create_stream())
     assert isinstance(caught.value, MemoryError)
     assert caught.value.status == "E_TOO_LARGE"
 
 
 def test_a_buffer_that_outlives_its_pool(device, capfd):
-    pool = binade.Pool()
-    resource = binade.cuda.MemoryResource(pool=pool)
+    pool = moiety.Pool()
+    resource = moiety.cuda.MemoryResource(pool=pool)
     buffer = resource.allocate(1000, stream=device.create_stream())
     assert pool.close() == 1
     buffer.close()
@@ -166,30 +166,30 @@ def test_a_buffer_that_outlives_its_pool(device, capfd):
 
 def test_a_tenant_has_its_budget(device, pool):
     tenant = pool.tenant("buffers", budget_bytes=MIB)
-    resource = binade.cuda.MemoryResource(pool=tenant)
+    resource = moiety.cuda.MemoryResource(pool=tenant)
     stream = device.create_stream()
     buffer = resource.allocate(MIB // 2, stream=stream)
-    with pytest.raises(binade.OutOfMemoryError) as caught:
+    with pytest.raises(moiety.OutOfMemoryError) as caught:
         resource.allocate(MIB, stream=stream)
     assert caught.value.status == "E_BUDGET"
     buffer.close()
 
 
 def test_devices_by_object_and_ordinal(device, pool):
-    assert binade.cuda.MemoryResource(device, pool).pool is pool
-    assert binade.cuda.MemoryResource(0, pool).device_id == 0
+    assert moiety.cuda.MemoryResource(device, pool).pool is pool
+    assert moiety.cuda.MemoryResource(0, pool).device_id == 0
     with pytest.raises(ValueError, match="is of device 0"):
-        binade.cuda.MemoryResource(1, pool)
-    with pytest.raises(TypeError, match="is no binade.Pool"):
-        binade.cuda.MemoryResource(pool=5)
+        moiety.cuda.MemoryResource(1, pool)
+    with pytest.raises(TypeError, match="is no moiety.Pool"):
+        moiety.cuda.MemoryResource(pool=5)
     with pytest.raises(TypeError):
-        binade.cuda.MemoryResource("0", pool)
+        moiety.cuda.MemoryResource("0", pool)
 
 
 def test_the_shared_pools_are_taken_where_none_is_named(device):
-    resource = binade.cuda.MemoryResource()
-    assert resource.pool is binade.default_pools()[0]
-    binade.default_pools().close()
+    resource = moiety.cuda.MemoryResource()
+    assert resource.pool is moiety.default_pools()[0]
+    moiety.default_pools().close()
 
 
 def test_pinned_buffers(device, arena, pinned):
@@ -200,8 +200,8 @@ def test_pinned_buffers(device, arena, pinned):
     assert buffer.device_id == -1 and pinned.arena is arena
     buffer.close()
     assert not arena.used_bytes()
-    with pytest.raises(TypeError, match="is no binade.HostArena"):
-        binade.cuda.PinnedMemoryResource(5)
+    with pytest.raises(TypeError, match="is no moiety.HostArena"):
+        moiety.cuda.PinnedMemoryResource(5)
 
 
 def test_buffers_are_copied_between_both(device, resource, pinned):
@@ -216,10 +216,10 @@ def test_buffers_are_copied_between_both(device, resource, pinned):
 
 def test_a_default_stream_without_a_context_loses_nothing():
     ended = run_program("""
-        import binade, binade.cuda
+        import moiety, moiety.cuda
         from cuda.core import LEGACY_DEFAULT_STREAM
-        pool = binade.Pool()
-        resource = binade.cuda.MemoryResource(pool=pool)
+        pool = moiety.Pool()
+        resource = moiety.cuda.MemoryResource(pool=pool)
         try:
             resource.allocate(100, stream=LEGACY_DEFAULT_STREAM)
         except Exception as error:
@@ -248,7 +248,7 @@ def test_without_cuda_core_it_says_what_to_install():
     ended = run_program("""
         import sys
         sys.modules["cuda.core"] = None
-        import binade.cuda
+        import moiety.cuda
         """)
     assert ended.returncode == 1
     assert 'pip install "cuda-core>=1.0"' in ended.stderr

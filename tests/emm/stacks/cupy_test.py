@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""binade.cupy, with modules of CuPy's interface (fake_frameworks.py)."""
+"""moiety.cupy, with modules of CuPy's interface (fake_frameworks.py)."""
 
 import ctypes
 import gc
@@ -12,15 +12,15 @@ import weakref
 import fake_frameworks
 import pytest
 
-import binade
+import moiety
 from support import run_program
 
 cupy = fake_frameworks.install_cupy()
 
-import binade.cupy  # noqa: E402
+import moiety.cupy  # noqa: E402
 
 MIB = 1 << 20
-PER_THREAD = binade.PER_THREAD
+PER_THREAD = moiety.PER_THREAD
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def where():
 
 @pytest.fixture
 def made(pool, where):
-    return binade.cupy.MemoryPool(pool)
+    return moiety.cupy.MemoryPool(pool)
 
 
 def test_memory_is_a_block_of_the_pool(pool, made):
@@ -126,9 +126,9 @@ def test_functions_in_python_do_as_well():
         sys.path[:0] = {sys.path!r}
         import fake_frameworks
         fake = fake_frameworks.install_cupy(has_capsules=False)
-        import binade, binade.cupy
-        fake.cuda.where.stream = binade.LEGACY
-        block = binade.cupy.MemoryPool(binade.Pool()).malloc(100).mem._owner
+        import moiety, moiety.cupy
+        fake.cuda.where.stream = moiety.LEGACY
+        block = moiety.cupy.MemoryPool(moiety.Pool()).malloc(100).mem._owner
         print(block.stream)
         """)
     assert ended.stdout == "1\n", ended.stderr
@@ -138,7 +138,7 @@ def test_what_cupy_raises_is_passed_on(pool, made, monkeypatch):
     def fail():
         raise RuntimeError("no device")
 
-    allocator = binade._native._CuPyAllocator(
+    allocator = moiety._native._CuPyAllocator(
         lambda device: pool, print, fake_frameworks.UnownedMemory,
         fake_frameworks.MemoryPointer, fail, fail)
     with pytest.raises(RuntimeError, match="no device"):
@@ -151,7 +151,7 @@ def test_memory_that_cupy_does_not_take_goes_back(pool):
     def refuse(*arguments):
         raise RuntimeError("no memory object")
 
-    allocator = binade._native._CuPyAllocator(
+    allocator = moiety._native._CuPyAllocator(
         lambda device: pool, print, refuse, print, lambda: 0, lambda: 0)
     with pytest.raises(RuntimeError, match="no memory object"):
         allocator.malloc(100)
@@ -167,17 +167,17 @@ def test_sizes_that_are_none(made, size, kind):
 
 
 def test_out_of_memory_is_cupys_error_and_ours(where):
-    with binade.Pool(limit_bytes=64 * MIB) as pool:
-        made = binade.cupy.MemoryPool(pool)
+    with moiety.Pool(limit_bytes=64 * MIB) as pool:
+        made = moiety.cupy.MemoryPool(pool)
         with pytest.raises(cupy.cuda.memory.OutOfMemoryError) as caught:
             made.malloc(1 << 40)
-        assert isinstance(caught.value, binade.OutOfMemoryError)
-        assert isinstance(caught.value, binade.cupy.OutOfMemoryError)
+        assert isinstance(caught.value, moiety.OutOfMemoryError)
+        assert isinstance(caught.value, moiety.cupy.OutOfMemoryError)
         assert caught.value.status == "E_TOO_LARGE"
         assert str(1 << 40) in str(caught.value)
-        assert isinstance(caught.value.__cause__, binade.OutOfMemoryError)
+        assert isinstance(caught.value.__cause__, moiety.OutOfMemoryError)
         kept = [made.malloc(16 * MIB) for _ in range(4)]
-        with pytest.raises(binade.cupy.OutOfMemoryError) as caught:
+        with pytest.raises(moiety.cupy.OutOfMemoryError) as caught:
             made.malloc(16 * MIB)
         assert caught.value.status == "E_NO_DEVICE_MEMORY"
         assert caught.value.report is not None
@@ -185,9 +185,9 @@ def test_out_of_memory_is_cupys_error_and_ours(where):
 
 
 def test_the_error_can_be_pickled(where):
-    error = binade.cupy.OutOfMemoryError(5, 6, 7)
+    error = moiety.cupy.OutOfMemoryError(5, 6, 7)
     copy = pickle.loads(pickle.dumps(error))
-    assert type(copy) is binade.cupy.OutOfMemoryError
+    assert type(copy) is moiety.cupy.OutOfMemoryError
     assert str(copy) == str(error)
 
 
@@ -200,8 +200,8 @@ def test_a_pool_of_another_device_is_refused(made, where):
 
 
 def test_a_closed_pool(where):
-    pool = binade.Pool()
-    made = binade.cupy.MemoryPool(pool)
+    pool = moiety.Pool()
+    made = moiety.cupy.MemoryPool(pool)
     pointer = made.malloc(100)
     pool.close()
     with pytest.raises(ValueError, match="closed"):
@@ -211,23 +211,23 @@ def test_a_closed_pool(where):
 
 @pytest.mark.parametrize("source", [5, "pool", object()])
 def test_what_is_no_pool(source):
-    with pytest.raises(TypeError, match="is no binade.Pool"):
-        binade.cupy.MemoryPool(source)
+    with pytest.raises(TypeError, match="is no moiety.Pool"):
+        moiety.cupy.MemoryPool(source)
 
 
 def test_an_arena_is_no_pool_for_arrays(arena):
-    with pytest.raises(TypeError, match="is no binade.Pool"):
-        binade.cupy.MemoryPool(arena)
-    with pytest.raises(TypeError, match="is no binade.Pool"):
-        binade.cupy.MemoryPool(arena.tenant("one"))
+    with pytest.raises(TypeError, match="is no moiety.Pool"):
+        moiety.cupy.MemoryPool(arena)
+    with pytest.raises(TypeError, match="is no moiety.Pool"):
+        moiety.cupy.MemoryPool(arena.tenant("one"))
 
 
 def test_a_tenant_has_its_budget(pool, where):
     tenant = pool.tenant("arrays", budget_bytes=4 * MIB)
-    made = binade.cupy.MemoryPool(tenant)
+    made = moiety.cupy.MemoryPool(tenant)
     pointer = made.malloc(MIB)
     assert made.used_bytes() == tenant.stats()["live_bytes"] >= MIB
-    with pytest.raises(binade.cupy.OutOfMemoryError) as caught:
+    with pytest.raises(moiety.cupy.OutOfMemoryError) as caught:
         made.malloc(4 * MIB)
     assert caught.value.status == "E_BUDGET"
     made.set_limit(size=16 * MIB)
@@ -251,9 +251,9 @@ def test_a_limit_by_size_and_by_fraction(pool, made):
     made.set_limit(size=256 * MIB)
     assert made.get_limit() == pool.limit_bytes == 256 * MIB
     made.set_limit(fraction=0.25)
-    assert made.get_limit() == binade.probe()["total_memory_bytes"] // 4
+    assert made.get_limit() == moiety.probe()["total_memory_bytes"] // 4
     made.set_limit()
-    assert made.get_limit() > binade.probe()["total_memory_bytes"] // 4
+    assert made.get_limit() > moiety.probe()["total_memory_bytes"] // 4
 
 
 @pytest.mark.parametrize("arguments, text", [
@@ -268,8 +268,8 @@ def test_limits_that_are_none(made, arguments, text):
 
 
 def test_allocator_is_all_that_is_kept(where):
-    pool = binade.Pool()
-    malloc = binade.cupy.allocator(pool)
+    pool = moiety.Pool()
+    malloc = moiety.cupy.allocator(pool)
     reference = weakref.ref(pool)
     del pool
     assert malloc(100).ptr
@@ -278,19 +278,19 @@ def test_allocator_is_all_that_is_kept(where):
 
 
 def test_enable_makes_it_the_allocator(where):
-    made = binade.cupy.enable(limit=512 * MIB)
+    made = moiety.cupy.enable(limit=512 * MIB)
     assert cupy.cuda.memory.get_allocator() == made.malloc
     assert made.get_limit() == 512 * MIB
     pointer = cupy.cuda.alloc(1000)
-    assert binade.default_pools()[0].owns(pointer.ptr)
+    assert moiety.default_pools()[0].owns(pointer.ptr)
     del pointer
     cupy.cuda.memory.set_allocator(None)
     del made
-    binade.default_pools().close()
+    moiety.default_pools().close()
 
 
 def test_enable_with_a_pool_and_pinned_memory(pool, arena, where):
-    made = binade.cupy.enable(pool, pinned=arena)
+    made = moiety.cupy.enable(pool, pinned=arena)
     device_pointer = cupy.cuda.alloc(100)
     pointer = cupy.cuda.pinned_memory.alloc_pinned_memory(1000)
     assert pool.owns(device_pointer.ptr) and arena.owns(pointer.ptr)
@@ -302,7 +302,7 @@ def test_enable_with_a_pool_and_pinned_memory(pool, arena, where):
 
 def test_enable_refuses_a_limit_for_a_pool_that_is_named(pool):
     with pytest.raises(TypeError, match="set the limit of the pool"):
-        binade.cupy.enable(pool, limit=5)
+        moiety.cupy.enable(pool, limit=5)
 
 
 def test_enable_within_using_allocator(pool, where):
@@ -310,13 +310,13 @@ def test_enable_within_using_allocator(pool, where):
     own.allocator = print
     try:
         with pytest.raises(ValueError, match="using_allocator"):
-            binade.cupy.enable(pool)
+            moiety.cupy.enable(pool)
     finally:
         own.allocator = None
 
 
 def test_pinned_memory(arena):
-    made = binade.cupy.PinnedMemoryPool(arena)
+    made = moiety.cupy.PinnedMemoryPool(arena)
     pointer = made.malloc(1000)
     assert arena.owns(pointer.ptr) and int(pointer.mem) == pointer.ptr
     assert made.used_bytes() >= 1000 and made.total_bytes() >= 4 * MIB
@@ -325,29 +325,29 @@ def test_pinned_memory(arena):
     assert made.used_bytes() == 0
     made.free_all_blocks()
     assert made.malloc(0).ptr == 0
-    assert binade.cupy.pinned_allocator(arena)(10).size() == 10
-    with pytest.raises(TypeError, match="is no binade.HostArena"):
-        binade.cupy.PinnedMemoryPool(5)
+    assert moiety.cupy.pinned_allocator(arena)(10).size() == 10
+    with pytest.raises(TypeError, match="is no moiety.HostArena"):
+        moiety.cupy.PinnedMemoryPool(5)
 
 
 def test_pinned_memory_outlives_the_arenas_close():
-    arena = binade.HostArena()
-    pointer = binade.cupy.PinnedMemoryPool(arena).malloc(1000)
+    arena = moiety.HostArena()
+    pointer = moiety.cupy.PinnedMemoryPool(arena).malloc(1000)
     assert arena.close() == 0
     del pointer
 
 
 def test_capsules_of_another_signature_are_refused(pool):
     with pytest.raises(TypeError, match="neither callable nor a capsule"):
-        binade._native._CuPyAllocator(lambda device: pool, print, print, print,
+        moiety._native._CuPyAllocator(lambda device: pool, print, print, print,
                                       5, lambda: 0)
     with pytest.raises(TypeError):
-        binade._native._CuPyAllocator(print)
+        moiety._native._CuPyAllocator(print)
 
 
 def test_without_cupy_it_says_what_to_install():
     ended = subprocess.run(
-        [sys.executable, "-c", "import binade.cupy"], capture_output=True,
+        [sys.executable, "-c", "import moiety.cupy"], capture_output=True,
         text=True, check=False)
     assert ended.returncode == 1
     assert "pip install cupy-cuda13x" in ended.stderr

@@ -5,8 +5,8 @@ import ctypes
 import gc
 import os
 
-import binade
-import binade.dask
+import moiety
+import moiety.dask
 
 MIB = 1 << 20
 
@@ -14,7 +14,7 @@ _kept = []
 
 
 def driver():
-    return ctypes.CDLL(os.environ.get("BINADE_DRIVER", "libcuda.so.1"))
+    return ctypes.CDLL(os.environ.get("MOIETY_DRIVER", "libcuda.so.1"))
 
 
 def call(name, *arguments):
@@ -48,7 +48,7 @@ class Holder:
 
 def limit():
     """Of the pool that a program gets without a word about it."""
-    return binade.default_pools()[0].limit_bytes
+    return moiety.default_pools()[0].limit_bytes
 
 
 def pid_and_limit():
@@ -57,7 +57,7 @@ def pid_and_limit():
 
 def used():
     gc.collect()  # an exception keeps the variables of its task
-    return binade.default_pools().used_bytes()
+    return moiety.default_pools().used_bytes()
 
 
 def taken():
@@ -69,7 +69,7 @@ def taken():
 
 def make(data):
     """A block of the worker's, with these bytes."""
-    block = binade.dask.memory().alloc(len(data))
+    block = moiety.dask.memory().alloc(len(data))
     if data:
         write(block.address, data)
     return block
@@ -80,7 +80,7 @@ def make_filled(nbytes, byte):
 
 
 def make_host(data):
-    block = binade.HostArena().alloc(len(data))
+    block = moiety.HostArena().alloc(len(data))
     ctypes.memmove(block.address, data, len(data))
     return block
 
@@ -88,7 +88,7 @@ def make_host(data):
 def take(block):
     """Which process this is, whether the block is of its pool, and its
     bytes."""
-    is_own = block.pool is binade.default_pools()[0]
+    is_own = block.pool is moiety.default_pools()[0]
     data = read(block.address, len(block)) if len(block) else b""
     return os.getpid(), is_own, data
 
@@ -106,26 +106,26 @@ def sizes(*blocks):
 
 
 def tenant():
-    memory = binade.dask.memory()
+    memory = moiety.dask.memory()
     return memory.name, memory.budget_bytes
 
 
 def share(data):
     """A handle of what stays here, until drop()."""
-    import binade.ipc
+    import moiety.ipc
 
     block = make(data)
-    handle = binade.ipc.export(block)
+    handle = moiety.ipc.export(block)
     _kept[:] = [block, handle]
     return handle
 
 
 def visit(handle):
-    import binade.ipc
+    import moiety.ipc
 
-    with binade.ipc.open(handle) as shared:
+    with moiety.ipc.open(handle) as shared:
         data = read(shared.address, shared.nbytes)
-    return os.getpid(), data, binade.ipc.trim()
+    return os.getpid(), data, moiety.ipc.trim()
 
 
 def drop():
@@ -142,7 +142,7 @@ def numba_array(count):
 
 
 def numba_sum(array):
-    pool = binade.default_pools()[0]
+    pool = moiety.default_pools()[0]
     return (os.getpid(), float(array.copy_to_host().sum()),
             pool.owns(array.__cuda_array_interface__["data"][0]))
 
@@ -164,7 +164,7 @@ def core_is_ours():
     device = Device(0)
     device.set_current()
     buffer = device.allocate(1000, stream=device.create_stream())
-    return binade.default_pools()[0].owns(int(buffer.handle))
+    return moiety.default_pools()[0].owns(int(buffer.handle))
 
 
 def install_fakes(*names):
@@ -179,7 +179,7 @@ def remove_fakes():
     import sys
 
     for name in list(sys.modules):
-        if name.startswith(("cupy", "rmm", "binade.cupy", "binade.rmm")):
+        if name.startswith(("cupy", "rmm", "moiety.cupy", "moiety.rmm")):
             del sys.modules[name]
 
 
@@ -188,7 +188,7 @@ def allocators():
     from cupy.cuda import memory
     from rmm import mr
 
-    pool = binade.default_pools()[0]
+    pool = moiety.default_pools()[0]
     if memory.get_allocator() is None:
         return None, type(mr.get_per_device_resource(0)).__module__
     pointer = memory.alloc(1000)

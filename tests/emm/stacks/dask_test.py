@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""binade.dask, on a cluster of four processes."""
+"""moiety.dask, on a cluster of four processes."""
 
 import contextlib
 import ctypes
@@ -17,8 +17,8 @@ import pytest
 from distributed import Client, LocalCluster
 from distributed.protocol import deserialize_bytes, serialize_bytes
 
-import binade
-from binade.dask import BinadeSetup, memory
+import moiety
+from moiety.dask import MoietySetup, memory
 from holding import Hold
 from support import run_program
 
@@ -52,7 +52,7 @@ def client(all_tests_client):
     """Its workers have no setup, before and after."""
     yield all_tests_client
     with contextlib.suppress(ValueError):
-        all_tests_client.unregister_worker_plugin("binade")
+        all_tests_client.unregister_worker_plugin("moiety")
 
 
 def workers_of(client):
@@ -78,46 +78,46 @@ def on(client, worker, function, *arguments):
 
 def takes_setup(client, *arguments):
     try:
-        client.register_plugin(BinadeSetup(*arguments))
-    except binade.Error:
+        client.register_plugin(MoietySetup(*arguments))
+    except moiety.Error:
         return False
     return True
 
 
 def refusal_of(client, *arguments, **options):
     with pytest.raises(Exception) as caught:
-        client.register_plugin(BinadeSetup(*arguments, **options))
+        client.register_plugin(MoietySetup(*arguments, **options))
     return caught.value
 
 
 def test_each_worker_has_the_limit(client):
-    client.register_plugin(BinadeSetup("64MiB"))
+    client.register_plugin(MoietySetup("64MiB"))
     assert list(client.run(tasks.limit).values()) == [64 * MIB] * WORKER_COUNT
     refused = client.submit(tasks.make_filled, 65 * MIB, 0)
     error = refused.exception()
-    assert isinstance(error, binade.OutOfMemoryError)
+    assert isinstance(error, moiety.OutOfMemoryError)
 
 
 def test_the_scheduler_is_told_the_numbers(client):
-    client.register_plugin(BinadeSetup("64MiB"))
+    client.register_plugin(MoietySetup("64MiB"))
     worker = workers_of(client)[0]
     held = on(client, worker, tasks.make_filled, 5 * MIB, 1)
     held.result()
 
     def is_told():
         about = metrics_of(client)[worker]
-        told = about.get("binade", {})
+        told = about.get("moiety", {})
         return (told.get("limit_bytes") == 64 * MIB
                 and told["used_bytes"] >= 5 * MIB
                 and told["reserved_bytes"] >= told["used_bytes"]
                 # The dashboard's table has plain numbers.
-                and about["binade_used_bytes"] == told["used_bytes"])
+                and about["moiety_used_bytes"] == told["used_bytes"])
 
     wait_until(is_told)
 
 
 def test_blocks_travel_between_workers(client):
-    client.register_plugin(BinadeSetup("64MiB"))
+    client.register_plugin(MoietySetup("64MiB"))
     first, second = workers_of(client)[:2]
     pids = client.run(os.getpid)
     data = bytes(range(256)) * 4096
@@ -129,7 +129,7 @@ def test_blocks_travel_between_workers(client):
 
 
 def test_blocks_without_bytes_and_within_objects_travel(client):
-    client.register_plugin(BinadeSetup("64MiB"))
+    client.register_plugin(MoietySetup("64MiB"))
     first, second = workers_of(client)[:2]
     empty = on(client, first, tasks.make, b"")
     assert on(client, second, tasks.take, empty).result()[2] == b""
@@ -147,14 +147,14 @@ def test_pinned_blocks_travel(client):
 
 
 def test_a_block_comes_to_the_client(client):
-    client.register_plugin(BinadeSetup("64MiB"))
+    client.register_plugin(MoietySetup("64MiB"))
     block = client.submit(tasks.make, b"to the client").result()
     assert tasks.take(block) == (os.getpid(), True, b"to the client")
 
 
 def test_memory_goes_with_the_futures(client):
     before = client.run(tasks.taken)
-    client.register_plugin(BinadeSetup("64MiB"))
+    client.register_plugin(MoietySetup("64MiB"))
     first, second = workers_of(client)[:2]
     block = on(client, first, tasks.make_filled, 3 * MIB, 1)
     on(client, second, tasks.sizes, block).result()
@@ -162,17 +162,17 @@ def test_memory_goes_with_the_futures(client):
     assert client.run(tasks.used)[first] >= 3 * MIB
     del block
     wait_until(lambda: not any(client.run(tasks.used).values()))
-    client.unregister_worker_plugin("binade")
+    client.unregister_worker_plugin("moiety")
     assert client.run(tasks.taken) == before
 
 
 def test_a_task_is_told_that_there_is_no_room_for_what_came(client):
-    client.register_plugin(BinadeSetup("32MiB"))
+    client.register_plugin(MoietySetup("32MiB"))
     first, second = workers_of(client)[:2]
     mine = on(client, first, tasks.make_filled, 20 * MIB, 1)
     other = on(client, second, tasks.make_filled, 20 * MIB, 2)
     error = on(client, first, tasks.sizes, mine, other).exception(timeout=60)
-    assert isinstance(error, binade.OutOfMemoryError)
+    assert isinstance(error, moiety.OutOfMemoryError)
     assert "of a limit of 32 MiB" in str(error)
     # It has its bytes still.
     del mine
@@ -181,7 +181,7 @@ def test_a_task_is_told_that_there_is_no_room_for_what_came(client):
 
 
 def test_a_handle_is_opened_by_another_worker_without_a_copy(client):
-    client.register_plugin(BinadeSetup("64MiB", exportable=True))
+    client.register_plugin(MoietySetup("64MiB", exportable=True))
     first, second = workers_of(client)[:2]
     handle = on(client, first, tasks.share, b"shared")
     assert on(client, second, tasks.visit, handle).result() == (
@@ -190,11 +190,11 @@ def test_a_handle_is_opened_by_another_worker_without_a_copy(client):
 
 
 def test_a_second_setup_changes_the_limit_of_what_is_in_use(client):
-    client.register_plugin(BinadeSetup("64MiB"))
+    client.register_plugin(MoietySetup("64MiB"))
     worker = workers_of(client)[0]
     block = on(client, worker, tasks.make, b"stays")
     block.result()
-    client.register_plugin(BinadeSetup("32MiB"))
+    client.register_plugin(MoietySetup("32MiB"))
     assert set(client.run(tasks.limit).values()) == {32 * MIB}
     assert client.run(tasks.used)[worker]
     assert on(client, worker, tasks.take, block).result()[1:] == (True,
@@ -202,18 +202,18 @@ def test_a_second_setup_changes_the_limit_of_what_is_in_use(client):
 
 
 def test_a_limit_that_memory_in_use_is_in_the_way_of(client):
-    client.register_plugin(BinadeSetup("2MiB"))
+    client.register_plugin(MoietySetup("2MiB"))
     block = client.submit(tasks.make, b"in use")
     block.result()
     error = refusal_of(client, "64MiB")
-    assert isinstance(error, binade.Error) and error.status == "E_TOO_LARGE"
+    assert isinstance(error, moiety.Error) and error.status == "E_TOO_LARGE"
     del block
     # The worker drops it later, and has no pool to be asked meanwhile.
     wait_until(lambda: takes_setup(client, "64MiB"))
 
 
 def test_blocks_are_spilled_to_disk_as_bytes():
-    block = binade.default_pools()[0].alloc(6)
+    block = moiety.default_pools()[0].alloc(6)
     tasks.write(block.address, b"spills")
     back = deserialize_bytes(serialize_bytes(block))
     assert back.address != block.address
@@ -221,7 +221,7 @@ def test_blocks_are_spilled_to_disk_as_bytes():
 
 
 def test_a_block_is_read_when_its_work_is_over(driver):
-    block, stream = binade.default_pools()[0].alloc(6), driver.stream()
+    block, stream = moiety.default_pools()[0].alloc(6), driver.stream()
     hold = Hold(driver.library, stream)
     driver.call("cuMemsetD8Async", ctypes.c_uint64(block.address), 7,
                 ctypes.c_size_t(6), stream)
@@ -233,7 +233,7 @@ def test_a_block_is_read_when_its_work_is_over(driver):
 
 
 def test_a_worker_that_is_killed_is_set_up_again(client):
-    client.register_plugin(BinadeSetup("64MiB", libraries=["numpy"]))
+    client.register_plugin(MoietySetup("64MiB", libraries=["numpy"]))
     pids = client.run(os.getpid)
     victim = workers_of(client)[0]
     blocks = [on(client, worker, tasks.make, b"made again")
@@ -255,16 +255,16 @@ def test_a_worker_that_is_killed_is_set_up_again(client):
         assert client.submit(tasks.take, block).result()[2] == b"made again"
     handlers = [on(client, worker, tasks.numpy_handler).result()
                 for worker in workers_of(client)]
-    assert handlers == ["binade:device0"] * WORKER_COUNT
+    assert handlers == ["moiety:device0"] * WORKER_COUNT
 
 
 def test_numpy_and_cuda_core_are_switched_in_tasks_and_back(client):
-    client.register_plugin(BinadeSetup(libraries=["numpy", "cuda.core"]))
-    assert client.submit(tasks.numpy_handler).result() == "binade:device0"
+    client.register_plugin(MoietySetup(libraries=["numpy", "cuda.core"]))
+    assert client.submit(tasks.numpy_handler).result() == "moiety:device0"
     assert client.submit(tasks.numpy_handler_of_coroutine).result() == (
-        "binade:device0")
+        "moiety:device0")
     assert client.submit(tasks.core_is_ours).result()
-    client.unregister_worker_plugin("binade")
+    client.unregister_worker_plugin("moiety")
     assert client.submit(tasks.numpy_handler, pure=False).result() == (
         "default_allocator")
     assert not client.submit(tasks.core_is_ours, pure=False).result()
@@ -273,9 +273,9 @@ def test_numpy_and_cuda_core_are_switched_in_tasks_and_back(client):
 def test_cupy_and_rmm_are_switched_and_back(client):
     client.run(tasks.install_fakes, "cupy", "rmm")
     try:
-        client.register_plugin(BinadeSetup(libraries=["cupy", "rmm"]))
+        client.register_plugin(MoietySetup(libraries=["cupy", "rmm"]))
         assert set(client.run(tasks.allocators).values()) == {(True, True)}
-        client.unregister_worker_plugin("binade")
+        client.unregister_worker_plugin("moiety")
         assert set(client.run(tasks.allocators).values()) == {
             (None, "builtins")}
     finally:
@@ -287,7 +287,7 @@ def test_a_library_that_is_missing_undoes_the_setup(client):
     try:
         error = refusal_of(client, libraries=["cupy", "rmm"])
         assert isinstance(error, ImportError)
-        assert "binade.rmm needs RMM 26.06" in str(error)
+        assert "moiety.rmm needs RMM 26.06" in str(error)
         client.run(tasks.install_fakes, "rmm")
         assert set(client.run(tasks.allocators).values()) == {
             (None, "builtins")}
@@ -296,7 +296,7 @@ def test_a_library_that_is_missing_undoes_the_setup(client):
 
 
 def test_each_worker_is_a_tenant(client):
-    client.register_plugin(BinadeSetup("64MiB", budget="8MiB"))
+    client.register_plugin(MoietySetup("64MiB", budget="8MiB"))
     names = {on(client, worker, tasks.tenant).result()
              for worker in workers_of(client)}
     assert {budget for _, budget in names} == {8 * MIB}
@@ -310,7 +310,7 @@ def test_each_worker_is_a_tenant(client):
 
 @pytest.mark.parametrize("arguments, options, kind, text", [
     (["100000GiB"], {}, ValueError, "and device 0 of this worker has"),
-    (["1MiB"], {}, binade.Error, "accepted are 0 and"),
+    (["1MiB"], {}, moiety.Error, "accepted are 0 and"),
     (["8GB"], {}, ValueError, "accepted are bytes, which may end in K, M, G"),
     ([-1], {}, ValueError, "accepted are bytes above 0"),
     ([], {"libraries": ["jax"]}, ValueError, "libraries has 'jax'; accepted "
@@ -318,7 +318,7 @@ def test_each_worker_is_a_tenant(client):
     ([], {"libraries": "cupy"}, ValueError, "accepted is a list"),
     ([], {"libraries": ["numba"], "budget": 8 * MIB}, ValueError,
      "numba takes memory of no tenant"),
-    ([], {"devices": [0]}, TypeError, "no option of BinadeSetup"),
+    ([], {"devices": [0]}, TypeError, "no option of MoietySetup"),
     ([], {"color": "red"}, TypeError, "'color'"),
 ])
 def test_what_is_wrong_is_told_to_who_registers(client, arguments, options,
@@ -332,17 +332,17 @@ def test_outside_of_a_task_there_is_no_memory(client):
         memory()
     error = client.submit(memory).exception()
     assert isinstance(error, RuntimeError)
-    assert "has no BinadeSetup" in str(error)
+    assert "has no MoietySetup" in str(error)
 
 
 def test_arrays_of_numba_travel_from_pool_to_pool(client):
     # numba keeps its manager: the last test that counts on another.
-    client.register_plugin(BinadeSetup("64MiB", libraries=["numba"]))
+    client.register_plugin(MoietySetup("64MiB", libraries=["numba"]))
     first, second = workers_of(client)[:2]
     array = on(client, first, tasks.numba_array, 10000)
     assert on(client, second, tasks.numba_sum, array).result() == (
         client.run(os.getpid)[second], 49995000.0, True)
-    client.register_plugin(BinadeSetup("32MiB", libraries=["numba"]))
+    client.register_plugin(MoietySetup("32MiB", libraries=["numba"]))
     assert client.run(tasks.limit)[second] == 32 * MIB
     assert on(client, second, tasks.numba_sum, array).result()[2]
     del array
@@ -356,14 +356,14 @@ def start_worker(cluster, folder, *arguments):
         [sys.executable, "-B", "-m", "dask", "worker",
          cluster.scheduler_address, "--no-nanny", "--no-dashboard",
          "--nthreads=1", "--local-directory", str(folder), "--name=preloaded",
-         "--preload=binade.dask", *arguments],
+         "--preload=moiety.dask", *arguments],
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
 def test_a_worker_preloads_it(client, cluster, folder):
-    process = start_worker(cluster, folder, "--binade-limit", "16MiB",
-                           "--binade-libraries", "numpy,cuda.core")
+    process = start_worker(cluster, folder, "--moiety-limit", "16MiB",
+                           "--moiety-libraries", "numpy,cuda.core")
     try:
         client.wait_for_workers(WORKER_COUNT + 1)
         info = client.scheduler_info(n_workers=-1)["workers"]
@@ -384,7 +384,7 @@ def test_a_worker_preloads_it(client, cluster, folder):
 ])
 def test_a_worker_without_its_limit_does_not_run(cluster, folder, limit,
                                                  text):
-    process = start_worker(cluster, folder, "--binade-limit", limit)
+    process = start_worker(cluster, folder, "--moiety-limit", limit)
     output, _ = process.communicate(timeout=60)
     assert process.returncode != 0
     assert text in output
@@ -399,22 +399,22 @@ def workers_in_this_process():
 
 
 def test_workers_of_one_process_are_tenants_of_one_pool(folder):
-    before = binade.default_pools()
+    before = moiety.default_pools()
     with workers_in_this_process() as client:
-        client.register_plugin(BinadeSetup("64MiB", budget="8MiB"))
-        pools = binade.default_pools()
+        client.register_plugin(MoietySetup("64MiB", budget="8MiB"))
+        pools = moiety.default_pools()
         assert pools is not before and tasks.limit() == 64 * MIB
         blocks = [on(client, worker, tasks.make_filled, 5 * MIB, 1)
                   for worker in workers_of(client)]
         tenants = {block.result().tenant.name for block in blocks}
         assert tenants == {"0", "1"}
         assert pools.used_bytes() >= 10 * MIB
-        client.register_plugin(BinadeSetup("32MiB", budget="6MiB"))
-        assert binade.default_pools() is pools and tasks.limit() == 32 * MIB
+        client.register_plugin(MoietySetup("32MiB", budget="6MiB"))
+        assert moiety.default_pools() is pools and tasks.limit() == 32 * MIB
         error = refusal_of(client, "64MiB", exportable=True)
         assert "another worker of this process" in str(error)
         del blocks
-    assert binade.default_pools() is before
+    assert moiety.default_pools() is before
 
 
 def test_one_allocator_cannot_be_the_tenant_of_each_worker(folder):
@@ -423,7 +423,7 @@ def test_one_allocator_cannot_be_the_tenant_of_each_worker(folder):
         with workers_in_this_process() as client:
             error = refusal_of(client, budget="8MiB", libraries=["cupy"])
             assert "cupy has one allocator for all workers" in str(error)
-            client.register_plugin(BinadeSetup(libraries=["cupy"]))
+            client.register_plugin(MoietySetup(libraries=["cupy"]))
     finally:
         tasks.remove_fakes()
 
@@ -432,10 +432,10 @@ def test_without_distributed_it_says_what_to_install():
     program = run_program("""
         import sys
         sys.modules["distributed"] = None
-        import binade.dask
+        import moiety.dask
         """)
     assert program.returncode == 1
-    assert 'pip install "binade[dask]"' in program.stderr
+    assert 'pip install "moiety[dask]"' in program.stderr
 
 
 def children():
@@ -447,7 +447,7 @@ def test_nothing_is_left(all_tests_client, cluster, folder):
     all_tests_client.close()
     cluster.close()
     wait_until(lambda: not children())
-    assert not [name for name in os.listdir("/dev/shm") if "binade" in name]
+    assert not [name for name in os.listdir("/dev/shm") if "moiety" in name]
     # Dask's own locks aside.
     assert not [path for path in folder.rglob("*")
                 if not path.is_dir() and path.suffix != ".lock"]

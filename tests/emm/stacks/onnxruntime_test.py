@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""binade.onnxruntime, with a module of ONNX Runtime's interface, which calls the
+"""moiety.onnxruntime, with a module of ONNX Runtime's interface, which calls the
 C functions by their addresses (fake_frameworks.py)."""
 
 import subprocess
@@ -9,11 +9,11 @@ import threading
 import fake_frameworks
 import pytest
 
-import binade
+import moiety
 
 onnxruntime = fake_frameworks.install_onnxruntime()
 
-import binade.onnxruntime  # noqa: E402
+import moiety.onnxruntime  # noqa: E402
 
 MIB = 1 << 20
 
@@ -25,9 +25,9 @@ def session_of(options):
 
 @pytest.fixture
 def options(pool):
-    made = binade.onnxruntime.provider_options(pool)
+    made = moiety.onnxruntime.provider_options(pool)
     yield made
-    binade.onnxruntime.release(made)
+    moiety.onnxruntime.release(made)
 
 
 @pytest.fixture
@@ -44,9 +44,9 @@ def test_memory_comes_from_the_pool_and_goes_back(pool, session):
 
 def test_what_the_options_are(pool, options):
     assert options["device_id"] == "0"
-    assert binade.onnxruntime.provider_options(pool) == options
-    assert binade.onnxruntime.provider_options(
-        pool, stream=binade.ANY, device_id=0) == options
+    assert moiety.onnxruntime.provider_options(pool) == options
+    assert moiety.onnxruntime.provider_options(
+        pool, stream=moiety.ANY, device_id=0) == options
 
 
 def test_an_allocation_of_a_session_is_ordered_with_all_streams(
@@ -61,51 +61,51 @@ def test_an_allocation_of_a_session_is_ordered_with_all_streams(
 
 
 def test_on_the_legacy_stream_memory_serves_again_at_once(driver, pool):
-    options = binade.onnxruntime.provider_options(pool, stream=binade.LEGACY)
-    assert options == binade.onnxruntime.provider_options(pool, stream=0)
+    options = moiety.onnxruntime.provider_options(pool, stream=moiety.LEGACY)
+    assert options == moiety.onnxruntime.provider_options(pool, stream=0)
     session = session_of(options)
     block = session.alloc(1000)
     with driver.held(driver.stream()):
         session.free(block)
         assert session.alloc(1000) == block
     session.free(block)
-    binade.onnxruntime.release(options)
+    moiety.onnxruntime.release(options)
 
 
 def test_pools_tenants_and_streams_have_functions_of_their_own(pool, options):
     tenant = pool.tenant("models", budget_bytes=MIB)
-    others = [binade.onnxruntime.provider_options(tenant),
-              binade.onnxruntime.provider_options(pool, stream=binade.LEGACY)]
+    others = [moiety.onnxruntime.provider_options(tenant),
+              moiety.onnxruntime.provider_options(pool, stream=moiety.LEGACY)]
     assert len({made["gpu_external_alloc"] for made in [options, *others]}) == 3
     for made in others:
-        binade.onnxruntime.release(made)
+        moiety.onnxruntime.release(made)
 
 
 def test_out_of_memory_is_a_null_and_the_pool_says_why():
-    with binade.Pool(limit_bytes=4 * MIB, wait_ms=0) as pool:
-        options = binade.onnxruntime.provider_options(pool)
+    with moiety.Pool(limit_bytes=4 * MIB, wait_ms=0) as pool:
+        options = moiety.onnxruntime.provider_options(pool)
         session = session_of(options)
         block = session.alloc(3 * MIB)
         with pytest.raises(RuntimeError, match="p != nullptr"):
             session.alloc(3 * MIB)
         assert pool.last_oom()["live_count"] == 1
         session.free(block)
-        binade.onnxruntime.release(options)
+        moiety.onnxruntime.release(options)
 
 
 def test_a_tenant_has_its_budget(pool):
     with pool.tenant("models", budget_bytes=MIB) as tenant:
-        options = binade.onnxruntime.provider_options(tenant)
+        options = moiety.onnxruntime.provider_options(tenant)
         session = session_of(options)
         block = session.alloc(MIB // 2)
         assert tenant.stats()["live_bytes"] >= MIB // 2
         with pytest.raises(RuntimeError, match="p != nullptr"):
             session.alloc(MIB)
-        with pytest.raises(binade.Error, match="ONNX Runtime") as raised:
+        with pytest.raises(moiety.Error, match="ONNX Runtime") as raised:
             tenant.close()
         assert raised.value.status == "E_BUSY"
         session.free(block)
-        binade.onnxruntime.release(options)
+        moiety.onnxruntime.release(options)
 
 
 def test_what_was_reserved_goes_back_to_the_driver(pool, session):
@@ -120,19 +120,19 @@ def test_a_free_of_nothing(session):
 
 
 def test_a_pool_is_held_until_the_release():
-    own = binade.Pool()
-    options = binade.onnxruntime.provider_options(own)
+    own = moiety.Pool()
+    options = moiety.onnxruntime.provider_options(own)
     session = session_of(options)
     block = session.alloc(1000)
-    with pytest.raises(binade.Error, match="ONNX Runtime") as raised:
+    with pytest.raises(moiety.Error, match="ONNX Runtime") as raised:
         own.close()
     assert raised.value.status == "E_BUSY"
-    with pytest.raises(binade.Error, match="blocks: 1; delete its") as raised:
-        binade.onnxruntime.release(options)
+    with pytest.raises(moiety.Error, match="blocks: 1; delete its") as raised:
+        moiety.onnxruntime.release(options)
     assert raised.value.status == "E_BUSY"
     session.free(session.alloc(1000))
     session.free(block)
-    binade.onnxruntime.release(options)
+    moiety.onnxruntime.release(options)
     assert own.close() == 0
     with pytest.raises(RuntimeError, match="p != nullptr"):
         session.alloc(1000)
@@ -140,58 +140,58 @@ def test_a_pool_is_held_until_the_release():
 
 
 def test_a_program_may_drop_a_pool_that_sessions_use():
-    options = binade.onnxruntime.provider_options(binade.Pool())
+    options = moiety.onnxruntime.provider_options(moiety.Pool())
     session = session_of(options)
     session.free(session.alloc(1000))
-    binade.onnxruntime.release(options)
+    moiety.onnxruntime.release(options)
 
 
 def test_options_that_are_void(pool):
-    options = binade.onnxruntime.provider_options(pool)
-    binade.onnxruntime.release(options)
+    options = moiety.onnxruntime.provider_options(pool)
+    moiety.onnxruntime.release(options)
     for wrong in (options, {}, {"gpu_external_alloc": "0"}):
         with pytest.raises(ValueError, match="did not give these options"):
-            binade.onnxruntime.release(wrong)
+            moiety.onnxruntime.release(wrong)
 
 
 def test_more_than_there_are_slots(pool):
     tenants = [pool.tenant() for _ in range(17)]
-    given = [binade.onnxruntime.provider_options(tenant)
+    given = [moiety.onnxruntime.provider_options(tenant)
              for tenant in tenants[:16]]
-    with pytest.raises(binade.Error, match="16 pools.*release") as raised:
-        binade.onnxruntime.provider_options(tenants[16])
+    with pytest.raises(moiety.Error, match="16 pools.*release") as raised:
+        moiety.onnxruntime.provider_options(tenants[16])
     assert raised.value.status == "E_BUSY"
-    binade.onnxruntime.release(given.pop(3))
-    given.append(binade.onnxruntime.provider_options(tenants[16]))
+    moiety.onnxruntime.release(given.pop(3))
+    given.append(moiety.onnxruntime.provider_options(tenants[16]))
     for options in given:
         session = session_of(options)
         session.free(session.alloc(100))
-        binade.onnxruntime.release(options)
+        moiety.onnxruntime.release(options)
 
 
 def test_bad_arguments(pool):
-    of = binade.onnxruntime.provider_options
+    of = moiety.onnxruntime.provider_options
     with pytest.raises(ValueError, match="is of device 0"):
         of(pool, device_id=1)
-    with pytest.raises(TypeError, match="is no binade.Pool"):
+    with pytest.raises(TypeError, match="is no moiety.Pool"):
         of(5)
-    with pytest.raises(ValueError, match="binade.ANY and binade.LEGACY"):
+    with pytest.raises(ValueError, match="moiety.ANY and moiety.LEGACY"):
         of(pool, stream=12345)
     with pytest.raises(TypeError):
         of(pool, stream="0")
-    closed = binade.Pool()
+    closed = moiety.Pool()
     closed.close()
     with pytest.raises(ValueError, match="it is closed"):
         of(closed)
 
 
 def test_the_pools_that_adapters_share():
-    options = binade.onnxruntime.provider_options()
+    options = moiety.onnxruntime.provider_options()
     block = session_of(options).alloc(1000)
-    assert binade.default_pools()[0].owns(block)
+    assert moiety.default_pools()[0].owns(block)
     session_of(options).free(block)
-    binade.onnxruntime.release(options)
-    binade.default_pools().close()
+    moiety.onnxruntime.release(options)
+    moiety.default_pools().close()
 
 
 def test_sessions_of_many_threads(pool, options):
@@ -214,14 +214,14 @@ def test_sessions_of_many_threads(pool, options):
 def test_an_onnxruntime_without_cuda_is_refused(monkeypatch):
     monkeypatch.setattr(onnxruntime, "get_available_providers",
                         lambda: ["CPUExecutionProvider"])
-    with binade.Pool() as pool:
+    with moiety.Pool() as pool:
         with pytest.raises(RuntimeError, match="pip install onnxruntime-gpu"):
-            binade.onnxruntime.provider_options(pool)
+            moiety.onnxruntime.provider_options(pool)
 
 
 def test_without_onnxruntime_it_says_what_to_install():
     ended = subprocess.run(
-        [sys.executable, "-c", "import binade.onnxruntime"],
+        [sys.executable, "-c", "import moiety.onnxruntime"],
         capture_output=True, text=True, check=False)
     assert ended.returncode == 1
     assert "pip install onnxruntime-gpu" in ended.stderr

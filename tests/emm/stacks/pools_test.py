@@ -1,28 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""binade.Pools: of the devices that there are, and of several on the stand-in."""
+"""moiety.Pools: of the devices that there are, and of several on the stand-in."""
 
 import threading
 
 import pytest
 
-import binade
+import moiety
 from support import run_program
 
 MIB = 1 << 20
-DEVICES = binade.probe()["device_count"]
+DEVICES = moiety.probe()["device_count"]
 
 settings_of_the_standin = pytest.mark.skipif(
-    not binade.probe()["is_standin"], reason="settings of the stand-in")
+    not moiety.probe()["is_standin"], reason="settings of the stand-in")
 
 
 def run_with_devices(text, count=2, **environment):
-    ended = run_program(text, BINADE_STANDIN_DEVICES=str(count), **environment)
+    ended = run_program(text, MOIETY_STANDIN_DEVICES=str(count), **environment)
     assert not ended.returncode, ended.stderr
     return ended.stdout.split()
 
 
 def test_a_pool_is_made_when_it_is_asked_for():
-    with binade.Pools() as pools:
+    with moiety.Pools() as pools:
         assert pools.devices == tuple(range(DEVICES))
         assert len(pools) == DEVICES
         assert list(pools) == []
@@ -31,14 +31,14 @@ def test_a_pool_is_made_when_it_is_asked_for():
 
 
 def test_options_are_those_of_pools():
-    with binade.Pools(limit_bytes=64 * MIB, memory="mapped") as pools:
+    with moiety.Pools(limit_bytes=64 * MIB, memory="mapped") as pools:
         assert pools[0].memory == "mapped"
         assert pools[0].limit_bytes == 64 * MIB
     with pytest.raises(TypeError, match="no option of Pools"):
-        binade.Pools(device=0)
+        moiety.Pools(device=0)
     with pytest.raises(TypeError, match="no option of Pools"):
-        binade.Pools(context=0)
-    with binade.Pools(no_option=1) as pools, pytest.raises(TypeError):
+        moiety.Pools(context=0)
+    with moiety.Pools(no_option=1) as pools, pytest.raises(TypeError):
         pools[0]
 
 
@@ -47,19 +47,19 @@ def test_options_are_those_of_pools():
     (["0"], TypeError), (0, TypeError)])
 def test_devices_that_are_none(devices, kind):
     with pytest.raises(kind):
-        binade.Pools(devices)
+        moiety.Pools(devices)
 
 
 @pytest.mark.parametrize("device, kind", [
     (DEVICES, IndexError), (-1, IndexError), ("0", TypeError),
     (None, TypeError)])
 def test_a_device_without_a_pool(device, kind):
-    with binade.Pools() as pools, pytest.raises(kind):
+    with moiety.Pools() as pools, pytest.raises(kind):
         pools[device]
 
 
 def test_a_limit_for_all_that_are_there_and_that_come():
-    with binade.Pools() as pools:
+    with moiety.Pools() as pools:
         pools.set_limit(128 * MIB)
         assert pools[0].limit_bytes == 128 * MIB
         pools.set_limit(64 * MIB)
@@ -69,7 +69,7 @@ def test_a_limit_for_all_that_are_there_and_that_come():
 
 
 def test_sums_and_numbers_by_device():
-    with binade.Pools() as pools:
+    with moiety.Pools() as pools:
         assert pools.used_bytes() == pools.total_bytes() == 0
         block = pools[0].alloc(MIB)
         assert pools.used_bytes() == pools[0].used_bytes() >= MIB
@@ -80,7 +80,7 @@ def test_sums_and_numbers_by_device():
 
 
 def test_close():
-    pools = binade.Pools()
+    pools = moiety.Pools()
     block = pools[0].alloc(100)
     assert pools.is_open
     assert pools.close() == 1 and pools.close() == 0
@@ -94,20 +94,20 @@ def test_close():
 
 
 def test_close_before_any_was_made():
-    pools = binade.Pools()
+    pools = moiety.Pools()
     pools.close()
     with pytest.raises(ValueError, match="closed"):
         pools[0]
 
 
 def test_close_that_is_refused_can_be_tried_again():
-    pools = binade.Pools()
+    pools = moiety.Pools()
     refusals = []
 
     def added(segment):
         try:
             pools.close()
-        except binade.Error as error:
+        except moiety.Error as error:
             refusals.append(error.status)
 
     pools[0].watch_segments(added)
@@ -117,19 +117,19 @@ def test_close_that_is_refused_can_be_tried_again():
 
 
 def test_pools_that_are_there_already(pool):
-    pools = binade.Pools.of(pool)
+    pools = moiety.Pools.of(pool)
     assert pools[0] is pool and pools.devices == (0,)
     assert pools.close() == 0 and pool.is_open
     with pytest.raises(ValueError, match="two pools are of device 0"):
-        binade.Pools.of(pool, pool)
+        moiety.Pools.of(pool, pool)
     with pytest.raises(ValueError, match="devices is empty"):
-        binade.Pools.of()
-    with pytest.raises(TypeError, match="is no binade.Pool"):
-        binade.Pools.of(5)
+        moiety.Pools.of()
+    with pytest.raises(TypeError, match="is no moiety.Pool"):
+        moiety.Pools.of(5)
 
 
 def test_threads_make_one_pool():
-    with binade.Pools() as pools:
+    with moiety.Pools() as pools:
         found = []
         threads = [threading.Thread(target=lambda: found.append(pools[0]))
                    for _ in range(8)]
@@ -143,14 +143,14 @@ def test_threads_make_one_pool():
 @settings_of_the_standin
 def test_a_pool_for_each_device():
     assert run_with_devices("""
-        import binade
-        with binade.Pools(limit_bytes=64 << 20) as pools:
+        import moiety
+        with moiety.Pools(limit_bytes=64 << 20) as pools:
             print(len(pools), pools[1].device, pools[0].device)
             blocks = [pool.alloc(1 << 20) for pool in pools]
             print(pools.used_bytes() >> 20, sorted(pools.stats()))
             try:
                 pools[1].alloc(65 << 20)
-            except binade.OutOfMemoryError as error:
+            except moiety.OutOfMemoryError as error:
                 print(error.status)
         """) == ["2", "1", "0", "2", "[0,", "1]", "E_TOO_LARGE"]
 
@@ -158,8 +158,8 @@ def test_a_pool_for_each_device():
 @settings_of_the_standin
 def test_some_of_the_devices():
     assert run_with_devices("""
-        import binade
-        with binade.Pools([2, 1, 2]) as pools:
+        import moiety
+        with moiety.Pools([2, 1, 2]) as pools:
             print(*pools.devices, pools[2].device)
             try:
                 pools[0]
@@ -170,13 +170,13 @@ def test_some_of_the_devices():
 
 PEERS = """
     import ctypes, os
-    import binade
-    driver = ctypes.CDLL(os.environ["BINADE_DRIVER"])
+    import moiety
+    driver = ctypes.CDLL(os.environ["MOIETY_DRIVER"])
 
     class Location(ctypes.Structure):
         _fields_ = [("kind", ctypes.c_int), ("id", ctypes.c_int)]
 
-    with binade.Pools(memory="mapped", peers={peers}) as pools:
+    with moiety.Pools(memory="mapped", peers={peers}) as pools:
         block = pools[0].alloc(1 << 20)
         for device in range(2):
             flags = ctypes.c_ulonglong()
@@ -195,7 +195,7 @@ def test_mapped_memory_is_accessible_to_the_other_devices():
 
 @settings_of_the_standin
 def test_devices_that_cannot_access_each_other_have_pools_all_the_same():
-    assert run_with_devices(PEERS.format(peers=True), BINADE_STANDIN_PEERS="0"
+    assert run_with_devices(PEERS.format(peers=True), MOIETY_STANDIN_PEERS="0"
                             ) == ["3", "0"]
 
 
@@ -203,12 +203,12 @@ def test_devices_that_cannot_access_each_other_have_pools_all_the_same():
 def test_the_current_devices_pool():
     assert run_with_devices("""
         import ctypes, os
-        import binade
-        driver = ctypes.CDLL(os.environ["BINADE_DRIVER"])
-        with binade.Pools() as pools:
+        import moiety
+        driver = ctypes.CDLL(os.environ["MOIETY_DRIVER"])
+        with moiety.Pools() as pools:
             try:
                 pools.current()
-            except binade.Error as error:
+            except moiety.Error as error:
                 print(error.status)
             context = ctypes.c_void_p()
             driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 1)
@@ -218,11 +218,11 @@ def test_the_current_devices_pool():
 
 
 def test_the_default_pools_are_the_same_for_all():
-    pools = binade.default_pools(limit_bytes=256 * MIB)
-    assert binade.default_pools() is pools
+    pools = moiety.default_pools(limit_bytes=256 * MIB)
+    assert moiety.default_pools() is pools
     assert pools[0].limit_bytes == 256 * MIB
-    assert binade.default_pools(128 * MIB) is pools
+    assert moiety.default_pools(128 * MIB) is pools
     assert pools[0].limit_bytes == 128 * MIB
     pools.close()
-    assert binade.default_pools() is not pools
-    binade.default_pools().close()
+    assert moiety.default_pools() is not pools
+    moiety.default_pools().close()

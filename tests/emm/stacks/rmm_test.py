@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""binade.rmm, with modules of RMM's interface (fake_frameworks.py)."""
+"""moiety.rmm, with modules of RMM's interface (fake_frameworks.py)."""
 
 import ctypes
 import gc
@@ -10,18 +10,18 @@ import weakref
 import fake_frameworks
 import pytest
 
-import binade
+import moiety
 
 rmm = fake_frameworks.install_rmm()
 
-import binade.rmm  # noqa: E402
+import moiety.rmm  # noqa: E402
 
 MIB = 1 << 20
 
 
 @pytest.fixture
 def resource(pool):
-    return binade.rmm.MemoryResource(pool=pool)
+    return moiety.rmm.MemoryResource(pool=pool)
 
 
 def test_memory_comes_from_the_pool_and_goes_back(pool, resource):
@@ -58,7 +58,7 @@ def test_memory_that_goes_while_its_stream_captures(driver, pool, resource):
 
 def test_what_rmm_calls_is_there_after_the_resource(pool):
     """Its C++ has bare pointers to it, in copies of the resource."""
-    made = [binade.rmm.MemoryResource(pool=pool) for _ in range(2)]
+    made = [moiety.rmm.MemoryResource(pool=pool) for _ in range(2)]
     called = [weakref.ref(function) for resource in made for function in
               (resource._allocate_func, resource._deallocate_func)]
     made.clear()
@@ -83,7 +83,7 @@ def test_out_of_memory_is_a_memory_error_with_the_reason(resource):
 
 def test_a_tenant_has_its_budget(pool):
     tenant = pool.tenant("frames", budget_bytes=MIB)
-    resource = binade.rmm.MemoryResource(pool=tenant)
+    resource = moiety.rmm.MemoryResource(pool=tenant)
     address = resource.allocate(MIB // 2)
     assert tenant.stats()["live_bytes"] >= MIB // 2
     with pytest.raises(MemoryError, match="budget"):
@@ -92,8 +92,8 @@ def test_a_tenant_has_its_budget(pool):
 
 
 def test_memory_of_a_closed_pool_is_given_up():
-    pool = binade.Pool()
-    resource = binade.rmm.MemoryResource(pool=pool)
+    pool = moiety.Pool()
+    resource = moiety.rmm.MemoryResource(pool=pool)
     address = resource.allocate(1000)
     pool.close()
     resource.deallocate(address, 1000)
@@ -103,26 +103,26 @@ def test_memory_of_a_closed_pool_is_given_up():
 
 def test_devices_that_do_not_fit(pool):
     with pytest.raises(ValueError, match="is of device 0"):
-        binade.rmm.MemoryResource(1, pool)
-    with pytest.raises(TypeError, match="is no binade.Pool"):
-        binade.rmm.MemoryResource(pool=5)
+        moiety.rmm.MemoryResource(1, pool)
+    with pytest.raises(TypeError, match="is no moiety.Pool"):
+        moiety.rmm.MemoryResource(pool=5)
     with pytest.raises(TypeError):
-        binade.rmm.MemoryResource("0", pool)
+        moiety.rmm.MemoryResource("0", pool)
 
 
 def test_enable_is_for_the_devices_that_are_named():
-    made = binade.rmm.enable(limit=256 * MIB, devices=[0])
+    made = moiety.rmm.enable(limit=256 * MIB, devices=[0])
     assert rmm.mr.get_per_device_resource(0) is made[0]
-    assert made[0].pool is binade.default_pools()[0]
+    assert made[0].pool is moiety.default_pools()[0]
     assert made[0].pool.limit_bytes == 256 * MIB
-    assert list(binade.rmm.enable()) == [0]
-    binade.default_pools().close()
+    assert list(moiety.rmm.enable()) == [0]
+    moiety.default_pools().close()
 
 
 def test_enable_with_a_pool(pool):
-    assert binade.rmm.enable(pool)[0].pool is pool
+    assert moiety.rmm.enable(pool)[0].pool is pool
     with pytest.raises(TypeError, match="set the limit of the pool"):
-        binade.rmm.enable(pool, limit=5)
+        moiety.rmm.enable(pool, limit=5)
 
 
 @pytest.mark.parametrize("arguments", [(), (1,), (1, 2), (1, 2, 3, 4)])
@@ -133,7 +133,7 @@ def test_the_free_in_c_wants_three_arguments(pool, arguments):
 
 def test_without_rmm_it_says_what_to_install():
     ended = subprocess.run(
-        [sys.executable, "-c", "import binade.rmm"], capture_output=True,
+        [sys.executable, "-c", "import moiety.rmm"], capture_output=True,
         text=True, check=False)
     assert ended.returncode == 1
     assert "pip install rmm-cu13" in ended.stderr

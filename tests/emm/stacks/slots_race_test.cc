@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "binade/binade.h"
+#include "moiety/moiety.h"
 #include "tests/pool/pool_under_test.h"
 
 namespace
@@ -26,39 +26,39 @@ class Slots : public ::testing::Test
     void SetUp() override
     {
         pool_test::UseStandin();
-        ASSERT_EQ(BINADE_OK, binade_pool_create(nullptr, &pool_));
+        ASSERT_EQ(MOIETY_OK, moiety_pool_create(nullptr, &pool_));
     }
     void TearDown() override
     {
-        binade_leaks leaks{};
+        moiety_leaks leaks{};
         leaks.struct_size = sizeof leaks;
-        ASSERT_EQ(BINADE_OK, binade_pool_destroy(pool_, &leaks));
+        ASSERT_EQ(MOIETY_OK, moiety_pool_destroy(pool_, &leaks));
         EXPECT_EQ(0u, leaks.block_count);
     }
-    int Take(binade_onnxruntime_functions *out)
+    int Take(moiety_onnxruntime_functions *out)
     {
-        return binade_onnxruntime_take(pool_, 0, BINADE_STREAM_LEGACY, out);
+        return moiety_onnxruntime_take(pool_, 0, MOIETY_STREAM_LEGACY, out);
     }
-    binade_pool *pool_ = nullptr;
+    moiety_pool *pool_ = nullptr;
 };
 
 TEST_F(Slots, EachHasFunctionsOfItsOwn)
 {
-    binade_onnxruntime_functions one{}, other{};
+    moiety_onnxruntime_functions one{}, other{};
     int first = Take(&one), second = Take(&other);
     EXPECT_NE(first, second);
     EXPECT_NE(one.alloc, other.alloc);
     EXPECT_NE(one.free, other.free);
     EXPECT_NE(one.empty_cache, other.empty_cache);
-    EXPECT_EQ(0u, binade_onnxruntime_give(first));
-    EXPECT_EQ(0u, binade_onnxruntime_give(second));
+    EXPECT_EQ(0u, moiety_onnxruntime_give(first));
+    EXPECT_EQ(0u, moiety_onnxruntime_give(second));
 }
 
 TEST_F(Slots, OneThatWasGivenBackAllocatesNothing)
 {
-    binade_onnxruntime_functions functions{};
+    moiety_onnxruntime_functions functions{};
     int slot = Take(&functions);
-    ASSERT_EQ(0u, binade_onnxruntime_give(slot));
+    ASSERT_EQ(0u, moiety_onnxruntime_give(slot));
     EXPECT_EQ(nullptr, functions.alloc(512));
     functions.empty_cache();
     functions.free(nullptr);
@@ -66,34 +66,34 @@ TEST_F(Slots, OneThatWasGivenBackAllocatesNothing)
 
 TEST_F(Slots, OneWithLiveBlocksIsKept)
 {
-    binade_onnxruntime_functions functions{};
+    moiety_onnxruntime_functions functions{};
     int slot = Take(&functions);
     void *block = functions.alloc(512);
     EXPECT_EQ(nullptr, functions.alloc(0));
-    EXPECT_EQ(1u, binade_onnxruntime_give(slot));
+    EXPECT_EQ(1u, moiety_onnxruntime_give(slot));
     functions.free(block);
-    EXPECT_EQ(0u, binade_onnxruntime_give(slot));
+    EXPECT_EQ(0u, moiety_onnxruntime_give(slot));
 }
 
 TEST_F(Slots, WhatThePoolRefusesIsToldAndStaysLive)
 {
-    binade_onnxruntime_functions functions{};
+    moiety_onnxruntime_functions functions{};
     int slot = Take(&functions);
     auto *block = static_cast<char *>(functions.alloc(4096));
     testing::internal::CaptureStderr();
     functions.free(block + 1024);
     EXPECT_NE(std::string::npos, testing::internal::GetCapturedStderr().find(
                                      "memory of ONNX Runtime was not freed"));
-    EXPECT_EQ(1u, binade_onnxruntime_give(slot));
+    EXPECT_EQ(1u, moiety_onnxruntime_give(slot));
     functions.free(block);
-    EXPECT_EQ(0u, binade_onnxruntime_give(slot));
+    EXPECT_EQ(0u, moiety_onnxruntime_give(slot));
 }
 
 TEST_F(Slots, AreGivenBackBetweenCallsAndNeverUnderABlock)
 {
     std::atomic<bool> is_over{false};
     std::atomic<int> refused{0};
-    binade_onnxruntime_functions functions{};
+    moiety_onnxruntime_functions functions{};
     const int slot = Take(&functions);
     std::vector<std::thread> threads;
     for (int i = 0; i < kThreads; i++) {
@@ -106,14 +106,14 @@ TEST_F(Slots, AreGivenBackBetweenCallsAndNeverUnderABlock)
         });
     }
     std::thread closer([&] {
-        while (!is_over && binade_onnxruntime_give(slot))
+        while (!is_over && moiety_onnxruntime_give(slot))
             std::this_thread::yield();
     });
     for (std::thread &thread : threads)
         thread.join();
     is_over = true;
     closer.join();
-    EXPECT_EQ(0u, binade_onnxruntime_give(slot));
+    EXPECT_EQ(0u, moiety_onnxruntime_give(slot));
     EXPECT_EQ(nullptr, functions.alloc(512));
 }
 

@@ -8,13 +8,13 @@ import subprocess
 import sys
 import textwrap
 
-from binade import trace
+from moiety import trace
 
 PROGRAM = textwrap.dedent("""
     import threading
-    import binade
+    import moiety
 
-    pool = binade.Pool()
+    pool = moiety.Pool()
 
     def work():
         kept = []
@@ -34,11 +34,11 @@ PROGRAM = textwrap.dedent("""
 def recorded(path, program=PROGRAM):
     return subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True,
-        env=os.environ | {"BINADE_CONF": f"record:{path},history:64"})
+        env=os.environ | {"MOIETY_CONF": f"record:{path},history:64"})
 
 
 def test_what_a_program_does_is_a_trace(tmp_path):
-    path = tmp_path / "program.btrace"
+    path = tmp_path / "program.mtrace"
     run = recorded(path)
     assert run.returncode == 0, run.stderr
     assert run.stderr == ""
@@ -49,19 +49,19 @@ def test_what_a_program_does_is_a_trace(tmp_path):
     assert kinds.count("free") + kinds.count("free_sized") == 2000
     assert len({one.thread for one in operations
                 if one.kind == "alloc"}) == 4
-    assert reader.info["source"] == "binade"
+    assert reader.info["source"] == "moiety"
     assert not {"lost", "late_times", "implied_frees",
                 "dropped_frees"} & set(reader.info)
 
 
 def test_the_command_tells_of_it_and_converts_it(tmp_path):
-    path = tmp_path / "program.btrace"
+    path = tmp_path / "program.mtrace"
     assert recorded(path).returncode == 0
-    command = [sys.executable, "-m", "binade", "trace"]
+    command = [sys.executable, "-m", "moiety", "trace"]
     info = subprocess.run([*command, "info", path, "--json"], check=True,
                           capture_output=True, text=True)
     assert json.loads(info.stdout)["peak_live_bytes"] >= 5 * 700
-    small = tmp_path / "small.btrace.gz"
+    small = tmp_path / "small.mtrace.gz"
     subprocess.run([*command, "convert", path, small], check=True,
                    capture_output=True)
     with trace.read(path) as before, trace.read(small) as after:
@@ -70,7 +70,7 @@ def test_the_command_tells_of_it_and_converts_it(tmp_path):
 
 
 def test_a_file_that_cannot_be_is_said(tmp_path):
-    run = recorded(tmp_path / "no" / "folder.btrace")
+    run = recorded(tmp_path / "no" / "folder.mtrace")
     assert run.returncode == 1
     assert "cannot record to" in run.stderr
     assert "No such file or directory" in run.stderr

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""python -m binade trace."""
+"""python -m moiety trace."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from trace_support import SMALL_TRACE, entry, rmm, snapshot, written
 
 def run(*arguments, **environment):
     return subprocess.run(
-        [sys.executable, "-m", "binade", "trace", *map(str, arguments)],
+        [sys.executable, "-m", "moiety", "trace", *map(str, arguments)],
         capture_output=True, text=True, timeout=120, check=False,
         env=os.environ | environment)
 
@@ -22,7 +22,7 @@ LOG = rmm("7,10:00:00.000001,allocate,0x7f00,1024,0x0",
 
 
 def test_convert_and_info(tmp_path):
-    source, target = written(tmp_path, LOG), tmp_path / "out.btrace.gz"
+    source, target = written(tmp_path, LOG), tmp_path / "out.mtrace.gz"
     ended = run("convert", source, target)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout == ("2 operations from rmm, peak_live_bytes 1024, "
@@ -37,7 +37,7 @@ def test_convert_and_info(tmp_path):
 
 
 def test_json_has_the_same(tmp_path):
-    target = tmp_path / "out.btrace"
+    target = tmp_path / "out.mtrace"
     data = snapshot([entry("segment_alloc", size=1 << 21),
                      entry("alloc", size=9, time_us=4),
                      entry("segment_free", size=1 << 21, time_us=5)])
@@ -58,7 +58,7 @@ def test_json_has_the_same(tmp_path):
 
 
 def test_what_is_wrong_with_a_file_is_one_line(tmp_path):
-    target = tmp_path / "out.btrace"
+    target = tmp_path / "out.mtrace"
     bad = written(tmp_path, LOG.replace(b"1024", b"-5"))
     for arguments, words in (
             (("convert", bad, target), "in: line 2: the size is negative: -5"),
@@ -69,13 +69,13 @@ def test_what_is_wrong_with_a_file_is_one_line(tmp_path):
               tmp_path / "no" / "out"), "No such file")):
         ended = run(*arguments)
         assert ended.returncode == 1 and ended.stdout == ""
-        assert ended.stderr.startswith("binade: ") and words in ended.stderr
+        assert ended.stderr.startswith("moiety: ") and words in ended.stderr
         assert ended.stderr.count("\n") == 1
     assert not target.exists()
 
 
 def test_names_that_a_terminal_cannot_show(tmp_path):
-    path = written(tmp_path, "binade-trace 1\nI host é\nE 0\n".encode())
+    path = written(tmp_path, "moiety-trace 1\nI host é\nE 0\n".encode())
     ended = run("info", path, PYTHONIOENCODING="ascii")
     assert (ended.returncode, ended.stderr) == (0, "")
     assert r"info host: \xe9" in ended.stdout
@@ -84,7 +84,7 @@ def test_names_that_a_terminal_cannot_show(tmp_path):
 def test_a_trace_may_be_converted_in_its_place(tmp_path):
     path = written(tmp_path, SMALL_TRACE)
     assert run("convert", path, path).returncode == 0
-    assert path.read_bytes().startswith(b"binade-trace 1\nI source binade\n")
+    assert path.read_bytes().startswith(b"moiety-trace 1\nI source moiety\n")
 
 
 def test_wrong_command_lines_and_help(tmp_path):

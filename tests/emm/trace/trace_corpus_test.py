@@ -7,7 +7,7 @@ import tracemalloc
 import pytest
 import trace_corpus
 import trace_pack
-from binade import trace
+from moiety import trace
 from trace_rule import READERS, Breach, check
 from trace_support import SMALL_TRACE
 

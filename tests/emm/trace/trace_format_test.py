@@ -5,10 +5,10 @@ refuses."""
 import os
 import tracemalloc
 
-import binade
+import moiety
 import pytest
-from binade import trace
-from binade._trace import format as trace_format
+from moiety import trace
+from moiety._trace import format as trace_format
 from trace_support import SMALL_TRACE, read_all, squeezed, written
 
 MAX = (1 << 64) - 1
@@ -35,7 +35,7 @@ def test_each_kind_is_read_as_it_is_written(tmp_path):
         operation("oom", (1 << 63) - 1, size_bytes=MAX, stream=0, tag="a b"),
     ]
     assert {one.kind for one in made} == set(trace_format.LETTERS)
-    for name in ("a.btrace", "a.btrace.gz"):
+    for name in ("a.mtrace", "a.mtrace.gz"):
         with trace.create(tmp_path / name) as writer:
             writer.info("source", "by hand")
             for one in made:
@@ -57,13 +57,13 @@ def test_the_lines_are_those_of_the_document(tmp_path):
         tmp_path, SMALL_TRACE)
 
 
-START = b"binade-trace 1\nT 0 main\nS 0 any\n"
+START = b"moiety-trace 1\nT 0 main\nS 0 any\n"
 BAD = {
     b"": (1, "empty"),
     b"\n": (1, "begins no trace"),
-    b"binade-trace 2\n": (1, "version 1"),
-    b"binade-trace 1": (1, "cut off"),
-    b"binade-trace 1\n": (2, "cut off"),
+    b"moiety-trace 2\n": (1, "version 1"),
+    b"moiety-trace 1": (1, "cut off"),
+    b"moiety-trace 1\n": (2, "cut off"),
     START + b"a 0 0 0 1 0\nE 2\n": (5, "the end says 2"),
     START + b"a 0 0 0 1 0\n": (5, "cut off"),
     START + b"a 0 0 0 1 0\nE 1": (5, "cut off"),
@@ -143,12 +143,12 @@ def test_names_are_bounded(tmp_path):
     for letter, name in ((b"T", b"t%d"), (b"S", b"0x%x"), (b"G", b"g%d")):
         lines = [b"%c %d " % (letter, i) + name % (i + 3)
                  for i in range((1 << 16) + 1)]
-        data = b"\n".join([b"binade-trace 1", *lines, b"E 0", b""])
+        data = b"\n".join([b"moiety-trace 1", *lines, b"E 0", b""])
         with pytest.raises(trace.TraceError, match="line 65538: more than"):
             read_all(tmp_path, data)
     lines = b"".join(b"I k%d x\n" % i for i in range(1025))
     with pytest.raises(trace.TraceError, match="line 1026: more than"):
-        read_all(tmp_path, b"binade-trace 1\n" + lines)
+        read_all(tmp_path, b"moiety-trace 1\n" + lines)
 
 
 WRONG = [
@@ -186,7 +186,7 @@ def test_what_a_writer_refuses_is_not_in_the_file(tmp_path, wrong):
 
 
 def test_a_writer_that_fails_leaves_the_old_file(tmp_path):
-    path = written(tmp_path, b"old", "a.btrace.gz")
+    path = written(tmp_path, b"old", "a.mtrace.gz")
     with pytest.raises(ZeroDivisionError), trace.create(path) as writer:
         writer.write(operation("alloc", id=5, size_bytes=1, stream=0))
         1 / 0
@@ -199,23 +199,23 @@ def test_a_pipe_is_written_to_and_stays(tmp_path):
     end = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     with trace.create(path):
         pass
-    assert os.read(end, 100) == b"binade-trace 1\nE 0\n" and path.is_fifo()
+    assert os.read(end, 100) == b"moiety-trace 1\nE 0\n" and path.is_fifo()
     os.close(end)
 
 
 def test_the_same_operations_are_the_same_bytes(tmp_path):
-    for name in ("a.btrace.gz", "b.btrace.gz"):
+    for name in ("a.mtrace.gz", "b.mtrace.gz"):
         with trace.create(tmp_path / name) as writer:
             writer.write(operation("alloc", id=5, size_bytes=1, stream=0))
     first, second = ((tmp_path / name).read_bytes()
-                     for name in ("a.btrace.gz", "b.btrace.gz"))
+                     for name in ("a.mtrace.gz", "b.mtrace.gz"))
     assert first == second
     # gzip's header has neither a name nor a time.
     assert first[3:8] == bytes(5)
 
 
 def test_memory_is_for_what_is_live_not_for_the_file(tmp_path):
-    path = tmp_path / "a.btrace.gz"
+    path = tmp_path / "a.mtrace.gz"
     rounds = 6000
 
     def pairs():
@@ -256,4 +256,4 @@ def test_an_id_begins_anew(tmp_path):
 
 
 def test_the_error_is_a_value_error():
-    assert issubclass(binade.trace.TraceError, ValueError)
+    assert issubclass(moiety.trace.TraceError, ValueError)

@@ -44,7 +44,7 @@ def limit_memory():
 
 def fuzz(reader, folder, options):
     import atheris
-    with atheris.instrument_imports(include=["binade"]):
+    with atheris.instrument_imports(include=["moiety"]):
         import trace_rule
         from trace_snapshot_mutator import mutate
 

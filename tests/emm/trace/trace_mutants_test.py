@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files with damage at random places: each reader keeps to its rule
-(trace_rule.py). BINADE_TEST_SEED repeats a run."""
+(trace_rule.py). MOIETY_TEST_SEED repeats a run."""
 
 import os
 import random
@@ -10,7 +10,7 @@ from trace_rule import READERS, check
 from trace_snapshot_mutator import mutate
 from trace_support import SEEDS
 
-SEED = int(os.environ.get("BINADE_TEST_SEED", random.randrange(1 << 32)))
+SEED = int(os.environ.get("MOIETY_TEST_SEED", random.randrange(1 << 32)))
 MUTANTS = 3000
 
 # What is worth writing where something was.
@@ -49,7 +49,7 @@ def count_refused(read, mutants):
         try:
             refused += not check(read, data)
         except BaseException:
-            print(f"BINADE_TEST_SEED={SEED}, mutant {i}: {data!r}")
+            print(f"MOIETY_TEST_SEED={SEED}, mutant {i}: {data!r}")
             raise
     # Both happen, or the damage is none or all.
     assert MUTANTS // 10 < refused < MUTANTS

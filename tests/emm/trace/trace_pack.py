@@ -5,7 +5,7 @@ import contextlib
 import sys
 
 import trace_corpus
-from binade.trace import TraceError
+from moiety.trace import TraceError
 from trace_rule import READERS, opened_bytes
 
 
@@ -14,7 +14,7 @@ def reached(reads, data):
     steps = set()
 
     def follow(frame, _event, _):
-        if "/binade/_trace/" not in frame.f_code.co_filename:
+        if "/moiety/_trace/" not in frame.f_code.co_filename:
             return None
         before = None
 

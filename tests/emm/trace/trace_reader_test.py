@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The reader of traces in C says of every file what the one in Python says:
-the same counts, or that the same line is wrong. BINADE_TEST_SEED repeats a run
+the same counts, or that the same line is wrong. MOIETY_TEST_SEED repeats a run
 with random damage."""
 
 import os
@@ -9,16 +9,16 @@ import random
 import subprocess
 import sys
 
-from binade import trace
+from moiety import trace
 from trace_support import SMALL_TRACE
 
 PROGRAM = pathlib.Path(os.environ["TEST_SRCDIR"], os.environ["TEST_WORKSPACE"],
                        "tests/replay/read_traces")
-SEED = int(os.environ.get("BINADE_TEST_SEED", random.randrange(1 << 32)))
+SEED = int(os.environ.get("MOIETY_TEST_SEED", random.randrange(1 << 32)))
 MUTANTS = 2000
 BYTES = b"\x00\xff\n\r ,-.0129aefrsxTSGIEwuqgto\x7f\xc2\x80\xed\xa0"
 
-HEAD = b"binade-trace 1\nT 0 a\nS 0 null\n"
+HEAD = b"moiety-trace 1\nT 0 a\nS 0 null\n"
 
 
 def in_c(folder, datas):
@@ -65,8 +65,8 @@ def lines(*body):
 
 
 ODD = [
-    b"", b"\n", b"binade-trace 1", b"binade-trace 1\n", b"binade-trace 2\n",
-    b"binade-trace 1\nE 0\n", b"binade-trace 1\nE 0\n\n", b"x\n", HEAD,
+    b"", b"\n", b"moiety-trace 1", b"moiety-trace 1\n", b"moiety-trace 2\n",
+    b"moiety-trace 1\nE 0\n", b"moiety-trace 1\nE 0\n\n", b"x\n", HEAD,
     lines(b"E 0"), lines(b"E 1"), lines(b"E 00"), lines(b"E -1"),
     lines(b"E 0 "), lines(b"E 0", b"E 0"), lines(b"", b"E 0"),
     lines(b"a 0 0 0 1 0", b"E 1"), lines(b"a 0 0 0 1 0 0", b"E 1"),
@@ -109,8 +109,8 @@ ODD = [
     lines(*(b"I k%d b" % i for i in range(1025)), b"E 0"),
     lines(*(b"a 0 0 %d 281474976710656 0" % i for i in range(4097)), b"E 4097"),
     lines(*(b"a 0 0 %d 281474976710656 0" % i for i in range(4096)), b"E 4096"),
-    b"binade-trace 1\n" + b"".join(b"G %d x\n" % i for i in range(65537)),
-    b"\xff" * 70000, b"binade-trace 1\n" + b"a" * 1025,
+    b"moiety-trace 1\n" + b"".join(b"G %d x\n" % i for i in range(65537)),
+    b"\xff" * 70000, b"moiety-trace 1\n" + b"a" * 1025,
     lines(b"E 0")[:-1], lines(b"a 0 0 0 1 0", b"E 1").replace(b"\n", b"\r\n"),
 ]
 
@@ -156,7 +156,7 @@ def mutant(chance):
 
 
 def test_damaged_files(tmp_path):
-    print(f"BINADE_TEST_SEED={SEED}")
+    print(f"MOIETY_TEST_SEED={SEED}")
     chance = random.Random(SEED)
     datas = [mutant(chance) for _ in range(MUTANTS)]
     assert disagreements(tmp_path, datas) == []

@@ -5,8 +5,8 @@ counted, what is refused."""
 import tracemalloc
 
 import pytest
-from binade import trace
-from binade._trace.convert import convert
+from moiety import trace
+from moiety._trace.convert import convert
 from trace_support import (
     HEADER, SMALL_TRACE, converted, refused, rmm, squeezed, written)
 
@@ -126,7 +126,7 @@ def test_the_format_is_told_by_the_first_bytes(tmp_path):
 
 def test_a_trace_is_converted_to_small_ids_once(tmp_path):
     def trace_of(lines):
-        return (b"binade-trace 1\nI dropped_frees 1\nI host here\nT 0 main\n"
+        return (b"moiety-trace 1\nI dropped_frees 1\nI host here\nT 0 main\n"
                 b"S 0 any\n" + lines + b"E %d\n" % lines.count(b"\n"))
     done, made, info = converted(tmp_path, trace_of(
         b"f 7 0 139637976727552 0\na 2 0 139637976727552 16 0\n"
@@ -136,14 +136,14 @@ def test_a_trace_is_converted_to_small_ids_once(tmp_path):
         ("alloc", 0, 2), ("alloc", 1, 4), ("free", 1, 6), ("alloc", 1, 8),
         ("free_requested", 1, 8)]
     assert done["counts"] == {"dropped_frees": 3, "dropped_uses": 1}
-    assert info == {"source": "binade", "host": "here", "dropped_frees": "3",
+    assert info == {"source": "moiety", "host": "here", "dropped_frees": "3",
                     "dropped_uses": "1"}
-    once = (tmp_path / "out.btrace").read_bytes()
+    once = (tmp_path / "out.mtrace").read_bytes()
     assert converted(tmp_path, once)[1][-1].id == 1
-    converted(tmp_path, (tmp_path / "out.btrace").read_bytes())
-    twice = (tmp_path / "out.btrace").read_bytes()
+    converted(tmp_path, (tmp_path / "out.mtrace").read_bytes())
+    twice = (tmp_path / "out.mtrace").read_bytes()
     converted(tmp_path, twice)
-    assert (tmp_path / "out.btrace").read_bytes() == twice
+    assert (tmp_path / "out.mtrace").read_bytes() == twice
 
 
 def test_memory_is_for_what_is_live_not_for_the_log(tmp_path):
@@ -154,7 +154,7 @@ def test_memory_is_for_what_is_live_not_for_the_log(tmp_path):
                        % ((b"allocate", b"free")[i % 2], i // 2 % 7 + 1))
     tracemalloc.start()
     try:
-        assert convert(path, tmp_path / "out.btrace")["operations"] == 10000
+        assert convert(path, tmp_path / "out.mtrace")["operations"] == 10000
         _, peak_bytes = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -9,10 +9,10 @@ import os
 import re
 import sys
 
-from binade import trace
-from binade._trace.clean import Cleaner
-from binade._trace.convert import SOURCES, Options
-from binade._trace.files import opened
+from moiety import trace
+from moiety._trace.clean import Cleaner
+from moiety._trace.convert import SOURCES, Options
+from moiety._trace.files import opened
 
 # How a message begins that names the place, for want of a line or an offset.
 _NAMED = re.compile(r"the snapshot|the pickle has |device_traces\[|"
@@ -66,7 +66,7 @@ def converting(name):
 
 # What is done with a file of each kind, one after the other.
 READERS = {
-    "text": (read_text, converting("binade")),
+    "text": (read_text, converting("moiety")),
     "rmm": (converting("rmm"),),
     "torch": (converting("torch"),),
 }

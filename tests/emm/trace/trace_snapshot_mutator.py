@@ -6,8 +6,8 @@ import io
 import pickle
 import random
 
-from binade import trace
-from binade._trace.plain_pickle import load
+from moiety import trace
+from moiety._trace.plain_pickle import load
 
 _NUMBERS = (-1, 0, 1, 512, (1 << 48) + 1, (1 << 63) - 1, (1 << 64) - 1, 1 << 64)
 _TEXTS = ("alloc", "free_requested", "free_completed", "segment_alloc",

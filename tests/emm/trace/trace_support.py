@@ -5,8 +5,8 @@ import gzip
 import pickle
 
 import pytest
-from binade import trace
-from binade._trace.convert import Options, convert
+from moiety import trace
+from moiety._trace.convert import Options, convert
 
 HEADER = b"Thread,Time,Action,Pointer,Size,Stream\n"
 
@@ -19,7 +19,7 @@ def written(folder, data, name="in"):
 
 def converted(folder, data, source=None, device=None):
     """(what convert() returned, the operations, the I lines) of these bytes."""
-    target = folder / "out.btrace"
+    target = folder / "out.mtrace"
     done = convert(written(folder, data), target, source, Options(device))
     with trace.read(target) as reader:
         return done, list(reader), reader.info
@@ -28,7 +28,7 @@ def converted(folder, data, source=None, device=None):
 def refused(folder, data, source=None, device=None):
     """The TraceError, which leaves nothing behind."""
     with pytest.raises(trace.TraceError) as caught:
-        convert(written(folder, data), folder / "out.btrace", source,
+        convert(written(folder, data), folder / "out.mtrace", source,
                 Options(device))
     assert [path.name for path in folder.iterdir()] == ["in"]
     return caught.value
@@ -51,7 +51,7 @@ def snapshot(*traces, segments=(), protocol=4):
                          "allocator_settings": {"expandable": False}}, protocol)
 
 
-SMALL_TRACE = b"""binade-trace 1
+SMALL_TRACE = b"""moiety-trace 1
 I source hand
 T 0 main
 S 0 any

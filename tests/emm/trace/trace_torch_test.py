@@ -8,10 +8,10 @@ import struct
 import tracemalloc
 
 import pytest
-from binade import trace
-from binade._trace import from_torch, plain_pickle
-from binade._trace.convert import convert
-from binade._trace.format import CONTROL, TEXT_BYTES_MAX
+from moiety import trace
+from moiety._trace import from_torch, plain_pickle
+from moiety._trace.convert import convert
+from moiety._trace.format import CONTROL, TEXT_BYTES_MAX
 from trace_support import (
     converted, entry, refused, snapshot, squeezed, written)
 
@@ -142,7 +142,7 @@ def test_of_several_devices_one_is_named(tmp_path):
     data = snapshot([entry("alloc", size=1)], [entry("alloc", size=2)])
     assert "--device" in str(refused(tmp_path, data))
     assert converted(tmp_path, data, device=1)[1][0].size_bytes == 2
-    (tmp_path / "out.btrace").unlink()
+    (tmp_path / "out.mtrace").unlink()
     assert "of device 2" in str(refused(tmp_path, data, device=2))
 
 
@@ -287,7 +287,7 @@ def test_what_is_added_up_is_what_is_taken(tmp_path, monkeypatch, body):
     tracemalloc.start()
     try:
         with pytest.raises(trace.TraceError):
-            convert(path, tmp_path / "out.btrace")
+            convert(path, tmp_path / "out.mtrace")
         _, peak_bytes = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -4,8 +4,8 @@
  * Threads that take turns: each does what it is told while all others sleep, so
  * that a program of several threads means the same each time.
  */
-#ifndef BINADE_TESTS_OOM_ORACLE_CREW_H_
-#define BINADE_TESTS_OOM_ORACLE_CREW_H_
+#ifndef MOIETY_TESTS_OOM_ORACLE_CREW_H_
+#define MOIETY_TESTS_OOM_ORACLE_CREW_H_
 
 #include <pthread.h>
 #include <semaphore.h>

@@ -29,8 +29,8 @@ static bool find_control(const char *name, void *out)
 
 bool device_find_controls(void)
 {
-    return find_control("binade_standin_hold", &hold) &&
-           find_control("binade_standin_release", &release);
+    return find_control("moiety_standin_hold", &hold) &&
+           find_control("moiety_standin_release", &release);
 }
 
 void device_init(struct device *device)
@@ -95,8 +95,8 @@ static void mark(struct device *device, uint32_t first, uint32_t count,
         device->is_unit_used[first + i] = is_used;
 }
 
-static binade_status reserve_units(void *context, size_t size_bytes,
-                                   binade_devptr *out)
+static moiety_status reserve_units(void *context, size_t size_bytes,
+                                   moiety_devptr *out)
 {
     struct device *device = context;
     uint32_t count = (uint32_t)(size_bytes / FITS_UNIT_BYTES);
@@ -110,10 +110,10 @@ static binade_status reserve_units(void *context, size_t size_bytes,
     *out = FIRST_ADDRESS + first * FITS_UNIT_BYTES;
     history_add_segment(device->history, *out, size_bytes, kit_now_ns());
     pthread_mutex_unlock(&device->lock);
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
-static binade_status release_units(void *context, binade_devptr address,
+static moiety_status release_units(void *context, moiety_devptr address,
                                    size_t size_bytes)
 {
     struct device *device = context;
@@ -122,13 +122,13 @@ static binade_status release_units(void *context, binade_devptr address,
     history_remove_segment(device->history, address, kit_now_ns());
     mark(device, first, (uint32_t)(size_bytes / FITS_UNIT_BYTES), false);
     pthread_mutex_unlock(&device->lock);
-    return BINADE_OK;
+    return MOIETY_OK;
 }
 
-binade_source device_source(struct device *device)
+moiety_source device_source(struct device *device)
 {
-    return (binade_source){
-        .struct_size = sizeof(binade_source),
+    return (moiety_source){
+        .struct_size = sizeof(moiety_source),
         .name = "addresses",
         .context = device,
         .reserve = reserve_units,

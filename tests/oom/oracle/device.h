@@ -5,14 +5,14 @@
  * is done when the program says so, and a source of memory that has addresses
  * only, as nothing is ever written to them. Both tell the history what happens.
  */
-#ifndef BINADE_TESTS_OOM_ORACLE_DEVICE_H_
-#define BINADE_TESTS_OOM_ORACLE_DEVICE_H_
+#ifndef MOIETY_TESTS_OOM_ORACLE_DEVICE_H_
+#define MOIETY_TESTS_OOM_ORACLE_DEVICE_H_
 
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "binade/binade.h"
+#include "moiety/moiety.h"
 #include "tests/oom/oracle/history.h"
 #include "tests/truth/kit.h"
 
@@ -41,7 +41,7 @@ void device_begin(struct device *device, struct history *history,
 /* All work has to be done, and all memory back. */
 void device_end(struct device *device);
 
-binade_source device_source(struct device *device);
+moiety_source device_source(struct device *device);
 
 /* Queues work on a stream, which is held until it is to be done. */
 void device_queue(struct device *device, uint32_t stream);

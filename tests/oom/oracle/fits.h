@@ -4,8 +4,8 @@
  * Whether a request fits into a pool: the arithmetic of the oracle, which knows
  * neither pools nor time.
  */
-#ifndef BINADE_TESTS_OOM_ORACLE_FITS_H_
-#define BINADE_TESTS_OOM_ORACLE_FITS_H_
+#ifndef MOIETY_TESTS_OOM_ORACLE_FITS_H_
+#define MOIETY_TESTS_OOM_ORACLE_FITS_H_
 
 #include <stdbool.h>
 #include <stddef.h>

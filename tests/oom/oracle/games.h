@@ -3,8 +3,8 @@
  *
  * The kinds of games that look for false failures.
  */
-#ifndef BINADE_TESTS_OOM_ORACLE_GAMES_H_
-#define BINADE_TESTS_OOM_ORACLE_GAMES_H_
+#ifndef MOIETY_TESTS_OOM_ORACLE_GAMES_H_
+#define MOIETY_TESTS_OOM_ORACLE_GAMES_H_
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -17,8 +17,8 @@
  * freed it, and work as pending until somebody has seen it done. A segment that
  * came or went during the call is pinned by its blocks, but has no holes.
  */
-#ifndef BINADE_TESTS_OOM_ORACLE_HISTORY_H_
-#define BINADE_TESTS_OOM_ORACLE_HISTORY_H_
+#ifndef MOIETY_TESTS_OOM_ORACLE_HISTORY_H_
+#define MOIETY_TESTS_OOM_ORACLE_HISTORY_H_
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -109,7 +109,7 @@ enum history_verdict history_judge(struct history *history,
                                    struct fits_answer *out);
 
 /* What a pool may need for a request: what it says, within the bounds that
- * binade_alloc() promises. */
+ * moiety_alloc() promises. */
 uint64_t history_needed_bytes(uint64_t size_bytes, uint64_t said_bytes);
 
 #ifdef __cplusplus

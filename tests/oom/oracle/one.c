@@ -15,20 +15,20 @@
 #define BLOCKS 100U
 #define SAID_MOST 3U
 
-static void must(binade_status status)
+static void must(moiety_status status)
 {
-    if (status == BINADE_OK)
+    if (status == MOIETY_OK)
         return;
-    (void)fprintf(stderr, "%s\n", binade_last_error_message());
+    (void)fprintf(stderr, "%s\n", moiety_last_error_message());
     exit(EXIT_DRIVER);
 }
 
 /* Judged by a history without blocks. */
-static void note_failure(struct games *games, binade_pool *pool,
+static void note_failure(struct games *games, moiety_pool *pool,
                          uint64_t size_bytes)
 {
-    binade_oom_report report = {.struct_size = sizeof(report)};
-    must(binade_last_oom(pool, &report));
+    moiety_oom_report report = {.struct_size = sizeof(report)};
+    must(moiety_last_oom(pool, &report));
     struct history *history = history_create(1);
     kit_require(history != NULL, "history_create");
     const struct history_failure failure = {
@@ -46,29 +46,29 @@ static void note_failure(struct games *games, binade_pool *pool,
     if (verdict == HISTORY_FALSE && nth < SAID_MOST)
         printf("%" PRIu64 " bytes of a limit of %" PRIu64
                ", nothing else alive: %s\n",
-               size_bytes, report.limit_bytes, binade_last_error_message());
+               size_bytes, report.limit_bytes, moiety_last_error_message());
 }
 
 /* Until the pool fails. */
 static void play_pool(struct games *games, CUstream stream, uint64_t *random)
 {
-    binade_pool *pool;
-    must(binade_pool_create(NULL, &pool));
+    moiety_pool *pool;
+    must(moiety_pool_create(NULL, &pool));
     atomic_fetch_add(&games->tally.games, 1);
     for (unsigned i = 0; i < BLOCKS; i++) {
         uint64_t size_bytes = 300 * MIB + random_next(random) % (3200 * MIB);
-        binade_devptr address;
-        binade_status status = binade_alloc(pool, size_bytes, stream, &address);
+        moiety_devptr address;
+        moiety_status status = moiety_alloc(pool, size_bytes, stream, &address);
         atomic_fetch_add(&games->tally.allocations, 1);
-        if (status == BINADE_E_NO_DEVICE_MEMORY) {
+        if (status == MOIETY_E_NO_DEVICE_MEMORY) {
             note_failure(games, pool, size_bytes);
             break;
         }
         must(status);
         MUST(cu.cuMemsetD32Async(address, 1, 8, stream));
-        must(binade_free(pool, address, stream));
+        must(moiety_free(pool, address, stream));
     }
-    must(binade_pool_destroy(pool, NULL));
+    must(moiety_pool_destroy(pool, NULL));
 }
 
 void games_of_one(struct games *games)

@@ -14,8 +14,8 @@ part=$1
 wanted=$2
 common=(--driver="$PWD/pool/standin/libcuda.so.1" --seed="${ORACLE_SEED:-1}"
     --failures="$wanted")
-unset BINADE_DRIVER BINADE_REQUIRE_GPU BINADE_CONF BINADE_STANDIN_COST \
-    BINADE_STANDIN_FAULTS BINADE_STANDIN_MEMORY
+unset MOIETY_DRIVER MOIETY_REQUIRE_GPU MOIETY_CONF MOIETY_STANDIN_COST \
+    MOIETY_STANDIN_FAULTS MOIETY_STANDIN_MEMORY
 
 # expect CODE TEXT PROGRAM ARGUMENT...: the exit status, and a text that is
 # printed.

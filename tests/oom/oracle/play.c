@@ -12,12 +12,12 @@
 #define MIB UINT64_C(1048576)
 #define TEXT_BYTES 4096U
 
-static void must(binade_status status, const char *call)
+static void must(moiety_status status, const char *call)
 {
-    if (status == BINADE_OK)
+    if (status == MOIETY_OK)
         return;
-    (void)fprintf(stderr, "%s: %s: %s\n", call, binade_status_name(status),
-                  binade_last_error_message());
+    (void)fprintf(stderr, "%s: %s: %s\n", call, moiety_status_name(status),
+                  moiety_last_error_message());
     (void)fflush(NULL);
     _Exit(EXIT_DRIVER);
 }
@@ -34,22 +34,22 @@ void play_begin(struct play *play, struct device *device,
     play->history = history_create(block_capacity);
     kit_require(play->history != NULL, "history_create");
     device_begin(device, play->history, setting->limit_bytes);
-    binade_source source = device_source(device);
-    binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
+    moiety_source source = device_source(device);
+    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
     options.source = &source;
     options.limit_bytes = setting->limit_bytes;
     options.first_segment_bytes = setting->first_segment_bytes;
     options.largest_segment_bytes = setting->largest_segment_bytes;
     options.thread_cache_bytes = setting->thread_cache_bytes;
     options.wait_ms = setting->wait_ms;
-    must(binade_pool_create(&options, &play->pool), "binade_pool_create");
+    must(moiety_pool_create(&options, &play->pool), "moiety_pool_create");
     atomic_fetch_add(&tally->games, 1);
 }
 
 void play_end(struct play *play)
 {
     device_finish_all(play->device);
-    must(binade_pool_destroy(play->pool, NULL), "binade_pool_destroy");
+    must(moiety_pool_destroy(play->pool, NULL), "moiety_pool_destroy");
     device_end(play->device);
     history_destroy(play->history);
 }
@@ -58,9 +58,9 @@ static void note_refusal(const struct play *play, uint32_t stream,
                          uint64_t size_bytes, struct history_span call,
                          struct refusal *out)
 {
-    binade_oom_report *report = &out->report;
+    moiety_oom_report *report = &out->report;
     report->struct_size = sizeof(*report);
-    must(binade_last_oom(play->pool, report), "binade_last_oom");
+    must(moiety_last_oom(play->pool, report), "moiety_last_oom");
     kit_require(report->requested_bytes == size_bytes,
                 "the match of report and failure");
     out->failure = (struct history_failure){
@@ -71,32 +71,32 @@ static void note_refusal(const struct play *play, uint32_t stream,
     atomic_fetch_add(&play->tally->failures, 1);
 }
 
-static uint64_t extent_bytes(const struct play *play, binade_devptr address)
+static uint64_t extent_bytes(const struct play *play, moiety_devptr address)
 {
     size_t bytes;
-    must(binade_usable_size(play->pool, address, &bytes), "binade_usable_size");
+    must(moiety_usable_size(play->pool, address, &bytes), "moiety_usable_size");
     return (bytes + FITS_GRAIN_BYTES - 1) & ~(FITS_GRAIN_BYTES - 1);
 }
 
 struct history_block *play_alloc(struct play *play, uint32_t stream,
                                  uint64_t size_bytes, struct refusal *out)
 {
-    binade_stream handle = stream == HISTORY_NO_STREAM
-                               ? BINADE_STREAM_ANY
+    moiety_stream handle = stream == HISTORY_NO_STREAM
+                               ? MOIETY_STREAM_ANY
                                : play->device->streams[stream];
-    binade_devptr address;
+    moiety_devptr address;
     struct history_span call;
     call.begin = kit_now_ns();
-    binade_status status =
-        binade_alloc(play->pool, size_bytes, handle, &address);
+    moiety_status status =
+        moiety_alloc(play->pool, size_bytes, handle, &address);
     call.end = kit_now_ns();
     atomic_fetch_add_explicit(&play->tally->allocations, 1,
                               memory_order_relaxed);
-    if (status == BINADE_E_NO_DEVICE_MEMORY) {
+    if (status == MOIETY_E_NO_DEVICE_MEMORY) {
         note_refusal(play, stream, size_bytes, call, out);
         return NULL;
     }
-    must(status, "binade_alloc");
+    must(status, "moiety_alloc");
     struct history_block *block = history_add_block(
         play->history, address, extent_bytes(play, address), call);
     kit_require(block != NULL, "the history's room");
@@ -105,8 +105,8 @@ struct history_block *play_alloc(struct play *play, uint32_t stream,
 
 /* Frees after an event of the program's own. One that is not over then waits for
  * all streams, as the pool may not keep it. */
-static binade_status free_after(const struct play *play, uint32_t stream,
-                                binade_devptr address,
+static moiety_status free_after(const struct play *play, uint32_t stream,
+                                moiety_devptr address,
                                 struct history_free *freed)
 {
     CUevent event = NULL;
@@ -115,17 +115,17 @@ static binade_status free_after(const struct play *play, uint32_t stream,
     freed->streams =
         cu.cuEventQuery(event) == CUDA_SUCCESS ? 0 : HISTORY_ALL_STREAMS;
     freed->call.begin = kit_now_ns();
-    binade_status status = binade_free_after(play->pool, address, event);
+    moiety_status status = moiety_free_after(play->pool, address, event);
     freed->call.end = kit_now_ns();
     MUST(cu.cuEventDestroy(event));
     return status;
 }
 
-static binade_status free_on(const struct play *play, binade_devptr address,
-                             binade_stream stream, struct history_free *freed)
+static moiety_status free_on(const struct play *play, moiety_devptr address,
+                             moiety_stream stream, struct history_free *freed)
 {
     freed->call.begin = kit_now_ns();
-    binade_status status = binade_free(play->pool, address, stream);
+    moiety_status status = moiety_free(play->pool, address, stream);
     freed->call.end = kit_now_ns();
     return status;
 }
@@ -137,12 +137,12 @@ void play_free(struct play *play, struct history_block *block, enum how how,
     CUstream handle = play->device->streams[stream];
     struct history_free freed = {.streams = bit,
                                  .own_stream = HISTORY_NO_STREAM};
-    binade_status status = BINADE_OK;
+    moiety_status status = MOIETY_OK;
     switch (how) {
     case FREE_USED:
-        must(binade_record_use(play->pool, block->address,
+        must(moiety_record_use(play->pool, block->address,
                                play->device->streams[other]),
-             "binade_record_use");
+             "moiety_record_use");
         freed.streams |= UINT64_C(1) << other;
         status = free_on(play, block->address, handle, &freed);
         break;
@@ -151,11 +151,11 @@ void play_free(struct play *play, struct history_block *block, enum how how,
         break;
     case FREE_ANY:
         freed.streams = HISTORY_ALL_STREAMS;
-        status = free_on(play, block->address, BINADE_STREAM_ANY, &freed);
+        status = free_on(play, block->address, MOIETY_STREAM_ANY, &freed);
         break;
     case FREE_DONE:
         freed.streams = 0;
-        status = free_on(play, block->address, BINADE_STREAM_DONE, &freed);
+        status = free_on(play, block->address, MOIETY_STREAM_DONE, &freed);
         break;
     case FREE_ON:
     default:
@@ -180,7 +180,7 @@ enum history_verdict play_judge(struct play *play, struct refusal *refusal)
 void play_print(const struct refusal *refusal)
 {
     char text[TEXT_BYTES];
-    (void)binade_oom_text(&refusal->report, text, sizeof(text));
+    (void)moiety_oom_text(&refusal->report, text, sizeof(text));
     printf("%s  it fits: %" PRIu64
            " bytes are needed; the longest hole has %" PRIu64
            ", and all but %" PRIu64 " may be grown anew\n",
@@ -191,15 +191,15 @@ void play_print(const struct refusal *refusal)
 void play_check(struct play *play, const struct refusal *refusal,
                 enum history_verdict verdict)
 {
-    binade_devptr address;
+    moiety_devptr address;
     device_finish_all(play->device);
-    must(binade_pool_trim(play->pool, 0, NULL), "binade_pool_trim");
-    must(binade_pool_trim(play->pool, 0, NULL), "binade_pool_trim");
-    bool is_served = binade_alloc(play->pool, refusal->report.requested_bytes,
-                                  BINADE_STREAM_DONE, &address) == BINADE_OK;
+    must(moiety_pool_trim(play->pool, 0, NULL), "moiety_pool_trim");
+    must(moiety_pool_trim(play->pool, 0, NULL), "moiety_pool_trim");
+    bool is_served = moiety_alloc(play->pool, refusal->report.requested_bytes,
+                                  MOIETY_STREAM_DONE, &address) == MOIETY_OK;
     if (is_served)
-        must(binade_free(play->pool, address, BINADE_STREAM_DONE),
-             "binade_free");
+        must(moiety_free(play->pool, address, MOIETY_STREAM_DONE),
+             "moiety_free");
     if (is_served && verdict == HISTORY_TRUE)
         atomic_fetch_add(&play->tally->served, 1);
     if (!is_served && verdict != HISTORY_TRUE)

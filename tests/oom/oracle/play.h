@@ -4,14 +4,14 @@
  * One pool on the device, and the calls of a program on it, each written into
  * the history.
  */
-#ifndef BINADE_TESTS_OOM_ORACLE_PLAY_H_
-#define BINADE_TESTS_OOM_ORACLE_PLAY_H_
+#ifndef MOIETY_TESTS_OOM_ORACLE_PLAY_H_
+#define MOIETY_TESTS_OOM_ORACLE_PLAY_H_
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "binade/binade.h"
+#include "moiety/moiety.h"
 #include "tests/oom/oracle/device.h"
 #include "tests/oom/oracle/history.h"
 
@@ -58,7 +58,7 @@ struct tally {
 };
 
 struct play {
-    binade_pool *pool;
+    moiety_pool *pool;
     struct device *device;
     struct history *history;
     struct history_rules rules;
@@ -68,7 +68,7 @@ struct play {
 /* An allocation that failed. */
 struct refusal {
     struct history_failure failure;
-    binade_oom_report report;
+    moiety_oom_report report;
     struct fits_answer answer; /* the oracle's */
 };
 

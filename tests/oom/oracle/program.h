@@ -5,8 +5,8 @@
  * whatever was left out before it. Blocks are in numbered slots; a step that
  * allocates into a full slot or frees an empty one does nothing.
  */
-#ifndef BINADE_TESTS_OOM_ORACLE_PROGRAM_H_
-#define BINADE_TESTS_OOM_ORACLE_PROGRAM_H_
+#ifndef MOIETY_TESTS_OOM_ORACLE_PROGRAM_H_
+#define MOIETY_TESTS_OOM_ORACLE_PROGRAM_H_
 
 #include <stddef.h>
 #include <stdint.h>

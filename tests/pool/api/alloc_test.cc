@@ -19,7 +19,7 @@ using pool_test::kMiB;
 using pool_test::Pool;
 using pool_test::Ranges;
 
-const binade_stream kStream = BINADE_STREAM_LEGACY;
+const moiety_stream kStream = MOIETY_STREAM_LEGACY;
 
 class Alloc : public ::testing::Test
 {
@@ -28,20 +28,20 @@ class Alloc : public ::testing::Test
     {
         pool_test::UseStandin();
     }
-    binade_devptr address = 77;
+    moiety_devptr address = 77;
 };
 
 TEST_F(Alloc, OfNothingIsTheNullAddress)
 {
     Pool pool;
-    EXPECT_EQ(BINADE_OK, binade_alloc(pool, 0, kStream, &address));
+    EXPECT_EQ(MOIETY_OK, moiety_alloc(pool, 0, kStream, &address));
     EXPECT_EQ(0u, address);
     address = 77;
-    EXPECT_EQ(BINADE_OK, binade_try_alloc(pool, 0, kStream, &address));
+    EXPECT_EQ(MOIETY_OK, moiety_try_alloc(pool, 0, kStream, &address));
     EXPECT_EQ(0u, address);
     address = 77;
-    EXPECT_EQ(BINADE_OK,
-              binade_alloc_aligned(pool, 0, 4096, kStream, &address));
+    EXPECT_EQ(MOIETY_OK,
+              moiety_alloc_aligned(pool, 0, 4096, kStream, &address));
     EXPECT_EQ(0u, address);
     EXPECT_EQ(0u, pool.Stats().allocation_allocated);
     EXPECT_EQ(0u, pool.Stats().reserved_bytes_current);
@@ -50,69 +50,69 @@ TEST_F(Alloc, OfNothingIsTheNullAddress)
 TEST_F(Alloc, OfABatchOfNothingGivesNullAddresses)
 {
     Pool pool;
-    std::vector<binade_devptr> all(3, 77);
-    EXPECT_EQ(BINADE_OK, binade_alloc_batch(pool, 0, kStream, 3, all.data()));
-    EXPECT_EQ(std::vector<binade_devptr>(3, 0), all);
+    std::vector<moiety_devptr> all(3, 77);
+    EXPECT_EQ(MOIETY_OK, moiety_alloc_batch(pool, 0, kStream, 3, all.data()));
+    EXPECT_EQ(std::vector<moiety_devptr>(3, 0), all);
 }
 
 TEST_F(Alloc, WithoutAPoolIsInvalid)
 {
-    EXPECT_EQ(BINADE_E_INVALID, binade_alloc(nullptr, 512, kStream, &address));
-    EXPECT_EQ(BINADE_E_INVALID,
-              binade_try_alloc(nullptr, 512, kStream, &address));
-    EXPECT_EQ(BINADE_E_INVALID,
-              binade_alloc_aligned(nullptr, 512, 512, kStream, &address));
-    EXPECT_EQ(BINADE_E_INVALID,
-              binade_alloc_batch(nullptr, 512, kStream, 1, &address));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_alloc(nullptr, 512, kStream, &address));
+    EXPECT_EQ(MOIETY_E_INVALID,
+              moiety_try_alloc(nullptr, 512, kStream, &address));
+    EXPECT_EQ(MOIETY_E_INVALID,
+              moiety_alloc_aligned(nullptr, 512, 512, kStream, &address));
+    EXPECT_EQ(MOIETY_E_INVALID,
+              moiety_alloc_batch(nullptr, 512, kStream, 1, &address));
     EXPECT_EQ(77u, address);
 }
 
 TEST_F(Alloc, WithoutAPlaceForTheAddressIsInvalid)
 {
     Pool pool;
-    EXPECT_EQ(BINADE_E_INVALID, binade_alloc(pool, 512, kStream, nullptr));
-    EXPECT_EQ(BINADE_E_INVALID, binade_alloc(pool, 0, kStream, nullptr));
-    EXPECT_EQ(BINADE_E_INVALID, binade_try_alloc(pool, 512, kStream, nullptr));
-    EXPECT_EQ(BINADE_E_INVALID,
-              binade_alloc_aligned(pool, 512, 512, kStream, nullptr));
-    EXPECT_EQ(BINADE_E_INVALID,
-              binade_alloc_batch(pool, 512, kStream, 1, nullptr));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_alloc(pool, 512, kStream, nullptr));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_alloc(pool, 0, kStream, nullptr));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_try_alloc(pool, 512, kStream, nullptr));
+    EXPECT_EQ(MOIETY_E_INVALID,
+              moiety_alloc_aligned(pool, 512, 512, kStream, nullptr));
+    EXPECT_EQ(MOIETY_E_INVALID,
+              moiety_alloc_batch(pool, 512, kStream, 1, nullptr));
 }
 
 TEST_F(Alloc, BeyondTheLimitIsTooLarge)
 {
-    binade_pool_options options = Defaults();
+    moiety_pool_options options = Defaults();
     options.limit_bytes = 64 * kMiB;
     Pool pool(options);
     for (size_t size_bytes :
          {64 * kMiB + 1, 65 * kMiB, 2048 * kGiB, SIZE_MAX / 2, SIZE_MAX - 511,
           SIZE_MAX - 1, SIZE_MAX}) {
-        EXPECT_EQ(BINADE_E_TOO_LARGE,
-                  binade_alloc(pool, size_bytes, kStream, &address))
+        EXPECT_EQ(MOIETY_E_TOO_LARGE,
+                  moiety_alloc(pool, size_bytes, kStream, &address))
             << size_bytes;
-        EXPECT_EQ(BINADE_E_TOO_LARGE,
-                  binade_try_alloc(pool, size_bytes, kStream, &address));
+        EXPECT_EQ(MOIETY_E_TOO_LARGE,
+                  moiety_try_alloc(pool, size_bytes, kStream, &address));
         EXPECT_EQ(
-            BINADE_E_TOO_LARGE,
-            binade_alloc_aligned(pool, size_bytes, 4096, kStream, &address));
-        EXPECT_EQ(BINADE_E_TOO_LARGE,
-                  binade_alloc_batch(pool, size_bytes, kStream, 1, &address));
+            MOIETY_E_TOO_LARGE,
+            moiety_alloc_aligned(pool, size_bytes, 4096, kStream, &address));
+        EXPECT_EQ(MOIETY_E_TOO_LARGE,
+                  moiety_alloc_batch(pool, size_bytes, kStream, 1, &address));
     }
     EXPECT_EQ(77u, address);
     EXPECT_NE(std::string::npos,
-              std::string(binade_last_error_message()).find("67108864"))
-        << binade_last_error_message();
-    EXPECT_EQ(BINADE_OK, binade_alloc(pool, 64 * kMiB, kStream, &address));
+              std::string(moiety_last_error_message()).find("67108864"))
+        << moiety_last_error_message();
+    EXPECT_EQ(MOIETY_OK, moiety_alloc(pool, 64 * kMiB, kStream, &address));
     pool.Free(address);
 }
 
 TEST_F(Alloc, BeyondWhatAnyPoolHoldsIsTooLarge)
 {
     Pool pool;
-    EXPECT_EQ(BINADE_E_TOO_LARGE,
-              binade_alloc(pool, 1024 * kGiB + 1, kStream, &address));
-    EXPECT_EQ(BINADE_E_TOO_LARGE,
-              binade_alloc(pool, SIZE_MAX, kStream, &address));
+    EXPECT_EQ(MOIETY_E_TOO_LARGE,
+              moiety_alloc(pool, 1024 * kGiB + 1, kStream, &address));
+    EXPECT_EQ(MOIETY_E_TOO_LARGE,
+              moiety_alloc(pool, SIZE_MAX, kStream, &address));
     EXPECT_EQ(77u, address);
 }
 
@@ -121,7 +121,7 @@ TEST_F(Alloc, IsAlignedTo512Bytes)
     Pool pool;
     for (size_t size_bytes = 1; size_bytes < 20 * kMiB;
          size_bytes += 1 + size_bytes / 3) {
-        binade_devptr block = pool.Alloc(size_bytes);
+        moiety_devptr block = pool.Alloc(size_bytes);
         EXPECT_EQ(0u, block % 512) << size_bytes;
         pool.Free(block);
     }
@@ -131,20 +131,20 @@ TEST_F(Alloc, IsAlignedAsAsked)
 {
     Pool pool;
     for (size_t alignment = 1; alignment <= 2 * kMiB; alignment *= 2) {
-        std::vector<binade_devptr> blocks;
+        std::vector<moiety_devptr> blocks;
         for (size_t size_bytes :
              {size_t{1}, 3 * kKiB, 100 * kKiB, kMiB, 3 * kMiB}) {
-            binade_devptr block = 0;
-            ASSERT_EQ(BINADE_OK,
-                      binade_alloc_aligned(pool, size_bytes, alignment, kStream,
+            moiety_devptr block = 0;
+            ASSERT_EQ(MOIETY_OK,
+                      moiety_alloc_aligned(pool, size_bytes, alignment, kStream,
                                            &block))
-                << binade_last_error_message();
+                << moiety_last_error_message();
             EXPECT_EQ(0u, block % alignment) << size_bytes;
             EXPECT_EQ(0u, block % 512) << size_bytes;
             EXPECT_GE(pool.UsableSize(block), size_bytes);
             blocks.push_back(block);
         }
-        for (binade_devptr block : blocks)
+        for (moiety_devptr block : blocks)
             pool.Free(block);
     }
 }
@@ -154,23 +154,23 @@ TEST_F(Alloc, OfAnOddAlignmentIsInvalid)
     Pool pool;
     for (size_t alignment : {size_t{0}, size_t{3}, size_t{513}, 3 * kKiB,
                              4 * kMiB, size_t{1} << 63, SIZE_MAX}) {
-        EXPECT_EQ(BINADE_E_INVALID,
-                  binade_alloc_aligned(pool, 512, alignment, kStream, &address))
+        EXPECT_EQ(MOIETY_E_INVALID,
+                  moiety_alloc_aligned(pool, 512, alignment, kStream, &address))
             << alignment;
     }
     EXPECT_EQ(77u, address);
     EXPECT_NE(std::string::npos,
-              std::string(binade_last_error_message()).find("alignment"));
+              std::string(moiety_last_error_message()).find("alignment"));
 }
 
 TEST_F(Alloc, IsRoundedUpByAnEighthAtMost)
 {
-    binade_pool_options options = Defaults();
+    moiety_pool_options options = Defaults();
     options.thread_cache_bytes = 0; // no larger block that will do
     Pool pool(options);
     for (size_t size_bytes = 1; size_bytes <= kMiB;
          size_bytes += 1 + size_bytes / 50) {
-        binade_devptr block = pool.Alloc(size_bytes);
+        moiety_devptr block = pool.Alloc(size_bytes);
         size_t usable_bytes = pool.UsableSize(block);
         EXPECT_GE(usable_bytes, size_bytes);
         EXPECT_LE(usable_bytes, size_bytes + size_bytes / 8 + 512)
@@ -181,12 +181,12 @@ TEST_F(Alloc, IsRoundedUpByAnEighthAtMost)
 
 TEST_F(Alloc, OfARunIsRoundedUpBy32KiBAtMost)
 {
-    binade_pool_options options = Defaults();
+    moiety_pool_options options = Defaults();
     options.thread_cache_bytes = 0;
     Pool pool(options);
     for (size_t size_bytes = kMiB + 1; size_bytes <= 40 * kMiB;
          size_bytes += 1 + size_bytes / 20) {
-        binade_devptr block = pool.Alloc(size_bytes);
+        moiety_devptr block = pool.Alloc(size_bytes);
         size_t usable_bytes = pool.UsableSize(block);
         EXPECT_GE(usable_bytes, size_bytes);
         EXPECT_LT(usable_bytes, size_bytes + 32 * kKiB) << size_bytes;
@@ -198,9 +198,9 @@ TEST_F(Alloc, OutOfACacheIsRoundedUpByAnEighthAtMost)
 {
     Pool pool;
     std::mt19937_64 random(pool_test::Seed(1));
-    std::vector<binade_devptr> live(50, 0);
+    std::vector<moiety_devptr> live(50, 0);
     for (int i = 0; i < 3000; i++) {
-        binade_devptr &block = live[random() % live.size()];
+        moiety_devptr &block = live[random() % live.size()];
         if (block)
             pool.Free(block);
         size_t size_bytes = 1 + random() % (4 * kMiB);
@@ -210,7 +210,7 @@ TEST_F(Alloc, OutOfACacheIsRoundedUpByAnEighthAtMost)
         ASSERT_LE(usable_bytes, size_bytes + size_bytes / 8 + 512)
             << size_bytes;
     }
-    for (binade_devptr block : live)
+    for (moiety_devptr block : live)
         pool.Free(block);
 }
 
@@ -219,7 +219,7 @@ TEST_F(Alloc, MayUseItsBlockUpToTheLastByte)
     Pool pool;
     for (size_t size_bytes :
          {size_t{1}, size_t{513}, 40 * kKiB, kMiB, 5 * kMiB}) {
-        binade_devptr block = pool.Alloc(size_bytes);
+        moiety_devptr block = pool.Alloc(size_bytes);
         size_t usable_bytes = pool.UsableSize(block);
         pool_test::Fill(block, usable_bytes, 0xb10cb10c);
         EXPECT_TRUE(pool_test::Holds(block, usable_bytes, 0xb10cb10c));
@@ -229,23 +229,23 @@ TEST_F(Alloc, MayUseItsBlockUpToTheLastByte)
 
 TEST_F(Alloc, NeverGivesAByteTwice)
 {
-    binade_pool_options options = Defaults();
+    moiety_pool_options options = Defaults();
     options.first_segment_bytes = 2 * kMiB;
     Pool pool(options);
     struct Block {
-        binade_devptr address;
+        moiety_devptr address;
         size_t usable_bytes;
         uint32_t word;
     };
     std::mt19937_64 random(pool_test::Seed(2));
     std::vector<Block> live;
     Ranges ranges;
-    const binade_stream streams[] = {BINADE_STREAM_LEGACY, BINADE_STREAM_ANY,
-                                     BINADE_STREAM_PER_THREAD,
-                                     BINADE_STREAM_DONE};
+    const moiety_stream streams[] = {MOIETY_STREAM_LEGACY, MOIETY_STREAM_ANY,
+                                     MOIETY_STREAM_PER_THREAD,
+                                     MOIETY_STREAM_DONE};
     for (uint32_t i = 1; i <= 6000; i++) {
         bool is_alloc = live.size() < 10 || (live.size() < 200 && random() % 2);
-        binade_stream stream = streams[random() % 4];
+        moiety_stream stream = streams[random() % 4];
         if (is_alloc) {
             unsigned order = 4 + static_cast<unsigned>(random() % 18);
             size_t size_bytes = 1 + random() % (size_t{1} << order);
@@ -273,31 +273,31 @@ TEST_F(Alloc, OfABatchGivesAsManyBlocks)
 {
     Pool pool;
     for (size_t size_bytes : {size_t{512}, 20 * kKiB, kMiB, 3 * kMiB}) {
-        std::vector<binade_devptr> all(100, 0);
+        std::vector<moiety_devptr> all(100, 0);
         Ranges ranges;
-        ASSERT_EQ(BINADE_OK, binade_alloc_batch(pool, size_bytes, kStream,
+        ASSERT_EQ(MOIETY_OK, moiety_alloc_batch(pool, size_bytes, kStream,
                                                 all.size(), all.data()))
-            << binade_last_error_message();
-        for (binade_devptr block : all)
+            << moiety_last_error_message();
+        for (moiety_devptr block : all)
             EXPECT_TRUE(ranges.Add(block, pool.UsableSize(block)));
-        for (binade_devptr block : all)
+        for (moiety_devptr block : all)
             pool.Free(block);
     }
 }
 
 TEST_F(Alloc, OfABatchGivesAllOrNone)
 {
-    binade_pool_options options = Defaults();
+    moiety_pool_options options = Defaults();
     options.limit_bytes = 8 * kMiB;
     options.wait_ms = 0;
     Pool pool(options);
     for (size_t size_bytes : {size_t{512}, 64 * kKiB, kMiB, 2 * kMiB}) {
         size_t count = 8 * kMiB / size_bytes;
-        std::vector<binade_devptr> all(count, 0);
-        binade_devptr other = pool.Alloc(512);
+        std::vector<moiety_devptr> all(count, 0);
+        moiety_devptr other = pool.Alloc(512);
         EXPECT_EQ(
-            BINADE_E_NO_DEVICE_MEMORY,
-            binade_alloc_batch(pool, size_bytes, kStream, count, all.data()))
+            MOIETY_E_NO_DEVICE_MEMORY,
+            moiety_alloc_batch(pool, size_bytes, kStream, count, all.data()))
             << size_bytes;
         EXPECT_EQ(1u, pool.Stats().allocation_current);
         EXPECT_EQ(512u, pool.Stats().allocated_bytes_current);
@@ -309,7 +309,7 @@ TEST_F(Alloc, OfABatchGivesAllOrNone)
 // `address` has room for one: a batch that began would write past it.
 TEST_F(Alloc, OfABatchRefusesWhatNoLimitHoldsBeforeItTakesABlock)
 {
-    binade_pool_options options = Defaults();
+    moiety_pool_options options = Defaults();
     options.limit_bytes = 8 * kMiB;
     Pool limited(options);
     Pool unlimited;
@@ -327,14 +327,14 @@ TEST_F(Alloc, OfABatchRefusesWhatNoLimitHoldsBeforeItTakesABlock)
         {SIZE_MAX, SIZE_MAX},
     };
     for (const auto &wish : wishes) {
-        EXPECT_EQ(BINADE_E_TOO_LARGE,
-                  binade_alloc_batch(limited, wish.size_bytes, kStream,
+        EXPECT_EQ(MOIETY_E_TOO_LARGE,
+                  moiety_alloc_batch(limited, wish.size_bytes, kStream,
                                      wish.count, &address))
             << wish.size_bytes << " bytes, " << wish.count << " blocks";
         EXPECT_EQ(77u, address);
     }
-    EXPECT_EQ(BINADE_E_TOO_LARGE,
-              binade_alloc_batch(unlimited, 512, kStream, SIZE_MAX, &address));
+    EXPECT_EQ(MOIETY_E_TOO_LARGE,
+              moiety_alloc_batch(unlimited, 512, kStream, SIZE_MAX, &address));
     EXPECT_EQ(77u, address);
     EXPECT_EQ(0u, limited.Stats().reserved_bytes_current);
     EXPECT_EQ(0u, unlimited.Stats().reserved_bytes_current);
@@ -344,30 +344,30 @@ TEST_F(Alloc, OfABatchOfNothingRefusesWhatNoArrayHolds)
 {
     Pool pool;
     for (size_t count : {SIZE_MAX, SIZE_MAX / 8, SIZE_MAX / 16 + 1}) {
-        EXPECT_EQ(BINADE_E_INVALID,
-                  binade_alloc_batch(pool, 0, kStream, count, &address));
+        EXPECT_EQ(MOIETY_E_INVALID,
+                  moiety_alloc_batch(pool, 0, kStream, count, &address));
         EXPECT_EQ(77u, address);
     }
 }
 
 TEST_F(Alloc, OfABatchThatFillsTheLimitIsServed)
 {
-    binade_pool_options options = Defaults();
+    moiety_pool_options options = Defaults();
     options.limit_bytes = 8 * kMiB;
     options.first_segment_bytes = 8 * kMiB;
     Pool pool(options);
-    std::vector<binade_devptr> all(8, 0);
-    ASSERT_EQ(BINADE_OK,
-              binade_alloc_batch(pool, kMiB, kStream, all.size(), all.data()))
-        << binade_last_error_message();
-    for (binade_devptr block : all)
+    std::vector<moiety_devptr> all(8, 0);
+    ASSERT_EQ(MOIETY_OK,
+              moiety_alloc_batch(pool, kMiB, kStream, all.size(), all.data()))
+        << moiety_last_error_message();
+    for (moiety_devptr block : all)
         pool.Free(block);
 }
 
 TEST_F(Alloc, OfABatchOfNoneDoesNothing)
 {
     Pool pool;
-    EXPECT_EQ(BINADE_OK, binade_alloc_batch(pool, 512, kStream, 0, &address));
+    EXPECT_EQ(MOIETY_OK, moiety_alloc_batch(pool, 512, kStream, 0, &address));
     EXPECT_EQ(77u, address);
     EXPECT_EQ(0u, pool.Stats().allocation_allocated);
 }
@@ -375,24 +375,24 @@ TEST_F(Alloc, OfABatchOfNoneDoesNothing)
 TEST_F(Alloc, ThatTriesTakesWhatIsThereAndGrows)
 {
     Pool pool;
-    ASSERT_EQ(BINADE_OK, binade_try_alloc(pool, 4096, kStream, &address));
+    ASSERT_EQ(MOIETY_OK, moiety_try_alloc(pool, 4096, kStream, &address));
     pool.Free(address);
-    ASSERT_EQ(BINADE_OK, binade_try_alloc(pool, 5 * kMiB, kStream, &address));
+    ASSERT_EQ(MOIETY_OK, moiety_try_alloc(pool, 5 * kMiB, kStream, &address));
     pool.Free(address);
 }
 
 // A wait would never end, and neither would this test.
 TEST_F(Alloc, ThatTriesNeverWaitsForTheDevice)
 {
-    binade_pool_options options = Defaults();
+    moiety_pool_options options = Defaults();
     options.limit_bytes = 4 * kMiB;
     options.wait_ms = UINT32_MAX;
     Pool pool(options);
     pool_test::Stream held;
-    binade_devptr block = pool.Alloc(4 * kMiB, held);
+    moiety_devptr block = pool.Alloc(4 * kMiB, held);
     held.Hold();
     pool.Free(block, held);
-    EXPECT_EQ(BINADE_E_BUSY, binade_try_alloc(pool, kMiB, kStream, &address));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_try_alloc(pool, kMiB, kStream, &address));
     EXPECT_EQ(77u, address);
     held.Release();
     pool.Free(pool.Alloc(kMiB));

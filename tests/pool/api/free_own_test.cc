@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// binade_free_own() of blocks and of what is none, in pools of each kind. Whom
+// moiety_free_own() of blocks and of what is none, in pools of each kind. Whom
 // the memory serves is for tests/streams/freed_own.cc.
 #include <gtest/gtest.h>
 
@@ -21,10 +21,10 @@ using pool_test::Stream;
 
 const size_t kSizes[] = {512, 3 * kKiB, 200 * kKiB, kMiB, 5 * kMiB};
 
-binade_pool_options Noting(uint32_t further_flags = 0)
+moiety_pool_options Noting(uint32_t further_flags = 0)
 {
-    binade_pool_options options = Defaults();
-    options.flags |= BINADE_POOL_NOTE_STREAMS | further_flags;
+    moiety_pool_options options = Defaults();
+    options.flags |= MOIETY_POOL_NOTE_STREAMS | further_flags;
     return options;
 }
 
@@ -37,36 +37,36 @@ class FreeOwn : public ::testing::TestWithParam<uint32_t>
         pool_test::UseStandin();
     }
 
-    binade_pool_options Options() const
+    moiety_pool_options Options() const
     {
         return Noting(GetParam());
     }
 };
 INSTANTIATE_TEST_SUITE_P(
     Pools, FreeOwn,
-    ::testing::Values(0u, BINADE_POOL_CHECKED | BINADE_POOL_CHECKED_QUIET,
-                      BINADE_POOL_PASS_THROUGH, BINADE_POOL_EXPORTABLE));
+    ::testing::Values(0u, MOIETY_POOL_CHECKED | MOIETY_POOL_CHECKED_QUIET,
+                      MOIETY_POOL_PASS_THROUGH, MOIETY_POOL_EXPORTABLE));
 
 TEST_P(FreeOwn, TakesBlocksOfEachSizeAndStream)
 {
     Stream created;
     Pool pool(Options());
-    const binade_stream streams[] = {
-        nullptr,           BINADE_STREAM_LEGACY, BINADE_STREAM_PER_THREAD,
-        BINADE_STREAM_ANY, BINADE_STREAM_DONE,   created};
+    const moiety_stream streams[] = {
+        nullptr,           MOIETY_STREAM_LEGACY, MOIETY_STREAM_PER_THREAD,
+        MOIETY_STREAM_ANY, MOIETY_STREAM_DONE,   created};
     for (int round = 0; round < 3; round++)
-        for (binade_stream stream : streams)
+        for (moiety_stream stream : streams)
             for (size_t size_bytes : kSizes)
-                EXPECT_EQ(BINADE_OK, binade_free_own(
+                EXPECT_EQ(MOIETY_OK, moiety_free_own(
                                          pool, pool.Alloc(size_bytes, stream)));
     EXPECT_EQ(0u, pool.Stats().allocation_current);
-    EXPECT_EQ(BINADE_OK, binade_stream_retire(pool, created));
+    EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, created));
 }
 
 TEST_P(FreeOwn, OfTheNullAddressDoesNothing)
 {
     Pool pool(Options());
-    EXPECT_EQ(BINADE_OK, binade_free_own(pool, 0));
+    EXPECT_EQ(MOIETY_OK, moiety_free_own(pool, 0));
     EXPECT_EQ(0u, pool.Stats().allocation_freed);
 }
 
@@ -75,22 +75,22 @@ TEST_P(FreeOwn, OfWhatIsNoBlockIsRefused)
     Pool pool(Options());
     Pool other(Options());
     for (size_t size_bytes : kSizes) {
-        binade_devptr block = pool.Alloc(size_bytes);
-        EXPECT_EQ(BINADE_E_INVALID, binade_free_own(pool, block + 1));
-        EXPECT_EQ(BINADE_E_FOREIGN, binade_free_own(other, block));
+        moiety_devptr block = pool.Alloc(size_bytes);
+        EXPECT_EQ(MOIETY_E_INVALID, moiety_free_own(pool, block + 1));
+        EXPECT_EQ(MOIETY_E_FOREIGN, moiety_free_own(other, block));
         EXPECT_EQ(1u, pool.Stats().allocation_current);
-        EXPECT_EQ(BINADE_OK, binade_free_own(pool, block));
+        EXPECT_EQ(MOIETY_OK, moiety_free_own(pool, block));
     }
-    EXPECT_EQ(BINADE_E_FOREIGN, binade_free_own(pool, ~binade_devptr{511}));
+    EXPECT_EQ(MOIETY_E_FOREIGN, moiety_free_own(pool, ~moiety_devptr{511}));
 }
 
 TEST_P(FreeOwn, TwiceInARowIsInvalid)
 {
     Pool pool(Options());
     for (size_t size_bytes : kSizes) {
-        binade_devptr block = pool.Alloc(size_bytes);
-        EXPECT_EQ(BINADE_OK, binade_free_own(pool, block));
-        EXPECT_EQ(BINADE_E_INVALID, binade_free_own(pool, block)) << size_bytes;
+        moiety_devptr block = pool.Alloc(size_bytes);
+        EXPECT_EQ(MOIETY_OK, moiety_free_own(pool, block));
+        EXPECT_EQ(MOIETY_E_INVALID, moiety_free_own(pool, block)) << size_bytes;
     }
     EXPECT_EQ(0u, pool.Stats().allocation_current);
 }
@@ -99,48 +99,48 @@ TEST_P(FreeOwn, OfATenantsBlockGivesItsBytesBack)
 {
     Stream stream;
     Pool pool(Options());
-    binade_tenant tenant = 0;
-    ASSERT_EQ(BINADE_OK, binade_tenant_create(pool, "t", kMiB, &tenant));
+    moiety_tenant tenant = 0;
+    ASSERT_EQ(MOIETY_OK, moiety_tenant_create(pool, "t", kMiB, &tenant));
     for (int i = 0; i < 8; i++) {
-        binade_devptr block = 0;
-        ASSERT_EQ(BINADE_OK,
-                  binade_tenant_alloc(tenant, 900 * kKiB, stream, &block));
-        ASSERT_EQ(BINADE_OK, binade_free_own(pool, block));
+        moiety_devptr block = 0;
+        ASSERT_EQ(MOIETY_OK,
+                  moiety_tenant_alloc(tenant, 900 * kKiB, stream, &block));
+        ASSERT_EQ(MOIETY_OK, moiety_free_own(pool, block));
     }
-    EXPECT_EQ(BINADE_OK, binade_tenant_destroy(tenant));
-    EXPECT_EQ(BINADE_OK, binade_stream_retire(pool, stream));
+    EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));
+    EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, stream));
 }
 
 TEST_P(FreeOwn, AfterTheContextIsLostIsTaken)
 {
-    binade_context context = pool_test::NewContext();
-    binade_pool_options options = Options();
+    moiety_context context = pool_test::NewContext();
+    moiety_pool_options options = Options();
     options.context = context;
     Pool pool(options);
-    binade_devptr block = pool.Alloc(kMiB);
-    ASSERT_EQ(BINADE_OK, binade_pool_context_lost(pool));
-    EXPECT_EQ(BINADE_OK, binade_free_own(pool, block));
+    moiety_devptr block = pool.Alloc(kMiB);
+    ASSERT_EQ(MOIETY_OK, moiety_pool_context_lost(pool));
+    EXPECT_EQ(MOIETY_OK, moiety_free_own(pool, block));
     pool.End();
     pool_test::DestroyContext(context);
 }
 
 TEST_P(FreeOwn, InADestroyedPoolIsInvalid)
 {
-    binade_pool *pool = nullptr;
-    const binade_pool_options options = Options();
-    ASSERT_EQ(BINADE_OK, binade_pool_create(&options, &pool));
-    ASSERT_EQ(BINADE_OK, binade_pool_destroy(pool, nullptr));
-    EXPECT_EQ(BINADE_E_INVALID, binade_free_own(pool, 512));
-    EXPECT_EQ(BINADE_E_INVALID, binade_free_own(nullptr, 512));
+    moiety_pool *pool = nullptr;
+    const moiety_pool_options options = Options();
+    ASSERT_EQ(MOIETY_OK, moiety_pool_create(&options, &pool));
+    ASSERT_EQ(MOIETY_OK, moiety_pool_destroy(pool, nullptr));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_free_own(pool, 512));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_free_own(nullptr, 512));
 }
 
 TEST_P(FreeOwn, IsRefusedWhereStreamsAreNotNoted)
 {
-    binade_pool_options options = Options();
-    options.flags &= ~BINADE_POOL_NOTE_STREAMS;
+    moiety_pool_options options = Options();
+    options.flags &= ~MOIETY_POOL_NOTE_STREAMS;
     Pool pool(options);
-    binade_devptr block = pool.Alloc(kKiB);
-    EXPECT_EQ(BINADE_E_UNSUPPORTED, binade_free_own(pool, block));
+    moiety_devptr block = pool.Alloc(kKiB);
+    EXPECT_EQ(MOIETY_E_UNSUPPORTED, moiety_free_own(pool, block));
     EXPECT_EQ(1u, pool.Stats().allocation_current);
     pool.Free(block);
 }
@@ -151,14 +151,14 @@ TEST_P(FreeOwn, WhileAnotherThreadRetiresTheStream)
     Pool pool(Options());
     for (int round = 0; round < 50; round++) {
         Stream stream;
-        std::vector<binade_devptr> blocks;
+        std::vector<moiety_devptr> blocks;
         for (int i = 0; i < 16; i++)
             blocks.push_back(pool.Alloc(kSizes[i % 3], stream));
         std::thread other([&] {
-            for (binade_devptr block : blocks)
-                EXPECT_EQ(BINADE_OK, binade_free_own(pool, block));
+            for (moiety_devptr block : blocks)
+                EXPECT_EQ(MOIETY_OK, moiety_free_own(pool, block));
         });
-        EXPECT_EQ(BINADE_OK, binade_stream_retire(pool, stream));
+        EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, stream));
         other.join();
     }
     EXPECT_EQ(0u, pool.Stats().allocation_current);
@@ -170,34 +170,34 @@ TEST_P(FreeOwn, BySeveralThreadsAtOnce)
     constexpr int kThreads = 4;
     Stream streams[3];
     Pool pool(Options());
-    std::atomic<binade_devptr> shelf[8] = {};
+    std::atomic<moiety_devptr> shelf[8] = {};
     std::vector<std::thread> threads;
     for (int t = 0; t < kThreads; t++)
         threads.emplace_back([&, t] {
             for (int i = 0; i < 2000; i++) {
-                binade_devptr block =
+                moiety_devptr block =
                     pool.Alloc(kSizes[(i + t) % 3], streams[(i * 7 + t) % 3]);
                 block = shelf[i % 8].exchange(block);
-                EXPECT_EQ(BINADE_OK, binade_free_own(pool, block));
+                EXPECT_EQ(MOIETY_OK, moiety_free_own(pool, block));
             }
         });
     for (std::thread &thread : threads)
         thread.join();
     for (auto &place : shelf)
-        EXPECT_EQ(BINADE_OK, binade_free_own(pool, place.load()));
+        EXPECT_EQ(MOIETY_OK, moiety_free_own(pool, place.load()));
     EXPECT_EQ(0u, pool.Stats().allocation_current);
     for (Stream &stream : streams)
-        EXPECT_EQ(BINADE_OK, binade_stream_retire(pool, stream));
+        EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, stream));
 }
 
-binade_history_entry LastNoted(binade_pool *pool)
+moiety_history_entry LastNoted(moiety_pool *pool)
 {
-    std::vector<binade_history_entry> entries(64);
-    binade_history_summary summary = {};
+    std::vector<moiety_history_entry> entries(64);
+    moiety_history_summary summary = {};
     summary.struct_size = sizeof summary;
-    EXPECT_EQ(BINADE_OK, binade_history_read(pool, entries.data(),
+    EXPECT_EQ(MOIETY_OK, moiety_history_read(pool, entries.data(),
                                              entries.size(), &summary));
-    return summary.count ? entries[summary.count - 1] : binade_history_entry{};
+    return summary.count ? entries[summary.count - 1] : moiety_history_entry{};
 }
 
 class FreeOwnHistory : public ::testing::Test
@@ -212,25 +212,25 @@ class FreeOwnHistory : public ::testing::Test
 
     ~FreeOwnHistory() override
     {
-        EXPECT_EQ(BINADE_OK, binade_stream_retire(pool_, stream_));
+        EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool_, stream_));
     }
 
-    void ExpectFreedOnItsStream(binade_devptr block)
+    void ExpectFreedOnItsStream(moiety_devptr block)
     {
-        ASSERT_EQ(BINADE_OK, binade_free_own(pool_, block));
-        const binade_history_entry last = LastNoted(pool_);
-        EXPECT_EQ(BINADE_HISTORY_FREE, last.kind);
+        ASSERT_EQ(MOIETY_OK, moiety_free_own(pool_, block));
+        const moiety_history_entry last = LastNoted(pool_);
+        EXPECT_EQ(MOIETY_HISTORY_FREE, last.kind);
         EXPECT_EQ(block, last.address);
-        EXPECT_EQ(static_cast<binade_stream>(stream_), last.stream);
+        EXPECT_EQ(static_cast<moiety_stream>(stream_), last.stream);
     }
 
     Stream stream_;
     Pool pool_;
 
   private:
-    static binade_pool_options Remembering()
+    static moiety_pool_options Remembering()
     {
-        binade_pool_options options = Noting();
+        moiety_pool_options options = Noting();
         options.history_entries = 64;
         return options;
     }
@@ -246,8 +246,8 @@ TEST_F(FreeOwnHistory, NamesTheStream)
 TEST_F(FreeOwnHistory, NamesTheStreamOfABlockThatWasResized)
 {
     for (size_t to : {kKiB, 64 * kKiB, 100 * kKiB, 3 * kMiB, 9 * kMiB}) {
-        binade_devptr block = pool_.Alloc(5 * kMiB, stream_);
-        ASSERT_EQ(BINADE_OK, binade_resize(pool_, block, to, stream_)) << to;
+        moiety_devptr block = pool_.Alloc(5 * kMiB, stream_);
+        ASSERT_EQ(MOIETY_OK, moiety_resize(pool_, block, to, stream_)) << to;
         ExpectFreedOnItsStream(block);
     }
 }

@@ -15,7 +15,7 @@ using pool_test::kKiB;
 using pool_test::kMiB;
 using pool_test::Pool;
 
-const binade_stream kStream = BINADE_STREAM_LEGACY;
+const moiety_stream kStream = MOIETY_STREAM_LEGACY;
 // One of each kind: a small block, a class of its own word level, a run.
 const size_t kSizes[] = {512, 3 * kKiB, 200 * kKiB, kMiB, 5 * kMiB};
 
@@ -31,30 +31,30 @@ class Free : public ::testing::Test
 TEST_F(Free, OfTheNullAddressDoesNothing)
 {
     Pool pool;
-    EXPECT_EQ(BINADE_OK, binade_free(pool, 0, kStream));
-    EXPECT_EQ(BINADE_OK, binade_free_sized(pool, 0, 0, kStream));
-    EXPECT_EQ(BINADE_OK, binade_free_sized(pool, 0, 4096, kStream));
+    EXPECT_EQ(MOIETY_OK, moiety_free(pool, 0, kStream));
+    EXPECT_EQ(MOIETY_OK, moiety_free_sized(pool, 0, 0, kStream));
+    EXPECT_EQ(MOIETY_OK, moiety_free_sized(pool, 0, 4096, kStream));
     EXPECT_EQ(0u, pool.Stats().allocation_freed);
 }
 
 TEST_F(Free, WithoutAPoolIsInvalid)
 {
-    binade_devptr address = 512;
-    EXPECT_EQ(BINADE_E_INVALID, binade_free(nullptr, address, kStream));
-    EXPECT_EQ(BINADE_E_INVALID,
-              binade_free_sized(nullptr, address, 512, kStream));
-    EXPECT_EQ(BINADE_E_INVALID,
-              binade_free_batch(nullptr, &address, 1, kStream, nullptr));
+    moiety_devptr address = 512;
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_free(nullptr, address, kStream));
+    EXPECT_EQ(MOIETY_E_INVALID,
+              moiety_free_sized(nullptr, address, 512, kStream));
+    EXPECT_EQ(MOIETY_E_INVALID,
+              moiety_free_batch(nullptr, &address, 1, kStream, nullptr));
 }
 
 TEST_F(Free, OnAnyStreamTakesTheBlock)
 {
     Pool pool;
     pool_test::Stream created;
-    const binade_stream streams[] = {
-        nullptr,           BINADE_STREAM_LEGACY, BINADE_STREAM_PER_THREAD,
-        BINADE_STREAM_ANY, BINADE_STREAM_DONE,   created};
-    for (binade_stream stream : streams)
+    const moiety_stream streams[] = {
+        nullptr,           MOIETY_STREAM_LEGACY, MOIETY_STREAM_PER_THREAD,
+        MOIETY_STREAM_ANY, MOIETY_STREAM_DONE,   created};
+    for (moiety_stream stream : streams)
         for (size_t size_bytes : kSizes)
             pool.Free(pool.Alloc(size_bytes, stream), stream);
     EXPECT_EQ(0u, pool.Stats().allocation_current);
@@ -64,17 +64,17 @@ TEST_F(Free, InsideABlockIsInvalid)
 {
     Pool pool;
     for (size_t size_bytes : kSizes) {
-        binade_devptr block = pool.Alloc(size_bytes);
+        moiety_devptr block = pool.Alloc(size_bytes);
         size_t usable_bytes = pool.UsableSize(block);
         for (uint64_t offset :
              {uint64_t{1}, uint64_t{256}, uint64_t{511}, uint64_t{512},
               uint64_t{32} * kKiB, 2 * kMiB, usable_bytes - 1}) {
             if (offset >= usable_bytes)
                 continue;
-            EXPECT_EQ(BINADE_E_INVALID,
-                      binade_free(pool, block + offset, kStream))
+            EXPECT_EQ(MOIETY_E_INVALID,
+                      moiety_free(pool, block + offset, kStream))
                 << size_bytes << " + " << offset;
-            EXPECT_EQ(BINADE_E_INVALID, binade_free_sized(pool, block + offset,
+            EXPECT_EQ(MOIETY_E_INVALID, moiety_free_sized(pool, block + offset,
                                                           size_bytes, kStream))
                 << size_bytes << " + " << offset;
         }
@@ -86,8 +86,8 @@ TEST_F(Free, InsideABlockIsInvalid)
 TEST_F(Free, OfMemoryThatWasNeverGivenOutIsInvalid)
 {
     Pool pool;
-    binade_devptr block = pool.Alloc(3 * kMiB);
-    EXPECT_EQ(BINADE_E_INVALID, binade_free(pool, block + 20 * kMiB, kStream))
+    moiety_devptr block = pool.Alloc(3 * kMiB);
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_free(pool, block + 20 * kMiB, kStream))
         << "the segment has 32 MiB";
     pool.Free(block);
 }
@@ -96,10 +96,10 @@ TEST_F(Free, OfAnotherPoolsBlockIsForeign)
 {
     Pool pool, other;
     for (size_t size_bytes : kSizes) {
-        binade_devptr block = other.Alloc(size_bytes);
-        EXPECT_EQ(BINADE_E_FOREIGN, binade_free(pool, block, kStream));
-        EXPECT_EQ(BINADE_E_FOREIGN,
-                  binade_free_sized(pool, block, size_bytes, kStream));
+        moiety_devptr block = other.Alloc(size_bytes);
+        EXPECT_EQ(MOIETY_E_FOREIGN, moiety_free(pool, block, kStream));
+        EXPECT_EQ(MOIETY_E_FOREIGN,
+                  moiety_free_sized(pool, block, size_bytes, kStream));
         other.Free(block);
     }
 }
@@ -108,11 +108,11 @@ TEST_F(Free, OfAnAddressThatIsNobodysIsForeign)
 {
     Pool pool;
     pool.Free(pool.Alloc(512));
-    for (binade_devptr address :
-         {binade_devptr{1}, binade_devptr{512}, binade_devptr{0x1234567},
-          binade_devptr{1} << 48, binade_devptr{1} << 49, ~binade_devptr{511},
-          ~binade_devptr{0}}) {
-        EXPECT_EQ(BINADE_E_FOREIGN, binade_free(pool, address, kStream))
+    for (moiety_devptr address :
+         {moiety_devptr{1}, moiety_devptr{512}, moiety_devptr{0x1234567},
+          moiety_devptr{1} << 48, moiety_devptr{1} << 49, ~moiety_devptr{511},
+          ~moiety_devptr{0}}) {
+        EXPECT_EQ(MOIETY_E_FOREIGN, moiety_free(pool, address, kStream))
             << address;
     }
 }
@@ -121,14 +121,14 @@ TEST_F(Free, TwiceInARowIsInvalid)
 {
     Pool pool;
     for (size_t size_bytes : kSizes) {
-        for (binade_stream stream :
-             {BINADE_STREAM_LEGACY, BINADE_STREAM_ANY, BINADE_STREAM_DONE}) {
-            binade_devptr block = pool.Alloc(size_bytes);
+        for (moiety_stream stream :
+             {MOIETY_STREAM_LEGACY, MOIETY_STREAM_ANY, MOIETY_STREAM_DONE}) {
+            moiety_devptr block = pool.Alloc(size_bytes);
             pool.Free(block, stream);
-            EXPECT_EQ(BINADE_E_INVALID, binade_free(pool, block, stream))
+            EXPECT_EQ(MOIETY_E_INVALID, moiety_free(pool, block, stream))
                 << size_bytes;
-            EXPECT_EQ(BINADE_E_INVALID,
-                      binade_free_sized(pool, block, size_bytes, stream))
+            EXPECT_EQ(MOIETY_E_INVALID,
+                      moiety_free_sized(pool, block, size_bytes, stream))
                 << size_bytes;
         }
     }
@@ -138,15 +138,15 @@ TEST_F(Free, TwiceInARowIsInvalid)
 
 TEST_F(Free, TwiceIsInvalidWhenTheBlockHasLeftTheCaches)
 {
-    binade_pool_options options = Defaults();
+    moiety_pool_options options = Defaults();
     options.thread_cache_bytes = 0;
     Pool pool(options);
     for (size_t size_bytes : kSizes) {
-        binade_devptr block = pool.Alloc(size_bytes);
-        binade_devptr between = pool.Alloc(size_bytes);
-        pool.Free(block, BINADE_STREAM_DONE);
-        pool.Free(between, BINADE_STREAM_DONE);
-        EXPECT_EQ(BINADE_E_INVALID, binade_free(pool, block, kStream))
+        moiety_devptr block = pool.Alloc(size_bytes);
+        moiety_devptr between = pool.Alloc(size_bytes);
+        pool.Free(block, MOIETY_STREAM_DONE);
+        pool.Free(between, MOIETY_STREAM_DONE);
+        EXPECT_EQ(MOIETY_E_INVALID, moiety_free(pool, block, kStream))
             << size_bytes;
     }
 }
@@ -154,31 +154,31 @@ TEST_F(Free, TwiceIsInvalidWhenTheBlockHasLeftTheCaches)
 TEST_F(Free, AfterItsMemoryWentBackIsForeign)
 {
     Pool pool;
-    binade_devptr block = pool.Alloc(4096);
-    pool.Free(block, BINADE_STREAM_DONE);
+    moiety_devptr block = pool.Alloc(4096);
+    pool.Free(block, MOIETY_STREAM_DONE);
     EXPECT_EQ(32 * kMiB, pool.Trim());
-    EXPECT_EQ(BINADE_E_FOREIGN, binade_free(pool, block, kStream));
+    EXPECT_EQ(MOIETY_E_FOREIGN, moiety_free(pool, block, kStream));
 }
 
 TEST_F(Free, OfTheWrongSizeIsInvalid)
 {
     Pool pool;
     for (size_t size_bytes : kSizes) {
-        binade_devptr block = pool.Alloc(size_bytes);
+        moiety_devptr block = pool.Alloc(size_bytes);
         for (size_t wrong_bytes :
              {size_t{0}, size_t{1}, size_bytes / 2, 2 * size_bytes,
               size_bytes + 100 * kKiB, 64 * kMiB, SIZE_MAX}) {
             // A block of 512 bytes has the size of one of 1 byte.
             if (size_bytes == 512 && wrong_bytes > 0 && wrong_bytes <= 512)
                 continue;
-            EXPECT_EQ(BINADE_E_INVALID,
-                      binade_free_sized(pool, block, wrong_bytes, kStream))
+            EXPECT_EQ(MOIETY_E_INVALID,
+                      moiety_free_sized(pool, block, wrong_bytes, kStream))
                 << wrong_bytes << " for " << size_bytes;
         }
         EXPECT_EQ(1u, pool.Stats().allocation_current);
-        EXPECT_EQ(BINADE_OK,
-                  binade_free_sized(pool, block, size_bytes, kStream))
-            << binade_last_error_message();
+        EXPECT_EQ(MOIETY_OK,
+                  moiety_free_sized(pool, block, size_bytes, kStream))
+            << moiety_last_error_message();
     }
 }
 
@@ -189,15 +189,15 @@ TEST_F(Free, OfTheSizeThatWasAskedForIsAccepted)
     Pool pool;
     for (size_t size_bytes = 1; size_bytes < 9 * kMiB;
          size_bytes += 1 + size_bytes / 9) {
-        binade_devptr block = pool.Alloc(size_bytes);
-        EXPECT_EQ(BINADE_OK,
-                  binade_free_sized(pool, block, size_bytes, kStream))
-            << size_bytes << ": " << binade_last_error_message();
-        ASSERT_EQ(BINADE_OK, binade_alloc_aligned(pool, size_bytes, 64 * kKiB,
+        moiety_devptr block = pool.Alloc(size_bytes);
+        EXPECT_EQ(MOIETY_OK,
+                  moiety_free_sized(pool, block, size_bytes, kStream))
+            << size_bytes << ": " << moiety_last_error_message();
+        ASSERT_EQ(MOIETY_OK, moiety_alloc_aligned(pool, size_bytes, 64 * kKiB,
                                                   kStream, &block));
-        EXPECT_EQ(BINADE_OK,
-                  binade_free_sized(pool, block, size_bytes, kStream))
-            << size_bytes << ": " << binade_last_error_message();
+        EXPECT_EQ(MOIETY_OK,
+                  moiety_free_sized(pool, block, size_bytes, kStream))
+            << size_bytes << ": " << moiety_last_error_message();
     }
     EXPECT_EQ(0u, pool.Stats().allocation_current);
 }
@@ -205,9 +205,9 @@ TEST_F(Free, OfTheSizeThatWasAskedForIsAccepted)
 TEST_F(Free, OfABatchMayContainNull)
 {
     Pool pool;
-    std::vector<binade_devptr> all = {pool.Alloc(512), 0, pool.Alloc(kMiB), 0};
+    std::vector<moiety_devptr> all = {pool.Alloc(512), 0, pool.Alloc(kMiB), 0};
     size_t freed_count = 77;
-    EXPECT_EQ(BINADE_OK, binade_free_batch(pool, all.data(), all.size(),
+    EXPECT_EQ(MOIETY_OK, moiety_free_batch(pool, all.data(), all.size(),
                                            kStream, &freed_count));
     EXPECT_EQ(4u, freed_count);
     EXPECT_EQ(0u, pool.Stats().allocation_current);
@@ -217,25 +217,25 @@ TEST_F(Free, OfAnEmptyBatchDoesNothing)
 {
     Pool pool;
     size_t freed_count = 77;
-    EXPECT_EQ(BINADE_OK,
-              binade_free_batch(pool, nullptr, 0, kStream, &freed_count));
+    EXPECT_EQ(MOIETY_OK,
+              moiety_free_batch(pool, nullptr, 0, kStream, &freed_count));
     EXPECT_EQ(0u, freed_count);
 }
 
 TEST_F(Free, OfABatchWithoutAddressesIsInvalid)
 {
     Pool pool;
-    EXPECT_EQ(BINADE_E_INVALID,
-              binade_free_batch(pool, nullptr, 1, kStream, nullptr));
+    EXPECT_EQ(MOIETY_E_INVALID,
+              moiety_free_batch(pool, nullptr, 1, kStream, nullptr));
 }
 
 TEST_F(Free, OfABatchEndsAtTheFirstThatIsRefused)
 {
     Pool pool;
-    std::vector<binade_devptr> all = {pool.Alloc(512), pool.Alloc(4096), 512,
+    std::vector<moiety_devptr> all = {pool.Alloc(512), pool.Alloc(4096), 512,
                                       pool.Alloc(kMiB)};
     size_t freed_count = 77;
-    EXPECT_EQ(BINADE_E_FOREIGN, binade_free_batch(pool, all.data(), all.size(),
+    EXPECT_EQ(MOIETY_E_FOREIGN, moiety_free_batch(pool, all.data(), all.size(),
                                                   kStream, &freed_count));
     EXPECT_EQ(2u, freed_count);
     EXPECT_EQ(1u, pool.Stats().allocation_current);
@@ -245,11 +245,11 @@ TEST_F(Free, OfABatchEndsAtTheFirstThatIsRefused)
 TEST_F(Free, OfABatchTakesBlocksOfAllSizes)
 {
     Pool pool;
-    std::vector<binade_devptr> all;
+    std::vector<moiety_devptr> all;
     for (int i = 0; i < 60; i++)
         for (size_t size_bytes : kSizes)
             all.push_back(pool.Alloc(size_bytes));
-    EXPECT_EQ(BINADE_OK, binade_free_batch(pool, all.data(), all.size(),
+    EXPECT_EQ(MOIETY_OK, moiety_free_batch(pool, all.data(), all.size(),
                                            kStream, nullptr));
     EXPECT_EQ(0u, pool.Stats().allocation_current);
 }
@@ -263,10 +263,10 @@ class UsableSize : public Free
 TEST_F(UsableSize, NeedsAPoolAndAPlace)
 {
     Pool pool;
-    binade_devptr block = pool.Alloc(512);
-    EXPECT_EQ(BINADE_E_INVALID,
-              binade_usable_size(nullptr, block, &size_bytes_));
-    EXPECT_EQ(BINADE_E_INVALID, binade_usable_size(pool, block, nullptr));
+    moiety_devptr block = pool.Alloc(512);
+    EXPECT_EQ(MOIETY_E_INVALID,
+              moiety_usable_size(nullptr, block, &size_bytes_));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_usable_size(pool, block, nullptr));
     EXPECT_EQ(77u, size_bytes_);
     pool.Free(block);
 }
@@ -275,12 +275,12 @@ TEST_F(UsableSize, InsideABlockIsInvalid)
 {
     Pool pool;
     for (size_t block_bytes : kSizes) {
-        binade_devptr block = pool.Alloc(block_bytes);
-        EXPECT_EQ(BINADE_E_INVALID,
-                  binade_usable_size(pool, block + 1, &size_bytes_));
+        moiety_devptr block = pool.Alloc(block_bytes);
+        EXPECT_EQ(MOIETY_E_INVALID,
+                  moiety_usable_size(pool, block + 1, &size_bytes_));
         if (block_bytes > 512) {
-            EXPECT_EQ(BINADE_E_INVALID,
-                      binade_usable_size(pool, block + 512, &size_bytes_));
+            EXPECT_EQ(MOIETY_E_INVALID,
+                      moiety_usable_size(pool, block + 512, &size_bytes_));
         }
         pool.Free(block);
     }
@@ -289,14 +289,14 @@ TEST_F(UsableSize, InsideABlockIsInvalid)
 
 TEST_F(UsableSize, OfWhatIsFreeIsInvalid)
 {
-    binade_pool_options options = Defaults();
+    moiety_pool_options options = Defaults();
     options.thread_cache_bytes = 0;
     Pool pool(options);
     for (size_t block_bytes : kSizes) {
-        binade_devptr block = pool.Alloc(block_bytes);
-        pool.Free(block, BINADE_STREAM_DONE);
-        EXPECT_EQ(BINADE_E_INVALID,
-                  binade_usable_size(pool, block, &size_bytes_));
+        moiety_devptr block = pool.Alloc(block_bytes);
+        pool.Free(block, MOIETY_STREAM_DONE);
+        EXPECT_EQ(MOIETY_E_INVALID,
+                  moiety_usable_size(pool, block, &size_bytes_));
     }
     EXPECT_EQ(77u, size_bytes_);
 }
@@ -304,9 +304,9 @@ TEST_F(UsableSize, OfWhatIsFreeIsInvalid)
 TEST_F(UsableSize, OfAnothersMemoryIsForeign)
 {
     Pool pool, other;
-    binade_devptr block = other.Alloc(512);
-    EXPECT_EQ(BINADE_E_FOREIGN, binade_usable_size(pool, block, &size_bytes_));
-    EXPECT_EQ(BINADE_E_FOREIGN, binade_usable_size(pool, 512, &size_bytes_));
+    moiety_devptr block = other.Alloc(512);
+    EXPECT_EQ(MOIETY_E_FOREIGN, moiety_usable_size(pool, block, &size_bytes_));
+    EXPECT_EQ(MOIETY_E_FOREIGN, moiety_usable_size(pool, 512, &size_bytes_));
     EXPECT_EQ(77u, size_bytes_);
     other.Free(block);
 }

@@ -20,7 +20,7 @@ using pool_test::Stream;
 
 constexpr size_t kHugeBytes = 192 * kMiB;
 
-class HugeBlocks : public ::testing::TestWithParam<binade_stream>
+class HugeBlocks : public ::testing::TestWithParam<moiety_stream>
 {
   protected:
     static void SetUpTestSuite()
@@ -39,9 +39,9 @@ class HugeBlocksOfAStream : public ::testing::Test
 };
 
 // Room for one of them and no second.
-binade_pool_options ForOne()
+moiety_pool_options ForOne()
 {
-    binade_pool_options options = Defaults();
+    moiety_pool_options options = Defaults();
     options.limit_bytes = kHugeBytes + 64 * kMiB;
     return options;
 }
@@ -58,8 +58,8 @@ TEST_P(HugeBlocks, ServeTheSameAgain)
 {
     Pool pool(ForOne());
     for (uint64_t i = 0; i < 20; i++) {
-        binade_devptr block = pool.Alloc(kHugeBytes - i * kMiB, GetParam());
-        binade_devptr small = pool.Alloc(64 * kKiB, GetParam());
+        moiety_devptr block = pool.Alloc(kHugeBytes - i * kMiB, GetParam());
+        moiety_devptr small = pool.Alloc(64 * kKiB, GetParam());
         pool_test::Fill(block + kHugeBytes - 32 * kMiB, 4 * kKiB, 7);
         EXPECT_TRUE(
             pool_test::Holds(block + kHugeBytes - 32 * kMiB, 4 * kKiB, 7));
@@ -75,11 +75,11 @@ TEST_F(HugeBlocksOfAStream, ServeItAtOnce)
     Pool pool(ForOne());
     Stream stream;
     stream.Hold();
-    binade_devptr first = pool.Alloc(kHugeBytes, stream);
+    moiety_devptr first = pool.Alloc(kHugeBytes, stream);
     pool.Free(first, stream);
-    binade_devptr again = 0;
-    EXPECT_EQ(BINADE_OK,
-              binade_try_alloc(pool, kHugeBytes - kMiB, stream, &again));
+    moiety_devptr again = 0;
+    EXPECT_EQ(MOIETY_OK,
+              moiety_try_alloc(pool, kHugeBytes - kMiB, stream, &again));
     EXPECT_EQ(first, again);
     pool.Free(again, stream);
     EXPECT_EQ(0u, pool.Stats().events_recorded);
@@ -102,10 +102,10 @@ TEST_P(HugeBlocks, AreCutUpForSmallOnes)
 {
     Pool pool(ForOne());
     pool.Free(pool.Alloc(kHugeBytes, GetParam()), GetParam());
-    std::vector<binade_devptr> blocks;
+    std::vector<moiety_devptr> blocks;
     for (int i = 0; i < 128; i++)
         blocks.push_back(pool.Alloc(kMiB, GetParam()));
-    for (binade_devptr block : blocks)
+    for (moiety_devptr block : blocks)
         pool.Free(block, GetParam());
     pool.Free(pool.Alloc(kHugeBytes, GetParam()), GetParam());
     ExpectWholeAtTheEnd(pool);

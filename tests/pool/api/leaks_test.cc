@@ -30,10 +30,10 @@ class PoolLeaks : public ::testing::Test
 TEST_F(PoolLeaks, AreNoneWhenAllIsFreed)
 {
     Pool pool;
-    pool.Free(pool.Alloc(4096), BINADE_STREAM_ANY);
-    pool.Free(pool.Alloc(4096), BINADE_STREAM_DONE);
+    pool.Free(pool.Alloc(4096), MOIETY_STREAM_ANY);
+    pool.Free(pool.Alloc(4096), MOIETY_STREAM_DONE);
     pool.Free(pool.Alloc(4096));
-    binade_leaks leaks = pool.End();
+    moiety_leaks leaks = pool.End();
     EXPECT_EQ(0u, leaks.block_count);
     EXPECT_EQ(0u, leaks.bytes);
     EXPECT_EQ(0u, leaks.address_count);
@@ -42,7 +42,7 @@ TEST_F(PoolLeaks, AreNoneWhenAllIsFreed)
 TEST_F(PoolLeaks, AreCountedAndNamed)
 {
     Pool pool;
-    std::vector<binade_devptr> leaked;
+    std::vector<moiety_devptr> leaked;
     uint64_t bytes = 0;
     for (size_t size_bytes :
          {size_t{512}, 3 * kKiB, 70 * kKiB, kMiB, 5 * kMiB}) {
@@ -51,14 +51,14 @@ TEST_F(PoolLeaks, AreCountedAndNamed)
         bytes += pool.UsableSize(leaked.back());
         pool.Free(pool.Alloc(size_bytes));
     }
-    binade_leaks leaks = pool.End();
+    moiety_leaks leaks = pool.End();
     EXPECT_EQ(sizeof(leaks), leaks.struct_size);
     EXPECT_EQ(5u, leaks.block_count);
     EXPECT_EQ(bytes, leaks.bytes);
     ASSERT_EQ(5u, leaks.address_count);
     std::sort(leaked.begin(), leaked.end());
     EXPECT_EQ(leaked,
-              std::vector<binade_devptr>(leaks.addresses, leaks.addresses + 5));
+              std::vector<moiety_devptr>(leaks.addresses, leaks.addresses + 5));
 }
 
 TEST_F(PoolLeaks, AreAllCountedWhereNotAllAreNamed)
@@ -66,7 +66,7 @@ TEST_F(PoolLeaks, AreAllCountedWhereNotAllAreNamed)
     Pool pool;
     for (int i = 0; i < 1000; i++)
         pool.Alloc(1000);
-    binade_leaks leaks = pool.End();
+    moiety_leaks leaks = pool.End();
     EXPECT_EQ(1000u, leaks.block_count);
     EXPECT_EQ(1000u * 1024, leaks.bytes);
     EXPECT_EQ(16u, leaks.address_count);
@@ -74,22 +74,22 @@ TEST_F(PoolLeaks, AreAllCountedWhereNotAllAreNamed)
 
 TEST_F(PoolLeaks, NeedAStructOfTheRightSize)
 {
-    binade_pool *pool = nullptr;
-    ASSERT_EQ(BINADE_OK, binade_pool_create(nullptr, &pool));
-    binade_leaks leaks;
+    moiety_pool *pool = nullptr;
+    ASSERT_EQ(MOIETY_OK, moiety_pool_create(nullptr, &pool));
+    moiety_leaks leaks;
     std::memset(&leaks, 0x5a, sizeof(leaks));
     leaks.struct_size = sizeof(leaks) - 1;
-    EXPECT_EQ(BINADE_E_INVALID, binade_pool_destroy(pool, &leaks));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_destroy(pool, &leaks));
     leaks.struct_size = 0;
-    EXPECT_EQ(BINADE_E_INVALID, binade_pool_destroy(pool, &leaks));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_destroy(pool, &leaks));
     EXPECT_EQ(0x5a5a5a5au, leaks.address_count);
-    EXPECT_EQ(BINADE_OK, binade_pool_destroy(pool, nullptr))
+    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool, nullptr))
         << "it was still there";
 }
 
 std::string ErrorOutputOfALeak(uint32_t flags)
 {
-    binade_pool_options options = Defaults();
+    moiety_pool_options options = Defaults();
     options.flags = flags;
     ::testing::internal::CaptureStderr();
     {
@@ -102,7 +102,7 @@ std::string ErrorOutputOfALeak(uint32_t flags)
 
 TEST_F(PoolLeaks, ArePrintedWhereThatIsAsked)
 {
-    std::string output = ErrorOutputOfALeak(BINADE_POOL_REPORT_LEAKS);
+    std::string output = ErrorOutputOfALeak(MOIETY_POOL_REPORT_LEAKS);
     EXPECT_NE(std::string::npos, output.find("3145728")) << output;
     EXPECT_EQ('\n', output.back());
 }
@@ -114,8 +114,8 @@ TEST_F(PoolLeaks, AreNotPrintedOtherwise)
 
 TEST_F(PoolLeaks, AreNotPrintedWhereThereAreNone)
 {
-    binade_pool_options options = Defaults();
-    options.flags = BINADE_POOL_REPORT_LEAKS;
+    moiety_pool_options options = Defaults();
+    options.flags = MOIETY_POOL_REPORT_LEAKS;
     ::testing::internal::CaptureStderr();
     {
         Pool pool(options);

@@ -20,10 +20,10 @@ using pool_test::Stream;
 
 constexpr unsigned kTooMany = 1000; // calls of one entry that no life makes
 
-binade_pool_options Mapped()
+moiety_pool_options Mapped()
 {
-    binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
-    options.flags = BINADE_POOL_MAPPED;
+    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
+    options.flags = MOIETY_POOL_MAPPED;
     options.thread_cache_bytes = 0;
     options.limit_bytes = 64 * kMiB;
     return options;
@@ -80,7 +80,7 @@ class Life
         EXPECT_EQ(0u, pool_.Stats().reserved_bytes_current);
         EXPECT_EQ(0u, pool_.Stats().unreleased_bytes);
         EXPECT_EQ(0u, pool_.Stats().mapped_left_bytes);
-        binade_devptr block = pool_.Alloc(64 * kMiB);
+        moiety_devptr block = pool_.Alloc(64 * kMiB);
         for (uint64_t at = 0; at < 64 * kMiB; at += 2 * kMiB)
             pool_test::Fill(block + at, 4096, static_cast<uint32_t>(at));
         for (uint64_t at = 0; at < 64 * kMiB; at += 2 * kMiB)
@@ -99,10 +99,10 @@ class Life
   private:
     void Alloc(size_t size_bytes)
     {
-        binade_devptr block = 0;
-        binade_status status = binade_alloc(pool_, size_bytes, stream_, &block);
+        moiety_devptr block = 0;
+        moiety_status status = moiety_alloc(pool_, size_bytes, stream_, &block);
         Count(status);
-        if (status == BINADE_OK)
+        if (status == MOIETY_OK)
             blocks_.push_back(block);
     }
 
@@ -117,19 +117,19 @@ class Life
     void Trim()
     {
         uint64_t bytes = 0;
-        Count(binade_pool_trim(pool_, 0, &bytes));
+        Count(moiety_pool_trim(pool_, 0, &bytes));
     }
 
-    void Count(binade_status status)
+    void Count(moiety_status status)
     {
-        failed_count += status != BINADE_OK;
-        EXPECT_TRUE(status == BINADE_OK || status == BINADE_E_DRIVER)
-            << status << ": " << binade_last_error_message();
+        failed_count += status != MOIETY_OK;
+        EXPECT_TRUE(status == MOIETY_OK || status == MOIETY_E_DRIVER)
+            << status << ": " << moiety_last_error_message();
     }
 
     Stream stream_;
     Pool pool_{Mapped()};
-    std::vector<binade_devptr> blocks_;
+    std::vector<moiety_devptr> blocks_;
 };
 
 TEST_P(MappedFault, OfEveryCallIsSurvived)
@@ -168,8 +168,8 @@ TEST_P(MappedFault, OfTheEndIsTriedAgain)
     {
         Stream stream;
         Pool pool(Mapped());
-        binade_devptr first = pool.Alloc(8 * kMiB, stream);
-        binade_devptr keeper = pool.Alloc(2 * kMiB, stream);
+        moiety_devptr first = pool.Alloc(8 * kMiB, stream);
+        moiety_devptr keeper = pool.Alloc(2 * kMiB, stream);
         pool.Free(first, stream);
         pool.Free(pool.Alloc(12 * kMiB, stream), stream);
         pool.Free(keeper, stream);
@@ -200,11 +200,11 @@ TEST_P(MappedFaultOfGrowth, IsNamedAndLeavesNothing)
     pool_test::Inventory inventory;
     int64_t live = pool_test::Live("vmm");
     Pool pool(Mapped());
-    binade_devptr block = 0;
+    moiety_devptr block = 0;
     pool_test::SetFaults(Always(GetParam()));
-    EXPECT_EQ(BINADE_E_DRIVER,
-              binade_alloc(pool, 4 * kMiB, BINADE_STREAM_LEGACY, &block));
-    std::string message = binade_last_error_message();
+    EXPECT_EQ(MOIETY_E_DRIVER,
+              moiety_alloc(pool, 4 * kMiB, MOIETY_STREAM_LEGACY, &block));
+    std::string message = moiety_last_error_message();
     pool_test::SetFaults("");
     EXPECT_NE(std::string::npos, message.find(GetParam())) << message;
     EXPECT_EQ(0u, block);
@@ -229,10 +229,10 @@ TEST_F(MappedExhaustion, OfTheDeviceIsCalledThat)
 {
     pool_test::UseStandin();
     Pool pool(Mapped());
-    binade_devptr block = 0;
+    moiety_devptr block = 0;
     pool_test::SetFaults("cuMemCreate:every=1:code=CUDA_ERROR_OUT_OF_MEMORY");
-    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
-              binade_alloc(pool, 4 * kMiB, BINADE_STREAM_LEGACY, &block));
+    EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY,
+              moiety_alloc(pool, 4 * kMiB, MOIETY_STREAM_LEGACY, &block));
     pool_test::SetFaults("");
     EXPECT_EQ(0u, pool.Stats().reserved_bytes_current);
     pool.Free(pool.Alloc(4 * kMiB));

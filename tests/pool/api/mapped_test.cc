@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pools of mapped memory (BINADE_POOL_MAPPED): blocks across pieces, pieces that
+// Pools of mapped memory (MOIETY_POOL_MAPPED): blocks across pieces, pieces that
 // move under work that waits, and all that a pool offers on top.
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
-#include "binade/scope.h"
-#include "binade/tenant.h"
+#include "moiety/scope.h"
+#include "moiety/tenant.h"
 #include "tests/checked/captured_graph.h"
 #include "tests/heap/heap_under_test.h"
 #include "tests/pool/inventory.h"
@@ -38,10 +38,10 @@ class MappedPool : public ::testing::Test
 };
 
 // No thread keeps a block, so that what is freed is free.
-binade_pool_options Mapped()
+moiety_pool_options Mapped()
 {
-    binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
-    options.flags = BINADE_POOL_MAPPED;
+    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
+    options.flags = MOIETY_POOL_MAPPED;
     options.thread_cache_bytes = 0;
     return options;
 }
@@ -49,11 +49,11 @@ binade_pool_options Mapped()
 // Whether the driver has an event of a context.
 bool IsOldDriver()
 {
-    return std::getenv("BINADE_STANDIN_DRIVER_VERSION") != nullptr;
+    return std::getenv("MOIETY_STANDIN_DRIVER_VERSION") != nullptr;
 }
 
-void Set(binade_devptr address, size_t size_bytes, uint32_t word,
-         binade_stream stream)
+void Set(moiety_devptr address, size_t size_bytes, uint32_t word,
+         moiety_stream stream)
 {
     EXPECT_EQ(
         CUDA_SUCCESS,
@@ -61,8 +61,8 @@ void Set(binade_devptr address, size_t size_bytes, uint32_t word,
             "cuMemsetD32Async")(address, word, size_bytes / 4, stream)));
 }
 
-void Copy(binade_devptr to, binade_devptr from, size_t size_bytes,
-          binade_stream stream)
+void Copy(moiety_devptr to, moiety_devptr from, size_t size_bytes,
+          moiety_stream stream)
 {
     EXPECT_EQ(
         CUDA_SUCCESS,
@@ -72,11 +72,11 @@ void Copy(binade_devptr to, binade_devptr from, size_t size_bytes,
 
 // Waits for nothing, as a stream is held: where there is no event of a context,
 // an allocation that may wait does so for all work before it grows.
-binade_devptr AllocAtOnce(Pool &pool, size_t size_bytes, binade_stream stream)
+moiety_devptr AllocAtOnce(Pool &pool, size_t size_bytes, moiety_stream stream)
 {
-    binade_devptr address = 0;
-    EXPECT_EQ(BINADE_OK, binade_try_alloc(pool, size_bytes, stream, &address))
-        << binade_last_error_message();
+    moiety_devptr address = 0;
+    EXPECT_EQ(MOIETY_OK, moiety_try_alloc(pool, size_bytes, stream, &address))
+        << moiety_last_error_message();
     return address;
 }
 
@@ -93,7 +93,7 @@ TEST_F(MappedPool, HasBlocksOfEverySize)
 {
     Pool pool(Mapped());
     pool_test::Ranges ranges;
-    std::vector<binade_devptr> blocks;
+    std::vector<moiety_devptr> blocks;
     uint32_t word = 1;
     for (size_t size_bytes = 512; size_bytes <= 256 * kMiB; size_bytes *= 2)
         for (size_t more_bytes : {size_t{0}, size_bytes / 2 + 512}) {
@@ -104,9 +104,9 @@ TEST_F(MappedPool, HasBlocksOfEverySize)
                             word++);
         }
     word = 1;
-    for (binade_devptr block : blocks)
+    for (moiety_devptr block : blocks)
         EXPECT_TRUE(pool_test::Holds(block, 512, word++));
-    for (binade_devptr block : blocks)
+    for (moiety_devptr block : blocks)
         pool.Free(block);
     EXPECT_EQ(0u, pool.Stats().allocated_bytes_current);
     ExpectAllGoesBack(pool);
@@ -117,7 +117,7 @@ TEST_F(MappedPool, HasABlockAcrossPieces)
 {
     Pool pool(Mapped());
     uint64_t creations = pool_test::Calls("cuMemCreate");
-    binade_devptr block = pool.Alloc(200 * kMiB);
+    moiety_devptr block = pool.Alloc(200 * kMiB);
     EXPECT_EQ(creations + 4, pool_test::Calls("cuMemCreate"));
     EXPECT_EQ(200 * kMiB, pool.Stats().reserved_bytes_current);
     pool_test::Fill(block, 200 * kMiB, 7);
@@ -128,12 +128,12 @@ TEST_F(MappedPool, HasABlockAcrossPieces)
 TEST_F(MappedPool, JoinsFreePiecesToOneBlock)
 {
     Pool pool(Mapped());
-    std::vector<binade_devptr> blocks;
+    std::vector<moiety_devptr> blocks;
     for (int i = 0; i < 3; i++)
         blocks.push_back(pool.Alloc(10 * kMiB));
-    for (binade_devptr block : blocks)
-        pool.Free(block, BINADE_STREAM_DONE);
-    binade_devptr block = pool.Alloc(30 * kMiB);
+    for (moiety_devptr block : blocks)
+        pool.Free(block, MOIETY_STREAM_DONE);
+    moiety_devptr block = pool.Alloc(30 * kMiB);
     EXPECT_EQ(30 * kMiB, pool.Stats().reserved_bytes_current);
     pool_test::Fill(block, 30 * kMiB, 9);
     EXPECT_TRUE(pool_test::Holds(block, 30 * kMiB, 9));
@@ -144,7 +144,7 @@ TEST_F(MappedPool, GrowsByWhatIsMissing)
 {
     Pool pool(Mapped());
     pool.Free(pool.Alloc(10 * kMiB));
-    binade_devptr block = pool.Alloc(14 * kMiB);
+    moiety_devptr block = pool.Alloc(14 * kMiB);
     EXPECT_EQ(14 * kMiB, pool.Stats().reserved_bytes_current);
     EXPECT_EQ(0u, pool.Stats().mapped_moves);
     pool.Free(block);
@@ -153,12 +153,12 @@ TEST_F(MappedPool, GrowsByWhatIsMissing)
 TEST_F(MappedPool, MovesWhatIsDone)
 {
     Pool pool(Mapped());
-    binade_devptr first = pool.Alloc(8 * kMiB);
-    binade_devptr keeper = pool.Alloc(2 * kMiB);
-    pool.Free(first, BINADE_STREAM_DONE);
-    binade_devptr block = pool.Alloc(12 * kMiB);
+    moiety_devptr first = pool.Alloc(8 * kMiB);
+    moiety_devptr keeper = pool.Alloc(2 * kMiB);
+    pool.Free(first, MOIETY_STREAM_DONE);
+    moiety_devptr block = pool.Alloc(12 * kMiB);
     EXPECT_EQ(keeper + 2 * kMiB, block);
-    binade_stats stats = pool.Stats();
+    moiety_stats stats = pool.Stats();
     EXPECT_EQ(1u, stats.mapped_moves);
     EXPECT_EQ(8 * kMiB, stats.mapped_moved_bytes);
     EXPECT_EQ(0u, stats.mapped_left_bytes);
@@ -170,14 +170,14 @@ TEST_F(MappedPool, MovesWhatIsDone)
 // Two of three pieces are wanted side by side, and the third is between them.
 void MoveOnce(Pool *pool)
 {
-    binade_devptr before = pool->Alloc(8 * kMiB);
-    binade_devptr keeper = pool->Alloc(8 * kMiB);
-    binade_devptr behind = pool->Alloc(8 * kMiB);
-    pool->Free(before, BINADE_STREAM_DONE);
-    pool->Free(behind, BINADE_STREAM_DONE);
-    binade_devptr block = pool->Alloc(16 * kMiB);
-    pool->Free(block, BINADE_STREAM_DONE);
-    pool->Free(keeper, BINADE_STREAM_DONE);
+    moiety_devptr before = pool->Alloc(8 * kMiB);
+    moiety_devptr keeper = pool->Alloc(8 * kMiB);
+    moiety_devptr behind = pool->Alloc(8 * kMiB);
+    pool->Free(before, MOIETY_STREAM_DONE);
+    pool->Free(behind, MOIETY_STREAM_DONE);
+    moiety_devptr block = pool->Alloc(16 * kMiB);
+    pool->Free(block, MOIETY_STREAM_DONE);
+    pool->Free(keeper, MOIETY_STREAM_DONE);
 }
 
 // Whether a pool that moves in each round, of whose time that is a small part, stays
@@ -221,15 +221,15 @@ TEST_F(MappedPool, MovesUnderWorkThatWaits)
 {
     Pool pool(Mapped());
     Stream stream;
-    binade_devptr first = pool.Alloc(8 * kMiB, stream);
-    binade_devptr keeper = pool.Alloc(8 * kMiB, stream);
+    moiety_devptr first = pool.Alloc(8 * kMiB, stream);
+    moiety_devptr keeper = pool.Alloc(8 * kMiB, stream);
     stream.Hold();
     Set(first, 8 * kMiB, 1, stream);
     Copy(keeper, first, 8 * kMiB, stream);
     pool.Free(first, stream);
-    binade_devptr block = AllocAtOnce(pool, 12 * kMiB, stream);
+    moiety_devptr block = AllocAtOnce(pool, 12 * kMiB, stream);
     Set(block, 12 * kMiB, 2, stream);
-    binade_stats stats = pool.Stats();
+    moiety_stats stats = pool.Stats();
     EXPECT_EQ(IsOldDriver() ? 0u : 1u, stats.mapped_moves);
     EXPECT_EQ(IsOldDriver() ? 0u : 8 * kMiB, stats.mapped_left_bytes);
     EXPECT_EQ(IsOldDriver() ? 28 * kMiB : 20 * kMiB,
@@ -241,8 +241,8 @@ TEST_F(MappedPool, MovesUnderWorkThatWaits)
     EXPECT_TRUE(pool_test::Holds(block, 12 * kMiB, 2));
     pool.TrimAll();
     EXPECT_EQ(0u, pool.Stats().mapped_left_bytes) << "an event has passed";
-    pool.Free(block, BINADE_STREAM_DONE);
-    pool.Free(keeper, BINADE_STREAM_DONE);
+    pool.Free(block, MOIETY_STREAM_DONE);
+    pool.Free(keeper, MOIETY_STREAM_DONE);
     ExpectAllGoesBack(pool);
 }
 
@@ -251,12 +251,12 @@ TEST_F(MappedPool, MovesNothingOfAnotherStream)
 {
     Pool pool(Mapped());
     Stream mine, other;
-    binade_devptr first = pool.Alloc(8 * kMiB, other);
-    binade_devptr keeper = pool.Alloc(2 * kMiB, other);
+    moiety_devptr first = pool.Alloc(8 * kMiB, other);
+    moiety_devptr keeper = pool.Alloc(2 * kMiB, other);
     other.Hold();
     Set(first, 8 * kMiB, 1, other);
     pool.Free(first, other);
-    binade_devptr block = AllocAtOnce(pool, 12 * kMiB, mine);
+    moiety_devptr block = AllocAtOnce(pool, 12 * kMiB, mine);
     EXPECT_EQ(0u, pool.Stats().mapped_moves);
     other.Release();
     pool.Free(block, mine);
@@ -267,34 +267,34 @@ TEST_F(MappedPool, MovesNothingOfAStreamThatCaptures)
 {
     Pool pool(Mapped());
     Stream stream;
-    binade_devptr first = pool.Alloc(8 * kMiB, stream);
-    binade_devptr keeper = pool.Alloc(2 * kMiB, stream);
+    moiety_devptr first = pool.Alloc(8 * kMiB, stream);
+    moiety_devptr keeper = pool.Alloc(2 * kMiB, stream);
     stream.Hold();
     Set(first, 8 * kMiB, 1, stream);
     pool.Free(first, stream);
-    binade_scope scope = 0;
-    ASSERT_EQ(BINADE_OK, binade_scope_begin(pool, stream, &scope));
+    moiety_scope scope = 0;
+    ASSERT_EQ(MOIETY_OK, moiety_scope_begin(pool, stream, &scope));
     CapturedGraph graph(stream);
-    binade_devptr block = AllocAtOnce(pool, 12 * kMiB, stream);
+    moiety_devptr block = AllocAtOnce(pool, 12 * kMiB, stream);
     EXPECT_EQ(0u, pool.Stats().mapped_moves);
     Set(block, 4, 1, stream);
     EXPECT_EQ(1u, graph.End());
-    EXPECT_EQ(BINADE_OK, binade_scope_end(scope));
+    EXPECT_EQ(MOIETY_OK, moiety_scope_end(scope));
     stream.Release();
-    EXPECT_EQ(BINADE_OK, binade_scope_release(scope));
+    EXPECT_EQ(MOIETY_OK, moiety_scope_release(scope));
     pool.Free(block);
     pool.Free(keeper);
 }
 
 // Blocks of 2 to 40 MiB that come and go, of which every second stays.
-void Churn(Pool &pool, binade_stream stream)
+void Churn(Pool &pool, moiety_stream stream)
 {
     pool_test::Ranges ranges;
-    std::vector<binade_devptr> kept;
+    std::vector<moiety_devptr> kept;
     for (size_t size_bytes = 2 * kMiB; size_bytes <= 40 * kMiB;
          size_bytes += 2 * kMiB) {
-        binade_devptr gone = pool.Alloc(size_bytes, stream);
-        binade_devptr stays = pool.Alloc(2 * kMiB, stream);
+        moiety_devptr gone = pool.Alloc(size_bytes, stream);
+        moiety_devptr stays = pool.Alloc(2 * kMiB, stream);
         EXPECT_TRUE(ranges.Add(stays, 2 * kMiB));
         Set(stays, 2 * kMiB, static_cast<uint32_t>(size_bytes), stream);
         Set(gone, 64 * kKiB, 0, stream);
@@ -315,15 +315,15 @@ TEST_F(MappedPool, LosesNothingByManyMoves)
     Pool pool(Mapped());
     Stream stream;
     Churn(pool, stream);
-    binade_stats stats = pool.Stats();
+    moiety_stats stats = pool.Stats();
     EXPECT_LT(10u, stats.mapped_moves);
     EXPECT_EQ(stats.segment_current,
               stats.segment_allocated - stats.segment_freed);
     // 20 blocks that stay, and the largest of the others.
     EXPECT_LE(pool.Stats().reserved_bytes_peak, 128 * kMiB);
     Heap heap(pool);
-    EXPECT_EQ(0u, heap.Count(BINADE_HEAP_LOST));
-    EXPECT_EQ(0u, heap.Count(BINADE_HEAP_USED));
+    EXPECT_EQ(0u, heap.Count(MOIETY_HEAP_LOST));
+    EXPECT_EQ(0u, heap.Count(MOIETY_HEAP_USED));
     heap.ExpectStatsOfMapped(pool);
 }
 
@@ -331,16 +331,16 @@ TEST_F(MappedPool, IsWholeInASnapshotWhileAPlaceIsLeft)
 {
     Pool pool(Mapped());
     Stream stream;
-    binade_devptr first = pool.Alloc(8 * kMiB, stream);
-    binade_devptr keeper = pool.Alloc(2 * kMiB, stream);
+    moiety_devptr first = pool.Alloc(8 * kMiB, stream);
+    moiety_devptr keeper = pool.Alloc(2 * kMiB, stream);
     stream.Hold();
     pool.Free(first, stream);
-    binade_devptr block = AllocAtOnce(pool, 10 * kMiB, stream);
+    moiety_devptr block = AllocAtOnce(pool, 10 * kMiB, stream);
     Heap heap(pool);
-    EXPECT_EQ(0u, heap.Count(BINADE_HEAP_LOST));
-    EXPECT_EQ(2u, heap.Count(BINADE_HEAP_USED));
+    EXPECT_EQ(0u, heap.Count(MOIETY_HEAP_LOST));
+    EXPECT_EQ(2u, heap.Count(MOIETY_HEAP_USED));
     uint64_t bytes = 0;
-    for (const binade_heap_segment &segment : heap.segments())
+    for (const moiety_heap_segment &segment : heap.segments())
         bytes += segment.size_bytes;
     EXPECT_EQ(pool.Stats().reserved_bytes_current, bytes);
     heap.ExpectStatsOfMapped(pool);
@@ -353,11 +353,11 @@ TEST_F(MappedPool, ReportsLeaks)
 {
     Pool pool(Mapped());
     Stream stream;
-    binade_devptr first = pool.Alloc(8 * kMiB, stream);
-    binade_devptr keeper = pool.Alloc(2 * kMiB, stream);
+    moiety_devptr first = pool.Alloc(8 * kMiB, stream);
+    moiety_devptr keeper = pool.Alloc(2 * kMiB, stream);
     pool.Free(first, stream);
-    binade_devptr block = pool.Alloc(100 * kMiB, stream);
-    binade_leaks leaks = pool.End();
+    moiety_devptr block = pool.Alloc(100 * kMiB, stream);
+    moiety_leaks leaks = pool.End();
     EXPECT_EQ(2u, leaks.block_count);
     EXPECT_EQ(102 * kMiB, leaks.bytes);
     ASSERT_EQ(2u, leaks.address_count);
@@ -367,17 +367,17 @@ TEST_F(MappedPool, ReportsLeaks)
 TEST_F(MappedPool, HasTenants)
 {
     Pool pool(Mapped());
-    binade_tenant tenant = 0;
-    ASSERT_EQ(BINADE_OK,
-              binade_tenant_create(pool, "one", 100 * kMiB, &tenant));
-    binade_devptr block = 0, none = 0;
-    EXPECT_EQ(BINADE_OK, binade_tenant_alloc(tenant, 80 * kMiB,
-                                             BINADE_STREAM_LEGACY, &block));
+    moiety_tenant tenant = 0;
+    ASSERT_EQ(MOIETY_OK,
+              moiety_tenant_create(pool, "one", 100 * kMiB, &tenant));
+    moiety_devptr block = 0, none = 0;
+    EXPECT_EQ(MOIETY_OK, moiety_tenant_alloc(tenant, 80 * kMiB,
+                                             MOIETY_STREAM_LEGACY, &block));
     EXPECT_EQ(
-        BINADE_E_BUDGET,
-        binade_tenant_alloc(tenant, 30 * kMiB, BINADE_STREAM_LEGACY, &none));
+        MOIETY_E_BUDGET,
+        moiety_tenant_alloc(tenant, 30 * kMiB, MOIETY_STREAM_LEGACY, &none));
     pool.Free(block);
-    EXPECT_EQ(BINADE_OK, binade_tenant_destroy(tenant));
+    EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));
 }
 
 // The graph's block was freed while it was captured, and stays where it is.
@@ -385,15 +385,15 @@ TEST_F(MappedPool, KeepsAGraphsMemoryWhilePiecesMove)
 {
     Pool pool(Mapped());
     Stream stream, other;
-    binade_scope scope = 0;
-    ASSERT_EQ(BINADE_OK, binade_scope_begin(pool, stream, &scope));
+    moiety_scope scope = 0;
+    ASSERT_EQ(MOIETY_OK, moiety_scope_begin(pool, stream, &scope));
     CapturedGraph graph(stream);
-    binade_devptr block = pool.Alloc(6 * kMiB, stream);
+    moiety_devptr block = pool.Alloc(6 * kMiB, stream);
     Set(block, 6 * kMiB, 3, stream);
-    EXPECT_EQ(BINADE_OK, binade_free(pool, block, stream));
+    EXPECT_EQ(MOIETY_OK, moiety_free(pool, block, stream));
     EXPECT_EQ(1u, graph.End());
-    EXPECT_EQ(BINADE_OK, binade_scope_end(scope));
-    for (binade_stream user : {binade_stream(stream), binade_stream(other)}) {
+    EXPECT_EQ(MOIETY_OK, moiety_scope_end(scope));
+    for (moiety_stream user : {moiety_stream(stream), moiety_stream(other)}) {
         Churn(pool, user);
         EXPECT_LT(10u, pool.Stats().mapped_moves);
         graph.Launch(stream);
@@ -401,32 +401,32 @@ TEST_F(MappedPool, KeepsAGraphsMemoryWhilePiecesMove)
         EXPECT_TRUE(pool_test::Holds(block, 6 * kMiB, 3));
         pool_test::Fill(block, 6 * kMiB, 0);
     }
-    EXPECT_EQ(6 * kMiB, Heap(pool).Bytes(BINADE_HEAP_KEPT));
-    EXPECT_EQ(BINADE_OK, binade_scope_release(scope));
+    EXPECT_EQ(6 * kMiB, Heap(pool).Bytes(MOIETY_HEAP_KEPT));
+    EXPECT_EQ(MOIETY_OK, moiety_scope_release(scope));
     ExpectAllGoesBack(pool);
 }
 
 TEST_F(MappedPool, MovesAtItsLimit)
 {
-    binade_pool_options options = Mapped();
+    moiety_pool_options options = Mapped();
     options.limit_bytes = 32 * kMiB;
     Pool pool(options);
-    std::vector<binade_devptr> blocks;
+    std::vector<moiety_devptr> blocks;
     for (int i = 0; i < 8; i++)
         blocks.push_back(pool.Alloc(4 * kMiB));
     for (int i = 0; i < 8; i += 2)
-        pool.Free(blocks[i], BINADE_STREAM_DONE);
-    binade_devptr block = 0;
-    EXPECT_EQ(BINADE_OK,
-              binade_try_alloc(pool, 16 * kMiB, BINADE_STREAM_LEGACY, &block))
-        << binade_last_error_message();
+        pool.Free(blocks[i], MOIETY_STREAM_DONE);
+    moiety_devptr block = 0;
+    EXPECT_EQ(MOIETY_OK,
+              moiety_try_alloc(pool, 16 * kMiB, MOIETY_STREAM_LEGACY, &block))
+        << moiety_last_error_message();
     EXPECT_LE(3u, pool.Stats().mapped_moves);
     EXPECT_EQ(32 * kMiB, pool.Stats().reserved_bytes_current);
     pool_test::Fill(block, 16 * kMiB, 4);
     EXPECT_TRUE(pool_test::Holds(block, 16 * kMiB, 4));
-    binade_devptr none = 0;
-    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
-              binade_alloc(pool, 512, BINADE_STREAM_LEGACY, &none));
+    moiety_devptr none = 0;
+    EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY,
+              moiety_alloc(pool, 512, MOIETY_STREAM_LEGACY, &none));
     pool.Free(block);
     for (int i = 1; i < 8; i += 2)
         pool.Free(blocks[i]);
@@ -434,12 +434,12 @@ TEST_F(MappedPool, MovesAtItsLimit)
 
 TEST_F(MappedPool, IsMadeByTheEnvironmentToo)
 {
-    setenv("BINADE_CONF", "mapped:1", 1);
-    binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
+    setenv("MOIETY_CONF", "mapped:1", 1);
+    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
     options.thread_cache_bytes = 0;
     uint64_t creations = pool_test::Calls("cuMemCreate");
     Pool pool(options);
-    unsetenv("BINADE_CONF");
+    unsetenv("MOIETY_CONF");
     pool.Free(pool.Alloc(10 * kMiB));
     EXPECT_LT(creations, pool_test::Calls("cuMemCreate"));
 }
@@ -462,39 +462,39 @@ TEST_F(MappedPool, HasAsManyAddressesHoweverManyThereWere)
 }
 
 // What is refused leaves nothing behind.
-void ExpectRefused(const binade_pool_options &options, binade_status status,
+void ExpectRefused(const moiety_pool_options &options, moiety_status status,
                    const char *message)
 {
     pool_test::Inventory inventory;
-    binade_pool *pool = nullptr;
-    EXPECT_EQ(status, binade_pool_create(&options, &pool));
+    moiety_pool *pool = nullptr;
+    EXPECT_EQ(status, moiety_pool_create(&options, &pool));
     EXPECT_EQ(nullptr, pool);
     EXPECT_NE(std::string::npos,
-              std::string(binade_last_error_message()).find(message))
-        << binade_last_error_message();
+              std::string(moiety_last_error_message()).find(message))
+        << moiety_last_error_message();
     inventory.ExpectUnchanged();
 }
 
 TEST_F(MappedPool, HasNoSourceOfItsOwn)
 {
     segment_test::FakeSource source;
-    binade_source table = source.Table();
-    binade_pool_options options = Mapped();
+    moiety_source table = source.Table();
+    moiety_pool_options options = Mapped();
     options.source = &table;
-    ExpectRefused(options, BINADE_E_INVALID,
+    ExpectRefused(options, MOIETY_E_INVALID,
                   "mapped is 1; accepted is 0 where the pool has a source");
 }
 
 TEST_F(MappedPool, HasNoHandlesForOtherProcesses)
 {
     Pool pool(Mapped());
-    binade_devptr block = pool.Alloc(4 * kMiB);
-    binade_ipc_handle handle;
-    EXPECT_NE(BINADE_OK, binade_ipc_export(pool, block, &handle));
+    moiety_devptr block = pool.Alloc(4 * kMiB);
+    moiety_ipc_handle handle;
+    EXPECT_NE(MOIETY_OK, moiety_ipc_export(pool, block, &handle));
     pool.Free(block);
 }
 
-bool IsMapped(const binade_pool_options &options)
+bool IsMapped(const moiety_pool_options &options)
 {
     uint64_t creations = pool_test::Calls("cuMemCreate");
     uint64_t allocations = pool_test::Calls("cuMemAlloc_v2");
@@ -506,39 +506,39 @@ bool IsMapped(const binade_pool_options &options)
     return creations != 0;
 }
 
-binade_pool_options Preferred()
+moiety_pool_options Preferred()
 {
-    binade_pool_options options = Mapped();
-    options.flags = BINADE_POOL_PREFER_MAPPED;
+    moiety_pool_options options = Mapped();
+    options.flags = MOIETY_POOL_PREFER_MAPPED;
     return options;
 }
 
 TEST_F(MappedPool, IsPreferredWhereThereIsSuchMemory)
 {
     EXPECT_TRUE(IsMapped(Preferred()));
-    binade_pool_options both = Preferred();
-    both.flags |= BINADE_POOL_MAPPED;
+    moiety_pool_options both = Preferred();
+    both.flags |= MOIETY_POOL_MAPPED;
     EXPECT_TRUE(IsMapped(both));
-    binade_pool_options shared = Preferred();
-    shared.flags |= BINADE_POOL_EXPORTABLE;
+    moiety_pool_options shared = Preferred();
+    shared.flags |= MOIETY_POOL_EXPORTABLE;
     EXPECT_FALSE(IsMapped(shared));
     pool_test::SetFaults("cuMemGetAllocationGranularity:every=1:code="
                          "CUDA_ERROR_NOT_SUPPORTED");
     EXPECT_FALSE(IsMapped(Preferred()));
-    both.flags = BINADE_POOL_MAPPED;
-    ExpectRefused(both, BINADE_E_UNSUPPORTED, "cuMemGetAllocationGranularity");
+    both.flags = MOIETY_POOL_MAPPED;
+    ExpectRefused(both, MOIETY_E_UNSUPPORTED, "cuMemGetAllocationGranularity");
     pool_test::SetFaults("");
 }
 
 TEST_F(MappedPool, IsPreferredToNoSourceOfTheProgram)
 {
     segment_test::FakeSource source;
-    binade_source table = source.Table();
-    binade_pool_options options = Preferred();
+    moiety_source table = source.Table();
+    moiety_pool_options options = Preferred();
     options.source = &table;
     {
         Pool pool(options);
-        pool.Free(pool.Alloc(4 * kMiB), BINADE_STREAM_DONE);
+        pool.Free(pool.Alloc(4 * kMiB), MOIETY_STREAM_DONE);
     }
     EXPECT_EQ(1u, source.Asked().size());
     EXPECT_EQ("", source.Complaint());
@@ -549,7 +549,7 @@ TEST_F(MappedPool, ThatIsPreferredIsNoneWhereTheDriverFails)
 {
     pool_test::SetFaults("cuMemGetAllocationGranularity:nth=1:code="
                          "CUDA_ERROR_UNKNOWN");
-    ExpectRefused(Preferred(), BINADE_E_DRIVER,
+    ExpectRefused(Preferred(), MOIETY_E_DRIVER,
                   "cuMemGetAllocationGranularity");
     pool_test::SetFaults("");
 }
@@ -558,7 +558,7 @@ TEST_F(MappedPool, IsUnsupportedWhereTheDriverSaysSo)
 {
     pool_test::SetFaults("cuMemGetAllocationGranularity:nth=1:code="
                          "CUDA_ERROR_NOT_SUPPORTED");
-    ExpectRefused(Mapped(), BINADE_E_UNSUPPORTED,
+    ExpectRefused(Mapped(), MOIETY_E_UNSUPPORTED,
                   "cuMemGetAllocationGranularity");
     pool_test::SetFaults("");
 }

@@ -12,41 +12,41 @@ _PAUSES = "WatchedPoolOfAKind.TellsOfMemoryThatPauses"
 WATCH_MUTANTS = {
     "growth_is_not_told": (
         "pool/segment/grow.c",
-        "s/^    binadei_segment_announce\\(.*$//",
+        "s/^    moietyi_segment_announce\\(.*$//",
         _GIVES + "Driver",
     ),
     "pieces_are_not_told": (
         "pool/segment/move.c",
-        "/^binade_status binadei_handle_put/,/^}/" +
-        "s/^        binadei_segment_announce\\(.*$//",
+        "/^moiety_status moietyi_handle_put/,/^}/" +
+        "s/^        moietyi_segment_announce\\(.*$//",
         _GIVES + "Mapped",
     ),
     "trims_are_not_told": (
         "pool/segment/trim.c",
-        "s/^    binadei_segment_retract\\(.*$//",
+        "s/^    moietyi_segment_retract\\(.*$//",
         _GIVES + "Driver",
     ),
     "moves_are_not_told": (
         "pool/segment/move.c",
         "/^static bool start_moving/,/^}/" +
-        "s/^        binadei_segment_retract\\(.*$/        ;/",
+        "s/^        moietyi_segment_retract\\(.*$/        ;/",
         _BALANCE + "Mapped",
     ),
     "pauses_are_not_told": (
         "pool/segment/held.c",
         "/^static bool held_set_away/,/^}/" +
-        "s/binadei_segment_retract\\(.*$/;/",
+        "s/moietyi_segment_retract\\(.*$/;/",
         _PAUSES,
     ),
     "resumes_are_not_told": (
         "pool/segment/held.c",
         "/^static void held_set_back/,/^}/" +
-        "s/binadei_segment_announce\\(.*$/;/",
+        "s/moietyi_segment_announce\\(.*$/;/",
         _PAUSES,
     ),
     "the_end_is_not_told": (
         "pool/segment/segment.c",
-        "s/^        binadei_segment_retract\\(.*$//",
+        "s/^        moietyi_segment_retract\\(.*$//",
         _ENDS + "Driver",
     ),
     "the_present_is_not_told": (
@@ -61,9 +61,9 @@ WATCH_MUTANTS = {
     ),
     "watchers_have_hits": (
         "pool/api/segment.c",
-        "s/^    struct binadei_outside outside;$//;" +
-        "s/^    binadei_step_out\\(.*$//;" +
-        "s/^    binadei_step_in\\(.*$//",
+        "s/^    struct moietyi_outside outside;$//;" +
+        "s/^    moietyi_step_out\\(.*$//;" +
+        "s/^    moietyi_step_in\\(.*$//",
         "Kinds/WatchedPool.RefusesCallsFromInside/Driver",
     ),
 }

@@ -23,27 +23,27 @@ class Peers : public ::testing::Test
   protected:
     static void SetUpTestSuite()
     {
-        setenv("BINADE_STANDIN_DEVICES", "3", 1);
+        setenv("MOIETY_STANDIN_DEVICES", "3", 1);
         pool_test::UseStandin();
     }
     void TearDown() override
     {
-        unsetenv("BINADE_CONF");
+        unsetenv("MOIETY_CONF");
         pool_test::SetFaults("");
     }
 };
 
-binade_pool_options Mapped(uint64_t peers = 0)
+moiety_pool_options Mapped(uint64_t peers = 0)
 {
-    binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
-    options.flags = BINADE_POOL_MAPPED;
+    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
+    options.flags = MOIETY_POOL_MAPPED;
     options.thread_cache_bytes = 0;
     options.peer_devices = peers;
     return options;
 }
 
 // Whether the device may read and write there.
-bool HasAccess(int device, binade_devptr address)
+bool HasAccess(int device, moiety_devptr address)
 {
     CUmemLocation location = {};
     location.type = CU_MEM_LOCATION_TYPE_DEVICE;
@@ -58,13 +58,13 @@ bool HasAccess(int device, binade_devptr address)
 
 std::string Message()
 {
-    return binade_last_error_message();
+    return moiety_last_error_message();
 }
 
-std::string RefusedBy(const binade_pool_options &options, binade_status status)
+std::string RefusedBy(const moiety_pool_options &options, moiety_status status)
 {
-    binade_pool *pool = nullptr;
-    EXPECT_EQ(status, binade_pool_create(&options, &pool));
+    moiety_pool *pool = nullptr;
+    EXPECT_EQ(status, moiety_pool_create(&options, &pool));
     EXPECT_EQ(nullptr, pool);
     return Message();
 }
@@ -72,7 +72,7 @@ std::string RefusedBy(const binade_pool_options &options, binade_status status)
 TEST_F(Peers, AreNoneByDefault)
 {
     Pool pool(Mapped());
-    binade_devptr block = pool.Alloc(2 * kMiB);
+    moiety_devptr block = pool.Alloc(2 * kMiB);
     EXPECT_TRUE(HasAccess(0, block));
     EXPECT_FALSE(HasAccess(1, block));
     EXPECT_FALSE(HasAccess(2, block));
@@ -82,8 +82,8 @@ TEST_F(Peers, AreNoneByDefault)
 TEST_F(Peers, AreNamedByOptions)
 {
     Pool pool(Mapped(1 << 2));
-    binade_devptr block = pool.Alloc(100 * kMiB);
-    for (binade_devptr at : {block, block + 100 * kMiB - 1}) {
+    moiety_devptr block = pool.Alloc(100 * kMiB);
+    for (moiety_devptr at : {block, block + 100 * kMiB - 1}) {
         EXPECT_TRUE(HasAccess(0, at));
         EXPECT_FALSE(HasAccess(1, at));
         EXPECT_TRUE(HasAccess(2, at));
@@ -93,25 +93,25 @@ TEST_F(Peers, AreNamedByOptions)
 
 TEST_F(Peers, AreNamedByTheEnvironment)
 {
-    setenv("BINADE_CONF", "mapped:1,peers:1+2", 1);
-    binade_pool *pool = nullptr;
-    ASSERT_EQ(BINADE_OK, binade_pool_create(nullptr, &pool)) << Message();
-    binade_devptr block = 0;
-    ASSERT_EQ(BINADE_OK,
-              binade_alloc(pool, kMiB, BINADE_STREAM_LEGACY, &block));
+    setenv("MOIETY_CONF", "mapped:1,peers:1+2", 1);
+    moiety_pool *pool = nullptr;
+    ASSERT_EQ(MOIETY_OK, moiety_pool_create(nullptr, &pool)) << Message();
+    moiety_devptr block = 0;
+    ASSERT_EQ(MOIETY_OK,
+              moiety_alloc(pool, kMiB, MOIETY_STREAM_LEGACY, &block));
     EXPECT_TRUE(HasAccess(1, block));
     EXPECT_TRUE(HasAccess(2, block));
-    EXPECT_EQ(BINADE_OK, binade_pool_destroy(pool, nullptr));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool, nullptr));
 }
 
 TEST_F(Peers, AreAddedToWhatIsThereAndWhatComes)
 {
     Pool pool(Mapped());
-    binade_devptr before = pool.Alloc(8 * kMiB);
-    EXPECT_EQ(BINADE_OK, binade_pool_add_peer(pool, 1)) << Message();
-    EXPECT_EQ(BINADE_OK, binade_pool_add_peer(pool, 1)) << "again";
-    binade_devptr behind = pool.Alloc(8 * kMiB);
-    for (binade_devptr block : {before, behind}) {
+    moiety_devptr before = pool.Alloc(8 * kMiB);
+    EXPECT_EQ(MOIETY_OK, moiety_pool_add_peer(pool, 1)) << Message();
+    EXPECT_EQ(MOIETY_OK, moiety_pool_add_peer(pool, 1)) << "again";
+    moiety_devptr behind = pool.Alloc(8 * kMiB);
+    for (moiety_devptr block : {before, behind}) {
         EXPECT_TRUE(HasAccess(0, block));
         EXPECT_TRUE(HasAccess(1, block));
         EXPECT_FALSE(HasAccess(2, block));
@@ -122,10 +122,10 @@ TEST_F(Peers, AreAddedToWhatIsThereAndWhatComes)
 TEST_F(Peers, FollowPiecesThatMove)
 {
     Pool pool(Mapped(1 << 1));
-    binade_devptr first = pool.Alloc(8 * kMiB);
-    binade_devptr keeper = pool.Alloc(2 * kMiB);
-    pool.Free(first, BINADE_STREAM_DONE);
-    binade_devptr block = pool.Alloc(12 * kMiB);
+    moiety_devptr first = pool.Alloc(8 * kMiB);
+    moiety_devptr keeper = pool.Alloc(2 * kMiB);
+    pool.Free(first, MOIETY_STREAM_DONE);
+    moiety_devptr block = pool.Alloc(12 * kMiB);
     EXPECT_EQ(1u, pool.Stats().mapped_moves);
     EXPECT_TRUE(HasAccess(1, block));
     EXPECT_TRUE(HasAccess(1, block + 12 * kMiB - 1));
@@ -136,12 +136,12 @@ TEST_F(Peers, FollowPiecesThatMove)
 // A set and a copy by device 1's own context, with access and without.
 TEST_F(Peers, UseTheMemoryThemselves)
 {
-    binade_context own = pool_test::Current();
+    moiety_context own = pool_test::Current();
     CUcontext other = nullptr;
     ASSERT_EQ(CUDA_SUCCESS, (pool_test::Get<CUresult(CUcontext *, CUdevice)>(
                                 "cuDevicePrimaryCtxRetain")(&other, 1)));
     Pool pool(Mapped());
-    binade_devptr block = pool.Alloc(100 * kMiB);
+    moiety_devptr block = pool.Alloc(100 * kMiB);
     pool_test::SetCurrent(other);
     auto set = [&] {
         return pool_test::Get<CUresult(CUdeviceptr, unsigned, size_t)>(
@@ -153,18 +153,18 @@ TEST_F(Peers, UseTheMemoryThemselves)
     };
     EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, set());
     EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, copy());
-    EXPECT_EQ(BINADE_OK, binade_pool_add_peer(pool, 1)) << Message();
+    EXPECT_EQ(MOIETY_OK, moiety_pool_add_peer(pool, 1)) << Message();
     EXPECT_EQ(CUDA_SUCCESS, set());
     EXPECT_EQ(CUDA_SUCCESS, copy());
     EXPECT_EQ(CUDA_SUCCESS, (pool_test::Get<CUresult()>("cuCtxSynchronize")()));
     {
-        binade_pool_options options = Mapped(1 << 0);
+        moiety_pool_options options = Mapped(1 << 0);
         options.context = other;
         Pool there(options);
-        binade_devptr block_there = there.Alloc(2 * kMiB);
-        binade_segment_info info = {};
+        moiety_devptr block_there = there.Alloc(2 * kMiB);
+        moiety_segment_info info = {};
         info.struct_size = sizeof(info);
-        EXPECT_EQ(BINADE_OK, binade_segment_find(there, block_there, &info));
+        EXPECT_EQ(MOIETY_OK, moiety_segment_find(there, block_there, &info));
         EXPECT_EQ(1, info.device);
         EXPECT_TRUE(HasAccess(0, block_there));
         there.Free(block_there);
@@ -179,19 +179,19 @@ TEST_F(Peers, UseTheMemoryThemselves)
 TEST_F(Peers, ThatAreNoneAreRefused)
 {
     EXPECT_EQ("there is no device 3; there are 3",
-              RefusedBy(Mapped(1 << 1 | 1 << 3), BINADE_E_INVALID));
+              RefusedBy(Mapped(1 << 1 | 1 << 3), MOIETY_E_INVALID));
     EXPECT_EQ("device 0 is the pool's own, and no peer",
-              RefusedBy(Mapped(1), BINADE_E_INVALID));
+              RefusedBy(Mapped(1), MOIETY_E_INVALID));
     Pool pool(Mapped());
     for (int32_t device : {-1, 64}) {
-        EXPECT_EQ(BINADE_E_INVALID, binade_pool_add_peer(pool, device));
-        EXPECT_EQ("binade_pool_add_peer: device " + std::to_string(device) +
+        EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_add_peer(pool, device));
+        EXPECT_EQ("moiety_pool_add_peer: device " + std::to_string(device) +
                       "; accepted are ordinals from 0 to 63",
                   Message());
     }
-    EXPECT_EQ(BINADE_E_INVALID, binade_pool_add_peer(pool, 63));
-    EXPECT_EQ(BINADE_E_INVALID, binade_pool_add_peer(pool, 0));
-    EXPECT_EQ(BINADE_E_INVALID, binade_pool_add_peer(nullptr, 1));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_add_peer(pool, 63));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_add_peer(pool, 0));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_add_peer(nullptr, 1));
 }
 
 TEST_F(Peers, AreOfMappedMemoryAlone)
@@ -199,17 +199,17 @@ TEST_F(Peers, AreOfMappedMemoryAlone)
     const std::string refusal =
         "peers are named; accepted is none where mapped "
         "is 0 or pass_through is 1";
-    binade_pool_options options = Mapped(1 << 1);
-    options.flags |= BINADE_POOL_PASS_THROUGH;
-    EXPECT_EQ(refusal, RefusedBy(options, BINADE_E_INVALID));
+    moiety_pool_options options = Mapped(1 << 1);
+    options.flags |= MOIETY_POOL_PASS_THROUGH;
+    EXPECT_EQ(refusal, RefusedBy(options, MOIETY_E_INVALID));
     options.flags = 0;
-    EXPECT_EQ(refusal, RefusedBy(options, BINADE_E_INVALID));
+    EXPECT_EQ(refusal, RefusedBy(options, MOIETY_E_INVALID));
     for (uint32_t flags :
-         {UINT32_C(0), BINADE_POOL_MAPPED | BINADE_POOL_PASS_THROUGH}) {
+         {UINT32_C(0), MOIETY_POOL_MAPPED | MOIETY_POOL_PASS_THROUGH}) {
         options = Mapped();
         options.flags = flags;
         Pool pool(options);
-        EXPECT_EQ(BINADE_E_UNSUPPORTED, binade_pool_add_peer(pool, 1));
+        EXPECT_EQ(MOIETY_E_UNSUPPORTED, moiety_pool_add_peer(pool, 1));
         EXPECT_EQ("peers are of a pool that is mapped and does not pass all "
                   "through",
                   Message());
@@ -219,17 +219,17 @@ TEST_F(Peers, AreOfMappedMemoryAlone)
 // A pool that prefers mapped memory and gets none has no peers.
 TEST_F(Peers, AreOfMemoryThatIsPreferred)
 {
-    binade_pool_options options = Mapped(1 << 1);
-    options.flags = BINADE_POOL_PREFER_MAPPED;
+    moiety_pool_options options = Mapped(1 << 1);
+    options.flags = MOIETY_POOL_PREFER_MAPPED;
     {
         Pool pool(options);
-        binade_devptr block = pool.Alloc(2 * kMiB);
+        moiety_devptr block = pool.Alloc(2 * kMiB);
         EXPECT_TRUE(HasAccess(1, block));
         pool.Free(block);
     }
-    options.flags |= BINADE_POOL_EXPORTABLE;
+    options.flags |= MOIETY_POOL_EXPORTABLE;
     EXPECT_EQ("the pool's memory is not mapped, so that it can have no peers",
-              RefusedBy(options, BINADE_E_UNSUPPORTED));
+              RefusedBy(options, MOIETY_E_UNSUPPORTED));
 }
 
 // Each call of the driver fails once: then the device has all or nothing, and
@@ -244,18 +244,18 @@ TEST_F(Peers, HaveAllOrNothingWhereTheDriverFails)
         for (unsigned n = 1; n <= 4; n++) {
             SCOPED_TRACE(std::string(entry) + ", call " + std::to_string(n));
             Pool pool(Mapped());
-            std::vector<binade_devptr> blocks = {pool.Alloc(2 * kMiB),
+            std::vector<moiety_devptr> blocks = {pool.Alloc(2 * kMiB),
                                                  pool.Alloc(100 * kMiB)};
             pool_test::SetFaults(std::string(entry) +
                                  ":nth=" + std::to_string(n) +
                                  ":code=CUDA_ERROR_UNKNOWN");
-            binade_status status = binade_pool_add_peer(pool, 1);
+            moiety_status status = moiety_pool_add_peer(pool, 1);
             pool_test::SetFaults("");
-            failed_count += status != BINADE_OK;
-            for (binade_devptr block : blocks)
-                EXPECT_EQ(status == BINADE_OK, HasAccess(1, block));
-            EXPECT_EQ(BINADE_OK, binade_pool_add_peer(pool, 1)) << Message();
-            for (binade_devptr block : blocks) {
+            failed_count += status != MOIETY_OK;
+            for (moiety_devptr block : blocks)
+                EXPECT_EQ(status == MOIETY_OK, HasAccess(1, block));
+            EXPECT_EQ(MOIETY_OK, moiety_pool_add_peer(pool, 1)) << Message();
+            for (moiety_devptr block : blocks) {
                 EXPECT_TRUE(HasAccess(1, block));
                 pool.Free(block);
             }
@@ -270,11 +270,11 @@ TEST(PeersApart, AreRefused)
     GTEST_FLAG_SET(death_test_style, "threadsafe");
     EXPECT_EXIT(
         {
-            setenv("BINADE_STANDIN_DEVICES", "2", 1);
-            setenv("BINADE_STANDIN_PEERS", "0", 1);
+            setenv("MOIETY_STANDIN_DEVICES", "2", 1);
+            setenv("MOIETY_STANDIN_PEERS", "0", 1);
             pool_test::UseStandin();
             std::string message =
-                RefusedBy(Mapped(1 << 1), BINADE_E_UNSUPPORTED);
+                RefusedBy(Mapped(1 << 1), MOIETY_E_UNSUPPORTED);
             std::exit(message == "device 1 cannot access the memory of device 0"
                           ? 0
                           : 1);

@@ -16,7 +16,7 @@
 
 // An event that the stand-in was told not to destroy is its own leak. That
 // there is no other is what the tests count.
-extern "C" BINADE_API const char *__lsan_default_suppressions();
+extern "C" MOIETY_API const char *__lsan_default_suppressions();
 extern "C" const char *__lsan_default_suppressions()
 {
     return "leak:libcuda.so.1\n";
@@ -62,7 +62,7 @@ class PoolFault : public ::testing::Test
         life.Run();
         uint64_t calls = Disarm();
         life.ExpectHealth();
-        EXPECT_EQ(BINADE_OK, life.End());
+        EXPECT_EQ(MOIETY_OK, life.End());
         return calls;
     }
 
@@ -123,7 +123,7 @@ TEST_F(PoolFault, EveryAllocationOfHostMemory)
                 EXPECT_EQ(0u, life.failed_count());
             }
             life.ExpectHealth();
-            EXPECT_EQ(BINADE_OK, life.End());
+            EXPECT_EQ(MOIETY_OK, life.End());
         }
         inventory_.ExpectUnchanged();
     }
@@ -137,20 +137,20 @@ TEST_F(PoolFault, CreationWithoutHostMemorySaysSo)
     unsigned n = 0;
     for (bool is_over = false; !is_over && n < kTooMany && !HasFailure();) {
         SCOPED_TRACE("allocation " + std::to_string(++n));
-        binade_pool_options options = pool_test::Defaults();
-        binade_pool *pool = nullptr;
-        EXPECT_EQ(BINADE_E_INVALID, binade_pool_create(nullptr, nullptr));
-        const std::string before = binade_last_error_message();
+        moiety_pool_options options = pool_test::Defaults();
+        moiety_pool *pool = nullptr;
+        EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_create(nullptr, nullptr));
+        const std::string before = moiety_last_error_message();
         failing_memory_arm(n);
-        binade_status status = binade_pool_create(&options, &pool);
+        moiety_status status = moiety_pool_create(&options, &pool);
         is_over = failing_memory_disarm();
-        if (status == BINADE_OK) {
-            EXPECT_EQ(BINADE_OK, binade_pool_destroy(pool, nullptr));
+        if (status == MOIETY_OK) {
+            EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool, nullptr));
             continue;
         }
-        EXPECT_EQ(BINADE_E_NO_HOST_MEMORY, status);
-        EXPECT_NE(before, binade_last_error_message());
-        EXPECT_STRNE("", binade_last_error_message());
+        EXPECT_EQ(MOIETY_E_NO_HOST_MEMORY, status);
+        EXPECT_NE(before, moiety_last_error_message());
+        EXPECT_STRNE("", moiety_last_error_message());
     }
     EXPECT_GT(n, 10u);
 }
@@ -163,15 +163,15 @@ TEST_F(PoolFault, AFreeOnAStreamLosesNothingForWantOfHostMemory)
     unsigned n = 0;
     while (!is_over && n < kTooMany && !HasFailure()) {
         SCOPED_TRACE("allocation " + std::to_string(++n));
-        binade_pool_options options = pool_test::Defaults();
+        moiety_pool_options options = pool_test::Defaults();
         options.thread_cache_bytes = 0;
         pool_test::Pool pool(options);
         pool_test::Stream stream;
-        binade_devptr block = pool.Alloc(5 * pool_test::kMiB + 512, stream);
+        moiety_devptr block = pool.Alloc(5 * pool_test::kMiB + 512, stream);
         failing_memory_arm(n);
-        binade_status status = binade_free(pool, block, stream);
+        moiety_status status = moiety_free(pool, block, stream);
         is_over = failing_memory_disarm();
-        if (status != BINADE_OK)
+        if (status != MOIETY_OK)
             pool.Free(block, stream);
         EXPECT_EQ(0u, pool.Stats().allocation_current);
         pool.TrimAll();
@@ -187,19 +187,19 @@ TEST_F(PoolFault, GrowthWithoutHostMemoryChangesNothing)
     while (!is_over && n < kTooMany && !HasFailure()) {
         SCOPED_TRACE("allocation " + std::to_string(++n));
         pool_test::Pool pool;
-        pool.Free(pool.Alloc(512), BINADE_STREAM_DONE);
+        pool.Free(pool.Alloc(512), MOIETY_STREAM_DONE);
         uint64_t reserved = pool.Stats().reserved_bytes_current;
-        binade_devptr block = 0;
+        moiety_devptr block = 0;
         failing_memory_arm(n);
-        binade_status status = binade_alloc(pool, 200 * pool_test::kMiB,
-                                            BINADE_STREAM_LEGACY, &block);
+        moiety_status status = moiety_alloc(pool, 200 * pool_test::kMiB,
+                                            MOIETY_STREAM_LEGACY, &block);
         is_over = failing_memory_disarm();
-        if (status != BINADE_OK) {
-            EXPECT_EQ(BINADE_E_NO_HOST_MEMORY, status);
+        if (status != MOIETY_OK) {
+            EXPECT_EQ(MOIETY_E_NO_HOST_MEMORY, status);
             EXPECT_EQ(reserved, pool.Stats().reserved_bytes_current);
             block = pool.Alloc(200 * pool_test::kMiB);
         }
-        pool.Free(block, BINADE_STREAM_ANY);
+        pool.Free(block, MOIETY_STREAM_ANY);
         pool.TrimAll();
         EXPECT_EQ(0u, pool.Stats().reserved_bytes_current);
     }
@@ -214,14 +214,14 @@ void FailEachCallOnce(unsigned FakeSource::*failing)
     do {
         SCOPED_TRACE("call " + std::to_string(n + 1));
         FakeSource source;
-        binade_source table = source.Table();
+        moiety_source table = source.Table();
         Life life(&table);
         source.*failing = ++n;
         life.Run();
         left = source.*failing;
         source.*failing = 0;
         life.ExpectHealth();
-        EXPECT_EQ(BINADE_OK, life.End());
+        EXPECT_EQ(MOIETY_OK, life.End());
         EXPECT_TRUE(source.Live().empty());
         EXPECT_EQ("", source.Complaint());
     } while (!left && n < kTooMany);

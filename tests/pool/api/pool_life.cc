@@ -6,7 +6,7 @@
 namespace pool_test
 {
 
-Life::Life(const binade_source *source)
+Life::Life(const moiety_source *source)
     : options_(Defaults()), event_(NewEvent())
 {
     options_.limit_bytes = 24 * kMiB;
@@ -22,52 +22,52 @@ Life::~Life()
 void Life::Run()
 {
     if (!pool_)
-        Count(binade_pool_create(&options_, &pool_));
+        Count(moiety_pool_create(&options_, &pool_));
     if (!pool_)
         return;
     Small();
     Large();
     Marked();
-    Count(binade_stream_retire(pool_, first_));
-    Count(binade_pool_trim(pool_, 0, nullptr));
+    Count(moiety_stream_retire(pool_, first_));
+    Count(moiety_pool_trim(pool_, 0, nullptr));
     AtTheLimit();
 }
 
 void Life::ExpectHealth()
 {
     if (!pool_) {
-        ASSERT_EQ(BINADE_OK, binade_pool_create(&options_, &pool_));
+        ASSERT_EQ(MOIETY_OK, moiety_pool_create(&options_, &pool_));
     }
     for (const Block &block : blocks_)
-        EXPECT_EQ(BINADE_OK,
-                  binade_free(pool_, block.address, BINADE_STREAM_ANY))
-            << binade_last_error_message();
+        EXPECT_EQ(MOIETY_OK,
+                  moiety_free(pool_, block.address, MOIETY_STREAM_ANY))
+            << moiety_last_error_message();
     blocks_.clear();
     ExpectAllToBeThere();
     ExpectAllToGoBack();
 }
 
-binade_status Life::End()
+moiety_status Life::End()
 {
-    binade_leaks leaks = {};
+    moiety_leaks leaks = {};
     leaks.struct_size = sizeof(leaks);
-    binade_status status = binade_pool_destroy(pool_, &leaks);
+    moiety_status status = moiety_pool_destroy(pool_, &leaks);
     EXPECT_EQ(0u, leaks.block_count);
     pool_ = nullptr;
     return status;
 }
 
-void Life::Count(binade_status status)
+void Life::Count(moiety_status status)
 {
-    failed_count_ += status != BINADE_OK;
+    failed_count_ += status != MOIETY_OK;
 }
 
-void Life::Alloc(size_t size_bytes, binade_stream stream)
+void Life::Alloc(size_t size_bytes, moiety_stream stream)
 {
-    binade_devptr address = 77;
-    binade_status status = binade_alloc(pool_, size_bytes, stream, &address);
+    moiety_devptr address = 77;
+    moiety_status status = moiety_alloc(pool_, size_bytes, stream, &address);
     Count(status);
-    if (status != BINADE_OK) {
+    if (status != MOIETY_OK) {
         EXPECT_EQ(77u, address);
         return;
     }
@@ -75,19 +75,19 @@ void Life::Alloc(size_t size_bytes, binade_stream stream)
     blocks_.push_back({address, size_bytes});
 }
 
-void Life::AllocBatch(binade_stream stream)
+void Life::AllocBatch(moiety_stream stream)
 {
-    binade_devptr addresses[30];
-    binade_status status =
-        binade_alloc_batch(pool_, 20 * kKiB, stream, 30, addresses);
+    moiety_devptr addresses[30];
+    moiety_status status =
+        moiety_alloc_batch(pool_, 20 * kKiB, stream, 30, addresses);
     Count(status);
-    for (int i = 0; status == BINADE_OK && i < 30; i++) {
+    for (int i = 0; status == MOIETY_OK && i < 30; i++) {
         EXPECT_TRUE(ranges_.Add(addresses[i], 20 * kKiB));
         blocks_.push_back({addresses[i], 20 * kKiB});
     }
 }
 
-void Life::FreeNewest(const std::function<binade_status(const Block &)> &call)
+void Life::FreeNewest(const std::function<moiety_status(const Block &)> &call)
 {
     if (blocks_.empty())
         return;
@@ -95,28 +95,28 @@ void Life::FreeNewest(const std::function<binade_status(const Block &)> &call)
     blocks_.pop_back();
     // Another thread could have it before the call is over.
     ranges_.Remove(block.address);
-    binade_status status = call(block);
+    moiety_status status = call(block);
     Count(status);
-    if (status != BINADE_OK) {
+    if (status != MOIETY_OK) {
         EXPECT_TRUE(ranges_.Add(block.address, block.size_bytes));
         kept_.push_back(block);
     }
 }
 
-void Life::FreeAll(binade_stream stream)
+void Life::FreeAll(moiety_stream stream)
 {
     while (!blocks_.empty())
         FreeNewest([&](const Block &block) {
-            return binade_free(pool_, block.address, stream);
+            return moiety_free(pool_, block.address, stream);
         });
     blocks_.swap(kept_);
 }
 
 void Life::Small()
 {
-    for (binade_stream stream :
-         {static_cast<binade_stream>(first_),
-          static_cast<binade_stream>(second_), BINADE_STREAM_ANY}) {
+    for (moiety_stream stream :
+         {static_cast<moiety_stream>(first_),
+          static_cast<moiety_stream>(second_), MOIETY_STREAM_ANY}) {
         for (int i = 0; i < 120; i++)
             Alloc(40 * kKiB, stream);
         AllocBatch(stream);
@@ -130,7 +130,7 @@ void Life::Large()
     Alloc(9 * kMiB, second_);
     FreeAll(first_);
     Alloc(3 * kMiB, second_);
-    FreeAll(BINADE_STREAM_DONE);
+    FreeAll(MOIETY_STREAM_DONE);
 }
 
 void Life::Marked()
@@ -138,14 +138,14 @@ void Life::Marked()
     Alloc(4096, first_);
     Alloc(4096, first_);
     for (const Block &block : blocks_)
-        Count(binade_record_use(pool_, block.address, second_));
+        Count(moiety_record_use(pool_, block.address, second_));
     FreeNewest([&](const Block &block) {
-        return binade_free(pool_, block.address, first_);
+        return moiety_free(pool_, block.address, first_);
     });
     FreeNewest([&](const Block &block) {
-        return binade_free_after(pool_, block.address, event_);
+        return moiety_free_after(pool_, block.address, event_);
     });
-    FreeAll(BINADE_STREAM_ANY);
+    FreeAll(MOIETY_STREAM_ANY);
 }
 
 void Life::AtTheLimit()
@@ -154,33 +154,33 @@ void Life::AtTheLimit()
         Alloc(kMiB, second_);
     FreeAll(second_);
     Alloc(22 * kMiB, third_);
-    FreeAll(BINADE_STREAM_ANY);
+    FreeAll(MOIETY_STREAM_ANY);
 }
 
 void Life::ExpectAllToBeThere()
 {
-    binade_stats stats = {};
+    moiety_stats stats = {};
     stats.struct_size = sizeof(stats);
-    ASSERT_EQ(BINADE_OK, binade_pool_stats(pool_, &stats));
+    ASSERT_EQ(MOIETY_OK, moiety_pool_stats(pool_, &stats));
     EXPECT_EQ(0u, stats.allocation_current);
     EXPECT_EQ(0u, stats.allocated_bytes_current);
     EXPECT_EQ(0u, stats.double_frees_found);
     EXPECT_EQ(stats.reserved_bytes_current - stats.unreleased_bytes,
               stats.cached_bytes + stats.retiring_bytes + stats.free_bytes);
-    binade_devptr block = 0;
-    EXPECT_EQ(BINADE_OK, binade_alloc(pool_, 24 * kMiB, second_, &block))
-        << binade_last_error_message();
-    EXPECT_EQ(BINADE_OK, binade_free(pool_, block, second_));
+    moiety_devptr block = 0;
+    EXPECT_EQ(MOIETY_OK, moiety_alloc(pool_, 24 * kMiB, second_, &block))
+        << moiety_last_error_message();
+    EXPECT_EQ(MOIETY_OK, moiety_free(pool_, block, second_));
 }
 
 void Life::ExpectAllToGoBack()
 {
-    EXPECT_EQ(BINADE_OK, binade_pool_trim(pool_, 0, nullptr));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_trim(pool_, 0, nullptr));
     Synchronize();
-    EXPECT_EQ(BINADE_OK, binade_pool_trim(pool_, 0, nullptr));
-    binade_stats stats = {};
+    EXPECT_EQ(MOIETY_OK, moiety_pool_trim(pool_, 0, nullptr));
+    moiety_stats stats = {};
     stats.struct_size = sizeof(stats);
-    EXPECT_EQ(BINADE_OK, binade_pool_stats(pool_, &stats));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_stats(pool_, &stats));
     EXPECT_EQ(0u, stats.reserved_bytes_current);
 }
 

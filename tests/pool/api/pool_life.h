@@ -4,8 +4,8 @@
  * A life of a pool that visits all that it does, for tests that let something
  * fail in it.
  */
-#ifndef BINADE_TESTS_POOL_API_POOL_LIFE_H_
-#define BINADE_TESTS_POOL_API_POOL_LIFE_H_
+#ifndef MOIETY_TESTS_POOL_API_POOL_LIFE_H_
+#define MOIETY_TESTS_POOL_API_POOL_LIFE_H_
 
 #include <cstddef>
 #include <functional>
@@ -22,7 +22,7 @@ class Life
 {
   public:
     // NULL for the device's memory.
-    explicit Life(const binade_source *source);
+    explicit Life(const moiety_source *source);
     ~Life();
     Life(const Life &) = delete;
     Life &operator=(const Life &) = delete;
@@ -32,7 +32,7 @@ class Life
     // All calls succeed again, and what was freed can all be had.
     void ExpectHealth();
     // Destroys the pool.
-    binade_status End();
+    moiety_status End();
 
     unsigned failed_count() const
     {
@@ -41,17 +41,17 @@ class Life
 
   private:
     struct Block {
-        binade_devptr address;
+        moiety_devptr address;
         size_t size_bytes;
     };
 
-    void Count(binade_status status);
-    void Alloc(size_t size_bytes, binade_stream stream);
+    void Count(moiety_status status);
+    void Alloc(size_t size_bytes, moiety_stream stream);
     // All or none.
-    void AllocBatch(binade_stream stream);
+    void AllocBatch(moiety_stream stream);
     // Frees the newest block by `call`; one that is refused stays ours.
-    void FreeNewest(const std::function<binade_status(const Block &)> &call);
-    void FreeAll(binade_stream stream);
+    void FreeNewest(const std::function<moiety_status(const Block &)> &call);
+    void FreeAll(moiety_stream stream);
 
     // So many that they leave the caches, freed in every way.
     void Small();
@@ -64,10 +64,10 @@ class Life
     void ExpectAllToBeThere();
     void ExpectAllToGoBack();
 
-    binade_pool_options options_;
-    binade_pool *pool_ = nullptr;
+    moiety_pool_options options_;
+    moiety_pool *pool_ = nullptr;
     Stream first_, second_, third_;
-    binade_event event_;
+    moiety_event event_;
     Ranges ranges_;
     std::vector<Block> blocks_;
     std::vector<Block> kept_;

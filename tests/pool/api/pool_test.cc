@@ -25,21 +25,21 @@ using pool_test::kMiB;
 using pool_test::Live;
 using pool_test::Pool;
 
-const binade_stream kStream = BINADE_STREAM_LEGACY;
+const moiety_stream kStream = MOIETY_STREAM_LEGACY;
 
 class PoolTest : public ::testing::Test
 {
   protected:
     static void SetUpTestSuite()
     {
-        setenv("BINADE_STANDIN_DEVICES", "2", 1);
+        setenv("MOIETY_STANDIN_DEVICES", "2", 1);
         pool_test::UseStandin();
     }
 };
 
 std::string Message()
 {
-    return binade_last_error_message();
+    return moiety_last_error_message();
 }
 
 class PoolCreate : public PoolTest
@@ -47,23 +47,23 @@ class PoolCreate : public PoolTest
   protected:
     void TearDown() override
     {
-        unsetenv("BINADE_CONF");
+        unsetenv("MOIETY_CONF");
     }
-    binade_pool *pool = nullptr;
+    moiety_pool *pool = nullptr;
 };
 
 TEST_F(PoolCreate, WithoutAPlaceForThePoolIsInvalid)
 {
-    EXPECT_EQ(BINADE_E_INVALID, binade_pool_create(nullptr, nullptr));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_create(nullptr, nullptr));
 }
 
 TEST_F(PoolCreate, TakesTheDefaultsForNoOptions)
 {
-    ASSERT_EQ(BINADE_OK, binade_pool_create(nullptr, &pool)) << Message();
-    binade_devptr block = 0;
-    EXPECT_EQ(BINADE_OK, binade_alloc(pool, 512, kStream, &block));
-    EXPECT_EQ(BINADE_OK, binade_free(pool, block, kStream));
-    EXPECT_EQ(BINADE_OK, binade_pool_destroy(pool, nullptr));
+    ASSERT_EQ(MOIETY_OK, moiety_pool_create(nullptr, &pool)) << Message();
+    moiety_devptr block = 0;
+    EXPECT_EQ(MOIETY_OK, moiety_alloc(pool, 512, kStream, &block));
+    EXPECT_EQ(MOIETY_OK, moiety_free(pool, block, kStream));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool, nullptr));
 }
 
 TEST_F(PoolCreate, ReservesNothing)
@@ -85,7 +85,7 @@ uint64_t AddressBytes()
 // Where addresses count as memory, a small pool must not ask for gigabytes.
 TEST_F(PoolCreate, TakesAddressesByItsLimit)
 {
-    binade_pool_options options = Defaults();
+    moiety_pool_options options = Defaults();
     options.limit_bytes = 64 * kMiB;
     Pool first(options); // what a process needs once
     uint64_t before = AddressBytes();
@@ -96,9 +96,9 @@ TEST_F(PoolCreate, TakesAddressesByItsLimit)
 
 TEST_F(PoolCreate, RefusesAnOptionAndMakesNothing)
 {
-    binade_pool_options options = Defaults();
+    moiety_pool_options options = Defaults();
     options.first_segment_bytes = 3 * kMiB;
-    EXPECT_EQ(BINADE_E_INVALID, binade_pool_create(&options, &pool));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_create(&options, &pool));
     EXPECT_EQ(nullptr, pool);
     EXPECT_EQ("option first_segment_bytes is 3145728; accepted are multiples "
               "of 2M up to 1024G",
@@ -107,10 +107,10 @@ TEST_F(PoolCreate, RefusesAnOptionAndMakesNothing)
 
 TEST_F(PoolCreate, RefusesADeviceThatIsNotThere)
 {
-    binade_pool_options options = Defaults();
+    moiety_pool_options options = Defaults();
     for (int32_t device : {2, -1, INT32_MIN}) {
         options.device = device;
-        EXPECT_EQ(BINADE_E_INVALID, binade_pool_create(&options, &pool));
+        EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_create(&options, &pool));
         EXPECT_EQ("device " + std::to_string(device) +
                       " does not exist; the machine has devices 0 to 1",
                   Message());
@@ -120,23 +120,23 @@ TEST_F(PoolCreate, RefusesADeviceThatIsNotThere)
 
 TEST_F(PoolCreate, ObeysTheEnvironmentOverTheProgram)
 {
-    setenv("BINADE_CONF", "limit:4M,first_segment:2M", 1);
-    binade_pool_options options = Defaults();
+    setenv("MOIETY_CONF", "limit:4M,first_segment:2M", 1);
+    moiety_pool_options options = Defaults();
     options.limit_bytes = kGiB;
     Pool own(options);
     EXPECT_EQ(4 * kMiB, own.Stats().limit_bytes);
-    binade_devptr block = own.Alloc(1);
+    moiety_devptr block = own.Alloc(1);
     EXPECT_EQ(2 * kMiB, own.Stats().reserved_bytes_current);
-    EXPECT_EQ(BINADE_E_TOO_LARGE, binade_alloc(own, 5 * kMiB, kStream, &block));
+    EXPECT_EQ(MOIETY_E_TOO_LARGE, moiety_alloc(own, 5 * kMiB, kStream, &block));
     own.Free(block);
 }
 
 TEST_F(PoolCreate, RefusesAKeyOfTheEnvironmentByName)
 {
-    setenv("BINADE_CONF", "limits:4M", 1);
-    EXPECT_EQ(BINADE_E_INVALID, binade_pool_create(nullptr, &pool));
+    setenv("MOIETY_CONF", "limits:4M", 1);
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_create(nullptr, &pool));
     EXPECT_EQ(nullptr, pool);
-    EXPECT_EQ(0u, Message().find("BINADE_CONF: key 'limits' is not known"))
+    EXPECT_EQ(0u, Message().find("MOIETY_CONF: key 'limits' is not known"))
         << Message();
 }
 
@@ -146,11 +146,11 @@ class PoolOptions : public PoolTest
 
 TEST_F(PoolOptions, GiveTheSizesOfSegments)
 {
-    binade_pool_options options = Defaults();
+    moiety_pool_options options = Defaults();
     options.first_segment_bytes = 4 * kMiB;
     options.largest_segment_bytes = 8 * kMiB;
     Pool pool(options);
-    std::vector<binade_devptr> blocks;
+    std::vector<moiety_devptr> blocks;
     std::vector<uint64_t> reserved;
     while (reserved.size() < 10) {
         blocks.push_back(pool.Alloc(kMiB));
@@ -163,18 +163,18 @@ TEST_F(PoolOptions, GiveTheSizesOfSegments)
     for (uint64_t mib : {4, 8, 12, 16, 20, 24, 28, 32, 40, 48})
         expected.push_back(mib * kMiB);
     EXPECT_EQ(expected, reserved);
-    for (binade_devptr block : blocks)
+    for (moiety_devptr block : blocks)
         pool.Free(block);
 }
 
 TEST_F(PoolOptions, WithoutCachesKeepNothingInThem)
 {
-    binade_pool_options options = Defaults();
+    moiety_pool_options options = Defaults();
     options.thread_cache_bytes = 0;
     Pool pool(options);
     for (int i = 0; i < 100; i++)
-        pool.Free(pool.Alloc(64 * kKiB), BINADE_STREAM_DONE);
-    binade_stats stats = pool.Stats();
+        pool.Free(pool.Alloc(64 * kKiB), MOIETY_STREAM_DONE);
+    moiety_stats stats = pool.Stats();
     EXPECT_EQ(0u, stats.cached_bytes);
     EXPECT_EQ(0u, stats.cache_hits);
     EXPECT_EQ(stats.reserved_bytes_current,
@@ -183,16 +183,16 @@ TEST_F(PoolOptions, WithoutCachesKeepNothingInThem)
 
 TEST_F(PoolOptions, BoundWhatCachesHold)
 {
-    binade_pool_options options = Defaults();
+    moiety_pool_options options = Defaults();
     options.thread_cache_bytes = 4 * kMiB;
     options.cache_bytes = 4 * kMiB;
     Pool pool(options);
-    std::vector<binade_devptr> blocks;
+    std::vector<moiety_devptr> blocks;
     for (int i = 0; i < 400; i++)
         blocks.push_back(pool.Alloc(kKiB << (i % 10)));
     uint64_t most_bytes = 0;
-    for (binade_devptr block : blocks) {
-        pool.Free(block, BINADE_STREAM_DONE);
+    for (moiety_devptr block : blocks) {
+        pool.Free(block, MOIETY_STREAM_DONE);
         most_bytes = std::max(most_bytes, pool.Stats().cached_bytes);
     }
     EXPECT_GT(most_bytes, 0u);
@@ -203,7 +203,7 @@ TEST_F(PoolOptions, BoundWhatCachesHold)
 TEST_F(PoolOptions, ReserveForALargeRequestLittleMoreThanIt)
 {
     Pool pool;
-    binade_devptr block = pool.Alloc(2133 * kMiB + 17);
+    moiety_devptr block = pool.Alloc(2133 * kMiB + 17);
     EXPECT_LT(pool.Stats().reserved_bytes_current, 209 * kGiB / 100);
     pool.Free(block);
 }
@@ -212,12 +212,12 @@ class PoolContext : public PoolTest
 {
 };
 
-binade_context ContextOf(binade_devptr address)
+moiety_context ContextOf(moiety_devptr address)
 {
-    binade_context context = nullptr;
+    moiety_context context = nullptr;
     constexpr int kAttributeContext = 1;
     EXPECT_EQ(
-        0, pool_test::Get<int(void *, int, binade_devptr)>(
+        0, pool_test::Get<int(void *, int, moiety_devptr)>(
                "cuPointerGetAttribute")(&context, kAttributeContext, address));
     return context;
 }
@@ -235,11 +235,11 @@ TEST_F(PoolContext, IsThePrimaryOneOfItsDeviceKeptAlive)
 {
     ASSERT_FALSE(IsPrimaryActive(1));
     {
-        binade_pool_options options = Defaults();
+        moiety_pool_options options = Defaults();
         options.device = 1;
         Pool pool(options);
         EXPECT_TRUE(IsPrimaryActive(1));
-        binade_devptr block = pool.Alloc(512);
+        moiety_devptr block = pool.Alloc(512);
         EXPECT_NE(pool_test::PrimaryContext(), ContextOf(block));
         pool.Free(block);
     }
@@ -248,41 +248,41 @@ TEST_F(PoolContext, IsThePrimaryOneOfItsDeviceKeptAlive)
 
 TEST_F(PoolContext, OfARefusedPoolIsNotKept)
 {
-    binade_source source = {};
-    binade_pool_options options = Defaults();
+    moiety_source source = {};
+    moiety_pool_options options = Defaults();
     options.device = 1;
     options.source = &source;
-    binade_pool *pool = nullptr;
-    EXPECT_EQ(BINADE_E_INVALID, binade_pool_create(&options, &pool));
+    moiety_pool *pool = nullptr;
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_create(&options, &pool));
     EXPECT_EQ(nullptr, pool);
     EXPECT_FALSE(IsPrimaryActive(1));
 }
 
 TEST_F(PoolContext, MayBeTheCallersOwnWhateverTheDeviceSays)
 {
-    binade_context context = pool_test::NewContext();
+    moiety_context context = pool_test::NewContext();
     {
-        binade_pool_options options = Defaults();
+        moiety_pool_options options = Defaults();
         options.context = context;
         options.device = 99;
         Pool pool(options);
-        binade_devptr block = pool.Alloc(512);
+        moiety_devptr block = pool.Alloc(512);
         EXPECT_EQ(context, ContextOf(block));
         pool.Free(block);
     }
     pool_test::DestroyContext(context);
 }
 
-void UseAPoolThoroughly(binade_context expected)
+void UseAPoolThoroughly(moiety_context expected)
 {
     Pool pool;
     EXPECT_EQ(expected, Current());
-    std::vector<binade_devptr> blocks;
+    std::vector<moiety_devptr> blocks;
     for (int i = 0; i < 300; i++)
         blocks.push_back(pool.Alloc(64 * kKiB));
     EXPECT_EQ(expected, Current());
-    for (binade_devptr block : blocks)
-        pool.Free(block, BINADE_STREAM_ANY);
+    for (moiety_devptr block : blocks)
+        pool.Free(block, MOIETY_STREAM_ANY);
     EXPECT_EQ(expected, Current());
     pool.Trim();
     EXPECT_EQ(expected, Current());
@@ -292,8 +292,8 @@ void UseAPoolThoroughly(binade_context expected)
 
 TEST_F(PoolContext, NeedNotBeCurrentAndDoesNotBecomeSo)
 {
-    binade_context other = pool_test::NewContext();
-    for (binade_context context : {binade_context{nullptr}, other}) {
+    moiety_context other = pool_test::NewContext();
+    for (moiety_context context : {moiety_context{nullptr}, other}) {
         pool_test::SetCurrent(context);
         UseAPoolThoroughly(context);
     }
@@ -307,7 +307,7 @@ class PoolDestroy : public PoolTest
 
 TEST_F(PoolDestroy, OfNoPoolDoesNothing)
 {
-    EXPECT_EQ(BINADE_OK, binade_pool_destroy(nullptr, nullptr));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(nullptr, nullptr));
 }
 
 TEST_F(PoolDestroy, GivesEverythingBack)
@@ -318,7 +318,7 @@ TEST_F(PoolDestroy, GivesEverythingBack)
     pool_test::Stream stream;
     for (int i = 0; i < 500; i++) {
         pool.Free(pool.Alloc(8 * kKiB, stream), stream);
-        pool.Free(pool.Alloc(8 * kKiB), BINADE_STREAM_ANY);
+        pool.Free(pool.Alloc(8 * kKiB), MOIETY_STREAM_ANY);
     }
     pool.End();
     EXPECT_EQ(allocations, Live("allocations"));
@@ -328,52 +328,52 @@ TEST_F(PoolDestroy, GivesEverythingBack)
 
 TEST_F(PoolDestroy, MakesEveryLaterCallInvalid)
 {
-    binade_pool *pool = nullptr;
-    binade_devptr block = 0;
+    moiety_pool *pool = nullptr;
+    moiety_devptr block = 0;
     size_t size_bytes = 0;
     uint64_t bytes = 0;
-    binade_stats stats = {};
-    binade_pool_options options = Defaults();
+    moiety_stats stats = {};
+    moiety_pool_options options = Defaults();
     stats.struct_size = sizeof(stats);
     pool_test::Stream stream;
-    binade_event event = pool_test::NewEvent();
-    ASSERT_EQ(BINADE_OK, binade_pool_create(nullptr, &pool));
-    ASSERT_EQ(BINADE_OK, binade_alloc(pool, 512, kStream, &block));
-    ASSERT_EQ(BINADE_OK, binade_pool_destroy(pool, nullptr));
+    moiety_event event = pool_test::NewEvent();
+    ASSERT_EQ(MOIETY_OK, moiety_pool_create(nullptr, &pool));
+    ASSERT_EQ(MOIETY_OK, moiety_alloc(pool, 512, kStream, &block));
+    ASSERT_EQ(MOIETY_OK, moiety_pool_destroy(pool, nullptr));
 
-    const binade_status statuses[] = {
-        binade_alloc(pool, 512, kStream, &block),
-        binade_alloc(pool, 5 * kMiB, kStream, &block),
-        binade_try_alloc(pool, 512, kStream, &block),
-        binade_alloc_aligned(pool, 512, 4096, kStream, &block),
-        binade_alloc_batch(pool, 512, kStream, 1, &block),
-        binade_free(pool, block, kStream),
-        binade_free_sized(pool, block, 512, kStream),
-        binade_free_own(pool, block),
-        binade_free_batch(pool, &block, 1, kStream, nullptr),
-        binade_free_after(pool, block, event),
-        binade_record_use(pool, block, kStream),
-        binade_usable_size(pool, block, &size_bytes),
-        binade_alloc_zeroed(pool, 512, kStream, &block),
-        binade_pool_trim(pool, 0, &bytes),
-        binade_pool_stats(pool, &stats),
-        binade_pool_options_get(pool, &options),
-        binade_pool_set_limit(pool, 4 * kMiB),
-        binade_pool_reserve(pool, 4 * kMiB),
-        binade_pool_reset_peaks(pool),
-        binade_stream_retire(pool, stream),
-        binade_pool_add_context(pool, pool_test::PrimaryContext()),
-        binade_pool_destroy(pool, nullptr),
+    const moiety_status statuses[] = {
+        moiety_alloc(pool, 512, kStream, &block),
+        moiety_alloc(pool, 5 * kMiB, kStream, &block),
+        moiety_try_alloc(pool, 512, kStream, &block),
+        moiety_alloc_aligned(pool, 512, 4096, kStream, &block),
+        moiety_alloc_batch(pool, 512, kStream, 1, &block),
+        moiety_free(pool, block, kStream),
+        moiety_free_sized(pool, block, 512, kStream),
+        moiety_free_own(pool, block),
+        moiety_free_batch(pool, &block, 1, kStream, nullptr),
+        moiety_free_after(pool, block, event),
+        moiety_record_use(pool, block, kStream),
+        moiety_usable_size(pool, block, &size_bytes),
+        moiety_alloc_zeroed(pool, 512, kStream, &block),
+        moiety_pool_trim(pool, 0, &bytes),
+        moiety_pool_stats(pool, &stats),
+        moiety_pool_options_get(pool, &options),
+        moiety_pool_set_limit(pool, 4 * kMiB),
+        moiety_pool_reserve(pool, 4 * kMiB),
+        moiety_pool_reset_peaks(pool),
+        moiety_stream_retire(pool, stream),
+        moiety_pool_add_context(pool, pool_test::PrimaryContext()),
+        moiety_pool_destroy(pool, nullptr),
     };
     for (size_t i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++)
-        EXPECT_EQ(BINADE_E_INVALID, statuses[i]) << "call " << i;
+        EXPECT_EQ(MOIETY_E_INVALID, statuses[i]) << "call " << i;
     pool_test::DestroyEvent(event);
 }
 
 TEST_F(PoolDestroy, LeavesOtherPoolsAlone)
 {
     Pool other;
-    binade_devptr block = other.Alloc(4096);
+    moiety_devptr block = other.Alloc(4096);
     pool_test::Fill(block, 4096, 7);
     {
         Pool pool;
@@ -387,15 +387,15 @@ TEST_F(PoolDestroy, LeavesOtherPoolsAlone)
 
 TEST_F(PoolDestroy, WhileAGuardIsHeldIsRefusedAndChangesNothing)
 {
-    binade_pool *pool = nullptr;
-    binade_devptr block = 0;
-    ASSERT_EQ(BINADE_OK, binade_pool_create(nullptr, &pool));
-    ASSERT_EQ(BINADE_OK, binade_capture_guard_begin());
-    EXPECT_EQ(BINADE_E_BUSY, binade_pool_destroy(pool, nullptr));
-    EXPECT_EQ(BINADE_OK, binade_capture_guard_end());
-    EXPECT_EQ(BINADE_OK, binade_alloc(pool, 512, kStream, &block));
-    EXPECT_EQ(BINADE_OK, binade_free(pool, block, kStream));
-    EXPECT_EQ(BINADE_OK, binade_pool_destroy(pool, nullptr));
+    moiety_pool *pool = nullptr;
+    moiety_devptr block = 0;
+    ASSERT_EQ(MOIETY_OK, moiety_pool_create(nullptr, &pool));
+    ASSERT_EQ(MOIETY_OK, moiety_capture_guard_begin());
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_pool_destroy(pool, nullptr));
+    EXPECT_EQ(MOIETY_OK, moiety_capture_guard_end());
+    EXPECT_EQ(MOIETY_OK, moiety_alloc(pool, 512, kStream, &block));
+    EXPECT_EQ(MOIETY_OK, moiety_free(pool, block, kStream));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool, nullptr));
 }
 
 } // namespace

@@ -19,15 +19,15 @@ using pool_test::kMiB;
 using pool_test::Pool;
 
 // Fields may only be appended.
-static_assert(offsetof(binade_segment_info, struct_size) == 0, "moved");
-static_assert(offsetof(binade_segment_info, flags) == 4, "moved");
-static_assert(offsetof(binade_segment_info, id) == 8, "moved");
-static_assert(offsetof(binade_segment_info, address) == 16, "moved");
-static_assert(offsetof(binade_segment_info, size_bytes) == 24, "moved");
-static_assert(offsetof(binade_segment_info, hold_count) == 32, "moved");
-static_assert(offsetof(binade_segment_info, device) == 40, "moved");
-static_assert(offsetof(binade_segment_info, reserved) == 44, "moved");
-static_assert(sizeof(binade_segment_info) == 48, "changed");
+static_assert(offsetof(moiety_segment_info, struct_size) == 0, "moved");
+static_assert(offsetof(moiety_segment_info, flags) == 4, "moved");
+static_assert(offsetof(moiety_segment_info, id) == 8, "moved");
+static_assert(offsetof(moiety_segment_info, address) == 16, "moved");
+static_assert(offsetof(moiety_segment_info, size_bytes) == 24, "moved");
+static_assert(offsetof(moiety_segment_info, hold_count) == 32, "moved");
+static_assert(offsetof(moiety_segment_info, device) == 40, "moved");
+static_assert(offsetof(moiety_segment_info, reserved) == 44, "moved");
+static_assert(sizeof(moiety_segment_info) == 48, "changed");
 
 class Segments : public ::testing::TestWithParam<uint32_t>
 {
@@ -37,9 +37,9 @@ class Segments : public ::testing::TestWithParam<uint32_t>
         pool_test::UseStandin();
     }
 
-    binade_pool_options Options() const
+    moiety_pool_options Options() const
     {
-        binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
+        moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
         options.flags = GetParam();
         options.thread_cache_bytes = 0;
         return options;
@@ -47,33 +47,33 @@ class Segments : public ::testing::TestWithParam<uint32_t>
 
     bool IsMapped() const
     {
-        return (GetParam() & BINADE_POOL_MAPPED) != 0;
+        return (GetParam() & MOIETY_POOL_MAPPED) != 0;
     }
 };
 
 std::string Message()
 {
-    return binade_last_error_message();
+    return moiety_last_error_message();
 }
 
-binade_segment_info Find(binade_pool *pool, binade_devptr address)
+moiety_segment_info Find(moiety_pool *pool, moiety_devptr address)
 {
-    binade_segment_info info = {};
+    moiety_segment_info info = {};
     info.struct_size = sizeof(info);
-    EXPECT_EQ(BINADE_OK, binade_segment_find(pool, address, &info))
+    EXPECT_EQ(MOIETY_OK, moiety_segment_find(pool, address, &info))
         << Message();
     return info;
 }
 
-std::vector<binade_segment_info> All(binade_pool *pool)
+std::vector<moiety_segment_info> All(moiety_pool *pool)
 {
-    std::vector<binade_segment_info> all;
-    binade_segment_info info = {};
+    std::vector<moiety_segment_info> all;
+    moiety_segment_info info = {};
     info.struct_size = sizeof(info);
-    while (binade_segment_find(
+    while (moiety_segment_find(
                pool,
                all.empty() ? 0 : all.back().address + all.back().size_bytes,
-               &info) == BINADE_OK)
+               &info) == MOIETY_OK)
         all.push_back(info);
     return all;
 }
@@ -82,22 +82,22 @@ TEST_P(Segments, AreListedByAddress)
 {
     Pool pool(Options());
     EXPECT_TRUE(All(pool).empty());
-    std::vector<binade_devptr> blocks;
+    std::vector<moiety_devptr> blocks;
     for (uint64_t mib : {2, 100, 8, 30})
         blocks.push_back(pool.Alloc(mib * kMiB));
     uint64_t bytes = 0;
-    binade_devptr end = 0;
-    for (const binade_segment_info &info : All(pool)) {
+    moiety_devptr end = 0;
+    for (const moiety_segment_info &info : All(pool)) {
         EXPECT_LE(end, info.address);
         EXPECT_EQ(0u, info.hold_count);
         EXPECT_EQ(0, info.device);
-        EXPECT_EQ(IsMapped() ? BINADE_SEGMENT_MAPPED : 0u, info.flags);
+        EXPECT_EQ(IsMapped() ? MOIETY_SEGMENT_MAPPED : 0u, info.flags);
         end = info.address + info.size_bytes;
         bytes += info.size_bytes;
     }
     EXPECT_EQ(pool.Stats().reserved_bytes_current, bytes);
-    for (binade_devptr block : blocks) {
-        binade_segment_info first = Find(pool, block);
+    for (moiety_devptr block : blocks) {
+        moiety_segment_info first = Find(pool, block);
         EXPECT_LE(first.address, block);
         EXPECT_LT(block, first.address + first.size_bytes);
         EXPECT_EQ(first.id, Find(pool, block + 1).id);
@@ -108,23 +108,23 @@ TEST_P(Segments, AreListedByAddress)
 TEST_P(Segments, ThatAreHeldStay)
 {
     Pool pool(Options());
-    binade_devptr block = pool.Alloc(100 * kMiB);
-    binade_devptr other = pool.Alloc(100 * kMiB);
-    ASSERT_EQ(BINADE_OK, binade_segment_hold(pool, block, 100 * kMiB));
-    ASSERT_EQ(BINADE_OK, binade_segment_hold(pool, block + 5, 1));
+    moiety_devptr block = pool.Alloc(100 * kMiB);
+    moiety_devptr other = pool.Alloc(100 * kMiB);
+    ASSERT_EQ(MOIETY_OK, moiety_segment_hold(pool, block, 100 * kMiB));
+    ASSERT_EQ(MOIETY_OK, moiety_segment_hold(pool, block + 5, 1));
     EXPECT_EQ(2u, Find(pool, block).hold_count);
     EXPECT_EQ(IsMapped() ? 1u : 2u, Find(pool, block + 99 * kMiB).hold_count);
     uint64_t id = Find(pool, block).id;
-    pool.Free(block, BINADE_STREAM_DONE);
-    pool.Free(other, BINADE_STREAM_DONE);
+    pool.Free(block, MOIETY_STREAM_DONE);
+    pool.Free(other, MOIETY_STREAM_DONE);
     pool.TrimAll();
     EXPECT_LE(100 * kMiB, pool.Stats().reserved_bytes_current);
     EXPECT_GT(200 * kMiB, pool.Stats().reserved_bytes_current);
     EXPECT_EQ(id, Find(pool, block).id);
-    ASSERT_EQ(BINADE_OK, binade_segment_release(pool, block, 100 * kMiB));
+    ASSERT_EQ(MOIETY_OK, moiety_segment_release(pool, block, 100 * kMiB));
     pool.TrimAll();
     EXPECT_EQ(id, Find(pool, block).id) << "it was held twice";
-    ASSERT_EQ(BINADE_OK, binade_segment_release(pool, block + 5, 1));
+    ASSERT_EQ(MOIETY_OK, moiety_segment_release(pool, block + 5, 1));
     pool.TrimAll();
     EXPECT_EQ(0u, pool.Stats().reserved_bytes_current);
 }
@@ -132,42 +132,42 @@ TEST_P(Segments, ThatAreHeldStay)
 TEST_P(Segments, OfOtherAddressesAreRefused)
 {
     Pool pool(Options());
-    binade_segment_info info = {};
+    moiety_segment_info info = {};
     info.struct_size = sizeof(info);
-    EXPECT_EQ(BINADE_E_FOREIGN, binade_segment_find(pool, 0, &info));
-    binade_devptr block = pool.Alloc(4 * kMiB);
-    EXPECT_EQ(BINADE_E_FOREIGN, binade_segment_find(pool, UINT64_MAX, &info));
-    binade_segment_info first = Find(pool, block);
-    for (auto change : {binade_segment_hold, binade_segment_release}) {
-        EXPECT_EQ(BINADE_E_FOREIGN, change(pool, first.address - 1, 2));
-        EXPECT_EQ(change == binade_segment_hold ? BINADE_E_FOREIGN
-                                                : BINADE_E_INVALID,
+    EXPECT_EQ(MOIETY_E_FOREIGN, moiety_segment_find(pool, 0, &info));
+    moiety_devptr block = pool.Alloc(4 * kMiB);
+    EXPECT_EQ(MOIETY_E_FOREIGN, moiety_segment_find(pool, UINT64_MAX, &info));
+    moiety_segment_info first = Find(pool, block);
+    for (auto change : {moiety_segment_hold, moiety_segment_release}) {
+        EXPECT_EQ(MOIETY_E_FOREIGN, change(pool, first.address - 1, 2));
+        EXPECT_EQ(change == moiety_segment_hold ? MOIETY_E_FOREIGN
+                                                : MOIETY_E_INVALID,
                   change(pool, first.address, first.size_bytes + 1));
-        EXPECT_EQ(BINADE_E_FOREIGN, change(pool, first.address, UINT64_MAX));
-        EXPECT_EQ(BINADE_E_INVALID, change(pool, block, 0));
-        EXPECT_EQ(BINADE_E_INVALID, change(nullptr, block, 1));
+        EXPECT_EQ(MOIETY_E_FOREIGN, change(pool, first.address, UINT64_MAX));
+        EXPECT_EQ(MOIETY_E_INVALID, change(pool, block, 0));
+        EXPECT_EQ(MOIETY_E_INVALID, change(nullptr, block, 1));
     }
     EXPECT_EQ(0u, Find(pool, block).hold_count);
-    EXPECT_EQ(BINADE_E_INVALID, binade_segment_release(pool, block, 1));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_segment_release(pool, block, 1));
     EXPECT_NE(std::string::npos, Message().find("is not held")) << Message();
     info.struct_size--;
-    EXPECT_EQ(BINADE_E_INVALID, binade_segment_find(pool, block, &info));
-    EXPECT_EQ(BINADE_E_INVALID, binade_segment_find(pool, block, nullptr));
-    EXPECT_EQ(BINADE_E_INVALID, binade_segment_find(nullptr, block, &info));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_segment_find(pool, block, &info));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_segment_find(pool, block, nullptr));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_segment_find(nullptr, block, &info));
     pool.Free(block);
 }
 
 TEST_P(Segments, AreHeldToThePoolsEnd)
 {
     Pool pool(Options());
-    binade_devptr block = pool.Alloc(4 * kMiB);
-    EXPECT_EQ(BINADE_OK, binade_segment_hold(pool, block, 1));
+    moiety_devptr block = pool.Alloc(4 * kMiB);
+    EXPECT_EQ(MOIETY_OK, moiety_segment_hold(pool, block, 1));
     pool.Free(block);
     EXPECT_EQ(0u, pool.End().block_count);
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, Segments,
-                         ::testing::Values(0u, BINADE_POOL_MAPPED),
+                         ::testing::Values(0u, MOIETY_POOL_MAPPED),
                          [](const auto &kind) {
                              return kind.param ? "Mapped" : "Driver";
                          });
@@ -181,10 +181,10 @@ class MappedSegmentsOfAPool : public ::testing::Test
     }
 };
 
-binade_pool_options Mapped()
+moiety_pool_options Mapped()
 {
-    binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
-    options.flags = BINADE_POOL_MAPPED;
+    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
+    options.flags = MOIETY_POOL_MAPPED;
     options.thread_cache_bytes = 0;
     return options;
 }
@@ -192,23 +192,23 @@ binade_pool_options Mapped()
 // What moves has another id at the new address; what is held does not move.
 TEST_F(MappedSegmentsOfAPool, HaveAnotherIdWhereTheyMove)
 {
-    binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
-    options.flags = BINADE_POOL_MAPPED;
+    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
+    options.flags = MOIETY_POOL_MAPPED;
     options.thread_cache_bytes = 0;
     Pool pool(options);
-    binade_devptr first = pool.Alloc(8 * kMiB);
-    binade_devptr keeper = pool.Alloc(2 * kMiB);
+    moiety_devptr first = pool.Alloc(8 * kMiB);
+    moiety_devptr keeper = pool.Alloc(2 * kMiB);
     uint64_t id = Find(pool, first).id;
-    ASSERT_EQ(BINADE_OK, binade_segment_hold(pool, first, 8 * kMiB));
-    pool.Free(first, BINADE_STREAM_DONE);
-    binade_devptr block = pool.Alloc(12 * kMiB);
+    ASSERT_EQ(MOIETY_OK, moiety_segment_hold(pool, first, 8 * kMiB));
+    pool.Free(first, MOIETY_STREAM_DONE);
+    moiety_devptr block = pool.Alloc(12 * kMiB);
     EXPECT_EQ(0u, pool.Stats().mapped_moves);
     EXPECT_EQ(id, Find(pool, first).id);
-    EXPECT_EQ(BINADE_OK, binade_segment_release(pool, first, 8 * kMiB));
-    pool.Free(block, BINADE_STREAM_DONE);
+    EXPECT_EQ(MOIETY_OK, moiety_segment_release(pool, first, 8 * kMiB));
+    pool.Free(block, MOIETY_STREAM_DONE);
     block = pool.Alloc(24 * kMiB);
     EXPECT_LT(0u, pool.Stats().mapped_moves);
-    for (const binade_segment_info &info : All(pool))
+    for (const moiety_segment_info &info : All(pool))
         EXPECT_NE(id, info.id);
     pool.Free(block);
     pool.Free(keeper);
@@ -216,28 +216,28 @@ TEST_F(MappedSegmentsOfAPool, HaveAnotherIdWhereTheyMove)
 
 TEST_F(MappedSegmentsOfAPool, AreNoneWhereAllPassesThrough)
 {
-    binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
-    options.flags = BINADE_POOL_PASS_THROUGH;
+    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
+    options.flags = MOIETY_POOL_PASS_THROUGH;
     Pool pool(options);
-    binade_devptr block = pool.Alloc(4 * kMiB);
-    binade_segment_info info = {};
+    moiety_devptr block = pool.Alloc(4 * kMiB);
+    moiety_segment_info info = {};
     info.struct_size = sizeof(info);
-    EXPECT_EQ(BINADE_E_UNSUPPORTED, binade_segment_find(pool, block, &info));
-    EXPECT_EQ(BINADE_E_UNSUPPORTED, binade_segment_hold(pool, block, 1));
-    EXPECT_EQ(BINADE_E_UNSUPPORTED, binade_segment_release(pool, block, 1));
+    EXPECT_EQ(MOIETY_E_UNSUPPORTED, moiety_segment_find(pool, block, &info));
+    EXPECT_EQ(MOIETY_E_UNSUPPORTED, moiety_segment_hold(pool, block, 1));
+    EXPECT_EQ(MOIETY_E_UNSUPPORTED, moiety_segment_release(pool, block, 1));
     pool.Free(block);
 }
 
 TEST_F(MappedSegmentsOfAPool, AreHeldAcrossPieces)
 {
     Pool pool(Mapped());
-    binade_devptr block = pool.Alloc(6 * kMiB);
+    moiety_devptr block = pool.Alloc(6 * kMiB);
     ASSERT_EQ(2u, All(pool).size());
-    ASSERT_EQ(BINADE_OK, binade_segment_hold(pool, block, 6 * kMiB));
-    for (const binade_segment_info &info : All(pool))
+    ASSERT_EQ(MOIETY_OK, moiety_segment_hold(pool, block, 6 * kMiB));
+    for (const moiety_segment_info &info : All(pool))
         EXPECT_EQ(1u, info.hold_count);
-    ASSERT_EQ(BINADE_OK, binade_segment_release(pool, block, 6 * kMiB));
-    for (const binade_segment_info &info : All(pool))
+    ASSERT_EQ(MOIETY_OK, moiety_segment_release(pool, block, 6 * kMiB));
+    for (const moiety_segment_info &info : All(pool))
         EXPECT_EQ(0u, info.hold_count);
     pool.Free(block);
 }
@@ -245,14 +245,14 @@ TEST_F(MappedSegmentsOfAPool, AreHeldAcrossPieces)
 TEST_F(MappedSegmentsOfAPool, AreNotHeldAcrossAHole)
 {
     Pool pool(Mapped());
-    binade_devptr first = pool.Alloc(2 * kMiB);
-    binade_devptr hole = pool.Alloc(2 * kMiB);
-    binade_devptr last = pool.Alloc(2 * kMiB);
+    moiety_devptr first = pool.Alloc(2 * kMiB);
+    moiety_devptr hole = pool.Alloc(2 * kMiB);
+    moiety_devptr last = pool.Alloc(2 * kMiB);
     ASSERT_EQ(first + 4 * kMiB, last);
-    pool.Free(hole, BINADE_STREAM_DONE);
+    pool.Free(hole, MOIETY_STREAM_DONE);
     EXPECT_EQ(2 * kMiB, pool.TrimAll());
-    EXPECT_EQ(BINADE_E_FOREIGN, binade_segment_hold(pool, first, 6 * kMiB));
-    for (const binade_segment_info &info : All(pool))
+    EXPECT_EQ(MOIETY_E_FOREIGN, moiety_segment_hold(pool, first, 6 * kMiB));
+    for (const moiety_segment_info &info : All(pool))
         EXPECT_EQ(0u, info.hold_count);
     pool.Free(first);
     pool.Free(last);
@@ -265,21 +265,21 @@ TEST_F(MappedSegmentsOfAPool, ThatAreHeldStayBesideAThreadThatGrowsAndTrims)
     std::atomic<bool> is_over{false};
     std::thread grower([&] {
         for (unsigned turn = 0; !is_over; turn++) {
-            binade_devptr block = pool.Alloc((2 + turn % 7 * 2) * kMiB);
-            pool.Free(block, BINADE_STREAM_DONE);
+            moiety_devptr block = pool.Alloc((2 + turn % 7 * 2) * kMiB);
+            pool.Free(block, MOIETY_STREAM_DONE);
             (void)pool.Trim();
         }
     });
     for (unsigned turn = 0; turn < 200; turn++) {
-        binade_devptr block = pool.Alloc(4 * kMiB);
-        EXPECT_EQ(BINADE_OK, binade_segment_hold(pool, block, 4 * kMiB));
+        moiety_devptr block = pool.Alloc(4 * kMiB);
+        EXPECT_EQ(MOIETY_OK, moiety_segment_hold(pool, block, 4 * kMiB));
         uint64_t first = Find(pool, block).id;
         uint64_t last = Find(pool, block + 4 * kMiB - 1).id;
-        pool.Free(block, BINADE_STREAM_DONE);
+        pool.Free(block, MOIETY_STREAM_DONE);
         (void)pool.Trim();
         EXPECT_EQ(first, Find(pool, block).id) << "turn " << turn;
         EXPECT_EQ(last, Find(pool, block + 4 * kMiB - 1).id);
-        EXPECT_EQ(BINADE_OK, binade_segment_release(pool, block, 4 * kMiB));
+        EXPECT_EQ(MOIETY_OK, moiety_segment_release(pool, block, 4 * kMiB));
     }
     is_over = true;
     grower.join();

@@ -41,12 +41,12 @@ constexpr unsigned kBefore = 24;
 constexpr unsigned kOfHandler = 24;
 
 struct Game {
-    binade_pool *pool;
-    binade_stream streams[kBefore + kOfHandler];
+    moiety_pool *pool;
+    moiety_stream streams[kBefore + kOfHandler];
     unsigned steps; // taken so far
     unsigned at;    // the one at which the handler works; 0: at none
-    binade_devptr kept;
-    binade_status first_status;
+    moiety_devptr kept;
+    moiety_status first_status;
     unsigned wrong_count;
 };
 Game *game;
@@ -56,15 +56,15 @@ Game *game;
 void Work()
 {
     game->first_status =
-        binade_alloc(game->pool, 512, game->streams[0], &game->kept);
+        moiety_alloc(game->pool, 512, game->streams[0], &game->kept);
     for (unsigned i = kBefore; i < kBefore + kOfHandler; i++) {
-        binade_devptr block = 0;
-        binade_status status =
-            binade_alloc(game->pool, 512, game->streams[i], &block);
-        if (status == BINADE_OK)
-            status = binade_free(game->pool, block, game->streams[i]);
+        moiety_devptr block = 0;
+        moiety_status status =
+            moiety_alloc(game->pool, 512, game->streams[i], &block);
+        if (status == MOIETY_OK)
+            status = moiety_free(game->pool, block, game->streams[i]);
         game->wrong_count +=
-            status != BINADE_OK && status != game->first_status;
+            status != MOIETY_OK && status != game->first_status;
     }
 }
 
@@ -103,14 +103,14 @@ class SignalStep : public ::testing::Test
             for (unsigned i = kBefore; i-- > 0;)
                 pool.Free(pool.Alloc(512, own.streams[i]), own.streams[i]);
             // Two are cached: one for the hit, one for the handler.
-            binade_devptr one = pool.Alloc(512, own.streams[0]);
-            binade_devptr two = pool.Alloc(512, own.streams[0]);
+            moiety_devptr one = pool.Alloc(512, own.streams[0]);
+            moiety_devptr two = pool.Alloc(512, own.streams[0]);
             pool.Free(one, own.streams[0]);
             pool.Free(two, own.streams[0]);
             own.at = at;
             own.steps = 0;
-            binade_status status = pair(&own);
-            EXPECT_EQ(BINADE_OK, status) << "step " << at;
+            moiety_status status = pair(&own);
+            EXPECT_EQ(MOIETY_OK, status) << "step " << at;
             if (own.kept != 0)
                 pool.Free(own.kept, own.streams[0]);
         }).join();
@@ -127,7 +127,7 @@ class SignalStep : public ::testing::Test
         ASSERT_GT(steps, 20u);
         for (unsigned at = 1; at <= steps && !HasFailure(); at++) {
             Game played = Play(pool, at, pair);
-            busy_count += played.first_status == BINADE_E_BUSY;
+            busy_count += played.first_status == MOIETY_E_BUSY;
             done_count += played.kept != 0;
         }
         EXPECT_GT(busy_count, 10u);
@@ -139,17 +139,17 @@ class SignalStep : public ::testing::Test
     std::unique_ptr<Stream> streams_[kBefore + kOfHandler];
 };
 
-binade_status AllocAndFree(Game *own)
+moiety_status AllocAndFree(Game *own)
 {
-    binade_devptr block = 0;
+    moiety_devptr block = 0;
     BeginSteps();
-    binade_status status =
-        binade_alloc(own->pool, 512, own->streams[0], &block);
+    moiety_status status =
+        moiety_alloc(own->pool, 512, own->streams[0], &block);
     EndSteps();
-    if (status != BINADE_OK)
+    if (status != MOIETY_OK)
         return status;
     EXPECT_NE(own->kept, block);
-    return binade_free(own->pool, block, own->streams[0]);
+    return moiety_free(own->pool, block, own->streams[0]);
 }
 
 TEST_F(SignalStep, OfAnAllocationHarmsNothing)
@@ -160,12 +160,12 @@ TEST_F(SignalStep, OfAnAllocationHarmsNothing)
 TEST_F(SignalStep, OfAFreeHarmsNothing)
 {
     PlayAll([](Game *own) {
-        binade_devptr block = 0;
-        binade_status status =
-            binade_alloc(own->pool, 512, own->streams[0], &block);
+        moiety_devptr block = 0;
+        moiety_status status =
+            moiety_alloc(own->pool, 512, own->streams[0], &block);
         BeginSteps();
-        if (status == BINADE_OK)
-            status = binade_free(own->pool, block, own->streams[0]);
+        if (status == MOIETY_OK)
+            status = moiety_free(own->pool, block, own->streams[0]);
         EndSteps();
         return status;
     });
@@ -174,12 +174,12 @@ TEST_F(SignalStep, OfAFreeHarmsNothing)
 TEST_F(SignalStep, OfASizedFreeHarmsNothing)
 {
     PlayAll([](Game *own) {
-        binade_devptr block = 0;
-        binade_status status =
-            binade_alloc(own->pool, 512, own->streams[0], &block);
+        moiety_devptr block = 0;
+        moiety_status status =
+            moiety_alloc(own->pool, 512, own->streams[0], &block);
         BeginSteps();
-        if (status == BINADE_OK)
-            status = binade_free_sized(own->pool, block, 512, own->streams[0]);
+        if (status == MOIETY_OK)
+            status = moiety_free_sized(own->pool, block, 512, own->streams[0]);
         EndSteps();
         return status;
     });
@@ -189,19 +189,19 @@ TEST_F(SignalStep, OfASizedFreeHarmsNothing)
 TEST_F(SignalStep, OfAPairOnAnotherStreamHarmsNothing)
 {
     PlayAll([](Game *own) {
-        binade_devptr other = 0, block = 0;
-        binade_status status =
-            binade_alloc(own->pool, 512, own->streams[1], &other);
-        if (status == BINADE_OK)
-            status = binade_free(own->pool, other, own->streams[1]);
+        moiety_devptr other = 0, block = 0;
+        moiety_status status =
+            moiety_alloc(own->pool, 512, own->streams[1], &other);
+        if (status == MOIETY_OK)
+            status = moiety_free(own->pool, other, own->streams[1]);
         BeginSteps();
-        if (status == BINADE_OK)
+        if (status == MOIETY_OK)
             status =
-                binade_alloc_cached(own->pool, 512, own->streams[0], &block);
-        if (status == BINADE_OK)
-            status = binade_free(own->pool, block, own->streams[0]);
+                moiety_alloc_cached(own->pool, 512, own->streams[0], &block);
+        if (status == MOIETY_OK)
+            status = moiety_free(own->pool, block, own->streams[0]);
         EndSteps();
-        return status == BINADE_E_BUSY ? BINADE_OK : status;
+        return status == MOIETY_E_BUSY ? MOIETY_OK : status;
     });
 }
 

@@ -18,7 +18,7 @@ using pool_test::kMiB;
 using pool_test::Pool;
 using segment_test::FakeSource;
 
-const binade_stream kStream = BINADE_STREAM_LEGACY;
+const moiety_stream kStream = MOIETY_STREAM_LEGACY;
 
 class OwnSource : public ::testing::Test
 {
@@ -43,15 +43,15 @@ class OwnSource : public ::testing::Test
     }
 
     FakeSource source;
-    binade_source table;
-    binade_pool_options options;
-    binade_devptr address = 77;
+    moiety_source table;
+    moiety_pool_options options;
+    moiety_devptr address = 77;
 };
 
 TEST_F(OwnSource, ServesThePool)
 {
     Pool pool(options);
-    binade_devptr block = pool.Alloc(40 * kKiB);
+    moiety_devptr block = pool.Alloc(40 * kKiB);
     EXPECT_GE(block, source.first_address);
     EXPECT_LT(block, source.first_address + 64 * kMiB);
     EXPECT_EQ(1u, source.Live().size());
@@ -61,15 +61,15 @@ TEST_F(OwnSource, ServesThePool)
 TEST_F(OwnSource, IsCopied)
 {
     Pool pool(options);
-    table = binade_source();
+    table = moiety_source();
     pool.Free(pool.Alloc(512));
 }
 
 TEST_F(OwnSource, IsRefusedWithoutItsFunctions)
 {
     table.reserve = nullptr;
-    binade_pool *pool = nullptr;
-    EXPECT_EQ(BINADE_E_INVALID, binade_pool_create(&options, &pool));
+    moiety_pool *pool = nullptr;
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_create(&options, &pool));
     EXPECT_EQ(nullptr, pool);
 }
 
@@ -77,19 +77,19 @@ TEST_F(OwnSource, ThatReturnsOverlappingMemoryIsFoundOut)
 {
     options.first_segment_bytes = 2 * kMiB;
     Pool pool(options);
-    binade_devptr block = pool.Alloc(12 * kMiB);
+    moiety_devptr block = pool.Alloc(12 * kMiB);
     for (uint64_t offset : {uint64_t{0}, 12 * kMiB - 512}) {
         source.has_forced = true;
         source.forced_address = block + offset;
-        EXPECT_EQ(BINADE_E_INVALID,
-                  binade_alloc(pool, 12 * kMiB, kStream, &address));
+        EXPECT_EQ(MOIETY_E_INVALID,
+                  moiety_alloc(pool, 12 * kMiB, kStream, &address));
         EXPECT_NE(std::string::npos,
-                  std::string(binade_last_error_message()).find("overlaps"))
-            << binade_last_error_message();
+                  std::string(moiety_last_error_message()).find("overlaps"))
+            << moiety_last_error_message();
     }
     EXPECT_EQ(77u, address);
     EXPECT_EQ(12 * kMiB, pool.UsableSize(block));
-    binade_devptr second = pool.Alloc(12 * kMiB);
+    moiety_devptr second = pool.Alloc(12 * kMiB);
     pool.Free(block);
     pool.Free(second);
 }
@@ -99,7 +99,7 @@ TEST_F(OwnSource, ThatReturnsNothingIsFoundOut)
     Pool pool(options);
     source.has_forced = true;
     source.forced_address = 0;
-    EXPECT_EQ(BINADE_E_INVALID, binade_alloc(pool, 512, kStream, &address));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_alloc(pool, 512, kStream, &address));
     pool.Free(pool.Alloc(512));
 }
 
@@ -108,9 +108,9 @@ TEST_F(OwnSource, ThatReturnsUnalignedMemoryServesWithItsAlignedPart)
     source.misaligned_bytes = 12345;
     Pool pool(options);
     for (size_t size_bytes : {size_t{1}, 40 * kKiB, 5 * kMiB, 64 * kMiB}) {
-        binade_devptr block = pool.Alloc(size_bytes);
+        moiety_devptr block = pool.Alloc(size_bytes);
         EXPECT_EQ(0u, block % 512);
-        pool.Free(block, BINADE_STREAM_DONE);
+        pool.Free(block, MOIETY_STREAM_DONE);
     }
 }
 
@@ -118,30 +118,30 @@ TEST_F(OwnSource, ThatIsExhaustedIsAskedForLess)
 {
     source.capacity_bytes = 6 * kMiB;
     Pool pool(options);
-    binade_devptr block = pool.Alloc(512);
+    moiety_devptr block = pool.Alloc(512);
     EXPECT_LE(pool.Stats().reserved_bytes_current, 6 * kMiB);
-    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
-              binade_alloc(pool, 8 * kMiB, kStream, &address));
+    EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY,
+              moiety_alloc(pool, 8 * kMiB, kStream, &address));
     pool.Free(block);
 }
 
 TEST_F(OwnSource, OfPinnedMemoryIsExhaustedOfThat)
 {
-    table.flags = BINADE_SOURCE_PINNED;
+    table.flags = MOIETY_SOURCE_PINNED;
     options.limit_bytes = 2 * kMiB;
     Pool pool(options);
-    binade_devptr block = pool.Alloc(2 * kMiB);
-    EXPECT_EQ(BINADE_E_NO_PINNED_MEMORY,
-              binade_alloc(pool, 2 * kMiB, kStream, &address));
+    moiety_devptr block = pool.Alloc(2 * kMiB);
+    EXPECT_EQ(MOIETY_E_NO_PINNED_MEMORY,
+              moiety_alloc(pool, 2 * kMiB, kStream, &address));
     pool.Free(block);
 }
 
 TEST_F(OwnSource, PassesItsOwnFailureOn)
 {
     source.failing_reserve = 1;
-    source.failure = BINADE_E_UNSUPPORTED;
+    source.failure = MOIETY_E_UNSUPPORTED;
     Pool pool(options);
-    EXPECT_EQ(BINADE_E_UNSUPPORTED, binade_alloc(pool, 512, kStream, &address));
+    EXPECT_EQ(MOIETY_E_UNSUPPORTED, moiety_alloc(pool, 512, kStream, &address));
     EXPECT_EQ(77u, address);
     pool.Free(pool.Alloc(512));
 }
@@ -150,19 +150,19 @@ TEST_F(OwnSource, MayUseAnotherPool)
 {
     struct Inner {
         Pool pool;
-        binade_status status = BINADE_E_BUSY;
+        moiety_status status = MOIETY_E_BUSY;
     } inner;
     source.in_reserve_argument = &inner;
     source.in_reserve = [](void *argument) {
         auto *self = static_cast<Inner *>(argument);
-        binade_devptr block = 0;
-        self->status = binade_alloc(self->pool, 5 * kMiB, kStream, &block);
-        if (self->status == BINADE_OK)
-            self->status = binade_free(self->pool, block, kStream);
+        moiety_devptr block = 0;
+        self->status = moiety_alloc(self->pool, 5 * kMiB, kStream, &block);
+        if (self->status == MOIETY_OK)
+            self->status = moiety_free(self->pool, block, kStream);
     };
     Pool pool(options);
     pool.Free(pool.Alloc(100 * kMiB));
-    EXPECT_EQ(BINADE_OK, inner.status);
+    EXPECT_EQ(MOIETY_OK, inner.status);
 }
 
 // A pool is refused to its own source, also by way of another pool's: it would
@@ -170,36 +170,36 @@ TEST_F(OwnSource, MayUseAnotherPool)
 TEST_F(OwnSource, ThatComesBackByAnotherPoolIsRefused)
 {
     FakeSource inner_source;
-    binade_source inner_table = inner_source.Table();
-    binade_pool_options inner_options = options;
+    moiety_source inner_table = inner_source.Table();
+    moiety_pool_options inner_options = options;
     inner_options.source = &inner_table;
     {
         Pool outer(options), inner(inner_options);
         struct Pools {
-            binade_pool *outer, *inner;
-            std::vector<binade_status> statuses;
+            moiety_pool *outer, *inner;
+            std::vector<moiety_status> statuses;
         } pools = {outer, inner, {}};
         source.in_reserve_argument = inner_source.in_reserve_argument = &pools;
         source.in_reserve = [](void *argument) {
             auto *self = static_cast<Pools *>(argument);
-            binade_devptr block = 0;
+            moiety_devptr block = 0;
             self->statuses.push_back(
-                binade_alloc(self->inner, 512, kStream, &block));
+                moiety_alloc(self->inner, 512, kStream, &block));
             self->statuses.push_back(
-                binade_free(self->inner, block, BINADE_STREAM_DONE));
-            self->statuses.push_back(binade_pool_trim(self->outer, 0, nullptr));
+                moiety_free(self->inner, block, MOIETY_STREAM_DONE));
+            self->statuses.push_back(moiety_pool_trim(self->outer, 0, nullptr));
         };
         inner_source.in_reserve = [](void *argument) {
             auto *self = static_cast<Pools *>(argument);
-            binade_devptr block = 0;
-            for (binade_pool *pool : {self->outer, self->inner})
+            moiety_devptr block = 0;
+            for (moiety_pool *pool : {self->outer, self->inner})
                 self->statuses.push_back(
-                    binade_alloc(pool, 40 * kMiB, kStream, &block));
+                    moiety_alloc(pool, 40 * kMiB, kStream, &block));
         };
         outer.Free(outer.Alloc(512));
         EXPECT_EQ(
-            (std::vector<binade_status>{BINADE_E_BUSY, BINADE_E_BUSY, BINADE_OK,
-                                        BINADE_OK, BINADE_E_BUSY}),
+            (std::vector<moiety_status>{MOIETY_E_BUSY, MOIETY_E_BUSY, MOIETY_OK,
+                                        MOIETY_OK, MOIETY_E_BUSY}),
             pools.statuses);
         outer.Free(outer.Alloc(4 * kKiB));
         inner.Free(inner.Alloc(4 * kKiB));
@@ -220,9 +220,9 @@ TEST_F(OwnSource, GetsEverythingBackAlsoWhatIsLeaked)
 TEST_F(OwnSource, ThatRefusesToTakeMemoryBackIsAskedAgainAtTheEnd)
 {
     Pool pool(options);
-    pool.Free(pool.Alloc(512), BINADE_STREAM_DONE);
+    pool.Free(pool.Alloc(512), MOIETY_STREAM_DONE);
     source.failing_release = 1;
-    EXPECT_EQ(BINADE_E_DRIVER, binade_pool_trim(pool, 0, nullptr));
+    EXPECT_EQ(MOIETY_E_DRIVER, moiety_pool_trim(pool, 0, nullptr));
     EXPECT_EQ(32 * kMiB, pool.Stats().unreleased_bytes);
     EXPECT_EQ(32 * kMiB, pool.Stats().reserved_bytes_current);
     pool.End();

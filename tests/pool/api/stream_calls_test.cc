@@ -14,7 +14,7 @@ namespace
 using pool_test::kMiB;
 using pool_test::Pool;
 
-const binade_stream kStream = BINADE_STREAM_LEGACY;
+const moiety_stream kStream = MOIETY_STREAM_LEGACY;
 
 class StreamCalls : public ::testing::Test
 {
@@ -31,21 +31,21 @@ class RecordUse : public StreamCalls
 
 TEST_F(RecordUse, NeedsAPool)
 {
-    EXPECT_EQ(BINADE_E_INVALID, binade_record_use(nullptr, 512, kStream));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_record_use(nullptr, 512, kStream));
 }
 
 TEST_F(RecordUse, OfTheNullAddressIsIgnored)
 {
     Pool pool;
-    EXPECT_EQ(BINADE_OK, binade_record_use(pool, 0, kStream));
+    EXPECT_EQ(MOIETY_OK, moiety_record_use(pool, 0, kStream));
 }
 
 TEST_F(RecordUse, ByNoStreamIsInvalid)
 {
     Pool pool;
-    binade_devptr block = pool.Alloc(512);
-    EXPECT_EQ(BINADE_E_INVALID,
-              binade_record_use(pool, block, BINADE_STREAM_DONE));
+    moiety_devptr block = pool.Alloc(512);
+    EXPECT_EQ(MOIETY_E_INVALID,
+              moiety_record_use(pool, block, MOIETY_STREAM_DONE));
     pool.Free(block);
 }
 
@@ -53,11 +53,11 @@ TEST_F(RecordUse, InsideABlockIsInvalid)
 {
     Pool pool;
     for (size_t size_bytes : {size_t{4096}, size_t{5} * kMiB}) {
-        binade_devptr block = pool.Alloc(size_bytes);
-        EXPECT_EQ(BINADE_E_INVALID,
-                  binade_record_use(pool, block + 512, kStream));
-        EXPECT_EQ(BINADE_E_INVALID,
-                  binade_record_use(pool, block + 1, kStream));
+        moiety_devptr block = pool.Alloc(size_bytes);
+        EXPECT_EQ(MOIETY_E_INVALID,
+                  moiety_record_use(pool, block + 512, kStream));
+        EXPECT_EQ(MOIETY_E_INVALID,
+                  moiety_record_use(pool, block + 1, kStream));
         pool.Free(block);
     }
 }
@@ -65,9 +65,9 @@ TEST_F(RecordUse, InsideABlockIsInvalid)
 TEST_F(RecordUse, OfAnothersMemoryIsForeign)
 {
     Pool pool, other;
-    binade_devptr block = other.Alloc(512);
-    EXPECT_EQ(BINADE_E_FOREIGN, binade_record_use(pool, block, kStream));
-    EXPECT_EQ(BINADE_E_FOREIGN, binade_record_use(pool, 512, kStream));
+    moiety_devptr block = other.Alloc(512);
+    EXPECT_EQ(MOIETY_E_FOREIGN, moiety_record_use(pool, block, kStream));
+    EXPECT_EQ(MOIETY_E_FOREIGN, moiety_record_use(pool, 512, kStream));
     other.Free(block);
 }
 
@@ -75,14 +75,14 @@ TEST_F(RecordUse, IsAcceptedTwiceAndByEveryStream)
 {
     Pool pool;
     pool_test::Stream created;
-    const binade_stream streams[] = {
-        nullptr, BINADE_STREAM_LEGACY, BINADE_STREAM_PER_THREAD,
-        created, BINADE_STREAM_ANY,    created};
+    const moiety_stream streams[] = {
+        nullptr, MOIETY_STREAM_LEGACY, MOIETY_STREAM_PER_THREAD,
+        created, MOIETY_STREAM_ANY,    created};
     for (size_t size_bytes : {size_t{512}, size_t{5} * kMiB}) {
-        binade_devptr block = pool.Alloc(size_bytes);
-        for (binade_stream stream : streams)
-            EXPECT_EQ(BINADE_OK, binade_record_use(pool, block, stream))
-                << binade_last_error_message();
+        moiety_devptr block = pool.Alloc(size_bytes);
+        for (moiety_stream stream : streams)
+            EXPECT_EQ(MOIETY_OK, moiety_record_use(pool, block, stream))
+                << moiety_last_error_message();
         EXPECT_GE(pool.UsableSize(block), size_bytes);
         pool.Free(block);
     }
@@ -93,14 +93,14 @@ TEST_F(RecordUse, LeavesTheBlocksSizeAsItWas)
 {
     Pool pool;
     for (size_t size_bytes : {size_t{512}, size_t{70000}, size_t{5} * kMiB}) {
-        binade_devptr block = pool.Alloc(size_bytes);
+        moiety_devptr block = pool.Alloc(size_bytes);
         size_t before = pool.UsableSize(block);
-        ASSERT_EQ(BINADE_OK, binade_record_use(pool, block, BINADE_STREAM_ANY));
+        ASSERT_EQ(MOIETY_OK, moiety_record_use(pool, block, MOIETY_STREAM_ANY));
         EXPECT_EQ(before, pool.UsableSize(block));
-        EXPECT_EQ(BINADE_E_INVALID,
-                  binade_free_sized(pool, block, 2 * size_bytes, kStream));
-        EXPECT_EQ(BINADE_OK,
-                  binade_free_sized(pool, block, size_bytes, kStream));
+        EXPECT_EQ(MOIETY_E_INVALID,
+                  moiety_free_sized(pool, block, 2 * size_bytes, kStream));
+        EXPECT_EQ(MOIETY_OK,
+                  moiety_free_sized(pool, block, size_bytes, kStream));
     }
 }
 
@@ -115,18 +115,18 @@ class FreeAfter : public StreamCalls
     {
         pool_test::DestroyEvent(event);
     }
-    binade_event event;
+    moiety_event event;
 };
 
 TEST_F(FreeAfter, NeedsAPool)
 {
-    EXPECT_EQ(BINADE_E_INVALID, binade_free_after(nullptr, 512, event));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_free_after(nullptr, 512, event));
 }
 
 TEST_F(FreeAfter, OfTheNullAddressDoesNothing)
 {
     Pool pool;
-    EXPECT_EQ(BINADE_OK, binade_free_after(pool, 0, event));
+    EXPECT_EQ(MOIETY_OK, moiety_free_after(pool, 0, event));
     EXPECT_EQ(0u, pool.Stats().allocation_freed);
 }
 
@@ -134,9 +134,9 @@ TEST_F(FreeAfter, TakesTheBlock)
 {
     Pool pool;
     for (size_t size_bytes : {size_t{512}, size_t{5} * kMiB}) {
-        binade_devptr block = pool.Alloc(size_bytes);
-        EXPECT_EQ(BINADE_OK, binade_free_after(pool, block, event))
-            << binade_last_error_message();
+        moiety_devptr block = pool.Alloc(size_bytes);
+        EXPECT_EQ(MOIETY_OK, moiety_free_after(pool, block, event))
+            << moiety_last_error_message();
     }
     EXPECT_EQ(0u, pool.Stats().allocation_current);
     EXPECT_EQ(2u, pool.Stats().allocation_freed);
@@ -145,28 +145,28 @@ TEST_F(FreeAfter, TakesTheBlock)
 TEST_F(FreeAfter, InsideABlockIsInvalid)
 {
     Pool pool;
-    binade_devptr block = pool.Alloc(4096);
-    EXPECT_EQ(BINADE_E_INVALID, binade_free_after(pool, block + 512, event));
+    moiety_devptr block = pool.Alloc(4096);
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_free_after(pool, block + 512, event));
     pool.Free(block);
 }
 
 TEST_F(FreeAfter, OfAnothersMemoryIsForeign)
 {
     Pool pool, other;
-    binade_devptr block = other.Alloc(512);
-    EXPECT_EQ(BINADE_E_FOREIGN, binade_free_after(pool, block, event));
+    moiety_devptr block = other.Alloc(512);
+    EXPECT_EQ(MOIETY_E_FOREIGN, moiety_free_after(pool, block, event));
     other.Free(block);
 }
 
 TEST_F(FreeAfter, AnEventThatTheDriverRefusesLeavesTheBlockToTheCaller)
 {
     Pool pool;
-    binade_devptr block = pool.Alloc(4096);
+    moiety_devptr block = pool.Alloc(4096);
     pool_test::SetFaults("cuEventQuery:nth=1:code=CUDA_ERROR_UNKNOWN");
-    EXPECT_EQ(BINADE_E_DRIVER, binade_free_after(pool, block, event));
+    EXPECT_EQ(MOIETY_E_DRIVER, moiety_free_after(pool, block, event));
     pool_test::SetFaults("");
     EXPECT_EQ(1u, pool.Stats().allocation_current);
-    EXPECT_EQ(BINADE_OK, binade_free_after(pool, block, event));
+    EXPECT_EQ(MOIETY_OK, moiety_free_after(pool, block, event));
 }
 
 class StreamRetire : public StreamCalls
@@ -176,17 +176,17 @@ class StreamRetire : public StreamCalls
 TEST_F(StreamRetire, NeedsAPool)
 {
     pool_test::Stream stream;
-    EXPECT_EQ(BINADE_E_INVALID, binade_stream_retire(nullptr, stream));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_stream_retire(nullptr, stream));
 }
 
 TEST_F(StreamRetire, OfWhatIsNoCreatedStreamIsInvalid)
 {
     Pool pool;
-    const binade_stream streams[] = {nullptr, BINADE_STREAM_LEGACY,
-                                     BINADE_STREAM_PER_THREAD,
-                                     BINADE_STREAM_ANY, BINADE_STREAM_DONE};
-    for (binade_stream stream : streams)
-        EXPECT_EQ(BINADE_E_INVALID, binade_stream_retire(pool, stream))
+    const moiety_stream streams[] = {nullptr, MOIETY_STREAM_LEGACY,
+                                     MOIETY_STREAM_PER_THREAD,
+                                     MOIETY_STREAM_ANY, MOIETY_STREAM_DONE};
+    for (moiety_stream stream : streams)
+        EXPECT_EQ(MOIETY_E_INVALID, moiety_stream_retire(pool, stream))
             << stream;
 }
 
@@ -194,8 +194,8 @@ TEST_F(StreamRetire, OfAStreamThatThePoolHasNotSeenIsFine)
 {
     Pool pool;
     pool_test::Stream stream;
-    EXPECT_EQ(BINADE_OK, binade_stream_retire(pool, stream));
-    EXPECT_EQ(BINADE_OK, binade_stream_retire(pool, stream));
+    EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, stream));
+    EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, stream));
 }
 
 TEST_F(StreamRetire, EndsAStreamAndASecondTimeDoesNothing)
@@ -203,9 +203,9 @@ TEST_F(StreamRetire, EndsAStreamAndASecondTimeDoesNothing)
     Pool pool;
     pool_test::Stream stream;
     pool.Free(pool.Alloc(4096, stream), stream);
-    EXPECT_EQ(BINADE_OK, binade_stream_retire(pool, stream))
-        << binade_last_error_message();
-    EXPECT_EQ(BINADE_OK, binade_stream_retire(pool, stream));
+    EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, stream))
+        << moiety_last_error_message();
+    EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, stream));
 }
 
 TEST_F(StreamRetire, WithoutAnEventLosesNothing)
@@ -215,7 +215,7 @@ TEST_F(StreamRetire, WithoutAnEventLosesNothing)
     for (int i = 0; i < 100; i++)
         pool.Free(pool.Alloc(4096, stream), stream);
     pool_test::SetFaults("cuEventRecord:nth=1:code=CUDA_ERROR_UNKNOWN");
-    EXPECT_EQ(BINADE_E_DRIVER, binade_stream_retire(pool, stream));
+    EXPECT_EQ(MOIETY_E_DRIVER, moiety_stream_retire(pool, stream));
     pool_test::SetFaults("");
     EXPECT_EQ(32 * kMiB, pool.TrimAll());
 }
@@ -226,30 +226,30 @@ class CaptureGuard : public StreamCalls
 
 TEST_F(CaptureGuard, CannotEndBeforeItBegan)
 {
-    EXPECT_EQ(BINADE_E_INVALID, binade_capture_guard_end());
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_capture_guard_end());
 }
 
 TEST_F(CaptureGuard, IsCounted)
 {
-    EXPECT_EQ(BINADE_OK, binade_capture_guard_begin());
-    EXPECT_EQ(BINADE_OK, binade_capture_guard_begin());
-    EXPECT_EQ(BINADE_OK, binade_capture_guard_end());
-    EXPECT_EQ(BINADE_OK, binade_capture_guard_end());
-    EXPECT_EQ(BINADE_E_INVALID, binade_capture_guard_end());
+    EXPECT_EQ(MOIETY_OK, moiety_capture_guard_begin());
+    EXPECT_EQ(MOIETY_OK, moiety_capture_guard_begin());
+    EXPECT_EQ(MOIETY_OK, moiety_capture_guard_end());
+    EXPECT_EQ(MOIETY_OK, moiety_capture_guard_end());
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_capture_guard_end());
 }
 
 TEST_F(CaptureGuard, MayBeHeldAroundEverythingElse)
 {
-    ASSERT_EQ(BINADE_OK, binade_capture_guard_begin());
-    binade_pool *pool = nullptr;
-    binade_devptr block = 0;
-    ASSERT_EQ(BINADE_OK, binade_pool_create(nullptr, &pool));
+    ASSERT_EQ(MOIETY_OK, moiety_capture_guard_begin());
+    moiety_pool *pool = nullptr;
+    moiety_devptr block = 0;
+    ASSERT_EQ(MOIETY_OK, moiety_pool_create(nullptr, &pool));
     for (int i = 0; i < 1000; i++) {
-        ASSERT_EQ(BINADE_OK, binade_alloc(pool, 64 << 10, kStream, &block));
-        ASSERT_EQ(BINADE_OK, binade_free(pool, block, BINADE_STREAM_ANY));
+        ASSERT_EQ(MOIETY_OK, moiety_alloc(pool, 64 << 10, kStream, &block));
+        ASSERT_EQ(MOIETY_OK, moiety_free(pool, block, MOIETY_STREAM_ANY));
     }
-    ASSERT_EQ(BINADE_OK, binade_capture_guard_end());
-    EXPECT_EQ(BINADE_OK, binade_pool_destroy(pool, nullptr));
+    ASSERT_EQ(MOIETY_OK, moiety_capture_guard_end());
+    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool, nullptr));
 }
 
 class AddContext : public StreamCalls
@@ -259,20 +259,20 @@ class AddContext : public StreamCalls
 TEST_F(AddContext, NeedsAPoolAndAContext)
 {
     Pool pool;
-    EXPECT_EQ(BINADE_E_INVALID,
-              binade_pool_add_context(nullptr, pool_test::PrimaryContext()));
-    EXPECT_EQ(BINADE_E_INVALID, binade_pool_add_context(pool, nullptr));
+    EXPECT_EQ(MOIETY_E_INVALID,
+              moiety_pool_add_context(nullptr, pool_test::PrimaryContext()));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_add_context(pool, nullptr));
 }
 
 TEST_F(AddContext, TakesEachOnceAndThePoolsOwnNever)
 {
     Pool pool;
-    binade_context context = pool_test::NewContext();
+    moiety_context context = pool_test::NewContext();
     // More often than there is room for contexts.
     for (int i = 0; i < 40; i++) {
-        EXPECT_EQ(BINADE_OK, binade_pool_add_context(pool, context));
-        EXPECT_EQ(BINADE_OK,
-                  binade_pool_add_context(pool, pool_test::PrimaryContext()));
+        EXPECT_EQ(MOIETY_OK, moiety_pool_add_context(pool, context));
+        EXPECT_EQ(MOIETY_OK,
+                  moiety_pool_add_context(pool, pool_test::PrimaryContext()));
     }
     pool.End();
     pool_test::DestroyContext(context);
@@ -281,15 +281,15 @@ TEST_F(AddContext, TakesEachOnceAndThePoolsOwnNever)
 TEST_F(AddContext, KnowsSixteen)
 {
     Pool pool;
-    std::vector<binade_context> contexts;
+    std::vector<moiety_context> contexts;
     for (int i = 0; i < 17; i++)
         contexts.push_back(pool_test::NewContext());
     for (size_t i = 0; i < 16; i++)
-        EXPECT_EQ(BINADE_OK, binade_pool_add_context(pool, contexts[i])) << i;
-    EXPECT_EQ(BINADE_E_TOO_LARGE, binade_pool_add_context(pool, contexts[16]));
-    EXPECT_EQ(BINADE_OK, binade_pool_add_context(pool, contexts[3]));
+        EXPECT_EQ(MOIETY_OK, moiety_pool_add_context(pool, contexts[i])) << i;
+    EXPECT_EQ(MOIETY_E_TOO_LARGE, moiety_pool_add_context(pool, contexts[16]));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_add_context(pool, contexts[3]));
     pool.End();
-    for (binade_context context : contexts)
+    for (moiety_context context : contexts)
         pool_test::DestroyContext(context);
 }
 

@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "binade/private.h"
+#include "moiety/private.h"
 #include "tests/pool/pool_under_test.h"
 #include "tests/segment/ledger.h"
 
@@ -26,24 +26,24 @@ using pool_test::Pool;
 using segment_test::Ledger;
 
 // Fields may only be appended.
-static_assert(offsetof(binade_segment_watcher, struct_size) == 0, "moved");
-static_assert(offsetof(binade_segment_watcher, flags) == 4, "moved");
-static_assert(offsetof(binade_segment_watcher, user) == 8, "moved");
-static_assert(offsetof(binade_segment_watcher, added) == 16, "moved");
-static_assert(offsetof(binade_segment_watcher, releasing) == 24, "moved");
-static_assert(sizeof(binade_segment_watcher) == 32, "changed");
+static_assert(offsetof(moiety_segment_watcher, struct_size) == 0, "moved");
+static_assert(offsetof(moiety_segment_watcher, flags) == 4, "moved");
+static_assert(offsetof(moiety_segment_watcher, user) == 8, "moved");
+static_assert(offsetof(moiety_segment_watcher, added) == 16, "moved");
+static_assert(offsetof(moiety_segment_watcher, releasing) == 24, "moved");
+static_assert(sizeof(moiety_segment_watcher) == 32, "changed");
 
 // Keeps a ledger, and does something at each event.
 class Watcher
 {
   public:
-    explicit Watcher(binade_pool *pool) : pool_(pool) {}
+    explicit Watcher(moiety_pool *pool) : pool_(pool) {}
     Watcher(const Watcher &) = delete;
     Watcher &operator=(const Watcher &) = delete;
 
-    binade_segment_watcher Table()
+    moiety_segment_watcher Table()
     {
-        binade_segment_watcher table = {};
+        moiety_segment_watcher table = {};
         table.struct_size = sizeof table;
         table.user = this;
         table.added = Added;
@@ -53,15 +53,15 @@ class Watcher
 
     void Begin()
     {
-        binade_segment_watcher table = Table();
-        ASSERT_EQ(BINADE_OK, binade_segment_watch(pool_, &table, &id))
-            << binade_last_error_message();
+        moiety_segment_watcher table = Table();
+        ASSERT_EQ(MOIETY_OK, moiety_segment_watch(pool_, &table, &id))
+            << moiety_last_error_message();
         EXPECT_NE(0u, id);
     }
 
     void End()
     {
-        EXPECT_EQ(BINADE_OK, binade_segment_unwatch(pool_, id));
+        EXPECT_EQ(MOIETY_OK, moiety_segment_unwatch(pool_, id));
         is_over = true;
     }
 
@@ -72,7 +72,7 @@ class Watcher
     std::function<void()> at_each;
 
   private:
-    void Tell(const binade_segment_info *info)
+    void Tell(const moiety_segment_info *info)
     {
         EXPECT_FALSE(is_over.load()) << "told after the watch";
         EXPECT_EQ(sizeof(*info), info->struct_size);
@@ -83,21 +83,21 @@ class Watcher
         running_--;
     }
 
-    static void Added(void *user, const binade_segment_info *info)
+    static void Added(void *user, const moiety_segment_info *info)
     {
         auto *self = static_cast<Watcher *>(user);
         self->Tell(info);
         self->told.Add(info->id, info->address, info->size_bytes);
     }
 
-    static void Releasing(void *user, const binade_segment_info *info)
+    static void Releasing(void *user, const moiety_segment_info *info)
     {
         auto *self = static_cast<Watcher *>(user);
         self->Tell(info);
         self->told.Release(info->id, info->address, info->size_bytes);
     }
 
-    binade_pool *pool_;
+    moiety_pool *pool_;
     std::atomic<int> running_{0};
 };
 
@@ -109,9 +109,9 @@ class WatchedPool : public ::testing::TestWithParam<uint32_t>
         pool_test::UseStandin();
     }
 
-    binade_pool_options Options() const
+    moiety_pool_options Options() const
     {
-        binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
+        moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
         options.flags = GetParam();
         options.thread_cache_bytes = 0;
         return options;
@@ -123,16 +123,16 @@ TEST_P(WatchedPool, TellsOfMemoryBeforeItGivesItOut)
     Pool pool(Options());
     Watcher watcher(pool);
     watcher.Begin();
-    std::vector<binade_devptr> blocks;
+    std::vector<moiety_devptr> blocks;
     for (uint64_t mib : {1, 2, 100, 8, 30}) {
         blocks.push_back(pool.Alloc(mib * kMiB));
         EXPECT_TRUE(watcher.told.Has(blocks.back(), mib * kMiB));
     }
-    EXPECT_EQ(GetParam() & BINADE_POOL_MAPPED ? BINADE_SEGMENT_MAPPED : 0u,
+    EXPECT_EQ(GetParam() & MOIETY_POOL_MAPPED ? MOIETY_SEGMENT_MAPPED : 0u,
               watcher.flags);
     EXPECT_EQ(pool.Stats().reserved_bytes_current, watcher.told.LiveBytes());
-    for (binade_devptr block : blocks)
-        pool.Free(block, BINADE_STREAM_DONE);
+    for (moiety_devptr block : blocks)
+        pool.Free(block, MOIETY_STREAM_DONE);
     pool.TrimAll();
     EXPECT_EQ(0u, watcher.told.LiveBytes());
     EXPECT_EQ("", watcher.told.Complaint());
@@ -142,8 +142,8 @@ TEST_P(WatchedPool, TellsOfMemoryBeforeItGivesItOut)
 TEST_P(WatchedPool, TellsOfWhatIsThereAndOfTheEnd)
 {
     Pool pool(Options());
-    binade_devptr block = pool.Alloc(20 * kMiB);
-    ASSERT_EQ(BINADE_OK, binade_segment_hold(pool, block, 20 * kMiB));
+    moiety_devptr block = pool.Alloc(20 * kMiB);
+    ASSERT_EQ(MOIETY_OK, moiety_segment_hold(pool, block, 20 * kMiB));
     Watcher watcher(pool);
     watcher.Begin();
     EXPECT_TRUE(watcher.told.Has(block, 20 * kMiB));
@@ -157,9 +157,9 @@ TEST_P(WatchedPool, IsLeftByAWatcherWithoutAWord)
     Pool pool(Options());
     Watcher watcher(pool);
     watcher.Begin();
-    binade_devptr block = pool.Alloc(20 * kMiB);
+    moiety_devptr block = pool.Alloc(20 * kMiB);
     watcher.End();
-    EXPECT_EQ(BINADE_E_INVALID, binade_segment_unwatch(pool, watcher.id));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_segment_unwatch(pool, watcher.id));
     EXPECT_EQ(0u, watcher.told.ReleasedCount());
     pool.Free(block);
 }
@@ -169,72 +169,72 @@ TEST_P(WatchedPool, RefusesWhatIsNoWatcher)
     Pool pool(Options());
     Watcher watcher(pool);
     uint64_t id = 77;
-    binade_segment_watcher table = watcher.Table();
-    EXPECT_EQ(BINADE_E_INVALID, binade_segment_watch(nullptr, &table, &id));
-    EXPECT_EQ(BINADE_E_INVALID, binade_segment_watch(pool, nullptr, &id));
-    EXPECT_EQ(BINADE_E_INVALID, binade_segment_watch(pool, &table, nullptr));
+    moiety_segment_watcher table = watcher.Table();
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_segment_watch(nullptr, &table, &id));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_segment_watch(pool, nullptr, &id));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_segment_watch(pool, &table, nullptr));
     table.struct_size--;
-    EXPECT_EQ(BINADE_E_INVALID, binade_segment_watch(pool, &table, &id));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_segment_watch(pool, &table, &id));
     table = watcher.Table();
     table.flags = 1;
-    EXPECT_EQ(BINADE_E_INVALID, binade_segment_watch(pool, &table, &id));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_segment_watch(pool, &table, &id));
     table = watcher.Table();
     table.added = nullptr;
     table.releasing = nullptr;
-    EXPECT_EQ(BINADE_E_INVALID, binade_segment_watch(pool, &table, &id));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_segment_watch(pool, &table, &id));
     EXPECT_EQ(77u, id);
-    EXPECT_EQ(BINADE_E_INVALID, binade_segment_unwatch(pool, 0));
-    EXPECT_EQ(BINADE_E_INVALID, binade_segment_unwatch(nullptr, 1));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_segment_unwatch(pool, 0));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_segment_unwatch(nullptr, 1));
 }
 
 TEST_P(WatchedPool, MayBeWatchedByOneFunctionAlone)
 {
     Pool pool(Options());
     Watcher watcher(pool);
-    binade_segment_watcher table = watcher.Table();
+    moiety_segment_watcher table = watcher.Table();
     table.releasing = nullptr;
     uint64_t id = 0;
-    ASSERT_EQ(BINADE_OK, binade_segment_watch(pool, &table, &id));
-    pool.Free(pool.Alloc(20 * kMiB), BINADE_STREAM_DONE);
+    ASSERT_EQ(MOIETY_OK, moiety_segment_watch(pool, &table, &id));
+    pool.Free(pool.Alloc(20 * kMiB), MOIETY_STREAM_DONE);
     pool.TrimAll();
     EXPECT_LT(0u, watcher.told.AddedCount());
     EXPECT_EQ(0u, watcher.told.ReleasedCount());
 }
 
 // Each call that a watcher is most likely to try, in the middle of a call.
-void ExpectBusy(binade_pool *pool, binade_devptr block, uint64_t id)
+void ExpectBusy(moiety_pool *pool, moiety_devptr block, uint64_t id)
 {
-    binade_devptr out = 0;
+    moiety_devptr out = 0;
     uint64_t bytes = 0;
-    binade_segment_info info = {};
-    binade_segment_watcher watcher = {};
+    moiety_segment_info info = {};
+    moiety_segment_watcher watcher = {};
     info.struct_size = sizeof info;
     watcher.struct_size = sizeof watcher;
-    watcher.added = [](void *, const binade_segment_info *) {};
-    EXPECT_EQ(BINADE_E_BUSY,
-              binade_alloc(pool, 512, BINADE_STREAM_LEGACY, &out));
-    EXPECT_EQ(BINADE_E_BUSY,
-              binade_alloc(pool, 64 * kMiB, BINADE_STREAM_LEGACY, &out));
-    EXPECT_EQ(BINADE_E_BUSY, binade_free(pool, block, BINADE_STREAM_LEGACY));
+    watcher.added = [](void *, const moiety_segment_info *) {};
+    EXPECT_EQ(MOIETY_E_BUSY,
+              moiety_alloc(pool, 512, MOIETY_STREAM_LEGACY, &out));
+    EXPECT_EQ(MOIETY_E_BUSY,
+              moiety_alloc(pool, 64 * kMiB, MOIETY_STREAM_LEGACY, &out));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_free(pool, block, MOIETY_STREAM_LEGACY));
     EXPECT_STREQ("the pool called this function in the middle of a call of its "
                  "own",
-                 binade_last_error_message());
-    EXPECT_EQ(BINADE_E_BUSY, binade_pool_trim(pool, 0, &bytes));
-    EXPECT_EQ(BINADE_E_BUSY, binade_segment_find(pool, block, &info));
-    EXPECT_EQ(BINADE_E_BUSY, binade_segment_hold(pool, block, 1));
-    EXPECT_EQ(BINADE_E_BUSY, binade_segment_watch(pool, &watcher, &bytes));
-    EXPECT_EQ(BINADE_E_BUSY, binade_segment_unwatch(pool, id));
-    EXPECT_EQ(BINADE_E_BUSY, binade_pool_destroy(pool, nullptr));
+                 moiety_last_error_message());
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_pool_trim(pool, 0, &bytes));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_segment_find(pool, block, &info));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_segment_hold(pool, block, 1));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_segment_watch(pool, &watcher, &bytes));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_segment_unwatch(pool, id));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_pool_destroy(pool, nullptr));
 }
 
 TEST_P(WatchedPool, RefusesCallsFromInside)
 {
-    binade_pool_options options = Options();
+    moiety_pool_options options = Options();
     options.thread_cache_bytes = 1 << 20;
     Pool pool(options);
     Pool other(options);
     Watcher watcher(pool);
-    binade_devptr block = pool.Alloc(512);
+    moiety_devptr block = pool.Alloc(512);
     // So that the next would be a hit.
     pool.Free(pool.Alloc(512));
     unsigned count = 0;
@@ -245,10 +245,10 @@ TEST_P(WatchedPool, RefusesCallsFromInside)
     };
     watcher.Begin();
     EXPECT_EQ(1u, count);
-    binade_devptr large = pool.Alloc(64 * kMiB);
+    moiety_devptr large = pool.Alloc(64 * kMiB);
     EXPECT_LT(1u, count) << "growth";
     unsigned before = count;
-    pool.Free(large, BINADE_STREAM_DONE);
+    pool.Free(large, MOIETY_STREAM_DONE);
     pool.TrimAll();
     EXPECT_LT(before, count) << "a trim";
     pool.Free(block);
@@ -259,15 +259,15 @@ TEST_P(WatchedPool, RefusesCallsFromInside)
 TEST_P(WatchedPool, IsGoneForThoseWhoAreToldOfItsEnd)
 {
     Pool pool(Options());
-    binade_pool *handle = pool;
-    binade_devptr block = pool.Alloc(20 * kMiB);
+    moiety_pool *handle = pool;
+    moiety_devptr block = pool.Alloc(20 * kMiB);
     Watcher watcher(pool);
     watcher.Begin();
     unsigned count = 0;
     watcher.at_each = [&] {
-        EXPECT_EQ(BINADE_E_INVALID, binade_free(handle, block, nullptr));
-        EXPECT_EQ(BINADE_E_INVALID, binade_segment_unwatch(handle, watcher.id));
-        EXPECT_EQ(BINADE_E_INVALID, binade_pool_destroy(handle, nullptr));
+        EXPECT_EQ(MOIETY_E_INVALID, moiety_free(handle, block, nullptr));
+        EXPECT_EQ(MOIETY_E_INVALID, moiety_segment_unwatch(handle, watcher.id));
+        EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_destroy(handle, nullptr));
         count++;
     };
     pool.End();
@@ -290,7 +290,7 @@ TEST_P(WatchedPool, IsNotDestroyedWhileAWatcherRuns)
     std::thread grower([&] { pool.Free(pool.Alloc(20 * kMiB)); });
     while (stage != 1)
         std::this_thread::yield();
-    EXPECT_EQ(BINADE_E_BUSY, binade_pool_destroy(pool, nullptr));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_pool_destroy(pool, nullptr));
     stage = 2;
     grower.join();
     watcher.End();
@@ -300,7 +300,7 @@ TEST_P(WatchedPool, IsNotDestroyedWhileAWatcherRuns)
 TEST_P(WatchedPool, TellsOfOneThingAtATime)
 {
     Pool pool(Options());
-    pool.Free(pool.Alloc(20 * kMiB), BINADE_STREAM_DONE);
+    pool.Free(pool.Alloc(20 * kMiB), MOIETY_STREAM_DONE);
     Watcher watcher(pool);
     watcher.Begin();
     std::atomic<bool> is_telling{false};
@@ -311,7 +311,7 @@ TEST_P(WatchedPool, TellsOfOneThingAtATime)
     std::thread trimmer([&] { (void)pool.Trim(); });
     while (!is_telling)
         std::this_thread::yield();
-    binade_devptr block = pool.Alloc(40 * kMiB);
+    moiety_devptr block = pool.Alloc(40 * kMiB);
     EXPECT_TRUE(watcher.told.Has(block, 40 * kMiB));
     trimmer.join();
     watcher.End();
@@ -327,7 +327,7 @@ TEST_P(WatchedPool, MayBeLeftWhileItGrows)
     std::thread grower([&] {
         for (unsigned turn = 0; !is_over; turns = ++turn) {
             pool.Free(pool.Alloc((2 + turn % 7 * 2) * kMiB),
-                      BINADE_STREAM_DONE);
+                      MOIETY_STREAM_DONE);
             (void)pool.Trim();
         }
     });
@@ -349,7 +349,7 @@ void Churn(const Pool &pool, Watcher &watcher, uint64_t seed,
 {
     std::mt19937_64 random(seed);
     struct Block {
-        binade_devptr address;
+        moiety_devptr address;
         size_t size_bytes;
     };
     std::vector<Block> blocks;
@@ -358,31 +358,31 @@ void Churn(const Pool &pool, Watcher &watcher, uint64_t seed,
     while (!is_over) {
         if (blocks.size() < 6 && random() % 2) {
             Block block = {0, (1 + random() % 160) * kMiB / 8};
-            if (binade_alloc(pool, block.size_bytes, stream, &block.address) !=
-                BINADE_OK)
+            if (moiety_alloc(pool, block.size_bytes, stream, &block.address) !=
+                MOIETY_OK)
                 continue;
             EXPECT_TRUE(watcher.told.Has(block.address, block.size_bytes));
             blocks.push_back(block);
         } else if (!blocks.empty()) {
             size_t at = random() % blocks.size();
-            EXPECT_EQ(BINADE_OK,
-                      binade_free(pool, blocks[at].address,
-                                  random() % 4 ? stream : BINADE_STREAM_DONE));
+            EXPECT_EQ(MOIETY_OK,
+                      moiety_free(pool, blocks[at].address,
+                                  random() % 4 ? stream : MOIETY_STREAM_DONE));
             blocks.erase(blocks.begin() + static_cast<long>(at));
         }
         uint64_t bytes;
         if (random() % 32 == 0) {
-            EXPECT_EQ(BINADE_OK, binade_pool_trim(pool, 0, &bytes));
+            EXPECT_EQ(MOIETY_OK, moiety_pool_trim(pool, 0, &bytes));
         }
     }
     for (const Block &block : blocks)
-        EXPECT_EQ(BINADE_OK, binade_free(pool, block.address, stream));
-    EXPECT_EQ(BINADE_OK, binade_stream_retire(pool, stream));
+        EXPECT_EQ(MOIETY_OK, moiety_free(pool, block.address, stream));
+    EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, stream));
 }
 
 TEST_P(WatchedPool, IsToldOfInBalanceBesideEightThreads)
 {
-    binade_pool_options options = Options();
+    moiety_pool_options options = Options();
     options.limit_bytes = 512 * kMiB;
     options.wait_ms = 5;
     Pool pool(options);
@@ -398,7 +398,7 @@ TEST_P(WatchedPool, IsToldOfInBalanceBesideEightThreads)
     is_over = true;
     for (std::thread &thread : threads)
         thread.join();
-    if (GetParam() & BINADE_POOL_MAPPED) {
+    if (GetParam() & MOIETY_POOL_MAPPED) {
         EXPECT_LT(0u, pool.Stats().mapped_moves);
     }
     EXPECT_EQ(pool.Stats().reserved_bytes_current, watcher.told.LiveBytes());
@@ -411,11 +411,11 @@ TEST_P(WatchedPool, IsToldOfInBalanceBesideEightThreads)
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, WatchedPool,
-                         ::testing::Values(0u, BINADE_POOL_MAPPED,
-                                           BINADE_POOL_CHECKED),
+                         ::testing::Values(0u, MOIETY_POOL_MAPPED,
+                                           MOIETY_POOL_CHECKED),
                          [](const auto &kind) {
                              return kind.param == 0 ? "Driver"
-                                    : kind.param == BINADE_POOL_MAPPED
+                                    : kind.param == MOIETY_POOL_MAPPED
                                         ? "Mapped"
                                         : "Checked";
                          });
@@ -431,44 +431,44 @@ class WatchedPoolOfAKind : public ::testing::Test
 
 TEST_F(WatchedPoolOfAKind, IsNoneThatPassesAllThrough)
 {
-    binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
-    options.flags = BINADE_POOL_PASS_THROUGH;
+    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
+    options.flags = MOIETY_POOL_PASS_THROUGH;
     Pool pool(options);
     Watcher watcher(pool);
-    binade_segment_watcher table = watcher.Table();
+    moiety_segment_watcher table = watcher.Table();
     uint64_t id = 0;
-    EXPECT_EQ(BINADE_E_UNSUPPORTED, binade_segment_watch(pool, &table, &id));
-    EXPECT_EQ(BINADE_E_UNSUPPORTED, binade_segment_unwatch(pool, 1));
+    EXPECT_EQ(MOIETY_E_UNSUPPORTED, moiety_segment_watch(pool, &table, &id));
+    EXPECT_EQ(MOIETY_E_UNSUPPORTED, moiety_segment_unwatch(pool, 1));
 }
 
 TEST_F(WatchedPoolOfAKind, TellsOfMemoryThatPauses)
 {
-    binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
-    options.flags = BINADE_POOL_MAPPED;
+    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
+    options.flags = MOIETY_POOL_MAPPED;
     options.thread_cache_bytes = 0;
     options.wait_ms = 60000;
     Pool pool(options);
     Watcher watcher(pool);
     watcher.Begin();
-    binade_private arena = 0;
-    binade_private_options private_options = {};
+    moiety_private arena = 0;
+    moiety_private_options private_options = {};
     private_options.struct_size = sizeof private_options;
-    private_options.flags = BINADE_PRIVATE_PAUSABLE;
-    ASSERT_EQ(BINADE_OK,
-              binade_private_create_with(pool, &private_options, &arena));
-    binade_devptr block = 0;
-    ASSERT_EQ(BINADE_OK, binade_private_alloc(arena, 8 * kMiB,
-                                              BINADE_STREAM_LEGACY, &block));
+    private_options.flags = MOIETY_PRIVATE_PAUSABLE;
+    ASSERT_EQ(MOIETY_OK,
+              moiety_private_create_with(pool, &private_options, &arena));
+    moiety_devptr block = 0;
+    ASSERT_EQ(MOIETY_OK, moiety_private_alloc(arena, 8 * kMiB,
+                                              MOIETY_STREAM_LEGACY, &block));
     uint64_t before = watcher.told.IdAt(block);
     EXPECT_TRUE(watcher.told.Has(block, 8 * kMiB));
-    ASSERT_EQ(BINADE_OK,
-              binade_private_pause(arena, BINADE_PAUSE_KEEP_CONTENTS));
+    ASSERT_EQ(MOIETY_OK,
+              moiety_private_pause(arena, MOIETY_PAUSE_KEEP_CONTENTS));
     EXPECT_FALSE(watcher.told.Has(block, 1));
-    ASSERT_EQ(BINADE_OK, binade_private_resume(arena));
+    ASSERT_EQ(MOIETY_OK, moiety_private_resume(arena));
     EXPECT_TRUE(watcher.told.Has(block, 8 * kMiB));
     EXPECT_LT(before, watcher.told.IdAt(block));
     pool.Free(block);
-    EXPECT_EQ(BINADE_OK, binade_private_release(arena));
+    EXPECT_EQ(MOIETY_OK, moiety_private_release(arena));
     pool.TrimAll();
     EXPECT_EQ(0u, watcher.told.LiveBytes());
     EXPECT_EQ("", watcher.told.Complaint());

@@ -30,19 +30,19 @@ class WrongFree : public ::testing::Test
         pool_test::UseStandin();
     }
 
-    static binade_status FreeByAnotherThread(Pool &pool, binade_devptr block,
-                                             binade_stream stream)
+    static moiety_status FreeByAnotherThread(Pool &pool, moiety_devptr block,
+                                             moiety_stream stream)
     {
-        binade_status status = BINADE_E_BUSY;
-        std::thread([&] { status = binade_free(pool, block, stream); }).join();
+        moiety_status status = MOIETY_E_BUSY;
+        std::thread([&] { status = moiety_free(pool, block, stream); }).join();
         return status;
     }
 };
 
 // Each statistic, whatever its name.
-void ExpectSane(const binade_stats &stats, const char *when)
+void ExpectSane(const moiety_stats &stats, const char *when)
 {
-    const size_t first = offsetof(binade_stats, allocation_current);
+    const size_t first = offsetof(moiety_stats, allocation_current);
     for (size_t at = first; at + 8 <= sizeof(stats); at += 8) {
         uint64_t value;
         memcpy(&value, reinterpret_cast<const char *>(&stats) + at, 8);
@@ -57,19 +57,19 @@ TEST_F(WrongFree, IsSeenHoweverLateByWhichThreadAndOnWhichStream)
     Stream stream, other;
     pool_test::SetCurrent(pool_test::PrimaryContext());
     for (size_t size_bytes : kSizes) {
-        binade_devptr block = pool.Alloc(size_bytes, stream);
-        binade_devptr kept = pool.Alloc(size_bytes, stream);
+        moiety_devptr block = pool.Alloc(size_bytes, stream);
+        moiety_devptr kept = pool.Alloc(size_bytes, stream);
         pool.Free(block, stream);
         pool.Trim(UINT64_MAX); // out of the caches, into the maps
         for (int round = 0; round < 2; round++) {
-            for (binade_stream on :
-                 {binade_stream(stream), binade_stream(other),
-                  BINADE_STREAM_ANY, BINADE_STREAM_DONE}) {
-                EXPECT_EQ(BINADE_E_INVALID, binade_free(pool, block, on));
-                EXPECT_EQ(BINADE_E_INVALID,
+            for (moiety_stream on :
+                 {moiety_stream(stream), moiety_stream(other),
+                  MOIETY_STREAM_ANY, MOIETY_STREAM_DONE}) {
+                EXPECT_EQ(MOIETY_E_INVALID, moiety_free(pool, block, on));
+                EXPECT_EQ(MOIETY_E_INVALID,
                           FreeByAnotherThread(pool, block, on));
-                EXPECT_EQ(BINADE_E_INVALID,
-                          binade_free_sized(pool, block, size_bytes, on));
+                EXPECT_EQ(MOIETY_E_INVALID,
+                          moiety_free_sized(pool, block, size_bytes, on));
             }
             // The second time it is merged with all that is around it.
             pool_test::Synchronize();
@@ -87,12 +87,12 @@ TEST_F(WrongFree, OfWhatACacheHoldsIsCountedWhenItLeaves)
     for (size_t size_bytes : {size_t{512}, 20 * kKiB, 100 * kKiB}) {
         Pool pool;
         Stream stream;
-        binade_devptr block = pool.Alloc(size_bytes, stream);
-        binade_devptr between = pool.Alloc(size_bytes, stream);
+        moiety_devptr block = pool.Alloc(size_bytes, stream);
+        moiety_devptr between = pool.Alloc(size_bytes, stream);
         pool.Free(block, stream);
         pool.Free(between, stream);
         // The magazine does not look below its top.
-        EXPECT_EQ(BINADE_OK, binade_free(pool, block, stream)) << size_bytes;
+        EXPECT_EQ(MOIETY_OK, moiety_free(pool, block, stream)) << size_bytes;
         EXPECT_EQ(0u, pool.Stats().double_frees_found);
         pool.TrimAll();
         EXPECT_EQ(1u, pool.Stats().double_frees_found) << size_bytes;
@@ -107,9 +107,9 @@ TEST_F(WrongFree, ByTwoThreadsIsCountedWhenItLeaves)
     Pool pool;
     Stream stream;
     pool_test::SetCurrent(pool_test::PrimaryContext());
-    binade_devptr block = pool.Alloc(4096, stream);
+    moiety_devptr block = pool.Alloc(4096, stream);
     pool.Free(block, stream);
-    EXPECT_EQ(BINADE_OK, FreeByAnotherThread(pool, block, stream));
+    EXPECT_EQ(MOIETY_OK, FreeByAnotherThread(pool, block, stream));
     pool.TrimAll();
     EXPECT_EQ(1u, pool.Stats().double_frees_found);
     EXPECT_EQ(0u, pool.Stats().allocation_current);
@@ -125,11 +125,11 @@ TEST_F(WrongFree, LeavesEveryStatisticSane)
         std::mt19937_64 random(seed);
         Pool pool;
         Stream streams[2];
-        std::vector<binade_devptr> freed;
+        std::vector<moiety_devptr> freed;
         bool is_odd = false;
         for (int turn = 0; turn < 2000; turn++) {
-            const binade_stream stream = streams[random() % 2];
-            binade_devptr block = 0;
+            const moiety_stream stream = streams[random() % 2];
+            moiety_devptr block = 0;
             if (random() % 2 || freed.empty()) {
                 size_t size_bytes =
                     random() % (random() % 4 ? 400 * kKiB : 4 * kMiB) + 1;
@@ -139,9 +139,9 @@ TEST_F(WrongFree, LeavesEveryStatisticSane)
                 block = freed[random() % freed.size()];
             }
             // A right one is refused where a wrong one came before it.
-            binade_status status = binade_free(pool, block, stream);
-            is_odd |= status != BINADE_OK && status != BINADE_E_INVALID &&
-                      status != BINADE_E_FOREIGN;
+            moiety_status status = moiety_free(pool, block, stream);
+            is_odd |= status != MOIETY_OK && status != MOIETY_E_INVALID &&
+                      status != MOIETY_E_FOREIGN;
             if (random() % 200 == 0)
                 pool.Trim(UINT64_MAX);
             ExpectSane(pool.Stats(), "in between");

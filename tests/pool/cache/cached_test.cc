@@ -17,13 +17,13 @@ using pool_test::Defaults;
 using pool_test::kMiB;
 using pool_test::Pool;
 
-const binade_stream kStream = BINADE_STREAM_LEGACY;
+const moiety_stream kStream = MOIETY_STREAM_LEGACY;
 
-uint64_t NotedCount(binade_pool *pool)
+uint64_t NotedCount(moiety_pool *pool)
 {
-    binade_history_summary summary = {};
+    moiety_history_summary summary = {};
     summary.struct_size = sizeof summary;
-    EXPECT_EQ(BINADE_OK, binade_history_read(pool, nullptr, 0, &summary));
+    EXPECT_EQ(MOIETY_OK, moiety_history_read(pool, nullptr, 0, &summary));
     return summary.noted_count;
 }
 
@@ -39,9 +39,9 @@ class Cached : public ::testing::Test
 TEST_F(Cached, AThreadThatHasNothingIsToldSo)
 {
     Pool pool;
-    binade_devptr address = 7;
-    EXPECT_EQ(BINADE_E_BUSY,
-              binade_alloc_cached(pool, 4096, kStream, &address));
+    moiety_devptr address = 7;
+    EXPECT_EQ(MOIETY_E_BUSY,
+              moiety_alloc_cached(pool, 4096, kStream, &address));
     EXPECT_EQ(7u, address);
     EXPECT_EQ(0u, pool.Stats().segment_current);
 }
@@ -50,14 +50,14 @@ TEST_F(Cached, WhatWasFreedIsServedWithoutTheDriver)
 {
     Pool pool;
     pool_test::Stream created;
-    for (binade_stream stream :
-         {kStream, static_cast<binade_stream>(created)}) {
-        binade_devptr address = pool.Alloc(4096, stream), again = 0;
+    for (moiety_stream stream :
+         {kStream, static_cast<moiety_stream>(created)}) {
+        moiety_devptr address = pool.Alloc(4096, stream), again = 0;
         pool.Free(address, stream);
         uint64_t calls_before = Calls();
-        ASSERT_EQ(BINADE_OK, binade_alloc_cached(pool, 4096, stream, &again));
+        ASSERT_EQ(MOIETY_OK, moiety_alloc_cached(pool, 4096, stream, &again));
         EXPECT_EQ(address, again);
-        EXPECT_EQ(BINADE_OK, binade_free_cached(pool, again, stream));
+        EXPECT_EQ(MOIETY_OK, moiety_free_cached(pool, again, stream));
         EXPECT_EQ(calls_before, Calls());
     }
     EXPECT_EQ(0u, pool.Stats().allocation_current);
@@ -70,8 +70,8 @@ TEST_F(Cached, EndsWhereNothingIsFree)
     pool.Free(pool.Alloc(kMiB), kStream);
     uint64_t calls_before = Calls();
     uint64_t count = 0;
-    binade_devptr address = 0;
-    while (binade_alloc_cached(pool, kMiB, kStream, &address) == BINADE_OK)
+    moiety_devptr address = 0;
+    while (moiety_alloc_cached(pool, kMiB, kStream, &address) == MOIETY_OK)
         count++;
     EXPECT_GT(count, 0u);
     EXPECT_EQ(calls_before, Calls());
@@ -84,15 +84,15 @@ TEST_F(Cached, EndsWhereNothingIsFree)
 TEST_F(Cached, LargeBlocksComeFromWhatIsFree)
 {
     Pool pool;
-    binade_devptr large = pool.Alloc(20 * kMiB, kStream), again = 0;
+    moiety_devptr large = pool.Alloc(20 * kMiB, kStream), again = 0;
     uint64_t calls_before = Calls();
     uint64_t misses_before = pool.Stats().cache_misses;
-    ASSERT_EQ(BINADE_OK, binade_free_cached(pool, large, kStream));
-    ASSERT_EQ(BINADE_OK, binade_alloc_cached(pool, 20 * kMiB, kStream, &again));
+    ASSERT_EQ(MOIETY_OK, moiety_free_cached(pool, large, kStream));
+    ASSERT_EQ(MOIETY_OK, moiety_alloc_cached(pool, 20 * kMiB, kStream, &again));
     EXPECT_EQ(large, again);
     EXPECT_EQ(misses_before + 1, pool.Stats().cache_misses);
-    EXPECT_EQ(BINADE_E_BUSY,
-              binade_alloc_cached(pool, 40 * kMiB, kStream, &again));
+    EXPECT_EQ(MOIETY_E_BUSY,
+              moiety_alloc_cached(pool, 40 * kMiB, kStream, &again));
     EXPECT_EQ(misses_before + 1, pool.Stats().cache_misses)
         << "in vain, it is counted by the call that allocates";
     EXPECT_EQ(calls_before, Calls());
@@ -105,12 +105,12 @@ TEST_F(Cached, WhatABusyStreamFreedIsNotForOthers)
     Pool pool;
     pool_test::Stream busy;
     pool.Free(pool.Alloc(kMiB), kStream);
-    binade_devptr large = pool.Alloc(20 * kMiB, busy), again = 0;
+    moiety_devptr large = pool.Alloc(20 * kMiB, busy), again = 0;
     busy.Hold();
-    ASSERT_EQ(BINADE_OK, binade_free_cached(pool, large, busy));
-    EXPECT_EQ(BINADE_E_BUSY,
-              binade_alloc_cached(pool, 20 * kMiB, kStream, &again));
-    EXPECT_EQ(BINADE_OK, binade_alloc_cached(pool, 20 * kMiB, busy, &again));
+    ASSERT_EQ(MOIETY_OK, moiety_free_cached(pool, large, busy));
+    EXPECT_EQ(MOIETY_E_BUSY,
+              moiety_alloc_cached(pool, 20 * kMiB, kStream, &again));
+    EXPECT_EQ(MOIETY_OK, moiety_alloc_cached(pool, 20 * kMiB, busy, &again));
     EXPECT_EQ(large, again);
     busy.Release();
     pool.Free(large, busy);
@@ -120,22 +120,22 @@ TEST_F(Cached, SizeZeroAndNoBlockAreNotForIt)
 {
     Pool pool;
     pool.Free(pool.Alloc(4096), kStream);
-    binade_devptr address = 0;
-    EXPECT_EQ(BINADE_E_BUSY, binade_alloc_cached(pool, 0, kStream, &address));
-    EXPECT_EQ(BINADE_E_BUSY,
-              binade_alloc_cached(pool, SIZE_MAX, kStream, &address));
-    EXPECT_EQ(BINADE_E_BUSY, binade_free_cached(pool, 0, kStream));
+    moiety_devptr address = 0;
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_alloc_cached(pool, 0, kStream, &address));
+    EXPECT_EQ(MOIETY_E_BUSY,
+              moiety_alloc_cached(pool, SIZE_MAX, kStream, &address));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_free_cached(pool, 0, kStream));
 }
 
 TEST_F(Cached, WhatIsNoBlockIsLeftToTheWholeFree)
 {
     Pool pool;
     pool.Free(pool.Alloc(4096));
-    binade_devptr block = pool.Alloc(4096);
-    EXPECT_EQ(BINADE_E_BUSY, binade_free_cached(pool, block + 512, kStream));
-    EXPECT_EQ(BINADE_E_BUSY, binade_free_cached(pool, 0x1234, kStream));
-    ASSERT_EQ(BINADE_OK, binade_free_cached(pool, block, kStream));
-    EXPECT_EQ(BINADE_E_INVALID, binade_free_cached(pool, block, kStream))
+    moiety_devptr block = pool.Alloc(4096);
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_free_cached(pool, block + 512, kStream));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_free_cached(pool, 0x1234, kStream));
+    ASSERT_EQ(MOIETY_OK, moiety_free_cached(pool, block, kStream));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_free_cached(pool, block, kStream))
         << "freed twice in a row";
     EXPECT_EQ(0u, pool.Stats().allocation_current);
 }
@@ -145,79 +145,79 @@ TEST_F(Cached, AnotherThreadHasACacheOfItsOwn)
     Pool pool;
     pool.Free(pool.Alloc(4096), kStream);
     std::thread([&pool] {
-        binade_devptr address = 0;
-        EXPECT_EQ(BINADE_E_BUSY,
-                  binade_alloc_cached(pool, 4096, kStream, &address));
+        moiety_devptr address = 0;
+        EXPECT_EQ(MOIETY_E_BUSY,
+                  moiety_alloc_cached(pool, 4096, kStream, &address));
     }).join();
 }
 
 TEST_F(Cached, AnyStreamIsServedByWhatIsDone)
 {
     Pool pool;
-    std::set<binade_devptr> freed;
-    binade_devptr cached = 0;
+    std::set<moiety_devptr> freed;
+    moiety_devptr cached = 0;
     // Refills grow: soon one leaves more than the block that was asked for.
-    while (binade_alloc_cached(pool, 4096, BINADE_STREAM_ANY, &cached) !=
-           BINADE_OK) {
-        binade_devptr address = pool.Alloc(4096, BINADE_STREAM_ANY);
+    while (moiety_alloc_cached(pool, 4096, MOIETY_STREAM_ANY, &cached) !=
+           MOIETY_OK) {
+        moiety_devptr address = pool.Alloc(4096, MOIETY_STREAM_ANY);
         freed.insert(address);
-        pool.Free(address, BINADE_STREAM_ANY);
+        pool.Free(address, MOIETY_STREAM_ANY);
         ASSERT_LT(freed.size(), 100u);
     }
     EXPECT_EQ(0u, freed.count(cached)) << "work may be pending on it";
-    EXPECT_EQ(BINADE_OK, binade_free_cached(pool, cached, BINADE_STREAM_ANY));
+    EXPECT_EQ(MOIETY_OK, moiety_free_cached(pool, cached, MOIETY_STREAM_ANY));
 }
 
 TEST_F(Cached, TheHistoryHasThemToo)
 {
-    binade_pool_options options = Defaults();
+    moiety_pool_options options = Defaults();
     options.history_entries = 16;
     Pool pool(options);
-    binade_devptr address = pool.Alloc(4096);
+    moiety_devptr address = pool.Alloc(4096);
     pool.Free(address);
     uint64_t noted_before = NotedCount(pool);
-    ASSERT_EQ(BINADE_OK, binade_alloc_cached(pool, 4096, kStream, &address));
-    ASSERT_EQ(BINADE_OK, binade_free_cached(pool, address, kStream));
+    ASSERT_EQ(MOIETY_OK, moiety_alloc_cached(pool, 4096, kStream, &address));
+    ASSERT_EQ(MOIETY_OK, moiety_free_cached(pool, address, kStream));
     EXPECT_EQ(noted_before + 2, NotedCount(pool));
 }
 
 // Where the checks are, the cache has nothing.
 TEST_F(Cached, ACheckedPoolLeavesItToTheWholeCalls)
 {
-    binade_pool_options options = Defaults();
-    options.flags |= BINADE_POOL_CHECKED;
+    moiety_pool_options options = Defaults();
+    options.flags |= MOIETY_POOL_CHECKED;
     Pool pool(options);
-    binade_devptr address = pool.Alloc(4096), other = 0;
-    EXPECT_EQ(BINADE_E_BUSY, binade_free_cached(pool, address, kStream));
+    moiety_devptr address = pool.Alloc(4096), other = 0;
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_free_cached(pool, address, kStream));
     pool.Free(address);
-    EXPECT_EQ(BINADE_E_BUSY, binade_alloc_cached(pool, 4096, kStream, &other));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_alloc_cached(pool, 4096, kStream, &other));
 }
 
 TEST_F(Cached, ADestroyedPoolIsLeftToTheWholeCalls)
 {
-    binade_pool *pool = nullptr;
-    binade_devptr block = 0, again = 0;
+    moiety_pool *pool = nullptr;
+    moiety_devptr block = 0, again = 0;
     size_t usable = 0;
-    ASSERT_EQ(BINADE_OK, binade_pool_create(nullptr, &pool));
-    ASSERT_EQ(BINADE_OK, binade_alloc(pool, 20 * kMiB, kStream, &block));
-    ASSERT_EQ(BINADE_OK, binade_pool_destroy(pool, nullptr));
-    EXPECT_EQ(BINADE_E_BUSY, binade_free_cached(pool, block, kStream));
-    EXPECT_EQ(BINADE_E_BUSY,
-              binade_alloc_cached(pool, 20 * kMiB, kStream, &again));
-    EXPECT_EQ(BINADE_E_INVALID, binade_usable_size(pool, block, &usable));
+    ASSERT_EQ(MOIETY_OK, moiety_pool_create(nullptr, &pool));
+    ASSERT_EQ(MOIETY_OK, moiety_alloc(pool, 20 * kMiB, kStream, &block));
+    ASSERT_EQ(MOIETY_OK, moiety_pool_destroy(pool, nullptr));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_free_cached(pool, block, kStream));
+    EXPECT_EQ(MOIETY_E_BUSY,
+              moiety_alloc_cached(pool, 20 * kMiB, kStream, &again));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_usable_size(pool, block, &usable));
 }
 
 TEST_F(Cached, ArgumentsThatAreNoneAreInvalid)
 {
     Pool pool;
-    binade_devptr address = 0;
-    EXPECT_EQ(BINADE_E_INVALID,
-              binade_alloc_cached(nullptr, 4096, kStream, &address));
-    EXPECT_EQ(BINADE_E_INVALID,
-              binade_alloc_cached(pool, 4096, kStream, nullptr));
+    moiety_devptr address = 0;
+    EXPECT_EQ(MOIETY_E_INVALID,
+              moiety_alloc_cached(nullptr, 4096, kStream, &address));
+    EXPECT_EQ(MOIETY_E_INVALID,
+              moiety_alloc_cached(pool, 4096, kStream, nullptr));
     EXPECT_NE(std::string::npos,
-              std::string(binade_last_error_message()).find("out is NULL"));
-    EXPECT_EQ(BINADE_E_INVALID, binade_free_cached(nullptr, 512, kStream));
+              std::string(moiety_last_error_message()).find("out is NULL"));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_free_cached(nullptr, 512, kStream));
 }
 
 } // namespace

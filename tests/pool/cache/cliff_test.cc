@@ -39,14 +39,14 @@ TEST_F(Cliff, LooksForARecordedUseAmongFew)
     constexpr int kBlocks = 20000;
     Pool pool;
     Stream stream, user;
-    std::vector<binade_devptr> blocks;
+    std::vector<moiety_devptr> blocks;
     for (int i = 0; i < kBlocks; i++) {
         blocks.push_back(pool.Alloc(512, stream));
-        ASSERT_EQ(BINADE_OK, binade_record_use(pool, blocks.back(), user));
+        ASSERT_EQ(MOIETY_OK, moiety_record_use(pool, blocks.back(), user));
     }
     EXPECT_GE(pool_probe_longest_use_chain(pool), 1u);
     EXPECT_LE(pool_probe_longest_use_chain(pool), kFew);
-    for (binade_devptr block : blocks)
+    for (moiety_devptr block : blocks)
         pool.Free(block, stream);
     EXPECT_EQ(0u, pool_probe_longest_use_chain(pool));
     EXPECT_EQ(0u, pool.Stats().double_frees_found);
@@ -58,23 +58,23 @@ TEST_F(Cliff, KeepsLittleOfThreadsThatEnded)
     constexpr int kThreads = 300;
     Pool pool;
     Stream stream;
-    binade_devptr block = pool.Alloc(4096, stream);
-    const std::vector<std::function<binade_status()>> calls = {
+    moiety_devptr block = pool.Alloc(4096, stream);
+    const std::vector<std::function<moiety_status()>> calls = {
         [&] {
             size_t bytes = 0;
-            return binade_usable_size(pool, block, &bytes);
+            return moiety_usable_size(pool, block, &bytes);
         },
-        [&] { return binade_record_use(pool, block, stream); },
-        [&] { return binade_free(pool, 0, stream); },
+        [&] { return moiety_record_use(pool, block, stream); },
+        [&] { return moiety_free(pool, 0, stream); },
         [&] {
-            binade_stats stats = {};
+            moiety_stats stats = {};
             stats.struct_size = sizeof(stats);
-            return binade_pool_stats(pool, &stats);
+            return moiety_pool_stats(pool, &stats);
         },
     };
     for (const auto &call : calls) {
         for (int i = 0; i < kThreads; i++)
-            std::thread([&] { EXPECT_EQ(BINADE_OK, call()); }).join();
+            std::thread([&] { EXPECT_EQ(MOIETY_OK, call()); }).join();
         EXPECT_LE(pool_probe_thread_state_count(pool), 4u);
     }
     pool.Free(block, stream);
@@ -91,7 +91,7 @@ TEST_F(Cliff, LetsOneMissTakeOverFewThreads)
     std::vector<std::thread> threads;
     for (unsigned i = 0; i < kThreads; i++)
         threads.emplace_back([&] {
-            EXPECT_EQ(BINADE_OK, binade_free(pool, 0, stream));
+            EXPECT_EQ(MOIETY_OK, moiety_free(pool, 0, stream));
             for (begun++; begun < kThreads;)
                 std::this_thread::yield();
         });
@@ -99,7 +99,7 @@ TEST_F(Cliff, LetsOneMissTakeOverFewThreads)
         thread.join();
     unsigned before = pool_probe_thread_state_count(pool);
     ASSERT_GT(before, kThreads - kFew);
-    std::vector<binade_devptr> blocks;
+    std::vector<moiety_devptr> blocks;
     while (pool_probe_thread_state_count(pool) > 1 &&
            blocks.size() <= kThreads) {
         blocks.push_back(pool.Alloc(3 * kMiB, stream));
@@ -107,7 +107,7 @@ TEST_F(Cliff, LetsOneMissTakeOverFewThreads)
         before = pool_probe_thread_state_count(pool);
     }
     EXPECT_EQ(1u, before);
-    for (binade_devptr one : blocks)
+    for (moiety_devptr one : blocks)
         pool.Free(one, stream);
 }
 
@@ -116,17 +116,17 @@ TEST_F(Cliff, KeepsNothingOfThreadsThatEndedUnderAGuard)
 {
     Pool pool;
     Stream stream;
-    ASSERT_EQ(BINADE_OK, binade_capture_guard_begin());
+    ASSERT_EQ(MOIETY_OK, moiety_capture_guard_begin());
     for (int i = 0; i < 50; i++)
         std::thread([&] {
             pool_test::SetCurrent(pool_test::PrimaryContext());
-            binade_devptr block = pool.Alloc(4096, BINADE_STREAM_PER_THREAD);
-            pool.Free(block, BINADE_STREAM_PER_THREAD);
+            moiety_devptr block = pool.Alloc(4096, MOIETY_STREAM_PER_THREAD);
+            pool.Free(block, MOIETY_STREAM_PER_THREAD);
         }).join();
-    binade_devptr miss = pool.Alloc(3 * kMiB, stream);
+    moiety_devptr miss = pool.Alloc(3 * kMiB, stream);
     EXPECT_LE(pool_probe_thread_state_count(pool), 4u);
     pool.Free(miss, stream);
-    EXPECT_EQ(BINADE_OK, binade_capture_guard_end());
+    EXPECT_EQ(MOIETY_OK, moiety_capture_guard_end());
 }
 
 TEST_F(Cliff, LooksForAStreamAmongFew)
@@ -150,7 +150,7 @@ TEST_F(Cliff, UsesTheRecordsOfRetiredStreamsAgain)
     for (int i = 0; i < kStreams; i++) {
         Stream stream;
         pool.Free(pool.Alloc(4096, stream), stream);
-        ASSERT_EQ(BINADE_OK, binade_stream_retire(pool, stream));
+        ASSERT_EQ(MOIETY_OK, moiety_stream_retire(pool, stream));
         pool_test::Synchronize();
     }
     EXPECT_LE(pool_probe_stream_state_count(pool), kFew + 2);
@@ -163,14 +163,14 @@ TEST_F(Cliff, MakesNoEventsForWhatThreadsPassOn)
     constexpr int kRounds = 200, kBlocks = 200;
     Pool pool;
     Stream stream;
-    std::vector<binade_devptr> blocks(kBlocks);
+    std::vector<moiety_devptr> blocks(kBlocks);
     uint64_t events = Calls("cuEventCreate");
     for (int i = 0; i < kRounds; i++) {
         std::thread([&] {
-            for (binade_devptr &block : blocks)
+            for (moiety_devptr &block : blocks)
                 block = pool.Alloc(65536, stream);
         }).join();
-        for (binade_devptr block : blocks)
+        for (moiety_devptr block : blocks)
             pool.Free(block, stream);
     }
     EXPECT_EQ(events, Calls("cuEventCreate"));
@@ -181,29 +181,29 @@ TEST_F(Cliff, MakesNoEventsForWhatThreadsPassOn)
 TEST_F(Cliff, ServesWhatIsOverBesideWhatIsNot)
 {
     constexpr int kBlocks = 16, kHeld = 4;
-    binade_pool_options options = Defaults();
+    moiety_pool_options options = Defaults();
     options.limit_bytes = options.first_segment_bytes =
         options.largest_segment_bytes = 2 * kMiB;
     options.wait_ms = 0;
     Pool pool(options);
     Stream held, idle, owner;
-    binade_event late = pool_test::NewEvent(), over = pool_test::NewEvent();
+    moiety_event late = pool_test::NewEvent(), over = pool_test::NewEvent();
     auto *record =
-        pool_test::Get<int(binade_event, binade_stream)>("cuEventRecord");
-    std::vector<binade_devptr> blocks;
+        pool_test::Get<int(moiety_event, moiety_stream)>("cuEventRecord");
+    std::vector<moiety_devptr> blocks;
     for (int i = 0; i < kBlocks; i++)
         blocks.push_back(pool.Alloc(128 * 1024, owner));
     held.Hold();
     ASSERT_EQ(0, record(late, held));
     ASSERT_EQ(0, record(over, idle));
-    auto *wait = pool_test::Get<int(binade_event)>("cuEventSynchronize");
+    auto *wait = pool_test::Get<int(moiety_event)>("cuEventSynchronize");
     ASSERT_EQ(0, wait(over));
     for (int i = 0; i < kBlocks; i++)
-        ASSERT_EQ(BINADE_OK,
-                  binade_free_after(pool, blocks[i], i < kHeld ? late : over));
+        ASSERT_EQ(MOIETY_OK,
+                  moiety_free_after(pool, blocks[i], i < kHeld ? late : over));
     int served = 0;
-    binade_devptr block = 0;
-    for (; binade_alloc(pool, 128 * 1024, idle, &block) == BINADE_OK; served++)
+    moiety_devptr block = 0;
+    for (; moiety_alloc(pool, 128 * 1024, idle, &block) == MOIETY_OK; served++)
         blocks[served] = block;
     EXPECT_EQ(kBlocks - kHeld, served);
     for (int i = 0; i < served; i++)
@@ -218,12 +218,12 @@ TEST_F(Cliff, ServesWhatIsOverBesideWhatIsNot)
 TEST_F(Cliff, AsksForFewEventsOfManyStreams)
 {
     constexpr unsigned kStreams = 200;
-    binade_pool_options options = Defaults();
+    moiety_pool_options options = Defaults();
     options.limit_bytes = options.first_segment_bytes = kStreams * kMiB;
     options.wait_ms = 0;
     Pool pool(options);
     std::vector<std::unique_ptr<Stream>> streams;
-    std::vector<binade_devptr> blocks;
+    std::vector<moiety_devptr> blocks;
     for (unsigned i = 0; i < kStreams; i++) {
         streams.push_back(std::make_unique<Stream>());
         blocks.push_back(pool.Alloc(kMiB, *streams.back()));
@@ -233,10 +233,10 @@ TEST_F(Cliff, AsksForFewEventsOfManyStreams)
         pool.Free(blocks[i], *streams[i]);
     }
     Stream other;
-    binade_devptr none = 0;
+    moiety_devptr none = 0;
     uint64_t of_events = Calls("cuEventQuery");
-    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
-              binade_alloc(pool, 4 * kMiB, other, &none));
+    EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY,
+              moiety_alloc(pool, 4 * kMiB, other, &none));
     of_events = Calls("cuEventQuery") - of_events;
     EXPECT_GE(of_events, 1u);
     EXPECT_LE(of_events, 2 * kFew);

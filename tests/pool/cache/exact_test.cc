@@ -20,7 +20,7 @@ using pool_test::kKiB;
 using pool_test::kMiB;
 using pool_test::Pool;
 
-const binade_stream kStream = BINADE_STREAM_LEGACY;
+const moiety_stream kStream = MOIETY_STREAM_LEGACY;
 
 class Exact : public ::testing::Test
 {
@@ -30,18 +30,18 @@ class Exact : public ::testing::Test
         pool_test::UseStandin();
     }
 
-    static binade_pool_options Limited(uint64_t limit_bytes)
+    static moiety_pool_options Limited(uint64_t limit_bytes)
     {
-        binade_pool_options options = Defaults();
+        moiety_pool_options options = Defaults();
         options.limit_bytes = limit_bytes;
         options.wait_ms = 0;
         return options;
     }
 
     // A block of so many bytes in the thread's cache.
-    static binade_devptr Cache(Pool &pool, size_t size_bytes)
+    static moiety_devptr Cache(Pool &pool, size_t size_bytes)
     {
-        binade_devptr block = pool.Alloc(size_bytes);
+        moiety_devptr block = pool.Alloc(size_bytes);
         pool.Free(block);
         return block;
     }
@@ -50,17 +50,17 @@ class Exact : public ::testing::Test
     static double Filled(size_t size_bytes)
     {
         Pool pool(Limited(kGiB));
-        std::vector<binade_devptr> blocks;
-        binade_devptr block;
-        while (binade_alloc(pool, size_bytes, kStream, &block) == BINADE_OK)
+        std::vector<moiety_devptr> blocks;
+        moiety_devptr block;
+        while (moiety_alloc(pool, size_bytes, kStream, &block) == MOIETY_OK)
             blocks.push_back(block);
-        for (binade_devptr each : blocks)
+        for (moiety_devptr each : blocks)
             pool.Free(each);
         return 100.0 * static_cast<double>(blocks.size()) /
                static_cast<double>(kGiB / size_bytes);
     }
 
-    binade_devptr address = 77;
+    moiety_devptr address = 77;
 };
 
 TEST_F(Exact, BlocksHoldTheirSizeRoundedTo512Bytes)
@@ -69,8 +69,8 @@ TEST_F(Exact, BlocksHoldTheirSizeRoundedTo512Bytes)
          {33 * kKiB / 2, 17 * kKiB, 32 * kKiB, 33 * kKiB, 100 * kKiB,
           699 * kKiB + 512, kMiB, kMiB + 512, 5 * kMiB + 512, 200 * kMiB}) {
         Pool pool(Defaults());
-        binade_devptr block = pool.Alloc(size_bytes);
-        binade_devptr shorter = pool.Alloc(size_bytes - 511);
+        moiety_devptr block = pool.Alloc(size_bytes);
+        moiety_devptr shorter = pool.Alloc(size_bytes - 511);
         EXPECT_EQ(size_bytes, pool.UsableSize(block));
         EXPECT_EQ(size_bytes, pool.UsableSize(shorter));
         pool.Free(block);
@@ -83,8 +83,8 @@ TEST_F(Exact, ACachedBlockServesWhatIsShorterWithinItsBucket)
 {
     Pool pool(Defaults());
     for (size_t size_bytes : {36 * kKiB, 576 * kKiB}) {
-        binade_devptr cached = Cache(pool, size_bytes);
-        binade_devptr block = pool.Alloc(size_bytes - size_bytes / 16);
+        moiety_devptr cached = Cache(pool, size_bytes);
+        moiety_devptr block = pool.Alloc(size_bytes - size_bytes / 16);
         EXPECT_EQ(cached, block);
         EXPECT_EQ(size_bytes, pool.UsableSize(block));
         pool.Free(block);
@@ -95,8 +95,8 @@ TEST_F(Exact, ACachedBlockServesNothingThatIsLonger)
 {
     Pool pool(Defaults());
     for (size_t size_bytes : {36 * kKiB, 576 * kKiB}) {
-        binade_devptr cached = Cache(pool, size_bytes - 512);
-        binade_devptr block = pool.Alloc(size_bytes);
+        moiety_devptr cached = Cache(pool, size_bytes - 512);
+        moiety_devptr block = pool.Alloc(size_bytes);
         EXPECT_NE(cached, block);
         EXPECT_EQ(size_bytes, pool.UsableSize(block));
         pool.Free(block);
@@ -109,18 +109,18 @@ TEST_F(Exact, AHitTakesTheBlockOnTopIfItIsLongEnough)
     Pool pool(Defaults());
     // Both lengths have the same class.
     const size_t kLonger = 71 * kKiB, kShorter = 66 * kKiB;
-    binade_devptr longer = pool.Alloc(kLonger);
-    binade_devptr shorter = pool.Alloc(kShorter);
+    moiety_devptr longer = pool.Alloc(kLonger);
+    moiety_devptr shorter = pool.Alloc(kShorter);
     pool.Free(shorter);
     pool.Free(longer);
-    ASSERT_EQ(BINADE_OK,
-              binade_alloc_cached(pool, kShorter, kStream, &address));
+    ASSERT_EQ(MOIETY_OK,
+              moiety_alloc_cached(pool, kShorter, kStream, &address));
     EXPECT_EQ(longer, address);
     pool.Free(address);
-    binade_devptr taken = pool.Alloc(kLonger);
+    moiety_devptr taken = pool.Alloc(kLonger);
     EXPECT_EQ(longer, taken);
-    ASSERT_EQ(BINADE_OK,
-              binade_alloc_cached(pool, 72 * kKiB, kStream, &address));
+    ASSERT_EQ(MOIETY_OK,
+              moiety_alloc_cached(pool, 72 * kKiB, kStream, &address));
     EXPECT_NE(shorter, address);
     pool.Free(address);
     pool.Free(taken);
@@ -130,12 +130,12 @@ TEST_F(Exact, AHitTakesTheBlockOnTopIfItIsLongEnough)
 TEST_F(Exact, WhereSeveralLengthsAreAskedForBlocksAreAsLongAsTheirClass)
 {
     Pool pool(Defaults());
-    binade_devptr first = pool.Alloc(66 * kKiB);
-    binade_devptr second = pool.Alloc(67 * kKiB);
+    moiety_devptr first = pool.Alloc(66 * kKiB);
+    moiety_devptr second = pool.Alloc(67 * kKiB);
     EXPECT_EQ(66 * kKiB, pool.UsableSize(first));
     EXPECT_EQ(72 * kKiB, pool.UsableSize(second));
     pool.Free(second);
-    binade_devptr third = pool.Alloc(72 * kKiB);
+    moiety_devptr third = pool.Alloc(72 * kKiB);
     EXPECT_EQ(second, third);
     pool.Free(first);
     pool.Free(third);
@@ -144,7 +144,7 @@ TEST_F(Exact, WhereSeveralLengthsAreAskedForBlocksAreAsLongAsTheirClass)
 TEST_F(Exact, OneLengthAgainAndAgainIsExactAgain)
 {
     Pool pool(Defaults());
-    std::vector<binade_devptr> blocks;
+    std::vector<moiety_devptr> blocks;
     // Each in a class of its own, above what hits serve with one miss.
     const size_t kOther = 900 * kKiB, kLength = 912 * kKiB;
     blocks.push_back(pool.Alloc(kOther));
@@ -152,15 +152,15 @@ TEST_F(Exact, OneLengthAgainAndAgainIsExactAgain)
         blocks.push_back(pool.Alloc(kLength));
     EXPECT_EQ(960 * kKiB, pool.UsableSize(blocks[1]));
     EXPECT_EQ(kLength, pool.UsableSize(blocks.back()));
-    for (binade_devptr block : blocks)
+    for (moiety_devptr block : blocks)
         pool.Free(block);
 }
 
 TEST_F(Exact, AllLengthsAreExactWhileMemoryIsShort)
 {
     Pool pool(Limited(4 * kMiB));
-    std::vector<binade_devptr> blocks;
-    while (binade_alloc(pool, kMiB, kStream, &address) == BINADE_OK)
+    std::vector<moiety_devptr> blocks;
+    while (moiety_alloc(pool, kMiB, kStream, &address) == MOIETY_OK)
         blocks.push_back(address);
     pool.Free(blocks.back());
     blocks.pop_back();
@@ -168,21 +168,21 @@ TEST_F(Exact, AllLengthsAreExactWhileMemoryIsShort)
         blocks.push_back(pool.Alloc(size_bytes));
         EXPECT_EQ(size_bytes, pool.UsableSize(blocks.back()));
     }
-    for (binade_devptr block : blocks)
+    for (moiety_devptr block : blocks)
         pool.Free(block);
 }
 
 TEST_F(Exact, AnAlignedRequestTakesNoCachedRunThatIsNot)
 {
     Pool pool(Defaults());
-    binade_devptr first = pool.Alloc(512);
+    moiety_devptr first = pool.Alloc(512);
     for (size_t size_bytes : {100 * kKiB, 3 * kMiB}) {
-        std::vector<binade_devptr> blocks;
+        std::vector<moiety_devptr> blocks;
         for (int i = 0; i < 4; i++)
             blocks.push_back(pool.Alloc(size_bytes));
-        for (binade_devptr block : blocks)
+        for (moiety_devptr block : blocks)
             pool.Free(block);
-        ASSERT_EQ(BINADE_OK, binade_alloc_aligned(pool, size_bytes, 2 * kMiB,
+        ASSERT_EQ(MOIETY_OK, moiety_alloc_aligned(pool, size_bytes, 2 * kMiB,
                                                   kStream, &address));
         EXPECT_EQ(0u, address % (2 * kMiB));
         EXPECT_EQ(size_bytes, pool.UsableSize(address));
@@ -194,19 +194,19 @@ TEST_F(Exact, AnAlignedRequestTakesNoCachedRunThatIsNot)
 TEST_F(Exact, ASizedFreeMaySayWhatTheBucketHolds)
 {
     Pool pool(Defaults());
-    binade_devptr block = pool.Alloc(72 * kKiB);
+    moiety_devptr block = pool.Alloc(72 * kKiB);
     for (size_t size_bytes : {72 * kKiB + 1, 64 * kKiB, 32 * kKiB, 2 * kMiB})
-        EXPECT_EQ(BINADE_E_INVALID,
-                  binade_free_sized(pool, block, size_bytes, kStream));
-    EXPECT_EQ(BINADE_OK,
-              binade_free_sized(pool, block, 64 * kKiB + 1, kStream));
+        EXPECT_EQ(MOIETY_E_INVALID,
+                  moiety_free_sized(pool, block, size_bytes, kStream));
+    EXPECT_EQ(MOIETY_OK,
+              moiety_free_sized(pool, block, 64 * kKiB + 1, kStream));
 }
 
 TEST_F(Exact, StatsCountWhatRunsHold)
 {
     Pool pool(Defaults());
     uint64_t bytes = 0;
-    std::vector<binade_devptr> blocks;
+    std::vector<moiety_devptr> blocks;
     for (size_t size_bytes :
          {33 * kKiB + 1, 100 * kKiB, 100 * kKiB, 2 * kMiB}) {
         blocks.push_back(pool.Alloc(size_bytes));
@@ -214,7 +214,7 @@ TEST_F(Exact, StatsCountWhatRunsHold)
         EXPECT_EQ(bytes, pool.Stats().allocated_bytes_current);
     }
     uint64_t cached_bytes = pool.Stats().cached_bytes;
-    for (binade_devptr block : blocks)
+    for (moiety_devptr block : blocks)
         pool.Free(block);
     EXPECT_EQ(0u, pool.Stats().allocated_bytes_current);
     EXPECT_EQ(cached_bytes + bytes, pool.Stats().cached_bytes);
@@ -225,11 +225,11 @@ TEST_F(Exact, StatsCountWhatRunsHold)
 TEST_F(Exact, BlocksOfOneSizeLieSideBySide)
 {
     Pool pool(Limited(8 * kMiB));
-    std::vector<binade_devptr> blocks;
-    while (binade_alloc(pool, 100 * kKiB, kStream, &address) == BINADE_OK)
+    std::vector<moiety_devptr> blocks;
+    while (moiety_alloc(pool, 100 * kKiB, kStream, &address) == MOIETY_OK)
         blocks.push_back(address);
     EXPECT_EQ(8 * kMiB / (100 * kKiB), blocks.size());
-    for (binade_devptr block : blocks)
+    for (moiety_devptr block : blocks)
         pool.Free(block);
     pool.Free(pool.Alloc(8 * kMiB));
 }
@@ -254,11 +254,11 @@ TEST_F(Exact, BlocksOfManyLengthsDoNotOverlap)
     Pool pool(Limited(256 * kMiB));
     std::mt19937_64 random(pool_test::Seed(3));
     pool_test::Ranges ranges;
-    std::vector<binade_devptr> live;
+    std::vector<moiety_devptr> live;
     for (int i = 0; i < 20000; i++) {
         size_t size_bytes = 8 * kKiB + random() % (300 * kKiB);
         if (live.size() < 400 && random() % 2) {
-            binade_devptr block = pool.Alloc(size_bytes);
+            moiety_devptr block = pool.Alloc(size_bytes);
             ASSERT_LE(size_bytes, pool.UsableSize(block));
             ASSERT_TRUE(ranges.Add(block, size_bytes));
             live.push_back(block);
@@ -269,7 +269,7 @@ TEST_F(Exact, BlocksOfManyLengthsDoNotOverlap)
             live.pop_back();
         }
     }
-    for (binade_devptr block : live)
+    for (moiety_devptr block : live)
         pool.Free(block);
     pool.Free(pool.Alloc(64 * kMiB));
 }

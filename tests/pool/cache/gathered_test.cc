@@ -31,7 +31,7 @@ class GatheredBlocks : public ::testing::TestWithParam<uint32_t>
 TEST_P(GatheredBlocks, AreNotLostBetweenMagazinesThatTakeRoomFromEachOther)
 {
     pool_test::UseStandin();
-    binade_pool_options options = pool_test::Defaults();
+    moiety_pool_options options = pool_test::Defaults();
     options.flags = GetParam();
     options.limit_bytes = 64 * kMiB;
     options.thread_cache_bytes = 256 * kKiB;
@@ -39,22 +39,22 @@ TEST_P(GatheredBlocks, AreNotLostBetweenMagazinesThatTakeRoomFromEachOther)
     std::mt19937_64 random(pool_test::Seed(1));
     for (int round = 0; round < kRounds; round++) {
         pool_test::Stream stream;
-        std::vector<binade_devptr> blocks;
+        std::vector<moiety_devptr> blocks;
         stream.Hold();
         pool.Free(pool.Alloc(32 * kMiB, stream), stream);
         for (size_t i = 0; i < kBlocks; i++)
             blocks.push_back(pool.Alloc(1 + random() % kMostBytes, stream));
         stream.Release();
         pool_test::Synchronize();
-        for (binade_devptr block : blocks)
-            pool.Free(block, BINADE_STREAM_DONE);
-        EXPECT_EQ(BINADE_OK, binade_stream_retire(pool, stream));
+        for (moiety_devptr block : blocks)
+            pool.Free(block, MOIETY_STREAM_DONE);
+        EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, stream));
     }
     EXPECT_EQ(0u, pool.End().block_count);
 }
 
 INSTANTIATE_TEST_SUITE_P(Pools, GatheredBlocks,
-                         ::testing::Values(0u, uint32_t{BINADE_POOL_MAPPED}),
+                         ::testing::Values(0u, uint32_t{MOIETY_POOL_MAPPED}),
                          [](const ::testing::TestParamInfo<uint32_t> &each) {
                              return each.param ? "Mapped" : "Driver";
                          });

@@ -55,16 +55,16 @@ class IdleThreads : public ::testing::Test
   protected:
     static void SetUpTestSuite()
     {
-        if (getenv("BINADE_TEST_REFUSE_MEMBARRIER"))
+        if (getenv("MOIETY_TEST_REFUSE_MEMBARRIER"))
             RefuseMembarrier();
         pool_test::UseStandin();
     }
 };
 
 // With room for everybody's caches.
-binade_pool_options Limited()
+moiety_pool_options Limited()
 {
-    binade_pool_options options = Defaults();
+    moiety_pool_options options = Defaults();
     options.limit_bytes = kLimitBytes;
     options.first_segment_bytes = kLimitBytes;
     options.thread_cache_bytes = 64 * kMiB;
@@ -72,13 +72,13 @@ binade_pool_options Limited()
     return options;
 }
 
-void FillCache(Pool &pool, binade_stream stream)
+void FillCache(Pool &pool, moiety_stream stream)
 {
-    std::vector<binade_devptr> blocks;
+    std::vector<moiety_devptr> blocks;
     blocks.reserve(kBlocks);
     for (int i = 0; i < kBlocks; i++)
         blocks.push_back(pool.Alloc(kBlockBytes, stream));
-    for (binade_devptr block : blocks)
+    for (moiety_devptr block : blocks)
         pool.Free(block, stream);
 }
 
@@ -86,7 +86,7 @@ void FillCache(Pool &pool, binade_stream stream)
 class Sleepers
 {
   public:
-    Sleepers(Pool &pool, binade_stream stream, int count = kThreads)
+    Sleepers(Pool &pool, moiety_stream stream, int count = kThreads)
     {
         std::shared_future<void> woken = wake_.get_future().share();
         for (int i = 0; i < count; i++) {
@@ -105,12 +105,12 @@ class Sleepers
     }
 
   private:
-    static void Sleep(Pool &pool, binade_stream stream,
+    static void Sleep(Pool &pool, moiety_stream stream,
                       std::promise<void> filled, std::shared_future<void> woken)
     {
         pool_test::SetCurrent(pool_test::PrimaryContext());
         FillCache(pool, stream);
-        binade_devptr held = pool.Alloc(kBlockBytes, stream);
+        moiety_devptr held = pool.Alloc(kBlockBytes, stream);
         filled.set_value();
         woken.wait();
         pool.Free(held, stream);
@@ -122,23 +122,23 @@ class Sleepers
 };
 
 // All but one percent of the limit, with what the sleepers hold.
-std::vector<binade_devptr> TakeNearlyAll(Pool &pool, uint64_t held_bytes)
+std::vector<moiety_devptr> TakeNearlyAll(Pool &pool, uint64_t held_bytes)
 {
-    std::vector<binade_devptr> blocks;
+    std::vector<moiety_devptr> blocks;
     for (uint64_t taken = held_bytes;
          taken + kBlockBytes <= kLimitBytes / 100 * 99; taken += kBlockBytes)
-        blocks.push_back(pool.Alloc(kBlockBytes, BINADE_STREAM_LEGACY));
+        blocks.push_back(pool.Alloc(kBlockBytes, MOIETY_STREAM_LEGACY));
     return blocks;
 }
 
-void FreeAll(Pool &pool, const std::vector<binade_devptr> &blocks)
+void FreeAll(Pool &pool, const std::vector<moiety_devptr> &blocks)
 {
-    for (binade_devptr block : blocks)
-        pool.Free(block, BINADE_STREAM_LEGACY);
+    for (moiety_devptr block : blocks)
+        pool.Free(block, MOIETY_STREAM_LEGACY);
 }
 
 class FreedOn : public IdleThreads,
-                public ::testing::WithParamInterface<binade_stream>
+                public ::testing::WithParamInterface<moiety_stream>
 {
 };
 
@@ -146,7 +146,7 @@ TEST_P(FreedOn, IsTakenFromThreadsThatSleep)
 {
     Pool pool(Limited());
     Sleepers sleepers(pool, GetParam());
-    std::vector<binade_devptr> blocks =
+    std::vector<moiety_devptr> blocks =
         TakeNearlyAll(pool, kThreads * kBlockBytes);
     EXPECT_GE(pool.Stats().ladder_idle_threads, 1u);
     EXPECT_EQ(0u, pool.Stats().ooms);
@@ -164,7 +164,7 @@ INSTANTIATE_TEST_SUITE_P(Streams, FreedOn, pool_test::GivenStreams(),
 TEST_F(IdleThreads, KeepTheirLiveBlocks)
 {
     Pool pool(Limited());
-    Sleepers sleepers(pool, BINADE_STREAM_LEGACY, 2);
+    Sleepers sleepers(pool, MOIETY_STREAM_LEGACY, 2);
     FreeAll(pool, TakeNearlyAll(pool, 2 * kBlockBytes));
     EXPECT_EQ(2 * kBlockBytes, pool.Stats().allocated_bytes_current);
     sleepers.WakeAndJoin();
@@ -174,11 +174,11 @@ TEST_F(IdleThreads, KeepTheirLiveBlocks)
 // Allocates until it has some or the pool has no more, and frees all.
 void UseSome(Pool &pool)
 {
-    std::vector<binade_devptr> blocks;
-    binade_devptr block = 0;
+    std::vector<moiety_devptr> blocks;
+    moiety_devptr block = 0;
     while (blocks.size() < kBlocks &&
-           binade_try_alloc(pool, kBlockBytes, BINADE_STREAM_LEGACY, &block) ==
-               BINADE_OK)
+           moiety_try_alloc(pool, kBlockBytes, MOIETY_STREAM_LEGACY, &block) ==
+               MOIETY_OK)
         blocks.push_back(block);
     FreeAll(pool, blocks);
 }
@@ -187,7 +187,7 @@ void UseSome(Pool &pool)
 // wants nearly all.
 TEST_F(IdleThreads, AreAskedWhileTheyWork)
 {
-    binade_pool_options options = Limited();
+    moiety_pool_options options = Limited();
     options.wait_ms = 0;
     Pool pool(options);
     std::atomic<bool> is_over{false};
@@ -202,10 +202,10 @@ TEST_F(IdleThreads, AreAskedWhileTheyWork)
     auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
     while (pool.Stats().ladder_idle_threads < 20 &&
            std::chrono::steady_clock::now() < end) {
-        binade_devptr block = 0;
-        if (binade_alloc(pool, kLimitBytes - 4 * kMiB, BINADE_STREAM_LEGACY,
-                         &block) == BINADE_OK)
-            pool.Free(block, BINADE_STREAM_LEGACY);
+        moiety_devptr block = 0;
+        if (moiety_alloc(pool, kLimitBytes - 4 * kMiB, MOIETY_STREAM_LEGACY,
+                         &block) == MOIETY_OK)
+            pool.Free(block, MOIETY_STREAM_LEGACY);
     }
     is_over = true;
     for (std::thread &worker : workers)
@@ -224,8 +224,8 @@ bool GetsHits(Pool &pool, std::chrono::seconds longest)
     while (std::chrono::steady_clock::now() < end) {
         uint64_t before = pool.Stats().cache_hits;
         for (int i = 0; i < kBlocks; i++)
-            pool.Free(pool.Alloc(kBlockBytes, BINADE_STREAM_LEGACY),
-                      BINADE_STREAM_LEGACY);
+            pool.Free(pool.Alloc(kBlockBytes, MOIETY_STREAM_LEGACY),
+                      MOIETY_STREAM_LEGACY);
         if (pool.Stats().cache_hits - before > kBlocks / 2)
             return true;
     }
@@ -234,10 +234,10 @@ bool GetsHits(Pool &pool, std::chrono::seconds longest)
 
 TEST_F(IdleThreads, LeaveRoomForOneThatWorks)
 {
-    binade_pool_options options = Limited();
+    moiety_pool_options options = Limited();
     options.thread_cache_bytes = options.cache_bytes = kMiB;
     Pool pool(options);
-    Sleepers sleepers(pool, BINADE_STREAM_LEGACY);
+    Sleepers sleepers(pool, MOIETY_STREAM_LEGACY);
     EXPECT_TRUE(GetsHits(pool, std::chrono::seconds(20)));
     EXPECT_EQ(0u, pool.Stats().ladder_idle_threads);
     sleepers.WakeAndJoin();
@@ -250,13 +250,13 @@ TEST_F(IdleThreads, LeaveRoomForOneThatWorks)
 TEST_F(IdleThreads, KeepTheirCachesWhileThereIsRoom)
 {
     Pool pool(Limited());
-    Sleepers sleepers(pool, BINADE_STREAM_LEGACY, 4);
+    Sleepers sleepers(pool, MOIETY_STREAM_LEGACY, 4);
     uint64_t cached_bytes = pool.Stats().cached_bytes;
     ASSERT_GE(cached_bytes, 4 * kBlockBytes);
     // Misses, for longer than a thread may rest where there is none.
     for (int i = 0; i < 6; i++) {
-        pool.Free(pool.Alloc(kLimitBytes / 4, BINADE_STREAM_LEGACY),
-                  BINADE_STREAM_LEGACY);
+        pool.Free(pool.Alloc(kLimitBytes / 4, MOIETY_STREAM_LEGACY),
+                  MOIETY_STREAM_LEGACY);
         std::this_thread::sleep_for(std::chrono::milliseconds(15));
     }
     EXPECT_GE(pool.Stats().cached_bytes, cached_bytes);

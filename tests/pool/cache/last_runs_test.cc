@@ -15,15 +15,15 @@ namespace
 using pool_test::kMiB;
 using pool_test::Pool;
 
-const binade_stream kStream = BINADE_STREAM_LEGACY;
+const moiety_stream kStream = MOIETY_STREAM_LEGACY;
 
 // A thread's caches may hold a quarter of it, before the pool has grown.
 constexpr uint64_t kReserved = 256 * kMiB;
 
-binade_pool_options OfKind(uint32_t flags)
+moiety_pool_options OfKind(uint32_t flags)
 {
-    binade_pool_options options = pool_test::Defaults();
-    options.flags = flags | BINADE_POOL_NOTE_STREAMS;
+    moiety_pool_options options = pool_test::Defaults();
+    options.flags = flags | MOIETY_POOL_NOTE_STREAMS;
     options.limit_bytes = kReserved;
     return options;
 }
@@ -47,21 +47,21 @@ class LastRuns : public ::testing::TestWithParam<uint32_t>
         pool.Free(pool.Alloc(kReserved, kStream), kStream);
     }
 
-    binade_devptr Cached(uint64_t bytes, binade_stream stream = kStream)
+    moiety_devptr Cached(uint64_t bytes, moiety_stream stream = kStream)
     {
-        binade_devptr address = 0;
+        moiety_devptr address = 0;
         uint64_t hits = pool.Stats().cache_hits;
         address = pool.Alloc(bytes, stream);
         return pool.Stats().cache_hits > hits ? address : 0;
     }
 
     // Of 2 MiB, and each longer than the one before by so many bytes.
-    std::vector<binade_devptr> FreeRuns(uint64_t count, uint64_t more_bytes)
+    std::vector<moiety_devptr> FreeRuns(uint64_t count, uint64_t more_bytes)
     {
-        std::vector<binade_devptr> runs;
+        std::vector<moiety_devptr> runs;
         for (uint64_t i = 0; i < count; i++)
             runs.push_back(pool.Alloc(2 * kMiB + i * more_bytes, kStream));
-        for (binade_devptr run : runs)
+        for (moiety_devptr run : runs)
             pool.Free(run, kStream);
         return runs;
     }
@@ -71,8 +71,8 @@ class LastRuns : public ::testing::TestWithParam<uint32_t>
 
 TEST_P(LastRuns, ServeTheirLengthAgain)
 {
-    binade_devptr first = pool.Alloc(3 * kMiB, kStream);
-    binade_devptr second = pool.Alloc(5 * kMiB, kStream);
+    moiety_devptr first = pool.Alloc(3 * kMiB, kStream);
+    moiety_devptr second = pool.Alloc(5 * kMiB, kStream);
     pool.Free(first, kStream);
     pool.Free(second, kStream);
     EXPECT_EQ(8 * kMiB, pool.Stats().cached_bytes);
@@ -91,7 +91,7 @@ TEST_P(LastRuns, ServeNoOtherLengthOfTheirClass)
 
 TEST_P(LastRuns, AreFourAndTheOldestLeaves)
 {
-    std::vector<binade_devptr> runs = FreeRuns(6, kMiB);
+    std::vector<moiety_devptr> runs = FreeRuns(6, kMiB);
     EXPECT_EQ((4 + 5 + 6 + 7) * kMiB, pool.Stats().cached_bytes);
     EXPECT_EQ(runs[2], Cached(4 * kMiB));
     EXPECT_EQ(0u, Cached(2 * kMiB));
@@ -103,7 +103,7 @@ TEST_P(LastRuns, AreFourAndTheOldestLeaves)
 // Of one length too: the newest is served, the oldest leaves.
 TEST_P(LastRuns, OfOneLengthAreFourAsWell)
 {
-    std::vector<binade_devptr> runs = FreeRuns(6, 0);
+    std::vector<moiety_devptr> runs = FreeRuns(6, 0);
     EXPECT_EQ(8 * kMiB, pool.Stats().cached_bytes);
     for (size_t i = 6; i-- > 2;)
         EXPECT_EQ(runs[i], Cached(2 * kMiB));
@@ -115,9 +115,9 @@ TEST_P(LastRuns, AreNoLongerThanTheirPartOfTheCaches)
 {
     pool.Free(pool.Alloc(17 * kMiB, kStream), kStream);
     EXPECT_EQ(0u, pool.Stats().cached_bytes);
-    binade_devptr first = pool.Alloc(12 * kMiB, kStream);
-    binade_devptr second = pool.Alloc(12 * kMiB, kStream);
-    binade_devptr third = pool.Alloc(12 * kMiB, kStream);
+    moiety_devptr first = pool.Alloc(12 * kMiB, kStream);
+    moiety_devptr second = pool.Alloc(12 * kMiB, kStream);
+    moiety_devptr third = pool.Alloc(12 * kMiB, kStream);
     pool.Free(first, kStream);
     pool.Free(second, kStream);
     pool.Free(third, kStream);
@@ -129,13 +129,13 @@ TEST_P(LastRuns, AreNoLongerThanTheirPartOfTheCaches)
 TEST_P(LastRuns, AreOfEachStream)
 {
     pool_test::Stream other;
-    binade_devptr mine = pool.Alloc(3 * kMiB, kStream);
-    binade_devptr its = pool.Alloc(3 * kMiB, other);
+    moiety_devptr mine = pool.Alloc(3 * kMiB, kStream);
+    moiety_devptr its = pool.Alloc(3 * kMiB, other);
     pool.Free(mine, kStream);
     pool.Free(its, other);
     EXPECT_EQ(its, Cached(3 * kMiB, other));
     EXPECT_EQ(mine, Cached(3 * kMiB));
-    EXPECT_EQ(BINADE_OK, binade_stream_retire(pool, other));
+    EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, other));
 }
 
 // All of the memory can be had at once: runs that are kept are in nobody's way.
@@ -143,7 +143,7 @@ TEST_P(LastRuns, LeaveWhereMemoryIsShort)
 {
     FreeRuns(4, kMiB);
     EXPECT_EQ(14 * kMiB, pool.Stats().cached_bytes);
-    binade_devptr all = pool.Alloc(kReserved, kStream);
+    moiety_devptr all = pool.Alloc(kReserved, kStream);
     EXPECT_NE(0u, all);
     EXPECT_EQ(0u, pool.Stats().cached_bytes);
     EXPECT_EQ(kReserved, pool.Stats().reserved_bytes_current);
@@ -162,27 +162,27 @@ TEST_P(LastRuns, OfAThreadThatEndedLeaveToo)
 
 TEST_P(LastRuns, FreedTwiceAreRefused)
 {
-    binade_devptr run = pool.Alloc(3 * kMiB, kStream);
+    moiety_devptr run = pool.Alloc(3 * kMiB, kStream);
     pool.Free(run, kStream);
-    EXPECT_EQ(BINADE_E_INVALID, binade_free(pool, run, kStream));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_free(pool, run, kStream));
     EXPECT_EQ(3 * kMiB, pool.Stats().cached_bytes);
 }
 
 // A hit makes no call of the driver and is no miss.
 TEST_P(LastRuns, ServeWhoAsksForWhatIsCached)
 {
-    binade_devptr run = pool.Alloc(3 * kMiB, kStream), again = 0;
+    moiety_devptr run = pool.Alloc(3 * kMiB, kStream), again = 0;
     pool.Free(run, kStream);
     uint64_t calls_before = pool_test::Calls();
     uint64_t misses_before = pool.Stats().cache_misses;
-    ASSERT_EQ(BINADE_OK, binade_alloc_cached(pool, 3 * kMiB, kStream, &again));
+    ASSERT_EQ(MOIETY_OK, moiety_alloc_cached(pool, 3 * kMiB, kStream, &again));
     EXPECT_EQ(run, again);
     EXPECT_EQ(calls_before, pool_test::Calls());
     EXPECT_EQ(misses_before, pool.Stats().cache_misses);
 }
 
 INSTANTIATE_TEST_SUITE_P(Pools, LastRuns,
-                         ::testing::Values(0u, uint32_t{BINADE_POOL_MAPPED}),
+                         ::testing::Values(0u, uint32_t{MOIETY_POOL_MAPPED}),
                          [](const ::testing::TestParamInfo<uint32_t> &each) {
                              return each.param ? "Mapped" : "Driver";
                          });

@@ -35,14 +35,14 @@ class Threads : public ::testing::Test
 void FillCaches(Pool &pool)
 {
     pool_test::SetCurrent(pool_test::PrimaryContext());
-    for (binade_stream stream :
-         {BINADE_STREAM_DONE, BINADE_STREAM_ANY, BINADE_STREAM_LEGACY,
-          BINADE_STREAM_PER_THREAD}) {
-        std::vector<binade_devptr> blocks;
+    for (moiety_stream stream :
+         {MOIETY_STREAM_DONE, MOIETY_STREAM_ANY, MOIETY_STREAM_LEGACY,
+          MOIETY_STREAM_PER_THREAD}) {
+        std::vector<moiety_devptr> blocks;
         for (size_t size_bytes = 512; size_bytes <= 3 * kMiB; size_bytes *= 3)
             for (int i = 0; i < 4; i++)
                 blocks.push_back(pool.Alloc(size_bytes, stream));
-        for (binade_devptr block : blocks)
+        for (moiety_devptr block : blocks)
             pool.Free(block, stream);
     }
 }
@@ -77,15 +77,15 @@ TEST_F(Threads, InAnyNumberOneAfterAnotherNeedNoMoreThanOne)
     uint64_t reserved_bytes = 0;
     for (int i = 0; i < 1000; i++) {
         std::thread([&] {
-            for (binade_stream stream :
-                 {BINADE_STREAM_DONE, BINADE_STREAM_ANY, BINADE_STREAM_LEGACY,
-                  BINADE_STREAM_PER_THREAD})
+            for (moiety_stream stream :
+                 {MOIETY_STREAM_DONE, MOIETY_STREAM_ANY, MOIETY_STREAM_LEGACY,
+                  MOIETY_STREAM_PER_THREAD})
                 pool.Free(pool.Alloc(kMiB, stream), stream);
         }).join();
         if (i == 20)
             reserved_bytes = pool.Stats().reserved_bytes_current;
     }
-    binade_stats stats = pool.Stats();
+    moiety_stats stats = pool.Stats();
     EXPECT_EQ(reserved_bytes, stats.reserved_bytes_current);
     EXPECT_LE(stats.threads, 2u);
     EXPECT_LT(stats.streams, 20u) << "per-thread streams of ended threads";
@@ -117,7 +117,7 @@ TEST_F(Threads, MayUseManyPools)
         std::vector<std::unique_ptr<Pool>> pools;
         for (int i = 0; i < 40; i++)
             pools.push_back(std::make_unique<Pool>());
-        std::vector<binade_devptr> blocks;
+        std::vector<moiety_devptr> blocks;
         for (auto &pool : pools)
             blocks.push_back(pool->Alloc(4096));
         for (size_t i = 0; i < pools.size(); i++) {
@@ -134,25 +134,25 @@ TEST_F(Threads, FreeWhatOthersAllocated)
     Pool pool;
     std::mutex lock;
     std::condition_variable is_more;
-    std::deque<binade_devptr> queue;
+    std::deque<moiety_devptr> queue;
     std::thread consumer([&] {
         for (int i = 0; i < kBlocks; i++) {
             std::unique_lock<std::mutex> guard(lock);
             is_more.wait(guard, [&] { return !queue.empty(); });
-            binade_devptr block = queue.front();
+            moiety_devptr block = queue.front();
             queue.pop_front();
             guard.unlock();
             pool.Free(block);
         }
     });
     for (int i = 0; i < kBlocks; i++) {
-        binade_devptr block = pool.Alloc(4096);
+        moiety_devptr block = pool.Alloc(4096);
         std::lock_guard<std::mutex> guard(lock);
         queue.push_back(block);
         is_more.notify_one();
     }
     consumer.join();
-    binade_stats stats = pool.Stats();
+    moiety_stats stats = pool.Stats();
     EXPECT_EQ(0u, stats.allocation_current);
     EXPECT_EQ(0u, stats.double_frees_found);
 }
@@ -166,9 +166,9 @@ TEST_F(Threads, NeverShareABlock)
     for (uint32_t thread = 0; thread < 4; thread++) {
         threads.emplace_back([&pool, thread] {
             pool_test::SetCurrent(pool_test::PrimaryContext());
-            std::vector<binade_devptr> mine(16, 0);
+            std::vector<moiety_devptr> mine(16, 0);
             for (uint32_t i = 0; i < 1500; i++) {
-                binade_devptr &block = mine[i % mine.size()];
+                moiety_devptr &block = mine[i % mine.size()];
                 if (block) {
                     EXPECT_TRUE(pool_test::Holds(block, 512, thread));
                     pool.Free(block);
@@ -176,7 +176,7 @@ TEST_F(Threads, NeverShareABlock)
                 block = pool.Alloc(size_t{512} << (i % 7));
                 pool_test::Fill(block, 512, thread);
             }
-            for (binade_devptr block : mine)
+            for (moiety_devptr block : mine)
                 pool.Free(block);
         });
     }

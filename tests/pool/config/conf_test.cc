@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What BINADE_CONF may say, and what is said of that which is refused.
+// What MOIETY_CONF may say, and what is said of that which is refused.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -23,9 +23,9 @@ TEST(PoolConf, SetsEveryKey)
         "reuse_dependencies:1,report_leaks:1,exportable:1,auto_scope:1,"
         "wait_ms:12,limit:3000K,first_segment:4M,largest_segment:2G,"
         "thread_cache:65536,cache:128K,history:4K,watermark:2500K");
-    ASSERT_EQ(BINADE_OK, resolved.status) << resolved.message;
-    EXPECT_EQ(BINADE_POOL_REUSE_DEPENDENCIES | BINADE_POOL_REPORT_LEAKS |
-                  BINADE_POOL_EXPORTABLE | BINADE_POOL_AUTO_SCOPE,
+    ASSERT_EQ(MOIETY_OK, resolved.status) << resolved.message;
+    EXPECT_EQ(MOIETY_POOL_REUSE_DEPENDENCIES | MOIETY_POOL_REPORT_LEAKS |
+                  MOIETY_POOL_EXPORTABLE | MOIETY_POOL_AUTO_SCOPE,
               resolved.options.flags);
     EXPECT_EQ(12u, resolved.options.wait_ms);
     EXPECT_EQ(3000 * kKiB, resolved.options.limit_bytes);
@@ -40,53 +40,53 @@ TEST(PoolConf, SetsEveryKey)
 TEST(PoolConf, TakesSizesAsTheyAreWritten)
 {
     Resolved resolved("limit:8GiB,first_segment:4MiB,cache:131072KiB");
-    ASSERT_EQ(BINADE_OK, resolved.status) << resolved.message;
+    ASSERT_EQ(MOIETY_OK, resolved.status) << resolved.message;
     EXPECT_EQ(8 * kGiB, resolved.options.limit_bytes);
     EXPECT_EQ(4 * kMiB, resolved.options.first_segment_bytes);
     EXPECT_EQ(128 * kMiB, resolved.options.cache_bytes);
     for (const char *size : {"8GB", "8Gi", "8iB", "8GiBs", "GiB", "8 GiB"})
-        EXPECT_EQ(BINADE_E_INVALID,
+        EXPECT_EQ(MOIETY_E_INVALID,
                   Resolved((std::string("limit:") + size).c_str()).status)
             << size;
 }
 
 TEST(PoolConf, GoesOverTheProgram)
 {
-    binade_pool_options given = Defaults();
-    given.flags = BINADE_POOL_REUSE_DEPENDENCIES | BINADE_POOL_REPORT_LEAKS;
+    moiety_pool_options given = Defaults();
+    given.flags = MOIETY_POOL_REUSE_DEPENDENCIES | MOIETY_POOL_REPORT_LEAKS;
     given.wait_ms = 5;
     given.limit_bytes = kGiB;
     Resolved resolved(&given, "reuse_dependencies:0,wait_ms:0,limit:0");
-    ASSERT_EQ(BINADE_OK, resolved.status) << resolved.message;
-    EXPECT_EQ(BINADE_POOL_REPORT_LEAKS, resolved.options.flags);
+    ASSERT_EQ(MOIETY_OK, resolved.status) << resolved.message;
+    EXPECT_EQ(MOIETY_POOL_REPORT_LEAKS, resolved.options.flags);
     EXPECT_EQ(0u, resolved.options.wait_ms);
     EXPECT_EQ(0u, resolved.options.limit_bytes);
 }
 
 TEST(PoolConf, LeavesWhatItDoesNotName)
 {
-    binade_pool_options given = Defaults();
+    moiety_pool_options given = Defaults();
     given.limit_bytes = kGiB;
     given.first_segment_bytes = 2 * kMiB;
     Resolved resolved(&given, "thread_cache:1M");
-    ASSERT_EQ(BINADE_OK, resolved.status) << resolved.message;
+    ASSERT_EQ(MOIETY_OK, resolved.status) << resolved.message;
     given.thread_cache_bytes = kMiB;
     EXPECT_EQ(0, std::memcmp(&given, &resolved.options, sizeof(given)));
 }
 
 TEST(PoolConf, MappedIsNoPreferenceEitherWhereItIs0)
 {
-    binade_pool_options given = BINADE_POOL_OPTIONS_INIT;
-    given.flags = BINADE_POOL_PREFER_MAPPED | BINADE_POOL_REPORT_LEAKS;
-    EXPECT_EQ(BINADE_POOL_REPORT_LEAKS,
+    moiety_pool_options given = MOIETY_POOL_OPTIONS_INIT;
+    given.flags = MOIETY_POOL_PREFER_MAPPED | MOIETY_POOL_REPORT_LEAKS;
+    EXPECT_EQ(MOIETY_POOL_REPORT_LEAKS,
               Resolved(&given, "mapped:0").options.flags);
-    EXPECT_EQ(given.flags | BINADE_POOL_MAPPED,
+    EXPECT_EQ(given.flags | MOIETY_POOL_MAPPED,
               Resolved(&given, "mapped:1").options.flags);
 }
 
 struct BadConf {
     const char *text;
-    const char *message; // behind "BINADE_CONF: "
+    const char *message; // behind "MOIETY_CONF: "
 };
 
 void PrintTo(const BadConf &bad, std::ostream *out)
@@ -101,8 +101,8 @@ class BadPoolConf : public ::testing::TestWithParam<BadConf>
 TEST_P(BadPoolConf, IsRefusedByNameAndValue)
 {
     Resolved resolved(GetParam().text);
-    EXPECT_EQ(BINADE_E_INVALID, resolved.status);
-    EXPECT_EQ(std::string("BINADE_CONF: ") + GetParam().message,
+    EXPECT_EQ(MOIETY_E_INVALID, resolved.status);
+    EXPECT_EQ(std::string("MOIETY_CONF: ") + GetParam().message,
               resolved.message);
 }
 
@@ -205,7 +205,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(PoolConf, TakesTheLargestOfEachNumber)
 {
     Resolved resolved("wait_ms:4294967295,limit:1024G");
-    ASSERT_EQ(BINADE_OK, resolved.status) << resolved.message;
+    ASSERT_EQ(MOIETY_OK, resolved.status) << resolved.message;
     EXPECT_EQ(UINT32_MAX, resolved.options.wait_ms);
     EXPECT_EQ(1024 * kGiB, resolved.options.limit_bytes);
 }
@@ -214,8 +214,8 @@ TEST(PoolConf, IsShownCutWhereItIsLong)
 {
     std::string word(3000, 'x');
     Resolved resolved((word + ":1").c_str());
-    EXPECT_EQ(BINADE_E_INVALID, resolved.status);
-    EXPECT_EQ("BINADE_CONF: key '" + std::string(64, 'x') +
+    EXPECT_EQ(MOIETY_E_INVALID, resolved.status);
+    EXPECT_EQ("MOIETY_CONF: key '" + std::string(64, 'x') +
                   "' is not known" KEYS,
               resolved.message);
 }
@@ -237,7 +237,7 @@ class PoolOptionsTogether : public ::testing::TestWithParam<Pair>
 TEST_P(PoolOptionsTogether, AreRefusedWhereTheyContradict)
 {
     Resolved resolved(GetParam().text);
-    EXPECT_EQ(BINADE_E_INVALID, resolved.status);
+    EXPECT_EQ(MOIETY_E_INVALID, resolved.status);
     EXPECT_EQ(GetParam().message, resolved.message);
 }
 

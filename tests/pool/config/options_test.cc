@@ -19,30 +19,30 @@ using options_test::kMiB;
 using options_test::Resolved;
 
 // Version 0.1.0 of the struct; fields may only be appended.
-static_assert(offsetof(binade_pool_options, struct_size) == 0, "moved");
-static_assert(offsetof(binade_pool_options, flags) == 4, "moved");
-static_assert(offsetof(binade_pool_options, device) == 8, "moved");
-static_assert(offsetof(binade_pool_options, wait_ms) == 12, "moved");
-static_assert(offsetof(binade_pool_options, context) == 16, "moved");
-static_assert(offsetof(binade_pool_options, source) == 24, "moved");
-static_assert(offsetof(binade_pool_options, limit_bytes) == 32, "moved");
-static_assert(offsetof(binade_pool_options, first_segment_bytes) == 40,
+static_assert(offsetof(moiety_pool_options, struct_size) == 0, "moved");
+static_assert(offsetof(moiety_pool_options, flags) == 4, "moved");
+static_assert(offsetof(moiety_pool_options, device) == 8, "moved");
+static_assert(offsetof(moiety_pool_options, wait_ms) == 12, "moved");
+static_assert(offsetof(moiety_pool_options, context) == 16, "moved");
+static_assert(offsetof(moiety_pool_options, source) == 24, "moved");
+static_assert(offsetof(moiety_pool_options, limit_bytes) == 32, "moved");
+static_assert(offsetof(moiety_pool_options, first_segment_bytes) == 40,
               "moved");
-static_assert(offsetof(binade_pool_options, largest_segment_bytes) == 48,
+static_assert(offsetof(moiety_pool_options, largest_segment_bytes) == 48,
               "moved");
-static_assert(offsetof(binade_pool_options, thread_cache_bytes) == 56, "moved");
-static_assert(offsetof(binade_pool_options, cache_bytes) == 64, "moved");
+static_assert(offsetof(moiety_pool_options, thread_cache_bytes) == 56, "moved");
+static_assert(offsetof(moiety_pool_options, cache_bytes) == 64, "moved");
 constexpr uint32_t kFirstVersionBytes = 72;
-static_assert(offsetof(binade_pool_options, history_entries) == 72, "moved");
-static_assert(offsetof(binade_pool_options, watermark_bytes) == 80, "moved");
-static_assert(offsetof(binade_pool_options, quarantine_bytes) == 88, "moved");
-constexpr uint32_t kBytes = sizeof(binade_pool_options);
+static_assert(offsetof(moiety_pool_options, history_entries) == 72, "moved");
+static_assert(offsetof(moiety_pool_options, watermark_bytes) == 80, "moved");
+static_assert(offsetof(moiety_pool_options, quarantine_bytes) == 88, "moved");
+constexpr uint32_t kBytes = sizeof(moiety_pool_options);
 
 TEST(PoolOptions, AreTheDefaultsWhereNothingIsSaid)
 {
     Resolved resolved(nullptr);
-    ASSERT_EQ(BINADE_OK, resolved.status) << resolved.message;
-    EXPECT_EQ(sizeof(binade_pool_options), resolved.options.struct_size);
+    ASSERT_EQ(MOIETY_OK, resolved.status) << resolved.message;
+    EXPECT_EQ(sizeof(moiety_pool_options), resolved.options.struct_size);
     EXPECT_EQ(0u, resolved.options.flags);
     EXPECT_EQ(0, resolved.options.device);
     EXPECT_EQ(1000u, resolved.options.wait_ms);
@@ -59,25 +59,25 @@ TEST(PoolOptions, AreTheDefaultsWhereNothingIsSaid)
 
 TEST(PoolOptions, OfAnEarlierVersionHaveTheDefaultsOfLaterOnes)
 {
-    binade_pool_options given = Defaults();
+    moiety_pool_options given = Defaults();
     given.struct_size = kFirstVersionBytes;
     given.wait_ms = 5;
     given.quarantine_bytes = UINT64_MAX; // not the caller's
     Resolved resolved(given);
-    ASSERT_EQ(BINADE_OK, resolved.status) << resolved.message;
-    EXPECT_EQ(sizeof(binade_pool_options), resolved.options.struct_size);
+    ASSERT_EQ(MOIETY_OK, resolved.status) << resolved.message;
+    EXPECT_EQ(sizeof(moiety_pool_options), resolved.options.struct_size);
     EXPECT_EQ(5u, resolved.options.wait_ms);
     EXPECT_EQ(64 * kMiB, resolved.options.quarantine_bytes);
 }
 
 TEST(PoolOptions, OfTheProgramAreKept)
 {
-    binade_source source = {};
-    binade_pool_options given = Defaults();
-    given.flags = BINADE_POOL_REUSE_DEPENDENCIES | BINADE_POOL_REPORT_LEAKS;
+    moiety_source source = {};
+    moiety_pool_options given = Defaults();
+    given.flags = MOIETY_POOL_REUSE_DEPENDENCIES | MOIETY_POOL_REPORT_LEAKS;
     given.device = 3;
     given.wait_ms = 7;
-    given.context = reinterpret_cast<binade_context>(&given);
+    given.context = reinterpret_cast<moiety_context>(&given);
     given.source = &source;
     given.limit_bytes = 3 * kGiB + 1;
     given.first_segment_bytes = 2 * kMiB;
@@ -87,21 +87,21 @@ TEST(PoolOptions, OfTheProgramAreKept)
     given.history_entries = 7;
     given.watermark_bytes = 7 * kMiB;
     Resolved resolved(&given, "");
-    ASSERT_EQ(BINADE_OK, resolved.status) << resolved.message;
+    ASSERT_EQ(MOIETY_OK, resolved.status) << resolved.message;
     EXPECT_EQ(0, std::memcmp(&given, &resolved.options, sizeof(given)));
 }
 
 // A program that was built with the first version's header.
 TEST(PoolOptions, OfTheFirstVersionHaveTheDefaultsOfWhatCameLater)
 {
-    binade_pool_options given = Defaults();
+    moiety_pool_options given = Defaults();
     given.struct_size = kFirstVersionBytes;
     given.cache_bytes = 6 * kGiB;
     std::memset(reinterpret_cast<char *>(&given) + kFirstVersionBytes, 0x5a,
                 kBytes - kFirstVersionBytes);
     Resolved resolved(given);
-    ASSERT_EQ(BINADE_OK, resolved.status) << resolved.message;
-    binade_pool_options expected = Defaults();
+    ASSERT_EQ(MOIETY_OK, resolved.status) << resolved.message;
+    moiety_pool_options expected = Defaults();
     expected.cache_bytes = 6 * kGiB;
     EXPECT_EQ(0, std::memcmp(&expected, &resolved.options, sizeof(expected)));
 }
@@ -109,12 +109,12 @@ TEST(PoolOptions, OfTheFirstVersionHaveTheDefaultsOfWhatCameLater)
 TEST(PoolOptions, HaveAHistoryOfABoundedSize)
 {
     for (uint64_t entries : {0u, 1u, 1u << 20}) {
-        binade_pool_options given = Defaults();
+        moiety_pool_options given = Defaults();
         given.history_entries = entries;
         EXPECT_EQ("", Resolved(given).message);
     }
     for (uint64_t entries : {(UINT64_C(1) << 20) + 1, UINT64_MAX}) {
-        binade_pool_options given = Defaults();
+        moiety_pool_options given = Defaults();
         given.history_entries = entries;
         EXPECT_EQ("option history_entries is " + std::to_string(entries) +
                       "; accepted are entries from 0 to 1048576",
@@ -125,13 +125,13 @@ TEST(PoolOptions, HaveAHistoryOfABoundedSize)
 TEST(PoolOptions, OfALaterVersionMayAddZeroes)
 {
     struct {
-        binade_pool_options known = BINADE_POOL_OPTIONS_INIT;
+        moiety_pool_options known = MOIETY_POOL_OPTIONS_INIT;
         uint64_t later[3] = {};
     } given;
     given.known.struct_size = sizeof(given);
     given.known.wait_ms = 5;
     Resolved resolved(given.known);
-    ASSERT_EQ(BINADE_OK, resolved.status) << resolved.message;
+    ASSERT_EQ(MOIETY_OK, resolved.status) << resolved.message;
     EXPECT_EQ(kBytes, resolved.options.struct_size);
     EXPECT_EQ(5u, resolved.options.wait_ms);
 }
@@ -139,12 +139,12 @@ TEST(PoolOptions, OfALaterVersionMayAddZeroes)
 TEST(PoolOptions, OfALaterVersionThatAreSetAreNotKnown)
 {
     struct {
-        binade_pool_options known = BINADE_POOL_OPTIONS_INIT;
+        moiety_pool_options known = MOIETY_POOL_OPTIONS_INIT;
         uint64_t later[3] = {0, 0, UINT64_C(1) << 56};
     } given;
     given.known.struct_size = sizeof(given);
     Resolved resolved(given.known);
-    EXPECT_EQ(BINADE_E_INVALID, resolved.status);
+    EXPECT_EQ(MOIETY_E_INVALID, resolved.status);
     EXPECT_EQ("an option that this library does not know is set: byte " +
                   std::to_string(kBytes + 23) + " of " +
                   std::to_string(kBytes + 24) + "; accepted is 0 from byte " +
@@ -154,12 +154,12 @@ TEST(PoolOptions, OfALaterVersionThatAreSetAreNotKnown)
 
 TEST(PoolOptions, OfAnEarlierVersionHaveDefaultsForTheRest)
 {
-    binade_pool_options given = Defaults();
+    moiety_pool_options given = Defaults();
     given.struct_size = kFirstVersionBytes;
     given.cache_bytes = 96 * kMiB;
     given.watermark_bytes = 1; // beyond what the caller knows
     Resolved resolved(given);
-    ASSERT_EQ(BINADE_OK, resolved.status) << resolved.message;
+    ASSERT_EQ(MOIETY_OK, resolved.status) << resolved.message;
     EXPECT_EQ(kBytes, resolved.options.struct_size);
     EXPECT_EQ(96 * kMiB, resolved.options.cache_bytes);
     EXPECT_EQ(0u, resolved.options.watermark_bytes);
@@ -168,10 +168,10 @@ TEST(PoolOptions, OfAnEarlierVersionHaveDefaultsForTheRest)
 TEST(PoolOptions, AreRefusedWithAnOddStructSize)
 {
     for (uint32_t bytes : {0u, kFirstVersionBytes - 1, 4097u, UINT32_MAX}) {
-        binade_pool_options given = Defaults();
+        moiety_pool_options given = Defaults();
         given.struct_size = bytes;
         Resolved resolved(given);
-        EXPECT_EQ(BINADE_E_INVALID, resolved.status);
+        EXPECT_EQ(MOIETY_E_INVALID, resolved.status);
         EXPECT_EQ("option struct_size is " + std::to_string(bytes) +
                       "; accepted are 72 to 4096",
                   resolved.message);
@@ -180,20 +180,20 @@ TEST(PoolOptions, AreRefusedWithAnOddStructSize)
 
 TEST(PoolOptions, AreNotWrittenWhenRefused)
 {
-    binade_pool_options out, before;
+    moiety_pool_options out, before;
     std::memset(&out, 0x5a, sizeof(out));
     before = out;
-    ASSERT_EQ(BINADE_E_INVALID,
+    ASSERT_EQ(MOIETY_E_INVALID,
               options_probe_resolve(nullptr, "limit:1", &out));
     EXPECT_EQ(0, std::memcmp(&before, &out, sizeof(out)));
 }
 
 TEST(PoolOptions, AreRefusedWithUnknownFlags)
 {
-    binade_pool_options given = Defaults();
+    moiety_pool_options given = Defaults();
     given.flags = 0x80000001;
     Resolved resolved(given);
-    EXPECT_EQ(BINADE_E_INVALID, resolved.status);
+    EXPECT_EQ(MOIETY_E_INVALID, resolved.status);
     EXPECT_EQ("option flags is 0x80000001; accepted are the bits of 0xff1f",
               resolved.message);
 }
@@ -221,7 +221,7 @@ TEST(PoolOptions, OfCheckedPoolsDoNotGoWithSharing)
 
 struct Field {
     const char *name;
-    uint64_t binade_pool_options::*field;
+    uint64_t moiety_pool_options::*field;
     const char *accepted;
     std::vector<uint64_t> good;
     std::vector<uint64_t> bad;
@@ -237,14 +237,14 @@ class PoolOptionsSize : public ::testing::TestWithParam<Field>
 };
 
 // Where a size is above another's default, that one is set as well.
-binade_pool_options With(const Field &field, uint64_t value)
+moiety_pool_options With(const Field &field, uint64_t value)
 {
-    binade_pool_options given = Defaults();
-    if (field.field == &binade_pool_options::first_segment_bytes)
+    moiety_pool_options given = Defaults();
+    if (field.field == &moiety_pool_options::first_segment_bytes)
         given.largest_segment_bytes = 1024 * kGiB;
-    if (field.field == &binade_pool_options::largest_segment_bytes)
+    if (field.field == &moiety_pool_options::largest_segment_bytes)
         given.first_segment_bytes = 2 * kMiB;
-    if (field.field == &binade_pool_options::cache_bytes)
+    if (field.field == &moiety_pool_options::cache_bytes)
         given.thread_cache_bytes = 1;
     given.*field.field = value;
     return given;
@@ -263,7 +263,7 @@ TEST_P(PoolOptionsSize, IsRefusedOutsideOfItByNameAndValue)
 {
     for (uint64_t value : GetParam().bad) {
         Resolved resolved(With(GetParam(), value));
-        EXPECT_EQ(BINADE_E_INVALID, resolved.status);
+        EXPECT_EQ(MOIETY_E_INVALID, resolved.status);
         EXPECT_EQ(std::string("option ") + GetParam().name + " is " +
                       std::to_string(value) + "; accepted are " +
                       GetParam().accepted,
@@ -277,9 +277,9 @@ TEST_P(PoolOptionsSize, IsRefusedAlsoWhereTheEnvironmentReplacesIt)
     std::string name = GetParam().name;
     std::string key = name.substr(0, name.size() - std::strlen("_bytes"));
     for (uint64_t value : GetParam().bad) {
-        binade_pool_options given = With(GetParam(), value);
+        moiety_pool_options given = With(GetParam(), value);
         Resolved resolved(&given, (key + ":2M").c_str());
-        EXPECT_EQ(BINADE_E_INVALID, resolved.status) << value;
+        EXPECT_EQ(MOIETY_E_INVALID, resolved.status) << value;
     }
 }
 
@@ -289,41 +289,41 @@ const char kCacheRange[] = "bytes from 0 to 1024G";
 INSTANTIATE_TEST_SUITE_P(
     Each, PoolOptionsSize,
     ::testing::Values(Field{"limit_bytes",
-                            &binade_pool_options::limit_bytes,
+                            &moiety_pool_options::limit_bytes,
                             "0 and bytes from 2M to 1024G",
                             {0, 2 * kMiB, 2 * kMiB + 1, 1024 * kGiB},
                             {1, 2 * kMiB - 1, 1024 * kGiB + 1, UINT64_MAX}},
                       Field{"first_segment_bytes",
-                            &binade_pool_options::first_segment_bytes,
+                            &moiety_pool_options::first_segment_bytes,
                             kSegmentRange,
                             {2 * kMiB, 6 * kMiB, 1024 * kGiB},
                             {0, 1, 2 * kMiB + 1, 3 * kMiB,
                              1024 * kGiB + 2 * kMiB, UINT64_MAX}},
                       Field{"largest_segment_bytes",
-                            &binade_pool_options::largest_segment_bytes,
+                            &moiety_pool_options::largest_segment_bytes,
                             kSegmentRange,
                             {2 * kMiB, 6 * kMiB, 1024 * kGiB},
                             {0, kMiB, 5 * kMiB, 1024 * kGiB + 2 * kMiB,
                              UINT64_MAX}},
                       Field{"thread_cache_bytes",
-                            &binade_pool_options::thread_cache_bytes,
+                            &moiety_pool_options::thread_cache_bytes,
                             kCacheRange,
                             {0, 1, 1024 * kGiB},
                             {1024 * kGiB + 1, UINT64_MAX}},
                       Field{"cache_bytes",
-                            &binade_pool_options::cache_bytes,
+                            &moiety_pool_options::cache_bytes,
                             kCacheRange,
                             {0, 1, 1024 * kGiB},
                             {1024 * kGiB + 1, UINT64_MAX}},
                       Field{"quarantine_bytes",
-                            &binade_pool_options::quarantine_bytes,
+                            &moiety_pool_options::quarantine_bytes,
                             kCacheRange,
                             {0, 1, 1024 * kGiB},
                             {1024 * kGiB + 1, UINT64_MAX}}));
 
 TEST(PoolOptions, AreRefusedTogetherAlsoWhereOneIsTheProgramsOwn)
 {
-    binade_pool_options given = Defaults();
+    moiety_pool_options given = Defaults();
     given.cache_bytes = kGiB;
     EXPECT_EQ("", Resolved(given).message);
     EXPECT_EQ("cache is 1073741824 bytes, without effect where thread_cache is "
@@ -334,9 +334,9 @@ TEST(PoolOptions, AreRefusedTogetherAlsoWhereOneIsTheProgramsOwn)
 
 TEST(PoolOptions, MayContradictBeforeTheEnvironmentSetsThemRight)
 {
-    binade_pool_options given = Defaults();
+    moiety_pool_options given = Defaults();
     given.first_segment_bytes = 2 * kGiB;
-    EXPECT_EQ(BINADE_E_INVALID, Resolved(given).status);
+    EXPECT_EQ(MOIETY_E_INVALID, Resolved(given).status);
     EXPECT_EQ("", Resolved(&given, "largest_segment:2G").message);
 }
 

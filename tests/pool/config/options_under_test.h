@@ -1,10 +1,10 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * What becomes of a program's options and a text of BINADE_CONF.
+ * What becomes of a program's options and a text of MOIETY_CONF.
  */
-#ifndef BINADE_TESTS_POOL_CONFIG_OPTIONS_UNDER_TEST_H_
-#define BINADE_TESTS_POOL_CONFIG_OPTIONS_UNDER_TEST_H_
+#ifndef MOIETY_TESTS_POOL_CONFIG_OPTIONS_UNDER_TEST_H_
+#define MOIETY_TESTS_POOL_CONFIG_OPTIONS_UNDER_TEST_H_
 
 #include <cstdint>
 #include <string>
@@ -18,25 +18,25 @@ constexpr uint64_t kKiB = UINT64_C(1) << 10;
 constexpr uint64_t kMiB = UINT64_C(1) << 20;
 constexpr uint64_t kGiB = UINT64_C(1) << 30;
 
-inline binade_pool_options Defaults()
+inline moiety_pool_options Defaults()
 {
-    return BINADE_POOL_OPTIONS_INIT;
+    return MOIETY_POOL_OPTIONS_INIT;
 }
 
 struct Resolved {
-    explicit Resolved(const binade_pool_options *given, const char *conf)
+    explicit Resolved(const moiety_pool_options *given, const char *conf)
         : status(options_probe_resolve(given, conf, &options)),
-          message(status == BINADE_OK ? "" : options_probe_message())
+          message(status == MOIETY_OK ? "" : options_probe_message())
     {
     }
-    explicit Resolved(const binade_pool_options &given)
+    explicit Resolved(const moiety_pool_options &given)
         : Resolved(&given, nullptr)
     {
     }
     explicit Resolved(const char *conf) : Resolved(nullptr, conf) {}
-    binade_pool_options options = {};
-    binade_status status;
-    std::string message; // "" after BINADE_OK
+    moiety_pool_options options = {};
+    moiety_status status;
+    std::string message; // "" after MOIETY_OK
 };
 
 } // namespace options_test

@@ -27,32 +27,32 @@ class Limit : public oom_test::OomTest
 {
   protected:
     // As small as what they are for.
-    static binade_pool_options SmallSegments()
+    static moiety_pool_options SmallSegments()
     {
-        binade_pool_options options = Defaults();
+        moiety_pool_options options = Defaults();
         options.first_segment_bytes = 2 * kMiB;
         return options;
     }
 
     // Each in a segment of its own.
-    static std::vector<binade_devptr> AllocFour(Pool &pool)
+    static std::vector<moiety_devptr> AllocFour(Pool &pool)
     {
-        std::vector<binade_devptr> blocks;
+        std::vector<moiety_devptr> blocks;
         while (blocks.size() < 4)
             blocks.push_back(pool.Alloc(12 * kMiB));
         EXPECT_EQ(4u, pool.Stats().segment_current);
         return blocks;
     }
 
-    binade_devptr address = 77;
+    moiety_devptr address = 77;
 };
 
 TEST_F(Limit, EndsInAFailureThatAFreeMakesGood)
 {
     Pool pool(Small());
-    std::vector<binade_devptr> blocks = Fill(pool, kMiB);
-    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
-              binade_alloc(pool, kMiB, kStream, &address));
+    std::vector<moiety_devptr> blocks = Fill(pool, kMiB);
+    EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY,
+              moiety_alloc(pool, kMiB, kStream, &address));
     EXPECT_EQ(77u, address);
     pool.Free(blocks.back());
     blocks.back() = pool.Alloc(kMiB);
@@ -62,10 +62,10 @@ TEST_F(Limit, EndsInAFailureThatAFreeMakesGood)
 TEST_F(Limit, IsNamedInTheFailure)
 {
     Pool pool(Small());
-    binade_devptr block = pool.Alloc(8 * kMiB);
-    ASSERT_EQ(BINADE_E_NO_DEVICE_MEMORY,
-              binade_alloc(pool, 3 * kMiB, kStream, &address));
-    std::string message = binade_last_error_message();
+    moiety_devptr block = pool.Alloc(8 * kMiB);
+    ASSERT_EQ(MOIETY_E_NO_DEVICE_MEMORY,
+              moiety_alloc(pool, 3 * kMiB, kStream, &address));
+    std::string message = moiety_last_error_message();
     EXPECT_NE(std::string::npos, message.find("3145728")) << message;
     EXPECT_NE(std::string::npos, message.find("a limit of 8 MiB")) << message;
     pool.Free(block);
@@ -74,11 +74,11 @@ TEST_F(Limit, IsNamedInTheFailure)
 TEST_F(Limit, CountsAFailure)
 {
     Pool pool(Small());
-    binade_devptr block = pool.Alloc(8 * kMiB);
+    moiety_devptr block = pool.Alloc(8 * kMiB);
     EXPECT_EQ(0u, pool.Stats().ooms);
-    ASSERT_EQ(BINADE_E_NO_DEVICE_MEMORY,
-              binade_alloc(pool, 512, kStream, &address));
-    binade_stats stats = pool.Stats();
+    ASSERT_EQ(MOIETY_E_NO_DEVICE_MEMORY,
+              moiety_alloc(pool, 512, kStream, &address));
+    moiety_stats stats = pool.Stats();
     EXPECT_EQ(1u, stats.ooms);
     EXPECT_EQ(1u, stats.ladder_failed);
     EXPECT_EQ(1u, stats.allocation_current);
@@ -89,29 +89,29 @@ TEST_F(Limit, IsUsedUpToTheLastByte)
 {
     Pool pool(Small());
     for (size_t size_bytes : {size_t{512}, 64 * kKiB, kMiB, 2 * kMiB}) {
-        FreeAll(pool, Fill(pool, size_bytes), BINADE_STREAM_DONE);
-        pool.Free(pool.Alloc(8 * kMiB), BINADE_STREAM_DONE);
+        FreeAll(pool, Fill(pool, size_bytes), MOIETY_STREAM_DONE);
+        pool.Free(pool.Alloc(8 * kMiB), MOIETY_STREAM_DONE);
     }
     EXPECT_EQ(0u, pool.Stats().ooms);
 }
 
 TEST_F(Limit, IsNeverExceeded)
 {
-    binade_pool_options options = Small();
+    moiety_pool_options options = Small();
     options.limit_bytes = 21 * kMiB;
     options.first_segment_bytes = 2 * kMiB;
     Pool pool(options);
     std::mt19937_64 random(pool_test::Seed(3));
-    std::vector<binade_devptr> live(40, 0);
+    std::vector<moiety_devptr> live(40, 0);
     for (int i = 0; i < 5000; i++) {
-        binade_devptr &block = live[random() % live.size()];
+        moiety_devptr &block = live[random() % live.size()];
         if (block)
-            pool.Free(block, random() % 2 ? kStream : BINADE_STREAM_ANY);
+            pool.Free(block, random() % 2 ? kStream : MOIETY_STREAM_ANY);
         block = 0;
-        binade_status status =
-            binade_alloc(pool, 1 + random() % (3 * kMiB), kStream, &block);
-        ASSERT_TRUE(status == BINADE_OK || status == BINADE_E_NO_DEVICE_MEMORY)
-            << binade_last_error_message();
+        moiety_status status =
+            moiety_alloc(pool, 1 + random() % (3 * kMiB), kStream, &block);
+        ASSERT_TRUE(status == MOIETY_OK || status == MOIETY_E_NO_DEVICE_MEMORY)
+            << moiety_last_error_message();
         ASSERT_LE(pool.Stats().reserved_bytes_current, 21 * kMiB);
     }
     EXPECT_LE(pool.Stats().reserved_bytes_peak, 21 * kMiB);
@@ -121,10 +121,10 @@ TEST_F(Limit, IsNeverExceeded)
 // Blocks of odd sizes, and a limit that leaves room for many more of them.
 TEST_F(Limit, IsNotReservedInAdvance)
 {
-    binade_pool_options options = Defaults();
+    moiety_pool_options options = Defaults();
     options.limit_bytes = 4096 * kMiB;
     Pool pool(options);
-    std::vector<binade_devptr> blocks;
+    std::vector<moiety_devptr> blocks;
     size_t live_bytes = 0;
     for (size_t tenths : {51, 93, 137, 179}) {
         blocks.push_back(pool.Alloc(tenths * kMiB / 10));
@@ -142,9 +142,9 @@ TEST_F(Ladder, TakesNoStepForWhatIsThere)
 {
     Pool pool(Small());
     pool.Free(pool.Alloc(512));
-    binade_stats before = pool.Stats();
+    moiety_stats before = pool.Stats();
     pool.Free(pool.Alloc(512));
-    binade_stats after = pool.Stats();
+    moiety_stats after = pool.Stats();
     EXPECT_EQ(before.ladder_grow, after.ladder_grow);
     EXPECT_EQ(0u, after.alloc_retries);
     EXPECT_EQ(0u, after.ladder_failed);
@@ -152,14 +152,14 @@ TEST_F(Ladder, TakesNoStepForWhatIsThere)
 
 TEST_F(Ladder, Grows)
 {
-    binade_pool_options options = Small();
+    moiety_pool_options options = Small();
     options.limit_bytes = 64 * kMiB;
     options.first_segment_bytes = 2 * kMiB;
     Pool pool(options);
-    binade_devptr first = pool.Alloc(12 * kMiB);
+    moiety_devptr first = pool.Alloc(12 * kMiB);
     EXPECT_EQ(1u, pool.Stats().ladder_grow);
     EXPECT_EQ(1u, pool.Stats().segment_allocated);
-    binade_devptr second = pool.Alloc(12 * kMiB);
+    moiety_devptr second = pool.Alloc(12 * kMiB);
     EXPECT_EQ(2u, pool.Stats().ladder_grow);
     EXPECT_EQ(0u, pool.Stats().alloc_retries);
     pool.Free(first);
@@ -168,12 +168,12 @@ TEST_F(Ladder, Grows)
 
 TEST_F(Ladder, TakesFinishedBatchesBeforeItGrows)
 {
-    binade_pool_options options = Small();
+    moiety_pool_options options = Small();
     options.limit_bytes = 64 * kMiB;
     Pool pool(options);
-    binade_event event = pool_test::NewEvent();
-    binade_devptr block = pool.Alloc(8 * kMiB);
-    ASSERT_EQ(BINADE_OK, binade_free_after(pool, block, event));
+    moiety_event event = pool_test::NewEvent();
+    moiety_devptr block = pool.Alloc(8 * kMiB);
+    ASSERT_EQ(MOIETY_OK, moiety_free_after(pool, block, event));
     pool_test::Synchronize();
     EXPECT_EQ(block, pool.Alloc(8 * kMiB));
     EXPECT_EQ(1u, pool.Stats().ladder_grow);
@@ -183,11 +183,11 @@ TEST_F(Ladder, TakesFinishedBatchesBeforeItGrows)
 
 TEST_F(Ladder, TakesWhatIsOnItsWayOutBeforeItGrows)
 {
-    binade_pool_options options = Small();
+    moiety_pool_options options = Small();
     options.limit_bytes = 64 * kMiB;
     Pool pool(options);
-    binade_devptr block = pool.Alloc(12 * kMiB);
-    pool.Free(block, BINADE_STREAM_ANY);
+    moiety_devptr block = pool.Alloc(12 * kMiB);
+    pool.Free(block, MOIETY_STREAM_ANY);
     EXPECT_NE(0u, pool.Stats().retiring_bytes) << "still cached";
     EXPECT_EQ(block, pool.Alloc(12 * kMiB));
     EXPECT_EQ(1u, pool.Stats().ladder_grow);
@@ -196,11 +196,11 @@ TEST_F(Ladder, TakesWhatIsOnItsWayOutBeforeItGrows)
 
 TEST_F(Ladder, EmptiesTheThreadsOwnCachesBeforeItGrows)
 {
-    binade_pool_options options = Small();
+    moiety_pool_options options = Small();
     options.limit_bytes = 64 * kMiB;
     Pool pool(options);
-    FreeAll(pool, Fill(pool, 64 * kKiB), BINADE_STREAM_DONE);
-    binade_devptr block = pool.Alloc(8 * kMiB);
+    FreeAll(pool, Fill(pool, 64 * kKiB), MOIETY_STREAM_DONE);
+    moiety_devptr block = pool.Alloc(8 * kMiB);
     EXPECT_EQ(8 * kMiB, pool.Stats().reserved_bytes_current);
     pool.Free(block);
 }
@@ -210,32 +210,32 @@ TEST_F(Ladder, AsksAThreadAgainOnlyIfItsCachesGaveMuch)
 {
     for (size_t freed_count : {1, 8}) {
         Pool pool(Small());
-        std::vector<binade_devptr> blocks = Fill(pool, 64 * kKiB);
+        std::vector<moiety_devptr> blocks = Fill(pool, 64 * kKiB);
         for (size_t i = 0; i < freed_count; i++) {
-            pool.Free(blocks.front(), BINADE_STREAM_DONE);
+            pool.Free(blocks.front(), MOIETY_STREAM_DONE);
             blocks.erase(blocks.begin(), blocks.begin() + 1);
             std::rotate(blocks.begin(), blocks.begin() + 1, blocks.end());
         }
         std::vector<uint64_t> asked;
         for (int i = 0; i < 3; i++) {
             uint64_t before = pool.Stats().ladder_own_cache;
-            EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
-                      binade_alloc(pool, 1 * kMiB, kStream, &address));
+            EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY,
+                      moiety_alloc(pool, 1 * kMiB, kStream, &address));
             asked.push_back(pool.Stats().ladder_own_cache - before);
         }
         EXPECT_EQ((freed_count == 1 ? std::vector<uint64_t>{2, 1, 1}
                                     : std::vector<uint64_t>{2, 2, 1}),
                   asked);
-        FreeAll(pool, blocks, BINADE_STREAM_DONE);
+        FreeAll(pool, blocks, MOIETY_STREAM_DONE);
     }
 }
 
 TEST_F(Ladder, EmptiesTheThreadsOwnCaches)
 {
     Pool pool(Small());
-    FreeAll(pool, Fill(pool, 64 * kKiB), BINADE_STREAM_DONE);
-    binade_devptr block = pool.Alloc(8 * kMiB);
-    binade_stats stats = pool.Stats();
+    FreeAll(pool, Fill(pool, 64 * kKiB), MOIETY_STREAM_DONE);
+    moiety_devptr block = pool.Alloc(8 * kMiB);
+    moiety_stats stats = pool.Stats();
     EXPECT_EQ(1u, stats.ladder_own_cache);
     EXPECT_EQ(1u, stats.ladder_grow) << "the first";
     EXPECT_EQ(0u, stats.alloc_retries);
@@ -245,13 +245,13 @@ TEST_F(Ladder, EmptiesTheThreadsOwnCaches)
 
 TEST_F(Ladder, EmptiesAlsoCachesOfOtherStreams)
 {
-    binade_pool_options options = Small();
+    moiety_pool_options options = Small();
     options.wait_ms = UINT32_MAX;
     Pool pool(options);
     Stream stream, other;
     FreeAll(pool, Fill(pool, 64 * kKiB, 8 * kMiB, stream), stream);
     pool.Free(pool.Alloc(8 * kMiB, other), other);
-    FreeAll(pool, Fill(pool, 64 * kKiB), BINADE_STREAM_ANY);
+    FreeAll(pool, Fill(pool, 64 * kKiB), MOIETY_STREAM_ANY);
     pool.Free(pool.Alloc(8 * kMiB, other), other);
     EXPECT_EQ(0u, pool.Stats().ooms);
 }
@@ -260,21 +260,21 @@ TEST_F(Ladder, TakesWhatEndedThreadsLeft)
 {
     Pool pool(Small());
     std::thread([&] {
-        FreeAll(pool, Fill(pool, 64 * kKiB), BINADE_STREAM_DONE);
+        FreeAll(pool, Fill(pool, 64 * kKiB), MOIETY_STREAM_DONE);
     }).join();
-    binade_devptr block = pool.Alloc(8 * kMiB);
+    moiety_devptr block = pool.Alloc(8 * kMiB);
     EXPECT_EQ(0u, pool.Stats().ooms);
     pool.Free(block);
 }
 
 TEST_F(Ladder, TrimsSegmentsThatAreFreeToGrowAnother)
 {
-    binade_pool_options options = Small();
+    moiety_pool_options options = Small();
     options.limit_bytes = 48 * kMiB;
     options.first_segment_bytes = 2 * kMiB;
     Pool pool(options);
-    FreeAll(pool, AllocFour(pool), BINADE_STREAM_DONE);
-    binade_devptr block = pool.Alloc(48 * kMiB);
+    FreeAll(pool, AllocFour(pool), MOIETY_STREAM_DONE);
+    moiety_devptr block = pool.Alloc(48 * kMiB);
     EXPECT_GE(pool.Stats().ladder_trim, 1u);
     EXPECT_EQ(1u, pool.Stats().segment_current);
     EXPECT_EQ(48 * kMiB, pool.Stats().reserved_bytes_current);
@@ -285,11 +285,11 @@ TEST_F(Ladder, DoesNotHandOverUnlessItIsAllowedTo)
 {
     Pool pool(Small());
     Stream held, other;
-    binade_devptr block = pool.Alloc(8 * kMiB, held);
+    moiety_devptr block = pool.Alloc(8 * kMiB, held);
     held.Hold();
     pool.Free(block, held);
-    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
-              binade_alloc(pool, 8 * kMiB, other, &address));
+    EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY,
+              moiety_alloc(pool, 8 * kMiB, other, &address));
     EXPECT_EQ(0u, pool.Stats().ladder_hand_over);
     EXPECT_EQ(0u, pool.Stats().stream_waits);
     held.Release();
@@ -297,14 +297,14 @@ TEST_F(Ladder, DoesNotHandOverUnlessItIsAllowedTo)
 
 TEST_F(Ladder, HandsOverWhereItIsAllowedTo)
 {
-    binade_pool_options options = Small();
-    options.flags = BINADE_POOL_REUSE_DEPENDENCIES;
+    moiety_pool_options options = Small();
+    options.flags = MOIETY_POOL_REUSE_DEPENDENCIES;
     Pool pool(options);
     Stream held, other;
-    binade_devptr block = pool.Alloc(8 * kMiB, held);
+    moiety_devptr block = pool.Alloc(8 * kMiB, held);
     held.Hold();
     pool.Free(block, held);
-    binade_devptr same = pool.Alloc(8 * kMiB, other);
+    moiety_devptr same = pool.Alloc(8 * kMiB, other);
     EXPECT_EQ(block, same);
     EXPECT_GE(pool.Stats().ladder_hand_over, 1u);
     EXPECT_GE(pool.Stats().stream_waits, 1u);
@@ -314,15 +314,15 @@ TEST_F(Ladder, HandsOverWhereItIsAllowedTo)
 
 TEST_F(Ladder, WaitsAsLongAsItMay)
 {
-    binade_pool_options options = Small();
+    moiety_pool_options options = Small();
     options.wait_ms = 1;
     Pool pool(options);
     Stream held, other;
-    binade_devptr block = pool.Alloc(8 * kMiB, held);
+    moiety_devptr block = pool.Alloc(8 * kMiB, held);
     held.Hold();
     pool.Free(block, held);
-    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
-              binade_alloc(pool, 8 * kMiB, other, &address));
+    EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY,
+              moiety_alloc(pool, 8 * kMiB, other, &address));
     EXPECT_EQ(1u, pool.Stats().ladder_wait);
     EXPECT_EQ(1u, pool.Stats().ladder_failed);
     held.Release();
@@ -331,11 +331,11 @@ TEST_F(Ladder, WaitsAsLongAsItMay)
 // The stream is released by a thread, so it is open how long the wait is.
 TEST_F(Ladder, WaitsUntilTheMemoryIsDone)
 {
-    binade_pool_options options = Small();
+    moiety_pool_options options = Small();
     options.wait_ms = UINT32_MAX;
     Pool pool(options);
     Stream held, other;
-    binade_devptr block = pool.Alloc(8 * kMiB, held);
+    moiety_devptr block = pool.Alloc(8 * kMiB, held);
     held.Hold();
     pool.Free(block, held);
     std::thread releasing([&held] { held.Release(); });
@@ -351,7 +351,7 @@ class Trim : public Limit
 TEST_F(Trim, WithoutAPoolIsInvalid)
 {
     uint64_t bytes = 77;
-    EXPECT_EQ(BINADE_E_INVALID, binade_pool_trim(nullptr, 0, &bytes));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_trim(nullptr, 0, &bytes));
 }
 
 TEST_F(Trim, OfAFreshPoolGivesNothing)
@@ -365,9 +365,9 @@ TEST_F(Trim, GivesBackWhatTheThreadHasInItsCaches)
     Pool pool;
     Stream stream;
     int64_t before = pool_test::Live("allocations");
-    for (binade_stream freed :
-         {BINADE_STREAM_DONE, BINADE_STREAM_ANY, BINADE_STREAM_LEGACY,
-          BINADE_STREAM_PER_THREAD, static_cast<binade_stream>(stream)}) {
+    for (moiety_stream freed :
+         {MOIETY_STREAM_DONE, MOIETY_STREAM_ANY, MOIETY_STREAM_LEGACY,
+          MOIETY_STREAM_PER_THREAD, static_cast<moiety_stream>(stream)}) {
         FreeAll(pool, Fill(pool, 64 * kKiB), freed);
         uint64_t reserved_bytes = pool.Stats().reserved_bytes_current;
         EXPECT_EQ(reserved_bytes, pool.TrimAll()) << freed;
@@ -380,17 +380,17 @@ TEST_F(Trim, GivesBackWhatTheThreadHasInItsCaches)
 TEST_F(Trim, MayBeAskedForNoNumber)
 {
     Pool pool;
-    pool.Free(pool.Alloc(512), BINADE_STREAM_DONE);
-    EXPECT_EQ(BINADE_OK, binade_pool_trim(pool, 0, nullptr));
+    pool.Free(pool.Alloc(512), MOIETY_STREAM_DONE);
+    EXPECT_EQ(MOIETY_OK, moiety_pool_trim(pool, 0, nullptr));
     EXPECT_EQ(0u, pool.Stats().reserved_bytes_current);
 }
 
 TEST_F(Trim, LeavesSegmentsThatAreInUse)
 {
     Pool pool(SmallSegments());
-    std::vector<binade_devptr> blocks = AllocFour(pool);
-    pool.Free(blocks[1], BINADE_STREAM_DONE);
-    pool.Free(blocks[2], BINADE_STREAM_DONE);
+    std::vector<moiety_devptr> blocks = AllocFour(pool);
+    pool.Free(blocks[1], MOIETY_STREAM_DONE);
+    pool.Free(blocks[2], MOIETY_STREAM_DONE);
     EXPECT_EQ(24 * kMiB, pool.Trim());
     EXPECT_EQ(24 * kMiB, pool.Stats().reserved_bytes_current);
     EXPECT_EQ(12 * kMiB, pool.UsableSize(blocks[0]));
@@ -401,7 +401,7 @@ TEST_F(Trim, LeavesSegmentsThatAreInUse)
 TEST_F(Trim, KeepsAsManyBytesAsItIsTold)
 {
     Pool pool(SmallSegments());
-    FreeAll(pool, AllocFour(pool), BINADE_STREAM_DONE);
+    FreeAll(pool, AllocFour(pool), MOIETY_STREAM_DONE);
     EXPECT_EQ(24 * kMiB, pool.Trim(18 * kMiB));
     EXPECT_EQ(24 * kMiB, pool.Stats().reserved_bytes_current);
     EXPECT_EQ(0u, pool.Trim(UINT64_MAX));
@@ -412,7 +412,7 @@ TEST_F(Trim, LeavesWhatIsNotDoneAndDoesNotWait)
 {
     Pool pool;
     Stream held;
-    binade_devptr block = pool.Alloc(4096, held);
+    moiety_devptr block = pool.Alloc(4096, held);
     held.Hold();
     pool.Free(block, held);
     EXPECT_EQ(0u, pool.Trim());
@@ -424,10 +424,10 @@ TEST_F(Trim, LeavesWhatIsNotDoneAndDoesNotWait)
 TEST_F(Trim, TellsWhatTheDriverRefused)
 {
     Pool pool;
-    pool.Free(pool.Alloc(512), BINADE_STREAM_DONE);
+    pool.Free(pool.Alloc(512), MOIETY_STREAM_DONE);
     uint64_t bytes = 77;
     pool_test::SetFaults("cuMemFree:nth=1:code=CUDA_ERROR_UNKNOWN");
-    EXPECT_EQ(BINADE_E_DRIVER, binade_pool_trim(pool, 0, &bytes));
+    EXPECT_EQ(MOIETY_E_DRIVER, moiety_pool_trim(pool, 0, &bytes));
     pool_test::SetFaults("");
     EXPECT_EQ(0u, bytes);
     EXPECT_EQ(32 * kMiB, pool.Stats().unreleased_bytes);

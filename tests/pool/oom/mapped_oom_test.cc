@@ -23,17 +23,17 @@ class MappedOom : public oom_test::OomTest
         pool_test::SetFaults("");
     }
 
-    static binade_pool_options Mapped(uint64_t limit_bytes = 0)
+    static moiety_pool_options Mapped(uint64_t limit_bytes = 0)
     {
-        binade_pool_options options = Defaults();
-        options.flags |= BINADE_POOL_MAPPED;
+        moiety_pool_options options = Defaults();
+        options.flags |= MOIETY_POOL_MAPPED;
         options.first_segment_bytes = 2 * kMiB;
         options.limit_bytes = limit_bytes;
         options.wait_ms = 0;
         return options;
     }
 
-    static void ExpectSegmentsAddUp(const binade_stats &stats)
+    static void ExpectSegmentsAddUp(const moiety_stats &stats)
     {
         EXPECT_EQ(stats.segment_allocated,
                   stats.segment_current + stats.segment_freed);
@@ -43,14 +43,14 @@ class MappedOom : public oom_test::OomTest
 TEST_F(MappedOom, IsExactAndCreatesNothingBeyondTheLimit)
 {
     Pool pool(Mapped(32 * kMiB));
-    const binade_devptr block = pool.Alloc(20 * kMiB);
+    const moiety_devptr block = pool.Alloc(20 * kMiB);
     const uint64_t created = pool_test::Calls("cuMemCreate");
-    const binade_oom_report report = Fail(pool, 16 * kMiB);
+    const moiety_oom_report report = Fail(pool, 16 * kMiB);
     EXPECT_TRUE(report.is_exact);
     EXPECT_STREQ(report.source_name, "cuMemMap");
     EXPECT_EQ(pool.Stats().reserved_bytes_current, 20 * kMiB);
     EXPECT_LE(pool_test::Calls("cuMemCreate") - created, 8u);
-    const binade_devptr fits = pool.Alloc(12 * kMiB);
+    const moiety_devptr fits = pool.Alloc(12 * kMiB);
     ExpectSegmentsAddUp(pool.Stats());
     pool.Free(block);
     pool.Free(fits);
@@ -62,7 +62,7 @@ TEST_F(MappedOom, TakesNothingOfADeviceThatHasTooLittle)
     Pool others(Mapped());
     Pool pool(Mapped());
     const size_t most = pool.Stats().limit_bytes;
-    const binade_devptr taken = others.Alloc(most / 2 + 2 * kMiB);
+    const moiety_devptr taken = others.Alloc(most / 2 + 2 * kMiB);
     const uint64_t created = pool_test::Calls("cuMemCreate");
     Fail(pool, most / 2);
     EXPECT_EQ(pool_test::Calls("cuMemCreate"), created);
@@ -77,7 +77,7 @@ TEST_F(MappedOom, GrowsWhereTheDeviceDoesNotTellWhatItHas)
     Pool pool(Mapped());
     const uint64_t looks = pool_test::Calls("cuMemGetInfo_v2");
     pool_test::SetFaults("cuMemGetInfo_v2:every=1:code=CUDA_ERROR_UNKNOWN");
-    const binade_devptr block = pool.Alloc(100 * kMiB);
+    const moiety_devptr block = pool.Alloc(100 * kMiB);
     pool_test::SetFaults("");
     EXPECT_LT(looks, pool_test::Calls("cuMemGetInfo_v2"));
     pool.Free(block);
@@ -86,7 +86,7 @@ TEST_F(MappedOom, GrowsWhereTheDeviceDoesNotTellWhatItHas)
 TEST_F(MappedOom, KeepsNothingWhereTheDriverHasTooLittle)
 {
     Pool pool(Mapped());
-    const binade_devptr block = pool.Alloc(2 * kMiB);
+    const moiety_devptr block = pool.Alloc(2 * kMiB);
     // What is halved succeeds, down to a last page that cannot be halved.
     pool_test::SetFaults("cuMemCreate:every=2:code=CUDA_ERROR_OUT_OF_MEMORY");
     Fail(pool, 100 * kMiB);
@@ -100,17 +100,17 @@ TEST_F(MappedOom, KeepsNothingWhereTheDriverHasTooLittle)
 TEST_F(MappedOom, CountsAPieceOnceHoweverOftenItMoves)
 {
     Pool pool(Mapped(72 * kMiB));
-    const binade_devptr first = pool.Alloc(32 * kMiB);
-    const binade_devptr before = pool.Alloc(2 * kMiB);
-    const binade_devptr second = pool.Alloc(32 * kMiB);
-    const binade_devptr behind = pool.Alloc(2 * kMiB);
+    const moiety_devptr first = pool.Alloc(32 * kMiB);
+    const moiety_devptr before = pool.Alloc(2 * kMiB);
+    const moiety_devptr second = pool.Alloc(32 * kMiB);
+    const moiety_devptr behind = pool.Alloc(2 * kMiB);
     pool.Free(first);
     pool.Free(second);
-    const binade_devptr large = pool.Alloc(64 * kMiB);
-    const binade_stats stats = pool.Stats();
+    const moiety_devptr large = pool.Alloc(64 * kMiB);
+    const moiety_stats stats = pool.Stats();
     EXPECT_GT(stats.mapped_moves, 0u);
     ExpectSegmentsAddUp(stats);
-    for (binade_devptr block : {before, behind, large})
+    for (moiety_devptr block : {before, behind, large})
         pool.Free(block);
 }
 

@@ -14,7 +14,7 @@ TEST_F(OomCallback, IsNotCalledWhileThereIsMemory)
 {
     Pool pool(Small());
     Callback callback;
-    ASSERT_EQ(BINADE_OK, callback.AddTo(pool));
+    ASSERT_EQ(MOIETY_OK, callback.AddTo(pool));
     FreeAll(pool, Fill(pool, kMiB));
     pool.Free(pool.Alloc(8 * kMiB));
     EXPECT_EQ(0u, callback.calls);
@@ -23,15 +23,15 @@ TEST_F(OomCallback, IsNotCalledWhileThereIsMemory)
 TEST_F(OomCallback, ThatFreesServesTheAllocation)
 {
     Pool pool(Small());
-    std::vector<binade_devptr> blocks = Fill(pool, kMiB);
+    std::vector<moiety_devptr> blocks = Fill(pool, kMiB);
     Callback callback;
     callback.act = [&](uint64_t requested_bytes) {
         EXPECT_EQ(3000u, requested_bytes);
-        pool.Free(blocks.back(), BINADE_STREAM_DONE);
+        pool.Free(blocks.back(), MOIETY_STREAM_DONE);
         blocks.pop_back();
         return 1;
     };
-    ASSERT_EQ(BINADE_OK, callback.AddTo(pool));
+    ASSERT_EQ(MOIETY_OK, callback.AddTo(pool));
     blocks.push_back(pool.Alloc(3000));
     EXPECT_EQ(1u, callback.calls);
     EXPECT_EQ(1u, pool.Stats().ladder_callbacks);
@@ -42,24 +42,24 @@ TEST_F(OomCallback, ThatFreesServesTheAllocation)
 // What it frees on a stream is the allocating stream's, or is waited for.
 TEST_F(OomCallback, MayFreeOnAnyStream)
 {
-    binade_pool_options options = Small();
+    moiety_pool_options options = Small();
     options.wait_ms = UINT32_MAX;
     Pool pool(options);
     Stream stream, other;
-    for (binade_stream freed :
-         {static_cast<binade_stream>(stream), static_cast<binade_stream>(other),
-          BINADE_STREAM_ANY, BINADE_STREAM_PER_THREAD}) {
-        std::vector<binade_devptr> blocks = Fill(pool, kMiB);
+    for (moiety_stream freed :
+         {static_cast<moiety_stream>(stream), static_cast<moiety_stream>(other),
+          MOIETY_STREAM_ANY, MOIETY_STREAM_PER_THREAD}) {
+        std::vector<moiety_devptr> blocks = Fill(pool, kMiB);
         Callback callback;
         callback.act = [&](uint64_t) {
             pool.Free(blocks.back(), freed);
             blocks.pop_back();
             return 1;
         };
-        ASSERT_EQ(BINADE_OK, callback.AddTo(pool));
+        ASSERT_EQ(MOIETY_OK, callback.AddTo(pool));
         blocks.push_back(pool.Alloc(kMiB, stream));
         EXPECT_EQ(1u, callback.calls);
-        ASSERT_EQ(BINADE_OK, callback.RemoveFrom(pool));
+        ASSERT_EQ(MOIETY_OK, callback.RemoveFrom(pool));
         FreeAll(pool, blocks);
     }
 }
@@ -73,7 +73,7 @@ TEST_F(OomCallback, MayFreeMemoryThatIsNotThePools)
         pool_test::SetFaults("");
         return 1;
     };
-    ASSERT_EQ(BINADE_OK, callback.AddTo(pool));
+    ASSERT_EQ(MOIETY_OK, callback.AddTo(pool));
     pool_test::SetFaults("cuMemAlloc:every=1:code=CUDA_ERROR_OUT_OF_MEMORY");
     pool.Free(pool.Alloc(512));
     pool_test::SetFaults("");
@@ -83,26 +83,26 @@ TEST_F(OomCallback, MayFreeMemoryThatIsNotThePools)
 TEST_F(OomCallback, ThatDoesNothingChangesNothing)
 {
     Pool pool(Small());
-    std::vector<binade_devptr> blocks = Fill(pool, kMiB);
+    std::vector<moiety_devptr> blocks = Fill(pool, kMiB);
     Callback callback;
-    ASSERT_EQ(BINADE_OK, callback.AddTo(pool));
-    binade_oom_report report = Fail(pool, 512);
+    ASSERT_EQ(MOIETY_OK, callback.AddTo(pool));
+    moiety_oom_report report = Fail(pool, 512);
     EXPECT_EQ(1u, callback.calls);
     EXPECT_EQ(1u, report.callback_calls);
     EXPECT_EQ(0u, report.callback_successes);
-    EXPECT_EQ(1u, report.steps[BINADE_OOM_CALLBACKS].tries);
+    EXPECT_EQ(1u, report.steps[MOIETY_OOM_CALLBACKS].tries);
     FreeAll(pool, blocks);
 }
 
 TEST_F(OomCallback, ThatClaimsToHaveFreedIsNotBelieved)
 {
     Pool pool(Small());
-    std::vector<binade_devptr> blocks = Fill(pool, kMiB);
+    std::vector<moiety_devptr> blocks = Fill(pool, kMiB);
     Callback liar, next;
     liar.act = [](uint64_t) { return 1; };
-    ASSERT_EQ(BINADE_OK, liar.AddTo(pool));
-    ASSERT_EQ(BINADE_OK, next.AddTo(pool));
-    binade_oom_report report = Fail(pool, 512);
+    ASSERT_EQ(MOIETY_OK, liar.AddTo(pool));
+    ASSERT_EQ(MOIETY_OK, next.AddTo(pool));
+    moiety_oom_report report = Fail(pool, 512);
     EXPECT_EQ(1u, liar.calls);
     EXPECT_EQ(1u, next.calls);
     EXPECT_EQ(2u, report.callback_calls);
@@ -113,19 +113,19 @@ TEST_F(OomCallback, ThatClaimsToHaveFreedIsNotBelieved)
 TEST_F(OomCallback, IsCalledInTheOrderOfRegistrationUntilOneHelps)
 {
     Pool pool(Small());
-    std::vector<binade_devptr> blocks = Fill(pool, kMiB);
+    std::vector<moiety_devptr> blocks = Fill(pool, kMiB);
     std::string order;
     Callback first, second, third;
     first.act = [&](uint64_t) { return order += "1", 0; };
     second.act = [&](uint64_t) {
         order += "2";
-        pool.Free(blocks.back(), BINADE_STREAM_DONE);
+        pool.Free(blocks.back(), MOIETY_STREAM_DONE);
         blocks.pop_back();
         return 1;
     };
     third.act = [&](uint64_t) { return order += "3", 0; };
     for (Callback *callback : {&first, &second, &third})
-        ASSERT_EQ(BINADE_OK, callback->AddTo(pool));
+        ASSERT_EQ(MOIETY_OK, callback->AddTo(pool));
     blocks.push_back(pool.Alloc(kMiB));
     EXPECT_EQ("12", order);
     FreeAll(pool, blocks);
@@ -134,15 +134,15 @@ TEST_F(OomCallback, IsCalledInTheOrderOfRegistrationUntilOneHelps)
 TEST_F(OomCallback, MayAllocate)
 {
     Pool pool(Small());
-    binade_devptr block = pool.Alloc(6 * kMiB);
+    moiety_devptr block = pool.Alloc(6 * kMiB);
     Callback callback;
     callback.act = [&](uint64_t) {
         // Another stream and size, so that it is no hit.
-        pool.Free(pool.Alloc(kMiB, BINADE_STREAM_PER_THREAD),
-                  BINADE_STREAM_PER_THREAD);
+        pool.Free(pool.Alloc(kMiB, MOIETY_STREAM_PER_THREAD),
+                  MOIETY_STREAM_PER_THREAD);
         return 0;
     };
-    ASSERT_EQ(BINADE_OK, callback.AddTo(pool));
+    ASSERT_EQ(MOIETY_OK, callback.AddTo(pool));
     Fail(pool, 4 * kMiB);
     EXPECT_EQ(1u, callback.calls);
     pool.Free(block);
@@ -151,13 +151,13 @@ TEST_F(OomCallback, MayAllocate)
 TEST_F(OomCallback, IsNotCalledForItsOwnFailures)
 {
     Pool pool(Small());
-    std::vector<binade_devptr> blocks = Fill(pool, kMiB);
+    std::vector<moiety_devptr> blocks = Fill(pool, kMiB);
     Callback callback;
     callback.act = [&](uint64_t) {
         EXPECT_EQ(1024u, Fail(pool, 1024).requested_bytes);
         return 0;
     };
-    ASSERT_EQ(BINADE_OK, callback.AddTo(pool));
+    ASSERT_EQ(MOIETY_OK, callback.AddTo(pool));
     // The outer failure's report is the last one.
     EXPECT_EQ(512u, Fail(pool, 512).requested_bytes);
     EXPECT_EQ(1u, callback.calls);
@@ -168,8 +168,8 @@ TEST_F(OomCallback, IsNotCalledForItsOwnFailures)
 TEST_F(OomCallback, MayUseAnotherPoolThatCallsBackAsWell)
 {
     Pool pool(Small()), other(Small());
-    std::vector<binade_devptr> blocks = Fill(pool, kMiB);
-    std::vector<binade_devptr> others = Fill(other, kMiB);
+    std::vector<moiety_devptr> blocks = Fill(pool, kMiB);
+    std::vector<moiety_devptr> others = Fill(other, kMiB);
     Callback outer, inner;
     outer.act = [&](uint64_t) {
         Fail(other, 512);
@@ -179,8 +179,8 @@ TEST_F(OomCallback, MayUseAnotherPoolThatCallsBackAsWell)
         Fail(pool, 512);
         return 0;
     };
-    ASSERT_EQ(BINADE_OK, outer.AddTo(pool));
-    ASSERT_EQ(BINADE_OK, inner.AddTo(other));
+    ASSERT_EQ(MOIETY_OK, outer.AddTo(pool));
+    ASSERT_EQ(MOIETY_OK, inner.AddTo(other));
     Fail(pool, 512);
     EXPECT_EQ(1u, outer.calls);
     EXPECT_EQ(1u, inner.calls);
@@ -192,16 +192,16 @@ TEST_F(OomCallback, MayRetireOtherStreams)
 {
     Pool pool(Small());
     Stream stream, other;
-    std::vector<binade_devptr> blocks = Fill(pool, kMiB, 8 * kMiB, other);
+    std::vector<moiety_devptr> blocks = Fill(pool, kMiB, 8 * kMiB, other);
     Callback callback;
     callback.act = [&](uint64_t) {
         pool.Free(blocks.back(), other);
         blocks.pop_back();
-        EXPECT_EQ(BINADE_OK, binade_stream_retire(pool, other));
+        EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, other));
         pool_test::Synchronize();
         return 1;
     };
-    ASSERT_EQ(BINADE_OK, callback.AddTo(pool));
+    ASSERT_EQ(MOIETY_OK, callback.AddTo(pool));
     blocks.push_back(pool.Alloc(kMiB, stream));
     FreeAll(pool, blocks);
 }
@@ -211,25 +211,25 @@ TEST_F(OomCallback, MayRetireOtherStreams)
 TEST_F(OomCallback, KeepsItsThreadsCachesFromOthers)
 {
     Pool pool(Small());
-    std::vector<binade_devptr> blocks = Fill(pool, 64 * kKiB);
+    std::vector<moiety_devptr> blocks = Fill(pool, 64 * kKiB);
     uint64_t threads = 0;
     Callback callback;
     callback.act = [&](uint64_t) {
         // While a guard is held, what ANY freed stays where it is.
-        EXPECT_EQ(BINADE_OK, binade_capture_guard_begin());
-        pool.Free(blocks.back(), BINADE_STREAM_ANY);
+        EXPECT_EQ(MOIETY_OK, moiety_capture_guard_begin());
+        pool.Free(blocks.back(), MOIETY_STREAM_ANY);
         blocks.pop_back();
         std::thread([&] {
-            binade_devptr block = 0;
+            moiety_devptr block = 0;
             pool_test::SetCurrent(pool_test::PrimaryContext());
-            EXPECT_EQ(BINADE_E_BUSY,
-                      binade_try_alloc(pool, 64 * kKiB, kStream, &block));
+            EXPECT_EQ(MOIETY_E_BUSY,
+                      moiety_try_alloc(pool, 64 * kKiB, kStream, &block));
             threads = pool.Stats().threads;
         }).join();
-        EXPECT_EQ(BINADE_OK, binade_capture_guard_end());
+        EXPECT_EQ(MOIETY_OK, moiety_capture_guard_end());
         return 1;
     };
-    ASSERT_EQ(BINADE_OK, callback.AddTo(pool));
+    ASSERT_EQ(MOIETY_OK, callback.AddTo(pool));
     blocks.push_back(pool.Alloc(64 * kKiB, kStream));
     EXPECT_GE(pool.Stats().ladder_idle_threads, 1u);
     EXPECT_EQ(2u, threads);
@@ -239,11 +239,11 @@ TEST_F(OomCallback, KeepsItsThreadsCachesFromOthers)
 TEST_F(OomCallback, IsNotCalledByATry)
 {
     Pool pool(Small());
-    std::vector<binade_devptr> blocks = Fill(pool, kMiB);
+    std::vector<moiety_devptr> blocks = Fill(pool, kMiB);
     Callback callback;
-    binade_devptr address;
-    ASSERT_EQ(BINADE_OK, callback.AddTo(pool));
-    EXPECT_EQ(BINADE_E_BUSY, binade_try_alloc(pool, 512, kStream, &address));
+    moiety_devptr address;
+    ASSERT_EQ(MOIETY_OK, callback.AddTo(pool));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_try_alloc(pool, 512, kStream, &address));
     EXPECT_EQ(0u, callback.calls);
     FreeAll(pool, blocks);
 }
@@ -256,34 +256,34 @@ TEST_F(OomRegistration, ChecksItsArguments)
 {
     Pool pool;
     Callback callback;
-    EXPECT_EQ(BINADE_E_INVALID, callback.AddTo(nullptr));
-    EXPECT_EQ(BINADE_E_INVALID, callback.RemoveFrom(nullptr));
-    EXPECT_EQ(BINADE_E_INVALID,
-              binade_pool_add_oom_callback(pool, nullptr, nullptr));
-    EXPECT_EQ(BINADE_E_INVALID,
-              binade_pool_remove_oom_callback(pool, nullptr, nullptr));
-    EXPECT_EQ(BINADE_E_INVALID, callback.RemoveFrom(pool));
+    EXPECT_EQ(MOIETY_E_INVALID, callback.AddTo(nullptr));
+    EXPECT_EQ(MOIETY_E_INVALID, callback.RemoveFrom(nullptr));
+    EXPECT_EQ(MOIETY_E_INVALID,
+              moiety_pool_add_oom_callback(pool, nullptr, nullptr));
+    EXPECT_EQ(MOIETY_E_INVALID,
+              moiety_pool_remove_oom_callback(pool, nullptr, nullptr));
+    EXPECT_EQ(MOIETY_E_INVALID, callback.RemoveFrom(pool));
 }
 
 TEST_F(OomRegistration, RefusesTheSameTwice)
 {
     Pool pool;
     Callback callback, other;
-    EXPECT_EQ(BINADE_OK, callback.AddTo(pool));
-    EXPECT_EQ(BINADE_E_INVALID, callback.AddTo(pool));
-    EXPECT_EQ(BINADE_OK, other.AddTo(pool));
-    EXPECT_EQ(BINADE_OK, callback.RemoveFrom(pool));
-    EXPECT_EQ(BINADE_E_INVALID, callback.RemoveFrom(pool));
-    EXPECT_EQ(BINADE_OK, callback.AddTo(pool));
+    EXPECT_EQ(MOIETY_OK, callback.AddTo(pool));
+    EXPECT_EQ(MOIETY_E_INVALID, callback.AddTo(pool));
+    EXPECT_EQ(MOIETY_OK, other.AddTo(pool));
+    EXPECT_EQ(MOIETY_OK, callback.RemoveFrom(pool));
+    EXPECT_EQ(MOIETY_E_INVALID, callback.RemoveFrom(pool));
+    EXPECT_EQ(MOIETY_OK, callback.AddTo(pool));
 }
 
 TEST_F(OomRegistration, IsOverOnceItIsRemoved)
 {
     Pool pool(Small());
-    std::vector<binade_devptr> blocks = Fill(pool, kMiB);
+    std::vector<moiety_devptr> blocks = Fill(pool, kMiB);
     Callback callback;
-    ASSERT_EQ(BINADE_OK, callback.AddTo(pool));
-    ASSERT_EQ(BINADE_OK, callback.RemoveFrom(pool));
+    ASSERT_EQ(MOIETY_OK, callback.AddTo(pool));
+    ASSERT_EQ(MOIETY_OK, callback.RemoveFrom(pool));
     Fail(pool, 512);
     EXPECT_EQ(0u, callback.calls);
     FreeAll(pool, blocks);
@@ -292,13 +292,13 @@ TEST_F(OomRegistration, IsOverOnceItIsRemoved)
 TEST_F(OomRegistration, ByACallbackCountsFromTheNextFailureOn)
 {
     Pool pool(Small());
-    std::vector<binade_devptr> blocks = Fill(pool, kMiB);
+    std::vector<moiety_devptr> blocks = Fill(pool, kMiB);
     Callback callback, later;
     callback.act = [&](uint64_t) {
         (void)later.AddTo(pool);
         return 0;
     };
-    ASSERT_EQ(BINADE_OK, callback.AddTo(pool));
+    ASSERT_EQ(MOIETY_OK, callback.AddTo(pool));
     Fail(pool, 512);
     EXPECT_EQ(0u, later.calls);
     Fail(pool, 512);
@@ -309,31 +309,31 @@ TEST_F(OomRegistration, ByACallbackCountsFromTheNextFailureOn)
 TEST_F(OomRegistration, IsNotEndedByTheCallbackItself)
 {
     Pool pool(Small());
-    std::vector<binade_devptr> blocks = Fill(pool, kMiB);
+    std::vector<moiety_devptr> blocks = Fill(pool, kMiB);
     Callback callback;
     callback.act = [&](uint64_t) {
-        EXPECT_EQ(BINADE_E_BUSY, callback.RemoveFrom(pool));
+        EXPECT_EQ(MOIETY_E_BUSY, callback.RemoveFrom(pool));
         return 0;
     };
-    ASSERT_EQ(BINADE_OK, callback.AddTo(pool));
+    ASSERT_EQ(MOIETY_OK, callback.AddTo(pool));
     Fail(pool, 512);
     Fail(pool, 512);
     EXPECT_EQ(2u, callback.calls);
-    EXPECT_EQ(BINADE_OK, callback.RemoveFrom(pool));
+    EXPECT_EQ(MOIETY_OK, callback.RemoveFrom(pool));
     FreeAll(pool, blocks);
 }
 
 TEST_F(OomRegistration, MayBeEndedByAnotherCallback)
 {
     Pool pool(Small());
-    std::vector<binade_devptr> blocks = Fill(pool, kMiB);
+    std::vector<moiety_devptr> blocks = Fill(pool, kMiB);
     Callback callback, other;
     callback.act = [&](uint64_t) {
-        EXPECT_EQ(BINADE_OK, other.RemoveFrom(pool));
+        EXPECT_EQ(MOIETY_OK, other.RemoveFrom(pool));
         return 0;
     };
-    ASSERT_EQ(BINADE_OK, callback.AddTo(pool));
-    ASSERT_EQ(BINADE_OK, other.AddTo(pool));
+    ASSERT_EQ(MOIETY_OK, callback.AddTo(pool));
+    ASSERT_EQ(MOIETY_OK, other.AddTo(pool));
     Fail(pool, 512);
     EXPECT_EQ(1u, callback.calls);
     EXPECT_EQ(0u, other.calls);
@@ -345,7 +345,7 @@ TEST_F(OomRegistration, MayBeEndedByAnotherCallback)
 TEST_F(OomRegistration, EndsOnlyWhenTheCallbackHasReturned)
 {
     Pool pool(Small());
-    std::vector<binade_devptr> blocks = Fill(pool, kMiB);
+    std::vector<moiety_devptr> blocks = Fill(pool, kMiB);
     std::atomic<bool> is_running{false}, is_returning{false};
     Callback callback;
     callback.act = [&](uint64_t) {
@@ -354,11 +354,11 @@ TEST_F(OomRegistration, EndsOnlyWhenTheCallbackHasReturned)
         is_returning = true;
         return 0;
     };
-    ASSERT_EQ(BINADE_OK, callback.AddTo(pool));
+    ASSERT_EQ(MOIETY_OK, callback.AddTo(pool));
     std::thread failing([&] { Fail(pool, 512); });
     while (!is_running)
         std::this_thread::yield();
-    EXPECT_EQ(BINADE_OK, callback.RemoveFrom(pool));
+    EXPECT_EQ(MOIETY_OK, callback.RemoveFrom(pool));
     EXPECT_TRUE(is_returning);
     failing.join();
     FreeAll(pool, blocks);
@@ -367,9 +367,9 @@ TEST_F(OomRegistration, EndsOnlyWhenTheCallbackHasReturned)
 TEST_F(OomRegistration, MayOutliveItsThread)
 {
     Pool pool(Small());
-    std::vector<binade_devptr> blocks = Fill(pool, kMiB);
+    std::vector<moiety_devptr> blocks = Fill(pool, kMiB);
     Callback callback;
-    std::thread([&] { EXPECT_EQ(BINADE_OK, callback.AddTo(pool)); }).join();
+    std::thread([&] { EXPECT_EQ(MOIETY_OK, callback.AddTo(pool)); }).join();
     Fail(pool, 512);
     EXPECT_EQ(1u, callback.calls);
     FreeAll(pool, blocks);
@@ -377,14 +377,14 @@ TEST_F(OomRegistration, MayOutliveItsThread)
 
 TEST_F(OomRegistration, OfADestroyedPoolIsRefused)
 {
-    binade_pool *pool = nullptr;
-    binade_pool_options options = Small();
+    moiety_pool *pool = nullptr;
+    moiety_pool_options options = Small();
     Callback callback;
-    ASSERT_EQ(BINADE_OK, binade_pool_create(&options, &pool));
-    ASSERT_EQ(BINADE_OK, callback.AddTo(pool));
-    ASSERT_EQ(BINADE_OK, binade_pool_destroy(pool, nullptr));
-    EXPECT_EQ(BINADE_E_INVALID, callback.AddTo(pool));
-    EXPECT_EQ(BINADE_E_INVALID, callback.RemoveFrom(pool));
+    ASSERT_EQ(MOIETY_OK, moiety_pool_create(&options, &pool));
+    ASSERT_EQ(MOIETY_OK, callback.AddTo(pool));
+    ASSERT_EQ(MOIETY_OK, moiety_pool_destroy(pool, nullptr));
+    EXPECT_EQ(MOIETY_E_INVALID, callback.AddTo(pool));
+    EXPECT_EQ(MOIETY_E_INVALID, callback.RemoveFrom(pool));
 }
 
 } // namespace oom_test

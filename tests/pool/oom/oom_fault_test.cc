@@ -19,55 +19,55 @@ class OomFault : public OomTest
                 FreeOne(other);
                 return 1;
             };
-            EXPECT_EQ(BINADE_OK, callback.AddTo(pool));
+            EXPECT_EQ(MOIETY_OK, callback.AddTo(pool));
             for (int i = 0; i < 3; i++) {
                 FreeOne(other);
-                FreeOne(BINADE_STREAM_ANY);
+                FreeOne(MOIETY_STREAM_ANY);
                 FreeOne(stream);
             }
         }
 
-        static binade_pool_options AllSteps()
+        static moiety_pool_options AllSteps()
         {
-            binade_pool_options options = Small();
+            moiety_pool_options options = Small();
             options.first_segment_bytes = 2 * kMiB;
             options.largest_segment_bytes = 2 * kMiB;
-            options.flags = BINADE_POOL_REUSE_DEPENDENCIES;
+            options.flags = MOIETY_POOL_REUSE_DEPENDENCIES;
             options.wait_ms = 2;
             return options;
         }
 
         // A free that the driver refuses leaves the block where it is.
-        void FreeOne(binade_stream freed)
+        void FreeOne(moiety_stream freed)
         {
-            if (binade_free(pool, blocks.back(), freed) == BINADE_OK)
+            if (moiety_free(pool, blocks.back(), freed) == MOIETY_OK)
                 blocks.pop_back();
         }
 
         Pool pool;
         Stream stream, other;
         Callback callback;
-        std::vector<binade_devptr> blocks;
+        std::vector<moiety_devptr> blocks;
     };
 
-    static bool IsExpected(binade_status status)
+    static bool IsExpected(moiety_status status)
     {
-        return status == BINADE_OK || status == BINADE_E_NO_DEVICE_MEMORY ||
-               status == BINADE_E_DRIVER;
+        return status == MOIETY_OK || status == MOIETY_E_NO_DEVICE_MEMORY ||
+               status == MOIETY_E_DRIVER;
     }
 
     // Returns how many calls there were.
     static uint64_t AllocBadly(World &world, unsigned n, const char *code)
     {
-        binade_devptr block = 77;
+        moiety_devptr block = 77;
         uint64_t before = pool_test::Calls();
         pool_test::SetFaults("*:nth=" + std::to_string(n) + ":code=" + code);
-        binade_status status =
-            binade_alloc(world.pool, 7 * kMiB, world.stream, &block);
+        moiety_status status =
+            moiety_alloc(world.pool, 7 * kMiB, world.stream, &block);
         uint64_t calls = pool_test::Calls() - before;
         pool_test::SetFaults("");
         EXPECT_TRUE(IsExpected(status)) << status;
-        if (status == BINADE_OK)
+        if (status == MOIETY_OK)
             world.pool.Free(block, world.stream);
         else
             EXPECT_EQ(77u, block);
@@ -76,7 +76,7 @@ class OomFault : public OomTest
 
     static void ExpectHealth(World &world)
     {
-        EXPECT_EQ(BINADE_OK, world.callback.RemoveFrom(world.pool));
+        EXPECT_EQ(MOIETY_OK, world.callback.RemoveFrom(world.pool));
         FreeAll(world.pool, world.blocks);
         pool_test::Synchronize();
         EXPECT_EQ(0u, world.pool.Stats().allocated_bytes_current);

@@ -11,9 +11,9 @@ namespace oom_test
 class SlowSource
 {
   public:
-    binade_source Table()
+    moiety_source Table()
     {
-        binade_source table = {};
+        moiety_source table = {};
         table.struct_size = sizeof(table);
         table.name = "slow";
         table.context = this;
@@ -26,23 +26,23 @@ class SlowSource
     std::atomic<bool> is_releasing{false};
 
   private:
-    static binade_status Reserve(void *, size_t size_bytes, binade_devptr *out)
+    static moiety_status Reserve(void *, size_t size_bytes, moiety_devptr *out)
     {
-        using alloc_fn = int(binade_devptr *, size_t);
+        using alloc_fn = int(moiety_devptr *, size_t);
         return pool_test::Get<alloc_fn>("cuMemAlloc_v2")(out, size_bytes)
-                   ? BINADE_E_NO_DEVICE_MEMORY
-                   : BINADE_OK;
+                   ? MOIETY_E_NO_DEVICE_MEMORY
+                   : MOIETY_OK;
     }
 
-    static binade_status Release(void *context, binade_devptr address, size_t)
+    static moiety_status Release(void *context, moiety_devptr address, size_t)
     {
         auto *self = static_cast<SlowSource *>(context);
         self->is_releasing = true;
         while (self->is_stopped)
             std::this_thread::sleep_for(std::chrono::milliseconds(1));
-        return pool_test::Get<int(binade_devptr)>("cuMemFree_v2")(address)
-                   ? BINADE_E_DRIVER
-                   : BINADE_OK;
+        return pool_test::Get<int(moiety_devptr)>("cuMemFree_v2")(address)
+                   ? MOIETY_E_DRIVER
+                   : MOIETY_OK;
     }
 };
 
@@ -50,9 +50,9 @@ class OomFlight : public OomTest
 {
   protected:
     // Segments as they are asked for.
-    binade_pool_options Options(uint32_t wait_ms)
+    moiety_pool_options Options(uint32_t wait_ms)
     {
-        binade_pool_options options = Small();
+        moiety_pool_options options = Small();
         options.source = &table_;
         options.limit_bytes = 24 * kMiB;
         options.first_segment_bytes = 2 * kMiB;
@@ -70,7 +70,7 @@ class OomFlight : public OomTest
         source_.is_stopped = true;
         std::thread trimming([&pool] {
             pool_test::SetCurrent(pool_test::PrimaryContext());
-            EXPECT_EQ(BINADE_OK, binade_pool_trim(pool, 0, nullptr));
+            EXPECT_EQ(MOIETY_OK, moiety_pool_trim(pool, 0, nullptr));
         });
         while (!source_.is_releasing)
             std::this_thread::yield();
@@ -78,20 +78,20 @@ class OomFlight : public OomTest
     }
 
     SlowSource source_;
-    binade_source table_ = source_.Table();
+    moiety_source table_ = source_.Table();
 };
 
 TEST_F(OomFlight, ASegmentOnItsWayToTheSourceIsWaitedFor)
 {
     Pool pool(Options(10000));
-    binade_devptr kept = pool.Alloc(12 * kMiB);
-    pool.Free(pool.Alloc(12 * kMiB), BINADE_STREAM_DONE);
+    moiety_devptr kept = pool.Alloc(12 * kMiB);
+    pool.Free(pool.Alloc(12 * kMiB), MOIETY_STREAM_DONE);
     std::thread trimming = BeginToTrim(pool);
     std::thread releasing([&] {
         std::this_thread::sleep_for(std::chrono::milliseconds(50));
         source_.is_stopped = false;
     });
-    binade_devptr block = pool.Alloc(12 * kMiB);
+    moiety_devptr block = pool.Alloc(12 * kMiB);
     trimming.join();
     releasing.join();
     EXPECT_EQ(0u, pool.Stats().ooms);
@@ -102,10 +102,10 @@ TEST_F(OomFlight, ASegmentOnItsWayToTheSourceIsWaitedFor)
 TEST_F(OomFlight, WhoWaitedLongEnoughSaysThatItIsNotExact)
 {
     Pool pool(Options(0));
-    binade_devptr kept = pool.Alloc(12 * kMiB);
-    pool.Free(pool.Alloc(12 * kMiB), BINADE_STREAM_DONE);
+    moiety_devptr kept = pool.Alloc(12 * kMiB);
+    pool.Free(pool.Alloc(12 * kMiB), MOIETY_STREAM_DONE);
     std::thread trimming = BeginToTrim(pool);
-    binade_oom_report report = Fail(pool, 12 * kMiB);
+    moiety_oom_report report = Fail(pool, 12 * kMiB);
     source_.is_stopped = false;
     trimming.join();
     EXPECT_EQ(0u, report.is_exact);
@@ -118,12 +118,12 @@ TEST_F(OomFlight, WhoWaitedLongEnoughSaysThatItIsNotExact)
 struct Guard {
     Guard()
     {
-        EXPECT_EQ(BINADE_OK, binade_capture_guard_begin());
+        EXPECT_EQ(MOIETY_OK, moiety_capture_guard_begin());
     }
 
     ~Guard()
     {
-        EXPECT_EQ(BINADE_OK, binade_capture_guard_end());
+        EXPECT_EQ(MOIETY_OK, moiety_capture_guard_end());
     }
 };
 
@@ -132,11 +132,11 @@ class OomUnderAGuard : public OomTest
 {
   protected:
     // In a thread that ends.
-    static void Leave(Pool &pool, std::vector<binade_devptr> &blocks,
-                      const std::vector<binade_stream> &streams)
+    static void Leave(Pool &pool, std::vector<moiety_devptr> &blocks,
+                      const std::vector<moiety_stream> &streams)
     {
         std::thread([&] {
-            for (binade_stream stream : streams) {
+            for (moiety_stream stream : streams) {
                 pool.Free(blocks.back(), stream);
                 blocks.pop_back();
             }
@@ -149,9 +149,9 @@ TEST_F(OomUnderAGuard, WhatAnEndedThreadLeftLeavesALookExact)
 {
     Pool pool(Small());
     Guard guard;
-    std::vector<binade_devptr> blocks = Fill(pool, 64 * kKiB);
-    Leave(pool, blocks, {BINADE_STREAM_ANY});
-    binade_oom_report report = Fail(pool, 64 * kKiB);
+    std::vector<moiety_devptr> blocks = Fill(pool, 64 * kKiB);
+    Leave(pool, blocks, {MOIETY_STREAM_ANY});
+    moiety_oom_report report = Fail(pool, 64 * kKiB);
     EXPECT_EQ(1u, report.is_exact);
     EXPECT_EQ(64 * kKiB, report.retiring_bytes);
     FreeAll(pool, blocks);
@@ -161,9 +161,9 @@ TEST_F(OomUnderAGuard, WhatAnEndedThreadLeftIsFoundBesideWhatIsNotDone)
 {
     Pool pool(Small());
     Guard guard;
-    std::vector<binade_devptr> blocks = Fill(pool, 64 * kKiB);
+    std::vector<moiety_devptr> blocks = Fill(pool, 64 * kKiB);
     Leave(pool, blocks,
-          {BINADE_STREAM_DONE, BINADE_STREAM_ANY, BINADE_STREAM_DONE});
+          {MOIETY_STREAM_DONE, MOIETY_STREAM_ANY, MOIETY_STREAM_DONE});
     blocks.push_back(pool.Alloc(64 * kKiB, kStream));
     blocks.push_back(pool.Alloc(64 * kKiB, kStream));
     Fail(pool, 64 * kKiB);
@@ -176,9 +176,9 @@ TEST_F(OomUnderAGuard, WhatAnEndedThreadLeftIsFoundBesideWhatIsNotDone)
 TEST_F(OomFlight, OthersGoOnMeanwhile)
 {
     Pool pool(Options(300));
-    binade_devptr kept = pool.Alloc(10 * kMiB);
-    binade_devptr small = pool.Alloc(512);
-    pool.Free(pool.Alloc(12 * kMiB), BINADE_STREAM_DONE);
+    moiety_devptr kept = pool.Alloc(10 * kMiB);
+    moiety_devptr small = pool.Alloc(512);
+    pool.Free(pool.Alloc(12 * kMiB), MOIETY_STREAM_DONE);
     std::thread trimming = BeginToTrim(pool);
     std::atomic<bool> is_over{false};
     std::thread failing([&] {
@@ -187,7 +187,7 @@ TEST_F(OomFlight, OthersGoOnMeanwhile)
     });
     unsigned count = 0;
     while (!is_over) {
-        pool.Free(pool.Alloc(1024), BINADE_STREAM_DONE);
+        pool.Free(pool.Alloc(1024), MOIETY_STREAM_DONE);
         count++;
     }
     failing.join();

@@ -10,16 +10,16 @@ namespace oom_test
 {
 
 // Version 0.1.0 of the struct; fields may only be appended.
-static_assert(offsetof(binade_oom_report, struct_size) == 0, "moved");
-static_assert(offsetof(binade_oom_report, status) == 4, "moved");
-static_assert(offsetof(binade_oom_report, pool) == 8, "moved");
-static_assert(offsetof(binade_oom_report, requested_bytes) == 24, "moved");
-static_assert(offsetof(binade_oom_report, steps) == 176, "moved");
-static_assert(offsetof(binade_oom_report, streams) == 376, "moved");
-static_assert(sizeof(binade_oom_stream) == 48, "changed");
-static_assert(offsetof(binade_oom_report, source_name) == 760, "moved");
-static_assert(offsetof(binade_oom_report, other_pool_count) == 792, "moved");
-static_assert(sizeof(binade_oom_report) == 808, "changed");
+static_assert(offsetof(moiety_oom_report, struct_size) == 0, "moved");
+static_assert(offsetof(moiety_oom_report, status) == 4, "moved");
+static_assert(offsetof(moiety_oom_report, pool) == 8, "moved");
+static_assert(offsetof(moiety_oom_report, requested_bytes) == 24, "moved");
+static_assert(offsetof(moiety_oom_report, steps) == 176, "moved");
+static_assert(offsetof(moiety_oom_report, streams) == 376, "moved");
+static_assert(sizeof(moiety_oom_stream) == 48, "changed");
+static_assert(offsetof(moiety_oom_report, source_name) == 760, "moved");
+static_assert(offsetof(moiety_oom_report, other_pool_count) == 792, "moved");
+static_assert(sizeof(moiety_oom_report) == 808, "changed");
 
 class OomReport : public OomTest
 {
@@ -28,9 +28,9 @@ class OomReport : public OomTest
 TEST_F(OomReport, IsEmptyBeforeAFailure)
 {
     Pool pool;
-    binade_oom_report report = LastOom(pool);
+    moiety_oom_report report = LastOom(pool);
     EXPECT_EQ(sizeof(report), report.struct_size);
-    EXPECT_EQ(static_cast<uint32_t>(BINADE_OK), report.status);
+    EXPECT_EQ(static_cast<uint32_t>(MOIETY_OK), report.status);
     EXPECT_EQ(0u, report.requested_bytes);
     EXPECT_EQ(0u, report.limit_bytes);
 }
@@ -38,14 +38,14 @@ TEST_F(OomReport, IsEmptyBeforeAFailure)
 TEST_F(OomReport, NeedsAPoolAndAPlace)
 {
     Pool pool;
-    binade_oom_report report = {};
+    moiety_oom_report report = {};
     report.struct_size = sizeof(report);
-    EXPECT_EQ(BINADE_E_INVALID, binade_last_oom(nullptr, &report));
-    EXPECT_EQ(BINADE_E_INVALID, binade_last_oom(pool, nullptr));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_last_oom(nullptr, &report));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_last_oom(pool, nullptr));
     report.struct_size = 759;
-    EXPECT_EQ(BINADE_E_INVALID, binade_last_oom(pool, &report));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_last_oom(pool, &report));
     report.struct_size = sizeof(report) + 8;
-    EXPECT_EQ(BINADE_OK, binade_last_oom(pool, &report));
+    EXPECT_EQ(MOIETY_OK, moiety_last_oom(pool, &report));
     EXPECT_EQ(sizeof(report), report.struct_size);
 }
 
@@ -53,25 +53,25 @@ TEST_F(OomReport, NeedsAPoolAndAPlace)
 TEST_F(OomReport, FillsAnOlderStructAndNothingBehindIt)
 {
     Pool pool;
-    binade_oom_report report = {};
+    moiety_oom_report report = {};
     report.struct_size = 760;
     report.source_name[0] = 'x';
-    EXPECT_EQ(BINADE_OK, binade_last_oom(pool, &report));
+    EXPECT_EQ(MOIETY_OK, moiety_last_oom(pool, &report));
     EXPECT_EQ(760u, report.struct_size);
     EXPECT_EQ('x', report.source_name[0]);
 }
 
 TEST_F(OomReport, NamesTheSource)
 {
-    binade_source source = {};
+    moiety_source source = {};
     source.struct_size = sizeof(source);
-    source.reserve = [](void *, size_t, binade_devptr *) {
-        return BINADE_E_NO_DEVICE_MEMORY;
+    source.reserve = [](void *, size_t, moiety_devptr *) {
+        return MOIETY_E_NO_DEVICE_MEMORY;
     };
-    source.release = [](void *, binade_devptr, size_t) { return BINADE_OK; };
-    binade_pool_options options = Small();
+    source.release = [](void *, moiety_devptr, size_t) { return MOIETY_OK; };
+    moiety_pool_options options = Small();
     Pool driver(options);
-    std::vector<binade_devptr> blocks = Fill(driver, kMiB);
+    std::vector<moiety_devptr> blocks = Fill(driver, kMiB);
     EXPECT_STREQ("cuMemAlloc", Fail(driver, kMiB).source_name);
     FreeAll(driver, blocks);
     options.source = &source;
@@ -85,11 +85,11 @@ TEST_F(OomReport, SaysWhatWasAskedFor)
 {
     Pool pool(Small());
     Stream stream;
-    std::vector<binade_devptr> blocks = Fill(pool, kMiB);
-    binade_oom_report report = Fail(pool, 70000, stream);
-    EXPECT_EQ(static_cast<uint32_t>(BINADE_E_NO_DEVICE_MEMORY), report.status);
-    EXPECT_EQ(static_cast<binade_pool *>(pool), report.pool);
-    EXPECT_EQ(static_cast<binade_stream>(stream), report.stream);
+    std::vector<moiety_devptr> blocks = Fill(pool, kMiB);
+    moiety_oom_report report = Fail(pool, 70000, stream);
+    EXPECT_EQ(static_cast<uint32_t>(MOIETY_E_NO_DEVICE_MEMORY), report.status);
+    EXPECT_EQ(static_cast<moiety_pool *>(pool), report.pool);
+    EXPECT_EQ(static_cast<moiety_stream>(stream), report.stream);
     EXPECT_EQ(70000u, report.requested_bytes);
     EXPECT_EQ(137u * 512u, report.needed_bytes);
     EXPECT_EQ(512u, report.alignment_bytes);
@@ -101,8 +101,8 @@ TEST_F(OomReport, SaysWhatWasAskedFor)
 TEST_F(OomReport, CountsGrainsAboveOneMebibyteToo)
 {
     Pool pool(Small());
-    std::vector<binade_devptr> blocks = Fill(pool, kMiB, 7 * kMiB);
-    binade_oom_report report = Fail(pool, kMiB + 1);
+    std::vector<moiety_devptr> blocks = Fill(pool, kMiB, 7 * kMiB);
+    moiety_oom_report report = Fail(pool, kMiB + 1);
     EXPECT_EQ(kMiB + 512, report.needed_bytes);
     EXPECT_EQ(512u, report.alignment_bytes);
     EXPECT_EQ(kMiB, report.largest_free_bytes);
@@ -113,15 +113,15 @@ TEST_F(OomReport, AddsUpToWhatIsReserved)
 {
     Pool pool(Small());
     Stream held;
-    std::vector<binade_devptr> blocks = Fill(pool, 64 * kKiB);
+    std::vector<moiety_devptr> blocks = Fill(pool, 64 * kKiB);
     held.Hold();
     for (int i = 0; i < 3; i++) {
         pool.Free(blocks.back(), held);
         blocks.pop_back();
     }
-    pool.Free(blocks.back(), BINADE_STREAM_DONE);
+    pool.Free(blocks.back(), MOIETY_STREAM_DONE);
     blocks.pop_back();
-    binade_oom_report report = Fail(pool, 128 * kKiB);
+    moiety_oom_report report = Fail(pool, 128 * kKiB);
     EXPECT_EQ(8 * kMiB, report.limit_bytes);
     EXPECT_EQ(8 * kMiB, report.reserved_bytes);
     EXPECT_EQ(0u, report.unreleased_bytes);
@@ -142,20 +142,20 @@ TEST_F(OomReport, AddsUpToWhatIsReserved)
 TEST_F(OomReport, TellsWhatASleepingThreadHad)
 {
     Pool pool(Small());
-    std::vector<binade_devptr> blocks = Fill(pool, 64 * kKiB);
+    std::vector<moiety_devptr> blocks = Fill(pool, 64 * kKiB);
     std::mutex lock;
     lock.lock();
     std::atomic<bool> is_cached{false};
     std::thread other([&] {
-        pool.Free(blocks.back(), BINADE_STREAM_DONE);
+        pool.Free(blocks.back(), MOIETY_STREAM_DONE);
         is_cached = true;
         std::lock_guard<std::mutex> until_looked(lock);
     });
     while (!is_cached)
         std::this_thread::yield();
-    binade_oom_report report = Fail(pool, 128 * kKiB);
-    EXPECT_EQ(1u, report.steps[BINADE_OOM_IDLE_THREADS].tries);
-    EXPECT_EQ(64 * kKiB, report.steps[BINADE_OOM_IDLE_THREADS].gave_bytes);
+    moiety_oom_report report = Fail(pool, 128 * kKiB);
+    EXPECT_EQ(1u, report.steps[MOIETY_OOM_IDLE_THREADS].tries);
+    EXPECT_EQ(64 * kKiB, report.steps[MOIETY_OOM_IDLE_THREADS].gave_bytes);
     EXPECT_EQ(0u, report.cached_others_bytes);
     EXPECT_EQ(0u, report.cached_own_bytes);
     EXPECT_EQ(0u, report.cached_ended_bytes);
@@ -171,8 +171,8 @@ TEST_F(OomReport, TellsWhatASleepingThreadHad)
 TEST_F(OomReport, KnowsTheLargestRunOfPages)
 {
     Pool pool(Small());
-    std::vector<binade_devptr> blocks = Fill(pool, 2 * kMiB, 4 * kMiB);
-    binade_oom_report report = Fail(pool, 6 * kMiB);
+    std::vector<moiety_devptr> blocks = Fill(pool, 2 * kMiB, 4 * kMiB);
+    moiety_oom_report report = Fail(pool, 6 * kMiB);
     EXPECT_EQ(4 * kMiB, report.largest_free_bytes);
     EXPECT_EQ(4 * kMiB, report.free_bytes);
     EXPECT_EQ(6 * kMiB, report.needed_bytes);
@@ -182,16 +182,16 @@ TEST_F(OomReport, KnowsTheLargestRunOfPages)
 TEST_F(OomReport, KnowsTheLargestRunDownToAGrain)
 {
     Pool pool(Small());
-    std::vector<binade_devptr> blocks = Fill(pool, kMiB, 7 * kMiB);
-    std::vector<binade_devptr> small = Fill(pool, 512, kMiB);
+    std::vector<moiety_devptr> blocks = Fill(pool, kMiB, 7 * kMiB);
+    std::vector<moiety_devptr> small = Fill(pool, 512, kMiB);
     EXPECT_EQ(0u, Fail(pool, 1024).largest_free_bytes);
-    pool.Free(small[10], BINADE_STREAM_DONE);
+    pool.Free(small[10], MOIETY_STREAM_DONE);
     EXPECT_EQ(512u, Fail(pool, 1024).largest_free_bytes);
-    pool.Free(small[12], BINADE_STREAM_DONE);
-    binade_oom_report report = Fail(pool, 1024);
+    pool.Free(small[12], MOIETY_STREAM_DONE);
+    moiety_oom_report report = Fail(pool, 1024);
     EXPECT_EQ(512u, report.largest_free_bytes);
     EXPECT_EQ(1024u, report.free_bytes);
-    pool.Free(small[11], BINADE_STREAM_DONE);
+    pool.Free(small[11], MOIETY_STREAM_DONE);
     EXPECT_EQ(1536u, Fail(pool, 2048).largest_free_bytes);
     small.erase(small.begin() + 10, small.begin() + 13);
     FreeAll(pool, small);
@@ -201,12 +201,12 @@ TEST_F(OomReport, KnowsTheLargestRunDownToAGrain)
 TEST_F(OomReport, HasTheDevicesMemory)
 {
     Pool pool(Small());
-    std::vector<binade_devptr> blocks = Fill(pool, kMiB);
+    std::vector<moiety_devptr> blocks = Fill(pool, kMiB);
     size_t free_bytes = 0, total_bytes = 0;
     using info_fn = int(size_t *, size_t *);
     ASSERT_EQ(0, pool_test::Get<info_fn>("cuMemGetInfo_v2")(&free_bytes,
                                                             &total_bytes));
-    binade_oom_report report = Fail(pool, 512);
+    moiety_oom_report report = Fail(pool, 512);
     EXPECT_EQ(free_bytes, report.device_free_bytes);
     EXPECT_EQ(total_bytes, report.device_total_bytes);
     EXPECT_GT(total_bytes, 0u);
@@ -216,9 +216,9 @@ TEST_F(OomReport, HasTheDevicesMemory)
 TEST_F(OomReport, DoesWithoutTheDevicesMemory)
 {
     Pool pool(Small());
-    std::vector<binade_devptr> blocks = Fill(pool, kMiB);
+    std::vector<moiety_devptr> blocks = Fill(pool, kMiB);
     pool_test::SetFaults("cuMemGetInfo:nth=1:code=CUDA_ERROR_UNKNOWN");
-    binade_oom_report report = Fail(pool, 512);
+    moiety_oom_report report = Fail(pool, 512);
     pool_test::SetFaults("");
     EXPECT_EQ(0u, report.device_free_bytes);
     EXPECT_EQ(0u, report.device_total_bytes);
@@ -229,16 +229,16 @@ TEST_F(OomReport, DoesWithoutTheDevicesMemory)
 TEST_F(OomReport, SaysWhyThePoolDidNotGrow)
 {
     Pool limited(Small());
-    std::vector<binade_devptr> blocks = Fill(limited, kMiB);
-    EXPECT_EQ(static_cast<uint32_t>(BINADE_E_NO_DEVICE_MEMORY),
+    std::vector<moiety_devptr> blocks = Fill(limited, kMiB);
+    EXPECT_EQ(static_cast<uint32_t>(MOIETY_E_NO_DEVICE_MEMORY),
               Fail(limited, 512).grow_status);
     FreeAll(limited, blocks);
 
     Pool refused;
     pool_test::SetFaults("cuMemAlloc:every=1:code=CUDA_ERROR_OUT_OF_MEMORY");
-    binade_oom_report report = Fail(refused, 512);
+    moiety_oom_report report = Fail(refused, 512);
     pool_test::SetFaults("");
-    EXPECT_EQ(static_cast<uint32_t>(BINADE_E_NO_DEVICE_MEMORY),
+    EXPECT_EQ(static_cast<uint32_t>(MOIETY_E_NO_DEVICE_MEMORY),
               report.grow_status);
     EXPECT_EQ(2, report.driver_code);
     EXPECT_EQ(0u, report.reserved_bytes);
@@ -249,7 +249,7 @@ TEST_F(OomReport, NamesStreamsThatDoNotFinish)
 {
     Pool pool(Small());
     Stream first, second;
-    std::vector<binade_devptr> blocks = Fill(pool, kMiB);
+    std::vector<moiety_devptr> blocks = Fill(pool, kMiB);
     first.Hold();
     second.Hold();
     pool.Free(blocks[0], first);
@@ -257,16 +257,16 @@ TEST_F(OomReport, NamesStreamsThatDoNotFinish)
     EXPECT_EQ(0u, pool.Trim(UINT64_MAX));
     pool.Free(blocks[1], second);
     pool.Free(blocks[2], second);
-    binade_oom_report report = Fail(pool, kMiB);
+    moiety_oom_report report = Fail(pool, kMiB);
     ASSERT_EQ(2u, report.stream_count);
     EXPECT_EQ(2u, report.waiting_stream_count);
-    EXPECT_EQ(static_cast<binade_stream>(first), report.streams[0].stream);
+    EXPECT_EQ(static_cast<moiety_stream>(first), report.streams[0].stream);
     EXPECT_EQ(kMiB, report.streams[0].retiring_bytes);
     EXPECT_EQ(1u, report.streams[0].batch_count);
-    EXPECT_EQ(static_cast<binade_stream>(second), report.streams[1].stream);
+    EXPECT_EQ(static_cast<moiety_stream>(second), report.streams[1].stream);
     EXPECT_EQ(2 * kMiB, report.streams[1].retiring_bytes);
     for (int i = 0; i < 2; i++) {
-        EXPECT_EQ(static_cast<uint32_t>(BINADE_OOM_KIND_STREAM),
+        EXPECT_EQ(static_cast<uint32_t>(MOIETY_OOM_KIND_STREAM),
                   report.streams[i].kind);
         EXPECT_EQ(pool_test::PrimaryContext(), report.streams[i].context);
     }
@@ -281,18 +281,18 @@ TEST_F(OomReport, NamesAContextThatDoesNotFinish)
 {
     Pool pool(Small());
     Stream held;
-    std::vector<binade_devptr> blocks = Fill(pool, kMiB);
+    std::vector<moiety_devptr> blocks = Fill(pool, kMiB);
     held.Hold();
-    using memset_fn = int(binade_devptr, unsigned char, size_t, binade_stream);
+    using memset_fn = int(moiety_devptr, unsigned char, size_t, moiety_stream);
     ASSERT_EQ(0, pool_test::Get<memset_fn>("cuMemsetD8Async")(blocks.back(), 0,
                                                               512, held));
-    pool.Free(blocks.back(), BINADE_STREAM_ANY);
+    pool.Free(blocks.back(), MOIETY_STREAM_ANY);
     blocks.pop_back();
-    binade_oom_report report = Fail(pool, kMiB);
+    moiety_oom_report report = Fail(pool, kMiB);
     ASSERT_EQ(1u, report.stream_count);
-    EXPECT_EQ(static_cast<uint32_t>(BINADE_OOM_KIND_CONTEXT),
+    EXPECT_EQ(static_cast<uint32_t>(MOIETY_OOM_KIND_CONTEXT),
               report.streams[0].kind);
-    EXPECT_EQ(BINADE_STREAM_ANY, report.streams[0].stream);
+    EXPECT_EQ(MOIETY_STREAM_ANY, report.streams[0].stream);
     EXPECT_EQ(pool_test::PrimaryContext(), report.streams[0].context);
     EXPECT_EQ(kMiB, report.streams[0].retiring_bytes);
     held.Release();
@@ -302,15 +302,15 @@ TEST_F(OomReport, NamesAContextThatDoesNotFinish)
 TEST_F(OomReport, CountsStreamsThatItHasNoRoomFor)
 {
     Pool pool(Small());
-    std::vector<Stream> held(BINADE_OOM_STREAMS + 2);
-    std::vector<binade_devptr> blocks = Fill(pool, 512 * kKiB);
+    std::vector<Stream> held(MOIETY_OOM_STREAMS + 2);
+    std::vector<moiety_devptr> blocks = Fill(pool, 512 * kKiB);
     for (Stream &stream : held) {
         stream.Hold();
         pool.Free(blocks.back(), stream);
         blocks.pop_back();
     }
-    binade_oom_report report = Fail(pool, 512 * kKiB);
-    EXPECT_EQ(static_cast<uint32_t>(BINADE_OOM_STREAMS), report.stream_count);
+    moiety_oom_report report = Fail(pool, 512 * kKiB);
+    EXPECT_EQ(static_cast<uint32_t>(MOIETY_OOM_STREAMS), report.stream_count);
     EXPECT_EQ(held.size(), report.waiting_stream_count);
     for (uint32_t i = 1; i < report.stream_count; i++)
         EXPECT_GE(report.streams[i - 1].oldest_ns, report.streams[i].oldest_ns);
@@ -322,7 +322,7 @@ TEST_F(OomReport, CountsStreamsThatItHasNoRoomFor)
 TEST_F(OomReport, IsTheThreadsOwn)
 {
     Pool pool(Small());
-    std::vector<binade_devptr> blocks = Fill(pool, kMiB);
+    std::vector<moiety_devptr> blocks = Fill(pool, kMiB);
     std::thread([&] { Fail(pool, 512); }).join();
     EXPECT_EQ(0u, LastOom(pool).requested_bytes);
     Fail(pool, 1024);
@@ -334,14 +334,14 @@ TEST_F(OomReport, IsTheThreadsOwn)
 TEST_F(OomReport, OutlivesTheThreadsCaches)
 {
     Pool pool(Small());
-    std::vector<binade_devptr> blocks = Fill(pool, 64 * kKiB);
+    std::vector<moiety_devptr> blocks = Fill(pool, 64 * kKiB);
     std::mutex lock;
     lock.lock();
     std::atomic<bool> is_asleep{false};
     uint64_t requested_bytes = 0;
     std::thread other([&] {
         Fail(pool, 3000);
-        pool.Free(blocks.back(), BINADE_STREAM_DONE);
+        pool.Free(blocks.back(), MOIETY_STREAM_DONE);
         is_asleep = true;
         std::lock_guard<std::mutex> until_taken(lock);
         requested_bytes = LastOom(pool).requested_bytes;
@@ -359,7 +359,7 @@ TEST_F(OomReport, OutlivesTheThreadsCaches)
 TEST_F(OomReport, IsThePoolsOwn)
 {
     Pool pool(Small()), other(Small());
-    std::vector<binade_devptr> blocks = Fill(pool, kMiB);
+    std::vector<moiety_devptr> blocks = Fill(pool, kMiB);
     Fail(pool, 512);
     EXPECT_EQ(0u, LastOom(other).requested_bytes);
     FreeAll(pool, blocks);
@@ -368,7 +368,7 @@ TEST_F(OomReport, IsThePoolsOwn)
 TEST_F(OomReport, OutlivesASuccess)
 {
     Pool pool(Small());
-    std::vector<binade_devptr> blocks = Fill(pool, kMiB);
+    std::vector<moiety_devptr> blocks = Fill(pool, kMiB);
     Fail(pool, 2048);
     FreeAll(pool, blocks);
     pool.Free(pool.Alloc(512));
@@ -378,9 +378,9 @@ TEST_F(OomReport, OutlivesASuccess)
 TEST_F(OomReport, IsNotMadeByATry)
 {
     Pool pool(Small());
-    std::vector<binade_devptr> blocks = Fill(pool, kMiB);
-    binade_devptr address = 77;
-    EXPECT_EQ(BINADE_E_BUSY, binade_try_alloc(pool, 512, kStream, &address));
+    std::vector<moiety_devptr> blocks = Fill(pool, kMiB);
+    moiety_devptr address = 77;
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_try_alloc(pool, 512, kStream, &address));
     EXPECT_EQ(0u, LastOom(pool).requested_bytes);
     FreeAll(pool, blocks);
 }

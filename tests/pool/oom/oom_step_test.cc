@@ -10,9 +10,9 @@ namespace oom_test
 class OomStep : public OomTest
 {
   protected:
-    static binade_pool_options SmallSegments()
+    static moiety_pool_options SmallSegments()
     {
-        binade_pool_options options = Small();
+        moiety_pool_options options = Small();
         options.first_segment_bytes = 2 * kMiB;
         options.largest_segment_bytes = 2 * kMiB;
         return options;
@@ -23,7 +23,7 @@ TEST_F(OomStep, FinishedBatchesGive)
 {
     Pool pool(Small());
     Stream stream;
-    std::vector<binade_devptr> blocks = Fill(pool, kMiB);
+    std::vector<moiety_devptr> blocks = Fill(pool, kMiB);
     stream.Hold();
     pool.Free(blocks.back(), stream);
     // It leaves the cache, and is not done yet.
@@ -31,9 +31,9 @@ TEST_F(OomStep, FinishedBatchesGive)
     stream.Release();
     pool_test::Synchronize();
     blocks.pop_back();
-    binade_oom_report report = Fail(pool, 2 * kMiB);
-    EXPECT_EQ(1u, report.steps[BINADE_OOM_FINISHED_BATCHES].tries);
-    EXPECT_EQ(kMiB, report.steps[BINADE_OOM_FINISHED_BATCHES].gave_bytes);
+    moiety_oom_report report = Fail(pool, 2 * kMiB);
+    EXPECT_EQ(1u, report.steps[MOIETY_OOM_FINISHED_BATCHES].tries);
+    EXPECT_EQ(kMiB, report.steps[MOIETY_OOM_FINISHED_BATCHES].gave_bytes);
     EXPECT_GE(pool.Stats().ladder_finished_batches, 1u);
     FreeAll(pool, blocks);
 }
@@ -42,10 +42,10 @@ TEST_F(OomStep, FinishedBatchesGive)
 TEST_F(OomStep, GrowthIsCounted)
 {
     Pool pool(Small());
-    binade_devptr block = pool.Alloc(512);
-    binade_oom_report report = Fail(pool, 8 * kMiB);
-    EXPECT_EQ(1u, report.steps[BINADE_OOM_GROW].tries);
-    EXPECT_EQ(0u, report.steps[BINADE_OOM_GROW].gave_bytes);
+    moiety_devptr block = pool.Alloc(512);
+    moiety_oom_report report = Fail(pool, 8 * kMiB);
+    EXPECT_EQ(1u, report.steps[MOIETY_OOM_GROW].tries);
+    EXPECT_EQ(0u, report.steps[MOIETY_OOM_GROW].gave_bytes);
     EXPECT_EQ(2u, pool.Stats().ladder_grow);
     pool.Free(block);
 }
@@ -53,15 +53,15 @@ TEST_F(OomStep, GrowthIsCounted)
 TEST_F(OomStep, TheOwnCacheGives)
 {
     Pool pool(Small());
-    std::vector<binade_devptr> blocks = Fill(pool, 64 * kKiB);
+    std::vector<moiety_devptr> blocks = Fill(pool, 64 * kKiB);
     for (int i = 0; i < 3; i++) {
-        pool.Free(blocks[static_cast<size_t>(2 * i)], BINADE_STREAM_DONE);
+        pool.Free(blocks[static_cast<size_t>(2 * i)], MOIETY_STREAM_DONE);
         blocks[static_cast<size_t>(2 * i)] = 0;
     }
-    binade_oom_report report = Fail(pool, 128 * kKiB);
-    EXPECT_EQ(2u, report.steps[BINADE_OOM_OWN_CACHE].tries)
+    moiety_oom_report report = Fail(pool, 128 * kKiB);
+    EXPECT_EQ(2u, report.steps[MOIETY_OOM_OWN_CACHE].tries)
         << "before the pool grows, and when it may not";
-    EXPECT_EQ(3 * 64 * kKiB, report.steps[BINADE_OOM_OWN_CACHE].gave_bytes);
+    EXPECT_EQ(3 * 64 * kKiB, report.steps[MOIETY_OOM_OWN_CACHE].gave_bytes);
     EXPECT_EQ(2u, pool.Stats().ladder_own_cache);
     FreeAll(pool, blocks);
 }
@@ -70,31 +70,31 @@ TEST_F(OomStep, TheOwnCacheGives)
 TEST_F(OomStep, OrphansAreCounted)
 {
     Pool pool(Small());
-    std::vector<binade_devptr> blocks = Fill(pool, 64 * kKiB);
-    std::thread([&] { pool.Free(blocks[0], BINADE_STREAM_DONE); }).join();
+    std::vector<moiety_devptr> blocks = Fill(pool, 64 * kKiB);
+    std::thread([&] { pool.Free(blocks[0], MOIETY_STREAM_DONE); }).join();
     blocks[0] = 0;
-    binade_oom_report report = Fail(pool, 128 * kKiB);
+    moiety_oom_report report = Fail(pool, 128 * kKiB);
     EXPECT_EQ(64 * kKiB, report.free_bytes);
     EXPECT_EQ(0u, report.cached_ended_bytes);
-    EXPECT_EQ(1u, report.steps[BINADE_OOM_ORPHANS].tries);
+    EXPECT_EQ(1u, report.steps[MOIETY_OOM_ORPHANS].tries);
     EXPECT_EQ(1u, pool.Stats().ladder_orphans);
     FreeAll(pool, blocks);
 }
 
 TEST_F(OomStep, TrimmingGives)
 {
-    binade_pool_options options = Small();
+    moiety_pool_options options = Small();
     options.limit_bytes = 48 * kMiB;
     options.first_segment_bytes = 2 * kMiB;
     Pool pool(options);
     // Each in a segment of its own.
-    std::vector<binade_devptr> blocks = Fill(pool, 12 * kMiB, 48 * kMiB);
-    pool.Free(blocks[1], BINADE_STREAM_DONE);
+    std::vector<moiety_devptr> blocks = Fill(pool, 12 * kMiB, 48 * kMiB);
+    pool.Free(blocks[1], MOIETY_STREAM_DONE);
     blocks[1] = 0;
-    binade_oom_report report = Fail(pool, 24 * kMiB);
-    EXPECT_EQ(1u, report.steps[BINADE_OOM_TRIM].tries);
-    EXPECT_EQ(12 * kMiB, report.steps[BINADE_OOM_TRIM].gave_bytes);
-    EXPECT_EQ(2u, report.steps[BINADE_OOM_GROW].tries);
+    moiety_oom_report report = Fail(pool, 24 * kMiB);
+    EXPECT_EQ(1u, report.steps[MOIETY_OOM_TRIM].tries);
+    EXPECT_EQ(12 * kMiB, report.steps[MOIETY_OOM_TRIM].gave_bytes);
+    EXPECT_EQ(2u, report.steps[MOIETY_OOM_GROW].tries);
     EXPECT_EQ(36 * kMiB, report.reserved_bytes);
     EXPECT_EQ(3u, report.segment_count);
     FreeAll(pool, blocks);
@@ -102,13 +102,13 @@ TEST_F(OomStep, TrimmingGives)
 
 TEST_F(OomStep, HandingOverIsTakenOnlyWhereItIsAllowed)
 {
-    binade_pool_options options = Small();
-    for (uint32_t flags : {0u, BINADE_POOL_REUSE_DEPENDENCIES}) {
+    moiety_pool_options options = Small();
+    for (uint32_t flags : {0u, MOIETY_POOL_REUSE_DEPENDENCIES}) {
         options.flags = flags;
         Pool pool(options);
-        std::vector<binade_devptr> blocks = Fill(pool, kMiB);
-        binade_oom_report report = Fail(pool, kMiB);
-        EXPECT_EQ(flags ? 1u : 0u, report.steps[BINADE_OOM_HAND_OVER].tries);
+        std::vector<moiety_devptr> blocks = Fill(pool, kMiB);
+        moiety_oom_report report = Fail(pool, kMiB);
+        EXPECT_EQ(flags ? 1u : 0u, report.steps[MOIETY_OOM_HAND_OVER].tries);
         EXPECT_EQ(flags ? 1u : 0u, pool.Stats().ladder_hand_over);
         FreeAll(pool, blocks);
     }
@@ -117,17 +117,17 @@ TEST_F(OomStep, HandingOverIsTakenOnlyWhereItIsAllowed)
 TEST_F(OomStep, CallbacksGive)
 {
     Pool pool(Small());
-    std::vector<binade_devptr> blocks = Fill(pool, 64 * kKiB);
+    std::vector<moiety_devptr> blocks = Fill(pool, 64 * kKiB);
     Callback callback;
     callback.act = [&](uint64_t) {
-        pool.Free(blocks[0], BINADE_STREAM_DONE);
+        pool.Free(blocks[0], MOIETY_STREAM_DONE);
         blocks[0] = 0;
         return 1;
     };
-    ASSERT_EQ(BINADE_OK, callback.AddTo(pool));
-    binade_oom_report report = Fail(pool, 128 * kKiB);
+    ASSERT_EQ(MOIETY_OK, callback.AddTo(pool));
+    moiety_oom_report report = Fail(pool, 128 * kKiB);
     EXPECT_EQ(1u, report.callback_successes);
-    EXPECT_EQ(64 * kKiB, report.steps[BINADE_OOM_CALLBACKS].gave_bytes);
+    EXPECT_EQ(64 * kKiB, report.steps[MOIETY_OOM_CALLBACKS].gave_bytes);
     EXPECT_EQ(64 * kKiB, report.free_bytes);
     FreeAll(pool, blocks);
 }
@@ -136,11 +136,11 @@ TEST_F(OomStep, CallbacksGive)
 // is long, so that the releasing thread gets a processor meanwhile.
 TEST_F(OomStep, WaitingGives)
 {
-    binade_pool_options options = Small();
+    moiety_pool_options options = Small();
     options.wait_ms = 2000;
     Pool pool(options);
     Stream held, short_held;
-    std::vector<binade_devptr> blocks = Fill(pool, 512 * kKiB);
+    std::vector<moiety_devptr> blocks = Fill(pool, 512 * kKiB);
     held.Hold();
     short_held.Hold();
     pool.Free(blocks[0], held);
@@ -150,15 +150,15 @@ TEST_F(OomStep, WaitingGives)
             std::this_thread::sleep_for(std::chrono::milliseconds(1));
         short_held.Release();
     });
-    binade_oom_report report = Fail(pool, kMiB);
+    moiety_oom_report report = Fail(pool, kMiB);
     releasing.join();
-    EXPECT_GE(report.steps[BINADE_OOM_WAIT].tries, 1u);
+    EXPECT_GE(report.steps[MOIETY_OOM_WAIT].tries, 1u);
     // An event of the context waits for both; the last look asks the streams.
-    EXPECT_EQ(512 * kKiB, report.steps[BINADE_OOM_WAIT].gave_bytes +
-                              report.steps[BINADE_OOM_LAST_LOOK].gave_bytes);
+    EXPECT_EQ(512 * kKiB, report.steps[MOIETY_OOM_WAIT].gave_bytes +
+                              report.steps[MOIETY_OOM_LAST_LOOK].gave_bytes);
     EXPECT_EQ(512 * kKiB, report.retiring_bytes);
     ASSERT_EQ(1u, report.stream_count);
-    EXPECT_EQ(static_cast<binade_stream>(held), report.streams[0].stream);
+    EXPECT_EQ(static_cast<moiety_stream>(held), report.streams[0].stream);
     EXPECT_GE(report.streams[0].oldest_ns, 2000000000u);
     EXPECT_GE(report.duration_ns, 2000000000u);
     held.Release();
@@ -169,9 +169,9 @@ TEST_F(OomStep, WaitingGives)
 TEST_F(OomStep, TheLastLookIsCounted)
 {
     Pool pool(Small());
-    std::vector<binade_devptr> blocks = Fill(pool, kMiB);
-    binade_oom_report report = Fail(pool, kMiB);
-    EXPECT_EQ(1u, report.steps[BINADE_OOM_LAST_LOOK].tries);
+    std::vector<moiety_devptr> blocks = Fill(pool, kMiB);
+    moiety_oom_report report = Fail(pool, kMiB);
+    EXPECT_EQ(1u, report.steps[MOIETY_OOM_LAST_LOOK].tries);
     EXPECT_EQ(1u, pool.Stats().ladder_last_look);
     EXPECT_EQ(1u, pool.Stats().ladder_failed);
     FreeAll(pool, blocks);
@@ -227,20 +227,20 @@ TEST_F(OomPressure, WhatHitsFreeMeanwhileIsFound)
 {
     Pool pool(Small());
     Worker worker;
-    std::vector<binade_devptr> blocks = Fill(pool, 64 * kKiB);
+    std::vector<moiety_devptr> blocks = Fill(pool, 64 * kKiB);
     worker.Do([&] {
-        pool.Free(blocks[0], BINADE_STREAM_DONE);
+        pool.Free(blocks[0], MOIETY_STREAM_DONE);
         blocks[0] = pool.Alloc(64 * kKiB);
     });
     Callback callback;
     callback.act = [&](uint64_t) {
         worker.Do([&] {
-            pool.Free(blocks[0], BINADE_STREAM_DONE);
-            pool.Free(blocks[1], BINADE_STREAM_DONE);
+            pool.Free(blocks[0], MOIETY_STREAM_DONE);
+            pool.Free(blocks[1], MOIETY_STREAM_DONE);
         });
         return 1;
     };
-    ASSERT_EQ(BINADE_OK, callback.AddTo(pool));
+    ASSERT_EQ(MOIETY_OK, callback.AddTo(pool));
     // The first two blocks are neighbours.
     blocks[1] = pool.Alloc(128 * kKiB);
     blocks[0] = 0;
@@ -253,19 +253,19 @@ TEST_F(OomPressure, WhatACallbackFreesIsInReachOfOthers)
 {
     Pool pool(Small());
     Worker worker;
-    std::vector<binade_devptr> blocks = Fill(pool, 64 * kKiB);
-    binade_devptr taken = 0;
+    std::vector<moiety_devptr> blocks = Fill(pool, 64 * kKiB);
+    moiety_devptr taken = 0;
     Callback callback;
     callback.act = [&](uint64_t) {
         if (callback.calls > 1)
             return 0; // for the other's allocation
         // So that the second one could be a hit.
         for (size_t i : {size_t{0}, size_t{1}})
-            pool.Free(blocks[i], BINADE_STREAM_DONE);
+            pool.Free(blocks[i], MOIETY_STREAM_DONE);
         worker.Do([&] { taken = pool.Alloc(128 * kKiB); });
         return 0;
     };
-    ASSERT_EQ(BINADE_OK, callback.AddTo(pool));
+    ASSERT_EQ(MOIETY_OK, callback.AddTo(pool));
     Fail(pool, 256 * kKiB);
     blocks[0] = 0;
     blocks[1] = taken;
@@ -276,13 +276,13 @@ TEST_F(OomPressure, WhatACallbackFreesIsInReachOfOthers)
 TEST_F(OomPressure, HitsGoOnWhileAnotherWaits)
 {
     const unsigned kPairs = 20000;
-    binade_pool_options options = Small();
+    moiety_pool_options options = Small();
     options.wait_ms = 60000;
     Pool pool(options);
     Stream held;
-    std::vector<binade_devptr> blocks = Fill(pool, kMiB, 7 * kMiB);
+    std::vector<moiety_devptr> blocks = Fill(pool, kMiB, 7 * kMiB);
     // All of the rest, so that the other gains nothing by what is freed here.
-    std::vector<binade_devptr> rest = Fill(pool, 64 * kKiB, kMiB);
+    std::vector<moiety_devptr> rest = Fill(pool, 64 * kKiB, kMiB);
     held.Hold();
     std::thread waiting([&] {
         pool_test::SetCurrent(pool_test::PrimaryContext());
@@ -293,7 +293,7 @@ TEST_F(OomPressure, HitsGoOnWhileAnotherWaits)
         std::this_thread::yield();
     uint64_t misses = pool.Stats().cache_misses;
     for (unsigned i = 0; i < kPairs; i++) {
-        pool.Free(rest[0], BINADE_STREAM_DONE);
+        pool.Free(rest[0], MOIETY_STREAM_DONE);
         rest[0] = pool.Alloc(64 * kKiB);
     }
     EXPECT_LT(pool.Stats().cache_misses - misses, kPairs / 2);
@@ -308,9 +308,9 @@ TEST_F(OomPressure, IsOverWithTheClimb)
 {
     Pool pool(Small());
     Worker worker;
-    std::vector<binade_devptr> blocks = Fill(pool, 64 * kKiB);
+    std::vector<moiety_devptr> blocks = Fill(pool, 64 * kKiB);
     Fail(pool, 64 * kKiB);
-    worker.Do([&] { pool.Free(blocks[0], BINADE_STREAM_DONE); });
+    worker.Do([&] { pool.Free(blocks[0], MOIETY_STREAM_DONE); });
     EXPECT_EQ(64 * kKiB, pool.Stats().cached_bytes);
     uint64_t misses = pool.Stats().cache_misses;
     worker.Do([&] { blocks[0] = pool.Alloc(64 * kKiB); });
@@ -321,12 +321,12 @@ TEST_F(OomPressure, IsOverWithTheClimb)
 // A thread that sleeps is not asked: what it has is taken.
 TEST_F(OomPressure, IdleThreadsAreNotWaitedFor)
 {
-    binade_pool_options options = Small();
+    moiety_pool_options options = Small();
     options.wait_ms = UINT32_MAX;
     Pool pool(options);
     Worker worker;
-    std::vector<binade_devptr> blocks = Fill(pool, 64 * kKiB);
-    worker.Do([&] { pool.Free(blocks[0], BINADE_STREAM_DONE); });
+    std::vector<moiety_devptr> blocks = Fill(pool, 64 * kKiB);
+    worker.Do([&] { pool.Free(blocks[0], MOIETY_STREAM_DONE); });
     blocks[0] = pool.Alloc(64 * kKiB);
     EXPECT_EQ(1u, pool.Stats().ladder_idle_threads);
     EXPECT_EQ(0u, pool.Stats().ladder_wait);
@@ -337,13 +337,13 @@ TEST_F(OomPressure, IdleThreadsAreNotWaitedFor)
 // needs what another stream freed has it at once.
 TEST_F(OomPressure, IdleStreamsAreNotWaitedFor)
 {
-    binade_pool_options options = Small();
+    moiety_pool_options options = Small();
     options.wait_ms = UINT32_MAX;
     Pool pool(options);
     Stream held, idle, other;
     held.Hold();
-    std::vector<binade_devptr> blocks = Fill(pool, kMiB);
-    for (binade_devptr &block : blocks) {
+    std::vector<moiety_devptr> blocks = Fill(pool, kMiB);
+    for (moiety_devptr &block : blocks) {
         pool.Free(block, idle);
         block = pool.Alloc(kMiB, other);
     }
@@ -356,20 +356,20 @@ TEST_F(OomPressure, IdleStreamsAreNotWaitedFor)
 // can wait for its event.
 TEST_F(OomPressure, FreesOnStreamsCanBeWaitedFor)
 {
-    binade_pool_options options = Small();
+    moiety_pool_options options = Small();
     options.wait_ms = UINT32_MAX;
     Pool pool(options);
     Worker worker;
     Stream stream, held;
     held.Hold();
-    std::vector<binade_devptr> blocks = Fill(pool, kMiB);
+    std::vector<moiety_devptr> blocks = Fill(pool, kMiB);
     Callback callback;
     callback.act = [&](uint64_t) {
         worker.Do([&] { pool.Free(blocks[0], held); });
         held.Release();
         return 0;
     };
-    ASSERT_EQ(BINADE_OK, callback.AddTo(pool));
+    ASSERT_EQ(MOIETY_OK, callback.AddTo(pool));
     blocks[0] = pool.Alloc(kMiB, stream);
     FreeAll(pool, blocks);
 }

@@ -9,11 +9,11 @@ namespace oom_test
 {
 
 // Every number is another one.
-binade_oom_report Example()
+moiety_oom_report Example()
 {
-    binade_oom_report report = {};
+    moiety_oom_report report = {};
     report.struct_size = sizeof(report);
-    report.status = BINADE_E_NO_DEVICE_MEMORY;
+    report.status = MOIETY_E_NO_DEVICE_MEMORY;
     report.requested_bytes = 1001;
     report.needed_bytes = 1002;
     report.alignment_bytes = 1003;
@@ -38,21 +38,21 @@ binade_oom_report Example()
     report.duration_ns = 1022999;
     report.stream_count = 1;
     report.waiting_stream_count = 1024;
-    report.streams[0].stream = reinterpret_cast<binade_stream>(0x1025);
+    report.streams[0].stream = reinterpret_cast<moiety_stream>(0x1025);
     report.streams[0].retiring_bytes = 1026;
     report.streams[0].batch_count = 1027;
     report.streams[0].oldest_ns = 1028999;
-    for (unsigned i = 0; i < BINADE_OOM_STEPS; i++) {
+    for (unsigned i = 0; i < MOIETY_OOM_STEPS; i++) {
         report.steps[i].tries = 1030 + i;
         report.steps[i].gave_bytes = 1040 + i;
     }
     return report;
 }
 
-std::string Text(const binade_oom_report &report)
+std::string Text(const moiety_oom_report &report)
 {
     char buffer[4096];
-    size_t length = binade_oom_text(&report, buffer, sizeof(buffer));
+    size_t length = moiety_oom_text(&report, buffer, sizeof(buffer));
     EXPECT_LT(length, sizeof(buffer));
     EXPECT_EQ(length, std::string(buffer).size());
     return buffer;
@@ -66,7 +66,7 @@ TEST(OomText, HasEveryNumber)
             << number << " in\n"
             << text;
     for (const char *word :
-         {"0x1025", "1026", "1027", "1028 us", "BINADE_E_NO_DEVICE_MEMORY",
+         {"0x1025", "1026", "1027", "1028 us", "MOIETY_E_NO_DEVICE_MEMORY",
           "and 1023 more streams", "not exact"})
         EXPECT_NE(std::string::npos, text.find(word)) << word << " in\n"
                                                       << text;
@@ -75,7 +75,7 @@ TEST(OomText, HasEveryNumber)
 TEST(OomText, HasEveryStep)
 {
     std::string text = Text(Example());
-    for (unsigned i = 0; i < BINADE_OOM_STEPS; i++) {
+    for (unsigned i = 0; i < MOIETY_OOM_STEPS; i++) {
         std::string words = "taken " + std::to_string(1030 + i) +
                             " times, gave " + std::to_string(1040 + i);
         EXPECT_NE(std::string::npos, text.find(words)) << words << " in\n"
@@ -85,14 +85,14 @@ TEST(OomText, HasEveryStep)
 
 TEST(OomText, TellsStepsThatWereNotTaken)
 {
-    binade_oom_report report = Example();
-    report.steps[BINADE_OOM_HAND_OVER].tries = 0;
+    moiety_oom_report report = Example();
+    report.steps[MOIETY_OOM_HAND_OVER].tries = 0;
     EXPECT_NE(std::string::npos, Text(report).find("hand over: not taken"));
 }
 
 TEST(OomText, SaysWhatTheMemoryIs)
 {
-    binade_oom_report report = Example();
+    moiety_oom_report report = Example();
     EXPECT_NE(std::string::npos, Text(report).find("1007 segments; 1006"));
     std::strcpy(report.source_name, "cuMemMap");
     EXPECT_NE(std::string::npos,
@@ -101,53 +101,53 @@ TEST(OomText, SaysWhatTheMemoryIs)
 
 TEST(OomText, SaysWhetherItIsExact)
 {
-    binade_oom_report report = Example();
+    moiety_oom_report report = Example();
     report.is_exact = 1;
     EXPECT_EQ(std::string::npos, Text(report).find("not exact"));
 }
 
 TEST(OomText, NamesAContextByItsHandle)
 {
-    binade_oom_report report = Example();
-    report.streams[0].kind = BINADE_OOM_KIND_CONTEXT;
-    report.streams[0].context = reinterpret_cast<binade_context>(0x2345);
+    moiety_oom_report report = Example();
+    report.streams[0].kind = MOIETY_OOM_KIND_CONTEXT;
+    report.streams[0].context = reinterpret_cast<moiety_context>(0x2345);
     EXPECT_NE(std::string::npos,
               Text(report).find("all work of context 0x2345"));
 }
 
 TEST(OomText, OfNoFailureSaysSo)
 {
-    binade_oom_report report = {};
+    moiety_oom_report report = {};
     report.struct_size = sizeof(report);
     EXPECT_EQ("no allocation of this thread has failed\n", Text(report));
 }
 
 TEST(OomText, IsCutWhereThereIsNoRoom)
 {
-    binade_oom_report report = Example();
+    moiety_oom_report report = Example();
     std::string whole = Text(report);
     char buffer[100];
-    EXPECT_EQ(whole.size(), binade_oom_text(&report, buffer, sizeof(buffer)));
+    EXPECT_EQ(whole.size(), moiety_oom_text(&report, buffer, sizeof(buffer)));
     EXPECT_EQ(whole.substr(0, sizeof(buffer) - 1), buffer);
-    EXPECT_EQ(whole.size(), binade_oom_text(&report, nullptr, 0));
+    EXPECT_EQ(whole.size(), moiety_oom_text(&report, nullptr, 0));
 }
 
 TEST(OomText, IsNothingWithoutAReportOrAPlace)
 {
     char buffer[8] = "before";
-    binade_oom_report report = Example();
-    EXPECT_EQ(0u, binade_oom_text(nullptr, buffer, sizeof(buffer)));
-    EXPECT_EQ(0u, binade_oom_text(&report, nullptr, 8));
-    report.struct_size = offsetof(binade_oom_report, source_name) - 1;
-    EXPECT_EQ(0u, binade_oom_text(&report, buffer, sizeof(buffer)));
+    moiety_oom_report report = Example();
+    EXPECT_EQ(0u, moiety_oom_text(nullptr, buffer, sizeof(buffer)));
+    EXPECT_EQ(0u, moiety_oom_text(&report, nullptr, 8));
+    report.struct_size = offsetof(moiety_oom_report, source_name) - 1;
+    EXPECT_EQ(0u, moiety_oom_text(&report, buffer, sizeof(buffer)));
     EXPECT_STREQ("before", buffer);
 }
 
 // What version 0.1.0 did not have is not read.
 TEST(OomText, TakesTheReportOfVersion010)
 {
-    binade_oom_report report = Example();
-    report.struct_size = offsetof(binade_oom_report, source_name);
+    moiety_oom_report report = Example();
+    report.struct_size = offsetof(moiety_oom_report, source_name);
     std::memset(report.source_name, 'x', sizeof(report.source_name));
     report.other_pool_count = 77;
     std::string text = Text(report);
@@ -158,7 +158,7 @@ TEST(OomText, TakesTheReportOfVersion010)
 
 TEST(OomText, SaysWhatOtherPoolsGave)
 {
-    binade_oom_report report = Example();
+    moiety_oom_report report = Example();
     report.other_pool_count = 3;
     report.other_pool_bytes = 4096;
     EXPECT_NE(std::string::npos,
@@ -168,26 +168,26 @@ TEST(OomText, SaysWhatOtherPoolsGave)
 
 TEST(OomText, FitsTheBytesThatAreSaidToBeEnough)
 {
-    binade_oom_report report = Example();
-    report.stream_count = BINADE_OOM_STREAMS;
-    for (binade_oom_stream &stream : report.streams) {
-        stream.kind = BINADE_OOM_KIND_CONTEXT;
-        stream.context = reinterpret_cast<binade_context>(~uintptr_t{0});
+    moiety_oom_report report = Example();
+    report.stream_count = MOIETY_OOM_STREAMS;
+    for (moiety_oom_stream &stream : report.streams) {
+        stream.kind = MOIETY_OOM_KIND_CONTEXT;
+        stream.context = reinterpret_cast<moiety_context>(~uintptr_t{0});
         stream.retiring_bytes = stream.batch_count = stream.oldest_ns =
             UINT64_MAX;
     }
-    for (binade_oom_step &step : report.steps)
+    for (moiety_oom_step &step : report.steps)
         step.tries = step.gave_bytes = UINT64_MAX;
     report.waiting_stream_count = UINT64_MAX;
     EXPECT_LT(Text(report).size() + 22 * 20, 4096u);
 }
 
 // 96 MiB of 100 MiB are reserved, in use but for what a test says.
-binade_oom_report Report(uint64_t needed_bytes, uint64_t live_bytes)
+moiety_oom_report Report(uint64_t needed_bytes, uint64_t live_bytes)
 {
-    binade_oom_report report = {};
+    moiety_oom_report report = {};
     report.struct_size = sizeof(report);
-    report.status = report.grow_status = BINADE_E_NO_DEVICE_MEMORY;
+    report.status = report.grow_status = MOIETY_E_NO_DEVICE_MEMORY;
     report.requested_bytes = report.needed_bytes = needed_bytes;
     report.limit_bytes = 100 * kMiB;
     report.reserved_bytes = 96 * kMiB;
@@ -196,7 +196,7 @@ binade_oom_report Report(uint64_t needed_bytes, uint64_t live_bytes)
     return report;
 }
 
-std::string FirstLine(const binade_oom_report &report)
+std::string FirstLine(const moiety_oom_report &report)
 {
     std::string text = Text(report);
     return text.substr(0, text.find('\n'));
@@ -204,7 +204,7 @@ std::string FirstLine(const binade_oom_report &report)
 
 TEST(OomReason, IsTheLimitWhereAllThatIsNotInUseIsTooLittle)
 {
-    binade_oom_report report = Report(11 * kMiB, 90 * kMiB);
+    moiety_oom_report report = Report(11 * kMiB, 90 * kMiB);
     report.free_bytes = report.largest_free_bytes = 6 * kMiB;
     EXPECT_EQ("out of memory: 11 MiB are needed; 90 MiB of a limit of 100 MiB "
               "are in use",
@@ -213,18 +213,18 @@ TEST(OomReason, IsTheLimitWhereAllThatIsNotInUseIsTooLittle)
 
 TEST(OomReason, IsTheLimitWhereTheSourceDoesNotTakeMemoryBack)
 {
-    binade_oom_report report = Report(8 * kMiB, 40 * kMiB);
+    moiety_oom_report report = Report(8 * kMiB, 40 * kMiB);
     report.unreleased_bytes = 56 * kMiB;
     EXPECT_NE(std::string::npos, FirstLine(report).find("a limit of 100 MiB"));
 }
 
 TEST(OomReason, IsTheDeviceWhereTheLimitLeavesRoom)
 {
-    binade_oom_report report = Report(3 * kMiB + 512, 96 * kMiB);
+    moiety_oom_report report = Report(3 * kMiB + 512, 96 * kMiB);
     report.limit_bytes = 10240 * kMiB;
     report.device_free_bytes = 1536 * kKiB;
     EXPECT_EQ("out of memory: 3 MiB are needed; beyond 96 MiB the pool cannot "
-              "grow: BINADE_E_NO_DEVICE_MEMORY; the device has 1.5 MiB free",
+              "grow: MOIETY_E_NO_DEVICE_MEMORY; the device has 1.5 MiB free",
               FirstLine(report));
     report.limit_bytes = 0; // none
     EXPECT_NE(std::string::npos, FirstLine(report).find("cannot grow"));
@@ -232,7 +232,7 @@ TEST(OomReason, IsTheDeviceWhereTheLimitLeavesRoom)
 
 TEST(OomReason, IsFragmentationWhereEnoughIsFreeInPieces)
 {
-    binade_oom_report report = Report(80 * kMiB, 0);
+    moiety_oom_report report = Report(80 * kMiB, 0);
     report.free_bytes = 96 * kMiB;
     report.largest_free_bytes = 79 * kMiB;
     EXPECT_EQ("out of memory: 80 MiB are needed; the longest free run is 79 "
@@ -243,7 +243,7 @@ TEST(OomReason, IsFragmentationWhereEnoughIsFreeInPieces)
 // Segments that are in use in part leave too little of the limit.
 TEST(OomReason, IsFragmentationWhereSegmentsAreInUseInPart)
 {
-    binade_oom_report report = Report(30 * kMiB, 70 * kMiB);
+    moiety_oom_report report = Report(30 * kMiB, 70 * kMiB);
     report.free_bytes = 26 * kMiB;
     report.largest_free_bytes = 13 * kMiB;
     EXPECT_NE(std::string::npos,
@@ -252,7 +252,7 @@ TEST(OomReason, IsFragmentationWhereSegmentsAreInUseInPart)
 
 TEST(OomReason, IsTheDeviceBehindWhereWhatIsMissingWaits)
 {
-    binade_oom_report report = Report(8 * kMiB, 80 * kMiB);
+    moiety_oom_report report = Report(8 * kMiB, 80 * kMiB);
     report.free_bytes = report.largest_free_bytes = 2 * kMiB;
     report.retiring_bytes = 13 * kMiB + kMiB / 2;
     report.cached_others_bytes = kMiB / 2;
@@ -264,7 +264,7 @@ TEST(OomReason, IsTheDeviceBehindWhereWhatIsMissingWaits)
 
 TEST(OomReason, IsOthersCachesWhereWhatIsMissingIsThere)
 {
-    binade_oom_report report = Report(8 * kMiB, 80 * kMiB);
+    moiety_oom_report report = Report(8 * kMiB, 80 * kMiB);
     report.free_bytes = report.largest_free_bytes = 512;
     report.retiring_bytes = kMiB;
     report.cached_others_bytes = 14 * kMiB;
@@ -275,7 +275,7 @@ TEST(OomReason, IsOthersCachesWhereWhatIsMissingIsThere)
 
 TEST(OomReason, OfAbsurdNumbersIsALine)
 {
-    binade_oom_report report;
+    moiety_oom_report report;
     memset(&report, 0xff, sizeof(report));
     report.struct_size = sizeof(report);
     report.stream_count = 0;
@@ -287,8 +287,8 @@ class OomReasonOfAPool : public OomTest
   protected:
     static std::string Message(Pool &pool, size_t size_bytes)
     {
-        binade_oom_report report = Fail(pool, size_bytes);
-        std::string message = binade_last_error_message();
+        moiety_oom_report report = Fail(pool, size_bytes);
+        std::string message = moiety_last_error_message();
         // The text begins with the same.
         std::string line = FirstLine(report);
         std::string reason = line.substr(line.find("; ") + 2);
@@ -300,9 +300,9 @@ class OomReasonOfAPool : public OomTest
 TEST_F(OomReasonOfAPool, IsItsLimit)
 {
     Pool pool(Small());
-    std::vector<binade_devptr> blocks = Fill(pool, kMiB);
+    std::vector<moiety_devptr> blocks = Fill(pool, kMiB);
     EXPECT_EQ("1048576 bytes: 8 MiB of a limit of 8 MiB are in use; "
-              "binade_last_oom() has more",
+              "moiety_last_oom() has more",
               Message(pool, kMiB));
     FreeAll(pool, blocks);
 }
@@ -310,13 +310,13 @@ TEST_F(OomReasonOfAPool, IsItsLimit)
 TEST_F(OomReasonOfAPool, IsFragmentation)
 {
     Pool pool(Small());
-    std::vector<binade_devptr> blocks = Fill(pool, kMiB);
+    std::vector<moiety_devptr> blocks = Fill(pool, kMiB);
     for (size_t i = 0; i < blocks.size(); i += 2) {
-        pool.Free(blocks[i], BINADE_STREAM_DONE);
+        pool.Free(blocks[i], MOIETY_STREAM_DONE);
         blocks[i] = 0;
     }
     EXPECT_EQ("2097152 bytes: the longest free run is 1 MiB in 1 segments; 4 "
-              "MiB are free in all; binade_last_oom() has more",
+              "MiB are free in all; moiety_last_oom() has more",
               Message(pool, 2 * kMiB));
     FreeAll(pool, blocks);
 }
@@ -325,13 +325,13 @@ TEST_F(OomReasonOfAPool, IsTheDeviceBehind)
 {
     Pool pool(Small());
     Stream held;
-    std::vector<binade_devptr> blocks = Fill(pool, kMiB);
+    std::vector<moiety_devptr> blocks = Fill(pool, kMiB);
     held.Hold();
     pool.Free(blocks[0], held);
     pool.Free(blocks[1], held);
     blocks[0] = blocks[1] = 0;
     EXPECT_EQ("1048576 bytes: 2 MiB wait for work that is not over (streams: "
-              "1); 0 MiB are free; binade_last_oom() has more",
+              "1); 0 MiB are free; moiety_last_oom() has more",
               Message(pool, kMiB));
     held.Release();
     FreeAll(pool, blocks);

@@ -3,8 +3,8 @@
  *
  * A small pool at its limit, for the tests of the way out of memory.
  */
-#ifndef BINADE_TESTS_POOL_OOM_OOM_UNDER_TEST_H_
-#define BINADE_TESTS_POOL_OOM_OOM_UNDER_TEST_H_
+#ifndef MOIETY_TESTS_POOL_OOM_OOM_UNDER_TEST_H_
+#define MOIETY_TESTS_POOL_OOM_OOM_UNDER_TEST_H_
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@
 #include <thread>
 #include <vector>
 
-#include "binade/oom.h"
+#include "moiety/oom.h"
 #include "tests/pool/pool_under_test.h"
 
 namespace oom_test
@@ -29,14 +29,14 @@ using pool_test::kMiB;
 using pool_test::Pool;
 using pool_test::Stream;
 
-const binade_stream kStream = BINADE_STREAM_LEGACY;
+const moiety_stream kStream = MOIETY_STREAM_LEGACY;
 
 // The thread's last report.
-inline binade_oom_report LastOom(binade_pool *pool)
+inline moiety_oom_report LastOom(moiety_pool *pool)
 {
-    binade_oom_report report = {};
+    moiety_oom_report report = {};
     report.struct_size = sizeof(report);
-    EXPECT_EQ(BINADE_OK, binade_last_oom(pool, &report));
+    EXPECT_EQ(MOIETY_OK, moiety_last_oom(pool, &report));
     return report;
 }
 
@@ -49,39 +49,39 @@ class OomTest : public ::testing::Test
     }
 
     // One segment of 8 MiB, and no wait.
-    static binade_pool_options Small()
+    static moiety_pool_options Small()
     {
-        binade_pool_options options = Defaults();
+        moiety_pool_options options = Defaults();
         options.limit_bytes = 8 * kMiB;
         options.first_segment_bytes = 8 * kMiB;
         options.wait_ms = 0;
         return options;
     }
 
-    static std::vector<binade_devptr> Fill(Pool &pool, size_t size_bytes,
+    static std::vector<moiety_devptr> Fill(Pool &pool, size_t size_bytes,
                                            uint64_t bytes = 8 * kMiB,
-                                           binade_stream stream = kStream)
+                                           moiety_stream stream = kStream)
     {
-        std::vector<binade_devptr> blocks;
+        std::vector<moiety_devptr> blocks;
         for (; bytes >= size_bytes; bytes -= size_bytes)
             blocks.push_back(pool.Alloc(size_bytes, stream));
         return blocks;
     }
 
-    static void FreeAll(Pool &pool, const std::vector<binade_devptr> &blocks,
-                        binade_stream stream = BINADE_STREAM_DONE)
+    static void FreeAll(Pool &pool, const std::vector<moiety_devptr> &blocks,
+                        moiety_stream stream = MOIETY_STREAM_DONE)
     {
-        for (binade_devptr block : blocks)
+        for (moiety_devptr block : blocks)
             pool.Free(block, stream);
     }
 
     // Expects that an allocation fails for want of memory.
-    static binade_oom_report Fail(Pool &pool, size_t size_bytes,
-                                  binade_stream stream = kStream)
+    static moiety_oom_report Fail(Pool &pool, size_t size_bytes,
+                                  moiety_stream stream = kStream)
     {
-        binade_devptr address = 77;
-        EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
-                  binade_alloc(pool, size_bytes, stream, &address));
+        moiety_devptr address = 77;
+        EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY,
+                  moiety_alloc(pool, size_bytes, stream, &address));
         EXPECT_EQ(77u, address);
         return LastOom(pool);
     }
@@ -92,21 +92,21 @@ struct Callback {
     std::function<int(uint64_t)> act;
     unsigned calls = 0;
 
-    static int Call(binade_pool *, uint64_t requested_bytes, void *user)
+    static int Call(moiety_pool *, uint64_t requested_bytes, void *user)
     {
         auto *self = static_cast<Callback *>(user);
         self->calls++;
         return self->act ? self->act(requested_bytes) : 0;
     }
 
-    binade_status AddTo(binade_pool *pool)
+    moiety_status AddTo(moiety_pool *pool)
     {
-        return binade_pool_add_oom_callback(pool, Call, this);
+        return moiety_pool_add_oom_callback(pool, Call, this);
     }
 
-    binade_status RemoveFrom(binade_pool *pool)
+    moiety_status RemoveFrom(moiety_pool *pool)
     {
-        return binade_pool_remove_oom_callback(pool, Call, this);
+        return moiety_pool_remove_oom_callback(pool, Call, this);
     }
 };
 

@@ -3,7 +3,7 @@
 // Pools of one device that help each other: the driver has 64 MiB.
 #include <cstdlib>
 
-#include "binade/segment.h"
+#include "moiety/segment.h"
 #include "tests/pool/oom/oom_under_test.h"
 #include "tests/segment/fake_source.h"
 
@@ -15,61 +15,61 @@ class OtherPools : public ::testing::TestWithParam<uint32_t>
   protected:
     static void SetUpTestSuite()
     {
-        setenv("BINADE_STANDIN_MEMORY", "64M", 1);
-        setenv("BINADE_STANDIN_DEVICES", "2", 1);
+        setenv("MOIETY_STANDIN_MEMORY", "64M", 1);
+        setenv("MOIETY_STANDIN_DEVICES", "2", 1);
         pool_test::UseStandin();
     }
 
-    static binade_pool_options With(uint32_t flags, uint32_t wait_ms = 0)
+    static moiety_pool_options With(uint32_t flags, uint32_t wait_ms = 0)
     {
-        binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
+        moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
         options.flags = flags;
         options.wait_ms = wait_ms;
         return options;
     }
 
     // As many blocks as make `bytes`.
-    static std::vector<binade_devptr> Take(Pool &pool, uint64_t bytes,
+    static std::vector<moiety_devptr> Take(Pool &pool, uint64_t bytes,
                                            size_t size_bytes = 4 * kMiB)
     {
-        std::vector<binade_devptr> blocks;
+        std::vector<moiety_devptr> blocks;
         for (; bytes; bytes -= size_bytes)
             blocks.push_back(pool.Alloc(size_bytes, kStream));
         return blocks;
     }
 
-    static void Give(Pool &pool, const std::vector<binade_devptr> &blocks,
-                     binade_stream stream = BINADE_STREAM_DONE)
+    static void Give(Pool &pool, const std::vector<moiety_devptr> &blocks,
+                     moiety_stream stream = MOIETY_STREAM_DONE)
     {
-        for (binade_devptr block : blocks)
+        for (moiety_devptr block : blocks)
             pool.Free(block, stream);
     }
 
-    static binade_oom_report ExpectNoMemory(Pool &pool, size_t size_bytes)
+    static moiety_oom_report ExpectNoMemory(Pool &pool, size_t size_bytes)
     {
-        binade_devptr address = 77;
-        EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
-                  binade_alloc(pool, size_bytes, kStream, &address));
+        moiety_devptr address = 77;
+        EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY,
+                  moiety_alloc(pool, size_bytes, kStream, &address));
         EXPECT_EQ(77u, address);
         return LastOom(pool);
     }
 };
 
 INSTANTIATE_TEST_SUITE_P(Kinds, OtherPools,
-                         ::testing::Values(0, BINADE_POOL_MAPPED,
-                                           BINADE_POOL_EXPORTABLE,
-                                           BINADE_POOL_MAPPED |
-                                               BINADE_POOL_EXPORTABLE,
-                                           BINADE_POOL_CHECKED));
+                         ::testing::Values(0, MOIETY_POOL_MAPPED,
+                                           MOIETY_POOL_EXPORTABLE,
+                                           MOIETY_POOL_MAPPED |
+                                               MOIETY_POOL_EXPORTABLE,
+                                           MOIETY_POOL_CHECKED));
 
 TEST_P(OtherPools, GiveWhatNobodyUses)
 {
-    Pool rich(With(GetParam() & ~BINADE_POOL_CHECKED)), poor(With(GetParam()));
-    binade_devptr live = rich.Alloc(4 * kMiB);
+    Pool rich(With(GetParam() & ~MOIETY_POOL_CHECKED)), poor(With(GetParam()));
+    moiety_devptr live = rich.Alloc(4 * kMiB);
     pool_test::Fill(live, 4 * kMiB, 0x5EED);
     Give(rich, Take(rich, 48 * kMiB));
     EXPECT_LE(48 * kMiB, rich.Stats().reserved_bytes_current);
-    binade_devptr block = poor.Alloc(40 * kMiB);
+    moiety_devptr block = poor.Alloc(40 * kMiB);
     ASSERT_NE(0u, block);
     EXPECT_EQ(1u, poor.Stats().others_asked);
     EXPECT_LE(40 * kMiB, poor.Stats().others_got_bytes);
@@ -84,7 +84,7 @@ TEST_P(OtherPools, GiveWhatNobodyUses)
 // one that has ended.
 TEST_P(OtherPools, GiveWhatIsInCaches)
 {
-    Pool rich(With(GetParam() & ~BINADE_POOL_CHECKED)), poor(With(GetParam()));
+    Pool rich(With(GetParam() & ~MOIETY_POOL_CHECKED)), poor(With(GetParam()));
     std::atomic<int> step{0};
     auto use = [&] {
         pool_test::SetCurrent(pool_test::PrimaryContext());
@@ -100,7 +100,7 @@ TEST_P(OtherPools, GiveWhatIsInCaches)
         std::this_thread::yield();
     use();
     pool_test::Synchronize();
-    binade_devptr block = poor.Alloc(60 * kMiB);
+    moiety_devptr block = poor.Alloc(60 * kMiB);
     EXPECT_NE(0u, block);
     step = 2;
     sleeping.join();
@@ -110,11 +110,11 @@ TEST_P(OtherPools, GiveWhatIsInCaches)
 // One after the other, and no more of them than are needed.
 TEST_P(OtherPools, AreAskedInTurn)
 {
-    Pool first(With(0)), second(With(BINADE_POOL_MAPPED)), third(With(0));
+    Pool first(With(0)), second(With(MOIETY_POOL_MAPPED)), third(With(0));
     for (Pool *pool : {&first, &second, &third})
         Give(*pool, Take(*pool, 16 * kMiB));
     Pool poor(With(GetParam()));
-    binade_devptr block = poor.Alloc(40 * kMiB);
+    moiety_devptr block = poor.Alloc(40 * kMiB);
     EXPECT_NE(0u, block);
     EXPECT_EQ(2u, poor.Stats().others_asked);
     EXPECT_LE(16 * kMiB, first.Stats().others_given_bytes);
@@ -126,13 +126,13 @@ TEST_P(OtherPools, AreAskedInTurn)
 TEST_P(OtherPools, KeepWhatIsInUse)
 {
     Pool rich(With(0)), poor(With(GetParam()));
-    std::vector<binade_devptr> blocks = Take(rich, 60 * kMiB);
-    for (binade_devptr block : blocks)
+    std::vector<moiety_devptr> blocks = Take(rich, 60 * kMiB);
+    for (moiety_devptr block : blocks)
         pool_test::Fill(block, 4 * kMiB, static_cast<uint32_t>(block >> 20));
-    binade_oom_report report = ExpectNoMemory(poor, 8 * kMiB);
+    moiety_oom_report report = ExpectNoMemory(poor, 8 * kMiB);
     EXPECT_EQ(1u, report.other_pool_count);
     EXPECT_EQ(0u, report.other_pool_bytes);
-    for (binade_devptr block : blocks)
+    for (moiety_devptr block : blocks)
         EXPECT_TRUE(pool_test::Holds(block, 4 * kMiB,
                                      static_cast<uint32_t>(block >> 20)));
     Give(rich, blocks);
@@ -143,7 +143,7 @@ TEST_P(OtherPools, KeepWhatWorkMayUse)
 {
     Pool rich(With(0)), poor(With(GetParam(), 60000));
     Stream stream;
-    std::vector<binade_devptr> blocks = Take(rich, 60 * kMiB);
+    std::vector<moiety_devptr> blocks = Take(rich, 60 * kMiB);
     stream.Hold();
     Give(rich, blocks, stream);
     ExpectNoMemory(poor, 8 * kMiB);
@@ -154,11 +154,11 @@ TEST_P(OtherPools, KeepWhatWorkMayUse)
 
 TEST_P(OtherPools, AreNotAskedBecauseOfALimit)
 {
-    binade_pool_options options = With(GetParam());
+    moiety_pool_options options = With(GetParam());
     options.limit_bytes = 16 * kMiB;
     Pool rich(With(0)), poor(options);
     Give(rich, Take(rich, 16 * kMiB));
-    binade_devptr block = poor.Alloc(8 * kMiB);
+    moiety_devptr block = poor.Alloc(8 * kMiB);
     EXPECT_EQ(0u, ExpectNoMemory(poor, 10 * kMiB).other_pool_count);
     EXPECT_EQ(0u, poor.Stats().others_asked);
     EXPECT_LE(16 * kMiB, rich.Stats().reserved_bytes_current);
@@ -168,23 +168,23 @@ TEST_P(OtherPools, AreNotAskedBecauseOfALimit)
 TEST_P(OtherPools, AreNotAskedByATry)
 {
     Pool rich(With(0)), poor(With(GetParam()));
-    binade_devptr block = 0;
+    moiety_devptr block = 0;
     Give(rich, Take(rich, 60 * kMiB));
-    EXPECT_EQ(BINADE_E_BUSY,
-              binade_try_alloc(poor, 16 * kMiB, kStream, &block));
+    EXPECT_EQ(MOIETY_E_BUSY,
+              moiety_try_alloc(poor, 16 * kMiB, kStream, &block));
     EXPECT_EQ(0u, poor.Stats().others_asked);
 }
 
 TEST_P(OtherPools, OfAnotherDeviceAreNotAsked)
 {
-    binade_pool_options options = With(0);
+    moiety_pool_options options = With(0);
     options.device = 1;
     Pool distant(options), rich(With(0)), poor(With(GetParam()));
-    binade_devptr block = 0;
-    ASSERT_EQ(BINADE_OK,
-              binade_alloc(distant, 32 * kMiB, BINADE_STREAM_ANY, &block));
-    distant.Free(block, BINADE_STREAM_DONE);
-    std::vector<binade_devptr> blocks = Take(rich, 60 * kMiB);
+    moiety_devptr block = 0;
+    ASSERT_EQ(MOIETY_OK,
+              moiety_alloc(distant, 32 * kMiB, MOIETY_STREAM_ANY, &block));
+    distant.Free(block, MOIETY_STREAM_DONE);
+    std::vector<moiety_devptr> blocks = Take(rich, 60 * kMiB);
     EXPECT_EQ(1u, ExpectNoMemory(poor, 8 * kMiB).other_pool_count);
     EXPECT_LE(32 * kMiB, distant.Stats().reserved_bytes_current);
     Give(rich, blocks);
@@ -194,27 +194,27 @@ TEST_P(OtherPools, OfAnotherDeviceAreNotAsked)
 TEST_P(OtherPools, WithASourceOrAWatcherAreLeftAlone)
 {
     segment_test::FakeSource source;
-    binade_source table = source.Table();
-    binade_pool_options options = With(0);
+    moiety_source table = source.Table();
+    moiety_pool_options options = With(0);
     options.source = &table;
     unsigned released = 0;
-    binade_segment_watcher watcher = {};
+    moiety_segment_watcher watcher = {};
     watcher.struct_size = sizeof(watcher);
     watcher.user = &released;
-    watcher.releasing = [](void *user, const binade_segment_info *) {
+    watcher.releasing = [](void *user, const moiety_segment_info *) {
         ++*static_cast<unsigned *>(user);
     };
-    for (uint32_t flags : {uint32_t{0}, uint32_t{BINADE_POOL_MAPPED}}) {
+    for (uint32_t flags : {uint32_t{0}, uint32_t{MOIETY_POOL_MAPPED}}) {
         Pool own(options), watched(With(flags)), poor(With(GetParam()));
         uint64_t id = 0;
-        ASSERT_EQ(BINADE_OK, binade_segment_watch(watched, &watcher, &id));
+        ASSERT_EQ(MOIETY_OK, moiety_segment_watch(watched, &watcher, &id));
         Give(own, Take(own, 16 * kMiB));
         size_t kept = source.Live().size();
         Give(watched, Take(watched, 60 * kMiB));
         ExpectNoMemory(poor, 16 * kMiB);
         EXPECT_EQ(0u, released);
         EXPECT_EQ(kept, source.Live().size());
-        ASSERT_EQ(BINADE_OK, binade_segment_unwatch(watched, id));
+        ASSERT_EQ(MOIETY_OK, moiety_segment_unwatch(watched, id));
         poor.Free(poor.Alloc(16 * kMiB));
         EXPECT_EQ(0u, released);
         own.End();
@@ -225,7 +225,7 @@ TEST_P(OtherPools, ComeBeforeCallbacks)
 {
     Pool rich(With(0)), poor(With(GetParam()));
     Callback callback;
-    ASSERT_EQ(BINADE_OK, callback.AddTo(poor));
+    ASSERT_EQ(MOIETY_OK, callback.AddTo(poor));
     Give(rich, Take(rich, 60 * kMiB));
     poor.Free(poor.Alloc(16 * kMiB));
     EXPECT_EQ(0u, callback.calls);
@@ -234,20 +234,20 @@ TEST_P(OtherPools, ComeBeforeCallbacks)
 // Its thread is in a call of that pool.
 TEST_P(OtherPools, MayBeAskedInACallbackOfTheirs)
 {
-    binade_pool_options options = With(0);
+    moiety_pool_options options = With(0);
     options.limit_bytes = 60 * kMiB;
     Pool rich(options), poor(With(GetParam()));
-    std::vector<binade_devptr> blocks = Take(rich, 60 * kMiB);
+    std::vector<moiety_devptr> blocks = Take(rich, 60 * kMiB);
     Callback callback;
     callback.act = [&](uint64_t) {
         Give(rich, blocks);
         blocks.clear();
-        poor.Free(poor.Alloc(20 * kMiB), BINADE_STREAM_DONE);
+        poor.Free(poor.Alloc(20 * kMiB), MOIETY_STREAM_DONE);
         EXPECT_LE(20 * kMiB, rich.Stats().others_given_bytes);
         EXPECT_LE(20 * kMiB, poor.Trim());
         return 1;
     };
-    ASSERT_EQ(BINADE_OK, callback.AddTo(rich));
+    ASSERT_EQ(MOIETY_OK, callback.AddTo(rich));
     rich.Free(rich.Alloc(4 * kMiB));
     EXPECT_EQ(1u, callback.calls);
 }
@@ -256,31 +256,31 @@ TEST_P(OtherPools, HelpToReserve)
 {
     Pool rich(With(0)), poor(With(GetParam()));
     Give(rich, Take(rich, 60 * kMiB));
-    EXPECT_EQ(BINADE_OK, binade_pool_reserve(poor, 32 * kMiB));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_reserve(poor, 32 * kMiB));
     EXPECT_LE(32 * kMiB, poor.Stats().reserved_bytes_current);
 }
 
 // Memory that went away for a while comes back.
 TEST_P(OtherPools, HelpArenasWithHandlesOfTheirOwn)
 {
-    if (!(GetParam() & BINADE_POOL_MAPPED))
+    if (!(GetParam() & MOIETY_POOL_MAPPED))
         GTEST_SKIP() << "of mapped memory";
     Pool rich(With(0)), poor(With(GetParam()));
-    binade_private arena = 0;
-    binade_private_options options = {};
+    moiety_private arena = 0;
+    moiety_private_options options = {};
     options.struct_size = sizeof(options);
-    options.flags = BINADE_PRIVATE_PAUSABLE;
-    binade_devptr block = 0;
+    options.flags = MOIETY_PRIVATE_PAUSABLE;
+    moiety_devptr block = 0;
     Give(rich, Take(rich, 60 * kMiB));
-    ASSERT_EQ(BINADE_OK, binade_private_create_with(poor, &options, &arena));
-    ASSERT_EQ(BINADE_OK,
-              binade_private_alloc(arena, 16 * kMiB, kStream, &block));
-    ASSERT_EQ(BINADE_OK, binade_private_pause(arena, 0));
+    ASSERT_EQ(MOIETY_OK, moiety_private_create_with(poor, &options, &arena));
+    ASSERT_EQ(MOIETY_OK,
+              moiety_private_alloc(arena, 16 * kMiB, kStream, &block));
+    ASSERT_EQ(MOIETY_OK, moiety_private_pause(arena, 0));
     Give(rich, Take(rich, 60 * kMiB));
-    EXPECT_EQ(BINADE_OK, binade_private_resume(arena));
+    EXPECT_EQ(MOIETY_OK, moiety_private_resume(arena));
     EXPECT_EQ(2u, poor.Stats().others_asked);
-    EXPECT_EQ(BINADE_OK, binade_free(poor, block, kStream));
-    EXPECT_EQ(BINADE_OK, binade_private_release(arena));
+    EXPECT_EQ(MOIETY_OK, moiety_free(poor, block, kStream));
+    EXPECT_EQ(MOIETY_OK, moiety_private_release(arena));
 }
 
 // A driver that says no to all leaves both pools as they are.
@@ -299,7 +299,7 @@ TEST_P(OtherPools, AreWholeWhenTheDriverRefusesThemToo)
 // allocation has it all.
 TEST_P(OtherPools, AreWholeWhenOneCallFails)
 {
-    if (GetParam() & BINADE_POOL_CHECKED)
+    if (GetParam() & MOIETY_POOL_CHECKED)
         GTEST_SKIP() << "its patterns take long";
     for (const char *entry :
          {"cuMemAlloc", "cuMemFree", "cuMemCreate", "cuMemMap", "cuMemUnmap",
@@ -307,22 +307,22 @@ TEST_P(OtherPools, AreWholeWhenOneCallFails)
           "cuCtxRecordEvent", "cuEventQuery", "cuEventCreate"}) {
         for (int n = 1; n <= 6; n++) {
             SCOPED_TRACE(entry + std::string(", call ") + std::to_string(n));
-            Pool rich(With(BINADE_POOL_PREFER_MAPPED)), poor(With(GetParam()));
+            Pool rich(With(MOIETY_POOL_PREFER_MAPPED)), poor(With(GetParam()));
             Stream stream;
-            binade_devptr block = 0;
+            moiety_devptr block = 0;
             Give(rich, Take(rich, 60 * kMiB), stream);
             pool_test::Synchronize();
             pool_test::SetFaults(std::string(entry) +
                                  ":nth=" + std::to_string(n) +
                                  ":code=CUDA_ERROR_UNKNOWN");
             bool is_served =
-                binade_alloc(poor, 16 * kMiB, kStream, &block) == BINADE_OK;
+                moiety_alloc(poor, 16 * kMiB, kStream, &block) == MOIETY_OK;
             pool_test::SetFaults("");
             if (is_served)
-                poor.Free(block, BINADE_STREAM_DONE);
+                poor.Free(block, MOIETY_STREAM_DONE);
             pool_test::Synchronize();
             poor.TrimAll();
-            poor.Free(poor.Alloc(40 * kMiB), BINADE_STREAM_DONE);
+            poor.Free(poor.Alloc(40 * kMiB), MOIETY_STREAM_DONE);
         }
     }
 }
@@ -333,22 +333,22 @@ TEST_P(OtherPools, AreWholeWhenOneCallFails)
 // what is in use is nobody else's.
 TEST_P(OtherPools, MayAllBeRefusedAtOnce)
 {
-    if (GetParam() & BINADE_POOL_CHECKED)
+    if (GetParam() & MOIETY_POOL_CHECKED)
         GTEST_SKIP() << "its patterns take long";
     Pool one(With(0)), two(With(GetParam()));
     std::atomic<unsigned> served{0};
     auto run = [&](Pool &pool, uint32_t word) {
         pool_test::SetCurrent(pool_test::PrimaryContext());
         for (int i = 0; i < 60; i++) {
-            std::vector<binade_devptr> blocks;
-            binade_devptr block = 0;
+            std::vector<moiety_devptr> blocks;
+            moiety_devptr block = 0;
             while (blocks.size() < 6 &&
-                   binade_alloc(pool, 4 * kMiB, BINADE_STREAM_DONE, &block) ==
-                       BINADE_OK)
+                   moiety_alloc(pool, 4 * kMiB, MOIETY_STREAM_DONE, &block) ==
+                       MOIETY_OK)
                 blocks.push_back(block);
-            for (binade_devptr at : blocks)
+            for (moiety_devptr at : blocks)
                 pool_test::Fill(at, kKiB, word);
-            for (binade_devptr at : blocks)
+            for (moiety_devptr at : blocks)
                 EXPECT_TRUE(pool_test::Holds(at, kKiB, word));
             Give(pool, blocks);
             served += !blocks.empty();
@@ -360,9 +360,9 @@ TEST_P(OtherPools, MayAllBeRefusedAtOnce)
     for (std::thread &thread : threads)
         thread.join();
     EXPECT_LE(60u, served);
-    two.Free(two.Alloc(32 * kMiB), BINADE_STREAM_DONE);
+    two.Free(two.Alloc(32 * kMiB), MOIETY_STREAM_DONE);
     two.Trim(); // what a checked pool holds back
-    one.Free(one.Alloc(32 * kMiB), BINADE_STREAM_DONE);
+    one.Free(one.Alloc(32 * kMiB), MOIETY_STREAM_DONE);
 }
 
 // Its end waits for who trims it, and no later visit finds it.
@@ -374,18 +374,18 @@ TEST_P(OtherPools, MayBeDestroyedMeanwhile)
         pool_test::SetCurrent(pool_test::PrimaryContext());
         while (!is_over) {
             Pool brief(With(0));
-            binade_devptr block = 0;
+            moiety_devptr block = 0;
             for (int i = 0; i < 8; i++)
-                if (binade_alloc(brief, 2 * kMiB, BINADE_STREAM_DONE, &block) ==
-                    BINADE_OK)
-                    brief.Free(block, BINADE_STREAM_DONE);
+                if (moiety_alloc(brief, 2 * kMiB, MOIETY_STREAM_DONE, &block) ==
+                    MOIETY_OK)
+                    brief.Free(block, MOIETY_STREAM_DONE);
         }
     });
     for (int i = 0; i < 200; i++) {
-        binade_devptr block = 0;
-        if (binade_alloc(poor, 63 * kMiB, BINADE_STREAM_DONE, &block) ==
-            BINADE_OK)
-            poor.Free(block, BINADE_STREAM_DONE);
+        moiety_devptr block = 0;
+        if (moiety_alloc(poor, 63 * kMiB, MOIETY_STREAM_DONE, &block) ==
+            MOIETY_OK)
+            poor.Free(block, MOIETY_STREAM_DONE);
         poor.Trim();
     }
     is_over = true;

@@ -19,10 +19,10 @@ using pool_test::kKiB;
 using pool_test::kMiB;
 using pool_test::Pool;
 
-// binade/stats.h says so, beside what caches can hold.
+// moiety/stats.h says so, beside what caches can hold.
 constexpr uint64_t kStepBytes = 256 * kKiB;
 
-const binade_stream kStream = BINADE_STREAM_LEGACY;
+const moiety_stream kStream = MOIETY_STREAM_LEGACY;
 
 class Peak : public ::testing::Test
 {
@@ -34,9 +34,9 @@ class Peak : public ::testing::Test
 };
 
 // Caches may hold `cache_bytes`, all of them together.
-binade_pool_options WithCaches(uint64_t cache_bytes)
+moiety_pool_options WithCaches(uint64_t cache_bytes)
 {
-    binade_pool_options options = Defaults();
+    moiety_pool_options options = Defaults();
     options.thread_cache_bytes = cache_bytes;
     options.cache_bytes = cache_bytes;
     return options;
@@ -50,7 +50,7 @@ void ExpectWithin(uint64_t bound_bytes, uint64_t truth_bytes,
 }
 
 struct Block {
-    binade_devptr address;
+    moiety_devptr address;
     uint64_t bytes;
 };
 
@@ -58,7 +58,7 @@ struct Block {
 class Walker
 {
   public:
-    Walker(binade_pool *pool, uint32_t seed, std::atomic<uint64_t> *live)
+    Walker(moiety_pool *pool, uint32_t seed, std::atomic<uint64_t> *live)
         : pool_(pool), random_(seed), live_(live)
     {
     }
@@ -81,10 +81,10 @@ class Walker
         size_t size_bytes = 1 + random_() % (random_() % 16 ? 8 * kKiB : kMiB);
         size_t usable_bytes = 0;
         Block block = {};
-        ASSERT_EQ(BINADE_OK,
-                  binade_alloc(pool_, size_bytes, kStream, &block.address));
-        ASSERT_EQ(BINADE_OK,
-                  binade_usable_size(pool_, block.address, &usable_bytes));
+        ASSERT_EQ(MOIETY_OK,
+                  moiety_alloc(pool_, size_bytes, kStream, &block.address));
+        ASSERT_EQ(MOIETY_OK,
+                  moiety_usable_size(pool_, block.address, &usable_bytes));
         block.bytes = usable_bytes;
         *live_ += block.bytes;
         blocks_.push_back(block);
@@ -93,12 +93,12 @@ class Walker
     {
         size_t at = random_() % blocks_.size();
         *live_ -= blocks_[at].bytes;
-        ASSERT_EQ(BINADE_OK, binade_free(pool_, blocks_[at].address, kStream));
+        ASSERT_EQ(MOIETY_OK, moiety_free(pool_, blocks_[at].address, kStream));
         blocks_[at] = blocks_.back();
         blocks_.pop_back();
     }
 
-    binade_pool *pool_;
+    moiety_pool *pool_;
     std::mt19937 random_;
     std::atomic<uint64_t> *live_;
     std::vector<Block> blocks_;
@@ -161,12 +161,12 @@ TEST_F(Peak, DoesNotDriftWithThreadsAndStreams)
         std::thread([&] {
             pool_test::SetCurrent(pool_test::PrimaryContext());
             pool_test::Stream stream;
-            std::vector<binade_devptr> blocks(kBytes / (64 * kKiB));
-            for (binade_devptr &block : blocks)
+            std::vector<moiety_devptr> blocks(kBytes / (64 * kKiB));
+            for (moiety_devptr &block : blocks)
                 block = pool.Alloc(64 * kKiB, stream);
-            for (binade_devptr block : blocks)
+            for (moiety_devptr block : blocks)
                 pool.Free(block, stream);
-            EXPECT_EQ(BINADE_OK, binade_stream_retire(pool, stream));
+            EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, stream));
         }).join();
         if (i % 8 == 0)
             pool.Trim();
@@ -178,8 +178,8 @@ TEST_F(Peak, DoesNotDriftWithThreadsAndStreams)
 TEST_F(Peak, IsNeverBelowWhatIsLive)
 {
     Pool pool;
-    binade_devptr block = pool.Alloc(100);
-    binade_stats stats = pool.Stats();
+    moiety_devptr block = pool.Alloc(100);
+    moiety_stats stats = pool.Stats();
     EXPECT_GT(stats.allocated_bytes_current, 0u);
     EXPECT_GE(stats.allocated_bytes_peak, stats.allocated_bytes_current);
     pool.Free(block);
@@ -196,27 +196,27 @@ class PeakOfKind : public ::testing::TestWithParam<uint32_t>
 };
 
 INSTANTIATE_TEST_SUITE_P(Kinds, PeakOfKind,
-                         ::testing::Values(0, BINADE_POOL_MAPPED,
-                                           BINADE_POOL_CHECKED |
-                                               BINADE_POOL_CHECKED_QUIET,
-                                           BINADE_POOL_PASS_THROUGH));
+                         ::testing::Values(0, MOIETY_POOL_MAPPED,
+                                           MOIETY_POOL_CHECKED |
+                                               MOIETY_POOL_CHECKED_QUIET,
+                                           MOIETY_POOL_PASS_THROUGH));
 
 TEST_P(PeakOfKind, BeginsAnewAtWhatIsLive)
 {
-    binade_pool_options options = Defaults();
+    moiety_pool_options options = Defaults();
     options.flags = GetParam();
     Pool pool(options);
-    binade_devptr large = pool.Alloc(20 * kMiB);
-    binade_devptr small = pool.Alloc(3 * kMiB);
+    moiety_devptr large = pool.Alloc(20 * kMiB);
+    moiety_devptr small = pool.Alloc(3 * kMiB);
     pool.Free(large);
     EXPECT_EQ(23 * kMiB, pool.Stats().allocated_bytes_peak);
-    ASSERT_EQ(BINADE_OK, binade_pool_reset_peaks(pool));
+    ASSERT_EQ(MOIETY_OK, moiety_pool_reset_peaks(pool));
     EXPECT_EQ(3 * kMiB, pool.Stats().allocated_bytes_peak);
     large = pool.Alloc(8 * kMiB);
     pool.Free(large);
     EXPECT_EQ(11 * kMiB, pool.Stats().allocated_bytes_peak);
     pool.Free(small);
-    ASSERT_EQ(BINADE_OK, binade_pool_reset_peaks(pool));
+    ASSERT_EQ(MOIETY_OK, moiety_pool_reset_peaks(pool));
     EXPECT_EQ(0u, pool.Stats().allocated_bytes_peak);
 }
 

@@ -8,20 +8,20 @@
 #include <map>
 #include <string>
 
-#include "binade/stats.h"
+#include "moiety/stats.h"
 
 namespace
 {
 
 // Version 0.1.0 of the struct; fields may only be appended.
-static_assert(offsetof(binade_stats, struct_size) == 0, "moved");
-static_assert(offsetof(binade_stats, segment_current) == 4, "moved");
-static_assert(offsetof(binade_stats, allocation_current) == 8, "moved");
+static_assert(offsetof(moiety_stats, struct_size) == 0, "moved");
+static_assert(offsetof(moiety_stats, segment_current) == 4, "moved");
+static_assert(offsetof(moiety_stats, allocation_current) == 8, "moved");
 
 // A snapshot in which every 32-bit word of the struct says where it is.
-binade_stats Numbered()
+moiety_stats Numbered()
 {
-    binade_stats stats;
+    moiety_stats stats;
     uint32_t words[sizeof(stats) / 4];
     for (uint32_t i = 0; i < sizeof(stats) / 4; i++)
         words[i] = i;
@@ -30,12 +30,12 @@ binade_stats Numbered()
     return stats;
 }
 
-std::map<std::string, uint64_t> Listed(const binade_stats &stats)
+std::map<std::string, uint64_t> Listed(const moiety_stats &stats)
 {
     std::map<std::string, uint64_t> listed;
     uint64_t value = 0;
     for (uint32_t i = 0;
-         const char *key = binade_stats_entry(&stats, i, &value); i++)
+         const char *key = moiety_stats_entry(&stats, i, &value); i++)
         EXPECT_TRUE(listed.emplace(key, value).second) << key << " again";
     return listed;
 }
@@ -43,7 +43,7 @@ std::map<std::string, uint64_t> Listed(const binade_stats &stats)
 using Numbers = std::map<std::string, uint64_t>;
 
 // Those that PyTorch has as well.
-Numbers NumbersOfBlocks(const binade_stats &stats)
+Numbers NumbersOfBlocks(const moiety_stats &stats)
 {
     return {
         {"segment.all.current", stats.segment_current},
@@ -63,7 +63,7 @@ Numbers NumbersOfBlocks(const binade_stats &stats)
     };
 }
 
-Numbers NumbersOfCaches(const binade_stats &stats)
+Numbers NumbersOfCaches(const moiety_stats &stats)
 {
     return {
         {"cached_bytes", stats.cached_bytes},
@@ -111,7 +111,7 @@ Numbers NumbersOfCaches(const binade_stats &stats)
 
 TEST(StatsEntry, ListsEveryFieldUnderItsKey)
 {
-    binade_stats stats = Numbered();
+    moiety_stats stats = Numbered();
     Numbers expected = NumbersOfBlocks(stats);
     expected.merge(NumbersOfCaches(stats));
     EXPECT_EQ(expected, Listed(stats));
@@ -119,8 +119,8 @@ TEST(StatsEntry, ListsEveryFieldUnderItsKey)
 
 TEST(StatsEntry, EndsWhereAnOlderStructEnds)
 {
-    binade_stats stats = Numbered();
-    stats.struct_size = offsetof(binade_stats, reserved_bytes_peak);
+    moiety_stats stats = Numbered();
+    stats.struct_size = offsetof(moiety_stats, reserved_bytes_peak);
     auto listed = Listed(stats);
     EXPECT_EQ(9u, listed.size());
     EXPECT_EQ(1u, listed.count("reserved_bytes.all.current"));
@@ -128,8 +128,8 @@ TEST(StatsEntry, EndsWhereAnOlderStructEnds)
 
 TEST(StatsEntry, DoesNotListAFieldThatIsThereInPart)
 {
-    binade_stats stats = Numbered();
-    stats.struct_size = offsetof(binade_stats, reserved_bytes_peak) + 7;
+    moiety_stats stats = Numbered();
+    stats.struct_size = offsetof(moiety_stats, reserved_bytes_peak) + 7;
     EXPECT_EQ(9u, Listed(stats).size());
     stats.struct_size = 4;
     EXPECT_EQ(0u, Listed(stats).size());
@@ -137,7 +137,7 @@ TEST(StatsEntry, DoesNotListAFieldThatIsThereInPart)
 
 TEST(StatsEntry, ListsNoMoreOfALaterStruct)
 {
-    binade_stats stats = Numbered();
+    moiety_stats stats = Numbered();
     size_t now = Listed(stats).size();
     stats.struct_size = sizeof(stats) + 80;
     EXPECT_EQ(now, Listed(stats).size());
@@ -145,11 +145,11 @@ TEST(StatsEntry, ListsNoMoreOfALaterStruct)
 
 TEST(StatsEntry, IsNullWithoutAPlaceForIt)
 {
-    binade_stats stats = Numbered();
+    moiety_stats stats = Numbered();
     uint64_t value = 77;
-    EXPECT_EQ(nullptr, binade_stats_entry(nullptr, 0, &value));
-    EXPECT_EQ(nullptr, binade_stats_entry(&stats, 0, nullptr));
-    EXPECT_EQ(nullptr, binade_stats_entry(&stats, UINT32_MAX, &value));
+    EXPECT_EQ(nullptr, moiety_stats_entry(nullptr, 0, &value));
+    EXPECT_EQ(nullptr, moiety_stats_entry(&stats, 0, nullptr));
+    EXPECT_EQ(nullptr, moiety_stats_entry(&stats, UINT32_MAX, &value));
     EXPECT_EQ(77u, value);
 }
 

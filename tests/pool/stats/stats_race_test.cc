@@ -54,31 +54,31 @@ class StatsRace : public ::testing::Test
     // difference of two threads' counters. The one that frees is the pool's
     // elder and so is read last, when the other's number is old.
     struct HandOver {
-        std::atomic<binade_devptr> block{0};
+        std::atomic<moiety_devptr> block{0};
         std::atomic<bool> is_awaited{false};
 
-        void Give(binade_pool *pool, size_t size_bytes, binade_stream stream)
+        void Give(moiety_pool *pool, size_t size_bytes, moiety_stream stream)
         {
-            binade_devptr fresh = 0;
+            moiety_devptr fresh = 0;
             if (!is_awaited || block != 0)
                 return std::this_thread::yield();
-            if (binade_alloc(pool, size_bytes, stream, &fresh) == BINADE_OK)
+            if (moiety_alloc(pool, size_bytes, stream, &fresh) == MOIETY_OK)
                 block = fresh;
         }
-        void Take(binade_pool *pool, binade_stream stream)
+        void Take(moiety_pool *pool, moiety_stream stream)
         {
-            binade_devptr taken = block.exchange(0);
+            moiety_devptr taken = block.exchange(0);
             if (!is_awaited) {
-                EXPECT_EQ(BINADE_OK, binade_alloc(pool, 512, stream, &taken));
+                EXPECT_EQ(MOIETY_OK, moiety_alloc(pool, 512, stream, &taken));
                 is_awaited = true;
             }
             if (taken == 0)
                 return std::this_thread::yield();
-            EXPECT_EQ(BINADE_OK, binade_free(pool, taken, stream));
+            EXPECT_EQ(MOIETY_OK, moiety_free(pool, taken, stream));
         }
     };
 
-    static void ExpectSane(const binade_stats &stats)
+    static void ExpectSane(const moiety_stats &stats)
     {
         EXPECT_LE(stats.allocation_freed, stats.allocation_allocated);
         EXPECT_EQ(stats.allocation_current,
@@ -93,7 +93,7 @@ class StatsRace : public ::testing::Test
         EXPECT_LE(stats.cache_hits, stats.allocation_allocated);
         uint64_t value = 0;
         for (uint32_t i = 0;; i++) {
-            const char *key = binade_stats_entry(&stats, i, &value);
+            const char *key = moiety_stats_entry(&stats, i, &value);
             if (!key)
                 break;
             EXPECT_LT(value, UINT64_C(1) << 63) << key;
@@ -102,9 +102,9 @@ class StatsRace : public ::testing::Test
 
     static void Watch(Pool &pool, unsigned snapshots)
     {
-        binade_stats before = pool.Stats();
+        moiety_stats before = pool.Stats();
         for (unsigned i = 0; i < snapshots && !HasFailure(); i++) {
-            binade_stats now = pool.Stats();
+            moiety_stats now = pool.Stats();
             ExpectSane(now);
             EXPECT_GE(now.allocation_allocated, before.allocation_allocated);
             EXPECT_GE(now.allocation_freed, before.allocation_freed);
@@ -139,21 +139,21 @@ TEST_F(StatsRace, OfBlocksThatRetireAndThreadsThatEnd)
     HandOver shared;
     {
         Crew crew;
-        crew.Add([&] { shared.Give(pool, 64 * kKiB, BINADE_STREAM_ANY); });
-        crew.Add([&] { shared.Take(pool, BINADE_STREAM_ANY); });
+        crew.Add([&] { shared.Give(pool, 64 * kKiB, MOIETY_STREAM_ANY); });
+        crew.Add([&] { shared.Take(pool, MOIETY_STREAM_ANY); });
         crew.Add([&] {
             std::thread([&] {
-                std::vector<binade_devptr> blocks(100);
-                for (binade_devptr &block : blocks)
+                std::vector<moiety_devptr> blocks(100);
+                for (moiety_devptr &block : blocks)
                     block = pool.Alloc(20 * kKiB, stream);
-                for (binade_devptr block : blocks)
+                for (moiety_devptr block : blocks)
                     pool.Free(block, stream);
             }).join();
         });
         crew.Add([&] { pool.Trim(); });
         Watch(pool, 3000);
     }
-    pool.Free(shared.block, BINADE_STREAM_ANY);
+    pool.Free(shared.block, MOIETY_STREAM_ANY);
     EXPECT_EQ(0u, pool.Stats().allocation_current);
 }
 
@@ -161,26 +161,26 @@ TEST_F(StatsRace, OfATenantKeepThePeakAboveWhatIsLive)
 {
     Pool pool;
     Stream stream;
-    binade_tenant tenant = 0;
-    ASSERT_EQ(BINADE_OK, binade_tenant_create(pool, "t", 64 * kMiB, &tenant));
+    moiety_tenant tenant = 0;
+    ASSERT_EQ(MOIETY_OK, moiety_tenant_create(pool, "t", 64 * kMiB, &tenant));
     {
         Crew crew;
         for (size_t size_bytes : {size_t{512}, 3 * kMiB})
             crew.Add([&, size_bytes] {
-                binade_devptr block = 0;
-                if (binade_tenant_alloc(tenant, size_bytes, stream, &block) ==
-                    BINADE_OK)
+                moiety_devptr block = 0;
+                if (moiety_tenant_alloc(tenant, size_bytes, stream, &block) ==
+                    MOIETY_OK)
                     pool.Free(block, stream);
             });
         for (unsigned i = 0; i < 5000 && !HasFailure(); i++) {
-            binade_tenant_info info = {};
+            moiety_tenant_info info = {};
             info.struct_size = sizeof(info);
-            ASSERT_EQ(BINADE_OK, binade_tenant_stats(tenant, &info));
+            ASSERT_EQ(MOIETY_OK, moiety_tenant_stats(tenant, &info));
             EXPECT_LE(info.live_bytes, info.peak_bytes);
             EXPECT_LE(info.peak_bytes, 64 * kMiB);
         }
     }
-    EXPECT_EQ(BINADE_OK, binade_tenant_destroy(tenant));
+    EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));
 }
 
 } // namespace

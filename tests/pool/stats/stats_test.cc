@@ -31,25 +31,25 @@ class Stats : public ::testing::Test
 TEST_F(Stats, NeedAPoolAndAPlace)
 {
     Pool pool;
-    binade_stats stats = {};
+    moiety_stats stats = {};
     stats.struct_size = sizeof(stats);
-    EXPECT_EQ(BINADE_E_INVALID, binade_pool_stats(nullptr, &stats));
-    EXPECT_EQ(BINADE_E_INVALID, binade_pool_stats(pool, nullptr));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_stats(nullptr, &stats));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_stats(pool, nullptr));
 }
 
 constexpr uint32_t kFirstVersionBytes = 352;
-static_assert(offsetof(binade_stats, cache_bound_bytes) == kFirstVersionBytes,
+static_assert(offsetof(moiety_stats, cache_bound_bytes) == kFirstVersionBytes,
               "moved");
 
 TEST_F(Stats, RefuseAStructOfTheWrongSizeAndLeaveIt)
 {
     Pool pool;
-    binade_stats stats, before;
+    moiety_stats stats, before;
     std::memset(&stats, 0x5a, sizeof(stats));
     for (uint32_t bytes : {0u, 4u, kFirstVersionBytes - 1}) {
         stats.struct_size = bytes;
         before = stats;
-        EXPECT_EQ(BINADE_E_INVALID, binade_pool_stats(pool, &stats));
+        EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_stats(pool, &stats));
         EXPECT_EQ(0, std::memcmp(&before, &stats, sizeof(stats)));
     }
 }
@@ -57,10 +57,10 @@ TEST_F(Stats, RefuseAStructOfTheWrongSizeAndLeaveIt)
 TEST_F(Stats, GiveAnEarlierVersionWhatItKnows)
 {
     Pool pool;
-    binade_stats stats;
+    moiety_stats stats;
     std::memset(&stats, 0x5a, sizeof(stats));
     stats.struct_size = kFirstVersionBytes;
-    ASSERT_EQ(BINADE_OK, binade_pool_stats(pool, &stats));
+    ASSERT_EQ(MOIETY_OK, moiety_pool_stats(pool, &stats));
     EXPECT_EQ(kFirstVersionBytes, stats.struct_size);
     EXPECT_EQ(0u, stats.ladder_last_look);
     EXPECT_EQ(UINT64_C(0x5a5a5a5a5a5a5a5a), stats.cache_bound_bytes);
@@ -70,12 +70,12 @@ TEST_F(Stats, WriteNothingPastWhatTheyKnow)
 {
     Pool pool;
     struct {
-        binade_stats known;
+        moiety_stats known;
         unsigned char later[64];
     } larger;
     std::memset(&larger, 0x5a, sizeof(larger));
     larger.known.struct_size = sizeof(larger);
-    ASSERT_EQ(BINADE_OK, binade_pool_stats(pool, &larger.known));
+    ASSERT_EQ(MOIETY_OK, moiety_pool_stats(pool, &larger.known));
     EXPECT_EQ(sizeof(larger.known), larger.known.struct_size);
     for (unsigned char byte : larger.later)
         EXPECT_EQ(0x5a, byte);
@@ -83,13 +83,13 @@ TEST_F(Stats, WriteNothingPastWhatTheyKnow)
 
 TEST_F(Stats, OfAFreshPoolAreZero)
 {
-    binade_pool_options options = Defaults();
+    moiety_pool_options options = Defaults();
     options.limit_bytes = 10 * kMiB;
     Pool pool(options);
-    binade_stats stats = pool.Stats();
+    moiety_stats stats = pool.Stats();
     uint64_t value = 0;
     for (uint32_t i = 0;; i++) {
-        const char *key = binade_stats_entry(&stats, i, &value);
+        const char *key = moiety_stats_entry(&stats, i, &value);
         if (!key)
             break;
         if (std::strcmp(key, "limit_bytes") == 0)
@@ -106,8 +106,8 @@ TEST_F(Stats, OfAFreshPoolAreZero)
 TEST_F(Stats, FollowABlock)
 {
     Pool pool;
-    binade_devptr block = pool.Alloc(1000);
-    binade_stats stats = pool.Stats();
+    moiety_devptr block = pool.Alloc(1000);
+    moiety_stats stats = pool.Stats();
     EXPECT_EQ(1u, stats.allocation_current);
     EXPECT_EQ(1u, stats.allocation_allocated);
     EXPECT_EQ(0u, stats.allocation_freed);
@@ -127,7 +127,7 @@ TEST_F(Stats, FollowABlock)
 TEST_F(Stats, KeepThePeakOfWhatWasReserved)
 {
     Pool pool;
-    pool.Free(pool.Alloc(100 * kMiB), BINADE_STREAM_DONE);
+    pool.Free(pool.Alloc(100 * kMiB), MOIETY_STREAM_DONE);
     uint64_t reserved_bytes = pool.Stats().reserved_bytes_current;
     EXPECT_GE(reserved_bytes, 100 * kMiB);
     EXPECT_EQ(reserved_bytes, pool.Stats().reserved_bytes_peak);
@@ -143,10 +143,10 @@ TEST_F(Stats, CountHitsAndMisses)
 {
     Pool pool;
     pool.Free(pool.Alloc(4096));
-    binade_stats before = pool.Stats();
+    moiety_stats before = pool.Stats();
     for (int i = 0; i < 10; i++)
         pool.Free(pool.Alloc(4096));
-    binade_stats after = pool.Stats();
+    moiety_stats after = pool.Stats();
     EXPECT_EQ(before.cache_hits + 10, after.cache_hits);
     EXPECT_EQ(before.cache_misses, after.cache_misses);
     EXPECT_EQ(11u, after.cache_hits + after.cache_misses);
@@ -154,15 +154,15 @@ TEST_F(Stats, CountHitsAndMisses)
 
 TEST_F(Stats, TellTheLongestRun)
 {
-    binade_pool_options options = Defaults();
+    moiety_pool_options options = Defaults();
     options.limit_bytes = 8 * kMiB;
     options.thread_cache_bytes = 0;
     Pool pool(options);
-    binade_devptr first = pool.Alloc(2 * kMiB), second = pool.Alloc(2 * kMiB);
+    moiety_devptr first = pool.Alloc(2 * kMiB), second = pool.Alloc(2 * kMiB);
     EXPECT_EQ(4 * kMiB, pool.Stats().longest_run_bytes);
-    pool.Free(first, BINADE_STREAM_DONE);
+    pool.Free(first, MOIETY_STREAM_DONE);
     EXPECT_EQ(4 * kMiB, pool.Stats().longest_run_bytes);
-    pool.Free(second, BINADE_STREAM_DONE);
+    pool.Free(second, MOIETY_STREAM_DONE);
     EXPECT_EQ(8 * kMiB, pool.Stats().longest_run_bytes);
 }
 
@@ -200,7 +200,7 @@ struct Ledger {
 class Crowd
 {
   public:
-    Crowd(binade_pool *pool, uint64_t seed) : pool_(pool), seed_(seed) {}
+    Crowd(moiety_pool *pool, uint64_t seed) : pool_(pool), seed_(seed) {}
 
     Ledger Run(unsigned thread_count, unsigned operation_count)
     {
@@ -221,7 +221,7 @@ class Crowd
     {
         Ledger ledger;
         while (!live_.empty())
-            FreeOne(BINADE_STREAM_ANY, &ledger);
+            FreeOne(MOIETY_STREAM_ANY, &ledger);
         return ledger;
     }
 
@@ -231,27 +231,27 @@ class Crowd
         pool_test::SetCurrent(pool_test::PrimaryContext());
         std::mt19937_64 random(seed);
         pool_test::Stream own;
-        const binade_stream streams[] = {BINADE_STREAM_LEGACY,
-                                         BINADE_STREAM_ANY, BINADE_STREAM_DONE,
-                                         BINADE_STREAM_PER_THREAD, own};
+        const moiety_stream streams[] = {MOIETY_STREAM_LEGACY,
+                                         MOIETY_STREAM_ANY, MOIETY_STREAM_DONE,
+                                         MOIETY_STREAM_PER_THREAD, own};
         for (unsigned i = 0; i < operation_count; i++) {
-            binade_stream stream = streams[random() % 5];
+            moiety_stream stream = streams[random() % 5];
             if (random() % 2)
                 AllocOne(1 + random() % (size_t{1} << (4 + random() % 19)),
                          stream, ledger);
             else
                 FreeOne(stream, ledger);
         }
-        EXPECT_EQ(BINADE_OK, binade_stream_retire(pool_, own));
+        EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool_, own));
     }
 
-    void AllocOne(size_t size_bytes, binade_stream stream, Ledger *ledger)
+    void AllocOne(size_t size_bytes, moiety_stream stream, Ledger *ledger)
     {
-        binade_devptr block = 0;
+        moiety_devptr block = 0;
         size_t usable_bytes = 0;
-        EXPECT_EQ(BINADE_OK, binade_alloc(pool_, size_bytes, stream, &block))
-            << binade_last_error_message();
-        EXPECT_EQ(BINADE_OK, binade_usable_size(pool_, block, &usable_bytes));
+        EXPECT_EQ(MOIETY_OK, moiety_alloc(pool_, size_bytes, stream, &block))
+            << moiety_last_error_message();
+        EXPECT_EQ(MOIETY_OK, moiety_usable_size(pool_, block, &usable_bytes));
         ledger->alloc_count++;
         ledger->requested_bytes += size_bytes;
         ledger->allocated_bytes += usable_bytes;
@@ -259,9 +259,9 @@ class Crowd
         live_.push_back(block);
     }
 
-    void FreeOne(binade_stream stream, Ledger *ledger)
+    void FreeOne(moiety_stream stream, Ledger *ledger)
     {
-        binade_devptr block = 0;
+        moiety_devptr block = 0;
         size_t usable_bytes = 0;
         {
             std::lock_guard<std::mutex> guard(lock_);
@@ -270,20 +270,20 @@ class Crowd
             block = live_.back();
             live_.pop_back();
         }
-        EXPECT_EQ(BINADE_OK, binade_usable_size(pool_, block, &usable_bytes));
-        EXPECT_EQ(BINADE_OK, binade_free(pool_, block, stream))
-            << binade_last_error_message();
+        EXPECT_EQ(MOIETY_OK, moiety_usable_size(pool_, block, &usable_bytes));
+        EXPECT_EQ(MOIETY_OK, moiety_free(pool_, block, stream))
+            << moiety_last_error_message();
         ledger->free_count++;
         ledger->freed_bytes += usable_bytes;
     }
 
-    binade_pool *pool_;
+    moiety_pool *pool_;
     uint64_t seed_;
     std::mutex lock_;
-    std::vector<binade_devptr> live_;
+    std::vector<moiety_devptr> live_;
 };
 
-void ExpectExact(const binade_stats &stats, const Ledger &ledger)
+void ExpectExact(const moiety_stats &stats, const Ledger &ledger)
 {
     EXPECT_EQ(ledger.alloc_count, stats.allocation_allocated);
     EXPECT_EQ(ledger.free_count, stats.allocation_freed);
@@ -320,16 +320,16 @@ TEST_F(Stats, AreExactAtRestAfterAnyOperations)
 
 TEST_F(Stats, AllocationsThatFailAreNeitherHitsNorMisses)
 {
-    binade_pool_options options = Defaults();
+    moiety_pool_options options = Defaults();
     options.limit_bytes = 2 * kMiB;
     options.wait_ms = 0;
     Pool pool(options);
-    binade_devptr all = pool.Alloc(2 * kMiB), block = 0;
+    moiety_devptr all = pool.Alloc(2 * kMiB), block = 0;
     for (int i = 0; i < 3; i++)
-        EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
-                  binade_alloc(pool, kMiB, BINADE_STREAM_ANY, &block));
-    EXPECT_EQ(BINADE_E_BUSY,
-              binade_try_alloc(pool, kMiB, BINADE_STREAM_ANY, &block));
+        EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY,
+                  moiety_alloc(pool, kMiB, MOIETY_STREAM_ANY, &block));
+    EXPECT_EQ(MOIETY_E_BUSY,
+              moiety_try_alloc(pool, kMiB, MOIETY_STREAM_ANY, &block));
     EXPECT_EQ(0u, pool.Stats().cache_hits);
     EXPECT_EQ(1u, pool.Stats().cache_misses);
     pool.Free(all);

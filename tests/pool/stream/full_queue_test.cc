@@ -42,13 +42,13 @@ class Call
     {
         return status_.wait_for(kLong) == std::future_status::ready;
     }
-    binade_status Status()
+    moiety_status Status()
     {
         return status_.get();
     }
 
   private:
-    std::future<binade_status> status_;
+    std::future<moiety_status> status_;
 };
 
 // A pool whose memory was freed half on a stream that is full and half on one
@@ -61,9 +61,9 @@ class FullQueue : public ::testing::Test
         pool_test::UseStandin();
     }
 
-    static binade_pool_options Small(uint32_t wait_ms)
+    static moiety_pool_options Small(uint32_t wait_ms)
     {
-        binade_pool_options options = Defaults();
+        moiety_pool_options options = Defaults();
         options.limit_bytes = options.first_segment_bytes = 64 * kMiB;
         options.wait_ms = wait_ms;
         return options;
@@ -71,7 +71,7 @@ class FullQueue : public ::testing::Test
 
     void Prepare(Pool &pool)
     {
-        std::vector<binade_devptr> of_full, of_idle;
+        std::vector<moiety_devptr> of_full, of_idle;
         for (unsigned i = 0; i < kBlocks; i++) {
             of_full.push_back(pool.Alloc(kMiB, full_));
             of_idle.push_back(pool.Alloc(kMiB, idle_));
@@ -80,8 +80,8 @@ class FullQueue : public ::testing::Test
         full_.Hold();
         Fill();
         // Nothing else is free.
-        while (binade_try_alloc(pool, 512 * 1024, next_, &address_) ==
-               BINADE_OK)
+        while (moiety_try_alloc(pool, 512 * 1024, next_, &address_) ==
+               MOIETY_OK)
             rest_.push_back(address_);
         for (unsigned i = 0; i < kBlocks; i++) {
             pool.Free(of_full[i], full_);
@@ -96,7 +96,7 @@ class FullQueue : public ::testing::Test
     void End(Pool &pool)
     {
         GoOn();
-        for (binade_devptr block : rest_)
+        for (moiety_devptr block : rest_)
             pool.Free(block, next_);
     }
     void GoOn()
@@ -111,25 +111,25 @@ class FullQueue : public ::testing::Test
     {
         return !is_launched_;
     }
-    void ExpectReturns(binade_status want, Call call)
+    void ExpectReturns(moiety_status want, Call call)
     {
         bool has_returned = call.HasReturned();
         EXPECT_TRUE(has_returned);
         EXPECT_TRUE(IsFull());
         if (!has_returned)
             GoOn();
-        EXPECT_EQ(want, call.Status()) << binade_last_error_message();
+        EXPECT_EQ(want, call.Status()) << moiety_last_error_message();
     }
 
     Stream full_, idle_, next_;
-    binade_devptr address_ = 0;
-    std::vector<binade_devptr> rest_;
+    moiety_devptr address_ = 0;
+    std::vector<moiety_devptr> rest_;
 
   private:
     // Launches until it blocks: an operation more than the queue takes.
     void Fill()
     {
-        using Memset = int(binade_devptr, unsigned char, size_t, binade_stream);
+        using Memset = int(moiety_devptr, unsigned char, size_t, moiety_stream);
         static Memset *const memset_async = Get<Memset>("cuMemsetD8Async");
         launcher_ = std::thread([this] {
             pool_test::SetCurrent(pool_test::PrimaryContext());
@@ -149,15 +149,15 @@ class FullQueue : public ::testing::Test
     std::atomic<bool> is_over_{false}, is_launched_{false};
     std::atomic<unsigned> launches_{0};
     std::thread launcher_;
-    binade_devptr word_ = 0;
+    moiety_devptr word_ = 0;
 };
 
 TEST_F(FullQueue, BlocksNobodyWhoTries)
 {
     Pool pool(Small(1000));
     Prepare(pool);
-    ExpectReturns(BINADE_E_BUSY, Call([&] {
-                      return binade_try_alloc(pool, kMiB, next_, &address_);
+    ExpectReturns(MOIETY_E_BUSY, Call([&] {
+                      return moiety_try_alloc(pool, kMiB, next_, &address_);
                   }));
     End(pool);
 }
@@ -165,13 +165,13 @@ TEST_F(FullQueue, BlocksNobodyWhoTries)
 TEST_F(FullQueue, BlocksNoFree)
 {
     Pool pool(Small(1000));
-    binade_devptr block = pool.Alloc(4096, full_);
-    binade_devptr large = pool.Alloc(2 * kMiB, full_);
+    moiety_devptr block = pool.Alloc(4096, full_);
+    moiety_devptr large = pool.Alloc(2 * kMiB, full_);
     Prepare(pool);
-    ExpectReturns(BINADE_OK,
-                  Call([&] { return binade_free(pool, block, full_); }));
-    ExpectReturns(BINADE_OK,
-                  Call([&] { return binade_free(pool, large, full_); }));
+    ExpectReturns(MOIETY_OK,
+                  Call([&] { return moiety_free(pool, block, full_); }));
+    ExpectReturns(MOIETY_OK,
+                  Call([&] { return moiety_free(pool, large, full_); }));
     End(pool);
 }
 
@@ -179,8 +179,8 @@ TEST_F(FullQueue, BlocksNobodyWhomItsOwnStreamServes)
 {
     Pool pool(Small(1000));
     Prepare(pool);
-    ExpectReturns(BINADE_OK, Call([&] {
-                      return binade_alloc(pool, 700 * 1024, idle_, &address_);
+    ExpectReturns(MOIETY_OK, Call([&] {
+                      return moiety_alloc(pool, 700 * 1024, idle_, &address_);
                   }));
     pool.Free(address_, idle_);
     End(pool);

@@ -38,37 +38,37 @@ class RecordFault : public ::testing::Test
     }
 
     // Queues work that uses the block, and holds it back.
-    static void Use(binade_devptr block, Stream &stream)
+    static void Use(moiety_devptr block, Stream &stream)
     {
         stream.Hold();
         EXPECT_EQ(
             0,
-            pool_test::Get<int(binade_devptr, unsigned, size_t, binade_stream)>(
+            pool_test::Get<int(moiety_devptr, unsigned, size_t, moiety_stream)>(
                 "cuMemsetD32Async")(block, 1, 128, stream));
     }
 
-    binade_pool_options options;
-    binade_devptr address = 77;
+    moiety_pool_options options;
+    moiety_devptr address = 77;
 };
 
 TEST_F(RecordFault, KeepsWhatAStreamFreedFromOthers)
 {
     Pool pool(options);
     Stream held, other;
-    std::vector<binade_devptr> blocks;
+    std::vector<moiety_devptr> blocks;
     for (int i = 0; i < 128; i++)
         blocks.push_back(pool.Alloc(64 * kKiB, held));
     Use(blocks[0], held);
     pool_test::SetFaults("cuEventRecord:every=1:code=CUDA_ERROR_UNKNOWN");
-    for (binade_devptr block : blocks)
+    for (moiety_devptr block : blocks)
         pool.Free(block, held);
-    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
-              binade_alloc(pool, 64 * kKiB, other, &address));
-    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
-              binade_alloc(pool, 8 * kMiB, other, &address));
+    EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY,
+              moiety_alloc(pool, 64 * kKiB, other, &address));
+    EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY,
+              moiety_alloc(pool, 8 * kMiB, other, &address));
     pool_test::SetFaults("");
-    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
-              binade_alloc(pool, 8 * kMiB, other, &address));
+    EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY,
+              moiety_alloc(pool, 8 * kMiB, other, &address));
     held.Release();
     EXPECT_EQ(8 * kMiB, pool.TrimAll());
 }
@@ -77,17 +77,17 @@ TEST_F(RecordFault, KeepsWhatAnyStreamMayUseFromAll)
 {
     Pool pool(options);
     Stream held, other;
-    binade_devptr block = pool.Alloc(8 * kMiB, held);
+    moiety_devptr block = pool.Alloc(8 * kMiB, held);
     Use(block, held);
     pool_test::SetFaults("cuCtxRecordEvent:every=1:code=CUDA_ERROR_UNKNOWN");
-    pool.Free(block, BINADE_STREAM_ANY);
-    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
-              binade_alloc(pool, kMiB, held, &address));
-    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
-              binade_alloc(pool, kMiB, other, &address));
+    pool.Free(block, MOIETY_STREAM_ANY);
+    EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY,
+              moiety_alloc(pool, kMiB, held, &address));
+    EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY,
+              moiety_alloc(pool, kMiB, other, &address));
     pool_test::SetFaults("");
-    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
-              binade_alloc(pool, kMiB, other, &address));
+    EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY,
+              moiety_alloc(pool, kMiB, other, &address));
     held.Release();
     EXPECT_EQ(8 * kMiB, pool.TrimAll());
 }
@@ -97,14 +97,14 @@ TEST_F(RecordFault, OnAStreamIsNoneOfABlockWithUses)
 {
     Pool pool(options);
     Stream held, other;
-    binade_devptr block = pool.Alloc(8 * kMiB, other);
-    ASSERT_EQ(BINADE_OK, binade_record_use(pool, block, held));
+    moiety_devptr block = pool.Alloc(8 * kMiB, other);
+    ASSERT_EQ(MOIETY_OK, moiety_record_use(pool, block, held));
     Use(block, held);
     pool_test::SetFaults("cuEventRecord:every=1:code=CUDA_ERROR_UNKNOWN");
     pool.Free(block, other);
     pool_test::SetFaults("");
-    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
-              binade_alloc(pool, kMiB, other, &address))
+    EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY,
+              moiety_alloc(pool, kMiB, other, &address))
         << "the other stream's use was forgotten";
     held.Release();
     EXPECT_EQ(8 * kMiB, pool.TrimAll());
@@ -115,12 +115,12 @@ TEST_F(RecordFault, OfTheQueryKeepsTheMemory)
 {
     Pool pool(options);
     Stream held, other;
-    binade_devptr block = pool.Alloc(8 * kMiB, held);
+    moiety_devptr block = pool.Alloc(8 * kMiB, held);
     Use(block, held);
     pool.Free(block, held);
     pool_test::SetFaults("cuEventQuery:every=1:code=CUDA_ERROR_UNKNOWN");
-    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
-              binade_alloc(pool, kMiB, other, &address));
+    EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY,
+              moiety_alloc(pool, kMiB, other, &address));
     pool_test::SetFaults("");
     held.Release();
     EXPECT_EQ(8 * kMiB, pool.TrimAll());

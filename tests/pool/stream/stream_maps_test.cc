@@ -32,9 +32,9 @@ class StreamMaps : public ::testing::Test
     }
 
     // One segment of 8 MiB, and no wait.
-    static binade_pool_options Small()
+    static moiety_pool_options Small()
     {
-        binade_pool_options options = Defaults();
+        moiety_pool_options options = Defaults();
         options.limit_bytes = 8 * kMiB;
         options.first_segment_bytes = 8 * kMiB;
         options.wait_ms = 0;
@@ -42,24 +42,24 @@ class StreamMaps : public ::testing::Test
     }
 
     // Queues work: a stream with none has nothing pending, held or not.
-    static void Work(binade_stream stream, binade_devptr address)
+    static void Work(moiety_stream stream, moiety_devptr address)
     {
-        using Memset = int(binade_devptr, unsigned char, size_t, binade_stream);
+        using Memset = int(moiety_devptr, unsigned char, size_t, moiety_stream);
         static Memset *const memset_async = Get<Memset>("cuMemsetD8Async");
         ASSERT_EQ(0, memset_async(address, 1, 16, stream));
     }
 
     // A block that work on the stream, which is held, still uses, freed there.
-    static binade_devptr FreePending(Pool &pool, Stream &stream,
+    static moiety_devptr FreePending(Pool &pool, Stream &stream,
                                      size_t size_bytes)
     {
-        binade_devptr block = pool.Alloc(size_bytes, stream);
+        moiety_devptr block = pool.Alloc(size_bytes, stream);
         Work(stream, block);
         pool.Free(block, stream);
         return block;
     }
 
-    binade_devptr address = 77;
+    moiety_devptr address = 77;
 };
 
 TEST_F(StreamMaps, SplitWhatWasFreedOnABusyStream)
@@ -68,10 +68,10 @@ TEST_F(StreamMaps, SplitWhatWasFreedOnABusyStream)
     Stream stream;
     stream.Hold();
     FreePending(pool, stream, 8 * kMiB);
-    std::vector<binade_devptr> blocks;
+    std::vector<moiety_devptr> blocks;
     for (size_t size_bytes : {3 * kMiB, 2 * kMiB + 512, kMiB, 700 * kKiB})
         blocks.push_back(pool.Alloc(size_bytes, stream));
-    for (binade_devptr block : blocks)
+    for (moiety_devptr block : blocks)
         pool.Free(block, stream);
     EXPECT_EQ(8 * kMiB, pool.Stats().reserved_bytes_peak);
     stream.Release();
@@ -82,13 +82,13 @@ TEST_F(StreamMaps, MergeWhatWasFreedOnABusyStream)
     Pool pool(Small());
     Stream stream;
     stream.Hold();
-    std::vector<binade_devptr> blocks;
+    std::vector<moiety_devptr> blocks;
     for (int i = 0; i < 4; i++)
         blocks.push_back(pool.Alloc(2 * kMiB, stream));
     Work(stream, blocks[0]);
-    for (binade_devptr block : blocks)
+    for (moiety_devptr block : blocks)
         pool.Free(block, stream);
-    binade_devptr whole = pool.Alloc(8 * kMiB, stream);
+    moiety_devptr whole = pool.Alloc(8 * kMiB, stream);
     pool.Free(whole, stream);
     stream.Release();
 }
@@ -99,10 +99,10 @@ TEST_F(StreamMaps, ServeNoOtherStreamBeforeTheWorkIsDone)
     Stream stream, other;
     stream.Hold();
     FreePending(pool, stream, 8 * kMiB);
-    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
-              binade_alloc(pool, 512, other, &address));
-    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
-              binade_alloc(pool, 512, BINADE_STREAM_ANY, &address));
+    EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY,
+              moiety_alloc(pool, 512, other, &address));
+    EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY,
+              moiety_alloc(pool, 512, MOIETY_STREAM_ANY, &address));
     EXPECT_EQ(8 * kMiB, pool.Stats().retiring_bytes);
     stream.Release();
     pool_test::Synchronize();
@@ -130,9 +130,9 @@ TEST_F(StreamMaps, RecordNothingOnTheLegacyStream)
 {
     Pool pool(Small());
     Stream other;
-    binade_devptr block = pool.Alloc(8 * kMiB, BINADE_STREAM_LEGACY);
-    Work(BINADE_STREAM_LEGACY, block);
-    pool.Free(block, BINADE_STREAM_LEGACY);
+    moiety_devptr block = pool.Alloc(8 * kMiB, MOIETY_STREAM_LEGACY);
+    Work(MOIETY_STREAM_LEGACY, block);
+    pool.Free(block, MOIETY_STREAM_LEGACY);
     pool_test::Synchronize();
     uint64_t on_streams = Calls("cuEventRecord");
     uint64_t on_contexts = Calls("cuCtxRecordEvent");
@@ -145,30 +145,30 @@ TEST_F(StreamMaps, RecordNothingOnTheLegacyStream)
 // for it, and need not where it may.
 TEST_F(StreamMaps, ServeACaptureWhatItsStreamWarmedUpWith)
 {
-    using Begin = int(binade_stream, int);
-    using End = int(binade_stream, void **);
+    using Begin = int(moiety_stream, int);
+    using End = int(moiety_stream, void **);
     for (uint64_t limit_bytes : {8 * kMiB, 64 * kMiB}) {
-        binade_pool_options options = Small();
+        moiety_pool_options options = Small();
         options.limit_bytes = limit_bytes;
         Pool pool(options);
         Stream stream;
-        std::vector<binade_devptr> blocks(8);
-        for (binade_devptr &block : blocks)
+        std::vector<moiety_devptr> blocks(8);
+        for (moiety_devptr &block : blocks)
             block = pool.Alloc(kMiB, stream);
-        for (binade_devptr block : blocks)
+        for (moiety_devptr block : blocks)
             pool.Free(block, stream);
         pool_test::Synchronize();
-        binade_scope scope = {};
+        moiety_scope scope = {};
         void *graph = nullptr;
-        ASSERT_EQ(BINADE_OK, binade_scope_begin(pool, stream, &scope));
+        ASSERT_EQ(MOIETY_OK, moiety_scope_begin(pool, stream, &scope));
         ASSERT_EQ(0, Get<Begin>("cuStreamBeginCapture_v2")(stream, 2));
-        for (binade_devptr &block : blocks)
+        for (moiety_devptr &block : blocks)
             block = pool.Alloc(kMiB, stream);
-        for (binade_devptr block : blocks)
+        for (moiety_devptr block : blocks)
             pool.Free(block, stream);
         EXPECT_EQ(0, Get<End>("cuStreamEndCapture")(stream, &graph));
-        EXPECT_EQ(BINADE_OK, binade_scope_end(scope));
-        EXPECT_EQ(BINADE_OK, binade_scope_release(scope));
+        EXPECT_EQ(MOIETY_OK, moiety_scope_end(scope));
+        EXPECT_EQ(MOIETY_OK, moiety_scope_release(scope));
         EXPECT_EQ(0, Get<int(void *)>("cuGraphDestroy")(graph));
         EXPECT_EQ(8 * kMiB, pool.Stats().reserved_bytes_peak);
     }
@@ -180,23 +180,23 @@ TEST_F(StreamMaps, AreDoneByTheEventThatTheFirstGuardRecords)
     Stream stream, other;
     stream.Hold();
     FreePending(pool, stream, 8 * kMiB);
-    ASSERT_EQ(BINADE_OK, binade_capture_guard_begin());
+    ASSERT_EQ(MOIETY_OK, moiety_capture_guard_begin());
     stream.Release();
     pool_test::Synchronize();
-    binade_devptr block = pool.Alloc(3 * kMiB, other);
+    moiety_devptr block = pool.Alloc(3 * kMiB, other);
     pool.Free(block, other);
-    EXPECT_EQ(BINADE_OK, binade_capture_guard_end());
+    EXPECT_EQ(MOIETY_OK, moiety_capture_guard_end());
 }
 
 TEST_F(StreamMaps, HandOverWhatARetiredStreamFreed)
 {
-    binade_pool_options options = Small();
-    options.flags |= BINADE_POOL_REUSE_DEPENDENCIES;
+    moiety_pool_options options = Small();
+    options.flags |= MOIETY_POOL_REUSE_DEPENDENCIES;
     Pool pool(options);
     Stream stream, other;
     stream.Hold();
     FreePending(pool, stream, 8 * kMiB);
-    ASSERT_EQ(BINADE_OK, binade_stream_retire(pool, stream));
+    ASSERT_EQ(MOIETY_OK, moiety_stream_retire(pool, stream));
     pool.Free(pool.Alloc(5 * kMiB, other), other);
     EXPECT_GE(pool.Stats().ladder_hand_over, 1u);
     EXPECT_GE(pool.Stats().stream_waits, 1u);
@@ -206,26 +206,26 @@ TEST_F(StreamMaps, HandOverWhatARetiredStreamFreed)
 TEST_F(StreamMaps, LetRunsBeginAnywhere)
 {
     Pool pool(Small());
-    std::vector<binade_devptr> blocks;
+    std::vector<moiety_devptr> blocks;
     for (int i = 0; i < 3; i++)
         blocks.push_back(pool.Alloc(2 * kMiB + 1));
     // The rest, to the byte.
     size_t rest = 8 * kMiB - 3 * (2 * kMiB + 512);
     blocks.push_back(pool.Alloc(rest));
     EXPECT_EQ(rest, pool.UsableSize(blocks.back()));
-    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
-              binade_alloc(pool, 512, BINADE_STREAM_LEGACY, &address));
-    for (binade_devptr block : blocks)
+    EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY,
+              moiety_alloc(pool, 512, MOIETY_STREAM_LEGACY, &address));
+    for (moiety_devptr block : blocks)
         pool.Free(block);
 }
 
 TEST_F(StreamMaps, AlignRunsWhereThatIsAskedFor)
 {
     Pool pool(Small());
-    binade_devptr small = pool.Alloc(512);
-    binade_devptr block = 0;
-    ASSERT_EQ(BINADE_OK, binade_alloc_aligned(pool, 3 * kMiB, 2 * kMiB,
-                                              BINADE_STREAM_LEGACY, &block));
+    moiety_devptr small = pool.Alloc(512);
+    moiety_devptr block = 0;
+    ASSERT_EQ(MOIETY_OK, moiety_alloc_aligned(pool, 3 * kMiB, 2 * kMiB,
+                                              MOIETY_STREAM_LEGACY, &block));
     EXPECT_EQ(0u, block % (2 * kMiB));
     pool.Free(block);
     pool.Free(small);
@@ -235,7 +235,7 @@ TEST_F(StreamMaps, AlignRunsWhereThatIsAskedFor)
 // asked for again in one piece.
 TEST_F(StreamMaps, RegrowAfterAWait)
 {
-    binade_pool_options options = Defaults();
+    moiety_pool_options options = Defaults();
     options.limit_bytes = 64 * kMiB;
     options.wait_ms = 20000;
     Pool pool(options);
@@ -248,7 +248,7 @@ TEST_F(StreamMaps, RegrowAfterAWait)
             std::this_thread::sleep_for(std::chrono::milliseconds(1));
         stream.Release();
     });
-    binade_devptr block = pool.Alloc(60 * kMiB, other);
+    moiety_devptr block = pool.Alloc(60 * kMiB, other);
     releasing.join();
     EXPECT_GE(pool.Stats().ladder_trim, 1u);
     pool.Free(block, other);
@@ -263,7 +263,7 @@ TEST_F(StreamMaps, NeverFailBesideAnIdleDevice)
         std::mt19937_64 random(seed);
         for (int i = 0; i < 50; i++) {
             size_t size_bytes = 300 * kMiB + random() % (3200 * kMiB);
-            binade_devptr block = pool.Alloc(size_bytes, stream);
+            moiety_devptr block = pool.Alloc(size_bytes, stream);
             ASSERT_NE(0u, block) << "seed " << seed << ", block " << i;
             Work(stream, block);
             pool.Free(block, stream);
@@ -275,19 +275,19 @@ TEST_F(StreamMaps, NeverFailBesideAnIdleDevice)
 // A large hole before one that a block of 96 KiB fills.
 TEST_F(StreamMaps, FitWell)
 {
-    binade_pool_options options = Small();
+    moiety_pool_options options = Small();
     options.thread_cache_bytes = 0;
     Pool pool(options);
     Stream stream;
-    binade_devptr large = pool.Alloc(3 * kMiB, stream);
-    binade_devptr first = pool.Alloc(512 * kKiB, stream);
-    binade_devptr fitting = pool.Alloc(96 * kKiB, stream);
-    binade_devptr second = pool.Alloc(512 * kKiB, stream);
+    moiety_devptr large = pool.Alloc(3 * kMiB, stream);
+    moiety_devptr first = pool.Alloc(512 * kKiB, stream);
+    moiety_devptr fitting = pool.Alloc(96 * kKiB, stream);
+    moiety_devptr second = pool.Alloc(512 * kKiB, stream);
     ASSERT_LT(large, fitting);
     pool.Free(large, stream);
     pool.Free(fitting, stream);
     EXPECT_EQ(fitting, pool.Alloc(96 * kKiB, stream));
-    for (binade_devptr one : {first, second, fitting})
+    for (moiety_devptr one : {first, second, fitting})
         pool.Free(one, stream);
 }
 
@@ -297,14 +297,14 @@ TEST_F(StreamMaps, RefuseASecondFreeOfWhatIsFree)
     Pool pool(Small());
     Stream stream, other;
     for (size_t size_bytes : {size_t{512}, 40 * kKiB, 3 * kMiB}) {
-        binade_devptr block = pool.Alloc(size_bytes, stream);
+        moiety_devptr block = pool.Alloc(size_bytes, stream);
         pool.Free(block, stream);
         pool.Trim(8 * kMiB);
-        EXPECT_EQ(BINADE_E_INVALID, binade_free(pool, block, stream));
-        EXPECT_EQ(BINADE_E_INVALID, binade_free(pool, block, other));
+        EXPECT_EQ(MOIETY_E_INVALID, moiety_free(pool, block, stream));
+        EXPECT_EQ(MOIETY_E_INVALID, moiety_free(pool, block, other));
         std::thread([&] {
-            EXPECT_EQ(BINADE_E_INVALID,
-                      binade_free(pool, block, BINADE_STREAM_DONE));
+            EXPECT_EQ(MOIETY_E_INVALID,
+                      moiety_free(pool, block, MOIETY_STREAM_DONE));
         }).join();
     }
     EXPECT_EQ(3u, pool.Stats().allocation_freed);

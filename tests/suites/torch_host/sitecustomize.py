@@ -4,7 +4,7 @@ start have our memory too."""
 
 import os
 
-if os.environ.get("BINADE_TORCH_MEMORY") == "ours":
-    import binade.torch
+if os.environ.get("MOIETY_TORCH_MEMORY") == "ours":
+    import moiety.torch
 
-    binade.torch.enable(ipc=bool(os.environ.get("BINADE_TORCH_IPC")))
+    moiety.torch.enable(ipc=bool(os.environ.get("MOIETY_TORCH_IPC")))

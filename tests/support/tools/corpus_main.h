@@ -4,8 +4,8 @@
  * main() of tests that replay what a fuzzer found worth keeping: argument 1 is
  * the folder.
  */
-#ifndef BINADE_TESTS_SUPPORT_TOOLS_CORPUS_MAIN_H_
-#define BINADE_TESTS_SUPPORT_TOOLS_CORPUS_MAIN_H_
+#ifndef MOIETY_TESTS_SUPPORT_TOOLS_CORPUS_MAIN_H_
+#define MOIETY_TESTS_SUPPORT_TOOLS_CORPUS_MAIN_H_
 
 #include <cstdint>
 #include <string>

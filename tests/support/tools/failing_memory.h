@@ -5,8 +5,8 @@
  * realloc(), aligned_alloc(), mmap(). Only calls in what is linked statically
  * are seen: the linker redirects them.
  */
-#ifndef BINADE_TESTS_SUPPORT_TOOLS_FAILING_MEMORY_H_
-#define BINADE_TESTS_SUPPORT_TOOLS_FAILING_MEMORY_H_
+#ifndef MOIETY_TESTS_SUPPORT_TOOLS_FAILING_MEMORY_H_
+#define MOIETY_TESTS_SUPPORT_TOOLS_FAILING_MEMORY_H_
 
 #include <stdbool.h>
 

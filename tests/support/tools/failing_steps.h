@@ -5,8 +5,8 @@
  * in any thread, and counts what stays mapped. Only calls in what is linked
  * statically are seen: the linker redirects them.
  */
-#ifndef BINADE_TESTS_SUPPORT_TOOLS_FAILING_STEPS_H_
-#define BINADE_TESTS_SUPPORT_TOOLS_FAILING_STEPS_H_
+#ifndef MOIETY_TESTS_SUPPORT_TOOLS_FAILING_STEPS_H_
+#define MOIETY_TESTS_SUPPORT_TOOLS_FAILING_STEPS_H_
 
 #include <stdint.h>
 

@@ -4,8 +4,8 @@
  * Chances, and choices that a model takes from random numbers or from a fuzzer's
  * bytes.
  */
-#ifndef BINADE_TESTS_SUPPORT_TOOLS_RANDOM_H_
-#define BINADE_TESTS_SUPPORT_TOOLS_RANDOM_H_
+#ifndef MOIETY_TESTS_SUPPORT_TOOLS_RANDOM_H_
+#define MOIETY_TESTS_SUPPORT_TOOLS_RANDOM_H_
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -24,7 +24,7 @@ uint64_t test_support::FirstSeed()
 int main(int argc, char **argv)
 {
     ::testing::InitGoogleTest(&argc, argv);
-    const char *seed = std::getenv("BINADE_TEST_SEED");
+    const char *seed = std::getenv("MOIETY_TEST_SEED");
     if (argc > 1 && std::strncmp(argv[1], "--seed=", 7) == 0)
         seed = argv[1] + 7;
     first_seed =

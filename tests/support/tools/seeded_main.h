@@ -2,10 +2,10 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * main() of tests that play at random. The seed differs from run to run and is
- * printed; --seed=N or BINADE_TEST_SEED=N repeats one.
+ * printed; --seed=N or MOIETY_TEST_SEED=N repeats one.
  */
-#ifndef BINADE_TESTS_SUPPORT_TOOLS_SEEDED_MAIN_H_
-#define BINADE_TESTS_SUPPORT_TOOLS_SEEDED_MAIN_H_
+#ifndef MOIETY_TESTS_SUPPORT_TOOLS_SEEDED_MAIN_H_
+#define MOIETY_TESTS_SUPPORT_TOOLS_SEEDED_MAIN_H_
 
 #include <cstdint>
 

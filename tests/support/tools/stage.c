@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "binade/stream.h"
+#include "moiety/stream.h"
 #include "pool/driver/cuda_abi.h"
 #include "tests/support/driver_probe.h"
 
@@ -71,10 +71,10 @@ static bool resolve(void)
            entry(&cu.event_destroy, "cuEventDestroy") &&
            entry(&cu.event_record, "cuEventRecord") &&
            entry(&cu.event_query, "cuEventQuery") &&
-           control(&cu.hold, "binade_standin_hold") &&
-           control(&cu.release, "binade_standin_release") &&
-           control(&cu.calls, "binade_standin_calls") &&
-           control(&cu.live, "binade_standin_live");
+           control(&cu.hold, "moiety_standin_hold") &&
+           control(&cu.release, "moiety_standin_release") &&
+           control(&cu.calls, "moiety_standin_calls") &&
+           control(&cu.live, "moiety_standin_live");
 }
 
 /* The library lies in the root of the test's runfiles. */
@@ -84,13 +84,13 @@ static bool name_driver(void)
     if (!getcwd(path, sizeof(path) - 32))
         return false;
     strcat(path, "/pool/standin/libcuda.so.1");
-    return setenv("BINADE_DRIVER", path, 1) == 0;
+    return setenv("MOIETY_DRIVER", path, 1) == 0;
 }
 
 /* Once per process. */
 static bool open_driver(void)
 {
-    if (!name_driver() || driver_probe_open() != BINADE_OK || !resolve()) {
+    if (!name_driver() || driver_probe_open() != MOIETY_OK || !resolve()) {
         (void)fprintf(stderr, "the stand-in cannot be opened\n");
         return false;
     }
@@ -124,8 +124,8 @@ static bool create(struct stage_stream *stream)
 bool stage_init(struct stage *stage)
 {
     *stage = (struct stage){0};
-    stage->streams[STAGE_LEGACY].handle = BINADE_STREAM_LEGACY;
-    stage->streams[STAGE_PER_THREAD].handle = BINADE_STREAM_PER_THREAD;
+    stage->streams[STAGE_LEGACY].handle = MOIETY_STREAM_LEGACY;
+    stage->streams[STAGE_PER_THREAD].handle = MOIETY_STREAM_PER_THREAD;
     for (unsigned i = 0; i < STAGE_CREATED; i++)
         if (!create(&stage->streams[i]))
             return false;
@@ -219,7 +219,7 @@ unsigned stage_capturing(const struct stage *stage)
     return index;
 }
 
-binade_event stage_record(const struct stage *stage, unsigned index)
+moiety_event stage_record(const struct stage *stage, unsigned index)
 {
     CUevent event;
     if (cu.event_create(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
@@ -230,12 +230,12 @@ binade_event stage_record(const struct stage *stage, unsigned index)
     return NULL;
 }
 
-bool stage_is_over(binade_event event)
+bool stage_is_over(moiety_event event)
 {
     return cu.event_query(event) == CUDA_SUCCESS;
 }
 
-void stage_forget(binade_event event)
+void stage_forget(moiety_event event)
 {
     (void)cu.event_destroy(event);
 }

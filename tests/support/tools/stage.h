@@ -5,13 +5,13 @@
  * them. The stage knows at any time which streams still have work before their
  * tail, because it alone lets them go on.
  */
-#ifndef BINADE_TESTS_SUPPORT_TOOLS_STAGE_H_
-#define BINADE_TESTS_SUPPORT_TOOLS_STAGE_H_
+#ifndef MOIETY_TESTS_SUPPORT_TOOLS_STAGE_H_
+#define MOIETY_TESTS_SUPPORT_TOOLS_STAGE_H_
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "binade/types.h"
+#include "moiety/types.h"
 
 #define STAGE_CREATED 4U
 #define STAGE_LEGACY 4U
@@ -22,7 +22,7 @@
 typedef uint8_t stage_mask;
 
 struct stage_stream {
-    binade_stream handle;
+    moiety_stream handle;
     bool is_held;
     bool is_capturing;
     bool is_retired; /* a pool was told; the handle is not to be named */
@@ -68,9 +68,9 @@ bool stage_end_capture(struct stage *stage, unsigned index);
 unsigned stage_capturing(const struct stage *stage);
 
 /* An event at a stream's tail; NULL if the driver refused. */
-binade_event stage_record(const struct stage *stage, unsigned index);
-bool stage_is_over(binade_event event);
-void stage_forget(binade_event event);
+moiety_event stage_record(const struct stage *stage, unsigned index);
+bool stage_is_over(moiety_event event);
+void stage_forget(moiety_event event);
 
 /* Calls of cuStreamWaitEvent() so far, and objects that the driver has. */
 uint64_t stage_stream_waits(void);

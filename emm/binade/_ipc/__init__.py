@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""Arrays for other processes: what binade.ipc is made of."""

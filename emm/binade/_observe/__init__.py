@@ -1,6 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""A look at another process's pools: what binade.observe is made of."""
-
-# The source of pools whose memory is mapped piece by piece: they have addresses
-# without memory, and their pieces move.
-MAPPED = "cuMemMap"

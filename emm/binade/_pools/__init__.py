@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""A pool for each device; `binade` has what is public here."""

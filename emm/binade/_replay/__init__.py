@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""Replays by the program in C, for `binade replay`."""

@@ -1,3 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""Binade behind PyTorch: the library that is PyTorch's allocator, and how it is
-made for the release that is installed."""

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Replays by the program in C, for `moiety replay`."""

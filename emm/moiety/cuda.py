@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""cuda.core on the pool: memory resources for its buffers.
+
+    from cuda.core import Device
+    import moiety.cuda
+
+    device = Device()
+    device.set_current()
+    device.memory_resource = moiety.cuda.MemoryResource()
+    buffer = device.allocate(nbytes, stream=stream)
+
+A buffer is for the stream that it is allocated with, and goes back on the one
+that it is closed with, or that it was allocated with. Work on other streams has
+to be ordered by the program, as with cuda.core's own resources.
+docs/stacks/cuda-core.md has the whole.
+
+Threads: any.
+"""
+
+import operator
+
+try:
+    from cuda.core import Buffer, Device
+    from cuda.core import MemoryResource as _MemoryResource
+except ImportError as error:
+    raise ImportError(f"moiety.cuda needs cuda.core 1.0 or newer (pip install "
+                      f"\"cuda-core>=1.0\"): {error}") from error
+
+from moiety import _native
+from moiety._capture import hook as _capture_hook
+from moiety._pools import pools as _pools
+
+__all__ = ["MemoryResource", "PinnedMemoryResource"]
+
+# Graphs may be captured with cuda.core's builders while a pool is trimmed.
+_capture_hook.HOOK.install()
+
+
+def _stream_of(stream):
+    """TypeError for what is no stream, as by cuda.core's own resources: None
+    too, which other parts of Moiety take for ANY."""
+    if hasattr(stream, "__cuda_stream__"):
+        return stream
+    raise TypeError(f"Stream or GraphBuilder expected, got "
+                    f"{type(stream).__name__}")
+
+
+class _Resource(_MemoryResource):
+    """What both kinds do alike with a Pool, Tenant or HostArena."""
+
+    is_managed = False
+
+    def allocate(self, size, *, stream):
+        """A cuda.core.Buffer of `size` bytes for work on `stream`.
+        moiety.OutOfMemoryError, a MemoryError, when there is no memory."""
+        stream, size = _stream_of(stream), operator.index(size)
+        address = self._source.allocate(size, stream)
+        try:
+            return Buffer.from_handle(address, size, mr=self, stream=stream)
+        except BaseException:
+            # No context is current, and the stream is a default one.
+            self._space.deallocate(address, stream)
+            raise
+
+    def deallocate(self, ptr, size, *, stream):
+        """Called by buffers: gives memory back, which serves again on `stream`,
+        or on another when the work that is queued there now is over."""
+        address, stream = int(ptr), _stream_of(stream)
+        try:
+            self._space.deallocate(address, stream)
+        except _native.Error as error:
+            if error.status != "E_BUSY":
+                raise
+            # A stream that captures cannot be waited for: all of them then.
+            self._space.deallocate(address)
+
+
+class MemoryResource(_Resource):
+    """Device memory of a moiety.Pool.
+
+    device  a cuda.core.Device or an ordinal; None: the pool's, or else the
+            current one.
+    pool    a moiety.Pool, moiety.Pools, or Tenant of a Pool; None: the pools
+            that adapters share. ValueError where it is of another device.
+    """
+
+    is_device_accessible = True
+    is_host_accessible = False
+
+    def __init__(self, device=None, pool=None):
+        _pools.check_source(pool)
+        if device is None:
+            device = (Device().device_id
+                      if pool is None or isinstance(pool, _pools.Pools)
+                      else _pools.pool_of(pool).device)
+        self._device_id = getattr(device, "device_id", device)
+        self._source = _pools.pool_for(pool, operator.index(self._device_id))
+        self._space = _pools.pool_of(self._source)
+
+    @property
+    def device_id(self):
+        """The device's ordinal."""
+        return self._device_id
+
+    @property
+    def pool(self):
+        """The moiety.Pool."""
+        return self._space
+
+
+class PinnedMemoryResource(_Resource):
+    """Pinned host memory of a moiety.HostArena, which the device reaches too;
+    None: one next to the current device."""
+
+    is_device_accessible = True
+    is_host_accessible = True
+    device_id = -1
+
+    def __init__(self, arena=None):
+        if arena is None:
+            arena = _native.HostArena(Device().device_id)
+        if not isinstance(arena, _native.HostArena):
+            raise TypeError(f"{arena!r} is no moiety.HostArena")
+        self._source = self._space = arena
+
+    @property
+    def arena(self):
+        """The moiety.HostArena."""
+        return self._space

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Traces: what a program allocated and freed, as a file that can be replayed.
+
+    with moiety.trace.read("serving.mtrace.gz") as operations:
+        for one in operations:
+            print(one.time_ns, one.thread, one.kind, one.id, one.size_bytes)
+
+    with moiety.trace.create("made.mtrace.gz") as trace:
+        trace.write(moiety.trace.Operation(
+            "alloc", time_ns=0, thread="main", id=0, size_bytes=4096, stream=0))
+        trace.write(moiety.trace.Operation(
+            "free", time_ns=900, thread="main", id=0, stream=0))
+
+Both are read and written an operation at a time, so that a file may be larger
+than memory. What is wrong raises TraceError, a ValueError with the .line.
+`moiety trace --help` converts the logs of others, and docs/traces.md
+describes the format. A Reader or Writer is for one thread at a time.
+"""
+
+from moiety._trace.format import Operation, TraceError
+from moiety._trace.reader import Reader, read
+from moiety._trace.writer import Writer, create
+
+__all__ = ["Operation", "Reader", "TraceError", "Writer", "create", "read"]

@@ -1,0 +1,122 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * A pool as a resource of cuda::mr, for RMM and for CCCL's containers. Needs
+ * CCCL, 3.0 or later, which comes with the CUDA Toolkit.
+ */
+#ifndef MOIETY_CUDA_RESOURCE_HPP_
+#define MOIETY_CUDA_RESOURCE_HPP_
+
+#include <cuda/memory_resource>
+#include <cuda/stream_ref>
+
+#include "moiety/moiety.hpp"
+
+namespace moiety
+{
+
+/**
+ * A copyable handle: the pool must outlive every copy, and what was allocated
+ * through it. Two are equal that have the same pool. Alignment: up to 2 MiB.
+ * Functions that allocate throw out_of_memory or error. Those of the older
+ * interface (CCCL 3.0: `allocate_async`) and of the later one (3.1:
+ * `allocate(stream, ...)`, `allocate_sync`) are there side by side.
+ */
+class device_resource
+{
+  public:
+    explicit device_resource(moiety_pool *pool) noexcept : pool_(pool) {}
+    explicit device_resource(const pool &pool) noexcept
+        : device_resource(pool.get())
+    {
+    }
+    moiety_pool *get() const noexcept
+    {
+        return pool_;
+    }
+
+    /** In the stream's order. */
+    void *allocate(cuda::stream_ref stream, std::size_t size_bytes,
+                   std::size_t alignment = default_alignment)
+    {
+        return allocate_for(stream.get(), size_bytes, alignment);
+    }
+    void deallocate(cuda::stream_ref stream, void *memory, std::size_t,
+                    std::size_t = default_alignment) noexcept
+    {
+        deallocate_for(stream.get(), memory);
+    }
+    /** With nothing pending: on allocation nothing on any stream, and the caller
+     *  has waited for what used the memory before it is deallocated. */
+    void *allocate_sync(std::size_t size_bytes,
+                        std::size_t alignment = default_alignment)
+    {
+        return allocate_for(MOIETY_STREAM_DONE, size_bytes, alignment);
+    }
+    void deallocate_sync(void *memory, std::size_t,
+                         std::size_t = default_alignment) noexcept
+    {
+        deallocate_for(MOIETY_STREAM_DONE, memory);
+    }
+
+    void *allocate_async(std::size_t size_bytes, std::size_t alignment,
+                         cuda::stream_ref stream)
+    {
+        return allocate_for(stream.get(), size_bytes, alignment);
+    }
+    void deallocate_async(void *memory, std::size_t, std::size_t,
+                          cuda::stream_ref stream) noexcept
+    {
+        deallocate_for(stream.get(), memory);
+    }
+    void *allocate(std::size_t size_bytes,
+                   std::size_t alignment = default_alignment)
+    {
+        return allocate_sync(size_bytes, alignment);
+    }
+    void deallocate(void *memory, std::size_t size_bytes,
+                    std::size_t alignment = default_alignment) noexcept
+    {
+        deallocate_sync(memory, size_bytes, alignment);
+    }
+
+    friend bool operator==(const device_resource &a,
+                           const device_resource &b) noexcept
+    {
+        return a.pool_ == b.pool_;
+    }
+    friend bool operator!=(const device_resource &a,
+                           const device_resource &b) noexcept
+    {
+        return !(a == b);
+    }
+    friend void get_property(const device_resource &,
+                             cuda::mr::device_accessible) noexcept
+    {
+    }
+
+  private:
+    static constexpr std::size_t default_alignment = 256;
+
+    void *allocate_for(moiety_stream stream, std::size_t size_bytes,
+                       std::size_t alignment) const
+    {
+        moiety_devptr address = 0;
+        check(moiety_alloc_aligned(pool_, size_bytes, alignment, stream,
+                                   &address));
+        return reinterpret_cast<void *>(address);
+    }
+    /* What is refused is not lost: the pool's leak report has it. */
+    void deallocate_for(moiety_stream stream, void *memory) const noexcept
+    {
+        moiety_status freed =
+            moiety_free(pool_, reinterpret_cast<moiety_devptr>(memory), stream);
+        static_cast<void>(freed);
+    }
+
+    moiety_pool *pool_;
+};
+
+} // namespace moiety
+
+#endif

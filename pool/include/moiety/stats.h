@@ -1,0 +1,198 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * What a pool has done and holds, in numbers. Those that mean the same as in
+ * PyTorch's torch.cuda.memory_stats() bear its keys; moiety_stats_entry() lists
+ * them all by key.
+ */
+#ifndef MOIETY_STATS_H_
+#define MOIETY_STATS_H_
+
+#include <stdint.h>
+
+#include "moiety/status.h"
+#include "moiety/stream.h"
+#include "moiety/types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/**
+ * A snapshot. Read while other threads work it is a sum of numbers from
+ * slightly different moments; at rest it is exact. At any time frees are at most
+ * allocations, what is in use is their difference, requested bytes are at most
+ * those of blocks, and a peak is at least the current value. The key in
+ * PyTorch's manner stands behind each field. Bytes of blocks are those that the
+ * blocks hold, not those that were requested.
+ */
+typedef struct moiety_stats {
+    /** Bytes of this struct: set by the caller before the call. */
+    uint32_t struct_size;
+    /** Segments held.               "segment.all.current" */
+    uint32_t segment_current;
+    /** Blocks in use.               "allocation.all.current" */
+    uint64_t allocation_current;
+    /** Blocks ever given out.       "allocation.all.allocated" */
+    uint64_t allocation_allocated;
+    /** Blocks ever freed.           "allocation.all.freed" */
+    uint64_t allocation_freed;
+    /** Bytes in use.                "allocated_bytes.all.current" */
+    uint64_t allocated_bytes_current;
+    /** Bytes ever given out.        "allocated_bytes.all.allocated" */
+    uint64_t allocated_bytes_allocated;
+    /** Bytes ever freed.            "allocated_bytes.all.freed" */
+    uint64_t allocated_bytes_freed;
+    /** Bytes ever asked for; what allocated_bytes_allocated is more than that
+     *  is internal waste.           "requested_bytes.all.allocated" */
+    uint64_t requested_bytes_allocated;
+    /** Bytes from the source.       "reserved_bytes.all.current" */
+    uint64_t reserved_bytes_current;
+    /** Most at any time.            "reserved_bytes.all.peak" */
+    uint64_t reserved_bytes_peak;
+    /** Segments ever reserved.      "segment.all.allocated" */
+    uint64_t segment_allocated;
+    /** Segments ever released.      "segment.all.freed" */
+    uint64_t segment_freed;
+    /** Allocations that had to climb beyond growing.  "num_alloc_retries" */
+    uint64_t alloc_retries;
+    /** Allocations that failed for want of memory.    "num_ooms" */
+    uint64_t ooms;
+
+    /** Free, in caches of threads and depots.         "cached_bytes" */
+    uint64_t cached_bytes;
+    /** Freed, but an event is still to come.          "retiring_bytes" */
+    uint64_t retiring_bytes;
+    /** Free, in the buddy.                            "free_bytes" */
+    uint64_t free_bytes;
+    /** Longest free run of 2 MiB units.               "longest_run_bytes" */
+    uint64_t longest_run_bytes;
+    /** The pool's limit.                              "limit_bytes" */
+    uint64_t limit_bytes;
+    /** Segments' bytes that the source refused to take back, of
+     *  reserved_bytes_current.                        "unreleased_bytes" */
+    uint64_t unreleased_bytes;
+
+    /** Allocations that the thread's cache served.    "cache_hits" */
+    uint64_t cache_hits;
+    /** Allocations that it did not.                   "cache_misses" */
+    uint64_t cache_misses;
+    /** Times that one thread's magazine went to another.  "depot_exchanges" */
+    uint64_t depot_exchanges;
+    /** Times that what streams had freed was closed behind an event.
+     *                                                 "batches_retired" */
+    uint64_t batches_retired;
+    /** Events recorded on streams.                    "events_recorded" */
+    uint64_t events_recorded;
+    /** Events recorded in contexts.                   "context_events_recorded"
+     */
+    uint64_t context_events_recorded;
+    /** Queries of events.                             "events_queried" */
+    uint64_t events_queried;
+    /** Times that a stream was made to wait.          "stream_waits" */
+    uint64_t stream_waits;
+    /** Times that such an event was not recorded, because of a capture guard.
+     *                                                 "batches_guarded" */
+    uint64_t batches_guarded;
+    /** Times that the driver said that a context event met a capture: a guard
+     *  was missing.                                   "captures_disturbed" */
+    uint64_t captures_disturbed;
+    /** How often each step of the way out of memory was taken.
+     *  "ladder.finished_batches", "ladder.grow", "ladder.own_cache",
+     *  "ladder.orphans", "ladder.idle_threads", "ladder.trim",
+     *  "ladder.hand_over", "ladder.wait", "ladder.failed"; further down
+     *  "ladder.callbacks", "ladder.last_look" */
+    uint64_t ladder_finished_batches;
+    uint64_t ladder_grow;
+    uint64_t ladder_own_cache;
+    uint64_t ladder_orphans;
+    uint64_t ladder_idle_threads;
+    uint64_t ladder_trim;
+    uint64_t ladder_hand_over;
+    uint64_t ladder_wait;
+    uint64_t ladder_failed;
+    /** Threads that have caches in the pool.          "threads" */
+    uint64_t threads;
+    /** Streams that the pool keeps apart.             "streams" */
+    uint64_t streams;
+    /** Blocks that were found to be free already when they left a cache: freed
+     *  twice, and perhaps handed out twice.           "double_frees_found" */
+    uint64_t double_frees_found;
+    /** Two more steps of the way out of memory, as above. */
+    uint64_t ladder_callbacks;
+    uint64_t ladder_last_look;
+    /** What all threads' caches together may hold now: less than the option says
+     *  while the pool is short of memory.             "cache_bound_bytes" */
+    uint64_t cache_bound_bytes;
+    /** Times that this and each thread's bound were halved for want of memory.
+     *                                                 "cache_bound_halvings" */
+    uint64_t cache_bound_halvings;
+    /** Of memory that is mapped (MOIETY_POOL_MAPPED): pieces that moved to
+     *  another address, their bytes, and addresses that they left which wait for
+     *  the device's work and cannot be used yet.
+     *  "mapped.moves", "mapped.moved_bytes", "mapped.left_bytes" */
+    uint64_t mapped_moves;
+    uint64_t mapped_moved_bytes;
+    uint64_t mapped_left_bytes;
+    /** Addresses of private arenas that are paused, which have no memory. */
+    uint64_t mapped_paused_bytes;
+    /** Pools of the same device that help each other (docs/oom.md): how many this
+     *  one asked when the driver refused it memory, what they gave back to the
+     *  driver, and what this one gave back for others.
+     *  "others.asked", "others.got_bytes", "others.given_bytes" */
+    uint64_t others_asked;
+    uint64_t others_got_bytes;
+    uint64_t others_given_bytes;
+    /** Most bytes in use at any time, or since moiety_pool_reset_peaks().
+     *                                          "allocated_bytes.all.peak"
+     *  Hits tell nobody of it, so it may be above or below the truth: by what the
+     *  magazines of caches can hold, at most `cache_bound_bytes` as it was then,
+     *  and by 256 KiB for each thread that used the pool. Never below
+     *  allocated_bytes_current. Exact in a pool that is checked or passes all
+     *  through. */
+    uint64_t allocated_bytes_peak;
+} moiety_stats;
+
+/**
+ * Takes a snapshot.
+ *
+ * @param pool  The pool.
+ * @param out   [in,out] `struct_size` says how much the caller has room for and
+ *              gets the bytes filled in. Written only when MOIETY_OK is
+ *              returned, and nothing past `struct_size`.
+ *
+ * @return MOIETY_OK
+ * @return MOIETY_E_INVALID  `pool` or `out` is NULL, the pool is destroyed, or
+ *         `struct_size` is less than that of version 0.1.0.
+ * @return MOIETY_E_FORKED
+ *
+ * Ownership: the caller's struct.
+ * Threads:   any. Takes locks that growing and first calls take.
+ * Streams:   none.
+ * Context:   none; the driver is not called.
+ */
+MOIETY_API MOIETY_MUST_USE moiety_status moiety_pool_stats(moiety_pool *pool,
+                                                           moiety_stats *out);
+
+/**
+ * Lists a snapshot by key.
+ *
+ * @param stats      As moiety_pool_stats() filled it in.
+ * @param index      From 0 on.
+ * @param out_value  [out] The value; written only when a key is returned.
+ *
+ * @return The key, or NULL past the last one, or when an argument is NULL.
+ *
+ * Ownership: the library's; valid as long as it is loaded.
+ * Threads:   any. Wait-free.
+ * Streams:   none.
+ * Context:   none; the driver is not called.
+ */
+MOIETY_API const char *moiety_stats_entry(const moiety_stats *stats,
+                                          uint32_t index, uint64_t *out_value);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,304 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Tenants: parts of a program that share one pool, each within a budget of its
+ * own. A tenant is a tag on its allocations. Its blocks are the pool's like all
+ * others: they come from the same caches, are freed by the same functions, by
+ * whatever thread, and serve any tenant next. docs/tenants.md explains more.
+ */
+#ifndef MOIETY_TENANT_H_
+#define MOIETY_TENANT_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "moiety/pool.h"
+#include "moiety/private.h"
+#include "moiety/status.h"
+#include "moiety/stream.h"
+#include "moiety/types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** A tenant's handle; 0 is never one. It is recognised when the tenant is gone,
+ *  also after its pool. */
+typedef uint64_t moiety_tenant;
+
+/** Bytes of a tenant's name, with its final 0. */
+#define MOIETY_TENANT_NAME_BYTES 32U
+/** Tenants that a process can have at a time. */
+#define MOIETY_TENANTS_MAX 4096U
+
+/**
+ * Makes a tenant of a pool.
+ *
+ * @param pool          The pool. It ends its tenants when it is destroyed.
+ * @param name          For people: up to 31 bytes, copied; NULL for "". Need not
+ *                      be unique.
+ * @param budget_bytes  Most that its live blocks hold together; 0: any amount.
+ *                      A block counts with what it holds, moiety_usable_size();
+ *                      where the pool is checked or passes all through, with
+ *                      what it would hold if it were not.
+ * @param out           [out] The tenant. Written only when MOIETY_OK is
+ *                      returned.
+ *
+ * @return MOIETY_OK
+ * @return MOIETY_E_INVALID         `pool` or `out` is NULL, the pool is
+ *         destroyed, `name` is too long, or `budget_bytes` is 2^62 or more.
+ * @return MOIETY_E_TOO_LARGE       The process has MOIETY_TENANTS_MAX of them.
+ * @return MOIETY_E_NO_HOST_MEMORY
+ * @return MOIETY_E_FORKED
+ *
+ * Ownership: the caller's, until moiety_tenant_destroy() or the pool's end.
+ * Threads:   any. Takes a lock for an instant.
+ * Streams:   none.
+ * Context:   none; the driver is not called.
+ */
+MOIETY_API MOIETY_MUST_USE moiety_status
+moiety_tenant_create(moiety_pool *pool, const char *name, uint64_t budget_bytes,
+                     moiety_tenant *out);
+
+/** The tenant can be paused. Its blocks come from an arena of its own. */
+#define MOIETY_TENANT_PAUSABLE (UINT32_C(1) << 0)
+
+/** For moiety_tenant_create_with(). */
+typedef struct moiety_tenant_options {
+    /** Bytes of this struct. */
+    uint32_t struct_size;
+    /** MOIETY_TENANT_ bits. */
+    uint32_t flags;
+    /** As for moiety_tenant_create(). */
+    const char *name;
+    uint64_t budget_bytes;
+} moiety_tenant_options;
+
+/**
+ * Makes a tenant, perhaps one that can be paused. The blocks of such a one serve it
+ * alone, by a private arena (moiety/private.h) that ends with it: its allocations
+ * take the arena's lock, MOIETY_TENANT_PAUSABLE has neither alignments above 512
+ * nor moiety_tenant_try_alloc() (MOIETY_E_UNSUPPORTED), and a stream that captures
+ * does so in a scope of that arena.
+ *
+ * @param pool     The pool.
+ * @param options  What is wanted.
+ * @param out      [out] As for moiety_tenant_create().
+ *
+ * @return MOIETY_OK
+ * @return as moiety_tenant_create()
+ * @return MOIETY_E_INVALID      also when `options` is NULL, its `struct_size` too
+ *         small, or a flag not known.
+ * @return MOIETY_E_UNSUPPORTED  MOIETY_TENANT_PAUSABLE in a pool that is not
+ *         mapped, is checked, or passes all through.
+ *
+ * Ownership, Threads, Streams, Context: as for moiety_tenant_create().
+ */
+MOIETY_API MOIETY_MUST_USE moiety_status moiety_tenant_create_with(
+    moiety_pool *pool, const moiety_tenant_options *options,
+    moiety_tenant *out);
+
+/**
+ * Tells the arena of a tenant that can be paused, for its capture scopes and for
+ * what it has: moiety_private_scope_begin(), moiety_private_stats().
+ *
+ * @param tenant  The tenant.
+ * @param out     [out] The arena. Written only when MOIETY_OK is returned.
+ *
+ * @return MOIETY_OK
+ * @return MOIETY_E_INVALID      There is no such tenant, or `out` is NULL.
+ * @return MOIETY_E_UNSUPPORTED  It cannot be paused.
+ * @return MOIETY_E_FORKED
+ *
+ * Ownership: the tenant's: it is not to be released.
+ * Threads:   any. Wait-free.
+ * Streams:   none.
+ * Context:   none; the driver is not called.
+ */
+MOIETY_API MOIETY_MUST_USE moiety_status
+moiety_tenant_private(moiety_tenant tenant, moiety_private *out);
+
+/**
+ * Gives a tenant's device memory back to the driver and keeps its addresses, as
+ * moiety_private_pause().
+ *
+ * @param tenant  The tenant.
+ * @param flags   MOIETY_PAUSE_ bits.
+ *
+ * @return as moiety_private_pause()
+ * @return MOIETY_E_INVALID      also when there is no such tenant.
+ * @return MOIETY_E_UNSUPPORTED  It cannot be paused.
+ *
+ * Ownership, Threads, Streams, Context: as for moiety_private_pause().
+ */
+MOIETY_API MOIETY_MUST_USE moiety_status
+moiety_tenant_pause(moiety_tenant tenant, uint32_t flags);
+
+/**
+ * Gives a tenant that is paused its memory again, as moiety_private_resume().
+ *
+ * @param tenant  The tenant.
+ *
+ * @return as moiety_private_resume()
+ * @return MOIETY_E_INVALID      also when there is no such tenant.
+ * @return MOIETY_E_UNSUPPORTED  It cannot be paused.
+ *
+ * Ownership, Threads, Streams, Context: as for moiety_private_resume().
+ */
+MOIETY_API MOIETY_MUST_USE moiety_status
+moiety_tenant_resume(moiety_tenant tenant);
+
+/**
+ * Ends a tenant that has no live blocks.
+ *
+ * @param tenant  The tenant; 0 does nothing.
+ *
+ * @return MOIETY_OK
+ * @return MOIETY_E_INVALID  There is no such tenant, or not any more.
+ * @return MOIETY_E_BUSY     It has live blocks: nothing has changed. A block
+ *         that was freed while it was exported is live until its exports are
+ *         released.
+ * @return as moiety_private_release() of the arena of one that can be paused: the
+ *         tenant is gone all the same, and the arena is the caller's to release.
+ * @return MOIETY_E_FORKED
+ *
+ * Ownership: ends.
+ * Threads:   any, but no other call with this tenant may be under way. Takes a
+ *            lock for an instant.
+ * Streams:   none.
+ * Context:   none; the driver is not called.
+ */
+MOIETY_API MOIETY_MUST_USE moiety_status
+moiety_tenant_destroy(moiety_tenant tenant);
+
+/**
+ * Takes a block from the tenant's pool, as moiety_alloc() does, if the budget
+ * allows it. The block is freed into the pool by any of its functions. A
+ * checked pool names the tenant where it reports the block.
+ *
+ * Where the budget is in the way the call returns at once: it waits for nothing,
+ * and takes nothing from anybody. A tenant's block holds its size rounded up to
+ * one of eight lengths per doubling, above 1 MiB to 512 bytes, so what it counts
+ * depends on its size alone.
+ *
+ * @param tenant      The tenant.
+ * @param size_bytes  Bytes wanted; 0 gives address 0 and MOIETY_OK.
+ * @param stream      As for moiety_alloc().
+ * @param out         [out] As for moiety_alloc().
+ *
+ * @return as moiety_alloc()
+ * @return MOIETY_E_INVALID  also when there is no such tenant.
+ * @return MOIETY_E_BUDGET   With this block the tenant would have more than its
+ *         budget. The pool may have memory all the same.
+ *
+ * Ownership: as for moiety_alloc().
+ * Threads:   as for moiety_alloc(), but never wait-free.
+ * Streams:   as for moiety_alloc().
+ * Context:   any may be current; the pool's need not be.
+ */
+MOIETY_API MOIETY_MUST_USE moiety_status
+moiety_tenant_alloc(moiety_tenant tenant, size_t size_bytes,
+                    moiety_stream stream, moiety_devptr *out);
+
+/**
+ * The same, with an alignment, as moiety_alloc_aligned().
+ *
+ * @param tenant,size_bytes,stream,out  As for moiety_tenant_alloc().
+ * @param alignment_bytes  A power of two up to 2 MiB.
+ *
+ * @return as moiety_tenant_alloc()
+ * @return MOIETY_E_INVALID  also when `alignment_bytes` is something else.
+ */
+MOIETY_API MOIETY_MUST_USE moiety_status moiety_tenant_alloc_aligned(
+    moiety_tenant tenant, size_t size_bytes, size_t alignment_bytes,
+    moiety_stream stream, moiety_devptr *out);
+
+/**
+ * The same as moiety_tenant_alloc(), but never waits, as moiety_try_alloc().
+ *
+ * @return as moiety_tenant_alloc()
+ * @return MOIETY_E_BUSY  There is nothing to be had without waiting.
+ */
+MOIETY_API MOIETY_MUST_USE moiety_status
+moiety_tenant_try_alloc(moiety_tenant tenant, size_t size_bytes,
+                        moiety_stream stream, moiety_devptr *out);
+
+/**
+ * Changes the budget. Below what the tenant has it takes nothing away: its
+ * allocations are refused until enough was freed.
+ *
+ * @param tenant        The tenant.
+ * @param budget_bytes  As for moiety_tenant_create().
+ *
+ * @return MOIETY_OK
+ * @return MOIETY_E_INVALID  There is no such tenant, or `budget_bytes` is 2^62
+ *         or more.
+ * @return MOIETY_E_FORKED
+ *
+ * Threads:   any. Allocations that are under way may still go by the budget
+ *            from before. Takes a lock for an instant.
+ * Streams:   none.
+ * Context:   none; the driver is not called.
+ */
+MOIETY_API MOIETY_MUST_USE moiety_status
+moiety_tenant_set_budget(moiety_tenant tenant, uint64_t budget_bytes);
+
+/** A tenant in numbers. At rest they are exact. */
+typedef struct moiety_tenant_info {
+    /** Bytes of this struct: set by the caller before the call. */
+    uint32_t struct_size;
+    /** 0. */
+    uint32_t reserved;
+    /** As it was given, with a final 0. */
+    char name[MOIETY_TENANT_NAME_BYTES];
+    /** 0: none. */
+    uint64_t budget_bytes;
+    /** What its live blocks hold. */
+    uint64_t live_bytes;
+    /** The most that they ever held; with a budget of 2 MiB and more, or none,
+     *  up to an eighth of it and 64 MiB on top, which threads had drawn in
+     *  advance. Never above the largest budget. */
+    uint64_t peak_bytes;
+    /** Blocks that it ever got. */
+    uint64_t allocation_count;
+    /** Allocations that were refused for its budget. */
+    uint64_t refusal_count;
+} moiety_tenant_info;
+
+/**
+ * Tells what a tenant has.
+ *
+ * @param tenant  The tenant.
+ * @param out  [in,out] `struct_size` says how much the caller has room for and
+ *             gets the bytes filled in. Written only when MOIETY_OK is returned,
+ *             and nothing past `struct_size`.
+ *
+ * @return MOIETY_OK
+ * @return MOIETY_E_INVALID  There is no such tenant, `out` is NULL, or
+ *         `struct_size` is less than that of the struct's first version.
+ * @return MOIETY_E_FORKED
+ *
+ * Ownership: the caller's struct.
+ * Threads:   any. Wait-free.
+ * Streams:   none.
+ * Context:   none; the driver is not called.
+ */
+MOIETY_API MOIETY_MUST_USE moiety_status
+moiety_tenant_stats(moiety_tenant tenant, moiety_tenant_info *out);
+
+/* Callers compiled so mean their own default stream by a null stream. */
+#if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM)
+#define moiety_tenant_alloc(tenant, size, stream, out)                         \
+    moiety_tenant_alloc(tenant, size, moiety_stream_of_caller(stream), out)
+#define moiety_tenant_alloc_aligned(tenant, size, alignment, stream, out)      \
+    moiety_tenant_alloc_aligned(tenant, size, alignment,                       \
+                                moiety_stream_of_caller(stream), out)
+#define moiety_tenant_try_alloc(tenant, size, stream, out)                     \
+    moiety_tenant_try_alloc(tenant, size, moiety_stream_of_caller(stream), out)
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
