@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Shows that check_sources.sh, check_format.sh, check_readmes.py,
-# check_atomics.py, check_imports.py, check_names.py and check_tidy_globs.sh find
-# what they are there to find: each rule is broken once, in a tree of its own.
+# check_atomics.py, check_imports.py, check_names.py, check_installs.py and
+# check_tidy_globs.sh find what they are there to find: each rule is broken once,
+# in a tree of its own.
 set -uo pipefail
 . tests/gates/expect.sh
 
@@ -314,6 +315,34 @@ expect_ok "names: a folder of 25 files passes" "$gates/check_names.py" "$tree"
 touch "$tree/pool/24.h"
 expect_refusal "names: a folder of 26" "pool has 26 files, more than 25" \
     "$gates/check_names.py" "$tree"
+
+clean_tree
+cat >"$tree/good.md" <<'EOT'
+    pip install ./emm
+    python -m pip install --quiet dist/*.whl
+    pip install "./emm[dask]"
+`pip install "cuda-core>=1.0"`, or pip install -e ./emm, or uv pip install numpy.
+EOT
+expect_ok "installs: paths and dependencies pass" \
+    "$gates/check_installs.py" "$tree"
+# $1: what; $2: the name that is refused; $3: a file's name; $4: its text.
+expect_not_installed() {
+    clean_tree
+    printf '%b\n' "$4" >"$tree/$3"
+    expect_refusal "installs: $1" "$2 is neither a path nor a dependency" \
+        "$gates/check_installs.py" "$tree"
+    expect_ok "installs: names the file" grep -q "$3:1" <<<"$expect_output"
+}
+expect_not_installed "ours by name" moiety a.md 'pip install moiety'
+expect_not_installed "behind an option" moiety a.md 'pip3 install -U moiety'
+expect_not_installed "a message in two strings" moiety a.py \
+    '"it needs that: pip "\n    f"install moiety"'
+expect_not_installed "by another installer" moiety a.md 'uv pip install moiety'
+expect_not_installed "a stranger" left-pad a.md '`pip install "left-pad>=1"`'
+clean_tree
+echo 'it needs moiety[dask]' >"$tree/a.md"
+expect_refusal "installs: an extra of ours" "an extra of ours that no index" \
+    "$gates/check_installs.py" "$tree"
 
 expect_ok "tidy: every glob of ours matches" \
     "$gates/check_tidy_globs.sh" "$repository_clang_tidy"

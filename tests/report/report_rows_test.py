@@ -370,7 +370,7 @@ def test_a_wrong_object_is_named_by_its_place(out):
 def test_without_its_libraries_it_says_what_to_install(out, monkeypatch,
                                                        library):
     monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(ImportError, match=r"pip install moiety\[report\]"):
+    with pytest.raises(ImportError, match=r"pip install plotly jinja2"):
         _report.write([small()], out)
     assert not out.exists()
 

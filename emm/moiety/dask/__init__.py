@@ -20,8 +20,8 @@ try:
     import click
     from distributed import Worker, WorkerPlugin, get_worker
 except ImportError as error:
-    raise ImportError(f"moiety.dask needs dask.distributed (pip install "
-                      f"\"moiety[dask]\"): {error}") from error
+    raise ImportError(f"moiety.dask needs dask.distributed 2024.8 or newer (pip "
+                      f"install \"distributed>=2024.8\"): {error}") from error
 
 from moiety.dask import _transfer
 from moiety.dask._process import PROCESS
