@@ -48,7 +48,7 @@ def test_what_is_packed_is_read_alike(tmp_path, data):
     (zipped(), "begins as none"),
     (zipped(("a", LOG))[:-30], "the zip archive cannot be read"),
     (zipped(("a", LOG)).replace(b"allocate", b"allocoto"), "damaged"),
-    (zipped(*((f"{i:0200}", b"") for i in range(5000))), "list of files"),
+    (zipped(*((f"{i:060000}", b"") for i in range(20))), "list of files"),
     (squeezed(squeezed(LOG)), "it is compressed by gzip"),
     (squeezed(zipped(("a", LOG))), "it is a zip archive"),
 ])
@@ -138,20 +138,21 @@ KEYS = (b"action", b"alloc", b"free_completed", b"addr", b"size", b"stream",
 
 def large_snapshot(path, entry_count, is_shared):
     """As PyTorch's, whose frames are most of it: lists of dictionaries that are
-    shared by all entries, or of an entry's own. Written in pieces."""
+    shared by all entries; or of an entry's own, with texts of its own, as of one
+    that was JSON before. Written in pieces."""
     key = {one: b"h%c" % (i + 5) for i, one in enumerate(KEYS)}
 
     def frame(number):
         return (b"}\x94(" + key[b"name"] + key[b"alloc"] + key[b"filename"]
-                + key[b"action"] + key[b"line"] + b"M"
-                + struct.pack("<H", number) + b"u")
+                + (key[b"action"] if is_shared else text(b"layers/linear.py"))
+                + key[b"line"] + b"M" + struct.pack("<H", number) + b"u")
 
     def entry(number):
         if is_shared:
             frames = b"".join(b"j" + struct.pack("<I", 16 + (number + i) % 99)
                               for i in range(40))
         else:
-            frames = b"".join(map(frame, range(20)))
+            frames = b"".join(map(frame, range(6)))
         number, is_free = divmod(number, 2)
         return (b"}\x94(" + key[b"action"]
                 + key[b"free_completed" if is_free else b"alloc"]
@@ -162,9 +163,10 @@ def large_snapshot(path, entry_count, is_shared):
                 + key[b"frames"] + b"]\x94(" + frames + b"eu")
 
     with open(path, "wb") as file:
+        frames = b"".join(map(frame, range(99 if is_shared else 0)))
         file.write(b"\x80\x04}\x94(" + text(b"segments") + b"]\x94"
                    + text(b"notes") + b"]\x94(" + b"".join(map(text, KEYS))
-                   + b"".join(map(frame, range(99))) + b"e"
+                   + frames + b"e"
                    + text(b"device_traces") + b"]\x94]\x94")
         for start in range(0, entry_count, 1000):
             file.write(b"(" + b"".join(map(entry, range(
@@ -177,7 +179,7 @@ def test_memory_is_for_entries_not_for_the_snapshot(tmp_path, is_shared):
     """A snapshot may be larger than memory: what is added to it adds a part of
     its size only. As objects it would be several times its size."""
     sizes, peaks = [], []
-    for entry_count in (4000, 16000):
+    for entry_count in (1500, 3500):
         path = tmp_path / "in"
         large_snapshot(path, entry_count, is_shared)
         tracemalloc.start()
@@ -188,4 +190,4 @@ def test_memory_is_for_entries_not_for_the_snapshot(tmp_path, is_shared):
             tracemalloc.stop()
         assert done["operations"] == entry_count and done["counts"] == {}
         sizes.append(path.stat().st_size)
-    assert peaks[1] - peaks[0] < 0.7 * (sizes[1] - sizes[0])
+    assert peaks[1] - peaks[0] < 0.75 * (sizes[1] - sizes[0])
