@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -22,6 +23,13 @@
 
 #define ARGUMENTS_MAX 24U
 #define NUMBER_BYTES 24U
+
+/* What the stand-in has room for: without a size, and at the most; and what a
+ * subject may take of what is live. */
+#define STANDIN_MEMORY "MOIETY_STANDIN_MEMORY"
+#define STANDIN_BYTES (UINT64_C(8) << 30)
+#define STANDIN_BYTES_MAX (UINT64_C(1) << 40)
+#define ROOM_FACTOR 4U
 
 /* What a child is called with. */
 struct call {
@@ -46,6 +54,7 @@ struct parent {
     enum replay_exit worst;
     unsigned done;
     unsigned wanted;
+    bool has_memory_size; /* the user has said how much the stand-in has */
 };
 
 static void add(struct call *call, char *argument)
@@ -208,6 +217,23 @@ static void run_children(struct parent *parent)
                                            &options->lags.plans[l], repeat});
 }
 
+/* A replay on the stand-in fails for want of memory where the user says how much
+ * there is, not where a recording is of a larger GPU. */
+static void make_room(const struct parent *parent)
+{
+    char text[NUMBER_BYTES];
+    uint64_t live_bytes = parent->source.about.peak_live_bytes;
+    uint64_t room_bytes = live_bytes < STANDIN_BYTES_MAX / ROOM_FACTOR
+                              ? live_bytes * ROOM_FACTOR
+                              : STANDIN_BYTES_MAX;
+    if (parent->has_memory_size)
+        return;
+    if (room_bytes < STANDIN_BYTES)
+        room_bytes = STANDIN_BYTES;
+    (void)snprintf(text, sizeof(text), "%" PRIu64, room_bytes);
+    (void)setenv(STANDIN_MEMORY, text, 1);
+}
+
 static void run_trace(struct parent *parent, char *path)
 {
     const struct replay_options *options = parent->options;
@@ -217,6 +243,7 @@ static void run_trace(struct parent *parent, char *path)
         note(parent, REPLAY_EXIT_TRACE);
         return;
     }
+    make_room(parent);
     if (options->is_check)
         check_trace(parent);
     else
@@ -232,6 +259,7 @@ static enum replay_exit run_all(const struct replay_options *options,
         .output = output,
         .wanted = (unsigned)options->path_count * options->repeats *
                   options->lags.count * options->subjects.count,
+        .has_memory_size = getenv(STANDIN_MEMORY) != NULL,
     };
     machine_describe(options->commit, &parent.machine);
     for (int i = 0; i < options->path_count; i++)

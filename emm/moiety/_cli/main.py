@@ -3,6 +3,7 @@
 
 import argparse
 import os
+import signal
 import sys
 
 from moiety import _native
@@ -19,6 +20,7 @@ exit codes:
   2    the command line was wrong
   130  interrupted
   141  whoever read the output has gone
+  143  ended by SIGTERM (129: by SIGHUP); nothing half written is left
 """
 
 
@@ -74,9 +76,24 @@ def _replace_closed_output():
         sys.stderr = open(os.devnull, "w")
 
 
+def _end(number, _frame):
+    signal.signal(number, signal.SIG_IGN)
+    sys.exit(128 + number)
+
+
+def _end_by_exceptions():
+    """Otherwise a signal would leave files that are half written, and programs
+    that were started."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, _end)
+
+
 def main(arguments=None):
     """The exit code."""
     _replace_closed_output()
+    if arguments is None:
+        _end_by_exceptions()
     try:
         try:
             return _run(arguments)

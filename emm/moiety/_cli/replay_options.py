@@ -21,8 +21,9 @@ examples:
   moiety replay --driver=standin --rows=rows.jsonl run.mtrace
   moiety replay --lag=idle,work:100,held run.mtrace
 
-The stand-in driver has as much memory as MOIETY_STANDIN_MEMORY says. Rows are
-as in docs/replay.md, traces as in docs/traces.md.
+The stand-in driver has as much memory as MOIETY_STANDIN_MEMORY says, or else
+four times what the trace has live, 8 GiB at least. Rows are as in
+docs/replay.md, traces as in docs/traces.md.
 
 exit codes:
   0    done
@@ -57,7 +58,7 @@ def add(command):
     """To a parser."""
     add = command.add_argument
     add("traces", metavar="TRACE", nargs="*",
-        help="what to replay, plain or compressed by gzip")
+        help="what to replay, plain or compressed; - is standard input")
     add("--subject", metavar="S[,S]", action="append", default=[],
         help="which allocators (default: all that --list names)")
     add("--mode", metavar="M[,M]", type=_modes, default=["serial"],

@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line: moiety trace convert, trace info."""
 
+import functools
 import json
 import os
+import stat
 import sys
 import time
 
 from moiety._cli.command import TerminalLine, add_command, add_json, bar
-from moiety._trace.convert import SOURCES, Options, convert
+from moiety._trace.convert import SOURCES, OptionError, Options, convert
+from moiety._trace.files import named
 from moiety._trace.format import TraceError
 from moiety._trace.info import collect
+from moiety._trace.writer import is_stdout
 
 _SECONDS = 0.1  # between two looks
 
@@ -19,7 +23,7 @@ class Reading:
     those of the file, and is None where nobody would see it."""
 
     def __init__(self, path, stream=None):
-        self._name = os.path.basename(path)
+        self._name = os.path.basename(named(path))
         self._line = TerminalLine(stream)
         self._next = time.monotonic() + _SECONDS
 
@@ -47,8 +51,10 @@ exit codes:
 """
 
 _CONVERT = """\
-Makes a trace of a log or a snapshot. Reads and writes gzip too: an output that
-ends with .gz is compressed. docs/traces.md says what is dropped and counted.
+Makes a trace of a log or a snapshot. Reads files compressed by gzip, by zstd or
+in a zip archive too; an output that ends with .gz is compressed. IN and OUT may
+be -, standard input and output: what is told is then on standard error.
+docs/traces.md says what is dropped and counted.
 """
 
 _CONVERT_EXAMPLES = """\
@@ -60,6 +66,8 @@ formats:
 examples:
   moiety trace convert rmm_log.csv run.mtrace.gz
   moiety trace convert --device=1 snapshot.pickle step.mtrace.gz
+  moiety trace convert --nth=2 rmm_log.csv second.mtrace.gz
+  xz -dc log.csv.xz | moiety trace convert - - | moiety trace info -
   moiety trace convert --from=rmm --json log.txt run.mtrace
 
 """
@@ -77,10 +85,21 @@ examples:
 """
 
 
-def _run_convert(options):
-    with Reading(options.input) as watch:
-        done = convert(options.input, options.output, options.source,
-                       Options(options.device), watch)
+def _standard(path, descriptor):
+    """What the command line calls - is standard input or output."""
+    return descriptor if path == "-" else path
+
+
+def _is_same(source, target):
+    """Whether both are one file: what is read would be what is written."""
+    try:
+        one, other = os.stat(source), os.stat(target)
+    except OSError:
+        return False
+    return os.path.samestat(one, other) and stat.S_ISREG(one.st_mode)
+
+
+def _told_of(options, done):
     if options.json:
         return json.dumps(done, indent=1)
     counted = [f"{name} {count}" for name, count in done["counts"].items()]
@@ -88,18 +107,35 @@ def _run_convert(options):
                       f"peak_live_bytes {done['peak_live_bytes']}", *counted])
 
 
+def _run_convert(command, options):
+    source = _standard(options.input, 0)
+    target = _standard(options.output, 1)
+    if _is_same(source, target):
+        command.error("IN and OUT are the same file")
+    try:
+        with Reading(source) as watch:
+            done = convert(source, target, options.source,
+                           Options(options.device, options.nth), watch)
+    except OptionError as error:
+        command.error(str(error))
+    print(_told_of(options, done),
+          file=sys.stderr if is_stdout(target) else sys.stdout)
+
+
 def _run_info(options):
-    with Reading(options.input) as watch:
-        about = collect(options.input, watch)
+    source = _standard(options.input, 0)
+    with Reading(source) as watch:
+        about = collect(source, watch)
     if options.json:
-        return json.dumps(about, indent=1)
+        print(json.dumps(about, indent=1))
+        return
     lines = []
     for name, value in about.items():
         if isinstance(value, dict):
             lines += [f"{name} {key}: {one}" for key, one in value.items()]
         else:
             lines.append(f"{name}: {'unknown' if value is None else value}")
-    return "\n".join(lines)
+    print("\n".join(lines))
 
 
 def _guarded(run):
@@ -107,17 +143,18 @@ def _guarded(run):
     def command(options):
         # Names in a trace may have letters that a terminal has not.
         sys.stdout.reconfigure(errors="backslashreplace")
+        name = named(_standard(options.input, 0))
         try:
-            text = run(options)
+            run(options)
         except TraceError as error:
-            print(f"moiety: {options.input}: {error}", file=sys.stderr)
+            print(f"moiety: {name}: {error}", file=sys.stderr)
             return 1
+        except BrokenPipeError:
+            raise  # whoever read the output has gone
         except OSError as error:
-            name = error.filename or options.input
-            print(f"moiety: {name}: {error.strerror or error}",
-                  file=sys.stderr)
+            print(f"moiety: {error.filename or name}: "
+                  f"{error.strerror or error}", file=sys.stderr)
             return 1
-        print(text)
         return 0
     return command
 
@@ -129,18 +166,30 @@ def _ordinal(text):
     return value
 
 
+def _count(text):
+    value = int(text)
+    if value < 1:
+        raise ValueError
+    return value
+
+
 def _add_convert(commands):
     command = add_command(commands, "convert",
                           "make a trace of a log or a snapshot",
                           _CONVERT, _CONVERT_EXAMPLES + _EXIT_CODES)
-    command.set_defaults(run=_guarded(_run_convert))
-    command.add_argument("input", metavar="IN", help="the file to read")
+    command.set_defaults(
+        run=_guarded(functools.partial(_run_convert, command)))
+    command.add_argument("input", metavar="IN",
+                         help="the file to read, or - for standard input")
     command.add_argument("output", metavar="OUT",
-                         help="the trace to write, .mtrace or .mtrace.gz")
+                         help="the trace to write, .mtrace or .mtrace.gz, or - "
+                         "for standard output")
     command.add_argument("--from", dest="source", choices=list(SOURCES),
                          help="what IN is, if its first bytes do not tell")
     command.add_argument("--device", type=_ordinal, metavar="N",
                          help="of a snapshot with several devices (torch)")
+    command.add_argument("--nth", type=_count, metavar="N",
+                         help="of a file with several logs, from 1 on (rmm)")
     add_json(command)
 
 
@@ -148,7 +197,8 @@ def _add_info(commands):
     command = add_command(commands, "info", "check a trace and describe it",
                           _INFO, _INFO_EXAMPLES + _EXIT_CODES)
     command.set_defaults(run=_guarded(_run_info))
-    command.add_argument("input", metavar="IN", help="the file to read")
+    command.add_argument("input", metavar="IN",
+                         help="the file to read, or - for standard input")
     add_json(command)
 
 

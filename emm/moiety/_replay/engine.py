@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 
-from moiety._trace.files import damage_told, is_compressed, opened
+from moiety._trace.files import is_compressed, opened
 from moiety._trace.format import TraceError
 
 
@@ -20,21 +20,23 @@ def _check(path):
         raise TraceError("it is no regular file")
 
 
-def _unpacked(path, folder):
+def _unpacked(path, name, folder):
     """Of two traces with one name, each has a folder of its own."""
-    name = os.path.basename(path)
     target = os.path.join(tempfile.mkdtemp(dir=folder),
                           name[:-3] if name.endswith(".gz") else name)
-    with damage_told(), opened(path) as source, open(target, "wb") as file:
+    with opened(path) as source, open(target, "wb") as file:
         shutil.copyfileobj(source, file)
     return target
 
 
 def plain(path, folder):
-    """The absolute path of the trace, or of a copy of it in `folder`."""
+    """The absolute path of the trace, or of a copy of it in `folder`; - is
+    standard input."""
+    if path == "-":
+        return _unpacked(0, "stdin.mtrace", folder)
     _check(path)
     if is_compressed(path):
-        return _unpacked(path, folder)
+        return _unpacked(path, os.path.basename(path), folder)
     return os.path.abspath(path)
 
 

@@ -12,8 +12,9 @@ JITTER_NS = 10**9
 
 # What convert() counts, as its I lines are called.
 COUNTS = frozenset((
-    "dropped_frees", "dropped_uses", "implied_frees", "late_times",
-    "null_blocks", "other_sizes", "skipped_entries"))
+    "cut_lines", "dropped_frees", "dropped_uses", "hours_back", "implied_frees",
+    "late_times", "null_blocks", "other_sizes", "skipped_entries",
+    "skipped_lines"))
 
 # What is told beside an address: `size_bytes` of a free is that of its block
 # as the log has it, or None.

@@ -6,7 +6,7 @@ import collections
 
 from moiety._trace import from_rmm, from_torch
 from moiety._trace.clean import COUNTS, Cleaner, Event
-from moiety._trace.files import damage_told, opened
+from moiety._trace.files import name_of_format, opened, placed
 from moiety._trace.format import SIGNATURE, TraceError
 from moiety._trace.reader import Reader
 from moiety._trace.writer import create
@@ -38,35 +38,53 @@ def _convert_own(file, cleaner, writer, _options):
     _carry_info(reader.info, cleaner, writer)
 
 
-# By the name of a format, what reads it and what it begins with.
-Source = collections.namedtuple("Source", "convert signature")
+# By the name of a format: what reads it, whether it begins so, and the options
+# that mean something there.
+Source = collections.namedtuple("Source", "convert begins options")
 SOURCES = {
-    "rmm": Source(from_rmm.convert, from_rmm.HEADER[:7]),
-    "torch": Source(from_torch.convert, b"\x80"),
-    "moiety": Source(_convert_own, SIGNATURE),
+    "rmm": Source(from_rmm.convert, from_rmm.begins, {"nth"}),
+    "torch": Source(from_torch.convert, from_torch.begins, {"device"}),
+    "moiety": Source(_convert_own, lambda start: start.startswith(SIGNATURE),
+                     set()),
 }
 
-Options = collections.namedtuple("Options", "device", defaults=(None,))
+Options = collections.namedtuple("Options", "device nth",
+                                 defaults=(None, None))
+
+
+class OptionError(Exception):
+    """An option that means nothing for such a file."""
 
 
 def _told(file):
     """The name of the file's format."""
-    with damage_told(offset=0):
-        start = file.peek(16)
+    with placed(offset=0):
+        start = file.peek(1)
+    if not start:
+        raise TraceError("the file is empty", offset=0)
     for name, source in SOURCES.items():
-        if start.startswith(source.signature):
+        if source.begins(start):
             return name
-    raise TraceError("the file is empty" if not start else
+    other = name_of_format(start)
+    raise TraceError(f"it is {other}, which cannot be converted" if other else
                      "it begins as none of the formats does: name one with "
                      "--from", offset=0)
 
 
+def _check_options(name, options):
+    for option, value in options._asdict().items():
+        if value is not None and option not in SOURCES[name].options:
+            raise OptionError(f"--{option} means nothing for {name}")
+
+
 def convert(path, target, source_name=None, options=Options(), watch=None):
     """Writes the trace `target` of the file `path`, and returns what it came to
-    as a dictionary for JSON. TraceError for what cannot be converted; then
-    there is no target. `watch` as opened() calls it."""
+    as a dictionary for JSON; 0 and 1 are standard input and output. TraceError
+    for what cannot be converted; then there is no target. `watch` as opened()
+    calls it."""
     with opened(path, watch) as file:
         name = source_name or _told(file)
+        _check_options(name, options)
         with create(target) as writer:
             writer.info("source", name)
             cleaner = Cleaner(writer)

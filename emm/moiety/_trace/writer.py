@@ -3,14 +3,17 @@
 
 import contextlib
 import gzip
+import io
+import operator
 import os
 import re
 
 from moiety._trace.format import (
     ABSENT, FIRST_LINE, INFO_COUNT_MAX, KINDS, LETTERS, NAME_COUNT_MAX,
-    NUMBER_MAX, TIME_NS_MAX, Live, TraceError, checked_size, checked_text,
+    NUMBER_MAX, TIME_NS_MAX, Live, Operation, TraceError, checked_size, checked_text,
     stream_text)
 
+_STDOUT = 1
 _KEY = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 
@@ -25,10 +28,12 @@ class _Names:
         self._indices = {}
 
     def index(self, name):
-        found = self._indices.get(name)
-        if found is None:
-            found = self._define(name)
-        return found
+        """The text of what cannot be a key is asked for first, and refused."""
+        try:
+            found = self._indices.get(name)
+        except TypeError:
+            found = None
+        return self._define(name) if found is None else found
 
     def _define(self, name):
         text = self._text_of(name)
@@ -38,6 +43,18 @@ class _Names:
         self._file.write(f"{self._letter} {index} {text}\n".encode())
         self._indices[name] = index
         return index
+
+
+def _whole(value, what):
+    """As an int: NumPy's are taken, and a bool is a mistake."""
+    if type(value) is int:
+        return value
+    try:
+        if not isinstance(value, bool):
+            return operator.index(value)
+    except TypeError:
+        pass
+    raise TraceError(f"{what} is {value!r}, not a whole number")
 
 
 class Writer:
@@ -57,7 +74,8 @@ class Writer:
 
     def info(self, key, value):
         """Tells something about the trace, at any time before its end."""
-        if not _KEY.fullmatch(key) or key in self._keys:
+        if (not isinstance(key, str) or not _KEY.fullmatch(key)
+                or key in self._keys):
             raise TraceError(f"{key!r} is no key, or was there before")
         if len(self._keys) == INFO_COUNT_MAX:
             raise TraceError(f"more than {INFO_COUNT_MAX} I lines")
@@ -67,60 +85,107 @@ class Writer:
 
     def write(self, operation):
         """The times of operations never decrease."""
-        if operation.kind not in LETTERS:
-            raise TraceError(f"{operation.kind!r} is no kind of operation")
-        letter = LETTERS[operation.kind]
-        for field in ABSENT[operation.kind]:
+        kind = operation.kind
+        if not isinstance(kind, str) or kind not in LETTERS:
+            raise TraceError(f"{kind!r} is no kind of operation")
+        for field in ABSENT[kind]:
             if getattr(operation, field) is not None:
-                raise TraceError(f"{operation.kind} has no {field}")
-        if not self._time_ns <= operation.time_ns <= TIME_NS_MAX:
-            raise TraceError(f"the time {operation.time_ns} ns is before "
+                raise TraceError(f"{kind} has no {field}")
+        made = Operation(
+            kind, _whole(operation.time_ns, "the time"), operation.thread,
+            **{field: self._checked(operation, field)
+               for field in KINDS[LETTERS[kind]].fields})
+        if not self._time_ns <= made.time_ns <= TIME_NS_MAX:
+            raise TraceError(f"the time {made.time_ns} ns is before "
                              f"{self._time_ns}, or above 2^63")
-        numbers = [operation.time_ns - self._time_ns,
-                   self._threads.index(operation.thread)]
-        numbers += [number for field in KINDS[letter].fields
-                    if (number := self._number(operation, field)) is not None]
-        self.live.apply(operation)
-        self._time_ns = operation.time_ns
+        numbers = self._numbers(made)
+        self.live.apply(made)
+        self._time_ns = made.time_ns
         self.operation_count += 1
-        self._file.write(f"{letter} {' '.join(map(str, numbers))}\n".encode())
+        self._file.write(
+            f"{LETTERS[kind]} {' '.join(map(str, numbers))}\n".encode())
 
-    def _number(self, operation, field):
+    def _checked(self, operation, field):
         value = getattr(operation, field)
-        if field == "stream":
-            return self._streams.index(value)
         if field == "tag":
-            return None if value is None else self._tags.index(value)
-        if not isinstance(value, int):
-            raise TraceError(f"{operation.kind}: {field} is {value!r}")
+            return value
+        value = _whole(value, f"{operation.kind}: {field}")
         if field == "size_bytes":
             return checked_size(value, operation.kind)
         if not 0 <= value <= NUMBER_MAX:
-            raise TraceError(f"the id {value} is no number below 2^64")
+            raise TraceError(f"the {field} {value} is no number below 2^64")
         return value
+
+    def _numbers(self, made):
+        """What the operation's line has; defines the names that are new."""
+        numbers = [made.time_ns - self._time_ns,
+                   self._threads.index(made.thread)]
+        for field in KINDS[LETTERS[made.kind]].fields:
+            value = getattr(made, field)
+            if field == "stream":
+                value = self._streams.index(value)
+            elif field == "tag":
+                if value is None:
+                    continue
+                value = self._tags.index(value)
+            numbers.append(value)
+        return numbers
 
     def end(self):
         """Once, after everything."""
         self._file.write(f"E {self.operation_count}\n".encode())
 
 
+class _Target(io.FileIO):
+    """Says in its errors which file could not be written."""
+
+    def __init__(self, path, name=None, mode="w"):
+        self._name = name or path
+        try:
+            super().__init__(path, mode, closefd=path != _STDOUT)
+        except OSError as error:
+            error.filename = self._name
+            raise
+
+    def write(self, data):
+        try:
+            return super().write(data)
+        except OSError as error:
+            error.filename = self._name
+            raise
+
+
+def is_stdout(path):
+    """Whether the path, or 1, is standard output. Where that is a file it is not
+    replaced: the shell has opened it."""
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(_STDOUT))
+    except OSError:
+        return False
+
+
 @contextlib.contextmanager
 def _replaced(path):
     """A binary file in whose place the path's is at the end, and nothing after
-    an exception. A device or a pipe is written to as it is."""
-    path = os.path.realpath(path)
-    if os.path.exists(path) and not os.path.isfile(path):
-        with open(path, "wb") as file:
+    an exception. Standard output (1), a device or a pipe is written to as it
+    is."""
+    if is_stdout(path):
+        with io.BufferedWriter(_Target(_STDOUT, "standard output")) as file:
             yield file
         return
-    part = f"{path}.{os.getpid()}.part"
-    file = open(part, "xb")
-    try:
-        with file:
+    if os.path.exists(path) and not os.path.isfile(path):
+        with io.BufferedWriter(_Target(path)) as file:
             yield file
-        os.replace(part, path)
+        return
+    target = os.path.realpath(path)
+    part = f"{target}.{os.getpid()}.part"
+    try:
+        with io.BufferedWriter(_Target(part, path, "x")) as file:
+            yield file
+        os.replace(part, target)
     except BaseException:
-        os.unlink(part)
+        with contextlib.suppress(OSError):
+            os.unlink(part)
         raise
 
 
@@ -129,7 +194,7 @@ def create(path):
     """A context with a Writer; compressed if the path ends with .gz. The file
     is there only when the context ended without an exception."""
     with _replaced(path) as file, contextlib.ExitStack() as stack:
-        if os.fspath(path).endswith(".gz"):
+        if path != _STDOUT and os.fspath(path).endswith(".gz"):
             # Neither a name nor a time in it: the same input, the same bytes.
             file = stack.enter_context(
                 gzip.GzipFile("", "wb", fileobj=file, mtime=0))

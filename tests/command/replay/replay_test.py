@@ -3,9 +3,11 @@
 
 import gzip
 import json
+import subprocess
 
 from moiety._report import words
-from replaying import rows_of, run, script, trace, written
+from replaying import (
+    COMMAND, environment, rows_of, run, script, trace, written)
 
 SUBJECTS = ["moiety", "best-fit", "pow2-buddy"]
 NAMED = "--subject=" + ",".join(SUBJECTS)
@@ -45,6 +47,32 @@ def test_the_table_says_what_the_rows_say(tmp_path):
             name: value.replace(words.JOIN, " ")
             for name, value in wanted.items()}
     assert ended.stdout.endswith("the times are not a GPU's.\n")
+
+
+def large_trace(block_bytes):
+    """Four blocks that are live at one time, as on a large GPU."""
+    blocks = "".join(f"a 1 0 {i} {block_bytes} 0\n" for i in range(4))
+    return (f"moiety-trace 1\nT 0 main\nS 0 legacy\n{blocks}E 4\n").encode()
+
+
+def test_the_standin_has_room_for_the_trace(tmp_path):
+    """Unless the user says how much it has."""
+    for name, block_bytes in (("large", 5 << 30), ("larger", 40 << 30),
+                              ("small", 1000)):
+        written(tmp_path, large_trace(block_bytes), name)
+    for size, ooms in ((None, [0, 0, 0]), ("8GiB", [3, 4, 0])):
+        ended = run(tmp_path, "--subject=best-fit", "--json", "large",
+                    "larger", "small", MOIETY_STANDIN_MEMORY=size)
+        assert [row["ooms"] for row in rows_of(ended.stdout)] == ooms
+
+
+def test_a_trace_from_standard_input(tmp_path):
+    ended = subprocess.run(
+        [*COMMAND, "--subject=best-fit", "-"], cwd=tmp_path, timeout=120,
+        input=gzip.compress(trace()), capture_output=True, check=False,
+        env=environment(tmp_path))
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    assert ended.stdout.startswith(b"stdin.mtrace, serial, 1 thread\n")
 
 
 def test_repeats_are_one_line_with_their_median(tmp_path):

@@ -168,7 +168,43 @@ WRONG = [
     operation("free", id=5, size_bytes=1, stream=0),
     operation("free_after", id=5, stream=0),
     trace.Operation("alloc", 0, "", 0, 1, 0),
+    operation(["alloc"]),
+    operation("alloc", 5.0, id=0, size_bytes=1, stream=0),
+    operation("alloc", True, id=0, size_bytes=1, stream=0),
+    operation("alloc", id=True, size_bytes=1, stream=0),
+    operation("alloc", id=0.0, size_bytes=1, stream=0),
+    operation("alloc", id=0, size_bytes=1.5, stream=0),
+    operation("alloc", id=0, size_bytes=True, stream=0),
+    operation("alloc", id=0, size_bytes="7", stream=0),
+    operation("alloc", id=0, size_bytes=1, stream=0.0),
+    operation("alloc", id=0, size_bytes=1, stream=False),
+    operation("alloc", id=0, size_bytes=1, stream=0, tag=["layer"]),
+    operation("alloc", id=0, size_bytes=1, stream=0, tag=b"layer"),
+    trace.Operation("alloc", 0, 0, 0, 1, 0),
+    trace.Operation("alloc", 0, ["m"], 0, 1, 0),
 ]
+
+
+class Whole:
+    """As NumPy's integers are."""
+
+    def __init__(self, value):
+        self._value = value
+
+    def __index__(self):
+        return self._value
+
+
+def test_whole_numbers_of_other_types_are_written_as_such(tmp_path):
+    with trace.create(tmp_path / "a") as writer:
+        writer.write(operation("alloc", Whole(5), id=Whole(1 << 60),
+                               size_bytes=Whole(7), stream=Whole(9)))
+        writer.write(operation("free", Whole(6), id=1 << 60, stream=9))
+        assert writer.live.peak_bytes == 7
+        assert type(writer.live.peak_bytes) is int
+    assert read_all(tmp_path, (tmp_path / "a").read_bytes()) == [
+        operation("alloc", 5, id=1 << 60, size_bytes=7, stream=9),
+        operation("free", 6, id=1 << 60, stream=9)]
 
 
 @pytest.mark.parametrize("wrong", WRONG)
@@ -178,7 +214,7 @@ def test_what_a_writer_refuses_is_not_in_the_file(tmp_path, wrong):
         writer.write(good)
         with pytest.raises(trace.TraceError):
             writer.write(wrong)
-        for key in ("Key", "", "a b"):
+        for key in ("Key", "", "a b", 7, None):
             with pytest.raises(trace.TraceError):
                 writer.info(key, "text")
     with trace.read(tmp_path / "a") as reader:

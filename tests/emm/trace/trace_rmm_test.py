@@ -59,6 +59,68 @@ def test_what_a_log_lost_is_counted(tmp_path):
                             "null_blocks": "2", "other_sizes": "1"}.items()
 
 
+FREE = "1,10:00:00.000002,free,0x7f00,1024,0x0"
+
+
+def test_a_last_line_that_is_cut_is_counted(tmp_path):
+    """As of a program that was killed."""
+    expected = converted(tmp_path, rmm(ALLOCATE, FREE))[1]
+    for cut in (b"1", b"1,10:00:00.000003,fr", ALLOCATE.encode(), b"\0" * 99):
+        done, made, info = converted(tmp_path, rmm(ALLOCATE, FREE) + cut)
+        assert made == expected
+        assert done["counts"] == {"cut_lines": 1} and info["cut_lines"] == "1"
+
+
+def test_old_logs_have_a_colon_before_microseconds_and_no_thread(tmp_path):
+    expected = converted(tmp_path, rmm(ALLOCATE, FREE))[1]
+    colons = rmm(ALLOCATE, FREE).replace(b":00.", b":00:")
+    assert converted(tmp_path, colons)[1] == expected
+    old = b"".join(line.partition(b",")[2]
+                   for line in colons.splitlines(keepends=True))
+    assert old.startswith(b"Time,")
+    _, made, _ = converted(tmp_path, old)
+    assert made == [one._replace(thread="all") for one in expected]
+
+
+def test_what_others_write_around_a_log(tmp_path):
+    plain = rmm(ALLOCATE, FREE)
+    expected = converted(tmp_path, plain)
+    lines = plain.splitlines()
+    for data in (
+            b"\xef\xbb\xbf" + plain,              # a byte order mark
+            plain + b"\n", plain + b"\r\n \n",    # blank last lines
+            # The index column of to_csv(), its quotes, and columns of others.
+            b"".join(b"%s,%s\n" % (str(i - 1).encode() if i else b"", line)
+                     for i, line in enumerate(lines)),
+            b"".join(b'"%s"\n' % line.replace(b",", b'","')
+                     for line in lines),
+            b"".join(b"%s,%s\n" % (line, b"x" if i else b"Note")
+                     for i, line in enumerate(lines))):
+        assert converted(tmp_path, data) == expected, data
+    done, made, _ = converted(tmp_path, b"node7, 1 GPU\n\nbegins\n" + plain)
+    assert made == expected[1] and done["counts"] == {"skipped_lines": 2}
+
+
+def test_of_two_logs_in_a_file_one_is_named(tmp_path):
+    first, second = rmm(ALLOCATE, FREE), rmm(ALLOCATE, FREE, FREE)
+    both = [converted(tmp_path, one)[1] for one in (first, second)]
+    (tmp_path / "out.mtrace").unlink()
+    for data, cut_count in ((first + second, 0), (first + b"1,10" + second, 1),
+                            (first + b"\n" + second, 0)):
+        error = refused(tmp_path, data)
+        assert error.line == 4 + (b"\n\n" in data)
+        assert "--nth=1" in str(error) and "--nth=2" in str(error)
+        error = refused(tmp_path, data, nth=3)
+        assert "has 2 logs" in str(error) and "--nth=3" in str(error)
+        for nth in (1, 2):
+            done, made, _ = converted(tmp_path, data, nth=nth)
+            assert made == both[nth - 1]
+            assert done["counts"] == (
+                {"dropped_frees": 1} if nth == 2 else
+                {"cut_lines": 1} if cut_count else {})
+        (tmp_path / "out.mtrace").unlink()
+
+
 def times(folder, *stamps):
     done, made, _ = converted(folder, rmm(*(
         f"1,{stamp},allocate,{i + 1:#x},1,0"
@@ -80,14 +142,41 @@ def test_midnight_and_late_lines(tmp_path):
         "late_times": 1}
 
 
+def test_the_hour_at_which_summer_time_ends(tmp_path):
+    """What was logged late is of before."""
+    assert times(tmp_path, "02:59:59.999999", "02:00:00.000001",
+                 "02:59:59.999999", "02:00:00.000002", "02:59:59.000000",
+                 "03:00:00.000001") == (
+        [0, 2000, 2000, 3000, 3599 * 10**9 + 1000, 3600 * 10**9 + 2000],
+        {"hours_back": 1, "late_times": 1})
+    # Of the day after, over midnight, and where it is midnight itself.
+    assert times(tmp_path, "23:59:59.999999", "00:00:00.000001",
+                 "01:59:59.000001", "01:00:00.000001")[0][2:] == [
+        7199 * 10**9 + 2000, 7200 * 10**9 + 2000]
+    assert times(tmp_path, "23:59:59.999999", "23:00:00.000001",
+                 "23:59:59.999999", "00:00:00.000001") == (
+        [0, 2000, 2000, 3600 * 10**9 + 2000],
+        {"hours_back": 1, "late_times": 1})
+
+
+@pytest.mark.parametrize("before, after", [
+    ("12:59:59.999999", "12:00:00.000001"),  # no summer time ends then
+    ("02:59:59.999999", "01:59:58.000000"),  # more than an hour
+    ("02:20:00.000000", "02:00:00.000000")])  # less
+def test_time_that_goes_back_otherwise_is_refused(tmp_path, before, after):
+    error = refused(tmp_path, rmm(f"1,{before},allocate,0x1,1,0",
+                                  f"1,{after},allocate,0x2,1,0"))
+    assert error.line == 3 and "goes back" in str(error)
+
+
 BAD = {
     b"": (1, "empty"),
     b"Thread,Time\n": (1, "is not Thread,Time"),
+    (ALLOCATE + "\n").encode() * 200: (1, "is not Thread,Time"),
     HEADER: (None, "no operation"),
     HEADER[:-1]: (1, "cut off"),
-    rmm(ALLOCATE) + b"1,10:00:00.000001,fr": (3, "cut off"),
-    rmm(ALLOCATE, ""): (3, "fields"),
-    rmm(ALLOCATE, "Thread,Time,Action,Pointer,Size,Stream"): (3, "Action"),
+    rmm(ALLOCATE, "Thread,Time,Action,Pointer,Size,Stream"): (3, "second log"),
+    rmm(ALLOCATE, "Thread,Time,Action"): (3, "3 fields"),
     rmm(ALLOCATE + ",7"): (2, "7 fields"),
     rmm("x" + ALLOCATE): (2, "Thread is"),
     rmm("-" + ALLOCATE): (2, "Thread is"),

@@ -15,6 +15,34 @@ _TEXTS = ("alloc", "free_requested", "free_completed", "segment_alloc",
           "address", "requested_size", "blocks", "user_metadata", "\0", "")
 
 
+def _plain(root):
+    """The same of lists and dictionaries that pickle knows; what is in two
+    places stays one thing."""
+    made, left = {}, [root]
+    while left:
+        one = left.pop()
+        if isinstance(one, (list, dict)) and id(one) not in made:
+            made[id(one)] = {} if isinstance(one, dict) else []
+            left += one.values() if isinstance(one, dict) else one
+
+    def counterpart(one):
+        return made.get(id(one), one)
+
+    left = [root]
+    while left:
+        one = left.pop()
+        copy = counterpart(one)
+        if copy is one or copy:
+            continue
+        if isinstance(one, dict):
+            copy |= {key: counterpart(value) for key, value in one.items()}
+            left += one.values()
+        else:
+            copy += map(counterpart, one)
+            left += one
+    return counterpart(root)
+
+
 def _places(root):
     """(container, key) of everything that is in it, each container once."""
     found, seen, left = [], set(), [root]
@@ -58,13 +86,13 @@ def mutate(data, bytes_max, seed):
     or it comes out too large."""
     chance = random.Random(seed)
     try:
-        root = load(io.BufferedReader(io.BytesIO(data)))
+        root = _plain(load(io.BufferedReader(io.BytesIO(data))))
     except trace.TraceError:
         return None
     for _ in range(chance.randint(1, 4)):
         _change(root, chance)
     try:
-        made = pickle.dumps(root, chance.randint(2, 5))
+        made = pickle.dumps(root, chance.randint(0, 5))
     except RecursionError:
         return None
     return made if len(made) <= bytes_max else None

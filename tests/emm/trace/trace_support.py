@@ -17,19 +17,19 @@ def written(folder, data, name="in"):
     return path
 
 
-def converted(folder, data, source=None, device=None):
+def converted(folder, data, source=None, **options):
     """(what convert() returned, the operations, the I lines) of these bytes."""
     target = folder / "out.mtrace"
-    done = convert(written(folder, data), target, source, Options(device))
+    done = convert(written(folder, data), target, source, Options(**options))
     with trace.read(target) as reader:
         return done, list(reader), reader.info
 
 
-def refused(folder, data, source=None, device=None):
+def refused(folder, data, source=None, **options):
     """The TraceError, which leaves nothing behind."""
     with pytest.raises(trace.TraceError) as caught:
         convert(written(folder, data), folder / "out.mtrace", source,
-                Options(device))
+                Options(**options))
     assert [path.name for path in folder.iterdir()] == ["in"]
     return caught.value
 
@@ -99,5 +99,5 @@ SEEDS = {
     "text": [SMALL_TRACE],
     "rmm": [LOG],
     "torch": [snapshot(ENTRIES, segments=[SEGMENT], protocol=protocol)
-              for protocol in (2, 4)],
+              for protocol in (0, 2, 4)],
 }
