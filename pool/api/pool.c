@@ -15,6 +15,7 @@
 #include "pool/base/cancel.h"
 #include "pool/base/failure.h"
 #include "pool/base/fork_mark.h"
+#include "pool/base/later.h"
 #include "pool/base/log.h"
 #include "pool/cache/gate.h"
 #include "pool/cache/thread.h"
@@ -419,6 +420,8 @@ moiety_status moiety_pool_create(const moiety_pool_options *options,
     if (!out)
         return moietyi_fail(MOIETY_E_INVALID,
                             "moiety_pool_create: out is NULL");
+    if (!moietyi_is_forked())
+        moietyi_later_run();
     return pool_create(options, getenv("MOIETY_CONF"), false, out);
 }
 
@@ -584,4 +587,27 @@ moiety_status moiety_pool_destroy(moiety_pool *pool, moiety_leaks *out_leaks)
                             "moiety_host_destroy() ends both");
     }
     return moietyi_pool_destroy(pool, out_leaks);
+}
+
+static moiety_status pool_destroy_handle(void *pool)
+{
+    return moiety_pool_destroy(pool, NULL);
+}
+
+moiety_status moiety_pool_destroy_later(moiety_pool *pool)
+{
+    return moietyi_destroy_later(pool_destroy_handle, pool);
+}
+
+moiety_status moietyi_destroy_later(moietyi_destroy_fn *destroy, void *handle)
+{
+    if (!handle)
+        return MOIETY_OK;
+    if (moietyi_is_forked())
+        return moietyi_refuse_child();
+    int cancel_state = moietyi_cancel_hold();
+    moiety_status status = moietyi_later_destroy(destroy, handle);
+    moietyi_thread_tell(moietyi_thread_self);
+    moietyi_cancel_restore(cancel_state);
+    return status;
 }

@@ -774,6 +774,8 @@ moiety_pool_context_lost(moiety_pool *pool);
     moiety_try_alloc(pool, size, moiety_stream_of_caller(stream), out)
 #define moiety_alloc_cached(pool, size, stream, out)                           \
     moiety_alloc_cached(pool, size, moiety_stream_of_caller(stream), out)
+#define moiety_alloc_zeroed(pool, size, stream, out)                           \
+    moiety_alloc_zeroed(pool, size, moiety_stream_of_caller(stream), out)
 #define moiety_alloc_batch(pool, size, stream, count, out)                     \
     moiety_alloc_batch(pool, size, moiety_stream_of_caller(stream), count, out)
 #define moiety_free(pool, address, stream)                                     \
@@ -789,8 +791,6 @@ moiety_pool_context_lost(moiety_pool *pool);
     moiety_resize(pool, address, size, moiety_stream_of_caller(stream))
 #define moiety_free_all(pool, stream, out)                                     \
     moiety_free_all(pool, moiety_stream_of_caller(stream), out)
-#define moiety_record_use(pool, address, stream)                               \
-    moiety_record_use(pool, address, moiety_stream_of_caller(stream))
 #endif
 
 #ifdef __cplusplus
