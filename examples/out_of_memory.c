@@ -31,8 +31,8 @@ static moiety_devptr take_one(struct weights *weights)
     return block;
 }
 
-/* Called by the pool, once for each allocation that would fail; frees as much
- * as that needs, and says whether it freed anything. */
+/* Called by the pool when an allocation would fail, and again for as long as it
+ * frees; frees as much as that needs, and says whether it freed anything. */
 static int evict(moiety_pool *pool, uint64_t requested_bytes, void *user)
 {
     uint64_t freed_bytes = 0;

@@ -224,6 +224,16 @@ moiety_status moiety_host_destroy(moiety_host *host, moiety_leaks *out_leaks)
     return status;
 }
 
+static moiety_status host_destroy_handle(void *host)
+{
+    return moiety_host_destroy(host, NULL);
+}
+
+moiety_status moiety_host_destroy_later(moiety_host *host)
+{
+    return moietyi_destroy_later(host_destroy_handle, host);
+}
+
 static __attribute__((noinline)) moiety_status refuse(const char *function,
                                                       const char *argument)
 {

@@ -11,6 +11,7 @@
 
 #include "moiety/pool.h"
 #include "moiety/status.h"
+#include "pool/base/later.h"
 #include "pool/observe/expose/expose.h"
 
 /* moiety_pool_create() without MOIETY_CONF, for an arena: moiety_pool_destroy()
@@ -21,5 +22,7 @@ MOIETY_MUST_USE moiety_status moietyi_arena_pool_create(
  * that this process is no child. */
 MOIETY_MUST_USE moiety_status moietyi_pool_destroy(moiety_pool *pool,
                                                    moiety_leaks *out_leaks);
+/* moiety_pool_destroy_later() of what `destroy` destroys. */
+moiety_status moietyi_destroy_later(moietyi_destroy_fn *destroy, void *handle);
 
 #endif

@@ -15,6 +15,7 @@
 #include "pool/base/cancel.h"
 #include "pool/base/failure.h"
 #include "pool/base/fork_mark.h"
+#include "pool/base/later.h"
 #include "pool/base/log.h"
 #include "pool/cache/gate.h"
 #include "pool/cache/thread.h"
@@ -128,21 +129,22 @@ static bool is_mapped(const struct moietyi_pool_body *body)
  * was asked for. */
 static moiety_status settle_preference(struct moietyi_pool_body *body)
 {
+    const uint32_t others = MOIETY_POOL_EXPORTABLE | MOIETY_POOL_PASS_THROUGH;
     moiety_pool_options *options = &body->options;
     if (is_mapped(body) || !(options->flags & MOIETY_POOL_PREFER_MAPPED))
         return MOIETY_OK;
+    bool is_other = options->source || options->flags & others;
     moiety_status status =
-        options->source || options->flags & MOIETY_POOL_EXPORTABLE
-            ? MOIETY_E_UNSUPPORTED
-            : moietyi_device_mapper_probe(&body->own_context);
+        is_other ? MOIETY_E_UNSUPPORTED
+                 : moietyi_device_mapper_probe(&body->own_context);
     if (status == MOIETY_OK)
         options->flags |= MOIETY_POOL_MAPPED;
     if (status == MOIETY_E_UNSUPPORTED) {
         moietyi_log(MOIETY_LOG_INFO,
                     "a pool that prefers mapped memory has cuMemAlloc's: %s",
-                    options->source || options->flags & MOIETY_POOL_EXPORTABLE
-                        ? "it has a source, or is exportable"
-                        : moietyi_failure_message());
+                    is_other ? "it has a source, is exportable, or passes "
+                               "all through"
+                             : moietyi_failure_message());
     }
     if (status == MOIETY_E_UNSUPPORTED && options->peer_devices)
         return moietyi_fail(MOIETY_E_UNSUPPORTED,
@@ -419,6 +421,8 @@ moiety_status moiety_pool_create(const moiety_pool_options *options,
     if (!out)
         return moietyi_fail(MOIETY_E_INVALID,
                             "moiety_pool_create: out is NULL");
+    if (!moietyi_is_forked())
+        moietyi_later_run();
     return pool_create(options, getenv("MOIETY_CONF"), false, out);
 }
 
@@ -436,10 +440,9 @@ static moiety_status add_peer(struct moietyi_pool_body *body, int32_t device)
                             "ordinals from 0 to 63",
                             device);
     }
-    if (!is_mapped(body) || body->options.flags & MOIETY_POOL_PASS_THROUGH)
+    if (!is_mapped(body))
         return moietyi_fail(MOIETY_E_UNSUPPORTED,
-                            "peers are of a pool that is mapped and does not "
-                            "pass all through");
+                            "peers are of a pool that is mapped");
     moiety_status status = moietyi_device_mapper_probe_peers(
         &body->own_context, UINT64_C(1) << device);
     return status == MOIETY_OK
@@ -584,4 +587,27 @@ moiety_status moiety_pool_destroy(moiety_pool *pool, moiety_leaks *out_leaks)
                             "moiety_host_destroy() ends both");
     }
     return moietyi_pool_destroy(pool, out_leaks);
+}
+
+static moiety_status pool_destroy_handle(void *pool)
+{
+    return moiety_pool_destroy(pool, NULL);
+}
+
+moiety_status moiety_pool_destroy_later(moiety_pool *pool)
+{
+    return moietyi_destroy_later(pool_destroy_handle, pool);
+}
+
+moiety_status moietyi_destroy_later(moietyi_destroy_fn *destroy, void *handle)
+{
+    if (!handle)
+        return MOIETY_OK;
+    if (moietyi_is_forked())
+        return moietyi_refuse_child();
+    int cancel_state = moietyi_cancel_hold();
+    moiety_status status = moietyi_later_destroy(destroy, handle);
+    moietyi_thread_tell(moietyi_thread_self);
+    moietyi_cancel_restore(cancel_state);
+    return status;
 }

@@ -2,15 +2,17 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * The public side of errors: names and texts of the statuses, what the calling
- * thread's last failure was, and who is told what happens. The failures themselves are noted where
+ * thread's last failure was, and the log. The failures themselves are noted where
  * they happen (pool/base/failure.h, pool/driver/status.h).
  */
 #include "moiety/status.h"
 
 #include "moiety/callbacks.h"
+#include "pool/base/cancel.h"
 #include "pool/base/failure.h"
 #include "pool/base/fork_mark.h"
 #include "pool/base/log.h"
+#include "pool/cache/thread.h"
 #include "pool/driver/status.h"
 
 struct status_words {
@@ -85,4 +87,15 @@ moiety_status moiety_set_log(uint32_t level, moiety_log_callback callback,
 {
     return moietyi_is_forked() ? moietyi_refuse_child()
                                : moietyi_log_set(level, callback, user);
+}
+
+void moiety_log(uint32_t level, const char *message)
+{
+    if (!message || moietyi_is_forked() || level < MOIETY_LOG_ERROR ||
+        level > MOIETY_LOG_INFO)
+        return;
+    int cancel_state = moietyi_cancel_hold();
+    moietyi_log_or_print(level, "%s", message);
+    moietyi_thread_tell(moietyi_thread_self);
+    moietyi_cancel_restore(cancel_state);
 }

@@ -9,6 +9,7 @@
 #include "pool/base/clock.h"
 #include "pool/base/failure.h"
 #include "pool/base/fork_mark.h"
+#include "pool/base/later.h"
 #include "pool/cache/gate.h"
 #include "pool/core/body.h"
 #include "pool/core/ops.h"
@@ -165,7 +166,11 @@ moiety_status moiety_capture_guard_begin(void)
 moiety_status moiety_capture_guard_end(void)
 {
     moiety_status status = check_fork();
-    return status == MOIETY_OK ? moietyi_capture_guard_end() : status;
+    if (status == MOIETY_OK)
+        status = moietyi_capture_guard_end();
+    if (status == MOIETY_OK && !moietyi_capture_guard_is_held())
+        moietyi_later_run();
+    return status;
 }
 
 moiety_status moiety_pool_add_context(moiety_pool *pool, moiety_context context)

@@ -243,10 +243,14 @@ static void add_thread_state(const struct moietyi_thread_state *thread_state,
     uint64_t before_bytes = sums->cached_bytes;
     sums->thread_count += thread_state->thread != NULL;
     for (unsigned i = 0; i < MOIETYI_COUNTS; i++)
-        sums->counts[i] += moietyi_count_read(&thread_state->counts[i]);
+        if (i != MOIETYI_COUNT_MISSES)
+            sums->counts[i] += moietyi_count_read(&thread_state->counts[i]);
     for (const struct moietyi_cache *cache = thread_state->caches; cache;
          cache = cache->next)
         add_magazines(cache, sums);
+    /* After the allocations, so that the hits among these are never too many. */
+    sums->counts[MOIETYI_COUNT_MISSES] +=
+        moietyi_count_read(&thread_state->counts[MOIETYI_COUNT_MISSES]);
     if (thread_state == own)
         sums->own_bytes += sums->cached_bytes - before_bytes;
     else if (!thread_state->thread)

@@ -14,8 +14,8 @@
  *     is not above the limit; where threads have no caches there is no bound for
  *     all of them; that bound is not below the bound for one; what is for
  *     checked pools needs one; a pool that is checked or passes all through is
- *     not exportable; one that is mapped has no source; and peers
- *     are of a pool that is mapped and does not pass all through.
+ *     not exportable; one that is mapped neither has a source nor passes all
+ *     through; and peers are of a pool that is mapped.
  */
 #include "pool/config/options.h"
 
@@ -375,6 +375,10 @@ static moiety_status options_check_flags(uint32_t flags)
         return moietyi_fail(MOIETY_E_INVALID,
                             "exportable is 1; accepted is 0 where checked or "
                             "pass_through is 1");
+    if (flags & MOIETY_POOL_PASS_THROUGH && flags & MOIETY_POOL_MAPPED)
+        return moietyi_fail(MOIETY_E_INVALID,
+                            "mapped is 1; accepted is 0 where pass_through is "
+                            "1: blocks of mapped memory are no reservations");
     return MOIETY_OK;
 }
 

@@ -50,6 +50,9 @@ struct moietyi_pool_body {
     /* MOIETYI_SHORT_ bits that the log was told since the pool grew last. Edge: none;
      * relaxed: so that it is said once. */
     atomic_uint told_short;
+    /* The most cache hits that statistics have told. Edge: none; relaxed: a maximum
+     * of numbers, by which nothing else becomes visible. */
+    _Atomic uint64_t told_hits;
 };
 
 #define MOIETYI_SHORT_OF_LIMIT 1U

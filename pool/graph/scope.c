@@ -6,6 +6,7 @@
 #include "moiety/scope.h"
 
 #include "pool/base/failure.h"
+#include "pool/base/later.h"
 #include "pool/cache/cache.h"
 #include "pool/core/body.h"
 #include "pool/core/ops.h"
@@ -81,6 +82,8 @@ moiety_status moiety_scope_end(moiety_scope scope)
     if (status == MOIETY_OK)
         status = moietyi_capture_guard_end();
     moietyi_call_leave(&call);
+    if (status == MOIETY_OK && !moietyi_capture_guard_is_held())
+        moietyi_later_run();
     return status;
 }
 

@@ -25,8 +25,10 @@ if(NOT TARGET Moiety::static)
     PROPERTIES IMPORTED_LOCATION "${_moiety_prefix}/lib/libmoiety.a"
                INTERFACE_INCLUDE_DIRECTORIES "${_moiety_prefix}/include"
                INTERFACE_LINK_LIBRARIES "hwloc;Threads::Threads;${CMAKE_DL_LIBS}"
-               # Threads that used a plugin call into it when they end.
-               INTERFACE_LINK_OPTIONS "LINKER:-z,nodelete")
+               # Threads that used a plugin call into it when they end; and its
+               # calls are for its own copy, whatever else the process has.
+               INTERFACE_LINK_OPTIONS
+               "LINKER:-z,nodelete;LINKER:--exclude-libs,libmoiety.a")
 endif()
 
 unset(_moiety_prefix)

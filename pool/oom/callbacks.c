@@ -1,10 +1,10 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Each callback has a number, counted up. A round calls those whose numbers are
- * below the one that would have come next when the round began, in order; so
- * what a callback registers waits for the next round, and what one removes is
- * just not found any more.
+ * Each callback has a number, counted up. An allocation calls those whose numbers
+ * are below the one that would have come next when it began with them, in order; so
+ * what a callback registers waits for the next allocation, and what one removes is
+ * just not found any more. It calls them in rounds, for as long as they free.
  */
 #include "pool/oom/callbacks.h"
 
@@ -16,6 +16,10 @@
 #include "pool/core/body.h"
 #include "pool/oom/beside.h"
 #include "pool/oom/escalation.h"
+
+/* Rounds in a row that say that they freed, and have freed nothing of the pool:
+ * it may have been the driver's. */
+#define VAIN_ROUNDS_MOST 16U
 
 struct moietyi_callback {
     struct moietyi_callback *next;
@@ -110,12 +114,14 @@ static bool callbacks_search(struct moietyi_escalation *escalation)
            moietyi_grow_again(escalation);
 }
 
-enum moietyi_verdict moietyi_call_back(struct moietyi_escalation *escalation)
+/* One after the other. `out_has_freed`: one says so, and it was not enough. */
+static enum moietyi_verdict call_round(struct moietyi_escalation *escalation,
+                                       uint64_t end_number, bool *out_has_freed)
 {
     struct moietyi_callbacks *callbacks = escalation->body->callbacks;
     struct moietyi_callback *callback;
-    uint64_t end_number = callbacks_next_number(callbacks);
     uint64_t number = 0;
+    *out_has_freed = false;
     while ((callback = begin_next(callbacks, number, end_number))) {
         struct callback_call one = {escalation, callback, false};
         number = callback->number + 1;
@@ -124,6 +130,7 @@ enum moietyi_verdict moietyi_call_back(struct moietyi_escalation *escalation)
         callbacks_finish(callbacks, callback);
         escalation->report.callback_calls++;
         escalation->report.callback_successes += one.has_freed;
+        *out_has_freed |= one.has_freed;
         if (status != MOIETY_OK) {
             escalation->refusal = status;
             return MOIETYI_BROKEN;
@@ -132,6 +139,34 @@ enum moietyi_verdict moietyi_call_back(struct moietyi_escalation *escalation)
             return MOIETYI_FOUND;
     }
     return MOIETYI_EXHAUSTED;
+}
+
+/* What was freed but waits for work may do, and is waited for next: more may be
+ * given up in vain. */
+static bool is_on_its_way(const struct moietyi_escalation *escalation)
+{
+    return escalation->report.retiring_bytes >=
+           moietyi_escalation_bytes(escalation);
+}
+
+enum moietyi_verdict moietyi_call_back(struct moietyi_escalation *escalation)
+{
+    uint64_t end_number = callbacks_next_number(escalation->body->callbacks);
+    unsigned vain_count = 0;
+    moietyi_oom_look(escalation);
+    for (;;) {
+        bool has_freed;
+        uint64_t before_bytes = escalation->report.live_bytes;
+        enum moietyi_verdict verdict =
+            call_round(escalation, end_number, &has_freed);
+        if (verdict != MOIETYI_EXHAUSTED || !has_freed)
+            return verdict;
+        moietyi_oom_look(escalation);
+        bool is_vain = escalation->report.live_bytes >= before_bytes;
+        vain_count = is_vain ? vain_count + 1 : 0;
+        if (vain_count == VAIN_ROUNDS_MOST || is_on_its_way(escalation))
+            return MOIETYI_EXHAUSTED;
+    }
 }
 
 /* Lock held. The link to it, or to NULL. */

@@ -71,8 +71,8 @@ bool moietyi_grow_again(struct moietyi_escalation *escalation);
  * long. */
 enum moietyi_verdict moietyi_final_scan(struct moietyi_escalation *escalation);
 
-/* callbacks.c: whether there are any to call; calls them until one frees
- * enough. */
+/* callbacks.c: whether there are any to call; calls them until they have freed
+ * enough, or free no more. */
 bool moietyi_has_callbacks(const struct moietyi_escalation *escalation);
 enum moietyi_verdict moietyi_call_back(struct moietyi_escalation *escalation);
 

@@ -5,7 +5,9 @@
 #
 # Four lists must name the same functions: what the shared library exports,
 # the version script, the sorted list in this folder, and what the headers
-# mark MOIETY_API. The library also has its soname, and needs nothing but hwloc
+# mark MOIETY_API. Each of these that takes a stream has a macro for callers whose
+# null stream is their own, but moiety_stream_retire(), which takes no null stream.
+# The library also has its soname, and needs nothing but hwloc
 # and what every Linux machine has. Prints each difference; fails if there is
 # one.
 set -euo pipefail
@@ -50,12 +52,29 @@ declared_names() {
         grep -o 'moiety_[a-z0-9_]* *($' | tr -d ' (' | sort
 }
 
+# Of those, the functions with a stream among their arguments; and all macros that
+# are named like a function.
+names_with_streams() {
+    cat "$@" | tr '\n' ' ' | grep -o 'MOIETY_API [^;{}.#]*;' |
+        grep 'moiety_stream [a-z_]*[,)]' |
+        grep -o 'moiety_[a-z0-9_]* *(' | tr -d ' (' |
+        grep -vx moiety_stream_retire | sort
+}
+macro_names() {
+    cat "$@" | sed -n 's/^#define \(moiety_[a-z0-9_]*\)(.*/\1/p' | sort
+}
+
 sort -u "$symbols" | cmp -s - "$symbols" ||
     complain "$symbols is not sorted, or names a function twice"
 compare "the exports of $library" < <(exported_names)
 compare "$map" < <(mapped_names)
 compare "the set of MOIETY_API functions in the headers" \
     < <(declared_names "$@")
+
+difference=$(diff -u --label functions <(names_with_streams "$@") \
+    --label macros <(macro_names "$@")) ||
+    complain "functions with a stream, and macros for the caller's own null" \
+        "stream, differ:"$'\n'"$difference"
 
 unversioned=$(nm -D --extern-only --defined-only --with-symbol-versions "$library" |
     awk '$2 != "A" && $3 !~ /@@MOIETY_[0-9]/ { print $3 }' | xargs)

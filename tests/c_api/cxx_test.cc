@@ -5,6 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <cstring>
 #include <string>
 #include <type_traits>
@@ -24,6 +27,39 @@ static_assert(!std::is_copy_constructible_v<moiety::buffer>);
 static_assert(std::is_nothrow_move_constructible_v<moiety::buffer>);
 static_assert(std::is_nothrow_move_assignable_v<moiety::buffer>);
 static_assert(std::is_nothrow_move_constructible_v<moiety::host_arena>);
+static_assert(std::is_convertible_v<moiety::out_of_memory *, std::exception *>);
+static_assert(std::is_convertible_v<moiety::status_error *, std::exception *>);
+static_assert(std::is_nothrow_copy_constructible_v<moiety::out_of_memory>);
+static_assert(std::is_nothrow_copy_constructible_v<moiety::status_error>);
+
+// What the library logs while it lives.
+class Log
+{
+  public:
+    explicit Log(uint32_t level)
+    {
+        EXPECT_EQ(MOIETY_OK, moiety_set_log(level, Note, this));
+    }
+    ~Log()
+    {
+        EXPECT_EQ(MOIETY_OK, moiety_set_log(0, nullptr, nullptr));
+    }
+    bool Has(const char *text) const
+    {
+        return text_.find(text) != std::string::npos;
+    }
+    bool IsEmpty() const
+    {
+        return text_.empty();
+    }
+
+  private:
+    static void Note(uint32_t, const char *message, void *user)
+    {
+        static_cast<Log *>(user)->text_ += message;
+    }
+    std::string text_;
+};
 
 class Cxx : public ::testing::Test
 {
@@ -146,6 +182,123 @@ TEST_F(Cxx, StatusesAreThrown)
     EXPECT_THROW(moiety::pool refused(options), moiety::error);
 }
 
+TEST_F(Cxx, StandardExceptionsAreCaught)
+{
+    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
+    options.limit_bytes = 64 * kMiB;
+    options.wait_ms = 0;
+    moiety::pool pool(options);
+    try {
+        moiety::buffer block(pool, 65 * kMiB, stream_);
+        FAIL() << "above the limit";
+    } catch (const std::exception &thrown) {
+        EXPECT_NE(nullptr, std::strstr(thrown.what(), "MOIETY_E_TOO_LARGE: "));
+        const auto *error = dynamic_cast<const moiety::error *>(&thrown);
+        ASSERT_NE(nullptr, error);
+        EXPECT_EQ(MOIETY_E_TOO_LARGE, error->status());
+        EXPECT_STREQ(thrown.what(), error->what());
+    }
+    EXPECT_THROW(moiety::check(MOIETY_E_BUSY), std::exception);
+    EXPECT_THROW(moiety::check(MOIETY_E_NO_PINNED_MEMORY), moiety::error);
+}
+
+TEST_F(Cxx, WhatDestructorsAreRefusedIsLogged)
+{
+    Log log(MOIETY_LOG_ERROR);
+    moiety::host_arena arena;
+    moiety::host_resource resource(arena);
+    moiety::pool pool;
+    {
+        moiety::buffer block(pool, 512, stream_);
+        EXPECT_EQ(MOIETY_OK, moiety_free(pool.get(), block.address(), stream_));
+    }
+    EXPECT_TRUE(log.Has("moiety::~buffer: MOIETY_E_INVALID: "));
+    resource.deallocate(&arena, 1, 1);
+    EXPECT_TRUE(log.Has("moiety::host_resource: MOIETY_E_FOREIGN: "));
+    {
+        moiety::pool gone;
+        EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(gone.get(), nullptr));
+    }
+    EXPECT_TRUE(log.Has("moiety::~pool: MOIETY_E_INVALID: "));
+}
+
+TEST_F(Cxx, OwnersEndWithTheGuard)
+{
+    int64_t before = Live("allocations"), before_host = Live("host");
+    Log log(MOIETY_LOG_WARNING);
+    EXPECT_EQ(MOIETY_OK, moiety_capture_guard_begin());
+    {
+        moiety::pool pool;
+        moiety::buffer block(pool, kMiB, stream_);
+        moiety::host_arena arena;
+        moiety::host_resource resource(arena);
+        resource.deallocate(resource.allocate(kMiB), kMiB);
+    }
+    EXPECT_LT(before, Live("allocations"));
+    EXPECT_LT(before_host, Live("host"));
+    EXPECT_EQ(MOIETY_OK, moiety_capture_guard_end());
+    EXPECT_EQ(before, Live("allocations"));
+    EXPECT_EQ(before_host, Live("host"));
+    EXPECT_TRUE(log.IsEmpty());
+}
+
+TEST_F(Cxx, OwnersEndQuietlyInAChild)
+{
+    moiety::pool pool;
+    moiety::host_arena arena;
+    moiety::host_resource resource(arena);
+    auto *block = new moiety::buffer(pool, 512, stream_);
+    auto *staging = new std::pmr::vector<char>(kMiB, 'a', &resource);
+    auto *lines = new std::pmr::vector<std::pmr::string>(3, &resource);
+    pid_t child = fork();
+    ASSERT_NE(-1, child);
+    if (child == 0) {
+        delete lines;
+        delete staging;
+        delete block;
+        moiety::pool ends(std::move(pool));
+        moiety::host_arena ends_too(std::move(arena));
+        _exit(moiety_last_error_message() ? 0 : 1);
+    }
+    int status = -1;
+    EXPECT_EQ(child, waitpid(child, &status, 0));
+    EXPECT_EQ(0, status);
+    delete lines;
+    delete staging;
+    delete block;
+}
+
+TEST_F(Cxx, PinnedMemoryIsAlignedToAnyPowerOfTwo)
+{
+    moiety::host_arena arena;
+    moiety::host_resource resource(arena);
+    for (std::size_t alignment = 1; alignment <= 16 * kMiB; alignment *= 2) {
+        for (std::size_t size : {std::size_t{0}, std::size_t{1}, kMiB}) {
+            void *memory = resource.allocate(size, alignment);
+            EXPECT_EQ(0u, reinterpret_cast<uintptr_t>(memory) % alignment);
+            std::memset(memory, 1, size);
+            resource.deallocate(memory, size, alignment);
+        }
+    }
+    moiety_stats stats{};
+    stats.struct_size = sizeof stats;
+    EXPECT_EQ(MOIETY_OK,
+              moiety_pool_stats(moiety_host_pool(arena.get()), &stats));
+    EXPECT_EQ(0u, stats.allocation_current);
+    volatile std::size_t most = SIZE_MAX - 5;
+    EXPECT_THROW((void)resource.allocate(most, 4 * kMiB), std::bad_alloc);
+    EXPECT_THROW((void)resource.allocate(kMiB, 6 * kMiB), std::bad_alloc);
+}
+
+TEST_F(Cxx, StandardPoolsLieInPinnedMemory)
+{
+    moiety::host_arena arena;
+    moiety::host_resource resource(arena);
+    std::pmr::unsynchronized_pool_resource pool(&resource);
+    for (std::size_t size = 8; size <= kMiB; size *= 2)
+        pool.deallocate(pool.allocate(size, 8), size, 8);
+}
+
 TEST_F(Cxx, ContainersLieInPinnedMemory)
 {
     int64_t before = Live("host");
@@ -172,7 +325,6 @@ TEST_F(Cxx, ContainersLieInPinnedMemory)
         EXPECT_TRUE(resource.is_equal(same));
         EXPECT_FALSE(resource.is_equal(*std::pmr::new_delete_resource()));
         EXPECT_THROW((void)resource.allocate(16 * kMiB), std::bad_alloc);
-        EXPECT_THROW((void)resource.allocate(64, 1024), std::bad_alloc);
         void *empty = resource.allocate(0);
         EXPECT_NE(nullptr, empty);
         resource.deallocate(empty, 0);

@@ -121,6 +121,10 @@ static void check_allocs(moiety_pool *pool)
               got == address,
           "alloc_aligned");
     check(moiety_free(pool, address, MEANT) == MOIETY_OK, "a free");
+    check(moiety_alloc_zeroed(pool, BLOCK_BYTES, NULL, &got) == MOIETY_OK &&
+              got == address,
+          "alloc_zeroed");
+    check(moiety_free(pool, address, MEANT) == MOIETY_OK, "a free");
     check(moiety_alloc_batch(pool, BLOCK_BYTES, NULL, 1, &got) == MOIETY_OK &&
               got == address,
           "alloc_batch");

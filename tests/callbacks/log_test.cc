@@ -174,6 +174,23 @@ TEST_F(Log, HasNothingOfCallsThatGoWell)
     EXPECT_TRUE(Messages().empty());
 }
 
+TEST_F(Log, HasWhatTheProgramGivesIt)
+{
+    CaptureStderr();
+    moiety_log(MOIETY_LOG_ERROR, "to %s stderr");
+    EXPECT_EQ("moiety: to %s stderr\n", GetCapturedStderr());
+    Listen(MOIETY_LOG_WARNING);
+    moiety_log(MOIETY_LOG_ERROR, "an error");
+    moiety_log(MOIETY_LOG_WARNING, "a warning");
+    moiety_log(MOIETY_LOG_INFO, "above the level");
+    moiety_log(0, "no level");
+    moiety_log(4, "no level");
+    moiety_log(MOIETY_LOG_ERROR, nullptr);
+    EXPECT_EQ(1u, Count(MOIETY_LOG_ERROR, "an error"));
+    EXPECT_EQ(1u, Count(MOIETY_LOG_WARNING, "a warning"));
+    EXPECT_EQ(2u, Messages().size());
+}
+
 // --- what was printed before ---
 
 TEST_F(Log, HasLeaksAlsoWithoutTheFlag)

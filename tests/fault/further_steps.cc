@@ -323,6 +323,8 @@ void HostArena(World &world)
               (MOIETY_HOST_TOPOLOGY_TEXT, text, sizeof text, nullptr));
     (void)TRY(world, moiety_host_trim, (host, 0, nullptr));
     (void)TRY(world, moiety_host_destroy, (host, nullptr));
+    world.Note("moiety_host_destroy_later");
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_host_destroy_later(host));
 }
 
 // What could not be unpinned waits for the next call of these.

@@ -330,6 +330,22 @@ void AskAndTrim(World &world)
     world.Note("moiety_status_text"), (void)moiety_status_text(MOIETY_OK);
 }
 
+// Refused while a guard is held, it ends with that.
+void DestroyLater(World &world)
+{
+    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
+    moiety_pool *pool = nullptr;
+    world.Note("moiety_log"), moiety_log(MOIETY_LOG_INFO, "a message");
+    if (!TRY(world, moiety_pool_create, (&options, &pool)))
+        return;
+    bool is_held = TRY(world, moiety_capture_guard_begin, ());
+    if (!TRY(world, moiety_pool_destroy_later, (pool)))
+        (void)TRY(world, moiety_pool_destroy_later, (pool));
+    if (is_held) {
+        EXPECT_TRUE(TRY(world, moiety_capture_guard_end, ()));
+    }
+}
+
 // What was refused before is freed now, with one more try.
 void Destroy(World &world)
 {
@@ -358,6 +374,7 @@ const std::vector<Step> kSteps = {
     {"cached only", CachedOnly},
     {"record use", RecordUse},
     {"under a guard", UnderAGuard},
+    {"destroyed later", DestroyLater},
     {"share with itself", Share},
     {"import", Import},
     {"retire a stream", RetireStream},

@@ -70,6 +70,10 @@ link_library "$map" libmoiety.so.0 -Wl,--as-needed
 echo 'MOIETY_API void moiety_undefined(void);' >"$scratch/new.h"
 expect_refusal "a function declared and not exported" "+moiety_undefined" \
     check "$map" "$symbols" "${headers[@]}" "$scratch/new.h"
+echo 'MOIETY_API void moiety_undefined(moiety_stream stream);' >"$scratch/new.h"
+expect_refusal "a function with a stream and no macro" \
+    "macros for the caller's own null" \
+    check "$map" "$symbols" "${headers[@]}" "$scratch/new.h"
 sort -r "$symbols" >"$scratch/unsorted.txt"
 expect_refusal "an unsorted list" "is not sorted" \
     check "$map" "$scratch/unsorted.txt" "${headers[@]}"

@@ -275,6 +275,24 @@ TEST_F(HeapTest, HasEverySegmentAsTheSourceGaveIt)
     EXPECT_TRUE(Heap(pool).segments().empty());
 }
 
+// With bounds, and until it serves again: so not what the statistics count.
+TEST_F(HeapTest, HasTheBlocksOfACheckedPoolInUse)
+{
+    moiety_pool_options options = pool_test::Defaults();
+    options.flags = MOIETY_POOL_CHECKED | MOIETY_POOL_CHECKED_QUIET;
+    Pool pool(options);
+    moiety_devptr kept = pool.Alloc(1000), freed = pool.Alloc(2000);
+    pool.Free(freed, MOIETY_STREAM_DONE);
+    Heap heap(pool);
+    EXPECT_EQ(2u, heap.Count(MOIETY_HEAP_USED));
+    EXPECT_LE(3000u, heap.Bytes(MOIETY_HEAP_USED));
+    EXPECT_EQ(1000u, pool.Stats().allocated_bytes_current);
+    EXPECT_EQ(2 * kMiB, heap.Bytes(MOIETY_HEAP_USED) +
+                            heap.Bytes(MOIETY_HEAP_CACHED) +
+                            heap.Bytes(MOIETY_HEAP_FREE));
+    pool.Free(kept);
+}
+
 TEST_F(HeapTest, OutlivesThePool)
 {
     segment_test::FakeSource source;

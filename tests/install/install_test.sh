@@ -33,9 +33,14 @@ needed_by() {
         grep -v '^ld-linux' | sort | xargs
 }
 
-# $1: a plugin.
+# $1: a plugin; $2: "" or a library that the program has.
 unload() {
-    MOIETY_DRIVER=$lib/libmoiety_standin.so "$work/plugin_host" "$1" 2>&1
+    MOIETY_DRIVER=$lib/libmoiety_standin.so "$work/plugin_host" "$@" 2>&1
+}
+
+# $1: a plugin.
+exported_by() {
+    nm -D --defined-only "$1" | awk '{ print $3 }' | grep '^moiety' | xargs
 }
 
 test_installing() {
@@ -109,7 +114,7 @@ test_pkg_config() {
         $(flags_of --cflags --libs)
     expect_text "it runs on the installed stand-in" "$standin_program" \
         "$(MOIETY_DRIVER=standin LD_LIBRARY_PATH=$lib "$work/shared" 2>&1)"
-    expect_text "it needs our soname" "libmoiety.so.0 libc.so.6" \
+    expect_text "it needs our soname" "libc.so.6 libmoiety.so.0" \
         "$(needed_by "$work/shared")"
     # Ours is the archive; hwloc's would want all that hwloc is made of.
     expect_ok "a C program links the archive with pkg-config --static" \
@@ -129,6 +134,10 @@ test_pkg_config() {
         -o "$work/plugin_host" -ldl -pthread
     expect_text "its threads end after it was unloaded" "$unloaded" \
         "$(unload "$work/plugin.so")"
+    expect_text "it exports nothing of ours" "" \
+        "$(exported_by "$work/plugin.so")"
+    expect_text "it uses its own copy beside a program's library" "$unloaded" \
+        "$(unload "$work/plugin.so" "$lib/libmoiety.so")"
 }
 
 test_cmake() {
@@ -143,6 +152,10 @@ test_cmake() {
             "$work/cmake/static_consumer" 2>&1)"
     expect_text "threads end after the plugin was unloaded" "$unloaded" \
         "$(unload "$work/cmake/libplugin.so")"
+    expect_text "CMake's plugin exports nothing of ours" "" \
+        "$(exported_by "$work/cmake/libplugin.so")"
+    expect_text "and uses its own copy beside a program's library" "$unloaded" \
+        "$(unload "$work/cmake/libplugin.so" "$lib/libmoiety.so")"
     sed 's/Moiety 0.1/Moiety 7.0/' "$sources/cmake_consumer/CMakeLists.txt" |
         sed "s,\.\./,$sources/," \
             >"$work/CMakeLists.txt"

@@ -5,7 +5,10 @@
  */
 #include <moiety/moiety.h>
 
+#include <stdint.h>
+
 int plugin_use(void);
+int plugin_has(void *function);
 
 /* A pool is left behind, and the thread's caches with it. */
 int plugin_use(void)
@@ -18,4 +21,10 @@ int plugin_use(void)
         status = moiety_alloc(pool, 4096, MOIETY_STREAM_LEGACY, &block);
     return status == MOIETY_OK ? moiety_free(pool, block, MOIETY_STREAM_LEGACY)
                                : status;
+}
+
+/* Whether a function is the copy's own. */
+int plugin_has(void *function)
+{
+    return (void *)(uintptr_t)moiety_alloc == function;
 }

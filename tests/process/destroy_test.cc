@@ -170,4 +170,121 @@ TEST_F(Destroy, BesideThreadsThatEndSucceeds)
     }
 }
 
+// --- moiety_pool_destroy_later() ---
+
+bool IsGone(moiety_pool *pool)
+{
+    return moiety_pool_trim(pool, 0, nullptr) == MOIETY_E_INVALID;
+}
+
+// With memory, and work that it waits for no more.
+moiety_pool *PoolInUse()
+{
+    moiety_pool *pool = nullptr;
+    moiety_devptr block = 0;
+    EXPECT_EQ(MOIETY_OK, moiety_pool_create(nullptr, &pool));
+    EXPECT_EQ(MOIETY_OK, moiety_alloc(pool, kMiB, kStream, &block));
+    EXPECT_EQ(MOIETY_OK, moiety_free(pool, block, kStream));
+    return pool;
+}
+
+TEST_F(Destroy, LaterIsAtOnceIfNothingKeepsThePool)
+{
+    moiety_pool *pool = PoolInUse();
+    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy_later(pool));
+    EXPECT_TRUE(IsGone(pool));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_destroy_later(pool));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy_later(nullptr));
+}
+
+TEST_F(Destroy, LaterIsAtTheEndOfTheLastGuard)
+{
+    moiety_pool *pools[] = {PoolInUse(), PoolInUse(), PoolInUse()};
+    uint64_t before = pool_test::Calls("cuMemFree");
+    ASSERT_EQ(MOIETY_OK, moiety_capture_guard_begin());
+    ASSERT_EQ(MOIETY_OK, moiety_capture_guard_begin());
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_alloc(pools[0], 1, kStream, nullptr));
+    const std::string message = moiety_last_error_message();
+    for (moiety_pool *pool : pools)
+        EXPECT_EQ(MOIETY_OK, moiety_pool_destroy_later(pool));
+    EXPECT_EQ(MOIETY_OK, moiety_capture_guard_end());
+    EXPECT_EQ(message, moiety_last_error_message());
+    EXPECT_FALSE(IsGone(pools[0]));
+    EXPECT_EQ(before, pool_test::Calls("cuMemFree"));
+    EXPECT_EQ(MOIETY_OK, moiety_capture_guard_end());
+    for (moiety_pool *pool : pools)
+        EXPECT_TRUE(IsGone(pool));
+    EXPECT_EQ(before + 3, pool_test::Calls("cuMemFree"));
+}
+
+TEST_F(Destroy, LaterIsAtTheEndOfAScope)
+{
+    pool_test::Stream stream;
+    moiety_pool *pool = PoolInUse();
+    moiety_scope scope = 0;
+    ASSERT_EQ(MOIETY_OK, moiety_scope_begin(pool, stream, &scope));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy_later(pool));
+    EXPECT_FALSE(IsGone(pool));
+    EXPECT_EQ(MOIETY_OK, moiety_scope_end(scope));
+    EXPECT_TRUE(IsGone(pool));
+}
+
+// Its own callback keeps it: the next pool that is made looks again.
+TEST_F(Destroy, LaterIsWhenTheNextPoolIsMade)
+{
+    moiety_pool_options options = pool_test::Defaults();
+    options.limit_bytes = 4 * kMiB;
+    options.wait_ms = 0;
+    moiety_pool *pool = nullptr;
+    ASSERT_EQ(MOIETY_OK, moiety_pool_create(&options, &pool));
+    moiety_status answer = MOIETY_E_INVALID;
+    auto callback = [](moiety_pool *own, size_t, void *user) {
+        *static_cast<moiety_status *>(user) = moiety_pool_destroy_later(own);
+        return 0;
+    };
+    ASSERT_EQ(MOIETY_OK, moiety_pool_add_oom_callback(pool, callback, &answer));
+    moiety_devptr all = 0, more = 0;
+    ASSERT_EQ(MOIETY_OK, moiety_alloc(pool, 4 * kMiB, kStream, &all));
+    EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY,
+              moiety_alloc(pool, 512, kStream, &more));
+    EXPECT_EQ(MOIETY_OK, answer);
+    EXPECT_FALSE(IsGone(pool));
+    Pool next;
+    EXPECT_TRUE(IsGone(pool));
+}
+
+TEST_F(Destroy, LaterMeansWhoDestroysItMeanwhile)
+{
+    moiety_pool *pool = PoolInUse();
+    pool_test::Stream stream;
+    moiety_scope scope = 0;
+    ASSERT_EQ(MOIETY_OK, moiety_scope_begin(pool, stream, &scope));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy_later(pool));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy_later(pool));
+    EXPECT_EQ(MOIETY_OK, moiety_scope_end(scope));
+    EXPECT_TRUE(IsGone(pool));
+}
+
+// Edge LA: whichever comes first, the pool is gone after both.
+TEST_F(Destroy, LaterVsTheEndOfTheGuard)
+{
+    for (int round = 0; round < 300; round++) {
+        moiety_pool *pool = PoolInUse();
+        ASSERT_EQ(MOIETY_OK, moiety_capture_guard_begin());
+        std::atomic<int> come{0};
+        auto meet = [&] {
+            for (come++; come < 2;)
+                std::this_thread::yield();
+        };
+        std::thread thread([&] {
+            meet();
+            EXPECT_EQ(MOIETY_OK, moiety_capture_guard_end());
+        });
+        meet();
+        EXPECT_EQ(MOIETY_OK, moiety_pool_destroy_later(pool));
+        thread.join();
+        EXPECT_TRUE(IsGone(pool)) << round;
+    }
+}
+
 } // namespace

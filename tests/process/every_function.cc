@@ -69,6 +69,7 @@ void AddPools(const Arguments &a, Calls &calls)
     FORKED(moiety_pool_reset_peaks, (a.pool));
     FORKED(moiety_pool_set_limit, (a.pool, 0));
     FORKED(moiety_pool_destroy, (a.pool, nullptr));
+    FORKED(moiety_pool_destroy_later, (a.pool));
     FORKED(moiety_pool_trim, (a.pool, 0, nullptr));
     FORKED(moiety_pool_stats, (a.pool, &stats));
     FORKED(moiety_pool_synchronize, (a.pool, 0));
@@ -88,6 +89,10 @@ void AddPools(const Arguments &a, Calls &calls)
     FORKED(moiety_pool_remove_oom_callback, (a.pool, NeverCalled, nullptr));
     FORKED(moiety_last_oom, (a.pool, &report));
     FORKED(moiety_set_log, (0, nullptr, nullptr));
+    calls["moiety_log"] = [] {
+        moiety_log(MOIETY_LOG_ERROR, "not in a child");
+        return true;
+    };
     FORKED(moiety_stream_retire, (a.pool, a.stream));
     FORKED(moiety_capture_guard_begin, ());
     FORKED(moiety_capture_guard_end, ());
@@ -167,6 +172,7 @@ void AddHostArenas(const Arguments &a, Calls &calls)
     stats.struct_size = sizeof(stats);
     FORKED(moiety_host_create, (nullptr, &host));
     FORKED(moiety_host_destroy, (a.host, nullptr));
+    FORKED(moiety_host_destroy_later, (a.host));
     FORKED(moiety_host_alloc, (a.host, 4096, MOIETY_HOST_CPU, &out));
     FORKED(moiety_host_try_alloc, (a.host, 4096, kStream, &out));
     FORKED(moiety_host_free, (a.host, a.host_block, kStream));

@@ -78,6 +78,22 @@ typedef void (*moiety_log_callback)(uint32_t level, const char *message,
 MOIETY_API MOIETY_MUST_USE moiety_status
 moiety_set_log(uint32_t level, moiety_log_callback callback, void *user);
 
+/**
+ * Gives the log function a message of the program's, or prints it to stderr if there
+ * is none: for code between a program and the library that can report a failure
+ * in no other way, such as a destructor. Does nothing in the child of a fork.
+ *
+ * @param level    MOIETY_LOG_; with any other value the message is dropped.
+ * @param message  As a log function gets it; NULL does nothing.
+ *
+ * Ownership: the caller's; copied.
+ * Threads:   any. The log function is called before this returns, but after the call
+ *            of the library that the thread is in.
+ * Streams:   none.
+ * Context:   none; the driver is not called.
+ */
+MOIETY_API void moiety_log(uint32_t level, const char *message);
+
 /** A block that was allocated, or is about to be freed. */
 typedef struct moiety_allocation {
     /** Bytes of this struct. */

@@ -7,6 +7,16 @@
 #ifndef MOIETY_CUDA_RESOURCE_HPP_
 #define MOIETY_CUDA_RESOURCE_HPP_
 
+/* CCCL 3.0 declares resources only where this is defined before its first header
+ * of them; later releases do not ask for it. */
+#if !defined(LIBCUDACXX_ENABLE_EXPERIMENTAL_MEMORY_RESOURCE)
+#define LIBCUDACXX_ENABLE_EXPERIMENTAL_MEMORY_RESOURCE
+#if defined(_CUDA__MEMORY_RESOURCE_RESOURCE_H) && CCCL_VERSION < 3001000
+#error "include moiety/cuda_resource.hpp before CCCL's headers, or define \
+LIBCUDACXX_ENABLE_EXPERIMENTAL_MEMORY_RESOURCE before all of them (CCCL 3.0)"
+#endif
+#endif
+
 #include <cuda/memory_resource>
 #include <cuda/stream_ref>
 
@@ -18,7 +28,8 @@ namespace moiety
 /**
  * A copyable handle: the pool must outlive every copy, and what was allocated
  * through it. Two are equal that have the same pool. Alignment: up to 2 MiB.
- * Functions that allocate throw out_of_memory or error. Those of the older
+ * Functions that allocate throw out_of_memory or status_error; those that
+ * deallocate throw nothing, and report() has what they are refused. Those of the older
  * interface (CCCL 3.0: `allocate_async`) and of the later one (3.1:
  * `allocate(stream, ...)`, `allocate_sync`) are there side by side.
  */
@@ -106,12 +117,11 @@ class device_resource
                                    &address));
         return reinterpret_cast<void *>(address);
     }
-    /* What is refused is not lost: the pool's leak report has it. */
     void deallocate_for(moiety_stream stream, void *memory) const noexcept
     {
-        moiety_status freed =
-            moiety_free(pool_, reinterpret_cast<moiety_devptr>(memory), stream);
-        static_cast<void>(freed);
+        report(
+            moiety_free(pool_, reinterpret_cast<moiety_devptr>(memory), stream),
+            "moiety::device_resource");
     }
 
     moiety_pool *pool_;

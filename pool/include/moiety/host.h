@@ -168,6 +168,9 @@ moiety_host_create(const moiety_host_options *options, moiety_host **out);
 MOIETY_API moiety_status moiety_host_destroy(moiety_host *host,
                                              moiety_leaks *out_leaks);
 
+/** moiety_pool_destroy_later() of an arena. */
+MOIETY_API moiety_status moiety_host_destroy_later(moiety_host *host);
+
 /**
  * Takes `size_bytes` of pinned memory.
  *

@@ -9,10 +9,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <exception>
 #include <memory_resource>
 #include <new>
-#include <string>
 #include <utility>
 
 #include "moiety/moiety.h"
@@ -20,41 +20,62 @@
 namespace moiety
 {
 
-/** A status that is not MOIETY_OK, with the thread's message for it. */
-class error : public std::exception
+/**
+ * What is thrown for a status that is not MOIETY_OK, with the thread's message for
+ * it: a status_error or an out_of_memory, which are std::exceptions as well. Copies
+ * and construction throw nothing.
+ */
+class error
 {
   public:
-    explicit error(moiety_status status)
-        : status_(status), text_(std::string(moiety_status_name(status)) +
-                                 ": " + moiety_last_error_message())
-    {
-    }
+    virtual ~error() = default;
     moiety_status status() const noexcept
     {
         return status_;
     }
-    const char *what() const noexcept override
+    /** The status's name, a colon and the message. */
+    virtual const char *what() const noexcept
     {
-        return text_.c_str();
+        return text_;
     }
+
+  protected:
+    explicit error(moiety_status status) noexcept : status_(status)
+    {
+        std::snprintf(text_, sizeof text_, "%s: %s", moiety_status_name(status),
+                      moiety_last_error_message());
+    }
+    error(const error &) = default;
+    error &operator=(const error &) = default;
 
   private:
     moiety_status status_;
-    std::string text_;
+    char text_[1088]; /* a name, and a message of 1023 bytes */
 };
 
-/** The same for want of memory: also what callers of allocators expect. */
-class out_of_memory : public error, public std::bad_alloc
+/** Thrown for all statuses but those of out_of_memory. */
+class status_error : public error, public std::exception
 {
   public:
-    using error::error;
+    explicit status_error(moiety_status status) noexcept : error(status) {}
     const char *what() const noexcept override
     {
         return error::what();
     }
 };
 
-/** Throws out_of_memory or error unless the status is MOIETY_OK. */
+/** Thrown for want of memory: what callers of allocators expect. */
+class out_of_memory : public error, public std::bad_alloc
+{
+  public:
+    explicit out_of_memory(moiety_status status) noexcept : error(status) {}
+    const char *what() const noexcept override
+    {
+        return error::what();
+    }
+};
+
+/** Throws out_of_memory or status_error unless the status is MOIETY_OK. */
 inline void check(moiety_status status)
 {
     switch (status) {
@@ -67,18 +88,35 @@ inline void check(moiety_status status)
     case MOIETY_E_BUDGET:
         throw out_of_memory(status);
     default:
-        throw error(status);
+        throw status_error(status);
     }
+}
+
+/**
+ * For functions that must not throw, such as destructors: a status that is not
+ * MOIETY_OK becomes a message to the log function (moiety_set_log()), or on stderr
+ * if there is none. MOIETY_E_FORKED does not: the child of a fork owns nothing of
+ * the library's.
+ */
+inline void report(moiety_status status, const char *function) noexcept
+{
+    char text[1200];
+    if (status == MOIETY_OK || status == MOIETY_E_FORKED)
+        return;
+    std::snprintf(text, sizeof text, "%s: %s: %s", function,
+                  moiety_status_name(status), moiety_last_error_message());
+    moiety_log(MOIETY_LOG_ERROR, text);
 }
 
 /**
  * Owns a pool. Movable; one that was moved from has none. Threads: as the C
  * functions; the owner itself is not shared while it is assigned to or ends.
+ * Destructors of this header throw nothing: report() has what they are refused.
  */
 class pool
 {
   public:
-    /** Throws error or out_of_memory. */
+    /** Throws status_error or out_of_memory. */
     explicit pool(const moiety_pool_options &options = MOIETY_POOL_OPTIONS_INIT)
     {
         check(moiety_pool_create(&options, &own_));
@@ -89,10 +127,11 @@ class pool
         std::swap(own_, other.own_);
         return *this;
     }
-    /** What was never freed ends with it; moiety_pool_destroy() can tell. */
+    /** moiety_pool_destroy_later(): while a capture guard is held, the pool lives
+     *  until that ends. What was never freed ends with it. */
     ~pool()
     {
-        moiety_pool_destroy(own_, nullptr);
+        report(moiety_pool_destroy_later(own_), "moiety::~pool");
     }
 
     moiety_pool *get() const noexcept
@@ -139,7 +178,7 @@ class buffer
 {
   public:
     buffer() = default;
-    /** Throws error or out_of_memory. The pool must outlive it. */
+    /** Throws status_error or out_of_memory. The pool must outlive it. */
     buffer(moiety_pool *pool, std::size_t size_bytes, moiety_stream stream)
         : pool_(pool), size_bytes_(size_bytes), stream_(stream)
     {
@@ -164,13 +203,11 @@ class buffer
         std::swap(stream_, other.stream_);
         return *this;
     }
-    /** A free that is refused leaves the block to the pool's end. */
+    /** A block whose free is refused is the pool's at its end. */
     ~buffer()
     {
-        if (address_) {
-            moiety_status freed = moiety_free(pool_, address_, stream_);
-            static_cast<void>(freed);
-        }
+        if (address_)
+            report(moiety_free(pool_, address_, stream_), "moiety::~buffer");
     }
 
     moiety_devptr address() const noexcept
@@ -230,7 +267,7 @@ class buffer
 class host_arena
 {
   public:
-    /** Throws error or out_of_memory. */
+    /** Throws status_error or out_of_memory. */
     explicit host_arena(
         const moiety_host_options &options = MOIETY_HOST_OPTIONS_INIT)
     {
@@ -245,9 +282,10 @@ class host_arena
         std::swap(own_, other.own_);
         return *this;
     }
+    /** moiety_host_destroy_later(): as ~pool(). */
     ~host_arena()
     {
-        moiety_host_destroy(own_, nullptr);
+        report(moiety_host_destroy_later(own_), "moiety::~host_arena");
     }
     moiety_host *get() const noexcept
     {
@@ -268,8 +306,11 @@ class host_arena
 
 /**
  * Pinned memory for std::pmr containers. What is deallocated is taken to be
- * done: a container that a copy still reads must outlive the copy. Alignment: up
- * to 512 bytes; more is refused with std::bad_alloc. The arena must outlive it.
+ * done: a container that a copy still reads must outlive the copy. Alignment: any
+ * power of two; above 2 MiB, a block takes as many bytes more. The arena must
+ * outlive it. Allocation throws out_of_memory or status_error; deallocation throws
+ * nothing, and report() has what it is refused. In the child of a fork, containers
+ * can end, but not grow.
  */
 class host_resource : public std::pmr::memory_resource
 {
@@ -285,21 +326,52 @@ class host_resource : public std::pmr::memory_resource
     }
 
   private:
-    static constexpr std::size_t most_alignment = 512;
+    /* Of every block; and the most that a block may be asked for. */
+    static constexpr std::size_t block_alignment = 512;
+    static constexpr std::size_t most_alignment = std::size_t{2} << 20;
 
-    void *do_allocate(std::size_t size_bytes, std::size_t alignment) override
+    void *allocate_block(std::size_t size_bytes, std::size_t alignment)
     {
+        moiety_devptr address = 0;
         void *memory = nullptr;
-        if (alignment > most_alignment)
+        if (alignment <= block_alignment) {
+            check(
+                moiety_host_alloc(host_, size_bytes, MOIETY_HOST_CPU, &memory));
+            return memory;
+        }
+        check(moiety_alloc_aligned(moiety_host_pool(host_), size_bytes,
+                                   alignment, MOIETY_HOST_CPU, &address));
+        return reinterpret_cast<void *>(address);
+    }
+    /* An aligned address inside a longer block; before it is where that begins. */
+    void *allocate_inside(std::size_t size_bytes, std::size_t alignment)
+    {
+        if (alignment & (alignment - 1) || size_bytes > SIZE_MAX - alignment)
             throw std::bad_alloc();
-        /* A container may ask for nothing, and wants an address. */
-        check(moiety_host_alloc(host_, size_bytes ? size_bytes : 1,
-                                MOIETY_HOST_CPU, &memory));
+        void *block = allocate_block(size_bytes + alignment, most_alignment);
+        auto begin = reinterpret_cast<std::uintptr_t>(block);
+        auto *memory =
+            reinterpret_cast<void **>((begin + alignment) & ~(alignment - 1));
+        memory[-1] = block;
         return memory;
     }
-    void do_deallocate(void *memory, std::size_t, std::size_t) override
+    void *do_allocate(std::size_t size_bytes, std::size_t alignment) override
     {
-        check(moiety_host_free(host_, memory, MOIETY_STREAM_DONE));
+        /* A container may ask for nothing, and wants an address. */
+        if (!size_bytes)
+            size_bytes = 1;
+        return alignment > most_alignment
+                   ? allocate_inside(size_bytes, alignment)
+                   : allocate_block(size_bytes, alignment);
+    }
+    void do_deallocate(void *memory, std::size_t,
+                       std::size_t alignment) noexcept override
+    {
+        void *block = alignment > most_alignment
+                          ? static_cast<void **>(memory)[-1]
+                          : memory;
+        report(moiety_host_free(host_, block, MOIETY_STREAM_DONE),
+               "moiety::host_resource");
     }
     bool
     do_is_equal(const std::pmr::memory_resource &other) const noexcept override

@@ -222,7 +222,10 @@ MOIETY_API size_t moiety_oom_text(const moiety_oom_report *report, char *buffer,
  * @param user             As it was registered.
  *
  * @return Not 0 if it freed something, into this pool or of the device: then the
- *         pool looks again before it calls further ones. 0 if not.
+ *         pool looks again before it calls further ones, and calls all of them
+ *         again if that was not enough and does not wait for work either. 0 if it
+ *         has nothing to free. A callback that claims so for ever, and frees
+ *         nothing of the pool, is not called more than 16 times.
  *
  * Threads:   the allocating thread. The library holds no lock.
  * Streams:   what it frees on streams with work on them becomes free only when

@@ -67,12 +67,13 @@ extern "C" {
 /** Memory is mapped piece by piece (cuMemMap): the pool grows by what is missing
  *  beside a free block, and pieces that are wholly free move to where they are
  *  wanted, so that it needs little more than what is live. Such memory has no
- *  legacy IPC handles (with MOIETY_POOL_EXPORTABLE, moiety_ipc_send() shares it), and is in pieces of 2 to 256 MiB, which libraries that
- *  register memory may not expect. MOIETY_E_UNSUPPORTED where the device has no
- *  such memory. Not with `source`. */
+ *  legacy IPC handles (with MOIETY_POOL_EXPORTABLE, moiety_ipc_send() shares it),
+ *  and is in pieces of 2 to 256 MiB, which libraries that register memory may not
+ *  expect. MOIETY_E_UNSUPPORTED where the device has no such memory. Neither with
+ *  `source` nor with MOIETY_POOL_PASS_THROUGH. */
 #define MOIETY_POOL_MAPPED (UINT32_C(1) << 13)
-/** MOIETY_POOL_MAPPED where the device has such memory and the pool neither has a
- *  `source` nor is MOIETY_POOL_EXPORTABLE; else memory of cuMemAlloc.
+/** MOIETY_POOL_MAPPED where the device has such memory and nothing speaks against
+ *  it: `source`, MOIETY_POOL_EXPORTABLE or _PASS_THROUGH. Otherwise cuMemAlloc's.
  *  moiety_heap_summary.source_name and the reports say which. */
 #define MOIETY_POOL_PREFER_MAPPED (UINT32_C(1) << 14)
 /** The tables of a pool with a limit of 2 GiB or more ask for huge pages: calls
@@ -143,10 +144,10 @@ typedef struct moiety_pool_options {
      *  longer, the more writes after a free it sees. Default 64 MiB; without
      *  effect in other pools. [quarantine] */
     uint64_t quarantine_bytes;
-    /** Devices that may access the pool's memory as well, of a mapped pool that
-     *  does not pass all through: bit n for the device of ordinal n. Default 0:
-     *  none. (Memory of cuMemAlloc() is reached by contexts that enable peer
-     *  access to the pool's.) [peers: ordinals with a + between, as 1+3] */
+    /** Devices that may access the pool's memory as well, of a mapped pool: bit n
+     *  for the device of ordinal n. Default 0: none. (Contexts that enable peer
+     *  access to the pool's reach memory of cuMemAlloc().)
+     *  [peers: ordinals with a + between, as 1+3] */
     uint64_t peer_devices;
     /** NULL, or who is told of each allocation and free: moiety/callbacks.h. Copied.
      *  No cache serves such a pool's calls at once: each takes some hundred
@@ -200,8 +201,7 @@ moiety_pool_create(const moiety_pool_options *options, moiety_pool **out);
  * @return MOIETY_E_INVALID      `pool` is NULL or destroyed; there is no such
  *         device, or it is the pool's own.
  * @return MOIETY_E_UNSUPPORTED  The device cannot access the memory of the pool's
- *         (cuDeviceCanAccessPeer); the pool's memory is not mapped, or passes all
- *         through.
+ *         (cuDeviceCanAccessPeer), or the pool's memory is not mapped.
  * @return what the driver said  The device has access to nothing: call again.
  *
  * Threads:   any, concurrently. Waits for a thread that grows the pool; calls the
@@ -774,6 +774,8 @@ moiety_pool_context_lost(moiety_pool *pool);
     moiety_try_alloc(pool, size, moiety_stream_of_caller(stream), out)
 #define moiety_alloc_cached(pool, size, stream, out)                           \
     moiety_alloc_cached(pool, size, moiety_stream_of_caller(stream), out)
+#define moiety_alloc_zeroed(pool, size, stream, out)                           \
+    moiety_alloc_zeroed(pool, size, moiety_stream_of_caller(stream), out)
 #define moiety_alloc_batch(pool, size, stream, count, out)                     \
     moiety_alloc_batch(pool, size, moiety_stream_of_caller(stream), count, out)
 #define moiety_free(pool, address, stream)                                     \
@@ -789,8 +791,6 @@ moiety_pool_context_lost(moiety_pool *pool);
     moiety_resize(pool, address, size, moiety_stream_of_caller(stream))
 #define moiety_free_all(pool, stream, out)                                     \
     moiety_free_all(pool, moiety_stream_of_caller(stream), out)
-#define moiety_record_use(pool, address, stream)                               \
-    moiety_record_use(pool, address, moiety_stream_of_caller(stream))
 #endif
 
 #ifdef __cplusplus

@@ -24,7 +24,8 @@ extern "C" {
  * allocations, what is in use is their difference, requested bytes are at most
  * those of blocks, and a peak is at least the current value. The key in
  * PyTorch's manner stands behind each field. Bytes of blocks are those that the
- * blocks hold, not those that were requested.
+ * blocks hold, not those that were requested; in a pool that is checked or passes
+ * all through they are those that were requested.
  */
 typedef struct moiety_stats {
     /** Bytes of this struct: set by the caller before the call. */

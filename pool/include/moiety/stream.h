@@ -162,6 +162,26 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_capture_guard_begin(void);
 MOIETY_API MOIETY_MUST_USE moiety_status moiety_capture_guard_end(void);
 
 /**
+ * Destroys a pool at once, or as soon as nothing keeps it from ending: for owners
+ * that end where nobody can wait or look at a status. What moiety_pool_destroy()
+ * refuses with MOIETY_E_BUSY is tried again when the last capture guard or scope
+ * ends, and when a pool is made or destroyed in this way; in that call, which may
+ * then wait as moiety_pool_destroy() does. Until then the pool keeps its memory.
+ *
+ * @param pool  NULL does nothing.
+ *
+ * @return MOIETY_OK                The pool is gone, or will be. What its end
+ *         says later is a warning to the log function (moiety/callbacks.h).
+ * @return MOIETY_E_NO_HOST_MEMORY  There was no memory to note it: the pool is as
+ *         it was.
+ * @return any other status         as moiety_pool_destroy()
+ *
+ * Ownership: ends, but for MOIETY_E_NO_HOST_MEMORY.
+ * Threads, Streams, Context: as moiety_pool_destroy()
+ */
+MOIETY_API moiety_status moiety_pool_destroy_later(moiety_pool *pool);
+
+/**
  * Waits for all work that was queued before, as cuCtxSynchronize() does, and for
  * what was freed before to be everybody's: an allocation on any stream may have
  * it, and moiety_pool_trim() gives it back. Never while a graph is captured
@@ -222,6 +242,12 @@ moiety_pool_synchronize(moiety_pool *pool, uint32_t timeout_ms);
  */
 MOIETY_API MOIETY_MUST_USE moiety_status
 moiety_pool_add_context(moiety_pool *pool, moiety_context context);
+
+/* Callers compiled so mean their own default stream by a null stream. */
+#if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM)
+#define moiety_record_use(pool, address, stream)                               \
+    moiety_record_use(pool, address, moiety_stream_of_caller(stream))
+#endif
 
 #ifdef __cplusplus
 }

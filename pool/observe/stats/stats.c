@@ -19,6 +19,21 @@
 #define STATS_BYTES_MIN                                                        \
     (offsetof(moiety_stats, ladder_last_look) + sizeof(uint64_t))
 
+/* What was read while threads work may be too few, and never is too many: so the
+ * most that was told is nearer. */
+static uint64_t stats_raise_hits(struct moietyi_pool_body *body, uint64_t hits)
+{
+    /* relaxed, all: see body.h. */
+    uint64_t told =
+        atomic_load_explicit(&body->told_hits, memory_order_relaxed);
+    /* relaxed, both: as above. */
+    while (told < hits && !atomic_compare_exchange_weak_explicit(
+                              &body->told_hits, &told, hits,
+                              memory_order_relaxed, memory_order_relaxed))
+        continue;
+    return told < hits ? hits : told;
+}
+
 static void stats_fill_blocks(moiety_stats *stats,
                               const struct moietyi_sums *sums)
 {
@@ -120,6 +135,7 @@ moiety_status moiety_pool_stats(moiety_pool *pool, moiety_stats *out)
         return status;
     moietyi_engine_sums(call.engine, NULL, &sums);
     stats_fill_blocks(&stats, &sums);
+    stats.cache_hits = stats_raise_hits(pool->body, stats.cache_hits);
     fill_events(&stats, sums.counts);
     stats_fill_segments(&stats, pool->body);
     stats.cache_bound_bytes =

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <set>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -45,6 +47,7 @@ class Settings : public ::testing::TestWithParam<uint32_t>
   protected:
     static void SetUpTestSuite()
     {
+        setenv("MOIETY_STANDIN_DEVICES", "2", 1);
         pool_test::UseStandin();
     }
     void TearDown() override
@@ -370,6 +373,186 @@ TEST_F(Settings, ZeroesNeedAnOrder)
     EXPECT_EQ(MOIETY_OK, moiety_alloc_zeroed(pool, 0, kStream, &block));
     EXPECT_EQ(0u, block) << "as moiety_alloc()";
     EXPECT_EQ(fills, pool_test::Calls("cuMemsetD8Async"));
+}
+
+// --- options in pairs ---
+
+// A source of the program's own, with memory that is there.
+moiety_status TakeMemory(void *, size_t size_bytes, moiety_devptr *out)
+{
+    return pool_test::Get<int(moiety_devptr *, size_t)>("cuMemAlloc_v2")(
+               out, size_bytes) == 0
+               ? MOIETY_OK
+               : MOIETY_E_NO_DEVICE_MEMORY;
+}
+
+moiety_status GiveMemory(void *, moiety_devptr address, size_t)
+{
+    return pool_test::Get<int(moiety_devptr)>("cuMemFree_v2")(address) == 0
+               ? MOIETY_OK
+               : MOIETY_E_DRIVER;
+}
+
+const moiety_source kSource = {sizeof(moiety_source),
+                               MOIETY_SOURCE_LEGACY_IPC,
+                               "test",
+                               nullptr,
+                               TakeMemory,
+                               GiveMemory,
+                               0};
+
+void Ignore(void *, const moiety_allocation *) {}
+
+const moiety_allocation_callbacks kCallbacks = {
+    sizeof(moiety_allocation_callbacks), 0, nullptr, Ignore, Ignore};
+
+// An option at a value of its own, with what it needs; and the same by
+// MOIETY_CONF, or "" where there is no key.
+struct Option {
+    const char *name;
+    void (*set)(moiety_pool_options *);
+    const char *conf;
+};
+
+#define SETS(assignment) [](moiety_pool_options *o) { o->assignment; }
+const Option kOptions[] = {
+    {"reuse_dependencies", SETS(flags |= MOIETY_POOL_REUSE_DEPENDENCIES),
+     "reuse_dependencies:1"},
+    {"report_leaks", SETS(flags |= MOIETY_POOL_REPORT_LEAKS), "report_leaks:1"},
+    {"exportable", SETS(flags |= MOIETY_POOL_EXPORTABLE), "exportable:1"},
+    {"auto_scope", SETS(flags |= MOIETY_POOL_AUTO_SCOPE), "auto_scope:1"},
+    {"note_streams", SETS(flags |= MOIETY_POOL_NOTE_STREAMS), "note_streams:1"},
+    {"checked", SETS(flags |= MOIETY_POOL_CHECKED), "checked:1"},
+    {"checked_fill",
+     SETS(flags |= MOIETY_POOL_CHECKED | MOIETY_POOL_CHECKED_FILL),
+     "checked:1,checked_fill:1"},
+    {"checked_abort",
+     SETS(flags |= MOIETY_POOL_CHECKED | MOIETY_POOL_CHECKED_ABORT),
+     "checked:1,checked_abort:1"},
+    {"checked_quiet",
+     SETS(flags |= MOIETY_POOL_CHECKED | MOIETY_POOL_CHECKED_QUIET),
+     "checked:1,checked_quiet:1"},
+    {"pass_through", SETS(flags |= MOIETY_POOL_PASS_THROUGH), "pass_through:1"},
+    {"mapped", SETS(flags |= MOIETY_POOL_MAPPED), "mapped:1"},
+    {"prefer_mapped", SETS(flags |= MOIETY_POOL_PREFER_MAPPED),
+     "prefer_mapped:1"},
+    {"huge_tables", SETS(flags |= MOIETY_POOL_HUGE_TABLES), "huge_tables:1"},
+    {"wait_ms", SETS(wait_ms = 0), "wait_ms:0"},
+    {"limit", SETS(limit_bytes = 64 * kMiB), "limit:64M"},
+    {"first_segment", SETS(first_segment_bytes = 16 * kMiB),
+     "first_segment:16M"},
+    {"largest_segment", SETS(largest_segment_bytes = 32 * kMiB),
+     "largest_segment:32M"},
+    {"thread_cache", SETS(thread_cache_bytes = 0), "thread_cache:0"},
+    {"cache", SETS(cache_bytes = 128 * kMiB), "cache:128M"},
+    {"history", SETS(history_entries = 16), "history:16"},
+    {"watermark", SETS(watermark_bytes = 4 * kMiB), "watermark:4M"},
+    {"quarantine", SETS(quarantine_bytes = 0), "quarantine:0"},
+    {"peers",
+     [](moiety_pool_options *o) {
+         o->flags |= MOIETY_POOL_MAPPED;
+         o->peer_devices = 1 << 1;
+     },
+     "mapped:1,peers:1"},
+    {"source", SETS(source = &kSource), ""},
+    {"context", SETS(context = pool_test::PrimaryContext()), ""},
+    {"allocation_callbacks", SETS(allocation_callbacks = &kCallbacks), ""},
+};
+#undef SETS
+
+// All pairs that are refused; one that is missing here works.
+const std::set<std::string> kRefused = {
+    "cache + thread_cache",       "checked + exportable",
+    "checked_abort + exportable", "checked_fill + exportable",
+    "checked_quiet + exportable", "exportable + pass_through",
+    "mapped + pass_through",      "mapped + source",
+    "pass_through + peers",       "peers + source",
+};
+
+std::string NameOfPair(const Option &a, const Option &b)
+{
+    std::string first = a.name, second = b.name;
+    return first < second ? first + " + " + second : second + " + " + first;
+}
+
+// Both keys, each once.
+std::string ConfOfPair(const Option &a, const Option &b)
+{
+    std::string conf = a.conf, entry;
+    for (std::istringstream rest(b.conf); std::getline(rest, entry, ',');)
+        if (("," + conf + ",").find("," + entry + ",") == std::string::npos)
+            conf += (conf.empty() ? "" : ",") + entry;
+    return conf;
+}
+
+// What a pool is for, in sizes of several kinds.
+void ExpectToWork(moiety_pool *pool)
+{
+    moiety_devptr blocks[4] = {};
+    EXPECT_EQ(MOIETY_OK, moiety_alloc(pool, 1, kStream, &blocks[0]));
+    EXPECT_EQ(MOIETY_OK, moiety_alloc_aligned(pool, 1000, 4 * kKiB,
+                                              MOIETY_STREAM_ANY, &blocks[1]));
+    EXPECT_EQ(MOIETY_OK,
+              moiety_alloc_zeroed(pool, 70 * kKiB, kStream, &blocks[2]));
+    EXPECT_EQ(MOIETY_OK, moiety_alloc(pool, 2 * kMiB + 1, kStream, &blocks[3]));
+    for (moiety_devptr block : blocks)
+        EXPECT_EQ(MOIETY_OK, moiety_free(pool, block, kStream));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_synchronize(pool, 20000));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_trim(pool, 0, nullptr));
+}
+
+// Works and is destroyed without leaks, or is refused with a reason. True: works.
+bool Works(const moiety_pool_options &options)
+{
+    moiety_pool *pool = nullptr;
+    moiety_status status = moiety_pool_create(&options, &pool);
+    if (status != MOIETY_OK) {
+        EXPECT_EQ(MOIETY_E_INVALID, status) << moiety_last_error_message();
+        EXPECT_NE("", std::string(moiety_last_error_message()));
+        return false;
+    }
+    moiety_leaks leaks = {};
+    leaks.struct_size = sizeof(leaks);
+    ExpectToWork(pool);
+    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool, &leaks));
+    EXPECT_EQ(0u, leaks.block_count);
+    return true;
+}
+
+bool IsAccepted(const moiety_pool_options &options, const std::string &conf)
+{
+    moiety_pool *pool = nullptr;
+    setenv("MOIETY_CONF", conf.c_str(), 1);
+    moiety_status status = moiety_pool_create(&options, &pool);
+    unsetenv("MOIETY_CONF");
+    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool, nullptr));
+    return status == MOIETY_OK;
+}
+
+TEST_F(Settings, EveryPairWorksOrIsRefusedAtCreation)
+{
+    std::set<std::string> refused;
+    for (const Option &a : kOptions) {
+        for (const Option &b : kOptions) {
+            if (&b <= &a)
+                continue;
+            std::string name = NameOfPair(a, b);
+            SCOPED_TRACE(name);
+            moiety_pool_options both = MOIETY_POOL_OPTIONS_INIT;
+            a.set(&both);
+            b.set(&both);
+            bool works = Works(both);
+            if (!works)
+                refused.insert(name);
+            if (!*a.conf || !*b.conf)
+                continue;
+            moiety_pool_options one = MOIETY_POOL_OPTIONS_INIT;
+            EXPECT_EQ(works, IsAccepted(one, ConfOfPair(a, b)));
+            a.set(&one);
+            EXPECT_EQ(works, IsAccepted(one, b.conf));
+        }
+    }
+    EXPECT_EQ(kRefused, refused);
 }
 
 } // namespace

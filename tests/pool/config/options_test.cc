@@ -219,6 +219,14 @@ TEST(PoolOptions, OfCheckedPoolsDoNotGoWithSharing)
     EXPECT_EQ("", Resolved("exportable:1,mapped:1").message);
 }
 
+TEST(PoolOptions, OfMappedPoolsDoNotGoWithPassingThrough)
+{
+    EXPECT_EQ("mapped is 1; accepted is 0 where pass_through is 1: blocks of "
+              "mapped memory are no reservations",
+              Resolved("mapped:1,pass_through:1").message);
+    EXPECT_EQ("", Resolved("prefer_mapped:1,pass_through:1").message);
+}
+
 struct Field {
     const char *name;
     uint64_t moiety_pool_options::*field;

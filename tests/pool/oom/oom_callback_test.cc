@@ -103,10 +103,86 @@ TEST_F(OomCallback, ThatClaimsToHaveFreedIsNotBelieved)
     ASSERT_EQ(MOIETY_OK, liar.AddTo(pool));
     ASSERT_EQ(MOIETY_OK, next.AddTo(pool));
     moiety_oom_report report = Fail(pool, 512);
-    EXPECT_EQ(1u, liar.calls);
-    EXPECT_EQ(1u, next.calls);
-    EXPECT_EQ(2u, report.callback_calls);
-    EXPECT_EQ(1u, report.callback_successes);
+    EXPECT_EQ(16u, liar.calls);
+    EXPECT_EQ(16u, next.calls);
+    EXPECT_EQ(32u, report.callback_calls);
+    EXPECT_EQ(16u, report.callback_successes);
+    FreeAll(pool, blocks);
+}
+
+// A cache that gives up one entry at a time, and another that lies elsewhere.
+TEST_F(OomCallback, IsCalledAgainForAsLongAsItFrees)
+{
+    Pool pool(Small());
+    std::vector<moiety_devptr> blocks = Fill(pool, 64 * kKiB);
+    constexpr size_t needed = 40;
+    ASSERT_LT(needed, blocks.size());
+    Callback first, second;
+    size_t half = blocks.size() - needed / 2;
+    first.act = [&](uint64_t) {
+        if (blocks.size() <= half)
+            return 0;
+        pool.Free(blocks.back(), MOIETY_STREAM_ANY);
+        blocks.pop_back();
+        return 1;
+    };
+    second.act = [&](uint64_t) {
+        if (blocks.size() > half)
+            return 0;
+        pool.Free(blocks.back(), MOIETY_STREAM_ANY);
+        blocks.pop_back();
+        return 1;
+    };
+    ASSERT_EQ(MOIETY_OK, first.AddTo(pool));
+    ASSERT_EQ(MOIETY_OK, second.AddTo(pool));
+    moiety_devptr large = pool.Alloc(needed * 64 * kKiB);
+    EXPECT_LE(needed, first.calls + second.calls);
+    EXPECT_LT(needed / 2 - 1, second.calls);
+    EXPECT_EQ(0u, pool.Stats().ooms);
+    pool.Free(large);
+    FreeAll(pool, blocks);
+}
+
+// Enough bytes, but not in one piece.
+TEST_F(OomCallback, IsCalledAgainIfWhatItFreedIsInPieces)
+{
+    Pool pool(Small());
+    std::vector<moiety_devptr> blocks = Fill(pool, 64 * kKiB);
+    Callback callback;
+    size_t next = 0;
+    callback.act = [&](uint64_t) {
+        size_t begin = next;
+        for (; next < blocks.size() && next - begin < 32; next += 2)
+            pool.Free(blocks[next], MOIETY_STREAM_DONE);
+        for (; begin == next && !blocks.empty(); blocks.pop_back())
+            if (blocks.size() % 2 == 0)
+                pool.Free(blocks.back(), MOIETY_STREAM_DONE);
+        return 1;
+    };
+    ASSERT_EQ(MOIETY_OK, callback.AddTo(pool));
+    pool.Free(pool.Alloc(kMiB));
+    EXPECT_TRUE(blocks.empty());
+}
+
+// It waits for what is enough, and does not take more from the program.
+TEST_F(OomCallback, IsNotCalledAgainForWhatIsOnItsWay)
+{
+    moiety_pool_options options = Small();
+    options.wait_ms = 20;
+    Pool pool(options);
+    Stream stream;
+    std::vector<moiety_devptr> blocks = Fill(pool, kMiB);
+    Callback callback;
+    callback.act = [&](uint64_t) {
+        pool.Free(blocks.back(), stream);
+        blocks.pop_back();
+        return 1;
+    };
+    ASSERT_EQ(MOIETY_OK, callback.AddTo(pool));
+    stream.Hold();
+    (void)Fail(pool, kMiB);
+    EXPECT_EQ(1u, callback.calls);
+    stream.Release();
     FreeAll(pool, blocks);
 }
 

@@ -6,6 +6,9 @@
 
 #include <atomic>
 #include <functional>
+#include <random>
+#include <set>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -155,6 +158,62 @@ TEST_F(StatsRace, OfBlocksThatRetireAndThreadsThatEnd)
     }
     pool.Free(shared.block, MOIETY_STREAM_ANY);
     EXPECT_EQ(0u, pool.Stats().allocation_current);
+}
+
+// All that counts what was done, and none that tells what is. Bytes of blocks are
+// made of two counters of a cache, and may be a block's waste too many for a moment.
+TEST_F(StatsRace, OfWhatWasDoneNeverGoBack)
+{
+    const std::set<std::string> what_is = {
+        "allocation.all.current",
+        "allocated_bytes.all.current",
+        "segment.all.current",
+        "reserved_bytes.all.current",
+        "cached_bytes",
+        "retiring_bytes",
+        "free_bytes",
+        "longest_run_bytes",
+        "threads",
+        "streams",
+        "cache_bound_bytes",
+        "unreleased_bytes",
+        "allocated_bytes.all.allocated",
+        "allocated_bytes.all.freed",
+        "requested_bytes.all.allocated",
+    };
+    Pool pool;
+    {
+        Crew crew;
+        for (unsigned seed : {1u, 2u, 3u})
+            crew.Add([&pool, random = std::minstd_rand(seed),
+                      blocks = std::vector<moiety_devptr>(64)]() mutable {
+                for (moiety_devptr &block : blocks) {
+                    size_t bytes = 1 + random() % 100000;
+                    if (random() % 2) {
+                        pool.Free(block, MOIETY_STREAM_LEGACY);
+                        block = pool.Alloc(bytes, MOIETY_STREAM_LEGACY);
+                    } else if (block) {
+                        (void)!moiety_resize(pool, block, bytes,
+                                             MOIETY_STREAM_LEGACY);
+                    }
+                }
+            });
+        uint64_t most[100] = {}, value = 0;
+        for (unsigned i = 0; i < 20000 && !HasFailure(); i++) {
+            moiety_stats now = pool.Stats();
+            const char *key;
+            for (uint32_t k = 0; (key = moiety_stats_entry(&now, k, &value));
+                 k++) {
+                if (value < most[k] && !what_is.count(key)) {
+                    ADD_FAILURE() << key << " " << most[k] << " " << value;
+                }
+                most[k] = value;
+            }
+        }
+    }
+    EXPECT_EQ(MOIETY_OK, moiety_free_all(pool, MOIETY_STREAM_LEGACY, nullptr));
+    moiety_stats last = pool.Stats();
+    EXPECT_EQ(last.allocation_allocated, last.cache_hits + last.cache_misses);
 }
 
 TEST_F(StatsRace, OfATenantKeepThePeakAboveWhatIsLive)
