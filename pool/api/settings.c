@@ -197,6 +197,8 @@ moiety_status moiety_pool_options_get(moiety_pool *pool,
                               ? out->struct_size
                               : (uint32_t)sizeof(options);
     options.device = body->device;
+    if (body->may_fall_back && !moietyi_segments_are_mapped(body->segments))
+        options.flags &= ~MOIETY_POOL_MAPPED;
     options.context = body->context;
     options.source = body->options.source ? &body->source : NULL;
     options.limit_bytes = moietyi_limit_of(body);

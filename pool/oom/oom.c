@@ -37,7 +37,7 @@ static void fill_request(const struct moietyi_escalation *escalation,
 static void fill_source_name(const struct moietyi_pool_body *body,
                              moiety_oom_report *report)
 {
-    const char *name = body->source_name;
+    const char *name = moietyi_segments_source_name(body->segments);
     for (size_t i = 0; i + 1 < sizeof(report->source_name) && name[i]; i++)
         report->source_name[i] = name[i];
 }

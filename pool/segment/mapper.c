@@ -430,6 +430,39 @@ moiety_status moietyi_device_mapper_probe(struct moietyi_context *context)
                               "the driver has no mapped memory");
 }
 
+/* At `address`; what it made is gone again. */
+static moiety_status try_map(const struct moietyi_driver *driver,
+                             struct job *job)
+{
+    moiety_status status = do_create(driver, job);
+    if (status == MOIETY_E_NO_DEVICE_MEMORY)
+        return MOIETY_OK;
+    if (status != MOIETY_OK)
+        return status;
+    status = do_map(driver, job);
+    if (status == MOIETY_OK)
+        status = do_unmap(driver, job);
+    (void)driver->cuMemRelease(job->handle);
+    return status;
+}
+
+static moiety_status do_try(const struct moietyi_driver *driver,
+                            struct job *job)
+{
+    moiety_status status = do_reserve(driver, job);
+    if (status != MOIETY_OK)
+        return status;
+    status = try_map(driver, job);
+    (void)driver->cuMemAddressFree(job->address, job->size_bytes);
+    return status;
+}
+
+moiety_status moietyi_device_mapper_try(struct moietyi_context *context)
+{
+    struct job job = {.size_bytes = MOIETYI_PAGE_BYTES};
+    return within(context, do_try, &job);
+}
+
 static moiety_status do_probe_shared(const struct moietyi_driver *driver,
                                      struct job *job)
 {
