@@ -76,6 +76,8 @@ static moiety_status try_pages(const struct moietyi_pin_request *request,
 {
     uint64_t since = moietyi_now_ns();
     moiety_status status = moietyi_map(region);
+    if (status == MOIETY_OK)
+        moietyi_keep_from_children(region->base, region->size_bytes);
     end_stage(region, MOIETY_HOST_STAGE_MAP, &since);
     if (status == MOIETY_OK)
         status = pin_region_fill(request, region);
