@@ -180,9 +180,15 @@ static moiety_status source_make(struct moietyi_pinned *pinned,
     return status;
 }
 
-static enum moietyi_pages first_pages(uint32_t flags)
+/* What the driver did not register it would not now. */
+static enum moietyi_pages first_pages(struct moietyi_pinned *pinned)
 {
-    if (flags & MOIETY_HOST_WRITE_COMBINED)
+    uint32_t flags = pinned->flags;
+    pthread_mutex_lock(&pinned->lock);
+    bool is_refused =
+        (pinned->stats.fallbacks & MOIETY_HOST_FELL_TO_DRIVER) != 0;
+    pthread_mutex_unlock(&pinned->lock);
+    if (is_refused || flags & MOIETY_HOST_WRITE_COMBINED)
         return MOIETYI_PAGES_DRIVER;
     if (flags & MOIETY_HOST_HUGE_1GIB)
         return MOIETYI_PAGES_1GIB;
@@ -200,7 +206,7 @@ static moiety_status source_reserve(void *context, size_t size_bytes,
                             "no memory for the record of pinned memory");
     retry_refused(pinned);
     record->region.size_bytes = size_bytes;
-    record->region.pages = first_pages(pinned->flags);
+    record->region.pages = first_pages(pinned);
     moiety_status status = source_make(pinned, &record->region);
     if (status != MOIETY_OK) {
         source_abandon(pinned, record);

@@ -79,6 +79,9 @@ typedef enum moiety_host_policy {
  *  they are; likewise for CALLER. Other nodes were chosen:
  *  moiety_host_report(). */
 #define MOIETY_HOST_FELL_TO_OTHER_NODES (UINT32_C(1) << 6)
+/** The driver registers no memory: it allocated the arena's itself, in pages of its
+ *  own, which the device may write also where READ_ONLY was asked for. */
+#define MOIETY_HOST_FELL_TO_DRIVER (UINT32_C(1) << 7)
 
 /** How an arena is made. Begin with MOIETY_HOST_OPTIONS_INIT. */
 typedef struct moiety_host_options {
