@@ -130,7 +130,8 @@ static void fill_device(struct moietyi_pool_body *body,
         report->driver_code = error.code;
     if (moietyi_context_enter(&body->own_context, &section) != MOIETY_OK)
         return;
-    if (body->driver->cuMemGetInfo(&free_bytes, &total_bytes) == CUDA_SUCCESS) {
+    if (body->driver->cuMemGetInfo(&free_bytes, &total_bytes) == CUDA_SUCCESS &&
+        free_bytes <= total_bytes) {
         report->device_free_bytes = free_bytes;
         report->device_total_bytes = total_bytes;
     }

@@ -137,13 +137,13 @@ static moiety_status do_create_shared(const struct moietyi_driver *driver,
 }
 
 /* A device that shares the host's memory can have more than it says, as the host
- * makes room. */
+ * makes room. Of one that has none, or more free than it has, nothing is known. */
 static moiety_status do_look_free(const struct moietyi_driver *driver,
                                   struct job *job)
 {
     CUmemLocation location = {.id = 0};
     int is_integrated = 0;
-    size_t total_bytes;
+    size_t total_bytes = 0;
     moiety_status status = locate(driver, &location);
     if (status == MOIETY_OK)
         status = MOIETYI_CALL(
@@ -152,7 +152,7 @@ static moiety_status do_look_free(const struct moietyi_driver *driver,
     if (status == MOIETY_OK)
         status = MOIETYI_CALL(driver, cuMemGetInfo,
                               (&job->size_bytes, &total_bytes));
-    if (is_integrated)
+    if (is_integrated || !total_bytes || job->size_bytes > total_bytes)
         job->size_bytes = SIZE_MAX;
     return status;
 }
