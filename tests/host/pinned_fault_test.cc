@@ -60,6 +60,8 @@ const Case kCases[] = {
      MOIETY_E_NO_PINNED_MEMORY},
     {"LastTouch", FAILING_POPULATE, 3, 1, 0, 0, MOIETY_E_NO_PINNED_MEMORY,
      MOIETY_E_NO_PINNED_MEMORY},
+    {"TouchThatIsForbidden", FAILING_FORBIDDEN_POPULATE, 1, kForever, 0, 0,
+     MOIETY_OK, MOIETY_OK},
     {"TouchOnAnOldKernel", FAILING_OLD_POPULATE, 1, kForever, 0, 0, MOIETY_OK,
      MOIETY_OK},
     {"ReadBack", FAILING_READ_BACK, 1, 1, 0, MOIETY_HOST_FELL_TO_UNVERIFIED,
