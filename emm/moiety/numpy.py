@@ -27,7 +27,10 @@ contextvars.copy_context().run, or a with-block in the thread.
 Errors. When there is no pinned memory to be had, NumPy raises MemoryError, and
 empty_pinned() and its like raise moiety.OutOfMemoryError, which is one.
 
-Fork. A child has no driver. Where it inherits the handler, as workers do that
+Fork. A child has a copy of the arrays in memory of the handler. What
+empty_pinned() and its like made it has only if their arena has a handler too:
+otherwise an access is a segmentation fault (docs/process.md). A child has no
+driver. Where it inherits the handler, as workers do that
 are forked in a with-block, NumPy's new arrays are in plain memory there;
 what asks for pinned memory by its name is moiety.Error, E_FORKED.
 

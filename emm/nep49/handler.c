@@ -111,6 +111,9 @@ PyObject *moietyi_handler_make(PyObject *module, PyObject *arguments)
     if (!host)
         return NULL;
     moiety_pool *pool = moiety_host_pool(host);
+    /* Children that a worker forks compute on their parent's arrays. */
+    if (moiety_host_copy_to_children(host) == MOIETY_E_INVALID)
+        return PyErr_Format(PyExc_ValueError, "the arena is closed");
     struct handler *handler = nep49_handler_get(pool, name);
     return handler ? nep49_handler_wrap(handler, arena) : PyErr_NoMemory();
 }

@@ -319,6 +319,17 @@ moiety_status moiety_host_device_address(moiety_host *host, const void *address,
     return moietyi_pinned_device_address(host->pinned, address, out);
 }
 
+moiety_status moiety_host_copy_to_children(moiety_host *host)
+{
+    if (moietyi_is_forked())
+        return moietyi_refuse_child();
+    moiety_status status =
+        moietyi_host_check(host, "moiety_host_copy_to_children");
+    if (status == MOIETY_OK)
+        moietyi_pinned_open_to_children(host->pinned);
+    return status;
+}
+
 moiety_status moiety_host_trim(moiety_host *host, uint64_t keep_bytes,
                                uint64_t *out_bytes)
 {

@@ -17,8 +17,10 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "moiety/host.h"
+#include "numa/pinned/map.h"
 #include "pool/base/cancel.h"
 #include "pool/base/failure.h"
 #include "pool/base/fork_mark.h"
@@ -44,6 +46,7 @@ struct stretch {
     uint64_t idle_since; /* a stamp: the later, the larger */
     uint64_t seen_at;    /* the stamp when its context was found alive last */
     bool is_busy;        /* some thread calls the driver for it */
+    bool is_kept_back;   /* from children of a fork; who made it busy */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -134,6 +137,48 @@ in_section(struct moietyi_context *own_context,
     return status;
 }
 
+/* The pages that are wholly in it: others have memory of somebody else's. */
+static struct span whole_pages(const struct span *bytes)
+{
+    uintptr_t page_bytes = moietyi_page_bytes(MOIETYI_PAGES_SMALL);
+    struct span out = {(bytes->first + page_bytes - 1) & ~(page_bytes - 1),
+                       bytes->end & ~(page_bytes - 1)};
+    if (out.end < out.first)
+        out.end = out.first;
+    return out;
+}
+
+/* A fork copies only private memory. Which that is, /proc tells slowly; but the
+ * kernel takes this advice, undone at once, for it alone. */
+static bool is_private(const struct span *pages)
+{
+    void *base = (void *)pages->first;
+    size_t size_bytes = pages->end - pages->first;
+    bool is_taken =
+        size_bytes && madvise(base, size_bytes, MADV_WIPEONFORK) == 0;
+    if (size_bytes)
+        (void)madvise(base, size_bytes, MADV_KEEPONFORK);
+    return is_taken;
+}
+
+static void keep_from_children(struct stretch *stretch)
+{
+    const struct span pages = whole_pages(&stretch->bytes);
+    stretch->is_kept_back = is_private(&pages);
+    if (stretch->is_kept_back)
+        moietyi_keep_from_children((void *)pages.first,
+                                   pages.end - pages.first);
+}
+
+/* The memory is somebody's own again. */
+static void let_children_have(struct stretch *stretch)
+{
+    const struct span pages = whole_pages(&stretch->bytes);
+    if (stretch->is_kept_back)
+        moietyi_let_children_have((void *)pages.first, pages.end - pages.first);
+    stretch->is_kept_back = false;
+}
+
 static moiety_status call_register(const struct moietyi_driver *driver,
                                    const struct span *bytes)
 {
@@ -179,6 +224,9 @@ static moiety_status add_locked(const struct moietyi_context *own_context,
     pthread_mutex_unlock(&lock);
     moiety_status status =
         in_section(&fresh->own_context, call_register, &bytes);
+    /* Not before: the range may be no memory of the caller's. */
+    if (status == MOIETY_OK)
+        keep_from_children(fresh);
     pthread_mutex_lock(&lock);
     settle_locked(fresh, status != MOIETY_OK);
     return status;
@@ -196,6 +244,8 @@ static moiety_status look_locked(struct stretch *stretch, uint64_t since)
     if (status == MOIETY_OK)
         (void)moietyi_section_leave(&section);
     bool is_gone = moietyi_context_is_lost(&stretch->own_context);
+    if (is_gone)
+        let_children_have(stretch);
     pthread_mutex_lock(&lock);
     if (status == MOIETY_OK && stretch->seen_at < since)
         stretch->seen_at = since;
@@ -219,6 +269,8 @@ static moiety_status drop_stretch_locked(struct stretch *stretch)
     stretch->is_busy = true;
     pthread_mutex_unlock(&lock);
     moiety_status status = unregister(stretch);
+    if (status == MOIETY_OK)
+        let_children_have(stretch);
     pthread_mutex_lock(&lock);
     settle_locked(stretch, status == MOIETY_OK);
     return status;

@@ -70,6 +70,7 @@ static void add_fallbacks(uint32_t fallbacks, char *out, size_t size_bytes)
         {MOIETY_HOST_FELL_TO_TRANSPARENT, "; no pages set aside"},
         {MOIETY_HOST_FELL_TO_FEWER_THREADS, "; touched by fewer threads"},
         {MOIETY_HOST_FELL_TO_UNVERIFIED, "; not verified"},
+        {MOIETY_HOST_FELL_TO_DRIVER, "; allocated by the driver"},
     };
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (fallbacks & names[i].bit)

@@ -91,6 +91,18 @@ moiety_status moietyi_map(struct moietyi_region *region)
                : pinned_map_aligned(region);
 }
 
+/* A fork copies pinned pages at once, half a second for each GiB, instead of when
+ * one of both processes writes. Where the kernel refuses, it does that. */
+void moietyi_keep_from_children(void *base, size_t size_bytes)
+{
+    (void)madvise(base, size_bytes, MADV_DONTFORK);
+}
+
+void moietyi_let_children_have(void *base, size_t size_bytes)
+{
+    (void)madvise(base, size_bytes, MADV_DOFORK);
+}
+
 void moietyi_unmap(struct moietyi_region *region)
 {
     if (region->base)

@@ -21,6 +21,11 @@ size_t moietyi_page_bytes(enum moietyi_pages pages);
 MOIETY_MUST_USE moiety_status moietyi_map(struct moietyi_region *region);
 void moietyi_unmap(struct moietyi_region *region);
 
+/* Whether the child of a fork has these pages; whole ones. What the kernel refuses
+ * stays as it was. */
+void moietyi_keep_from_children(void *base, size_t size_bytes);
+void moietyi_let_children_have(void *base, size_t size_bytes);
+
 /* Binds what was mapped. `is_exact`: the kernel must not take pages elsewhere.
  * MOIETY_OK, or MOIETY_E_UNSUPPORTED when the system refuses. */
 MOIETY_MUST_USE moiety_status moietyi_bind(const struct moietyi_region *region,

@@ -76,6 +76,8 @@ static moiety_status try_pages(const struct moietyi_pin_request *request,
 {
     uint64_t since = moietyi_now_ns();
     moiety_status status = moietyi_map(region);
+    if (status == MOIETY_OK)
+        moietyi_keep_from_children(region->base, region->size_bytes);
     end_stage(region, MOIETY_HOST_STAGE_MAP, &since);
     if (status == MOIETY_OK)
         status = pin_region_fill(request, region);
@@ -147,8 +149,8 @@ obtain_and_register(const struct moietyi_pin_request *request,
 }
 
 /* The driver allocates, in this thread's name, so that the thread is bound. */
-static moiety_status obtain_combined(const struct moietyi_pin_request *request,
-                                     struct moietyi_region *region)
+static moiety_status allocate_bound(const struct moietyi_pin_request *request,
+                                    struct moietyi_region *region)
 {
     const struct moietyi_place *place = request->place;
     struct moietyi_thread_binding binding = {0};
@@ -163,7 +165,9 @@ static moiety_status obtain_combined(const struct moietyi_pin_request *request,
     if (status != MOIETY_OK)
         pin_region_fall_back(region, MOIETY_HOST_FELL_TO_UNBOUND);
     end_stage(region, MOIETY_HOST_STAGE_BIND, &since);
-    status = moietyi_register_combined(request->own_context, region);
+    status = moietyi_allocate_pinned(
+        request->own_context, region,
+        (request->flags & MOIETY_HOST_WRITE_COMBINED) != 0);
     end_stage(region, MOIETY_HOST_STAGE_REGISTER, &since);
     /* By this thread alone, as long as it is bound. */
     if (status == MOIETY_OK)
@@ -171,6 +175,27 @@ static moiety_status obtain_combined(const struct moietyi_pin_request *request,
     end_stage(region, MOIETY_HOST_STAGE_TOUCH, &since);
     moietyi_unbind_thread(place, &binding);
     return status;
+}
+
+/* The driver registers no memory, as with confidential computing. */
+static bool is_register_refused(const struct moietyi_region *region,
+                                moiety_status status)
+{
+    return status == MOIETY_E_UNSUPPORTED && region->base && !region->is_pinned;
+}
+
+static moiety_status obtain(const struct moietyi_pin_request *request,
+                            struct moietyi_region *region)
+{
+    if (region->pages == MOIETYI_PAGES_DRIVER)
+        return allocate_bound(request, region);
+    moiety_status status = obtain_and_register(request, region);
+    if (request->place->is_strict || !is_register_refused(region, status))
+        return status;
+    pin_region_fall_back(region, MOIETY_HOST_FELL_TO_DRIVER);
+    moietyi_unmap(region);
+    region->pages = MOIETYI_PAGES_DRIVER;
+    return allocate_bound(request, region);
 }
 
 /* The region is pinned and read back. */
@@ -203,9 +228,7 @@ static moiety_status judge(const struct moietyi_pin_request *request,
 moiety_status moietyi_make_region(const struct moietyi_pin_request *request,
                                   struct moietyi_region *region)
 {
-    moiety_status status = region->pages == MOIETYI_PAGES_DRIVER
-                               ? obtain_combined(request, region)
-                               : obtain_and_register(request, region);
+    moiety_status status = obtain(request, region);
     if (status != MOIETY_OK)
         return status;
     uint64_t since = moietyi_now_ns();

@@ -60,8 +60,10 @@ static bool prefault_piece(void *job, char *from, size_t size_bytes)
     struct touching *touching = job;
     enum moietyi_pages pages = touching->region->pages;
     int code = populates(pages) ? populate(from, size_bytes) : EINVAL;
-    /* The kernel does not know how: written to, the pages come too. */
-    if (code == EINVAL && may_write(pages)) {
+    /* The kernel does not know how, or a filter of system calls forbids it: written
+     * to, the pages come too. */
+    bool is_refused = code == EINVAL || code == EPERM || code == ENOSYS;
+    if (is_refused && may_write(pages)) {
         write_each_page(touching, from, size_bytes);
         return true;
     }

@@ -69,12 +69,14 @@ moiety_status moietyi_register(struct moietyi_context *own_context,
     return pin_in(own_context, region, flags);
 }
 
-moiety_status moietyi_register_combined(struct moietyi_context *own_context,
-                                        struct moietyi_region *region)
+moiety_status moietyi_allocate_pinned(struct moietyi_context *own_context,
+                                      struct moietyi_region *region,
+                                      bool is_combined)
 {
-    return pin_in(own_context, region,
-                  CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP |
-                      CU_MEMHOSTALLOC_WRITECOMBINED);
+    unsigned flags = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;
+    if (is_combined)
+        flags |= CU_MEMHOSTALLOC_WRITECOMBINED;
+    return pin_in(own_context, region, flags);
 }
 
 static moiety_status register_unpin(const struct moietyi_driver *driver,

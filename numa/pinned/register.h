@@ -18,10 +18,11 @@ MOIETY_MUST_USE moiety_status
 moietyi_register(struct moietyi_context *own_context,
                  struct moietyi_region *region, bool is_read_only);
 
-/* The same for write-combined memory, which the driver allocates itself, at an
- * address of its own. What the calling thread is bound to decides where. */
-MOIETY_MUST_USE moiety_status moietyi_register_combined(
-    struct moietyi_context *own_context, struct moietyi_region *region);
+/* The same for memory that the driver allocates itself, at an address of its own.
+ * What the calling thread is bound to decides where. */
+MOIETY_MUST_USE moiety_status
+moietyi_allocate_pinned(struct moietyi_context *own_context,
+                        struct moietyi_region *region, bool is_combined);
 
 /* Takes the region from the driver, if it has it, and from the process.
  * MOIETY_OK also where the context is gone, and its registrations with it.

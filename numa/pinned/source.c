@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * The table of the source, and the records of what it gave. No lock is held
- * while the kernel or the driver works.
+ * while the kernel or the driver works, but for a word about children.
  */
 #include "numa/pinned/source.h"
 
@@ -38,6 +38,7 @@ struct moietyi_pinned {
     /* Under the lock. */
     struct record *live;
     struct record *refused; /* the pool never had them, the driver keeps them */
+    bool is_for_children;
     moiety_host_stats stats;
     char reason[MOIETYI_REASON_BYTES];
 };
@@ -63,6 +64,13 @@ static void count(moiety_host_stats *stats, const struct moietyi_region *region,
     stats->page_kind_bytes[region->pages] += sign * region->size_bytes;
 }
 
+/* Lock held. Of the driver's own memory, a child has what the driver lets it. */
+static void open_to_children(const struct moietyi_region *region)
+{
+    if (region->pages != MOIETYI_PAGES_DRIVER)
+        moietyi_let_children_have(region->base, region->size_bytes);
+}
+
 static void source_push(struct record **list, struct record *record)
 {
     record->next = *list;
@@ -74,6 +82,8 @@ static void source_publish(struct moietyi_pinned *pinned, struct record *record)
     moiety_host_stats *stats = &pinned->stats;
     const struct moietyi_region *region = &record->region;
     pthread_mutex_lock(&pinned->lock);
+    if (pinned->is_for_children)
+        open_to_children(region);
     source_push(&pinned->live, record);
     count(stats, region, 1);
     for (int i = 0; i < MOIETY_HOST_STAGE_COUNT; i++)
@@ -170,9 +180,15 @@ static moiety_status source_make(struct moietyi_pinned *pinned,
     return status;
 }
 
-static enum moietyi_pages first_pages(uint32_t flags)
+/* What the driver did not register it would not now. */
+static enum moietyi_pages first_pages(struct moietyi_pinned *pinned)
 {
-    if (flags & MOIETY_HOST_WRITE_COMBINED)
+    uint32_t flags = pinned->flags;
+    pthread_mutex_lock(&pinned->lock);
+    bool is_refused =
+        (pinned->stats.fallbacks & MOIETY_HOST_FELL_TO_DRIVER) != 0;
+    pthread_mutex_unlock(&pinned->lock);
+    if (is_refused || flags & MOIETY_HOST_WRITE_COMBINED)
         return MOIETYI_PAGES_DRIVER;
     if (flags & MOIETY_HOST_HUGE_1GIB)
         return MOIETYI_PAGES_1GIB;
@@ -190,7 +206,7 @@ static moiety_status source_reserve(void *context, size_t size_bytes,
                             "no memory for the record of pinned memory");
     retry_refused(pinned);
     record->region.size_bytes = size_bytes;
-    record->region.pages = first_pages(pinned->flags);
+    record->region.pages = first_pages(pinned);
     moiety_status status = source_make(pinned, &record->region);
     if (status != MOIETY_OK) {
         source_abandon(pinned, record);
@@ -360,6 +376,15 @@ moiety_status moietyi_pinned_device_address(struct moietyi_pinned *pinned,
     return record ? MOIETY_OK
                   : moietyi_fail(MOIETY_E_FOREIGN,
                                  "%p: not memory of this arena", address);
+}
+
+void moietyi_pinned_open_to_children(struct moietyi_pinned *pinned)
+{
+    pthread_mutex_lock(&pinned->lock);
+    pinned->is_for_children = true;
+    for (const struct record *at = pinned->live; at; at = at->next)
+        open_to_children(&at->region);
+    pthread_mutex_unlock(&pinned->lock);
 }
 
 void moietyi_pinned_reason(struct moietyi_pinned *pinned, char *out,

@@ -47,6 +47,8 @@ void moietyi_pinned_stats(struct moietyi_pinned *pinned,
 /* MOIETY_OK or MOIETY_E_FOREIGN. */
 MOIETY_MUST_USE moiety_status moietyi_pinned_device_address(
     struct moietyi_pinned *pinned, const void *address, moiety_devptr *out);
+/* Children of a fork have all of its memory from now on. */
+void moietyi_pinned_open_to_children(struct moietyi_pinned *pinned);
 /* Why there was the last fallback: a message, "" if there was none. */
 void moietyi_pinned_reason(struct moietyi_pinned *pinned, char *out,
                            size_t size_bytes);

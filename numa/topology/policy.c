@@ -15,6 +15,7 @@
     "no memory near the device may be used: the nearest that may"
 #define WHY_NOT_CALLER                                                         \
     "no memory near the thread may be used: the nearest that may"
+#define WHY_NOTHING "the system does not tell where there is memory"
 #define WHY_NAMED "the nodes that were named"
 #define WHY_SPREAD "spread over the nodes that were named"
 
@@ -73,6 +74,15 @@ static moiety_status refuse_strict(const struct fallback *fallback)
                         moietyi_nodeset_text(&fallback->wanted, text));
 }
 
+/* Without /sys no node has any, as far as hwloc knows. */
+static bool is_memory_known(const struct moietyi_topology *topology)
+{
+    uint64_t bytes = 0;
+    for (MOIETYI_NODESET_EACH(node, moietyi_topology_nodes(topology)))
+        bytes += moietyi_topology_node_bytes(topology, node);
+    return bytes != 0;
+}
+
 static moiety_status policy_fall_back(const struct moietyi_topology *topology,
                                       const struct fallback *fallback,
                                       bool is_strict,
@@ -82,6 +92,14 @@ static moiety_status policy_fall_back(const struct moietyi_topology *topology,
         moietyi_topology_best_of(topology, moietyi_topology_allowed(topology));
     if (is_strict)
         return refuse_strict(fallback);
+    if (!is_memory_known(topology)) {
+        *out = (struct moietyi_placement){
+            .nodes = *moietyi_topology_allowed(topology),
+            .is_fallback = true,
+            .why = WHY_NOTHING,
+        };
+        return MOIETY_OK;
+    }
     if (moietyi_nodeset_is_empty(&usable))
         return moietyi_fail(MOIETY_E_UNSUPPORTED,
                             "no node that this process may use has memory");
@@ -167,7 +185,8 @@ static moiety_status check_named(const struct moietyi_topology *topology,
                 node,
                 moietyi_nodeset_text(moietyi_topology_allowed(topology), text));
         }
-        if (moietyi_topology_node_bytes(topology, node) == 0)
+        if (moietyi_topology_node_bytes(topology, node) == 0 &&
+            is_memory_known(topology))
             return moietyi_fail(MOIETY_E_INVALID, "node %u has no memory",
                                 node);
     }

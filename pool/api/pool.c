@@ -125,26 +125,56 @@ static bool is_mapped(const struct moietyi_pool_body *body)
     return (body->options.flags & MOIETY_POOL_MAPPED) != 0;
 }
 
+/* Not what the driver has or refuses, but what ends the pool anyway. */
+static bool is_fatal(moiety_status status)
+{
+    return status == MOIETY_E_CONTEXT_DESTROYED ||
+           status == MOIETY_E_DEINITIALIZED || status == MOIETY_E_FORKED;
+}
+
+/* Whether the driver maps memory: it may say that it does, and refuse. */
+static moiety_status ask_for_mapped(struct moietyi_pool_body *body)
+{
+    moiety_status status = moietyi_device_mapper_probe(&body->own_context);
+    bool is_known = status == MOIETY_E_UNSUPPORTED;
+    if (status == MOIETY_OK)
+        status = moietyi_device_mapper_try(&body->own_context);
+    if (status == MOIETY_OK || is_fatal(status))
+        return status;
+    static const char words[] =
+        "a pool that prefers mapped memory has cuMemAlloc's: %s";
+    if (is_known)
+        moietyi_log(MOIETY_LOG_INFO, words, moietyi_failure_message());
+    else
+        moietyi_log_or_print(MOIETY_LOG_WARNING, words,
+                             moietyi_failure_message());
+    return MOIETY_E_UNSUPPORTED;
+}
+
+static moiety_status choose_memory(struct moietyi_pool_body *body)
+{
+    const uint32_t others = MOIETY_POOL_EXPORTABLE | MOIETY_POOL_PASS_THROUGH;
+    const moiety_pool_options *options = &body->options;
+    if (!options->source && !(options->flags & others))
+        return ask_for_mapped(body);
+    moietyi_log(MOIETY_LOG_INFO, "a pool that prefers mapped memory has "
+                                 "cuMemAlloc's: it has a source, is "
+                                 "exportable, or passes all through");
+    return MOIETY_E_UNSUPPORTED;
+}
+
 /* What is preferred is mapped from here on, or not: then it lacks nothing that
  * was asked for. */
 static moiety_status settle_preference(struct moietyi_pool_body *body)
 {
-    const uint32_t others = MOIETY_POOL_EXPORTABLE | MOIETY_POOL_PASS_THROUGH;
     moiety_pool_options *options = &body->options;
     if (is_mapped(body) || !(options->flags & MOIETY_POOL_PREFER_MAPPED))
         return MOIETY_OK;
-    bool is_other = options->source || options->flags & others;
-    moiety_status status =
-        is_other ? MOIETY_E_UNSUPPORTED
-                 : moietyi_device_mapper_probe(&body->own_context);
-    if (status == MOIETY_OK)
+    moiety_status status = choose_memory(body);
+    if (status == MOIETY_OK) {
         options->flags |= MOIETY_POOL_MAPPED;
-    if (status == MOIETY_E_UNSUPPORTED) {
-        moietyi_log(MOIETY_LOG_INFO,
-                    "a pool that prefers mapped memory has cuMemAlloc's: %s",
-                    is_other ? "it has a source, is exportable, or passes "
-                               "all through"
-                             : moietyi_failure_message());
+        body->may_fall_back = true;
+        return MOIETY_OK;
     }
     if (status == MOIETY_E_UNSUPPORTED && options->peer_devices)
         return moietyi_fail(MOIETY_E_UNSUPPORTED,
@@ -185,8 +215,11 @@ static moiety_source source_of(struct moietyi_pool_body *body)
 static moiety_status make_segments(struct moietyi_pool_body *body)
 {
     const moiety_source source = source_of(body);
+    const moiety_source fallback =
+        moietyi_device_source_init(&body->own_context);
     const struct moietyi_segments_options options = {
         .source = &source,
+        .fallback = body->may_fall_back ? &fallback : NULL,
         .mapper = is_mapped(body) ? &body->mapper : NULL,
         .peers = body->options.peer_devices,
         .page_capacity = body->page_capacity,
@@ -197,7 +230,6 @@ static moiety_status make_segments(struct moietyi_pool_body *body)
         .watermark_bytes = body->options.watermark_bytes,
     };
     struct moietyi_segments_options with_buddy = options;
-    body->source_name = source.name;
     moiety_status status =
         moietyi_buddy_create(options.page_capacity, &body->buddy);
     if (status != MOIETY_OK) {
@@ -440,7 +472,7 @@ static moiety_status add_peer(struct moietyi_pool_body *body, int32_t device)
                             "ordinals from 0 to 63",
                             device);
     }
-    if (!is_mapped(body))
+    if (!moietyi_segments_are_mapped(body->segments))
         return moietyi_fail(MOIETY_E_UNSUPPORTED,
                             "peers are of a pool that is mapped");
     moiety_status status = moietyi_device_mapper_probe_peers(
@@ -477,12 +509,13 @@ static void pool_report_leaks(const struct moietyi_pool_body *body,
     for (uint32_t i = 0; i < leaks->address_count; i++)
         length += (size_t)snprintf(list + length, sizeof(list) - length,
                                    " 0x%llx", leaks->addresses[i]);
-    moietyi_log_or_print(
-        MOIETY_LOG_WARNING,
-        "%llu blocks of %s, %llu bytes, were not freed:%s%s",
-        (unsigned long long)leaks->block_count, body->source_name,
-        (unsigned long long)leaks->bytes, list,
-        leaks->address_count < leaks->block_count ? " ..." : "");
+    moietyi_log_or_print(MOIETY_LOG_WARNING,
+                         "%llu blocks of %s, %llu bytes, were not freed:%s%s",
+                         (unsigned long long)leaks->block_count,
+                         moietyi_segments_source_name(body->segments),
+                         (unsigned long long)leaks->bytes, list,
+                         leaks->address_count < leaks->block_count ? " ..."
+                                                                   : "");
 }
 
 /* Edge: none; relaxed: never followed. Handles of pools that are gone. Nobody

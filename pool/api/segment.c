@@ -34,9 +34,7 @@ segment_info_of(const struct moietyi_pool_body *body,
 {
     return (moiety_segment_info){
         .struct_size = (uint32_t)sizeof(moiety_segment_info),
-        .flags = moietyi_segments_are_mapped(body->segments)
-                     ? MOIETY_SEGMENT_MAPPED
-                     : 0,
+        .flags = found->is_fixed ? 0 : MOIETY_SEGMENT_MAPPED,
         .id = found->id,
         .address = found->memory,
         .size_bytes = found->memory_bytes,

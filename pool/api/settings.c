@@ -41,11 +41,39 @@ static uint64_t limit_whole_pages(uint64_t bytes)
     return bytes / MOIETYI_PAGE_BYTES * MOIETYI_PAGE_BYTES;
 }
 
+/* Some libraries between the program and the driver say 0, or a number below it as
+ * one without a sign. */
+static bool is_of_a_device(size_t total_bytes)
+{
+    return total_bytes >= MOIETYI_PAGE_BYTES &&
+           total_bytes < MOIETYI_ADDRESS_END;
+}
+
+/* By the second way if the first one makes no sense. */
+static moiety_status find_total(const struct moietyi_pool_body *body,
+                                size_t *out)
+{
+    size_t free_bytes = 0;
+    size_t total_bytes = 0;
+    moiety_status status =
+        MOIETYI_CALL(body->driver, cuMemGetInfo, (&free_bytes, &total_bytes));
+    *out = total_bytes;
+    if (status != MOIETY_OK || is_of_a_device(total_bytes))
+        return status;
+    status = MOIETYI_CALL(body->driver, cuDeviceTotalMem, (out, body->device));
+    if (status != MOIETY_OK || is_of_a_device(*out))
+        return status;
+    return moietyi_fail(MOIETY_E_NO_DEVICE_MEMORY,
+                        "the driver says that device %d has %zu bytes "
+                        "(cuMemGetInfo), or %zu (cuDeviceTotalMem): give the "
+                        "pool a limit",
+                        body->device, total_bytes, *out);
+}
+
 moiety_status moietyi_limit_find(struct moietyi_pool_body *body,
                                  uint64_t asked_bytes, uint64_t *out)
 {
     struct moietyi_section section;
-    size_t free_bytes = 0;
     size_t total_bytes = 0;
     *out = limit_whole_pages(asked_bytes);
     if (!*out && body->options.source)
@@ -55,8 +83,7 @@ moiety_status moietyi_limit_find(struct moietyi_pool_body *body,
     moiety_status status = moietyi_context_enter(&body->own_context, &section);
     if (status != MOIETY_OK)
         return status;
-    status =
-        MOIETYI_CALL(body->driver, cuMemGetInfo, (&free_bytes, &total_bytes));
+    status = find_total(body, &total_bytes);
     (void)moietyi_section_leave(&section);
     *out = limit_whole_pages(total_bytes);
     return status;
@@ -197,6 +224,8 @@ moiety_status moiety_pool_options_get(moiety_pool *pool,
                               ? out->struct_size
                               : (uint32_t)sizeof(options);
     options.device = body->device;
+    if (body->may_fall_back && !moietyi_segments_are_mapped(body->segments))
+        options.flags &= ~MOIETY_POOL_MAPPED;
     options.context = body->context;
     options.source = body->options.source ? &body->source : NULL;
     options.limit_bytes = moietyi_limit_of(body);

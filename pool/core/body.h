@@ -34,7 +34,7 @@ struct moietyi_pool_body {
     moiety_source source;         /* the caller's, if it has one */
     struct moietyi_mapper mapper; /* of a pool whose memory is mapped, */
     struct moietyi_mapped_device mapped_device; /* and its context */
-    const char *source_name;
+    bool may_fall_back; /* to cuMemAlloc, where the driver refuses to map */
     struct moietyi_buddy *buddy;
     struct moietyi_maps *any_maps; /* what was freed with ANY */
     struct moietyi_segments *segments;

@@ -7,6 +7,7 @@
  */
 #include "pool/ipc/opener.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "pool/base/failure.h"
@@ -139,6 +140,31 @@ static moiety_status opener_check_device(const struct moietyi_driver *driver,
     return status;
 }
 
+/* Edge: none; relaxed: words of a message hang on it. The driver has opened a
+ * segment: it opens those that are there. */
+static atomic_bool has_opened;
+
+/* The driver has one code for what was given back and, on WSL2 and behind some
+ * libraries, for any segment. */
+static const char *why_not(enum moietyi_process_state state)
+{
+    /* relaxed: see above. */
+    if (!atomic_load_explicit(&has_opened, memory_order_relaxed))
+        return "has given it back or has ended, or the driver opens no memory "
+               "of other processes, as on WSL2: it has opened none so far";
+    return state == MOIETYI_PROCESS_LIVES
+               ? "has given it back"
+               : "of another pid namespace has given it back, or has ended, or "
+                 "is out of reach";
+}
+
+static bool is_stale(void)
+{
+    moiety_driver_error error = {.struct_size = sizeof(error)};
+    return moiety_last_driver_error(&error) == MOIETY_OK &&
+           error.code == CUDA_ERROR_INVALID_VALUE;
+}
+
 static moiety_status opener_explain(const struct moietyi_opening *opening,
                                     moiety_status status)
 {
@@ -150,16 +176,13 @@ static moiety_status opener_explain(const struct moietyi_opening *opening,
                             "ended",
                             (unsigned long long)opening->key.exporter.pid);
     }
-    if (status != MOIETY_E_INVALID)
+    if (status != MOIETY_E_INVALID || !is_stale())
         return status;
     return moietyi_fail(MOIETY_E_STALE,
                         "the driver does not open the segment: process %llu "
                         "%s",
                         (unsigned long long)opening->key.exporter.pid,
-                        state == MOIETYI_PROCESS_LIVES
-                            ? "has given it back"
-                            : "of another pid namespace has given it back, or "
-                              "has ended, or is out of reach");
+                        why_not(state));
 }
 
 static CUresult opener_close_at(const struct moietyi_driver *driver,
@@ -206,6 +229,8 @@ static moiety_status open_in(const struct moietyi_driver *driver,
                      (out, driver_handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
     if (status != MOIETY_OK)
         return opener_explain(opening, status);
+    /* relaxed: see above. */
+    atomic_store_explicit(&has_opened, true, memory_order_relaxed);
     status = opener_check_size(driver, handle, *out);
     if (status != MOIETY_OK)
         (void)opener_close_at(driver, *out);

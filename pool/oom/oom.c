@@ -37,7 +37,7 @@ static void fill_request(const struct moietyi_escalation *escalation,
 static void fill_source_name(const struct moietyi_pool_body *body,
                              moiety_oom_report *report)
 {
-    const char *name = body->source_name;
+    const char *name = moietyi_segments_source_name(body->segments);
     for (size_t i = 0; i + 1 < sizeof(report->source_name) && name[i]; i++)
         report->source_name[i] = name[i];
 }
@@ -130,7 +130,8 @@ static void fill_device(struct moietyi_pool_body *body,
         report->driver_code = error.code;
     if (moietyi_context_enter(&body->own_context, &section) != MOIETY_OK)
         return;
-    if (body->driver->cuMemGetInfo(&free_bytes, &total_bytes) == CUDA_SUCCESS) {
+    if (body->driver->cuMemGetInfo(&free_bytes, &total_bytes) == CUDA_SUCCESS &&
+        free_bytes <= total_bytes) {
         report->device_free_bytes = free_bytes;
         report->device_total_bytes = total_bytes;
     }

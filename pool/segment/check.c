@@ -12,9 +12,10 @@ static const char *check_order(const struct moietyi_segments *segments,
 {
     const struct moietyi_segment_info *info = &segment->info;
     uint64_t end = (uint64_t)info->first.index + info->page_count;
-    uint64_t border = segments->mapper ? 0 : 1;
+    const struct moietyi_segment *next = segment->next;
+    uint64_t border = info->is_fixed || (next && next->info.is_fixed);
     if (end > segments->page_capacity ||
-        (segment->next && segment->next->info.first.index < end + border))
+        (next && next->info.first.index < end + border))
         return "S1: segments touch or leave the offset space";
     if (info->address < info->memory ||
         info->address + (uint64_t)info->page_count * MOIETYI_PAGE_BYTES >
@@ -87,7 +88,8 @@ static bool is_apart(const struct moietyi_segments *segments,
                      const struct moietyi_segment *left)
 {
     for (const struct moietyi_segment *at = segments->listed; at; at = at->next)
-        if (first_of(at) < end_of(left) && first_of(left) < end_of(at))
+        if (!at->info.is_fixed && first_of(at) < end_of(left) &&
+            first_of(left) < end_of(at))
             return false;
     return !left->next || first_of(left->next) >= end_of(left);
 }

@@ -283,11 +283,3 @@ moiety_status moietyi_extend(struct moietyi_segments *segments,
     }
     return fill(segments, extension, &place);
 }
-
-moiety_status moietyi_extend_by(struct moietyi_segments *segments,
-                                uint32_t page_count)
-{
-    const struct moietyi_extension extension = {
-        .needed_bytes = (uint64_t)page_count * MOIETYI_PAGE_BYTES};
-    return moietyi_extend(segments, &extension);
-}

@@ -6,7 +6,10 @@
  * beside that (docs/adr/0020-stream-maps.md). What is not to be had is halved
  * down to the need.
  */
+#include <stdio.h>
+
 #include "pool/base/failure.h"
+#include "pool/base/log.h"
 #include "pool/base/step.h"
 #include "pool/segment/state.h"
 
@@ -288,24 +291,104 @@ static bool may_have(const struct moietyi_segments *segments, uint64_t pages)
            pages <= moietyi_limit(segments) / MOIETYI_PAGE_BYTES;
 }
 
-static moiety_status segment_grow(struct moietyi_segments *segments,
-                                  const struct growth *growth)
+/* Memory of the source, by the grower. */
+static moiety_status grow_fixed(struct moietyi_segments *segments,
+                                const struct growth *growth)
 {
-    enum begun begun = grow_begin(segments, growth);
-    if (begun == UNNECESSARY)
-        return MOIETY_OK;
-    if (begun == SOMEBODY_ELSE)
-        return moietyi_fail(MOIETY_E_BUSY, "another thread grows the pool");
-    MOIETYI_STEP("locked.grow");
-    if (segments->mapper)
-        return grow_finish(segments, NULL,
-                           moietyi_extend_by(segments, growth->needed));
     struct moietyi_segment *fresh = NULL;
     moiety_status obtained = grow_obtain(segments, growth, &fresh);
     moiety_status status = grow_finish(segments, fresh, obtained);
     if (obtained == MOIETY_OK && status != MOIETY_OK)
         (void)moietyi_source_release(segments, fresh);
     return status;
+}
+
+/* --- mapped memory, and what replaces it --- */
+
+/* Whether the driver does not map, rather than having no more memory. It may say
+ * so of addresses alone, of which there are none then. */
+static bool is_refused(const struct moietyi_segments *segments,
+                       moiety_status status)
+{
+    switch (status) {
+    case MOIETY_E_NO_HOST_MEMORY:
+        return !segments->base;
+    case MOIETY_OK:
+    case MOIETY_E_TOO_LARGE:
+    case MOIETY_E_NO_DEVICE_MEMORY:
+    case MOIETY_E_NO_PINNED_MEMORY:
+    case MOIETY_E_CONTEXT_DESTROYED:
+    case MOIETY_E_DEINITIALIZED:
+    case MOIETY_E_FORKED:
+        return false;
+    default:
+        return true;
+    }
+}
+
+static bool may_fall(const struct moietyi_segments *segments,
+                     moiety_status status)
+{
+    return segments->fallback.name && !segments->peers &&
+           is_refused(segments, status);
+}
+
+static void set_fallen(struct moietyi_segments *segments, bool has_fallen)
+{
+    /* relaxed: see state.h. */
+    atomic_store_explicit(&segments->has_fallen, has_fallen,
+                          memory_order_relaxed);
+}
+
+/* The fallback replaces the mapper if it has the memory: otherwise the driver
+ * refuses more than to map. */
+static moiety_status fall_back(struct moietyi_segments *segments,
+                               const struct growth *growth,
+                               moiety_status refused)
+{
+    char message[MOIETYI_MESSAGE_BYTES];
+    (void)snprintf(message, sizeof(message), "%s", moietyi_failure_message());
+    set_fallen(segments, true);
+    moiety_status status = grow_fixed(segments, growth);
+    if (status == MOIETY_OK) {
+        moietyi_log_or_print(
+            MOIETY_LOG_WARNING,
+            "the driver refuses mapped memory, which a pool prefers: "
+            "from now on the pool has %s's: %s",
+            segments->fallback.name, message);
+        return status;
+    }
+    set_fallen(segments, false);
+    return moietyi_fail(refused, "%s", message);
+}
+
+/* By the grower. What is refused is tried once more: some drivers are not ready
+ * now and then. */
+static moiety_status grow_mapped(struct moietyi_segments *segments,
+                                 const struct growth *growth,
+                                 const struct moietyi_extension *extension)
+{
+    if (!moietyi_segments_are_mapped(segments))
+        return grow_fixed(segments, growth);
+    moiety_status status = moietyi_extend(segments, extension);
+    if (may_fall(segments, status))
+        status = moietyi_extend(segments, extension);
+    return may_fall(segments, status) ? fall_back(segments, growth, status)
+                                      : grow_finish(segments, NULL, status);
+}
+
+static moiety_status segment_grow(struct moietyi_segments *segments,
+                                  const struct growth *growth)
+{
+    const struct moietyi_extension extension = {
+        .needed_bytes = growth->needed * (uint64_t)MOIETYI_PAGE_BYTES};
+    enum begun begun = grow_begin(segments, growth);
+    if (begun == UNNECESSARY)
+        return MOIETY_OK;
+    if (begun == SOMEBODY_ELSE)
+        return moietyi_fail(MOIETY_E_BUSY, "another thread grows the pool");
+    MOIETYI_STEP("locked.grow");
+    return grow_mapped(segments, growth, &extension);
 }
 
 static moiety_status grow_for(struct moietyi_segments *segments,
@@ -345,7 +428,7 @@ moiety_status moietyi_segments_extend(struct moietyi_segments *segments,
         return MOIETY_OK;
     if (begun == SOMEBODY_ELSE)
         return moietyi_fail(MOIETY_E_BUSY, "another thread grows the pool");
-    return grow_finish(segments, NULL, moietyi_extend(segments, extension));
+    return grow_mapped(segments, &growth, extension);
 }
 
 void moietyi_segments_await_growth(struct moietyi_segments *segments)

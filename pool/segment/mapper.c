@@ -137,13 +137,13 @@ static moiety_status do_create_shared(const struct moietyi_driver *driver,
 }
 
 /* A device that shares the host's memory can have more than it says, as the host
- * makes room. */
+ * makes room. Of one that has none, or more free than it has, nothing is known. */
 static moiety_status do_look_free(const struct moietyi_driver *driver,
                                   struct job *job)
 {
     CUmemLocation location = {.id = 0};
     int is_integrated = 0;
-    size_t total_bytes;
+    size_t total_bytes = 0;
     moiety_status status = locate(driver, &location);
     if (status == MOIETY_OK)
         status = MOIETYI_CALL(
@@ -152,7 +152,7 @@ static moiety_status do_look_free(const struct moietyi_driver *driver,
     if (status == MOIETY_OK)
         status = MOIETYI_CALL(driver, cuMemGetInfo,
                               (&job->size_bytes, &total_bytes));
-    if (is_integrated)
+    if (is_integrated || !total_bytes || job->size_bytes > total_bytes)
         job->size_bytes = SIZE_MAX;
     return status;
 }
@@ -428,6 +428,39 @@ moiety_status moietyi_device_mapper_probe(struct moietyi_context *context)
                ? within(context, do_probe, &job)
                : moietyi_fail(MOIETY_E_UNSUPPORTED,
                               "the driver has no mapped memory");
+}
+
+/* At `address`; what it made is gone again. */
+static moiety_status try_map(const struct moietyi_driver *driver,
+                             struct job *job)
+{
+    moiety_status status = do_create(driver, job);
+    if (status == MOIETY_E_NO_DEVICE_MEMORY)
+        return MOIETY_OK;
+    if (status != MOIETY_OK)
+        return status;
+    status = do_map(driver, job);
+    if (status == MOIETY_OK)
+        status = do_unmap(driver, job);
+    (void)driver->cuMemRelease(job->handle);
+    return status;
+}
+
+static moiety_status do_try(const struct moietyi_driver *driver,
+                            struct job *job)
+{
+    moiety_status status = do_reserve(driver, job);
+    if (status != MOIETY_OK)
+        return status;
+    status = try_map(driver, job);
+    (void)driver->cuMemAddressFree(job->address, job->size_bytes);
+    return status;
+}
+
+moiety_status moietyi_device_mapper_try(struct moietyi_context *context)
+{
+    struct job job = {.size_bytes = MOIETYI_PAGE_BYTES};
+    return within(context, do_try, &job);
 }
 
 static moiety_status do_probe_shared(const struct moietyi_driver *driver,

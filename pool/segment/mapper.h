@@ -82,6 +82,12 @@ moietyi_device_mapper_probe(struct moietyi_context *context);
 MOIETY_MUST_USE moiety_status
 moietyi_device_mapper_probe_shared(struct moietyi_mapped_device *device);
 
+/* Maps 2 MiB and takes them away again: a driver may say that it has mapped memory
+ * and refuse it. MOIETY_OK also where the device has no 2 MiB left; or what the
+ * driver said. */
+MOIETY_MUST_USE moiety_status
+moietyi_device_mapper_try(struct moietyi_context *context);
+
 /* MOIETY_OK where each device whose ordinal is a bit of `peers` can access memory
  * of the context's; MOIETY_E_INVALID: there is none with that ordinal;
  * MOIETY_E_UNSUPPORTED: one cannot. Or what the driver said. */

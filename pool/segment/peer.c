@@ -4,6 +4,7 @@
  * Other devices that may access mapped memory. What is mapped later is mapped for
  * them too; places that handles left are not theirs, as nothing new goes there.
  */
+#include "pool/base/failure.h"
 #include "pool/segment/mapped.h"
 
 static moiety_status grant(const struct moietyi_segments *segments,
@@ -40,7 +41,12 @@ moiety_status moietyi_segments_add_peer(struct moietyi_segments *segments,
     uint64_t bit = UINT64_C(1) << device;
     moiety_status status = MOIETY_OK;
     moietyi_grower_begin(segments);
-    if (!(segments->peers & bit))
+    if (!moietyi_segments_are_mapped(segments))
+        status = moietyi_fail(MOIETY_E_UNSUPPORTED,
+                              "the driver refuses to map: the pool's memory is "
+                              "not mapped any more, so that it can have no "
+                              "peers");
+    else if (!(segments->peers & bit))
         status = grant_all(segments, device);
     if (status == MOIETY_OK)
         segments->peers |= bit;

@@ -67,7 +67,8 @@ struct taken {
     bool has_memory;
 };
 
-/* Both lists in one order. */
+/* Both lists in one order. What is fixed has a border, and may lie at a place that
+ * a handle left: its addresses are others. */
 struct cursor {
     const struct moietyi_segment *listed;
     const struct moietyi_segment *left;
@@ -89,6 +90,11 @@ static bool next_taken(struct cursor *cursor, struct taken *out)
         cursor->listed = next->next;
     else
         cursor->left = next->next;
+    if (next->info.is_fixed) {
+        out->first -= out->first != 0;
+        out->end++;
+        out->has_memory = false;
+    }
     return true;
 }
 
@@ -188,7 +194,8 @@ moietyi_place_find(const struct moietyi_segments *segments,
                          : 0,
                      needed);
         }
-        last = next;
+        if (next.end >= last.end)
+            last = next;
     } while (is_any);
     return best;
 }

@@ -80,6 +80,8 @@ static void segment_fill(struct moietyi_segments *segments,
            source->struct_size < sizeof(*source) ? source->struct_size
                                                  : sizeof(*source));
     segments->mapper = options->mapper;
+    if (options->mapper && options->fallback)
+        segments->fallback = *options->fallback;
     segments->peers = options->peers;
     segments->buddy = options->buddy;
     segments->maps = options->maps;
@@ -209,7 +211,17 @@ moietyi_segments_lookup(const struct moietyi_segments *segments)
 
 bool moietyi_segments_are_mapped(const struct moietyi_segments *segments)
 {
-    return segments->mapper != NULL;
+    /* relaxed: see state.h. */
+    return segments->mapper &&
+           !atomic_load_explicit(&segments->has_fallen, memory_order_relaxed);
+}
+
+const char *
+moietyi_segments_source_name(const struct moietyi_segments *segments)
+{
+    return segments->mapper && !moietyi_segments_are_mapped(segments)
+               ? segments->fallback.name
+               : segments->source.name;
 }
 
 uint64_t moietyi_segments_left_at(struct moietyi_segments *segments,

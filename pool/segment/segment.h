@@ -40,6 +40,9 @@ struct moietyi_segments_options {
      * segment is a handle then: neighbours touch, and one that is wholly free may
      * move. The source is only named. */
     const struct moietyi_mapper *mapper;
+    /* Copied. NULL, or where memory comes from once the mapper refuses to map, as
+     * long as no other device may access it. */
+    const moiety_source *fallback;
     uint64_t peers; /* whose devices may access it, by ordinal a bit each */
     /* Empty, of `page_capacity` pages; outlives the segments. */
     struct moietyi_buddy *buddy;
@@ -91,12 +94,17 @@ moietyi_segments_grow(struct moietyi_segments *segments, uint64_t needed_bytes);
 MOIETY_MUST_USE moiety_status moietyi_segments_try_grow(
     struct moietyi_segments *segments, uint64_t needed_bytes);
 
-/* Whether the memory is mapped piece by piece. Constant. */
+/* Whether new memory is mapped piece by piece. It was, if the fallback has
+ * replaced the mapper: that is for good. Wait-free. */
 bool moietyi_segments_are_mapped(const struct moietyi_segments *segments);
+/* Of the source that new memory is from. Wait-free. */
+const char *
+moietyi_segments_source_name(const struct moietyi_segments *segments);
 
 /* Lets a device access all that is mapped, and all that will be; 0 to 63, and no
  * mistake (mapper.h). Any thread, no lock held; waits for a grower, blocks in the
- * driver. MOIETY_OK, or what the driver said: then nothing has changed. */
+ * driver. MOIETY_OK; MOIETY_E_UNSUPPORTED: the fallback has replaced the mapper; or
+ * what the driver said: then nothing has changed. */
 MOIETY_MUST_USE moiety_status
 moietyi_segments_add_peer(struct moietyi_segments *segments, int32_t device);
 
@@ -246,6 +254,7 @@ struct moietyi_segment_info {
     uint64_t memory_bytes; /* as the source was asked for */
     moietyi_page first;    /* in offset space */
     uint32_t page_count;
+    bool is_fixed; /* the source's memory, at an address of its own */
 };
 
 /* The segment with the lowest first page from `from` on; those that touch are one

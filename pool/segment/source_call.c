@@ -75,6 +75,12 @@ source_call_reserve_limit(struct moietyi_segments *segments, uint64_t bytes)
     return MOIETY_OK;
 }
 
+/* Of memory that has no handle. */
+static const moiety_source *source_of(const struct moietyi_segments *segments)
+{
+    return segments->mapper ? &segments->fallback : &segments->source;
+}
+
 /* The message, unless the source is one of ours and made a better one. */
 static moiety_status
 source_call_explain(const struct moietyi_segments *segments,
@@ -113,9 +119,10 @@ static moiety_status call_release(const struct moietyi_segments *segments,
 {
     const struct moietyi_segment_info *info = &segment->info;
     const struct moietyi_mapper *mapper = segments->mapper;
-    if (!mapper)
-        return segments->source.release(segments->source.context, info->memory,
-                                        info->memory_bytes);
+    const moiety_source *source = source_of(segments);
+    if (info->is_fixed)
+        return source->release(source->context, info->memory,
+                               info->memory_bytes);
     moiety_status status = moietyi_source_unmap(segments, segment);
     return status == MOIETY_OK
                ? mapper->destroy(mapper->context, segment->handle)
@@ -140,7 +147,8 @@ moiety_status moietyi_source_release(struct moietyi_segments *segments,
         MOIETY_LOG_WARNING,
         "source '%s' does not take %llu bytes at 0x%llx back (%d); they "
         "are tried again",
-        segments->source.name, (unsigned long long)info->memory_bytes,
+        info->is_fixed ? source_of(segments)->name : segments->source.name,
+        (unsigned long long)info->memory_bytes,
         (unsigned long long)info->memory, (int)status);
     pthread_mutex_lock(&segments->lock);
     segment->next = segments->unreleased;
@@ -220,8 +228,9 @@ static void find_inside(struct moietyi_segment_info *info)
 static moiety_status call_reserve(struct moietyi_segments *segments,
                                   struct moietyi_segment_info *info)
 {
-    moiety_status status = segments->source.reserve(
-        segments->source.context, info->memory_bytes, &info->memory);
+    const moiety_source *source = source_of(segments);
+    moiety_status status =
+        source->reserve(source->context, info->memory_bytes, &info->memory);
     if (status != MOIETY_OK)
         return source_call_explain(segments, status, "reserve",
                                    info->memory_bytes);
@@ -302,6 +311,7 @@ moiety_status moietyi_source_reserve(struct moietyi_segments *segments,
     moiety_status status = make_record(size_bytes, &segment);
     if (status != MOIETY_OK)
         return status;
+    segment->info.is_fixed = true;
     status = source_call_reserve(segments, &segment->info);
     if (status != MOIETY_OK) {
         free(segment);

@@ -39,6 +39,7 @@ struct moietyi_segments {
     /* Constant. */
     moiety_source source;
     const struct moietyi_mapper *mapper; /* or NULL */
+    moiety_source fallback;              /* of the mapper; no name: none */
     struct moietyi_buddy *buddy;
     struct moietyi_maps *maps; /* or NULL */
     uint32_t page_capacity;
@@ -53,6 +54,9 @@ struct moietyi_segments {
     /* Edge: none; relaxed, a sum that nothing hangs on. The grower adds before
      * it asks the source; who releases takes off afterwards. */
     moietyi_atomic_word reserved_bytes;
+    /* Edge: none; relaxed: written by the grower, and others may see it late. The
+     * fallback has replaced the mapper. */
+    atomic_bool has_fallen;
     /* Edge: none; relaxed, advice: times that the source had no memory. */
     _Atomic uint64_t refusal_count;
 
@@ -157,9 +161,6 @@ moietyi_reserve_addresses(struct moietyi_segments *segments, uint32_t needed);
 MOIETY_MUST_USE moiety_status
 moietyi_extend(struct moietyi_segments *segments,
                const struct moietyi_extension *extension);
-/* So many pages more, wherever; the same. */
-MOIETY_MUST_USE moiety_status
-moietyi_extend_by(struct moietyi_segments *segments, uint32_t page_count);
 /* fitted.c: instead of `pages` for a block of so many bytes, as many as end where
  * a block of that length ends, if the limit is to be used up. `left`: pages that
  * it leaves room for. */

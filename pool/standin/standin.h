@@ -30,6 +30,8 @@ typedef const char *moiety_standin_version_fn(void);
  *   ENTRY:every=K:code=CODE  every K-th call fails
  *   event:late=MICROSECONDS  events complete that much after their work
  *   stream:delay=MICROSECONDS  every piece of stream work takes that longer
+ *   memory:free=BYTES, memory:total=BYTES  what cuMemGetInfo() says, whatever is
+ *                              so; may be below 0
  * CODE is a number or a CUDA_ERROR_ name. ENTRY "*" counts calls of every
  * entry together. Returns 0, or -1 when a word is unknown: then nothing
  * changed and moiety_standin_fault_error() names the word and what is

@@ -321,6 +321,7 @@ void HostArena(World &world)
     EXPECT_TRUE(TRY(world, moiety_host_report, (host, text, sizeof text)));
     (void)TRY(world, moiety_host_topology,
               (MOIETY_HOST_TOPOLOGY_TEXT, text, sizeof text, nullptr));
+    EXPECT_TRUE(TRY(world, moiety_host_copy_to_children, (host)));
     (void)TRY(world, moiety_host_trim, (host, 0, nullptr));
     (void)TRY(world, moiety_host_destroy, (host, nullptr));
     world.Note("moiety_host_destroy_later");

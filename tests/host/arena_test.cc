@@ -3,6 +3,7 @@
 // Host arenas: made, used, grown beforehand, trimmed, reported on; and what is
 // refused, by name.
 #include "tests/host/arena_under_test.h"
+#include "tests/host/child_under_test.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -381,6 +382,26 @@ TEST_F(HostArena, LeavesPoolsOfDeviceMemoryToTheirOwnKeys)
     ExpectRefused(HostDefaults(), "77");
 }
 
+TEST_F(HostArena, IsKeptFromChildrenUnlessToldOtherwise)
+{
+    moiety_host_options options = HostDefaults();
+    options.first_segment_bytes = options.largest_segment_bytes = 2 * kMiB;
+    Arena arena(options);
+    char *block = static_cast<char *>(arena.Alloc(2 * kMiB));
+    *block = 'a';
+    EXPECT_TRUE(IsKeptFromChildren(block));
+    EXPECT_FALSE(ChildHas(block, 'a'));
+    EXPECT_EQ(MOIETY_OK, moiety_host_copy_to_children(arena));
+    EXPECT_FALSE(IsKeptFromChildren(block));
+    EXPECT_TRUE(ChildHas(block, 'a'));
+    char *later = static_cast<char *>(arena.Alloc(2 * kMiB));
+    *later = 'b';
+    EXPECT_EQ(2u, arena.Stats().region_count);
+    EXPECT_TRUE(ChildHas(later, 'b'));
+    arena.Free(block);
+    arena.Free(later);
+}
+
 TEST_F(HostArena, NamesWhatIsWrongWithTheEnvironment)
 {
     for (const char *wrong :
@@ -421,6 +442,7 @@ TEST_F(HostArena, TakesNoNull)
     EXPECT_EQ(MOIETY_E_INVALID,
               moiety_host_device_address(nullptr, text, &device));
     EXPECT_EQ(MOIETY_E_INVALID, moiety_host_trim(nullptr, 0, nullptr));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_host_copy_to_children(nullptr));
     EXPECT_EQ(MOIETY_E_INVALID, moiety_host_stats_get(arena, nullptr));
     EXPECT_EQ(MOIETY_E_INVALID, moiety_host_stats_get(arena, &stats));
     EXPECT_EQ(MOIETY_E_INVALID, moiety_host_report(arena, text, 0));

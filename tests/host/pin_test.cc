@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "tests/host/child_under_test.h"
 #include "tests/host/pages_under_test.h"
 
 namespace host_test
@@ -279,6 +280,44 @@ TEST_F(HostPin, PinsAgainWhatWentWithItsContext)
     EXPECT_TRUE(pages_.IsPinned(1));
     EXPECT_EQ(MOIETY_OK, pages_.Unpin(1, 2));
     EXPECT_EQ(MOIETY_OK, pages_.Unpin(0, 4));
+}
+
+// But for what shares a page with other memory.
+TEST_F(HostPin, KeepsWholePagesFromChildrenMeanwhile)
+{
+    *pages_.At(1) = 'x';
+    EXPECT_EQ(MOIETY_OK, moiety_host_pin(pages_.At(0) + 8, pages_.Bytes(2)));
+    EXPECT_TRUE(pages_.IsPinned(1));
+    EXPECT_TRUE(IsKeptFromChildren(pages_.At(1)));
+    EXPECT_FALSE(IsKeptFromChildren(pages_.At(0)));
+    EXPECT_FALSE(IsKeptFromChildren(pages_.At(2)));
+    EXPECT_FALSE(ChildHas(pages_.At(1), 'x'));
+    EXPECT_EQ(MOIETY_OK, moiety_host_unpin(pages_.At(0) + 8, pages_.Bytes(2)));
+    EXPECT_FALSE(IsKeptFromChildren(pages_.At(1)));
+    EXPECT_TRUE(ChildHas(pages_.At(1), 'x'));
+}
+
+TEST_F(HostPin, ThatIsRefusedKeepsNothingFromChildren)
+{
+    pool_test::SetFaults("cuMemHostRegister:nth=1:code=CUDA_ERROR_UNKNOWN");
+    EXPECT_EQ(MOIETY_E_DRIVER, pages_.Pin(0, 2));
+    pool_test::SetFaults("");
+    EXPECT_FALSE(IsKeptFromChildren(pages_.At(0)));
+}
+
+// A fork does not copy it, and processes share it.
+TEST_F(HostPin, LeavesSharedMemoryToChildren)
+{
+    size_t size_bytes = pages_.Bytes(2);
+    char *shared =
+        static_cast<char *>(mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE,
+                                 MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+    ASSERT_NE(MAP_FAILED, static_cast<void *>(shared));
+    *shared = 's';
+    EXPECT_EQ(MOIETY_OK, moiety_host_pin(shared, size_bytes));
+    EXPECT_TRUE(ChildHas(shared, 's'));
+    EXPECT_EQ(MOIETY_OK, moiety_host_unpin(shared, size_bytes));
+    munmap(shared, size_bytes);
 }
 
 TEST_F(HostPin, IsNotForAChild)

@@ -7,6 +7,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "pool/driver/cuda_abi.h"
+
 namespace host_test
 {
 namespace
@@ -58,6 +60,8 @@ const Case kCases[] = {
      MOIETY_E_NO_PINNED_MEMORY},
     {"LastTouch", FAILING_POPULATE, 3, 1, 0, 0, MOIETY_E_NO_PINNED_MEMORY,
      MOIETY_E_NO_PINNED_MEMORY},
+    {"TouchThatIsForbidden", FAILING_FORBIDDEN_POPULATE, 1, kForever, 0, 0,
+     MOIETY_OK, MOIETY_OK},
     {"TouchOnAnOldKernel", FAILING_OLD_POPULATE, 1, kForever, 0, 0, MOIETY_OK,
      MOIETY_OK},
     {"ReadBack", FAILING_READ_BACK, 1, 1, 0, MOIETY_HOST_FELL_TO_UNVERIFIED,
@@ -161,6 +165,35 @@ TEST_F(PinnedDriverFault, TriesAgainWhatWasNotTakenBack)
     address = pinned.Reserve(2 * kMiB);
     EXPECT_EQ(0u, pinned.Stats().unreleased_count);
     EXPECT_EQ(MOIETY_OK, pinned.Release(address, 2 * kMiB));
+}
+
+// As with confidential computing: then the driver allocates, now and later.
+TEST_F(PinnedDriverFault, LetsTheDriverAllocateWhatItDoesNotRegister)
+{
+    for (uint32_t flags : {0u, unsigned{MOIETY_HOST_READ_ONLY},
+                           unsigned{MOIETY_HOST_HUGE_2MIB}}) {
+        Pinned pinned(flags);
+        pool_test::SetFaults(
+            "cuMemHostRegister:every=1:code=CUDA_ERROR_NOT_SUPPORTED");
+        uint64_t asked = pool_test::Calls("cuMemHostRegister");
+        moiety_devptr first = pinned.Reserve(kBytes);
+        moiety_devptr second = pinned.Reserve(kBytes);
+        EXPECT_EQ(asked + 1, pool_test::Calls("cuMemHostRegister"));
+        EXPECT_FALSE(FlagsOf(first) & CU_MEMHOSTALLOC_WRITECOMBINED);
+        EXPECT_TRUE(FlagsOf(first) & CU_MEMHOSTALLOC_PORTABLE);
+        EXPECT_TRUE(pinned.Stats().fallbacks & MOIETY_HOST_FELL_TO_DRIVER);
+        EXPECT_EQ(2 * kBytes,
+                  pinned.Stats().page_kind_bytes[MOIETY_HOST_PAGES_DRIVER]);
+        EXPECT_NE(std::string::npos, pinned.Reason().find("cuMemHostRegister"));
+        EXPECT_EQ(MOIETY_OK, pinned.Release(first, kBytes));
+        EXPECT_EQ(MOIETY_OK, pinned.Release(second, kBytes));
+        pool_test::SetFaults("");
+    }
+    Pinned strict(MOIETY_HOST_STRICT);
+    moiety_devptr address = 0;
+    pool_test::SetFaults(
+        "cuMemHostRegister:every=1:code=CUDA_ERROR_NOT_SUPPORTED");
+    EXPECT_EQ(MOIETY_E_UNSUPPORTED, strict.Reserve(kBytes, &address));
 }
 
 TEST_F(PinnedDriverFault, GoesElsewhereFromStaleRegistrations)

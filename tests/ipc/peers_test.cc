@@ -339,6 +339,37 @@ TEST_F(IpcPeers, HandlesOfATrimmedSegmentAreStale)
     ReleaseAndFree(pool, blocks);
 }
 
+// As on WSL2: then the owner has not given it back.
+TEST_F(IpcPeers, AreToldWhereTheDriverOpensNothing)
+{
+    Pool pool(Exportable());
+    Shared block(pool, 64 * kKiB);
+    const struct {
+        const char *code;
+        moiety_status status;
+        const char *words;
+    } refusals[] = {
+        {"CUDA_ERROR_NOT_SUPPORTED", MOIETY_E_UNSUPPORTED, "NOT_SUPPORTED"},
+        {"CUDA_ERROR_INVALID_HANDLE", MOIETY_E_INVALID, "INVALID_HANDLE"},
+        {"CUDA_ERROR_INVALID_VALUE", MOIETY_E_STALE, "as on WSL2"},
+    };
+    for (const auto &refusal : refusals) {
+        setenv("MOIETY_STANDIN_FAULTS",
+               (std::string("cuIpcOpenMemHandle:nth=1:code=") + refusal.code)
+                   .c_str(),
+               1);
+        Peer peer;
+        unsetenv("MOIETY_STANDIN_FAULTS");
+        EXPECT_EQ(refusal.status, TryImport(peer, block.handle));
+        EXPECT_NE(std::string::npos, peer.message().find(refusal.words))
+            << peer.message();
+        EXPECT_EQ(MOIETY_OK, TryImport(peer, block.handle));
+        peer.End();
+    }
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
+    pool.Free(block.address);
+}
+
 TEST_F(IpcPeers, OlderGenerationsAreStaleOnceALaterOneWasSeen)
 {
     Pool pool(Exportable());

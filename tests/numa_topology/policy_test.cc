@@ -89,7 +89,8 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"tiers", Near("0000:17:00.0"), "0", kNear, false},
         Row{"tiers", Near("0000:97:00.0"), "1", kNear, false},
         Row{"tiers", Near(""), "0-1", kUnknown, true},
-        Row{"single", Strict(Near("0000:03:00.0")), "0", kNear, false}));
+        Row{"single", Strict(Near("0000:03:00.0")), "0", kNear, false},
+        Row{"apart", Strict(Near("0000:0a:00.0")), "3", kNear, false}));
 
 // In a container, or without memory next to the device.
 INSTANTIATE_TEST_SUITE_P(
@@ -122,6 +123,31 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"clusters_cpuset", Named(kExplicit, "3"), "3", kNamed, false},
         Row{"clusters", Named(kInterleave, "0-2"), "0-2", kSpread, false},
         Row{"clusters", Named(kInterleave, "2"), "2", kSpread, false}));
+
+// As hwloc shows a machine without /sys: then any node may have all of it.
+TEST(Placement, IsAnywhereWhereNothingIsKnownOfMemory)
+{
+    Machine machine("HWLOC_SYNTHETIC", "pack:2 [numa(memory=0)] pu:2");
+    ASSERT_EQ(machine.status, MOIETY_OK) << machine.message;
+    numa_probe_placement placement;
+    for (numa_probe_request request :
+         {Near("0000:20:00.0"), Near(""), Caller(1)}) {
+        ASSERT_EQ(numa_probe_place(machine.topology, &request, &placement),
+                  MOIETY_OK)
+            << numa_probe_message();
+        EXPECT_STREQ(placement.nodes, "0-1");
+        EXPECT_STREQ(placement.why,
+                     "the system does not tell where there is memory");
+        EXPECT_TRUE(placement.is_fallback);
+        request.is_strict = true;
+        EXPECT_EQ(numa_probe_place(machine.topology, &request, &placement),
+                  MOIETY_E_UNSUPPORTED);
+    }
+    numa_probe_request request = Named(kExplicit, "1");
+    EXPECT_EQ(numa_probe_place(machine.topology, &request, &placement),
+              MOIETY_OK)
+        << numa_probe_message();
+}
 
 TEST(Placement, IsInterleavedOverMoreThanOneNode)
 {

@@ -168,7 +168,11 @@ INSTANTIATE_TEST_SUITE_P(
         NearRow{"tiers", "0000:97:00.0", "1"},
         NearRow{"hollow", "0000:21:00.0", "0"}, // without memory
         NearRow{"single", "0000:03:00.0", "0"},
-        NearRow{"single", "0000:77:00.0", "0"})); // not even seen
+        NearRow{"single", "0000:77:00.0", "0"}, // not even seen
+        NearRow{"mig", "0000:c1:00.0", "1"},    // of all its instances
+        NearRow{"cpulist", "0000:05:00.0", "1"},
+        NearRow{"cpulist", "0000:06:00.0", "unknown"},
+        NearRow{"apart", "0000:0a:00.0", "3"})); // without CPUs
 
 TEST(NearPci, RefusesWhatIsNoAddress)
 {
@@ -204,6 +208,14 @@ TEST(NearCpu, LeavesOutNodesWithoutCpus)
     ASSERT_EQ(machine.status, MOIETY_OK) << machine.message;
     EXPECT_EQ(machine.NearCpu(0), "0");
     EXPECT_EQ(machine.NearCpu(3), "1");
+}
+
+TEST(NearCpu, IsANodeWithoutCpusWhereThatAloneHasMemory)
+{
+    Machine machine("apart");
+    ASSERT_EQ(machine.status, MOIETY_OK) << machine.message;
+    EXPECT_EQ(machine.NearCpu(0), "2");
+    EXPECT_EQ(machine.NearCpu(3), "3");
 }
 
 TEST(CallerNode, IsOneOfThisMachine)

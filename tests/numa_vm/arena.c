@@ -41,6 +41,7 @@ static const struct flag fallbacks[] = {
     {"fewer threads", MOIETY_HOST_FELL_TO_FEWER_THREADS},
     {"unverified", MOIETY_HOST_FELL_TO_UNVERIFIED},
     {"other nodes", MOIETY_HOST_FELL_TO_OTHER_NODES},
+    {"driver", MOIETY_HOST_FELL_TO_DRIVER},
 };
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))

@@ -181,6 +181,7 @@ void AddHostArenas(const Arguments &a, Calls &calls)
     FORKED(moiety_host_free_all, (a.host, kStream, nullptr));
     FORKED(moiety_host_device_address, (a.host, a.host_block, &device));
     FORKED(moiety_host_reserve, (a.host, 1, 0, nullptr, nullptr));
+    FORKED(moiety_host_copy_to_children, (a.host));
     FORKED(moiety_host_trim, (a.host, 0, nullptr));
     FORKED(moiety_host_stats_get, (a.host, &stats));
     FORKED(moiety_host_report, (a.host, text, sizeof text));

@@ -124,6 +124,8 @@ TEST_F(FaultPlan, ABadPlanIsRefusedNamedAndChangesNothing)
         "cuMemAlloc:often:code=2",
         "event:late=soon",
         "stream:delay=-5",
+        "memory:free=much",
+        "memory:total=",
         "cuMemAlloc",
     };
     ASSERT_EQ(SetFaults("cuMemAlloc:nth=1:code=2"), 0);

@@ -31,7 +31,8 @@ FEATURES = {
     "legacy IPC": (
         LACKING, "blocks cannot be shared with other processes", ""),
     "host registration": (
-        LACKING, "the program's own memory and that of arenas cannot be pinned",
+        LACKING, "the program's own memory cannot be pinned, and the driver "
+        "allocates that of arenas",
         ""),
 }
 

@@ -79,6 +79,9 @@ typedef enum moiety_host_policy {
  *  they are; likewise for CALLER. Other nodes were chosen:
  *  moiety_host_report(). */
 #define MOIETY_HOST_FELL_TO_OTHER_NODES (UINT32_C(1) << 6)
+/** The driver registers no memory: it allocated the arena's itself, in pages of its
+ *  own, which the device may write also where READ_ONLY was asked for. */
+#define MOIETY_HOST_FELL_TO_DRIVER (UINT32_C(1) << 7)
 
 /** How an arena is made. Begin with MOIETY_HOST_OPTIONS_INIT. */
 typedef struct moiety_host_options {
@@ -320,6 +323,27 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_host_trim(moiety_host *host,
                                                           uint64_t keep_bytes,
                                                           uint64_t *out_bytes);
 
+/**
+ * Lets children of a fork have the arena's memory, what is there and what will be.
+ * Otherwise they do not: an access is a SIGSEGV, and a fork takes no time for it.
+ * With it, a fork copies all of the arena's memory at once, half a second for each
+ * GiB, as the kernel does with pinned pages, and the child owns the copy. There is
+ * no way back. Memory that the driver allocates (WRITE_COMBINED) stays as the
+ * driver made it.
+ *
+ * @param host  The arena.
+ *
+ * @return MOIETY_OK
+ * @return MOIETY_E_INVALID  `host` is NULL, or the arena destroyed.
+ * @return MOIETY_E_FORKED
+ *
+ * Ownership: none.
+ * Threads:   any. Blocks in the kernel for an instant.
+ * Streams, Context: none.
+ */
+MOIETY_API MOIETY_MUST_USE moiety_status
+moiety_host_copy_to_children(moiety_host *host);
+
 /** The stages that new memory goes through: indices of stage_ns. */
 enum {
     MOIETY_HOST_STAGE_MAP = 0,
@@ -443,6 +467,11 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_host_topology(
  * at full speed. The driver takes it to the byte: what shares a page with it may
  * be copied, and pinned, as if it did not. Ranges may overlap: each byte is pinned
  * as long as a range is that it is a part of.
+ *
+ * As long as a range is pinned, the child of a fork does not have those of its
+ * pages that lie wholly in it, if they are private memory without a file: it may
+ * neither access such a range nor free it (SIGSEGV). Otherwise the fork would copy
+ * all of it at once.
  *
  * A range that overlaps one that is pinned is registered where that one is not,
  * and so in pieces unless it lies within it: the driver refuses a copy that begins

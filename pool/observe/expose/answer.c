@@ -89,8 +89,9 @@ static void answer_copy(const struct moietyi_pool_body *body, void *context)
 {
     struct view *view = context;
     moiety_pool *pool = body->pool;
-    for (size_t i = 0; i + 1 < NAME_BYTES && body->source_name[i]; i++)
-        view->source_name[i] = body->source_name[i];
+    const char *name = moietyi_segments_source_name(body->segments);
+    for (size_t i = 0; i + 1 < NAME_BYTES && name[i]; i++)
+        view->source_name[i] = name[i];
     view->device = body->options.device;
     view->is_pinned =
         body->options.source && (body->source.flags & MOIETY_SOURCE_PINNED);

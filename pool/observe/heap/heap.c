@@ -84,7 +84,7 @@ static void sum_up(struct moiety_heap_snapshot *snapshot)
 static moiety_status heap_take(struct moietyi_call *call,
                                struct moiety_heap_snapshot *snapshot)
 {
-    const char *name = call->pool->body->source_name;
+    const char *name = moietyi_segments_source_name(call->pool->body->segments);
     moiety_status status = heap_copy_all(call, snapshot);
     if (status != MOIETY_OK)
         return status;

@@ -9,6 +9,7 @@
 #include "pool/standin/entries/memory_api.h"
 #include "pool/standin/memory/device_memory.h"
 #include "pool/standin/memory/release.h"
+#include "pool/standin/settings/fault.h"
 #include "pool/standin/streams/engine.h"
 
 #define PITCH_BYTES ((size_t)512)
@@ -121,6 +122,8 @@ CUresult cuMemGetInfo_v2(size_t *out_free, size_t *out_total)
         *out_free = device->memory_bytes - device->memory->used_bytes;
     if (device && out_total)
         *out_total = device->memory_bytes;
+    if (device)
+        fault_claim_memory(out_free, out_total);
     return standin_leave(code);
 }
 

@@ -28,11 +28,18 @@ struct rule {
     CUresult code;
 };
 
+/* What the driver claims that a device has, whatever it has. */
+struct memory_claim {
+    bool has_free, has_total;
+    long long free_bytes, total_bytes; /* may be below 0 */
+};
+
 struct plan {
     struct rule rules[RULE_MAX];
     size_t rule_count;
     long event_late_us;
     long stream_delay_us;
+    struct memory_claim claim;
 };
 
 static pthread_mutex_t plan_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -93,6 +100,25 @@ static bool parse_delay(const char *rule, struct plan *out)
     return false;
 }
 
+static bool parse_bytes(const char *text, bool *has, long long *out)
+{
+    char *end;
+    errno = 0;
+    *out = strtoll(text, &end, 10);
+    *has = end != text && *end == '\0' && !errno;
+    return *has;
+}
+
+/* "memory:free=BYTES" and "memory:total=BYTES"; false when `rule` is neither. */
+static bool parse_claim(const char *rule, struct memory_claim *out)
+{
+    if (strncmp(rule, "memory:free=", 12) == 0)
+        return parse_bytes(rule + 12, &out->has_free, &out->free_bytes);
+    if (strncmp(rule, "memory:total=", 13) == 0)
+        return parse_bytes(rule + 13, &out->has_total, &out->total_bytes);
+    return false;
+}
+
 /* One "key=value" word behind the entry's name. */
 static bool parse_word(const char *word, struct rule *out)
 {
@@ -112,8 +138,8 @@ static bool parse_rule(char *text, struct rule *out)
     if (!word || strlen(word) >= WORD_MAX || !entry_name_is_known(word)) {
         return reject(word ? word : "",
                       "ENTRY:nth=N:code=CODE, ENTRY:every=K:code=CODE, "
-                      "event:late=US or stream:delay=US, ENTRY a driver "
-                      "entry's name or *");
+                      "event:late=US, stream:delay=US, memory:free=BYTES or "
+                      "memory:total=BYTES, ENTRY a driver entry's name or *");
     }
     memcpy(out->entry, word, strlen(word) + 1);
     while ((word = strtok_r(NULL, ":", &position)))
@@ -131,7 +157,7 @@ static bool parse_plan(char *text, struct plan *out)
     char *position;
     for (char *word = strtok_r(text, ",", &position); word;
          word = strtok_r(NULL, ",", &position)) {
-        if (parse_delay(word, out))
+        if (parse_delay(word, out) || parse_claim(word, &out->claim))
             continue;
         if (out->rule_count == RULE_MAX)
             return reject(word, "at most 64 of them");
@@ -182,6 +208,16 @@ long fault_event_late_us(void)
 long fault_stream_delay_us(void)
 {
     return atomic_load_explicit(&stream_delay_us, memory_order_relaxed);
+}
+
+void fault_claim_memory(size_t *out_free, size_t *out_total)
+{
+    pthread_mutex_lock(&plan_lock);
+    if (plan.claim.has_free && out_free)
+        *out_free = (size_t)plan.claim.free_bytes;
+    if (plan.claim.has_total && out_total)
+        *out_total = (size_t)plan.claim.total_bytes;
+    pthread_mutex_unlock(&plan_lock);
 }
 
 static bool rule_fires(struct rule *rule)

@@ -8,6 +8,7 @@
 #define MOIETY_POOL_STANDIN_SETTINGS_FAULT_H_
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "pool/standin/base/names.h"
 
@@ -24,5 +25,7 @@ CUresult fault_take(enum standin_entry entry);
  * takes this much longer. Any thread, no lock needed. */
 long fault_event_late_us(void);
 long fault_stream_delay_us(void);
+/* Puts what cuMemGetInfo() is to say in the place of what is so. NULL is OK. */
+void fault_claim_memory(size_t *out_free, size_t *out_total);
 
 #endif

@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import gc
 import os
+import signal
 import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -509,6 +510,7 @@ moiety.numpy.use(moiety.numpy.arena())
 array = np.ones(1 << 20)
 child = os.fork()
 if child == 0:
+    print(array.sum() == 1 << 20)
     sums = [np.ones(n).sum() == n for n in (10, 511, 512, 513, 1 << 20)]
     grown = np.zeros(1000)
     grown.resize(1 << 20)
@@ -521,7 +523,26 @@ if child == 0:
     os._exit(0)
 print(os.waitpid(child, 0)[1], array.sum() == 1 << 20)
 """)
-    assert done.stdout == "True 0.0\nError\n0 True\n", done.stderr
+    assert done.stdout == "True\nTrue 0.0\nError\n0 True\n", done.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_the_child_of_a_fork_has_no_pinned_memory_but_the_handlers():
+    done = run_program("""
+import os, moiety, moiety.numpy
+with moiety.HostArena() as arena:
+    block = arena.alloc(1 << 20)
+    view = memoryview(block)
+    view[0] = 7
+    for use in (lambda: None, lambda: moiety.numpy.handler(arena)):
+        kept = use()
+        child = os.fork()
+        if child == 0:
+            os._exit(view[0])
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    del kept, view, block
+""")
+    assert done.stdout == f"{-signal.SIGSEGV}\n7\n", done.stderr
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")

@@ -221,6 +221,163 @@ INSTANTIATE_TEST_SUITE_P(Entries, MappedFaultOfGrowth,
                              return std::string(given.param);
                          });
 
+// A driver that says that it maps memory and refuses: virtual GPUs, WSL2, libraries
+// between the program and the driver.
+struct Refusal {
+    const char *entry;
+    const char *code;
+};
+
+class PreferredMemory : public ::testing::TestWithParam<Refusal>
+{
+  protected:
+    void SetUp() override
+    {
+        pool_test::UseStandin();
+        EXPECT_EQ(MOIETY_OK, moiety_set_log(MOIETY_LOG_WARNING, Note, this));
+    }
+    void TearDown() override
+    {
+        pool_test::SetFaults("");
+        EXPECT_EQ(MOIETY_OK, moiety_set_log(0, nullptr, nullptr));
+    }
+
+    static void Note(uint32_t, const char *message, void *user)
+    {
+        static_cast<PreferredMemory *>(user)->said += message;
+    }
+
+    static moiety_pool_options Preferred()
+    {
+        moiety_pool_options options = Mapped();
+        options.flags = MOIETY_POOL_PREFER_MAPPED;
+        return options;
+    }
+
+    static void Refuse()
+    {
+        pool_test::SetFaults(std::string(GetParam().entry) +
+                             ":every=1:code=" + GetParam().code);
+    }
+
+    // Where new memory is from.
+    static std::string SourceOf(moiety_pool *pool)
+    {
+        moiety_heap_summary summary = {};
+        moiety_heap_snapshot *snapshot = nullptr;
+        summary.struct_size = sizeof(summary);
+        EXPECT_EQ(MOIETY_OK, moiety_heap_snapshot_create(pool, &snapshot));
+        EXPECT_EQ(MOIETY_OK, moiety_heap_snapshot_summary(snapshot, &summary));
+        std::string name = summary.source_name;
+        moiety_heap_snapshot_destroy(snapshot);
+        return name;
+    }
+
+    static bool IsMapped(moiety_pool *pool)
+    {
+        moiety_pool_options options = {};
+        options.struct_size = sizeof(options);
+        EXPECT_EQ(MOIETY_OK, moiety_pool_options_get(pool, &options));
+        return (options.flags & MOIETY_POOL_MAPPED) != 0;
+    }
+
+    std::string said;
+};
+
+TEST_P(PreferredMemory, IsTheDriversWhereItRefusesToMap)
+{
+    pool_test::Inventory inventory;
+    int64_t live = pool_test::Live("vmm");
+    Refuse();
+    {
+        Pool pool(Preferred());
+        moiety_devptr block = pool.Alloc(4 * kMiB);
+        pool_test::Fill(block, 4 * kMiB, 7);
+        EXPECT_EQ("cuMemAlloc", SourceOf(pool));
+        EXPECT_FALSE(IsMapped(pool));
+        EXPECT_NE(std::string::npos, said.find(GetParam().entry)) << said;
+        pool.Free(block);
+    }
+    pool_test::SetFaults("");
+    EXPECT_EQ(live, pool_test::Live("vmm"));
+    inventory.ExpectUnchanged();
+}
+
+TEST_P(PreferredMemory, IsTheDriversFromWhenItRefusesToMap)
+{
+    pool_test::Inventory inventory;
+    int64_t live = pool_test::Live("vmm");
+    {
+        Stream stream;
+        Pool pool(Preferred());
+        EXPECT_TRUE(IsMapped(pool));
+        // Addresses are reserved once.
+        if (std::string("cuMemAddressReserve") == GetParam().entry)
+            Refuse();
+        moiety_devptr first = pool.Alloc(4 * kMiB, stream);
+        moiety_devptr keeper = pool.Alloc(4 * kMiB, stream);
+        pool_test::Fill(keeper, 4 * kMiB, 1);
+        pool.Free(first, stream);
+        Refuse();
+        std::vector<moiety_devptr> blocks;
+        for (uint32_t i = 0; i < 3; i++) {
+            blocks.push_back(pool.Alloc(6 * kMiB, stream));
+            pool_test::Fill(blocks[i], 6 * kMiB, i);
+        }
+        EXPECT_EQ("cuMemAlloc", SourceOf(pool));
+        EXPECT_FALSE(IsMapped(pool));
+        EXPECT_NE(std::string::npos, said.find(GetParam().entry)) << said;
+        for (uint32_t i = 0; i < 3; i++)
+            EXPECT_TRUE(pool_test::Holds(blocks[i], 6 * kMiB, i));
+        EXPECT_TRUE(pool_test::Holds(keeper, 4 * kMiB, 1));
+        for (moiety_devptr block : blocks)
+            pool.Free(block, stream);
+        pool.Free(keeper, stream);
+        pool_test::SetFaults("");
+        pool.TrimAll();
+        pool.TrimAll();
+        EXPECT_EQ(0u, pool.Stats().reserved_bytes_current);
+        // It does not go back to what was refused.
+        pool.Free(pool.Alloc(4 * kMiB, stream), stream);
+        EXPECT_EQ("cuMemAlloc", SourceOf(pool));
+        EXPECT_EQ(MOIETY_E_UNSUPPORTED, moiety_pool_add_peer(pool, 1));
+    }
+    EXPECT_EQ(live, pool_test::Live("vmm"));
+    inventory.ExpectUnchanged();
+}
+
+// Other codes than the one for what is not supported are as common.
+INSTANTIATE_TEST_SUITE_P(
+    Entries, PreferredMemory,
+    ::testing::Values(Refusal{"cuMemAddressReserve",
+                              "CUDA_ERROR_OUT_OF_MEMORY"},
+                      Refusal{"cuMemCreate", "CUDA_ERROR_NOT_SUPPORTED"},
+                      Refusal{"cuMemMap", "CUDA_ERROR_UNKNOWN"},
+                      Refusal{"cuMemSetAccess", "CUDA_ERROR_NOT_READY"},
+                      Refusal{"cuMemSetAccess", "CUDA_ERROR_INVALID_VALUE"}),
+    [](const auto &given) {
+        return std::string(given.param.entry) + std::to_string(given.index);
+    });
+
+class PreferredOnce : public PreferredMemory
+{
+};
+
+TEST_P(PreferredOnce, IsTriedAgain)
+{
+    Pool pool(Preferred());
+    pool_test::SetFaults(std::string(GetParam().entry) +
+                         ":nth=1:code=" + GetParam().code);
+    pool.Free(pool.Alloc(4 * kMiB));
+    EXPECT_EQ("cuMemMap", SourceOf(pool));
+    EXPECT_EQ("", said);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Entries, PreferredOnce,
+    ::testing::Values(Refusal{"cuMemSetAccess", "CUDA_ERROR_NOT_READY"}),
+    [](const auto &given) { return std::string(given.param.entry); });
+
 class MappedExhaustion : public ::testing::Test
 {
 };

@@ -230,6 +230,23 @@ TEST_F(Peers, AreOfMemoryThatIsPreferred)
               RefusedBy(options, MOIETY_E_UNSUPPORTED));
 }
 
+// Memory of cuMemAlloc could not be theirs: a refusal is told.
+TEST_F(Peers, KeepAPoolMapped)
+{
+    moiety_pool_options options = Mapped();
+    options.flags = MOIETY_POOL_PREFER_MAPPED;
+    Pool pool(options);
+    moiety_devptr block = 0;
+    EXPECT_EQ(MOIETY_OK, moiety_pool_add_peer(pool, 1)) << Message();
+    pool_test::SetFaults("cuMemSetAccess:every=1:code=CUDA_ERROR_UNKNOWN");
+    EXPECT_EQ(MOIETY_E_DRIVER,
+              moiety_alloc(pool, 4 * kMiB, MOIETY_STREAM_LEGACY, &block));
+    pool_test::SetFaults("");
+    block = pool.Alloc(4 * kMiB);
+    EXPECT_TRUE(HasAccess(1, block));
+    pool.Free(block);
+}
+
 // Each call of the driver fails once: then the device has all or nothing, and
 // the next try succeeds.
 TEST_F(Peers, HaveAllOrNothingWhereTheDriverFails)

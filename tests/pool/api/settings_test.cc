@@ -57,6 +57,64 @@ class Settings : public ::testing::TestWithParam<uint32_t>
     }
 };
 
+// --- a driver that does not say what the device has ---
+
+class Claims : public ::testing::Test
+{
+  protected:
+    void SetUp() override
+    {
+        pool_test::UseStandin();
+    }
+    void TearDown() override
+    {
+        pool_test::SetFaults("");
+    }
+};
+
+TEST_F(Claims, AreCheckedAgainstAnother)
+{
+    for (const char *claim : {"memory:total=0,memory:free=0",
+                              "memory:total=-4096,memory:free=-8192"}) {
+        pool_test::SetFaults(claim);
+        moiety_pool_options options = {};
+        options.struct_size = sizeof(options);
+        Pool pool(WithLimit(0));
+        EXPECT_EQ(MOIETY_OK, moiety_pool_options_get(pool, &options));
+        EXPECT_EQ(8 * kGiB, options.limit_bytes);
+        EXPECT_EQ(MOIETY_OK, TryAlloc(pool, 4 * kMiB));
+        EXPECT_EQ(MOIETY_OK, moiety_pool_set_limit(pool, 0));
+    }
+}
+
+// cuDeviceTotalMem() says the same.
+TEST_F(Claims, ThatFailAskForALimit)
+{
+    moiety_pool *pool = nullptr;
+    const moiety_pool_options options = WithLimit(0);
+    pool_test::SetFaults("memory:total=0,cuDeviceTotalMem:every=1:code=801");
+    EXPECT_EQ(MOIETY_E_UNSUPPORTED, moiety_pool_create(&options, &pool));
+    EXPECT_EQ(MOIETY_OK, TryAlloc(Pool(WithLimit(32 * kMiB)), 4 * kMiB));
+}
+
+// A growth that a mapped pool has to look before, and a report.
+TEST_F(Claims, OfMoreFreeThanThereIsAreNone)
+{
+    for (const char *claim :
+         {"memory:total=0,memory:free=0", "memory:free=-4096"}) {
+        pool_test::SetFaults(claim);
+        Pool pool(WithLimit(512 * kMiB, MOIETY_POOL_MAPPED));
+        EXPECT_EQ(MOIETY_OK, TryAlloc(pool, 200 * kMiB));
+        moiety_oom_report report = {};
+        report.struct_size = sizeof(report);
+        moiety_devptr block = pool.Alloc(400 * kMiB);
+        EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY, TryAlloc(pool, 200 * kMiB));
+        EXPECT_EQ(MOIETY_OK, moiety_last_oom(pool, &report));
+        EXPECT_LE(report.device_free_bytes, report.device_total_bytes);
+        pool.Free(block);
+    }
+}
+
 // --- the limit ---
 
 class Limit : public Settings

@@ -112,7 +112,8 @@ int __wrap_madvise(void *base, size_t bytes, int advice)
 {
     if (advice == MADV_POPULATE_WRITE &&
         (fails_now(FAILING_POPULATE, ENOMEM) ||
-         fails_now(FAILING_OLD_POPULATE, EINVAL)))
+         fails_now(FAILING_OLD_POPULATE, EINVAL) ||
+         fails_now(FAILING_FORBIDDEN_POPULATE, EPERM)))
         return -1;
     if (advice == MADV_HUGEPAGE && fails_now(FAILING_HUGE_WISH, EINVAL))
         return -1;

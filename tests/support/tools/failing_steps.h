@@ -15,14 +15,15 @@ extern "C" {
 #endif
 
 enum failing_step {
-    FAILING_MAP,          /* mmap(): ENOMEM */
-    FAILING_BIND,         /* hwloc_set_area_membind(): EPERM */
-    FAILING_BIND_THREAD,  /* hwloc_set_membind(): EPERM */
-    FAILING_START,        /* pthread_create(): EAGAIN */
-    FAILING_POPULATE,     /* madvise(MADV_POPULATE_WRITE): ENOMEM */
-    FAILING_OLD_POPULATE, /* the same: EINVAL, as before Linux 5.14 */
-    FAILING_HUGE_WISH,    /* madvise(MADV_HUGEPAGE): EINVAL */
-    FAILING_READ_BACK,    /* move_pages(): EPERM */
+    FAILING_MAP,                /* mmap(): ENOMEM */
+    FAILING_BIND,               /* hwloc_set_area_membind(): EPERM */
+    FAILING_BIND_THREAD,        /* hwloc_set_membind(): EPERM */
+    FAILING_START,              /* pthread_create(): EAGAIN */
+    FAILING_POPULATE,           /* madvise(MADV_POPULATE_WRITE): ENOMEM */
+    FAILING_OLD_POPULATE,       /* the same: EINVAL, as before Linux 5.14 */
+    FAILING_FORBIDDEN_POPULATE, /* the same: EPERM */
+    FAILING_HUGE_WISH,          /* madvise(MADV_HUGEPAGE): EINVAL */
+    FAILING_READ_BACK,          /* move_pages(): EPERM */
     FAILING_STEP_COUNT
 };
 
