@@ -34,11 +34,11 @@ all_rows() {
 }
 
 # $1: exit status; $2: words that its rows must hold; the rest: the command.
-# One that hangs is killed after two minutes and fails.
+# One that hangs is killed after twenty minutes and fails.
 ends() {
     local code=$1 words=$2 actual
     shift 2
-    timeout -k 1 120 "$@" >"$scratch/out" 2>"$scratch/errors"
+    timeout -k 1 1200 "$@" >"$scratch/out" 2>"$scratch/errors"
     actual=$?
     cat "$scratch/out" "$scratch/errors"
     [ "$actual" = "$code" ] && grep -qF -e "$words" "$scratch/out"

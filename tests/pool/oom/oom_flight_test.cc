@@ -83,7 +83,7 @@ class OomFlight : public OomTest
 
 TEST_F(OomFlight, ASegmentOnItsWayToTheSourceIsWaitedFor)
 {
-    Pool pool(Options(10000));
+    Pool pool(Options(UINT32_MAX));
     moiety_devptr kept = pool.Alloc(12 * kMiB);
     pool.Free(pool.Alloc(12 * kMiB), MOIETY_STREAM_DONE);
     std::thread trimming = BeginToTrim(pool);
