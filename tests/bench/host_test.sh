@@ -101,6 +101,7 @@ expect_ok "more than there is" ends 0 '"skipped":"there are only ' \
 cat >"$scratch/hangs" <<'END'
 import time
 print("a library that talks", flush=True)
+# It hangs.
 time.sleep(600)
 END
 echo 'import os; os.kill(os.getpid(), 9)' >"$scratch/dies"

@@ -173,6 +173,7 @@ static void play(void)
     for (uint64_t i = 0; i < options.threads; i++)
         kit_require(pthread_create(&threads[i], NULL, run, &players[i]) == 0,
                     "pthread_create");
+    /* As long as the options say. */
     while (kit_now_ns() < end_ns && !atomic_load(&game.wrong) &&
            !has_failed_falsely())
         kit_pause_us(10000);

@@ -21,6 +21,7 @@ constexpr unsigned kTurns = 4000;
 
 void LetOthersRun()
 {
+    // They may need this processor.
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 

@@ -168,6 +168,7 @@ def test_a_time_limit_is_not_waited_out(block, pair):
     thread = threading.Thread(
         target=lambda: made.append(moiety.ipc.receive(theirs)))
     thread.start()
+    # Most times it waits by then.
     time.sleep(0.05)
     handle = moiety.ipc.send(block, ours)
     thread.join()
@@ -183,6 +184,7 @@ def test_others_go_on_while_one_waits(block, pair):
     receiver = threading.Thread(
         target=lambda: made.append(moiety.ipc.receive(theirs)))
     receiver.start()
+    # Most times it waits by then.
     time.sleep(0.05)
     assert receiver.is_alive()
     first = moiety.ipc.send(block, ours)
@@ -192,6 +194,7 @@ def test_others_go_on_while_one_waits(block, pair):
     sender = threading.Thread(
         target=lambda: made.append(moiety.ipc.send(block, ours)))
     sender.start()
+    # Most times it waits by then.
     time.sleep(0.05)
     assert sender.is_alive()
     while filled:

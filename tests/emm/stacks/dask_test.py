@@ -65,9 +65,7 @@ def metrics_of(client):
 
 
 def wait_until(holds):
-    deadline = time.monotonic() + 600
     while not holds():
-        assert time.monotonic() < deadline
         time.sleep(0.05)
 
 

@@ -227,6 +227,7 @@ bool GetsHits(Pool &pool)
                       MOIETY_STREAM_LEGACY);
         if (pool.Stats().cache_hits - before > kBlocks / 2)
             return true;
+        // Who rests is looked at by the clock.
         std::this_thread::sleep_for(kLook);
     }
     return false;
@@ -257,6 +258,7 @@ TEST_F(IdleThreads, KeepTheirCachesWhileThereIsRoom)
     for (int i = 0; i < 6; i++) {
         pool.Free(pool.Alloc(kLimitBytes / 4, MOIETY_STREAM_LEGACY),
                   MOIETY_STREAM_LEGACY);
+        // Until the pool would look again.
         std::this_thread::sleep_for(kLook);
     }
     EXPECT_GE(pool.Stats().cached_bytes, cached_bytes);
