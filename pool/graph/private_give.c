@@ -297,8 +297,10 @@ static void disown(const struct moietyi_privates *privates,
 {
     for (uint32_t i = 0; i < arena->page_end; i++) {
         uint32_t mark = moietyi_private_mark_at(privates, (moietyi_page){i});
-        if (is_page_of(arena, mark))
-            moietyi_private_clear_mark(privates, (moietyi_page){i}, mark);
+        if (!is_page_of(arena, mark))
+            continue;
+        MOIETYI_STEP("private.disowning");
+        moietyi_private_clear_mark(privates, (moietyi_page){i}, mark);
     }
 }
 

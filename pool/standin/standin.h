@@ -58,7 +58,8 @@ typedef int moiety_standin_release_fn(void *stream);
  * granules; SIZE_MAX for an unknown device. For leak checks. */
 typedef size_t moiety_standin_used_bytes_fn(int device);
 /* Live objects over all devices: "contexts", "streams", "events",
- * "allocations", "host", "vmm", "ipc", "graphs". -1 for an unknown kind. */
+ * "allocations", "host", "vmm", "ipc", "graphs"; and "blocked", calls that wait
+ * for room in a launch queue or for such a call. -1 for an unknown kind. */
 typedef int64_t moiety_standin_live_fn(const char *kind);
 
 #ifdef __cplusplus

@@ -4,6 +4,7 @@
 #include "pool/stream/epoch.h"
 
 #include "pool/base/clock.h"
+#include "pool/base/step.h"
 #include "pool/driver/section.h"
 #include "pool/stream/capture_guard.h"
 #include "pool/stream/event.h"
@@ -383,6 +384,7 @@ static bool record_contexts(const struct moietyi_stream_user *user,
     }
     epochs->counts[at] = count;
     moietyi_stream_tally(user, MOIETYI_STREAM_EPOCHS);
+    MOIETYI_STEP("epoch.recorded");
     /* CE.release: all of them are recorded. */
     atomic_store_explicit(&epochs->recorded, number, memory_order_release);
     return true;

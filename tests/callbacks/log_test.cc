@@ -443,6 +443,7 @@ TEST_F(Log, EndsOnlyWhenItHasReturned)
     std::atomic<bool> is_running{false}, is_returning{false};
     act = [&] {
         is_running = true;
+        // What must not happen is given the time to happen.
         std::this_thread::sleep_for(std::chrono::milliseconds(30));
         is_returning = true;
     };

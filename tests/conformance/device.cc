@@ -32,6 +32,7 @@ template <typename Query> CUresult SettledBy(Query query)
     using Clock = std::chrono::steady_clock;
     auto deadline = Clock::now() + std::chrono::milliseconds(kRequiredMs);
     CUresult code = query();
+    /* A watchdog: what is over is seen at once. */
     while (code == CUDA_ERROR_NOT_READY && Clock::now() < deadline) {
         Pause(1);
         code = query();
@@ -179,6 +180,7 @@ CUresult Background::Result()
 
 void Pause(int duration_ms)
 {
+    /* For what must not happen, or between two looks. */
     std::this_thread::sleep_for(std::chrono::milliseconds(duration_ms));
 }
 

@@ -15,7 +15,7 @@ import subprocess
 from typing import NamedTuple
 
 FENCE = re.compile(r"^```([^`]*)$")
-TIMEOUT_S = 240
+TIMEOUT_S = 2400
 
 
 class Block(NamedTuple):

@@ -248,6 +248,7 @@ def test_all_blocks_are_freed_behind_queued_work(pool, driver):
     thread = threading.Thread(target=pool.free_all_blocks)
     with driver.held(stream):
         thread.start()
+        # What must not happen is given the time to happen.
         time.sleep(0.05)
         assert thread.is_alive() and pool.total_bytes() > 0
     thread.join()

@@ -25,6 +25,7 @@ def contend(*works):
     def repeat(index):
         work = works[index % len(works)]
         try:
+            # How often they meet decides nothing.
             while time.monotonic() < end and not raised:
                 work()
         except BaseException as error:  # noqa: BLE001 for the test's thread

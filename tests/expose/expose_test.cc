@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <fstream>
 #include <string>
+#include <thread>
 
 #include "tests/expose/expose_under_test.h"
 #include "tests/expose/failing_calls.h"
@@ -255,7 +256,8 @@ TEST_F(Expose, ServesAgainWhenThereAreDescriptorsAgain)
     failing_calls_set("accept4", EMFILE);
     Client waiting(Path());
     waiting.Send("stats\n");
-    usleep(20000);
+    while (failing_calls_failed() == 0)
+        std::this_thread::yield();
     failing_calls_set(nullptr, 0);
     EXPECT_TRUE(Has(waiting.Receive(), "format", 1));
 }

@@ -17,7 +17,7 @@ namespace expose_test
 namespace
 {
 
-constexpr int kPatienceMs = 10000;
+constexpr int kPatienceMs = 300000;
 
 sockaddr_un AddressOf(const std::string &path)
 {
@@ -82,6 +82,12 @@ void Client::Send(const std::string &text) const
         EXPECT_EQ(EPIPE, errno);
     else
         EXPECT_EQ(text.size(), static_cast<size_t>(sent));
+}
+
+void Client::AwaitAnswer() const
+{
+    pollfd watched = {socket_, POLLIN, 0};
+    EXPECT_EQ(1, poll(&watched, 1, kPatienceMs));
 }
 
 std::string Client::Receive() const

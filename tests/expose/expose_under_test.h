@@ -47,7 +47,9 @@ class Client
         return socket_ >= 0;
     }
     void Send(const std::string &text) const;
-    // All up to the end, which has to come within ten seconds.
+    // Waits until something of the answer has come.
+    void AwaitAnswer() const;
+    // All up to the end.
     std::string Receive() const;
 
   private:

@@ -40,11 +40,18 @@ int __wrap_getsockopt(int own, int level, int name, void *out,
 static _Atomic(const char *) failing;
 static _Atomic int failing_with;
 static _Atomic int are_foreign;
+static _Atomic unsigned failed_count;
 
 void failing_calls_set(const char *name, int error)
 {
+    atomic_store(&failed_count, 0);
     atomic_store(&failing_with, error);
     atomic_store(&failing, name);
+}
+
+unsigned failing_calls_failed(void)
+{
+    return atomic_load(&failed_count);
 }
 
 void failing_calls_make_peers_foreign(int is_foreign)
@@ -57,6 +64,7 @@ static int fails(const char *name)
     const char *one = atomic_load(&failing);
     if (!one || strcmp(one, name) != 0)
         return 0;
+    atomic_fetch_add(&failed_count, 1);
     errno = atomic_load(&failing_with);
     return errno;
 }

@@ -13,6 +13,8 @@ extern "C" {
 
 /* Every call of that name fails with `error` from now on; NULL: none does. */
 void failing_calls_set(const char *name, int error);
+/* Calls that have failed since then. */
+unsigned failing_calls_failed(void);
 /* Peers have another user id from now on; 0: their own. */
 void failing_calls_make_peers_foreign(int is_foreign);
 

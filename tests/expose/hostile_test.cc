@@ -77,7 +77,7 @@ TEST_F(HostileClient, ThatDoesNotReadHoldsUpNoPool)
                                             blocks.size(), blocks.data()));
     Client idle(Path());
     idle.Send("heap\n");
-    usleep(20000);
+    idle.AwaitAnswer();
     size_t freed = 0;
     EXPECT_EQ(MOIETY_OK, moiety_free_batch(pool, blocks.data(), blocks.size(),
                                            MOIETY_STREAM_LEGACY, &freed));

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Shows that check_sources.sh, check_format.sh, check_readmes.py,
-# check_atomics.py, check_imports.py, check_names.py, check_installs.py and
-# check_tidy_globs.sh find what they are there to find: each rule is broken once,
-# in a tree of its own.
+# check_atomics.py, check_imports.py, check_names.py, check_clocks.py,
+# check_installs.py and check_tidy_globs.sh find what they are there to find: each
+# rule is broken once, in a tree of its own.
 set -uo pipefail
 . tests/gates/expect.sh
 
@@ -301,15 +301,55 @@ expect_refusal "names: an old word" \
     "pool/a.c: new_climb has a word that the glossary replaced" \
     "$gates/check_names.py" "$tree"
 rm -r "$tree/pool/include"
+# $1: what; $2: words of the refusal; $3: file; $4: text of a test.
+expect_clock() {
+    clean_tree
+    printf '%b\n' "$4" >"$tree/tests/$3"
+    expect_refusal "clocks: $1" "tests/$3:$2" "$gates/check_clocks.py" "$tree"
+}
+
+bound="an assertion bounds a duration from above"
+sleeps="a sleep without a comment that says why"
+expect_clock "a bound in C++" "1: $bound" a_test.cc \
+    'EXPECT_LT(Clock::now() - begin,\n    std::chrono::seconds(3));'
+expect_clock "a bound in C++, as a condition" "1: $bound" a_test.cc \
+    'ASSERT_TRUE(kit_now_ns() - begin_ns < 1000);'
+expect_clock "a bound in Python" "1: $bound" a_test.py \
+    'assert time.monotonic() - began < 30'
+expect_clock "a sleep in C++" "2: $sleeps" a_test.cc \
+    'Begin();\nstd::this_thread::sleep_for(kLong);\nEXPECT_TRUE(is_over);'
+expect_clock "a sleep in C" "1: $sleeps" a_test.c 'usleep(20000);'
+expect_clock "a sleep in Python" "1: $sleeps" a_test.py 'time.sleep(0.1)'
+expect_clock "a sleep in shell" "1: $sleeps" a_test.sh 'sleep 1'
+expect_clock "a loop until a time" "1: a loop until a clock says so" a_test.cc \
+    'while (!is_over && Clock::now() < end)'
+expect_clock "a flaky test" "1: a test that is marked as flaky" BUILD \
+    'flaky = True,'
+clean_tree
+cat >"$tree/tests/a_test.cc" <<'EOF'
+EXPECT_GE(Clock::now() - begin, std::chrono::milliseconds(60));
+while (!is_over)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+EXPECT_LT(at, end);
+Begin();
+// What must not happen is given the time to happen.
+std::this_thread::sleep_for(kMoment);
+EXPECT_FALSE(is_over);
+EOF
+printf '%s\n' 'await asyncio.sleep(0)' \
+    'assert time.monotonic() - began >= limit_s' >"$tree/tests/a_test.py"
+expect_ok "clocks: bounds from below, looks, and sleeps that say why" \
+    "$gates/check_clocks.py" "$tree"
+
 clean_tree
 mkdir "$tree/docs"
-touch "$tree"/pool/{1..23}.h "$tree"/docs/{1..29}.md
+touch "$tree"/pool/{1..23}.h "$tree"/docs/{1..28}.md
 expect_refusal "names: a folder that was large, and is larger" \
-    "docs has 29 files, more than 28" "$gates/check_names.py" "$tree"
+    "docs has 28 files, more than 27" "$gates/check_names.py" "$tree"
 rm "$tree"/docs/*
 touch "$tree"/docs/{1..26}.md
 expect_refusal "names: one that has become smaller" \
-    "docs has 26 files: 28 is too many" "$gates/check_names.py" "$tree"
+    "docs has 26 files: 27 is too many" "$gates/check_names.py" "$tree"
 rm -r "$tree/docs"
 expect_ok "names: a folder of 25 files passes" "$gates/check_names.py" "$tree"
 touch "$tree/pool/24.h"

@@ -213,6 +213,7 @@ TEST_F(KilledWhileItGrows, AtAnyMoment)
         SCOPED_TRACE(moment);
         Growing growing({"forever"});
         growing.AwaitBegin();
+        // At any moment.
         std::this_thread::sleep_for(
             std::chrono::microseconds(random() % 20000));
         growing.Stop();

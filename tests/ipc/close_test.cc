@@ -91,6 +91,7 @@ TEST_F(IpcClose, ReturnsWhenTheWorkIsOver)
     stream.Hold();
     Queue(address, stream);
     std::thread releaser([&] {
+        // What must not happen is given the time to happen.
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
         stream.Release();
     });
@@ -107,6 +108,7 @@ TEST_F(IpcClose, WithAnyWaitsForAllStreams)
     stream.Hold();
     Queue(address, stream);
     std::thread releaser([&] {
+        // What must not happen is given the time to happen.
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
         stream.Release();
     });

@@ -131,4 +131,39 @@ TEST_F(MoveStep, WorkThatIsQueuedBeforeTheClaimKeepsItsAddress)
     Give(border, kStream);
 }
 
+// The event lies before work that is queued now, so what that work needs waits for
+// the next one.
+TEST_F(MoveStep, WorkBehindAnEventThatIsBeingRecordedKeepsItsAddress)
+{
+    moiety_devptr moving = Take(8, kStream);
+    moiety_devptr border = Take(2, kStream);
+    Give(Take(2, kOther), kOther);
+    std::thread recorder([&] {
+        (void)stage_enter();
+        freeze_wish wish = {"epoch.recorded", 1};
+        freeze_follow(&wish);
+        EXPECT_EQ(MOIETY_E_BUSY, moiety_pool_synchronize(pool_, 0));
+        freeze_follow(nullptr);
+    });
+    while (!freeze_is_on())
+        std::this_thread::yield();
+    ASSERT_TRUE(stage_hold(&stage_, kStream));
+    ASSERT_EQ(CUDA_SUCCESS,
+              Call("cuMemsetD32Async", static_cast<CUdeviceptr>(moving), 1u,
+                   8 * kMiB / 4, static_cast<CUstream>(Handle(kStream))));
+    Give(moving, kStream);
+    moiety_devptr grown = Take(16, kStream);
+    EXPECT_EQ(1u, Stats().mapped_moves);
+    freeze_release();
+    recorder.join();
+    EXPECT_EQ(MOIETY_OK, moiety_pool_trim(pool_, 64 * kMiB, nullptr));
+    EXPECT_EQ(8 * kMiB, Stats().mapped_left_bytes);
+    ASSERT_TRUE(stage_release(&stage_, kStream));
+    EXPECT_EQ(CUDA_SUCCESS, Call("cuCtxSynchronize"));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_trim(pool_, 64 * kMiB, nullptr));
+    EXPECT_EQ(0u, Stats().mapped_left_bytes);
+    Give(grown, kStream);
+    Give(border, kStream);
+}
+
 } // namespace

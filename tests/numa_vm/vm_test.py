@@ -96,7 +96,7 @@ class Verdict(unittest.TestCase):
 
     def test_a_guest_that_hangs_is_killed_and_shown(self):
         with self.assertRaisesRegex(vm.VmError, "killed after.*\nhello") as at:
-            self.boot("echo hello; echo $$; exec sleep 1000", timeout_s=2)
+            self.boot("echo hello; echo $$; exec sleep 1000", timeout_s=10)
         pid = int(str(at.exception).split()[-1])
         self.assertRaises(ProcessLookupError, os.kill, pid, 0)
 

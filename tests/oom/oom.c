@@ -17,7 +17,7 @@
 #include "tests/oom/player.h"
 #include "tests/truth/kit.h"
 
-#define SETTLE_NS UINT64_C(5000000000)
+#define SETTLE_NS UINT64_C(60000000000)
 #define STUCK_S 120
 
 static const char usage[] =
@@ -173,6 +173,7 @@ static void play(void)
     for (uint64_t i = 0; i < options.threads; i++)
         kit_require(pthread_create(&threads[i], NULL, run, &players[i]) == 0,
                     "pthread_create");
+    /* As long as the options say. */
     while (kit_now_ns() < end_ns && !atomic_load(&game.wrong) &&
            !has_failed_falsely())
         kit_pause_us(10000);

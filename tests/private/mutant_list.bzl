@@ -127,6 +127,11 @@ STEP_MUTANTS = {
         "s/if \\(!take_new\\(want, first, page_count, out, \\&status\\)\\)/if (!take_new(want, first, page_count, out, \\&status) \\&\\& status == MOIETY_OK)/",
         "PrivateStep.GrowingIsOvertakenByTheRelease",
     ),
+    "late_disowners_clear_what_is_others": (
+        "pool/graph/privates.c",
+        "/^void moietyi_private_clear_mark/,/^}/s/\\(void\\)atomic_compare_exchange_strong_explicit\\(/(void)mark; owners_of(privates)[page.index] = 0; if (0) (void)atomic_compare_exchange_strong_explicit(/",
+        "PrivateStep.TheReleaseIsOvertakenByTheNextOwner",
+    ),
     "late_growth_is_by_the_place": (
         "pool/graph/private_take.c",
         "s/growth->is_piece$/moietyi_private_has_pieces(arena)/",

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "moiety/private.h"
@@ -64,6 +65,31 @@ TEST_F(Pause, ContentsAreThereAgainAfterManyCycles)
     EXPECT_TRUE(pool_test::Holds(large, kMiB, 9));
     pool.Free(small);
     pool.Free(large);
+}
+
+// What is kept lies in chunks of 256 MiB. The second block, in one piece, begins
+// behind the first and ends in the second chunk, before the third.
+TEST_F(Pause, ContentsAreThereAgainWhereTheyAreLargerThanAChunk)
+{
+    constexpr size_t kPart = 2 * kMiB;
+    Pool pool(Mapped());
+    Arena arena(pool, MOIETY_PRIVATE_PAUSABLE | MOIETY_PRIVATE_FIXED);
+    std::vector<std::pair<moiety_devptr, uint32_t>> parts;
+    std::vector<moiety_devptr> blocks;
+    for (size_t size : {2 * kMiB, 258 * kMiB, 4 * kMiB}) {
+        blocks.push_back(arena.Alloc(size));
+        for (size_t at = 0; at < size; at += kPart)
+            parts.emplace_back(blocks.back() + at,
+                               static_cast<uint32_t>(parts.size() + 1));
+    }
+    for (const auto &[address, word] : parts)
+        pool_test::Fill(address, kPart, word);
+    arena.Pause(kKeep);
+    arena.Resume();
+    for (const auto &[address, word] : parts)
+        EXPECT_TRUE(pool_test::Holds(address, kPart, word)) << "part " << word;
+    for (moiety_devptr block : blocks)
+        pool.Free(block);
 }
 
 TEST_F(Pause, SaysWhatItHas)

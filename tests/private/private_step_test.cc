@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <thread>
+#include <vector>
 
 #include "moiety/private.h"
 #include "moiety/stats.h"
@@ -140,6 +141,39 @@ TEST_F(PrivateStep, GrowingIsOvertakenByTheRelease)
     Overtake(
         "private.escalated", [&] { EXPECT_EQ(MOIETY_E_INVALID, Take(0)); },
         [&] { EXPECT_EQ(MOIETY_OK, moiety_private_release(arena_)); });
+}
+
+// The memory is the pool's already, and another arena has taken it: one that is
+// looked for first, so that it is found without the lock of the one that ends.
+TEST_F(PrivateStep, TheReleaseIsOvertakenByTheNextOwner)
+{
+    moiety_private ending = 0;
+    moiety_devptr before = 0;
+    moiety_private_info info = {};
+    info.struct_size = sizeof info;
+    ASSERT_EQ(MOIETY_OK, moiety_private_create(pool_, kBytes, &ending));
+    ASSERT_EQ(MOIETY_OK,
+              moiety_private_alloc(ending, kBytes, Handle(0), &before));
+    // There is nothing else to take.
+    std::vector<moiety_devptr> rest;
+    moiety_devptr one = 0;
+    ASSERT_EQ(MOIETY_OK,
+              moiety_pool_set_limit(pool_, Stats().reserved_bytes_current));
+    while (moiety_alloc(pool_, kBytes, Handle(0), &one) == MOIETY_OK)
+        rest.push_back(one);
+    ASSERT_EQ(MOIETY_OK, moiety_free(pool_, before, MOIETY_STREAM_DONE));
+    Overtake(
+        "private.disowning",
+        [&] { EXPECT_EQ(MOIETY_OK, moiety_private_release(ending)); },
+        [&] { ASSERT_EQ(MOIETY_OK, Take(1)); });
+    EXPECT_EQ(before, block_);
+    for (moiety_devptr block : rest)
+        EXPECT_EQ(MOIETY_OK, moiety_free(pool_, block, Handle(0)));
+    EXPECT_EQ(MOIETY_OK, moiety_free(pool_, block_, Handle(1)));
+    EXPECT_EQ(MOIETY_OK, moiety_private_stats(arena_, &info));
+    EXPECT_EQ(0u, info.live_count);
+    EXPECT_EQ(kBytes, info.reserved_bytes);
+    EXPECT_EQ(MOIETY_OK, moiety_private_release(arena_));
 }
 
 class MappedPrivateStep : public PrivateStep

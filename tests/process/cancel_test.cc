@@ -80,6 +80,7 @@ class Cancelled
 
 void Nap()
 {
+    // Most times the other waits by then.
     usleep(20000);
 }
 

@@ -20,7 +20,7 @@ class BuddyProgress : public ::testing::TestWithParam<const char *>
   protected:
     static void ExpectProgress(uint32_t visit)
     {
-        progress_case test = {&buddy_subject, GetParam(), visit, 10};
+        progress_case test = {&buddy_subject, GetParam(), visit, 100};
         char message[PROGRESS_MESSAGE_BYTES];
         EXPECT_TRUE(progress_run(&test, message)) << message;
     }

@@ -23,7 +23,7 @@ TEST(BuddySpin, IsFoundWhenAThreadStopsInside)
 
 TEST(BuddySpin, IsNoMatterWhenAThreadStopsOutside)
 {
-    progress_case test = {&buddy_subject, "chunk.taken", 1, 10};
+    progress_case test = {&buddy_subject, "chunk.taken", 1, 100};
     char message[PROGRESS_MESSAGE_BYTES];
     EXPECT_TRUE(progress_run(&test, message)) << message;
 }

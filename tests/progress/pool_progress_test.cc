@@ -28,7 +28,7 @@ class PoolProgress : public ::testing::TestWithParam<const char *>
     static void ExpectProgress(uint32_t visit)
     {
         progress_case test = {IsMapped() ? &mapped_pool_subject : &pool_subject,
-                              GetParam(), visit, 10};
+                              GetParam(), visit, 100};
         char message[PROGRESS_MESSAGE_BYTES];
         EXPECT_TRUE(progress_run(&test, message)) << message;
     }

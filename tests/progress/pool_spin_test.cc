@@ -23,7 +23,7 @@ TEST(PoolSpin, IsFoundWhenAThreadStopsInside)
 
 TEST(PoolSpin, IsNoMatterWhenAThreadStopsOutside)
 {
-    progress_case test = {&pool_subject, "refill.taken", 1, 10};
+    progress_case test = {&pool_subject, "refill.taken", 1, 100};
     char message[PROGRESS_MESSAGE_BYTES];
     EXPECT_TRUE(progress_run(&test, message)) << message;
 }

@@ -60,6 +60,7 @@ class Browser:
                 return f"ws://127.0.0.1:{port}{path}"
             if self.process.poll() is not None:
                 break
+            # Until it is looked for again.
             time.sleep(0.05)
         raise PageError("chromium did not start")
 

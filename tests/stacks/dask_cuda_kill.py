@@ -53,11 +53,13 @@ def is_sum(client, array, value):
 def wait_for_another(client, pid):
     """Seconds until two workers are there, and none of them has that pid."""
     begin = time.monotonic()
+    # The bound is the user's: that is what is measured.
     while time.monotonic() - begin < BACK_WITHIN_S:
         # One that ends does not answer.
         there = client.run(os.getpid, on_error="ignore")
         if len(there) == 2 and pid not in there.values():
             break
+        # Until it is asked again.
         time.sleep(0.5)
     return round(time.monotonic() - begin, 1)
 

@@ -249,6 +249,7 @@ class Worker(threading.Thread):
 
     def work(self):
         library, checks, kept = self.kind(), Checks(), []
+        # As long as the user says.
         while time.monotonic() < self.deadline:
             if len(kept) == KEPT or kept and self.random.random() < 0.5:
                 self.check_one(library, checks, kept)

@@ -21,8 +21,11 @@ namespace
 
 constexpr int kLimit = 4;
 constexpr size_t kBytes = 4096;
+// What must not happen is given this time to happen.
+constexpr auto kTurn = std::chrono::milliseconds(1);
 constexpr auto kMoment = std::chrono::milliseconds(100);
-constexpr auto kEver = std::chrono::seconds(30);
+// A watchdog, no bound.
+constexpr auto kEver = std::chrono::minutes(5);
 
 template <typename... Arguments>
 CUresult Call(const char *entry, Arguments... arguments)
@@ -171,8 +174,20 @@ class Queue : public ::testing::TestWithParam<Operation>
         });
     }
 
-    static bool IsOver(const std::future<CUresult> &call)
+    // Waits until so many calls are blocked, or this one is over.
+    static void AwaitBlocked(const std::future<CUresult> &call, int64_t count)
     {
+        auto live = standin::Get<moiety_standin_live_fn>("moiety_standin_live");
+        while (live("blocked") < count &&
+               call.wait_for(kTurn) != std::future_status::ready) {
+        }
+    }
+
+    // Whether a call is over that is blocked now, if it is to be; with it as many
+    // as `count`.
+    static bool IsOver(const std::future<CUresult> &call, int64_t count)
+    {
+        AwaitBlocked(call, count);
         return call.wait_for(kMoment) == std::future_status::ready;
     }
 
@@ -215,9 +230,9 @@ TEST_P(Queue, TheOperationAfterTheLastWaitsUntilTheStreamGoesOn)
     Fill();
     std::future<CUresult> launcher =
         Start([this] { return GetParam().call(o_); });
-    EXPECT_FALSE(IsOver(launcher));
+    EXPECT_FALSE(IsOver(launcher, 1));
     Release(o_.other); /* what the stream may be made to wait for */
-    EXPECT_FALSE(IsOver(launcher));
+    EXPECT_FALSE(IsOver(launcher, 1));
     Release(o_.full);
     EXPECT_EQ(Result(&launcher), CUDA_SUCCESS);
 }
@@ -232,7 +247,7 @@ TEST_P(Queue, TheOperationTakesAPlaceUnlessItRecordsAnEvent)
         ASSERT_EQ(GetParam().call(o_), CUDA_SUCCESS);
     std::future<CUresult> launcher =
         Start([this] { return Memset(o_, o_.full); });
-    EXPECT_EQ(IsOver(launcher), name == "EventRecord");
+    EXPECT_EQ(IsOver(launcher, 1), name == "EventRecord");
     Release(o_.other);
     Release(o_.full);
     EXPECT_EQ(Result(&launcher), CUDA_SUCCESS);
@@ -280,7 +295,7 @@ TEST_F(QueueOf, LaunchersThatAreBlockedInAnotherContextHoldNobodyUp)
     Fill();
     std::future<CUresult> launcher =
         Start([this] { return Memset(o_, o_.full); });
-    EXPECT_FALSE(IsOver(launcher));
+    EXPECT_FALSE(IsOver(launcher, 1));
     Must(Call("cuCtxCreate_v2", &other, 0u, 0));
     EXPECT_EQ(Call("cuEventCreate", &event, 0u), CUDA_SUCCESS);
     EXPECT_EQ(standin::MemAlloc(&address, kBytes), CUDA_SUCCESS);
@@ -299,17 +314,17 @@ TEST_F(QueueOf, ACallWaitsOnlyForLaunchersThatWereBlockedBeforeIt)
     for (int i = 2; i < kLimit; i++)
         Must(Memset(o_, o_.full));
     std::future<CUresult> first = Start([this] { return Memset(o_, o_.full); });
-    EXPECT_FALSE(IsOver(first));
+    EXPECT_FALSE(IsOver(first, 1));
     std::future<CUresult> asker =
         Start([this] { return Call("cuStreamQuery", o_.full); });
-    EXPECT_FALSE(IsOver(asker));
+    EXPECT_FALSE(IsOver(asker, 2));
     std::future<CUresult> second =
         Start([this] { return Memset(o_, o_.full); });
-    EXPECT_FALSE(IsOver(second));
+    EXPECT_FALSE(IsOver(second, 3));
     Release(o_.full);
     EXPECT_EQ(Result(&first), CUDA_SUCCESS);
     EXPECT_EQ(Result(&asker), CUDA_ERROR_NOT_READY);
-    EXPECT_FALSE(IsOver(second));
+    EXPECT_FALSE(IsOver(second, 1));
     Release(o_.other);
     Must(Call("cuStreamWriteValue32_v2", o_.other, o_.memory, 7u, 0u));
     EXPECT_EQ(Result(&second), CUDA_SUCCESS);
@@ -320,10 +335,10 @@ TEST_F(QueueOf, ALauncherWhoseStreamIsDestroyedIsTold)
     Fill();
     std::future<CUresult> launcher =
         Start([this] { return Memset(o_, o_.full); });
-    EXPECT_FALSE(IsOver(launcher));
+    EXPECT_FALSE(IsOver(launcher, 1));
     std::future<CUresult> asker =
         Start([this] { return Call("cuStreamQuery", o_.full); });
-    EXPECT_FALSE(IsOver(asker));
+    EXPECT_FALSE(IsOver(asker, 2));
     Must(Call("cuStreamDestroy_v2", o_.full));
     EXPECT_EQ(Result(&launcher), CUDA_ERROR_INVALID_HANDLE);
     EXPECT_EQ(Result(&asker), CUDA_ERROR_INVALID_HANDLE);
@@ -345,13 +360,13 @@ TEST_F(QueueOf, ALauncherWhoseContextIsDestroyedIsTold)
     for (int i = 0; i < kLimit; i++)
         Must(memset());
     std::future<CUresult> launcher = Start(memset);
-    EXPECT_FALSE(IsOver(launcher));
+    EXPECT_FALSE(IsOver(launcher, 1));
     std::future<CUresult> maker = Start([other] {
         CUevent event = nullptr;
         CUresult code = Call("cuCtxSetCurrent", other);
         return code == CUDA_SUCCESS ? Call("cuEventCreate", &event, 0u) : code;
     });
-    EXPECT_FALSE(IsOver(maker));
+    EXPECT_FALSE(IsOver(maker, 2));
     Must(Call("cuCtxDestroy_v2", other));
     EXPECT_EQ(Result(&launcher), CUDA_ERROR_CONTEXT_IS_DESTROYED);
     EXPECT_EQ(Result(&maker), CUDA_ERROR_CONTEXT_IS_DESTROYED);

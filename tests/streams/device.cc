@@ -250,6 +250,7 @@ bool Holds(CUstream stream, CUdeviceptr address, size_t size_bytes,
 
 void PauseForTheForbidden()
 {
+    // A busy machine may only miss it.
     std::this_thread::sleep_for(std::chrono::milliseconds(30));
 }
 

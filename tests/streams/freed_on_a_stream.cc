@@ -222,7 +222,7 @@ TEST_P(FreedOnAStream, IsTrimmedOnlyWhenDone)
 class AllowedToWait : public RuleTest
 {
   protected:
-    AllowedToWait() : RuleTest(0, 20000) {}
+    AllowedToWait() : RuleTest(0, UINT32_MAX) {}
 };
 FOR_EACH_LOAD(AllowedToWait);
 

@@ -21,7 +21,7 @@
 
 #define PHASE_US 250000
 #define STEPS_PER_LIFE 20000
-#define SETTLE_NS UINT64_C(5000000000)
+#define SETTLE_NS UINT64_C(60000000000)
 #define STUCK_S 120
 
 static const char usage[] =

@@ -387,6 +387,7 @@ def test_an_empty_cache_is_empty_behind_queued_work():
         del tensor
     thread = threading.Thread(target=torch.cuda.empty_cache)
     thread.start()
+    # What must not happen is given the time to happen.
     time.sleep(0.2)
     assert thread.is_alive() and torch.cuda.memory_reserved() > before
     hold.release()

@@ -20,6 +20,7 @@ COMPILER = """\
 import os, sys, time
 with open({notes!r}, "a") as notes:
     notes.write(" ".join(sys.argv[1:]) + "\\n")
+# The others come meanwhile, most times.
 time.sleep(0.2)
 {rest}
 out = sys.argv[sys.argv.index("-o") + 1]
@@ -117,6 +118,7 @@ def test_a_release_that_was_never_seen(compiler, torch_folder):
 
 
 def test_a_worker_that_dies_leaves_nothing(compiler, torch_folder):
+    # It outlives its parent for a while.
     compiler("os.kill(os.getppid(), 9); time.sleep(1)")
     child = subprocess.run(
         [sys.executable, "-c", "import sys, pathlib\n"

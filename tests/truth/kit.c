@@ -135,6 +135,7 @@ void kit_pause_us(long duration_us)
 {
     struct timespec duration = {.tv_sec = duration_us / 1000000,
                                 .tv_nsec = duration_us % 1000000 * 1000};
+    /* As long as its caller says. */
     (void)nanosleep(&duration, NULL);
 }
 

@@ -221,5 +221,7 @@ int64_t engine_live(const char *kind)
         return handle_live(HANDLE_EVENT);
     if (strcmp(kind, "graphs") == 0)
         return handle_live(HANDLE_GRAPH) + handle_live(HANDLE_EXEC);
+    if (strcmp(kind, "blocked") == 0)
+        return queue_blocked();
     return -1;
 }

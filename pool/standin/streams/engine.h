@@ -58,7 +58,8 @@ CUresult engine_submit_action(struct CUstream_st *stream,
 CUresult engine_hold(CUstream handle);
 CUresult engine_release(CUstream handle);
 
-/* Live "streams", "events" or "graphs" that the user made; -1 for another
+/* Live "streams", "events" or "graphs" that the user made, or calls that are
+ * "blocked"; -1 for another
  * kind. */
 int64_t engine_live(const char *kind);
 

@@ -55,6 +55,8 @@ bool queue_is_full(const struct CUstream_st *stream);
 /* Waits until the launchers that are blocked on `stream` now have gone on.
  * True: it has waited, and the stream may be gone. */
 bool queue_await_launchers(const struct CUstream_st *stream);
+/* Calls that wait in engine_await_room() or for one that does. */
+unsigned queue_blocked(void);
 
 /* --- stream.c --------------------------------------------------------- */
 

@@ -25,6 +25,7 @@ struct launcher {
 
 static struct launcher *launchers; /* newest first */
 static uint64_t last_ticket;
+static unsigned blocked_count; /* launchers, and calls that wait for them */
 
 bool queue_is_full(const struct CUstream_st *stream)
 {
@@ -60,12 +61,14 @@ void engine_await_room(CUstream handle, bool is_per_thread)
                             .stream_id = stream->id,
                             .ticket = ++last_ticket};
     launchers = &self;
+    blocked_count++;
     /* After each wait the stream may be gone: look again. */
     while (stream && !stream->capture &&
            (queue_is_full(stream) || !is_oldest(&self))) {
         op_wait_for_any();
         stream = stream_named(handle, is_per_thread, &why);
     }
+    blocked_count--;
     queue_leave(&self);
 }
 
@@ -82,16 +85,23 @@ static bool await_launchers(const struct CUctx_st *context, uint64_t stream_id)
             launcher = launcher->next;
             continue;
         }
+        blocked_count += !has_waited;
         has_waited = true;
         standin_wait();
         launcher = launchers;
     }
+    blocked_count -= has_waited;
     return has_waited;
 }
 
 bool queue_await_launchers(const struct CUstream_st *stream)
 {
     return await_launchers(stream->context, stream->id);
+}
+
+unsigned queue_blocked(void)
+{
+    return blocked_count;
 }
 
 struct CUctx_st *engine_await_launchers(CUresult *why)

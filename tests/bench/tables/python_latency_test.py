@@ -122,7 +122,7 @@ class Rounds(unittest.TestCase):
         self.assertEqual(len(self.started(10, 45)), 4)
         self.assertEqual(len(self.started(10, 5)), 2)
 
-    def rows_of_process(self, script):
+    def rows_of_process(self, script, limit_s=600):
         """What is passed on of a process that does this instead."""
         output = io.StringIO()
         with tempfile.TemporaryDirectory() as folder:
@@ -131,7 +131,8 @@ class Rounds(unittest.TestCase):
             python.chmod(0o755)
             with mock.patch.object(python_latency.sys, "executable",
                                    str(python)), \
-                    mock.patch.object(python_latency, "PROCESS_LIMIT_S", 1), \
+                    mock.patch.object(python_latency, "PROCESS_LIMIT_S",
+                                      limit_s), \
                     contextlib.redirect_stdout(output):
                 options = python_latency.parse([])
                 python_latency.start_kind(options, "torch", 4)
@@ -144,7 +145,8 @@ class Rounds(unittest.TestCase):
                          ("torch", 4, "status 3, gone"))
 
     def test_process_that_hangs_keeps_its_rows_and_is_one(self):
-        kept, lost = self.rows_of_process("echo '{}'; exec sleep 600")
+        kept, lost = self.rows_of_process("echo '{}'; exec sleep 600",
+                                          limit_s=10)
         self.assertEqual(kept, {})
         self.assertIn("still running", lost["error"])
 

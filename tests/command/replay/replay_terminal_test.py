@@ -70,9 +70,7 @@ def test_nobody_else_does(tmp_path):
 
 
 def wait_until(is_so):
-    deadline = time.monotonic() + 100
     while not is_so():
-        assert time.monotonic() < deadline
         time.sleep(0.01)
 
 

@@ -163,14 +163,15 @@ def test_sockets_that_do_not_wait(block, pair, limit_s):
 
 def test_a_time_limit_is_not_waited_out(block, pair):
     ours, theirs = pair
-    theirs.settimeout(60)
+    theirs.settimeout(36000)
     made = []
     thread = threading.Thread(
         target=lambda: made.append(moiety.ipc.receive(theirs)))
     thread.start()
+    # Most times it waits by then.
     time.sleep(0.05)
     handle = moiety.ipc.send(block, ours)
-    thread.join(30)
+    thread.join()
     made.pop().close()
     handle.release()
 
@@ -183,21 +184,23 @@ def test_others_go_on_while_one_waits(block, pair):
     receiver = threading.Thread(
         target=lambda: made.append(moiety.ipc.receive(theirs)))
     receiver.start()
+    # Most times it waits by then.
     time.sleep(0.05)
     assert receiver.is_alive()
     first = moiety.ipc.send(block, ours)
-    receiver.join(30)
+    receiver.join()
     made.pop().close()
     filled = fill(ours)
     sender = threading.Thread(
         target=lambda: made.append(moiety.ipc.send(block, ours)))
     sender.start()
+    # Most times it waits by then.
     time.sleep(0.05)
     assert sender.is_alive()
     while filled:
         filled -= len(theirs.recv(filled))
     moiety.ipc.receive(theirs).close()
-    sender.join(30)
+    sender.join()
     made.pop().release()
     first.release()
 
@@ -218,8 +221,8 @@ def test_who_waits_is_interrupted(call):
                         "pool = moiety.Pool(exportable=True, memory='mapped')\n"
                         "block = pool.alloc(4096)\n"
                         "ours, theirs = socket.socketpair()\n"
-                        "signal.setitimer(signal.ITIMER_REAL, 0.5)\n"
                         "try:\n"
+                        "    signal.setitimer(signal.ITIMER_REAL, 0.5)\n"
                         f"    {call}\n"
                         "except KeyboardInterrupt:\n"
                         "    block.free(moiety.DONE)\n"

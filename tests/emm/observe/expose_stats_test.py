@@ -6,7 +6,6 @@ import json
 import os
 import socket
 import threading
-import time
 
 import moiety
 import pytest
@@ -189,10 +188,8 @@ def test_who_says_nothing_is_not_waited_for(tmp_path):
     os.chdir(tmp_path)
     over = threading.Event()
     liar = Liar(type(tmp_path)("."), b"{", over.wait)
-    start = time.monotonic()
     with pytest.raises(observe.ExposeError, match="no answer within 0.1 s"):
         ask(liar.path, "stats", timeout_s=0.1)
-    assert time.monotonic() - start < 30
     over.set()
     liar.end()
     with socket.socket(socket.AF_UNIX) as dead:

@@ -65,9 +65,7 @@ def metrics_of(client):
 
 
 def wait_until(holds):
-    deadline = time.monotonic() + 60
     while not holds():
-        assert time.monotonic() < deadline
         time.sleep(0.05)
 
 

@@ -426,6 +426,7 @@ TEST_F(OomRegistration, EndsOnlyWhenTheCallbackHasReturned)
     Callback callback;
     callback.act = [&](uint64_t) {
         is_running = true;
+        // What must not happen is given the time to happen.
         std::this_thread::sleep_for(std::chrono::milliseconds(30));
         is_returning = true;
         return 0;

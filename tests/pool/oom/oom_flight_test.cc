@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Memory that another thread moves while an allocation is about to fail: here a
-// segment that is on its way back to its source, which takes its time.
+// segment that is on its way to or from its source, which takes its time.
+#include <functional>
+
+#include "moiety/segment.h"
 #include "tests/pool/oom/oom_under_test.h"
 
 namespace oom_test
 {
 
-// Memory of the stand-in, whose release stops until it is told to go on.
+// Memory of the stand-in, which stops until it is told to go on.
 class SlowSource
 {
   public:
@@ -24,10 +27,28 @@ class SlowSource
 
     std::atomic<bool> is_stopped{false}; // releases wait
     std::atomic<bool> is_releasing{false};
+    std::atomic<bool> is_empty{false}; // and so do those who ask
+    std::atomic<bool> is_asked{false};
+    std::atomic<bool> refuses{false}; // the next who asks
+    bool is_watched = false;          // a watcher stops, the source does not
+
+    // Until there is more.
+    void Stop()
+    {
+        is_asked = is_empty.load();
+        while (is_empty)
+            std::this_thread::yield();
+    }
 
   private:
-    static moiety_status Reserve(void *, size_t size_bytes, moiety_devptr *out)
+    static moiety_status Reserve(void *context, size_t size_bytes,
+                                 moiety_devptr *out)
     {
+        auto *self = static_cast<SlowSource *>(context);
+        if (self->refuses.exchange(false))
+            return MOIETY_E_NO_DEVICE_MEMORY;
+        if (!self->is_watched)
+            self->Stop();
         using alloc_fn = int(moiety_devptr *, size_t);
         return pool_test::Get<alloc_fn>("cuMemAlloc_v2")(out, size_bytes)
                    ? MOIETY_E_NO_DEVICE_MEMORY
@@ -77,17 +98,145 @@ class OomFlight : public OomTest
         return trimming;
     }
 
+    // Does one thing after the other in a thread that is in the source, for the
+    // second, when this returns.
+    std::thread BeginToGrow(
+        const std::function<void()> &work,
+        const std::function<void()> &before = [] {})
+    {
+        source_.is_asked = false;
+        std::thread growing([this, work, before] {
+            pool_test::SetCurrent(pool_test::PrimaryContext());
+            before();
+            source_.is_empty = true;
+            work();
+        });
+        while (!source_.is_asked)
+            std::this_thread::yield();
+        return growing;
+    }
+
     SlowSource source_;
     moiety_source table_ = source_.Table();
 };
 
+// An allocation of 1 MiB finds the source empty. Then, before its last look, another
+// thread grows by 2 MiB, of which it leaves 1.5 MiB over.
+TEST_F(OomFlight, WhatAGrowthLeavesOverIsWaitedFor)
+{
+    Pool pool(Options(UINT32_MAX));
+    moiety_devptr kept = pool.Alloc(22 * kMiB), grown = 0;
+    std::thread growing, serving;
+    Callback callback;
+    callback.act = [&](uint64_t) {
+        growing = BeginToGrow([&] { grown = pool.Alloc(512 * kKiB); });
+        serving = std::thread([&] {
+            while (pool.Stats().ladder_last_look == 0)
+                std::this_thread::yield();
+            source_.is_empty = false;
+        });
+        return 0;
+    };
+    ASSERT_EQ(MOIETY_OK, callback.AddTo(pool));
+    source_.refuses = true;
+    moiety_devptr block = pool.Alloc(kMiB);
+    growing.join();
+    serving.join();
+    EXPECT_EQ(0u, pool.Stats().ooms);
+    for (moiety_devptr one : {kept, grown, block})
+        pool.Free(one);
+}
+
+TEST_F(OomFlight, WhoDidNotWaitForAGrowthSaysThatItIsNotExact)
+{
+    Pool pool(Options(0));
+    moiety_devptr kept = pool.Alloc(22 * kMiB), grown = 0;
+    std::thread growing;
+    Callback callback;
+    callback.act = [&](uint64_t) {
+        growing = BeginToGrow([&] { grown = pool.Alloc(512 * kKiB); });
+        return 0;
+    };
+    ASSERT_EQ(MOIETY_OK, callback.AddTo(pool));
+    source_.refuses = true;
+    EXPECT_EQ(0u, Fail(pool, kMiB).is_exact);
+    source_.is_empty = false;
+    growing.join();
+    pool.Free(pool.Alloc(kMiB));
+    pool.Free(kept);
+    pool.Free(grown);
+}
+
+// Where a thread is while the program's own function runs in a call of it: what it
+// has cached is its own, as nobody could tell it that it is gone.
+class OomFlightOutside : public OomFlight,
+                         public ::testing::WithParamInterface<bool>
+{
+  protected:
+    bool IsWatcher() const
+    {
+        return GetParam();
+    }
+
+    static void Added(void *self, const moiety_segment_info *)
+    {
+        static_cast<OomFlightOutside *>(self)->source_.Stop();
+    }
+};
+
+TEST_P(OomFlightOutside, KeepsWhatItHasCached)
+{
+    moiety_pool_options options = Options(0);
+    options.thread_cache_bytes = Small().thread_cache_bytes;
+    Pool pool(options);
+    moiety_devptr kept = pool.Alloc(20 * kMiB);
+    std::vector<moiety_devptr> blocks = Fill(pool, 64 * kKiB, 2 * kMiB);
+    moiety_segment_watcher watcher = {};
+    watcher.struct_size = sizeof watcher;
+    watcher.user = this;
+    watcher.added = Added;
+    uint64_t id = 0;
+    source_.is_watched = IsWatcher();
+    if (IsWatcher()) {
+        ASSERT_EQ(MOIETY_OK, moiety_segment_watch(pool, &watcher, &id));
+    }
+    std::thread growing;
+    Callback callback;
+    callback.act = [&](uint64_t) {
+        growing = BeginToGrow(
+            [&] { EXPECT_EQ(MOIETY_OK, moiety_pool_reserve(pool, 24 * kMiB)); },
+            [&] {
+                for (size_t i = 0; i < 4; i++)
+                    pool.Free(blocks[i]);
+            });
+        return 0;
+    };
+    ASSERT_EQ(MOIETY_OK, callback.AddTo(pool));
+    source_.refuses = true;
+    EXPECT_EQ(0u, Fail(pool, 64 * kKiB).is_exact);
+    source_.is_empty = false;
+    growing.join();
+    if (IsWatcher()) {
+        EXPECT_EQ(MOIETY_OK, moiety_segment_unwatch(pool, id));
+    }
+    blocks.erase(blocks.begin(), blocks.begin() + 4);
+    FreeAll(pool, blocks);
+    pool.Free(kept);
+}
+
+INSTANTIATE_TEST_SUITE_P(, OomFlightOutside, ::testing::Bool(),
+                         [](const auto &row) {
+                             return row.param ? "InAWatcher" : "InTheSource";
+                         });
+
 TEST_F(OomFlight, ASegmentOnItsWayToTheSourceIsWaitedFor)
 {
-    Pool pool(Options(10000));
+    Pool pool(Options(UINT32_MAX));
     moiety_devptr kept = pool.Alloc(12 * kMiB);
     pool.Free(pool.Alloc(12 * kMiB), MOIETY_STREAM_DONE);
     std::thread trimming = BeginToTrim(pool);
     std::thread releasing([&] {
+        // Most times the other waits by then.
         std::this_thread::sleep_for(std::chrono::milliseconds(50));
         source_.is_stopped = false;
     });

@@ -237,7 +237,7 @@ TEST_F(StreamMaps, RegrowAfterAWait)
 {
     moiety_pool_options options = Defaults();
     options.limit_bytes = 64 * kMiB;
-    options.wait_ms = 20000;
+    options.wait_ms = UINT32_MAX;
     Pool pool(options);
     Stream stream, other;
     stream.Hold();
