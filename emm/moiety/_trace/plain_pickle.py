@@ -401,7 +401,7 @@ class _Machine:
         if len(values) % 2:
             self._fail("a dictionary has a key without a value")
         for key, value in zip(values[::2], values[1::2]):
-            if type(key) is str and value is not SKIPPED:
+            if type(key) is str:
                 target[key] = value
                 taken = _ENTRY_BYTES + (
                     4 * len(value) if type(value) is str else 0)

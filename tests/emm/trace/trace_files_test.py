@@ -36,7 +36,7 @@ def test_what_is_packed_is_read_alike(tmp_path, data):
     for packed in (
             squeezed(data), squeezed(data[:half]) + squeezed(data[half:]),
             zipped(("log", data)),
-            zipped(("a/", b""), ("a/log", data),
+            zipped(("a/", b""), ("a/log", data), ("__MACOSX/a/._log", b"x"),
                    compression=zipfile.ZIP_DEFLATED),
             zipped(("made/data.pkl", data), ("made/version", b"3\n"),
                    ("made/byteorder", b"little"))):
