@@ -18,7 +18,8 @@ _ZIP_LIST_BYTES_MAX = 1 << 20
 # What files begin with that nothing here reads, and how it is called.
 _UNREADABLE = {
     b"BZh": "compressed by bzip2", b"\xfd7zXZ\0": "compressed by xz",
-    b"\x04\x22\x4d\x18": "compressed by LZ4", b"7z\xbc\xaf\x27\x1c": "a 7z archive",
+    b"\x04\x22\x4d\x18": "compressed by LZ4",
+    b"7z\xbc\xaf\x27\x1c": "a 7z archive",
     b"\xff\xfe": "text in UTF-16", b"\xfe\xff": "text in UTF-16",
     b"SQLite format 3\0": "an SQLite database", b"\x7fELF": "a program",
     b"PAR1": "a Parquet file", b"\x89HDF": "an HDF5 file", b"%PDF": "a PDF",

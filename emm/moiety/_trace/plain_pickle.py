@@ -5,9 +5,9 @@ dictionaries, of any protocol, from files that nobody vouches for.
 Not with a pickle.Unpickler whose find_class() refuses: before that is asked, a
 few bytes can make it allocate gigabytes, or hash what is nested without end.
 This machine knows no operation that calls anything, and of names only that of
-an ordered dictionary, which it reads as one. Each length is checked before memory is taken for
-it, what is kept is added up, only keys that are text are kept, so that no hash
-is the file's choice, and nothing in here recurses.
+an ordered dictionary, which it reads as one. Each length is checked before
+memory is taken for it, what is kept is added up, only keys that are text are
+kept, so that no hash is the file's choice, and nothing in here recurses.
 
 A pickle may be larger than memory: containers under keys that are not wanted
 are read and skipped, and a Sink hands on what is added to it.

@@ -10,8 +10,8 @@ import re
 
 from moiety._trace.format import (
     ABSENT, FIRST_LINE, INFO_COUNT_MAX, KINDS, LETTERS, NAME_COUNT_MAX,
-    NUMBER_MAX, TIME_NS_MAX, Live, Operation, TraceError, checked_size, checked_text,
-    stream_text)
+    NUMBER_MAX, TIME_NS_MAX, Live, Operation, TraceError, checked_size,
+    checked_text, stream_text)
 
 _STDOUT = 1
 _KEY = re.compile(r"[a-z][a-z0-9_]{0,63}")
@@ -156,8 +156,8 @@ class _Target(io.FileIO):
 
 
 def is_stdout(path):
-    """Whether the path, or 1, is standard output. Where that is a file it is not
-    replaced: the shell has opened it."""
+    """Whether the path, or 1, is standard output. Where that is a file it is
+    not replaced: the shell has opened it."""
     try:
         return os.path.samestat(os.stat(path), os.fstat(_STDOUT))
     except OSError:

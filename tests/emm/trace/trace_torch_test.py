@@ -114,7 +114,8 @@ def test_without_entries_live_blocks_are_the_trace(tmp_path):
     expected = [
         trace.Operation("alloc", 0, "all", 0, 300, 5, "before"),
         trace.Operation("alloc", 0, "all", 1, 7, 5, "before")]
-    for data in (snapshot(segments=segments), snapshot([], [], segments=segments),
+    for data in (snapshot(segments=segments),
+                 snapshot([], [], segments=segments),
                  snapshot([entry("snapshot")], segments=segments),
                  # Of torch.cuda.memory_snapshot().
                  pickle.dumps(segments),
