@@ -217,8 +217,8 @@ static void run_children(struct parent *parent)
                                            &options->lags.plans[l], repeat});
 }
 
-/* A replay on the stand-in fails for want of memory where the user says how much
- * there is, not where a recording is of a larger GPU. */
+/* A replay on the stand-in fails for want of memory where the user says how
+ * much there is, not where a recording is of a larger GPU. */
 static void make_room(const struct parent *parent)
 {
     char text[NUMBER_BYTES];

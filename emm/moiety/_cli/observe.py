@@ -5,12 +5,12 @@ import argparse
 import json
 import os
 import sys
-import tempfile
 
 from moiety._cli.command import add_command, add_json
 from moiety._observe import svg, torch_pickle
 from moiety._observe.client import ExposeError, ask
 from moiety._observe.prometheus import exposition
+from moiety._trace.writer import replaced
 
 _EXIT_CODES = """\
 exit codes:
@@ -131,19 +131,6 @@ def _write_json(answer, file):
 _WRITERS = {".pickle": _write_pickle, ".svg": _write_svg, ".json": _write_json}
 
 
-def _written(path, write, answer):
-    """All of it or nothing, whatever happens meanwhile."""
-    folder = os.path.dirname(path) or "."
-    handle, name = tempfile.mkstemp(dir=folder, prefix=".moiety-")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            write(answer, file)
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
-
-
 def _about(answer, path):
     pools = [pool for pool in answer["pools"] if "segments" in pool]
     return {"out": path, "pid": answer["pid"], "pools": len(pools),
@@ -158,7 +145,8 @@ def _run_snapshot(options):
     write = _WRITERS[os.path.splitext(options.out)[1]]
     request = "heap" if options.out.endswith(".svg") else "snapshot"
     answer = ask(options.socket, request, options.pool)
-    _written(options.out, write, answer)
+    with replaced(options.out) as file:
+        write(answer, file)
     about = _about(answer, options.out)
     if options.json:
         print(json.dumps(about, indent=1))

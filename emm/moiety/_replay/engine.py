@@ -2,6 +2,7 @@
 """The program in C that replays: traces as it reads them, its process, which is
 read while it runs and ends with whoever waits for it, and its rows."""
 
+import io
 import json
 import os
 import selectors
@@ -13,6 +14,7 @@ import tempfile
 
 from moiety._trace.files import is_compressed, opened
 from moiety._trace.format import TraceError
+from moiety._trace.writer import Target
 
 
 def _check(path):
@@ -121,7 +123,8 @@ class Results:
         self._named = {name for names in options.subject
                        for name in names.split(",")}
         if options.rows is not None:
-            self._files.append(stack.enter_context(open(options.rows, "wb")))
+            self._files.append(stack.enter_context(
+                io.BufferedWriter(Target(options.rows))))
         if options.json:
             self._files.append(sys.stdout.buffer)
 

@@ -18,7 +18,8 @@ _ZIP_LIST_BYTES_MAX = 1 << 20
 # What files begin with that nothing here reads, and how it is called.
 _UNREADABLE = {
     b"BZh": "compressed by bzip2", b"\xfd7zXZ\0": "compressed by xz",
-    b"\x04\x22\x4d\x18": "compressed by LZ4", b"7z\xbc\xaf\x27\x1c": "a 7z archive",
+    b"\x04\x22\x4d\x18": "compressed by LZ4",
+    b"7z\xbc\xaf\x27\x1c": "a 7z archive",
     b"\xff\xfe": "text in UTF-16", b"\xfe\xff": "text in UTF-16",
     b"SQLite format 3\0": "an SQLite database", b"\x7fELF": "a program",
     b"PAR1": "a Parquet file", b"\x89HDF": "an HDF5 file", b"%PDF": "a PDF",
@@ -115,7 +116,9 @@ def _unzip(plain):
         raise TraceError("a zip archive cannot be read from a pipe")
     try:
         archive = zipfile.ZipFile(_ZipFile(plain))
-        files = [one for one in archive.infolist() if not one.is_dir()]
+        # Macs add a folder of their own.
+        files = [one for one in archive.infolist() if not one.is_dir()
+                 and not one.filename.startswith("__MACOSX/")]
         # torch.save() puts a pickle beside files of its own.
         chosen = [one for one in files
                   if one.filename.endswith("/data.pkl")] or files
@@ -208,6 +211,8 @@ class Lines:
             raise
         if not line:
             raise StopIteration
+        if self._has_cut and line.endswith(b"\0") and self._is_rest_empty():
+            line = line.rstrip(b"\0") or b"\0"
         if len(line) > LINE_BYTES_MAX:
             self.fail(f"is longer than {LINE_BYTES_MAX} bytes")
         if not line.endswith(b"\n") and self._has_cut:
@@ -218,6 +223,14 @@ class Lines:
         if not line.endswith(b"\n"):
             self.fail("the last line has no end: the file is cut off")
         return line
+
+    def _is_rest_empty(self):
+        """Whether nothing follows but NUL bytes: a machine that fails can leave
+        a file longer than what was written."""
+        while piece := self._file.read(_CHUNK_BYTES):
+            if piece.strip(b"\0"):
+                self.fail("has a NUL byte")
+        return True
 
     def fail(self, message):
         raise TraceError(message, line=self.number)

@@ -121,11 +121,11 @@ class _Clock:
                      self._last_ns - self._change_ns < JITTER_NS))
 
 
-def _event(line, columns, clock):
+def _event(text, columns, clock):
     places, count = columns
-    parts = _plain(line).split(b",")
+    parts = text.split(b",")
     if len(parts) != count:
-        raise TraceError(f"{shown(line)} has {len(parts)} fields, not {count}")
+        raise TraceError(f"{shown(text)} has {len(parts)} fields, not {count}")
     thread, time, action, pointer, size, stream = (
         None if place is None else parts[place] for place in places)
     if action not in _KINDS:
@@ -139,8 +139,8 @@ def _event(line, columns, clock):
 
 
 def _rows(lines, nth, counts):
-    """(columns, line) of the one log in a file, or of the nth. A program that
-    was killed can have cut the line before the next header."""
+    """(columns, text of a line) of the one log in a file, or of the nth. A
+    program that was killed can have cut the line before the next header."""
     header, columns, number, before = None, None, 0, []
     for line in lines:
         text = _plain(line)
@@ -164,7 +164,7 @@ def _rows(lines, nth, counts):
             if len(before) > _LINES_BEFORE_MAX:
                 break
         elif number == (nth or 1) and line.strip():
-            yield columns, line
+            yield columns, text
     if not header:
         _refuse(lines, before)
     if nth and number < nth:
@@ -188,5 +188,5 @@ def convert(file, cleaner, _writer, options):
     lines = Lines(file, has_cut=True)
     clock = _Clock(cleaner.counts)
     with lines.numbered():
-        for columns, line in _rows(lines, options.nth, cleaner.counts):
-            cleaner.put(_event(line, columns, clock))
+        for columns, text in _rows(lines, options.nth, cleaner.counts):
+            cleaner.put(_event(text, columns, clock))

@@ -11,7 +11,7 @@ import struct
 from moiety._trace.clean import Event
 from moiety._trace.format import (
     CONTROL, NUMBER_MAX, TEXT_BYTES_MAX, TraceError, checked_size)
-from moiety._trace.plain_pickle import Lists, Sink, load
+from moiety._trace.plain_pickle import SKIPPED, Lists, Sink, load
 
 # The entries have no thread.
 THREAD = "all"
@@ -37,7 +37,8 @@ def begins(start):
 
 def _called(kind):
     """The name of a type for those who wrote the pickle."""
-    for known, name in ((dict, "dict"), ((list, Sink), "list")):
+    for known, name in ((dict, "dict"), ((list, Sink), "list"),
+                        (type(SKIPPED), "set or an object")):
         if issubclass(kind, known):
             return name
     return kind.__name__
@@ -337,7 +338,7 @@ def _reserved_before(chosen):
 def _read(file, device):
     snapshot = load(file, _WANTED)
     if (isinstance(snapshot, list) and snapshot
-            and isinstance(snapshot[0], dict)):
+            and isinstance(snapshot[0], dict) and "blocks" in snapshot[0]):
         snapshot = {"segments": snapshot}  # of torch.cuda.memory_snapshot()
     if not isinstance(snapshot, dict):
         raise TraceError(f"the pickle has a {_called(type(snapshot))}, not a "

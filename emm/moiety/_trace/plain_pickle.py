@@ -5,9 +5,9 @@ dictionaries, of any protocol, from files that nobody vouches for.
 Not with a pickle.Unpickler whose find_class() refuses: before that is asked, a
 few bytes can make it allocate gigabytes, or hash what is nested without end.
 This machine knows no operation that calls anything, and of names only that of
-an ordered dictionary, which it reads as one. Each length is checked before memory is taken for
-it, what is kept is added up, only keys that are text are kept, so that no hash
-is the file's choice, and nothing in here recurses.
+an ordered dictionary, which it reads as one. Each length is checked before
+memory is taken for it, what is kept is added up, only keys that are text are
+kept, so that no hash is the file's choice, and nothing in here recurses.
 
 A pickle may be larger than memory: containers under keys that are not wanted
 are read and skipped, and a Sink hands on what is added to it.
@@ -401,7 +401,7 @@ class _Machine:
         if len(values) % 2:
             self._fail("a dictionary has a key without a value")
         for key, value in zip(values[::2], values[1::2]):
-            if type(key) is str and value is not SKIPPED:
+            if type(key) is str:
                 target[key] = value
                 taken = _ENTRY_BYTES + (
                     4 * len(value) if type(value) is str else 0)

@@ -119,7 +119,7 @@ class Reader:
 
 @contextlib.contextmanager
 def read(path, watch=None):
-    """A context with a Reader of the file, compressed by gzip or not. `watch`,
+    """A context with a Reader of the file, compressed or not. `watch`,
     if there is one, is called now and then with the bytes of the file that were
     read and those that it has."""
     with opened(path, watch) as file:

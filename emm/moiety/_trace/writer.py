@@ -10,8 +10,8 @@ import re
 
 from moiety._trace.format import (
     ABSENT, FIRST_LINE, INFO_COUNT_MAX, KINDS, LETTERS, NAME_COUNT_MAX,
-    NUMBER_MAX, TIME_NS_MAX, Live, Operation, TraceError, checked_size, checked_text,
-    stream_text)
+    NUMBER_MAX, TIME_NS_MAX, Live, Operation, TraceError, checked_size,
+    checked_text, stream_text)
 
 _STDOUT = 1
 _KEY = re.compile(r"[a-z][a-z0-9_]{0,63}")
@@ -136,7 +136,7 @@ class Writer:
         self._file.write(f"E {self.operation_count}\n".encode())
 
 
-class _Target(io.FileIO):
+class Target(io.FileIO):
     """Says in its errors which file could not be written."""
 
     def __init__(self, path, name=None, mode="w"):
@@ -156,8 +156,8 @@ class _Target(io.FileIO):
 
 
 def is_stdout(path):
-    """Whether the path, or 1, is standard output. Where that is a file it is not
-    replaced: the shell has opened it."""
+    """Whether the path, or 1, is standard output. Where that is a file it is
+    not replaced: the shell has opened it."""
     try:
         return os.path.samestat(os.stat(path), os.fstat(_STDOUT))
     except OSError:
@@ -165,22 +165,22 @@ def is_stdout(path):
 
 
 @contextlib.contextmanager
-def _replaced(path):
+def replaced(path):
     """A binary file in whose place the path's is at the end, and nothing after
     an exception. Standard output (1), a device or a pipe is written to as it
     is."""
     if is_stdout(path):
-        with io.BufferedWriter(_Target(_STDOUT, "standard output")) as file:
+        with io.BufferedWriter(Target(_STDOUT, "standard output")) as file:
             yield file
         return
     if os.path.exists(path) and not os.path.isfile(path):
-        with io.BufferedWriter(_Target(path)) as file:
+        with io.BufferedWriter(Target(path)) as file:
             yield file
         return
     target = os.path.realpath(path)
     part = f"{target}.{os.getpid()}.part"
     try:
-        with io.BufferedWriter(_Target(part, path, "x")) as file:
+        with io.BufferedWriter(Target(part, path, "x")) as file:
             yield file
         os.replace(part, target)
     except BaseException:
@@ -193,7 +193,7 @@ def _replaced(path):
 def create(path):
     """A context with a Writer; compressed if the path ends with .gz. The file
     is there only when the context ended without an exception."""
-    with _replaced(path) as file, contextlib.ExitStack() as stack:
+    with replaced(path) as file, contextlib.ExitStack() as stack:
         if path != _STDOUT and os.fspath(path).endswith(".gz"):
             # Neither a name nor a time in it: the same input, the same bytes.
             file = stack.enter_context(

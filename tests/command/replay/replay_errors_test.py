@@ -139,6 +139,8 @@ def test_outputs_that_cannot_be_written(tmp_path):
     refused(run(tmp_path, "some.mtrace", "--rows=rows", "--html=no/out.html"),
             "no/out.html: its folder cannot be written into")
     assert not (tmp_path / "rows").exists()
+    refused(run(tmp_path, "some.mtrace", "--rows=/dev/full"),
+            "moiety: /dev/full: No space left on device\n")
 
 
 def test_what_draws_is_missing(tmp_path):

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import time
 
+import pytest
 from replaying import COMMAND, environment, rows_of, run, script, trace, written
 
 
@@ -80,17 +81,17 @@ def children(process_id):
         return [int(word) for word in file.read().split()]
 
 
-def interrupted(folder, *arguments, **variables):
-    """The rows that are kept when it is interrupted after the first."""
+def interrupted(folder, *arguments, number=signal.SIGINT, **variables):
+    """The rows that are kept when the signal comes after the first."""
     rows = folder / "rows"
     with started(folder, "--rows=rows", "some.mtrace", *arguments,
                  variables=variables, stdout=subprocess.PIPE,
                  stderr=subprocess.PIPE, text=True) as process:
         wait_until(lambda: rows.exists() and rows.stat().st_size > 0)
         [program] = children(process.pid)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         out, error = process.communicate()
-        assert (process.returncode, out, error) == (130, "", "")
+        assert (process.returncode, out, error) == (128 + number, "", "")
     assert not os.path.exists(f"/proc/{program}")
     assert list((folder / "tmp").iterdir()) == []
     return rows.read_text()
@@ -102,9 +103,10 @@ def test_an_interrupt_keeps_the_rows(tmp_path):
     assert kept.endswith("\n") and 1 <= len(rows_of(kept)) < 1000
 
 
-def test_an_interrupt_ends_who_would_not_end(tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_who_would_not_end(tmp_path, number):
     written(tmp_path)
     row = run(tmp_path, "--subject=moiety", "--json", "some.mtrace").stdout
     (tmp_path / "row").write_text(row)
     path = script(tmp_path, "cat row\nexec sleep 1000\n")
-    assert interrupted(tmp_path, MOIETY_REPLAY=path) == row
+    assert interrupted(tmp_path, number=number, MOIETY_REPLAY=path) == row

@@ -263,7 +263,14 @@ def test_files_are_whole_or_not_there(used, tmp_path):
         done = run("snapshot", path, "--out", tmp_path / "a.gif")
         assert done.returncode == 2 and ".pickle, .svg, .json" in done.stderr
         done = run("snapshot", path, "--out", tmp_path / "no" / "a.svg")
-        assert done.returncode == 1 and "No such file" in done.stderr
+        assert done.returncode == 1 and done.stderr.startswith(
+            f"moiety: {tmp_path}/no/a.svg: No such file")
+        full = tmp_path / "full.json"
+        full.symlink_to("/dev/full")
+        done = run("snapshot", path, "--out", full)
+        assert done.returncode == 1 and done.stderr == (
+            f"moiety: {full}: No space left on device\n")
+        full.unlink()
         done = run("snapshot", path, "--out", tmp_path / "a.json")
         assert done.returncode == 0
         answer = json.loads((tmp_path / "a.json").read_text())

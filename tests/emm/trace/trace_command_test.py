@@ -174,7 +174,7 @@ def test_a_signal_leaves_nothing_behind(tmp_path):
              tmp_path / "out.mtrace"],
             stderr=subprocess.PIPE, text=True) as program:
         with open(tmp_path / "in", "wb") as pipe:
-            pipe.write(rmm() + b"7,10:00:00.000001,allocate,0x7f,1,0x0\n" * 4000)
+            pipe.write(rmm(*["7,10:00:00.000001,allocate,0x7f,1,0x0"] * 4000))
             pipe.flush()
             while len(list(tmp_path.iterdir())) == 1:
                 assert program.poll() is None

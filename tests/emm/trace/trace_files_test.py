@@ -36,7 +36,7 @@ def test_what_is_packed_is_read_alike(tmp_path, data):
     for packed in (
             squeezed(data), squeezed(data[:half]) + squeezed(data[half:]),
             zipped(("log", data)),
-            zipped(("a/", b""), ("a/log", data),
+            zipped(("a/", b""), ("a/log", data), ("__MACOSX/a/._log", b"x"),
                    compression=zipfile.ZIP_DEFLATED),
             zipped(("made/data.pkl", data), ("made/version", b"3\n"),
                    ("made/byteorder", b"little"))):
@@ -138,8 +138,8 @@ KEYS = (b"action", b"alloc", b"free_completed", b"addr", b"size", b"stream",
 
 def large_snapshot(path, entry_count, is_shared):
     """As PyTorch's, whose frames are most of it: lists of dictionaries that are
-    shared by all entries; or of an entry's own, with texts of its own, as of one
-    that was JSON before. Written in pieces."""
+    shared by all entries; or of an entry's own, with texts of its own, as of
+    one that was JSON before. Written in pieces."""
     key = {one: b"h%c" % (i + 5) for i, one in enumerate(KEYS)}
 
     def frame(number):

@@ -65,7 +65,8 @@ FREE = "1,10:00:00.000002,free,0x7f00,1024,0x0"
 def test_a_last_line_that_is_cut_is_counted(tmp_path):
     """As of a program that was killed."""
     expected = converted(tmp_path, rmm(ALLOCATE, FREE))[1]
-    for cut in (b"1", b"1,10:00:00.000003,fr", ALLOCATE.encode(), b"\0" * 99):
+    for cut in (b"1", b"1,10:00:00.000003,fr", ALLOCATE.encode(),
+                b"\0" * 99, b"1,10" + b"\0" * (1 << 17)):
         done, made, info = converted(tmp_path, rmm(ALLOCATE, FREE) + cut)
         assert made == expected
         assert done["counts"] == {"cut_lines": 1} and info["cut_lines"] == "1"
