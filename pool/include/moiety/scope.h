@@ -74,7 +74,7 @@ moiety_scope_begin(moiety_pool *pool, moiety_stream stream, moiety_scope *out);
  * Ownership: the scope stays the caller's.
  * Threads:   any, also another one than began it. Takes locks for an instant.
  * Streams:   none.
- * Context:   none; the driver is not called.
+ * Context:   none; the driver is not called, but as by the end of a guard.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status moiety_scope_end(moiety_scope scope);
 

@@ -155,9 +155,10 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_capture_guard_begin(void);
  * @return MOIETY_E_INVALID  No guard is held.
  * @return MOIETY_E_FORKED
  *
- * Threads:   any. Takes a lock for an instant.
- * Streams:   none.
- * Context:   none; the driver is not called.
+ * Threads:   any. Takes a lock for an instant. The end of the last guard destroys
+ *            the pools that moiety_pool_destroy_later() has left to it.
+ * Streams:   none, but for such pools.
+ * Context:   none; the driver is not called, but for such pools.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status moiety_capture_guard_end(void);
 

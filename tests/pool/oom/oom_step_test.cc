@@ -120,12 +120,14 @@ TEST_F(OomStep, CallbacksGive)
     std::vector<moiety_devptr> blocks = Fill(pool, 64 * kKiB);
     Callback callback;
     callback.act = [&](uint64_t) {
+        bool is_there = blocks[0] != 0;
         pool.Free(blocks[0], MOIETY_STREAM_DONE);
         blocks[0] = 0;
-        return 1;
+        return is_there;
     };
     ASSERT_EQ(MOIETY_OK, callback.AddTo(pool));
     moiety_oom_report report = Fail(pool, 128 * kKiB);
+    EXPECT_EQ(2u, report.callback_calls);
     EXPECT_EQ(1u, report.callback_successes);
     EXPECT_EQ(64 * kKiB, report.steps[MOIETY_OOM_CALLBACKS].gave_bytes);
     EXPECT_EQ(64 * kKiB, report.free_bytes);
