@@ -468,8 +468,7 @@ static moiety_status add_peer(struct moietyi_pool_body *body, int32_t device)
                             "ordinals from 0 to 63",
                             device);
     }
-    if (!moietyi_segments_are_mapped(body->segments) ||
-        body->options.flags & MOIETY_POOL_PASS_THROUGH)
+    if (!is_mapped(body) || body->options.flags & MOIETY_POOL_PASS_THROUGH)
         return moietyi_fail(MOIETY_E_UNSUPPORTED,
                             "peers are of a pool that is mapped and does not "
                             "pass all through");

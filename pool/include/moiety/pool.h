@@ -205,7 +205,8 @@ moiety_pool_create(const moiety_pool_options *options, moiety_pool **out);
  *         device, or it is the pool's own.
  * @return MOIETY_E_UNSUPPORTED  The device cannot access the memory of the pool's
  *         (cuDeviceCanAccessPeer); the pool's memory is not mapped, or passes all
- *         through.
+ *         through; or not mapped any more (MOIETY_POOL_PREFER_MAPPED): what is
+ *         mapped still can be accessed then.
  * @return what the driver said  The device has access to nothing: call again.
  *
  * Threads:   any, concurrently. Waits for a thread that grows the pool; calls the
