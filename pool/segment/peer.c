@@ -46,12 +46,13 @@ moiety_status moietyi_segments_add_peer(struct moietyi_segments *segments,
     if (status == MOIETY_OK)
         segments->peers |= bit;
     /* What is mapped still is theirs in any case. */
-    if (status == MOIETY_OK && !moietyi_segments_are_mapped(segments))
+    if (status == MOIETY_OK && !moietyi_segments_are_mapped(segments)) {
         status =
             moietyi_fail(MOIETY_E_UNSUPPORTED,
                          "the driver refuses to map, and new memory is "
                          "cuMemAlloc's: contexts reach that once they have "
                          "enabled peer access");
+    }
     moietyi_grower_end(segments);
     return status;
 }
