@@ -510,8 +510,21 @@ static PyObject *pool_capsule(PyObject *self, PyObject *none)
     return pool ? native_space_capsule(space, pool, "moiety_pool") : NULL;
 }
 
+/* A pool that prefers mapped memory may have fallen back meanwhile. */
+static void py_pool_look_again(struct native_space *space)
+{
+    moiety_pool_options options = {.struct_size = sizeof options};
+    moiety_pool *pool = native_enter_open(space);
+    if (!pool)
+        return;
+    if (moiety_pool_options_get(pool, &options) == MOIETY_OK)
+        py_pool_set_mapped(space, (options.flags & MOIETY_POOL_MAPPED) != 0);
+    native_leave(space);
+}
+
 static const char *py_pool_memory_name(PyObject *self)
 {
+    py_pool_look_again((struct native_space *)self);
     /* relaxed: see the field. */
     return atomic_load_explicit(&((struct native_space *)self)->is_mapped,
                                 memory_order_relaxed)

@@ -138,7 +138,7 @@ in_section(struct moietyi_context *own_context,
 }
 
 /* The pages that are wholly in it: others have memory of somebody else's. */
-static struct span whole_pages(const struct span *bytes)
+static struct span pin_whole_pages(const struct span *bytes)
 {
     uintptr_t page_bytes = moietyi_page_bytes(MOIETYI_PAGES_SMALL);
     struct span out = {(bytes->first + page_bytes - 1) & ~(page_bytes - 1),
@@ -150,7 +150,7 @@ static struct span whole_pages(const struct span *bytes)
 
 /* A fork copies only private memory. Which that is, /proc tells slowly; but the
  * kernel takes this advice, undone at once, for it alone. */
-static bool is_private(const struct span *pages)
+static bool pin_is_private(const struct span *pages)
 {
     void *base = (void *)pages->first;
     size_t size_bytes = pages->end - pages->first;
@@ -163,8 +163,8 @@ static bool is_private(const struct span *pages)
 
 static void keep_from_children(struct stretch *stretch)
 {
-    const struct span pages = whole_pages(&stretch->bytes);
-    stretch->is_kept_back = is_private(&pages);
+    const struct span pages = pin_whole_pages(&stretch->bytes);
+    stretch->is_kept_back = pin_is_private(&pages);
     if (stretch->is_kept_back)
         moietyi_keep_from_children((void *)pages.first,
                                    pages.end - pages.first);
@@ -173,7 +173,7 @@ static void keep_from_children(struct stretch *stretch)
 /* The memory is somebody's own again. */
 static void let_children_have(struct stretch *stretch)
 {
-    const struct span pages = whole_pages(&stretch->bytes);
+    const struct span pages = pin_whole_pages(&stretch->bytes);
     if (stretch->is_kept_back)
         moietyi_let_children_have((void *)pages.first, pages.end - pages.first);
     stretch->is_kept_back = false;

@@ -472,7 +472,7 @@ static moiety_status add_peer(struct moietyi_pool_body *body, int32_t device)
                             "ordinals from 0 to 63",
                             device);
     }
-    if (!moietyi_segments_are_mapped(body->segments))
+    if (!is_mapped(body))
         return moietyi_fail(MOIETY_E_UNSUPPORTED,
                             "peers are of a pool that is mapped");
     moiety_status status = moietyi_device_mapper_probe_peers(

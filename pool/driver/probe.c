@@ -197,3 +197,20 @@ moiety_status moietyi_driver_probe(const struct moietyi_driver *driver,
         status = find_granularity(driver, handle, out);
     return status;
 }
+
+/* Looks at the machine's IOMMU and PCI ACS too, and says no where an older one said
+ * yes. */
+#define STRICT_VERSION 13050
+
+moiety_status moietyi_no_access(const struct moietyi_driver *driver, int device,
+                                int of)
+{
+    return moietyi_fail(
+        MOIETY_E_UNSUPPORTED,
+        "device %d cannot access the memory of device %d%s", device, of,
+        driver->version < STRICT_VERSION
+            ? ""
+            : "; from CUDA 13.5 on the driver asks IOMMU and PCI ACS too, "
+              "unless "
+              "CUDA_DISABLE_IOMMU_ACS_P2P_CAPABILITY_CHECK=1 is set");
+}

@@ -19,4 +19,9 @@ MOIETY_MUST_USE moiety_status moietyi_driver_probe(
 MOIETY_MUST_USE moiety_status moietyi_check_device(
     const struct moietyi_driver *driver, int index, int *out_count);
 
+/* That a device cannot access another one's memory: MOIETY_E_UNSUPPORTED, with a
+ * message. */
+moiety_status moietyi_no_access(const struct moietyi_driver *driver, int device,
+                                int of);
+
 #endif

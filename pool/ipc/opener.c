@@ -13,6 +13,7 @@
 #include "pool/base/failure.h"
 #include "pool/base/fork_mark.h"
 #include "pool/driver/context.h"
+#include "pool/driver/probe.h"
 #include "pool/ipc/message/mapping.h"
 
 bool moietyi_opener_is_gone(moiety_status status)
@@ -134,9 +135,7 @@ static moiety_status opener_check_device(const struct moietyi_driver *driver,
     status =
         MOIETYI_CALL(driver, cuDeviceCanAccessPeer, (&can_access, own, device));
     if (status == MOIETY_OK && !can_access)
-        return moietyi_fail(MOIETY_E_UNSUPPORTED,
-                            "device %d cannot access the memory of device %d",
-                            (int)own, (int)device);
+        return moietyi_no_access(driver, (int)own, (int)device);
     return status;
 }
 

@@ -10,6 +10,7 @@
 #include "pool/base/failure.h"
 #include "pool/base/log.h"
 #include "pool/buddy/units.h"
+#include "pool/driver/probe.h"
 #include "pool/driver/section.h"
 #include "pool/segment/segment.h"
 
@@ -524,9 +525,7 @@ static moiety_status check_peer(const struct moietyi_driver *driver,
         status = MOIETYI_CALL(driver, cuDeviceCanAccessPeer,
                               (&is_able, device, own));
     if (status == MOIETY_OK && !is_able)
-        return moietyi_fail(MOIETY_E_UNSUPPORTED,
-                            "device %d cannot access the memory of device %d",
-                            ordinal, own);
+        return moietyi_no_access(driver, ordinal, own);
     return status;
 }
 

@@ -41,15 +41,18 @@ moiety_status moietyi_segments_add_peer(struct moietyi_segments *segments,
     uint64_t bit = UINT64_C(1) << device;
     moiety_status status = MOIETY_OK;
     moietyi_grower_begin(segments);
-    if (!moietyi_segments_are_mapped(segments))
-        status = moietyi_fail(MOIETY_E_UNSUPPORTED,
-                              "the driver refuses to map: the pool's memory is "
-                              "not mapped any more, so that it can have no "
-                              "peers");
-    else if (!(segments->peers & bit))
+    if (!(segments->peers & bit))
         status = grant_all(segments, device);
     if (status == MOIETY_OK)
         segments->peers |= bit;
+    /* What is mapped still is theirs in any case. */
+    if (status == MOIETY_OK && !moietyi_segments_are_mapped(segments)) {
+        status =
+            moietyi_fail(MOIETY_E_UNSUPPORTED,
+                         "the driver refuses to map, and new memory is "
+                         "cuMemAlloc's: contexts reach that once they have "
+                         "enabled peer access");
+    }
     moietyi_grower_end(segments);
     return status;
 }

@@ -103,8 +103,8 @@ moietyi_segments_source_name(const struct moietyi_segments *segments);
 
 /* Lets a device access all that is mapped, and all that will be; 0 to 63, and no
  * mistake (mapper.h). Any thread, no lock held; waits for a grower, blocks in the
- * driver. MOIETY_OK; MOIETY_E_UNSUPPORTED: the fallback has replaced the mapper; or
- * what the driver said: then nothing has changed. */
+ * driver. MOIETY_OK; MOIETY_E_UNSUPPORTED: the fallback has replaced the mapper, and
+ * its memory is not the device's; or what the driver said: then nothing has changed. */
 MOIETY_MUST_USE moiety_status
 moietyi_segments_add_peer(struct moietyi_segments *segments, int32_t device);
 

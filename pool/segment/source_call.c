@@ -76,7 +76,8 @@ source_call_reserve_limit(struct moietyi_segments *segments, uint64_t bytes)
 }
 
 /* Of memory that has no handle. */
-static const moiety_source *source_of(const struct moietyi_segments *segments)
+static const moiety_source *
+fixed_source_of(const struct moietyi_segments *segments)
 {
     return segments->mapper ? &segments->fallback : &segments->source;
 }
@@ -119,7 +120,7 @@ static moiety_status call_release(const struct moietyi_segments *segments,
 {
     const struct moietyi_segment_info *info = &segment->info;
     const struct moietyi_mapper *mapper = segments->mapper;
-    const moiety_source *source = source_of(segments);
+    const moiety_source *source = fixed_source_of(segments);
     if (info->is_fixed)
         return source->release(source->context, info->memory,
                                info->memory_bytes);
@@ -147,7 +148,8 @@ moiety_status moietyi_source_release(struct moietyi_segments *segments,
         MOIETY_LOG_WARNING,
         "source '%s' does not take %llu bytes at 0x%llx back (%d); they "
         "are tried again",
-        info->is_fixed ? source_of(segments)->name : segments->source.name,
+        info->is_fixed ? fixed_source_of(segments)->name
+                       : segments->source.name,
         (unsigned long long)info->memory_bytes,
         (unsigned long long)info->memory, (int)status);
     pthread_mutex_lock(&segments->lock);
@@ -228,7 +230,7 @@ static void find_inside(struct moietyi_segment_info *info)
 static moiety_status call_reserve(struct moietyi_segments *segments,
                                   struct moietyi_segment_info *info)
 {
-    const moiety_source *source = source_of(segments);
+    const moiety_source *source = fixed_source_of(segments);
     moiety_status status =
         source->reserve(source->context, info->memory_bytes, &info->memory);
     if (status != MOIETY_OK)

@@ -184,6 +184,26 @@ def test_a_device_that_lacks_features(machine, feature, words):
     assert found.verdict == "lacking" and words in found.reason
 
 
+@pytest.mark.parametrize("said, failure, verdict, words", [
+    ("mapped", None, "ok", "maps memory"),
+    ("driver", None, "lacking", "and refuses"),
+    ("", "moiety.Error: no", "unknown", "moiety.Error: no")])
+def test_a_driver_that_refuses_mapped_memory(
+        machine, monkeypatch, said, failure, verdict, words):
+    monkeypatch.setattr(checks.packages, "in_child",
+                        lambda code, *arguments: (said, failure))
+    about = {"features": ["mapped memory (VMM)"]}
+    expect(checks.mapping(machine, 0, about), verdict, words)
+    assert checks.mapping(machine, 0, {"features": []}) is None
+
+
+def test_mapped_memory_is_tried(machine, monkeypatch):
+    about = machine.devices[0]
+    expect(checks.mapping(machine, 0, about), "ok", "maps memory")
+    monkeypatch.setenv("MOIETY_STANDIN_FAULTS", "cuMemMap:every=1:code=801")
+    expect(checks.mapping(machine, 0, about), "lacking", "and refuses")
+
+
 @pytest.mark.parametrize("version, verdict", [
     (11080, "unsafe"), (12000, "ok"), (13000, "ok")])
 def test_contexts(machine, version, verdict):

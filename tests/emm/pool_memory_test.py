@@ -9,6 +9,7 @@ from support import MIB, run_program
 
 SOURCES = {"driver": "cuMemAlloc", "mapped": "cuMemMap"}
 NO_MAPPED_MEMORY = "cuMemGetAllocationGranularity:every=1:code=801"
+REFUSED = "cuMemSetAccess:every=1:code=801"
 NO_ANSWER = "cuMemGetAllocationGranularity:every=1:code=999"
 
 
@@ -126,12 +127,32 @@ def made(memory, **environment):
     (NO_MAPPED_MEMORY, "auto", "driver cuMemAlloc"),
     (NO_MAPPED_MEMORY, "driver", "driver cuMemAlloc"),
     (NO_MAPPED_MEMORY, "mapped", "E_UNSUPPORTED"),
-    (NO_ANSWER, "auto", "E_DRIVER"),
+    (NO_ANSWER, "auto", "driver cuMemAlloc"),
+    (REFUSED, "auto", "driver cuMemAlloc"),
     (NO_ANSWER, "mapped", "E_DRIVER"),
     (NO_ANSWER, "driver", "driver cuMemAlloc"),
 ])
 def test_devices_without_it(faults, memory, found):
     assert made(memory, MOIETY_STANDIN_FAULTS=faults) == found
+
+
+def test_a_driver_that_refuses_later():
+    ended = run_program("""
+        import ctypes
+        import os
+        import moiety
+        with moiety.Pool(memory="auto") as pool:
+            kept = pool.alloc(1 << 20)
+            print(pool.memory)
+            driver = ctypes.CDLL(os.environ.get("MOIETY_DRIVER",
+                                                "libcuda.so.1"))
+            driver.moiety_standin_set_faults(b"cuMemMap:every=1:code=999")
+            more = pool.alloc(8 << 20)
+            print(pool.memory, pool.snapshot()["source"])
+            del kept, more
+    """)
+    assert ended.stdout == "mapped\ndriver cuMemAlloc\n", ended.stderr
+    assert "refuses mapped memory" in ended.stderr
 
 
 @pytest.mark.parametrize("conf, memory, found", [

@@ -79,6 +79,33 @@ def device(_machine, ordinal, about):
         next((advice for _, _, advice in lost if advice), ""))
 
 
+# Prints what a pool's memory becomes that prefers mapped memory.
+_MAPPED = """\
+import os, sys
+from moiety import _native
+os.environ.pop("MOIETY_CONF", None)
+with _native.Pool(int(sys.argv[1]), memory="auto", limit_bytes=2 << 20) as pool:
+    print(pool.memory, end="")
+"""
+
+
+def mapping(_machine, ordinal, about):
+    """A driver may say that it has mapped memory, and refuse it."""
+    if "mapped memory (VMM)" not in about["features"]:
+        return None
+    check = f"mapped memory {ordinal}"
+    memory, failure = packages.in_child(_MAPPED, str(ordinal))
+    if failure:
+        return Finding(check, UNKNOWN, f"a pool cannot be made: {failure}")
+    if memory == "mapped":
+        return Finding(check, OK, "the driver maps memory")
+    return Finding(
+        check, LACKING, "the driver says that it maps memory, and refuses: "
+        "pools that prefer mapped memory have the driver's",
+        "a virtual GPU, WSL2 or a library before the driver may be why "
+        "(docs/mapped.md)")
+
+
 def _refusal(make):
     """Why something for a device that does not exist is not made."""
     try:
@@ -403,6 +430,7 @@ CHECKS = (
 # The machine, the device's ordinal, and what probe() tells of it.
 DEVICE_CHECKS = (
     device,
+    mapping,
     place,
     processors,
     room,

@@ -73,12 +73,9 @@ extern "C" {
  *  `source` nor with MOIETY_POOL_PASS_THROUGH. */
 #define MOIETY_POOL_MAPPED (UINT32_C(1) << 13)
 /** MOIETY_POOL_MAPPED where the device has such memory and nothing speaks against
- *  it: `source`, MOIETY_POOL_EXPORTABLE or _PASS_THROUGH. Otherwise cuMemAlloc's. A driver may
- *  say that it maps memory, and refuse: it is tried when the pool is made. If it
- *  refuses later, twice in a row, the pool takes cuMemAlloc's from then on and keeps
- *  what is mapped; a pool with peers does not, and a checked one refuses the call.
- *  A log message says so, moiety_pool_options_get() has MOIETY_POOL_MAPPED no more,
- *  and moiety_heap_summary.source_name and the reports say where new memory is from. */
+ *  it: `source`, MOIETY_POOL_EXPORTABLE or _PASS_THROUGH. Otherwise cuMemAlloc's, also
+ *  once a driver refuses to map (docs/mapped.md). moiety_heap_summary.source_name and
+ *  the reports say which. */
 #define MOIETY_POOL_PREFER_MAPPED (UINT32_C(1) << 14)
 /** The tables of a pool with a limit of 2 GiB or more ask for huge pages: calls
  *  between other work take less time, but wait where such a page is new, and 10
@@ -205,7 +202,8 @@ moiety_pool_create(const moiety_pool_options *options, moiety_pool **out);
  * @return MOIETY_E_INVALID      `pool` is NULL or destroyed; there is no such
  *         device, or it is the pool's own.
  * @return MOIETY_E_UNSUPPORTED  The device cannot access the memory of the pool's
- *         (cuDeviceCanAccessPeer), or the pool's memory is not mapped.
+ *         (cuDeviceCanAccessPeer); the pool's memory is not mapped, or not any more:
+ *         then the device has what still is.
  * @return what the driver said  The device has access to nothing: call again.
  *
  * Threads:   any, concurrently. Waits for a thread that grows the pool; calls the

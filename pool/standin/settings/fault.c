@@ -100,7 +100,7 @@ static bool parse_delay(const char *rule, struct plan *out)
     return false;
 }
 
-static bool parse_bytes(const char *text, bool *has, long long *out)
+static bool parse_claimed_bytes(const char *text, bool *has, long long *out)
 {
     char *end;
     errno = 0;
@@ -113,9 +113,10 @@ static bool parse_bytes(const char *text, bool *has, long long *out)
 static bool parse_claim(const char *rule, struct memory_claim *out)
 {
     if (strncmp(rule, "memory:free=", 12) == 0)
-        return parse_bytes(rule + 12, &out->has_free, &out->free_bytes);
+        return parse_claimed_bytes(rule + 12, &out->has_free, &out->free_bytes);
     if (strncmp(rule, "memory:total=", 13) == 0)
-        return parse_bytes(rule + 13, &out->has_total, &out->total_bytes);
+        return parse_claimed_bytes(rule + 13, &out->has_total,
+                                   &out->total_bytes);
     return false;
 }
 

@@ -230,6 +230,22 @@ TEST_F(Peers, AreOfMemoryThatIsPreferred)
               RefusedBy(options, MOIETY_E_UNSUPPORTED));
 }
 
+TEST_F(Peers, HaveWhatIsMappedOfAPoolThatHasFallenBack)
+{
+    moiety_pool_options options = Mapped();
+    options.flags = MOIETY_POOL_PREFER_MAPPED;
+    Pool pool(options);
+    moiety_devptr mapped = pool.Alloc(4 * kMiB);
+    pool_test::SetFaults("cuMemMap:every=1:code=CUDA_ERROR_UNKNOWN");
+    moiety_devptr other = pool.Alloc(8 * kMiB);
+    pool_test::SetFaults("");
+    EXPECT_EQ(MOIETY_E_UNSUPPORTED, moiety_pool_add_peer(pool, 1));
+    EXPECT_NE(std::string::npos, Message().find("enabled peer access"));
+    EXPECT_TRUE(HasAccess(1, mapped));
+    pool.Free(mapped);
+    pool.Free(other);
+}
+
 // Memory of cuMemAlloc could not be theirs: a refusal is told.
 TEST_F(Peers, KeepAPoolMapped)
 {
@@ -278,6 +294,23 @@ TEST_F(Peers, HaveAllOrNothingWhereTheDriverFails)
     }
     EXPECT_LE(7u, failed_count);
     inventory.ExpectUnchanged();
+}
+
+// That driver also says no of devices that older ones let access each other.
+TEST(PeersApart, AreToldWhatADriverOfCuda135Asks)
+{
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    EXPECT_EXIT(
+        {
+            setenv("MOIETY_STANDIN_DEVICES", "2", 1);
+            setenv("MOIETY_STANDIN_PEERS", "0", 1);
+            setenv("MOIETY_STANDIN_DRIVER_VERSION", "13050", 1);
+            pool_test::UseStandin();
+            std::string message =
+                RefusedBy(Mapped(1 << 1), MOIETY_E_UNSUPPORTED);
+            std::exit(message.find("IOMMU") == std::string::npos);
+        },
+        ::testing::ExitedWithCode(0), "");
 }
 
 TEST(PeersApart, AreRefused)
