@@ -31,6 +31,7 @@ struct rule {
 struct plan {
     struct rule rules[RULE_MAX];
     size_t rule_count;
+    CUresult wait_code;
     long event_late_us;
     long stream_delay_us;
 };
@@ -44,6 +45,8 @@ static atomic_bool has_rules;
 /* Edge: none; relaxed: the same. */
 static atomic_long event_late_us;
 static atomic_long stream_delay_us;
+/* Edge: none; relaxed: the same. A CUresult. */
+static atomic_int wait_code;
 
 static _Thread_local char error_text[256];
 
@@ -93,6 +96,13 @@ static bool parse_delay(const char *rule, struct plan *out)
     return false;
 }
 
+/* "wait:code=CODE"; false when `rule` is not that. */
+static bool parse_wait(const char *rule, struct plan *out)
+{
+    return strncmp(rule, "wait:code=", 10) == 0 &&
+           parse_code(rule + 10, &out->wait_code);
+}
+
 /* One "key=value" word behind the entry's name. */
 static bool parse_word(const char *word, struct rule *out)
 {
@@ -112,8 +122,8 @@ static bool parse_rule(char *text, struct rule *out)
     if (!word || strlen(word) >= WORD_MAX || !entry_name_is_known(word)) {
         return reject(word ? word : "",
                       "ENTRY:nth=N:code=CODE, ENTRY:every=K:code=CODE, "
-                      "event:late=US or stream:delay=US, ENTRY a driver "
-                      "entry's name or *");
+                      "event:late=US, stream:delay=US or wait:code=CODE, "
+                      "ENTRY a driver entry's name or *");
     }
     memcpy(out->entry, word, strlen(word) + 1);
     while ((word = strtok_r(NULL, ":", &position)))
@@ -131,7 +141,7 @@ static bool parse_plan(char *text, struct plan *out)
     char *position;
     for (char *word = strtok_r(text, ",", &position); word;
          word = strtok_r(NULL, ",", &position)) {
-        if (parse_delay(word, out))
+        if (parse_delay(word, out) || parse_wait(word, out))
             continue;
         if (out->rule_count == RULE_MAX)
             return reject(word, "at most 64 of them");
@@ -152,6 +162,8 @@ static void install(const struct plan *fresh)
     atomic_store_explicit(&event_late_us, fresh->event_late_us,
                           memory_order_relaxed);
     atomic_store_explicit(&stream_delay_us, fresh->stream_delay_us,
+                          memory_order_relaxed);
+    atomic_store_explicit(&wait_code, (int)fresh->wait_code,
                           memory_order_relaxed);
 }
 
@@ -182,6 +194,11 @@ long fault_event_late_us(void)
 long fault_stream_delay_us(void)
 {
     return atomic_load_explicit(&stream_delay_us, memory_order_relaxed);
+}
+
+CUresult fault_wait_code(void)
+{
+    return (CUresult)atomic_load_explicit(&wait_code, memory_order_relaxed);
 }
 
 static bool rule_fires(struct rule *rule)
