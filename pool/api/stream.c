@@ -142,7 +142,8 @@ moiety_status moiety_pool_synchronize(moiety_pool *pool, uint32_t timeout_ms)
         status = moietyi_context_refuse(call.engine->streams.own_context);
     else if (moietyi_capture_guard_is_held())
         status = moietyi_fail(MOIETY_E_CAPTURING,
-                              "moiety_pool_synchronize: a graph is captured");
+                              "moiety_pool_synchronize: a capture guard or a "
+                              "scope is held");
     else
         status = synchronize(&call, &patience);
     moietyi_call_end(&call);

@@ -491,6 +491,11 @@ bool moietyi_epochs_are_recorded(const struct moietyi_streams *streams,
     return recorded(streams) >= number;
 }
 
+bool moietyi_epochs_are_in_flight(const struct moietyi_streams *streams)
+{
+    return moietyi_epochs_passed(streams) < recorded(streams);
+}
+
 bool moietyi_epochs_have_passed(const struct moietyi_stream_user *user,
                                 uint64_t number)
 {
