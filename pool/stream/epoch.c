@@ -18,6 +18,17 @@ uint64_t moietyi_epochs_bytes(const struct moietyi_streams *streams)
     return grains * MOIETYI_GRAIN_BYTES;
 }
 
+uint64_t moietyi_epochs_fresh_bytes(const struct moietyi_streams *streams)
+{
+    uint64_t grains = 0;
+    for (uint32_t i = 0; i < moietyi_stream_state_count(streams); i++) {
+        const struct moietyi_maps *maps =
+            moietyi_stream_state_at(streams, i)->maps;
+        grains += maps ? moietyi_maps_grains(maps, MOIETYI_FRESH) : 0;
+    }
+    return grains * MOIETYI_GRAIN_BYTES;
+}
+
 bool moietyi_epochs_are_pending(const struct moietyi_streams *streams)
 {
     for (uint32_t i = 0; i < moietyi_stream_state_count(streams); i++)

@@ -68,6 +68,8 @@ bool moietyi_epochs_have_passed(const struct moietyi_stream_user *user,
 /* Whether memory waits in any map, and how many bytes. */
 bool moietyi_epochs_are_pending(const struct moietyi_streams *streams);
 uint64_t moietyi_epochs_bytes(const struct moietyi_streams *streams);
+/* Of these: what came since the last event was recorded. */
+uint64_t moietyi_epochs_fresh_bytes(const struct moietyi_streams *streams);
 
 /* A stream state of which memory waits for an event. */
 struct moietyi_waiting {
