@@ -5,6 +5,8 @@
  */
 #include "moiety/stream.h"
 
+#include <stdio.h>
+
 #include "moiety/pool.h"
 #include "pool/base/clock.h"
 #include "pool/base/failure.h"
@@ -121,10 +123,13 @@ static moiety_status synchronize(struct moietyi_call *call,
         if (!i || moietyi_epochs_are_pending(&call->engine->streams))
             status = moietyi_wait_for_work(call, patience);
     }
+    char message[MOIETYI_MESSAGE_BYTES];
+    (void)snprintf(message, sizeof(message), "%s", moietyi_failure_message());
     (void)moietyi_reclaim_done(call);
-    if (status == MOIETY_OK)
-        (void)moietyi_reclaim_synchronise(call);
-    return status;
+    if (status != MOIETY_OK)
+        return moietyi_fail(status, "%s", message);
+    (void)moietyi_reclaim_synchronise(call);
+    return MOIETY_OK;
 }
 
 moiety_status moiety_pool_synchronize(moiety_pool *pool, uint32_t timeout_ms)
