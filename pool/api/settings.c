@@ -59,11 +59,12 @@ moiety_status moietyi_limit_find(struct moietyi_pool_body *body,
         MOIETYI_CALL(body->driver, cuMemGetInfo, (&free_bytes, &total_bytes));
     (void)moietyi_section_leave(&section);
     *out = limit_whole_pages(total_bytes);
-    if (status == MOIETY_OK && !*out)
+    if (status == MOIETY_OK && !*out) {
         status = moietyi_fail(MOIETY_E_NO_DEVICE_MEMORY,
                               "the driver says that the device has %zu bytes: "
                               "a pool on it needs a limit",
                               total_bytes);
+    }
     return status;
 }
 

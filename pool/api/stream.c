@@ -143,14 +143,15 @@ moiety_status moiety_pool_synchronize(moiety_pool *pool, uint32_t timeout_ms)
     patience.work_end_ns = moietyi_now_ns() + timeout_ms * NS_PER_MS;
     call.is_pressed = true;
     call.may_wait = true;
-    if (moietyi_is_lost(pool))
+    if (moietyi_is_lost(pool)) {
         status = moietyi_context_refuse(call.engine->streams.own_context);
-    else if (moietyi_capture_guard_is_held())
+    } else if (moietyi_capture_guard_is_held()) {
         status = moietyi_fail(MOIETY_E_CAPTURING,
                               "moiety_pool_synchronize: a capture guard or a "
                               "scope is held");
-    else
+    } else {
         status = synchronize(&call, &patience);
+    }
     moietyi_call_end(&call);
     return status;
 }

@@ -92,11 +92,12 @@ moiety_status moietyi_wait_for_work(struct moietyi_call *call,
         if (!is_stuck)
             stuck_since_ns = now_ns;
         if (now_ns >= patience->work_end_ns ||
-            now_ns - stuck_since_ns >= patience->event_ns)
+            now_ns - stuck_since_ns >= patience->event_ns) {
             return is_stuck ? explain_no_event(call, disturbed_count(call) !=
                                                          disturbed)
                             : moietyi_fail(MOIETY_E_BUSY,
                                            "work of the device is not over");
+        }
         moietyi_call_nap(call, &nap_ns, NAP_MOST_NS);
     }
     return MOIETY_OK;

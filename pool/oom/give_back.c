@@ -14,7 +14,7 @@ struct question {
 
 /* A driver without events of contexts tells nothing: a call that may wait at all
  * waits as long as that one does. */
-static bool may_release(void *context)
+static bool is_at_rest(void *context)
 {
     struct question *question = context;
     struct moietyi_call *call = question->call;
@@ -29,7 +29,7 @@ moiety_status moietyi_give_back(struct moietyi_call *call, uint64_t keep_bytes,
                                 struct moietyi_given_back *out)
 {
     struct question question = {call, call->pool->body->options.wait_ms, false};
-    const struct moietyi_release_rule rule = {may_release, &question};
+    const struct moietyi_release_rule rule = {is_at_rest, &question};
     moiety_status status =
         moietyi_trim_by(call, keep_bytes, &rule, &out->bytes);
     out->is_held_up = question.is_refused;
@@ -41,7 +41,7 @@ moiety_status moietyi_give_back_unwatched(struct moietyi_call *call,
                                           struct moietyi_given_back *out)
 {
     struct question question = {call, wait_ms, false};
-    const struct moietyi_release_rule rule = {may_release, &question};
+    const struct moietyi_release_rule rule = {is_at_rest, &question};
     moiety_status status = moietyi_trim_unwatched(call, &rule, &out->bytes);
     out->is_held_up = question.is_refused;
     return status;
