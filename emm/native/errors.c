@@ -148,6 +148,8 @@ static int put_numbers(PyObject *into, const moiety_oom_report *report)
         {"callback_successes", report->callback_successes},
         {"duration_ns", report->duration_ns},
         {"waiting_stream_count", report->waiting_stream_count},
+        {"unrecorded_bytes", report->unrecorded_bytes},
+        {"held_up_bytes", report->held_up_bytes},
     };
     int error = 0;
     for (size_t i = 0; !error && i < sizeof numbers / sizeof *numbers; i++)
@@ -164,6 +166,10 @@ static PyObject *py_errors_dictionary_of(const moiety_oom_report *report)
                     py_errors_name_of((moiety_status)report->status)) ||
          native_put(made, "grow_status",
                     py_errors_name_of((moiety_status)report->grow_status)) ||
+         native_put(made, "grow_reason",
+                    PyUnicode_DecodeUTF8(
+                        report->grow_reason,
+                        (Py_ssize_t)strlen(report->grow_reason), "replace")) ||
          native_put(made, "driver_code",
                     PyLong_FromLong(report->driver_code)) ||
          native_put(made, "source",

@@ -3,24 +3,40 @@
  */
 #include "numa/pinned/register.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 
 #include "numa/pinned/map.h"
 #include "pool/base/failure.h"
 #include "pool/driver/section.h"
 
+/* Whether the kernel would not lock the region for this process: a limit does not
+ * bind a privileged one. */
+static bool is_lock_refused(const struct moietyi_region *region)
+{
+    if (region->pages == MOIETYI_PAGES_DRIVER)
+        return false;
+    if (mlock(region->base, region->size_bytes) != 0)
+        return errno == ENOMEM || errno == EPERM || errno == EAGAIN;
+    (void)munlock(region->base, region->size_bytes);
+    return false;
+}
+
 /* A limit that is in the way is worth a word: the driver does not say it. */
-static moiety_status register_explain(moiety_status status, size_t size_bytes)
+static moiety_status register_explain(moiety_status status,
+                                      const struct moietyi_region *region)
 {
     struct rlimit limit;
     if (status != MOIETY_E_NO_PINNED_MEMORY ||
-        getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur >= size_bytes)
+        getrlimit(RLIMIT_MEMLOCK, &limit) != 0 ||
+        limit.rlim_cur >= region->size_bytes || !is_lock_refused(region))
         return status;
     return moietyi_fail(status,
                         "%s: %zu bytes were to be pinned; RLIMIT_MEMLOCK is "
                         "%" PRIuMAX,
-                        moietyi_failure_message(), size_bytes,
+                        moietyi_failure_message(), region->size_bytes,
                         (uintmax_t)limit.rlim_cur);
 }
 
@@ -41,7 +57,7 @@ static moiety_status pin_and_find(const struct moietyi_driver *driver,
     moiety_status status = register_pin(driver, region, flags);
     region->is_pinned = status == MOIETY_OK;
     if (status != MOIETY_OK)
-        return register_explain(status, region->size_bytes);
+        return register_explain(status, region);
     status = MOIETYI_CALL(driver, cuMemHostGetDevicePointer,
                           (&device, region->base, 0));
     region->device_address = device;

@@ -4,6 +4,7 @@
  * Many blocks at once: all of them, or none.
  */
 #include <stdint.h>
+#include <stdio.h>
 
 #include "moiety/pool.h"
 #include "pool/base/failure.h"
@@ -21,6 +22,22 @@ static void give_unused(moiety_pool *pool, moiety_devptr address,
         /* It cannot be refused twice. */
         if (moiety_free(pool, address, MOIETY_STREAM_DONE) != MOIETY_OK)
             return;
+}
+
+/* The failure of a block counts those before it as in use: so the message says
+ * which one it was. */
+static moiety_status give_up(moiety_pool *pool, const moiety_devptr *addresses,
+                             size_t taken, moiety_stream stream,
+                             moiety_status status)
+{
+    char message[MOIETYI_MESSAGE_BYTES];
+    (void)snprintf(message, sizeof(message), "%s", moietyi_failure_message());
+    for (size_t i = 0; i < taken; i++)
+        give_unused(pool, addresses[i], stream);
+    return moietyi_fail(status,
+                        "beside %zu blocks of the batch, which are free again: "
+                        "%s",
+                        taken, message);
 }
 
 /* How many blocks of this size the pool can ever have at once. */
@@ -69,9 +86,9 @@ moiety_status moiety_alloc_batch(moiety_pool *pool, size_t size_bytes,
         status = moiety_alloc(pool, size_bytes, stream, &out[taken]);
         taken += status == MOIETY_OK;
     }
-    for (size_t i = 0; status != MOIETY_OK && i < taken; i++)
-        give_unused(pool, out[i], stream);
-    return status;
+    return status == MOIETY_OK || !taken
+               ? status
+               : give_up(pool, out, taken, stream, status);
 }
 
 moiety_status moiety_free_batch(moiety_pool *pool,

@@ -86,6 +86,12 @@ moiety_status moietyi_limit_find(struct moietyi_pool_body *body,
     status = find_total(body, &total_bytes);
     (void)moietyi_section_leave(&section);
     *out = limit_whole_pages(total_bytes);
+    if (status == MOIETY_OK && !*out) {
+        status = moietyi_fail(MOIETY_E_NO_DEVICE_MEMORY,
+                              "the driver says that the device has %zu bytes: "
+                              "a pool on it needs a limit",
+                              total_bytes);
+    }
     return status;
 }
 

@@ -5,6 +5,8 @@
  */
 #include "moiety/stream.h"
 
+#include <stdio.h>
+
 #include "moiety/pool.h"
 #include "pool/base/clock.h"
 #include "pool/base/failure.h"
@@ -122,10 +124,13 @@ static moiety_status synchronize(struct moietyi_call *call,
         if (!i || moietyi_epochs_are_pending(&call->engine->streams))
             status = moietyi_wait_for_work(call, patience);
     }
+    char message[MOIETYI_MESSAGE_BYTES];
+    (void)snprintf(message, sizeof(message), "%s", moietyi_failure_message());
     (void)moietyi_reclaim_done(call);
-    if (status == MOIETY_OK)
-        (void)moietyi_reclaim_synchronise(call);
-    return status;
+    if (status != MOIETY_OK)
+        return moietyi_fail(status, "%s", message);
+    (void)moietyi_reclaim_synchronise(call);
+    return MOIETY_OK;
 }
 
 moiety_status moiety_pool_synchronize(moiety_pool *pool, uint32_t timeout_ms)
@@ -139,13 +144,15 @@ moiety_status moiety_pool_synchronize(moiety_pool *pool, uint32_t timeout_ms)
     patience.work_end_ns = moietyi_now_ns() + timeout_ms * NS_PER_MS;
     call.is_pressed = true;
     call.may_wait = true;
-    if (moietyi_is_lost(pool))
+    if (moietyi_is_lost(pool)) {
         status = moietyi_context_refuse(call.engine->streams.own_context);
-    else if (moietyi_capture_guard_is_held())
+    } else if (moietyi_capture_guard_is_held()) {
         status = moietyi_fail(MOIETY_E_CAPTURING,
-                              "moiety_pool_synchronize: a graph is captured");
-    else
+                              "moiety_pool_synchronize: a capture guard or a "
+                              "scope is held");
+    } else {
         status = synchronize(&call, &patience);
+    }
     moietyi_call_end(&call);
     return status;
 }

@@ -179,13 +179,23 @@ bool moietyi_reclaim_done(struct moietyi_call *call);
  * take; as moietyi_segments_extend(). */
 MOIETY_MUST_USE moiety_status moietyi_extend_for(struct moietyi_call *call,
                                                  uint64_t needed_bytes);
-/* Gives the source what is wholly free; as moietyi_segments_trim(). */
+/* Gives the source what is wholly free, and waits for the device if the source
+ * does; as moietyi_segments_trim(). */
 moiety_status moietyi_trim_for(struct moietyi_call *call, uint64_t keep_bytes,
                                uint64_t *out_bytes);
+/* The same by a rule, which may be NULL. */
+moiety_status moietyi_trim_by(struct moietyi_call *call, uint64_t keep_bytes,
+                              const struct moietyi_release_rule *rule,
+                              uint64_t *out_bytes);
 /* Gives the source all that is wholly free; as
  * moietyi_segments_trim_unwatched(). */
 moiety_status moietyi_trim_unwatched(struct moietyi_call *call,
+                                     const struct moietyi_release_rule *rule,
                                      uint64_t *out_bytes);
+/* Whether all contexts that the pool knows have nothing left to do, as far as
+ * events tell: false while a capture guard is held, and with a driver that has
+ * no events of contexts. Waits some microseconds for the event. */
+bool moietyi_reclaim_is_device_idle(struct moietyi_call *call);
 /* Out of which maps the call may take. */
 struct moietyi_view moietyi_call_view(const struct moietyi_call *call);
 bool moietyi_reclaim_own(struct moietyi_call *call);

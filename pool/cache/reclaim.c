@@ -124,20 +124,44 @@ moiety_status moietyi_extend_for(struct moietyi_call *call,
 moiety_status moietyi_trim_for(struct moietyi_call *call, uint64_t keep_bytes,
                                uint64_t *out_bytes)
 {
+    return moietyi_trim_by(call, keep_bytes, NULL, out_bytes);
+}
+
+moiety_status moietyi_trim_by(struct moietyi_call *call, uint64_t keep_bytes,
+                              const struct moietyi_release_rule *rule,
+                              uint64_t *out_bytes)
+{
     struct moietyi_segments *segments = call->engine->segments;
     ask_for_left(call);
     moietyi_segments_unmap_left(segments,
                                 moietyi_epochs_passed(&call->engine->streams));
-    return moietyi_segments_trim(segments, keep_bytes, out_bytes);
+    return moietyi_segments_trim(segments, keep_bytes, rule, out_bytes);
 }
 
 moiety_status moietyi_trim_unwatched(struct moietyi_call *call,
+                                     const struct moietyi_release_rule *rule,
                                      uint64_t *out_bytes)
 {
     ask_for_left(call);
     return moietyi_segments_trim_unwatched(
         call->engine->segments, moietyi_epochs_passed(&call->engine->streams),
-        out_bytes);
+        rule, out_bytes);
+}
+
+bool moietyi_reclaim_is_device_idle(struct moietyi_call *call)
+{
+    const struct moietyi_stream_user user = moietyi_call_user(call);
+    struct moietyi_section section;
+    uint64_t number = moietyi_epochs_next(user.streams);
+    if (moietyi_context_enter(user.streams->own_context, &section) != MOIETY_OK)
+        return false;
+    bool is_idle = moietyi_epochs_have_passed(&user, number);
+    if (!is_idle && moietyi_epochs_are_recorded(user.streams, number)) {
+        moietyi_nap(RECORD_NS);
+        is_idle = moietyi_epochs_have_passed(&user, number);
+    }
+    (void)moietyi_section_leave(&section);
+    return is_idle;
 }
 
 void moietyi_reclaim_own_stream(struct moietyi_call *call)

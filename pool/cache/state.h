@@ -151,8 +151,12 @@ struct moietyi_thread_state {
     uint64_t postponed; /* caches that it could not take, ever: see reclaim.c */
     uint64_t given_bytes;     /* ever, to the buddy */
     uint64_t looked_at_bytes; /* of these: when the watermark was looked at */
-    uint64_t counted_bytes;   /* live by its own counts, see live.h */
-    uint64_t untold_bytes;    /* that became live, see live.h */
+    /* Its thread's: looks at the watermark, and whether the device's work kept
+     * segments above it from going back at the last one. */
+    uint32_t watermark_looks;
+    bool is_held_up;
+    uint64_t counted_bytes; /* live by its own counts, see live.h */
+    uint64_t untold_bytes;  /* that became live, see live.h */
     /* Edge IN: see gate.h. Odd while a slow path of its thread is inside. */
     _Atomic uint64_t slow_path;
     /* Out of an allocation that would fail, which goes on afterwards: the

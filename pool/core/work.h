@@ -8,12 +8,12 @@
 
 #include "pool/cache/cache.h"
 
-/* Until when on the clock of moietyi_now_ns() somebody waits: for work, and for
- * its event, which nobody can record while a guard is held or a capture that no
- * guard told of is open. */
+/* Until when on the clock of moietyi_now_ns() somebody waits for work, and for how
+ * long while its event cannot be recorded, though no earlier one is in flight: a
+ * guard is held, or a capture that no guard told of is open. */
 struct moietyi_patience {
     uint64_t work_end_ns;
-    uint64_t event_end_ns;
+    uint64_t event_ns;
 };
 /* For both as long as the pool's wait_ms says, but 200 ms at least. */
 struct moietyi_patience

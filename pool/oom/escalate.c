@@ -17,6 +17,7 @@
 #include "pool/cache/magazine.h"
 #include "pool/core/recorded.h"
 #include "pool/oom/escalation.h"
+#include "pool/oom/give_back.h"
 #include "pool/oom/others.h"
 #include "pool/oom/watermark.h"
 #include "pool/stream/epoch.h"
@@ -41,14 +42,20 @@ static enum moietyi_verdict verdict_of(bool is_found)
     return is_found ? MOIETYI_FOUND : MOIETYI_EXHAUSTED;
 }
 
+/* An old driver's only way, which takes as long as the device works. */
+static bool escalate_to_synchronise(struct moietyi_escalation *escalation)
+{
+    return escalation->may_wait && escalation->body->options.wait_ms &&
+           moietyi_reclaim_synchronise(escalation->call);
+}
+
 static enum moietyi_verdict
 finished_batches(struct moietyi_escalation *escalation)
 {
     if (moietyi_reclaim_done(escalation->call) &&
         moietyi_escalation_take(escalation))
         return MOIETYI_FOUND;
-    return verdict_of(escalation->may_wait &&
-                      moietyi_reclaim_synchronise(escalation->call) &&
+    return verdict_of(escalate_to_synchronise(escalation) &&
                       moietyi_escalation_take(escalation));
 }
 
@@ -58,8 +65,7 @@ escalate_to_own_cache(struct moietyi_escalation *escalation)
 {
     (void)moietyi_reclaim_own(escalation->call);
     /* What was on its way out may wait for no event, but for all work. */
-    if (escalation->may_wait)
-        (void)moietyi_reclaim_synchronise(escalation->call);
+    (void)escalate_to_synchronise(escalation);
     return verdict_of(moietyi_escalation_take_last(escalation));
 }
 
@@ -69,8 +75,7 @@ abandoned_caches(struct moietyi_escalation *escalation)
     if (!moietyi_reclaim_abandoned(escalation->call))
         return MOIETYI_EXHAUSTED;
     (void)moietyi_reclaim_done(escalation->call);
-    if (escalation->may_wait)
-        (void)moietyi_reclaim_synchronise(escalation->call);
+    (void)escalate_to_synchronise(escalation);
     return verdict_of(moietyi_escalation_take_last(escalation));
 }
 
@@ -79,8 +84,7 @@ static enum moietyi_verdict idle_threads(struct moietyi_escalation *escalation)
     if (!moietyi_steal_caches(escalation->call))
         return MOIETYI_EXHAUSTED;
     (void)moietyi_reclaim_done(escalation->call);
-    if (escalation->may_wait)
-        (void)moietyi_reclaim_synchronise(escalation->call);
+    (void)escalate_to_synchronise(escalation);
     return verdict_of(moietyi_escalation_take_last(escalation));
 }
 
@@ -93,13 +97,13 @@ static bool may_move(const struct moietyi_escalation *escalation)
 
 static enum moietyi_verdict trim(struct moietyi_escalation *escalation)
 {
-    uint64_t trimmed_bytes;
-    moiety_status status =
-        moietyi_trim_for(escalation->call, 0, &trimmed_bytes);
+    struct moietyi_given_back given;
+    moiety_status status = moietyi_give_back(escalation->call, 0, &given);
+    escalation->is_held_up = given.is_held_up;
     moietyi_escalation_note(escalation, MOIETY_HISTORY_TRIM, status,
-                            trimmed_bytes);
-    escalation->report.steps[MOIETY_OOM_TRIM].gave_bytes += trimmed_bytes;
-    return trimmed_bytes || may_move(escalation)
+                            given.bytes);
+    escalation->report.steps[MOIETY_OOM_TRIM].gave_bytes += given.bytes;
+    return given.bytes || may_move(escalation)
                ? moietyi_escalation_run(escalation, MOIETY_OOM_GROW,
                                         moietyi_escalation_grow)
                : MOIETYI_EXHAUSTED;
@@ -117,19 +121,68 @@ static uint64_t wait_ns(const struct moietyi_escalation *escalation)
     return escalation->body->options.wait_ms * UINT64_C(1000000);
 }
 
+/* Whether what the device's work keeps from going back would leave room. */
+static bool may_whole_help(const struct moietyi_escalation *escalation)
+{
+    struct moietyi_segments *segments = escalation->body->segments;
+    uint64_t room = moietyi_limit_of(escalation->body);
+    uint64_t kept = moietyi_segments_reserved_bytes(segments);
+    uint64_t whole = moietyi_segments_whole_bytes(segments);
+    kept = kept > whole ? kept - whole : 0;
+    return whole && room > kept &&
+           room - kept >= moietyi_escalation_bytes(escalation);
+}
+
 /* While anything is out that may come back, and as long as the option says. */
 static bool may_wait_on(const struct moietyi_escalation *escalation)
 {
-    return moietyi_epochs_are_pending(&escalation->body->engine->streams) &&
+    return (moietyi_epochs_are_pending(&escalation->body->engine->streams) ||
+            escalation->others.is_held_up ||
+            (escalation->is_held_up && may_whole_help(escalation))) &&
            moietyi_now_ns() < escalation->wait_end_ns;
 }
 
 /* What became whole goes back to the source, which may give it in one piece. */
 static bool is_regrown(struct moietyi_escalation *escalation)
 {
-    return (moietyi_segments_can_trim(escalation->body->segments) ||
-            may_move(escalation)) &&
-           moietyi_escalation_is_found(escalation, MOIETY_OOM_TRIM, trim);
+    if (!may_move(escalation) &&
+        (!moietyi_segments_whole_bytes(escalation->body->segments) ||
+         (escalation->is_held_up &&
+          !moietyi_reclaim_is_device_idle(escalation->call))))
+        return false;
+    return moietyi_escalation_is_found(escalation, MOIETY_OOM_TRIM, trim);
+}
+
+/* One pool after the other, as long as the driver has too little. */
+static enum moietyi_verdict
+escalate_to_others(struct moietyi_escalation *escalation)
+{
+    struct moietyi_others *others = &escalation->others;
+    moiety_status status = MOIETY_OK;
+    bool is_found = false;
+    while (!is_found && escalation->is_driver_short &&
+           moietyi_others_ask(escalation->call, others, &status)) {
+        escalation->refused_at_bytes = UINT64_MAX;
+        is_found = moietyi_grow_again(escalation);
+    }
+    escalation->report.other_pool_count = others->pool_count;
+    escalation->report.other_pool_bytes = others->bytes;
+    if (status == MOIETY_OK)
+        return verdict_of(is_found);
+    escalation->refusal = status;
+    return MOIETYI_BROKEN;
+}
+
+/* Those that had something, and kept it because the device worked. */
+static enum moietyi_verdict
+escalate_to_others_again(struct moietyi_escalation *escalation)
+{
+    if (!escalation->others.is_held_up ||
+        !moietyi_reclaim_is_device_idle(escalation->call))
+        return MOIETYI_EXHAUSTED;
+    escalation->others.last_id = 0;
+    escalation->others.is_held_up = false;
+    return escalate_to_others(escalation);
 }
 
 /* Asks each event and each stream once. What could not be recorded before may be
@@ -151,6 +204,9 @@ wait_for_events(struct moietyi_escalation *escalation)
 {
     long nap_ns = NAP_NS;
     while (!is_over_for(escalation)) {
+        enum moietyi_verdict verdict = escalate_to_others_again(escalation);
+        if (verdict != MOIETYI_EXHAUSTED)
+            return verdict;
         if (!may_wait_on(escalation))
             return MOIETYI_EXHAUSTED;
         moietyi_call_nap(escalation->call, &nap_ns, NAP_MOST_NS);
@@ -203,7 +259,7 @@ static bool may_others_give(const struct moietyi_escalation *escalation)
            moietyi_now_ns() < escalation->others_end_ns;
 }
 
-static bool wait_and_scan(struct moietyi_escalation *escalation)
+static enum moietyi_verdict wait_and_scan(struct moietyi_escalation *escalation)
 {
     long nap_ns = NAP_NS;
     uint64_t now_ns = moietyi_now_ns();
@@ -212,18 +268,20 @@ static bool wait_and_scan(struct moietyi_escalation *escalation)
     escalation->others_end_ns =
         now_ns + (patience_ns < SETTLE_NS ? patience_ns : SETTLE_NS);
     for (;;) {
-        if (moietyi_escalation_is_found(escalation, MOIETY_OOM_WAIT,
-                                        wait_for_events) ||
-            moietyi_escalation_is_found(escalation, MOIETY_OOM_LAST_LOOK,
+        enum moietyi_verdict verdict = moietyi_escalation_run(
+            escalation, MOIETY_OOM_WAIT, wait_for_events);
+        if (verdict == MOIETYI_FOUND || verdict == MOIETYI_BROKEN)
+            return verdict;
+        if (moietyi_escalation_is_found(escalation, MOIETY_OOM_LAST_LOOK,
                                         final_scans))
-            return true;
+            return MOIETYI_FOUND;
         if (!may_wait_on(escalation) && !may_wait_again(escalation) &&
             !may_others_give(escalation))
-            return false;
+            return MOIETYI_EXHAUSTED;
         /* Each look holds others up. */
         moietyi_call_nap(escalation->call, &nap_ns, LOOK_NAP_MOST_NS);
         if (moietyi_escalation_take(escalation))
-            return true;
+            return MOIETYI_FOUND;
     }
 }
 
@@ -251,26 +309,6 @@ static bool may_hand_over(const struct moietyi_escalation *escalation)
            0;
 }
 
-/* One pool after the other, as long as the driver has too little. */
-static enum moietyi_verdict
-escalate_to_others(struct moietyi_escalation *escalation)
-{
-    struct moietyi_others others = {0};
-    moiety_status status = MOIETY_OK;
-    bool is_found = false;
-    while (!is_found && escalation->is_driver_short &&
-           moietyi_others_ask(escalation->call, &others, &status)) {
-        escalation->refused_at_bytes = UINT64_MAX;
-        is_found = moietyi_grow_again(escalation);
-    }
-    escalation->report.other_pool_count = others.pool_count;
-    escalation->report.other_pool_bytes = others.bytes;
-    if (status == MOIETY_OK)
-        return verdict_of(is_found);
-    escalation->refusal = status;
-    return MOIETYI_BROKEN;
-}
-
 /* What costs others time. */
 static moiety_status escalate_to_the_end(struct moietyi_escalation *escalation)
 {
@@ -287,11 +325,11 @@ static moiety_status escalate_to_the_end(struct moietyi_escalation *escalation)
     if (moietyi_has_callbacks(escalation))
         verdict = moietyi_escalation_run(escalation, MOIETY_OOM_CALLBACKS,
                                          moietyi_call_back);
+    if (verdict != MOIETYI_FOUND && verdict != MOIETYI_BROKEN)
+        verdict = wait_and_scan(escalation);
     if (verdict == MOIETYI_BROKEN)
         return escalation->refusal;
-    return verdict == MOIETYI_FOUND || wait_and_scan(escalation)
-               ? MOIETY_OK
-               : fail(escalation);
+    return verdict == MOIETYI_FOUND ? MOIETY_OK : fail(escalation);
 }
 
 /* What any thread has free. Reaching this step means that the caches are too

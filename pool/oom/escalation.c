@@ -7,7 +7,9 @@
 #include "pool/oom/escalation.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
+#include "pool/base/failure.h"
 #include "pool/base/log.h"
 #include "pool/cache/gate.h"
 #include "pool/core/recorded.h"
@@ -124,6 +126,13 @@ static void log_growth(const struct moietyi_escalation *escalation,
                 moietyi_limit_of(body));
 }
 
+static bool escalation_is_short(moiety_status status)
+{
+    return status == MOIETY_E_NO_DEVICE_MEMORY ||
+           status == MOIETY_E_NO_PINNED_MEMORY ||
+           status == MOIETY_E_NO_HOST_MEMORY;
+}
+
 static moiety_status grow_once(struct moietyi_escalation *escalation)
 {
     uint64_t bytes = moietyi_escalation_bytes(escalation);
@@ -144,6 +153,10 @@ static moiety_status grow_once(struct moietyi_escalation *escalation)
     escalation->is_driver_short =
         status == MOIETY_E_NO_DEVICE_MEMORY &&
         moietyi_segments_refusals(segments) != refusals;
+    if (escalation_is_short(status))
+        (void)snprintf(escalation->report.grow_reason,
+                       sizeof(escalation->report.grow_reason), "%s",
+                       moietyi_failure_message());
     log_growth(escalation, status, bytes);
     moietyi_escalation_note(escalation, MOIETY_HISTORY_GROW, status,
                             status == MOIETY_OK ? more_bytes : bytes);
@@ -169,6 +182,12 @@ bool moietyi_may_grow(const struct moietyi_escalation *escalation)
     return escalation->refusal == MOIETY_OK ||
            moietyi_segments_reserved_bytes(escalation->body->segments) <
                escalation->refused_at_bytes;
+}
+
+bool moietyi_may_regrow(const struct moietyi_escalation *escalation)
+{
+    return !escalation->is_held_up &&
+           moietyi_segments_whole_bytes(escalation->body->segments) != 0;
 }
 
 bool moietyi_grow_again(struct moietyi_escalation *escalation)

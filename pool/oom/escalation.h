@@ -13,6 +13,7 @@
 
 #include "moiety/history.h"
 #include "pool/core/body.h"
+#include "pool/oom/others.h"
 
 struct moietyi_escalation {
     struct moietyi_call *call;
@@ -23,10 +24,12 @@ struct moietyi_escalation {
     moiety_status refusal;     /* what growing said last */
     uint64_t refused_at_bytes; /* what was reserved then */
     bool is_driver_short;      /* not the limit refused it, but the source */
-    uint64_t begin_ns;         /* when growing was refused */
-    uint64_t wait_end_ns;      /* for events */
-    uint64_t others_end_ns;    /* for other threads' next calls */
-    moiety_oom_report report;  /* filled as it goes on */
+    bool is_held_up;           /* whole segments stay while the device works */
+    struct moietyi_others others;
+    uint64_t begin_ns;        /* when growing was refused */
+    uint64_t wait_end_ns;     /* for events */
+    uint64_t others_end_ns;   /* for other threads' next calls */
+    moiety_oom_report report; /* filled as it goes on */
 };
 
 /* What a step found out. */
@@ -66,6 +69,10 @@ moietyi_escalation_grow(struct moietyi_escalation *escalation);
 bool moietyi_may_grow(const struct moietyi_escalation *escalation);
 bool moietyi_grow_again(struct moietyi_escalation *escalation);
 
+/* escalation.c: whether a segment is whole that the device's work does not keep
+ * from going back, to be asked for again. */
+bool moietyi_may_regrow(const struct moietyi_escalation *escalation);
+
 /* final_scan.c: searches with all other allocations held back, and fills the
  * report with what it saw. Waits for other threads' slow paths, but not for
  * long. */
@@ -88,7 +95,7 @@ moiety_status moietyi_oom_report(struct moietyi_escalation *escalation,
 
 /* oom_text.c: why the allocation failed, in one line without its end; cut where
  * there is no room. */
-#define MOIETYI_OOM_REASON_BYTES 200U
+#define MOIETYI_OOM_REASON_BYTES 256U
 void moietyi_oom_reason(const moiety_oom_report *report,
                         char buffer[MOIETYI_OOM_REASON_BYTES]);
 

@@ -84,7 +84,7 @@ final_scan_again(struct moietyi_escalation *escalation, uint64_t end_ns)
         /* What another thread's growth leaves over may do. */
         !moietyi_segments_are_growing(escalation->body->segments) &&
         /* What is whole by now must have gone back and been asked for again. */
-        !moietyi_segments_can_trim(escalation->body->segments)) {
+        !moietyi_may_regrow(escalation)) {
         /* The report is of the same moment, or there is another look. */
         moietyi_oom_look(escalation);
         if (is_undisturbed(call, before))
@@ -152,8 +152,7 @@ enum moietyi_verdict moietyi_final_scan(struct moietyi_escalation *escalation)
     do {
         verdict = final_scan_again(escalation, end_ns);
     } while (verdict == MOIETYI_UNDECIDED && !moietyi_may_grow(escalation) &&
-             !moietyi_segments_can_trim(escalation->body->segments) &&
-             moietyi_now_ns() < end_ns);
+             !moietyi_may_regrow(escalation) && moietyi_now_ns() < end_ns);
     bool is_mine = open_gate(call->engine, ticket, closed_at_ns);
     return verdict == MOIETYI_EXHAUSTED && !is_mine ? MOIETYI_UNDECIDED
                                                     : verdict;

@@ -16,6 +16,7 @@
 #include "pool/base/log.h"
 #include "pool/driver/section.h"
 #include "pool/oom/escalation.h"
+#include "pool/stream/capture_guard.h"
 #include "pool/stream/epoch.h"
 
 #define REPORT_TEXT_BYTES 4096U
@@ -115,12 +116,32 @@ void moietyi_oom_look(struct moietyi_escalation *escalation)
     oom_fill_segments(escalation->body, &escalation->report);
     oom_fill_blocks(escalation, &escalation->report);
     fill_streams(escalation, &escalation->report);
+    escalation->report.unrecorded_bytes =
+        moietyi_epochs_fresh_bytes(&escalation->call->engine->streams);
+    escalation->report.held_up_bytes =
+        escalation->is_held_up
+            ? moietyi_segments_whole_bytes(escalation->body->segments)
+            : 0;
+}
+
+/* Why nobody records an event, if that is so. */
+static void fill_unrecorded(const struct moietyi_escalation *escalation,
+                            moiety_oom_report *report)
+{
+    if (moietyi_capture_guard_is_held())
+        report->unrecorded_cause = MOIETY_OOM_UNRECORDED_GUARD;
+    else if (moietyi_is_capturing(&escalation->call->engine->streams,
+                                  MOIETY_STREAM_LEGACY))
+        report->unrecorded_cause = MOIETY_OOM_UNRECORDED_CAPTURE;
+    else
+        report->unrecorded_bytes = 0;
 }
 
 /* What it does not tell stays 0. */
-static void fill_device(struct moietyi_pool_body *body,
+static void fill_device(const struct moietyi_escalation *escalation,
                         moiety_oom_report *report)
 {
+    struct moietyi_pool_body *body = escalation->body;
     struct moietyi_section section;
     moiety_driver_error error = {.struct_size = sizeof(error)};
     size_t free_bytes;
@@ -130,6 +151,7 @@ static void fill_device(struct moietyi_pool_body *body,
         report->driver_code = error.code;
     if (moietyi_context_enter(&body->own_context, &section) != MOIETY_OK)
         return;
+    fill_unrecorded(escalation, report);
     if (body->driver->cuMemGetInfo(&free_bytes, &total_bytes) == CUDA_SUCCESS &&
         free_bytes <= total_bytes) {
         report->device_free_bytes = free_bytes;
@@ -166,7 +188,7 @@ moiety_status moietyi_oom_report(struct moietyi_escalation *escalation,
     escalation->report.status = (uint32_t)status;
     fill_request(escalation, &escalation->report);
     fill_source_name(escalation->body, &escalation->report);
-    fill_device(escalation->body, &escalation->report);
+    fill_device(escalation, &escalation->report);
     escalation->call->thread_state->oom = escalation->report;
     oom_log(&escalation->report);
     return message(&escalation->report);

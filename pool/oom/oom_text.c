@@ -71,17 +71,47 @@ static void put_limit(struct text *text, const moiety_oom_report *report)
     put(text, " of a limit of ");
     oom_text_put_size(text, report->limit_bytes);
     put(text, " are in use");
+    if (!report->unreleased_bytes)
+        return;
+    put(text, ", and the source does not take back ");
+    oom_text_put_size(text, report->unreleased_bytes);
 }
 
+/* What a device has free is no matter to a source of host memory. */
 static void put_device_reason(struct text *text,
                               const moiety_oom_report *report)
 {
     put(text, "beyond ");
     oom_text_put_size(text, report->reserved_bytes);
-    put(text, " the pool cannot grow: %s; the device has ",
-        moiety_status_name((moiety_status)report->grow_status));
+    put(text, " the pool cannot grow: %.127s",
+        report->grow_reason[0]
+            ? report->grow_reason
+            : moiety_status_name((moiety_status)report->grow_status));
+    if (report->grow_status != MOIETY_E_NO_DEVICE_MEMORY ||
+        (!report->device_total_bytes && !report->device_free_bytes))
+        return;
+    put(text, "; the device has ");
     oom_text_put_size(text, report->device_free_bytes);
     put(text, " free");
+}
+
+static void put_held_up(struct text *text, const moiety_oom_report *report)
+{
+    oom_text_put_size(text, report->held_up_bytes);
+    put(text, " of whole segments do not go back while the device works; the "
+              "longest free run is ");
+    oom_text_put_size(text, report->largest_free_bytes);
+}
+
+static void put_unrecorded(struct text *text, const moiety_oom_report *report)
+{
+    oom_text_put_size(text, report->unrecorded_bytes);
+    put(text, " wait for an event, and none is recorded while %s; ",
+        report->unrecorded_cause == MOIETY_OOM_UNRECORDED_GUARD
+            ? "a capture guard or a scope is held"
+            : "a blocking stream captures a graph");
+    oom_text_put_size(text, report->free_bytes);
+    put(text, " are free");
 }
 
 static void put_behind(struct text *text, const moiety_oom_report *report)
@@ -113,6 +143,15 @@ static void put_fragments(struct text *text, const moiety_oom_report *report)
 
 typedef void put_fn(struct text *text, const moiety_oom_report *report);
 
+/* Without them, growing would be within the limit. */
+static bool is_held_up_decisive(const moiety_oom_report *report)
+{
+    uint64_t kept = report->reserved_bytes > report->held_up_bytes
+                        ? report->reserved_bytes - report->held_up_bytes
+                        : 0;
+    return is_within_limit(report, plus(kept, report->needed_bytes));
+}
+
 /* What decides. With all that is not in use: does it fit into the limit, is it
  * there, and in whose hands is the most of what is missing? */
 static put_fn *reason_of(const moiety_oom_report *report)
@@ -131,10 +170,16 @@ static put_fn *reason_of(const moiety_oom_report *report)
         is_within_limit(
             report, plus(plus(report->reserved_bytes, needed), PAGE_BYTES - 1)))
         return put_device_reason;
+    if (report->held_up_bytes && is_held_up_decisive(report))
+        return put_held_up;
     if (!away || (report->free_bytes >= needed && away < needed))
         return put_fragments;
-    return report->retiring_bytes >= report->cached_others_bytes ? put_behind
-                                                                 : put_caches;
+    if (report->retiring_bytes < report->cached_others_bytes)
+        return put_caches;
+    return report->unrecorded_cause &&
+                   report->unrecorded_bytes >= report->retiring_bytes / 2
+               ? put_unrecorded
+               : put_behind;
 }
 
 void moietyi_oom_reason(const moiety_oom_report *report,

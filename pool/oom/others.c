@@ -9,6 +9,7 @@
 
 #include "pool/core/recorded.h"
 #include "pool/oom/beside.h"
+#include "pool/oom/give_back.h"
 
 /* Memory of the driver's alone, and as segments. */
 static bool others_are_kin(const struct moietyi_pool_body *body)
@@ -52,30 +53,32 @@ static void note_trim(struct moietyi_call *call, moiety_status status,
 }
 
 /* As moiety_pool_trim(), but waits for no work. */
-static uint64_t trim_in(struct moietyi_call *call)
+static struct moietyi_given_back trim_in(struct moietyi_call *call,
+                                         uint32_t wait_ms)
 {
-    uint64_t bytes = 0;
+    struct moietyi_given_back given = {0, false};
     moietyi_call_pass_gate(call);
     call->is_pressed = true;
     (void)moietyi_reclaim_abandoned(call);
     (void)moietyi_reclaim_own(call);
     if (moietyi_steal_caches(call))
         (void)moietyi_reclaim_done(call);
-    moiety_status status = moietyi_trim_unwatched(call, &bytes);
-    note_trim(call, status, bytes);
-    return bytes;
+    moiety_status status = moietyi_give_back_unwatched(call, wait_ms, &given);
+    note_trim(call, status, given.bytes);
+    return given;
 }
 
-static uint64_t others_visit(struct moietyi_pool_body *body)
+static struct moietyi_given_back others_visit(struct moietyi_pool_body *body,
+                                              uint32_t wait_ms)
 {
     struct moietyi_call call;
-    uint64_t bytes = 0;
+    struct moietyi_given_back given = {0, false};
     if (moietyi_segments_are_watched(body->segments) || !has_unused(body) ||
         moietyi_call_begin(body->pool, MOIETY_STREAM_DONE, &call) != MOIETY_OK)
-        return 0;
-    bytes = trim_in(&call);
+        return given;
+    given = trim_in(&call, wait_ms);
     moietyi_call_end(&call);
-    return bytes;
+    return given;
 }
 
 struct round {
@@ -97,7 +100,10 @@ static void others_go_round(void *context)
            (body = moietyi_exposed_visit(round->others->last_id + 1,
                                          others_choose, round->asker))) {
         round->others->last_id = body->exposed.id;
-        round->bytes = others_visit(body);
+        const struct moietyi_given_back given =
+            others_visit(body, round->asker->options.wait_ms);
+        round->bytes = given.bytes;
+        round->others->is_held_up |= given.is_held_up;
         round->pool_count++;
         if (round->bytes) {
             moietyi_log(MOIETY_LOG_INFO,

@@ -17,11 +17,12 @@ struct moietyi_others {
     uint64_t last_id; /* of the one that was asked last; 0: none */
     uint64_t pool_count;
     uint64_t bytes;
+    bool is_held_up; /* one has something, and the device works */
 };
 
 /* Lets one pool after the other give back what it can, until one gave something.
- * The call ends and begins anew meanwhile. Waits for the driver and for growers,
- * for no stream. False: there is none left, nothing has changed, or `out_status`
+ * The call ends and begins anew meanwhile. Waits for growers, for no work of the
+ * device. False: there is none left, nothing has changed, or `out_status`
  * says why the call cannot go on; it can be ended as any other. */
 bool moietyi_others_ask(struct moietyi_call *call,
                         struct moietyi_others *others,

@@ -10,7 +10,7 @@
 #include "pool/core/body.h"
 
 /* Gives segments back that are wholly free, as long as more than the watermark
- * is reserved. May block in the source. */
+ * is reserved, if the device has no work. */
 void moietyi_watermark_trim(struct moietyi_call *call);
 
 /* Whether `more_bytes` would be too much. */

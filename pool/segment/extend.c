@@ -127,6 +127,7 @@ static moiety_status look_before(struct moietyi_segments *segments,
         mapper->look_free(mapper->context, &free_bytes) != MOIETY_OK ||
         free_bytes >= bytes)
         return MOIETY_OK;
+    moietyi_source_note_refusal(segments);
     return moietyi_fail(moietyi_source_exhausted(segments),
                         "%llu bytes are missing, and the device has %llu",
                         (unsigned long long)bytes,

@@ -185,30 +185,40 @@ void moietyi_segments_drop(struct moietyi_segments *segments,
 MOIETY_MUST_USE moiety_status moietyi_segments_grow_to(
     struct moietyi_segments *segments, uint64_t total_bytes);
 
+/* For callers that may not wait for the device, as most sources do to take memory
+ * back. Mapped memory needs no rule. */
+struct moietyi_release_rule {
+    /* Whether the source takes memory back at once. Asked before each segment. */
+    bool (*may_release)(void *context);
+    void *context;
+};
+
 /* Releases wholly free segments that are not pinned or mapped twice, lowest
  * address first, as long as `keep_bytes` stay reserved, and tries again what the
  * source refused to take back before. `out_bytes` gets what the source took back.
- * Any thread, no lock held; blocks in the source. MOIETY_OK, or the first thing
- * that the source refused. */
+ * `rule` may be NULL; what it forbids stays. Any thread, no lock held; blocks in
+ * the source. MOIETY_OK, or the first thing that the source refused. */
 moiety_status moietyi_segments_trim(struct moietyi_segments *segments,
-                                    uint64_t keep_bytes, uint64_t *out_bytes);
+                                    uint64_t keep_bytes,
+                                    const struct moietyi_release_rule *rule,
+                                    uint64_t *out_bytes);
 
 /* The same of a pool that nobody watches, all of it, for a thread that may call no
  * function of the program's; places that handles left until `passed_epoch` are
  * unmapped first. Waits for the driver and for a grower. MOIETY_E_BUSY: somebody
  * watches, and nothing was done. */
-moiety_status moietyi_segments_trim_unwatched(struct moietyi_segments *segments,
-                                              uint64_t passed_epoch,
-                                              uint64_t *out_bytes);
+moiety_status moietyi_segments_trim_unwatched(
+    struct moietyi_segments *segments, uint64_t passed_epoch,
+    const struct moietyi_release_rule *rule, uint64_t *out_bytes);
 bool moietyi_segments_are_watched(struct moietyi_segments *segments);
 
 /* How often the source had no memory, where the limit would have allowed it.
  * Wait-free. */
 uint64_t moietyi_segments_refusals(const struct moietyi_segments *segments);
 
-/* Whether a segment that is not pinned is wholly free, so that a trim would give
- * it back. Any thread; blocks on the lock. */
-bool moietyi_segments_can_trim(struct moietyi_segments *segments);
+/* Of segments that are not pinned and wholly free: what a trim would give back.
+ * Any thread; blocks on the lock. */
+uint64_t moietyi_segments_whole_bytes(struct moietyi_segments *segments);
 
 /* Bytes that the source has given and not taken back, and those it is being
  * asked for. Wait-free; exact at rest. */

@@ -46,15 +46,20 @@ uint64_t moietyi_segments_refusals(const struct moietyi_segments *segments)
     return atomic_load_explicit(&segments->refusal_count, memory_order_relaxed);
 }
 
+void moietyi_source_note_refusal(struct moietyi_segments *segments)
+{
+    /* relaxed: advice. */
+    atomic_fetch_add_explicit(&segments->refusal_count, 1,
+                              memory_order_relaxed);
+}
+
 /* What was counted before the source was asked; and that it had none. */
 static void source_call_take_off(struct moietyi_segments *segments,
                                  uint64_t bytes, moiety_status status)
 {
     count_released(segments, bytes);
     if (status == moietyi_source_exhausted(segments))
-        /* relaxed: advice. */
-        atomic_fetch_add_explicit(&segments->refusal_count, 1,
-                                  memory_order_relaxed);
+        moietyi_source_note_refusal(segments);
 }
 
 /* Only the grower adds, so what fits here still fits below. */

@@ -206,6 +206,9 @@ moietyi_source_create(struct moietyi_segments *segments, uint64_t size_bytes,
 /* A handle for a segment that has none, within the limit; the same. */
 MOIETY_MUST_USE moiety_status moietyi_source_refill(
     struct moietyi_segments *segments, struct moietyi_segment *segment);
+/* The device has less than what would be asked for: as if the driver had said
+ * so. */
+void moietyi_source_note_refusal(struct moietyi_segments *segments);
 /* What an exhausted limit or offset space is called for this source. */
 moiety_status moietyi_source_exhausted(const struct moietyi_segments *segments);
 

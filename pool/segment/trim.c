@@ -7,15 +7,62 @@
  */
 #include "pool/segment/state.h"
 
+/* Lock held. */
+static bool may_withdraw(const struct moietyi_segments *segments,
+                         const struct moietyi_segment *segment,
+                         uint64_t keep_bytes)
+{
+    return !segment->pin_count && !segment->left_count &&
+           segments->listed_bytes >= keep_bytes &&
+           segments->listed_bytes - keep_bytes >= segment->info.memory_bytes;
+}
+
 static bool try_withdraw(struct moietyi_segments *segments,
                          const struct moietyi_segment *segment,
                          uint64_t keep_bytes)
 {
     const struct moietyi_segment_info *info = &segment->info;
-    return !segment->pin_count && !segment->left_count &&
-           segments->listed_bytes >= keep_bytes &&
-           segments->listed_bytes - keep_bytes >= info->memory_bytes &&
+    return may_withdraw(segments, segment, keep_bytes) &&
            moietyi_buddy_remove(segments->buddy, info->first, info->page_count);
+}
+
+/* Lock held. */
+static bool is_whole(const struct moietyi_segments *segments,
+                     const struct moietyi_segment *segment)
+{
+    const struct moietyi_segment_info *info = &segment->info;
+    uint64_t start = (uint64_t)info->first.index * MOIETYI_PAGE_GRAINS;
+    uint64_t grains = (uint64_t)info->page_count * MOIETYI_PAGE_GRAINS;
+    return moietyi_buddy_free_from(segments->buddy, moietyi_grain_at(start),
+                                   moietyi_grain_at(start + grains)) == grains;
+}
+
+/* Whether there is anything from page `cursor` on that would go back. */
+static bool is_any_whole(struct moietyi_segments *segments, uint64_t keep_bytes,
+                         uint32_t cursor)
+{
+    pthread_mutex_lock(&segments->lock);
+    const struct moietyi_segment *at = segments->listed;
+    while (at &&
+           (at->info.first.index < cursor ||
+            !may_withdraw(segments, at, keep_bytes) || !is_whole(segments, at)))
+        at = at->next;
+    pthread_mutex_unlock(&segments->lock);
+    return at != NULL;
+}
+
+static bool is_any_unreleased(struct moietyi_segments *segments)
+{
+    pthread_mutex_lock(&segments->lock);
+    bool is_any = segments->unreleased != NULL;
+    pthread_mutex_unlock(&segments->lock);
+    return is_any;
+}
+
+static bool may_release(const struct moietyi_segments *segments,
+                        const struct moietyi_release_rule *rule)
+{
+    return !rule || segments->mapper || rule->may_release(rule->context);
 }
 
 /* The next segment that is wholly free, from page `*cursor` on; NULL at the end. */
@@ -63,13 +110,19 @@ static moiety_status give_back(struct moietyi_segments *segments,
 
 /* Adds to `out_bytes`. */
 static moiety_status trim_all(struct moietyi_segments *segments,
-                              uint64_t keep_bytes, uint64_t *out_bytes)
+                              uint64_t keep_bytes,
+                              const struct moietyi_release_rule *rule,
+                              uint64_t *out_bytes)
 {
-    moiety_status first = moietyi_source_release_refused(segments, out_bytes);
+    moiety_status first = MOIETY_OK;
     struct moietyi_segment *segment;
     uint32_t cursor = 0;
+    if (is_any_unreleased(segments) && may_release(segments, rule))
+        first = moietyi_source_release_refused(segments, out_bytes);
     moietyi_buddy_trim(segments->buddy);
-    while ((segment = withdraw_next(segments, keep_bytes, &cursor))) {
+    while ((!rule || is_any_whole(segments, keep_bytes, cursor)) &&
+           may_release(segments, rule) &&
+           (segment = withdraw_next(segments, keep_bytes, &cursor))) {
         uint64_t bytes = segment->info.memory_bytes;
         moiety_status status = give_back(segments, segment);
         if (status == MOIETY_OK)
@@ -109,11 +162,13 @@ static void trim_end(struct moietyi_segments *segments, bool is_grower)
 }
 
 moiety_status moietyi_segments_trim(struct moietyi_segments *segments,
-                                    uint64_t keep_bytes, uint64_t *out_bytes)
+                                    uint64_t keep_bytes,
+                                    const struct moietyi_release_rule *rule,
+                                    uint64_t *out_bytes)
 {
     *out_bytes = 0;
     bool is_grower = trim_begin(segments);
-    moiety_status status = trim_all(segments, keep_bytes, out_bytes);
+    moiety_status status = trim_all(segments, keep_bytes, rule, out_bytes);
     trim_end(segments, is_grower);
     return status;
 }
@@ -134,16 +189,16 @@ static bool trim_begin_unwatched(struct moietyi_segments *segments)
     return is_begun;
 }
 
-moiety_status moietyi_segments_trim_unwatched(struct moietyi_segments *segments,
-                                              uint64_t passed_epoch,
-                                              uint64_t *out_bytes)
+moiety_status moietyi_segments_trim_unwatched(
+    struct moietyi_segments *segments, uint64_t passed_epoch,
+    const struct moietyi_release_rule *rule, uint64_t *out_bytes)
 {
     *out_bytes = 0;
     if (!trim_begin_unwatched(segments))
         return MOIETY_E_BUSY;
     if (segments->mapper)
         (void)moietyi_unmap_left(segments, passed_epoch, UINT32_MAX);
-    moiety_status status = trim_all(segments, 0, out_bytes);
+    moiety_status status = trim_all(segments, 0, rule, out_bytes);
     trim_end(segments, segments->mapper != NULL);
     return status;
 }
@@ -156,20 +211,13 @@ bool moietyi_segments_are_watched(struct moietyi_segments *segments)
     return are_watched;
 }
 
-bool moietyi_segments_can_trim(struct moietyi_segments *segments)
+uint64_t moietyi_segments_whole_bytes(struct moietyi_segments *segments)
 {
-    bool is_any = false;
+    uint64_t bytes = 0;
     pthread_mutex_lock(&segments->lock);
-    for (const struct moietyi_segment *segment = segments->listed;
-         segment && !is_any; segment = segment->next) {
-        const struct moietyi_segment_info *info = &segment->info;
-        uint64_t start = (uint64_t)info->first.index * MOIETYI_PAGE_GRAINS;
-        uint64_t grains = (uint64_t)info->page_count * MOIETYI_PAGE_GRAINS;
-        is_any =
-            !segment->pin_count && !segment->left_count &&
-            moietyi_buddy_free_from(segments->buddy, moietyi_grain_at(start),
-                                    moietyi_grain_at(start + grains)) == grains;
-    }
+    for (const struct moietyi_segment *at = segments->listed; at; at = at->next)
+        if (may_withdraw(segments, at, 0) && is_whole(segments, at))
+            bytes += at->info.memory_bytes;
     pthread_mutex_unlock(&segments->lock);
-    return is_any;
+    return bytes;
 }

@@ -24,6 +24,7 @@ STANDIN_EXPORT moiety_standin_calls_fn moiety_standin_calls;
 STANDIN_EXPORT moiety_standin_unimplemented_calls_fn
     moiety_standin_unimplemented_calls;
 STANDIN_EXPORT moiety_standin_reset_calls_fn moiety_standin_reset_calls;
+STANDIN_EXPORT moiety_standin_waits_fn moiety_standin_waits;
 STANDIN_EXPORT moiety_standin_is_implemented_fn moiety_standin_is_implemented;
 STANDIN_EXPORT moiety_standin_hold_fn moiety_standin_hold;
 STANDIN_EXPORT moiety_standin_release_fn moiety_standin_release;
@@ -68,6 +69,14 @@ uint64_t moiety_standin_unimplemented_calls(void)
 void moiety_standin_reset_calls(void)
 {
     calls_reset();
+}
+
+uint64_t moiety_standin_waits(void)
+{
+    standin_lock();
+    uint64_t count = engine_wait_count();
+    standin_unlock();
+    return count;
 }
 
 int moiety_standin_is_implemented(const char *name)

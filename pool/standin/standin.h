@@ -32,6 +32,7 @@ typedef const char *moiety_standin_version_fn(void);
  *   stream:delay=MICROSECONDS  every piece of stream work takes that longer
  *   memory:free=BYTES, memory:total=BYTES  what cuMemGetInfo() says, whatever is
  *                              so; may be below 0
+ *   wait:code=CODE           a call that would wait for queued work fails
  * CODE is a number or a CUDA_ERROR_ name. ENTRY "*" counts calls of every
  * entry together. Returns 0, or -1 when a word is unknown: then nothing
  * changed and moiety_standin_fault_error() names the word and what is
@@ -45,6 +46,9 @@ typedef uint64_t moiety_standin_calls_fn(const char *entry);
 /* Calls of entries that are not implemented. */
 typedef uint64_t moiety_standin_unimplemented_calls_fn(void);
 typedef void moiety_standin_reset_calls_fn(void);
+/* Calls so far that had to wait for queued work, or that the plan let fail
+ * instead: frees of memory, synchronisations, copies that block. */
+typedef uint64_t moiety_standin_waits_fn(void);
 /* 1 implemented, 0 a stub that returns NOT_SUPPORTED, -1 unknown name. */
 typedef int moiety_standin_is_implemented_fn(const char *entry);
 

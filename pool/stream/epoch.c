@@ -19,6 +19,17 @@ uint64_t moietyi_epochs_bytes(const struct moietyi_streams *streams)
     return grains * MOIETYI_GRAIN_BYTES;
 }
 
+uint64_t moietyi_epochs_fresh_bytes(const struct moietyi_streams *streams)
+{
+    uint64_t grains = 0;
+    for (uint32_t i = 0; i < moietyi_stream_state_count(streams); i++) {
+        const struct moietyi_maps *maps =
+            moietyi_stream_state_at(streams, i)->maps;
+        grains += maps ? moietyi_maps_grains(maps, MOIETYI_FRESH) : 0;
+    }
+    return grains * MOIETYI_GRAIN_BYTES;
+}
+
 bool moietyi_epochs_are_pending(const struct moietyi_streams *streams)
 {
     for (uint32_t i = 0; i < moietyi_stream_state_count(streams); i++)
@@ -491,6 +502,11 @@ bool moietyi_epochs_are_recorded(const struct moietyi_streams *streams,
                                  uint64_t number)
 {
     return recorded(streams) >= number;
+}
+
+bool moietyi_epochs_are_in_flight(const struct moietyi_streams *streams)
+{
+    return moietyi_epochs_passed(streams) < recorded(streams);
 }
 
 bool moietyi_epochs_have_passed(const struct moietyi_stream_user *user,

@@ -56,6 +56,9 @@ uint64_t moietyi_epochs_next(const struct moietyi_streams *streams);
 /* Whether it was recorded by now. */
 bool moietyi_epochs_are_recorded(const struct moietyi_streams *streams,
                                  uint64_t number);
+/* Whether an event of all contexts was recorded that is not known to be over:
+ * later ones may have no room before it is. */
+bool moietyi_epochs_are_in_flight(const struct moietyi_streams *streams);
 /* Of the last event of all contexts that is known to be over. */
 uint64_t moietyi_epochs_passed(const struct moietyi_streams *streams);
 /* Whether that event is over; it is recorded if it was not and may be. In a
@@ -65,6 +68,8 @@ bool moietyi_epochs_have_passed(const struct moietyi_stream_user *user,
 /* Whether memory waits in any map, and how many bytes. */
 bool moietyi_epochs_are_pending(const struct moietyi_streams *streams);
 uint64_t moietyi_epochs_bytes(const struct moietyi_streams *streams);
+/* Of these: what came since the last event was recorded. */
+uint64_t moietyi_epochs_fresh_bytes(const struct moietyi_streams *streams);
 
 /* A stream state of which memory waits for an event. */
 struct moietyi_waiting {

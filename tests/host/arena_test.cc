@@ -475,5 +475,50 @@ TEST_F(HostArena, LeavesNothingBehindWhateverTheDriverRefuses)
     }
 }
 
+// And not the device's memory.
+TEST_F(HostArena, SaysWhyItsSourceHasNoMore)
+{
+    Arena arena;
+    void *memory = nullptr;
+    pool_test::SetFaults(
+        "cuMemHostRegister:every=1:code=CUDA_ERROR_OUT_OF_MEMORY");
+    EXPECT_EQ(MOIETY_E_NO_PINNED_MEMORY,
+              moiety_host_alloc(arena, 1000, MOIETY_HOST_CPU, &memory));
+    pool_test::SetFaults("");
+    EXPECT_NE(std::string::npos,
+              Message().find("cuMemHostRegister: CUDA_ERROR_OUT_OF_MEMORY"))
+        << Message();
+    EXPECT_EQ(std::string::npos, Message().find("the device"));
+}
+
+// It would wait for all of the device's work, however long.
+TEST_F(HostArena, DoesNotUnpinWhileTheDeviceWorks)
+{
+    for (uint32_t flags : {UINT32_C(0), MOIETY_HOST_WRITE_COMBINED}) {
+        pool_test::Stream busy;
+        moiety_host_options options = HostDefaults();
+        options.limit_bytes = 64 * kMiB;
+        options.first_segment_bytes = 2 * kMiB;
+        options.wait_ms = 20;
+        options.flags = flags;
+        Arena arena(options);
+        void *idle = arena.Alloc(14 * kMiB), *used = arena.Alloc(14 * kMiB);
+        arena.Free(idle);
+        pool_test::SetFaults("wait:code=999");
+        busy.Hold();
+        const uint64_t waits = pool_test::Waits();
+        void *more = nullptr;
+        EXPECT_EQ(MOIETY_E_NO_PINNED_MEMORY,
+                  moiety_host_alloc(arena, 40 * kMiB, MOIETY_HOST_CPU, &more));
+        EXPECT_EQ(waits, pool_test::Waits());
+        busy.Release();
+        pool_test::SetFaults("");
+        pool_test::Synchronize();
+        more = arena.Alloc(40 * kMiB);
+        arena.Free(used);
+        arena.Free(more);
+    }
+}
+
 } // namespace
 } // namespace host_test

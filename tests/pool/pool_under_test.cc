@@ -74,6 +74,11 @@ uint64_t Calls(const char *entry)
     return Get<uint64_t(const char *)>("moiety_standin_calls")(entry);
 }
 
+uint64_t Waits()
+{
+    return Get<uint64_t()>("moiety_standin_waits")();
+}
+
 int64_t Live(const char *kind)
 {
     return Get<int64_t(const char *)>("moiety_standin_live")(kind);

@@ -35,6 +35,8 @@ template <typename T> T *Get(const char *name)
 
 void SetFaults(const std::string &plan);
 uint64_t Calls(const char *entry = "*");
+// Calls that had to wait for queued work, or failed instead by "wait:code=".
+uint64_t Waits();
 // "events", "allocations", "contexts", ...
 int64_t Live(const char *kind);
 

@@ -79,6 +79,30 @@ TEST_F(FaultPlan, AFailedCallHasNoEffect)
     EXPECT_EQ(standin::MemFree(address), CUDA_SUCCESS);
 }
 
+TEST_F(FaultPlan, FailsAWaitAndCountsIt)
+{
+    auto waits = standin::Get<moiety_standin_waits_fn>("moiety_standin_waits");
+    auto hold = standin::Get<moiety_standin_hold_fn>("moiety_standin_hold");
+    auto release =
+        standin::Get<moiety_standin_release_fn>("moiety_standin_release");
+    auto fill =
+        standin::Get<CUresult(CUdeviceptr, unsigned char, size_t, CUstream)>(
+            "cuMemsetD8Async");
+    CUdeviceptr address = 0;
+    ASSERT_EQ(standin::MemAlloc(&address, 4096), CUDA_SUCCESS);
+    ASSERT_EQ(SetFaults("wait:code=999"), 0);
+    const uint64_t before = waits();
+    EXPECT_EQ(AllocAndFree(), CUDA_SUCCESS);
+    EXPECT_EQ(waits(), before);
+    ASSERT_EQ(hold(nullptr), 0);
+    ASSERT_EQ(fill(address, 1, 1, nullptr), CUDA_SUCCESS);
+    EXPECT_EQ(standin::MemFree(address), CUDA_ERROR_UNKNOWN);
+    EXPECT_EQ(waits(), before + 1);
+    ASSERT_EQ(release(nullptr), 0);
+    ASSERT_EQ(SetFaults(""), 0);
+    EXPECT_EQ(standin::MemFree(address), CUDA_SUCCESS);
+}
+
 TEST_F(FaultPlan, AStarCountsCallsOfEveryEntryTogether)
 {
     ASSERT_EQ(SetFaults("*:nth=2:code=CUDA_ERROR_UNKNOWN"), 0);

@@ -9,7 +9,7 @@ MUTANTS = {
     # A synchronisation.
     "synchronisations_wait_for_nothing": (
         "pool/core/work.c",
-        "/^moiety_status moietyi_wait_for_work/,/^}/s/!moietyi_wait_ask/false \\&\\& !moietyi_wait_ask/",
+        "/^moiety_status moietyi_wait_for_work/,/^}/s/!is_work_over/false \\&\\& !is_work_over/",
         "Blocks/Synchronized.AllWorkIsWaitedFor/Few",
     ),
     "synchronisations_leave_caches": (

@@ -12,6 +12,8 @@ namespace streams_test
 
 constexpr uint32_t kLongMs = 20000;
 constexpr uint32_t kShortMs = 20;
+// Longer than the pool tries to record an event.
+constexpr uint32_t kBeyondEventsMs = 300;
 
 class Synchronized : public RuleTest
 {
@@ -97,6 +99,20 @@ TEST_P(Synchronized, WorkThatIsNotOverIsSaid)
     pool_.ExpectTrimmedAtOnce();
 }
 
+// Earlier questions leave no room for another event before the work is over.
+TEST_P(Synchronized, EarlierWorkIsNotTakenForACapture)
+{
+    Hold hold(freed_);
+    pool_.Free(freed_);
+    EXPECT_EQ(moiety_pool_synchronize(pool_, 0), MOIETY_E_BUSY);
+    EXPECT_EQ(moiety_pool_synchronize(pool_, 0), MOIETY_E_BUSY);
+    EXPECT_EQ(moiety_pool_synchronize(pool_, kBeyondEventsMs), MOIETY_E_BUSY);
+    EXPECT_STREQ(moiety_last_error_message(), "work of the device is not over");
+    hold.Release();
+    EXPECT_EQ(moiety_pool_synchronize(pool_, kLongMs), MOIETY_OK);
+    pool_.ExpectTrimmedAtOnce();
+}
+
 // Also where nothing waits for it.
 TEST_P(Synchronized, AllWorkIsWaitedFor)
 {
@@ -112,6 +128,8 @@ TEST_P(Synchronized, AGuardIsNotWaitedFor)
     Guard guard;
     Capture capture(other_, CU_STREAM_CAPTURE_MODE_GLOBAL);
     EXPECT_EQ(moiety_pool_synchronize(pool_, kLongMs), MOIETY_E_CAPTURING);
+    EXPECT_STREQ(moiety_last_error_message(),
+                 "moiety_pool_synchronize: a capture guard or a scope is held");
     EXPECT_EQ(capture.End(), CUDA_SUCCESS);
     guard.End();
     EXPECT_EQ(moiety_pool_synchronize(pool_, kLongMs), MOIETY_OK);

@@ -73,7 +73,7 @@ moiety_status segment_probe_grow(struct moietyi_segments *segments,
 moiety_status segment_probe_trim(struct moietyi_segments *segments,
                                  uint64_t keep_bytes, uint64_t *out_bytes)
 {
-    return moietyi_segments_trim(segments, keep_bytes, out_bytes);
+    return moietyi_segments_trim(segments, keep_bytes, NULL, out_bytes);
 }
 
 moiety_status segment_probe_grow_to(struct moietyi_segments *segments,
@@ -84,7 +84,7 @@ moiety_status segment_probe_grow_to(struct moietyi_segments *segments,
 
 bool segment_probe_can_trim(struct moietyi_segments *segments)
 {
-    return moietyi_segments_can_trim(segments);
+    return moietyi_segments_whole_bytes(segments) != 0;
 }
 
 /* The extension stands for the streams, which know no epoch here. */

@@ -147,6 +147,24 @@ TEST_F(Watermark, IsReturnedToWhenSegmentsAreFree)
     pool.Free(next);
 }
 
+// What was freed on a stream, or on any, is done when somebody records an event:
+// later misses do, whatever stream they are for.
+TEST_F(Watermark, IsReturnedToWhenStreamsHaveFreed)
+{
+    for (bool is_any : {false, true}) {
+        Stream stream;
+        Pool pool(Marked(16 * kMiB));
+        std::vector<moiety_devptr> blocks;
+        while (blocks.size() < 6)
+            blocks.push_back(pool.Alloc(16 * kMiB, stream));
+        FreeAll(pool, blocks, is_any ? MOIETY_STREAM_ANY : stream);
+        pool_test::Synchronize();
+        for (size_t i = 1; i < 512; i++)
+            pool.Free(pool.Alloc(i * 512, stream), stream);
+        EXPECT_EQ(16 * kMiB, pool.Stats().reserved_bytes_current);
+    }
+}
+
 TEST_F(Watermark, IsNoConcernOfTryAlloc)
 {
     Pool pool(Marked(16 * kMiB));

@@ -81,6 +81,14 @@ typedef struct moiety_oom_stream {
     uint64_t oldest_ns;
 } moiety_oom_stream;
 
+/** A capture guard or a scope is held. */
+#define MOIETY_OOM_UNRECORDED_GUARD 1
+/** A blocking stream captures a graph, without a guard. */
+#define MOIETY_OOM_UNRECORDED_CAPTURE 2
+
+/** Room for moiety_oom_report.grow_reason. */
+#define MOIETY_OOM_GROW_REASON_BYTES 128
+
 /** Streams that a report has room for. */
 #define MOIETY_OOM_STREAMS 8
 
@@ -160,6 +168,18 @@ typedef struct moiety_oom_report {
      *  had too little, and what they gave back to it. */
     uint64_t other_pool_count;
     uint64_t other_pool_bytes;
+    /** What growing failed with, in words; its first 127 bytes at most, and a 0. */
+    char grow_reason[MOIETY_OOM_GROW_REASON_BYTES];
+    /** Of `retiring_bytes`: what no event stands for, because of
+     *  `unrecorded_cause`. */
+    uint64_t unrecorded_bytes;
+    /** Of `free_bytes`: segments that would go back to the source if the device had
+     *  no work. */
+    uint64_t held_up_bytes;
+    /** MOIETY_OOM_UNRECORDED_; 0: events are recorded. */
+    uint32_t unrecorded_cause;
+    /** 0. */
+    uint32_t reserved;
 } moiety_oom_report;
 
 /**

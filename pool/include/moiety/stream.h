@@ -197,8 +197,9 @@ MOIETY_API moiety_status moiety_pool_destroy_later(moiety_pool *pool);
  * @return MOIETY_E_CAPTURING       A capture guard, or a scope of any pool, is
  *         held: nothing was waited for.
  * @return MOIETY_E_BUSY            Work was not over after `timeout_ms`; or no
- *         event could be recorded for the pool's wait_ms, 200 at least, which a
- *         capture without a guard does. What is done by then is free.
+ *         event could be recorded for the pool's wait_ms, 200 at least, though
+ *         earlier ones were over, which a capture without a guard does. What is
+ *         done by then is free.
  * @return MOIETY_E_CONTEXT_DESTROYED
  * @return MOIETY_E_NO_HOST_MEMORY  The thread's first call.
  * @return MOIETY_E_FORKED

@@ -214,8 +214,11 @@ CUresult cuIpcCloseMemHandle(CUdeviceptr address)
         return standin_leave(code);
     if (!imported_range(address))
         return standin_leave(CUDA_ERROR_INVALID_VALUE);
-    for (struct CUctx_st *c = context_first(); c; c = c->next)
-        engine_drain_and_stall(c);
+    for (struct CUctx_st *c = context_first(); c; c = c->next) {
+        code = engine_drain_and_stall(c);
+        if (code != CUDA_SUCCESS)
+            return standin_leave(code);
+    }
     /* The lock was released: another thread may have closed it. */
     struct address_range *range = imported_range(address);
     if (!range)

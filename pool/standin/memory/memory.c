@@ -118,12 +118,14 @@ CUresult range_drain_and_release(struct address_range *range)
     uint64_t base = range->base;
     uint64_t id = range->id;
     range->is_freeing = true;
-    engine_drain_and_stall(range->context);
+    CUresult code = engine_drain_and_stall(range->context);
     range = address_find(&address_live, base);
     if (!range || range->id != id)
         return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-    range_release(range);
-    return CUDA_SUCCESS;
+    range->is_freeing = code == CUDA_SUCCESS;
+    if (code == CUDA_SUCCESS)
+        range_release(range);
+    return code;
 }
 
 void memory_context_fini(struct CUctx_st *context)

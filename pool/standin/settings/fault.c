@@ -37,6 +37,7 @@ struct memory_claim {
 struct plan {
     struct rule rules[RULE_MAX];
     size_t rule_count;
+    CUresult wait_code;
     long event_late_us;
     long stream_delay_us;
     struct memory_claim claim;
@@ -51,6 +52,8 @@ static atomic_bool has_rules;
 /* Edge: none; relaxed: the same. */
 static atomic_long event_late_us;
 static atomic_long stream_delay_us;
+/* Edge: none; relaxed: the same. A CUresult. */
+static atomic_int wait_code;
 
 static _Thread_local char error_text[256];
 
@@ -120,6 +123,13 @@ static bool parse_claim(const char *rule, struct memory_claim *out)
     return false;
 }
 
+/* "wait:code=CODE"; false when `rule` is not that. */
+static bool parse_wait(const char *rule, struct plan *out)
+{
+    return strncmp(rule, "wait:code=", 10) == 0 &&
+           parse_code(rule + 10, &out->wait_code);
+}
+
 /* One "key=value" word behind the entry's name. */
 static bool parse_word(const char *word, struct rule *out)
 {
@@ -139,8 +149,9 @@ static bool parse_rule(char *text, struct rule *out)
     if (!word || strlen(word) >= WORD_MAX || !entry_name_is_known(word)) {
         return reject(word ? word : "",
                       "ENTRY:nth=N:code=CODE, ENTRY:every=K:code=CODE, "
-                      "event:late=US, stream:delay=US, memory:free=BYTES or "
-                      "memory:total=BYTES, ENTRY a driver entry's name or *");
+                      "event:late=US, stream:delay=US, wait:code=CODE, "
+                      "memory:free=BYTES or memory:total=BYTES, ENTRY a driver "
+                      "entry's name or *");
     }
     memcpy(out->entry, word, strlen(word) + 1);
     while ((word = strtok_r(NULL, ":", &position)))
@@ -158,7 +169,8 @@ static bool parse_plan(char *text, struct plan *out)
     char *position;
     for (char *word = strtok_r(text, ",", &position); word;
          word = strtok_r(NULL, ",", &position)) {
-        if (parse_delay(word, out) || parse_claim(word, &out->claim))
+        if (parse_delay(word, out) || parse_wait(word, out) ||
+            parse_claim(word, &out->claim))
             continue;
         if (out->rule_count == RULE_MAX)
             return reject(word, "at most 64 of them");
@@ -179,6 +191,8 @@ static void install(const struct plan *fresh)
     atomic_store_explicit(&event_late_us, fresh->event_late_us,
                           memory_order_relaxed);
     atomic_store_explicit(&stream_delay_us, fresh->stream_delay_us,
+                          memory_order_relaxed);
+    atomic_store_explicit(&wait_code, (int)fresh->wait_code,
                           memory_order_relaxed);
 }
 
@@ -219,6 +233,11 @@ void fault_claim_memory(size_t *out_free, size_t *out_total)
     if (plan.claim.has_total && out_total)
         *out_total = (size_t)plan.claim.total_bytes;
     pthread_mutex_unlock(&plan_lock);
+}
+
+CUresult fault_wait_code(void)
+{
+    return (CUresult)atomic_load_explicit(&wait_code, memory_order_relaxed);
 }
 
 static bool rule_fires(struct rule *rule)

@@ -21,6 +21,10 @@ const char *fault_error(void);
 /* What this call of `entry` must return; CUDA_SUCCESS to go on. Counts. */
 CUresult fault_take(enum standin_entry entry);
 
+/* What a call returns, without an effect, that would wait for queued work; or
+ * CUDA_SUCCESS: it waits. Any thread, no lock needed. */
+CUresult fault_wait_code(void);
+
 /* Events complete this much after their work, and every piece of stream work
  * takes this much longer. Any thread, no lock needed. */
 long fault_event_late_us(void);

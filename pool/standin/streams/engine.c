@@ -127,8 +127,29 @@ void engine_keep_busy(struct engine *engine, struct op *op)
     op_start(all);
 }
 
+static uint64_t wait_count;
+
+uint64_t engine_wait_count(void)
+{
+    return wait_count;
+}
+
+/* What the plan says of a call that has to wait for `op`. */
+static CUresult engine_begin_wait(const struct op *op)
+{
+    if (op_is_done(op))
+        return CUDA_SUCCESS;
+    wait_count++;
+    return fault_wait_code();
+}
+
 CUresult engine_wait_for(struct CUctx_st *context, struct op *op)
 {
+    CUresult code = engine_begin_wait(op);
+    if (code != CUDA_SUCCESS) {
+        op_unref(op);
+        return code;
+    }
     op_wait(op);
     op_unref(op);
     return context->engine ? context->engine->error
@@ -143,15 +164,21 @@ CUresult engine_synchronize(struct CUctx_st *context)
     return engine_wait_for(context, engine_join(context->engine));
 }
 
-void engine_drain_and_stall(struct CUctx_st *context)
+CUresult engine_drain_and_stall(struct CUctx_st *context)
 {
     struct engine *engine = context->engine;
     if (!engine)
-        return;
-    engine->stalls++;
-    engine_wait_for(context, engine_join(engine));
-    engine->stalls--;
-    standin_notify();
+        return CUDA_SUCCESS;
+    struct op *all = engine_join(engine);
+    CUresult code = engine_begin_wait(all);
+    if (code == CUDA_SUCCESS) {
+        engine->stalls++;
+        op_wait(all);
+        engine->stalls--;
+        standin_notify();
+    }
+    op_unref(all);
+    return code;
 }
 
 static bool engine_is_due(struct work *work, CUresult *out_code)

@@ -39,8 +39,12 @@ struct CUctx_st *engine_await_launchers(CUresult *why);
 
 /* Waits until everything queued in `context` so far is done, and holds back
  * every other thread's launches meanwhile: what cuMemFree, cuMemFreeHost and
- * cuMemHostUnregister do. Releases the lock while it waits. */
-void engine_drain_and_stall(struct CUctx_st *context);
+ * cuMemHostUnregister do. Releases the lock while it waits. CUDA_SUCCESS, or
+ * what the fault plan says of waits: then it has not waited. */
+CUresult engine_drain_and_stall(struct CUctx_st *context);
+
+/* Calls that had to wait for queued work, or failed by plan instead. */
+uint64_t engine_wait_count(void);
 
 /* Waits for everything queued in `context` so far; launches go on. For
  * cuCtxSynchronize: while anything in the context captures, it invalidates

@@ -72,6 +72,17 @@ TEST_F(MappedOom, TakesNothingOfADeviceThatHasTooLittle)
     pool.Free(pool.Alloc(most / 2));
 }
 
+// Before the driver is asked, which would be in vain.
+TEST_F(MappedOom, AsksOtherPoolsWhereTheDeviceHasTooLittle)
+{
+    Pool rich, pool(Mapped());
+    const size_t most = rich.Stats().limit_bytes;
+    rich.Free(rich.Alloc(most - 64 * kMiB), MOIETY_STREAM_DONE);
+    pool.Free(pool.Alloc(200 * kMiB));
+    EXPECT_EQ(pool.Stats().others_asked, 1u);
+    EXPECT_EQ(pool.Stats().ooms, 0u);
+}
+
 TEST_F(MappedOom, GrowsWhereTheDeviceDoesNotTellWhatItHas)
 {
     Pool pool(Mapped());

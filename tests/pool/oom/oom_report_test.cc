@@ -19,7 +19,9 @@ static_assert(offsetof(moiety_oom_report, streams) == 376, "moved");
 static_assert(sizeof(moiety_oom_stream) == 48, "changed");
 static_assert(offsetof(moiety_oom_report, source_name) == 760, "moved");
 static_assert(offsetof(moiety_oom_report, other_pool_count) == 792, "moved");
-static_assert(sizeof(moiety_oom_report) == 808, "changed");
+static_assert(offsetof(moiety_oom_report, grow_reason) == 808, "moved");
+static_assert(offsetof(moiety_oom_report, unrecorded_bytes) == 936, "moved");
+static_assert(sizeof(moiety_oom_report) == 960, "changed");
 
 class OomReport : public OomTest
 {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The report as text.
+#include <cstdio>
 #include <cstring>
 
 #include "tests/pool/oom/oom_under_test.h"
@@ -273,6 +274,56 @@ TEST(OomReason, IsOthersCachesWhereWhatIsMissingIsThere)
               FirstLine(report));
 }
 
+TEST(OomReason, IsInTheSourcesWords)
+{
+    moiety_oom_report report = Report(3 * kMiB, 96 * kMiB);
+    report.limit_bytes = 0; // none
+    snprintf(report.grow_reason, sizeof(report.grow_reason), "it is ill");
+    report.grow_status = MOIETY_E_NO_DEVICE_MEMORY;
+    report.device_free_bytes = 3 * kMiB;
+    EXPECT_NE(std::string::npos,
+              FirstLine(report).find(
+                  "cannot grow: it is ill; the device has 3 MiB free"));
+    // What it has is no matter to host memory, and may be unknown.
+    report.grow_status = MOIETY_E_NO_PINNED_MEMORY;
+    EXPECT_EQ(std::string::npos, FirstLine(report).find("the device"));
+    report.grow_status = MOIETY_E_NO_DEVICE_MEMORY;
+    report.device_free_bytes = 0;
+    EXPECT_EQ(std::string::npos, FirstLine(report).find("the device"));
+}
+
+TEST(OomReason, IsTheDevicesWorkWhereWholeSegmentsWouldDo)
+{
+    moiety_oom_report report = Report(30 * kMiB, 40 * kMiB);
+    report.free_bytes = 60 * kMiB;
+    report.largest_free_bytes = 29 * kMiB;
+    report.held_up_bytes = 58 * kMiB;
+    EXPECT_EQ("out of memory: 30 MiB are needed; 58 MiB of whole segments do "
+              "not go back while the device works; the longest free run is 29 "
+              "MiB",
+              FirstLine(report));
+    report.held_up_bytes = 20 * kMiB;
+    EXPECT_NE(std::string::npos, FirstLine(report).find("in 4 segments"));
+}
+
+TEST(OomReason, IsWhatKeepsEventsFromBeingRecorded)
+{
+    moiety_oom_report report = Report(8 * kMiB, 80 * kMiB);
+    report.free_bytes = report.largest_free_bytes = 2 * kMiB;
+    report.retiring_bytes = 14 * kMiB;
+    report.unrecorded_bytes = 10 * kMiB;
+    report.unrecorded_cause = MOIETY_OOM_UNRECORDED_GUARD;
+    EXPECT_EQ("out of memory: 8 MiB are needed; 10 MiB wait for an event, and "
+              "none is recorded while a capture guard or a scope is held; 2 "
+              "MiB are free",
+              FirstLine(report));
+    report.unrecorded_cause = MOIETY_OOM_UNRECORDED_CAPTURE;
+    EXPECT_NE(std::string::npos,
+              FirstLine(report).find("a blocking stream captures a graph"));
+    report.unrecorded_bytes = 6 * kMiB;
+    EXPECT_NE(std::string::npos, FirstLine(report).find("not over"));
+}
+
 TEST(OomReason, OfAbsurdNumbersIsALine)
 {
     moiety_oom_report report;
@@ -335,6 +386,50 @@ TEST_F(OomReasonOfAPool, IsTheDeviceBehind)
               Message(pool, kMiB));
     held.Release();
     FreeAll(pool, blocks);
+}
+
+// The device has nothing to do.
+TEST_F(OomReasonOfAPool, IsAGuard)
+{
+    Pool pool(Small());
+    const moiety_devptr block = pool.Alloc(7 * kMiB, MOIETY_STREAM_ANY);
+    ASSERT_EQ(MOIETY_OK, moiety_capture_guard_begin());
+    pool.Free(block, MOIETY_STREAM_ANY);
+    EXPECT_EQ("6291456 bytes: 7 MiB wait for an event, and none is recorded "
+              "while a capture guard or a scope is held; 1 MiB are free; "
+              "moiety_last_oom() has more",
+              Message(pool, 6 * kMiB));
+    EXPECT_EQ(7 * kMiB, LastOom(pool).unrecorded_bytes);
+    ASSERT_EQ(MOIETY_OK, moiety_capture_guard_end());
+    pool.Free(pool.Alloc(6 * kMiB));
+}
+
+TEST_F(OomReasonOfAPool, IsInTheDriversWords)
+{
+    Pool pool;
+    pool_test::SetFaults("cuMemAlloc:every=1:code=CUDA_ERROR_OUT_OF_MEMORY");
+    EXPECT_NE(
+        std::string::npos,
+        Message(pool, kMiB)
+            .find("cannot grow: cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (2); the "
+                  "device has"));
+    pool_test::SetFaults("");
+}
+
+// Its blocks were in use when it failed, and are not afterwards.
+TEST_F(OomReasonOfAPool, CountsABatchsOwnBlocks)
+{
+    Pool pool(Small());
+    const moiety_devptr block = pool.Alloc(4 * kMiB);
+    std::vector<moiety_devptr> batch(6);
+    EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY,
+              moiety_alloc_batch(pool, kMiB, kStream, 6, batch.data()));
+    EXPECT_STREQ("beside 4 blocks of the batch, which are free again: 1048576 "
+                 "bytes: 8 MiB of a limit of 8 MiB are in use; "
+                 "moiety_last_oom() has more",
+                 moiety_last_error_message());
+    EXPECT_EQ(4 * kMiB, pool.Stats().allocated_bytes_current);
+    pool.Free(block);
 }
 
 } // namespace oom_test

@@ -4,6 +4,7 @@
 // had when they can be.
 #include <gtest/gtest.h>
 
+#include <string>
 #include <vector>
 
 #include "tests/pool/pool_under_test.h"
@@ -124,6 +125,53 @@ TEST_F(RecordFault, OfTheQueryKeepsTheMemory)
     pool_test::SetFaults("");
     held.Release();
     EXPECT_EQ(8 * kMiB, pool.TrimAll());
+}
+
+bool Says(const char *words)
+{
+    return std::string(moiety_last_error_message()).find(words) !=
+           std::string::npos;
+}
+
+// In the driver's words, and not as a capture that is not there.
+TEST_F(RecordFault, IsNamedByASynchronisation)
+{
+    Pool pool(options);
+    pool.Free(pool.Alloc(kMiB), MOIETY_STREAM_ANY);
+    pool_test::SetFaults("cuCtxRecordEvent:every=1:code=CUDA_ERROR_UNKNOWN");
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_pool_synchronize(pool, 60000));
+    EXPECT_TRUE(Says("no event could be recorded: cuCtxRecordEvent: "
+                     "CUDA_ERROR_UNKNOWN"))
+        << moiety_last_error_message();
+    pool_test::SetFaults("");
+    EXPECT_EQ(MOIETY_OK, moiety_pool_synchronize(pool, 60000));
+}
+
+// Of a blocking stream, which nobody has told of: it is seen beforehand.
+TEST_F(RecordFault, BecauseOfACaptureIsNamed)
+{
+    Pool pool(options);
+    moiety_stream stream = nullptr;
+    void *graph = nullptr;
+    const moiety_devptr block = pool.Alloc(7 * kMiB, MOIETY_STREAM_ANY);
+    ASSERT_EQ(0, pool_test::Get<int(moiety_stream *, unsigned)>(
+                     "cuStreamCreate")(&stream, 0));
+    ASSERT_EQ(0, pool_test::Get<int(moiety_stream, int)>(
+                     "cuStreamBeginCapture_v2")(stream, 2));
+    pool.Free(block, MOIETY_STREAM_ANY);
+    EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY,
+              moiety_alloc(pool, 6 * kMiB, MOIETY_STREAM_ANY, &address));
+    EXPECT_TRUE(Says("none is recorded while a blocking stream captures"))
+        << moiety_last_error_message();
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_pool_synchronize(pool, 60000));
+    EXPECT_TRUE(Says("no event can be recorded: a graph is captured"))
+        << moiety_last_error_message();
+    EXPECT_EQ(0, pool_test::Get<int(moiety_stream, void **)>(
+                     "cuStreamEndCapture")(stream, &graph));
+    EXPECT_EQ(0, pool_test::Get<int(void *)>("cuGraphDestroy")(graph));
+    EXPECT_EQ(0,
+              pool_test::Get<int(moiety_stream)>("cuStreamDestroy_v2")(stream));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_synchronize(pool, 60000));
 }
 
 } // namespace

@@ -2,8 +2,10 @@
 //
 // Maps of free memory: what a stream freed serves it again in other pieces at
 // once, and others when it is done.
+#include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <random>
 #include <thread>
@@ -308,6 +310,37 @@ TEST_F(StreamMaps, RefuseASecondFreeOfWhatIsFree)
         }).join();
     }
     EXPECT_EQ(3u, pool.Stats().allocation_freed);
+}
+
+// Streams are served in turn, and the one that is served works. Returns what is
+// reserved in percent of what is live.
+uint64_t ReservedByTurns()
+{
+    constexpr size_t kStreams = 8, kTurns = 32, kBlocks = 64;
+    std::mt19937 random(5);
+    Stream streams[kStreams];
+    Pool pool;
+    uint64_t most_live = 0;
+    for (size_t turn = 0; turn < kTurns; turn++) {
+        Stream &stream = streams[turn % kStreams];
+        std::vector<moiety_devptr> blocks;
+        stream.Hold();
+        while (blocks.size() < kBlocks)
+            blocks.push_back(pool.Alloc((1 + random() % 4096) * kKiB, stream));
+        most_live = std::max(most_live, pool.Stats().allocated_bytes_current);
+        stream.Release();
+        pool_test::Synchronize();
+        for (moiety_devptr block : blocks)
+            pool.Free(block, stream);
+    }
+    return 100 * pool.Stats().reserved_bytes_peak / most_live;
+}
+
+// Not so yet: the core leaves to each stream what it freed, and grows first. When
+// this fails, say EXPECT_LE alone.
+TEST_F(StreamMaps, ReserveLittleMoreThanIsLiveForStreamsInTurn)
+{
+    EXPECT_NONFATAL_FAILURE(EXPECT_LE(ReservedByTurns(), 160u), "");
 }
 
 } // namespace
