@@ -229,7 +229,12 @@ class Import:
         return self
 
     def __exit__(self, kind, error, trace):
-        self.close()
+        try:
+            self.close()
+        except _native.Error as refusal:
+            if error is None:
+                raise
+            _native._note_refusal(error, self, refusal)
 
     @property
     def __cuda_array_interface__(self):
@@ -247,7 +252,7 @@ class Import:
             raise BufferError("an import is never copied")
         address, layout = self._handle.place(self._opened.address)
         return _layouts.capsule_of(layout, address, self.device,
-                                      self._opened)
+                                   self._opened, max_version)
 
     def __repr__(self):
         return (f"<moiety.ipc.Import of shape {self.shape}, type "

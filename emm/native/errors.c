@@ -289,6 +289,62 @@ PyObject *native_refuse(const struct native_state *state, moiety_pool *pool,
     return NULL;
 }
 
+/* "<moiety.Tenant ...> was not closed: ..." 0, or -1 after an error. */
+static int py_errors_add_note(PyObject *error, PyObject *object,
+                              PyObject *refusal)
+{
+    PyObject *text =
+        PyUnicode_FromFormat("%R was not closed: %S", object, refusal);
+    PyObject *bytes = text ? PyUnicode_AsUTF8String(text) : NULL;
+    PyObject *added = bytes && PyObject_HasAttrString(error, "add_note")
+                          ? PyObject_CallMethod(error, "add_note", "O", text)
+                          : NULL;
+    /* CPython 3.10 has no notes. */
+    int failed = !bytes || PyErr_Occurred() ? -1 : 0;
+    if (!failed && !added)
+        failed = PyErr_WarnEx(PyExc_RuntimeWarning, PyBytes_AsString(bytes), 1);
+    Py_XDECREF(text);
+    Py_XDECREF(bytes);
+    Py_XDECREF(added);
+    return failed;
+}
+
+PyObject *native_note_refusal(PyObject *module, PyObject *arguments)
+{
+    PyObject *error;
+    PyObject *object;
+    PyObject *refusal;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "OOO:_note_refusal", &error, &object,
+                          &refusal))
+        return NULL;
+    if (py_errors_add_note(error, object, refusal))
+        PyErr_WriteUnraisable(object);
+    Py_RETURN_NONE;
+}
+
+PyObject *native_exit_with(PyObject *self, PyObject *arguments,
+                           PyObject *result)
+{
+    PyObject *error =
+        PyTuple_Size(arguments) > 1 ? PyTuple_GetItem(arguments, 1) : Py_None;
+    Py_XDECREF(result);
+    if (result)
+        Py_RETURN_NONE;
+    /* Ctrl-C during the end is no refusal. */
+    if (error == Py_None ||
+        !PyErr_ExceptionMatches(native_state_of(self)->error))
+        return NULL;
+    struct native_error refusal = native_error_keep();
+    PyErr_NormalizeException(&refusal.kind, &refusal.value, &refusal.trace);
+    if (py_errors_add_note(error, self, refusal.value))
+        PyErr_WriteUnraisable(self);
+    Py_XDECREF(refusal.kind);
+    Py_XDECREF(refusal.value);
+    Py_XDECREF(refusal.trace);
+    Py_RETURN_NONE;
+}
+
 struct native_error native_error_keep(void)
 {
     struct native_error error;

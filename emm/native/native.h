@@ -223,6 +223,14 @@ struct native_error {
 };
 struct native_error native_error_keep(void);
 void native_error_restore(struct native_error error);
+/* Ends __exit__(kind, error, trace): steals the result of what ends the object,
+ * which may have been refused. A program's exception goes on all the same, with
+ * the refusal as a note. None, or NULL after an error. */
+PyObject *native_exit_with(PyObject *self, PyObject *arguments,
+                           PyObject *result);
+/* A function of the module, for what has its __exit__() in Python: the refusal
+ * becomes a note of the error. */
+PyObject *native_note_refusal(PyObject *module, PyObject *arguments);
 /* The report of the calling thread's last failure, or None. */
 PyObject *native_oom_report(moiety_pool *pool);
 
@@ -233,10 +241,22 @@ int native_u64_from(PyObject *object, void *out);
 int native_context_from(PyObject *object, void *out);
 int native_u32_from(PyObject *object, void *out);
 int native_stream_from(PyObject *object, void *out);
+/* An address: a number, or a block that lives. */
+int native_address_from(PyObject *object, void *out);
+/* An address that nobody owns: blocks, which free themselves, are refused. */
+int native_bare_from(PyObject *object, void *out);
+/* Two whole numbers; TypeError for anything else. 0, or -1 after an error. */
+int native_pair_from(PyObject *object, const char *name, int *first,
+                     int *second);
+/* The first argument of a fast call: its name, and what it is read by. */
+struct native_first {
+    const char *name;
+    int (*from)(PyObject *object, void *out);
+};
 /* (number, stream) of a fast call, by position or by name. A stream that is not
  * given stays as it is. */
 int native_number_and_stream(PyObject *const *arguments, Py_ssize_t count,
-                             PyObject *names, const char *number_name,
+                             PyObject *names, struct native_first first,
                              uint64_t *out_number, moiety_stream *stream);
 /* A dictionary gets one more entry; steals `value`. */
 int native_put(PyObject *dictionary, const char *key, PyObject *value);
@@ -344,6 +364,8 @@ PyObject *native_watch_segments(PyObject *self, PyObject *arguments,
                                 PyObject *names);
 
 /* block.c: life of a block. */
+/* Whether it is a Block or a HostBlock, live or not. */
+bool native_is_block(PyObject *object);
 /* Refuses a block that was freed, or whose pool was closed. */
 int native_block_check(const struct native_block *block);
 /* The same. Whoever has its address from now on keeps the block, and with it the

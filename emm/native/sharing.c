@@ -151,15 +151,19 @@ PyMethodDef native_sharing_methods[] = {
      "pool_of($module, address, /)\n"
      "--\n\n"
      "The Pool that has it, or None."},
+    {"_note_refusal", native_note_refusal, METH_VARARGS,
+     "_note_refusal($module, error, object, refusal, /)\n"
+     "--\n\n"
+     "The object could not be closed while the error is raised: a note of it."},
     {"_dlpack_make", native_dlpack_make, METH_VARARGS,
-     "_dlpack_make($module, owner, address, device, dtype, shape, strides, /)"
-     "\n"
+     "_dlpack_make($module, owner, address, device, dtype, shape, strides, "
+     "max_version, is_readonly, /)\n"
      "--\n\n"
      "A capsule that keeps the owner."},
     {"_dlpack_read", native_dlpack_read, METH_O,
      "_dlpack_read($module, capsule, /)\n"
      "--\n\n"
-     "(address, device, dtype, shape, strides)."},
+     "(address, device, dtype, shape, strides, is_readonly)."},
     {"pin", NATIVE_METHOD(py_sharing_pin), METH_VARARGS | METH_KEYWORDS,
      "pin($module, address, nbytes)\n"
      "--\n\n"

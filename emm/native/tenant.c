@@ -20,6 +20,8 @@ struct native_tenant {
     PyObject *weak_references;
 };
 
+static const struct native_first size_argument = {"nbytes", native_u64_from};
+
 static struct native_tenant *tenant_of(PyObject *self)
 {
     return (struct native_tenant *)self;
@@ -190,7 +192,7 @@ static PyObject *tenant_alloc(PyObject *self, PyObject *const *arguments,
     struct native_tenant *tenant = tenant_of(self);
     uint64_t nbytes = 0;
     moiety_stream stream = MOIETY_STREAM_ANY;
-    if (native_number_and_stream(arguments, count, names, "nbytes", &nbytes,
+    if (native_number_and_stream(arguments, count, names, size_argument, &nbytes,
                                  &stream) ||
         !py_tenant_enter(tenant))
         return NULL;
@@ -207,7 +209,7 @@ static PyObject *tenant_allocate(PyObject *self, PyObject *const *arguments,
     uint64_t nbytes = 0;
     moiety_stream stream = MOIETY_STREAM_ANY;
     moiety_devptr address = 0;
-    if (native_number_and_stream(arguments, count, names, "nbytes", &nbytes,
+    if (native_number_and_stream(arguments, count, names, size_argument, &nbytes,
                                  &stream))
         return NULL;
     moiety_pool *pool = py_tenant_enter(tenant);
@@ -328,8 +330,7 @@ static PyObject *tenant_enter(PyObject *self, PyObject *none)
 
 static PyObject *tenant_exit(PyObject *self, PyObject *arguments)
 {
-    (void)arguments;
-    return tenant_close(self, NULL);
+    return native_exit_with(self, arguments, tenant_close(self, NULL));
 }
 
 static PyObject *get_name(PyObject *self, void *closure)

@@ -5,7 +5,7 @@ frameworks share where the program names none."""
 import operator
 import threading
 
-from moiety._native import Error, Pool, Tenant, probe
+from moiety._native import Error, Pool, Tenant, _note_refusal, probe
 
 
 def _ordinals(devices):
@@ -180,7 +180,12 @@ class Pools:
         return self
 
     def __exit__(self, kind, error, trace):
-        self.close()
+        try:
+            self.close()
+        except Error as refusal:
+            if error is None:
+                raise
+            _note_refusal(error, self, refusal)
 
 
 def _current_device():
