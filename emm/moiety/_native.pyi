@@ -415,6 +415,8 @@ def _dlpack_read(capsule: Any, /) -> tuple[
         tuple[int, ...] | None, bool]:
     """(address, device, dtype, shape, strides, is_readonly), which the capsule
     keeps."""
+def _check_options(device: int = 0, **options: Any) -> None:
+    """Raises what Pool() would for its options, and makes none."""
 def _note_refusal(error: BaseException, object: Any, refusal: Error,
                   /) -> None:
     """For __exit__(): the refusal becomes a note of the program's error."""

@@ -408,6 +408,10 @@ int native_pool_type_add(PyObject *module, struct native_state *state,
 int native_arena_type_add(PyObject *module, struct native_state *state,
                           PyTypeObject *base);
 
+/* A function of the module: whether Pool() takes such options. */
+PyObject *native_check_options(PyObject *module, PyObject *arguments,
+                               PyObject *names);
+
 /* The Pool that has the address, in use or not, or None. */
 PyObject *native_pool_of(PyObject *module, PyObject *address);
 

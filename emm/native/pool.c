@@ -185,6 +185,18 @@ static int py_pool_begin(PyObject *self, PyObject *arguments, PyObject *names)
     return 0;
 }
 
+PyObject *native_check_options(PyObject *module, PyObject *arguments,
+                               PyObject *names)
+{
+    struct wishes wishes = {.options = MOIETY_POOL_OPTIONS_INIT};
+    if (py_pool_parse(arguments, names, &wishes))
+        return NULL;
+    moiety_status status = moiety_pool_options_check(&wishes.options);
+    if (status != MOIETY_OK)
+        return native_refuse(PyModule_GetState(module), NULL, status);
+    Py_RETURN_NONE;
+}
+
 static int pool_init(PyObject *self, PyObject *arguments, PyObject *names)
 {
     return native_space_init(self, arguments, names, py_pool_begin);

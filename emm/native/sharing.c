@@ -151,6 +151,11 @@ PyMethodDef native_sharing_methods[] = {
      "pool_of($module, address, /)\n"
      "--\n\n"
      "The Pool that has it, or None."},
+    {"_check_options", NATIVE_METHOD(native_check_options),
+     METH_VARARGS | METH_KEYWORDS,
+     "_check_options($module, device=0, **options)\n"
+     "--\n\n"
+     "What Pool() would raise for its options, without making one."},
     {"_note_refusal", native_note_refusal, METH_VARARGS,
      "_note_refusal($module, error, object, refusal, /)\n"
      "--\n\n"

@@ -65,6 +65,10 @@ void AddPools(const Arguments &a, Calls &calls)
     FORKED(moiety_pool_create, (nullptr, &pool));
     FORKED(moiety_pool_of, (a.block, &pool));
     FORKED(moiety_pool_options_get, (a.pool, &options));
+    // It looks at nothing that a fork could break.
+    calls["moiety_pool_options_check"] = [] {
+        return moiety_pool_options_check(nullptr) == MOIETY_OK;
+    };
     FORKED(moiety_pool_reserve, (a.pool, 4096));
     FORKED(moiety_pool_reset_peaks, (a.pool));
     FORKED(moiety_pool_set_limit, (a.pool, 0));
