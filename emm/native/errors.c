@@ -269,6 +269,8 @@ static PyObject *new_error(PyObject *type, moiety_status status,
 void native_raise(const struct native_state *state, moiety_pool *pool,
                   moiety_status status)
 {
+    if (PyErr_Occurred())
+        return;
     bool is_memory = is_out_of_memory(status);
     PyObject *type = is_memory ? state->out_of_memory : state->error;
     /* Of this thread, and read before anything else calls the library. */

@@ -206,7 +206,7 @@ struct native_watch {
 /* errors.c */
 int native_errors_add(PyObject *module, struct native_state *state);
 /* Sets the error for what a call of this thread on a pool returned; `pool` may
- * be NULL. */
+ * be NULL. One that is set stays: it has ended the call's wait. */
 void native_raise(const struct native_state *state, moiety_pool *pool,
                   moiety_status status);
 /* The same, as the result of a function. */
@@ -299,6 +299,16 @@ int native_space_list(struct native_space *space);
 int native_space_device(const struct native_space *space);
 void native_space_set_device(struct native_space *space, int device);
 
+/* park.c: pools that nobody has any more, and whose end would end a capture. */
+/* Whether a pool has met a capture lately, or a guard is held. */
+bool native_is_capture_near(void);
+/* The same without a guard: that is its holder's to end. */
+bool native_is_capture_seen(void);
+/* Takes over a pool, and its arena or NULL. */
+void native_park(moiety_pool *pool, moiety_host *host);
+/* Ends those that can be ended now. Without an error that is set. */
+void native_park_clear(void);
+
 /* settings.c: methods of Pool and HostArena, and a property. */
 PyObject *native_set_limit(PyObject *self, PyObject *arguments,
                            PyObject *names);
@@ -323,6 +333,18 @@ moiety_status native_take(moiety_pool *pool, moiety_tenant tenant,
                           moiety_devptr *out);
 moiety_status native_give(moiety_pool *pool, moiety_devptr address,
                           moiety_stream stream);
+/* A call that may wait, between native_wait_begin() and native_wait_end(): the
+ * thread that Python gives signals runs their handlers meanwhile, and what one
+ * raises ends the wait. */
+struct native_wait {
+    struct native_wait *outer;
+    bool has_failed;
+    struct native_error error;
+};
+void native_wait_begin(struct native_wait *wait);
+/* The status of the call; not MOIETY_OK where a handler has raised, which is set
+ * then: native_raise() leaves it. */
+moiety_status native_wait_end(struct native_wait *wait, moiety_status status);
 /* True once the interpreter is on its way out: nothing is given back any more.
  */
 bool native_is_over(void);

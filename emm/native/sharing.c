@@ -24,10 +24,12 @@ static PyObject *ipc_wait(PyObject *module, PyObject *arguments,
                                      native_u64_from, &closing, native_u32_from,
                                      &timeout_ms))
         return NULL;
+    struct native_wait wait;
+    native_wait_begin(&wait);
     Py_BEGIN_ALLOW_THREADS;
     status = moiety_ipc_wait(closing, timeout_ms);
     Py_END_ALLOW_THREADS;
-    return answer(module, status);
+    return answer(module, native_wait_end(&wait, status));
 }
 
 static PyObject *ipc_trim(PyObject *module, PyObject *arguments,
@@ -97,7 +99,10 @@ static PyObject *capture_guard_begin(PyObject *module, PyObject *none)
 static PyObject *capture_guard_end(PyObject *module, PyObject *none)
 {
     (void)none;
-    return call_guard(module, moiety_capture_guard_end);
+    PyObject *result = call_guard(module, moiety_capture_guard_end);
+    if (result)
+        native_park_clear();
+    return result;
 }
 
 static PyObject *expose_start(PyObject *module, PyObject *path)

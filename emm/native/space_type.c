@@ -196,10 +196,12 @@ static PyObject *space_synchronize(PyObject *self, PyObject *arguments,
     moiety_pool *pool = native_enter(py_space_type_space_of(self));
     if (!pool)
         return NULL;
+    struct native_wait wait;
+    native_wait_begin(&wait);
     Py_BEGIN_ALLOW_THREADS;
     status = moiety_pool_synchronize(pool, timeout_ms);
     Py_END_ALLOW_THREADS;
-    return native_leave_with(self, status);
+    return native_leave_with(self, native_wait_end(&wait, status));
 }
 
 static PyObject *space_trim(PyObject *self, PyObject *arguments,
@@ -215,8 +217,12 @@ static PyObject *space_trim(PyObject *self, PyObject *arguments,
     moiety_pool *pool = native_enter(py_space_type_space_of(self));
     if (!pool)
         return NULL;
+    native_park_clear();
     Py_BEGIN_ALLOW_THREADS;
-    status = moiety_pool_trim(pool, keep_bytes, &given_bytes);
+    /* It would end a capture: there is nothing to give yet. */
+    status = native_is_capture_seen()
+                 ? MOIETY_OK
+                 : moiety_pool_trim(pool, keep_bytes, &given_bytes);
     Py_END_ALLOW_THREADS;
     PyObject *result = status == MOIETY_OK
                            ? PyLong_FromUnsignedLongLong(given_bytes)

@@ -243,11 +243,13 @@ static PyObject *tenant_pause(PyObject *self, PyObject *arguments,
                                      &is_keeping) ||
         !py_tenant_enter(tenant))
         return NULL;
+    struct native_wait wait;
+    native_wait_begin(&wait);
     Py_BEGIN_ALLOW_THREADS;
     status = moiety_tenant_pause(tenant->handle,
                                  is_keeping ? MOIETY_PAUSE_KEEP_CONTENTS : 0);
     Py_END_ALLOW_THREADS;
-    return py_tenant_answer(self, status);
+    return py_tenant_answer(self, native_wait_end(&wait, status));
 }
 
 static PyObject *tenant_resume(PyObject *self, PyObject *none)
@@ -257,10 +259,12 @@ static PyObject *tenant_resume(PyObject *self, PyObject *none)
     moiety_status status;
     if (!py_tenant_enter(tenant))
         return NULL;
+    struct native_wait wait;
+    native_wait_begin(&wait);
     Py_BEGIN_ALLOW_THREADS;
     status = moiety_tenant_resume(tenant->handle);
     Py_END_ALLOW_THREADS;
-    return py_tenant_answer(self, status);
+    return py_tenant_answer(self, native_wait_end(&wait, status));
 }
 
 static moiety_status py_tenant_ask_paused(moiety_tenant tenant, bool *out)

@@ -7,6 +7,7 @@
 
 #include "pool/base/clock.h"
 #include "pool/base/failure.h"
+#include "pool/base/interrupt.h"
 #include "pool/cache/handle.h"
 #include "pool/cache/uses.h"
 #include "pool/core/body.h"
@@ -31,10 +32,9 @@ static moiety_status check_patience(const struct moietyi_call *call,
                                     const struct moietyi_wait *wait,
                                     const struct moietyi_patience *patience)
 {
-    uint64_t now_ns = moietyi_now_ns();
-    if (now_ns >= patience->work_end_ns)
+    if (moietyi_is_overdue(patience->work_end_ns))
         return moietyi_fail(MOIETY_E_BUSY, "work of the device is not over");
-    return now_ns >= patience->event_end_ns &&
+    return moietyi_now_ns() >= patience->event_end_ns &&
                    !moietyi_epochs_are_recorded(&call->engine->streams,
                                                 wait->number)
                ? moietyi_fail(MOIETY_E_BUSY,

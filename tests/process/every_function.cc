@@ -91,6 +91,13 @@ void AddPools(const Arguments &a, Calls &calls)
     FORKED(moiety_pool_add_oom_callback, (a.pool, NeverCalled, nullptr));
     FORKED(moiety_pool_remove_oom_callback, (a.pool, NeverCalled, nullptr));
     FORKED(moiety_last_oom, (a.pool, &report));
+    calls["moiety_capture_age_ns"] = [] {
+        return moiety_capture_age_ns() == UINT64_MAX;
+    };
+    calls["moiety_set_interrupt"] = [] {
+        moiety_set_interrupt(nullptr, nullptr);
+        return true;
+    };
     FORKED(moiety_set_log, (0, nullptr, nullptr));
     FORKED(moiety_stream_retire, (a.pool, a.stream));
     FORKED(moiety_capture_guard_begin, ());
