@@ -101,13 +101,7 @@ def export(obj):
         E_INVALID      it reaches beyond its block, or is in none: a block that
                        was freed is noticed only where a second free would be.
     """
-    try:
-        return _named(obj, _exports.export)[2]
-    except _native.Error as error:
-        if "moiety_ipc_send()" not in str(error):
-            raise
-    raise refusal("E_UNSUPPORTED", "the pool's memory is mapped, which no "
-                                   "handle opens: moiety.ipc.send() sends it")
+    return _named(obj, _exports.export)[2]
 
 
 def send(obj, socket):

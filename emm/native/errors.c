@@ -197,11 +197,29 @@ static PyObject *report_of(moiety_pool *pool, moiety_status status)
     Py_RETURN_NONE;
 }
 
-/* What the library calls by names that Python has others for. */
+/* What the library calls by names that Python has others for; the longer of two
+ * before what it contains. */
 static const struct {
     const char *in_c;
     const char *here;
 } renamed[] = {
+    {"exportable is 1; accepted is 0 where checked or pass_through is 1",
+     "exportable is True; accepted is False where checked or pass_through is "
+     "True"},
+    {"where mapped is 0 or pass_through is 1",
+     "where memory is not 'mapped' or pass_through is True"},
+    {"thread_cache is 0", "thread_cache_bytes is 0"},
+    {"than thread_cache,", "than thread_cache_bytes,"},
+    {"cache is ", "cache_bytes is "},
+    {"first_segment is ", "first_segment_bytes is "},
+    {"than largest_segment,", "than largest_segment_bytes,"},
+    {"watermark is ", "watermark_bytes is "},
+    {"than limit,", "than limit_bytes,"},
+    {"host option flags: ", ""},
+    {"host option ", "option "},
+    {"address is NULL", "address is 0"},
+    {"size_bytes is 0", "nbytes is 0"},
+    {"private arena", "tenant"},
     {"MOIETY_POOL_EXPORTABLE", "exportable=True"},
     {"MOIETY_POOL_MAPPED", "memory='mapped'"},
     {"MOIETY_POOL_CHECKED", "checked=True"},
@@ -248,6 +266,9 @@ static PyObject *py_errors_words_of(const char *said)
     said = py_errors_skip_function(said);
     PyObject *words =
         PyUnicode_DecodeUTF8(said, (Py_ssize_t)strlen(said), "replace");
+    /* The variable's keys are those of C. */
+    if (strncmp(said, "MOIETY_CONF:", 12) == 0)
+        return words;
     for (size_t i = 0; words && i < sizeof renamed / sizeof *renamed; i++)
         if (strstr(said, renamed[i].in_c))
             words = py_errors_rename(words, renamed[i].in_c, renamed[i].here);

@@ -89,8 +89,8 @@ static void report_disturbed(const struct moietyi_stream_user *user)
     moietyi_stream_tally(user, MOIETYI_STREAM_DISTURBED);
     if (!atomic_flag_test_and_set_explicit(&is_reported, memory_order_relaxed))
         moietyi_log_or_print(MOIETY_LOG_WARNING, "%s",
-                             "a context event met a graph capture; hold "
-                             "moiety_capture_guard_begin() while capturing");
+                             "a context event met a graph capture; hold a "
+                             "capture guard while capturing");
 }
 
 moiety_status

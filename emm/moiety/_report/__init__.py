@@ -29,7 +29,7 @@ def libraries():
         import plotly.offline
     except ImportError as error:
         raise MissingLibrary(
-            "the report needs Plotly and Jinja: pip install moiety[report] "
+            "the report needs Plotly and Jinja: pip install jinja2 plotly "
             f"({error})") from error
     return Libraries(jinja2, plotly.graph_objects,
                      plotly.offline.get_plotlyjs())

@@ -21,7 +21,7 @@ try:
     from distributed import Worker, WorkerPlugin, get_worker
 except ImportError as error:
     raise ImportError(f"moiety.dask needs dask.distributed (pip install "
-                      f"\"moiety[dask]\"): {error}") from error
+                      f"distributed): {error}") from error
 
 from moiety.dask import _transfer
 from moiety.dask._process import PROCESS

@@ -148,5 +148,5 @@ def test_what_draws_is_missing(tmp_path):
         "raise ImportError('planted')\n")
     refused(run(tmp_path, "some.mtrace", "--rows=rows", "--html=out.html",
                 PYTHONPATH=f"{tmp_path}/without:{os.environ['PYTHONPATH']}"),
-            "pip install moiety[report]")
+            "pip install jinja2 plotly")
     assert not (tmp_path / "rows").exists()  # before anything was replayed
