@@ -18,8 +18,8 @@ static struct native_block *native_block_of(PyObject *self)
 
 bool native_is_block(PyObject *object)
 {
-    PyTypeObject *base =
-        PyLong_Check(object) ? NULL
+    PyTypeObject *base = PyLong_Check(object)
+                             ? NULL
                              : PyType_GetSlot(Py_TYPE(object), Py_tp_base);
     return base &&
            PyType_GetSlot(base, Py_tp_dealloc) == (void *)native_block_dealloc;

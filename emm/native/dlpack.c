@@ -90,8 +90,8 @@ static void dlpack_delete_versioned(struct dl_versioned_tensor *managed)
  * kinds begin the object that they are in. */
 static void delete_capsule(PyObject *capsule)
 {
-    const char *name = PyCapsule_IsValid(capsule, plain_name) ? plain_name
-                                                              : versioned_name;
+    const char *name =
+        PyCapsule_IsValid(capsule, plain_name) ? plain_name : versioned_name;
     if (PyCapsule_IsValid(capsule, name))
         dlpack_delete(PyCapsule_GetPointer(capsule, name));
 }

@@ -299,7 +299,7 @@ int native_space_list(struct native_space *space);
 int native_space_device(const struct native_space *space);
 void native_space_set_device(struct native_space *space, int device);
 
-/* park.c: pools that nobody has any more, and whose end would end a capture. */
+/* postpone.c: pools that nobody has any more, and whose end would end a capture. */
 /* Whether a pool has met a capture lately, or a guard is held. */
 bool native_is_capture_near(void);
 /* The same without a guard: that is its holder's to end. */

@@ -210,11 +210,12 @@ static moiety_status py_space_destroy(struct native_space *space,
 /* Nobody hears what the end says. */
 static void py_space_end_unseen(struct native_space *space, moiety_pool *pool)
 {
-    moiety_status status = MOIETY_E_BUSY;
+    moiety_status status;
     if (!native_is_capture_near()) {
         Py_BEGIN_ALLOW_THREADS;
         /* It may meet a capture, and leaves one of a blocking stream alone. */
         status = moiety_pool_synchronize(pool, 0);
+        (void)status;
         Py_END_ALLOW_THREADS;
     }
     status = native_is_capture_near() ? MOIETY_E_BUSY

@@ -20,8 +20,8 @@ static PyObject *space_alloc(PyObject *self, PyObject *const *arguments,
 {
     uint64_t nbytes = 0;
     moiety_stream stream = MOIETY_STREAM_ANY;
-    if (native_number_and_stream(arguments, count, names, size_argument, &nbytes,
-                                 &stream))
+    if (native_number_and_stream(arguments, count, names, size_argument,
+                                 &nbytes, &stream))
         return NULL;
     return native_block_new(py_space_type_space_of(self), NULL, 0, nbytes,
                             stream);
@@ -33,8 +33,8 @@ static PyObject *space_allocate(PyObject *self, PyObject *const *arguments,
     uint64_t nbytes = 0;
     moiety_stream stream = MOIETY_STREAM_ANY;
     moiety_devptr address = 0;
-    if (native_number_and_stream(arguments, count, names, size_argument, &nbytes,
-                                 &stream))
+    if (native_number_and_stream(arguments, count, names, size_argument,
+                                 &nbytes, &stream))
         return NULL;
     moiety_pool *pool = native_enter(py_space_type_space_of(self));
     if (!pool)
@@ -115,8 +115,8 @@ static PyObject *space_deallocate(PyObject *self, PyObject *const *arguments,
 {
     uint64_t address = 0;
     moiety_stream stream = MOIETY_STREAM_ANY;
-    if (native_number_and_stream(arguments, count, names, bare_argument, &address,
-                                 &stream))
+    if (native_number_and_stream(arguments, count, names, bare_argument,
+                                 &address, &stream))
         return NULL;
     return py_space_type_deallocate(self, address, stream, false);
 }
@@ -172,8 +172,8 @@ static PyObject *space_record_use(PyObject *self, PyObject *const *arguments,
     uint64_t address = 0;
     moiety_stream stream = MOIETY_STREAM_ANY;
     moiety_status status;
-    if (native_number_and_stream(arguments, count, names, address_argument, &address,
-                                 &stream))
+    if (native_number_and_stream(arguments, count, names, address_argument,
+                                 &address, &stream))
         return NULL;
     moiety_pool *pool = native_enter(py_space_type_space_of(self));
     if (!pool)

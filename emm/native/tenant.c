@@ -192,8 +192,8 @@ static PyObject *tenant_alloc(PyObject *self, PyObject *const *arguments,
     struct native_tenant *tenant = tenant_of(self);
     uint64_t nbytes = 0;
     moiety_stream stream = MOIETY_STREAM_ANY;
-    if (native_number_and_stream(arguments, count, names, size_argument, &nbytes,
-                                 &stream) ||
+    if (native_number_and_stream(arguments, count, names, size_argument,
+                                 &nbytes, &stream) ||
         !py_tenant_enter(tenant))
         return NULL;
     PyObject *block =
@@ -209,8 +209,8 @@ static PyObject *tenant_allocate(PyObject *self, PyObject *const *arguments,
     uint64_t nbytes = 0;
     moiety_stream stream = MOIETY_STREAM_ANY;
     moiety_devptr address = 0;
-    if (native_number_and_stream(arguments, count, names, size_argument, &nbytes,
-                                 &stream))
+    if (native_number_and_stream(arguments, count, names, size_argument,
+                                 &nbytes, &stream))
         return NULL;
     moiety_pool *pool = py_tenant_enter(tenant);
     if (!pool)

@@ -146,11 +146,12 @@ static int py_values_check_open(PyObject *object)
     bool is_closed = text && strncmp(text, "cuda.core", 9) == 0;
     Py_XDECREF(module);
     Py_XDECREF(name);
-    if (is_closed)
+    if (is_closed) {
         PyErr_Format(PyExc_ValueError,
                      "%R has no handle: it is closed, or names the legacy "
                      "stream, which is moiety.LEGACY",
                      object);
+    }
     return PyErr_Occurred() ? -1 : 0;
 }
 

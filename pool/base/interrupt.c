@@ -26,7 +26,8 @@ void moiety_set_interrupt(moiety_interrupt_fn *function, void *user)
 
 void moietyi_interrupt_ask(void)
 {
-    uint64_t now_ns = own.function && !own.is_interrupted ? moietyi_now_ns() : 0;
+    uint64_t now_ns =
+        own.function && !own.is_interrupted ? moietyi_now_ns() : 0;
     if (!now_ns || now_ns < own.next_ns)
         return;
     own.next_ns = now_ns + ASK_NS;

@@ -46,9 +46,9 @@ bool moietyi_is_capturing(const struct moietyi_streams *streams,
 {
     CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
     CUresult code = streams->driver->cuStreamIsCapturing(stream, &capture);
-    return note_capture(code == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT ||
-                        (code == CUDA_SUCCESS &&
-                         capture != CU_STREAM_CAPTURE_STATUS_NONE));
+    return note_capture(
+        code == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT ||
+        (code == CUDA_SUCCESS && capture != CU_STREAM_CAPTURE_STATUS_NONE));
 }
 
 moiety_status moietyi_capture_of(const struct moietyi_streams *streams,
@@ -152,7 +152,8 @@ moiety_status moietyi_synchronise(const struct moietyi_streams *streams)
         if (status == MOIETY_OK) {
             CUresult code = streams->driver->cuCtxSynchronize();
             (void)note_capture(is_capture_error(code));
-            status = moietyi_driver_status(MOIETYI_ENTRY_cuCtxSynchronize, code);
+            status =
+                moietyi_driver_status(MOIETYI_ENTRY_cuCtxSynchronize, code);
             (void)moietyi_section_leave(&section);
         }
         if (first == MOIETY_OK)

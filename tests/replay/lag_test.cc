@@ -287,7 +287,8 @@ TEST_F(Lag, IsRefusedWhereNoStreamIsNamedAndNobodyWaits)
     EXPECT_NE(std::string(why).find("names no stream"), std::string::npos);
     for (const char *subject : {"moiety", "cuda-malloc", "cuda-async"}) {
         Use(subject, "work:1");
-        EXPECT_EQ(engine_footprint(path_.c_str(), 0, 0).why, nullptr) << subject;
+        EXPECT_EQ(engine_footprint(path_.c_str(), 0, 0).why, nullptr)
+            << subject;
     }
     Use("best-fit", "idle");
     EXPECT_EQ(engine_footprint(path_.c_str(), 0, 0).why, nullptr);
