@@ -169,6 +169,7 @@ static void set_up(struct job *job, const struct replay_options *options)
     job->setup = (struct subject_setup){
         .thread_count = replay_turn_threads(&job->source),
         .stream_count = job->source.about.stream_count,
+        .has_any = job->source.about.has_any,
         .limit_bytes = options->limit_bytes,
     };
 }

@@ -27,6 +27,10 @@ static const char *start(const struct subject_setup *setup)
 {
     if (plan.is_held && inner->waits_to_free)
         return "each of its frees would wait for streams that are held";
+    /* Its figures would be of a program that overwrites what is in use. */
+    if (setup->has_any && !inner->keeps_any)
+        return "the trace names no stream, and this subject would reuse memory "
+               "that queued work still uses";
     const char *why = lag_prepare(&plan);
     if (why)
         return why;

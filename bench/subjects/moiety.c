@@ -233,6 +233,7 @@ WORKLOAD(moiety_tenant, "moiety+tenant",
         .description = what,                                                   \
         .needs_driver = true,                                                  \
         .has_limit = true,                                                     \
+        .keeps_any = true,                                                     \
         .start = start_fn,                                                     \
         .attach = bench_device_attach,                                         \
         .alloc = alloc,                                                        \

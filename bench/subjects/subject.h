@@ -29,6 +29,8 @@ struct subject_setup {
     uint64_t limit_bytes;
     /* Also of a subject that has no use for them: work is queued on them. */
     bool needs_streams;
+    /* Some calls of the trace name no stream. */
+    bool has_any;
 };
 
 /* Bytes at one moment; each may be SUBJECT_UNKNOWN. */
@@ -54,6 +56,8 @@ struct subject {
     /* For traces. */
     bool has_limit;     /* it can be limited; start() is not asked otherwise */
     bool waits_to_free; /* each free waits for all work of the device */
+    bool keeps_any;     /* what is freed on SUBJECT_STREAM_ANY serves again when
+                         * all work is over */
 
     /* NULL, or why this subject cannot run here. */
     const char *(*start)(const struct subject_setup *setup);

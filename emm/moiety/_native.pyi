@@ -45,11 +45,12 @@ class Block:
     def __dlpack__(self, *, stream: Any = ..., max_version: Any = ...,
                    dl_device: Any = ..., copy: bool | None = ...) -> Any: ...
     def __dlpack_device__(self) -> tuple[int, int]: ...
+    def __array__(self, dtype: Any = ..., copy: bool | None = ...) -> Any:
+        """TypeError: the bytes are on the device."""
     def _repr_html_(self) -> str: ...
     def __enter__(self) -> "Block": ...
     def __exit__(self, kind: Any, error: Any, trace: Any, /) -> None: ...
     def __int__(self) -> int: ...
-    def __index__(self) -> int: ...
     def __len__(self) -> int: ...
 
 @final
@@ -79,7 +80,6 @@ class HostBlock:
     def __enter__(self) -> "HostBlock": ...
     def __exit__(self, kind: Any, error: Any, trace: Any, /) -> None: ...
     def __int__(self) -> int: ...
-    def __index__(self) -> int: ...
     def __len__(self) -> int: ...
 
 @final
@@ -405,13 +405,21 @@ def pool_of(address: int, /) -> Pool | None:
     are not told of."""
 def _dlpack_make(owner: Any, address: int, device: tuple[int, int],
                  dtype: tuple[int, int], shape: tuple[int, ...],
-                 strides: tuple[int, ...] | None, /) -> Any:
+                 strides: tuple[int, ...] | None,
+                 max_version: tuple[int, int] | None, is_readonly: bool,
+                 /) -> Any:
     """A DLPack capsule that keeps the owner. dtype: code and bits; strides in
     elements."""
 def _dlpack_read(capsule: Any, /) -> tuple[
         int, tuple[int, int], tuple[int, int, int], tuple[int, ...],
-        tuple[int, ...] | None]:
-    """(address, device, dtype, shape, strides), which the capsule keeps."""
+        tuple[int, ...] | None, bool]:
+    """(address, device, dtype, shape, strides, is_readonly), which the capsule
+    keeps."""
+def _check_options(device: int = 0, **options: Any) -> None:
+    """Raises what Pool() would for its options, and makes none."""
+def _note_refusal(error: BaseException, object: Any, refusal: Error,
+                  /) -> None:
+    """For __exit__(): the refusal becomes a note of the program's error."""
 def capture_guard_begin() -> None:
     """Until the end that belongs to it, no pool of the process asks when all
     work is over, which would break a capture. Counted."""

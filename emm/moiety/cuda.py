@@ -65,7 +65,9 @@ class _Resource(_MemoryResource):
     def deallocate(self, ptr, size, *, stream):
         """Called by buffers: gives memory back, which serves again on `stream`,
         or on another when the work that is queued there now is over."""
-        address, stream = int(ptr), _stream_of(stream)
+        # deallocate() refuses a block, which frees itself.
+        is_block = isinstance(ptr, (_native.Block, _native.HostBlock))
+        address, stream = ptr if is_block else int(ptr), _stream_of(stream)
         try:
             self._space.deallocate(address, stream)
         except _native.Error as error:

@@ -101,13 +101,7 @@ def export(obj):
         E_INVALID      it reaches beyond its block, or is in none: a block that
                        was freed is noticed only where a second free would be.
     """
-    try:
-        return _named(obj, _exports.export)[2]
-    except _native.Error as error:
-        if "moiety_ipc_send()" not in str(error):
-            raise
-    raise refusal("E_UNSUPPORTED", "the pool's memory is mapped, which no "
-                                   "handle opens: moiety.ipc.send() sends it")
+    return _named(obj, _exports.export)[2]
 
 
 def send(obj, socket):
@@ -229,7 +223,12 @@ class Import:
         return self
 
     def __exit__(self, kind, error, trace):
-        self.close()
+        try:
+            self.close()
+        except _native.Error as refusal:
+            if error is None:
+                raise
+            _native._note_refusal(error, self, refusal)
 
     @property
     def __cuda_array_interface__(self):
@@ -247,7 +246,7 @@ class Import:
             raise BufferError("an import is never copied")
         address, layout = self._handle.place(self._opened.address)
         return _layouts.capsule_of(layout, address, self.device,
-                                      self._opened)
+                                   self._opened, max_version)
 
     def __repr__(self):
         return (f"<moiety.ipc.Import of shape {self.shape}, type "

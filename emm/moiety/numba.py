@@ -25,6 +25,7 @@ try:
     from moiety import _native
     from moiety._capture import hook as _capture_hook
     from moiety._numba.family import driver as _driver
+    from moiety._numba.family import numba_driver as _numba_driver
     from moiety._numba.manager import Manager, OutOfMemoryError
     from moiety._pools.pools import check_source
 except Exception as error:
@@ -54,14 +55,20 @@ def enable(pools=None, **pool_options):
             numba's IPC wants exportable=True of it.
 
     RuntimeError when numba has a context already, which would keep its manager:
-    call numba.cuda.close() first. An option that moiety.Pool does not know is
-    a TypeError of the first allocation.
+    call numba.cuda.close() first. TypeError for an option that moiety.Pool does
+    not know; moiety.Error for a value that it does not take.
     """
     if pools is not None and pool_options:
         raise TypeError("options are for pools of numba's own: give them to "
                         "the pools that you name")
     if isinstance(pools, _native.Tenant):
         raise TypeError("numba takes a moiety.Pools or moiety.Pool, no Tenant")
+    for name in ("device", "context", "exportable"):
+        if name in pool_options:
+            raise TypeError(f"{name} is no option of moiety.numba.enable(): "
+                            f"each pool is of a context of numba's, and "
+                            f"exportable")
+    _native._check_options(exportable=True, **pool_options)
     check_source(pools)
     if any(device.primary_context is not None
            for device in _driver.devices.values()):
@@ -73,13 +80,19 @@ def enable(pools=None, **pool_options):
 
 
 def _manager():
-    manager = cuda.current_context().memory_manager
-    if not isinstance(manager, Manager):
-        raise RuntimeError(
-            f"numba's memory manager is {type(manager).__name__}, not that of "
-            f"moiety.numba: set NUMBA_CUDA_MEMORY_MANAGER=moiety.numba, or "
-            f"call moiety.numba.enable() before numba's first use of a device")
-    return manager
+    # A context that is made for the question would keep the manager that it
+    # finds, and enable() would be too late.
+    _numba_driver._ensure_memory_manager()
+    kind = _numba_driver._memory_manager
+    if issubclass(kind, Manager):
+        manager = cuda.current_context().memory_manager
+        if isinstance(manager, Manager):
+            return manager
+        kind = type(manager)
+    raise RuntimeError(
+        f"numba's memory manager is {kind.__name__}, not that of "
+        f"moiety.numba: set NUMBA_CUDA_MEMORY_MANAGER=moiety.numba, or "
+        f"call moiety.numba.enable() before numba's first use of a device")
 
 
 def pool():

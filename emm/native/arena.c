@@ -229,7 +229,7 @@ static PyObject *arena_device_address(PyObject *self, PyObject *argument)
     struct native_space *space = (struct native_space *)self;
     uint64_t address = 0;
     moiety_devptr found = 0;
-    if (!native_u64_from(argument, &address) || !native_enter(space))
+    if (!native_address_from(argument, &address) || !native_enter(space))
         return NULL;
     moiety_status status = moiety_host_device_address(
         space->host, (const void *)(uintptr_t)address, &found);

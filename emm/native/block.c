@@ -16,6 +16,15 @@ static struct native_block *native_block_of(PyObject *self)
     return (struct native_block *)self;
 }
 
+bool native_is_block(PyObject *object)
+{
+    PyTypeObject *base = PyLong_Check(object)
+                             ? NULL
+                             : PyType_GetSlot(Py_TYPE(object), Py_tp_base);
+    return base &&
+           PyType_GetSlot(base, Py_tp_dealloc) == (void *)native_block_dealloc;
+}
+
 bool native_block_is_live(const struct native_block *block)
 {
     /* relaxed: only says whether a free came first. */

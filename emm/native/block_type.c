@@ -30,9 +30,10 @@ static PyObject *block_enter(PyObject *self, PyObject *none)
 
 static PyObject *block_exit(PyObject *self, PyObject *arguments)
 {
-    (void)arguments;
-    return native_block_free(
-        self, native_block_own_stream(py_block_type_block_of(self)));
+    return native_exit_with(
+        self, arguments,
+        native_block_free(
+            self, native_block_own_stream(py_block_type_block_of(self))));
 }
 
 static PyObject *block_int(PyObject *self)
@@ -136,6 +137,9 @@ static PyObject *block_show(PyObject *self, PyObject *none)
                                                            : block_int(self);
 }
 
+static const char on_device[] =
+    "the bytes are on the device: copy them to the host first";
+
 /* bytes(block): without it that would be as many zeros as the address says. */
 static PyObject *block_bytes(PyObject *self, PyObject *none)
 {
@@ -144,9 +148,7 @@ static PyObject *block_bytes(PyObject *self, PyObject *none)
     if (native_block_check(block))
         return NULL;
     if (!block->space->is_host) {
-        PyErr_SetString(
-            PyExc_TypeError,
-            "the bytes are on the device: copy them to the host first");
+        PyErr_SetString(PyExc_TypeError, on_device);
         return NULL;
     }
     if (native_block_view(block))
@@ -155,6 +157,17 @@ static PyObject *block_bytes(PyObject *self, PyObject *none)
         (const char *)(uintptr_t)block->address, (Py_ssize_t)block->nbytes);
     native_block_unview(block);
     return copy;
+}
+
+/* numpy.asarray(block): without it that would be an array of one object. */
+static PyObject *block_array(PyObject *self, PyObject *arguments,
+                             PyObject *names)
+{
+    (void)self;
+    (void)arguments;
+    (void)names;
+    PyErr_SetString(PyExc_TypeError, on_device);
+    return NULL;
 }
 
 static PyMethodDef methods[] = {
@@ -227,7 +240,6 @@ static PyType_Slot slots[] = {
     {Py_tp_methods, methods},
     {Py_tp_getset, properties},
     {Py_nb_int, block_int},
-    {Py_nb_index, block_int},
     {Py_sq_length, block_length},
     {0, NULL},
 };
@@ -240,6 +252,14 @@ static PyType_Spec spec = {
     .slots = slots,
 };
 
+static PyMethodDef device_methods[] = {
+    {"__array__", NATIVE_METHOD(block_array), METH_VARARGS | METH_KEYWORDS,
+     "__array__($self, dtype=None, copy=None)\n"
+     "--\n\n"
+     "TypeError: the bytes are on the device."},
+    {NULL, NULL, 0, NULL},
+};
+
 static PyGetSetDef device_properties[] = {
     {"pool", get_space, NULL, "The pool that it is from.", NULL},
     {"__cuda_array_interface__", get_array_interface, NULL,
@@ -248,6 +268,7 @@ static PyGetSetDef device_properties[] = {
 };
 
 static PyType_Slot device_slots[] = {
+    {Py_tp_methods, device_methods},
     {Py_tp_getset, device_properties},
     {Py_tp_doc, "Device memory of a Pool."},
     {0, NULL},

@@ -2,7 +2,8 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * DLPack, of the bytes of a block and of what moiety.ipc shares. The structs
- * are those of dlpack.h before its version 1.0, which every consumer takes.
+ * are those of dlpack.h: of its version 1.0 for a consumer that asks for it, or
+ * else those from before, which every consumer takes.
  */
 #include "emm/native/native.h"
 
@@ -34,17 +35,39 @@ struct dl_managed_tensor {
     void (*deleter)(struct dl_managed_tensor *self);
 };
 
+/* From version 1.0 on, which can say that a tensor is read-only. */
+struct dl_versioned_tensor {
+    uint32_t major;
+    uint32_t minor;
+    void *context;
+    void (*deleter)(struct dl_versioned_tensor *self);
+    uint64_t flags;
+    struct dl_tensor tensor;
+};
+
+enum { DL_MAJOR = 1, DL_READ_ONLY = 1 };
+static const char plain_name[] = "dltensor";
+static const char versioned_name[] = "dltensor_versioned";
+
+/* How a capsule is asked for. */
+struct dl_request {
+    bool is_versioned;
+    bool is_read_only;
+};
+
 /* With what its pointers point to. */
 struct exported {
-    struct dl_managed_tensor managed;
+    union {
+        struct dl_managed_tensor plain;
+        struct dl_versioned_tensor versioned;
+    } managed;
     PyObject *owner;
     int64_t extents[]; /* the shape, then the strides */
 };
 
 /* By the consumer, from any thread and without the GIL. */
-static void delete_exported(struct dl_managed_tensor *managed)
+static void dlpack_delete(struct exported *exported)
 {
-    struct exported *exported = managed->context;
     if (!native_is_over()) {
         PyGILState_STATE gil = PyGILState_Ensure();
         Py_DECREF(exported->owner);
@@ -53,14 +76,24 @@ static void delete_exported(struct dl_managed_tensor *managed)
     free(exported);
 }
 
-/* A capsule that somebody consumed has another name, and another owner. */
+static void dlpack_delete_plain(struct dl_managed_tensor *managed)
+{
+    dlpack_delete(managed->context);
+}
+
+static void dlpack_delete_versioned(struct dl_versioned_tensor *managed)
+{
+    dlpack_delete(managed->context);
+}
+
+/* A capsule that somebody consumed has another name, and another owner. Both
+ * kinds begin the object that they are in. */
 static void delete_capsule(PyObject *capsule)
 {
-    if (!PyCapsule_IsValid(capsule, "dltensor"))
-        return;
-    struct dl_managed_tensor *managed =
-        PyCapsule_GetPointer(capsule, "dltensor");
-    managed->deleter(managed);
+    const char *name =
+        PyCapsule_IsValid(capsule, plain_name) ? plain_name : versioned_name;
+    if (PyCapsule_IsValid(capsule, name))
+        dlpack_delete(PyCapsule_GetPointer(capsule, name));
 }
 
 static struct dl_device device_of(const struct native_block *block)
@@ -73,7 +106,8 @@ static struct dl_device device_of(const struct native_block *block)
 
 /* NULL: no memory. */
 static struct exported *dlpack_make(PyObject *owner,
-                                    const struct dl_tensor *tensor)
+                                    const struct dl_tensor *tensor,
+                                    struct dl_request request)
 {
     size_t count = (size_t)tensor->dimension_count;
     struct exported *made =
@@ -81,9 +115,20 @@ static struct exported *dlpack_make(PyObject *owner,
     if (!made)
         return NULL;
     made->owner = owner;
-    made->managed = (struct dl_managed_tensor){
-        .tensor = *tensor, .context = made, .deleter = delete_exported};
-    struct dl_tensor *own = &made->managed.tensor;
+    struct dl_tensor *own = &made->managed.plain.tensor;
+    if (request.is_versioned) {
+        made->managed.versioned = (struct dl_versioned_tensor){
+            .major = DL_MAJOR,
+            .context = made,
+            .deleter = dlpack_delete_versioned,
+            .flags = request.is_read_only ? DL_READ_ONLY : 0,
+        };
+        own = &made->managed.versioned.tensor;
+    } else {
+        made->managed.plain = (struct dl_managed_tensor){
+            .context = made, .deleter = dlpack_delete_plain};
+    }
+    *own = *tensor;
     own->shape = made->extents;
     own->strides = tensor->strides ? made->extents + count : NULL;
     for (size_t i = 0; i < count; i++) {
@@ -96,13 +141,21 @@ static struct exported *dlpack_make(PyObject *owner,
 
 /* A capsule of the tensor, whose shape and strides are copied, that keeps the
  * owner. */
-static PyObject *export(PyObject *owner, const struct dl_tensor *tensor)
+static PyObject *export(PyObject *owner, const struct dl_tensor *tensor,
+                        struct dl_request request)
 {
-    struct exported *made = dlpack_make(owner, tensor);
+    if (request.is_read_only && !request.is_versioned) {
+        PyErr_SetString(PyExc_BufferError,
+                        "the array is read-only, which DLPack before 1.0 "
+                        "cannot say: ask for it with max_version=(1, 0)");
+        return NULL;
+    }
+    struct exported *made = dlpack_make(owner, tensor, request);
     if (!made)
         return PyErr_NoMemory();
     PyObject *capsule =
-        PyCapsule_New(&made->managed, "dltensor", delete_capsule);
+        PyCapsule_New(made, request.is_versioned ? versioned_name : plain_name,
+                      delete_capsule);
     if (capsule)
         Py_INCREF(owner);
     else
@@ -110,7 +163,8 @@ static PyObject *export(PyObject *owner, const struct dl_tensor *tensor)
     return capsule;
 }
 
-static PyObject *export_block(struct native_block *block)
+static PyObject *export_block(struct native_block *block,
+                              struct dl_request request)
 {
     int64_t shape = (int64_t)block->nbytes;
     const struct dl_tensor tensor = {
@@ -122,7 +176,21 @@ static PyObject *export_block(struct native_block *block)
         .type_lanes = 1,
         .shape = &shape,
     };
-    return native_block_show(block) ? NULL : export((PyObject *)block, &tensor);
+    return native_block_show(block)
+               ? NULL
+               : export((PyObject *)block, &tensor, request);
+}
+
+/* From max_version. 0, or -1 after an error. */
+static int dlpack_set_version(struct dl_request *request, PyObject *version)
+{
+    int major = 0;
+    int minor = 0;
+    if (version != Py_None &&
+        native_pair_from(version, "max_version", &major, &minor))
+        return -1;
+    request->is_versioned = major >= DL_MAJOR;
+    return 0;
 }
 
 /* 0: as it is asked for; -1 after an error. */
@@ -132,7 +200,8 @@ static int check_wishes(const struct native_block *block, PyObject *device,
     struct dl_device has = device_of(block);
     int type = has.type;
     int ordinal = has.ordinal;
-    if (device != Py_None && !PyArg_ParseTuple(device, "ii", &type, &ordinal))
+    if (device != Py_None &&
+        native_pair_from(device, "dl_device", &type, &ordinal))
         return -1;
     if (type != has.type || ordinal != has.ordinal)
         PyErr_SetString(PyExc_BufferError, "the block is on another device");
@@ -149,11 +218,13 @@ PyObject *native_dlpack(PyObject *self, PyObject *arguments, PyObject *names)
     PyObject *version = Py_None;
     PyObject *device = Py_None;
     PyObject *copy = Py_None;
+    struct dl_request request = {false, false};
     if (!PyArg_ParseTupleAndKeywords(arguments, names, "|$OOOO:__dlpack__",
                                      keys, &stream, &version, &device, &copy) ||
-        check_wishes(block, device, copy))
+        check_wishes(block, device, copy) ||
+        dlpack_set_version(&request, version))
         return NULL;
-    return export_block(block);
+    return export_block(block, request);
 }
 
 PyObject *native_dlpack_device(PyObject *self, PyObject *none)
@@ -199,14 +270,19 @@ PyObject *native_dlpack_make(PyObject *module, PyObject *arguments)
     PyObject *owner;
     PyObject *shape_items;
     PyObject *stride_items;
+    PyObject *version;
     uint64_t address = 0;
     int type = 0;
     int ordinal = 0;
-    if (!PyArg_ParseTuple(arguments, "OO&(ii)(BB)OO:_dlpack_make", &owner,
+    int is_read_only = 0;
+    struct dl_request request = {false, false};
+    if (!PyArg_ParseTuple(arguments, "OO&(ii)(BB)OOOp:_dlpack_make", &owner,
                           native_u64_from, &address, &type, &ordinal,
                           &tensor.type_code, &tensor.type_bits, &shape_items,
-                          &stride_items))
+                          &stride_items, &version, &is_read_only) ||
+        dlpack_set_version(&request, version))
         return NULL;
+    request.is_read_only = is_read_only;
     Py_ssize_t count = extents_from(shape_items, shape);
     if (count < 0 || check_strides(stride_items, count))
         return NULL;
@@ -218,7 +294,7 @@ PyObject *native_dlpack_make(PyObject *module, PyObject *arguments)
     tensor.data = (void *)(uintptr_t)address;
     tensor.device = (struct dl_device){type, ordinal};
     tensor.dimension_count = (int32_t)count;
-    return export(owner, &tensor);
+    return export(owner, &tensor, request);
 }
 
 static PyObject *tuple_of(const int64_t *extents, int32_t count)
@@ -234,14 +310,34 @@ static PyObject *tuple_of(const int64_t *extents, int32_t count)
     return made;
 }
 
+/* What is in a capsule of either kind; NULL after an error. */
+static const struct dl_tensor *dlpack_tensor_in(PyObject *capsule,
+                                                bool *out_is_read_only)
+{
+    *out_is_read_only = false;
+    if (!PyCapsule_IsValid(capsule, versioned_name)) {
+        const struct dl_managed_tensor *plain =
+            PyCapsule_GetPointer(capsule, plain_name);
+        return plain ? &plain->tensor : NULL;
+    }
+    const struct dl_versioned_tensor *versioned =
+        PyCapsule_GetPointer(capsule, versioned_name);
+    *out_is_read_only = versioned->flags & DL_READ_ONLY;
+    if (versioned->major == DL_MAJOR)
+        return &versioned->tensor;
+    PyErr_Format(PyExc_BufferError,
+                 "the capsule is of DLPack %u; accepted is %d",
+                 (unsigned)versioned->major, DL_MAJOR);
+    return NULL;
+}
+
 PyObject *native_dlpack_read(PyObject *module, PyObject *capsule)
 {
     (void)module;
-    const struct dl_managed_tensor *managed =
-        PyCapsule_GetPointer(capsule, "dltensor");
-    if (!managed)
+    bool is_read_only = false;
+    const struct dl_tensor *tensor = dlpack_tensor_in(capsule, &is_read_only);
+    if (!tensor)
         return NULL;
-    const struct dl_tensor *tensor = &managed->tensor;
     unsigned long long address = (uintptr_t)tensor->data;
     address += tensor->byte_offset;
     PyObject *shape = tuple_of(tensor->shape, tensor->dimension_count);
@@ -251,8 +347,8 @@ PyObject *native_dlpack_read(PyObject *module, PyObject *capsule)
         Py_XDECREF(strides);
         return NULL;
     }
-    return Py_BuildValue("(K(ii)(iii)NN)", address, (int)tensor->device.type,
+    return Py_BuildValue("(K(ii)(iii)NNO)", address, (int)tensor->device.type,
                          (int)tensor->device.ordinal, (int)tensor->type_code,
                          (int)tensor->type_bits, (int)tensor->type_lanes, shape,
-                         strides);
+                         strides, is_read_only ? Py_True : Py_False);
 }

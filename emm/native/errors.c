@@ -203,11 +203,29 @@ static PyObject *report_of(moiety_pool *pool, moiety_status status)
     Py_RETURN_NONE;
 }
 
-/* What the library calls by names that Python has others for. */
+/* What the library calls by names that Python has others for; the longer of two
+ * before what it contains. */
 static const struct {
     const char *in_c;
     const char *here;
 } renamed[] = {
+    {"exportable is 1; accepted is 0 where checked or pass_through is 1",
+     "exportable is True; accepted is False where checked or pass_through is "
+     "True"},
+    {"where mapped is 0 or pass_through is 1",
+     "where memory is not 'mapped' or pass_through is True"},
+    {"thread_cache is 0", "thread_cache_bytes is 0"},
+    {"than thread_cache,", "than thread_cache_bytes,"},
+    {"cache is ", "cache_bytes is "},
+    {"first_segment is ", "first_segment_bytes is "},
+    {"than largest_segment,", "than largest_segment_bytes,"},
+    {"watermark is ", "watermark_bytes is "},
+    {"than limit,", "than limit_bytes,"},
+    {"host option flags: ", ""},
+    {"host option ", "option "},
+    {"address is NULL", "address is 0"},
+    {"size_bytes is 0", "nbytes is 0"},
+    {"private arena", "tenant"},
     {"MOIETY_POOL_EXPORTABLE", "exportable=True"},
     {"MOIETY_POOL_MAPPED", "memory='mapped'"},
     {"MOIETY_POOL_CHECKED", "checked=True"},
@@ -254,6 +272,9 @@ static PyObject *py_errors_words_of(const char *said)
     said = py_errors_skip_function(said);
     PyObject *words =
         PyUnicode_DecodeUTF8(said, (Py_ssize_t)strlen(said), "replace");
+    /* The variable's keys are those of C. */
+    if (strncmp(said, "MOIETY_CONF:", 12) == 0)
+        return words;
     for (size_t i = 0; words && i < sizeof renamed / sizeof *renamed; i++)
         if (strstr(said, renamed[i].in_c))
             words = py_errors_rename(words, renamed[i].in_c, renamed[i].here);
@@ -275,6 +296,8 @@ static PyObject *new_error(PyObject *type, moiety_status status,
 void native_raise(const struct native_state *state, moiety_pool *pool,
                   moiety_status status)
 {
+    if (PyErr_Occurred())
+        return;
     bool is_memory = is_out_of_memory(status);
     PyObject *type = is_memory ? state->out_of_memory : state->error;
     /* Of this thread, and read before anything else calls the library. */
@@ -293,6 +316,62 @@ PyObject *native_refuse(const struct native_state *state, moiety_pool *pool,
 {
     native_raise(state, pool, status);
     return NULL;
+}
+
+/* "<moiety.Tenant ...> was not closed: ..." 0, or -1 after an error. */
+static int py_errors_add_note(PyObject *error, PyObject *object,
+                              PyObject *refusal)
+{
+    PyObject *text =
+        PyUnicode_FromFormat("%R was not closed: %S", object, refusal);
+    PyObject *bytes = text ? PyUnicode_AsUTF8String(text) : NULL;
+    PyObject *added = bytes && PyObject_HasAttrString(error, "add_note")
+                          ? PyObject_CallMethod(error, "add_note", "O", text)
+                          : NULL;
+    /* CPython 3.10 has no notes. */
+    int failed = !bytes || PyErr_Occurred() ? -1 : 0;
+    if (!failed && !added)
+        failed = PyErr_WarnEx(PyExc_RuntimeWarning, PyBytes_AsString(bytes), 1);
+    Py_XDECREF(text);
+    Py_XDECREF(bytes);
+    Py_XDECREF(added);
+    return failed;
+}
+
+PyObject *native_note_refusal(PyObject *module, PyObject *arguments)
+{
+    PyObject *error;
+    PyObject *object;
+    PyObject *refusal;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "OOO:_note_refusal", &error, &object,
+                          &refusal))
+        return NULL;
+    if (py_errors_add_note(error, object, refusal))
+        PyErr_WriteUnraisable(object);
+    Py_RETURN_NONE;
+}
+
+PyObject *native_exit_with(PyObject *self, PyObject *arguments,
+                           PyObject *result)
+{
+    PyObject *error =
+        PyTuple_Size(arguments) > 1 ? PyTuple_GetItem(arguments, 1) : Py_None;
+    Py_XDECREF(result);
+    if (result)
+        Py_RETURN_NONE;
+    /* Ctrl-C during the end is no refusal. */
+    if (error == Py_None ||
+        !PyErr_ExceptionMatches(native_state_of(self)->error))
+        return NULL;
+    struct native_error refusal = native_error_keep();
+    PyErr_NormalizeException(&refusal.kind, &refusal.value, &refusal.trace);
+    if (py_errors_add_note(error, self, refusal.value))
+        PyErr_WriteUnraisable(self);
+    Py_XDECREF(refusal.kind);
+    Py_XDECREF(refusal.value);
+    Py_XDECREF(refusal.trace);
+    Py_RETURN_NONE;
 }
 
 struct native_error native_error_keep(void)

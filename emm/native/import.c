@@ -93,8 +93,8 @@ void native_import_close_left(void)
     }
 }
 
-/* Once for each import, however many threads are at it. Waits for the work if
- * there is no `out_closing`. */
+/* Once for each import, however many threads are at it. The work behind it may go
+ * on: `out_closing` is its number then. */
 static moiety_status py_import_end(struct native_import *import,
                                    moiety_stream stream, uint64_t *out_closing)
 {
@@ -238,6 +238,21 @@ static void import_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
+/* The driver's own wait could not be ended by a signal. */
+static moiety_status py_import_await(uint64_t *closing)
+{
+    struct native_wait wait;
+    moiety_status status;
+    native_wait_begin(&wait);
+    Py_BEGIN_ALLOW_THREADS;
+    do {
+        status = *closing ? moiety_ipc_wait(*closing, UINT32_MAX) : MOIETY_OK;
+    } while (status == MOIETY_E_BUSY && !wait.has_failed);
+    Py_END_ALLOW_THREADS;
+    *closing = 0;
+    return native_wait_end(&wait, status);
+}
+
 static PyObject *import_close(PyObject *self, PyObject *arguments,
                               PyObject *names)
 {
@@ -249,8 +264,9 @@ static PyObject *import_close(PyObject *self, PyObject *arguments,
     if (!PyArg_ParseTupleAndKeywords(arguments, names, "|O&p:close", keys,
                                      native_stream_from, &stream, &is_waiting))
         return NULL;
-    moiety_status status =
-        py_import_end(import, stream, is_waiting ? NULL : &closing);
+    moiety_status status = py_import_end(import, stream, &closing);
+    if (status == MOIETY_OK && is_waiting)
+        status = py_import_await(&closing);
     if (status != MOIETY_OK)
         return native_refuse(native_state_of(self), NULL, status);
     return PyLong_FromUnsignedLongLong(closing);

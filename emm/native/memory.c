@@ -13,6 +13,43 @@
  * is. */
 static atomic_bool is_over;
 
+/* The innermost of the thread. */
+static _Thread_local struct native_wait *waiting
+    __attribute__((tls_model("initial-exec")));
+
+/* The library is in the middle of a call: frees wait, as in a watcher. */
+static int py_memory_ask(void *user)
+{
+    struct native_wait *wait = user;
+    if (wait->has_failed || native_is_over())
+        return wait->has_failed;
+    PyGILState_STATE gil = PyGILState_Ensure();
+    native_told_begin();
+    wait->has_failed = PyErr_CheckSignals() != 0;
+    if (wait->has_failed)
+        wait->error = native_error_keep();
+    native_told_end();
+    PyGILState_Release(gil);
+    return wait->has_failed;
+}
+
+void native_wait_begin(struct native_wait *wait)
+{
+    *wait = (struct native_wait){.outer = waiting};
+    waiting = wait;
+    moiety_set_interrupt(py_memory_ask, wait);
+}
+
+moiety_status native_wait_end(struct native_wait *wait, moiety_status status)
+{
+    waiting = wait->outer;
+    moiety_set_interrupt(waiting ? py_memory_ask : NULL, waiting);
+    if (!wait->has_failed)
+        return status;
+    native_error_restore(wait->error);
+    return status == MOIETY_OK ? MOIETY_E_BUSY : status;
+}
+
 static moiety_status take_slowly(moiety_pool *pool, moiety_tenant tenant,
                                  size_t nbytes, moiety_stream stream,
                                  moiety_devptr *out)
@@ -28,12 +65,20 @@ moiety_status native_take(moiety_pool *pool, moiety_tenant tenant,
     /* Tenants have no way that is known to call nobody. */
     moiety_status status =
         tenant ? MOIETY_E_BUSY : moiety_alloc_cached(pool, nbytes, stream, out);
-    if (status == MOIETY_E_BUSY) {
-        Py_BEGIN_ALLOW_THREADS;
-        status = take_slowly(pool, tenant, nbytes, stream, out);
-        Py_END_ALLOW_THREADS;
-    }
-    return status;
+    if (status != MOIETY_E_BUSY)
+        return status;
+    struct native_wait wait;
+    native_park_clear();
+    native_wait_begin(&wait);
+    Py_BEGIN_ALLOW_THREADS;
+    status = take_slowly(pool, tenant, nbytes, stream, out);
+    /* What came when a handler had raised already has no owner. Its last life
+     * may be pending, but not on another stream. */
+    if (status == MOIETY_OK && wait.has_failed &&
+        moiety_free(pool, *out, stream) != MOIETY_OK)
+        (void)moiety_free(pool, *out, MOIETY_STREAM_ANY);
+    Py_END_ALLOW_THREADS;
+    return native_wait_end(&wait, status);
 }
 
 moiety_status native_give(moiety_pool *pool, moiety_devptr address,

@@ -206,7 +206,7 @@ struct native_watch {
 /* errors.c */
 int native_errors_add(PyObject *module, struct native_state *state);
 /* Sets the error for what a call of this thread on a pool returned; `pool` may
- * be NULL. */
+ * be NULL. One that is set stays: it has ended the call's wait. */
 void native_raise(const struct native_state *state, moiety_pool *pool,
                   moiety_status status);
 /* The same, as the result of a function. */
@@ -223,6 +223,14 @@ struct native_error {
 };
 struct native_error native_error_keep(void);
 void native_error_restore(struct native_error error);
+/* Ends __exit__(kind, error, trace): steals the result of what ends the object,
+ * which may have been refused. A program's exception goes on all the same, with
+ * the refusal as a note. None, or NULL after an error. */
+PyObject *native_exit_with(PyObject *self, PyObject *arguments,
+                           PyObject *result);
+/* A function of the module, for what has its __exit__() in Python: the refusal
+ * becomes a note of the error. */
+PyObject *native_note_refusal(PyObject *module, PyObject *arguments);
 /* The report of the calling thread's last failure, or None. */
 PyObject *native_oom_report(moiety_pool *pool);
 
@@ -233,10 +241,22 @@ int native_u64_from(PyObject *object, void *out);
 int native_context_from(PyObject *object, void *out);
 int native_u32_from(PyObject *object, void *out);
 int native_stream_from(PyObject *object, void *out);
+/* An address: a number, or a block that lives. */
+int native_address_from(PyObject *object, void *out);
+/* An address that nobody owns: blocks, which free themselves, are refused. */
+int native_bare_from(PyObject *object, void *out);
+/* Two whole numbers; TypeError for anything else. 0, or -1 after an error. */
+int native_pair_from(PyObject *object, const char *name, int *first,
+                     int *second);
+/* The first argument of a fast call: its name, and what it is read by. */
+struct native_first {
+    const char *name;
+    int (*from)(PyObject *object, void *out);
+};
 /* (number, stream) of a fast call, by position or by name. A stream that is not
  * given stays as it is. */
 int native_number_and_stream(PyObject *const *arguments, Py_ssize_t count,
-                             PyObject *names, const char *number_name,
+                             PyObject *names, struct native_first first,
                              uint64_t *out_number, moiety_stream *stream);
 /* A dictionary gets one more entry; steals `value`. */
 int native_put(PyObject *dictionary, const char *key, PyObject *value);
@@ -279,6 +299,16 @@ int native_space_list(struct native_space *space);
 int native_space_device(const struct native_space *space);
 void native_space_set_device(struct native_space *space, int device);
 
+/* postpone.c: pools that nobody has any more, and whose end would end a capture. */
+/* Whether a pool has met a capture lately, or a guard is held. */
+bool native_is_capture_near(void);
+/* The same without a guard: that is its holder's to end. */
+bool native_is_capture_seen(void);
+/* Takes over a pool, and its arena or NULL. */
+void native_park(moiety_pool *pool, moiety_host *host);
+/* Ends those that can be ended now. Without an error that is set. */
+void native_park_clear(void);
+
 /* settings.c: methods of Pool and HostArena, and a property. */
 PyObject *native_set_limit(PyObject *self, PyObject *arguments,
                            PyObject *names);
@@ -303,6 +333,18 @@ moiety_status native_take(moiety_pool *pool, moiety_tenant tenant,
                           moiety_devptr *out);
 moiety_status native_give(moiety_pool *pool, moiety_devptr address,
                           moiety_stream stream);
+/* A call that may wait, between native_wait_begin() and native_wait_end(): the
+ * thread that Python gives signals runs their handlers meanwhile, and what one
+ * raises ends the wait. */
+struct native_wait {
+    struct native_wait *outer;
+    bool has_failed;
+    struct native_error error;
+};
+void native_wait_begin(struct native_wait *wait);
+/* The status of the call; not MOIETY_OK where a handler has raised, which is set
+ * then: native_raise() leaves it. */
+moiety_status native_wait_end(struct native_wait *wait, moiety_status status);
 /* True once the interpreter is on its way out: nothing is given back any more.
  */
 bool native_is_over(void);
@@ -344,6 +386,8 @@ PyObject *native_watch_segments(PyObject *self, PyObject *arguments,
                                 PyObject *names);
 
 /* block.c: life of a block. */
+/* Whether it is a Block or a HostBlock, live or not. */
+bool native_is_block(PyObject *object);
 /* Refuses a block that was freed, or whose pool was closed. */
 int native_block_check(const struct native_block *block);
 /* The same. Whoever has its address from now on keeps the block, and with it the
@@ -385,6 +429,10 @@ int native_pool_type_add(PyObject *module, struct native_state *state,
                          PyTypeObject *base);
 int native_arena_type_add(PyObject *module, struct native_state *state,
                           PyTypeObject *base);
+
+/* A function of the module: whether Pool() takes such options. */
+PyObject *native_check_options(PyObject *module, PyObject *arguments,
+                               PyObject *names);
 
 /* The Pool that has the address, in use or not, or None. */
 PyObject *native_pool_of(PyObject *module, PyObject *address);

@@ -185,6 +185,18 @@ static int py_pool_begin(PyObject *self, PyObject *arguments, PyObject *names)
     return 0;
 }
 
+PyObject *native_check_options(PyObject *module, PyObject *arguments,
+                               PyObject *names)
+{
+    struct wishes wishes = {.options = MOIETY_POOL_OPTIONS_INIT};
+    if (py_pool_parse(arguments, names, &wishes))
+        return NULL;
+    moiety_status status = moiety_pool_options_check(&wishes.options);
+    if (status != MOIETY_OK)
+        return native_refuse(PyModule_GetState(module), NULL, status);
+    Py_RETURN_NONE;
+}
+
 static int pool_init(PyObject *self, PyObject *arguments, PyObject *names)
 {
     return native_space_init(self, arguments, names, py_pool_begin);
@@ -278,7 +290,7 @@ PyObject *native_pool_of(PyObject *module, PyObject *address)
     PyObject *own = NULL;
     moiety_pool *pool = NULL;
     uint64_t number = 0;
-    if (!native_u64_from(address, &number))
+    if (!native_address_from(address, &number))
         return NULL;
     moiety_status status = py_pool_find_own(state, number, &own);
     if (status == MOIETY_OK)
@@ -341,7 +353,7 @@ static PyObject *py_pool_make_handle(PyObject *self, PyObject *argument,
     moiety_ipc_handle handle;
     uint64_t address = 0;
     moiety_status status;
-    if (!native_u64_from(argument, &address))
+    if (!native_address_from(argument, &address))
         return NULL;
     moiety_pool *pool = native_enter(space);
     if (!pool)
@@ -373,7 +385,7 @@ static PyObject *pool_send(PyObject *self, PyObject *arguments)
     uint64_t address = 0;
     int socket = -1;
     moiety_status status;
-    if (!PyArg_ParseTuple(arguments, "O&i:send", native_u64_from, &address,
+    if (!PyArg_ParseTuple(arguments, "O&i:send", native_address_from, &address,
                           &socket))
         return NULL;
     moiety_pool *pool = native_enter(space);
@@ -390,7 +402,7 @@ static PyObject *pool_release_exports(PyObject *self, PyObject *argument)
     struct native_space *space = (struct native_space *)self;
     uint64_t address = 0;
     moiety_status status;
-    if (!native_u64_from(argument, &address))
+    if (!native_address_from(argument, &address))
         return NULL;
     moiety_pool *pool = native_enter(space);
     if (!pool)
@@ -480,7 +492,7 @@ static PyObject *py_pool_change_hold(PyObject *self, PyObject *arguments,
     struct native_space *space = (struct native_space *)self;
     uint64_t address = 0;
     uint64_t nbytes = 1;
-    if (!PyArg_ParseTuple(arguments, format, native_u64_from, &address,
+    if (!PyArg_ParseTuple(arguments, format, native_address_from, &address,
                           native_u64_from, &nbytes))
         return NULL;
     moiety_pool *pool = native_enter(space);

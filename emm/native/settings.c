@@ -39,10 +39,12 @@ PyObject *native_reserve(PyObject *self, PyObject *arguments, PyObject *names)
     moiety_pool *pool = native_enter(settings_space_of(self));
     if (!pool)
         return NULL;
+    struct native_wait wait;
+    native_wait_begin(&wait);
     Py_BEGIN_ALLOW_THREADS;
     status = moiety_pool_reserve(pool, total_bytes);
     Py_END_ALLOW_THREADS;
-    return native_leave_with(self, status);
+    return native_leave_with(self, native_wait_end(&wait, status));
 }
 
 PyObject *native_free_all_blocks(PyObject *self, PyObject *none)
@@ -52,13 +54,17 @@ PyObject *native_free_all_blocks(PyObject *self, PyObject *none)
     moiety_pool *pool = native_enter(settings_space_of(self));
     if (!pool)
         return NULL;
+    native_park_clear();
+    if (native_is_capture_seen())
+        return native_leave_with(self, MOIETY_OK);
+    struct native_wait wait;
+    native_wait_begin(&wait);
     Py_BEGIN_ALLOW_THREADS;
     /* While a graph is captured, what is not done stays. */
     status = moiety_pool_synchronize(pool, UINT32_MAX);
-    (void)status;
-    status = moiety_pool_trim(pool, 0, NULL);
+    status = wait.has_failed ? status : moiety_pool_trim(pool, 0, NULL);
     Py_END_ALLOW_THREADS;
-    return native_leave_with(self, status);
+    return native_leave_with(self, native_wait_end(&wait, status));
 }
 
 PyObject *native_reset_peaks(PyObject *self, PyObject *none)

@@ -24,10 +24,12 @@ static PyObject *ipc_wait(PyObject *module, PyObject *arguments,
                                      native_u64_from, &closing, native_u32_from,
                                      &timeout_ms))
         return NULL;
+    struct native_wait wait;
+    native_wait_begin(&wait);
     Py_BEGIN_ALLOW_THREADS;
     status = moiety_ipc_wait(closing, timeout_ms);
     Py_END_ALLOW_THREADS;
-    return answer(module, status);
+    return answer(module, native_wait_end(&wait, status));
 }
 
 static PyObject *ipc_trim(PyObject *module, PyObject *arguments,
@@ -97,7 +99,10 @@ static PyObject *capture_guard_begin(PyObject *module, PyObject *none)
 static PyObject *capture_guard_end(PyObject *module, PyObject *none)
 {
     (void)none;
-    return call_guard(module, moiety_capture_guard_end);
+    PyObject *result = call_guard(module, moiety_capture_guard_end);
+    if (result)
+        native_park_clear();
+    return result;
 }
 
 static PyObject *expose_start(PyObject *module, PyObject *path)
@@ -151,15 +156,24 @@ PyMethodDef native_sharing_methods[] = {
      "pool_of($module, address, /)\n"
      "--\n\n"
      "The Pool that has it, or None."},
+    {"_check_options", NATIVE_METHOD(native_check_options),
+     METH_VARARGS | METH_KEYWORDS,
+     "_check_options($module, device=0, **options)\n"
+     "--\n\n"
+     "What Pool() would raise for its options, without making one."},
+    {"_note_refusal", native_note_refusal, METH_VARARGS,
+     "_note_refusal($module, error, object, refusal, /)\n"
+     "--\n\n"
+     "The object could not be closed while the error is raised: a note of it."},
     {"_dlpack_make", native_dlpack_make, METH_VARARGS,
-     "_dlpack_make($module, owner, address, device, dtype, shape, strides, /)"
-     "\n"
+     "_dlpack_make($module, owner, address, device, dtype, shape, strides, "
+     "max_version, is_readonly, /)\n"
      "--\n\n"
      "A capsule that keeps the owner."},
     {"_dlpack_read", native_dlpack_read, METH_O,
      "_dlpack_read($module, capsule, /)\n"
      "--\n\n"
-     "(address, device, dtype, shape, strides)."},
+     "(address, device, dtype, shape, strides, is_readonly)."},
     {"pin", NATIVE_METHOD(py_sharing_pin), METH_VARARGS | METH_KEYWORDS,
      "pin($module, address, nbytes)\n"
      "--\n\n"

@@ -144,6 +144,7 @@ int native_space_init(PyObject *self, PyObject *arguments, PyObject *names,
         PyErr_SetString(PyExc_TypeError, "__init__() was called before");
         return -1;
     }
+    native_park_clear();
     int error = make(self, arguments, names);
     /* relaxed: as above. */
     if (error)
@@ -171,6 +172,23 @@ static moiety_pool *take_away(struct native_space *space, bool *is_used)
     return *is_used ? NULL : pool;
 }
 
+/* Before an end, which waits in the driver, where no signal ends it and a capture
+ * is lost. Whatever else the driver says, the end finds out. 0, or -1 after an
+ * error. */
+static int py_space_wait(moiety_pool *pool)
+{
+    struct native_wait wait;
+    if (native_is_capture_near())
+        return 0;
+    native_wait_begin(&wait);
+    Py_BEGIN_ALLOW_THREADS;
+    moiety_status status = moiety_pool_synchronize(pool, UINT32_MAX);
+    (void)status;
+    Py_END_ALLOW_THREADS;
+    (void)native_wait_end(&wait, MOIETY_OK);
+    return wait.has_failed ? -1 : 0;
+}
+
 static moiety_status py_space_destroy(struct native_space *space,
                                       moiety_pool *pool, moiety_leaks *leaks)
 {
@@ -189,7 +207,28 @@ static moiety_status py_space_destroy(struct native_space *space,
     return status;
 }
 
-/* Arrays look at memory of it: that stays until the last of them goes. */
+/* Nobody hears what the end says. */
+static void py_space_end_unseen(struct native_space *space, moiety_pool *pool)
+{
+    moiety_status status;
+    if (!native_is_capture_near()) {
+        Py_BEGIN_ALLOW_THREADS;
+        /* It may meet a capture, and leaves one of a blocking stream alone. */
+        status = moiety_pool_synchronize(pool, 0);
+        (void)status;
+        Py_END_ALLOW_THREADS;
+    }
+    status = native_is_capture_near() ? MOIETY_E_BUSY
+                                      : py_space_destroy(space, pool, NULL);
+    if (status != MOIETY_E_BUSY)
+        return;
+    /* relaxed: nobody has it any more. */
+    atomic_store_explicit(&space->pool, NULL, memory_order_relaxed);
+    native_park(pool, space->host);
+}
+
+/* Blocks that arrays look at are not counted: their memory stays until the last of
+ * them goes. */
 static PyObject *py_space_count_left(moiety_pool *pool, size_t shown_count)
 {
     moiety_stats stats = {.struct_size = sizeof stats};
@@ -200,6 +239,17 @@ static PyObject *py_space_count_left(moiety_pool *pool, size_t shown_count)
     uint64_t live_count = status == MOIETY_OK ? stats.allocation_current : 0;
     return PyLong_FromUnsignedLongLong(
         live_count > shown_count ? live_count - shown_count : 0);
+}
+
+/* As an end: the count of live blocks. Its watches are told when it ends. */
+static PyObject *py_space_park(struct native_space *space, moiety_pool *pool)
+{
+    native_watches_abandon(space);
+    native_park(pool, space->host);
+    space->host = NULL;
+    PyObject *count = py_space_count_left(pool, 0);
+    native_do_postponed();
+    return count;
 }
 
 void native_space_unshow(struct native_space *space)
@@ -214,8 +264,7 @@ void native_space_unshow(struct native_space *space)
     if (!pool)
         return;
     struct native_error error = native_error_keep();
-    /* Nobody is told what it says, as when an arena ends by itself. */
-    (void)py_space_destroy(space, pool, NULL);
+    py_space_end_unseen(space, pool);
     native_error_restore(error);
 }
 
@@ -247,12 +296,20 @@ PyObject *native_space_close(PyObject *self, PyObject *none)
                                 "returned, by a handler of "
                                 "NumPy's, or by ONNX Runtime");
     }
+    if (pool && py_space_wait(pool)) {
+        /* PO.release: it is as it was. */
+        atomic_store_explicit(&space->pool, pool, memory_order_release);
+        return NULL;
+    }
+    if (pool && native_is_capture_seen())
+        return py_space_park(space, pool);
     moiety_status status =
         pool ? py_space_destroy(space, pool, &leaks) : MOIETY_OK;
     PyObject *answer = status == MOIETY_OK
                            ? PyLong_FromUnsignedLongLong(leaks.block_count)
                            : native_refuse(native_state_of(self), NULL, status);
     native_do_postponed();
+    native_park_clear();
     return answer;
 }
 
@@ -265,8 +322,7 @@ void native_space_finalize(PyObject *self)
     moiety_pool *pool = take_away(space, &is_used);
     if (pool) {
         struct native_error error = native_error_keep();
-        /* There is nobody left to tell what it says. */
-        (void)py_space_destroy(space, pool, NULL);
+        py_space_end_unseen(space, pool);
         native_do_postponed();
         native_error_restore(error);
     }

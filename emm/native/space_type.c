@@ -10,13 +10,18 @@ static struct native_space *py_space_type_space_of(PyObject *self)
     return (struct native_space *)self;
 }
 
+static const struct native_first size_argument = {"nbytes", native_u64_from};
+static const struct native_first bare_argument = {"address", native_bare_from};
+static const struct native_first address_argument = {"address",
+                                                     native_address_from};
+
 static PyObject *space_alloc(PyObject *self, PyObject *const *arguments,
                              Py_ssize_t count, PyObject *names)
 {
     uint64_t nbytes = 0;
     moiety_stream stream = MOIETY_STREAM_ANY;
-    if (native_number_and_stream(arguments, count, names, "nbytes", &nbytes,
-                                 &stream))
+    if (native_number_and_stream(arguments, count, names, size_argument,
+                                 &nbytes, &stream))
         return NULL;
     return native_block_new(py_space_type_space_of(self), NULL, 0, nbytes,
                             stream);
@@ -28,8 +33,8 @@ static PyObject *space_allocate(PyObject *self, PyObject *const *arguments,
     uint64_t nbytes = 0;
     moiety_stream stream = MOIETY_STREAM_ANY;
     moiety_devptr address = 0;
-    if (native_number_and_stream(arguments, count, names, "nbytes", &nbytes,
-                                 &stream))
+    if (native_number_and_stream(arguments, count, names, size_argument,
+                                 &nbytes, &stream))
         return NULL;
     moiety_pool *pool = native_enter(py_space_type_space_of(self));
     if (!pool)
@@ -110,8 +115,8 @@ static PyObject *space_deallocate(PyObject *self, PyObject *const *arguments,
 {
     uint64_t address = 0;
     moiety_stream stream = MOIETY_STREAM_ANY;
-    if (native_number_and_stream(arguments, count, names, "address", &address,
-                                 &stream))
+    if (native_number_and_stream(arguments, count, names, bare_argument,
+                                 &address, &stream))
         return NULL;
     return py_space_type_deallocate(self, address, stream, false);
 }
@@ -129,7 +134,7 @@ static PyObject *space_deallocate_for_rmm(PyObject *self,
                      count);
         return NULL;
     }
-    if (!native_u64_from(arguments[0], &address) ||
+    if (!native_bare_from(arguments[0], &address) ||
         !native_stream_from(arguments[2], &stream))
         return NULL;
     return py_space_type_deallocate(self, address, stream, true);
@@ -139,7 +144,7 @@ static PyObject *space_usable_size(PyObject *self, PyObject *argument)
 {
     uint64_t address = 0;
     size_t nbytes = 0;
-    if (!native_u64_from(argument, &address))
+    if (!native_address_from(argument, &address))
         return NULL;
     moiety_pool *pool = native_enter(py_space_type_space_of(self));
     if (!pool)
@@ -155,7 +160,7 @@ static PyObject *space_usable_size(PyObject *self, PyObject *argument)
 static PyObject *space_owns(PyObject *self, PyObject *argument)
 {
     uint64_t address = 0;
-    if (!native_u64_from(argument, &address))
+    if (!native_address_from(argument, &address))
         return NULL;
     return PyBool_FromLong(
         native_space_look(py_space_type_space_of(self), address) == MOIETY_OK);
@@ -167,8 +172,8 @@ static PyObject *space_record_use(PyObject *self, PyObject *const *arguments,
     uint64_t address = 0;
     moiety_stream stream = MOIETY_STREAM_ANY;
     moiety_status status;
-    if (native_number_and_stream(arguments, count, names, "address", &address,
-                                 &stream))
+    if (native_number_and_stream(arguments, count, names, address_argument,
+                                 &address, &stream))
         return NULL;
     moiety_pool *pool = native_enter(py_space_type_space_of(self));
     if (!pool)
@@ -191,10 +196,12 @@ static PyObject *space_synchronize(PyObject *self, PyObject *arguments,
     moiety_pool *pool = native_enter(py_space_type_space_of(self));
     if (!pool)
         return NULL;
+    struct native_wait wait;
+    native_wait_begin(&wait);
     Py_BEGIN_ALLOW_THREADS;
     status = moiety_pool_synchronize(pool, timeout_ms);
     Py_END_ALLOW_THREADS;
-    return native_leave_with(self, status);
+    return native_leave_with(self, native_wait_end(&wait, status));
 }
 
 static PyObject *space_trim(PyObject *self, PyObject *arguments,
@@ -210,8 +217,12 @@ static PyObject *space_trim(PyObject *self, PyObject *arguments,
     moiety_pool *pool = native_enter(py_space_type_space_of(self));
     if (!pool)
         return NULL;
+    native_park_clear();
     Py_BEGIN_ALLOW_THREADS;
-    status = moiety_pool_trim(pool, keep_bytes, &given_bytes);
+    /* It would end a capture: there is nothing to give yet. */
+    status = native_is_capture_seen()
+                 ? MOIETY_OK
+                 : moiety_pool_trim(pool, keep_bytes, &given_bytes);
     Py_END_ALLOW_THREADS;
     PyObject *result = status == MOIETY_OK
                            ? PyLong_FromUnsignedLongLong(given_bytes)
@@ -265,12 +276,7 @@ static PyObject *space_enter(PyObject *self, PyObject *none)
 
 static PyObject *space_exit(PyObject *self, PyObject *arguments)
 {
-    (void)arguments;
-    PyObject *live = native_space_close(self, NULL);
-    if (!live)
-        return NULL;
-    Py_DECREF(live);
-    Py_RETURN_NONE;
+    return native_exit_with(self, arguments, native_space_close(self, NULL));
 }
 
 static PyObject *py_space_type_get_is_open(PyObject *self, void *closure)

@@ -20,6 +20,8 @@ struct native_tenant {
     PyObject *weak_references;
 };
 
+static const struct native_first size_argument = {"nbytes", native_u64_from};
+
 static struct native_tenant *tenant_of(PyObject *self)
 {
     return (struct native_tenant *)self;
@@ -190,8 +192,8 @@ static PyObject *tenant_alloc(PyObject *self, PyObject *const *arguments,
     struct native_tenant *tenant = tenant_of(self);
     uint64_t nbytes = 0;
     moiety_stream stream = MOIETY_STREAM_ANY;
-    if (native_number_and_stream(arguments, count, names, "nbytes", &nbytes,
-                                 &stream) ||
+    if (native_number_and_stream(arguments, count, names, size_argument,
+                                 &nbytes, &stream) ||
         !py_tenant_enter(tenant))
         return NULL;
     PyObject *block =
@@ -207,8 +209,8 @@ static PyObject *tenant_allocate(PyObject *self, PyObject *const *arguments,
     uint64_t nbytes = 0;
     moiety_stream stream = MOIETY_STREAM_ANY;
     moiety_devptr address = 0;
-    if (native_number_and_stream(arguments, count, names, "nbytes", &nbytes,
-                                 &stream))
+    if (native_number_and_stream(arguments, count, names, size_argument,
+                                 &nbytes, &stream))
         return NULL;
     moiety_pool *pool = py_tenant_enter(tenant);
     if (!pool)
@@ -241,11 +243,13 @@ static PyObject *tenant_pause(PyObject *self, PyObject *arguments,
                                      &is_keeping) ||
         !py_tenant_enter(tenant))
         return NULL;
+    struct native_wait wait;
+    native_wait_begin(&wait);
     Py_BEGIN_ALLOW_THREADS;
     status = moiety_tenant_pause(tenant->handle,
                                  is_keeping ? MOIETY_PAUSE_KEEP_CONTENTS : 0);
     Py_END_ALLOW_THREADS;
-    return py_tenant_answer(self, status);
+    return py_tenant_answer(self, native_wait_end(&wait, status));
 }
 
 static PyObject *tenant_resume(PyObject *self, PyObject *none)
@@ -255,10 +259,12 @@ static PyObject *tenant_resume(PyObject *self, PyObject *none)
     moiety_status status;
     if (!py_tenant_enter(tenant))
         return NULL;
+    struct native_wait wait;
+    native_wait_begin(&wait);
     Py_BEGIN_ALLOW_THREADS;
     status = moiety_tenant_resume(tenant->handle);
     Py_END_ALLOW_THREADS;
-    return py_tenant_answer(self, status);
+    return py_tenant_answer(self, native_wait_end(&wait, status));
 }
 
 static moiety_status py_tenant_ask_paused(moiety_tenant tenant, bool *out)
@@ -328,8 +334,7 @@ static PyObject *tenant_enter(PyObject *self, PyObject *none)
 
 static PyObject *tenant_exit(PyObject *self, PyObject *arguments)
 {
-    (void)arguments;
-    return tenant_close(self, NULL);
+    return native_exit_with(self, arguments, tenant_close(self, NULL));
 }
 
 static PyObject *get_name(PyObject *self, void *closure)

@@ -6,6 +6,8 @@
  */
 #include "emm/native/native.h"
 
+#include <string.h>
+
 int native_u64_from(PyObject *object, void *out)
 {
     PyObject *number = PyNumber_Index(object);
@@ -21,6 +23,37 @@ int native_u64_from(PyObject *object, void *out)
     if (is_fine)
         *(uint64_t *)out = value;
     return is_fine;
+}
+
+int native_address_from(PyObject *object, void *out)
+{
+    const struct native_block *block = (const struct native_block *)object;
+    if (!native_is_block(object))
+        return native_u64_from(object, out);
+    if (native_block_check(block))
+        return 0;
+    *(uint64_t *)out = block->address;
+    return 1;
+}
+
+int native_bare_from(PyObject *object, void *out)
+{
+    if (!native_is_block(object))
+        return native_u64_from(object, out);
+    PyErr_Format(PyExc_TypeError,
+                 "%R frees its memory itself: call its free(), or drop it",
+                 object);
+    return 0;
+}
+
+int native_pair_from(PyObject *object, const char *name, int *first,
+                     int *second)
+{
+    if (PyTuple_Check(object) && PyTuple_Size(object) == 2)
+        return PyArg_ParseTuple(object, "ii", first, second) ? 0 : -1;
+    PyErr_Format(PyExc_TypeError, "%s is %R; accepted are two whole numbers",
+                 name, object);
+    return -1;
 }
 
 int native_context_from(PyObject *object, void *out)
@@ -102,9 +135,34 @@ static int number_of(PyObject *handle, uint64_t *out)
     return is_number;
 }
 
+/* Of a stream whose handle is 0. To CuPy, torch and numba that is the legacy
+ * stream; cuda.core has 1 for it, and 0 is a stream that was closed. */
+static int py_values_check_open(PyObject *object)
+{
+    PyObject *module =
+        PyObject_GetAttrString((PyObject *)Py_TYPE(object), "__module__");
+    PyObject *name = module ? PyUnicode_AsUTF8String(module) : NULL;
+    const char *text = name ? PyBytes_AsString(name) : NULL;
+    bool is_closed = text && strncmp(text, "cuda.core", 9) == 0;
+    Py_XDECREF(module);
+    Py_XDECREF(name);
+    if (is_closed) {
+        PyErr_Format(PyExc_ValueError,
+                     "%R has no handle: it is closed, or names the legacy "
+                     "stream, which is moiety.LEGACY",
+                     object);
+    }
+    return PyErr_Occurred() ? -1 : 0;
+}
+
 int native_stream_from(PyObject *object, void *out)
 {
     uint64_t number = (uintptr_t)MOIETY_STREAM_ANY;
+    /* True would be the legacy stream. */
+    if (PyBool_Check(object)) {
+        PyErr_Format(PyExc_TypeError, "%R is no stream", object);
+        return 0;
+    }
     if (object != Py_None && PyIndex_Check(object)) {
         if (!native_u64_from(object, &number))
             return 0;
@@ -112,7 +170,7 @@ int native_stream_from(PyObject *object, void *out)
         PyObject *handle = handle_of(object);
         int is_number = handle && number_of(handle, &number);
         Py_XDECREF(handle);
-        if (!is_number)
+        if (!is_number || (!number && py_values_check_open(object)))
             return 0;
     }
     *(moiety_stream *)out = (moiety_stream)(uintptr_t)number;
@@ -165,17 +223,17 @@ static int py_values_set_all(struct pair *pair, PyObject *const *arguments,
 }
 
 int native_number_and_stream(PyObject *const *arguments, Py_ssize_t count,
-                             PyObject *names, const char *number_name,
+                             PyObject *names, struct native_first first,
                              uint64_t *out_number, moiety_stream *stream)
 {
     struct pair pair = {NULL, NULL};
-    if (py_values_set_all(&pair, arguments, count, names, number_name))
+    if (py_values_set_all(&pair, arguments, count, names, first.name))
         return -1;
     if (!pair.number) {
-        PyErr_Format(PyExc_TypeError, "%s is missing", number_name);
+        PyErr_Format(PyExc_TypeError, "%s is missing", first.name);
         return -1;
     }
-    if (!native_u64_from(pair.number, out_number))
+    if (!first.from(pair.number, out_number))
         return -1;
     return pair.stream && !native_stream_from(pair.stream, stream) ? -1 : 0;
 }

@@ -147,8 +147,7 @@ static PyObject *watch_enter(PyObject *self, PyObject *none)
 
 static PyObject *py_watch_type_exit(PyObject *self, PyObject *arguments)
 {
-    (void)arguments;
-    return watch_close(self, NULL);
+    return native_exit_with(self, arguments, watch_close(self, NULL));
 }
 
 static PyObject *py_watch_type_get_is_open(PyObject *self, void *closure)

@@ -458,6 +458,12 @@ moiety_status moiety_pool_create(const moiety_pool_options *options,
     return pool_create(options, getenv("MOIETY_CONF"), false, out);
 }
 
+moiety_status moiety_pool_options_check(const moiety_pool_options *options)
+{
+    moiety_pool_options resolved;
+    return moietyi_options_resolve(options, getenv("MOIETY_CONF"), &resolved);
+}
+
 moiety_status moietyi_arena_pool_create(const moiety_pool_options *options,
                                         moiety_pool **out)
 {

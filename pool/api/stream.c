@@ -180,6 +180,11 @@ moiety_status moiety_capture_guard_end(void)
     return status;
 }
 
+uint64_t moiety_capture_age_ns(void)
+{
+    return moietyi_capture_guard_is_held() ? 0 : moietyi_capture_age_ns();
+}
+
 moiety_status moiety_pool_add_context(moiety_pool *pool, moiety_context context)
 {
     struct moietyi_call call;

@@ -7,6 +7,7 @@
 #include "pool/base/cancel.h"
 #include "pool/base/clock.h"
 #include "pool/base/failure.h"
+#include "pool/base/interrupt.h"
 #include "pool/cache/cache.h"
 #include "pool/cache/gate.h"
 #include "pool/cache/hit.h"
@@ -426,6 +427,7 @@ void moietyi_call_nap(struct moietyi_call *call, long *duration_ns,
 {
     moietyi_slow_path_end(call->thread_state);
     moietyi_nap_longer(duration_ns, most_ns);
+    moietyi_interrupt_ask();
     moietyi_call_resume(call);
     moietyi_call_pass_gate(call);
 }

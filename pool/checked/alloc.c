@@ -9,6 +9,7 @@
 
 #include "pool/base/clock.h"
 #include "pool/base/failure.h"
+#include "pool/base/interrupt.h"
 #include "pool/cache/uses.h"
 #include "pool/checked/state.h"
 #include "pool/core/ops.h"
@@ -40,7 +41,7 @@ static moiety_status take_held(struct moietyi_call *call,
             moietyi_quarantine_synchronise(call);
         if (!moietyi_quarantine_release(call, record->base_bytes)) {
             if (!may_wait || !moietyi_quarantine_is_any(checked) ||
-                moietyi_now_ns() >= end_ns)
+                moietyi_is_overdue(end_ns))
                 break;
             moietyi_call_nap(call, &nap_ns, NAP_MOST_NS);
         }

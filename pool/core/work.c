@@ -7,6 +7,7 @@
 
 #include "pool/base/clock.h"
 #include "pool/base/failure.h"
+#include "pool/base/interrupt.h"
 #include "pool/cache/handle.h"
 #include "pool/cache/uses.h"
 #include "pool/core/body.h"
@@ -91,7 +92,7 @@ moiety_status moietyi_wait_for_work(struct moietyi_call *call,
         bool is_stuck = !is_recorded_or_in_flight(call, &wait);
         if (!is_stuck)
             stuck_since_ns = now_ns;
-        if (now_ns >= patience->work_end_ns ||
+        if (moietyi_is_overdue(patience->work_end_ns) ||
             now_ns - stuck_since_ns >= patience->event_ns) {
             return is_stuck ? explain_no_event(call, disturbed_count(call) !=
                                                          disturbed)

@@ -9,6 +9,7 @@
 
 #include "pool/base/clock.h"
 #include "pool/base/failure.h"
+#include "pool/base/interrupt.h"
 #include "pool/base/step.h"
 #include "pool/cache/gate.h"
 #include "pool/core/body.h"
@@ -254,7 +255,7 @@ static moiety_status refill(const struct pause *pause)
             status = refill_once(pause);
         } else {
             if (!moietyi_epochs_are_pending(&call->engine->streams) ||
-                moietyi_now_ns() >= end_ns)
+                moietyi_is_overdue(end_ns))
                 break;
             moietyi_call_nap(call, &nap_ns, NAP_MOST_NS);
         }

@@ -9,6 +9,7 @@
 
 #include "pool/base/clock.h"
 #include "pool/base/failure.h"
+#include "pool/base/interrupt.h"
 #include "pool/base/step.h"
 #include "pool/cache/uses.h"
 #include "pool/core/body.h"
@@ -280,7 +281,7 @@ static moiety_status private_wait(const struct want *want,
     long nap_ns = NAP_NS;
     moiety_status status = refused;
     while (private_is_short(status) && want->may_wait && !call->is_capturing &&
-           is_waiting(want->ref) && moietyi_now_ns() < end_ns) {
+           is_waiting(want->ref) && !moietyi_is_overdue(end_ns)) {
         moietyi_call_nap(call, &nap_ns, NAP_MOST_NS);
         if (!moietyi_private_poll(call, want->ref->arena, true))
             continue;

@@ -12,6 +12,7 @@
 
 #include "pool/base/clock.h"
 #include "pool/base/failure.h"
+#include "pool/base/interrupt.h"
 #include "pool/driver/section.h"
 #include "pool/ipc/import.h"
 #include "pool/ipc/opener.h"
@@ -218,8 +219,9 @@ moiety_status moietyi_import_wait(const struct moietyi_driver *driver,
         return moietyi_fail(MOIETY_E_INVALID, "%llu is the number of no close",
                             (unsigned long long)closing);
     moiety_status status = closings_ask(driver, closing);
-    while (status == MOIETY_E_BUSY && moietyi_now_ns() < end_ns) {
+    while (status == MOIETY_E_BUSY && !moietyi_is_overdue(end_ns)) {
         moietyi_nap_longer(&nap_ns, NAP_MOST_NS);
+        moietyi_interrupt_ask();
         status = closings_ask(driver, closing);
     }
     if (status == MOIETY_E_BUSY)

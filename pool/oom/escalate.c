@@ -13,6 +13,7 @@
 
 #include "pool/base/clock.h"
 #include "pool/base/failure.h"
+#include "pool/base/interrupt.h"
 #include "pool/cache/gate.h"
 #include "pool/cache/magazine.h"
 #include "pool/core/recorded.h"
@@ -139,7 +140,7 @@ static bool may_wait_on(const struct moietyi_escalation *escalation)
     return (moietyi_epochs_are_pending(&escalation->body->engine->streams) ||
             escalation->others.is_held_up ||
             (escalation->is_held_up && may_whole_help(escalation))) &&
-           moietyi_now_ns() < escalation->wait_end_ns;
+           !moietyi_is_overdue(escalation->wait_end_ns);
 }
 
 /* What became whole goes back to the source, which may give it in one piece. */
@@ -223,7 +224,7 @@ static enum moietyi_verdict final_scans(struct moietyi_escalation *escalation)
     long nap_ns = NAP_NS;
     enum moietyi_verdict verdict = moietyi_final_scan(escalation);
     for (unsigned i = 1; verdict == MOIETYI_UNDECIDED && i < LOOKS_MOST &&
-                         moietyi_now_ns() < end_ns;
+                         !moietyi_is_overdue(end_ns);
          i++) {
         moietyi_call_nap(escalation->call, &nap_ns, NAP_MOST_NS);
         verdict = moietyi_escalation_take(escalation) || is_regrown(escalation)
@@ -247,7 +248,7 @@ static bool is_enough(const struct moietyi_escalation *escalation,
 static bool may_wait_again(const struct moietyi_escalation *escalation)
 {
     return is_enough(escalation, escalation->report.retiring_bytes) &&
-           moietyi_now_ns() < escalation->wait_end_ns;
+           !moietyi_is_overdue(escalation->wait_end_ns);
 }
 
 /* What was seen last in other threads' caches comes to light when those threads
@@ -256,7 +257,7 @@ static bool may_others_give(const struct moietyi_escalation *escalation)
 {
     return is_enough(escalation, escalation->report.cached_others_bytes +
                                      escalation->report.retiring_bytes) &&
-           moietyi_now_ns() < escalation->others_end_ns;
+           !moietyi_is_overdue(escalation->others_end_ns);
 }
 
 static enum moietyi_verdict wait_and_scan(struct moietyi_escalation *escalation)

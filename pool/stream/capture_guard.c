@@ -11,6 +11,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 
+#include "pool/base/clock.h"
 #include "pool/base/failure.h"
 #include "pool/stream/streams.h"
 
@@ -20,6 +21,9 @@ static struct moietyi_streams *all_streams; /* by next_guarded */
 
 static atomic_uint guards;    /* Edge GU */
 static atomic_uint recorders; /* Edge GU */
+/* When a pool met a capture last; 0: never, or a guard's that is over. Edge: none;
+ * relaxed: advice. */
+static _Atomic uint64_t seen_ns;
 
 bool moietyi_capture_guard_is_held(void)
 {
@@ -88,9 +92,25 @@ moiety_status moietyi_capture_guard_end(void)
         atomic_fetch_sub_explicit(&guards, 1, memory_order_seq_cst);
     else
         status = moietyi_fail(MOIETY_E_INVALID, "no capture guard is held");
+    /* relaxed: see there. */
+    if (!moietyi_capture_guard_is_held())
+        atomic_store_explicit(&seen_ns, 0, memory_order_relaxed);
     mark_pools();
     pthread_mutex_unlock(&lock);
     return status;
+}
+
+void moietyi_capture_seen(void)
+{
+    /* relaxed: see there. */
+    atomic_store_explicit(&seen_ns, moietyi_now_ns(), memory_order_relaxed);
+}
+
+uint64_t moietyi_capture_age_ns(void)
+{
+    /* relaxed: see there. */
+    uint64_t seen = atomic_load_explicit(&seen_ns, memory_order_relaxed);
+    return seen ? moietyi_now_ns() - seen : UINT64_MAX;
 }
 
 bool moietyi_capture_guard_recorder_begin(void)

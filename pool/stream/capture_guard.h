@@ -8,6 +8,7 @@
 #define MOIETY_POOL_STREAM_CAPTURE_GUARD_H_
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "moiety/status.h"
 
@@ -20,6 +21,11 @@ void moietyi_capture_guard_leave(struct moietyi_streams *streams);
 void moietyi_capture_guard_begin(void);
 MOIETY_MUST_USE moiety_status moietyi_capture_guard_end(void);
 bool moietyi_capture_guard_is_held(void);
+
+/* A pool met a capture. */
+void moietyi_capture_seen(void);
+/* Since the last one that no guard was held for; UINT64_MAX: there was none. */
+uint64_t moietyi_capture_age_ns(void);
 
 /* Around the recording of a context event; false: a guard is held, do not
  * record, and there is nothing to end. */

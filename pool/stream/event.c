@@ -7,6 +7,7 @@
 
 #include "pool/base/log.h"
 #include "pool/driver/section.h"
+#include "pool/stream/capture_guard.h"
 
 moiety_status moietyi_event_create(const struct moietyi_streams *streams,
                                    CUcontext context, CUevent *out)
@@ -33,13 +34,21 @@ CUevent moietyi_event_make(const struct moietyi_streams *streams,
                                                                        : NULL;
 }
 
+static bool note_capture(bool is_capture)
+{
+    if (is_capture)
+        moietyi_capture_seen();
+    return is_capture;
+}
+
 bool moietyi_is_capturing(const struct moietyi_streams *streams,
                           CUstream stream)
 {
     CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
     CUresult code = streams->driver->cuStreamIsCapturing(stream, &capture);
-    return code == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT ||
-           (code == CUDA_SUCCESS && capture != CU_STREAM_CAPTURE_STATUS_NONE);
+    return note_capture(
+        code == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT ||
+        (code == CUDA_SUCCESS && capture != CU_STREAM_CAPTURE_STATUS_NONE));
 }
 
 moiety_status moietyi_capture_of(const struct moietyi_streams *streams,
@@ -50,12 +59,13 @@ moiety_status moietyi_capture_of(const struct moietyi_streams *streams,
     cuuint64_t id = 0;
     CUresult code = driver->cuStreamIsCapturing(stream, &capture);
     *out = (struct moietyi_capture){MOIETYI_CAPTURE_NONE, 0};
-    if (code == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT) {
+    if (note_capture(code == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT)) {
         out->kind = MOIETYI_CAPTURE_IMPLICIT;
         return MOIETY_OK;
     }
     if (code != CUDA_SUCCESS || capture == CU_STREAM_CAPTURE_STATUS_NONE)
         return moietyi_driver_status(MOIETYI_ENTRY_cuStreamIsCapturing, code);
+    (void)note_capture(true);
     moiety_status status =
         MOIETYI_CALL(driver, cuStreamGetCaptureInfo, (stream, &capture, &id));
     out->kind = capture == CU_STREAM_CAPTURE_STATUS_ACTIVE
@@ -79,8 +89,8 @@ static void report_disturbed(const struct moietyi_stream_user *user)
     moietyi_stream_tally(user, MOIETYI_STREAM_DISTURBED);
     if (!atomic_flag_test_and_set_explicit(&is_reported, memory_order_relaxed))
         moietyi_log_or_print(MOIETY_LOG_WARNING, "%s",
-                             "a context event met a graph capture; hold "
-                             "moiety_capture_guard_begin() while capturing");
+                             "a context event met a graph capture; hold a "
+                             "capture guard while capturing");
 }
 
 moiety_status
@@ -88,7 +98,7 @@ moietyi_event_record_context(const struct moietyi_stream_user *user,
                              CUcontext context, CUevent event)
 {
     CUresult code = user->streams->driver->cuCtxRecordEvent(context, event);
-    if (is_capture_error(code)) {
+    if (note_capture(is_capture_error(code))) {
         report_disturbed(user);
         return MOIETY_E_BUSY;
     }
@@ -140,7 +150,10 @@ moiety_status moietyi_synchronise(const struct moietyi_streams *streams)
                                       &section)
               : moietyi_context_enter(streams->own_context, &section);
         if (status == MOIETY_OK) {
-            status = MOIETYI_CALL(streams->driver, cuCtxSynchronize, ());
+            CUresult code = streams->driver->cuCtxSynchronize();
+            (void)note_capture(is_capture_error(code));
+            status =
+                moietyi_driver_status(MOIETYI_ENTRY_cuCtxSynchronize, code);
             (void)moietyi_section_leave(&section);
         }
         if (first == MOIETY_OK)

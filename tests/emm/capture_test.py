@@ -5,6 +5,7 @@ tests/numba/gpu_capture.py has the real ones."""
 
 import contextlib
 import ctypes
+import functools
 import gc
 import sys
 import textwrap
@@ -516,3 +517,81 @@ def test_a_pool_keeps_a_captures_memory_until_its_scopes_are_released(driver):
         assert not pool.used_bytes() and not pool.total_bytes()
     with pytest.raises(ValueError, match="closed"):
         pool.release_scopes()
+
+
+# --- ends at a moment that nobody chose, without a guard ---
+
+def free_bytes(driver):
+    free, total = ctypes.c_size_t(), ctypes.c_size_t()
+    driver.call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
+    return free.value
+
+
+@pytest.fixture(name="forgotten")
+def captures_are_forgotten():
+    """A guard's end says that no capture is under way any more."""
+    def forget():
+        _native.capture_guard_begin()
+        _native.capture_guard_end()
+
+    forget()
+    yield forget
+    forget()
+
+
+@pytest.mark.parametrize("mode", [0, 1])
+@pytest.mark.parametrize("make", [
+    moiety.Pool, functools.partial(moiety.Pool, memory="mapped"),
+    moiety.HostArena], ids=["driver", "mapped", "arena"])
+@pytest.mark.parametrize("end", ["drop", "close", "exit"])
+def test_an_end_spares_the_capture_of_a_blocking_stream(driver, forgotten, make,
+                                                        end, mode):
+    stream, graph = ctypes.c_void_p(), ctypes.c_void_p()
+    driver.call("cuStreamCreate", ctypes.byref(stream), 0)
+    before = free_bytes(driver)
+    spaces = [make(wait_ms=0)]
+    spaces[0].alloc(MIB).free()
+    left = [spaces[0].alloc(MIB)]
+
+    def work():
+        if end == "close":
+            assert spaces[0].close() == 1
+        elif end == "exit":
+            with spaces[0]:
+                pass
+        del left[0]
+        spaces.clear()
+        gc.collect()
+
+    driver.call("cuStreamBeginCapture_v2", stream, mode)
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    driver.call("cuStreamEndCapture", stream, ctypes.byref(graph))
+    forgotten()
+    assert free_bytes(driver) == before
+
+
+def test_a_pool_that_is_dropped_under_a_guard_ends_after_it(driver, forgotten):
+    before = free_bytes(driver)
+    pool = moiety.Pool()
+    pool.alloc(MIB).free()
+    _native.capture_guard_begin()
+    del pool
+    assert free_bytes(driver) < before
+    _native.capture_guard_end()
+    assert free_bytes(driver) == before
+
+
+def test_what_is_watched_is_released_when_the_pool_ends(driver, forgotten):
+    stream, graph = ctypes.c_void_p(), ctypes.c_void_p()
+    driver.call("cuStreamCreate", ctypes.byref(stream), 0)
+    released = []
+    pool = moiety.Pool()
+    pool.watch_segments(releasing=released.append)
+    pool.alloc(MIB).free()
+    driver.call("cuStreamBeginCapture_v2", stream, 0)
+    assert pool.close() == 0 and not pool.is_open and not released
+    driver.call("cuStreamEndCapture", stream, ctypes.byref(graph))
+    forgotten()
+    assert len(released) == 1

@@ -281,10 +281,92 @@ def test_dlpack_keeps_the_block(pool):
     assert live_count(pool) == 0
 
 
-@pytest.mark.parametrize("wish", [{"copy": True}, {"dl_device": (1, 0)}])
-def test_dlpack_refuses_what_it_is_not(pool, wish):
-    with pytest.raises(BufferError):
+@pytest.mark.parametrize("version, name", [
+    (None, '"dltensor"'), ((0, 8), '"dltensor"'),
+    ((1, 0), '"dltensor_versioned"'), ((2, 3), '"dltensor_versioned"')])
+def test_dlpack_has_the_version_that_is_asked_for(pool, version, name):
+    capsule = pool.alloc(1000).__dlpack__(max_version=version)
+    assert name in repr(capsule)
+    del capsule
+    assert live_count(pool) == 0
+
+
+@pytest.mark.parametrize("wish, error", [
+    ({"copy": True}, BufferError), ({"dl_device": (1, 0)}, BufferError),
+    ({"dl_device": 5}, TypeError), ({"max_version": 1}, TypeError),
+    ({"max_version": (1, 0, 0)}, TypeError)])
+def test_dlpack_refuses_what_it_is_not(pool, wish, error):
+    with pytest.raises(error):
         pool.alloc(1000).__dlpack__(**wish)
+
+
+# --- a block where an address is asked for ---
+
+@pytest.mark.parametrize("space", ["pool", "arena"])
+def test_a_block_is_not_deallocated(request, space):
+    space = request.getfixturevalue(space)
+    block = space.alloc(1000, moiety.LEGACY)
+    with pytest.raises(TypeError, match="frees its memory itself"):
+        space.deallocate(block, moiety.LEGACY)
+    with pytest.raises(TypeError, match="frees its memory itself"):
+        space._deallocate_for_rmm(block, 1000, moiety.LEGACY)
+    assert block.is_live and live_count(space) == 1
+    block.free()
+    with pytest.raises(TypeError, match="frees its memory itself"):
+        space.deallocate(block)
+
+
+def test_a_block_that_lives_is_an_address(pool):
+    block = pool.alloc(1000, moiety.LEGACY)
+    assert pool.owns(block) and pool.usable_size(block) == 1024
+    assert moiety.pool_of(block) is pool
+    pool.record_use(block, moiety.LEGACY)
+    pool.hold(block)
+    pool.release_hold(block)
+    block.free()
+    for use in (pool.owns, pool.usable_size, pool.hold, moiety.pool_of):
+        with pytest.raises(ValueError, match="freed"):
+            use(block)
+
+
+@pytest.mark.parametrize("use", [bytes, bytearray, memoryview, bytes().join])
+def test_bytes_on_the_device_are_not_the_cpus(pool, use):
+    with pytest.raises(TypeError):
+        use(pool.alloc(1000))
+
+
+def test_a_block_is_no_size(pool):
+    with pytest.raises(TypeError):
+        pool.alloc(pool.alloc(1000))
+    numpy = pytest.importorskip("numpy")
+    for use in (numpy.asarray, numpy.array, numpy.zeros):
+        with pytest.raises(TypeError):
+            use(pool.alloc(1000))
+    with pytest.raises(TypeError, match="copy them to the host first"):
+        numpy.asarray(pool.alloc(1000))
+
+
+# --- streams ---
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_truth_value_is_no_stream(pool, stream):
+    with pytest.raises(TypeError, match=f"{stream} is no stream"):
+        pool.alloc(1000, stream)
+
+
+def test_a_closed_stream_of_cuda_core_is_not_the_legacy_one(pool):
+    def handle_of(self):
+        return 0, self.handle
+
+    kind = type("Stream", (), {"__module__": "cuda.core._stream", "handle": 0,
+                               "__cuda_stream__": handle_of})
+    with pytest.raises(ValueError, match="it is closed"):
+        pool.alloc(1000, kind())
+    live = kind()
+    live.handle = 1
+    assert pool.alloc(1000, live).stream == moiety.LEGACY
+    kind.__module__ = "cupy.cuda.stream"
+    assert pool.alloc(1000, kind()).stream == 0
 
 
 def test_sixteen_threads(pool):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tenants of pools and arenas."""
 
+import sys
 import threading
 import time
 
@@ -240,3 +241,67 @@ assert tenant.alloc(5000).is_live
 """)
     assert (ended.returncode, ended.stdout, ended.stderr) == (
         0, "E_FORKED\n" * 4, "")
+
+
+# --- with-blocks that an error leaves ---
+
+def notes_of(error, warned):
+    """What was attached; before Python 3.11 a warning says it."""
+    return "".join(getattr(error, "__notes__", [])
+                   or [str(one.message) for one in warned])
+
+
+def test_the_programs_error_leaves_a_tenant(space, recwarn):
+    error = KeyError("the program's own")
+    with pytest.raises(KeyError) as raised:
+        with space.tenant("jobs") as jobs:
+            block = jobs.alloc(1000)
+            raise error
+    assert raised.value is error and jobs.is_open
+    assert "tenant 'jobs' still has 1024 bytes" in notes_of(error, recwarn)
+    del block
+    jobs.close()
+
+
+@pytest.mark.parametrize("make", [moiety.Pool, moiety.HostArena, moiety.Pools])
+def test_the_programs_error_leaves_what_is_in_use(make, recwarn):
+    error = KeyError("the program's own")
+    with pytest.raises(KeyError) as raised:
+        with make() as made:
+            space = made[0] if make is moiety.Pools else made
+            capsule = space._capsule()
+            raise error
+    assert raised.value is error and space.is_open
+    assert "was not closed" in notes_of(error, recwarn)
+    del capsule
+    made.close()
+
+
+def test_a_refused_end_is_an_error_without_another(space):
+    jobs = space.tenant("jobs")
+    block = jobs.alloc(1000)
+    with pytest.raises(moiety.Error, match="still has") as raised:
+        with jobs:
+            pass
+    assert raised.value.status == "E_BUSY"
+    del block
+    jobs.close()
+
+
+def test_a_note_that_is_refused_replaces_nothing(pool):
+    class Deaf(Exception):
+        def add_note(self, note):
+            raise RuntimeError("no notes")
+
+    seen = []
+    before, sys.unraisablehook = sys.unraisablehook, seen.append
+    try:
+        with pytest.raises(Deaf):
+            with pool.tenant("jobs") as jobs:
+                block = jobs.alloc(1000)
+                raise Deaf
+    finally:
+        sys.unraisablehook = before
+    assert str(seen.pop().exc_value) == "no notes"
+    del block
+    jobs.close()

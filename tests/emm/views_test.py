@@ -29,7 +29,15 @@ def test_a_view_has_the_bytes(arena):
     assert array.ctypes.data == block.address
     array[0] = 0x4142
     assert bytes(view[:2]) == b"BA"
-    assert bytearray(view)[:2] == b"BA"
+    assert bytearray(view)[:2] == bytearray(block)[:2] == b"BA"
+    assert len(bytearray(block)) == 5000
+
+
+def test_dlpack_gives_what_can_be_written(arena):
+    block = arena.alloc(5000)
+    array = np.from_dlpack(block)
+    array[:3] = 7
+    assert bytes(block)[:3] == bytes([7, 7, 7])
 
 
 def test_what_reads_into_buffers_takes_a_block(arena, tmp_path):

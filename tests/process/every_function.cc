@@ -65,6 +65,10 @@ void AddPools(const Arguments &a, Calls &calls)
     FORKED(moiety_pool_create, (nullptr, &pool));
     FORKED(moiety_pool_of, (a.block, &pool));
     FORKED(moiety_pool_options_get, (a.pool, &options));
+    // It looks at nothing that a fork could break.
+    calls["moiety_pool_options_check"] = [] {
+        return moiety_pool_options_check(nullptr) == MOIETY_OK;
+    };
     FORKED(moiety_pool_reserve, (a.pool, 4096));
     FORKED(moiety_pool_reset_peaks, (a.pool));
     FORKED(moiety_pool_set_limit, (a.pool, 0));
@@ -88,6 +92,13 @@ void AddPools(const Arguments &a, Calls &calls)
     FORKED(moiety_pool_add_oom_callback, (a.pool, NeverCalled, nullptr));
     FORKED(moiety_pool_remove_oom_callback, (a.pool, NeverCalled, nullptr));
     FORKED(moiety_last_oom, (a.pool, &report));
+    calls["moiety_capture_age_ns"] = [] {
+        return moiety_capture_age_ns() == UINT64_MAX;
+    };
+    calls["moiety_set_interrupt"] = [] {
+        moiety_set_interrupt(nullptr, nullptr);
+        return true;
+    };
     FORKED(moiety_set_log, (0, nullptr, nullptr));
     calls["moiety_log"] = [] {
         moiety_log(MOIETY_LOG_ERROR, "not in a child");

@@ -29,6 +29,7 @@ static const char *set_up(struct stage *stage, const char *path,
     stage->setup = (struct subject_setup){
         .thread_count = stage->source.run_threads,
         .stream_count = stage->source.about.stream_count,
+        .has_any = stage->source.about.has_any,
         .limit_bytes = limit_bytes,
     };
     const char *why = subject->start(&stage->setup);

@@ -279,6 +279,21 @@ TEST_F(Lag, IsRefusedWhereEachFreeWaitsForIt)
     EXPECT_EQ(engine_footprint(path_.c_str(), 0, 0).why, nullptr);
 }
 
+TEST_F(Lag, IsRefusedWhereNoStreamIsNamedAndNobodyWaits)
+{
+    Use("best-fit", "work:1");
+    const char *why = engine_footprint(Trace(4, 1, "any"), 0, 0).why;
+    ASSERT_NE(why, nullptr);
+    EXPECT_NE(std::string(why).find("names no stream"), std::string::npos);
+    for (const char *subject : {"moiety", "cuda-malloc", "cuda-async"}) {
+        Use(subject, "work:1");
+        EXPECT_EQ(engine_footprint(path_.c_str(), 0, 0).why, nullptr)
+            << subject;
+    }
+    Use("best-fit", "idle");
+    EXPECT_EQ(engine_footprint(path_.c_str(), 0, 0).why, nullptr);
+}
+
 TEST_F(Lag, LeavesNothingBehind)
 {
     for (const char *kind : {"streams", "allocations", "host", "contexts"}) {

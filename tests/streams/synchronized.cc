@@ -122,16 +122,39 @@ TEST_P(Synchronized, AllWorkIsWaitedFor)
     EXPECT_TRUE(pool_.IsWhole());
 }
 
+int EndAtTheSecond(void *user)
+{
+    auto *asked = static_cast<int *>(user);
+    return ++*asked == 2;
+}
+
+TEST_P(Synchronized, AWaitEndsWhenTheProgramSaysSo)
+{
+    Hold hold(freed_);
+    pool_.Free(freed_);
+    int asked = 0;
+    moiety_set_interrupt(EndAtTheSecond, &asked);
+    EXPECT_EQ(moiety_pool_synchronize(pool_, UINT32_MAX), MOIETY_E_BUSY);
+    EXPECT_EQ(asked, 2);
+    moiety_set_interrupt(nullptr, nullptr);
+    hold.Release();
+    EXPECT_EQ(moiety_pool_synchronize(pool_, kLongMs), MOIETY_OK);
+    EXPECT_EQ(asked, 2);
+    pool_.ExpectTrimmedAtOnce();
+}
+
 TEST_P(Synchronized, AGuardIsNotWaitedFor)
 {
     pool_.Free(freed_);
     Guard guard;
+    EXPECT_EQ(moiety_capture_age_ns(), 0u);
     Capture capture(other_, CU_STREAM_CAPTURE_MODE_GLOBAL);
     EXPECT_EQ(moiety_pool_synchronize(pool_, kLongMs), MOIETY_E_CAPTURING);
     EXPECT_STREQ(moiety_last_error_message(),
                  "moiety_pool_synchronize: a capture guard or a scope is held");
     EXPECT_EQ(capture.End(), CUDA_SUCCESS);
     guard.End();
+    EXPECT_EQ(moiety_capture_age_ns(), UINT64_MAX);
     EXPECT_EQ(moiety_pool_synchronize(pool_, kLongMs), MOIETY_OK);
     pool_.ExpectTrimmedAtOnce();
 }

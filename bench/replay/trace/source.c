@@ -168,9 +168,11 @@ static bool look(struct replay_source *source)
         if (first_ns == UINT64_MAX)
             first_ns = event.time_ns;
     }
-    for (uint32_t i = 0; i < trace->stream_count; i++)
+    for (uint32_t i = 0; i < trace->stream_count; i++) {
         source->has_own_streams |=
             trace->streams[i] == REPLAY_HANDLE_PER_THREAD;
+        about->has_any |= trace->streams[i] == REPLAY_HANDLE_ANY;
+    }
     about->peak_reserved_bytes = reserved_before(trace);
     if (about->peak_reserved_bytes != SUBJECT_UNKNOWN)
         about->peak_reserved_bytes += (uint64_t)highest;

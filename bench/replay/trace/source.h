@@ -35,6 +35,7 @@ struct replay_about {
     uint64_t duration_ns;
     uint32_t thread_count; /* of the trace, at least 1 */
     uint32_t stream_count; /* of the subject, at least 1 */
+    bool has_any;          /* some calls name no stream */
 };
 
 struct replay_source {

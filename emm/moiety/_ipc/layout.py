@@ -74,8 +74,12 @@ def _of_dlpack(obj):
         raise TypeError(f"a {type(obj).__name__} that is not in device memory "
                         f"cannot be exported")
     # -1: the exporter orders the work by itself.
-    address, _, (code, bits, lanes), shape, strides = _native._dlpack_read(
-        obj.__dlpack__(stream=-1))
+    try:
+        capsule = obj.__dlpack__(stream=-1, max_version=(1, 0))
+    except TypeError:  # an exporter from before DLPack 1.0
+        capsule = obj.__dlpack__(stream=-1)
+    (address, _, (code, bits, lanes), shape, strides,
+     is_readonly) = _native._dlpack_read(capsule)
     if code not in _KINDS or lanes != 1 or bits % 8:
         raise TypeError(f"elements of DLPack's type ({code}, {bits}, {lanes}) "
                         f"cannot be exported: export a view of them as bytes")
@@ -83,7 +87,7 @@ def _of_dlpack(obj):
     if strides is not None:
         strides = tuple(stride * bits // 8 for stride in strides)
     # 0 dimensions may have no shape at all.
-    return address, checked(shape or (), strides, typestr, False)
+    return address, checked(shape or (), strides, typestr, is_readonly)
 
 
 def layout_of(obj):
@@ -106,15 +110,13 @@ def interface_of(layout, address):
             "version": 3}
 
 
-def capsule_of(layout, address, ordinal, owner):
+def capsule_of(layout, address, ordinal, owner, max_version=None):
     """A DLPack capsule that keeps the owner; BufferError for what DLPack
     cannot say."""
     kind = _TYPESTR.fullmatch(layout.typestr)[1]
     size = item_bytes(layout.typestr)
     if kind not in _CODES or layout.typestr[0] == ">":
         raise BufferError(f"DLPack has no elements of {layout.typestr}")
-    if layout.is_readonly:
-        raise BufferError("the array is read-only, which DLPack cannot say")
     strides = layout.strides
     if strides is not None:
         if any(stride % size for stride in strides):
@@ -122,4 +124,4 @@ def capsule_of(layout, address, ordinal, owner):
         strides = tuple(stride // size for stride in strides)
     return _native._dlpack_make(
         owner, address, (_DLPACK_CUDA, ordinal), (_CODES[kind], size * 8),
-        layout.shape, strides)
+        layout.shape, strides, max_version, layout.is_readonly)

@@ -179,13 +179,13 @@ class Generation:
                 raise
             return None
 
-    def idle_bytes(self):
-        """What the pool has from the driver and nobody uses."""
-        pool = self._pool
-        if pool is None:
-            return 0
-        stats = pool.stats()
-        return (stats["reserved_bytes.all.current"]
+    def free_bytes(self, device_free_bytes):
+        """What the pool has from the driver and nobody uses, and what it may
+        still get, of what the device has."""
+        stats = self.pool().stats()
+        reserved_bytes = stats["reserved_bytes.all.current"]
+        room_bytes = max(stats["limit_bytes"] - reserved_bytes, 0)
+        return (min(device_free_bytes, room_bytes) + reserved_bytes
                 - stats["allocated_bytes.all.current"])
 
     def trim(self, keep_bytes):

@@ -188,12 +188,11 @@ class Manager(cuda.GetIpcHandleMixin, cuda.BaseCUDAMemoryManager):
         return memory.own()
 
     def get_memory_info(self):
-        """What the driver has free, and what the pool has from it and nobody
-        uses: an allocation may get either, but no more in one piece than the
-        larger of the two."""
-        idle_bytes = self.generation.idle_bytes()
+        """What the driver has free, within the pool's limit, and what the pool
+        has from it and nobody uses: an allocation may get either, but no more
+        in one piece than the larger of the two. The total is the device's."""
         free, total = FAMILY.memory_info()
-        return cuda.MemoryInfo(free + idle_bytes, total)
+        return cuda.MemoryInfo(self.generation.free_bytes(free), total)
 
     def get_ipc_handle(self, memory):
         """The driver's handle of the segment that the array lies in, and the

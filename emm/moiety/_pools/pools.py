@@ -5,7 +5,8 @@ frameworks share where the program names none."""
 import operator
 import threading
 
-from moiety._native import Error, Pool, Tenant, probe
+from moiety._native import (
+    Error, Pool, Tenant, _check_options, _note_refusal, probe)
 
 
 def _ordinals(devices):
@@ -42,10 +43,12 @@ class Pools:
             if name in options:
                 raise TypeError(f"{name} is no option of Pools: each pool is "
                                 f"of one device's primary context")
-        self.devices = _ordinals(devices)
         self._limit_bytes = limit_bytes
         self._has_peers = bool(peers)
         self._options = options
+        # The pools come later, when no caller looks for a typing error.
+        _check_options(**self._pool_options())
+        self.devices = _ordinals(devices)
         # A collection of garbage while it is held may come back to it.
         self._lock = threading.RLock()
         self._pools = {}
@@ -81,14 +84,17 @@ class Pools:
                                  f"{', '.join(map(str, self.devices))}")
             pool = self._pools.get(device)
             if pool is None:
-                options = dict(self._options)
-                if self._limit_bytes is not None:
-                    options["limit_bytes"] = self._limit_bytes
-                pool = Pool(device, **options)
+                pool = Pool(device, **self._pool_options())
                 if self._has_peers and pool.memory == "mapped":
                     self._add_peers(pool)
                 self._pools[device] = pool
         return pool
+
+    def _pool_options(self):
+        options = dict(self._options)
+        if self._limit_bytes is not None:
+            options["limit_bytes"] = self._limit_bytes
+        return options
 
     def _take_over(self, pools):
         """These serve their devices here from now on."""
@@ -180,7 +186,12 @@ class Pools:
         return self
 
     def __exit__(self, kind, error, trace):
-        self.close()
+        try:
+            self.close()
+        except Error as refusal:
+            if error is None:
+                raise
+            _note_refusal(error, self, refusal)
 
 
 def _current_device():

@@ -190,6 +190,24 @@ MOIETY_API MOIETY_MUST_USE moiety_status
 moiety_pool_create(const moiety_pool_options *options, moiety_pool **out);
 
 /**
+ * Checks options as moiety_pool_create() does, with MOIETY_CONF, and makes
+ * nothing: for callers that make their pools later.
+ *
+ * @param options  NULL for the defaults.
+ *
+ * @return MOIETY_OK         moiety_pool_create() may still find that the device is
+ *         not there, or has no such memory.
+ * @return MOIETY_E_INVALID  An option or a key of MOIETY_CONF is unknown, out of
+ *         range, given twice, in contradiction to another, or without effect.
+ *
+ * Ownership: none.
+ * Threads:   any. Never waits.
+ * Streams, Context: none; the driver is not called.
+ */
+MOIETY_API MOIETY_MUST_USE moiety_status
+moiety_pool_options_check(const moiety_pool_options *options);
+
+/**
  * Lets one more device access all memory of a pool, what it has and what it will
  * have, as if `peer_devices` had named it: kernels and copies of that device's
  * contexts can use the pool's addresses.

@@ -183,6 +183,20 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_capture_guard_end(void);
 MOIETY_API moiety_status moiety_pool_destroy_later(moiety_pool *pool);
 
 /**
+ * Nanoseconds since a pool of the process met a graph capture: a stream that it was
+ * called for captured, or the driver refused an event because of one. 0: a capture
+ * guard is held, whose end forgets them. For bindings that destroy or trim pools at a
+ * moment which nobody chose, as a garbage collector's is: that waits for the context,
+ * and would end a capture that is still under way.
+ *
+ * @return UINT64_MAX  No pool has met one.
+ *
+ * Threads:   any. Never waits.
+ * Streams, Context: none; the driver is not called.
+ */
+MOIETY_API uint64_t moiety_capture_age_ns(void);
+
+/**
  * Waits for all work that was queued before, as cuCtxSynchronize() does, and for
  * what was freed before to be everybody's: an allocation on any stream may have
  * it, and moiety_pool_trim() gives it back. Never while a graph is captured

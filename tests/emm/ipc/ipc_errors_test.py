@@ -241,6 +241,21 @@ def test_dlpack_refuses_what_it_cannot_say(block, typestr, strides,
             shared.__dlpack__()
 
 
+def test_dlpack_says_that_an_array_is_read_only(block):
+    handle = moiety.ipc.export(Array(block, 0, (4,), "<i4", None, True))
+    with moiety.ipc.open(handle) as shared:
+        assert moiety.ipc.export(OnlyDlpack(shared)) == handle
+
+
+def test_dlpack_of_exporters_before_its_version_1(block):
+    class Old(OnlyDlpack):
+        def __init__(self, thing):
+            super().__init__(thing)
+            self.__dlpack__ = lambda *, stream: thing.__dlpack__(stream=stream)
+
+    assert moiety.ipc.export(Old(block)) == moiety.ipc.export(block)
+
+
 @pytest.mark.parametrize("wish", [{"copy": True}, {"dl_device": (1, 0)}])
 def test_dlpack_refuses_what_it_is_not(block, wish):
     with moiety.ipc.open(moiety.ipc.export(block)) as shared:

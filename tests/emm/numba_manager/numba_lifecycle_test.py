@@ -225,19 +225,54 @@ def test_option_that_the_pool_does_not_know():
         import moiety.numba
         from numba import cuda
 
-        moiety.numba.enable(limit=64)
+        for options in ({"limit": 64}, {"exportable": True}, {"memory": "x"},
+                        {"limit_bytes": 1}):
+            try:
+                moiety.numba.enable(**options)
+            except (TypeError, ValueError, moiety.Error) as error:
+                print(type(error).__name__, *options)
+        moiety.numba.enable(limit_bytes=64 << 20)
         cuda.device_array(10)
+        print(moiety.numba.pool().limit_bytes >> 20)
     """, NUMBA_CUDA_MEMORY_MANAGER="default")
-    assert "TypeError" in done.stderr.splitlines()[-1]
-    assert "limit" in done.stderr.splitlines()[-1]
+    assert done.stdout.split() == [
+        "TypeError", "limit", "TypeError", "exportable", "ValueError", "memory",
+        "Error", "limit_bytes", "64"]
 
 
-def test_other_manager_has_no_pool():
+def test_a_question_starts_nothing():
     done = run_program("""
         import moiety.numba
-        moiety.numba.pool()
+        from numba import cuda
+
+        for ask in (moiety.numba.pool, moiety.numba.arena, moiety.numba.trim,
+                    moiety.numba.release_exports):
+            try:
+                ask()
+            except RuntimeError as error:
+                print("NUMBA_CUDA_MEMORY_MANAGER=moiety.numba" in str(error))
+        moiety.numba.enable()
+        kept = cuda.device_array(10)
+        print(moiety.numba.pool().used_bytes())
     """, NUMBA_CUDA_MEMORY_MANAGER="default")
-    assert "NUMBA_CUDA_MEMORY_MANAGER=moiety.numba" in done.stderr
+    assert done.stdout.split() == ["True"] * 4 + ["512"], done.stderr
+
+
+def test_memory_info_is_within_the_limit():
+    done = run_program("""
+        import moiety.numba
+        from numba import cuda
+
+        moiety.numba.enable(limit_bytes=64 << 20)
+        info = cuda.current_context().get_memory_info()
+        print(info.free >> 20, info.total > 64 << 20)
+        kept = cuda.device_array(info.free // 2, "u1")
+        print(cuda.current_context().get_memory_info().free >> 20)
+        rest = cuda.device_array(cuda.current_context().get_memory_info().free,
+                                 "u1")
+        print(cuda.current_context().get_memory_info().free >> 20)
+    """, NUMBA_CUDA_MEMORY_MANAGER="default")
+    assert done.stdout.split() == ["64", "True", "32", "0"], done.stderr
 
 
 def test_cause_of_a_failing_import_is_printed():

@@ -38,8 +38,18 @@ def test_options_are_those_of_pools():
         moiety.Pools(device=0)
     with pytest.raises(TypeError, match="no option of Pools"):
         moiety.Pools(context=0)
-    with moiety.Pools(no_option=1) as pools, pytest.raises(TypeError):
-        pools[0]
+
+
+@pytest.mark.parametrize("options, kind, words", [
+    ({"limit": 8 << 30}, TypeError, "limit"),
+    ({"no_option": 1}, TypeError, "no_option"),
+    ({"memory": "x"}, ValueError, "memory is 'x'"),
+    ({"limit_bytes": 1}, moiety.Error, "limit_bytes is 1"),
+    ({"wait_ms": -1}, OverflowError, "-1"),
+    ({"peers": 5, "first_segment_bytes": 3}, moiety.Error, "first_segment")])
+def test_options_are_looked_at_at_once(options, kind, words):
+    with pytest.raises(kind, match=words):
+        moiety.Pools(**options)
 
 
 @pytest.mark.parametrize("devices, kind", [

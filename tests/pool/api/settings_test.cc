@@ -318,6 +318,21 @@ TEST_F(Settings, OptionsAreNotWrittenPastTheCallersStruct)
     EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_options_get(nullptr, &options));
 }
 
+TEST_F(Settings, OptionsAreCheckedAsCreationDoes)
+{
+    moiety_pool_options options = WithLimit(64 * kMiB);
+    EXPECT_EQ(MOIETY_OK, moiety_pool_options_check(nullptr));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_options_check(&options));
+    options.first_segment_bytes = 3;
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_options_check(&options));
+    moiety_pool *pool = nullptr;
+    const std::string said = moiety_last_error_message();
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_create(&options, &pool));
+    EXPECT_EQ(said, moiety_last_error_message());
+    setenv("MOIETY_CONF", "no_such_key:1", 1);
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_options_check(nullptr));
+}
+
 // --- whose an address is ---
 
 TEST_P(Limit, AddressesAreOfTheirPool)
