@@ -7,6 +7,7 @@
 #include "pool/stream/streams.h"
 
 #include "pool/base/failure.h"
+#include "pool/base/lock.h"
 #include "pool/driver/section.h"
 #include "pool/stream/event.h"
 #include "pool/stream/stream_state.h"
@@ -70,7 +71,7 @@ static moiety_status streams_append(struct moietyi_streams *streams,
                                     CUevent events[MOIETYI_CONTEXT_EPOCHS])
 {
     moiety_status status = MOIETY_OK;
-    pthread_mutex_lock(&streams->stream_states_lock);
+    moietyi_lock(&streams->stream_states_lock);
     /* relaxed: the lock's holder alone writes. */
     unsigned count =
         atomic_load_explicit(&streams->context_count, memory_order_relaxed);
@@ -86,7 +87,7 @@ static moiety_status streams_append(struct moietyi_streams *streams,
         atomic_store_explicit(&streams->context_count, count + 1,
                               memory_order_release);
     }
-    pthread_mutex_unlock(&streams->stream_states_lock);
+    moietyi_unlock(&streams->stream_states_lock);
     return status;
 }
 
