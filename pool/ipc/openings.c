@@ -79,15 +79,12 @@ find_double(const struct moietyi_opening_key *key,
     return opening;
 }
 
-/* NULL: no memory. */
-static struct moietyi_opening *
-openings_make(const struct moietyi_opening_key *key,
-              const moiety_ipc_handle *handle,
-              const struct moietyi_importer *importer)
+/* Lists a zeroed record. */
+static void openings_list(struct moietyi_opening *opening,
+                          const struct moietyi_opening_key *key,
+                          const moiety_ipc_handle *handle,
+                          const struct moietyi_importer *importer)
 {
-    struct moietyi_opening *opening = calloc(1, sizeof(*opening));
-    if (!opening)
-        return NULL;
     opening->key = *key;
     opening->importer = *importer;
     opening->importer.has_primary = false; /* not before it is open */
@@ -98,7 +95,6 @@ openings_make(const struct moietyi_opening_key *key,
     opening->state = MOIETYI_OPENING;
     opening->next = openings;
     openings = opening;
-    return opening;
 }
 
 /* One retention is enough for all imports of a segment: a second one stays the
@@ -134,14 +130,20 @@ static enum moietyi_opening_found hit(struct moietyi_opening **at,
     return MOIETYI_OPENING_HIT;
 }
 
-static enum moietyi_opening_found find_or_make(
-    const struct moietyi_opening_key *key, const moiety_ipc_handle *handle,
-    const struct moietyi_importer *importer, struct moietyi_opening **out)
+/* `fresh` is for a record if there is memory for one; FRESH: it is that. */
+static enum moietyi_opening_found
+find_or_make(const struct moietyi_opening_key *key,
+             const moiety_ipc_handle *handle,
+             const struct moietyi_importer *importer,
+             struct moietyi_opening *fresh, struct moietyi_opening **out)
 {
     struct moietyi_opening *old = find_double(key, handle);
+    if (!old && !fresh)
+        return MOIETYI_OPENING_NO_MEMORY;
     if (!old) {
-        *out = openings_make(key, handle, importer);
-        return *out ? MOIETYI_OPENING_FRESH : MOIETYI_OPENING_NO_MEMORY;
+        openings_list(fresh, key, handle, importer);
+        *out = fresh;
+        return MOIETYI_OPENING_FRESH;
     }
     if (!openings_is_idle(old))
         return MOIETYI_OPENING_IN_USE;
@@ -168,12 +170,15 @@ moietyi_opening_find(const struct moietyi_opening_key *key,
 {
     enum moietyi_opening_found found;
     struct moietyi_opening **at;
+    struct moietyi_opening *fresh = calloc(1, sizeof(*fresh));
     moietyi_lock(&lock);
     while (is_unsettled(at = link_of_key(key), key, handle))
         moietyi_lock_wait(&lock, &settled);
     found = *at ? hit(at, handle, importer, out_address)
-                : find_or_make(key, handle, importer, out);
+                : find_or_make(key, handle, importer, fresh, out);
     moietyi_unlock(&lock);
+    if (found != MOIETYI_OPENING_FRESH)
+        free(fresh);
     return found;
 }
 

@@ -263,22 +263,38 @@ static moiety_status synchronise_guarded(const struct moietyi_streams *streams,
     return status;
 }
 
+static moiety_status wait_for_context(struct moietyi_streams *streams,
+                                      unsigned i)
+{
+    return streams->driver->cuCtxRecordEvent ? wait_last(streams, i)
+                                             : synchronise_guarded(streams, i);
+}
+
+/* Whether some of the work may go on: the driver refused, and its context is
+ * still there. */
+static bool may_go_on(const struct moietyi_streams *streams,
+                      moiety_status status)
+{
+    return status != MOIETY_OK && status != MOIETY_E_BUSY &&
+           !moietyi_context_is_lost(streams->own_context) &&
+           !moietyi_driver_has_stopped();
+}
+
 moiety_status moietyi_synchronise_last(struct moietyi_streams *streams)
 {
     moiety_status first = MOIETY_OK;
     for (unsigned i = 0; i < count_contexts(streams); i++) {
-        moiety_status status = streams->driver->cuCtxRecordEvent
-                                   ? wait_last(streams, i)
-                                   : synchronise_guarded(streams, i);
-        if (status == MOIETY_E_BUSY)
-            return status;
-        if (status != MOIETY_OK &&
-            !moietyi_context_is_lost(streams->own_context) &&
-            !moietyi_driver_has_stopped())
+        moiety_status status = wait_for_context(streams, i);
+        /* What is refused is tried once more. */
+        if (may_go_on(streams, status))
+            status = wait_for_context(streams, i);
+        if (may_go_on(streams, status))
             return moietyi_fail(MOIETY_E_BUSY,
                                 "the driver refused to wait for the context's "
                                 "work: %s",
                                 moietyi_failure_message());
+        if (status == MOIETY_E_BUSY)
+            return status;
         if (first == MOIETY_OK)
             first = status;
     }

@@ -231,7 +231,7 @@ TEST_F(DestroyBusy, WhenTheDriverRefusesToWaitIsRefused)
         "cuEventCreate", "cuCtxRecordEvent", "cuEventQuery"};
     for (const std::string &entry : entries) {
         SCOPED_TRACE(entry);
-        pool_test::SetFaults(entry + ":nth=1:code=999");
+        pool_test::SetFaults(entry + ":every=1:code=999");
         EXPECT_EQ(MOIETY_E_BUSY, moiety_pool_destroy(pool_, nullptr));
         EXPECT_NE(std::string::npos,
                   std::string(moiety_last_error_message()).find(entry));
@@ -239,6 +239,14 @@ TEST_F(DestroyBusy, WhenTheDriverRefusesToWaitIsRefused)
     pool_test::SetFaults("");
     ExpectItsWorkWhole();
     EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool_, nullptr));
+}
+
+TEST_F(DestroyBusy, AfterOneRefusalOfTheDriverSucceeds)
+{
+    EXPECT_EQ(0, StreamEnds());
+    pool_test::SetFaults("cuCtxRecordEvent:nth=1:code=999");
+    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool_, nullptr));
+    pool_test::SetFaults("");
 }
 
 // Nothing runs any more in such a context, and no wait would ever succeed.
