@@ -183,9 +183,9 @@ struct moietyi_scope *moietyi_scope_partner(const struct moietyi_scopes *scopes,
                                             const struct moietyi_scope *scope)
 {
     struct moietyi_scope *other = scope->is_shared ? scopes->first : NULL;
-    while (other && (other == scope || !other->is_shared ||
-                     other->is_releasing ||
-                     !scope_has(other, scope->capture_id)))
+    while (other &&
+           (other == scope || !other->is_shared || other->is_releasing ||
+            !scope_has(other, scope->capture_id)))
         other = other->next;
     return other;
 }
@@ -201,11 +201,12 @@ static struct moietyi_scope *find_bound(const struct moietyi_scopes *scopes,
     if (call->capture.kind == MOIETYI_CAPTURE_BROKEN)
         return scopes_find_open(scopes, &stream);
     for (struct moietyi_scope *scope = scopes->first; scope;
-         scope = scope->next)
+         scope = scope->next) {
         if ((scope->is_open || scope->is_automatic) && !scope->is_releasing &&
             scope_has(scope, call->capture.id) &&
             (!found || (found->arena && !scope->arena)))
             found = scope;
+    }
     return found;
 }
 
@@ -280,8 +281,8 @@ static void bind_asked(struct moietyi_scopes *scopes,
     unsigned count = 0;
     struct moietyi_scope *scope;
     for (scope = scopes->first; scope; scope = scope->next)
-        count += may_be_asked(scope, call) &&
-                 scope->asked_id == call->capture.id;
+        count +=
+            may_be_asked(scope, call) && scope->asked_id == call->capture.id;
     for (scope = scopes->first; scope; scope = scope->next)
         if (may_be_asked(scope, call) && scope->asked_id == call->capture.id)
             scopes_bind(scopes, scope, call->capture.id, count > 1);

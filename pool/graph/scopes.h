@@ -93,9 +93,8 @@ MOIETY_MUST_USE moiety_status moietyi_scope_open(struct moietyi_call *call,
                                                  struct moietyi_private *arena,
                                                  moiety_scope *out);
 /* Lock held. Another scope that may have the same capture; NULL: none. */
-struct moietyi_scope *
-moietyi_scope_partner(const struct moietyi_scopes *scopes,
-                      const struct moietyi_scope *scope);
+struct moietyi_scope *moietyi_scope_partner(const struct moietyi_scopes *scopes,
+                                            const struct moietyi_scope *scope);
 /* The private arena of a scope; NULL: it has none, or is gone. */
 struct moietyi_private *moietyi_scope_arena(struct moietyi_scopes *scopes,
                                             moiety_scope number);

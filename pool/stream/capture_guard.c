@@ -62,7 +62,7 @@ static void mark_pools(void)
 
 /* The pool after this one, or the first; it does not end before the next call,
  * which lets go of the one before. */
-static struct moietyi_streams *visit_next(struct moietyi_streams *before)
+static struct moietyi_streams *visit_next_pool(struct moietyi_streams *before)
 {
     moietyi_lock(&lock);
     struct moietyi_streams *next = before ? before->next_guarded : all_streams;
@@ -77,8 +77,8 @@ static struct moietyi_streams *visit_next(struct moietyi_streams *before)
 /* Without the lock: any call of the driver can take long. */
 static void close_epochs(void)
 {
-    for (struct moietyi_streams *streams = visit_next(NULL); streams;
-         streams = visit_next(streams))
+    for (struct moietyi_streams *streams = visit_next_pool(NULL); streams;
+         streams = visit_next_pool(streams))
         streams->hooks.close(streams);
 }
 

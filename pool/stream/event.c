@@ -140,7 +140,7 @@ static moiety_status enter_context(const struct moietyi_streams *streams,
              : moietyi_context_enter(streams->own_context, out);
 }
 
-static unsigned count_contexts(const struct moietyi_streams *streams)
+static unsigned known_contexts(const struct moietyi_streams *streams)
 {
     /* CX.acquire: the contexts that are counted. */
     return atomic_load_explicit(&streams->context_count, memory_order_acquire);
@@ -161,7 +161,7 @@ static moiety_status synchronise(const struct moietyi_streams *streams,
 moiety_status moietyi_synchronise(const struct moietyi_streams *streams)
 {
     moiety_status first = MOIETY_OK;
-    for (unsigned i = 0; i < count_contexts(streams); i++) {
+    for (unsigned i = 0; i < known_contexts(streams); i++) {
         moiety_status status = synchronise(streams, i);
         if (first == MOIETY_OK)
             first = status;
@@ -283,16 +283,17 @@ static bool may_go_on(const struct moietyi_streams *streams,
 moiety_status moietyi_synchronise_last(struct moietyi_streams *streams)
 {
     moiety_status first = MOIETY_OK;
-    for (unsigned i = 0; i < count_contexts(streams); i++) {
+    for (unsigned i = 0; i < known_contexts(streams); i++) {
         moiety_status status = wait_for_context(streams, i);
         /* What is refused is tried once more. */
         if (may_go_on(streams, status))
             status = wait_for_context(streams, i);
-        if (may_go_on(streams, status))
+        if (may_go_on(streams, status)) {
             return moietyi_fail(MOIETY_E_BUSY,
                                 "the driver refused to wait for the context's "
                                 "work: %s",
                                 moietyi_failure_message());
+        }
         if (status == MOIETY_E_BUSY)
             return status;
         if (first == MOIETY_OK)
