@@ -207,15 +207,22 @@ class InTwoScopes : public InACaptureScope
         EXPECT_EQ(capture.End(), CUDA_SUCCESS);
     }
 
+    // No guard is left then, which would keep what is released.
+    void EndBoth()
+    {
+        for (auto &scope : scopes_)
+            scope.second->End();
+    }
+
     void Release(moiety_stream stream)
     {
-        scopes_[stream]->End();
         scopes_[stream]->Release();
     }
 
     void ExpectKeptUntilBothAreReleased(moiety_stream first,
                                         moiety_stream second)
     {
+        EndBoth();
         Release(first);
         EXPECT_TRUE(pool_.ServesNothing(next_));
         EXPECT_TRUE(pool_.ServesNothing(MOIETY_STREAM_ANY));
@@ -252,6 +259,7 @@ TEST_P(InTwoScopes, WhatIsFreedAfterOneReleaseStaysToo)
 {
     Begin(freed_, next_);
     TakeAllInTheCapture(false);
+    EndBoth();
     Release(next_);
     pool_.Free(next_);
     EXPECT_TRUE(pool_.ServesNothing(next_));
@@ -263,10 +271,12 @@ TEST_P(InTwoScopes, TheStreamsOwnCaptureHasItsOwn)
 {
     Begin(freed_, next_);
     TakeAllInTheCapture(true);
+    scopes_[freed_]->End();
     Release(freed_);
     Capture capture(next_);
     EXPECT_TRUE(pool_.ServesNothing(next_));
     EXPECT_EQ(capture.End(), CUDA_SUCCESS);
+    scopes_[next_]->End();
     Release(next_);
     EXPECT_TRUE(pool_.ServesInTheEnd(next_));
 }
