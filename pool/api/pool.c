@@ -12,7 +12,6 @@
 #include "pool/api/arena.h"
 #include "pool/api/plain.h"
 #include "pool/api/settings.h"
-#include "pool/base/cancel.h"
 #include "pool/base/failure.h"
 #include "pool/base/fork_mark.h"
 #include "pool/base/later.h"
@@ -432,18 +431,18 @@ static moiety_status pool_create(const moiety_pool_options *options,
                                  moiety_pool **out)
 {
     moiety_pool_options resolved;
+    struct moietyi_thread_call call;
     /* Before memory is asked for: a lock of it may be held by a thread that the
      * child does not have. */
-    if (moietyi_is_forked())
-        return moietyi_refuse_child();
-    int cancel_state = moietyi_cancel_hold();
-    moiety_status status = moietyi_options_resolve(options, conf, &resolved);
+    moiety_status status = moietyi_thread_call_begin(&call);
+    if (status != MOIETY_OK)
+        return status;
+    status = moietyi_options_resolve(options, conf, &resolved);
     if (status == MOIETY_OK)
         status = moietyi_expose_by_conf(conf);
     if (status == MOIETY_OK)
         status = create_by(&resolved, conf, is_arena, out);
-    moietyi_thread_tell(moietyi_thread_self);
-    moietyi_cancel_restore(cancel_state);
+    moietyi_thread_call_end(&call);
     return status;
 }
 
@@ -594,14 +593,16 @@ moiety_status moietyi_pool_destroy(moiety_pool *pool, moiety_leaks *out_leaks)
     moiety_leaks leaks = {.struct_size = sizeof(leaks)};
     if (moietyi_is_dead(pool))
         return moietyi_fail(MOIETY_E_INVALID, "the pool was destroyed");
-    int cancel_state = moietyi_cancel_hold();
+    struct moietyi_thread_call call;
+    moiety_status status = moietyi_thread_call_begin(&call);
+    if (status != MOIETY_OK)
+        return status;
     /* A program that looks at the pool from outside does not keep it. */
     moietyi_exposed_remove(pool->body);
-    moiety_status status = pool_destroy(pool, &leaks);
+    status = pool_destroy(pool, &leaks);
     if (pool->body)
         moietyi_exposed_add(pool->body);
-    moietyi_thread_tell(moietyi_thread_self);
-    moietyi_cancel_restore(cancel_state);
+    moietyi_thread_call_end(&call);
     if (out_leaks && status != MOIETY_E_BUSY)
         *out_leaks = leaks;
     return status;

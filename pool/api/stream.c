@@ -10,9 +10,9 @@
 #include "moiety/pool.h"
 #include "pool/base/clock.h"
 #include "pool/base/failure.h"
-#include "pool/base/fork_mark.h"
 #include "pool/base/later.h"
 #include "pool/cache/gate.h"
+#include "pool/cache/thread.h"
 #include "pool/core/body.h"
 #include "pool/core/ops.h"
 #include "pool/core/recorded.h"
@@ -157,24 +157,25 @@ moiety_status moiety_pool_synchronize(moiety_pool *pool, uint32_t timeout_ms)
     return status;
 }
 
-static moiety_status check_fork(void)
-{
-    return moietyi_is_forked() ? moietyi_refuse_child() : MOIETY_OK;
-}
-
 moiety_status moiety_capture_guard_begin(void)
 {
-    moiety_status status = check_fork();
-    if (status == MOIETY_OK)
-        moietyi_capture_guard_begin();
-    return status;
+    struct moietyi_thread_call call;
+    moiety_status status = moietyi_thread_call_begin(&call);
+    if (status != MOIETY_OK)
+        return status;
+    moietyi_capture_guard_begin();
+    moietyi_thread_call_end(&call);
+    return MOIETY_OK;
 }
 
 moiety_status moiety_capture_guard_end(void)
 {
-    moiety_status status = check_fork();
-    if (status == MOIETY_OK)
-        status = moietyi_capture_guard_end();
+    struct moietyi_thread_call call;
+    moiety_status status = moietyi_thread_call_begin(&call);
+    if (status != MOIETY_OK)
+        return status;
+    status = moietyi_capture_guard_end();
+    moietyi_thread_call_end(&call);
     if (status == MOIETY_OK && !moietyi_capture_guard_is_held())
         moietyi_later_run();
     return status;

@@ -7,8 +7,11 @@
 
 #include <sys/mman.h>
 
+#include "pool/base/lock.h"
+
 void *moietyi_table_reserve(size_t bytes)
 {
+    MOIETYI_LOCKS_CHECK("an allocation");
     void *table = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return table == MAP_FAILED ? NULL : table;

@@ -36,8 +36,8 @@ MOIETY_MUST_USE moiety_status moietyi_engine_create(
     const struct moietyi_engine_options *options, struct moietyi_engine **out);
 /* Waits for all work of the contexts, and gives all that is free to the buddy:
  * what has a metadata byte then is in use. No call is under way. MOIETY_OK,
- * MOIETY_E_BUSY (a capture guard is held: nothing was done), or what the driver
- * said. */
+ * MOIETY_E_BUSY (the work cannot be waited for: nothing was done), or what the
+ * driver said of work that has ended. */
 moiety_status moietyi_engine_drain(struct moietyi_engine *engine);
 /* After that. */
 void moietyi_engine_destroy(struct moietyi_engine *engine);

@@ -175,15 +175,10 @@ moiety_status moietyi_engine_drain(struct moietyi_engine *engine)
     /* Nobody's, so that it needs no memory. */
     struct moietyi_thread_state by = {.engine = engine};
     moiety_status status = MOIETY_OK;
-    bool is_lost = moietyi_context_is_lost(engine->streams.own_context);
-    if (!is_lost && !moietyi_capture_guard_recorder_begin())
-        return moietyi_fail(MOIETY_E_BUSY,
-                            "a capture guard is held: waiting for the "
-                            "context's work would break the capture");
-    if (!is_lost) {
-        status = moietyi_synchronise(&engine->streams);
-        moietyi_capture_guard_recorder_end();
-    }
+    if (!moietyi_context_is_lost(engine->streams.own_context))
+        status = moietyi_synchronise_last(&engine->streams);
+    if (status == MOIETY_E_BUSY)
+        return status;
     moietyi_capture_guard_leave(&engine->streams);
     for (struct moietyi_thread_state *thread_state = engine->thread_states;
          thread_state; thread_state = thread_state->of_pool)

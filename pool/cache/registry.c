@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "pool/base/lock.h"
 #include "pool/base/step.h"
 #include "pool/cache/flush.h"
 #include "pool/cache/live.h"
@@ -24,12 +25,12 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 void moietyi_registry_lock(void)
 {
-    pthread_mutex_lock(&lock);
+    moietyi_lock(&lock);
 }
 
 void moietyi_registry_unlock(void)
 {
-    pthread_mutex_unlock(&lock);
+    moietyi_unlock(&lock);
 }
 
 /* Lock held. */
@@ -261,7 +262,7 @@ static void free_cache(struct moietyi_cache *cache)
 bool moietyi_cache_try_drop(struct moietyi_cache *cache)
 {
     struct moietyi_thread_state *thread_state = cache->thread_state;
-    if (pthread_mutex_trylock(&lock) != 0)
+    if (!moietyi_try_lock(&lock))
         return false;
     struct moietyi_cache **at = &thread_state->caches;
     while (*at != cache)
@@ -282,7 +283,7 @@ bool moietyi_thread_state_try_drop(struct moietyi_thread_state *thread_state)
 {
     struct moietyi_engine *engine = thread_state->engine;
     moietyi_bundle_freelist_share(thread_state);
-    if (pthread_mutex_trylock(&lock) != 0)
+    if (!moietyi_try_lock(&lock))
         return false;
     struct moietyi_thread_state **at = &engine->thread_states;
     while (*at != thread_state)

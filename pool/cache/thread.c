@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "pool/base/barrier.h"
+#include "pool/base/cancel.h"
 #include "pool/base/failure.h"
 #include "pool/base/fork_mark.h"
 #include "pool/cache/registry.h"
@@ -155,6 +156,24 @@ moiety_status moietyi_thread_enter(struct moietyi_thread **out)
     moietyi_thread_reenter(thread);
     *out = thread;
     return MOIETY_OK;
+}
+
+moiety_status moietyi_thread_call_begin(struct moietyi_thread_call *out)
+{
+    *out = (struct moietyi_thread_call){NULL, PTHREAD_CANCEL_ENABLE};
+    moiety_status status = moietyi_thread_enter(&out->thread);
+    if (status == MOIETY_E_BUSY || status == MOIETY_E_FORKED)
+        return status;
+    out->cancel_state = moietyi_cancel_hold();
+    return MOIETY_OK;
+}
+
+void moietyi_thread_call_end(const struct moietyi_thread_call *call)
+{
+    if (call->thread)
+        moietyi_thread_leave(call->thread);
+    moietyi_thread_tell(moietyi_thread_self);
+    moietyi_cancel_restore(call->cancel_state);
 }
 
 bool moietyi_thread_is_revoked(struct moietyi_thread *thread)

@@ -144,6 +144,17 @@ static inline void moietyi_thread_leave(struct moietyi_thread *thread)
     atomic_store_explicit(&thread->is_inside, 0, memory_order_release);
 }
 
+/* A call of no pool that takes locks of the process: a signal handler that
+ * interrupts it is refused, and it is not cancelled in the middle. */
+struct moietyi_thread_call {
+    struct moietyi_thread *thread; /* NULL: there was no memory to know it */
+    int cancel_state;
+};
+/* MOIETY_OK, MOIETY_E_FORKED, or MOIETY_E_BUSY (from a signal handler). */
+MOIETY_MUST_USE moiety_status
+moietyi_thread_call_begin(struct moietyi_thread_call *out);
+void moietyi_thread_call_end(const struct moietyi_thread_call *call);
+
 static inline const struct moiety_pool *
 moietyi_thread_serving(const struct moietyi_thread *thread)
 {

@@ -11,6 +11,7 @@
 
 #include "pool/base/clock.h"
 #include "pool/base/failure.h"
+#include "pool/base/lock.h"
 #include "pool/cache/cache.h"
 #include "pool/checked/state.h"
 #include "pool/driver/section.h"
@@ -28,21 +29,21 @@ static struct moietyi_checked *all;
 
 static void enlist(struct moietyi_checked *checked)
 {
-    pthread_mutex_lock(&all_lock);
+    moietyi_lock(&all_lock);
     checked->next = all;
     all = checked;
-    pthread_mutex_unlock(&all_lock);
+    moietyi_unlock(&all_lock);
 }
 
 static void delist(struct moietyi_checked *checked)
 {
-    pthread_mutex_lock(&all_lock);
+    moietyi_lock(&all_lock);
     struct moietyi_checked **at = &all;
     while (*at && *at != checked)
         at = &(*at)->next;
     if (*at)
         *at = checked->next;
-    pthread_mutex_unlock(&all_lock);
+    moietyi_unlock(&all_lock);
 }
 
 static bool checked_has(struct moietyi_checked *checked, moiety_devptr address)
@@ -59,11 +60,11 @@ const void *moietyi_checked_owner(const struct moietyi_checked *except,
                                   moiety_devptr address)
 {
     const void *found = NULL;
-    pthread_mutex_lock(&all_lock);
+    moietyi_lock(&all_lock);
     for (struct moietyi_checked *at = all; at && !found; at = at->next)
         if (at != except && checked_has(at, address))
             found = at->body->pool;
-    pthread_mutex_unlock(&all_lock);
+    moietyi_unlock(&all_lock);
     return found;
 }
 

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stddef.h>
 
+#include "pool/base/lock.h"
 #include "pool/core/ops.h"
 
 moiety_status moietyi_begin(struct moiety_pool *pool, moiety_stream stream,
@@ -74,7 +75,7 @@ static uint64_t last_id;
 void moietyi_exposed_add(struct moietyi_pool_body *body)
 {
     struct moietyi_exposed *place = &body->exposed;
-    pthread_mutex_lock(&lock);
+    moietyi_lock(&lock);
     if (place->id == 0)
         place->id = ++last_id;
     place->previous = NULL;
@@ -82,13 +83,13 @@ void moietyi_exposed_add(struct moietyi_pool_body *body)
     if (first)
         first->exposed.previous = body;
     first = body;
-    pthread_mutex_unlock(&lock);
+    moietyi_unlock(&lock);
 }
 
 void moietyi_exposed_remove(struct moietyi_pool_body *body)
 {
     const struct moietyi_exposed *place = &body->exposed;
-    pthread_mutex_lock(&lock);
+    moietyi_lock(&lock);
     if (place->next)
         place->next->exposed.previous = place->previous;
     if (place->previous)
@@ -96,8 +97,8 @@ void moietyi_exposed_remove(struct moietyi_pool_body *body)
     else
         first = place->next;
     while (place->visitor_count)
-        pthread_cond_wait(&left, &lock);
-    pthread_mutex_unlock(&lock);
+        moietyi_lock_wait(&lock, &left);
+    moietyi_unlock(&lock);
 }
 
 /* Lock held. The list is in no order, as a pool that could not be destroyed is
@@ -117,13 +118,13 @@ uint64_t moietyi_exposed_look(uint64_t least, moietyi_look_fn *look,
                               void *context)
 {
     uint64_t id = 0;
-    pthread_mutex_lock(&lock);
+    moietyi_lock(&lock);
     const struct moietyi_pool_body *body = lowest_from(least);
     if (body) {
         id = body->exposed.id;
         look(body, context);
     }
-    pthread_mutex_unlock(&lock);
+    moietyi_unlock(&lock);
     return id;
 }
 
@@ -131,20 +132,20 @@ struct moietyi_pool_body *moietyi_exposed_visit(uint64_t least,
                                                 moietyi_choose_fn *choose,
                                                 const void *context)
 {
-    pthread_mutex_lock(&lock);
+    moietyi_lock(&lock);
     struct moietyi_pool_body *body = lowest_from(least);
     while (body && !choose(body, context))
         body = lowest_from(body->exposed.id + 1);
     if (body)
         body->exposed.visitor_count++;
-    pthread_mutex_unlock(&lock);
+    moietyi_unlock(&lock);
     return body;
 }
 
 void moietyi_exposed_leave(struct moietyi_pool_body *body)
 {
-    pthread_mutex_lock(&lock);
+    moietyi_lock(&lock);
     if (--body->exposed.visitor_count == 0)
         pthread_cond_broadcast(&left);
-    pthread_mutex_unlock(&lock);
+    moietyi_unlock(&lock);
 }

@@ -14,6 +14,7 @@
 #include "pool/base/cancel.h"
 #include "pool/base/failure.h"
 #include "pool/base/fork_mark.h"
+#include "pool/base/lock.h"
 #include "pool/driver/driver_table.h"
 #include "pool/driver/locate.h"
 #include "pool/driver/resolve.h"
@@ -30,6 +31,23 @@ static moiety_status refuse_old(const struct moietyi_driver *driver,
                         MOIETYI_DRIVER_VERSION_MIN % 1000 / 10);
 }
 
+#if MOIETYI_WATCH_LOCKS
+/* The stand-in has our check made at each call. */
+static void watch_calls(const struct moietyi_library *library)
+{
+    void (*watch)(void (*)(const char *)) = NULL;
+    if (library->is_standin)
+        *(void **)&watch = dlsym(library->handle, "moiety_standin_watch");
+    if (watch)
+        watch(moietyi_locks_check);
+}
+#else
+static void watch_calls(const struct moietyi_library *library)
+{
+    (void)library;
+}
+#endif
+
 static moiety_status driver_fill(struct moietyi_driver *driver,
                                  const struct moietyi_library *library)
 {
@@ -37,6 +55,7 @@ static moiety_status driver_fill(struct moietyi_driver *driver,
     driver->library = library->handle;
     memcpy(driver->library_path, library->path, sizeof(library->path));
     driver->is_standin = library->is_standin;
+    watch_calls(library);
     moiety_status status = moietyi_driver_resolve(driver, &missing);
     if (status != MOIETY_OK)
         return status;

@@ -6,6 +6,8 @@
 #ifndef MOIETY_POOL_DRIVER_STATUS_H_
 #define MOIETY_POOL_DRIVER_STATUS_H_
 
+#include <stdbool.h>
+
 #include "moiety/status.h"
 #include "pool/driver/cuda_abi.h"
 
@@ -26,5 +28,8 @@ moiety_status moietyi_driver_status(enum moietyi_entry entry, CUresult code);
 
 /* The calling thread's last driver error; struct_size is 0. */
 moiety_driver_error moietyi_driver_last_error(void);
+/* Whether that error says that no work runs any more in the context it is about:
+ * the context is gone, or a fault of the device ended all that was queued. */
+bool moietyi_driver_has_stopped(void);
 
 #endif

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "pool/base/lock.h"
 #include "pool/graph/scopes.h"
 
 #define BUCKETS 64U
@@ -43,28 +44,28 @@ bool moietyi_scope_name(moiety_scope number, struct moiety_pool *pool)
     if (!name)
         return false;
     *name = (struct name){NULL, number, pool};
-    pthread_mutex_lock(&lock);
+    moietyi_lock(&lock);
     *scope_names_find(number) = name;
-    pthread_mutex_unlock(&lock);
+    moietyi_unlock(&lock);
     return true;
 }
 
 void moietyi_scope_unname(moiety_scope number)
 {
-    pthread_mutex_lock(&lock);
+    moietyi_lock(&lock);
     struct name **at = scope_names_find(number);
     struct name *name = *at;
     if (name)
         *at = name->next;
-    pthread_mutex_unlock(&lock);
+    moietyi_unlock(&lock);
     free(name);
 }
 
 struct moiety_pool *moietyi_scope_pool(moiety_scope number)
 {
-    pthread_mutex_lock(&lock);
+    moietyi_lock(&lock);
     const struct name *name = *scope_names_find(number);
     struct moiety_pool *pool = name ? name->pool : NULL;
-    pthread_mutex_unlock(&lock);
+    moietyi_unlock(&lock);
     return pool;
 }

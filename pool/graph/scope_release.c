@@ -13,13 +13,18 @@
 #include "pool/graph/privates.h"
 #include "pool/graph/scopes.h"
 
-/* Lock held. What was freed in the capture of another scope is that one's. */
+/* Lock held. What may be of another scope's graph is that one's: first what the
+ * two share, then what was freed in the other's capture. `partner` is NULL where
+ * there is none. */
 static bool hand_on(struct moietyi_scopes *scopes,
+                    struct moietyi_scope *partner,
                     struct moietyi_scope_block *block)
 {
-    struct moietyi_scope *other =
-        block->also ? moietyi_scope_find(scopes, block->also) : NULL;
-    block->also = 0;
+    struct moietyi_scope *other = partner;
+    if (!other && block->also)
+        other = moietyi_scope_find(scopes, block->also);
+    if (!partner)
+        block->also = 0;
     if (!other)
         return false;
     block->is_reusable = false;
@@ -32,21 +37,37 @@ static struct moietyi_scope_block *
 scope_release_take_freed(struct moietyi_scopes *scopes,
                          struct moietyi_scope *scope)
 {
+    struct moietyi_scope *partner = moietyi_scope_partner(scopes, scope);
     struct moietyi_scope_block *block;
     while ((block = scope->freed)) {
         moietyi_scope_block_remove(scopes, scope, block);
-        if (!hand_on(scopes, block))
+        if (!hand_on(scopes, partner, block))
             break;
     }
     return block;
 }
 
+void moietyi_scope_hand_all(struct moietyi_scopes *scopes,
+                            struct moietyi_scope *scope,
+                            struct moietyi_scope *other)
+{
+    struct moietyi_scope_block *block;
+    while ((block = scope->freed ? scope->freed : scope->live)) {
+        moietyi_scope_block_remove(scopes, scope, block);
+        (void)hand_on(scopes, other, block);
+    }
+}
+
 /* Lock held. Its blocks are ordinary ones from now on: they keep the SPECIAL
- * bit, which their owners' frees find nothing behind. */
+ * bit, which their owners' frees find nothing behind. Those that may be of a graph
+ * of another scope are that one's. */
 static void scope_release_end(struct moietyi_scopes *scopes,
                               struct moietyi_scope *scope)
 {
     struct moietyi_scope **at = &scopes->first;
+    struct moietyi_scope *partner = moietyi_scope_partner(scopes, scope);
+    if (partner)
+        moietyi_scope_hand_all(scopes, scope, partner);
     while (scope->live) {
         struct moietyi_scope_block *block = scope->live;
         moietyi_scope_block_remove(scopes, scope, block);

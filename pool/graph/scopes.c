@@ -5,6 +5,10 @@
  * driver has a number for the capture; it gets that when somebody allocates or
  * frees on a capturing stream whose capture has no scope yet. No lock is held
  * while the driver is asked.
+ *
+ * The driver does not say on which stream a capture began. If several open scopes
+ * are of streams that are in it, any of them may be the graph's: they share it,
+ * and what one keeps stays until the last is released.
  */
 #include "pool/graph/scopes.h"
 
@@ -170,48 +174,48 @@ moiety_status moietyi_scope_close(struct moietyi_scopes *scopes,
                                   "the capture scope was ended before");
 }
 
+static bool scope_has(const struct moietyi_scope *scope, uint64_t capture_id)
+{
+    return scope->has_capture && scope->capture_id == capture_id;
+}
+
+struct moietyi_scope *moietyi_scope_partner(const struct moietyi_scopes *scopes,
+                                            const struct moietyi_scope *scope)
+{
+    struct moietyi_scope *other = scope->is_shared ? scopes->first : NULL;
+    while (other &&
+           (other == scope || !other->is_shared || other->is_releasing ||
+            !scope_has(other, scope->capture_id)))
+        other = other->next;
+    return other;
+}
+
 /* Lock held. The one that has the call's capture; where that is broken it has
- * no number any more, but its stream may have a scope. */
+ * no number any more, but its stream may have a scope. Of several the one without
+ * an arena, whose memory others take when its scope is released. */
 static struct moietyi_scope *find_bound(const struct moietyi_scopes *scopes,
                                         const struct moietyi_call *call)
 {
     const struct moietyi_scope_stream stream = moietyi_scope_stream_of(call);
+    struct moietyi_scope *found = NULL;
     if (call->capture.kind == MOIETYI_CAPTURE_BROKEN)
         return scopes_find_open(scopes, &stream);
-    struct moietyi_scope *scope = scopes->first;
-    while (scope &&
-           !((scope->is_open || scope->is_automatic) && !scope->is_releasing &&
-             scope->has_capture && scope->capture_id == call->capture.id))
-        scope = scope->next;
-    return scope;
+    for (struct moietyi_scope *scope = scopes->first; scope;
+         scope = scope->next) {
+        if ((scope->is_open || scope->is_automatic) && !scope->is_releasing &&
+            scope_has(scope, call->capture.id) &&
+            (!found || (found->arena && !scope->arena)))
+            found = scope;
+    }
+    return found;
 }
 
-static void scopes_bind(struct moietyi_scope *scope, uint64_t capture_id)
-{
-    scope->has_capture = true;
-    scope->capture_id = capture_id;
-}
-
-/* Lock held. */
-static struct moietyi_scope *find_or_bind(struct moietyi_scopes *scopes,
-                                          const struct moietyi_call *call)
-{
-    const struct moietyi_scope_stream stream = moietyi_scope_stream_of(call);
-    struct moietyi_scope *scope = find_bound(scopes, call);
-    if (scope)
-        return scope;
-    scope = scopes_find_open(scopes, &stream);
-    if (!scope || scope->has_capture)
-        return NULL;
-    scopes_bind(scope, call->capture.id);
-    return scope;
-}
-
-/* Lock held, as for the next. Whether this thread can ask for its capture. */
+/* Lock held, as for the next. Whether this thread can ask for its capture. One
+ * that shares a capture may be another's, which begins later. */
 static bool may_be_asked(const struct moietyi_scope *scope,
                          const struct moietyi_call *call)
 {
-    return scope->is_open && !scope->has_capture &&
+    return scope->is_open && (!scope->has_capture || scope->is_shared) &&
            (!scope->stream.thread || scope->stream.thread == call->thread);
 }
 
@@ -229,8 +233,8 @@ next_unbound(const struct moietyi_scopes *scopes,
     return best;
 }
 
-/* Moves on to the next scope without a capture and asks whether its stream has
- * begun the call's. False: there is no further one. */
+/* Moves on to the next scope without a capture and asks which one its stream is
+ * in. False: there is no further one. */
 static bool ask_next(struct moietyi_scopes *scopes,
                      const struct moietyi_call *call, moiety_scope *at)
 {
@@ -242,22 +246,57 @@ static bool ask_next(struct moietyi_scopes *scopes,
     pthread_mutex_unlock(&scopes->lock);
     if (!*at)
         return false;
-    if (moietyi_look_for_capture(call, stream, &capture) != MOIETY_OK ||
-        capture.kind != MOIETYI_CAPTURE_ACTIVE)
-        return true;
+    bool is_active =
+        moietyi_look_for_capture(call, stream, &capture) == MOIETY_OK &&
+        capture.kind == MOIETYI_CAPTURE_ACTIVE;
     pthread_mutex_lock(&scopes->lock);
     struct moietyi_scope *scope = moietyi_scope_find(scopes, *at);
-    if (scope && scope->is_open && !scope->has_capture)
-        scopes_bind(scope, capture.id);
+    if (scope)
+        scope->asked_id = is_active ? capture.id : 0;
     pthread_mutex_unlock(&scopes->lock);
     return true;
 }
 
+/* Lock held. */
+static void scopes_bind(struct moietyi_scopes *scopes,
+                        struct moietyi_scope *scope, uint64_t capture_id,
+                        bool is_shared)
+{
+    struct moietyi_scope *partner = moietyi_scope_partner(scopes, scope);
+    if (partner)
+        moietyi_scope_hand_all(scopes, scope, partner);
+    /* What it keeps nevertheless is of an earlier graph. */
+    for (struct moietyi_scope_block *block = scope->freed; block;
+         block = block->next_listed)
+        block->is_reusable = false;
+    scope->has_capture = true;
+    scope->is_shared = is_shared;
+    scope->capture_id = capture_id;
+}
+
+/* Lock held. Binds all whose streams were found in the call's capture. */
+static void bind_asked(struct moietyi_scopes *scopes,
+                       const struct moietyi_call *call)
+{
+    unsigned count = 0;
+    struct moietyi_scope *scope;
+    for (scope = scopes->first; scope; scope = scope->next)
+        count +=
+            may_be_asked(scope, call) && scope->asked_id == call->capture.id;
+    for (scope = scopes->first; scope; scope = scope->next)
+        if (may_be_asked(scope, call) && scope->asked_id == call->capture.id)
+            scopes_bind(scopes, scope, call->capture.id, count > 1);
+}
+
 static moiety_scope scopes_look(struct moietyi_scopes *scopes,
-                                const struct moietyi_call *call)
+                                const struct moietyi_call *call, bool may_bind)
 {
     pthread_mutex_lock(&scopes->lock);
-    const struct moietyi_scope *scope = find_or_bind(scopes, call);
+    const struct moietyi_scope *scope = find_bound(scopes, call);
+    if (!scope && may_bind) {
+        bind_asked(scopes, call);
+        scope = find_bound(scopes, call);
+    }
     moiety_scope number = scope ? scope->number : 0;
     pthread_mutex_unlock(&scopes->lock);
     return number;
@@ -268,13 +307,14 @@ moiety_status moietyi_scope_of(struct moietyi_call *call, moiety_scope *out)
     const struct moietyi_pool_body *body = call->pool->body;
     struct moietyi_scopes *scopes = call->pool->body->scopes;
     moiety_scope at = 0;
-    *out = scopes_look(scopes, call);
+    *out = scopes_look(scopes, call, false);
     if (*out || call->capture.kind == MOIETYI_CAPTURE_BROKEN)
         return MOIETY_OK;
-    /* The stream may have joined the capture of another. */
+    /* The stream may have joined the capture of another, and have a scope of its
+     * own nevertheless. */
     while (ask_next(scopes, call, &at))
         continue;
-    *out = scopes_look(scopes, call);
+    *out = scopes_look(scopes, call, true);
     if (*out || !(body->options.flags & MOIETY_POOL_AUTO_SCOPE))
         return MOIETY_OK;
     const struct moietyi_scope like = {.stream = moietyi_scope_stream_of(call),

@@ -52,7 +52,10 @@ struct moietyi_scope {
     bool is_open;      /* holds a capture guard */
     bool is_releasing; /* somebody does */
     bool has_capture;
+    bool is_shared;      /* the capture may as well be another scope's */
     uint64_t capture_id; /* if it has one */
+    /* Of the capture that its stream was in when it was asked last; or 0. */
+    uint64_t asked_id;
     struct moietyi_scope_block *live;
     struct moietyi_scope_block *freed; /* newest first */
 };
@@ -89,6 +92,9 @@ struct moietyi_scope *moietyi_scope_find(const struct moietyi_scopes *scopes,
 MOIETY_MUST_USE moiety_status moietyi_scope_open(struct moietyi_call *call,
                                                  struct moietyi_private *arena,
                                                  moiety_scope *out);
+/* Lock held. Another scope that may have the same capture; NULL: none. */
+struct moietyi_scope *moietyi_scope_partner(const struct moietyi_scopes *scopes,
+                                            const struct moietyi_scope *scope);
 /* The private arena of a scope; NULL: it has none, or is gone. */
 struct moietyi_private *moietyi_scope_arena(struct moietyi_scopes *scopes,
                                             moiety_scope number);
@@ -197,6 +203,10 @@ moiety_status moietyi_scope_no_memory(void);
 MOIETY_MUST_USE moiety_status moietyi_scope_release(struct moietyi_call *call,
                                                     moiety_scope number);
 MOIETY_MUST_USE moiety_status moietyi_scopes_release(struct moietyi_call *call);
+/* Lock held. All that `scope` keeps becomes the other's. */
+void moietyi_scope_hand_all(struct moietyi_scopes *scopes,
+                            struct moietyi_scope *scope,
+                            struct moietyi_scope *other);
 /* Gives what was freed to the buddy: after the engine was drained, with no call
  * under way. */
 void moietyi_scopes_drain(struct moietyi_scopes *scopes,

@@ -13,6 +13,7 @@
 #include "pool/base/clock.h"
 #include "pool/base/failure.h"
 #include "pool/base/interrupt.h"
+#include "pool/base/lock.h"
 #include "pool/driver/section.h"
 #include "pool/ipc/import.h"
 #include "pool/ipc/opener.h"
@@ -87,12 +88,12 @@ static void undo(const struct moietyi_driver *driver, struct closing *closing)
 
 static uint64_t closings_list(struct closing *closing)
 {
-    pthread_mutex_lock(&lock);
+    moietyi_lock(&lock);
     uint64_t number = ++last_number;
     closing->number = number;
     closing->next = closings;
     closings = closing;
-    pthread_mutex_unlock(&lock);
+    moietyi_unlock(&lock);
     return number;
 }
 
@@ -160,7 +161,7 @@ moiety_status moietyi_import_close(const struct moietyi_driver *driver,
  * asks for it, which `*out_is_there` tells apart. */
 static struct closing *closings_mark(uint64_t number, bool *out_is_there)
 {
-    pthread_mutex_lock(&lock);
+    moietyi_lock(&lock);
     struct closing *closing = closings;
     while (closing && closing->number != number)
         closing = closing->next;
@@ -169,21 +170,21 @@ static struct closing *closings_mark(uint64_t number, bool *out_is_there)
         closing = NULL;
     if (closing)
         closing->is_being_asked = true;
-    pthread_mutex_unlock(&lock);
+    moietyi_unlock(&lock);
     return closing;
 }
 
 static void unmark(const struct moietyi_driver *driver, struct closing *closing,
                    bool is_over)
 {
-    pthread_mutex_lock(&lock);
+    moietyi_lock(&lock);
     closing->is_being_asked = false;
     struct closing **at = &closings;
     while (is_over && *at != closing)
         at = &(*at)->next;
     if (is_over)
         *at = closing->next;
-    pthread_mutex_unlock(&lock);
+    moietyi_unlock(&lock);
     if (is_over)
         closings_finish(driver, closing);
 }
@@ -204,9 +205,9 @@ static moiety_status closings_ask(const struct moietyi_driver *driver,
 
 static uint64_t latest_number(void)
 {
-    pthread_mutex_lock(&lock);
+    moietyi_lock(&lock);
     uint64_t number = last_number;
-    pthread_mutex_unlock(&lock);
+    moietyi_unlock(&lock);
     return number;
 }
 
@@ -233,12 +234,12 @@ moiety_status moietyi_import_wait(const struct moietyi_driver *driver,
 static uint64_t closings_next_number(uint64_t number)
 {
     uint64_t next = 0;
-    pthread_mutex_lock(&lock);
+    moietyi_lock(&lock);
     for (const struct closing *closing = closings; closing;
          closing = closing->next)
         if (closing->number > number && (!next || closing->number < next))
             next = closing->number;
-    pthread_mutex_unlock(&lock);
+    moietyi_unlock(&lock);
     return next;
 }
 

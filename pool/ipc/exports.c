@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "pool/base/failure.h"
+#include "pool/base/lock.h"
 #include "pool/driver/section.h"
 #include "pool/ipc/process.h"
 #include "pool/ipc/state.h"
@@ -23,21 +24,21 @@ static uint64_t last_serial;
 
 static void enrol(struct moietyi_exports *exports)
 {
-    pthread_mutex_lock(&registry_lock);
+    moietyi_lock(&registry_lock);
     exports->serial = ++last_serial;
     exports->next = all;
     all = exports;
-    pthread_mutex_unlock(&registry_lock);
+    moietyi_unlock(&registry_lock);
 }
 
 static void strike(struct moietyi_exports *exports)
 {
-    pthread_mutex_lock(&registry_lock);
+    moietyi_lock(&registry_lock);
     struct moietyi_exports **at = &all;
     while (*at != exports)
         at = &(*at)->next;
     *at = exports->next;
-    pthread_mutex_unlock(&registry_lock);
+    moietyi_unlock(&registry_lock);
 }
 
 static moiety_status ask_uuid(const struct moietyi_exports_options *options,
@@ -297,11 +298,11 @@ moiety_status moietyi_exports_open(const moiety_ipc_handle *handle,
                                    moiety_devptr *out)
 {
     bool is_found = false;
-    pthread_mutex_lock(&registry_lock);
+    moietyi_lock(&registry_lock);
     for (struct moietyi_exports *exports = all; exports && !is_found;
          exports = exports->next)
         is_found = open_of(exports, handle, out);
-    pthread_mutex_unlock(&registry_lock);
+    moietyi_unlock(&registry_lock);
     return is_found ? MOIETY_OK
                     : moietyi_fail(MOIETY_E_STALE,
                                    "the handle is of this process, which has "
@@ -335,10 +336,10 @@ static moiety_status close_of(struct moietyi_exports *exports,
 moiety_status moietyi_exports_close(moiety_devptr address)
 {
     moiety_status status = MOIETY_E_FOREIGN;
-    pthread_mutex_lock(&registry_lock);
+    moietyi_lock(&registry_lock);
     for (struct moietyi_exports *exports = all;
          exports && status == MOIETY_E_FOREIGN; exports = exports->next)
         status = close_of(exports, address);
-    pthread_mutex_unlock(&registry_lock);
+    moietyi_unlock(&registry_lock);
     return status;
 }

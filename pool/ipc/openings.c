@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pool/base/lock.h"
+
 _Static_assert(sizeof(struct moietyi_opening_key) ==
                    3 * sizeof(uint64_t) + sizeof(struct moietyi_process),
                "compared as bytes");
@@ -77,15 +79,12 @@ find_double(const struct moietyi_opening_key *key,
     return opening;
 }
 
-/* NULL: no memory. */
-static struct moietyi_opening *
-openings_make(const struct moietyi_opening_key *key,
-              const moiety_ipc_handle *handle,
-              const struct moietyi_importer *importer)
+/* Lists a zeroed record. */
+static void openings_list(struct moietyi_opening *opening,
+                          const struct moietyi_opening_key *key,
+                          const moiety_ipc_handle *handle,
+                          const struct moietyi_importer *importer)
 {
-    struct moietyi_opening *opening = calloc(1, sizeof(*opening));
-    if (!opening)
-        return NULL;
     opening->key = *key;
     opening->importer = *importer;
     opening->importer.has_primary = false; /* not before it is open */
@@ -96,7 +95,6 @@ openings_make(const struct moietyi_opening_key *key,
     opening->state = MOIETYI_OPENING;
     opening->next = openings;
     openings = opening;
-    return opening;
 }
 
 /* One retention is enough for all imports of a segment: a second one stays the
@@ -132,14 +130,20 @@ static enum moietyi_opening_found hit(struct moietyi_opening **at,
     return MOIETYI_OPENING_HIT;
 }
 
-static enum moietyi_opening_found find_or_make(
-    const struct moietyi_opening_key *key, const moiety_ipc_handle *handle,
-    const struct moietyi_importer *importer, struct moietyi_opening **out)
+/* `fresh` is for a record if there is memory for one; FRESH: it is that. */
+static enum moietyi_opening_found
+find_or_make(const struct moietyi_opening_key *key,
+             const moiety_ipc_handle *handle,
+             const struct moietyi_importer *importer,
+             struct moietyi_opening *fresh, struct moietyi_opening **out)
 {
     struct moietyi_opening *old = find_double(key, handle);
+    if (!old && !fresh)
+        return MOIETYI_OPENING_NO_MEMORY;
     if (!old) {
-        *out = openings_make(key, handle, importer);
-        return *out ? MOIETYI_OPENING_FRESH : MOIETYI_OPENING_NO_MEMORY;
+        openings_list(fresh, key, handle, importer);
+        *out = fresh;
+        return MOIETYI_OPENING_FRESH;
     }
     if (!openings_is_idle(old))
         return MOIETYI_OPENING_IN_USE;
@@ -166,12 +170,15 @@ moietyi_opening_find(const struct moietyi_opening_key *key,
 {
     enum moietyi_opening_found found;
     struct moietyi_opening **at;
-    pthread_mutex_lock(&lock);
+    struct moietyi_opening *fresh = calloc(1, sizeof(*fresh));
+    moietyi_lock(&lock);
     while (is_unsettled(at = link_of_key(key), key, handle))
-        pthread_cond_wait(&settled, &lock);
+        moietyi_lock_wait(&lock, &settled);
     found = *at ? hit(at, handle, importer, out_address)
-                : find_or_make(key, handle, importer, out);
-    pthread_mutex_unlock(&lock);
+                : find_or_make(key, handle, importer, fresh, out);
+    moietyi_unlock(&lock);
+    if (found != MOIETYI_OPENING_FRESH)
+        free(fresh);
     return found;
 }
 
@@ -179,7 +186,7 @@ void moietyi_opening_end(struct moietyi_opening *opening,
                          struct moietyi_importer *importer,
                          moiety_devptr address)
 {
-    pthread_mutex_lock(&lock);
+    moietyi_lock(&lock);
     opening->address = address;
     opening->state = MOIETYI_OPEN;
     opening->import_count = 1;
@@ -188,14 +195,14 @@ void moietyi_opening_end(struct moietyi_opening *opening,
     else
         openings_drop(opening);
     pthread_cond_broadcast(&settled);
-    pthread_mutex_unlock(&lock);
+    moietyi_unlock(&lock);
 }
 
 struct moietyi_opening *moietyi_opening_take_idle(uint32_t keep_count)
 {
     uint32_t idle_count = 0;
     struct moietyi_opening *last = NULL;
-    pthread_mutex_lock(&lock);
+    moietyi_lock(&lock);
     for (struct moietyi_opening *opening = openings; opening;
          opening = opening->next) {
         if (!openings_is_idle(opening))
@@ -207,13 +214,13 @@ struct moietyi_opening *moietyi_opening_take_idle(uint32_t keep_count)
         last = NULL;
     if (last)
         last->state = MOIETYI_CLOSING;
-    pthread_mutex_unlock(&lock);
+    moietyi_unlock(&lock);
     return last;
 }
 
 void moietyi_opening_gave(struct moietyi_opening *opening, bool is_closed)
 {
-    pthread_mutex_lock(&lock);
+    moietyi_lock(&lock);
     opening->state = MOIETYI_OPEN;
     if (is_closed)
         openings_drop(opening);
@@ -221,7 +228,7 @@ void moietyi_opening_gave(struct moietyi_opening *opening, bool is_closed)
         /* So that the next try is another's. */
         move_to_front(link_of(opening));
     pthread_cond_broadcast(&settled);
-    pthread_mutex_unlock(&lock);
+    moietyi_unlock(&lock);
 }
 
 static bool openings_has(const struct moietyi_opening *opening,
@@ -235,7 +242,7 @@ moiety_status moietyi_opening_begin_close(moiety_devptr address,
                                           struct moietyi_opening **out)
 {
     moiety_status status = MOIETY_E_FOREIGN;
-    pthread_mutex_lock(&lock);
+    moietyi_lock(&lock);
     /* One segment may be open in two contexts at one address. */
     for (struct moietyi_opening *opening = openings;
          opening && status != MOIETY_OK; opening = opening->next) {
@@ -249,33 +256,33 @@ moiety_status moietyi_opening_begin_close(moiety_devptr address,
         *out = opening;
         status = MOIETY_OK;
     }
-    pthread_mutex_unlock(&lock);
+    moietyi_unlock(&lock);
     return status;
 }
 
 void moietyi_opening_undo_close(struct moietyi_opening *opening)
 {
-    pthread_mutex_lock(&lock);
+    moietyi_lock(&lock);
     opening->import_count++;
     opening->closing_count--;
-    pthread_mutex_unlock(&lock);
+    moietyi_unlock(&lock);
 }
 
 void moietyi_opening_end_close(struct moietyi_opening *opening)
 {
-    pthread_mutex_lock(&lock);
+    moietyi_lock(&lock);
     opening->closing_count--;
     move_to_front(link_of(opening));
-    pthread_mutex_unlock(&lock);
+    moietyi_unlock(&lock);
 }
 
 uint32_t moietyi_opening_count(void)
 {
     uint32_t count = 0;
-    pthread_mutex_lock(&lock);
+    moietyi_lock(&lock);
     for (const struct moietyi_opening *opening = openings; opening;
          opening = opening->next)
         count++;
-    pthread_mutex_unlock(&lock);
+    moietyi_unlock(&lock);
     return count;
 }

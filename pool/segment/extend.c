@@ -28,6 +28,26 @@
 /* What moving may take of the time since it grew last. */
 #define MOVING_TIME_PART 32U
 
+/* The driver's, unless the lookup has no room for them. */
+static moiety_status reserve_within(const struct moietyi_mapper *mapper,
+                                    uint64_t size_bytes, moiety_devptr *out)
+{
+    moiety_devptr address;
+    moiety_status status =
+        mapper->reserve(mapper->context, size_bytes, &address);
+    if (status != MOIETY_OK)
+        return status;
+    if (address <= MOIETYI_ADDRESS_END - size_bytes) {
+        *out = address;
+        return MOIETY_OK;
+    }
+    (void)mapper->release(mapper->context, address, size_bytes);
+    return moietyi_fail(MOIETY_E_UNSUPPORTED,
+                        "the driver reserved addresses at 0x%llx, which are "
+                        "not within the 512 TiB that a device addresses",
+                        (unsigned long long)address);
+}
+
 /* All of the offset space, so that there is room among places that are still
  * waited for. What is refused is halved, but not below the need or the limit: the
  * pool never gets others. */
@@ -42,9 +62,10 @@ moiety_status moietyi_reserve_addresses(struct moietyi_segments *segments,
     if (segments->base)
         return MOIETY_OK;
     for (;;) {
-        status = mapper->reserve(mapper->context, pages * MOIETYI_PAGE_BYTES,
-                                 &segments->base);
-        if (status == MOIETY_OK || pages / 2 < least)
+        status =
+            reserve_within(mapper, pages * MOIETYI_PAGE_BYTES, &segments->base);
+        if (status == MOIETY_OK || status == MOIETY_E_UNSUPPORTED ||
+            pages / 2 < least)
             break;
         pages /= 2;
     }

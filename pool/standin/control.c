@@ -26,6 +26,7 @@ STANDIN_EXPORT moiety_standin_unimplemented_calls_fn
 STANDIN_EXPORT moiety_standin_reset_calls_fn moiety_standin_reset_calls;
 STANDIN_EXPORT moiety_standin_waits_fn moiety_standin_waits;
 STANDIN_EXPORT moiety_standin_is_implemented_fn moiety_standin_is_implemented;
+STANDIN_EXPORT moiety_standin_watch_fn moiety_standin_watch;
 STANDIN_EXPORT moiety_standin_hold_fn moiety_standin_hold;
 STANDIN_EXPORT moiety_standin_release_fn moiety_standin_release;
 STANDIN_EXPORT moiety_standin_used_bytes_fn moiety_standin_used_bytes;
@@ -55,6 +56,11 @@ uint64_t moiety_standin_calls(const char *name)
         if (entry_has_name((enum standin_entry)i, name))
             sum += calls_of((enum standin_entry)i);
     return sum;
+}
+
+void moiety_standin_watch(void (*called)(const char *entry))
+{
+    calls_watch(called);
 }
 
 uint64_t moiety_standin_unimplemented_calls(void)

@@ -52,6 +52,10 @@ typedef uint64_t moiety_standin_waits_fn(void);
 /* 1 implemented, 0 a stub that returns NOT_SUPPORTED, -1 unknown name. */
 typedef int moiety_standin_is_implemented_fn(const char *entry);
 
+/* Has each entry call `called` first, with its name, in the thread that made the
+ * call; NULL: nothing. */
+typedef void moiety_standin_watch_fn(void (*called)(const char *entry));
+
 /* Holds `stream` (any handle, NULL is the legacy stream of the current
  * context): queued work does not start until released. Holds are counted.
  * Returns 0, or -1 when the handle names no stream. */

@@ -8,15 +8,16 @@
 #include "pool/stream/capture_guard.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 
 #include "pool/base/clock.h"
 #include "pool/base/failure.h"
+#include "pool/base/lock.h"
 #include "pool/stream/streams.h"
 
 /* One for the process: guards begin and end, and pools come and go. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t visited = PTHREAD_COND_INITIALIZER;
 static struct moietyi_streams *all_streams; /* by next_guarded */
 
 static atomic_uint guards;    /* Edge GU */
@@ -33,22 +34,24 @@ bool moietyi_capture_guard_is_held(void)
 
 void moietyi_capture_guard_join(struct moietyi_streams *streams)
 {
-    pthread_mutex_lock(&lock);
+    moietyi_lock(&lock);
     streams->next_guarded = all_streams;
     all_streams = streams;
     if (moietyi_capture_guard_is_held())
         streams->hooks.guarded(streams, true);
-    pthread_mutex_unlock(&lock);
+    moietyi_unlock(&lock);
 }
 
 void moietyi_capture_guard_leave(struct moietyi_streams *streams)
 {
-    pthread_mutex_lock(&lock);
+    moietyi_lock(&lock);
+    while (streams->guard_visitors)
+        moietyi_lock_wait(&lock, &visited);
     struct moietyi_streams **at = &all_streams;
     while (*at != streams)
         at = &(*at)->next_guarded;
     *at = streams->next_guarded;
-    pthread_mutex_unlock(&lock);
+    moietyi_unlock(&lock);
 }
 
 /* Lock held: pools made later ask when they join. */
@@ -60,33 +63,47 @@ static void mark_pools(void)
         streams->hooks.guarded(streams, is_held);
 }
 
-/* Lock held, so that no pool ends. Recording on a context blocks nobody, and
- * nobody can block it. */
+/* The pool after this one, or the first; it does not end before the next call,
+ * which lets go of the one before. */
+static struct moietyi_streams *visit_next_pool(struct moietyi_streams *before)
+{
+    moietyi_lock(&lock);
+    struct moietyi_streams *next = before ? before->next_guarded : all_streams;
+    if (next)
+        next->guard_visitors++;
+    if (before && --before->guard_visitors == 0)
+        pthread_cond_broadcast(&visited);
+    moietyi_unlock(&lock);
+    return next;
+}
+
+/* Without the lock: any call of the driver can take long. */
 static void close_epochs(void)
 {
-    for (struct moietyi_streams *streams = all_streams; streams;
-         streams = streams->next_guarded)
+    for (struct moietyi_streams *streams = visit_next_pool(NULL); streams;
+         streams = visit_next_pool(streams))
         streams->hooks.close(streams);
 }
 
 void moietyi_capture_guard_begin(void)
 {
-    pthread_mutex_lock(&lock);
+    unsigned rounds = 0;
     if (!moietyi_capture_guard_is_held())
         close_epochs();
+    moietyi_lock(&lock);
     /* GU.seq_cst: before the look at recorders. */
     atomic_fetch_add_explicit(&guards, 1, memory_order_seq_cst);
     mark_pools();
-    pthread_mutex_unlock(&lock);
+    moietyi_unlock(&lock);
     /* GU.seq_cst: a guard's look; it acquires what recorders did. */
     while (atomic_load_explicit(&recorders, memory_order_seq_cst) != 0)
-        sched_yield();
+        moietyi_let_others(&rounds);
 }
 
 moiety_status moietyi_capture_guard_end(void)
 {
     moiety_status status = MOIETY_OK;
-    pthread_mutex_lock(&lock);
+    moietyi_lock(&lock);
     if (moietyi_capture_guard_is_held())
         /* GU.seq_cst: the capture comes before what recorders do. */
         atomic_fetch_sub_explicit(&guards, 1, memory_order_seq_cst);
@@ -96,7 +113,7 @@ moiety_status moietyi_capture_guard_end(void)
     if (!moietyi_capture_guard_is_held())
         atomic_store_explicit(&seen_ns, 0, memory_order_relaxed);
     mark_pools();
-    pthread_mutex_unlock(&lock);
+    moietyi_unlock(&lock);
     return status;
 }
 

@@ -530,12 +530,14 @@ void moietyi_epochs_close_before_capture_guard(struct moietyi_streams *streams)
     moietyi_counter counts[MOIETYI_STREAM_COUNTS] = {0};
     const struct moietyi_stream_user nobody = {.streams = streams,
                                                .counts = counts};
-    /* An old driver's record could wait, and the guards' lock is held. */
+    /* An old driver's record could wait. */
     if (!streams->driver->cuCtxRecordEvent || !close_all(&nobody))
         return;
-    moietyi_count_add(
+    /* CT, relaxed: a number; two guards may begin at once. */
+    atomic_fetch_add_explicit(
         &streams->guard_events,
-        moietyi_count_read(&counts[MOIETYI_STREAM_CONTEXT_EVENTS]));
+        moietyi_count_read(&counts[MOIETYI_STREAM_CONTEXT_EVENTS]),
+        memory_order_relaxed);
 }
 
 /* Outside of sections; role of the context epochs held. */

@@ -44,10 +44,15 @@ MOIETY_MUST_USE moiety_status moietyi_event_record_context(
 void moietyi_event_destroy(const struct moietyi_streams *streams,
                            CUevent event);
 
-/* Waits for all work of all contexts; outside of a section, and between the
- * calls of a recorder (capture_guard.h). MOIETY_OK, or the first thing that the
- * driver refused: then some may not be over. */
+/* Waits for all work of all contexts, as an old driver can; outside of a
+ * section, and between the calls of a recorder (capture_guard.h). MOIETY_OK, or
+ * the first thing that the driver refused: then some may not be over. */
 moiety_status moietyi_synchronise(const struct moietyi_streams *streams);
+/* The same before the pool's memory goes; no call is under way. A guard that
+ * begins meanwhile is not held up. MOIETY_OK; MOIETY_E_BUSY: a guard or a capture
+ * is in the way, or the driver refused, and work may go on; anything else: all is
+ * over, because the driver's context is. */
+moiety_status moietyi_synchronise_last(struct moietyi_streams *streams);
 
 /* Whether the stream captures a graph, or cannot be asked because another does
  * (the legacy stream). */

@@ -3,11 +3,12 @@
  */
 #include "pool/stream/stream_state.h"
 
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "pool/base/clock.h"
 #include "pool/base/failure.h"
+#include "pool/base/lock.h"
 #include "pool/base/step.h"
 #include "pool/stream/event.h"
 
@@ -157,24 +158,29 @@ static void stream_state_identify(struct moietyi_stream_state *stream_state,
     stream_state->owner = who->owner;
 }
 
-/* Stream states' lock held. NULL: no memory, or the table is full. */
+/* In no table yet. NULL: no memory. */
 static struct moietyi_stream_state *
-stream_state_append(struct moietyi_streams *streams, const struct identity *who,
-                    struct moietyi_maps *maps)
+stream_state_create(struct moietyi_maps *maps)
 {
-    /* relaxed: changed under the lock that is held. */
-    unsigned count = atomic_load_explicit(&streams->stream_state_count,
-                                          memory_order_relaxed);
-    if (count == MOIETYI_STREAM_STATES_MAX)
-        return NULL;
     struct moietyi_stream_state *stream_state = aligned_alloc(
         alignof(struct moietyi_stream_state), sizeof(*stream_state));
     if (!stream_state)
         return NULL;
     memset(stream_state, 0, sizeof(*stream_state));
+    stream_state->maps = maps;
+    return stream_state;
+}
+
+/* Stream states' lock held; the table has room. */
+static void stream_state_append(struct moietyi_streams *streams,
+                                struct moietyi_stream_state *stream_state,
+                                const struct identity *who)
+{
+    /* relaxed: changed under the lock that is held. */
+    unsigned count = atomic_load_explicit(&streams->stream_state_count,
+                                          memory_order_relaxed);
     stream_state->index = count;
     stream_state->note = count + 1;
-    stream_state->maps = maps;
     stream_state_identify(stream_state, who);
     /* relaxed: SN publishes it. */
     atomic_store_explicit(&streams->stream_states[count], stream_state,
@@ -182,7 +188,6 @@ stream_state_append(struct moietyi_streams *streams, const struct identity *who,
     /* SN.release: pollers that see the count see the stream state. */
     atomic_store_explicit(&streams->stream_state_count, count + 1,
                           memory_order_release);
-    return stream_state;
 }
 
 struct moietyi_stream_state *
@@ -191,41 +196,54 @@ moietyi_stream_state_make(struct moietyi_streams *streams,
                           struct moietyi_maps *maps)
 {
     const struct identity who = {.kind = kind};
-    pthread_mutex_lock(&streams->stream_states_lock);
-    struct moietyi_stream_state *stream_state =
-        stream_state_append(streams, &who, maps);
-    pthread_mutex_unlock(&streams->stream_states_lock);
+    struct moietyi_stream_state *stream_state = stream_state_create(maps);
+    if (!stream_state)
+        return NULL;
+    moietyi_lock(&streams->stream_states_lock);
+    stream_state_append(streams, stream_state, &who);
+    moietyi_unlock(&streams->stream_states_lock);
     return stream_state;
 }
 
-/* A new one, with maps of its own; stream states' lock held. NULL: no memory.
- *  */
+/* With maps of its own, for a stream that is new; without the lock, which nobody
+ * allocates with. NULL: no memory. */
 static struct moietyi_stream_state *
-append_stream(struct moietyi_streams *streams, const struct identity *who)
+create_fresh(const struct moietyi_streams *streams)
 {
     struct moietyi_maps *maps = moietyi_maps_create(streams->buddy);
-    struct moietyi_stream_state *stream_state =
-        maps ? stream_state_append(streams, who, maps) : NULL;
-    if (!stream_state)
+    struct moietyi_stream_state *fresh =
+        maps ? stream_state_create(maps) : NULL;
+    if (!fresh)
         moietyi_maps_destroy(maps);
-    return stream_state;
+    return fresh;
 }
 
-/* Stream states' lock held. `out_left` gets the final event of the stream that
- * had the stream state before, or NULL. */
+static void destroy_fresh(struct moietyi_stream_state *fresh)
+{
+    if (fresh)
+        moietyi_maps_destroy(fresh->maps);
+    free(fresh);
+}
+
+/* Stream states' lock held. One that is used again, or `*fresh`, which is NULL
+ * then. NULL: there is none to use again, and no fresh one or no room for it.
+ * `out_left` gets the final event of the stream that had the stream state before,
+ * or NULL. */
 static struct moietyi_stream_state *
 open_stream_state(struct moietyi_streams *streams, const struct identity *who,
-                  CUevent *out_left)
+                  struct moietyi_stream_state **fresh, CUevent *out_left)
 {
     struct moietyi_stream_state *stream_state = find_unused(streams);
     bool is_used_again = stream_state != NULL;
-    if (!stream_state)
-        stream_state = append_stream(streams, who);
-    if (!stream_state)
-        return NULL;
     if (is_used_again) {
         stream_state->note += MOIETYI_STREAM_STATES_MAX;
         stream_state_identify(stream_state, who);
+    } else if (*fresh && !is_table_full(streams)) {
+        stream_state = *fresh;
+        *fresh = NULL;
+        stream_state_append(streams, stream_state, who);
+    } else {
+        return NULL;
     }
     /* relaxed, here and below: who uses the stream state now finds it under the
      * lock that is held. */
@@ -241,6 +259,17 @@ open_stream_state(struct moietyi_streams *streams, const struct identity *who,
     stream_state->next_in_bucket = *bucket;
     *bucket = stream_state;
     return stream_state;
+}
+
+/* Found, or opened. */
+static struct moietyi_stream_state *
+find_or_open(struct moietyi_streams *streams, const struct identity *who,
+             struct moietyi_stream_state **fresh, CUevent *out_left)
+{
+    struct moietyi_stream_state *stream_state =
+        stream_state_find(streams, who->stream, who->owner);
+    return stream_state ? stream_state
+                        : open_stream_state(streams, who, fresh, out_left);
 }
 
 static moiety_status
@@ -264,25 +293,31 @@ moiety_status moietyi_stream_state_use(struct moietyi_streams *streams,
 {
     CUstream named = normal(stream);
     const void *owner = named == MOIETY_STREAM_PER_THREAD ? thread : NULL;
+    struct moietyi_stream_state *fresh = NULL;
     CUcontext context;
     CUevent left = NULL;
     moiety_status status = stream_state_context_of(streams, named, &context);
     if (status != MOIETY_OK)
         return status;
-    pthread_mutex_lock(&streams->stream_states_lock);
+    const struct identity who = {owner ? MOIETYI_STREAM_STATE_PER_THREAD
+                                       : MOIETYI_STREAM_STATE_STREAM,
+                                 named, context, owner};
+    moietyi_lock(&streams->stream_states_lock);
     MOIETYI_STEP("locked.stream_state");
     struct moietyi_stream_state *stream_state =
-        stream_state_find(streams, named, owner);
-    if (!stream_state) {
-        const struct identity who = {owner ? MOIETYI_STREAM_STATE_PER_THREAD
-                                           : MOIETYI_STREAM_STATE_STREAM,
-                                     named, context, owner};
-        stream_state = open_stream_state(streams, &who, &left);
-        if (!stream_state)
-            stream_state = streams->any;
+        find_or_open(streams, &who, &fresh, &left);
+    if (!stream_state && !is_table_full(streams)) {
+        moietyi_unlock(&streams->stream_states_lock);
+        fresh = create_fresh(streams);
+        moietyi_lock(&streams->stream_states_lock);
+        stream_state = find_or_open(streams, &who, &fresh, &left);
     }
+    if (!stream_state)
+        stream_state = streams->any;
     count_user(stream_state);
-    pthread_mutex_unlock(&streams->stream_states_lock);
+    moietyi_unlock(&streams->stream_states_lock);
+    /* Another thread was faster. */
+    destroy_fresh(fresh);
     /* Of the stream that had the stream state before, if any: it may be
      * destroyed only now that nobody refers to the stream state. */
     moietyi_event_destroy(streams, left);
@@ -293,18 +328,18 @@ moiety_status moietyi_stream_state_use(struct moietyi_streams *streams,
 bool moietyi_stream_state_use_found(struct moietyi_streams *streams,
                                     struct moietyi_stream_state *stream_state)
 {
-    pthread_mutex_lock(&streams->stream_states_lock);
+    moietyi_lock(&streams->stream_states_lock);
     bool is_open = !moietyi_stream_state_is_closed(stream_state);
     if (is_open)
         count_user(stream_state);
-    pthread_mutex_unlock(&streams->stream_states_lock);
+    moietyi_unlock(&streams->stream_states_lock);
     return is_open;
 }
 
 struct moietyi_stream_state *
 moietyi_stream_state_use_noted(struct moietyi_streams *streams, uint32_t note)
 {
-    pthread_mutex_lock(&streams->stream_states_lock);
+    moietyi_lock(&streams->stream_states_lock);
     /* relaxed: written under the lock that is held. */
     struct moietyi_stream_state *stream_state = atomic_load_explicit(
         &streams->stream_states[(note - 1) % MOIETYI_STREAM_STATES_MAX],
@@ -314,7 +349,7 @@ moietyi_stream_state_use_noted(struct moietyi_streams *streams, uint32_t note)
         count_user(stream_state);
     else
         stream_state = NULL;
-    pthread_mutex_unlock(&streams->stream_states_lock);
+    moietyi_unlock(&streams->stream_states_lock);
     return stream_state;
 }
 
@@ -343,41 +378,42 @@ static void unlink_stream_state(struct moietyi_streams *streams,
 struct moietyi_stream_state *
 moietyi_stream_state_find(struct moietyi_streams *streams, CUstream stream)
 {
-    pthread_mutex_lock(&streams->stream_states_lock);
+    moietyi_lock(&streams->stream_states_lock);
     struct moietyi_stream_state *stream_state =
         stream_state_find(streams, stream, NULL);
     if (stream_state)
         count_user(stream_state);
-    pthread_mutex_unlock(&streams->stream_states_lock);
+    moietyi_unlock(&streams->stream_states_lock);
     return stream_state;
 }
 
 bool moietyi_stream_state_close(struct moietyi_streams *streams,
                                 struct moietyi_stream_state *stream_state)
 {
-    pthread_mutex_lock(&streams->stream_states_lock);
+    unsigned rounds = 0;
+    moietyi_lock(&streams->stream_states_lock);
     bool is_open = !moietyi_stream_state_is_closed(stream_state);
     if (is_open)
         unlink_stream_state(streams, stream_state);
-    pthread_mutex_unlock(&streams->stream_states_lock);
+    moietyi_unlock(&streams->stream_states_lock);
     /* PI.seq_cst: who pinned it before this records and goes on; who comes later
      * sees it closed. */
     while (is_open &&
            atomic_load_explicit(&stream_state->pins, memory_order_seq_cst) != 0)
-        sched_yield();
+        moietyi_let_others(&rounds);
     return is_open;
 }
 
 bool moietyi_stream_state_try_close_of(struct moietyi_streams *streams,
                                        const void *thread)
 {
-    if (pthread_mutex_trylock(&streams->stream_states_lock) != 0)
+    if (!moietyi_try_lock(&streams->stream_states_lock))
         return false;
     struct moietyi_stream_state *stream_state =
         stream_state_find(streams, MOIETY_STREAM_PER_THREAD, thread);
     if (stream_state)
         unlink_stream_state(streams, stream_state);
-    pthread_mutex_unlock(&streams->stream_states_lock);
+    moietyi_unlock(&streams->stream_states_lock);
     return true;
 }
 
@@ -407,26 +443,26 @@ unsigned moietyi_stream_states_closed_next(
     unsigned count = 0;
     if (!closed_count(streams))
         return 0;
-    pthread_mutex_lock(&streams->stream_states_lock);
+    moietyi_lock(&streams->stream_states_lock);
     for (struct moietyi_stream_state *stream_state = streams->closed_first;
          stream_state && count < MOIETYI_CLOSED_LOOKS;
          stream_state = stream_state->next_in_bucket)
         out[count++] = stream_state;
-    pthread_mutex_unlock(&streams->stream_states_lock);
+    moietyi_unlock(&streams->stream_states_lock);
     return count;
 }
 
 uint64_t moietyi_stream_states_open_count(struct moietyi_streams *streams)
 {
     uint64_t count = 0;
-    pthread_mutex_lock(&streams->stream_states_lock);
+    moietyi_lock(&streams->stream_states_lock);
     for (uint32_t i = 0; i < moietyi_stream_state_count(streams); i++) {
         const struct moietyi_stream_state *stream_state =
             moietyi_stream_state_at(streams, i);
         count += stream_state->kind >= MOIETYI_STREAM_STATE_STREAM &&
                  !moietyi_stream_state_is_closed(stream_state);
     }
-    pthread_mutex_unlock(&streams->stream_states_lock);
+    moietyi_unlock(&streams->stream_states_lock);
     return count;
 }
 

@@ -148,8 +148,8 @@ struct moietyi_streams;
 struct moietyi_stream_hooks {
     /* ANY's memory was drained; the role of its stream state is held. */
     void (*any_drained)(struct moietyi_streams *streams);
-    /* Before the first capture guard of the process is held, and under the lock
-     * of capture_guard.c: moietyi_epochs_close_before_capture_guard(). */
+    /* Before the first capture guard of the process is held; the pool does not
+     * end meanwhile: moietyi_epochs_close_before_capture_guard(). */
     void (*close)(struct moietyi_streams *streams);
     /* The first capture guard of the process begins, or the last has ended;
      * under the lock of capture_guard.c. */
@@ -168,7 +168,8 @@ struct moietyi_streams {
     atomic_bool wants_own_epochs;
     /* capture_guard.c's, under its lock */
     struct moietyi_streams *next_guarded;
-    /* CT: recorded before a guard began, under the same lock. */
+    unsigned guard_visitors; /* threads that must find it alive */
+    /* CT: recorded before a guard began. */
     moietyi_counter guard_events;
 
     /* The pool's own first; only appended to. Edge CX: context_count (release) ->

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "pool/base/failure.h"
+#include "pool/base/lock.h"
 
 /* Of a handle: the tag is below, the generation above. */
 #define TAG_BITS 16U
@@ -28,22 +29,18 @@ static struct moietyi_tenant *place_at(uint32_t index)
                : NULL;
 }
 
-/* Lock held. NULL: no memory. */
-static struct moietyi_tenant *directory_add_place(void)
+/* Lock held. */
+static void directory_add_place(struct moietyi_tenant *fresh)
 {
-    struct moietyi_tenant *tenant =
-        aligned_alloc(alignof(struct moietyi_tenant), sizeof(*tenant));
-    if (!tenant)
-        return NULL;
-    memset(tenant, 0, sizeof(*tenant));
-    tenant->tag = (moietyi_tag)(place_count + 1);
+    fresh->tag = (moietyi_tag)(place_count + 1);
     /* TE.release: the place as it was made. */
-    atomic_store_explicit(&places[place_count++], tenant, memory_order_release);
-    return tenant;
+    atomic_store_explicit(&places[place_count++], fresh, memory_order_release);
 }
 
-/* Lock held. NULL, and why. */
-static struct moietyi_tenant *take_place(moiety_status *out_status)
+/* Lock held. Perhaps `*fresh`, which is NULL where there was no memory, and
+ * afterwards. NULL, and why. */
+static struct moietyi_tenant *take_place(struct moietyi_tenant **fresh,
+                                         moiety_status *out_status)
 {
     struct moietyi_tenant *tenant = free_places;
     *out_status = MOIETY_OK;
@@ -53,11 +50,13 @@ static struct moietyi_tenant *take_place(moiety_status *out_status)
         *out_status =
             moietyi_fail(MOIETY_E_TOO_LARGE, "a process has %u tenants at most",
                          MOIETY_TENANTS_MAX);
+    } else if (!*fresh) {
+        *out_status =
+            moietyi_fail(MOIETY_E_NO_HOST_MEMORY, "no memory for a tenant");
     } else {
-        tenant = directory_add_place();
-        if (!tenant)
-            *out_status =
-                moietyi_fail(MOIETY_E_NO_HOST_MEMORY, "no memory for a tenant");
+        tenant = *fresh;
+        *fresh = NULL;
+        directory_add_place(tenant);
     }
     return tenant;
 }
@@ -76,8 +75,12 @@ moiety_status moietyi_tenant_enter(moiety_pool *pool, const char *name,
                                    moiety_tenant *out)
 {
     moiety_status status;
-    pthread_mutex_lock(&lock);
-    struct moietyi_tenant *tenant = take_place(&status);
+    struct moietyi_tenant *fresh =
+        aligned_alloc(alignof(struct moietyi_tenant), sizeof(*fresh));
+    if (fresh)
+        memset(fresh, 0, sizeof(*fresh));
+    moietyi_lock(&lock);
+    struct moietyi_tenant *tenant = take_place(&fresh, &status);
     if (tenant) {
         tenant->pool = pool;
         tenant->arena = arena;
@@ -88,7 +91,8 @@ moiety_status moietyi_tenant_enter(moiety_pool *pool, const char *name,
         /* TE.release: all of the above. */
         atomic_store_explicit(&tenant->handle, *out, memory_order_release);
     }
-    pthread_mutex_unlock(&lock);
+    moietyi_unlock(&lock);
+    free(fresh);
     return status;
 }
 
@@ -111,7 +115,7 @@ struct moietyi_tenant *moietyi_tenant_of_tag(moietyi_tag tag)
 moiety_status moietyi_tenant_leave(moiety_tenant handle)
 {
     moiety_status status = MOIETY_OK;
-    pthread_mutex_lock(&lock);
+    moietyi_lock(&lock);
     struct moietyi_tenant *tenant = moietyi_tenant_find(handle);
     if (!tenant) {
         status = moietyi_fail(MOIETY_E_INVALID, "there is no such tenant");
@@ -122,13 +126,13 @@ moiety_status moietyi_tenant_leave(moiety_tenant handle)
     } else {
         give_place(tenant);
     }
-    pthread_mutex_unlock(&lock);
+    moietyi_unlock(&lock);
     return status;
 }
 
 void moietyi_tenants_end(const moiety_pool *pool)
 {
-    pthread_mutex_lock(&lock);
+    moietyi_lock(&lock);
     for (uint32_t i = 0; i < place_count; i++) {
         struct moietyi_tenant *tenant = place_at(i);
         /* relaxed: only changed under the lock. */
@@ -136,5 +140,5 @@ void moietyi_tenants_end(const moiety_pool *pool)
             atomic_load_explicit(&tenant->handle, memory_order_relaxed))
             give_place(tenant);
     }
-    pthread_mutex_unlock(&lock);
+    moietyi_unlock(&lock);
 }

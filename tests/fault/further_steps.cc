@@ -200,7 +200,7 @@ void ResizeAndFreeAll(World &world)
         EXPECT_EQ(stats.reserved_bytes_current,
                   stats.cached_bytes + stats.retiring_bytes + stats.free_bytes);
     }
-    (void)TRY(world, moiety_pool_destroy, (pool, nullptr));
+    (void)TRY_TO_END(world, moiety_pool_destroy, (pool, nullptr));
 }
 
 // A pool of its own, which notes streams. Large blocks take the long way.
@@ -223,7 +223,7 @@ void FreeOwn(World &world)
                 EXPECT_EQ(MOIETY_OK,
                           moiety_free(pool, address, MOIETY_STREAM_DONE));
             }
-    (void)TRY(world, moiety_pool_destroy, (pool, nullptr));
+    (void)TRY_TO_END(world, moiety_pool_destroy, (pool, nullptr));
 }
 
 void LookBack(World &world)
@@ -295,7 +295,7 @@ void Checked(World &world)
         EXPECT_EQ(0u, counts.writes_after_free + counts.writes_out_of_bounds);
         EXPECT_EQ(0u, counts.live_blocks);
     }
-    (void)TRY(world, moiety_pool_destroy, (pool, nullptr));
+    (void)TRY_TO_END(world, moiety_pool_destroy, (pool, nullptr));
 }
 
 void HostArena(World &world)
@@ -323,7 +323,7 @@ void HostArena(World &world)
               (MOIETY_HOST_TOPOLOGY_TEXT, text, sizeof text, nullptr));
     EXPECT_TRUE(TRY(world, moiety_host_copy_to_children, (host)));
     (void)TRY(world, moiety_host_trim, (host, 0, nullptr));
-    (void)TRY(world, moiety_host_destroy, (host, nullptr));
+    (void)TRY_TO_END(world, moiety_host_destroy, (host, nullptr));
     world.Note("moiety_host_destroy_later");
     EXPECT_EQ(MOIETY_E_INVALID, moiety_host_destroy_later(host));
 }

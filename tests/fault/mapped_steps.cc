@@ -156,7 +156,7 @@ void Mapped(World &world)
     }
     PauseArena(world, pool);
     PauseTenant(world, pool);
-    (void)TRY(world, moiety_pool_destroy, (pool, nullptr));
+    (void)TRY_TO_END(world, moiety_pool_destroy, (pool, nullptr));
     EXPECT_EQ("", told.Complaint());
     EXPECT_EQ(0u, told.LiveBytes()) << "each that was added is released";
 }

@@ -43,6 +43,19 @@ bool World::Try(const char *function, moiety_status status)
     return status == MOIETY_OK;
 }
 
+bool World::TryToEnd(const char *function,
+                     const std::function<moiety_status()> &end)
+{
+    constexpr int kTries = 8; // more than faults in a row
+    moiety_status status = end();
+    for (int i = 0; i < kTries && status == MOIETY_E_BUSY; i++) {
+        (void)Try(function, status);
+        status = end();
+    }
+    EXPECT_NE(MOIETY_E_BUSY, status) << function;
+    return Try(function, status);
+}
+
 void World::Own(moiety_devptr address, size_t size_bytes)
 {
     EXPECT_TRUE(ranges_.Add(address, size_bytes)) << "given out twice";

@@ -51,6 +51,8 @@ class World
 
     // For the steps: notes a call of a public function, whose status it returns.
     bool Try(const char *function, moiety_status status);
+    bool TryToEnd(const char *function,
+                  const std::function<moiety_status()> &end);
     void Note(const char *function)
     {
         called_.insert(function);
@@ -104,5 +106,10 @@ extern const Step kLastStep;
 // TRY(world, moiety_pool_trim, (pool, 0, nullptr)): whether it was MOIETY_OK.
 #define TRY(world, function, arguments)                                        \
     (world).Try(#function, function arguments)
+
+// The same until it is not refused as busy: what cannot be waited for is as it
+// was, and the program asks again.
+#define TRY_TO_END(world, function, arguments)                                 \
+    (world).TryToEnd(#function, [&] { return function arguments; })
 
 #endif

@@ -356,7 +356,7 @@ void Destroy(World &world)
     world.FreeAll(MOIETY_STREAM_DONE);
     world.FreeAll(MOIETY_STREAM_DONE);
     (void)TRY(world, moiety_ipc_release_exports, (world.pool, 0));
-    (void)TRY(world, moiety_pool_destroy, (world.pool, &leaks));
+    (void)TRY_TO_END(world, moiety_pool_destroy, (world.pool, &leaks));
     EXPECT_EQ(0u, leaks.block_count);
     world.pool = nullptr;
 }

@@ -209,6 +209,30 @@ TEST_F(Cancel, WaitsForTheBeginningAndTheEndOfAPool)
               ::testing::internal::GetCapturedStderr().find("1 blocks"));
 }
 
+// The first guard records an event, and says on stderr whose capture that broke.
+TEST_F(Cancel, WaitsForTheBeginningOfAGuard)
+{
+    Pool pool;
+    Stream captured, stream;
+    void *graph = nullptr;
+    // More than the caches keep.
+    moiety_devptr block = pool.Alloc(16 * kMiB, stream);
+    stream.Hold();
+    pool.Free(block, stream);
+    ASSERT_EQ(0, pool_test::Get<int(void *, int)>("cuStreamBeginCapture_v2")(
+                     captured, 2));
+    ::testing::internal::CaptureStderr();
+    Cancelled beginner([] { return moiety_capture_guard_begin(); });
+    EXPECT_EQ(MOIETY_OK, beginner.End());
+    EXPECT_NE(std::string::npos,
+              ::testing::internal::GetCapturedStderr().find("met a graph"));
+    Cancelled ender([] { return moiety_capture_guard_end(); });
+    EXPECT_EQ(MOIETY_OK, ender.End());
+    pool_test::Get<int(void *, void **)>("cuStreamEndCapture")(captured,
+                                                               &graph);
+    stream.Release();
+}
+
 TEST_F(Cancel, WaitsForAnArena)
 {
     moiety_host_options options = MOIETY_HOST_OPTIONS_INIT;

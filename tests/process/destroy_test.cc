@@ -7,6 +7,7 @@
 #include <atomic>
 #include <functional>
 #include <future>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -285,6 +286,108 @@ TEST_F(Destroy, LaterVsTheEndOfTheGuard)
         thread.join();
         EXPECT_TRUE(IsGone(pool)) << round;
     }
+}
+
+// A pool whose memory a stream still writes.
+class DestroyBusy : public Destroy
+{
+  protected:
+    void SetUp() override
+    {
+        moiety_pool_options options = pool_test::Defaults();
+        options.flags |= MOIETY_POOL_MAPPED;
+        ASSERT_EQ(MOIETY_OK, moiety_pool_create(&options, &pool_));
+        ASSERT_EQ(MOIETY_OK, moiety_alloc(pool_, kMiB, stream_, &block_));
+        stream_.Hold();
+        Write();
+        ASSERT_EQ(MOIETY_OK, moiety_free(pool_, block_, stream_));
+    }
+
+    void Write()
+    {
+        ASSERT_EQ(0, pool_test::Get<int(uint64_t, unsigned, size_t, void *)>(
+                         "cuMemsetD32Async")(block_, 1, kMiB / 4, stream_));
+    }
+
+    int StreamEnds()
+    {
+        stream_.Release();
+        return pool_test::Get<int(void *)>("cuStreamSynchronize")(stream_);
+    }
+
+    void ExpectItsWorkWhole()
+    {
+        EXPECT_EQ(0, StreamEnds());
+        moiety_devptr again = 0;
+        EXPECT_EQ(MOIETY_OK, moiety_alloc(pool_, kMiB, stream_, &again));
+        EXPECT_EQ(MOIETY_OK, moiety_free(pool_, again, stream_));
+    }
+
+    pool_test::Stream stream_;
+    moiety_pool *pool_ = nullptr;
+    moiety_devptr block_ = 0;
+};
+
+TEST_F(DestroyBusy, WhileAGraphIsCapturedWithoutAGuardIsRefused)
+{
+    pool_test::Stream captured;
+    void *graph = nullptr;
+    ASSERT_EQ(0, pool_test::Get<int(void *, int)>("cuStreamBeginCapture_v2")(
+                     captured, 2));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_pool_destroy(pool_, nullptr));
+    ExpectItsWorkWhole();
+    pool_test::Get<int(void *, void **)>("cuStreamEndCapture")(captured,
+                                                               &graph);
+    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool_, nullptr));
+}
+
+TEST_F(DestroyBusy, WhenTheDriverRefusesToWaitIsRefused)
+{
+    const std::vector<std::string> entries = {
+        "cuThreadExchangeStreamCaptureMode", "cuCtxPushCurrent",
+        "cuEventCreate", "cuCtxRecordEvent", "cuEventQuery"};
+    for (const std::string &entry : entries) {
+        SCOPED_TRACE(entry);
+        pool_test::SetFaults(entry + ":every=1:code=999");
+        EXPECT_EQ(MOIETY_E_BUSY, moiety_pool_destroy(pool_, nullptr));
+        EXPECT_NE(std::string::npos,
+                  std::string(moiety_last_error_message()).find(entry));
+    }
+    pool_test::SetFaults("");
+    ExpectItsWorkWhole();
+    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool_, nullptr));
+}
+
+TEST_F(DestroyBusy, AfterOneRefusalOfTheDriverSucceeds)
+{
+    EXPECT_EQ(0, StreamEnds());
+    pool_test::SetFaults("cuCtxRecordEvent:nth=1:code=999");
+    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool_, nullptr));
+    pool_test::SetFaults("");
+}
+
+// Nothing runs any more in such a context, and no wait would ever succeed.
+TEST_F(DestroyBusy, AfterAFaultOfTheDeviceSucceeds)
+{
+    pool_test::SetFaults("cuEventQuery:nth=1:code=719");
+    EXPECT_EQ(0, StreamEnds());
+    EXPECT_EQ(MOIETY_E_DRIVER, moiety_pool_destroy(pool_, nullptr));
+    pool_test::SetFaults("");
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_destroy(pool_, nullptr));
+}
+
+// The work may wait for the thread that begins the guard.
+TEST_F(DestroyBusy, HoldsUpNoCaptureGuard)
+{
+    uint64_t before = pool_test::Calls("cuEventQuery");
+    std::thread thread(
+        [&] { EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool_, nullptr)); });
+    while (pool_test::Calls("cuEventQuery") < before + 2)
+        std::this_thread::yield();
+    EXPECT_EQ(MOIETY_OK, moiety_capture_guard_begin());
+    EXPECT_EQ(MOIETY_OK, moiety_capture_guard_end());
+    EXPECT_EQ(0, StreamEnds());
+    thread.join();
 }
 
 } // namespace

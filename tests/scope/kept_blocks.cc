@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What is allocated or freed in a capture scope, and who gets it when.
+#include <map>
+#include <memory>
+
 #include <gtest/gtest.h>
 
 #include "moiety/scope.h"
@@ -180,6 +183,102 @@ TEST_P(InACaptureScope, StreamsThatJoinTheCaptureAreServed)
     EXPECT_TRUE(pool_.ServesAtOnce(next_));
     Join(freed_, next_);
     EXPECT_EQ(capture.End(), CUDA_SUCCESS);
+}
+
+// A capture that began on freed_ and that next_ joined, which has an open scope of
+// its own. The driver does not say on which of the two it began.
+class InTwoScopes : public InACaptureScope
+{
+  protected:
+    void Begin(moiety_stream first, moiety_stream second)
+    {
+        scopes_.emplace(first, new CaptureScope(pool_, first));
+        scopes_.emplace(second, new CaptureScope(pool_, second));
+    }
+
+    void TakeAllInTheCapture(bool is_freed)
+    {
+        Capture capture(freed_);
+        Join(next_, freed_);
+        TakeAll(next_);
+        if (is_freed)
+            pool_.Free(next_);
+        Join(freed_, next_);
+        EXPECT_EQ(capture.End(), CUDA_SUCCESS);
+    }
+
+    // No guard is left then, which would keep what is released.
+    void EndBoth()
+    {
+        for (auto &scope : scopes_)
+            scope.second->End();
+    }
+
+    void Release(moiety_stream stream)
+    {
+        scopes_[stream]->Release();
+    }
+
+    void ExpectKeptUntilBothAreReleased(moiety_stream first,
+                                        moiety_stream second)
+    {
+        EndBoth();
+        Release(first);
+        EXPECT_TRUE(pool_.ServesNothing(next_));
+        EXPECT_TRUE(pool_.ServesNothing(MOIETY_STREAM_ANY));
+        Release(second);
+        EXPECT_TRUE(pool_.ServesInTheEnd(next_));
+    }
+
+    std::map<moiety_stream, std::unique_ptr<CaptureScope>> scopes_;
+};
+FOR_EACH_LOAD(InTwoScopes);
+
+TEST_P(InTwoScopes, WhatTheGraphFreedStaysWithItsScope)
+{
+    Begin(next_, freed_);
+    TakeAllInTheCapture(true);
+    ExpectKeptUntilBothAreReleased(next_, freed_);
+}
+
+TEST_P(InTwoScopes, WhatTheGraphFreedStaysWithAnEarlierScope)
+{
+    Begin(freed_, next_);
+    TakeAllInTheCapture(true);
+    ExpectKeptUntilBothAreReleased(next_, freed_);
+}
+
+TEST_P(InTwoScopes, WhatTheGraphFreedStaysWithTheOtherScope)
+{
+    Begin(next_, freed_);
+    TakeAllInTheCapture(true);
+    ExpectKeptUntilBothAreReleased(freed_, next_);
+}
+
+TEST_P(InTwoScopes, WhatIsFreedAfterOneReleaseStaysToo)
+{
+    Begin(freed_, next_);
+    TakeAllInTheCapture(false);
+    EndBoth();
+    Release(next_);
+    pool_.Free(next_);
+    EXPECT_TRUE(pool_.ServesNothing(next_));
+    Release(freed_);
+    EXPECT_TRUE(pool_.ServesInTheEnd(next_));
+}
+
+TEST_P(InTwoScopes, TheStreamsOwnCaptureHasItsOwn)
+{
+    Begin(freed_, next_);
+    TakeAllInTheCapture(true);
+    scopes_[freed_]->End();
+    Release(freed_);
+    Capture capture(next_);
+    EXPECT_TRUE(pool_.ServesNothing(next_));
+    EXPECT_EQ(capture.End(), CUDA_SUCCESS);
+    scopes_[next_]->End();
+    Release(next_);
+    EXPECT_TRUE(pool_.ServesInTheEnd(next_));
 }
 
 // It may have work pending that the graph does not come after.

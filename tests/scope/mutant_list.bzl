@@ -51,7 +51,7 @@ MUTANTS = {
     ),
     "the_second_capture_is_forgotten": (
         "pool/graph/scope_release.c",
-        "s/block->also \\? moietyi_scope_find\\(scopes, block->also\\) : NULL/NULL/",
+        "s/other = moietyi_scope_find\\(scopes, block->also\\);/other = NULL;/",
         _ROWS + "WhatAnotherCaptureFreesWaitsForBothReleases/Few",
     ),
     "released_blocks_are_done": (
@@ -61,13 +61,19 @@ MUTANTS = {
     ),
     "scopes_do_not_end_with_the_capture": (
         "pool/graph/scopes.c",
-        "s/scope->capture_id == call->capture.id/true/",
+        "s/scope->capture_id == capture_id;/true;/",
         "ScopeHandle.IsNotForASecondCapture",
     ),
     "joined_streams_have_no_scope": (
         "pool/graph/scopes.c",
         "s/while \\(ask_next\\(scopes, call, &at\\)\\)/while (0)/",
         _ROWS + "StreamsThatJoinTheCaptureAreServed/Few",
+    ),
+    "the_first_scope_has_it_alone": (
+        "pool/graph/scopes.c",
+        "s/scopes_bind\\(scopes, scope, call->capture.id, count > 1\\)/" +
+        "scopes_bind(scopes, scope, call->capture.id, false)/",
+        "Blocks/InTwoScopes.WhatTheGraphFreedStaysWithTheOtherScope/Few",
     ),
     "scopes_hold_no_guard": (
         "pool/graph/scope.c",

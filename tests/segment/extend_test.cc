@@ -347,6 +347,21 @@ TEST(Extend, HalvesAddressesThatAreRefused)
     segments.ExpectSound();
 }
 
+// The table of addresses ends at 512 TiB.
+TEST(Extend, RefusesAddressesThatNoTableHas)
+{
+    for (uint64_t base : {UINT64_C(1) << 49, (UINT64_C(1) << 49) - 8 * kPage,
+                          UINT64_C(1) << 60, UINT64_MAX - 64 * kPage + 1}) {
+        MappedSegments segments(WithCapacity(64));
+        segments.mapper.next_address = base;
+        EXPECT_EQ(MOIETY_E_UNSUPPORTED, segments.Extend(1));
+        EXPECT_TRUE(segments.mapper.IsEmpty());
+        segments.mapper.next_address = UINT64_C(1) << 40;
+        EXPECT_EQ(MOIETY_OK, segments.Extend(1));
+        segments.ExpectSound();
+    }
+}
+
 TEST(Extend, AsksForNoFewerAddressesThanTheLimit)
 {
     MappedSegments segments(WithCapacity(64, 8));

@@ -219,9 +219,9 @@ moiety_status FakeMapper::Reserve(void *self, uint64_t size_bytes,
         return own->Complain("reserved " + Named(0, size_bytes));
     if (size_bytes > own->address_bytes)
         return MOIETY_E_NO_DEVICE_MEMORY;
-    *out = own->next_address_;
+    *out = own->next_address;
     own->reserved_[*out] = size_bytes;
-    own->next_address_ += (size_bytes / kAlignment + 2) * kAlignment;
+    own->next_address += (size_bytes / kAlignment + 2) * kAlignment;
     return MOIETY_OK;
 }
 

@@ -75,6 +75,7 @@ class FakeMapper
     bool HasFailed();
 
     // Settings, changed while no call is under way.
+    uint64_t next_address = UINT64_C(1) << 40; // that is reserved
     uint64_t address_bytes = UINT64_MAX; // more is refused, in one reservation
     uint64_t memory_bytes = UINT64_MAX;  // of all handles; more is exhausted
     uint64_t largest_bytes = UINT64_MAX; // of a handle; more is exhausted
@@ -120,7 +121,6 @@ class FakeMapper
     std::map<uint64_t, uint64_t> reserved_; // bytes by address
     std::map<uint64_t, uint64_t> handles_;  // bytes by handle
     std::map<uint64_t, Mapping> mapped_;    // by address
-    uint64_t next_address_ = UINT64_C(1) << 40;
     uint64_t next_handle_ = 1;
     uint64_t calls_[kKinds] = {};
     uint64_t failing_[kKinds] = {};

@@ -263,10 +263,13 @@ typedef struct moiety_leaks {
  *         (moiety_host_pool()), which goes on, or `out_leaks->struct_size` is
  *         too small.
  * @return MOIETY_E_BUSY     A capture guard is held, a capture scope of the pool
- *         is open, or a call on the pool was seen under way in some thread: the
- *         pool is as it was. Scopes that were ended are released.
+ *         is open, or a call on the pool was seen under way in some thread; or
+ *         the work cannot be waited for, since a graph is captured without a
+ *         guard (that capture is lost), or the driver refuses: the pool is as it
+ *         was. Scopes that were ended are released.
  * @return any other status  The pool is gone; the source or the driver said
- *         this of memory that it did not take back.
+ *         this of memory that it did not take back, or of a context that a fault
+ *         of the device has ended.
  *
  * Ownership: ends. 128 bytes stay behind for each pool.
  * Threads:   one; no other call on this pool may be under way. One that is

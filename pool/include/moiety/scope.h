@@ -38,7 +38,8 @@ typedef uint64_t moiety_scope;
  *
  * @param pool    The pool.
  * @param stream  The stream that will begin the capture; one that only joins it
- *                needs no scope of its own. MOIETY_STREAM_PER_THREAD means the
+ *                needs no scope of its own: if it has an open one, the two share
+ *                the capture, and its memory stays until both are released. MOIETY_STREAM_PER_THREAD means the
  *                calling thread's.
  * @param out     [out] The scope. Written only when MOIETY_OK is returned.
  *

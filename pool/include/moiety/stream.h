@@ -141,7 +141,8 @@ moiety_stream_retire(moiety_pool *pool, moiety_stream stream);
  *
  * Threads:   any; the two calls of a pair may come from different threads.
  *            Waits for context events that are being recorded right now, which
- *            takes a microsecond.
+ *            takes a microsecond. With a driver that has none (before CUDA 12.5)
+ *            it waits for threads that wait for all work of a context.
  * Streams:   none.
  * Context:   none need be current. The first guard records an event in each
  *            context of pools that streams have freed in.

@@ -6,6 +6,7 @@
  */
 #include "pool/observe/heap/enumerate_free.h"
 
+#include "pool/base/lock.h"
 #include "pool/cache/magazine.h"
 #include "pool/cache/registry.h"
 #include "pool/stream/stream_state.h"
@@ -90,10 +91,10 @@ void moietyi_enumerate_free(struct moietyi_engine *engine,
                             struct moietyi_enumerated_list *list)
 {
     add_thread_states(engine, list);
-    pthread_mutex_lock(&engine->streams.stream_states_lock);
+    moietyi_lock(&engine->streams.stream_states_lock);
     for (unsigned i = 0; i < moietyi_stream_state_count(&engine->streams); i++)
         add_depot(list, moietyi_stream_state_at(&engine->streams, i));
-    pthread_mutex_unlock(&engine->streams.stream_states_lock);
+    moietyi_unlock(&engine->streams.stream_states_lock);
 }
 
 uint64_t moietyi_find_waiting(const struct moietyi_engine *engine,

@@ -55,6 +55,7 @@ CUresult standin_enter(enum standin_entry entry, unsigned needs);
 
 /* Counts the calls of every entry. Any thread, no lock needed. */
 void calls_count(enum standin_entry entry);
+void calls_watch(void (*called)(const char *entry));
 void calls_reset(void);
 uint64_t calls_of(enum standin_entry entry);
 

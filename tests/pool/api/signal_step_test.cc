@@ -185,6 +185,60 @@ TEST_F(SignalStep, OfASizedFreeHarmsNothing)
     });
 }
 
+// Guards have one lock for the process: a handler that meets it is refused.
+struct GuardGame {
+    unsigned steps;
+    unsigned at;
+    moiety_status status;
+};
+volatile GuardGame guard_game;
+
+void OnGuardStep(int)
+{
+    guard_game.steps = guard_game.steps + 1;
+    if (guard_game.steps != guard_game.at)
+        return;
+    guard_game.status = moiety_capture_guard_begin();
+    if (guard_game.status == MOIETY_OK)
+        guard_game.status = moiety_capture_guard_end();
+}
+
+template <typename Pair> void PlayAllGuards(Pair pair)
+{
+    struct sigaction action = {}, before;
+    action.sa_handler = OnGuardStep;
+    ASSERT_EQ(0, sigaction(SIGTRAP, &action, &before));
+    unsigned busy_count = 0, done_count = 0;
+    unsigned steps = UINT32_MAX;
+    // Not at each of them, which takes long.
+    for (unsigned at = 0; at <= steps; at += at ? 1 + steps / 300 : 1) {
+        guard_game.steps = 0;
+        guard_game.at = at;
+        guard_game.status = MOIETY_E_INVALID;
+        pair();
+        steps = at ? steps : unsigned{guard_game.steps};
+        busy_count += guard_game.status == MOIETY_E_BUSY;
+        done_count += guard_game.status == MOIETY_OK;
+    }
+    EXPECT_GT(busy_count, 10u);
+    EXPECT_GT(done_count, 2u);
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_capture_guard_end());
+    ASSERT_EQ(0, sigaction(SIGTRAP, &before, nullptr));
+}
+
+TEST_F(SignalStep, OfAGuardHarmsNothing)
+{
+    Pool pool;
+    PlayAllGuards([] {
+        BeginSteps();
+        moiety_status begun = moiety_capture_guard_begin();
+        moiety_status ended = moiety_capture_guard_end();
+        EndSteps();
+        EXPECT_EQ(MOIETY_OK, begun);
+        EXPECT_EQ(MOIETY_OK, ended);
+    });
+}
+
 // Not the route found last.
 TEST_F(SignalStep, OfAPairOnAnotherStreamHarmsNothing)
 {

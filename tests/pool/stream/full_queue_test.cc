@@ -184,4 +184,32 @@ TEST_F(FullQueue, BlocksNobodyWhomItsOwnStreamServes)
     End(pool);
 }
 
+// Its events are created, which waits for the launcher; nobody else does.
+TEST_F(FullQueue, OfAContextThatIsAddedBlocksNobodyElse)
+{
+    moiety_context other = pool_test::NewContext();
+    pool_test::SetCurrent(pool_test::PrimaryContext());
+    moiety_pool_options options = Small(0);
+    options.context = other;
+    {
+        Pool pool(Small(1000)), of_other(options);
+        Prepare(pool);
+        uint64_t before = pool_test::Calls("cuEventCreate");
+        Call adder([&] {
+            return moiety_pool_add_context(of_other,
+                                           pool_test::PrimaryContext());
+        });
+        while (pool_test::Calls("cuEventCreate") == before)
+            std::this_thread::yield();
+        ExpectReturns(MOIETY_OK, Call([&] {
+                          moiety_stats stats = {};
+                          stats.struct_size = sizeof(stats);
+                          return moiety_pool_stats(of_other, &stats);
+                      }));
+        End(pool);
+        EXPECT_EQ(MOIETY_OK, adder.Status());
+    }
+    pool_test::DestroyContext(other);
+}
+
 } // namespace
