@@ -12,6 +12,7 @@
 #include "pool/api/arena.h"
 #include "pool/api/plain.h"
 #include "pool/api/settings.h"
+#include "pool/base/cancel.h"
 #include "pool/base/failure.h"
 #include "pool/base/fork_mark.h"
 #include "pool/base/later.h"

@@ -6,6 +6,7 @@
 #ifndef MOIETY_POOL_BASE_CLOCK_H_
 #define MOIETY_POOL_BASE_CLOCK_H_
 
+#include <stdbool.h>
 #include <stdint.h>
 
 uint64_t moietyi_now_ns(void);
@@ -17,5 +18,16 @@ void moietyi_nap_longer(long *duration_ns, long most_ns);
  * first. Yields, and after a while sleeps: a thread of lower priority has no turn
  * as long as this one, under SCHED_FIFO, only yields. */
 void moietyi_let_others(unsigned *rounds);
+
+/* Waits that the program may end early, by moiety_set_interrupt(): a wait asks
+ * while it naps, and is overdue from the answer on. */
+
+/* Asks the thread's function, if it has one and has not asked it lately. With no
+ * lock held, outside of slow paths. */
+void moietyi_interrupt_ask(void);
+/* Whether it has said that the thread's wait is to end. */
+bool moietyi_is_interrupted(void);
+/* That, or the time has come. */
+bool moietyi_is_overdue(uint64_t end_ns);
 
 #endif

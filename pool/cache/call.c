@@ -7,7 +7,6 @@
 #include "pool/base/cancel.h"
 #include "pool/base/clock.h"
 #include "pool/base/failure.h"
-#include "pool/base/interrupt.h"
 #include "pool/cache/cache.h"
 #include "pool/cache/gate.h"
 #include "pool/cache/hit.h"

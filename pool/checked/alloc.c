@@ -9,7 +9,6 @@
 
 #include "pool/base/clock.h"
 #include "pool/base/failure.h"
-#include "pool/base/interrupt.h"
 #include "pool/cache/uses.h"
 #include "pool/checked/state.h"
 #include "pool/core/ops.h"

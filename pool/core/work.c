@@ -7,7 +7,6 @@
 
 #include "pool/base/clock.h"
 #include "pool/base/failure.h"
-#include "pool/base/interrupt.h"
 #include "pool/cache/handle.h"
 #include "pool/cache/uses.h"
 #include "pool/core/body.h"

@@ -9,7 +9,6 @@
 
 #include "pool/base/clock.h"
 #include "pool/base/failure.h"
-#include "pool/base/interrupt.h"
 #include "pool/base/step.h"
 #include "pool/cache/gate.h"
 #include "pool/core/body.h"

@@ -12,7 +12,6 @@
 
 #include "pool/base/clock.h"
 #include "pool/base/failure.h"
-#include "pool/base/interrupt.h"
 #include "pool/base/lock.h"
 #include "pool/driver/section.h"
 #include "pool/ipc/import.h"

@@ -13,7 +13,6 @@
 
 #include "pool/base/clock.h"
 #include "pool/base/failure.h"
-#include "pool/base/interrupt.h"
 #include "pool/cache/gate.h"
 #include "pool/cache/magazine.h"
 #include "pool/core/recorded.h"
