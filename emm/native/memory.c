@@ -58,6 +58,17 @@ static moiety_status take_slowly(moiety_pool *pool, moiety_tenant tenant,
                   : moiety_alloc(pool, nbytes, stream, out);
 }
 
+/* What came when a handler had raised already has no owner. Its last life may be
+ * pending, but not on another stream. */
+static void give_unowned(moiety_pool *pool, moiety_devptr address,
+                         moiety_stream stream)
+{
+    moiety_status status = moiety_free(pool, address, stream);
+    if (status != MOIETY_OK)
+        status = moiety_free(pool, address, MOIETY_STREAM_ANY);
+    (void)status;
+}
+
 moiety_status native_take(moiety_pool *pool, moiety_tenant tenant,
                           size_t nbytes, moiety_stream stream,
                           moiety_devptr *out)
@@ -72,11 +83,8 @@ moiety_status native_take(moiety_pool *pool, moiety_tenant tenant,
     native_wait_begin(&wait);
     Py_BEGIN_ALLOW_THREADS;
     status = take_slowly(pool, tenant, nbytes, stream, out);
-    /* What came when a handler had raised already has no owner. Its last life
-     * may be pending, but not on another stream. */
-    if (status == MOIETY_OK && wait.has_failed &&
-        moiety_free(pool, *out, stream) != MOIETY_OK)
-        (void)moiety_free(pool, *out, MOIETY_STREAM_ANY);
+    if (status == MOIETY_OK && wait.has_failed)
+        give_unowned(pool, *out, stream);
     Py_END_ALLOW_THREADS;
     return native_wait_end(&wait, status);
 }
