@@ -55,7 +55,7 @@ static moiety_status begin_wait(struct moietyi_call *call,
     return status;
 }
 
-/* Lock held. A tenant has the block no more. */
+/* By who frees the block: a tenant has it no more. */
 static void end_tag(const struct moietyi_call *call,
                     const struct moietyi_block *block)
 {
@@ -98,6 +98,7 @@ static void give_ordinary(struct moietyi_call *call, const struct freed *freed,
     moietyi_count(call->thread_state, MOIETYI_COUNT_FREES, 1);
     moietyi_count(call->thread_state, MOIETYI_COUNT_FREE_BYTES,
                   freed->block->grains * MOIETYI_GRAIN_BYTES);
+    end_tag(call, freed->block);
     moietyi_flush_block(call->thread_state,
                         freed->is_done ? call->engine->streams.done
                                        : call->engine->streams.any,
