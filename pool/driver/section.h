@@ -11,10 +11,14 @@
 #include "moiety/status.h"
 #include "pool/driver/driver_table.h"
 
+/* How often a call that undoes something is made, as long as the driver refuses
+ * it: nobody would make it later. */
+#define MOIETYI_UNDO_TRIES 4
+
 struct moietyi_section {
     const struct moietyi_driver *driver;
     CUstreamCaptureMode mode; /* the thread's own */
-    bool has_context;         /* one was pushed */
+    CUcontext context;        /* NULL, or which was pushed */
 };
 
 /* `context` is NULL for calls that need none, such as queries of events: each

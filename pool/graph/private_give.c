@@ -115,16 +115,19 @@ moiety_status moietyi_privates_free(struct moietyi_call *call,
     moietyi_page page = moietyi_page_of_grain(block->start);
     uint32_t mark = moietyi_private_mark_at(privates, page);
     *out_is_private = false;
-    if (!mark || moietyi_is_lost(call->pool))
+    if (!mark)
         return MOIETY_OK;
     struct moietyi_private *arena =
         moietyi_private_at(privates, (mark - 1) / MOIETYI_PRIVATE_SIDES);
     unsigned side = (mark - 1) % MOIETYI_PRIVATE_SIDES;
     moiety_status status = MOIETY_OK;
-    if (call->is_capturing &&
+    /* On memory that went with its context nothing is pending; what the arena
+     * has live is counted all the same. */
+    freed.is_done = moietyi_is_lost(call->pool);
+    if (!freed.is_done && call->is_capturing &&
         !is_captures_own(call, address, arena, mark, &freed))
         return MOIETY_OK;
-    if (!call->is_capturing)
+    if (!freed.is_done && !call->is_capturing)
         status = begin_wait(call, address, event, side == MOIETYI_PRIVATE_PLAIN,
                             &freed);
     if (status != MOIETY_OK)

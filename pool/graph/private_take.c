@@ -197,8 +197,10 @@ static moiety_status private_grow_by(const struct want *want,
     moietyi_page first;
     MOIETYI_STEP("private.growing");
     moiety_status status = growth->is_piece
-                               ? moietyi_private_hold(want->call, page_count,
-                                                      want->may_wait, &first)
+                               ? moietyi_private_hold(
+                                     want->call, page_count,
+                                     page_count == private_pages_of(want),
+                                     want->may_wait, &first)
                                : private_escalate(want, page_count, &first);
     MOIETYI_STEP("private.escalated");
     bool is_had = status == MOIETY_OK;
