@@ -23,7 +23,8 @@ struct freed {
 };
 
 /* In a capture: whether the capture's scope is one of the arena that gave this
- * block to a capture, and nobody else uses it or has it kept. */
+ * block to a capture, and nobody else uses it or has it kept. Of an earlier capture
+ * it is a result, which work outside may still read: it waits as for any work. */
 static bool is_captures_own(struct moietyi_call *call, moiety_devptr address,
                             const struct moietyi_private *arena, uint32_t mark,
                             struct freed *freed)
@@ -75,6 +76,7 @@ static moiety_status private_free_give(struct moietyi_call *call,
                                        unsigned side, const struct freed *freed,
                                        moiety_devptr address)
 {
+    static const struct moietyi_private_key nobody;
     struct moietyi_half *half = &arena->halves[side];
     moietyi_grain start = freed->block->start;
     uint64_t grains = freed->block->grains;
@@ -84,10 +86,13 @@ static moiety_status private_free_give(struct moietyi_call *call,
     end_tag(call, freed->block);
     arena->live_count--;
     arena->live_bytes -= grains * MOIETYI_GRAIN_BYTES;
+    bool is_its = moietyi_half_forget_fresh(half, freed->key.scope, start);
     if (freed->is_done)
         moietyi_half_give_done(half, start, grains);
     else
-        moietyi_half_give(half, &freed->key, start, grains);
+        moietyi_half_give(half,
+                          freed->key.scope && !is_its ? &nobody : &freed->key,
+                          start, grains);
     return MOIETY_OK;
 }
 

@@ -87,7 +87,7 @@ static bool is_more_free(struct moietyi_private_asking *asking,
                                status);
 }
 
-static bool may_wait_on(const struct moietyi_private_asking *asking)
+static bool private_may_wait_on(const struct moietyi_private_asking *asking)
 {
     return !asking->is_late &&
            (asking->is_patient ||
@@ -109,7 +109,7 @@ moiety_status moietyi_private_insist(struct moietyi_private_asking *asking,
         asking->is_late = moietyi_now_ns() >= end_ns;
         bool is_more = is_more_free(asking, &status);
         if (status != MOIETY_E_NO_DEVICE_MEMORY ||
-            (!is_more && !may_wait_on(asking)))
+            (!is_more && !private_may_wait_on(asking)))
             break;
         MOIETYI_STEP("private.short");
         if (!is_more)

@@ -48,6 +48,9 @@ static moiety_devptr private_hand_out(const struct want *want,
                             moietyi_buddy_class(engine->streams.buddy, start) |
                                 MOIETYI_BYTE_SPECIAL);
     moietyi_note_stream(want->call, address);
+    if (want->key.scope)
+        moietyi_half_note_fresh(&arena->halves[want->side], want->key.scope,
+                                start);
     arena->live_count++;
     arena->live_bytes += want->request->size.grains * MOIETYI_GRAIN_BYTES;
     if (arena->live_bytes > arena->live_peak_bytes)
@@ -196,12 +199,12 @@ static moiety_status private_grow_by(const struct want *want,
     const uint32_t page_count = growth->page_count;
     moietyi_page first;
     MOIETYI_STEP("private.growing");
-    moiety_status status = growth->is_piece
-                               ? moietyi_private_hold(
-                                     want->call, page_count,
-                                     page_count == private_pages_of(want),
-                                     want->may_wait, &first)
-                               : private_escalate(want, page_count, &first);
+    moiety_status status =
+        growth->is_piece
+            ? moietyi_private_hold(want->call, page_count,
+                                   page_count == private_pages_of(want),
+                                   want->may_wait, &first)
+            : private_escalate(want, page_count, &first);
     MOIETYI_STEP("private.escalated");
     bool is_had = status == MOIETY_OK;
     if (is_had && take_new(want, first, page_count, out, &status))
