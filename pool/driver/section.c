@@ -30,8 +30,8 @@ static bool is_current(const struct moietyi_driver *driver, CUcontext context)
     return current == context;
 }
 
-static CUresult section_pop(const struct moietyi_driver *driver,
-                            CUcontext context)
+CUresult moietyi_section_pop(const struct moietyi_driver *driver,
+                             CUcontext context)
 {
     CUcontext popped;
     CUresult code = driver->cuCtxPopCurrent(&popped);
@@ -66,8 +66,9 @@ moiety_status moietyi_section_enter(const struct moietyi_driver *driver,
 moiety_status moietyi_section_leave(const struct moietyi_section *section)
 {
     const struct moietyi_driver *driver = section->driver;
-    CUresult code =
-        section->context ? section_pop(driver, section->context) : CUDA_SUCCESS;
+    CUresult code = section->context
+                        ? moietyi_section_pop(driver, section->context)
+                        : CUDA_SUCCESS;
     CUresult mode_code = restore_mode(driver, section->mode);
     if (code != CUDA_SUCCESS)
         return moietyi_driver_status(MOIETYI_ENTRY_cuCtxPopCurrent, code);

@@ -28,6 +28,10 @@ struct moietyi_section {
 MOIETY_MUST_USE moiety_status
 moietyi_section_enter(const struct moietyi_driver *driver, CUcontext context,
                       struct moietyi_section *out);
+/* A context that was pushed within a section goes; tried again as long as it is
+ * current. */
+CUresult moietyi_section_pop(const struct moietyi_driver *driver,
+                             CUcontext context);
 /* MOIETY_OK, or what the driver said. */
 moiety_status moietyi_section_leave(const struct moietyi_section *section);
 

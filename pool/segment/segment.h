@@ -64,7 +64,7 @@ moietyi_segments_create(const struct moietyi_segments_options *options,
                         struct moietyi_segments **out);
 /* Releases all memory, also what is not free. No other call may be under way,
  * nor work that uses the memory. Calls the source; may block in it. MOIETY_OK,
- * or what the source said of memory that it did not take back at the second
+ * or what the source said of memory that it did not take back at the fourth
  * try either: that is lost. NULL is OK. */
 moiety_status moietyi_segments_destroy(struct moietyi_segments *segments);
 
