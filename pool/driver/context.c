@@ -30,7 +30,7 @@ moiety_status moietyi_context_init(struct moietyi_context *context,
 void moietyi_context_lose(struct moietyi_context *context, moiety_status why)
 {
     int alive = MOIETY_OK;
-    /* relaxed: the first reason stays, and says nothing of other memory. */
+    /* relaxed: the first reason stays, and the mark below publishes it. */
     bool is_first = atomic_compare_exchange_strong_explicit(
         &context->why, &alive, why, memory_order_relaxed, memory_order_relaxed);
     if (is_first && why == MOIETY_E_CONTEXT_DESTROYED) {
@@ -39,13 +39,17 @@ void moietyi_context_lose(struct moietyi_context *context, moiety_status why)
                     "memory with it",
                     (void *)context->handle);
     }
-    /* AT, relaxed: a hit that does not see it yet touches no device memory. */
+    /* LW.release: why. To a hit it says nothing else (AT): one that does not see
+     * it yet touches no device memory. */
     atomic_fetch_or_explicit(context->mark, context->mark_bit,
-                             memory_order_relaxed);
+                             memory_order_release);
 }
 
 moiety_status moietyi_context_refuse(const struct moietyi_context *context)
 {
+    /* LW.acquire: the caller may have seen no more than the mark. */
+    (void)atomic_load_explicit(context->mark, memory_order_acquire);
+    /* relaxed: the mark has published it, or the caller has read it before. */
     moiety_status why = (moiety_status)atomic_load_explicit(
         &context->why, memory_order_relaxed);
     return moietyi_fail(why, why == MOIETY_E_DEINITIALIZED

@@ -22,10 +22,11 @@ struct moietyi_context {
     const struct moietyi_driver *driver;
     CUcontext handle;
     unsigned long long id; /* 0 where the driver has no ids */
-    /* Edge AT, relaxed. Gets `mark_bit` when the context is lost. */
+    /* Edges AT and LW: moietyi_context_lose (release) -> moietyi_context_refuse
+     * (acquire). Gets `mark_bit` when the context is lost. */
     _Atomic uint64_t *mark;
     uint64_t mark_bit;
-    /* Edge: none; relaxed: it says nothing of other memory. A moiety_status;
+    /* Edge: none; relaxed: who saw the mark has it over LW. A moiety_status;
      * MOIETY_OK while it is not lost. */
     atomic_int why;
 };

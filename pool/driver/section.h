@@ -11,10 +11,14 @@
 #include "moiety/status.h"
 #include "pool/driver/driver_table.h"
 
+/* How often a call that undoes something is made, as long as the driver refuses
+ * it: nobody would make it later. */
+#define MOIETYI_UNDO_TRIES 4
+
 struct moietyi_section {
     const struct moietyi_driver *driver;
     CUstreamCaptureMode mode; /* the thread's own */
-    bool has_context;         /* one was pushed */
+    CUcontext context;        /* NULL, or which was pushed */
 };
 
 /* `context` is NULL for calls that need none, such as queries of events: each
@@ -24,6 +28,10 @@ struct moietyi_section {
 MOIETY_MUST_USE moiety_status
 moietyi_section_enter(const struct moietyi_driver *driver, CUcontext context,
                       struct moietyi_section *out);
+/* A context that was pushed within a section goes; tried again as long as it is
+ * current. */
+CUresult moietyi_section_pop(const struct moietyi_driver *driver,
+                             CUcontext context);
 /* MOIETY_OK, or what the driver said. */
 moiety_status moietyi_section_leave(const struct moietyi_section *section);
 

@@ -13,9 +13,6 @@
 
 #define CHUNK_BYTES (UINT64_C(256) << 20)
 #define NAP_NS 20000L
-/* What the driver refuses at the end is tried again, as nobody would later; what
- * it refuses twice goes with the context. */
-#define END_TRIES 2
 
 struct moietyi_kept_chunk {
     struct moietyi_kept_chunk *next; /* behind it */
@@ -119,6 +116,13 @@ static moiety_status kept_await(const struct moietyi_driver *driver,
     return answer == CUDA_SUCCESS ? MOIETY_OK : status;
 }
 
+static void kept_destroy(const struct moietyi_driver *driver, CUstream stream)
+{
+    for (int i = 0; i < MOIETYI_UNDO_TRIES; i++)
+        if (driver->cuStreamDestroy(stream) == CUDA_SUCCESS)
+            return;
+}
+
 static moiety_status kept_copy_on(const struct moietyi_kept *kept,
                                   const struct moietyi_driver *driver,
                                   const struct moietyi_kept_piece *pieces,
@@ -132,7 +136,7 @@ static moiety_status kept_copy_on(const struct moietyi_kept *kept,
     for (uint32_t i = 0; i < count && status == MOIETY_OK; i++)
         status = kept_copy_piece(kept, driver, stream, &pieces[i], is_back);
     moiety_status over = kept_await(driver, stream);
-    (void)driver->cuStreamDestroy(stream);
+    kept_destroy(driver, stream);
     return status == MOIETY_OK ? over : status;
 }
 
@@ -151,10 +155,11 @@ moiety_status moietyi_kept_copy(const struct moietyi_kept *kept,
     return status;
 }
 
+/* What the driver refuses at the end goes with the context. */
 static bool kept_enter(struct moietyi_context *context,
                        struct moietyi_section *out)
 {
-    for (int i = 0; i < END_TRIES; i++)
+    for (int i = 0; i < MOIETYI_UNDO_TRIES; i++)
         if (moietyi_context_enter(context, out) == MOIETY_OK)
             return true;
     return false;
@@ -162,7 +167,7 @@ static bool kept_enter(struct moietyi_context *context,
 
 static void kept_unpin(const struct moietyi_driver *driver, void *memory)
 {
-    for (int i = 0; i < END_TRIES; i++)
+    for (int i = 0; i < MOIETYI_UNDO_TRIES; i++)
         if (driver->cuMemFreeHost(memory) == CUDA_SUCCESS)
             return;
 }

@@ -23,7 +23,8 @@ struct freed {
 };
 
 /* In a capture: whether the capture's scope is one of the arena that gave this
- * block to a capture, and nobody else uses it or has it kept. */
+ * block to a capture, and nobody else uses it or has it kept. Of an earlier capture
+ * it is a result, which work outside may still read: it waits as for any work. */
 static bool is_captures_own(struct moietyi_call *call, moiety_devptr address,
                             const struct moietyi_private *arena, uint32_t mark,
                             struct freed *freed)
@@ -55,7 +56,7 @@ static moiety_status begin_wait(struct moietyi_call *call,
     return status;
 }
 
-/* Lock held. A tenant has the block no more. */
+/* By who frees the block: a tenant has it no more. */
 static void end_tag(const struct moietyi_call *call,
                     const struct moietyi_block *block)
 {
@@ -75,6 +76,7 @@ static moiety_status private_free_give(struct moietyi_call *call,
                                        unsigned side, const struct freed *freed,
                                        moiety_devptr address)
 {
+    static const struct moietyi_private_key nobody;
     struct moietyi_half *half = &arena->halves[side];
     moietyi_grain start = freed->block->start;
     uint64_t grains = freed->block->grains;
@@ -84,10 +86,13 @@ static moiety_status private_free_give(struct moietyi_call *call,
     end_tag(call, freed->block);
     arena->live_count--;
     arena->live_bytes -= grains * MOIETYI_GRAIN_BYTES;
+    bool is_its = moietyi_half_forget_fresh(half, freed->key.scope, start);
     if (freed->is_done)
         moietyi_half_give_done(half, start, grains);
     else
-        moietyi_half_give(half, &freed->key, start, grains);
+        moietyi_half_give(half,
+                          freed->key.scope && !is_its ? &nobody : &freed->key,
+                          start, grains);
     return MOIETY_OK;
 }
 
@@ -98,6 +103,7 @@ static void give_ordinary(struct moietyi_call *call, const struct freed *freed,
     moietyi_count(call->thread_state, MOIETYI_COUNT_FREES, 1);
     moietyi_count(call->thread_state, MOIETYI_COUNT_FREE_BYTES,
                   freed->block->grains * MOIETYI_GRAIN_BYTES);
+    end_tag(call, freed->block);
     moietyi_flush_block(call->thread_state,
                         freed->is_done ? call->engine->streams.done
                                        : call->engine->streams.any,
@@ -114,16 +120,19 @@ moiety_status moietyi_privates_free(struct moietyi_call *call,
     moietyi_page page = moietyi_page_of_grain(block->start);
     uint32_t mark = moietyi_private_mark_at(privates, page);
     *out_is_private = false;
-    if (!mark || moietyi_is_lost(call->pool))
+    if (!mark)
         return MOIETY_OK;
     struct moietyi_private *arena =
         moietyi_private_at(privates, (mark - 1) / MOIETYI_PRIVATE_SIDES);
     unsigned side = (mark - 1) % MOIETYI_PRIVATE_SIDES;
     moiety_status status = MOIETY_OK;
-    if (call->is_capturing &&
+    /* On memory that went with its context nothing is pending; what the arena
+     * has live is counted all the same. */
+    freed.is_done = moietyi_is_lost(call->pool);
+    if (!freed.is_done && call->is_capturing &&
         !is_captures_own(call, address, arena, mark, &freed))
         return MOIETY_OK;
-    if (!call->is_capturing)
+    if (!freed.is_done && !call->is_capturing)
         status = begin_wait(call, address, event, side == MOIETYI_PRIVATE_PLAIN,
                             &freed);
     if (status != MOIETY_OK)

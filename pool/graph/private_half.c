@@ -29,6 +29,21 @@ static void free_own(struct moietyi_private_own *own)
     free(own);
 }
 
+/* Those that outlive the scope are its results. */
+static void end_fresh(struct moietyi_half *half, moiety_scope scope)
+{
+    struct moietyi_private_fresh **at = &half->fresh;
+    while (*at) {
+        struct moietyi_private_fresh *fresh = *at;
+        if (fresh->scope != scope) {
+            at = &fresh->next;
+            continue;
+        }
+        *at = fresh->next;
+        free(fresh);
+    }
+}
+
 void moietyi_half_fini(struct moietyi_half *half)
 {
     while (half->owns) {
@@ -36,6 +51,8 @@ void moietyi_half_fini(struct moietyi_half *half)
         half->owns = own->next;
         free_own(own);
     }
+    while (half->fresh)
+        end_fresh(half, half->fresh->scope);
     moietyi_maps_destroy(half->pending);
     moietyi_buddy_destroy(half->done);
     /* A thread that asked for an event of it asks in vain. */
@@ -186,6 +203,31 @@ moiety_status moietyi_half_claim(struct moietyi_half *half, moietyi_grain start,
                         "no memory to claim a part of a private arena");
 }
 
+void moietyi_half_note_fresh(struct moietyi_half *half, moiety_scope scope,
+                             moietyi_grain start)
+{
+    struct moietyi_private_fresh *fresh = calloc(1, sizeof(*fresh));
+    if (!fresh)
+        return;
+    *fresh = (struct moietyi_private_fresh){half->fresh, scope, start};
+    half->fresh = fresh;
+}
+
+bool moietyi_half_forget_fresh(struct moietyi_half *half, moiety_scope scope,
+                               moietyi_grain start)
+{
+    struct moietyi_private_fresh **at = &half->fresh;
+    while (*at && (*at)->start.index != start.index)
+        at = &(*at)->next;
+    struct moietyi_private_fresh *found = *at;
+    if (!found)
+        return false;
+    bool is_its = found->scope == scope;
+    *at = found->next;
+    free(found);
+    return is_its;
+}
+
 void moietyi_half_give(struct moietyi_half *half,
                        const struct moietyi_private_key *key,
                        moietyi_grain start, uint64_t grains)
@@ -268,6 +310,7 @@ void moietyi_half_drain(struct moietyi_half *half)
 
 void moietyi_half_end_scope(struct moietyi_half *half, moiety_scope scope)
 {
+    end_fresh(half, scope);
     struct moietyi_private_own **at = &half->owns;
     while (*at) {
         struct moietyi_private_own *own = *at;

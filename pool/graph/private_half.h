@@ -37,10 +37,18 @@ struct moietyi_private_own {
     struct moietyi_maps *maps;
 };
 
+/* A block in use that a capture got whose scope is open. */
+struct moietyi_private_fresh {
+    struct moietyi_private_fresh *next;
+    moiety_scope scope;
+    moietyi_grain start;
+};
+
 struct moietyi_half {
     struct moietyi_buddy *done;
     struct moietyi_maps *pending; /* has words for every page of the half */
     struct moietyi_private_own *owns;
+    struct moietyi_private_fresh *fresh; /* the newest first */
     uint64_t number;   /* of the event that ageing maps wait for; 0: none */
     uint64_t closings; /* ever: which one it is that is waited for */
 };
@@ -73,6 +81,13 @@ bool moietyi_half_extend(struct moietyi_half *half,
 MOIETY_MUST_USE moiety_status moietyi_half_claim(struct moietyi_half *half,
                                                  moietyi_grain start,
                                                  uint64_t grains);
+
+/* Notes a block of a scope that is open. For want of memory it is not noted. */
+void moietyi_half_note_fresh(struct moietyi_half *half, moiety_scope scope,
+                             moietyi_grain start);
+/* The block is freed. Whether this very scope got it. */
+bool moietyi_half_forget_fresh(struct moietyi_half *half, moiety_scope scope,
+                               moietyi_grain start);
 
 /* To the key's maps, or to the pending ones where it has no stream, or there is
  * no memory for maps. */

@@ -6,10 +6,11 @@
  */
 #include <stdlib.h>
 
+#include "pool/base/clock.h"
+#include "pool/base/step.h"
 #include "pool/cache/gate.h"
 #include "pool/core/body.h"
 #include "pool/graph/privates.h"
-#include "pool/oom/others.h"
 #include "pool/segment/segment.h"
 #include "pool/stream/epoch.h"
 
@@ -17,6 +18,8 @@
  * the arena has, but at most 256 MiB. */
 #define STEP_PART 8U
 #define STEP_PAGES_MOST 128U
+#define NAP_NS 20000L
+#define NAP_MOST_NS 1000000L
 
 bool moietyi_private_may_end(const struct moietyi_private *arena)
 {
@@ -37,46 +40,95 @@ uint32_t moietyi_private_step(const struct moietyi_private *arena,
 
 /* --- from the pool --- */
 
+/* What a growth asks for. */
+struct hold {
+    uint32_t page_count;
+    bool may_wait;
+    moietyi_page *out;
+};
+
 /* Outside of the slow path: it waits for growers and the driver. */
-static moiety_status hold_once(struct moietyi_call *call, uint32_t page_count,
-                               bool may_wait, moietyi_page *out)
+static moiety_status hold_once(struct moietyi_call *call, const void *context)
 {
+    const struct hold *hold = context;
     uint64_t passed_epoch = moietyi_epochs_passed(&call->engine->streams);
     moietyi_slow_path_end(call->thread_state);
-    moiety_status status = moietyi_segments_hold(
-        call->engine->segments, page_count, passed_epoch, may_wait, out);
+    moiety_status status =
+        moietyi_segments_hold(call->engine->segments, hold->page_count,
+                              passed_epoch, hold->may_wait, hold->out);
     moietyi_call_resume(call);
-    if (may_wait)
+    if (hold->may_wait)
         moietyi_call_pass_gate(call);
     return status;
 }
 
-bool moietyi_private_make_room(struct moietyi_call *call, bool is_first)
+static bool make_room(struct moietyi_call *call, bool is_first)
 {
     uint64_t bytes = 0;
     (void)moietyi_reclaim_own(call);
     if (is_first)
         (void)moietyi_steal_caches(call);
+    else
+        (void)moietyi_steal_caches_at_times(call);
     (void)moietyi_reclaim_done(call);
     (void)moietyi_trim_for(call, 0, &bytes);
     return bytes != 0;
 }
 
-moiety_status moietyi_private_hold(struct moietyi_call *call,
-                                   uint32_t page_count, bool may_wait,
-                                   moietyi_page *out)
+/* One round: true where the driver has got memory back. Each other pool is visited
+ * once. */
+static bool is_more_free(struct moietyi_private_asking *asking,
+                         moiety_status *status)
 {
-    const struct moietyi_segments *segments = call->engine->segments;
-    struct moietyi_others others = {0};
-    uint64_t refusals = moietyi_segments_refusals(segments);
-    moiety_status status = hold_once(call, page_count, may_wait, out);
-    if (status == MOIETY_E_NO_DEVICE_MEMORY && may_wait &&
-        moietyi_private_make_room(call, true))
-        status = hold_once(call, page_count, may_wait, out);
-    while (may_wait && moietyi_others_help(call, refusals, &others, &status)) {
-        refusals = moietyi_segments_refusals(segments);
-        status = hold_once(call, page_count, may_wait, out);
+    bool is_first = !asking->round_count++;
+    return ((is_first || !asking->is_late) &&
+            make_room(asking->call, is_first)) ||
+           moietyi_others_help(asking->call, asking->refusals, &asking->others,
+                               status);
+}
+
+static bool private_may_wait_on(const struct moietyi_private_asking *asking)
+{
+    return !asking->is_late &&
+           (asking->is_patient ||
+            (moietyi_epochs_are_pending(&asking->call->engine->streams) &&
+             !asking->call->is_capturing));
+}
+
+moiety_status moietyi_private_insist(struct moietyi_private_asking *asking,
+                                     moietyi_private_ask *ask,
+                                     const void *context)
+{
+    struct moietyi_call *call = asking->call;
+    uint64_t wait_ns = call->pool->body->options.wait_ms * UINT64_C(1000000);
+    uint64_t end_ns = moietyi_now_ns() + (asking->is_hasty ? 0 : wait_ns);
+    long nap_ns = NAP_NS;
+    asking->refusals = moietyi_segments_refusals(call->engine->segments);
+    moiety_status status = ask(call, context);
+    while (status == MOIETY_E_NO_DEVICE_MEMORY) {
+        asking->is_late = moietyi_is_overdue(end_ns);
+        bool is_more = is_more_free(asking, &status);
+        if (status != MOIETY_E_NO_DEVICE_MEMORY ||
+            (!is_more && !private_may_wait_on(asking)))
+            break;
+        MOIETYI_STEP("private.short");
+        if (!is_more)
+            moietyi_call_nap(call, &nap_ns, NAP_MOST_NS);
+        status = ask(call, context);
     }
+    return status;
+}
+
+moiety_status moietyi_private_hold(struct moietyi_call *call,
+                                   uint32_t page_count, bool is_least,
+                                   bool may_wait, moietyi_page *out)
+{
+    const struct hold hold = {page_count, may_wait, out};
+    struct moietyi_private_asking asking = {.call = call,
+                                            .is_hasty = !is_least};
+    moiety_status status =
+        may_wait ? moietyi_private_insist(&asking, hold_once, &hold)
+                 : hold_once(call, &hold);
     if (status == MOIETY_OK) {
         moietyi_count(call->thread_state, MOIETYI_COUNT_ALLOCS, page_count);
         moietyi_count(call->thread_state, MOIETYI_COUNT_ALLOC_BYTES,

@@ -5,21 +5,16 @@
  * handles for itself: nothing is taken then, and what is freed changes maps only.
  * The lock is not held meanwhile, as the driver is called.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
-#include "pool/base/clock.h"
 #include "pool/base/failure.h"
 #include "pool/base/step.h"
 #include "pool/cache/gate.h"
 #include "pool/core/body.h"
 #include "pool/core/work.h"
 #include "pool/graph/privates.h"
-#include "pool/oom/others.h"
 #include "pool/segment/segment.h"
-#include "pool/stream/epoch.h"
-
-#define NAP_NS 20000L
-#define NAP_MOST_NS 500000L
 
 /* What a thread needs to know of the handles. */
 struct pause {
@@ -202,6 +197,11 @@ moiety_status moietyi_private_pause(struct moietyi_call *call,
 
 /* --- resume --- */
 
+struct resume {
+    struct moietyi_handles held;
+    const struct moietyi_private_asking *asking;
+};
+
 static moiety_status begin_resume(struct pause *pause,
                                   const struct moietyi_private_ref *ref)
 {
@@ -224,57 +224,65 @@ static moiety_status begin_resume(struct pause *pause,
     return status;
 }
 
-static moiety_status refill_once(const struct pause *pause)
+/* Not again where limit and device have too little: each try that fails creates
+ * what there is, and destroys it. */
+static moiety_status refill_once(struct moietyi_call *call, const void *context)
 {
-    struct moietyi_call *call = pause->call;
-    const struct moietyi_handles held = {pause->firsts, pause->piece_count};
+    const struct resume *resume = context;
+    struct moietyi_segments *segments = call->engine->segments;
+    const struct moietyi_handles *held = &resume->held;
+    moiety_status status = MOIETY_E_NO_DEVICE_MEMORY;
     moietyi_slow_path_end(call->thread_state);
-    moiety_status status =
-        moietyi_segments_refill(call->engine->segments, &held);
+    if (!resume->asking->round_count ||
+        moietyi_segments_have_room(segments, held))
+        status = moietyi_segments_refill(segments, held);
     moietyi_call_resume(call);
     moietyi_call_pass_gate(call);
     return status;
 }
 
-/* As an allocation has it: what is free goes back to the driver first, also what
- * becomes free soon. */
+/* Others may pause or free as long as this one waits. */
 static moiety_status refill(const struct pause *pause)
 {
-    struct moietyi_call *call = pause->call;
-    uint64_t wait_ns = call->pool->body->options.wait_ms * UINT64_C(1000000);
-    uint64_t end_ns = moietyi_now_ns() + wait_ns;
-    long nap_ns = NAP_NS;
-    bool is_first = true;
-    struct moietyi_others others = {0};
-    uint64_t refusals = moietyi_segments_refusals(call->engine->segments);
-    moiety_status status = refill_once(pause);
-    while (status == MOIETY_E_NO_DEVICE_MEMORY) {
-        if (moietyi_private_make_room(call, is_first) ||
-            moietyi_others_help(call, refusals, &others, &status)) {
-            status = refill_once(pause);
-        } else {
-            if (!moietyi_epochs_are_pending(&call->engine->streams) ||
-                moietyi_is_overdue(end_ns))
-                break;
-            moietyi_call_nap(call, &nap_ns, NAP_MOST_NS);
-        }
-        is_first = false;
-    }
-    return status;
+    struct moietyi_private_asking asking = {.call = pause->call,
+                                            .is_patient = true};
+    const struct resume resume = {.held = {pause->firsts, pause->piece_count},
+                                  .asking = &asking};
+    moiety_status status =
+        moietyi_private_insist(&asking, refill_once, &resume);
+    return status == MOIETY_E_NO_DEVICE_MEMORY
+               ? moietyi_fail(
+                     status,
+                     "the private arena wants %llu bytes, which others "
+                     "have",
+                     (unsigned long long)pause->page_count * MOIETYI_PAGE_BYTES)
+               : status;
 }
 
-/* Outside of slow paths: copies take their time. */
+/* The message of the copy stays. */
+static moiety_status empty_again(const struct pause *pause,
+                                 const struct moietyi_handles *held,
+                                 moiety_status status)
+{
+    char why[MOIETYI_MESSAGE_BYTES];
+    (void)snprintf(why, sizeof(why), "%s", moietyi_failure_message());
+    moietyi_segments_empty(pause->call->engine->segments, held);
+    return moietyi_fail(status, "%s", why);
+}
+
+/* Outside of slow paths: copies take their time. Only then is the memory there for
+ * others: what was kept outlives a copy that fails. */
 static moiety_status contents_back(const struct pause *pause)
 {
     struct moietyi_call *call = pause->call;
     const struct moietyi_handles held = {pause->firsts, pause->piece_count};
-    bool are_away;
     moietyi_slow_path_end(call->thread_state);
     moiety_status status = moietyi_kept_copy(&pause->arena->kept, pause->copies,
                                              pause->copy_count, true);
-    /* What was kept is there; the memory that has half of it may go. */
-    if (status != MOIETY_OK)
-        (void)moietyi_segments_vacate(call->engine->segments, &held, &are_away);
+    if (status == MOIETY_OK)
+        moietyi_segments_restore(call->engine->segments, &held);
+    else
+        status = empty_again(pause, &held, status);
     moietyi_call_resume(call);
     moietyi_call_pass_gate(call);
     return status;

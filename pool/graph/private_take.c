@@ -48,6 +48,9 @@ static moiety_devptr private_hand_out(const struct want *want,
                             moietyi_buddy_class(engine->streams.buddy, start) |
                                 MOIETYI_BYTE_SPECIAL);
     moietyi_note_stream(want->call, address);
+    if (want->key.scope)
+        moietyi_half_note_fresh(&arena->halves[want->side], want->key.scope,
+                                start);
     arena->live_count++;
     arena->live_bytes += want->request->size.grains * MOIETYI_GRAIN_BYTES;
     if (arena->live_bytes > arena->live_peak_bytes)
@@ -149,7 +152,7 @@ static moiety_status private_escalate(const struct want *want,
 }
 
 /* Of pages that came from the pool. False: they are not the arena's, for want of
- * memory or because it is gone. */
+ * memory, or because it is gone or paused. */
 static bool take_new(const struct want *want, moietyi_page first,
                      uint32_t page_count, moiety_devptr *out,
                      moiety_status *out_status)
@@ -161,9 +164,7 @@ static bool take_new(const struct want *want, moietyi_page first,
     bool is_added = private_add(want, first, page_count);
     if (is_added)
         *out = take_here(want);
-    else
-        arena->reserved_bytes -= page_count * (uint64_t)MOIETYI_PAGE_BYTES;
-    if (arena->reserved_bytes > arena->reserved_peak_bytes)
+    if (is_added && arena->reserved_bytes > arena->reserved_peak_bytes)
         arena->reserved_peak_bytes = arena->reserved_bytes;
     moietyi_private_leave(arena);
     if (!*out)
@@ -178,30 +179,39 @@ struct growth {
     bool is_piece; /* a handle of its own */
 };
 
+/* What was reserved for pages that the arena has not got, also if it was paused
+ * meanwhile. */
+static void private_unreserve(const struct want *want, uint32_t page_count)
+{
+    struct moietyi_private *arena = want->ref->arena;
+    pthread_mutex_lock(&arena->lock);
+    if (arena->number == want->ref->number)
+        arena->reserved_bytes -= page_count * (uint64_t)MOIETYI_PAGE_BYTES;
+    pthread_mutex_unlock(&arena->lock);
+}
+
 /* Of the pool, what the arena has room for; that is taken off it again where it
  * fails. */
 static moiety_status private_grow_by(const struct want *want,
                                      const struct growth *growth,
                                      moiety_devptr *out)
 {
-    struct moietyi_private *arena = want->ref->arena;
     const uint32_t page_count = growth->page_count;
     moietyi_page first;
     MOIETYI_STEP("private.growing");
-    moiety_status status = growth->is_piece
-                               ? moietyi_private_hold(want->call, page_count,
-                                                      want->may_wait, &first)
-                               : private_escalate(want, page_count, &first);
+    moiety_status status =
+        growth->is_piece
+            ? moietyi_private_hold(want->call, page_count,
+                                   page_count == private_pages_of(want),
+                                   want->may_wait, &first)
+            : private_escalate(want, page_count, &first);
     MOIETYI_STEP("private.escalated");
-    if (status == MOIETY_OK) {
-        if (!take_new(want, first, page_count, out, &status))
-            moietyi_private_give_pages(want->call, first, page_count);
+    bool is_had = status == MOIETY_OK;
+    if (is_had && take_new(want, first, page_count, out, &status))
         return status;
-    }
-    if (moietyi_private_enter(want->ref) == MOIETY_OK) {
-        arena->reserved_bytes -= page_count * (uint64_t)MOIETYI_PAGE_BYTES;
-        moietyi_private_leave(arena);
-    }
+    if (is_had)
+        moietyi_private_give_pages(want->call, first, page_count);
+    private_unreserve(want, page_count);
     return status;
 }
 

@@ -19,6 +19,7 @@
 #include "pool/cache/uses.h"
 #include "pool/graph/kept.h"
 #include "pool/graph/private_half.h"
+#include "pool/oom/others.h"
 
 #define MOIETYI_PRIVATES_MAX 4096U
 
@@ -207,10 +208,11 @@ bool moietyi_private_may_end(const struct moietyi_private *arena);
 uint32_t moietyi_private_step(const struct moietyi_private *arena,
                               uint32_t page_count);
 /* A handle of so many pages, which are counted as blocks in use. Not within a
- * lock. As moietyi_segments_hold(), once what is free was given back. */
+ * lock. As moietyi_segments_hold(), once what is free was given back, and if fewer
+ * pages are of no use (`is_least`) what becomes free within wait_ms. */
 MOIETY_MUST_USE moiety_status moietyi_private_hold(struct moietyi_call *call,
                                                    uint32_t page_count,
-                                                   bool may_wait,
+                                                   bool is_least, bool may_wait,
                                                    moietyi_page *out);
 /* Lock held: notes it. False: no memory. */
 bool moietyi_private_note_piece(struct moietyi_private *arena, unsigned side,
@@ -227,9 +229,23 @@ void moietyi_private_free_pieces(struct moietyi_private *arena);
  * found under the lock. */
 void moietyi_private_drop_pieces(struct moietyi_call *call,
                                  struct moietyi_private_piece *pieces);
-/* Gives what the pool has free back to the driver: true where that was
- * something. `is_first`: threads' caches are asked. */
-bool moietyi_private_make_room(struct moietyi_call *call, bool is_first);
+/* How a thread asks for memory again that the pool was too short of. */
+struct moietyi_private_asking {
+    struct moietyi_call *call;
+    bool is_patient; /* waits though nothing is known to become free */
+    bool is_hasty;   /* waits for nothing to become free */
+    bool is_late;    /* the pool's wait_ms are over */
+    uint64_t round_count;
+    uint64_t refusals; /* of the driver, before */
+    struct moietyi_others others;
+};
+typedef moiety_status moietyi_private_ask(struct moietyi_call *call,
+                                          const void *context);
+/* As an allocation has it: what is free goes back to the driver first, of this pool
+ * and of others, and what becomes free within wait_ms. */
+MOIETY_MUST_USE moiety_status
+moietyi_private_insist(struct moietyi_private_asking *asking,
+                       moietyi_private_ask *ask, const void *context);
 /* Lock held. Whether pages that are done on one side may leave it. */
 bool moietyi_private_may_lend(const struct moietyi_private *arena,
                               unsigned side);

@@ -63,7 +63,6 @@ static moiety_status record_stream(const struct moietyi_driver *driver,
                                    CUstream stream, CUevent *out)
 {
     CUcontext context;
-    CUcontext popped;
     if (!last_work_is_created(stream))
         return record_here(driver, stream ? stream : CU_STREAM_LEGACY, out);
     moiety_status status =
@@ -73,8 +72,7 @@ static moiety_status record_stream(const struct moietyi_driver *driver,
     if (status != MOIETY_OK)
         return status;
     status = record_here(driver, stream, out);
-    if (driver->cuCtxPopCurrent(&popped) != CUDA_SUCCESS)
-        (void)driver->cuCtxPopCurrent(&popped);
+    (void)moietyi_section_pop(driver, context);
     return status;
 }
 

@@ -96,10 +96,9 @@ moiety_status moietyi_opener_context(const struct moietyi_driver *driver,
 void moietyi_opener_release(const struct moietyi_driver *driver,
                             const struct moietyi_importer *importer)
 {
-    /* Nobody would try again later. */
-    if (importer->has_primary &&
-        driver->cuDevicePrimaryCtxRelease(importer->device) != CUDA_SUCCESS)
-        (void)driver->cuDevicePrimaryCtxRelease(importer->device);
+    CUresult code = importer->has_primary ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
+    for (int i = 0; i < MOIETYI_UNDO_TRIES && code != CUDA_SUCCESS; i++)
+        code = driver->cuDevicePrimaryCtxRelease(importer->device);
 }
 
 /* A driver may crash where a context is entered that was destroyed. */
@@ -187,11 +186,10 @@ static moiety_status opener_explain(const struct moietyi_opening *opening,
 static CUresult opener_close_at(const struct moietyi_driver *driver,
                                 moiety_devptr address)
 {
-    CUresult code = driver->cuIpcCloseMemHandle((CUdeviceptr)address);
-    /* Nobody would try again later. */
-    return code == CUDA_SUCCESS
-               ? code
-               : driver->cuIpcCloseMemHandle((CUdeviceptr)address);
+    CUresult code = CUDA_ERROR_UNKNOWN;
+    for (int i = 0; i < MOIETYI_UNDO_TRIES && code != CUDA_SUCCESS; i++)
+        code = driver->cuIpcCloseMemHandle((CUdeviceptr)address);
+    return code;
 }
 
 /* No access past the end of what was opened, whatever the handle says. */

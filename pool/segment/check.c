@@ -104,6 +104,20 @@ static uint64_t count_left(const struct moietyi_segments *segments,
     return count;
 }
 
+/* S7 of a list: takes the places of its segments off the count. */
+static bool check_left_of(const struct moietyi_segments *segments,
+                          const struct moietyi_segment *list, uint64_t *count,
+                          moietyi_page *out_at)
+{
+    for (const struct moietyi_segment *at = list; at; at = at->next) {
+        *out_at = at->info.first;
+        if (at->left_count != count_left(segments, at))
+            return false;
+        *count -= at->left_count;
+    }
+    return true;
+}
+
 /* S6 and S7. Lock held. */
 static const char *check_left(const struct moietyi_segments *segments,
                               moietyi_page *out_at)
@@ -117,13 +131,9 @@ static const char *check_left(const struct moietyi_segments *segments,
         pages += at->info.page_count;
         count++;
     }
-    for (const struct moietyi_segment *at = segments->listed; at;
-         at = at->next) {
-        *out_at = at->info.first;
-        if (at->left_count != count_left(segments, at))
-            return "S7: a handle is not mapped as often as it says";
-        count -= at->left_count;
-    }
+    if (!check_left_of(segments, segments->listed, &count, out_at) ||
+        !check_left_of(segments, segments->unreleased, &count, out_at))
+        return "S7: a handle is not mapped as often as it says";
     return count || pages != segments->left_pages
                ? "S7: places that handles left are not counted"
                : NULL;

@@ -256,22 +256,6 @@ static uint32_t move_what_is_free(struct moietyi_segments *segments,
     return missing;
 }
 
-static moiety_status fill(struct moietyi_segments *segments,
-                          const struct moietyi_extension *extension,
-                          const struct moietyi_place *place)
-{
-    uint64_t begin_ns = moietyi_now_ns();
-    uint32_t missing = extension->view
-                           ? move_what_is_free(segments, extension, place)
-                           : place->pages;
-    segments->moving_ns += moietyi_now_ns() - begin_ns;
-    uint32_t done = place->pages - missing;
-    return missing
-               ? create_all(segments, place->first + done, missing,
-                            growth_step(segments, missing, place->room - done))
-               : MOIETY_OK;
-}
-
 static struct moietyi_place
 find_place(struct moietyi_segments *segments,
            const struct moietyi_extension *extension)
@@ -280,6 +264,50 @@ find_place(struct moietyi_segments *segments,
     const struct moietyi_place place = moietyi_place_find(segments, extension);
     pthread_mutex_unlock(&segments->lock);
     return place;
+}
+
+static moiety_status no_room(const struct moietyi_segments *segments,
+                             const struct moietyi_extension *extension)
+{
+    return moietyi_fail(moietyi_source_exhausted(segments),
+                        "the pool's addresses have no room for %llu bytes in a "
+                        "row",
+                        (unsigned long long)extension->needed_bytes);
+}
+
+/* Whether a handle that was to move there could neither be used there nor unmapped
+ * again. */
+static bool is_left(struct moietyi_segments *segments, uint32_t page)
+{
+    pthread_mutex_lock(&segments->lock);
+    const struct moietyi_segment *at = segments->left;
+    while (at && at->info.first.index != page)
+        at = at->next;
+    pthread_mutex_unlock(&segments->lock);
+    return at != NULL;
+}
+
+static moiety_status fill(struct moietyi_segments *segments,
+                          const struct moietyi_extension *extension,
+                          struct moietyi_place place)
+{
+    uint64_t begin_ns = moietyi_now_ns();
+    uint32_t missing = extension->view
+                           ? move_what_is_free(segments, extension, &place)
+                           : place.pages;
+    segments->moving_ns += moietyi_now_ns() - begin_ns;
+    uint32_t done = place.pages - missing;
+    if (missing && is_left(segments, place.first + done)) {
+        place = find_place(segments, extension);
+        missing = place.pages;
+        done = 0;
+    }
+    if (!place.pages)
+        return no_room(segments, extension);
+    return missing
+               ? create_all(segments, place.first + done, missing,
+                            growth_step(segments, missing, place.room - done))
+               : MOIETY_OK;
 }
 
 moiety_status moietyi_extend(struct moietyi_segments *segments,
@@ -297,11 +325,6 @@ moiety_status moietyi_extend(struct moietyi_segments *segments,
         (void)moietyi_unmap_left(segments, extension->passed_epoch, UINT32_MAX);
         place = find_place(segments, extension);
     }
-    if (!place.pages) {
-        return moietyi_fail(moietyi_source_exhausted(segments),
-                            "the pool's addresses have no room for %llu bytes "
-                            "in a row",
-                            (unsigned long long)extension->needed_bytes);
-    }
-    return fill(segments, extension, &place);
+    return place.pages ? fill(segments, extension, place)
+                       : no_room(segments, extension);
 }

@@ -169,15 +169,29 @@ static bool held_set_away(struct moietyi_segments *segments,
     return !is_pinned;
 }
 
+/* By the grower. */
+static struct moietyi_segment *held_find_one(struct moietyi_segments *segments,
+                                             moietyi_page first)
+{
+    pthread_mutex_lock(&segments->lock);
+    struct moietyi_segment *segment = held_segment_at(segments, first);
+    pthread_mutex_unlock(&segments->lock);
+    return segment;
+}
+
+/* By the grower. It takes no memory, so it cannot fail. */
 static void held_set_back(struct moietyi_segments *segments,
-                          const struct held_work *work)
+                          const struct moietyi_handles *held)
 {
     /* With another id: what was registered is stale. */
-    for (uint32_t i = 0; i < work->count; i++)
-        moietyi_segment_announce(segments, work->all[i]);
+    for (uint32_t i = 0; i < held->count; i++) {
+        struct moietyi_segment *segment =
+            held_find_one(segments, held->firsts[i]);
+        moietyi_segment_announce(segments, segment);
+    }
     pthread_mutex_lock(&segments->lock);
-    for (uint32_t i = 0; i < work->count; i++)
-        work->all[i]->is_away = false;
+    for (uint32_t i = 0; i < held->count; i++)
+        held_segment_at(segments, held->firsts[i])->is_away = false;
     pthread_mutex_unlock(&segments->lock);
 }
 
@@ -186,21 +200,16 @@ static moiety_status held_map(struct moietyi_segments *segments,
 {
     const struct moietyi_mapper *mapper = segments->mapper;
     const struct moietyi_segment_info *info = &segment->info;
-    moiety_status status =
-        mapper->map(mapper->context, info->address, info->memory_bytes,
-                    segment->handle, segments->peers);
-    segment->is_mapped = status == MOIETY_OK;
-    return status;
+    return mapper->map(mapper->context, info->address, info->memory_bytes,
+                       segment->handle, segments->peers, &segment->is_mapped);
 }
 
 /* The handle goes, and counts until the driver has it. */
 static void held_empty(struct moietyi_segments *segments,
-                       const struct held_work *work, uint32_t i)
+                       struct moietyi_segment *segment,
+                       struct moietyi_segment *ghost)
 {
-    struct moietyi_segment *segment = work->all[i];
-    struct moietyi_segment *ghost = work->ghosts[i];
     uint64_t bytes = segment->info.memory_bytes;
-    work->ghosts[i] = NULL;
     *ghost = *segment;
     pthread_mutex_lock(&segments->lock);
     segment->is_empty = true;
@@ -210,7 +219,21 @@ static void held_empty(struct moietyi_segments *segments,
     (void)moietyi_source_release(segments, ghost);
 }
 
+/* What cannot be unmapped keeps its memory, which the next refill finds. */
+static void held_try_empty(struct moietyi_segments *segments,
+                           const struct held_work *work, uint32_t i)
+{
+    struct moietyi_segment *segment = work->all[i];
+    struct moietyi_segment *ghost = work->ghosts[i];
+    if (segment->is_empty ||
+        moietyi_source_unmap(segments, segment) != MOIETY_OK)
+        return;
+    work->ghosts[i] = NULL;
+    held_empty(segments, segment, ghost);
+}
+
 static moiety_status held_vacate(struct moietyi_segments *segments,
+                                 const struct moietyi_handles *held,
                                  const struct held_work *work,
                                  bool *out_are_away)
 {
@@ -221,8 +244,7 @@ static moiety_status held_vacate(struct moietyi_segments *segments,
     *out_are_away = status == MOIETY_OK;
     if (status == MOIETY_OK) {
         for (i = 0; i < work->count; i++)
-            if (!work->all[i]->is_empty)
-                held_empty(segments, work, i);
+            held_try_empty(segments, work, i);
         return status;
     }
     /* No handle has gone, so contents come back with the mapping. */
@@ -231,7 +253,7 @@ static moiety_status held_vacate(struct moietyi_segments *segments,
             held_map(segments, work->all[i]) != MOIETY_OK)
             *out_are_away = true;
     if (!*out_are_away)
-        held_set_back(segments, work);
+        held_set_back(segments, held);
     return status;
 }
 
@@ -245,7 +267,7 @@ moiety_status moietyi_segments_vacate(struct moietyi_segments *segments,
     moiety_status status = held_work_begin(segments, held, &work);
     if (status == MOIETY_OK) {
         status = held_set_away(segments, &work)
-                     ? held_vacate(segments, &work, out_are_away)
+                     ? held_vacate(segments, held, &work, out_are_away)
                      : moietyi_fail(MOIETY_E_BUSY,
                                     "the memory is held: it was exported, or "
                                     "registered by moiety_segment_hold()");
@@ -284,18 +306,12 @@ static moiety_status held_refill(struct moietyi_segments *segments,
     moiety_status status = MOIETY_OK;
     for (uint32_t i = 0; i < work->count && status == MOIETY_OK; i++)
         status = held_fill_one(segments, work->all[i], &fresh[i]);
+    /* Also one that is mapped, and may not be open to the device. */
     for (uint32_t i = 0; i < work->count && status == MOIETY_OK; i++)
-        if (!work->all[i]->is_mapped)
-            status = held_map(segments, work->all[i]);
-    if (status == MOIETY_OK) {
-        held_set_back(segments, work);
-        return status;
-    }
-    /* What cannot be unmapped keeps its memory, which the next try finds. */
-    for (uint32_t i = 0; i < work->count; i++)
-        if (fresh[i] &&
-            moietyi_source_unmap(segments, work->all[i]) == MOIETY_OK)
-            held_empty(segments, work, i);
+        status = held_map(segments, work->all[i]);
+    for (uint32_t i = 0; i < work->count && status != MOIETY_OK; i++)
+        if (fresh[i])
+            held_try_empty(segments, work, i);
     return status;
 }
 
@@ -316,6 +332,46 @@ moiety_status moietyi_segments_refill(struct moietyi_segments *segments,
     moietyi_grower_end(segments);
     free(fresh);
     return status;
+}
+
+void moietyi_segments_restore(struct moietyi_segments *segments,
+                              const struct moietyi_handles *held)
+{
+    moietyi_grower_begin(segments);
+    held_set_back(segments, held);
+    moietyi_grower_end(segments);
+}
+
+void moietyi_segments_empty(struct moietyi_segments *segments,
+                            const struct moietyi_handles *held)
+{
+    struct held_work work;
+    moietyi_grower_begin(segments);
+    if (held_work_begin(segments, held, &work) == MOIETY_OK) {
+        for (uint32_t i = 0; i < work.count; i++)
+            held_try_empty(segments, &work, i);
+        held_work_end(&work);
+    }
+    moietyi_grower_end(segments);
+}
+
+bool moietyi_segments_have_room(struct moietyi_segments *segments,
+                                const struct moietyi_handles *held)
+{
+    const struct moietyi_mapper *mapper = segments->mapper;
+    uint64_t missing_bytes = 0;
+    uint64_t free_bytes;
+    pthread_mutex_lock(&segments->lock);
+    for (uint32_t i = 0; i < held->count; i++) {
+        const struct moietyi_segment *segment =
+            held_segment_at(segments, held->firsts[i]);
+        missing_bytes += segment->is_empty ? segment->info.memory_bytes : 0;
+    }
+    pthread_mutex_unlock(&segments->lock);
+    return missing_bytes <=
+               moietyi_bytes_below(segments, moietyi_limit(segments)) &&
+           (mapper->look_free(mapper->context, &free_bytes) != MOIETY_OK ||
+            missing_bytes <= free_bytes);
 }
 
 void moietyi_segments_drop(struct moietyi_segments *segments,

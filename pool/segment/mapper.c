@@ -25,6 +25,7 @@ struct job {
     CUdeviceptr address;
     size_t size_bytes;
     CUmemGenericAllocationHandle handle;
+    bool is_mapped;                   /* the handle, at the address */
     uint64_t peers;                   /* a bit for each ordinal */
     CUmemAccess_flags right;          /* of these */
     int descriptor;                   /* of the handle */
@@ -208,16 +209,19 @@ static moiety_status do_map(const struct moietyi_driver *driver,
         {.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE}};
     moiety_status status = locate(driver, &rights[0].location);
     size_t count = add_peers(job, rights, 1);
-    if (status == MOIETY_OK)
+    if (status == MOIETY_OK && !job->is_mapped) {
         status =
             MOIETYI_CALL(driver, cuMemMap,
                          (job->address, job->size_bytes, 0, job->handle, 0));
+        job->is_mapped = status == MOIETY_OK;
+    }
     if (status != MOIETY_OK)
         return status;
     status = MOIETYI_CALL(driver, cuMemSetAccess,
                           (job->address, job->size_bytes, rights, count));
     if (status != MOIETY_OK)
-        (void)driver->cuMemUnmap(job->address, job->size_bytes);
+        job->is_mapped =
+            driver->cuMemUnmap(job->address, job->size_bytes) != CUDA_SUCCESS;
     return status;
 }
 
@@ -337,14 +341,17 @@ static moiety_status mapper_destroy(void *context, uint64_t handle)
 
 static moiety_status mapper_map(void *context, moiety_devptr address,
                                 uint64_t size_bytes, uint64_t handle,
-                                uint64_t peers)
+                                uint64_t peers, bool *is_mapped)
 {
     struct job job = {.address = address,
                       .size_bytes = size_bytes,
                       .handle = handle,
+                      .is_mapped = *is_mapped,
                       .peers = peers,
                       .right = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-    return within(context_of(context), do_map, &job);
+    moiety_status status = within(context_of(context), do_map, &job);
+    *is_mapped = job.is_mapped;
+    return status;
 }
 
 static moiety_status mapper_grant(void *context, moiety_devptr address,
@@ -561,10 +568,12 @@ static moiety_status reserve_mapped(const struct moietyi_mapper *mapper,
                                     size_t size_bytes, moiety_devptr address)
 {
     uint64_t handle;
+    bool is_mapped = false;
     moiety_status status = mapper->create(mapper->context, size_bytes, &handle);
     if (status != MOIETY_OK)
         return status;
-    status = mapper->map(mapper->context, address, size_bytes, handle, 0);
+    status = mapper->map(mapper->context, address, size_bytes, handle, 0,
+                         &is_mapped);
     moiety_status destroyed = mapper->destroy(mapper->context, handle);
     if (status == MOIETY_OK && destroyed != MOIETY_OK)
         (void)mapper->unmap(mapper->context, address, size_bytes);

@@ -18,7 +18,7 @@
 #include "pool/driver/context.h"
 
 /* All functions: any thread, no lock held; they may block, though not for work
- * of the device. After a failure nothing has changed. */
+ * of the device. After a failure nothing has changed, but as `map` says. */
 struct moietyi_mapper {
     void *context;
     /* Addresses for `size_bytes`, at a multiple of 64 MiB. */
@@ -34,9 +34,12 @@ struct moietyi_mapper {
     /* The memory goes with the last mapping, at once where there is none. */
     moiety_status (*destroy)(void *context, uint64_t handle);
     /* Readable and writable afterwards, for the mapper's device and those whose
-     * ordinals are bits of `peers`. */
+     * ordinals are bits of `peers`. `is_mapped`: the handle is at the address,
+     * before and after; after a failure it is if the driver does not unmap it
+     * again. */
     moiety_status (*map)(void *context, moiety_devptr address,
-                         uint64_t size_bytes, uint64_t handle, uint64_t peers);
+                         uint64_t size_bytes, uint64_t handle, uint64_t peers,
+                         bool *is_mapped);
     /* The same for one more device, of what is mapped; or no longer. */
     moiety_status (*grant)(void *context, moiety_devptr address,
                            uint64_t size_bytes, int32_t device,

@@ -9,6 +9,7 @@
  */
 #include <stdlib.h>
 
+#include "pool/base/failure.h"
 #include "pool/base/step.h"
 #include "pool/segment/mapped.h"
 
@@ -119,37 +120,80 @@ static bool start_moving(struct moietyi_segments *segments,
     return at != NULL;
 }
 
+/* A place that a handle is mapped at besides its own, until that epoch is over. */
+static void note_left(struct moietyi_segments *segments,
+                      struct moietyi_segment *segment,
+                      struct moietyi_segment *left, uint64_t epoch)
+{
+    left->of = segment;
+    left->over_at = epoch;
+    pthread_mutex_lock(&segments->lock);
+    segment->left_count++;
+    segments->left_pages += left->info.page_count;
+    moietyi_segment_insert(&segments->left, left);
+    pthread_mutex_unlock(&segments->lock);
+}
+
+/* Maps the handle at its new place and lists it there. `left`: it could do neither,
+ * and is mapped at the new place all the same. */
+static moiety_status handle_map(struct moietyi_segments *segments,
+                                struct moietyi_segment *segment,
+                                struct moietyi_maps *own,
+                                struct moietyi_segment *left)
+{
+    const struct moietyi_mapper *mapper = segments->mapper;
+    const struct moietyi_segment_info *info = &segment->info;
+    moiety_status status =
+        mapper->map(mapper->context, info->address, info->memory_bytes,
+                    segment->handle, segments->peers, &left->is_mapped);
+    if (status != MOIETY_OK)
+        return status;
+    bool was_mapped = segment->is_mapped;
+    segment->is_mapped = true;
+    moietyi_segment_announce(segments, segment);
+    pthread_mutex_lock(&segments->lock);
+    status = moietyi_segment_publish(segments, segment, own);
+    segments->grow_count += status == MOIETY_OK && !was_mapped;
+    pthread_mutex_unlock(&segments->lock);
+    if (status == MOIETY_OK) {
+        left->is_mapped = false;
+        return status;
+    }
+    moietyi_segment_retract(segments, segment);
+    segment->is_mapped = was_mapped;
+    /* Nobody has used these addresses. */
+    left->is_mapped = !moietyi_source_is_gone(
+        mapper->unmap(mapper->context, info->address, info->memory_bytes));
+    return status;
+}
+
 moiety_status moietyi_handle_put(struct moietyi_segments *segments,
                                  struct moietyi_segment *segment, uint32_t page,
                                  struct moietyi_maps *own)
 {
-    const struct moietyi_mapper *mapper = segments->mapper;
+    struct moietyi_segment *left = calloc(1, sizeof(*left));
     struct moietyi_segment_info before = segment->info;
     struct moietyi_segment_info *info = &segment->info;
+    if (!left)
+        return moietyi_fail(MOIETY_E_NO_HOST_MEMORY,
+                            "no memory for the record of a segment");
     info->first = (moietyi_page){page};
     info->address = segments->base + (uint64_t)page * MOIETYI_PAGE_BYTES;
     info->memory = info->address;
     moiety_status status = moietyi_lookup_prepare(
         &segments->lookup, info->address, info->page_count);
     if (status == MOIETY_OK)
-        status = mapper->map(mapper->context, info->address, info->memory_bytes,
-                             segment->handle, segments->peers);
+        status = handle_map(segments, segment, own, left);
     if (status == MOIETY_OK) {
-        bool was_mapped = segment->is_mapped;
-        segment->is_mapped = true;
-        moietyi_segment_announce(segments, segment);
-        pthread_mutex_lock(&segments->lock);
-        status = moietyi_segment_publish(segments, segment, own);
-        segments->grow_count += status == MOIETY_OK && !was_mapped;
-        pthread_mutex_unlock(&segments->lock);
-        if (status == MOIETY_OK)
-            return status;
-        moietyi_segment_retract(segments, segment);
-        segment->is_mapped = was_mapped;
-        /* Nobody has used these addresses. */
-        (void)mapper->unmap(mapper->context, info->address, info->memory_bytes);
+        free(left);
+        return status;
     }
+    left->info = *info;
     *info = before;
+    if (left->is_mapped)
+        note_left(segments, segment, left, 0);
+    else
+        free(left);
     return status;
 }
 
@@ -162,20 +206,6 @@ static void undo_move(struct moietyi_segments *segments,
     (void)moietyi_segment_publish(segments, move->segment, own);
     pthread_mutex_unlock(&segments->lock);
     free(move->left);
-}
-
-static void note_left(struct moietyi_segments *segments,
-                      const struct move *move, uint64_t epoch)
-{
-    move->left->of = move->segment;
-    move->left->over_at = epoch;
-    pthread_mutex_lock(&segments->lock);
-    move->segment->left_count++;
-    segments->move_count++;
-    segments->moved_bytes += move->left->info.memory_bytes;
-    segments->left_pages += move->left->info.page_count;
-    moietyi_segment_insert(&segments->left, move->left);
-    pthread_mutex_unlock(&segments->lock);
 }
 
 /* Asked after the claim: from then on nobody queues work at the old place. */
@@ -198,7 +228,11 @@ static moiety_status finish_moving(struct moietyi_segments *segments,
         undo_move(segments, move, own);
         return status;
     }
-    note_left(segments, move, over_at(extension, move));
+    pthread_mutex_lock(&segments->lock);
+    segments->move_count++;
+    segments->moved_bytes += move->left->info.memory_bytes;
+    pthread_mutex_unlock(&segments->lock);
+    note_left(segments, move->segment, move->left, over_at(extension, move));
     return MOIETY_OK;
 }
 

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "pool/base/failure.h"
+#include "pool/driver/section.h"
 #include "pool/segment/mapper.h"
 #include "pool/segment/state.h"
 
@@ -150,22 +151,32 @@ moietyi_segments_create(const struct moietyi_segments_options *options,
     return MOIETY_OK;
 }
 
-/* What the mapper refuses has a second try, as refused segments have. */
+/* What is refused at the end is tried again: nobody would try it later. */
 static moiety_status unmap_all_left(struct moietyi_segments *segments)
 {
-    moiety_status status = moietyi_unmap_left(segments, UINT64_MAX, UINT32_MAX);
-    return status == MOIETY_OK
-               ? status
-               : moietyi_unmap_left(segments, UINT64_MAX, UINT32_MAX);
+    moiety_status status = MOIETY_E_DRIVER;
+    for (int i = 0; i < MOIETYI_UNDO_TRIES && status != MOIETY_OK; i++)
+        status = moietyi_unmap_left(segments, UINT64_MAX, UINT32_MAX);
+    return status;
+}
+
+static moiety_status release_all_refused(struct moietyi_segments *segments)
+{
+    uint64_t released_bytes = 0;
+    moiety_status status = MOIETY_E_DRIVER;
+    for (int i = 1; i < MOIETYI_UNDO_TRIES && status != MOIETY_OK; i++)
+        status = moietyi_source_release_refused(segments, &released_bytes);
+    return status;
 }
 
 static void release_addresses(const struct moietyi_segments *segments)
 {
     const struct moietyi_mapper *mapper = segments->mapper;
     uint64_t size_bytes = segments->base_pages * (uint64_t)MOIETYI_PAGE_BYTES;
-    if (segments->base && mapper->release(mapper->context, segments->base,
-                                          size_bytes) != MOIETY_OK)
-        (void)mapper->release(mapper->context, segments->base, size_bytes);
+    for (int i = 0; segments->base && i < MOIETYI_UNDO_TRIES; i++)
+        if (mapper->release(mapper->context, segments->base, size_bytes) ==
+            MOIETY_OK)
+            return;
 }
 
 static void forget_segments(struct moietyi_segment **list)
@@ -181,17 +192,15 @@ moiety_status moietyi_segments_destroy(struct moietyi_segments *segments)
 {
     if (!segments)
         return MOIETY_OK;
-    uint64_t released_bytes = 0;
     moiety_status left = unmap_all_left(segments);
     while (segments->listed) {
         struct moietyi_segment *segment = segments->listed;
         segments->listed = segment->next;
         moietyi_segment_retract(segments, segment);
-        /* Refused segments have the second try below. */
+        /* Refused segments are tried again below. */
         (void)moietyi_source_release(segments, segment);
     }
-    moiety_status status =
-        moietyi_source_release_refused(segments, &released_bytes);
+    moiety_status status = release_all_refused(segments);
     release_addresses(segments);
     forget_segments(&segments->unreleased);
     forget_segments(&segments->left);

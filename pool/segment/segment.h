@@ -67,7 +67,7 @@ moietyi_segments_create(const struct moietyi_segments_options *options,
                         struct moietyi_segments **out);
 /* Releases all memory, also what is not free. No other call may be under way,
  * nor work that uses the memory. Calls the source; may block in it. MOIETY_OK,
- * or what the source said of memory that it did not take back at the second
+ * or what the source said of memory that it did not take back at the fourth
  * try either: that is lost. NULL is OK. */
 moiety_status moietyi_segments_destroy(struct moietyi_segments *segments);
 
@@ -169,10 +169,22 @@ struct moietyi_handles {
 moiety_status moietyi_segments_vacate(struct moietyi_segments *segments,
                                       const struct moietyi_handles *held,
                                       bool *out_are_away);
-/* They have memory again, with unknown contents where it had gone. As above; or
- * as moietyi_segments_grow(): they are away still. */
+/* They are mapped again, with unknown contents where the memory had gone, and are
+ * away still: nobody is told, and nobody can pin one. As above; or as
+ * moietyi_segments_grow(): what has got memory has lost it again, or, if the driver
+ * refuses that, keeps it for the next time. */
 MOIETY_MUST_USE moiety_status moietyi_segments_refill(
     struct moietyi_segments *segments, const struct moietyi_handles *held);
+/* After a refill: they are there, with other ids. Waits for a grower. */
+void moietyi_segments_restore(struct moietyi_segments *segments,
+                              const struct moietyi_handles *held);
+/* The reverse of a refill, contents and all: as far as the driver lets it. */
+void moietyi_segments_empty(struct moietyi_segments *segments,
+                            const struct moietyi_handles *held);
+/* Whether a refill may succeed now, as far as limit and device tell. Outside of slow
+ * paths; asks the driver. */
+bool moietyi_segments_have_room(struct moietyi_segments *segments,
+                                const struct moietyi_handles *held);
 /* They are gone, with what they still have. They are away, and no page of them is
  * in use. As above; what the driver does not take back is tried again by trims. */
 void moietyi_segments_drop(struct moietyi_segments *segments,

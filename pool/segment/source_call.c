@@ -130,9 +130,13 @@ static moiety_status call_release(const struct moietyi_segments *segments,
         return source->release(source->context, info->memory,
                                info->memory_bytes);
     moiety_status status = moietyi_source_unmap(segments, segment);
-    return status == MOIETY_OK
-               ? mapper->destroy(mapper->context, segment->handle)
-               : status;
+    if (status != MOIETY_OK)
+        return status;
+    /* The memory would not go, and nobody would know of it. Who asked the driver to
+     * unmap it has said what the driver said. */
+    if (segment->left_count)
+        return MOIETY_E_DRIVER;
+    return mapper->destroy(mapper->context, segment->handle);
 }
 
 moiety_status moietyi_source_release(struct moietyi_segments *segments,

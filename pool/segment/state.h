@@ -27,8 +27,8 @@ struct moietyi_segment {
                           * the lock */
     bool is_told;   /* who watches knows it: it is listed, or about to be, and
                           * not away; the grower, or who took it off the list */
-    uint32_t left_count; /* places that it left and is mapped at still; the lock
-                          */
+    uint32_t left_count; /* places that it left, or never served at, and is
+                          * mapped at still; the lock */
     /* Of such a place: what left it, and the epoch of the contexts after which
      * nothing uses it. */
     struct moietyi_segment *of;

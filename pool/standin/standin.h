@@ -28,6 +28,7 @@ typedef const char *moiety_standin_version_fn(void);
  * MOIETY_STANDIN_FAULTS takes, rules separated by commas:
  *   ENTRY:nth=N:code=CODE    the N-th call from now on fails (once)
  *   ENTRY:every=K:code=CODE  every K-th call fails
+ *   ENTRY:from=N:code=CODE   the N-th call and all behind it fail
  *   event:late=MICROSECONDS  events complete that much after their work
  *   stream:delay=MICROSECONDS  every piece of stream work takes that longer
  *   memory:free=BYTES, memory:total=BYTES  what cuMemGetInfo() says, whatever is

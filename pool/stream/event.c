@@ -18,7 +18,6 @@ moiety_status moietyi_event_create(const struct moietyi_streams *streams,
                                    CUcontext context, CUevent *out)
 {
     const struct moietyi_driver *driver = streams->driver;
-    CUcontext popped;
     bool is_own = context == streams->contexts[0];
     moiety_status status =
         is_own ? MOIETY_OK : MOIETYI_CALL(driver, cuCtxPushCurrent, (context));
@@ -27,7 +26,7 @@ moiety_status moietyi_event_create(const struct moietyi_streams *streams,
     status =
         MOIETYI_CALL(driver, cuEventCreate, (out, CU_EVENT_DISABLE_TIMING));
     if (!is_own)
-        (void)driver->cuCtxPopCurrent(&popped);
+        (void)moietyi_section_pop(driver, context);
     return status;
 }
 

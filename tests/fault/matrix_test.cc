@@ -6,6 +6,7 @@
 // works.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <map>
 #include <set>
@@ -92,15 +93,19 @@ class FaultMatrix : public ::testing::Test
 
     // The n-th call of the entry fails; returns how many there were. If it did
     // before the pool's end, the pool is looked at.
-    uint64_t RunBadly(const std::string &entry, unsigned n,
-                      const std::string &code)
+    uint64_t RunBadly(const std::string &entry, uint64_t n,
+                      const std::string &code, uint64_t next = 0)
     {
         World world(handles_);
         uint64_t before = Calls(entry.c_str());
-        pool_test::SetFaults(entry + ":nth=" + std::to_string(n) +
-                             ":code=" + code);
+        std::string plan =
+            entry + ":nth=" + std::to_string(n) + ":code=" + code;
+        if (next)
+            plan +=
+                "," + entry + ":nth=" + std::to_string(next) + ":code=" + code;
+        pool_test::SetFaults(plan);
         world.Run([&] {
-            if (Calls(entry.c_str()) - before < n)
+            if (Calls(entry.c_str()) - before < std::max(n, next))
                 return;
             pool_test::SetFaults("");
             world.ExpectPoolToBeWhole();
@@ -225,6 +230,24 @@ TEST_F(FaultMatrix, EveryCallOfEveryEntryByABrokenDevice)
 TEST_F(FaultMatrix, EveryCallOfEveryEntryByABadValue)
 {
     ExpectEveryFaultToBeSurvived("CUDA_ERROR_INVALID_VALUE");
+}
+
+// Two calls of any entries that follow each other closely, as where a call fails and
+// what undoes it fails, too: each pair is a prime number of calls behind the last one,
+// so that every run of the scenario's parts meets them at other places.
+TEST_F(FaultMatrix, TwoCallsInARow)
+{
+    uint64_t calls = 0;
+    for (const auto &entry : CallsOfACleanRun())
+        calls += entry.second;
+    unsigned cases = 0;
+    for (uint64_t n = 1; n <= calls && !HasFailure(); n += 7, cases++) {
+        SCOPED_TRACE("calls " + std::to_string(n) + " and " +
+                     std::to_string(n + 1 + n % 3));
+        RunBadly("*", n, "CUDA_ERROR_UNKNOWN", n + 1 + n % 3);
+        inventory_.ExpectUnchanged(2);
+    }
+    std::printf("%u pairs of %u calls\n", cases, unsigned(calls));
 }
 
 TEST_F(FaultMatrix, EveryAllocationOfHostMemory)

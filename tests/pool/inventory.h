@@ -19,7 +19,8 @@ class Inventory
     // Expects what there was at the last look, or at the construction, and looks
     // anew. An event or a stream may be left if its destruction was refused:
     // then there were as many destructions as creations.
-    void ExpectUnchanged();
+    // `refusals`: calls that the driver may have refused.
+    void ExpectUnchanged(int refusals = 1);
 
   private:
     void Look();

@@ -161,6 +161,34 @@ TEST_P(InACaptureOfAnArena, WhatOutlivedItServesCapturesOnlyWhenDone)
     }
 }
 
+// Work that was queued before the later capture may read it, on any stream, and the
+// later graph is launched on any other.
+TEST_P(InACaptureOfAnArena, WhatOutlivedItIsNotReusedInTheCaptureThatFreesIt)
+{
+    {
+        Scope scope(arena_, freed_);
+        Capture capture(freed_);
+        arena_.TakeAll(freed_);
+        EXPECT_EQ(capture.End(), CUDA_SUCCESS);
+    }
+    Hold hold(freed_);
+    {
+        Scope scope(arena_, next_);
+        Capture capture(next_);
+        arena_.Free(next_);
+        EXPECT_TRUE(arena_.ServesNothing(next_));
+        EXPECT_EQ(capture.End(), CUDA_SUCCESS);
+    }
+    {
+        Scope scope(arena_, next_);
+        Capture capture(next_);
+        EXPECT_TRUE(arena_.ServesNothing(next_));
+        hold.Release();
+        EXPECT_TRUE(arena_.ServesInTheEnd(next_));
+        EXPECT_EQ(capture.End(), CUDA_SUCCESS);
+    }
+}
+
 // No event can be recorded while the scope is open.
 TEST_P(InACaptureOfAnArena, WhatWaitedBeforeItServesItInTheEnd)
 {

@@ -124,7 +124,7 @@ STEP_MUTANTS = {
     ),
     "late_pages_are_nobodys": (
         "pool/graph/private_take.c",
-        "s/if \\(!take_new\\(want, first, page_count, out, \\&status\\)\\)/if (!take_new(want, first, page_count, out, \\&status) \\&\\& status == MOIETY_OK)/",
+        "s/^    if \\(is_had\\)$/    if (is_had \\&\\& status == MOIETY_OK)/",
         "PrivateStep.GrowingIsOvertakenByTheRelease",
     ),
     "late_disowners_clear_what_is_others": (
@@ -134,7 +134,7 @@ STEP_MUTANTS = {
     ),
     "late_growth_is_by_the_place": (
         "pool/graph/private_take.c",
-        "s/growth->is_piece$/moietyi_private_has_pieces(arena)/",
+        "s/growth->is_piece$/moietyi_private_has_pieces(want->ref->arena)/",
         "MappedPrivateStep.GrowingIsOvertakenByAnArenaOfAnotherKind",
     ),
 }

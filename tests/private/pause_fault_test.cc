@@ -4,9 +4,11 @@
 // from one on: nothing is lost.
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <string>
 
 #include "moiety/private.h"
+#include "moiety/segment.h"
 #include "tests/pool/inventory.h"
 #include "tests/pool/pool_under_test.h"
 #include "tests/private/pausing_arena.h"
@@ -30,6 +32,15 @@ class PauseFault : public ::testing::TestWithParam<const char *>
     }
 };
 
+class PauseFaultInARow : public ::testing::Test
+{
+  protected:
+    void SetUp() override
+    {
+        pool_test::UseStandin();
+    }
+};
+
 // Whatever was refused is asked again without faults, and nothing is lost.
 void PauseAndResume(Arena &arena, unsigned *failed_count)
 {
@@ -43,6 +54,57 @@ void PauseAndResume(Arena &arena, unsigned *failed_count)
         EXPECT_EQ(1u, arena.Info().is_paused);
     }
 }
+
+// It waits no longer than it must where an event cannot be recorded.
+moiety_pool_options Hasty()
+{
+    moiety_pool_options options = Mapped();
+    options.wait_ms = 0;
+    return options;
+}
+
+// An arena that pauses and resumes by one plan after the other.
+class Life
+{
+  public:
+    Life()
+    {
+        pool_test::Fill(first_, 4 * kMiB, 1);
+        pool_test::Fill(second_, kMiB, 2);
+        reserved_ = pool_.Stats().reserved_bytes_current;
+    }
+    ~Life()
+    {
+        pool_.Free(first_);
+        pool_.Free(second_);
+    }
+
+    // Returns how often the driver was called.
+    uint64_t Try(const std::string &plan)
+    {
+        SCOPED_TRACE(plan);
+        unsigned failed_count = 0;
+        uint64_t before = pool_test::Calls();
+        pool_test::SetFaults(plan);
+        PauseAndResume(arena_, &failed_count);
+        pool_test::SetFaults("");
+        uint64_t calls = pool_test::Calls() - before;
+        if (arena_.Info().is_paused)
+            arena_.Resume();
+        pool_.TrimAll(); // what the driver did not take back
+        EXPECT_EQ(reserved_, pool_.Stats().reserved_bytes_current);
+        EXPECT_TRUE(pool_test::Holds(first_, 4 * kMiB, 1));
+        EXPECT_TRUE(pool_test::Holds(second_, kMiB, 2));
+        return calls;
+    }
+
+  private:
+    Pool pool_{Hasty()};
+    Arena arena_{pool_};
+    moiety_devptr first_ = arena_.Alloc(4 * kMiB);
+    moiety_devptr second_ = arena_.Alloc(kMiB);
+    uint64_t reserved_ = 0;
+};
 
 TEST_P(PauseFault, LosesNothing)
 {
@@ -98,18 +160,15 @@ TEST_P(PauseFault, LosesNothingWhereTheWayBackFailsToo)
     for (unsigned n = 1; n <= 12; n++) {
         SCOPED_TRACE(std::string(GetParam()) + ", from call " +
                      std::to_string(n));
-        Pool pool(Mapped());
+        Pool pool(Hasty());
         Arena arena(pool);
         unsigned failed_count = 0;
         moiety_devptr first = arena.Alloc(4 * kMiB);
         moiety_devptr second = arena.Alloc(2 * kMiB);
         pool_test::Fill(first, 4 * kMiB, 1);
         pool_test::Fill(second, 2 * kMiB, 2);
-        std::string plan;
-        for (unsigned i = n; i < n + 20; i++)
-            plan += std::string(i == n ? "" : ",") + GetParam() +
-                    ":nth=" + std::to_string(i) + ":code=CUDA_ERROR_UNKNOWN";
-        pool_test::SetFaults(plan);
+        pool_test::SetFaults(std::string(GetParam()) + ":from=" +
+                             std::to_string(n) + ":code=CUDA_ERROR_UNKNOWN");
         PauseAndResume(arena, &failed_count);
         pool_test::SetFaults("");
         if (arena.Info().is_paused)
@@ -119,6 +178,67 @@ TEST_P(PauseFault, LosesNothingWhereTheWayBackFailsToo)
         pool.Free(first);
         pool.Free(second);
     }
+}
+
+// The copy fails, and the unmapping that follows, too: the memory is there, but it is
+// away for all the others.
+TEST_F(PauseFaultInARow, OfCopyAndUnmappingLeavesItPaused)
+{
+    int present = 0;
+    moiety_segment_watcher watcher = {};
+    uint64_t id = 0;
+    Pool pool(Mapped());
+    watcher.struct_size = sizeof watcher;
+    watcher.user = &present;
+    watcher.added = [](void *context, const moiety_segment_info *) {
+        ++*static_cast<int *>(context);
+    };
+    watcher.releasing = [](void *context, const moiety_segment_info *) {
+        --*static_cast<int *>(context);
+    };
+    ASSERT_EQ(MOIETY_OK, moiety_segment_watch(pool, &watcher, &id));
+    {
+        Arena arena(pool);
+        moiety_devptr block = arena.Alloc(kMiB);
+        pool_test::Fill(block, kMiB, 1);
+        arena.Pause(kKeep);
+        pool_test::SetFaults("cuMemcpyHtoDAsync_v2:nth=1:code=999,"
+                             "cuMemUnmap:nth=1:code=999");
+        EXPECT_EQ(MOIETY_E_DRIVER, moiety_private_resume(arena));
+        EXPECT_NE(nullptr,
+                  std::strstr(moiety_last_error_message(), "cuMemcpyHtoDAsync"))
+            << moiety_last_error_message();
+        pool_test::SetFaults("");
+        EXPECT_EQ(1u, arena.Info().is_paused);
+        EXPECT_EQ(0, present);
+        EXPECT_EQ(MOIETY_E_BUSY, moiety_segment_hold(pool, block, 512));
+        arena.Resume();
+        EXPECT_EQ(1, present);
+        EXPECT_TRUE(pool_test::Holds(block, kMiB, 1));
+        pool.Free(block);
+    }
+    EXPECT_EQ(MOIETY_OK, moiety_segment_unwatch(pool, id));
+}
+
+// Any two calls that follow each other closely.
+TEST_F(PauseFaultInARow, LosesNothing)
+{
+    pool_test::Inventory inventory;
+    int64_t live = pool_test::Live("vmm");
+    {
+        Life life;
+        uint64_t calls = life.Try("");
+        EXPECT_LT(20u, calls);
+        for (uint64_t n = 1; n <= calls && !HasFailure(); n++) {
+            const std::string first =
+                "*:nth=" + std::to_string(n) + ":code=999";
+            for (uint64_t gap : {1, 2})
+                (void)life.Try(first + ",*:nth=" + std::to_string(n + gap) +
+                               ":code=999");
+        }
+    }
+    EXPECT_EQ(live, pool_test::Live("vmm"));
+    inventory.ExpectUnchanged();
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -115,7 +115,9 @@ TEST_F(Pause, SaysWhatItHas)
 
 TEST_F(Pause, OthersHaveTheMemoryMeanwhile)
 {
-    Pool pool(Mapped(16 * kMiB));
+    moiety_pool_options options = Mapped(16 * kMiB);
+    options.wait_ms = 0;
+    Pool pool(options);
     Arena arena(pool);
     moiety_devptr block = arena.Alloc(12 * kMiB);
     moiety_devptr other = 0;
@@ -130,6 +132,73 @@ TEST_F(Pause, OthersHaveTheMemoryMeanwhile)
     pool_test::Fill(block, 12 * kMiB, 3);
     EXPECT_TRUE(pool_test::Holds(block, 12 * kMiB, 3));
     pool.Free(block);
+}
+
+// The driver has none until the resume has asked it several times.
+TEST_F(Pause, AResumeWaitsForMemory)
+{
+    Pool pool(Mapped());
+    Arena arena(pool);
+    moiety_devptr block = arena.Alloc(2 * kMiB);
+    std::atomic<bool> is_over{false};
+    moiety_status status = MOIETY_E_INVALID;
+    arena.Pause();
+    uint64_t before = pool_test::Calls("cuMemCreate");
+    pool_test::SetFaults("cuMemCreate:every=1:code=CUDA_ERROR_OUT_OF_MEMORY");
+    std::thread resumer([&] {
+        status = moiety_private_resume(arena);
+        is_over = true;
+    });
+    while (!is_over && pool_test::Calls("cuMemCreate") < before + 4)
+        std::this_thread::yield();
+    pool_test::SetFaults("");
+    resumer.join();
+    EXPECT_EQ(MOIETY_OK, status);
+    pool.Free(block);
+}
+
+// An allocation of such an arena, too: for what a stream has freed.
+TEST_F(Pause, AGrowthWaitsForWhatIsPendingInThePool)
+{
+    Pool pool(Mapped(4 * kMiB));
+    Stream stream;
+    Arena arena(pool);
+    std::atomic<bool> is_over{false};
+    moiety_devptr block = pool.Alloc(4 * kMiB, stream);
+    stream.Hold();
+    pool.Free(block, stream);
+    uint64_t before = pool_test::Calls();
+    std::thread grower([&] {
+        block = arena.Alloc(4 * kMiB);
+        is_over = true;
+    });
+    // It asks the driver again and again.
+    while (!is_over && pool_test::Calls() < before + 500)
+        std::this_thread::yield();
+    stream.Release();
+    grower.join();
+    pool.Free(block);
+}
+
+// What a free of a pool says whose context is lost, the arena counts, too.
+TEST_F(Pause, WhatIsPausedCanGoAfterItsContext)
+{
+    Pool pool(Mapped());
+    Arena arena(pool);
+    Arena running(pool);
+    moiety_devptr block = arena.Alloc(2 * kMiB);
+    moiety_devptr other = running.Alloc(2 * kMiB);
+    arena.Pause();
+    EXPECT_EQ(MOIETY_OK, moiety_pool_context_lost(pool));
+    EXPECT_EQ(MOIETY_E_BUSY, arena.Release());
+    pool.Free(block);
+    pool.Free(other);
+    EXPECT_EQ(0u, arena.Info().live_bytes);
+    EXPECT_EQ(0u, running.Info().live_bytes);
+    EXPECT_EQ(MOIETY_OK, arena.Release());
+    EXPECT_EQ(MOIETY_OK, running.Release());
+    EXPECT_EQ(0u, pool.Stats().allocation_current);
+    EXPECT_EQ(0u, pool.Stats().allocated_bytes_current);
 }
 
 TEST_F(Pause, WhatIsPausedRefusesAndTakesFrees)

@@ -10,6 +10,7 @@
 
 #include "moiety/private.h"
 #include "moiety/stats.h"
+#include "moiety/tenant.h"
 
 extern "C" {
 #include "tests/progress/freeze.h"
@@ -207,6 +208,54 @@ TEST_F(MappedPrivateStep, GrowingIsOvertakenByAnArenaOfAnotherKind)
         });
     EXPECT_EQ(reserved_bytes, Stats().reserved_bytes_current);
     EXPECT_EQ(MOIETY_OK, moiety_private_release(next));
+}
+
+// What was reserved for the growth is reserved no more: the limit has room for
+// exactly one such block.
+TEST_F(MappedPrivateStep, GrowingIsOvertakenByAPause)
+{
+    moiety_private_options options = {};
+    moiety_private_info info = {};
+    options.struct_size = sizeof options;
+    options.flags = MOIETY_PRIVATE_PAUSABLE;
+    options.limit_bytes = kBytes;
+    info.struct_size = sizeof info;
+    ASSERT_EQ(MOIETY_OK, moiety_private_release(arena_));
+    ASSERT_EQ(MOIETY_OK, moiety_private_create_with(pool_, &options, &arena_));
+    Overtake(
+        "private.escalated", [&] { EXPECT_EQ(MOIETY_E_BUSY, Take(0)); },
+        [&] { EXPECT_EQ(MOIETY_OK, moiety_private_pause(arena_, 0)); });
+    ASSERT_EQ(MOIETY_OK, moiety_private_resume(arena_));
+    EXPECT_EQ(MOIETY_OK, moiety_private_stats(arena_, &info));
+    EXPECT_EQ(0u, info.reserved_bytes);
+    EXPECT_EQ(MOIETY_OK, Take(0));
+    EXPECT_EQ(MOIETY_OK, moiety_free(pool_, block_, MOIETY_STREAM_DONE));
+    EXPECT_EQ(MOIETY_OK, moiety_private_release(arena_));
+}
+
+// The block is an ordinary one by then, and its tenant has it no more.
+TEST_F(MappedPrivateStep, AFreeOfATenantsIsOvertakenByTheRelease)
+{
+    moiety_tenant_options options = {};
+    moiety_tenant_info info = {};
+    moiety_tenant tenant = 0;
+    moiety_private arena = 0;
+    options.struct_size = sizeof options;
+    options.flags = MOIETY_TENANT_PAUSABLE;
+    info.struct_size = sizeof info;
+    ASSERT_EQ(MOIETY_OK, moiety_private_release(arena_));
+    ASSERT_EQ(MOIETY_OK, moiety_tenant_create_with(pool_, &options, &tenant));
+    ASSERT_EQ(MOIETY_OK, moiety_tenant_private(tenant, &arena));
+    ASSERT_EQ(MOIETY_OK,
+              moiety_tenant_alloc(tenant, kBytes, Handle(0), &block_));
+    Overtake(
+        "private.freed",
+        [&] { EXPECT_EQ(MOIETY_OK, moiety_free(pool_, block_, Handle(0))); },
+        [&] { EXPECT_EQ(MOIETY_OK, moiety_private_release(arena)); });
+    EXPECT_EQ(MOIETY_OK, moiety_tenant_stats(tenant, &info));
+    EXPECT_EQ(0u, info.live_bytes);
+    // Its arena is gone already.
+    (void)!moiety_tenant_destroy(tenant);
 }
 
 } // namespace

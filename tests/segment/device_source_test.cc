@@ -133,7 +133,7 @@ TEST_F(DeviceSourceTest, WouldDisturbACaptureWithoutRelaxedMode)
               }));
 }
 
-// Refused twice, so that the second try cannot help.
+// Refused four times, so that no further try helps.
 TEST_F(DeviceSourceTest, GivesTheMemoryBackWhenItCannotRestoreTheThread)
 {
     Segments segments(DeviceSource());
@@ -141,7 +141,9 @@ TEST_F(DeviceSourceTest, GivesTheMemoryBackWhenItCannotRestoreTheThread)
     int64_t before = LiveAllocations();
     segment_test::SetFaults(
         "cuThreadExchangeStreamCaptureMode:nth=2:code=CUDA_ERROR_UNKNOWN,"
-        "cuThreadExchangeStreamCaptureMode:nth=3:code=CUDA_ERROR_UNKNOWN");
+        "cuThreadExchangeStreamCaptureMode:nth=3:code=CUDA_ERROR_UNKNOWN,"
+        "cuThreadExchangeStreamCaptureMode:nth=4:code=CUDA_ERROR_UNKNOWN,"
+        "cuThreadExchangeStreamCaptureMode:nth=5:code=CUDA_ERROR_UNKNOWN");
     EXPECT_EQ(MOIETY_E_DRIVER, segments.Grow(1));
     segment_test::SetFaults("");
     EXPECT_EQ(before, LiveAllocations());

@@ -291,12 +291,17 @@ moiety_status FakeMapper::Destroy(void *self, uint64_t handle)
 
 moiety_status FakeMapper::Map(void *self, moiety_devptr address,
                               uint64_t size_bytes, uint64_t handle,
-                              uint64_t peers)
+                              uint64_t peers, bool *is_mapped)
 {
     FakeMapper *own = Self(self);
     Guard guard(own->lock_);
-    if (own->Fails(kMap))
+    if (own->Fails(kMap)) {
+        own->mapped_.erase(address);
+        *is_mapped = own->sticks;
+        if (own->sticks)
+            own->mapped_[address] = {size_bytes, handle, 0};
         return own->failure;
+    }
     auto found = own->handles_.find(handle);
     if (found == own->handles_.end() || found->second != size_bytes)
         return own->Complain("mapped what is no whole handle: " +
@@ -304,10 +309,16 @@ moiety_status FakeMapper::Map(void *self, moiety_devptr address,
     if (address % PROBE_PAGE_BYTES || !own->IsReserved(address, size_bytes))
         return own->Complain("mapped where nothing is reserved: " +
                              Named(address, size_bytes));
-    if (own->HasMapping(address, size_bytes))
+    auto there = own->mapped_.find(address);
+    bool is_there = there != own->mapped_.end() &&
+                    there->second.handle == handle &&
+                    there->second.size_bytes == size_bytes;
+    if (*is_mapped != own->HasMapping(address, size_bytes) ||
+        *is_mapped != is_there)
         return own->Complain("mapped over a mapping: " +
                              Named(address, size_bytes));
     own->mapped_[address] = {size_bytes, handle, peers};
+    *is_mapped = true;
     return MOIETY_OK;
 }
 

@@ -80,6 +80,7 @@ class FakeMapper
     uint64_t memory_bytes = UINT64_MAX;  // of all handles; more is exhausted
     uint64_t largest_bytes = UINT64_MAX; // of a handle; more is exhausted
     moiety_status failure = MOIETY_E_DRIVER;
+    bool sticks = false; // what a map that fails has mapped stays
     // Called within create, no lock held.
     void (*in_create)(void *) = nullptr;
     void *in_create_argument = nullptr;
@@ -101,7 +102,7 @@ class FakeMapper
     static moiety_status Destroy(void *self, uint64_t handle);
     static moiety_status Map(void *self, moiety_devptr address,
                              uint64_t size_bytes, uint64_t handle,
-                             uint64_t peers);
+                             uint64_t peers, bool *is_mapped);
     static moiety_status Grant(void *self, moiety_devptr address,
                                uint64_t size_bytes, int32_t device,
                                bool is_granted);

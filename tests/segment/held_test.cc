@@ -123,6 +123,62 @@ TEST(SegmentHeld, LeavesNothingWhereACallFails)
     }
 }
 
+// The driver refuses to open it, and to unmap it again.
+TEST(SegmentHeld, IsNotLostWhereItStaysMapped)
+{
+    MappedSegments segments;
+    uint32_t first = 0;
+    segments.mapper.sticks = true;
+    segments.mapper.Fail(FakeMapper::kMap, 1);
+    EXPECT_EQ(MOIETY_E_DRIVER, segment_probe_hold(segments.own, 2, &first));
+    EXPECT_EQ(2u, segments.Stats().left_bytes / segment_test::kPage);
+    EXPECT_STREQ(nullptr, segment_probe_check(segments.own));
+    (void)Hold(segments, 2);
+    segment_probe_unmap_left(segments.own, 0);
+    (void)segments.Trim();
+    EXPECT_EQ(2u, segments.ReservedPages());
+    EXPECT_EQ(1u, segments.mapper.HandleCount());
+    segments.ExpectSound();
+}
+
+TEST(SegmentHeld, IsOpenedWhereItStayedMapped)
+{
+    MappedSegments segments;
+    uint32_t first = Hold(segments, 2);
+    bool is_away = false;
+    EXPECT_EQ(MOIETY_OK, segment_probe_add_peer(segments.own, 3));
+    EXPECT_EQ(MOIETY_OK, segment_probe_vacate(segments.own, first, &is_away));
+    segments.mapper.sticks = true;
+    segments.mapper.Fail(FakeMapper::kMap, 1);
+    segments.mapper.Fail(FakeMapper::kUnmap, 1);
+    EXPECT_EQ(MOIETY_E_DRIVER, segment_probe_refill(segments.own, first));
+    EXPECT_EQ(2u, segments.ReservedPages());
+    EXPECT_STREQ(nullptr, segment_probe_check(segments.own));
+    EXPECT_EQ(MOIETY_OK, segment_probe_refill(segments.own, first));
+    EXPECT_EQ(UINT64_C(1) << 3,
+              segments.mapper.PeersAt(segments.Address(first)));
+    segments.ExpectSound();
+}
+
+// Between the memory and the contents that come back.
+TEST(SegmentHeld, IsAwayUntilItIsRestored)
+{
+    MappedSegments segments;
+    uint32_t first = Hold(segments, 2);
+    bool is_away = false;
+    uint64_t id = 0;
+    EXPECT_EQ(MOIETY_OK, segment_probe_vacate(segments.own, first, &is_away));
+    EXPECT_EQ(MOIETY_OK, segment_probe_refill_away(segments.own, first));
+    EXPECT_FALSE(segment_probe_pin(segments.own, segments.Address(first), &id));
+    segments.mapper.Fail(FakeMapper::kUnmap, 1);
+    segment_probe_empty(segments.own, first);
+    EXPECT_EQ(2u, segments.ReservedPages());
+    EXPECT_FALSE(segment_probe_pin(segments.own, segments.Address(first), &id));
+    EXPECT_STREQ(nullptr, segment_probe_check(segments.own));
+    EXPECT_EQ(MOIETY_OK, segment_probe_refill(segments.own, first));
+    segments.ExpectSound();
+}
+
 // Both ways back failed: the memory is there, and is found.
 TEST(SegmentHeld, IsFoundAgainWhereItCouldNotBeMappedBack)
 {

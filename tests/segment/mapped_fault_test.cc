@@ -200,7 +200,7 @@ TEST(MappedFault, TheProgramDoesAllThatMayFail)
     }
 }
 
-void ExpectSurvival(uint64_t seed, FakeMapper::Kind kind)
+void ExpectSurvival(uint64_t seed, FakeMapper::Kind kind, bool sticks = false)
 {
     bool has_failed = true;
     unsigned n = 0;
@@ -208,6 +208,7 @@ void ExpectSurvival(uint64_t seed, FakeMapper::Kind kind)
         SCOPED_TRACE("seed " + std::to_string(seed) + ", call " +
                      std::to_string(++n) + " of kind " + std::to_string(kind));
         Program program(seed);
+        program.segments.mapper.sticks = sticks;
         program.segments.mapper.Fail(kind, n);
         program.Run();
         has_failed = program.segments.mapper.HasFailed();
@@ -242,6 +243,12 @@ TEST(MappedFault, EveryMapping)
 {
     for (uint64_t seed : kSeeds)
         ExpectSurvival(seed, FakeMapper::kMap);
+}
+
+// The driver does not undo it either: the place is taken until it does.
+TEST(MappedFault, EveryMappingThatStays)
+{
+    ExpectSurvival(kSeeds[0], FakeMapper::kMap, true);
 }
 
 TEST(MappedFault, EveryUnmapping)

@@ -70,6 +70,17 @@ TEST_F(FaultPlan, FailsEveryKthCallWithANamedCode)
     }
 }
 
+TEST_F(FaultPlan, FailsAllCallsFromOneOn)
+{
+    ASSERT_EQ(SetFaults("cuMemAlloc:from=3:code=2"), 0);
+    EXPECT_EQ(AllocAndFree(), CUDA_SUCCESS);
+    EXPECT_EQ(AllocAndFree(), CUDA_SUCCESS);
+    for (int i = 0; i < 3; i++)
+        EXPECT_EQ(AllocAndFree(), CUDA_ERROR_OUT_OF_MEMORY);
+    ASSERT_EQ(SetFaults(""), 0);
+    EXPECT_EQ(AllocAndFree(), CUDA_SUCCESS);
+}
+
 TEST_F(FaultPlan, AFailedCallHasNoEffect)
 {
     CUdeviceptr address = 0;
@@ -142,6 +153,8 @@ TEST_F(FaultPlan, ABadPlanIsRefusedNamedAndChangesNothing)
         "cuMemAlloc:nth=1",
         "cuMemAlloc:code=2",
         "cuMemAlloc:nth=1:every=2:code=2",
+        "cuMemAlloc:nth=1:from=2:code=2",
+        "cuMemAlloc:from=0:code=2",
         "cuMemAlloc:nth=1:code=0",
         "cuMemAlloc:nth=-1:code=2",
         "cuMemAlloc:nth=1:code=CUDA_ERROR_NONE",

@@ -144,12 +144,30 @@ moiety_status segment_probe_vacate(struct moietyi_segments *segments,
     return moietyi_segments_vacate(segments, &held, out_is_away);
 }
 
+moiety_status segment_probe_refill_away(struct moietyi_segments *segments,
+                                        uint32_t first)
+{
+    const moietyi_page page = {first};
+    const struct moietyi_handles held = {&page, 1};
+    return moietyi_segments_refill(segments, &held);
+}
+
 moiety_status segment_probe_refill(struct moietyi_segments *segments,
                                    uint32_t first)
 {
     const moietyi_page page = {first};
     const struct moietyi_handles held = {&page, 1};
-    return moietyi_segments_refill(segments, &held);
+    moiety_status status = segment_probe_refill_away(segments, first);
+    if (status == MOIETY_OK)
+        moietyi_segments_restore(segments, &held);
+    return status;
+}
+
+void segment_probe_empty(struct moietyi_segments *segments, uint32_t first)
+{
+    const moietyi_page page = {first};
+    const struct moietyi_handles held = {&page, 1};
+    moietyi_segments_empty(segments, &held);
 }
 
 void segment_probe_drop(struct moietyi_segments *segments, uint32_t first)

@@ -37,7 +37,8 @@ struct segment_probe_mapper {
     moiety_status (*look_free)(void *context, uint64_t *out_bytes);
     moiety_status (*destroy)(void *context, uint64_t handle);
     moiety_status (*map)(void *context, moiety_devptr address,
-                         uint64_t size_bytes, uint64_t handle, uint64_t peers);
+                         uint64_t size_bytes, uint64_t handle, uint64_t peers,
+                         bool *is_mapped);
     moiety_status (*grant)(void *context, moiety_devptr address,
                            uint64_t size_bytes, int32_t device,
                            bool is_granted);
@@ -127,8 +128,12 @@ moiety_status segment_probe_hold(struct moietyi_segments *segments,
                                  uint32_t page_count, uint32_t *out_first);
 moiety_status segment_probe_vacate(struct moietyi_segments *segments,
                                    uint32_t first, bool *out_is_away);
+/* And is back; or, with memory, away still. */
 moiety_status segment_probe_refill(struct moietyi_segments *segments,
                                    uint32_t first);
+moiety_status segment_probe_refill_away(struct moietyi_segments *segments,
+                                        uint32_t first);
+void segment_probe_empty(struct moietyi_segments *segments, uint32_t first);
 void segment_probe_drop(struct moietyi_segments *segments, uint32_t first);
 moiety_status segment_probe_watch(struct moietyi_segments *segments,
                                   const struct segment_probe_watcher *watcher,

@@ -207,32 +207,6 @@ moiety_pool_create(const moiety_pool_options *options, moiety_pool **out);
 MOIETY_API MOIETY_MUST_USE moiety_status
 moiety_pool_options_check(const moiety_pool_options *options);
 
-/**
- * Lets one more device access all memory of a pool, what it has and what it will
- * have, as if `peer_devices` had named it: kernels and copies of that device's
- * contexts can use the pool's addresses.
- *
- * @param pool    A pool of mapped memory (MOIETY_POOL_MAPPED).
- * @param device  Ordinal of the device, 0 to 63. One that may access the memory
- *                already changes nothing.
- *
- * @return MOIETY_OK
- * @return MOIETY_E_INVALID      `pool` is NULL or destroyed; there is no such
- *         device, or it is the pool's own.
- * @return MOIETY_E_UNSUPPORTED  The device cannot access the memory of the pool's
- *         (cuDeviceCanAccessPeer); the pool's memory is not mapped, or not any more:
- *         then the device has what still is.
- * @return what the driver said  The device has access to nothing: call again.
- *
- * Threads:   any, concurrently. Waits for a thread that grows the pool; calls the
- *            driver once for each piece, 20 to 50 us.
- * Streams:   none are waited for. There is no way back: other devices' work may
- *            use the memory.
- * Context:   any may be current, and stays so.
- */
-MOIETY_API MOIETY_MUST_USE moiety_status moiety_pool_add_peer(moiety_pool *pool,
-                                                              int32_t device);
-
 /** What a destroyed pool had not got back. */
 typedef struct moiety_leaks {
     /** Bytes of this struct: set by the caller before the call. */
@@ -698,20 +672,6 @@ moiety_pool_set_limit(moiety_pool *pool, uint64_t limit_bytes);
  */
 MOIETY_API MOIETY_MUST_USE moiety_status
 moiety_pool_reserve(moiety_pool *pool, uint64_t total_bytes);
-
-/**
- * Lets the peaks of moiety_pool_stats() begin anew at the current values.
- *
- * @return MOIETY_OK
- * @return MOIETY_E_INVALID  `pool` is NULL or destroyed.
- * @return MOIETY_E_FORKED
- *
- * Threads:   any. Waits for a thread that grows the pool.
- * Streams:   none.
- * Context:   none; the driver is not called.
- */
-MOIETY_API MOIETY_MUST_USE moiety_status
-moiety_pool_reset_peaks(moiety_pool *pool);
 
 /**
  * Tells which pool of this process an address is of, a host arena's too.

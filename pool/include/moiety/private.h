@@ -182,14 +182,15 @@ moiety_private_pause(moiety_private arena, uint32_t flags);
  * @return MOIETY_E_INVALID  `arena` is 0, was released, or its pool is gone; or it
  *         is not paused.
  * @return MOIETY_E_BUSY     Another thread pauses or resumes it.
- * @return MOIETY_E_NO_DEVICE_MEMORY  Others have the memory.
+ * @return MOIETY_E_NO_DEVICE_MEMORY  Others have the memory, also after the pool's
+ *         `wait_ms`.
  * @return MOIETY_E_NO_HOST_MEMORY
  * @return what the driver said. After each failure it is paused as before, and can
  *         be resumed later.
  *
  * Ownership: the arena and its blocks stay the caller's.
- * Threads:   any. Waits for copies, for growers of the pool, and where memory is
- *            short as moiety_alloc().
+ * Threads:   any. Waits for copies, for growers of the pool, and up to `wait_ms`
+ *            for memory.
  * Streams:   the contents are there when the call returns.
  * Context:   any may be current.
  */

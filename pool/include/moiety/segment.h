@@ -208,6 +208,32 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_segment_watch(
 MOIETY_API MOIETY_MUST_USE moiety_status
 moiety_segment_unwatch(moiety_pool *pool, uint64_t id);
 
+/**
+ * Lets one more device access all memory of a pool, what it has and what it will
+ * have, as if `peer_devices` had named it: kernels and copies of that device's
+ * contexts can use the pool's addresses.
+ *
+ * @param pool    A pool of mapped memory (MOIETY_POOL_MAPPED).
+ * @param device  Ordinal of the device, 0 to 63. One that may access the memory
+ *                already changes nothing.
+ *
+ * @return MOIETY_OK
+ * @return MOIETY_E_INVALID      `pool` is NULL or destroyed; there is no such
+ *         device, or it is the pool's own.
+ * @return MOIETY_E_UNSUPPORTED  The device cannot access the memory of the pool's
+ *         (cuDeviceCanAccessPeer); the pool's memory is not mapped, or not any more:
+ *         then the device has what still is.
+ * @return what the driver said  The device has access to nothing: call again.
+ *
+ * Threads:   any, concurrently. Waits for a thread that grows the pool; calls the
+ *            driver once for each piece, 20 to 50 us.
+ * Streams:   none are waited for. There is no way back: other devices' work may
+ *            use the memory.
+ * Context:   any may be current, and stays so.
+ */
+MOIETY_API MOIETY_MUST_USE moiety_status moiety_pool_add_peer(moiety_pool *pool,
+                                                              int32_t device);
+
 #ifdef __cplusplus
 }
 #endif

@@ -192,6 +192,20 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_pool_stats(moiety_pool *pool,
 MOIETY_API const char *moiety_stats_entry(const moiety_stats *stats,
                                           uint32_t index, uint64_t *out_value);
 
+/**
+ * Lets the peaks of moiety_pool_stats() begin anew at the current values.
+ *
+ * @return MOIETY_OK
+ * @return MOIETY_E_INVALID  `pool` is NULL or destroyed.
+ * @return MOIETY_E_FORKED
+ *
+ * Threads:   any. Waits for a thread that grows the pool.
+ * Streams:   none.
+ * Context:   none; the driver is not called.
+ */
+MOIETY_API MOIETY_MUST_USE moiety_status
+moiety_pool_reset_peaks(moiety_pool *pool);
+
 #ifdef __cplusplus
 }
 #endif

@@ -24,6 +24,7 @@ struct rule {
     char entry[WORD_MAX]; /* symbol, base name or "*" */
     uint64_t nth;         /* 0 or the one call that fails */
     uint64_t every;       /* 0 or the period */
+    uint64_t from;        /* 0 or the first call of those that fail */
     uint64_t calls;       /* seen so far; under plan_lock */
     CUresult code;
 };
@@ -137,6 +138,8 @@ static bool parse_word(const char *word, struct rule *out)
         return parse_count(word + 4, &out->nth);
     if (strncmp(word, "every=", 6) == 0)
         return parse_count(word + 6, &out->every);
+    if (strncmp(word, "from=", 5) == 0)
+        return parse_count(word + 5, &out->from);
     if (strncmp(word, "code=", 5) == 0)
         return parse_code(word + 5, &out->code);
     return false;
@@ -149,18 +152,19 @@ static bool parse_rule(char *text, struct rule *out)
     if (!word || strlen(word) >= WORD_MAX || !entry_name_is_known(word)) {
         return reject(word ? word : "",
                       "ENTRY:nth=N:code=CODE, ENTRY:every=K:code=CODE, "
-                      "event:late=US, stream:delay=US, wait:code=CODE, "
-                      "memory:free=BYTES or memory:total=BYTES, ENTRY a driver "
-                      "entry's name or *");
+                      "ENTRY:from=N:code=CODE, event:late=US, "
+                      "stream:delay=US, wait:code=CODE, memory:free=BYTES or "
+                      "memory:total=BYTES, ENTRY a driver entry's name or *");
     }
     memcpy(out->entry, word, strlen(word) + 1);
     while ((word = strtok_r(NULL, ":", &position)))
         if (!parse_word(word, out))
-            return reject(word, "each ENTRY then nth=N or every=K, and "
+            return reject(word, "each ENTRY then nth=N, every=K or from=N, and "
                                 "code=NUMBER or code=CUDA_ERROR_NAME");
-    if ((out->nth == 0) == (out->every == 0) || out->code == CUDA_SUCCESS)
-        return reject(out->entry, "each with one of nth=N and every=K, and "
-                                  "with code=CODE");
+    if ((out->nth != 0) + (out->every != 0) + (out->from != 0) != 1 ||
+        out->code == CUDA_SUCCESS)
+        return reject(out->entry, "each with one of nth=N, every=K and from=N, "
+                                  "and with code=CODE");
     return true;
 }
 
@@ -245,6 +249,8 @@ static bool rule_fires(struct rule *rule)
     rule->calls++;
     if (rule->nth)
         return rule->calls == rule->nth;
+    if (rule->from)
+        return rule->calls >= rule->from;
     return rule->calls % rule->every == 0;
 }
 

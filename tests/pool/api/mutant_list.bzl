@@ -17,8 +17,8 @@ WATCH_MUTANTS = {
     ),
     "pieces_are_not_told": (
         "pool/segment/move.c",
-        "/^moiety_status moietyi_handle_put/,/^}/" +
-        "s/^        moietyi_segment_announce\\(.*$//",
+        "/^static moiety_status handle_map/,/^}/" +
+        "s/^    moietyi_segment_announce\\(.*$//",
         _GIVES + "Mapped",
     ),
     "trims_are_not_told": (
