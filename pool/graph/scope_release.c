@@ -47,17 +47,6 @@ scope_release_take_freed(struct moietyi_scopes *scopes,
     return block;
 }
 
-void moietyi_scope_hand_all(struct moietyi_scopes *scopes,
-                            struct moietyi_scope *scope,
-                            struct moietyi_scope *other)
-{
-    struct moietyi_scope_block *block;
-    while ((block = scope->freed ? scope->freed : scope->live)) {
-        moietyi_scope_block_remove(scopes, scope, block);
-        (void)hand_on(scopes, other, block);
-    }
-}
-
 /* Lock held. Its blocks are ordinary ones from now on: they keep the SPECIAL
  * bit, which their owners' frees find nothing behind. Those that may be of a graph
  * of another scope are that one's. */

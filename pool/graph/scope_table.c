@@ -127,6 +127,18 @@ void moietyi_scope_block_remove(struct moietyi_scopes *scopes,
     atomic_fetch_sub_explicit(&scopes->block_count, 1, memory_order_relaxed);
 }
 
+void moietyi_scope_hand_all(struct moietyi_scopes *scopes,
+                            struct moietyi_scope *scope,
+                            struct moietyi_scope *other)
+{
+    struct moietyi_scope_block *block;
+    while ((block = scope->freed ? scope->freed : scope->live)) {
+        moietyi_scope_block_remove(scopes, scope, block);
+        block->is_reusable = false;
+        moietyi_scope_block_add(scopes, other, block);
+    }
+}
+
 static void add_to(struct moietyi_exported_list *list,
                    const struct moietyi_scope_block *block)
 {

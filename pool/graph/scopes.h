@@ -142,6 +142,10 @@ void moietyi_scope_block_remove(struct moietyi_scopes *scopes,
 /* Lock held. Moves it to the other list of its scope. */
 void moietyi_scope_block_set_freed(struct moietyi_scope_block *block,
                                    bool is_freed);
+/* Lock held. All that `scope` keeps becomes the other's. */
+void moietyi_scope_hand_all(struct moietyi_scopes *scopes,
+                            struct moietyi_scope *scope,
+                            struct moietyi_scope *other);
 /* Lock held. False: no memory. */
 bool moietyi_scopes_reserve(struct moietyi_scopes *scopes);
 /* The blocks that scopes keep, freed or not, after those that `out` has. */
@@ -203,10 +207,6 @@ moiety_status moietyi_scope_no_memory(void);
 MOIETY_MUST_USE moiety_status moietyi_scope_release(struct moietyi_call *call,
                                                     moiety_scope number);
 MOIETY_MUST_USE moiety_status moietyi_scopes_release(struct moietyi_call *call);
-/* Lock held. All that `scope` keeps becomes the other's. */
-void moietyi_scope_hand_all(struct moietyi_scopes *scopes,
-                            struct moietyi_scope *scope,
-                            struct moietyi_scope *other);
 /* Gives what was freed to the buddy: after the engine was drained, with no call
  * under way. */
 void moietyi_scopes_drain(struct moietyi_scopes *scopes,

@@ -138,6 +138,8 @@ moiety_stream_retire(moiety_pool *pool, moiety_stream stream);
  *
  * @return MOIETY_OK
  * @return MOIETY_E_FORKED  No guard was taken.
+ * @return MOIETY_E_BUSY    No guard was taken: this is a signal handler that
+ *         interrupted another call of the library in the same thread.
  *
  * Threads:   any; the two calls of a pair may come from different threads.
  *            Waits for context events that are being recorded right now, which
@@ -155,6 +157,7 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_capture_guard_begin(void);
  * @return MOIETY_OK
  * @return MOIETY_E_INVALID  No guard is held.
  * @return MOIETY_E_FORKED
+ * @return MOIETY_E_BUSY     As above: the guard is still held.
  *
  * Threads:   any. Takes a lock for an instant. The end of the last guard destroys
  *            the pools that moiety_pool_destroy_later() has left to it.
