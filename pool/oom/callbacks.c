@@ -149,6 +149,23 @@ static bool is_on_its_way(const struct moietyi_escalation *escalation)
            moietyi_escalation_bytes(escalation);
 }
 
+/* Whole segments that were freed make room for one that does: that comes before
+ * the program gives up more. */
+static bool callbacks_regrow(struct moietyi_escalation *escalation)
+{
+    uint64_t trimmed_bytes = 0;
+    if (!moietyi_segments_can_trim(escalation->body->segments))
+        return false;
+    moiety_status status =
+        moietyi_trim_for(escalation->call, 0, &trimmed_bytes);
+    moietyi_escalation_note(escalation, MOIETY_HISTORY_TRIM, status,
+                            trimmed_bytes);
+    escalation->report.steps[MOIETY_OOM_TRIM].gave_bytes += trimmed_bytes;
+    return trimmed_bytes &&
+           moietyi_escalation_is_found(escalation, MOIETY_OOM_GROW,
+                                       moietyi_escalation_grow);
+}
+
 enum moietyi_verdict moietyi_call_back(struct moietyi_escalation *escalation)
 {
     uint64_t end_number = callbacks_next_number(escalation->body->callbacks);
@@ -164,7 +181,11 @@ enum moietyi_verdict moietyi_call_back(struct moietyi_escalation *escalation)
         moietyi_oom_look(escalation);
         bool is_vain = escalation->report.live_bytes >= before_bytes;
         vain_count = is_vain ? vain_count + 1 : 0;
-        if (vain_count == VAIN_ROUNDS_MOST || is_on_its_way(escalation))
+        if (is_on_its_way(escalation))
+            return MOIETYI_EXHAUSTED;
+        if (callbacks_regrow(escalation))
+            return MOIETYI_FOUND;
+        if (vain_count == VAIN_ROUNDS_MOST)
             return MOIETYI_EXHAUSTED;
     }
 }
