@@ -16,7 +16,8 @@ static struct native_block *native_block_of(PyObject *self)
     return (struct native_block *)self;
 }
 
-bool native_is_block(PyObject *object)
+/* Whether it is a Block or a HostBlock, live or not. */
+static bool py_block_is_one(PyObject *object)
 {
     PyTypeObject *base = PyLong_Check(object)
                              ? NULL
@@ -44,6 +45,27 @@ static int py_block_answer(bool is_live)
 int native_block_check(const struct native_block *block)
 {
     return py_block_answer(native_block_is_live(block));
+}
+
+int native_address_from(PyObject *object, void *out)
+{
+    const struct native_block *block = (const struct native_block *)object;
+    if (!py_block_is_one(object))
+        return native_u64_from(object, out);
+    if (native_block_check(block))
+        return 0;
+    *(uint64_t *)out = block->address;
+    return 1;
+}
+
+int native_bare_from(PyObject *object, void *out)
+{
+    if (!py_block_is_one(object))
+        return native_u64_from(object, out);
+    PyErr_Format(PyExc_TypeError,
+                 "%R frees its memory itself: call its free(), or drop it",
+                 object);
+    return 0;
 }
 
 int native_block_show(struct native_block *block)

@@ -58,10 +58,10 @@ static moiety_status take_slowly(moiety_pool *pool, moiety_tenant tenant,
                   : moiety_alloc(pool, nbytes, stream, out);
 }
 
-/* What came when a handler had raised already has no owner. Its last life may be
- * pending, but not on another stream. */
-static void give_unowned(moiety_pool *pool, moiety_devptr address,
-                         moiety_stream stream)
+/* Its last life may be pending, but on no other stream; one that captures cannot be
+ * waited for: all of them then. */
+static void py_memory_return(moiety_pool *pool, moiety_devptr address,
+                             moiety_stream stream)
 {
     moiety_status status = moiety_free(pool, address, stream);
     if (status != MOIETY_OK)
@@ -83,8 +83,9 @@ moiety_status native_take(moiety_pool *pool, moiety_tenant tenant,
     native_wait_begin(&wait);
     Py_BEGIN_ALLOW_THREADS;
     status = take_slowly(pool, tenant, nbytes, stream, out);
+    /* What came when a handler had raised already has no owner. */
     if (status == MOIETY_OK && wait.has_failed)
-        give_unowned(pool, *out, stream);
+        py_memory_return(pool, *out, stream);
     Py_END_ALLOW_THREADS;
     return native_wait_end(&wait, status);
 }

@@ -241,10 +241,6 @@ int native_u64_from(PyObject *object, void *out);
 int native_context_from(PyObject *object, void *out);
 int native_u32_from(PyObject *object, void *out);
 int native_stream_from(PyObject *object, void *out);
-/* An address: a number, or a block that lives. */
-int native_address_from(PyObject *object, void *out);
-/* An address that nobody owns: blocks, which free themselves, are refused. */
-int native_bare_from(PyObject *object, void *out);
 /* Two whole numbers; TypeError for anything else. 0, or -1 after an error. */
 int native_pair_from(PyObject *object, const char *name, int *first,
                      int *second);
@@ -386,8 +382,10 @@ PyObject *native_watch_segments(PyObject *self, PyObject *arguments,
                                 PyObject *names);
 
 /* block.c: life of a block. */
-/* Whether it is a Block or a HostBlock, live or not. */
-bool native_is_block(PyObject *object);
+/* For "O&" of PyArg_Parse...(). An address: a number, or a block that lives. */
+int native_address_from(PyObject *object, void *out);
+/* An address that nobody owns: blocks, which free themselves, are refused. */
+int native_bare_from(PyObject *object, void *out);
 /* Refuses a block that was freed, or whose pool was closed. */
 int native_block_check(const struct native_block *block);
 /* The same. Whoever has its address from now on keeps the block, and with it the

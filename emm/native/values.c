@@ -25,27 +25,6 @@ int native_u64_from(PyObject *object, void *out)
     return is_fine;
 }
 
-int native_address_from(PyObject *object, void *out)
-{
-    const struct native_block *block = (const struct native_block *)object;
-    if (!native_is_block(object))
-        return native_u64_from(object, out);
-    if (native_block_check(block))
-        return 0;
-    *(uint64_t *)out = block->address;
-    return 1;
-}
-
-int native_bare_from(PyObject *object, void *out)
-{
-    if (!native_is_block(object))
-        return native_u64_from(object, out);
-    PyErr_Format(PyExc_TypeError,
-                 "%R frees its memory itself: call its free(), or drop it",
-                 object);
-    return 0;
-}
-
 int native_pair_from(PyObject *object, const char *name, int *first,
                      int *second)
 {
