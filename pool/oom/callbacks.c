@@ -16,6 +16,7 @@
 #include "pool/core/body.h"
 #include "pool/oom/beside.h"
 #include "pool/oom/escalation.h"
+#include "pool/oom/give_back.h"
 
 /* Rounds in a row that say that they freed, and have freed nothing of the pool:
  * it may have been the driver's. */
@@ -153,15 +154,15 @@ static bool is_on_its_way(const struct moietyi_escalation *escalation)
  * the program gives up more. */
 static bool callbacks_regrow(struct moietyi_escalation *escalation)
 {
-    uint64_t trimmed_bytes = 0;
-    if (!moietyi_segments_can_trim(escalation->body->segments))
+    struct moietyi_given_back given;
+    if (!moietyi_segments_whole_bytes(escalation->body->segments))
         return false;
-    moiety_status status =
-        moietyi_trim_for(escalation->call, 0, &trimmed_bytes);
+    moiety_status status = moietyi_give_back(escalation->call, 0, &given);
     moietyi_escalation_note(escalation, MOIETY_HISTORY_TRIM, status,
-                            trimmed_bytes);
-    escalation->report.steps[MOIETY_OOM_TRIM].gave_bytes += trimmed_bytes;
-    return trimmed_bytes &&
+                            given.bytes);
+    escalation->report.steps[MOIETY_OOM_TRIM].gave_bytes += given.bytes;
+    escalation->is_held_up = given.is_held_up;
+    return given.bytes &&
            moietyi_escalation_is_found(escalation, MOIETY_OOM_GROW,
                                        moietyi_escalation_grow);
 }
