@@ -219,6 +219,7 @@ TEST_P(InACaptureOfAnArena, WhatWasAllocatedOutsideIsKeptForTheGraph)
         EXPECT_TRUE(arena_.ServesNothing(freed_));
         EXPECT_EQ(capture.End(), CUDA_SUCCESS);
     }
+    EXPECT_EQ(arena_.Info().waiting_bytes, 0u) << "the scope has it";
     hold.Release();
     scope.End();
     EXPECT_TRUE(arena_.ServesNothing(freed_));
