@@ -247,6 +247,8 @@ TEST_F(Cxx, OwnersEndQuietlyInAChild)
     moiety::pool pool;
     moiety::host_arena arena;
     moiety::host_resource resource(arena);
+    // The ends of strings read them.
+    ASSERT_EQ(MOIETY_OK, moiety_host_copy_to_children(arena.get()));
     auto *block = new moiety::buffer(pool, 512, stream_);
     auto *staging = new std::pmr::vector<char>(kMiB, 'a', &resource);
     auto *lines = new std::pmr::vector<std::pmr::string>(3, &resource);

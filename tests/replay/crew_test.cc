@@ -29,7 +29,7 @@ class Crew : public testing::Test
                    const struct subject *subject = &checking_subject)
     {
         const subject_setup setup = {job.thread_count, job.thread_count,
-                                     limit_bytes, false};
+                                     limit_bytes, false, false};
         crew_found found = {};
         EXPECT_EQ(subject->start(&setup), nullptr);
         EXPECT_EQ(crew_run(subject, &job, &found), nullptr);
@@ -113,7 +113,7 @@ TEST_F(Crew, SaysThatAThreadIsRefused)
 {
     struct subject refusing = checking_subject;
     refusing.attach = [](uint32_t thread) { return thread != 1; };
-    const subject_setup setup = {2, 2, 0, false};
+    const subject_setup setup = {2, 2, 0, false, false};
     const crew_job job = {2, 4, 1000, 10, 100, 1, false};
     crew_found found;
     ASSERT_EQ(refusing.start(&setup), nullptr);

@@ -262,7 +262,7 @@ TEST_F(Replay, ReplaysATraceOfNothing)
 
 TEST(CheckingSubjectDeathTest, AbortsWhereItIsCalledWrongly)
 {
-    const subject_setup setup = {1, 1, 0, false};
+    const subject_setup setup = {1, 1, 0, false, false};
     ASSERT_EQ(checking_subject.start(&setup), nullptr);
     uint64_t address = checking_subject.alloc(0, 8, 0);
     EXPECT_DEATH(checking_subject.free(0, 0, 8, 0), "never was");

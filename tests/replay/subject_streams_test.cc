@@ -27,7 +27,7 @@ class SubjectStreams : public testing::TestWithParam<Subject>
     }
     void SetUp() override
     {
-        const subject_setup setup = {1, 2, 0, false};
+        const subject_setup setup = {1, 2, 0, false, false};
         subject_ = SubjectNamed(GetParam().name);
         ASSERT_EQ(subject_->start(&setup), nullptr);
         ASSERT_TRUE(subject_->attach(0));

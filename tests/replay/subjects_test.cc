@@ -215,7 +215,7 @@ TEST_P(Subjects, MapMemoryWhereTheirNameSaysSoAndNowhereElse)
 
 TEST_P(Subjects, SayWhyATraceHasTooManyStreams)
 {
-    const subject_setup setup = {1, BENCH_STREAMS_MAX + 1, 0, false};
+    const subject_setup setup = {1, BENCH_STREAMS_MAX + 1, 0, false, false};
     const struct subject *subject = SubjectNamed(GetParam().name);
     const char *why = subject->start(&setup);
     if (GetParam().does_make_streams)
@@ -236,7 +236,7 @@ TEST(AllSubjects, AreTestedHereOrRefuse)
     EXPECT_EQ(count, std::size(kSubjects) + 1);
     unsetenv("MOIETY_TORCH_SHIM");
     UseStandinWithPools();
-    const subject_setup setup = {1, 1, 0, false};
+    const subject_setup setup = {1, 1, 0, false, false};
     EXPECT_STREQ(
         SubjectNamed("torch")->start(&setup),
         "MOIETY_TORCH_SHIM names no library; "
@@ -254,7 +254,7 @@ TEST(WatchedSubject, IsFoundOutWhereItHandsOutABlockTwice)
     planted.alloc = [](uint32_t, size_t, uint32_t) { return uint64_t{4096}; };
     planted.free = [](uint32_t, uint64_t, size_t, uint32_t) {};
     const struct subject *watched = Watched(&planted);
-    const subject_setup setup = {1, 1, 1, false};
+    const subject_setup setup = {1, 1, 1, false, false};
     ASSERT_EQ(watched->start(&setup), nullptr);
     watched->alloc(0, 512, 0);
     watched->alloc(0, 512, 0);
