@@ -83,6 +83,8 @@ def mutant(name, file, change, tests = ":rows"):
         # It includes what the file that it replaces includes.
         features = ["-layering_check"],
         linkopts = ["-Wl,--allow-multiple-definition"],
+        # As the packages of numa compile their files.
+        local_defines = ["_GNU_SOURCE"] if file.startswith("numa/") else [],
         deps = [
             tests,
             "//pool:moiety",
