@@ -332,12 +332,12 @@ moiety_status moietyi_call_begin(struct moiety_pool *pool, moiety_stream stream,
     if (status != MOIETY_OK)
         return status;
     out->cancel_state = moietyi_cancel_hold();
-    if (moietyi_thread_serves(out->thread, pool)) {
+    if (moietyi_is_dead(pool)) {
+        status = moietyi_fail(MOIETY_E_INVALID, "the pool was destroyed");
+    } else if (moietyi_thread_serves(out->thread, pool)) {
         status = moietyi_fail(MOIETY_E_BUSY,
                               "the pool called this function in the middle of "
                               "a call of its own");
-    } else if (moietyi_is_dead(pool)) {
-        status = moietyi_fail(MOIETY_E_INVALID, "the pool was destroyed");
     } else {
         status = call_begin(out, stream);
     }

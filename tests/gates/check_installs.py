@@ -38,8 +38,8 @@ LEFT_OUT = re.compile(r"^(?:third_party|tests/gates|bench/results)/")
 
 def problems_of(name, text):
     for command in INSTALLER.finditer(text):
-        package = command.group(1)
-        if not PATH.search(package) and \
+        package = command.group(1).rstrip(".")
+        if not PATH.search(command.group(1)) and \
                 package.split("[")[0].lower() not in DEPENDENCIES:
             line = text.count("\n", 0, command.start()) + 1
             yield (f"{name}:{line}: {package} is neither a path nor a "
