@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 #include "pool/base/clock.h"
-#include "pool/base/step.h"
 #include "pool/cache/gate.h"
 #include "pool/core/body.h"
 #include "pool/graph/privates.h"
@@ -111,7 +110,6 @@ moiety_status moietyi_private_insist(struct moietyi_private_asking *asking,
         if (status != MOIETY_E_NO_DEVICE_MEMORY ||
             (!is_more && !private_may_wait_on(asking)))
             break;
-        MOIETYI_STEP("private.short");
         if (!is_more)
             moietyi_call_nap(call, &nap_ns, NAP_MOST_NS);
         status = ask(call, context);
