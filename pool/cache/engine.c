@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "pool/base/barrier.h"
+#include "pool/base/clock.h"
 #include "pool/base/failure.h"
 #include "pool/cache/flush.h"
 #include "pool/cache/live.h"
@@ -170,13 +171,26 @@ static void give_stream_state(struct moietyi_thread_state *by,
     moietyi_epoch_finish(stream_state);
 }
 
+/* Others may take the thread's caches of other pools meanwhile. */
+static void engine_nap(long *duration_ns, long most_ns)
+{
+    struct moietyi_thread *thread = moietyi_thread_self;
+    bool is_inside = moietyi_thread_is_inside(thread);
+    if (is_inside)
+        moietyi_thread_leave(thread);
+    moietyi_nap_longer(duration_ns, most_ns);
+    if (is_inside)
+        moietyi_thread_reenter(thread);
+    moietyi_interrupt_ask();
+}
+
 moiety_status moietyi_engine_drain(struct moietyi_engine *engine)
 {
     /* Nobody's, so that it needs no memory. */
     struct moietyi_thread_state by = {.engine = engine};
     moiety_status status = MOIETY_OK;
     if (!moietyi_context_is_lost(engine->streams.own_context))
-        status = moietyi_synchronise_last(&engine->streams);
+        status = moietyi_synchronise_last(&engine->streams, engine_nap);
     if (status == MOIETY_E_BUSY)
         return status;
     moietyi_capture_guard_leave(&engine->streams);

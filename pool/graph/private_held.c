@@ -10,6 +10,7 @@
 #include "pool/cache/gate.h"
 #include "pool/core/body.h"
 #include "pool/graph/privates.h"
+#include "pool/oom/give_back.h"
 #include "pool/segment/segment.h"
 #include "pool/stream/epoch.h"
 
@@ -63,15 +64,15 @@ static moiety_status hold_once(struct moietyi_call *call, const void *context)
 
 static bool make_room(struct moietyi_call *call, bool is_first)
 {
-    uint64_t bytes = 0;
+    struct moietyi_given_back given;
     (void)moietyi_reclaim_own(call);
     if (is_first)
         (void)moietyi_steal_caches(call);
     else
         (void)moietyi_steal_caches_at_times(call);
     (void)moietyi_reclaim_done(call);
-    (void)moietyi_trim_for(call, 0, &bytes);
-    return bytes != 0;
+    (void)moietyi_give_back(call, 0, &given);
+    return given.bytes != 0;
 }
 
 /* One round: true where the driver has got memory back. Each other pool is visited

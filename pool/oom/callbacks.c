@@ -18,8 +18,8 @@
 #include "pool/oom/escalation.h"
 #include "pool/oom/give_back.h"
 
-/* Rounds in a row that say that they freed, and have freed nothing of the pool:
- * it may have been the driver's. */
+/* Rounds that say that they freed, and have freed nothing of the pool: it may have
+ * been the driver's, or others allocated meanwhile. */
 #define VAIN_ROUNDS_MOST 16U
 
 struct moietyi_callback {
@@ -180,8 +180,7 @@ enum moietyi_verdict moietyi_call_back(struct moietyi_escalation *escalation)
         if (verdict != MOIETYI_EXHAUSTED || !has_freed)
             return verdict;
         moietyi_oom_look(escalation);
-        bool is_vain = escalation->report.live_bytes >= before_bytes;
-        vain_count = is_vain ? vain_count + 1 : 0;
+        vain_count += escalation->report.live_bytes >= before_bytes;
         if (is_on_its_way(escalation))
             return MOIETYI_EXHAUSTED;
         if (callbacks_regrow(escalation))

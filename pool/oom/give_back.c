@@ -6,21 +6,25 @@
  */
 #include "pool/oom/give_back.h"
 
+#include "pool/stream/capture_guard.h"
+
 struct question {
     struct moietyi_call *call;
     uint32_t wait_ms;
     bool is_refused;
 };
 
-/* A driver without events of contexts tells nothing: a call that may wait at all
- * waits as long as that one does. */
+/* A driver without events of contexts tells nothing, nor does any while a capture
+ * guard forbids events: a call that may wait at all waits as long as the driver
+ * does. */
 static bool is_at_rest(void *context)
 {
     struct question *question = context;
     struct moietyi_call *call = question->call;
-    bool may = call->pool->body->driver->cuCtxRecordEvent
-                   ? moietyi_reclaim_is_device_idle(call)
-                   : question->wait_ms != 0;
+    bool is_told = call->pool->body->driver->cuCtxRecordEvent &&
+                   !moietyi_capture_guard_is_held();
+    bool may =
+        is_told ? moietyi_reclaim_is_device_idle(call) : question->wait_ms != 0;
     question->is_refused |= !may;
     return may;
 }

@@ -62,7 +62,8 @@ static bool is_any_unreleased(struct moietyi_segments *segments)
 static bool may_release(const struct moietyi_segments *segments,
                         const struct moietyi_release_rule *rule)
 {
-    return !rule || segments->mapper || rule->may_release(rule->context);
+    return !rule || moietyi_segments_are_mapped(segments) ||
+           rule->may_release(rule->context);
 }
 
 /* The next segment that is wholly free, from page `*cursor` on; NULL at the end. */

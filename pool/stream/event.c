@@ -246,7 +246,8 @@ static moiety_status ask_last(const struct moietyi_streams *streams,
 
 /* By questions, and not as a recorder: the work may wait for the thread that
  * begins a guard. */
-static moiety_status wait_last(struct moietyi_streams *streams, unsigned i)
+static moiety_status wait_last(struct moietyi_streams *streams, unsigned i,
+                               moietyi_nap_fn *nap)
 {
     CUevent event = NULL;
     bool is_over = false;
@@ -255,8 +256,10 @@ static moiety_status wait_last(struct moietyi_streams *streams, unsigned i)
     if (status == MOIETY_OK)
         status = ask_last(streams, event, &is_over);
     while (status == MOIETY_OK && !is_over) {
-        moietyi_nap_longer(&nap_ns, NAP_MOST_NS);
-        status = ask_last(streams, event, &is_over);
+        nap(&nap_ns, NAP_MOST_NS);
+        status = moietyi_is_interrupted()
+                     ? moietyi_fail(MOIETY_E_BUSY, "the wait was interrupted")
+                     : ask_last(streams, event, &is_over);
     }
     moietyi_event_destroy(streams, event);
     return status;
@@ -274,9 +277,9 @@ static moiety_status synchronise_guarded(const struct moietyi_streams *streams,
 }
 
 static moiety_status wait_for_context(struct moietyi_streams *streams,
-                                      unsigned i)
+                                      unsigned i, moietyi_nap_fn *nap)
 {
-    return streams->driver->cuCtxRecordEvent ? wait_last(streams, i)
+    return streams->driver->cuCtxRecordEvent ? wait_last(streams, i, nap)
                                              : synchronise_guarded(streams, i);
 }
 
@@ -290,14 +293,15 @@ static bool may_go_on(const struct moietyi_streams *streams,
            !moietyi_driver_has_stopped();
 }
 
-moiety_status moietyi_synchronise_last(struct moietyi_streams *streams)
+moiety_status moietyi_synchronise_last(struct moietyi_streams *streams,
+                                       moietyi_nap_fn *nap)
 {
     moiety_status first = MOIETY_OK;
     for (unsigned i = 0; i < known_contexts(streams); i++) {
-        moiety_status status = wait_for_context(streams, i);
+        moiety_status status = wait_for_context(streams, i, nap);
         /* What is refused is tried once more. */
         if (may_go_on(streams, status))
-            status = wait_for_context(streams, i);
+            status = wait_for_context(streams, i, nap);
         if (may_go_on(streams, status)) {
             return moietyi_fail(MOIETY_E_BUSY,
                                 "the driver refused to wait for the context's "

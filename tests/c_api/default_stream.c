@@ -25,6 +25,7 @@
 #endif
 
 #define BLOCK_BYTES ((size_t)4096)
+#define WAIT_MS 60000
 #define LARGE_BYTES ((size_t)64 << 20)
 
 static int failure_count;
@@ -167,6 +168,7 @@ static void check_record_use(moiety_pool *pool)
           "a large allocation");
     check(moiety_record_use(pool, address, NULL) == MOIETY_OK, "record_use");
     check(moiety_free(pool, address, MEANT) == MOIETY_OK, "a free");
+    check(moiety_pool_synchronize(pool, WAIT_MS) == MOIETY_OK, "a wait");
     check(moiety_alloc(pool, LARGE_BYTES, MEANT, &again) == MOIETY_OK &&
               again == address,
           "record_use");

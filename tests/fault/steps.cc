@@ -324,6 +324,9 @@ void AskAndTrim(World &world)
     }
     world.Note("moiety_stats_entry"),
         (void)moiety_stats_entry(&stats, 0, &value);
+    (void)TRY(world, moiety_pool_options_check, (nullptr));
+    world.Note("moiety_set_interrupt"), moiety_set_interrupt(nullptr, nullptr);
+    world.Note("moiety_capture_age_ns"), (void)moiety_capture_age_ns();
     (void)TRY(world, moiety_last_driver_error, (&error));
     world.Note("moiety_last_error_message");
     world.Note("moiety_status_name"), (void)moiety_status_name(MOIETY_OK);

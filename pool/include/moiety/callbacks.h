@@ -151,7 +151,8 @@ typedef struct moiety_allocation_callbacks {
 
 /**
  * Asked by a thread that waits, about 20 times a second, whether it is to go on. It
- * returns 0, or another number, which ends the wait as if its time were over. Calls
+ * returns 0, or another number, which ends the wait as if its time were over, and the
+ * thread's later waits too, until moiety_set_interrupt() is called again. Calls
  * of the library that it makes are refused with MOIETY_E_BUSY. It must return: no
  * longjmp(), no C++ exception, no end of the thread.
  *
@@ -161,8 +162,8 @@ typedef int moiety_interrupt_fn(void *user);
 
 /**
  * Sets the function that ends the calling thread's waits for the device's work:
- * those of allocations, moiety_pool_synchronize(), moiety_tenant_pause() and
- * resume(), and moiety_ipc_wait(). It is for bindings to languages in which a signal
+ * those of allocations, moiety_pool_synchronize(), moiety_pool_destroy(),
+ * moiety_tenant_pause() and resume(), and moiety_ipc_wait(). It is for bindings to languages in which a signal
  * ends a call. A call of the driver is not interrupted.
  *
  * @param function  NULL for none, which is how a thread begins.

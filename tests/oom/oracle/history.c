@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define NO_SEGMENT SIZE_MAX
 
@@ -35,6 +36,7 @@ struct history {
     /* The judge's. */
     struct fits_segment *places;
     struct fits_range *ranges;
+    struct fits_range *ranges_and_segments;
     size_t range_count;
 };
 
@@ -81,6 +83,7 @@ void history_destroy(struct history *history)
     free(history->segments.items);
     free(history->blocks);
     free(history->ranges);
+    free(history->ranges_and_segments);
     free(history->places);
     (void)pthread_mutex_destroy(&history->lock);
     free(history);
@@ -292,6 +295,52 @@ static struct fits_answer ask(const struct history *history,
     return fits(&question);
 }
 
+static bool may_device_work(const struct history *history,
+                            const struct history_failure *failure,
+                            const struct history_rules *rules)
+{
+    uint64_t deadline = failure->call.begin + rules->wait_ns;
+    bool may = rules->wait_ns == 0;
+    for (unsigned i = 0; i < HISTORY_STREAMS && !may; i++) {
+        const struct history_span *span =
+            busy_after(&history->busy[i], deadline);
+        may = span && span->begin <= failure->call.end;
+    }
+    return may;
+}
+
+/* No segment goes back, but each may be used as it is. */
+static void add_segments(struct history *history)
+{
+    free(history->ranges_and_segments);
+    history->ranges_and_segments =
+        calloc(history->range_count + history->segments.count + 1,
+               sizeof(*history->ranges));
+    require(history->ranges_and_segments != NULL, "no memory");
+    memcpy(history->ranges_and_segments, history->ranges,
+           history->range_count * sizeof(*history->ranges));
+    for (size_t i = 0; i < history->segments.count; i++)
+        history->ranges_and_segments[history->range_count + i] =
+            (struct fits_range){.address = history->places[i].address,
+                                .segment = i,
+                                .is_usable = true};
+}
+
+static bool fits_without_growing(struct history *history,
+                                 const struct history_failure *failure,
+                                 const struct history_rules *rules)
+{
+    add_segments(history);
+    const struct fits_case question = {
+        .limit_bytes = rules->limit_bytes,
+        .needed_bytes = failure->needed_bytes,
+        .segments = history->places,
+        .ranges = history->ranges_and_segments,
+        .range_count = history->range_count + history->segments.count,
+    };
+    return fits(&question).is_fitting;
+}
+
 enum history_verdict history_judge(struct history *history,
                                    const struct history_failure *failure,
                                    const struct history_rules *rules,
@@ -307,6 +356,10 @@ enum history_verdict history_judge(struct history *history,
         answer = ask(history, failure, rules);
         verdict = answer.is_fitting ? HISTORY_FALSE : HISTORY_EXCUSED;
     }
+    if (verdict == HISTORY_FALSE && failure->is_held_up &&
+        may_device_work(history, failure, rules) &&
+        !fits_without_growing(history, failure, rules))
+        verdict = HISTORY_EXCUSED;
     if (out)
         *out = answer;
     return verdict;

@@ -10,7 +10,10 @@
  * limit. It is excused if the request fits only where blocks lie that wait for a
  * stream with work pending when the pool had waited for `wait_ns`: any work that
  * was queued before the call's end, as nobody records an event at a free. What
- * was freed on the request's own stream waits for nothing.
+ * was freed on the request's own stream waits for nothing. It is excused, too, if
+ * it fits only in a segment of its own, the pool says that the device's work keeps
+ * others, and that may be: the device worked then, or the pool may not wait until
+ * it knows better.
  *
  * Whatever the evidence leaves open is decided for the pool. A block counts as
  * live from the begin of the call that took it to the end of the call that
@@ -63,6 +66,8 @@ struct history_failure {
     struct history_span call;
     uint64_t needed_bytes;
     uint32_t stream; /* or NO_STREAM */
+    /* The pool says that whole segments stay as long as the device works. */
+    bool is_held_up;
 };
 
 /* What is expected of the pool. */

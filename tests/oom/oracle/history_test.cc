@@ -68,7 +68,7 @@ class HistoryTest : public ::testing::Test
     }
 
     std::unique_ptr<history, Destroy> history_;
-    history_failure failure_ = {{kBegin, kEnd}, 4 * kMiB, 0};
+    history_failure failure_ = {{kBegin, kEnd}, 4 * kMiB, 0, false};
     fits_answer answer_ = {};
     history_rules rules_ = {8 * kMiB, 0};
 };
@@ -237,6 +237,22 @@ TEST_F(HistoryTest, ASegmentThatPendingWorkKeepsCannotBeGrownAnew)
     failure_.needed_bytes = 9 * kMiB;
     rules_.limit_bytes = 16 * kMiB;
     EXPECT_EQ(Judge(), HISTORY_EXCUSED);
+}
+
+// It is wholly free, but too short, and stays while the device works.
+TEST_F(HistoryTest, ASegmentThatTheDevicesWorkKeepsIsAnExcuse)
+{
+    failure_.needed_bytes = 9 * kMiB;
+    rules_.limit_bytes = 16 * kMiB;
+    EXPECT_EQ(Judge(), HISTORY_FALSE);
+    failure_.is_held_up = true;
+    EXPECT_EQ(Judge(), HISTORY_EXCUSED) << "the pool may not wait";
+    rules_.wait_ns = 1;
+    EXPECT_EQ(Judge(), HISTORY_FALSE) << "no stream works";
+    Busy(0, kBefore, HISTORY_NEVER);
+    EXPECT_EQ(Judge(), HISTORY_EXCUSED);
+    failure_.needed_bytes = 8 * kMiB;
+    EXPECT_EQ(Judge(), HISTORY_FALSE) << "it has room as it is";
 }
 
 // An earlier segment's block stays that segment's when the address comes back.

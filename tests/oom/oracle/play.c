@@ -67,6 +67,7 @@ static void note_refusal(const struct play *play, uint32_t stream,
         .call = call,
         .needed_bytes = history_needed_bytes(size_bytes, report->needed_bytes),
         .stream = stream,
+        .is_held_up = report->held_up_bytes != 0,
     };
     atomic_fetch_add(&play->tally->failures, 1);
 }

@@ -59,17 +59,8 @@ class Settings : public ::testing::TestWithParam<uint32_t>
 
 // --- a driver that does not say what the device has ---
 
-class Claims : public ::testing::Test
+class Claims : public Settings
 {
-  protected:
-    void SetUp() override
-    {
-        pool_test::UseStandin();
-    }
-    void TearDown() override
-    {
-        pool_test::SetFaults("");
-    }
 };
 
 TEST_F(Claims, AreCheckedAgainstAnother)

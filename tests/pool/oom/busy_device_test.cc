@@ -116,6 +116,24 @@ TEST_P(BusyDevice, KeepsSegmentsUntilItRests)
         pool.Free(live);
 }
 
+// A guard forbids the event that would say that the device rests.
+TEST_P(BusyDevice, ThatRestsGivesMemoryBackUnderAGuard)
+{
+    Pool pool(Of(64 * kMiB, 1000));
+    std::vector<moiety_devptr> blocks;
+    while (blocks.size() < 4)
+        blocks.push_back(pool.Alloc(16 * kMiB));
+    for (size_t i : {0u, 2u})
+        pool.Free(blocks[i], MOIETY_STREAM_DONE);
+    ASSERT_EQ(MOIETY_OK, moiety_capture_guard_begin());
+    moiety_devptr block = 0;
+    EXPECT_EQ(MOIETY_OK,
+              moiety_alloc(pool, 32 * kMiB, MOIETY_STREAM_DONE, &block));
+    EXPECT_EQ(MOIETY_OK, moiety_capture_guard_end());
+    for (moiety_devptr live : {blocks[1], blocks[3], block})
+        pool.Free(live);
+}
+
 // The wait is for the device, though no block waits for it.
 TEST_P(BusyDevice, IsWaitedForWhereThatHelps)
 {
