@@ -41,8 +41,9 @@ PLUGGABLE_FOLDER = "emm/pluggable"
 TORCH_SOURCES = "emm/torch"
 PUBLIC_HEADERS = "pool/include"
 TORCH_SHIM = "bench/subjects/torch/torch_shim.cc"  # made where PyTorch is
-# Verifiers: tests alone call them, and a linker of archives leaves them out.
-VERIFIERS = {"pool/buddy/check.c", "pool/segment/check.c"}
+# Tests and builds for sanitizers alone call them, and a linker of archives leaves
+# them out.
+VERIFIERS = {"pool/base/lock.c", "pool/buddy/check.c", "pool/segment/check.c"}
 CARRIED_SUFFIXES = {".c", ".cc", ".h", ".hpp", ".inc", ".map"}
 
 LIBRARY = "libmoiety.so.0"
