@@ -583,6 +583,23 @@ def test_a_pool_that_is_dropped_under_a_guard_ends_after_it(driver, forgotten):
     assert free_bytes(driver) == before
 
 
+def test_an_end_that_is_refused_once_more_comes_later(driver, forgotten):
+    """The guard's end takes all captures for over, and the driver does not."""
+    stream, graph = ctypes.c_void_p(), ctypes.c_void_p()
+    driver.call("cuStreamCreate", ctypes.byref(stream), 0)
+    before = free_bytes(driver)
+    pool = moiety.Pool()
+    pool.alloc(MIB).free()
+    _native.capture_guard_begin()
+    del pool
+    driver.call("cuStreamBeginCapture_v2", stream, 2)
+    _native.capture_guard_end()
+    assert free_bytes(driver) < before
+    driver.call("cuStreamEndCapture", stream, ctypes.byref(graph))
+    forgotten()
+    assert free_bytes(driver) == before
+
+
 def test_what_is_watched_is_released_when_the_pool_ends(driver, forgotten):
     stream, graph = ctypes.c_void_p(), ctypes.c_void_p()
     driver.call("cuStreamCreate", ctypes.byref(stream), 0)

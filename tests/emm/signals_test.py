@@ -129,6 +129,23 @@ def test_a_handler_that_returns_ends_no_wait(stream):
         assert pool.stats()["allocation.all.current"] == 1
 
 
+def test_a_wait_of_a_handler_leaves_the_outer_one_to_signals(full):
+    _, source = full
+    count = 0
+
+    def handler(*_):
+        nonlocal count
+        count += 1
+        with contextlib.suppress(moiety.Error):
+            moiety.ipc.wait(0)
+        if count > 2:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            raise Raised
+
+    with alarm(handler), pytest.raises(Raised):
+        source.alloc(6 * MIB, moiety.LEGACY)
+
+
 def test_calls_of_a_handler_are_refused_during_a_wait(full):
     pool, source = full
     seen = []

@@ -190,6 +190,22 @@ def test_streams_that_all_threads_name(pool):
     contend(name)
 
 
+def test_a_threads_own_stream_is_nobody_elses(driver):
+    with moiety.Pool(limit_bytes=8 * MIB, wait_ms=0) as pool:
+        block = pool.alloc(6 * MIB)
+
+        def name():
+            block.stream = moiety.PER_THREAD
+
+        thread = threading.Thread(target=name)
+        thread.start()
+        thread.join()
+        with driver.held(driver.stream()):
+            block.free()  # behind all work, as that thread's is not known here
+            with pytest.raises(MemoryError):
+                pool.alloc(6 * MIB, moiety.PER_THREAD)
+
+
 def test_settings_that_all_threads_change(pool):
     def change():
         refused(lambda: pool.set_limit(256 * MIB))

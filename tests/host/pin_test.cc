@@ -278,6 +278,10 @@ TEST_F(HostPin, PinsAgainWhatWentWithItsContext)
     EXPECT_FALSE(pages_.IsPinned(1));
     EXPECT_EQ(MOIETY_OK, pages_.Pin(1, 2));
     EXPECT_TRUE(pages_.IsPinned(1));
+    // What is not pinned again is its owner's own.
+    EXPECT_TRUE(IsKeptFromChildren(pages_.At(1)));
+    EXPECT_FALSE(IsKeptFromChildren(pages_.At(0)));
+    EXPECT_FALSE(IsKeptFromChildren(pages_.At(3)));
     EXPECT_EQ(MOIETY_OK, pages_.Unpin(1, 2));
     EXPECT_EQ(MOIETY_OK, pages_.Unpin(0, 4));
 }

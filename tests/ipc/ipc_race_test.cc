@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <functional>
+#include <random>
 #include <thread>
 #include <vector>
 
@@ -111,6 +112,29 @@ TEST_F(IpcRace, ImportVsTrim)
             EXPECT_EQ(MOIETY_OK, moiety_ipc_trim(1, nullptr));
     });
     RunTogether(bodies);
+}
+
+// Nobody but the trim can wake who waits for it.
+TEST_F(IpcRace, OneImportVsTrim)
+{
+    Peer peer;
+    moiety_ipc_handle handle = peer.Export(peer.Alloc(64 * kKiB));
+    std::atomic<bool> is_over{false};
+    RunTogether({[&] {
+                     for (unsigned i = 0; i < 100 * kRounds; i++)
+                         Close(Import(handle), MOIETY_STREAM_DONE);
+                     is_over = true;
+                 },
+                 [&] {
+                     std::minstd_rand random;
+                     while (!is_over) {
+                         // At any moment of the other's round.
+                         for (auto turns = random() % 20000; turns; turns--)
+                             std::atomic_signal_fence(
+                                 std::memory_order_seq_cst);
+                         EXPECT_EQ(MOIETY_OK, moiety_ipc_trim(0, nullptr));
+                     }
+                 }});
 }
 
 TEST_F(IpcRace, CloseVsWaitAndPoll)

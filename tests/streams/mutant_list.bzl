@@ -259,6 +259,11 @@ OLD_DRIVER_MUTANTS = {
         "s/bool is_over = moietyi_synchronise\\(streams\\) == MOIETY_OK/bool is_over = true/",
         "Blocks/FreedWithoutAStreamOnAnOldDriver.ServesAStream*/Few",
     ),
+    "the_last_context_speaks_for_all": (
+        "pool/stream/event.c",
+        "/^moiety_status moietyi_synchronise\\(/,/^}/s/if \\(first == MOIETY_OK\\)/if (true)/",
+        "Blocks/TwoContextsOnAnOldDriver.ARefusalOfTheFirstIsNotForgotten/Few",
+    ),
     "guards_let_contexts_be_waited_for": (
         "pool/stream/epoch.c",
         "/^uint64_t moietyi_epochs_synchronise/,/^}/s/!moietyi_capture_guard_recorder_begin\\(\\)/moietyi_capture_guard_recorder_begin(), false/",

@@ -85,4 +85,35 @@ TEST_P(FreedWithoutAStreamOnAnOldDriver, RowsOfStreamsAreAsEver)
     EXPECT_TRUE(pool_.ServesAtOnce(freed_));
 }
 
+// Declared in this order, the pool is gone before its context.
+class TwoContextsOnAnOldDriver : public ::testing::TestWithParam<Load>
+{
+  protected:
+    static void SetFaults(const char *plan)
+    {
+        auto set = reinterpret_cast<int (*)(const char *)>(
+            driver_probe_symbol("moiety_standin_set_faults"));
+        ASSERT_TRUE(set && set(plan) == 0);
+    }
+
+    Context second_;
+    Stream next_, other_;
+    TightPool pool_{GetParam(), 0, 1};
+};
+FOR_EACH_LOAD(TwoContextsOnAnOldDriver);
+
+// The driver does not wait for the first, and does for the second.
+TEST_P(TwoContextsOnAnOldDriver, ARefusalOfTheFirstIsNotForgotten)
+{
+    ASSERT_EQ(moiety_pool_add_context(pool_, second_), MOIETY_OK);
+    SetFaults("cuCtxSynchronize:every=2:code=CUDA_ERROR_UNKNOWN");
+    MUST(cu.CtxSynchronize()); // so that the next one is refused
+    Hold hold(other_);
+    pool_.Free(MOIETY_STREAM_ANY);
+    EXPECT_TRUE(pool_.ServesNothing(next_));
+    SetFaults("");
+    hold.Release();
+    EXPECT_TRUE(pool_.ServesInTheEnd(next_));
+}
+
 } // namespace streams_test

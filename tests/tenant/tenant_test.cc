@@ -115,6 +115,17 @@ TEST_F(Tenants, AreRefusedAboveTheirBudgetAndNotBelow)
     EXPECT_EQ(10 * 64 * kKiB, Info(tenant).peak_bytes);
 }
 
+// A budget need not be a whole number of what blocks count.
+TEST_F(Tenants, AreRefusedWhatIsOneByteAboveTheirBudget)
+{
+    Pool pool;
+    for (const auto &charge : kCharges) {
+        moiety_tenant tenant = NewTenant(pool, charge.second - 1);
+        EXPECT_EQ(MOIETY_E_BUDGET, StatusOfAlloc(pool, tenant, charge.first));
+        EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));
+    }
+}
+
 // With a budget for which threads draw credit.
 TEST_F(Tenants, CanUseAllOfALargeBudgetInBlocksOfAnySize)
 {

@@ -178,6 +178,21 @@ TEST_F(Stats, TellStreamsAndThreads)
     EXPECT_EQ(1u, pool.Stats().threads);
 }
 
+// A thread's own stream ends with the thread.
+TEST_F(Stats, TellNoStreamsOfThreadsThatEnded)
+{
+    Pool pool;
+    for (int i = 0; i < 8; i++) {
+        std::thread([&] {
+            pool_test::SetCurrent(pool_test::PrimaryContext());
+            pool.Free(pool.Alloc(512, MOIETY_STREAM_PER_THREAD),
+                      MOIETY_STREAM_PER_THREAD);
+        }).join();
+    }
+    EXPECT_EQ(MOIETY_OK, moiety_pool_trim(pool, 0, nullptr));
+    EXPECT_EQ(0u, pool.Stats().streams);
+}
+
 // What the program knows of its own calls.
 struct Ledger {
     uint64_t alloc_count = 0;
