@@ -46,37 +46,43 @@ void moietyi_let_others(unsigned *rounds)
         moietyi_nap(SHORT_NAP_NS);
 }
 
+/* Of `tick`, beside numbers of ASK_NS. */
+#define NEVER_ASKED UINT32_MAX
+#define INTERRUPTED (UINT32_MAX - 1)
+
+/* Small: a process that loads many copies of the library has little room for what
+ * belongs to threads. */
 static _Thread_local struct {
     moiety_interrupt_fn *function;
     void *user;
-    uint64_t next_ns;
-    bool is_interrupted;
+    uint32_t tick; /* of the last question */
 } own;
 
 void moiety_set_interrupt(moiety_interrupt_fn *function, void *user)
 {
     own.function = function;
     own.user = user;
-    own.next_ns = 0;
-    own.is_interrupted = false;
+    own.tick = NEVER_ASKED;
 }
 
 void moietyi_interrupt_ask(void)
 {
-    uint64_t now_ns =
-        own.function && !own.is_interrupted ? moietyi_now_ns() : 0;
-    if (!now_ns || now_ns < own.next_ns)
+    if (!own.function || moietyi_is_interrupted())
         return;
-    own.next_ns = now_ns + ASK_NS;
-    own.is_interrupted = own.function(own.user) != 0;
+    uint32_t tick = (uint32_t)(moietyi_now_ns() / ASK_NS) & INT32_MAX;
+    if (tick == own.tick)
+        return;
+    own.tick = tick;
+    if (own.function(own.user))
+        own.tick = INTERRUPTED;
 }
 
 bool moietyi_is_interrupted(void)
 {
-    return own.is_interrupted;
+    return own.tick == INTERRUPTED;
 }
 
 bool moietyi_is_overdue(uint64_t end_ns)
 {
-    return own.is_interrupted || moietyi_now_ns() >= end_ns;
+    return moietyi_is_interrupted() || moietyi_now_ns() >= end_ns;
 }
