@@ -5,6 +5,7 @@
 #include "pool/base/clock.h"
 
 #include <sched.h>
+#include <stdlib.h>
 #include <time.h>
 
 #include "moiety/callbacks.h"
@@ -50,36 +51,45 @@ void moietyi_let_others(unsigned *rounds)
 #define NEVER_ASKED UINT32_MAX
 #define INTERRUPTED (UINT32_MAX - 1)
 
-/* Small: a process that loads many copies of the library has little room for what
- * belongs to threads. */
-static _Thread_local struct {
+struct interrupt {
     moiety_interrupt_fn *function;
     void *user;
     uint32_t tick; /* of the last question */
-} own;
+};
+
+/* A pointer: a process that loads many copies of the library has little room for
+ * what belongs to threads. */
+static _Thread_local struct interrupt *own;
 
 void moiety_set_interrupt(moiety_interrupt_fn *function, void *user)
 {
-    own.function = function;
-    own.user = user;
-    own.tick = NEVER_ASKED;
+    if (!function) {
+        free(own);
+        own = NULL;
+        return;
+    }
+    if (!own)
+        own = malloc(sizeof(*own));
+    if (own)
+        *own = (struct interrupt){function, user, NEVER_ASKED};
 }
 
 void moietyi_interrupt_ask(void)
 {
-    if (!own.function || moietyi_is_interrupted())
+    if (!own || moietyi_is_interrupted())
         return;
     uint32_t tick = (uint32_t)(moietyi_now_ns() / ASK_NS) & INT32_MAX;
-    if (tick == own.tick)
+    if (tick == own->tick)
         return;
-    own.tick = tick;
-    if (own.function(own.user))
-        own.tick = INTERRUPTED;
+    own->tick = tick;
+    /* It may set another one, or none. */
+    if (own->function(own->user) && own)
+        own->tick = INTERRUPTED;
 }
 
 bool moietyi_is_interrupted(void)
 {
-    return own.tick == INTERRUPTED;
+    return own && own->tick == INTERRUPTED;
 }
 
 bool moietyi_is_overdue(uint64_t end_ns)

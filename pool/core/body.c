@@ -114,20 +114,6 @@ static struct moietyi_pool_body *lowest_from(uint64_t least)
     return found;
 }
 
-uint64_t moietyi_exposed_look(uint64_t least, moietyi_look_fn *look,
-                              void *context)
-{
-    uint64_t id = 0;
-    moietyi_lock(&lock);
-    const struct moietyi_pool_body *body = lowest_from(least);
-    if (body) {
-        id = body->exposed.id;
-        look(body, context);
-    }
-    moietyi_unlock(&lock);
-    return id;
-}
-
 struct moietyi_pool_body *moietyi_exposed_visit(uint64_t least,
                                                 moietyi_choose_fn *choose,
                                                 const void *context)
@@ -148,4 +134,24 @@ void moietyi_exposed_leave(struct moietyi_pool_body *body)
     if (--body->exposed.visitor_count == 0)
         pthread_cond_broadcast(&left);
     moietyi_unlock(&lock);
+}
+
+static bool is_any(const struct moietyi_pool_body *body, const void *context)
+{
+    (void)body;
+    (void)context;
+    return true;
+}
+
+/* Not under the lock: it may allocate. The pool's end waits for it. */
+uint64_t moietyi_exposed_look(uint64_t least, moietyi_look_fn *look,
+                              void *context)
+{
+    struct moietyi_pool_body *body = moietyi_exposed_visit(least, is_any, NULL);
+    if (!body)
+        return 0;
+    uint64_t id = body->exposed.id;
+    look(body, context);
+    moietyi_exposed_leave(body);
+    return id;
 }

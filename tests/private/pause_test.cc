@@ -183,22 +183,26 @@ TEST_F(Pause, AGrowthWaitsForWhatIsPendingInThePool)
 // What a free of a pool says whose context is lost, the arena counts, too.
 TEST_F(Pause, WhatIsPausedCanGoAfterItsContext)
 {
-    Pool pool(Mapped());
-    Arena arena(pool);
-    Arena running(pool);
-    moiety_devptr block = arena.Alloc(2 * kMiB);
-    moiety_devptr other = running.Alloc(2 * kMiB);
-    arena.Pause();
-    EXPECT_EQ(MOIETY_OK, moiety_pool_context_lost(pool));
-    EXPECT_EQ(MOIETY_E_BUSY, arena.Release());
-    pool.Free(block);
-    pool.Free(other);
-    EXPECT_EQ(0u, arena.Info().live_bytes);
-    EXPECT_EQ(0u, running.Info().live_bytes);
-    EXPECT_EQ(MOIETY_OK, arena.Release());
-    EXPECT_EQ(MOIETY_OK, running.Release());
-    EXPECT_EQ(0u, pool.Stats().allocation_current);
-    EXPECT_EQ(0u, pool.Stats().allocated_bytes_current);
+    {
+        Pool pool(Mapped());
+        Arena arena(pool);
+        Arena running(pool);
+        moiety_devptr block = arena.Alloc(2 * kMiB);
+        moiety_devptr other = running.Alloc(2 * kMiB);
+        arena.Pause();
+        EXPECT_EQ(MOIETY_OK, moiety_pool_context_lost(pool));
+        EXPECT_EQ(MOIETY_E_BUSY, arena.Release());
+        pool.Free(block);
+        pool.Free(other);
+        EXPECT_EQ(0u, arena.Info().live_bytes);
+        EXPECT_EQ(0u, running.Info().live_bytes);
+        EXPECT_EQ(MOIETY_OK, arena.Release());
+        EXPECT_EQ(MOIETY_OK, running.Release());
+        EXPECT_EQ(0u, pool.Stats().allocation_current);
+        EXPECT_EQ(0u, pool.Stats().allocated_bytes_current);
+    }
+    // It is not lost for the driver, which has the pool's events still.
+    EXPECT_EQ(0, pool_test::Get<int(int)>("cuDevicePrimaryCtxReset_v2")(0));
 }
 
 TEST_F(Pause, WhatIsPausedRefusesAndTakesFrees)

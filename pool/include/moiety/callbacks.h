@@ -166,7 +166,8 @@ typedef int moiety_interrupt_fn(void *user);
  * moiety_tenant_pause() and resume(), and moiety_ipc_wait(). It is for bindings to languages in which a signal
  * ends a call. A call of the driver is not interrupted.
  *
- * @param function  NULL for none, which is how a thread begins.
+ * @param function  NULL for none, which is how a thread begins and has to end: the
+ *                  library allocates for one, and has none where that fails.
  * @param user      Given to the function.
  *
  * Ownership: `user` stays the caller's.
