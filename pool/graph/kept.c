@@ -65,20 +65,19 @@ moiety_status moietyi_kept_reserve(struct moietyi_kept *kept,
     return status;
 }
 
-static moiety_status kept_copy_part(const struct moietyi_driver *driver,
-                                    CUstream stream, moiety_devptr address,
-                                    char *memory, uint64_t bytes, bool is_back)
+static moiety_status kept_copy_part(const struct moietyi_kept *kept,
+                                    moiety_devptr address, char *memory,
+                                    uint64_t bytes, bool is_back)
 {
+    const struct moietyi_driver *driver = kept->context->driver;
     return is_back ? MOIETYI_CALL(driver, cuMemcpyHtoDAsync,
-                                  (address, memory, bytes, stream))
+                                  (address, memory, bytes, kept->stream))
                    : MOIETYI_CALL(driver, cuMemcpyDtoHAsync,
-                                  (memory, address, bytes, stream));
+                                  (memory, address, bytes, kept->stream));
 }
 
 /* One piece may lie in several chunks. */
 static moiety_status kept_copy_piece(const struct moietyi_kept *kept,
-                                     const struct moietyi_driver *driver,
-                                     CUstream stream,
                                      const struct moietyi_kept_piece *piece,
                                      bool is_back)
 {
@@ -92,8 +91,8 @@ static moiety_status kept_copy_piece(const struct moietyi_kept *kept,
         uint64_t rest = piece->size_bytes - done;
         uint64_t room = chunk->size_bytes - at;
         uint64_t bytes = rest < room ? rest : room;
-        status = kept_copy_part(driver, stream, piece->address + done,
-                                chunk->memory + at, bytes, is_back);
+        status = kept_copy_part(kept, piece->address + done, chunk->memory + at,
+                                bytes, is_back);
         done += bytes;
         at = 0;
         chunk = chunk->next;
@@ -101,46 +100,50 @@ static moiety_status kept_copy_piece(const struct moietyi_kept *kept,
     return status;
 }
 
-/* Until what was queued uses the memory no more, also where the driver fails to
- * wait: then it is asked. One that does not answer either has lost the context,
- * where nothing runs any more. */
-static moiety_status kept_await(const struct moietyi_driver *driver,
-                                CUstream stream)
+/* Until what was queued uses the memory no more. A refusal is no answer, and so the
+ * driver is asked again: one that refuses as often in a row has lost the context,
+ * in which nothing runs any more, and to which nothing goes back. */
+static moiety_status kept_await(const struct moietyi_kept *kept)
 {
-    CUresult answer;
-    moiety_status status = MOIETYI_CALL(driver, cuStreamSynchronize, (stream));
+    const struct moietyi_driver *driver = kept->context->driver;
+    moiety_status status =
+        MOIETYI_CALL(driver, cuStreamSynchronize, (kept->stream));
+    int refusal_count = 0;
     if (status == MOIETY_OK)
         return MOIETY_OK;
-    while ((answer = driver->cuStreamQuery(stream)) == CUDA_ERROR_NOT_READY)
+    while (refusal_count < MOIETYI_UNDO_TRIES) {
+        CUresult code = driver->cuStreamQuery(kept->stream);
+        if (code == CUDA_SUCCESS)
+            return MOIETY_OK;
+        refusal_count = code == CUDA_ERROR_NOT_READY ? 0 : refusal_count + 1;
         moietyi_nap(NAP_NS);
-    return answer == CUDA_SUCCESS ? MOIETY_OK : status;
+    }
+    moietyi_context_lose(kept->context, MOIETY_E_CONTEXT_DESTROYED);
+    return status;
 }
 
-static void kept_destroy(const struct moietyi_driver *driver, CUstream stream)
+/* Kept, as the memory is: no refusal of the driver's leaves one behind. */
+static moiety_status kept_open_stream(struct moietyi_kept *kept)
 {
-    for (int i = 0; i < MOIETYI_UNDO_TRIES; i++)
-        if (driver->cuStreamDestroy(stream) == CUDA_SUCCESS)
-            return;
+    return kept->stream ? MOIETY_OK
+                        : MOIETYI_CALL(kept->context->driver, cuStreamCreate,
+                                       (&kept->stream, CU_STREAM_NON_BLOCKING));
 }
 
-static moiety_status kept_copy_on(const struct moietyi_kept *kept,
-                                  const struct moietyi_driver *driver,
-                                  const struct moietyi_kept_piece *pieces,
-                                  uint32_t count, bool is_back)
+static moiety_status kept_copy_all(struct moietyi_kept *kept,
+                                   const struct moietyi_kept_piece *pieces,
+                                   uint32_t count, bool is_back)
 {
-    CUstream stream;
-    moiety_status status =
-        MOIETYI_CALL(driver, cuStreamCreate, (&stream, CU_STREAM_NON_BLOCKING));
+    moiety_status status = kept_open_stream(kept);
     if (status != MOIETY_OK)
         return status;
     for (uint32_t i = 0; i < count && status == MOIETY_OK; i++)
-        status = kept_copy_piece(kept, driver, stream, &pieces[i], is_back);
-    moiety_status over = kept_await(driver, stream);
-    kept_destroy(driver, stream);
+        status = kept_copy_piece(kept, &pieces[i], is_back);
+    moiety_status over = kept_await(kept);
     return status == MOIETY_OK ? over : status;
 }
 
-moiety_status moietyi_kept_copy(const struct moietyi_kept *kept,
+moiety_status moietyi_kept_copy(struct moietyi_kept *kept,
                                 const struct moietyi_kept_piece *pieces,
                                 uint32_t count, bool is_back)
 {
@@ -150,7 +153,7 @@ moiety_status moietyi_kept_copy(const struct moietyi_kept *kept,
     moiety_status status = moietyi_context_enter(kept->context, &section);
     if (status != MOIETY_OK)
         return status;
-    status = kept_copy_on(kept, kept->context->driver, pieces, count, is_back);
+    status = kept_copy_all(kept, pieces, count, is_back);
     (void)moietyi_section_leave(&section);
     return status;
 }
@@ -178,6 +181,9 @@ void moietyi_kept_end(struct moietyi_kept *kept)
     if (!kept->first)
         return;
     bool is_inside = kept_enter(kept->context, &section);
+    /* Once only: it may be gone though the driver refused. */
+    if (is_inside && kept->stream)
+        (void)kept->context->driver->cuStreamDestroy(kept->stream);
     while (kept->first) {
         struct moietyi_kept_chunk *chunk = kept->first;
         kept->first = chunk->next;

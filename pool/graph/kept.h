@@ -20,6 +20,7 @@ struct moietyi_kept_chunk;
 /* Zeroes: there is none. In its owner's storage, one thread at a time. */
 struct moietyi_kept {
     struct moietyi_context *context;
+    CUstream stream; /* of the copies; NULL: none so far */
     struct moietyi_kept_chunk *first;
     uint64_t size_bytes;
 };
@@ -38,9 +39,9 @@ moietyi_kept_reserve(struct moietyi_kept *kept, struct moietyi_context *context,
                      uint64_t size_bytes);
 /* Copies to the host, or back; waits for the copies, on a stream of their own, and
  * for nothing else. MOIETY_OK, or what the driver said: then some may have been
- * copied. */
+ * copied, and none is under way, but where the context is lost by now. */
 MOIETY_MUST_USE moiety_status moietyi_kept_copy(
-    const struct moietyi_kept *kept, const struct moietyi_kept_piece *pieces,
+    struct moietyi_kept *kept, const struct moietyi_kept_piece *pieces,
     uint32_t count, bool is_back);
 /* Gives all of it back. */
 void moietyi_kept_end(struct moietyi_kept *kept);

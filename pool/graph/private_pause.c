@@ -281,7 +281,7 @@ static moiety_status contents_back(const struct pause *pause)
                                              pause->copy_count, true);
     if (status == MOIETY_OK)
         moietyi_segments_restore(call->engine->segments, &held);
-    else
+    else if (!moietyi_is_lost(call->pool))
         status = empty_again(pause, &held, status);
     moietyi_call_resume(call);
     moietyi_call_pass_gate(call);

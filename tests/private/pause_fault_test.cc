@@ -220,6 +220,30 @@ TEST_F(PauseFaultInARow, OfCopyAndUnmappingLeavesItPaused)
     EXPECT_EQ(MOIETY_OK, moiety_segment_unwatch(pool, id));
 }
 
+// Nobody can say when the copy is over: its memory stays, and nothing is wanted of
+// the context any more.
+TEST_F(PauseFaultInARow, OfEveryWaitLosesTheContext)
+{
+    {
+        Pool pool(Mapped());
+        Arena arena(pool);
+        moiety_devptr block = arena.Alloc(kMiB);
+        arena.Pause(kKeep);
+        uint64_t unmapped = pool_test::Calls("cuMemUnmap");
+        pool_test::SetFaults("cuStreamSynchronize:from=1:code=999,"
+                             "cuStreamQuery:from=1:code=999");
+        EXPECT_EQ(MOIETY_E_DRIVER, moiety_private_resume(arena));
+        EXPECT_NE(nullptr, std::strstr(moiety_last_error_message(),
+                                       "cuStreamSynchronize"))
+            << moiety_last_error_message();
+        pool_test::SetFaults("");
+        EXPECT_EQ(unmapped, pool_test::Calls("cuMemUnmap"));
+        EXPECT_EQ(MOIETY_E_CONTEXT_DESTROYED, moiety_private_resume(arena));
+        pool.Free(block);
+    }
+    private_test::ResetContext();
+}
+
 // Any two calls that follow each other closely.
 TEST_F(PauseFaultInARow, LosesNothing)
 {

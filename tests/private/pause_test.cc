@@ -201,12 +201,7 @@ TEST_F(Pause, WhatIsPausedCanGoAfterItsContext)
         EXPECT_EQ(0u, pool.Stats().allocation_current);
         EXPECT_EQ(0u, pool.Stats().allocated_bytes_current);
     }
-    // It is not lost for the driver, which has the pool's events still; and the
-    // other tests' context again, after.
-    void *context = nullptr;
-    EXPECT_EQ(0, pool_test::Get<int(int)>("cuDevicePrimaryCtxReset_v2")(0));
-    EXPECT_EQ(0, (pool_test::Get<int(void **, int)>("cuDevicePrimaryCtxRetain")(
-                     &context, 0)));
+    private_test::ResetContext();
 }
 
 TEST_F(Pause, WhatIsPausedRefusesAndTakesFrees)
