@@ -241,7 +241,7 @@ TEST_F(FaultMatrix, TwoCallsInARow)
     for (const auto &entry : CallsOfACleanRun())
         calls += entry.second;
     unsigned cases = 0;
-    for (uint64_t n = 1; n <= calls && !HasFailure(); n += 7, cases++) {
+    for (uint64_t n = 1; n <= calls && !HasFailure(); n += 3, cases++) {
         SCOPED_TRACE("calls " + std::to_string(n) + " and " +
                      std::to_string(n + 1 + n % 3));
         RunBadly("*", n, "CUDA_ERROR_UNKNOWN", n + 1 + n % 3);
