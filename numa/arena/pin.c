@@ -21,6 +21,7 @@
 
 #include "moiety/host.h"
 #include "numa/pinned/map.h"
+#include "numa/pinned/mappings.h"
 #include "pool/base/cancel.h"
 #include "pool/base/failure.h"
 #include "pool/base/fork_mark.h"
@@ -148,23 +149,12 @@ static struct span pin_whole_pages(const struct span *bytes)
     return out;
 }
 
-/* A fork copies only private memory. Which that is, /proc tells slowly; but the
- * kernel takes this advice, undone at once, for it alone. */
-static bool pin_is_private(const struct span *pages)
-{
-    void *base = (void *)pages->first;
-    size_t size_bytes = pages->end - pages->first;
-    bool is_taken =
-        size_bytes && madvise(base, size_bytes, MADV_WIPEONFORK) == 0;
-    if (size_bytes)
-        (void)madvise(base, size_bytes, MADV_KEEPONFORK);
-    return is_taken;
-}
-
+/* A fork copies only private memory. */
 static void keep_from_children(struct stretch *stretch)
 {
     const struct span pages = pin_whole_pages(&stretch->bytes);
-    stretch->is_kept_back = pin_is_private(&pages);
+    stretch->is_kept_back = pages.first < pages.end &&
+                            moietyi_is_private_memory(pages.first, pages.end);
     if (stretch->is_kept_back)
         moietyi_keep_from_children((void *)pages.first,
                                    pages.end - pages.first);
