@@ -14,7 +14,6 @@
  * busy, and a thread that needs its bytes waits.
  */
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -442,12 +441,11 @@ moiety_status moiety_host_pin(void *address, size_t size_bytes)
     /* First, so that nobody unpins meanwhile what is pinned already. */
     status = cover_locked(&own_context, hold_locked(&bytes, fresh));
     if (status != MOIETY_OK) {
-        char message[MOIETYI_MESSAGE_BYTES];
-        (void)snprintf(message, sizeof(message), "%s",
-                       moietyi_failure_message());
+        struct moietyi_failure kept;
+        moietyi_failure_keep(&kept);
         (void)drop_locked(&bytes);
         (void)sweep_locked();
-        (void)moietyi_fail(status, "%s", message);
+        moietyi_failure_restore(&kept);
     }
     pin_leave(cancel_state);
     return status;

@@ -169,11 +169,11 @@ static void log_tell_one(const struct message *message)
 void moietyi_log_tell_all(void)
 {
     struct queue *queue = own;
-    char failure[MOIETYI_MESSAGE_BYTES];
+    struct moietyi_failure kept;
     if (!queue || !queue->first || queue->is_telling)
         return;
     int error = errno;
-    (void)snprintf(failure, sizeof(failure), "%s", moietyi_failure_message());
+    moietyi_failure_keep(&kept);
     queue->is_telling = true;
     while (queue->first) {
         struct message *message = queue->first;
@@ -182,8 +182,7 @@ void moietyi_log_tell_all(void)
         free(message);
     }
     queue->is_telling = false;
-    if (strcmp(failure, moietyi_failure_message()) != 0)
-        (void)moietyi_fail(MOIETY_OK, "%s", failure);
+    moietyi_failure_restore(&kept);
     errno = error;
 }
 
