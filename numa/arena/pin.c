@@ -9,21 +9,21 @@
  * A copy that begins in a stretch must end in it (docs/numa.md): so no stretch has
  * bytes that nobody named, and a range that meets no other is one stretch.
  *
- * The lock guards both lists and is never held while the driver works: a
- * stretch that is being registered, asked after or unregistered is busy, and
- * a thread that needs its bytes waits.
+ * The lock guards both lists and is never held while the driver works or memory is
+ * allocated: a stretch that is being registered, asked after or unregistered is
+ * busy, and a thread that needs its bytes waits.
  */
-#include <pthread.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
 #include "moiety/host.h"
 #include "numa/pinned/map.h"
+#include "numa/pinned/mappings.h"
 #include "pool/base/cancel.h"
 #include "pool/base/failure.h"
 #include "pool/base/fork_mark.h"
+#include "pool/base/lock.h"
 #include "pool/driver/context.h"
 
 /* From `first` on, up to `end`. */
@@ -148,23 +148,12 @@ static struct span pin_whole_pages(const struct span *bytes)
     return out;
 }
 
-/* A fork copies only private memory. Which that is, /proc tells slowly; but the
- * kernel takes this advice, undone at once, for it alone. */
-static bool pin_is_private(const struct span *pages)
-{
-    void *base = (void *)pages->first;
-    size_t size_bytes = pages->end - pages->first;
-    bool is_taken =
-        size_bytes && madvise(base, size_bytes, MADV_WIPEONFORK) == 0;
-    if (size_bytes)
-        (void)madvise(base, size_bytes, MADV_KEEPONFORK);
-    return is_taken;
-}
-
+/* A fork copies only private memory. */
 static void keep_from_children(struct stretch *stretch)
 {
     const struct span pages = pin_whole_pages(&stretch->bytes);
-    stretch->is_kept_back = pin_is_private(&pages);
+    stretch->is_kept_back = pages.first < pages.end &&
+                            moietyi_is_private_memory(pages.first, pages.end);
     if (stretch->is_kept_back)
         moietyi_keep_from_children((void *)pages.first,
                                    pages.end - pages.first);
@@ -206,28 +195,33 @@ static void copy_own_context(struct moietyi_context *to,
     atomic_init(&to->why, MOIETY_OK);
 }
 
+/* Lock held, but not meanwhile. NULL: no memory. */
+static struct stretch *pin_allocate_locked(void)
+{
+    moietyi_unlock(&lock);
+    struct stretch *fresh = calloc(1, sizeof(*fresh));
+    moietyi_lock(&lock);
+    return fresh;
+}
+
 /* Lock held, but not while the driver works. Registers bytes that no stretch
  * has. */
 static moiety_status add_locked(const struct moietyi_context *own_context,
-                                struct span bytes)
+                                struct span bytes, struct stretch *fresh)
 {
-    struct stretch *fresh = calloc(1, sizeof(*fresh));
-    if (!fresh)
-        return moietyi_fail(MOIETY_E_NO_HOST_MEMORY,
-                            "no memory for the record of pinned memory");
     copy_own_context(&fresh->own_context, own_context);
     fresh->bytes = bytes;
     fresh->seen_at = ++stamp;
     fresh->is_busy = true;
     fresh->next = stretches;
     stretches = fresh;
-    pthread_mutex_unlock(&lock);
+    moietyi_unlock(&lock);
     moiety_status status =
         in_section(&fresh->own_context, call_register, &bytes);
     /* Not before: the range may be no memory of the caller's. */
     if (status == MOIETY_OK)
         keep_from_children(fresh);
-    pthread_mutex_lock(&lock);
+    moietyi_lock(&lock);
     settle_locked(fresh, status != MOIETY_OK);
     return status;
 }
@@ -238,7 +232,7 @@ static moiety_status look_locked(struct stretch *stretch, uint64_t since)
 {
     struct moietyi_section section;
     stretch->is_busy = true;
-    pthread_mutex_unlock(&lock);
+    moietyi_unlock(&lock);
     moiety_status status =
         moietyi_context_watch(&stretch->own_context, &section);
     if (status == MOIETY_OK)
@@ -246,7 +240,7 @@ static moiety_status look_locked(struct stretch *stretch, uint64_t since)
     bool is_gone = moietyi_context_is_lost(&stretch->own_context);
     if (is_gone)
         let_children_have(stretch);
-    pthread_mutex_lock(&lock);
+    moietyi_lock(&lock);
     if (status == MOIETY_OK && stretch->seen_at < since)
         stretch->seen_at = since;
     settle_locked(stretch, is_gone);
@@ -267,11 +261,11 @@ static moiety_status unregister(struct stretch *stretch)
 static moiety_status drop_stretch_locked(struct stretch *stretch)
 {
     stretch->is_busy = true;
-    pthread_mutex_unlock(&lock);
+    moietyi_unlock(&lock);
     moiety_status status = unregister(stretch);
     if (status == MOIETY_OK)
         let_children_have(stretch);
-    pthread_mutex_lock(&lock);
+    moietyi_lock(&lock);
     settle_locked(stretch, status == MOIETY_OK);
     return status;
 }
@@ -284,6 +278,7 @@ static moiety_status cover_locked(const struct moietyi_context *own_context,
     uint64_t since = ++stamp;
     moiety_status status = MOIETY_OK;
     struct span rest = range->bytes;
+    struct stretch *fresh = NULL;
     while (status == MOIETY_OK && rest.first < rest.end) {
         struct stretch *next = lowest_locked(&rest);
         if (next && next->bytes.first <= rest.first && !next->is_busy &&
@@ -292,17 +287,25 @@ static moiety_status cover_locked(const struct moietyi_context *own_context,
             continue;
         }
         if (next && next->is_busy) {
-            (void)pthread_cond_wait(&changed, &lock);
+            moietyi_lock_wait(&lock, &changed);
         } else if (next && next->seen_at < since) {
             status = is_in_the_way_locked(next, range)
                          ? drop_stretch_locked(next)
                          : look_locked(next, since);
+        } else if (!fresh) {
+            fresh = pin_allocate_locked();
+            if (!fresh)
+                status =
+                    moietyi_fail(MOIETY_E_NO_HOST_MEMORY,
+                                 "no memory for the record of pinned memory");
         } else {
             struct span gap = {rest.first, next ? next->bytes.first : rest.end};
-            status = add_locked(own_context, gap);
+            status = add_locked(own_context, gap, fresh);
+            fresh = NULL;
         }
         rest = range->bytes;
     }
+    free(fresh);
     range->is_covered |= status == MOIETY_OK;
     return status;
 }
@@ -410,13 +413,13 @@ static moiety_status find_own_context(struct moietyi_context *out)
 static int pin_enter(void)
 {
     int cancel_state = moietyi_cancel_hold();
-    pthread_mutex_lock(&lock);
+    moietyi_lock(&lock);
     return cancel_state;
 }
 
 static void pin_leave(int cancel_state)
 {
-    pthread_mutex_unlock(&lock);
+    moietyi_unlock(&lock);
     moietyi_cancel_restore(cancel_state);
 }
 
@@ -438,12 +441,11 @@ moiety_status moiety_host_pin(void *address, size_t size_bytes)
     /* First, so that nobody unpins meanwhile what is pinned already. */
     status = cover_locked(&own_context, hold_locked(&bytes, fresh));
     if (status != MOIETY_OK) {
-        char message[MOIETYI_MESSAGE_BYTES];
-        (void)snprintf(message, sizeof(message), "%s",
-                       moietyi_failure_message());
+        struct moietyi_failure kept;
+        moietyi_failure_keep(&kept);
         (void)drop_locked(&bytes);
         (void)sweep_locked();
-        (void)moietyi_fail(status, "%s", message);
+        moietyi_failure_restore(&kept);
     }
     pin_leave(cancel_state);
     return status;

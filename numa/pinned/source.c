@@ -107,10 +107,11 @@ static bool source_is_gone(moiety_status status)
 static void source_abandon(struct moietyi_pinned *pinned, struct record *record)
 {
     /* The message stays the failure's. */
-    char message[MOIETYI_MESSAGE_BYTES];
-    (void)snprintf(message, sizeof(message), "%s", moietyi_failure_message());
+    struct moietyi_failure kept;
+    moietyi_failure_keep(&kept);
     moiety_status status =
         moietyi_unregister(pinned->own_context, &record->region);
+    moietyi_failure_restore(&kept);
     if (source_is_gone(status)) {
         free(record);
         return;
@@ -119,7 +120,6 @@ static void source_abandon(struct moietyi_pinned *pinned, struct record *record)
     source_push(&pinned->refused, record);
     pinned->stats.unreleased_count++;
     pthread_mutex_unlock(&pinned->lock);
-    (void)moietyi_fail(status, "%s", message);
 }
 
 static void retry_refused(struct moietyi_pinned *pinned)

@@ -4,7 +4,6 @@
  * Many blocks at once: all of them, or none.
  */
 #include <stdint.h>
-#include <stdio.h>
 
 #include "moiety/pool.h"
 #include "pool/base/failure.h"
@@ -30,14 +29,14 @@ static moiety_status give_up(moiety_pool *pool, const moiety_devptr *addresses,
                              size_t taken, moiety_stream stream,
                              moiety_status status)
 {
-    char message[MOIETYI_MESSAGE_BYTES];
-    (void)snprintf(message, sizeof(message), "%s", moietyi_failure_message());
+    struct moietyi_failure kept;
+    moietyi_failure_keep(&kept);
     for (size_t i = 0; i < taken; i++)
         give_unused(pool, addresses[i], stream);
     return moietyi_fail(status,
                         "beside %zu blocks of the batch, which are free again: "
                         "%s",
-                        taken, message);
+                        taken, kept.message);
 }
 
 /* How many blocks of this size the pool can ever have at once. */

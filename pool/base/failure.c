@@ -88,3 +88,14 @@ const char *moietyi_failure_message(void)
 {
     return last_message;
 }
+
+void moietyi_failure_keep(struct moietyi_failure *out)
+{
+    (void)snprintf(out->message, sizeof(out->message), "%s", last_message);
+}
+
+void moietyi_failure_restore(const struct moietyi_failure *kept)
+{
+    if (strcmp(kept->message, last_message) != 0)
+        (void)moietyi_fail(MOIETY_OK, "%s", kept->message);
+}

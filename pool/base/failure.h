@@ -29,4 +29,12 @@ MOIETY_MUST_USE moiety_status moietyi_refuse_unmarked(void);
 /* The calling thread's last message, "" if it has none. */
 const char *moietyi_failure_message(void);
 
+/* For a part of a call whose own failure must not show: keep before it, restore
+ * after it. */
+struct moietyi_failure {
+    char message[MOIETYI_MESSAGE_BYTES];
+};
+void moietyi_failure_keep(struct moietyi_failure *out);
+void moietyi_failure_restore(const struct moietyi_failure *kept);
+
 #endif

@@ -8,7 +8,6 @@
 #include "pool/base/log.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +15,7 @@
 
 #include "pool/base/cancel.h"
 #include "pool/base/failure.h"
+#include "pool/base/lock.h"
 
 struct message {
     struct message *next;
@@ -41,13 +41,13 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
 static bool is_ready;
 
-static pthread_mutex_t setting = PTHREAD_MUTEX_INITIALIZER; /* who sets it */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t returned = PTHREAD_COND_INITIALIZER;
 /* The lock. */
 static moiety_log_callback function;
 static void *function_user;
 static uint32_t running_count; /* threads that are in it */
+static bool is_being_set;
 
 static void log_end_thread(void *context)
 {
@@ -139,20 +139,20 @@ void moietyi_log_or_print(uint32_t level, const char *format, ...)
 /* The function, which is running from now on; NULL: there is none. */
 static moiety_log_callback log_begin(void **out_user)
 {
-    pthread_mutex_lock(&lock);
+    moietyi_lock(&lock);
     moiety_log_callback found = function;
     *out_user = function_user;
     running_count += found != NULL;
-    pthread_mutex_unlock(&lock);
+    moietyi_unlock(&lock);
     return found;
 }
 
 static void log_end(void)
 {
-    pthread_mutex_lock(&lock);
+    moietyi_lock(&lock);
     if (--running_count == 0)
         pthread_cond_broadcast(&returned);
-    pthread_mutex_unlock(&lock);
+    moietyi_unlock(&lock);
 }
 
 static void log_tell_one(const struct message *message)
@@ -169,11 +169,11 @@ static void log_tell_one(const struct message *message)
 void moietyi_log_tell_all(void)
 {
     struct queue *queue = own;
-    char failure[MOIETYI_MESSAGE_BYTES];
+    struct moietyi_failure kept;
     if (!queue || !queue->first || queue->is_telling)
         return;
     int error = errno;
-    (void)snprintf(failure, sizeof(failure), "%s", moietyi_failure_message());
+    moietyi_failure_keep(&kept);
     queue->is_telling = true;
     while (queue->first) {
         struct message *message = queue->first;
@@ -182,21 +182,28 @@ void moietyi_log_tell_all(void)
         free(message);
     }
     queue->is_telling = false;
-    if (strcmp(failure, moietyi_failure_message()) != 0)
-        (void)moietyi_fail(MOIETY_OK, "%s", failure);
+    moietyi_failure_restore(&kept);
     errno = error;
 }
 
-/* Until the old one has returned everywhere. */
-static void log_exchange(moiety_log_callback callback, void *user)
+/* One after the other, and until the old one has returned everywhere. */
+static void log_exchange(uint32_t level, moiety_log_callback callback,
+                         void *user)
 {
-    pthread_mutex_lock(&lock);
+    moietyi_lock(&lock);
+    while (is_being_set)
+        moietyi_lock_wait(&lock, &returned);
+    is_being_set = true;
     function = NULL;
     while (running_count)
-        pthread_cond_wait(&returned, &lock);
+        moietyi_lock_wait(&lock, &returned);
     function = callback;
     function_user = user;
-    pthread_mutex_unlock(&lock);
+    /* relaxed: see log.h. */
+    atomic_store_explicit(&moietyi_log_level, level, memory_order_relaxed);
+    is_being_set = false;
+    pthread_cond_broadcast(&returned);
+    moietyi_unlock(&lock);
 }
 
 moiety_status moietyi_log_set(uint32_t level, moiety_log_callback callback,
@@ -211,15 +218,10 @@ moiety_status moietyi_log_set(uint32_t level, moiety_log_callback callback,
         return moietyi_fail(MOIETY_E_BUSY,
                             "a log function may not wait for its own end");
     int cancel_state = moietyi_cancel_hold();
-    pthread_mutex_lock(&setting);
     if (callback)
         /* relaxed: see log.h. */
         atomic_store_explicit(&moietyi_log_is_used, true, memory_order_relaxed);
-    log_exchange(callback, user);
-    /* relaxed: see log.h. */
-    atomic_store_explicit(&moietyi_log_level, callback ? level : 0,
-                          memory_order_relaxed);
-    pthread_mutex_unlock(&setting);
+    log_exchange(callback ? level : 0, callback, user);
     moietyi_cancel_restore(cancel_state);
     return MOIETY_OK;
 }

@@ -6,7 +6,6 @@
  * beside that (docs/adr/0020-stream-maps.md). What is not to be had is halved
  * down to the need.
  */
-#include <stdio.h>
 
 #include "pool/base/failure.h"
 #include "pool/base/log.h"
@@ -346,8 +345,8 @@ static moiety_status fall_back(struct moietyi_segments *segments,
                                const struct growth *growth,
                                moiety_status refused)
 {
-    char message[MOIETYI_MESSAGE_BYTES];
-    (void)snprintf(message, sizeof(message), "%s", moietyi_failure_message());
+    struct moietyi_failure kept;
+    moietyi_failure_keep(&kept);
     set_fallen(segments, true);
     moiety_status status = grow_fixed(segments, growth);
     if (status == MOIETY_OK) {
@@ -355,11 +354,12 @@ static moiety_status fall_back(struct moietyi_segments *segments,
             MOIETY_LOG_WARNING,
             "the driver refuses mapped memory, which a pool prefers: "
             "from now on the pool has %s's: %s",
-            segments->fallback.name, message);
+            segments->fallback.name, kept.message);
         return status;
     }
     set_fallen(segments, false);
-    return moietyi_fail(refused, "%s", message);
+    moietyi_failure_restore(&kept);
+    return refused;
 }
 
 /* By the grower. What is refused is tried once more: some drivers are not ready

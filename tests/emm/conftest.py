@@ -51,6 +51,10 @@ class Driver:
         status = getattr(self.library, name)(*arguments)
         assert status == 0, (name, status)
 
+    def questions(self):
+        """How often the stand-in was asked whether work is over."""
+        return self.library.moiety_standin_calls(b"cuEventQuery")
+
     def stream(self):
         """A new stream that is not ordered with the legacy one."""
         handle = ctypes.c_void_p()

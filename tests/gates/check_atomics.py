@@ -26,11 +26,9 @@ Prints what breaks these rules, or how many operations there are of each sort.
 import bisect
 import collections
 import os
-import pathlib
 import re
-import sys
 
-from tree_files import files_of
+from tree_files import files_of, run_check
 
 FOLDERS = ("pool", "numa", "emm")
 # Its functions are the operations: the comment is where they are called.
@@ -585,21 +583,13 @@ class Tree:
             yield f"{place}: no operation of {name} names the edge"
 
 
-def main():
-    if len(sys.argv) != 2:
-        print(__doc__, file=sys.stderr)
-        return 2
-    tree = Tree(pathlib.Path(sys.argv[1]))
-    problems = list(tree.problems())
-    for problem in problems:
-        print(f"atomics: {problem}")
-    if not problems:
-        print(f"atomics: {tree.counts['sites']} operations, "
-              f"{tree.counts['edge']} name an edge, "
-              f"{tree.counts['relaxed']} are relaxed with a reason; "
-              f"{len(tree.objects)} objects, {len(tree.rows)} edges")
-    return bool(problems)
+def check(root):
+    tree = Tree(root)
+    return list(tree.problems()), (
+        f"{tree.counts['sites']} operations, {tree.counts['edge']} name an "
+        f"edge, {tree.counts['relaxed']} are relaxed with a reason; "
+        f"{len(tree.objects)} objects, {len(tree.rows)} edges")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_check("atomics", __doc__, check)

@@ -12,7 +12,8 @@ is no call. Exits with 1, and names the files and the symbols, if there is a cir
 """
 
 import subprocess
-import sys
+
+from tree_files import run_check
 
 
 def objects(archive):
@@ -63,31 +64,23 @@ def way_back(calls, start):
     return None
 
 
-def main(arguments):
-    if len(arguments) != 1:
-        print("usage: check_circles.py ARCHIVE", file=sys.stderr)
-        return 2
-    found = objects(arguments[0])
+def check(archive):
+    found = objects(archive)
     calls = calls_of(found)
     if not any(calls):
-        print(f"circles: {arguments[0]}: no object calls another",
-              file=sys.stderr)
-        return 1
-    said = set()
+        return [f"{archive}: no object calls another"], ""
+    said, circles = set(), []
     for start in range(len(found)):
         way = way_back(calls, start)
         if way is None or said & set(way):
             continue
         said |= set(way)
-        print("circles: " + "; ".join(
+        circles.append("; ".join(
             f"{found[a][0]} calls {calls[a][b]} of {found[b][0]}"
-            for a, b in zip(way, way[1:])), file=sys.stderr)
-    if said:
-        return 1
-    print(f"circles: {len(found)} files, {sum(map(len, calls))} pairs of them, "
-          "no circle")
-    return 0
+            for a, b in zip(way, way[1:])))
+    return circles, (f"{len(found)} files, {sum(map(len, calls))} pairs of "
+                     "them, no circle")
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    run_check("circles", __doc__, check)

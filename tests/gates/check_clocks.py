@@ -16,11 +16,9 @@ Of C, C++, Python, shell and build files below tests, but for this check's own t
 Exits with 1, and says where, if one is broken.
 """
 
-import pathlib
 import re
-import sys
 
-from tree_files import files_of
+from tree_files import files_of, run_check
 
 FILES = re.compile(r"^tests/(.*\.(c|cc|h|py|sh|bzl)|(.*/)?BUILD)$")
 COMMENT = {"py": "#", "sh": "#", "BUILD": "#", "bzl": "#"}
@@ -74,24 +72,13 @@ def breaches(name, text):
             yield at + 1, "a loop until a clock says so, without a comment"
 
 
-def main(arguments):
-    if len(arguments) != 1:
-        print("usage: check_clocks.py ROOT", file=sys.stderr)
-        return 2
-    root = pathlib.Path(arguments[0])
+def check(root):
     files = [name for name in files_of(root)
              if FILES.match(name) and name != "tests/gates/source_gates_test.sh"]
-    broken = 0
-    for name in files:
-        text = (root / name).read_text(encoding="utf-8")
-        for line, what in breaches(name, text):
-            print(f"clocks: {name}:{line}: {what}", file=sys.stderr)
-            broken += 1
-    if broken:
-        return 1
-    print(f"clocks: {len(files)} files, no rule broken")
-    return 0
+    broken = [f"{name}:{line}: {what}" for name in files for line, what in
+              breaches(name, (root / name).read_text(encoding="utf-8"))]
+    return broken, f"{len(files)} files, no rule broken"
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    run_check("clocks", __doc__, check)

@@ -9,8 +9,8 @@ fails if there is any.
 """
 
 import ast
-import pathlib
-import sys
+
+from tree_files import run_check
 
 
 def modules_of(root):
@@ -69,26 +69,18 @@ def circle_in(graph):
                 None)
 
 
-def main():
-    if len(sys.argv) != 2:
-        print(__doc__, file=sys.stderr)
-        return 2
-    modules = modules_of(pathlib.Path(sys.argv[1]).resolve())
+def check(root):
+    modules = modules_of(root.resolve())
     if not modules:
-        print(f"imports: no Python in {sys.argv[1]}")
-        return 1
+        return [f"no Python in {root}"], ""
     pairs = [(name, target) for name, path in modules.items()
              for target in imported(path, modules)]
     parts = [(part_of(source), part_of(target)) for source, target in pairs]
-    circles = [circle for circle in
+    circles = [f"a circle: {' -> '.join(circle)}" for circle in
                (circle_in(graph_of(pairs)), circle_in(graph_of(parts)))
                if circle]
-    for circle in circles:
-        print(f"imports: a circle: {' -> '.join(circle)}")
-    if not circles:
-        print(f"imports: {len(modules)} modules, no circle")
-    return bool(circles)
+    return circles, f"{len(modules)} modules, no circle"
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_check("imports", __doc__, check)

@@ -9,11 +9,9 @@ is on no index, so its bare name, or `NAME[extra]`, brings somebody else's.
 Prints each other name and its place; fails if there is one.
 """
 
-import pathlib
 import re
-import sys
 
-from tree_files import files_of
+from tree_files import files_of, run_check
 
 # Packages of others that users are told to install.
 DEPENDENCIES = {
@@ -49,21 +47,13 @@ def problems_of(name, text):
         yield f"{name}:{line}: an extra of ours that no index holds"
 
 
-def main():
-    if len(sys.argv) != 2:
-        print(__doc__, file=sys.stderr)
-        return 2
-    root = pathlib.Path(sys.argv[1])
+def check(root):
     read = [name for name in files_of(root)
             if name.endswith(READ) and not LEFT_OUT.match(name)]
     places = [place for name in read
               for place in problems_of(name, (root / name).read_text())]
-    for place in places:
-        print(f"installs: {place}")
-    if not places:
-        print(f"installs: {len(read)} files name what can be installed")
-    return bool(places)
+    return places, f"{len(read)} files name what can be installed"
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_check("installs", __doc__, check)

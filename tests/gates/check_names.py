@@ -15,11 +15,9 @@ Exits with 1, and says where, if one is broken.
 
 import collections
 import os
-import pathlib
 import re
-import sys
 
-from tree_files import files_of
+from tree_files import files_of, run_check
 
 STATIC = re.compile(
     r"^static (?:inline )?(?:MOIETY_\w+ )?[\w ]+?[\s*]+(\w+)\(", re.MULTILINE)
@@ -81,22 +79,12 @@ def large_folders(files):
     return wrong
 
 
-def main(arguments):
-    if len(arguments) != 1:
-        print("usage: check_names.py ROOT", file=sys.stderr)
-        return 2
-    root = pathlib.Path(arguments[0])
+def check(root):
     files = [file for file in files_of(root)
              if not os.path.basename(file).startswith(".")]
-    wrong = (shared_names(root, files) + large_folders(files) +
-             old_words(root, files))
-    for line in wrong:
-        print(f"names: {line}", file=sys.stderr)
-    if wrong:
-        return 1
-    print(f"names: {len(files)} files, no rule broken")
-    return 0
+    return (shared_names(root, files) + large_folders(files) +
+            old_words(root, files)), f"{len(files)} files, no rule broken"
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    run_check("names", __doc__, check)

@@ -11,9 +11,8 @@ fails if anything is.
 import fnmatch
 import pathlib
 import re
-import sys
 
-from tree_files import files_of
+from tree_files import files_of, run_check
 
 SCREEN_LINES = 60
 CODE = re.compile(r"\.(c|h|inc|cc|py|sh|bzl|pml)$")
@@ -52,11 +51,7 @@ def problems_of(folder, names, readme):
             yield f"{folder}/README.md: does not name {name}"
 
 
-def main():
-    if len(sys.argv) != 2:
-        print(__doc__, file=sys.stderr)
-        return 2
-    root = pathlib.Path(sys.argv[1])
+def check(root):
     folders = {}
     for name in files_of(root):
         path = pathlib.PurePosixPath(name)
@@ -65,12 +60,8 @@ def main():
         place for folder, names in sorted(folders.items())
         if folder != "." and not LEFT_OUT.search(folder)
         for place in problems_of(folder, names, root / folder / "README.md")]
-    for place in places:
-        print(f"readmes: {place}")
-    if not places:
-        print(f"readmes: the files of {len(folders)} folders are named")
-    return bool(places)
+    return places, f"the files of {len(folders)} folders are named"
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_check("readmes", __doc__, check)

@@ -81,6 +81,23 @@ check_build_files() {
         breaks "a package that is not private by default"
 }
 
+# Others' first calls need a lock of the process: builds that watch who holds one
+# (pool/base/lock.h) must see each. Not in:
+#   pool/base/lock.h   it is the watch
+#   pool/base/later.c  its list is about to lose its lock
+#   pool/standin       it is the driver, and has locks of its own
+check_locks() {
+    local file name
+    while IFS= read -r -d '' file; do
+        [[ $file =~ ^pool/(base/(lock.h|later.c)$|standin/) ]] && continue
+        for name in $(sed -nE \
+            's/^(static )?pthread_mutex_t ([a-z_]+).*/\2/p' "$file"); do
+            grep -HnIE "pthread_(mutex_\w*lock|cond_\w*wait)\b.*&$name\b" "$file"
+        done
+    done < <(matching '^(pool|numa)/.*\.[ch]$') |
+        breaks "a lock of the process that no build watches"
+}
+
 check_todos() {
     places "$code|$build|\.(sh|py)\$" '(^|[^[:alnum:]_])(TODO|FIXME)\b' |
         grep -vE 'TODO\(#[0-9]+\)' |
@@ -110,6 +127,7 @@ broken=$(
     check_feature_macros
     check_asserts
     check_build_files
+    check_locks
     check_todos
     check_paths
 )

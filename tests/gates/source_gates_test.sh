@@ -66,6 +66,18 @@ expect_found "a glob" "a glob that is not of public headers" \
     pool/BUILD 'x = glob(["*.c"])'
 expect_found "a target's own -O0" "an optimisation of its own" \
     pool/BUILD 'copts = ["-O0"]'
+expect_found "a lock that is not watched" "that no build watches" \
+    pool/good.h \
+    'static pthread_mutex_t all = X;\nint a = pthread_mutex_lock(&all);'
+expect_found "a try of one" "that no build watches" pool/good.h \
+    'static pthread_mutex_t all = X;\nint a = pthread_mutex_trylock(&all);'
+expect_found "a wait with one" "that no build watches" pool/good.h \
+    'pthread_mutex_t all = X;\nint a = pthread_cond_wait(&until, &all);'
+clean_tree
+printf '%s\n' 'static pthread_mutex_t all = X;' 'moietyi_lock(&all);' \
+    'pthread_mutex_lock(&pool->all);' >>"$tree/pool/good.h"
+expect_ok "sources: a lock that is watched, and one of an object, pass" \
+    "$gates/check_sources.sh" "$tree"
 expect_found "a public package" "not private by default" \
     tests/BUILD "# $spdx"
 expect_found "a nameless to-do" "that names no issue" \

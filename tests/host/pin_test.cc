@@ -1,9 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The caller's own memory: each byte is pinned as long as a range has it.
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include <cerrno>
+#include <cstddef>
+#include <functional>
 #include <string>
+#include <thread>
 
 #include "tests/host/child_under_test.h"
 #include "tests/host/pages_under_test.h"
@@ -309,19 +319,102 @@ TEST_F(HostPin, ThatIsRefusedKeepsNothingFromChildren)
     EXPECT_FALSE(IsKeptFromChildren(pages_.At(0)));
 }
 
-// A fork does not copy it, and processes share it.
-TEST_F(HostPin, LeavesSharedMemoryToChildren)
+// How the library learns which memory is private.
+enum class Kernel { kThis, kOlder, kWithoutProc };
+
+// No ioctl() of this thread succeeds any more: the kernel knows none of /proc.
+void RefuseIoctl()
 {
-    size_t size_bytes = pages_.Bytes(2);
-    char *shared =
-        static_cast<char *>(mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE,
-                                 MAP_SHARED | MAP_ANONYMOUS, -1, 0));
-    ASSERT_NE(MAP_FAILED, static_cast<void *>(shared));
-    *shared = 's';
-    EXPECT_EQ(MOIETY_OK, moiety_host_pin(shared, size_bytes));
-    EXPECT_TRUE(ChildHas(shared, 's'));
-    EXPECT_EQ(MOIETY_OK, moiety_host_unpin(shared, size_bytes));
-    munmap(shared, size_bytes);
+    sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ioctl, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOTTY),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    sock_fprog program = {sizeof(code) / sizeof(code[0]), code};
+    ASSERT_EQ(0, prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+    ASSERT_EQ(0, prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program));
+    ASSERT_EQ(-1, ioctl(0, 0));
+}
+
+// Pages of three kinds: some private, some shared, some of a file.
+class HostPinChildren : public HostPin,
+                        public ::testing::WithParamInterface<Kernel>
+{
+  protected:
+    // Maps the pages from `first` on anew, out of a file.
+    void MapFile(size_t first, size_t count, int flags)
+    {
+        int file = memfd_create("pages", MFD_CLOEXEC);
+        ASSERT_EQ(0, ftruncate(file, static_cast<off_t>(pages_.Bytes(count))));
+        ASSERT_EQ(pages_.At(first),
+                  mmap(pages_.At(first), pages_.Bytes(count),
+                       PROT_READ | PROT_WRITE, flags | MAP_FIXED, file, 0));
+        close(file);
+    }
+
+    // Pins these pages, asks whether children have `page`, and unpins them.
+    bool IsKept(size_t first, size_t count, size_t page)
+    {
+        moiety_status status = MOIETY_OK;
+        rlimit before{};
+        EXPECT_EQ(0, getrlimit(RLIMIT_NOFILE, &before));
+        std::thread thread([&] {
+            pool_test::SetCurrent(pool_test::PrimaryContext());
+            if (GetParam() == Kernel::kOlder)
+                RefuseIoctl();
+            rlimit none = {0, before.rlim_max};
+            if (GetParam() == Kernel::kWithoutProc) {
+                EXPECT_EQ(0, setrlimit(RLIMIT_NOFILE, &none));
+            }
+            status = pages_.Pin(first, count);
+        });
+        thread.join();
+        EXPECT_EQ(0, setrlimit(RLIMIT_NOFILE, &before));
+        EXPECT_EQ(MOIETY_OK, status);
+        bool is_kept = IsKeptFromChildren(pages_.At(page));
+        EXPECT_EQ(MOIETY_OK, pages_.Unpin(first, count));
+        EXPECT_FALSE(IsKeptFromChildren(pages_.At(page)));
+        return is_kept;
+    }
+};
+
+bool IsKnown(Kernel kernel)
+{
+    return kernel != Kernel::kWithoutProc;
+}
+
+TEST_P(HostPinChildren, DoNotHavePrivateMemory)
+{
+    EXPECT_EQ(IsKnown(GetParam()), IsKept(0, 4, 0));
+    MapFile(1, 2, MAP_PRIVATE);
+    EXPECT_EQ(IsKnown(GetParam()), IsKept(0, 4, 0)) << "several mappings";
+    EXPECT_EQ(IsKnown(GetParam()), IsKept(1, 2, 2)) << "of a file";
+}
+
+// A fork does not copy it, and processes share it.
+TEST_P(HostPinChildren, HaveSharedMemory)
+{
+    MapFile(0, 4, MAP_SHARED);
+    EXPECT_FALSE(IsKept(0, 4, 0));
+    EXPECT_FALSE(IsKept(3, 2, 3)) << "behind it, a private page";
+    EXPECT_FALSE(IsKept(3, 2, 4));
+    MapFile(8, 1, MAP_SHARED);
+    EXPECT_FALSE(IsKept(6, 4, 6)) << "before it, two private pages";
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, HostPinChildren,
+                         ::testing::Values(Kernel::kThis, Kernel::kOlder,
+                                           Kernel::kWithoutProc));
+
+// What was looked at stays as it was.
+TEST_F(HostPin, LeavesTheCallersAdvice)
+{
+    *pages_.At(0) = 'x';
+    ASSERT_EQ(0, madvise(pages_.At(0), pages_.Bytes(2), MADV_WIPEONFORK));
+    EXPECT_EQ(MOIETY_OK, pages_.Pin(0, 2));
+    EXPECT_EQ(MOIETY_OK, pages_.Unpin(0, 2));
+    EXPECT_TRUE(ChildHas(pages_.At(0), '\0'));
 }
 
 TEST_F(HostPin, IsNotForAChild)

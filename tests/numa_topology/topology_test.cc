@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <thread>
@@ -13,6 +14,19 @@
 #include <gtest/gtest.h>
 
 #include "tests/numa_topology/machine.h"
+
+// A file that the kernel does not have, and what is in it.
+static std::string fake_path;
+static std::string fake_text;
+
+// The linker's names for the C library's function and for ours.
+extern "C" FILE *__real_fopen(const char *path, const char *mode);
+extern "C" FILE *__wrap_fopen(const char *path, const char *mode);
+extern "C" FILE *__wrap_fopen(const char *path, const char *mode)
+{
+    return path == fake_path ? fmemopen(&fake_text[0], fake_text.size(), "r")
+                             : __real_fopen(path, mode);
+}
 
 namespace
 {
@@ -173,6 +187,56 @@ INSTANTIATE_TEST_SUITE_P(
         NearRow{"cpulist", "0000:05:00.0", "1"},
         NearRow{"cpulist", "0000:06:00.0", "unknown"},
         NearRow{"apart", "0000:0a:00.0", "3"})); // without CPUs
+
+// What the kernel says of a device for which hwloc has no node.
+struct SaidRow {
+    const char *bus_id;
+    const char *said;
+    const char *near;
+};
+
+class NearPciSaid : public testing::TestWithParam<SaidRow>
+{
+  protected:
+    void SetUp() override
+    {
+        fake_path = std::string("/sys/bus/pci/devices/") + GetParam().bus_id +
+                    "/numa_node";
+        fake_text = GetParam().said;
+    }
+    void TearDown() override
+    {
+        fake_path.clear();
+    }
+};
+
+TEST_P(NearPciSaid, ByTheKernelIsTaken)
+{
+    setenv("HWLOC_THISSYSTEM", "1", 1);
+    Machine machine("cpulist");
+    unsetenv("HWLOC_THISSYSTEM");
+    ASSERT_EQ(machine.status, MOIETY_OK) << machine.message;
+    ASSERT_TRUE(numa_probe_is_this_system(machine.topology));
+    EXPECT_EQ(machine.Near(GetParam().bus_id), GetParam().near);
+}
+
+TEST_P(NearPciSaid, ByTheKernelIsOfThisMachineOnly)
+{
+    Machine machine("cpulist");
+    ASSERT_EQ(machine.status, MOIETY_OK) << machine.message;
+    EXPECT_EQ(machine.Near(GetParam().bus_id), "unknown");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Answers, NearPciSaid,
+    testing::Values(SaidRow{"0000:06:00.0", "1\n", "1"},
+                    SaidRow{"0000:06:00.0", "0\n", "0"},
+                    SaidRow{"0000:06:00.0", "-1\n", "unknown"},
+                    SaidRow{"0000:06:00.0", "\n", "unknown"},
+                    SaidRow{"0000:06:00.0", "77\n", "unknown"}, // none has it
+                    SaidRow{"0001:aa:1f.7", "1\n", "1"},
+                    // Where hwloc shows no device.
+                    SaidRow{"10000:06:00.0", "1\n", "1"}));
 
 TEST(NearPci, RefusesWhatIsNoAddress)
 {

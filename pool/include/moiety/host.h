@@ -469,9 +469,11 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_host_topology(
  * as long as a range is that it is a part of.
  *
  * As long as a range is pinned, the child of a fork does not have those of its
- * pages that lie wholly in it, if they are private memory without a file: it may
+ * pages that lie wholly in it, if they are private memory (MAP_PRIVATE): it may
  * neither access such a range nor free it (SIGSEGV). Otherwise the fork would copy
- * all of it at once.
+ * all of it at once. Where /proc cannot be read, the child has the pages. Pinning
+ * is madvise(MADV_DONTFORK) and unpinning MADV_DOFORK: a caller who keeps the
+ * memory from children anyway gives that advice again after moiety_host_unpin().
  *
  * A range that overlaps one that is pinned is registered where that one is not,
  * and so in pieces unless it lies within it: the driver refuses a copy that begins

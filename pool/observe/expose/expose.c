@@ -7,7 +7,6 @@
 #define _GNU_SOURCE
 #include "moiety/expose.h"
 
-#include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -18,14 +17,18 @@
 #include "pool/base/cancel.h"
 #include "pool/base/failure.h"
 #include "pool/base/fork_mark.h"
+#include "pool/base/lock.h"
 #include "pool/config/conf.h"
 #include "pool/observe/expose/expose.h"
 #include "pool/observe/expose/listen.h"
 #include "pool/observe/expose/serve.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-/* The lock; the thread has copies of what it needs. */
+static pthread_cond_t settled = PTHREAD_COND_INITIALIZER;
+/* All but is_busy, which is the lock's, is of the thread that set that. The thread
+ * that serves has copies of what it needs. */
 static struct {
+    bool is_busy; /* a thread starts or stops serving */
     bool is_running;
     bool was_started;  /* ever: MOIETY_CONF is not looked at any more */
     bool is_for_forks; /* handlers are in place */
@@ -40,6 +43,24 @@ static void *serve(void *unused)
     (void)pthread_setname_np(pthread_self(), "moiety-expose");
     moietyi_serve(state.listener.socket, state.stop);
     return NULL;
+}
+
+/* The state is the calling thread's, until expose_leave(). */
+static void expose_enter(void)
+{
+    moietyi_lock(&lock);
+    while (state.is_busy)
+        moietyi_lock_wait(&lock, &settled);
+    state.is_busy = true;
+    moietyi_unlock(&lock);
+}
+
+static void expose_leave(void)
+{
+    moietyi_lock(&lock);
+    state.is_busy = false;
+    (void)pthread_cond_signal(&settled);
+    moietyi_unlock(&lock);
 }
 
 /* Only async-signal-safe calls. The lock may be another thread's, which the
@@ -57,11 +78,11 @@ static void expose_forget_in_child(void)
 /* Nothing is waited for: the thread that exits may hold any lock. */
 __attribute__((destructor)) static void remove_at_exit(void)
 {
-    if (moietyi_is_forked() || pthread_mutex_trylock(&lock) != 0)
+    if (moietyi_is_forked() || !moietyi_try_lock(&lock))
         return;
-    if (state.is_running)
+    if (!state.is_busy && state.is_running)
         moietyi_listener_remove(&state.listener);
-    pthread_mutex_unlock(&lock);
+    moietyi_unlock(&lock);
 }
 
 static moiety_status watch_forks(void)
@@ -92,7 +113,8 @@ static moiety_status start_thread(void)
                  : MOIETY_OK;
 }
 
-static moiety_status start_locked(const char *path)
+/* Entered. */
+static moiety_status expose_begin(const char *path)
 {
     if (state.is_running)
         return moietyi_fail(MOIETY_E_BUSY, "pools are exposed already, at '%s'",
@@ -126,9 +148,9 @@ moiety_status moiety_expose_start(const char *path)
     if (moietyi_is_forked())
         return moietyi_refuse_child();
     int cancel_state = moietyi_cancel_hold();
-    pthread_mutex_lock(&lock);
-    moiety_status status = start_locked(path);
-    pthread_mutex_unlock(&lock);
+    expose_enter();
+    moiety_status status = expose_begin(path);
+    expose_leave();
     moietyi_cancel_restore(cancel_state);
     return status;
 }
@@ -138,7 +160,7 @@ moiety_status moiety_expose_stop(void)
     if (moietyi_is_forked())
         return moietyi_refuse_child();
     int cancel_state = moietyi_cancel_hold();
-    pthread_mutex_lock(&lock);
+    expose_enter();
     if (state.is_running) {
         (void)eventfd_write(state.stop, 1);
         (void)pthread_join(state.thread, NULL);
@@ -147,7 +169,7 @@ moiety_status moiety_expose_stop(void)
         (void)close(state.stop);
         state.is_running = false;
     }
-    pthread_mutex_unlock(&lock);
+    expose_leave();
     moietyi_cancel_restore(cancel_state);
     return MOIETY_OK;
 }
@@ -187,9 +209,9 @@ moiety_status moietyi_expose_by_conf(const char *conf)
         word.length < sizeof(path) - 1 ? word.length : sizeof(path) - 1;
     memcpy(path, word.text, length);
     path[length] = '\0';
-    pthread_mutex_lock(&lock);
+    expose_enter();
     if (!state.was_started)
-        status = start_locked(path);
-    pthread_mutex_unlock(&lock);
+        status = expose_begin(path);
+    expose_leave();
     return status;
 }

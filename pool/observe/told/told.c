@@ -7,7 +7,6 @@
  */
 #include "pool/observe/told/told.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -100,13 +99,13 @@ static moiety_status told_claim(struct moietyi_call *call,
 }
 
 /* The block is there still; what the functions do changes no message. */
-static void told_take_back(struct moietyi_call *call, moiety_status status,
+static void told_take_back(struct moietyi_call *call,
                            const moiety_allocation *allocation)
 {
-    char message[MOIETYI_MESSAGE_BYTES];
-    (void)snprintf(message, sizeof(message), "%s", moietyi_failure_message());
+    struct moietyi_failure kept;
+    moietyi_failure_keep(&kept);
     told_tell(call, told_of(call)->callbacks.allocated, allocation);
-    (void)moietyi_fail(status, "%s", message);
+    moietyi_failure_restore(&kept);
 }
 
 static moiety_allocation told_freeing(struct moietyi_call *call,
@@ -124,7 +123,7 @@ static moiety_status told_freed(struct moietyi_call *call, moiety_status status,
                                 const moiety_allocation *allocation)
 {
     if (allocation->size_bytes && status != MOIETY_OK)
-        told_take_back(call, status, allocation);
+        told_take_back(call, allocation);
     return status;
 }
 

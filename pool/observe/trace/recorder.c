@@ -12,6 +12,7 @@
 
 #include "pool/base/barrier.h"
 #include "pool/base/failure.h"
+#include "pool/base/lock.h"
 #include "pool/observe/trace/record_queue.h"
 #include "pool/ring/ring.h"
 
@@ -35,7 +36,7 @@ struct moietyi_recorder {
     struct moietyi_recorder *next;
 };
 
-/* Outside of all record_locks. */
+/* Inside of a record_lock; who has it waits for none. */
 static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct moietyi_recorder *all;
 /* Edge: none; relaxed: no more than a number. Of the process that recorded last:
@@ -176,15 +177,25 @@ static void recorder_set_all(const struct moietyi_history *history, bool is_on)
     }
 }
 
+static void recorder_list(struct moietyi_recorder *recorder)
+{
+    moietyi_lock(&all_lock);
+    recorder->next = all;
+    all = recorder;
+    moietyi_unlock(&all_lock);
+}
+
 static void recorder_unlist(const struct moietyi_recorder *recorder)
 {
+    moietyi_lock(&all_lock);
     struct moietyi_recorder **at = &all;
     while (*at != recorder)
         at = &(*at)->next;
     *at = recorder->next;
+    moietyi_unlock(&all_lock);
 }
 
-/* Both locks held. */
+/* record_lock held. */
 static moiety_status recorder_finish(struct moietyi_recorder *recorder,
                                      struct moietyi_trace_sums *out,
                                      uint64_t *out_lost)
@@ -209,14 +220,29 @@ static moiety_status recorder_finish(struct moietyi_recorder *recorder,
     return status;
 }
 
-static bool try_lock(pthread_mutex_t *lock)
+/* True: the first recorder's history, with its record_lock, or NULL where there is
+ * no recorder. A history that is listed is there. */
+static bool recorder_try_first(struct moietyi_history **out)
 {
+    bool is_locked = false;
+    if (!moietyi_try_lock(&all_lock))
+        return false;
+    *out = all ? all->history : NULL;
+    is_locked = !*out || pthread_mutex_trylock(&(*out)->record_lock) == 0;
+    moietyi_unlock(&all_lock);
+    return is_locked;
+}
+
+/* NULL: none is left, or a lock is not to be had. */
+static struct moietyi_history *recorder_wait_for_first(void)
+{
+    struct moietyi_history *history = NULL;
     for (unsigned i = 0; i < EXIT_TRIES; i++) {
-        if (pthread_mutex_trylock(lock) == 0)
-            return true;
+        if (recorder_try_first(&history))
+            return history;
         moietyi_nap(EXIT_NAP_NS);
     }
-    return false;
+    return NULL;
 }
 
 /* Other threads may still be running, or be gone with a lock. */
@@ -224,16 +250,14 @@ static void finish_at_exit(void)
 {
     struct moietyi_trace_sums sums;
     uint64_t lost;
-    if (atomic_load_explicit(&process, memory_order_relaxed) != getpid() ||
-        !try_lock(&all_lock))
+    struct moietyi_history *history;
+    if (atomic_load_explicit(&process, memory_order_relaxed) != getpid())
         return;
-    while (all && try_lock(&all->history->record_lock)) {
-        struct moietyi_history *history = all->history;
-        if (recorder_finish(all, &sums, &lost) != MOIETY_OK)
+    while ((history = recorder_wait_for_first()) != NULL) {
+        if (recorder_finish(history->recorder, &sums, &lost) != MOIETY_OK)
             (void)fprintf(stderr, "moiety: %s\n", moietyi_failure_message());
         pthread_mutex_unlock(&history->record_lock);
     }
-    pthread_mutex_unlock(&all_lock);
 }
 
 static void recorder_get_ready(void)
@@ -255,7 +279,7 @@ static struct moietyi_recorder *recorder_make(struct moietyi_history *history,
     return recorder;
 }
 
-/* Both locks held. */
+/* record_lock held. */
 static void recorder_begin(struct moietyi_recorder *recorder)
 {
     struct moietyi_history *history = recorder->history;
@@ -269,8 +293,7 @@ static void recorder_begin(struct moietyi_recorder *recorder)
     recorder->settled_ticks = now.ticks;
     moietyi_trace_begin(recorder->file, now.time_ns);
     history->recorder = recorder;
-    recorder->next = all;
-    all = recorder;
+    recorder_list(recorder);
     atomic_store_explicit(&process, getpid(), memory_order_relaxed);
 }
 
@@ -280,13 +303,11 @@ moiety_status moietyi_recorder_start(struct moietyi_history *history,
     struct moietyi_recorder *recorder = recorder_make(history, file);
     if (!recorder)
         return moietyi_fail(MOIETY_E_NO_HOST_MEMORY, "no memory for recording");
-    pthread_mutex_lock(&all_lock);
     pthread_mutex_lock(&history->record_lock);
     bool is_free = !history->recorder;
     if (is_free)
         recorder_begin(recorder);
     pthread_mutex_unlock(&history->record_lock);
-    pthread_mutex_unlock(&all_lock);
     if (is_free)
         return MOIETY_OK;
     free(recorder);
@@ -317,12 +338,10 @@ moiety_status moietyi_recorder_stop(struct moietyi_history *history,
     int cancelling;
     moiety_status status = MOIETY_OK;
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
-    pthread_mutex_lock(&all_lock);
     pthread_mutex_lock(&history->record_lock);
     if (history->recorder)
         status = recorder_finish(history->recorder, out, out_lost);
     pthread_mutex_unlock(&history->record_lock);
-    pthread_mutex_unlock(&all_lock);
     (void)pthread_setcancelstate(cancelling, NULL);
     return status;
 }

@@ -179,7 +179,9 @@ def test_who_is_not_named_may_be_missing(tmp_path):
         in ended.stdout
     listed = run(tmp_path, "--list")
     assert listed.returncode == 0
-    for line in listed.stdout.splitlines():
+    subjects = listed.stdout.splitlines()
+    assert subjects
+    for line in subjects:
         assert f"\n{line.split()[0]} " in ended.stdout
     ended = run(tmp_path, "--subject=torch,moiety", "some.mtrace",
                 MOIETY_TORCH_SHIM=None)
