@@ -5,7 +5,6 @@
  * handles for itself: nothing is taken then, and what is freed changes maps only.
  * The lock is not held meanwhile, as the driver is called.
  */
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "pool/base/failure.h"
@@ -260,14 +259,13 @@ static moiety_status refill(const struct pause *pause)
 }
 
 /* The message of the copy stays. */
-static moiety_status empty_again(const struct pause *pause,
-                                 const struct moietyi_handles *held,
-                                 moiety_status status)
+static void empty_again(const struct pause *pause,
+                        const struct moietyi_handles *held)
 {
-    char why[MOIETYI_MESSAGE_BYTES];
-    (void)snprintf(why, sizeof(why), "%s", moietyi_failure_message());
+    struct moietyi_failure why;
+    moietyi_failure_keep(&why);
     moietyi_segments_empty(pause->call->engine->segments, held);
-    return moietyi_fail(status, "%s", why);
+    moietyi_failure_restore(&why);
 }
 
 /* Outside of slow paths: copies take their time. Only then is the memory there for
@@ -282,7 +280,7 @@ static moiety_status contents_back(const struct pause *pause)
     if (status == MOIETY_OK)
         moietyi_segments_restore(call->engine->segments, &held);
     else if (!moietyi_is_lost(call->pool))
-        status = empty_again(pause, &held, status);
+        empty_again(pause, &held);
     moietyi_call_resume(call);
     moietyi_call_pass_gate(call);
     return status;
