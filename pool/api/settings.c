@@ -12,6 +12,7 @@
 
 #include "moiety/pool.h"
 #include "moiety/stats.h"
+#include "pool/base/clock.h"
 #include "pool/base/failure.h"
 #include "pool/base/fork_mark.h"
 #include "pool/cache/gate.h"
@@ -161,6 +162,13 @@ moiety_status moiety_pool_set_limit(moiety_pool *pool, uint64_t limit_bytes)
     return status;
 }
 
+static uint64_t missing_bytes(const struct moietyi_segments *segments,
+                              uint64_t total_bytes)
+{
+    uint64_t reserved_bytes = moietyi_segments_reserved_bytes(segments);
+    return total_bytes > reserved_bytes ? total_bytes - reserved_bytes : 0;
+}
+
 /* As growing does on the way out of memory: outside of slow paths, so that
  * nobody waits for the source on our account. */
 static moiety_status settings_reserve(struct moietyi_call *call,
@@ -168,6 +176,8 @@ static moiety_status settings_reserve(struct moietyi_call *call,
 {
     struct moietyi_segments *segments = call->pool->body->segments;
     struct moietyi_others others = {0};
+    uint64_t end_ns = moietyi_now_ns() +
+                      call->pool->body->options.wait_ms * UINT64_C(1000000);
     uint64_t refusals;
     moiety_status status;
     do {
@@ -176,7 +186,11 @@ static moiety_status settings_reserve(struct moietyi_call *call,
         status = moietyi_segments_grow_to(segments, total_bytes);
         moietyi_call_resume(call);
         moietyi_call_pass_gate(call);
-    } while (moietyi_others_help(call, refusals, &others, &status));
+    } while (
+        moietyi_others_help(call, refusals, &others, &status) ||
+        (status == MOIETY_E_NO_DEVICE_MEMORY &&
+         moietyi_others_await(call, &others,
+                              missing_bytes(segments, total_bytes), end_ns)));
     return status;
 }
 

@@ -29,19 +29,36 @@ static void free_own(struct moietyi_private_own *own)
     free(own);
 }
 
-/* Those that outlive the scope are its results. */
-static void end_fresh(struct moietyi_half *half, moiety_scope scope)
+/* Lists of an arena's half, so that a free walks few of a capture's blocks. */
+#define FRESH_LIST_ORDER 12U
+#define FRESH_LISTS (1U << FRESH_LIST_ORDER)
+
+static struct moietyi_private_fresh **fresh_list(struct moietyi_half *half,
+                                                 moietyi_grain start)
 {
-    struct moietyi_private_fresh **at = &half->fresh;
+    uint64_t hash = start.index * UINT64_C(0x9E3779B97F4A7C15);
+    return &half->fresh[hash >> (64 - FRESH_LIST_ORDER)];
+}
+
+/* Of one list; of all scopes where `scope` is 0. */
+static void end_fresh_of(struct moietyi_private_fresh **at, moiety_scope scope)
+{
     while (*at) {
         struct moietyi_private_fresh *fresh = *at;
-        if (fresh->scope != scope) {
+        if (scope && fresh->scope != scope) {
             at = &fresh->next;
             continue;
         }
         *at = fresh->next;
         free(fresh);
     }
+}
+
+/* Those that outlive the scope are its results. */
+static void end_fresh(struct moietyi_half *half, moiety_scope scope)
+{
+    for (unsigned i = 0; half->fresh && i < FRESH_LISTS; i++)
+        end_fresh_of(&half->fresh[i], scope);
 }
 
 void moietyi_half_fini(struct moietyi_half *half)
@@ -51,8 +68,8 @@ void moietyi_half_fini(struct moietyi_half *half)
         half->owns = own->next;
         free_own(own);
     }
-    while (half->fresh)
-        end_fresh(half, half->fresh->scope);
+    end_fresh(half, 0);
+    free(half->fresh);
     moietyi_maps_destroy(half->pending);
     moietyi_buddy_destroy(half->done);
     /* A thread that asked for an event of it asks in vain. */
@@ -206,17 +223,24 @@ moiety_status moietyi_half_claim(struct moietyi_half *half, moietyi_grain start,
 void moietyi_half_note_fresh(struct moietyi_half *half, moiety_scope scope,
                              moietyi_grain start)
 {
-    struct moietyi_private_fresh *fresh = calloc(1, sizeof(*fresh));
+    if (!half->fresh)
+        half->fresh =
+            calloc(FRESH_LISTS, sizeof(struct moietyi_private_fresh *));
+    struct moietyi_private_fresh *fresh =
+        half->fresh ? calloc(1, sizeof(*fresh)) : NULL;
     if (!fresh)
         return;
-    *fresh = (struct moietyi_private_fresh){half->fresh, scope, start};
-    half->fresh = fresh;
+    struct moietyi_private_fresh **list = fresh_list(half, start);
+    *fresh = (struct moietyi_private_fresh){*list, scope, start};
+    *list = fresh;
 }
 
 bool moietyi_half_forget_fresh(struct moietyi_half *half, moiety_scope scope,
                                moietyi_grain start)
 {
-    struct moietyi_private_fresh **at = &half->fresh;
+    if (!half->fresh)
+        return false;
+    struct moietyi_private_fresh **at = fresh_list(half, start);
     while (*at && (*at)->start.index != start.index)
         at = &(*at)->next;
     struct moietyi_private_fresh *found = *at;

@@ -48,7 +48,7 @@ struct moietyi_half {
     struct moietyi_buddy *done;
     struct moietyi_maps *pending; /* has words for every page of the half */
     struct moietyi_private_own *owns;
-    struct moietyi_private_fresh *fresh; /* the newest first */
+    struct moietyi_private_fresh **fresh; /* lists by start; NULL: none yet */
     uint64_t number;   /* of the event that ageing maps wait for; 0: none */
     uint64_t closings; /* ever: which one it is that is waited for */
 };

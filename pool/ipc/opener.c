@@ -93,12 +93,13 @@ moiety_status moietyi_opener_context(const struct moietyi_driver *driver,
     return status;
 }
 
+/* A driver that says no may tell of earlier work, and have released it: a second
+ * release would take somebody else's reference. */
 void moietyi_opener_release(const struct moietyi_driver *driver,
                             const struct moietyi_importer *importer)
 {
-    CUresult code = importer->has_primary ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
-    for (int i = 0; i < MOIETYI_UNDO_TRIES && code != CUDA_SUCCESS; i++)
-        code = driver->cuDevicePrimaryCtxRelease(importer->device);
+    if (importer->has_primary)
+        (void)driver->cuDevicePrimaryCtxRelease(importer->device);
 }
 
 /* A driver may crash where a context is entered that was destroyed. */
@@ -183,13 +184,26 @@ static moiety_status opener_explain(const struct moietyi_opening *opening,
                         why_not(state));
 }
 
-static CUresult opener_close_at(const struct moietyi_driver *driver,
-                                moiety_devptr address)
+static bool opener_is_mapped(const struct moietyi_driver *driver,
+                             CUdeviceptr address)
 {
-    CUresult code = CUDA_ERROR_UNKNOWN;
-    for (int i = 0; i < MOIETYI_UNDO_TRIES && code != CUDA_SUCCESS; i++)
-        code = driver->cuIpcCloseMemHandle((CUdeviceptr)address);
-    return code;
+    CUdeviceptr base = 0;
+    size_t size_bytes = 0;
+    return driver->cuMemGetAddressRange(&base, &size_bytes, address) ==
+               CUDA_SUCCESS &&
+           base == address;
+}
+
+/* A close that fails may have closed it all the same: another thread may have
+ * opened something there since. */
+static void opener_close_at(const struct moietyi_driver *driver,
+                            CUdeviceptr address)
+{
+    CUresult code = driver->cuIpcCloseMemHandle(address);
+    for (int i = 1; i < MOIETYI_UNDO_TRIES && code != CUDA_SUCCESS &&
+                    opener_is_mapped(driver, address);
+         i++)
+        code = driver->cuIpcCloseMemHandle(address);
 }
 
 /* No access past the end of what was opened, whatever the handle says. */
@@ -230,7 +244,7 @@ static moiety_status open_in(const struct moietyi_driver *driver,
     atomic_store_explicit(&has_opened, true, memory_order_relaxed);
     status = opener_check_size(driver, handle, *out);
     if (status != MOIETY_OK)
-        (void)opener_close_at(driver, *out);
+        opener_close_at(driver, *out);
     return status;
 }
 

@@ -13,7 +13,8 @@
 
 /* The context, or for NULL the current one, or where there is none the primary
  * one of the device that the handle names: then it is retained. The caller
- * gives that back by moietyi_opener_release() if `has_primary` is left set. */
+ * gives that back by moietyi_opener_release() if `has_primary` is left set: once,
+ * so that a reference stays where the driver refuses. */
 MOIETY_MUST_USE moiety_status moietyi_opener_context(
     const struct moietyi_driver *driver, const moiety_ipc_handle *handle,
     CUcontext context, struct moietyi_importer *out);

@@ -121,24 +121,36 @@ static uint64_t wait_ns(const struct moietyi_escalation *escalation)
     return escalation->body->options.wait_ms * UINT64_C(1000000);
 }
 
-/* Whether what the device's work keeps from going back would leave room. */
-static bool may_whole_help(const struct moietyi_escalation *escalation)
+/* What the pool could give back, or move, once the device rests: at most. */
+static uint64_t own_idle_bytes(const struct moietyi_escalation *escalation)
 {
-    struct moietyi_segments *segments = escalation->body->segments;
+    return may_move(escalation)
+               ? moietyi_buddy_free_grains(escalation->body->buddy) *
+                     MOIETYI_GRAIN_BYTES
+               : moietyi_segments_whole_bytes(escalation->body->segments);
+}
+
+/* Whether what the device's work keeps from going back, here and in other pools,
+ * would leave room: below the limit, and in the device if it was short. */
+static bool may_held_up_help(const struct moietyi_escalation *escalation)
+{
+    const struct moietyi_others *others = &escalation->others;
+    uint64_t bytes = moietyi_escalation_bytes(escalation);
     uint64_t room = moietyi_limit_of(escalation->body);
-    uint64_t kept = moietyi_segments_reserved_bytes(segments);
-    uint64_t whole = moietyi_segments_whole_bytes(segments);
-    kept = kept > whole ? kept - whole : 0;
-    return whole && room > kept &&
-           room - kept >= moietyi_escalation_bytes(escalation);
+    uint64_t kept = moietyi_segments_reserved_bytes(escalation->body->segments);
+    uint64_t idle = own_idle_bytes(escalation);
+    kept = kept > idle ? kept - idle : 0;
+    return ((escalation->is_held_up && idle) || others->held_up_bytes) &&
+           room > kept && room - kept >= bytes &&
+           (!escalation->is_driver_short ||
+            moietyi_others_may_do(others, idle, bytes));
 }
 
 /* While anything is out that may come back, and as long as the option says. */
 static bool may_wait_on(const struct moietyi_escalation *escalation)
 {
     return (moietyi_epochs_are_pending(&escalation->body->engine->streams) ||
-            escalation->others.is_held_up ||
-            (escalation->is_held_up && may_whole_help(escalation))) &&
+            may_held_up_help(escalation)) &&
            !moietyi_is_overdue(escalation->wait_end_ns);
 }
 
@@ -177,12 +189,9 @@ escalate_to_others(struct moietyi_escalation *escalation)
 static enum moietyi_verdict
 escalate_to_others_again(struct moietyi_escalation *escalation)
 {
-    if (!escalation->others.is_held_up ||
-        !moietyi_reclaim_is_device_idle(escalation->call))
-        return MOIETYI_EXHAUSTED;
-    escalation->others.last_id = 0;
-    escalation->others.is_held_up = false;
-    return escalate_to_others(escalation);
+    return moietyi_others_begin_again(escalation->call, &escalation->others)
+               ? escalate_to_others(escalation)
+               : MOIETYI_EXHAUSTED;
 }
 
 /* Asks each event and each stream once. What could not be recorded before may be

@@ -7,9 +7,15 @@
  */
 #include "pool/oom/others.h"
 
+#include "pool/base/clock.h"
+#include "pool/cache/gate.h"
 #include "pool/core/recorded.h"
+#include "pool/driver/section.h"
 #include "pool/oom/beside.h"
 #include "pool/oom/give_back.h"
+
+#define NAP_NS 20000L
+#define NAP_MOST_NS 1000000L
 
 /* Memory of the driver's alone, and as segments. */
 static bool others_are_kin(const struct moietyi_pool_body *body)
@@ -68,17 +74,27 @@ static struct moietyi_given_back trim_in(struct moietyi_call *call,
     return given;
 }
 
-static struct moietyi_given_back others_visit(struct moietyi_pool_body *body,
-                                              uint32_t wait_ms)
+/* What a device at rest would let it give back. */
+static uint64_t others_idle_bytes(struct moietyi_segments *segments)
+{
+    struct moietyi_segments_stats stats;
+    moietyi_segments_stats(segments, &stats);
+    return moietyi_segments_whole_bytes(segments) + stats.unreleased_bytes;
+}
+
+/* Returns what it gave. */
+static uint64_t others_visit(struct moietyi_pool_body *body, uint32_t wait_ms,
+                             uint64_t *held_up_bytes)
 {
     struct moietyi_call call;
-    struct moietyi_given_back given = {0, false};
     if (moietyi_segments_are_watched(body->segments) || !has_unused(body) ||
         moietyi_call_begin(body->pool, MOIETY_STREAM_DONE, &call) != MOIETY_OK)
-        return given;
-    given = trim_in(&call, wait_ms);
+        return 0;
+    const struct moietyi_given_back given = trim_in(&call, wait_ms);
+    if (given.is_held_up)
+        *held_up_bytes += others_idle_bytes(body->segments);
     moietyi_call_end(&call);
-    return given;
+    return given.bytes;
 }
 
 struct round {
@@ -100,10 +116,8 @@ static void others_go_round(void *context)
            (body = moietyi_exposed_visit(round->others->last_id + 1,
                                          others_choose, round->asker))) {
         round->others->last_id = body->exposed.id;
-        const struct moietyi_given_back given =
-            others_visit(body, round->asker->options.wait_ms);
-        round->bytes = given.bytes;
-        round->others->is_held_up |= given.is_held_up;
+        round->bytes = others_visit(body, round->asker->options.wait_ms,
+                                    &round->others->held_up_bytes);
         round->pool_count++;
         if (round->bytes) {
             moietyi_log(MOIETY_LOG_INFO,
@@ -126,6 +140,28 @@ static bool is_anyone(struct round *round)
     return body != NULL;
 }
 
+/* Outside of slow paths: nobody is to wait for the driver. */
+static void note_device_free(struct moietyi_call *call,
+                             struct moietyi_others *others)
+{
+    struct moietyi_pool_body *body = call->pool->body;
+    struct moietyi_section section;
+    size_t free_bytes = 0;
+    size_t total_bytes = 0;
+    others->is_device_free_known = false;
+    moietyi_slow_path_end(call->thread_state);
+    if (moietyi_context_enter(&body->own_context, &section) == MOIETY_OK) {
+        others->is_device_free_known =
+            body->driver->cuMemGetInfo(&free_bytes, &total_bytes) ==
+                CUDA_SUCCESS &&
+            total_bytes && free_bytes <= total_bytes;
+        others->device_free_bytes = free_bytes;
+        (void)moietyi_section_leave(&section);
+    }
+    moietyi_call_resume(call);
+    moietyi_call_pass_gate(call);
+}
+
 bool moietyi_others_ask(struct moietyi_call *call,
                         struct moietyi_others *others,
                         moiety_status *out_status)
@@ -133,9 +169,12 @@ bool moietyi_others_ask(struct moietyi_call *call,
     struct round round = {.asker = call->pool->body, .others = others};
     *out_status = MOIETY_OK;
     if (!others_are_kin(round.asker) ||
-        moietyi_segments_are_watched(round.asker->segments) ||
-        !is_anyone(&round))
+        moietyi_segments_are_watched(round.asker->segments))
         return false;
+    if (!is_anyone(&round)) {
+        note_device_free(call, others);
+        return false;
+    }
     *out_status = moietyi_call_beside(call, others_go_round, &round);
     others->pool_count += round.pool_count;
     others->bytes += round.bytes;
@@ -145,6 +184,8 @@ bool moietyi_others_ask(struct moietyi_call *call,
                   round.pool_count);
     moietyi_count(call->thread_state, MOIETYI_COUNT_OTHERS_GOT_BYTES,
                   round.bytes);
+    if (!round.bytes)
+        note_device_free(call, others);
     return round.bytes != 0;
 }
 
@@ -160,4 +201,36 @@ bool moietyi_others_help(struct moietyi_call *call, uint64_t refusals,
     if (begun != MOIETY_OK)
         *status = begun;
     return is_helped;
+}
+
+bool moietyi_others_may_do(const struct moietyi_others *others,
+                           uint64_t own_bytes, uint64_t bytes)
+{
+    uint64_t idle_bytes = others->held_up_bytes + own_bytes;
+    return !others->is_device_free_known || idle_bytes >= bytes ||
+           others->device_free_bytes >= bytes - idle_bytes;
+}
+
+bool moietyi_others_begin_again(struct moietyi_call *call,
+                                struct moietyi_others *others)
+{
+    if (!others->held_up_bytes || !moietyi_reclaim_is_device_idle(call))
+        return false;
+    others->last_id = 0;
+    others->held_up_bytes = 0;
+    return true;
+}
+
+bool moietyi_others_await(struct moietyi_call *call,
+                          struct moietyi_others *others, uint64_t bytes,
+                          uint64_t end_ns)
+{
+    long nap_ns = NAP_NS;
+    while (others->held_up_bytes && moietyi_others_may_do(others, 0, bytes) &&
+           !moietyi_is_overdue(end_ns)) {
+        if (moietyi_others_begin_again(call, others))
+            return true;
+        moietyi_call_nap(call, &nap_ns, NAP_MOST_NS);
+    }
+    return false;
 }

@@ -17,7 +17,10 @@ struct moietyi_others {
     uint64_t last_id; /* of the one that was asked last; 0: none */
     uint64_t pool_count;
     uint64_t bytes;
-    bool is_held_up; /* one has something, and the device works */
+    uint64_t held_up_bytes; /* that they keep because the device works */
+    uint64_t
+        device_free_bytes; /* where it is known, when none was left to ask */
+    bool is_device_free_known;
 };
 
 /* Lets one pool after the other give back what it can, until one gave something.
@@ -32,5 +35,18 @@ bool moietyi_others_ask(struct moietyi_call *call,
  * again. */
 bool moietyi_others_help(struct moietyi_call *call, uint64_t refusals,
                          struct moietyi_others *others, moiety_status *status);
+/* Whether `bytes` more may be there once the device rests: of others, of the
+ * driver, and of the `own_bytes` that the pool could give back itself. */
+bool moietyi_others_may_do(const struct moietyi_others *others,
+                           uint64_t own_bytes, uint64_t bytes);
+/* If the device rests, those that it held up are asked anew by
+ * moietyi_others_ask(). False: it works, or it held up none. */
+bool moietyi_others_begin_again(struct moietyi_call *call,
+                                struct moietyi_others *others);
+/* Naps until that, as long as it may do for `bytes`, the thread is not interrupted,
+ * and the time has not come. */
+bool moietyi_others_await(struct moietyi_call *call,
+                          struct moietyi_others *others, uint64_t bytes,
+                          uint64_t end_ns);
 
 #endif

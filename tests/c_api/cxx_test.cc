@@ -154,18 +154,36 @@ TEST_F(Cxx, AllIsFreedAtOnce)
     EXPECT_EQ(0u, arena.free_all(MOIETY_STREAM_DONE));
 }
 
-TEST_F(Cxx, StatusesAreThrown)
+// What an allocation above the limit throws, where it is caught as a T.
+template <typename T> void ExpectTooLarge(moiety_stream stream)
 {
     moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
     options.limit_bytes = 64 * kMiB;
     options.wait_ms = 0;
     moiety::pool pool(options);
     try {
-        moiety::buffer block(pool, 65 * kMiB, stream_);
+        moiety::buffer block(pool, 65 * kMiB, stream);
         FAIL() << "above the limit";
-    } catch (const std::bad_alloc &thrown) {
+    } catch (const T &thrown) {
         EXPECT_NE(nullptr, std::strstr(thrown.what(), "MOIETY_E_TOO_LARGE: "));
+        const auto *error = dynamic_cast<const moiety::error *>(&thrown);
+        ASSERT_NE(nullptr, error);
+        EXPECT_EQ(MOIETY_E_TOO_LARGE, error->status());
+        EXPECT_STREQ(thrown.what(), error->what());
     }
+}
+
+TEST_F(Cxx, StandardExceptionsAreCaught)
+{
+    ExpectTooLarge<std::bad_alloc>(stream_);
+    ExpectTooLarge<std::exception>(stream_);
+    EXPECT_THROW(moiety::check(MOIETY_E_BUSY), std::exception);
+    EXPECT_THROW(moiety::check(MOIETY_E_NO_PINNED_MEMORY), moiety::error);
+}
+
+TEST_F(Cxx, StatusesAreThrown)
+{
+    moiety::pool pool;
     try {
         moiety::check(moiety_free(pool.get(), 512, stream_));
         FAIL() << "no block of the pool's";
@@ -178,28 +196,9 @@ TEST_F(Cxx, StatusesAreThrown)
                 .c_str(),
             thrown.what());
     }
+    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
     options.limit_bytes = 1;
     EXPECT_THROW(moiety::pool refused(options), moiety::error);
-}
-
-TEST_F(Cxx, StandardExceptionsAreCaught)
-{
-    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
-    options.limit_bytes = 64 * kMiB;
-    options.wait_ms = 0;
-    moiety::pool pool(options);
-    try {
-        moiety::buffer block(pool, 65 * kMiB, stream_);
-        FAIL() << "above the limit";
-    } catch (const std::exception &thrown) {
-        EXPECT_NE(nullptr, std::strstr(thrown.what(), "MOIETY_E_TOO_LARGE: "));
-        const auto *error = dynamic_cast<const moiety::error *>(&thrown);
-        ASSERT_NE(nullptr, error);
-        EXPECT_EQ(MOIETY_E_TOO_LARGE, error->status());
-        EXPECT_STREQ(thrown.what(), error->what());
-    }
-    EXPECT_THROW(moiety::check(MOIETY_E_BUSY), std::exception);
-    EXPECT_THROW(moiety::check(MOIETY_E_NO_PINNED_MEMORY), moiety::error);
 }
 
 TEST_F(Cxx, WhatDestructorsAreRefusedIsLogged)

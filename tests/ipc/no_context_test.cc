@@ -104,6 +104,16 @@ class IpcNoContext : public ::testing::Test
                                     "cuDevicePrimaryCtxRelease_v2")(kDevice));
     }
 
+    // The call that failed was a release: each retain since had its own.
+    void ReleaseWhatWasRefused(uint64_t retains, uint64_t releases) const
+    {
+        if (MoreContexts() == 0)
+            return;
+        EXPECT_EQ(pool_test::Calls("cuDevicePrimaryCtxRetain") - retains,
+                  pool_test::Calls("cuDevicePrimaryCtxRelease") - releases);
+        Release();
+    }
+
     // Imports twice and gives all back, as far as it is let.
     void LiveBadly()
     {
@@ -181,12 +191,44 @@ TEST_F(IpcNoContext, HasNoneAfterARefusal)
     EXPECT_EQ(0, MoreContexts());
 }
 
+// The driver may have released it though it said no: somebody else's reference is
+// not to go.
+TEST_F(IpcNoContext, IsReleasedOnceThoughTheDriverRefuses)
+{
+    Close(Import());
+    const uint64_t before = pool_test::Calls("cuDevicePrimaryCtxRelease");
+    pool_test::SetFaults("cuDevicePrimaryCtxRelease:from=1:code=700");
+    EXPECT_EQ(0u, OpenAfterTrim());
+    pool_test::SetFaults("");
+    EXPECT_EQ(before + 1, pool_test::Calls("cuDevicePrimaryCtxRelease"));
+    EXPECT_EQ(1, MoreContexts());
+    Release();
+    EXPECT_EQ(0, MoreContexts());
+}
+
+// The same of the segment, where the driver does not say that it is still open.
+TEST_F(IpcNoContext, ClosesOnceWhereTheDriverAnswersNothing)
+{
+    moiety_devptr address = 0;
+    const uint64_t before = pool_test::Calls("cuIpcCloseMemHandle");
+    pool_test::SetFaults("cuMemGetAddressRange:from=1:code=700,"
+                         "cuIpcCloseMemHandle:from=1:code=700");
+    EXPECT_NE(MOIETY_OK,
+              moiety_ipc_import(&handle_, sizeof handle_, nullptr, &address));
+    pool_test::SetFaults("");
+    EXPECT_EQ(before + 1, pool_test::Calls("cuIpcCloseMemHandle"));
+    EXPECT_EQ(0, MoreContexts()) << "what was open went with it";
+    EXPECT_EQ(0, Live("ipc"));
+}
+
 TEST_F(IpcNoContext, HasNoneAfterAnyFailureOfTheDriver)
 {
     unsigned n = 0;
     for (uint64_t calls = 1; n < calls && n < kTooMany && !HasFailure();) {
         SCOPED_TRACE("call " + std::to_string(++n));
         uint64_t first = pool_test::Calls();
+        const uint64_t retains = pool_test::Calls("cuDevicePrimaryCtxRetain");
+        const uint64_t releases = pool_test::Calls("cuDevicePrimaryCtxRelease");
         pool_test::SetFaults("*:nth=" + std::to_string(n) +
                              ":code=CUDA_ERROR_UNKNOWN");
         LiveBadly();
@@ -196,6 +238,7 @@ TEST_F(IpcNoContext, HasNoneAfterAnyFailureOfTheDriver)
             Close(address);
         left_.clear();
         EXPECT_EQ(0u, OpenAfterTrim());
+        ReleaseWhatWasRefused(retains, releases);
         EXPECT_EQ(0, MoreContexts());
         EXPECT_EQ(0, Live("ipc"));
     }

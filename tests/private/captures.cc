@@ -6,19 +6,44 @@
 namespace private_test
 {
 
+// A capture in a scope of the arena, which is to end well.
+class Recording
+{
+  public:
+    Recording(moiety_private arena, CUstream stream)
+        : scope_(arena, stream), capture_(stream)
+    {
+    }
+    ~Recording()
+    {
+        EXPECT_EQ(capture_.End(), CUDA_SUCCESS);
+    }
+    Recording(const Recording &) = delete;
+    Recording &operator=(const Recording &) = delete;
+
+  private:
+    Scope scope_;
+    Capture capture_;
+};
+
 class InACaptureOfAnArena : public ::testing::TestWithParam<Load>
 {
   protected:
     InACaptureOfAnArena() : arena_(pool_, GetParam().size_bytes) {}
 
+    // A capture that takes all of the arena, and keeps it.
+    void CaptureResults(moiety_stream stream)
+    {
+        Recording capture(arena_, stream);
+        arena_.TakeAll(stream);
+    }
+
     // A capture that takes all of the arena and frees it.
     void CaptureAll(moiety_stream stream)
     {
-        Scope scope(arena_, stream);
-        Capture capture(stream);
+        Recording capture(arena_, stream);
         arena_.TakeAll(stream);
         arena_.Free(stream);
-        EXPECT_EQ(capture.End(), CUDA_SUCCESS);
     }
 
     Stream freed_, next_, other_;
@@ -30,38 +55,32 @@ INSTANTIATE_TEST_SUITE_P(Blocks, InACaptureOfAnArena,
 
 TEST_P(InACaptureOfAnArena, WhatItFreesServesTheSameStreamAtOnce)
 {
-    Scope scope(arena_, freed_);
-    Capture capture(freed_);
+    Recording capture(arena_, freed_);
     arena_.TakeAll(freed_);
     arena_.Free(freed_);
     EXPECT_TRUE(arena_.ServesAtOnce(freed_, kArenaBytes));
-    EXPECT_EQ(capture.End(), CUDA_SUCCESS);
 }
 
 TEST_P(InACaptureOfAnArena, WhatItFreesServesNoOtherStreamOfIt)
 {
-    Scope scope(arena_, freed_);
-    Capture capture(freed_);
+    Recording capture(arena_, freed_);
     arena_.TakeAll(freed_);
     Join(next_, freed_);
     arena_.Free(freed_);
     EXPECT_TRUE(arena_.ServesNothing(next_));
     EXPECT_TRUE(arena_.ServesAtOnce(freed_));
     Join(freed_, next_);
-    EXPECT_EQ(capture.End(), CUDA_SUCCESS);
 }
 
 // An ordinary allocation is the arena's too.
 TEST_P(InACaptureOfAnArena, ServesWhoNamesThePoolAlone)
 {
-    Scope scope(arena_, freed_);
-    Capture capture(freed_);
+    Recording capture(arena_, freed_);
     moiety_devptr block = 0;
     ASSERT_EQ(moiety_alloc(pool_, kArenaBytes, freed_, &block), MOIETY_OK);
     EXPECT_TRUE(arena_.ServesNothing(freed_));
     ASSERT_EQ(moiety_free(pool_, block, freed_), MOIETY_OK);
     EXPECT_TRUE(arena_.ServesAtOnce(freed_));
-    EXPECT_EQ(capture.End(), CUDA_SUCCESS);
 }
 
 TEST_P(InACaptureOfAnArena, WhatItFreedServesTheNextCapture)
@@ -76,25 +95,19 @@ TEST_P(InACaptureOfAnArena, WhatItFreedServesTheNextCapture)
 TEST_P(InACaptureOfAnArena, WhatItFreedServesTheNextInOtherPieces)
 {
     CaptureAll(freed_);
-    Scope scope(arena_, next_);
-    Capture capture(next_);
+    Recording capture(arena_, next_);
     EXPECT_TRUE(arena_.ServesAtOnce(next_, kArenaBytes));
-    EXPECT_EQ(capture.End(), CUDA_SUCCESS);
 }
 
 TEST_P(InACaptureOfAnArena, WhatItFreesServesNoCaptureBeforeItsEnd)
 {
-    Scope scope(arena_, freed_);
-    Capture capture(freed_);
+    Recording capture(arena_, freed_);
     arena_.TakeAll(freed_);
     arena_.Free(freed_);
     {
-        Scope another(arena_, next_);
-        Capture captured(next_);
+        Recording captured(arena_, next_);
         EXPECT_TRUE(arena_.ServesNothing(next_));
-        EXPECT_EQ(captured.End(), CUDA_SUCCESS);
     }
-    EXPECT_EQ(capture.End(), CUDA_SUCCESS);
 }
 
 // A graph may run at any time, and work outside of captures is no graph.
@@ -142,12 +155,7 @@ TEST_P(InACaptureOfAnArena, IsKeptAsLongAsThereIsAGraph)
 // The result of a graph, which other work reads.
 TEST_P(InACaptureOfAnArena, WhatOutlivedItServesCapturesOnlyWhenDone)
 {
-    {
-        Scope scope(arena_, freed_);
-        Capture capture(freed_);
-        arena_.TakeAll(freed_);
-        EXPECT_EQ(capture.End(), CUDA_SUCCESS);
-    }
+    CaptureResults(freed_);
     Hold hold(other_);
     arena_.Free(other_);
     EXPECT_TRUE(arena_.ServesNothing(other_));
@@ -165,46 +173,30 @@ TEST_P(InACaptureOfAnArena, WhatOutlivedItServesCapturesOnlyWhenDone)
 // later graph is launched on any other.
 TEST_P(InACaptureOfAnArena, WhatOutlivedItIsNotReusedInTheCaptureThatFreesIt)
 {
-    {
-        Scope scope(arena_, freed_);
-        Capture capture(freed_);
-        arena_.TakeAll(freed_);
-        EXPECT_EQ(capture.End(), CUDA_SUCCESS);
-    }
+    CaptureResults(freed_);
     Hold hold(freed_);
     {
-        Scope scope(arena_, next_);
-        Capture capture(next_);
+        Recording capture(arena_, next_);
         arena_.Free(next_);
         EXPECT_TRUE(arena_.ServesNothing(next_));
-        EXPECT_EQ(capture.End(), CUDA_SUCCESS);
     }
     {
-        Scope scope(arena_, next_);
-        Capture capture(next_);
+        Recording capture(arena_, next_);
         EXPECT_TRUE(arena_.ServesNothing(next_));
         hold.Release();
         EXPECT_TRUE(arena_.ServesInTheEnd(next_));
-        EXPECT_EQ(capture.End(), CUDA_SUCCESS);
     }
 }
 
 // No event can be recorded while the scope is open.
 TEST_P(InACaptureOfAnArena, WhatWaitedBeforeItServesItInTheEnd)
 {
-    {
-        Scope scope(arena_, freed_);
-        Capture capture(freed_);
-        arena_.TakeAll(freed_);
-        EXPECT_EQ(capture.End(), CUDA_SUCCESS);
-    }
+    CaptureResults(freed_);
     Hold hold(other_);
     arena_.Free(other_);
-    Scope scope(arena_, next_);
-    Capture capture(next_);
+    Recording capture(arena_, next_);
     hold.Release();
     EXPECT_TRUE(arena_.ServesInTheEnd(next_));
-    EXPECT_EQ(capture.End(), CUDA_SUCCESS);
 }
 
 // It may have work pending that the graph does not come after.
@@ -257,12 +249,10 @@ TEST_P(InACaptureOfAnArena, WhatWasFreedOutsideServesItOnlyWhenDone)
     arena_.TakeAll(freed_);
     Hold hold(freed_);
     arena_.Free(freed_);
-    Scope scope(arena_, freed_);
-    Capture capture(freed_);
+    Recording capture(arena_, freed_);
     EXPECT_TRUE(arena_.ServesNothing(freed_));
     hold.Release();
     EXPECT_TRUE(arena_.ServesInTheEnd(freed_));
-    EXPECT_EQ(capture.End(), CUDA_SUCCESS);
 }
 
 TEST_P(InACaptureOfAnArena, WhatItFreedCanBeClaimed)
@@ -294,12 +284,7 @@ TEST_P(InACaptureOfAnArena, OfAnotherScopeIsRefused)
 // Both graphs have the block: it is free when neither may run.
 TEST_P(InACaptureOfAnArena, WhatACaptureOutsideFreesIsKeptForBoth)
 {
-    {
-        Scope scope(arena_, freed_);
-        Capture capture(freed_);
-        arena_.TakeAll(freed_);
-        EXPECT_EQ(capture.End(), CUDA_SUCCESS);
-    }
+    CaptureResults(freed_);
     streams_test::CaptureScope outside(pool_, other_);
     {
         Capture capture(other_);
@@ -308,16 +293,12 @@ TEST_P(InACaptureOfAnArena, WhatACaptureOutsideFreesIsKeptForBoth)
     }
     outside.End();
     {
-        Scope scope(arena_, next_);
-        Capture capture(next_);
+        Recording capture(arena_, next_);
         EXPECT_TRUE(arena_.ServesNothing(next_));
-        EXPECT_EQ(capture.End(), CUDA_SUCCESS);
     }
     outside.Release();
-    Scope scope(arena_, next_);
-    Capture capture(next_);
+    Recording capture(arena_, next_);
     EXPECT_TRUE(arena_.ServesInTheEnd(next_));
-    EXPECT_EQ(capture.End(), CUDA_SUCCESS);
 }
 
 // A graph that writes a word into a block of the arena, and from there into what

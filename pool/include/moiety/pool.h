@@ -666,7 +666,8 @@ moiety_pool_set_limit(moiety_pool *pool, uint64_t limit_bytes);
  * @return MOIETY_E_NO_DEVICE_MEMORY (or _PINNED_, for such a source), or what
  *         else the source said: what was added until then stays
  *
- * Threads:   any. Blocks in the source, in the calling thread.
+ * Threads:   any. Blocks in the source, in the calling thread. Waits up to
+ *            `wait_ms` for the device if other pools could give memory back then.
  * Streams:   none.
  * Context:   any may be current.
  */

@@ -4,8 +4,9 @@
 // for what waits for it. The stand-in fails such a call instead, and counts it.
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <string>
-#include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/pool/oom/oom_under_test.h"
@@ -19,6 +20,10 @@ using pool_test::kMiB;
 using pool_test::Pool;
 using pool_test::Stream;
 using pool_test::Waits;
+
+// A wait that does not end by itself.
+constexpr uint32_t kLong = 600000;
+constexpr uint64_t kMost = UINT64_MAX;
 
 class BusyDevice : public ::testing::TestWithParam<uint32_t>
 {
@@ -51,6 +56,14 @@ class BusyDevice : public ::testing::TestWithParam<uint32_t>
         return options;
     }
 
+    // That waits for what another pool has.
+    static moiety_pool_options Fixed(uint32_t wait_ms)
+    {
+        moiety_pool_options options = Of(0, wait_ms);
+        options.flags &= ~MOIETY_POOL_MAPPED;
+        return options;
+    }
+
     static bool IsMapped()
     {
         return (GetParam() & MOIETY_POOL_MAPPED) != 0;
@@ -67,6 +80,110 @@ class BusyDevice : public ::testing::TestWithParam<uint32_t>
     }
 
     uint64_t waits_ = 0;
+};
+
+// What this thread does when it waits, and is asked for the first time whether it
+// is to go on; it returns 0, or ends the wait.
+class InWait
+{
+  public:
+    explicit InWait(std::function<int()> act) : act_(std::move(act))
+    {
+        moiety_set_interrupt(Ask, this);
+    }
+
+    ~InWait()
+    {
+        moiety_set_interrupt(nullptr, nullptr);
+    }
+
+    InWait(const InWait &) = delete;
+    InWait &operator=(const InWait &) = delete;
+
+    bool WasAsked() const
+    {
+        return was_asked_;
+    }
+
+  private:
+    static int Ask(void *user)
+    {
+        auto *self = static_cast<InWait *>(user);
+        return std::exchange(self->was_asked_, true) ? 0 : self->act_();
+    }
+
+    std::function<int()> act_;
+    bool was_asked_ = false;
+};
+
+// A pool of 64 MiB with four segments, of which two that lie apart are idle: they
+// would do for a block of 32 MiB.
+class Apart
+{
+  public:
+    explicit Apart(const moiety_pool_options &options) : pool_(options)
+    {
+        while (blocks_.size() < 4)
+            blocks_.push_back(pool_.Alloc(16 * kMiB));
+        for (size_t i : {0u, 2u})
+            pool_.Free(blocks_[i], MOIETY_STREAM_DONE);
+        blocks_ = {blocks_[1], blocks_[3]};
+    }
+
+    ~Apart()
+    {
+        for (moiety_devptr block : blocks_)
+            pool_.Free(block);
+    }
+
+    Apart(const Apart &) = delete;
+    Apart &operator=(const Apart &) = delete;
+    operator moiety_pool *() const
+    {
+        return pool_;
+    }
+
+    moiety_status Alloc()
+    {
+        moiety_devptr block = 0;
+        moiety_status status =
+            moiety_alloc(pool_, 32 * kMiB, MOIETY_STREAM_LEGACY, &block);
+        if (block)
+            blocks_.push_back(block);
+        return status;
+    }
+
+  private:
+    Pool pool_;
+    std::vector<moiety_devptr> blocks_;
+};
+
+// A pool with all of the device's memory but 64 MiB, of which `idle_bytes`
+// are idle, or all of it.
+class Rich
+{
+  public:
+    Rich(const moiety_pool_options &options, uint64_t idle_bytes)
+        : pool_(options)
+    {
+        const uint64_t all = pool_.Stats().limit_bytes - 64 * kMiB;
+        const uint64_t idle = idle_bytes < all ? idle_bytes : all;
+        if (all > idle)
+            live_ = pool_.Alloc(all - idle);
+        pool_.Free(pool_.Alloc(idle), MOIETY_STREAM_DONE);
+    }
+
+    ~Rich()
+    {
+        pool_.Free(live_);
+    }
+
+    Rich(const Rich &) = delete;
+    Rich &operator=(const Rich &) = delete;
+
+  private:
+    Pool pool_;
+    moiety_devptr live_ = 0;
 };
 
 INSTANTIATE_TEST_SUITE_P(Kinds, BusyDevice,
@@ -88,21 +205,13 @@ TEST_P(BusyDevice, IsNotAskedForWhatDoesNotHelp)
     pool.Free(used, busy);
 }
 
-// Two that lie apart would do: of cuMemAlloc's memory once the device rests, and of
-// mapped memory at once.
+// Of cuMemAlloc's memory; mapped memory moves at once.
 TEST_P(BusyDevice, KeepsSegmentsUntilItRests)
 {
     Stream busy;
-    Pool pool(Of(64 * kMiB, 0));
-    std::vector<moiety_devptr> blocks;
-    while (blocks.size() < 4)
-        blocks.push_back(pool.Alloc(16 * kMiB));
-    for (size_t i : {0u, 2u})
-        pool.Free(blocks[i], MOIETY_STREAM_DONE);
+    Apart pool(Of(64 * kMiB, 0));
     busy.Hold();
-    moiety_devptr block = 0;
-    EXPECT_EQ(moiety_alloc(pool, 32 * kMiB, MOIETY_STREAM_LEGACY, &block),
-              IsMapped() ? MOIETY_OK : MOIETY_E_NO_DEVICE_MEMORY);
+    EXPECT_EQ(pool.Alloc(), IsMapped() ? MOIETY_OK : MOIETY_E_NO_DEVICE_MEMORY);
     if (!IsMapped()) {
         EXPECT_EQ(oom_test::LastOom(pool).held_up_bytes, 32 * kMiB);
         EXPECT_NE(std::string(moiety_last_error_message())
@@ -110,52 +219,29 @@ TEST_P(BusyDevice, KeepsSegmentsUntilItRests)
                   std::string::npos);
     }
     Release(&busy);
-    if (!block)
-        block = pool.Alloc(32 * kMiB);
-    for (moiety_devptr live : {blocks[1], blocks[3], block})
-        pool.Free(live);
+    if (!IsMapped()) {
+        EXPECT_EQ(pool.Alloc(), MOIETY_OK);
+    }
 }
 
 // A guard forbids the event that would say that the device rests.
 TEST_P(BusyDevice, ThatRestsGivesMemoryBackUnderAGuard)
 {
-    Pool pool(Of(64 * kMiB, 1000));
-    std::vector<moiety_devptr> blocks;
-    while (blocks.size() < 4)
-        blocks.push_back(pool.Alloc(16 * kMiB));
-    for (size_t i : {0u, 2u})
-        pool.Free(blocks[i], MOIETY_STREAM_DONE);
+    Apart pool(Of(64 * kMiB, 1000));
     ASSERT_EQ(MOIETY_OK, moiety_capture_guard_begin());
-    moiety_devptr block = 0;
-    EXPECT_EQ(MOIETY_OK,
-              moiety_alloc(pool, 32 * kMiB, MOIETY_STREAM_DONE, &block));
+    EXPECT_EQ(MOIETY_OK, pool.Alloc());
     EXPECT_EQ(MOIETY_OK, moiety_capture_guard_end());
-    for (moiety_devptr live : {blocks[1], blocks[3], block})
-        pool.Free(live);
 }
 
 // The wait is for the device, though no block waits for it.
 TEST_P(BusyDevice, IsWaitedForWhereThatHelps)
 {
+    Apart pool(Of(64 * kMiB, kLong));
     Stream busy;
-    moiety_pool_options options = Of(64 * kMiB, 600000);
-    Pool pool(options);
-    std::vector<moiety_devptr> blocks;
-    while (blocks.size() < 4)
-        blocks.push_back(pool.Alloc(16 * kMiB));
-    for (size_t i : {0u, 2u})
-        pool.Free(blocks[i], MOIETY_STREAM_DONE);
     busy.Hold();
-    std::thread other([&] {
-        // The allocation is at its wait, or not there yet.
-        while (!IsMapped() && !pool.Stats().ladder_wait)
-            std::this_thread::yield();
-        busy.Release();
-    });
-    blocks.push_back(pool.Alloc(32 * kMiB));
-    other.join();
-    for (size_t i : {1u, 3u, 4u})
-        pool.Free(blocks[i]);
+    InWait wait([&] { return busy.Release(), 0; });
+    EXPECT_EQ(MOIETY_OK, pool.Alloc());
+    EXPECT_EQ(!IsMapped(), wait.WasAsked());
 }
 
 TEST_P(BusyDevice, KeepsWhatIsAboveTheWatermark)
@@ -188,12 +274,8 @@ TEST_P(BusyDevice, KeepsWhatIsAboveTheWatermark)
 TEST_P(BusyDevice, KeepsWhatOtherPoolsDoNotUse)
 {
     Stream busy;
-    Pool rich(Of(0, 0));
-    moiety_pool_options options = Of(0, 0);
-    options.flags &= ~MOIETY_POOL_MAPPED;
-    Pool poor(options);
-    const size_t all = rich.Stats().limit_bytes;
-    rich.Free(rich.Alloc(all - 64 * kMiB), MOIETY_STREAM_DONE);
+    Rich rich(Of(0, 0), kMost);
+    Pool poor(Fixed(0));
     busy.Hold();
     moiety_devptr block = 0;
     EXPECT_EQ(moiety_alloc(poor, 200 * kMiB, MOIETY_STREAM_LEGACY, &block),
@@ -209,21 +291,55 @@ TEST_P(BusyDevice, KeepsWhatOtherPoolsDoNotUse)
 // It waits, and the other pools are asked once more when the device rests.
 TEST_P(BusyDevice, IsWaitedForWhereOtherPoolsHaveSomething)
 {
+    for (bool is_reserve : {false, true}) {
+        Rich rich(Of(0, 0), kMost);
+        Pool poor(Fixed(kLong));
+        Stream busy;
+        busy.Hold();
+        InWait wait([&] { return busy.Release(), 0; });
+        if (is_reserve) {
+            EXPECT_EQ(MOIETY_OK, moiety_pool_reserve(poor, 200 * kMiB));
+        } else {
+            poor.Free(poor.Alloc(200 * kMiB), MOIETY_STREAM_DONE);
+        }
+        EXPECT_EQ(!IsMapped(), wait.WasAsked());
+    }
+}
+
+TEST_P(BusyDevice, IsWaitedForInAReserveThatMayBeEnded)
+{
+    Rich rich(Of(0, 0), kMost);
+    Pool poor(Fixed(kLong));
     Stream busy;
-    Pool rich(Of(0, 0));
-    moiety_pool_options options = Of(0, 600000);
-    options.flags &= ~MOIETY_POOL_MAPPED;
-    Pool poor(options);
-    const size_t all = rich.Stats().limit_bytes;
-    rich.Free(rich.Alloc(all - 64 * kMiB), MOIETY_STREAM_DONE);
     busy.Hold();
-    std::thread other([&] {
-        while (!IsMapped() && !poor.Stats().ladder_wait)
-            std::this_thread::yield();
-        busy.Release();
-    });
-    poor.Free(poor.Alloc(200 * kMiB));
-    other.join();
+    InWait wait([] { return 1; });
+    EXPECT_EQ(moiety_pool_reserve(poor, 200 * kMiB),
+              IsMapped() ? MOIETY_OK : MOIETY_E_NO_DEVICE_MEMORY);
+    EXPECT_EQ(!IsMapped(), wait.WasAsked());
+}
+
+// With what the device has free, 64 MiB, what is idle is 104 MiB.
+TEST_P(BusyDevice, IsNotWaitedForWhereOtherPoolsHaveTooLittle)
+{
+    for (uint64_t mib : {100, 110}) {
+        Rich rich(Of(0, 0), 40 * kMiB);
+        Pool poor(Fixed(kLong));
+        Stream busy;
+        busy.Hold();
+        InWait wait([] { return 1; });
+        moiety_devptr block = 0;
+        const bool is_there = IsMapped() && mib == 100;
+        const moiety_status status =
+            is_there ? MOIETY_OK : MOIETY_E_NO_DEVICE_MEMORY;
+        const bool is_waited_for = !IsMapped() && mib == 100;
+        EXPECT_EQ(status,
+                  moiety_alloc(poor, mib * kMiB, MOIETY_STREAM_LEGACY, &block));
+        EXPECT_EQ(is_waited_for, wait.WasAsked());
+        poor.Free(block, MOIETY_STREAM_DONE);
+        InWait again([] { return 1; });
+        EXPECT_EQ(status, moiety_pool_reserve(poor, mib * kMiB));
+        EXPECT_EQ(is_waited_for, again.WasAsked());
+    }
 }
 
 TEST_P(BusyDevice, IsWaitedForInATrim)
