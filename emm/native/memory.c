@@ -80,7 +80,6 @@ moiety_status native_take(moiety_pool *pool, moiety_tenant tenant,
         return status;
     struct native_wait wait;
     native_wait_begin(&wait);
-    native_park_clear();
     Py_BEGIN_ALLOW_THREADS;
     status = take_slowly(pool, tenant, nbytes, stream, out);
     /* What came when a handler had raised already has no owner. */

@@ -295,15 +295,9 @@ int native_space_list(struct native_space *space);
 int native_space_device(const struct native_space *space);
 void native_space_set_device(struct native_space *space, int device);
 
-/* postpone.c: pools that nobody has any more, and whose end would end a capture. */
-/* Whether a pool has met a capture lately, or a guard is held. */
-bool native_is_capture_near(void);
-/* The same without a guard: that is its holder's to end. */
+/* Whether a pool has met a capture within the last two seconds, and no guard is
+ * held: its holder knows. */
 bool native_is_capture_seen(void);
-/* Takes over a pool, and its arena or NULL. */
-void native_park(moiety_pool *pool, moiety_host *host);
-/* Ends those that can be ended now. Without an error that is set. */
-void native_park_clear(void);
 
 /* settings.c: methods of Pool and HostArena, and a property. */
 PyObject *native_set_limit(PyObject *self, PyObject *arguments,

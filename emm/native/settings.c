@@ -54,7 +54,6 @@ PyObject *native_free_all_blocks(PyObject *self, PyObject *none)
     moiety_pool *pool = native_enter(settings_space_of(self));
     if (!pool)
         return NULL;
-    native_park_clear();
     if (native_is_capture_seen())
         return native_leave_with(self, MOIETY_OK);
     struct native_wait wait;

@@ -99,10 +99,7 @@ static PyObject *capture_guard_begin(PyObject *module, PyObject *none)
 static PyObject *capture_guard_end(PyObject *module, PyObject *none)
 {
     (void)none;
-    PyObject *result = call_guard(module, moiety_capture_guard_end);
-    if (result)
-        native_park_clear();
-    return result;
+    return call_guard(module, moiety_capture_guard_end);
 }
 
 static PyObject *expose_start(PyObject *module, PyObject *path)

@@ -144,7 +144,6 @@ int native_space_init(PyObject *self, PyObject *arguments, PyObject *names,
         PyErr_SetString(PyExc_TypeError, "__init__() was called before");
         return -1;
     }
-    native_park_clear();
     int error = make(self, arguments, names);
     /* relaxed: as above. */
     if (error)
@@ -172,59 +171,37 @@ static moiety_pool *take_away(struct native_space *space, bool *is_used)
     return *is_used ? NULL : pool;
 }
 
-/* Before an end, which waits in the driver, where no signal ends it and a capture
- * is lost. Whatever else the driver says, the end finds out. 0, or -1 after an
- * error. */
-static int py_space_wait(moiety_pool *pool)
+/* A stream is named to the pool, and so seen to capture, more often. */
+#define LATELY_NS UINT64_C(2000000000)
+
+bool native_is_capture_seen(void)
 {
-    struct native_wait wait;
-    if (native_is_capture_near())
-        return 0;
-    native_wait_begin(&wait);
-    Py_BEGIN_ALLOW_THREADS;
-    moiety_status status = moiety_pool_synchronize(pool, UINT32_MAX);
-    (void)status;
-    Py_END_ALLOW_THREADS;
-    (void)native_wait_end(&wait, MOIETY_OK);
-    return wait.has_failed ? -1 : 0;
+    uint64_t age_ns = moiety_capture_age_ns();
+    return age_ns && age_ns < LATELY_NS;
 }
 
-static moiety_status py_space_destroy(struct native_space *space,
-                                      moiety_pool *pool, moiety_leaks *leaks)
+static bool py_space_is_gone(moiety_pool *pool)
 {
-    moiety_status status;
-    Py_BEGIN_ALLOW_THREADS;
-    status = space->is_host ? moiety_host_destroy(space->host, leaks)
-                            : moiety_pool_destroy(pool, leaks);
-    Py_END_ALLOW_THREADS;
-    if (status == MOIETY_E_BUSY) {
-        /* PO.release: refused, it is as it was. */
-        atomic_store_explicit(&space->pool, pool, memory_order_release);
-        return status;
-    }
-    space->host = NULL;
-    native_watches_end(space);
-    return status;
+    moiety_stats stats = {.struct_size = sizeof stats};
+    return moiety_pool_stats(pool, &stats) == MOIETY_E_INVALID;
 }
 
-/* Nobody hears what the end says. */
+/* It ends now or later, and nobody hears what the end says. */
 static void py_space_end_unseen(struct native_space *space, moiety_pool *pool)
 {
     moiety_status status;
-    if (!native_is_capture_near()) {
-        Py_BEGIN_ALLOW_THREADS;
-        /* It may meet a capture, and leaves one of a blocking stream alone. */
-        status = moiety_pool_synchronize(pool, 0);
-        (void)status;
-        Py_END_ALLOW_THREADS;
-    }
-    status = native_is_capture_near() ? MOIETY_E_BUSY
-                                      : py_space_destroy(space, pool, NULL);
-    if (status != MOIETY_E_BUSY)
-        return;
-    /* relaxed: nobody has it any more. */
-    atomic_store_explicit(&space->pool, NULL, memory_order_relaxed);
-    native_park(pool, space->host);
+    bool is_gone;
+    Py_BEGIN_ALLOW_THREADS;
+    status = space->is_host ? moiety_host_destroy_later(space->host)
+                            : moiety_pool_destroy_later(pool);
+    (void)status;
+    is_gone = py_space_is_gone(pool);
+    Py_END_ALLOW_THREADS;
+    space->host = NULL;
+    if (is_gone)
+        native_watches_end(space);
+    else
+        native_watches_abandon(space); /* they are told when it ends */
 }
 
 /* Blocks that arrays look at are not counted: their memory stays until the last of
@@ -241,15 +218,48 @@ static PyObject *py_space_count_left(moiety_pool *pool, size_t shown_count)
         live_count > shown_count ? live_count - shown_count : 0);
 }
 
-/* As an end: the count of live blocks. Its watches are told when it ends. */
-static PyObject *py_space_park(struct native_space *space, moiety_pool *pool)
+/* As an end: the count of live blocks. */
+static PyObject *py_space_end_later(struct native_space *space,
+                                    moiety_pool *pool)
 {
-    native_watches_abandon(space);
-    native_park(pool, space->host);
-    space->host = NULL;
     PyObject *count = py_space_count_left(pool, 0);
-    native_do_postponed();
+    struct native_error error = native_error_keep();
+    py_space_end_unseen(space, pool);
+    native_error_restore(error);
     return count;
+}
+
+/* The count of live blocks, or NULL after an error: it is as it was if that is what
+ * a signal's handler has raised, or E_BUSY. */
+static PyObject *py_space_end(struct native_space *space, moiety_pool *pool)
+{
+    moiety_leaks leaks = {.struct_size = sizeof leaks};
+    struct native_wait wait;
+    moiety_status status;
+    native_wait_begin(&wait);
+    Py_BEGIN_ALLOW_THREADS;
+    status = space->is_host ? moiety_host_destroy(space->host, &leaks)
+                            : moiety_pool_destroy(pool, &leaks);
+    Py_END_ALLOW_THREADS;
+    bool is_refused = status == MOIETY_E_BUSY;
+    status = native_wait_end(&wait, status);
+    if (is_refused && !wait.has_failed && native_is_capture_seen())
+        return py_space_end_later(space, pool);
+    PyObject *answer = NULL;
+    if (status == MOIETY_OK)
+        answer = PyLong_FromUnsignedLongLong(leaks.block_count);
+    else if (!wait.has_failed)
+        native_refuse(native_state_of((PyObject *)space), NULL, status);
+    if (is_refused) {
+        /* PO.release: it is as it was. */
+        atomic_store_explicit(&space->pool, pool, memory_order_release);
+        return NULL;
+    }
+    struct native_error error = native_error_keep();
+    space->host = NULL;
+    native_watches_end(space);
+    native_error_restore(error);
+    return answer;
 }
 
 void native_space_unshow(struct native_space *space)
@@ -275,7 +285,6 @@ PyObject *native_space_close(PyObject *self, PyObject *none)
     bool is_used = false;
     size_t shown_count = 0;
     moiety_pool *pool;
-    moiety_leaks leaks = {.struct_size = sizeof leaks};
     if (space->is_borrowed)
         return native_refuse_as(native_state_of(self), MOIETY_E_UNSUPPORTED,
                                 "another part of the program has made the "
@@ -296,20 +305,11 @@ PyObject *native_space_close(PyObject *self, PyObject *none)
                                 "returned, by a handler of "
                                 "NumPy's, or by ONNX Runtime");
     }
-    if (pool && py_space_wait(pool)) {
-        /* PO.release: it is as it was. */
-        atomic_store_explicit(&space->pool, pool, memory_order_release);
-        return NULL;
-    }
-    if (pool && native_is_capture_seen())
-        return py_space_park(space, pool);
-    moiety_status status =
-        pool ? py_space_destroy(space, pool, &leaks) : MOIETY_OK;
-    PyObject *answer = status == MOIETY_OK
-                           ? PyLong_FromUnsignedLongLong(leaks.block_count)
-                           : native_refuse(native_state_of(self), NULL, status);
+    PyObject *answer = !pool ? PyLong_FromLong(0)
+                       : native_is_capture_seen()
+                           ? py_space_end_later(space, pool)
+                           : py_space_end(space, pool);
     native_do_postponed();
-    native_park_clear();
     return answer;
 }
 

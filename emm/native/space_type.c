@@ -217,7 +217,6 @@ static PyObject *space_trim(PyObject *self, PyObject *arguments,
     moiety_pool *pool = native_enter(py_space_type_space_of(self));
     if (!pool)
         return NULL;
-    native_park_clear();
     Py_BEGIN_ALLOW_THREADS;
     /* It would end a capture: there is nothing to give yet. */
     status = native_is_capture_seen()

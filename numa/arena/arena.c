@@ -177,6 +177,7 @@ moiety_status moiety_host_create(const moiety_host_options *options,
     /* Before memory is asked for, as in moiety_pool_create(). */
     if (moietyi_is_forked())
         return moietyi_refuse_child();
+    moietyi_later_run(MOIETYI_END_LOOKS);
     int cancel_state = moietyi_cancel_hold();
     moiety_status status =
         moietyi_host_resolve(options, getenv("MOIETY_CONF"), &resolved);
@@ -197,24 +198,10 @@ moiety_status moietyi_host_check(const struct moiety_host *host,
                         host ? "the arena was destroyed" : "host is NULL");
 }
 
-moiety_status moiety_host_destroy(moiety_host *host, moiety_leaks *out_leaks)
+/* The pool has ended, or was refused: then all is as it was. */
+static moiety_status end_behind_pool(struct moiety_host *host,
+                                     moiety_status status)
 {
-    if (!host)
-        return MOIETY_OK;
-    if (moietyi_is_forked())
-        return moietyi_refuse_child();
-    moiety_status status = moietyi_host_check(host, "moiety_host_destroy");
-    if (status != MOIETY_OK)
-        return status;
-    if (out_leaks && out_leaks->struct_size < sizeof(*out_leaks)) {
-        return moietyi_fail(MOIETY_E_INVALID,
-                            "moiety_host_destroy: struct_size is %u, must be "
-                            "%zu or more",
-                            (unsigned)out_leaks->struct_size,
-                            sizeof(*out_leaks));
-    }
-    status = moietyi_pool_destroy(host->pool, out_leaks);
-    /* Refused, all is as it was. */
     if (status == MOIETY_E_BUSY)
         return status;
     int cancel_state = moietyi_cancel_hold();
@@ -224,14 +211,39 @@ moiety_status moiety_host_destroy(moiety_host *host, moiety_leaks *out_leaks)
     return status;
 }
 
-static moiety_status host_destroy_handle(void *host)
+moiety_status moiety_host_destroy(moiety_host *host, moiety_leaks *out_leaks)
 {
-    return moiety_host_destroy(host, NULL);
+    if (!host)
+        return MOIETY_OK;
+    if (moietyi_is_forked())
+        return moietyi_refuse_child();
+    if (out_leaks && out_leaks->struct_size < sizeof(*out_leaks)) {
+        return moietyi_fail(MOIETY_E_INVALID,
+                            "moiety_host_destroy: struct_size is %u, must be "
+                            "%zu or more",
+                            (unsigned)out_leaks->struct_size,
+                            sizeof(*out_leaks));
+    }
+    moiety_status status = moietyi_pool_take(host->pool);
+    if (status != MOIETY_OK)
+        return status;
+    status = end_behind_pool(
+        host, moietyi_pool_end(host->pool, MOIETYI_END_WAITS, out_leaks));
+    moietyi_pool_release(host->pool);
+    moietyi_later_run(MOIETYI_END_GLANCES);
+    return status;
+}
+
+static moiety_status host_end_later(void *handle, enum moietyi_end how)
+{
+    struct moiety_host *host = handle;
+    return end_behind_pool(host, moietyi_pool_end_later(host->pool, how));
 }
 
 moiety_status moiety_host_destroy_later(moiety_host *host)
 {
-    return moietyi_destroy_later(host_destroy_handle, host);
+    return host ? moietyi_pool_destroy_later(host->pool, host_end_later, host)
+                : MOIETY_OK;
 }
 
 static __attribute__((noinline)) moiety_status refuse(const char *function,

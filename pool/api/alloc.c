@@ -7,6 +7,7 @@
 
 #include "pool/api/alloc.h"
 #include "pool/base/failure.h"
+#include "pool/base/later.h"
 #include "pool/cache/gate.h"
 #include "pool/cache/hit.h"
 #include "pool/core/body.h"
@@ -68,6 +69,8 @@ alloc_slow(moiety_pool *pool, const struct moietyi_alloc_args *args,
     moiety_status status = alloc_check(args, out);
     if (status != MOIETY_OK)
         return status;
+    if (args->may_wait)
+        moietyi_later_run(MOIETYI_END_GLANCES);
     status = moietyi_begin(pool, stream, &call);
     if (status != MOIETY_OK)
         return status;

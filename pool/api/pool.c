@@ -35,6 +35,7 @@
 #include "pool/observe/told/told.h"
 #include "pool/oom/callbacks.h"
 #include "pool/segment/device_source.h"
+#include "pool/stream/capture_guard.h"
 #include "pool/tenant/directory.h"
 
 #define LEAST_CACHE_BYTES (UINT64_C(64) << 20)
@@ -406,7 +407,7 @@ static moiety_status create_by(const moiety_pool_options *resolved,
     memset(pool, 0, sizeof(*pool));
     body->options = *resolved;
     body->pool = pool;
-    body->is_arena = is_arena;
+    pool->is_arena = is_arena;
     moietyi_callbacks_init(body->callbacks);
     moietyi_scopes_init(body->scopes);
     moietyi_privates_init(body->privates);
@@ -454,7 +455,7 @@ moiety_status moiety_pool_create(const moiety_pool_options *options,
         return moietyi_fail(MOIETY_E_INVALID,
                             "moiety_pool_create: out is NULL");
     if (!moietyi_is_forked())
-        moietyi_later_run();
+        moietyi_later_run(MOIETYI_END_LOOKS);
     return pool_create(options, getenv("MOIETY_CONF"), false, out);
 }
 
@@ -547,7 +548,7 @@ static moiety_status refuse_used(void)
 }
 
 /* Late calls find the pool dead. MOIETY_E_BUSY: it is as it was. */
-static moiety_status close_and_drain(struct moiety_pool *pool)
+static moiety_status close_and_drain(struct moiety_pool *pool, bool is_over)
 {
     struct moietyi_engine *engine = pool->body->engine;
     /* First without the mark, which a call that goes on may run into. */
@@ -558,7 +559,7 @@ static moiety_status close_and_drain(struct moiety_pool *pool)
                                    memory_order_seq_cst);
     moiety_status status = moietyi_engine_is_used(engine)
                                ? refuse_used()
-                               : moietyi_engine_drain(engine);
+                               : moietyi_engine_drain(engine, is_over);
     /* IN.seq_cst: as above. */
     if (status == MOIETY_E_BUSY)
         (void)atomic_fetch_and_explicit(
@@ -566,14 +567,23 @@ static moiety_status close_and_drain(struct moiety_pool *pool)
     return status;
 }
 
-static moiety_status pool_destroy(struct moiety_pool *pool, moiety_leaks *leaks)
+static moiety_status refuse_scope(void)
+{
+    return moietyi_fail(MOIETY_E_BUSY, "a capture scope is open");
+}
+
+static moiety_status pool_destroy(struct moiety_pool *pool, bool is_over,
+                                  moiety_leaks *leaks)
 {
     struct moietyi_pool_body *body = pool->body;
     if (moietyi_scopes_are_open(body->scopes))
-        return moietyi_fail(MOIETY_E_BUSY, "a capture scope is open");
-    moiety_status drained = close_and_drain(pool);
+        return refuse_scope();
+    moiety_status drained = close_and_drain(pool, is_over);
     if (drained == MOIETY_E_BUSY)
         return drained;
+    /* The rest may say more of a context that is lost by now. */
+    char failure[MOIETYI_MESSAGE_BYTES];
+    (void)snprintf(failure, sizeof(failure), "%s", moietyi_failure_message());
     moietyi_exports_drain(body->exports, body->engine);
     body->ops->end(body, drained == MOIETY_OK, leaks);
     pool_report_leaks(body, leaks);
@@ -586,27 +596,92 @@ static moiety_status pool_destroy(struct moiety_pool *pool, moiety_leaks *leaks)
     pool->body = NULL;
     pool_retain_handle(pool);
     moiety_status status = pool_unmake(body);
-    return drained == MOIETY_OK ? status : drained;
+    return drained == MOIETY_OK ? status : moietyi_fail(drained, "%s", failure);
 }
 
-moiety_status moietyi_pool_destroy(moiety_pool *pool, moiety_leaks *out_leaks)
+/* The driver waits for the device when it takes memory back, unless that is
+ * mapped; a checked pool waits for what it has written. */
+static bool pool_needs_rest(const struct moietyi_pool_body *body)
+{
+    return body->checked || !moietyi_segments_are_mapped(body->segments);
+}
+
+/* Whether the pool can end without a wait: MOIETY_E_BUSY, if it cannot, or nobody
+ * knows. */
+static moiety_status pool_look(const struct moiety_pool *pool,
+                               enum moietyi_end how, bool *out_is_over)
+{
+    struct moietyi_pool_body *body = pool->body;
+    if (moietyi_scopes_are_open(body->scopes))
+        return refuse_scope();
+    if (moietyi_engine_is_used(body->engine))
+        return refuse_used();
+    *out_is_over = body->driver->cuCtxRecordEvent != NULL;
+    if (*out_is_over)
+        return moietyi_engine_look(body->engine, pool_needs_rest(body));
+    return how == MOIETYI_END_LOOKS
+               ? MOIETY_OK
+               : moietyi_fail(MOIETY_E_BUSY,
+                              "the driver has no events of a context");
+}
+
+static moiety_status pool_end_in_call(moiety_pool *pool, enum moietyi_end how,
+                                      moiety_leaks *leaks)
+{
+    bool is_over = false;
+    moiety_status looked =
+        how == MOIETYI_END_WAITS ? MOIETY_OK : pool_look(pool, how, &is_over);
+    if (looked == MOIETY_E_BUSY)
+        return looked;
+    /* A program that looks at the pool from outside does not keep it. */
+    moietyi_exposed_remove(pool->body);
+    moiety_status status = pool_destroy(pool, is_over, leaks);
+    if (pool->body)
+        moietyi_exposed_add(pool->body);
+    return status == MOIETY_OK ? looked : status;
+}
+
+moiety_status moietyi_pool_end(moiety_pool *pool, enum moietyi_end how,
+                               moiety_leaks *out_leaks)
 {
     moiety_leaks leaks = {.struct_size = sizeof(leaks)};
-    if (moietyi_is_dead(pool))
-        return moietyi_fail(MOIETY_E_INVALID, "the pool was destroyed");
     struct moietyi_thread_call call;
     moiety_status status = moietyi_thread_call_begin(&call);
     if (status != MOIETY_OK)
         return status;
-    /* A program that looks at the pool from outside does not keep it. */
-    moietyi_exposed_remove(pool->body);
-    status = pool_destroy(pool, &leaks);
-    if (pool->body)
-        moietyi_exposed_add(pool->body);
+    status = pool_end_in_call(pool, how, &leaks);
     moietyi_thread_call_end(&call);
     if (out_leaks && status != MOIETY_E_BUSY)
         *out_leaks = leaks;
     return status;
+}
+
+moiety_status moietyi_pool_take(moiety_pool *pool)
+{
+    const char *what = pool->is_arena ? "arena" : "pool";
+    bool is_taken = !moietyi_is_dead(pool) && moietyi_later_take(&pool->later);
+    if (is_taken)
+        return MOIETY_OK;
+    return moietyi_is_dead(pool)
+               ? moietyi_fail(MOIETY_E_INVALID, "the %s was destroyed", what)
+               : moietyi_fail(MOIETY_E_BUSY, "another thread destroys the %s",
+                              what);
+}
+
+void moietyi_pool_release(moiety_pool *pool)
+{
+    moietyi_later_release(&pool->later, moietyi_is_dead(pool));
+}
+
+static bool pool_is_arenas(const struct moiety_pool *pool)
+{
+    return !moietyi_is_dead(pool) && pool->is_arena;
+}
+
+static moiety_status refuse_arenas(void)
+{
+    return moietyi_fail(MOIETY_E_INVALID, "the pool is a host arena's: "
+                                          "moiety_host_destroy() ends both");
 }
 
 moiety_status moiety_pool_destroy(moiety_pool *pool, moiety_leaks *out_leaks)
@@ -622,32 +697,45 @@ moiety_status moiety_pool_destroy(moiety_pool *pool, moiety_leaks *out_leaks)
                             (unsigned)out_leaks->struct_size,
                             sizeof(*out_leaks));
     }
-    if (!moietyi_is_dead(pool) && pool->body->is_arena) {
-        return moietyi_fail(MOIETY_E_INVALID,
-                            "the pool is a host arena's: "
-                            "moiety_host_destroy() ends both");
-    }
-    return moietyi_pool_destroy(pool, out_leaks);
+    if (pool_is_arenas(pool))
+        return refuse_arenas();
+    moiety_status status = moietyi_pool_take(pool);
+    if (status != MOIETY_OK)
+        return status;
+    status = moietyi_pool_end(pool, MOIETYI_END_WAITS, out_leaks);
+    moietyi_pool_release(pool);
+    moietyi_later_run(MOIETYI_END_GLANCES);
+    return status;
 }
 
-static moiety_status pool_destroy_handle(void *pool)
+moiety_status moietyi_pool_end_later(void *handle, enum moietyi_end how)
 {
-    return moiety_pool_destroy(pool, NULL);
+    if (moietyi_capture_is_near())
+        return moietyi_fail(MOIETY_E_BUSY,
+                            "a capture guard is held, or a pool met a capture "
+                            "within the last two seconds");
+    return moietyi_pool_end(handle, how, NULL);
 }
 
 moiety_status moiety_pool_destroy_later(moiety_pool *pool)
 {
-    return moietyi_destroy_later(pool_destroy_handle, pool);
+    return pool && pool_is_arenas(pool)
+               ? refuse_arenas()
+               : moietyi_pool_destroy_later(pool, moietyi_pool_end_later, pool);
 }
 
-moiety_status moietyi_destroy_later(moietyi_destroy_fn *destroy, void *handle)
+moiety_status moietyi_pool_destroy_later(moiety_pool *pool, moietyi_end_fn *end,
+                                         void *handle)
 {
-    if (!handle)
+    if (!pool)
         return MOIETY_OK;
     if (moietyi_is_forked())
         return moietyi_refuse_child();
+    if (moietyi_is_dead(pool))
+        return moietyi_fail(MOIETY_E_INVALID, "the %s was destroyed",
+                            pool->is_arena ? "arena" : "pool");
     int cancel_state = moietyi_cancel_hold();
-    moiety_status status = moietyi_later_destroy(destroy, handle);
+    moiety_status status = moietyi_later_end(&pool->later, end, handle);
     moietyi_thread_tell(moietyi_thread_self);
     moietyi_cancel_restore(cancel_state);
     return status;

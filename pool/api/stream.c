@@ -177,7 +177,7 @@ moiety_status moiety_capture_guard_end(void)
     status = moietyi_capture_guard_end();
     moietyi_thread_call_end(&call);
     if (status == MOIETY_OK && !moietyi_capture_guard_is_held())
-        moietyi_later_run();
+        moietyi_later_run(MOIETYI_END_LOOKS);
     return status;
 }
 

@@ -1,35 +1,64 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Handles whose owners have gone, but which could not be destroyed yet: a list of
- * the process, tried again where what keeps them may have ended.
+ * Who ends a handle, one thread at a time; and the list of the process with handles
+ * whose owners have gone, but which could not be ended yet. Threads that come by
+ * try again: none of them waits for a device.
  */
 #ifndef MOIETY_POOL_BASE_LATER_H_
 #define MOIETY_POOL_BASE_LATER_H_
 
 #include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
 
 #include "moiety/status.h"
 
-/* Returns MOIETY_E_BUSY: the handle is as it was. Any other: it is gone, or was
- * before; a handle stays recognisable. */
-typedef moiety_status moietyi_destroy_fn(void *handle);
+/* How a thread ends a handle. */
+enum moietyi_end {
+    MOIETYI_END_WAITS,  /* for the device: a call of the owner's does */
+    MOIETYI_END_LOOKS,  /* waits only where a driver cannot be asked */
+    MOIETYI_END_GLANCES /* and not even then, nor for the list */
+};
 
-/* Edge LA. Handles on the list, and those that a thread tries just now. */
+/* Ends a handle that this thread has taken. MOIETY_E_BUSY: it is as it was; any
+ * other: it is gone. */
+typedef moiety_status moietyi_end_fn(void *handle, enum moietyi_end how);
+
+/* Part of a handle, and like that there for good; 0 at first. The list's lock
+ * guards all of it. */
+struct moietyi_later {
+    struct moietyi_later *next;
+    moietyi_end_fn *end;
+    void *handle;
+    uint64_t tried; /* the last look that it was tried for */
+    bool is_listed;
+    bool is_taken; /* some thread ends it, or has */
+};
+
+/* False: another thread ends it, or has. */
+bool moietyi_later_take(struct moietyi_later *one);
+/* After that: it is gone, and never taken again, or as it was. */
+void moietyi_later_release(struct moietyi_later *one, bool is_gone);
+
+/* Edge LA. How many handles are on the list. */
 extern atomic_uint moietyi_later_count __attribute__((visibility("hidden")));
 
-void moietyi_later_try(void);
-/* Destroys what can be destroyed by now. No lock is held, and the thread is in no
- * call of the pool that shall end by it. */
-static inline void moietyi_later_run(void)
+void moietyi_later_try(enum moietyi_end how);
+/* Ends what can be ended by now; `how` is not MOIETYI_END_WAITS. A handle that
+ * another thread has just then is tried by that one after this, unless this thread
+ * only glances. No lock is held, and the thread is in no call of a pool. */
+static inline void moietyi_later_run(enum moietyi_end how)
 {
     /* LA.seq_cst: after the caller has ended what may have kept a handle. */
     if (atomic_load_explicit(&moietyi_later_count, memory_order_seq_cst) != 0)
-        moietyi_later_try();
+        moietyi_later_try(how);
 }
 
-/* Destroys a handle, at once or later. What `destroy` returned; MOIETY_OK for
- * later; MOIETY_E_NO_HOST_MEMORY: neither. */
-moiety_status moietyi_later_destroy(moietyi_destroy_fn *destroy, void *handle);
+/* Ends a handle now or, if that is MOIETY_E_BUSY, later. What `end` returned;
+ * MOIETY_OK for later, also if it is on the list already or another thread ends
+ * it. */
+moiety_status moietyi_later_end(struct moietyi_later *one, moietyi_end_fn *end,
+                                void *handle);
 
 #endif

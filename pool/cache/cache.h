@@ -17,6 +17,7 @@
 #include "pool/cache/state.h"
 #include "pool/cache/thread.h"
 #include "pool/stream/event.h"
+#include "pool/stream/last.h"
 
 struct moietyi_engine_options {
     struct moiety_pool *pool; /* its engine is set */
@@ -34,11 +35,16 @@ struct moietyi_engine_options {
 /* MOIETY_OK or MOIETY_E_NO_HOST_MEMORY. */
 MOIETY_MUST_USE moiety_status moietyi_engine_create(
     const struct moietyi_engine_options *options, struct moietyi_engine **out);
-/* Waits for all work of the contexts, and gives all that is free to the buddy:
- * what has a metadata byte then is in use. No call is under way. MOIETY_OK,
- * MOIETY_E_BUSY (the work cannot be waited for: nothing was done), or what the
- * driver said of work that has ended. */
-moiety_status moietyi_engine_drain(struct moietyi_engine *engine);
+/* Whether all work is over that the contexts had been given at the first of these
+ * calls, without a wait; `at_rest`: and whether they have nothing to do now. No
+ * call is under way, or comes. As moietyi_look_last(). */
+MOIETY_MUST_USE moiety_status moietyi_engine_look(struct moietyi_engine *engine,
+                                                  bool at_rest);
+/* Waits for all work of the contexts, unless that is over, and gives all that is
+ * free to the buddy: what has a metadata byte then is in use. No call is under
+ * way. MOIETY_OK, MOIETY_E_BUSY (the work cannot be waited for: nothing was done),
+ * or what the driver said of work that has ended. */
+moiety_status moietyi_engine_drain(struct moietyi_engine *engine, bool is_over);
 /* After that. */
 void moietyi_engine_destroy(struct moietyi_engine *engine);
 

@@ -184,12 +184,28 @@ static void engine_nap(long *duration_ns, long most_ns)
     moietyi_interrupt_ask();
 }
 
-moiety_status moietyi_engine_drain(struct moietyi_engine *engine)
+/* Work of a context that is gone is over, and that is nobody's fault. */
+static moiety_status of_the_end(moiety_status status)
+{
+    return status == MOIETY_E_CONTEXT_DESTROYED ||
+                   status == MOIETY_E_DEINITIALIZED
+               ? MOIETY_OK
+               : status;
+}
+
+moiety_status moietyi_engine_look(struct moietyi_engine *engine, bool at_rest)
+{
+    return moietyi_context_is_lost(engine->streams.own_context)
+               ? MOIETY_OK
+               : of_the_end(moietyi_look_last(&engine->streams, at_rest));
+}
+
+moiety_status moietyi_engine_drain(struct moietyi_engine *engine, bool is_over)
 {
     /* Nobody's, so that it needs no memory. */
     struct moietyi_thread_state by = {.engine = engine};
     moiety_status status = MOIETY_OK;
-    if (!moietyi_context_is_lost(engine->streams.own_context))
+    if (!is_over && !moietyi_context_is_lost(engine->streams.own_context))
         status = moietyi_synchronise_last(&engine->streams, engine_nap);
     if (status == MOIETY_E_BUSY)
         return status;
@@ -202,8 +218,7 @@ moiety_status moietyi_engine_drain(struct moietyi_engine *engine)
     for (unsigned i = 0; i < moietyi_stream_state_count(&engine->streams); i++)
         give_stream_state(&by, moietyi_stream_state_at(&engine->streams, i));
     moietyi_bundle_freelist_share(&by);
-    return moietyi_context_is_lost(engine->streams.own_context) ? MOIETY_OK
-                                                                : status;
+    return of_the_end(status);
 }
 
 void moietyi_engine_destroy(struct moietyi_engine *engine)

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "moiety/stream.h"
+#include "pool/base/later.h"
 #include "pool/segment/lookup.h"
 
 struct moietyi_engine;
@@ -49,6 +50,8 @@ struct moiety_pool {
     struct moietyi_engine *engine;
     struct moietyi_pool_body *body; /* the facade's */
     struct moiety_pool *next_gone;  /* of all that were destroyed */
+    bool is_arena; /* constant: a host arena's, which alone destroys it */
+    struct moietyi_later later; /* who ends it, or its arena */
 };
 
 static inline uint64_t moietyi_attention(const struct moiety_pool *pool)

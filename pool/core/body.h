@@ -27,7 +27,6 @@ struct moietyi_pool_body {
     uint32_t page_capacity;      /* of each offset space */
     CUdevice device;
     bool has_primary; /* the context is retained */
-    bool is_arena;    /* a host arena's, which alone destroys it */
     CUcontext context;
     struct moietyi_context own_context; /* the same, and whether it is lost */
     struct moiety_pool *pool;

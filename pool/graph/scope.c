@@ -83,7 +83,7 @@ moiety_status moiety_scope_end(moiety_scope scope)
         status = moietyi_capture_guard_end();
     moietyi_call_leave(&call);
     if (status == MOIETY_OK && !moietyi_capture_guard_is_held())
-        moietyi_later_run();
+        moietyi_later_run(MOIETYI_END_LOOKS);
     return status;
 }
 

@@ -22,9 +22,12 @@ static struct moietyi_streams *all_streams; /* by next_guarded */
 
 static atomic_uint guards;    /* Edge GU */
 static atomic_uint recorders; /* Edge GU */
-/* When a pool met a capture last; 0: never, or a guard's that is over. Edge: none;
+/* When a pool met a capture last that no guard was held for; 0: never. Edge: none;
  * relaxed: advice. */
 static _Atomic uint64_t seen_ns;
+
+/* A stream is named to the pool, and so seen to capture, more often. */
+#define LATELY_NS UINT64_C(2000000000)
 
 bool moietyi_capture_guard_is_held(void)
 {
@@ -109,9 +112,6 @@ moiety_status moietyi_capture_guard_end(void)
         atomic_fetch_sub_explicit(&guards, 1, memory_order_seq_cst);
     else
         status = moietyi_fail(MOIETY_E_INVALID, "no capture guard is held");
-    /* relaxed: see there. */
-    if (!moietyi_capture_guard_is_held())
-        atomic_store_explicit(&seen_ns, 0, memory_order_relaxed);
     mark_pools();
     moietyi_unlock(&lock);
     return status;
@@ -119,6 +119,9 @@ moiety_status moietyi_capture_guard_end(void)
 
 void moietyi_capture_seen(void)
 {
+    /* It is most likely the guard's, which says when that is over. */
+    if (moietyi_capture_guard_is_held())
+        return;
     /* relaxed: see there. */
     atomic_store_explicit(&seen_ns, moietyi_now_ns(), memory_order_relaxed);
 }
@@ -128,6 +131,12 @@ uint64_t moietyi_capture_age_ns(void)
     /* relaxed: see there. */
     uint64_t seen = atomic_load_explicit(&seen_ns, memory_order_relaxed);
     return seen ? moietyi_now_ns() - seen : UINT64_MAX;
+}
+
+bool moietyi_capture_is_near(void)
+{
+    return moietyi_capture_guard_is_held() ||
+           moietyi_capture_age_ns() < LATELY_NS;
 }
 
 bool moietyi_capture_guard_recorder_begin(void)

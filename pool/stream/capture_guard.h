@@ -22,10 +22,12 @@ void moietyi_capture_guard_begin(void);
 MOIETY_MUST_USE moiety_status moietyi_capture_guard_end(void);
 bool moietyi_capture_guard_is_held(void);
 
-/* A pool met a capture. */
+/* A pool met a capture. Noted only while no guard is held. */
 void moietyi_capture_seen(void);
-/* Since the last one that no guard was held for; UINT64_MAX: there was none. */
+/* Since the last one that was noted; UINT64_MAX: there was none. */
 uint64_t moietyi_capture_age_ns(void);
+/* A guard is held, or a capture was noted less than two seconds ago. */
+bool moietyi_capture_is_near(void);
 
 /* Around the recording of a context event; false: a guard is held, do not
  * record, and there is nothing to end. */

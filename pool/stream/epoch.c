@@ -8,6 +8,7 @@
 #include "pool/driver/section.h"
 #include "pool/stream/capture_guard.h"
 #include "pool/stream/event.h"
+#include "pool/stream/last.h"
 #include "pool/stream/stream_state.h"
 
 uint64_t moietyi_epochs_bytes(const struct moietyi_streams *streams)

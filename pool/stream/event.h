@@ -44,19 +44,9 @@ MOIETY_MUST_USE moiety_status moietyi_event_record_context(
 void moietyi_event_destroy(const struct moietyi_streams *streams,
                            CUevent event);
 
-/* Waits for all work of all contexts, as an old driver can; outside of a
- * section, and between the calls of a recorder (capture_guard.h). MOIETY_OK, or
- * the first thing that the driver refused: then some may not be over. */
-moiety_status moietyi_synchronise(const struct moietyi_streams *streams);
-/* Sleeps between two questions, as moietyi_nap_longer() does. */
-typedef void moietyi_nap_fn(long *duration_ns, long most_ns);
-/* The same before the pool's memory goes; no call is under way. A guard that
- * begins meanwhile is not held up. MOIETY_OK; MOIETY_E_BUSY: a guard or a capture
- * is in the way, or the driver refused, and work may go on; anything else: all is
- * over, because the driver's context is. */
-moiety_status moietyi_synchronise_last(struct moietyi_streams *streams,
-                                       moietyi_nap_fn *nap);
-
+/* Whether that is what the driver says of a capture that is in the way; it is
+ * noted. */
+bool moietyi_met_capture(CUresult code);
 /* Whether the stream captures a graph, or cannot be asked because another does
  * (the legacy stream). */
 bool moietyi_is_capturing(const struct moietyi_streams *streams,

@@ -62,6 +62,8 @@ void moietyi_streams_fini(struct moietyi_streams *streams)
         for (unsigned j = 0; j < MOIETYI_CONTEXTS_MAX; j++)
             moietyi_event_destroy(streams,
                                   streams->context_epochs.events[i][j]);
+    for (unsigned i = 0; i < MOIETYI_CONTEXTS_MAX; i++)
+        moietyi_event_destroy(streams, streams->last_events[i]);
     pthread_mutex_destroy(&streams->stream_states_lock);
 }
 

@@ -171,6 +171,9 @@ struct moietyi_streams {
     unsigned guard_visitors; /* threads that must find it alive */
     /* CT: recorded before a guard began. */
     moietyi_counter guard_events;
+    /* Behind all that each context was given when the pool was first seen to be
+     * left: by who ends it. NULL: none yet. */
+    CUevent last_events[MOIETYI_CONTEXTS_MAX];
 
     /* The pool's own first; only appended to. Edge CX: context_count (release) ->
      * its readers (acquire). */

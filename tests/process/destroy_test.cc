@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <future>
 #include <string>
@@ -175,7 +176,7 @@ TEST_F(Destroy, BesideThreadsThatEndSucceeds)
 
 bool IsGone(moiety_pool *pool)
 {
-    return moiety_pool_trim(pool, 0, nullptr) == MOIETY_E_INVALID;
+    return moiety_pool_reset_peaks(pool) == MOIETY_E_INVALID;
 }
 
 // With memory, and work that it waits for no more.
@@ -288,6 +289,108 @@ TEST_F(Destroy, LaterVsTheEndOfTheGuard)
     }
 }
 
+// --- what two threads do with it at once ---
+
+// A source whose release tells that it is asked, and answers when told.
+struct SlowRelease {
+    static moiety_status Reserve(void *self, size_t bytes, moiety_devptr *out)
+    {
+        auto *own = static_cast<SlowRelease *>(self);
+        return own->inner.reserve(own->inner.context, bytes, out);
+    }
+
+    static moiety_status Release(void *self, moiety_devptr address,
+                                 size_t bytes)
+    {
+        auto *own = static_cast<SlowRelease *>(self);
+        own->asked.set_value();
+        own->told.get_future().wait();
+        return own->inner.release(own->inner.context, address, bytes);
+    }
+
+    moiety_pool *PoolInUse()
+    {
+        moiety_source table = inner;
+        table.context = this;
+        table.reserve = Reserve;
+        table.release = Release;
+        moiety_pool_options options = pool_test::Defaults();
+        options.source = &table;
+        moiety_pool *pool = nullptr;
+        moiety_devptr block = 0;
+        EXPECT_EQ(MOIETY_OK, moiety_pool_create(&options, &pool));
+        EXPECT_EQ(MOIETY_OK, moiety_alloc(pool, kMiB, kStream, &block));
+        EXPECT_EQ(MOIETY_OK, moiety_free(pool, block, kStream));
+        return pool;
+    }
+
+    segment_test::FakeSource source;
+    moiety_source inner = source.Table();
+    std::promise<void> asked, told;
+};
+
+// Each of them meets the thread that destroys it, in the middle of that.
+void ExpectOthersToLetItBe(moiety_pool *pool)
+{
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_destroy_later(pool));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_destroy(pool, nullptr));
+    ASSERT_EQ(MOIETY_OK, moiety_capture_guard_begin());
+    EXPECT_EQ(MOIETY_OK, moiety_capture_guard_end());
+    Pool next;
+}
+
+TEST_F(Destroy, LaterTwiceIsOnce)
+{
+    SlowRelease source;
+    moiety_pool *pool = source.PoolInUse();
+    std::thread thread(
+        [&] { EXPECT_EQ(MOIETY_OK, moiety_pool_destroy_later(pool)); });
+    source.asked.get_future().wait();
+    ExpectOthersToLetItBe(pool);
+    source.told.set_value();
+    thread.join();
+    EXPECT_TRUE(IsGone(pool));
+}
+
+TEST_F(Destroy, LaterIsByOneThread)
+{
+    SlowRelease source;
+    moiety_pool *pool = source.PoolInUse();
+    ASSERT_EQ(MOIETY_OK, moiety_capture_guard_begin());
+    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy_later(pool));
+    std::thread thread(
+        [&] { EXPECT_EQ(MOIETY_OK, moiety_capture_guard_end()); });
+    source.asked.get_future().wait();
+    ExpectOthersToLetItBe(pool);
+    source.told.set_value();
+    thread.join();
+    EXPECT_TRUE(IsGone(pool));
+}
+
+TEST_F(Destroy, LaterFromManyThreadsAtOnce)
+{
+    constexpr size_t kThreads = 4;
+    for (int round = 0; round < 100; round++) {
+        moiety_pool *pool = PoolInUse();
+        uint64_t before = pool_test::Calls("cuMemFree");
+        std::atomic<size_t> come{0};
+        std::vector<std::thread> threads;
+        for (size_t i = 0; i < kThreads; i++)
+            threads.emplace_back([&, i] {
+                for (come++; come < kThreads;)
+                    std::this_thread::yield();
+                moiety_status status = i ? moiety_pool_destroy_later(pool)
+                                         : moiety_pool_destroy(pool, nullptr);
+                EXPECT_TRUE(status == MOIETY_OK || status == MOIETY_E_INVALID ||
+                            (!i && status == MOIETY_E_BUSY));
+            });
+        for (std::thread &thread : threads)
+            thread.join();
+        EXPECT_TRUE(IsGone(pool)) << round;
+        EXPECT_EQ(before + 1, pool_test::Calls("cuMemFree"));
+    }
+}
+
 // A pool whose memory a stream still writes.
 class DestroyBusy : public Destroy
 {
@@ -341,21 +444,53 @@ TEST_F(DestroyBusy, WhileAGraphIsCapturedWithoutAGuardIsRefused)
     EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool_, nullptr));
 }
 
-TEST_F(DestroyBusy, WhenTheDriverRefusesToWaitIsRefused)
+// Without events there is still the wait for all of a context.
+TEST_F(DestroyBusy, WhenTheDriverRefusesEventsWaitsWithoutThem)
 {
-    const std::vector<std::string> entries = {
-        "cuThreadExchangeStreamCaptureMode", "cuCtxPushCurrent",
-        "cuEventCreate", "cuCtxRecordEvent", "cuEventQuery"};
-    for (const std::string &entry : entries) {
-        SCOPED_TRACE(entry);
-        pool_test::SetFaults(entry + ":every=1:code=999");
-        EXPECT_EQ(MOIETY_E_BUSY, moiety_pool_destroy(pool_, nullptr));
-        EXPECT_NE(std::string::npos,
-                  std::string(moiety_last_error_message()).find(entry));
+    for (const char *faults :
+         {"cuEventCreate:every=1:code=999", "cuCtxRecordEvent:every=1:code=2",
+          "cuEventQuery:every=1:code=911"}) {
+        SCOPED_TRACE(faults);
+        uint64_t before = pool_test::Calls("cuCtxSynchronize");
+        pool_test::SetFaults(faults);
+        std::thread thread(
+            [&] { EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool_, nullptr)); });
+        while (pool_test::Calls("cuCtxSynchronize") == before)
+            std::this_thread::yield();
+        EXPECT_EQ(0, StreamEnds());
+        thread.join();
+        pool_test::SetFaults("");
+        EXPECT_TRUE(IsGone(pool_));
+        SetUp();
     }
+    ExpectItsWorkWhole();
+    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool_, nullptr));
+}
+
+TEST_F(DestroyBusy, WhenACaptureForbidsToWaitWithoutEventsIsRefused)
+{
+    pool_test::SetFaults("cuEventCreate:every=1:code=999,"
+                         "cuCtxSynchronize:every=1:code=900");
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_pool_destroy(pool_, nullptr));
     pool_test::SetFaults("");
     ExpectItsWorkWhole();
     EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool_, nullptr));
+}
+
+// Its memory may be in use for ever: nobody gives it back.
+TEST_F(DestroyBusy, WhenTheDriverRefusesEveryWaitEndsWithoutIt)
+{
+    uint64_t before = pool_test::Calls("cuMemUnmap");
+    pool_test::SetFaults("cuCtxRecordEvent:every=1:code=999,"
+                         "cuCtxSynchronize:every=1:code=999");
+    EXPECT_EQ(MOIETY_E_DRIVER, moiety_pool_destroy(pool_, nullptr));
+    EXPECT_NE(
+        std::string::npos,
+        std::string(moiety_last_error_message()).find("cuCtxSynchronize"));
+    pool_test::SetFaults("");
+    EXPECT_TRUE(IsGone(pool_));
+    EXPECT_EQ(before, pool_test::Calls("cuMemUnmap"));
+    EXPECT_EQ(0, StreamEnds());
 }
 
 TEST_F(DestroyBusy, AfterOneRefusalOfTheDriverSucceeds)
@@ -366,6 +501,24 @@ TEST_F(DestroyBusy, AfterOneRefusalOfTheDriverSucceeds)
     pool_test::SetFaults("");
 }
 
+// The driver refuses no event before that, so the capture would be lost.
+TEST_F(DestroyBusy, SparesTheCaptureOfAStreamThatItKnows)
+{
+    pool_test::Stream captured;
+    void *graph = nullptr;
+    moiety_devptr block = 0;
+    ASSERT_EQ(MOIETY_OK, moiety_alloc(pool_, kMiB, captured, &block));
+    ASSERT_EQ(MOIETY_OK, moiety_free(pool_, block, captured));
+    ASSERT_EQ(0, pool_test::Get<int(void *, int)>("cuStreamBeginCapture_v2")(
+                     captured, 0));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_pool_destroy(pool_, nullptr));
+    EXPECT_LT(moiety_capture_age_ns(), UINT64_MAX);
+    EXPECT_EQ(0, pool_test::Get<int(void *, void **)>("cuStreamEndCapture")(
+                     captured, &graph));
+    ExpectItsWorkWhole();
+    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool_, nullptr));
+}
+
 // Nothing runs any more in such a context, and no wait would ever succeed.
 TEST_F(DestroyBusy, AfterAFaultOfTheDeviceSucceeds)
 {
@@ -374,6 +527,120 @@ TEST_F(DestroyBusy, AfterAFaultOfTheDeviceSucceeds)
     EXPECT_EQ(MOIETY_E_DRIVER, moiety_pool_destroy(pool_, nullptr));
     pool_test::SetFaults("");
     EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_destroy(pool_, nullptr));
+}
+
+// --- later, while the work goes on: nobody waits, or these would hang ---
+
+constexpr uint64_t kLatelyNs = 2000000000;
+
+void ForgetCaptures()
+{
+    while (moiety_capture_age_ns() < kLatelyNs)
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+}
+
+class DestroyLeft : public DestroyBusy
+{
+  protected:
+    void SetUp() override
+    {
+        ForgetCaptures();
+        DestroyBusy::SetUp();
+    }
+};
+
+void LeaveUnderAGuard(moiety_pool *pool)
+{
+    ASSERT_EQ(MOIETY_OK, moiety_capture_guard_begin());
+    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy_later(pool));
+    EXPECT_EQ(MOIETY_OK, moiety_capture_guard_end());
+    EXPECT_FALSE(IsGone(pool));
+}
+
+TEST_F(DestroyLeft, LaterHoldsUpNobody)
+{
+    LeaveUnderAGuard(pool_);
+    uint64_t events = pool_test::Calls("cuCtxRecordEvent");
+    moiety_host_options options = MOIETY_HOST_OPTIONS_INIT;
+    moiety_host *host = nullptr;
+    Pool next;
+    next.Free(next.Alloc(512));
+    EXPECT_EQ(MOIETY_OK, moiety_host_create(&options, &host));
+    EXPECT_EQ(events, pool_test::Calls("cuCtxRecordEvent"));
+    EXPECT_FALSE(IsGone(pool_));
+    EXPECT_EQ(0, StreamEnds());
+    EXPECT_EQ(MOIETY_OK, moiety_host_destroy(host, nullptr));
+    EXPECT_TRUE(IsGone(pool_));
+}
+
+TEST_F(DestroyLeft, LaterIsInAnAllocationThatTheCachesDoNotServe)
+{
+    Pool other;
+    LeaveUnderAGuard(pool_);
+    EXPECT_EQ(0, StreamEnds());
+    other.Free(other.Alloc(512));
+    EXPECT_TRUE(IsGone(pool_));
+}
+
+TEST_F(DestroyLeft, LaterIsInATrim)
+{
+    Pool other;
+    LeaveUnderAGuard(pool_);
+    EXPECT_EQ(0, StreamEnds());
+    other.Trim();
+    EXPECT_TRUE(IsGone(pool_));
+}
+
+// Others' work keeps mapped memory no longer, and the driver's as long as it is at
+// it, since the driver would wait.
+TEST_F(DestroyLeft, LaterIsWhileOthersWorkIfNothingWaitsForThat)
+{
+    Pool other;
+    pool_test::Stream others;
+    moiety_devptr block = other.Alloc(kMiB, others);
+    moiety_pool *of_driver = PoolInUse();
+    LeaveUnderAGuard(pool_);
+    LeaveUnderAGuard(of_driver);
+    others.Hold();
+    ASSERT_EQ(0, pool_test::Get<int(uint64_t, unsigned, size_t, void *)>(
+                     "cuMemsetD32Async")(block, 1, 1, others));
+    EXPECT_EQ(0, StreamEnds());
+    other.Trim();
+    EXPECT_TRUE(IsGone(pool_));
+    EXPECT_FALSE(IsGone(of_driver));
+    others.Release();
+    ASSERT_EQ(0, pool_test::Get<int(void *)>("cuStreamSynchronize")(others));
+    other.Trim();
+    EXPECT_TRUE(IsGone(of_driver));
+    other.Free(block, others);
+}
+
+// A guard's end is not taken for the end of others' captures.
+TEST_F(Destroy, LaterIsWhenNoCaptureWasMetForAWhile)
+{
+    pool_test::Stream captured;
+    void *graph = nullptr;
+    moiety_pool *met = PoolInUse(), *pool = PoolInUse();
+    moiety_devptr block = 0;
+    ASSERT_EQ(MOIETY_OK, moiety_alloc(met, kMiB, captured, &block));
+    ASSERT_EQ(0, pool_test::Get<int(void *, int)>("cuStreamBeginCapture_v2")(
+                     captured, 0));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy_later(met));
+    EXPECT_LT(moiety_capture_age_ns(), kLatelyNs);
+    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy_later(pool));
+    EXPECT_EQ(0, pool_test::Get<int(void *, void **)>("cuStreamEndCapture")(
+                     captured, &graph));
+    ASSERT_EQ(MOIETY_OK, moiety_capture_guard_begin());
+    EXPECT_EQ(0u, moiety_capture_age_ns());
+    EXPECT_EQ(MOIETY_OK, moiety_capture_guard_end());
+    if (moiety_capture_age_ns() < kLatelyNs) {
+        EXPECT_FALSE(IsGone(met) || IsGone(pool));
+    }
+    EXPECT_LT(moiety_capture_age_ns(), UINT64_MAX);
+    ForgetCaptures();
+    Pool next;
+    EXPECT_TRUE(IsGone(met));
+    EXPECT_TRUE(IsGone(pool));
 }
 
 // The work may wait for the thread that begins the guard.

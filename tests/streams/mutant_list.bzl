@@ -260,7 +260,7 @@ OLD_DRIVER_MUTANTS = {
         "Blocks/FreedWithoutAStreamOnAnOldDriver.ServesAStream*/Few",
     ),
     "the_last_context_speaks_for_all": (
-        "pool/stream/event.c",
+        "pool/stream/last.c",
         "/^moiety_status moietyi_synchronise\\(/,/^}/s/if \\(first == MOIETY_OK\\)/if (true)/",
         "Blocks/TwoContextsOnAnOldDriver.ARefusalOfTheFirstIsNotForgotten/Few",
     ),

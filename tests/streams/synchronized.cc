@@ -146,6 +146,7 @@ TEST_P(Synchronized, AWaitEndsWhenTheProgramSaysSo)
 TEST_P(Synchronized, AGuardIsNotWaitedFor)
 {
     pool_.Free(freed_);
+    const uint64_t before = moiety_capture_age_ns();
     Guard guard;
     EXPECT_EQ(moiety_capture_age_ns(), 0u);
     Capture capture(other_, CU_STREAM_CAPTURE_MODE_GLOBAL);
@@ -154,7 +155,8 @@ TEST_P(Synchronized, AGuardIsNotWaitedFor)
                  "moiety_pool_synchronize: a capture guard or a scope is held");
     EXPECT_EQ(capture.End(), CUDA_SUCCESS);
     guard.End();
-    EXPECT_EQ(moiety_capture_age_ns(), UINT64_MAX);
+    // What was met before is not forgotten, and the guard's is not noted.
+    EXPECT_GE(moiety_capture_age_ns(), before);
     EXPECT_EQ(moiety_pool_synchronize(pool_, kLongMs), MOIETY_OK);
     pool_.ExpectTrimmedAtOnce();
 }

@@ -237,15 +237,20 @@ typedef struct moiety_leaks {
  *         (moiety_host_pool()), which goes on, or `out_leaks->struct_size` is
  *         too small.
  * @return MOIETY_E_BUSY     A capture guard is held, a capture scope of the pool
- *         is open, or a call on the pool was seen under way in some thread; or
- *         the work cannot be waited for, since a graph is captured without a
- *         guard (that capture is lost), or the driver refuses: the pool is as it
- *         was. Scopes that were ended are released.
+ *         is open, or a call on the pool was seen under way in some thread, or
+ *         another thread destroys it; or the work cannot be waited for, since a
+ *         graph is captured without a guard. That capture is lost only if it is
+ *         of a non-blocking stream that the pool does not know: streams that it
+ *         was called for are asked before, also one that was destroyed without
+ *         moiety_stream_retire(). The pool is as it was. Scopes that were ended
+ *         are released.
  * @return any other status  The pool is gone; the source or the driver said
  *         this of memory that it did not take back, or of a context that a fault
- *         of the device has ended.
+ *         of the device has ended, or of the wait: if it refuses events it is
+ *         asked for cuCtxSynchronize(), and if it refuses that four times too,
+ *         it gets nothing back, as memory may be in use.
  *
- * Ownership: ends. 128 bytes stay behind for each pool.
+ * Ownership: ends. 256 bytes stay behind for each pool.
  * Threads:   one; no other call on this pool may be under way. One that is
  *            found out is refused, but one that a cache serves is not found
  *            out. Threads that used it may go on to live and to end.

@@ -159,8 +159,8 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_capture_guard_begin(void);
  * @return MOIETY_E_FORKED
  * @return MOIETY_E_BUSY     As above: the guard is still held.
  *
- * Threads:   any. Takes a lock for an instant. The end of the last guard destroys
- *            the pools that moiety_pool_destroy_later() has left to it.
+ * Threads:   any. Takes a lock for an instant. The end of the last guard tries the
+ *            pools that moiety_pool_destroy_later() has kept.
  * Streams:   none, but for such pools.
  * Context:   none; the driver is not called, but for such pools.
  */
@@ -169,29 +169,41 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_capture_guard_end(void);
 /**
  * Destroys a pool at once, or as soon as nothing keeps it from ending: for owners
  * that end where nobody can wait or look at a status. What moiety_pool_destroy()
- * refuses with MOIETY_E_BUSY is tried again when the last capture guard or scope
- * ends, and when a pool is made or destroyed in this way; in that call, which may
- * then wait as moiety_pool_destroy() does. Until then the pool keeps its memory.
+ * refuses with MOIETY_E_BUSY is kept and tried again, and so is a pool while a
+ * capture guard is held, or a pool of the process has met a capture within the last
+ * two seconds (moiety_capture_age_ns()).
+ *
+ * Calls of any thread try again: the end of the last capture guard or scope; those
+ * that make, trim or destroy a pool or an arena, or destroy one later; and
+ * allocations that may wait and that the caches do not serve. A try never waits for
+ * the device. It ends a pool whose work was over, and, if the driver would wait
+ * before it takes the memory back (memory that is not mapped), only while the
+ * contexts of the pool have no work at all. Until then, and for good if none of these
+ * calls is made or the driver refuses all events, the pool keeps its memory. With a
+ * driver before CUDA 12.5, which cannot be asked, a try waits as
+ * moiety_pool_destroy() does; allocations and trims then make none.
  *
  * @param pool  NULL does nothing.
  *
- * @return MOIETY_OK                The pool is gone, or will be. What its end
- *         says later is a warning to the log function (moiety/callbacks.h).
- * @return MOIETY_E_NO_HOST_MEMORY  There was no memory to note it: the pool is as
- *         it was.
- * @return any other status         as moiety_pool_destroy()
+ * @return MOIETY_OK         The pool is gone, or will be; also if it was left so
+ *         before, and is still there. What its end says later is a warning to the
+ *         log function (moiety/callbacks.h).
+ * @return any other status  as moiety_pool_destroy()
  *
- * Ownership: ends, but for MOIETY_E_NO_HOST_MEMORY.
- * Threads, Streams, Context: as moiety_pool_destroy()
+ * Ownership: ends.
+ * Threads:   any, also two for one pool. This call itself waits as
+ *            moiety_pool_destroy() does, unless the pool is kept.
+ * Streams, Context: as moiety_pool_destroy()
  */
 MOIETY_API moiety_status moiety_pool_destroy_later(moiety_pool *pool);
 
 /**
- * Nanoseconds since a pool of the process met a graph capture: a stream that it was
- * called for captured, or the driver refused an event because of one. 0: a capture
- * guard is held, whose end forgets them. For bindings that destroy or trim pools at a
+ * Nanoseconds since a pool of the process met a graph capture while no capture guard
+ * was held: a stream that it asked about captured, or the driver refused an event
+ * because of one. 0: a guard is held. For bindings that destroy or trim pools at a
  * moment which nobody chose, as a garbage collector's is: that waits for the context,
- * and would end a capture that is still under way.
+ * and would end a capture that is still under way. A capture of a non-blocking stream
+ * that no pool was called for is met only by the event that ends it.
  *
  * @return UINT64_MAX  No pool has met one.
  *

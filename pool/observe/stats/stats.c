@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "pool/base/failure.h"
+#include "pool/base/later.h"
 #include "pool/cache/magazine.h"
 #include "pool/core/body.h"
 #include "pool/core/ops.h"
@@ -153,6 +154,7 @@ moiety_status moiety_pool_trim(moiety_pool *pool, uint64_t keep_bytes,
 {
     struct moietyi_call call;
     uint64_t trimmed_bytes = 0;
+    moietyi_later_run(MOIETYI_END_GLANCES);
     moiety_status status = moietyi_call_begin(pool, MOIETY_STREAM_DONE, &call);
     if (status != MOIETY_OK)
         return status;

@@ -1,0 +1,276 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "pool/stream/last.h"
+
+#include "pool/base/clock.h"
+#include "pool/base/failure.h"
+#include "pool/driver/section.h"
+#include "pool/stream/capture_guard.h"
+#include "pool/stream/event.h"
+#include "pool/stream/stream_state.h"
+
+#define NAP_NS 20000L
+#define NAP_MOST_NS 500000L
+/* Until an event is over that has nothing before it. */
+#define RECORD_NS 10000L
+
+static moiety_status enter_context(const struct moietyi_streams *streams,
+                                   unsigned i, struct moietyi_section *out)
+{
+    return i ? moietyi_section_enter(streams->driver, streams->contexts[i], out)
+             : moietyi_context_enter(streams->own_context, out);
+}
+
+static unsigned known_contexts(const struct moietyi_streams *streams)
+{
+    /* CX.acquire: the contexts that are counted. */
+    return atomic_load_explicit(&streams->context_count, memory_order_acquire);
+}
+
+static moiety_status refuse_guard(void)
+{
+    return moietyi_fail(MOIETY_E_BUSY,
+                        "a capture guard is held: waiting for the context's "
+                        "work would break the capture");
+}
+
+static moiety_status refuse_capture(void)
+{
+    return moietyi_fail(MOIETY_E_BUSY,
+                        "a graph is captured in the context, without a guard: "
+                        "its work cannot be waited for");
+}
+
+/* Whether a stream that the pool knows captures a graph: the legacy stream tells of
+ * blocking ones, also of those that it does not know. In a section. */
+static bool is_any_capturing(const struct moietyi_streams *streams)
+{
+    bool is_capturing = moietyi_is_capturing(streams, MOIETY_STREAM_LEGACY);
+    for (uint32_t i = 0;
+         i < moietyi_stream_state_count(streams) && !is_capturing; i++) {
+        struct moietyi_stream_state *stream_state =
+            moietyi_stream_state_at(streams, i);
+        if (!moietyi_stream_state_is_created(stream_state) ||
+            !moietyi_stream_state_pin(stream_state))
+            continue;
+        is_capturing = moietyi_is_capturing(streams, stream_state->stream);
+        moietyi_stream_state_unpin(stream_state);
+    }
+    return is_capturing;
+}
+
+static moiety_status synchronise(const struct moietyi_streams *streams,
+                                 unsigned i)
+{
+    struct moietyi_section section;
+    moiety_status status = enter_context(streams, i, &section);
+    if (status != MOIETY_OK)
+        return status;
+    CUresult code = streams->driver->cuCtxSynchronize();
+    status = moietyi_met_capture(code)
+                 ? refuse_capture()
+                 : moietyi_driver_status(MOIETYI_ENTRY_cuCtxSynchronize, code);
+    (void)moietyi_section_leave(&section);
+    return status;
+}
+
+moiety_status moietyi_synchronise(const struct moietyi_streams *streams)
+{
+    moiety_status first = MOIETY_OK;
+    for (unsigned i = 0; i < known_contexts(streams); i++) {
+        moiety_status status = synchronise(streams, i);
+        if (first == MOIETY_OK)
+            first = status;
+    }
+    return first;
+}
+
+/* Within a section of the context. A guard waits for this, so it waits for
+ * nothing. */
+static moiety_status record_behind(struct moietyi_streams *streams, unsigned i,
+                                   CUevent event)
+{
+    moietyi_counter counts[MOIETYI_STREAM_COUNTS] = {0};
+    const struct moietyi_stream_user nobody = {.streams = streams,
+                                               .counts = counts};
+    /* It would be lost. */
+    if (is_any_capturing(streams))
+        return refuse_capture();
+    if (!moietyi_capture_guard_recorder_begin())
+        return refuse_guard();
+    moiety_status status =
+        moietyi_event_record_context(&nobody, streams->contexts[i], event);
+    moietyi_capture_guard_recorder_end();
+    return status == MOIETY_E_BUSY ? refuse_capture() : status;
+}
+
+/* An event behind all that the context was given; made where there is none. It
+ * stays NULL, or becomes it, if it is not recorded: then it would say nothing. */
+static moiety_status record_last(struct moietyi_streams *streams, unsigned i,
+                                 CUevent *event)
+{
+    struct moietyi_section section;
+    moiety_status status = enter_context(streams, i, &section);
+    if (status != MOIETY_OK)
+        return status;
+    if (!*event)
+        status = MOIETYI_CALL(streams->driver, cuEventCreate,
+                              (event, CU_EVENT_DISABLE_TIMING));
+    if (status == MOIETY_OK)
+        status = record_behind(streams, i, *event);
+    if (status != MOIETY_OK) {
+        moietyi_event_destroy(streams, *event);
+        *event = NULL;
+    }
+    (void)moietyi_section_leave(&section);
+    return status;
+}
+
+static moiety_status ask_last(const struct moietyi_streams *streams,
+                              CUevent event, bool *out_is_over)
+{
+    struct moietyi_section section;
+    moiety_status status =
+        moietyi_context_watch(streams->own_context, &section);
+    if (status != MOIETY_OK)
+        return status;
+    CUresult code = streams->driver->cuEventQuery(event);
+    *out_is_over = code == CUDA_SUCCESS;
+    if (code != CUDA_ERROR_NOT_READY)
+        status = moietyi_driver_status(MOIETYI_ENTRY_cuEventQuery, code);
+    (void)moietyi_section_leave(&section);
+    return status;
+}
+
+/* By questions, and not as a recorder: the work may wait for the thread that
+ * begins a guard. */
+static moiety_status wait_last(struct moietyi_streams *streams, unsigned i,
+                               moietyi_nap_fn *nap)
+{
+    CUevent event = NULL;
+    bool is_over = false;
+    long nap_ns = NAP_NS;
+    moiety_status status = record_last(streams, i, &event);
+    if (status == MOIETY_OK)
+        status = ask_last(streams, event, &is_over);
+    while (status == MOIETY_OK && !is_over) {
+        nap(&nap_ns, NAP_MOST_NS);
+        status = moietyi_is_interrupted()
+                     ? moietyi_fail(MOIETY_E_BUSY, "the wait was interrupted")
+                     : ask_last(streams, event, &is_over);
+    }
+    moietyi_event_destroy(streams, event);
+    return status;
+}
+
+/* An old driver has no such event. */
+static moiety_status synchronise_guarded(const struct moietyi_streams *streams,
+                                         unsigned i)
+{
+    if (!moietyi_capture_guard_recorder_begin())
+        return refuse_guard();
+    moiety_status status = synchronise(streams, i);
+    moietyi_capture_guard_recorder_end();
+    return status;
+}
+
+static moiety_status wait_for_context(struct moietyi_streams *streams,
+                                      unsigned i, moietyi_nap_fn *nap)
+{
+    return streams->driver->cuCtxRecordEvent ? wait_last(streams, i, nap)
+                                             : synchronise_guarded(streams, i);
+}
+
+/* Whether some of the work may go on: the driver refused, and its context is
+ * still there. */
+static bool may_go_on(const struct moietyi_streams *streams,
+                      moiety_status status)
+{
+    return status != MOIETY_OK && status != MOIETY_E_BUSY &&
+           !moietyi_context_is_lost(streams->own_context) &&
+           !moietyi_driver_has_stopped();
+}
+
+/* Events are refused: without them, and the last resort where that is refused too
+ * is to give the driver nothing more. */
+static moiety_status wait_without_events(struct moietyi_streams *streams,
+                                         unsigned i)
+{
+    moiety_status status = MOIETY_OK;
+    for (int tries = 0; tries < MOIETYI_UNDO_TRIES; tries++) {
+        status = synchronise_guarded(streams, i);
+        if (!may_go_on(streams, status))
+            return status;
+    }
+    moietyi_context_lose(streams->own_context, status);
+    return status;
+}
+
+static moiety_status wait_surely(struct moietyi_streams *streams, unsigned i,
+                                 moietyi_nap_fn *nap)
+{
+    moiety_status status = wait_for_context(streams, i, nap);
+    /* What is refused is tried once more. */
+    if (may_go_on(streams, status))
+        status = wait_for_context(streams, i, nap);
+    return may_go_on(streams, status) ? wait_without_events(streams, i)
+                                      : status;
+}
+
+moiety_status moietyi_synchronise_last(struct moietyi_streams *streams,
+                                       moietyi_nap_fn *nap)
+{
+    moiety_status first = MOIETY_OK;
+    for (unsigned i = 0; i < known_contexts(streams); i++) {
+        moiety_status status = wait_surely(streams, i, nap);
+        if (status == MOIETY_E_BUSY)
+            return status;
+        if (first == MOIETY_OK)
+            first = status;
+    }
+    return first;
+}
+
+/* One that was just recorded is over a little later if the context rests. */
+static moiety_status look_at_event(struct moietyi_streams *streams,
+                                   CUevent event, bool is_fresh)
+{
+    bool is_over = false;
+    moiety_status status = ask_last(streams, event, &is_over);
+    if (status == MOIETY_OK && !is_over && is_fresh) {
+        moietyi_nap(RECORD_NS);
+        status = ask_last(streams, event, &is_over);
+    }
+    return status == MOIETY_OK && !is_over
+               ? moietyi_fail(MOIETY_E_BUSY, "work of the device is not over")
+               : status;
+}
+
+static moiety_status look_at_context(struct moietyi_streams *streams,
+                                     unsigned i, bool at_rest)
+{
+    CUevent *event = &streams->last_events[i];
+    bool is_fresh = !*event;
+    moiety_status status =
+        is_fresh ? record_last(streams, i, event) : MOIETY_OK;
+    if (status == MOIETY_OK)
+        status = look_at_event(streams, *event, is_fresh);
+    if (status != MOIETY_OK || is_fresh || !at_rest)
+        return status;
+    status = record_last(streams, i, event);
+    return status == MOIETY_OK ? look_at_event(streams, *event, true) : status;
+}
+
+moiety_status moietyi_look_last(struct moietyi_streams *streams, bool at_rest)
+{
+    moiety_status first = MOIETY_OK;
+    for (unsigned i = 0; i < known_contexts(streams); i++) {
+        moiety_status status = look_at_context(streams, i, at_rest);
+        if (may_go_on(streams, status) || status == MOIETY_E_BUSY)
+            return MOIETY_E_BUSY;
+        if (first == MOIETY_OK)
+            first = status;
+    }
+    return first;
+}
