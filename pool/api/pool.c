@@ -582,8 +582,8 @@ static moiety_status pool_destroy(struct moiety_pool *pool, bool is_over,
     if (drained == MOIETY_E_BUSY)
         return drained;
     /* The rest may say more of a context that is lost by now. */
-    char failure[MOIETYI_MESSAGE_BYTES];
-    (void)snprintf(failure, sizeof(failure), "%s", moietyi_failure_message());
+    struct moietyi_failure why;
+    moietyi_failure_keep(&why);
     moietyi_exports_drain(body->exports, body->engine);
     body->ops->end(body, drained == MOIETY_OK, leaks);
     pool_report_leaks(body, leaks);
@@ -596,7 +596,10 @@ static moiety_status pool_destroy(struct moiety_pool *pool, bool is_over,
     pool->body = NULL;
     pool_retain_handle(pool);
     moiety_status status = pool_unmake(body);
-    return drained == MOIETY_OK ? status : moietyi_fail(drained, "%s", failure);
+    if (drained == MOIETY_OK)
+        return status;
+    moietyi_failure_restore(&why);
+    return drained;
 }
 
 /* The driver waits for the device when it takes memory back, unless that is

@@ -5,8 +5,6 @@
  */
 #include "moiety/stream.h"
 
-#include <stdio.h>
-
 #include "moiety/pool.h"
 #include "pool/base/clock.h"
 #include "pool/base/failure.h"
@@ -124,11 +122,12 @@ static moiety_status synchronize(struct moietyi_call *call,
         if (!i || moietyi_epochs_are_pending(&call->engine->streams))
             status = moietyi_wait_for_work(call, patience);
     }
-    char message[MOIETYI_MESSAGE_BYTES];
-    (void)snprintf(message, sizeof(message), "%s", moietyi_failure_message());
+    struct moietyi_failure why;
+    moietyi_failure_keep(&why);
     (void)moietyi_reclaim_done(call);
+    moietyi_failure_restore(&why);
     if (status != MOIETY_OK)
-        return moietyi_fail(status, "%s", message);
+        return status;
     (void)moietyi_reclaim_synchronise(call);
     return MOIETY_OK;
 }

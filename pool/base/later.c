@@ -10,21 +10,55 @@
 #include "pool/base/later.h"
 
 #include <pthread.h>
-#include <stdio.h>
 
 #include "pool/base/cancel.h"
+#include "pool/base/clock.h"
 #include "pool/base/failure.h"
 #include "pool/base/fork_mark.h"
-#include "pool/base/lock.h"
 #include "pool/base/log.h"
 
 atomic_uint moietyi_later_count; /* Edge LA */
 
-/* Guards the rest, and all handles' parts; nothing is ended under it. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* Edge LO: whoever left the list -> who enters it. The thread that has it, or 0.
+ * Guards the rest, and all handles' parts; nothing is ended meanwhile. A signal's
+ * handler in that thread would wait for itself, so it is refused. */
+static _Atomic uintptr_t list_owner;
 static struct moietyi_later *listed;
 static uint64_t looks;  /* how often a thread came by */
 static uint64_t wanted; /* the last one that did not only glance */
+
+static bool list_has_me(void)
+{
+    /* relaxed: a thread's own store, or anything else. */
+    return atomic_load_explicit(&list_owner, memory_order_relaxed) ==
+           (uintptr_t)pthread_self();
+}
+
+static bool list_try_enter(void)
+{
+    uintptr_t nobody = 0;
+    /* LO.acquire. */
+    return atomic_compare_exchange_strong_explicit(
+        &list_owner, &nobody, (uintptr_t)pthread_self(), memory_order_acquire,
+        memory_order_relaxed);
+}
+
+/* False: a signal interrupted this thread with it. */
+static bool list_enter(void)
+{
+    unsigned rounds = 0;
+    if (list_has_me())
+        return false;
+    while (!list_try_enter())
+        moietyi_let_others(&rounds);
+    return true;
+}
+
+static void list_leave(void)
+{
+    /* LO.release. */
+    atomic_store_explicit(&list_owner, 0, memory_order_release);
+}
 
 /* Lock held. */
 static void later_list(struct moietyi_later *one)
@@ -52,10 +86,11 @@ static void later_unlist(struct moietyi_later *one)
 
 bool moietyi_later_take(struct moietyi_later *one)
 {
-    moietyi_lock(&lock);
+    if (!list_enter())
+        return false;
     bool is_taken = one->is_taken;
     one->is_taken = true;
-    moietyi_unlock(&lock);
+    list_leave();
     return !is_taken;
 }
 
@@ -69,11 +104,11 @@ static void later_put_back(struct moietyi_later *one, bool is_gone)
 
 void moietyi_later_release(struct moietyi_later *one, bool is_gone)
 {
-    moietyi_lock(&lock);
+    (void)list_enter();
     later_put_back(one, is_gone);
     /* Another thread came by meanwhile, and passed it over. */
     bool is_again = one->is_listed && one->tried < wanted;
-    moietyi_unlock(&lock);
+    list_leave();
     if (is_again)
         moietyi_later_try(MOIETYI_END_LOOKS);
 }
@@ -89,18 +124,6 @@ static struct moietyi_later *take_untried(uint64_t look)
         one->tried = look;
     }
     return one;
-}
-
-/* For what succeeds though a part of it was refused. */
-static void failure_keep(char failure[MOIETYI_MESSAGE_BYTES])
-{
-    (void)snprintf(failure, MOIETYI_MESSAGE_BYTES, "%s",
-                   moietyi_failure_message());
-}
-
-static void failure_restore(const char *failure)
-{
-    (void)moietyi_fail(MOIETY_OK, "%s", failure);
 }
 
 static moiety_status later_end_taken(struct moietyi_later *one,
@@ -121,9 +144,9 @@ static void try_all(enum moietyi_end how)
     if (how != MOIETYI_END_GLANCES)
         wanted = look;
     while ((one = take_untried(look)) != NULL) {
-        moietyi_unlock(&lock);
+        list_leave();
         moiety_status status = later_end_taken(one, how);
-        moietyi_lock(&lock);
+        (void)list_enter();
         later_put_back(one, status != MOIETY_E_BUSY);
         /* Other threads came by, and passed it over. */
         if (look < wanted)
@@ -133,24 +156,21 @@ static void try_all(enum moietyi_end how)
 
 static bool lock_for(enum moietyi_end how)
 {
-    if (how == MOIETYI_END_GLANCES)
-        return moietyi_try_lock(&lock);
-    moietyi_lock(&lock);
-    return true;
+    return how == MOIETYI_END_GLANCES ? list_try_enter() : list_enter();
 }
 
 void moietyi_later_try(enum moietyi_end how)
 {
-    char failure[MOIETYI_MESSAGE_BYTES];
+    struct moietyi_failure failure;
     if (moietyi_is_forked())
         return;
     int cancel_state = moietyi_cancel_hold();
-    failure_keep(failure);
+    moietyi_failure_keep(&failure);
     if (lock_for(how)) {
         try_all(how);
-        moietyi_unlock(&lock);
+        list_leave();
     }
-    failure_restore(failure);
+    moietyi_failure_restore(&failure);
     moietyi_cancel_restore(cancel_state);
 }
 
@@ -158,35 +178,38 @@ void moietyi_later_try(enum moietyi_end how)
 static bool later_take_new(struct moietyi_later *one, moietyi_end_fn *end,
                            void *handle)
 {
-    moietyi_lock(&lock);
+    (void)list_enter();
     bool is_new = !one->is_taken && !one->is_listed;
     if (is_new) {
         one->end = end;
         one->handle = handle;
         one->is_taken = true;
     }
-    moietyi_unlock(&lock);
+    list_leave();
     return is_new;
 }
 
 moiety_status moietyi_later_end(struct moietyi_later *one, moietyi_end_fn *end,
                                 void *handle)
 {
-    char failure[MOIETYI_MESSAGE_BYTES];
+    struct moietyi_failure failure;
+    if (list_has_me())
+        return moietyi_fail(MOIETY_E_BUSY,
+                            "a signal interrupted a call that destroys");
     moietyi_later_run(MOIETYI_END_LOOKS);
     if (!later_take_new(one, end, handle))
         return MOIETY_OK;
-    failure_keep(failure);
+    moietyi_failure_keep(&failure);
     moiety_status status = end(handle, MOIETYI_END_WAITS);
     if (status != MOIETY_E_BUSY)
         return status; /* it stays taken */
     moietyi_log(MOIETY_LOG_INFO, "destroyed later: %s",
                 moietyi_failure_message());
-    moietyi_lock(&lock);
+    (void)list_enter();
     later_list(one);
     later_put_back(one, false);
-    moietyi_unlock(&lock);
+    list_leave();
     moietyi_later_try(MOIETYI_END_LOOKS);
-    failure_restore(failure);
+    moietyi_failure_restore(&failure);
     return MOIETY_OK;
 }

@@ -8,7 +8,6 @@
 #include "pool/driver/section.h"
 #include "pool/stream/capture_guard.h"
 #include "pool/stream/event.h"
-#include "pool/stream/stream_state.h"
 
 #define NAP_NS 20000L
 #define NAP_MOST_NS 500000L
@@ -40,24 +39,6 @@ static moiety_status refuse_capture(void)
     return moietyi_fail(MOIETY_E_BUSY,
                         "a graph is captured in the context, without a guard: "
                         "its work cannot be waited for");
-}
-
-/* Whether a stream that the pool knows captures a graph: the legacy stream tells of
- * blocking ones, also of those that it does not know. In a section. */
-static bool is_any_capturing(const struct moietyi_streams *streams)
-{
-    bool is_capturing = moietyi_is_capturing(streams, MOIETY_STREAM_LEGACY);
-    for (uint32_t i = 0;
-         i < moietyi_stream_state_count(streams) && !is_capturing; i++) {
-        struct moietyi_stream_state *stream_state =
-            moietyi_stream_state_at(streams, i);
-        if (!moietyi_stream_state_is_created(stream_state) ||
-            !moietyi_stream_state_pin(stream_state))
-            continue;
-        is_capturing = moietyi_is_capturing(streams, stream_state->stream);
-        moietyi_stream_state_unpin(stream_state);
-    }
-    return is_capturing;
 }
 
 static moiety_status synchronise(const struct moietyi_streams *streams,
@@ -94,8 +75,9 @@ static moiety_status record_behind(struct moietyi_streams *streams, unsigned i,
     moietyi_counter counts[MOIETYI_STREAM_COUNTS] = {0};
     const struct moietyi_stream_user nobody = {.streams = streams,
                                                .counts = counts};
-    /* It would be lost. */
-    if (is_any_capturing(streams))
+    /* A capture on a blocking stream would be lost. Other streams cannot be asked:
+     * they may be gone, where a driver crashes. */
+    if (moietyi_is_capturing(streams, MOIETY_STREAM_LEGACY))
         return refuse_capture();
     if (!moietyi_capture_guard_recorder_begin())
         return refuse_guard();

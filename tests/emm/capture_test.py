@@ -587,18 +587,6 @@ def test_an_end_spares_the_capture_of_a_blocking_stream(driver, forgotten, make,
     expect_to_end(driver, before)
 
 
-def test_an_end_spares_the_capture_of_a_stream_that_the_pool_knows(driver,
-                                                                   forgotten):
-    stream = driver.stream()  # non-blocking: the legacy stream does not tell
-    before = free_bytes(driver)
-    pool = moiety.Pool()
-    pool.alloc(MIB, stream=stream.value).free(stream=stream.value)
-    counts = []
-    capture_while(driver, stream, 0, lambda: counts.append(pool.close()))
-    assert counts == [0]
-    expect_to_end(driver, before)
-
-
 def test_a_pool_that_is_dropped_under_a_guard_ends_after_it(driver, forgotten):
     before = free_bytes(driver)
     pool = moiety.Pool()

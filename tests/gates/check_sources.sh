@@ -84,12 +84,11 @@ check_build_files() {
 # Others' first calls need a lock of the process: builds that watch who holds one
 # (pool/base/lock.h) must see each. Not in:
 #   pool/base/lock.h   it is the watch
-#   pool/base/later.c  its list is about to lose its lock
 #   pool/standin       it is the driver, and has locks of its own
 check_locks() {
     local file name
     while IFS= read -r -d '' file; do
-        [[ $file =~ ^pool/(base/(lock.h|later.c)$|standin/) ]] && continue
+        [[ $file =~ ^pool/(base/lock.h$|standin/) ]] && continue
         for name in $(sed -nE \
             's/^(static )?pthread_mutex_t ([a-z_]+).*/\2/p' "$file"); do
             grep -HnIE "pthread_(mutex_\w*lock|cond_\w*wait)\b.*&$name\b" "$file"

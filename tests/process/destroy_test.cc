@@ -501,24 +501,6 @@ TEST_F(DestroyBusy, AfterOneRefusalOfTheDriverSucceeds)
     pool_test::SetFaults("");
 }
 
-// The driver refuses no event before that, so the capture would be lost.
-TEST_F(DestroyBusy, SparesTheCaptureOfAStreamThatItKnows)
-{
-    pool_test::Stream captured;
-    void *graph = nullptr;
-    moiety_devptr block = 0;
-    ASSERT_EQ(MOIETY_OK, moiety_alloc(pool_, kMiB, captured, &block));
-    ASSERT_EQ(MOIETY_OK, moiety_free(pool_, block, captured));
-    ASSERT_EQ(0, pool_test::Get<int(void *, int)>("cuStreamBeginCapture_v2")(
-                     captured, 0));
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_pool_destroy(pool_, nullptr));
-    EXPECT_LT(moiety_capture_age_ns(), UINT64_MAX);
-    EXPECT_EQ(0, pool_test::Get<int(void *, void **)>("cuStreamEndCapture")(
-                     captured, &graph));
-    ExpectItsWorkWhole();
-    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool_, nullptr));
-}
-
 // Nothing runs any more in such a context, and no wait would ever succeed.
 TEST_F(DestroyBusy, AfterAFaultOfTheDeviceSucceeds)
 {
@@ -618,11 +600,11 @@ TEST_F(DestroyLeft, LaterIsWhileOthersWorkIfNothingWaitsForThat)
 // A guard's end is not taken for the end of others' captures.
 TEST_F(Destroy, LaterIsWhenNoCaptureWasMetForAWhile)
 {
-    pool_test::Stream captured;
-    void *graph = nullptr;
+    void *captured = nullptr, *graph = nullptr;
     moiety_pool *met = PoolInUse(), *pool = PoolInUse();
-    moiety_devptr block = 0;
-    ASSERT_EQ(MOIETY_OK, moiety_alloc(met, kMiB, captured, &block));
+    // A blocking one, of which the legacy stream tells.
+    ASSERT_EQ(0, pool_test::Get<int(void **, unsigned)>("cuStreamCreate")(
+                     &captured, 0));
     ASSERT_EQ(0, pool_test::Get<int(void *, int)>("cuStreamBeginCapture_v2")(
                      captured, 0));
     EXPECT_EQ(MOIETY_OK, moiety_pool_destroy_later(met));
@@ -641,6 +623,7 @@ TEST_F(Destroy, LaterIsWhenNoCaptureWasMetForAWhile)
     Pool next;
     EXPECT_TRUE(IsGone(met));
     EXPECT_TRUE(IsGone(pool));
+    EXPECT_EQ(0, pool_test::Get<int(void *)>("cuStreamDestroy_v2")(captured));
 }
 
 // The work may wait for the thread that begins the guard.

@@ -239,11 +239,9 @@ typedef struct moiety_leaks {
  * @return MOIETY_E_BUSY     A capture guard is held, a capture scope of the pool
  *         is open, or a call on the pool was seen under way in some thread, or
  *         another thread destroys it; or the work cannot be waited for, since a
- *         graph is captured without a guard. That capture is lost only if it is
- *         of a non-blocking stream that the pool does not know: streams that it
- *         was called for are asked before, also one that was destroyed without
- *         moiety_stream_retire(). The pool is as it was. Scopes that were ended
- *         are released.
+ *         graph is captured without a guard. That capture is lost if it is of a
+ *         non-blocking stream: only the legacy stream is asked before. The pool
+ *         is as it was. Scopes that were ended are released.
  * @return any other status  The pool is gone; the source or the driver said
  *         this of memory that it did not take back, or of a context that a fault
  *         of the device has ended, or of the wait: if it refuses events it is

@@ -199,11 +199,12 @@ MOIETY_API moiety_status moiety_pool_destroy_later(moiety_pool *pool);
 
 /**
  * Nanoseconds since a pool of the process met a graph capture while no capture guard
- * was held: a stream that it asked about captured, or the driver refused an event
- * because of one. 0: a guard is held. For bindings that destroy or trim pools at a
- * moment which nobody chose, as a garbage collector's is: that waits for the context,
- * and would end a capture that is still under way. A capture of a non-blocking stream
- * that no pool was called for is met only by the event that ends it.
+ * was held: a stream that it was called for captured, the legacy stream told of a
+ * blocking one that does, or the driver refused an event because of one. 0: a guard is
+ * held. For bindings that destroy or trim pools at a moment which nobody chose, as a
+ * garbage collector's is: that waits for the context, and ends a capture that is still
+ * under way. A capture of a non-blocking stream that no pool was called for meanwhile
+ * is met only by the event that ends it.
  *
  * @return UINT64_MAX  No pool has met one.
  *
