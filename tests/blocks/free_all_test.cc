@@ -222,19 +222,25 @@ TEST_F(FreeAllOf, TakesBlocksOfAContextThatIsGone)
     pool.End();
 }
 
+constexpr int kRounds = 20;
+
 // Threads that allocate keep out of the way; what they get may be freed or not.
 TEST_F(FreeAllOf, StandsBesideAllocations)
 {
     Pool pool;
-    std::atomic<bool> is_over{false};
+    std::atomic<int> round{0};
     std::thread other([&] {
-        while (!is_over)
-            for (size_t size_bytes : {100ul, 5 * kKiB, 70 * kKiB})
-                pool.Alloc(size_bytes);
+        // So many in each, however long the rounds take: it does not fill the pool.
+        for (int i = 0; i < kRounds; i++) {
+            for (int j = 0; j < 100; j++)
+                for (size_t size_bytes : {100ul, 5 * kKiB, 70 * kKiB})
+                    pool.Alloc(size_bytes);
+            while (round <= i)
+                std::this_thread::yield();
+        }
     });
-    for (int i = 0; i < 20; i++)
+    for (; round < kRounds; round++)
         FreeAll(pool, kStream);
-    is_over = true;
     other.join();
     FreeAll(pool, kStream);
     moiety_stats stats = pool.Stats();
