@@ -238,12 +238,12 @@ int main(int argc, char **argv)
     if (options.is_help)
         return fputs(help, stdout) < 0 ? EXIT_FAILED : EXIT_OK;
     if (options.is_list)
-        return list();
+        return (int)list();
     if (first == argc) {
         (void)fputs("heaps: no trace is named; --help says what is accepted\n",
                     stderr);
         return EXIT_USAGE;
     }
     set_defaults(&options);
-    return run(&options, argv + first, argc - first);
+    return (int)run(&options, argv + first, argc - first);
 }
