@@ -667,8 +667,8 @@ moiety_status moietyi_pool_take(moiety_pool *pool)
         return MOIETY_OK;
     return moietyi_is_dead(pool)
                ? moietyi_fail(MOIETY_E_INVALID, "the %s was destroyed", what)
-               : moietyi_fail(MOIETY_E_BUSY, "another thread destroys the %s",
-                              what);
+               : moietyi_fail(MOIETY_E_BUSY,
+                              "another call that destroys is under way");
 }
 
 void moietyi_pool_release(moiety_pool *pool)
