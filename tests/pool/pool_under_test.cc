@@ -84,6 +84,14 @@ int64_t Live(const char *kind)
     return Get<int64_t(const char *)>("moiety_standin_live")(kind);
 }
 
+void ResetContext()
+{
+    void *context = nullptr;
+    EXPECT_EQ(0, Get<int(int)>("cuDevicePrimaryCtxReset_v2")(0));
+    EXPECT_EQ(
+        0, (Get<int(void **, int)>("cuDevicePrimaryCtxRetain")(&context, 0)));
+}
+
 moiety_context PrimaryContext()
 {
     static moiety_context context = [] {

@@ -33,6 +33,10 @@ template <typename T> T *Get(const char *name)
     return reinterpret_cast<T *>(Symbol(name));
 }
 
+// The other tests' context again, after one that is lost for a pool and not for the
+// driver, which has the pool's events and memory still.
+void ResetContext();
+
 void SetFaults(const std::string &plan);
 uint64_t Calls(const char *entry = "*");
 // Calls that had to wait for queued work, or failed instead by "wait:code=".

@@ -241,7 +241,7 @@ TEST_F(PauseFaultInARow, OfEveryWaitLosesTheContext)
         EXPECT_EQ(MOIETY_E_CONTEXT_DESTROYED, moiety_private_resume(arena));
         pool.Free(block);
     }
-    private_test::ResetContext();
+    pool_test::ResetContext();
 }
 
 // Any two calls that follow each other closely.

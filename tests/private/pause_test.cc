@@ -201,7 +201,7 @@ TEST_F(Pause, WhatIsPausedCanGoAfterItsContext)
         EXPECT_EQ(0u, pool.Stats().allocation_current);
         EXPECT_EQ(0u, pool.Stats().allocated_bytes_current);
     }
-    private_test::ResetContext();
+    pool_test::ResetContext();
 }
 
 TEST_F(Pause, WhatIsPausedRefusesAndTakesFrees)

@@ -30,16 +30,6 @@ inline moiety_pool_options Mapped(uint64_t limit_bytes = 0)
     return options;
 }
 
-// The other tests' context again, after one that is lost for a pool and not for the
-// driver, which has the pool's events and memory still.
-inline void ResetContext()
-{
-    void *context = nullptr;
-    EXPECT_EQ(0, pool_test::Get<int(int)>("cuDevicePrimaryCtxReset_v2")(0));
-    EXPECT_EQ(0, (pool_test::Get<int(void **, int)>("cuDevicePrimaryCtxRetain")(
-                     &context, 0)));
-}
-
 class Arena
 {
   public:

@@ -395,6 +395,12 @@ TEST_F(Destroy, LaterFromManyThreadsAtOnce)
 class DestroyBusy : public Destroy
 {
   protected:
+    // A pool that ended without the driver has left its events.
+    static void TearDownTestSuite()
+    {
+        pool_test::ResetContext();
+    }
+
     void SetUp() override
     {
         moiety_pool_options options = pool_test::Defaults();
@@ -612,6 +618,7 @@ TEST_F(Destroy, LaterIsWhenNoCaptureWasMetForAWhile)
     EXPECT_EQ(MOIETY_OK, moiety_pool_destroy_later(pool));
     EXPECT_EQ(0, pool_test::Get<int(void *, void **)>("cuStreamEndCapture")(
                      captured, &graph));
+    EXPECT_EQ(0, pool_test::Get<int(void *)>("cuGraphDestroy")(graph));
     ASSERT_EQ(MOIETY_OK, moiety_capture_guard_begin());
     EXPECT_EQ(0u, moiety_capture_age_ns());
     EXPECT_EQ(MOIETY_OK, moiety_capture_guard_end());
