@@ -33,13 +33,17 @@
 
 static const char help[] =
     "usage: moves [--part=P] [--rounds=N] [--driver=D]\n"
-    "  --part=P    calls, aliases, moving or launches (default: all)\n"
+    "  --part=P    calls, ranges, aliases, moving or launches (default: all)\n"
     "  --rounds=N  of aliases and moving, 1 to 1000000 (default 10000)\n"
     "  --driver=D  auto, cuda, standin or a path with a / in it (default:\n"
-    "              what MOIETY_DRIVER says); all but calls need a GPU\n"
+    "              what MOIETY_DRIVER says); all but calls and ranges need a "
+    "GPU\n"
     "\n"
     "Prints, as JSON Lines:\n"
     "calls     median us of each driver call, by the size of a handle\n"
+    "ranges    median us of mapping handles side by side, of one call for the\n"
+    "          access of all, and of one that unmaps all, by their size and\n"
+    "          number\n"
     "aliases   kernels of one stream write a handle at one address and read "
     "it\n"
     "          at another: wrong words, and how many a planted error shows\n"
@@ -143,6 +147,50 @@ static void measure_calls(CUstream stream)
                    numbers_median(us[call], CALLS));
         }
         printf("}\n");
+    }
+}
+
+enum range_call { MAP_ALL, ACCESS_ALL, UNMAP_ALL, RANGE_CALL_COUNT };
+
+static void measure_range(uint64_t bytes, unsigned count,
+                          const CUmemGenericAllocationHandle *handles)
+{
+    double us[RANGE_CALL_COUNT][CALLS];
+    CUdeviceptr at = reserve(bytes * count);
+    for (unsigned i = 0; i < CALLS; i++) {
+        uint64_t begun_ns = clock_now_ns();
+        for (unsigned k = 0; k < count; k++)
+            MUST(cuMemMap, (at + k * bytes, bytes, 0, handles[k], 0));
+        us[MAP_ALL][i] = us_since(&begun_ns);
+        MUST(cuMemSetAccess, (at, bytes * count, &access_of_all, 1));
+        us[ACCESS_ALL][i] = us_since(&begun_ns);
+        MUST(cuMemUnmap, (at, bytes * count));
+        us[UNMAP_ALL][i] = us_since(&begun_ns);
+    }
+    MUST(cuMemAddressFree, (at, bytes * count));
+    for (unsigned call = 0; call < RANGE_CALL_COUNT; call++)
+        numbers_sort(us[call], CALLS);
+    printf("{\"kind\":\"moves\",\"part\":\"ranges\",\"handle_bytes\":%" PRIu64
+           ",\"handles\":%u,\"map_us\":%.1f,\"access_us\":%.1f,"
+           "\"unmap_us\":%.1f}\n",
+           bytes, count, numbers_median(us[MAP_ALL], CALLS),
+           numbers_median(us[ACCESS_ALL], CALLS),
+           numbers_median(us[UNMAP_ALL], CALLS));
+}
+
+static void measure_ranges(CUstream stream)
+{
+    static const uint64_t sizes[] = {2, 8, 32, 64};
+    static const unsigned counts[] = {1, 4, 16};
+    CUmemGenericAllocationHandle handles[PLACES];
+    (void)stream;
+    for (unsigned s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
+        for (unsigned k = 0; k < PLACES; k++)
+            handles[k] = create(sizes[s] * MIB);
+        for (unsigned c = 0; c < sizeof(counts) / sizeof(counts[0]); c++)
+            measure_range(sizes[s] * MIB, counts[c], handles);
+        for (unsigned k = 0; k < PLACES; k++)
+            MUST(cuMemRelease, (handles[k]));
     }
 }
 
@@ -384,11 +432,9 @@ static const struct part {
     void (*measure)(CUstream stream);
     bool has_kernels;
 } parts[] = {
-    {"calls", measure_calls, false},
-    {"aliases", measure_aliases, true},
-    {"moving", measure_moving, true},
-    {"launches", measure_launches, true},
-    {NULL, NULL, false},
+    {"calls", measure_calls, false},      {"ranges", measure_ranges, false},
+    {"aliases", measure_aliases, true},   {"moving", measure_moving, true},
+    {"launches", measure_launches, true}, {NULL, NULL, false},
 };
 
 static bool is_part(const char *name, void *into)
@@ -424,7 +470,7 @@ int main(int argc, char **argv)
     const struct part *only = NULL;
     const struct command_option options[] = {
         {"part", .read = is_part, .into = &only,
-         .refusal = " is none of calls, aliases, moving, launches"},
+         .refusal = " is none of calls, ranges, aliases, moving, launches"},
         {"rounds", 1, 1000000, .number = &study.rounds},
         {"driver", .text = &driver},
         {"help", .is_given = &is_help},

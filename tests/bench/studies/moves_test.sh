@@ -22,7 +22,21 @@ for row in rows:
 '
 }
 
+# Each size and number of handles has one.
+prints_ranges() {
+    "$moves" --driver=standin --part=ranges | python3 -c '
+import json, sys
+rows = [json.loads(line) for line in sys.stdin]
+assert [(row["handle_bytes"] >> 20, row["handles"]) for row in rows] == [
+    (size, count) for size in (2, 8, 32, 64) for count in (1, 4, 16)]
+for row in rows:
+    for call in ("map", "access", "unmap"):
+        assert 0 <= row[call + "_us"] < 1e6
+'
+}
+
 expect_ok "the calls" prints_calls
+expect_ok "the ranges" prints_ranges
 expect_refusal "no kernels" "cuModuleLoadData" "$moves" --driver=standin
 expect_refusal "no memory" "cuMemCreate: error 2" \
     env MOIETY_STANDIN_MEMORY=64MiB "$moves" --driver=standin --part=calls
