@@ -31,6 +31,7 @@ holds moves.pml -DHANDLES=1 -DGRAINS=2 -DTURNS=3
 holds moves.pml -DHANDLES=1 -DGROWERS=2 -DMOVES=1
 holds moves.pml -DGROWERS=2 -DMOVES=1
 holds orphans.pml -DEXITS=4
+holds privates.pml -DUSERS=1 -DROUNDS=2
 holds privates.pml -DUSERS=2 -DOTHERS=0 -DPOLLERS=2
 holds segment.pml -DHOLDERS=2 -DGROWERS=1 -DROUNDS=4
 finish

@@ -113,7 +113,7 @@ MODELS = {
         "LEFT_BY_LOAD",
     ], "-DEXITS=3,"),
     "privates": [
-        "holds:-DUSERS=1,-DROUNDS=2",
+        "holds:-DUSERS=1,-DROUNDS=1",
         "holds:-DUSERS=2,-DOTHERS=0",
     ] + _broken([
         "MARK_ONCE",
