@@ -49,8 +49,11 @@ static bool list_enter(void)
     unsigned rounds = 0;
     if (list_has_me())
         return false;
-    while (!list_try_enter())
+    while (!list_try_enter()) {
+        int cancel_state = moietyi_cancel_hold();
         moietyi_let_others(&rounds);
+        moietyi_cancel_restore(cancel_state);
+    }
     return true;
 }
 
