@@ -23,6 +23,7 @@ holds summary.pml -DTHREADS=3 -DROUNDS=1
 holds runs.pml -DRUNNERS=2 -DSINGLES=2 -DROUNDS=2
 holds depot.pml -DROUNDS=4
 holds guards.pml -DRECORDERS=3 -DROUNDS=2
+holds inbox.pml -DTAKERS=2
 holds maps.pml -DTURNS=3
 holds maps.pml -DCLAIMERS=2 -DROUNDS=1 -DTURNS=2
 holds moves.pml -DTURNS=3

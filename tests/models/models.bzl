@@ -64,6 +64,18 @@ MODELS = {
         "BACK_BLINDLY",
         "KEEP_ROUTES",
     ]),
+    "inbox": [
+        "holds",
+    ] + _broken([
+        "CLAIM_BY_STORE",
+        "NO_LOOK",
+        "LOOK_ONCE",
+        "LOOK_FIRST",
+        "NO_TRY",
+        "TAKE_BY_STORE",
+        "PUSH_BY_STORE",
+        "LIST_LATE",
+    ]),
     "maps": [
         "holds",
         "holds:-DROUNDS=1,-DTURNS=3",
