@@ -248,7 +248,7 @@ typedef struct moiety_leaks {
  *         asked for cuCtxSynchronize(), and if it refuses that four times too,
  *         it gets nothing back, as memory may be in use.
  *
- * Ownership: ends. 256 bytes stay behind for each pool.
+ * Ownership: ends. 128 bytes stay behind for each pool.
  * Threads:   one; no other call on this pool may be under way. One that is
  *            found out is refused, but one that a cache serves is not found
  *            out. Threads that used it may go on to live and to end.
