@@ -24,7 +24,7 @@
 extern "C" {
 #endif
 
-/* What a free joins with beside what its stream freed in the same age. */
+/* The free memory that a free joins, beside its stream's of the same age. */
 enum heap_absorb {
     HEAP_ABSORBS_NOTHING,
     HEAP_ABSORBS_CLOSED,  /* what the stream freed in the closed age */

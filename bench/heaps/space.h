@@ -16,9 +16,10 @@ namespace heap_model
 {
 
 constexpr uint64_t kGrainBytes = 512;
-constexpr uint64_t kPageGrains = 4096;     // 2 MiB
-constexpr uint64_t kNone = UINT64_MAX;     // no extent
-constexpr uint64_t kSmallGrainsMax = 2048; // 1 MiB
+constexpr uint64_t kPageGrains = 4096; // 2 MiB
+constexpr uint64_t kNone = UINT64_MAX; // no extent
+constexpr uint64_t kMiBGrains = 2048;
+constexpr uint64_t kSmallGrainsMax = kMiBGrains;
 
 enum class State : uint8_t { kHole, kOut, kFree };
 enum class Side : uint8_t { kSmall, kLarge };

@@ -13,7 +13,7 @@
 /* The subject that follows these rules when it starts. */
 const struct subject *heap_subject(const struct heap_rules *rules);
 
-/* What it came to. Before it stops; and after, of the last one. */
+/* The figures of the last measurement, and of the end once it has stopped. */
 const struct heap_figures *heap_subject_figures(void);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Who ends a handle, one thread at a time; and the list of the process with handles
+ * One thread at a time ends a handle. The process has a list of handles
  * whose owners have gone, but which could not be ended yet. Threads that come by
  * try again: none of them waits for a device.
  */
@@ -55,9 +55,9 @@ static inline void moietyi_later_run(enum moietyi_end how)
         moietyi_later_try(how);
 }
 
-/* Ends a handle now or, if that is MOIETY_E_BUSY, later. What `end` returned;
- * MOIETY_OK for later, also if it is on the list already or another thread ends
- * it. */
+/* Ends a handle now or, if that is MOIETY_E_BUSY, later. Returns the status of
+ * `end`; MOIETY_OK for later, also if it is on the list already or another thread
+ * ends it. */
 moiety_status moietyi_later_end(struct moietyi_later *one, moietyi_end_fn *end,
                                 void *handle);
 
