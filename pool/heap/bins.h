@@ -1,0 +1,85 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Extents by their length: eight bins for each doubling, exact ones below 16
+ * grains. A bin is a list; a bit says that it is not empty. For the files of this
+ * folder only, which hold the lock of the bins' heap.
+ */
+#ifndef MOIETY_POOL_HEAP_BINS_H_
+#define MOIETY_POOL_HEAP_BINS_H_
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "pool/heap/extent.h"
+
+#define MOIETYI_BINS 296U
+#define MOIETYI_BIN_WORDS 5U
+
+struct moietyi_bins {
+    uint64_t used[MOIETYI_BIN_WORDS];
+    moietyi_extent_id heads[MOIETYI_BINS];
+};
+
+_Static_assert(MOIETYI_BIN_WORDS * 64 >= MOIETYI_BINS, "a bin has no bit");
+
+/* `grains` is from 1 to 2^38. */
+static inline unsigned moietyi_bin_of(uint64_t grains)
+{
+    if (grains < 16)
+        return (unsigned)grains;
+    unsigned highest = 63U - (unsigned)__builtin_clzll(grains);
+    return (highest - 3) * 8 + 8 + (unsigned)(grains >> (highest - 3) & 7);
+}
+
+/* The first bin from `bin` on that is not empty; MOIETYI_BINS: there is none. */
+static inline unsigned moietyi_bins_next(const struct moietyi_bins *bins,
+                                         unsigned bin)
+{
+    if (bin >= MOIETYI_BINS)
+        return MOIETYI_BINS;
+    unsigned word = bin / 64;
+    uint64_t used = bins->used[word] & ~UINT64_C(0) << bin % 64;
+    while (!used) {
+        if (++word == MOIETYI_BIN_WORDS)
+            return MOIETYI_BINS;
+        used = bins->used[word];
+    }
+    return word * 64 + (unsigned)__builtin_ctzll(used);
+}
+
+/* The last bin below `end` that is not empty; 0, which never has any: there is
+ * none. */
+static inline unsigned moietyi_bins_last(const struct moietyi_bins *bins,
+                                         unsigned end)
+{
+    uint64_t used = 0;
+    unsigned word = (end + 63) / 64;
+    if (end % 64)
+        used = bins->used[--word] & ((UINT64_C(1) << end % 64) - 1);
+    while (!used && word)
+        used = bins->used[--word];
+    return used ? word * 64 + 63U - (unsigned)__builtin_clzll(used) : 0;
+}
+
+void moietyi_bins_insert(struct moietyi_bins *bins,
+                         struct moietyi_extent *extents, moietyi_extent_id id,
+                         uint64_t grains);
+void moietyi_bins_remove(struct moietyi_bins *bins,
+                         struct moietyi_extent *extents, moietyi_extent_id id,
+                         uint64_t grains);
+
+/* An interval that is looked for. */
+struct moietyi_want {
+    uint64_t grains;
+    uint64_t alignment; /* in grains, a power of two */
+    bool is_thorough;   /* every extent is looked at, not the first ones */
+};
+
+/* The shortest extent that has room for the interval; of two as long, the lower.
+ * 0: none, or, where it is not thorough, none among those looked at. */
+moietyi_extent_id moietyi_bins_find(const struct moietyi_bins *bins,
+                                    const struct moietyi_extent *extents,
+                                    const struct moietyi_want *want);
+
+#endif

@@ -1,0 +1,125 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The verifier: the invariants H1 to H6 of docs/internals/invariants.md, at rest.
+ */
+#include "pool/heap/state.h"
+
+static const char *check_tables(const struct moietyi_buddy *buddy,
+                                moietyi_extent_id id)
+{
+    uint64_t start = moietyi_start_of(buddy, id);
+    uint64_t end = moietyi_end_of(buddy, id);
+    if (start >= end || end > moietyi_space_end(buddy))
+        return "H1: an extent is not in the space";
+    if (moietyi_edge_at(buddy, start) != id ||
+        moietyi_edge_at(buddy, end - 1) != id)
+        return "H3: an edge does not name its extent";
+    for (uint64_t page = start / MOIETYI_PAGE_GRAINS + 1;
+         page * MOIETYI_PAGE_GRAINS < end; page++)
+        if (moietyi_cover_of(buddy, page) != id)
+            return "H3: a page does not name the extent that covers it";
+    return NULL;
+}
+
+static const char *check_neighbour(const struct moietyi_buddy *buddy,
+                                   moietyi_extent_id id)
+{
+    uint64_t where = moietyi_where_of(buddy, id);
+    uint64_t end = moietyi_end_of(buddy, id);
+    if (end == moietyi_space_end(buddy))
+        return NULL;
+    uint64_t next = moietyi_where_of(buddy, moietyi_edge_at(buddy, end));
+    return moietyi_where_is_free(next) && moietyi_where_start(next) == end &&
+                   moietyi_where_owner(next) == moietyi_where_owner(where) &&
+                   moietyi_where_age(next) == moietyi_where_age(where)
+               ? "H4: neighbours of one owner and age are apart"
+               : NULL;
+}
+
+static const char *check_classes(const struct moietyi_buddy *buddy,
+                                 moietyi_extent_id id, moietyi_grain *out_at)
+{
+    uint64_t end = moietyi_end_of(buddy, id);
+    for (uint64_t at = moietyi_start_of(buddy, id); at < end; at++) {
+        *out_at = moietyi_grain_at(at);
+        if (moietyi_buddy_class(buddy, *out_at))
+            return "H6: a block starts in free memory";
+    }
+    return NULL;
+}
+
+static const char *check_extent(const struct moietyi_maps *heap, uint32_t age,
+                                unsigned bin, moietyi_extent_id id,
+                                moietyi_grain *out_at)
+{
+    const struct moietyi_buddy *buddy = heap->buddy;
+    uint64_t where = moietyi_where_of(buddy, id);
+    *out_at = moietyi_grain_at(moietyi_where_start(where));
+    if (where != moietyi_where(moietyi_where_start(where), heap->owner, age))
+        return "H2: a word is not of the heap and age that list it";
+    if (moietyi_bin_of(moietyi_grains_of(buddy, id)) != bin)
+        return "H5: an extent is in the bin of another length";
+    const char *broken = check_tables(buddy, id);
+    if (!broken)
+        broken = check_neighbour(buddy, id);
+    return broken ? broken : check_classes(buddy, id, out_at);
+}
+
+static const char *check_bin(const struct moietyi_maps *heap, uint32_t age,
+                             unsigned bin, uint64_t *grains,
+                             moietyi_grain *out_at)
+{
+    const struct moietyi_buddy *buddy = heap->buddy;
+    moietyi_extent_id previous = 0;
+    moietyi_extent_id id = heap->bins[age].heads[bin];
+    if (!id != !(heap->bins[age].used[bin / 64] >> bin % 64 & 1))
+        return "H5: a bin's bit is not so";
+    for (; id; previous = id, id = moietyi_extent_of(buddy, id)->next) {
+        if (moietyi_extent_of(buddy, id)->previous != previous)
+            return "H5: a list is broken";
+        const char *broken = check_extent(heap, age, bin, id, out_at);
+        if (broken)
+            return broken;
+        *grains += moietyi_grains_of(buddy, id);
+    }
+    return NULL;
+}
+
+static const char *check_heap(const struct moietyi_maps *heap,
+                              moietyi_grain *out_at)
+{
+    for (uint32_t age = 0; age < MOIETYI_AGES; age++) {
+        uint64_t grains = 0;
+        *out_at = moietyi_grain_at(0);
+        for (unsigned bin = 0; bin < MOIETYI_BINS; bin++) {
+            const char *broken = check_bin(heap, age, bin, &grains, out_at);
+            if (broken)
+                return broken;
+        }
+        if (grains != moietyi_sum_of(heap, age))
+            return "H5: a sum is not that of the extents";
+    }
+    return NULL;
+}
+
+const char *moietyi_maps_check(const struct moietyi_maps *const *maps,
+                               uint32_t count, moietyi_grain *out_at)
+{
+    const char *broken = NULL;
+    for (uint32_t i = 0; i < count && !broken; i++)
+        broken = maps[i] ? check_heap(maps[i], out_at) : NULL;
+    return broken;
+}
+
+const char *moietyi_buddy_check(const struct moietyi_buddy *buddy,
+                                moietyi_grain *out_at)
+{
+    return check_heap(buddy->done, out_at);
+}
+
+const char *moietyi_buddy_check_merged(const struct moietyi_buddy *buddy,
+                                       moietyi_grain *out_at)
+{
+    return check_heap(buddy->done, out_at);
+}

@@ -1,0 +1,165 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * What is done: the heap of the space itself, from which anybody may take.
+ */
+#include "pool/heap/state.h"
+
+/* Extents from which one call takes intervals. */
+#define EXTENTS_MOST 8U
+
+static struct moietyi_held lock_done(const struct moietyi_buddy *buddy)
+{
+    struct moietyi_held held = {NULL, buddy->done, buddy->done};
+    moietyi_heap_lock(held.done);
+    return held;
+}
+
+bool moietyi_is_free_at(const struct moietyi_buddy *buddy, uint64_t start,
+                        uint64_t grains)
+{
+    uint64_t first = moietyi_where_of(buddy, moietyi_edge_at(buddy, start));
+    moietyi_extent_id last = moietyi_edge_at(buddy, start + grains - 1);
+    return (moietyi_where_is_free(first) &&
+            moietyi_where_start(first) == start) ||
+           (moietyi_where_is_free(moietyi_where_of(buddy, last)) &&
+            moietyi_end_of(buddy, last) == start + grains);
+}
+
+void moietyi_buddy_cover(struct moietyi_buddy *buddy, moietyi_page first,
+                         uint32_t page_count)
+{
+    (void)buddy;
+    (void)first;
+    (void)page_count;
+}
+
+void moietyi_buddy_add(struct moietyi_buddy *buddy, moietyi_page first,
+                       uint32_t page_count)
+{
+    struct moietyi_held held = lock_done(buddy);
+    moietyi_extent_add(&held, (uint64_t)first.index * MOIETYI_PAGE_GRAINS,
+                       (uint64_t)page_count * MOIETYI_PAGE_GRAINS, 0);
+    moietyi_view_unlock(&held);
+}
+
+bool moietyi_buddy_remove(struct moietyi_buddy *buddy, moietyi_page first,
+                          uint32_t page_count)
+{
+    const struct moietyi_view view = {buddy, NULL, false};
+    return moietyi_view_claim(
+        &view, moietyi_grain_at((uint64_t)first.index * MOIETYI_PAGE_GRAINS),
+        (uint64_t)page_count * MOIETYI_PAGE_GRAINS);
+}
+
+bool moietyi_buddy_give(struct moietyi_buddy *buddy,
+                        const struct moietyi_affinity *affinity,
+                        moietyi_grain start, uint64_t grains)
+{
+    struct moietyi_held held = lock_done(buddy);
+    bool is_given = !moietyi_is_free_at(buddy, start.index, grains);
+    (void)affinity;
+    if (is_given)
+        moietyi_extent_add(&held, start.index, grains, 0);
+    moietyi_view_unlock(&held);
+    return is_given;
+}
+
+uint32_t moietyi_take_intervals(const struct moietyi_held *held,
+                                moietyi_extent_id id,
+                                const struct moietyi_take *what,
+                                moietyi_grain *out)
+{
+    const struct moietyi_buddy *buddy = held->hand->buddy;
+    const struct moietyi_want want = {what->grains, what->alignment, false};
+    uint32_t taken = 0;
+    for (unsigned i = 0; id && i < EXTENTS_MOST; i++) {
+        uint64_t count = what->alignment > 1
+                             ? 1
+                             : moietyi_grains_of(buddy, id) / what->grains;
+        if (count > what->count - taken)
+            count = what->count - taken;
+        uint64_t grains = count * what->grains;
+        uint64_t start =
+            moietyi_extent_place(buddy, id, grains, what->alignment);
+        moietyi_extent_cut(held, id, start, grains);
+        for (uint64_t at = 0; at < count; at++)
+            out[taken++] = moietyi_grain_at(start + at * what->grains);
+        id = taken < what->count ? moietyi_heaps_find(held, &want) : 0;
+    }
+    return taken;
+}
+
+uint32_t moietyi_buddy_take(struct moietyi_buddy *buddy,
+                            struct moietyi_affinity *affinity,
+                            const struct moietyi_take *what, moietyi_grain *out)
+{
+    const struct moietyi_want want = {what->grains, what->alignment, false};
+    struct moietyi_held held = lock_done(buddy);
+    (void)affinity;
+    uint32_t taken = moietyi_take_intervals(
+        &held, moietyi_heaps_find(&held, &want), what, out);
+    moietyi_view_unlock(&held);
+    return taken;
+}
+
+/* Nothing is kept open or apart for a searcher. */
+void moietyi_buddy_drop_affinity(struct moietyi_buddy *buddy,
+                                 struct moietyi_affinity *affinity)
+{
+    (void)buddy;
+    (void)affinity;
+}
+
+void moietyi_buddy_trim(struct moietyi_buddy *buddy)
+{
+    (void)buddy;
+}
+
+uint64_t moietyi_buddy_free_grains(const struct moietyi_buddy *buddy)
+{
+    return moietyi_maps_grains(buddy->done, MOIETYI_FRESH);
+}
+
+/* Whole pages in an extent. */
+static uint64_t whole_pages_of(const struct moietyi_buddy *buddy,
+                               moietyi_extent_id id)
+{
+    uint64_t first = (moietyi_start_of(buddy, id) + MOIETYI_PAGE_GRAINS - 1) /
+                     MOIETYI_PAGE_GRAINS;
+    uint64_t end = moietyi_end_of(buddy, id) / MOIETYI_PAGE_GRAINS;
+    return end > first ? end - first : 0;
+}
+
+/* The longest of what the bins have, the highest of them first; `is_pages`: by
+ * whole pages, of which an extent of a lower bin may have more, but at most one. */
+static uint64_t longest(const struct moietyi_buddy *buddy, bool is_pages)
+{
+    struct moietyi_held held = lock_done(buddy);
+    const struct moietyi_bins *bins = &held.done->bins[0];
+    uint64_t most = 0;
+    for (unsigned bin = moietyi_bins_last(bins, MOIETYI_BINS); bin;
+         bin = moietyi_bins_last(bins, bin)) {
+        if (most && (!is_pages ||
+                     bin < moietyi_bin_of((most + 1) * MOIETYI_PAGE_GRAINS)))
+            break;
+        for (moietyi_extent_id id = bins->heads[bin]; id;
+             id = moietyi_extent_of(buddy, id)->next) {
+            uint64_t length = is_pages ? whole_pages_of(buddy, id)
+                                       : moietyi_grains_of(buddy, id);
+            most = length > most ? length : most;
+        }
+    }
+    moietyi_view_unlock(&held);
+    return most;
+}
+
+uint32_t moietyi_buddy_longest_page_run(const struct moietyi_buddy *buddy)
+{
+    return (uint32_t)longest(buddy, true);
+}
+
+uint64_t moietyi_buddy_largest_bytes(const struct moietyi_buddy *buddy)
+{
+    return longest(buddy, false) * MOIETYI_GRAIN_BYTES;
+}

@@ -1,0 +1,73 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * An extent: free memory of one owner without a gap. Its record lies apart, in a
+ * table by number; 0 is none. For the files of this folder only.
+ *
+ * One word says where it begins, whose it is, and of which age. A word of an owner
+ * comes and goes under that owner's lock alone. So under the lock a word with its
+ * owner is what is so now, and the extent may be joined; any other is left alone,
+ * however old it is. Two words could not say that: between the two loads the memory
+ * goes from one owner to another.
+ *
+ * `edges` has, of each grain, the number of the extent that begins or ends there;
+ * `covers`, of each page, that of the extent that covers its first grain and begins
+ * in front of it. Elsewhere they have anything, so both are believed only where the
+ * word agrees.
+ */
+#ifndef MOIETY_POOL_HEAP_EXTENT_H_
+#define MOIETY_POOL_HEAP_EXTENT_H_
+
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef uint32_t moietyi_extent_id;
+
+/* start 38 bits | owner 20 | spare 4 | age 1 | free 1 */
+#define MOIETYI_WHERE_START_SHIFT 26U
+#define MOIETYI_WHERE_OWNER_SHIFT 6U
+#define MOIETYI_WHERE_AGE_SHIFT 1U
+#define MOIETYI_WHERE_FREE UINT64_C(1)
+#define MOIETYI_OWNERS_MAX (UINT32_C(1) << 17)
+
+struct moietyi_extent {
+    /* Edge: none; relaxed. Only the lock of the owner in it orders it. 0: no
+     * extent. */
+    alignas(32) _Atomic uint64_t where;
+    /* Edge: none; relaxed. Exact under the owner's lock; a hint to others. */
+    _Atomic uint64_t grains;
+    moietyi_extent_id next; /* of its bin, or of a list of spare records */
+    moietyi_extent_id previous;
+};
+
+static inline uint64_t moietyi_where(uint64_t start, uint32_t owner,
+                                     uint32_t age)
+{
+    return start << MOIETYI_WHERE_START_SHIFT |
+           (uint64_t)owner << MOIETYI_WHERE_OWNER_SHIFT |
+           (uint64_t)age << MOIETYI_WHERE_AGE_SHIFT | MOIETYI_WHERE_FREE;
+}
+
+static inline uint64_t moietyi_where_start(uint64_t where)
+{
+    return where >> MOIETYI_WHERE_START_SHIFT;
+}
+
+static inline uint32_t moietyi_where_owner(uint64_t where)
+{
+    return (uint32_t)(where >> MOIETYI_WHERE_OWNER_SHIFT) & 0xfffffU;
+}
+
+static inline uint32_t moietyi_where_age(uint64_t where)
+{
+    return (uint32_t)(where >> MOIETYI_WHERE_AGE_SHIFT) & 1U;
+}
+
+static inline bool moietyi_where_is_free(uint64_t where)
+{
+    return where & MOIETYI_WHERE_FREE;
+}
+
+#endif

@@ -1,0 +1,323 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * How an extent comes into a heap, and out of it.
+ */
+#include "pool/heap/state.h"
+
+/* Extents of another age or owner that one free joins at most. */
+#define ABSORBED_MOST 8U
+
+struct moietyi_maps *moietyi_holder_of(const struct moietyi_held *held,
+                                       uint64_t where)
+{
+    uint32_t owner = moietyi_where_owner(where);
+    if (!moietyi_where_is_free(where))
+        return NULL;
+    if (held->own && held->own->owner == owner)
+        return held->own;
+    return held->done && held->done->owner == owner ? held->done : NULL;
+}
+
+/* --- the tables --- */
+
+static void set_edges(struct moietyi_buddy *buddy, moietyi_extent_id id,
+                      uint64_t start, uint64_t grains)
+{
+    /* relaxed: extent.h says who believes them. */
+    atomic_store_explicit(&buddy->edges[start], id, memory_order_relaxed);
+    atomic_store_explicit(&buddy->edges[start + grains - 1], id,
+                          memory_order_relaxed);
+}
+
+/* Of the pages whose first grain is in [start, end). */
+static void set_covers(struct moietyi_buddy *buddy, moietyi_extent_id id,
+                       uint64_t start, uint64_t end)
+{
+    uint64_t page = (start + MOIETYI_PAGE_GRAINS - 1) / MOIETYI_PAGE_GRAINS;
+    for (; page * MOIETYI_PAGE_GRAINS < end; page++) /* relaxed: as above. */
+        atomic_store_explicit(&buddy->covers[page], id, memory_order_relaxed);
+}
+
+static void count_grains(struct moietyi_maps *heap, uint32_t age, uint64_t by)
+{
+    /* relaxed: by the lock. */
+    atomic_store_explicit(&heap->grains[age], moietyi_sum_of(heap, age) + by,
+                          memory_order_relaxed);
+}
+
+/* An extent that is in no bin becomes this one; its covers are set. */
+static void list_extent(struct moietyi_maps *heap, moietyi_extent_id id,
+                        uint64_t start, uint64_t grains, uint32_t age)
+{
+    struct moietyi_buddy *buddy = heap->buddy;
+    struct moietyi_extent *extent = moietyi_extent_of(buddy, id);
+    /* relaxed: by the lock, both. */
+    atomic_store_explicit(&extent->grains, grains, memory_order_relaxed);
+    atomic_store_explicit(&extent->where,
+                          moietyi_where(start, heap->owner, age),
+                          memory_order_relaxed);
+    set_edges(buddy, id, start, grains);
+    moietyi_bins_insert(&heap->bins[age], buddy->extents, id, grains);
+    count_grains(heap, age, grains);
+}
+
+static void unlist_extent(struct moietyi_maps *heap, moietyi_extent_id id)
+{
+    struct moietyi_buddy *buddy = heap->buddy;
+    uint32_t age = moietyi_where_age(moietyi_where_of(buddy, id));
+    uint64_t grains = moietyi_grains_of(buddy, id);
+    moietyi_bins_remove(&heap->bins[age], buddy->extents, id, grains);
+    count_grains(heap, age, -grains);
+}
+
+/* --- into a heap --- */
+
+/* What is about to be free, and the longest extent in it, which goes on. */
+struct growing {
+    const struct moietyi_held *held;
+    struct moietyi_maps *heap;
+    uint32_t age;
+    uint64_t freed; /* grains, without what was joined */
+    uint64_t start;
+    uint64_t end;
+    unsigned absorbed;
+    moietyi_extent_id kept; /* 0: none yet */
+    uint64_t kept_start;
+    uint64_t kept_end;
+};
+
+/* Whether the neighbour may become a part of it. A label only ever gets later: the
+ * closed age of the stream, and what is done, may become fresh. But of what is
+ * done only as much as is freed, or a stream would take all of it. */
+static bool may_join(const struct growing *growing, moietyi_extent_id id,
+                     uint64_t where)
+{
+    const struct moietyi_maps *holder = moietyi_holder_of(growing->held, where);
+    uint32_t age = moietyi_where_age(where);
+    if (!holder)
+        return false;
+    if (holder == growing->heap && age == growing->age)
+        return true;
+    return growing->age == moietyi_fresh_of(growing->heap) &&
+           growing->absorbed < ABSORBED_MOST &&
+           (holder == growing->heap ||
+            moietyi_grains_of(growing->heap->buddy, id) <= growing->freed);
+}
+
+static void join(struct growing *growing, moietyi_extent_id id)
+{
+    struct moietyi_buddy *buddy = growing->heap->buddy;
+    uint64_t where = moietyi_where_of(buddy, id);
+    struct moietyi_maps *holder = moietyi_holder_of(growing->held, where);
+    uint64_t start = moietyi_where_start(where);
+    uint64_t end = moietyi_end_of(buddy, id);
+    growing->absorbed +=
+        holder != growing->heap || moietyi_where_age(where) != growing->age;
+    unlist_extent(holder, id);
+    if (start < growing->start)
+        growing->start = start;
+    else
+        growing->end = end;
+    if (end - start <= growing->kept_end - growing->kept_start) {
+        moietyi_spare_put(growing->held->hand, id);
+        return;
+    }
+    if (growing->kept)
+        moietyi_spare_put(growing->held->hand, growing->kept);
+    growing->kept = id;
+    growing->kept_start = start;
+    growing->kept_end = end;
+}
+
+static bool join_behind(struct growing *growing)
+{
+    const struct moietyi_buddy *buddy = growing->heap->buddy;
+    if (growing->end == moietyi_space_end(buddy))
+        return false;
+    moietyi_extent_id id = moietyi_edge_at(buddy, growing->end);
+    uint64_t where = moietyi_where_of(buddy, id);
+    if (moietyi_where_start(where) != growing->end ||
+        !may_join(growing, id, where))
+        return false;
+    join(growing, id);
+    return true;
+}
+
+static bool join_before(struct growing *growing)
+{
+    const struct moietyi_buddy *buddy = growing->heap->buddy;
+    if (growing->start == 0)
+        return false;
+    moietyi_extent_id id = moietyi_edge_at(buddy, growing->start - 1);
+    uint64_t where = moietyi_where_of(buddy, id);
+    if (!may_join(growing, id, where) ||
+        moietyi_end_of(buddy, id) != growing->start)
+        return false;
+    join(growing, id);
+    return true;
+}
+
+static void settle(struct growing *growing)
+{
+    struct moietyi_buddy *buddy = growing->heap->buddy;
+    while (join_behind(growing) || join_before(growing))
+        ;
+    if (!growing->kept) {
+        growing->kept = moietyi_spare_take(growing->held->hand);
+        growing->kept_start = growing->kept_end = growing->start;
+    }
+    /* Those that it began with, or that are new to it. */
+    set_covers(buddy, growing->kept, growing->start + 1,
+               growing->kept_start + 1);
+    set_covers(buddy, growing->kept,
+               growing->kept_end > growing->start ? growing->kept_end
+                                                  : growing->start + 1,
+               growing->end);
+    list_extent(growing->heap, growing->kept, growing->start,
+                growing->end - growing->start, growing->age);
+}
+
+static struct moietyi_maps *receiver_of(const struct moietyi_held *held)
+{
+    return held->own ? held->own : held->done;
+}
+
+void moietyi_extent_add(const struct moietyi_held *held, uint64_t start,
+                        uint64_t grains, uint32_t age)
+{
+    struct growing growing = {.held = held,
+                              .heap = receiver_of(held),
+                              .age = age,
+                              .freed = grains,
+                              .start = start,
+                              .end = start + grains};
+    settle(&growing);
+}
+
+void moietyi_extent_hand(const struct moietyi_held *held,
+                         struct moietyi_maps *from, moietyi_extent_id id,
+                         uint32_t age)
+{
+    const struct moietyi_buddy *buddy = from->buddy;
+    uint64_t start = moietyi_start_of(buddy, id);
+    uint64_t end = moietyi_end_of(buddy, id);
+    struct growing growing = {.held = held,
+                              .heap = receiver_of(held),
+                              .age = age,
+                              .freed = end - start,
+                              .start = start,
+                              .end = end,
+                              .kept = id,
+                              .kept_start = start,
+                              .kept_end = end};
+    unlist_extent(from, id);
+    settle(&growing);
+}
+
+/* --- out of it --- */
+
+/* One of the two sides of a cut goes on with the record that is there. */
+static void keep_side(struct moietyi_maps *heap, moietyi_extent_id id,
+                      uint64_t start, uint64_t end, uint32_t age)
+{
+    list_extent(heap, id, start, end - start, age);
+}
+
+static void add_side(const struct moietyi_held *held, struct moietyi_maps *heap,
+                     uint64_t start, uint64_t end, uint32_t age)
+{
+    moietyi_extent_id id = moietyi_spare_take(held->hand);
+    set_covers(heap->buddy, id, start + 1, end);
+    list_extent(heap, id, start, end - start, age);
+}
+
+void moietyi_extent_cut(const struct moietyi_held *held, moietyi_extent_id id,
+                        uint64_t start, uint64_t grains)
+{
+    const struct moietyi_buddy *buddy = held->hand->buddy;
+    uint64_t where = moietyi_where_of(buddy, id);
+    struct moietyi_maps *heap = moietyi_holder_of(held, where);
+    uint32_t age = moietyi_where_age(where);
+    uint64_t first = moietyi_where_start(where);
+    uint64_t last = first + moietyi_grains_of(buddy, id);
+    uint64_t end = start + grains;
+    unlist_extent(heap, id);
+    if (start == first && end == last) {
+        moietyi_spare_put(held->hand, id);
+    } else if (start - first >= last - end) {
+        keep_side(heap, id, first, start, age);
+        if (end != last)
+            add_side(held, heap, end, last, age);
+    } else {
+        keep_side(heap, id, end, last, age);
+        if (start != first)
+            add_side(held, heap, first, start, age);
+    }
+}
+
+/* --- what is where --- */
+
+static bool covers_grain(const struct moietyi_held *held, moietyi_extent_id id,
+                         uint64_t grain)
+{
+    const struct moietyi_buddy *buddy = held->hand->buddy;
+    uint64_t where = moietyi_where_of(buddy, id);
+    return moietyi_holder_of(held, where) &&
+           moietyi_where_start(where) <= grain &&
+           grain < moietyi_end_of(buddy, id);
+}
+
+moietyi_extent_id moietyi_extent_at(const struct moietyi_held *held,
+                                    uint64_t grain)
+{
+    const struct moietyi_buddy *buddy = held->hand->buddy;
+    uint64_t page = grain / MOIETYI_PAGE_GRAINS;
+    moietyi_extent_id id = moietyi_edge_at(buddy, grain);
+    if (covers_grain(held, id, grain))
+        return id;
+    id = moietyi_cover_of(buddy, page);
+    if (covers_grain(held, id, grain))
+        return id;
+    /* It begins in this page, or is none: the nearest beginning in front. */
+    for (uint64_t at = grain; at-- > page * MOIETYI_PAGE_GRAINS;) {
+        id = moietyi_edge_at(buddy, at);
+        if (id && moietyi_holder_of(held, moietyi_where_of(buddy, id)) &&
+            moietyi_start_of(buddy, id) == at)
+            return covers_grain(held, id, grain) ? id : 0;
+    }
+    return 0;
+}
+
+/* Of anybody: a hint. */
+static bool is_free_behind(const struct moietyi_buddy *buddy, uint64_t end)
+{
+    if (end == moietyi_space_end(buddy))
+        return false;
+    uint64_t where = moietyi_where_of(buddy, moietyi_edge_at(buddy, end));
+    return moietyi_where_is_free(where) && moietyi_where_start(where) == end;
+}
+
+static bool is_free_before(const struct moietyi_buddy *buddy, uint64_t start)
+{
+    if (start == 0)
+        return false;
+    moietyi_extent_id id = moietyi_edge_at(buddy, start - 1);
+    return moietyi_where_is_free(moietyi_where_of(buddy, id)) &&
+           moietyi_end_of(buddy, id) == start;
+}
+
+uint64_t moietyi_extent_place(const struct moietyi_buddy *buddy,
+                              moietyi_extent_id id, uint64_t grains,
+                              uint64_t alignment)
+{
+    uint64_t start = moietyi_start_of(buddy, id);
+    uint64_t end = moietyi_end_of(buddy, id);
+    if (end - start > grains && is_free_before(buddy, start) &&
+        !is_free_behind(buddy, end)) {
+        uint64_t last = (end - grains) & ~(alignment - 1);
+        if (last >= start)
+            return last;
+    }
+    return (start + alignment - 1) & ~(alignment - 1);
+}

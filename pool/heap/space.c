@@ -1,0 +1,170 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The offset space: one table, of which zero is a valid state, and the metadata
+ * bytes of blocks.
+ */
+#include <stdlib.h>
+
+#include "pool/base/table.h"
+#include "pool/heap/state.h"
+
+/* Beyond one for every other grain: what heaps have in their hands. */
+#define RECORDS_IN_HANDS (UINT32_C(1) << 25)
+
+struct layout {
+    char *base;   /* NULL while only sizes are added up */
+    size_t bytes; /* so far */
+};
+
+/* The next `count` items of `item_bytes`, on a page of their own. */
+static void *space_place(struct layout *layout, uint64_t count,
+                         size_t item_bytes)
+{
+    const size_t alignment = 4096;
+    size_t at = layout->bytes;
+    layout->bytes += (count * item_bytes + alignment - 1) & ~(alignment - 1);
+    return layout->base ? layout->base + at : NULL;
+}
+
+static void space_lay_out(struct moietyi_buddy *buddy, struct layout *layout)
+{
+    uint64_t pages = buddy->page_capacity;
+    uint64_t grains = pages * MOIETYI_PAGE_GRAINS;
+    buddy->edges = space_place(layout, grains, sizeof(*buddy->edges));
+    buddy->covers = space_place(layout, pages, sizeof(*buddy->covers));
+    buddy->extents =
+        space_place(layout, buddy->extent_capacity, sizeof(*buddy->extents));
+    buddy->classes = space_place(layout, grains, 1);
+    buddy->run_grains = space_place(layout, pages * MOIETYI_PAGE_CHUNKS,
+                                    sizeof(*buddy->run_grains));
+}
+
+static bool reserve_table(struct moietyi_buddy *buddy)
+{
+    struct layout layout = {NULL, 0};
+    uint64_t extents =
+        (uint64_t)buddy->page_capacity * (MOIETYI_PAGE_GRAINS / 2) +
+        RECORDS_IN_HANDS;
+    buddy->extent_capacity =
+        extents < UINT32_MAX ? (uint32_t)extents : UINT32_MAX;
+    space_lay_out(buddy, &layout);
+    buddy->table_bytes = layout.bytes;
+    buddy->table = moietyi_table_reserve(layout.bytes);
+    if (!buddy->table)
+        return false;
+    layout = (struct layout){buddy->table, 0};
+    space_lay_out(buddy, &layout);
+    return true;
+}
+
+moiety_status moietyi_buddy_create(uint32_t page_capacity,
+                                   struct moietyi_buddy **out)
+{
+    if (page_capacity == 0)
+        return MOIETY_E_INVALID;
+    if (page_capacity > MOIETYI_PAGES_MAX)
+        return MOIETY_E_TOO_LARGE;
+    struct moietyi_buddy *buddy = calloc(1, sizeof(*buddy));
+    if (!buddy)
+        return MOIETY_E_NO_HOST_MEMORY;
+    buddy->page_capacity = page_capacity;
+    buddy->extent_end = 1;
+    buddy->owner_end = MOIETYI_OWNER_DONE;
+    pthread_mutex_init(&buddy->spare_lock, NULL);
+    if (reserve_table(buddy))
+        buddy->done = moietyi_heap_create(buddy);
+    if (!buddy->done) {
+        moietyi_buddy_destroy(buddy);
+        return MOIETY_E_NO_HOST_MEMORY;
+    }
+    *out = buddy;
+    return MOIETY_OK;
+}
+
+void moietyi_buddy_prefer_huge(struct moietyi_buddy *buddy)
+{
+    moietyi_table_prefer_huge(buddy->table, buddy->table_bytes);
+}
+
+static void free_heap(struct moietyi_maps *heap)
+{
+    if (!heap)
+        return;
+    pthread_mutex_destroy(&heap->lock);
+    free(heap);
+}
+
+void moietyi_buddy_destroy(struct moietyi_buddy *buddy)
+{
+    if (!buddy)
+        return;
+    while (buddy->retired) {
+        struct moietyi_maps *heap = buddy->retired;
+        buddy->retired = heap->retired_next;
+        free_heap(heap);
+    }
+    free_heap(buddy->done);
+    if (buddy->table)
+        moietyi_table_release(buddy->table, buddy->table_bytes);
+    pthread_mutex_destroy(&buddy->spare_lock);
+    free(buddy);
+}
+
+/* The bytes below are relaxed, as state.h declares. */
+uint8_t moietyi_buddy_class(const struct moietyi_buddy *buddy,
+                            moietyi_grain start)
+{
+    return atomic_load_explicit(&buddy->classes[start.index],
+                                memory_order_relaxed);
+}
+
+/* Where free memory lies at the start of a page, none begins until it ends. */
+moietyi_grain moietyi_buddy_next_class(const struct moietyi_buddy *buddy,
+                                       moietyi_grain start, moietyi_grain end)
+{
+    for (uint64_t at = start.index; at < end.index; at++) {
+        if (at % MOIETYI_PAGE_GRAINS == 0)
+            at += moietyi_buddy_free_from(buddy, moietyi_grain_at(at), end);
+        if (at < end.index && moietyi_buddy_class(buddy, moietyi_grain_at(at)))
+            return moietyi_grain_at(at);
+    }
+    return end;
+}
+
+void moietyi_buddy_set_class(struct moietyi_buddy *buddy, moietyi_grain start,
+                             uint8_t class_byte)
+{
+    /* relaxed: the holder owns the byte. */
+    atomic_store_explicit(&buddy->classes[start.index], class_byte,
+                          memory_order_relaxed);
+}
+
+const _Atomic uint8_t *moietyi_buddy_classes(const struct moietyi_buddy *buddy)
+{
+    return buddy->classes;
+}
+
+uint8_t moietyi_buddy_end_class(struct moietyi_buddy *buddy,
+                                moietyi_grain start)
+{
+    /* relaxed: of two that free a block by mistake, one gets the class. */
+    return atomic_exchange_explicit(&buddy->classes[start.index], 0,
+                                    memory_order_relaxed);
+}
+
+uint64_t moietyi_buddy_run_grains(const struct moietyi_buddy *buddy,
+                                  moietyi_grain start)
+{
+    moietyi_chunk chunk = moietyi_chunk_of_grain(start);
+    return atomic_load_explicit(&buddy->run_grains[chunk.index],
+                                memory_order_relaxed);
+}
+
+void moietyi_buddy_set_run_grains(struct moietyi_buddy *buddy,
+                                  moietyi_grain start, uint64_t grains)
+{
+    moietyi_chunk chunk = moietyi_chunk_of_grain(start);
+    atomic_store_explicit(&buddy->run_grains[chunk.index], (uint32_t)grains,
+                          memory_order_relaxed);
+}
