@@ -273,7 +273,7 @@ static void take_seats(struct seat *seats, struct run *run, void *shared,
                                            run->cell->size_bytes, count),
             .index = i,
             .thread_count = count,
-            .stream = i,
+            .stream = i % run->cell->stream_count,
         };
     }
     for (unsigned i = 0; i < count; i++)

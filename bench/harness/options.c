@@ -141,6 +141,7 @@ int options_parse(int argc, char **argv, struct options *out)
         {"repeats", 1, 100, .number32 = &out->repeats},
         {"budget", 1, 86400, .number32 = &out->budget_s},
         {"cell-us", CELL_US_MIN, CELL_US_MAX, .number = &out->cell_us},
+        {"streams", 1, BENCH_THREADS_MAX, .number32 = &out->streams},
         {"seed", 0, UINT64_MAX, .number = &out->seed},
         {"lag", .read = read_lag, .into = &out->lag,
          .refusal = ": accepted is one of " LAG_ACCEPTED},

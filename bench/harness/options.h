@@ -34,6 +34,7 @@ struct options {
     uint32_t repeats;  /* processes a subject */
     uint32_t budget_s; /* of the whole matrix */
     uint64_t cell_us;  /* most that a cell is measured, set-up apart */
+    uint32_t streams;  /* that all threads share; 0: each has its own */
     uint64_t seed;
     struct lag_plan lag;
     const char *json_path; /* NULL: standard output */

@@ -14,8 +14,9 @@ static void add_sizes(struct plan *plan, const struct workload *workload,
         size_t size_bytes =
             has_own ? workload->sizes_bytes[i] : options->sizes_bytes[i];
         if (size_bytes)
-            plan->cells[plan->cell_count++] =
-                (struct plan_cell){workload, size_bytes, thread_count};
+            plan->cells[plan->cell_count++] = (struct plan_cell){
+                workload, size_bytes, thread_count,
+                options->streams ? options->streams : thread_count};
     }
 }
 

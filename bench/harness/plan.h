@@ -18,6 +18,7 @@ struct plan_cell {
     const struct workload *workload;
     size_t size_bytes;
     unsigned thread_count;
+    unsigned stream_count; /* that the threads have together */
 };
 
 struct plan {

@@ -103,7 +103,8 @@ static void write_circumstances(FILE *file, const struct matrix *matrix,
                                 const struct machine *machine,
                                 const struct matrix_subject *entry)
 {
-    (void)fprintf(file, ",\"seed\":%" PRIu64, matrix->options->seed);
+    (void)fprintf(file, ",\"seed\":%" PRIu64 ",\"streams\":%" PRIu32,
+                  matrix->options->seed, matrix->options->streams);
     json_text_field(file, "lag", matrix->options->lag.text);
     json_flag_field(file, "host_memory", entry->subject->has_host_memory);
     json_text_field(file, "driver", *entry->driver ? entry->driver : "unknown");

@@ -17,7 +17,8 @@
 #define MOIETYI_BIN_WORDS 5U
 
 struct moietyi_bins {
-    uint64_t used[MOIETYI_BIN_WORDS];
+    /* Edge: none; relaxed. Written under the lock; a hint to others. */
+    _Atomic uint64_t used[MOIETYI_BIN_WORDS];
     moietyi_extent_id heads[MOIETYI_BINS];
 };
 
@@ -32,6 +33,12 @@ static inline unsigned moietyi_bin_of(uint64_t grains)
     return (highest - 3) * 8 + 8 + (unsigned)(grains >> (highest - 3) & 7);
 }
 
+static inline uint64_t moietyi_bins_used(const struct moietyi_bins *bins,
+                                         unsigned word)
+{
+    return atomic_load_explicit(&bins->used[word], memory_order_relaxed);
+}
+
 /* The first bin from `bin` on that is not empty; MOIETYI_BINS: there is none. */
 static inline unsigned moietyi_bins_next(const struct moietyi_bins *bins,
                                          unsigned bin)
@@ -39,11 +46,11 @@ static inline unsigned moietyi_bins_next(const struct moietyi_bins *bins,
     if (bin >= MOIETYI_BINS)
         return MOIETYI_BINS;
     unsigned word = bin / 64;
-    uint64_t used = bins->used[word] & ~UINT64_C(0) << bin % 64;
+    uint64_t used = moietyi_bins_used(bins, word) & ~UINT64_C(0) << bin % 64;
     while (!used) {
         if (++word == MOIETYI_BIN_WORDS)
             return MOIETYI_BINS;
-        used = bins->used[word];
+        used = moietyi_bins_used(bins, word);
     }
     return word * 64 + (unsigned)__builtin_ctzll(used);
 }
@@ -56,9 +63,10 @@ static inline unsigned moietyi_bins_last(const struct moietyi_bins *bins,
     uint64_t used = 0;
     unsigned word = (end + 63) / 64;
     if (end % 64)
-        used = bins->used[--word] & ((UINT64_C(1) << end % 64) - 1);
+        used =
+            moietyi_bins_used(bins, --word) & ((UINT64_C(1) << end % 64) - 1);
     while (!used && word)
-        used = bins->used[--word];
+        used = moietyi_bins_used(bins, --word);
     return used ? word * 64 + 63U - (unsigned)__builtin_clzll(used) : 0;
 }
 
@@ -68,18 +76,5 @@ void moietyi_bins_insert(struct moietyi_bins *bins,
 void moietyi_bins_remove(struct moietyi_bins *bins,
                          struct moietyi_extent *extents, moietyi_extent_id id,
                          uint64_t grains);
-
-/* An interval that is looked for. */
-struct moietyi_want {
-    uint64_t grains;
-    uint64_t alignment; /* in grains, a power of two */
-    bool is_thorough;   /* every extent is looked at, not the first ones */
-};
-
-/* The shortest extent that has room for the interval; of two as long, the lower.
- * 0: none, or, where it is not thorough, none among those looked at. */
-moietyi_extent_id moietyi_bins_find(const struct moietyi_bins *bins,
-                                    const struct moietyi_extent *extents,
-                                    const struct moietyi_want *want);
 
 #endif

@@ -73,7 +73,7 @@ static const char *check_bin(const struct moietyi_maps *heap, uint32_t age,
     const struct moietyi_buddy *buddy = heap->buddy;
     moietyi_extent_id previous = 0;
     moietyi_extent_id id = heap->bins[age].heads[bin];
-    if (!id != !(heap->bins[age].used[bin / 64] >> bin % 64 & 1))
+    if (!id != !(moietyi_bins_used(&heap->bins[age], bin / 64) >> bin % 64 & 1))
         return "H5: a bin's bit is not so";
     for (; id; previous = id, id = moietyi_extent_of(buddy, id)->next) {
         if (moietyi_extent_of(buddy, id)->previous != previous)

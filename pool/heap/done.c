@@ -3,7 +3,7 @@
  *
  * What is done: the heap of the space itself, from which anybody may take.
  */
-#include "pool/heap/state.h"
+#include "pool/heap/combine.h"
 
 /* Extents from which one call takes intervals. */
 #define EXTENTS_MOST 8U
@@ -66,41 +66,58 @@ bool moietyi_buddy_give(struct moietyi_buddy *buddy,
 }
 
 uint32_t moietyi_take_intervals(const struct moietyi_held *held,
-                                moietyi_extent_id id,
-                                const struct moietyi_take *what,
+                                const struct moietyi_want *want,
+                                moietyi_extent_id id, uint32_t count,
                                 moietyi_grain *out)
 {
     const struct moietyi_buddy *buddy = held->hand->buddy;
-    const struct moietyi_want want = {what->grains, what->alignment, false};
     uint32_t taken = 0;
     for (unsigned i = 0; id && i < EXTENTS_MOST; i++) {
-        uint64_t count = what->alignment > 1
-                             ? 1
-                             : moietyi_grains_of(buddy, id) / what->grains;
-        if (count > what->count - taken)
-            count = what->count - taken;
-        uint64_t grains = count * what->grains;
+        uint64_t here = want->alignment > 1
+                            ? 1
+                            : moietyi_grains_of(buddy, id) / want->grains;
+        if (here > count - taken)
+            here = count - taken;
+        uint64_t grains = here * want->grains;
         uint64_t start =
-            moietyi_extent_place(buddy, id, grains, what->alignment);
+            moietyi_extent_place(buddy, id, grains, want->alignment);
         moietyi_extent_cut(held, id, start, grains);
-        for (uint64_t at = 0; at < count; at++)
-            out[taken++] = moietyi_grain_at(start + at * what->grains);
-        id = taken < what->count ? moietyi_heaps_find(held, &want) : 0;
+        for (uint64_t at = 0; at < here; at++)
+            out[taken++] = moietyi_grain_at(start + at * want->grains);
+        id = taken < count ? moietyi_heaps_find(held, want).id : 0;
     }
     return taken;
+}
+
+struct done_call {
+    struct moietyi_heap_call call;
+    struct moietyi_want want;
+    uint32_t count;
+    uint32_t taken;
+    moietyi_grain *out;
+};
+
+static void do_take_done(struct moietyi_heap_call *call,
+                         struct moietyi_maps *done)
+{
+    struct done_call *take = (struct done_call *)call;
+    const struct moietyi_held held = {NULL, done, done};
+    take->taken = moietyi_take_intervals(
+        &held, &take->want, moietyi_heaps_find(&held, &take->want).id,
+        take->count, take->out);
 }
 
 uint32_t moietyi_buddy_take(struct moietyi_buddy *buddy,
                             struct moietyi_affinity *affinity,
                             const struct moietyi_take *what, moietyi_grain *out)
 {
-    const struct moietyi_want want = {what->grains, what->alignment, false};
-    struct moietyi_held held = lock_done(buddy);
+    struct done_call take = {.call.run = do_take_done,
+                             .want = {what->grains, what->alignment, 0, false},
+                             .count = what->count,
+                             .out = out};
     (void)affinity;
-    uint32_t taken = moietyi_take_intervals(
-        &held, moietyi_heaps_find(&held, &want), what, out);
-    moietyi_view_unlock(&held);
-    return taken;
+    moietyi_heap_do(buddy->done, &take.call);
+    return take.taken;
 }
 
 /* Nothing is kept open or apart for a searcher. */

@@ -5,9 +5,6 @@
  */
 #include "pool/heap/state.h"
 
-/* Extents of another age or owner that one free joins at most. */
-#define ABSORBED_MOST 8U
-
 struct moietyi_maps *moietyi_holder_of(const struct moietyi_held *held,
                                        uint64_t where)
 {
@@ -78,43 +75,28 @@ struct growing {
     const struct moietyi_held *held;
     struct moietyi_maps *heap;
     uint32_t age;
-    uint64_t freed; /* grains, without what was joined */
     uint64_t start;
     uint64_t end;
-    unsigned absorbed;
     moietyi_extent_id kept; /* 0: none yet */
     uint64_t kept_start;
     uint64_t kept_end;
 };
 
-/* Whether the neighbour may become a part of it. A label only ever gets later: the
- * closed age of the stream, and what is done, may become fresh. But of what is
- * done only as much as is freed, or a stream would take all of it. */
-static bool may_join(const struct growing *growing, moietyi_extent_id id,
-                     uint64_t where)
+/* Only what has the same owner and age: anything else is done earlier, and others
+ * may be about to ask for it. */
+static bool may_join(const struct growing *growing, uint64_t where)
 {
-    const struct moietyi_maps *holder = moietyi_holder_of(growing->held, where);
-    uint32_t age = moietyi_where_age(where);
-    if (!holder)
-        return false;
-    if (holder == growing->heap && age == growing->age)
-        return true;
-    return growing->age == moietyi_fresh_of(growing->heap) &&
-           growing->absorbed < ABSORBED_MOST &&
-           (holder == growing->heap ||
-            moietyi_grains_of(growing->heap->buddy, id) <= growing->freed);
+    return moietyi_where_is_free(where) &&
+           moietyi_where_owner(where) == growing->heap->owner &&
+           moietyi_where_age(where) == growing->age;
 }
 
 static void join(struct growing *growing, moietyi_extent_id id)
 {
     struct moietyi_buddy *buddy = growing->heap->buddy;
-    uint64_t where = moietyi_where_of(buddy, id);
-    struct moietyi_maps *holder = moietyi_holder_of(growing->held, where);
-    uint64_t start = moietyi_where_start(where);
+    uint64_t start = moietyi_start_of(buddy, id);
     uint64_t end = moietyi_end_of(buddy, id);
-    growing->absorbed +=
-        holder != growing->heap || moietyi_where_age(where) != growing->age;
-    unlist_extent(holder, id);
+    unlist_extent(growing->heap, id);
     if (start < growing->start)
         growing->start = start;
     else
@@ -130,39 +112,33 @@ static void join(struct growing *growing, moietyi_extent_id id)
     growing->kept_end = end;
 }
 
-static bool join_behind(struct growing *growing)
+static void join_behind(struct growing *growing)
 {
     const struct moietyi_buddy *buddy = growing->heap->buddy;
     if (growing->end == moietyi_space_end(buddy))
-        return false;
+        return;
     moietyi_extent_id id = moietyi_edge_at(buddy, growing->end);
     uint64_t where = moietyi_where_of(buddy, id);
-    if (moietyi_where_start(where) != growing->end ||
-        !may_join(growing, id, where))
-        return false;
-    join(growing, id);
-    return true;
+    if (may_join(growing, where) && moietyi_where_start(where) == growing->end)
+        join(growing, id);
 }
 
-static bool join_before(struct growing *growing)
+static void join_before(struct growing *growing)
 {
     const struct moietyi_buddy *buddy = growing->heap->buddy;
     if (growing->start == 0)
-        return false;
+        return;
     moietyi_extent_id id = moietyi_edge_at(buddy, growing->start - 1);
-    uint64_t where = moietyi_where_of(buddy, id);
-    if (!may_join(growing, id, where) ||
-        moietyi_end_of(buddy, id) != growing->start)
-        return false;
-    join(growing, id);
-    return true;
+    if (may_join(growing, moietyi_where_of(buddy, id)) &&
+        moietyi_end_of(buddy, id) == growing->start)
+        join(growing, id);
 }
 
 static void settle(struct growing *growing)
 {
     struct moietyi_buddy *buddy = growing->heap->buddy;
-    while (join_behind(growing) || join_before(growing))
-        ;
+    join_behind(growing);
+    join_before(growing);
     if (!growing->kept) {
         growing->kept = moietyi_spare_take(growing->held->hand);
         growing->kept_start = growing->kept_end = growing->start;
@@ -189,7 +165,6 @@ void moietyi_extent_add(const struct moietyi_held *held, uint64_t start,
     struct growing growing = {.held = held,
                               .heap = receiver_of(held),
                               .age = age,
-                              .freed = grains,
                               .start = start,
                               .end = start + grains};
     settle(&growing);
@@ -205,7 +180,6 @@ void moietyi_extent_hand(const struct moietyi_held *held,
     struct growing growing = {.held = held,
                               .heap = receiver_of(held),
                               .age = age,
-                              .freed = end - start,
                               .start = start,
                               .end = end,
                               .kept = id,

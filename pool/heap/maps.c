@@ -5,8 +5,9 @@
  * it waits for an event.
  */
 #include <stdlib.h>
+#include <string.h>
 
-#include "pool/heap/state.h"
+#include "pool/heap/combine.h"
 
 /* Extents that are handed on while locks are held. */
 #define HANDED_AT_ONCE 8U
@@ -23,12 +24,12 @@ struct moietyi_maps *moietyi_heap_create(struct moietyi_buddy *buddy)
     moietyi_unlock(&buddy->spare_lock);
     if (heap || !owner)
         return heap;
-    heap = calloc(1, sizeof(*heap));
+    heap = aligned_alloc(alignof(struct moietyi_maps), sizeof(*heap));
     if (!heap)
         return NULL; /* its number is lost */
+    memset(heap, 0, sizeof(*heap));
     heap->buddy = buddy;
     heap->owner = owner;
-    moietyi_heap_lock_init(heap);
     return heap;
 }
 
@@ -86,21 +87,32 @@ void moietyi_maps_destroy(struct moietyi_maps *maps)
     moietyi_unlock(&maps->buddy->spare_lock);
 }
 
+struct give_call {
+    struct moietyi_heap_call call;
+    uint64_t start;
+    uint64_t grains;
+    enum moietyi_map_give given;
+};
+
+static void do_give(struct moietyi_heap_call *call, struct moietyi_maps *maps)
+{
+    struct give_call *give = (struct give_call *)call;
+    const struct moietyi_held held = {maps, NULL, maps};
+    give->given = MOIETYI_MAP_TWICE;
+    if (moietyi_is_free_at(maps->buddy, give->start, give->grains))
+        return;
+    moietyi_extent_add(&held, give->start, give->grains,
+                       moietyi_fresh_of(maps));
+    give->given = MOIETYI_MAP_GIVEN;
+}
+
 enum moietyi_map_give moietyi_maps_give(struct moietyi_maps *maps,
                                         moietyi_grain start, uint64_t grains)
 {
-    enum moietyi_map_give given = MOIETYI_MAP_TWICE;
-    struct moietyi_held held = {maps, NULL, maps};
-    moietyi_heap_lock(maps);
-    if (!moietyi_is_free_at(maps->buddy, start.index, grains)) {
-        /* Done memory joins where its lock is to be had at once. */
-        if (moietyi_heap_try_lock(maps->buddy->done))
-            held.done = maps->buddy->done;
-        moietyi_extent_add(&held, start.index, grains, moietyi_fresh_of(maps));
-        given = MOIETYI_MAP_GIVEN;
-    }
-    moietyi_view_unlock(&held);
-    return given;
+    struct give_call give = {
+        .call.run = do_give, .start = start.index, .grains = grains};
+    moietyi_heap_do(maps, &give.call);
+    return give.given;
 }
 
 static uint32_t age_of(const struct moietyi_maps *maps,
@@ -183,21 +195,41 @@ uint64_t moietyi_maps_hand(struct moietyi_maps *maps, enum moietyi_map_age age,
     return grains;
 }
 
+struct intervals_call {
+    struct moietyi_heap_call call;
+    const struct moietyi_take *what;
+    bool is_gathered;
+    uint32_t taken;
+    moietyi_grain *out;
+};
+
+static void do_take_intervals(struct moietyi_heap_call *call,
+                              struct moietyi_maps *maps)
+{
+    struct intervals_call *take = (struct intervals_call *)call;
+    const struct moietyi_want want = {take->what->grains, take->what->alignment,
+                                      maps->owner, false};
+    const struct moietyi_view view = {maps->buddy, maps, !take->is_gathered};
+    const struct moietyi_held own = {maps, NULL, maps};
+    struct moietyi_held held = own;
+    struct moietyi_fit fit = moietyi_view_find(&view, &want, &held);
+    if (fit.id &&
+        moietyi_holder_of(&own, moietyi_where_of(maps->buddy, fit.id)) == maps)
+        take->taken = moietyi_take_intervals(&own, &want, fit.id,
+                                             take->what->count, take->out);
+    moietyi_view_end(&held);
+}
+
 /* Own extents where they fit as well as what is done; of its own the caller is
  * asked again, and not gathered, where done memory has none. */
 uint32_t moietyi_maps_take(struct moietyi_maps *maps,
                            const struct moietyi_take *what, bool is_gathered,
                            moietyi_grain *out)
 {
-    const struct moietyi_want want = {what->grains, what->alignment, false};
-    const struct moietyi_view view = {maps->buddy, maps, !is_gathered};
-    struct moietyi_held held = moietyi_view_lock(&view);
-    struct moietyi_held own = {maps, NULL, maps};
-    uint32_t taken = 0;
-    moietyi_extent_id id = moietyi_heaps_find(&held, &want);
-    if (id &&
-        moietyi_holder_of(&held, moietyi_where_of(maps->buddy, id)) == maps)
-        taken = moietyi_take_intervals(&own, id, what, out);
-    moietyi_view_unlock(&held);
-    return taken;
+    struct intervals_call take = {.call.run = do_take_intervals,
+                                  .what = what,
+                                  .is_gathered = is_gathered,
+                                  .out = out};
+    moietyi_heap_do(maps, &take.call);
+    return take.taken;
 }

@@ -91,7 +91,6 @@ static void free_heap(struct moietyi_maps *heap)
 {
     if (!heap)
         return;
-    pthread_mutex_destroy(&heap->lock);
     free(heap);
 }
 

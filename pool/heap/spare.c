@@ -2,10 +2,8 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * The locks of heaps, and the records that a heap has in its hand. They come from
- * the space's own list before the lock is taken, so that nothing fails under it.
+ * the space's own list before a call begins, so that nothing fails within it.
  */
-#define _GNU_SOURCE /* PTHREAD_MUTEX_ADAPTIVE_NP */
-
 #include "pool/heap/state.h"
 
 #define RECORDS_REFILL 32U
@@ -63,51 +61,37 @@ static struct hand split_hand(struct moietyi_maps *heap, uint32_t keep)
     return hand;
 }
 
-void moietyi_heap_lock_init(struct moietyi_maps *heap)
+void moietyi_heap_stock(struct moietyi_maps *heap)
 {
-    pthread_mutexattr_t kind;
-    pthread_mutexattr_init(&kind);
-    /* Held for less than a sleep takes. */
-    pthread_mutexattr_settype(&kind, PTHREAD_MUTEX_ADAPTIVE_NP);
-    pthread_mutex_init(&heap->lock, &kind);
-    pthread_mutexattr_destroy(&kind);
+    struct moietyi_buddy *buddy = heap->buddy;
+    while (heap->spare_count < MOIETYI_RECORDS_NEEDED) {
+        struct hand hand = take_records(buddy);
+        buddy->extents[hand.last].next = heap->spare;
+        heap->spare = hand.first;
+        heap->spare_count += hand.count;
+    }
 }
 
 void moietyi_heap_lock(struct moietyi_maps *heap)
 {
-    struct moietyi_buddy *buddy = heap->buddy;
-    for (;;) {
-        moietyi_lock(&heap->lock);
-        if (heap->spare_count >= MOIETYI_RECORDS_NEEDED)
-            return;
-        moietyi_unlock(&heap->lock);
-        struct hand hand = take_records(buddy);
-        moietyi_lock(&heap->lock);
-        buddy->extents[hand.last].next = heap->spare;
-        heap->spare = hand.first;
-        heap->spare_count += hand.count;
-        moietyi_unlock(&heap->lock);
-    }
+    moietyi_heap_lock_take(&heap->lock);
+    moietyi_heap_stock(heap);
 }
 
 bool moietyi_heap_try_lock(struct moietyi_maps *heap)
 {
-    if (!moietyi_try_lock(&heap->lock))
+    if (!moietyi_heap_lock_try(&heap->lock))
         return false;
-    if (heap->spare_count >= MOIETYI_RECORDS_NEEDED)
-        return true;
-    moietyi_unlock(&heap->lock);
-    return false;
+    moietyi_heap_stock(heap);
+    return true;
 }
 
-void moietyi_heap_unlock(struct moietyi_maps *heap)
+void moietyi_spare_trim(struct moietyi_maps *heap)
 {
-    struct hand surplus = {0, 0, 0};
-    if (heap->spare_count > RECORDS_MOST)
-        surplus = split_hand(heap, RECORDS_MOST / 2);
-    moietyi_unlock(&heap->lock);
-    if (surplus.count)
-        give_records(heap->buddy, &surplus);
+    if (heap->spare_count <= RECORDS_MOST)
+        return;
+    struct hand surplus = split_hand(heap, RECORDS_MOST / 2);
+    give_records(heap->buddy, &surplus);
 }
 
 moietyi_extent_id moietyi_spare_take(struct moietyi_maps *heap)
@@ -130,11 +114,8 @@ void moietyi_spare_put(struct moietyi_maps *heap, moietyi_extent_id id)
 
 void moietyi_spare_leave(struct moietyi_maps *heap)
 {
-    moietyi_lock(&heap->lock);
-    struct hand hand = {0, 0, 0};
-    if (heap->spare_count)
-        hand = split_hand(heap, 0);
-    moietyi_unlock(&heap->lock);
-    if (hand.count)
-        give_records(heap->buddy, &hand);
+    moietyi_heap_lock(heap);
+    struct hand hand = split_hand(heap, 0);
+    moietyi_heap_lock_leave(&heap->lock);
+    give_records(heap->buddy, &hand);
 }

@@ -10,11 +10,11 @@
 
 #include <pthread.h>
 
-#include "pool/base/lock.h"
 #include "pool/buddy/buddy.h"
 #include "pool/buddy/map.h"
 #include "pool/heap/bins.h"
 #include "pool/heap/extent.h"
+#include "pool/heap/lock.h"
 
 #define MOIETYI_OWNER_DONE 1U
 
@@ -25,16 +25,22 @@
  * with it; of two, the higher owner's is taken first, so DONE's is the last. */
 struct moietyi_maps {
     struct moietyi_buddy *buddy;
-    pthread_mutex_t lock;
     uint32_t owner;
+    struct moietyi_maps *retired_next;
+
+    /* Those who wait read this line; what the holder writes is on others. */
+    alignas(64) struct moietyi_heap_lock lock;
+    /* Edge HI: a call that is left (release) -> who holds the lock (acquire). Calls
+     * for the holder: see combine.h. */
+    _Atomic(struct moietyi_heap_call *) left;
+
     /* Edge: none; relaxed. The age of frees; written under the lock. */
-    _Atomic uint32_t fresh;
+    alignas(64) _Atomic uint32_t fresh;
     /* Edge: none; relaxed, sums by age; written under the lock. */
     _Atomic uint64_t grains[MOIETYI_AGES];
     /* Records of no extent, so that a call that splits one cannot fail. */
     moietyi_extent_id spare;
     uint32_t spare_count;
-    struct moietyi_maps *retired_next;
     struct moietyi_bins bins[MOIETYI_AGES];
 };
 
@@ -122,15 +128,20 @@ static inline uint32_t moietyi_fresh_of(const struct moietyi_maps *heap)
 }
 
 /* spare.c: the lock of a heap, with records enough in its hand for one call. */
-void moietyi_heap_lock_init(struct moietyi_maps *heap);
 void moietyi_heap_lock(struct moietyi_maps *heap);
-void moietyi_heap_unlock(struct moietyi_maps *heap);
-/* False: somebody has it, or there are too few records. */
+/* Fills the hand of a heap whose lock is held. */
+void moietyi_heap_stock(struct moietyi_maps *heap);
+/* False: another has it. */
 bool moietyi_heap_try_lock(struct moietyi_maps *heap);
+/* combine.c: does what others left there first, and looks again after it let go:
+ * nothing is left, or another has the lock. */
+void moietyi_heap_unlock(struct moietyi_maps *heap);
 /* Of a heap whose lock is held. */
 moietyi_extent_id moietyi_spare_take(struct moietyi_maps *heap);
 void moietyi_spare_put(struct moietyi_maps *heap, moietyi_extent_id id);
-/* All of them go back to the space. */
+/* Some go back to the space, if it has many. */
+void moietyi_spare_trim(struct moietyi_maps *heap);
+/* All of them go back. */
 void moietyi_spare_leave(struct moietyi_maps *heap);
 
 /* Both heaps that a view has, locked: the stream's, or NULL, and DONE's, or
@@ -163,7 +174,7 @@ moietyi_extent_id moietyi_extent_at(const struct moietyi_held *held,
 uint64_t moietyi_extent_place(const struct moietyi_buddy *buddy,
                               moietyi_extent_id id, uint64_t grains,
                               uint64_t alignment);
-/* Whether the owner of this word is one of those held. */
+/* The heap of those held whose word it is; NULL: it is none of theirs. */
 struct moietyi_maps *moietyi_holder_of(const struct moietyi_held *held,
                                        uint64_t where);
 
@@ -175,18 +186,50 @@ struct moietyi_maps *moietyi_heap_create(struct moietyi_buddy *buddy);
  * that they are free already. */
 bool moietyi_is_free_at(const struct moietyi_buddy *buddy, uint64_t start,
                         uint64_t grains);
-/* Takes up to `what->count` intervals out of extent `id` and of those that are
- * found next. Returns how many. */
+
+/* An interval that is looked for. */
+struct moietyi_want {
+    uint64_t grains;
+    uint64_t alignment; /* in grains, a power of two */
+    uint32_t owner;     /* who may take it, besides what is done */
+    bool is_thorough;   /* every extent is looked at, not the first ones */
+};
+
+/* Where to take it. */
+struct moietyi_fit {
+    moietyi_extent_id id; /* 0: nowhere */
+    uint64_t run;         /* grains around it that are free for the owner */
+    uint64_t start;
+};
+
+/* fit.c: what fits best of an age of a heap, if that is better than `best`. Where
+ * the search is not thorough, of those looked at. */
+void moietyi_heap_find(const struct moietyi_maps *heap, uint32_t age,
+                       const struct moietyi_want *want,
+                       struct moietyi_fit *best);
+
+/* done.c: takes up to `count` such intervals out of extent `id`, and of those that
+ * are found next. Returns how many. */
 uint32_t moietyi_take_intervals(const struct moietyi_held *held,
-                                moietyi_extent_id id,
-                                const struct moietyi_take *what,
+                                const struct moietyi_want *want,
+                                moietyi_extent_id id, uint32_t count,
                                 moietyi_grain *out);
 
-/* view.c: locks what the view has; DONE's where it is not `is_own_only`. */
+/* view.c: locks all that the view has. */
 struct moietyi_held moietyi_view_lock(const struct moietyi_view *view);
 void moietyi_view_unlock(const struct moietyi_held *held);
-/* The shortest extent of those heaps that has room. */
-moietyi_extent_id moietyi_heaps_find(const struct moietyi_held *held,
-                                     const struct moietyi_want *want);
+/* The best of those heaps. */
+struct moietyi_fit moietyi_heaps_find(const struct moietyi_held *held,
+                                      const struct moietyi_want *want);
+/* What a call on `heap`, whose lock is held, has of the view. */
+struct moietyi_held moietyi_view_begin(const struct moietyi_view *view,
+                                       struct moietyi_maps *heap);
+/* The same. DONE's heap is locked, too, where it may have better, and where the
+ * stream has none. */
+struct moietyi_fit moietyi_view_find(const struct moietyi_view *view,
+                                     const struct moietyi_want *want,
+                                     struct moietyi_held *held);
+/* Lets go of DONE's lock if it was added. */
+void moietyi_view_end(const struct moietyi_held *held);
 
 #endif

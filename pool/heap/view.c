@@ -3,11 +3,14 @@
  *
  * What a stream may take: its own heap, and what is done, under both locks.
  */
-#include "pool/heap/state.h"
+#include "pool/heap/combine.h"
 
-/* Extents of its own from which a search that is not thorough looks for runs of
- * several. */
-#define RUNS_LOOKED_AT 64U
+/* Extents of its own around which a search that is not thorough looks for runs of
+ * several: where one extent is long enough, and where none is. */
+#define RUNS_BESIDE 8U
+#define RUNS_LAST 64U
+/* A shorter interval is taken out of one extent. */
+#define LONG_GRAINS 128U
 
 struct moietyi_held moietyi_view_lock(const struct moietyi_view *view)
 {
@@ -30,33 +33,66 @@ void moietyi_view_unlock(const struct moietyi_held *held)
         moietyi_heap_unlock(held->own);
 }
 
-static void keep_shorter(const struct moietyi_buddy *buddy,
-                         const struct moietyi_bins *bins,
-                         const struct moietyi_want *want,
-                         moietyi_extent_id *best)
+struct moietyi_fit moietyi_heaps_find(const struct moietyi_held *held,
+                                      const struct moietyi_want *want)
 {
-    moietyi_extent_id id = moietyi_bins_find(bins, buddy->extents, want);
-    if (id && (!*best ||
-               moietyi_grains_of(buddy, id) < moietyi_grains_of(buddy, *best)))
-        *best = id;
-}
-
-moietyi_extent_id moietyi_heaps_find(const struct moietyi_held *held,
-                                     const struct moietyi_want *want)
-{
-    const struct moietyi_buddy *buddy = held->hand->buddy;
-    moietyi_extent_id best = 0;
+    struct moietyi_fit best = {0};
     for (uint32_t age = 0; held->own && age < MOIETYI_AGES; age++)
-        keep_shorter(buddy, &held->own->bins[age], want, &best);
+        moietyi_heap_find(held->own, age, want, &best);
     if (held->done)
-        keep_shorter(buddy, &held->done->bins[0], want, &best);
+        moietyi_heap_find(held->done, 0, want, &best);
     return best;
 }
 
-static bool take_extent(const struct moietyi_held *held,
-                        const struct moietyi_want *want, moietyi_grain *out)
+/* Whether what is done may have a shorter run than this, by bins: a hint. */
+static bool may_fit_better(const struct moietyi_maps *done,
+                           const struct moietyi_want *want, uint64_t run)
 {
-    moietyi_extent_id id = moietyi_heaps_find(held, want);
+    return moietyi_bins_next(&done->bins[0], moietyi_bin_of(want->grains)) <
+           moietyi_bin_of(run);
+}
+
+/* Locks DONE's heap, too, where it may have better; where the stream has something,
+ * only if nobody else has the lock. */
+static bool add_done(struct moietyi_held *held, const struct moietyi_want *want,
+                     const struct moietyi_fit *own)
+{
+    struct moietyi_maps *done = held->own->buddy->done;
+    if (!own->id)
+        moietyi_heap_lock(done);
+    else if (!may_fit_better(done, want, own->run) ||
+             !moietyi_heap_try_lock(done))
+        return false;
+    held->done = done;
+    return true;
+}
+
+struct moietyi_held moietyi_view_begin(const struct moietyi_view *view,
+                                       struct moietyi_maps *heap)
+{
+    return (struct moietyi_held){view->maps, view->maps ? NULL : heap, heap};
+}
+
+struct moietyi_fit moietyi_view_find(const struct moietyi_view *view,
+                                     const struct moietyi_want *want,
+                                     struct moietyi_held *held)
+{
+    struct moietyi_fit best = moietyi_heaps_find(held, want);
+    if (held->own && !view->is_own_only && add_done(held, want, &best))
+        moietyi_heap_find(held->done, 0, want, &best);
+    return best;
+}
+
+void moietyi_view_end(const struct moietyi_held *held)
+{
+    if (held->own && held->done)
+        moietyi_heap_unlock(held->done);
+}
+
+static bool take_extent(const struct moietyi_held *held,
+                        const struct moietyi_want *want, moietyi_extent_id id,
+                        moietyi_grain *out)
+{
     if (!id)
         return false;
     *out = moietyi_grain_at(moietyi_extent_place(
@@ -171,18 +207,19 @@ static unsigned last_bin_of(const struct moietyi_maps *heap, unsigned end)
     return first > second ? first : second;
 }
 
+/* Of several extents, where that is a shorter run than the one that fits best. */
 static bool take_run(const struct moietyi_held *held,
-                     const struct moietyi_want *want, moietyi_grain *out)
+                     const struct moietyi_want *want,
+                     const struct moietyi_fit *fit, moietyi_grain *out)
 {
-    struct run best = {0, 0};
-    unsigned looks = RUNS_LOOKED_AT;
-    if (!held->own)
-        return false;
-    for (unsigned bin = last_bin_of(held->own, MOIETYI_BINS); bin;
-         bin = last_bin_of(held->own, bin))
+    struct run best = {0, fit->run};
+    unsigned looks = fit->id ? RUNS_BESIDE : RUNS_LAST;
+    for (unsigned bin =
+             last_bin_of(held->own, moietyi_bin_of(want->grains) + 1);
+         bin && (looks || want->is_thorough); bin = last_bin_of(held->own, bin))
         for (uint32_t age = 0; age < MOIETYI_AGES; age++)
             look_at_runs(held, age, bin, want, &looks, &best);
-    if (best.end == best.start)
+    if (best.start == 0 && best.end == fit->run)
         return false;
     *out = moietyi_grain_at((best.start + want->alignment - 1) &
                             ~(want->alignment - 1));
@@ -190,36 +227,81 @@ static bool take_run(const struct moietyi_held *held,
     return true;
 }
 
+/* A run of several extents costs more to find. */
+static bool is_worth_a_run(const struct moietyi_held *held,
+                           const struct moietyi_want *want,
+                           const struct moietyi_fit *fit)
+{
+    return held->own &&
+           (!fit->id || (want->grains >= LONG_GRAINS &&
+                         fit->run - want->grains > want->grains / 8));
+}
+
 /* --- the interface --- */
 
 /* Runs that are put together only where no extent is long enough: they cost more
  * to find, and what is left of them is in more pieces. */
+struct take_call {
+    struct moietyi_heap_call call;
+    const struct moietyi_view *view;
+    struct moietyi_want want;
+    bool may_put_together;
+    bool is_taken;
+    moietyi_grain *out;
+};
+
+static void do_take(struct moietyi_heap_call *call, struct moietyi_maps *heap)
+{
+    struct take_call *take = (struct take_call *)call;
+    struct moietyi_held held = moietyi_view_begin(take->view, heap);
+    struct moietyi_fit fit = moietyi_view_find(take->view, &take->want, &held);
+    take->is_taken =
+        (take->may_put_together && is_worth_a_run(&held, &take->want, &fit) &&
+         take_run(&held, &take->want, &fit, take->out)) ||
+        take_extent(&held, &take->want, fit.id, take->out);
+    moietyi_view_end(&held);
+}
+
+static bool take_of_view(const struct moietyi_view *view,
+                         const struct moietyi_want *want, bool may_put_together,
+                         moietyi_grain *out)
+{
+    struct take_call take = {.call.run = do_take,
+                             .view = view,
+                             .want = *want,
+                             .may_put_together = may_put_together,
+                             .out = out};
+    moietyi_heap_do(view->maps ? view->maps : view->buddy->done, &take.call);
+    return take.is_taken;
+}
+
+/* 0 is nobody's. */
+static uint32_t owner_of(const struct moietyi_view *view)
+{
+    return view->maps ? view->maps->owner : 0;
+}
+
 bool moietyi_view_take_best(const struct moietyi_view *view, uint64_t grains,
                             uint32_t alignment, bool is_thorough,
                             moietyi_grain *out)
 {
-    struct moietyi_want want = {grains, alignment, is_thorough};
-    struct moietyi_held held = moietyi_view_lock(view);
-    bool is_taken =
-        take_extent(&held, &want, out) || take_run(&held, &want, out);
-    moietyi_view_unlock(&held);
-    return is_taken;
+    const struct moietyi_want want = {grains, alignment, owner_of(view),
+                                      is_thorough};
+    return take_of_view(view, &want, true, out);
 }
 
 bool moietyi_view_take(const struct moietyi_view *view, uint64_t grains,
                        uint32_t alignment, moietyi_grain *out)
 {
-    return moietyi_view_take_best(view, grains, alignment, false, out);
+    const struct moietyi_want want = {grains, alignment, owner_of(view), false};
+    return take_of_view(view, &want, true, out);
 }
 
 bool moietyi_view_take_good(const struct moietyi_view *view, uint64_t grains,
                             uint32_t alignment, moietyi_grain *out)
 {
-    const struct moietyi_want want = {grains, alignment, false};
-    struct moietyi_held held = moietyi_view_lock(view);
-    bool is_taken = take_extent(&held, &want, out);
-    moietyi_view_unlock(&held);
-    return is_taken;
+    const struct moietyi_want want = {grains, alignment, owner_of(view), false};
+    return take_of_view(view, &want, false, out);
 }
 
 /* How far the extents go from `start` on without a gap, up to `end`. */

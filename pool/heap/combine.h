@@ -1,0 +1,28 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * One call on one heap. Where another thread holds the lock, the call is left
+ * there, and the holder does it before it goes: what the calls read and write stays
+ * in one processor's caches, which is most of what they cost. This is flat
+ * combining (D. Hendler, I. Incze, N. Shavit, M. Tzafrir: "Flat Combining and the
+ * Synchronization-Parallelism Tradeoff", SPAA 2010), with a list in place of
+ * records of threads.
+ */
+#ifndef MOIETY_POOL_HEAP_COMBINE_H_
+#define MOIETY_POOL_HEAP_COMBINE_H_
+
+#include "pool/heap/state.h"
+
+/* First in what the call is about, on the caller's stack. */
+struct moietyi_heap_call {
+    /* With the heap's lock, by any thread. It may take DONE's lock besides. */
+    void (*run)(struct moietyi_heap_call *call, struct moietyi_maps *heap);
+    struct moietyi_heap_call *next;
+    /* Edge HC: done (release) -> the caller (acquire). */
+    _Atomic uint32_t state;
+};
+
+/* Returns once it is done. */
+void moietyi_heap_do(struct moietyi_maps *heap, struct moietyi_heap_call *call);
+
+#endif

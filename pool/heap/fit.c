@@ -1,0 +1,106 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The extent that fits best. Extents beside each other, of a stream's two ages and
+ * of DONE, are one run for whoever may take from all of them. An interval is best
+ * taken out of the shortest run, not the shortest extent, or large runs go to
+ * pieces.
+ */
+#include "pool/heap/state.h"
+
+/* Extents of one bin that a search looks at; and of the bin in which some are too
+ * short, where no longer one has any. */
+#define LOOKS 6U
+#define LOOKS_LAST 128U
+/* Neighbours that are looked at on each side. */
+#define NEIGHBOURS 2U
+/* A shorter interval is taken from the shortest extent: what it leaves is little. */
+#define LONG_GRAINS 128U
+
+/* --- how long a run is --- */
+
+static bool is_of_view(uint64_t where, uint32_t owner)
+{
+    return moietyi_where_is_free(where) &&
+           (moietyi_where_owner(where) == owner ||
+            moietyi_where_owner(where) == MOIETYI_OWNER_DONE);
+}
+
+/* What is free around an extent for its owner, as a hint: DONE's lock may be
+ * another's. */
+static uint64_t run_of(const struct moietyi_buddy *buddy, uint32_t owner,
+                       uint64_t start, uint64_t end)
+{
+    for (unsigned i = 0; i < NEIGHBOURS && start; i++) {
+        moietyi_extent_id id = moietyi_edge_at(buddy, start - 1);
+        uint64_t where = moietyi_where_of(buddy, id);
+        if (!is_of_view(where, owner) || moietyi_end_of(buddy, id) != start)
+            break;
+        start = moietyi_where_start(where);
+    }
+    for (unsigned i = 0; i < NEIGHBOURS && end < moietyi_space_end(buddy);
+         i++) {
+        moietyi_extent_id id = moietyi_edge_at(buddy, end);
+        uint64_t where = moietyi_where_of(buddy, id);
+        if (!is_of_view(where, owner) || moietyi_where_start(where) != end)
+            break;
+        end += moietyi_grains_of(buddy, id);
+    }
+    return end - start;
+}
+
+/* --- the search --- */
+
+static bool has_room(uint64_t start, uint64_t grains,
+                     const struct moietyi_want *want)
+{
+    uint64_t skipped = -start & (want->alignment - 1);
+    return grains >= skipped && grains - skipped >= want->grains;
+}
+
+static void look(const struct moietyi_buddy *buddy, moietyi_extent_id id,
+                 const struct moietyi_want *want, struct moietyi_fit *best)
+{
+    uint64_t grains = moietyi_grains_of(buddy, id);
+    uint64_t start = moietyi_start_of(buddy, id);
+    if (!has_room(start, grains, want))
+        return;
+    uint64_t run = want->grains < LONG_GRAINS
+                       ? grains
+                       : run_of(buddy, want->owner, start, start + grains);
+    if (!best->id || run < best->run ||
+        (run == best->run && start < best->start))
+        *best = (struct moietyi_fit){id, run, start};
+}
+
+static void look_in_bin(const struct moietyi_maps *heap, uint32_t age,
+                        unsigned bin, const struct moietyi_want *want,
+                        unsigned looks, struct moietyi_fit *best)
+{
+    const struct moietyi_buddy *buddy = heap->buddy;
+    for (moietyi_extent_id id = heap->bins[age].heads[bin];
+         id && (looks || want->is_thorough);
+         id = moietyi_extent_of(buddy, id)->next) {
+        look(buddy, id, want, best);
+        looks -= looks != 0;
+        if (best->run == want->grains)
+            break;
+    }
+}
+
+void moietyi_heap_find(const struct moietyi_maps *heap, uint32_t age,
+                       const struct moietyi_want *want,
+                       struct moietyi_fit *best)
+{
+    const struct moietyi_bins *bins = &heap->bins[age];
+    unsigned first = moietyi_bin_of(want->grains);
+    struct moietyi_fit found = {0};
+    for (unsigned bin = moietyi_bins_next(bins, first);
+         bin < MOIETYI_BINS && !found.id;
+         bin = moietyi_bins_next(bins, bin + 1))
+        look_in_bin(heap, age, bin, want, LOOKS, &found);
+    if (!found.id && !want->is_thorough)
+        look_in_bin(heap, age, first, want, LOOKS_LAST, &found);
+    if (found.id && (!best->id || found.run < best->run))
+        *best = found;
+}

@@ -1,0 +1,81 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The lock of a heap. It is held for less than a sleep takes, so who waits spins
+ * first, and sleeps only where the holder has lost its processor: an unlock that
+ * wakes somebody costs the holder more than all that it did. The algorithm is
+ * mutex2 of U. Drepper, "Futexes Are Tricky" (2011), section 6, behind a spin.
+ */
+#ifndef MOIETY_POOL_HEAP_LOCK_H_
+#define MOIETY_POOL_HEAP_LOCK_H_
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "pool/base/lock.h"
+
+enum moietyi_heap_lock_state {
+    MOIETYI_HEAP_OPEN,
+    MOIETYI_HEAP_HELD,
+    MOIETYI_HEAP_AWAITED /* held, and somebody sleeps, or did */
+};
+
+struct moietyi_heap_lock {
+    /* Edge HL: unlock (release) -> lock (acquire). */
+    _Atomic uint32_t state;
+};
+
+static inline bool moietyi_heap_lock_try(struct moietyi_heap_lock *lock)
+{
+    uint32_t open = MOIETYI_HEAP_OPEN;
+    /* HL.acquire; relaxed where it is held: nothing is read then. */
+    if (!atomic_compare_exchange_strong_explicit(
+            &lock->state, &open, MOIETYI_HEAP_HELD, memory_order_acquire,
+            memory_order_relaxed))
+        return false;
+    MOIETYI_LOCKS_COUNT(1);
+    return true;
+}
+
+/* A hint. */
+static inline bool
+moietyi_heap_lock_is_open(const struct moietyi_heap_lock *lock)
+{
+    /* relaxed: a look. */
+    return atomic_load_explicit(&lock->state, memory_order_relaxed) ==
+           MOIETYI_HEAP_OPEN;
+}
+
+/* Keeps off the bus for a moment. */
+static inline void moietyi_spin(unsigned pauses)
+{
+    for (unsigned i = 0; i < pauses; i++) {
+#if defined(__x86_64__)
+        __builtin_ia32_pause();
+#else
+        __asm__ volatile("yield" ::: "memory");
+#endif
+    }
+}
+
+/* lock.c: it is held by another. */
+void moietyi_heap_lock_await(struct moietyi_heap_lock *lock);
+void moietyi_heap_lock_wake(struct moietyi_heap_lock *lock);
+
+static inline void moietyi_heap_lock_take(struct moietyi_heap_lock *lock)
+{
+    if (!moietyi_heap_lock_try(lock))
+        moietyi_heap_lock_await(lock);
+}
+
+static inline void moietyi_heap_lock_leave(struct moietyi_heap_lock *lock)
+{
+    MOIETYI_LOCKS_COUNT(-1);
+    /* HL.release */
+    if (atomic_exchange_explicit(&lock->state, MOIETYI_HEAP_OPEN,
+                                 memory_order_release) == MOIETYI_HEAP_AWAITED)
+        moietyi_heap_lock_wake(lock);
+}
+
+#endif
