@@ -75,7 +75,7 @@ static void leave_call(struct moietyi_maps *heap,
         &heap->left, &first, call, memory_order_seq_cst, memory_order_relaxed));
 }
 
-static bool is_done(const struct moietyi_heap_call *call)
+static bool is_call_done(const struct moietyi_heap_call *call)
 {
     /* HC.acquire */
     return atomic_load_explicit(&call->state, memory_order_acquire) ==
@@ -94,7 +94,7 @@ static void await_call(struct moietyi_maps *heap,
 {
     unsigned pauses = 1;
     for (unsigned i = 0; i < SPINS_MOST; i++) {
-        if (is_done(call))
+        if (is_call_done(call))
             return;
         if (moietyi_heap_lock_is_open(&heap->lock))
             help(heap);
@@ -103,11 +103,11 @@ static void await_call(struct moietyi_maps *heap,
             pauses *= 2;
     }
     uint32_t state = CALL_LEFT;
-    /* HC: as in is_done(). */
+    /* HC: as in is_call_done(). */
     if (atomic_compare_exchange_strong_explicit(
             &call->state, &state, CALL_SLEPT_ON, memory_order_acquire,
             memory_order_acquire))
-        while (!is_done(call))
+        while (!is_call_done(call))
             (void)syscall(SYS_futex, &call->state, FUTEX_WAIT_PRIVATE,
                           CALL_SLEPT_ON, NULL, NULL, 0);
 }

@@ -15,14 +15,16 @@ static struct moietyi_held lock_done(const struct moietyi_buddy *buddy)
     return held;
 }
 
-bool moietyi_is_free_at(const struct moietyi_buddy *buddy, uint64_t start,
+/* An end is the sum of two words, so only that of an extent whose lock is held. */
+bool moietyi_is_free_at(const struct moietyi_held *held, uint64_t start,
                         uint64_t grains)
 {
+    const struct moietyi_buddy *buddy = held->hand->buddy;
     uint64_t first = moietyi_where_of(buddy, moietyi_edge_at(buddy, start));
     moietyi_extent_id last = moietyi_edge_at(buddy, start + grains - 1);
     return (moietyi_where_is_free(first) &&
             moietyi_where_start(first) == start) ||
-           (moietyi_where_is_free(moietyi_where_of(buddy, last)) &&
+           (moietyi_holder_of(held, moietyi_where_of(buddy, last)) &&
             moietyi_end_of(buddy, last) == start + grains);
 }
 
@@ -57,7 +59,7 @@ bool moietyi_buddy_give(struct moietyi_buddy *buddy,
                         moietyi_grain start, uint64_t grains)
 {
     struct moietyi_held held = lock_done(buddy);
-    bool is_given = !moietyi_is_free_at(buddy, start.index, grains);
+    bool is_given = !moietyi_is_free_at(&held, start.index, grains);
     (void)affinity;
     if (is_given)
         moietyi_extent_add(&held, start.index, grains, 0);
@@ -72,10 +74,12 @@ uint32_t moietyi_take_intervals(const struct moietyi_held *held,
 {
     const struct moietyi_buddy *buddy = held->hand->buddy;
     uint32_t taken = 0;
+    /* Those between two others need a record each. */
+    if (want->alignment > 1)
+        count = 1;
     for (unsigned i = 0; id && i < EXTENTS_MOST; i++) {
-        uint64_t here = want->alignment > 1
-                            ? 1
-                            : moietyi_grains_of(buddy, id) / want->grains;
+        uint64_t here =
+            count == 1 ? 1 : moietyi_grains_of(buddy, id) / want->grains;
         if (here > count - taken)
             here = count - taken;
         uint64_t grains = here * want->grains;

@@ -30,7 +30,7 @@ typedef uint32_t moietyi_extent_id;
 #define MOIETYI_WHERE_OWNER_SHIFT 6U
 #define MOIETYI_WHERE_AGE_SHIFT 1U
 #define MOIETYI_WHERE_FREE UINT64_C(1)
-#define MOIETYI_OWNERS_MAX (UINT32_C(1) << 17)
+#define MOIETYI_OWNERS_MAX (UINT32_C(1) << 15)
 
 struct moietyi_extent {
     /* Edge: none; relaxed. Only the lock of the owner in it orders it. 0: no

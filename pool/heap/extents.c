@@ -16,6 +16,10 @@ struct moietyi_maps *moietyi_holder_of(const struct moietyi_held *held,
     return held->done && held->done->owner == owner ? held->done : NULL;
 }
 
+/* What is left of an extent is worth keeping beside other free memory up to so many
+ * times what is taken. */
+#define LEFT_MOST 8U
+
 /* --- the tables --- */
 
 static void set_edges(struct moietyi_buddy *buddy, moietyi_extent_id id,
@@ -287,8 +291,8 @@ uint64_t moietyi_extent_place(const struct moietyi_buddy *buddy,
 {
     uint64_t start = moietyi_start_of(buddy, id);
     uint64_t end = moietyi_end_of(buddy, id);
-    if (end - start > grains && is_free_before(buddy, start) &&
-        !is_free_behind(buddy, end)) {
+    if (end - start - grains <= LEFT_MOST * grains &&
+        is_free_before(buddy, start) && !is_free_behind(buddy, end)) {
         uint64_t last = (end - grains) & ~(alignment - 1);
         if (last >= start)
             return last;

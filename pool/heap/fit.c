@@ -28,8 +28,8 @@ static bool is_of_view(uint64_t where, uint32_t owner)
 
 /* What is free around an extent for its owner, as a hint: DONE's lock may be
  * another's. */
-static uint64_t run_of(const struct moietyi_buddy *buddy, uint32_t owner,
-                       uint64_t start, uint64_t end)
+static uint64_t run_grains_of(const struct moietyi_buddy *buddy, uint32_t owner,
+                              uint64_t start, uint64_t end)
 {
     for (unsigned i = 0; i < NEIGHBOURS && start; i++) {
         moietyi_extent_id id = moietyi_edge_at(buddy, start - 1);
@@ -65,9 +65,10 @@ static void look(const struct moietyi_buddy *buddy, moietyi_extent_id id,
     uint64_t start = moietyi_start_of(buddy, id);
     if (!has_room(start, grains, want))
         return;
-    uint64_t run = want->grains < LONG_GRAINS
-                       ? grains
-                       : run_of(buddy, want->owner, start, start + grains);
+    uint64_t run =
+        want->grains < LONG_GRAINS
+            ? grains
+            : run_grains_of(buddy, want->owner, start, start + grains);
     if (!best->id || run < best->run ||
         (run == best->run && start < best->start))
         *best = (struct moietyi_fit){id, run, start};

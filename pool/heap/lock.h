@@ -22,17 +22,18 @@ enum moietyi_heap_lock_state {
 };
 
 struct moietyi_heap_lock {
-    /* Edge HL: unlock (release) -> lock (acquire). */
+    /* Edge HK: unlock (release) -> lock (acquire). Both are sequentially consistent,
+     * a lock that is refused as well, for edge HI: see combine.c. */
     _Atomic uint32_t state;
 };
 
 static inline bool moietyi_heap_lock_try(struct moietyi_heap_lock *lock)
 {
     uint32_t open = MOIETYI_HEAP_OPEN;
-    /* HL.acquire; relaxed where it is held: nothing is read then. */
+    /* HK.acquire; HI, by order of seq_cst, where it is held. */
     if (!atomic_compare_exchange_strong_explicit(
-            &lock->state, &open, MOIETYI_HEAP_HELD, memory_order_acquire,
-            memory_order_relaxed))
+            &lock->state, &open, MOIETYI_HEAP_HELD, memory_order_seq_cst,
+            memory_order_seq_cst))
         return false;
     MOIETYI_LOCKS_COUNT(1);
     return true;
@@ -72,9 +73,9 @@ static inline void moietyi_heap_lock_take(struct moietyi_heap_lock *lock)
 static inline void moietyi_heap_lock_leave(struct moietyi_heap_lock *lock)
 {
     MOIETYI_LOCKS_COUNT(-1);
-    /* HL.release */
+    /* HK.release; HI, by order of seq_cst. */
     if (atomic_exchange_explicit(&lock->state, MOIETYI_HEAP_OPEN,
-                                 memory_order_release) == MOIETYI_HEAP_AWAITED)
+                                 memory_order_seq_cst) == MOIETYI_HEAP_AWAITED)
         moietyi_heap_lock_wake(lock);
 }
 

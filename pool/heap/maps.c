@@ -99,7 +99,7 @@ static void do_give(struct moietyi_heap_call *call, struct moietyi_maps *maps)
     struct give_call *give = (struct give_call *)call;
     const struct moietyi_held held = {maps, NULL, maps};
     give->given = MOIETYI_MAP_TWICE;
-    if (moietyi_is_free_at(maps->buddy, give->start, give->grains))
+    if (moietyi_is_free_at(&held, give->start, give->grains))
         return;
     moietyi_extent_add(&held, give->start, give->grains,
                        moietyi_fresh_of(maps));

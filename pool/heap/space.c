@@ -9,8 +9,8 @@
 #include "pool/base/table.h"
 #include "pool/heap/state.h"
 
-/* Beyond one for every other grain: what heaps have in their hands. */
-#define RECORDS_IN_HANDS (UINT32_C(1) << 25)
+/* Beyond one for each grain: what heaps have in their hands. */
+#define RECORDS_IN_HANDS (MOIETYI_OWNERS_MAX * 32)
 
 struct layout {
     char *base;   /* NULL while only sizes are added up */
@@ -44,8 +44,7 @@ static bool reserve_table(struct moietyi_buddy *buddy)
 {
     struct layout layout = {NULL, 0};
     uint64_t extents =
-        (uint64_t)buddy->page_capacity * (MOIETYI_PAGE_GRAINS / 2) +
-        RECORDS_IN_HANDS;
+        (uint64_t)buddy->page_capacity * MOIETYI_PAGE_GRAINS + RECORDS_IN_HANDS;
     buddy->extent_capacity =
         extents < UINT32_MAX ? (uint32_t)extents : UINT32_MAX;
     space_lay_out(buddy, &layout);

@@ -6,8 +6,8 @@
  */
 #include "pool/heap/state.h"
 
-#define RECORDS_REFILL 32U
-#define RECORDS_MOST 256U
+#define RECORDS_REFILL 8U
+#define RECORDS_MOST 24U
 
 /* Records in a list by `next`. */
 struct hand {

@@ -182,9 +182,9 @@ struct moietyi_maps *moietyi_holder_of(const struct moietyi_held *held,
  * no memory, or no number. */
 struct moietyi_maps *moietyi_heap_create(struct moietyi_buddy *buddy);
 
-/* done.c: whether an extent of anybody begins or ends where these grains do, so
- * that they are free already. */
-bool moietyi_is_free_at(const struct moietyi_buddy *buddy, uint64_t start,
+/* done.c: whether these grains are free already, as an extent of anybody begins
+ * where they do, or one of the heaps held ends there. */
+bool moietyi_is_free_at(const struct moietyi_held *held, uint64_t start,
                         uint64_t grains);
 
 /* An interval that is looked for. */

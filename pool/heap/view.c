@@ -311,7 +311,7 @@ static uint64_t held_free_from(const struct moietyi_held *held, uint64_t start,
     const struct moietyi_buddy *buddy = held->hand->buddy;
     uint64_t at = start;
     moietyi_extent_id id = at < end ? moietyi_extent_at(held, at) : 0;
-    while (id) {
+    while (id && moietyi_end_of(buddy, id) > at) {
         at = moietyi_end_of(buddy, id);
         id = at < end ? extent_behind(held, at) : 0;
     }
@@ -330,27 +330,32 @@ bool moietyi_view_claim(const struct moietyi_view *view, moietyi_grain start,
     return is_free;
 }
 
+/* Without the locks: what is looked at changes meanwhile, so this is a hint. */
+static struct moietyi_held look_at_view(const struct moietyi_view *view)
+{
+    struct moietyi_maps *done = view->buddy->done;
+    return (struct moietyi_held){
+        view->maps, view->maps && view->is_own_only ? NULL : done, done};
+}
+
 uint64_t moietyi_view_free_from(const struct moietyi_view *view,
                                 moietyi_grain start, moietyi_grain end)
 {
-    struct moietyi_held held = moietyi_view_lock(view);
-    uint64_t grains = held_free_from(&held, start.index, end.index);
-    moietyi_view_unlock(&held);
-    return grains;
+    const struct moietyi_held held = look_at_view(view);
+    return held_free_from(&held, start.index, end.index);
 }
 
 uint64_t moietyi_view_free_before(const struct moietyi_view *view,
                                   moietyi_grain start, moietyi_grain end)
 {
-    struct moietyi_held held = moietyi_view_lock(view);
+    const struct moietyi_held held = look_at_view(view);
     uint64_t at = end.index;
     moietyi_extent_id id =
         start.index < at ? moietyi_extent_at(&held, at - 1) : 0;
-    while (id) {
+    while (id && moietyi_start_of(view->buddy, id) < at) {
         at = moietyi_start_of(view->buddy, id);
         id = start.index < at ? extent_before(&held, at) : 0;
     }
-    moietyi_view_unlock(&held);
     return end.index - (at > start.index ? at : start.index);
 }
 

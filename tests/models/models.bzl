@@ -8,6 +8,19 @@ _TWICE = "-DTHREADS=2,-DROUNDS=2,"
 
 # By model: the arguments of check_model.sh.
 MODELS = {
+    "combine": [
+        "holds",
+        "holds:-DCALLERS=2,-DCALLS=3",
+    ] + _broken([
+        "NO_LOOK",
+        "LOOK_FIRST",
+        "NO_TRY",
+        "SLEEP_AT_ONCE",
+        "LEAVE_BY_STORE",
+        "TAKE_BY_STORE",
+        "NEXT_LATE",
+        "DO_LATE",
+    ]),
     "depot": [
         "holds:-DROUNDS=3",
         "holds:-DTHREADS=2,-DROUNDS=4",
