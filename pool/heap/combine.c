@@ -24,10 +24,65 @@ static void finish(struct moietyi_heap_call *call)
                       NULL, 0);
 }
 
+/* --- what is left --- */
+
+static struct moietyi_held held_alone(struct moietyi_maps *heap)
+{
+    return heap->owner == MOIETYI_OWNER_DONE
+               ? (struct moietyi_held){NULL, heap, heap}
+               : (struct moietyi_held){heap, NULL, heap};
+}
+
+/* A block of the inbox, which is in no table yet; returns its grains. What is free
+ * already, nobody may free: the caller is gone, and the memory stays as it is. */
+static uint64_t take_in(struct moietyi_maps *heap, moietyi_extent_id id)
+{
+    struct moietyi_buddy *buddy = heap->buddy;
+    const struct moietyi_held held = held_alone(heap);
+    uint64_t start = moietyi_start_of(buddy, id);
+    uint64_t grains = moietyi_grains_of(buddy, id);
+    if (moietyi_is_free_at(&held, start, grains))
+        moietyi_spare_put(heap, id);
+    else
+        moietyi_extent_put(&held, id, start, grains, moietyi_fresh_of(heap));
+    return grains;
+}
+
+/* Lock held. */
+static void empty_inbox(struct moietyi_maps *heap)
+{
+    /* relaxed: a look, as most inboxes are empty. */
+    if (!atomic_load_explicit(&heap->inbox, memory_order_relaxed))
+        return;
+    /* HI.acquire: who freed them is done with them. */
+    moietyi_extent_id id =
+        atomic_exchange_explicit(&heap->inbox, 0, memory_order_acquire);
+    uint64_t grains = 0;
+    while (id) {
+        /* relaxed: by the exchange. */
+        moietyi_extent_id below = atomic_load_explicit(
+            &heap->buddy->extents[id].below, memory_order_relaxed);
+        grains += take_in(heap, id);
+        id = below;
+    }
+    /* relaxed: a sum, which is never too small. */
+    atomic_fetch_sub_explicit(&heap->inbox_grains, grains,
+                              memory_order_relaxed);
+}
+
+static void begin(struct moietyi_maps *heap)
+{
+    moietyi_spare_stock(heap);
+    empty_inbox(heap);
+}
+
 /* Those that were left, in their order; lock held. */
-static void do_left(struct moietyi_maps *heap)
+static void do_calls(struct moietyi_maps *heap)
 {
     struct moietyi_heap_call *in_order = NULL;
+    /* relaxed: a look. */
+    if (!atomic_load_explicit(&heap->left, memory_order_relaxed))
+        return;
     /* HI.acquire: what the callers wrote. */
     struct moietyi_heap_call *left =
         atomic_exchange_explicit(&heap->left, NULL, memory_order_acquire);
@@ -39,7 +94,7 @@ static void do_left(struct moietyi_maps *heap)
     }
     while (in_order) {
         struct moietyi_heap_call *next = in_order->next;
-        moietyi_heap_stock(heap);
+        begin(heap);
         in_order->run(in_order, heap);
         finish(in_order);
         in_order = next;
@@ -48,19 +103,84 @@ static void do_left(struct moietyi_maps *heap)
 
 static bool is_any_left(struct moietyi_maps *heap)
 {
-    /* HI, by order of seq_cst: after the lock was let go of, as who leaves a call
-     * looks at the lock after that. */
-    return atomic_load_explicit(&heap->left, memory_order_seq_cst) != NULL;
+    /* HI, by order of seq_cst: after the lock was let go of, as who leaves something
+     * looks at the lock after that. Both. */
+    return atomic_load_explicit(&heap->left, memory_order_seq_cst) ||
+           /* HI, as above. */
+           atomic_load_explicit(&heap->inbox, memory_order_seq_cst);
+}
+
+void moietyi_heap_lock(struct moietyi_maps *heap)
+{
+    moietyi_heap_lock_take(&heap->lock);
+    begin(heap);
+}
+
+bool moietyi_heap_try_lock(struct moietyi_maps *heap)
+{
+    if (!moietyi_heap_lock_try(&heap->lock))
+        return false;
+    begin(heap);
+    return true;
 }
 
 void moietyi_heap_unlock(struct moietyi_maps *heap)
 {
     do {
-        do_left(heap);
+        empty_inbox(heap);
+        do_calls(heap);
         moietyi_spare_trim(heap);
         moietyi_heap_lock_leave(&heap->lock);
     } while (is_any_left(heap) && moietyi_heap_lock_try(&heap->lock));
 }
+
+/* Does all that is left, if nobody else is at it. */
+static void help(struct moietyi_maps *heap)
+{
+    if (moietyi_heap_lock_try(&heap->lock))
+        moietyi_heap_unlock(heap);
+}
+
+/* --- frees, which wait for nobody --- */
+
+static void leave_block(struct moietyi_maps *heap, uint64_t start,
+                        uint64_t grains)
+{
+    moietyi_extent_id id = moietyi_record_take(heap->buddy);
+    struct moietyi_extent *extent = moietyi_extent_of(heap->buddy, id);
+    /* relaxed, all: the exchange of the inbox's head hands them on. */
+    atomic_store_explicit(&extent->grains, grains, memory_order_relaxed);
+    atomic_store_explicit(&extent->where, moietyi_where_queued(start),
+                          memory_order_relaxed);
+    atomic_fetch_add_explicit(&heap->inbox_grains, grains,
+                              memory_order_relaxed);
+    /* relaxed: the compare-and-swap says whether it is so. */
+    moietyi_extent_id first =
+        atomic_load_explicit(&heap->inbox, memory_order_relaxed);
+    do { /* relaxed: as above. */
+        atomic_store_explicit(&extent->below, first, memory_order_relaxed);
+        /* HI.release, and before the look at the lock by order of seq_cst. */
+    } while (!atomic_compare_exchange_weak_explicit(
+        &heap->inbox, &first, id, memory_order_seq_cst, memory_order_relaxed));
+}
+
+bool moietyi_heap_free(struct moietyi_maps *heap, uint64_t start,
+                       uint64_t grains)
+{
+    const struct moietyi_held held = held_alone(heap);
+    if (!moietyi_heap_try_lock(heap)) {
+        leave_block(heap, start, grains);
+        help(heap);
+        return true;
+    }
+    bool is_right = !moietyi_is_free_at(&held, start, grains);
+    if (is_right)
+        moietyi_extent_add(&held, start, grains, moietyi_fresh_of(heap));
+    moietyi_heap_unlock(heap);
+    return is_right;
+}
+
+/* --- calls, which wait for what they find --- */
 
 static void leave_call(struct moietyi_maps *heap,
                        struct moietyi_heap_call *call)
@@ -80,13 +200,6 @@ static bool is_call_done(const struct moietyi_heap_call *call)
     /* HC.acquire */
     return atomic_load_explicit(&call->state, memory_order_acquire) ==
            CALL_DONE;
-}
-
-/* Does all that is left, if nobody else is at it. */
-static void help(struct moietyi_maps *heap)
-{
-    if (moietyi_heap_lock_try(&heap->lock))
-        moietyi_heap_unlock(heap);
 }
 
 static void await_call(struct moietyi_maps *heap,
@@ -114,8 +227,7 @@ static void await_call(struct moietyi_maps *heap,
 
 void moietyi_heap_do(struct moietyi_maps *heap, struct moietyi_heap_call *call)
 {
-    if (moietyi_heap_lock_try(&heap->lock)) {
-        moietyi_heap_stock(heap);
+    if (moietyi_heap_try_lock(heap)) {
         call->run(call, heap);
         moietyi_heap_unlock(heap);
         return;

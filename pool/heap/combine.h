@@ -1,9 +1,10 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * One call on one heap. Where another thread holds the lock, the call is left
- * there, and the holder does it before it goes: what the calls read and write stays
- * in one processor's caches, which is most of what they cost. This is flat
+ * What goes to a heap whose lock another thread holds. A block that is freed is left
+ * in the inbox, and its caller goes on. A call that has to find something is left
+ * as well, and the holder does it before it goes: what the calls read and write
+ * stays in one processor's caches, which is most of what they cost. This is flat
  * combining (D. Hendler, I. Incze, N. Shavit, M. Tzafrir: "Flat Combining and the
  * Synchronization-Parallelism Tradeoff", SPAA 2010), with a list in place of
  * records of threads.

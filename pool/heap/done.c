@@ -58,13 +58,8 @@ bool moietyi_buddy_give(struct moietyi_buddy *buddy,
                         const struct moietyi_affinity *affinity,
                         moietyi_grain start, uint64_t grains)
 {
-    struct moietyi_held held = lock_done(buddy);
-    bool is_given = !moietyi_is_free_at(&held, start.index, grains);
     (void)affinity;
-    if (is_given)
-        moietyi_extent_add(&held, start.index, grains, 0);
-    moietyi_view_unlock(&held);
-    return is_given;
+    return moietyi_heap_free(buddy->done, start.index, grains);
 }
 
 uint32_t moietyi_take_intervals(const struct moietyi_held *held,

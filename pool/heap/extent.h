@@ -25,12 +25,13 @@
 
 typedef uint32_t moietyi_extent_id;
 
-/* start 38 bits | owner 20 | spare 4 | age 1 | free 1 */
+/* start 38 bits | owner 20 | spare 4 | age 1 | free 1; a block in an inbox has its
+ * start alone. */
 #define MOIETYI_WHERE_START_SHIFT 26U
 #define MOIETYI_WHERE_OWNER_SHIFT 6U
 #define MOIETYI_WHERE_AGE_SHIFT 1U
 #define MOIETYI_WHERE_FREE UINT64_C(1)
-#define MOIETYI_OWNERS_MAX (UINT32_C(1) << 15)
+#define MOIETYI_OWNERS_MAX (UINT32_C(1) << 14 | 256)
 
 struct moietyi_extent {
     /* Edge: none; relaxed. Only the lock of the owner in it orders it. 0: no
@@ -38,8 +39,11 @@ struct moietyi_extent {
     alignas(32) _Atomic uint64_t where;
     /* Edge: none; relaxed. Exact under the owner's lock; a hint to others. */
     _Atomic uint64_t grains;
-    moietyi_extent_id next; /* of its bin, or of a list of spare records */
+    moietyi_extent_id next; /* of its bin */
     moietyi_extent_id previous;
+    /* Edge: none; relaxed. The next spare record, or the next block of an inbox: what
+     * orders it is the lock of a heap, or the head of the list, HR or HI. */
+    _Atomic moietyi_extent_id below;
 };
 
 static inline uint64_t moietyi_where(uint64_t start, uint32_t owner,
@@ -63,6 +67,12 @@ static inline uint32_t moietyi_where_owner(uint64_t where)
 static inline uint32_t moietyi_where_age(uint64_t where)
 {
     return (uint32_t)(where >> MOIETYI_WHERE_AGE_SHIFT) & 1U;
+}
+
+/* Of a block in an inbox, which is not free yet. */
+static inline uint64_t moietyi_where_queued(uint64_t start)
+{
+    return start << MOIETYI_WHERE_START_SHIFT;
 }
 
 static inline bool moietyi_where_is_free(uint64_t where)

@@ -174,6 +174,20 @@ void moietyi_extent_add(const struct moietyi_held *held, uint64_t start,
     settle(&growing);
 }
 
+void moietyi_extent_put(const struct moietyi_held *held, moietyi_extent_id id,
+                        uint64_t start, uint64_t grains, uint32_t age)
+{
+    struct growing growing = {.held = held,
+                              .heap = receiver_of(held),
+                              .age = age,
+                              .start = start,
+                              .end = start + grains,
+                              .kept = id,
+                              .kept_start = start,
+                              .kept_end = start};
+    settle(&growing);
+}
+
 void moietyi_extent_hand(const struct moietyi_held *held,
                          struct moietyi_maps *from, moietyi_extent_id id,
                          uint32_t age)

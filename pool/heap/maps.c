@@ -14,14 +14,14 @@
 
 struct moietyi_maps *moietyi_heap_create(struct moietyi_buddy *buddy)
 {
-    moietyi_lock(&buddy->spare_lock);
+    moietyi_lock(&buddy->owners_lock);
     struct moietyi_maps *heap = buddy->retired;
     uint32_t owner = 0;
     if (heap)
         buddy->retired = heap->retired_next;
     else if (buddy->owner_end < MOIETYI_OWNERS_MAX)
         owner = buddy->owner_end++;
-    moietyi_unlock(&buddy->spare_lock);
+    moietyi_unlock(&buddy->owners_lock);
     if (heap || !owner)
         return heap;
     heap = aligned_alloc(alignof(struct moietyi_maps), sizeof(*heap));
@@ -71,9 +71,10 @@ static void forget_extents(struct moietyi_maps *maps)
         }
         /* relaxed: by the lock. */
         atomic_store_explicit(&maps->grains[age], 0, memory_order_relaxed);
+        if (age + 1 == MOIETYI_AGES)
+            moietyi_spare_leave(maps);
         moietyi_heap_unlock(maps);
     }
-    moietyi_spare_leave(maps);
 }
 
 void moietyi_maps_destroy(struct moietyi_maps *maps)
@@ -81,38 +82,17 @@ void moietyi_maps_destroy(struct moietyi_maps *maps)
     if (!maps)
         return;
     forget_extents(maps);
-    moietyi_lock(&maps->buddy->spare_lock);
+    moietyi_lock(&maps->buddy->owners_lock);
     maps->retired_next = maps->buddy->retired;
     maps->buddy->retired = maps;
-    moietyi_unlock(&maps->buddy->spare_lock);
-}
-
-struct give_call {
-    struct moietyi_heap_call call;
-    uint64_t start;
-    uint64_t grains;
-    enum moietyi_map_give given;
-};
-
-static void do_give(struct moietyi_heap_call *call, struct moietyi_maps *maps)
-{
-    struct give_call *give = (struct give_call *)call;
-    const struct moietyi_held held = {maps, NULL, maps};
-    give->given = MOIETYI_MAP_TWICE;
-    if (moietyi_is_free_at(&held, give->start, give->grains))
-        return;
-    moietyi_extent_add(&held, give->start, give->grains,
-                       moietyi_fresh_of(maps));
-    give->given = MOIETYI_MAP_GIVEN;
+    moietyi_unlock(&maps->buddy->owners_lock);
 }
 
 enum moietyi_map_give moietyi_maps_give(struct moietyi_maps *maps,
                                         moietyi_grain start, uint64_t grains)
 {
-    struct give_call give = {
-        .call.run = do_give, .start = start.index, .grains = grains};
-    moietyi_heap_do(maps, &give.call);
-    return give.given;
+    return moietyi_heap_free(maps, start.index, grains) ? MOIETYI_MAP_GIVEN
+                                                        : MOIETYI_MAP_TWICE;
 }
 
 static uint32_t age_of(const struct moietyi_maps *maps,
@@ -124,7 +104,14 @@ static uint32_t age_of(const struct moietyi_maps *maps,
 uint64_t moietyi_maps_grains(const struct moietyi_maps *maps,
                              enum moietyi_map_age age)
 {
-    return maps ? moietyi_sum_of(maps, age_of(maps, age)) : 0;
+    if (!maps)
+        return 0;
+    /* relaxed: a sum. What is on its way in is fresh when it is. */
+    uint64_t waiting =
+        age == MOIETYI_FRESH
+            ? atomic_load_explicit(&maps->inbox_grains, memory_order_relaxed)
+            : 0;
+    return waiting + moietyi_sum_of(maps, age_of(maps, age));
 }
 
 /* Hands up to HANDED_AT_ONCE on, by the locks of `held` and of `maps`. Returns

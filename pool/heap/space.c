@@ -10,7 +10,7 @@
 #include "pool/heap/state.h"
 
 /* Beyond one for each grain: what heaps have in their hands. */
-#define RECORDS_IN_HANDS (MOIETYI_OWNERS_MAX * 32)
+#define RECORDS_IN_HANDS (MOIETYI_OWNERS_MAX * 64)
 
 struct layout {
     char *base;   /* NULL while only sizes are added up */
@@ -68,9 +68,9 @@ moiety_status moietyi_buddy_create(uint32_t page_capacity,
     if (!buddy)
         return MOIETY_E_NO_HOST_MEMORY;
     buddy->page_capacity = page_capacity;
-    buddy->extent_end = 1;
+    atomic_init(&buddy->extent_end, 1);
     buddy->owner_end = MOIETYI_OWNER_DONE;
-    pthread_mutex_init(&buddy->spare_lock, NULL);
+    pthread_mutex_init(&buddy->owners_lock, NULL);
     if (reserve_table(buddy))
         buddy->done = moietyi_heap_create(buddy);
     if (!buddy->done) {
@@ -105,7 +105,7 @@ void moietyi_buddy_destroy(struct moietyi_buddy *buddy)
     free_heap(buddy->done);
     if (buddy->table)
         moietyi_table_release(buddy->table, buddy->table_bytes);
-    pthread_mutex_destroy(&buddy->spare_lock);
+    pthread_mutex_destroy(&buddy->owners_lock);
     free(buddy);
 }
 

@@ -1,121 +1,120 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The locks of heaps, and the records that a heap has in its hand. They come from
- * the space's own list before a call begins, so that nothing fails within it.
+ * Records that are of no extent: the space's own list, which has no lock, and what
+ * each heap has of them in its hand, so that nothing fails within a call.
  */
+#include "pool/base/atomics.h"
 #include "pool/heap/state.h"
 
 #define RECORDS_REFILL 8U
-#define RECORDS_MOST 24U
+#define RECORDS_MOST 56U
 
-/* Records in a list by `next`. */
-struct hand {
-    moietyi_extent_id first;
-    moietyi_extent_id last;
-    uint32_t count;
-};
-
-/* RECORDS_REFILL, those that were used before first. */
-static struct hand take_records(struct moietyi_buddy *buddy)
+static moietyi_extent_id below_of(const struct moietyi_buddy *buddy,
+                                  moietyi_extent_id id)
 {
-    struct hand hand = {0, 0, 0};
-    moietyi_lock(&buddy->spare_lock);
-    while (hand.count < RECORDS_REFILL) {
-        moietyi_extent_id id = buddy->spare;
-        if (id)
-            buddy->spare = buddy->extents[id].next;
-        else if (buddy->extent_end < buddy->extent_capacity)
-            id = buddy->extent_end++;
-        else
-            break;
-        buddy->extents[id].next = hand.first;
-        hand.first = id;
-        if (!hand.last)
-            hand.last = id;
-        hand.count++;
+    /* relaxed: see extent.h. */
+    return atomic_load_explicit(&buddy->extents[id].below,
+                                memory_order_relaxed);
+}
+
+static void set_below(struct moietyi_buddy *buddy, moietyi_extent_id id,
+                      moietyi_extent_id below)
+{
+    /* relaxed: see extent.h. */
+    atomic_store_explicit(&buddy->extents[id].below, below,
+                          memory_order_relaxed);
+}
+
+/* --- the space's list --- */
+
+/* The head is a count of its changes and a record. A record may have come back
+ * meanwhile with another one below it; then the count is another, too. */
+static uint64_t head_of(uint64_t before, moietyi_extent_id id)
+{
+    return ((before >> 32) + 1) << 32 | id;
+}
+
+moietyi_extent_id moietyi_record_take(struct moietyi_buddy *buddy)
+{
+    /* HR.acquire: what is below. */
+    uint64_t head = atomic_load_explicit(&buddy->spare, memory_order_acquire);
+    while ((moietyi_extent_id)head) {
+        moietyi_extent_id id = (moietyi_extent_id)head;
+        /* HR.acquire, either way. */
+        if (atomic_compare_exchange_weak_explicit(
+                &buddy->spare, &head, head_of(head, below_of(buddy, id)),
+                memory_order_acquire, memory_order_acquire))
+            return id;
     }
-    moietyi_unlock(&buddy->spare_lock);
-    return hand;
+    /* relaxed: a number that nobody else has. There is one for each grain and for
+     * what is in hands, so that it is one of the table. */
+    return atomic_fetch_add_explicit(&buddy->extent_end, 1,
+                                     memory_order_relaxed);
 }
 
-static void give_records(struct moietyi_buddy *buddy, const struct hand *hand)
+static void give_records(struct moietyi_buddy *buddy, moietyi_extent_id first,
+                         moietyi_extent_id last)
 {
-    moietyi_lock(&buddy->spare_lock);
-    buddy->extents[hand->last].next = buddy->spare;
-    buddy->spare = hand->first;
-    moietyi_unlock(&buddy->spare_lock);
+    /* relaxed: the compare-and-swap says whether it is so. */
+    uint64_t head = atomic_load_explicit(&buddy->spare, memory_order_relaxed);
+    do {
+        set_below(buddy, last, (moietyi_extent_id)head);
+        /* HR.release */
+    } while (!atomic_compare_exchange_weak_explicit(
+        &buddy->spare, &head, head_of(head, first), memory_order_release,
+        memory_order_relaxed));
 }
 
-/* Half of the hand, or all of it; lock held. */
-static struct hand split_hand(struct moietyi_maps *heap, uint32_t keep)
-{
-    struct moietyi_extent *extents = heap->buddy->extents;
-    struct hand hand = {heap->spare, heap->spare, 1};
-    while (hand.count < heap->spare_count - keep) {
-        hand.last = extents[hand.last].next;
-        hand.count++;
-    }
-    heap->spare = extents[hand.last].next;
-    heap->spare_count -= hand.count;
-    return hand;
-}
+/* --- hands --- */
 
-void moietyi_heap_stock(struct moietyi_maps *heap)
+/* All but `keep`; lock held. */
+static void give_hand(struct moietyi_maps *heap, uint32_t keep)
 {
     struct moietyi_buddy *buddy = heap->buddy;
-    while (heap->spare_count < MOIETYI_RECORDS_NEEDED) {
-        struct hand hand = take_records(buddy);
-        buddy->extents[hand.last].next = heap->spare;
-        heap->spare = hand.first;
-        heap->spare_count += hand.count;
-    }
+    moietyi_extent_id first = heap->spare;
+    moietyi_extent_id last = first;
+    if (heap->spare_count <= keep)
+        return;
+    while (--heap->spare_count > keep)
+        last = below_of(buddy, last);
+    heap->spare = below_of(buddy, last);
+    give_records(buddy, first, last);
 }
 
-void moietyi_heap_lock(struct moietyi_maps *heap)
+void moietyi_spare_stock(struct moietyi_maps *heap)
 {
-    moietyi_heap_lock_take(&heap->lock);
-    moietyi_heap_stock(heap);
-}
-
-bool moietyi_heap_try_lock(struct moietyi_maps *heap)
-{
-    if (!moietyi_heap_lock_try(&heap->lock))
-        return false;
-    moietyi_heap_stock(heap);
-    return true;
+    if (heap->spare_count >= MOIETYI_RECORDS_NEEDED)
+        return;
+    while (heap->spare_count < RECORDS_REFILL)
+        moietyi_spare_put(heap, moietyi_record_take(heap->buddy));
 }
 
 void moietyi_spare_trim(struct moietyi_maps *heap)
 {
-    if (heap->spare_count <= RECORDS_MOST)
-        return;
-    struct hand surplus = split_hand(heap, RECORDS_MOST / 2);
-    give_records(heap->buddy, &surplus);
+    if (heap->spare_count > RECORDS_MOST)
+        give_hand(heap, RECORDS_MOST / 2);
+}
+
+void moietyi_spare_leave(struct moietyi_maps *heap)
+{
+    give_hand(heap, 0);
 }
 
 moietyi_extent_id moietyi_spare_take(struct moietyi_maps *heap)
 {
     moietyi_extent_id id = heap->spare;
-    heap->spare = heap->buddy->extents[id].next;
+    heap->spare = below_of(heap->buddy, id);
     heap->spare_count--;
     return id;
 }
 
 void moietyi_spare_put(struct moietyi_maps *heap, moietyi_extent_id id)
 {
-    struct moietyi_extent *extent = &heap->buddy->extents[id];
     /* relaxed: under the lock of the owner in it. */
-    atomic_store_explicit(&extent->where, 0, memory_order_relaxed);
-    extent->next = heap->spare;
+    atomic_store_explicit(&heap->buddy->extents[id].where, 0,
+                          memory_order_relaxed);
+    set_below(heap->buddy, id, heap->spare);
     heap->spare = id;
     heap->spare_count++;
-}
-
-void moietyi_spare_leave(struct moietyi_maps *heap)
-{
-    moietyi_heap_lock(heap);
-    struct hand hand = split_hand(heap, 0);
-    moietyi_heap_lock_leave(&heap->lock);
-    give_records(heap->buddy, &hand);
 }

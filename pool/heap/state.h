@@ -30,9 +30,12 @@ struct moietyi_maps {
 
     /* Those who wait read this line; what the holder writes is on others. */
     alignas(64) struct moietyi_heap_lock lock;
-    /* Edge HI: a call that is left (release) -> who holds the lock (acquire). Calls
-     * for the holder: see combine.h. */
+    /* Edge HI: what is left (release) -> who holds the lock (acquire). For the
+     * holder: calls, and blocks that were freed. See combine.h. */
     _Atomic(struct moietyi_heap_call *) left;
+    _Atomic moietyi_extent_id inbox;
+    /* Edge: none; relaxed. Grains in the inbox, counted before they are in it. */
+    _Atomic uint64_t inbox_grains;
 
     /* Edge: none; relaxed. The age of frees; written under the lock. */
     alignas(64) _Atomic uint32_t fresh;
@@ -58,10 +61,14 @@ struct moietyi_buddy {
 
     struct moietyi_maps *done;
 
-    pthread_mutex_t spare_lock; /* of what is below; the last of all locks */
     uint32_t extent_capacity;
-    uint32_t extent_end; /* no record from here on was used yet */
-    moietyi_extent_id spare;
+    /* Edge: none; relaxed. No record from here on was used yet. */
+    _Atomic uint32_t extent_end;
+    /* Edge HR: given (release) -> taken (acquire). A list of records that are of no
+     * extent: see spare.c. */
+    _Atomic uint64_t spare;
+
+    pthread_mutex_t owners_lock; /* of what is below; the last of all locks */
     uint32_t owner_end;
     struct moietyi_maps *retired; /* their owners' numbers are used again */
 };
@@ -127,16 +134,24 @@ static inline uint32_t moietyi_fresh_of(const struct moietyi_maps *heap)
     return atomic_load_explicit(&heap->fresh, memory_order_relaxed);
 }
 
-/* spare.c: the lock of a heap, with records enough in its hand for one call. */
+/* combine.c: the lock of a heap, with records enough in its hand for one call, and
+ * nothing that was in the inbox before. */
 void moietyi_heap_lock(struct moietyi_maps *heap);
-/* Fills the hand of a heap whose lock is held. */
-void moietyi_heap_stock(struct moietyi_maps *heap);
 /* False: another has it. */
 bool moietyi_heap_try_lock(struct moietyi_maps *heap);
-/* combine.c: does what others left there first, and looks again after it let go:
- * nothing is left, or another has the lock. */
+/* Does what others left there first, and looks again after it let go: nothing is
+ * left, or another has the lock. */
 void moietyi_heap_unlock(struct moietyi_maps *heap);
-/* Of a heap whose lock is held. */
+/* Frees these grains into the heap, with the age of its frees, and waits for nobody:
+ * where the lock is another's, they are left in the inbox. False: they are free
+ * already, as far as it is known. */
+bool moietyi_heap_free(struct moietyi_maps *heap, uint64_t start,
+                       uint64_t grains);
+
+/* spare.c: of the space. */
+moietyi_extent_id moietyi_record_take(struct moietyi_buddy *buddy);
+/* Fills the hand of a heap whose lock is held. Here and below. */
+void moietyi_spare_stock(struct moietyi_maps *heap);
 moietyi_extent_id moietyi_spare_take(struct moietyi_maps *heap);
 void moietyi_spare_put(struct moietyi_maps *heap, moietyi_extent_id id);
 /* Some go back to the space, if it has many. */
@@ -162,6 +177,9 @@ void moietyi_extent_add(const struct moietyi_held *held, uint64_t start,
 void moietyi_extent_hand(const struct moietyi_held *held,
                          struct moietyi_maps *from, moietyi_extent_id id,
                          uint32_t age);
+/* The same of a record that is of no extent, for memory that is in no heap. */
+void moietyi_extent_put(const struct moietyi_held *held, moietyi_extent_id id,
+                        uint64_t start, uint64_t grains, uint32_t age);
 /* Takes [start, start + grains), which is in extent `id` of a heap that is held,
  * out of it. */
 void moietyi_extent_cut(const struct moietyi_held *held, moietyi_extent_id id,
