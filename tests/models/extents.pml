@@ -27,7 +27,8 @@
  * work is in front of the event.
  *
  * Weakenings, each of which must be caught:
- *   TWO_READS       the owner is read first, and the rest of the word then
+ *   TWO_WORDS       the owner is in a word of its own, which stays when a record is
+ *                   given up, and is read first
  *   KEEP_WORD       the word of a record that is given up stays
  *   ANY_START       the neighbour behind is believed wherever it starts
  *   ANY_END         the neighbour in front is believed wherever it ends
@@ -91,7 +92,8 @@ byte behind[4];
 byte finished;
 
 #define HOLDS(word) \
-    (IS_FREE(word) && (OWNER(word) == own || OWNER(word) == DONE && has_done))
+    (IS_FREE(word) && (own && OWNER(word) == own || \
+                       has_done && OWNER(word) == DONE))
 /* What the neighbour is may become a part of what is freed. */
 #define MAY_JOIN                                   \
     (OWNER(word) == heap && AGE(word) == age ||    \
@@ -172,6 +174,9 @@ inline unlist(record, taken, until)
 inline list_first(record, whose, from, until, which)
 {
     grains[record] = until - from;
+#ifdef TWO_WORDS
+    where[record] = where[record] & ~(3 << 2) | whose << 2;
+#endif
     where[record] = WORD(from, whose, which)
 }
 
@@ -202,8 +207,12 @@ inline list(record, whose, from, until, which)
 inline give_up(record)
 {
     d_step {
+#ifdef TWO_WORDS
+        where[record] = where[record] & (3 << 2);
+#else
 #ifndef KEEP_WORD
         where[record] = 0;
+#endif
 #endif
         used = used & ~(1 << record)
     }
@@ -225,8 +234,8 @@ inline take_record(record)
 /* The word of `id`, and its end if it is held, where it does not change. */
 inline read_word()
 {
-#ifdef TWO_READS
-    word = word | where[id] & ~(3 << 2);
+#ifdef TWO_WORDS
+    word = word & (3 << 2) | where[id] & ~(3 << 2);
 #else
     word = where[id];
 #endif
@@ -266,7 +275,7 @@ inline settle()
         if
         :: end < GRAINS ->
             id = edge[end];
-#ifdef TWO_READS
+#ifdef TWO_WORDS
             word = where[id] & (3 << 2);
 #endif
             d_step {
@@ -292,7 +301,7 @@ inline settle()
         if
         :: !is_joined && start > 0 ->
             id = edge[start - 1];
-#ifdef TWO_READS
+#ifdef TWO_WORDS
             word = where[id] & (3 << 2);
 #endif
             d_step {

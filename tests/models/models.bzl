@@ -44,7 +44,7 @@ MODELS = {
         "broken:-DWORKERS=1,-DTURNS=2,-DFLIP_ONLY",
         "broken:-DWORKERS=0,-DRELABELLERS=2,-DHAND_BY_SOURCE",
     ] + _broken([
-        "TWO_READS",
+        "TWO_WORDS",
         "KEEP_WORD",
         "ANY_START",
         "ANY_END",
