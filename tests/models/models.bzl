@@ -38,7 +38,7 @@ MODELS = {
     ]),
     "extents": [
         "holds",
-        "holds:-DWORKERS=1,-DROUNDS=2",
+        "holds:-DWORKERS=1,-DROUNDS=2,-DTURNS=2",
         "holds:-DWORKERS=1,-DENDER",
         "broken:-DWORKERS=1,-DENDER,-DKEEP_WORDS",
         "broken:-DWORKERS=1,-DTURNS=2,-DFLIP_ONLY",
