@@ -170,7 +170,9 @@ static void join(unsigned owner, unsigned id, unsigned *kept)
 
 static void free_grain(unsigned owner, unsigned grain)
 {
-    unsigned start = grain, end = grain + 1, kept = 0;
+    unsigned start = grain;
+    unsigned end = grain + 1;
+    unsigned kept = 0;
     contents[grain]++;
     lock(owner);
     assert(!is_free_at(owner, grain));
