@@ -22,6 +22,9 @@ holds summary.pml -DTHREADS=2 -DROUNDS=3
 holds summary.pml -DTHREADS=3 -DROUNDS=1
 holds runs.pml -DRUNNERS=2 -DSINGLES=2 -DROUNDS=2
 holds depot.pml -DROUNDS=4
+holds extents.pml -DROUNDS=2 -DTURNS=0
+holds extents.pml -DWORKERS=1 -DROUNDS=3 -DTURNS=2
+holds extents.pml -DENDER
 holds guards.pml -DRECORDERS=3 -DROUNDS=2
 holds inbox.pml -DTAKERS=2
 holds maps.pml -DTURNS=3

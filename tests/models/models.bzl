@@ -49,6 +49,26 @@ MODELS = {
         "NO_GATE",
         "REOPENED",
     ]),
+    "extents": [
+        "holds",
+        "holds:-DWORKERS=1,-DROUNDS=2,-DTURNS=2",
+        "holds:-DWORKERS=1,-DENDER",
+        "broken:-DWORKERS=1,-DENDER,-DKEEP_WORDS",
+        "broken:-DWORKERS=1,-DTURNS=2,-DFLIP_ONLY",
+        "broken:-DWORKERS=0,-DRELABELLERS=2,-DHAND_BY_SOURCE",
+    ] + _broken([
+        "TWO_WORDS",
+        "KEEP_WORD",
+        "ANY_START",
+        "ANY_END",
+        "END_OF_ANYBODY",
+        "DONE_UNLOCKED",
+        "KEEP_LABEL",
+        "DRAIN_APART",
+        "DONE_FIRST",
+        "CLOSE_TWICE",
+        "RECORD_FIRST",
+    ], "-DWORKERS=1,-DROUNDS=2,"),
     "guards": [
         "holds:-DROUNDS=2",
     ] + _broken([
