@@ -5,9 +5,6 @@
  */
 #include "pool/heap/state.h"
 
-/* Extents from which one call takes intervals. */
-#define EXTENTS_MOST 8U
-
 static struct moietyi_held lock_done(const struct moietyi_buddy *buddy)
 {
     struct moietyi_held held = {NULL, buddy->done, buddy->done};
@@ -73,7 +70,7 @@ uint32_t moietyi_take_intervals(const struct moietyi_held *held,
     const struct moietyi_buddy *buddy = held->hand->buddy;
     const struct moietyi_want want = {what->grains, what->alignment, false};
     uint32_t taken = 0;
-    for (unsigned i = 0; id && i < EXTENTS_MOST; i++) {
+    for (unsigned i = 0; id && i < MOIETYI_EXTENTS_MOST; i++) {
         uint64_t count = what->alignment > 1
                              ? 1
                              : moietyi_grains_of(buddy, id) / what->grains;

@@ -18,8 +18,11 @@
 
 #define MOIETYI_OWNER_DONE 1U
 
-/* Records that one call needs at most: both sides of what it cuts. */
-#define MOIETYI_RECORDS_NEEDED 4U
+/* Extents from which one call takes intervals. */
+#define MOIETYI_EXTENTS_MOST 8U
+/* Records that one call needs at most: one for each extent that it cuts in the
+ * middle. */
+#define MOIETYI_RECORDS_NEEDED MOIETYI_EXTENTS_MOST
 
 /* The free memory of one owner, under one lock. Nobody calls the driver or waits
  * with it; of two, the higher owner's is taken first, so DONE's is the last. */
