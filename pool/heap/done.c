@@ -12,14 +12,15 @@ static struct moietyi_held lock_done(const struct moietyi_buddy *buddy)
     return held;
 }
 
-bool moietyi_is_free_at(const struct moietyi_buddy *buddy, uint64_t start,
+bool moietyi_is_free_at(const struct moietyi_held *held, uint64_t start,
                         uint64_t grains)
 {
+    const struct moietyi_buddy *buddy = held->hand->buddy;
     uint64_t first = moietyi_where_of(buddy, moietyi_edge_at(buddy, start));
     moietyi_extent_id last = moietyi_edge_at(buddy, start + grains - 1);
     return (moietyi_where_is_free(first) &&
             moietyi_where_start(first) == start) ||
-           (moietyi_where_is_free(moietyi_where_of(buddy, last)) &&
+           (moietyi_holder_of(held, moietyi_where_of(buddy, last)) &&
             moietyi_end_of(buddy, last) == start + grains);
 }
 
@@ -54,7 +55,7 @@ bool moietyi_buddy_give(struct moietyi_buddy *buddy,
                         moietyi_grain start, uint64_t grains)
 {
     struct moietyi_held held = lock_done(buddy);
-    bool is_given = !moietyi_is_free_at(buddy, start.index, grains);
+    bool is_given = !moietyi_is_free_at(&held, start.index, grains);
     (void)affinity;
     if (is_given)
         moietyi_extent_add(&held, start.index, grains, 0);

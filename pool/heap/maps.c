@@ -92,7 +92,7 @@ enum moietyi_map_give moietyi_maps_give(struct moietyi_maps *maps,
     enum moietyi_map_give given = MOIETYI_MAP_TWICE;
     struct moietyi_held held = {maps, NULL, maps};
     moietyi_heap_lock(maps);
-    if (!moietyi_is_free_at(maps->buddy, start.index, grains)) {
+    if (!moietyi_is_free_at(&held, start.index, grains)) {
         /* Done memory joins where its lock is to be had at once. */
         if (moietyi_heap_try_lock(maps->buddy->done))
             held.done = maps->buddy->done;

@@ -174,9 +174,10 @@ struct moietyi_maps *moietyi_holder_of(const struct moietyi_held *held,
  * no memory, or no number. */
 struct moietyi_maps *moietyi_heap_create(struct moietyi_buddy *buddy);
 
-/* done.c: whether an extent of anybody begins or ends where these grains do, so
- * that they are free already. */
-bool moietyi_is_free_at(const struct moietyi_buddy *buddy, uint64_t start,
+/* done.c: whether an extent of anybody begins where these grains do, or one of a
+ * heap that is held ends there, so that they are free already. Of others' extents
+ * the end is not asked: it is two words, and another thread writes them. */
+bool moietyi_is_free_at(const struct moietyi_held *held, uint64_t start,
                         uint64_t grains);
 /* Takes up to `what->count` intervals out of extent `id` and of those that are
  * found next. Returns how many. */
