@@ -18,7 +18,7 @@ void moietyi_bins_insert(struct moietyi_bins *bins,
     extents[id].next = first;
     if (first)
         extents[first].previous = id;
-    else
+    else if (!MOIETYI_HEAP_WEAK(BIT))
         bins->used[bin / 64] |= UINT64_C(1) << bin % 64;
     bins->heads[bin] = id;
 }
@@ -29,7 +29,7 @@ void moietyi_bins_remove(struct moietyi_bins *bins,
 {
     unsigned bin = moietyi_bin_of(grains);
     const struct moietyi_extent *extent = &extents[id];
-    if (extent->next)
+    if (extent->next && !MOIETYI_HEAP_WEAK(LIST))
         extents[extent->next].previous = extent->previous;
     if (extent->previous) {
         extents[extent->previous].next = extent->next;
@@ -43,7 +43,8 @@ void moietyi_bins_remove(struct moietyi_bins *bins,
 static bool has_room(uint64_t start, uint64_t grains,
                      const struct moietyi_want *want)
 {
-    uint64_t skipped = -start & (want->alignment - 1);
+    uint64_t skipped =
+        MOIETYI_HEAP_WEAK(ALIGNMENT) ? 0 : -start & (want->alignment - 1);
     return grains >= skipped && grains - skipped >= want->grains;
 }
 
@@ -64,7 +65,8 @@ static moietyi_extent_id find_in_bin(const struct moietyi_bins *bins,
         uint64_t start = moietyi_where_start(
             atomic_load_explicit(&extents[id].where, memory_order_relaxed));
         looks -= looks != 0;
-        if (!has_room(start, grains, want) || grains > best_grains ||
+        if (!has_room(start, grains, want) ||
+            (grains > best_grains && !MOIETYI_HEAP_WEAK(BEST)) ||
             (grains == best_grains && start > best_start))
             continue;
         best = id;

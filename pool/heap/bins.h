@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "pool/heap/extent.h"
+#include "pool/heap/weaken.h"
 
 #define MOIETYI_BINS 296U
 #define MOIETYI_BIN_WORDS 5U

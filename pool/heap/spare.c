@@ -78,7 +78,8 @@ void moietyi_heap_lock(struct moietyi_maps *heap)
     struct moietyi_buddy *buddy = heap->buddy;
     for (;;) {
         moietyi_lock(&heap->lock);
-        if (heap->spare_count >= MOIETYI_RECORDS_NEEDED)
+        if (heap->spare_count >= MOIETYI_RECORDS_NEEDED ||
+            (heap->spare_count && MOIETYI_HEAP_WEAK(RECORDS)))
             return;
         moietyi_unlock(&heap->lock);
         struct hand hand = take_records(buddy);
@@ -122,7 +123,8 @@ void moietyi_spare_put(struct moietyi_maps *heap, moietyi_extent_id id)
 {
     struct moietyi_extent *extent = &heap->buddy->extents[id];
     /* relaxed: under the lock of the owner in it. */
-    atomic_store_explicit(&extent->where, 0, memory_order_relaxed);
+    if (!MOIETYI_HEAP_WEAK(PUT))
+        atomic_store_explicit(&extent->where, 0, memory_order_relaxed);
     extent->next = heap->spare;
     heap->spare = id;
     heap->spare_count++;

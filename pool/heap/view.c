@@ -14,7 +14,7 @@ struct moietyi_held moietyi_view_lock(const struct moietyi_view *view)
     struct moietyi_held held = {view->maps, NULL, NULL};
     if (held.own)
         moietyi_heap_lock(held.own);
-    if (!view->is_own_only || !held.own) {
+    if (!view->is_own_only || !held.own || MOIETYI_HEAP_WEAK(OWN_ONLY)) {
         held.done = view->buddy->done;
         moietyi_heap_lock(held.done);
     }
@@ -112,7 +112,7 @@ static struct run run_around(const struct moietyi_held *held,
     const struct moietyi_buddy *buddy = held->hand->buddy;
     struct run run = {moietyi_start_of(buddy, id), moietyi_end_of(buddy, id)};
     moietyi_extent_id next = extent_before(held, run.start);
-    if (next && !is_streams_own(held, next)) {
+    if (next && !is_streams_own(held, next) && !MOIETYI_HEAP_WEAK(RUN)) {
         run.start = moietyi_start_of(buddy, next);
         next = extent_before(held, run.start);
     }
@@ -241,7 +241,8 @@ bool moietyi_view_claim(const struct moietyi_view *view, moietyi_grain start,
 {
     struct moietyi_held held = moietyi_view_lock(view);
     uint64_t end = start.index + grains;
-    bool is_free = held_free_from(&held, start.index, end) == grains;
+    bool is_free = held_free_from(&held, start.index, end) == grains ||
+                   MOIETYI_HEAP_WEAK(CLAIM);
     if (is_free)
         take_pieces(&held, start.index, end);
     moietyi_view_unlock(&held);
