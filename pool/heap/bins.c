@@ -22,7 +22,7 @@ void moietyi_bins_insert(struct moietyi_bins *bins,
     extents[id].next = first;
     if (first)
         extents[first].previous = id;
-    else
+    else if (!MOIETYI_HEAP_WEAK(BIT))
         flip_bit(bins, bin);
     bins->heads[bin] = id;
 }
@@ -33,7 +33,7 @@ void moietyi_bins_remove(struct moietyi_bins *bins,
 {
     unsigned bin = moietyi_bin_of(grains);
     const struct moietyi_extent *extent = &extents[id];
-    if (extent->next)
+    if (extent->next && !MOIETYI_HEAP_WEAK(LIST))
         extents[extent->next].previous = extent->previous;
     if (extent->previous) {
         extents[extent->previous].next = extent->next;

@@ -21,11 +21,13 @@ bool moietyi_is_free_at(const struct moietyi_held *held, uint64_t start,
 {
     const struct moietyi_buddy *buddy = held->hand->buddy;
     uint64_t first = moietyi_where_of(buddy, moietyi_edge_at(buddy, start));
-    moietyi_extent_id last = moietyi_edge_at(buddy, start + grains - 1);
-    return (moietyi_where_is_free(first) &&
-            moietyi_where_start(first) == start) ||
-           (moietyi_holder_of(held, moietyi_where_of(buddy, last)) &&
-            moietyi_end_of(buddy, last) == start + grains);
+    moietyi_extent_id id = moietyi_edge_at(buddy, start + grains - 1);
+    uint64_t last = moietyi_where_of(buddy, id);
+    if (moietyi_where_is_free(first) && moietyi_where_start(first) == start)
+        return !MOIETYI_HEAP_WEAK(TWICE);
+    return (moietyi_holder_of(held, last) ||
+            (MOIETYI_HEAP_WEAK(TWICE_OTHERS) && moietyi_where_is_free(last))) &&
+           moietyi_end_of(buddy, id) == start + grains;
 }
 
 void moietyi_buddy_cover(struct moietyi_buddy *buddy, moietyi_page first,
@@ -156,7 +158,7 @@ static uint64_t longest(const struct moietyi_buddy *buddy, bool is_pages)
     uint64_t most = 0;
     for (unsigned bin = moietyi_bins_last(bins, MOIETYI_BINS); bin;
          bin = moietyi_bins_last(bins, bin)) {
-        if (most && (!is_pages ||
+        if (most && (!is_pages || MOIETYI_HEAP_WEAK(LONGEST) ||
                      bin < moietyi_bin_of((most + 1) * MOIETYI_PAGE_GRAINS)))
             break;
         for (moietyi_extent_id id = bins->heads[bin]; id;

@@ -23,6 +23,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "pool/heap/weaken.h"
+
 typedef uint32_t moietyi_extent_id;
 
 /* start 38 bits | owner 20 | spare 4 | age 1 | free 1; a block in an inbox has its

@@ -11,7 +11,7 @@ struct moietyi_maps *moietyi_holder_of(const struct moietyi_held *held,
     uint32_t owner = moietyi_where_owner(where);
     if (!moietyi_where_is_free(where))
         return NULL;
-    if (held->own && held->own->owner == owner)
+    if (held->own && (held->own->owner == owner || MOIETYI_HEAP_WEAK(HOLDER)))
         return held->own;
     return held->done && held->done->owner == owner ? held->done : NULL;
 }
@@ -27,8 +27,9 @@ static void set_edges(struct moietyi_buddy *buddy, moietyi_extent_id id,
 {
     /* relaxed: extent.h says who believes them. */
     atomic_store_explicit(&buddy->edges[start], id, memory_order_relaxed);
-    atomic_store_explicit(&buddy->edges[start + grains - 1], id,
-                          memory_order_relaxed);
+    if (!MOIETYI_HEAP_WEAK(LAST_EDGE)) /* relaxed: as above. */
+        atomic_store_explicit(&buddy->edges[start + grains - 1], id,
+                              memory_order_relaxed);
 }
 
 /* Of the pages whose first grain is in [start, end). */
@@ -55,9 +56,10 @@ static void list_extent(struct moietyi_maps *heap, moietyi_extent_id id,
     struct moietyi_extent *extent = moietyi_extent_of(buddy, id);
     /* relaxed: by the lock, both. */
     atomic_store_explicit(&extent->grains, grains, memory_order_relaxed);
-    atomic_store_explicit(&extent->where,
-                          moietyi_where(start, heap->owner, age),
-                          memory_order_relaxed);
+    if (!MOIETYI_HEAP_WEAK(WORD)) /* relaxed: as above. */
+        atomic_store_explicit(&extent->where,
+                              moietyi_where(start, heap->owner, age),
+                              memory_order_relaxed);
     set_edges(buddy, id, start, grains);
     moietyi_bins_insert(&heap->bins[age], buddy->extents, id, grains);
     count_grains(heap, age, grains);
@@ -69,7 +71,8 @@ static void unlist_extent(struct moietyi_maps *heap, moietyi_extent_id id)
     uint32_t age = moietyi_where_age(moietyi_where_of(buddy, id));
     uint64_t grains = moietyi_grains_of(buddy, id);
     moietyi_bins_remove(&heap->bins[age], buddy->extents, id, grains);
-    count_grains(heap, age, -grains);
+    if (!MOIETYI_HEAP_WEAK(SUM))
+        count_grains(heap, age, -grains);
 }
 
 /* --- into a heap --- */
@@ -92,7 +95,7 @@ static bool may_join(const struct growing *growing, uint64_t where)
 {
     return moietyi_where_is_free(where) &&
            moietyi_where_owner(where) == growing->heap->owner &&
-           moietyi_where_age(where) == growing->age;
+           (moietyi_where_age(where) == growing->age || MOIETYI_HEAP_WEAK(AGE));
 }
 
 static void join(struct growing *growing, moietyi_extent_id id)
@@ -113,7 +116,7 @@ static void join(struct growing *growing, moietyi_extent_id id)
         moietyi_spare_put(growing->held->hand, growing->kept);
     growing->kept = id;
     growing->kept_start = start;
-    growing->kept_end = end;
+    growing->kept_end = MOIETYI_HEAP_WEAK(KEPT) ? growing->end : end;
 }
 
 static void join_behind(struct growing *growing)
@@ -123,7 +126,9 @@ static void join_behind(struct growing *growing)
         return;
     moietyi_extent_id id = moietyi_edge_at(buddy, growing->end);
     uint64_t where = moietyi_where_of(buddy, id);
-    if (may_join(growing, where) && moietyi_where_start(where) == growing->end)
+    if (may_join(growing, where) &&
+        (moietyi_where_start(where) == growing->end ||
+         MOIETYI_HEAP_WEAK(JOIN_START)))
         join(growing, id);
 }
 
@@ -134,7 +139,8 @@ static void join_before(struct growing *growing)
         return;
     moietyi_extent_id id = moietyi_edge_at(buddy, growing->start - 1);
     if (may_join(growing, moietyi_where_of(buddy, id)) &&
-        moietyi_end_of(buddy, id) == growing->start)
+        (moietyi_end_of(buddy, id) == growing->start ||
+         MOIETYI_HEAP_WEAK(JOIN_END)))
         join(growing, id);
 }
 
@@ -148,8 +154,9 @@ static void settle(struct growing *growing)
         growing->kept_start = growing->kept_end = growing->start;
     }
     /* Those that it began with, or that are new to it. */
-    set_covers(buddy, growing->kept, growing->start + 1,
-               growing->kept_start + 1);
+    if (!MOIETYI_HEAP_WEAK(COVERS))
+        set_covers(buddy, growing->kept, growing->start + 1,
+                   growing->kept_start + 1);
     set_covers(buddy, growing->kept,
                growing->kept_end > growing->start ? growing->kept_end
                                                   : growing->start + 1,
@@ -220,7 +227,8 @@ static void add_side(const struct moietyi_held *held, struct moietyi_maps *heap,
                      uint64_t start, uint64_t end, uint32_t age)
 {
     moietyi_extent_id id = moietyi_spare_take(held->hand);
-    set_covers(heap->buddy, id, start + 1, end);
+    if (!MOIETYI_HEAP_WEAK(SIDE_COVERS))
+        set_covers(heap->buddy, id, start + 1, end);
     list_extent(heap, id, start, end - start, age);
 }
 
@@ -239,7 +247,7 @@ void moietyi_extent_cut(const struct moietyi_held *held, moietyi_extent_id id,
         moietyi_spare_put(held->hand, id);
     } else if (start - first >= last - end) {
         keep_side(heap, id, first, start, age);
-        if (end != last)
+        if (end != last && !MOIETYI_HEAP_WEAK(CUT))
             add_side(held, heap, end, last, age);
     } else {
         keep_side(heap, id, end, last, age);

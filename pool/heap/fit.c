@@ -54,7 +54,8 @@ static uint64_t run_grains_of(const struct moietyi_buddy *buddy, uint32_t owner,
 static bool has_room(uint64_t start, uint64_t grains,
                      const struct moietyi_want *want)
 {
-    uint64_t skipped = -start & (want->alignment - 1);
+    uint64_t skipped =
+        MOIETYI_HEAP_WEAK(ALIGNMENT) ? 0 : -start & (want->alignment - 1);
     return grains >= skipped && grains - skipped >= want->grains;
 }
 
@@ -69,7 +70,7 @@ static void look(const struct moietyi_buddy *buddy, moietyi_extent_id id,
         want->grains < LONG_GRAINS
             ? grains
             : run_grains_of(buddy, want->owner, start, start + grains);
-    if (!best->id || run < best->run ||
+    if (!best->id || (run < best->run && !MOIETYI_HEAP_WEAK(BEST)) ||
         (run == best->run && start < best->start))
         *best = (struct moietyi_fit){id, run, start};
 }

@@ -67,7 +67,8 @@ static void forget_extents(struct moietyi_maps *maps)
         while ((id = any_extent(maps, age))) {
             moietyi_bins_remove(&maps->bins[age], buddy->extents, id,
                                 moietyi_grains_of(buddy, id));
-            moietyi_spare_put(maps, id);
+            if (!MOIETYI_HEAP_WEAK(DESTROY))
+                moietyi_spare_put(maps, id);
         }
         /* relaxed: by the lock. */
         atomic_store_explicit(&maps->grains[age], 0, memory_order_relaxed);
@@ -138,7 +139,8 @@ uint64_t moietyi_maps_close(struct moietyi_maps *maps)
     moietyi_heap_lock(maps);
     uint32_t fresh = moietyi_fresh_of(maps);
     grains = moietyi_maps_grains(maps, MOIETYI_FRESH);
-    while (hand_some(&held, maps, fresh ^ 1, fresh))
+    while (!MOIETYI_HEAP_WEAK(CLOSE) &&
+           hand_some(&held, maps, fresh ^ 1, fresh))
         ;
     /* relaxed: by the lock. */
     atomic_store_explicit(&maps->fresh, fresh ^ 1, memory_order_relaxed);
@@ -154,9 +156,11 @@ uint64_t moietyi_maps_drain(struct moietyi_maps *maps, enum moietyi_map_age age)
     uint64_t more;
     do {
         moietyi_heap_lock(maps);
-        moietyi_heap_lock(done);
+        if (!MOIETYI_HEAP_WEAK(DRAIN_LOCK))
+            moietyi_heap_lock(done);
         more = hand_some(&held, maps, age_of(maps, age), 0);
-        moietyi_heap_unlock(done);
+        if (!MOIETYI_HEAP_WEAK(DRAIN_LOCK))
+            moietyi_heap_unlock(done);
         moietyi_heap_unlock(maps);
         grains += more;
     } while (more);
@@ -173,9 +177,11 @@ uint64_t moietyi_maps_hand(struct moietyi_maps *maps, enum moietyi_map_age age,
     uint64_t more;
     do {
         moietyi_heap_lock(first);
-        moietyi_heap_lock(second);
+        if (!MOIETYI_HEAP_WEAK(HAND_LOCK))
+            moietyi_heap_lock(second);
         more = hand_some(&held, maps, age_of(maps, age), moietyi_fresh_of(to));
-        moietyi_heap_unlock(second);
+        if (!MOIETYI_HEAP_WEAK(HAND_LOCK))
+            moietyi_heap_unlock(second);
         moietyi_heap_unlock(first);
         grains += more;
     } while (more);

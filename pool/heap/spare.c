@@ -84,7 +84,8 @@ static void give_hand(struct moietyi_maps *heap, uint32_t keep)
 
 void moietyi_spare_stock(struct moietyi_maps *heap)
 {
-    if (heap->spare_count >= MOIETYI_RECORDS_NEEDED)
+    if (heap->spare_count >= MOIETYI_RECORDS_NEEDED ||
+        (heap->spare_count && MOIETYI_HEAP_WEAK(RECORDS)))
         return;
     while (heap->spare_count < RECORDS_REFILL)
         moietyi_spare_put(heap, moietyi_record_take(heap->buddy));
@@ -112,8 +113,9 @@ moietyi_extent_id moietyi_spare_take(struct moietyi_maps *heap)
 void moietyi_spare_put(struct moietyi_maps *heap, moietyi_extent_id id)
 {
     /* relaxed: under the lock of the owner in it. */
-    atomic_store_explicit(&heap->buddy->extents[id].where, 0,
-                          memory_order_relaxed);
+    if (!MOIETYI_HEAP_WEAK(PUT))
+        atomic_store_explicit(&heap->buddy->extents[id].where, 0,
+                              memory_order_relaxed);
     set_below(heap->buddy, id, heap->spare);
     heap->spare = id;
     heap->spare_count++;

@@ -17,7 +17,7 @@ struct moietyi_held moietyi_view_lock(const struct moietyi_view *view)
     struct moietyi_held held = {view->maps, NULL, NULL};
     if (held.own)
         moietyi_heap_lock(held.own);
-    if (!view->is_own_only || !held.own) {
+    if (!view->is_own_only || !held.own || MOIETYI_HEAP_WEAK(OWN_ONLY)) {
         held.done = view->buddy->done;
         moietyi_heap_lock(held.done);
     }
@@ -148,7 +148,7 @@ static struct run run_around(const struct moietyi_held *held,
     const struct moietyi_buddy *buddy = held->hand->buddy;
     struct run run = {moietyi_start_of(buddy, id), moietyi_end_of(buddy, id)};
     moietyi_extent_id next = extent_before(held, run.start);
-    if (next && !is_streams_own(held, next)) {
+    if (next && !is_streams_own(held, next) && !MOIETYI_HEAP_WEAK(RUN)) {
         run.start = moietyi_start_of(buddy, next);
         next = extent_before(held, run.start);
     }
@@ -214,8 +214,9 @@ static bool take_run(const struct moietyi_held *held,
 {
     struct run best = {0, fit->run};
     unsigned looks = fit->id ? RUNS_BESIDE : RUNS_LAST;
-    for (unsigned bin =
-             last_bin_of(held->own, moietyi_bin_of(want->grains) + 1);
+    /* Where none fits, one that is long enough is not aligned, but a run may be. */
+    unsigned end = fit->id ? moietyi_bin_of(want->grains) + 1 : MOIETYI_BINS;
+    for (unsigned bin = last_bin_of(held->own, end);
          bin && (looks || want->is_thorough); bin = last_bin_of(held->own, bin))
         for (uint32_t age = 0; age < MOIETYI_AGES; age++)
             look_at_runs(held, age, bin, want, &looks, &best);
@@ -323,7 +324,8 @@ bool moietyi_view_claim(const struct moietyi_view *view, moietyi_grain start,
 {
     struct moietyi_held held = moietyi_view_lock(view);
     uint64_t end = start.index + grains;
-    bool is_free = held_free_from(&held, start.index, end) == grains;
+    bool is_free = held_free_from(&held, start.index, end) == grains ||
+                   MOIETYI_HEAP_WEAK(CLAIM);
     if (is_free)
         take_pieces(&held, start.index, end);
     moietyi_view_unlock(&held);

@@ -18,6 +18,9 @@
  * and DONE's sees all of both. No free is refused as a second one. What becomes DONE,
  * or another stream's, has no work of a stream before it.
  *
+ * More than the code does: a free also joins the closed age of its stream, and what
+ * is done where that lock is to be had. The code joins its own label alone.
+ *
  * Left out: bins, sums, covers, the bounds on what is absorbed or handed on at once,
  * where records come from, and memory orders (orders/extents_mo.c).
  *

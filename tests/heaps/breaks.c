@@ -1,0 +1,253 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Four pages. Page 0 is held, but for two extents of one stream, of 32 and 33
+ * grains with a grain between them, which are fresh, and one of 70 that is closed.
+ * What is done begins in page 1 and ends with the space.
+ */
+#include "tests/heaps/breaks.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pool/heap/state.h"
+
+#define PAGES 4U
+#define FIRST 100U
+#define SECOND 133U
+#define CLOSED 1000U
+#define DONE (MOIETYI_PAGE_GRAINS + 5)
+#define ANYWHERE UINT64_MAX /* what is broken is of no grain */
+
+struct tables {
+    struct moietyi_buddy *buddy;
+    struct moietyi_maps *maps;
+    struct moietyi_bins *bins; /* of what is fresh */
+    moietyi_extent_id first;
+    moietyi_extent_id second;
+    moietyi_extent_id closed;
+    moietyi_extent_id done;
+};
+
+static moietyi_extent_id at(const struct tables *tables, uint64_t grain)
+{
+    return moietyi_edge_at(tables->buddy, grain);
+}
+
+static void set_grains(struct tables *tables, moietyi_extent_id id,
+                       uint64_t grains)
+{
+    tables->buddy->extents[id].grains = grains;
+}
+
+static void set_where(struct tables *tables, moietyi_extent_id id,
+                      uint64_t start, uint32_t owner, uint32_t age)
+{
+    tables->buddy->extents[id].where = moietyi_where(start, owner, age);
+}
+
+/* --- the breaks --- */
+
+static void go_beyond_the_space(struct tables *tables)
+{
+    set_grains(tables, tables->done, PAGES * MOIETYI_PAGE_GRAINS - DONE + 1);
+}
+
+static void have_no_grains(struct tables *tables)
+{
+    moietyi_bins_remove(tables->bins, tables->buddy->extents, tables->first,
+                        32);
+    moietyi_bins_insert(tables->bins, tables->buddy->extents, tables->first, 0);
+    set_grains(tables, tables->first, 0);
+}
+
+static void have_another_owner(struct tables *tables)
+{
+    set_where(tables, tables->first, FIRST, MOIETYI_OWNER_DONE,
+              moietyi_fresh_of(tables->maps));
+}
+
+static void have_another_age(struct tables *tables)
+{
+    set_where(tables, tables->first, FIRST, tables->maps->owner,
+              moietyi_fresh_of(tables->maps) ^ 1);
+}
+
+static void be_no_extent(struct tables *tables)
+{
+    tables->buddy->extents[tables->closed].where = 0;
+}
+
+static void lose_first_edge(struct tables *tables)
+{
+    tables->buddy->edges[FIRST] = tables->second;
+}
+
+static void lose_last_edge(struct tables *tables)
+{
+    tables->buddy->edges[CLOSED + 69] = 0;
+}
+
+static void lose_cover(struct tables *tables)
+{
+    tables->buddy->covers[3] = 0;
+}
+
+static void lose_cover_of_next_page(struct tables *tables)
+{
+    tables->buddy->covers[2] = tables->first;
+}
+
+static void be_apart(struct tables *tables)
+{
+    tables->buddy->edges[SECOND - 1] = tables->first;
+    set_grains(tables, tables->first, SECOND - FIRST);
+}
+
+static void be_in_another_bin(struct tables *tables)
+{
+    set_grains(tables, tables->first, 36);
+}
+
+static void break_list(struct tables *tables)
+{
+    tables->buddy->extents[tables->second].previous = tables->closed;
+    tables->buddy->extents[tables->first].previous = tables->closed;
+}
+
+static void have_bit_of_empty_bin(struct tables *tables)
+{
+    tables->bins->used[4] |= 1;
+}
+
+static void lack_bit(struct tables *tables)
+{
+    unsigned bin = moietyi_bin_of(32);
+    tables->bins->used[bin / 64] &= ~(UINT64_C(1) << bin % 64);
+}
+
+static void count_too_much(struct tables *tables)
+{
+    tables->maps->grains[moietyi_fresh_of(tables->maps)] += 1;
+}
+
+static void count_too_little(struct tables *tables)
+{
+    tables->buddy->done->grains[0] -= 1;
+}
+
+static void start_a_block(struct tables *tables)
+{
+    tables->buddy->classes[FIRST] = 7;
+}
+
+static void start_a_block_within(struct tables *tables)
+{
+    tables->buddy->classes[2 * MOIETYI_PAGE_GRAINS + 77] = 7;
+}
+
+static const struct {
+    const char *name;
+    void (*run)(struct tables *tables);
+    const char *says;
+    uint64_t where;
+} breaks[] = {
+    {"ExtentBeyondTheSpace", go_beyond_the_space, "H1:", DONE},
+    {"ExtentWithoutGrains", have_no_grains, "H1:", FIRST},
+    {"WordOfAnotherOwner", have_another_owner, "H2:", FIRST},
+    {"WordOfAnotherAge", have_another_age, "H2:", FIRST},
+    {"WordOfNoExtent", be_no_extent, "H2:", 0},
+    {"FirstEdge", lose_first_edge, "H3: an edge", FIRST},
+    {"LastEdge", lose_last_edge, "H3: an edge", CLOSED},
+    {"CoverOfLastPage", lose_cover, "H3: a page", DONE},
+    {"CoverOfNextPage", lose_cover_of_next_page, "H3: a page", DONE},
+    {"NeighboursApart", be_apart, "H4:", FIRST},
+    {"AnotherBin", be_in_another_bin, "H5: an extent", FIRST},
+    {"List", break_list, "H5: a list", 0},
+    {"BitOfEmptyBin", have_bit_of_empty_bin, "H5: a bin's bit", ANYWHERE},
+    {"NoBit", lack_bit, "H5: a bin's bit", 0},
+    {"SumTooLarge", count_too_much, "H5: a sum", ANYWHERE},
+    {"SumTooSmall", count_too_little, "H5: a sum", ANYWHERE},
+    {"BlockAtTheStart", start_a_block, "H6:", FIRST},
+    {"BlockWithin", start_a_block_within, "H6:", 2 * MOIETYI_PAGE_GRAINS + 77},
+};
+
+/* --- the space --- */
+
+/* False: it is not as the head of this file says. */
+static bool set_up(struct tables *tables)
+{
+    if (moietyi_buddy_create(PAGES, &tables->buddy) != MOIETY_OK)
+        return false;
+    const struct moietyi_view done = {tables->buddy, NULL, false};
+    tables->maps = moietyi_maps_create(tables->buddy);
+    if (!tables->maps)
+        return false;
+    moietyi_buddy_add(tables->buddy, (moietyi_page){0}, PAGES);
+    bool is_right = moietyi_view_claim(&done, moietyi_grain_at(0), DONE) &&
+                    moietyi_maps_give(tables->maps, moietyi_grain_at(CLOSED),
+                                      70) == MOIETYI_MAP_GIVEN &&
+                    moietyi_maps_close(tables->maps) == 70 &&
+                    moietyi_maps_give(tables->maps, moietyi_grain_at(FIRST),
+                                      32) == MOIETYI_MAP_GIVEN &&
+                    moietyi_maps_give(tables->maps, moietyi_grain_at(SECOND),
+                                      33) == MOIETYI_MAP_GIVEN;
+    tables->bins = &tables->maps->bins[moietyi_fresh_of(tables->maps)];
+    tables->first = at(tables, FIRST);
+    tables->second = at(tables, SECOND);
+    tables->closed = at(tables, CLOSED);
+    tables->done = at(tables, DONE);
+    return is_right;
+}
+
+static const char *check(const struct tables *tables, uint64_t *where)
+{
+    /* A pool's streams have no heap before their first free. */
+    const struct moietyi_maps *const maps[] = {NULL, tables->maps};
+    moietyi_grain grain = {0};
+    const char *says = moietyi_maps_check(maps, 2, &grain);
+    if (!says)
+        says = moietyi_buddy_check(tables->buddy, &grain);
+    if (!says)
+        says = moietyi_buddy_check_merged(tables->buddy, &grain);
+    *where = grain.index;
+    return says;
+}
+
+size_t heap_breaks_count(void)
+{
+    return sizeof(breaks) / sizeof(breaks[0]);
+}
+
+const char *heap_breaks_name(size_t index)
+{
+    return breaks[index].name;
+}
+
+const char *heap_breaks_run(size_t index)
+{
+    static char message[160];
+    struct tables tables;
+    uint64_t where = 0;
+    memset(&tables, 0, sizeof(tables));
+    message[0] = 0;
+    if (!set_up(&tables) || check(&tables, &where)) {
+        (void)snprintf(message, sizeof(message), "the space is broken before");
+    } else {
+        breaks[index].run(&tables);
+        const char *says = check(&tables, &where);
+        if (!says ||
+            strncmp(says, breaks[index].says, strlen(breaks[index].says)) !=
+                0 ||
+            (breaks[index].where != ANYWHERE && where != breaks[index].where))
+            (void)snprintf(message, sizeof(message),
+                           "must say %s of %llu, says %s of %llu",
+                           breaks[index].says,
+                           (unsigned long long)breaks[index].where,
+                           says ? says : "nothing", (unsigned long long)where);
+    }
+    free(tables.maps);
+    moietyi_buddy_destroy(tables.buddy);
+    return message[0] ? message : NULL;
+}

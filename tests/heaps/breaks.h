@@ -1,0 +1,26 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The verifier must be able to fail: each case breaks the tables of a small space
+ * by hand, and has what the verifier must say of them, and where. In C, which may
+ * look into the tables.
+ */
+#ifndef MOIETY_TESTS_HEAPS_BREAKS_H_
+#define MOIETY_TESTS_HEAPS_BREAKS_H_
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+size_t heap_breaks_count(void);
+const char *heap_breaks_name(size_t index);
+/* NULL: the verifier was content before, and said what it must afterwards. */
+const char *heap_breaks_run(size_t index);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
