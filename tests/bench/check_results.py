@@ -16,7 +16,7 @@ NUMBERS = ("ns_per_op_median", "ns_per_op_mean", "ns_per_op_median_min",
            "threads", "size_bytes", "repeats", "cell_us", "seed", "processors")
 # A call may take less time than the clock can tell.
 COUNTS = ("preempted_repetitions_discarded", "ns_per_call_p99",
-          "ns_per_call_p999")
+          "ns_per_call_p999", "streams")
 FLAGS = ("clean", "pinned", "is_standin", "simulated_costs", "host_memory")
 TEXTS = ("workload", "subject", "driver", "cpu", "commit", "lag")
 RATES = ("cache_hit_rate",)
