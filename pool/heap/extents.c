@@ -216,20 +216,14 @@ void moietyi_extent_hand(const struct moietyi_held *held,
 
 /* --- out of it --- */
 
-/* One of the two sides of a cut goes on with the record that is there. */
-static void keep_side(struct moietyi_maps *heap, moietyi_extent_id id,
-                      uint64_t start, uint64_t end, uint32_t age)
-{
-    list_extent(heap, id, start, end - start, age);
-}
-
+/* The shorter side of a cut; the longer goes on with the record that is there. */
 static void add_side(const struct moietyi_held *held, struct moietyi_maps *heap,
-                     uint64_t start, uint64_t end, uint32_t age)
+                     uint64_t start, uint64_t grains, uint32_t age)
 {
     moietyi_extent_id id = moietyi_spare_take(held->hand);
     if (!MOIETYI_HEAP_WEAK(SIDE_COVERS))
-        set_covers(heap->buddy, id, start + 1, end);
-    list_extent(heap, id, start, end - start, age);
+        set_covers(heap->buddy, id, start + 1, start + grains);
+    list_extent(heap, id, start, grains, age);
 }
 
 void moietyi_extent_cut(const struct moietyi_held *held, moietyi_extent_id id,
@@ -246,13 +240,13 @@ void moietyi_extent_cut(const struct moietyi_held *held, moietyi_extent_id id,
     if (start == first && end == last) {
         moietyi_spare_put(held->hand, id);
     } else if (start - first >= last - end) {
-        keep_side(heap, id, first, start, age);
+        list_extent(heap, id, first, start - first, age);
         if (end != last && !MOIETYI_HEAP_WEAK(CUT))
-            add_side(held, heap, end, last, age);
+            add_side(held, heap, end, last - end, age);
     } else {
-        keep_side(heap, id, end, last, age);
+        list_extent(heap, id, end, last - end, age);
         if (start != first)
-            add_side(held, heap, first, start, age);
+            add_side(held, heap, first, start - first, age);
     }
 }
 

@@ -10,7 +10,7 @@
 #include "pool/heap/state.h"
 
 /* Beyond one for each grain: what heaps have in their hands. */
-#define RECORDS_IN_HANDS (MOIETYI_OWNERS_MAX * 64)
+#define RECORDS_IN_HANDS ((uint64_t)MOIETYI_OWNERS_MAX * 64)
 
 struct layout {
     char *base;   /* NULL while only sizes are added up */
