@@ -192,7 +192,8 @@ static int run_workload(const struct workload *workload)
     for (unsigned threads = 1; threads <= 4; threads *= 4) {
         for (unsigned i = 0; i < WORKLOAD_SIZES_MAX; i++) {
             size_t own = workload->sizes_bytes[i];
-            struct plan_cell cell = {workload, own ? own : 1000, threads};
+            struct plan_cell cell = {workload, own ? own : 1000, threads,
+                                     threads};
             bool is_size = workload->sizes_bytes[0] ? own != 0 : i == 0;
             if (!is_size || !plan_applies(&cell, &bookkeeper) ||
                 is_large(&cell))
