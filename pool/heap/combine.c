@@ -26,25 +26,18 @@ static void finish(struct moietyi_heap_call *call)
 
 /* --- what is left --- */
 
-static struct moietyi_held held_alone(struct moietyi_maps *heap)
-{
-    return heap->owner == MOIETYI_OWNER_DONE
-               ? (struct moietyi_held){NULL, heap, heap}
-               : (struct moietyi_held){heap, NULL, heap};
-}
-
-/* A block of the inbox, which is in no table yet; returns its grains. What is free
- * already, nobody may free: the caller is gone, and the memory stays as it is. */
+/* A block of the inbox is in no table yet. If its memory is free already, that stays
+ * as it is: the caller is gone. Returns its grains. */
 static uint64_t take_in(struct moietyi_maps *heap, moietyi_extent_id id)
 {
     struct moietyi_buddy *buddy = heap->buddy;
-    const struct moietyi_held held = held_alone(heap);
+    const struct moietyi_held held = moietyi_held_of(heap);
     uint64_t start = moietyi_start_of(buddy, id);
     uint64_t grains = moietyi_grains_of(buddy, id);
     if (moietyi_is_free_at(&held, start, grains))
         moietyi_spare_put(heap, id);
     else
-        moietyi_extent_put(&held, id, start, grains, moietyi_fresh_of(heap));
+        moietyi_extent_add(&held, id, start, grains, moietyi_fresh_of(heap));
     return grains;
 }
 
@@ -167,7 +160,7 @@ static void leave_block(struct moietyi_maps *heap, uint64_t start,
 bool moietyi_heap_free(struct moietyi_maps *heap, uint64_t start,
                        uint64_t grains)
 {
-    const struct moietyi_held held = held_alone(heap);
+    const struct moietyi_held held = moietyi_held_of(heap);
     if (!moietyi_heap_try_lock(heap)) {
         leave_block(heap, start, grains);
         help(heap);
@@ -175,7 +168,7 @@ bool moietyi_heap_free(struct moietyi_maps *heap, uint64_t start,
     }
     bool is_right = !moietyi_is_free_at(&held, start, grains);
     if (is_right)
-        moietyi_extent_add(&held, start, grains, moietyi_fresh_of(heap));
+        moietyi_extent_add(&held, 0, start, grains, moietyi_fresh_of(heap));
     moietyi_heap_unlock(heap);
     return is_right;
 }

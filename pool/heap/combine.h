@@ -1,10 +1,10 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * What goes to a heap whose lock another thread holds. A block that is freed is left
- * in the inbox, and its caller goes on. A call that has to find something is left
- * as well, and the holder does it before it goes: what the calls read and write
- * stays in one processor's caches, which is most of what they cost. This is flat
+ * Frees and calls on a heap whose lock another thread holds. A free leaves its block
+ * in the inbox and goes on. A call that has to find something is left as well, and
+ * the holder does it before it goes: all that calls read and write stays in the
+ * caches of one processor, where most of their time goes. This is flat
  * combining (D. Hendler, I. Incze, N. Shavit, M. Tzafrir: "Flat Combining and the
  * Synchronization-Parallelism Tradeoff", SPAA 2010), with a list in place of
  * records of threads.

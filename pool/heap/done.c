@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * What is done: the heap of the space itself, from which anybody may take.
+ * The heap of done memory, which is the space's own: any thread may take from it.
  */
 #include "pool/heap/combine.h"
 
@@ -10,9 +10,8 @@
 
 static struct moietyi_held lock_done(const struct moietyi_buddy *buddy)
 {
-    struct moietyi_held held = {NULL, buddy->done, buddy->done};
-    moietyi_heap_lock(held.done);
-    return held;
+    moietyi_heap_lock(buddy->done);
+    return moietyi_held_of(buddy->done);
 }
 
 /* An end is the sum of two words, so only that of an extent whose lock is held. */
@@ -42,7 +41,7 @@ void moietyi_buddy_add(struct moietyi_buddy *buddy, moietyi_page first,
                        uint32_t page_count)
 {
     struct moietyi_held held = lock_done(buddy);
-    moietyi_extent_add(&held, (uint64_t)first.index * MOIETYI_PAGE_GRAINS,
+    moietyi_extent_add(&held, 0, (uint64_t)first.index * MOIETYI_PAGE_GRAINS,
                        (uint64_t)page_count * MOIETYI_PAGE_GRAINS, 0);
     moietyi_view_unlock(&held);
 }
@@ -102,7 +101,7 @@ static void do_take_done(struct moietyi_heap_call *call,
                          struct moietyi_maps *done)
 {
     struct done_call *take = (struct done_call *)call;
-    const struct moietyi_held held = {NULL, done, done};
+    const struct moietyi_held held = moietyi_held_of(done);
     take->taken = moietyi_take_intervals(
         &held, &take->want, moietyi_heaps_find(&held, &take->want).id,
         take->count, take->out);
@@ -154,7 +153,7 @@ static uint64_t whole_pages_of(const struct moietyi_buddy *buddy,
 static uint64_t longest(const struct moietyi_buddy *buddy, bool is_pages)
 {
     struct moietyi_held held = lock_done(buddy);
-    const struct moietyi_bins *bins = &held.done->bins[0];
+    const struct moietyi_bins *bins = &buddy->done->bins[0];
     uint64_t most = 0;
     for (unsigned bin = moietyi_bins_last(bins, MOIETYI_BINS); bin;
          bin = moietyi_bins_last(bins, bin)) {

@@ -16,8 +16,8 @@ struct moietyi_maps *moietyi_holder_of(const struct moietyi_held *held,
     return held->done && held->done->owner == owner ? held->done : NULL;
 }
 
-/* What is left of an extent is worth keeping beside other free memory up to so many
- * times what is taken. */
+/* The rest of an extent is kept beside other free memory if it is at most so many
+ * times as long as the interval. */
 #define LEFT_MOST 8U
 
 /* --- the tables --- */
@@ -75,9 +75,37 @@ static void unlist_extent(struct moietyi_maps *heap, moietyi_extent_id id)
         count_grains(heap, age, -grains);
 }
 
+/* --- neighbours --- */
+
+moietyi_extent_id moietyi_extent_behind(const struct moietyi_buddy *buddy,
+                                        uint64_t end)
+{
+    if (end >= moietyi_space_end(buddy))
+        return 0;
+    moietyi_extent_id id = moietyi_edge_at(buddy, end);
+    uint64_t where = moietyi_where_of(buddy, id);
+    return moietyi_where_is_free(where) && (moietyi_where_start(where) == end ||
+                                            MOIETYI_HEAP_WEAK(JOIN_START))
+               ? id
+               : 0;
+}
+
+moietyi_extent_id moietyi_extent_before(const struct moietyi_buddy *buddy,
+                                        uint64_t start)
+{
+    if (start == 0)
+        return 0;
+    moietyi_extent_id id = moietyi_edge_at(buddy, start - 1);
+    return moietyi_where_is_free(moietyi_where_of(buddy, id)) &&
+                   (moietyi_end_of(buddy, id) == start ||
+                    MOIETYI_HEAP_WEAK(JOIN_END))
+               ? id
+               : 0;
+}
+
 /* --- into a heap --- */
 
-/* What is about to be free, and the longest extent in it, which goes on. */
+/* Memory on its way in, and the longest extent in it, whose record goes on. */
 struct growing {
     const struct moietyi_held *held;
     struct moietyi_maps *heap;
@@ -122,25 +150,16 @@ static void join(struct growing *growing, moietyi_extent_id id)
 static void join_behind(struct growing *growing)
 {
     const struct moietyi_buddy *buddy = growing->heap->buddy;
-    if (growing->end == moietyi_space_end(buddy))
-        return;
-    moietyi_extent_id id = moietyi_edge_at(buddy, growing->end);
-    uint64_t where = moietyi_where_of(buddy, id);
-    if (may_join(growing, where) &&
-        (moietyi_where_start(where) == growing->end ||
-         MOIETYI_HEAP_WEAK(JOIN_START)))
+    moietyi_extent_id id = moietyi_extent_behind(buddy, growing->end);
+    if (may_join(growing, moietyi_where_of(buddy, id)))
         join(growing, id);
 }
 
 static void join_before(struct growing *growing)
 {
     const struct moietyi_buddy *buddy = growing->heap->buddy;
-    if (growing->start == 0)
-        return;
-    moietyi_extent_id id = moietyi_edge_at(buddy, growing->start - 1);
-    if (may_join(growing, moietyi_where_of(buddy, id)) &&
-        (moietyi_end_of(buddy, id) == growing->start ||
-         MOIETYI_HEAP_WEAK(JOIN_END)))
+    moietyi_extent_id id = moietyi_extent_before(buddy, growing->start);
+    if (may_join(growing, moietyi_where_of(buddy, id)))
         join(growing, id);
 }
 
@@ -149,11 +168,9 @@ static void settle(struct growing *growing)
     struct moietyi_buddy *buddy = growing->heap->buddy;
     join_behind(growing);
     join_before(growing);
-    if (!growing->kept) {
+    if (!growing->kept)
         growing->kept = moietyi_spare_take(growing->held->hand);
-        growing->kept_start = growing->kept_end = growing->start;
-    }
-    /* Those that it began with, or that are new to it. */
+    /* Of the pages in front of the extent that goes on, and behind it. */
     if (!MOIETYI_HEAP_WEAK(COVERS))
         set_covers(buddy, growing->kept, growing->start + 1,
                    growing->kept_start + 1);
@@ -170,18 +187,7 @@ static struct moietyi_maps *receiver_of(const struct moietyi_held *held)
     return held->own ? held->own : held->done;
 }
 
-void moietyi_extent_add(const struct moietyi_held *held, uint64_t start,
-                        uint64_t grains, uint32_t age)
-{
-    struct growing growing = {.held = held,
-                              .heap = receiver_of(held),
-                              .age = age,
-                              .start = start,
-                              .end = start + grains};
-    settle(&growing);
-}
-
-void moietyi_extent_put(const struct moietyi_held *held, moietyi_extent_id id,
+void moietyi_extent_add(const struct moietyi_held *held, moietyi_extent_id id,
                         uint64_t start, uint64_t grains, uint32_t age)
 {
     struct growing growing = {.held = held,
@@ -283,24 +289,6 @@ moietyi_extent_id moietyi_extent_at(const struct moietyi_held *held,
     return 0;
 }
 
-/* Of anybody: a hint. */
-static bool is_free_behind(const struct moietyi_buddy *buddy, uint64_t end)
-{
-    if (end == moietyi_space_end(buddy))
-        return false;
-    uint64_t where = moietyi_where_of(buddy, moietyi_edge_at(buddy, end));
-    return moietyi_where_is_free(where) && moietyi_where_start(where) == end;
-}
-
-static bool is_free_before(const struct moietyi_buddy *buddy, uint64_t start)
-{
-    if (start == 0)
-        return false;
-    moietyi_extent_id id = moietyi_edge_at(buddy, start - 1);
-    return moietyi_where_is_free(moietyi_where_of(buddy, id)) &&
-           moietyi_end_of(buddy, id) == start;
-}
-
 uint64_t moietyi_extent_place(const struct moietyi_buddy *buddy,
                               moietyi_extent_id id, uint64_t grains,
                               uint64_t alignment)
@@ -308,10 +296,11 @@ uint64_t moietyi_extent_place(const struct moietyi_buddy *buddy,
     uint64_t start = moietyi_start_of(buddy, id);
     uint64_t end = moietyi_end_of(buddy, id);
     if (end - start - grains <= LEFT_MOST * grains &&
-        is_free_before(buddy, start) && !is_free_behind(buddy, end)) {
+        moietyi_extent_before(buddy, start) &&
+        !moietyi_extent_behind(buddy, end)) {
         uint64_t last = (end - grains) & ~(alignment - 1);
         if (last >= start)
             return last;
     }
-    return (start + alignment - 1) & ~(alignment - 1);
+    return moietyi_align_up(start, alignment);
 }

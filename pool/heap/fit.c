@@ -14,35 +14,31 @@
 #define LOOKS_LAST 128U
 /* Neighbours that are looked at on each side. */
 #define NEIGHBOURS 2U
-/* A shorter interval is taken from the shortest extent: what it leaves is little. */
-#define LONG_GRAINS 128U
 
 /* --- how long a run is --- */
 
 static bool is_of_view(uint64_t where, uint32_t owner)
 {
-    return moietyi_where_is_free(where) &&
-           (moietyi_where_owner(where) == owner ||
-            moietyi_where_owner(where) == MOIETYI_OWNER_DONE);
+    return moietyi_where_owner(where) == owner ||
+           moietyi_where_owner(where) == MOIETYI_OWNER_DONE;
 }
 
-/* What is free around an extent for its owner, as a hint: DONE's lock may be
- * another's. */
+/* The free grains around an extent that its owner may take, as a hint: another
+ * thread may have DONE's lock. */
 static uint64_t run_grains_of(const struct moietyi_buddy *buddy, uint32_t owner,
                               uint64_t start, uint64_t end)
 {
-    for (unsigned i = 0; i < NEIGHBOURS && start; i++) {
-        moietyi_extent_id id = moietyi_edge_at(buddy, start - 1);
+    moietyi_extent_id id;
+    for (unsigned i = 0; i < NEIGHBOURS; i++) {
+        id = moietyi_extent_before(buddy, start);
         uint64_t where = moietyi_where_of(buddy, id);
-        if (!is_of_view(where, owner) || moietyi_end_of(buddy, id) != start)
+        if (!id || !is_of_view(where, owner))
             break;
         start = moietyi_where_start(where);
     }
-    for (unsigned i = 0; i < NEIGHBOURS && end < moietyi_space_end(buddy);
-         i++) {
-        moietyi_extent_id id = moietyi_edge_at(buddy, end);
-        uint64_t where = moietyi_where_of(buddy, id);
-        if (!is_of_view(where, owner) || moietyi_where_start(where) != end)
+    for (unsigned i = 0; i < NEIGHBOURS; i++) {
+        id = moietyi_extent_behind(buddy, end);
+        if (!id || !is_of_view(moietyi_where_of(buddy, id), owner))
             break;
         end += moietyi_grains_of(buddy, id);
     }
@@ -67,7 +63,7 @@ static void look(const struct moietyi_buddy *buddy, moietyi_extent_id id,
     if (!has_room(start, grains, want))
         return;
     uint64_t run =
-        want->grains < LONG_GRAINS
+        want->grains < MOIETYI_LONG_GRAINS
             ? grains
             : run_grains_of(buddy, want->owner, start, start + grains);
     if (!best->id || (run < best->run && !MOIETYI_HEAP_WEAK(BEST)) ||

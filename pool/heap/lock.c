@@ -32,7 +32,7 @@ void moietyi_heap_lock_await(struct moietyi_heap_lock *lock)
 {
     if (spin(lock))
         return;
-    /* HK.acquire, where it was open. Who slept cannot know whether others do. */
+    /* HK.acquire, if it was open. Other threads may sleep as well. */
     while (atomic_exchange_explicit(&lock->state, MOIETYI_HEAP_AWAITED,
                                     memory_order_acquire) != MOIETYI_HEAP_OPEN)
         (void)syscall(SYS_futex, &lock->state, FUTEX_WAIT_PRIVATE,

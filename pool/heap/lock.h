@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The lock of a heap. It is held for less than a sleep takes, so who waits spins
- * first, and sleeps only where the holder has lost its processor: an unlock that
- * wakes somebody costs the holder more than all that it did. The algorithm is
+ * The lock of a heap. A hold is shorter than a sleep, so a thread spins first, and
+ * sleeps only if the holder has lost its processor: to wake a thread costs the
+ * holder more than all that it did. The algorithm is
  * mutex2 of U. Drepper, "Futexes Are Tricky" (2011), section 6, behind a spin.
  */
 #ifndef MOIETY_POOL_HEAP_LOCK_H_
@@ -22,8 +22,8 @@ enum moietyi_heap_lock_state {
 };
 
 struct moietyi_heap_lock {
-    /* Edge HK: unlock (release) -> lock (acquire). Both are sequentially consistent,
-     * a lock that is refused as well, for edge HI: see combine.c. */
+    /* Edge HK: unlock (release) -> lock (acquire). An unlock, and a lock that is
+     * refused, are sequentially consistent for edge HI: see combine.c. */
     _Atomic uint32_t state;
 };
 

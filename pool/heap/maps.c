@@ -12,7 +12,7 @@
 /* Extents that are handed on while locks are held. */
 #define HANDED_AT_ONCE 8U
 
-struct moietyi_maps *moietyi_heap_create(struct moietyi_buddy *buddy)
+struct moietyi_maps *moietyi_maps_create(struct moietyi_buddy *buddy)
 {
     moietyi_lock(&buddy->owners_lock);
     struct moietyi_maps *heap = buddy->retired;
@@ -31,11 +31,6 @@ struct moietyi_maps *moietyi_heap_create(struct moietyi_buddy *buddy)
     heap->buddy = buddy;
     heap->owner = owner;
     return heap;
-}
-
-struct moietyi_maps *moietyi_maps_create(struct moietyi_buddy *buddy)
-{
-    return moietyi_heap_create(buddy);
 }
 
 /* Extents and records are the heap's own, and are found where they are. */
@@ -107,7 +102,7 @@ uint64_t moietyi_maps_grains(const struct moietyi_maps *maps,
 {
     if (!maps)
         return 0;
-    /* relaxed: a sum. What is on its way in is fresh when it is. */
+    /* relaxed: a sum. The inbox's blocks will be fresh. */
     uint64_t waiting =
         age == MOIETYI_FRESH
             ? atomic_load_explicit(&maps->inbox_grains, memory_order_relaxed)
@@ -131,14 +126,14 @@ static uint64_t hand_some(const struct moietyi_held *held,
     return grains;
 }
 
-/* What waits there for no event yet is fresh again, and behind the next one. */
+/* The other age, if it still waits for no event, is fresh again, and so behind the
+ * next event. */
 uint64_t moietyi_maps_close(struct moietyi_maps *maps)
 {
-    const struct moietyi_held held = {maps, NULL, maps};
-    uint64_t grains;
+    const struct moietyi_held held = moietyi_held_of(maps);
     moietyi_heap_lock(maps);
     uint32_t fresh = moietyi_fresh_of(maps);
-    grains = moietyi_maps_grains(maps, MOIETYI_FRESH);
+    uint64_t grains = moietyi_maps_grains(maps, MOIETYI_FRESH);
     while (!MOIETYI_HEAP_WEAK(CLOSE) &&
            hand_some(&held, maps, fresh ^ 1, fresh))
         ;
@@ -170,7 +165,7 @@ uint64_t moietyi_maps_drain(struct moietyi_maps *maps, enum moietyi_map_age age)
 uint64_t moietyi_maps_hand(struct moietyi_maps *maps, enum moietyi_map_age age,
                            struct moietyi_maps *to)
 {
-    const struct moietyi_held held = {to, NULL, to};
+    const struct moietyi_held held = moietyi_held_of(to);
     struct moietyi_maps *first = maps->owner > to->owner ? maps : to;
     struct moietyi_maps *second = first == maps ? to : maps;
     uint64_t grains = 0;
@@ -203,7 +198,7 @@ static void do_take_intervals(struct moietyi_heap_call *call,
     const struct moietyi_want want = {take->what->grains, take->what->alignment,
                                       maps->owner, false};
     const struct moietyi_view view = {maps->buddy, maps, !take->is_gathered};
-    const struct moietyi_held own = {maps, NULL, maps};
+    const struct moietyi_held own = moietyi_held_of(maps);
     struct moietyi_held held = own;
     struct moietyi_fit fit = moietyi_view_find(&view, &want, &held);
     if (fit.id &&

@@ -72,7 +72,7 @@ moiety_status moietyi_buddy_create(uint32_t page_capacity,
     buddy->owner_end = MOIETYI_OWNER_DONE;
     pthread_mutex_init(&buddy->owners_lock, NULL);
     if (reserve_table(buddy))
-        buddy->done = moietyi_heap_create(buddy);
+        buddy->done = moietyi_maps_create(buddy);
     if (!buddy->done) {
         moietyi_buddy_destroy(buddy);
         return MOIETY_E_NO_HOST_MEMORY;
@@ -86,13 +86,6 @@ void moietyi_buddy_prefer_huge(struct moietyi_buddy *buddy)
     moietyi_table_prefer_huge(buddy->table, buddy->table_bytes);
 }
 
-static void free_heap(struct moietyi_maps *heap)
-{
-    if (!heap)
-        return;
-    free(heap);
-}
-
 void moietyi_buddy_destroy(struct moietyi_buddy *buddy)
 {
     if (!buddy)
@@ -100,9 +93,9 @@ void moietyi_buddy_destroy(struct moietyi_buddy *buddy)
     while (buddy->retired) {
         struct moietyi_maps *heap = buddy->retired;
         buddy->retired = heap->retired_next;
-        free_heap(heap);
+        free(heap);
     }
-    free_heap(buddy->done);
+    free(buddy->done);
     if (buddy->table)
         moietyi_table_release(buddy->table, buddy->table_bytes);
     pthread_mutex_destroy(&buddy->owners_lock);

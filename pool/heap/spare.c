@@ -4,7 +4,6 @@
  * Records that are of no extent: the space's own list, which has no lock, and what
  * each heap has of them in its hand, so that nothing fails within a call.
  */
-#include "pool/base/atomics.h"
 #include "pool/heap/state.h"
 
 #define RECORDS_REFILL 8U

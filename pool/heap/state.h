@@ -106,6 +106,11 @@ static inline uint64_t moietyi_end_of(const struct moietyi_buddy *buddy,
     return moietyi_start_of(buddy, id) + moietyi_grains_of(buddy, id);
 }
 
+static inline uint64_t moietyi_align_up(uint64_t grain, uint64_t alignment)
+{
+    return (grain + alignment - 1) & ~(alignment - 1);
+}
+
 static inline uint64_t moietyi_space_end(const struct moietyi_buddy *buddy)
 {
     return (uint64_t)buddy->page_capacity * MOIETYI_PAGE_GRAINS;
@@ -167,23 +172,35 @@ struct moietyi_held {
     struct moietyi_maps *hand; /* one of them, whose records are used */
 };
 
+/* One heap alone. */
+static inline struct moietyi_held moietyi_held_of(struct moietyi_maps *heap)
+{
+    bool is_done = heap->owner == MOIETYI_OWNER_DONE;
+    return (struct moietyi_held){is_done ? NULL : heap, is_done ? heap : NULL,
+                                 heap};
+}
+
 /* extents.c: the one way in, and the one way out; with the locks held. */
 
 /* Memory that is in no heap goes to `held->own`, or where that is NULL to
- * `held->done`, with this age, and joins what it may. */
-void moietyi_extent_add(const struct moietyi_held *held, uint64_t start,
-                        uint64_t grains, uint32_t age);
+ * `held->done`, with this age, and joins what it may. `id`: a record of no extent,
+ * or 0 for one of the hand. */
+void moietyi_extent_add(const struct moietyi_held *held, moietyi_extent_id id,
+                        uint64_t start, uint64_t grains, uint32_t age);
 /* The same of an extent that is in `from`, which is locked too, and leaves it. */
 void moietyi_extent_hand(const struct moietyi_held *held,
                          struct moietyi_maps *from, moietyi_extent_id id,
                          uint32_t age);
-/* The same of a record that is of no extent, for memory that is in no heap. */
-void moietyi_extent_put(const struct moietyi_held *held, moietyi_extent_id id,
-                        uint64_t start, uint64_t grains, uint32_t age);
 /* Takes [start, start + grains), which is in extent `id` of a heap that is held,
  * out of it. */
 void moietyi_extent_cut(const struct moietyi_held *held, moietyi_extent_id id,
                         uint64_t start, uint64_t grains);
+/* The extent of anybody that begins at `end`, and that which ends at `start`; 0:
+ * none. So it is if it is of a heap that is held, and else a hint. */
+moietyi_extent_id moietyi_extent_behind(const struct moietyi_buddy *buddy,
+                                        uint64_t end);
+moietyi_extent_id moietyi_extent_before(const struct moietyi_buddy *buddy,
+                                        uint64_t start);
 /* The extent of a heap that is held in which the grain is; 0: none. */
 moietyi_extent_id moietyi_extent_at(const struct moietyi_held *held,
                                     uint64_t grain);
@@ -196,14 +213,14 @@ uint64_t moietyi_extent_place(const struct moietyi_buddy *buddy,
 struct moietyi_maps *moietyi_holder_of(const struct moietyi_held *held,
                                        uint64_t where);
 
-/* maps.c: a heap with a number of its own, perhaps one that was used before. NULL:
- * no memory, or no number. */
-struct moietyi_maps *moietyi_heap_create(struct moietyi_buddy *buddy);
-
 /* done.c: whether these grains are free already, as an extent of anybody begins
  * where they do, or one of the heaps held ends there. */
 bool moietyi_is_free_at(const struct moietyi_held *held, uint64_t start,
                         uint64_t grains);
+
+/* A shorter interval is taken out of the shortest extent, as what it leaves is
+ * little; one of so many grains out of the shortest run. */
+#define MOIETYI_LONG_GRAINS 128U
 
 /* An interval that is looked for. */
 struct moietyi_want {
@@ -239,11 +256,8 @@ void moietyi_view_unlock(const struct moietyi_held *held);
 /* The best of those heaps. */
 struct moietyi_fit moietyi_heaps_find(const struct moietyi_held *held,
                                       const struct moietyi_want *want);
-/* What a call on `heap`, whose lock is held, has of the view. */
-struct moietyi_held moietyi_view_begin(const struct moietyi_view *view,
-                                       struct moietyi_maps *heap);
-/* The same. DONE's heap is locked, too, where it may have better, and where the
- * stream has none. */
+/* The same of what the view has. DONE's heap is locked, too, where it may have
+ * better, and where the stream has none. */
 struct moietyi_fit moietyi_view_find(const struct moietyi_view *view,
                                      const struct moietyi_want *want,
                                      struct moietyi_held *held);

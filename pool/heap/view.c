@@ -9,8 +9,6 @@
  * several: where one extent is long enough, and where none is. */
 #define RUNS_BESIDE 8U
 #define RUNS_LAST 64U
-/* A shorter interval is taken out of one extent. */
-#define LONG_GRAINS 128U
 
 struct moietyi_held moietyi_view_lock(const struct moietyi_view *view)
 {
@@ -67,12 +65,6 @@ static bool add_done(struct moietyi_held *held, const struct moietyi_want *want,
     return true;
 }
 
-struct moietyi_held moietyi_view_begin(const struct moietyi_view *view,
-                                       struct moietyi_maps *heap)
-{
-    return (struct moietyi_held){view->maps, view->maps ? NULL : heap, heap};
-}
-
 struct moietyi_fit moietyi_view_find(const struct moietyi_view *view,
                                      const struct moietyi_want *want,
                                      struct moietyi_held *held)
@@ -103,29 +95,24 @@ static bool take_extent(const struct moietyi_held *held,
 
 /* --- several extents as one --- */
 
-/* The extent of a heap that is held that ends in front of `at`, or begins there;
- * 0: none. */
+/* 0, if it is of no heap that is held. */
+static moietyi_extent_id if_held(const struct moietyi_held *held,
+                                 moietyi_extent_id id)
+{
+    return moietyi_holder_of(held, moietyi_where_of(held->hand->buddy, id)) ? id
+                                                                            : 0;
+}
+
 static moietyi_extent_id extent_before(const struct moietyi_held *held,
                                        uint64_t at)
 {
-    const struct moietyi_buddy *buddy = held->hand->buddy;
-    moietyi_extent_id id = at ? moietyi_edge_at(buddy, at - 1) : 0;
-    return moietyi_holder_of(held, moietyi_where_of(buddy, id)) &&
-                   moietyi_end_of(buddy, id) == at
-               ? id
-               : 0;
+    return if_held(held, moietyi_extent_before(held->hand->buddy, at));
 }
 
 static moietyi_extent_id extent_behind(const struct moietyi_held *held,
                                        uint64_t at)
 {
-    const struct moietyi_buddy *buddy = held->hand->buddy;
-    moietyi_extent_id id =
-        at < moietyi_space_end(buddy) ? moietyi_edge_at(buddy, at) : 0;
-    return moietyi_holder_of(held, moietyi_where_of(buddy, id)) &&
-                   moietyi_start_of(buddy, id) == at
-               ? id
-               : 0;
+    return if_held(held, moietyi_extent_behind(held->hand->buddy, at));
 }
 
 static bool is_streams_own(const struct moietyi_held *held,
@@ -161,8 +148,7 @@ static struct run run_around(const struct moietyi_held *held,
 
 static bool run_has_room(const struct run *run, const struct moietyi_want *want)
 {
-    uint64_t start =
-        (run->start + want->alignment - 1) & ~(want->alignment - 1);
+    uint64_t start = moietyi_align_up(run->start, want->alignment);
     return start < run->end && run->end - start >= want->grains;
 }
 
@@ -222,8 +208,7 @@ static bool take_run(const struct moietyi_held *held,
             look_at_runs(held, age, bin, want, &looks, &best);
     if (best.start == 0 && best.end == fit->run)
         return false;
-    *out = moietyi_grain_at((best.start + want->alignment - 1) &
-                            ~(want->alignment - 1));
+    *out = moietyi_grain_at(moietyi_align_up(best.start, want->alignment));
     take_pieces(held, out->index, out->index + want->grains);
     return true;
 }
@@ -234,14 +219,12 @@ static bool is_worth_a_run(const struct moietyi_held *held,
                            const struct moietyi_fit *fit)
 {
     return held->own &&
-           (!fit->id || (want->grains >= LONG_GRAINS &&
+           (!fit->id || (want->grains >= MOIETYI_LONG_GRAINS &&
                          fit->run - want->grains > want->grains / 8));
 }
 
 /* --- the interface --- */
 
-/* Runs that are put together only where no extent is long enough: they cost more
- * to find, and what is left of them is in more pieces. */
 struct take_call {
     struct moietyi_heap_call call;
     const struct moietyi_view *view;
@@ -254,7 +237,7 @@ struct take_call {
 static void do_take(struct moietyi_heap_call *call, struct moietyi_maps *heap)
 {
     struct take_call *take = (struct take_call *)call;
-    struct moietyi_held held = moietyi_view_begin(take->view, heap);
+    struct moietyi_held held = moietyi_held_of(heap);
     struct moietyi_fit fit = moietyi_view_find(take->view, &take->want, &held);
     take->is_taken =
         (take->may_put_together && is_worth_a_run(&held, &take->want, &fit) &&
