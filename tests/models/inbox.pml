@@ -1,8 +1,9 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Frees into a heap of a core that is to come (ADR 38): free memory of one owner in
- * lists under a lock, and an inbox for who finds the lock taken. A free claims its
+ * Frees into a heap (pool/heap/combine.c, but for the claim, which is of records that
+ * are to come: ADR 38): free memory of one owner in lists under a lock, and an inbox
+ * for who finds the lock taken. A free claims its
  * block first: one step takes the block's word from OUT to QUEUED, so that of two
  * frees one is refused. Then it tries the lock once. It lists the block if it has
  * the lock, else it pushes the block on the inbox and tries the lock once more. Who
