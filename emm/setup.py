@@ -41,6 +41,8 @@ PLUGGABLE_FOLDER = "emm/pluggable"
 TORCH_SOURCES = "emm/torch"
 PUBLIC_HEADERS = "pool/include"
 TORCH_SHIM = "bench/subjects/torch/torch_shim.cc"  # made where PyTorch is
+# The other core, which --config=heaps builds in place of words of bits.
+OTHER_CORE = "pool/heap"
 # Tests and builds for sanitizers alone call them, and a linker of archives leaves
 # them out.
 VERIFIERS = {"pool/base/lock.c", "pool/buddy/check.c", "pool/segment/check.c"}
@@ -75,18 +77,18 @@ def is_program(path):
     return re.search(r"^int main\(", path.read_text(), re.MULTILINE)
 
 
-def sources_in(*folders, but=None):
+def sources_in(*folders, but=()):
     """Paths from ROOT of what is compiled and is no program, sorted."""
     found = [path.relative_to(ROOT) for folder in folders
              for path in (ROOT / folder).rglob("*.c*")
              if path.suffix in (".c", ".cc") and not is_program(path)]
     return sorted(str(path) for path in found
                   if str(path) not in {TORCH_SHIM, *VERIFIERS} and
-                  not (but and path.is_relative_to(but)))
+                  not any(path.is_relative_to(other) for other in but))
 
 
 def library_sources():
-    return sources_in(*LIBRARY_FOLDERS, but=STANDIN_FOLDER)
+    return sources_in(*LIBRARY_FOLDERS, but=(STANDIN_FOLDER, OTHER_CORE))
 
 
 def program_sources(name):
