@@ -73,7 +73,7 @@ static void give_hand(struct moietyi_maps *heap, uint32_t keep)
     struct moietyi_buddy *buddy = heap->buddy;
     moietyi_extent_id first = heap->spare;
     moietyi_extent_id last = first;
-    if (heap->spare_count <= keep)
+    if (heap->spare_count <= keep || MOIETYI_HEAP_WEAK(RECORDS))
         return;
     while (--heap->spare_count > keep)
         last = below_of(buddy, last);
@@ -84,7 +84,7 @@ static void give_hand(struct moietyi_maps *heap, uint32_t keep)
 void moietyi_spare_stock(struct moietyi_maps *heap)
 {
     if (heap->spare_count >= MOIETYI_RECORDS_NEEDED ||
-        (heap->spare_count && MOIETYI_HEAP_WEAK(RECORDS)))
+        MOIETYI_HEAP_WEAK(RECORDS))
         return;
     while (heap->spare_count < RECORDS_REFILL)
         moietyi_spare_put(heap, moietyi_record_take(heap->buddy));

@@ -336,9 +336,11 @@ static void step_maps_take(struct model *model)
     uint32_t taken = moietyi_maps_take(both.view.maps, &what, is_gathered, out);
     bool is_as_good = of_own.grains && moietyi_bin_of(of_own.grains) ==
                                            moietyi_bin_of(of_both.grains);
+    /* Of one bin, what is done may be shorter, and is not always looked at. */
+    bool is_either = is_as_good && of_own.grains != of_both.grains;
     if (!of_own.grains ||
-        (what.grains < SHORT_GRAINS && of_both.rivals <= RIVALS_SEEN &&
-         of_own.rivals <= RIVALS_SEEN))
+        (what.grains < SHORT_GRAINS && !is_either &&
+         of_both.rivals <= RIVALS_SEEN && of_own.rivals <= RIVALS_SEEN))
         expect(model, taken != 0, is_as_good, "took of its own");
     if (taken)
         judge_batch(model, &own, &what, taken, out);

@@ -44,7 +44,7 @@ constexpr const char *kNames[] = {
     "LONGEST",      // the highest bin is thought to have most whole pages
     "OWN_ONLY",     // a view of its own only has what is done
     "PUT",          // a record that is spare keeps its word
-    "RECORDS",      // records may run out within a call
+    "RECORDS",      // a hand is never filled
     "RUN",          // what is done in front does not count for a run
     "SIDE_COVERS",  // what is left of a cut covers no page
     "SUM",          // grains that leave a heap are counted still
