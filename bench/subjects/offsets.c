@@ -65,8 +65,9 @@ static const char *start_core(const struct subject_setup *setup)
     uint32_t pages = arena_pages(setup->thread_count);
     if (moietyi_buddy_create(pages, &core) != MOIETY_OK)
         return "no host memory for the buddy's words";
-    moietyi_buddy_add(core, (moietyi_page){0}, pages);
-    return NULL;
+    return moietyi_buddy_add(core, (moietyi_page){0}, pages)
+               ? NULL
+               : "no host memory for the buddy's pages";
 }
 
 /* As the pool takes long intervals, and short ones before it gives up. */

@@ -239,7 +239,8 @@ static moiety_status make_segments(struct moietyi_pool_body *body)
                             "bytes at most (vm.overcommit_memory, ulimit -v)",
                             (unsigned long long)body->first_limit_bytes);
     }
-    if (body->options.flags & MOIETY_POOL_HUGE_TABLES)
+    if (body->options.flags & MOIETY_POOL_HUGE_TABLES &&
+        body->first_limit_bytes >= MOIETYI_HUGE_LIMIT_BYTES)
         moietyi_buddy_prefer_huge(body->buddy);
     body->any_maps = moietyi_maps_create(body->buddy);
     if (!body->any_maps)

@@ -25,6 +25,5 @@ void moietyi_table_release(void *table, size_t bytes)
 void moietyi_table_prefer_huge(void *table, size_t bytes)
 {
     /* A kernel without huge pages refuses; small ones do as well. */
-    if (bytes >= MOIETYI_TABLE_HUGE_BYTES)
-        (void)madvise(table, bytes, MADV_HUGEPAGE);
+    (void)madvise(table, bytes, MADV_HUGEPAGE);
 }

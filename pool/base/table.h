@@ -16,8 +16,7 @@ void moietyi_table_release(void *table, size_t bytes);
 
 /* Asks for huge pages, before anything is touched. A table is read a line here
  * and a line there, so that looking up where the lines are can cost more than they
- * do. Not asked for a table below MOIETYI_TABLE_HUGE_BYTES, which fills few. */
-#define MOIETYI_TABLE_HUGE_BYTES ((size_t)256 << 20)
+ * do. */
 void moietyi_table_prefer_huge(void *table, size_t bytes);
 
 #endif

@@ -46,18 +46,21 @@ struct moietyi_affinity {
  * MOIETYI_PAGES_MAX), MOIETY_E_NO_HOST_MEMORY. */
 MOIETY_MUST_USE moiety_status moietyi_buddy_create(uint32_t page_capacity,
                                                    struct moietyi_buddy **out);
-/* Before the first page: its tables ask for huge pages; see pool/base/table.h. */
+/* Before the first page: its tables ask for huge pages; see pool/base/table.h. For
+ * a pool of MOIETYI_HUGE_LIMIT_BYTES or more: the tables of others fill few. */
+#define MOIETYI_HUGE_LIMIT_BYTES (UINT64_C(2) << 30)
 void moietyi_buddy_prefer_huge(struct moietyi_buddy *buddy);
 /* No other call may be under way. */
 void moietyi_buddy_destroy(struct moietyi_buddy *buddy);
 
-/* Makes these pages known to searches, without any of them being free. Any
- * thread. */
-void moietyi_buddy_cover(struct moietyi_buddy *buddy, moietyi_page first,
+/* Makes these pages known to searches, without any of them being free. False: no
+ * host memory for what they need. Any thread. */
+bool moietyi_buddy_cover(struct moietyi_buddy *buddy, moietyi_page first,
                          uint32_t page_count);
 /* Makes `page_count` pages from `first` on free for the first time, or again
- * after they were withdrawn. Any thread; each page once. */
-void moietyi_buddy_add(struct moietyi_buddy *buddy, moietyi_page first,
+ * after they were withdrawn. Any thread; each page once. False: as above, and none
+ * is free; never of pages that are covered. */
+bool moietyi_buddy_add(struct moietyi_buddy *buddy, moietyi_page first,
                        uint32_t page_count);
 /* Claims all these pages for good if all are free and merged; otherwise, and
  * where some were never added, changes nothing and returns false. */

@@ -55,7 +55,7 @@ static bool claim_run(struct moietyi_buddy *buddy, uint32_t first,
     return true;
 }
 
-void moietyi_buddy_cover(struct moietyi_buddy *buddy, moietyi_page first,
+bool moietyi_buddy_cover(struct moietyi_buddy *buddy, moietyi_page first,
                          uint32_t page_count)
 {
     uint64_t end = (uint64_t)first.index + page_count;
@@ -64,13 +64,14 @@ void moietyi_buddy_cover(struct moietyi_buddy *buddy, moietyi_page first,
     /* BP.release: searchers that see the new limit see zeroed words. */
     while (seen < end && !moietyi_cas_acq_rel(&buddy->page_limit, &seen, end))
         continue;
+    return true;
 }
 
-void moietyi_buddy_add(struct moietyi_buddy *buddy, moietyi_page first,
+bool moietyi_buddy_add(struct moietyi_buddy *buddy, moietyi_page first,
                        uint32_t page_count)
 {
     uint64_t end = (uint64_t)first.index + page_count;
-    moietyi_buddy_cover(buddy, first, page_count);
+    (void)moietyi_buddy_cover(buddy, first, page_count);
     MOIETYI_STEP("add.announced");
     give_words(buddy, first.index, page_count,
                (uint32_t)((end + MOIETYI_WORD_BITS - 1) / MOIETYI_WORD_BITS));
@@ -78,6 +79,7 @@ void moietyi_buddy_add(struct moietyi_buddy *buddy, moietyi_page first,
     moietyi_index_note_around(&done,
                               (uint64_t)first.index * MOIETYI_PAGE_GRAINS,
                               end * MOIETYI_PAGE_GRAINS);
+    return true;
 }
 
 bool moietyi_buddy_remove(struct moietyi_buddy *buddy, moietyi_page first,

@@ -81,8 +81,7 @@ bool moietyi_half_add(struct moietyi_half *half, moietyi_page first,
 {
     if (!moietyi_maps_reserve(half->pending, first, page_count))
         return false;
-    moietyi_buddy_add(half->done, first, page_count);
-    return true;
+    return moietyi_buddy_add(half->done, first, page_count);
 }
 
 bool moietyi_half_remove(struct moietyi_half *half, uint32_t page_count,

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "pool/heap/bins.h"
+#include "pool/heap/state.h"
 
 static void flip_bit(struct moietyi_bins *bins, unsigned bin)
 {
@@ -13,30 +13,31 @@ static void flip_bit(struct moietyi_bins *bins, unsigned bin)
 }
 
 void moietyi_bins_insert(struct moietyi_bins *bins,
-                         struct moietyi_extent *extents, moietyi_extent_id id,
-                         uint64_t grains)
+                         const struct moietyi_buddy *buddy,
+                         moietyi_extent_id id, uint64_t grains)
 {
+    struct moietyi_extent *extent = moietyi_extent_of(buddy, id);
     unsigned bin = moietyi_bin_of(grains);
     moietyi_extent_id first = bins->heads[bin];
-    extents[id].previous = 0;
-    extents[id].next = first;
+    extent->previous = 0;
+    extent->next = first;
     if (first)
-        extents[first].previous = id;
+        moietyi_extent_of(buddy, first)->previous = id;
     else if (!MOIETYI_HEAP_WEAK(BIT))
         flip_bit(bins, bin);
     bins->heads[bin] = id;
 }
 
 void moietyi_bins_remove(struct moietyi_bins *bins,
-                         struct moietyi_extent *extents, moietyi_extent_id id,
-                         uint64_t grains)
+                         const struct moietyi_buddy *buddy,
+                         moietyi_extent_id id, uint64_t grains)
 {
     unsigned bin = moietyi_bin_of(grains);
-    const struct moietyi_extent *extent = &extents[id];
+    const struct moietyi_extent *extent = moietyi_extent_of(buddy, id);
     if (extent->next && !MOIETYI_HEAP_WEAK(LIST))
-        extents[extent->next].previous = extent->previous;
+        moietyi_extent_of(buddy, extent->next)->previous = extent->previous;
     if (extent->previous) {
-        extents[extent->previous].next = extent->next;
+        moietyi_extent_of(buddy, extent->previous)->next = extent->next;
         return;
     }
     bins->heads[bin] = extent->next;

@@ -70,11 +70,12 @@ static inline unsigned moietyi_bins_last(const struct moietyi_bins *bins,
     return used ? word * 64 + 63U - (unsigned)__builtin_clzll(used) : 0;
 }
 
+struct moietyi_buddy;
 void moietyi_bins_insert(struct moietyi_bins *bins,
-                         struct moietyi_extent *extents, moietyi_extent_id id,
-                         uint64_t grains);
+                         const struct moietyi_buddy *buddy,
+                         moietyi_extent_id id, uint64_t grains);
 void moietyi_bins_remove(struct moietyi_bins *bins,
-                         struct moietyi_extent *extents, moietyi_extent_id id,
-                         uint64_t grains);
+                         const struct moietyi_buddy *buddy,
+                         moietyi_extent_id id, uint64_t grains);
 
 #endif

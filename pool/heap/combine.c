@@ -54,7 +54,7 @@ static void empty_inbox(struct moietyi_maps *heap)
     while (id) {
         /* relaxed: by the exchange. */
         moietyi_extent_id below = atomic_load_explicit(
-            &heap->buddy->extents[id].below, memory_order_relaxed);
+            &moietyi_extent_of(heap->buddy, id)->below, memory_order_relaxed);
         grains += take_in(heap, id);
         id = below;
     }

@@ -29,21 +29,16 @@ bool moietyi_is_free_at(const struct moietyi_held *held, uint64_t start,
            moietyi_end_of(buddy, id) == start + grains;
 }
 
-void moietyi_buddy_cover(struct moietyi_buddy *buddy, moietyi_page first,
-                         uint32_t page_count)
-{
-    (void)buddy;
-    (void)first;
-    (void)page_count;
-}
-
-void moietyi_buddy_add(struct moietyi_buddy *buddy, moietyi_page first,
+bool moietyi_buddy_add(struct moietyi_buddy *buddy, moietyi_page first,
                        uint32_t page_count)
 {
+    if (!moietyi_buddy_cover(buddy, first, page_count))
+        return false;
     struct moietyi_held held = lock_done(buddy);
     moietyi_extent_add(&held, 0, (uint64_t)first.index * MOIETYI_PAGE_GRAINS,
                        (uint64_t)page_count * MOIETYI_PAGE_GRAINS, 0);
     moietyi_view_unlock(&held);
+    return true;
 }
 
 bool moietyi_buddy_remove(struct moietyi_buddy *buddy, moietyi_page first,

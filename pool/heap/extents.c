@@ -26,9 +26,10 @@ static void set_edges(struct moietyi_buddy *buddy, moietyi_extent_id id,
                       uint64_t start, uint64_t grains)
 {
     /* relaxed: extent.h says who believes them. */
-    atomic_store_explicit(&buddy->edges[start], id, memory_order_relaxed);
+    atomic_store_explicit(moietyi_edge_of(buddy, start), id,
+                          memory_order_relaxed);
     if (!MOIETYI_HEAP_WEAK(LAST_EDGE)) /* relaxed: as above. */
-        atomic_store_explicit(&buddy->edges[start + grains - 1], id,
+        atomic_store_explicit(moietyi_edge_of(buddy, start + grains - 1), id,
                               memory_order_relaxed);
 }
 
@@ -61,7 +62,7 @@ static void list_extent(struct moietyi_maps *heap, moietyi_extent_id id,
                               moietyi_where(start, heap->owner, age),
                               memory_order_relaxed);
     set_edges(buddy, id, start, grains);
-    moietyi_bins_insert(&heap->bins[age], buddy->extents, id, grains);
+    moietyi_bins_insert(&heap->bins[age], buddy, id, grains);
     count_grains(heap, age, grains);
 }
 
@@ -70,7 +71,7 @@ static void unlist_extent(struct moietyi_maps *heap, moietyi_extent_id id)
     struct moietyi_buddy *buddy = heap->buddy;
     uint32_t age = moietyi_where_age(moietyi_where_of(buddy, id));
     uint64_t grains = moietyi_grains_of(buddy, id);
-    moietyi_bins_remove(&heap->bins[age], buddy->extents, id, grains);
+    moietyi_bins_remove(&heap->bins[age], buddy, id, grains);
     if (!MOIETYI_HEAP_WEAK(SUM))
         count_grains(heap, age, -grains);
 }
@@ -96,8 +97,10 @@ moietyi_extent_id moietyi_extent_before(const struct moietyi_buddy *buddy,
     if (start == 0)
         return 0;
     moietyi_extent_id id = moietyi_edge_at(buddy, start - 1);
-    return moietyi_where_is_free(moietyi_where_of(buddy, id)) &&
-                   (moietyi_end_of(buddy, id) == start ||
+    uint64_t where = moietyi_where_of(buddy, id);
+    return moietyi_where_is_free(where) &&
+                   (moietyi_where_start(where) + moietyi_grains_of(buddy, id) ==
+                        start ||
                     MOIETYI_HEAP_WEAK(JOIN_END))
                ? id
                : 0;

@@ -24,7 +24,9 @@ struct moietyi_maps *moietyi_maps_create(struct moietyi_buddy *buddy)
     moietyi_unlock(&buddy->owners_lock);
     if (heap || !owner)
         return heap;
-    heap = aligned_alloc(alignof(struct moietyi_maps), sizeof(*heap));
+    heap = moietyi_hand_reserve(buddy, owner)
+               ? aligned_alloc(alignof(struct moietyi_maps), sizeof(*heap))
+               : NULL;
     if (!heap)
         return NULL; /* its number is lost */
     memset(heap, 0, sizeof(*heap));
@@ -33,7 +35,7 @@ struct moietyi_maps *moietyi_maps_create(struct moietyi_buddy *buddy)
     return heap;
 }
 
-/* Extents and records are the heap's own, and are found where they are. */
+/* The space has what the pages need, by moietyi_buddy_cover(). */
 bool moietyi_maps_reserve(struct moietyi_maps *maps, moietyi_page first,
                           uint32_t page_count)
 {
@@ -60,7 +62,7 @@ static void forget_extents(struct moietyi_maps *maps)
         moietyi_extent_id id;
         moietyi_heap_lock(maps);
         while ((id = any_extent(maps, age))) {
-            moietyi_bins_remove(&maps->bins[age], buddy->extents, id,
+            moietyi_bins_remove(&maps->bins[age], buddy, id,
                                 moietyi_grains_of(buddy, id));
             if (!MOIETYI_HEAP_WEAK(DESTROY))
                 moietyi_spare_put(maps, id);

@@ -13,7 +13,7 @@ static moietyi_extent_id below_of(const struct moietyi_buddy *buddy,
                                   moietyi_extent_id id)
 {
     /* relaxed: see extent.h. */
-    return atomic_load_explicit(&buddy->extents[id].below,
+    return atomic_load_explicit(&moietyi_extent_of(buddy, id)->below,
                                 memory_order_relaxed);
 }
 
@@ -21,7 +21,7 @@ static void set_below(struct moietyi_buddy *buddy, moietyi_extent_id id,
                       moietyi_extent_id below)
 {
     /* relaxed: see extent.h. */
-    atomic_store_explicit(&buddy->extents[id].below, below,
+    atomic_store_explicit(&moietyi_extent_of(buddy, id)->below, below,
                           memory_order_relaxed);
 }
 
@@ -46,10 +46,11 @@ moietyi_extent_id moietyi_record_take(struct moietyi_buddy *buddy)
                 memory_order_acquire, memory_order_acquire))
             return id;
     }
-    /* relaxed: a number that nobody else has. There is one for each grain and for
-     * what is in hands, so that it is one of the table. */
+    /* HR, both ways: a number that nobody else has. There is one for each grain that
+     * is covered and for what is in hands; one that is new with a table comes behind
+     * one of its pages, and so behind the table. */
     return atomic_fetch_add_explicit(&buddy->extent_end, 1,
-                                     memory_order_relaxed);
+                                     memory_order_acq_rel);
 }
 
 static void give_records(struct moietyi_buddy *buddy, moietyi_extent_id first,
@@ -113,7 +114,7 @@ void moietyi_spare_put(struct moietyi_maps *heap, moietyi_extent_id id)
 {
     /* relaxed: under the lock of the owner in it. */
     if (!MOIETYI_HEAP_WEAK(PUT))
-        atomic_store_explicit(&heap->buddy->extents[id].where, 0,
+        atomic_store_explicit(&moietyi_extent_of(heap->buddy, id)->where, 0,
                               memory_order_relaxed);
     set_below(heap->buddy, id, heap->spare);
     heap->spare = id;

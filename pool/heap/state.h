@@ -18,6 +18,18 @@
 
 #define MOIETYI_OWNER_DONE 1U
 
+/* Long tables come in parts, with the pages or the owners that they are for, as
+ * addresses count as memory in places. A group of pages has its edges, and a record
+ * for each grain. Some owners share a part of records: 64 each, for their hands. */
+#define MOIETYI_GROUP_ORDER 19U /* in grains: 256 MiB */
+#define MOIETYI_GROUP_PAGES                                                    \
+    ((UINT32_C(1) << MOIETYI_GROUP_ORDER) / MOIETYI_PAGE_GRAINS)
+#define MOIETYI_PART_ORDER 16U /* in records */
+#define MOIETYI_PART_RECORDS (UINT32_C(1) << MOIETYI_PART_ORDER)
+#define MOIETYI_PARTS_MAX (UINT32_C(1) << (32 - MOIETYI_PART_ORDER))
+#define MOIETYI_HAND_OWNERS (MOIETYI_PART_RECORDS / 64)
+#define MOIETYI_HAND_PARTS (MOIETYI_OWNERS_MAX / MOIETYI_HAND_OWNERS + 1)
+
 /* Records that one call needs at most: both sides of what it cuts. */
 #define MOIETYI_RECORDS_NEEDED 4U
 
@@ -51,24 +63,30 @@ struct moietyi_buddy {
     uint32_t page_capacity;
     size_t table_bytes;
     void *table;
+    bool is_huge; /* tables ask for huge pages */
     /* Edge: none; relaxed. See extent.h. */
-    _Atomic uint32_t *edges;  /* by grain */
     _Atomic uint32_t *covers; /* by page */
-    struct moietyi_extent *extents;
+    /* Edge: none; relaxed. Of the edges, by grain, and of the records, by number.
+     * NULL: there is none yet, or who reads knows of none of its pages. What it
+     * points to was zero and is read as the items in it say. */
+    _Atomic(_Atomic uint32_t *) *groups;
+    _Atomic(struct moietyi_extent *) *parts;
     /* Edge: none; relaxed. The holder of the block writes them. */
     _Atomic uint8_t *classes;     /* by grain */
     _Atomic uint32_t *run_grains; /* by chunk */
 
     struct moietyi_maps *done;
 
-    uint32_t extent_capacity;
-    /* Edge: none; relaxed. No record from here on was used yet. */
+    /* Edge HR: a record that is new -> those behind it. No record from here on was
+     * used yet. */
     _Atomic uint32_t extent_end;
     /* Edge HR: given (release) -> taken (acquire). A list of records that are of no
      * extent: see spare.c. */
     _Atomic uint64_t spare;
 
     pthread_mutex_t owners_lock; /* of what is below; the last of all locks */
+    uint32_t part_end;
+    void *hands[MOIETYI_HAND_PARTS]; /* tables of owners' parts */
     uint32_t owner_end;
     struct moietyi_maps *retired; /* their owners' numbers are used again */
 };
@@ -77,14 +95,19 @@ struct moietyi_buddy {
 static inline struct moietyi_extent *
 moietyi_extent_of(const struct moietyi_buddy *buddy, moietyi_extent_id id)
 {
-    return &buddy->extents[id];
+    return atomic_load_explicit(&buddy->parts[id >> MOIETYI_PART_ORDER],
+                                memory_order_relaxed) +
+           id % MOIETYI_PART_RECORDS;
 }
 
 static inline uint64_t moietyi_where_of(const struct moietyi_buddy *buddy,
                                         moietyi_extent_id id)
 {
-    return atomic_load_explicit(&buddy->extents[id].where,
-                                memory_order_relaxed);
+    const struct moietyi_extent *part = atomic_load_explicit(
+        &buddy->parts[id >> MOIETYI_PART_ORDER], memory_order_relaxed);
+    return part ? atomic_load_explicit(&part[id % MOIETYI_PART_RECORDS].where,
+                                       memory_order_relaxed)
+                : 0;
 }
 
 static inline uint64_t moietyi_start_of(const struct moietyi_buddy *buddy,
@@ -96,7 +119,7 @@ static inline uint64_t moietyi_start_of(const struct moietyi_buddy *buddy,
 static inline uint64_t moietyi_grains_of(const struct moietyi_buddy *buddy,
                                          moietyi_extent_id id)
 {
-    return atomic_load_explicit(&buddy->extents[id].grains,
+    return atomic_load_explicit(&moietyi_extent_of(buddy, id)->grains,
                                 memory_order_relaxed);
 }
 
@@ -116,10 +139,21 @@ static inline uint64_t moietyi_space_end(const struct moietyi_buddy *buddy)
     return (uint64_t)buddy->page_capacity * MOIETYI_PAGE_GRAINS;
 }
 
+/* NULL: of no group that the thread knows. */
+static inline _Atomic uint32_t *
+moietyi_edge_of(const struct moietyi_buddy *buddy, uint64_t grain)
+{
+    _Atomic uint32_t *edges = atomic_load_explicit(
+        &buddy->groups[grain >> MOIETYI_GROUP_ORDER], memory_order_relaxed);
+    return edges ? &edges[grain & ((1U << MOIETYI_GROUP_ORDER) - 1)] : NULL;
+}
+
 static inline moietyi_extent_id
 moietyi_edge_at(const struct moietyi_buddy *buddy, uint64_t grain)
 {
-    return atomic_load_explicit(&buddy->edges[grain], memory_order_relaxed);
+    const _Atomic uint32_t *edge = moietyi_edge_of(buddy, grain);
+    /* relaxed: see extent.h. */
+    return edge ? atomic_load_explicit(edge, memory_order_relaxed) : 0;
 }
 
 static inline moietyi_extent_id
@@ -152,6 +186,9 @@ void moietyi_heap_unlock(struct moietyi_maps *heap);
  * already, as far as it is known. */
 bool moietyi_heap_free(struct moietyi_maps *heap, uint64_t start,
                        uint64_t grains);
+
+/* space.c: before an owner of this number has a hand. False: no host memory. */
+bool moietyi_hand_reserve(struct moietyi_buddy *buddy, uint32_t owner);
 
 /* spare.c: of the space. */
 moietyi_extent_id moietyi_record_take(struct moietyi_buddy *buddy);

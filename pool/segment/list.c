@@ -45,8 +45,9 @@ void moietyi_segment_insert(struct moietyi_segment **list,
 static moiety_status reserve_maps(struct moietyi_segments *segments,
                                   const struct moietyi_segment_info *info)
 {
-    if (!segments->maps ||
-        moietyi_maps_reserve(segments->maps, info->first, info->page_count))
+    if (moietyi_buddy_cover(segments->buddy, info->first, info->page_count) &&
+        (!segments->maps ||
+         moietyi_maps_reserve(segments->maps, info->first, info->page_count)))
         return MOIETY_OK;
     return moietyi_fail(MOIETY_E_NO_HOST_MEMORY,
                         "no memory for the maps of a segment");
@@ -99,16 +100,13 @@ moiety_status moietyi_segment_publish(struct moietyi_segments *segments,
     moiety_status status = list_segment(segments, segment);
     if (status != MOIETY_OK)
         return status;
-    if (segment->is_held) {
-        moietyi_buddy_cover(segments->buddy, info->first, info->page_count);
+    if (segment->is_held)
         return MOIETY_OK;
-    }
-    if (!own) {
-        moietyi_buddy_add(segments->buddy, info->first, info->page_count);
-        return MOIETY_OK;
-    }
-    moietyi_buddy_cover(segments->buddy, info->first, info->page_count);
-    (void)moietyi_maps_give(own, start,
-                            (uint64_t)info->page_count * MOIETYI_PAGE_GRAINS);
+    /* Neither fails: the pages are covered. */
+    if (own)
+        (void)moietyi_maps_give(
+            own, start, (uint64_t)info->page_count * MOIETYI_PAGE_GRAINS);
+    else
+        (void)moietyi_buddy_add(segments->buddy, info->first, info->page_count);
     return MOIETY_OK;
 }

@@ -38,13 +38,14 @@ static moietyi_extent_id at(const struct tables *tables, uint64_t grain)
 static void set_grains(struct tables *tables, moietyi_extent_id id,
                        uint64_t grains)
 {
-    tables->buddy->extents[id].grains = grains;
+    moietyi_extent_of(tables->buddy, id)->grains = grains;
 }
 
 static void set_where(struct tables *tables, moietyi_extent_id id,
                       uint64_t start, uint32_t owner, uint32_t age)
 {
-    tables->buddy->extents[id].where = moietyi_where(start, owner, age);
+    moietyi_extent_of(tables->buddy, id)->where =
+        moietyi_where(start, owner, age);
 }
 
 /* --- the breaks --- */
@@ -56,9 +57,8 @@ static void go_beyond_the_space(struct tables *tables)
 
 static void have_no_grains(struct tables *tables)
 {
-    moietyi_bins_remove(tables->bins, tables->buddy->extents, tables->first,
-                        32);
-    moietyi_bins_insert(tables->bins, tables->buddy->extents, tables->first, 0);
+    moietyi_bins_remove(tables->bins, tables->buddy, tables->first, 32);
+    moietyi_bins_insert(tables->bins, tables->buddy, tables->first, 0);
     set_grains(tables, tables->first, 0);
 }
 
@@ -76,17 +76,17 @@ static void have_another_age(struct tables *tables)
 
 static void be_no_extent(struct tables *tables)
 {
-    tables->buddy->extents[tables->closed].where = 0;
+    moietyi_extent_of(tables->buddy, tables->closed)->where = 0;
 }
 
 static void lose_first_edge(struct tables *tables)
 {
-    tables->buddy->edges[FIRST] = tables->second;
+    *moietyi_edge_of(tables->buddy, FIRST) = tables->second;
 }
 
 static void lose_last_edge(struct tables *tables)
 {
-    tables->buddy->edges[CLOSED + 69] = 0;
+    *moietyi_edge_of(tables->buddy, CLOSED + 69) = 0;
 }
 
 static void lose_cover(struct tables *tables)
@@ -101,7 +101,7 @@ static void lose_cover_of_next_page(struct tables *tables)
 
 static void be_apart(struct tables *tables)
 {
-    tables->buddy->edges[SECOND - 1] = tables->first;
+    *moietyi_edge_of(tables->buddy, SECOND - 1) = tables->first;
     set_grains(tables, tables->first, SECOND - FIRST);
 }
 
@@ -112,8 +112,8 @@ static void be_in_another_bin(struct tables *tables)
 
 static void break_list(struct tables *tables)
 {
-    tables->buddy->extents[tables->second].previous = tables->closed;
-    tables->buddy->extents[tables->first].previous = tables->closed;
+    moietyi_extent_of(tables->buddy, tables->second)->previous = tables->closed;
+    moietyi_extent_of(tables->buddy, tables->first)->previous = tables->closed;
 }
 
 static void have_bit_of_empty_bin(struct tables *tables)
@@ -184,15 +184,16 @@ static bool set_up(struct tables *tables)
     tables->maps = moietyi_maps_create(tables->buddy);
     if (!tables->maps)
         return false;
-    moietyi_buddy_add(tables->buddy, (moietyi_page){0}, PAGES);
-    bool is_right = moietyi_view_claim(&done, moietyi_grain_at(0), DONE) &&
-                    moietyi_maps_give(tables->maps, moietyi_grain_at(CLOSED),
-                                      70) == MOIETYI_MAP_GIVEN &&
-                    moietyi_maps_close(tables->maps) == 70 &&
-                    moietyi_maps_give(tables->maps, moietyi_grain_at(FIRST),
-                                      32) == MOIETYI_MAP_GIVEN &&
-                    moietyi_maps_give(tables->maps, moietyi_grain_at(SECOND),
-                                      33) == MOIETYI_MAP_GIVEN;
+    bool is_right =
+        moietyi_buddy_add(tables->buddy, (moietyi_page){0}, PAGES) &&
+        moietyi_view_claim(&done, moietyi_grain_at(0), DONE) &&
+        moietyi_maps_give(tables->maps, moietyi_grain_at(CLOSED), 70) ==
+            MOIETYI_MAP_GIVEN &&
+        moietyi_maps_close(tables->maps) == 70 &&
+        moietyi_maps_give(tables->maps, moietyi_grain_at(FIRST), 32) ==
+            MOIETYI_MAP_GIVEN &&
+        moietyi_maps_give(tables->maps, moietyi_grain_at(SECOND), 33) ==
+            MOIETYI_MAP_GIVEN;
     tables->bins = &tables->maps->bins[moietyi_fresh_of(tables->maps)];
     tables->first = at(tables, FIRST);
     tables->second = at(tables, SECOND);

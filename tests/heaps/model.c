@@ -561,8 +561,9 @@ static void step_pages(struct model *model)
     for (uint32_t i = first; i < first + count; i++)
         is_absent = is_absent && !model->is_added[i];
     if (is_absent) {
-        moietyi_buddy_cover(model->buddy, (moietyi_page){first}, count);
-        moietyi_buddy_add(model->buddy, (moietyi_page){first}, count);
+        expect(model,
+               moietyi_buddy_add(model->buddy, (moietyi_page){first}, count), 1,
+               "pages that are added");
         memset(&model->places.now[start], PLACE_DONE, grains);
         memset(&model->is_added[first], true, count);
         return;

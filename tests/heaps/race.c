@@ -403,8 +403,8 @@ bool heap_race_run(size_t index, uint32_t rounds, uint64_t seed,
     for (unsigned i = 0; i < STREAMS && !broken; i++)
         if (!(arena.maps[i] = moietyi_maps_create(arena.buddy)))
             broken = "no memory";
-    if (!broken)
-        moietyi_buddy_add(arena.buddy, (moietyi_page){0}, PAGES);
+    if (!broken && !moietyi_buddy_add(arena.buddy, (moietyi_page){0}, PAGES))
+        broken = "no memory";
     uint32_t round = 0;
     for (; round < rounds && !broken; round++)
         broken = play_round(&arena, &races[index], seed + round, &at);

@@ -41,7 +41,7 @@ void buddy_probe_destroy(struct moietyi_buddy *buddy)
 void buddy_probe_add(struct moietyi_buddy *buddy, uint32_t first_page,
                      uint32_t page_count)
 {
-    moietyi_buddy_add(buddy, (moietyi_page){first_page}, page_count);
+    (void)moietyi_buddy_add(buddy, (moietyi_page){first_page}, page_count);
 }
 
 bool buddy_probe_remove(struct moietyi_buddy *buddy, uint32_t first_page,
