@@ -143,18 +143,24 @@ static uint64_t whole_pages_of(const struct moietyi_buddy *buddy,
     return end > first ? end - first : 0;
 }
 
-/* The longest of what the bins have, the highest of them first; `is_pages`: by
- * whole pages, of which an extent of a lower bin may have more, but at most one. */
+/* Whether a lower bin may have a longer one than `most`, which is 0 or of a higher
+ * bin. By whole pages it may, by one; one without a whole page is none. */
+static bool may_be_longer(unsigned bin, uint64_t most, bool is_pages)
+{
+    if (!is_pages || (most && MOIETYI_HEAP_WEAK(LONGEST)))
+        return !most;
+    return bin >= moietyi_bin_of((most + 1) * MOIETYI_PAGE_GRAINS);
+}
+
+/* The longest of what the bins have, the highest of them first. */
 static uint64_t longest(const struct moietyi_buddy *buddy, bool is_pages)
 {
     struct moietyi_held held = lock_done(buddy);
     const struct moietyi_bins *bins = &buddy->done->bins[0];
     uint64_t most = 0;
-    for (unsigned bin = moietyi_bins_last(bins, MOIETYI_BINS); bin;
+    for (unsigned bin = moietyi_bins_last(bins, MOIETYI_BINS);
+         bin && may_be_longer(bin, most, is_pages);
          bin = moietyi_bins_last(bins, bin)) {
-        if (most && (!is_pages || MOIETYI_HEAP_WEAK(LONGEST) ||
-                     bin < moietyi_bin_of((most + 1) * MOIETYI_PAGE_GRAINS)))
-            break;
         for (moietyi_extent_id id = bins->heads[bin]; id;
              id = moietyi_extent_of(buddy, id)->next) {
             uint64_t length = is_pages ? whole_pages_of(buddy, id)

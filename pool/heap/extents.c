@@ -282,7 +282,13 @@ moietyi_extent_id moietyi_extent_at(const struct moietyi_held *held,
     id = moietyi_cover_of(buddy, page);
     if (covers_grain(held, id, grain))
         return id;
-    /* It begins in this page, or is none: the nearest beginning in front. */
+    /* It begins in this page, or is none. From the last grain it goes on. */
+    if ((grain + 1) % MOIETYI_PAGE_GRAINS == 0) {
+        id = page + 1 < buddy->page_capacity ? moietyi_cover_of(buddy, page + 1)
+                                             : 0;
+        return covers_grain(held, id, grain) ? id : 0;
+    }
+    /* The nearest beginning in front. */
     for (uint64_t at = grain; at-- > page * MOIETYI_PAGE_GRAINS;) {
         id = moietyi_edge_at(buddy, at);
         if (id && moietyi_holder_of(held, moietyi_where_of(buddy, id)) &&

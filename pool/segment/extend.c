@@ -85,15 +85,28 @@ static bool has_moved_much(const struct moietyi_segments *segments)
                moietyi_now_ns() - segments->grown_at_ns;
 }
 
+static uint64_t free_bytes_of(const struct moietyi_view *view)
+{
+    return (moietyi_buddy_free_grains(view->buddy) +
+            moietyi_maps_grains(view->maps, MOIETYI_FRESH) +
+            moietyi_maps_grains(view->maps, MOIETYI_AGEING)) *
+           MOIETYI_GRAIN_BYTES;
+}
+
+/* What is free is no less than what may move, and is known without a look at each
+ * handle, which takes longer than all else of a growth where there are many. */
 static bool is_worth_moving(struct moietyi_segments *segments,
                             const struct moietyi_view *view,
                             const struct moietyi_place *place)
 {
+    uint64_t little = moietyi_segments_reserved_bytes(segments) / MOVABLE_PART;
+    uint64_t missing = (uint64_t)place->pages * MOIETYI_PAGE_BYTES;
+    uint64_t left = moietyi_bytes_below(segments, moietyi_limit(segments));
+    if (left >= missing && free_bytes_of(view) <= little)
+        return false;
     uint64_t bytes = moietyi_movable_bytes(segments, view, place);
-    uint64_t reserved = moietyi_segments_reserved_bytes(segments);
-    return (bytes > reserved / MOVABLE_PART && !has_moved_much(segments)) ||
-           bytes + moietyi_bytes_below(segments, moietyi_limit(segments)) <
-               (uint64_t)place->pages * MOIETYI_PAGE_BYTES;
+    return (bytes > little && !has_moved_much(segments)) ||
+           bytes + left < missing;
 }
 
 /* The largest power of two up to `pages`. */
