@@ -15,7 +15,8 @@ static const char *check_tables(const struct moietyi_buddy *buddy,
     if (moietyi_edge_at(buddy, start) != id ||
         moietyi_edge_at(buddy, end - 1) != id)
         return "H3: an edge does not name its extent";
-    for (uint64_t page = start / MOIETYI_PAGE_GRAINS + 1;
+    for (uint64_t page =
+             (start + MOIETYI_PAGE_GRAINS - 1) / MOIETYI_PAGE_GRAINS;
          page * MOIETYI_PAGE_GRAINS < end; page++)
         if (moietyi_cover_of(buddy, page) != id)
             return "H3: a page does not name the extent that covers it";

@@ -175,12 +175,8 @@ static void settle(struct growing *growing)
         growing->kept = moietyi_spare_take(growing->held->hand);
     /* Of the pages in front of the extent that goes on, and behind it. */
     if (!MOIETYI_HEAP_WEAK(COVERS))
-        set_covers(buddy, growing->kept, growing->start + 1,
-                   growing->kept_start + 1);
-    set_covers(buddy, growing->kept,
-               growing->kept_end > growing->start ? growing->kept_end
-                                                  : growing->start + 1,
-               growing->end);
+        set_covers(buddy, growing->kept, growing->start, growing->kept_start);
+    set_covers(buddy, growing->kept, growing->kept_end, growing->end);
     list_extent(growing->heap, growing->kept, growing->start,
                 growing->end - growing->start, growing->age);
 }
@@ -231,7 +227,7 @@ static void add_side(const struct moietyi_held *held, struct moietyi_maps *heap,
 {
     moietyi_extent_id id = moietyi_spare_take(held->hand);
     if (!MOIETYI_HEAP_WEAK(SIDE_COVERS))
-        set_covers(heap->buddy, id, start + 1, start + grains);
+        set_covers(heap->buddy, id, start, start + grains);
     list_extent(heap, id, start, grains, age);
 }
 
@@ -246,6 +242,7 @@ void moietyi_extent_cut(const struct moietyi_held *held, moietyi_extent_id id,
     uint64_t last = first + moietyi_grains_of(buddy, id);
     uint64_t end = start + grains;
     unlist_extent(heap, id);
+    set_covers(heap->buddy, 0, start, end);
     if (start == first && end == last) {
         moietyi_spare_put(held->hand, id);
     } else if (start - first >= last - end) {
@@ -276,7 +273,10 @@ moietyi_extent_id moietyi_extent_at(const struct moietyi_held *held,
 {
     const struct moietyi_buddy *buddy = held->hand->buddy;
     uint64_t page = grain / MOIETYI_PAGE_GRAINS;
-    moietyi_extent_id id = moietyi_edge_at(buddy, grain);
+    moietyi_extent_id id = moietyi_cover_of(buddy, page);
+    if (grain % MOIETYI_PAGE_GRAINS == 0)
+        return covers_grain(held, id, grain) ? id : 0;
+    id = moietyi_edge_at(buddy, grain);
     if (covers_grain(held, id, grain))
         return id;
     id = moietyi_cover_of(buddy, page);
