@@ -79,6 +79,8 @@ static bool number_parts(struct moietyi_buddy *buddy,
 {
     if (buddy->part_end + count > MOIETYI_PARTS_MAX)
         return false;
+    if (buddy->part_end == 0)
+        buddy->extents = records;
     for (unsigned i = 0; i < count; i++) /* relaxed: see state.h. */
         atomic_store_explicit(&buddy->parts[buddy->part_end++],
                               records + (size_t)i * MOIETYI_PART_RECORDS,

@@ -71,6 +71,8 @@ struct moietyi_buddy {
      * points to was zero and is read as the items in it say. */
     _Atomic(_Atomic uint32_t *) *groups;
     _Atomic(struct moietyi_extent *) *parts;
+    struct moietyi_extent
+        *extents; /* the first part, which few programs leave */
     /* Edge: none; relaxed. The holder of the block writes them. */
     _Atomic uint8_t *classes;     /* by grain */
     _Atomic uint32_t *run_grains; /* by chunk */
@@ -92,28 +94,30 @@ struct moietyi_buddy {
 };
 
 /* The loads and stores below are relaxed, as extent.h says. */
+
+/* Behind the first part, which few programs leave. */
+static inline struct moietyi_extent *
+moietyi_part_of(const struct moietyi_buddy *buddy, moietyi_extent_id id)
+{
+    return atomic_load_explicit(&buddy->parts[id >> MOIETYI_PART_ORDER],
+                                memory_order_relaxed);
+}
+
 static inline struct moietyi_extent *
 moietyi_extent_of(const struct moietyi_buddy *buddy, moietyi_extent_id id)
 {
-    return atomic_load_explicit(&buddy->parts[id >> MOIETYI_PART_ORDER],
-                                memory_order_relaxed) +
-           id % MOIETYI_PART_RECORDS;
+    return id < MOIETYI_PART_RECORDS
+               ? &buddy->extents[id]
+               : &moietyi_part_of(buddy, id)[id % MOIETYI_PART_RECORDS];
 }
 
 static inline uint64_t moietyi_where_of(const struct moietyi_buddy *buddy,
                                         moietyi_extent_id id)
 {
-    const struct moietyi_extent *part = atomic_load_explicit(
-        &buddy->parts[id >> MOIETYI_PART_ORDER], memory_order_relaxed);
-    return part ? atomic_load_explicit(&part[id % MOIETYI_PART_RECORDS].where,
-                                       memory_order_relaxed)
-                : 0;
-}
-
-static inline uint64_t moietyi_start_of(const struct moietyi_buddy *buddy,
-                                        moietyi_extent_id id)
-{
-    return moietyi_where_start(moietyi_where_of(buddy, id));
+    if (id >= MOIETYI_PART_RECORDS && !moietyi_part_of(buddy, id))
+        return 0;
+    return atomic_load_explicit(&moietyi_extent_of(buddy, id)->where,
+                                memory_order_relaxed);
 }
 
 static inline uint64_t moietyi_grains_of(const struct moietyi_buddy *buddy,
@@ -121,6 +125,12 @@ static inline uint64_t moietyi_grains_of(const struct moietyi_buddy *buddy,
 {
     return atomic_load_explicit(&moietyi_extent_of(buddy, id)->grains,
                                 memory_order_relaxed);
+}
+
+static inline uint64_t moietyi_start_of(const struct moietyi_buddy *buddy,
+                                        moietyi_extent_id id)
+{
+    return moietyi_where_start(moietyi_where_of(buddy, id));
 }
 
 static inline uint64_t moietyi_end_of(const struct moietyi_buddy *buddy,
