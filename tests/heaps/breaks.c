@@ -252,3 +252,66 @@ const char *heap_breaks_run(size_t index)
     moietyi_buddy_destroy(tables.buddy);
     return message[0] ? message : NULL;
 }
+
+/* --- tables in parts --- */
+
+#define MANY_OWNERS (MOIETYI_HAND_OWNERS + 6)
+#define MANY_PAGES 20U /* half of them in the first group */
+#define MANY_FIRST (MOIETYI_GROUP_PAGES - MANY_PAGES / 2)
+
+/* Each grain is an extent, as its neighbours are another owner's. */
+static bool give_each_grain(struct moietyi_maps *const *owners, uint64_t start,
+                            uint64_t end)
+{
+    for (uint64_t at = start; at < end; at++)
+        if (moietyi_maps_give(owners[at % 2], moietyi_grain_at(at), 1) !=
+            MOIETYI_MAP_GIVEN)
+            return false;
+    return true;
+}
+
+static const char *fill_parts(struct moietyi_buddy *buddy,
+                              struct moietyi_maps *const *owners)
+{
+    const struct moietyi_view done = {buddy, NULL, false};
+    const uint64_t start = (uint64_t)MANY_FIRST * MOIETYI_PAGE_GRAINS;
+    const uint64_t grains = (uint64_t)MANY_PAGES * MOIETYI_PAGE_GRAINS;
+    moietyi_grain at;
+    if (moietyi_edge_at(buddy, start) || moietyi_edge_at(buddy, start + grains))
+        return "a group that has no pages names an extent";
+    if (!moietyi_buddy_add(buddy, (moietyi_page){MANY_FIRST}, MANY_PAGES) ||
+        !moietyi_view_claim(&done, moietyi_grain_at(start), grains))
+        return "the pages are not there";
+    if (!give_each_grain(owners, start, start + grains))
+        return "a grain is not taken back";
+    if (atomic_load_explicit(&buddy->extent_end, memory_order_relaxed) <=
+        MOIETYI_PART_RECORDS)
+        return "one part of records was enough";
+    const char *says =
+        moietyi_maps_check((const struct moietyi_maps *const *)owners, 2, &at);
+    for (unsigned i = 0; i < 2; i++)
+        (void)moietyi_maps_drain(owners[i], MOIETYI_FRESH);
+    if (!says)
+        says = moietyi_buddy_check(buddy, &at);
+    if (!says && moietyi_buddy_longest_page_run(buddy) != MANY_PAGES)
+        says = "the pages are not whole again";
+    return says;
+}
+
+const char *heap_parts_run(void)
+{
+    struct moietyi_maps *owners[MANY_OWNERS] = {NULL};
+    struct moietyi_buddy *buddy = NULL;
+    const char *says = NULL;
+    if (moietyi_buddy_create(2 * MOIETYI_GROUP_PAGES, &buddy) != MOIETY_OK)
+        return "no memory";
+    for (unsigned i = 0; i < MANY_OWNERS && !says; i++)
+        if (!(owners[i] = moietyi_maps_create(buddy)))
+            says = "an owner has no hand";
+    if (!says)
+        says = fill_parts(buddy, &owners[MANY_OWNERS - 2]);
+    for (unsigned i = 0; i < MANY_OWNERS; i++)
+        moietyi_maps_destroy(owners[i]);
+    moietyi_buddy_destroy(buddy);
+    return says;
+}

@@ -19,6 +19,10 @@ const char *heap_breaks_name(size_t index);
 /* NULL: the verifier was content before, and said what it must afterwards. */
 const char *heap_breaks_run(size_t index);
 
+/* Of a space in two groups, with more owners and extents than a part of records is
+ * for: it is whole at both ends of that. NULL, or what is not so. */
+const char *heap_parts_run(void);
+
 #ifdef __cplusplus
 }
 #endif

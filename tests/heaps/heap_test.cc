@@ -34,6 +34,12 @@ INSTANTIATE_TEST_SUITE_P(Each, HeapCheck,
                              return std::string(heap_breaks_name(at.param));
                          });
 
+TEST(HeapTables, ComeInParts)
+{
+    const char *failure = heap_parts_run();
+    EXPECT_EQ(failure, nullptr) << failure;
+}
+
 void ExpectAgreement(uint64_t seed, uint32_t steps)
 {
     heap_model_input input = {};
