@@ -152,11 +152,9 @@ class MappedSegments
     // Whole pages from `page` on, up to `count`, that are free there.
     uint64_t DonePages(uint32_t page, uint32_t count) const
     {
-        uint64_t pages = 0;
-        while (pages < count && buddy_probe_is_page_free(
-                                    buddy, page + static_cast<uint32_t>(pages)))
-            pages++;
-        return pages;
+        return buddy_probe_free_from(buddy, Grain(page),
+                                     Grain(uint64_t{page} + count)) /
+               PROBE_PAGE_GRAINS;
     }
 
     uint64_t OwnPages(uint32_t page, uint32_t count) const

@@ -195,6 +195,13 @@ uint64_t buddy_probe_page_word(const struct moietyi_buddy *buddy, uint32_t page)
     return moietyi_load_relaxed(&buddy->pages[page].word);
 }
 
+uint64_t buddy_probe_free_from(const struct moietyi_buddy *buddy,
+                               uint64_t start, uint64_t end)
+{
+    return moietyi_buddy_free_from(buddy, moietyi_grain_at(start),
+                                   moietyi_grain_at(end));
+}
+
 bool buddy_probe_is_page_free(const struct moietyi_buddy *buddy, uint32_t page)
 {
     const moietyi_page at = {page};

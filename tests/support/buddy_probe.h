@@ -57,6 +57,8 @@ void buddy_probe_drop_affinity(struct moietyi_buddy *buddy,
 void buddy_probe_trim(struct moietyi_buddy *buddy);
 
 uint64_t buddy_probe_free_grains(const struct moietyi_buddy *buddy);
+uint64_t buddy_probe_free_from(const struct moietyi_buddy *buddy,
+                               uint64_t start, uint64_t end);
 uint32_t buddy_probe_longest_page_run(const struct moietyi_buddy *buddy);
 uint8_t buddy_probe_class(const struct moietyi_buddy *buddy, uint64_t start);
 void buddy_probe_set_class(struct moietyi_buddy *buddy, uint64_t start,
