@@ -99,7 +99,9 @@ TEST(SegmentFault, EveryAllocationOfHostMemory)
         EXPECT_EQ(MOIETY_OK, segments.End());
         EXPECT_TRUE(source.Live().empty()) << n;
     }
-    EXPECT_EQ(5u, n) << "three records and a leaf, each failed once";
+    // Heaps of extents have a table besides.
+    EXPECT_GE(n, 5u) << "three records and a leaf, each failed once";
+    EXPECT_LE(n, 6u);
 }
 
 TEST(SegmentFault, EveryAllocationOfCreation)
