@@ -115,23 +115,8 @@ static inline moiety_devptr take_cached(moiety_pool *pool, size_t size_bytes,
     return address;
 }
 
-/* Not the last stream, or no hit. Its arguments are those of moiety_alloc(),
- * which then has nothing to save and ends with a jump. */
-static __attribute__((noinline)) moiety_status alloc_other(moiety_pool *pool,
-                                                           size_t size_bytes,
-                                                           moiety_stream stream,
-                                                           moiety_devptr *out)
-{
-    const struct moietyi_alloc_args args = {
-        .size_bytes = size_bytes, .alignment_bytes = 1, .may_wait = true};
-    moiety_devptr address = out ? take_cached(pool, size_bytes, stream) : 0;
-    if (!address)
-        return alloc_slow(pool, &args, stream, out);
-    *out = address;
-    return MOIETY_OK;
-}
-
-/* What is free beside the thread's caches. */
+/* A miss that needs neither the driver nor others: what is free beside the thread's
+ * caches. MOIETY_E_BUSY: there is none, or the call is not that simple. */
 static moiety_status take_free(moiety_pool *pool, size_t size_bytes,
                                moiety_stream stream, moiety_devptr *out)
 {
@@ -141,11 +126,39 @@ static moiety_status take_free(moiety_pool *pool, size_t size_bytes,
     moiety_status status = MOIETY_E_BUSY;
     if (!size_bytes || !moietyi_call_begin_plain(pool, stream, &call))
         return MOIETY_E_BUSY;
-    if (moietyi_gate_is_open(call.engine) &&
+    if (moietyi_gate_is_open(call.engine) && !call.thread_state->is_refused &&
+        !moietyi_watermark_is_exceeded_by(pool->body, 0) &&
         size_bytes <= moietyi_limit_of(pool->body))
         status = pool->body->ops->alloc(&call, &args, out);
-    moietyi_call_end(&call);
+    moietyi_call_end_plain(&call);
     return status;
+}
+
+/* No hit. Its arguments are those of moiety_alloc(), which then has nothing to save
+ * and ends with a jump. So are those of the next one. */
+static __attribute__((noinline)) moiety_status alloc_miss(moiety_pool *pool,
+                                                          size_t size_bytes,
+                                                          moiety_stream stream,
+                                                          moiety_devptr *out)
+{
+    const struct moietyi_alloc_args args = {
+        .size_bytes = size_bytes, .alignment_bytes = 1, .may_wait = true};
+    return out && take_free(pool, size_bytes, stream, out) == MOIETY_OK
+               ? MOIETY_OK
+               : alloc_slow(pool, &args, stream, out);
+}
+
+/* Not the last stream, or no plain hit. */
+static __attribute__((noinline)) moiety_status alloc_other(moiety_pool *pool,
+                                                           size_t size_bytes,
+                                                           moiety_stream stream,
+                                                           moiety_devptr *out)
+{
+    moiety_devptr address = out ? take_cached(pool, size_bytes, stream) : 0;
+    if (!address)
+        return alloc_miss(pool, size_bytes, stream, out);
+    *out = address;
+    return MOIETY_OK;
 }
 
 moiety_status moiety_alloc_cached(moiety_pool *pool, size_t size_bytes,
@@ -165,18 +178,20 @@ moiety_status moiety_alloc(moiety_pool *pool, size_t size_bytes,
                            moiety_stream stream, moiety_devptr *out)
 {
     struct moietyi_thread *thread = moietyi_thread_self;
-    if (MOIETYI_LIKELY(out) && moietyi_hit_begin(thread)) {
-        const struct moietyi_route *route =
-            moietyi_hit_last(thread, pool, stream);
-        moiety_devptr address =
-            MOIETYI_LIKELY(route) ? moietyi_hit_alloc(route, size_bytes) : 0;
-        moietyi_thread_leave(thread);
-        if (MOIETYI_LIKELY(address)) {
-            *out = address;
-            return MOIETY_OK;
-        }
+    if (!MOIETYI_LIKELY(out) || !moietyi_hit_begin(thread))
+        return alloc_other(pool, size_bytes, stream, out);
+    const struct moietyi_route *route = moietyi_hit_last(thread, pool, stream);
+    moiety_devptr address =
+        MOIETYI_LIKELY(route) ? moietyi_hit_alloc(route, size_bytes) : 0;
+    moietyi_thread_leave(thread);
+    if (MOIETYI_LIKELY(address)) {
+        *out = address;
+        return MOIETY_OK;
     }
-    return alloc_other(pool, size_bytes, stream, out);
+    /* Of runs there may be a hit yet. */
+    return route && moietyi_hit_less_one(size_bytes) < MOIETYI_SMALL_GRAINS_MAX
+               ? alloc_miss(pool, size_bytes, stream, out)
+               : alloc_other(pool, size_bytes, stream, out);
 }
 
 moiety_status moiety_alloc_aligned(moiety_pool *pool, size_t size_bytes,

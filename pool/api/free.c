@@ -116,15 +116,6 @@ static inline bool give_cached(moiety_pool *pool, moiety_devptr address,
                         moietyi_recorded_free(pool, address, 0, stream));
 }
 
-/* Not the last stream, or no hit, or a tenant's; see alloc_other(). */
-static __attribute__((noinline)) moiety_status
-free_other(moiety_pool *pool, moiety_devptr address, moiety_stream stream)
-{
-    return give_cached(pool, address, stream)
-               ? MOIETY_OK
-               : free_slow(pool, address, 0, stream);
-}
-
 /* A block that the thread's caches have no room for, if nothing is noted of it
  * that would have to be looked up. */
 static moiety_status give_free(moiety_pool *pool, moiety_devptr address,
@@ -132,15 +123,32 @@ static moiety_status give_free(moiety_pool *pool, moiety_devptr address,
 {
     struct moietyi_call call;
     moietyi_grain start = {0};
-    uint64_t found_bytes;
     moiety_status status = MOIETY_E_BUSY;
     if (!moietyi_call_begin_plain(pool, stream, &call))
         return MOIETY_E_BUSY;
     uint8_t byte = moietyi_hit_byte(pool, address, &start);
     if (byte && !(byte & MOIETYI_BYTE_SPECIAL))
-        status = pool->body->ops->free(&call, address, 0, &found_bytes);
-    moietyi_call_end(&call);
+        status = moietyi_put_plain(&call, start, byte, address);
+    moietyi_call_end_plain(&call);
     return status;
+}
+
+/* No hit; see alloc_miss(). */
+static __attribute__((noinline)) moiety_status
+free_miss(moiety_pool *pool, moiety_devptr address, moiety_stream stream)
+{
+    return give_free(pool, address, stream) == MOIETY_OK
+               ? MOIETY_OK
+               : free_slow(pool, address, 0, stream);
+}
+
+/* Not the last stream, or no plain hit, or a tenant's. */
+static __attribute__((noinline)) moiety_status
+free_other(moiety_pool *pool, moiety_devptr address, moiety_stream stream)
+{
+    return give_cached(pool, address, stream)
+               ? MOIETY_OK
+               : free_miss(pool, address, stream);
 }
 
 moiety_status moiety_free_cached(moiety_pool *pool, moiety_devptr address,
@@ -158,23 +166,22 @@ moiety_status moiety_free(moiety_pool *pool, moiety_devptr address,
                           moiety_stream stream)
 {
     struct moietyi_thread *thread = moietyi_thread_self;
-    if (moietyi_hit_begin(thread)) {
-        const struct moietyi_route *route =
-            moietyi_hit_last(thread, pool, stream);
-        moietyi_grain start = {0};
-        /* Nothing here is called, or registers were saved: a short block goes
-         * the other way. */
-        uint32_t class_index =
-            MOIETYI_LIKELY(route) ? moietyi_hit_byte(pool, address, &start) - 1U
-                                  : MOIETYI_SMALL_CLASSES;
-        bool is_given = MOIETYI_LIKELY(class_index < MOIETYI_SMALL_CLASSES) &&
-                        MOIETYI_LIKELY(!route->note) &&
-                        moietyi_hit_free(route, class_index, address);
-        moietyi_thread_leave(thread);
-        if (MOIETYI_LIKELY(is_given))
-            return MOIETY_OK;
-    }
-    return free_other(pool, address, stream);
+    if (!moietyi_hit_begin(thread))
+        return free_other(pool, address, stream);
+    const struct moietyi_route *route = moietyi_hit_last(thread, pool, stream);
+    moietyi_grain start = {0};
+    /* Nothing here is called, or registers were saved: a short block goes the
+     * other way. */
+    uint32_t class_index = MOIETYI_LIKELY(route) && MOIETYI_LIKELY(!route->note)
+                               ? moietyi_hit_byte(pool, address, &start) - 1U
+                               : MOIETYI_SMALL_CLASSES;
+    bool is_full = MOIETYI_LIKELY(class_index < MOIETYI_SMALL_CLASSES);
+    bool is_given = is_full && moietyi_hit_free(route, class_index, address);
+    moietyi_thread_leave(thread);
+    if (MOIETYI_LIKELY(is_given))
+        return MOIETY_OK;
+    return is_full ? free_miss(pool, address, stream)
+                   : free_other(pool, address, stream);
 }
 
 /* Inside: as give_by(), if the block is as long as the class of the size. Others

@@ -8,6 +8,7 @@
 #include "pool/api/plain.h"
 
 #include "pool/base/failure.h"
+#include "pool/cache/magazine.h"
 #include "pool/core/body.h"
 #include "pool/core/recorded.h"
 #include "pool/graph/privates.h"
@@ -39,8 +40,11 @@ static moiety_status take_if_free(struct moietyi_call *call,
                                   const struct moietyi_request *request,
                                   moiety_devptr *out)
 {
-    if (moietyi_take(call, request, out))
+    moietyi_reclaim_some_abandoned(call);
+    if (moietyi_take(call, request, out)) {
+        moietyi_bounds_stay_calm(call->thread_state);
         return MOIETY_OK;
+    }
     if (call->has_missed)
         moietyi_count(call->thread_state, MOIETYI_COUNT_MISSES, UINT64_MAX);
     return MOIETY_E_BUSY;

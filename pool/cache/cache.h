@@ -101,6 +101,7 @@ MOIETY_MUST_USE moiety_status moietyi_call_begin(struct moiety_pool *pool,
  * is for moietyi_call_begin(). */
 bool moietyi_call_begin_plain(struct moiety_pool *pool, moiety_stream stream,
                               struct moietyi_call *out);
+void moietyi_call_end_plain(struct moietyi_call *call);
 /* A call for DONE goes on as one for the stream that a note stands for, which
  * is not retired before the call's end, or for ANY: where that stream was
  * retired, or is another thread's own. MOIETY_OK, or MOIETY_E_NO_HOST_MEMORY.
@@ -150,6 +151,12 @@ void moietyi_note_stream(const struct moietyi_call *call,
 MOIETY_MUST_USE moiety_status moietyi_put(struct moietyi_call *call,
                                           const struct moietyi_block *block,
                                           moiety_devptr address);
+/* The same in a plain call, of a block with this metadata byte, of which nothing is
+ * noted besides. */
+MOIETY_MUST_USE moiety_status moietyi_put_plain(struct moietyi_call *call,
+                                                moietyi_grain start,
+                                                uint8_t byte,
+                                                moiety_devptr address);
 /* The block is its tenant's no more, if it has one, whose bytes it was. The call
  * holds it. */
 void moietyi_discharge(const struct moietyi_call *call,

@@ -358,7 +358,6 @@ static bool go_on_plain(struct moietyi_call *call,
     }
     if (is_wanted(call->thread_state))
         moietyi_thread_state_empty(call->thread_state);
-    call->cancel_state = moietyi_cancel_hold();
     return true;
 }
 
@@ -368,7 +367,9 @@ bool moietyi_call_begin_plain(struct moiety_pool *pool, moiety_stream stream,
     struct moietyi_thread *thread = moietyi_thread_self;
     if (!moietyi_hit_begin(thread))
         return false;
-    const struct moietyi_route *route = moietyi_hit_find(thread, pool, stream);
+    const struct moietyi_route *route = moietyi_hit_last(thread, pool, stream);
+    if (!route)
+        route = moietyi_hit_find(thread, pool, stream);
     *out =
         (struct moietyi_call){.pool = pool, .stream = stream, .thread = thread};
     if (route && !moietyi_thread_serves(thread, pool) &&
@@ -396,12 +397,24 @@ static bool has_to_give(const struct moietyi_call *call)
                                 memory_order_relaxed);
 }
 
-void moietyi_call_end(struct moietyi_call *call)
+static void give_and_tell(struct moietyi_call *call)
 {
     if (has_to_give(call))
         moietyi_thread_state_empty(call->thread_state);
     moietyi_live_tell_own(call->thread_state);
+}
+
+void moietyi_call_end(struct moietyi_call *call)
+{
+    give_and_tell(call);
     moietyi_call_leave(call);
+}
+
+void moietyi_call_end_plain(struct moietyi_call *call)
+{
+    give_and_tell(call);
+    moietyi_slow_path_end(call->thread_state);
+    moietyi_thread_leave(call->thread);
 }
 
 void moietyi_call_pass_gate(struct moietyi_call *call)

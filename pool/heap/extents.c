@@ -49,9 +49,9 @@ static void count_grains(struct moietyi_maps *heap, uint32_t age, uint64_t by)
                           memory_order_relaxed);
 }
 
-/* An extent that is in no bin becomes this one; its covers are set. */
-static void list_extent(struct moietyi_maps *heap, moietyi_extent_id id,
-                        uint64_t start, uint64_t grains, uint32_t age)
+/* The record and the tables say this, but for covers. */
+static void write_extent(const struct moietyi_maps *heap, moietyi_extent_id id,
+                         uint64_t start, uint64_t grains, uint32_t age)
 {
     struct moietyi_buddy *buddy = heap->buddy;
     struct moietyi_extent *extent = moietyi_extent_of(buddy, id);
@@ -62,8 +62,29 @@ static void list_extent(struct moietyi_maps *heap, moietyi_extent_id id,
                               moietyi_where(start, heap->owner, age),
                               memory_order_relaxed);
     set_edges(buddy, id, start, grains);
-    moietyi_bins_insert(&heap->bins[age], buddy, id, grains);
+}
+
+/* An extent that is in no bin becomes this one; its covers are set. */
+static void list_extent(struct moietyi_maps *heap, moietyi_extent_id id,
+                        uint64_t start, uint64_t grains, uint32_t age)
+{
+    write_extent(heap, id, start, grains, age);
+    moietyi_bins_insert(&heap->bins[age], heap->buddy, id, grains);
     count_grains(heap, age, grains);
+}
+
+/* One that is in a bin becomes a part of what it was. */
+static void shorten_extent(struct moietyi_maps *heap, moietyi_extent_id id,
+                           uint64_t start, uint64_t grains, uint32_t age)
+{
+    struct moietyi_bins *bins = &heap->bins[age];
+    uint64_t before = moietyi_grains_of(heap->buddy, id);
+    write_extent(heap, id, start, grains, age);
+    if (moietyi_bin_of(before) != moietyi_bin_of(grains)) {
+        moietyi_bins_remove(bins, heap->buddy, id, before);
+        moietyi_bins_insert(bins, heap->buddy, id, grains);
+    }
+    count_grains(heap, age, grains - before);
 }
 
 static void unlist_extent(struct moietyi_maps *heap, moietyi_extent_id id)
@@ -241,16 +262,16 @@ void moietyi_extent_cut(const struct moietyi_held *held, moietyi_extent_id id,
     uint64_t first = moietyi_where_start(where);
     uint64_t last = first + moietyi_grains_of(buddy, id);
     uint64_t end = start + grains;
-    unlist_extent(heap, id);
     set_covers(heap->buddy, 0, start, end);
     if (start == first && end == last) {
+        unlist_extent(heap, id);
         moietyi_spare_put(held->hand, id);
     } else if (start - first >= last - end) {
-        list_extent(heap, id, first, start - first, age);
+        shorten_extent(heap, id, first, start - first, age);
         if (end != last && !MOIETYI_HEAP_WEAK(CUT))
             add_side(held, heap, end, last - end, age);
     } else {
-        list_extent(heap, id, end, last - end, age);
+        shorten_extent(heap, id, end, last - end, age);
         if (start != first)
             add_side(held, heap, first, start - first, age);
     }

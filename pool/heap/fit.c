@@ -8,8 +8,9 @@
  */
 #include "pool/heap/state.h"
 
-/* Extents of one bin that a search looks at; and of the bin in which some are too
- * short, where no longer one has any. */
+/* Extents of one bin that a search looks at, for a short interval and a long one;
+ * and of the bin in which some are too short, where no longer one has any. */
+#define LOOKS_SHORT 2U
 #define LOOKS 6U
 #define LOOKS_LAST 128U
 /* Neighbours that are looked at on each side. */
@@ -92,11 +93,14 @@ void moietyi_heap_find(const struct moietyi_maps *heap, uint32_t age,
 {
     const struct moietyi_bins *bins = &heap->bins[age];
     unsigned first = moietyi_bin_of(want->grains);
+    unsigned looks = want->grains < MOIETYI_LONG_GRAINS ? LOOKS_SHORT : LOOKS;
     struct moietyi_fit found = {0};
+    if (!moietyi_sum_of(heap, age) || best->run == want->grains)
+        return;
     for (unsigned bin = moietyi_bins_next(bins, first);
          bin < MOIETYI_BINS && !found.id;
          bin = moietyi_bins_next(bins, bin + 1))
-        look_in_bin(heap, age, bin, want, LOOKS, &found);
+        look_in_bin(heap, age, bin, want, looks, &found);
     if (!found.id && !want->is_thorough)
         look_in_bin(heap, age, first, want, LOOKS_LAST, &found);
     if (found.id && (!best->id || found.run < best->run))

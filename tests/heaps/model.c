@@ -18,7 +18,7 @@
 #define HELD_MAX 400U
 #define BATCH_MAX 12U
 /* Of a bin with more extents a search need not see all. */
-#define RIVALS_SEEN 6U
+#define RIVALS_SEEN 2U
 /* A longer interval is taken out of the shortest run of extents. */
 #define SHORT_GRAINS 128U
 

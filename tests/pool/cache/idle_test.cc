@@ -254,10 +254,14 @@ TEST_F(IdleThreads, KeepTheirCachesWhileThereIsRoom)
     Sleepers sleepers(pool, MOIETY_STREAM_LEGACY, 4);
     uint64_t cached_bytes = pool.Stats().cached_bytes;
     ASSERT_GE(cached_bytes, 4 * kBlockBytes);
-    // Misses, for longer than a thread may rest where there is none.
+    // Misses that look at more than is free, for longer than a thread may rest where
+    // there is none.
     for (int i = 0; i < 6; i++) {
-        pool.Free(pool.Alloc(kLimitBytes / 4, MOIETY_STREAM_LEGACY),
-                  MOIETY_STREAM_LEGACY);
+        moiety_devptr block = 0;
+        ASSERT_EQ(MOIETY_OK,
+                  moiety_alloc_aligned(pool, kLimitBytes / 4, 512,
+                                       MOIETY_STREAM_LEGACY, &block));
+        pool.Free(block, MOIETY_STREAM_LEGACY);
         // Until the pool would look again.
         std::this_thread::sleep_for(kLook);
     }
