@@ -115,6 +115,24 @@ static inline moiety_devptr take_cached(moiety_pool *pool, size_t size_bytes,
     return address;
 }
 
+/* A search in vain is made again by the long way. After one, so many misses go there
+ * at once. */
+#define PASSED_BY 15U
+
+/* Whether the short way may find something. */
+static bool may_take_free(const struct moietyi_call *call, size_t size_bytes)
+{
+    const struct moietyi_pool_body *body = call->pool->body;
+    if (call->thread_state->passed_by) {
+        call->thread_state->passed_by--;
+        return false;
+    }
+    return moietyi_gate_is_open(call->engine) &&
+           !call->thread_state->is_refused &&
+           !moietyi_watermark_is_exceeded_by(body, 0) &&
+           size_bytes <= moietyi_limit_of(body);
+}
+
 /* A miss that needs neither the driver nor others: what is free beside the thread's
  * caches. MOIETY_E_BUSY: there is none, or the call is not that simple. */
 static moiety_status take_free(moiety_pool *pool, size_t size_bytes,
@@ -126,10 +144,11 @@ static moiety_status take_free(moiety_pool *pool, size_t size_bytes,
     moiety_status status = MOIETY_E_BUSY;
     if (!size_bytes || !moietyi_call_begin_plain(pool, stream, &call))
         return MOIETY_E_BUSY;
-    if (moietyi_gate_is_open(call.engine) && !call.thread_state->is_refused &&
-        !moietyi_watermark_is_exceeded_by(pool->body, 0) &&
-        size_bytes <= moietyi_limit_of(pool->body))
+    if (may_take_free(&call, size_bytes)) {
         status = pool->body->ops->alloc(&call, &args, out);
+        if (status != MOIETY_OK)
+            call.thread_state->passed_by = PASSED_BY;
+    }
     moietyi_call_end_plain(&call);
     return status;
 }

@@ -165,6 +165,8 @@ struct moietyi_thread_state {
     moiety_oom_report oom; /* of the thread's last one that did */
     uint32_t thread_id; /* the kernel's number of the thread it was made for */
     bool is_new;        /* its thread has made no call with it yet */
+    uint32_t
+        passed_by; /* misses that do not try the short way: see api/alloc.c */
     struct moietyi_history_ring *history; /* NULL: the pool keeps none */
 };
 
