@@ -119,24 +119,23 @@ static inline moiety_devptr take_cached(moiety_pool *pool, size_t size_bytes,
  * at once. */
 #define PASSED_BY 15U
 
-/* Whether the short way may find something. */
-static bool may_take_free(const struct moietyi_call *call, size_t size_bytes)
+/* Whether the long way is due, which looks at more. */
+static bool is_long_due(const struct moietyi_call *call)
 {
-    const struct moietyi_pool_body *body = call->pool->body;
     if (call->thread_state->passed_by) {
         call->thread_state->passed_by--;
-        return false;
+        return true;
     }
-    return moietyi_gate_is_open(call->engine) &&
-           !call->thread_state->is_refused &&
-           !moietyi_watermark_is_exceeded_by(body, 0) &&
-           size_bytes <= moietyi_limit_of(body);
+    return call->thread_state->is_refused ||
+           moietyi_watermark_is_exceeded_by(call->pool->body, 0);
 }
 
 /* A miss that needs neither the driver nor others: what is free beside the thread's
- * caches. MOIETY_E_BUSY: there is none, or the call is not that simple. */
+ * caches. MOIETY_E_BUSY: there is none, or the call is not that simple. `is_only`: the
+ * caller knows no other way. */
 static moiety_status take_free(moiety_pool *pool, size_t size_bytes,
-                               moiety_stream stream, moiety_devptr *out)
+                               moiety_stream stream, bool is_only,
+                               moiety_devptr *out)
 {
     const struct moietyi_alloc_args args = {
         .size_bytes = size_bytes, .alignment_bytes = 1, .is_quick = true};
@@ -144,7 +143,9 @@ static moiety_status take_free(moiety_pool *pool, size_t size_bytes,
     moiety_status status = MOIETY_E_BUSY;
     if (!size_bytes || !moietyi_call_begin_plain(pool, stream, &call))
         return MOIETY_E_BUSY;
-    if (may_take_free(&call, size_bytes)) {
+    if (moietyi_gate_is_open(call.engine) &&
+        size_bytes <= moietyi_limit_of(pool->body) &&
+        (is_only || !is_long_due(&call))) {
         status = pool->body->ops->alloc(&call, &args, out);
         if (status != MOIETY_OK)
             call.thread_state->passed_by = PASSED_BY;
@@ -162,7 +163,7 @@ static __attribute__((noinline)) moiety_status alloc_miss(moiety_pool *pool,
 {
     const struct moietyi_alloc_args args = {
         .size_bytes = size_bytes, .alignment_bytes = 1, .may_wait = true};
-    return out && take_free(pool, size_bytes, stream, out) == MOIETY_OK
+    return out && take_free(pool, size_bytes, stream, false, out) == MOIETY_OK
                ? MOIETY_OK
                : alloc_slow(pool, &args, stream, out);
 }
@@ -188,7 +189,7 @@ moiety_status moiety_alloc_cached(moiety_pool *pool, size_t size_bytes,
                             pool ? "out" : "pool");
     moiety_devptr address = take_cached(pool, size_bytes, stream);
     if (!address)
-        return take_free(pool, size_bytes, stream, out);
+        return take_free(pool, size_bytes, stream, true, out);
     *out = address;
     return MOIETY_OK;
 }
