@@ -15,12 +15,9 @@
 #include "pool/core/recorded.h"
 #include "pool/oom/watermark.h"
 
-static moiety_status alloc_check(const struct moietyi_alloc_args *args,
-                                 const moiety_devptr *out)
+static moiety_status alloc_check(const struct moietyi_alloc_args *args)
 {
     size_t alignment = args->alignment_bytes;
-    if (!out)
-        return moietyi_fail(MOIETY_E_INVALID, "moiety_alloc: out is NULL");
     if (!alignment || alignment & (alignment - 1) ||
         alignment > MOIETYI_PAGE_BYTES) {
         return moietyi_fail(MOIETY_E_INVALID,
@@ -66,7 +63,9 @@ alloc_slow(moiety_pool *pool, const struct moietyi_alloc_args *args,
            moiety_stream stream, moiety_devptr *out)
 {
     struct moietyi_call call;
-    moiety_status status = alloc_check(args, out);
+    if (!out)
+        return moietyi_fail(MOIETY_E_INVALID, "moiety_alloc: out is NULL");
+    moiety_status status = alloc_check(args);
     if (status != MOIETY_OK)
         return status;
     if (args->may_wait)
