@@ -35,19 +35,15 @@ static uint32_t alignment_grains(const struct moietyi_call *call,
                : 1;
 }
 
-/* A miss in vain is the next call's. */
 static moiety_status take_if_free(struct moietyi_call *call,
                                   const struct moietyi_request *request,
                                   moiety_devptr *out)
 {
     moietyi_reclaim_some_abandoned(call);
-    if (moietyi_take(call, request, out)) {
-        moietyi_bounds_stay_calm(call->thread_state);
-        return MOIETY_OK;
-    }
-    if (call->has_missed)
-        moietyi_count(call->thread_state, MOIETYI_COUNT_MISSES, UINT64_MAX);
-    return MOIETY_E_BUSY;
+    if (!moietyi_take(call, request, out))
+        return MOIETY_E_BUSY;
+    moietyi_bounds_stay_calm(call->thread_state);
+    return MOIETY_OK;
 }
 
 static moiety_status plain_alloc(struct moietyi_call *call,

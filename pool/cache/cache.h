@@ -64,10 +64,11 @@ struct moietyi_call {
     struct moietyi_cache *pop;
     struct moietyi_cache *push;
     bool is_capturing; /* the stream; known only while a guard is held */
-    bool has_missed;   /* the thread's magazines; counted once */
-    bool is_pressed;   /* the pool may not grow: others' memory is wanted */
-    bool may_wait;     /* for other threads and the device */
-    int cancel_state;  /* the thread's, held meanwhile: see cancel.h */
+    bool has_missed;   /* the thread's magazines */
+    bool is_miss_counted;
+    bool is_pressed;  /* the pool may not grow: others' memory is wanted */
+    bool may_wait;    /* for other threads and the device */
+    int cancel_state; /* the thread's, held meanwhile: see cancel.h */
     /* until the call's end; NULL: none */
     struct moietyi_stream_state *pinned;
     struct moietyi_capture capture; /* if it is */

@@ -297,10 +297,6 @@ static void keep_parts_within(uint64_t *counts)
     for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++)
         if (counts[pairs[i].part] > counts[pairs[i].whole])
             counts[pairs[i].part] = counts[pairs[i].whole];
-    /* A miss may be taken back by another thread state than the one that had
-     * it. */
-    if (counts[MOIETYI_COUNT_MISSES] > INT64_MAX)
-        counts[MOIETYI_COUNT_MISSES] = 0;
 }
 
 void moietyi_engine_sums(struct moietyi_engine *engine,

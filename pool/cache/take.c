@@ -63,9 +63,18 @@ static bool is_aligned(const struct moietyi_request *request,
              (request->alignment_grains * MOIETYI_GRAIN_BYTES - 1));
 }
 
+/* Before the allocation is counted, so that the hits among these are never too many;
+ * and not before there is one, as what is never allocated is neither. */
+static void count_miss(struct moietyi_call *call)
+{
+    if (call->has_missed && !call->is_miss_counted)
+        moietyi_count(call->thread_state, MOIETYI_COUNT_MISSES, 1);
+    call->is_miss_counted |= call->has_missed;
+}
+
 /* The newest block of the class that is long enough, of those that a look at the
- * magazine's top sees. */
-static bool miss_pop(struct moietyi_cache *cache,
+ * magazine's top sees. `call` is NULL in a hit. */
+static bool miss_pop(struct moietyi_call *call, struct moietyi_cache *cache,
                      const struct moietyi_request *request, moiety_devptr *out)
 {
     if (class_of(request) >= MOIETYI_CLASSES)
@@ -83,6 +92,8 @@ static bool miss_pop(struct moietyi_cache *cache,
         moietyi_magazine_set(magazine, count - 1);
         moietyi_count_add(&cache->uneven_cached_bytes,
                           -moietyi_uneven_bytes(class_of(request), grains));
+        if (call)
+            count_miss(call);
         count_alloc(cache, request, grains);
         if (is_run(request))
             moietyi_last_runs_popped(cache, class_of(request));
@@ -100,8 +111,9 @@ moiety_devptr moietyi_hit_pop_run(struct moietyi_cache *cache,
     const struct moietyi_request request = {moietyi_size_of_bytes(size_bytes),
                                             size_bytes, 1, false};
     moiety_devptr address;
-    return is_run(&request) && miss_pop(cache, &request, &address) ? address
-                                                                   : 0;
+    return is_run(&request) && miss_pop(NULL, cache, &request, &address)
+               ? address
+               : 0;
 }
 
 void moietyi_mark_block(struct moietyi_engine *engine, moietyi_grain start,
@@ -130,6 +142,7 @@ static void miss_hand_out(struct moietyi_call *call,
                           moietyi_grain start, moiety_devptr *out)
 {
     moietyi_mark_block(call->engine, start, request);
+    count_miss(call);
     count_alloc(call->thread_state->done, request, request->size.grains);
     *out = moietyi_address_of(call->engine->lookup, start);
 }
@@ -193,7 +206,7 @@ static bool load_and_pop(struct moietyi_call *call, struct moietyi_cache *cache,
     if (!bundle)
         return false;
     if (moietyi_magazine_load(call->thread_state, cache, bundle))
-        return miss_pop(cache, request, out);
+        return miss_pop(call, cache, request, out);
     moietyi_flush_bundle(call->thread_state, cache, bundle, true);
     return false;
 }
@@ -355,8 +368,6 @@ static bool take_shared(struct moietyi_call *call,
                         moiety_devptr *out)
 {
     struct moietyi_cache *done = call->thread_state->done;
-    if (!call->has_missed)
-        moietyi_count(call->thread_state, MOIETYI_COUNT_MISSES, 1);
     call->has_missed = true;
     return take_depot(call, call->pop, request, out) ||
            (call->pop != done && take_depot(call, done, request, out)) ||
@@ -366,7 +377,7 @@ static bool take_shared(struct moietyi_call *call,
 bool moietyi_take(struct moietyi_call *call,
                   const struct moietyi_request *request, moiety_devptr *out)
 {
-    if (miss_pop(call->pop, request, out))
+    if (miss_pop(call, call->pop, request, out))
         return true;
     if (class_of(request) < MOIETYI_CLASSES) {
         moietyi_magazine_missed(&call->pop->magazines[class_of(request)],
@@ -374,7 +385,7 @@ bool moietyi_take(struct moietyi_call *call,
         moietyi_live_tell(call->pop, class_of(request));
     }
     if (call->pop != call->thread_state->done &&
-        miss_pop(call->thread_state->done, request, out))
+        miss_pop(call, call->thread_state->done, request, out))
         return true;
     return take_shared(call, request, out);
 }

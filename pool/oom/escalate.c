@@ -467,15 +467,10 @@ static moiety_status take_or_escalate(struct moietyi_call *call,
                             request->size_bytes);
     }
     moietyi_reclaim_some_abandoned(call);
-    moiety_status status = MOIETY_OK;
-    if (moietyi_take(call, request, out))
-        moietyi_bounds_stay_calm(call->thread_state);
-    else
-        status = escalate(call, request, may_wait, out);
-    /* What was never allocated is neither hit nor miss. */
-    if (status != MOIETY_OK && call->has_missed)
-        moietyi_count(call->thread_state, MOIETYI_COUNT_MISSES, (uint64_t)-1);
-    return status;
+    if (!moietyi_take(call, request, out))
+        return escalate(call, request, may_wait, out);
+    moietyi_bounds_stay_calm(call->thread_state);
+    return MOIETY_OK;
 }
 
 moiety_status moietyi_alloc_escalating(struct moietyi_call *call,
