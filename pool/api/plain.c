@@ -8,7 +8,6 @@
 #include "pool/api/plain.h"
 
 #include "pool/base/failure.h"
-#include "pool/cache/magazine.h"
 #include "pool/core/body.h"
 #include "pool/core/recorded.h"
 #include "pool/graph/privates.h"
@@ -35,17 +34,6 @@ static uint32_t alignment_grains(const struct moietyi_call *call,
                : 1;
 }
 
-static moiety_status take_if_free(struct moietyi_call *call,
-                                  const struct moietyi_request *request,
-                                  moiety_devptr *out)
-{
-    moietyi_reclaim_some_abandoned(call);
-    if (!moietyi_take(call, request, out))
-        return MOIETY_E_BUSY;
-    moietyi_bounds_stay_calm(call->thread_state);
-    return MOIETY_OK;
-}
-
 static moiety_status plain_alloc(struct moietyi_call *call,
                                  const struct moietyi_alloc_args *args,
                                  moiety_devptr *out)
@@ -56,7 +44,8 @@ static moiety_status plain_alloc(struct moietyi_call *call,
         args->size_bytes, alignment_grains(call, args), args->is_exact};
     moiety_status status;
     if (args->is_quick)
-        status = take_if_free(call, &request, out);
+        status =
+            moietyi_take_free(call, &request, out) ? MOIETY_OK : MOIETY_E_BUSY;
     else if (call->capture.kind >= MOIETYI_CAPTURE_BROKEN)
         status = moietyi_scopes_alloc(call, &request, args->may_wait, out);
     else

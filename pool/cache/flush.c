@@ -153,6 +153,14 @@ uint64_t moietyi_block_grains(const struct moietyi_engine *engine,
                : moietyi_grains_of_byte(bare);
 }
 
+struct moietyi_block moietyi_block_of(const struct moietyi_engine *engine,
+                                      moietyi_grain start, uint8_t byte)
+{
+    uint64_t grains = moietyi_block_grains(engine, start, byte);
+    return (struct moietyi_block){start, byte, moietyi_class_of_grains(grains),
+                                  grains};
+}
+
 moiety_status moietyi_block_at(const struct moietyi_engine *engine,
                                moiety_devptr address, struct moietyi_block *out)
 {
@@ -167,9 +175,7 @@ moiety_status moietyi_block_at(const struct moietyi_engine *engine,
                             "one, or free",
                             address);
     }
-    uint64_t grains = moietyi_block_grains(engine, start, byte);
-    *out = (struct moietyi_block){start, byte, moietyi_class_of_grains(grains),
-                                  grains};
+    *out = moietyi_block_of(engine, start, byte);
     return MOIETY_OK;
 }
 

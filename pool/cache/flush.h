@@ -47,7 +47,9 @@ static inline bool moietyi_block_may_have(const struct moietyi_block *block,
            moietyi_size_of_bytes(size_bytes).class_index == block->class_index;
 }
 
-/* The grains of the block that starts there with that metadata byte. */
+/* The block that starts there with that metadata byte, and its grains. */
+struct moietyi_block moietyi_block_of(const struct moietyi_engine *engine,
+                                      moietyi_grain start, uint8_t byte);
 uint64_t moietyi_block_grains(const struct moietyi_engine *engine,
                               moietyi_grain start, uint8_t byte);
 

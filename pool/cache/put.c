@@ -136,9 +136,8 @@ static void discharge(const struct moietyi_call *call,
 moiety_status moietyi_put_plain(struct moietyi_call *call, moietyi_grain start,
                                 uint8_t byte, moiety_devptr address)
 {
-    uint64_t grains = moietyi_block_grains(call->engine, start, byte);
-    const struct moietyi_block block = {
-        start, byte, moietyi_class_of_grains(grains), grains};
+    const struct moietyi_block block =
+        moietyi_block_of(call->engine, start, byte);
     moiety_status status = put_plain(call->push, &block, address);
     if (status == MOIETY_OK)
         count_free(call->push, &block);

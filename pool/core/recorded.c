@@ -62,11 +62,11 @@ moiety_devptr moietyi_recorded_alloc(struct moiety_pool *pool,
 static bool find_block(const struct moiety_pool *pool, moiety_devptr address,
                        size_t size_bytes, struct moietyi_block *out)
 {
-    out->byte = moietyi_hit_byte(pool, address, &out->start);
-    if (!out->byte || out->byte & MOIETYI_BYTE_SPECIAL)
+    moietyi_grain start;
+    uint8_t byte = moietyi_hit_byte(pool, address, &start);
+    if (!byte || byte & MOIETYI_BYTE_SPECIAL)
         return false;
-    out->grains = moietyi_block_grains(pool->engine, out->start, out->byte);
-    out->class_index = moietyi_class_of_grains(out->grains);
+    *out = moietyi_block_of(pool->engine, start, byte);
     return !size_bytes || moietyi_block_may_have(out, size_bytes);
 }
 

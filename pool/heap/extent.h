@@ -11,9 +11,9 @@
  * goes from one owner to another.
  *
  * `edges` has, of each grain, the number of the extent that begins or ends there;
- * `covers`, of each page, that of the extent that has its first grain. What is taken
+ * `covers`, of each page, that of the extent that has its first grain. Memory in use
  * has 0 there, so that a look at whether a page is free seldom goes further.
- * Elsewhere they have anything, so both are believed only where the word agrees.
+ * Elsewhere they have anything, so both are believed only if the word agrees.
  */
 #ifndef MOIETY_POOL_HEAP_EXTENT_H_
 #define MOIETY_POOL_HEAP_EXTENT_H_

@@ -67,8 +67,8 @@ struct moietyi_buddy {
     /* Edge: none; relaxed. See extent.h. */
     _Atomic uint32_t *covers; /* by page */
     /* Edge: none; relaxed. Of the edges, by grain, and of the records, by number.
-     * NULL: there is none yet, or who reads knows of none of its pages. What it
-     * points to was zero and is read as the items in it say. */
+     * NULL: there is no part yet, or the reader knows none of its pages. A part was
+     * zero, and is read as its items say. */
     _Atomic(_Atomic uint32_t *) *groups;
     _Atomic(struct moietyi_extent *) *parts;
     struct moietyi_extent
@@ -303,8 +303,8 @@ void moietyi_view_unlock(const struct moietyi_held *held);
 /* The best of those heaps. */
 struct moietyi_fit moietyi_heaps_find(const struct moietyi_held *held,
                                       const struct moietyi_want *want);
-/* The same of what the view has. DONE's heap is locked, too, where it may have
- * better, and where the stream has none. */
+/* The same of what the view has. The call locks DONE's heap, too, if that may have a
+ * better one or the stream has none. */
 struct moietyi_fit moietyi_view_find(const struct moietyi_view *view,
                                      const struct moietyi_want *want,
                                      struct moietyi_held *held);

@@ -451,6 +451,17 @@ static moiety_status give_lost(struct moietyi_call *call, moiety_devptr address)
                : status;
 }
 
+bool moietyi_take_free(struct moietyi_call *call,
+                       const struct moietyi_request *request,
+                       moiety_devptr *out)
+{
+    moietyi_reclaim_some_abandoned(call);
+    if (!moietyi_take(call, request, out))
+        return false;
+    moietyi_bounds_stay_calm(call->thread_state);
+    return true;
+}
+
 static moiety_status take_or_escalate(struct moietyi_call *call,
                                       const struct moietyi_request *request,
                                       bool may_wait, moiety_devptr *out)
@@ -466,11 +477,9 @@ static moiety_status take_or_escalate(struct moietyi_call *call,
                             "time",
                             request->size_bytes);
     }
-    moietyi_reclaim_some_abandoned(call);
-    if (!moietyi_take(call, request, out))
-        return escalate(call, request, may_wait, out);
-    moietyi_bounds_stay_calm(call->thread_state);
-    return MOIETY_OK;
+    return moietyi_take_free(call, request, out)
+               ? MOIETY_OK
+               : escalate(call, request, may_wait, out);
 }
 
 moiety_status moietyi_alloc_escalating(struct moietyi_call *call,

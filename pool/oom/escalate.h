@@ -18,6 +18,10 @@ enum moietyi_escalation_count {
     MOIETYI_ESCALATION_COUNTS
 };
 
+/* Takes a block of what is free now, without escalating. False: nothing is found. */
+bool moietyi_take_free(struct moietyi_call *call,
+                       const struct moietyi_request *request,
+                       moiety_devptr *out);
 /* Takes a block, from the caches or by escalating. `may_wait` is false for
  * moiety_try_alloc(). The statuses of moiety_alloc(). */
 MOIETY_MUST_USE moiety_status moietyi_alloc_escalating(

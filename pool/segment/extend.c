@@ -93,8 +93,8 @@ static uint64_t free_bytes_of(const struct moietyi_view *view)
            MOIETYI_GRAIN_BYTES;
 }
 
-/* What is free is no less than what may move, and is known without a look at each
- * handle, which takes longer than all else of a growth where there are many. */
+/* Free memory is no less than what may move. Its sum needs no look at each handle,
+ * which takes longer than all else of a growth if there are many. */
 static bool is_worth_moving(struct moietyi_segments *segments,
                             const struct moietyi_view *view,
                             const struct moietyi_place *place)

@@ -102,7 +102,7 @@ moiety_status moietyi_segment_publish(struct moietyi_segments *segments,
         return status;
     if (segment->is_held)
         return MOIETY_OK;
-    /* Neither fails: the pages are covered. */
+    /* Neither call fails: the pages are covered. */
     if (own)
         (void)moietyi_maps_give(
             own, start, (uint64_t)info->page_count * MOIETYI_PAGE_GRAINS);
