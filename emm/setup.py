@@ -41,11 +41,9 @@ PLUGGABLE_FOLDER = "emm/pluggable"
 TORCH_SOURCES = "emm/torch"
 PUBLIC_HEADERS = "pool/include"
 TORCH_SHIM = "bench/subjects/torch/torch_shim.cc"  # made where PyTorch is
-# The other core, which --config=heaps builds in place of words of bits.
-OTHER_CORE = "pool/heap"
 # Tests and builds for sanitizers alone call them, and a linker of archives leaves
 # them out.
-VERIFIERS = {"pool/base/lock.c", "pool/buddy/check.c", "pool/segment/check.c"}
+VERIFIERS = {"pool/base/lock.c", "pool/heap/check.c", "pool/segment/check.c"}
 CARRIED_SUFFIXES = {".c", ".cc", ".h", ".hpp", ".inc", ".map"}
 
 LIBRARY = "libmoiety.so.0"
@@ -88,7 +86,7 @@ def sources_in(*folders, but=()):
 
 
 def library_sources():
-    return sources_in(*LIBRARY_FOLDERS, but=(STANDIN_FOLDER, OTHER_CORE))
+    return sources_in(*LIBRARY_FOLDERS, but=(STANDIN_FOLDER,))
 
 
 def program_sources(name):

@@ -12,8 +12,8 @@
 
 #include "bench/base/device.h"
 #include "bench/subjects/subject.h"
-#include "pool/buddy/buddy.h"
-#include "pool/buddy/map.h"
+#include "pool/heap/buddy.h"
+#include "pool/heap/map.h"
 #include "tests/oracle/mutex_buddy.h"
 
 #define ARENA_GRAIN_BYTES ((size_t)512)

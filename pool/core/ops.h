@@ -15,8 +15,8 @@
 #include "moiety/pool.h"
 #include "moiety/scope.h"
 #include "moiety/stats.h"
-#include "pool/buddy/classes.h"
 #include "pool/cache/cache.h"
+#include "pool/heap/classes.h"
 
 struct moietyi_private_ref;
 struct moietyi_tenant;

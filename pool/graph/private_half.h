@@ -21,8 +21,8 @@
 
 #include "moiety/scope.h"
 #include "moiety/status.h"
-#include "pool/buddy/buddy.h"
-#include "pool/buddy/map.h"
+#include "pool/heap/buddy.h"
+#include "pool/heap/map.h"
 
 /* Whom memory may serve: the stream with this note (pool/stream/notes.h), 0 for
  * none; in a capture of that scope, 0 outside of captures. */

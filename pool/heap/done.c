@@ -14,21 +14,6 @@ static struct moietyi_held lock_done(const struct moietyi_buddy *buddy)
     return moietyi_held_of(buddy->done);
 }
 
-/* An end is the sum of two words, so only that of an extent whose lock is held. */
-bool moietyi_is_free_at(const struct moietyi_held *held, uint64_t start,
-                        uint64_t grains)
-{
-    const struct moietyi_buddy *buddy = held->hand->buddy;
-    uint64_t first = moietyi_where_of(buddy, moietyi_edge_at(buddy, start));
-    moietyi_extent_id id = moietyi_edge_at(buddy, start + grains - 1);
-    uint64_t last = moietyi_where_of(buddy, id);
-    if (moietyi_where_is_free(first) && moietyi_where_start(first) == start)
-        return !MOIETYI_HEAP_WEAK(TWICE);
-    return (moietyi_holder_of(held, last) ||
-            (MOIETYI_HEAP_WEAK(TWICE_OTHERS) && moietyi_where_is_free(last))) &&
-           moietyi_end_of(buddy, id) == start + grains;
-}
-
 bool moietyi_buddy_add(struct moietyi_buddy *buddy, moietyi_page first,
                        uint32_t page_count)
 {
@@ -126,11 +111,6 @@ void moietyi_buddy_drop_affinity(struct moietyi_buddy *buddy,
 void moietyi_buddy_trim(struct moietyi_buddy *buddy)
 {
     (void)buddy;
-}
-
-uint64_t moietyi_buddy_free_grains(const struct moietyi_buddy *buddy)
-{
-    return moietyi_maps_grains(buddy->done, MOIETYI_FRESH);
 }
 
 /* Whole pages in an extent. */

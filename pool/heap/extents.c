@@ -127,6 +127,21 @@ moietyi_extent_id moietyi_extent_before(const struct moietyi_buddy *buddy,
                : 0;
 }
 
+/* An end is the sum of two words, so only that of an extent whose lock is held. */
+bool moietyi_is_free_at(const struct moietyi_held *held, uint64_t start,
+                        uint64_t grains)
+{
+    const struct moietyi_buddy *buddy = held->hand->buddy;
+    uint64_t first = moietyi_where_of(buddy, moietyi_edge_at(buddy, start));
+    moietyi_extent_id id = moietyi_edge_at(buddy, start + grains - 1);
+    uint64_t last = moietyi_where_of(buddy, id);
+    if (moietyi_where_is_free(first) && moietyi_where_start(first) == start)
+        return !MOIETYI_HEAP_WEAK(TWICE);
+    return (moietyi_holder_of(held, last) ||
+            (MOIETYI_HEAP_WEAK(TWICE_OTHERS) && moietyi_where_is_free(last))) &&
+           moietyi_end_of(buddy, id) == start + grains;
+}
+
 /* --- into a heap --- */
 
 /* Memory on its way in, and the longest extent in it, whose record goes on. */

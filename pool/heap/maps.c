@@ -112,6 +112,11 @@ uint64_t moietyi_maps_grains(const struct moietyi_maps *maps,
     return waiting + moietyi_sum_of(maps, age_of(maps, age));
 }
 
+uint64_t moietyi_buddy_free_grains(const struct moietyi_buddy *buddy)
+{
+    return moietyi_maps_grains(buddy->done, MOIETYI_FRESH);
+}
+
 /* Hands up to HANDED_AT_ONCE on, by the locks of `held` and of `maps`. Returns
  * their grains; 0: the age is empty. */
 static uint64_t hand_some(const struct moietyi_held *held,

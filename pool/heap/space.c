@@ -1,166 +1,11 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The offset space: its tables, of which zero is a valid state, and the metadata
- * bytes of blocks.
+ * The offset space, and the metadata bytes of blocks.
  */
 #include <stdlib.h>
 
-#include "pool/base/table.h"
 #include "pool/heap/state.h"
-
-#define GROUP_PARTS (1U << (MOIETYI_GROUP_ORDER - MOIETYI_PART_ORDER))
-#define PART_BYTES (MOIETYI_PART_RECORDS * sizeof(struct moietyi_extent))
-#define GROUP_EDGES_BYTES (sizeof(uint32_t) << MOIETYI_GROUP_ORDER)
-#define GROUP_BYTES (GROUP_EDGES_BYTES + GROUP_PARTS * PART_BYTES)
-
-struct layout {
-    char *base;   /* NULL while only sizes are added up */
-    size_t bytes; /* so far */
-};
-
-/* The next `count` items of `item_bytes`, on a page of their own. */
-static void *space_place(struct layout *layout, uint64_t count,
-                         size_t item_bytes)
-{
-    const size_t alignment = 4096;
-    size_t at = layout->bytes;
-    layout->bytes += (count * item_bytes + alignment - 1) & ~(alignment - 1);
-    return layout->base ? layout->base + at : NULL;
-}
-
-static uint32_t groups_of(const struct moietyi_buddy *buddy)
-{
-    return (buddy->page_capacity + MOIETYI_GROUP_PAGES - 1) /
-           MOIETYI_GROUP_PAGES;
-}
-
-static void space_lay_out(struct moietyi_buddy *buddy, struct layout *layout)
-{
-    uint64_t pages = buddy->page_capacity;
-    uint64_t grains = pages * MOIETYI_PAGE_GRAINS;
-    uint64_t groups = groups_of(buddy);
-    buddy->covers = space_place(layout, pages, sizeof(*buddy->covers));
-    buddy->groups = space_place(layout, groups, sizeof(*buddy->groups));
-    buddy->parts =
-        space_place(layout, groups * GROUP_PARTS + MOIETYI_HAND_PARTS,
-                    sizeof(*buddy->parts));
-    buddy->classes = space_place(layout, grains, 1);
-    buddy->run_grains = space_place(layout, pages * MOIETYI_PAGE_CHUNKS,
-                                    sizeof(*buddy->run_grains));
-}
-
-static bool reserve_table(struct moietyi_buddy *buddy)
-{
-    struct layout layout = {NULL, 0};
-    space_lay_out(buddy, &layout);
-    buddy->table_bytes = layout.bytes;
-    buddy->table = moietyi_table_reserve(layout.bytes);
-    if (!buddy->table)
-        return false;
-    layout = (struct layout){buddy->table, 0};
-    space_lay_out(buddy, &layout);
-    return true;
-}
-
-/* --- parts --- */
-
-static void *reserve_part(const struct moietyi_buddy *buddy, size_t bytes)
-{
-    void *table = moietyi_table_reserve(bytes);
-    if (table && buddy->is_huge)
-        moietyi_table_prefer_huge(table, bytes);
-    return table;
-}
-
-/* Numbers for `count` parts of records; owners' lock held. False: there are none. */
-static bool number_parts(struct moietyi_buddy *buddy,
-                         struct moietyi_extent *records, unsigned count)
-{
-    if (buddy->part_end + count > MOIETYI_PARTS_MAX)
-        return false;
-    if (buddy->part_end == 0)
-        buddy->extents = records;
-    for (unsigned i = 0; i < count; i++) /* relaxed: see state.h. */
-        atomic_store_explicit(&buddy->parts[buddy->part_end++],
-                              records + (size_t)i * MOIETYI_PART_RECORDS,
-                              memory_order_relaxed);
-    return true;
-}
-
-static _Atomic uint32_t *space_group_at(const struct moietyi_buddy *buddy,
-                                        uint32_t group)
-{
-    /* relaxed: see state.h. */
-    return atomic_load_explicit(&buddy->groups[group], memory_order_relaxed);
-}
-
-static bool space_make_group(struct moietyi_buddy *buddy, uint32_t group)
-{
-    if (space_group_at(buddy, group))
-        return true;
-    char *table = reserve_part(buddy, GROUP_BYTES);
-    if (!table)
-        return false;
-    moietyi_lock(&buddy->owners_lock);
-    bool is_other = space_group_at(buddy, group) != NULL;
-    bool is_new =
-        !is_other &&
-        number_parts(buddy,
-                     (struct moietyi_extent *)(table + GROUP_EDGES_BYTES),
-                     GROUP_PARTS);
-    if (is_new) /* relaxed: see state.h. */
-        atomic_store_explicit(&buddy->groups[group], (_Atomic uint32_t *)table,
-                              memory_order_relaxed);
-    moietyi_unlock(&buddy->owners_lock);
-    if (!is_new)
-        moietyi_table_release(table, GROUP_BYTES);
-    return is_new || is_other;
-}
-
-bool moietyi_buddy_cover(struct moietyi_buddy *buddy, moietyi_page first,
-                         uint32_t page_count)
-{
-    uint64_t end = (uint64_t)first.index + page_count;
-    for (uint32_t i = first.index / MOIETYI_GROUP_PAGES;
-         (uint64_t)i * MOIETYI_GROUP_PAGES < end; i++)
-        if (!space_make_group(buddy, i))
-            return false;
-    return true;
-}
-
-bool moietyi_hand_reserve(struct moietyi_buddy *buddy, uint32_t owner)
-{
-    void **at = &buddy->hands[owner / MOIETYI_HAND_OWNERS];
-    moietyi_lock(&buddy->owners_lock);
-    bool is_there = *at != NULL;
-    moietyi_unlock(&buddy->owners_lock);
-    void *table = is_there ? NULL : reserve_part(buddy, PART_BYTES);
-    if (!table)
-        return is_there;
-    moietyi_lock(&buddy->owners_lock);
-    bool is_new = !*at && number_parts(buddy, table, 1);
-    if (is_new)
-        *at = table;
-    is_there = *at != NULL;
-    moietyi_unlock(&buddy->owners_lock);
-    if (!is_new)
-        moietyi_table_release(table, PART_BYTES);
-    return is_there;
-}
-
-static void release_parts(const struct moietyi_buddy *buddy)
-{
-    for (uint32_t i = 0; i < MOIETYI_HAND_PARTS; i++)
-        if (buddy->hands[i])
-            moietyi_table_release(buddy->hands[i], PART_BYTES);
-    for (uint32_t i = 0; buddy->table && i < groups_of(buddy); i++)
-        if (space_group_at(buddy, i))
-            moietyi_table_release((void *)space_group_at(buddy, i),
-                                  GROUP_BYTES);
-}
-
-/* --- the space --- */
 
 moiety_status moietyi_buddy_create(uint32_t page_capacity,
                                    struct moietyi_buddy **out)
@@ -176,7 +21,7 @@ moiety_status moietyi_buddy_create(uint32_t page_capacity,
     atomic_init(&buddy->extent_end, 1);
     buddy->owner_end = MOIETYI_OWNER_DONE;
     pthread_mutex_init(&buddy->owners_lock, NULL);
-    if (reserve_table(buddy))
+    if (moietyi_tables_reserve(buddy))
         buddy->done = moietyi_maps_create(buddy);
     if (!buddy->done) {
         moietyi_buddy_destroy(buddy);
@@ -184,13 +29,6 @@ moiety_status moietyi_buddy_create(uint32_t page_capacity,
     }
     *out = buddy;
     return MOIETY_OK;
-}
-
-void moietyi_buddy_prefer_huge(struct moietyi_buddy *buddy)
-{
-    moietyi_table_prefer_huge(buddy->table, buddy->table_bytes);
-    moietyi_table_prefer_huge(buddy->hands[0], PART_BYTES);
-    buddy->is_huge = true;
 }
 
 void moietyi_buddy_destroy(struct moietyi_buddy *buddy)
@@ -203,9 +41,7 @@ void moietyi_buddy_destroy(struct moietyi_buddy *buddy)
         free(heap);
     }
     free(buddy->done);
-    release_parts(buddy);
-    if (buddy->table)
-        moietyi_table_release(buddy->table, buddy->table_bytes);
+    moietyi_tables_release(buddy);
     pthread_mutex_destroy(&buddy->owners_lock);
     free(buddy);
 }

@@ -2,19 +2,18 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * A heap, and the offset space that heaps share. For the files of this folder
- * only. The names moietyi_maps and moietyi_buddy are those of pool/buddy's
- * interface, which this folder also implements.
+ * only. The interface calls a heap moietyi_maps, and the space moietyi_buddy.
  */
 #ifndef MOIETY_POOL_HEAP_STATE_H_
 #define MOIETY_POOL_HEAP_STATE_H_
 
 #include <pthread.h>
 
-#include "pool/buddy/buddy.h"
-#include "pool/buddy/map.h"
 #include "pool/heap/bins.h"
+#include "pool/heap/buddy.h"
 #include "pool/heap/extent.h"
 #include "pool/heap/lock.h"
+#include "pool/heap/map.h"
 
 #define MOIETYI_OWNER_DONE 1U
 
@@ -197,7 +196,10 @@ void moietyi_heap_unlock(struct moietyi_maps *heap);
 bool moietyi_heap_free(struct moietyi_maps *heap, uint64_t start,
                        uint64_t grains);
 
-/* space.c: before an owner of this number has a hand. False: no host memory. */
+/* tables.c: of the space. False: no host memory. */
+bool moietyi_tables_reserve(struct moietyi_buddy *buddy);
+void moietyi_tables_release(const struct moietyi_buddy *buddy);
+/* Before an owner of this number has a hand. False: no host memory. */
 bool moietyi_hand_reserve(struct moietyi_buddy *buddy, uint32_t owner);
 
 /* spare.c: of the space. */
@@ -260,7 +262,7 @@ uint64_t moietyi_extent_place(const struct moietyi_buddy *buddy,
 struct moietyi_maps *moietyi_holder_of(const struct moietyi_held *held,
                                        uint64_t where);
 
-/* done.c: whether these grains are free already, as an extent of anybody begins
+/* Whether these grains are free already, as an extent of anybody begins
  * where they do, or one of the heaps held ends there. */
 bool moietyi_is_free_at(const struct moietyi_held *held, uint64_t start,
                         uint64_t grains);

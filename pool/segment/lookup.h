@@ -16,7 +16,7 @@
 
 #include "moiety/status.h"
 #include "moiety/types.h"
-#include "pool/buddy/units.h"
+#include "pool/heap/units.h"
 
 /* A root of 2^14 leaves of 2^14 pages of 2^21 bytes: addresses below 512 TiB,
  * which is what GPUs have (49 bits). */
@@ -41,8 +41,7 @@ struct moietyi_lookup {
     /* Edge: none; relaxed. Address of each page, 0 where there is no memory.
      * Written under the segments' lock before the page is free for the first
      * time and after it was withdrawn, so that a thread that holds a part of
-     * the page got the address over the buddy's BW; who only looked one up,
-     * over SE. */
+     * the page got the address over HK; who only looked one up, over SE. */
     _Atomic uint64_t *page_addresses;
     size_t page_addresses_bytes; /* of the map; constant */
 };

@@ -9,9 +9,9 @@
 
 #include "pool/base/failure.h"
 #include "pool/base/log.h"
-#include "pool/buddy/units.h"
 #include "pool/driver/probe.h"
 #include "pool/driver/section.h"
+#include "pool/heap/units.h"
 #include "pool/segment/segment.h"
 
 /* So that a handle of any size can be mapped by the device's largest pages. */

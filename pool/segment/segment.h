@@ -18,8 +18,8 @@
 #include "moiety/segment.h"
 #include "moiety/source.h"
 #include "moiety/status.h"
-#include "pool/buddy/buddy.h"
-#include "pool/buddy/map.h"
+#include "pool/heap/buddy.h"
+#include "pool/heap/map.h"
 #include "pool/segment/lookup.h"
 
 /* Bit of moiety_source.flags for our own sources: a failure has made its

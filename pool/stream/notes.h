@@ -17,8 +17,8 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "pool/buddy/classes.h"
-#include "pool/buddy/units.h"
+#include "pool/heap/classes.h"
+#include "pool/heap/units.h"
 
 /* Edge: none; relaxed: the holder of a block owns its word. */
 typedef _Atomic uint32_t moietyi_note_word;

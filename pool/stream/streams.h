@@ -24,10 +24,10 @@
 #include "moiety/stream.h"
 #include "moiety/types.h"
 #include "pool/base/counter.h"
-#include "pool/buddy/classes.h"
-#include "pool/buddy/map.h"
 #include "pool/driver/context.h"
 #include "pool/driver/driver_table.h"
+#include "pool/heap/classes.h"
+#include "pool/heap/map.h"
 
 struct moietyi_bundle;
 

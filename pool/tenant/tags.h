@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "moiety/status.h"
-#include "pool/buddy/units.h"
+#include "pool/heap/units.h"
 
 /* The tenant's place in the directory plus one; 0: the block has none. */
 typedef uint16_t moietyi_tag;

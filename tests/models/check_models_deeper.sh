@@ -14,21 +14,14 @@ holds() {
     printf '        %s\n' "$(grep 'states' <<<"$expect_output")"
 }
 
-holds words.pml -DTHREADS=3 -DROUNDS=1
-holds words.pml -DTHREADS=3 -DROUNDS=2
-holds words.pml -DTHREADS=2 -DROUNDS=5
-holds words.pml -DTHREADS=2 -DROUNDS=2 -DPAGES=2
-holds summary.pml -DTHREADS=2 -DROUNDS=3
-holds summary.pml -DTHREADS=3 -DROUNDS=1
-holds runs.pml -DRUNNERS=2 -DSINGLES=2 -DROUNDS=2
 holds depot.pml -DROUNDS=4
+holds epochs.pml -DTURNS=3
+holds epochs.pml -DUSERS=2 -DROUNDS=1
 holds extents.pml -DROUNDS=2 -DTURNS=0
 holds extents.pml -DWORKERS=1 -DROUNDS=3 -DTURNS=2
 holds extents.pml -DENDER
 holds guards.pml -DRECORDERS=3 -DROUNDS=2
 holds inbox.pml -DTAKERS=2
-holds maps.pml -DTURNS=3
-holds maps.pml -DCLAIMERS=2 -DROUNDS=1 -DTURNS=2
 holds moves.pml -DTURNS=3
 holds moves.pml -DHANDLES=1 -DGRAINS=2
 holds moves.pml -DHANDLES=1 -DGRAINS=2 -DTURNS=3

@@ -3,7 +3,9 @@
  *
  * May a search of all words that found nothing be called exhaustion? The
  * protocol of pool/cache/gate.h and pool/oom/final_scan.c, over two levels of two-bit
- * words: four grains in two chunks, one page word.
+ * words: four grains in two chunks, one page word. The heaps of the code have less
+ * in transit: a search has their locks, empties their inboxes first, and sees all
+ * that is in them (extents.pml). So this asks for more than they need.
  *
  * The claims: when a search says EXHAUSTED, there was a moment during it at
  * which every grain was spoken for. A grain is spoken for from the swap that
@@ -231,8 +233,8 @@ proctype worker(byte me, held)
 #define EXHAUSTED 2
 #define UNDECIDED 3
 
-/* The words themselves, bottom-up. moietyi_view_take_best() reads them top-down
- * and then claims: no difference while nobody moves anything. */
+/* The words themselves, bottom-up. a search in another order makes no
+ * difference while nobody moves anything. */
 inline pass()
 {
     take_open(0);

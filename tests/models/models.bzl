@@ -4,8 +4,6 @@
 def _broken(weakenings, base = ""):
     return ["broken:%s-D%s" % (base, weakening) for weakening in weakenings]
 
-_TWICE = "-DTHREADS=2,-DROUNDS=2,"
-
 # By model: the arguments of check_model.sh.
 MODELS = {
     "combine": [
@@ -34,6 +32,18 @@ MODELS = {
         "SPARE_BY_STORE",
         "SPARE_DROPPED",
     ], "-DROUNDS=3,"),
+    "epochs": [
+        "holds",
+        "holds:-DROUNDS=1,-DTURNS=3",
+    ] + _broken([
+        "NO_ROLE",
+        "LATE_DRAIN",
+        "EMPTY_IS_IDLE",
+        "PUBLISH_FIRST",
+        "RECORD_FIRST",
+        "FREE_AS_CLOSED",
+        "FREE_AS_DONE",
+    ]),
     "exhaustion": [
         "holds",
         "holds:-DIMPATIENT",
@@ -109,22 +119,6 @@ MODELS = {
         "PUSH_BY_STORE",
         "LIST_LATE",
     ]),
-    "maps": [
-        "holds",
-        "holds:-DROUNDS=1,-DTURNS=3",
-    ] + _broken([
-        "DONE_FIRST",
-        "AGEING_FIRST",
-        "UNDO_AGEING",
-        "UNDO_DONE",
-        "NO_ROLE",
-        "LATE_DRAIN",
-        "EMPTY_IS_IDLE",
-        "PUBLISH_FIRST",
-        "RECORD_FIRST",
-        "CLOSE_BY_COPY",
-        "CLEAR_LATE",
-    ]),
     "moves": [
         "holds",
     ] + _broken([
@@ -187,21 +181,6 @@ MODELS = {
         "NO_TIME",
         "FENCED,-DCLOCK_FIRST",
     ]),
-    "runs": [
-        "holds:-DRUNNERS=2,-DSINGLES=1",
-        "holds:-DRUNNERS=1,-DSINGLES=2,-DROUNDS=2",
-        "holds:-DKEEP,-DSINGLES=2",
-        "holds:-DNO_LOCK",
-    ] + _broken([
-        "NO_UNDO",
-        "UNDO_ALL",
-        "UNDO_NEXT",
-        "CLAIM_SOME",
-        "CLAIM_BY_STORE",
-        "GIVE_BY_STORE",
-        "LIMIT_LATE",
-        "KEEP,-DNO_LOCK",
-    ]),
     "segment": [
         "holds:-DGROWERS=2,-DROUNDS=2",
         "holds:-DHOLDERS=2,-DGROWERS=1,-DROUNDS=3",
@@ -228,37 +207,5 @@ MODELS = {
         "NOT_COUNTED",
         "KEEP_DEPOT",
         "IGNORE_BATCHES",
-    ]),
-    "summary": [
-        "holds:-DTHREADS=2,-DROUNDS=2",
-    ] + _broken([
-        "NO_RECHECK_LOWER",
-        "NO_RECHECK_UPPER",
-        "NO_RECHECK_PAGE",
-        "RECHECK_FIRST",
-        "RAISE_FIRST",
-        "UPPER_RETURNS",
-        "RERAISE_LOWER",
-        "RAISE_FROM_ZERO",
-        "CROSSED_BY_LOAD",
-        "LOOK_EARLY",
-        "UPPER_LOOK_EARLY",
-        "RECHECK_ONE",
-        "OPEN_UNRAISED",
-    ], _TWICE),
-    "words": [
-        "holds:-DTHREADS=2,-DROUNDS=3",
-        "holds:-DPAGES=2,-DROUNDS=1",
-    ] + _broken([
-        "RETIRE_BY_STORE",
-        "RETIRE_LATE",
-        "GIVE_BY_STORE",
-        "TAKE_BY_STORE",
-        "PUBLISH_FULL",
-        "TRIM_BY_STORE",
-        "TRIM_TWICE",
-        "DROP_REMAINDER",
-        "CLASS_AFTER_GIVE",
-        "MERGE_TOO_EARLY",
     ]),
 }

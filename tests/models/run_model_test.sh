@@ -8,7 +8,7 @@ set -uo pipefail
 
 export MODEL_OPTIMISE=-O0
 run=tests/models/run_model.sh
-model=tests/models/words.pml
+model=tests/models/epochs.pml
 broken=$TEST_TMPDIR/broken.pml
 printf 'init { assert(1) \n' >"$broken"
 
@@ -19,13 +19,13 @@ status_of() {
 
 expect_ok "a model that holds" bash "$run" "$model" -DROUNDS=1
 expect_text "a model that is broken" 1 \
-    "$(status_of bash "$run" "$model" -DRETIRE_LATE)"
+    "$(status_of bash "$run" "$model" -DNO_ROLE)"
 expect_refusal "a search too shallow" "cut short" \
     env MODEL_DEPTH=50 bash "$run" "$model" -DROUNDS=1
 expect_text "which is no verdict" 2 \
     "$(status_of env MODEL_DEPTH=50 bash "$run" "$model" -DROUNDS=1)"
 expect_refusal "a search out of memory" "cut short" \
-    env MODEL_MEMORY_MB=150 bash "$run" "$model" -DTHREADS=3 -DROUNDS=1
+    env MODEL_MEMORY_MB=150 bash "$run" "$model" -DTURNS=3
 expect_refusal "an unknown weakening" "does not know" \
     bash "$run" "$model" -DNOT_THERE
 expect_refusal "an option of another kind" "is not -DNAME" \

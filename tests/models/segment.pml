@@ -6,7 +6,7 @@
  * two places for it in the offset space and two in the source's memory, so that
  * both are used again. Growth: link the addresses, then add the pages to what
  * is free. Trim: claim all pages, unlink them, then give the memory back.
- * How pages are claimed is in runs.pml; here it is one step.
+ * Pages are claimed in one step, by the lock of what is done (extents.pml).
  *
  * The claim: who holds a page finds its address, and by that the page; what is
  * held was not given back to the source. Who looks up an address that it does

@@ -108,8 +108,7 @@ class Program
         view.maps = is_own ? segments.maps : nullptr;
         Block block = {0, bytes / (kPage / PROBE_PAGE_GRAINS)};
         for (int i = 0; i < 2; i++) {
-            if (map_probe_view_take(&view, block.grains, 1, true,
-                                    &block.start)) {
+            if (map_probe_view_take(&view, block.grains, &block.start)) {
                 held_.push_back(block);
                 return;
             }
@@ -128,16 +127,14 @@ class Program
             GiveDone(at);
             return;
         }
-        map_probe_given given =
-            map_probe_give(segments.maps, held_[at].start, held_[at].grains);
-        EXPECT_NE(PROBE_TWICE, given);
-        if (given == PROBE_GIVEN)
-            held_.erase(held_.begin() + static_cast<long>(at));
+        EXPECT_TRUE(
+            map_probe_give(segments.maps, held_[at].start, held_[at].grains));
+        held_.erase(held_.begin() + static_cast<long>(at));
     }
 
     void GiveDone(size_t at)
     {
-        EXPECT_TRUE(buddy_probe_give(segments.buddy, nullptr, held_[at].start,
+        EXPECT_TRUE(buddy_probe_give(segments.buddy, held_[at].start,
                                      held_[at].grains));
         held_.erase(held_.begin() + static_cast<long>(at));
     }

@@ -17,7 +17,6 @@
 #include "tests/segment/fake_mapper.h"
 #include "tests/segment/ledger.h"
 #include "tests/support/buddy_probe.h"
-#include "tests/support/map_probe.h"
 #include "tests/support/segment_probe.h"
 
 namespace segment_test
@@ -133,20 +132,19 @@ class MappedSegments
     // Done; or the stream's own.
     void Give(uint32_t page, uint32_t count)
     {
-        EXPECT_TRUE(
-            buddy_probe_give(buddy, nullptr, Grain(page), Grain(count)));
+        EXPECT_TRUE(buddy_probe_give(buddy, Grain(page), Grain(count)));
     }
 
     void GiveOwn(uint32_t page, uint32_t count)
     {
-        EXPECT_EQ(PROBE_GIVEN, map_probe_give(maps, Grain(page), Grain(count)));
+        EXPECT_TRUE(map_probe_give(maps, Grain(page), Grain(count)));
     }
 
     // The stream's own is done.
     void Drain()
     {
         map_probe_close(maps);
-        map_probe_drain(maps, PROBE_AGEING);
+        map_probe_drain(maps);
     }
 
     // Whole pages from `page` on, up to `count`, that are free there.

@@ -403,21 +403,9 @@ TEST(SegmentsTrim, LeavesSegmentsOfWhichAGrainIsHeld)
     Segments segments(source.Table());
     ASSERT_EQ(MOIETY_OK, segments.Grow(1));
     uint64_t start;
-    ASSERT_EQ(1u, buddy_probe_take(segments.buddy, nullptr, 1, 1, 1, &start));
+    ASSERT_TRUE(buddy_probe_take(segments.buddy, 1, &start));
     EXPECT_EQ(0u, segments.Trim());
-    ASSERT_TRUE(buddy_probe_give(segments.buddy, nullptr, start, 1));
-    EXPECT_EQ(32 * kMiB, segments.Trim());
-}
-
-TEST(SegmentsTrim, ClosesWordsThatAHomeLeftOpen)
-{
-    FakeSource source;
-    Segments segments(source.Table());
-    buddy_probe_affinity affinity = {};
-    uint64_t start;
-    ASSERT_EQ(MOIETY_OK, segments.Grow(1));
-    ASSERT_EQ(1u, buddy_probe_take(segments.buddy, &affinity, 1, 1, 1, &start));
-    ASSERT_TRUE(buddy_probe_give(segments.buddy, &affinity, start, 1));
+    ASSERT_TRUE(buddy_probe_give(segments.buddy, start, 1));
     EXPECT_EQ(32 * kMiB, segments.Trim());
 }
 

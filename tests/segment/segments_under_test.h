@@ -76,8 +76,7 @@ class Segments
         uint32_t longest;
         uint64_t start;
         while ((longest = buddy_probe_longest_page_run(buddy)) != 0 &&
-               buddy_probe_take_run(
-                   buddy, (uint64_t)longest * PROBE_PAGE_CHUNKS, &start))
+               buddy_probe_take_pages(buddy, longest, &start))
             held.push_back({start, longest});
     }
 
@@ -85,7 +84,7 @@ class Segments
     {
         for (const Run &run : held)
             EXPECT_TRUE(
-                buddy_probe_give(buddy, nullptr, run.start,
+                buddy_probe_give(buddy, run.start,
                                  (uint64_t)run.page_count * PROBE_PAGE_GRAINS));
         held.clear();
     }

@@ -286,8 +286,8 @@ MOIETY_API moiety_status moiety_pool_destroy(moiety_pool *pool,
  *
  * Ownership: the caller's until it is freed into the same pool, by any thread.
  * Threads:   any, concurrently. Wait-free when the calling thread's cache has a
- *            block; otherwise lock-free up to 1 MiB as long as the pool need
- *            not grow, and may block above that. While another thread is on
+ *            block; otherwise it may wait for threads that search the same
+ *            stream's memory, and for one that grows the pool. While another thread is on
  *            its way out of memory (moiety/oom.h) no cache serves at once, and
  *            this may wait for that thread's last search. The first call of a
  *            thread, and its first with a stream, takes a lock.
@@ -341,8 +341,8 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_try_alloc(moiety_pool *pool,
  *
  * Ownership: as moiety_alloc()
  * Threads:   any, concurrently. Wait-free where the thread's cache has a block;
- *            else lock-free, but that searches for runs of pages wait for each
- *            other. No driver call, no callback.
+ *            else it may wait for threads that search the same stream's memory.
+ *            No driver call, no callback.
  * Streams, Context: as moiety_alloc()
  */
 MOIETY_API MOIETY_MUST_USE moiety_status
@@ -413,8 +413,8 @@ moiety_alloc_batch(moiety_pool *pool, size_t size_bytes, moiety_stream stream,
  *
  * Ownership: the pool's after MOIETY_OK, else as it was.
  * Threads:   any, concurrently. Wait-free when the calling thread's cache has
- *            room and no thread is on its way out of memory; otherwise
- *            lock-free, with driver calls that do not wait. The
+ *            room and no thread is on its way out of memory; otherwise with
+ *            short locks, and driver calls that do not wait. The
  *            first call of a thread, and its first with a stream, takes a lock.
  * Streams:   the memory serves `stream` again at once, others when the work
  *            that is on `stream` now is over. What a capture scope keeps
@@ -438,7 +438,8 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_free(moiety_pool *pool,
  *
  * Ownership: the pool's after MOIETY_OK, else as it was.
  * Threads:   any, concurrently. Wait-free where the thread's cache has room, else
- *            lock-free. No driver call, no callback.
+ *            lock-free: it waits for no thread that searches. No driver call, no
+ *            callback.
  * Streams, Context: as moiety_free()
  */
 MOIETY_API MOIETY_MUST_USE moiety_status moiety_free_cached(
@@ -560,9 +561,8 @@ moiety_usable_size(moiety_pool *pool, moiety_devptr address, size_t *out);
  *
  * Ownership: the block stays the caller's, also after a failure.
  * Threads:   any, but not at the same time as another call with this block.
- *            Lock-free, but for the thread's first call with a stream and blocks
- *            of which uses, exports, a scope or an arena are noted; may wait while another
- *            thread searches memory for the last time (moiety/oom.h).
+ *            May wait for threads that search the same stream's memory, and while
+ *            another thread searches memory for the last time (moiety/oom.h).
  * Streams:   the added bytes are as from moiety_alloc() on `stream`; those that
  *            are given back as after moiety_free() on it, and behind all streams
  *            of moiety_record_use(). Of a pool with MOIETY_POOL_NOTE_STREAMS a

@@ -64,7 +64,7 @@ typedef struct moiety_stats {
     uint64_t cached_bytes;
     /** Freed, but an event is still to come.          "retiring_bytes" */
     uint64_t retiring_bytes;
-    /** Free, in the buddy.                            "free_bytes" */
+    /** Free, and done.                                "free_bytes" */
     uint64_t free_bytes;
     /** Longest free run of 2 MiB units.               "longest_run_bytes" */
     uint64_t longest_run_bytes;

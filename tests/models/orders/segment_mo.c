@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * The memory orders of a segment's publication and withdrawal
- * (pool/segment/lookup.c, pool/buddy/runs.c), for a checker of C11's memory
+ * (pool/segment/lookup.c, pool/heap/done.c), for a checker of C11's memory
  * model: one page. A leaf's zeroes are plain stores, and so are uses of the
  * memory and its release, so that an edge that is missing is a data race. One
  * thread grows and then trims; one takes the page, looks up its address and by
@@ -11,7 +11,8 @@
  *
  * Weakenings: -DMO_LEAF=memory_order_relaxed and -DMO_LEAF_LOOK=... (SL),
  * -DMO_ENTRY=... and -DMO_ENTRY_LOOK=... (SE), -DMO_ADD=..., -DMO_TAKE=... and
- * -DMO_GIVE=..., -DMO_WITHDRAW=... (BW); -DADD_FIRST (the page is free before
+ * -DMO_GIVE=..., -DMO_WITHDRAW=... (HK, of
+ * which a swap is the lock); -DADD_FIRST (the page is free before
  * it is linked), -DUNLINK_FIRST (it is unlinked before it is claimed).
  */
 /* Optimised builds define it, and then nothing below would be checked. */

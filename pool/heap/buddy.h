@@ -14,15 +14,15 @@
  * Progress: take and give are lock-free; what withdraws a segment's pages holds
  * the run lock.
  */
-#ifndef MOIETY_POOL_BUDDY_BUDDY_H_
-#define MOIETY_POOL_BUDDY_BUDDY_H_
+#ifndef MOIETY_POOL_HEAP_BUDDY_H_
+#define MOIETY_POOL_HEAP_BUDDY_H_
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "moiety/status.h"
-#include "pool/buddy/units.h"
+#include "pool/heap/units.h"
 
 /* Largest interval of moietyi_buddy_take(): 1 MiB. */
 #define MOIETYI_TAKE_GRAINS_MAX 2048U

@@ -10,15 +10,15 @@
  * With g = grains - 1 and s = max(0, floor(log2 g) - 3), the class is
  * 8 s + (g >> s): continuous, and its longest are (g >> s) + 1, shifted by s.
  */
-#ifndef MOIETY_POOL_BUDDY_CLASSES_H_
-#define MOIETY_POOL_BUDDY_CLASSES_H_
+#ifndef MOIETY_POOL_HEAP_CLASSES_H_
+#define MOIETY_POOL_HEAP_CLASSES_H_
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "pool/buddy/buddy.h"
-#include "pool/buddy/units.h"
+#include "pool/heap/buddy.h"
+#include "pool/heap/units.h"
 
 #define MOIETYI_SMALL_CLASSES 72U /* 512 B to 1 MiB */
 #define MOIETYI_CLASSES 128U      /* to 128 MiB */

@@ -12,8 +12,8 @@
  * All are indices into the pool's offset space, which starts at 0 and which
  * only pool/segment maps to addresses.
  */
-#ifndef MOIETY_POOL_BUDDY_UNITS_H_
-#define MOIETY_POOL_BUDDY_UNITS_H_
+#ifndef MOIETY_POOL_HEAP_UNITS_H_
+#define MOIETY_POOL_HEAP_UNITS_H_
 
 #include <stddef.h>
 #include <stdint.h>

@@ -18,14 +18,14 @@
  * A stream's map has memory for a group of pages once the stream has freed
  * there.
  */
-#ifndef MOIETY_POOL_BUDDY_MAP_H_
-#define MOIETY_POOL_BUDDY_MAP_H_
+#ifndef MOIETY_POOL_HEAP_MAP_H_
+#define MOIETY_POOL_HEAP_MAP_H_
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "pool/buddy/buddy.h"
-#include "pool/buddy/units.h"
+#include "pool/heap/buddy.h"
+#include "pool/heap/units.h"
 
 struct moietyi_maps;
 
