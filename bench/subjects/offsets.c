@@ -1,15 +1,13 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Bare buddies on an offset space without memory behind it, asked for the sizes
+ * Bare cores on an offset space without memory behind it, asked for the sizes
  * that a pool on top would ask them for. `core` is Moiety's own: no cache, no
  * streams, no lookup by address. It shows what is paid whenever the caches
  * overflow, and nothing of what a caller of moiety_alloc() pays while they do
  * not. `mutex` is the buddy that anybody would write first: free lists, and one
  * mutex around every call.
  */
-#include <stdalign.h>
-
 #include "bench/base/device.h"
 #include "bench/subjects/subject.h"
 #include "pool/heap/buddy.h"
@@ -52,22 +50,16 @@ static uint64_t arena_grain(uint64_t address)
     return address / ARENA_GRAIN_BYTES - 1;
 }
 
-/* A cache line pair each: the owner writes it on every operation. */
-struct thread_home {
-    alignas(128) struct moietyi_affinity affinity;
-};
-
 static struct moietyi_buddy *core;
-static struct thread_home affinities[BENCH_THREADS_MAX];
 
 static const char *start_core(const struct subject_setup *setup)
 {
     uint32_t pages = arena_pages(setup->thread_count);
     if (moietyi_buddy_create(pages, &core) != MOIETY_OK)
-        return "no host memory for the buddy's words";
+        return "no host memory for the heaps";
     return moietyi_buddy_add(core, (moietyi_page){0}, pages)
                ? NULL
-               : "no host memory for the buddy's pages";
+               : "no host memory for the heaps' tables";
 }
 
 /* As the pool takes long intervals, and short ones before it gives up. */
@@ -77,14 +69,14 @@ static uint64_t alloc_of_view(uint64_t grains, bool is_thorough)
     uint32_t alignment = grains < ARENA_PAGE_GRAINS ? 1 : ARENA_PAGE_GRAINS;
     moietyi_grain grain;
     bool is_taken =
-        is_thorough
-            ? moietyi_view_take_best(&view, grains, alignment, true, &grain)
-            : moietyi_view_take(&view, grains, alignment, &grain);
+        is_thorough ? moietyi_view_take_best(&view, grains, alignment, &grain)
+                    : moietyi_view_take(&view, grains, alignment, &grain);
     return is_taken ? arena_address(grain.index) : 0;
 }
 
 static uint64_t alloc_core(uint32_t thread, size_t size_bytes, uint32_t stream)
 {
+    (void)thread;
     (void)stream;
     uint64_t grains = arena_grains(size_bytes);
     struct moietyi_take what = {(uint32_t)grains, 1, 1};
@@ -92,21 +84,19 @@ static uint64_t alloc_core(uint32_t thread, size_t size_bytes, uint32_t stream)
     uint64_t address = 0;
     if (grains > ARENA_INTERVAL_GRAINS_MAX)
         address = alloc_of_view(grains, false);
-    else if (moietyi_buddy_take(core, &affinities[thread].affinity, &what,
-                                &grain))
+    else if (moietyi_buddy_take(core, &what, &grain))
         address = arena_address(grain.index);
     if (address)
         return address;
-    moietyi_buddy_trim(core);
     return alloc_of_view(grains, true);
 }
 
 static void free_core(uint32_t thread, uint64_t address, size_t size_bytes,
                       uint32_t stream)
 {
+    (void)thread;
     (void)stream;
-    (void)moietyi_buddy_give(core, &affinities[thread].affinity,
-                             moietyi_grain_at(arena_grain(address)),
+    (void)moietyi_buddy_give(core, moietyi_grain_at(arena_grain(address)),
                              arena_grains(size_bytes));
 }
 
@@ -117,7 +107,7 @@ static void stop_core(void)
 
 const struct subject subject_core = {
     .name = "core",
-    .description = "Moiety's lock-free buddy alone, on offsets: no caches",
+    .description = "Moiety's heap of done memory alone, on offsets: no caches",
     .start = start_core,
     .alloc = alloc_core,
     .free = free_core,

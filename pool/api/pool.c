@@ -246,7 +246,6 @@ static moiety_status make_segments(struct moietyi_pool_body *body)
     if (!body->any_maps)
         return moietyi_fail(MOIETY_E_NO_HOST_MEMORY, "no memory for a pool");
     with_buddy.buddy = body->buddy;
-    with_buddy.maps = body->any_maps;
     return moietyi_segments_create(&with_buddy, &body->segments);
 }
 

@@ -219,10 +219,9 @@ static void give_range(struct moietyi_thread_state *by,
     if (!stream_state)
         by->given_bytes += range->grains * MOIETYI_GRAIN_BYTES;
     bool is_given =
-        stream_state ? moietyi_epoch_give(&engine->streams, stream_state, start,
-                                          range->grains)
-                     : moietyi_buddy_give(engine->streams.buddy, &by->affinity,
-                                          start, range->grains);
+        stream_state
+            ? moietyi_maps_give(stream_state->maps, start, range->grains)
+            : moietyi_buddy_give(engine->streams.buddy, start, range->grains);
     MOIETYI_STEP("range.given");
     if (!is_given)
         moietyi_count(by, MOIETYI_COUNT_DOUBLE_FREES, 1);

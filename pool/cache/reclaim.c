@@ -224,8 +224,6 @@ bool moietyi_reclaim_own(struct moietyi_call *call)
         drain_depot(call->thread_state,
                     moietyi_stream_state_at(&engine->streams, i));
     moietyi_thread_state_empty(call->thread_state);
-    moietyi_buddy_drop_affinity(engine->streams.buddy,
-                                &call->thread_state->affinity);
     return moietyi_reclaim_done(call);
 }
 
@@ -237,8 +235,6 @@ static bool empty_abandoned(struct moietyi_thread_state *by,
     for (struct moietyi_cache *cache = abandoned->caches; cache;
          cache = cache->next)
         is_empty &= moietyi_cache_empty(by, cache);
-    moietyi_buddy_drop_affinity(by->engine->streams.buddy,
-                                &abandoned->affinity);
     return is_empty;
 }
 

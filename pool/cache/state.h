@@ -133,7 +133,6 @@ struct moietyi_thread_state {
     uint32_t cache_bucket_count;
     uint32_t cache_count;
     struct moietyi_cache *done;
-    struct moietyi_affinity affinity;
     uint64_t granted_bytes;     /* capacities of all magazines */
     uint64_t told_bytes;        /* of these: what the engine knows of */
     uint32_t calm_misses;       /* that the engine does not know of */

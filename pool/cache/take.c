@@ -188,8 +188,7 @@ static bool miss_take_small(struct moietyi_call *call,
         is_plain ? moietyi_magazine_refill(done, class_of(request)) : 1,
         request->alignment_grains};
     moietyi_grain starts[MOIETYI_REFILL_BLOCKS];
-    uint32_t taken = moietyi_buddy_take(
-        engine->streams.buddy, &call->thread_state->affinity, &what, starts);
+    uint32_t taken = moietyi_buddy_take(engine->streams.buddy, &what, starts);
     if (!taken)
         return false;
     MOIETYI_STEP("refill.taken");
@@ -395,12 +394,11 @@ bool moietyi_take_last(struct moietyi_call *call,
                        moiety_devptr *out)
 {
     moietyi_grain start;
-    moietyi_buddy_trim(call->engine->streams.buddy);
     if (moietyi_take(call, request, out))
         return true;
     const struct moietyi_view view = moietyi_call_view(call);
     if (!moietyi_view_take_best(&view, request->size.grains,
-                                request->alignment_grains, true, &start))
+                                request->alignment_grains, &start))
         return false;
     miss_hand_out(call, request, start, out);
     return true;

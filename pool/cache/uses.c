@@ -366,8 +366,7 @@ static uint64_t give_used(struct moietyi_thread_state *by,
                                       .is_own_only = true};
     if (!moietyi_view_claim(&view, use->start, use->grains))
         return 0;
-    (void)moietyi_buddy_give(engine->streams.buddy, &by->affinity, use->start,
-                             use->grains);
+    (void)moietyi_buddy_give(engine->streams.buddy, use->start, use->grains);
     return use->grains;
 }
 

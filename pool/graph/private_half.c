@@ -79,8 +79,6 @@ void moietyi_half_fini(struct moietyi_half *half)
 bool moietyi_half_add(struct moietyi_half *half, moietyi_page first,
                       uint32_t page_count)
 {
-    if (!moietyi_maps_reserve(half->pending, first, page_count))
-        return false;
     return moietyi_buddy_add(half->done, first, page_count);
 }
 
@@ -206,17 +204,11 @@ moiety_status moietyi_half_claim(struct moietyi_half *half, moietyi_grain start,
             free_from(half, moietyi_grain_at(at), moietyi_grain_at(end), &maps);
         const struct moietyi_view view = {
             .buddy = half->done, .maps = maps, .is_own_only = maps != NULL};
-        if (!moietyi_view_claim(&view, moietyi_grain_at(at), length))
-            break;
+        /* Nobody else takes anything meanwhile. */
+        (void)moietyi_view_claim(&view, moietyi_grain_at(at), length);
         at += length;
     }
-    if (at == end)
-        return MOIETY_OK;
-    /* For want of words only: nobody else takes anything meanwhile. */
-    if (at > start.index)
-        (void)moietyi_maps_give(half->pending, start, at - start.index);
-    return moietyi_fail(MOIETY_E_NO_HOST_MEMORY,
-                        "no memory to claim a part of a private arena");
+    return MOIETY_OK;
 }
 
 void moietyi_half_note_fresh(struct moietyi_half *half, moiety_scope scope,
@@ -257,16 +249,13 @@ void moietyi_half_give(struct moietyi_half *half,
 {
     const struct moietyi_private_own *own =
         key->note ? make_own(half, key) : NULL;
-    if (own &&
-        moietyi_maps_give(own->maps, start, grains) != MOIETYI_MAP_NO_MEMORY)
-        return;
-    (void)moietyi_maps_give(half->pending, start, grains);
+    (void)moietyi_maps_give(own ? own->maps : half->pending, start, grains);
 }
 
 void moietyi_half_give_done(struct moietyi_half *half, moietyi_grain start,
                             uint64_t grains)
 {
-    (void)moietyi_buddy_give(half->done, NULL, start, grains);
+    (void)moietyi_buddy_give(half->done, start, grains);
 }
 
 static uint64_t private_half_grains_of(const struct moietyi_maps *maps)

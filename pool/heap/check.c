@@ -118,9 +118,3 @@ const char *moietyi_buddy_check(const struct moietyi_buddy *buddy,
 {
     return check_heap(buddy->done, out_at);
 }
-
-const char *moietyi_buddy_check_merged(const struct moietyi_buddy *buddy,
-                                       moietyi_grain *out_at)
-{
-    return check_heap(buddy->done, out_at);
-}

@@ -35,11 +35,9 @@ bool moietyi_buddy_remove(struct moietyi_buddy *buddy, moietyi_page first,
         (uint64_t)page_count * MOIETYI_PAGE_GRAINS);
 }
 
-bool moietyi_buddy_give(struct moietyi_buddy *buddy,
-                        const struct moietyi_affinity *affinity,
-                        moietyi_grain start, uint64_t grains)
+bool moietyi_buddy_give(struct moietyi_buddy *buddy, moietyi_grain start,
+                        uint64_t grains)
 {
-    (void)affinity;
     return moietyi_heap_free(buddy->done, start.index, grains);
 }
 
@@ -88,29 +86,14 @@ static void do_take_done(struct moietyi_heap_call *call,
 }
 
 uint32_t moietyi_buddy_take(struct moietyi_buddy *buddy,
-                            struct moietyi_affinity *affinity,
                             const struct moietyi_take *what, moietyi_grain *out)
 {
     struct done_call take = {.call.run = do_take_done,
                              .want = {what->grains, what->alignment, 0, false},
                              .count = what->count,
                              .out = out};
-    (void)affinity;
     moietyi_heap_do(buddy->done, &take.call);
     return take.taken;
-}
-
-/* Nothing is kept open or apart for a searcher. */
-void moietyi_buddy_drop_affinity(struct moietyi_buddy *buddy,
-                                 struct moietyi_affinity *affinity)
-{
-    (void)buddy;
-    (void)affinity;
-}
-
-void moietyi_buddy_trim(struct moietyi_buddy *buddy)
-{
-    (void)buddy;
 }
 
 /* Whole pages in an extent. */

@@ -35,16 +35,6 @@ struct moietyi_maps *moietyi_maps_create(struct moietyi_buddy *buddy)
     return heap;
 }
 
-/* The space has what the pages need, by moietyi_buddy_cover(). */
-bool moietyi_maps_reserve(struct moietyi_maps *maps, moietyi_page first,
-                          uint32_t page_count)
-{
-    (void)maps;
-    (void)first;
-    (void)page_count;
-    return true;
-}
-
 /* The first that is found; 0: the age is empty. */
 static moietyi_extent_id any_extent(const struct moietyi_maps *maps,
                                     uint32_t age)
@@ -86,11 +76,10 @@ void moietyi_maps_destroy(struct moietyi_maps *maps)
     moietyi_unlock(&maps->buddy->owners_lock);
 }
 
-enum moietyi_map_give moietyi_maps_give(struct moietyi_maps *maps,
-                                        moietyi_grain start, uint64_t grains)
+bool moietyi_maps_give(struct moietyi_maps *maps, moietyi_grain start,
+                       uint64_t grains)
 {
-    return moietyi_heap_free(maps, start.index, grains) ? MOIETYI_MAP_GIVEN
-                                                        : MOIETYI_MAP_TWICE;
+    return moietyi_heap_free(maps, start.index, grains);
 }
 
 static uint32_t age_of(const struct moietyi_maps *maps,

@@ -266,11 +266,9 @@ static uint32_t owner_of(const struct moietyi_view *view)
 }
 
 bool moietyi_view_take_best(const struct moietyi_view *view, uint64_t grains,
-                            uint32_t alignment, bool is_thorough,
-                            moietyi_grain *out)
+                            uint32_t alignment, moietyi_grain *out)
 {
-    const struct moietyi_want want = {grains, alignment, owner_of(view),
-                                      is_thorough};
+    const struct moietyi_want want = {grains, alignment, owner_of(view), true};
     return take_of_view(view, &want, true, out);
 }
 

@@ -42,22 +42,20 @@ void moietyi_segment_insert(struct moietyi_segment **list,
     *list = fresh;
 }
 
-static moiety_status reserve_maps(struct moietyi_segments *segments,
-                                  const struct moietyi_segment_info *info)
+static moiety_status cover_pages(struct moietyi_segments *segments,
+                                 const struct moietyi_segment_info *info)
 {
-    if (moietyi_buddy_cover(segments->buddy, info->first, info->page_count) &&
-        (!segments->maps ||
-         moietyi_maps_reserve(segments->maps, info->first, info->page_count)))
+    if (moietyi_buddy_cover(segments->buddy, info->first, info->page_count))
         return MOIETY_OK;
     return moietyi_fail(MOIETY_E_NO_HOST_MEMORY,
-                        "no memory for the maps of a segment");
+                        "no memory for the tables of a segment");
 }
 
 static moiety_status list_segment(struct moietyi_segments *segments,
                                   struct moietyi_segment *fresh)
 {
     struct moietyi_segment_info *info = &fresh->info;
-    moiety_status status = reserve_maps(segments, info);
+    moiety_status status = cover_pages(segments, info);
     if (status != MOIETY_OK)
         return status;
     segments->listed_bytes += info->memory_bytes;
@@ -94,9 +92,6 @@ moiety_status moietyi_segment_publish(struct moietyi_segments *segments,
     const struct moietyi_segment_info *info = &segment->info;
     moietyi_grain start =
         moietyi_grain_at((uint64_t)info->first.index * MOIETYI_PAGE_GRAINS);
-    if (own && !moietyi_maps_reserve(own, info->first, info->page_count))
-        return moietyi_fail(MOIETY_E_NO_HOST_MEMORY,
-                            "no memory for a stream's maps");
     moiety_status status = list_segment(segments, segment);
     if (status != MOIETY_OK)
         return status;

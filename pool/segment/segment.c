@@ -85,7 +85,6 @@ static void segment_fill(struct moietyi_segments *segments,
         segments->fallback = *options->fallback;
     segments->peers = options->peers;
     segments->buddy = options->buddy;
-    segments->maps = options->maps;
     segments->page_capacity = options->page_capacity;
     atomic_init(&segments->limit_bytes,
                 options->limit_bytes ? options->limit_bytes : UINT64_MAX);

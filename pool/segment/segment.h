@@ -46,9 +46,6 @@ struct moietyi_segments_options {
     uint64_t peers; /* whose devices may access it, by ordinal a bit each */
     /* Empty, of `page_capacity` pages; outlives the segments. */
     struct moietyi_buddy *buddy;
-    /* Gets its words for each segment, before the segment is added; outlives the
-     * segments. May be NULL. */
-    struct moietyi_maps *maps;
     uint32_t page_capacity; /* of the offset space; at least 1 */
     uint64_t limit_bytes;   /* never reserve more; 0: no limit */
     bool is_limited; /* the limit is the program's, who wants it used up */

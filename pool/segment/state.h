@@ -41,7 +41,6 @@ struct moietyi_segments {
     const struct moietyi_mapper *mapper; /* or NULL */
     moiety_source fallback;              /* of the mapper; no name: none */
     struct moietyi_buddy *buddy;
-    struct moietyi_maps *maps; /* or NULL */
     uint32_t page_capacity;
     /* Edge: none; relaxed. Written by the grower; others may see it late. */
     _Atomic uint64_t limit_bytes;

@@ -120,7 +120,6 @@ static moiety_status trim_all(struct moietyi_segments *segments,
     uint32_t cursor = 0;
     if (is_any_unreleased(segments) && may_release(segments, rule))
         first = moietyi_source_release_refused(segments, out_bytes);
-    moietyi_buddy_trim(segments->buddy);
     while ((!rule || is_any_whole(segments, keep_bytes, cursor)) &&
            may_release(segments, rule) &&
            (segment = withdraw_next(segments, keep_bytes, &cursor))) {

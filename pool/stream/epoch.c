@@ -39,17 +39,6 @@ bool moietyi_epochs_are_pending(const struct moietyi_streams *streams)
     return false;
 }
 
-bool moietyi_epoch_give(struct moietyi_streams *streams,
-                        struct moietyi_stream_state *stream_state,
-                        moietyi_grain start, uint64_t grains)
-{
-    enum moietyi_map_give given =
-        moietyi_maps_give(stream_state->maps, start, grains);
-    if (given == MOIETYI_MAP_NO_MEMORY)
-        given = moietyi_maps_give(streams->any->maps, start, grains);
-    return given == MOIETYI_MAP_GIVEN;
-}
-
 static bool move_on(struct moietyi_stream_state *stream_state)
 {
     struct moietyi_epoch *epoch = &stream_state->epoch;

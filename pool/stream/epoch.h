@@ -84,13 +84,6 @@ struct moietyi_waiting {
 uint32_t moietyi_epochs_survey(const struct moietyi_streams *streams,
                                struct moietyi_waiting *out, uint32_t capacity);
 
-/* Gives a freed interval to the maps of the stream state, or to ANY's, which
- * have words for every segment, where there is no memory for that. False: a
- * part of it is free already. */
-bool moietyi_epoch_give(struct moietyi_streams *streams,
-                        struct moietyi_stream_state *stream_state,
-                        moietyi_grain start, uint64_t grains);
-
 /* Whether the stream state is a created stream that has nothing left to do. In
  * a section; no capture guard is held. */
 bool moietyi_epoch_is_stream_idle(const struct moietyi_streams *streams,

@@ -187,13 +187,10 @@ static bool set_up(struct tables *tables)
     bool is_right =
         moietyi_buddy_add(tables->buddy, (moietyi_page){0}, PAGES) &&
         moietyi_view_claim(&done, moietyi_grain_at(0), DONE) &&
-        moietyi_maps_give(tables->maps, moietyi_grain_at(CLOSED), 70) ==
-            MOIETYI_MAP_GIVEN &&
+        moietyi_maps_give(tables->maps, moietyi_grain_at(CLOSED), 70) &&
         moietyi_maps_close(tables->maps) == 70 &&
-        moietyi_maps_give(tables->maps, moietyi_grain_at(FIRST), 32) ==
-            MOIETYI_MAP_GIVEN &&
-        moietyi_maps_give(tables->maps, moietyi_grain_at(SECOND), 33) ==
-            MOIETYI_MAP_GIVEN;
+        moietyi_maps_give(tables->maps, moietyi_grain_at(FIRST), 32) &&
+        moietyi_maps_give(tables->maps, moietyi_grain_at(SECOND), 33);
     tables->bins = &tables->maps->bins[moietyi_fresh_of(tables->maps)];
     tables->first = at(tables, FIRST);
     tables->second = at(tables, SECOND);
@@ -210,8 +207,6 @@ static const char *check(const struct tables *tables, uint64_t *where)
     const char *says = moietyi_maps_check(maps, 2, &grain);
     if (!says)
         says = moietyi_buddy_check(tables->buddy, &grain);
-    if (!says)
-        says = moietyi_buddy_check_merged(tables->buddy, &grain);
     *where = grain.index;
     return says;
 }
@@ -264,8 +259,7 @@ static bool give_each_grain(struct moietyi_maps *const *owners, uint64_t start,
                             uint64_t end)
 {
     for (uint64_t at = start; at < end; at++)
-        if (moietyi_maps_give(owners[at % 2], moietyi_grain_at(at), 1) !=
-            MOIETYI_MAP_GIVEN)
+        if (!moietyi_maps_give(owners[at % 2], moietyi_grain_at(at), 1))
             return false;
     return true;
 }

@@ -239,9 +239,11 @@ static void step_view_take(struct model *model)
         break;
     default:
         wanted.is_exact = choose(model, 2);
-        is_taken =
-            moietyi_view_take_best(&seen.view, wanted.grains, wanted.alignment,
-                                   wanted.is_exact, &start);
+        is_taken = wanted.is_exact
+                       ? moietyi_view_take_best(&seen.view, wanted.grains,
+                                                wanted.alignment, &start)
+                       : moietyi_view_take(&seen.view, wanted.grains,
+                                           wanted.alignment, &start);
     }
     judge_search(model, &seen, wanted, is_taken, start.index);
     if (is_taken && !model->message[0])
@@ -302,11 +304,10 @@ static void step_take(struct model *model)
         1 + choose(model, UINT32_C(1) << choose(model, 12)),
         choose(model, 3) ? 1 : 1 + choose(model, BATCH_MAX),
         choose_alignment(model)};
-    struct moietyi_affinity affinity = {0};
     moietyi_grain out[BATCH_MAX] = {{0}};
     if (what.alignment > 1 && what.count > 1)
         step_records(model);
-    uint32_t taken = moietyi_buddy_take(model->buddy, &affinity, &what, out);
+    uint32_t taken = moietyi_buddy_take(model->buddy, &what, out);
     const struct wanted wanted = {what.grains, what.alignment, false, true};
     if (what.count == 1)
         judge_search(model, &seen, wanted, taken != 0, out[0].index);
@@ -381,8 +382,8 @@ static void read_heaps(struct model *model)
 static void give_to_done(struct model *model, const struct held *freed)
 {
     expect(model,
-           moietyi_buddy_give(model->buddy, NULL,
-                              moietyi_grain_at(freed->start), freed->grains),
+           moietyi_buddy_give(model->buddy, moietyi_grain_at(freed->start),
+                              freed->grains),
            true, "given");
     memset(&model->places.now[freed->start], PLACE_DONE, freed->grains);
 }
@@ -395,7 +396,7 @@ static void give_to_stream(struct model *model, unsigned stream,
     expect(model,
            moietyi_maps_give(model->maps[stream],
                              moietyi_grain_at(freed->start), freed->grains),
-           MOIETYI_MAP_GIVEN, "given");
+           true, "given");
     memset(&places->now[freed->start], place_of(stream, MOIETYI_FRESH),
            freed->grains);
 }
@@ -433,10 +434,10 @@ static void step_give_twice(struct model *model)
     moietyi_grain given = moietyi_grain_at(start);
     if (stream < STREAMS && model->maps[stream])
         expect(model, moietyi_maps_give(model->maps[stream], given, grains),
-               MOIETYI_MAP_TWICE, "given twice");
-    else if (start == run.start || place == PLACE_DONE)
-        expect(model, moietyi_buddy_give(model->buddy, NULL, given, grains),
                false, "given twice");
+    else if (start == run.start || place == PLACE_DONE)
+        expect(model, moietyi_buddy_give(model->buddy, given, grains), false,
+               "given twice");
 }
 
 /* --- ages and heaps --- */

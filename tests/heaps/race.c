@@ -107,9 +107,8 @@ static void give_interval(struct player *player, struct moietyi_maps *maps,
 {
     moietyi_grain start = moietyi_grain_at(gone.start);
     bool is_given =
-        maps ? moietyi_maps_give(maps, start, gone.grains) == MOIETYI_MAP_GIVEN
-             : moietyi_buddy_give(player->arena->buddy, NULL, start,
-                                  gone.grains);
+        maps ? moietyi_maps_give(maps, start, gone.grains)
+             : moietyi_buddy_give(player->arena->buddy, start, gone.grains);
     if (!is_given)
         break_at(player, "a free was refused", gone.start);
 }
@@ -154,8 +153,9 @@ static void move_take(struct player *player)
         return;
     if (choose(player, 2)
             ? moietyi_view_take_good(&view, grains, alignment, &start)
-            : moietyi_view_take_best(&view, grains, alignment,
-                                     choose(player, 2), &start))
+        : choose(player, 2)
+            ? moietyi_view_take_best(&view, grains, alignment, &start)
+            : moietyi_view_take(&view, grains, alignment, &start))
         pick_up(player, start.index, grains);
 }
 
@@ -164,13 +164,12 @@ static void move_take_many(struct player *player)
     const struct moietyi_view view = choose_view(player);
     const struct moietyi_take what = {1 + choose(player, 5), 12,
                                       choose(player, 2) ? 1 : 4};
-    struct moietyi_affinity affinity = {0};
     moietyi_grain out[12];
     if (player->hand_count + what.count > HAND_MAX)
         return;
     uint32_t taken =
         view.maps ? moietyi_maps_take(view.maps, &what, choose(player, 2), out)
-                  : moietyi_buddy_take(view.buddy, &affinity, &what, out);
+                  : moietyi_buddy_take(view.buddy, &what, out);
     for (uint32_t i = 0; i < taken; i++)
         pick_up(player, out[i].index, what.grains);
 }

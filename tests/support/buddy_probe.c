@@ -22,19 +22,8 @@ bool buddy_probe_take(struct moietyi_buddy *buddy, uint32_t grains,
                       uint64_t *out_start)
 {
     const struct moietyi_take what = {grains, 1, 1};
-    struct moietyi_affinity affinity = {0};
     moietyi_grain out;
-    if (!moietyi_buddy_take(buddy, &affinity, &what, &out))
-        return false;
-    *out_start = out.index;
-    return true;
-}
-
-static bool take_best(const struct moietyi_view *view, uint64_t grains,
-                      uint32_t alignment, bool is_thorough, uint64_t *out_start)
-{
-    moietyi_grain out;
-    if (!moietyi_view_take_best(view, grains, alignment, is_thorough, &out))
+    if (!moietyi_buddy_take(buddy, &what, &out))
         return false;
     *out_start = out.index;
     return true;
@@ -44,14 +33,18 @@ bool buddy_probe_take_pages(struct moietyi_buddy *buddy, uint64_t pages,
                             uint64_t *out_start)
 {
     const struct moietyi_view view = {.buddy = buddy};
-    return take_best(&view, pages * MOIETYI_PAGE_GRAINS, MOIETYI_PAGE_GRAINS,
-                     false, out_start);
+    moietyi_grain out;
+    if (!moietyi_view_take(&view, pages * MOIETYI_PAGE_GRAINS,
+                           MOIETYI_PAGE_GRAINS, &out))
+        return false;
+    *out_start = out.index;
+    return true;
 }
 
 bool buddy_probe_give(struct moietyi_buddy *buddy, uint64_t start,
                       uint64_t grains)
 {
-    return moietyi_buddy_give(buddy, NULL, moietyi_grain_at(start), grains);
+    return moietyi_buddy_give(buddy, moietyi_grain_at(start), grains);
 }
 
 uint64_t buddy_probe_free_from(const struct moietyi_buddy *buddy,
@@ -87,8 +80,7 @@ void map_probe_destroy(struct moietyi_maps *maps)
 
 bool map_probe_give(struct moietyi_maps *maps, uint64_t start, uint64_t grains)
 {
-    return moietyi_maps_give(maps, moietyi_grain_at(start), grains) ==
-           MOIETYI_MAP_GIVEN;
+    return moietyi_maps_give(maps, moietyi_grain_at(start), grains);
 }
 
 void map_probe_close(struct moietyi_maps *maps)
@@ -119,7 +111,11 @@ bool map_probe_view_take(const struct map_probe_view *view, uint64_t grains,
                          uint64_t *out_start)
 {
     const struct moietyi_view own = view_of_probe(view);
-    return take_best(&own, grains, 1, true, out_start);
+    moietyi_grain out;
+    if (!moietyi_view_take_best(&own, grains, 1, &out))
+        return false;
+    *out_start = out.index;
+    return true;
 }
 
 bool map_probe_view_claim(const struct map_probe_view *view, uint64_t start,

@@ -28,7 +28,7 @@ void buddy_probe_destroy(struct moietyi_buddy *buddy);
 /* One interval of at most 1 MiB. */
 bool buddy_probe_take(struct moietyi_buddy *buddy, uint32_t grains,
                       uint64_t *out_start);
-/* The best fit of all that starts on a page. */
+/* A good fit that starts on a page. */
 bool buddy_probe_take_pages(struct moietyi_buddy *buddy, uint64_t pages,
                             uint64_t *out_start);
 bool buddy_probe_give(struct moietyi_buddy *buddy, uint64_t start,

@@ -51,7 +51,6 @@ struct segment_probe_options {
     const moiety_source *source;
     struct moietyi_mapper *mapper; /* its source then, where that is NULL */
     uint64_t peers;
-    struct moietyi_maps *maps;
     struct moietyi_buddy *buddy;
     uint32_t page_capacity;
     uint64_t limit_bytes;

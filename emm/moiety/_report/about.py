@@ -11,7 +11,7 @@ MOIETY = ("Moiety is a GPU memory pool, a C library with a Python package. It "
 # Name: what it is, and what it is here for.
 SUBJECTS = {
     "moiety": ("Moiety's pool with its default options: a cache for each "
-               "thread, before a buddy allocator without locks.",
+               "thread, before heaps of free memory.",
                "What the report is about."),
     "moiety-nocache": ("The same without caches of threads.",
                        "Shows what these caches bring and cost."),
