@@ -3,6 +3,7 @@
  *
  * What a stream may take: its own heap, and what is done, under both locks.
  */
+#include "pool/base/step.h"
 #include "pool/heap/combine.h"
 
 /* Extents of its own around which a search that is not thorough looks for runs of
@@ -238,6 +239,7 @@ static void do_take(struct moietyi_heap_call *call, struct moietyi_maps *heap)
 {
     struct take_call *take = (struct take_call *)call;
     struct moietyi_held held = moietyi_held_of(heap);
+    MOIETYI_STEP("locked.heap");
     struct moietyi_fit fit = moietyi_view_find(take->view, &take->want, &held);
     take->is_taken =
         (take->may_put_together && is_worth_a_run(&held, &take->want, &fit) &&
