@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Blocks on their way out. Giving needs neither the driver nor host memory: what
- * a stream's own maps have no words for goes to ANY's, which always have.
+ * Blocks on their way out. Giving needs neither the driver nor host memory, and
+ * waits for no thread that has a heap's lock.
  */
 #include "pool/cache/flush.h"
 
@@ -206,8 +206,7 @@ struct range {
     uint64_t grains;
 };
 
-/* To the buddy where `stream_state` is NULL, else to the stream state's maps.
- *  */
+/* It is done where `stream_state` is NULL, and else goes to the stream's heap. */
 static void give_range(struct moietyi_thread_state *by,
                        struct moietyi_stream_state *stream_state,
                        const struct range *range)

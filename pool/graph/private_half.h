@@ -46,7 +46,7 @@ struct moietyi_private_fresh {
 
 struct moietyi_half {
     struct moietyi_buddy *done;
-    struct moietyi_maps *pending; /* has words for every page of the half */
+    struct moietyi_maps *pending;
     struct moietyi_private_own *owns;
     struct moietyi_private_fresh **fresh; /* lists by start; NULL: none yet */
     uint64_t number;   /* of the event that ageing maps wait for; 0: none */
@@ -76,8 +76,8 @@ bool moietyi_half_take(struct moietyi_half *half,
 bool moietyi_half_extend(struct moietyi_half *half,
                          const struct moietyi_private_key *key,
                          moietyi_grain start, uint64_t grains);
-/* Takes exactly these, whatever they wait for. MOIETY_OK, MOIETY_E_BUSY (not all
- * of them are free) or MOIETY_E_NO_HOST_MEMORY. */
+/* Takes exactly these, whatever they wait for. MOIETY_OK or MOIETY_E_BUSY (not all
+ * of them are free). */
 MOIETY_MUST_USE moiety_status moietyi_half_claim(struct moietyi_half *half,
                                                  moietyi_grain start,
                                                  uint64_t grains);
@@ -89,8 +89,8 @@ void moietyi_half_note_fresh(struct moietyi_half *half, moiety_scope scope,
 bool moietyi_half_forget_fresh(struct moietyi_half *half, moiety_scope scope,
                                moietyi_grain start);
 
-/* To the key's maps, or to the pending ones where it has no stream, or there is
- * no memory for maps. */
+/* To the key's heap, or to the pending one where it has no stream, or there is
+ * no memory for a heap. */
 void moietyi_half_give(struct moietyi_half *half,
                        const struct moietyi_private_key *key,
                        moietyi_grain start, uint64_t grains);

@@ -59,9 +59,9 @@ static bool final_scan_search(struct moietyi_escalation *escalation)
 static bool is_undisturbed(const struct moietyi_call *call, uint64_t before)
 {
     uint64_t after;
-    /* IN: where the search found a word empty because somebody inside moved what
-     * was in it, the next look finds that one's counter moved. The search reads
-     * words relaxed, so this is what acquires from the mover's swap. */
+    /* IN: where the search found a place empty because somebody inside moved what
+     * was there, the next look finds that one's counter moved. The search reads
+     * sums and hints relaxed, so it acquires here as well as by locks. */
     atomic_thread_fence(memory_order_acquire);
     return moietyi_slow_paths_are_over(call->engine, call->thread_state,
                                        &after) &&

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * To find a segment that is free costs a walk over all words. So a thread looks
- * once for so much that it has given to the buddy itself: no segment becomes free
+ * To find a segment that is free costs a walk over all segments. So a thread looks
+ * once for so much that it has made done itself: no segment becomes free
  * without. What stays because the device works, and what streams freed, is looked
  * at again every so many times.
  */

@@ -197,7 +197,7 @@ moiety_status moietyi_handle_put(struct moietyi_segments *segments,
     return status;
 }
 
-/* Back to where it was, where words for it are. */
+/* Back to where it was, whose pages are covered. */
 static void undo_move(struct moietyi_segments *segments,
                       const struct move *move, struct moietyi_maps *own)
 {

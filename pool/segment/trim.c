@@ -93,7 +93,7 @@ static moiety_status relist(struct moietyi_segments *segments,
     moietyi_segment_announce(segments, segment);
     pthread_mutex_lock(&segments->lock);
     segments->trim_count--;
-    /* It does not fail: the words are there. */
+    /* It does not fail: the pages are covered. */
     (void)moietyi_segment_publish(segments, segment, NULL);
     pthread_mutex_unlock(&segments->lock);
     return why;

@@ -99,7 +99,7 @@ struct moietyi_stream_state {
     _Atomic(CUevent) final_event;
 
     /* What was freed on it and is no other stream's yet; constant. NULL for
-     * DONE, whose blocks go to the buddy. */
+     * DONE, whose blocks are done. */
     struct moietyi_maps *maps;
     struct moietyi_epoch epoch;
     /* What it said when it was asked last; by who has the role of ANY's stream
