@@ -309,3 +309,29 @@ const char *heap_parts_run(void)
     moietyi_buddy_destroy(buddy);
     return says;
 }
+
+/* 2 TiB of offsets. */
+#define LARGE_PAGES (UINT32_C(1) << 20)
+
+const char *heap_bounds_run(void)
+{
+    const moietyi_grain last = {(uint64_t)LARGE_PAGES * MOIETYI_PAGE_GRAINS -
+                                1};
+    struct moietyi_buddy *buddy = NULL;
+    if (moietyi_buddy_create(0, &buddy) != MOIETY_E_INVALID)
+        return "a space without pages is not refused";
+    if (moietyi_buddy_create(MOIETYI_PAGES_MAX + 1, &buddy) !=
+        MOIETY_E_TOO_LARGE)
+        return "a space that no address names is not refused";
+    if (moietyi_buddy_create(LARGE_PAGES, &buddy) != MOIETY_OK)
+        return "no memory";
+    moietyi_buddy_set_class(buddy, last, 7);
+    moietyi_buddy_set_run_grains(buddy, last, UINT32_MAX);
+    const char *says =
+        moietyi_buddy_class(buddy, last) != 7 ||
+                moietyi_buddy_run_grains(buddy, last) != UINT32_MAX
+            ? "a block's metadata is not kept at the end of the space"
+            : NULL;
+    moietyi_buddy_destroy(buddy);
+    return says;
+}

@@ -40,6 +40,12 @@ TEST(HeapTables, ComeInParts)
     EXPECT_EQ(failure, nullptr) << failure;
 }
 
+TEST(HeapSpace, HasBounds)
+{
+    const char *failure = heap_bounds_run();
+    EXPECT_EQ(failure, nullptr) << failure;
+}
+
 void ExpectAgreement(uint64_t seed, uint32_t steps)
 {
     heap_model_input input = {};
