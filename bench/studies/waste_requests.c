@@ -14,7 +14,7 @@
 
 #define ORDER_MAX 32U
 /* Up to here the classes are few enough to visit each of them. */
-#define CLASS_BYTES_MAX (UINT64_C(1) << 20)
+#define CLASS_BYTES_MAX (UINT64_C(64) << 10)
 #define POWER_OF_TWO_MIN UINT64_C(512)
 #define REQUESTS_MAX 4096U
 /* 2.083 GiB: a request that somebody's pool rounded to 4 GiB. */

@@ -62,33 +62,17 @@ static const char *start_core(const struct subject_setup *setup)
                : "no host memory for the heaps' tables";
 }
 
-/* As the pool takes long intervals, and short ones before it gives up. */
-static uint64_t alloc_of_view(uint64_t grains, bool is_thorough)
-{
-    const struct moietyi_view view = {.buddy = core};
-    uint32_t alignment = grains < ARENA_PAGE_GRAINS ? 1 : ARENA_PAGE_GRAINS;
-    moietyi_grain grain;
-    bool is_taken =
-        is_thorough ? moietyi_view_take_best(&view, grains, alignment, &grain)
-                    : moietyi_view_take(&view, grains, alignment, &grain);
-    return is_taken ? arena_address(grain.index) : 0;
-}
-
 static uint64_t alloc_core(uint32_t thread, size_t size_bytes, uint32_t stream)
 {
     (void)thread;
     (void)stream;
+    const struct moietyi_view view = {.buddy = core};
     uint64_t grains = arena_grains(size_bytes);
-    struct moietyi_take what = {(uint32_t)grains, 1, 1};
+    uint32_t alignment = grains < ARENA_PAGE_GRAINS ? 1 : ARENA_PAGE_GRAINS;
     moietyi_grain grain;
-    uint64_t address = 0;
-    if (grains > ARENA_INTERVAL_GRAINS_MAX)
-        address = alloc_of_view(grains, false);
-    else if (moietyi_buddy_take(core, &what, &grain))
-        address = arena_address(grain.index);
-    if (address)
-        return address;
-    return alloc_of_view(grains, true);
+    bool is_taken = moietyi_view_take(&view, grains, alignment, &grain) ||
+                    moietyi_view_take_best(&view, grains, alignment, &grain);
+    return is_taken ? arena_address(grain.index) : 0;
 }
 
 static void free_core(uint32_t thread, uint64_t address, size_t size_bytes,

@@ -139,7 +139,6 @@ static int put_numbers(PyObject *into, const moiety_oom_report *report)
         {"cached_own_bytes", report->cached_own_bytes},
         {"cached_others_bytes", report->cached_others_bytes},
         {"cached_ended_bytes", report->cached_ended_bytes},
-        {"cached_shared_bytes", report->cached_shared_bytes},
         {"free_bytes", report->free_bytes},
         {"largest_free_bytes", report->largest_free_bytes},
         {"device_free_bytes", report->device_free_bytes},

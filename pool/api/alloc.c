@@ -88,17 +88,6 @@ moiety_status moietyi_alloc(moiety_pool *pool,
     return alloc_slow(pool, args, stream, out);
 }
 
-/* Inside: small blocks, and runs where they need no alignment of their own. */
-static moiety_devptr pop_any(const struct moiety_pool *pool,
-                             const struct moietyi_route *route,
-                             size_t size_bytes)
-{
-    moiety_devptr address = moietyi_hit_alloc(route, size_bytes);
-    return address || pool->body->exports
-               ? address
-               : moietyi_hit_pop_run(route->pop, size_bytes);
-}
-
 /* What the thread's cache has for any stream; 0: nothing. */
 static inline moiety_devptr take_cached(moiety_pool *pool, size_t size_bytes,
                                         moiety_stream stream)
@@ -107,7 +96,7 @@ static inline moiety_devptr take_cached(moiety_pool *pool, size_t size_bytes,
     if (!moietyi_hit_begin(thread))
         return 0;
     const struct moietyi_route *route = moietyi_hit_find(thread, pool, stream);
-    moiety_devptr address = route ? pop_any(pool, route, size_bytes) : 0;
+    moiety_devptr address = route ? moietyi_hit_alloc(route, size_bytes) : 0;
     moietyi_thread_leave(thread);
     if (!address && moietyi_is_recorded(pool))
         address = moietyi_recorded_alloc(pool, size_bytes, stream);
@@ -203,14 +192,11 @@ moiety_status moiety_alloc(moiety_pool *pool, size_t size_bytes,
     moiety_devptr address =
         MOIETYI_LIKELY(route) ? moietyi_hit_alloc(route, size_bytes) : 0;
     moietyi_thread_leave(thread);
-    if (MOIETYI_LIKELY(address)) {
-        *out = address;
-        return MOIETY_OK;
-    }
-    /* Of runs there may be a hit yet. */
-    return route && moietyi_hit_less_one(size_bytes) < MOIETYI_SMALL_GRAINS_MAX
-               ? alloc_miss(pool, size_bytes, stream, out)
-               : alloc_other(pool, size_bytes, stream, out);
+    if (!MOIETYI_LIKELY(address))
+        return route ? alloc_miss(pool, size_bytes, stream, out)
+                     : alloc_other(pool, size_bytes, stream, out);
+    *out = address;
+    return MOIETY_OK;
 }
 
 moiety_status moiety_alloc_aligned(moiety_pool *pool, size_t size_bytes,

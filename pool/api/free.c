@@ -54,7 +54,7 @@ static __attribute__((noinline)) moiety_status free_slow(moiety_pool *pool,
 static inline uint32_t full_byte_of(size_t size_bytes)
 {
     uint64_t less_one = moietyi_hit_less_one(size_bytes);
-    return less_one < MOIETYI_SMALL_GRAINS_MAX ? moietyi_class_of(less_one) + 1
+    return less_one < MOIETYI_CLASS_GRAINS_MAX ? moietyi_class_of(less_one) + 1
                                                : UINT32_MAX;
 }
 
@@ -74,7 +74,7 @@ free_of_tenant(const struct moietyi_thread *thread,
     uint8_t byte = moietyi_hit_byte(pool, address, &start);
     uint8_t bare = byte & (uint8_t)~MOIETYI_BYTE_SPECIAL;
     /* A tenant's block is not short. */
-    if (byte == bare || !bare || bare > MOIETYI_SMALL_CLASSES)
+    if (byte == bare || !bare || bare > MOIETYI_CLASSES)
         return false;
     moietyi_tag tag = moietyi_tag_of(tags, start);
     if (!tag || tag & MOIETYI_TAG_FURTHER)
@@ -174,8 +174,8 @@ moiety_status moiety_free(moiety_pool *pool, moiety_devptr address,
      * other way. */
     uint32_t class_index = MOIETYI_LIKELY(route) && MOIETYI_LIKELY(!route->note)
                                ? moietyi_hit_byte(pool, address, &start) - 1U
-                               : MOIETYI_SMALL_CLASSES;
-    bool is_full = MOIETYI_LIKELY(class_index < MOIETYI_SMALL_CLASSES);
+                               : MOIETYI_CLASSES;
+    bool is_full = MOIETYI_LIKELY(class_index < MOIETYI_CLASSES);
     bool is_given = is_full && moietyi_hit_free(route, class_index, address);
     moietyi_thread_leave(thread);
     if (MOIETYI_LIKELY(is_given))
@@ -275,7 +275,7 @@ static bool give_own(const moiety_pool *pool, moiety_devptr address)
     moietyi_grain start = {0};
     uint8_t byte = moietyi_hit_byte(pool, address, &start);
     /* A short block takes the slow way. */
-    if (!byte || byte > MOIETYI_SMALL_CLASSES || !pool->engine->notes ||
+    if (!byte || byte > MOIETYI_CLASSES || !pool->engine->notes ||
         !moietyi_hit_begin(thread))
         return false;
     uint32_t note = moietyi_note_at(pool->engine->notes, start, byte);

@@ -8,6 +8,7 @@
 #include "pool/api/plain.h"
 
 #include "pool/base/failure.h"
+#include "pool/cache/magazine.h"
 #include "pool/core/body.h"
 #include "pool/core/recorded.h"
 #include "pool/graph/privates.h"

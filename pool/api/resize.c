@@ -148,7 +148,7 @@ static moiety_status resize_shrink(struct moietyi_call *call,
     return MOIETY_OK;
 }
 
-/* Whether the block serves as it is: of a small class sizes serve each other. */
+/* Whether the block serves as it is: of a class sizes serve each other. */
 static bool resize_serves(const struct moietyi_call *call,
                           const struct moietyi_block *block,
                           const struct moietyi_size *size)
@@ -156,7 +156,7 @@ static bool resize_serves(const struct moietyi_call *call,
     return block->grains == size->grains ||
            (block->grains > size->grains &&
             block->class_index == size->class_index &&
-            moietyi_class_is_small(size->class_index) &&
+            size->class_index < MOIETYI_CLASSES &&
             !resize_tenant_of(call, block));
 }
 

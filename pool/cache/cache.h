@@ -131,8 +131,9 @@ struct moietyi_request {
     bool is_exact; /* a longer one that a scope keeps will not do */
 };
 
-/* Takes a block: out of the thread's magazines, then of what threads share and
- * the buddy. False: there is none. Neither grows the pool nor waits. */
+/* Takes a block: out of the thread's magazines, then out of the stream's heap and
+ * what is done. False: there is none. Neither grows the pool nor waits for more than
+ * a heap's lock. */
 bool moietyi_take(struct moietyi_call *call,
                   const struct moietyi_request *request, moiety_devptr *out);
 /* The same once more before memory is declared exhausted. */
@@ -254,11 +255,10 @@ moiety_status moietyi_stream_close(struct moietyi_call *call,
 struct moietyi_sums {
     uint64_t counts[MOIETYI_COUNTS]; /* ALLOCS to REQUESTED_BYTES: all caches */
     uint64_t cached_bytes;
-    /* Of these: in the caches of `own`, of thread states without a thread, and
-     * in depots. The rest is in other threads' caches. */
+    /* Of these: in the caches of `own`, and of thread states without a thread. The
+     * rest is in other threads' caches. */
     uint64_t own_bytes;
     uint64_t ended_bytes;
-    uint64_t depot_bytes;
     uint64_t retiring_bytes;
     uint64_t thread_count;
     uint64_t stream_count;

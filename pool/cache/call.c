@@ -104,8 +104,8 @@ static void call_sweep(struct moietyi_thread_state *thread_state,
         if (!moietyi_stream_state_is_closed(cache->stream_state))
             continue;
         moietyi_thread_forget(thread_state->thread, cache);
-        is_swept &= moietyi_cache_empty(thread_state, cache) &&
-                    moietyi_cache_try_drop(cache);
+        moietyi_cache_empty(thread_state, cache);
+        is_swept &= moietyi_cache_try_drop(cache);
     }
     if (is_swept)
         thread_state->attention = attention;
@@ -477,7 +477,6 @@ moiety_status moietyi_stream_close(struct moietyi_call *call,
         atomic_fetch_add_explicit(&call->pool->attention,
                                   MOIETYI_ATTENTION_STEP, memory_order_acq_rel);
     moiety_status status = record_final(engine, stream_state);
-    moietyi_depot_drain(call->thread_state, stream_state);
     moietyi_stream_state_unuse(stream_state);
     call_sweep(call->thread_state, attention & ~MOIETYI_ATTENTION_FLAGS);
     return moietyi_is_lost(call->pool) ? MOIETY_OK : status;

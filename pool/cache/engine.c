@@ -64,6 +64,7 @@ static void engine_fill(struct moietyi_engine *engine,
     engine->lookup = moietyi_segments_lookup(options->segments);
     engine->thread_cache_bytes = options->thread_cache_bytes;
     engine->cache_bytes = options->cache_bytes;
+    atomic_init(&engine->halvings, MOIETYI_HALVINGS_GROWN);
     engine->streams.driver = options->driver;
     engine->streams.buddy = options->buddy;
     engine->streams.own_context = options->own_context;
@@ -160,17 +161,6 @@ static void give_cache(struct moietyi_thread_state *by,
     }
 }
 
-static void give_stream_state(struct moietyi_thread_state *by,
-                              struct moietyi_stream_state *stream_state)
-{
-    for (uint32_t i = 0; i < MOIETYI_SMALL_CLASSES; i++) {
-        struct moietyi_bundle *bundle;
-        while ((bundle = moietyi_depot_take(by, stream_state, i)))
-            moietyi_give_bundle(by, bundle);
-    }
-    moietyi_epoch_finish(stream_state);
-}
-
 /* Others may take the thread's caches of other pools meanwhile. */
 static void engine_nap(long *duration_ns, long most_ns)
 {
@@ -216,8 +206,7 @@ moiety_status moietyi_engine_drain(struct moietyi_engine *engine, bool is_over)
              cache = cache->next)
             give_cache(&by, cache);
     for (unsigned i = 0; i < moietyi_stream_state_count(&engine->streams); i++)
-        give_stream_state(&by, moietyi_stream_state_at(&engine->streams, i));
-    moietyi_bundle_freelist_share(&by);
+        moietyi_epoch_finish(moietyi_stream_state_at(&engine->streams, i));
     return of_the_end(status);
 }
 
@@ -226,7 +215,6 @@ void moietyi_engine_destroy(struct moietyi_engine *engine)
     moietyi_thread_states_destroy(engine);
     moietyi_uses_destroy(engine);
     moietyi_streams_fini(&engine->streams);
-    moietyi_bundle_freelist_destroy(engine);
     moietyi_history_destroy(engine->history);
     moietyi_tags_destroy(moietyi_tags(engine));
     free_parts(engine);
@@ -243,7 +231,7 @@ static void add_magazines(const struct moietyi_cache *cache,
         moietyi_count_read(&cache->uneven_free_bytes);
     for (uint32_t i = 0; i < MOIETYI_CLASSES; i++) {
         const struct moietyi_magazine *magazine = &cache->magazines[i];
-        uint64_t bytes = moietyi_class_is_small(i) ? moietyi_class_bytes(i) : 0;
+        uint64_t bytes = moietyi_class_bytes(i);
         uint64_t allocs = moietyi_count_read(&magazine->alloc_count);
         uint64_t frees = moietyi_count_read(&magazine->free_count);
         sums->counts[MOIETYI_COUNT_ALLOCS] += allocs;
@@ -292,7 +280,6 @@ static void keep_parts_within(uint64_t *counts)
         {MOIETYI_COUNT_FREES, MOIETYI_COUNT_ALLOCS},
         {MOIETYI_COUNT_FREE_BYTES, MOIETYI_COUNT_ALLOC_BYTES},
         {MOIETYI_COUNT_REQUESTED_BYTES, MOIETYI_COUNT_ALLOC_BYTES},
-        {MOIETYI_COUNT_DEPOT_OUT_BYTES, MOIETYI_COUNT_DEPOT_IN_BYTES},
     };
     for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++)
         if (counts[pairs[i].part] > counts[pairs[i].whole])
@@ -314,9 +301,6 @@ void moietyi_engine_sums(struct moietyi_engine *engine,
         moietyi_count_read(&engine->streams.guard_events);
     out->stream_count = moietyi_stream_states_open_count(&engine->streams);
     keep_parts_within(out->counts);
-    out->depot_bytes = out->counts[MOIETYI_COUNT_DEPOT_IN_BYTES] -
-                       out->counts[MOIETYI_COUNT_DEPOT_OUT_BYTES];
-    out->cached_bytes += out->depot_bytes;
     out->retiring_bytes = moietyi_epochs_bytes(&engine->streams);
 }
 

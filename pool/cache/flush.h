@@ -1,30 +1,14 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Bundles, and the way of freed blocks out of a thread's cache: into the depot of their
- * stream, for other threads; or into the maps of their stream, until an event;
- * or, where nothing is pending, into the buddy.
+ * What a block is by its metadata, and the way of freed blocks out of a thread's
+ * cache: into the maps of their stream, until an event; or, where nothing is
+ * pending, to what is done.
  */
 #ifndef MOIETY_POOL_CACHE_FLUSH_H_
 #define MOIETY_POOL_CACHE_FLUSH_H_
 
 #include "pool/cache/state.h"
-
-/* Bundles: a thread state keeps a few empty ones; what is too many goes on a
- * stack of the pool, which is taken whole. */
-
-/* An empty one, or NULL: no memory. */
-struct moietyi_bundle *
-moietyi_bundle_take(struct moietyi_thread_state *thread_state,
-                    uint32_t class_index);
-void moietyi_bundle_recycle(struct moietyi_thread_state *thread_state,
-                            struct moietyi_bundle *bundle);
-
-/* Before a thread state is dropped: what it keeps goes to the pool. */
-void moietyi_bundle_freelist_share(struct moietyi_thread_state *thread_state);
-/* Frees all. For an engine that ends. */
-void moietyi_bundle_freelist_destroy(struct moietyi_engine *engine);
-void moietyi_bundles_free(struct moietyi_bundle *bundles);
 
 /* A block as its metadata says. */
 struct moietyi_block {
@@ -39,12 +23,15 @@ MOIETY_MUST_USE moiety_status
 moietyi_block_at(const struct moietyi_engine *engine, moiety_devptr address,
                  struct moietyi_block *out);
 
-/* Whether a request of this size may have got the block. */
+/* Whether a request of this size may have got the block: one of its class, or of
+ * its length where it has none. */
 static inline bool moietyi_block_may_have(const struct moietyi_block *block,
                                           size_t size_bytes)
 {
-    return size_bytes <= block->grains * MOIETYI_GRAIN_BYTES &&
-           moietyi_size_of_bytes(size_bytes).class_index == block->class_index;
+    const struct moietyi_size size = moietyi_size_of_bytes(size_bytes);
+    return size.grains <= block->grains &&
+           size.class_index == block->class_index &&
+           (size.class_index < MOIETYI_CLASSES || size.grains == block->grains);
 }
 
 /* The block that starts there with that metadata byte, and its grains. */
@@ -53,44 +40,25 @@ struct moietyi_block moietyi_block_of(const struct moietyi_engine *engine,
 uint64_t moietyi_block_grains(const struct moietyi_engine *engine,
                               moietyi_grain start, uint8_t byte);
 
-/* What blocks of a class hold, by their entries. */
-uint64_t moietyi_entry_grains(const struct moietyi_engine *engine,
-                              uint32_t class_index, moiety_devptr entry);
-uint64_t moietyi_bundle_bytes(const struct moietyi_engine *engine,
-                              const struct moietyi_bundle *bundle);
+/* Here and below: blocks and memory of the stream state's go to its maps, or to
+ * what is done where nothing is pending. */
 
-/* Gives blocks on which nothing is pending to the buddy; recycles the bundle.
- *  */
-void moietyi_give_bundle(struct moietyi_thread_state *by,
-                         struct moietyi_bundle *bundle);
-void moietyi_give_block(struct moietyi_thread_state *by, moiety_devptr address);
+/* At most so many leave at once. */
+#define MOIETYI_FLUSH_BLOCKS 64U
 
-/* A bundle of the cache's stream state leaves: `may_share`, to other threads on
- * the stream if they have room for it; otherwise to the stream state's maps, or
- * the buddy. */
-void moietyi_flush_bundle(struct moietyi_thread_state *by,
-                          struct moietyi_cache *cache,
-                          struct moietyi_bundle *bundle, bool may_share);
-/* Memory that is in no block, to the stream state's maps or the buddy. */
-void moietyi_flush_grains(struct moietyi_thread_state *by,
-                          struct moietyi_stream_state *stream_state,
-                          moietyi_grain start, uint64_t grains);
-/* One block that was freed on the stream state. */
+/* Entries of a magazine. */
+void moietyi_flush_entries(struct moietyi_thread_state *by,
+                           struct moietyi_stream_state *stream_state,
+                           const moiety_devptr *entries, uint32_t count);
+/* One block. */
 void moietyi_flush_block(struct moietyi_thread_state *by,
                          struct moietyi_stream_state *stream_state,
                          moiety_devptr address);
-
-/* The depot of a stream state. Put: false if it is full. Take: NULL if it has
- * none. */
-bool moietyi_depot_put(struct moietyi_thread_state *by,
-                       struct moietyi_stream_state *stream_state,
-                       struct moietyi_bundle *bundle);
-struct moietyi_bundle *
-moietyi_depot_take(struct moietyi_thread_state *by,
-                   struct moietyi_stream_state *stream_state,
-                   uint32_t class_index);
-/* Empties a depot: DONE's into the buddy, another's into its maps. */
-void moietyi_depot_drain(struct moietyi_thread_state *by,
-                         struct moietyi_stream_state *stream_state);
+/* One on which nothing is pending. */
+void moietyi_give_block(struct moietyi_thread_state *by, moiety_devptr address);
+/* Memory that is in no block. */
+void moietyi_flush_grains(struct moietyi_thread_state *by,
+                          struct moietyi_stream_state *stream_state,
+                          moietyi_grain start, uint64_t grains);
 
 #endif

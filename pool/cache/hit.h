@@ -106,7 +106,7 @@ static inline moiety_devptr moietyi_hit_alloc(const struct moietyi_route *route,
                                               size_t size_bytes)
 {
     uint64_t less_one = moietyi_hit_less_one(size_bytes);
-    if (!MOIETYI_LIKELY(less_one < MOIETYI_SMALL_GRAINS_MAX))
+    if (!MOIETYI_LIKELY(less_one < MOIETYI_CLASS_GRAINS_MAX))
         return 0;
     return moietyi_hit_pop(route->pop, moietyi_class_of(less_one),
                            moietyi_shortfall(less_one), size_bytes);
@@ -117,16 +117,11 @@ static inline moiety_devptr
 moietyi_hit_alloc_full(const struct moietyi_route *route, size_t size_bytes)
 {
     uint64_t less_one = moietyi_hit_less_one(size_bytes);
-    if (less_one >= MOIETYI_SMALL_GRAINS_MAX)
+    if (less_one >= MOIETYI_CLASS_GRAINS_MAX)
         return 0;
     return moietyi_hit_pop(route->pop, moietyi_class_of(less_one), 0,
                            size_bytes);
 }
-
-/* Inside: pops a run of at least `size_bytes`, aligned as all blocks are, or
- * returns 0. The engine may be told of it. */
-moiety_devptr moietyi_hit_pop_run(struct moietyi_cache *cache,
-                                  size_t size_bytes);
 
 /* The metadata byte of a block's start, 0 where none starts. */
 static inline uint8_t moietyi_hit_byte(const struct moiety_pool *pool,
@@ -176,7 +171,7 @@ static inline bool moietyi_hit_free_block(const struct moietyi_route *route,
                                           moietyi_grain start)
 {
     uint32_t class_index = byte - 1U;
-    return MOIETYI_LIKELY(class_index < MOIETYI_SMALL_CLASSES)
+    return MOIETYI_LIKELY(class_index < MOIETYI_CLASSES)
                ? moietyi_hit_free(route, class_index, address)
                : moietyi_hit_free_short(route, address, byte, start);
 }

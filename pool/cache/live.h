@@ -12,8 +12,10 @@
 
 #include "pool/cache/state.h"
 
-/* What a thread state keeps to itself: moiety/stats.h says so too. */
+/* What a thread state keeps to itself, or this part of what is reserved if that is
+ * more: moiety/stats.h says so too. */
 #define MOIETYI_LIVE_STEP_BYTES (UINT64_C(256) << 10)
+#define MOIETYI_LIVE_STEP_PART 1024U
 
 static inline void moietyi_live_raise_peak(struct moietyi_engine *engine,
                                            uint64_t live_bytes)
@@ -47,9 +49,13 @@ moietyi_live_publish(struct moietyi_thread_state *thread_state)
 static inline void moietyi_live_add(struct moietyi_thread_state *thread_state,
                                     uint64_t more)
 {
+    uint64_t step =
+        moietyi_segments_reserved_bytes(thread_state->engine->segments) /
+        MOIETYI_LIVE_STEP_PART;
+    if (step < MOIETYI_LIVE_STEP_BYTES)
+        step = MOIETYI_LIVE_STEP_BYTES;
     thread_state->untold_bytes += more;
-    if (thread_state->untold_bytes + MOIETYI_LIVE_STEP_BYTES >
-        2 * MOIETYI_LIVE_STEP_BYTES)
+    if (thread_state->untold_bytes + step > 2 * step)
         moietyi_live_publish(thread_state);
 }
 
@@ -76,14 +82,13 @@ static inline uint64_t moietyi_live_of_uneven(struct moietyi_cache *cache)
     return more;
 }
 
-/* By who owns the cache; a class without magazines has nothing to tell. */
+/* By who owns the cache. */
 static inline void moietyi_live_tell(struct moietyi_cache *cache,
                                      uint32_t class_index)
 {
-    uint64_t more = moietyi_live_of_uneven(cache);
-    if (moietyi_class_is_small(class_index))
-        more += moietyi_live_of_magazine(cache, class_index);
-    moietyi_live_add(cache->thread_state, more);
+    moietyi_live_add(cache->thread_state,
+                     moietyi_live_of_uneven(cache) +
+                         moietyi_live_of_magazine(cache, class_index));
 }
 
 /* What a thread state counted itself, by who owns it. */

@@ -2,27 +2,24 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Magazines: stacks of free blocks of one class. Their owner alone touches
- * them, but for the counters, which stats read. Capacities are what the
- * budget's bytes are spent on: they grow where blocks come and go, and are
- * taken from magazines that rest.
+ * them, but for the counters, which stats read. A magazine that is used has room
+ * for a few blocks, and for more where it both overflows and runs dry; where a
+ * thread's have as much as they may, one that rests is emptied.
  */
 #ifndef MOIETY_POOL_CACHE_MAGAZINE_H_
 #define MOIETY_POOL_CACHE_MAGAZINE_H_
 
 #include "pool/cache/state.h"
 
-/* Entries of magazines and bundles: a block's address, of which the lowest nine
- * bits are free. In a small class they are the block's shortfall, so that a hit
- * compares lengths without a look at another line. Longer runs have their length
- * looked up. */
+/* Entries of magazines: a block's address, of which the lowest nine bits are free.
+ * They are the block's shortfall, so that a hit compares lengths without a look at
+ * another line. */
 #define MOIETYI_ENTRY_MASK ((moiety_devptr)MOIETYI_GRAIN_BYTES - 1)
 
-static inline moiety_devptr
-moietyi_entry_of(uint32_t class_index, uint64_t grains, moiety_devptr address)
+static inline moiety_devptr moietyi_entry_of(uint64_t grains,
+                                             moiety_devptr address)
 {
-    return moietyi_class_is_small(class_index)
-               ? address | moietyi_shortfall(grains - 1)
-               : address;
+    return address | moietyi_shortfall(grains - 1);
 }
 
 static inline moiety_devptr moietyi_entry_address(moiety_devptr entry)
@@ -35,7 +32,7 @@ static inline uint64_t moietyi_entry_shortfall(moiety_devptr entry)
     return entry & MOIETYI_ENTRY_MASK;
 }
 
-/* What one miss takes from the buddy at most. */
+/* What one miss takes at most. */
 #define MOIETYI_REFILL_BLOCKS 32U
 
 static inline uint32_t
@@ -57,7 +54,7 @@ static inline void moietyi_magazine_set(struct moietyi_magazine *magazine,
 static inline uint32_t
 moietyi_cache_next_in_use(const struct moietyi_cache *cache, uint32_t from)
 {
-    for (uint32_t word = from / 64; word < MOIETYI_CLASSES / 64; word++) {
+    for (uint32_t word = from / 64; word < MOIETYI_CLASS_WORDS; word++) {
         uint64_t bits =
             atomic_load_explicit(&cache->in_use[word], memory_order_relaxed);
         if (word == from / 64)
@@ -68,15 +65,12 @@ moietyi_cache_next_in_use(const struct moietyi_cache *cache, uint32_t from)
     return MOIETYI_CLASSES;
 }
 
-/* The bytes of a block that the count of its class does not tell: all of a
- * run's, less than none of a short one's. */
+/* The bytes of a block of the class that the count of its blocks does not tell: less
+ * than none of a short one's. */
 static inline uint64_t moietyi_uneven_bytes(uint32_t class_index,
                                             uint64_t grains)
 {
-    uint64_t told = moietyi_class_is_small(class_index)
-                        ? moietyi_class_grains(class_index)
-                        : 0;
-    return (grains - told) * MOIETYI_GRAIN_BYTES;
+    return (grains - moietyi_class_grains(class_index)) * MOIETYI_GRAIN_BYTES;
 }
 
 static inline void
@@ -87,112 +81,80 @@ moietyi_magazine_count_alloc(struct moietyi_magazine *magazine,
     moietyi_count_add(&magazine->requested_bytes, size_bytes);
 }
 
-/* Has room for `blocks` entries in all; false: no memory. */
-bool moietyi_magazine_reserve(struct moietyi_magazine *magazine,
-                              uint32_t blocks);
-
-/* A run was popped. */
-void moietyi_last_runs_popped(struct moietyi_cache *cache,
-                              uint32_t class_index);
-
-/* Makes room for one more block: the magazine has it, or gets more capacity, or
- * blocks leave. False: the block must go another way, because its class is not
- * kept, or for want of memory. */
+/* Makes room for one more block: blocks leave if there is none. False: the block
+ * must go another way, because its class is not kept, or for want of memory. */
 bool moietyi_magazine_make_room(struct moietyi_cache *cache,
                                 uint32_t class_index);
-/* The magazine had no block of this size to pop. */
-void moietyi_magazine_missed(struct moietyi_magazine *magazine,
-                             const struct moietyi_size *size);
-/* How many blocks may be taken now, of which the first goes to the caller. */
-uint32_t moietyi_magazine_room(const struct moietyi_magazine *magazine);
-/* A miss: how many blocks to refill with. The magazine has room for them until
- * another is refilled, which may take it. */
+/* How many blocks a miss takes, of which the first goes to the caller: the magazine
+ * has room for the others. */
 uint32_t moietyi_magazine_refill(struct moietyi_cache *cache,
                                  uint32_t class_index);
-/* Puts the blocks of a depot's bundle into the magazine, and recycles the bundle.
- * False: there is no memory; nothing changed. */
-bool moietyi_magazine_load(struct moietyi_thread_state *thread_state,
-                           struct moietyi_cache *cache,
-                           struct moietyi_bundle *bundle);
 
 /* Allocations and frees that its magazines saw. */
 uint64_t moietyi_cache_activity(const struct moietyi_cache *cache);
 
-/* All blocks of all magazines leave: to the buddy those that are done, the
- * others to where they wait for their event. False: no memory; some stay. Of
- * the caller's own cache, or an abandoned thread state's: `by` does it. */
-bool moietyi_cache_empty(struct moietyi_thread_state *by,
+/* All blocks of all magazines leave: to what is done those that are, the others to
+ * where they wait for their event. Of the caller's own cache, or of an abandoned
+ * thread state's: `by` does it. */
+void moietyi_cache_empty(struct moietyi_thread_state *by,
                          struct moietyi_cache *cache);
 
-/* How much caches may hold at the moment. Each allocation that has to escalate
- * beyond growing halves the bounds, down to a sixteenth of what was set; they
- * double again when the pool grows without that, or was calm for a while.
- * Counted in misses, not in time, so that a pool at rest stays as it is.
- *
- * Beside that, a thread's caches hold a share of what is reserved at the most.
- * What rests in caches does not merge, so a pool that grows with full ones is
- * larger for it (docs/adr/0024-share-of-caches.md): the share is small once the
- * pool has grown, and doubles again while it does not. */
+/* How much caches may hold at the moment. What rests in them does not merge, so a
+ * pool that grows with full ones is larger for it. All threads' caches hold what is
+ * reserved at the most, each as much as the others; once the pool has grown, a
+ * quarter of that. Each allocation that has to escalate beyond growing halves it
+ * again, and what was set as well, four times at the most. It doubles when the pool
+ * was calm for a while, which is counted in misses, not in time, so that a pool at
+ * rest stays as it is. */
 
-#define MOIETYI_HALVINGS_MAX 4U
+#define MOIETYI_HALVINGS_GROWN 2U
+#define MOIETYI_HALVINGS_MAX (MOIETYI_HALVINGS_GROWN + 4U)
 /* Misses without an escalation after which the bounds double. */
 #define MOIETYI_CALM_MISSES 1024U
+/* The least share. */
+#define MOIETYI_SHARE_LEAST (UINT64_C(512) << 10)
 
-/* What is left of a bound. */
+static inline unsigned moietyi_halvings(const struct moietyi_engine *engine)
+{
+    /* relaxed: a bound, not a lock. */
+    return atomic_load_explicit(&engine->halvings, memory_order_relaxed);
+}
+
+/* Refills are small where memory is short: what they take rests. */
+static inline bool moietyi_is_short(const struct moietyi_engine *engine)
+{
+    return moietyi_halvings(engine) > MOIETYI_HALVINGS_GROWN;
+}
+
+/* What is left of a bound that was set. */
 static inline uint64_t moietyi_bound(const struct moietyi_engine *engine,
                                      uint64_t bytes)
 {
-    /* relaxed: a bound, not a lock. */
-    return bytes >>
-           atomic_load_explicit(&engine->halvings, memory_order_relaxed);
-}
-
-/* The share: a quarter of what is reserved, or a page if that is more; once the
- * pool has grown, halved three times. Two steps double it. */
-#define MOIETYI_SHARE_PART 4U
-#define MOIETYI_GROWN_STEPS 6U
-
-/* `bytes`, or the share if that is less. */
-static inline uint64_t moietyi_share(const struct moietyi_engine *engine,
-                                     uint64_t bytes)
-{
-    uint64_t share =
-        moietyi_segments_reserved_bytes(engine->segments) / MOIETYI_SHARE_PART;
-    if (share < MOIETYI_PAGE_BYTES)
-        share = MOIETYI_PAGE_BYTES;
-    /* relaxed: a bound, not a lock. */
-    unsigned steps =
-        atomic_load_explicit(&engine->grown_steps, memory_order_relaxed);
-    share >>= (steps + 1) / 2;
-    return bytes < share ? bytes : share;
+    unsigned halvings = moietyi_halvings(engine);
+    return halvings > MOIETYI_HALVINGS_GROWN
+               ? bytes >> (halvings - MOIETYI_HALVINGS_GROWN)
+               : bytes;
 }
 
 /* What the caches of one thread may hold. */
 static inline uint64_t moietyi_thread_bound(const struct moietyi_engine *engine)
 {
-    return moietyi_share(engine,
-                         moietyi_bound(engine, engine->thread_cache_bytes));
-}
-
-/* What threads may leave each other in one depot: a part of what all threads'
- * caches may hold; and the share, until the pool is calm. */
-#define MOIETYI_DEPOT_PART 8U
-
-static inline uint64_t moietyi_depot_bound(const struct moietyi_engine *engine)
-{
-    uint64_t bytes =
-        moietyi_bound(engine, engine->cache_bytes) / MOIETYI_DEPOT_PART;
-    /* relaxed: a bound, not a lock. */
-    return atomic_load_explicit(&engine->grown_steps, memory_order_relaxed)
-               ? moietyi_share(engine, bytes)
-               : bytes;
+    uint64_t bytes = moietyi_bound(engine, engine->thread_cache_bytes);
+    /* relaxed: a number. One at least: the caller. */
+    uint64_t threads =
+        atomic_load_explicit(&engine->thread_state_count, memory_order_relaxed);
+    uint64_t share = (moietyi_segments_reserved_bytes(engine->segments) /
+                      (threads + !threads)) >>
+                     moietyi_halvings(engine);
+    if (share < MOIETYI_SHARE_LEAST)
+        share = MOIETYI_SHARE_LEAST;
+    return bytes < share ? bytes : share;
 }
 
 /* Somebody escalates. */
 void moietyi_bounds_shrink(struct moietyi_thread_state *by);
-/* The pool grew, or had its first segment, and nobody had to escalate for it.
- *  */
-void moietyi_bounds_note_growth(struct moietyi_engine *engine, bool is_first);
+/* The pool grew, and nobody had to escalate for it. */
+void moietyi_bounds_note_growth(struct moietyi_engine *engine);
 /* A miss was served without an escalation. */
 void moietyi_bounds_stay_calm(struct moietyi_thread_state *by);
 

@@ -37,8 +37,7 @@ static void put_push(struct moietyi_cache *cache,
     struct moietyi_magazine *magazine = &cache->magazines[block->class_index];
     uint32_t count = moietyi_magazine_count(magazine);
     const struct moietyi_engine *engine = cache->thread_state->engine;
-    magazine->entries[count] =
-        moietyi_entry_of(block->class_index, block->grains, address);
+    magazine->entries[count] = moietyi_entry_of(block->grains, address);
     moietyi_magazine_set(magazine, count + 1);
     moietyi_count_add(&cache->uneven_cached_bytes, put_uneven_bytes(block));
     if (engine->notes)
@@ -46,8 +45,8 @@ static void put_push(struct moietyi_cache *cache,
                          cache->stream_state->note);
 }
 
-/* A hit: a byte that says nothing of a block there leads to a class that is not
- * small. */
+/* A hit: a byte that says nothing of a block there leads to a class that no magazine
+ * has. */
 bool moietyi_hit_free_short(const struct moietyi_route *route,
                             moiety_devptr address, uint8_t byte,
                             moietyi_grain start)
@@ -56,11 +55,11 @@ bool moietyi_hit_free_short(const struct moietyi_route *route,
         return false;
     uint64_t grains = moietyi_block_grains(route->pool->engine, start, byte);
     uint32_t class_index = moietyi_class_of_grains(grains);
-    uint64_t bytes = moietyi_uneven_bytes(class_index, grains);
-    if (!moietyi_class_is_small(class_index) ||
+    if (class_index >= MOIETYI_CLASSES ||
         !moietyi_hit_push(&route->push->magazines[class_index],
-                          moietyi_entry_of(class_index, grains, address)))
+                          moietyi_entry_of(grains, address)))
         return false;
+    uint64_t bytes = moietyi_uneven_bytes(class_index, grains);
     moietyi_count_add(&route->push->uneven_free_bytes, bytes);
     moietyi_count_add(&route->push->uneven_cached_bytes, bytes);
     return true;

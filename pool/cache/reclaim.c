@@ -175,8 +175,7 @@ void moietyi_reclaim_before_capture(struct moietyi_call *call)
     const struct moietyi_stream_user user = moietyi_call_user(call);
     if (call->is_capturing)
         return;
-    moietyi_depot_drain(call->thread_state, call->push->stream_state);
-    (void)moietyi_cache_empty(call->thread_state, call->push);
+    moietyi_cache_empty(call->thread_state, call->push);
     moietyi_epochs_record_own(&user);
 }
 
@@ -200,46 +199,29 @@ bool moietyi_reclaim_synchronise(struct moietyi_call *call)
     return count_given(call, moietyi_epochs_synchronise(&user));
 }
 
-/* Depots are all threads', so also the caller's. */
-static void drain_depot(struct moietyi_thread_state *thread_state,
-                        struct moietyi_stream_state *stream_state)
-{
-    /* relaxed: a look. */
-    if (atomic_load_explicit(&stream_state->depot_bytes, memory_order_relaxed))
-        moietyi_depot_drain(thread_state, stream_state);
-}
-
 void moietyi_thread_state_empty(struct moietyi_thread_state *thread_state)
 {
     for (struct moietyi_cache *cache = thread_state->caches; cache;
          cache = cache->next)
-        /* What there is no bundle for stays. */
-        (void)moietyi_cache_empty(thread_state, cache);
+        moietyi_cache_empty(thread_state, cache);
 }
 
 bool moietyi_reclaim_own(struct moietyi_call *call)
 {
-    struct moietyi_engine *engine = call->engine;
-    for (unsigned i = 0; i < moietyi_stream_state_count(&engine->streams); i++)
-        drain_depot(call->thread_state,
-                    moietyi_stream_state_at(&engine->streams, i));
     moietyi_thread_state_empty(call->thread_state);
     return moietyi_reclaim_done(call);
 }
 
-/* False: for want of memory some stays. */
-static bool empty_abandoned(struct moietyi_thread_state *by,
+static void empty_abandoned(struct moietyi_thread_state *by,
                             struct moietyi_thread_state *abandoned)
 {
-    bool is_empty = true;
     for (struct moietyi_cache *cache = abandoned->caches; cache;
          cache = cache->next)
-        is_empty &= moietyi_cache_empty(by, cache);
-    return is_empty;
+        moietyi_cache_empty(by, cache);
 }
 
-/* Everything of a thread state that no thread has. False: not now, for want of
- * memory, or because another thread holds a lock. */
+/* Everything of a thread state that no thread has. False: not now, because another
+ * thread holds a lock. */
 static bool reclaim_adopt(struct moietyi_thread_state *by,
                           struct moietyi_thread_state *abandoned)
 {
@@ -247,8 +229,7 @@ static bool reclaim_adopt(struct moietyi_thread_state *by,
         by->postponed++;
         return false;
     }
-    if (!empty_abandoned(by, abandoned))
-        return false;
+    empty_abandoned(by, abandoned);
     while (abandoned->caches)
         if (!moietyi_cache_try_drop(abandoned->caches))
             return false;
@@ -371,15 +352,18 @@ static bool holds_any(const struct moietyi_thread_state *thread_state)
     return cache != NULL;
 }
 
-/* Whether its thread has used no cache since this was asked last. The registry's
- * lock held. */
+/* Whether its thread keeps room for itself, be it empty, and has used no cache since
+ * this was asked last. The registry's lock held. */
 static bool is_resting(struct moietyi_thread_state *thread_state)
 {
     uint64_t activity = 0;
+    bool has_room = false;
     for (const struct moietyi_cache *cache = thread_state->caches; cache;
-         cache = cache->next)
+         cache = cache->next) {
         activity += moietyi_cache_activity(cache);
-    bool rests = activity == thread_state->seen_activity;
+        has_room |= moietyi_cache_next_in_use(cache, 0) < MOIETYI_CLASSES;
+    }
+    bool rests = has_room && activity == thread_state->seen_activity;
     thread_state->seen_activity = activity;
     return rests;
 }
@@ -389,7 +373,7 @@ static bool is_asked(struct moietyi_thread_state *thread_state,
                      const struct moietyi_thread_state *by, bool is_any_meant)
 {
     if (thread_state == by || !thread_state->thread ||
-        !(is_any_meant || is_resting(thread_state)) || !holds_any(thread_state))
+        !(is_any_meant ? holds_any(thread_state) : is_resting(thread_state)))
         return false;
     /* CL, relaxed: an owner who sees ASKED sees this. */
     atomic_store_explicit(&thread_state->is_wanted, true, memory_order_relaxed);

@@ -219,7 +219,7 @@ static void tell_last(struct moietyi_cache *cache)
 {
     uint64_t more = moietyi_live_of_uneven(cache);
     uint64_t told = cache->told_uneven_bytes;
-    for (uint32_t i = 0; i < MOIETYI_SMALL_CLASSES; i++) {
+    for (uint32_t i = 0; i < MOIETYI_CLASSES; i++) {
         more += moietyi_live_of_magazine(cache, i);
         told += cache->told_counts[i] * moietyi_class_bytes(i);
     }
@@ -234,7 +234,7 @@ static void fold(struct moietyi_cache *cache)
     tell_last(cache);
     for (uint32_t i = 0; i < MOIETYI_CLASSES; i++) {
         const struct moietyi_magazine *magazine = &cache->magazines[i];
-        uint64_t bytes = moietyi_class_is_small(i) ? moietyi_class_bytes(i) : 0;
+        uint64_t bytes = moietyi_class_bytes(i);
         registry_add(thread_state, MOIETYI_COUNT_ALLOCS, &magazine->alloc_count,
                      1);
         registry_add(thread_state, MOIETYI_COUNT_FREES, &magazine->free_count,
@@ -282,7 +282,6 @@ bool moietyi_cache_try_drop(struct moietyi_cache *cache)
 bool moietyi_thread_state_try_drop(struct moietyi_thread_state *thread_state)
 {
     struct moietyi_engine *engine = thread_state->engine;
-    moietyi_bundle_freelist_share(thread_state);
     if (!moietyi_try_lock(&lock))
         return false;
     struct moietyi_thread_state **at = &engine->thread_states;
@@ -302,6 +301,7 @@ bool moietyi_thread_state_try_drop(struct moietyi_thread_state *thread_state)
     if (thread_state->history)
         moietyi_history_end(engine->history, thread_state->history);
     moietyi_registry_unlock();
+    moietyi_records_leave(engine->streams.buddy, &thread_state->records);
     free(thread_state->cache_buckets);
     free(thread_state);
     return true;
@@ -340,7 +340,6 @@ void moietyi_thread_states_destroy(struct moietyi_engine *engine)
             thread_state->caches = cache->next;
             free_cache(cache);
         }
-        moietyi_bundles_free(thread_state->bundles);
         free(thread_state->cache_buckets);
         free(thread_state);
     }

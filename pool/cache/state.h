@@ -8,7 +8,6 @@
  *   thread state  one per pool and thread
  *   cache         one per thread state and stream state: a magazine for each
  *                 size class
- *   bundle        up to 64 blocks of a class on their way out of a magazine
  *
  * Stream states are in pool/stream.
  */
@@ -38,38 +37,19 @@
 struct moietyi_history;
 struct moietyi_history_ring;
 
-#define MOIETYI_BUNDLE_BLOCKS 64U
-
-struct moietyi_bundle {
-    struct moietyi_bundle *next;
-    uint32_t class_index; /* MOIETYI_CLASSES: of no class */
-    uint32_t count;
-    /* What it was counted in with by a depot: blocks that were freed twice may
-     * have another length when it leaves. */
-    uint64_t depot_bytes;
-    moiety_devptr entries[MOIETYI_BUNDLE_BLOCKS]; /* see magazine.h */
-};
-
 struct moietyi_magazine {
     /* A hit touches this line and the entries. */
     alignas(64) atomic_uint count; /* Edge CT, relaxed */
-    uint32_t capacity;             /* pushes stop here; in the budget */
-    moiety_devptr *entries;        /* see magazine.h */
+    uint32_t capacity;             /* pushes stop here; 0: it has no room */
+    moiety_devptr *entries;        /* see magazine.h; NULL: it never had room */
+    uint32_t entries_room;
+    bool has_overflowed;   /* since it ran dry */
+    uint8_t missed_grains; /* of the last miss, if that was short; 0: none */
     moietyi_counter alloc_count;
     moietyi_counter free_count;
     moietyi_counter requested_bytes;
-    uint32_t room;       /* of `entries` */
-    uint32_t refill;     /* blocks that the last miss took */
-    uint64_t seen;       /* activity when the budget's hand passed */
-    bool has_overflowed; /* since the last miss */
-    bool has_bounced;    /* ran dry after it had overflowed */
-    uint8_t same_misses; /* in a row, that asked for: */
-    uint16_t missed_grains;
-    bool is_mixed;         /* misses ask for several lengths */
-    uint64_t missed_frees; /* at the last miss */
+    uint64_t seen; /* its activity when the hand passed last */
 };
-
-#define MOIETYI_LAST_RUNS 4U
 
 struct moietyi_cache {
     struct moietyi_magazine magazines[MOIETYI_CLASSES];
@@ -79,19 +59,15 @@ struct moietyi_cache {
     struct moietyi_cache *next_in_bucket; /* the thread state's owner's */
     /* Edge CT, relaxed: which magazines have capacity or blocks, a bit each.
      * Most have not. */
-    _Atomic uint64_t in_use[MOIETYI_CLASSES / 64];
-    /* What counts of blocks by the longest of their class do not tell: all bytes
-     * of runs, whose counts tell none, and what short blocks are short of, which
-     * is taken off, so that each wraps around. */
+    _Atomic uint64_t in_use[MOIETYI_CLASS_WORDS];
+    /* What counts of blocks by the longest of their class do not tell: what short
+     * blocks are short of, which is taken off, so that each wraps around. */
     moietyi_counter uneven_alloc_bytes;
     moietyi_counter uneven_free_bytes;
     moietyi_counter uneven_cached_bytes;
     /* What the peak knows of, see live.h; the owner's. */
-    uint64_t told_counts[MOIETYI_SMALL_CLASSES];
+    uint64_t told_counts[MOIETYI_CLASSES];
     uint64_t told_uneven_bytes;
-    /* The classes of the runs in the magazines, oldest first; the owner's. */
-    uint8_t last_runs[MOIETYI_LAST_RUNS];
-    uint8_t last_run_count;
 };
 
 /* What thread states count. Sums over thread states are the pool's. */
@@ -102,9 +78,6 @@ enum moietyi_count {
     MOIETYI_COUNT_FREE_BYTES,
     MOIETYI_COUNT_REQUESTED_BYTES,
     MOIETYI_COUNT_MISSES,
-    MOIETYI_COUNT_DEPOT_IN_BYTES,
-    MOIETYI_COUNT_DEPOT_OUT_BYTES,
-    MOIETYI_COUNT_DEPOT_EXCHANGES,
     MOIETYI_COUNT_STREAM, /* the first of enum moietyi_stream_count */
     MOIETYI_COUNT_STREAM_END = MOIETYI_COUNT_STREAM + MOIETYI_STREAM_COUNTS,
     MOIETYI_COUNT_RETRIES = MOIETYI_COUNT_STREAM_END,
@@ -133,18 +106,16 @@ struct moietyi_thread_state {
     uint32_t cache_bucket_count;
     uint32_t cache_count;
     struct moietyi_cache *done;
-    uint64_t granted_bytes;     /* capacities of all magazines */
-    uint64_t told_bytes;        /* of these: what the engine knows of */
-    uint32_t calm_misses;       /* that the engine does not know of */
-    struct moietyi_cache *hand; /* where the budget's clock stands */
+    struct moietyi_records records; /* see pool/heap/map.h */
+    uint64_t granted_bytes;         /* capacities of all magazines */
+    uint32_t calm_misses;           /* that the engine does not know of */
+    struct moietyi_cache *hand;     /* where the budget's clock stands */
     uint32_t hand_class;
     bool is_refused;        /* its caches had no room, for others' have it */
     uint64_t seen_activity; /* of its caches; registry's lock. See reclaim.c */
     uint64_t attention;     /* when its caches were last gone through */
     /* Others need memory. Edge CL: see reclaim.c. */
     atomic_bool is_wanted;
-    struct moietyi_bundle *bundles; /* the free list */
-    uint32_t bundle_count;
     moietyi_counter counts[MOIETYI_COUNTS];
     uint64_t poor_at_bytes; /* reserved when its caches gave little, last */
     uint64_t postponed; /* caches that it could not take, ever: see reclaim.c */
@@ -210,12 +181,9 @@ struct moietyi_engine {
     /* of thread states that are gone; the same */
     uint64_t gone[MOIETYI_COUNTS];
 
-    /* Edge SP: put (release) -> take (acquire), whole. */
-    _Atomic(struct moietyi_bundle *) bundle_freelist;
     /* Edge: none; relaxed, see magazine.h. Of the two bounds above. Misses only
      * read it, so it is not on a line with what they change. */
     alignas(64) atomic_uint halvings;
-    atomic_uint grown_steps; /* of threads' share, until it is whole again */
 
     /* Edge IN: odd while somebody takes the final scan; see gate.h. */
     _Atomic uint64_t gate;
@@ -261,8 +229,7 @@ struct moietyi_engine {
     struct moietyi_history *history; /* constant; NULL: none is kept */
 
     /* What misses change. Edge: none; relaxed, bounds: bytes granted to thread
-     * states, and misses since the last escalation, each as far as thread
-     * states have told. */
+     * states, and misses since the last escalation as far as they have told. */
     alignas(64) _Atomic uint64_t granted_bytes;
     atomic_uint calm_misses;
 

@@ -7,7 +7,7 @@
  * docs/internals/heaps.md explains it; invariants.md beside it numbers what the
  * verifier checks.
  *
- * Progress: a give waits for nobody. A take waits for who has the heap's lock.
+ * Progress: a call waits for who has the heap's lock; map.h has a give that does not.
  */
 #ifndef MOIETY_POOL_HEAP_BUDDY_H_
 #define MOIETY_POOL_HEAP_BUDDY_H_
@@ -54,14 +54,6 @@ struct moietyi_take {
     uint32_t count;     /* at least 1; fewer may come */
     uint32_t alignment; /* in grains, a power of two up to a page */
 };
-
-/* Takes up to `what->count` intervals of what is done and writes their starts.
- * Returns how many it got; 0 when the search found none, which under concurrency
- * is no proof that there is none. Of one that several extents have:
- * moietyi_view_take(). */
-uint32_t moietyi_buddy_take(struct moietyi_buddy *buddy,
-                            const struct moietyi_take *what,
-                            moietyi_grain *out);
 
 /* Makes `grains` grains from `start` on done: a whole interval, part of one, or
  * neighbours that were taken apart. False, and nothing is given: an extent that

@@ -2,10 +2,9 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Size classes: buckets of lengths within 12.5 % of each other, eight per
- * doubling, up to 128 MiB; longer blocks have no class and are not cached. Up to
+ * doubling, up to 1 MiB; longer blocks have no class and are not cached. Up to
  * 8 KiB a class is one length. Of the others a block may be *short*: shorter than
- * the longest of its class, by its *shortfall*. A class up to 1 MiB is small, and
- * hits serve it.
+ * the longest of its class, by its *shortfall*.
  *
  * With g = grains - 1 and s = max(0, floor(log2 g) - 3), the class is
  * 8 s + (g >> s): continuous, and its longest are (g >> s) + 1, shifted by s.
@@ -20,12 +19,13 @@
 #include "pool/heap/buddy.h"
 #include "pool/heap/units.h"
 
-#define MOIETYI_SMALL_CLASSES 72U /* 512 B to 1 MiB */
-#define MOIETYI_CLASSES 128U      /* to 128 MiB */
-#define MOIETYI_SMALL_GRAINS_MAX 2048U
+#define MOIETYI_CLASSES 72U /* 512 B to 1 MiB */
+#define MOIETYI_CLASS_GRAINS_MAX 2048U
+/* Of a bit for each. */
+#define MOIETYI_CLASS_WORDS ((MOIETYI_CLASSES + 63U) / 64U)
 
-/* The metadata byte of a block's first grain: class + 1 of a small one that is
- * not short; MOIETYI_BYTE_SHORT and the grains of a short one below a chunk;
+/* The metadata byte of a block's first grain: class + 1 of one that is not
+ * short; MOIETYI_BYTE_SHORT and the grains of a short one below a chunk;
  * MOIETYI_BYTE_RUN of all others, whose length is noted for the chunk in which
  * they start: longer than a chunk, only one of them starts there. A block with
  * something to look up besides has the SPECIAL bit. 0: no block starts here. */
@@ -33,7 +33,7 @@
 #define MOIETYI_BYTE_RUN (MOIETYI_BYTE_SHORT + 64U)
 #define MOIETYI_BYTE_SPECIAL 0x80U
 
-_Static_assert(MOIETYI_BYTE_SHORT + 17 > MOIETYI_SMALL_CLASSES &&
+_Static_assert(MOIETYI_BYTE_SHORT + 17 > MOIETYI_CLASSES &&
                    MOIETYI_BYTE_RUN < MOIETYI_BYTE_SPECIAL,
                "two kinds of block have the same byte");
 _Static_assert(MOIETYI_CHUNK_GRAINS == 64,
@@ -66,18 +66,12 @@ static inline size_t moietyi_class_bytes(uint32_t class_index)
 /* MOIETYI_CLASSES: blocks of this length are not cached. */
 static inline uint32_t moietyi_class_of_grains(uint64_t grains)
 {
-    return grains > moietyi_class_grains(MOIETYI_CLASSES - 1)
-               ? MOIETYI_CLASSES
-               : moietyi_class_of(grains - 1);
+    return grains > MOIETYI_CLASS_GRAINS_MAX ? MOIETYI_CLASSES
+                                             : moietyi_class_of(grains - 1);
 }
 
-static inline bool moietyi_class_is_small(uint32_t class_index)
-{
-    return class_index < MOIETYI_SMALL_CLASSES;
-}
-
-/* By how many grains a block is shorter than the longest of its class, which is
- * small: less than 2^8. */
+/* By how many grains a block is shorter than the longest of its class: less than
+ * 2^8. */
 static inline uint64_t moietyi_shortfall(uint64_t grains_less_one)
 {
     unsigned highest =
@@ -87,7 +81,7 @@ static inline uint64_t moietyi_shortfall(uint64_t grains_less_one)
 
 static inline uint8_t moietyi_byte_of(uint32_t class_index, uint64_t grains)
 {
-    if (moietyi_class_is_small(class_index) &&
+    if (class_index < MOIETYI_CLASSES &&
         grains == moietyi_class_grains(class_index))
         return (uint8_t)(class_index + 1);
     return (uint8_t)(grains < MOIETYI_CHUNK_GRAINS ? MOIETYI_BYTE_SHORT + grains
@@ -98,8 +92,8 @@ static inline uint8_t moietyi_byte_of(uint32_t class_index, uint64_t grains)
  * nothing. */
 static inline uint64_t moietyi_grains_of_byte(uint8_t byte)
 {
-    return byte > MOIETYI_SMALL_CLASSES ? byte - MOIETYI_BYTE_SHORT
-                                        : moietyi_class_grains(byte - 1U);
+    return byte > MOIETYI_CLASSES ? byte - MOIETYI_BYTE_SHORT
+                                  : moietyi_class_grains(byte - 1U);
 }
 
 /* What a request becomes: as many grains as it has bytes for. */
@@ -115,11 +109,11 @@ static inline struct moietyi_size moietyi_size_of_bytes(size_t size_bytes)
     return (struct moietyi_size){moietyi_class_of_grains(grains), grains};
 }
 
-/* The same, but not short where the class is small. */
+/* The same, but not short where there is a class. */
 static inline struct moietyi_size moietyi_full_size_of_bytes(size_t size_bytes)
 {
     struct moietyi_size size = moietyi_size_of_bytes(size_bytes);
-    if (moietyi_class_is_small(size.class_index))
+    if (size.class_index < MOIETYI_CLASSES)
         size.grains = moietyi_class_grains(size.class_index);
     return size;
 }

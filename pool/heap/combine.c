@@ -5,24 +5,13 @@
 
 #include "pool/heap/combine.h"
 
+#include <limits.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #define SPINS_MOST 512U
 #define PAUSES_MOST 16U
-
-enum call_state { CALL_LEFT, CALL_SLEPT_ON, CALL_DONE };
-
-static void finish(struct moietyi_heap_call *call)
-{
-    /* HC.release. The caller may be gone with its stack from here on: what is woken
-     * is an address. */
-    if (atomic_exchange_explicit(&call->state, CALL_DONE,
-                                 memory_order_acq_rel) == CALL_SLEPT_ON)
-        (void)syscall(SYS_futex, &call->state, FUTEX_WAKE_PRIVATE, 1, NULL,
-                      NULL, 0);
-}
 
 /* --- what is left --- */
 
@@ -69,6 +58,13 @@ static void begin(struct moietyi_maps *heap)
     empty_inbox(heap);
 }
 
+/* The caller may be gone with its stack from here on. */
+static void finish(struct moietyi_heap_call *call)
+{
+    /* HC.release, and by HK to whoever looks at the lock before it sleeps. */
+    atomic_store_explicit(&call->is_done, true, memory_order_release);
+}
+
 /* Those that were left, in their order; lock held. */
 static void do_calls(struct moietyi_maps *heap)
 {
@@ -81,6 +77,7 @@ static void do_calls(struct moietyi_maps *heap)
         atomic_exchange_explicit(&heap->left, NULL, memory_order_acquire);
     while (left) {
         struct moietyi_heap_call *next = left->next;
+        __builtin_prefetch(next, 1);
         left->next = in_order;
         in_order = left;
         left = next;
@@ -103,6 +100,19 @@ static bool is_any_left(struct moietyi_maps *heap)
            atomic_load_explicit(&heap->inbox, memory_order_seq_cst);
 }
 
+/* After the lock was let go of. */
+static void wake_sleepers(struct moietyi_maps *heap)
+{
+    /* HS, by order of seq_cst: who is not counted yet looks at the lock after this,
+     * and sees by HK that its call is done. */
+    if (!atomic_load_explicit(&heap->sleepers, memory_order_seq_cst))
+        return;
+    /* relaxed: who sleeps looks at its own call. */
+    atomic_fetch_add_explicit(&heap->wakes, 1, memory_order_relaxed);
+    (void)syscall(SYS_futex, &heap->wakes, FUTEX_WAKE_PRIVATE, INT_MAX, NULL,
+                  NULL, 0);
+}
+
 void moietyi_heap_lock(struct moietyi_maps *heap)
 {
     moietyi_heap_lock_take(&heap->lock);
@@ -111,7 +121,8 @@ void moietyi_heap_lock(struct moietyi_maps *heap)
 
 bool moietyi_heap_try_lock(struct moietyi_maps *heap)
 {
-    if (!moietyi_heap_lock_try(&heap->lock))
+    if (!moietyi_heap_lock_is_open(&heap->lock) ||
+        !moietyi_heap_lock_try(&heap->lock))
         return false;
     begin(heap);
     return true;
@@ -124,53 +135,89 @@ void moietyi_heap_unlock(struct moietyi_maps *heap)
         do_calls(heap);
         moietyi_spare_trim(heap);
         moietyi_heap_lock_leave(&heap->lock);
+        wake_sleepers(heap);
     } while (is_any_left(heap) && moietyi_heap_lock_try(&heap->lock));
 }
 
 /* Does all that is left, if nobody else is at it. */
 static void help(struct moietyi_maps *heap)
 {
-    if (moietyi_heap_lock_try(&heap->lock))
+    /* HK; HI, by order of seq_cst: after something was left. */
+    if (atomic_load_explicit(&heap->lock.state, memory_order_seq_cst) ==
+            MOIETYI_HEAP_OPEN &&
+        moietyi_heap_lock_try(&heap->lock))
         moietyi_heap_unlock(heap);
 }
 
 /* --- frees, which wait for nobody --- */
 
-static void leave_block(struct moietyi_maps *heap, uint64_t start,
-                        uint64_t grains)
+/* A record of the block, in front of record `below`. */
+static moietyi_extent_id write_block(struct moietyi_buddy *buddy,
+                                     const struct moietyi_interval *block,
+                                     struct moietyi_records *records,
+                                     moietyi_extent_id below)
 {
-    moietyi_extent_id id = moietyi_record_take(heap->buddy);
-    struct moietyi_extent *extent = moietyi_extent_of(heap->buddy, id);
+    moietyi_extent_id id =
+        records->first ? records->first : moietyi_chain_take(buddy);
+    struct moietyi_extent *extent = moietyi_extent_of(buddy, id);
     /* relaxed, all: the exchange of the inbox's head hands them on. */
-    atomic_store_explicit(&extent->grains, grains, memory_order_relaxed);
-    atomic_store_explicit(&extent->where, moietyi_where_queued(start),
+    records->first = atomic_load_explicit(&extent->below, memory_order_relaxed);
+    atomic_store_explicit(&extent->grains, block->grains, memory_order_relaxed);
+    atomic_store_explicit(&extent->where, moietyi_where_queued(block->start),
                           memory_order_relaxed);
+    atomic_store_explicit(&extent->below, below, memory_order_relaxed);
+    return id;
+}
+
+static void leave_blocks(struct moietyi_maps *heap,
+                         const struct moietyi_interval *blocks, uint32_t count,
+                         struct moietyi_records *records)
+{
+    moietyi_extent_id last = write_block(heap->buddy, &blocks[0], records, 0);
+    moietyi_extent_id first = last;
+    uint64_t grains = blocks[0].grains;
+    for (uint32_t i = 1; i < count; i++) {
+        first = write_block(heap->buddy, &blocks[i], records, first);
+        grains += blocks[i].grains;
+    }
     atomic_fetch_add_explicit(&heap->inbox_grains, grains,
                               memory_order_relaxed);
     /* relaxed: the compare-and-swap says whether it is so. */
-    moietyi_extent_id first =
+    moietyi_extent_id seen =
         atomic_load_explicit(&heap->inbox, memory_order_relaxed);
     do { /* relaxed: as above. */
-        atomic_store_explicit(&extent->below, first, memory_order_relaxed);
+        atomic_store_explicit(&moietyi_extent_of(heap->buddy, last)->below,
+                              seen, memory_order_relaxed);
         /* HI.release, and before the look at the lock by order of seq_cst. */
-    } while (!atomic_compare_exchange_weak_explicit(
-        &heap->inbox, &first, id, memory_order_seq_cst, memory_order_relaxed));
+    } while (!atomic_compare_exchange_weak_explicit(&heap->inbox, &seen, first,
+                                                    memory_order_seq_cst,
+                                                    memory_order_relaxed));
 }
 
-bool moietyi_heap_free(struct moietyi_maps *heap, uint64_t start,
-                       uint64_t grains)
+uint32_t moietyi_heap_free(struct moietyi_maps *heap,
+                           const struct moietyi_interval *blocks,
+                           uint32_t count, struct moietyi_records *records)
 {
     const struct moietyi_held held = moietyi_held_of(heap);
-    if (!moietyi_heap_try_lock(heap)) {
-        leave_block(heap, start, grains);
+    uint32_t twice = 0;
+    if (!records) {
+        moietyi_heap_lock(heap);
+    } else if (!moietyi_heap_try_lock(heap)) {
+        leave_blocks(heap, blocks, count, records);
         help(heap);
-        return true;
+        return 0;
     }
-    bool is_right = !moietyi_is_free_at(&held, start, grains);
-    if (is_right)
-        moietyi_extent_add(&held, 0, start, grains, moietyi_fresh_of(heap));
+    for (uint32_t i = 0; i < count; i++) {
+        if (moietyi_is_free_at(&held, blocks[i].start, blocks[i].grains)) {
+            twice++;
+            continue;
+        }
+        moietyi_spare_stock(heap);
+        moietyi_extent_add(&held, 0, blocks[i].start, blocks[i].grains,
+                           moietyi_fresh_of(heap));
+    }
     moietyi_heap_unlock(heap);
-    return is_right;
+    return twice;
 }
 
 /* --- calls, which wait for what they find --- */
@@ -191,31 +238,43 @@ static void leave_call(struct moietyi_maps *heap,
 static bool is_call_done(const struct moietyi_heap_call *call)
 {
     /* HC.acquire */
-    return atomic_load_explicit(&call->state, memory_order_acquire) ==
-           CALL_DONE;
+    return atomic_load_explicit(&call->is_done, memory_order_acquire);
 }
 
+static void sleep_until_done(struct moietyi_maps *heap,
+                             const struct moietyi_heap_call *call)
+{
+    /* HS, by order of seq_cst. */
+    atomic_fetch_add_explicit(&heap->sleepers, 1, memory_order_seq_cst);
+    while (true) {
+        /* HS.acquire, as is the look at the lock: see wake_sleepers(). */
+        uint32_t wakes =
+            atomic_load_explicit(&heap->wakes, memory_order_acquire);
+        /* HK; HS, by order of seq_cst. */
+        (void)atomic_load_explicit(&heap->lock.state, memory_order_seq_cst);
+        if (is_call_done(call))
+            break;
+        (void)syscall(SYS_futex, &heap->wakes, FUTEX_WAIT_PRIVATE, wakes, NULL,
+                      NULL, 0);
+    }
+    /* relaxed: too many do no harm. */
+    atomic_fetch_sub_explicit(&heap->sleepers, 1, memory_order_relaxed);
+}
+
+/* Whoever had the lock looks at what is left after it let go of it: nobody who waits
+ * has to, and all of them would take its line from those who need it. */
 static void await_call(struct moietyi_maps *heap,
-                       struct moietyi_heap_call *call)
+                       const struct moietyi_heap_call *call)
 {
     unsigned pauses = 1;
     for (unsigned i = 0; i < SPINS_MOST; i++) {
         if (is_call_done(call))
             return;
-        if (moietyi_heap_lock_is_open(&heap->lock))
-            help(heap);
         moietyi_spin(pauses);
         if (pauses < PAUSES_MOST)
             pauses *= 2;
     }
-    uint32_t state = CALL_LEFT;
-    /* HC: as in is_call_done(). */
-    if (atomic_compare_exchange_strong_explicit(
-            &call->state, &state, CALL_SLEPT_ON, memory_order_acquire,
-            memory_order_acquire))
-        while (!is_call_done(call))
-            (void)syscall(SYS_futex, &call->state, FUTEX_WAIT_PRIVATE,
-                          CALL_SLEPT_ON, NULL, NULL, 0);
+    sleep_until_done(heap, call);
 }
 
 void moietyi_heap_do(struct moietyi_maps *heap, struct moietyi_heap_call *call)
@@ -225,7 +284,7 @@ void moietyi_heap_do(struct moietyi_maps *heap, struct moietyi_heap_call *call)
         moietyi_heap_unlock(heap);
         return;
     }
-    atomic_init(&call->state, CALL_LEFT);
+    atomic_init(&call->is_done, false);
     leave_call(heap, call);
     help(heap);
     await_call(heap, call);

@@ -14,15 +14,14 @@
 
 #include "pool/heap/state.h"
 
-/* First in what the call is about, on the caller's stack, and with it on one or two
- * lines, which the holder has to fetch. */
+/* First in what the call is about, which lies on the caller's stack, and best on one
+ * line: the holder has to fetch it. */
 struct moietyi_heap_call {
     /* With the heap's lock, by any thread. It may take DONE's lock besides. */
-    alignas(64) void (*run)(struct moietyi_heap_call *call,
-                            struct moietyi_maps *heap);
+    void (*run)(struct moietyi_heap_call *call, struct moietyi_maps *heap);
     struct moietyi_heap_call *next;
     /* Edge HC: done (release) -> the caller (acquire). */
-    _Atomic uint32_t state;
+    _Atomic bool is_done;
 };
 
 /* Returns once it is done. */

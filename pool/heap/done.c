@@ -5,9 +5,6 @@
  */
 #include "pool/heap/combine.h"
 
-/* Extents from which one call takes intervals. */
-#define EXTENTS_MOST 8U
-
 static struct moietyi_held lock_done(const struct moietyi_buddy *buddy)
 {
     moietyi_heap_lock(buddy->done);
@@ -38,62 +35,8 @@ bool moietyi_buddy_remove(struct moietyi_buddy *buddy, moietyi_page first,
 bool moietyi_buddy_give(struct moietyi_buddy *buddy, moietyi_grain start,
                         uint64_t grains)
 {
-    return moietyi_heap_free(buddy->done, start.index, grains);
-}
-
-uint32_t moietyi_take_intervals(const struct moietyi_held *held,
-                                const struct moietyi_want *want,
-                                moietyi_extent_id id, uint32_t count,
-                                moietyi_grain *out)
-{
-    const struct moietyi_buddy *buddy = held->hand->buddy;
-    uint32_t taken = 0;
-    /* Those between two others need a record each. */
-    if (want->alignment > 1)
-        count = 1;
-    for (unsigned i = 0; id && i < EXTENTS_MOST; i++) {
-        uint64_t here =
-            count == 1 ? 1 : moietyi_grains_of(buddy, id) / want->grains;
-        if (here > count - taken)
-            here = count - taken;
-        uint64_t grains = here * want->grains;
-        uint64_t start =
-            moietyi_extent_place(buddy, id, grains, want->alignment);
-        moietyi_extent_cut(held, id, start, grains);
-        for (uint64_t at = 0; at < here; at++)
-            out[taken++] = moietyi_grain_at(start + at * want->grains);
-        id = taken < count ? moietyi_heaps_find(held, want).id : 0;
-    }
-    return taken;
-}
-
-struct done_call {
-    struct moietyi_heap_call call;
-    struct moietyi_want want;
-    uint32_t count;
-    uint32_t taken;
-    moietyi_grain *out;
-};
-
-static void do_take_done(struct moietyi_heap_call *call,
-                         struct moietyi_maps *done)
-{
-    struct done_call *take = (struct done_call *)call;
-    const struct moietyi_held held = moietyi_held_of(done);
-    take->taken = moietyi_take_intervals(
-        &held, &take->want, moietyi_heaps_find(&held, &take->want).id,
-        take->count, take->out);
-}
-
-uint32_t moietyi_buddy_take(struct moietyi_buddy *buddy,
-                            const struct moietyi_take *what, moietyi_grain *out)
-{
-    struct done_call take = {.call.run = do_take_done,
-                             .want = {what->grains, what->alignment, 0, false},
-                             .count = what->count,
-                             .out = out};
-    moietyi_heap_do(buddy->done, &take.call);
-    return take.taken;
+    const struct moietyi_interval block = {start.index, grains};
+    return !moietyi_heap_free(buddy->done, &block, 1, NULL);
 }
 
 /* Whole pages in an extent. */

@@ -106,3 +106,76 @@ void moietyi_heap_find(const struct moietyi_maps *heap, uint32_t age,
     if (found.id && (!best->id || found.run < best->run))
         *best = found;
 }
+
+struct moietyi_fit moietyi_heaps_find(const struct moietyi_held *held,
+                                      const struct moietyi_want *want)
+{
+    struct moietyi_fit best = {0};
+    for (uint32_t age = 0; held->own && age < MOIETYI_AGES; age++)
+        moietyi_heap_find(held->own, age, want, &best);
+    if (held->done)
+        moietyi_heap_find(held->done, 0, want, &best);
+    return best;
+}
+
+/* --- several --- */
+
+/* Extents from which one call takes intervals. */
+#define EXTENTS_MOST 8U
+
+/* One for the next interval, without a long look: the head of the shortest bin in which
+ * all have room, or of that in which some have if it is one of them. */
+static moietyi_extent_id next_of(const struct moietyi_maps *heap,
+                                 const struct moietyi_want *want)
+{
+    unsigned first = moietyi_bin_of(want->grains);
+    moietyi_extent_id found = 0;
+    unsigned best = MOIETYI_BINS;
+    for (uint32_t age = 0; age < MOIETYI_AGES; age++) {
+        const struct moietyi_bins *bins = &heap->bins[age];
+        if (!moietyi_sum_of(heap, age))
+            continue;
+        unsigned bin = moietyi_bins_next(bins, first);
+        if (bin == first &&
+            moietyi_grains_of(heap->buddy, bins->heads[bin]) < want->grains)
+            bin = moietyi_bins_next(bins, first + 1);
+        if (bin < best) {
+            best = bin;
+            found = bins->heads[bin];
+        }
+    }
+    return found;
+}
+
+static moietyi_extent_id next_or_last_of(const struct moietyi_held *held,
+                                         const struct moietyi_want *want)
+{
+    moietyi_extent_id id = next_of(held->hand, want);
+    return id ? id : moietyi_heaps_find(held, want).id;
+}
+
+uint32_t moietyi_take_intervals(const struct moietyi_held *held,
+                                const struct moietyi_want *want,
+                                moietyi_extent_id id, uint32_t count,
+                                moietyi_grain *out)
+{
+    const struct moietyi_buddy *buddy = held->hand->buddy;
+    uint32_t taken = 0;
+    /* Those between two others need a record each. */
+    if (want->alignment > 1)
+        count = 1;
+    for (unsigned i = 0; id && i < EXTENTS_MOST; i++) {
+        uint64_t here =
+            count == 1 ? 1 : moietyi_grains_of(buddy, id) / want->grains;
+        if (here > count - taken)
+            here = count - taken;
+        uint64_t grains = here * want->grains;
+        uint64_t start =
+            moietyi_extent_place(buddy, id, grains, want->alignment);
+        moietyi_extent_cut(held, id, start, grains);
+        for (uint64_t at = 0; at < here; at++)
+            out[taken++] = moietyi_grain_at(start + at * want->grains);
+        id = taken < count ? next_or_last_of(held, want) : 0;
+    }
+    return taken;
+}

@@ -12,7 +12,8 @@
  * Memory goes from fresh to ageing to done and never back. Only the holder of the
  * stream's role (see pool/stream/epoch.h) calls close and drain.
  *
- * Progress: a give waits for nobody. All else waits for who has the heap's lock.
+ * Progress: moietyi_give_some() waits for nobody. All else waits for who has the
+ * heap's lock.
  */
 #ifndef MOIETY_POOL_HEAP_MAP_H_
 #define MOIETY_POOL_HEAP_MAP_H_
@@ -37,6 +38,25 @@ void moietyi_maps_destroy(struct moietyi_maps *maps);
  * of moietyi_buddy_give(): they are free already. */
 bool moietyi_maps_give(struct moietyi_maps *maps, moietyi_grain start,
                        uint64_t grains);
+
+/* The same of several by one call, to what is done where `maps` is NULL. It waits for
+ * nobody: where another thread has the lock, that thread does it, and `records`, the
+ * caller's own, has what the call needs for that. Returns how many were free
+ * already, as far as it is known. */
+struct moietyi_interval {
+    uint64_t start;
+    uint64_t grains;
+};
+struct moietyi_records {
+    uint32_t first; /* 0: it has none */
+};
+uint32_t moietyi_give_some(struct moietyi_buddy *buddy,
+                           struct moietyi_maps *maps,
+                           const struct moietyi_interval *intervals,
+                           uint32_t count, struct moietyi_records *records);
+/* What `records` has goes back. */
+void moietyi_records_leave(struct moietyi_buddy *buddy,
+                           struct moietyi_records *records);
 
 /* What is fresh is ageing from now on; what was ageing is, too, if it still waits
  * for no event. Here and below: by the holder of the stream's role; returns the
@@ -66,25 +86,21 @@ struct moietyi_view {
     bool is_own_only;          /* the stream's heap, and not what is done */
 };
 
-/* Takes up to `what->count` intervals of the stream's own, each out of one extent.
- * Where `is_gathered`, only if what is done has none that fits better. Returns how
- * many; 0 does not mean that there is no such interval. */
-uint32_t moietyi_maps_take(struct moietyi_maps *maps,
-                           const struct moietyi_take *what, bool is_gathered,
-                           moietyi_grain *out);
-
 /* Takes one interval of any length that starts at a multiple of `alignment`
  * grains (a power of two up to a page), beginning and ending at any grain: a good
  * fit, of those looked at; also out of several extents that touch. */
 bool moietyi_view_take(const struct moietyi_view *view, uint64_t grains,
                        uint32_t alignment, moietyi_grain *out);
-/* The same out of one extent alone. */
-bool moietyi_view_take_good(const struct moietyi_view *view, uint64_t grains,
-                            uint32_t alignment, moietyi_grain *out);
 /* As moietyi_view_take(), with a look at every extent: false means that there was
  * none while the call had the locks. */
 bool moietyi_view_take_best(const struct moietyi_view *view, uint64_t grains,
                             uint32_t alignment, moietyi_grain *out);
+/* Takes up to `what->count` intervals of at most 1 MiB by one call, where they fit
+ * best: of the stream's own or of what is done, as `*out_is_done` says; of neither
+ * alone, one that is put together from both. Returns how many. */
+uint32_t moietyi_view_take_some(const struct moietyi_view *view,
+                                const struct moietyi_take *what,
+                                bool *out_is_done, moietyi_grain *out);
 /* Takes exactly this interval; false: a part of it is not free there. */
 bool moietyi_view_claim(const struct moietyi_view *view, moietyi_grain start,
                         uint64_t grains);

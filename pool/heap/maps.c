@@ -79,7 +79,17 @@ void moietyi_maps_destroy(struct moietyi_maps *maps)
 bool moietyi_maps_give(struct moietyi_maps *maps, moietyi_grain start,
                        uint64_t grains)
 {
-    return moietyi_heap_free(maps, start.index, grains);
+    const struct moietyi_interval block = {start.index, grains};
+    return !moietyi_heap_free(maps, &block, 1, NULL);
+}
+
+uint32_t moietyi_give_some(struct moietyi_buddy *buddy,
+                           struct moietyi_maps *maps,
+                           const struct moietyi_interval *intervals,
+                           uint32_t count, struct moietyi_records *records)
+{
+    return moietyi_heap_free(maps ? maps : buddy->done, intervals, count,
+                             records);
 }
 
 static uint32_t age_of(const struct moietyi_maps *maps,
@@ -179,41 +189,18 @@ uint64_t moietyi_maps_hand(struct moietyi_maps *maps, enum moietyi_map_age age,
     return grains;
 }
 
-struct intervals_call {
-    struct moietyi_heap_call call;
-    const struct moietyi_take *what;
-    bool is_gathered;
-    uint32_t taken;
-    moietyi_grain *out;
-};
-
-static void do_take_intervals(struct moietyi_heap_call *call,
-                              struct moietyi_maps *maps)
+void moietyi_records_leave(struct moietyi_buddy *buddy,
+                           struct moietyi_records *records)
 {
-    struct intervals_call *take = (struct intervals_call *)call;
-    const struct moietyi_want want = {take->what->grains, take->what->alignment,
-                                      maps->owner, false};
-    const struct moietyi_view view = {maps->buddy, maps, !take->is_gathered};
-    const struct moietyi_held own = moietyi_held_of(maps);
-    struct moietyi_held held = own;
-    struct moietyi_fit fit = moietyi_view_find(&view, &want, &held);
-    if (fit.id &&
-        moietyi_holder_of(&own, moietyi_where_of(maps->buddy, fit.id)) == maps)
-        take->taken = moietyi_take_intervals(&own, &want, fit.id,
-                                             take->what->count, take->out);
-    moietyi_view_end(&held);
-}
-
-/* Own extents where they fit as well as what is done; of its own the caller is
- * asked again, and not gathered, where done memory has none. */
-uint32_t moietyi_maps_take(struct moietyi_maps *maps,
-                           const struct moietyi_take *what, bool is_gathered,
-                           moietyi_grain *out)
-{
-    struct intervals_call take = {.call.run = do_take_intervals,
-                                  .what = what,
-                                  .is_gathered = is_gathered,
-                                  .out = out};
-    moietyi_heap_do(maps, &take.call);
-    return take.taken;
+    if (!records->first)
+        return;
+    moietyi_heap_lock(buddy->done);
+    while (records->first) {
+        moietyi_extent_id id = records->first;
+        /* relaxed: the records are ours. */
+        records->first = atomic_load_explicit(
+            &moietyi_extent_of(buddy, id)->below, memory_order_relaxed);
+        moietyi_spare_put(buddy->done, id);
+    }
+    moietyi_heap_unlock(buddy->done);
 }

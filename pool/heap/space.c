@@ -18,7 +18,8 @@ moiety_status moietyi_buddy_create(uint32_t page_capacity,
     if (!buddy)
         return MOIETY_E_NO_HOST_MEMORY;
     buddy->page_capacity = page_capacity;
-    atomic_init(&buddy->extent_end, 1);
+    /* 0 is none, and no chain is of two parts. */
+    atomic_init(&buddy->extent_end, MOIETYI_CHAIN_RECORDS);
     buddy->owner_end = MOIETYI_OWNER_DONE;
     pthread_mutex_init(&buddy->owners_lock, NULL);
     if (moietyi_tables_reserve(buddy))

@@ -6,8 +6,8 @@
  */
 #include "pool/heap/state.h"
 
-#define RECORDS_REFILL 8U
-#define RECORDS_MOST 56U
+/* A hand gives a chain back where it has so many. */
+#define RECORDS_MOST (2 * MOIETYI_CHAIN_RECORDS)
 
 static moietyi_extent_id below_of(const struct moietyi_buddy *buddy,
                                   moietyi_extent_id id)
@@ -25,41 +25,59 @@ static void set_below(struct moietyi_buddy *buddy, moietyi_extent_id id,
                           memory_order_relaxed);
 }
 
-/* --- the space's list --- */
+/* --- the space's list, of chains --- */
 
-/* The head is a count of its changes and a record. A record may have come back
- * meanwhile with another one below it; then the count is another, too. */
+/* The head is a count of its changes and the first record of a chain. It may have
+ * come back meanwhile with another one below; then the count is another, too. */
 static uint64_t head_of(uint64_t before, moietyi_extent_id id)
 {
     return ((before >> 32) + 1) << 32 | id;
 }
 
-moietyi_extent_id moietyi_record_take(struct moietyi_buddy *buddy)
+/* The chain behind this one, for which the length of no extent is used. */
+static moietyi_extent_id next_chain_of(const struct moietyi_buddy *buddy,
+                                       moietyi_extent_id first)
 {
-    /* HR.acquire: what is below. */
-    uint64_t head = atomic_load_explicit(&buddy->spare, memory_order_acquire);
-    while ((moietyi_extent_id)head) {
-        moietyi_extent_id id = (moietyi_extent_id)head;
-        /* HR.acquire, either way. */
-        if (atomic_compare_exchange_weak_explicit(
-                &buddy->spare, &head, head_of(head, below_of(buddy, id)),
-                memory_order_acquire, memory_order_acquire))
-            return id;
-    }
-    /* HR, both ways: a number that nobody else has. There is one for each grain that
-     * is covered and for what is in hands; one that is new with a table comes behind
-     * one of its pages, and so behind the table. */
-    return atomic_fetch_add_explicit(&buddy->extent_end, 1,
-                                     memory_order_acq_rel);
+    return (moietyi_extent_id)moietyi_grains_of(buddy, first);
 }
 
-static void give_records(struct moietyi_buddy *buddy, moietyi_extent_id first,
-                         moietyi_extent_id last)
+/* A chain that is new: see moietyi_chain_take(). */
+static moietyi_extent_id make_chain(struct moietyi_buddy *buddy)
+{
+    /* HR, both ways: numbers that nobody else has. There is one for each grain that
+     * is covered and for what is in hands; one that is new with a table comes behind
+     * one of its pages, and so behind the table. */
+    moietyi_extent_id first = atomic_fetch_add_explicit(
+        &buddy->extent_end, MOIETYI_CHAIN_RECORDS, memory_order_acq_rel);
+    for (uint32_t i = 0; i < MOIETYI_CHAIN_RECORDS; i++)
+        set_below(buddy, first + i,
+                  i + 1 < MOIETYI_CHAIN_RECORDS ? first + i + 1 : 0);
+    return first;
+}
+
+moietyi_extent_id moietyi_chain_take(struct moietyi_buddy *buddy)
+{
+    /* HR.acquire: what is behind. */
+    uint64_t head = atomic_load_explicit(&buddy->spare, memory_order_acquire);
+    while ((moietyi_extent_id)head) {
+        moietyi_extent_id first = (moietyi_extent_id)head;
+        /* HR.acquire, either way. */
+        if (atomic_compare_exchange_weak_explicit(
+                &buddy->spare, &head,
+                head_of(head, next_chain_of(buddy, first)),
+                memory_order_acquire, memory_order_acquire))
+            return first;
+    }
+    return make_chain(buddy);
+}
+
+static void give_chain(struct moietyi_buddy *buddy, moietyi_extent_id first)
 {
     /* relaxed: the compare-and-swap says whether it is so. */
     uint64_t head = atomic_load_explicit(&buddy->spare, memory_order_relaxed);
-    do {
-        set_below(buddy, last, (moietyi_extent_id)head);
+    do { /* relaxed: HR hands it on. */
+        atomic_store_explicit(&moietyi_extent_of(buddy, first)->grains,
+                              (moietyi_extent_id)head, memory_order_relaxed);
         /* HR.release */
     } while (!atomic_compare_exchange_weak_explicit(
         &buddy->spare, &head, head_of(head, first), memory_order_release,
@@ -68,18 +86,20 @@ static void give_records(struct moietyi_buddy *buddy, moietyi_extent_id first,
 
 /* --- hands --- */
 
-/* All but `keep`; lock held. */
-static void give_hand(struct moietyi_maps *heap, uint32_t keep)
+/* Chains, until it has fewer than `most`; lock held. */
+static void give_hand(struct moietyi_maps *heap, uint32_t most)
 {
     struct moietyi_buddy *buddy = heap->buddy;
-    moietyi_extent_id first = heap->spare;
-    moietyi_extent_id last = first;
-    if (heap->spare_count <= keep || MOIETYI_HEAP_WEAK(RECORDS))
-        return;
-    while (--heap->spare_count > keep)
-        last = below_of(buddy, last);
-    heap->spare = below_of(buddy, last);
-    give_records(buddy, first, last);
+    while (heap->spare_count >= most && !MOIETYI_HEAP_WEAK(RECORDS)) {
+        moietyi_extent_id first = heap->spare;
+        moietyi_extent_id last = first;
+        for (uint32_t i = 1; i < MOIETYI_CHAIN_RECORDS; i++)
+            last = below_of(buddy, last);
+        heap->spare = below_of(buddy, last);
+        heap->spare_count -= MOIETYI_CHAIN_RECORDS;
+        set_below(buddy, last, 0);
+        give_chain(buddy, first);
+    }
 }
 
 void moietyi_spare_stock(struct moietyi_maps *heap)
@@ -87,19 +107,23 @@ void moietyi_spare_stock(struct moietyi_maps *heap)
     if (heap->spare_count >= MOIETYI_RECORDS_NEEDED ||
         MOIETYI_HEAP_WEAK(RECORDS))
         return;
-    while (heap->spare_count < RECORDS_REFILL)
-        moietyi_spare_put(heap, moietyi_record_take(heap->buddy));
+    moietyi_extent_id id = moietyi_chain_take(heap->buddy);
+    while (id) {
+        moietyi_extent_id below = below_of(heap->buddy, id);
+        moietyi_spare_put(heap, id);
+        id = below;
+    }
 }
 
 void moietyi_spare_trim(struct moietyi_maps *heap)
 {
     if (heap->spare_count > RECORDS_MOST)
-        give_hand(heap, RECORDS_MOST / 2);
+        give_hand(heap, RECORDS_MOST);
 }
 
 void moietyi_spare_leave(struct moietyi_maps *heap)
 {
-    give_hand(heap, 0);
+    give_hand(heap, MOIETYI_CHAIN_RECORDS);
 }
 
 moietyi_extent_id moietyi_spare_take(struct moietyi_maps *heap)

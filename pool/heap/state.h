@@ -26,7 +26,7 @@
 #define MOIETYI_PART_ORDER 16U /* in records */
 #define MOIETYI_PART_RECORDS (UINT32_C(1) << MOIETYI_PART_ORDER)
 #define MOIETYI_PARTS_MAX (UINT32_C(1) << (32 - MOIETYI_PART_ORDER))
-#define MOIETYI_HAND_OWNERS (MOIETYI_PART_RECORDS / 64)
+#define MOIETYI_HAND_OWNERS (MOIETYI_PART_RECORDS / 128)
 #define MOIETYI_HAND_PARTS (MOIETYI_OWNERS_MAX / MOIETYI_HAND_OWNERS + 1)
 
 /* Records that one call needs at most: both sides of what it cuts. */
@@ -39,7 +39,8 @@ struct moietyi_maps {
     uint32_t owner;
     struct moietyi_maps *retired_next;
 
-    /* Those who wait read this line; what the holder writes is on others. */
+    /* Those who leave something write this line; what only the holder writes is on
+     * others. */
     alignas(64) struct moietyi_heap_lock lock;
     /* Edge HI: what is left (release) -> who holds the lock (acquire). For the
      * holder: calls, and blocks that were freed. See combine.h. */
@@ -47,6 +48,10 @@ struct moietyi_maps {
     _Atomic moietyi_extent_id inbox;
     /* Edge: none; relaxed. Grains in the inbox, counted before they are in it. */
     _Atomic uint64_t inbox_grains;
+    /* Edge HS: callers who sleep (seq_cst) -> who did their calls (seq_cst), and how
+     * often all were woken since. */
+    _Atomic uint32_t sleepers;
+    _Atomic uint32_t wakes;
 
     /* Edge: none; relaxed. The age of frees; written under the lock. */
     alignas(64) _Atomic uint32_t fresh;
@@ -81,8 +86,8 @@ struct moietyi_buddy {
     /* Edge HR: a record that is new -> those behind it. No record from here on was
      * used yet. */
     _Atomic uint32_t extent_end;
-    /* Edge HR: given (release) -> taken (acquire). A list of records that are of no
-     * extent: see spare.c. */
+    /* Edge HR: given (release) -> taken (acquire). A list of chains of records that
+     * are of no extent: see spare.c. */
     _Atomic uint64_t spare;
 
     pthread_mutex_t owners_lock; /* of what is below; the last of all locks */
@@ -190,11 +195,13 @@ bool moietyi_heap_try_lock(struct moietyi_maps *heap);
 /* Does what others left there first, and looks again after it let go: nothing is
  * left, or another has the lock. */
 void moietyi_heap_unlock(struct moietyi_maps *heap);
-/* Frees these grains into the heap, with the age of its frees, and waits for nobody:
- * where the lock is another's, they are left in the inbox. False: they are free
- * already, as far as it is known. */
-bool moietyi_heap_free(struct moietyi_maps *heap, uint64_t start,
-                       uint64_t grains);
+/* Frees blocks, at least one, into the heap, with the age of its frees. Where the
+ * lock is another's, they are left in the inbox with the caller's records, and the
+ * call waits for nobody; without any, it waits for the lock. Returns how many are
+ * free already, as far as it is known, and stay as they are. */
+uint32_t moietyi_heap_free(struct moietyi_maps *heap,
+                           const struct moietyi_interval *blocks,
+                           uint32_t count, struct moietyi_records *records);
 
 /* tables.c: of the space. False: no host memory. */
 bool moietyi_tables_reserve(struct moietyi_buddy *buddy);
@@ -202,8 +209,11 @@ void moietyi_tables_release(const struct moietyi_buddy *buddy);
 /* Before an owner of this number has a hand. False: no host memory. */
 bool moietyi_hand_reserve(struct moietyi_buddy *buddy, uint32_t owner);
 
-/* spare.c: of the space. */
-moietyi_extent_id moietyi_record_take(struct moietyi_buddy *buddy);
+/* spare.c: records of no extent go from hand to hand in chains of so many, each
+ * with the next one below. */
+#define MOIETYI_CHAIN_RECORDS 32U
+/* The first of a chain. */
+moietyi_extent_id moietyi_chain_take(struct moietyi_buddy *buddy);
 /* Fills the hand of a heap whose lock is held. Here and below. */
 void moietyi_spare_stock(struct moietyi_maps *heap);
 moietyi_extent_id moietyi_spare_take(struct moietyi_maps *heap);
@@ -292,7 +302,10 @@ void moietyi_heap_find(const struct moietyi_maps *heap, uint32_t age,
                        const struct moietyi_want *want,
                        struct moietyi_fit *best);
 
-/* done.c: takes up to `count` such intervals out of extent `id`, and of those that
+/* The best of those heaps. */
+struct moietyi_fit moietyi_heaps_find(const struct moietyi_held *held,
+                                      const struct moietyi_want *want);
+/* Takes up to `count` such intervals out of extent `id`, and of those that
  * are found next. Returns how many. */
 uint32_t moietyi_take_intervals(const struct moietyi_held *held,
                                 const struct moietyi_want *want,
@@ -302,14 +315,11 @@ uint32_t moietyi_take_intervals(const struct moietyi_held *held,
 /* view.c: locks all that the view has. */
 struct moietyi_held moietyi_view_lock(const struct moietyi_view *view);
 void moietyi_view_unlock(const struct moietyi_held *held);
-/* The best of those heaps. */
-struct moietyi_fit moietyi_heaps_find(const struct moietyi_held *held,
-                                      const struct moietyi_want *want);
-/* The same of what the view has. The call locks DONE's heap, too, if that may have a
- * better one or the stream has none. */
-struct moietyi_fit moietyi_view_find(const struct moietyi_view *view,
+/* As moietyi_heaps_find(); unless `is_own_only`, of DONE's heap, too, which the call
+ * locks if that may have a better one or the stream has none. */
+struct moietyi_fit moietyi_view_find(struct moietyi_held *held,
                                      const struct moietyi_want *want,
-                                     struct moietyi_held *held);
+                                     bool is_own_only);
 /* Lets go of DONE's lock if it was added. */
 void moietyi_view_end(const struct moietyi_held *held);
 

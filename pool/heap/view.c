@@ -8,7 +8,7 @@
 
 /* Extents of its own around which a search that is not thorough looks for runs of
  * several: where one extent is long enough, and where none is. */
-#define RUNS_BESIDE 8U
+#define RUNS_BESIDE 3U
 #define RUNS_LAST 64U
 
 struct moietyi_held moietyi_view_lock(const struct moietyi_view *view)
@@ -30,17 +30,6 @@ void moietyi_view_unlock(const struct moietyi_held *held)
         moietyi_heap_unlock(held->done);
     if (held->own)
         moietyi_heap_unlock(held->own);
-}
-
-struct moietyi_fit moietyi_heaps_find(const struct moietyi_held *held,
-                                      const struct moietyi_want *want)
-{
-    struct moietyi_fit best = {0};
-    for (uint32_t age = 0; held->own && age < MOIETYI_AGES; age++)
-        moietyi_heap_find(held->own, age, want, &best);
-    if (held->done)
-        moietyi_heap_find(held->done, 0, want, &best);
-    return best;
 }
 
 /* Whether what is done may have a shorter run than this, by bins: a hint. */
@@ -66,12 +55,12 @@ static bool add_done(struct moietyi_held *held, const struct moietyi_want *want,
     return true;
 }
 
-struct moietyi_fit moietyi_view_find(const struct moietyi_view *view,
+struct moietyi_fit moietyi_view_find(struct moietyi_held *held,
                                      const struct moietyi_want *want,
-                                     struct moietyi_held *held)
+                                     bool is_own_only)
 {
     struct moietyi_fit best = moietyi_heaps_find(held, want);
-    if (held->own && !view->is_own_only && add_done(held, want, &best))
+    if (held->own && !is_own_only && add_done(held, want, &best))
         moietyi_heap_find(held->done, 0, want, &best);
     return best;
 }
@@ -84,13 +73,13 @@ void moietyi_view_end(const struct moietyi_held *held)
 
 static bool take_extent(const struct moietyi_held *held,
                         const struct moietyi_want *want, moietyi_extent_id id,
-                        moietyi_grain *out)
+                        uint64_t *start)
 {
     if (!id)
         return false;
-    *out = moietyi_grain_at(moietyi_extent_place(
-        held->hand->buddy, id, want->grains, want->alignment));
-    moietyi_extent_cut(held, id, out->index, want->grains);
+    *start = moietyi_extent_place(held->hand->buddy, id, want->grains,
+                                  want->alignment);
+    moietyi_extent_cut(held, id, *start, want->grains);
     return true;
 }
 
@@ -197,7 +186,7 @@ static unsigned last_bin_of(const struct moietyi_maps *heap, unsigned end)
 /* Of several extents, where that is a shorter run than the one that fits best. */
 static bool take_run(const struct moietyi_held *held,
                      const struct moietyi_want *want,
-                     const struct moietyi_fit *fit, moietyi_grain *out)
+                     const struct moietyi_fit *fit, uint64_t *start)
 {
     struct run best = {0, fit->run};
     unsigned looks = fit->id ? RUNS_BESIDE : RUNS_LAST;
@@ -209,8 +198,8 @@ static bool take_run(const struct moietyi_held *held,
             look_at_runs(held, age, bin, want, &looks, &best);
     if (best.start == 0 && best.end == fit->run)
         return false;
-    *out = moietyi_grain_at(moietyi_align_up(best.start, want->alignment));
-    take_pieces(held, out->index, out->index + want->grains);
+    *start = moietyi_align_up(best.start, want->alignment);
+    take_pieces(held, *start, *start + want->grains);
     return true;
 }
 
@@ -226,66 +215,101 @@ static bool is_worth_a_run(const struct moietyi_held *held,
 
 /* --- the interface --- */
 
+/* On one line. */
 struct take_call {
     struct moietyi_heap_call call;
-    const struct moietyi_view *view;
-    struct moietyi_want want;
-    bool may_put_together;
+    uint64_t grains;
+    uint64_t start; /* of what was taken */
+    uint32_t alignment;
+    bool is_own_only;
+    bool is_thorough;
     bool is_taken;
-    moietyi_grain *out;
 };
 
 static void do_take(struct moietyi_heap_call *call, struct moietyi_maps *heap)
 {
     struct take_call *take = (struct take_call *)call;
+    const struct moietyi_want want = {take->grains, take->alignment,
+                                      heap->owner, take->is_thorough};
     struct moietyi_held held = moietyi_held_of(heap);
     MOIETYI_STEP("locked.heap");
-    struct moietyi_fit fit = moietyi_view_find(take->view, &take->want, &held);
-    take->is_taken =
-        (take->may_put_together && is_worth_a_run(&held, &take->want, &fit) &&
-         take_run(&held, &take->want, &fit, take->out)) ||
-        take_extent(&held, &take->want, fit.id, take->out);
+    struct moietyi_fit fit = moietyi_view_find(&held, &want, take->is_own_only);
+    take->is_taken = (is_worth_a_run(&held, &want, &fit) &&
+                      take_run(&held, &want, &fit, &take->start)) ||
+                     take_extent(&held, &want, fit.id, &take->start);
     moietyi_view_end(&held);
 }
 
-static bool take_of_view(const struct moietyi_view *view,
-                         const struct moietyi_want *want, bool may_put_together,
+static bool take_of_view(const struct moietyi_view *view, uint64_t grains,
+                         uint32_t alignment, bool is_thorough,
                          moietyi_grain *out)
 {
-    struct take_call take = {.call.run = do_take,
-                             .view = view,
-                             .want = *want,
-                             .may_put_together = may_put_together,
-                             .out = out};
+    alignas(64) struct take_call take = {.call.run = do_take,
+                                         .grains = grains,
+                                         .alignment = alignment,
+                                         .is_own_only = view->is_own_only,
+                                         .is_thorough = is_thorough};
     moietyi_heap_do(view->maps ? view->maps : view->buddy->done, &take.call);
+    if (take.is_taken)
+        *out = moietyi_grain_at(take.start);
     return take.is_taken;
-}
-
-/* 0 is nobody's. */
-static uint32_t owner_of(const struct moietyi_view *view)
-{
-    return view->maps ? view->maps->owner : 0;
 }
 
 bool moietyi_view_take_best(const struct moietyi_view *view, uint64_t grains,
                             uint32_t alignment, moietyi_grain *out)
 {
-    const struct moietyi_want want = {grains, alignment, owner_of(view), true};
-    return take_of_view(view, &want, true, out);
+    return take_of_view(view, grains, alignment, true, out);
 }
 
 bool moietyi_view_take(const struct moietyi_view *view, uint64_t grains,
                        uint32_t alignment, moietyi_grain *out)
 {
-    const struct moietyi_want want = {grains, alignment, owner_of(view), false};
-    return take_of_view(view, &want, true, out);
+    return take_of_view(view, grains, alignment, false, out);
 }
 
-bool moietyi_view_take_good(const struct moietyi_view *view, uint64_t grains,
-                            uint32_t alignment, moietyi_grain *out)
+struct some_call {
+    struct moietyi_heap_call call;
+    struct moietyi_take what;
+    uint32_t taken;
+    bool is_own_only;
+    bool is_done;
+    moietyi_grain *out;
+};
+
+static void do_take_some(struct moietyi_heap_call *call,
+                         struct moietyi_maps *heap)
 {
-    const struct moietyi_want want = {grains, alignment, owner_of(view), false};
-    return take_of_view(view, &want, false, out);
+    struct some_call *some = (struct some_call *)call;
+    const struct moietyi_want want = {some->what.grains, some->what.alignment,
+                                      heap->owner, false};
+    struct moietyi_held held = moietyi_held_of(heap);
+    struct moietyi_fit fit = moietyi_view_find(&held, &want, some->is_own_only);
+    struct moietyi_maps *from =
+        moietyi_holder_of(&held, moietyi_where_of(heap->buddy, fit.id));
+    uint64_t start;
+    if (from) {
+        const struct moietyi_held one = moietyi_held_of(from);
+        some->is_done = from->owner == MOIETYI_OWNER_DONE;
+        some->taken = moietyi_take_intervals(&one, &want, fit.id,
+                                             some->what.count, some->out);
+    } else if (held.own && take_run(&held, &want, &fit, &start)) {
+        some->taken = 1;
+        *some->out = moietyi_grain_at(start);
+    }
+    moietyi_view_end(&held);
+}
+
+uint32_t moietyi_view_take_some(const struct moietyi_view *view,
+                                const struct moietyi_take *what,
+                                bool *out_is_done, moietyi_grain *out)
+{
+    alignas(64) struct some_call some = {.call.run = do_take_some,
+                                         .what = *what,
+                                         .is_own_only = view->is_own_only,
+                                         .out = out};
+    moietyi_heap_do(view->maps ? view->maps : view->buddy->done, &some.call);
+    *out_is_done = some.is_done;
+    return some.taken;
 }
 
 /* How far the extents go from `start` on without a gap, up to `end`. */

@@ -59,7 +59,7 @@ finished_batches(struct moietyi_escalation *escalation)
                       moietyi_escalation_take(escalation));
 }
 
-/* The calling thread's, and what threads share. */
+/* The calling thread's. */
 static enum moietyi_verdict
 escalate_to_own_cache(struct moietyi_escalation *escalation)
 {
@@ -408,7 +408,7 @@ static bool is_grown(struct moietyi_escalation *escalation)
         return false;
     /* Memory that moved is no growth. */
     if (is_free && moietyi_segments_reserved_bytes(segments) != before_bytes)
-        moietyi_bounds_note_growth(escalation->call->engine, !before_bytes);
+        moietyi_bounds_note_growth(escalation->call->engine);
     return true;
 }
 

@@ -70,9 +70,8 @@ static void oom_fill_blocks(const struct moietyi_escalation *escalation,
     report->retiring_bytes = sums.retiring_bytes;
     report->cached_own_bytes = sums.own_bytes;
     report->cached_ended_bytes = sums.ended_bytes;
-    report->cached_shared_bytes = sums.depot_bytes;
-    report->cached_others_bytes = sums.cached_bytes - sums.own_bytes -
-                                  sums.ended_bytes - sums.depot_bytes;
+    report->cached_others_bytes =
+        sums.cached_bytes - sums.own_bytes - sums.ended_bytes;
 }
 
 static moiety_oom_stream

@@ -160,8 +160,7 @@ static put_fn *reason_of(const moiety_oom_report *report)
     uint64_t away = plus(report->retiring_bytes, report->cached_others_bytes);
     uint64_t unused =
         plus(plus(report->free_bytes, away),
-             plus(report->cached_own_bytes, plus(report->cached_ended_bytes,
-                                                 report->cached_shared_bytes)));
+             plus(report->cached_own_bytes, report->cached_ended_bytes));
     if (!is_within_limit(
             report,
             plus(plus(report->live_bytes, report->unreleased_bytes), needed)))
@@ -225,9 +224,9 @@ static void put_bytes(struct text *text, const moiety_oom_report *report)
         report->retiring_bytes);
     put(text,
         "  cached     %" PRIu64 " by this thread, %" PRIu64
-        " by others, %" PRIu64 " by ended ones, %" PRIu64 " shared\n",
+        " by others, %" PRIu64 " by ended ones\n",
         report->cached_own_bytes, report->cached_others_bytes,
-        report->cached_ended_bytes, report->cached_shared_bytes);
+        report->cached_ended_bytes);
     put(text, "  free       %" PRIu64 ", the longest run %" PRIu64 "; %s\n",
         report->free_bytes, report->largest_free_bytes,
         report->is_exact ? "all of this is exact"

@@ -61,9 +61,6 @@ static bool is_unused(const struct moietyi_stream_state *stream_state)
 {
     return moietyi_stream_state_is_closed(stream_state) &&
            stream_state->note <= LAST_NOTE &&
-           /* relaxed: 0 only where the depot is empty. */
-           atomic_load_explicit(&stream_state->depot_bytes,
-                                memory_order_relaxed) == 0 &&
            /* SU.acquire: what its users did. */
            atomic_load_explicit(&stream_state->cache_count,
                                 memory_order_acquire) == 0 &&

@@ -8,8 +8,6 @@
  *   stream state  one per pool and stream: whose memory may be reused when
  *   epoch         what was freed on a stream state and waits for the same event
  *
- * What pool/cache keeps for a stream, depots, lies in its stream state; this
- * folder never looks into it.
  */
 #ifndef MOIETY_POOL_STREAM_STREAMS_H_
 #define MOIETY_POOL_STREAM_STREAMS_H_
@@ -29,9 +27,6 @@
 #include "pool/heap/classes.h"
 #include "pool/heap/map.h"
 
-struct moietyi_bundle;
-
-#define MOIETYI_DEPOT_PLACES 8U
 #define MOIETYI_CONTEXTS_MAX 17U /* the pool's own and 16 more */
 #define MOIETYI_STREAM_STATES_MAX 16384U
 #define MOIETYI_STREAM_STATE_BUCKETS 2048U
@@ -106,13 +101,6 @@ struct moietyi_stream_state {
      * state. */
     uint64_t asked_round;
     bool was_idle;
-
-    /* Edge: none; relaxed: a bound. Counted in before a bundle is put and out
-     * after it was taken, so where it is 0 the depot is empty. */
-    _Atomic uint64_t depot_bytes;
-    /* Edge DE: put (release) -> take (acquire). Of small blocks. */
-    alignas(64) _Atomic(struct moietyi_bundle *)
-        depot[MOIETYI_SMALL_CLASSES][MOIETYI_DEPOT_PLACES];
 };
 
 /* Events of all contexts that may be in flight. */

@@ -91,10 +91,10 @@ class Frozen : public testing::Test
     moiety_pool *pool_ = nullptr;
 };
 
-// Neither in a magazine nor in the depot.
-TEST_F(Frozen, WithABundleInItsHands)
+// Free already, and still in a magazine.
+TEST_F(Frozen, WithBlocksOnTheirWayOut)
 {
-    ExpectBusyWhileOneIsAt("depot.put", 2000);
+    ExpectBusyWhileOneIsAt("range.given", 2000);
 }
 
 TEST_F(Frozen, InAHit)

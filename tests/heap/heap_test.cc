@@ -133,29 +133,6 @@ TEST_F(HeapTest, HasWhatOtherThreadsHaveCached)
     later.ExpectStatsOf(pool);
 }
 
-TEST_F(HeapTest, HasWhatThreadsLeaveForEachOther)
-{
-    Pool pool(Tight());
-    Stream stream;
-    stream.Hold();
-    std::vector<moiety_devptr> blocks;
-    for (unsigned i = 0; i < 4096; i++)
-        blocks.push_back(pool.Alloc(4 * kKiB, stream));
-    for (moiety_devptr block : blocks)
-        pool.Free(block, stream);
-    Heap heap(pool);
-    std::vector<moiety_heap_interval> depot = heap.Of(MOIETY_HEAP_DEPOT);
-    ASSERT_FALSE(depot.empty());
-    for (const moiety_heap_interval &block : depot)
-        EXPECT_EQ(stream, block.stream);
-    std::vector<moiety_heap_interval> retiring = heap.Of(MOIETY_HEAP_RETIRING);
-    ASSERT_FALSE(retiring.empty());
-    for (const moiety_heap_interval &block : retiring)
-        EXPECT_EQ(stream, block.stream);
-    heap.ExpectStatsOf(pool);
-    stream.Release();
-}
-
 TEST_F(HeapTest, HasWhatIsRetiringAndSinceWhen)
 {
     Pool pool(Tight());
@@ -350,9 +327,8 @@ TEST_F(HeapTest, ChecksItsArguments)
 
 TEST_F(HeapTest, NamesTheKinds)
 {
-    const char *const names[] = {"free",  "used",    "cached",
-                                 "depot", "leaving", "retiring",
-                                 "kept",  "lost",    "unknown"};
+    const char *const names[] = {"free", "used", "cached", "retiring",
+                                 "kept", "lost", "unknown"};
     for (uint32_t i = 0; i <= MOIETY_HEAP_KINDS; i++)
         EXPECT_STREQ(names[i], moiety_heap_kind_name(i));
 }

@@ -47,8 +47,7 @@ struct model {
 struct wanted {
     uint64_t grains;
     uint32_t alignment;
-    bool is_exact;  /* the search looks at all that could serve */
-    bool is_single; /* it does not put extents together */
+    bool is_exact; /* the search looks at all that could serve */
 };
 
 __attribute__((format(printf, 2, 3))) static void fail(struct model *model,
@@ -208,8 +207,6 @@ static void judge_search(struct model *model, const struct seen *seen,
         expect(model, is_taken, true, "found what there is");
         if (is_taken)
             judge_single(model, seen, &wanted, start, &best);
-    } else if (!best.grains && wanted.is_single) {
-        expect(model, is_taken, false, "found what there is not");
     } else if (!best.grains && wanted.is_exact) {
         uint64_t grains =
             places_best_stretch(places, seen, wanted.grains, wanted.alignment);
@@ -227,24 +224,12 @@ static void step_view_take(struct model *model)
                             .alignment = choose_alignment(model)};
     moietyi_grain start = {0};
     bool is_taken;
-    switch (choose(model, 4)) {
-    case 0:
-        wanted.is_single = true;
-        is_taken = moietyi_view_take_good(&seen.view, wanted.grains,
-                                          wanted.alignment, &start);
-        break;
-    case 1:
-        is_taken = moietyi_view_take(&seen.view, wanted.grains,
-                                     wanted.alignment, &start);
-        break;
-    default:
-        wanted.is_exact = choose(model, 2);
-        is_taken = wanted.is_exact
-                       ? moietyi_view_take_best(&seen.view, wanted.grains,
-                                                wanted.alignment, &start)
-                       : moietyi_view_take(&seen.view, wanted.grains,
-                                           wanted.alignment, &start);
-    }
+    wanted.is_exact = choose(model, 2);
+    is_taken = wanted.is_exact
+                   ? moietyi_view_take_best(&seen.view, wanted.grains,
+                                            wanted.alignment, &start)
+                   : moietyi_view_take(&seen.view, wanted.grains,
+                                       wanted.alignment, &start);
     judge_search(model, &seen, wanted, is_taken, start.index);
     if (is_taken && !model->message[0])
         hold_block(model, start.index, wanted.grains);
@@ -307,44 +292,43 @@ static void step_take(struct model *model)
     moietyi_grain out[BATCH_MAX] = {{0}};
     if (what.alignment > 1 && what.count > 1)
         step_records(model);
-    uint32_t taken = moietyi_buddy_take(model->buddy, &what, out);
-    const struct wanted wanted = {what.grains, what.alignment, false, true};
+    bool is_done;
+    uint32_t taken = moietyi_view_take_some(&seen.view, &what, &is_done, out);
+    const struct wanted wanted = {what.grains, what.alignment, false};
     if (what.count == 1)
         judge_search(model, &seen, wanted, taken != 0, out[0].index);
     judge_batch(model, &seen, &what, taken, out);
 }
 
-/* Of the stream's own; where it is gathered, only what fits as well as what is
- * done. */
-static void step_maps_take(struct model *model)
+/* Several of one heap, or one that is put together. */
+static void step_take_some(struct model *model)
 {
-    struct seen both = choose_view(model);
-    bool is_gathered = choose(model, 2);
-    if (both.stream == STREAMS)
-        return;
-    struct seen own = both;
-    own.view.is_own_only = true;
-    both.view.is_own_only = !is_gathered;
+    struct seen seen = choose_view(model);
+    struct seen from = seen;
     const struct moietyi_take what = {
         1 + choose(model, UINT32_C(1) << choose(model, 12)),
         choose(model, 3) ? 1 : 1 + choose(model, BATCH_MAX),
         choose_alignment(model)};
-    const struct best of_own =
-        places_best(&model->places, &own, what.grains, what.alignment);
-    const struct best of_both =
-        places_best(&model->places, &both, what.grains, what.alignment);
+    const struct best best =
+        places_best(&model->places, &seen, what.grains, what.alignment);
     moietyi_grain out[BATCH_MAX] = {{0}};
-    uint32_t taken = moietyi_maps_take(both.view.maps, &what, is_gathered, out);
-    bool is_as_good = of_own.grains && moietyi_bin_of(of_own.grains) ==
-                                           moietyi_bin_of(of_both.grains);
-    /* Of one bin, what is done may be shorter, and is not always looked at. */
-    bool is_either = is_as_good && of_own.grains != of_both.grains;
-    if (!of_own.grains ||
-        (what.grains < SHORT_GRAINS && !is_either &&
-         of_both.rivals <= RIVALS_SEEN && of_own.rivals <= RIVALS_SEEN))
-        expect(model, taken != 0, is_as_good, "took of its own");
-    if (taken)
-        judge_batch(model, &own, &what, taken, out);
+    bool is_done = false;
+    uint32_t taken = moietyi_view_take_some(&seen.view, &what, &is_done, out);
+    if (best.grains && best.rivals <= RIVALS_SEEN)
+        expect(model, taken != 0, true, "found what there is");
+    expect(model, taken <= what.count, true, "as many as were asked for");
+    if (is_done)
+        from = (struct seen){{model->buddy, NULL, false}, STREAMS};
+    else if (taken > 1)
+        from.view.is_own_only = true;
+    for (uint32_t i = 0; i < taken && !model->message[0]; i++) {
+        if (out[i].index % what.alignment ||
+            !places_are_seen(&model->places, &from, out[i].index, what.grains))
+            fail(model, "interval %u of %u at %llu: not free there", i, taken,
+                 (unsigned long long)out[i].index);
+        else
+            hold_block(model, out[i].index, what.grains);
+    }
 }
 
 static void step_claim(struct model *model)
@@ -412,6 +396,27 @@ static void step_give(struct model *model)
         return;
     }
     give_to_done(model, &freed);
+}
+
+static void step_give_some(struct model *model)
+{
+    unsigned stream = choose(model, STREAMS + 1);
+    struct moietyi_maps *maps = stream < STREAMS ? model->maps[stream] : NULL;
+    uint8_t place =
+        maps ? place_of(stream, MOIETYI_FRESH) : (uint8_t)PLACE_DONE;
+    struct moietyi_interval intervals[BATCH_MAX];
+    uint32_t count = 1 + choose(model, BATCH_MAX);
+    struct moietyi_records records = {0};
+    if (count > model->held_count)
+        return;
+    for (uint32_t i = 0; i < count; i++) {
+        struct held freed = let_go(model);
+        intervals[i] = (struct moietyi_interval){freed.start, freed.grains};
+        memset(&model->places.now[freed.start], place, freed.grains);
+    }
+    expect(model,
+           moietyi_give_some(model->buddy, maps, intervals, count, &records), 0,
+           "given twice");
 }
 
 /* A block that is free already is refused where it begins or ends an extent. */
@@ -637,12 +642,13 @@ static const struct {
     uint8_t chance; /* of 64 */
     uint8_t blocks; /* that it takes at most */
 } steps[] = {
-    {"give", step_give, 15, 0},
+    {"give", step_give, 11, 0},
+    {"give some", step_give_some, 2, 0},
     {"comb", step_comb, 1, 0},
     {"records", step_records, 2, 0},
-    {"view take", step_view_take, 8, 1},
-    {"buddy take", step_take, 6, BATCH_MAX},
-    {"maps take", step_maps_take, 5, BATCH_MAX},
+    {"view take", step_view_take, 7, 1},
+    {"take some", step_take_some, 6, BATCH_MAX},
+    {"done take", step_take, 8, BATCH_MAX},
     {"claim", step_claim, 6, 1},
     {"give twice", step_give_twice, 3, 0},
     {"close", step_close, 3, 0},

@@ -33,6 +33,7 @@ struct player {
     pthread_t thread;
     struct interval hand[HAND_MAX];
     uint32_t hand_count;
+    struct moietyi_records records;
     const char *broken; /* NULL: nothing yet */
     uint64_t broken_at;
 };
@@ -102,13 +103,20 @@ static struct interval put_down(struct player *player, bool is_whole)
     return gone;
 }
 
+/* Left for who has the lock, or by a call that waits for it. */
 static void give_interval(struct player *player, struct moietyi_maps *maps,
                           struct interval gone)
 {
     moietyi_grain start = moietyi_grain_at(gone.start);
-    bool is_given =
-        maps ? moietyi_maps_give(maps, start, gone.grains)
-             : moietyi_buddy_give(player->arena->buddy, start, gone.grains);
+    const struct moietyi_interval interval = {gone.start, gone.grains};
+    bool is_given;
+    if (choose(player, 4))
+        is_given = !moietyi_give_some(player->arena->buddy, maps, &interval, 1,
+                                      &player->records);
+    else
+        is_given =
+            maps ? moietyi_maps_give(maps, start, gone.grains)
+                 : moietyi_buddy_give(player->arena->buddy, start, gone.grains);
     if (!is_given)
         break_at(player, "a free was refused", gone.start);
 }
@@ -152,8 +160,6 @@ static void move_take(struct player *player)
     if (player->hand_count == HAND_MAX)
         return;
     if (choose(player, 2)
-            ? moietyi_view_take_good(&view, grains, alignment, &start)
-        : choose(player, 2)
             ? moietyi_view_take_best(&view, grains, alignment, &start)
             : moietyi_view_take(&view, grains, alignment, &start))
         pick_up(player, start.index, grains);
@@ -167,9 +173,8 @@ static void move_take_many(struct player *player)
     moietyi_grain out[12];
     if (player->hand_count + what.count > HAND_MAX)
         return;
-    uint32_t taken =
-        view.maps ? moietyi_maps_take(view.maps, &what, choose(player, 2), out)
-                  : moietyi_buddy_take(view.buddy, &what, out);
+    bool is_done;
+    uint32_t taken = moietyi_view_take_some(&view, &what, &is_done, out);
     for (uint32_t i = 0; i < taken; i++)
         pick_up(player, out[i].index, what.grains);
 }
@@ -343,17 +348,41 @@ static const char *judge(struct arena *arena, uint64_t *at)
     return NULL;
 }
 
-/* Everything is given back and done, and must have merged. */
+/* At rest: those of the space's chains, and of hands. */
+static uint32_t count_spare_records(const struct arena *arena)
+{
+    const struct moietyi_buddy *buddy = arena->buddy;
+    uint32_t count = buddy->done->spare_count;
+    for (unsigned i = 0; i < STREAMS; i++)
+        count += arena->maps[i]->spare_count;
+    for (const struct moietyi_maps *heap = buddy->retired; heap;
+         heap = heap->retired_next)
+        count += heap->spare_count;
+    uint64_t head = atomic_load(&buddy->spare);
+    for (moietyi_extent_id id = (moietyi_extent_id)head; id;
+         id = (moietyi_extent_id)moietyi_grains_of(buddy, id))
+        count += MOIETYI_CHAIN_RECORDS;
+    return count;
+}
+
+/* Everything is given back and done, and must have merged to one extent; all other
+ * records are of none. */
 static const char *merge_all(struct arena *arena)
 {
-    for (unsigned i = 0; i < PLAYERS; i++)
+    const struct moietyi_buddy *buddy = arena->buddy;
+    for (unsigned i = 0; i < PLAYERS; i++) {
         move_give_all(&arena->players[i]);
+        moietyi_records_leave(arena->buddy, &arena->players[i].records);
+    }
     for (unsigned i = 0; i < STREAMS; i++)
         for (unsigned age = 0; age < MOIETYI_AGES; age++)
             (void)moietyi_maps_drain(arena->maps[i], age);
-    return moietyi_buddy_longest_page_run(arena->buddy) == PAGES
+    if (moietyi_buddy_longest_page_run(buddy) != PAGES)
+        return "what is given back has not merged";
+    return count_spare_records(arena) + 1 + MOIETYI_CHAIN_RECORDS ==
+                   atomic_load(&buddy->extent_end)
                ? NULL
-               : "what is given back has not merged";
+               : "a record is lost";
 }
 
 static const char *play_round(struct arena *arena, const struct race *race,

@@ -14,7 +14,6 @@ holds() {
     printf '        %s\n' "$(grep 'states' <<<"$expect_output")"
 }
 
-holds depot.pml -DROUNDS=4
 holds epochs.pml -DTURNS=3
 holds epochs.pml -DUSERS=2 -DROUNDS=1
 holds extents.pml -DROUNDS=2 -DTURNS=0

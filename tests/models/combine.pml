@@ -3,16 +3,17 @@
  *
  * Calls on one heap (pool/heap/combine.c). A caller tries the lock. If another has
  * it, the caller leaves its call in a list by one read-modify-write, tries the lock
- * once more, and then waits: it looks whether its call is done, tries the lock where
- * that is open, and sleeps in the end until who did its call wakes it. Who has the
- * lock does all calls of the list; it lets go of the lock, and looks at the list
+ * once more, and then waits: it looks whether its call is done, and in the end says
+ * that it sleeps, reads how often sleepers were woken, looks once more, and sleeps
+ * until they are woken again. Who has the lock does all calls of the list; it lets
+ * go of the lock, wakes those who sleep if there are any, and looks at the list
  * again, as long as there is something and the lock can be had.
  *
  * A call lies on its caller's stack, which is gone once the caller has seen that it
  * is done. Each read-modify-write is one step.
  *
  * The claim: each call is done once, by who has the lock, and its caller returns.
- * Nobody touches a call whose caller has returned, but to wake whoever sleeps there.
+ * Nobody touches a call whose caller has returned.
  *
  * Left out: what the calls do, and that they take DONE's lock; memory orders.
  *
@@ -24,6 +25,9 @@
  *   LOOK_FIRST      the look comes before the lock is let go of
  *   NO_TRY          who left a call does not try the lock again
  *   SLEEP_AT_ONCE   who waits sleeps without saying so
+ *   LOOK_ONCE       who says that it sleeps does not look at its call again
+ *   WAKES_LATE      who waits reads how often sleepers were woken after that look
+ *   WAKE_FIRST      who has the lock looks for sleepers before it does the calls
  *   LEAVE_BY_STORE  a call is left by a store
  *   TAKE_BY_STORE   the list is read, then emptied by a store
  *   NEXT_LATE       the next call is read after this one is said to be done
@@ -36,15 +40,14 @@
 #define CALLS 1
 #endif
 #define NONE 0
-#define LEFT 0
-#define SLEPT_ON 1
-#define DONE 2
 
 /* A caller's call has its number, plus 1. */
 byte next[CALLERS + 1];
-byte state[CALLERS + 1];
+bit is_done[CALLERS + 1];
 byte list;
 bit is_locked;
+byte sleepers;
+byte wakes;
 
 byte holder;
 byte done[CALLERS + 1];
@@ -102,7 +105,7 @@ inline do_taken()
         read_next();
 #endif
         do_call(taken);
-        state[taken] = DONE;
+        is_done[taken] = 1;
 #ifdef NEXT_LATE
         read_next();
 #endif
@@ -119,15 +122,30 @@ inline let_go()
     }
 }
 
+inline wake_sleepers()
+{
+    if
+    :: sleepers != 0 -> wakes++
+    :: else
+    fi
+}
+
 inline do_and_unlock()
 {
     take_list();
+#ifdef WAKE_FIRST
+    wake_sleepers();
+#endif
 #ifdef DO_LATE
     let_go();
     do_taken()
 #else
     do_taken();
     let_go()
+#endif
+#ifndef WAKE_FIRST
+    ;
+    wake_sleepers()
 #endif
 }
 
@@ -141,7 +159,8 @@ inline unlock()
         do_taken()
     :: else -> break
     od;
-    let_go()
+    let_go();
+    wake_sleepers()
 #else
     do_and_unlock();
 #ifndef NO_LOOK
@@ -189,34 +208,37 @@ inline help()
     fi
 }
 
-/* Looks once, as a spin may end at any time, and then sleeps. */
+/* Without a spin, which may end at any time. */
 inline await(call)
 {
-    if
-    :: state[call] == DONE
-    :: else ->
-        if
-        :: !is_locked -> help()
-        :: true
-        fi;
 #ifndef SLEEP_AT_ONCE
-        atomic {
-            if
-            :: state[call] == LEFT -> state[call] = SLEPT_ON
-            :: else
-            fi
-        };
-        /* Whoever makes this DONE sees that it was slept on, and wakes. */
-        state[call] == DONE
-#else
-        /* A wake that came before the sleep is lost. */
-        if
-        :: state[call] == DONE
-        :: else ->
-            false
-        fi
+    atomic { sleepers++ };
 #endif
-    fi
+    do
+    ::
+#ifndef WAKES_LATE
+        seen = wakes;
+#endif
+        if
+#ifndef LOOK_ONCE
+        :: is_done[call] -> break
+#endif
+        :: else
+        fi;
+#ifdef WAKES_LATE
+        seen = wakes;
+#endif
+        /* futex(2) looks at the number and sleeps in one step. */
+        wakes != seen
+#ifdef LOOK_ONCE
+        ;
+        break
+#endif
+    od
+#ifndef SLEEP_AT_ONCE
+    ;
+    atomic { sleepers-- }
+#endif
 }
 
 active [CALLERS] proctype caller()
@@ -224,6 +246,7 @@ active [CALLERS] proctype caller()
     byte mine = _pid + 1;
     byte taken = NONE;
     byte after = NONE;
+    byte seen = 0;
     byte round = 0;
     bool has_lock = false;
     do
@@ -232,7 +255,7 @@ active [CALLERS] proctype caller()
         atomic {
             done[mine] = 0;
             is_gone[mine] = 0;
-            state[mine] = LEFT
+            is_done[mine] = 0
         };
         try_lock();
         if

@@ -11,6 +11,8 @@
  * of the lock it looks at the inbox again, as long as there is something and the
  * lock can be had. Nobody waits for the lock but who allocates.
  *
+ * The code pushes several blocks at once, linked before the swap: as one.
+ *
  * A block's `next` is its pusher's until it is pushed, and then who takes the
  * inbox reads it. Each read-modify-write is one step.
  *

@@ -4,12 +4,12 @@
  * A stream is retired, destroyed, and a new one gets its handle
  * (pool/stream/stream_state.c, event.c, call.c). The retirer makes a cache of the slot
  * if it has none, closes the slot, waits for slow paths that have it pinned,
- * moves the pool's attention word on, records the slot's final event, empties
- * the depot, and sweeps: its caches of closed slots end. Another thread has a
- * cache of the slot and does not name the stream, but its slow paths do: they
- * pin the slot and record on the stream, or find it closed and wait for the
- * final event, or for the whole context where there is none yet. A third thread
- * opens a slot for another stream and polls; records of slots are used again.
+ * moves the pool's attention word on, records the slot's final event, and
+ * sweeps: its caches of closed slots end. Another thread has a cache of the slot
+ * and does not name the stream, but its slow paths do: they pin the slot and
+ * record on the stream, or find it closed and wait for the final event, or for
+ * the whole context where there is none yet. A third thread opens a slot for
+ * another stream and polls; records of slots are used again.
  *
  * A pin is a store to one word and a look at another, and so is closing: the
  * weakened variants have a store buffer.
@@ -33,7 +33,6 @@
  *   REMEMBER_LATE    it is read after the caches were looked at
  *   NOT_COUNTED      the retirer makes its cache when the slot is closed, and
  *                    is no user of it before
- *   KEEP_DEPOT       the depot is not emptied
  *   IGNORE_BATCHES   a slot is used again while batches of it are out
  */
 #define OLD 0   /* streams; the first two have the same handle */
@@ -52,7 +51,6 @@ byte users[SLOTS];
 byte pins[SLOTS];
 bool is_closed[SLOTS];
 bool has_final[SLOTS];
-byte depot[SLOTS];
 byte stacked[SLOTS];
 byte batches[SLOTS];     /* on the stack */
 byte batch_count[SLOTS]; /* and in a poller's hands */
@@ -67,7 +65,7 @@ bool is_close_buffered;
 byte magazines[12]; /* and slot */
 byte caches[3];    /* a bit a slot */
 
-byte pending = 7;
+byte pending = 3;
 byte covered;
 byte buddy;
 bool is_gone, is_reborn;
@@ -246,11 +244,6 @@ inline have(mask)
 
 inline take_shared()
 {
-    atomic {
-        have(depot[slot]);
-        MAGAZINE(slot) = MAGAZINE(slot) | depot[slot];
-        depot[slot] = 0
-    };
     /* The stream's own batches serve it whether they are done or not. */
     atomic {
         have(stacked[slot]);
@@ -363,12 +356,6 @@ inline retire_stream()
 #ifdef NOT_COUNTED
     cache_to_close();
 #endif
-#ifndef KEEP_DEPOT
-    atomic {
-        MAGAZINE(0) = MAGAZINE(0) | depot[0];
-        depot[0] = 0
-    };
-#endif
     sweep();
     member_attention = seen
 }
@@ -452,7 +439,6 @@ init
     magazines[SLOTS * USER] = 2;
     caches[USER] = BIT(0);
     users[0] = 1;
-    depot[0] = 4;
     atomic {
 #if defined(PIN_BUFFERED) || defined(CLOSE_BUFFERED)
         run memory();

@@ -71,7 +71,7 @@ class StoppedWithAHeap : public ::testing::Test
         moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
         options.first_segment_bytes = kPoolBytes;
         options.limit_bytes = kPoolBytes;
-        options.thread_cache_bytes = size_t{64} << 10;
+        options.thread_cache_bytes = size_t{1} << 20;
         ASSERT_EQ(MOIETY_OK, moiety_pool_create(&options, &pool_));
         runs_ = Alloc(kRunBytes, Stream(0), 12);
         small_ = Alloc(kSmallBytes, Stream(0), 2000);
@@ -160,7 +160,7 @@ TEST_F(StoppedWithAHeap, OthersHitAndFreeAndAllIsFoundAgain)
         Hit(small_.back());
     Free(&runs_, 0);
     Free(&small_, 0);
-    // More than caches and the depot have room for.
+    // More than caches have room for.
     EXPECT_GE(Waiting(), waiting + 2 * kRunBytes);
     // Another stream's misses go on.
     std::vector<moiety_devptr> others = Alloc(kSmallBytes, Stream(1), 500);

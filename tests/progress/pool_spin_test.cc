@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The progress test itself: linked with a pool that takes from depots under a
-// lock that no name tells of, it must say so.
+// The progress test itself: linked with a pool that flushes blocks under a lock
+// that no name tells of, it must say so.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -14,7 +14,7 @@ namespace
 
 TEST(PoolSpin, IsFoundWhenAThreadStopsInside)
 {
-    progress_case test = {&pool_subject, "depot.take", 1, 3};
+    progress_case test = {&pool_subject, "flush.given", 1, 3};
     char message[PROGRESS_MESSAGE_BYTES];
     EXPECT_FALSE(progress_run(&test, message));
     EXPECT_NE(std::string(message).find("a worker waits"), std::string::npos)

@@ -20,7 +20,7 @@ using record_test::Recording;
 using record_test::Summary;
 using record_test::Use;
 
-constexpr size_t kBytes = 65536;
+constexpr size_t kBytes = 8192;
 
 class Recorder : public testing::Test
 {

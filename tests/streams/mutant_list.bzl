@@ -15,7 +15,7 @@ MUTANTS = {
     "synchronisations_leave_caches": (
         "pool/api/stream.c",
         "s/^        moietyi_reclaim_cached\\(call, true\\);//",
-        "Blocks/Synchronized.WhatAStreamFreedServesAnother/Few",
+        "Blocks/Synchronized.WhatAStreamFreedServesAnother/Many",
     ),
     # Freed on F, for F: nothing is required.
     "own_memory_is_not_reused": (
@@ -63,7 +63,7 @@ MUTANTS = {
     "frees_note_nothing": (
         "pool/cache/put.c",
         "/^static void put_push/,/^}/s/if \\(engine->notes\\)/if (0)/",
-        "Blocks/FreedOwn.IsThatOfTheLastAllocation/Few",
+        "Blocks/FreedOwn.IsThatOfTheLastAllocation/Many",
     ),
     "hits_note_nothing": (
         "pool/api/free.c",
@@ -72,7 +72,7 @@ MUTANTS = {
     ),
     "refills_note_nothing": (
         "pool/cache/take.c",
-        "/^static void share_out/,/^}/s/if \\(engine->notes\\)/if (0)/",
+        "/^static void keep\\(/,/^}/s/if \\(engine->notes\\)/if (0)/",
         "FreedOwnInRoom.IsNotThatOfALifeBeforeTheRefill",
     ),
     "allocations_note_nothing": (
@@ -115,7 +115,7 @@ MUTANTS = {
     # Freed on F, for ANY, a capturing stream, the buddy, trim.
     "own_maps_are_done": (
         "pool/cache/flush.c",
-        "s/return stream_state->maps \\? stream_state : NULL/return NULL/",
+        "s/buddy, stream_state->maps, list,/buddy, NULL, list,/",
         "Blocks/FreedOnAStream.EntersTheBuddyOnlyWhenDone/Few",
     ),
     "captures_are_not_looked_for": (
@@ -172,7 +172,7 @@ MUTANTS = {
     "any_serves_itself": (
         "pool/cache/call.c",
         "s/push->stream_state->kind == MOIETYI_STREAM_STATE_ANY/0/",
-        "Blocks/FreedWithoutAStream.ServesAnyOnlyWhenAllAreDone/Few",
+        "Blocks/FreedWithoutAStream.ServesAnyOnlyWhenAllAreDone/Many",
     ),
     "guards_hold_nobody": (
         "pool/stream/capture_guard.c",
@@ -214,7 +214,7 @@ MUTANTS = {
         "pool/cache/call.c",
         "s/MOIETYI_ATTENTION_STEP, memory_order_acq_rel/" +
         "0, memory_order_acq_rel/",
-        "Blocks/RetiredStream.IsForgottenByOtherThreads/Few",
+        "Blocks/RetiredStream.IsForgottenByOtherThreads/Many",
     ),
     "retired_streams_are_done": (
         "pool/stream/epoch.c",
@@ -224,7 +224,7 @@ MUTANTS = {
     "slots_are_used_again_with_caches": (
         "pool/stream/stream_state.c",
         "s/atomic_load_explicit\\(&stream_state->cache_count,$/0 * &/",
-        "Blocks/RetiredStream.IsNotMistakenForALaterOne/Few",
+        "Blocks/RetiredStream.KeepsItsRecordWhileAThreadHasABlockOfIt/Many",
     ),
 }
 

@@ -33,11 +33,11 @@ struct Load {
     size_t size_bytes;
 };
 
-// They stay in the magazine.
+// No magazine has room for them.
 constexpr Load kFew = {"Few", kPoolBytes / 4};
-// They stay in magazine and depot.
+// A magazine has room for one.
 constexpr Load kSome = {"Some", kPoolBytes / 256};
-// They fill magazine and depot, and more than one batch is retired.
+// A magazine has room for eight, and more than one batch is retired.
 constexpr Load kMany = {"Many", kPoolBytes / 2048};
 // One block above the size classes.
 constexpr Load kRun = {"Run", kPoolBytes};

@@ -79,6 +79,17 @@ TEST_P(RetiredStream, IsNotMistakenForALaterOne)
     ASSERT_TRUE(pool_.ServesNothing(next_));
 }
 
+TEST_P(RetiredStream, KeepsItsRecordWhileAThreadHasABlockOfIt)
+{
+    Worker worker;
+    Hold hold(freed_);
+    worker.Do([&] { ASSERT_EQ(pool_.FreeLast(freed_), MOIETY_OK); });
+    ASSERT_EQ(moiety_stream_retire(pool_, freed_), MOIETY_OK);
+    ASSERT_TRUE(pool_.ServesNothing(next_));
+    worker.Do([&] { ASSERT_TRUE(pool_.ServesNothing(next_)); });
+    ASSERT_TRUE(pool_.ServesNothing(next_));
+}
+
 TEST_P(RetiredStream, LeavesUsesRecordedOnItInForce)
 {
     Hold hold(other_);

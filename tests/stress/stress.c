@@ -262,9 +262,8 @@ static void print_numbers(void)
     if (moiety_pool_stats(game.pool, &stats) != MOIETY_OK)
         game_fail(&game, "moiety_pool_stats");
     printf("%" PRIu64 " hits, %" PRIu64 " misses, %" PRIu64
-           " depot exchanges, %" PRIu64 " batches retired\n",
-           stats.cache_hits, stats.cache_misses, stats.depot_exchanges,
-           stats.batches_retired);
+           " batches retired\n",
+           stats.cache_hits, stats.cache_misses, stats.batches_retired);
     kit_print_stats(game.pool);
 }
 

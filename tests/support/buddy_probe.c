@@ -21,9 +21,9 @@ void buddy_probe_destroy(struct moietyi_buddy *buddy)
 bool buddy_probe_take(struct moietyi_buddy *buddy, uint32_t grains,
                       uint64_t *out_start)
 {
-    const struct moietyi_take what = {grains, 1, 1};
+    const struct moietyi_view view = {.buddy = buddy};
     moietyi_grain out;
-    if (!moietyi_buddy_take(buddy, &what, &out))
+    if (!moietyi_view_take(&view, grains, 1, &out))
         return false;
     *out_start = out.index;
     return true;

@@ -138,80 +138,101 @@ TEST_F(Bounds, DoubleWhenThePoolGrowsWithoutPressure)
     pool.Free(most);
 }
 
+// Blocks of one length are freed, many more than a magazine has room for.
+uint64_t CachedAfterUse(Pool &pool, size_t size_bytes)
+{
+    std::vector<moiety_devptr> blocks(512);
+    for (moiety_devptr &block : blocks)
+        block = pool.Alloc(size_bytes);
+    uint64_t before_bytes = pool.Stats().cached_bytes;
+    for (moiety_devptr block : blocks)
+        pool.Free(block);
+    return pool.Stats().cached_bytes - before_bytes;
+}
+
 // Not only the number: what is freed beyond it leaves the caches.
 TEST_F(Bounds, HoldForWhatIsFreed)
 {
     for (int climbs : {0, 4}) {
         Pool pool(Limited());
         std::vector<moiety_devptr> blocks;
-        while (blocks.size() < 40)
-            blocks.push_back(pool.Alloc(1 * kMiB));
+        while (blocks.size() < 512)
+            blocks.push_back(pool.Alloc(4 * kKiB));
         for (int i = 0; i < climbs; i++)
             Climb(pool);
-        // Often enough that the magazine would grow.
-        for (int i = 0; i < 20; i++) {
-            for (moiety_devptr block : blocks)
-                pool.Free(block);
-            for (moiety_devptr &block : blocks)
-                block = pool.Alloc(1 * kMiB);
-        }
         for (moiety_devptr block : blocks)
             pool.Free(block);
-        uint64_t cached_bytes = pool.Stats().cached_bytes;
-        if (climbs) {
-            // A sixteenth of a thread's, and the depot's share.
-            EXPECT_LE(cached_bytes, 4 * kMiB + 1 * kMiB);
-        } else {
-            EXPECT_GT(cached_bytes, 5 * kMiB);
-        }
+        // A class has a 64th of what a thread may have: a quarter of 64 MiB, or a
+        // sixteenth.
+        if (climbs)
+            EXPECT_LE(pool.Stats().cached_bytes, 4 * kMiB / 64);
+        else
+            EXPECT_GT(pool.Stats().cached_bytes, 4 * kMiB / 64);
     }
 }
 
-// Blocks of 1 MiB come and go until no more of them stay in caches.
-uint64_t CachedAfterUse(Pool &pool, size_t count)
+TEST_F(Bounds, KeepLessInASmallerPool)
 {
-    std::vector<moiety_devptr> blocks(count);
-    for (int i = 0; i < 20; i++) {
-        for (moiety_devptr &block : blocks)
-            block = pool.Alloc(1 * kMiB);
-        for (moiety_devptr block : blocks)
-            pool.Free(block);
-    }
-    return pool.Stats().cached_bytes;
-}
-
-// What a thread's caches have, and the depot.
-TEST_F(Bounds, KeepAThreadToAQuarterOfWhatIsReserved)
-{
-    for (uint64_t reserved_bytes : {8 * kMiB, 32 * kMiB}) {
+    std::vector<uint64_t> cached;
+    for (uint64_t reserved_bytes : {8 * kMiB, 128 * kMiB}) {
         moiety_pool_options options = Defaults();
         options.first_segment_bytes = reserved_bytes;
-        options.thread_cache_bytes = 16 * kMiB;
-        options.cache_bytes = 16 * kMiB;
         Pool pool(options);
-        uint64_t cached_bytes = CachedAfterUse(pool, 6);
+        cached.push_back(CachedAfterUse(pool, 8 * kKiB));
         ASSERT_EQ(reserved_bytes, pool.Stats().reserved_bytes_current);
-        if (reserved_bytes == 8 * kMiB)
-            EXPECT_LE(cached_bytes, 2 * kMiB + 2 * kMiB);
-        else
-            EXPECT_GT(cached_bytes, 4 * kMiB);
     }
+    EXPECT_LE(cached[0], 8 * kMiB / 4 / 64);
+    EXPECT_GT(cached[1], cached[0]);
+    EXPECT_LE(cached[1], 128 * kMiB / 4 / 64);
 }
 
-TEST_F(Bounds, KeepAThreadToA32ndOnceThePoolHasGrown)
+// Each that has a cache in the pool gets as much as the others.
+TEST_F(Bounds, KeepLessBesideOtherThreads)
 {
-    constexpr uint64_t kShareBytes = kLimitBytes / 32;
-    Pool pool(Limited());
-    std::vector<moiety_devptr> kept;
-    while (pool.Stats().reserved_bytes_current < kLimitBytes)
-        kept.push_back(pool.Alloc(1 * kMiB));
-    for (moiety_devptr block : kept)
-        pool.Free(block, MOIETY_STREAM_DONE);
-    EXPECT_LE(CachedAfterUse(pool, 100), 2 * kShareBytes);
-    // Each two periods of calm double it.
-    for (int i = 0; i < 2 * kCalmMisses; i++)
-        Miss(pool);
-    EXPECT_GT(CachedAfterUse(pool, 100), 2 * kShareBytes);
+    constexpr int kThreads = 7;
+    moiety_pool_options options = Defaults();
+    options.first_segment_bytes = 128 * kMiB;
+    Pool pool(options);
+    std::atomic<int> ready{0};
+    std::atomic<bool> is_over{false};
+    std::vector<std::thread> threads;
+    for (int i = 0; i < kThreads; i++)
+        threads.emplace_back([&] {
+            pool.Free(pool.Alloc(512));
+            ready++;
+            while (!is_over)
+                std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        });
+    while (ready < kThreads)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    uint64_t cached_bytes = CachedAfterUse(pool, 8 * kKiB);
+    is_over = true;
+    for (std::thread &thread : threads)
+        thread.join();
+    EXPECT_GT(cached_bytes, 0u);
+    EXPECT_LE(cached_bytes, 128 * kMiB / 4 / 8 / 64);
+}
+
+// Whatever classes it uses. A 16th of it is left to a magazine.
+TEST_F(Bounds, KeepAThreadToItsShare)
+{
+    moiety_pool_options options = Defaults();
+    options.first_segment_bytes = 128 * kMiB;
+    options.thread_cache_bytes = 1 * kMiB;
+    options.cache_bytes = 64 * kMiB;
+    Pool pool(options);
+    std::vector<pool_test::Stream> streams(8);
+    for (const pool_test::Stream &stream : streams)
+        for (size_t size_bytes = 512; size_bytes <= 16 * kKiB;
+             size_bytes += 512) {
+            std::vector<moiety_devptr> blocks(32);
+            for (moiety_devptr &block : blocks)
+                block = pool.Alloc(size_bytes, stream);
+            for (moiety_devptr block : blocks)
+                pool.Free(block, stream);
+        }
+    EXPECT_LE(pool.Stats().cached_bytes, 1 * kMiB);
+    EXPECT_GT(pool.Stats().cached_bytes, kMiB / 4);
 }
 
 // However many threads there are, and wherever they are in their first blocks.
@@ -220,7 +241,8 @@ TEST_F(Bounds, HoldForManyThreads)
     constexpr int kThreads = 512;
     moiety_pool_options options = Defaults();
     options.first_segment_bytes = 512 * kMiB;
-    options.cache_bytes = 64 * kMiB;
+    options.thread_cache_bytes = 4 * kMiB;
+    options.cache_bytes = 4 * kMiB;
     Pool pool(options);
     std::atomic<int> ready{0};
     std::atomic<bool> is_over{false};
@@ -244,39 +266,21 @@ TEST_F(Bounds, HoldForManyThreads)
     is_over = true;
     for (std::thread &thread : threads)
         thread.join();
-    // What threads have not told, and the depot's part.
-    EXPECT_LE(cached_bytes, (64 + 64 / 16 + 64 / 8) * kMiB);
+    EXPECT_LE(cached_bytes, 4 * kMiB);
     // Those that rest may have lost theirs to those that came later.
-    EXPECT_GT(cached_bytes, 4 * kMiB);
+    EXPECT_GT(cached_bytes, 256 * kKiB);
 }
 
-// Of runs longer than a quarter of the share, none.
-TEST_F(Bounds, KeepNoLongRunsInASmallPool)
-{
-    moiety_pool_options options = Defaults();
-    options.first_segment_bytes = 32 * kMiB;
-    Pool pool(options);
-    pool.Free(pool.Alloc(2 * kMiB));
-    EXPECT_EQ(2 * kMiB, pool.Stats().cached_bytes);
-    pool.Free(pool.Alloc(3 * kMiB));
-    EXPECT_EQ(2 * kMiB, pool.Stats().cached_bytes);
-}
-
-// Of small blocks larger than half of the share, none: that is 576 KiB here.
-TEST_F(Bounds, KeepNoLargeBlocksInASmallPoolThatHasGrown)
+// A 64th of a quarter of what is reserved is 48 KiB.
+TEST_F(Bounds, KeepNoLargeBlocksInASmallPool)
 {
     moiety_pool_options options = Defaults();
     options.first_segment_bytes = 12 * kMiB;
     Pool pool(options);
-    moiety_devptr first = pool.Alloc(12 * kMiB);
-    moiety_devptr second = pool.Alloc(12 * kMiB);
-    pool.Free(pool.Alloc(768 * kKiB));
+    pool.Free(pool.Alloc(64 * kKiB));
     EXPECT_EQ(0u, pool.Stats().cached_bytes);
-    EXPECT_EQ(36 * kMiB, pool.Stats().reserved_bytes_current);
-    pool.Free(pool.Alloc(192 * kKiB));
-    EXPECT_EQ(192 * kKiB, pool.Stats().cached_bytes);
-    pool.Free(first);
-    pool.Free(second);
+    pool.Free(pool.Alloc(32 * kKiB));
+    EXPECT_EQ(32 * kKiB, pool.Stats().cached_bytes);
 }
 
 } // namespace

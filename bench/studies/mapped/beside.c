@@ -5,6 +5,7 @@
  * pieces move all the time. --help says what is printed.
  */
 #include <inttypes.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +27,8 @@
 #define LARGE_ORDER_LEAST 20U /* 1 to 64 MiB */
 #define LARGE_ORDERS 6U
 #define LARGE_PLACES 24U
+/* Of the mover's, before the others begin: pieces move from then on. */
+#define FIRST_ROUNDS 256U
 /* What the mover has live is about two thirds of it. */
 #define LIMIT_BYTES (512 * MIB)
 
@@ -60,6 +63,8 @@ static struct {
     bool has_mover;
     /* Edge: none; relaxed: a wish to end, and how many are not over. */
     atomic_uint working;
+    atomic_bool
+        is_moving; /* Edge: none; relaxed: the mover had its first rounds. */
     struct worker *workers;
 } study = {.worker_count = 16, .pairs = 200000};
 
@@ -86,6 +91,10 @@ static void work(struct worker *worker)
     uint64_t random = random_start(0, worker->number);
     moiety_stream stream = bench_device_streams[worker->number];
     moiety_devptr blocks[PLACES] = {0};
+    /* relaxed: as declared. */
+    while (study.has_mover &&
+           !atomic_load_explicit(&study.is_moving, memory_order_relaxed))
+        (void)sched_yield();
     for (uint64_t i = 0; i < study.pairs && !worker->has_failed; i++) {
         moiety_devptr *block = &blocks[random_below(&random, PLACES)];
         size_t size_bytes =
@@ -105,11 +114,16 @@ static void move(struct worker *mover)
     uint64_t random = random_start(1, mover->number);
     moiety_stream stream = bench_device_streams[mover->number];
     moiety_devptr blocks[LARGE_PLACES] = {0};
+    uint64_t rounds = 0;
     /* relaxed: as declared. */
-    while (atomic_load_explicit(&study.working, memory_order_relaxed))
+    while (atomic_load_explicit(&study.working, memory_order_relaxed)) {
         (void)replace(&blocks[random_below(&random, LARGE_PLACES)],
                       size_between(&random, LARGE_ORDER_LEAST, LARGE_ORDERS),
                       stream);
+        /* relaxed: as declared. */
+        if (++rounds == FIRST_ROUNDS)
+            atomic_store_explicit(&study.is_moving, true, memory_order_relaxed);
+    }
     for (unsigned i = 0; i < LARGE_PLACES; i++)
         mover->has_failed |=
             moiety_free(study.pool, blocks[i], stream) != MOIETY_OK;
@@ -162,8 +176,10 @@ static bool measure(bool has_mover)
         return false;
     for (uint32_t i = 0; i <= count; i++)
         study.workers[i] = (struct worker){.number = i};
-    /* relaxed: the threads begin later. */
+    /* relaxed, both: the threads begin later. */
     atomic_store_explicit(&study.working, count, memory_order_relaxed);
+    /* relaxed: as above. */
+    atomic_store_explicit(&study.is_moving, false, memory_order_relaxed);
     team_run(run_thread, study.workers, sizeof(*study.workers),
              count + has_mover);
     bool is_well = moiety_pool_stats(study.pool, &stats) == MOIETY_OK;

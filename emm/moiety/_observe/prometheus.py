@@ -49,9 +49,6 @@ _METRICS = {
         "cache_lookups_total", {"result": "hit"},
         "Allocations, by whether the thread's cache served them."),
     "cache_misses": ("cache_lookups_total", {"result": "miss"}, ""),
-    "depot_exchanges": (
-        "depot_exchanges_total", {},
-        "Times that blocks in a cache went to another thread."),
     "batches_retired": (
         "batches_retired_total", {},
         "Batches of freed blocks that left caches."),

@@ -15,8 +15,6 @@ PIECE_PIXELS = 0.75
 KINDS = {
     "used": ("#2563a8", "#6ea8e0", "in use"),
     "cached": ("#3f9c5c", "#63c482", "in a thread's cache"),
-    "depot": ("#8cc49b", "#3f7a50", "left for other threads"),
-    "leaving": ("#d9a13b", "#e0b45c", "leaving a cache"),
     "retiring": ("#c4632d", "#e58a55", "freed, work not over"),
     "kept": ("#7b58a6", "#ab8ad4", "freed, kept for others"),
     "lost": ("#b3202e", "#ff6b78", "lost by a mistake"),

@@ -13,7 +13,7 @@ from bisect import bisect, bisect_left
 from moiety._observe import MAPPED
 
 _STATES = {"used": "active_allocated", "kept": "active_allocated",
-           "leaving": "active_pending_free", "retiring": "active_pending_free"}
+           "retiring": "active_pending_free"}
 _FREES = frozenset(("free", "free_sized", "free_after"))
 _OUT_OF_MEMORY = frozenset(
     ("MOIETY_E_NO_DEVICE_MEMORY", "MOIETY_E_NO_PINNED_MEMORY"))

@@ -27,23 +27,18 @@ typedef enum moiety_heap_kind {
     MOIETY_HEAP_USED = 1,
     /** A freed block in the cache of a thread; thread 0: of one that ended. */
     MOIETY_HEAP_CACHED = 2,
-    /** A freed block that a thread left for other threads of its stream. */
-    MOIETY_HEAP_DEPOT = 3,
-    /** Of earlier versions: a freed block on its way out of a thread's cache. No
-     *  interval has it any more. */
-    MOIETY_HEAP_LEAVING = 4,
     /** A freed block that waits until work is over. */
-    MOIETY_HEAP_RETIRING = 5,
+    MOIETY_HEAP_RETIRING = 3,
     /** A freed block that is kept: exported, for other processes, or a capture
      *  scope's, for its graph. Or what is free in a private arena. */
-    MOIETY_HEAP_KEPT = 6,
+    MOIETY_HEAP_KEPT = 4,
     /** Neither free nor in any block: a mistake of the program has lost it, such
      *  as a second free of a block. */
-    MOIETY_HEAP_LOST = 7
+    MOIETY_HEAP_LOST = 5
 } moiety_heap_kind;
 
 /** Kinds that there are, numbered from 0. */
-#define MOIETY_HEAP_KINDS 8U
+#define MOIETY_HEAP_KINDS 6U
 
 /* Bits of moiety_heap_interval.flags. */
 
@@ -76,13 +71,13 @@ typedef struct moiety_heap_interval {
     moiety_devptr address;
     /** What a block holds, which may be more than was asked for. */
     uint64_t size_bytes;
-    /** CACHED, DEPOT, LEAVING, RETIRING: the stream that it was freed on,
-     *  MOIETY_STREAM_ANY or MOIETY_STREAM_DONE. Otherwise 0. */
+    /** CACHED, RETIRING: the stream that it was freed on, MOIETY_STREAM_ANY or
+     *  MOIETY_STREAM_DONE. Otherwise 0. */
     moiety_stream stream;
     /** RETIRING: nanoseconds since its event was asked for; 0: not yet.
      *  Otherwise 0. */
     uint64_t age_ns;
-    /** CACHED, LEAVING: whose cache, as gettid() tells it. Otherwise 0. */
+    /** CACHED: whose cache, as gettid() tells it. Otherwise 0. */
     uint32_t thread_id;
     /** A moiety_heap_kind. */
     uint32_t kind;
@@ -121,8 +116,8 @@ typedef struct moiety_heap_snapshot moiety_heap_snapshot;
  *
  * The intervals of a segment tile it: they are in order, each begins where the
  * one before ends, and the last ends with the segment. At rest they add up to
- * what moiety_pool_stats() says: USED and KEPT to what is in use, CACHED and
- * DEPOT to what is cached, LEAVING and RETIRING to what is retiring. Not so in a
+ * what moiety_pool_stats() says: USED and KEPT to what is in use, CACHED to what is
+ * cached, RETIRING to what is retiring. Not so in a
  * checked pool: there USED has blocks with their bounds, rounded up, and those
  * that are held back, while the statistics count the bytes that were requested.
  * A pool that passes all through has no segments.
@@ -208,7 +203,7 @@ moiety_heap_snapshot_intervals(const moiety_heap_snapshot *snapshot,
                                size_t *out_count);
 
 /**
- * Names a kind: "free", "used", "cached", "depot", "leaving", "retiring",
+ * Names a kind: "free", "used", "cached", "retiring",
  * "kept", "lost".
  *
  * @param kind  As an interval has it.

@@ -26,7 +26,7 @@ extern "C" {
 #define MOIETY_OOM_FINISHED_BATCHES 0
 /** Asks the source for a segment. */
 #define MOIETY_OOM_GROW 1
-/** Empties the calling thread's caches, and what threads share. */
+/** Empties the calling thread's caches. */
 #define MOIETY_OOM_OWN_CACHE 2
 /** Empties the caches of threads that have ended. */
 #define MOIETY_OOM_ORPHANS 3
@@ -123,12 +123,11 @@ typedef struct moiety_oom_report {
     uint64_t live_count;
     /** Freed, but an event is still to come. */
     uint64_t retiring_bytes;
-    /** Free, in caches: of the calling thread, of other threads, of threads
-     *  that ended, and in the depots that threads of a stream share. */
+    /** Free, in caches: of the calling thread, of other threads, and of threads
+     *  that ended. */
     uint64_t cached_own_bytes;
     uint64_t cached_others_bytes;
     uint64_t cached_ended_bytes;
-    uint64_t cached_shared_bytes;
     /** Free, and in nobody's hands. */
     uint64_t free_bytes;
     /** The longest run of it in one piece, down to 512 bytes. */

@@ -121,15 +121,15 @@ typedef struct moiety_pool_options {
     uint64_t first_segment_bytes;
     uint64_t largest_segment_bytes;
     /** Free memory that one thread's caches may hold; 0: no caches. Default
-     *  64 MiB. Never more than a quarter of what is reserved, or 2 MiB if that
-     *  is more; an eighth of that once the pool has grown, which doubles with
-     *  each 2048 misses without growth. Blocks up to 1 MiB are not cached above
-     *  half of it or a quarter of this option; of longer ones a cache keeps the
-     *  last four, half of it together and a quarter each. [thread_cache] */
+     *  64 MiB. No more than its share: what is reserved, divided by the threads
+     *  that have caches, or 512 KiB if that is more; a quarter of that at first and
+     *  whenever the pool has grown, which doubles with each 1024 misses that need
+     *  no more memory. Of each size class and stream a thread keeps a 64th of that
+     *  at first, up to 64 blocks and 512 KiB, and more where that proves too
+     *  little; longer blocks are not cached. [thread_cache] */
     uint64_t thread_cache_bytes;
     /** The same for all threads together; 0: an eighth of what may be
-     *  reserved, and 64 MiB at least. What the threads of one stream leave for
-     *  each other is an eighth of it at most, beside that. [cache] */
+     *  reserved, and 64 MiB at least. [cache] */
     uint64_t cache_bytes;
     /** Operations that the pool notes of each thread, the last ones, for
      *  moiety_history_read(); rounded up to a power of two, 48 bytes each; up
@@ -263,7 +263,7 @@ MOIETY_API moiety_status moiety_pool_destroy(moiety_pool *pool,
  *
  * @param pool        The pool.
  * @param size_bytes  Bytes wanted; 0 gives address 0 and MOIETY_OK. Rounded up
- *                    to 512 bytes; where a cached block will do, or up to 1 MiB
+ *                    to 512 bytes; where a cached block will do, or up to 64 KiB
  *                    where the thread asks for several sizes that are alike and
  *                    memory is not short, by at most 12.5 % more.
  * @param stream      Stream that will use the block first, or
@@ -286,11 +286,11 @@ MOIETY_API moiety_status moiety_pool_destroy(moiety_pool *pool,
  *
  * Ownership: the caller's until it is freed into the same pool, by any thread.
  * Threads:   any, concurrently. Wait-free when the calling thread's cache has a
- *            block; otherwise it may wait for threads that search the same
- *            stream's memory, and for one that grows the pool. While another thread is on
- *            its way out of memory (moiety/oom.h) no cache serves at once, and
- *            this may wait for that thread's last search. The first call of a
- *            thread, and its first with a stream, takes a lock.
+ *            block; otherwise it may wait for a short lock of free memory, with
+ *            which nobody calls the driver, and for a thread that grows the pool.
+ *            While another thread is on its way out of memory (moiety/oom.h) no
+ *            cache serves at once, and this may wait for that thread's last search.
+ *            The first call of a thread, and its first with a stream, takes a lock.
  * Streams:   work already on `stream` may still be using the block's last
  *            life; work enqueued on `stream` from now on is ordered after it.
  *            In a capture scope nothing is pending on the block.
@@ -316,8 +316,10 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_alloc_aligned(
     moiety_stream stream, moiety_devptr *out);
 
 /**
- * The same as moiety_alloc(), but never waits: not for another thread, not for
- * the device. It may ask the source for memory if no other thread does.
+ * The same as moiety_alloc(), but never waits for the device, nor for another
+ * thread that grows the pool or is on its way out of memory. It may wait for a
+ * short lock of free memory, with which nobody calls the driver; and it may ask
+ * the source for memory if no other thread does.
  *
  * @return as moiety_alloc()
  * @return MOIETY_E_BUSY  There is nothing to be had without waiting.
@@ -341,8 +343,8 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_try_alloc(moiety_pool *pool,
  *
  * Ownership: as moiety_alloc()
  * Threads:   any, concurrently. Wait-free where the thread's cache has a block;
- *            else it may wait for threads that search the same stream's memory.
- *            No driver call, no callback.
+ *            else it may wait for a short lock of free memory, with which nobody
+ *            calls the driver. No driver call, no callback.
  * Streams, Context: as moiety_alloc()
  */
 MOIETY_API MOIETY_MUST_USE moiety_status
@@ -561,8 +563,8 @@ moiety_usable_size(moiety_pool *pool, moiety_devptr address, size_t *out);
  *
  * Ownership: the block stays the caller's, also after a failure.
  * Threads:   any, but not at the same time as another call with this block.
- *            May wait for threads that search the same stream's memory, and while
- *            another thread searches memory for the last time (moiety/oom.h).
+ *            It may wait for a short lock of free memory, and while another thread
+ *            searches memory for the last time (moiety/oom.h).
  * Streams:   the added bytes are as from moiety_alloc() on `stream`; those that
  *            are given back as after moiety_free() on it, and behind all streams
  *            of moiety_record_use(). Of a pool with MOIETY_POOL_NOTE_STREAMS a

@@ -60,7 +60,7 @@ typedef struct moiety_stats {
     /** Allocations that failed for want of memory.    "num_ooms" */
     uint64_t ooms;
 
-    /** Free, in caches of threads and depots.         "cached_bytes" */
+    /** Free, in caches of threads.                    "cached_bytes" */
     uint64_t cached_bytes;
     /** Freed, but an event is still to come.          "retiring_bytes" */
     uint64_t retiring_bytes;
@@ -78,8 +78,6 @@ typedef struct moiety_stats {
     uint64_t cache_hits;
     /** Allocations that it did not.                   "cache_misses" */
     uint64_t cache_misses;
-    /** Times that one thread's magazine went to another.  "depot_exchanges" */
-    uint64_t depot_exchanges;
     /** Times that what streams had freed was closed behind an event.
      *                                                 "batches_retired" */
     uint64_t batches_retired;
@@ -148,9 +146,9 @@ typedef struct moiety_stats {
      *                                          "allocated_bytes.all.peak"
      *  Hits tell nobody of it, so it may be above or below the truth: by what the
      *  magazines of caches can hold, at most `cache_bound_bytes` as it was then,
-     *  and by 256 KiB for each thread that used the pool. Never below
-     *  allocated_bytes_current. Exact in a pool that is checked or passes all
-     *  through. */
+     *  and for each thread that used the pool by 256 KiB, or a 1024th of what is
+     *  reserved if that is more. Never below allocated_bytes_current. Exact in a
+     *  pool that is checked or passes all through. */
     uint64_t allocated_bytes_peak;
 } moiety_stats;
 

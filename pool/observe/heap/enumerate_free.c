@@ -28,17 +28,6 @@ enumerated_stream_of(const struct moietyi_stream_state *stream_state)
     return stream_state->stream;
 }
 
-static void add_bundle(struct moietyi_enumerated_list *list,
-                       const struct moietyi_bundle *bundle,
-                       const struct moietyi_enumerated *where)
-{
-    struct moietyi_enumerated found = *where;
-    for (uint32_t i = 0; i < bundle->count; i++) {
-        found.address = moietyi_entry_address(bundle->entries[i]);
-        moietyi_enumerated_add(list, &found);
-    }
-}
-
 static void add_cache(struct moietyi_enumerated_list *list,
                       const struct moietyi_cache *cache)
 {
@@ -70,31 +59,10 @@ static void add_thread_states(struct moietyi_engine *engine,
     moietyi_registry_unlock();
 }
 
-static void add_depot(struct moietyi_enumerated_list *list,
-                      const struct moietyi_stream_state *stream_state)
-{
-    const struct moietyi_enumerated where = {
-        .stream = enumerated_stream_of(stream_state),
-        .kind = MOIETY_HEAP_DEPOT};
-    for (uint32_t i = 0; i < MOIETYI_SMALL_CLASSES; i++) {
-        for (unsigned j = 0; j < MOIETYI_DEPOT_PLACES; j++) {
-            /* DE.acquire. A place has one bundle, whose link means nothing. */
-            const struct moietyi_bundle *bundle = atomic_load_explicit(
-                &stream_state->depot[i][j], memory_order_acquire);
-            if (bundle)
-                add_bundle(list, bundle, &where);
-        }
-    }
-}
-
 void moietyi_enumerate_free(struct moietyi_engine *engine,
                             struct moietyi_enumerated_list *list)
 {
     add_thread_states(engine, list);
-    moietyi_lock(&engine->streams.stream_states_lock);
-    for (unsigned i = 0; i < moietyi_stream_state_count(&engine->streams); i++)
-        add_depot(list, moietyi_stream_state_at(&engine->streams, i));
-    moietyi_unlock(&engine->streams.stream_states_lock);
 }
 
 uint64_t moietyi_find_waiting(const struct moietyi_engine *engine,

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Where the blocks are that nobody uses and that are not in the buddy: in caches,
- * depots, and streams' maps.
+ * and streams' maps.
  */
 #ifndef MOIETY_POOL_OBSERVE_HEAP_ENUMERATE_FREE_H_
 #define MOIETY_POOL_OBSERVE_HEAP_ENUMERATE_FREE_H_

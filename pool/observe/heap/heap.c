@@ -24,10 +24,9 @@ struct moiety_heap_snapshot {
 };
 
 static const char *const names[] = {
-    [MOIETY_HEAP_FREE] = "free",       [MOIETY_HEAP_USED] = "used",
-    [MOIETY_HEAP_CACHED] = "cached",   [MOIETY_HEAP_DEPOT] = "depot",
-    [MOIETY_HEAP_LEAVING] = "leaving", [MOIETY_HEAP_RETIRING] = "retiring",
-    [MOIETY_HEAP_KEPT] = "kept",       [MOIETY_HEAP_LOST] = "lost",
+    [MOIETY_HEAP_FREE] = "free",     [MOIETY_HEAP_USED] = "used",
+    [MOIETY_HEAP_CACHED] = "cached", [MOIETY_HEAP_RETIRING] = "retiring",
+    [MOIETY_HEAP_KEPT] = "kept",     [MOIETY_HEAP_LOST] = "lost",
 };
 _Static_assert(sizeof(names) / sizeof(names[0]) == MOIETY_HEAP_KINDS,
                "a kind has no name");

@@ -64,7 +64,6 @@ static void stats_fill_blocks(moiety_stats *stats,
 static void fill_events(moiety_stats *stats, const uint64_t *counts)
 {
     const uint64_t *by_stream = &counts[MOIETYI_COUNT_STREAM];
-    stats->depot_exchanges = counts[MOIETYI_COUNT_DEPOT_EXCHANGES];
     stats->batches_retired = by_stream[MOIETYI_STREAM_EPOCHS];
     stats->events_recorded = by_stream[MOIETYI_STREAM_EVENTS];
     stats->context_events_recorded = by_stream[MOIETYI_STREAM_CONTEXT_EVENTS];

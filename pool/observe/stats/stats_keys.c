@@ -35,7 +35,6 @@
     KEY(unreleased_bytes, "unreleased_bytes")                                  \
     KEY(cache_hits, "cache_hits")                                              \
     KEY(cache_misses, "cache_misses")                                          \
-    KEY(depot_exchanges, "depot_exchanges")                                    \
     KEY(batches_retired, "batches_retired")                                    \
     KEY(events_recorded, "events_recorded")                                    \
     KEY(context_events_recorded, "context_events_recorded")                    \

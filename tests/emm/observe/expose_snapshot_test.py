@@ -145,7 +145,7 @@ def test_work_that_is_not_over_is_pending(driver):
         snapshot = loaded(dumped(answer))
         waiting = sum(one["size_bytes"] for one in
                       answer["pools"][0]["intervals"]
-                      if one["kind"] in ("leaving", "retiring"))
+                      if one["kind"] == "retiring")
         assert waiting >= 10 * MIB
         assert waiting == sum(one["active_size"] - one["allocated_size"]
                               for one in snapshot["segments"])

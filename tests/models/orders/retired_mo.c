@@ -1,15 +1,15 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The memory orders of a stack that is taken whole: spare bundles
- * (pool/cache/flush.c) and orphans (registry.c), for a checker of C11's memory
- * model. The links and `blocks` are plain memory of the batch's holder and
- * `contents` of who holds the blocks, so that an edge that is missing is a data
- * race. Two threads publish a batch each. One polls, and disposes of the first
- * batch; one is on the batches' stream and has a block out of the newest, done
- * or not. Both put back what is left: for nothing, or joined behind what came
- * meanwhile. At rest no block is lost. The stacks of spares are the same, that
- * of orphans is only pushed to.
+ * The memory orders of a stack that is taken whole: abandoned thread states
+ * (pool/cache/registry.c, reclaim.c), for a checker of C11's memory model. The
+ * links and `blocks` are plain memory of the batch's holder and `contents` of
+ * who holds the blocks, so that an edge that is missing is a data race. Two
+ * threads publish a batch each. One polls, and disposes of the first batch; one
+ * is on the batches' stream and has a block out of the newest, done or not. Both
+ * put back what is left: for nothing, or joined behind what came meanwhile. At
+ * rest no block is lost. It does more than the product: that puts back for
+ * nothing alone, else pushes one by one.
  *
  * Weakenings: -DMO_PUSH=memory_order_relaxed, -DMO_TAKE=memory_order_relaxed,
  * -DMO_BACK=memory_order_relaxed, -DMO_NEWER=memory_order_relaxed (the taking

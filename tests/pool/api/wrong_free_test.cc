@@ -85,7 +85,9 @@ TEST_F(WrongFree, IsSeenHoweverLateByWhichThreadAndOnWhichStream)
 TEST_F(WrongFree, OfWhatACacheHoldsIsCountedWhenItLeaves)
 {
     for (size_t size_bytes : {size_t{512}, 20 * kKiB, 100 * kKiB}) {
-        Pool pool;
+        moiety_pool_options options = pool_test::Defaults();
+        options.first_segment_bytes = size_t{128} << 20;
+        Pool pool(options);
         Stream stream;
         moiety_devptr block = pool.Alloc(size_bytes, stream);
         moiety_devptr between = pool.Alloc(size_bytes, stream);

@@ -78,11 +78,12 @@ TEST_F(Exact, BlocksHoldTheirSizeRoundedTo512Bytes)
     }
 }
 
-// Runs serve their own length alone: last_runs_test.cc.
 TEST_F(Exact, ACachedBlockServesWhatIsShorterWithinItsBucket)
 {
-    Pool pool(Defaults());
-    for (size_t size_bytes : {36 * kKiB, 576 * kKiB}) {
+    moiety_pool_options options = Defaults();
+    options.first_segment_bytes = 256 * kMiB;
+    Pool pool(options);
+    for (size_t size_bytes : {36 * kKiB, 288 * kKiB}) {
         moiety_devptr cached = Cache(pool, size_bytes);
         moiety_devptr block = pool.Alloc(size_bytes - size_bytes / 16);
         EXPECT_EQ(cached, block);
@@ -93,8 +94,10 @@ TEST_F(Exact, ACachedBlockServesWhatIsShorterWithinItsBucket)
 
 TEST_F(Exact, ACachedBlockServesNothingThatIsLonger)
 {
-    Pool pool(Defaults());
-    for (size_t size_bytes : {36 * kKiB, 576 * kKiB}) {
+    moiety_pool_options options = Defaults();
+    options.first_segment_bytes = 256 * kMiB;
+    Pool pool(options);
+    for (size_t size_bytes : {36 * kKiB, 288 * kKiB}) {
         moiety_devptr cached = Cache(pool, size_bytes - 512);
         moiety_devptr block = pool.Alloc(size_bytes);
         EXPECT_NE(cached, block);
@@ -124,36 +127,6 @@ TEST_F(Exact, AHitTakesTheBlockOnTopIfItIsLongEnough)
     EXPECT_NE(shorter, address);
     pool.Free(address);
     pool.Free(taken);
-}
-
-// So that each serves all of them.
-TEST_F(Exact, WhereSeveralLengthsAreAskedForBlocksAreAsLongAsTheirClass)
-{
-    Pool pool(Defaults());
-    moiety_devptr first = pool.Alloc(66 * kKiB);
-    moiety_devptr second = pool.Alloc(67 * kKiB);
-    EXPECT_EQ(66 * kKiB, pool.UsableSize(first));
-    EXPECT_EQ(72 * kKiB, pool.UsableSize(second));
-    pool.Free(second);
-    moiety_devptr third = pool.Alloc(72 * kKiB);
-    EXPECT_EQ(second, third);
-    pool.Free(first);
-    pool.Free(third);
-}
-
-TEST_F(Exact, OneLengthAgainAndAgainIsExactAgain)
-{
-    Pool pool(Defaults());
-    std::vector<moiety_devptr> blocks;
-    // Each in a class of its own, above what hits serve with one miss.
-    const size_t kOther = 900 * kKiB, kLength = 912 * kKiB;
-    blocks.push_back(pool.Alloc(kOther));
-    while (blocks.size() < 40)
-        blocks.push_back(pool.Alloc(kLength));
-    EXPECT_EQ(960 * kKiB, pool.UsableSize(blocks[1]));
-    EXPECT_EQ(kLength, pool.UsableSize(blocks.back()));
-    for (moiety_devptr block : blocks)
-        pool.Free(block);
 }
 
 TEST_F(Exact, AllLengthsAreExactWhileMemoryIsShort)
@@ -213,11 +186,12 @@ TEST_F(Exact, StatsCountWhatRunsHold)
         bytes += pool.UsableSize(blocks.back());
         EXPECT_EQ(bytes, pool.Stats().allocated_bytes_current);
     }
-    uint64_t cached_bytes = pool.Stats().cached_bytes;
     for (moiety_devptr block : blocks)
         pool.Free(block);
-    EXPECT_EQ(0u, pool.Stats().allocated_bytes_current);
-    EXPECT_EQ(cached_bytes + bytes, pool.Stats().cached_bytes);
+    moiety_stats stats = pool.Stats();
+    EXPECT_EQ(0u, stats.allocated_bytes_current);
+    EXPECT_EQ(stats.reserved_bytes_current,
+              stats.cached_bytes + stats.retiring_bytes + stats.free_bytes);
     pool.TrimAll();
     EXPECT_EQ(0u, pool.Stats().reserved_bytes_current);
 }

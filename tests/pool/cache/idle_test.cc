@@ -34,7 +34,7 @@ using pool_test::Pool;
 constexpr std::chrono::milliseconds kLook(15);
 constexpr int kThreads = 32;
 constexpr uint64_t kLimitBytes = 256 * kMiB;
-constexpr size_t kBlockBytes = 64 * kKiB;
+constexpr size_t kBlockBytes = 8 * kKiB;
 constexpr int kBlocks = 64;
 
 // From now on, for all threads that are made later too.
@@ -123,12 +123,12 @@ class Sleepers
     std::vector<std::thread> threads_;
 };
 
-// All but one percent of the limit, with what the sleepers hold.
+// All of the limit, with what the sleepers hold.
 std::vector<moiety_devptr> TakeNearlyAll(Pool &pool, uint64_t held_bytes)
 {
     std::vector<moiety_devptr> blocks;
-    for (uint64_t taken = held_bytes;
-         taken + kBlockBytes <= kLimitBytes / 100 * 99; taken += kBlockBytes)
+    for (uint64_t taken = held_bytes; taken + kBlockBytes <= kLimitBytes;
+         taken += kBlockBytes)
         blocks.push_back(pool.Alloc(kBlockBytes, MOIETY_STREAM_LEGACY));
     return blocks;
 }
@@ -203,7 +203,7 @@ TEST_F(IdleThreads, AreAskedWhileTheyWork)
     }
     while (pool.Stats().ladder_idle_threads < 20) {
         moiety_devptr block = 0;
-        if (moiety_alloc(pool, kLimitBytes - 4 * kMiB, MOIETY_STREAM_LEGACY,
+        if (moiety_alloc(pool, kLimitBytes - kBlockBytes, MOIETY_STREAM_LEGACY,
                          &block) == MOIETY_OK)
             pool.Free(block, MOIETY_STREAM_LEGACY);
     }
@@ -236,9 +236,10 @@ bool GetsHits(Pool &pool)
 TEST_F(IdleThreads, LeaveRoomForOneThatWorks)
 {
     moiety_pool_options options = Limited();
-    options.thread_cache_bytes = options.cache_bytes = kMiB;
+    // A class of a thread has a 64th of that, so that the sleepers have all of it.
+    options.thread_cache_bytes = options.cache_bytes = 512 * kKiB;
     Pool pool(options);
-    Sleepers sleepers(pool, MOIETY_STREAM_LEGACY);
+    Sleepers sleepers(pool, MOIETY_STREAM_LEGACY, 128);
     EXPECT_TRUE(GetsHits(pool));
     EXPECT_EQ(0u, pool.Stats().ladder_idle_threads);
     sleepers.WakeAndJoin();

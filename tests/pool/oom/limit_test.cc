@@ -16,6 +16,7 @@
 namespace
 {
 
+using oom_test::kBlock;
 using oom_test::kStream;
 using pool_test::Defaults;
 using pool_test::kKiB;
@@ -199,23 +200,26 @@ TEST_F(Ladder, EmptiesTheThreadsOwnCachesBeforeItGrows)
     moiety_pool_options options = Small();
     options.limit_bytes = 64 * kMiB;
     Pool pool(options);
-    FreeAll(pool, Fill(pool, 64 * kKiB), MOIETY_STREAM_DONE);
+    FreeAll(pool, Fill(pool, kBlock), MOIETY_STREAM_DONE);
     moiety_devptr block = pool.Alloc(8 * kMiB);
     EXPECT_EQ(8 * kMiB, pool.Stats().reserved_bytes_current);
     pool.Free(block);
 }
 
-// Before growing, and when that is refused; little is less than 1/32 of 8 MiB.
+// Before growing, and when that is refused; little is less than 1/32 of 8 MiB. A
+// class has 32 KiB at the most.
 TEST_F(Ladder, AsksAThreadAgainOnlyIfItsCachesGaveMuch)
 {
-    for (size_t freed_count : {1, 8}) {
+    for (size_t class_count : {1, 16}) {
         Pool pool(Small());
-        std::vector<moiety_devptr> blocks = Fill(pool, 64 * kKiB);
-        for (size_t i = 0; i < freed_count; i++) {
-            pool.Free(blocks.front(), MOIETY_STREAM_DONE);
-            blocks.erase(blocks.begin(), blocks.begin() + 1);
-            std::rotate(blocks.begin(), blocks.begin() + 1, blocks.end());
-        }
+        std::vector<moiety_devptr> some;
+        uint64_t bytes = 0;
+        for (size_t i = 0; i < class_count; i++)
+            for (size_t j = 0; j < 8; j++, bytes += (i + 1) * 512)
+                some.push_back(pool.Alloc((i + 1) * 512));
+        std::vector<moiety_devptr> blocks =
+            Fill(pool, 64 * kKiB, 8 * kMiB - bytes - 64 * kKiB);
+        FreeAll(pool, some, MOIETY_STREAM_DONE);
         std::vector<uint64_t> asked;
         for (int i = 0; i < 3; i++) {
             uint64_t before = pool.Stats().ladder_own_cache;
@@ -223,7 +227,7 @@ TEST_F(Ladder, AsksAThreadAgainOnlyIfItsCachesGaveMuch)
                       moiety_alloc(pool, 1 * kMiB, kStream, &address));
             asked.push_back(pool.Stats().ladder_own_cache - before);
         }
-        EXPECT_EQ((freed_count == 1 ? std::vector<uint64_t>{2, 1, 1}
+        EXPECT_EQ((class_count == 1 ? std::vector<uint64_t>{2, 1, 1}
                                     : std::vector<uint64_t>{2, 2, 1}),
                   asked);
         FreeAll(pool, blocks, MOIETY_STREAM_DONE);
@@ -233,7 +237,7 @@ TEST_F(Ladder, AsksAThreadAgainOnlyIfItsCachesGaveMuch)
 TEST_F(Ladder, EmptiesTheThreadsOwnCaches)
 {
     Pool pool(Small());
-    FreeAll(pool, Fill(pool, 64 * kKiB), MOIETY_STREAM_DONE);
+    FreeAll(pool, Fill(pool, kBlock), MOIETY_STREAM_DONE);
     moiety_devptr block = pool.Alloc(8 * kMiB);
     moiety_stats stats = pool.Stats();
     EXPECT_EQ(1u, stats.ladder_own_cache);
@@ -249,9 +253,9 @@ TEST_F(Ladder, EmptiesAlsoCachesOfOtherStreams)
     options.wait_ms = UINT32_MAX;
     Pool pool(options);
     Stream stream, other;
-    FreeAll(pool, Fill(pool, 64 * kKiB, 8 * kMiB, stream), stream);
+    FreeAll(pool, Fill(pool, kBlock, 8 * kMiB, stream), stream);
     pool.Free(pool.Alloc(8 * kMiB, other), other);
-    FreeAll(pool, Fill(pool, 64 * kKiB), MOIETY_STREAM_ANY);
+    FreeAll(pool, Fill(pool, kBlock), MOIETY_STREAM_ANY);
     pool.Free(pool.Alloc(8 * kMiB, other), other);
     EXPECT_EQ(0u, pool.Stats().ooms);
 }
@@ -260,7 +264,7 @@ TEST_F(Ladder, TakesWhatEndedThreadsLeft)
 {
     Pool pool(Small());
     std::thread([&] {
-        FreeAll(pool, Fill(pool, 64 * kKiB), MOIETY_STREAM_DONE);
+        FreeAll(pool, Fill(pool, kBlock), MOIETY_STREAM_DONE);
     }).join();
     moiety_devptr block = pool.Alloc(8 * kMiB);
     EXPECT_EQ(0u, pool.Stats().ooms);
@@ -368,7 +372,7 @@ TEST_F(Trim, GivesBackWhatTheThreadHasInItsCaches)
     for (moiety_stream freed :
          {MOIETY_STREAM_DONE, MOIETY_STREAM_ANY, MOIETY_STREAM_LEGACY,
           MOIETY_STREAM_PER_THREAD, static_cast<moiety_stream>(stream)}) {
-        FreeAll(pool, Fill(pool, 64 * kKiB), freed);
+        FreeAll(pool, Fill(pool, kBlock), freed);
         uint64_t reserved_bytes = pool.Stats().reserved_bytes_current;
         EXPECT_EQ(reserved_bytes, pool.TrimAll()) << freed;
         EXPECT_EQ(0u, pool.Stats().reserved_bytes_current);

@@ -190,7 +190,7 @@ TEST_P(OomFlightOutside, KeepsWhatItHasCached)
     options.thread_cache_bytes = Small().thread_cache_bytes;
     Pool pool(options);
     moiety_devptr kept = pool.Alloc(20 * kMiB);
-    std::vector<moiety_devptr> blocks = Fill(pool, 64 * kKiB, 2 * kMiB);
+    std::vector<moiety_devptr> blocks = Fill(pool, kBlock, 2 * kMiB);
     moiety_segment_watcher watcher = {};
     watcher.struct_size = sizeof watcher;
     watcher.user = this;
@@ -213,7 +213,7 @@ TEST_P(OomFlightOutside, KeepsWhatItHasCached)
     };
     ASSERT_EQ(MOIETY_OK, callback.AddTo(pool));
     source_.refuses = true;
-    EXPECT_EQ(0u, Fail(pool, 64 * kKiB).is_exact);
+    EXPECT_EQ(0u, Fail(pool, kBlock).is_exact);
     source_.is_empty = false;
     growing.join();
     if (IsWatcher()) {
@@ -298,11 +298,11 @@ TEST_F(OomUnderAGuard, WhatAnEndedThreadLeftLeavesALookExact)
 {
     Pool pool(Small());
     Guard guard;
-    std::vector<moiety_devptr> blocks = Fill(pool, 64 * kKiB);
+    std::vector<moiety_devptr> blocks = Fill(pool, kBlock);
     Leave(pool, blocks, {MOIETY_STREAM_ANY});
-    moiety_oom_report report = Fail(pool, 64 * kKiB);
+    moiety_oom_report report = Fail(pool, kBlock);
     EXPECT_EQ(1u, report.is_exact);
-    EXPECT_EQ(64 * kKiB, report.retiring_bytes);
+    EXPECT_EQ(kBlock, report.retiring_bytes);
     FreeAll(pool, blocks);
 }
 
@@ -310,12 +310,12 @@ TEST_F(OomUnderAGuard, WhatAnEndedThreadLeftIsFoundBesideWhatIsNotDone)
 {
     Pool pool(Small());
     Guard guard;
-    std::vector<moiety_devptr> blocks = Fill(pool, 64 * kKiB);
+    std::vector<moiety_devptr> blocks = Fill(pool, kBlock);
     Leave(pool, blocks,
           {MOIETY_STREAM_DONE, MOIETY_STREAM_ANY, MOIETY_STREAM_DONE});
-    blocks.push_back(pool.Alloc(64 * kKiB, kStream));
-    blocks.push_back(pool.Alloc(64 * kKiB, kStream));
-    Fail(pool, 64 * kKiB);
+    blocks.push_back(pool.Alloc(kBlock, kStream));
+    blocks.push_back(pool.Alloc(kBlock, kStream));
+    Fail(pool, kBlock);
     FreeAll(pool, blocks);
 }
 

@@ -14,14 +14,14 @@ static_assert(offsetof(moiety_oom_report, struct_size) == 0, "moved");
 static_assert(offsetof(moiety_oom_report, status) == 4, "moved");
 static_assert(offsetof(moiety_oom_report, pool) == 8, "moved");
 static_assert(offsetof(moiety_oom_report, requested_bytes) == 24, "moved");
-static_assert(offsetof(moiety_oom_report, steps) == 176, "moved");
-static_assert(offsetof(moiety_oom_report, streams) == 376, "moved");
+static_assert(offsetof(moiety_oom_report, steps) == 168, "moved");
+static_assert(offsetof(moiety_oom_report, streams) == 368, "moved");
 static_assert(sizeof(moiety_oom_stream) == 48, "changed");
-static_assert(offsetof(moiety_oom_report, source_name) == 760, "moved");
-static_assert(offsetof(moiety_oom_report, other_pool_count) == 792, "moved");
-static_assert(offsetof(moiety_oom_report, grow_reason) == 808, "moved");
-static_assert(offsetof(moiety_oom_report, unrecorded_bytes) == 936, "moved");
-static_assert(sizeof(moiety_oom_report) == 960, "changed");
+static_assert(offsetof(moiety_oom_report, source_name) == 752, "moved");
+static_assert(offsetof(moiety_oom_report, other_pool_count) == 784, "moved");
+static_assert(offsetof(moiety_oom_report, grow_reason) == 800, "moved");
+static_assert(offsetof(moiety_oom_report, unrecorded_bytes) == 928, "moved");
+static_assert(sizeof(moiety_oom_report) == 952, "changed");
 
 class OomReport : public OomTest
 {
@@ -44,7 +44,7 @@ TEST_F(OomReport, NeedsAPoolAndAPlace)
     report.struct_size = sizeof(report);
     EXPECT_EQ(MOIETY_E_INVALID, moiety_last_oom(nullptr, &report));
     EXPECT_EQ(MOIETY_E_INVALID, moiety_last_oom(pool, nullptr));
-    report.struct_size = 759;
+    report.struct_size = 751;
     EXPECT_EQ(MOIETY_E_INVALID, moiety_last_oom(pool, &report));
     report.struct_size = sizeof(report) + 8;
     EXPECT_EQ(MOIETY_OK, moiety_last_oom(pool, &report));
@@ -56,10 +56,10 @@ TEST_F(OomReport, FillsAnOlderStructAndNothingBehindIt)
 {
     Pool pool;
     moiety_oom_report report = {};
-    report.struct_size = 760;
+    report.struct_size = 752;
     report.source_name[0] = 'x';
     EXPECT_EQ(MOIETY_OK, moiety_last_oom(pool, &report));
-    EXPECT_EQ(760u, report.struct_size);
+    EXPECT_EQ(752u, report.struct_size);
     EXPECT_EQ('x', report.source_name[0]);
 }
 
@@ -115,7 +115,7 @@ TEST_F(OomReport, AddsUpToWhatIsReserved)
 {
     Pool pool(Small());
     Stream held;
-    std::vector<moiety_devptr> blocks = Fill(pool, 64 * kKiB);
+    std::vector<moiety_devptr> blocks = Fill(pool, kBlock);
     held.Hold();
     for (int i = 0; i < 3; i++) {
         pool.Free(blocks.back(), held);
@@ -123,18 +123,18 @@ TEST_F(OomReport, AddsUpToWhatIsReserved)
     }
     pool.Free(blocks.back(), MOIETY_STREAM_DONE);
     blocks.pop_back();
-    moiety_oom_report report = Fail(pool, 128 * kKiB);
+    moiety_oom_report report = Fail(pool, 2 * kBlock);
     EXPECT_EQ(8 * kMiB, report.limit_bytes);
     EXPECT_EQ(8 * kMiB, report.reserved_bytes);
     EXPECT_EQ(0u, report.unreleased_bytes);
     EXPECT_EQ(1u, report.segment_count);
-    EXPECT_EQ(124 * 64 * kKiB, report.live_bytes);
-    EXPECT_EQ(124u, report.live_count);
-    EXPECT_EQ(3 * 64 * kKiB, report.retiring_bytes);
-    EXPECT_EQ(64 * kKiB, report.free_bytes);
-    EXPECT_EQ(64 * kKiB, report.largest_free_bytes);
+    EXPECT_EQ(2044 * kBlock, report.live_bytes);
+    EXPECT_EQ(2044u, report.live_count);
+    EXPECT_EQ(3 * kBlock, report.retiring_bytes);
+    EXPECT_EQ(kBlock, report.free_bytes);
+    EXPECT_EQ(kBlock, report.largest_free_bytes);
     EXPECT_EQ(0u, report.cached_own_bytes + report.cached_others_bytes +
-                      report.cached_ended_bytes + report.cached_shared_bytes);
+                      report.cached_ended_bytes);
     held.Release();
     FreeAll(pool, blocks);
 }
@@ -144,7 +144,7 @@ TEST_F(OomReport, AddsUpToWhatIsReserved)
 TEST_F(OomReport, TellsWhatASleepingThreadHad)
 {
     Pool pool(Small());
-    std::vector<moiety_devptr> blocks = Fill(pool, 64 * kKiB);
+    std::vector<moiety_devptr> blocks = Fill(pool, kBlock);
     std::mutex lock;
     lock.lock();
     std::atomic<bool> is_cached{false};
@@ -155,18 +155,18 @@ TEST_F(OomReport, TellsWhatASleepingThreadHad)
     });
     while (!is_cached)
         std::this_thread::yield();
-    moiety_oom_report report = Fail(pool, 128 * kKiB);
+    moiety_oom_report report = Fail(pool, 2 * kBlock);
     EXPECT_EQ(1u, report.steps[MOIETY_OOM_IDLE_THREADS].tries);
-    EXPECT_EQ(64 * kKiB, report.steps[MOIETY_OOM_IDLE_THREADS].gave_bytes);
+    EXPECT_EQ(kBlock, report.steps[MOIETY_OOM_IDLE_THREADS].gave_bytes);
     EXPECT_EQ(0u, report.cached_others_bytes);
     EXPECT_EQ(0u, report.cached_own_bytes);
     EXPECT_EQ(0u, report.cached_ended_bytes);
-    EXPECT_EQ(64 * kKiB, report.free_bytes);
-    EXPECT_EQ(64 * kKiB, report.largest_free_bytes);
+    EXPECT_EQ(kBlock, report.free_bytes);
+    EXPECT_EQ(kBlock, report.largest_free_bytes);
     lock.unlock();
     other.join();
     blocks.pop_back();
-    blocks.push_back(pool.Alloc(64 * kKiB));
+    blocks.push_back(pool.Alloc(kBlock));
     FreeAll(pool, blocks);
 }
 
@@ -336,7 +336,7 @@ TEST_F(OomReport, IsTheThreadsOwn)
 TEST_F(OomReport, OutlivesTheThreadsCaches)
 {
     Pool pool(Small());
-    std::vector<moiety_devptr> blocks = Fill(pool, 64 * kKiB);
+    std::vector<moiety_devptr> blocks = Fill(pool, kBlock);
     std::mutex lock;
     lock.lock();
     std::atomic<bool> is_asleep{false};
@@ -350,7 +350,7 @@ TEST_F(OomReport, OutlivesTheThreadsCaches)
     });
     while (!is_asleep)
         std::this_thread::yield();
-    blocks.back() = pool.Alloc(64 * kKiB);
+    blocks.back() = pool.Alloc(kBlock);
     EXPECT_GE(pool.Stats().ladder_idle_threads, 1u);
     lock.unlock();
     other.join();

@@ -53,15 +53,15 @@ TEST_F(OomStep, GrowthIsCounted)
 TEST_F(OomStep, TheOwnCacheGives)
 {
     Pool pool(Small());
-    std::vector<moiety_devptr> blocks = Fill(pool, 64 * kKiB);
+    std::vector<moiety_devptr> blocks = Fill(pool, kBlock);
     for (int i = 0; i < 3; i++) {
         pool.Free(blocks[static_cast<size_t>(2 * i)], MOIETY_STREAM_DONE);
         blocks[static_cast<size_t>(2 * i)] = 0;
     }
-    moiety_oom_report report = Fail(pool, 128 * kKiB);
+    moiety_oom_report report = Fail(pool, 2 * kBlock);
     EXPECT_EQ(2u, report.steps[MOIETY_OOM_OWN_CACHE].tries)
         << "before the pool grows, and when it may not";
-    EXPECT_EQ(3 * 64 * kKiB, report.steps[MOIETY_OOM_OWN_CACHE].gave_bytes);
+    EXPECT_EQ(3 * kBlock, report.steps[MOIETY_OOM_OWN_CACHE].gave_bytes);
     EXPECT_EQ(2u, pool.Stats().ladder_own_cache);
     FreeAll(pool, blocks);
 }
@@ -70,11 +70,11 @@ TEST_F(OomStep, TheOwnCacheGives)
 TEST_F(OomStep, OrphansAreCounted)
 {
     Pool pool(Small());
-    std::vector<moiety_devptr> blocks = Fill(pool, 64 * kKiB);
+    std::vector<moiety_devptr> blocks = Fill(pool, kBlock);
     std::thread([&] { pool.Free(blocks[0], MOIETY_STREAM_DONE); }).join();
     blocks[0] = 0;
-    moiety_oom_report report = Fail(pool, 128 * kKiB);
-    EXPECT_EQ(64 * kKiB, report.free_bytes);
+    moiety_oom_report report = Fail(pool, 2 * kBlock);
+    EXPECT_EQ(kBlock, report.free_bytes);
     EXPECT_EQ(0u, report.cached_ended_bytes);
     EXPECT_EQ(1u, report.steps[MOIETY_OOM_ORPHANS].tries);
     EXPECT_EQ(1u, pool.Stats().ladder_orphans);
@@ -117,7 +117,7 @@ TEST_F(OomStep, HandingOverIsTakenOnlyWhereItIsAllowed)
 TEST_F(OomStep, CallbacksGive)
 {
     Pool pool(Small());
-    std::vector<moiety_devptr> blocks = Fill(pool, 64 * kKiB);
+    std::vector<moiety_devptr> blocks = Fill(pool, kBlock);
     Callback callback;
     callback.act = [&](uint64_t) {
         bool is_there = blocks[0] != 0;
@@ -126,11 +126,11 @@ TEST_F(OomStep, CallbacksGive)
         return is_there;
     };
     ASSERT_EQ(MOIETY_OK, callback.AddTo(pool));
-    moiety_oom_report report = Fail(pool, 128 * kKiB);
+    moiety_oom_report report = Fail(pool, 2 * kBlock);
     EXPECT_EQ(2u, report.callback_calls);
     EXPECT_EQ(1u, report.callback_successes);
-    EXPECT_EQ(64 * kKiB, report.steps[MOIETY_OOM_CALLBACKS].gave_bytes);
-    EXPECT_EQ(64 * kKiB, report.free_bytes);
+    EXPECT_EQ(kBlock, report.steps[MOIETY_OOM_CALLBACKS].gave_bytes);
+    EXPECT_EQ(kBlock, report.free_bytes);
     FreeAll(pool, blocks);
 }
 
@@ -229,10 +229,10 @@ TEST_F(OomPressure, WhatHitsFreeMeanwhileIsFound)
 {
     Pool pool(Small());
     Worker worker;
-    std::vector<moiety_devptr> blocks = Fill(pool, 64 * kKiB);
+    std::vector<moiety_devptr> blocks = Fill(pool, kBlock);
     worker.Do([&] {
         pool.Free(blocks[0], MOIETY_STREAM_DONE);
-        blocks[0] = pool.Alloc(64 * kKiB);
+        blocks[0] = pool.Alloc(kBlock);
     });
     Callback callback;
     callback.act = [&](uint64_t) {
@@ -244,7 +244,7 @@ TEST_F(OomPressure, WhatHitsFreeMeanwhileIsFound)
     };
     ASSERT_EQ(MOIETY_OK, callback.AddTo(pool));
     // The first two blocks are neighbours.
-    blocks[1] = pool.Alloc(128 * kKiB);
+    blocks[1] = pool.Alloc(2 * kBlock);
     blocks[0] = 0;
     EXPECT_EQ(1u, callback.calls);
     FreeAll(pool, blocks);
@@ -255,7 +255,7 @@ TEST_F(OomPressure, WhatACallbackFreesIsInReachOfOthers)
 {
     Pool pool(Small());
     Worker worker;
-    std::vector<moiety_devptr> blocks = Fill(pool, 64 * kKiB);
+    std::vector<moiety_devptr> blocks = Fill(pool, kBlock);
     moiety_devptr taken = 0;
     Callback callback;
     callback.act = [&](uint64_t) {
@@ -264,11 +264,11 @@ TEST_F(OomPressure, WhatACallbackFreesIsInReachOfOthers)
         // So that the second one could be a hit.
         for (size_t i : {size_t{0}, size_t{1}})
             pool.Free(blocks[i], MOIETY_STREAM_DONE);
-        worker.Do([&] { taken = pool.Alloc(128 * kKiB); });
+        worker.Do([&] { taken = pool.Alloc(2 * kBlock); });
         return 0;
     };
     ASSERT_EQ(MOIETY_OK, callback.AddTo(pool));
-    Fail(pool, 256 * kKiB);
+    Fail(pool, 4 * kBlock);
     blocks[0] = 0;
     blocks[1] = taken;
     FreeAll(pool, blocks);
@@ -284,7 +284,7 @@ TEST_F(OomPressure, HitsGoOnWhileAnotherWaits)
     Stream held;
     std::vector<moiety_devptr> blocks = Fill(pool, kMiB, 7 * kMiB);
     // All of the rest, so that the other gains nothing by what is freed here.
-    std::vector<moiety_devptr> rest = Fill(pool, 64 * kKiB, kMiB);
+    std::vector<moiety_devptr> rest = Fill(pool, kBlock, kMiB);
     held.Hold();
     std::thread waiting([&] {
         pool_test::SetCurrent(pool_test::PrimaryContext());
@@ -296,7 +296,7 @@ TEST_F(OomPressure, HitsGoOnWhileAnotherWaits)
     uint64_t misses = pool.Stats().cache_misses;
     for (unsigned i = 0; i < kPairs; i++) {
         pool.Free(rest[0], MOIETY_STREAM_DONE);
-        rest[0] = pool.Alloc(64 * kKiB);
+        rest[0] = pool.Alloc(kBlock);
     }
     EXPECT_LT(pool.Stats().cache_misses - misses, kPairs / 2);
     EXPECT_EQ(0u, pool.Stats().ladder_last_look) << "it still waits";
@@ -310,12 +310,12 @@ TEST_F(OomPressure, IsOverWithTheClimb)
 {
     Pool pool(Small());
     Worker worker;
-    std::vector<moiety_devptr> blocks = Fill(pool, 64 * kKiB);
-    Fail(pool, 64 * kKiB);
+    std::vector<moiety_devptr> blocks = Fill(pool, kBlock);
+    Fail(pool, kBlock);
     worker.Do([&] { pool.Free(blocks[0], MOIETY_STREAM_DONE); });
-    EXPECT_EQ(64 * kKiB, pool.Stats().cached_bytes);
+    EXPECT_EQ(kBlock, pool.Stats().cached_bytes);
     uint64_t misses = pool.Stats().cache_misses;
-    worker.Do([&] { blocks[0] = pool.Alloc(64 * kKiB); });
+    worker.Do([&] { blocks[0] = pool.Alloc(kBlock); });
     EXPECT_EQ(misses, pool.Stats().cache_misses);
     FreeAll(pool, blocks);
 }
@@ -327,9 +327,9 @@ TEST_F(OomPressure, IdleThreadsAreNotWaitedFor)
     options.wait_ms = UINT32_MAX;
     Pool pool(options);
     Worker worker;
-    std::vector<moiety_devptr> blocks = Fill(pool, 64 * kKiB);
+    std::vector<moiety_devptr> blocks = Fill(pool, kBlock);
     worker.Do([&] { pool.Free(blocks[0], MOIETY_STREAM_DONE); });
-    blocks[0] = pool.Alloc(64 * kKiB);
+    blocks[0] = pool.Alloc(kBlock);
     EXPECT_EQ(1u, pool.Stats().ladder_idle_threads);
     EXPECT_EQ(0u, pool.Stats().ladder_wait);
     FreeAll(pool, blocks);

@@ -40,6 +40,9 @@ inline moiety_oom_report LastOom(moiety_pool *pool)
     return report;
 }
 
+// Short enough for the caches of a pool of 8 MiB.
+constexpr size_t kBlock = 4 * kKiB;
+
 class OomTest : public ::testing::Test
 {
   protected:

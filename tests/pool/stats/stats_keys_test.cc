@@ -74,7 +74,6 @@ Numbers NumbersOfCaches(const moiety_stats &stats)
         {"unreleased_bytes", stats.unreleased_bytes},
         {"cache_hits", stats.cache_hits},
         {"cache_misses", stats.cache_misses},
-        {"depot_exchanges", stats.depot_exchanges},
         {"batches_retired", stats.batches_retired},
         {"events_recorded", stats.events_recorded},
         {"context_events_recorded", stats.context_events_recorded},

@@ -37,7 +37,7 @@ TEST_F(Stats, NeedAPoolAndAPlace)
     EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_stats(pool, nullptr));
 }
 
-constexpr uint32_t kFirstVersionBytes = 352;
+constexpr uint32_t kFirstVersionBytes = 344;
 static_assert(offsetof(moiety_stats, cache_bound_bytes) == kFirstVersionBytes,
               "moved");
 
