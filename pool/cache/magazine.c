@@ -212,14 +212,17 @@ static bool grant_rested(struct moietyi_thread_state *thread_state,
 
 static bool reserve_entries(struct moietyi_magazine *magazine, uint32_t blocks)
 {
+    uint32_t room = magazine->entries_room ? magazine->entries_room : 8;
     if (blocks <= magazine->entries_room)
         return true;
+    while (room < blocks)
+        room *= 2;
     moiety_devptr *entries =
-        realloc(magazine->entries, blocks * sizeof(*entries));
+        realloc(magazine->entries, room * sizeof(*entries));
     if (!entries)
         return false;
     magazine->entries = entries;
-    magazine->entries_room = blocks;
+    magazine->entries_room = room;
     return true;
 }
 

@@ -36,7 +36,9 @@ EXPANDABLE_BY_LIVE = {
     "train-checkpointed.mtrace.gz": 1.152,
     "train.mtrace.gz": 1.048,
 }
-MAPPED_BY_EXPANDABLE_MAX = 1.02
+# A replay has no work between its calls. So moves may take a good part of the time,
+# and where they do, the pool grows instead (docs/adr/0036-last-runs.md).
+MAPPED_BY_EXPANDABLE_MAX = 1.04
 SUBJECTS = ("best-fit", "moiety", "best-fit-expandable", "moiety-mapped")
 
 
