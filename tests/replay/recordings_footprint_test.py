@@ -122,7 +122,7 @@ def test_expandable_segments_take_what_a_simulation_took(name):
 
 
 @pytest.mark.parametrize("name", EXPANDABLE_BY_LIVE)
-def test_mapped_memory_is_not_above_expandable_by_more_than_2_percent(name):
+def test_mapped_memory_is_not_above_expandable_by_more_than_4_percent(name):
     assert above_expandable(peaks(name)) is None
 
 
@@ -130,7 +130,7 @@ def test_peaks_that_are_wrong_are_found():
     for bytes_, is_right in ((1048, True), (1047, False), (1049, False)):
         found = {"best-fit-expandable": bytes_, "live": 1000}
         assert (unlike_simulation(found, 1.048) is None) == is_right
-    for bytes_, is_right in ((1020, True), (1021, False)):
+    for bytes_, is_right in ((1040, True), (1041, False)):
         found = {"moiety-mapped": bytes_, "best-fit-expandable": 1000}
         assert (above_expandable(found) is None) == is_right
 
