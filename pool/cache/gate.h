@@ -3,7 +3,8 @@
  *
  * The final scan: may a search that found nothing be called exhaustion? Memory
  * can be free and yet be seen by nobody, while another thread moves it: between a
- * cache and a heap, or between the heaps of two streams. And a hole can move: be given behind a search and taken again before it.
+ * cache and a heap, or between the heaps of two streams. And a hole can move: be
+ * given behind a search and taken again before it.
  *
  * Edge IN. Every call that is no hit is a slow path: its thread state's counter
  * is odd meanwhile. The thread that searches for the last time closes the gate.

@@ -44,9 +44,9 @@ static uint32_t blocks_of(uint64_t bytes, uint32_t class_index, uint32_t most)
 }
 
 /* 0: the class is not kept. A magazine that ran dry after it overflowed has twice
- * the room: `is_short`. */
+ * the room: `has_bounced`. */
 static uint32_t next_capacity(const struct moietyi_cache *cache,
-                              uint32_t class_index, bool is_short)
+                              uint32_t class_index, bool has_bounced)
 {
     uint64_t bytes = moietyi_thread_bound(cache->thread_state->engine);
     uint64_t first = bytes / FIRST_PART;
@@ -57,7 +57,7 @@ static uint32_t next_capacity(const struct moietyi_cache *cache,
     uint32_t most = blocks_of(bytes / GROWN_PART, class_index, GROWN_BLOCKS);
     if (is_of_any(cache) || !blocks || capacity <= blocks / 2)
         return blocks;
-    capacity = is_short ? 2 * capacity : capacity;
+    capacity = has_bounced ? 2 * capacity : capacity;
     if (capacity > most)
         capacity = most;
     return capacity > blocks ? capacity : blocks;
@@ -228,11 +228,11 @@ static bool reserve_entries(struct moietyi_magazine *magazine, uint32_t blocks)
 
 /* Gives a magazine as much room as it may have now. False: it has none. */
 static bool fit_room(struct moietyi_cache *cache, uint32_t class_index,
-                     bool is_short)
+                     bool has_bounced)
 {
     struct moietyi_thread_state *thread_state = cache->thread_state;
     struct moietyi_magazine *magazine = &cache->magazines[class_index];
-    uint32_t capacity = next_capacity(cache, class_index, is_short);
+    uint32_t capacity = next_capacity(cache, class_index, has_bounced);
     if (capacity < magazine->capacity)
         close_magazine(thread_state, cache, class_index);
     uint64_t bytes = (uint64_t)(capacity - magazine->capacity) *
@@ -313,6 +313,13 @@ static bool bounds_step(struct moietyi_engine *engine, unsigned least,
     return false;
 }
 
+/* As narrow as once the pool has grown, or narrower. */
+static void bounds_be_grown(struct moietyi_engine *engine)
+{
+    while (bounds_step(engine, 0, MOIETYI_HALVINGS_GROWN, 1))
+        continue;
+}
+
 static void begin_calm(struct moietyi_engine *engine)
 {
     atomic_store_explicit(&engine->calm_misses, 0, memory_order_relaxed);
@@ -322,8 +329,7 @@ void moietyi_bounds_shrink(struct moietyi_thread_state *by)
 {
     by->calm_misses = 0;
     begin_calm(by->engine);
-    while (bounds_step(by->engine, 0, MOIETYI_HALVINGS_GROWN, 1))
-        continue;
+    bounds_be_grown(by->engine);
     if (bounds_step(by->engine, 0, MOIETYI_HALVINGS_MAX, 1))
         moietyi_count(by, MOIETYI_COUNT_SHRINKS, 1);
 }
@@ -333,8 +339,7 @@ void moietyi_bounds_note_growth(struct moietyi_engine *engine)
     begin_calm(engine);
     if (bounds_step(engine, MOIETYI_HALVINGS_GROWN, MOIETYI_HALVINGS_MAX, -1U))
         return;
-    while (bounds_step(engine, 0, MOIETYI_HALVINGS_GROWN, 1))
-        continue;
+    bounds_be_grown(engine);
 }
 
 void moietyi_bounds_stay_calm(struct moietyi_thread_state *by)

@@ -157,11 +157,11 @@ static moietyi_extent_id write_block(struct moietyi_buddy *buddy,
                                      struct moietyi_records *records,
                                      moietyi_extent_id below)
 {
-    moietyi_extent_id id =
-        records->first ? records->first : moietyi_chain_take(buddy);
+    if (!records->first)
+        records->first = moietyi_chain_take(buddy);
+    moietyi_extent_id id = moietyi_chain_pop(buddy, &records->first);
     struct moietyi_extent *extent = moietyi_extent_of(buddy, id);
     /* relaxed, all: the exchange of the inbox's head hands them on. */
-    records->first = atomic_load_explicit(&extent->below, memory_order_relaxed);
     atomic_store_explicit(&extent->grains, block->grains, memory_order_relaxed);
     atomic_store_explicit(&extent->where, moietyi_where_queued(block->start),
                           memory_order_relaxed);

@@ -113,7 +113,8 @@ uint64_t moietyi_view_free_before(const struct moietyi_view *view,
                                   moietyi_grain start, moietyi_grain end);
 
 /* At rest: checks the numbered invariants of `count` streams' heaps, all of one
- * space; NULL among them is fine. NULL, or which one is broken; `out_at` is then the grain where. */
+ * space; NULL among them is fine. NULL, or which one is broken; `out_at` is then
+ * the grain where. */
 const char *moietyi_maps_check(const struct moietyi_maps *const *maps,
                                uint32_t count, moietyi_grain *out_at);
 

@@ -195,12 +195,8 @@ void moietyi_records_leave(struct moietyi_buddy *buddy,
     if (!records->first)
         return;
     moietyi_heap_lock(buddy->done);
-    while (records->first) {
-        moietyi_extent_id id = records->first;
-        /* relaxed: the records are ours. */
-        records->first = atomic_load_explicit(
-            &moietyi_extent_of(buddy, id)->below, memory_order_relaxed);
-        moietyi_spare_put(buddy->done, id);
-    }
+    while (records->first)
+        moietyi_spare_put(buddy->done,
+                          moietyi_chain_pop(buddy, &records->first));
     moietyi_heap_unlock(buddy->done);
 }

@@ -71,6 +71,14 @@ moietyi_extent_id moietyi_chain_take(struct moietyi_buddy *buddy)
     return make_chain(buddy);
 }
 
+moietyi_extent_id moietyi_chain_pop(const struct moietyi_buddy *buddy,
+                                    moietyi_extent_id *first)
+{
+    moietyi_extent_id id = *first;
+    *first = below_of(buddy, id);
+    return id;
+}
+
 static void give_chain(struct moietyi_buddy *buddy, moietyi_extent_id first)
 {
     /* relaxed: the compare-and-swap says whether it is so. */
@@ -107,12 +115,9 @@ void moietyi_spare_stock(struct moietyi_maps *heap)
     if (heap->spare_count >= MOIETYI_RECORDS_NEEDED ||
         MOIETYI_HEAP_WEAK(RECORDS))
         return;
-    moietyi_extent_id id = moietyi_chain_take(heap->buddy);
-    while (id) {
-        moietyi_extent_id below = below_of(heap->buddy, id);
-        moietyi_spare_put(heap, id);
-        id = below;
-    }
+    moietyi_extent_id first = moietyi_chain_take(heap->buddy);
+    while (first)
+        moietyi_spare_put(heap, moietyi_chain_pop(heap->buddy, &first));
 }
 
 void moietyi_spare_trim(struct moietyi_maps *heap)
@@ -128,10 +133,8 @@ void moietyi_spare_leave(struct moietyi_maps *heap)
 
 moietyi_extent_id moietyi_spare_take(struct moietyi_maps *heap)
 {
-    moietyi_extent_id id = heap->spare;
-    heap->spare = below_of(heap->buddy, id);
     heap->spare_count--;
-    return id;
+    return moietyi_chain_pop(heap->buddy, &heap->spare);
 }
 
 void moietyi_spare_put(struct moietyi_maps *heap, moietyi_extent_id id)

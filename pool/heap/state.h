@@ -214,6 +214,9 @@ bool moietyi_hand_reserve(struct moietyi_buddy *buddy, uint32_t owner);
 #define MOIETYI_CHAIN_RECORDS 32U
 /* The first of a chain. */
 moietyi_extent_id moietyi_chain_take(struct moietyi_buddy *buddy);
+/* The first record, of which there is one; the one below is the first then. */
+moietyi_extent_id moietyi_chain_pop(const struct moietyi_buddy *buddy,
+                                    moietyi_extent_id *first);
 /* Fills the hand of a heap whose lock is held. Here and below. */
 void moietyi_spare_stock(struct moietyi_maps *heap);
 moietyi_extent_id moietyi_spare_take(struct moietyi_maps *heap);
