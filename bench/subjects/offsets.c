@@ -5,13 +5,13 @@
  * that a pool on top would ask them for. `core` is Moiety's own: no cache, no
  * streams, no lookup by address. It shows what is paid whenever the caches
  * overflow, and nothing of what a caller of moiety_alloc() pays while they do
- * not. `mutex` is the buddy that anybody would write first: free lists, and one
+ * not. `mutex` is the space that anybody would write first: free lists, and one
  * mutex around every call.
  */
 #include "bench/base/device.h"
 #include "bench/subjects/subject.h"
-#include "pool/heap/buddy.h"
-#include "pool/heap/map.h"
+#include "pool/heap/heap.h"
+#include "pool/heap/space.h"
 #include "tests/oracle/mutex_buddy.h"
 
 #define ARENA_GRAIN_BYTES ((size_t)512)
@@ -50,14 +50,14 @@ static uint64_t arena_grain(uint64_t address)
     return address / ARENA_GRAIN_BYTES - 1;
 }
 
-static struct moietyi_buddy *core;
+static struct moietyi_space *core;
 
 static const char *start_core(const struct subject_setup *setup)
 {
     uint32_t pages = arena_pages(setup->thread_count);
-    if (moietyi_buddy_create(pages, &core) != MOIETY_OK)
+    if (moietyi_space_create(pages, &core) != MOIETY_OK)
         return "no host memory for the heaps";
-    return moietyi_buddy_add(core, (moietyi_page){0}, pages)
+    return moietyi_space_add(core, (moietyi_page){0}, pages)
                ? NULL
                : "no host memory for the heaps' tables";
 }
@@ -66,7 +66,7 @@ static uint64_t alloc_core(uint32_t thread, size_t size_bytes, uint32_t stream)
 {
     (void)thread;
     (void)stream;
-    const struct moietyi_view view = {.buddy = core};
+    const struct moietyi_view view = {.space = core};
     uint64_t grains = arena_grains(size_bytes);
     uint32_t alignment = grains < ARENA_PAGE_GRAINS ? 1 : ARENA_PAGE_GRAINS;
     moietyi_grain grain;
@@ -80,13 +80,13 @@ static void free_core(uint32_t thread, uint64_t address, size_t size_bytes,
 {
     (void)thread;
     (void)stream;
-    (void)moietyi_buddy_give(core, moietyi_grain_at(arena_grain(address)),
+    (void)moietyi_space_give(core, moietyi_grain_at(arena_grain(address)),
                              arena_grains(size_bytes));
 }
 
 static void stop_core(void)
 {
-    moietyi_buddy_destroy(core);
+    moietyi_space_destroy(core);
 }
 
 const struct subject subject_core = {
@@ -105,7 +105,7 @@ static const char *start_mutex(const struct subject_setup *setup)
     uint32_t pages = arena_pages(setup->thread_count);
     listed = mutex_buddy_create(pages);
     if (!listed || !mutex_buddy_add(listed, 0, pages))
-        return "no host memory for the buddy's lists";
+        return "no host memory for the space's lists";
     return NULL;
 }
 
@@ -138,7 +138,7 @@ static void stop_mutex(void)
 
 const struct subject subject_offsets_mutex = {
     .name = "mutex",
-    .description = "a buddy with free lists and one mutex, on offsets",
+    .description = "a space with free lists and one mutex, on offsets",
     .start = start_mutex,
     .alloc = alloc_mutex,
     .free = free_mutex,

@@ -80,10 +80,10 @@ free_of_tenant(const struct moietyi_thread *thread,
     if (!tag || tag & MOIETYI_TAG_FURTHER)
         return false;
     moietyi_tag_set(tags, start, 0);
-    moietyi_buddy_set_class(engine->streams.buddy, start, bare);
+    moietyi_space_set_class(engine->streams.space, start, bare);
     if (!moietyi_hit_free_noted(route, address, bare, start)) {
         moietyi_tag_set(tags, start, tag);
-        moietyi_buddy_set_class(engine->streams.buddy, start, byte);
+        moietyi_space_set_class(engine->streams.space, start, byte);
         return false;
     }
     moietyi_account_release(&moietyi_tenant_of_tag(tag)->account,

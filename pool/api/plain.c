@@ -185,7 +185,7 @@ static moiety_status plain_release(struct moietyi_call *call,
     if (!moietyi_is_used(call->engine, address) &&
         !moietyi_tag_of(moietyi_tags(call->engine), block.start)) {
         block.byte &= (uint8_t)~MOIETYI_BYTE_SPECIAL;
-        moietyi_buddy_set_class(call->engine->streams.buddy, block.start,
+        moietyi_space_set_class(call->engine->streams.space, block.start,
                                 block.byte);
     }
     return moietyi_put(call, &block, address);

@@ -230,9 +230,9 @@ static moiety_status make_segments(struct moietyi_pool_body *body)
         .largest_bytes = body->options.largest_segment_bytes,
         .watermark_bytes = body->options.watermark_bytes,
     };
-    struct moietyi_segments_options with_buddy = options;
+    struct moietyi_segments_options with_space = options;
     moiety_status status =
-        moietyi_buddy_create(options.page_capacity, &body->buddy);
+        moietyi_space_create(options.page_capacity, &body->space);
     if (status != MOIETY_OK) {
         return moietyi_fail(status,
                             "no addresses for the tables of a pool of %llu "
@@ -241,12 +241,12 @@ static moiety_status make_segments(struct moietyi_pool_body *body)
     }
     if (body->options.flags & MOIETY_POOL_HUGE_TABLES &&
         body->first_limit_bytes >= MOIETYI_HUGE_LIMIT_BYTES)
-        moietyi_buddy_prefer_huge(body->buddy);
-    body->any_maps = moietyi_maps_create(body->buddy);
-    if (!body->any_maps)
+        moietyi_space_prefer_huge(body->space);
+    body->any_heap = moietyi_heap_create(body->space);
+    if (!body->any_heap)
         return moietyi_fail(MOIETY_E_NO_HOST_MEMORY, "no memory for a pool");
-    with_buddy.buddy = body->buddy;
-    return moietyi_segments_create(&with_buddy, &body->segments);
+    with_space.space = body->space;
+    return moietyi_segments_create(&with_space, &body->segments);
 }
 
 /* What all threads' caches together may hold. */
@@ -265,12 +265,12 @@ static moiety_status make_engine(struct moietyi_pool_body *body,
         .pool = pool,
         .driver = body->driver,
         .segments = body->segments,
-        .buddy = body->buddy,
+        .space = body->space,
         .own_context = &body->own_context,
         .thread_cache_bytes = body->options.thread_cache_bytes,
         .cache_bytes = cache_bytes(body),
         .history_entries = body->options.history_entries,
-        .any_maps = body->any_maps,
+        .any_heap = body->any_heap,
         .noted_pages = body->options.flags & MOIETY_POOL_NOTE_STREAMS
                            ? body->page_capacity
                            : 0,
@@ -284,7 +284,7 @@ static moiety_status make_exports(struct moietyi_pool_body *body)
         .driver = body->driver,
         .own_context = &body->own_context,
         .segments = body->segments,
-        .buddy = body->buddy,
+        .space = body->space,
         .mapper = is_mapped(body) ? &body->mapper : NULL,
     };
     if (!(body->options.flags & MOIETY_POOL_EXPORTABLE))
@@ -357,9 +357,9 @@ static moiety_status pool_unmake(struct moietyi_pool_body *body)
     moietyi_scopes_fini(body->scopes);
     moietyi_privates_fini(body->privates);
     moietyi_told_destroy(body->told);
-    moietyi_maps_destroy(body->any_maps);
-    if (body->buddy)
-        moietyi_buddy_destroy(body->buddy);
+    moietyi_heap_destroy(body->any_heap);
+    if (body->space)
+        moietyi_space_destroy(body->space);
     /* A context that was reset is not ours to release any more. */
     if (body->has_primary && !moietyi_context_is_lost(&body->own_context)) {
         moiety_status released = MOIETYI_CALL(

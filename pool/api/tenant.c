@@ -233,13 +233,13 @@ static void put_tag(const struct moietyi_tenant *tenant, moiety_devptr address)
     if (tenant->pool->body->ops->has_records ||
         !moietyi_grain_of(engine->lookup, address, &start))
         return;
-    uint8_t byte = moietyi_buddy_class(engine->streams.buddy, start);
+    uint8_t byte = moietyi_space_class(engine->streams.space, start);
     /* Of a block in a capture scope more is noted already. */
     moietyi_tag tag = byte & MOIETYI_BYTE_SPECIAL
                           ? tenant->tag | MOIETYI_TAG_FURTHER
                           : tenant->tag;
     moietyi_tag_set(moietyi_tags(engine), start, tag);
-    moietyi_buddy_set_class(engine->streams.buddy, start,
+    moietyi_space_set_class(engine->streams.space, start,
                             byte | MOIETYI_BYTE_SPECIAL);
 }
 

@@ -23,13 +23,13 @@ struct moietyi_engine_options {
     struct moiety_pool *pool; /* its engine is set */
     const struct moietyi_driver *driver;
     struct moietyi_segments *segments; /* outlive the engine */
-    struct moietyi_buddy *buddy;
+    struct moietyi_space *space;
     struct moietyi_context *own_context; /* outlives the engine */
     uint64_t thread_cache_bytes;
     uint64_t cache_bytes;
     uint64_t history_entries; /* of each thread; 0: none */
     uint32_t noted_pages; /* of the offset space, to note streams; 0: do not */
-    struct moietyi_maps *any_maps; /* outlive the engine: see segment.h */
+    struct moietyi_heap *any_heap; /* outlive the engine: see segment.h */
 };
 
 /* MOIETY_OK or MOIETY_E_NO_HOST_MEMORY. */
@@ -41,7 +41,7 @@ MOIETY_MUST_USE moiety_status moietyi_engine_create(
 MOIETY_MUST_USE moiety_status moietyi_engine_look(struct moietyi_engine *engine,
                                                   bool at_rest);
 /* Waits for all work of the contexts, unless that is over, and gives all that is
- * free to the buddy: what has a metadata byte then is in use. No call is under
+ * free to the space: what has a metadata byte then is in use. No call is under
  * way. MOIETY_OK, MOIETY_E_BUSY (the work cannot be waited for: nothing was done),
  * or what the driver said of work that has ended. */
 moiety_status moietyi_engine_drain(struct moietyi_engine *engine, bool is_over);
@@ -211,7 +211,7 @@ moiety_status moietyi_trim_unwatched(struct moietyi_call *call,
  * events tell: false while a capture guard is held, and with a driver that has
  * no events of contexts. Waits some microseconds for the event. */
 bool moietyi_reclaim_is_device_idle(struct moietyi_call *call);
-/* Out of which maps the call may take. */
+/* Out of which heap the call may take. */
 struct moietyi_view moietyi_call_view(const struct moietyi_call *call);
 bool moietyi_reclaim_own(struct moietyi_call *call);
 bool moietyi_reclaim_abandoned(struct moietyi_call *call);

@@ -66,7 +66,7 @@ static void engine_fill(struct moietyi_engine *engine,
     engine->cache_bytes = options->cache_bytes;
     atomic_init(&engine->halvings, MOIETYI_HALVINGS_GROWN);
     engine->streams.driver = options->driver;
-    engine->streams.buddy = options->buddy;
+    engine->streams.space = options->space;
     engine->streams.own_context = options->own_context;
     engine->streams.hooks = (struct moietyi_stream_hooks){
         forget_uses, moietyi_epochs_close_before_capture_guard, mark_guarded};
@@ -109,7 +109,7 @@ moietyi_engine_create(const struct moietyi_engine_options *options,
         return engine_no_memory();
     memset(engine, 0, sizeof(*engine));
     engine_fill(engine, options);
-    if (!moietyi_streams_init(&engine->streams, options->any_maps)) {
+    if (!moietyi_streams_init(&engine->streams, options->any_heap)) {
         free_parts(engine);
         return engine_no_memory();
     }
@@ -120,7 +120,7 @@ moietyi_engine_create(const struct moietyi_engine_options *options,
         return engine_no_memory();
     }
     options->pool->lookup = engine->lookup;
-    options->pool->classes = moietyi_buddy_classes(options->buddy);
+    options->pool->classes = moietyi_space_classes(options->space);
     options->pool->engine = engine;
     /* The kernel takes milliseconds for the first of a process with several
      * threads: not in somebody's allocation. */

@@ -17,7 +17,7 @@ uint64_t moietyi_block_grains(const struct moietyi_engine *engine,
 {
     uint8_t bare = byte & (uint8_t)~MOIETYI_BYTE_SPECIAL;
     return bare == MOIETYI_BYTE_RUN
-               ? moietyi_buddy_run_grains(engine->streams.buddy, start)
+               ? moietyi_space_run_grains(engine->streams.space, start)
                : moietyi_grains_of_byte(bare);
 }
 
@@ -36,7 +36,7 @@ moiety_status moietyi_block_at(const struct moietyi_engine *engine,
     if (!moietyi_grain_of(engine->lookup, address, &start))
         return moietyi_fail(MOIETY_E_FOREIGN,
                             "address 0x%llx is not of this pool", address);
-    uint8_t byte = moietyi_buddy_class(engine->streams.buddy, start);
+    uint8_t byte = moietyi_space_class(engine->streams.space, start);
     if (address % MOIETYI_GRAIN_BYTES || !byte) {
         return moietyi_fail(MOIETY_E_INVALID,
                             "no block starts at address 0x%llx: it is inside "
@@ -59,10 +59,10 @@ static void give_ranges(struct moietyi_thread_state *by,
 {
     if (!count)
         return;
-    for (uint32_t i = 0; i < count && !stream_state->maps; i++)
+    for (uint32_t i = 0; i < count && !stream_state->heap; i++)
         by->given_bytes += list[i].grains * MOIETYI_GRAIN_BYTES;
     uint32_t twice =
-        moietyi_give_some(by->engine->streams.buddy, stream_state->maps, list,
+        moietyi_give_some(by->engine->streams.space, stream_state->heap, list,
                           count, &by->records);
     MOIETYI_STEP("range.given");
     if (twice)
@@ -89,7 +89,7 @@ static void add_block(struct moietyi_thread_state *by, struct ranges *ranges,
     moietyi_grain start;
     uint8_t byte = 0;
     if (moietyi_grain_of(engine->lookup, address, &start))
-        byte = moietyi_buddy_end_class(engine->streams.buddy, start);
+        byte = moietyi_space_end_class(engine->streams.space, start);
     if (byte)
         add_range(ranges, start.index,
                   moietyi_block_grains(engine, start, byte));

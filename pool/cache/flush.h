@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * What a block is by its metadata, and the way of freed blocks out of a thread's
- * cache: into the maps of their stream, until an event; or, where nothing is
+ * cache: into the heap of their stream, until an event; or, where nothing is
  * pending, to what is done.
  */
 #ifndef MOIETY_POOL_CACHE_FLUSH_H_
@@ -40,7 +40,7 @@ struct moietyi_block moietyi_block_of(const struct moietyi_engine *engine,
 uint64_t moietyi_block_grains(const struct moietyi_engine *engine,
                               moietyi_grain start, uint8_t byte);
 
-/* Here and below: blocks and memory of the stream state's go to its maps, or to
+/* Here and below: blocks and memory of the stream state's go to its heap, or to
  * what is done where nothing is pending. */
 
 /* At most so many leave at once. */

@@ -45,7 +45,7 @@ struct moiety_pool {
     alignas(64) _Atomic uint64_t attention;
     /* Constant while the pool lives. */
     const struct moietyi_lookup *lookup;
-    /* Edge: none; relaxed: the buddy's metadata bytes, a block's holder's. */
+    /* Edge: none; relaxed: the space's metadata bytes, a block's holder's. */
     const _Atomic uint8_t *classes;
     struct moietyi_engine *engine;
     struct moietyi_pool_body *body; /* the facade's */

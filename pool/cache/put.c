@@ -107,7 +107,7 @@ static moietyi_tag untag(struct moietyi_engine *engine,
     moietyi_tag_set(tags, block->start, 0);
     if (!(tag & MOIETYI_TAG_FURTHER)) {
         block->byte &= (uint8_t)~MOIETYI_BYTE_SPECIAL;
-        moietyi_buddy_set_class(engine->streams.buddy, block->start,
+        moietyi_space_set_class(engine->streams.space, block->start,
                                 block->byte);
     }
     return tag;
@@ -120,7 +120,7 @@ static void retag(struct moietyi_engine *engine,
     if (!tag)
         return;
     moietyi_tag_set(moietyi_tags(engine), block->start, tag);
-    moietyi_buddy_set_class(engine->streams.buddy, block->start, block->byte);
+    moietyi_space_set_class(engine->streams.space, block->start, block->byte);
 }
 
 static void discharge(const struct moietyi_call *call,

@@ -41,10 +41,10 @@
 /* What waits for events and the call may not take before. */
 static uint64_t others_bytes(const struct moietyi_call *call)
 {
-    const struct moietyi_maps *own = moietyi_call_view(call).maps;
+    const struct moietyi_heap *own = moietyi_call_view(call).heap;
     uint64_t all_bytes = moietyi_epochs_bytes(&call->engine->streams);
-    uint64_t own_bytes = (moietyi_maps_grains(own, MOIETYI_FRESH) +
-                          moietyi_maps_grains(own, MOIETYI_AGEING)) *
+    uint64_t own_bytes = (moietyi_heap_grains(own, MOIETYI_FRESH) +
+                          moietyi_heap_grains(own, MOIETYI_AGEING)) *
                          MOIETYI_GRAIN_BYTES;
     return all_bytes > own_bytes ? all_bytes - own_bytes : 0;
 }

@@ -301,7 +301,7 @@ bool moietyi_thread_state_try_drop(struct moietyi_thread_state *thread_state)
     if (thread_state->history)
         moietyi_history_end(engine->history, thread_state->history);
     moietyi_registry_unlock();
-    moietyi_records_leave(engine->streams.buddy, &thread_state->records);
+    moietyi_records_leave(engine->streams.space, &thread_state->records);
     free(thread_state->cache_buckets);
     free(thread_state);
     return true;

@@ -53,7 +53,7 @@ static bool uncache(const struct moietyi_call *call, moietyi_grain start)
                                             call->thread_state->done};
     moiety_devptr address = moietyi_address_of(call->engine->lookup, start);
     /* Of another's block all of this may be out of date: a hint. */
-    uint8_t byte = moietyi_buddy_class(call->engine->streams.buddy, start);
+    uint8_t byte = moietyi_space_class(call->engine->streams.space, start);
     if (!byte || byte & MOIETYI_BYTE_SPECIAL)
         return false;
     struct moietyi_block block = {.start = start, .byte = byte};
@@ -71,7 +71,7 @@ static bool uncache(const struct moietyi_call *call, moietyi_grain start)
 }
 
 /* Whether grains [at, end) are free as the call sees it. What its thread has of
- * them in caches is in the maps then. */
+ * them in caches is in a heap then. */
 static bool are_free(const struct moietyi_call *call, uint64_t at, uint64_t end)
 {
     bool is_uncached = false;
@@ -93,17 +93,17 @@ void moietyi_block_mark(const struct moietyi_call *call,
                         const struct moietyi_block *block, uint64_t grains)
 {
     const struct moietyi_engine *engine = call->engine;
-    struct moietyi_buddy *buddy = engine->streams.buddy;
+    struct moietyi_space *space = engine->streams.space;
     uint8_t byte = moietyi_byte_of(moietyi_class_of_grains(grains), grains);
     if (byte == MOIETYI_BYTE_RUN)
-        moietyi_buddy_set_run_grains(buddy, block->start, grains);
+        moietyi_space_set_run_grains(space, block->start, grains);
     /* The byte says where the note is. */
     if (engine->notes)
         moietyi_note_put(
             engine->notes, block->start, byte,
             moietyi_note_at(engine->notes, block->start, block->byte));
-    moietyi_buddy_set_class(
-        buddy, block->start,
+    moietyi_space_set_class(
+        space, block->start,
         (uint8_t)(byte | (block->byte & MOIETYI_BYTE_SPECIAL)));
 }
 

@@ -28,7 +28,7 @@
 #include "pool/driver/context.h"
 #include "pool/driver/driver_table.h"
 #include "pool/heap/classes.h"
-#include "pool/heap/map.h"
+#include "pool/heap/heap.h"
 #include "pool/segment/segment.h"
 #include "pool/stream/notes.h"
 #include "pool/stream/streams.h"
@@ -106,7 +106,7 @@ struct moietyi_thread_state {
     uint32_t cache_bucket_count;
     uint32_t cache_count;
     struct moietyi_cache *done;
-    struct moietyi_records records; /* see pool/heap/map.h */
+    struct moietyi_records records; /* see pool/heap/heap.h */
     uint64_t granted_bytes;         /* capacities of all magazines */
     uint32_t calm_misses;           /* that the engine does not know of */
     struct moietyi_cache *hand;     /* where the budget's clock stands */
@@ -119,7 +119,7 @@ struct moietyi_thread_state {
     moietyi_counter counts[MOIETYI_COUNTS];
     uint64_t poor_at_bytes; /* reserved when its caches gave little, last */
     uint64_t postponed; /* caches that it could not take, ever: see reclaim.c */
-    uint64_t given_bytes;     /* ever, to the buddy */
+    uint64_t given_bytes;     /* ever, to the space */
     uint64_t looked_at_bytes; /* of these: when the watermark was looked at */
     /* Its thread's: looks at the watermark, and whether the device's work kept
      * segments above it from going back at the last one. */
@@ -148,7 +148,7 @@ struct moietyi_use {
     uint32_t stream_state_capacity;
     /* each counts this as a user */
     struct moietyi_stream_state **stream_states;
-    /* Once the block is freed and in ANY's maps: on which stream, counted too, or
+    /* Once the block is freed and in ANY's heap: on which stream, counted too, or
      * NULL; where; and how often these had been closed. */
     struct moietyi_stream_state *freed_on;
     moietyi_grain start;

@@ -92,9 +92,9 @@ void moietyi_mark_block(struct moietyi_engine *engine, moietyi_grain start,
 {
     uint8_t byte = moietyi_byte_of(class_of(request), request->size.grains);
     if (byte == MOIETYI_BYTE_RUN)
-        moietyi_buddy_set_run_grains(engine->streams.buddy, start,
+        moietyi_space_set_run_grains(engine->streams.space, start,
                                      request->size.grains);
-    moietyi_buddy_set_class(engine->streams.buddy, start, byte);
+    moietyi_space_set_class(engine->streams.space, start, byte);
 }
 
 void moietyi_note_stream(const struct moietyi_call *call, moiety_devptr address)
@@ -103,7 +103,7 @@ void moietyi_note_stream(const struct moietyi_call *call, moiety_devptr address)
     const struct moietyi_engine *engine = call->engine;
     if (engine->notes && moietyi_grain_of(engine->lookup, address, &start))
         moietyi_note_put(engine->notes, start,
-                         moietyi_buddy_class(engine->streams.buddy, start),
+                         moietyi_space_class(engine->streams.space, start),
                          call->push->stream_state->note);
 }
 
@@ -158,25 +158,25 @@ static void keep_done(struct moietyi_call *call,
     keep(call, done, request, starts, blocks);
 }
 
-/* The maps from which the call may take, beside what is done. */
-static struct moietyi_maps *maps_of(const struct moietyi_call *call)
+/* The heap from which the call may take, beside what is done. */
+static struct moietyi_heap *heap_of(const struct moietyi_call *call)
 {
     const struct moietyi_stream_state *stream_state = call->pop->stream_state;
-    struct moietyi_maps *maps =
+    struct moietyi_heap *heap =
         stream_state->kind >= MOIETYI_STREAM_STATE_STREAM &&
                 !moietyi_stream_state_is_closed(stream_state)
-            ? stream_state->maps
+            ? stream_state->heap
             : NULL;
-    return moietyi_maps_grains(maps, MOIETYI_FRESH) ||
-                   moietyi_maps_grains(maps, MOIETYI_AGEING)
-               ? maps
+    return moietyi_heap_grains(heap, MOIETYI_FRESH) ||
+                   moietyi_heap_grains(heap, MOIETYI_AGEING)
+               ? heap
                : NULL;
 }
 
 struct moietyi_view moietyi_call_view(const struct moietyi_call *call)
 {
-    return (struct moietyi_view){.buddy = call->engine->streams.buddy,
-                                 .maps = maps_of(call)};
+    return (struct moietyi_view){.space = call->engine->streams.space,
+                                 .heap = heap_of(call)};
 }
 
 /* Where a thread asks for several lengths of a class, blocks up to this are as long as

@@ -172,7 +172,7 @@ static moiety_status use_block(struct moietyi_call *call,
     int noted = uses_note(&engine->uses, address, stream_state);
     if (noted >= 0 && block) {
         moietyi_tag_note_further(moietyi_tags(engine), block->start);
-        moietyi_buddy_set_class(engine->streams.buddy, block->start,
+        moietyi_space_set_class(engine->streams.space, block->start,
                                 block->byte | MOIETYI_BYTE_SPECIAL);
     }
     pthread_mutex_unlock(&engine->uses_lock);
@@ -356,17 +356,17 @@ static bool are_idle(struct moietyi_engine *engine,
     return true;
 }
 
-/* Takes the block out of ANY's maps, where it is, and gives it to the buddy. */
+/* Takes the block out of ANY's heap, where it is, and gives it to the space. */
 static uint64_t give_used(struct moietyi_thread_state *by,
                           const struct moietyi_use *use)
 {
     struct moietyi_engine *engine = by->engine;
-    const struct moietyi_view view = {.buddy = engine->streams.buddy,
-                                      .maps = engine->streams.any->maps,
+    const struct moietyi_view view = {.space = engine->streams.space,
+                                      .heap = engine->streams.any->heap,
                                       .is_own_only = true};
     if (!moietyi_view_claim(&view, use->start, use->grains))
         return 0;
-    (void)moietyi_buddy_give(engine->streams.buddy, use->start, use->grains);
+    (void)moietyi_space_give(engine->streams.space, use->start, use->grains);
     return use->grains;
 }
 

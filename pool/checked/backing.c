@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Where a checked pool's memory comes from: the caches and the buddy, like any
+ * Where a checked pool's memory comes from: the caches and the space, like any
  * pool's, or the source for each block alone. What goes back has nothing
  * pending, so it serves any stream.
  */

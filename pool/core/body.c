@@ -44,7 +44,7 @@ static void find_in(const struct moietyi_pool_body *body,
     const uint64_t end =
         start + (uint64_t)info->page_count * MOIETYI_PAGE_GRAINS;
     uint64_t at = start;
-    while ((at = moietyi_buddy_next_class(body->buddy, moietyi_grain_at(at),
+    while ((at = moietyi_space_next_class(body->space, moietyi_grain_at(at),
                                           moietyi_grain_at(end))
                      .index) < end) {
         moiety_devptr address =

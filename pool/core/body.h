@@ -34,8 +34,8 @@ struct moietyi_pool_body {
     struct moietyi_mapper mapper; /* of a pool whose memory is mapped, */
     struct moietyi_mapped_device mapped_device; /* and its context */
     bool may_fall_back; /* to cuMemAlloc, where the driver refuses to map */
-    struct moietyi_buddy *buddy;
-    struct moietyi_maps *any_maps; /* what was freed with ANY */
+    struct moietyi_space *space;
+    struct moietyi_heap *any_heap; /* what was freed with ANY */
     struct moietyi_segments *segments;
     struct moietyi_engine *engine;
     const struct moietyi_pool_ops *ops; /* constant */

@@ -80,7 +80,7 @@ static moiety_status private_free_give(struct moietyi_call *call,
     struct moietyi_half *half = &arena->halves[side];
     moietyi_grain start = freed->block->start;
     uint64_t grains = freed->block->grains;
-    if (!moietyi_buddy_end_class(call->engine->streams.buddy, start))
+    if (!moietyi_space_end_class(call->engine->streams.space, start))
         return moietyi_fail(MOIETY_E_INVALID,
                             "the block at 0x%llx was freed before", address);
     end_tag(call, freed->block);
@@ -243,7 +243,7 @@ static uint64_t pass(struct moietyi_call *call, struct moietyi_half *half,
 {
     const struct moietyi_engine *engine = call->engine;
     moietyi_grain start = moietyi_grain_at(at);
-    uint8_t byte = moietyi_buddy_class(engine->streams.buddy, start);
+    uint8_t byte = moietyi_space_class(engine->streams.space, start);
     if (byte)
         return at + moietyi_block_grains(engine, start, byte);
     uint64_t grains =

@@ -7,15 +7,15 @@
 
 #include "pool/base/failure.h"
 
-/* So many maps of streams that have nothing in them are kept. */
+/* So many heaps of streams that have nothing in them are kept. */
 #define OWNS_MOST 32U
 
 moiety_status moietyi_half_init(struct moietyi_half *half,
                                 uint32_t page_capacity)
 {
-    moiety_status status = moietyi_buddy_create(page_capacity, &half->done);
+    moiety_status status = moietyi_space_create(page_capacity, &half->done);
     if (status == MOIETY_OK)
-        half->pending = moietyi_maps_create(half->done);
+        half->pending = moietyi_heap_create(half->done);
     if (half->pending)
         return MOIETY_OK;
     moietyi_half_fini(half);
@@ -25,7 +25,7 @@ moiety_status moietyi_half_init(struct moietyi_half *half,
 
 static void free_own(struct moietyi_private_own *own)
 {
-    moietyi_maps_destroy(own->maps);
+    moietyi_heap_destroy(own->heap);
     free(own);
 }
 
@@ -70,8 +70,8 @@ void moietyi_half_fini(struct moietyi_half *half)
     }
     end_fresh(half, 0);
     free(half->fresh);
-    moietyi_maps_destroy(half->pending);
-    moietyi_buddy_destroy(half->done);
+    moietyi_heap_destroy(half->pending);
+    moietyi_space_destroy(half->done);
     /* A thread that asked for an event of it asks in vain. */
     *half = (struct moietyi_half){.closings = half->closings};
 }
@@ -79,13 +79,13 @@ void moietyi_half_fini(struct moietyi_half *half)
 bool moietyi_half_add(struct moietyi_half *half, moietyi_page first,
                       uint32_t page_count)
 {
-    return moietyi_buddy_add(half->done, first, page_count);
+    return moietyi_space_add(half->done, first, page_count);
 }
 
 bool moietyi_half_remove(struct moietyi_half *half, uint32_t page_count,
                          moietyi_page *out_first)
 {
-    const struct moietyi_view view = {.buddy = half->done};
+    const struct moietyi_view view = {.space = half->done};
     moietyi_grain start;
     if (!moietyi_view_take(&view, (uint64_t)page_count * MOIETYI_PAGE_GRAINS,
                            MOIETYI_PAGE_GRAINS, &start))
@@ -96,7 +96,7 @@ bool moietyi_half_remove(struct moietyi_half *half, uint32_t page_count,
 
 uint32_t moietyi_half_longest(const struct moietyi_half *half)
 {
-    return moietyi_buddy_longest_page_run(half->done);
+    return moietyi_space_longest_page_run(half->done);
 }
 
 static bool private_half_is_key(const struct moietyi_private_key *one,
@@ -125,8 +125,8 @@ make_own(struct moietyi_half *half, const struct moietyi_private_key *key)
     if (!own)
         return NULL;
     own->key = *key;
-    own->maps = moietyi_maps_create(half->done);
-    if (!own->maps) {
+    own->heap = moietyi_heap_create(half->done);
+    if (!own->heap) {
         free(own);
         return NULL;
     }
@@ -140,8 +140,8 @@ static struct moietyi_view half_view(const struct moietyi_half *half,
 {
     const struct moietyi_private_own *own =
         key->note ? find_own(half, key) : NULL;
-    return (struct moietyi_view){.buddy = half->done,
-                                 .maps = own ? own->maps : NULL};
+    return (struct moietyi_view){.space = half->done,
+                                 .heap = own ? own->heap : NULL};
 }
 
 bool moietyi_half_take(struct moietyi_half *half,
@@ -160,21 +160,21 @@ bool moietyi_half_extend(struct moietyi_half *half,
     return moietyi_view_claim(&view, start, grains);
 }
 
-/* How much is free from `start` on, up to `end`, in one of the maps without a
+/* How much is free from `start` on, up to `end`, in one of the heaps without a
  * gap, and in which: `out_maps` NULL is what is done. */
 static uint64_t free_from(const struct moietyi_half *half, moietyi_grain start,
-                          moietyi_grain end, struct moietyi_maps **out_maps)
+                          moietyi_grain end, struct moietyi_heap **out_heap)
 {
-    *out_maps = NULL;
-    uint64_t grains = moietyi_buddy_free_from(half->done, start, end);
+    *out_heap = NULL;
+    uint64_t grains = moietyi_space_free_from(half->done, start, end);
     if (grains)
         return grains;
-    *out_maps = half->pending;
-    grains = moietyi_maps_free_from(half->pending, start, end);
+    *out_heap = half->pending;
+    grains = moietyi_heap_free_from(half->pending, start, end);
     for (const struct moietyi_private_own *own = half->owns; own && !grains;
          own = own->next) {
-        *out_maps = own->maps;
-        grains = moietyi_maps_free_from(own->maps, start, end);
+        *out_heap = own->heap;
+        grains = moietyi_heap_free_from(own->heap, start, end);
     }
     return grains;
 }
@@ -182,11 +182,11 @@ static uint64_t free_from(const struct moietyi_half *half, moietyi_grain start,
 static bool private_half_is_free(const struct moietyi_half *half, uint64_t at,
                                  uint64_t end)
 {
-    struct moietyi_maps *maps;
+    struct moietyi_heap *heap;
     uint64_t grains = 1;
     for (; at < end && grains; at += grains)
         grains =
-            free_from(half, moietyi_grain_at(at), moietyi_grain_at(end), &maps);
+            free_from(half, moietyi_grain_at(at), moietyi_grain_at(end), &heap);
     return grains != 0;
 }
 
@@ -199,11 +199,11 @@ moiety_status moietyi_half_claim(struct moietyi_half *half, moietyi_grain start,
         return moietyi_fail(MOIETY_E_BUSY,
                             "a part of the bytes is in use in the arena");
     while (at < end) {
-        struct moietyi_maps *maps;
+        struct moietyi_heap *heap;
         uint64_t length =
-            free_from(half, moietyi_grain_at(at), moietyi_grain_at(end), &maps);
+            free_from(half, moietyi_grain_at(at), moietyi_grain_at(end), &heap);
         const struct moietyi_view view = {
-            .buddy = half->done, .maps = maps, .is_own_only = maps != NULL};
+            .space = half->done, .heap = heap, .is_own_only = heap != NULL};
         /* Nobody else takes anything meanwhile. */
         (void)moietyi_view_claim(&view, moietyi_grain_at(at), length);
         at += length;
@@ -249,19 +249,19 @@ void moietyi_half_give(struct moietyi_half *half,
 {
     const struct moietyi_private_own *own =
         key->note ? make_own(half, key) : NULL;
-    (void)moietyi_maps_give(own ? own->maps : half->pending, start, grains);
+    (void)moietyi_heap_give(own ? own->heap : half->pending, start, grains);
 }
 
 void moietyi_half_give_done(struct moietyi_half *half, moietyi_grain start,
                             uint64_t grains)
 {
-    (void)moietyi_buddy_give(half->done, start, grains);
+    (void)moietyi_space_give(half->done, start, grains);
 }
 
-static uint64_t private_half_grains_of(const struct moietyi_maps *maps)
+static uint64_t private_half_grains_of(const struct moietyi_heap *heap)
 {
-    return moietyi_maps_grains(maps, MOIETYI_FRESH) +
-           moietyi_maps_grains(maps, MOIETYI_AGEING);
+    return moietyi_heap_grains(heap, MOIETYI_FRESH) +
+           moietyi_heap_grains(heap, MOIETYI_AGEING);
 }
 
 uint64_t moietyi_half_waiting_grains(const struct moietyi_half *half)
@@ -270,7 +270,7 @@ uint64_t moietyi_half_waiting_grains(const struct moietyi_half *half)
     for (const struct moietyi_private_own *own = half->owns; own;
          own = own->next)
         if (!own->key.scope)
-            grains += private_half_grains_of(own->maps);
+            grains += private_half_grains_of(own->heap);
     return grains;
 }
 
@@ -283,11 +283,11 @@ void moietyi_half_close(struct moietyi_half *half, uint64_t number)
 {
     if (half->number || !moietyi_half_is_waiting(half))
         return;
-    (void)moietyi_maps_close(half->pending);
+    (void)moietyi_heap_close(half->pending);
     for (const struct moietyi_private_own *own = half->owns; own;
          own = own->next)
         if (!own->key.scope)
-            (void)moietyi_maps_close(own->maps);
+            (void)moietyi_heap_close(own->heap);
     half->number = number;
     half->closings++;
 }
@@ -299,7 +299,7 @@ static void drop_empty_owns(struct moietyi_half *half)
     struct moietyi_private_own **at = &half->owns;
     while (*at) {
         struct moietyi_private_own *own = *at;
-        if (private_half_grains_of(own->maps) || kept < OWNS_MOST) {
+        if (private_half_grains_of(own->heap) || kept < OWNS_MOST) {
             kept++;
             at = &own->next;
             continue;
@@ -312,11 +312,11 @@ static void drop_empty_owns(struct moietyi_half *half)
 void moietyi_half_drain(struct moietyi_half *half)
 {
     half->number = 0;
-    (void)moietyi_maps_drain(half->pending, MOIETYI_AGEING);
+    (void)moietyi_heap_drain(half->pending, MOIETYI_AGEING);
     for (const struct moietyi_private_own *own = half->owns; own;
          own = own->next)
         if (!own->key.scope)
-            (void)moietyi_maps_drain(own->maps, MOIETYI_AGEING);
+            (void)moietyi_heap_drain(own->heap, MOIETYI_AGEING);
     drop_empty_owns(half);
 }
 
@@ -332,7 +332,7 @@ void moietyi_half_end_scope(struct moietyi_half *half, moiety_scope scope)
         }
         *at = own->next;
         /* A claim may have put the rest of a unit back; nothing is ageing. */
-        (void)moietyi_maps_drain(own->maps, MOIETYI_FRESH);
+        (void)moietyi_heap_drain(own->heap, MOIETYI_FRESH);
         free_own(own);
     }
 }
@@ -340,11 +340,11 @@ void moietyi_half_end_scope(struct moietyi_half *half, moiety_scope scope)
 uint64_t moietyi_half_pull(struct moietyi_half *half, moietyi_grain start,
                            moietyi_grain end, bool is_done_only)
 {
-    struct moietyi_maps *maps = NULL;
+    struct moietyi_heap *heap = NULL;
     uint64_t grains = is_done_only
-                          ? moietyi_buddy_free_from(half->done, start, end)
-                          : free_from(half, start, end, &maps);
+                          ? moietyi_space_free_from(half->done, start, end)
+                          : free_from(half, start, end, &heap);
     const struct moietyi_view view = {
-        .buddy = half->done, .maps = maps, .is_own_only = maps != NULL};
+        .space = half->done, .heap = heap, .is_own_only = heap != NULL};
     return grains && moietyi_view_claim(&view, start, grains) ? grains : 0;
 }

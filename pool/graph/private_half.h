@@ -2,13 +2,13 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * The free memory of one half of a private arena: what captures use, or what
- * others do. It is in maps, each with a key that says whom it may serve:
+ * others do. It is in heaps, each with a key that says whom it may serve:
  *
  *   done     everybody of the half
  *   own      one stream; of captures, one stream in one capture
  *   pending  nobody, before an event of all contexts
  *
- * Of pending maps and of those of streams outside of captures one event at a
+ * Of pending heaps and of those of streams outside of captures one event at a
  * time is waited for, by its number: closing moves what is fresh behind it, and
  * draining makes that done. The caller holds the arena's lock, and calls the
  * driver without it.
@@ -21,8 +21,8 @@
 
 #include "moiety/scope.h"
 #include "moiety/status.h"
-#include "pool/heap/buddy.h"
-#include "pool/heap/map.h"
+#include "pool/heap/heap.h"
+#include "pool/heap/space.h"
 
 /* Whom memory may serve: the stream with this note (pool/stream/notes.h), 0 for
  * none; in a capture of that scope, 0 outside of captures. */
@@ -34,7 +34,7 @@ struct moietyi_private_key {
 struct moietyi_private_own {
     struct moietyi_private_own *next;
     struct moietyi_private_key key;
-    struct moietyi_maps *maps;
+    struct moietyi_heap *heap;
 };
 
 /* A block in use that a capture got whose scope is open. */
@@ -45,11 +45,11 @@ struct moietyi_private_fresh {
 };
 
 struct moietyi_half {
-    struct moietyi_buddy *done;
-    struct moietyi_maps *pending;
+    struct moietyi_space *done;
+    struct moietyi_heap *pending;
     struct moietyi_private_own *owns;
     struct moietyi_private_fresh **fresh; /* lists by start; NULL: none yet */
-    uint64_t number;   /* of the event that ageing maps wait for; 0: none */
+    uint64_t number;   /* of the event that ageing memory waits for; 0: none */
     uint64_t closings; /* ever: which one it is that is waited for */
 };
 

@@ -168,11 +168,11 @@ void moietyi_private_forget_piece(struct moietyi_private *arena,
 uint32_t moietyi_private_remove_piece(struct moietyi_private *arena,
                                       unsigned side, moietyi_page *out_first)
 {
-    struct moietyi_buddy *done = arena->halves[side].done;
+    struct moietyi_space *done = arena->halves[side].done;
     for (struct moietyi_private_piece *at = arena->pieces; at; at = at->next) {
         uint32_t page_count = at->page_count;
         if (at->side != side ||
-            !moietyi_buddy_remove(done, at->first, page_count))
+            !moietyi_space_remove(done, at->first, page_count))
             continue;
         *out_first = at->first;
         moietyi_private_forget_piece(arena, at->first);

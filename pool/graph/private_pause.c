@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Pause and resume of an arena. The thread that has set the phase has the arena's
- * handles for itself: nothing is taken then, and what is freed changes maps only.
+ * handles for itself: nothing is taken then, and what is freed changes heaps only.
  * The lock is not held meanwhile, as the driver is called.
  */
 #include <stdlib.h>
@@ -38,7 +38,7 @@ static bool has_contents(const struct moietyi_private *arena,
 {
     uint64_t start = piece->first.index * (uint64_t)MOIETYI_PAGE_GRAINS;
     uint64_t grains = piece->page_count * (uint64_t)MOIETYI_PAGE_GRAINS;
-    return moietyi_buddy_free_from(arena->halves[piece->side].done,
+    return moietyi_space_free_from(arena->halves[piece->side].done,
                                    moietyi_grain_at(start),
                                    moietyi_grain_at(start + grains)) != grains;
 }

@@ -44,8 +44,8 @@ static moiety_devptr private_hand_out(const struct want *want,
     moiety_devptr address = moietyi_address_of(engine->lookup, start);
     moietyi_mark_block(engine, start, want->request);
     /* No cache takes it. */
-    moietyi_buddy_set_class(engine->streams.buddy, start,
-                            moietyi_buddy_class(engine->streams.buddy, start) |
+    moietyi_space_set_class(engine->streams.space, start,
+                            moietyi_space_class(engine->streams.space, start) |
                                 MOIETYI_BYTE_SPECIAL);
     moietyi_note_stream(want->call, address);
     if (want->key.scope)
@@ -116,7 +116,7 @@ static moiety_devptr borrow(const struct want *want)
     if (private_add(want, first, page_count))
         return take_here(want);
     /* It does not fail: they were there. */
-    (void)moietyi_buddy_add(arena->halves[other].done, first, page_count);
+    (void)moietyi_space_add(arena->halves[other].done, first, page_count);
     return 0;
 }
 
@@ -146,7 +146,7 @@ static moiety_status private_escalate(const struct want *want,
     if (status != MOIETY_OK)
         return status;
     (void)moietyi_grain_of(call->engine->lookup, address, &start);
-    (void)moietyi_buddy_end_class(call->engine->streams.buddy, start);
+    (void)moietyi_space_end_class(call->engine->streams.space, start);
     count_grant(call, page_count);
     *out = moietyi_page_of_grain(start);
     return MOIETY_OK;

@@ -24,7 +24,7 @@ static void scope_blocks_mark(const struct moietyi_call *call,
                               const struct moietyi_block *block)
 {
     moietyi_tag_note_further(moietyi_tags(call->engine), block->start);
-    moietyi_buddy_set_class(call->engine->streams.buddy, block->start,
+    moietyi_space_set_class(call->engine->streams.space, block->start,
                             block->byte | MOIETYI_BYTE_SPECIAL);
 }
 

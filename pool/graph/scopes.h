@@ -207,7 +207,7 @@ moiety_status moietyi_scope_no_memory(void);
 MOIETY_MUST_USE moiety_status moietyi_scope_release(struct moietyi_call *call,
                                                     moiety_scope number);
 MOIETY_MUST_USE moiety_status moietyi_scopes_release(struct moietyi_call *call);
-/* Gives what was freed to the buddy: after the engine was drained, with no call
+/* Gives what was freed to the space: after the engine was drained, with no call
  * under way. */
 void moietyi_scopes_drain(struct moietyi_scopes *scopes,
                           struct moietyi_engine *engine);

@@ -13,31 +13,31 @@ static void flip_bit(struct moietyi_bins *bins, unsigned bin)
 }
 
 void moietyi_bins_insert(struct moietyi_bins *bins,
-                         const struct moietyi_buddy *buddy,
+                         const struct moietyi_space *space,
                          moietyi_extent_id id, uint64_t grains)
 {
-    struct moietyi_extent *extent = moietyi_extent_of(buddy, id);
+    struct moietyi_extent *extent = moietyi_extent_of(space, id);
     unsigned bin = moietyi_bin_of(grains);
     moietyi_extent_id first = bins->heads[bin];
     extent->previous = 0;
     extent->next = first;
     if (first)
-        moietyi_extent_of(buddy, first)->previous = id;
+        moietyi_extent_of(space, first)->previous = id;
     else if (!MOIETYI_HEAP_WEAK(BIT))
         flip_bit(bins, bin);
     bins->heads[bin] = id;
 }
 
 void moietyi_bins_remove(struct moietyi_bins *bins,
-                         const struct moietyi_buddy *buddy,
+                         const struct moietyi_space *space,
                          moietyi_extent_id id, uint64_t grains)
 {
     unsigned bin = moietyi_bin_of(grains);
-    const struct moietyi_extent *extent = moietyi_extent_of(buddy, id);
+    const struct moietyi_extent *extent = moietyi_extent_of(space, id);
     if (extent->next && !MOIETYI_HEAP_WEAK(LIST))
-        moietyi_extent_of(buddy, extent->next)->previous = extent->previous;
+        moietyi_extent_of(space, extent->next)->previous = extent->previous;
     if (extent->previous) {
-        moietyi_extent_of(buddy, extent->previous)->next = extent->next;
+        moietyi_extent_of(space, extent->previous)->next = extent->next;
         return;
     }
     bins->heads[bin] = extent->next;

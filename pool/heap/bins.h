@@ -70,12 +70,12 @@ static inline unsigned moietyi_bins_last(const struct moietyi_bins *bins,
     return used ? word * 64 + 63U - (unsigned)__builtin_clzll(used) : 0;
 }
 
-struct moietyi_buddy;
+struct moietyi_space;
 void moietyi_bins_insert(struct moietyi_bins *bins,
-                         const struct moietyi_buddy *buddy,
+                         const struct moietyi_space *space,
                          moietyi_extent_id id, uint64_t grains);
 void moietyi_bins_remove(struct moietyi_bins *bins,
-                         const struct moietyi_buddy *buddy,
+                         const struct moietyi_space *space,
                          moietyi_extent_id id, uint64_t grains);
 
 #endif

@@ -5,32 +5,32 @@
  */
 #include "pool/heap/state.h"
 
-static const char *check_tables(const struct moietyi_buddy *buddy,
+static const char *check_tables(const struct moietyi_space *space,
                                 moietyi_extent_id id)
 {
-    uint64_t start = moietyi_start_of(buddy, id);
-    uint64_t end = moietyi_end_of(buddy, id);
-    if (start >= end || end > moietyi_space_end(buddy))
+    uint64_t start = moietyi_start_of(space, id);
+    uint64_t end = moietyi_end_of(space, id);
+    if (start >= end || end > moietyi_space_end(space))
         return "H1: an extent is not in the space";
-    if (moietyi_edge_at(buddy, start) != id ||
-        moietyi_edge_at(buddy, end - 1) != id)
+    if (moietyi_edge_at(space, start) != id ||
+        moietyi_edge_at(space, end - 1) != id)
         return "H3: an edge does not name its extent";
     for (uint64_t page =
              (start + MOIETYI_PAGE_GRAINS - 1) / MOIETYI_PAGE_GRAINS;
          page * MOIETYI_PAGE_GRAINS < end; page++)
-        if (moietyi_cover_of(buddy, page) != id)
+        if (moietyi_cover_of(space, page) != id)
             return "H3: a page does not name the extent that covers it";
     return NULL;
 }
 
-static const char *check_neighbour(const struct moietyi_buddy *buddy,
+static const char *check_neighbour(const struct moietyi_space *space,
                                    moietyi_extent_id id)
 {
-    uint64_t where = moietyi_where_of(buddy, id);
-    uint64_t end = moietyi_end_of(buddy, id);
-    if (end == moietyi_space_end(buddy))
+    uint64_t where = moietyi_where_of(space, id);
+    uint64_t end = moietyi_end_of(space, id);
+    if (end == moietyi_space_end(space))
         return NULL;
-    uint64_t next = moietyi_where_of(buddy, moietyi_edge_at(buddy, end));
+    uint64_t next = moietyi_where_of(space, moietyi_edge_at(space, end));
     return moietyi_where_is_free(next) && moietyi_where_start(next) == end &&
                    moietyi_where_owner(next) == moietyi_where_owner(where) &&
                    moietyi_where_age(next) == moietyi_where_age(where)
@@ -38,56 +38,56 @@ static const char *check_neighbour(const struct moietyi_buddy *buddy,
                : NULL;
 }
 
-static const char *check_classes(const struct moietyi_buddy *buddy,
+static const char *check_classes(const struct moietyi_space *space,
                                  moietyi_extent_id id, moietyi_grain *out_at)
 {
-    uint64_t end = moietyi_end_of(buddy, id);
-    for (uint64_t at = moietyi_start_of(buddy, id); at < end; at++) {
+    uint64_t end = moietyi_end_of(space, id);
+    for (uint64_t at = moietyi_start_of(space, id); at < end; at++) {
         *out_at = moietyi_grain_at(at);
-        if (moietyi_buddy_class(buddy, *out_at))
+        if (moietyi_space_class(space, *out_at))
             return "H6: a block starts in free memory";
     }
     return NULL;
 }
 
-static const char *check_extent(const struct moietyi_maps *heap, uint32_t age,
+static const char *check_extent(const struct moietyi_heap *heap, uint32_t age,
                                 unsigned bin, moietyi_extent_id id,
                                 moietyi_grain *out_at)
 {
-    const struct moietyi_buddy *buddy = heap->buddy;
-    uint64_t where = moietyi_where_of(buddy, id);
+    const struct moietyi_space *space = heap->space;
+    uint64_t where = moietyi_where_of(space, id);
     *out_at = moietyi_grain_at(moietyi_where_start(where));
     if (where != moietyi_where(moietyi_where_start(where), heap->owner, age))
         return "H2: a word is not of the heap and age that list it";
-    if (moietyi_bin_of(moietyi_grains_of(buddy, id)) != bin)
+    if (moietyi_bin_of(moietyi_grains_of(space, id)) != bin)
         return "H5: an extent is in the bin of another length";
-    const char *broken = check_tables(buddy, id);
+    const char *broken = check_tables(space, id);
     if (!broken)
-        broken = check_neighbour(buddy, id);
-    return broken ? broken : check_classes(buddy, id, out_at);
+        broken = check_neighbour(space, id);
+    return broken ? broken : check_classes(space, id, out_at);
 }
 
-static const char *check_bin(const struct moietyi_maps *heap, uint32_t age,
+static const char *check_bin(const struct moietyi_heap *heap, uint32_t age,
                              unsigned bin, uint64_t *grains,
                              moietyi_grain *out_at)
 {
-    const struct moietyi_buddy *buddy = heap->buddy;
+    const struct moietyi_space *space = heap->space;
     moietyi_extent_id previous = 0;
     moietyi_extent_id id = heap->bins[age].heads[bin];
     if (!id != !(moietyi_bins_used(&heap->bins[age], bin / 64) >> bin % 64 & 1))
         return "H5: a bin's bit is not so";
-    for (; id; previous = id, id = moietyi_extent_of(buddy, id)->next) {
-        if (moietyi_extent_of(buddy, id)->previous != previous)
+    for (; id; previous = id, id = moietyi_extent_of(space, id)->next) {
+        if (moietyi_extent_of(space, id)->previous != previous)
             return "H5: a list is broken";
         const char *broken = check_extent(heap, age, bin, id, out_at);
         if (broken)
             return broken;
-        *grains += moietyi_grains_of(buddy, id);
+        *grains += moietyi_grains_of(space, id);
     }
     return NULL;
 }
 
-static const char *check_heap(const struct moietyi_maps *heap,
+static const char *check_heap(const struct moietyi_heap *heap,
                               moietyi_grain *out_at)
 {
     for (uint32_t age = 0; age < MOIETYI_AGES; age++) {
@@ -104,17 +104,17 @@ static const char *check_heap(const struct moietyi_maps *heap,
     return NULL;
 }
 
-const char *moietyi_maps_check(const struct moietyi_maps *const *maps,
+const char *moietyi_heap_check(const struct moietyi_heap *const *heap,
                                uint32_t count, moietyi_grain *out_at)
 {
     const char *broken = NULL;
     for (uint32_t i = 0; i < count && !broken; i++)
-        broken = maps[i] ? check_heap(maps[i], out_at) : NULL;
+        broken = heap[i] ? check_heap(heap[i], out_at) : NULL;
     return broken;
 }
 
-const char *moietyi_buddy_check(const struct moietyi_buddy *buddy,
+const char *moietyi_space_check(const struct moietyi_space *space,
                                 moietyi_grain *out_at)
 {
-    return check_heap(buddy->done, out_at);
+    return check_heap(space->done, out_at);
 }

@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "pool/heap/buddy.h"
+#include "pool/heap/space.h"
 #include "pool/heap/units.h"
 
 #define MOIETYI_CLASSES 72U /* 512 B to 1 MiB */

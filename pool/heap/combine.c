@@ -17,12 +17,12 @@
 
 /* A block of the inbox is in no table yet. If its memory is free already, that stays
  * as it is: the caller is gone. Returns its grains. */
-static uint64_t take_in(struct moietyi_maps *heap, moietyi_extent_id id)
+static uint64_t take_in(struct moietyi_heap *heap, moietyi_extent_id id)
 {
-    struct moietyi_buddy *buddy = heap->buddy;
+    struct moietyi_space *space = heap->space;
     const struct moietyi_held held = moietyi_held_of(heap);
-    uint64_t start = moietyi_start_of(buddy, id);
-    uint64_t grains = moietyi_grains_of(buddy, id);
+    uint64_t start = moietyi_start_of(space, id);
+    uint64_t grains = moietyi_grains_of(space, id);
     if (moietyi_is_free_at(&held, start, grains))
         moietyi_spare_put(heap, id);
     else
@@ -31,7 +31,7 @@ static uint64_t take_in(struct moietyi_maps *heap, moietyi_extent_id id)
 }
 
 /* Lock held. */
-static void empty_inbox(struct moietyi_maps *heap)
+static void empty_inbox(struct moietyi_heap *heap)
 {
     /* relaxed: a look, as most inboxes are empty. */
     if (!atomic_load_explicit(&heap->inbox, memory_order_relaxed))
@@ -43,7 +43,7 @@ static void empty_inbox(struct moietyi_maps *heap)
     while (id) {
         /* relaxed: by the exchange. */
         moietyi_extent_id below = atomic_load_explicit(
-            &moietyi_extent_of(heap->buddy, id)->below, memory_order_relaxed);
+            &moietyi_extent_of(heap->space, id)->below, memory_order_relaxed);
         grains += take_in(heap, id);
         id = below;
     }
@@ -52,7 +52,7 @@ static void empty_inbox(struct moietyi_maps *heap)
                               memory_order_relaxed);
 }
 
-static void begin(struct moietyi_maps *heap)
+static void begin(struct moietyi_heap *heap)
 {
     moietyi_spare_stock(heap);
     empty_inbox(heap);
@@ -66,7 +66,7 @@ static void finish(struct moietyi_heap_call *call)
 }
 
 /* Those that were left, in their order; lock held. */
-static void do_calls(struct moietyi_maps *heap)
+static void do_calls(struct moietyi_heap *heap)
 {
     struct moietyi_heap_call *in_order = NULL;
     /* relaxed: a look. */
@@ -91,7 +91,7 @@ static void do_calls(struct moietyi_maps *heap)
     }
 }
 
-static bool is_any_left(struct moietyi_maps *heap)
+static bool is_any_left(struct moietyi_heap *heap)
 {
     /* HI, by order of seq_cst: after the lock was let go of, as who leaves something
      * looks at the lock after that. Both. */
@@ -101,7 +101,7 @@ static bool is_any_left(struct moietyi_maps *heap)
 }
 
 /* After the lock was let go of. */
-static void wake_sleepers(struct moietyi_maps *heap)
+static void wake_sleepers(struct moietyi_heap *heap)
 {
     /* HS, by order of seq_cst: who is not counted yet looks at the lock after this,
      * and sees by HK that its call is done. */
@@ -113,13 +113,13 @@ static void wake_sleepers(struct moietyi_maps *heap)
                   NULL, 0);
 }
 
-void moietyi_heap_lock(struct moietyi_maps *heap)
+void moietyi_heap_lock(struct moietyi_heap *heap)
 {
     moietyi_heap_lock_take(&heap->lock);
     begin(heap);
 }
 
-bool moietyi_heap_try_lock(struct moietyi_maps *heap)
+bool moietyi_heap_try_lock(struct moietyi_heap *heap)
 {
     if (!moietyi_heap_lock_is_open(&heap->lock) ||
         !moietyi_heap_lock_try(&heap->lock))
@@ -128,7 +128,7 @@ bool moietyi_heap_try_lock(struct moietyi_maps *heap)
     return true;
 }
 
-void moietyi_heap_unlock(struct moietyi_maps *heap)
+void moietyi_heap_unlock(struct moietyi_heap *heap)
 {
     do {
         empty_inbox(heap);
@@ -140,7 +140,7 @@ void moietyi_heap_unlock(struct moietyi_maps *heap)
 }
 
 /* Does all that is left, if nobody else is at it. */
-static void help(struct moietyi_maps *heap)
+static void help(struct moietyi_heap *heap)
 {
     /* HK; HI, by order of seq_cst: after something was left. */
     if (atomic_load_explicit(&heap->lock.state, memory_order_seq_cst) ==
@@ -152,15 +152,15 @@ static void help(struct moietyi_maps *heap)
 /* --- frees, which wait for nobody --- */
 
 /* A record of the block, in front of record `below`. */
-static moietyi_extent_id write_block(struct moietyi_buddy *buddy,
+static moietyi_extent_id write_block(struct moietyi_space *space,
                                      const struct moietyi_interval *block,
                                      struct moietyi_records *records,
                                      moietyi_extent_id below)
 {
     if (!records->first)
-        records->first = moietyi_chain_take(buddy);
-    moietyi_extent_id id = moietyi_chain_pop(buddy, &records->first);
-    struct moietyi_extent *extent = moietyi_extent_of(buddy, id);
+        records->first = moietyi_chain_take(space);
+    moietyi_extent_id id = moietyi_chain_pop(space, &records->first);
+    struct moietyi_extent *extent = moietyi_extent_of(space, id);
     /* relaxed, all: the exchange of the inbox's head hands them on. */
     atomic_store_explicit(&extent->grains, block->grains, memory_order_relaxed);
     atomic_store_explicit(&extent->where, moietyi_where_queued(block->start),
@@ -169,15 +169,15 @@ static moietyi_extent_id write_block(struct moietyi_buddy *buddy,
     return id;
 }
 
-static void leave_blocks(struct moietyi_maps *heap,
+static void leave_blocks(struct moietyi_heap *heap,
                          const struct moietyi_interval *blocks, uint32_t count,
                          struct moietyi_records *records)
 {
-    moietyi_extent_id last = write_block(heap->buddy, &blocks[0], records, 0);
+    moietyi_extent_id last = write_block(heap->space, &blocks[0], records, 0);
     moietyi_extent_id first = last;
     uint64_t grains = blocks[0].grains;
     for (uint32_t i = 1; i < count; i++) {
-        first = write_block(heap->buddy, &blocks[i], records, first);
+        first = write_block(heap->space, &blocks[i], records, first);
         grains += blocks[i].grains;
     }
     atomic_fetch_add_explicit(&heap->inbox_grains, grains,
@@ -186,7 +186,7 @@ static void leave_blocks(struct moietyi_maps *heap,
     moietyi_extent_id seen =
         atomic_load_explicit(&heap->inbox, memory_order_relaxed);
     do { /* relaxed: as above. */
-        atomic_store_explicit(&moietyi_extent_of(heap->buddy, last)->below,
+        atomic_store_explicit(&moietyi_extent_of(heap->space, last)->below,
                               seen, memory_order_relaxed);
         /* HI.release, and before the look at the lock by order of seq_cst. */
     } while (!atomic_compare_exchange_weak_explicit(&heap->inbox, &seen, first,
@@ -194,7 +194,7 @@ static void leave_blocks(struct moietyi_maps *heap,
                                                     memory_order_relaxed));
 }
 
-uint32_t moietyi_heap_free(struct moietyi_maps *heap,
+uint32_t moietyi_heap_free(struct moietyi_heap *heap,
                            const struct moietyi_interval *blocks,
                            uint32_t count, struct moietyi_records *records)
 {
@@ -222,7 +222,7 @@ uint32_t moietyi_heap_free(struct moietyi_maps *heap,
 
 /* --- calls, which wait for what they find --- */
 
-static void leave_call(struct moietyi_maps *heap,
+static void leave_call(struct moietyi_heap *heap,
                        struct moietyi_heap_call *call)
 {
     /* relaxed: the list's own order is HI's. */
@@ -241,7 +241,7 @@ static bool is_call_done(const struct moietyi_heap_call *call)
     return atomic_load_explicit(&call->is_done, memory_order_acquire);
 }
 
-static void sleep_until_done(struct moietyi_maps *heap,
+static void sleep_until_done(struct moietyi_heap *heap,
                              const struct moietyi_heap_call *call)
 {
     /* HS, by order of seq_cst. */
@@ -263,7 +263,7 @@ static void sleep_until_done(struct moietyi_maps *heap,
 
 /* Whoever had the lock looks at what is left after it let go of it: nobody who waits
  * has to, and all of them would take its line from those who need it. */
-static void await_call(struct moietyi_maps *heap,
+static void await_call(struct moietyi_heap *heap,
                        const struct moietyi_heap_call *call)
 {
     unsigned pauses = 1;
@@ -277,7 +277,7 @@ static void await_call(struct moietyi_maps *heap,
     sleep_until_done(heap, call);
 }
 
-void moietyi_heap_do(struct moietyi_maps *heap, struct moietyi_heap_call *call)
+void moietyi_heap_do(struct moietyi_heap *heap, struct moietyi_heap_call *call)
 {
     if (moietyi_heap_try_lock(heap)) {
         call->run(call, heap);

@@ -18,13 +18,13 @@
  * line: the holder has to fetch it. */
 struct moietyi_heap_call {
     /* With the heap's lock, by any thread. It may take DONE's lock besides. */
-    void (*run)(struct moietyi_heap_call *call, struct moietyi_maps *heap);
+    void (*run)(struct moietyi_heap_call *call, struct moietyi_heap *heap);
     struct moietyi_heap_call *next;
     /* Edge HC: done (release) -> the caller (acquire). */
     _Atomic bool is_done;
 };
 
 /* Returns once it is done. */
-void moietyi_heap_do(struct moietyi_maps *heap, struct moietyi_heap_call *call);
+void moietyi_heap_do(struct moietyi_heap *heap, struct moietyi_heap_call *call);
 
 #endif

@@ -5,7 +5,7 @@
  */
 #include "pool/heap/state.h"
 
-struct moietyi_maps *moietyi_holder_of(const struct moietyi_held *held,
+struct moietyi_heap *moietyi_holder_of(const struct moietyi_held *held,
                                        uint64_t where)
 {
     uint32_t owner = moietyi_where_owner(where);
@@ -22,27 +22,27 @@ struct moietyi_maps *moietyi_holder_of(const struct moietyi_held *held,
 
 /* --- the tables --- */
 
-static void set_edges(struct moietyi_buddy *buddy, moietyi_extent_id id,
+static void set_edges(struct moietyi_space *space, moietyi_extent_id id,
                       uint64_t start, uint64_t grains)
 {
     /* relaxed: extent.h says who believes them. */
-    atomic_store_explicit(moietyi_edge_of(buddy, start), id,
+    atomic_store_explicit(moietyi_edge_of(space, start), id,
                           memory_order_relaxed);
     if (!MOIETYI_HEAP_WEAK(LAST_EDGE)) /* relaxed: as above. */
-        atomic_store_explicit(moietyi_edge_of(buddy, start + grains - 1), id,
+        atomic_store_explicit(moietyi_edge_of(space, start + grains - 1), id,
                               memory_order_relaxed);
 }
 
 /* Of the pages whose first grain is in [start, end). */
-static void set_covers(struct moietyi_buddy *buddy, moietyi_extent_id id,
+static void set_covers(struct moietyi_space *space, moietyi_extent_id id,
                        uint64_t start, uint64_t end)
 {
     uint64_t page = (start + MOIETYI_PAGE_GRAINS - 1) / MOIETYI_PAGE_GRAINS;
     for (; page * MOIETYI_PAGE_GRAINS < end; page++) /* relaxed: as above. */
-        atomic_store_explicit(&buddy->covers[page], id, memory_order_relaxed);
+        atomic_store_explicit(&space->covers[page], id, memory_order_relaxed);
 }
 
-static void count_grains(struct moietyi_maps *heap, uint32_t age, uint64_t by)
+static void count_grains(struct moietyi_heap *heap, uint32_t age, uint64_t by)
 {
     /* relaxed: by the lock. */
     atomic_store_explicit(&heap->grains[age], moietyi_sum_of(heap, age) + by,
@@ -50,77 +50,77 @@ static void count_grains(struct moietyi_maps *heap, uint32_t age, uint64_t by)
 }
 
 /* The record and the tables say this, but for covers. */
-static void write_extent(const struct moietyi_maps *heap, moietyi_extent_id id,
+static void write_extent(const struct moietyi_heap *heap, moietyi_extent_id id,
                          uint64_t start, uint64_t grains, uint32_t age)
 {
-    struct moietyi_buddy *buddy = heap->buddy;
-    struct moietyi_extent *extent = moietyi_extent_of(buddy, id);
+    struct moietyi_space *space = heap->space;
+    struct moietyi_extent *extent = moietyi_extent_of(space, id);
     /* relaxed: by the lock, both. */
     atomic_store_explicit(&extent->grains, grains, memory_order_relaxed);
     if (!MOIETYI_HEAP_WEAK(WORD)) /* relaxed: as above. */
         atomic_store_explicit(&extent->where,
                               moietyi_where(start, heap->owner, age),
                               memory_order_relaxed);
-    set_edges(buddy, id, start, grains);
+    set_edges(space, id, start, grains);
 }
 
 /* An extent that is in no bin becomes this one; its covers are set. */
-static void list_extent(struct moietyi_maps *heap, moietyi_extent_id id,
+static void list_extent(struct moietyi_heap *heap, moietyi_extent_id id,
                         uint64_t start, uint64_t grains, uint32_t age)
 {
     write_extent(heap, id, start, grains, age);
-    moietyi_bins_insert(&heap->bins[age], heap->buddy, id, grains);
+    moietyi_bins_insert(&heap->bins[age], heap->space, id, grains);
     count_grains(heap, age, grains);
 }
 
 /* One that is in a bin becomes a part of what it was. */
-static void shorten_extent(struct moietyi_maps *heap, moietyi_extent_id id,
+static void shorten_extent(struct moietyi_heap *heap, moietyi_extent_id id,
                            uint64_t start, uint64_t grains, uint32_t age)
 {
     struct moietyi_bins *bins = &heap->bins[age];
-    uint64_t before = moietyi_grains_of(heap->buddy, id);
+    uint64_t before = moietyi_grains_of(heap->space, id);
     write_extent(heap, id, start, grains, age);
     if (moietyi_bin_of(before) != moietyi_bin_of(grains)) {
-        moietyi_bins_remove(bins, heap->buddy, id, before);
-        moietyi_bins_insert(bins, heap->buddy, id, grains);
+        moietyi_bins_remove(bins, heap->space, id, before);
+        moietyi_bins_insert(bins, heap->space, id, grains);
     }
     count_grains(heap, age, grains - before);
 }
 
-static void unlist_extent(struct moietyi_maps *heap, moietyi_extent_id id)
+static void unlist_extent(struct moietyi_heap *heap, moietyi_extent_id id)
 {
-    struct moietyi_buddy *buddy = heap->buddy;
-    uint32_t age = moietyi_where_age(moietyi_where_of(buddy, id));
-    uint64_t grains = moietyi_grains_of(buddy, id);
-    moietyi_bins_remove(&heap->bins[age], buddy, id, grains);
+    struct moietyi_space *space = heap->space;
+    uint32_t age = moietyi_where_age(moietyi_where_of(space, id));
+    uint64_t grains = moietyi_grains_of(space, id);
+    moietyi_bins_remove(&heap->bins[age], space, id, grains);
     if (!MOIETYI_HEAP_WEAK(SUM))
         count_grains(heap, age, -grains);
 }
 
 /* --- neighbours --- */
 
-moietyi_extent_id moietyi_extent_behind(const struct moietyi_buddy *buddy,
+moietyi_extent_id moietyi_extent_behind(const struct moietyi_space *space,
                                         uint64_t end)
 {
-    if (end >= moietyi_space_end(buddy))
+    if (end >= moietyi_space_end(space))
         return 0;
-    moietyi_extent_id id = moietyi_edge_at(buddy, end);
-    uint64_t where = moietyi_where_of(buddy, id);
+    moietyi_extent_id id = moietyi_edge_at(space, end);
+    uint64_t where = moietyi_where_of(space, id);
     return moietyi_where_is_free(where) && (moietyi_where_start(where) == end ||
                                             MOIETYI_HEAP_WEAK(JOIN_START))
                ? id
                : 0;
 }
 
-moietyi_extent_id moietyi_extent_before(const struct moietyi_buddy *buddy,
+moietyi_extent_id moietyi_extent_before(const struct moietyi_space *space,
                                         uint64_t start)
 {
     if (start == 0)
         return 0;
-    moietyi_extent_id id = moietyi_edge_at(buddy, start - 1);
-    uint64_t where = moietyi_where_of(buddy, id);
+    moietyi_extent_id id = moietyi_edge_at(space, start - 1);
+    uint64_t where = moietyi_where_of(space, id);
     return moietyi_where_is_free(where) &&
-                   (moietyi_where_start(where) + moietyi_grains_of(buddy, id) ==
+                   (moietyi_where_start(where) + moietyi_grains_of(space, id) ==
                         start ||
                     MOIETYI_HEAP_WEAK(JOIN_END))
                ? id
@@ -131,15 +131,15 @@ moietyi_extent_id moietyi_extent_before(const struct moietyi_buddy *buddy,
 bool moietyi_is_free_at(const struct moietyi_held *held, uint64_t start,
                         uint64_t grains)
 {
-    const struct moietyi_buddy *buddy = held->hand->buddy;
-    uint64_t first = moietyi_where_of(buddy, moietyi_edge_at(buddy, start));
-    moietyi_extent_id id = moietyi_edge_at(buddy, start + grains - 1);
-    uint64_t last = moietyi_where_of(buddy, id);
+    const struct moietyi_space *space = held->hand->space;
+    uint64_t first = moietyi_where_of(space, moietyi_edge_at(space, start));
+    moietyi_extent_id id = moietyi_edge_at(space, start + grains - 1);
+    uint64_t last = moietyi_where_of(space, id);
     if (moietyi_where_is_free(first) && moietyi_where_start(first) == start)
         return !MOIETYI_HEAP_WEAK(TWICE);
     return (moietyi_holder_of(held, last) ||
             (MOIETYI_HEAP_WEAK(TWICE_OTHERS) && moietyi_where_is_free(last))) &&
-           moietyi_end_of(buddy, id) == start + grains;
+           moietyi_end_of(space, id) == start + grains;
 }
 
 /* --- into a heap --- */
@@ -147,7 +147,7 @@ bool moietyi_is_free_at(const struct moietyi_held *held, uint64_t start,
 /* Memory on its way in, and the longest extent in it, whose record goes on. */
 struct growing {
     const struct moietyi_held *held;
-    struct moietyi_maps *heap;
+    struct moietyi_heap *heap;
     uint32_t age;
     uint64_t start;
     uint64_t end;
@@ -167,9 +167,9 @@ static bool may_join(const struct growing *growing, uint64_t where)
 
 static void join(struct growing *growing, moietyi_extent_id id)
 {
-    struct moietyi_buddy *buddy = growing->heap->buddy;
-    uint64_t start = moietyi_start_of(buddy, id);
-    uint64_t end = moietyi_end_of(buddy, id);
+    struct moietyi_space *space = growing->heap->space;
+    uint64_t start = moietyi_start_of(space, id);
+    uint64_t end = moietyi_end_of(space, id);
     unlist_extent(growing->heap, id);
     if (start < growing->start)
         growing->start = start;
@@ -188,36 +188,36 @@ static void join(struct growing *growing, moietyi_extent_id id)
 
 static void join_behind(struct growing *growing)
 {
-    const struct moietyi_buddy *buddy = growing->heap->buddy;
-    moietyi_extent_id id = moietyi_extent_behind(buddy, growing->end);
-    if (may_join(growing, moietyi_where_of(buddy, id)))
+    const struct moietyi_space *space = growing->heap->space;
+    moietyi_extent_id id = moietyi_extent_behind(space, growing->end);
+    if (may_join(growing, moietyi_where_of(space, id)))
         join(growing, id);
 }
 
 static void join_before(struct growing *growing)
 {
-    const struct moietyi_buddy *buddy = growing->heap->buddy;
-    moietyi_extent_id id = moietyi_extent_before(buddy, growing->start);
-    if (may_join(growing, moietyi_where_of(buddy, id)))
+    const struct moietyi_space *space = growing->heap->space;
+    moietyi_extent_id id = moietyi_extent_before(space, growing->start);
+    if (may_join(growing, moietyi_where_of(space, id)))
         join(growing, id);
 }
 
 static void settle(struct growing *growing)
 {
-    struct moietyi_buddy *buddy = growing->heap->buddy;
+    struct moietyi_space *space = growing->heap->space;
     join_behind(growing);
     join_before(growing);
     if (!growing->kept)
         growing->kept = moietyi_spare_take(growing->held->hand);
     /* Of the pages in front of the extent that goes on, and behind it. */
     if (!MOIETYI_HEAP_WEAK(COVERS))
-        set_covers(buddy, growing->kept, growing->start, growing->kept_start);
-    set_covers(buddy, growing->kept, growing->kept_end, growing->end);
+        set_covers(space, growing->kept, growing->start, growing->kept_start);
+    set_covers(space, growing->kept, growing->kept_end, growing->end);
     list_extent(growing->heap, growing->kept, growing->start,
                 growing->end - growing->start, growing->age);
 }
 
-static struct moietyi_maps *receiver_of(const struct moietyi_held *held)
+static struct moietyi_heap *receiver_of(const struct moietyi_held *held)
 {
     return held->own ? held->own : held->done;
 }
@@ -237,12 +237,12 @@ void moietyi_extent_add(const struct moietyi_held *held, moietyi_extent_id id,
 }
 
 void moietyi_extent_hand(const struct moietyi_held *held,
-                         struct moietyi_maps *from, moietyi_extent_id id,
+                         struct moietyi_heap *from, moietyi_extent_id id,
                          uint32_t age)
 {
-    const struct moietyi_buddy *buddy = from->buddy;
-    uint64_t start = moietyi_start_of(buddy, id);
-    uint64_t end = moietyi_end_of(buddy, id);
+    const struct moietyi_space *space = from->space;
+    uint64_t start = moietyi_start_of(space, id);
+    uint64_t end = moietyi_end_of(space, id);
     struct growing growing = {.held = held,
                               .heap = receiver_of(held),
                               .age = age,
@@ -258,26 +258,26 @@ void moietyi_extent_hand(const struct moietyi_held *held,
 /* --- out of it --- */
 
 /* The shorter side of a cut; the longer goes on with the record that is there. */
-static void add_side(const struct moietyi_held *held, struct moietyi_maps *heap,
+static void add_side(const struct moietyi_held *held, struct moietyi_heap *heap,
                      uint64_t start, uint64_t grains, uint32_t age)
 {
     moietyi_extent_id id = moietyi_spare_take(held->hand);
     if (!MOIETYI_HEAP_WEAK(SIDE_COVERS))
-        set_covers(heap->buddy, id, start, start + grains);
+        set_covers(heap->space, id, start, start + grains);
     list_extent(heap, id, start, grains, age);
 }
 
 void moietyi_extent_cut(const struct moietyi_held *held, moietyi_extent_id id,
                         uint64_t start, uint64_t grains)
 {
-    const struct moietyi_buddy *buddy = held->hand->buddy;
-    uint64_t where = moietyi_where_of(buddy, id);
-    struct moietyi_maps *heap = moietyi_holder_of(held, where);
+    const struct moietyi_space *space = held->hand->space;
+    uint64_t where = moietyi_where_of(space, id);
+    struct moietyi_heap *heap = moietyi_holder_of(held, where);
     uint32_t age = moietyi_where_age(where);
     uint64_t first = moietyi_where_start(where);
-    uint64_t last = first + moietyi_grains_of(buddy, id);
+    uint64_t last = first + moietyi_grains_of(space, id);
     uint64_t end = start + grains;
-    set_covers(heap->buddy, 0, start, end);
+    set_covers(heap->space, 0, start, end);
     if (start == first && end == last) {
         unlist_extent(heap, id);
         moietyi_spare_put(held->hand, id);
@@ -297,52 +297,52 @@ void moietyi_extent_cut(const struct moietyi_held *held, moietyi_extent_id id,
 static bool covers_grain(const struct moietyi_held *held, moietyi_extent_id id,
                          uint64_t grain)
 {
-    const struct moietyi_buddy *buddy = held->hand->buddy;
-    uint64_t where = moietyi_where_of(buddy, id);
+    const struct moietyi_space *space = held->hand->space;
+    uint64_t where = moietyi_where_of(space, id);
     return moietyi_holder_of(held, where) &&
            moietyi_where_start(where) <= grain &&
-           grain < moietyi_end_of(buddy, id);
+           grain < moietyi_end_of(space, id);
 }
 
 moietyi_extent_id moietyi_extent_at(const struct moietyi_held *held,
                                     uint64_t grain)
 {
-    const struct moietyi_buddy *buddy = held->hand->buddy;
+    const struct moietyi_space *space = held->hand->space;
     uint64_t page = grain / MOIETYI_PAGE_GRAINS;
-    moietyi_extent_id id = moietyi_cover_of(buddy, page);
+    moietyi_extent_id id = moietyi_cover_of(space, page);
     if (grain % MOIETYI_PAGE_GRAINS == 0)
         return covers_grain(held, id, grain) ? id : 0;
-    id = moietyi_edge_at(buddy, grain);
+    id = moietyi_edge_at(space, grain);
     if (covers_grain(held, id, grain))
         return id;
-    id = moietyi_cover_of(buddy, page);
+    id = moietyi_cover_of(space, page);
     if (covers_grain(held, id, grain))
         return id;
     /* It begins in this page, or is none. From the last grain it goes on. */
     if ((grain + 1) % MOIETYI_PAGE_GRAINS == 0) {
-        id = page + 1 < buddy->page_capacity ? moietyi_cover_of(buddy, page + 1)
+        id = page + 1 < space->page_capacity ? moietyi_cover_of(space, page + 1)
                                              : 0;
         return covers_grain(held, id, grain) ? id : 0;
     }
     /* The nearest beginning in front. */
     for (uint64_t at = grain; at-- > page * MOIETYI_PAGE_GRAINS;) {
-        id = moietyi_edge_at(buddy, at);
-        if (id && moietyi_holder_of(held, moietyi_where_of(buddy, id)) &&
-            moietyi_start_of(buddy, id) == at)
+        id = moietyi_edge_at(space, at);
+        if (id && moietyi_holder_of(held, moietyi_where_of(space, id)) &&
+            moietyi_start_of(space, id) == at)
             return covers_grain(held, id, grain) ? id : 0;
     }
     return 0;
 }
 
-uint64_t moietyi_extent_place(const struct moietyi_buddy *buddy,
+uint64_t moietyi_extent_place(const struct moietyi_space *space,
                               moietyi_extent_id id, uint64_t grains,
                               uint64_t alignment)
 {
-    uint64_t start = moietyi_start_of(buddy, id);
-    uint64_t end = moietyi_end_of(buddy, id);
+    uint64_t start = moietyi_start_of(space, id);
+    uint64_t end = moietyi_end_of(space, id);
     if (end - start - grains <= LEFT_MOST * grains &&
-        moietyi_extent_before(buddy, start) &&
-        !moietyi_extent_behind(buddy, end)) {
+        moietyi_extent_before(space, start) &&
+        !moietyi_extent_behind(space, end)) {
         uint64_t last = (end - grains) & ~(alignment - 1);
         if (last >= start)
             return last;

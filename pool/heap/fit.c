@@ -26,22 +26,22 @@ static bool is_of_view(uint64_t where, uint32_t owner)
 
 /* The free grains around an extent that its owner may take, as a hint: another
  * thread may have DONE's lock. */
-static uint64_t run_grains_of(const struct moietyi_buddy *buddy, uint32_t owner,
+static uint64_t run_grains_of(const struct moietyi_space *space, uint32_t owner,
                               uint64_t start, uint64_t end)
 {
     moietyi_extent_id id;
     for (unsigned i = 0; i < NEIGHBOURS; i++) {
-        id = moietyi_extent_before(buddy, start);
-        uint64_t where = moietyi_where_of(buddy, id);
+        id = moietyi_extent_before(space, start);
+        uint64_t where = moietyi_where_of(space, id);
         if (!id || !is_of_view(where, owner))
             break;
         start = moietyi_where_start(where);
     }
     for (unsigned i = 0; i < NEIGHBOURS; i++) {
-        id = moietyi_extent_behind(buddy, end);
-        if (!id || !is_of_view(moietyi_where_of(buddy, id), owner))
+        id = moietyi_extent_behind(space, end);
+        if (!id || !is_of_view(moietyi_where_of(space, id), owner))
             break;
-        end += moietyi_grains_of(buddy, id);
+        end += moietyi_grains_of(space, id);
     }
     return end - start;
 }
@@ -56,38 +56,38 @@ static bool has_room(uint64_t start, uint64_t grains,
     return grains >= skipped && grains - skipped >= want->grains;
 }
 
-static void look(const struct moietyi_buddy *buddy, moietyi_extent_id id,
+static void look(const struct moietyi_space *space, moietyi_extent_id id,
                  const struct moietyi_want *want, struct moietyi_fit *best)
 {
-    uint64_t grains = moietyi_grains_of(buddy, id);
-    uint64_t start = moietyi_start_of(buddy, id);
+    uint64_t grains = moietyi_grains_of(space, id);
+    uint64_t start = moietyi_start_of(space, id);
     if (!has_room(start, grains, want))
         return;
     uint64_t run =
         want->grains < MOIETYI_LONG_GRAINS
             ? grains
-            : run_grains_of(buddy, want->owner, start, start + grains);
+            : run_grains_of(space, want->owner, start, start + grains);
     if (!best->id || (run < best->run && !MOIETYI_HEAP_WEAK(BEST)) ||
         (run == best->run && start < best->start))
         *best = (struct moietyi_fit){id, run, start};
 }
 
-static void look_in_bin(const struct moietyi_maps *heap, uint32_t age,
+static void look_in_bin(const struct moietyi_heap *heap, uint32_t age,
                         unsigned bin, const struct moietyi_want *want,
                         unsigned looks, struct moietyi_fit *best)
 {
-    const struct moietyi_buddy *buddy = heap->buddy;
+    const struct moietyi_space *space = heap->space;
     for (moietyi_extent_id id = heap->bins[age].heads[bin];
          id && (looks || want->is_thorough);
-         id = moietyi_extent_of(buddy, id)->next) {
-        look(buddy, id, want, best);
+         id = moietyi_extent_of(space, id)->next) {
+        look(space, id, want, best);
         looks -= looks != 0;
         if (best->run == want->grains)
             break;
     }
 }
 
-void moietyi_heap_find(const struct moietyi_maps *heap, uint32_t age,
+void moietyi_heap_find(const struct moietyi_heap *heap, uint32_t age,
                        const struct moietyi_want *want,
                        struct moietyi_fit *best)
 {
@@ -125,7 +125,7 @@ struct moietyi_fit moietyi_heaps_find(const struct moietyi_held *held,
 
 /* One for the next interval, without a long look: the head of the shortest bin in which
  * all have room, or of that in which some have if it is one of them. */
-static moietyi_extent_id next_of(const struct moietyi_maps *heap,
+static moietyi_extent_id next_of(const struct moietyi_heap *heap,
                                  const struct moietyi_want *want)
 {
     unsigned first = moietyi_bin_of(want->grains);
@@ -137,7 +137,7 @@ static moietyi_extent_id next_of(const struct moietyi_maps *heap,
             continue;
         unsigned bin = moietyi_bins_next(bins, first);
         if (bin == first &&
-            moietyi_grains_of(heap->buddy, bins->heads[bin]) < want->grains)
+            moietyi_grains_of(heap->space, bins->heads[bin]) < want->grains)
             bin = moietyi_bins_next(bins, first + 1);
         if (bin < best) {
             best = bin;
@@ -159,19 +159,19 @@ uint32_t moietyi_take_intervals(const struct moietyi_held *held,
                                 moietyi_extent_id id, uint32_t count,
                                 moietyi_grain *out)
 {
-    const struct moietyi_buddy *buddy = held->hand->buddy;
+    const struct moietyi_space *space = held->hand->space;
     uint32_t taken = 0;
     /* Those between two others need a record each. */
     if (want->alignment > 1)
         count = 1;
     for (unsigned i = 0; id && i < EXTENTS_MOST; i++) {
         uint64_t here =
-            count == 1 ? 1 : moietyi_grains_of(buddy, id) / want->grains;
+            count == 1 ? 1 : moietyi_grains_of(space, id) / want->grains;
         if (here > count - taken)
             here = count - taken;
         uint64_t grains = here * want->grains;
         uint64_t start =
-            moietyi_extent_place(buddy, id, grains, want->alignment);
+            moietyi_extent_place(space, id, grains, want->alignment);
         moietyi_extent_cut(held, id, start, grains);
         for (uint64_t at = 0; at < here; at++)
             out[taken++] = moietyi_grain_at(start + at * want->grains);

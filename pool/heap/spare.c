@@ -9,19 +9,19 @@
 /* A hand gives a chain back where it has so many. */
 #define RECORDS_MOST (2 * MOIETYI_CHAIN_RECORDS)
 
-static moietyi_extent_id below_of(const struct moietyi_buddy *buddy,
+static moietyi_extent_id below_of(const struct moietyi_space *space,
                                   moietyi_extent_id id)
 {
     /* relaxed: see extent.h. */
-    return atomic_load_explicit(&moietyi_extent_of(buddy, id)->below,
+    return atomic_load_explicit(&moietyi_extent_of(space, id)->below,
                                 memory_order_relaxed);
 }
 
-static void set_below(struct moietyi_buddy *buddy, moietyi_extent_id id,
+static void set_below(struct moietyi_space *space, moietyi_extent_id id,
                       moietyi_extent_id below)
 {
     /* relaxed: see extent.h. */
-    atomic_store_explicit(&moietyi_extent_of(buddy, id)->below, below,
+    atomic_store_explicit(&moietyi_extent_of(space, id)->below, below,
                           memory_order_relaxed);
 }
 
@@ -35,115 +35,115 @@ static uint64_t head_of(uint64_t before, moietyi_extent_id id)
 }
 
 /* The chain behind this one, for which the length of no extent is used. */
-static moietyi_extent_id next_chain_of(const struct moietyi_buddy *buddy,
+static moietyi_extent_id next_chain_of(const struct moietyi_space *space,
                                        moietyi_extent_id first)
 {
-    return (moietyi_extent_id)moietyi_grains_of(buddy, first);
+    return (moietyi_extent_id)moietyi_grains_of(space, first);
 }
 
 /* A chain that is new: see moietyi_chain_take(). */
-static moietyi_extent_id make_chain(struct moietyi_buddy *buddy)
+static moietyi_extent_id make_chain(struct moietyi_space *space)
 {
     /* HR, both ways: numbers that nobody else has. There is one for each grain that
      * is covered and for what is in hands; one that is new with a table comes behind
      * one of its pages, and so behind the table. */
     moietyi_extent_id first = atomic_fetch_add_explicit(
-        &buddy->extent_end, MOIETYI_CHAIN_RECORDS, memory_order_acq_rel);
+        &space->extent_end, MOIETYI_CHAIN_RECORDS, memory_order_acq_rel);
     for (uint32_t i = 0; i < MOIETYI_CHAIN_RECORDS; i++)
-        set_below(buddy, first + i,
+        set_below(space, first + i,
                   i + 1 < MOIETYI_CHAIN_RECORDS ? first + i + 1 : 0);
     return first;
 }
 
-moietyi_extent_id moietyi_chain_take(struct moietyi_buddy *buddy)
+moietyi_extent_id moietyi_chain_take(struct moietyi_space *space)
 {
     /* HR.acquire: what is behind. */
-    uint64_t head = atomic_load_explicit(&buddy->spare, memory_order_acquire);
+    uint64_t head = atomic_load_explicit(&space->spare, memory_order_acquire);
     while ((moietyi_extent_id)head) {
         moietyi_extent_id first = (moietyi_extent_id)head;
         /* HR.acquire, either way. */
         if (atomic_compare_exchange_weak_explicit(
-                &buddy->spare, &head,
-                head_of(head, next_chain_of(buddy, first)),
+                &space->spare, &head,
+                head_of(head, next_chain_of(space, first)),
                 memory_order_acquire, memory_order_acquire))
             return first;
     }
-    return make_chain(buddy);
+    return make_chain(space);
 }
 
-moietyi_extent_id moietyi_chain_pop(const struct moietyi_buddy *buddy,
+moietyi_extent_id moietyi_chain_pop(const struct moietyi_space *space,
                                     moietyi_extent_id *first)
 {
     moietyi_extent_id id = *first;
-    *first = below_of(buddy, id);
+    *first = below_of(space, id);
     return id;
 }
 
-static void give_chain(struct moietyi_buddy *buddy, moietyi_extent_id first)
+static void give_chain(struct moietyi_space *space, moietyi_extent_id first)
 {
     /* relaxed: the compare-and-swap says whether it is so. */
-    uint64_t head = atomic_load_explicit(&buddy->spare, memory_order_relaxed);
+    uint64_t head = atomic_load_explicit(&space->spare, memory_order_relaxed);
     do { /* relaxed: HR hands it on. */
-        atomic_store_explicit(&moietyi_extent_of(buddy, first)->grains,
+        atomic_store_explicit(&moietyi_extent_of(space, first)->grains,
                               (moietyi_extent_id)head, memory_order_relaxed);
         /* HR.release */
     } while (!atomic_compare_exchange_weak_explicit(
-        &buddy->spare, &head, head_of(head, first), memory_order_release,
+        &space->spare, &head, head_of(head, first), memory_order_release,
         memory_order_relaxed));
 }
 
 /* --- hands --- */
 
 /* Chains, until it has fewer than `most`; lock held. */
-static void give_hand(struct moietyi_maps *heap, uint32_t most)
+static void give_hand(struct moietyi_heap *heap, uint32_t most)
 {
-    struct moietyi_buddy *buddy = heap->buddy;
+    struct moietyi_space *space = heap->space;
     while (heap->spare_count >= most && !MOIETYI_HEAP_WEAK(RECORDS)) {
         moietyi_extent_id first = heap->spare;
         moietyi_extent_id last = first;
         for (uint32_t i = 1; i < MOIETYI_CHAIN_RECORDS; i++)
-            last = below_of(buddy, last);
-        heap->spare = below_of(buddy, last);
+            last = below_of(space, last);
+        heap->spare = below_of(space, last);
         heap->spare_count -= MOIETYI_CHAIN_RECORDS;
-        set_below(buddy, last, 0);
-        give_chain(buddy, first);
+        set_below(space, last, 0);
+        give_chain(space, first);
     }
 }
 
-void moietyi_spare_stock(struct moietyi_maps *heap)
+void moietyi_spare_stock(struct moietyi_heap *heap)
 {
     if (heap->spare_count >= MOIETYI_RECORDS_NEEDED ||
         MOIETYI_HEAP_WEAK(RECORDS))
         return;
-    moietyi_extent_id first = moietyi_chain_take(heap->buddy);
+    moietyi_extent_id first = moietyi_chain_take(heap->space);
     while (first)
-        moietyi_spare_put(heap, moietyi_chain_pop(heap->buddy, &first));
+        moietyi_spare_put(heap, moietyi_chain_pop(heap->space, &first));
 }
 
-void moietyi_spare_trim(struct moietyi_maps *heap)
+void moietyi_spare_trim(struct moietyi_heap *heap)
 {
     if (heap->spare_count > RECORDS_MOST)
         give_hand(heap, RECORDS_MOST);
 }
 
-void moietyi_spare_leave(struct moietyi_maps *heap)
+void moietyi_spare_leave(struct moietyi_heap *heap)
 {
     give_hand(heap, MOIETYI_CHAIN_RECORDS);
 }
 
-moietyi_extent_id moietyi_spare_take(struct moietyi_maps *heap)
+moietyi_extent_id moietyi_spare_take(struct moietyi_heap *heap)
 {
     heap->spare_count--;
-    return moietyi_chain_pop(heap->buddy, &heap->spare);
+    return moietyi_chain_pop(heap->space, &heap->spare);
 }
 
-void moietyi_spare_put(struct moietyi_maps *heap, moietyi_extent_id id)
+void moietyi_spare_put(struct moietyi_heap *heap, moietyi_extent_id id)
 {
     /* relaxed: under the lock of the owner in it. */
     if (!MOIETYI_HEAP_WEAK(PUT))
-        atomic_store_explicit(&moietyi_extent_of(heap->buddy, id)->where, 0,
+        atomic_store_explicit(&moietyi_extent_of(heap->space, id)->where, 0,
                               memory_order_relaxed);
-    set_below(heap->buddy, id, heap->spare);
+    set_below(heap->space, id, heap->spare);
     heap->spare = id;
     heap->spare_count++;
 }

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * A heap, and the offset space that heaps share. For the files of this folder
- * only. The interface calls a heap moietyi_maps, and the space moietyi_buddy.
+ * only.
  */
 #ifndef MOIETY_POOL_HEAP_STATE_H_
 #define MOIETY_POOL_HEAP_STATE_H_
@@ -10,10 +10,10 @@
 #include <pthread.h>
 
 #include "pool/heap/bins.h"
-#include "pool/heap/buddy.h"
 #include "pool/heap/extent.h"
+#include "pool/heap/heap.h"
 #include "pool/heap/lock.h"
-#include "pool/heap/map.h"
+#include "pool/heap/space.h"
 
 #define MOIETYI_OWNER_DONE 1U
 
@@ -34,10 +34,10 @@
 
 /* The free memory of one owner, under one lock. Nobody calls the driver or waits
  * with it; of two, the higher owner's is taken first, so DONE's is the last. */
-struct moietyi_maps {
-    struct moietyi_buddy *buddy;
+struct moietyi_heap {
+    struct moietyi_space *space;
     uint32_t owner;
-    struct moietyi_maps *retired_next;
+    struct moietyi_heap *retired_next;
 
     /* Those who leave something write this line; what only the holder writes is on
      * others. */
@@ -63,7 +63,7 @@ struct moietyi_maps {
     struct moietyi_bins bins[MOIETYI_AGES];
 };
 
-struct moietyi_buddy {
+struct moietyi_space {
     uint32_t page_capacity;
     size_t table_bytes;
     void *table;
@@ -81,7 +81,7 @@ struct moietyi_buddy {
     _Atomic uint8_t *classes;     /* by grain */
     _Atomic uint32_t *run_grains; /* by chunk */
 
-    struct moietyi_maps *done;
+    struct moietyi_heap *done;
 
     /* Edge HR: a record that is new -> those behind it. No record from here on was
      * used yet. */
@@ -94,53 +94,53 @@ struct moietyi_buddy {
     uint32_t part_end;
     void *hands[MOIETYI_HAND_PARTS]; /* tables of owners' parts */
     uint32_t owner_end;
-    struct moietyi_maps *retired; /* their owners' numbers are used again */
+    struct moietyi_heap *retired; /* their owners' numbers are used again */
 };
 
 /* The loads and stores below are relaxed, as extent.h says. */
 
 /* Behind the first part, which few programs leave. */
 static inline struct moietyi_extent *
-moietyi_part_of(const struct moietyi_buddy *buddy, moietyi_extent_id id)
+moietyi_part_of(const struct moietyi_space *space, moietyi_extent_id id)
 {
-    return atomic_load_explicit(&buddy->parts[id >> MOIETYI_PART_ORDER],
+    return atomic_load_explicit(&space->parts[id >> MOIETYI_PART_ORDER],
                                 memory_order_relaxed);
 }
 
 static inline struct moietyi_extent *
-moietyi_extent_of(const struct moietyi_buddy *buddy, moietyi_extent_id id)
+moietyi_extent_of(const struct moietyi_space *space, moietyi_extent_id id)
 {
     return id < MOIETYI_PART_RECORDS
-               ? &buddy->extents[id]
-               : &moietyi_part_of(buddy, id)[id % MOIETYI_PART_RECORDS];
+               ? &space->extents[id]
+               : &moietyi_part_of(space, id)[id % MOIETYI_PART_RECORDS];
 }
 
-static inline uint64_t moietyi_where_of(const struct moietyi_buddy *buddy,
+static inline uint64_t moietyi_where_of(const struct moietyi_space *space,
                                         moietyi_extent_id id)
 {
-    if (id >= MOIETYI_PART_RECORDS && !moietyi_part_of(buddy, id))
+    if (id >= MOIETYI_PART_RECORDS && !moietyi_part_of(space, id))
         return 0;
-    return atomic_load_explicit(&moietyi_extent_of(buddy, id)->where,
+    return atomic_load_explicit(&moietyi_extent_of(space, id)->where,
                                 memory_order_relaxed);
 }
 
-static inline uint64_t moietyi_grains_of(const struct moietyi_buddy *buddy,
+static inline uint64_t moietyi_grains_of(const struct moietyi_space *space,
                                          moietyi_extent_id id)
 {
-    return atomic_load_explicit(&moietyi_extent_of(buddy, id)->grains,
+    return atomic_load_explicit(&moietyi_extent_of(space, id)->grains,
                                 memory_order_relaxed);
 }
 
-static inline uint64_t moietyi_start_of(const struct moietyi_buddy *buddy,
+static inline uint64_t moietyi_start_of(const struct moietyi_space *space,
                                         moietyi_extent_id id)
 {
-    return moietyi_where_start(moietyi_where_of(buddy, id));
+    return moietyi_where_start(moietyi_where_of(space, id));
 }
 
-static inline uint64_t moietyi_end_of(const struct moietyi_buddy *buddy,
+static inline uint64_t moietyi_end_of(const struct moietyi_space *space,
                                       moietyi_extent_id id)
 {
-    return moietyi_start_of(buddy, id) + moietyi_grains_of(buddy, id);
+    return moietyi_start_of(space, id) + moietyi_grains_of(space, id);
 }
 
 static inline uint64_t moietyi_align_up(uint64_t grain, uint64_t alignment)
@@ -148,94 +148,94 @@ static inline uint64_t moietyi_align_up(uint64_t grain, uint64_t alignment)
     return (grain + alignment - 1) & ~(alignment - 1);
 }
 
-static inline uint64_t moietyi_space_end(const struct moietyi_buddy *buddy)
+static inline uint64_t moietyi_space_end(const struct moietyi_space *space)
 {
-    return (uint64_t)buddy->page_capacity * MOIETYI_PAGE_GRAINS;
+    return (uint64_t)space->page_capacity * MOIETYI_PAGE_GRAINS;
 }
 
 /* NULL: of no group that the thread knows. */
 static inline _Atomic uint32_t *
-moietyi_edge_of(const struct moietyi_buddy *buddy, uint64_t grain)
+moietyi_edge_of(const struct moietyi_space *space, uint64_t grain)
 {
     _Atomic uint32_t *edges = atomic_load_explicit(
-        &buddy->groups[grain >> MOIETYI_GROUP_ORDER], memory_order_relaxed);
+        &space->groups[grain >> MOIETYI_GROUP_ORDER], memory_order_relaxed);
     return edges ? &edges[grain & ((1U << MOIETYI_GROUP_ORDER) - 1)] : NULL;
 }
 
 static inline moietyi_extent_id
-moietyi_edge_at(const struct moietyi_buddy *buddy, uint64_t grain)
+moietyi_edge_at(const struct moietyi_space *space, uint64_t grain)
 {
-    const _Atomic uint32_t *edge = moietyi_edge_of(buddy, grain);
+    const _Atomic uint32_t *edge = moietyi_edge_of(space, grain);
     /* relaxed: see extent.h. */
     return edge ? atomic_load_explicit(edge, memory_order_relaxed) : 0;
 }
 
 static inline moietyi_extent_id
-moietyi_cover_of(const struct moietyi_buddy *buddy, uint64_t page)
+moietyi_cover_of(const struct moietyi_space *space, uint64_t page)
 {
-    return atomic_load_explicit(&buddy->covers[page], memory_order_relaxed);
+    return atomic_load_explicit(&space->covers[page], memory_order_relaxed);
 }
 
-static inline uint64_t moietyi_sum_of(const struct moietyi_maps *heap,
+static inline uint64_t moietyi_sum_of(const struct moietyi_heap *heap,
                                       uint32_t age)
 {
     return atomic_load_explicit(&heap->grains[age], memory_order_relaxed);
 }
 
-static inline uint32_t moietyi_fresh_of(const struct moietyi_maps *heap)
+static inline uint32_t moietyi_fresh_of(const struct moietyi_heap *heap)
 {
     return atomic_load_explicit(&heap->fresh, memory_order_relaxed);
 }
 
 /* combine.c: the lock of a heap, with records enough in its hand for one call, and
  * nothing that was in the inbox before. */
-void moietyi_heap_lock(struct moietyi_maps *heap);
+void moietyi_heap_lock(struct moietyi_heap *heap);
 /* False: another has it. */
-bool moietyi_heap_try_lock(struct moietyi_maps *heap);
+bool moietyi_heap_try_lock(struct moietyi_heap *heap);
 /* Does what others left there first, and looks again after it let go: nothing is
  * left, or another has the lock. */
-void moietyi_heap_unlock(struct moietyi_maps *heap);
+void moietyi_heap_unlock(struct moietyi_heap *heap);
 /* Frees blocks, at least one, into the heap, with the age of its frees. Where the
  * lock is another's, they are left in the inbox with the caller's records, and the
  * call waits for nobody; without any, it waits for the lock. Returns how many are
  * free already, as far as it is known, and stay as they are. */
-uint32_t moietyi_heap_free(struct moietyi_maps *heap,
+uint32_t moietyi_heap_free(struct moietyi_heap *heap,
                            const struct moietyi_interval *blocks,
                            uint32_t count, struct moietyi_records *records);
 
 /* tables.c: of the space. False: no host memory. */
-bool moietyi_tables_reserve(struct moietyi_buddy *buddy);
-void moietyi_tables_release(const struct moietyi_buddy *buddy);
+bool moietyi_tables_reserve(struct moietyi_space *space);
+void moietyi_tables_release(const struct moietyi_space *space);
 /* Before an owner of this number has a hand. False: no host memory. */
-bool moietyi_hand_reserve(struct moietyi_buddy *buddy, uint32_t owner);
+bool moietyi_hand_reserve(struct moietyi_space *space, uint32_t owner);
 
 /* spare.c: records of no extent go from hand to hand in chains of so many, each
  * with the next one below. */
 #define MOIETYI_CHAIN_RECORDS 32U
 /* The first of a chain. */
-moietyi_extent_id moietyi_chain_take(struct moietyi_buddy *buddy);
+moietyi_extent_id moietyi_chain_take(struct moietyi_space *space);
 /* The first record, of which there is one; the one below is the first then. */
-moietyi_extent_id moietyi_chain_pop(const struct moietyi_buddy *buddy,
+moietyi_extent_id moietyi_chain_pop(const struct moietyi_space *space,
                                     moietyi_extent_id *first);
 /* Fills the hand of a heap whose lock is held. Here and below. */
-void moietyi_spare_stock(struct moietyi_maps *heap);
-moietyi_extent_id moietyi_spare_take(struct moietyi_maps *heap);
-void moietyi_spare_put(struct moietyi_maps *heap, moietyi_extent_id id);
+void moietyi_spare_stock(struct moietyi_heap *heap);
+moietyi_extent_id moietyi_spare_take(struct moietyi_heap *heap);
+void moietyi_spare_put(struct moietyi_heap *heap, moietyi_extent_id id);
 /* Some go back to the space, if it has many. */
-void moietyi_spare_trim(struct moietyi_maps *heap);
+void moietyi_spare_trim(struct moietyi_heap *heap);
 /* All of them go back. */
-void moietyi_spare_leave(struct moietyi_maps *heap);
+void moietyi_spare_leave(struct moietyi_heap *heap);
 
 /* Both heaps that a view has, locked: the stream's, or NULL, and DONE's, or
  * NULL. */
 struct moietyi_held {
-    struct moietyi_maps *own;
-    struct moietyi_maps *done;
-    struct moietyi_maps *hand; /* one of them, whose records are used */
+    struct moietyi_heap *own;
+    struct moietyi_heap *done;
+    struct moietyi_heap *hand; /* one of them, whose records are used */
 };
 
 /* One heap alone. */
-static inline struct moietyi_held moietyi_held_of(struct moietyi_maps *heap)
+static inline struct moietyi_held moietyi_held_of(struct moietyi_heap *heap)
 {
     bool is_done = heap->owner == MOIETYI_OWNER_DONE;
     return (struct moietyi_held){is_done ? NULL : heap, is_done ? heap : NULL,
@@ -251,7 +251,7 @@ void moietyi_extent_add(const struct moietyi_held *held, moietyi_extent_id id,
                         uint64_t start, uint64_t grains, uint32_t age);
 /* The same of an extent that is in `from`, which is locked too, and leaves it. */
 void moietyi_extent_hand(const struct moietyi_held *held,
-                         struct moietyi_maps *from, moietyi_extent_id id,
+                         struct moietyi_heap *from, moietyi_extent_id id,
                          uint32_t age);
 /* Takes [start, start + grains), which is in extent `id` of a heap that is held,
  * out of it. */
@@ -259,20 +259,20 @@ void moietyi_extent_cut(const struct moietyi_held *held, moietyi_extent_id id,
                         uint64_t start, uint64_t grains);
 /* The extent of anybody that begins at `end`, and that which ends at `start`; 0:
  * none. So it is if it is of a heap that is held, and else a hint. */
-moietyi_extent_id moietyi_extent_behind(const struct moietyi_buddy *buddy,
+moietyi_extent_id moietyi_extent_behind(const struct moietyi_space *space,
                                         uint64_t end);
-moietyi_extent_id moietyi_extent_before(const struct moietyi_buddy *buddy,
+moietyi_extent_id moietyi_extent_before(const struct moietyi_space *space,
                                         uint64_t start);
 /* The extent of a heap that is held in which the grain is; 0: none. */
 moietyi_extent_id moietyi_extent_at(const struct moietyi_held *held,
                                     uint64_t grain);
 /* Where in the extent an interval is cut, so that what is left touches other free
  * memory where it can. */
-uint64_t moietyi_extent_place(const struct moietyi_buddy *buddy,
+uint64_t moietyi_extent_place(const struct moietyi_space *space,
                               moietyi_extent_id id, uint64_t grains,
                               uint64_t alignment);
 /* The heap of those held whose word it is; NULL: it is none of theirs. */
-struct moietyi_maps *moietyi_holder_of(const struct moietyi_held *held,
+struct moietyi_heap *moietyi_holder_of(const struct moietyi_held *held,
                                        uint64_t where);
 
 /* Whether these grains are free already, as an extent of anybody begins
@@ -301,7 +301,7 @@ struct moietyi_fit {
 
 /* fit.c: what fits best of an age of a heap, if that is better than `best`. Where
  * the search is not thorough, of those looked at. */
-void moietyi_heap_find(const struct moietyi_maps *heap, uint32_t age,
+void moietyi_heap_find(const struct moietyi_heap *heap, uint32_t age,
                        const struct moietyi_want *want,
                        struct moietyi_fit *best);
 

@@ -13,11 +13,11 @@
 
 struct moietyi_held moietyi_view_lock(const struct moietyi_view *view)
 {
-    struct moietyi_held held = {view->maps, NULL, NULL};
+    struct moietyi_held held = {view->heap, NULL, NULL};
     if (held.own)
         moietyi_heap_lock(held.own);
     if (!view->is_own_only || !held.own || MOIETYI_HEAP_WEAK(OWN_ONLY)) {
-        held.done = view->buddy->done;
+        held.done = view->space->done;
         moietyi_heap_lock(held.done);
     }
     held.hand = held.own ? held.own : held.done;
@@ -33,7 +33,7 @@ void moietyi_view_unlock(const struct moietyi_held *held)
 }
 
 /* Whether what is done may have a shorter run than this, by bins: a hint. */
-static bool may_fit_better(const struct moietyi_maps *done,
+static bool may_fit_better(const struct moietyi_heap *done,
                            const struct moietyi_want *want, uint64_t run)
 {
     return moietyi_bins_next(&done->bins[0], moietyi_bin_of(want->grains)) <
@@ -45,7 +45,7 @@ static bool may_fit_better(const struct moietyi_maps *done,
 static bool add_done(struct moietyi_held *held, const struct moietyi_want *want,
                      const struct moietyi_fit *own)
 {
-    struct moietyi_maps *done = held->own->buddy->done;
+    struct moietyi_heap *done = held->own->space->done;
     if (!own->id)
         moietyi_heap_lock(done);
     else if (!may_fit_better(done, want, own->run) ||
@@ -77,7 +77,7 @@ static bool take_extent(const struct moietyi_held *held,
 {
     if (!id)
         return false;
-    *start = moietyi_extent_place(held->hand->buddy, id, want->grains,
+    *start = moietyi_extent_place(held->hand->space, id, want->grains,
                                   want->alignment);
     moietyi_extent_cut(held, id, *start, want->grains);
     return true;
@@ -89,26 +89,26 @@ static bool take_extent(const struct moietyi_held *held,
 static moietyi_extent_id if_held(const struct moietyi_held *held,
                                  moietyi_extent_id id)
 {
-    return moietyi_holder_of(held, moietyi_where_of(held->hand->buddy, id)) ? id
+    return moietyi_holder_of(held, moietyi_where_of(held->hand->space, id)) ? id
                                                                             : 0;
 }
 
 static moietyi_extent_id extent_before(const struct moietyi_held *held,
                                        uint64_t at)
 {
-    return if_held(held, moietyi_extent_before(held->hand->buddy, at));
+    return if_held(held, moietyi_extent_before(held->hand->space, at));
 }
 
 static moietyi_extent_id extent_behind(const struct moietyi_held *held,
                                        uint64_t at)
 {
-    return if_held(held, moietyi_extent_behind(held->hand->buddy, at));
+    return if_held(held, moietyi_extent_behind(held->hand->space, at));
 }
 
 static bool is_streams_own(const struct moietyi_held *held,
                            moietyi_extent_id id)
 {
-    return id && moietyi_holder_of(held, moietyi_where_of(held->hand->buddy,
+    return id && moietyi_holder_of(held, moietyi_where_of(held->hand->space,
                                                           id)) == held->own;
 }
 
@@ -122,17 +122,17 @@ struct run {
 static struct run run_around(const struct moietyi_held *held,
                              moietyi_extent_id id)
 {
-    const struct moietyi_buddy *buddy = held->hand->buddy;
-    struct run run = {moietyi_start_of(buddy, id), moietyi_end_of(buddy, id)};
+    const struct moietyi_space *space = held->hand->space;
+    struct run run = {moietyi_start_of(space, id), moietyi_end_of(space, id)};
     moietyi_extent_id next = extent_before(held, run.start);
     if (next && !is_streams_own(held, next) && !MOIETYI_HEAP_WEAK(RUN)) {
-        run.start = moietyi_start_of(buddy, next);
+        run.start = moietyi_start_of(space, next);
         next = extent_before(held, run.start);
     }
     if (next)
         return (struct run){0, 0};
     while ((next = extent_behind(held, run.end)))
-        run.end = moietyi_end_of(buddy, next);
+        run.end = moietyi_end_of(space, next);
     return run;
 }
 
@@ -147,10 +147,10 @@ static void look_at_runs(const struct moietyi_held *held, uint32_t age,
                          unsigned bin, const struct moietyi_want *want,
                          unsigned *looks, struct run *best)
 {
-    const struct moietyi_buddy *buddy = held->hand->buddy;
+    const struct moietyi_space *space = held->hand->space;
     for (moietyi_extent_id id = held->own->bins[age].heads[bin];
          id && (*looks || want->is_thorough);
-         id = moietyi_extent_of(buddy, id)->next) {
+         id = moietyi_extent_of(space, id)->next) {
         struct run run = run_around(held, id);
         *looks -= *looks != 0;
         if (run_has_room(&run, want) &&
@@ -164,10 +164,10 @@ static void look_at_runs(const struct moietyi_held *held, uint32_t age,
 static void take_pieces(const struct moietyi_held *held, uint64_t start,
                         uint64_t end)
 {
-    const struct moietyi_buddy *buddy = held->hand->buddy;
+    const struct moietyi_space *space = held->hand->space;
     while (start < end) {
         moietyi_extent_id id = moietyi_extent_at(held, start);
-        uint64_t to = moietyi_end_of(buddy, id);
+        uint64_t to = moietyi_end_of(space, id);
         if (to > end)
             to = end;
         moietyi_extent_cut(held, id, start, to - start);
@@ -176,7 +176,7 @@ static void take_pieces(const struct moietyi_held *held, uint64_t start,
 }
 
 /* The longest bin below `end` in which the heap has anything; 0: none. */
-static unsigned last_bin_of(const struct moietyi_maps *heap, unsigned end)
+static unsigned last_bin_of(const struct moietyi_heap *heap, unsigned end)
 {
     unsigned first = moietyi_bins_last(&heap->bins[0], end);
     unsigned second = moietyi_bins_last(&heap->bins[1], end);
@@ -226,7 +226,7 @@ struct take_call {
     bool is_taken;
 };
 
-static void do_take(struct moietyi_heap_call *call, struct moietyi_maps *heap)
+static void do_take(struct moietyi_heap_call *call, struct moietyi_heap *heap)
 {
     struct take_call *take = (struct take_call *)call;
     const struct moietyi_want want = {take->grains, take->alignment,
@@ -249,7 +249,7 @@ static bool take_of_view(const struct moietyi_view *view, uint64_t grains,
                                          .alignment = alignment,
                                          .is_own_only = view->is_own_only,
                                          .is_thorough = is_thorough};
-    moietyi_heap_do(view->maps ? view->maps : view->buddy->done, &take.call);
+    moietyi_heap_do(view->heap ? view->heap : view->space->done, &take.call);
     if (take.is_taken)
         *out = moietyi_grain_at(take.start);
     return take.is_taken;
@@ -277,15 +277,15 @@ struct some_call {
 };
 
 static void do_take_some(struct moietyi_heap_call *call,
-                         struct moietyi_maps *heap)
+                         struct moietyi_heap *heap)
 {
     struct some_call *some = (struct some_call *)call;
     const struct moietyi_want want = {some->what.grains, some->what.alignment,
                                       heap->owner, false};
     struct moietyi_held held = moietyi_held_of(heap);
     struct moietyi_fit fit = moietyi_view_find(&held, &want, some->is_own_only);
-    struct moietyi_maps *from =
-        moietyi_holder_of(&held, moietyi_where_of(heap->buddy, fit.id));
+    struct moietyi_heap *from =
+        moietyi_holder_of(&held, moietyi_where_of(heap->space, fit.id));
     uint64_t start;
     if (from) {
         const struct moietyi_held one = moietyi_held_of(from);
@@ -307,7 +307,7 @@ uint32_t moietyi_view_take_some(const struct moietyi_view *view,
                                          .what = *what,
                                          .is_own_only = view->is_own_only,
                                          .out = out};
-    moietyi_heap_do(view->maps ? view->maps : view->buddy->done, &some.call);
+    moietyi_heap_do(view->heap ? view->heap : view->space->done, &some.call);
     *out_is_done = some.is_done;
     return some.taken;
 }
@@ -316,11 +316,11 @@ uint32_t moietyi_view_take_some(const struct moietyi_view *view,
 static uint64_t held_free_from(const struct moietyi_held *held, uint64_t start,
                                uint64_t end)
 {
-    const struct moietyi_buddy *buddy = held->hand->buddy;
+    const struct moietyi_space *space = held->hand->space;
     uint64_t at = start;
     moietyi_extent_id id = at < end ? moietyi_extent_at(held, at) : 0;
-    while (id && moietyi_end_of(buddy, id) > at) {
-        at = moietyi_end_of(buddy, id);
+    while (id && moietyi_end_of(space, id) > at) {
+        at = moietyi_end_of(space, id);
         id = at < end ? extent_behind(held, at) : 0;
     }
     return (at < end ? at : end) - start;
@@ -342,9 +342,9 @@ bool moietyi_view_claim(const struct moietyi_view *view, moietyi_grain start,
 /* Without the locks: what is looked at changes meanwhile, so this is a hint. */
 static struct moietyi_held look_at_view(const struct moietyi_view *view)
 {
-    struct moietyi_maps *done = view->buddy->done;
+    struct moietyi_heap *done = view->space->done;
     return (struct moietyi_held){
-        view->maps, view->maps && view->is_own_only ? NULL : done, done};
+        view->heap, view->heap && view->is_own_only ? NULL : done, done};
 }
 
 uint64_t moietyi_view_free_from(const struct moietyi_view *view,
@@ -361,25 +361,25 @@ uint64_t moietyi_view_free_before(const struct moietyi_view *view,
     uint64_t at = end.index;
     moietyi_extent_id id =
         start.index < at ? moietyi_extent_at(&held, at - 1) : 0;
-    while (id && moietyi_start_of(view->buddy, id) < at) {
-        at = moietyi_start_of(view->buddy, id);
+    while (id && moietyi_start_of(view->space, id) < at) {
+        at = moietyi_start_of(view->space, id);
         id = start.index < at ? extent_before(&held, at) : 0;
     }
     return end.index - (at > start.index ? at : start.index);
 }
 
-uint64_t moietyi_maps_free_from(const struct moietyi_maps *maps,
+uint64_t moietyi_heap_free_from(const struct moietyi_heap *heap,
                                 moietyi_grain start, moietyi_grain end)
 {
-    struct moietyi_maps *own = (struct moietyi_maps *)maps;
-    const struct moietyi_view view = {maps->buddy, own, true};
+    struct moietyi_heap *own = (struct moietyi_heap *)heap;
+    const struct moietyi_view view = {heap->space, own, true};
     return moietyi_view_free_from(&view, start, end);
 }
 
-uint64_t moietyi_buddy_free_from(const struct moietyi_buddy *buddy,
+uint64_t moietyi_space_free_from(const struct moietyi_space *space,
                                  moietyi_grain start, moietyi_grain end)
 {
-    const struct moietyi_view view = {(struct moietyi_buddy *)buddy, NULL,
+    const struct moietyi_view view = {(struct moietyi_space *)space, NULL,
                                       false};
     return moietyi_view_free_from(&view, start, end);
 }

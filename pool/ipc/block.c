@@ -14,10 +14,10 @@
 
 /* The nearest grain at or before `grain` where a block starts; `first` where
  * none does. */
-static moietyi_grain start_before(const struct moietyi_buddy *buddy,
+static moietyi_grain start_before(const struct moietyi_space *space,
                                   moietyi_grain grain, moietyi_grain first)
 {
-    const _Atomic uint8_t *classes = moietyi_buddy_classes(buddy);
+    const _Atomic uint8_t *classes = moietyi_space_classes(space);
     uint64_t at = grain.index;
     while (at % MOIETYI_PAGE_GRAINS &&
            /* relaxed: the holder owns the byte. */
@@ -45,7 +45,7 @@ moiety_status moietyi_block_around(const struct moietyi_engine *engine,
     uint64_t first = (uint64_t)segment->first.index * MOIETYI_PAGE_GRAINS;
     uint64_t index = first + (address - segment->address) / MOIETYI_GRAIN_BYTES;
     moietyi_grain start =
-        start_before(engine->streams.buddy, moietyi_grain_at(index),
+        start_before(engine->streams.space, moietyi_grain_at(index),
                      moietyi_grain_at(first));
     moiety_devptr start_address =
         segment->address + (start.index - first) * MOIETYI_GRAIN_BYTES;

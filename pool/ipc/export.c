@@ -131,7 +131,7 @@ moiety_status moietyi_export_note(struct moietyi_exports *exports,
     if (!moietyi_held_add(&exports->blocks, start))
         return moietyi_export_no_memory();
     moietyi_tag_note_further(moietyi_tags(engine), block->start);
-    moietyi_buddy_set_class(exports->options.buddy, block->start,
+    moietyi_space_set_class(exports->options.space, block->start,
                             block->byte | MOIETYI_BYTE_SPECIAL);
     return MOIETY_OK;
 }

@@ -19,7 +19,7 @@ struct moietyi_exports_options {
     const struct moietyi_driver *driver;
     struct moietyi_context *own_context; /* the pool's; outlives the exports */
     struct moietyi_segments *segments;
-    struct moietyi_buddy *buddy;
+    struct moietyi_space *space;
     /* Of mapped memory; or NULL. Outlives the exports. */
     const struct moietyi_mapper *mapper;
 };
@@ -29,7 +29,7 @@ struct moietyi_exports_options {
 MOIETY_MUST_USE moiety_status
 moietyi_exports_create(const struct moietyi_exports_options *options,
                        struct moietyi_exports **out);
-/* Gives blocks that were freed meanwhile to the buddy: after the engine was
+/* Gives blocks that were freed meanwhile to the space: after the engine was
  * drained, with no call under way. NULL is fine. */
 void moietyi_exports_drain(struct moietyi_exports *exports,
                            struct moietyi_engine *engine);

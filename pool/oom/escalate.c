@@ -125,7 +125,7 @@ static uint64_t wait_ns(const struct moietyi_escalation *escalation)
 static uint64_t own_idle_bytes(const struct moietyi_escalation *escalation)
 {
     return may_move(escalation)
-               ? moietyi_buddy_free_grains(escalation->body->buddy) *
+               ? moietyi_space_free_grains(escalation->body->space) *
                      MOIETYI_GRAIN_BYTES
                : moietyi_segments_whole_bytes(escalation->body->segments);
 }

@@ -47,7 +47,7 @@ moietyi_step_fn(struct moietyi_escalation *escalation);
  * nothing out. */
 bool moietyi_escalation_take(struct moietyi_escalation *escalation);
 bool moietyi_escalation_take_last(struct moietyi_escalation *escalation);
-/* escalation.c: runs a step; counts it, and what it gave to the buddy. */
+/* escalation.c: runs a step; counts it, and what it gave to the space. */
 enum moietyi_verdict
 moietyi_escalation_run(struct moietyi_escalation *escalation, unsigned step,
                        moietyi_step_fn *function);

@@ -53,8 +53,8 @@ static void oom_fill_segments(const struct moietyi_pool_body *body,
     report->unreleased_bytes = segments.unreleased_bytes;
     report->segment_count = segments.segment_count;
     report->free_bytes =
-        moietyi_buddy_free_grains(body->buddy) * MOIETYI_GRAIN_BYTES;
-    report->largest_free_bytes = moietyi_buddy_largest_bytes(body->buddy);
+        moietyi_space_free_grains(body->space) * MOIETYI_GRAIN_BYTES;
+    report->largest_free_bytes = moietyi_space_largest_bytes(body->space);
 }
 
 static void oom_fill_blocks(const struct moietyi_escalation *escalation,

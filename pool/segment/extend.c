@@ -87,9 +87,9 @@ static bool has_moved_much(const struct moietyi_segments *segments)
 
 static uint64_t free_bytes_of(const struct moietyi_view *view)
 {
-    return (moietyi_buddy_free_grains(view->buddy) +
-            moietyi_maps_grains(view->maps, MOIETYI_FRESH) +
-            moietyi_maps_grains(view->maps, MOIETYI_AGEING)) *
+    return (moietyi_space_free_grains(view->space) +
+            moietyi_heap_grains(view->heap, MOIETYI_FRESH) +
+            moietyi_heap_grains(view->heap, MOIETYI_AGEING)) *
            MOIETYI_GRAIN_BYTES;
 }
 

@@ -37,7 +37,7 @@ static bool grow_is_reached(const struct moietyi_segments *segments,
     return growth->total_bytes
                ? moietyi_segments_reserved_bytes(segments) >=
                      growth->total_bytes
-               : moietyi_buddy_longest_page_run(segments->buddy) >=
+               : moietyi_space_longest_page_run(segments->space) >=
                      growth->needed;
 }
 

@@ -45,7 +45,7 @@ void moietyi_segment_insert(struct moietyi_segment **list,
 static moiety_status cover_pages(struct moietyi_segments *segments,
                                  const struct moietyi_segment_info *info)
 {
-    if (moietyi_buddy_cover(segments->buddy, info->first, info->page_count))
+    if (moietyi_space_cover(segments->space, info->first, info->page_count))
         return MOIETY_OK;
     return moietyi_fail(MOIETY_E_NO_HOST_MEMORY,
                         "no memory for the tables of a segment");
@@ -87,7 +87,7 @@ moietyi_segment_unlist(struct moietyi_segments *segments,
 
 moiety_status moietyi_segment_publish(struct moietyi_segments *segments,
                                       struct moietyi_segment *segment,
-                                      struct moietyi_maps *own)
+                                      struct moietyi_heap *own)
 {
     const struct moietyi_segment_info *info = &segment->info;
     moietyi_grain start =
@@ -99,9 +99,9 @@ moiety_status moietyi_segment_publish(struct moietyi_segments *segments,
         return MOIETY_OK;
     /* Neither call fails: the pages are covered. */
     if (own)
-        (void)moietyi_maps_give(
+        (void)moietyi_heap_give(
             own, start, (uint64_t)info->page_count * MOIETYI_PAGE_GRAINS);
     else
-        (void)moietyi_buddy_add(segments->buddy, info->first, info->page_count);
+        (void)moietyi_space_add(segments->space, info->first, info->page_count);
     return MOIETY_OK;
 }

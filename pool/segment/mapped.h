@@ -53,7 +53,7 @@ moietyi_place_find(const struct moietyi_segments *segments,
  * page, that is a place that it left. */
 MOIETY_MUST_USE moiety_status moietyi_handle_put(
     struct moietyi_segments *segments, struct moietyi_segment *segment,
-    uint32_t page, struct moietyi_maps *own);
+    uint32_t page, struct moietyi_heap *own);
 /* What may move: what is done, and the stream's own memory if an event will tell
  * when its work is over, and half of all addresses are not waited for already. */
 struct moietyi_view

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Handles that move. One is claimed whole out of the maps, so that it serves at
+ * Handles that move. One is claimed whole out of the heaps, so that it serves at
  * one place alone, and mapped at the new one before it is unmapped at the old.
  * Where a stream's own memory was in it, the old mapping stays until that stream's
  * work is over, and its pages are in no map: the new ones are the stream's alone,
@@ -37,7 +37,7 @@ moietyi_movable_view(struct moietyi_segments *segments,
     pthread_mutex_lock(&segments->lock);
     if (!extension->next_epoch ||
         segments->left_pages > segments->base_pages / 2)
-        view.maps = NULL;
+        view.heap = NULL;
     pthread_mutex_unlock(&segments->lock);
     return view;
 }
@@ -79,17 +79,17 @@ struct move {
     bool is_own;                  /* memory of the view's stream is in it */
 };
 
-/* Out of the maps; lock held. */
+/* Out of the heaps; lock held. */
 static bool claim_handle(struct moietyi_segments *segments,
                          const struct moietyi_view *view,
                          const struct moietyi_segment_info *info, bool *is_own)
 {
-    const struct moietyi_view done = {.buddy = segments->buddy};
+    const struct moietyi_view done = {.space = segments->space};
     moietyi_grain start =
         moietyi_grain_at(moietyi_grain_of_page(info->first.index));
     uint64_t grains = moietyi_grain_of_page(info->page_count);
     *is_own = !moietyi_view_claim(&done, start, grains);
-    return !*is_own || (view->maps && moietyi_view_claim(view, start, grains));
+    return !*is_own || (view->heap && moietyi_view_claim(view, start, grains));
 }
 
 static bool start_moving(struct moietyi_segments *segments,
@@ -138,7 +138,7 @@ static void note_left(struct moietyi_segments *segments,
  * and is mapped at the new place all the same. */
 static moiety_status handle_map(struct moietyi_segments *segments,
                                 struct moietyi_segment *segment,
-                                struct moietyi_maps *own,
+                                struct moietyi_heap *own,
                                 struct moietyi_segment *left)
 {
     const struct moietyi_mapper *mapper = segments->mapper;
@@ -169,7 +169,7 @@ static moiety_status handle_map(struct moietyi_segments *segments,
 
 moiety_status moietyi_handle_put(struct moietyi_segments *segments,
                                  struct moietyi_segment *segment, uint32_t page,
-                                 struct moietyi_maps *own)
+                                 struct moietyi_heap *own)
 {
     struct moietyi_segment *left = calloc(1, sizeof(*left));
     struct moietyi_segment_info before = segment->info;
@@ -199,7 +199,7 @@ moiety_status moietyi_handle_put(struct moietyi_segments *segments,
 
 /* Back to where it was, whose pages are covered. */
 static void undo_move(struct moietyi_segments *segments,
-                      const struct move *move, struct moietyi_maps *own)
+                      const struct move *move, struct moietyi_heap *own)
 {
     moietyi_segment_announce(segments, move->segment);
     pthread_mutex_lock(&segments->lock);
@@ -221,7 +221,7 @@ static moiety_status finish_moving(struct moietyi_segments *segments,
                                    const struct moietyi_extension *extension,
                                    const struct move *move, uint32_t page)
 {
-    struct moietyi_maps *own = move->is_own ? extension->view->maps : NULL;
+    struct moietyi_heap *own = move->is_own ? extension->view->heap : NULL;
     moiety_status status =
         moietyi_handle_put(segments, move->segment, page, own);
     if (status != MOIETY_OK) {

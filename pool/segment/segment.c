@@ -84,7 +84,7 @@ static void segment_fill(struct moietyi_segments *segments,
     if (options->mapper && options->fallback)
         segments->fallback = *options->fallback;
     segments->peers = options->peers;
-    segments->buddy = options->buddy;
+    segments->space = options->space;
     segments->page_capacity = options->page_capacity;
     atomic_init(&segments->limit_bytes,
                 options->limit_bytes ? options->limit_bytes : UINT64_MAX);

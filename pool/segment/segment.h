@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Segments: the pieces of memory that a pool reserves from its source, and how
- * they lie in the pool's one offset space, over which one buddy says what is
+ * they lie in the pool's one offset space, over which one space says what is
  * free (docs/adr/0004-one-offset-space.md). Between two segments one page of
  * offset space is never free, so that no run crosses a border.
  *
@@ -18,8 +18,8 @@
 #include "moiety/segment.h"
 #include "moiety/source.h"
 #include "moiety/status.h"
-#include "pool/heap/buddy.h"
-#include "pool/heap/map.h"
+#include "pool/heap/heap.h"
+#include "pool/heap/space.h"
 #include "pool/segment/lookup.h"
 
 /* Bit of moiety_source.flags for our own sources: a failure has made its
@@ -45,7 +45,7 @@ struct moietyi_segments_options {
     const moiety_source *fallback;
     uint64_t peers; /* whose devices may access it, by ordinal a bit each */
     /* Empty, of `page_capacity` pages; outlives the segments. */
-    struct moietyi_buddy *buddy;
+    struct moietyi_space *space;
     uint32_t page_capacity; /* of the offset space; at least 1 */
     uint64_t limit_bytes;   /* never reserve more; 0: no limit */
     bool is_limited; /* the limit is the program's, who wants it used up */
@@ -114,7 +114,7 @@ struct moietyi_extension {
     /* The last epoch of the contexts that is over. */
     uint64_t passed_epoch;
     /* Says which epoch is recorded after all that was queued so far. It is asked
-     * once a handle is out of the maps: until then another thread of the stream
+     * once a handle is out of the heaps: until then another thread of the stream
      * may queue work there. NULL: a handle moves only if all of it is done. */
     uint64_t (*next_epoch)(const struct moietyi_streams *streams);
     const struct moietyi_streams *streams;

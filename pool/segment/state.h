@@ -40,7 +40,7 @@ struct moietyi_segments {
     moiety_source source;
     const struct moietyi_mapper *mapper; /* or NULL */
     moiety_source fallback;              /* of the mapper; no name: none */
-    struct moietyi_buddy *buddy;
+    struct moietyi_space *space;
     uint32_t page_capacity;
     /* Edge: none; relaxed. Written by the grower; others may see it late. */
     _Atomic uint64_t limit_bytes;
@@ -128,7 +128,7 @@ void moietyi_segment_insert(struct moietyi_segment **list,
  * MOIETY_OK, or MOIETY_E_NO_HOST_MEMORY: nothing has changed. */
 moiety_status moietyi_segment_publish(struct moietyi_segments *segments,
                                       struct moietyi_segment *segment,
-                                      struct moietyi_maps *own);
+                                      struct moietyi_heap *own);
 /* Off the list and the look-up, of pages that were claimed; lock held. */
 struct moietyi_segment *
 moietyi_segment_unlist(struct moietyi_segments *segments,

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The way back: a segment is withdrawn by claiming all its pages in the buddy,
+ * The way back: a segment is withdrawn by claiming all its pages in the space,
  * so that nobody can hold a part of it; then it is unlinked, so that nobody can
  * find it; only then does the source get it.
  */
@@ -23,7 +23,7 @@ static bool try_withdraw(struct moietyi_segments *segments,
 {
     const struct moietyi_segment_info *info = &segment->info;
     return may_withdraw(segments, segment, keep_bytes) &&
-           moietyi_buddy_remove(segments->buddy, info->first, info->page_count);
+           moietyi_space_remove(segments->space, info->first, info->page_count);
 }
 
 /* Lock held. */
@@ -33,7 +33,7 @@ static bool is_whole(const struct moietyi_segments *segments,
     const struct moietyi_segment_info *info = &segment->info;
     uint64_t start = (uint64_t)info->first.index * MOIETYI_PAGE_GRAINS;
     uint64_t grains = (uint64_t)info->page_count * MOIETYI_PAGE_GRAINS;
-    return moietyi_buddy_free_from(segments->buddy, moietyi_grain_at(start),
+    return moietyi_space_free_from(segments->space, moietyi_grain_at(start),
                                    moietyi_grain_at(start + grains)) == grains;
 }
 

@@ -24,9 +24,9 @@ uint64_t moietyi_epochs_fresh_bytes(const struct moietyi_streams *streams)
 {
     uint64_t grains = 0;
     for (uint32_t i = 0; i < moietyi_stream_state_count(streams); i++) {
-        const struct moietyi_maps *maps =
-            moietyi_stream_state_at(streams, i)->maps;
-        grains += maps ? moietyi_maps_grains(maps, MOIETYI_FRESH) : 0;
+        const struct moietyi_heap *heap =
+            moietyi_stream_state_at(streams, i)->heap;
+        grains += heap ? moietyi_heap_grains(heap, MOIETYI_FRESH) : 0;
     }
     return grains * MOIETYI_GRAIN_BYTES;
 }
@@ -42,7 +42,7 @@ bool moietyi_epochs_are_pending(const struct moietyi_streams *streams)
 static bool move_on(struct moietyi_stream_state *stream_state)
 {
     struct moietyi_epoch *epoch = &stream_state->epoch;
-    bool is_any = moietyi_maps_close(stream_state->maps) != 0;
+    bool is_any = moietyi_heap_close(stream_state->heap) != 0;
     /* MV.release: the move. relaxed: only the role's holder writes. */
     atomic_store_explicit(
         &epoch->moves,
@@ -51,7 +51,7 @@ static bool move_on(struct moietyi_stream_state *stream_state)
     return is_any;
 }
 
-/* What was ageing has left the maps, or begins to; role held. */
+/* What was ageing has left the heap, or begins to; role held. */
 static void note_leaving(struct moietyi_epoch *epoch)
 {
     epoch->state = MOIETYI_EPOCH_IDLE;
@@ -66,9 +66,9 @@ static bool close_epoch(struct moietyi_stream_state *stream_state)
 {
     struct moietyi_epoch *epoch = &stream_state->epoch;
     if (epoch->state == MOIETYI_EPOCH_IDLE) {
-        /* A drain may have left something: see moietyi_maps_drain(). */
+        /* A drain may have left something: see moietyi_heap_drain(). */
         if (!move_on(stream_state) &&
-            !moietyi_maps_grains(stream_state->maps, MOIETYI_AGEING))
+            !moietyi_heap_grains(stream_state->heap, MOIETYI_AGEING))
             return false;
         epoch->state = MOIETYI_EPOCH_UNRECORDED;
         atomic_store_explicit(&epoch->closed_ns, moietyi_now_ns(),
@@ -85,7 +85,7 @@ static uint64_t drain_epoch(struct moietyi_stream_state *stream_state)
     /* relaxed: for reports. */
     atomic_store_explicit(&stream_state->epoch.closed_ns, 0,
                           memory_order_relaxed);
-    return moietyi_maps_drain(stream_state->maps, MOIETYI_AGEING);
+    return moietyi_heap_drain(stream_state->heap, MOIETYI_AGEING);
 }
 
 uint64_t moietyi_epochs_passed(const struct moietyi_streams *streams)
@@ -135,10 +135,10 @@ static uint64_t epoch_drain_closed(const struct moietyi_stream_user *user,
         return 0;
     for (unsigned age = MOIETYI_FRESH; age < MOIETYI_AGES; age++) {
         if (event)
-            grains += moietyi_maps_drain(stream_state->maps, age);
+            grains += moietyi_heap_drain(stream_state->heap, age);
         else
-            (void)moietyi_maps_hand(stream_state->maps, age,
-                                    streams->any->maps);
+            (void)moietyi_heap_hand(stream_state->heap, age,
+                                    streams->any->heap);
     }
     stream_state->epoch.state = MOIETYI_EPOCH_IDLE;
     return grains;
@@ -265,7 +265,7 @@ static void record_own(const struct moietyi_stream_user *user,
 static bool names_stream(const struct moietyi_stream_user *user,
                          const struct moietyi_stream_state *stream_state)
 {
-    if (!stream_state->maps || moietyi_stream_state_is_closed(stream_state) ||
+    if (!stream_state->heap || moietyi_stream_state_is_closed(stream_state) ||
         user->is_capturing)
         return false;
     return stream_state->kind == MOIETYI_STREAM_STATE_PER_THREAD
@@ -278,7 +278,7 @@ void moietyi_epochs_record_own(const struct moietyi_stream_user *user)
     struct moietyi_stream_state *stream_state = user->stream_state;
     struct moietyi_section section;
     if (!names_stream(user, stream_state) ||
-        !moietyi_maps_grains(stream_state->maps, MOIETYI_FRESH) ||
+        !moietyi_heap_grains(stream_state->heap, MOIETYI_FRESH) ||
         !moietyi_stream_state_try_take(stream_state))
         return;
     if (moietyi_context_enter(user->streams->own_context, &section) ==
@@ -670,8 +670,8 @@ static void epoch_hand_over(const struct moietyi_stream_user *user,
     if (moietyi_stream_state_is_closed(stream_state)) {
         if (final_event && wait_for(user, final_event))
             for (unsigned age = MOIETYI_FRESH; age < MOIETYI_AGES; age++)
-                (void)moietyi_maps_hand(stream_state->maps, age,
-                                        user->stream_state->maps);
+                (void)moietyi_heap_hand(stream_state->heap, age,
+                                        user->stream_state->heap);
         return;
     }
     bool is_waiting = epoch->state == MOIETYI_EPOCH_OWN
@@ -682,8 +682,8 @@ static void epoch_hand_over(const struct moietyi_stream_user *user,
     if (!is_waiting)
         return;
     note_leaving(epoch);
-    (void)moietyi_maps_hand(stream_state->maps, MOIETYI_AGEING,
-                            user->stream_state->maps);
+    (void)moietyi_heap_hand(stream_state->heap, MOIETYI_AGEING,
+                            user->stream_state->heap);
 }
 
 bool moietyi_epoch_hand_over(const struct moietyi_stream_user *user,
@@ -748,8 +748,8 @@ uint32_t moietyi_epochs_survey(const struct moietyi_streams *streams,
 
 void moietyi_epoch_finish(struct moietyi_stream_state *stream_state)
 {
-    if (!stream_state->maps)
+    if (!stream_state->heap)
         return;
-    (void)moietyi_maps_drain(stream_state->maps, MOIETYI_AGEING);
-    (void)moietyi_maps_drain(stream_state->maps, MOIETYI_FRESH);
+    (void)moietyi_heap_drain(stream_state->heap, MOIETYI_AGEING);
+    (void)moietyi_heap_drain(stream_state->heap, MOIETYI_FRESH);
 }

@@ -3,7 +3,7 @@
  *
  * When a stream's memory becomes everybody's. What was freed on a stream is in
  * its fresh map. Closing the stream's epoch moves that into the ageing map and
- * records an event; when the event is over, draining gives it to the buddy. Both
+ * records an event; when the event is over, draining gives it to the space. Both
  * are one role, which a thread takes or passes by: two that close, or one that
  * drains late, would move bits of the next epoch behind the event of this one.
  * The state says whether an epoch is in flight; an empty map does not, since the
@@ -90,7 +90,7 @@ bool moietyi_epoch_is_stream_idle(const struct moietyi_streams *streams,
                                   struct moietyi_stream_state *stream_state);
 /* How often the stream state was closed so far. */
 uint64_t moietyi_epoch_moves(const struct moietyi_stream_state *stream_state);
-/* Whether what was given to the stream state's maps after it had been closed so
+/* Whether what was given to the stream state's heap after it had been closed so
  * often is there still, for all that was drained; the role is held. */
 bool moietyi_epoch_has_since(const struct moietyi_stream_state *stream_state,
                              uint64_t moves);

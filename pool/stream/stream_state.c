@@ -157,14 +157,14 @@ static void stream_state_identify(struct moietyi_stream_state *stream_state,
 
 /* In no table yet. NULL: no memory. */
 static struct moietyi_stream_state *
-stream_state_create(struct moietyi_maps *maps)
+stream_state_create(struct moietyi_heap *heap)
 {
     struct moietyi_stream_state *stream_state = aligned_alloc(
         alignof(struct moietyi_stream_state), sizeof(*stream_state));
     if (!stream_state)
         return NULL;
     memset(stream_state, 0, sizeof(*stream_state));
-    stream_state->maps = maps;
+    stream_state->heap = heap;
     return stream_state;
 }
 
@@ -190,10 +190,10 @@ static void stream_state_append(struct moietyi_streams *streams,
 struct moietyi_stream_state *
 moietyi_stream_state_make(struct moietyi_streams *streams,
                           enum moietyi_stream_state_kind kind,
-                          struct moietyi_maps *maps)
+                          struct moietyi_heap *heap)
 {
     const struct identity who = {.kind = kind};
-    struct moietyi_stream_state *stream_state = stream_state_create(maps);
+    struct moietyi_stream_state *stream_state = stream_state_create(heap);
     if (!stream_state)
         return NULL;
     moietyi_lock(&streams->stream_states_lock);
@@ -202,23 +202,23 @@ moietyi_stream_state_make(struct moietyi_streams *streams,
     return stream_state;
 }
 
-/* With maps of its own, for a stream that is new; without the lock, which nobody
+/* With a heap of its own, for a stream that is new; without the lock, which nobody
  * allocates with. NULL: no memory. */
 static struct moietyi_stream_state *
 create_fresh(const struct moietyi_streams *streams)
 {
-    struct moietyi_maps *maps = moietyi_maps_create(streams->buddy);
+    struct moietyi_heap *heap = moietyi_heap_create(streams->space);
     struct moietyi_stream_state *fresh =
-        maps ? stream_state_create(maps) : NULL;
+        heap ? stream_state_create(heap) : NULL;
     if (!fresh)
-        moietyi_maps_destroy(maps);
+        moietyi_heap_destroy(heap);
     return fresh;
 }
 
 static void destroy_fresh(struct moietyi_stream_state *fresh)
 {
     if (fresh)
-        moietyi_maps_destroy(fresh->maps);
+        moietyi_heap_destroy(fresh->heap);
     free(fresh);
 }
 
@@ -473,7 +473,7 @@ static void destroy_stream_state(struct moietyi_streams *streams,
         atomic_load_explicit(&stream_state->final_event, memory_order_relaxed));
     moietyi_event_destroy(streams, stream_state->epoch.event);
     if (stream_state->kind != MOIETYI_STREAM_STATE_ANY)
-        moietyi_maps_destroy(stream_state->maps);
+        moietyi_heap_destroy(stream_state->heap);
     free(stream_state);
 }
 

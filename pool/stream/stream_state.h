@@ -10,12 +10,12 @@
 
 #include "pool/stream/streams.h"
 
-/* A stream state of no stream, DONE or ANY, with these maps, which outlive it;
+/* A stream state of no stream, DONE or ANY, with this heap, which outlives it;
  * NULL: no memory. For new streams. */
 struct moietyi_stream_state *
 moietyi_stream_state_make(struct moietyi_streams *streams,
                           enum moietyi_stream_state_kind kind,
-                          struct moietyi_maps *maps);
+                          struct moietyi_heap *heap);
 /* The stream state that `thread` means by a stream; ANY's where the pool knows
  * no more streams. Counts the caller as a user. MOIETY_OK,
  * MOIETY_E_NO_HOST_MEMORY, or what the driver said about the stream. */
@@ -55,7 +55,7 @@ moietyi_stream_state_is_closed(const struct moietyi_stream_state *stream_state)
     return atomic_load_explicit(&stream_state->is_closed, memory_order_acquire);
 }
 
-/* The stream state's role, to close and drain its maps: false, somebody has it.
+/* The stream state's role, to close and drain its heap: false, somebody has it.
  * It is not waited for. */
 bool moietyi_stream_state_try_take(struct moietyi_stream_state *stream_state);
 void moietyi_stream_state_release(struct moietyi_stream_state *stream_state);
@@ -64,8 +64,8 @@ void moietyi_stream_state_release(struct moietyi_stream_state *stream_state);
 static inline uint64_t
 moietyi_stream_state_grains(const struct moietyi_stream_state *stream_state)
 {
-    return moietyi_maps_grains(stream_state->maps, MOIETYI_FRESH) +
-           moietyi_maps_grains(stream_state->maps, MOIETYI_AGEING);
+    return moietyi_heap_grains(stream_state->heap, MOIETYI_FRESH) +
+           moietyi_heap_grains(stream_state->heap, MOIETYI_AGEING);
 }
 
 /* A stream that can be asked by its handle, and recorded on without a barrier.

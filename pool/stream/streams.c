@@ -36,7 +36,7 @@ static void set_events(struct moietyi_streams *streams, unsigned at,
 }
 
 bool moietyi_streams_init(struct moietyi_streams *streams,
-                          struct moietyi_maps *any_maps)
+                          struct moietyi_heap *any_heap)
 {
     pthread_mutex_init(&streams->stream_states_lock, NULL);
     streams->contexts[0] = streams->own_context->handle;
@@ -44,7 +44,7 @@ bool moietyi_streams_init(struct moietyi_streams *streams,
     streams->done =
         moietyi_stream_state_make(streams, MOIETYI_STREAM_STATE_DONE, NULL);
     streams->any =
-        moietyi_stream_state_make(streams, MOIETYI_STREAM_STATE_ANY, any_maps);
+        moietyi_stream_state_make(streams, MOIETYI_STREAM_STATE_ANY, any_heap);
     CUevent events[MOIETYI_CONTEXT_EPOCHS] = {NULL};
     if (!streams->done || !streams->any) {
         moietyi_streams_fini(streams);

@@ -25,7 +25,7 @@
 #include "pool/driver/context.h"
 #include "pool/driver/driver_table.h"
 #include "pool/heap/classes.h"
-#include "pool/heap/map.h"
+#include "pool/heap/heap.h"
 
 #define MOIETYI_CONTEXTS_MAX 17U /* the pool's own and 16 more */
 #define MOIETYI_STREAM_STATES_MAX 16384U
@@ -48,7 +48,7 @@ enum moietyi_epoch_state {
 
 struct moietyi_epoch {
     /* Edge RO: released (release) -> taken (acquire), by compare-and-swap and
-     * never waited for. Its holder alone closes and drains the maps, and reads
+     * never waited for. Its holder alone closes and drains the heap, and reads
      * and writes what is below. */
     atomic_bool is_taken;
     enum moietyi_epoch_state state;
@@ -95,7 +95,7 @@ struct moietyi_stream_state {
 
     /* What was freed on it and is no other stream's yet; constant. NULL for
      * DONE, whose blocks are done. */
-    struct moietyi_maps *maps;
+    struct moietyi_heap *heap;
     struct moietyi_epoch epoch;
     /* What it said when it was asked last; by who has the role of ANY's stream
      * state. */
@@ -146,7 +146,7 @@ struct moietyi_stream_hooks {
 
 struct moietyi_streams {
     const struct moietyi_driver *driver;
-    struct moietyi_buddy *buddy;
+    struct moietyi_space *space;
     /* The pool's own context, contexts[0]: every section is entered by it. */
     struct moietyi_context *own_context;
     struct moietyi_stream_hooks hooks;
@@ -185,10 +185,10 @@ struct moietyi_streams {
     atomic_uint stream_state_count;
 };
 
-/* Begins streams whose driver, buddy, home and hooks are set, and all else 0.
+/* Begins streams whose driver, space, home and hooks are set, and all else 0.
  * `any_maps` outlive them. False: there is no memory. */
 bool moietyi_streams_init(struct moietyi_streams *streams,
-                          struct moietyi_maps *any_maps);
+                          struct moietyi_heap *any_heap);
 /* No call is under way. */
 void moietyi_streams_fini(struct moietyi_streams *streams);
 

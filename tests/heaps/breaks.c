@@ -21,8 +21,8 @@
 #define ANYWHERE UINT64_MAX /* what is broken is of no grain */
 
 struct tables {
-    struct moietyi_buddy *buddy;
-    struct moietyi_maps *maps;
+    struct moietyi_space *space;
+    struct moietyi_heap *heap;
     struct moietyi_bins *bins; /* of what is fresh */
     moietyi_extent_id first;
     moietyi_extent_id second;
@@ -32,19 +32,19 @@ struct tables {
 
 static moietyi_extent_id at(const struct tables *tables, uint64_t grain)
 {
-    return moietyi_edge_at(tables->buddy, grain);
+    return moietyi_edge_at(tables->space, grain);
 }
 
 static void set_grains(struct tables *tables, moietyi_extent_id id,
                        uint64_t grains)
 {
-    moietyi_extent_of(tables->buddy, id)->grains = grains;
+    moietyi_extent_of(tables->space, id)->grains = grains;
 }
 
 static void set_where(struct tables *tables, moietyi_extent_id id,
                       uint64_t start, uint32_t owner, uint32_t age)
 {
-    moietyi_extent_of(tables->buddy, id)->where =
+    moietyi_extent_of(tables->space, id)->where =
         moietyi_where(start, owner, age);
 }
 
@@ -57,51 +57,51 @@ static void go_beyond_the_space(struct tables *tables)
 
 static void have_no_grains(struct tables *tables)
 {
-    moietyi_bins_remove(tables->bins, tables->buddy, tables->first, 32);
-    moietyi_bins_insert(tables->bins, tables->buddy, tables->first, 0);
+    moietyi_bins_remove(tables->bins, tables->space, tables->first, 32);
+    moietyi_bins_insert(tables->bins, tables->space, tables->first, 0);
     set_grains(tables, tables->first, 0);
 }
 
 static void have_another_owner(struct tables *tables)
 {
     set_where(tables, tables->first, FIRST, MOIETYI_OWNER_DONE,
-              moietyi_fresh_of(tables->maps));
+              moietyi_fresh_of(tables->heap));
 }
 
 static void have_another_age(struct tables *tables)
 {
-    set_where(tables, tables->first, FIRST, tables->maps->owner,
-              moietyi_fresh_of(tables->maps) ^ 1);
+    set_where(tables, tables->first, FIRST, tables->heap->owner,
+              moietyi_fresh_of(tables->heap) ^ 1);
 }
 
 static void be_no_extent(struct tables *tables)
 {
-    moietyi_extent_of(tables->buddy, tables->closed)->where = 0;
+    moietyi_extent_of(tables->space, tables->closed)->where = 0;
 }
 
 static void lose_first_edge(struct tables *tables)
 {
-    *moietyi_edge_of(tables->buddy, FIRST) = tables->second;
+    *moietyi_edge_of(tables->space, FIRST) = tables->second;
 }
 
 static void lose_last_edge(struct tables *tables)
 {
-    *moietyi_edge_of(tables->buddy, CLOSED + 69) = 0;
+    *moietyi_edge_of(tables->space, CLOSED + 69) = 0;
 }
 
 static void lose_cover(struct tables *tables)
 {
-    tables->buddy->covers[3] = 0;
+    tables->space->covers[3] = 0;
 }
 
 static void lose_cover_of_next_page(struct tables *tables)
 {
-    tables->buddy->covers[2] = tables->first;
+    tables->space->covers[2] = tables->first;
 }
 
 static void be_apart(struct tables *tables)
 {
-    *moietyi_edge_of(tables->buddy, SECOND - 1) = tables->first;
+    *moietyi_edge_of(tables->space, SECOND - 1) = tables->first;
     set_grains(tables, tables->first, SECOND - FIRST);
 }
 
@@ -112,8 +112,8 @@ static void be_in_another_bin(struct tables *tables)
 
 static void break_list(struct tables *tables)
 {
-    moietyi_extent_of(tables->buddy, tables->second)->previous = tables->closed;
-    moietyi_extent_of(tables->buddy, tables->first)->previous = tables->closed;
+    moietyi_extent_of(tables->space, tables->second)->previous = tables->closed;
+    moietyi_extent_of(tables->space, tables->first)->previous = tables->closed;
 }
 
 static void have_bit_of_empty_bin(struct tables *tables)
@@ -129,22 +129,22 @@ static void lack_bit(struct tables *tables)
 
 static void count_too_much(struct tables *tables)
 {
-    tables->maps->grains[moietyi_fresh_of(tables->maps)] += 1;
+    tables->heap->grains[moietyi_fresh_of(tables->heap)] += 1;
 }
 
 static void count_too_little(struct tables *tables)
 {
-    tables->buddy->done->grains[0] -= 1;
+    tables->space->done->grains[0] -= 1;
 }
 
 static void start_a_block(struct tables *tables)
 {
-    tables->buddy->classes[FIRST] = 7;
+    tables->space->classes[FIRST] = 7;
 }
 
 static void start_a_block_within(struct tables *tables)
 {
-    tables->buddy->classes[2 * MOIETYI_PAGE_GRAINS + 77] = 7;
+    tables->space->classes[2 * MOIETYI_PAGE_GRAINS + 77] = 7;
 }
 
 static const struct {
@@ -178,20 +178,20 @@ static const struct {
 /* False: it is not as the head of this file says. */
 static bool set_up(struct tables *tables)
 {
-    if (moietyi_buddy_create(PAGES, &tables->buddy) != MOIETY_OK)
+    if (moietyi_space_create(PAGES, &tables->space) != MOIETY_OK)
         return false;
-    const struct moietyi_view done = {tables->buddy, NULL, false};
-    tables->maps = moietyi_maps_create(tables->buddy);
-    if (!tables->maps)
+    const struct moietyi_view done = {tables->space, NULL, false};
+    tables->heap = moietyi_heap_create(tables->space);
+    if (!tables->heap)
         return false;
     bool is_right =
-        moietyi_buddy_add(tables->buddy, (moietyi_page){0}, PAGES) &&
+        moietyi_space_add(tables->space, (moietyi_page){0}, PAGES) &&
         moietyi_view_claim(&done, moietyi_grain_at(0), DONE) &&
-        moietyi_maps_give(tables->maps, moietyi_grain_at(CLOSED), 70) &&
-        moietyi_maps_close(tables->maps) == 70 &&
-        moietyi_maps_give(tables->maps, moietyi_grain_at(FIRST), 32) &&
-        moietyi_maps_give(tables->maps, moietyi_grain_at(SECOND), 33);
-    tables->bins = &tables->maps->bins[moietyi_fresh_of(tables->maps)];
+        moietyi_heap_give(tables->heap, moietyi_grain_at(CLOSED), 70) &&
+        moietyi_heap_close(tables->heap) == 70 &&
+        moietyi_heap_give(tables->heap, moietyi_grain_at(FIRST), 32) &&
+        moietyi_heap_give(tables->heap, moietyi_grain_at(SECOND), 33);
+    tables->bins = &tables->heap->bins[moietyi_fresh_of(tables->heap)];
     tables->first = at(tables, FIRST);
     tables->second = at(tables, SECOND);
     tables->closed = at(tables, CLOSED);
@@ -202,11 +202,11 @@ static bool set_up(struct tables *tables)
 static const char *check(const struct tables *tables, uint64_t *where)
 {
     /* A pool's streams have no heap before their first free. */
-    const struct moietyi_maps *const maps[] = {NULL, tables->maps};
+    const struct moietyi_heap *const heap[] = {NULL, tables->heap};
     moietyi_grain grain = {0};
-    const char *says = moietyi_maps_check(maps, 2, &grain);
+    const char *says = moietyi_heap_check(heap, 2, &grain);
     if (!says)
-        says = moietyi_buddy_check(tables->buddy, &grain);
+        says = moietyi_space_check(tables->space, &grain);
     *where = grain.index;
     return says;
 }
@@ -243,8 +243,8 @@ const char *heap_breaks_run(size_t index)
                            (unsigned long long)breaks[index].where,
                            says ? says : "nothing", (unsigned long long)where);
     }
-    free(tables.maps);
-    moietyi_buddy_destroy(tables.buddy);
+    free(tables.heap);
+    moietyi_space_destroy(tables.space);
     return message[0] ? message : NULL;
 }
 
@@ -255,58 +255,58 @@ const char *heap_breaks_run(size_t index)
 #define MANY_FIRST (MOIETYI_GROUP_PAGES - MANY_PAGES / 2)
 
 /* Each grain is an extent, as its neighbours are another owner's. */
-static bool give_each_grain(struct moietyi_maps *const *owners, uint64_t start,
+static bool give_each_grain(struct moietyi_heap *const *owners, uint64_t start,
                             uint64_t end)
 {
     for (uint64_t at = start; at < end; at++)
-        if (!moietyi_maps_give(owners[at % 2], moietyi_grain_at(at), 1))
+        if (!moietyi_heap_give(owners[at % 2], moietyi_grain_at(at), 1))
             return false;
     return true;
 }
 
-static const char *fill_parts(struct moietyi_buddy *buddy,
-                              struct moietyi_maps *const *owners)
+static const char *fill_parts(struct moietyi_space *space,
+                              struct moietyi_heap *const *owners)
 {
-    const struct moietyi_view done = {buddy, NULL, false};
+    const struct moietyi_view done = {space, NULL, false};
     const uint64_t start = (uint64_t)MANY_FIRST * MOIETYI_PAGE_GRAINS;
     const uint64_t grains = (uint64_t)MANY_PAGES * MOIETYI_PAGE_GRAINS;
     moietyi_grain at;
-    if (moietyi_edge_at(buddy, start) || moietyi_edge_at(buddy, start + grains))
+    if (moietyi_edge_at(space, start) || moietyi_edge_at(space, start + grains))
         return "a group that has no pages names an extent";
-    if (!moietyi_buddy_add(buddy, (moietyi_page){MANY_FIRST}, MANY_PAGES) ||
+    if (!moietyi_space_add(space, (moietyi_page){MANY_FIRST}, MANY_PAGES) ||
         !moietyi_view_claim(&done, moietyi_grain_at(start), grains))
         return "the pages are not there";
     if (!give_each_grain(owners, start, start + grains))
         return "a grain is not taken back";
-    if (atomic_load_explicit(&buddy->extent_end, memory_order_relaxed) <=
+    if (atomic_load_explicit(&space->extent_end, memory_order_relaxed) <=
         MOIETYI_PART_RECORDS)
         return "one part of records was enough";
     const char *says =
-        moietyi_maps_check((const struct moietyi_maps *const *)owners, 2, &at);
+        moietyi_heap_check((const struct moietyi_heap *const *)owners, 2, &at);
     for (unsigned i = 0; i < 2; i++)
-        (void)moietyi_maps_drain(owners[i], MOIETYI_FRESH);
+        (void)moietyi_heap_drain(owners[i], MOIETYI_FRESH);
     if (!says)
-        says = moietyi_buddy_check(buddy, &at);
-    if (!says && moietyi_buddy_longest_page_run(buddy) != MANY_PAGES)
+        says = moietyi_space_check(space, &at);
+    if (!says && moietyi_space_longest_page_run(space) != MANY_PAGES)
         says = "the pages are not whole again";
     return says;
 }
 
 const char *heap_parts_run(void)
 {
-    struct moietyi_maps *owners[MANY_OWNERS] = {NULL};
-    struct moietyi_buddy *buddy = NULL;
+    struct moietyi_heap *owners[MANY_OWNERS] = {NULL};
+    struct moietyi_space *space = NULL;
     const char *says = NULL;
-    if (moietyi_buddy_create(2 * MOIETYI_GROUP_PAGES, &buddy) != MOIETY_OK)
+    if (moietyi_space_create(2 * MOIETYI_GROUP_PAGES, &space) != MOIETY_OK)
         return "no memory";
     for (unsigned i = 0; i < MANY_OWNERS && !says; i++)
-        if (!(owners[i] = moietyi_maps_create(buddy)))
+        if (!(owners[i] = moietyi_heap_create(space)))
             says = "an owner has no hand";
     if (!says)
-        says = fill_parts(buddy, &owners[MANY_OWNERS - 2]);
+        says = fill_parts(space, &owners[MANY_OWNERS - 2]);
     for (unsigned i = 0; i < MANY_OWNERS; i++)
-        moietyi_maps_destroy(owners[i]);
-    moietyi_buddy_destroy(buddy);
+        moietyi_heap_destroy(owners[i]);
+    moietyi_space_destroy(space);
     return says;
 }
 
@@ -317,21 +317,21 @@ const char *heap_bounds_run(void)
 {
     const moietyi_grain last = {(uint64_t)LARGE_PAGES * MOIETYI_PAGE_GRAINS -
                                 1};
-    struct moietyi_buddy *buddy = NULL;
-    if (moietyi_buddy_create(0, &buddy) != MOIETY_E_INVALID)
+    struct moietyi_space *space = NULL;
+    if (moietyi_space_create(0, &space) != MOIETY_E_INVALID)
         return "a space without pages is not refused";
-    if (moietyi_buddy_create(MOIETYI_PAGES_MAX + 1, &buddy) !=
+    if (moietyi_space_create(MOIETYI_PAGES_MAX + 1, &space) !=
         MOIETY_E_TOO_LARGE)
         return "a space that no address names is not refused";
-    if (moietyi_buddy_create(LARGE_PAGES, &buddy) != MOIETY_OK)
+    if (moietyi_space_create(LARGE_PAGES, &space) != MOIETY_OK)
         return "no memory";
-    moietyi_buddy_set_class(buddy, last, 7);
-    moietyi_buddy_set_run_grains(buddy, last, UINT32_MAX);
+    moietyi_space_set_class(space, last, 7);
+    moietyi_space_set_run_grains(space, last, UINT32_MAX);
     const char *says =
-        moietyi_buddy_class(buddy, last) != 7 ||
-                moietyi_buddy_run_grains(buddy, last) != UINT32_MAX
+        moietyi_space_class(space, last) != 7 ||
+                moietyi_space_run_grains(space, last) != UINT32_MAX
             ? "a block's metadata is not kept at the end of the space"
             : NULL;
-    moietyi_buddy_destroy(buddy);
+    moietyi_space_destroy(space);
     return says;
 }

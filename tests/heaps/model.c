@@ -31,8 +31,8 @@ struct held {
 struct model {
     struct choices choices;
     uint32_t pages;
-    struct moietyi_buddy *buddy;
-    struct moietyi_maps *maps[STREAMS];
+    struct moietyi_space *space;
+    struct moietyi_heap *heap[STREAMS];
     struct places places;
     uint8_t *classes; /* by grain */
     bool *is_added;   /* by page */
@@ -116,13 +116,13 @@ static uint32_t choose_alignment(struct model *model)
 
 static struct seen choose_view(struct model *model)
 {
-    struct seen seen = {.view = {.buddy = model->buddy}};
+    struct seen seen = {.view = {.space = model->space}};
     seen.stream = choose(model, 2 * STREAMS + 1) / 2;
-    if (seen.stream == STREAMS || !model->maps[seen.stream]) {
+    if (seen.stream == STREAMS || !model->heap[seen.stream]) {
         seen.stream = STREAMS;
         return seen;
     }
-    seen.view.maps = model->maps[seen.stream];
+    seen.view.heap = model->heap[seen.stream];
     seen.view.is_own_only = choose(model, 3) == 0;
     return seen;
 }
@@ -134,9 +134,9 @@ static void hold(struct model *model, uint64_t start, uint64_t grains,
                  uint8_t class_byte)
 {
     memset(&model->places.now[start], PLACE_NONE, grains);
-    expect(model, moietyi_buddy_class(model->buddy, moietyi_grain_at(start)), 0,
+    expect(model, moietyi_space_class(model->space, moietyi_grain_at(start)), 0,
            "a byte in free memory");
-    moietyi_buddy_set_class(model->buddy, moietyi_grain_at(start), class_byte);
+    moietyi_space_set_class(model->space, moietyi_grain_at(start), class_byte);
     model->classes[start] = class_byte;
     model->held[model->held_count++] = (struct held){start, grains, class_byte};
 }
@@ -154,10 +154,10 @@ static struct held let_go(struct model *model)
     if (gone.grains > 1 && choose(model, 3) == 0)
         gone.grains = 1 + choose(model, (uint32_t)gone.grains - 1);
     uint8_t ended =
-        moietyi_buddy_end_class(model->buddy, moietyi_grain_at(gone.start));
+        moietyi_space_end_class(model->space, moietyi_grain_at(gone.start));
     expect(model, ended, gone.class_byte, "the byte of a block");
     expect(model,
-           moietyi_buddy_end_class(model->buddy, moietyi_grain_at(gone.start)),
+           moietyi_space_end_class(model->space, moietyi_grain_at(gone.start)),
            0, "the byte of a block that has ended");
     model->classes[gone.start] = 0;
     held->start += gone.grains;
@@ -260,10 +260,10 @@ static void judge_batch(struct model *model, const struct seen *seen,
 static void step_records(struct model *model)
 {
     uint32_t count = choose(model, 12);
-    struct moietyi_maps *to = model->maps[choose(model, STREAMS)];
-    struct moietyi_maps *from = model->maps[choose(model, STREAMS)];
+    struct moietyi_heap *to = model->heap[choose(model, STREAMS)];
+    struct moietyi_heap *from = model->heap[choose(model, STREAMS)];
     if (choose(model, 2))
-        from = model->buddy->done;
+        from = model->space->done;
     while (from && to && from != to && from->spare_count > count)
         moietyi_spare_put(to, moietyi_spare_take(from));
 }
@@ -271,20 +271,19 @@ static void step_records(struct model *model)
 static void step_drain(struct model *model)
 {
     unsigned stream = choose(model, STREAMS);
-    enum moietyi_map_age age =
-        choose(model, 3) ? MOIETYI_AGEING : MOIETYI_FRESH;
+    enum moietyi_age age = choose(model, 3) ? MOIETYI_AGEING : MOIETYI_FRESH;
     struct places *places = &model->places;
-    if (!model->maps[stream])
+    if (!model->heap[stream])
         return;
     uint64_t grains = places_count(places, place_of(stream, age));
-    expect(model, moietyi_maps_drain(model->maps[stream], age), grains,
+    expect(model, moietyi_heap_drain(model->heap[stream], age), grains,
            "grains that were drained");
     places_move(places, place_of(stream, age), PLACE_DONE);
 }
 
 static void step_take(struct model *model)
 {
-    const struct seen seen = {{model->buddy, NULL, false}, STREAMS};
+    const struct seen seen = {{model->space, NULL, false}, STREAMS};
     const struct moietyi_take what = {
         1 + choose(model, UINT32_C(1) << choose(model, 12)),
         choose(model, 3) ? 1 : 1 + choose(model, BATCH_MAX),
@@ -318,7 +317,7 @@ static void step_take_some(struct model *model)
         expect(model, taken != 0, true, "found what there is");
     expect(model, taken <= what.count, true, "as many as were asked for");
     if (is_done)
-        from = (struct seen){{model->buddy, NULL, false}, STREAMS};
+        from = (struct seen){{model->space, NULL, false}, STREAMS};
     else if (taken > 1)
         from.view.is_own_only = true;
     for (uint32_t i = 0; i < taken && !model->message[0]; i++) {
@@ -359,14 +358,14 @@ static void step_claim(struct model *model)
 
 static void read_heaps(struct model *model)
 {
-    if (!places_read(&model->places, model->buddy, model->maps))
+    if (!places_read(&model->places, model->space, model->heap))
         fail(model, "two extents have the same grain");
 }
 
 static void give_to_done(struct model *model, const struct held *freed)
 {
     expect(model,
-           moietyi_buddy_give(model->buddy, moietyi_grain_at(freed->start),
+           moietyi_space_give(model->space, moietyi_grain_at(freed->start),
                               freed->grains),
            true, "given");
     memset(&model->places.now[freed->start], PLACE_DONE, freed->grains);
@@ -378,7 +377,7 @@ static void give_to_stream(struct model *model, unsigned stream,
 {
     struct places *places = &model->places;
     expect(model,
-           moietyi_maps_give(model->maps[stream],
+           moietyi_heap_give(model->heap[stream],
                              moietyi_grain_at(freed->start), freed->grains),
            true, "given");
     memset(&places->now[freed->start], place_of(stream, MOIETYI_FRESH),
@@ -391,7 +390,7 @@ static void step_give(struct model *model)
     if (!model->held_count)
         return;
     struct held freed = let_go(model);
-    if (stream < STREAMS && model->maps[stream]) {
+    if (stream < STREAMS && model->heap[stream]) {
         give_to_stream(model, stream, &freed);
         return;
     }
@@ -401,9 +400,9 @@ static void step_give(struct model *model)
 static void step_give_some(struct model *model)
 {
     unsigned stream = choose(model, STREAMS + 1);
-    struct moietyi_maps *maps = stream < STREAMS ? model->maps[stream] : NULL;
+    struct moietyi_heap *heap = stream < STREAMS ? model->heap[stream] : NULL;
     uint8_t place =
-        maps ? place_of(stream, MOIETYI_FRESH) : (uint8_t)PLACE_DONE;
+        heap ? place_of(stream, MOIETYI_FRESH) : (uint8_t)PLACE_DONE;
     struct moietyi_interval intervals[BATCH_MAX];
     uint32_t count = 1 + choose(model, BATCH_MAX);
     struct moietyi_records records = {0};
@@ -415,7 +414,7 @@ static void step_give_some(struct model *model)
         memset(&model->places.now[freed.start], place, freed.grains);
     }
     expect(model,
-           moietyi_give_some(model->buddy, maps, intervals, count, &records), 0,
+           moietyi_give_some(model->space, heap, intervals, count, &records), 0,
            "given twice");
 }
 
@@ -437,11 +436,11 @@ static void step_give_twice(struct model *model)
     if (start == run.start)
         stream = choose(model, STREAMS + 1);
     moietyi_grain given = moietyi_grain_at(start);
-    if (stream < STREAMS && model->maps[stream])
-        expect(model, moietyi_maps_give(model->maps[stream], given, grains),
+    if (stream < STREAMS && model->heap[stream])
+        expect(model, moietyi_heap_give(model->heap[stream], given, grains),
                false, "given twice");
     else if (start == run.start || place == PLACE_DONE)
-        expect(model, moietyi_buddy_give(model->buddy, given, grains), false,
+        expect(model, moietyi_space_give(model->space, given, grains), false,
                "given twice");
 }
 
@@ -452,7 +451,7 @@ static void close_stream(struct model *model, unsigned stream)
     struct places *places = &model->places;
     const uint8_t fresh = place_of(stream, MOIETYI_FRESH);
     uint64_t grains = places_count(places, fresh);
-    expect(model, moietyi_maps_close(model->maps[stream]), grains,
+    expect(model, moietyi_heap_close(model->heap[stream]), grains,
            "grains that were closed");
     places_move(places, fresh, place_of(stream, MOIETYI_AGEING));
 }
@@ -460,7 +459,7 @@ static void close_stream(struct model *model, unsigned stream)
 static void step_close(struct model *model)
 {
     unsigned stream = choose(model, STREAMS);
-    if (model->maps[stream])
+    if (model->heap[stream])
         close_stream(model, stream);
 }
 
@@ -469,7 +468,7 @@ static void step_close(struct model *model)
 static void step_comb(struct model *model)
 {
     unsigned stream = choose(model, STREAMS);
-    if (!model->maps[stream] || !model->held_count)
+    if (!model->heap[stream] || !model->held_count)
         return;
     struct held block = let_go(model);
     struct held tooth = {.grains = 1};
@@ -519,12 +518,12 @@ static void step_hand(struct model *model)
 {
     unsigned stream = choose(model, STREAMS);
     unsigned to = (stream + 1 + choose(model, STREAMS - 1)) % STREAMS;
-    enum moietyi_map_age age = choose(model, MOIETYI_AGES);
-    if (!model->maps[stream] || !model->maps[to])
+    enum moietyi_age age = choose(model, MOIETYI_AGES);
+    if (!model->heap[stream] || !model->heap[to])
         return;
     const uint8_t from = place_of(stream, age);
     uint64_t grains = places_count(&model->places, from);
-    expect(model, moietyi_maps_hand(model->maps[stream], age, model->maps[to]),
+    expect(model, moietyi_heap_hand(model->heap[stream], age, model->heap[to]),
            grains, "grains that were handed");
     judge_hand(model, from, to);
 }
@@ -534,17 +533,17 @@ static void step_create_or_destroy(struct model *model)
 {
     unsigned stream = choose(model, STREAMS);
     struct places *places = &model->places;
-    if (!model->maps[stream]) {
-        model->maps[stream] = moietyi_maps_create(model->buddy);
-        if (!model->maps[stream])
+    if (!model->heap[stream]) {
+        model->heap[stream] = moietyi_heap_create(model->space);
+        if (!model->heap[stream])
             fail(model, "no memory");
         return;
     }
     if (choose(model, 3))
         return;
-    moietyi_maps_destroy(model->maps[stream]);
-    model->maps[stream] = NULL;
-    const struct seen own = {{model->buddy, NULL, true}, stream};
+    moietyi_heap_destroy(model->heap[stream]);
+    model->heap[stream] = NULL;
+    const struct seen own = {{model->space, NULL, true}, stream};
     struct run run = {0, 0};
     for (; run.start < places->grains; run.start = run.end) {
         run = places_run(places, places->now, run.start);
@@ -568,7 +567,7 @@ static void step_pages(struct model *model)
         is_absent = is_absent && !model->is_added[i];
     if (is_absent) {
         expect(model,
-               moietyi_buddy_add(model->buddy, (moietyi_page){first}, count), 1,
+               moietyi_space_add(model->space, (moietyi_page){first}, count), 1,
                "pages that are added");
         memset(&model->places.now[start], PLACE_DONE, grains);
         memset(&model->is_added[first], true, count);
@@ -576,7 +575,7 @@ static void step_pages(struct model *model)
     }
     bool is_free = places_are(model->places.now, start, grains, PLACE_DONE);
     expect(model,
-           moietyi_buddy_remove(model->buddy, (moietyi_page){first}, count),
+           moietyi_space_remove(model->space, (moietyi_page){first}, count),
            is_free, "removed");
     if (is_free) {
         memset(&model->places.now[start], PLACE_NONE, grains);
@@ -601,10 +600,10 @@ static void step_ask(struct model *model)
     expect(model, moietyi_view_free_from(&seen.view, first, last), from,
            "free from");
     if (seen.stream < STREAMS && seen.view.is_own_only)
-        expect(model, moietyi_maps_free_from(seen.view.maps, first, last), from,
-               "free from, of maps");
+        expect(model, moietyi_heap_free_from(seen.view.heap, first, last), from,
+               "free from, of a heap");
     if (seen.stream == STREAMS)
-        expect(model, moietyi_buddy_free_from(model->buddy, first, last), from,
+        expect(model, moietyi_space_free_from(model->space, first, last), from,
                "free from, of what is done");
     run = places_stretch(places, &seen, end - 1);
     if (run.start == run.end)
@@ -614,7 +613,7 @@ static void step_ask(struct model *model)
     uint64_t next = start;
     while (next < end && !model->classes[next])
         next++;
-    expect(model, moietyi_buddy_next_class(model->buddy, first, last).index,
+    expect(model, moietyi_space_next_class(model->space, first, last).index,
            next, "next class");
 }
 
@@ -623,13 +622,13 @@ static void ask_sums(struct model *model)
     const struct places *places = &model->places;
     for (unsigned i = 0; i < STREAMS; i++)
         for (unsigned age = 0; age < MOIETYI_AGES; age++)
-            expect(model, moietyi_maps_grains(model->maps[i], age),
+            expect(model, moietyi_heap_grains(model->heap[i], age),
                    places_count(places, place_of(i, age)), "a heap's grains");
-    expect(model, moietyi_buddy_free_grains(model->buddy),
+    expect(model, moietyi_space_free_grains(model->space),
            places_count(places, PLACE_DONE), "grains that are done");
-    expect(model, moietyi_buddy_longest_page_run(model->buddy),
+    expect(model, moietyi_space_longest_page_run(model->space),
            places_longest(places, true), "the longest run of pages");
-    expect(model, moietyi_buddy_largest_bytes(model->buddy),
+    expect(model, moietyi_space_largest_bytes(model->space),
            places_longest(places, false) * MOIETYI_GRAIN_BYTES,
            "the largest extent");
 }
@@ -662,10 +661,10 @@ static const struct {
 static void check_all(struct model *model)
 {
     moietyi_grain at = {0};
-    const char *broken = moietyi_maps_check(
-        (const struct moietyi_maps *const *)model->maps, STREAMS, &at);
+    const char *broken = moietyi_heap_check(
+        (const struct moietyi_heap *const *)model->heap, STREAMS, &at);
     if (!broken)
-        broken = moietyi_buddy_check(model->buddy, &at);
+        broken = moietyi_space_check(model->space, &at);
     if (broken)
         fail(model, "at %llu: %s", (unsigned long long)at.index, broken);
     read_heaps(model);
@@ -700,18 +699,18 @@ static bool set_up(struct model *model)
     model->is_added = calloc(model->pages, sizeof(bool));
     if (!places_init(&model->places, grains) || !model->classes ||
         !model->is_added ||
-        moietyi_buddy_create(model->pages, &model->buddy) != MOIETY_OK)
+        moietyi_space_create(model->pages, &model->space) != MOIETY_OK)
         return false;
     for (unsigned i = 0; i < STREAMS; i++)
-        model->maps[i] = moietyi_maps_create(model->buddy);
+        model->heap[i] = moietyi_heap_create(model->space);
     return true;
 }
 
 static void tear_down(struct model *model)
 {
     for (unsigned i = 0; i < STREAMS; i++)
-        moietyi_maps_destroy(model->maps[i]);
-    moietyi_buddy_destroy(model->buddy);
+        moietyi_heap_destroy(model->heap[i]);
+    moietyi_space_destroy(model->space);
     places_fini(&model->places);
     free(model->classes);
     free(model->is_added);

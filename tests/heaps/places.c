@@ -20,14 +20,14 @@ void places_fini(struct places *places)
     free(places->read);
 }
 
-static bool read_age(struct places *places, const struct moietyi_maps *heap,
+static bool read_age(struct places *places, const struct moietyi_heap *heap,
                      uint32_t age, uint8_t place)
 {
     for (unsigned bin = 0; bin < MOIETYI_BINS; bin++) {
         moietyi_extent_id id = heap->bins[age].heads[bin];
-        for (; id; id = moietyi_extent_of(heap->buddy, id)->next) {
-            uint64_t start = moietyi_start_of(heap->buddy, id);
-            uint64_t grains = moietyi_grains_of(heap->buddy, id);
+        for (; id; id = moietyi_extent_of(heap->space, id)->next) {
+            uint64_t start = moietyi_start_of(heap->space, id);
+            uint64_t grains = moietyi_grains_of(heap->space, id);
             if (start > places->grains || grains > places->grains - start ||
                 !places_are(places->read, start, grains, PLACE_NONE))
                 return false;
@@ -37,18 +37,18 @@ static bool read_age(struct places *places, const struct moietyi_maps *heap,
     return true;
 }
 
-bool places_read(struct places *places, const struct moietyi_buddy *buddy,
-                 struct moietyi_maps *const maps[STREAMS])
+bool places_read(struct places *places, const struct moietyi_space *space,
+                 struct moietyi_heap *const heap[STREAMS])
 {
     memset(places->read, PLACE_NONE, places->grains);
-    bool is_right = read_age(places, buddy->done, 0, PLACE_DONE);
+    bool is_right = read_age(places, space->done, 0, PLACE_DONE);
     for (unsigned i = 0; i < STREAMS && is_right; i++) {
-        if (!maps[i])
+        if (!heap[i])
             continue;
-        uint32_t fresh = moietyi_fresh_of(maps[i]);
+        uint32_t fresh = moietyi_fresh_of(heap[i]);
         is_right =
-            read_age(places, maps[i], fresh, place_of(i, MOIETYI_FRESH)) &&
-            read_age(places, maps[i], fresh ^ 1, place_of(i, MOIETYI_AGEING));
+            read_age(places, heap[i], fresh, place_of(i, MOIETYI_FRESH)) &&
+            read_age(places, heap[i], fresh ^ 1, place_of(i, MOIETYI_AGEING));
     }
     return is_right;
 }

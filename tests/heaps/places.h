@@ -49,7 +49,7 @@ struct best {
     unsigned rivals; /* extents in its bin, of all heaps of the view */
 };
 
-static inline uint8_t place_of(unsigned stream, enum moietyi_map_age age)
+static inline uint8_t place_of(unsigned stream, enum moietyi_age age)
 {
     return (uint8_t)(PLACE_OWN + MOIETYI_AGES * stream + (unsigned)age);
 }
@@ -59,8 +59,8 @@ bool places_init(struct places *places, uint64_t grains);
 void places_fini(struct places *places);
 
 /* Reads all heaps into `read`. False: two extents have the same grain. */
-bool places_read(struct places *places, const struct moietyi_buddy *buddy,
-                 struct moietyi_maps *const maps[STREAMS]);
+bool places_read(struct places *places, const struct moietyi_space *space,
+                 struct moietyi_heap *const heap[STREAMS]);
 /* The first grain of which the heaps said anything else; places->grains: none. */
 uint64_t places_difference(const struct places *places);
 

@@ -39,8 +39,8 @@ struct player {
 };
 
 struct arena {
-    struct moietyi_buddy *buddy;
-    struct moietyi_maps *maps[STREAMS];
+    struct moietyi_space *space;
+    struct moietyi_heap *heap[STREAMS];
     uint8_t owners[GRAINS]; /* a player's index + 1; 0: nobody's */
     struct places places;
     struct player players[PLAYERS];
@@ -104,27 +104,27 @@ static struct interval put_down(struct player *player, bool is_whole)
 }
 
 /* Left for who has the lock, or by a call that waits for it. */
-static void give_interval(struct player *player, struct moietyi_maps *maps,
+static void give_interval(struct player *player, struct moietyi_heap *heap,
                           struct interval gone)
 {
     moietyi_grain start = moietyi_grain_at(gone.start);
     const struct moietyi_interval interval = {gone.start, gone.grains};
     bool is_given;
     if (choose(player, 4))
-        is_given = !moietyi_give_some(player->arena->buddy, maps, &interval, 1,
+        is_given = !moietyi_give_some(player->arena->space, heap, &interval, 1,
                                       &player->records);
     else
         is_given =
-            maps ? moietyi_maps_give(maps, start, gone.grains)
-                 : moietyi_buddy_give(player->arena->buddy, start, gone.grains);
+            heap ? moietyi_heap_give(heap, start, gone.grains)
+                 : moietyi_space_give(player->arena->space, start, gone.grains);
     if (!is_given)
         break_at(player, "a free was refused", gone.start);
 }
 
-static void give_to(struct player *player, struct moietyi_maps *maps)
+static void give_to(struct player *player, struct moietyi_heap *heap)
 {
     if (player->hand_count)
-        give_interval(player, maps, put_down(player, false));
+        give_interval(player, heap, put_down(player, false));
 }
 
 /* --- moves --- */
@@ -132,7 +132,7 @@ static void give_to(struct player *player, struct moietyi_maps *maps)
 static void move_give(struct player *player)
 {
     unsigned stream = choose(player, STREAMS + 1);
-    give_to(player, stream < STREAMS ? player->arena->maps[stream] : NULL);
+    give_to(player, stream < STREAMS ? player->arena->heap[stream] : NULL);
 }
 
 static void move_give_all(struct player *player)
@@ -144,9 +144,9 @@ static void move_give_all(struct player *player)
 static struct moietyi_view choose_view(struct player *player)
 {
     unsigned stream = choose(player, STREAMS + 1);
-    struct moietyi_view view = {player->arena->buddy, NULL, false};
+    struct moietyi_view view = {player->arena->space, NULL, false};
     if (stream < STREAMS)
-        view.maps = player->arena->maps[stream];
+        view.heap = player->arena->heap[stream];
     view.is_own_only = choose(player, 4) == 0;
     return view;
 }
@@ -200,46 +200,46 @@ static void move_claim(struct player *player)
 
 static void move_age(struct player *player)
 {
-    struct moietyi_maps *const *maps = player->arena->maps;
+    struct moietyi_heap *const *heap = player->arena->heap;
     if (player->index >= STREAMS)
         return;
-    struct moietyi_maps *own = maps[player->index];
-    enum moietyi_map_age age = choose(player, MOIETYI_AGES);
+    struct moietyi_heap *own = heap[player->index];
+    enum moietyi_age age = choose(player, MOIETYI_AGES);
     switch (choose(player, 4)) {
     case 0:
-        (void)moietyi_maps_hand(own, age, maps[(player->index + 1) % STREAMS]);
+        (void)moietyi_heap_hand(own, age, heap[(player->index + 1) % STREAMS]);
         break;
     case 1:
-        (void)moietyi_maps_drain(own, age);
+        (void)moietyi_heap_drain(own, age);
         break;
     default:
-        (void)moietyi_maps_close(own);
+        (void)moietyi_heap_close(own);
     }
 }
 
 /* A heap with a number that others' had a moment ago. */
 static void move_create(struct player *player)
 {
-    struct moietyi_maps *maps = moietyi_maps_create(player->arena->buddy);
-    if (!maps) {
+    struct moietyi_heap *heap = moietyi_heap_create(player->arena->space);
+    if (!heap) {
         break_at(player, "no memory", 0);
         return;
     }
     for (unsigned i = 0; i < 4; i++)
-        give_to(player, maps);
-    (void)moietyi_maps_close(maps);
-    give_to(player, maps);
-    (void)moietyi_maps_drain(maps, MOIETYI_AGEING);
-    (void)moietyi_maps_drain(maps, MOIETYI_FRESH);
-    moietyi_maps_destroy(maps);
+        give_to(player, heap);
+    (void)moietyi_heap_close(heap);
+    give_to(player, heap);
+    (void)moietyi_heap_drain(heap, MOIETYI_AGEING);
+    (void)moietyi_heap_drain(heap, MOIETYI_FRESH);
+    moietyi_heap_destroy(heap);
 }
 
 /* Its one block goes to a heap, and comes back. */
-static void pass_block(struct player *player, struct moietyi_maps *maps)
+static void pass_block(struct player *player, struct moietyi_heap *heap)
 {
-    const struct moietyi_view view = {player->arena->buddy, maps, maps != NULL};
+    const struct moietyi_view view = {player->arena->space, heap, heap != NULL};
     struct interval block = put_down(player, true);
-    give_interval(player, maps, block);
+    give_interval(player, heap, block);
     if (moietyi_view_claim(&view, moietyi_grain_at(block.start), block.grains))
         pick_up(player, block.start, block.grains);
     else
@@ -253,7 +253,7 @@ static void move_block(struct player *player)
     for (unsigned i = 0; i < 20 && player->hand_count; i++) {
         pass_block(player, NULL);
         if (player->index == 1 && player->hand_count)
-            pass_block(player, player->arena->maps[1]);
+            pass_block(player, player->arena->heap[1]);
     }
 }
 
@@ -268,7 +268,7 @@ static void deal_nothing(struct arena *arena, uint64_t *random)
 /* Everything, in blocks of one length, so that neighbours are freed by anybody. */
 static void deal_blocks(struct arena *arena, uint64_t *random)
 {
-    const struct moietyi_view done = {arena->buddy, NULL, false};
+    const struct moietyi_view done = {arena->space, NULL, false};
     uint64_t grains = 1 + random_below(random, 6);
     moietyi_grain start;
     while (moietyi_view_take(&done, grains, 1, &start)) {
@@ -276,14 +276,14 @@ static void deal_blocks(struct arena *arena, uint64_t *random)
         if (player->hand_count < HAND_MAX)
             pick_up(player, start.index, grains);
         else
-            (void)moietyi_maps_give(arena->maps[0], start, grains);
+            (void)moietyi_heap_give(arena->heap[0], start, grains);
     }
 }
 
 /* A block at each end of the space, of one length. */
 static void deal_ends(struct arena *arena, uint64_t *random)
 {
-    const struct moietyi_view done = {arena->buddy, NULL, false};
+    const struct moietyi_view done = {arena->space, NULL, false};
     uint64_t grains = 1 + random_below(random, 16);
     const uint64_t starts[] = {0, GRAINS - grains};
     for (unsigned i = 0; i < 2; i++)
@@ -333,14 +333,14 @@ static const char *judge(struct arena *arena, uint64_t *at)
             *at = arena->players[i].broken_at;
             return arena->players[i].broken;
         }
-    const char *broken = moietyi_maps_check(
-        (const struct moietyi_maps *const *)arena->maps, STREAMS, &where);
+    const char *broken = moietyi_heap_check(
+        (const struct moietyi_heap *const *)arena->heap, STREAMS, &where);
     if (!broken)
-        broken = moietyi_buddy_check(arena->buddy, &where);
+        broken = moietyi_space_check(arena->space, &where);
     *at = where.index;
     if (broken)
         return broken;
-    if (!places_read(&arena->places, arena->buddy, arena->maps))
+    if (!places_read(&arena->places, arena->space, arena->heap))
         return "two extents have the same grain";
     for (*at = 0; *at < GRAINS; ++*at)
         if (!arena->owners[*at] != (arena->places.read[*at] != PLACE_NONE))
@@ -351,16 +351,16 @@ static const char *judge(struct arena *arena, uint64_t *at)
 /* At rest: those of the space's chains, and of hands. */
 static uint32_t count_spare_records(const struct arena *arena)
 {
-    const struct moietyi_buddy *buddy = arena->buddy;
-    uint32_t count = buddy->done->spare_count;
+    const struct moietyi_space *space = arena->space;
+    uint32_t count = space->done->spare_count;
     for (unsigned i = 0; i < STREAMS; i++)
-        count += arena->maps[i]->spare_count;
-    for (const struct moietyi_maps *heap = buddy->retired; heap;
+        count += arena->heap[i]->spare_count;
+    for (const struct moietyi_heap *heap = space->retired; heap;
          heap = heap->retired_next)
         count += heap->spare_count;
-    uint64_t head = atomic_load(&buddy->spare);
+    uint64_t head = atomic_load(&space->spare);
     for (moietyi_extent_id id = (moietyi_extent_id)head; id;
-         id = (moietyi_extent_id)moietyi_grains_of(buddy, id))
+         id = (moietyi_extent_id)moietyi_grains_of(space, id))
         count += MOIETYI_CHAIN_RECORDS;
     return count;
 }
@@ -369,18 +369,18 @@ static uint32_t count_spare_records(const struct arena *arena)
  * records are of none. */
 static const char *merge_all(struct arena *arena)
 {
-    const struct moietyi_buddy *buddy = arena->buddy;
+    const struct moietyi_space *space = arena->space;
     for (unsigned i = 0; i < PLAYERS; i++) {
         move_give_all(&arena->players[i]);
-        moietyi_records_leave(arena->buddy, &arena->players[i].records);
+        moietyi_records_leave(arena->space, &arena->players[i].records);
     }
     for (unsigned i = 0; i < STREAMS; i++)
         for (unsigned age = 0; age < MOIETYI_AGES; age++)
-            (void)moietyi_maps_drain(arena->maps[i], age);
-    if (moietyi_buddy_longest_page_run(buddy) != PAGES)
+            (void)moietyi_heap_drain(arena->heap[i], age);
+    if (moietyi_space_longest_page_run(space) != PAGES)
         return "what is given back has not merged";
     return count_spare_records(arena) + 1 + MOIETYI_CHAIN_RECORDS ==
-                   atomic_load(&buddy->extent_end)
+                   atomic_load(&space->extent_end)
                ? NULL
                : "a record is lost";
 }
@@ -426,19 +426,19 @@ bool heap_race_run(size_t index, uint32_t rounds, uint64_t seed,
     uint64_t at = 0;
     message[0] = 0;
     if (!places_init(&arena.places, GRAINS) ||
-        moietyi_buddy_create(PAGES, &arena.buddy) != MOIETY_OK)
+        moietyi_space_create(PAGES, &arena.space) != MOIETY_OK)
         broken = "no memory";
     for (unsigned i = 0; i < STREAMS && !broken; i++)
-        if (!(arena.maps[i] = moietyi_maps_create(arena.buddy)))
+        if (!(arena.heap[i] = moietyi_heap_create(arena.space)))
             broken = "no memory";
-    if (!broken && !moietyi_buddy_add(arena.buddy, (moietyi_page){0}, PAGES))
+    if (!broken && !moietyi_space_add(arena.space, (moietyi_page){0}, PAGES))
         broken = "no memory";
     uint32_t round = 0;
     for (; round < rounds && !broken; round++)
         broken = play_round(&arena, &races[index], seed + round, &at);
     for (unsigned i = 0; i < STREAMS; i++)
-        moietyi_maps_destroy(arena.maps[i]);
-    moietyi_buddy_destroy(arena.buddy);
+        moietyi_heap_destroy(arena.heap[i]);
+    moietyi_space_destroy(arena.space);
     places_fini(&arena.places);
     if (broken)
         (void)snprintf(message, HEAP_RACE_MESSAGE_BYTES,

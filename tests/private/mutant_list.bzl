@@ -22,8 +22,8 @@ MUTANTS = {
     "what_is_fresh_in_an_arena_is_done": (
         "pool/graph/private_half.c",
         "/^void moietyi_half_drain/,/^}/" +
-        "s/moietyi_maps_drain\\(own->maps, MOIETYI_AGEING\\)/" +
-        "(moietyi_maps_drain(own->maps, MOIETYI_AGEING) + moietyi_maps_drain(own->maps, MOIETYI_FRESH))/",
+        "s/moietyi_heap_drain\\(own->heap, MOIETYI_AGEING\\)/" +
+        "(moietyi_heap_drain(own->heap, MOIETYI_AGEING) + moietyi_heap_drain(own->heap, MOIETYI_FRESH))/",
         "Blocks/InAnArenaOfSeveral.WhatIsFreedLaterWaitsForALaterEvent/Few",
     ),
     "arenas_forget_uses": (

@@ -31,7 +31,7 @@ moiety_status Alloc(moiety_pool *pool, size_t size_bytes = 4 * kKiB)
 }
 
 // A pool in a context of its own, or in the primary one, with blocks in all
-// places: in use, in caches, on their way out, in the buddy.
+// places: in use, in caches, on their way out, in the space.
 class ContextLoss : public ::testing::TestWithParam<bool>
 {
   protected:

@@ -54,8 +54,8 @@ TEST(Extend, JoinsAFreeTailThatBeginsWithinAPage)
 {
     MappedSegments segments;
     segments.ExtendAndTake(0, 4);
-    EXPECT_TRUE(buddy_probe_give(
-        segments.buddy, MappedSegments::Grain(2) + PROBE_PAGE_GRAINS / 2,
+    EXPECT_TRUE(space_probe_give(
+        segments.space, MappedSegments::Grain(2) + PROBE_PAGE_GRAINS / 2,
         MappedSegments::Grain(1) + PROBE_PAGE_GRAINS / 2));
     EXPECT_EQ(MOIETY_OK, segments.ExtendBytes(7 * kPage / 2, nullptr, 0, 0));
     EXPECT_EQ((Pages{4, 2}), segments.AskedPages());

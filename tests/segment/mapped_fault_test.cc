@@ -104,7 +104,7 @@ class Program
     {
         bool is_own = Choose(4) != 0;
         map_probe_view view = {};
-        view.buddy = segments.buddy;
+        view.space = segments.space;
         view.maps = is_own ? segments.maps : nullptr;
         Block block = {0, bytes / (kPage / PROBE_PAGE_GRAINS)};
         for (int i = 0; i < 2; i++) {
@@ -134,7 +134,7 @@ class Program
 
     void GiveDone(size_t at)
     {
-        EXPECT_TRUE(buddy_probe_give(segments.buddy, held_[at].start,
+        EXPECT_TRUE(space_probe_give(segments.space, held_[at].start,
                                      held_[at].grains));
         held_.erase(held_.begin() + static_cast<long>(at));
     }

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * A buddy, the maps of one stream, and segments of mapped memory over them, in
+ * A space, the maps of one stream, and segments of mapped memory over them, in
  * pages of 2 MiB: a page's number is its place among the reserved addresses.
  * Whatever comes and goes, a watcher is told. At the end everything must be back at
  * the mapper. For the tests of this folder.
@@ -16,8 +16,8 @@
 
 #include "tests/segment/fake_mapper.h"
 #include "tests/segment/ledger.h"
-#include "tests/support/buddy_probe.h"
 #include "tests/support/segment_probe.h"
+#include "tests/support/space_probe.h"
 
 namespace segment_test
 {
@@ -43,11 +43,11 @@ class MappedSegments
     explicit MappedSegments(segment_probe_options options = WithCapacity(1
                                                                          << 14))
     {
-        EXPECT_EQ(0, buddy_probe_create(options.page_capacity, &buddy));
-        maps = map_probe_create(buddy);
+        EXPECT_EQ(0, space_probe_create(options.page_capacity, &space));
+        maps = map_probe_create(space);
         EXPECT_NE(nullptr, maps);
         options.mapper = mapper.Table();
-        options.buddy = buddy;
+        options.space = space;
         EXPECT_EQ(MOIETY_OK, segment_probe_create(&options, &own))
             << segment_probe_message();
         uint64_t id = 0;
@@ -71,7 +71,7 @@ class MappedSegments
         moiety_status status = segment_probe_destroy(own);
         own = nullptr;
         map_probe_destroy(maps);
-        buddy_probe_destroy(buddy);
+        space_probe_destroy(space);
         EXPECT_EQ("", mapper.Complaint());
         EXPECT_TRUE(mapper.IsEmpty());
         EXPECT_EQ("", told.Complaint());
@@ -92,7 +92,7 @@ class MappedSegments
         return ExtendBytes(pages * kPage, maps, next, passed);
     }
 
-    moiety_status ExtendBytes(uint64_t bytes, moietyi_maps *of, uint64_t next,
+    moiety_status ExtendBytes(uint64_t bytes, moietyi_heap *of, uint64_t next,
                               uint64_t passed)
     {
         segment_probe_extension extension = {};
@@ -101,7 +101,7 @@ class MappedSegments
         extension.maps = of;
         extension.next_epoch = next;
         extension.passed_epoch = passed;
-        return segment_probe_extend(own, buddy, &extension);
+        return segment_probe_extend(own, space, &extension);
     }
 
     // Extends, and takes it whole; it must be at this page.
@@ -115,7 +115,7 @@ class MappedSegments
     void Take(uint32_t page, uint32_t count)
     {
         map_probe_view done = {};
-        done.buddy = buddy;
+        done.space = space;
         EXPECT_TRUE(map_probe_view_claim(&done, Grain(page), Grain(count)))
             << "page " << page;
     }
@@ -123,7 +123,7 @@ class MappedSegments
     void TakeOwn(uint32_t page, uint32_t count)
     {
         map_probe_view view = {};
-        view.buddy = buddy;
+        view.space = space;
         view.maps = maps;
         EXPECT_TRUE(map_probe_view_claim(&view, Grain(page), Grain(count)))
             << "page " << page;
@@ -132,7 +132,7 @@ class MappedSegments
     // Done; or the stream's own.
     void Give(uint32_t page, uint32_t count)
     {
-        EXPECT_TRUE(buddy_probe_give(buddy, Grain(page), Grain(count)));
+        EXPECT_TRUE(space_probe_give(space, Grain(page), Grain(count)));
     }
 
     void GiveOwn(uint32_t page, uint32_t count)
@@ -150,7 +150,7 @@ class MappedSegments
     // Whole pages from `page` on, up to `count`, that are free there.
     uint64_t DonePages(uint32_t page, uint32_t count) const
     {
-        return buddy_probe_free_from(buddy, Grain(page),
+        return space_probe_free_from(space, Grain(page),
                                      Grain(uint64_t{page} + count)) /
                PROBE_PAGE_GRAINS;
     }
@@ -219,7 +219,7 @@ class MappedSegments
     {
         uint64_t at;
         EXPECT_STREQ(nullptr, segment_probe_check(own));
-        EXPECT_STREQ(nullptr, buddy_probe_check(buddy, &at));
+        EXPECT_STREQ(nullptr, space_probe_check(space, &at));
         EXPECT_STREQ(nullptr, map_probe_check(&maps, 1, &at));
         EXPECT_EQ("", mapper.Complaint());
         // A handle counts once, wherever it is mapped.
@@ -243,8 +243,8 @@ class MappedSegments
 
     FakeMapper mapper;
     Ledger told;
-    moietyi_buddy *buddy = nullptr;
-    moietyi_maps *maps = nullptr;
+    moietyi_space *space = nullptr;
+    moietyi_heap *maps = nullptr;
     moietyi_segments *own = nullptr;
 
   private:

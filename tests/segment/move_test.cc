@@ -231,11 +231,11 @@ TEST(Move, LeavesWhatItHasJustPlaced)
     segments.ExtendAndTake(9, 1);
     segments.Give(0, 4);
     segments.Give(5, 4);
-    uint64_t maps = segments.mapper.Calls(FakeMapper::kMap);
+    uint64_t heap = segments.mapper.Calls(FakeMapper::kMap);
     EXPECT_EQ(MOIETY_OK, segments.Extend(14));
     EXPECT_EQ(2u, segments.Stats().move_count);
     // Two that move, and new ones of four and two pages.
-    EXPECT_EQ(maps + 4, segments.mapper.Calls(FakeMapper::kMap));
+    EXPECT_EQ(heap + 4, segments.mapper.Calls(FakeMapper::kMap));
     EXPECT_EQ(14u, segments.DonePages(10, 16));
     EXPECT_EQ((PieceList{{4, 1}, {9, 15}}), segments.Pieces());
     segments.ExpectSound();

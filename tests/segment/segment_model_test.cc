@@ -162,7 +162,7 @@ class Model
             if (keeps)
                 held.push_back(run);
             else
-                EXPECT_TRUE(buddy_probe_give(real_.buddy, run.start,
+                EXPECT_TRUE(space_probe_give(real_.space, run.start,
                                              (uint64_t)run.page_count *
                                                  PROBE_PAGE_GRAINS));
         }

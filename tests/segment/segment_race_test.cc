@@ -93,7 +93,7 @@ class SegmentRace : public ::testing::Test
     // Takes pages, growing where there are none; false when the limit is met.
     bool Take(uint32_t page_count, uint64_t *out_start)
     {
-        while (!buddy_probe_take_pages(segments_->buddy, page_count, out_start))
+        while (!space_probe_take_pages(segments_->space, page_count, out_start))
             if (segment_probe_grow(segments_->own, page_count * kPage) !=
                 MOIETY_OK)
                 return false;
@@ -118,7 +118,7 @@ class SegmentRace : public ::testing::Test
         for (uint32_t i = 0; i < page_count; i++)
             if (payload_[first + i] != who)
                 Fail("two hold a page");
-        if (!buddy_probe_give(segments_->buddy, start,
+        if (!space_probe_give(segments_->space, start,
                               (uint64_t)page_count * PROBE_PAGE_GRAINS))
             Fail("a give of held pages is refused");
     }
@@ -257,11 +257,11 @@ TEST_F(LargeSegmentRace, TakeVsGrow)
     Run(
         [&] {
             uint64_t start;
-            if (!buddy_probe_take_pages(segments_->buddy, kPages, &start))
+            if (!space_probe_take_pages(segments_->space, kPages, &start))
                 return;
             taken.fetch_add(1, std::memory_order_relaxed);
             UseAndGive(start + (kPages - 1) * UINT64_C(4096), 1, 1);
-            buddy_probe_give(segments_->buddy, start,
+            space_probe_give(segments_->space, start,
                              (kPages - 1) * UINT64_C(4096));
         },
         {[&] {

@@ -326,7 +326,7 @@ TEST(SegmentsGrow, LetsNoRunCrossABorder)
     ASSERT_EQ(MOIETY_OK, segments.GrowAnew(64 * kMiB));
     ASSERT_EQ(MOIETY_OK, segments.GrowAnew(64 * kMiB));
     segments.GiveAll();
-    EXPECT_EQ(32u, buddy_probe_longest_page_run(segments.buddy));
+    EXPECT_EQ(32u, space_probe_longest_page_run(segments.space));
 }
 
 TEST(SegmentsLookup, LeadsFromAddressToOffsetAndBack)
@@ -403,9 +403,9 @@ TEST(SegmentsTrim, LeavesSegmentsOfWhichAGrainIsHeld)
     Segments segments(source.Table());
     ASSERT_EQ(MOIETY_OK, segments.Grow(1));
     uint64_t start;
-    ASSERT_TRUE(buddy_probe_take(segments.buddy, 1, &start));
+    ASSERT_TRUE(space_probe_take(segments.space, 1, &start));
     EXPECT_EQ(0u, segments.Trim());
-    ASSERT_TRUE(buddy_probe_give(segments.buddy, start, 1));
+    ASSERT_TRUE(space_probe_give(segments.space, start, 1));
     EXPECT_EQ(32 * kMiB, segments.Trim());
 }
 

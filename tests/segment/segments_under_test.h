@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * A buddy and the segments over it, ended together: at the end everything must
+ * A space and the segments over it, ended together: at the end everything must
  * be back at the source. For the tests of this folder.
  */
 #ifndef MOIETY_TESTS_SEGMENT_SEGMENTS_UNDER_TEST_H_
@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "tests/segment/fake_source.h"
-#include "tests/support/buddy_probe.h"
 #include "tests/support/segment_probe.h"
+#include "tests/support/space_probe.h"
 
 namespace segment_test
 {
@@ -34,9 +34,9 @@ class Segments
     {
         if (!options.page_capacity)
             options.page_capacity = 1 << 16;
-        EXPECT_EQ(0, buddy_probe_create(options.page_capacity, &buddy));
+        EXPECT_EQ(0, space_probe_create(options.page_capacity, &space));
         options.source = &table;
-        options.buddy = buddy;
+        options.space = space;
         EXPECT_EQ(MOIETY_OK, segment_probe_create(&options, &own))
             << segment_probe_message();
     }
@@ -55,7 +55,7 @@ class Segments
     {
         moiety_status status = segment_probe_destroy(own);
         own = nullptr;
-        buddy_probe_destroy(buddy);
+        space_probe_destroy(space);
         return status;
     }
 
@@ -75,8 +75,8 @@ class Segments
     {
         uint32_t longest;
         uint64_t start;
-        while ((longest = buddy_probe_longest_page_run(buddy)) != 0 &&
-               buddy_probe_take_pages(buddy, longest, &start))
+        while ((longest = space_probe_longest_page_run(space)) != 0 &&
+               space_probe_take_pages(space, longest, &start))
             held.push_back({start, longest});
     }
 
@@ -84,7 +84,7 @@ class Segments
     {
         for (const Run &run : held)
             EXPECT_TRUE(
-                buddy_probe_give(buddy, run.start,
+                space_probe_give(space, run.start,
                                  (uint64_t)run.page_count * PROBE_PAGE_GRAINS));
         held.clear();
     }
@@ -117,7 +117,7 @@ class Segments
     {
         EXPECT_STREQ(nullptr, segment_probe_check(own));
         uint64_t at;
-        EXPECT_STREQ(nullptr, buddy_probe_check(buddy, &at));
+        EXPECT_STREQ(nullptr, space_probe_check(space, &at));
     }
 
     struct Run {
@@ -125,7 +125,7 @@ class Segments
         uint32_t page_count;
     };
 
-    moietyi_buddy *buddy = nullptr;
+    moietyi_space *space = nullptr;
     moietyi_segments *own = nullptr;
     std::vector<Run> held;
 };

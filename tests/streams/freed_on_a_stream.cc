@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Rows: freed on F, next allocation for F; for N; for ANY, the CPU or a
-// capturing stream; into the buddy; trim.
+// capturing stream; into the space; trim.
 #include <chrono>
 #include <future>
 
@@ -192,7 +192,7 @@ TEST_P(FreedOnAStream, EntersTheBuddyOnlyWhenDone)
     EXPECT_TRUE(pool_.ServesInTheEnd(MOIETY_STREAM_ANY, kAnotherSize));
 }
 
-// The stream's own maps: the same memory in other pieces.
+// The stream's own heap: the same memory in other pieces.
 TEST_P(FreedOnAStream, ServesTheSameInAnotherSizeAtOnce)
 {
     constexpr size_t kAnotherSize = size_t{64} << 10;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Rows: freed with ANY, next allocation for N; for ANY, the CPU, a capturing
-// stream; into the buddy. The streams that are held are never named to the
+// stream; into the space. The streams that are held are never named to the
 // pool: only a context event sees them.
 #include <memory>
 

@@ -20,7 +20,7 @@ MUTANTS = {
     # Freed on F, for F: nothing is required.
     "own_memory_is_not_reused": (
         "pool/cache/take.c",
-        "/^static struct moietyi_maps \\*maps_of/,/^}/" +
+        "/^static struct moietyi_heap \\*heap_of/,/^}/" +
         "s/stream_state->kind >= MOIETYI_STREAM_STATE_STREAM/false/",
         "Blocks/FreedByAThreadThatEnded.ServesTheSameStreamAtOnce/Few",
     ),
@@ -44,7 +44,7 @@ MUTANTS = {
     ),
     "every_map_is_own": (
         "pool/cache/take.c",
-        "/^static struct moietyi_maps \\*maps_of/,/^}/" +
+        "/^static struct moietyi_heap \\*heap_of/,/^}/" +
         "s/call->pop->stream_state;/atomic_load(\\&call->engine->streams.stream_states[2]);/",
         "Blocks/FreedOnAStream.ServesAnotherOnlyWhenDone/Run",
     ),
@@ -98,7 +98,7 @@ MUTANTS = {
     ),
     "hand_over_to_everybody": (
         "pool/stream/epoch.c",
-        "/moietyi_maps_hand\\(stream_state->maps, MOIETYI_AGEING,$/{N;" +
+        "/moietyi_heap_hand\\(stream_state->heap, MOIETYI_AGEING,$/{N;" +
         "s/hand\\((.*),\\n.*$/drain(\\1);/}",
         "Blocks/HandOverOfSeveral.ServesOnlyStreamsThatWait/Few",
     ),
@@ -112,10 +112,10 @@ MUTANTS = {
         "s/call->pop != call->push \\|\\|//; s/call->pop\\b/call->push/g",
         "Blocks/HandOver.IsNotForACapturingStream/Few",
     ),
-    # Freed on F, for ANY, a capturing stream, the buddy, trim.
-    "own_maps_are_done": (
+    # Freed on F, for ANY, a capturing stream, the space, trim.
+    "own_memory_is_done": (
         "pool/cache/flush.c",
-        "s/buddy, stream_state->maps, list,/buddy, NULL, list,/",
+        "s/space, stream_state->heap, list,/space, NULL, list,/",
         "Blocks/FreedOnAStream.EntersTheBuddyOnlyWhenDone/Few",
     ),
     "captures_are_not_looked_for": (

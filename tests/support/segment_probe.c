@@ -49,7 +49,7 @@ moiety_status segment_probe_create(const struct segment_probe_options *options,
             options->mapper && !options->source ? &mapped : options->source,
         .mapper = options->mapper,
         .peers = options->peers,
-        .buddy = options->buddy,
+        .space = options->space,
         .page_capacity = options->page_capacity,
         .limit_bytes = options->limit_bytes,
         .first_bytes = options->first_bytes,
@@ -95,10 +95,10 @@ static uint64_t probe_next_epoch(const struct moietyi_streams *streams)
 
 moiety_status
 segment_probe_extend(struct moietyi_segments *segments,
-                     struct moietyi_buddy *buddy,
+                     struct moietyi_space *space,
                      const struct segment_probe_extension *extension)
 {
-    const struct moietyi_view view = {.buddy = buddy, .maps = extension->maps};
+    const struct moietyi_view view = {.space = space, .heap = extension->heap};
     const struct moietyi_extension own = {
         .needed_bytes = extension->needed_bytes,
         .view = extension->has_view ? &view : NULL,

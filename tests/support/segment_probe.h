@@ -2,8 +2,8 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Lets tests in C++ work the segments of pool/segment, whose headers are C
- * only. Units are plain numbers: pages of 2 MiB, grains of 512 B. The buddy is
- * one of buddy_probe.h. Calls and reads; asserts nothing.
+ * only. Units are plain numbers: pages of 2 MiB, grains of 512 B. The space is
+ * one of space_probe.h. Calls and reads; asserts nothing.
  */
 #ifndef MOIETY_TESTS_SUPPORT_SEGMENT_PROBE_H_
 #define MOIETY_TESTS_SUPPORT_SEGMENT_PROBE_H_
@@ -20,8 +20,8 @@ extern "C" {
 #define PROBE_PAGE_BYTES (UINT64_C(2) << 20)
 #define PROBE_ADDRESS_END (UINT64_C(1) << 49)
 
-struct moietyi_buddy;
-struct moietyi_maps;
+struct moietyi_space;
+struct moietyi_heap;
 struct moietyi_mapper;
 struct moietyi_segments;
 
@@ -51,7 +51,7 @@ struct segment_probe_options {
     const moiety_source *source;
     struct moietyi_mapper *mapper; /* its source then, where that is NULL */
     uint64_t peers;
-    struct moietyi_buddy *buddy;
+    struct moietyi_space *space;
     uint32_t page_capacity;
     uint64_t limit_bytes;
     uint64_t first_bytes;
@@ -85,7 +85,7 @@ struct segment_probe_stats {
 struct segment_probe_extension {
     uint64_t needed_bytes;
     bool has_view;
-    struct moietyi_maps *maps; /* of the view; NULL: done memory only */
+    struct moietyi_heap *heap; /* of the view; NULL: done memory only */
     uint64_t next_epoch;
     uint64_t passed_epoch;
 };
@@ -112,10 +112,10 @@ moiety_status segment_probe_trim(struct moietyi_segments *segments,
 moiety_status segment_probe_grow_to(struct moietyi_segments *segments,
                                     uint64_t total_bytes);
 bool segment_probe_can_trim(struct moietyi_segments *segments);
-/* `buddy` is the segments'. */
+/* `space` is the segments'. */
 moiety_status
 segment_probe_extend(struct moietyi_segments *segments,
-                     struct moietyi_buddy *buddy,
+                     struct moietyi_space *space,
                      const struct segment_probe_extension *extension);
 moiety_status segment_probe_add_peer(struct moietyi_segments *segments,
                                      int32_t device);

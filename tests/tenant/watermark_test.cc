@@ -192,7 +192,7 @@ TEST_F(Watermark, LeavesWhatIsPending)
     pool.TrimAll();
 }
 
-// A thread that gave nothing to the buddy since has nothing to look for: no
+// A thread that gave nothing to the space since has nothing to look for: no
 // allocation after the first calls the source.
 TEST_F(Watermark, IsNotLookedAtAgainForNothing)
 {

@@ -75,7 +75,7 @@ uint64_t moietyi_find_waiting(const struct moietyi_engine *engine,
             moietyi_stream_state_at(&engine->streams, i);
         uint64_t grains =
             moietyi_stream_state_grains(stream_state)
-                ? moietyi_maps_free_from(stream_state->maps, start, end)
+                ? moietyi_heap_free_from(stream_state->heap, start, end)
                 : 0;
         if (!grains)
             continue;

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Where the blocks are that nobody uses and that are not in the buddy: in caches,
- * and streams' maps.
+ * Where the blocks are that nobody uses and that are not in the space: in caches,
+ * and streams' heaps.
  */
 #ifndef MOIETY_POOL_OBSERVE_HEAP_ENUMERATE_FREE_H_
 #define MOIETY_POOL_OBSERVE_HEAP_ENUMERATE_FREE_H_
@@ -29,7 +29,7 @@ struct moietyi_enumerated_list {
 void moietyi_enumerate_free(struct moietyi_engine *engine,
                             struct moietyi_enumerated_list *list);
 
-/* How many grains from `start` on, up to `end`, wait in the maps of one stream,
+/* How many grains from `start` on, up to `end`, wait in the heap of one stream,
  * without a gap; 0: none. `out` says of which, but no address. The pool is
  * stopped. */
 uint64_t moietyi_find_waiting(const struct moietyi_engine *engine,

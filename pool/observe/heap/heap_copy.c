@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The buddy knows what is free and where blocks begin; the caches know which
+ * The space knows what is free and where blocks begin; the caches know which
  * blocks are freed. Both are copied as they are, and joined by address when the
  * pool goes on.
  */
@@ -103,7 +103,7 @@ static uint64_t private_from(const struct walk *walk)
     do
         at++;
     while (at < page_end &&
-           !moietyi_buddy_class(walk->body->buddy, moietyi_grain_at(at)));
+           !moietyi_space_class(walk->body->space, moietyi_grain_at(at)));
     return at - walk->at;
 }
 
@@ -113,8 +113,8 @@ static uint64_t lost_from(const struct walk *walk)
     struct moietyi_enumerated found;
     uint64_t at = walk->at + 1;
     while (at < walk->end &&
-           !moietyi_buddy_class(walk->body->buddy, moietyi_grain_at(at)) &&
-           !moietyi_buddy_free_from(walk->body->buddy, moietyi_grain_at(at),
+           !moietyi_space_class(walk->body->space, moietyi_grain_at(at)) &&
+           !moietyi_space_free_from(walk->body->space, moietyi_grain_at(at),
                                     moietyi_grain_at(at + 1)) &&
            !moietyi_find_waiting(walk->body->engine, moietyi_grain_at(at),
                                  moietyi_grain_at(at + 1), &found))
@@ -122,7 +122,7 @@ static uint64_t lost_from(const struct walk *walk)
     return at - walk->at;
 }
 
-/* What was freed on a stream and waits in its maps. */
+/* What was freed on a stream and waits in its heap. */
 static uint64_t waiting_from(const struct walk *walk, moiety_heap_interval *out)
 {
     struct moietyi_enumerated found;
@@ -142,12 +142,12 @@ static uint64_t heap_copy_look(const struct walk *walk,
                                moiety_heap_interval *out)
 {
     moietyi_grain start = moietyi_grain_at(walk->at);
-    uint64_t grains = moietyi_buddy_free_from(walk->body->buddy, start,
+    uint64_t grains = moietyi_space_free_from(walk->body->space, start,
                                               moietyi_grain_at(walk->end));
     out->kind = MOIETY_HEAP_FREE;
     if (grains)
         return grains;
-    uint8_t byte = moietyi_buddy_class(walk->body->buddy, start);
+    uint8_t byte = moietyi_space_class(walk->body->space, start);
     out->kind = byte ? MOIETY_HEAP_USED : MOIETY_HEAP_LOST;
     if (!byte && (grains = private_from(walk))) {
         out->kind = MOIETY_HEAP_KEPT;

@@ -105,9 +105,9 @@ static void stats_fill_segments(moiety_stats *stats,
     stats->mapped_left_bytes = segments.left_bytes;
     stats->mapped_paused_bytes = segments.empty_bytes;
     stats->free_bytes =
-        moietyi_buddy_free_grains(body->buddy) * MOIETYI_GRAIN_BYTES;
+        moietyi_space_free_grains(body->space) * MOIETYI_GRAIN_BYTES;
     stats->longest_run_bytes =
-        moietyi_buddy_longest_page_run(body->buddy) * MOIETYI_PAGE_BYTES;
+        moietyi_space_longest_page_run(body->space) * MOIETYI_PAGE_BYTES;
     stats->limit_bytes = moietyi_limit_of(body);
 }
 

@@ -60,7 +60,7 @@ TEST_F(WrongFree, IsSeenHoweverLateByWhichThreadAndOnWhichStream)
         moiety_devptr block = pool.Alloc(size_bytes, stream);
         moiety_devptr kept = pool.Alloc(size_bytes, stream);
         pool.Free(block, stream);
-        pool.Trim(UINT64_MAX); // out of the caches, into the maps
+        pool.Trim(UINT64_MAX); // out of the caches, into the heaps
         for (int round = 0; round < 2; round++) {
             for (moiety_stream on :
                  {moiety_stream(stream), moiety_stream(other),

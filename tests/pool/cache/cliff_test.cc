@@ -111,7 +111,7 @@ TEST_F(Cliff, LetsOneMissTakeOverFewThreads)
         pool.Free(one, stream);
 }
 
-// Under a guard their memory is not done, and stays in maps without them.
+// Under a guard their memory is not done, and stays in heaps without them.
 TEST_F(Cliff, KeepsNothingOfThreadsThatEndedUnderAGuard)
 {
     Pool pool;

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The heap of one stream, here called its maps: memory that was freed on it and
+ * The heap of one stream: memory that was freed on it and
  * that nobody else may have yet. Free memory is in one heap only: a stream's, or
  * that of what is done. Which one says who may take it, so splitting and merging
  * need no event.
@@ -15,31 +15,31 @@
  * Progress: moietyi_give_some() waits for nobody. All else waits for who has the
  * heap's lock.
  */
-#ifndef MOIETY_POOL_HEAP_MAP_H_
-#define MOIETY_POOL_HEAP_MAP_H_
+#ifndef MOIETY_POOL_HEAP_HEAP_H_
+#define MOIETY_POOL_HEAP_HEAP_H_
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "pool/heap/buddy.h"
+#include "pool/heap/space.h"
 #include "pool/heap/units.h"
 
-struct moietyi_maps;
+struct moietyi_heap;
 
-enum moietyi_map_age { MOIETYI_FRESH, MOIETYI_AGEING, MOIETYI_AGES };
+enum moietyi_age { MOIETYI_FRESH, MOIETYI_AGEING, MOIETYI_AGES };
 
-/* An empty heap over the offset space of `buddy`, which outlives it; NULL: no
+/* An empty heap over the offset space of `space`, which outlives it; NULL: no
  * memory. */
-struct moietyi_maps *moietyi_maps_create(struct moietyi_buddy *buddy);
+struct moietyi_heap *moietyi_heap_create(struct moietyi_space *space);
 /* What is still in it is lost; no other call is under way. NULL is fine. */
-void moietyi_maps_destroy(struct moietyi_maps *maps);
+void moietyi_heap_destroy(struct moietyi_heap *heap);
 
 /* Makes `grains` grains, at least one, from `start` on fresh. Any thread. False, as
- * of moietyi_buddy_give(): they are free already. */
-bool moietyi_maps_give(struct moietyi_maps *maps, moietyi_grain start,
+ * of moietyi_space_give(): they are free already. */
+bool moietyi_heap_give(struct moietyi_heap *heap, moietyi_grain start,
                        uint64_t grains);
 
-/* The same of several by one call, to what is done where `maps` is NULL. It waits for
+/* The same of several by one call, to what is done where `heap` is NULL. It waits for
  * nobody: where another thread has the lock, that thread does it, and `records`, the
  * caller's own, has what the call needs for that. Returns how many were free
  * already, as far as it is known. */
@@ -50,39 +50,38 @@ struct moietyi_interval {
 struct moietyi_records {
     uint32_t first; /* 0: it has none */
 };
-uint32_t moietyi_give_some(struct moietyi_buddy *buddy,
-                           struct moietyi_maps *maps,
+uint32_t moietyi_give_some(struct moietyi_space *space,
+                           struct moietyi_heap *heap,
                            const struct moietyi_interval *intervals,
                            uint32_t count, struct moietyi_records *records);
 /* What `records` has goes back. */
-void moietyi_records_leave(struct moietyi_buddy *buddy,
+void moietyi_records_leave(struct moietyi_space *space,
                            struct moietyi_records *records);
 
 /* What is fresh is ageing from now on; what was ageing is, too, if it still waits
  * for no event. Here and below: by the holder of the stream's role; returns the
  * grains that were moved. */
-uint64_t moietyi_maps_close(struct moietyi_maps *maps);
+uint64_t moietyi_heap_close(struct moietyi_heap *heap);
 /* Makes what is of one age done. */
-uint64_t moietyi_maps_drain(struct moietyi_maps *maps,
-                            enum moietyi_map_age age);
+uint64_t moietyi_heap_drain(struct moietyi_heap *heap, enum moietyi_age age);
 /* Makes what is of one age fresh in `to`, whose stream is ordered behind this one's
  * from now on. */
-uint64_t moietyi_maps_hand(struct moietyi_maps *maps, enum moietyi_map_age age,
-                           struct moietyi_maps *to);
+uint64_t moietyi_heap_hand(struct moietyi_heap *heap, enum moietyi_age age,
+                           struct moietyi_heap *to);
 
 /* Grains of one age: never below what is there; exact at rest. 0 for NULL. */
-uint64_t moietyi_maps_grains(const struct moietyi_maps *maps,
-                             enum moietyi_map_age age);
+uint64_t moietyi_heap_grains(const struct moietyi_heap *heap,
+                             enum moietyi_age age);
 /* How many grains are in it from `start` on, up to `end`, without a gap; exact
  * at rest. */
-uint64_t moietyi_maps_free_from(const struct moietyi_maps *maps,
+uint64_t moietyi_heap_free_from(const struct moietyi_heap *heap,
                                 moietyi_grain start, moietyi_grain end);
 
 /* Whom to search for: a stream that has a heap, or none, for memory that is
  * done. */
 struct moietyi_view {
-    struct moietyi_buddy *buddy;
-    struct moietyi_maps *maps; /* NULL: done memory only */
+    struct moietyi_space *space;
+    struct moietyi_heap *heap; /* NULL: done memory only */
     bool is_own_only;          /* the stream's heap, and not what is done */
 };
 
@@ -115,7 +114,7 @@ uint64_t moietyi_view_free_before(const struct moietyi_view *view,
 /* At rest: checks the numbered invariants of `count` streams' heaps, all of one
  * space; NULL among them is fine. NULL, or which one is broken; `out_at` is then
  * the grain where. */
-const char *moietyi_maps_check(const struct moietyi_maps *const *maps,
+const char *moietyi_heap_check(const struct moietyi_heap *const *heap,
                                uint32_t count, moietyi_grain *out_at);
 
 #endif

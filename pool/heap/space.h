@@ -9,8 +9,8 @@
  *
  * Progress: a call waits for who has the heap's lock; map.h has a give that does not.
  */
-#ifndef MOIETY_POOL_HEAP_BUDDY_H_
-#define MOIETY_POOL_HEAP_BUDDY_H_
+#ifndef MOIETY_POOL_HEAP_SPACE_H_
+#define MOIETY_POOL_HEAP_SPACE_H_
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -19,33 +19,33 @@
 #include "moiety/status.h"
 #include "pool/heap/units.h"
 
-struct moietyi_buddy;
+struct moietyi_space;
 
 /* A space of `page_capacity` pages, none of them free yet. Address space for its
  * tables is reserved; memory is used as pages come.
  * MOIETY_OK, MOIETY_E_INVALID (0 pages), MOIETY_E_TOO_LARGE (more than
  * MOIETYI_PAGES_MAX), MOIETY_E_NO_HOST_MEMORY. */
-MOIETY_MUST_USE moiety_status moietyi_buddy_create(uint32_t page_capacity,
-                                                   struct moietyi_buddy **out);
+MOIETY_MUST_USE moiety_status moietyi_space_create(uint32_t page_capacity,
+                                                   struct moietyi_space **out);
 /* Before the first page: its tables ask for huge pages; see pool/base/table.h. For
  * a pool of MOIETYI_HUGE_LIMIT_BYTES or more: the tables of others fill few. */
 #define MOIETYI_HUGE_LIMIT_BYTES (UINT64_C(2) << 30)
-void moietyi_buddy_prefer_huge(struct moietyi_buddy *buddy);
+void moietyi_space_prefer_huge(struct moietyi_space *space);
 /* No other call may be under way. */
-void moietyi_buddy_destroy(struct moietyi_buddy *buddy);
+void moietyi_space_destroy(struct moietyi_space *space);
 
 /* Makes these pages known to searches, without any of them being free. False: no
  * host memory for what they need. Any thread. */
-bool moietyi_buddy_cover(struct moietyi_buddy *buddy, moietyi_page first,
+bool moietyi_space_cover(struct moietyi_space *space, moietyi_page first,
                          uint32_t page_count);
 /* Makes `page_count` pages from `first` on free for the first time, or again
  * after they were withdrawn. Any thread; each page once. False: as above, and none
  * is free; never of pages that are covered. */
-bool moietyi_buddy_add(struct moietyi_buddy *buddy, moietyi_page first,
+bool moietyi_space_add(struct moietyi_space *space, moietyi_page first,
                        uint32_t page_count);
 /* Claims all these pages for good if all are done; otherwise, and where some were
  * never added, changes nothing and returns false. */
-bool moietyi_buddy_remove(struct moietyi_buddy *buddy, moietyi_page first,
+bool moietyi_space_remove(struct moietyi_space *space, moietyi_page first,
                           uint32_t page_count);
 
 /* What to take: `count` intervals of `grains` each. */
@@ -60,43 +60,43 @@ struct moietyi_take {
  * begins or ends as they do says that they are free already. That does not see all:
  * of what has merged since, or what waits in an inbox, the metadata byte must
  * tell. */
-bool moietyi_buddy_give(struct moietyi_buddy *buddy, moietyi_grain start,
+bool moietyi_space_give(struct moietyi_space *space, moietyi_grain start,
                         uint64_t grains);
 
 /* Grains that are done, and the longest run of whole pages; exact at rest. */
-uint64_t moietyi_buddy_free_grains(const struct moietyi_buddy *buddy);
+uint64_t moietyi_space_free_grains(const struct moietyi_space *space);
 /* How many grains are done from `start` on, up to `end`. */
-uint64_t moietyi_buddy_free_from(const struct moietyi_buddy *buddy,
+uint64_t moietyi_space_free_from(const struct moietyi_space *space,
                                  moietyi_grain start, moietyi_grain end);
-uint32_t moietyi_buddy_longest_page_run(const struct moietyi_buddy *buddy);
+uint32_t moietyi_space_longest_page_run(const struct moietyi_space *space);
 /* Bytes of the largest interval that could be taken, of whatever length; exact
  * at rest. */
-uint64_t moietyi_buddy_largest_bytes(const struct moietyi_buddy *buddy);
+uint64_t moietyi_space_largest_bytes(const struct moietyi_space *space);
 
 /* The metadata byte of an interval's first grain: 0 where none starts. The
  * holder of the interval owns it. */
-uint8_t moietyi_buddy_class(const struct moietyi_buddy *buddy,
+uint8_t moietyi_space_class(const struct moietyi_space *space,
                             moietyi_grain start);
 /* The first from `start` on whose byte is not 0, up to `end`, which is none. */
-moietyi_grain moietyi_buddy_next_class(const struct moietyi_buddy *buddy,
+moietyi_grain moietyi_space_next_class(const struct moietyi_space *space,
                                        moietyi_grain start, moietyi_grain end);
-void moietyi_buddy_set_class(struct moietyi_buddy *buddy, moietyi_grain start,
+void moietyi_space_set_class(struct moietyi_space *space, moietyi_grain start,
                              uint8_t class_byte);
 /* All metadata bytes, by grain: what a look-up on a hot path reads. */
-const _Atomic uint8_t *moietyi_buddy_classes(const struct moietyi_buddy *buddy);
+const _Atomic uint8_t *moietyi_space_classes(const struct moietyi_space *space);
 /* Ends an interval: its byte becomes 0. Returns what it was; of two that end
  * it, one gets 0. */
-uint8_t moietyi_buddy_end_class(struct moietyi_buddy *buddy,
+uint8_t moietyi_space_end_class(struct moietyi_space *space,
                                 moietyi_grain start);
 /* Length of a run, which is above a chunk and below 2^32 grains, kept for the
  * chunk in which it starts. */
-uint64_t moietyi_buddy_run_grains(const struct moietyi_buddy *buddy,
+uint64_t moietyi_space_run_grains(const struct moietyi_space *space,
                                   moietyi_grain start);
-void moietyi_buddy_set_run_grains(struct moietyi_buddy *buddy,
+void moietyi_space_set_run_grains(struct moietyi_space *space,
                                   moietyi_grain start, uint64_t grains);
 
 /* At rest: checks the numbered invariants. NULL, or which one is broken;
  * `out_at` is then the grain where. */
-const char *moietyi_buddy_check(const struct moietyi_buddy *buddy,
+const char *moietyi_space_check(const struct moietyi_space *space,
                                 moietyi_grain *out_at);
 #endif

@@ -1,0 +1,201 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * A stream's heap: frees into it, and its two ages, of which one is closed while
+ * it waits for an event.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "pool/heap/combine.h"
+
+/* Extents that are handed on while locks are held. */
+#define HANDED_AT_ONCE 8U
+
+struct moietyi_heap *moietyi_heap_create(struct moietyi_space *space)
+{
+    moietyi_lock(&space->owners_lock);
+    struct moietyi_heap *heap = space->retired;
+    uint32_t owner = 0;
+    if (heap)
+        space->retired = heap->retired_next;
+    else if (space->owner_end < MOIETYI_OWNERS_MAX)
+        owner = space->owner_end++;
+    moietyi_unlock(&space->owners_lock);
+    if (heap || !owner)
+        return heap;
+    heap = moietyi_hand_reserve(space, owner)
+               ? aligned_alloc(alignof(struct moietyi_heap), sizeof(*heap))
+               : NULL;
+    if (!heap)
+        return NULL; /* its number is lost */
+    memset(heap, 0, sizeof(*heap));
+    heap->space = space;
+    heap->owner = owner;
+    return heap;
+}
+
+/* The first that is found; 0: the age is empty. */
+static moietyi_extent_id any_extent(const struct moietyi_heap *heap,
+                                    uint32_t age)
+{
+    const struct moietyi_bins *bins = &heap->bins[age];
+    unsigned bin = moietyi_bins_next(bins, 0);
+    return bin < MOIETYI_BINS ? bins->heads[bin] : 0;
+}
+
+/* The words go, or the next owner of this number would believe them. */
+static void forget_extents(struct moietyi_heap *heap)
+{
+    struct moietyi_space *space = heap->space;
+    for (uint32_t age = 0; age < MOIETYI_AGES; age++) {
+        moietyi_extent_id id;
+        moietyi_heap_lock(heap);
+        while ((id = any_extent(heap, age))) {
+            moietyi_bins_remove(&heap->bins[age], space, id,
+                                moietyi_grains_of(space, id));
+            if (!MOIETYI_HEAP_WEAK(DESTROY))
+                moietyi_spare_put(heap, id);
+        }
+        /* relaxed: by the lock. */
+        atomic_store_explicit(&heap->grains[age], 0, memory_order_relaxed);
+        if (age + 1 == MOIETYI_AGES)
+            moietyi_spare_leave(heap);
+        moietyi_heap_unlock(heap);
+    }
+}
+
+void moietyi_heap_destroy(struct moietyi_heap *heap)
+{
+    if (!heap)
+        return;
+    forget_extents(heap);
+    moietyi_lock(&heap->space->owners_lock);
+    heap->retired_next = heap->space->retired;
+    heap->space->retired = heap;
+    moietyi_unlock(&heap->space->owners_lock);
+}
+
+bool moietyi_heap_give(struct moietyi_heap *heap, moietyi_grain start,
+                       uint64_t grains)
+{
+    const struct moietyi_interval block = {start.index, grains};
+    return !moietyi_heap_free(heap, &block, 1, NULL);
+}
+
+uint32_t moietyi_give_some(struct moietyi_space *space,
+                           struct moietyi_heap *heap,
+                           const struct moietyi_interval *intervals,
+                           uint32_t count, struct moietyi_records *records)
+{
+    return moietyi_heap_free(heap ? heap : space->done, intervals, count,
+                             records);
+}
+
+static uint32_t age_of(const struct moietyi_heap *heap, enum moietyi_age age)
+{
+    return moietyi_fresh_of(heap) ^ (age == MOIETYI_AGEING);
+}
+
+uint64_t moietyi_heap_grains(const struct moietyi_heap *heap,
+                             enum moietyi_age age)
+{
+    if (!heap)
+        return 0;
+    /* relaxed: a sum. The inbox's blocks will be fresh. */
+    uint64_t waiting =
+        age == MOIETYI_FRESH
+            ? atomic_load_explicit(&heap->inbox_grains, memory_order_relaxed)
+            : 0;
+    return waiting + moietyi_sum_of(heap, age_of(heap, age));
+}
+
+uint64_t moietyi_space_free_grains(const struct moietyi_space *space)
+{
+    return moietyi_heap_grains(space->done, MOIETYI_FRESH);
+}
+
+/* Hands up to HANDED_AT_ONCE on, by the locks of `held` and of `heap`. Returns
+ * their grains; 0: the age is empty. */
+static uint64_t hand_some(const struct moietyi_held *held,
+                          struct moietyi_heap *heap, uint32_t age, uint32_t to)
+{
+    uint64_t grains = 0;
+    for (unsigned i = 0; i < HANDED_AT_ONCE; i++) {
+        moietyi_extent_id id = any_extent(heap, age);
+        if (!id)
+            break;
+        grains += moietyi_grains_of(heap->space, id);
+        moietyi_extent_hand(held, heap, id, to);
+    }
+    return grains;
+}
+
+/* The other age, if it still waits for no event, is fresh again, and so behind the
+ * next event. */
+uint64_t moietyi_heap_close(struct moietyi_heap *heap)
+{
+    const struct moietyi_held held = moietyi_held_of(heap);
+    moietyi_heap_lock(heap);
+    uint32_t fresh = moietyi_fresh_of(heap);
+    uint64_t grains = moietyi_heap_grains(heap, MOIETYI_FRESH);
+    while (!MOIETYI_HEAP_WEAK(CLOSE) &&
+           hand_some(&held, heap, fresh ^ 1, fresh))
+        ;
+    /* relaxed: by the lock. */
+    atomic_store_explicit(&heap->fresh, fresh ^ 1, memory_order_relaxed);
+    moietyi_heap_unlock(heap);
+    return grains;
+}
+
+uint64_t moietyi_heap_drain(struct moietyi_heap *heap, enum moietyi_age age)
+{
+    struct moietyi_heap *done = heap->space->done;
+    const struct moietyi_held held = {NULL, done, heap};
+    uint64_t grains = 0;
+    uint64_t more;
+    do {
+        moietyi_heap_lock(heap);
+        if (!MOIETYI_HEAP_WEAK(DRAIN_LOCK))
+            moietyi_heap_lock(done);
+        more = hand_some(&held, heap, age_of(heap, age), 0);
+        if (!MOIETYI_HEAP_WEAK(DRAIN_LOCK))
+            moietyi_heap_unlock(done);
+        moietyi_heap_unlock(heap);
+        grains += more;
+    } while (more);
+    return grains;
+}
+
+uint64_t moietyi_heap_hand(struct moietyi_heap *heap, enum moietyi_age age,
+                           struct moietyi_heap *to)
+{
+    const struct moietyi_held held = moietyi_held_of(to);
+    struct moietyi_heap *first = heap->owner > to->owner ? heap : to;
+    struct moietyi_heap *second = first == heap ? to : heap;
+    uint64_t grains = 0;
+    uint64_t more;
+    do {
+        moietyi_heap_lock(first);
+        if (!MOIETYI_HEAP_WEAK(HAND_LOCK))
+            moietyi_heap_lock(second);
+        more = hand_some(&held, heap, age_of(heap, age), moietyi_fresh_of(to));
+        if (!MOIETYI_HEAP_WEAK(HAND_LOCK))
+            moietyi_heap_unlock(second);
+        moietyi_heap_unlock(first);
+        grains += more;
+    } while (more);
+    return grains;
+}
+
+void moietyi_records_leave(struct moietyi_space *space,
+                           struct moietyi_records *records)
+{
+    if (!records->first)
+        return;
+    moietyi_heap_lock(space->done);
+    while (records->first)
+        moietyi_spare_put(space->done,
+                          moietyi_chain_pop(space, &records->first));
+    moietyi_heap_unlock(space->done);
+}
