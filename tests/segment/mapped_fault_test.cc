@@ -103,16 +103,16 @@ class Program
     void Alloc(uint64_t bytes)
     {
         bool is_own = Choose(4) != 0;
-        map_probe_view view = {};
+        heap_probe_view view = {};
         view.space = segments.space;
-        view.maps = is_own ? segments.maps : nullptr;
+        view.heap = is_own ? segments.heap : nullptr;
         Block block = {0, bytes / (kPage / PROBE_PAGE_GRAINS)};
         for (int i = 0; i < 2; i++) {
-            if (map_probe_view_take(&view, block.grains, &block.start)) {
+            if (heap_probe_view_take(&view, block.grains, &block.start)) {
                 held_.push_back(block);
                 return;
             }
-            Count(segments.ExtendBytes(bytes, view.maps, is_own ? next_ : 0,
+            Count(segments.ExtendBytes(bytes, view.heap, is_own ? next_ : 0,
                                        passed_),
                   true);
         }
@@ -128,7 +128,7 @@ class Program
             return;
         }
         EXPECT_TRUE(
-            map_probe_give(segments.maps, held_[at].start, held_[at].grains));
+            heap_probe_give(segments.heap, held_[at].start, held_[at].grains));
         held_.erase(held_.begin() + static_cast<long>(at));
     }
 

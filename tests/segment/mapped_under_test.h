@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * A space, the maps of one stream, and segments of mapped memory over them, in
+ * A space, the heap of one stream, and segments of mapped memory over them, in
  * pages of 2 MiB: a page's number is its place among the reserved addresses.
  * Whatever comes and goes, a watcher is told. At the end everything must be back at
  * the mapper. For the tests of this folder.
@@ -44,8 +44,8 @@ class MappedSegments
                                                                          << 14))
     {
         EXPECT_EQ(0, space_probe_create(options.page_capacity, &space));
-        maps = map_probe_create(space);
-        EXPECT_NE(nullptr, maps);
+        heap = heap_probe_create(space);
+        EXPECT_NE(nullptr, heap);
         options.mapper = mapper.Table();
         options.space = space;
         EXPECT_EQ(MOIETY_OK, segment_probe_create(&options, &own))
@@ -70,7 +70,7 @@ class MappedSegments
         is_ending_ = true;
         moiety_status status = segment_probe_destroy(own);
         own = nullptr;
-        map_probe_destroy(maps);
+        heap_probe_destroy(heap);
         space_probe_destroy(space);
         EXPECT_EQ("", mapper.Complaint());
         EXPECT_TRUE(mapper.IsEmpty());
@@ -89,7 +89,7 @@ class MappedSegments
     moiety_status ExtendOwn(uint64_t pages, uint64_t next = kNext,
                             uint64_t passed = kPassed)
     {
-        return ExtendBytes(pages * kPage, maps, next, passed);
+        return ExtendBytes(pages * kPage, heap, next, passed);
     }
 
     moiety_status ExtendBytes(uint64_t bytes, moietyi_heap *of, uint64_t next,
@@ -98,7 +98,7 @@ class MappedSegments
         segment_probe_extension extension = {};
         extension.needed_bytes = bytes;
         extension.has_view = true;
-        extension.maps = of;
+        extension.heap = of;
         extension.next_epoch = next;
         extension.passed_epoch = passed;
         return segment_probe_extend(own, space, &extension);
@@ -114,18 +114,18 @@ class MappedSegments
     // Exactly these pages, out of what is done.
     void Take(uint32_t page, uint32_t count)
     {
-        map_probe_view done = {};
+        heap_probe_view done = {};
         done.space = space;
-        EXPECT_TRUE(map_probe_view_claim(&done, Grain(page), Grain(count)))
+        EXPECT_TRUE(heap_probe_view_claim(&done, Grain(page), Grain(count)))
             << "page " << page;
     }
 
     void TakeOwn(uint32_t page, uint32_t count)
     {
-        map_probe_view view = {};
+        heap_probe_view view = {};
         view.space = space;
-        view.maps = maps;
-        EXPECT_TRUE(map_probe_view_claim(&view, Grain(page), Grain(count)))
+        view.heap = heap;
+        EXPECT_TRUE(heap_probe_view_claim(&view, Grain(page), Grain(count)))
             << "page " << page;
     }
 
@@ -137,14 +137,14 @@ class MappedSegments
 
     void GiveOwn(uint32_t page, uint32_t count)
     {
-        EXPECT_TRUE(map_probe_give(maps, Grain(page), Grain(count)));
+        EXPECT_TRUE(heap_probe_give(heap, Grain(page), Grain(count)));
     }
 
     // The stream's own is done.
     void Drain()
     {
-        map_probe_close(maps);
-        map_probe_drain(maps);
+        heap_probe_close(heap);
+        heap_probe_drain(heap);
     }
 
     // Whole pages from `page` on, up to `count`, that are free there.
@@ -157,8 +157,8 @@ class MappedSegments
 
     uint64_t OwnPages(uint32_t page, uint32_t count) const
     {
-        return map_probe_free_from(maps, Grain(page),
-                                   Grain(uint64_t{page} + count)) /
+        return heap_probe_free_from(heap, Grain(page),
+                                    Grain(uint64_t{page} + count)) /
                PROBE_PAGE_GRAINS;
     }
 
@@ -220,7 +220,7 @@ class MappedSegments
         uint64_t at;
         EXPECT_STREQ(nullptr, segment_probe_check(own));
         EXPECT_STREQ(nullptr, space_probe_check(space, &at));
-        EXPECT_STREQ(nullptr, map_probe_check(&maps, 1, &at));
+        EXPECT_STREQ(nullptr, heap_probe_check(&heap, 1, &at));
         EXPECT_EQ("", mapper.Complaint());
         // A handle counts once, wherever it is mapped.
         EXPECT_EQ(mapper.HandleBytes(), segment_probe_reserved_bytes(own));
@@ -244,7 +244,7 @@ class MappedSegments
     FakeMapper mapper;
     Ledger told;
     moietyi_space *space = nullptr;
-    moietyi_heap *maps = nullptr;
+    moietyi_heap *heap = nullptr;
     moietyi_segments *own = nullptr;
 
   private:

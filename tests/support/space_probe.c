@@ -68,47 +68,47 @@ const char *space_probe_check(const struct moietyi_space *space,
     return broken;
 }
 
-struct moietyi_heap *map_probe_create(struct moietyi_space *space)
+struct moietyi_heap *heap_probe_create(struct moietyi_space *space)
 {
     return moietyi_heap_create(space);
 }
 
-void map_probe_destroy(struct moietyi_heap *heap)
+void heap_probe_destroy(struct moietyi_heap *heap)
 {
     moietyi_heap_destroy(heap);
 }
 
-bool map_probe_give(struct moietyi_heap *heap, uint64_t start, uint64_t grains)
+bool heap_probe_give(struct moietyi_heap *heap, uint64_t start, uint64_t grains)
 {
     return moietyi_heap_give(heap, moietyi_grain_at(start), grains);
 }
 
-void map_probe_close(struct moietyi_heap *heap)
+void heap_probe_close(struct moietyi_heap *heap)
 {
     (void)moietyi_heap_close(heap);
 }
 
-void map_probe_drain(struct moietyi_heap *heap)
+void heap_probe_drain(struct moietyi_heap *heap)
 {
     (void)moietyi_heap_drain(heap, MOIETYI_AGEING);
 }
 
-uint64_t map_probe_free_from(const struct moietyi_heap *heap, uint64_t start,
-                             uint64_t end)
+uint64_t heap_probe_free_from(const struct moietyi_heap *heap, uint64_t start,
+                              uint64_t end)
 {
     return moietyi_heap_free_from(heap, moietyi_grain_at(start),
                                   moietyi_grain_at(end));
 }
 
-static struct moietyi_view view_of_probe(const struct map_probe_view *view)
+static struct moietyi_view view_of_probe(const struct heap_probe_view *view)
 {
     return (struct moietyi_view){.space = view->space,
                                  .heap = view->heap,
                                  .is_own_only = view->is_own_only};
 }
 
-bool map_probe_view_take(const struct map_probe_view *view, uint64_t grains,
-                         uint64_t *out_start)
+bool heap_probe_view_take(const struct heap_probe_view *view, uint64_t grains,
+                          uint64_t *out_start)
 {
     const struct moietyi_view own = view_of_probe(view);
     moietyi_grain out;
@@ -118,15 +118,15 @@ bool map_probe_view_take(const struct map_probe_view *view, uint64_t grains,
     return true;
 }
 
-bool map_probe_view_claim(const struct map_probe_view *view, uint64_t start,
-                          uint64_t grains)
+bool heap_probe_view_claim(const struct heap_probe_view *view, uint64_t start,
+                           uint64_t grains)
 {
     const struct moietyi_view own = view_of_probe(view);
     return moietyi_view_claim(&own, moietyi_grain_at(start), grains);
 }
 
-const char *map_probe_check(const struct moietyi_heap *const *heap,
-                            uint32_t count, uint64_t *out_at)
+const char *heap_probe_check(const struct moietyi_heap *const *heap,
+                             uint32_t count, uint64_t *out_at)
 {
     moietyi_grain at = {0};
     const char *broken = moietyi_heap_check(heap, count, &at);

@@ -41,32 +41,33 @@ uint32_t space_probe_longest_page_run(const struct moietyi_space *space);
 const char *space_probe_check(const struct moietyi_space *space,
                               uint64_t *out_at);
 
-struct map_probe_view {
+struct heap_probe_view {
     struct moietyi_space *space;
     struct moietyi_heap *heap; /* NULL: done memory only */
     bool is_own_only;
 };
 
 /* NULL: no memory. */
-struct moietyi_heap *map_probe_create(struct moietyi_space *space);
-void map_probe_destroy(struct moietyi_heap *heap);
+struct moietyi_heap *heap_probe_create(struct moietyi_space *space);
+void heap_probe_destroy(struct moietyi_heap *heap);
 
-bool map_probe_give(struct moietyi_heap *heap, uint64_t start, uint64_t grains);
-void map_probe_close(struct moietyi_heap *heap);
+bool heap_probe_give(struct moietyi_heap *heap, uint64_t start,
+                     uint64_t grains);
+void heap_probe_close(struct moietyi_heap *heap);
 /* What was closed is done. */
-void map_probe_drain(struct moietyi_heap *heap);
-uint64_t map_probe_free_from(const struct moietyi_heap *heap, uint64_t start,
-                             uint64_t end);
+void heap_probe_drain(struct moietyi_heap *heap);
+uint64_t heap_probe_free_from(const struct moietyi_heap *heap, uint64_t start,
+                              uint64_t end);
 
 /* The best fit, of all that there is. */
-bool map_probe_view_take(const struct map_probe_view *view, uint64_t grains,
-                         uint64_t *out_start);
-bool map_probe_view_claim(const struct map_probe_view *view, uint64_t start,
-                          uint64_t grains);
+bool heap_probe_view_take(const struct heap_probe_view *view, uint64_t grains,
+                          uint64_t *out_start);
+bool heap_probe_view_claim(const struct heap_probe_view *view, uint64_t start,
+                           uint64_t grains);
 
 /* As space_probe_check(), of these heaps. */
-const char *map_probe_check(const struct moietyi_heap *const *heap,
-                            uint32_t count, uint64_t *out_at);
+const char *heap_probe_check(const struct moietyi_heap *const *heap,
+                             uint32_t count, uint64_t *out_at);
 
 #ifdef __cplusplus
 }
