@@ -98,7 +98,7 @@ static uint64_t try_alloc(uint32_t thread, size_t size_bytes, uint32_t stream)
 static const char *refusal(const struct subject *subject)
 {
     return strcmp(subject->name, "mutex") == 0 ||
-                   strcmp(subject->name, "pow2-space") == 0
+                   strcmp(subject->name, "pow2-buddy") == 0
                ? "it knows no streams"
                : NULL;
 }

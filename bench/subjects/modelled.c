@@ -105,5 +105,5 @@ MODELLED(best_fit, "best-fit",
          "PyTorch's algorithm: best fit, split, coalesce, one mutex");
 MODELLED(best_fit_expandable, "best-fit-expandable",
          "PyTorch's algorithm with expandable segments: pages that are mapped");
-MODELLED(pow2_buddy, "pow2-space",
-         "the textbook's space: powers of two, one mutex; it knows no streams");
+MODELLED(pow2_buddy, "pow2-buddy",
+         "the textbook's buddy: powers of two, one mutex; it knows no streams");

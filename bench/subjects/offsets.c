@@ -5,7 +5,7 @@
  * that a pool on top would ask them for. `core` is Moiety's own: no cache, no
  * streams, no lookup by address. It shows what is paid whenever the caches
  * overflow, and nothing of what a caller of moiety_alloc() pays while they do
- * not. `mutex` is the space that anybody would write first: free lists, and one
+ * not. `mutex` is the buddy that anybody would write first: free lists, and one
  * mutex around every call.
  */
 #include "bench/base/device.h"
@@ -105,7 +105,7 @@ static const char *start_mutex(const struct subject_setup *setup)
     uint32_t pages = arena_pages(setup->thread_count);
     listed = mutex_buddy_create(pages);
     if (!listed || !mutex_buddy_add(listed, 0, pages))
-        return "no host memory for the space's lists";
+        return "no host memory for the buddy's lists";
     return NULL;
 }
 
@@ -138,7 +138,7 @@ static void stop_mutex(void)
 
 const struct subject subject_offsets_mutex = {
     .name = "mutex",
-    .description = "a space with free lists and one mutex, on offsets",
+    .description = "a buddy with free lists and one mutex, on offsets",
     .start = start_mutex,
     .alloc = alloc_mutex,
     .free = free_mutex,

@@ -4,7 +4,7 @@
  * Allocate many blocks of one size, then free them in the same order: bursts of
  * 64, which fit into a cache, and of 4096, which do not; and two programs of
  * the classical suite for host allocators in the sizes that the non-blocking
- * space's authors gave them (window of 340 MiB a thread; 50 000 objects of 4
+ * buddy's authors gave them (window of 340 MiB a thread; 50 000 objects of 4
  * KiB among all threads). They imitate a request that stages all it needs and
  * then drops it. They do not show fragmentation: all is free between bursts.
  */

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The non-blocking space's "constant occupancy": 31 blocks a thread over five
+ * The non-blocking buddy's "constant occupancy": 31 blocks a thread over five
  * sizes, sixteen of --size, eight of its double and so on up to one of sixteen
  * times --size; an operation frees one at random and allocates the same size
  * again. It imitates a working set whose shape never changes. It does not show

@@ -28,8 +28,7 @@ struct moietyi_heap;
 
 enum moietyi_age { MOIETYI_FRESH, MOIETYI_AGEING, MOIETYI_AGES };
 
-/* An empty heap over the offset space of `space`, which outlives it; NULL: no
- * memory. */
+/* An empty heap of `space`, which outlives it; NULL: no memory. */
 struct moietyi_heap *moietyi_heap_create(struct moietyi_space *space);
 /* What is still in it is lost; no other call is under way. NULL is fine. */
 void moietyi_heap_destroy(struct moietyi_heap *heap);

@@ -1,10 +1,10 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The pool that anybody would write first: a space over one segment, lists of
+ * The pool that anybody would write first: a buddy over one segment, lists of
  * freed blocks for each stream and size, and one mutex around everything. A
  * block serves the stream that it was freed on again at once; other streams
- * only after all have been waited for, which happens when the space is empty.
+ * only after all have been waited for, which happens when the buddy is empty.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -31,7 +31,7 @@ struct list {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static const struct server_device *on;
-static struct mutex_buddy *space;
+static struct mutex_buddy *buddy;
 static CUdeviceptr segment;
 static uint32_t page_count;
 static struct list lists[SERVER_THREADS_MAX][CLASS_COUNT];
@@ -60,8 +60,8 @@ static moiety_status start(const struct server_device *device)
 {
     on = device;
     page_count = STREAM_PAGES * (device->stream_count + 1);
-    space = mutex_buddy_create(page_count);
-    if (!space || !mutex_buddy_add(space, 0, page_count))
+    buddy = mutex_buddy_create(page_count);
+    if (!buddy || !mutex_buddy_add(buddy, 0, page_count))
         return MOIETY_E_NO_HOST_MEMORY;
     return MOIETYI_CALL(device->driver, cuMemAlloc,
                         (&segment, page_count * PAGE_BYTES));
@@ -70,7 +70,7 @@ static moiety_status start(const struct server_device *device)
 static void give_back(unsigned class_index, struct list *list)
 {
     while (list->count > 0)
-        (void)mutex_buddy_give(space, list->grains[--list->count],
+        (void)mutex_buddy_give(buddy, list->grains[--list->count],
                                grains_of(class_index));
 }
 
@@ -99,12 +99,12 @@ static moiety_status take_locked(unsigned class_index, unsigned stream,
         *out = list->grains[--list->count];
         return MOIETY_OK;
     }
-    if (mutex_buddy_take(space, grains, 1, 1, out) == 1)
+    if (mutex_buddy_take(buddy, grains, 1, 1, out) == 1)
         return MOIETY_OK;
     moiety_status status = reclaim_locked();
     if (status != MOIETY_OK)
         return status;
-    return mutex_buddy_take(space, grains, 1, 1, out) == 1
+    return mutex_buddy_take(buddy, grains, 1, 1, out) == 1
                ? MOIETY_OK
                : MOIETY_E_NO_DEVICE_MEMORY;
 }
@@ -174,13 +174,13 @@ static uint64_t stop(void)
             free(lists[s][c].grains);
     if (segment)
         (void)on->driver->cuMemFree(segment);
-    mutex_buddy_destroy(space);
+    mutex_buddy_destroy(buddy);
     return live_grains * GRAIN_BYTES;
 }
 
 const struct server_subject server_subject_mutex = {
     .name = "mutex",
-    .description = "a space, free lists per stream, and one mutex around both",
+    .description = "a buddy, free lists per stream, and one mutex around both",
     .is_default = true,
     .start = start,
     .alloc = alloc,
