@@ -277,6 +277,7 @@ void moietyi_extent_cut(const struct moietyi_held *held, moietyi_extent_id id,
     uint64_t first = moietyi_where_start(where);
     uint64_t last = first + moietyi_grains_of(space, id);
     uint64_t end = start + grains;
+    heap->taken++;
     set_covers(heap->space, 0, start, end);
     if (start == first && end == last) {
         unlist_extent(heap, id);

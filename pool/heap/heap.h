@@ -103,6 +103,25 @@ uint32_t moietyi_view_take_some(const struct moietyi_view *view,
 bool moietyi_view_claim(const struct moietyi_view *view, moietyi_grain start,
                         uint64_t grains);
 
+/* Goes through the free intervals of a stream, or of what is done where `heap` is
+ * NULL, the longest first. */
+struct moietyi_long_cursor {
+    uint64_t least; /* in grains: about as long they are at least */
+    /* 0 at the beginning. */
+    uint32_t age;
+    uint32_t bin;
+    uint32_t seen; /* of the bin */
+};
+/* Up to `most` of them; 0: those were all. A hint: some come and go meanwhile. */
+uint32_t moietyi_long_list(struct moietyi_space *space,
+                           struct moietyi_heap *heap,
+                           struct moietyi_long_cursor *cursor,
+                           struct moietyi_interval *out, uint32_t most);
+
+/* How many intervals were taken out of the heaps of the view since this was asked
+ * last. */
+uint64_t moietyi_view_forget_taken(const struct moietyi_view *view);
+
 /* How many grains are free in the heaps of the view from `start` on, up to `end`;
  * and in front of `end`, down to `start`. Exact while nobody takes or gives. */
 uint64_t moietyi_view_free_from(const struct moietyi_view *view,

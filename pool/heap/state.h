@@ -57,6 +57,8 @@ struct moietyi_heap {
     alignas(64) _Atomic uint32_t fresh;
     /* Edge: none; relaxed, sums by age; written under the lock. */
     _Atomic uint64_t grains[MOIETYI_AGES];
+    /* Intervals taken out of it since somebody asked last; under the lock. */
+    uint64_t taken;
     /* Records of no extent, so that a call that splits one cannot fail. */
     moietyi_extent_id spare;
     uint32_t spare_count;

@@ -368,6 +368,22 @@ uint64_t moietyi_view_free_before(const struct moietyi_view *view,
     return end.index - (at > start.index ? at : start.index);
 }
 
+uint64_t moietyi_view_forget_taken(const struct moietyi_view *view)
+{
+    const struct moietyi_held held = moietyi_view_lock(view);
+    uint64_t taken = 0;
+    if (held.own) {
+        taken = held.own->taken;
+        held.own->taken = 0;
+    }
+    if (held.done) {
+        taken += held.done->taken;
+        held.done->taken = 0;
+    }
+    moietyi_view_unlock(&held);
+    return taken;
+}
+
 uint64_t moietyi_heap_free_from(const struct moietyi_heap *heap,
                                 moietyi_grain start, moietyi_grain end)
 {

@@ -83,15 +83,27 @@ static uint64_t end_of(const struct moietyi_segment *segment)
     return first_of(segment) + segment->info.page_count;
 }
 
-/* S6 of one place that a handle left. */
-static bool is_apart(const struct moietyi_segments *segments,
-                     const struct moietyi_segment *left)
+/* S6 of one segment, or of a place that a handle left. */
+static bool has_pages(const struct moietyi_segments *segments,
+                      const struct moietyi_segment *segment,
+                      const struct moietyi_segment *listed)
 {
-    for (const struct moietyi_segment *at = segments->listed; at; at = at->next)
-        if (!at->info.is_fixed && first_of(at) < end_of(left) &&
-            first_of(left) < end_of(at))
+    for (uint64_t page = first_of(segment); page < end_of(segment); page++)
+        if (!moietyi_page_is_taken(segments, (uint32_t)page) ||
+            segments->at_page[page] != listed)
             return false;
-    return !left->next || first_of(left->next) >= end_of(left);
+    return true;
+}
+
+/* S6 of all: no two have the same page, as there are as many. */
+static bool are_as_many(const struct moietyi_segments *segments, uint64_t pages)
+{
+    struct moietyi_hole hole = {0, 0};
+    uint64_t taken = segments->page_capacity;
+    while (
+        moietyi_next_hole(segments, hole.end, segments->page_capacity, &hole))
+        taken -= hole.end - hole.first;
+    return taken == pages;
 }
 
 /* S7 of one segment: the places that it left. */
@@ -126,7 +138,7 @@ static const char *check_left(const struct moietyi_segments *segments,
     uint64_t count = 0;
     for (const struct moietyi_segment *at = segments->left; at; at = at->next) {
         *out_at = at->info.first;
-        if (!is_apart(segments, at))
+        if (!has_pages(segments, at, NULL))
             return "S6: a place that a handle left is used";
         pages += at->info.page_count;
         count++;
@@ -154,6 +166,8 @@ static const char *check_all(const struct moietyi_segments *segments,
             broken = check_lookup(&segments->lookup, &segment->info, out_at);
         if (!broken)
             broken = check_told(segment);
+        if (!broken && !has_pages(segments, segment, segment))
+            broken = "S6: a segment has not all of its pages";
         if (broken)
             return broken;
         pages += segment->info.page_count;
@@ -165,6 +179,8 @@ static const char *check_all(const struct moietyi_segments *segments,
     if (empty_bytes != segments->empty_bytes)
         return "S5: segments without memory are not counted";
     const char *broken = check_counts(segments, pages, bytes);
+    if (!broken && !are_as_many(segments, pages + segments->left_pages))
+        return "S6: other pages are taken than those of segments and places";
     return broken ? broken : check_left(segments, out_at);
 }
 

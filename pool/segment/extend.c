@@ -7,26 +7,20 @@
  * new ones are powers of two, as the driver takes its time by the handle and not
  * by the byte (docs/adr/0027-mapped-segments.md).
  */
-#include "pool/base/clock.h"
 #include "pool/base/failure.h"
 #include "pool/base/step.h"
 #include "pool/segment/mapped.h"
 
-/* Of a new handle: where a growth is that large, an eighth of it. */
-#define HANDLE_PAGES_LEAST 32U
+/* A growth, and a new handle, is of this part of what is reserved, so that a large pool
+ * has no more of them than others; a handle of this part of a growth, if that is more. */
+#define HANDLE_PART_OF_POOL 512U
+#define HANDLE_PART_OF_GROWTH 64U
+/* Where a pool has moved all it may, it has too little for what the program does: it
+ * grows by this part, so that fewer calls need a move. */
+#define TIGHT_PART 32U
 #define HANDLE_PAGES_MOST 128U
-#define HANDLE_PART 8U
-/* Of a growth whose need is less. */
-#define STEP_PAGES_MOST 128U
-/* Handles move where more than this part of what is reserved could. */
-#define MOVABLE_PART 100U
-/* A pool grows by this part of what is reserved at least; where it is too tight,
- * by the other one. */
-#define STEP_PART 128U
-#define TIGHT_STEP_PART 32U
-#define TIGHT_PART 4U
-/* What moving may take of the time since it grew last. */
-#define MOVING_TIME_PART 32U
+/* Before a larger growth the device is asked what it has. */
+#define LITTLE_PAGES 32U
 
 /* The driver's, unless the lookup has no room for them. */
 static moiety_status reserve_within(const struct moietyi_mapper *mapper,
@@ -74,41 +68,6 @@ moiety_status moietyi_reserve_addresses(struct moietyi_segments *segments,
     return status;
 }
 
-/* Where a pool has moved a good part of what it has since it grew last, and that
- * took a good part of the time, it has too little for what the program does, and a
- * little more costs less than to move on. */
-static bool has_moved_much(const struct moietyi_segments *segments)
-{
-    return segments->moved_bytes - segments->moved_at_growth >=
-               moietyi_segments_reserved_bytes(segments) / TIGHT_PART &&
-           MOVING_TIME_PART * segments->moving_ns >=
-               moietyi_now_ns() - segments->grown_at_ns;
-}
-
-static uint64_t free_bytes_of(const struct moietyi_view *view)
-{
-    return (moietyi_space_free_grains(view->space) +
-            moietyi_heap_grains(view->heap, MOIETYI_FRESH) +
-            moietyi_heap_grains(view->heap, MOIETYI_AGEING)) *
-           MOIETYI_GRAIN_BYTES;
-}
-
-/* Free memory is no less than what may move. Its sum needs no look at each handle,
- * which takes longer than all else of a growth if there are many. */
-static bool is_worth_moving(struct moietyi_segments *segments,
-                            const struct moietyi_view *view,
-                            const struct moietyi_place *place)
-{
-    uint64_t little = moietyi_segments_reserved_bytes(segments) / MOVABLE_PART;
-    uint64_t missing = (uint64_t)place->pages * MOIETYI_PAGE_BYTES;
-    uint64_t left = moietyi_bytes_below(segments, moietyi_limit(segments));
-    if (left >= missing && free_bytes_of(view) <= little)
-        return false;
-    uint64_t bytes = moietyi_movable_bytes(segments, view, place);
-    return (bytes > little && !has_moved_much(segments)) ||
-           bytes + left < missing;
-}
-
 /* The largest power of two up to `pages`. */
 static uint32_t power_of_two(uint32_t pages)
 {
@@ -116,12 +75,17 @@ static uint32_t power_of_two(uint32_t pages)
 }
 
 /* Of the handles of a growth by so many pages. */
-static uint32_t largest_handle(uint32_t pages)
+static uint32_t largest_handle(const struct moietyi_segments *segments,
+                               uint32_t pages)
 {
-    uint32_t part = pages / HANDLE_PART;
-    if (part > HANDLE_PAGES_MOST)
-        return HANDLE_PAGES_MOST;
-    return part > HANDLE_PAGES_LEAST ? power_of_two(part) : HANDLE_PAGES_LEAST;
+    uint64_t most = moietyi_segments_reserved_bytes(segments) /
+                    MOIETYI_PAGE_BYTES / HANDLE_PART_OF_POOL;
+    if (most < pages / HANDLE_PART_OF_GROWTH)
+        most = pages / HANDLE_PART_OF_GROWTH;
+    if (most < segments->handle_pages)
+        most = segments->handle_pages;
+    return most < HANDLE_PAGES_MOST ? power_of_two((uint32_t)most)
+                                    : HANDLE_PAGES_MOST;
 }
 
 /* One new handle of at most `most` pages; what the driver refuses is halved. */
@@ -148,7 +112,7 @@ static void release_created(struct moietyi_segments *segments,
     }
 }
 
-/* Whether the device may have that much. Where it has less, all of it would be
+/* Whether the limit and the device may have that much. Where it has less, all of it would be
  * this pool's, to the last page, until that is refused: other programs would
  * find none. */
 static moiety_status look_before(struct moietyi_segments *segments,
@@ -157,7 +121,10 @@ static moiety_status look_before(struct moietyi_segments *segments,
     const struct moietyi_mapper *mapper = segments->mapper;
     uint64_t bytes = (uint64_t)pages * MOIETYI_PAGE_BYTES;
     uint64_t free_bytes;
-    if (pages <= HANDLE_PAGES_LEAST ||
+    moiety_status status = moietyi_source_check_limit(segments, bytes);
+    if (status != MOIETY_OK)
+        return status;
+    if (pages <= LITTLE_PAGES ||
         mapper->look_free(mapper->context, &free_bytes) != MOIETY_OK ||
         free_bytes >= bytes)
         return MOIETY_OK;
@@ -178,12 +145,9 @@ static moiety_status create_all(struct moietyi_segments *segments, uint32_t at,
     struct moietyi_segment **end = &created;
     uint32_t created_pages = 0;
     moiety_status status = look_before(segments, least);
-    const uint32_t largest = largest_handle(pages);
+    const uint32_t largest = largest_handle(segments, pages);
     if (status != MOIETY_OK)
         return status;
-    segments->moved_at_growth = segments->moved_bytes;
-    segments->grown_at_ns = moietyi_now_ns();
-    segments->moving_ns = 0;
     while (created_pages < pages && status == MOIETY_OK) {
         uint32_t rest = pages - created_pages;
         status = create_one(segments, rest < largest ? rest : largest, end);
@@ -199,6 +163,7 @@ static moiety_status create_all(struct moietyi_segments *segments, uint32_t at,
         uint32_t segment_pages = segment->info.page_count;
         created = segment->next;
         status = moietyi_handle_put(segments, segment, at, NULL);
+        segments->move_credit++;
         if (status != MOIETY_OK) {
             segment->next = created;
             created = segment;
@@ -209,36 +174,19 @@ static moiety_status create_all(struct moietyi_segments *segments, uint32_t at,
     return status;
 }
 
-/* Where a step is that large, growth is in whole handles: a piece or two in one
- * call of the driver each cost as much as all of it. */
-#define WHOLE_STEP_PAGES 8U
-
-/* One handle for all that is missing, if that is at most a step more. */
-static uint64_t whole_pages(uint64_t step, uint32_t missing)
-{
-    uint64_t whole = power_of_two(missing);
-    if (whole < missing)
-        whole *= 2;
-    if (whole > STEP_PAGES_MOST || whole > missing + step)
-        return missing;
-    return step > whole ? power_of_two((uint32_t)step) : whole;
-}
-
-/* What is created at least, if room and limit allow it. */
+/* What is created: what is missing, or the first size that the program asked for, or a
+ * part of what is reserved, if room and limit allow it. */
 static uint32_t growth_step(const struct moietyi_segments *segments,
                             uint32_t missing, uint32_t room)
 {
-    uint64_t reserved = moietyi_segments_reserved_bytes(segments);
-    uint64_t part = has_moved_much(segments) ? TIGHT_STEP_PART : STEP_PART;
-    uint64_t pages = reserved / part / MOIETYI_PAGE_BYTES;
+    uint64_t pages = segments->first_bytes / MOIETYI_PAGE_BYTES;
+    uint64_t part =
+        moietyi_segments_reserved_bytes(segments) / MOIETYI_PAGE_BYTES /
+        (segments->move_credit > 0 ? HANDLE_PART_OF_POOL : TIGHT_PART);
+    if (pages < part)
+        pages = part;
     uint64_t left = moietyi_bytes_below(segments, moietyi_limit(segments)) /
                     MOIETYI_PAGE_BYTES;
-    if (pages > STEP_PAGES_MOST)
-        pages = STEP_PAGES_MOST;
-    if (pages >= WHOLE_STEP_PAGES)
-        pages = whole_pages(pages, missing);
-    if (pages < segments->first_bytes / MOIETYI_PAGE_BYTES)
-        pages = segments->first_bytes / MOIETYI_PAGE_BYTES;
     if (pages > left)
         pages = left;
     if (pages > room)
@@ -258,15 +206,11 @@ static uint32_t move_what_is_free(struct moietyi_segments *segments,
                                   const struct moietyi_place *place)
 {
     const struct moietyi_view view = moietyi_movable_view(segments, extension);
-    uint32_t missing = place->pages;
-    if (is_worth_moving(segments, &view, place))
-        missing =
-            moietyi_move_to(segments, extension, &view, place, missing, false);
-    /* The limit leaves too little: any handle will do that has room. */
-    if (!may_create(segments, missing))
-        missing =
-            moietyi_move_to(segments, extension, &view, place, missing, true);
-    return missing;
+    /* At the limit all that is free serves, whatever it costs. */
+    return moietyi_may_move(segments, extension->view) ||
+                   !may_create(segments, place->pages)
+               ? moietyi_move_to(segments, extension, &view, place)
+               : place->pages;
 }
 
 static struct moietyi_place
@@ -293,22 +237,18 @@ static moiety_status no_room(const struct moietyi_segments *segments,
 static bool is_left(struct moietyi_segments *segments, uint32_t page)
 {
     pthread_mutex_lock(&segments->lock);
-    const struct moietyi_segment *at = segments->left;
-    while (at && at->info.first.index != page)
-        at = at->next;
+    bool is_taken = moietyi_page_is_taken(segments, page);
     pthread_mutex_unlock(&segments->lock);
-    return at != NULL;
+    return is_taken;
 }
 
 static moiety_status fill(struct moietyi_segments *segments,
                           const struct moietyi_extension *extension,
                           struct moietyi_place place)
 {
-    uint64_t begin_ns = moietyi_now_ns();
     uint32_t missing = extension->view
                            ? move_what_is_free(segments, extension, &place)
                            : place.pages;
-    segments->moving_ns += moietyi_now_ns() - begin_ns;
     uint32_t done = place.pages - missing;
     if (missing && is_left(segments, place.first + done)) {
         place = find_place(segments, extension);

@@ -121,10 +121,7 @@ static void held_work_end(struct held_work *work)
 static struct moietyi_segment *
 held_segment_at(const struct moietyi_segments *segments, moietyi_page first)
 {
-    struct moietyi_segment *at = segments->listed;
-    while (at->info.first.index != first.index)
-        at = at->next;
-    return at;
+    return moietyi_segment_from(segments, first.index);
 }
 
 /* By the grower. */
@@ -380,10 +377,9 @@ void moietyi_segments_drop(struct moietyi_segments *segments,
     moietyi_grower_begin(segments);
     for (uint32_t i = 0; i < held->count; i++) {
         pthread_mutex_lock(&segments->lock);
-        struct moietyi_segment **at = &segments->listed;
-        while ((*at)->info.first.index != held->firsts[i].index)
-            at = &(*at)->next;
-        struct moietyi_segment *segment = moietyi_segment_unlist(segments, at);
+        struct moietyi_segment *segment =
+            held_segment_at(segments, held->firsts[i]);
+        moietyi_segment_unlist(segments, segment);
         segments->trim_count++;
         pthread_mutex_unlock(&segments->lock);
         moietyi_segment_retract(segments, segment);

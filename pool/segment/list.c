@@ -1,10 +1,137 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The list of segments, the look-up beside it, and who grows.
+ * The list of segments, the look-up beside it, and who grows. A pool has thousands of
+ * handles, and a growth is not to look at each: tables say which pages are taken, and
+ * by which segment. A page is taken that a listed segment has, or that a handle is
+ * mapped at still.
  */
 #include "pool/base/failure.h"
+#include "pool/base/table.h"
 #include "pool/segment/state.h"
+
+/* --- which pages are taken --- */
+
+#define WORD_PAGES 64U
+
+static size_t table_bytes(const struct moietyi_segments *segments)
+{
+    return segments->page_capacity * sizeof(void *);
+}
+
+static size_t taken_bytes(const struct moietyi_segments *segments)
+{
+    return (segments->page_capacity / WORD_PAGES + 1) * sizeof(uint64_t);
+}
+
+moiety_status moietyi_pages_init(struct moietyi_segments *segments)
+{
+    segments->at_page =
+        moietyi_table_reserve(table_bytes(segments) + taken_bytes(segments));
+    if (!segments->at_page)
+        return moietyi_fail(MOIETY_E_NO_HOST_MEMORY,
+                            "no memory for the segments of %u pages",
+                            segments->page_capacity);
+    segments->taken = (uint64_t *)(segments->at_page + segments->page_capacity);
+    return MOIETY_OK;
+}
+
+void moietyi_pages_fini(struct moietyi_segments *segments)
+{
+    moietyi_table_release(segments->at_page,
+                          table_bytes(segments) + taken_bytes(segments));
+}
+
+static uint64_t bit_of(uint32_t page)
+{
+    return UINT64_C(1) << page % WORD_PAGES;
+}
+
+void moietyi_pages_take(struct moietyi_segments *segments,
+                        const struct moietyi_segment_info *info,
+                        struct moietyi_segment *listed)
+{
+    uint32_t end = info->first.index + info->page_count;
+    for (uint32_t page = info->first.index; page < end; page++) {
+        segments->taken[page / WORD_PAGES] |= bit_of(page);
+        segments->at_page[page] = listed;
+    }
+    if (end > segments->taken_end)
+        segments->taken_end = end;
+}
+
+void moietyi_pages_leave(struct moietyi_segments *segments,
+                         const struct moietyi_segment_info *info)
+{
+    uint32_t end = info->first.index + info->page_count;
+    for (uint32_t page = info->first.index; page < end; page++) {
+        segments->taken[page / WORD_PAGES] &= ~bit_of(page);
+        segments->at_page[page] = NULL;
+    }
+}
+
+/* The first page from `page` on that is taken, or is not; or `taken_end`. */
+static uint32_t next_page(const struct moietyi_segments *segments,
+                          uint32_t page, bool is_taken)
+{
+    uint64_t flip = is_taken ? 0 : ~UINT64_C(0);
+    while (page < segments->taken_end) {
+        uint64_t rest =
+            (segments->taken[page / WORD_PAGES] ^ flip) >> page % WORD_PAGES;
+        if (rest) {
+            page += (unsigned)__builtin_ctzll(rest);
+            break;
+        }
+        page += WORD_PAGES - page % WORD_PAGES;
+    }
+    return page < segments->taken_end ? page : segments->taken_end;
+}
+
+bool moietyi_next_hole(const struct moietyi_segments *segments, uint32_t from,
+                       uint32_t capacity, struct moietyi_hole *out)
+{
+    if (from >= capacity)
+        return false;
+    out->first = next_page(segments, from, false);
+    out->end = next_page(segments, out->first, true);
+    if (out->end == segments->taken_end || out->end > capacity)
+        out->end = capacity;
+    return out->first < capacity;
+}
+
+bool moietyi_page_is_taken(const struct moietyi_segments *segments,
+                           uint32_t page)
+{
+    return segments->taken[page / WORD_PAGES] & bit_of(page);
+}
+
+struct moietyi_segment *
+moietyi_segment_from(const struct moietyi_segments *segments, uint32_t from)
+{
+    struct moietyi_segment *found = NULL;
+    uint32_t page = next_page(segments, from, true);
+    while (page < segments->taken_end && !(found = segments->at_page[page]))
+        page = next_page(segments, page + 1, true);
+    return found && found->info.first.index < from ? found->next : found;
+}
+
+/* The last listed segment in front of the page; NULL: there is none. */
+static struct moietyi_segment *
+segment_before(const struct moietyi_segments *segments, uint32_t page)
+{
+    struct moietyi_segment *found = NULL;
+    while (!found && page) {
+        uint64_t word = segments->taken[(page - 1) / WORD_PAGES]
+                        << (WORD_PAGES - 1 - (page - 1) % WORD_PAGES);
+        page -= word ? (unsigned)__builtin_clzll(word) + 1
+                     : (page - 1) % WORD_PAGES + 1;
+        if (word)
+            found = segments->at_page[page];
+    }
+    return found;
+}
+
+/* --- who grows --- */
 
 void moietyi_await_grower(struct moietyi_segments *segments)
 {
@@ -33,14 +160,7 @@ void moietyi_grower_end(struct moietyi_segments *segments)
     pthread_mutex_unlock(&segments->lock);
 }
 
-void moietyi_segment_insert(struct moietyi_segment **list,
-                            struct moietyi_segment *fresh)
-{
-    while (*list && (*list)->info.first.index < fresh->info.first.index)
-        list = &(*list)->next;
-    fresh->next = *list;
-    *list = fresh;
-}
+/* --- the list --- */
 
 static moiety_status cover_pages(struct moietyi_segments *segments,
                                  const struct moietyi_segment_info *info)
@@ -49,6 +169,23 @@ static moiety_status cover_pages(struct moietyi_segments *segments,
         return MOIETY_OK;
     return moietyi_fail(MOIETY_E_NO_HOST_MEMORY,
                         "no memory for the tables of a segment");
+}
+
+/* Into its place, by first page; lock held. */
+static void insert_segment(struct moietyi_segments *segments,
+                           struct moietyi_segment *fresh)
+{
+    struct moietyi_segment *previous =
+        segment_before(segments, fresh->info.first.index);
+    struct moietyi_segment **at =
+        previous ? &previous->next : &segments->listed;
+    fresh->previous = previous;
+    fresh->next = *at;
+    if (fresh->next)
+        fresh->next->previous = fresh;
+    *at = fresh;
+    segments->listed_count++;
+    moietyi_pages_take(segments, &fresh->info, fresh);
 }
 
 static moiety_status list_segment(struct moietyi_segments *segments,
@@ -62,18 +199,21 @@ static moiety_status list_segment(struct moietyi_segments *segments,
     uint64_t reserved = moietyi_segments_reserved_bytes(segments);
     if (reserved > segments->peak_bytes)
         segments->peak_bytes = reserved;
-    moietyi_segment_insert(&segments->listed, fresh);
+    insert_segment(segments, fresh);
     moietyi_lookup_link(&segments->lookup, info->first, info->address,
                         info->page_count);
     return MOIETY_OK;
 }
 
-struct moietyi_segment *
-moietyi_segment_unlist(struct moietyi_segments *segments,
-                       struct moietyi_segment **at)
+void moietyi_segment_unlist(struct moietyi_segments *segments,
+                            struct moietyi_segment *segment)
 {
-    struct moietyi_segment *segment = *at;
-    *at = segment->next;
+    if (segment->next)
+        segment->next->previous = segment->previous;
+    *(segment->previous ? &segment->previous->next : &segments->listed) =
+        segment->next;
+    segments->listed_count--;
+    moietyi_pages_leave(segments, &segment->info);
     if (segment->is_empty)
         segments->empty_bytes -= segment->info.memory_bytes;
     else
@@ -82,7 +222,6 @@ moietyi_segment_unlist(struct moietyi_segments *segments,
     segment->is_held = false;
     moietyi_lookup_unlink(&segments->lookup, segment->info.first,
                           segment->info.address, segment->info.page_count);
-    return segment;
 }
 
 moiety_status moietyi_segment_publish(struct moietyi_segments *segments,

@@ -59,17 +59,17 @@ MOIETY_MUST_USE moiety_status moietyi_handle_put(
 struct moietyi_view
 moietyi_movable_view(struct moietyi_segments *segments,
                      const struct moietyi_extension *extension);
-/* Bytes of the handles that may move to the place. */
-uint64_t moietyi_movable_bytes(struct moietyi_segments *segments,
-                               const struct moietyi_view *view,
-                               const struct moietyi_place *place);
-/* Of the pages that are missing, as many as handles that are free have.
- * `may_exceed`: the last handle may have more of them, if there is room. Returns
- * the pages that are still missing. */
+/* Moves that a pool may make at once. A growth ends what it has begun, on credit. */
+#define MOIETYI_MOVES_AT_ONCE 1024
+/* Whether handles move where new ones are to be had: the pool has moves left, or the
+ * program has taken so much since that one more costs little beside it. */
+bool moietyi_may_move(struct moietyi_segments *segments,
+                      const struct moietyi_view *view);
+/* Of the pages that are missing, as many as handles that are free have; the last may
+ * have more of them, if there is room. Returns the pages that are still missing. */
 uint32_t moietyi_move_to(struct moietyi_segments *segments,
                          const struct moietyi_extension *extension,
                          const struct moietyi_view *view,
-                         const struct moietyi_place *place, uint32_t missing,
-                         bool may_exceed);
+                         const struct moietyi_place *place);
 
 #endif

@@ -13,8 +13,13 @@
 #include "pool/base/step.h"
 #include "pool/segment/mapped.h"
 
-/* A call that grows moves no more: each takes the driver about 80 us. */
-#define MOVES_MOST 32U
+/* Intervals that are taken for one move more, which takes the driver up to 80 us,
+ * whatever its length. */
+#define TAKEN_FOR_A_MOVE 256U
+/* Places that one growth unmaps after its moves. */
+#define UNMAPS_BEHIND 64U
+/* Free intervals that are looked at by one hold of a heap's lock. */
+#define LISTED_MOST 32U
 
 /* Whether it is no part of the run that grows, and wholly free in the view. */
 static bool is_movable(const struct moietyi_segment *segment,
@@ -42,36 +47,6 @@ moietyi_movable_view(struct moietyi_segments *segments,
     return view;
 }
 
-uint64_t moietyi_movable_bytes(struct moietyi_segments *segments,
-                               const struct moietyi_view *view,
-                               const struct moietyi_place *place)
-{
-    uint64_t bytes = 0;
-    pthread_mutex_lock(&segments->lock);
-    for (const struct moietyi_segment *at = segments->listed; at; at = at->next)
-        if (is_movable(at, view, place))
-            bytes += at->info.memory_bytes;
-    pthread_mutex_unlock(&segments->lock);
-    return bytes;
-}
-
-/* The largest of at most `most` pages that may move; lock held. */
-static struct moietyi_segment **
-largest_movable(struct moietyi_segments *segments,
-                const struct moietyi_view *view,
-                const struct moietyi_place *place, uint32_t most)
-{
-    struct moietyi_segment **found = NULL;
-    for (struct moietyi_segment **at = &segments->listed; *at;
-         at = &(*at)->next) {
-        uint32_t pages = (*at)->info.page_count;
-        if (pages <= most && (!found || pages > (*found)->info.page_count) &&
-            is_movable(*at, view, place))
-            found = at;
-    }
-    return found;
-}
-
 /* A handle on its way. */
 struct move {
     struct moietyi_segment *segment;
@@ -92,32 +67,48 @@ static bool claim_handle(struct moietyi_segments *segments,
     return !*is_own || (view->heap && moietyi_view_claim(view, start, grains));
 }
 
+/* Takes a handle off its place, if it may move. */
 static bool start_moving(struct moietyi_segments *segments,
                          const struct moietyi_view *view,
-                         const struct moietyi_place *place, uint32_t most,
-                         struct move *out)
+                         const struct moietyi_place *place,
+                         struct moietyi_segment *segment, struct move *out)
 {
     struct moietyi_segment *left = calloc(1, sizeof(*left));
-    struct moietyi_segment **at = NULL;
+    bool is_claimed = false;
     if (!left)
         return false;
     pthread_mutex_lock(&segments->lock);
-    at = largest_movable(segments, view, place, most);
-    if (at && !claim_handle(segments, view, &(*at)->info, &out->is_own))
-        at = NULL;
-    if (at) {
-        out->segment = moietyi_segment_unlist(segments, at);
+    if (is_movable(segment, view, place))
+        is_claimed = claim_handle(segments, view, &segment->info, &out->is_own);
+    if (is_claimed) {
+        out->segment = segment;
+        moietyi_segment_unlist(segments, segment);
         out->left = left;
-        left->info = out->segment->info;
+        left->info = segment->info;
         left->is_mapped = true;
     }
     pthread_mutex_unlock(&segments->lock);
     MOIETYI_STEP("locked.mapped.claimed");
-    if (at)
-        moietyi_segment_retract(segments, out->segment);
+    if (is_claimed)
+        moietyi_segment_retract(segments, segment);
     else
         free(left);
-    return at != NULL;
+    return is_claimed;
+}
+
+/* Onto the list of places, by epoch, which mostly is the last; lock held. */
+static void list_left(struct moietyi_segments *segments,
+                      struct moietyi_segment *left)
+{
+    struct moietyi_segment **at = &segments->left;
+    if (*at && segments->left_last->over_at <= left->over_at)
+        at = &segments->left_last->next;
+    while (*at && (*at)->over_at < left->over_at)
+        at = &(*at)->next;
+    left->next = *at;
+    *at = left;
+    if (!left->next)
+        segments->left_last = left;
 }
 
 /* A place that a handle is mapped at besides its own, until that epoch is over. */
@@ -130,7 +121,8 @@ static void note_left(struct moietyi_segments *segments,
     pthread_mutex_lock(&segments->lock);
     segment->left_count++;
     segments->left_pages += left->info.page_count;
-    moietyi_segment_insert(&segments->left, left);
+    moietyi_pages_take(segments, &left->info, NULL);
+    list_left(segments, left);
     pthread_mutex_unlock(&segments->lock);
 }
 
@@ -241,16 +233,12 @@ static struct moietyi_segment *take_over(struct moietyi_segments *segments,
                                          uint64_t passed_epoch, uint32_t most)
 {
     struct moietyi_segment *taken = NULL;
-    for (struct moietyi_segment **at = &segments->left; *at && most;) {
-        struct moietyi_segment *left = *at;
-        if (left->over_at > passed_epoch) {
-            at = &left->next;
-            continue;
-        }
-        *at = left->next;
+    for (; segments->left && segments->left->over_at <= passed_epoch && most;
+         most--) {
+        struct moietyi_segment *left = segments->left;
+        segments->left = left->next;
         left->next = taken;
         taken = left;
-        most--;
     }
     return taken;
 }
@@ -260,9 +248,10 @@ static void end_left(struct moietyi_segments *segments,
                      struct moietyi_segment *left)
 {
     if (left->is_mapped) {
-        moietyi_segment_insert(&segments->left, left);
+        list_left(segments, left);
         return;
     }
+    moietyi_pages_leave(segments, &left->info);
     segments->left_pages -= left->info.page_count;
     left->of->left_count--;
     free(left);
@@ -303,26 +292,98 @@ void moietyi_segments_unmap_left(struct moietyi_segments *segments,
     moietyi_grower_end(segments);
 }
 
+/* Moves to one place. */
+struct moving {
+    struct moietyi_segments *segments;
+    const struct moietyi_extension *extension;
+    const struct moietyi_view *view;
+    const struct moietyi_place *place;
+    uint32_t done; /* pages that have memory already */
+    uint32_t count;
+    bool has_failed;
+};
+
+static bool moves_on(const struct moving *moving)
+{
+    return moving->done < moving->place->pages && !moving->has_failed;
+}
+
+static void move_one(struct moving *moving, struct moietyi_segment *segment)
+{
+    uint32_t pages = segment->info.page_count;
+    struct move move;
+    if (pages > moving->place->room - moving->done ||
+        !start_moving(moving->segments, moving->view, moving->place, segment,
+                      &move))
+        return;
+    moving->has_failed =
+        finish_moving(moving->segments, moving->extension, &move,
+                      moving->place->first + moving->done) != MOIETY_OK;
+    if (moving->has_failed)
+        return;
+    moving->done += pages;
+    moving->count++;
+}
+
+/* Those in a free interval, or at its ends, the last first. Only the grower, which the
+ * caller is, takes segments off the list. */
+static void move_of(struct moving *moving, const struct moietyi_interval *free)
+{
+    uint32_t first = (uint32_t)(free->start / MOIETYI_PAGE_GRAINS);
+    uint32_t end = moietyi_pages_of_grains(free->start + free->grains);
+    while (moves_on(moving) && end > first) {
+        struct moietyi_segment *segment = moving->segments->at_page[end - 1];
+        end = segment ? segment->info.first.index : end - 1;
+        if (segment)
+            move_one(moving, segment);
+    }
+}
+
+static void move_from(struct moving *moving, struct moietyi_heap *heap)
+{
+    struct moietyi_long_cursor cursor = {.least = MOIETYI_PAGE_GRAINS / 2};
+    struct moietyi_interval free[LISTED_MOST];
+    uint32_t count = 1;
+    while (count && moves_on(moving)) {
+        count = moietyi_long_list(moving->view->space, heap, &cursor, free,
+                                  LISTED_MOST);
+        for (uint32_t i = 0; i < count; i++)
+            move_of(moving, &free[i]);
+    }
+}
+
 uint32_t moietyi_move_to(struct moietyi_segments *segments,
                          const struct moietyi_extension *extension,
                          const struct moietyi_view *view,
-                         const struct moietyi_place *place, uint32_t missing,
-                         bool may_exceed)
+                         const struct moietyi_place *place)
 {
-    struct move move;
-    for (unsigned i = 0; i < MOVES_MOST && missing; i++) {
-        uint32_t done = place->pages - missing;
-        uint32_t at = place->first + done;
-        if (!start_moving(segments, view, place,
-                          may_exceed ? place->room - done : missing, &move))
-            break;
-        uint32_t pages = move.segment->info.page_count;
-        if (finish_moving(segments, extension, &move, at) != MOIETY_OK)
-            break;
-        missing -= pages < missing ? pages : missing;
-    }
+    struct moving moving = {.segments = segments,
+                            .extension = extension,
+                            .view = view,
+                            .place = place};
+    uint32_t before;
+    do {
+        before = moving.count;
+        if (!view->heap || !view->is_own_only)
+            move_from(&moving, NULL);
+        if (view->heap)
+            move_from(&moving, view->heap);
+    } while (moves_on(&moving) && moving.count != before);
     /* What was done is over. */
-    (void)moietyi_unmap_left(segments, extension->passed_epoch,
-                             MOIETYI_UNMAPS_MOST);
-    return missing;
+    (void)moietyi_unmap_left(segments, extension->passed_epoch, UNMAPS_BEHIND);
+    segments->move_credit -= moving.count;
+    if (segments->move_credit < -MOIETYI_MOVES_AT_ONCE)
+        segments->move_credit = -MOIETYI_MOVES_AT_ONCE;
+    return moving.done < place->pages ? place->pages - moving.done : 0;
+}
+
+bool moietyi_may_move(struct moietyi_segments *segments,
+                      const struct moietyi_view *view)
+{
+    uint64_t taken = segments->taken_since + moietyi_view_forget_taken(view);
+    segments->taken_since = taken % TAKEN_FOR_A_MOVE;
+    segments->move_credit += (int64_t)(taken / TAKEN_FOR_A_MOVE);
+    if (segments->move_credit > MOIETYI_MOVES_AT_ONCE)
+        segments->move_credit = MOIETYI_MOVES_AT_ONCE;
+    return segments->move_credit > 0;
 }

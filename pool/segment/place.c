@@ -10,92 +10,56 @@
 
 /* --- segments with a border --- */
 
-struct gap {
-    uint32_t first;
-    uint32_t page_count;
-};
-
-/* The gap from `from` on, in front of `next`, which is NULL at the end. */
-static struct gap gap_before(const struct moietyi_segments *segments,
-                             uint32_t from, const struct moietyi_segment *next)
+/* A hole less its borders. */
+static bool next_gap(const struct moietyi_segments *segments, uint32_t from,
+                     struct moietyi_hole *hole, struct moietyi_hole *gap)
 {
-    uint32_t end = segments->page_capacity;
-    if (next) /* less the border; first is 0 only where there is no gap */
-        end = next->info.first.index ? next->info.first.index - 1 : 0;
-    return (struct gap){from, end > from ? end - from : 0};
-}
-
-/* The first page behind a segment and its border. */
-static uint32_t behind(const struct moietyi_segment *segment)
-{
-    return segment->info.first.index + segment->info.page_count + 1;
+    if (!moietyi_next_hole(segments, from, segments->page_capacity, hole))
+        return false;
+    *gap = *hole;
+    gap->first += gap->first != 0;
+    gap->end -= gap->end != segments->page_capacity;
+    if (gap->end < gap->first)
+        gap->end = gap->first;
+    return true;
 }
 
 uint32_t moietyi_longest_gap(const struct moietyi_segments *segments)
 {
-    const struct moietyi_segment *next = segments->listed;
-    struct gap gap = gap_before(segments, 0, next);
-    uint32_t longest = gap.page_count;
-    for (; next; next = next->next) {
-        gap = gap_before(segments, behind(next), next->next);
-        if (gap.page_count > longest)
-            longest = gap.page_count;
-    }
+    struct moietyi_hole hole = {0, 0};
+    struct moietyi_hole gap;
+    uint32_t longest = 0;
+    while (next_gap(segments, hole.end, &hole, &gap))
+        if (gap.end - gap.first > longest)
+            longest = gap.end - gap.first;
     return longest;
 }
 
 moietyi_page moietyi_best_gap(const struct moietyi_segments *segments,
                               uint32_t page_count)
 {
-    const struct moietyi_segment *next = segments->listed;
-    struct gap best = gap_before(segments, 0, next);
-    for (; next; next = next->next) {
-        struct gap gap = gap_before(segments, behind(next), next->next);
-        if (gap.page_count >= page_count &&
-            (best.page_count < page_count || gap.page_count < best.page_count))
+    struct moietyi_hole hole = {0, 0};
+    struct moietyi_hole best = {0, 0};
+    struct moietyi_hole gap;
+    while (next_gap(segments, hole.end, &hole, &gap))
+        if (gap.end - gap.first >= page_count &&
+            (!best.end || gap.end - gap.first < best.end - best.first))
             best = gap;
-    }
     return (moietyi_page){best.first};
 }
 
 /* --- mapped memory, where neighbours touch --- */
 
-/* Pages that have memory, or may not have any yet. */
-struct taken {
-    uint32_t first;
-    uint32_t end;
-    bool has_memory;
-};
-
-/* Both lists in one order. What is fixed has a border, and may lie at a place that
- * a handle left: its addresses are others. */
-struct cursor {
-    const struct moietyi_segment *listed;
-    const struct moietyi_segment *left;
-};
-
-static bool next_taken(struct cursor *cursor, struct taken *out)
+/* What is fixed has a border. */
+static bool is_fixed_at(const struct moietyi_segments *segments, uint32_t page)
 {
-    const struct moietyi_segment *next = cursor->listed;
-    out->has_memory =
-        !cursor->left ||
-        (next && next->info.first.index < cursor->left->info.first.index);
-    if (!out->has_memory)
-        next = cursor->left;
-    if (!next)
-        return false;
-    out->first = next->info.first.index;
-    out->end = out->first + next->info.page_count;
-    if (out->has_memory)
-        cursor->listed = next->next;
-    else
-        cursor->left = next->next;
-    if (next->info.is_fixed) {
-        out->first -= out->first != 0;
-        out->end++;
-        out->has_memory = false;
-    }
-    return true;
+    return segments->at_page[page] && segments->at_page[page]->info.is_fixed;
+}
+
+/* Whether free memory there may be a part of the run. */
+static bool has_memory(const struct moietyi_segments *segments, uint32_t page)
+{
+    return segments->at_page[page] && !segments->at_page[page]->info.is_fixed;
 }
 
 static void keep_better(struct moietyi_place *best,
@@ -175,27 +139,23 @@ struct moietyi_place
 moietyi_place_find(const struct moietyi_segments *segments,
                    const struct moietyi_extension *extension)
 {
-    struct cursor cursor = {segments->listed, segments->left};
     struct moietyi_place best = {0};
-    struct taken last = {0};
-    struct taken next;
+    struct moietyi_hole hole = {0, 0};
     uint64_t needed = moietyi_needed_grains(extension);
-    bool is_any;
-    do {
-        is_any = next_taken(&cursor, &next);
-        if (!is_any)
-            next = (struct taken){segments->base_pages, 0, false};
-        if (next.first > last.end) {
-            consider(&best, last.end, next.first,
-                     last.has_memory ? free_before(extension, last.end, needed)
-                                     : 0,
-                     next.has_memory
-                         ? free_behind(segments, extension, next.first, needed)
-                         : 0,
-                     needed);
-        }
-        if (next.end >= last.end)
-            last = next;
-    } while (is_any);
+    while (moietyi_next_hole(segments, hole.end, segments->base_pages, &hole)) {
+        uint32_t first = hole.first;
+        uint32_t end = hole.end;
+        bool is_last = end == segments->base_pages;
+        uint64_t before = 0;
+        uint64_t behind = 0;
+        if (first && has_memory(segments, first - 1))
+            before = free_before(extension, first, needed);
+        if (!is_last && has_memory(segments, end))
+            behind = free_behind(segments, extension, end, needed);
+        first += first && is_fixed_at(segments, first - 1);
+        end -= !is_last && is_fixed_at(segments, end);
+        if (first < end)
+            consider(&best, first, end, before, behind, needed);
+    }
     return best;
 }

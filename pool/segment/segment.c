@@ -11,8 +11,8 @@
 
 #include "pool/base/failure.h"
 #include "pool/driver/section.h"
+#include "pool/segment/mapped.h"
 #include "pool/segment/mapper.h"
-#include "pool/segment/state.h"
 
 #define GRANULARITY_MAX ((size_t)1 << 30)
 #define KNOWN_FLAGS                                                            \
@@ -70,6 +70,9 @@ static moiety_status check_sizes(const struct moietyi_segments_options *options)
     return MOIETY_OK;
 }
 
+/* Short ones move where only a little is free; the driver's time is for the handle. */
+#define HANDLE_PAGES 2U
+
 static void segment_fill(struct moietyi_segments *segments,
                          const struct moietyi_segments_options *options)
 {
@@ -85,12 +88,14 @@ static void segment_fill(struct moietyi_segments *segments,
         segments->fallback = *options->fallback;
     segments->peers = options->peers;
     segments->space = options->space;
-    segments->page_capacity = options->page_capacity;
     atomic_init(&segments->limit_bytes,
                 options->limit_bytes ? options->limit_bytes : UINT64_MAX);
     segments->watermark_bytes = options->watermark_bytes;
     segments->largest_bytes = largest ? largest : MOIETYI_SEGMENT_LARGEST_BYTES;
     segments->is_limited = options->is_limited;
+    segments->handle_pages =
+        options->handle_pages ? options->handle_pages : HANDLE_PAGES;
+    segments->move_credit = MOIETYI_MOVES_AT_ONCE;
     segments->first_bytes = first ? first : MOIETYI_SEGMENT_FIRST_BYTES;
     if (segments->first_bytes > segments->largest_bytes)
         segments->first_bytes = segments->largest_bytes;
@@ -142,6 +147,13 @@ moietyi_segments_create(const struct moietyi_segments_options *options,
                             "no memory for a pool's segments");
     status = moietyi_lookup_init(&segments->lookup, options->page_capacity);
     if (status != MOIETY_OK) {
+        free(segments);
+        return status;
+    }
+    segments->page_capacity = options->page_capacity;
+    status = moietyi_pages_init(segments);
+    if (status != MOIETY_OK) {
+        moietyi_lookup_fini(&segments->lookup);
         free(segments);
         return status;
     }
@@ -205,6 +217,7 @@ moiety_status moietyi_segments_destroy(struct moietyi_segments *segments)
     forget_segments(&segments->left);
     moietyi_watchers_free(segments);
     moietyi_lookup_fini(&segments->lookup);
+    moietyi_pages_fini(segments);
     pthread_cond_destroy(&segments->grown);
     pthread_mutex_destroy(&segments->lock);
     free(segments);
@@ -237,9 +250,9 @@ uint64_t moietyi_segments_left_at(struct moietyi_segments *segments,
 {
     uint64_t first = 0;
     pthread_mutex_lock(&segments->lock);
-    for (const struct moietyi_segment *left = segments->left; left;
+    for (const struct moietyi_segment *left = segments->left; left && !first;
          left = left->next)
-        if (left->over_at > passed_epoch && (!first || left->over_at < first))
+        if (left->over_at > passed_epoch)
             first = left->over_at;
     pthread_mutex_unlock(&segments->lock);
     return first;
@@ -268,13 +281,12 @@ void moietyi_segments_stats(struct moietyi_segments *segments,
         .moved_bytes = segments->moved_bytes,
         .left_bytes = segments->left_pages * MOIETYI_PAGE_BYTES,
         .empty_bytes = segments->empty_bytes,
+        .segment_count = segments->listed_count,
     };
     /* What the source is being asked for is not there yet, and may be refused:
      * a peak never goes down. */
     if (out->reserved_bytes > out->peak_bytes)
         out->reserved_bytes = out->peak_bytes;
-    for (segment = segments->listed; segment; segment = segment->next)
-        out->segment_count++;
     for (segment = segments->unreleased; segment; segment = segment->next)
         out->unreleased_bytes += segment->info.memory_bytes;
     pthread_mutex_unlock(&segments->lock);
@@ -284,9 +296,8 @@ bool moietyi_segments_walk(struct moietyi_segments *segments, moietyi_page from,
                            struct moietyi_segment_info *out)
 {
     pthread_mutex_lock(&segments->lock);
-    const struct moietyi_segment *segment = segments->listed;
-    while (segment && segment->info.first.index < from.index)
-        segment = segment->next;
+    const struct moietyi_segment *segment =
+        moietyi_segment_from(segments, from.index);
     if (segment)
         *out = segment->info;
     for (const struct moietyi_segment *next = segment ? segment->next : NULL;

@@ -53,6 +53,9 @@ struct moietyi_segments_options {
      * requests share: multiples of 2 MiB, 0 for the two above. */
     uint64_t first_bytes;
     uint64_t largest_bytes;
+    /* Of mapped memory: how long a new handle may always be, in pages; a power of
+     * two, 0 for 4 MiB. */
+    uint32_t handle_pages;
     /* Growth that begins below it ends there if the need does; 0: none. */
     uint64_t watermark_bytes;
 };

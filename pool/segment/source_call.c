@@ -62,9 +62,9 @@ static void source_call_take_off(struct moietyi_segments *segments,
         moietyi_source_note_refusal(segments);
 }
 
-/* Only the grower adds, so what fits here still fits below. */
-static moiety_status
-source_call_reserve_limit(struct moietyi_segments *segments, uint64_t bytes)
+moiety_status
+moietyi_source_check_limit(const struct moietyi_segments *segments,
+                           uint64_t bytes)
 {
     uint64_t reserved = moietyi_segments_reserved_bytes(segments);
     uint64_t limit = moietyi_limit(segments);
@@ -76,8 +76,17 @@ source_call_reserve_limit(struct moietyi_segments *segments, uint64_t bytes)
                             (unsigned long long)limit,
                             (unsigned long long)reserved);
     }
-    count_reserved(segments, bytes);
     return MOIETY_OK;
+}
+
+/* Only the grower adds, so what fits here still fits below. */
+static moiety_status
+source_call_reserve_limit(struct moietyi_segments *segments, uint64_t bytes)
+{
+    moiety_status status = moietyi_source_check_limit(segments, bytes);
+    if (status == MOIETY_OK)
+        count_reserved(segments, bytes);
+    return status;
 }
 
 /* Of memory that has no handle. */

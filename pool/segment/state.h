@@ -14,6 +14,7 @@
 /* Filled by the grower alone; once listed, read under the lock. */
 struct moietyi_segment {
     struct moietyi_segment *next;
+    struct moietyi_segment *previous; /* where it is listed */
     struct moietyi_segment_info info;
     uint64_t pin_count;  /* the lock */
     uint64_t hold_count; /* of these: by a program; the lock */
@@ -47,6 +48,7 @@ struct moietyi_segments {
     uint64_t watermark_bytes;
     bool is_limited;
     uint64_t first_bytes;     /* of any segment, if it is to be had */
+    uint32_t handle_pages;    /* that a new handle may always have */
     uint64_t largest_bytes;   /* of segments that requests share */
     size_t granularity_bytes; /* at least a page */
 
@@ -65,8 +67,14 @@ struct moietyi_segments {
     /* Under the lock. */
     struct moietyi_segment *listed;     /* by first page */
     struct moietyi_segment *unreleased; /* refused by the source */
-    struct moietyi_segment *left; /* places that handles left, by first page */
+    struct moietyi_segment *left;       /* places that handles left, by epoch */
+    struct moietyi_segment *left_last;
+    struct moietyi_segment **at_page; /* listed, by page; NULL: none */
+    uint64_t *taken;    /* a bit for each page: a listed segment has it, or a
+                         * handle left it */
+    uint32_t taken_end; /* no page from here on was ever taken */
     uint64_t listed_bytes;
+    uint32_t listed_count;
     uint64_t peak_bytes; /* of reserved_bytes */
     uint64_t next_id;
     uint64_t grow_count; /* a move is none */
@@ -88,9 +96,8 @@ struct moietyi_segments {
     moiety_devptr base;
     uint32_t base_pages;
     uint64_t peers; /* ordinals of devices that may access it, a bit each */
-    uint64_t moved_at_growth; /* `moved_bytes` when it created a handle last */
-    uint64_t grown_at_ns;     /* the time then */
-    uint64_t moving_ns;       /* that moves took since */
+    int64_t move_credit;  /* moves that it may make; below 0: it made more */
+    uint64_t taken_since; /* intervals for which it got no move yet */
 
     struct moietyi_lookup lookup;
 };
@@ -119,9 +126,6 @@ void moietyi_grower_begin(struct moietyi_segments *segments);
 void moietyi_grower_end(struct moietyi_segments *segments);
 /* The end alone; lock held. */
 void moietyi_let_others_grow(struct moietyi_segments *segments);
-/* Into its place on a list by first page; lock held. */
-void moietyi_segment_insert(struct moietyi_segment **list,
-                            struct moietyi_segment *fresh);
 /* Notes a segment that was announced and has its place in the list and in the
  * look-up, and frees its pages last: a thread that takes one finds its address.
  * They are done, or in the fresh map of `own`, or the holder's. Lock held.
@@ -130,9 +134,35 @@ moiety_status moietyi_segment_publish(struct moietyi_segments *segments,
                                       struct moietyi_segment *segment,
                                       struct moietyi_heap *own);
 /* Off the list and the look-up, of pages that were claimed; lock held. */
+void moietyi_segment_unlist(struct moietyi_segments *segments,
+                            struct moietyi_segment *segment);
+
+/* list.c: which pages are taken, and by what; lock held. */
+
+/* MOIETY_OK, or MOIETY_E_NO_HOST_MEMORY. */
+MOIETY_MUST_USE moiety_status
+moietyi_pages_init(struct moietyi_segments *segments);
+void moietyi_pages_fini(struct moietyi_segments *segments);
+/* Pages that are nobody's are taken, by a segment or, where that is NULL, by a place
+ * that a handle left; or are nobody's again. */
+void moietyi_pages_take(struct moietyi_segments *segments,
+                        const struct moietyi_segment_info *info,
+                        struct moietyi_segment *listed);
+void moietyi_pages_leave(struct moietyi_segments *segments,
+                         const struct moietyi_segment_info *info);
+/* The first listed segment that begins at page `from` or behind it; NULL: none. */
 struct moietyi_segment *
-moietyi_segment_unlist(struct moietyi_segments *segments,
-                       struct moietyi_segment **at);
+moietyi_segment_from(const struct moietyi_segments *segments, uint32_t from);
+/* Pages that are not taken. */
+struct moietyi_hole {
+    uint32_t first;
+    uint32_t end;
+};
+/* The first from page `from` on, up to `capacity`; false: there is none. */
+bool moietyi_next_hole(const struct moietyi_segments *segments, uint32_t from,
+                       uint32_t capacity, struct moietyi_hole *out);
+bool moietyi_page_is_taken(const struct moietyi_segments *segments,
+                           uint32_t page);
 
 /* watch.c; by the grower, no lock held. */
 
@@ -205,6 +235,9 @@ moietyi_source_create(struct moietyi_segments *segments, uint64_t size_bytes,
 /* A handle for a segment that has none, within the limit; the same. */
 MOIETY_MUST_USE moiety_status moietyi_source_refill(
     struct moietyi_segments *segments, struct moietyi_segment *segment);
+/* Whether the limit lets so much more be reserved. */
+MOIETY_MUST_USE moiety_status moietyi_source_check_limit(
+    const struct moietyi_segments *segments, uint64_t bytes);
 /* The device has less than what would be asked for: as if the driver had said
  * so. */
 void moietyi_source_note_refusal(struct moietyi_segments *segments);

@@ -7,6 +7,9 @@
  */
 #include "pool/segment/state.h"
 
+/* Free intervals that are looked at by one hold of a heap's lock. */
+#define LISTED_MOST 32U
+
 /* Lock held. */
 static bool may_withdraw(const struct moietyi_segments *segments,
                          const struct moietyi_segment *segment,
@@ -26,29 +29,48 @@ static bool try_withdraw(struct moietyi_segments *segments,
            moietyi_space_remove(segments->space, info->first, info->page_count);
 }
 
-/* Lock held. */
-static bool is_whole(const struct moietyi_segments *segments,
-                     const struct moietyi_segment *segment)
+/* What would go back of a free interval, from page `cursor` on; lock held. */
+static uint64_t whole_bytes_in(const struct moietyi_segments *segments,
+                               const struct moietyi_interval *free,
+                               uint64_t keep_bytes, uint32_t cursor,
+                               uint64_t enough)
 {
-    const struct moietyi_segment_info *info = &segment->info;
-    uint64_t start = (uint64_t)info->first.index * MOIETYI_PAGE_GRAINS;
-    uint64_t grains = (uint64_t)info->page_count * MOIETYI_PAGE_GRAINS;
-    return moietyi_space_free_from(segments->space, moietyi_grain_at(start),
-                                   moietyi_grain_at(start + grains)) == grains;
+    uint64_t bytes = 0;
+    uint64_t end = (free->start + free->grains) / MOIETYI_PAGE_GRAINS;
+    uint64_t page =
+        (free->start + MOIETYI_PAGE_GRAINS - 1) / MOIETYI_PAGE_GRAINS;
+    while (page < end && bytes < enough) {
+        const struct moietyi_segment *at = segments->at_page[page];
+        uint64_t first = at ? at->info.first.index : page;
+        uint64_t next = at ? first + at->info.page_count : page + 1;
+        if (at && first >= page && first >= cursor && next <= end &&
+            may_withdraw(segments, at, keep_bytes))
+            bytes += at->info.memory_bytes;
+        page = next;
+    }
+    return bytes;
 }
 
-/* Whether there is anything from page `cursor` on that would go back. */
-static bool is_any_whole(struct moietyi_segments *segments, uint64_t keep_bytes,
-                         uint32_t cursor)
+/* What would go back, from page `cursor` on, or so much of it: of the long intervals
+ * that are done, as most segments have some in use. */
+static uint64_t whole_bytes(struct moietyi_segments *segments,
+                            uint64_t keep_bytes, uint32_t cursor,
+                            uint64_t enough)
 {
+    struct moietyi_long_cursor listed = {.least = MOIETYI_PAGE_GRAINS};
+    struct moietyi_interval free[LISTED_MOST];
+    uint64_t bytes = 0;
+    uint32_t count = 1;
     pthread_mutex_lock(&segments->lock);
-    const struct moietyi_segment *at = segments->listed;
-    while (at &&
-           (at->info.first.index < cursor ||
-            !may_withdraw(segments, at, keep_bytes) || !is_whole(segments, at)))
-        at = at->next;
+    while (count && bytes < enough) {
+        count = moietyi_long_list(segments->space, NULL, &listed, free,
+                                  LISTED_MOST);
+        for (uint32_t i = 0; i < count && bytes < enough; i++)
+            bytes +=
+                whole_bytes_in(segments, &free[i], keep_bytes, cursor, enough);
+    }
     pthread_mutex_unlock(&segments->lock);
-    return at != NULL;
+    return bytes;
 }
 
 static bool is_any_unreleased(struct moietyi_segments *segments)
@@ -71,19 +93,17 @@ static struct moietyi_segment *withdraw_next(struct moietyi_segments *segments,
                                              uint64_t keep_bytes,
                                              uint32_t *cursor)
 {
-    struct moietyi_segment *withdrawn = NULL;
     pthread_mutex_lock(&segments->lock);
-    struct moietyi_segment **at = &segments->listed;
-    while (*at && ((*at)->info.first.index < *cursor ||
-                   !try_withdraw(segments, *at, keep_bytes)))
-        at = &(*at)->next;
-    if (*at) {
-        *cursor = (*at)->info.first.index + 1;
-        withdrawn = moietyi_segment_unlist(segments, at);
+    struct moietyi_segment *at = moietyi_segment_from(segments, *cursor);
+    while (at && !try_withdraw(segments, at, keep_bytes))
+        at = at->next;
+    if (at) {
+        *cursor = at->info.first.index + at->info.page_count;
+        moietyi_segment_unlist(segments, at);
         segments->trim_count++;
     }
     pthread_mutex_unlock(&segments->lock);
-    return withdrawn;
+    return at;
 }
 
 /* A handle that cannot be unmapped is where it was. */
@@ -120,7 +140,7 @@ static moiety_status trim_all(struct moietyi_segments *segments,
     uint32_t cursor = 0;
     if (is_any_unreleased(segments) && may_release(segments, rule))
         first = moietyi_source_release_refused(segments, out_bytes);
-    while ((!rule || is_any_whole(segments, keep_bytes, cursor)) &&
+    while ((!rule || whole_bytes(segments, keep_bytes, cursor, 1)) &&
            may_release(segments, rule) &&
            (segment = withdraw_next(segments, keep_bytes, &cursor))) {
         uint64_t bytes = segment->info.memory_bytes;
@@ -213,11 +233,5 @@ bool moietyi_segments_are_watched(struct moietyi_segments *segments)
 
 uint64_t moietyi_segments_whole_bytes(struct moietyi_segments *segments)
 {
-    uint64_t bytes = 0;
-    pthread_mutex_lock(&segments->lock);
-    for (const struct moietyi_segment *at = segments->listed; at; at = at->next)
-        if (may_withdraw(segments, at, 0) && is_whole(segments, at))
-            bytes += at->info.memory_bytes;
-    pthread_mutex_unlock(&segments->lock);
-    return bytes;
+    return whole_bytes(segments, 0, 0, UINT64_MAX);
 }

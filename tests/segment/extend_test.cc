@@ -183,38 +183,28 @@ TEST(Extend, CreatesPowersOfTwoUpTo64MiB)
     segments.ExpectSound();
 }
 
-TEST(Extend, GrowsByAHundredAndTwentyEighthAtLeast)
+TEST(Extend, GrowsByWhatIsMissing)
 {
     MappedSegments segments;
     segments.ExtendAndTake(0, 512);
-    EXPECT_EQ(MOIETY_OK, segments.Extend(1));
-    EXPECT_EQ(4u, segments.AskedPages().back());
-    EXPECT_EQ(516u, segments.ReservedPages());
-    segments.Take(512, 4);
     EXPECT_EQ(MOIETY_OK, segments.Extend(7));
-    EXPECT_EQ(523u, segments.ReservedPages()) << "no less than is needed";
+    EXPECT_EQ(519u, segments.ReservedPages());
     segments.ExpectSound();
 }
 
-// An eighth of it, from 64 to 256 MiB.
-TEST(Extend, HasLargerHandlesForALargerNeed)
+// Of 4 MiB; or of a 64th of a growth, up to 256 MiB; or of a 512th of all.
+TEST(Extend, HasLongerHandlesForALongGrowth)
 {
-    MappedSegments segments(WithCapacity(1 << 16));
-    segments.ExtendAndTake(0, 511);
-    EXPECT_EQ(32u, segments.AskedPages().front());
-    segments.ExtendAndTake(511, 512);
-    EXPECT_EQ(64u, segments.AskedPages().back());
-    segments.ExtendAndTake(1023, 4096);
+    segment_probe_options options = WithCapacity(1 << 16);
+    options.handle_pages = 0;
+    MappedSegments segments(options);
+    segments.ExtendAndTake(0, 254);
+    EXPECT_EQ(Pages(127, 2), segments.AskedPages());
+    segments.ExtendAndTake(254, 256);
+    EXPECT_EQ(4u, segments.AskedPages().back());
+    segments.ExtendAndTake(510, 16384);
     EXPECT_EQ(128u, segments.AskedPages().back());
-    segments.ExpectSound();
-}
-
-TEST(Extend, GrowsBy256MiBInAStepAtMost)
-{
-    MappedSegments segments(WithCapacity(1 << 16));
-    segments.ExtendAndTake(0, 20480);
-    EXPECT_EQ(MOIETY_OK, segments.Extend(1));
-    EXPECT_EQ(20608u, segments.ReservedPages());
+    segments.ExtendAndTake(16894, 64);
     EXPECT_EQ(32u, segments.AskedPages().back());
     segments.ExpectSound();
 }
@@ -233,13 +223,17 @@ TEST(Extend, GrowsByTheFirstSizeAtLeast)
 
 TEST(Extend, StepsNoFurtherThanTheLimitOrTheRoom)
 {
-    MappedSegments limited(WithCapacity(1 << 14, 514));
+    segment_probe_options options = WithCapacity(1 << 14, 514);
+    options.first_bytes = 4 * kPage;
+    MappedSegments limited(options);
     limited.ExtendAndTake(0, 512);
     EXPECT_EQ(MOIETY_OK, limited.Extend(1));
     EXPECT_EQ(514u, limited.ReservedPages());
     limited.ExpectSound();
 
-    MappedSegments narrow(WithCapacity(515));
+    options = WithCapacity(515);
+    options.first_bytes = 4 * kPage;
+    MappedSegments narrow(options);
     narrow.ExtendAndTake(0, 512);
     EXPECT_EQ(MOIETY_OK, narrow.Extend(1));
     EXPECT_EQ(515u, narrow.ReservedPages());

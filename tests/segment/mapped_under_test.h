@@ -34,6 +34,7 @@ inline segment_probe_options WithCapacity(uint32_t pages,
     segment_probe_options options = {};
     options.page_capacity = pages;
     options.limit_bytes = limit_pages * kPage;
+    options.handle_pages = 32;
     return options;
 }
 

@@ -262,21 +262,68 @@ TEST(Move, TakesTheLargestThatFit)
     segments.ExpectSound();
 }
 
-// A hundredth of what is reserved is free, and not worth it.
-TEST(Move, IsNotForAHundredth)
+// What is left of it is free behind the run.
+TEST(Move, MayBringMoreThanIsMissing)
 {
     MappedSegments segments;
-    segments.ExtendAndTake(0, 2);
-    segments.ExtendAndTake(2, 2);
-    segments.ExtendAndTake(4, 256);
-    segments.Give(0, 2);
-    EXPECT_EQ(MOIETY_OK, segments.Extend(3));
-    EXPECT_EQ(0u, segments.Stats().move_count);
-    EXPECT_EQ(263u, segments.ReservedPages());
-    segments.Take(260, 3);
-    segments.Give(2, 2);
+    MakeFour(segments);
+    segments.ExtendAndTake(5, 2);
+    segments.Give(0, 4);
+    segments.Give(5, 2);
     EXPECT_EQ(MOIETY_OK, segments.Extend(5));
-    EXPECT_EQ(2u, segments.Stats().move_count);
+    EXPECT_EQ((Pages{4, 1, 2}), segments.AskedPages());
+    EXPECT_EQ((PieceList{{4, 7}}), segments.Pieces());
+    EXPECT_EQ(6u, segments.DonePages(5, 8));
+    segments.ExpectSound();
+}
+
+TEST(Move, TakesTheEndOfTheLongest)
+{
+    MappedSegments segments;
+    for (uint32_t i = 0; i < 10; i++)
+        segments.ExtendAndTake(i, 1);
+    segments.Give(1, 2);
+    segments.Give(4, 3);
+    uint64_t last = segments.HandleAt(6);
+    uint64_t other = segments.HandleAt(1);
+    EXPECT_EQ(MOIETY_OK, segments.Extend(4));
+    EXPECT_EQ(last, segments.HandleAt(10));
+    EXPECT_EQ(other, segments.HandleAt(1));
+    EXPECT_EQ(4u, segments.Stats().move_count);
+    segments.ExpectSound();
+}
+
+// 1024 at once, one for each new handle, and one for 256 intervals that are taken; the
+// last growth may take more. Then the pool grows, until the program took enough.
+TEST(Move, IsPaidForByWhatIsTaken)
+{
+    constexpr uint32_t kBlock = 64;
+    constexpr uint64_t kTaken = 256;
+    segment_probe_options options = WithCapacity(1 << 14);
+    options.handle_pages = 1;
+    MappedSegments segments(options);
+    segments.ExtendAndTake(0, kBlock);
+    uint32_t at = 0;
+    auto turn = [&] {
+        segments.Give(at + 1, kBlock - 2);
+        EXPECT_EQ(MOIETY_OK, segments.Extend(kBlock));
+        auto last = segments.Pieces().back();
+        at = last.first + last.second - kBlock;
+        segments.Take(at, kBlock);
+    };
+    for (int i = 0; i < 60; i++)
+        turn();
+    auto stats = segments.Stats();
+    uint64_t taken = stats.move_count + 61;
+    EXPECT_LE(1024u, stats.move_count);
+    EXPECT_LE(stats.move_count,
+              1024 + stats.grow_count + kBlock + taken / kTaken);
+    for (uint64_t i = 0; i < 2 * kBlock * kTaken; i++) {
+        segments.Give(at, 1);
+        segments.Take(at, 1);
+    }
+    turn();
+    EXPECT_LT(stats.move_count, segments.Stats().move_count);
     segments.ExpectSound();
 }
 
@@ -406,13 +453,13 @@ TEST(Move, ThatCannotBeMappedStaysAndTheRunIsCreated)
 TEST(Move, UnmapsAFewPlacesInAGrowth)
 {
     MappedSegments segments(WithCapacity(1 << 10));
-    for (uint32_t i = 0; i < 40; i++)
+    for (uint32_t i = 0; i < 160; i++)
         segments.ExtendAndTake(i, 1);
-    for (uint32_t i = 0; i < 40; i += 2)
+    for (uint32_t i = 0; i < 160; i += 2)
         segments.Give(i, 1);
-    EXPECT_EQ(MOIETY_OK, segments.Extend(20));
-    EXPECT_EQ(20u, segments.Stats().move_count);
-    EXPECT_EQ(12 * kPage, segments.Stats().left_bytes);
+    EXPECT_EQ(MOIETY_OK, segments.Extend(80));
+    EXPECT_EQ(80u, segments.Stats().move_count);
+    EXPECT_EQ(16 * kPage, segments.Stats().left_bytes);
     segments.ExpectSound();
     segment_probe_unmap_left(segments.own, kNext);
     EXPECT_EQ(0u, segments.Stats().left_bytes);
@@ -422,15 +469,15 @@ TEST(Move, UnmapsAFewPlacesInAGrowth)
 // Whatever waits, when there is no other room.
 TEST(Move, UnmapsAllPlacesWhereAddressesAreUsedUp)
 {
-    MappedSegments segments(WithCapacity(60));
-    for (uint32_t i = 0; i < 21; i++)
+    MappedSegments segments(WithCapacity(280));
+    for (uint32_t i = 0; i < 101; i++)
         segments.ExtendAndTake(i, 1);
-    segments.Give(0, 20);
-    EXPECT_EQ(MOIETY_OK, segments.Extend(30));
-    segments.Take(21, 30);
-    EXPECT_EQ(12 * kPage, segments.Stats().left_bytes);
-    EXPECT_EQ(MOIETY_OK, segments.Extend(20)) << segment_probe_message();
-    segments.Take(0, 20);
+    segments.Give(0, 100);
+    EXPECT_EQ(MOIETY_OK, segments.Extend(150));
+    segments.Take(101, 150);
+    EXPECT_EQ(36 * kPage, segments.Stats().left_bytes);
+    EXPECT_EQ(MOIETY_OK, segments.Extend(100)) << segment_probe_message();
+    segments.Take(0, 100);
     segments.ExpectSound();
 }
 

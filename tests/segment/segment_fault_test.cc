@@ -122,7 +122,7 @@ TEST(SegmentFault, EveryAllocationOfCreation)
             EXPECT_EQ(MOIETY_E_NO_HOST_MEMORY, status);
         }
     }
-    EXPECT_EQ(3u, n) << "the struct and the table, each failed once";
+    EXPECT_EQ(4u, n) << "the struct and the tables, each failed once";
     EXPECT_EQ(MOIETY_OK, segment_probe_destroy(segments));
 }
 

@@ -53,6 +53,7 @@ moiety_status segment_probe_create(const struct segment_probe_options *options,
         .page_capacity = options->page_capacity,
         .limit_bytes = options->limit_bytes,
         .first_bytes = options->first_bytes,
+        .handle_pages = options->handle_pages,
         .largest_bytes = options->largest_bytes,
     };
     return moietyi_segments_create(&own, out);

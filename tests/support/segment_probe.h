@@ -56,6 +56,7 @@ struct segment_probe_options {
     uint64_t limit_bytes;
     uint64_t first_bytes;
     uint64_t largest_bytes;
+    uint32_t handle_pages;
 };
 
 /* As struct moietyi_segment_info. */

@@ -204,14 +204,13 @@ def test_released_blocks_serve_again(pool, peer, ours):
 @pytest.mark.parametrize("order", [(0, 1, 2, 3, 4), (4, 3, 2, 1, 0),
                                    (2, 0, 4, 1, 3)])
 def test_blocks_with_pieces_in_common_are_released_together(pool, order):
-    """Of 16, 8, 4 and 2 MiB: the blocks are in the first, the first, the first
-    two, the second, and the last two."""
+    """Pieces of 4 MiB: the first two blocks share one, and the next two."""
     pool.alloc(28 * MIB).free(moiety.DONE)
     blocks = [pool.alloc(5 * MIB, moiety.LEGACY) for _ in range(5)]
     starts = [part["address"] for part in pool.segments()]
-    assert [part["nbytes"] // MIB for part in pool.segments()] == [16, 8, 4, 2]
-    assert blocks[2].address < starts[1] < blocks[2].address + 5 * MIB
-    assert blocks[3].address > starts[1] and blocks[4].address >= starts[2]
+    assert starts[:7] == [starts[0] + i * 4 * MIB for i in range(7)]
+    assert [block.address for block in blocks] == [starts[0] + i * 6 * MIB
+                                                   for i in range(5)]
     ours, theirs = socket.socketpair()
     with ours, theirs:
         handles = [moiety.ipc.send(block, ours) for block in blocks]
@@ -221,8 +220,9 @@ def test_blocks_with_pieces_in_common_are_released_together(pool, order):
     for index in order:
         handles[index].release()
         left.remove(index)
-        assert live_count(pool) == ((4 if left - {4} else 0)
-                                    + (1 if 4 in left else 0))
+        assert live_count(pool) == sum(len(sharing)
+                                       for sharing in ({0, 1}, {2, 3}, {4})
+                                       if left & sharing)
 
 
 @pytest.mark.parametrize("is_old_first", [True, False])
