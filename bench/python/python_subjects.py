@@ -3,9 +3,11 @@
 getting memory and dropping it at once, for the same operations.
 
 Nothing uses the memory in between, so that it shows what the call costs and
-not what reuse waits for. Pairs of one size are hits in all caches; those of mixed
-sizes take another size each time; and "live" ones give back one of many blocks that
-a thread holds, by chance, and get one of another size: misses, for the most part.
+not what reuse waits for. Pairs of one size ask for what they just gave back; those
+of mixed sizes take another size each time; and "live" ones give back one of many
+blocks that a thread holds, by chance, and get one of another size: misses, for the
+most part. The largest come first, so that pools are as large as a program's when
+the short ones come: how short a block Moiety's caches keep follows from that.
 
 What the subjects promise differs: Moiety's memory,
 where the subject is not called `_stream` or `_done`, is safe to drop while any
@@ -20,8 +22,8 @@ from typing import Callable, NamedTuple
 
 DEVICE_BYTES = 64 << 10
 PINNED_BYTES = 1 << 20
-ONE_SIZE = (DEVICE_BYTES, 4 << 20)
-MOST_OF_MIXED = (8 << 20, 300 << 20)
+ONE_SIZE = (4 << 20, DEVICE_BYTES)
+MOST_OF_MIXED = (300 << 20, 8 << 20)
 LEAST_OF_MIXED = 512
 SIZES = 4096
 # What a thread holds of mixed sizes.
@@ -76,15 +78,15 @@ def live(alloc, most):
 
 
 def pairs_of(operation, subject, alloc, is_right, enter=lambda: None):
-    """Of one size, of mixed ones, and of mixed ones among live blocks."""
-    for size in ONE_SIZE:
-        yield Pair(operation, subject, size, lambda size=size: alloc(size),
-                   is_right, enter)
+    """Of mixed sizes among live blocks, of mixed ones, and of one size."""
     for most in MOST_OF_MIXED:
-        for name, make in (("mixed", mixed), ("live", live)):
+        for name, make in (("live", live), ("mixed", mixed)):
             yield Pair(f"{name} {operation}", subject, most,
                        lambda most=most: alloc(most), is_right, enter,
                        lambda make=make, most=most: make(alloc, most))
+    for size in ONE_SIZE:
+        yield Pair(operation, subject, size, lambda size=size: alloc(size),
+                   is_right, enter)
 
 
 def of_moiety():
