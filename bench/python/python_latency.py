@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What memory costs in Python: through numba with its own memory manager and
-with moiety.numba, from Moiety's pools and from CuPy's and PyTorch's.
+"""What memory costs in Python: through numba, CuPy and cuda.core, each with its own
+memory and with Moiety's, from Moiety's pools and from PyTorch's.
 
 usage: python_latency.py [--processes=N] [--threads=N,...] [--cell-ms=MS]
                          [--budget=S] >FILE
@@ -43,24 +43,37 @@ def make_pairs(take, count):
         take()
 
 
+def take_of(pair):
+    """In a thread that will make pairs."""
+    pair.enter()
+    return pair.of_thread() if pair.of_thread else pair.take
+
+
 class Threads:
     """Runs as many pairs in each of its threads, from a common start on."""
 
     def __init__(self, count, pair):
         self.count = count
-        self.take = pair.take
+        self.pair = pair
+        self.own = threading.local()
         self.start = threading.Barrier(count + 1)
         self.workers = ThreadPoolExecutor(count)
         # Each waits for the others, so that each gets a thread.
-        self._in_all(pair.enter, 1)
-        self._in_all(pair.take, 2)
+        self._in_all(self._enter)
+        self.batch(2)
 
-    def _work(self, call, turns):
+    def _enter(self):
+        self.own.take = take_of(self.pair)
+
+    def _make(self, turns):
+        make_pairs(self.own.take, turns)
+
+    def _work(self, call, *arguments):
         self.start.wait()
-        make_pairs(call, turns)
+        call(*arguments)
 
-    def _in_all(self, call, turns):
-        ends = [self.workers.submit(self._work, call, turns)
+    def _in_all(self, call, *arguments):
+        ends = [self.workers.submit(self._work, call, *arguments)
                 for _ in range(self.count)]
         begun = now()
         self.start.wait()
@@ -69,7 +82,7 @@ class Threads:
         return now() - begun
 
     def batch(self, turns):
-        return self._in_all(self.take, turns)
+        return self._in_all(self._make, turns)
 
     def end(self):
         self.workers.shutdown()
@@ -77,8 +90,7 @@ class Threads:
 
 class OneThread:
     def __init__(self, pair):
-        self.take = pair.take
-        pair.enter()
+        self.take = take_of(pair)
         make_pairs(self.take, 2)
 
     def batch(self, turns):

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The time of a step of the same training on several allocators, in one process
-that changes its allocator every 15 steps: on a host whose processors are not
+"""The time of a step of the same program on several allocators, in one process
+that changes its allocator every so many steps: on a host whose processors are not
 always as fast, processes of their own cannot be compared.
 
-    torch_turns.py [--expandable] [--checkpoints] [--turns N]
+    torch_turns.py [--expandable] [--program NAME | --checkpoints] [--turns N]
+                   [--without-lists]
+
+The program is one of torch_zoo.py, or else the GPT of torch_gpt.py, 15 steps a turn.
 
 The allocators are PyTorch's (with --expandable its expandable segments), Moiety's
 with what MOIETY_CONF says, and one that has a list for each size and nothing else.
@@ -29,7 +32,9 @@ import time
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--expandable", action="store_true")
+parser.add_argument("--program")
 parser.add_argument("--checkpoints", action="store_true")
+parser.add_argument("--without-lists", action="store_true")
 parser.add_argument("--turns", type=int, default=12)
 parser.add_argument("--layers", type=int, default=12)
 parser.add_argument("--width", type=int, default=768)
@@ -40,6 +45,7 @@ if arguments.expandable:
 
 import torch  # noqa: E402
 import torch_gpt  # noqa: E402
+import torch_zoo  # noqa: E402
 
 turns = ctypes.CDLL(os.environ["TURNS"])
 turns.turns_microseconds.restype = ctypes.c_double
@@ -52,16 +58,14 @@ torch.manual_seed(1)
 torch.zeros(1, device="cuda")
 turns.turns_begin(torch.cuda.device_count())
 
-NAMES = ["expandable" if arguments.expandable else "native", "moiety", "lists"]
+NAMES = ["expandable" if arguments.expandable else "native", "moiety",
+         *([] if arguments.without_lists else ["lists"])]
 WARM_TURNS = 2
 TIMED_TURNS = 4
 LOOPS = 100
 UNTIMED, TIMED, FENCED = range(3)
 
 turns.turns_take(0, UNTIMED)
-model = torch_gpt.Model(arguments.layers, arguments.width,
-                        arguments.checkpoints).cuda()
-optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
 on_device = torch.zeros(64, device="cuda")
 on_host = torch.zeros(64)
 
@@ -79,14 +83,15 @@ class Watch:
         self.begin = now
 
 
-def turn(subject, timing):
-    """A step of each length; milliseconds a step, by parts."""
-    torch.cuda.synchronize()
-    gc.collect()
-    turns.turns_take(subject, timing)
-    watch = Watch()
-    for length in torch_gpt.LENGTHS:
-        loss = torch_gpt.loss_of(model, torch_gpt.words(length))
+def gpt():
+    """What makes its step of a number, by parts, and how many steps it has."""
+    model = torch_gpt.Model(arguments.layers, arguments.width,
+                            arguments.checkpoints).cuda()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+
+    def step(number, watch):
+        loss = torch_gpt.loss_of(model, torch_gpt.words(
+            torch_gpt.LENGTHS[number]))
         watch.end("forward")
         loss.backward()
         watch.end("backward")
@@ -95,6 +100,32 @@ def turn(subject, timing):
         optimizer.zero_grad(set_to_none=True)
         del loss
         watch.end("zero")
+
+    return step, len(torch_gpt.LENGTHS)
+
+
+def of_zoo(name):
+    """The same, as one part."""
+    make, count = torch_zoo.make(name, "cuda")
+
+    def step(number, watch):
+        make(number)
+        watch.end("step")
+
+    return step, count
+
+
+step, count = of_zoo(arguments.program) if arguments.program else gpt()
+
+
+def turn(subject, timing):
+    """All steps; milliseconds a step, by parts."""
+    torch.cuda.synchronize()
+    gc.collect()
+    turns.turns_take(subject, timing)
+    watch = Watch()
+    for number in range(count):
+        step(number, watch)
         for _ in range(LOOPS):
             on_device.add_(1)
         watch.end("launches")
@@ -102,15 +133,16 @@ def turn(subject, timing):
             on_host.add_(1)
         watch.end("processor")
     torch.cuda.synchronize()
-    return {part: round(ms / len(torch_gpt.LENGTHS), 4)
+    watch.end("rest")
+    return {part: round(ms / count, 4)
             for part, ms in watch.parts.items()}
 
 
-def rounds(count, timing):
+def rounds(number, timing):
     """Turns of each subject, each time in another order."""
     found = [[] for _ in NAMES]
     order = list(range(len(NAMES)))
-    for _ in range(count):
+    for _ in range(number):
         for subject in order:
             found[subject].append(turn(subject, timing))
         order.append(order.pop(0))
@@ -120,7 +152,7 @@ def rounds(count, timing):
 def calls(timing):
     """Microseconds a step in allocations and in frees, by subject."""
     rounds(TIMED_TURNS, timing)
-    steps = TIMED_TURNS * len(torch_gpt.LENGTHS)
+    steps = TIMED_TURNS * count
     return [[round(turns.turns_microseconds(subject, kind) / steps, 1)
              for kind in range(2)] for subject in range(len(NAMES))]
 
@@ -132,6 +164,7 @@ fenced = calls(FENCED)
 for subject, name in enumerate(NAMES):
     print(json.dumps({
         "kind": "torch-turns", "subject": name,
+        "program": arguments.program or "gpt",
         "checkpoints": arguments.checkpoints,
         "conf": os.environ.get("MOIETY_CONF", ""), "turns": plain[subject],
         "alloc_free_us_per_step": timed[subject],

@@ -37,12 +37,19 @@ _capture_hook.HOOK.install()
 
 
 def _stream_of(stream):
-    """TypeError for what is no stream, as by cuda.core's own resources: None
-    too, which other parts of Moiety take for ANY."""
-    if hasattr(stream, "__cuda_stream__"):
-        return stream
-    raise TypeError(f"Stream or GraphBuilder expected, got "
-                    f"{type(stream).__name__}")
+    """The stream's number, which takes the C module less time than the object; the
+    object, where there is none, as of one that is closed.
+
+    TypeError for what is no stream, as by cuda.core's own resources: None too,
+    which other parts of Moiety take for ANY."""
+    try:
+        number = stream.__cuda_stream__()[1]
+    except AttributeError:
+        if hasattr(stream, "__cuda_stream__"):
+            raise
+        raise TypeError(f"Stream or GraphBuilder expected, got "
+                        f"{type(stream).__name__}") from None
+    return number if isinstance(number, int) and number else stream
 
 
 class _Resource(_MemoryResource):
@@ -53,13 +60,13 @@ class _Resource(_MemoryResource):
     def allocate(self, size, *, stream):
         """A cuda.core.Buffer of `size` bytes for work on `stream`.
         moiety.OutOfMemoryError, a MemoryError, when there is no memory."""
-        stream, size = _stream_of(stream), operator.index(size)
-        address = self._source.allocate(size, stream)
+        number, size = _stream_of(stream), operator.index(size)
+        address = self._source.allocate(size, number)
         try:
             return Buffer.from_handle(address, size, mr=self, stream=stream)
         except BaseException:
             # No context is current, and the stream is a default one.
-            self._space.deallocate(address, stream)
+            self._space.deallocate(address, number)
             raise
 
     def deallocate(self, ptr, size, *, stream):

@@ -9,12 +9,18 @@ from pathlib import Path
 
 BENCH = Path(__file__).parents[2] / "bench"
 
+# And in how many sizes.
 OPERATIONS = {
-    ("nothing", "python"), ("device memory", "moiety"),
-    ("device memory", "moiety_stream"), ("pinned memory", "moiety"),
-    ("pinned memory", "moiety_block"), ("pinned memory", "moiety_done"),
-} | {(f"numba {name}", subject) for subject in ("numba", "moiety")
-     for name in ("memalloc", "device_array", "pinned_array")}
+    ("nothing", "python"): 1, ("pinned memory", "moiety"): 1,
+    ("pinned memory", "moiety_block"): 1, ("pinned memory", "moiety_done"): 1,
+} | {(f"numba {name}", subject): 1 for subject in ("numba", "moiety")
+     for name in ("device_array", "pinned_array")
+} | {(f"{sizes}{operation}", subject): 2
+     for operation, subject in (
+         ("device memory", "moiety"), ("device memory", "moiety_stream"),
+         ("device memory", "cuda_core_moiety"), ("numba memalloc", "numba"),
+         ("numba memalloc", "moiety"))
+     for sizes in ("", "mixed ", "live ")}
 
 
 def run(script, *arguments):
@@ -25,7 +31,8 @@ def run(script, *arguments):
 
 def test_measures_what_is_there(tmp_path):
     output = run("python/python_latency.py", "--processes=1", "--cell-ms=1",
-                 "--threads=1,3", "--kinds=moiety,numba,numba_moiety")
+                 "--threads=1,3",
+                 "--kinds=moiety,cuda_core_moiety,numba,numba_moiety")
     about, *rows = map(json.loads, output.splitlines())
     assert about["what"] == "run" and about["is_standin"] is True
     assert [row for row in rows if row["error"] or row["skipped"]] == []
@@ -35,6 +42,6 @@ def test_measures_what_is_there(tmp_path):
 
     (tmp_path / "rows").write_text(output)
     lines = run("tables/python_table.py", str(tmp_path / "rows")).splitlines()
-    for operation, subject in OPERATIONS:
+    for (operation, subject), sizes in OPERATIONS.items():
         assert sum(line.startswith(f"| {operation} |")
-                   and f" | {subject} | " in line for line in lines) == 2
+                   and f" | {subject} | " in line for line in lines) == 2 * sizes

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The benchmark of Python and its table, with subjects that only count."""
+"""The benchmarks of Python and their tables, with subjects that only count and
+programs that are rows."""
 
 import contextlib
 import io
 import json
 import pathlib
+import re
 import tempfile
 import threading
 import unittest
@@ -14,6 +16,7 @@ import python_latency
 import python_subjects
 import python_table
 import table_text
+import torch_programs
 from python_subjects import Pair
 
 
@@ -72,6 +75,27 @@ class Latency(unittest.TestCase):
         self.assertEqual(len(set(counts)), 1)
         self.assertGreaterEqual(counts[0], row["batches"] * row["turns"])
         self.assertEqual(len(counter.entered), 5)
+
+    def test_each_thread_has_its_own_blocks_of_mixed_sizes(self):
+        sizes, made = {}, []
+
+        def alloc(size):
+            sizes.setdefault(threading.get_ident(), []).append(size)
+            return size
+
+        def of_thread():
+            made.append(threading.get_ident())
+            return python_subjects.live(alloc, 8 << 20)
+
+        pair = Counter().pair()._replace(of_thread=of_thread)
+        [row] = rows_of(lambda: ("1.2", [pair]), "--threads=3")
+        self.assertIsNone(row["error"])
+        self.assertEqual(set(made), sizes.keys())
+        self.assertEqual(len(made), 3)
+        one, *others = sizes.values()
+        self.assertEqual([one] * 2, others)
+        self.assertGreater(len(set(one)), 1)
+        self.assertTrue(512 <= min(one) <= max(one) <= 8 << 20)
 
     def test_wrong_memory_is_an_error(self):
         [row] = rows_of(lambda: ("1", [Counter(is_right=False).pair()]),
@@ -195,6 +219,82 @@ class Table(unittest.TestCase):
     def test_is_of_one_run(self):
         with self.assertRaisesRegex(table_text.BadInput, "2 rows of a run"):
             python_table.markdown([RUN, RUN])
+
+
+def program_row(allocator, turn, ms, reserved, live=1 << 30):
+    return {"kind": "torch-program", "program": "graphs",
+            "allocator": allocator, "turn": turn, "ms_of_steps": ms,
+            "cpu_ms_per_step": 2.0, "alloc_free_us_per_step": [400, 100],
+            "live_peak_bytes": live, "reserved_peak_bytes": reserved,
+            "is_mapped": False, "result": 0.5}
+
+
+class Programs(unittest.TestCase):
+    def run_with(self, row, *arguments):
+        """Rows that are printed, and what is said, with processes that make
+        one without a program."""
+        process = mock.Mock()
+        process.return_value.row.side_effect = row
+        output, said = io.StringIO(), io.StringIO()
+        with mock.patch.object(torch_programs, "Process", process), \
+                contextlib.redirect_stdout(output), \
+                contextlib.redirect_stderr(said):
+            status = torch_programs.main(list(arguments))
+        return (status, [json.loads(line) for line
+                         in output.getvalue().splitlines()], said.getvalue(),
+                [call.args[1:] for call in process.call_args_list])
+
+    def test_allocators_take_turns(self):
+        row = program_row("native", 0, [1, 2], 1)
+        status, rows, _, started = self.run_with(
+            lambda: row, "--programs=graphs", "--allocators=native,moiety",
+            "--turns=2")
+        self.assertEqual((status, rows), (0, [row] * 4))
+        self.assertEqual(started, [
+            ("graphs", "native", 0), ("graphs", "moiety", 0),
+            ("graphs", "moiety", 1), ("graphs", "native", 1)])
+
+    def test_no_process_begins_that_would_outlast_the_budget(self):
+        clock = iter([0, 0, 4, 4, 8, 8])
+        with mock.patch.object(torch_programs.time, "monotonic",
+                               lambda: next(clock)):
+            _, rows, said, _ = self.run_with(
+                lambda: program_row("native", 0, [1, 2], 1), "--budget=11")
+        self.assertEqual(len(rows), 2)
+        self.assertIn("2 of 32 processes: the budget is spent", said)
+
+    def test_table_divides_by_the_same_live_bytes(self):
+        rows = [program_row("native", turn, [2, 2, 4], 3 << 30)
+                for turn in (0, 1)]
+        rows += [program_row("moiety", turn, [1, 1, 2], 2 << 30, 3 << 29)
+                 for turn in (0, 1)]
+        lines = list(torch_programs.table(rows))
+        for allocator, ratio, reserved in (("native", "1.000", "3.000"),
+                                           ("moiety", "0.500", "2.000")):
+            [line] = [one.split() for one in lines[1:]
+                      if f" {allocator} " in one]
+            self.assertEqual(line[4:9], [ratio, "2.0", "0.50", "1.00",
+                                         reserved])
+
+    def test_process_that_dies_is_a_row(self):
+        lost = {"program": "graphs", "allocator": "native", "turn": 0,
+                "error": "status 1: gone"}
+        status, rows, said, _ = self.run_with(
+            lambda: lost, "--programs=graphs", "--allocators=native")
+        self.assertEqual((status, rows), (1, [lost]))
+        self.assertIn("FAILED graphs native 0: status 1: gone", said)
+
+    def test_programs_are_those_of_the_zoo(self):
+        zoo = pathlib.Path(torch_programs.__file__).with_name("torch_zoo.py")
+        self.assertEqual(tuple(re.findall(r'^    "(\w+)": \(',
+                                          zoo.read_text(), re.MULTILINE)),
+                         torch_programs.PROGRAMS)
+
+    def test_unknown_words_are_refused(self):
+        for words in ("--programs=gpt", "--allocators=rmm", "--turns=a"):
+            with self.subTest(words=words), self.assertRaises(SystemExit), \
+                    contextlib.redirect_stderr(io.StringIO()):
+                torch_programs.main([words])
 
 
 if __name__ == "__main__":

@@ -128,6 +128,16 @@ def test_what_is_no_stream(pool, resource, pinned, stream):
     assert not pool.used_bytes()
 
 
+def test_what_a_stream_raises_is_the_programs(pool, resource):
+    class Broken:
+        def __cuda_stream__(self):
+            return 0, self.number
+
+    with pytest.raises(AttributeError, match="number"):
+        resource.allocate(1000, stream=Broken())
+    assert not pool.used_bytes()
+
+
 def test_the_stream_has_to_be_named(device, resource):
     with pytest.raises(TypeError):
         resource.allocate(1000)
