@@ -107,8 +107,8 @@ static void wake_sleepers(struct moietyi_heap *heap)
      * and sees by HK that its call is done. */
     if (!atomic_load_explicit(&heap->sleepers, memory_order_seq_cst))
         return;
-    /* relaxed: who sleeps looks at its own call. */
-    atomic_fetch_add_explicit(&heap->wakes, 1, memory_order_relaxed);
+    /* HS.release: who reads it sees that the lock was let go of. */
+    atomic_fetch_add_explicit(&heap->wakes, 1, memory_order_release);
     (void)syscall(SYS_futex, &heap->wakes, FUTEX_WAKE_PRIVATE, INT_MAX, NULL,
                   NULL, 0);
 }
@@ -247,7 +247,7 @@ static void sleep_until_done(struct moietyi_heap *heap,
     /* HS, by order of seq_cst. */
     atomic_fetch_add_explicit(&heap->sleepers, 1, memory_order_seq_cst);
     while (true) {
-        /* HS.acquire, as is the look at the lock: see wake_sleepers(). */
+        /* HS.acquire: see wake_sleepers(). */
         uint32_t wakes =
             atomic_load_explicit(&heap->wakes, memory_order_acquire);
         /* HK; HS, by order of seq_cst. */

@@ -12,23 +12,42 @@
 /* Extents that are handed on while locks are held. */
 #define HANDED_AT_ONCE 8U
 
+/* A new number, with a hand for it. 0: there is none. */
+static uint32_t number_owner(struct moietyi_space *space)
+{
+    uint32_t owner = 0;
+    do {
+        moietyi_lock(&space->owners_lock);
+        uint32_t next = space->owner_end;
+        moietyi_unlock(&space->owners_lock);
+        if (next == MOIETYI_OWNERS_MAX || !moietyi_hand_reserve(space, next))
+            return 0;
+        moietyi_lock(&space->owners_lock);
+        /* Others may have taken the last one of this hand's part. */
+        if (space->owner_end < MOIETYI_OWNERS_MAX &&
+            space->owner_end / MOIETYI_HAND_OWNERS ==
+                next / MOIETYI_HAND_OWNERS)
+            owner = space->owner_end++;
+        moietyi_unlock(&space->owners_lock);
+    } while (!owner);
+    return owner;
+}
+
 struct moietyi_heap *moietyi_heap_create(struct moietyi_space *space)
 {
     moietyi_lock(&space->owners_lock);
     struct moietyi_heap *heap = space->retired;
-    uint32_t owner = 0;
     if (heap)
         space->retired = heap->retired_next;
-    else if (space->owner_end < MOIETYI_OWNERS_MAX)
-        owner = space->owner_end++;
     moietyi_unlock(&space->owners_lock);
-    if (heap || !owner)
+    if (heap)
         return heap;
-    heap = moietyi_hand_reserve(space, owner)
-               ? aligned_alloc(alignof(struct moietyi_heap), sizeof(*heap))
-               : NULL;
-    if (!heap)
-        return NULL; /* its number is lost */
+    heap = aligned_alloc(alignof(struct moietyi_heap), sizeof(*heap));
+    uint32_t owner = heap ? number_owner(space) : 0;
+    if (!owner) {
+        free(heap);
+        return NULL;
+    }
     memset(heap, 0, sizeof(*heap));
     heap->space = space;
     heap->owner = owner;

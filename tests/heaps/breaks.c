@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "pool/heap/state.h"
+#include "tests/support/tools/failing_memory.h"
 
 #define PAGES 4U
 #define FIRST 100U
@@ -305,6 +306,33 @@ const char *heap_parts_run(void)
     if (!says)
         says = fill_parts(space, &owners[MANY_OWNERS - 2]);
     for (unsigned i = 0; i < MANY_OWNERS; i++)
+        moietyi_heap_destroy(owners[i]);
+    moietyi_space_destroy(space);
+    return says;
+}
+
+/* The heaps before are the first part's. */
+const char *heap_failures_run(void)
+{
+    struct moietyi_heap *owners[MOIETYI_HAND_OWNERS] = {NULL};
+    struct moietyi_space *space = NULL;
+    const char *says = NULL;
+    unsigned count = 0;
+    if (moietyi_space_create(1, &space) != MOIETY_OK)
+        return "no memory";
+    while (count < MOIETYI_HAND_OWNERS - 1 - MOIETYI_OWNER_DONE && !says)
+        if (!(owners[count++] = moietyi_heap_create(space)))
+            says = "an owner has no hand";
+    for (uint32_t i = 0; i < 2 * MOIETYI_OWNERS_MAX && !says; i++) {
+        failing_memory_arm(i < MOIETYI_OWNERS_MAX ? 1 : 2);
+        owners[count] = moietyi_heap_create(space);
+        (void)failing_memory_disarm();
+        if (owners[count])
+            says = "a heap is made without memory";
+    }
+    if (!says && !(owners[count] = moietyi_heap_create(space)))
+        says = "owners' numbers are lost";
+    for (unsigned i = 0; i <= count; i++)
         moietyi_heap_destroy(owners[i]);
     moietyi_space_destroy(space);
     return says;

@@ -23,6 +23,10 @@ const char *heap_breaks_run(size_t index);
  * for: it is whole at both ends of that. NULL, or what is not so. */
 const char *heap_parts_run(void);
 
+/* Creations without memory for a heap or its hand, more than there are owners: the
+ * next one has its number. As above. */
+const char *heap_failures_run(void);
+
 /* Which spaces are refused, and a large one, of which little memory is used. As
  * above. */
 const char *heap_bounds_run(void);

@@ -40,6 +40,12 @@ TEST(HeapTables, ComeInParts)
     EXPECT_EQ(failure, nullptr) << failure;
 }
 
+TEST(HeapTables, LoseNoOwnerForWantOfMemory)
+{
+    const char *failure = heap_failures_run();
+    EXPECT_EQ(failure, nullptr) << failure;
+}
+
 TEST(HeapSpace, HasBounds)
 {
     const char *failure = heap_bounds_run();
