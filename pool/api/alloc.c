@@ -6,6 +6,7 @@
 #include "moiety/pool.h"
 
 #include "pool/api/alloc.h"
+#include "pool/api/plain.h"
 #include "pool/base/failure.h"
 #include "pool/base/later.h"
 #include "pool/cache/gate.h"
@@ -13,6 +14,7 @@
 #include "pool/core/body.h"
 #include "pool/core/ops.h"
 #include "pool/core/recorded.h"
+#include "pool/oom/escalate.h"
 #include "pool/oom/watermark.h"
 
 static moiety_status alloc_check(const struct moietyi_alloc_args *args)
@@ -118,28 +120,56 @@ static bool is_long_due(const struct moietyi_call *call)
            moietyi_watermark_is_exceeded_by(call->pool->body, 0);
 }
 
-/* A miss that needs neither the driver nor others: what is free beside the thread's
- * caches. MOIETY_E_BUSY: there is none, or the call is not that simple. `is_only`: the
- * caller knows no other way. */
-static moiety_status take_free(moiety_pool *pool, size_t size_bytes,
-                               moiety_stream stream, bool is_only,
+/* What is free. False: there is none. */
+static inline bool take_plain(struct moietyi_call *call, size_t size_bytes,
+                              moiety_devptr *out)
+{
+    const struct moietyi_request request = {
+        moietyi_size_of_bytes(size_bytes), size_bytes,
+        moietyi_plain_is_on_page(call, size_bytes) ? MOIETYI_PAGE_GRAINS : 1,
+        false};
+    if (!moietyi_take_free(call, &request, out))
+        return false;
+    if (call->engine->notes)
+        moietyi_note_stream(call, *out);
+    return true;
+}
+
+/* Inside, by a right route: a miss that needs neither the driver nor others, of what
+ * is free beside the thread's caches. False: there is none, or the call is not that
+ * simple. `is_only`: the caller knows no other way. */
+static inline bool take_inside(struct moietyi_thread *thread,
+                               const struct moietyi_route *route,
+                               size_t size_bytes, bool is_only,
                                moiety_devptr *out)
 {
-    const struct moietyi_alloc_args args = {
-        .size_bytes = size_bytes, .alignment_bytes = 1, .is_quick = true};
     struct moietyi_call call;
-    moiety_status status = MOIETY_E_BUSY;
-    if (!size_bytes || !moietyi_call_begin_plain(pool, stream, &call))
-        return MOIETY_E_BUSY;
+    bool is_taken = false;
+    if (!moietyi_call_begin_plain(thread, route, &call))
+        return false;
     if (moietyi_gate_is_open(call.engine) &&
-        size_bytes <= moietyi_limit_of(pool->body) &&
+        size_bytes <= moietyi_limit_of(call.pool->body) &&
         (is_only || !is_long_due(&call))) {
-        status = pool->body->ops->alloc(&call, &args, out);
-        if (status != MOIETY_OK)
+        is_taken = take_plain(&call, size_bytes, out);
+        if (!is_taken)
             call.thread_state->passed_by = PASSED_BY;
     }
     moietyi_call_end_plain(&call);
-    return status;
+    return is_taken;
+}
+
+static inline bool take_free(moiety_pool *pool, size_t size_bytes,
+                             moiety_stream stream, bool is_only,
+                             moiety_devptr *out)
+{
+    struct moietyi_thread *thread = moietyi_thread_self;
+    if (!size_bytes || !moietyi_hit_begin(thread))
+        return false;
+    const struct moietyi_route *route = moietyi_hit_route(thread, pool, stream);
+    bool is_taken =
+        route && take_inside(thread, route, size_bytes, is_only, out);
+    moietyi_thread_leave(thread);
+    return is_taken;
 }
 
 /* No hit. Its arguments are those of moiety_alloc(), which then has nothing to save
@@ -151,7 +181,7 @@ static __attribute__((noinline)) moiety_status alloc_miss(moiety_pool *pool,
 {
     const struct moietyi_alloc_args args = {
         .size_bytes = size_bytes, .alignment_bytes = 1, .may_wait = true};
-    return out && take_free(pool, size_bytes, stream, false, out) == MOIETY_OK
+    return out && take_free(pool, size_bytes, stream, false, out)
                ? MOIETY_OK
                : alloc_slow(pool, &args, stream, out);
 }
@@ -177,7 +207,8 @@ moiety_status moiety_alloc_cached(moiety_pool *pool, size_t size_bytes,
                             pool ? "out" : "pool");
     moiety_devptr address = take_cached(pool, size_bytes, stream);
     if (!address)
-        return take_free(pool, size_bytes, stream, true, out);
+        return take_free(pool, size_bytes, stream, true, out) ? MOIETY_OK
+                                                              : MOIETY_E_BUSY;
     *out = address;
     return MOIETY_OK;
 }

@@ -81,7 +81,8 @@ free_of_tenant(const struct moietyi_thread *thread,
         return false;
     moietyi_tag_set(tags, start, 0);
     moietyi_space_set_class(engine->streams.space, start, bare);
-    if (!moietyi_hit_free_noted(route, address, bare, start)) {
+    const struct moietyi_block block = moietyi_block_of(engine, start, bare);
+    if (!moietyi_hit_free_noted(route, address, &block)) {
         moietyi_tag_set(tags, start, tag);
         moietyi_space_set_class(engine->streams.space, start, byte);
         return false;
@@ -94,61 +95,67 @@ free_of_tenant(const struct moietyi_thread *thread,
 /* Inside: whether the thread's cache took the block, plain or a tenant's. */
 static inline bool give_by(const struct moietyi_thread *thread,
                            const struct moietyi_route *route, moiety_pool *pool,
-                           moiety_devptr address)
+                           moiety_devptr address,
+                           const struct moietyi_block *block)
 {
-    moietyi_grain start = {0};
-    uint8_t byte = moietyi_hit_byte(pool, address, &start);
-    return moietyi_hit_free_noted(route, address, byte, start) ||
-           free_of_tenant(thread, route, pool, address);
+    return block->byte & MOIETYI_BYTE_SPECIAL
+               ? free_of_tenant(thread, route, pool, address)
+               : moietyi_hit_free_noted(route, address, block);
 }
 
-/* Whether the thread's cache took the block. */
-static inline bool give_cached(moiety_pool *pool, moiety_devptr address,
-                               moiety_stream stream)
-{
-    struct moietyi_thread *thread = moietyi_thread_self;
-    if (!moietyi_hit_begin(thread))
-        return false;
-    const struct moietyi_route *route = moietyi_hit_find(thread, pool, stream);
-    bool is_given = route && give_by(thread, route, pool, address);
-    moietyi_thread_leave(thread);
-    return is_given || (moietyi_is_recorded(pool) &&
-                        moietyi_recorded_free(pool, address, 0, stream));
-}
-
-/* A block that the thread's caches have no room for, if nothing is noted of it
- * that would have to be looked up. */
-static moiety_status give_free(moiety_pool *pool, moiety_devptr address,
-                               moiety_stream stream)
+/* Inside: gives a block to the thread's cache; or on from there, where that has no
+ * room and nothing is noted of the block that would have to be looked up.
+ * `size_bytes`: what the caller claims, or 0. MOIETY_E_BUSY: it is not that simple. */
+static inline moiety_status
+give_inside(struct moietyi_thread *thread, const struct moietyi_route *route,
+            moiety_pool *pool, moiety_devptr address, size_t size_bytes)
 {
     struct moietyi_call call;
     moietyi_grain start = {0};
-    moiety_status status = MOIETY_E_BUSY;
-    if (!moietyi_call_begin_plain(pool, stream, &call))
-        return MOIETY_E_BUSY;
     uint8_t byte = moietyi_hit_byte(pool, address, &start);
-    if (byte && !(byte & MOIETYI_BYTE_SPECIAL))
-        status = moietyi_put_plain(&call, start, byte, address);
+    if (!byte)
+        return MOIETY_E_BUSY;
+    const struct moietyi_block block =
+        moietyi_block_of(pool->engine, start, byte);
+    if (size_bytes && !moietyi_block_may_have(&block, size_bytes))
+        return MOIETY_E_BUSY;
+    if (give_by(thread, route, pool, address, &block))
+        return MOIETY_OK;
+    if (byte & MOIETYI_BYTE_SPECIAL ||
+        !moietyi_call_begin_plain(thread, route, &call))
+        return MOIETY_E_BUSY;
+    moiety_status status = moietyi_put_plain(&call, &block, address);
     moietyi_call_end_plain(&call);
     return status;
 }
 
-/* No hit; see alloc_miss(). */
-static __attribute__((noinline)) moiety_status
-free_miss(moiety_pool *pool, moiety_devptr address, moiety_stream stream)
+/* The same for any stream, and in a pool with a history. */
+static inline moiety_status give(moiety_pool *pool, moiety_devptr address,
+                                 size_t size_bytes, moiety_stream stream)
 {
-    return give_free(pool, address, stream) == MOIETY_OK
-               ? MOIETY_OK
-               : free_slow(pool, address, 0, stream);
+    struct moietyi_thread *thread = moietyi_thread_self;
+    moiety_status status = MOIETY_E_BUSY;
+    if (!moietyi_hit_begin(thread))
+        return MOIETY_E_BUSY;
+    const struct moietyi_route *route = moietyi_hit_route(thread, pool, stream);
+    if (route)
+        status = give_inside(thread, route, pool, address, size_bytes);
+    moietyi_thread_leave(thread);
+    if (status == MOIETY_E_BUSY && moietyi_is_recorded(pool) &&
+        moietyi_recorded_free(pool, address, size_bytes, stream))
+        return MOIETY_OK;
+    return status;
 }
 
-/* Not the last stream, or no plain hit, or a tenant's. */
-static __attribute__((noinline)) moiety_status
-free_other(moiety_pool *pool, moiety_devptr address, moiety_stream stream)
+/* No plain hit on the last stream; see alloc_miss(). */
+static __attribute__((noinline)) moiety_status free_other(moiety_pool *pool,
+                                                          moiety_devptr address,
+                                                          size_t size_bytes,
+                                                          moiety_stream stream)
 {
-    return give_cached(pool, address, stream)
+    return give(pool, address, size_bytes, stream) == MOIETY_OK
                ? MOIETY_OK
-               : free_miss(pool, address, stream);
+               : free_slow(pool, address, size_bytes, stream);
 }
 
 moiety_status moiety_free_cached(moiety_pool *pool, moiety_devptr address,
@@ -157,9 +164,7 @@ moiety_status moiety_free_cached(moiety_pool *pool, moiety_devptr address,
     if (!pool)
         return moietyi_fail(MOIETY_E_INVALID,
                             "moiety_free_cached: pool is NULL");
-    return give_cached(pool, address, stream)
-               ? MOIETY_OK
-               : give_free(pool, address, stream);
+    return give(pool, address, 0, stream);
 }
 
 moiety_status moiety_free(moiety_pool *pool, moiety_devptr address,
@@ -167,7 +172,7 @@ moiety_status moiety_free(moiety_pool *pool, moiety_devptr address,
 {
     struct moietyi_thread *thread = moietyi_thread_self;
     if (!moietyi_hit_begin(thread))
-        return free_other(pool, address, stream);
+        return free_other(pool, address, 0, stream);
     const struct moietyi_route *route = moietyi_hit_last(thread, pool, stream);
     moietyi_grain start = {0};
     /* Nothing here is called, or registers were saved: a short block goes the
@@ -175,43 +180,11 @@ moiety_status moiety_free(moiety_pool *pool, moiety_devptr address,
     uint32_t class_index = MOIETYI_LIKELY(route) && MOIETYI_LIKELY(!route->note)
                                ? moietyi_hit_byte(pool, address, &start) - 1U
                                : MOIETYI_CLASSES;
-    bool is_full = MOIETYI_LIKELY(class_index < MOIETYI_CLASSES);
-    bool is_given = is_full && moietyi_hit_free(route, class_index, address);
+    bool is_given = MOIETYI_LIKELY(class_index < MOIETYI_CLASSES) &&
+                    moietyi_hit_free(route, class_index, address);
     moietyi_thread_leave(thread);
-    if (MOIETYI_LIKELY(is_given))
-        return MOIETY_OK;
-    return is_full ? free_miss(pool, address, stream)
-                   : free_other(pool, address, stream);
-}
-
-/* Inside: as give_by(), if the block is as long as the class of the size. Others
- * are looked at by the slow way. */
-static inline bool give_sized_by(const struct moietyi_thread *thread,
-                                 const struct moietyi_route *route,
-                                 moiety_pool *pool, moiety_devptr address,
-                                 uint32_t byte)
-{
-    moietyi_grain start = {0};
-    uint32_t found = moietyi_hit_byte(pool, address, &start);
-    return (found == byte &&
-            moietyi_hit_free_noted(route, address, (uint8_t)byte, start)) ||
-           (found == (byte | MOIETYI_BYTE_SPECIAL) &&
-            free_of_tenant(thread, route, pool, address));
-}
-
-static inline bool give_sized_cached(moiety_pool *pool, moiety_devptr address,
-                                     size_t size_bytes, moiety_stream stream)
-{
-    struct moietyi_thread *thread = moietyi_thread_self;
-    uint32_t byte = full_byte_of(size_bytes);
-    if (byte == UINT32_MAX || !moietyi_hit_begin(thread))
-        return false;
-    const struct moietyi_route *route = moietyi_hit_find(thread, pool, stream);
-    bool is_given = route && give_sized_by(thread, route, pool, address, byte);
-    moietyi_thread_leave(thread);
-    return is_given ||
-           (moietyi_is_recorded(pool) &&
-            moietyi_recorded_free(pool, address, size_bytes, stream));
+    return MOIETYI_LIKELY(is_given) ? MOIETY_OK
+                                    : free_other(pool, address, 0, stream);
 }
 
 static __attribute__((noinline)) moiety_status
@@ -222,9 +195,7 @@ free_sized_other(moiety_pool *pool, moiety_devptr address, size_t size_bytes,
         return moietyi_fail(MOIETY_E_INVALID,
                             "size 0: no block has it; moiety_free() needs no "
                             "size");
-    return give_sized_cached(pool, address, size_bytes, stream)
-               ? MOIETY_OK
-               : free_slow(pool, address, size_bytes, stream);
+    return free_other(pool, address, size_bytes, stream);
 }
 
 moiety_status moiety_free_sized(moiety_pool *pool, moiety_devptr address,

@@ -44,10 +44,7 @@ static moiety_status plain_alloc(struct moietyi_call *call,
                        : moietyi_size_of_bytes(args->size_bytes),
         args->size_bytes, alignment_grains(call, args), args->is_exact};
     moiety_status status;
-    if (args->is_quick)
-        status =
-            moietyi_take_free(call, &request, out) ? MOIETY_OK : MOIETY_E_BUSY;
-    else if (call->capture.kind >= MOIETYI_CAPTURE_BROKEN)
+    if (call->capture.kind >= MOIETYI_CAPTURE_BROKEN)
         status = moietyi_scopes_alloc(call, &request, args->may_wait, out);
     else
         status = moietyi_alloc_escalating(call, &request, args->may_wait, out);

@@ -97,10 +97,11 @@ moietyi_look_for_capture(const struct moietyi_call *call, moiety_stream stream,
 MOIETY_MUST_USE moiety_status moietyi_call_begin(struct moiety_pool *pool,
                                                  moiety_stream stream,
                                                  struct moietyi_call *out);
-/* Begins one that calls nobody and waits for no thread's work: for a stream that
- * the thread has caches for, while nothing has to be looked at first. False: it
- * is for moietyi_call_begin(). */
-bool moietyi_call_begin_plain(struct moiety_pool *pool, moiety_stream stream,
+/* Begins one that calls nobody and waits for no thread's work, while nothing has to
+ * be looked at first. Inside, by a right route, as hit.h says it, also after the end.
+ * False: it is for moietyi_call_begin(). */
+bool moietyi_call_begin_plain(struct moietyi_thread *thread,
+                              const struct moietyi_route *route,
                               struct moietyi_call *out);
 void moietyi_call_end_plain(struct moietyi_call *call);
 /* A call for DONE goes on as one for the stream that a note stands for, which
@@ -153,12 +154,10 @@ void moietyi_note_stream(const struct moietyi_call *call,
 MOIETY_MUST_USE moiety_status moietyi_put(struct moietyi_call *call,
                                           const struct moietyi_block *block,
                                           moiety_devptr address);
-/* The same in a plain call, of a block with this metadata byte, of which nothing is
- * noted besides. */
-MOIETY_MUST_USE moiety_status moietyi_put_plain(struct moietyi_call *call,
-                                                moietyi_grain start,
-                                                uint8_t byte,
-                                                moiety_devptr address);
+/* The same in a plain call, of a block of which nothing is noted besides. */
+MOIETY_MUST_USE moiety_status
+moietyi_put_plain(struct moietyi_call *call, const struct moietyi_block *block,
+                  moiety_devptr address);
 /* The block is its tenant's no more, if it has one, whose bytes it was. The call
  * holds it. */
 void moietyi_discharge(const struct moietyi_call *call,

@@ -346,37 +346,39 @@ moiety_status moietyi_call_begin(struct moiety_pool *pool, moiety_stream stream,
     return status;
 }
 
-/* Inside, by a right route. */
-static bool go_on_plain(struct moietyi_call *call,
-                        const struct moietyi_route *route)
+/* One by one: all of it at once would be a loop. */
+static inline void prepare_plain(struct moietyi_call *call,
+                                 struct moietyi_thread *thread,
+                                 const struct moietyi_route *route)
 {
+    call->pool = route->pool->engine->pool;
+    call->stream = route->stream;
+    call->thread = thread;
+    call->is_capturing = false;
+    call->has_missed = false;
+    call->is_miss_counted = false;
+    call->is_pressed = false;
+    call->may_wait = false;
+    call->pinned = NULL;
+    call->capture.kind = MOIETYI_CAPTURE_NONE;
     follow(call, route);
-    if (!moietyi_slow_path_count(call->thread_state) ||
-        attention_inside(call->pool) != route->attention) {
-        moietyi_slow_path_end(call->thread_state);
-        return false;
-    }
-    if (is_wanted(call->thread_state))
-        moietyi_thread_state_empty(call->thread_state);
-    return true;
 }
 
-bool moietyi_call_begin_plain(struct moiety_pool *pool, moiety_stream stream,
+bool moietyi_call_begin_plain(struct moietyi_thread *thread,
+                              const struct moietyi_route *route,
                               struct moietyi_call *out)
 {
-    struct moietyi_thread *thread = moietyi_thread_self;
-    if (!moietyi_hit_begin(thread))
+    if (moietyi_thread_serves(thread, route->pool))
         return false;
-    const struct moietyi_route *route = moietyi_hit_last(thread, pool, stream);
-    if (!route)
-        route = moietyi_hit_find(thread, pool, stream);
-    *out =
-        (struct moietyi_call){.pool = pool, .stream = stream, .thread = thread};
-    if (route && !moietyi_thread_serves(thread, pool) &&
-        go_on_plain(out, route))
-        return true;
-    moietyi_thread_leave(thread);
-    return false;
+    prepare_plain(out, thread, route);
+    if (!moietyi_slow_path_count(out->thread_state) ||
+        attention_inside(out->pool) != route->attention) {
+        moietyi_slow_path_end(out->thread_state);
+        return false;
+    }
+    if (is_wanted(out->thread_state))
+        moietyi_thread_state_empty(out->thread_state);
+    return true;
 }
 
 void moietyi_call_leave(struct moietyi_call *call)
@@ -397,7 +399,7 @@ static bool has_to_give(const struct moietyi_call *call)
                                 memory_order_relaxed);
 }
 
-static void give_and_tell(struct moietyi_call *call)
+static inline void give_and_tell(struct moietyi_call *call)
 {
     if (has_to_give(call))
         moietyi_thread_state_empty(call->thread_state);
@@ -414,7 +416,6 @@ void moietyi_call_end_plain(struct moietyi_call *call)
 {
     give_and_tell(call);
     moietyi_slow_path_end(call->thread_state);
-    moietyi_thread_leave(call->thread);
 }
 
 void moietyi_call_pass_gate(struct moietyi_call *call)

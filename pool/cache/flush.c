@@ -12,23 +12,6 @@
 #include "pool/stream/epoch.h"
 #include "pool/stream/stream_state.h"
 
-uint64_t moietyi_block_grains(const struct moietyi_engine *engine,
-                              moietyi_grain start, uint8_t byte)
-{
-    uint8_t bare = byte & (uint8_t)~MOIETYI_BYTE_SPECIAL;
-    return bare == MOIETYI_BYTE_RUN
-               ? moietyi_space_run_grains(engine->streams.space, start)
-               : moietyi_grains_of_byte(bare);
-}
-
-struct moietyi_block moietyi_block_of(const struct moietyi_engine *engine,
-                                      moietyi_grain start, uint8_t byte)
-{
-    uint64_t grains = moietyi_block_grains(engine, start, byte);
-    return (struct moietyi_block){start, byte, moietyi_class_of_grains(grains),
-                                  grains};
-}
-
 moiety_status moietyi_block_at(const struct moietyi_engine *engine,
                                moiety_devptr address, struct moietyi_block *out)
 {
@@ -53,9 +36,10 @@ struct ranges {
     struct moietyi_interval list[MOIETYI_FLUSH_BLOCKS];
 };
 
-static void give_ranges(struct moietyi_thread_state *by,
-                        struct moietyi_stream_state *stream_state,
-                        const struct moietyi_interval *list, uint32_t count)
+static inline void give_ranges(struct moietyi_thread_state *by,
+                               struct moietyi_stream_state *stream_state,
+                               const struct moietyi_interval *list,
+                               uint32_t count)
 {
     if (!count)
         return;
@@ -117,6 +101,16 @@ void moietyi_flush_block(struct moietyi_thread_state *by,
     ranges.count = 0;
     add_block(by, &ranges, address);
     give_ranges(by, stream_state, ranges.list, ranges.count);
+}
+
+void moietyi_flush_known(struct moietyi_thread_state *by,
+                         struct moietyi_stream_state *stream_state,
+                         const struct moietyi_block *block)
+{
+    if (moietyi_space_end_class(by->engine->streams.space, block->start))
+        moietyi_flush_grains(by, stream_state, block->start, block->grains);
+    else
+        moietyi_count(by, MOIETYI_COUNT_DOUBLE_FREES, 1);
 }
 
 void moietyi_give_block(struct moietyi_thread_state *by, moiety_devptr address)

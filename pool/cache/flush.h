@@ -35,10 +35,23 @@ static inline bool moietyi_block_may_have(const struct moietyi_block *block,
 }
 
 /* The block that starts there with that metadata byte, and its grains. */
-struct moietyi_block moietyi_block_of(const struct moietyi_engine *engine,
-                                      moietyi_grain start, uint8_t byte);
-uint64_t moietyi_block_grains(const struct moietyi_engine *engine,
-                              moietyi_grain start, uint8_t byte);
+static inline uint64_t moietyi_block_grains(const struct moietyi_engine *engine,
+                                            moietyi_grain start, uint8_t byte)
+{
+    uint8_t bare = byte & (uint8_t)~MOIETYI_BYTE_SPECIAL;
+    return bare == MOIETYI_BYTE_RUN
+               ? moietyi_space_run_grains(engine->streams.space, start)
+               : moietyi_grains_of_byte(bare);
+}
+
+static inline struct moietyi_block
+moietyi_block_of(const struct moietyi_engine *engine, moietyi_grain start,
+                 uint8_t byte)
+{
+    uint64_t grains = moietyi_block_grains(engine, start, byte);
+    return (struct moietyi_block){start, byte, moietyi_class_of_grains(grains),
+                                  grains};
+}
 
 /* Here and below: blocks and memory of the stream state's go to its heap, or to
  * what is done where nothing is pending. */
@@ -54,6 +67,10 @@ void moietyi_flush_entries(struct moietyi_thread_state *by,
 void moietyi_flush_block(struct moietyi_thread_state *by,
                          struct moietyi_stream_state *stream_state,
                          moiety_devptr address);
+/* One that the caller knows. */
+void moietyi_flush_known(struct moietyi_thread_state *by,
+                         struct moietyi_stream_state *stream_state,
+                         const struct moietyi_block *block);
 /* One on which nothing is pending. */
 void moietyi_give_block(struct moietyi_thread_state *by, moiety_devptr address);
 /* Memory that is in no block. */

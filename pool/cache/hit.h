@@ -8,6 +8,7 @@
 #ifndef MOIETY_POOL_CACHE_HIT_H_
 #define MOIETY_POOL_CACHE_HIT_H_
 
+#include "pool/cache/flush.h"
 #include "pool/cache/magazine.h"
 #include "pool/cache/state.h"
 #include "pool/cache/thread.h"
@@ -68,6 +69,16 @@ moietyi_hit_find(struct moietyi_thread *thread, const struct moiety_pool *pool,
                    !moietyi_hit_is_revoked(thread)
                ? route
                : NULL;
+}
+
+/* Inside: the one found last, or another. */
+static inline struct moietyi_route *
+moietyi_hit_route(struct moietyi_thread *thread, const struct moiety_pool *pool,
+                  moiety_stream stream)
+{
+    struct moietyi_route *route = moietyi_hit_last(thread, pool, stream);
+    return MOIETYI_LIKELY(route) ? route
+                                 : moietyi_hit_find(thread, pool, stream);
 }
 
 /* Inside: takes the block on top, if it is short by at most `most` grains, or
@@ -159,32 +170,34 @@ static inline bool moietyi_hit_free(const struct moietyi_route *route,
     return moietyi_hit_push(&route->push->magazines[class_index], address);
 }
 
-/* Inside: pushes a short block of a small class, or returns false. Apart, so that
- * other hits save no registers for it. */
-bool moietyi_hit_free_short(const struct moietyi_route *route,
-                            moiety_devptr address, uint8_t byte,
-                            moietyi_grain start);
-
-/* Inside: pushes a block with this metadata byte, or returns false. */
+/* Inside: pushes a block that nothing is noted of, or returns false. */
 static inline bool moietyi_hit_free_block(const struct moietyi_route *route,
-                                          moiety_devptr address, uint8_t byte,
-                                          moietyi_grain start)
+                                          moiety_devptr address,
+                                          const struct moietyi_block *block)
 {
-    uint32_t class_index = byte - 1U;
-    return MOIETYI_LIKELY(class_index < MOIETYI_CLASSES)
-               ? moietyi_hit_free(route, class_index, address)
-               : moietyi_hit_free_short(route, address, byte, start);
+    struct moietyi_cache *cache = route->push;
+    if (block->class_index >= MOIETYI_CLASSES ||
+        !moietyi_hit_push(&cache->magazines[block->class_index],
+                          moietyi_entry_of(block->grains, address)))
+        return false;
+    uint64_t bytes = moietyi_uneven_bytes(block->class_index, block->grains);
+    if (bytes) {
+        moietyi_count_add(&cache->uneven_free_bytes, bytes);
+        moietyi_count_add(&cache->uneven_cached_bytes, bytes);
+    }
+    return true;
 }
 
 /* The same, where it may: the block is the route's stream's now. */
 static inline bool moietyi_hit_free_noted(const struct moietyi_route *route,
-                                          moiety_devptr address, uint8_t byte,
-                                          moietyi_grain start)
+                                          moiety_devptr address,
+                                          const struct moietyi_block *block)
 {
-    if (!moietyi_hit_free_block(route, address, byte, start))
+    if (!moietyi_hit_free_block(route, address, block))
         return false;
     if (route->note)
-        moietyi_note_put(route->pool->engine->notes, start, byte, route->note);
+        moietyi_note_put(route->pool->engine->notes, block->start, block->byte,
+                         route->note);
     return true;
 }
 

@@ -49,12 +49,15 @@ moietyi_live_publish(struct moietyi_thread_state *thread_state)
 static inline void moietyi_live_add(struct moietyi_thread_state *thread_state,
                                     uint64_t more)
 {
+    thread_state->untold_bytes += more;
+    if (thread_state->untold_bytes + MOIETYI_LIVE_STEP_BYTES <=
+        2 * MOIETYI_LIVE_STEP_BYTES)
+        return;
     uint64_t step =
         moietyi_segments_reserved_bytes(thread_state->engine->segments) /
         MOIETYI_LIVE_STEP_PART;
     if (step < MOIETYI_LIVE_STEP_BYTES)
         step = MOIETYI_LIVE_STEP_BYTES;
-    thread_state->untold_bytes += more;
     if (thread_state->untold_bytes + step > 2 * step)
         moietyi_live_publish(thread_state);
 }
@@ -100,7 +103,8 @@ moietyi_live_tell_own(struct moietyi_thread_state *thread_state)
                      moietyi_count_read(&counts[MOIETYI_COUNT_FREE_BYTES]);
     uint64_t more = bytes - thread_state->counted_bytes;
     thread_state->counted_bytes = bytes;
-    moietyi_live_add(thread_state, more);
+    if (more)
+        moietyi_live_add(thread_state, more);
 }
 
 #endif

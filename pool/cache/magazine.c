@@ -43,12 +43,12 @@ static uint32_t blocks_of(uint64_t bytes, uint32_t class_index, uint32_t most)
     return blocks < most ? (uint32_t)blocks : most;
 }
 
-/* 0: the class is not kept. A magazine that ran dry after it overflowed has twice
+/* Where a thread may hold so many bytes; 0: the class is not kept. A magazine that ran dry after it overflowed has twice
  * the room: `has_bounced`. */
 static uint32_t next_capacity(const struct moietyi_cache *cache,
-                              uint32_t class_index, bool has_bounced)
+                              uint32_t class_index, uint64_t bytes,
+                              bool has_bounced)
 {
-    uint64_t bytes = moietyi_thread_bound(cache->thread_state->engine);
     uint64_t first = bytes / FIRST_PART;
     uint32_t blocks =
         blocks_of(first < FIRST_BYTES ? first : FIRST_BYTES, class_index,
@@ -90,6 +90,7 @@ static void set_capacity(struct moietyi_cache *cache, uint32_t class_index,
     atomic_store_explicit(word, capacity ? before | bit : before & ~bit,
                           memory_order_relaxed);
     cache->magazines[class_index].capacity = capacity;
+    cache->magazines[class_index].fitted_bytes = 0;
 }
 
 /* --- blocks that leave --- */
@@ -226,19 +227,22 @@ static bool reserve_entries(struct moietyi_magazine *magazine, uint32_t blocks)
     return true;
 }
 
-/* Gives a magazine as much room as it may have now. False: it has none. */
-static bool fit_room(struct moietyi_cache *cache, uint32_t class_index,
-                     bool has_bounced)
+/* Gives a magazine as much room as it may have where the thread may hold `bound`
+ * bytes. False: it has none. */
+static bool change_room(struct moietyi_cache *cache, uint32_t class_index,
+                        uint64_t bound, bool has_bounced)
 {
     struct moietyi_thread_state *thread_state = cache->thread_state;
     struct moietyi_magazine *magazine = &cache->magazines[class_index];
-    uint32_t capacity = next_capacity(cache, class_index, has_bounced);
+    uint32_t capacity = next_capacity(cache, class_index, bound, has_bounced);
     if (capacity < magazine->capacity)
         close_magazine(thread_state, cache, class_index);
     uint64_t bytes = (uint64_t)(capacity - magazine->capacity) *
                      moietyi_class_bytes(class_index);
-    if (!bytes)
+    if (!bytes) {
+        magazine->fitted_bytes = bound;
         return capacity != 0;
+    }
     if (!reserve_entries(magazine, capacity))
         return magazine->capacity != 0;
     if (grant_room(thread_state, bytes) ||
@@ -247,6 +251,17 @@ static bool fit_room(struct moietyi_cache *cache, uint32_t class_index,
     else
         thread_state->is_refused |= fits_thread(thread_state, bytes);
     return magazine->capacity != 0;
+}
+
+/* The same for now. Most calls find that nothing has changed. */
+static inline bool fit_room(struct moietyi_cache *cache, uint32_t class_index,
+                            bool has_bounced)
+{
+    const struct moietyi_magazine *magazine = &cache->magazines[class_index];
+    uint64_t bound = moietyi_thread_bound(cache->thread_state->engine);
+    return !has_bounced && bound && magazine->fitted_bytes == bound
+               ? magazine->capacity != 0
+               : change_room(cache, class_index, bound, has_bounced);
 }
 
 /* How many blocks go at once: of ANY's, all, since they are never popped. */
@@ -345,8 +360,7 @@ void moietyi_bounds_note_growth(struct moietyi_engine *engine)
 void moietyi_bounds_stay_calm(struct moietyi_thread_state *by)
 {
     struct moietyi_engine *engine = by->engine;
-    /* Threads share the count only while the bounds are shrunk. */
-    if (!moietyi_halvings(engine) || ++by->calm_misses < TOLD_MISSES)
+    if (++by->calm_misses < TOLD_MISSES)
         return;
     by->calm_misses = 0;
     /* relaxed: as above. */

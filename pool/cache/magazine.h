@@ -155,7 +155,7 @@ static inline uint64_t moietyi_thread_bound(const struct moietyi_engine *engine)
 void moietyi_bounds_shrink(struct moietyi_thread_state *by);
 /* The pool grew, and nobody had to escalate for it. */
 void moietyi_bounds_note_growth(struct moietyi_engine *engine);
-/* A miss was served without an escalation. */
+/* A miss was served without an escalation, while the bounds are shrunk. */
 void moietyi_bounds_stay_calm(struct moietyi_thread_state *by);
 
 #endif

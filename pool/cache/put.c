@@ -17,8 +17,8 @@ static uint64_t put_uneven_bytes(const struct moietyi_block *block)
     return moietyi_uneven_bytes(block->class_index, block->grains);
 }
 
-static void count_free(struct moietyi_cache *cache,
-                       const struct moietyi_block *block)
+static inline void count_free(struct moietyi_cache *cache,
+                              const struct moietyi_block *block)
 {
     uint64_t bytes = block->grains * MOIETYI_GRAIN_BYTES;
     if (block->class_index < MOIETYI_CLASSES) {
@@ -45,26 +45,6 @@ static void put_push(struct moietyi_cache *cache,
                          cache->stream_state->note);
 }
 
-/* A hit: a byte that says nothing of a block there leads to a class that no magazine
- * has. */
-bool moietyi_hit_free_short(const struct moietyi_route *route,
-                            moiety_devptr address, uint8_t byte,
-                            moietyi_grain start)
-{
-    if (!byte || byte & MOIETYI_BYTE_SPECIAL)
-        return false;
-    uint64_t grains = moietyi_block_grains(route->pool->engine, start, byte);
-    uint32_t class_index = moietyi_class_of_grains(grains);
-    if (class_index >= MOIETYI_CLASSES ||
-        !moietyi_hit_push(&route->push->magazines[class_index],
-                          moietyi_entry_of(grains, address)))
-        return false;
-    uint64_t bytes = moietyi_uneven_bytes(class_index, grains);
-    moietyi_count_add(&route->push->uneven_free_bytes, bytes);
-    moietyi_count_add(&route->push->uneven_cached_bytes, bytes);
-    return true;
-}
-
 /* Freed twice in a row: as much as can be seen without looking further. */
 static bool is_on_top(const struct moietyi_magazine *magazine,
                       moiety_devptr address)
@@ -80,9 +60,9 @@ static moiety_status refuse_twice(moiety_devptr address)
                         "the block at 0x%llx was freed before", address);
 }
 
-static moiety_status put_plain(struct moietyi_cache *cache,
-                               const struct moietyi_block *block,
-                               moiety_devptr address)
+static inline moiety_status put_plain(struct moietyi_cache *cache,
+                                      const struct moietyi_block *block,
+                                      moiety_devptr address)
 {
     uint32_t class_index = block->class_index;
     bool is_cached = class_index < MOIETYI_CLASSES;
@@ -91,7 +71,7 @@ static moiety_status put_plain(struct moietyi_cache *cache,
     if (is_cached && moietyi_magazine_make_room(cache, class_index))
         put_push(cache, block, address);
     else
-        moietyi_flush_block(cache->thread_state, cache->stream_state, address);
+        moietyi_flush_known(cache->thread_state, cache->stream_state, block);
     return MOIETY_OK;
 }
 
@@ -132,14 +112,13 @@ static void discharge(const struct moietyi_call *call,
                                 block->grains * MOIETYI_GRAIN_BYTES);
 }
 
-moiety_status moietyi_put_plain(struct moietyi_call *call, moietyi_grain start,
-                                uint8_t byte, moiety_devptr address)
+moiety_status moietyi_put_plain(struct moietyi_call *call,
+                                const struct moietyi_block *block,
+                                moiety_devptr address)
 {
-    const struct moietyi_block block =
-        moietyi_block_of(call->engine, start, byte);
-    moiety_status status = put_plain(call->push, &block, address);
+    moiety_status status = put_plain(call->push, block, address);
     if (status == MOIETY_OK)
-        count_free(call->push, &block);
+        count_free(call->push, block);
     return status;
 }
 

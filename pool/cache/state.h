@@ -49,6 +49,9 @@ struct moietyi_magazine {
     moietyi_counter free_count;
     moietyi_counter requested_bytes;
     uint64_t seen; /* its activity when the hand passed last */
+    /* The bound of the thread's bytes at which it has all the room that it may;
+     * 0: it has to be looked at. */
+    uint64_t fitted_bytes;
 };
 
 struct moietyi_cache {
@@ -238,6 +241,15 @@ struct moietyi_engine {
     alignas(64) _Atomic uint64_t live_bytes;
     _Atomic uint64_t live_peak_bytes;
 };
+
+/* Whether threads may have left something. */
+static inline bool moietyi_is_any_abandoned(const struct moietyi_engine *engine)
+{
+    /* relaxed, both: a look. */
+    return atomic_load_explicit(&engine->abandoned, memory_order_relaxed) ||
+           /* relaxed: as above. */
+           atomic_load_explicit(&engine->abandoned_rest, memory_order_relaxed);
+}
 
 /* NULL: no block has a tag. */
 static inline struct moietyi_tags *

@@ -67,6 +67,8 @@ static bool miss_pop(struct moietyi_call *call, struct moietyi_cache *cache,
 {
     struct moietyi_magazine *magazine = &cache->magazines[class_of(request)];
     uint32_t count = moietyi_magazine_count(magazine);
+    if (!count)
+        return false;
     uint64_t most =
         moietyi_class_grains(class_of(request)) - request->size.grains;
     for (uint32_t i = count; i-- > 0;) {
@@ -150,7 +152,7 @@ static void keep_done(struct moietyi_call *call,
 {
     struct moietyi_cache *done = call->thread_state->done;
     uint32_t room = blocks;
-    if (blocks && done != call->pop)
+    if (done != call->pop)
         room = moietyi_magazine_refill(done, class_of(request)) - 1;
     for (; blocks > room; blocks--)
         moietyi_flush_grains(call->thread_state, done->stream_state,
@@ -162,14 +164,10 @@ static void keep_done(struct moietyi_call *call,
 static struct moietyi_heap *heap_of(const struct moietyi_call *call)
 {
     const struct moietyi_stream_state *stream_state = call->pop->stream_state;
-    struct moietyi_heap *heap =
-        stream_state->kind >= MOIETYI_STREAM_STATE_STREAM &&
-                !moietyi_stream_state_is_closed(stream_state)
-            ? stream_state->heap
-            : NULL;
-    return moietyi_heap_grains(heap, MOIETYI_FRESH) ||
-                   moietyi_heap_grains(heap, MOIETYI_AGEING)
-               ? heap
+    return stream_state->kind >= MOIETYI_STREAM_STATE_STREAM &&
+                   !moietyi_stream_state_is_closed(stream_state) &&
+                   moietyi_heap_has_any(stream_state->heap)
+               ? stream_state->heap
                : NULL;
 }
 
@@ -219,9 +217,9 @@ static bool take_some(struct moietyi_call *call,
     if (!taken)
         return false;
     MOIETYI_STEP("refill.taken");
-    if (is_done)
+    if (taken > 1 && is_done)
         keep_done(call, request, starts + 1, taken - 1);
-    else
+    else if (taken > 1)
         keep(call, call->pop, request, starts + 1, taken - 1);
     hand_out(call, request, starts[0], out);
     return true;

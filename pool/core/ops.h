@@ -30,7 +30,6 @@ struct moietyi_alloc_args {
     /* The tenant that was charged for it, in pools that know their blocks by
      * records; in others a block bears a tag. NULL: none. */
     struct moietyi_tenant *tenant;
-    bool is_quick; /* of what is free, and MOIETY_E_BUSY where there is none */
 };
 
 /* What a tenant's block of so many bytes counts, whatever holds it. */

@@ -79,7 +79,7 @@ static bool recorded_push(const struct moietyi_route *route,
     struct moietyi_block block;
     struct moietyi_history_ring *ring = route->push->thread_state->history;
     if (!find_block(route->pool, address, size_bytes, &block) ||
-        !moietyi_hit_free_noted(route, address, block.byte, block.start))
+        !moietyi_hit_free_noted(route, address, &block))
         return false;
     moietyi_history_begin_note(ring);
     const struct moietyi_note note = {

@@ -24,13 +24,12 @@ struct moietyi_bins {
 
 _Static_assert(MOIETYI_BIN_WORDS * 64 >= MOIETYI_BINS, "a bin has no bit");
 
-/* `grains` is from 1 to 2^38. */
+/* `grains` is from 1 to 2^38. As classes.h has it: 15 keeps the shift at 0 for the first
+ * sixteen. */
 static inline unsigned moietyi_bin_of(uint64_t grains)
 {
-    if (grains < 16)
-        return (unsigned)grains;
-    unsigned highest = 63U - (unsigned)__builtin_clzll(grains);
-    return (highest - 3) * 8 + 8 + (unsigned)(grains >> (highest - 3) & 7);
+    unsigned shift = 60U - (unsigned)__builtin_clzll(grains | UINT64_C(15));
+    return 8 * shift + (unsigned)(grains >> shift);
 }
 
 static inline uint64_t moietyi_bins_used(const struct moietyi_bins *bins,
@@ -69,13 +68,5 @@ static inline unsigned moietyi_bins_last(const struct moietyi_bins *bins,
         used = moietyi_bins_used(bins, --word);
     return used ? word * 64 + 63U - (unsigned)__builtin_clzll(used) : 0;
 }
-
-struct moietyi_space;
-void moietyi_bins_insert(struct moietyi_bins *bins,
-                         const struct moietyi_space *space,
-                         moietyi_extent_id id, uint64_t grains);
-void moietyi_bins_remove(struct moietyi_bins *bins,
-                         const struct moietyi_space *space,
-                         moietyi_extent_id id, uint64_t grains);
 
 #endif

@@ -10,6 +10,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "pool/heap/records.h"
+
 #define SPINS_MOST 512U
 #define PAUSES_MOST 16U
 
@@ -31,11 +33,8 @@ static uint64_t take_in(struct moietyi_heap *heap, moietyi_extent_id id)
 }
 
 /* Lock held. */
-static void empty_inbox(struct moietyi_heap *heap)
+static void take_inbox(struct moietyi_heap *heap)
 {
-    /* relaxed: a look, as most inboxes are empty. */
-    if (!atomic_load_explicit(&heap->inbox, memory_order_relaxed))
-        return;
     /* HI.acquire: who freed them is done with them. */
     moietyi_extent_id id =
         atomic_exchange_explicit(&heap->inbox, 0, memory_order_acquire);
@@ -52,7 +51,14 @@ static void empty_inbox(struct moietyi_heap *heap)
                               memory_order_relaxed);
 }
 
-static void begin(struct moietyi_heap *heap)
+static inline void empty_inbox(struct moietyi_heap *heap)
+{
+    /* relaxed: a look, as most inboxes are empty. */
+    if (atomic_load_explicit(&heap->inbox, memory_order_relaxed))
+        take_inbox(heap);
+}
+
+static inline void begin(struct moietyi_heap *heap)
 {
     moietyi_spare_stock(heap);
     empty_inbox(heap);
@@ -69,9 +75,6 @@ static void finish(struct moietyi_heap_call *call)
 static void do_calls(struct moietyi_heap *heap)
 {
     struct moietyi_heap_call *in_order = NULL;
-    /* relaxed: a look. */
-    if (!atomic_load_explicit(&heap->left, memory_order_relaxed))
-        return;
     /* HI.acquire: what the callers wrote. */
     struct moietyi_heap_call *left =
         atomic_exchange_explicit(&heap->left, NULL, memory_order_acquire);
@@ -132,7 +135,9 @@ void moietyi_heap_unlock(struct moietyi_heap *heap)
 {
     do {
         empty_inbox(heap);
-        do_calls(heap);
+        /* relaxed: a look. */
+        if (atomic_load_explicit(&heap->left, memory_order_relaxed))
+            do_calls(heap);
         moietyi_spare_trim(heap);
         moietyi_heap_lock_leave(&heap->lock);
         wake_sleepers(heap);

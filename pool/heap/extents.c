@@ -3,27 +3,12 @@
  *
  * How an extent comes into a heap, and out of it.
  */
-#include "pool/heap/state.h"
-
-struct moietyi_heap *moietyi_holder_of(const struct moietyi_held *held,
-                                       uint64_t where)
-{
-    uint32_t owner = moietyi_where_owner(where);
-    if (!moietyi_where_is_free(where))
-        return NULL;
-    if (held->own && (held->own->owner == owner || MOIETYI_HEAP_WEAK(HOLDER)))
-        return held->own;
-    return held->done && held->done->owner == owner ? held->done : NULL;
-}
-
-/* The rest of an extent is kept beside other free memory if it is at most so many
- * times as long as the interval. */
-#define LEFT_MOST 8U
+#include "pool/heap/records.h"
 
 /* --- the tables --- */
 
-static void set_edges(struct moietyi_space *space, moietyi_extent_id id,
-                      uint64_t start, uint64_t grains)
+static inline void set_edges(struct moietyi_space *space, moietyi_extent_id id,
+                             uint64_t start, uint64_t grains)
 {
     /* relaxed: extent.h says who believes them. */
     atomic_store_explicit(moietyi_edge_of(space, start), id,
@@ -34,15 +19,16 @@ static void set_edges(struct moietyi_space *space, moietyi_extent_id id,
 }
 
 /* Of the pages whose first grain is in [start, end). */
-static void set_covers(struct moietyi_space *space, moietyi_extent_id id,
-                       uint64_t start, uint64_t end)
+static inline void set_covers(struct moietyi_space *space, moietyi_extent_id id,
+                              uint64_t start, uint64_t end)
 {
     uint64_t page = (start + MOIETYI_PAGE_GRAINS - 1) / MOIETYI_PAGE_GRAINS;
     for (; page * MOIETYI_PAGE_GRAINS < end; page++) /* relaxed: as above. */
         atomic_store_explicit(&space->covers[page], id, memory_order_relaxed);
 }
 
-static void count_grains(struct moietyi_heap *heap, uint32_t age, uint64_t by)
+static inline void count_grains(struct moietyi_heap *heap, uint32_t age,
+                                uint64_t by)
 {
     /* relaxed: by the lock. */
     atomic_store_explicit(&heap->grains[age], moietyi_sum_of(heap, age) + by,
@@ -50,8 +36,9 @@ static void count_grains(struct moietyi_heap *heap, uint32_t age, uint64_t by)
 }
 
 /* The record and the tables say this, but for covers. */
-static void write_extent(const struct moietyi_heap *heap, moietyi_extent_id id,
-                         uint64_t start, uint64_t grains, uint32_t age)
+static inline void write_extent(const struct moietyi_heap *heap,
+                                moietyi_extent_id id, uint64_t start,
+                                uint64_t grains, uint32_t age)
 {
     struct moietyi_space *space = heap->space;
     struct moietyi_extent *extent = moietyi_extent_of(space, id);
@@ -65,66 +52,39 @@ static void write_extent(const struct moietyi_heap *heap, moietyi_extent_id id,
 }
 
 /* An extent that is in no bin becomes this one; its covers are set. */
-static void list_extent(struct moietyi_heap *heap, moietyi_extent_id id,
-                        uint64_t start, uint64_t grains, uint32_t age)
+static inline void list_extent(struct moietyi_heap *heap, moietyi_extent_id id,
+                               uint64_t start, uint64_t grains, uint32_t age)
 {
     write_extent(heap, id, start, grains, age);
-    moietyi_bins_insert(&heap->bins[age], heap->space, id, grains);
+    moietyi_bins_insert(&heap->bins[age], heap->space, id,
+                        moietyi_bin_of(grains));
     count_grains(heap, age, grains);
 }
 
-/* One that is in a bin becomes a part of what it was. */
-static void shorten_extent(struct moietyi_heap *heap, moietyi_extent_id id,
-                           uint64_t start, uint64_t grains, uint32_t age)
+/* One that is in a bin, and had `before` grains, becomes a part of what it was. */
+static inline void shorten_extent(struct moietyi_heap *heap,
+                                  moietyi_extent_id id, uint64_t before,
+                                  uint64_t start, uint64_t grains, uint32_t age)
 {
     struct moietyi_bins *bins = &heap->bins[age];
-    uint64_t before = moietyi_grains_of(heap->space, id);
+    unsigned from = moietyi_bin_of(before);
+    unsigned to = moietyi_bin_of(grains);
     write_extent(heap, id, start, grains, age);
-    if (moietyi_bin_of(before) != moietyi_bin_of(grains)) {
-        moietyi_bins_remove(bins, heap->space, id, before);
-        moietyi_bins_insert(bins, heap->space, id, grains);
+    if (from != to) {
+        moietyi_bins_remove(bins, heap->space, id, from);
+        moietyi_bins_insert(bins, heap->space, id, to);
     }
     count_grains(heap, age, grains - before);
 }
 
-static void unlist_extent(struct moietyi_heap *heap, moietyi_extent_id id)
+static inline void unlist_extent(struct moietyi_heap *heap,
+                                 moietyi_extent_id id, uint64_t grains,
+                                 uint32_t age)
 {
-    struct moietyi_space *space = heap->space;
-    uint32_t age = moietyi_where_age(moietyi_where_of(space, id));
-    uint64_t grains = moietyi_grains_of(space, id);
-    moietyi_bins_remove(&heap->bins[age], space, id, grains);
+    moietyi_bins_remove(&heap->bins[age], heap->space, id,
+                        moietyi_bin_of(grains));
     if (!MOIETYI_HEAP_WEAK(SUM))
         count_grains(heap, age, -grains);
-}
-
-/* --- neighbours --- */
-
-moietyi_extent_id moietyi_extent_behind(const struct moietyi_space *space,
-                                        uint64_t end)
-{
-    if (end >= moietyi_space_end(space))
-        return 0;
-    moietyi_extent_id id = moietyi_edge_at(space, end);
-    uint64_t where = moietyi_where_of(space, id);
-    return moietyi_where_is_free(where) && (moietyi_where_start(where) == end ||
-                                            MOIETYI_HEAP_WEAK(JOIN_START))
-               ? id
-               : 0;
-}
-
-moietyi_extent_id moietyi_extent_before(const struct moietyi_space *space,
-                                        uint64_t start)
-{
-    if (start == 0)
-        return 0;
-    moietyi_extent_id id = moietyi_edge_at(space, start - 1);
-    uint64_t where = moietyi_where_of(space, id);
-    return moietyi_where_is_free(where) &&
-                   (moietyi_where_start(where) + moietyi_grains_of(space, id) ==
-                        start ||
-                    MOIETYI_HEAP_WEAK(JOIN_END))
-               ? id
-               : 0;
 }
 
 /* An end is the sum of two words, so only that of an extent whose lock is held. */
@@ -165,12 +125,13 @@ static bool may_join(const struct growing *growing, uint64_t where)
            (moietyi_where_age(where) == growing->age || MOIETYI_HEAP_WEAK(AGE));
 }
 
-static void join(struct growing *growing, moietyi_extent_id id)
+static inline void join(struct growing *growing, moietyi_extent_id id)
 {
     struct moietyi_space *space = growing->heap->space;
-    uint64_t start = moietyi_start_of(space, id);
-    uint64_t end = moietyi_end_of(space, id);
-    unlist_extent(growing->heap, id);
+    uint64_t where = moietyi_where_of(space, id);
+    uint64_t start = moietyi_where_start(where);
+    uint64_t end = start + moietyi_grains_of(space, id);
+    unlist_extent(growing->heap, id, end - start, moietyi_where_age(where));
     if (start < growing->start)
         growing->start = start;
     else
@@ -241,8 +202,9 @@ void moietyi_extent_hand(const struct moietyi_held *held,
                          uint32_t age)
 {
     const struct moietyi_space *space = from->space;
-    uint64_t start = moietyi_start_of(space, id);
-    uint64_t end = moietyi_end_of(space, id);
+    uint64_t where = moietyi_where_of(space, id);
+    uint64_t start = moietyi_where_start(where);
+    uint64_t end = start + moietyi_grains_of(space, id);
     struct growing growing = {.held = held,
                               .heap = receiver_of(held),
                               .age = age,
@@ -251,7 +213,7 @@ void moietyi_extent_hand(const struct moietyi_held *held,
                               .kept = id,
                               .kept_start = start,
                               .kept_end = end};
-    unlist_extent(from, id);
+    unlist_extent(from, id, end - start, moietyi_where_age(where));
     settle(&growing);
 }
 
@@ -280,17 +242,18 @@ void moietyi_extent_cut(const struct moietyi_held *held, moietyi_extent_id id,
     heap->taken++;
     set_covers(heap->space, 0, start, end);
     if (start == first && end == last) {
-        unlist_extent(heap, id);
+        unlist_extent(heap, id, grains, age);
         moietyi_spare_put(held->hand, id);
-    } else if (start - first >= last - end) {
-        shorten_extent(heap, id, first, start - first, age);
-        if (end != last && !MOIETYI_HEAP_WEAK(CUT))
-            add_side(held, heap, end, last - end, age);
-    } else {
-        shorten_extent(heap, id, end, last - end, age);
-        if (start != first)
-            add_side(held, heap, first, start - first, age);
+        return;
     }
+    bool is_front_kept = start - first >= last - end;
+    uint64_t front = start - first;
+    uint64_t back = last - end;
+    shorten_extent(heap, id, last - first, is_front_kept ? first : end,
+                   is_front_kept ? front : back, age);
+    if ((is_front_kept ? back : front) && !MOIETYI_HEAP_WEAK(CUT))
+        add_side(held, heap, is_front_kept ? end : first,
+                 is_front_kept ? back : front, age);
 }
 
 /* --- what is where --- */
@@ -333,20 +296,4 @@ moietyi_extent_id moietyi_extent_at(const struct moietyi_held *held,
             return covers_grain(held, id, grain) ? id : 0;
     }
     return 0;
-}
-
-uint64_t moietyi_extent_place(const struct moietyi_space *space,
-                              moietyi_extent_id id, uint64_t grains,
-                              uint64_t alignment)
-{
-    uint64_t start = moietyi_start_of(space, id);
-    uint64_t end = moietyi_end_of(space, id);
-    if (end - start - grains <= LEFT_MOST * grains &&
-        moietyi_extent_before(space, start) &&
-        !moietyi_extent_behind(space, end)) {
-        uint64_t last = (end - grains) & ~(alignment - 1);
-        if (last >= start)
-            return last;
-    }
-    return moietyi_align_up(start, alignment);
 }

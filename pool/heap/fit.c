@@ -6,7 +6,7 @@
  * taken out of the shortest run, not the shortest extent, or large runs go to
  * pieces.
  */
-#include "pool/heap/state.h"
+#include "pool/heap/records.h"
 
 /* Extents of one bin that a search looks at, for a short interval and a long one;
  * and of the bin in which some are too short, where no longer one has any. */
@@ -72,9 +72,9 @@ static void look(const struct moietyi_space *space, moietyi_extent_id id,
         *best = (struct moietyi_fit){id, run, start};
 }
 
-static void look_in_bin(const struct moietyi_heap *heap, uint32_t age,
-                        unsigned bin, const struct moietyi_want *want,
-                        unsigned looks, struct moietyi_fit *best)
+static inline void look_in_bin(const struct moietyi_heap *heap, uint32_t age,
+                               unsigned bin, const struct moietyi_want *want,
+                               unsigned looks, struct moietyi_fit *best)
 {
     const struct moietyi_space *space = heap->space;
     for (moietyi_extent_id id = heap->bins[age].heads[bin];
@@ -87,35 +87,72 @@ static void look_in_bin(const struct moietyi_heap *heap, uint32_t age,
     }
 }
 
-void moietyi_heap_find(const struct moietyi_heap *heap, uint32_t age,
-                       const struct moietyi_want *want,
-                       struct moietyi_fit *best)
+/* What fits best of an age, if that is better than `best`: of the first bin that has
+ * any, or else, of more of the bin in which some are too short. */
+static void find_of_age(const struct moietyi_heap *heap, uint32_t age,
+                        const struct moietyi_want *want,
+                        struct moietyi_fit *best)
 {
     const struct moietyi_bins *bins = &heap->bins[age];
     unsigned first = moietyi_bin_of(want->grains);
     unsigned looks = want->grains < MOIETYI_LONG_GRAINS ? LOOKS_SHORT : LOOKS;
     struct moietyi_fit found = {0};
-    if (!moietyi_sum_of(heap, age) || best->run == want->grains)
-        return;
-    for (unsigned bin = moietyi_bins_next(bins, first);
-         bin < MOIETYI_BINS && !found.id;
-         bin = moietyi_bins_next(bins, bin + 1))
-        look_in_bin(heap, age, bin, want, looks, &found);
-    if (!found.id && !want->is_thorough)
-        look_in_bin(heap, age, first, want, LOOKS_LAST, &found);
+    for (unsigned bin = first; bin <= MOIETYI_BINS && !found.id; bin++) {
+        bin = moietyi_bins_next(bins, bin);
+        bool is_last = bin == MOIETYI_BINS;
+        if (!is_last || !want->is_thorough)
+            look_in_bin(heap, age, is_last ? first : bin, want,
+                        is_last ? LOOKS_LAST : looks, &found);
+    }
     if (found.id && (!best->id || found.run < best->run))
         *best = found;
 }
 
-struct moietyi_fit moietyi_heaps_find(const struct moietyi_held *held,
-                                      const struct moietyi_want *want)
+/* Most ages are empty. */
+static inline void find_of(const struct moietyi_heap *heap, uint32_t age,
+                           const struct moietyi_want *want,
+                           struct moietyi_fit *best)
+{
+    if (moietyi_sum_of(heap, age) && best->run != want->grains)
+        find_of_age(heap, age, want, best);
+}
+
+/* Whether what is done may have a shorter run than this, by bins: a hint. */
+static bool may_fit_better(const struct moietyi_heap *done,
+                           const struct moietyi_want *want, uint64_t run)
+{
+    return moietyi_bins_next(&done->bins[0], moietyi_bin_of(want->grains)) <
+           moietyi_bin_of(run);
+}
+
+/* Locks DONE's heap, too, where it may have better; where the stream has something,
+ * only if nobody else has the lock. */
+static bool add_done(struct moietyi_held *held, const struct moietyi_want *want,
+                     const struct moietyi_fit *own)
+{
+    struct moietyi_heap *done = held->own->space->done;
+    if (!own->id)
+        moietyi_heap_lock(done);
+    else if (!may_fit_better(done, want, own->run) ||
+             !moietyi_heap_try_lock(done))
+        return false;
+    held->done = done;
+    return true;
+}
+
+void moietyi_view_find(struct moietyi_held *held,
+                       const struct moietyi_want *want, struct moietyi_fit *out)
 {
     struct moietyi_fit best = {0};
-    for (uint32_t age = 0; held->own && age < MOIETYI_AGES; age++)
-        moietyi_heap_find(held->own, age, want, &best);
-    if (held->done)
-        moietyi_heap_find(held->done, 0, want, &best);
-    return best;
+    if (held->own) {
+        find_of(held->own, 0, want, &best);
+        find_of(held->own, 1, want, &best);
+        if (!want->is_own_only && add_done(held, want, &best))
+            find_of(held->done, 0, want, &best);
+    } else {
+        find_of(held->done, 0, want, &best);
+    }
+    *out = best;
 }
 
 /* --- several --- */
@@ -150,8 +187,13 @@ static moietyi_extent_id next_of(const struct moietyi_heap *heap,
 static moietyi_extent_id next_or_last_of(const struct moietyi_held *held,
                                          const struct moietyi_want *want)
 {
-    moietyi_extent_id id = next_of(held->hand, want);
-    return id ? id : moietyi_heaps_find(held, want).id;
+    struct moietyi_held here = *held;
+    struct moietyi_want own = *want;
+    struct moietyi_fit fit = {next_of(held->hand, want), 0, 0};
+    own.is_own_only = true;
+    if (!fit.id)
+        moietyi_view_find(&here, &own, &fit);
+    return fit.id;
 }
 
 uint32_t moietyi_take_intervals(const struct moietyi_held *held,

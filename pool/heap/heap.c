@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "pool/heap/combine.h"
+#include "pool/heap/records.h"
 
 /* Extents that are handed on while locks are held. */
 #define HANDED_AT_ONCE 8U
@@ -72,7 +73,7 @@ static void forget_extents(struct moietyi_heap *heap)
         moietyi_heap_lock(heap);
         while ((id = any_extent(heap, age))) {
             moietyi_bins_remove(&heap->bins[age], space, id,
-                                moietyi_grains_of(space, id));
+                                moietyi_bin_of(moietyi_grains_of(space, id)));
             if (!MOIETYI_HEAP_WEAK(DESTROY))
                 moietyi_spare_put(heap, id);
         }
@@ -127,6 +128,13 @@ uint64_t moietyi_heap_grains(const struct moietyi_heap *heap,
             ? atomic_load_explicit(&heap->inbox_grains, memory_order_relaxed)
             : 0;
     return waiting + moietyi_sum_of(heap, age_of(heap, age));
+}
+
+bool moietyi_heap_has_any(const struct moietyi_heap *heap)
+{
+    /* relaxed: a sum. */
+    return atomic_load_explicit(&heap->inbox_grains, memory_order_relaxed) +
+           moietyi_sum_of(heap, 0) + moietyi_sum_of(heap, 1);
 }
 
 uint64_t moietyi_space_free_grains(const struct moietyi_space *space)

@@ -71,6 +71,8 @@ uint64_t moietyi_heap_hand(struct moietyi_heap *heap, enum moietyi_age age,
 /* Grains of one age: never below what is there; exact at rest. 0 for NULL. */
 uint64_t moietyi_heap_grains(const struct moietyi_heap *heap,
                              enum moietyi_age age);
+/* Whether there are any. */
+bool moietyi_heap_has_any(const struct moietyi_heap *heap);
 /* How many grains are in it from `start` on, up to `end`, without a gap; exact
  * at rest. */
 uint64_t moietyi_heap_free_from(const struct moietyi_heap *heap,

@@ -4,10 +4,7 @@
  * Records that are of no extent: the space's own list, which has no lock, and what
  * each heap has of them in its hand, so that nothing fails within a call.
  */
-#include "pool/heap/state.h"
-
-/* A hand gives a chain back where it has so many. */
-#define RECORDS_MOST (2 * MOIETYI_CHAIN_RECORDS)
+#include "pool/heap/records.h"
 
 static moietyi_extent_id below_of(const struct moietyi_space *space,
                                   moietyi_extent_id id)
@@ -110,40 +107,19 @@ static void give_hand(struct moietyi_heap *heap, uint32_t most)
     }
 }
 
-void moietyi_spare_stock(struct moietyi_heap *heap)
+void moietyi_spare_fill(struct moietyi_heap *heap)
 {
-    if (heap->spare_count >= MOIETYI_RECORDS_NEEDED ||
-        MOIETYI_HEAP_WEAK(RECORDS))
-        return;
     moietyi_extent_id first = moietyi_chain_take(heap->space);
     while (first)
         moietyi_spare_put(heap, moietyi_chain_pop(heap->space, &first));
 }
 
-void moietyi_spare_trim(struct moietyi_heap *heap)
+void moietyi_spare_give(struct moietyi_heap *heap)
 {
-    if (heap->spare_count > RECORDS_MOST)
-        give_hand(heap, RECORDS_MOST);
+    give_hand(heap, MOIETYI_RECORDS_MOST);
 }
 
 void moietyi_spare_leave(struct moietyi_heap *heap)
 {
     give_hand(heap, MOIETYI_CHAIN_RECORDS);
-}
-
-moietyi_extent_id moietyi_spare_take(struct moietyi_heap *heap)
-{
-    heap->spare_count--;
-    return moietyi_chain_pop(heap->space, &heap->spare);
-}
-
-void moietyi_spare_put(struct moietyi_heap *heap, moietyi_extent_id id)
-{
-    /* relaxed: under the lock of the owner in it. */
-    if (!MOIETYI_HEAP_WEAK(PUT))
-        atomic_store_explicit(&moietyi_extent_of(heap->space, id)->where, 0,
-                              memory_order_relaxed);
-    set_below(heap->space, id, heap->spare);
-    heap->spare = id;
-    heap->spare_count++;
 }

@@ -219,12 +219,9 @@ moietyi_extent_id moietyi_chain_take(struct moietyi_space *space);
 /* The first record, of which there is one; the one below is the first then. */
 moietyi_extent_id moietyi_chain_pop(const struct moietyi_space *space,
                                     moietyi_extent_id *first);
-/* Fills the hand of a heap whose lock is held. Here and below. */
-void moietyi_spare_stock(struct moietyi_heap *heap);
-moietyi_extent_id moietyi_spare_take(struct moietyi_heap *heap);
-void moietyi_spare_put(struct moietyi_heap *heap, moietyi_extent_id id);
-/* Some go back to the space, if it has many. */
-void moietyi_spare_trim(struct moietyi_heap *heap);
+/* Into the hand of a heap whose lock is held, and out of it: see records.h. */
+void moietyi_spare_fill(struct moietyi_heap *heap);
+void moietyi_spare_give(struct moietyi_heap *heap);
 /* All of them go back. */
 void moietyi_spare_leave(struct moietyi_heap *heap);
 
@@ -259,24 +256,9 @@ void moietyi_extent_hand(const struct moietyi_held *held,
  * out of it. */
 void moietyi_extent_cut(const struct moietyi_held *held, moietyi_extent_id id,
                         uint64_t start, uint64_t grains);
-/* The extent of anybody that begins at `end`, and that which ends at `start`; 0:
- * none. So it is if it is of a heap that is held, and else a hint. */
-moietyi_extent_id moietyi_extent_behind(const struct moietyi_space *space,
-                                        uint64_t end);
-moietyi_extent_id moietyi_extent_before(const struct moietyi_space *space,
-                                        uint64_t start);
 /* The extent of a heap that is held in which the grain is; 0: none. */
 moietyi_extent_id moietyi_extent_at(const struct moietyi_held *held,
                                     uint64_t grain);
-/* Where in the extent an interval is cut, so that what is left touches other free
- * memory where it can. */
-uint64_t moietyi_extent_place(const struct moietyi_space *space,
-                              moietyi_extent_id id, uint64_t grains,
-                              uint64_t alignment);
-/* The heap of those held whose word it is; NULL: it is none of theirs. */
-struct moietyi_heap *moietyi_holder_of(const struct moietyi_held *held,
-                                       uint64_t where);
-
 /* Whether these grains are free already, as an extent of anybody begins
  * where they do, or one of the heaps held ends there. */
 bool moietyi_is_free_at(const struct moietyi_held *held, uint64_t start,
@@ -289,9 +271,10 @@ bool moietyi_is_free_at(const struct moietyi_held *held, uint64_t start,
 /* An interval that is looked for. */
 struct moietyi_want {
     uint64_t grains;
-    uint64_t alignment; /* in grains, a power of two */
+    uint32_t alignment; /* in grains, a power of two */
     uint32_t owner;     /* who may take it, besides what is done */
     bool is_thorough;   /* every extent is looked at, not the first ones */
+    bool is_own_only;   /* not of what is done */
 };
 
 /* Where to take it. */
@@ -301,15 +284,12 @@ struct moietyi_fit {
     uint64_t start;
 };
 
-/* fit.c: what fits best of an age of a heap, if that is better than `best`. Where
- * the search is not thorough, of those looked at. */
-void moietyi_heap_find(const struct moietyi_heap *heap, uint32_t age,
+/* fit.c: the best of those heaps; where the search is not thorough, of what is looked
+ * at. Unless it is own only, of DONE's heap, too, which the call locks if that may have
+ * a better one or the stream has none. */
+void moietyi_view_find(struct moietyi_held *held,
                        const struct moietyi_want *want,
-                       struct moietyi_fit *best);
-
-/* The best of those heaps. */
-struct moietyi_fit moietyi_heaps_find(const struct moietyi_held *held,
-                                      const struct moietyi_want *want);
+                       struct moietyi_fit *out);
 /* Takes up to `count` such intervals out of extent `id`, and of those that
  * are found next. Returns how many. */
 uint32_t moietyi_take_intervals(const struct moietyi_held *held,
@@ -320,11 +300,6 @@ uint32_t moietyi_take_intervals(const struct moietyi_held *held,
 /* view.c: locks all that the view has. */
 struct moietyi_held moietyi_view_lock(const struct moietyi_view *view);
 void moietyi_view_unlock(const struct moietyi_held *held);
-/* As moietyi_heaps_find(); unless `is_own_only`, of DONE's heap, too, which the call
- * locks if that may have a better one or the stream has none. */
-struct moietyi_fit moietyi_view_find(struct moietyi_held *held,
-                                     const struct moietyi_want *want,
-                                     bool is_own_only);
 /* Lets go of DONE's lock if it was added. */
 void moietyi_view_end(const struct moietyi_held *held);
 

@@ -5,6 +5,7 @@
  */
 #include "pool/base/step.h"
 #include "pool/heap/combine.h"
+#include "pool/heap/records.h"
 
 /* Extents of its own around which a search that is not thorough looks for runs of
  * several: where one extent is long enough, and where none is. */
@@ -30,39 +31,6 @@ void moietyi_view_unlock(const struct moietyi_held *held)
         moietyi_heap_unlock(held->done);
     if (held->own)
         moietyi_heap_unlock(held->own);
-}
-
-/* Whether what is done may have a shorter run than this, by bins: a hint. */
-static bool may_fit_better(const struct moietyi_heap *done,
-                           const struct moietyi_want *want, uint64_t run)
-{
-    return moietyi_bins_next(&done->bins[0], moietyi_bin_of(want->grains)) <
-           moietyi_bin_of(run);
-}
-
-/* Locks DONE's heap, too, where it may have better; where the stream has something,
- * only if nobody else has the lock. */
-static bool add_done(struct moietyi_held *held, const struct moietyi_want *want,
-                     const struct moietyi_fit *own)
-{
-    struct moietyi_heap *done = held->own->space->done;
-    if (!own->id)
-        moietyi_heap_lock(done);
-    else if (!may_fit_better(done, want, own->run) ||
-             !moietyi_heap_try_lock(done))
-        return false;
-    held->done = done;
-    return true;
-}
-
-struct moietyi_fit moietyi_view_find(struct moietyi_held *held,
-                                     const struct moietyi_want *want,
-                                     bool is_own_only)
-{
-    struct moietyi_fit best = moietyi_heaps_find(held, want);
-    if (held->own && !is_own_only && add_done(held, want, &best))
-        moietyi_heap_find(held->done, 0, want, &best);
-    return best;
 }
 
 void moietyi_view_end(const struct moietyi_held *held)
@@ -203,6 +171,13 @@ static bool take_run(const struct moietyi_held *held,
     return true;
 }
 
+/* Whether extents may touch that are not one: of two ages, or a stream's and DONE's. */
+static bool may_be_in_pieces(const struct moietyi_held *held)
+{
+    return held->done ||
+           (moietyi_sum_of(held->own, 0) && moietyi_sum_of(held->own, 1));
+}
+
 /* A run of several extents costs more to find. */
 static bool is_worth_a_run(const struct moietyi_held *held,
                            const struct moietyi_want *want,
@@ -210,7 +185,8 @@ static bool is_worth_a_run(const struct moietyi_held *held,
 {
     return held->own &&
            (!fit->id || (want->grains >= MOIETYI_LONG_GRAINS &&
-                         fit->run - want->grains > want->grains / 8));
+                         fit->run - want->grains > want->grains / 8 &&
+                         may_be_in_pieces(held)));
 }
 
 /* --- the interface --- */
@@ -218,25 +194,26 @@ static bool is_worth_a_run(const struct moietyi_held *held,
 /* On one line. */
 struct take_call {
     struct moietyi_heap_call call;
-    uint64_t grains;
+    struct moietyi_want want;
     uint64_t start; /* of what was taken */
-    uint32_t alignment;
-    bool is_own_only;
-    bool is_thorough;
     bool is_taken;
 };
+
+static struct moietyi_heap *asked_heap(const struct moietyi_view *view)
+{
+    return view->heap ? view->heap : view->space->done;
+}
 
 static void do_take(struct moietyi_heap_call *call, struct moietyi_heap *heap)
 {
     struct take_call *take = (struct take_call *)call;
-    const struct moietyi_want want = {take->grains, take->alignment,
-                                      heap->owner, take->is_thorough};
     struct moietyi_held held = moietyi_held_of(heap);
+    struct moietyi_fit fit;
     MOIETYI_STEP("locked.heap");
-    struct moietyi_fit fit = moietyi_view_find(&held, &want, take->is_own_only);
-    take->is_taken = (is_worth_a_run(&held, &want, &fit) &&
-                      take_run(&held, &want, &fit, &take->start)) ||
-                     take_extent(&held, &want, fit.id, &take->start);
+    moietyi_view_find(&held, &take->want, &fit);
+    take->is_taken = (is_worth_a_run(&held, &take->want, &fit) &&
+                      take_run(&held, &take->want, &fit, &take->start)) ||
+                     take_extent(&held, &take->want, fit.id, &take->start);
     moietyi_view_end(&held);
 }
 
@@ -244,12 +221,12 @@ static bool take_of_view(const struct moietyi_view *view, uint64_t grains,
                          uint32_t alignment, bool is_thorough,
                          moietyi_grain *out)
 {
+    struct moietyi_heap *heap = asked_heap(view);
     alignas(64) struct take_call take = {.call.run = do_take,
-                                         .grains = grains,
-                                         .alignment = alignment,
-                                         .is_own_only = view->is_own_only,
-                                         .is_thorough = is_thorough};
-    moietyi_heap_do(view->heap ? view->heap : view->space->done, &take.call);
+                                         .want = {grains, alignment,
+                                                  heap->owner, is_thorough,
+                                                  view->is_own_only}};
+    moietyi_heap_do(heap, &take.call);
     if (take.is_taken)
         *out = moietyi_grain_at(take.start);
     return take.is_taken;
@@ -269,9 +246,8 @@ bool moietyi_view_take(const struct moietyi_view *view, uint64_t grains,
 
 struct some_call {
     struct moietyi_heap_call call;
-    struct moietyi_take what;
-    uint32_t taken;
-    bool is_own_only;
+    struct moietyi_want want;
+    uint32_t count; /* wanted, then taken */
     bool is_done;
     moietyi_grain *out;
 };
@@ -280,21 +256,22 @@ static void do_take_some(struct moietyi_heap_call *call,
                          struct moietyi_heap *heap)
 {
     struct some_call *some = (struct some_call *)call;
-    const struct moietyi_want want = {some->what.grains, some->what.alignment,
-                                      heap->owner, false};
     struct moietyi_held held = moietyi_held_of(heap);
-    struct moietyi_fit fit = moietyi_view_find(&held, &want, some->is_own_only);
+    struct moietyi_fit fit;
+    uint64_t start;
+    moietyi_view_find(&held, &some->want, &fit);
     struct moietyi_heap *from =
         moietyi_holder_of(&held, moietyi_where_of(heap->space, fit.id));
-    uint64_t start;
     if (from) {
         const struct moietyi_held one = moietyi_held_of(from);
         some->is_done = from->owner == MOIETYI_OWNER_DONE;
-        some->taken = moietyi_take_intervals(&one, &want, fit.id,
-                                             some->what.count, some->out);
-    } else if (held.own && take_run(&held, &want, &fit, &start)) {
-        some->taken = 1;
+        some->count = moietyi_take_intervals(&one, &some->want, fit.id,
+                                             some->count, some->out);
+    } else if (held.own && take_run(&held, &some->want, &fit, &start)) {
+        some->count = 1;
         *some->out = moietyi_grain_at(start);
+    } else {
+        some->count = 0;
     }
     moietyi_view_end(&held);
 }
@@ -303,13 +280,16 @@ uint32_t moietyi_view_take_some(const struct moietyi_view *view,
                                 const struct moietyi_take *what,
                                 bool *out_is_done, moietyi_grain *out)
 {
+    struct moietyi_heap *heap = asked_heap(view);
     alignas(64) struct some_call some = {.call.run = do_take_some,
-                                         .what = *what,
-                                         .is_own_only = view->is_own_only,
+                                         .want = {what->grains, what->alignment,
+                                                  heap->owner, false,
+                                                  view->is_own_only},
+                                         .count = what->count,
                                          .out = out};
-    moietyi_heap_do(view->heap ? view->heap : view->space->done, &some.call);
+    moietyi_heap_do(heap, &some.call);
     *out_is_done = some.is_done;
-    return some.taken;
+    return some.count;
 }
 
 /* How far the extents go from `start` on without a gap, up to `end`. */

@@ -451,17 +451,6 @@ static moiety_status give_lost(struct moietyi_call *call, moiety_devptr address)
                : status;
 }
 
-bool moietyi_take_free(struct moietyi_call *call,
-                       const struct moietyi_request *request,
-                       moiety_devptr *out)
-{
-    moietyi_reclaim_some_abandoned(call);
-    if (!moietyi_take(call, request, out))
-        return false;
-    moietyi_bounds_stay_calm(call->thread_state);
-    return true;
-}
-
 static moiety_status take_or_escalate(struct moietyi_call *call,
                                       const struct moietyi_request *request,
                                       bool may_wait, moiety_devptr *out)

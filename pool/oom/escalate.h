@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 #include "moiety/oom.h"
+#include "pool/cache/magazine.h"
 #include "pool/core/body.h"
 
 /* Counted in moiety_stats: the steps of moiety/oom.h, and what became of it. */
@@ -19,9 +20,20 @@ enum moietyi_escalation_count {
 };
 
 /* Takes a block of what is free now, without escalating. False: nothing is found. */
-bool moietyi_take_free(struct moietyi_call *call,
-                       const struct moietyi_request *request,
-                       moiety_devptr *out);
+static inline bool moietyi_take_free(struct moietyi_call *call,
+                                     const struct moietyi_request *request,
+                                     moiety_devptr *out)
+{
+    if (moietyi_is_any_abandoned(call->engine))
+        moietyi_reclaim_some_abandoned(call);
+    if (!moietyi_take(call, request, out))
+        return false;
+    /* Threads share the count only while the bounds are shrunk. */
+    if (moietyi_halvings(call->engine))
+        moietyi_bounds_stay_calm(call->thread_state);
+    return true;
+}
+
 /* Takes a block, from the caches or by escalating. `may_wait` is false for
  * moiety_try_alloc(). The statuses of moiety_alloc(). */
 MOIETY_MUST_USE moiety_status moietyi_alloc_escalating(

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pool/heap/state.h"
+#include "pool/heap/records.h"
 #include "tests/support/tools/failing_memory.h"
 
 #define PAGES 4U
@@ -58,7 +58,8 @@ static void go_beyond_the_space(struct tables *tables)
 
 static void have_no_grains(struct tables *tables)
 {
-    moietyi_bins_remove(tables->bins, tables->space, tables->first, 32);
+    moietyi_bins_remove(tables->bins, tables->space, tables->first,
+                        moietyi_bin_of(32));
     moietyi_bins_insert(tables->bins, tables->space, tables->first, 0);
     set_grains(tables, tables->first, 0);
 }

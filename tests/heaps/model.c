@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pool/heap/records.h"
 #include "tests/heaps/places.h"
 #include "tests/support/tools/random.h"
 

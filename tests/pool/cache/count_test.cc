@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How many instructions hits and misses take, and of how many lines of 64 bytes. A
+// process of its own makes the calls, and its parent goes through them one
+// instruction at a time: what it counts depends on the compiler alone, neither on the
+// machine nor on what else runs there. The bounds leave room for other compilers.
+#include <gtest/gtest.h>
+
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <csignal>
+#include <cstddef>
+#include <set>
+#include <vector>
+
+#include "tests/pool/pool_under_test.h"
+
+namespace
+{
+
+enum Kind {
+    kHitAlloc,
+    kHitFree,
+    kLongAlloc, // longer than any magazine keeps
+    kLongFree,
+    kMixedAlloc,
+    kMixedFree,
+    kMixedFreeSized,
+    kPlanted,
+    kKinds
+};
+
+constexpr unsigned kCallsMax = 4096;
+constexpr unsigned kPlantedLoops = 1000;
+
+struct Shared {
+    unsigned count;
+    Kind kinds[kCallsMax];
+};
+Shared *shared;
+
+struct Call {
+    Kind kind;
+    unsigned instructions;
+    unsigned lines;
+};
+
+// What is between them is counted.
+extern "C" __attribute__((noinline)) void count_test_begin()
+{
+    __asm__ volatile("" ::: "memory");
+}
+
+extern "C" __attribute__((noinline)) void count_test_end()
+{
+    __asm__ volatile("nop" ::: "memory");
+}
+
+// The parent takes over where the signal stops the process.
+#define COUNTED(kind, call)                                                    \
+    do {                                                                       \
+        shared->kinds[shared->count++] = (kind);                               \
+        raise(SIGSTOP);                                                        \
+        count_test_begin();                                                    \
+        (call);                                                                \
+        count_test_end();                                                      \
+    } while (0)
+
+const moiety_stream kStream = MOIETY_STREAM_LEGACY;
+
+class Maker
+{
+  public:
+    Maker()
+    {
+        moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
+        Check(moiety_pool_create(&options, &pool_));
+        for (size_t &size : sizes_)
+            size = static_cast<size_t>(std::exp2(8 + 13 * Unit()));
+    }
+
+    void HitsAndLongBlocks()
+    {
+        moiety_devptr address = 0;
+        for (int i = 0; i < 100; i++) {
+            Check(moiety_alloc(pool_, 512, kStream, &address));
+            Check(moiety_free(pool_, address, kStream));
+        }
+        for (int i = 0; i < 2; i++) {
+            COUNTED(kHitAlloc, moiety_alloc(pool_, 512, kStream, &address));
+            COUNTED(kHitFree, moiety_free(pool_, address, kStream));
+        }
+        COUNTED(kPlanted, Plant(&address));
+        for (int i = 0; i < 20; i++) {
+            Check(moiety_alloc(pool_, size_t(3) << 20, kStream, &address));
+            Check(moiety_free(pool_, address, kStream));
+        }
+        COUNTED(kLongAlloc,
+                moiety_alloc(pool_, size_t(3) << 20, kStream, &address));
+        COUNTED(kLongFree, moiety_free(pool_, address, kStream));
+    }
+
+    // As the workload `mixed` of bench.
+    void Mixed(int warm, int counted)
+    {
+        for (Block &block : live_)
+            Fill(&block);
+        for (int i = 0; i < warm; i++) {
+            Block &block = live_[Random() % kLive];
+            Check(moiety_free(pool_, block.address, kStream));
+            Fill(&block);
+        }
+        for (int i = 0; i < counted; i++) {
+            Block &block = live_[Random() % kLive];
+            if (i % 2)
+                COUNTED(kMixedFree, moiety_free(pool_, block.address, kStream));
+            else
+                COUNTED(kMixedFreeSized,
+                        moiety_free_sized(pool_, block.address, block.size,
+                                          kStream));
+            block.size = sizes_[Random() % kSizes];
+            COUNTED(kMixedAlloc,
+                    moiety_alloc(pool_, block.size, kStream, &block.address));
+        }
+    }
+
+  private:
+    static constexpr unsigned kLive = 64, kSizes = 4096;
+    struct Block {
+        moiety_devptr address;
+        size_t size;
+    };
+
+    static void Check(moiety_status status)
+    {
+        if (status != MOIETY_OK)
+            _exit(2);
+    }
+
+    uint64_t Random()
+    {
+        random_ ^= random_ << 13;
+        random_ ^= random_ >> 7;
+        random_ ^= random_ << 17;
+        return random_ * UINT64_C(0x2545F4914F6CDD1D) >> 33;
+    }
+
+    double Unit()
+    {
+        return static_cast<double>(Random()) / 2147483648.0;
+    }
+
+    void Fill(Block *block)
+    {
+        block->size = sizes_[Random() % kSizes];
+        Check(moiety_alloc(pool_, block->size, kStream, &block->address));
+    }
+
+    // A hit that became slower.
+    void Plant(moiety_devptr *address)
+    {
+        Check(moiety_alloc(pool_, 512, kStream, address));
+        for (volatile unsigned i = 0; i < kPlantedLoops;)
+            i = i + 1;
+        Check(moiety_free(pool_, *address, kStream));
+    }
+
+    moiety_pool *pool_ = nullptr;
+    uint64_t random_ = UINT64_C(88172645463325252);
+    size_t sizes_[kSizes];
+    Block live_[kLive];
+};
+
+[[noreturn]] void MakeCalls()
+{
+    if (ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0)
+        _exit(3);
+    pool_test::UseStandin();
+    Maker maker;
+    maker.HitsAndLongBlocks();
+    maker.Mixed(20000, 200);
+    _exit(0);
+}
+
+uintptr_t ProgramCounter(pid_t pid)
+{
+    return static_cast<uintptr_t>(
+        ptrace(PTRACE_PEEKUSER, pid, offsetof(user, regs.rip), nullptr));
+}
+
+// One instruction on. False: the process has ended.
+bool Step(pid_t pid)
+{
+    int status = 0;
+    return ptrace(PTRACE_SINGLESTEP, pid, nullptr, nullptr) == 0 &&
+           waitpid(pid, &status, 0) == pid && WIFSTOPPED(status);
+}
+
+Call CountOne(pid_t pid, Kind kind)
+{
+    const auto begin = reinterpret_cast<uintptr_t>(&count_test_begin);
+    const auto end = reinterpret_cast<uintptr_t>(&count_test_end);
+    Call call = {kind, 0, 0};
+    std::set<uintptr_t> lines;
+    while (ProgramCounter(pid) != begin)
+        if (!Step(pid))
+            return call;
+    for (uintptr_t at = begin; at != end; at = ProgramCounter(pid)) {
+        lines.insert(at / 64);
+        call.instructions++;
+        if (!Step(pid))
+            break;
+    }
+    call.lines = static_cast<unsigned>(lines.size());
+    return call;
+}
+
+// All calls of the process, and how it ended.
+std::vector<Call> CountAll(int *out_status)
+{
+    std::vector<Call> calls;
+    shared = static_cast<Shared *>(mmap(nullptr, sizeof(Shared),
+                                        PROT_READ | PROT_WRITE,
+                                        MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+    pid_t pid = fork();
+    if (pid == 0)
+        MakeCalls();
+    while (waitpid(pid, out_status, 0) == pid && WIFSTOPPED(*out_status)) {
+        if (WSTOPSIG(*out_status) == SIGSTOP)
+            calls.push_back(CountOne(pid, shared->kinds[shared->count - 1]));
+        ptrace(PTRACE_CONT, pid, nullptr, nullptr);
+    }
+    return calls;
+}
+
+struct Mean {
+    unsigned calls;
+    double instructions;
+    double lines;
+};
+
+// Of those that took at least so many instructions.
+Mean MeanOf(const std::vector<Call> &calls, std::set<Kind> kinds,
+            unsigned least)
+{
+    Mean mean = {0, 0, 0};
+    for (const Call &call : calls) {
+        if (!kinds.count(call.kind) || call.instructions < least)
+            continue;
+        mean.calls++;
+        mean.instructions += call.instructions;
+        mean.lines += call.lines;
+    }
+    mean.instructions /= mean.calls ? mean.calls : 1;
+    mean.lines /= mean.calls ? mean.calls : 1;
+    return mean;
+}
+
+struct Bound {
+    const char *name;
+    std::set<Kind> kinds;
+    // A call with fewer is a hit, also of a block that is shorter than its class.
+    unsigned least;
+    unsigned calls; // at least
+    double instructions;
+    double lines;
+};
+
+const Bound kBounds[] = {
+    {"a pair of hits", {kHitAlloc, kHitFree}, 0, 4, 104, 10},
+    {"a long block's allocation", {kLongAlloc}, 0, 1, 2400, 175},
+    {"a long block's free", {kLongFree}, 0, 1, 950, 90},
+    {"a miss", {kMixedAlloc}, 400, 30, 1900, 150},
+    {"a free that misses", {kMixedFree}, 400, 12, 1115, 105},
+    {"a sized free that misses", {kMixedFreeSized}, 400, 12, 1115, 105},
+};
+
+class Counted : public ::testing::Test
+{
+  protected:
+    static void SetUpTestSuite()
+    {
+        calls_ = CountAll(&status_);
+    }
+
+    static std::vector<Call> calls_;
+    static int status_;
+};
+std::vector<Call> Counted::calls_;
+int Counted::status_;
+
+TEST_F(Counted, AllCallsWereMade)
+{
+    EXPECT_TRUE(WIFEXITED(status_)) << status_;
+    EXPECT_EQ(0, WEXITSTATUS(status_));
+    EXPECT_EQ(shared->count, calls_.size());
+}
+
+TEST_F(Counted, NothingTakesMoreThanItsBound)
+{
+    for (const Bound &bound : kBounds) {
+        SCOPED_TRACE(bound.name);
+        Mean mean = MeanOf(calls_, bound.kinds, bound.least);
+        std::printf("%s: %u calls, %.0f instructions, %.0f lines\n", bound.name,
+                    mean.calls, mean.instructions, mean.lines);
+        EXPECT_GE(mean.calls, bound.calls);
+        EXPECT_LE(mean.instructions, bound.instructions);
+        EXPECT_LE(mean.lines, bound.lines);
+    }
+}
+
+TEST_F(Counted, TheSameCallTakesTheSame)
+{
+    std::vector<unsigned> allocs, frees;
+    for (const Call &call : calls_) {
+        if (call.kind == kHitAlloc)
+            allocs.push_back(call.instructions);
+        if (call.kind == kHitFree)
+            frees.push_back(call.instructions);
+    }
+    ASSERT_EQ(2u, allocs.size());
+    ASSERT_EQ(2u, frees.size());
+    EXPECT_EQ(allocs[0], allocs[1]);
+    EXPECT_EQ(frees[0], frees[1]);
+}
+
+// Instructions that were put into a pair of hits are counted, and break its bound.
+TEST_F(Counted, APlantedLoopIsSeen)
+{
+    Mean hits = MeanOf(calls_, {kHitAlloc, kHitFree}, 0);
+    Mean planted = MeanOf(calls_, {kPlanted}, 0);
+    ASSERT_EQ(1u, planted.calls);
+    EXPECT_GE(planted.instructions, 2 * hits.instructions + kPlantedLoops);
+    EXPECT_GT(planted.instructions, kBounds[0].instructions);
+}
+
+} // namespace
