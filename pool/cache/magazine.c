@@ -18,6 +18,9 @@
 #define FIRST_PART 64U
 #define FIRST_BYTES (UINT64_C(512) << 10)
 #define FIRST_BLOCKS 64U
+/* Of longer blocks, up to this part: one, once one came back to the thread that freed
+ * it. */
+#define ONE_PART 8U
 /* In the end. */
 #define GROWN_PART 2U
 #define GROWN_BLOCKS 8192U
@@ -54,6 +57,9 @@ static uint32_t next_capacity(const struct moietyi_cache *cache,
         blocks_of(first < FIRST_BYTES ? first : FIRST_BYTES, class_index,
                   is_of_any(cache) ? ANY_BLOCKS : FIRST_BLOCKS);
     uint32_t capacity = cache->magazines[class_index].capacity;
+    if (!blocks && (capacity || has_bounced) &&
+        moietyi_class_bytes(class_index) <= FIRST_BYTES)
+        blocks = blocks_of(bytes / ONE_PART, class_index, 1);
     uint32_t most = blocks_of(bytes / GROWN_PART, class_index, GROWN_BLOCKS);
     if (is_of_any(cache) || !blocks || capacity <= blocks / 2)
         return blocks;
@@ -277,8 +283,10 @@ bool moietyi_magazine_make_room(struct moietyi_cache *cache,
     struct moietyi_magazine *magazine = &cache->magazines[class_index];
     if (moietyi_magazine_count(magazine) < magazine->capacity)
         return true;
-    if (!fit_room(cache, class_index, false))
+    if (!fit_room(cache, class_index, false)) {
+        magazine->has_overflowed = true;
         return false;
+    }
     uint32_t count = moietyi_magazine_count(magazine);
     if (count >= magazine->capacity) {
         magazine->has_overflowed = true;

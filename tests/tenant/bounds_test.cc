@@ -271,8 +271,8 @@ TEST_F(Bounds, HoldForManyThreads)
     EXPECT_GT(cached_bytes, 256 * kKiB);
 }
 
-// A 64th of a quarter of what is reserved is 48 KiB.
-TEST_F(Bounds, KeepNoLargeBlocksInASmallPool)
+// A 64th of a quarter of what is reserved is 48 KiB, and an eighth is 384 KiB.
+TEST_F(Bounds, KeepOneLargeBlockInASmallPoolOnceItComesBack)
 {
     moiety_pool_options options = Defaults();
     options.first_segment_bytes = 12 * kMiB;
@@ -281,6 +281,16 @@ TEST_F(Bounds, KeepNoLargeBlocksInASmallPool)
     EXPECT_EQ(0u, pool.Stats().cached_bytes);
     pool.Free(pool.Alloc(32 * kKiB));
     EXPECT_EQ(32 * kKiB, pool.Stats().cached_bytes);
+    for (size_t bytes : {64 * kKiB, 512 * kKiB, 512 * kKiB})
+        pool.Free(pool.Alloc(bytes));
+    EXPECT_EQ(96 * kKiB, pool.Stats().cached_bytes);
+    uint64_t misses = pool.Stats().cache_misses;
+    pool.Free(pool.Alloc(64 * kKiB));
+    EXPECT_EQ(misses, pool.Stats().cache_misses);
+    moiety_devptr both[] = {pool.Alloc(64 * kKiB), pool.Alloc(64 * kKiB)};
+    pool.Free(both[0]);
+    pool.Free(both[1]);
+    EXPECT_EQ(96 * kKiB, pool.Stats().cached_bytes);
 }
 
 } // namespace
