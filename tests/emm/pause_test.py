@@ -86,18 +86,22 @@ def test_what_is_paused_is_counted(pool, tenant):
     assert (tenant.is_paused, pool.stats()["mapped.paused_bytes"]) == (False, 0)
 
 
-def test_others_have_the_memory_meanwhile(pool, tenant, memory):
-    block = tenant.alloc(12 * MIB)
-    memory.write(block, DATA)
-    tenant.pause(keep_contents=True)
-    other = pool.alloc(12 * MIB)
-    error = refusal(tenant.resume)
-    assert isinstance(error, MemoryError)
-    assert (error.status, error.report) == ("E_NO_DEVICE_MEMORY", None)
-    assert tenant.is_paused
-    other.free(moiety.DONE)
-    tenant.resume()
-    assert memory.read(block)[:MIB] == DATA
+def test_others_have_the_memory_meanwhile(memory):
+    # The refusal waits as long as the pool may.
+    with moiety.Pool(memory="mapped", limit_bytes=16 * MIB,
+                     wait_ms=2000) as pool:
+        tenant = pool.tenant("model", pausable=True)
+        block = tenant.alloc(12 * MIB)
+        memory.write(block, DATA)
+        tenant.pause(keep_contents=True)
+        other = pool.alloc(12 * MIB)
+        error = refusal(tenant.resume)
+        assert isinstance(error, MemoryError)
+        assert (error.status, error.report) == ("E_NO_DEVICE_MEMORY", None)
+        assert tenant.is_paused
+        other.free(moiety.DONE)
+        tenant.resume()
+        assert memory.read(block)[:MIB] == DATA
 
 
 def test_what_is_paused_takes_frees_alone(tenant):
@@ -300,8 +304,10 @@ def test_threads_that_do_all_at_a_time(pool, tenant):
                     failures.append(error)
 
     run_threads(8, work)
-    assert not failures and {0, 2} <= set(done)
+    # Which allocations met a tenant that is not paused, the threads decide.
+    assert not failures and 0 in done
     if tenant.is_paused:
         tenant.resume()
+    tenant.alloc(MIB // 4).free()
     tenant.close()
     assert pool.stats()["allocation.all.current"] == 0

@@ -9,7 +9,7 @@
 set -u
 
 TRIES=10
-HANGS_S=40
+HANGS_S=15
 program=$1
 test=$2
 for ((try = 1; try <= TRIES; try++)); do

@@ -85,8 +85,8 @@ TEST_F(Alloc, BeyondTheLimitIsTooLarge)
     options.limit_bytes = 64 * kMiB;
     Pool pool(options);
     for (size_t size_bytes :
-         {64 * kMiB + 1, 65 * kMiB, 2048 * kGiB, SIZE_MAX / 2, SIZE_MAX - 511,
-          SIZE_MAX - 1, SIZE_MAX}) {
+         {64 * kMiB + 1, 65 * kMiB, 2048 * kGiB, size_t{1} << 47, SIZE_MAX / 2,
+          SIZE_MAX - 511, SIZE_MAX - 1, SIZE_MAX}) {
         EXPECT_EQ(MOIETY_E_TOO_LARGE,
                   moiety_alloc(pool, size_bytes, kStream, &address))
             << size_bytes;
@@ -108,11 +108,25 @@ TEST_F(Alloc, BeyondTheLimitIsTooLarge)
 
 TEST_F(Alloc, BeyondWhatAnyPoolHoldsIsTooLarge)
 {
-    Pool pool;
-    EXPECT_EQ(MOIETY_E_TOO_LARGE,
-              moiety_alloc(pool, 1024 * kGiB + 1, kStream, &address));
-    EXPECT_EQ(MOIETY_E_TOO_LARGE,
-              moiety_alloc(pool, SIZE_MAX, kStream, &address));
+    for (uint32_t flags :
+         {uint32_t{0}, uint32_t{MOIETY_POOL_MAPPED},
+          uint32_t{MOIETY_POOL_CHECKED}, uint32_t{MOIETY_POOL_PASS_THROUGH}}) {
+        moiety_pool_options options = Defaults();
+        options.flags = flags;
+        Pool pool(options);
+        for (size_t size_bytes : {1024 * kGiB + 1, size_t{1} << 47,
+                                  SIZE_MAX - 2 * kMiB, SIZE_MAX}) {
+            EXPECT_EQ(MOIETY_E_TOO_LARGE,
+                      moiety_alloc(pool, size_bytes, kStream, &address))
+                << size_bytes;
+            EXPECT_EQ(MOIETY_E_TOO_LARGE,
+                      moiety_alloc_aligned(pool, size_bytes, 2 * kMiB, kStream,
+                                           &address));
+            EXPECT_EQ(MOIETY_E_TOO_LARGE,
+                      moiety_alloc_zeroed(pool, size_bytes, kStream, &address));
+        }
+        EXPECT_EQ(0u, pool.Stats().reserved_bytes_current);
+    }
     EXPECT_EQ(77u, address);
 }
 
@@ -153,7 +167,7 @@ TEST_F(Alloc, OfAnOddAlignmentIsInvalid)
 {
     Pool pool;
     for (size_t alignment : {size_t{0}, size_t{3}, size_t{513}, 3 * kKiB,
-                             4 * kMiB, size_t{1} << 63, SIZE_MAX}) {
+                             4 * kMiB, kGiB, size_t{1} << 63, SIZE_MAX}) {
         EXPECT_EQ(MOIETY_E_INVALID,
                   moiety_alloc_aligned(pool, 512, alignment, kStream, &address))
             << alignment;

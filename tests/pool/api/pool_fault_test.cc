@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "tests/pool/api/pool_life.h"
 #include "tests/pool/inventory.h"
@@ -128,6 +129,45 @@ TEST_F(PoolFault, EveryAllocationOfHostMemory)
         inventory_.ExpectUnchanged();
     }
     EXPECT_LT(n, kTooMany);
+    std::printf("%u allocations, each failed once\n", n - 1);
+}
+
+// So many that a thread's tables of caches and of routes, and those of recorded uses,
+// grow.
+TEST_F(PoolFault, EveryAllocationOfHostMemoryOfManyStreamsAndUses)
+{
+    std::vector<pool_test::Stream> streams(40);
+    bool is_over = false;
+    unsigned n = 0;
+    while (!is_over && n < kTooMany && !HasFailure()) {
+        SCOPED_TRACE("allocation " + std::to_string(++n));
+        pool_test::Pool pool;
+        std::vector<moiety_devptr> blocks, kept;
+        failing_memory_arm(n);
+        for (size_t i = 0; i < 100; i++) {
+            moiety_devptr block = 0;
+            if (moiety_alloc(pool, 512, streams[i % 40], &block) != MOIETY_OK)
+                continue;
+            moiety_status used =
+                moiety_record_use(pool, block, streams[(i + 1) % 40]);
+            EXPECT_TRUE(used == MOIETY_OK || used == MOIETY_E_NO_HOST_MEMORY);
+            blocks.push_back(block);
+        }
+        for (size_t i = 0; i < blocks.size(); i++)
+            if (moiety_free(pool, blocks[i], streams[i % 40]) != MOIETY_OK)
+                kept.push_back(blocks[i]);
+        is_over = failing_memory_disarm();
+        EXPECT_TRUE(!is_over || (blocks.size() == 100 && kept.empty()));
+        for (moiety_devptr block : kept)
+            pool.Free(block, MOIETY_STREAM_ANY);
+        for (int i = 0; i < 3; i++)
+            pool.TrimAll();
+        EXPECT_EQ(0u, pool.Stats().allocation_current);
+        EXPECT_EQ(0u, pool.Stats().reserved_bytes_current);
+        EXPECT_EQ(0u, pool.Stats().double_frees_found);
+    }
+    EXPECT_LT(n, kTooMany);
+    EXPECT_GT(n, 100u);
     std::printf("%u allocations, each failed once\n", n - 1);
 }
 
