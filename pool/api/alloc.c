@@ -138,17 +138,17 @@ static inline bool take_plain(struct moietyi_call *call, size_t size_bytes,
 /* Inside, by a right route: a miss that needs neither the driver nor others, of what
  * is free beside the thread's caches. False: there is none, or the call is not that
  * simple. `is_only`: the caller knows no other way. */
-static inline bool take_inside(struct moietyi_thread *thread,
+static inline bool take_inside(moiety_pool *pool, struct moietyi_thread *thread,
                                const struct moietyi_route *route,
                                size_t size_bytes, bool is_only,
                                moiety_devptr *out)
 {
     struct moietyi_call call;
     bool is_taken = false;
-    if (!moietyi_call_begin_plain(thread, route, &call))
+    if (!moietyi_call_begin_plain(pool, thread, route, &call))
         return false;
     if (moietyi_gate_is_open(call.engine) &&
-        size_bytes <= moietyi_limit_of(call.pool->body) &&
+        size_bytes <= moietyi_limit_of(pool->body) &&
         (is_only || !is_long_due(&call))) {
         is_taken = take_plain(&call, size_bytes, out);
         if (!is_taken)
@@ -167,7 +167,7 @@ static inline bool take_free(moiety_pool *pool, size_t size_bytes,
         return false;
     const struct moietyi_route *route = moietyi_hit_route(thread, pool, stream);
     bool is_taken =
-        route && take_inside(thread, route, size_bytes, is_only, out);
+        route && take_inside(pool, thread, route, size_bytes, is_only, out);
     moietyi_thread_leave(thread);
     return is_taken;
 }

@@ -122,7 +122,7 @@ give_inside(struct moietyi_thread *thread, const struct moietyi_route *route,
     if (give_by(thread, route, pool, address, &block))
         return MOIETY_OK;
     if (byte & MOIETYI_BYTE_SPECIAL ||
-        !moietyi_call_begin_plain(thread, route, &call))
+        !moietyi_call_begin_plain(pool, thread, route, &call))
         return MOIETY_E_BUSY;
     moiety_status status = moietyi_put_plain(&call, &block, address);
     moietyi_call_end_plain(&call);

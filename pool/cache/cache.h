@@ -100,7 +100,8 @@ MOIETY_MUST_USE moiety_status moietyi_call_begin(struct moiety_pool *pool,
 /* Begins one that calls nobody and waits for no thread's work, while nothing has to
  * be looked at first. Inside, by a right route, as hit.h says it, also after the end.
  * False: it is for moietyi_call_begin(). */
-bool moietyi_call_begin_plain(struct moietyi_thread *thread,
+bool moietyi_call_begin_plain(struct moiety_pool *pool,
+                              struct moietyi_thread *thread,
                               const struct moietyi_route *route,
                               struct moietyi_call *out);
 void moietyi_call_end_plain(struct moietyi_call *call);

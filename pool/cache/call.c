@@ -351,7 +351,6 @@ static inline void prepare_plain(struct moietyi_call *call,
                                  struct moietyi_thread *thread,
                                  const struct moietyi_route *route)
 {
-    call->pool = route->pool->engine->pool;
     call->stream = route->stream;
     call->thread = thread;
     call->is_capturing = false;
@@ -364,12 +363,14 @@ static inline void prepare_plain(struct moietyi_call *call,
     follow(call, route);
 }
 
-bool moietyi_call_begin_plain(struct moietyi_thread *thread,
+bool moietyi_call_begin_plain(struct moiety_pool *pool,
+                              struct moietyi_thread *thread,
                               const struct moietyi_route *route,
                               struct moietyi_call *out)
 {
-    if (moietyi_thread_serves(thread, route->pool))
+    if (moietyi_thread_serves(thread, pool))
         return false;
+    out->pool = pool;
     prepare_plain(out, thread, route);
     if (!moietyi_slow_path_count(out->thread_state) ||
         attention_inside(out->pool) != route->attention) {

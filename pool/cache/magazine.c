@@ -178,7 +178,7 @@ static bool grant_room(struct moietyi_thread_state *thread_state,
 static bool advance(struct moietyi_thread_state *thread_state)
 {
     uint32_t from = thread_state->hand_class + 1;
-    for (unsigned i = 0; i < HAND_CACHES; i++) {
+    for (unsigned i = 0; i < HAND_CACHES && thread_state->caches; i++) {
         if (!thread_state->hand || from >= MOIETYI_CLASSES) {
             thread_state->hand = thread_state->hand && thread_state->hand->next
                                      ? thread_state->hand->next

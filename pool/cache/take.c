@@ -67,8 +67,6 @@ static bool miss_pop(struct moietyi_call *call, struct moietyi_cache *cache,
 {
     struct moietyi_magazine *magazine = &cache->magazines[class_of(request)];
     uint32_t count = moietyi_magazine_count(magazine);
-    if (!count)
-        return false;
     uint64_t most =
         moietyi_class_grains(class_of(request)) - request->size.grains;
     for (uint32_t i = count; i-- > 0;) {
@@ -87,6 +85,16 @@ static bool miss_pop(struct moietyi_call *call, struct moietyi_cache *cache,
         return true;
     }
     return false;
+}
+
+/* Most are empty. */
+static inline bool try_pop(struct moietyi_call *call,
+                           struct moietyi_cache *cache,
+                           const struct moietyi_request *request,
+                           moiety_devptr *out)
+{
+    return moietyi_magazine_count(&cache->magazines[class_of(request)]) &&
+           miss_pop(call, cache, request, out);
 }
 
 void moietyi_mark_block(struct moietyi_engine *engine, moietyi_grain start,
@@ -243,8 +251,8 @@ bool moietyi_take(struct moietyi_call *call,
 {
     struct moietyi_cache *done = call->thread_state->done;
     if (has_magazine(request) &&
-        (miss_pop(call, call->pop, request, out) ||
-         (call->pop != done && miss_pop(call, done, request, out))))
+        (try_pop(call, call->pop, request, out) ||
+         (call->pop != done && try_pop(call, done, request, out))))
         return true;
     call->has_missed = true;
     if (!has_magazine(request))
