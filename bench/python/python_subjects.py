@@ -78,7 +78,9 @@ def live(alloc, most):
 
 
 def pairs_of(operation, subject, alloc, is_right, enter=lambda: None):
-    """Of mixed sizes among live blocks, of mixed ones, and of one size."""
+    """Of mixed sizes among live blocks, of mixed ones, and of one size. `enter` is
+    called by each thread first: a runtime without a current context asks the
+    driver for the device at each call, and programs have one."""
     for most in MOST_OF_MIXED:
         for name, make in (("live", live), ("mixed", mixed)):
             yield Pair(f"{name} {operation}", subject, most,
@@ -185,7 +187,8 @@ def of_cupy():
     pool = cupy.get_default_memory_pool()
     return cupy.__version__, [
         *pairs_of("device memory", "cupy", cupy.cuda.alloc,
-                  lambda memory: pool.used_bytes() >= memory.mem.size),
+                  lambda memory: pool.used_bytes() >= memory.mem.size,
+                  cupy.cuda.Device().use),
         Pair("pinned memory", "cupy", PINNED_BYTES,
              lambda: alloc_pinned(PINNED_BYTES),
              lambda memory: memory.mem.size >= PINNED_BYTES)]
@@ -200,7 +203,7 @@ def of_cupy_with_moiety():
     cupy.cuda.set_allocator(moiety.cupy.allocator(pool))
     return cupy.__version__, list(pairs_of(
         "device memory", "cupy_moiety", cupy.cuda.alloc,
-        lambda memory: pool.owns(memory.ptr)))
+        lambda memory: pool.owns(memory.ptr), cupy.cuda.Device().use))
 
 
 def of_cuda_core(subject, resource_of):
@@ -251,7 +254,8 @@ def of_torch():
     return torch.__version__, [
         *pairs_of("device memory", "torch",
                   lambda size: empty(size, dtype=byte, device="cuda"),
-                  lambda tensor: tensor.is_cuda),
+                  lambda tensor: tensor.is_cuda,
+                  lambda: torch.cuda.set_device(0)),
         Pair("pinned memory", "torch", PINNED_BYTES,
              lambda: empty(PINNED_BYTES, dtype=byte, pin_memory=True),
              lambda tensor: tensor.is_pinned())]

@@ -18,8 +18,9 @@
 #define FIRST_PART 64U
 #define FIRST_BYTES (UINT64_C(512) << 10)
 #define FIRST_BLOCKS 64U
-/* Of longer blocks, up to this part: one, once one came back to the thread that freed
- * it. */
+/* Of longer blocks, up to so many bytes and this part: one, once one came back to
+ * the thread that freed it. */
+#define ONE_BYTES (UINT64_C(64) << 10)
 #define ONE_PART 8U
 /* In the end. */
 #define GROWN_PART 2U
@@ -58,7 +59,7 @@ static uint32_t next_capacity(const struct moietyi_cache *cache,
                   is_of_any(cache) ? ANY_BLOCKS : FIRST_BLOCKS);
     uint32_t capacity = cache->magazines[class_index].capacity;
     if (!blocks && (capacity || has_bounced) &&
-        moietyi_class_bytes(class_index) <= FIRST_BYTES)
+        moietyi_class_bytes(class_index) <= ONE_BYTES)
         blocks = blocks_of(bytes / ONE_PART, class_index, 1);
     uint32_t most = blocks_of(bytes / GROWN_PART, class_index, GROWN_BLOCKS);
     if (is_of_any(cache) || !blocks || capacity <= blocks / 2)

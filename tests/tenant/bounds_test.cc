@@ -271,7 +271,7 @@ TEST_F(Bounds, HoldForManyThreads)
     EXPECT_GT(cached_bytes, 256 * kKiB);
 }
 
-// A 64th of a quarter of what is reserved is 48 KiB, and an eighth is 384 KiB.
+// A 64th of a quarter of what is reserved is 48 KiB, and an eighth is more than 64 KiB.
 TEST_F(Bounds, KeepOneLargeBlockInASmallPoolOnceItComesBack)
 {
     moiety_pool_options options = Defaults();
@@ -281,7 +281,7 @@ TEST_F(Bounds, KeepOneLargeBlockInASmallPoolOnceItComesBack)
     EXPECT_EQ(0u, pool.Stats().cached_bytes);
     pool.Free(pool.Alloc(32 * kKiB));
     EXPECT_EQ(32 * kKiB, pool.Stats().cached_bytes);
-    for (size_t bytes : {64 * kKiB, 512 * kKiB, 512 * kKiB})
+    for (size_t bytes : {64 * kKiB, 80 * kKiB, 80 * kKiB})
         pool.Free(pool.Alloc(bytes));
     EXPECT_EQ(96 * kKiB, pool.Stats().cached_bytes);
     uint64_t misses = pool.Stats().cache_misses;
