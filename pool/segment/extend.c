@@ -17,7 +17,7 @@
 #define HANDLE_PART_OF_GROWTH 64U
 /* Where a pool has moved all it may, it has too little for what the program does: it
  * grows by this part, so that fewer calls need a move. */
-#define TIGHT_PART 32U
+#define TIGHT_PART 64U
 #define HANDLE_PAGES_MOST 128U
 /* Before a larger growth the device is asked what it has. */
 #define LITTLE_PAGES 32U

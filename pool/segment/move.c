@@ -15,7 +15,7 @@
 
 /* Intervals that are taken for one move more, which takes the driver up to 80 us,
  * whatever its length. */
-#define TAKEN_FOR_A_MOVE 256U
+#define TAKEN_FOR_A_MOVE 128U
 /* Places that one growth unmaps after its moves. */
 #define UNMAPS_BEHIND 64U
 /* Free intervals that are looked at by one hold of a heap's lock. */

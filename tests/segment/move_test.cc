@@ -293,12 +293,12 @@ TEST(Move, TakesTheEndOfTheLongest)
     segments.ExpectSound();
 }
 
-// 1024 at once, one for each new handle, and one for 256 intervals that are taken; the
+// 1024 at once, one for each new handle, and one for 128 intervals that are taken; the
 // last growth may take more. Then the pool grows, until the program took enough.
 TEST(Move, IsPaidForByWhatIsTaken)
 {
     constexpr uint32_t kBlock = 64;
-    constexpr uint64_t kTaken = 256;
+    constexpr uint64_t kTaken = 128;
     segment_probe_options options = WithCapacity(1 << 14);
     options.handle_pages = 1;
     MappedSegments segments(options);
