@@ -140,7 +140,7 @@ moiety_status moietyi_engine_make_tags(struct moietyi_engine *engine,
     moiety_status status = moietyi_tags_create(page_capacity, &fresh);
     if (status != MOIETY_OK)
         return status;
-    /* TG.release: the words. If another thread was faster: relaxed, since
+    /* TG.release: the tags. If another thread was faster: relaxed, since
      * who uses them loads the pointer again. */
     if (!atomic_compare_exchange_strong_explicit(&engine->tags, &nobody, fresh,
                                                  memory_order_release,

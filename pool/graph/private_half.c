@@ -161,7 +161,7 @@ bool moietyi_half_extend(struct moietyi_half *half,
 }
 
 /* How much is free from `start` on, up to `end`, in one of the heaps without a
- * gap, and in which: `out_maps` NULL is what is done. */
+ * gap, and in which: `*out_heap` NULL is what is done. */
 static uint64_t free_from(const struct moietyi_half *half, moietyi_grain start,
                           moietyi_grain end, struct moietyi_heap **out_heap)
 {

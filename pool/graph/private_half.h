@@ -108,7 +108,7 @@ void moietyi_half_drain(struct moietyi_half *half);
 
 /* What a capture freed is for all captures from now on. */
 void moietyi_half_end_scope(struct moietyi_half *half, moiety_scope scope);
-/* Takes out what is free from `start` on in one map without a gap, up to `end`,
+/* Takes out what is free from `start` on in one heap without a gap, up to `end`,
  * or what is done. Returns how many grains; 0: nothing is. */
 uint64_t moietyi_half_pull(struct moietyi_half *half, moietyi_grain start,
                            moietyi_grain end, bool is_done_only);

@@ -120,8 +120,8 @@ uint32_t moietyi_long_list(struct moietyi_space *space,
                            struct moietyi_long_cursor *cursor,
                            struct moietyi_interval *out, uint32_t most);
 
-/* How many intervals were taken out of the heaps of the view since this was asked
- * last. */
+/* How often something was cut out of the heaps of the view since this was asked last:
+ * a block, or several in a row. */
 uint64_t moietyi_view_forget_taken(const struct moietyi_view *view);
 
 /* How many grains are free in the heaps of the view from `start` on, up to `end`;

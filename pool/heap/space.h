@@ -2,12 +2,12 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * The offset space: which of its parts are done, which means that any thread may
- * take them, and the metadata of blocks. map.h has what streams freed. Offsets
+ * take them, and the metadata of blocks. heap.h has what streams freed. Offsets
  * only; no pointer is dereferenced and CUDA is not known here.
  * docs/internals/heaps.md explains it; invariants.md beside it numbers what the
  * verifier checks.
  *
- * Progress: a call waits for who has the heap's lock; map.h has a give that does not.
+ * Progress: a call waits for who has the heap's lock; heap.h has a give that does not.
  */
 #ifndef MOIETY_POOL_HEAP_SPACE_H_
 #define MOIETY_POOL_HEAP_SPACE_H_

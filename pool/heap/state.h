@@ -19,7 +19,7 @@
 
 /* Long tables come in parts, with the pages or the owners that they are for, as
  * addresses count as memory in places. A group of pages has its edges, and a record
- * for each grain. Some owners share a part of records: 64 each, for their hands. */
+ * for each grain. Some owners share a part of records: 128 each, for their hands. */
 #define MOIETYI_GROUP_ORDER 19U /* in grains: 256 MiB */
 #define MOIETYI_GROUP_PAGES                                                    \
     ((UINT32_C(1) << MOIETYI_GROUP_ORDER) / MOIETYI_PAGE_GRAINS)
@@ -57,7 +57,8 @@ struct moietyi_heap {
     alignas(64) _Atomic uint32_t fresh;
     /* Edge: none; relaxed, sums by age; written under the lock. */
     _Atomic uint64_t grains[MOIETYI_AGES];
-    /* Intervals taken out of it since somebody asked last; under the lock. */
+    /* Cuts out of it since somebody asked last, each of a block or of several in a
+     * row; claims too. Under the lock. */
     uint64_t taken;
     /* Records of no extent, so that a call that splits one cannot fail. */
     moietyi_extent_id spare;

@@ -299,8 +299,9 @@ static uint64_t held_free_from(const struct moietyi_held *held, uint64_t start,
     const struct moietyi_space *space = held->hand->space;
     uint64_t at = start;
     moietyi_extent_id id = at < end ? moietyi_extent_at(held, at) : 0;
-    while (id && moietyi_end_of(space, id) > at) {
-        at = moietyi_end_of(space, id);
+    uint64_t to; /* read once: without the locks it changes */
+    while (id && (to = moietyi_end_of(space, id)) > at) {
+        at = to;
         id = at < end ? extent_behind(held, at) : 0;
     }
     return (at < end ? at : end) - start;
@@ -341,8 +342,9 @@ uint64_t moietyi_view_free_before(const struct moietyi_view *view,
     uint64_t at = end.index;
     moietyi_extent_id id =
         start.index < at ? moietyi_extent_at(&held, at - 1) : 0;
-    while (id && moietyi_start_of(view->space, id) < at) {
-        at = moietyi_start_of(view->space, id);
+    uint64_t from; /* read once: it changes */
+    while (id && (from = moietyi_start_of(view->space, id)) < at) {
+        at = from;
         id = start.index < at ? extent_before(&held, at) : 0;
     }
     return end.index - (at > start.index ? at : start.index);

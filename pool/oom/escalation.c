@@ -77,7 +77,7 @@ static moiety_status grow_outside(struct moietyi_escalation *escalation,
     return status;
 }
 
-/* Mapped memory moves from map to map, so within the slow path; outside of it
+/* Mapped memory moves from heap to heap, so within the slow path; outside of it
  * while another thread grows, after which this one searches again. */
 static moiety_status grow_inside(struct moietyi_escalation *escalation,
                                  uint64_t bytes)

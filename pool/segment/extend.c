@@ -163,7 +163,7 @@ static moiety_status create_all(struct moietyi_segments *segments, uint32_t at,
         uint32_t segment_pages = segment->info.page_count;
         created = segment->next;
         status = moietyi_handle_put(segments, segment, at, NULL);
-        segments->move_credit++;
+        segments->move_credit += status == MOIETY_OK;
         if (status != MOIETY_OK) {
             segment->next = created;
             created = segment;
@@ -174,7 +174,7 @@ static moiety_status create_all(struct moietyi_segments *segments, uint32_t at,
     return status;
 }
 
-/* What is created: what is missing, or the first size that the program asked for, or a
+/* Pages to create: those that are missing, or the first size that the program asked for, or a
  * part of what is reserved, if room and limit allow it. */
 static uint32_t growth_step(const struct moietyi_segments *segments,
                             uint32_t missing, uint32_t room)

@@ -48,7 +48,7 @@ moietyi_place_find(const struct moietyi_segments *segments,
 
 /* move.c; by the grower, no lock held. */
 
-/* Puts a handle that is in no map at a page, and into the pool: done memory, or
+/* Puts a handle that is in no heap at a page, and into the pool: done memory, or
  * that of `own`. After a failure it is where it was; if it cannot be unmapped at the
  * page, that is a place that it left. */
 MOIETY_MUST_USE moiety_status moietyi_handle_put(

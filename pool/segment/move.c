@@ -4,7 +4,7 @@
  * Handles that move. One is claimed whole out of the heaps, so that it serves at
  * one place alone, and mapped at the new one before it is unmapped at the old.
  * Where a stream's own memory was in it, the old mapping stays until that stream's
- * work is over, and its pages are in no map: the new ones are the stream's alone,
+ * work is over, and its pages are in no heap: the new ones are the stream's alone,
  * whose order keeps the two apart (docs/adr/0027-mapped-segments.md).
  */
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "pool/base/step.h"
 #include "pool/segment/mapped.h"
 
-/* Intervals that are taken for one move more, which takes the driver up to 80 us,
+/* Cuts out of the heaps for one move more, which takes the driver up to 80 us,
  * whatever its length. */
 #define TAKEN_FOR_A_MOVE 128U
 /* Places that one growth unmaps after its moves. */

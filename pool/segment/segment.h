@@ -146,7 +146,7 @@ void moietyi_segments_await_growth(struct moietyi_segments *segments);
 /* --- mapped memory that a holder has, by whole handles (held.c) --- */
 
 /* One new handle of so many pages, at a place where no other that is held touches
- * it. Its pages are in no map, so it neither moves nor goes, until the holder gives
+ * it. Its pages are in no heap, so it neither moves nor goes, until the holder gives
  * all of them to the pool, where it is one like any other from then on.
  * Outside of slow paths, no lock held; waits for a grower if it may, or says
  * MOIETY_E_BUSY, and blocks in the driver. MOIETY_OK, or as moietyi_segments_grow():
@@ -280,8 +280,8 @@ struct moietyi_segment_info {
 };
 
 /* The segment with the lowest first page from `from` on; those that touch are one
- * here, with the first one's id. False when there is none. To see all, go on from `first + page_count`. Any thread; blocks on the
- * lock. */
+ * here, with the first one's id. False when there is none. To see all, go on from
+ * `first + page_count`. Any thread; blocks on the lock. */
 bool moietyi_segments_walk(struct moietyi_segments *segments, moietyi_page from,
                            struct moietyi_segment_info *out);
 

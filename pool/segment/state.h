@@ -21,7 +21,7 @@ struct moietyi_segment {
     /* Of mapped memory. */
     uint64_t handle;
     bool is_mapped; /* at its address */
-    bool is_held;   /* a holder has its pages, which are in no map */
+    bool is_held;   /* a holder has its pages, which are in no heap */
     bool is_away;   /* by its holder's wish nothing is mapped there, and
                           * nobody may pin it; written under the lock */
     bool is_empty;  /* there is no handle, and no byte counts as reserved;
@@ -97,7 +97,7 @@ struct moietyi_segments {
     uint32_t base_pages;
     uint64_t peers; /* ordinals of devices that may access it, a bit each */
     int64_t move_credit;  /* moves that it may make; below 0: it made more */
-    uint64_t taken_since; /* intervals for which it got no move yet */
+    uint64_t taken_since; /* cuts for which it got no move yet */
 
     struct moietyi_lookup lookup;
 };
@@ -128,7 +128,7 @@ void moietyi_grower_end(struct moietyi_segments *segments);
 void moietyi_let_others_grow(struct moietyi_segments *segments);
 /* Notes a segment that was announced and has its place in the list and in the
  * look-up, and frees its pages last: a thread that takes one finds its address.
- * They are done, or in the fresh map of `own`, or the holder's. Lock held.
+ * They are done, or fresh in `own`, or the holder's. Lock held.
  * MOIETY_OK, or MOIETY_E_NO_HOST_MEMORY: nothing has changed. */
 moiety_status moietyi_segment_publish(struct moietyi_segments *segments,
                                       struct moietyi_segment *segment,

@@ -39,11 +39,13 @@ static uint64_t whole_bytes_in(const struct moietyi_segments *segments,
     uint64_t end = (free->start + free->grains) / MOIETYI_PAGE_GRAINS;
     uint64_t page =
         (free->start + MOIETYI_PAGE_GRAINS - 1) / MOIETYI_PAGE_GRAINS;
+    if (page < cursor)
+        page = cursor;
     while (page < end && bytes < enough) {
         const struct moietyi_segment *at = segments->at_page[page];
         uint64_t first = at ? at->info.first.index : page;
         uint64_t next = at ? first + at->info.page_count : page + 1;
-        if (at && first >= page && first >= cursor && next <= end &&
+        if (at && first >= page && next <= end &&
             may_withdraw(segments, at, keep_bytes))
             bytes += at->info.memory_bytes;
         page = next;

@@ -1,12 +1,11 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * When a stream's memory becomes everybody's. What was freed on a stream is in
- * its fresh map. Closing the stream's epoch moves that into the ageing map and
- * records an event; when the event is over, draining gives it to the space. Both
- * are one role, which a thread takes or passes by: two that close, or one that
- * drains late, would move bits of the next epoch behind the event of this one.
- * The state says whether an epoch is in flight; an empty map does not, since the
+ * When a stream's memory becomes everybody's. What was freed on a stream is
+ * fresh in its heap. Closing the stream's epoch makes that ageing and records an
+ * event; when the event is over, draining makes it done. Both are one role, which a thread takes or passes by: two that close, or one that
+ * drains late, would move memory of the next epoch behind the event of this one.
+ * The state says whether an epoch is in flight; an empty age does not, since the
  * stream may have taken all of it again.
  *
  * An event on a stream is recorded by calls that name the stream and may wait,
@@ -65,7 +64,7 @@ uint64_t moietyi_epochs_passed(const struct moietyi_streams *streams);
  * section. */
 bool moietyi_epochs_have_passed(const struct moietyi_stream_user *user,
                                 uint64_t number);
-/* Whether memory waits in any map, and how many bytes. */
+/* Whether memory waits in any heap, and how many bytes. */
 bool moietyi_epochs_are_pending(const struct moietyi_streams *streams);
 uint64_t moietyi_epochs_bytes(const struct moietyi_streams *streams);
 /* Of these: what came since the last event was recorded. */

@@ -38,7 +38,7 @@ enum moietyi_stream_state_kind {
     MOIETYI_STREAM_STATE_PER_THREAD /* the default stream of one thread */
 };
 
-/* Where the ageing map of a stream is: see epoch.h. */
+/* Where the ageing memory of a stream is: see epoch.h. */
 enum moietyi_epoch_state {
     MOIETYI_EPOCH_IDLE,       /* it is empty */
     MOIETYI_EPOCH_UNRECORDED, /* closed, and no event says when it is done */
@@ -186,7 +186,7 @@ struct moietyi_streams {
 };
 
 /* Begins streams whose driver, space, home and hooks are set, and all else 0.
- * `any_maps` outlive them. False: there is no memory. */
+ * `any_heap` outlives them. False: there is no memory. */
 bool moietyi_streams_init(struct moietyi_streams *streams,
                           struct moietyi_heap *any_heap);
 /* No call is under way. */

@@ -98,7 +98,7 @@ TEST_F(MoveStep, WorkThatIsQueuedBeforeTheClaimKeepsItsAddress)
     moiety_devptr border = Take(2, kStream);
     moiety_devptr first = Take(2, kOther), second = Take(2, kThird);
     moiety_devptr grown = 0;
-    // The grower has a look at the stream's maps, as they are not empty.
+    // The grower has a look at the stream's heap, as it is not empty.
     Give(Take(1, kStream), kStream);
     std::thread grower([&] {
         (void)stage_enter();

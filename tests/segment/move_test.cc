@@ -231,11 +231,11 @@ TEST(Move, LeavesWhatItHasJustPlaced)
     segments.ExtendAndTake(9, 1);
     segments.Give(0, 4);
     segments.Give(5, 4);
-    uint64_t heap = segments.mapper.Calls(FakeMapper::kMap);
+    uint64_t calls = segments.mapper.Calls(FakeMapper::kMap);
     EXPECT_EQ(MOIETY_OK, segments.Extend(14));
     EXPECT_EQ(2u, segments.Stats().move_count);
     // Two that move, and new ones of four and two pages.
-    EXPECT_EQ(heap + 4, segments.mapper.Calls(FakeMapper::kMap));
+    EXPECT_EQ(calls + 4, segments.mapper.Calls(FakeMapper::kMap));
     EXPECT_EQ(14u, segments.DonePages(10, 16));
     EXPECT_EQ((PieceList{{4, 1}, {9, 15}}), segments.Pieces());
     segments.ExpectSound();
@@ -293,7 +293,7 @@ TEST(Move, TakesTheEndOfTheLongest)
     segments.ExpectSound();
 }
 
-// 1024 at once, one for each new handle, and one for 128 intervals that are taken; the
+// 1024 at once, one for each new handle, and one for 128 cuts; the
 // last growth may take more. Then the pool grows, until the program took enough.
 TEST(Move, IsPaidForByWhatIsTaken)
 {

@@ -28,7 +28,7 @@ expect 0 "$right" "${common[@]}" --threads=4 --streams=12 --limit=16 \
 expect 0 "$right" "${common[@]}" --threads=3 --streams=4 --limit=16 --handover=1
 # Nobody to share with: one thread, one stream and its own.
 expect 0 "$right" "${common[@]}" --threads=1 --streams=1
-# Pieces of memory that move between streams' maps, and under work that waits.
+# Pieces of memory that move between streams' heaps, and under work that waits.
 expect 0 "$right" "${common[@]}" --threads=4 --streams=4 --limit=256 --mapped=1 \
     --large=20
 expect 0 "$right" "${common[@]}" --threads=2 --streams=2 --limit=512 --mapped=1 \

@@ -279,7 +279,8 @@ struct Bound {
 };
 
 const Bound kBounds[] = {
-    {"a pair of hits", {kHitAlloc, kHitFree}, 0, 4, 104, 11},
+    {"a hit's allocation", {kHitAlloc}, 0, 2, 104, 11},
+    {"a hit's free", {kHitFree}, 0, 2, 104, 11},
     {"a long block's allocation", {kLongAlloc}, 0, 1, 1360, 125},
     {"a long block's free", {kLongFree}, 0, 1, 935, 91},
     {"a miss", {kMixedAlloc}, 400, 20, 1500, 130},
