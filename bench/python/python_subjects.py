@@ -26,7 +26,7 @@ ONE_SIZE = (4 << 20, DEVICE_BYTES)
 MOST_OF_MIXED = (300 << 20, 8 << 20)
 LEAST_OF_MIXED = 512
 SIZES = 4096
-# What a thread holds of mixed sizes.
+# Blocks of mixed sizes that a thread holds.
 LIVE_BLOCKS = 16
 
 

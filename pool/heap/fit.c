@@ -87,8 +87,8 @@ static inline void look_in_bin(const struct moietyi_heap *heap, uint32_t age,
     }
 }
 
-/* What fits best of an age, if that is better than `best`: of the first bin that has
- * any, or else, of more of the bin in which some are too short. */
+/* The best fit of an age, if it is better than `best`: from the first bin that has any,
+ * or else from more of the bin in which some are too short. */
 static void find_of_age(const struct moietyi_heap *heap, uint32_t age,
                         const struct moietyi_want *want,
                         struct moietyi_fit *best)

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * What each miss and each free does to a few records: into a bin and out of it, who
- * is beside whom, off the hand and onto it. Inline, as each is a few instructions.
+ * Each miss and each free uses a few records: it puts them into bins and takes them out,
+ * finds neighbours, and fills the hand. Inline, as each is a few instructions.
  * For the files of this folder only, which hold the locks.
  */
 #ifndef MOIETY_POOL_HEAP_RECORDS_H_

@@ -50,7 +50,7 @@ moietyi_page moietyi_best_gap(const struct moietyi_segments *segments,
 
 /* --- mapped memory, where neighbours touch --- */
 
-/* What is fixed has a border. */
+/* Fixed memory has a border. */
 static bool is_fixed_at(const struct moietyi_segments *segments, uint32_t page)
 {
     return segments->at_page[page] && segments->at_page[page]->info.is_fixed;

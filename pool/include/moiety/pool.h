@@ -580,7 +580,7 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_resize(moiety_pool *pool,
  * Frees every live block of a pool, each as by moiety_free() on `stream`: at the
  * end of a request, a batch or an epoch of training. Blocks of tenants and
  * private arenas are among them; those that capture scopes keep, or that are
- * exported, are kept until their release. What is free in caches and heaps stays
+ * exported, are kept until their release. Free memory in caches and heaps stays
  * where it is.
  *
  * @param pool       The pool.

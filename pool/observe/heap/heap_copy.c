@@ -122,7 +122,7 @@ static uint64_t lost_from(const struct walk *walk)
     return at - walk->at;
 }
 
-/* What was freed on a stream and waits in its heap. */
+/* Memory that was freed on a stream and waits in its heap. */
 static uint64_t waiting_from(const struct walk *walk, moiety_heap_interval *out)
 {
     struct moietyi_enumerated found;
