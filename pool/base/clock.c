@@ -31,9 +31,21 @@ void moietyi_nap(long duration_ns)
     (void)nanosleep(&nap, NULL);
 }
 
+void moietyi_yield_for(uint64_t duration_ns)
+{
+    uint64_t end_ns = moietyi_now_ns() + duration_ns;
+    MOIETYI_LOCKS_CHECK("a wait");
+    do
+        (void)sched_yield();
+    while (moietyi_now_ns() < end_ns);
+}
+
 void moietyi_nap_longer(long *duration_ns, long most_ns)
 {
-    moietyi_nap(*duration_ns);
+    if (*duration_ns < SHORT_NAP_NS)
+        moietyi_yield_for((uint64_t)*duration_ns);
+    else
+        moietyi_nap(*duration_ns);
     if (*duration_ns < most_ns)
         *duration_ns *= 2;
 }

@@ -12,7 +12,11 @@
 uint64_t moietyi_now_ns(void);
 /* Sleeps for about so long; a signal may end it early. */
 void moietyi_nap(long duration_ns);
-/* The same, and twice as long the next time, until that is `most_ns`. */
+/* Lets other threads run, if there are any, and returns as soon as so long has
+ * passed: for waits too short to sleep. */
+void moietyi_yield_for(uint64_t duration_ns);
+/* The same, and twice as long the next time, until that is `most_ns`. Below 20 us it
+ * yields, as a thread that sleeps is away for longer. */
 void moietyi_nap_longer(long *duration_ns, long most_ns);
 /* One round of a wait for a thread that needs an instant more; `rounds` is 0 at
  * first. Yields, and after a while sleeps: a thread of lower priority has no turn

@@ -190,6 +190,8 @@ void moietyi_thread_state_empty(struct moietyi_thread_state *thread_state);
 
 /* Steps of the way out of memory. True: something became free. */
 bool moietyi_reclaim_done(struct moietyi_call *call);
+/* The same without an event of its own. */
+bool moietyi_reclaim_poll(struct moietyi_call *call);
 /* Extends mapped memory by what is missing in a row, beside what the call may
  * take; as moietyi_segments_extend(). */
 MOIETY_MUST_USE moiety_status moietyi_extend_for(struct moietyi_call *call,

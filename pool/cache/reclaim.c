@@ -18,9 +18,11 @@
 #include "pool/stream/epoch.h"
 #include "pool/stream/stream_state.h"
 
-/* An event on a context that has nothing to do is over in some microseconds:
- * that is worth waiting for before the driver is asked for more memory. */
-#define RECORD_NS 10000L
+/* An event on a context that has nothing to do is over in some microseconds: that is
+ * worth a few looks, each after twice as long as the last, before the driver is asked
+ * for more memory. A thread that slept would be away for longer. */
+#define RECORD_NS_LEAST UINT64_C(1000)
+#define RECORD_NS_MOST UINT64_C(16000)
 /* Each thread that comes, and each miss, takes over what so many ended ones left:
  * more than one, so that they become fewer, and few, so that no call is long. */
 #define ABANDONED_AT_ONCE 8U
@@ -74,18 +76,39 @@ static bool drain_done(struct moietyi_call *call,
     return count_given(call, moietyi_epochs_poll(user));
 }
 
+/* What is behind events in flight, its own or other threads', if they are over
+ * soon. */
+static bool await_done(struct moietyi_call *call,
+                       const struct moietyi_stream_user *user)
+{
+    bool is_any = drain_done(call, user);
+    for (uint64_t ns = RECORD_NS_LEAST;
+         !is_any && moietyi_epochs_are_in_flight(user->streams) &&
+         ns <= RECORD_NS_MOST;
+         ns *= 2) {
+        moietyi_yield_for(ns);
+        is_any = drain_done(call, user);
+    }
+    return is_any;
+}
+
 bool moietyi_reclaim_done(struct moietyi_call *call)
 {
     const struct moietyi_stream_user user = moietyi_call_user(call);
     bool is_any = drain_done(call, &user);
-    if (!is_worth_closing(call) || !moietyi_epochs_close_all(&user))
+    if (!is_worth_closing(call) ||
+        (!moietyi_epochs_close_all(&user) && !call->is_pressed))
         return is_any;
-    bool is_more = drain_done(call, &user);
-    if (!is_any && !is_more) {
-        moietyi_nap(RECORD_NS);
-        is_more = drain_done(call, &user);
-    }
-    return is_any || is_more;
+    if (!is_any)
+        return await_done(call, &user);
+    (void)drain_done(call, &user);
+    return true;
+}
+
+bool moietyi_reclaim_poll(struct moietyi_call *call)
+{
+    const struct moietyi_stream_user user = moietyi_call_user(call);
+    return drain_done(call, &user);
 }
 
 /* The places that handles left are used again after an event, which somebody has
@@ -156,8 +179,11 @@ bool moietyi_reclaim_is_device_idle(struct moietyi_call *call)
     if (moietyi_context_enter(user.streams->own_context, &section) != MOIETY_OK)
         return false;
     bool is_idle = moietyi_epochs_have_passed(&user, number);
-    if (!is_idle && moietyi_epochs_are_recorded(user.streams, number)) {
-        moietyi_nap(RECORD_NS);
+    for (uint64_t ns = RECORD_NS_LEAST;
+         !is_idle && moietyi_epochs_are_recorded(user.streams, number) &&
+         ns <= RECORD_NS_MOST;
+         ns *= 2) {
+        moietyi_yield_for(ns);
         is_idle = moietyi_epochs_have_passed(&user, number);
     }
     (void)moietyi_section_leave(&section);

@@ -197,23 +197,33 @@ void moietyi_extent_add(const struct moietyi_held *held, moietyi_extent_id id,
     settle(&growing);
 }
 
-void moietyi_extent_hand(const struct moietyi_held *held,
-                         struct moietyi_heap *from, moietyi_extent_id id,
-                         uint32_t age)
+void moietyi_extent_leave(struct moietyi_heap *from, moietyi_extent_id id)
 {
-    const struct moietyi_space *space = from->space;
+    struct moietyi_space *space = from->space;
     uint64_t where = moietyi_where_of(space, id);
-    uint64_t start = moietyi_where_start(where);
-    uint64_t end = start + moietyi_grains_of(space, id);
+    unlist_extent(from, id, moietyi_grains_of(space, id),
+                  moietyi_where_age(where));
+    if (!MOIETYI_HEAP_WEAK(PASSING)) /* relaxed: by the lock. */
+        atomic_store_explicit(
+            &moietyi_extent_of(space, id)->where,
+            moietyi_where(moietyi_where_start(where), MOIETYI_OWNER_NOBODY, 0),
+            memory_order_relaxed);
+}
+
+void moietyi_extent_enter(const struct moietyi_held *held, moietyi_extent_id id,
+                          uint32_t age)
+{
+    struct moietyi_heap *heap = receiver_of(held);
+    uint64_t start = moietyi_start_of(heap->space, id);
+    uint64_t end = moietyi_end_of(heap->space, id);
     struct growing growing = {.held = held,
-                              .heap = receiver_of(held),
+                              .heap = heap,
                               .age = age,
                               .start = start,
                               .end = end,
                               .kept = id,
                               .kept_start = start,
                               .kept_end = end};
-    unlist_extent(from, id, end - start, moietyi_where_age(where));
     settle(&growing);
 }
 

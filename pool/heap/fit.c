@@ -125,16 +125,19 @@ static bool may_fit_better(const struct moietyi_heap *done,
            moietyi_bin_of(run);
 }
 
-/* Locks DONE's heap, too, where it may have better; where the stream has something,
- * only if nobody else has the lock. */
+/* Locks DONE's heap, too, where it may have better. Where the stream has something,
+ * that is worth a wait if it would be split: the long extents of many streams would
+ * go to pieces if none of them waited. */
 static bool add_done(struct moietyi_held *held, const struct moietyi_want *want,
                      const struct moietyi_fit *own)
 {
     struct moietyi_heap *done = held->own->space->done;
-    if (!own->id)
+    if (own->id && !may_fit_better(done, want, own->run))
+        return false;
+    if (!own->id ||
+        (own->run >= 2 * want->grains && own->run >= MOIETYI_LONG_GRAINS))
         moietyi_heap_lock(done);
-    else if (!may_fit_better(done, want, own->run) ||
-             !moietyi_heap_try_lock(done))
+    else if (!moietyi_heap_try_lock(done))
         return false;
     held->done = done;
     return true;

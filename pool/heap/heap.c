@@ -10,8 +10,8 @@
 #include "pool/heap/combine.h"
 #include "pool/heap/records.h"
 
-/* Extents that are handed on while locks are held. */
-#define HANDED_AT_ONCE 8U
+/* Extents that go from heap to heap by one call: some microseconds with a lock. */
+#define HANDED_AT_ONCE 32U
 
 /* A new number, with a hand for it. 0: there is none. */
 static uint32_t number_owner(struct moietyi_space *space)
@@ -142,22 +142,6 @@ uint64_t moietyi_space_free_grains(const struct moietyi_space *space)
     return moietyi_heap_grains(space->done, MOIETYI_FRESH);
 }
 
-/* Hands up to HANDED_AT_ONCE on, by the locks of `held` and of `heap`. Returns
- * their grains; 0: the age is empty. */
-static uint64_t hand_some(const struct moietyi_held *held,
-                          struct moietyi_heap *heap, uint32_t age, uint32_t to)
-{
-    uint64_t grains = 0;
-    for (unsigned i = 0; i < HANDED_AT_ONCE; i++) {
-        moietyi_extent_id id = any_extent(heap, age);
-        if (!id)
-            break;
-        grains += moietyi_grains_of(heap->space, id);
-        moietyi_extent_hand(held, heap, id, to);
-    }
-    return grains;
-}
-
 /* The other age, if it still waits for no event, is fresh again, and so behind the
  * next event. */
 uint64_t moietyi_heap_close(struct moietyi_heap *heap)
@@ -166,53 +150,81 @@ uint64_t moietyi_heap_close(struct moietyi_heap *heap)
     moietyi_heap_lock(heap);
     uint32_t fresh = moietyi_fresh_of(heap);
     uint64_t grains = moietyi_heap_grains(heap, MOIETYI_FRESH);
-    while (!MOIETYI_HEAP_WEAK(CLOSE) &&
-           hand_some(&held, heap, fresh ^ 1, fresh))
-        ;
+    moietyi_extent_id id;
+    while (!MOIETYI_HEAP_WEAK(CLOSE) && (id = any_extent(heap, fresh ^ 1))) {
+        moietyi_extent_leave(heap, id);
+        moietyi_extent_enter(&held, id, fresh);
+    }
     /* relaxed: by the lock. */
     atomic_store_explicit(&heap->fresh, fresh ^ 1, memory_order_relaxed);
     moietyi_heap_unlock(heap);
     return grains;
 }
 
-uint64_t moietyi_heap_drain(struct moietyi_heap *heap, enum moietyi_age age)
+/* Extents that have left a heap, each with the next one below, for another. */
+struct passing {
+    struct moietyi_heap_call call;
+    moietyi_extent_id first; /* 0: none */
+};
+
+/* Up to HANDED_AT_ONCE of an age; returns their grains. */
+static uint64_t leave_some(struct moietyi_heap *heap, enum moietyi_age age,
+                           struct passing *out)
 {
-    struct moietyi_heap *done = heap->space->done;
-    const struct moietyi_held held = {NULL, done, heap};
     uint64_t grains = 0;
-    uint64_t more;
-    do {
-        moietyi_heap_lock(heap);
-        if (!MOIETYI_HEAP_WEAK(DRAIN_LOCK))
-            moietyi_heap_lock(done);
-        more = hand_some(&held, heap, age_of(heap, age), 0);
-        if (!MOIETYI_HEAP_WEAK(DRAIN_LOCK))
-            moietyi_heap_unlock(done);
-        moietyi_heap_unlock(heap);
-        grains += more;
-    } while (more);
+    out->first = 0;
+    moietyi_heap_lock(heap);
+    for (unsigned i = 0; i < HANDED_AT_ONCE; i++) {
+        moietyi_extent_id id = any_extent(heap, age_of(heap, age));
+        if (!id)
+            break;
+        grains += moietyi_grains_of(heap->space, id);
+        moietyi_extent_leave(heap, id);
+        /* relaxed: combine.h orders it. */
+        atomic_store_explicit(&moietyi_extent_of(heap->space, id)->below,
+                              out->first, memory_order_relaxed);
+        out->first = id;
+    }
+    moietyi_heap_unlock(heap);
     return grains;
 }
 
+static void enter_all(struct moietyi_heap_call *call, struct moietyi_heap *heap)
+{
+    const struct moietyi_held held = moietyi_held_of(heap);
+    moietyi_extent_id id = ((struct passing *)call)->first;
+    while (id) {
+        /* relaxed: as above. */
+        moietyi_extent_id below = atomic_load_explicit(
+            &moietyi_extent_of(heap->space, id)->below, memory_order_relaxed);
+        moietyi_extent_enter(&held, id, moietyi_fresh_of(heap));
+        id = below;
+    }
+}
+
+/* Never with both locks: those who wait for the receiver's would hold up all who need
+ * this one's. */
 uint64_t moietyi_heap_hand(struct moietyi_heap *heap, enum moietyi_age age,
                            struct moietyi_heap *to)
 {
-    const struct moietyi_held held = moietyi_held_of(to);
-    struct moietyi_heap *first = heap->owner > to->owner ? heap : to;
-    struct moietyi_heap *second = first == heap ? to : heap;
+    alignas(64) struct passing passing = {.call.run = enter_all};
+    uint64_t total = moietyi_heap_grains(heap, age);
     uint64_t grains = 0;
     uint64_t more;
-    do {
-        moietyi_heap_lock(first);
-        if (!MOIETYI_HEAP_WEAK(HAND_LOCK))
-            moietyi_heap_lock(second);
-        more = hand_some(&held, heap, age_of(heap, age), moietyi_fresh_of(to));
-        if (!MOIETYI_HEAP_WEAK(HAND_LOCK))
-            moietyi_heap_unlock(second);
-        moietyi_heap_unlock(first);
+    /* relaxed: a sum, which is never too small. */
+    atomic_fetch_add_explicit(&to->inbox_grains, total, memory_order_relaxed);
+    while ((more = leave_some(heap, age, &passing))) {
+        moietyi_heap_do(to, &passing.call);
         grains += more;
-    } while (more);
+    }
+    /* relaxed: as above. */
+    atomic_fetch_sub_explicit(&to->inbox_grains, total, memory_order_relaxed);
     return grains;
+}
+
+uint64_t moietyi_heap_drain(struct moietyi_heap *heap, enum moietyi_age age)
+{
+    return moietyi_heap_hand(heap, age, heap->space->done);
 }
 
 void moietyi_records_leave(struct moietyi_space *space,

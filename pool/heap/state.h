@@ -15,6 +15,7 @@
 #include "pool/heap/lock.h"
 #include "pool/heap/space.h"
 
+#define MOIETYI_OWNER_NOBODY 0U
 #define MOIETYI_OWNER_DONE 1U
 
 /* Long tables come in parts, with the pages or the owners that they are for, as
@@ -249,10 +250,12 @@ static inline struct moietyi_held moietyi_held_of(struct moietyi_heap *heap)
  * or 0 for one of the hand. */
 void moietyi_extent_add(const struct moietyi_held *held, moietyi_extent_id id,
                         uint64_t start, uint64_t grains, uint32_t age);
-/* The same of an extent that is in `from`, which is locked too, and leaves it. */
-void moietyi_extent_hand(const struct moietyi_held *held,
-                         struct moietyi_heap *from, moietyi_extent_id id,
-                         uint32_t age);
+/* An extent goes from `from`, which is locked, to the same as above: at once, or by
+ * other locks. Meanwhile its word is nobody's, so that nobody joins or takes it, and
+ * a second free finds it free. */
+void moietyi_extent_leave(struct moietyi_heap *from, moietyi_extent_id id);
+void moietyi_extent_enter(const struct moietyi_held *held, moietyi_extent_id id,
+                          uint32_t age);
 /* Takes [start, start + grains), which is in extent `id` of a heap that is held,
  * out of it. */
 void moietyi_extent_cut(const struct moietyi_held *held, moietyi_extent_id id,

@@ -22,7 +22,8 @@
 #include "pool/oom/watermark.h"
 #include "pool/stream/epoch.h"
 
-#define NAP_NS 20000L
+/* At first a thread yields: others free something soon, or never. */
+#define NAP_NS 1000L
 #define NAP_MOST_NS 1000000L
 #define LOOK_NAP_MOST_NS 10000000L
 /* Less than this part of what is reserved is little. */
@@ -31,6 +32,9 @@
  * least, and waits for what they have in their caches, at most. */
 #define SETTLE_NS UINT64_C(200000000)
 #define LOOKS_MOST 1000U
+/* How long a thread looks for what others drain. */
+#define OTHERS_NS UINT64_C(50000)
+#define OTHERS_APART_NS UINT64_C(2000)
 
 _Static_assert((int)MOIETYI_ESCALATION_COUNTS ==
                    (int)MOIETYI_COUNT_ESCALATION_END -
@@ -49,12 +53,33 @@ static bool escalate_to_synchronise(struct moietyi_escalation *escalation)
            moietyi_reclaim_synchronise(escalation->call);
 }
 
+/* Whether other threads make free what all of them need. */
+static bool are_others_at_it(const struct moietyi_escalation *escalation)
+{
+    const struct moietyi_engine *engine = escalation->call->engine;
+    /* relaxed: a hint. */
+    return atomic_load_explicit(&engine->escalating_count,
+                                memory_order_relaxed) > 1;
+}
+
+/* Where many escalate at once, one of them records and drains for all: the others look
+ * again for a while before they take what costs more. */
 static enum moietyi_verdict
 finished_batches(struct moietyi_escalation *escalation)
 {
-    if (moietyi_reclaim_done(escalation->call) &&
-        moietyi_escalation_take(escalation))
+    uint64_t end_ns = moietyi_now_ns() + OTHERS_NS;
+    bool is_any = moietyi_reclaim_done(escalation->call);
+    bool is_crowd =
+        escalation->call->is_pressed && are_others_at_it(escalation);
+    if ((is_any || is_crowd) && moietyi_escalation_take_last(escalation))
         return MOIETYI_FOUND;
+    while (is_crowd && moietyi_now_ns() < end_ns) {
+        moietyi_yield_for(OTHERS_APART_NS);
+        (void)moietyi_reclaim_poll(escalation->call);
+        if (moietyi_escalation_take(escalation))
+            return MOIETYI_FOUND;
+        is_crowd = are_others_at_it(escalation);
+    }
     return verdict_of(escalate_to_synchronise(escalation) &&
                       moietyi_escalation_take(escalation));
 }
@@ -199,12 +224,10 @@ escalate_to_others_again(struct moietyi_escalation *escalation)
 static bool is_over_for(struct moietyi_escalation *escalation)
 {
     struct moietyi_call *call = escalation->call;
-    bool is_more = moietyi_steal_caches_at_times(call);
-    is_more |= moietyi_reclaim_own(call);
-    is_more |= moietyi_reclaim_idle_streams(call);
-    return (is_more ? moietyi_escalation_take_last(escalation)
-                    : moietyi_escalation_take(escalation)) ||
-           is_regrown(escalation);
+    (void)moietyi_steal_caches_at_times(call);
+    (void)moietyi_reclaim_own(call);
+    (void)moietyi_reclaim_idle_streams(call);
+    return moietyi_escalation_take_last(escalation) || is_regrown(escalation);
 }
 
 /* Where the pool may not wait at all, it asks. */
@@ -412,6 +435,16 @@ static bool is_grown(struct moietyi_escalation *escalation)
     return true;
 }
 
+/* Growing would be refused, so what streams freed is to be done at once. */
+static bool is_at_limit(const struct moietyi_escalation *escalation)
+{
+    uint64_t limit = moietyi_limit_of(escalation->body);
+    uint64_t reserved =
+        moietyi_segments_reserved_bytes(escalation->body->segments);
+    return limit < reserved ||
+           limit - reserved < moietyi_escalation_bytes(escalation);
+}
+
 static __attribute__((noinline)) moiety_status
 escalate(struct moietyi_call *call, const struct moietyi_request *request,
          bool may_wait, moiety_devptr *out)
@@ -424,6 +457,7 @@ escalate(struct moietyi_call *call, const struct moietyi_request *request,
     atomic_uint *escalating_count = &call->engine->escalating_count;
     /* relaxed: the slow path's end, before it is outside, releases it. */
     atomic_fetch_add_explicit(escalating_count, 1, memory_order_relaxed);
+    call->is_pressed |= is_at_limit(&escalation);
     if (!moietyi_escalation_is_found(&escalation, MOIETY_OOM_FINISHED_BATCHES,
                                      finished_batches) &&
         !is_grown(&escalation)) {

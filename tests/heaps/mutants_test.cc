@@ -33,8 +33,6 @@ constexpr const char *kNames[] = {
     "COVERS",       // in front of the record that is kept no page is covered
     "CUT",          // what is left behind an interval is lost
     "DESTROY",      // the words of a heap stay when it is destroyed
-    "DRAIN_LOCK",   // into what is done without its lock
-    "HAND_LOCK",    // from heap to heap with one lock
     "HOLDER",       // any extent is the stream's own
     "JOIN_END",     // an extent before is joined wherever it ends
     "JOIN_START",   // an extent behind is joined wherever it begins
@@ -43,6 +41,7 @@ constexpr const char *kNames[] = {
     "LIST",         // a list is not closed where an extent leaves it
     "LONGEST",      // the highest bin is thought to have most whole pages
     "OWN_ONLY",     // a view of its own only has what is done
+    "PASSING",      // an extent between two heaps has the word of the one
     "PUT",          // a record that is spare keeps its word
     "RECORDS",      // a hand is never filled
     "RUN",          // what is done in front does not count for a run

@@ -15,8 +15,9 @@
  * The claim: an extent is unlinked only by who has its owner's lock and finds it
  * listed as its word says; no grain is had twice, and at rest all are listed. Of one
  * owner and age no two extents touch when its lock is let go. Who has its own lock
- * and DONE's sees all of both. No free is refused as a second one. What becomes DONE,
- * or another stream's, has no work of a stream before it.
+ * and DONE's sees all of both, but for what is passing: on its way from one heap to
+ * another, by one lock after the other. No free is refused as a second one. What
+ * becomes DONE, or another stream's, has no work of a stream before it.
  *
  * More than the code does: a free also joins the closed age of its stream, and what
  * is done where that lock is to be had. The code joins its own label alone.
@@ -25,7 +26,8 @@
  * where records come from, and memory orders (orders/extents_mo.c).
  *
  * Ghosts: `listed`, the heap and age that list a record; `in_lists`, grains;
- * `moving`, of each owner the grains that were its and are in no list yet; `pending`,
+ * `moving`, of each owner the grains that were its and are in no list yet; `passing`,
+ * extents that are on their way; `pending`,
  * of each stream the grains that wait for its work; `behind`, those of them whose
  * work is in front of the event.
  *
@@ -38,9 +40,8 @@
  *   END_OF_ANYBODY  a second free is seen by the end of an extent of any owner
  *   DONE_UNLOCKED   a word of DONE is believed without DONE's lock
  *   KEEP_LABEL      what a free absorbs keeps its age for the whole
- *   DRAIN_APART     a drain takes one lock after the other
- *   DONE_FIRST      a drain takes DONE's lock first
- *   HAND_BY_SOURCE  who hands on takes the lock of the source first
+ *   KEEP_OWNER      an extent that is passing keeps the word of the heap that it left
+ *   NEXT_OWNER      it has the word of the heap that it will be in
  *   FLIP_ONLY       a close leaves the other age as it is
  *   CLOSE_TWICE     a close does not wait for the event of the last one
  *   RECORD_FIRST    the event is recorded before the close
@@ -90,6 +91,7 @@ bit fresh[4];
 byte listed[RECORDS + 1];
 byte in_lists;
 byte moving[4];
+byte passing;
 byte pending[4];
 byte behind[4];
 byte finished;
@@ -413,7 +415,7 @@ inline take(stream)
         lock[DONE] = _pid + 1;
         own = stream;
         has_done = true;
-        assert(!moving[stream] && !moving[DONE]);
+        assert(passing || !moving[stream] && !moving[DONE]);
         id = 1;
         do
         :: id <= RECORDS && listed[id] && HOLDS(where[id]) -> break
@@ -568,83 +570,62 @@ inline pass(stream)
     }
 }
 
-inline drain(stream)
+/* What is closed goes to another heap, each extent by one lock after the other. What
+ * waits for the work of the one stream waits for that of the other, which is behind
+ * it from now on. */
+inline hand_over(stream, to_heap)
 {
-    has_done = true;
     do
-    ::
-#ifdef DONE_FIRST
-        take_lock(DONE);
-        take_lock(stream);
-#else
-        take_lock(stream);
-#ifndef DRAIN_APART
-        take_lock(DONE);
-#endif
-#endif
+    ::  take_lock(stream);
         any_extent(stream, 1 - fresh[stream]);
         if
         :: id == 0 -> break
         :: else ->
-#ifdef DRAIN_APART
             d_step {
                 unlist(id, 0, 0);
                 start = START(word);
-                end = start + grains[id]
+                end = start + grains[id];
+                kept = id;
+                kept_start = start;
+                kept_end = end;
+                passing++;
+#ifdef NEXT_OWNER
+                where[id] = WORD(start, to_heap, fresh[to_heap]);
+#else
+#ifndef KEEP_OWNER
+                where[id] = WORD(start, 0, 0);
+#endif
+#endif
+                id = 0;
+                word = 0
             };
-            give_up(id);
-            lock[stream] = 0;
-            take_lock(DONE);
-            heap = DONE;
-            settle();
-            let_go(DONE)
-#else
-            heap = DONE;
-            hand();
-            let_both_go(stream);
-            has_done = true
-#endif
-        fi
-    od;
-    let_both_go(stream)
-}
-
-/* What waits for the work of one stream waits for that of the other, which is
- * behind it from now on. */
-inline hand_over(stream)
-{
-    do
-    ::
-#ifdef HAND_BY_SOURCE
-        take_lock(stream);
-        take_lock(OTHER(stream));
-#else
-        take_lock(SECOND);
-        take_lock(FIRST);
-#endif
-        own = OTHER(stream);
-        any_extent(stream, 1 - fresh[stream]);
-        if
-        :: id == 0 -> break
-        :: else ->
+            let_go(stream);
+            take_lock(to_heap);
             d_step {
-                heap = OTHER(stream);
+                has_done = to_heap == DONE;
+                own = (to_heap == DONE -> 0 : to_heap);
+                heap = to_heap;
                 age = fresh[heap];
-                at = START(where[id]);
-                at = BITS(at, at + grains[id]) & pending[stream];
-                pending[stream] = pending[stream] & ~at;
-                pending[heap] = pending[heap] | at;
-                behind[heap] = behind[heap] & ~at;
-                at = 0
+                if
+                :: to_heap != DONE ->
+                    at = BITS(start, end) & pending[stream];
+                    pending[stream] = pending[stream] & ~at;
+                    pending[heap] = pending[heap] | at;
+                    behind[heap] = behind[heap] & ~at;
+                    at = 0
+                :: else
+                fi
             };
-            hand();
-            let_go(FIRST);
-            let_go(SECOND)
+            settle();
+            d_step {
+                passing--;
+                own = 0;
+                has_done = false
+            };
+            let_go(to_heap)
         fi
     od;
-    let_go(FIRST);
-    let_go(SECOND);
-    own = 0
+    let_go(stream)
 }
 
 #ifndef ENDER
@@ -677,8 +658,8 @@ proctype relabeller()
 #endif
         if
         :: pass(stream);
-            drain(stream)
-        :: hand_over(stream)
+            hand_over(stream, DONE)
+        :: hand_over(stream, OTHER(stream))
         :: behind[stream] = 0 /* the event was none */
         fi;
         turn++

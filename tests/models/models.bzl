@@ -55,7 +55,6 @@ MODELS = {
         "holds:-DWORKERS=1,-DENDER",
         "broken:-DWORKERS=1,-DENDER,-DKEEP_WORDS",
         "broken:-DWORKERS=1,-DTURNS=2,-DFLIP_ONLY",
-        "broken:-DWORKERS=0,-DRELABELLERS=2,-DHAND_BY_SOURCE",
     ] + _broken([
         "TWO_WORDS",
         "KEEP_WORD",
@@ -64,8 +63,8 @@ MODELS = {
         "END_OF_ANYBODY",
         "DONE_UNLOCKED",
         "KEEP_LABEL",
-        "DRAIN_APART",
-        "DONE_FIRST",
+        "KEEP_OWNER",
+        "NEXT_OWNER",
         "CLOSE_TWICE",
         "RECORD_FIRST",
     ], "-DWORKERS=1,-DROUNDS=2,"),

@@ -239,7 +239,8 @@ TEST_F(Cliff, AsksForFewEventsOfManyStreams)
               moiety_alloc(pool, 4 * kMiB, other, &none));
     of_events = Calls("cuEventQuery") - of_events;
     EXPECT_GE(of_events, 1u);
-    EXPECT_LE(of_events, 2 * kFew);
+    // Each of the steps looks five times for an event that may be over soon.
+    EXPECT_LE(of_events, 4 * kFew);
     for (auto &stream : streams)
         stream->Release();
 }
