@@ -46,9 +46,9 @@ struct moietyi_pool_body {
     struct moietyi_checked *checked; /* NULL: an ordinary pool */
     struct moietyi_told *told;       /* NULL: nobody is told of allocations */
     struct moietyi_exposed exposed;
-    /* MOIETYI_SHORT_ bits that the log was told since the pool grew last. Edge: none;
-     * relaxed: so that it is said once. */
-    atomic_uint told_short;
+    /* MOIETYI_SHORT_ bits: why growing was refused since the pool grew last, which
+     * the log says once. Edge: none; relaxed: advice. */
+    atomic_uint short_of;
     /* The most cache hits that statistics have told. Edge: none; relaxed: a maximum
      * of numbers, by which nothing else becomes visible. */
     _Atomic uint64_t told_hits;

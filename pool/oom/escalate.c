@@ -435,13 +435,17 @@ static bool is_grown(struct moietyi_escalation *escalation)
     return true;
 }
 
-/* Growing would be refused, so what streams freed is to be done at once. */
-static bool is_at_limit(const struct moietyi_escalation *escalation)
+/* Growing was refused and has not been possible since, or would be, so what streams
+ * freed is to be done at once. */
+static bool is_short(const struct moietyi_escalation *escalation)
 {
     uint64_t limit = moietyi_limit_of(escalation->body);
     uint64_t reserved =
         moietyi_segments_reserved_bytes(escalation->body->segments);
-    return limit < reserved ||
+    /* relaxed: see body.h. */
+    return atomic_load_explicit(&escalation->body->short_of,
+                                memory_order_relaxed) ||
+           limit < reserved ||
            limit - reserved < moietyi_escalation_bytes(escalation);
 }
 
@@ -457,7 +461,7 @@ escalate(struct moietyi_call *call, const struct moietyi_request *request,
     atomic_uint *escalating_count = &call->engine->escalating_count;
     /* relaxed: the slow path's end, before it is outside, releases it. */
     atomic_fetch_add_explicit(escalating_count, 1, memory_order_relaxed);
-    call->is_pressed |= is_at_limit(&escalation);
+    call->is_pressed |= is_short(&escalation);
     if (!moietyi_escalation_is_found(&escalation, MOIETY_OOM_FINISHED_BATCHES,
                                      finished_batches) &&
         !is_grown(&escalation)) {

@@ -125,6 +125,32 @@ TEST_P(OtherPools, AreAskedInTurn)
     poor.Free(block);
 }
 
+// Nor is the driver, which has refused before, as long as the pool has what a stream
+// freed, however little.
+TEST_P(OtherPools, AreNotNeededForWhatAStreamFreed)
+{
+    Pool beside(With(0)), pool(With(GetParam() & ~MOIETY_POOL_CHECKED));
+    const std::vector<moiety_devptr> taken = Take(beside, 16 * kMiB);
+    pool_test::Stream first, second;
+    std::vector<moiety_devptr> blocks;
+    moiety_devptr block = 0;
+    while (moiety_alloc(pool, 4 * kMiB, first, &block) == MOIETY_OK)
+        blocks.push_back(block);
+    ASSERT_LE(9u, blocks.size());
+    pool.Free(blocks.back(), first);
+    auto asked = [] {
+        return pool_test::Calls("cuMemAlloc_v2") +
+               pool_test::Calls("cuMemCreate");
+    };
+    const uint64_t before = asked();
+    ASSERT_LE(1u, before);
+    blocks.back() = pool.Alloc(4 * kMiB, second);
+    EXPECT_NE(0u, blocks.back());
+    EXPECT_EQ(before, asked());
+    Give(pool, blocks);
+    Give(beside, taken);
+}
+
 TEST_P(OtherPools, KeepWhatIsInUse)
 {
     Pool rich(With(0)), poor(With(GetParam()));
