@@ -366,6 +366,7 @@ class _Import:
 class _CuPyAllocator:
     """What moiety.cupy.MemoryPool has its malloc() of. device and stream:
     callables, or the capsules by which CuPy exports them to Cython."""
+    is_direct: Final[bool]  # fills CuPy's objects without their constructors
     def __init__(self, find_source: Callable[[int], Pool | Tenant],
                  refuse: Callable[[int, OutOfMemoryError], object],
                  memory_type: Callable[..., Any],

@@ -72,16 +72,18 @@ class _Resource(_MemoryResource):
     def deallocate(self, ptr, size, *, stream):
         """Called by buffers: gives memory back, which serves again on `stream`,
         or on another when the work that is queued there now is over."""
-        # deallocate() refuses a block, which frees itself.
-        is_block = isinstance(ptr, (_native.Block, _native.HostBlock))
-        address, stream = ptr if is_block else int(ptr), _stream_of(stream)
+        # Buffers have a number; a block, which frees itself, is refused below.
+        if type(ptr) is not int and not isinstance(
+                ptr, (_native.Block, _native.HostBlock)):
+            ptr = int(ptr)
+        stream = _stream_of(stream)
         try:
-            self._space.deallocate(address, stream)
+            self._space.deallocate(ptr, stream)
         except _native.Error as error:
             if error.status != "E_BUSY":
                 raise
             # A stream that captures cannot be waited for: all of them then.
-            self._space.deallocate(address)
+            self._space.deallocate(ptr)
 
 
 class MemoryResource(_Resource):

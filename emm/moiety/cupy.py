@@ -18,6 +18,7 @@ Sizes are in bytes. All functions may be called by any thread.
 """
 
 import functools
+import sys
 
 try:
     from cupy.cuda import device as _device
@@ -35,6 +36,9 @@ from moiety._pools import pools as _pools
 
 __all__ = ["MemoryPool", "OutOfMemoryError", "PinnedMemoryPool", "allocator",
            "enable", "pinned_allocator"]
+
+# cupy.cuda.stream asks this module for the current stream, by the same function.
+_kept_streams = sys.modules.get("cupy_backends.cuda.stream", _stream)
 
 # Graphs may be captured with CuPy's streams while a pool is trimmed.
 _capture_hook.HOOK.install()
@@ -86,7 +90,7 @@ class MemoryPool:
             functools.partial(_refuse, pool), _memory.UnownedMemory,
             _memory.MemoryPointer,
             _in_c(_device, "get_device_id", _device.get_device_id),
-            _in_c(_stream, "get_current_stream_ptr",
+            _in_c(_kept_streams, "get_current_stream_ptr",
                   _current_stream_pointer))
         # In C, with no Python between it and CuPy.
         self.malloc = allocator.malloc

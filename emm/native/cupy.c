@@ -6,12 +6,17 @@
  * its modules export to Cython, and makes CuPy's two objects with a Block as the
  * owner. The block frees itself on that stream, so no free runs Python.
  *
+ * CuPy's constructors take longer than the pool, as they parse numbers of Python's.
+ * So the objects are filled here, if that gives the same bytes.
+ *
  * CuPy's own CFunctionAllocator names no stream when it frees, and takes a NULL
  * for memory: the block knows its stream, and a failure is an exception.
  */
 #include "emm/native/native.h"
 
-/* Of cupy.cuda.device.get_device_id() and cupy.cuda.stream's
+#include <string.h>
+
+/* Of cupy.cuda.device.get_device_id() and cupy_backends.cuda.stream's
  * get_current_stream_ptr(), as Cython names their capsules. Both return -1 and
  * set an exception where they fail. */
 typedef int device_fn(int skip_dispatch);
@@ -28,12 +33,41 @@ enum {
     DEVICE, /* a capsule, or else any callable */
     STREAM, /* the same */
     GIVEN_COUNT,
-    SOURCES = GIVEN_COUNT, /* a dictionary: device -> what was found for it */
-    OBJECT_COUNT
+    NOTHING = GIVEN_COUNT, /* () */
+    /* By device: what was found for it, or NULL; the GIL. Of a device that has no
+     * place it is asked for at each call. */
+    FIRST_SOURCE,
+    OBJECT_COUNT = FIRST_SOURCE + 64
+};
+
+/* UnownedMemory and MemoryPointer, as CuPy's memory.pxd has them for Cython. */
+struct cupy_memory {
+    PyObject_HEAD intptr_t address;
+    size_t nbytes;
+    int device;
+    PyObject *owner;
+};
+
+struct cupy_pointer {
+    PyObject_HEAD void *methods;
+    intptr_t address;
+    int device;
+    PyObject *memory;
+};
+
+/* What they are to have. */
+struct cupy_values {
+    uint64_t address;
+    uint64_t nbytes;
+    int device;
 };
 
 struct native_cupy {
     PyObject_HEAD PyObject *objects[OBJECT_COUNT];
+    /* Of the two types: what makes an object to be filled here. NULL: the type is
+     * called. */
+    newfunc new_memory;
+    newfunc new_pointer;
     /* NULL: the object is called. */
     device_fn *device;
     stream_fn *stream;
@@ -57,41 +91,6 @@ static int cupy_address_in(PyObject *object, const char *signature, void **out)
     PyErr_Format(PyExc_TypeError, "%R is neither callable nor a capsule of %s",
                  object, signature);
     return -1;
-}
-
-static int cupy_fill(struct native_cupy *cupy, PyObject *const *given)
-{
-    void *device;
-    void *stream;
-    if (cupy_address_in(given[DEVICE], device_signature, &device) ||
-        cupy_address_in(given[STREAM], stream_signature, &stream))
-        return -1;
-    cupy->objects[SOURCES] = PyDict_New();
-    if (!cupy->objects[SOURCES])
-        return -1;
-    for (int i = 0; i < GIVEN_COUNT; i++)
-        cupy->objects[i] = Py_NewRef(given[i]);
-    cupy->device = (device_fn *)device;
-    cupy->stream = (stream_fn *)stream;
-    return 0;
-}
-
-static int cupy_init(PyObject *self, PyObject *arguments, PyObject *names)
-{
-    static char *keys[] = {
-        "find_source", "refuse", "memory_type", "pointer_type",
-        "device",      "stream", NULL};
-    PyObject *given[GIVEN_COUNT];
-    if (cupy_of(self)->objects[SOURCES]) {
-        PyErr_SetString(PyExc_TypeError, "__init__() was called before");
-        return -1;
-    }
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "OOOOOO:_CuPyAllocator",
-                                     keys, &given[FIND_SOURCE], &given[REFUSE],
-                                     &given[MEMORY_TYPE], &given[POINTER_TYPE],
-                                     &given[DEVICE], &given[STREAM]))
-        return -1;
-    return cupy_fill(cupy_of(self), given);
 }
 
 static int cupy_device(const struct native_cupy *cupy, int *out)
@@ -120,24 +119,40 @@ static int cupy_stream(const struct native_cupy *cupy, moiety_stream *out)
     return is_stream ? 0 : -1;
 }
 
+/* Where the device's source is kept, or NULL. */
+static PyObject **cupy_place(struct native_cupy *cupy, int device)
+{
+    bool has_place = device >= 0 && device < OBJECT_COUNT - FIRST_SOURCE;
+    return has_place ? &cupy->objects[FIRST_SOURCE + device] : NULL;
+}
+
+/* A new reference. Of two threads that ask, the last one's answer is kept. */
+static PyObject *cupy_find_source(struct native_cupy *cupy, int device)
+{
+    PyObject *source =
+        PyObject_CallFunction(cupy->objects[FIND_SOURCE], "i", device);
+    PyObject **place = source ? cupy_place(cupy, device) : NULL;
+    PyObject *old = NULL;
+    if (!place)
+        return source;
+    NATIVE_LOCK(cupy);
+    old = *place;
+    *place = Py_NewRef(source);
+    NATIVE_UNLOCK();
+    Py_XDECREF(old);
+    return source;
+}
+
 /* A new reference. */
 static PyObject *cupy_source(struct native_cupy *cupy, int device)
 {
-    PyObject *key = PyLong_FromLong(device);
+    PyObject **place = cupy_place(cupy, device);
     PyObject *source = NULL;
     /* Against another thread that puts its own in the place. */
-    NATIVE_LOCK(cupy->objects[SOURCES]);
-    source = Py_XNewRef(
-        key ? PyDict_GetItemWithError(cupy->objects[SOURCES], key) : NULL);
+    NATIVE_LOCK(cupy);
+    source = place ? Py_XNewRef(*place) : NULL;
     NATIVE_UNLOCK();
-    if (key && !source && !PyErr_Occurred()) {
-        source =
-            PyObject_CallFunctionObjArgs(cupy->objects[FIND_SOURCE], key, NULL);
-        if (source && PyDict_SetItem(cupy->objects[SOURCES], key, source))
-            Py_CLEAR(source);
-    }
-    Py_XDECREF(key);
-    return source;
+    return source ? source : cupy_find_source(cupy, device);
 }
 
 static PyObject *cupy_take(struct native_cupy *cupy, int device,
@@ -181,7 +196,7 @@ static PyObject *cupy_refuse(struct native_cupy *cupy, uint64_t nbytes)
 }
 
 /* type(*arguments), of which each is stolen and may be NULL, after an error. */
-static PyObject *cupy_make(PyObject *type, PyObject **arguments, int count)
+static PyObject *cupy_call(PyObject *type, PyObject **arguments, int count)
 {
     PyObject *tuple = PyTuple_New(count);
     bool is_whole = tuple != NULL;
@@ -197,37 +212,209 @@ static PyObject *cupy_make(PyObject *type, PyObject **arguments, int count)
     return made;
 }
 
-/* Steals the owner. Built by hand: a format takes longer than the rest. */
-static PyObject *cupy_pointer(struct native_cupy *cupy, int device,
-                              uint64_t address, PyObject *size, PyObject *owner)
+/* Steals the owner. */
+static PyObject *cupy_call_memory(struct native_cupy *cupy,
+                                  const struct cupy_values *values,
+                                  PyObject *owner)
 {
-    PyObject *of_memory[] = {PyLong_FromUnsignedLongLong(address),
-                             Py_NewRef(size), owner, PyLong_FromLong(device)};
-    PyObject *memory = cupy_make(cupy->objects[MEMORY_TYPE], of_memory, 4);
-    if (!memory)
-        return NULL;
-    PyObject *of_pointer[] = {memory, PyLong_FromLong(0)};
-    return cupy_make(cupy->objects[POINTER_TYPE], of_pointer, 2);
+    PyObject *arguments[] = {PyLong_FromUnsignedLongLong(values->address),
+                             PyLong_FromUnsignedLongLong(values->nbytes), owner,
+                             PyLong_FromLong(values->device)};
+    return cupy_call(cupy->objects[MEMORY_TYPE], arguments, 4);
+}
+
+/* Steals the memory. */
+static PyObject *cupy_call_pointer(struct native_cupy *cupy, PyObject *memory)
+{
+    PyObject *arguments[] = {memory, PyLong_FromLong(0)};
+    return cupy_call(cupy->objects[POINTER_TYPE], arguments, 2);
+}
+
+/* An object of the type, in whose `place` None gives way to what is stolen. */
+static void *cupy_new(const struct native_cupy *cupy, newfunc make, int type,
+                      size_t place, PyObject *stolen)
+{
+    char *made = (char *)make((PyTypeObject *)cupy->objects[type],
+                              cupy->objects[NOTHING], NULL);
+    PyObject *none = stolen;
+    if (made) {
+        none = *(PyObject **)(void *)(made + place);
+        *(PyObject **)(void *)(made + place) = stolen;
+    }
+    Py_XDECREF(none);
+    return made;
+}
+
+/* Steals the owner. */
+static PyObject *cupy_fill_memory(struct native_cupy *cupy, newfunc make,
+                                  const struct cupy_values *values,
+                                  PyObject *owner)
+{
+    struct cupy_memory *memory = cupy_new(
+        cupy, make, MEMORY_TYPE, offsetof(struct cupy_memory, owner), owner);
+    if (memory) {
+        memory->address = (intptr_t)values->address;
+        memory->nbytes = values->nbytes;
+        memory->device = values->device;
+    }
+    return (PyObject *)memory;
+}
+
+/* Steals the memory. */
+static PyObject *cupy_fill_pointer(struct native_cupy *cupy, newfunc make,
+                                   const struct cupy_values *values,
+                                   PyObject *memory)
+{
+    struct cupy_pointer *pointer =
+        cupy_new(cupy, make, POINTER_TYPE,
+                 offsetof(struct cupy_pointer, memory), memory);
+    if (pointer) {
+        pointer->address = (intptr_t)values->address;
+        pointer->device = values->device;
+    }
+    return (PyObject *)pointer;
+}
+
+/* Steals the owner. */
+static PyObject *cupy_pointer(struct native_cupy *cupy,
+                              const struct cupy_values *values, PyObject *owner)
+{
+    if (!cupy->new_pointer) {
+        PyObject *memory = cupy_call_memory(cupy, values, owner);
+        return memory ? cupy_call_pointer(cupy, memory) : NULL;
+    }
+    PyObject *memory = cupy_fill_memory(cupy, cupy->new_memory, values, owner);
+    return memory ? cupy_fill_pointer(cupy, cupy->new_pointer, values, memory)
+                  : NULL;
+}
+
+/* --- whether they can be filled --- */
+
+/* Of the type itself, and of as many bytes. */
+static bool cupy_is_of(PyObject *made, PyObject *type, size_t nbytes)
+{
+    PyObject *size = PyObject_GetAttrString(type, "__basicsize__");
+    bool is_of = size && (PyObject *)Py_TYPE(made) == type &&
+                 PyLong_AsSize_t(size) == nbytes;
+    Py_XDECREF(size);
+    return is_of;
+}
+
+/* The same bytes, but for references to them. Steals the second. */
+static bool cupy_is_same(PyObject *called, PyObject *filled, size_t nbytes)
+{
+    bool is_same = filled && memcmp((char *)called + sizeof(PyObject),
+                                    (char *)filled + sizeof(PyObject),
+                                    nbytes - sizeof(PyObject)) == 0;
+    Py_XDECREF(filled);
+    return is_same;
+}
+
+/* What the types themselves have made is read first: where a reference was, there
+ * is no odd number. */
+static void cupy_compare(struct native_cupy *cupy, PyObject *memory,
+                         PyObject *pointer, const struct cupy_values *values)
+{
+    PyTypeObject *memory_type = (PyTypeObject *)cupy->objects[MEMORY_TYPE];
+    PyTypeObject *pointer_type = (PyTypeObject *)cupy->objects[POINTER_TYPE];
+    const struct cupy_memory *theirs = (const struct cupy_memory *)memory;
+    const struct cupy_pointer *to_it = (const struct cupy_pointer *)pointer;
+    if (!cupy_is_of(memory, (PyObject *)memory_type, sizeof *theirs) ||
+        !cupy_is_of(pointer, (PyObject *)pointer_type, sizeof *to_it) ||
+        theirs->address != (intptr_t)values->address ||
+        theirs->nbytes != values->nbytes || theirs->device != values->device ||
+        theirs->owner != cupy->objects[NOTHING] ||
+        to_it->address != theirs->address || to_it->device != theirs->device ||
+        to_it->memory != memory)
+        return;
+    newfunc new_memory = (newfunc)PyType_GetSlot(memory_type, Py_tp_new);
+    newfunc new_pointer = (newfunc)PyType_GetSlot(pointer_type, Py_tp_new);
+    if (!cupy_is_same(memory,
+                      cupy_fill_memory(cupy, new_memory, values,
+                                       Py_NewRef(cupy->objects[NOTHING])),
+                      sizeof *theirs) ||
+        !cupy_is_same(
+            pointer,
+            cupy_fill_pointer(cupy, new_pointer, values, Py_NewRef(memory)),
+            sizeof *to_it))
+        return;
+    cupy->new_memory = new_memory;
+    cupy->new_pointer = new_pointer;
+}
+
+/* By one of each, of which none has memory. */
+static void cupy_learn(struct native_cupy *cupy)
+{
+    const struct cupy_values odd = {
+        .address = 0x7f123457, .nbytes = 0x12345, .device = 5};
+    PyObject *memory =
+        cupy_call_memory(cupy, &odd, Py_NewRef(cupy->objects[NOTHING]));
+    PyObject *pointer =
+        memory ? cupy_call_pointer(cupy, Py_NewRef(memory)) : NULL;
+    if (pointer)
+        cupy_compare(cupy, memory, pointer, &odd);
+    Py_XDECREF(pointer);
+    Py_XDECREF(memory);
+    PyErr_Clear();
+}
+
+/* --- the allocator --- */
+
+static int cupy_keep(struct native_cupy *cupy, PyObject *const *given)
+{
+    void *device;
+    void *stream;
+    if (cupy_address_in(given[DEVICE], device_signature, &device) ||
+        cupy_address_in(given[STREAM], stream_signature, &stream))
+        return -1;
+    cupy->objects[NOTHING] = PyTuple_New(0);
+    if (!cupy->objects[NOTHING])
+        return -1;
+    for (int i = 0; i < GIVEN_COUNT; i++)
+        cupy->objects[i] = Py_NewRef(given[i]);
+    cupy->device = (device_fn *)device;
+    cupy->stream = (stream_fn *)stream;
+    if (PyType_Check(given[MEMORY_TYPE]) && PyType_Check(given[POINTER_TYPE]))
+        cupy_learn(cupy);
+    return 0;
+}
+
+static int cupy_init(PyObject *self, PyObject *arguments, PyObject *names)
+{
+    static char *keys[] = {
+        "find_source", "refuse", "memory_type", "pointer_type",
+        "device",      "stream", NULL};
+    PyObject *given[GIVEN_COUNT];
+    if (cupy_of(self)->objects[FIND_SOURCE]) {
+        PyErr_SetString(PyExc_TypeError, "__init__() was called before");
+        return -1;
+    }
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "OOOOOO:_CuPyAllocator",
+                                     keys, &given[FIND_SOURCE], &given[REFUSE],
+                                     &given[MEMORY_TYPE], &given[POINTER_TYPE],
+                                     &given[DEVICE], &given[STREAM]))
+        return -1;
+    return cupy_keep(cupy_of(self), given);
 }
 
 static PyObject *cupy_malloc(PyObject *self, PyObject *size)
 {
     struct native_cupy *cupy = cupy_of(self);
-    uint64_t nbytes = 0;
-    int device = 0;
-    if (!cupy->objects[SOURCES]) {
+    struct cupy_values values = {.address = 0};
+    if (!cupy->objects[FIND_SOURCE]) {
         PyErr_SetString(PyExc_ValueError, "it was not made");
         return NULL;
     }
-    if (!native_u64_from(size, &nbytes) || cupy_device(cupy, &device))
+    if (!native_u64_from(size, &values.nbytes) ||
+        cupy_device(cupy, &values.device))
         return NULL;
-    if (!nbytes)
-        return cupy_pointer(cupy, device, 0, size, Py_NewRef(Py_None));
-    PyObject *block = cupy_take(cupy, device, nbytes);
+    if (!values.nbytes)
+        return cupy_pointer(cupy, &values, Py_NewRef(Py_None));
+    PyObject *block = cupy_take(cupy, values.device, values.nbytes);
     if (!block)
-        return cupy_refuse(cupy, nbytes);
-    return cupy_pointer(cupy, device, ((struct native_block *)block)->address,
-                        size, block);
+        return cupy_refuse(cupy, values.nbytes);
+    values.address = ((struct native_block *)block)->address;
+    return cupy_pointer(cupy, &values, block);
 }
 
 static int cupy_traverse(PyObject *self, visitproc visit, void *arg)
@@ -255,6 +442,18 @@ static void cupy_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
+static PyObject *cupy_is_direct(PyObject *self, void *none)
+{
+    (void)none;
+    return PyBool_FromLong(cupy_of(self)->new_pointer != NULL);
+}
+
+static PyGetSetDef properties[] = {
+    {"is_direct", cupy_is_direct, NULL,
+     "Whether CuPy's objects are filled without their constructors.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
 static PyMethodDef methods[] = {
     {"malloc", cupy_malloc, METH_O,
      "malloc($self, size, /)\n"
@@ -269,6 +468,7 @@ static PyType_Slot slots[] = {
     {Py_tp_traverse, cupy_traverse},
     {Py_tp_clear, cupy_clear},
     {Py_tp_methods, methods},
+    {Py_tp_getset, properties},
     {Py_tp_doc,
      "_CuPyAllocator(find_source, refuse, memory_type, pointer_type, device, "
      "stream)\n--\n\nMemory for CuPy, from a Pool or Tenant for each device."},

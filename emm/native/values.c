@@ -10,7 +10,8 @@
 
 int native_u64_from(PyObject *object, void *out)
 {
-    PyObject *number = PyNumber_Index(object);
+    PyObject *number =
+        PyLong_CheckExact(object) ? Py_NewRef(object) : PyNumber_Index(object);
     if (!number)
         return 0;
     unsigned long long value = PyLong_AsUnsignedLongLong(number);
@@ -142,7 +143,8 @@ int native_stream_from(PyObject *object, void *out)
         PyErr_Format(PyExc_TypeError, "%R is no stream", object);
         return 0;
     }
-    if (object != Py_None && PyIndex_Check(object)) {
+    if (PyLong_CheckExact(object) ||
+        (object != Py_None && PyIndex_Check(object))) {
         if (!native_u64_from(object, &number))
             return 0;
     } else if (object != Py_None) {

@@ -37,6 +37,8 @@ _kept = []
 class BaseMemory:
     """Of cupy.cuda.memory: all memory has these."""
 
+    __slots__ = ()
+
     def __int__(self):
         return self.ptr
 
@@ -55,6 +57,64 @@ class MemoryPointer:
         assert isinstance(mem, BaseMemory)
         self.mem, self.ptr = mem, mem.ptr + offset
         self.device_id = mem.device_id
+
+
+class _Member(ctypes.Structure):
+    """PyMemberDef."""
+
+    _fields_ = [("name", ctypes.c_char_p), ("type", ctypes.c_int),
+                ("offset", ctypes.c_ssize_t), ("flags", ctypes.c_int),
+                ("doc", ctypes.c_char_p)]
+
+
+class _Slot(ctypes.Structure):
+    """PyType_Slot."""
+
+    _fields_ = [("slot", ctypes.c_int), ("value", ctypes.c_void_p)]
+
+
+class _Spec(ctypes.Structure):
+    """PyType_Spec."""
+
+    _fields_ = [("name", ctypes.c_char_p), ("basicsize", ctypes.c_int),
+                ("itemsize", ctypes.c_int), ("flags", ctypes.c_uint),
+                ("slots", ctypes.POINTER(_Slot))]
+
+
+_TYPES_OF_C = {"int": 1, "object": 16, "intptr_t": 17, "size_t": 18}
+
+
+def _type_in_c(name, *fields):
+    """A type with a field of a C type in each eight bytes, as Cython makes it;
+    None is none."""
+    head = object.__basicsize__
+    members = (_Member * (len(fields) + 1))(*(
+        _Member(field[1].encode(), _TYPES_OF_C[field[0]], head + 8 * index)
+        for index, field in enumerate(fields) if field))
+    slots = (_Slot * 2)((72, ctypes.addressof(members)))  # Py_tp_members
+    spec = _Spec(name.encode(), head + 8 * len(fields), 0, 1 << 10, slots)
+    _kept.append((members, slots, spec))
+    make = ctypes.pythonapi.PyType_FromSpec
+    make.restype = ctypes.py_object
+    return make(ctypes.byref(spec))
+
+
+class UnownedMemoryInC(
+        _type_in_c("fake.Memory", ("intptr_t", "ptr"), ("size_t", "size"),
+                   ("int", "device_id"), ("object", "_owner")), BaseMemory):
+    """As CuPy's is in memory, without Cython."""
+
+    __slots__ = ()
+    __init__ = UnownedMemory.__init__
+
+
+class MemoryPointerInC(
+        _type_in_c("fake.Pointer", None, ("intptr_t", "ptr"),
+                   ("int", "device_id"), ("object", "mem"))):
+    """The same; the first field is Cython's."""
+
+    __slots__ = ()
+    __init__ = MemoryPointer.__init__
 
 
 class CupyOutOfMemoryError(MemoryError):
@@ -129,10 +189,13 @@ def install_cupy(has_capsules=True):
     cuda.set_allocator, cuda.alloc = memory.set_allocator, memory.alloc
     cuda.Stream, cuda.MemoryPointer = stream.Stream, memory.MemoryPointer
     if has_capsules:
+        _module("cupy_backends")
+        _module("cupy_backends.cuda")
         cuda.device.__pyx_capi__ = {"get_device_id": _capsule(
             ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int),
             lambda skip: where.device, b"int (int __pyx_skip_dispatch)")}
-        stream.__pyx_capi__ = {"get_current_stream_ptr": _capsule(
+        kept = _module("cupy_backends.cuda.stream")
+        kept.__pyx_capi__ = {"get_current_stream_ptr": _capsule(
             ctypes.PYFUNCTYPE(ctypes.c_ssize_t), lambda: where.stream,
             b"intptr_t (void)")}
     return sys.modules["cupy"]

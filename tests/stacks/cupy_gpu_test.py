@@ -10,7 +10,7 @@ import cupyx
 import numpy as np
 import pytest
 from cupy.cuda import device as cupy_device
-from cupy.cuda import stream as cupy_stream
+from cupy_backends.cuda import stream as cupy_stream
 
 import moiety
 import moiety.cupy
@@ -50,6 +50,10 @@ def test_cupy_exports_what_the_fast_way_takes():
         cupy_stream: ("get_current_stream_ptr", "intptr_t (void)")}
     for module, (name, signature) in signatures.items():
         assert f'"{signature}"' in repr(module.__pyx_capi__[name])
+
+
+def test_cupys_objects_are_filled(allocator):
+    assert cupy.cuda.get_allocator().__self__.is_direct is True
 
 
 def test_arrays_are_memory_of_the_pool(pool, allocator):

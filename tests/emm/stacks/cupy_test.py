@@ -30,16 +30,29 @@ def where():
     cupy.cuda.where.__init__()
 
 
-@pytest.fixture
-def made(pool, where):
-    return moiety.cupy.MemoryPool(pool)
+@pytest.fixture(params=["called", "filled"])
+def made(pool, where, request, monkeypatch):
+    """With CuPy's types in Python, whose constructors are called, and with types
+    as Cython makes them."""
+    is_filled = request.param == "filled"
+    if is_filled:
+        types = {"UnownedMemory": fake_frameworks.UnownedMemoryInC,
+                 "MemoryPointer": fake_frameworks.MemoryPointerInC}
+        for name, kind in types.items():
+            monkeypatch.setattr(cupy.cuda.memory, name, kind)
+    made = moiety.cupy.MemoryPool(pool)
+    assert made.malloc.__self__.is_direct is is_filled
+    return made
 
 
 def test_memory_is_a_block_of_the_pool(pool, made):
     pointer = made.malloc(1000)
-    assert isinstance(pointer, cupy.cuda.MemoryPointer)
+    assert type(pointer) is cupy.cuda.memory.MemoryPointer
+    assert type(pointer.mem) is cupy.cuda.memory.UnownedMemory
+    assert pointer.ptr == pointer.mem.ptr == pointer.mem._owner.address
     assert pool.owns(pointer.ptr)
-    assert pointer.mem.size == 1000 and pointer.device_id == 0
+    assert pointer.mem.size == 1000
+    assert pointer.device_id == pointer.mem.device_id == 0
     assert pool.used_bytes() >= 1000
 
 
@@ -53,8 +66,81 @@ def test_memory_goes_back_with_its_last_reference(pool, made):
 
 
 def test_empty_memory_is_no_block(pool, made):
-    assert made.malloc(0).ptr == 0
+    pointer = made.malloc(0)
+    assert pointer.ptr == pointer.mem.size == 0
+    assert pointer.mem._owner is None
     assert pool.stats()["allocation.all.allocated"] == 0
+
+
+def types_that_look_filled():
+    """As long as CuPy's types, with something else in them; and constructors that
+    do not take what the allocator tries."""
+    class Slots(fake_frameworks.BaseMemory):
+        __slots__ = ("ptr", "size", "device_id", "_owner")
+        __init__ = fake_frameworks.UnownedMemory.__init__
+
+    class SlotsOfPointer:
+        __slots__ = ("other", "ptr", "device_id", "mem")
+        __init__ = fake_frameworks.MemoryPointer.__init__
+
+    class Rounded(fake_frameworks.UnownedMemoryInC):
+        __slots__ = ()
+
+        def __init__(self, ptr, size, owner, device_id):
+            super().__init__(ptr, size + 512, owner, device_id)
+
+    class Marked(fake_frameworks.UnownedMemoryInC):
+        __slots__ = ()
+
+        def __init__(self, ptr, size, owner, device_id):
+            super().__init__(ptr, size, owner, device_id)
+            # In what is between two fields.
+            ctypes.c_int.from_address(
+                id(self) + object.__basicsize__ + 20).value = 1
+
+    class Choosy(fake_frameworks.UnownedMemoryInC):
+        __slots__ = ()
+
+        def __init__(self, ptr, size, owner, device_id):
+            if device_id:
+                raise RuntimeError("no such device")
+            super().__init__(ptr, size, owner, device_id)
+
+    pointer = fake_frameworks.MemoryPointerInC
+    return [(Slots, pointer), (Slots, SlotsOfPointer),
+            (fake_frameworks.UnownedMemoryInC, SlotsOfPointer),
+            (Rounded, pointer), (Marked, pointer), (Choosy, pointer)]
+
+
+@pytest.mark.parametrize("memory, pointer", types_that_look_filled())
+def test_types_with_other_bytes_are_called(pool, memory, pointer):
+    malloc = moiety._native._CuPyAllocator(
+        lambda device: pool, print, memory, pointer, lambda: 0,
+        lambda: 0).malloc
+    assert malloc.__self__.is_direct is False
+    made = malloc(1000)
+    assert type(made) is pointer and type(made.mem) is memory
+    assert made.ptr == made.mem._owner.address
+    assert pool.owns(made.ptr)
+    del made
+    assert pool.used_bytes() == 0
+
+
+def test_filled_objects_leave_no_reference(made):
+    """Each of them takes and gives None, and the tuple that they are made with."""
+    def counts():
+        return [sys.getrefcount(one) for one in (
+            cupy.cuda.memory.UnownedMemory, cupy.cuda.memory.MemoryPointer,
+            malloc.__self__, *(() if is_immortal else (None, ())))]
+
+    is_immortal = sys.version_info >= (3, 12)
+    malloc = made.malloc
+    made.malloc(1000)
+    before = counts()
+    for _ in range(100):
+        malloc(1000)
+        malloc(0)
+    assert counts() == before
 
 
 def test_it_is_for_the_current_stream(made, where, driver):
