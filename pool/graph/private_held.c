@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "pool/base/clock.h"
+#include "pool/base/failure.h"
 #include "pool/cache/gate.h"
 #include "pool/core/body.h"
 #include "pool/graph/privates.h"
@@ -21,10 +22,15 @@
 #define NAP_NS 20000L
 #define NAP_MOST_NS 1000000L
 
-bool moietyi_private_may_end(const struct moietyi_private *arena)
+moiety_status moietyi_private_check_end(const struct moietyi_private *arena)
 {
     return arena->phase == MOIETYI_PRIVATE_RUNNING ||
-           (arena->phase == MOIETYI_PRIVATE_PAUSED && !arena->live_count);
+                   (arena->phase == MOIETYI_PRIVATE_PAUSED &&
+                    !arena->live_count)
+               ? MOIETY_OK
+               : moietyi_fail(MOIETY_E_BUSY,
+                              "the private arena is paused and has blocks in "
+                              "use, or another thread pauses or resumes it");
 }
 
 uint32_t moietyi_private_step(const struct moietyi_private *arena,
@@ -128,11 +134,8 @@ moiety_status moietyi_private_hold(struct moietyi_call *call,
     moiety_status status =
         may_wait ? moietyi_private_insist(&asking, hold_once, &hold)
                  : hold_once(call, &hold);
-    if (status == MOIETY_OK) {
-        moietyi_count(call->thread_state, MOIETYI_COUNT_ALLOCS, page_count);
-        moietyi_count(call->thread_state, MOIETYI_COUNT_ALLOC_BYTES,
-                      page_count * (uint64_t)MOIETYI_PAGE_BYTES);
-    }
+    if (status == MOIETY_OK)
+        moietyi_private_count_pages(call, page_count);
     return status;
 }
 

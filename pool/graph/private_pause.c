@@ -298,12 +298,8 @@ moiety_status moietyi_private_resume(struct moietyi_call *call,
         MOIETYI_STEP("private.mapped.refilled");
         if (status == MOIETY_OK)
             status = contents_back(&pause);
-        if (status == MOIETY_OK) {
-            moietyi_count(call->thread_state, MOIETYI_COUNT_ALLOCS,
-                          pause.page_count);
-            moietyi_count(call->thread_state, MOIETYI_COUNT_ALLOC_BYTES,
-                          pause.page_count * (uint64_t)MOIETYI_PAGE_BYTES);
-        }
+        if (status == MOIETY_OK)
+            moietyi_private_count_pages(call, pause.page_count);
         set_phase(&pause, status == MOIETY_OK ? MOIETYI_PRIVATE_RUNNING
                                               : MOIETYI_PRIVATE_PAUSED);
     }

@@ -29,29 +29,6 @@ private_resize_enter(const struct moietyi_call *call,
     return NULL;
 }
 
-/* Lock held. Whether all pages of grains [at, end) are the half's. */
-static bool are_of_half(const struct moietyi_call *call, uint64_t at,
-                        uint64_t end, uint32_t mark)
-{
-    const struct moietyi_pool_body *body = call->pool->body;
-    uint64_t page = at / MOIETYI_PAGE_GRAINS;
-    uint64_t last = (end - 1) / MOIETYI_PAGE_GRAINS;
-    if (last >= body->page_capacity)
-        return false;
-    while (page <= last &&
-           moietyi_private_mark_at(body->privates,
-                                   (moietyi_page){(uint32_t)page}) == mark)
-        page++;
-    return page > last;
-}
-
-static void private_resize_count(struct moietyi_private *arena, uint64_t grains)
-{
-    arena->live_bytes += grains * MOIETYI_GRAIN_BYTES;
-    if (arena->live_bytes > arena->live_peak_bytes)
-        arena->live_peak_bytes = arena->live_bytes;
-}
-
 bool moietyi_private_grow(struct moietyi_call *call,
                           const struct moietyi_block *block, uint64_t grains)
 {
@@ -62,12 +39,12 @@ bool moietyi_private_grow(struct moietyi_call *call,
     struct moietyi_private *arena = private_resize_enter(call, block, &mark);
     if (!arena)
         return false;
-    bool is_grown = are_of_half(call, end, end + more, mark) &&
+    bool is_grown = moietyi_private_has_marks(call, end, end + more, mark) &&
                     moietyi_half_extend(&arena->halves[MOIETYI_PRIVATE_PLAIN],
                                         &key, moietyi_grain_at(end), more);
     if (is_grown) {
         moietyi_block_mark(call, block, grains);
-        private_resize_count(arena, more);
+        moietyi_private_count_live(arena, more * MOIETYI_GRAIN_BYTES);
     }
     pthread_mutex_unlock(&arena->lock);
     return is_grown;
@@ -88,7 +65,7 @@ bool moietyi_private_cut(struct moietyi_call *call,
         return false;
     struct moietyi_half *half = &arena->halves[MOIETYI_PRIVATE_PLAIN];
     moietyi_block_mark(call, block, grains);
-    private_resize_count(arena, 0 - less);
+    arena->live_bytes -= less * MOIETYI_GRAIN_BYTES;
     if (!is_used && call->push->stream_state->kind == MOIETYI_STREAM_STATE_DONE)
         moietyi_half_give_done(half, end, less);
     else

@@ -52,9 +52,8 @@ static moiety_devptr private_hand_out(const struct want *want,
         moietyi_half_note_fresh(&arena->halves[want->side], want->key.scope,
                                 start);
     arena->live_count++;
-    arena->live_bytes += want->request->size.grains * MOIETYI_GRAIN_BYTES;
-    if (arena->live_bytes > arena->live_peak_bytes)
-        arena->live_peak_bytes = arena->live_bytes;
+    moietyi_private_count_live(arena, want->request->size.grains *
+                                          MOIETYI_GRAIN_BYTES);
     return address;
 }
 
@@ -89,7 +88,7 @@ static bool private_add(const struct want *want, moietyi_page first,
     if (moietyi_private_has_pieces(arena) &&
         !moietyi_private_note_piece(arena, want->side, first, page_count))
         return false;
-    if (!moietyi_half_add(&arena->halves[want->side], first, page_count)) {
+    if (!moietyi_space_add(arena->halves[want->side].done, first, page_count)) {
         moietyi_private_forget_piece(arena, first);
         return false;
     }
@@ -120,13 +119,6 @@ static moiety_devptr borrow(const struct want *want)
     return 0;
 }
 
-/* The pool counts the pages of arenas as blocks in use: as one each, since they
- * go back in other pieces than they come. */
-static void count_grant(struct moietyi_call *call, uint32_t page_count)
-{
-    moietyi_count(call->thread_state, MOIETYI_COUNT_ALLOCS, page_count - 1);
-}
-
 /* Pages that are done, and of no block. */
 static moiety_status private_escalate(const struct want *want,
                                       uint32_t page_count, moietyi_page *out)
@@ -147,7 +139,8 @@ static moiety_status private_escalate(const struct want *want,
         return status;
     (void)moietyi_grain_of(call->engine->lookup, address, &start);
     (void)moietyi_space_end_class(call->engine->streams.space, start);
-    count_grant(call, page_count);
+    /* It counts as one block so far: see moietyi_private_count_pages(). */
+    moietyi_count(call->thread_state, MOIETYI_COUNT_ALLOCS, page_count - 1);
     *out = moietyi_page_of_grain(start);
     return MOIETY_OK;
 }
@@ -249,7 +242,11 @@ static moiety_status private_grow_once(const struct want *want, bool is_step,
     return private_grow_by(want, growth, out);
 }
 
-static bool private_is_short(moiety_status status);
+static bool private_is_short(moiety_status status)
+{
+    return status == MOIETY_E_BUDGET || status == MOIETY_E_NO_DEVICE_MEMORY ||
+           status == MOIETY_E_NO_PINNED_MEMORY;
+}
 
 static moiety_status private_grow(const struct want *want, moiety_devptr *out)
 {
@@ -263,19 +260,13 @@ static moiety_status private_grow(const struct want *want, moiety_devptr *out)
 
 /* --- taking --- */
 
-static bool private_is_short(moiety_status status)
-{
-    return status == MOIETY_E_BUDGET || status == MOIETY_E_NO_DEVICE_MEMORY ||
-           status == MOIETY_E_NO_PINNED_MEMORY;
-}
-
 static bool is_waiting(const struct moietyi_private_ref *ref)
 {
     bool is_any = false;
     if (moietyi_private_enter(ref) != MOIETY_OK)
         return false;
     for (unsigned i = 0; i < MOIETYI_PRIVATE_SIDES; i++)
-        is_any |= moietyi_half_is_waiting(&ref->arena->halves[i]);
+        is_any |= moietyi_half_waiting_grains(&ref->arena->halves[i]) != 0;
     moietyi_private_leave(ref->arena);
     return is_any;
 }
@@ -342,24 +333,14 @@ moiety_status moietyi_private_take(struct moietyi_call *call,
 /* Lock held. Which half all these grains are of, or MOIETYI_PRIVATE_SIDES. */
 static unsigned private_side_of(const struct want *want, moietyi_grain start)
 {
-    const struct moietyi_pool_body *body = want->call->pool->body;
-    const struct moietyi_privates *privates = body->privates;
     uint64_t end = start.index + want->request->size.grains;
-    if (end > (uint64_t)body->page_capacity * MOIETYI_PAGE_GRAINS)
-        return MOIETYI_PRIVATE_SIDES;
-    uint32_t mark =
-        moietyi_private_mark_at(privates, moietyi_page_of_grain(start));
-    for (uint64_t at = start.index; at < end; at += MOIETYI_PAGE_GRAINS)
-        if (moietyi_private_mark_at(
-                privates, moietyi_page_of_grain(moietyi_grain_at(at))) != mark)
-            return MOIETYI_PRIVATE_SIDES;
-    if (moietyi_private_mark_at(
-            privates, moietyi_page_of_grain(moietyi_grain_at(end - 1))) != mark)
-        return MOIETYI_PRIVATE_SIDES;
-    for (unsigned side = 0; side < MOIETYI_PRIVATE_SIDES; side++)
-        if (mark == moietyi_private_mark_of(want->ref->arena, side))
-            return side;
-    return MOIETYI_PRIVATE_SIDES;
+    unsigned side = 0;
+    while (side < MOIETYI_PRIVATE_SIDES &&
+           !moietyi_private_has_marks(
+               want->call, start.index, end,
+               moietyi_private_mark_of(want->ref->arena, side)))
+        side++;
+    return side;
 }
 
 /* Lock held. */

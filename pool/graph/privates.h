@@ -189,9 +189,15 @@ void moietyi_private_set_marks(const struct moietyi_privates *privates,
 /* The pool's, unless the page has another mark by now. */
 void moietyi_private_clear_mark(const struct moietyi_privates *privates,
                                 moietyi_page page, uint32_t mark);
+/* Whether all pages of grains [start, end) have that mark. Lock held. */
+bool moietyi_private_has_marks(const struct moietyi_call *call, uint64_t start,
+                               uint64_t end, uint32_t mark);
 /* Pages that are done, and no arena's any more, go to the pool. */
 void moietyi_private_give_pages(struct moietyi_call *call, moietyi_page first,
                                 uint32_t page_count);
+/* Pages that an arena has, and that it has no more, as the pool counts them. */
+void moietyi_private_count_pages(struct moietyi_call *call,
+                                 uint32_t page_count);
 void moietyi_private_count_return(struct moietyi_call *call,
                                   uint32_t page_count);
 
@@ -201,9 +207,10 @@ moietyi_private_has_pieces(const struct moietyi_private *arena)
 {
     return arena->flags != 0;
 }
-/* Lock held. Whether it can be ended: it is not paused with blocks in use, and no
+/* Lock held. MOIETY_OK, or MOIETY_E_BUSY: it is paused with blocks in use, or a
  * thread pauses or resumes it. */
-bool moietyi_private_may_end(const struct moietyi_private *arena);
+MOIETY_MUST_USE moiety_status
+moietyi_private_check_end(const struct moietyi_private *arena);
 /* What a growth by so many pages is by, if that is to be had. Lock held. */
 uint32_t moietyi_private_step(const struct moietyi_private *arena,
                               uint32_t page_count);
@@ -253,6 +260,8 @@ bool moietyi_private_may_lend(const struct moietyi_private *arena,
  * MOIETY_OK, MOIETY_E_TOO_LARGE, MOIETY_E_BUDGET. */
 MOIETY_MUST_USE moiety_status
 moietyi_private_reserve(struct moietyi_private *arena, uint64_t bytes);
+/* Lock held: so much more is live. */
+void moietyi_private_count_live(struct moietyi_private *arena, uint64_t bytes);
 /* Puts what waits behind an event, and drains what is over. True: memory became
  * done. Waits for all work if it must and `may_wait`: an old driver. */
 bool moietyi_private_poll(struct moietyi_call *call,
