@@ -163,38 +163,38 @@ static void join_before(struct growing *growing)
         join(growing, id);
 }
 
-static void settle(struct growing *growing)
+/* Memory that is in no heap, of which `kept`, if it is one, has covers up to
+ * `kept_end`. */
+static void bring_in(const struct moietyi_held *held, moietyi_extent_id kept,
+                     uint64_t start, uint64_t end, uint64_t kept_end,
+                     uint32_t age)
 {
-    struct moietyi_space *space = growing->heap->space;
-    join_behind(growing);
-    join_before(growing);
-    if (!growing->kept)
-        growing->kept = moietyi_spare_take(growing->held->hand);
+    struct moietyi_heap *heap = held->own ? held->own : held->done;
+    struct growing growing = {.held = held,
+                              .heap = heap,
+                              .age = age,
+                              .start = start,
+                              .end = end,
+                              .kept = kept,
+                              .kept_start = start,
+                              .kept_end = kept_end};
+    struct moietyi_space *space = heap->space;
+    join_behind(&growing);
+    join_before(&growing);
+    if (!growing.kept)
+        growing.kept = moietyi_spare_take(held->hand);
     /* Of the pages in front of the extent that goes on, and behind it. */
     if (!MOIETYI_HEAP_WEAK(COVERS))
-        set_covers(space, growing->kept, growing->start, growing->kept_start);
-    set_covers(space, growing->kept, growing->kept_end, growing->end);
-    list_extent(growing->heap, growing->kept, growing->start,
-                growing->end - growing->start, growing->age);
-}
-
-static struct moietyi_heap *receiver_of(const struct moietyi_held *held)
-{
-    return held->own ? held->own : held->done;
+        set_covers(space, growing.kept, growing.start, growing.kept_start);
+    set_covers(space, growing.kept, growing.kept_end, growing.end);
+    list_extent(heap, growing.kept, growing.start, growing.end - growing.start,
+                age);
 }
 
 void moietyi_extent_add(const struct moietyi_held *held, moietyi_extent_id id,
                         uint64_t start, uint64_t grains, uint32_t age)
 {
-    struct growing growing = {.held = held,
-                              .heap = receiver_of(held),
-                              .age = age,
-                              .start = start,
-                              .end = start + grains,
-                              .kept = id,
-                              .kept_start = start,
-                              .kept_end = start};
-    settle(&growing);
+    bring_in(held, id, start, start + grains, start, age);
 }
 
 void moietyi_extent_hand(const struct moietyi_held *held,
@@ -205,16 +205,8 @@ void moietyi_extent_hand(const struct moietyi_held *held,
     uint64_t where = moietyi_where_of(space, id);
     uint64_t start = moietyi_where_start(where);
     uint64_t end = start + moietyi_grains_of(space, id);
-    struct growing growing = {.held = held,
-                              .heap = receiver_of(held),
-                              .age = age,
-                              .start = start,
-                              .end = end,
-                              .kept = id,
-                              .kept_start = start,
-                              .kept_end = end};
     unlist_extent(from, id, end - start, moietyi_where_age(where));
-    settle(&growing);
+    bring_in(held, id, start, end, end, age);
 }
 
 /* --- out of it --- */

@@ -80,7 +80,7 @@ static void forget_extents(struct moietyi_heap *heap)
         /* relaxed: by the lock. */
         atomic_store_explicit(&heap->grains[age], 0, memory_order_relaxed);
         if (age + 1 == MOIETYI_AGES)
-            moietyi_spare_leave(heap);
+            moietyi_spare_give(heap, MOIETYI_CHAIN_RECORDS);
         moietyi_heap_unlock(heap);
     }
 }
@@ -175,29 +175,12 @@ uint64_t moietyi_heap_close(struct moietyi_heap *heap)
     return grains;
 }
 
-uint64_t moietyi_heap_drain(struct moietyi_heap *heap, enum moietyi_age age)
-{
-    struct moietyi_heap *done = heap->space->done;
-    const struct moietyi_held held = {NULL, done, heap};
-    uint64_t grains = 0;
-    uint64_t more;
-    do {
-        moietyi_heap_lock(heap);
-        if (!MOIETYI_HEAP_WEAK(DRAIN_LOCK))
-            moietyi_heap_lock(done);
-        more = hand_some(&held, heap, age_of(heap, age), 0);
-        if (!MOIETYI_HEAP_WEAK(DRAIN_LOCK))
-            moietyi_heap_unlock(done);
-        moietyi_heap_unlock(heap);
-        grains += more;
-    } while (more);
-    return grains;
-}
-
 uint64_t moietyi_heap_hand(struct moietyi_heap *heap, enum moietyi_age age,
                            struct moietyi_heap *to)
 {
-    const struct moietyi_held held = moietyi_held_of(to);
+    struct moietyi_held held = moietyi_held_of(to);
+    /* What joins leaves its record here. */
+    held.hand = heap;
     struct moietyi_heap *first = heap->owner > to->owner ? heap : to;
     struct moietyi_heap *second = first == heap ? to : heap;
     uint64_t grains = 0;
@@ -213,6 +196,11 @@ uint64_t moietyi_heap_hand(struct moietyi_heap *heap, enum moietyi_age age,
         grains += more;
     } while (more);
     return grains;
+}
+
+uint64_t moietyi_heap_drain(struct moietyi_heap *heap, enum moietyi_age age)
+{
+    return moietyi_heap_hand(heap, age, heap->space->done);
 }
 
 void moietyi_records_leave(struct moietyi_space *space,

@@ -33,7 +33,6 @@ constexpr const char *kNames[] = {
     "COVERS",       // in front of the record that is kept no page is covered
     "CUT",          // what is left behind an interval is lost
     "DESTROY",      // the words of a heap stay when it is destroyed
-    "DRAIN_LOCK",   // into what is done without its lock
     "HAND_LOCK",    // from heap to heap with one lock
     "HOLDER",       // any extent is the stream's own
     "JOIN_END",     // an extent before is joined wherever it ends
