@@ -41,7 +41,7 @@ static uint64_t most_pages(const struct moietyi_segments *segments,
                            uint64_t block_bytes)
 {
     uint64_t reserved = moietyi_segments_reserved_bytes(segments);
-    uint64_t bytes = moietyi_limit(segments) / FEW_PART;
+    uint64_t bytes = moietyi_segments_limit(segments) / FEW_PART;
     if (bytes > FEW_BLOCKS * block_bytes)
         bytes = FEW_BLOCKS * block_bytes;
     if (bytes < reserved)

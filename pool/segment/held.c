@@ -15,38 +15,18 @@
 
 /* With a page on each side, so that no two of a holder ever touch and a block
  * never crosses from one to the next. */
-static struct moietyi_place held_find(struct moietyi_segments *segments,
-                                      uint32_t page_count)
-{
-    const struct moietyi_extension extension = {
-        .needed_bytes = (page_count + UINT64_C(2)) * MOIETYI_PAGE_BYTES};
-    pthread_mutex_lock(&segments->lock);
-    struct moietyi_place place = moietyi_place_find(segments, &extension);
-    pthread_mutex_unlock(&segments->lock);
-    place.first++;
-    return place;
-}
-
 static moiety_status held_find_place(struct moietyi_segments *segments,
                                      uint32_t page_count, uint64_t passed_epoch,
                                      uint32_t *out)
 {
-    moiety_status status = moietyi_reserve_addresses(segments, page_count + 2);
-    if (status != MOIETY_OK)
-        return status;
-    struct moietyi_place place = held_find(segments, page_count);
-    if (!place.pages) {
-        (void)moietyi_unmap_left(segments, passed_epoch, UINT32_MAX);
-        place = held_find(segments, page_count);
-    }
-    if (!place.pages) {
-        return moietyi_fail(moietyi_source_exhausted(segments),
-                            "the pool's addresses have no room for %u pages in "
-                            "a row",
-                            page_count + 2);
-    }
-    *out = place.first;
-    return MOIETY_OK;
+    const struct moietyi_extension extension = {
+        .needed_bytes = (page_count + UINT64_C(2)) * MOIETYI_PAGE_BYTES,
+        .passed_epoch = passed_epoch};
+    struct moietyi_place place;
+    moiety_status status = moietyi_find_place(segments, &extension, &place);
+    if (status == MOIETY_OK)
+        *out = place.first + 1;
+    return status;
 }
 
 static moiety_status held_create(struct moietyi_segments *segments,
@@ -166,30 +146,21 @@ static bool held_set_away(struct moietyi_segments *segments,
     return !is_pinned;
 }
 
-/* By the grower. */
-static struct moietyi_segment *held_find_one(struct moietyi_segments *segments,
-                                             moietyi_page first)
-{
-    pthread_mutex_lock(&segments->lock);
-    struct moietyi_segment *segment = held_segment_at(segments, first);
-    pthread_mutex_unlock(&segments->lock);
-    return segment;
-}
-
 /* By the grower. It takes no memory, so it cannot fail. */
 static void held_set_back(struct moietyi_segments *segments,
                           const struct moietyi_handles *held)
 {
-    /* With another id: what was registered is stale. */
     for (uint32_t i = 0; i < held->count; i++) {
+        pthread_mutex_lock(&segments->lock);
         struct moietyi_segment *segment =
-            held_find_one(segments, held->firsts[i]);
+            held_segment_at(segments, held->firsts[i]);
+        pthread_mutex_unlock(&segments->lock);
+        /* With another id: what was registered is stale. */
         moietyi_segment_announce(segments, segment);
+        pthread_mutex_lock(&segments->lock);
+        segment->is_away = false;
+        pthread_mutex_unlock(&segments->lock);
     }
-    pthread_mutex_lock(&segments->lock);
-    for (uint32_t i = 0; i < held->count; i++)
-        held_segment_at(segments, held->firsts[i])->is_away = false;
-    pthread_mutex_unlock(&segments->lock);
 }
 
 static moiety_status held_map(struct moietyi_segments *segments,
@@ -365,8 +336,8 @@ bool moietyi_segments_have_room(struct moietyi_segments *segments,
         missing_bytes += segment->is_empty ? segment->info.memory_bytes : 0;
     }
     pthread_mutex_unlock(&segments->lock);
-    return missing_bytes <=
-               moietyi_bytes_below(segments, moietyi_limit(segments)) &&
+    return missing_bytes <= moietyi_bytes_below(
+                                segments, moietyi_segments_limit(segments)) &&
            (mapper->look_free(mapper->context, &free_bytes) != MOIETY_OK ||
             missing_bytes <= free_bytes);
 }

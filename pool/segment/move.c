@@ -121,7 +121,7 @@ static void note_left(struct moietyi_segments *segments,
     pthread_mutex_lock(&segments->lock);
     segment->left_count++;
     segments->left_pages += left->info.page_count;
-    moietyi_pages_take(segments, &left->info, NULL);
+    moietyi_pages_set(segments, &left->info, NULL, true);
     list_left(segments, left);
     pthread_mutex_unlock(&segments->lock);
 }
@@ -251,7 +251,7 @@ static void end_left(struct moietyi_segments *segments,
         list_left(segments, left);
         return;
     }
-    moietyi_pages_leave(segments, &left->info);
+    moietyi_pages_set(segments, &left->info, NULL, false);
     segments->left_pages -= left->info.page_count;
     left->of->left_count--;
     free(left);

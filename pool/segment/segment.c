@@ -119,7 +119,8 @@ void moietyi_segments_set_limit(struct moietyi_segments *segments,
 
 uint64_t moietyi_segments_limit(const struct moietyi_segments *segments)
 {
-    return moietyi_limit(segments);
+    /* relaxed: see state.h. */
+    return atomic_load_explicit(&segments->limit_bytes, memory_order_relaxed);
 }
 
 void moietyi_segments_reset_peak(struct moietyi_segments *segments)

@@ -301,15 +301,12 @@ bool moietyi_segments_find(struct moietyi_segments *segments,
                            moiety_devptr address,
                            struct moietyi_segment_info *out,
                            uint64_t *out_hold_count);
-/* Pins each segment that has a part of the range, and ends one such pin of each.
+/* Pins each segment that has a part of the range, or ends one such pin of each.
  * MOIETY_OK; MOIETY_E_FOREIGN: a part of the range is in none; MOIETY_E_INVALID:
  * one is not held. Then nothing has changed. Any thread; blocks on the lock. */
-MOIETY_MUST_USE moiety_status
-moietyi_segments_hold_range(struct moietyi_segments *segments,
-                            moiety_devptr address, uint64_t size_bytes);
-MOIETY_MUST_USE moiety_status
-moietyi_segments_release_range(struct moietyi_segments *segments,
-                               moiety_devptr address, uint64_t size_bytes);
+MOIETY_MUST_USE moiety_status moietyi_segments_hold_range(
+    struct moietyi_segments *segments, moiety_devptr address,
+    uint64_t size_bytes, bool is_hold);
 
 /* Who watches segments come and go (watch.c). */
 struct moietyi_watch {
@@ -351,11 +348,10 @@ struct moietyi_pieces {
 MOIETY_MUST_USE moiety_status moietyi_segments_pin_run(
     struct moietyi_segments *segments, moiety_devptr address, moiety_devptr end,
     struct moietyi_pieces *out);
-/* Once more, of a run that is pinned; and as often back. */
-void moietyi_segments_pin_again(struct moietyi_segments *segments,
-                                moiety_devptr address, uint64_t size_bytes);
-void moietyi_segments_unpin_run(struct moietyi_segments *segments,
-                                moiety_devptr address, uint64_t size_bytes);
+/* Once more (`is_more`), of a run that is pinned; or once less. */
+void moietyi_segments_repin(struct moietyi_segments *segments,
+                            moiety_devptr address, uint64_t size_bytes,
+                            bool is_more);
 
 /* At rest: checks the numbered invariants of docs/internals/invariants.md. NULL,
  * or which one is broken; `out_at` is then the page where. */

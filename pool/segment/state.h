@@ -102,11 +102,6 @@ struct moietyi_segments {
     struct moietyi_lookup lookup;
 };
 
-static inline uint64_t moietyi_limit(const struct moietyi_segments *segments)
-{
-    return atomic_load_explicit(&segments->limit_bytes, memory_order_relaxed);
-}
-
 /* What may be reserved up to so much; a limit may be below what is reserved. */
 static inline uint64_t
 moietyi_bytes_below(const struct moietyi_segments *segments, uint64_t bytes)
@@ -143,13 +138,11 @@ void moietyi_segment_unlist(struct moietyi_segments *segments,
 MOIETY_MUST_USE moiety_status
 moietyi_pages_init(struct moietyi_segments *segments);
 void moietyi_pages_fini(struct moietyi_segments *segments);
-/* Pages that are nobody's are taken, by a segment or, where that is NULL, by a place
- * that a handle left; or are nobody's again. */
-void moietyi_pages_take(struct moietyi_segments *segments,
-                        const struct moietyi_segment_info *info,
-                        struct moietyi_segment *listed);
-void moietyi_pages_leave(struct moietyi_segments *segments,
-                         const struct moietyi_segment_info *info);
+/* Pages are taken, by a segment (`listed`) or, where that is NULL, by a place that a
+ * handle left; or are nobody's from now on. */
+void moietyi_pages_set(struct moietyi_segments *segments,
+                       const struct moietyi_segment_info *info,
+                       struct moietyi_segment *listed, bool are_taken);
 /* The first listed segment that begins at page `from` or behind it; NULL: none. */
 struct moietyi_segment *
 moietyi_segment_from(const struct moietyi_segments *segments, uint32_t from);
@@ -181,10 +174,6 @@ void moietyi_watchers_free(struct moietyi_segments *segments);
  * waited for still. */
 moiety_status moietyi_unmap_left(struct moietyi_segments *segments,
                                  uint64_t passed_epoch, uint32_t most);
-/* extend.c: before mapped memory is put anywhere; addresses for so many pages in a
- * row at least. */
-MOIETY_MUST_USE moiety_status
-moietyi_reserve_addresses(struct moietyi_segments *segments, uint32_t needed);
 /* extend.c: mapped memory for what is wanted; by the grower, no lock held. What
  * was mapped before a failure stays. */
 MOIETY_MUST_USE moiety_status
