@@ -29,6 +29,16 @@ static moiety_status held_find_place(struct moietyi_segments *segments,
     return status;
 }
 
+static moiety_status held_spare(struct moietyi_segment *segment)
+{
+    if (!segment->spare)
+        segment->spare = calloc(1, sizeof(*segment->spare));
+    return segment->spare ? MOIETY_OK
+                          : moietyi_fail(MOIETY_E_NO_HOST_MEMORY,
+                                         "no memory for the record of a "
+                                         "segment");
+}
+
 static moiety_status held_create(struct moietyi_segments *segments,
                                  uint32_t page_count, uint32_t at)
 {
@@ -38,7 +48,9 @@ static moiety_status held_create(struct moietyi_segments *segments,
     if (status != MOIETY_OK)
         return status;
     segment->is_held = true;
-    status = moietyi_handle_put(segments, segment, at, NULL);
+    status = held_spare(segment);
+    if (status == MOIETY_OK)
+        status = moietyi_handle_put(segments, segment, at, NULL);
     if (status != MOIETY_OK)
         (void)moietyi_source_release(segments, segment);
     return status;
@@ -81,68 +93,27 @@ moiety_status moietyi_segments_hold(struct moietyi_segments *segments,
 
 /* --- away, and back --- */
 
-/* Those of a call, and a ghost record of each: for memory that has lost its place
- * and that the driver does not take back. */
-struct held_work {
-    struct moietyi_segment **all;
-    struct moietyi_segment **ghosts;
-    uint32_t count;
-};
-
-static void held_work_end(struct held_work *work)
+/* By the grower, who alone changes the table; or lock held. */
+static struct moietyi_segment *held_at(const struct moietyi_segments *segments,
+                                       const struct moietyi_handles *held,
+                                       uint32_t i)
 {
-    for (uint32_t i = 0; work->ghosts && i < work->count; i++)
-        free(work->ghosts[i]);
-    free(work->ghosts);
-    free(work->all);
-}
-
-/* Lock held. */
-static struct moietyi_segment *
-held_segment_at(const struct moietyi_segments *segments, moietyi_page first)
-{
-    return moietyi_segment_from(segments, first.index);
-}
-
-/* By the grower. */
-static moiety_status held_work_begin(struct moietyi_segments *segments,
-                                     const struct moietyi_handles *held,
-                                     struct held_work *out)
-{
-    size_t count = held->count ? held->count : 1;
-    *out = (struct held_work){
-        .all = calloc(count, sizeof(struct moietyi_segment *)),
-        .ghosts = calloc(count, sizeof(struct moietyi_segment *)),
-        .count = held->count};
-    bool is_made = out->all && out->ghosts;
-    for (uint32_t i = 0; i < held->count && is_made; i++)
-        is_made = (out->ghosts[i] = calloc(1, sizeof(struct moietyi_segment)));
-    if (!is_made) {
-        held_work_end(out);
-        (void)moietyi_fail(MOIETY_E_NO_HOST_MEMORY,
-                           "no memory for the records of segments");
-        return MOIETY_E_NO_HOST_MEMORY;
-    }
-    pthread_mutex_lock(&segments->lock);
-    for (uint32_t i = 0; i < held->count; i++)
-        out->all[i] = held_segment_at(segments, held->firsts[i]);
-    pthread_mutex_unlock(&segments->lock);
-    return MOIETY_OK;
+    return segments->at_page[held->firsts[i].index];
 }
 
 /* From then on nobody can pin one. False: somebody has. */
 static bool held_set_away(struct moietyi_segments *segments,
-                          const struct held_work *work)
+                          const struct moietyi_handles *held)
 {
     bool is_pinned = false;
     pthread_mutex_lock(&segments->lock);
-    for (uint32_t i = 0; i < work->count; i++)
-        is_pinned |= work->all[i]->pin_count != 0;
-    for (uint32_t i = 0; i < work->count && !is_pinned; i++)
-        work->all[i]->is_away = true;
+    for (uint32_t i = 0; i < held->count; i++)
+        is_pinned |= held_at(segments, held, i)->pin_count != 0;
+    for (uint32_t i = 0; i < held->count && !is_pinned; i++)
+        held_at(segments, held, i)->is_away = true;
     pthread_mutex_unlock(&segments->lock);
-    for (uint32_t i = 0; i < work->count && !is_pinned; i++)
-        moietyi_segment_retract(segments, work->all[i]);
+    for (uint32_t i = 0; i < held->count && !is_pinned; i++)
+        moietyi_segment_retract(segments, held_at(segments, held, i));
     return !is_pinned;
 }
 
@@ -150,17 +121,13 @@ static bool held_set_away(struct moietyi_segments *segments,
 static void held_set_back(struct moietyi_segments *segments,
                           const struct moietyi_handles *held)
 {
-    for (uint32_t i = 0; i < held->count; i++) {
-        pthread_mutex_lock(&segments->lock);
-        struct moietyi_segment *segment =
-            held_segment_at(segments, held->firsts[i]);
-        pthread_mutex_unlock(&segments->lock);
-        /* With another id: what was registered is stale. */
-        moietyi_segment_announce(segments, segment);
-        pthread_mutex_lock(&segments->lock);
-        segment->is_away = false;
-        pthread_mutex_unlock(&segments->lock);
-    }
+    /* With another id: what was registered is stale. */
+    for (uint32_t i = 0; i < held->count; i++)
+        moietyi_segment_announce(segments, held_at(segments, held, i));
+    pthread_mutex_lock(&segments->lock);
+    for (uint32_t i = 0; i < held->count; i++)
+        held_at(segments, held, i)->is_away = false;
+    pthread_mutex_unlock(&segments->lock);
 }
 
 static moiety_status held_map(struct moietyi_segments *segments,
@@ -172,54 +139,52 @@ static moiety_status held_map(struct moietyi_segments *segments,
                        segment->handle, segments->peers, &segment->is_mapped);
 }
 
-/* The handle goes, and counts until the driver has it. */
-static void held_empty(struct moietyi_segments *segments,
-                       struct moietyi_segment *segment,
-                       struct moietyi_segment *ghost)
+/* The handle goes, and counts until the driver has it. What cannot be unmapped keeps
+ * its memory, which the next refill finds. */
+static void held_try_empty(struct moietyi_segments *segments,
+                           struct moietyi_segment *segment)
 {
+    struct moietyi_segment *left = segment->spare;
     uint64_t bytes = segment->info.memory_bytes;
-    *ghost = *segment;
+    if (segment->is_empty ||
+        moietyi_source_unmap(segments, segment) != MOIETY_OK)
+        return;
+    segment->spare = NULL;
+    *left = *segment;
     pthread_mutex_lock(&segments->lock);
     segment->is_empty = true;
     segments->listed_bytes -= bytes;
     segments->empty_bytes += bytes;
     pthread_mutex_unlock(&segments->lock);
-    (void)moietyi_source_release(segments, ghost);
+    (void)moietyi_source_release(segments, left);
 }
 
-/* What cannot be unmapped keeps its memory, which the next refill finds. */
-static void held_try_empty(struct moietyi_segments *segments,
-                           const struct held_work *work, uint32_t i)
+static void held_empty_all(struct moietyi_segments *segments,
+                           const struct moietyi_handles *held)
 {
-    struct moietyi_segment *segment = work->all[i];
-    struct moietyi_segment *ghost = work->ghosts[i];
-    if (segment->is_empty ||
-        moietyi_source_unmap(segments, segment) != MOIETY_OK)
-        return;
-    work->ghosts[i] = NULL;
-    held_empty(segments, segment, ghost);
+    for (uint32_t i = 0; i < held->count; i++)
+        held_try_empty(segments, held_at(segments, held, i));
 }
 
 static moiety_status held_vacate(struct moietyi_segments *segments,
                                  const struct moietyi_handles *held,
-                                 const struct held_work *work,
                                  bool *out_are_away)
 {
     moiety_status status = MOIETY_OK;
     uint32_t i = 0;
-    for (; i < work->count && status == MOIETY_OK; i++)
-        status = moietyi_source_unmap(segments, work->all[i]);
+    for (; i < held->count && status == MOIETY_OK; i++)
+        status = moietyi_source_unmap(segments, held_at(segments, held, i));
     *out_are_away = status == MOIETY_OK;
     if (status == MOIETY_OK) {
-        for (i = 0; i < work->count; i++)
-            held_try_empty(segments, work, i);
+        held_empty_all(segments, held);
         return status;
     }
     /* No handle has gone, so contents come back with the mapping. */
-    while (i-- > 0)
-        if (!work->all[i]->is_mapped &&
-            held_map(segments, work->all[i]) != MOIETY_OK)
+    while (i-- > 0) {
+        struct moietyi_segment *segment = held_at(segments, held, i);
+        if (!segment->is_mapped && held_map(segments, segment) != MOIETY_OK)
             *out_are_away = true;
+    }
     if (!*out_are_away)
         held_set_back(segments, held);
     return status;
@@ -229,33 +194,30 @@ moiety_status moietyi_segments_vacate(struct moietyi_segments *segments,
                                       const struct moietyi_handles *held,
                                       bool *out_are_away)
 {
-    struct held_work work;
     *out_are_away = false;
     moietyi_grower_begin(segments);
-    moiety_status status = held_work_begin(segments, held, &work);
-    if (status == MOIETY_OK) {
-        status = held_set_away(segments, &work)
-                     ? held_vacate(segments, held, &work, out_are_away)
-                     : moietyi_fail(MOIETY_E_BUSY,
-                                    "the memory is held: it was exported, or "
-                                    "registered by moiety_segment_hold()");
-        held_work_end(&work);
-    }
+    moiety_status status =
+        held_set_away(segments, held)
+            ? held_vacate(segments, held, out_are_away)
+            : moietyi_fail(MOIETY_E_BUSY,
+                           "the memory is held: it was exported, or "
+                           "registered by moiety_segment_hold()");
     moietyi_grower_end(segments);
     return status;
 }
 
 static moiety_status held_fill_one(struct moietyi_segments *segments,
-                                   struct moietyi_segment *segment,
-                                   bool *out_is_fresh)
+                                   struct moietyi_segment *segment)
 {
-    *out_is_fresh = false;
-    if (!segment->is_empty)
+    segment->is_fresh = segment->is_empty;
+    if (!segment->is_fresh)
         return MOIETY_OK;
-    moiety_status status = moietyi_source_refill(segments, segment);
+    moiety_status status = held_spare(segment);
+    if (status == MOIETY_OK)
+        status = moietyi_source_refill(segments, segment);
+    segment->is_fresh = status == MOIETY_OK;
     if (status != MOIETY_OK)
         return status;
-    *out_is_fresh = true;
     pthread_mutex_lock(&segments->lock);
     uint64_t reserved_bytes = moietyi_segments_reserved_bytes(segments);
     segment->is_empty = false;
@@ -267,38 +229,28 @@ static moiety_status held_fill_one(struct moietyi_segments *segments,
     return MOIETY_OK;
 }
 
-/* `fresh` says which have got memory. */
 static moiety_status held_refill(struct moietyi_segments *segments,
-                                 const struct held_work *work, bool *fresh)
+                                 const struct moietyi_handles *held)
 {
     moiety_status status = MOIETY_OK;
-    for (uint32_t i = 0; i < work->count && status == MOIETY_OK; i++)
-        status = held_fill_one(segments, work->all[i], &fresh[i]);
+    uint32_t count = 0;
+    for (; count < held->count && status == MOIETY_OK; count++)
+        status = held_fill_one(segments, held_at(segments, held, count));
     /* Also one that is mapped, and may not be open to the device. */
-    for (uint32_t i = 0; i < work->count && status == MOIETY_OK; i++)
-        status = held_map(segments, work->all[i]);
-    for (uint32_t i = 0; i < work->count && status != MOIETY_OK; i++)
-        if (fresh[i])
-            held_try_empty(segments, work, i);
+    for (uint32_t i = 0; i < count && status == MOIETY_OK; i++)
+        status = held_map(segments, held_at(segments, held, i));
+    for (uint32_t i = 0; i < count && status != MOIETY_OK; i++)
+        if (held_at(segments, held, i)->is_fresh)
+            held_try_empty(segments, held_at(segments, held, i));
     return status;
 }
 
 moiety_status moietyi_segments_refill(struct moietyi_segments *segments,
                                       const struct moietyi_handles *held)
 {
-    struct held_work work;
-    bool *fresh = calloc(held->count ? held->count : 1, sizeof(*fresh));
-    if (!fresh)
-        return moietyi_fail(MOIETY_E_NO_HOST_MEMORY,
-                            "no memory for the records of segments");
     moietyi_grower_begin(segments);
-    moiety_status status = held_work_begin(segments, held, &work);
-    if (status == MOIETY_OK) {
-        status = held_refill(segments, &work, fresh);
-        held_work_end(&work);
-    }
+    moiety_status status = held_refill(segments, held);
     moietyi_grower_end(segments);
-    free(fresh);
     return status;
 }
 
@@ -313,13 +265,8 @@ void moietyi_segments_restore(struct moietyi_segments *segments,
 void moietyi_segments_empty(struct moietyi_segments *segments,
                             const struct moietyi_handles *held)
 {
-    struct held_work work;
     moietyi_grower_begin(segments);
-    if (held_work_begin(segments, held, &work) == MOIETY_OK) {
-        for (uint32_t i = 0; i < work.count; i++)
-            held_try_empty(segments, &work, i);
-        held_work_end(&work);
-    }
+    held_empty_all(segments, held);
     moietyi_grower_end(segments);
 }
 
@@ -331,8 +278,7 @@ bool moietyi_segments_have_room(struct moietyi_segments *segments,
     uint64_t free_bytes;
     pthread_mutex_lock(&segments->lock);
     for (uint32_t i = 0; i < held->count; i++) {
-        const struct moietyi_segment *segment =
-            held_segment_at(segments, held->firsts[i]);
+        const struct moietyi_segment *segment = held_at(segments, held, i);
         missing_bytes += segment->is_empty ? segment->info.memory_bytes : 0;
     }
     pthread_mutex_unlock(&segments->lock);
@@ -348,8 +294,7 @@ void moietyi_segments_drop(struct moietyi_segments *segments,
     moietyi_grower_begin(segments);
     for (uint32_t i = 0; i < held->count; i++) {
         pthread_mutex_lock(&segments->lock);
-        struct moietyi_segment *segment =
-            held_segment_at(segments, held->firsts[i]);
+        struct moietyi_segment *segment = held_at(segments, held, i);
         moietyi_segment_unlist(segments, segment);
         segments->trim_count++;
         pthread_mutex_unlock(&segments->lock);

@@ -196,7 +196,7 @@ static void forget_segments(struct moietyi_segment **list)
     while (*list) {
         struct moietyi_segment *segment = *list;
         *list = segment->next;
-        free(segment);
+        moietyi_segment_free(segment);
     }
 }
 

@@ -163,9 +163,9 @@ struct moietyi_handles {
 
 /* The memory of all of them goes back to the driver, and their places stay: work
  * that used it is over. As above, and waits for a grower. MOIETY_OK,
- * MOIETY_E_BUSY (one is pinned), MOIETY_E_NO_HOST_MEMORY, or what the driver said:
- * then all are as they were, or, if the driver refused that too (`out_are_away`),
- * away with the memory that they had, for moietyi_segments_refill(). */
+ * MOIETY_E_BUSY (one is pinned), or what the driver said: then all are as they were,
+ * or, if the driver refused that too (`out_are_away`), away with the memory that they
+ * had, for moietyi_segments_refill(). */
 moiety_status moietyi_segments_vacate(struct moietyi_segments *segments,
                                       const struct moietyi_handles *held,
                                       bool *out_are_away);

@@ -141,18 +141,24 @@ static moiety_status call_release(const struct moietyi_segments *segments,
     return mapper->destroy(mapper->context, segment->handle);
 }
 
+void moietyi_segment_free(struct moietyi_segment *segment)
+{
+    free(segment->spare);
+    free(segment);
+}
+
 moiety_status moietyi_source_release(struct moietyi_segments *segments,
                                      struct moietyi_segment *segment)
 {
     const struct moietyi_segment_info *info = &segment->info;
     if (segment->is_empty) {
-        free(segment);
+        moietyi_segment_free(segment);
         return MOIETY_OK;
     }
     moiety_status status = call_release(segments, segment);
     if (moietyi_source_is_gone(status)) {
         count_reserved(segments, -info->memory_bytes);
-        free(segment);
+        moietyi_segment_free(segment);
         return MOIETY_OK;
     }
     moietyi_log(

@@ -26,7 +26,11 @@ struct moietyi_segment {
                           * nobody may pin it; written under the lock */
     bool is_empty;  /* there is no handle, and no byte counts as reserved;
                           * the lock */
-    bool is_told;   /* who watches knows it: it is listed, or about to be, and
+    bool is_fresh;  /* a refill that is under way has given it a handle */
+    /* Of one that is held and not empty: a record for memory that has lost its place,
+     * and that the driver does not take back. */
+    struct moietyi_segment *spare;
+    bool is_told; /* who watches knows it: it is listed, or about to be, and
                           * not away; the grower, or who took it off the list */
     uint32_t left_count; /* places that it left, or never served at, and is
                           * mapped at still; the lock */
@@ -202,6 +206,8 @@ moietyi_page moietyi_best_gap(const struct moietyi_segments *segments,
 MOIETY_MUST_USE moiety_status
 moietyi_source_reserve(struct moietyi_segments *segments, uint64_t size_bytes,
                        struct moietyi_segment **out);
+/* The end of a record. */
+void moietyi_segment_free(struct moietyi_segment *segment);
 /* Gives the memory back and ends the segment. If the source refuses, keeps it
  * on the list of the unreleased and returns what the source said. */
 moiety_status moietyi_source_release(struct moietyi_segments *segments,
