@@ -7,9 +7,6 @@
  */
 #include "pool/segment/state.h"
 
-/* Free intervals that are looked at by one hold of a heap's lock. */
-#define LISTED_MOST 32U
-
 /* Lock held. */
 static bool may_withdraw(const struct moietyi_segments *segments,
                          const struct moietyi_segment *segment,
@@ -59,18 +56,13 @@ static uint64_t whole_bytes(struct moietyi_segments *segments,
                             uint64_t keep_bytes, uint32_t cursor,
                             uint64_t enough)
 {
-    struct moietyi_long_cursor listed = {.least = MOIETYI_PAGE_GRAINS};
-    struct moietyi_interval free[LISTED_MOST];
+    struct moietyi_long_cursor listed = {.space = segments->space,
+                                         .least = MOIETYI_PAGE_GRAINS};
+    const struct moietyi_interval *free;
     uint64_t bytes = 0;
-    uint32_t count = 1;
     pthread_mutex_lock(&segments->lock);
-    while (count && bytes < enough) {
-        count = moietyi_long_list(segments->space, NULL, &listed, free,
-                                  LISTED_MOST);
-        for (uint32_t i = 0; i < count && bytes < enough; i++)
-            bytes +=
-                whole_bytes_in(segments, &free[i], keep_bytes, cursor, enough);
-    }
+    while (bytes < enough && (free = moietyi_long_next(&listed)))
+        bytes += whole_bytes_in(segments, free, keep_bytes, cursor, enough);
     pthread_mutex_unlock(&segments->lock);
     return bytes;
 }

@@ -136,9 +136,6 @@ struct moietyi_streams;
 struct moietyi_stream_hooks {
     /* ANY's memory was drained; the role of its stream state is held. */
     void (*any_drained)(struct moietyi_streams *streams);
-    /* Before the first capture guard of the process is held; the pool does not
-     * end meanwhile: moietyi_epochs_close_before_capture_guard(). */
-    void (*close)(struct moietyi_streams *streams);
     /* The first capture guard of the process begins, or the last has ended;
      * under the lock of capture_guard.c. */
     void (*guarded)(struct moietyi_streams *streams, bool is_held);
