@@ -12,7 +12,8 @@
 
 bool moietyi_half_init(struct moietyi_half *half, uint32_t page_capacity)
 {
-    if (moietyi_space_create(page_capacity, &half->done) == MOIETY_OK)
+    half->done = moietyi_space_create(page_capacity);
+    if (half->done)
         half->pending = moietyi_heap_create(half->done);
     if (!half->pending)
         moietyi_half_fini(half);

@@ -70,8 +70,7 @@ moiety_status moietyi_segments_hold(struct moietyi_segments *segments,
                                     bool may_wait, moietyi_page *out)
 {
     uint32_t at = 0;
-    if (page_count > segments->page_capacity - 2 ||
-        segments->page_capacity < 2) {
+    if (page_count > segments->page_capacity - 2) {
         return moietyi_fail(MOIETY_E_TOO_LARGE,
                             "%u pages in a row are more than the pool has "
                             "addresses for",

@@ -49,27 +49,6 @@ static moiety_status check_source(const moiety_source *source)
     return MOIETY_OK;
 }
 
-static moiety_status check_sizes(const struct moietyi_segments_options *options)
-{
-    uint32_t capacity = options->page_capacity;
-    uint64_t first = options->first_bytes;
-    uint64_t largest = options->largest_bytes;
-    if (capacity == 0 || capacity > MOIETYI_PAGES_MAX) {
-        return moietyi_fail(
-            MOIETY_E_INVALID,
-            "an offset space of %u pages is not between 1 and %u", capacity,
-            MOIETYI_PAGES_MAX);
-    }
-    if ((first | largest) % MOIETYI_PAGE_BYTES) {
-        return moietyi_fail(
-            MOIETY_E_INVALID,
-            "segment sizes of %llu to %llu bytes are not multiples "
-            "of 2 MiB",
-            (unsigned long long)first, (unsigned long long)largest);
-    }
-    return MOIETY_OK;
-}
-
 /* Short ones move where only a little is free; the driver's time is for the handle. */
 #define HANDLE_PAGES 2U
 
@@ -138,8 +117,6 @@ moietyi_segments_create(const struct moietyi_segments_options *options,
                         struct moietyi_segments **out)
 {
     moiety_status status = check_source(options->source);
-    if (status == MOIETY_OK)
-        status = check_sizes(options);
     if (status != MOIETY_OK)
         return status;
     struct moietyi_segments *segments = calloc(1, sizeof(*segments));

@@ -46,7 +46,7 @@ struct moietyi_segments_options {
     uint64_t peers; /* whose devices may access it, by ordinal a bit each */
     /* Empty, of `page_capacity` pages; outlives the segments. */
     struct moietyi_space *space;
-    uint32_t page_capacity; /* of the offset space; at least 1 */
+    uint32_t page_capacity; /* of the offset space; at least 2 */
     uint64_t limit_bytes;   /* never reserve more; 0: no limit */
     bool is_limited; /* the limit is the program's, who wants it used up */
     /* The first is the least that a segment has, the largest bounds those that
