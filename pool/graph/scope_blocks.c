@@ -78,9 +78,9 @@ static void note_free(struct moietyi_scope_block *note,
     note->also = is_here ? 0 : number;
 }
 
-static bool keep(struct moietyi_call *call, moiety_scope number,
-                 struct moietyi_scope_block *note,
-                 const struct moietyi_block *block, bool is_freed)
+static bool scope_blocks_enter(struct moietyi_call *call, moiety_scope number,
+                               struct moietyi_scope_block *note,
+                               const struct moietyi_block *block, bool is_freed)
 {
     struct moietyi_scopes *scopes = call->pool->body->scopes;
     pthread_mutex_lock(&scopes->lock);
@@ -100,7 +100,7 @@ bool moietyi_scope_keep(struct moietyi_call *call, moiety_scope number,
                         struct moietyi_scope_block *note,
                         const struct moietyi_block *block)
 {
-    return keep(call, number, note, block, false);
+    return scope_blocks_enter(call, number, note, block, false);
 }
 
 moiety_status moietyi_scope_refuse(void)
@@ -260,7 +260,7 @@ static moiety_status scope_blocks_adopt(struct moietyi_call *call,
         return moietyi_scope_no_memory();
     note->address = address;
     note->bytes = block ? block->grains * MOIETYI_GRAIN_BYTES : 0;
-    *out_is_kept = keep(call, number, note, block, true);
+    *out_is_kept = scope_blocks_enter(call, number, note, block, true);
     if (!*out_is_kept)
         free(note);
     return MOIETY_OK;
