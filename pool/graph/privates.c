@@ -125,12 +125,12 @@ privates_find_place(struct moietyi_privates *privates, bool is_account,
 
 static bool make_halves(struct moietyi_private *arena, uint32_t page_capacity)
 {
-    for (unsigned i = 0; i < MOIETYI_PRIVATE_SIDES; i++)
-        if (!moietyi_half_init(&arena->halves[i], page_capacity)) {
-            moietyi_private_free_halves(arena);
-            return false;
-        }
-    return true;
+    bool are_made = true;
+    for (unsigned i = 0; i < MOIETYI_PRIVATE_SIDES && are_made; i++)
+        are_made = moietyi_half_init(&arena->halves[i], page_capacity);
+    if (!are_made)
+        moietyi_private_free_halves(arena);
+    return are_made;
 }
 
 /* Lock held. */
