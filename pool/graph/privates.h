@@ -128,7 +128,7 @@ MOIETY_MUST_USE moiety_status moietyi_private_take_at(
 MOIETY_MUST_USE moiety_status moietyi_privates_free(
     struct moietyi_call *call, const struct moietyi_block *block,
     moiety_devptr address, CUevent event, bool *out_is_private);
-/* private_resize.c: a block of an arena gets so many grains where it lies, or loses
+/* A block of an arena gets so many grains where it lies, or loses
  * its end, outside of captures. False: the arena has not got them for the call's
  * stream; or the block is a capture's, or the arena's no more, or away. */
 MOIETY_MUST_USE bool moietyi_private_grow(struct moietyi_call *call,

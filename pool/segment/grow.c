@@ -6,7 +6,6 @@
  * beside that (docs/adr/0020-stream-maps.md). What is not to be had is halved
  * down to the need.
  */
-
 #include "pool/base/failure.h"
 #include "pool/base/log.h"
 #include "pool/base/step.h"
@@ -183,6 +182,85 @@ static uint64_t stepped_pages(const struct moietyi_segments *segments,
     return pages > first ? pages : first;
 }
 
+/* --- segments that blocks fill --- */
+
+/* A block lies in one segment, so behind the last of a segment a rest shorter than a
+ * block is left. Where the program set a limit it wants that used up: a segment then
+ * has as many blocks like the one that is asked for as leave the least, and the last
+ * segment has all that the limit leaves. A segment has four such blocks at most, and
+ * an eighth of the limit, or as much again as is reserved: a program that needs
+ * little of a large limit has little. Small blocks are many to a segment, whatever
+ * it has. */
+
+/* A rest of this part of a segment is none. */
+#define LITTLE_PART 256U
+/* What a segment has at most while little is reserved: of the limit, and of such
+ * blocks. */
+#define FEW_PART 8U
+#define FEW_BLOCKS 4U
+#define BLOCKS_MOST 256U
+
+static uint64_t rest_of(uint64_t block_bytes, uint64_t pages)
+{
+    return pages * MOIETYI_PAGE_BYTES % block_bytes;
+}
+
+/* Of a segment that requests share. */
+static uint64_t most_shared_pages(const struct moietyi_segments *segments)
+{
+    return segments->largest_bytes / MOIETYI_PAGE_BYTES;
+}
+
+static uint64_t most_pages(const struct moietyi_segments *segments,
+                           uint64_t block_bytes)
+{
+    uint64_t reserved = moietyi_segments_reserved_bytes(segments);
+    uint64_t bytes = moietyi_segments_limit(segments) / FEW_PART;
+    if (bytes > FEW_BLOCKS * block_bytes)
+        bytes = FEW_BLOCKS * block_bytes;
+    if (bytes < reserved)
+        bytes = reserved;
+    uint64_t pages = bytes / MOIETYI_PAGE_BYTES;
+    uint64_t shared = most_shared_pages(segments);
+    return pages < shared ? pages : shared;
+}
+
+/* At least `least` pages, of which the smallest part is left. */
+static uint64_t best_pages(uint64_t block_bytes, uint64_t least, uint64_t most)
+{
+    uint64_t best = least;
+    uint64_t best_rest = rest_of(block_bytes, least);
+    uint64_t first = least * MOIETYI_PAGE_BYTES / block_bytes + 1;
+    for (uint64_t i = 0; i < BLOCKS_MOST; i++) {
+        uint64_t pages = grow_pages_of((first + i) * block_bytes);
+        uint64_t rest = rest_of(block_bytes, pages);
+        if (pages > most)
+            break;
+        if (rest * best < best_rest * pages) {
+            best = pages;
+            best_rest = rest;
+        }
+    }
+    return best;
+}
+
+/* Instead of `pages` for such a block, as many as end where a block of that length
+ * ends, if the limit is to be used up. `left`: pages that it leaves room for. */
+static uint64_t fitted_pages(const struct moietyi_segments *segments,
+                             uint64_t block_bytes, uint64_t pages,
+                             uint64_t left)
+{
+    if (!segments->is_limited || block_bytes <= SMALL_BYTES)
+        return pages;
+    if (rest_of(block_bytes, pages) > pages * MOIETYI_PAGE_BYTES / LITTLE_PART)
+        pages =
+            best_pages(block_bytes, pages, most_pages(segments, block_bytes));
+    return left < 2 * pages && left <= most_shared_pages(segments) ? left
+                                                                   : pages;
+}
+
+/* --- what the source is asked for --- */
+
 /* Pages that growth should have by the policy, cut to what limit and offset
  * space leave, but not below the need. */
 static moiety_status plan(struct moietyi_segments *segments,
@@ -192,9 +270,8 @@ static moiety_status plan(struct moietyi_segments *segments,
     uint64_t pages = needed;
     uint64_t within_limit = pages_within_limit(segments);
     if (!growth->total_bytes)
-        pages =
-            moietyi_fitted_pages(segments, growth->needed_bytes,
-                                 stepped_pages(segments, growth), within_limit);
+        pages = fitted_pages(segments, growth->needed_bytes,
+                             stepped_pages(segments, growth), within_limit);
     pthread_mutex_lock(&segments->lock);
     uint32_t longest = moietyi_longest_gap(segments);
     pthread_mutex_unlock(&segments->lock);

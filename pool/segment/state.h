@@ -183,13 +183,6 @@ moiety_status moietyi_unmap_left(struct moietyi_segments *segments,
 MOIETY_MUST_USE moiety_status
 moietyi_extend(struct moietyi_segments *segments,
                const struct moietyi_extension *extension);
-/* fitted.c: instead of `pages` for a block of so many bytes, as many as end where
- * a block of that length ends, if the limit is to be used up. `left`: pages that
- * it leaves room for. */
-uint64_t moietyi_fitted_pages(const struct moietyi_segments *segments,
-                              uint64_t block_bytes, uint64_t pages,
-                              uint64_t left);
-
 /* place.c: gaps between listed segments, border pages left out; lock held. */
 
 /* The longest gap, in pages. */
