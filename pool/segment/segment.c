@@ -55,8 +55,6 @@ static moiety_status check_source(const moiety_source *source)
 static void segment_fill(struct moietyi_segments *segments,
                          const struct moietyi_segments_options *options)
 {
-    uint64_t first = options->first_bytes;
-    uint64_t largest = options->largest_bytes;
     const moiety_source *source = options->source;
     /* No more than both sides know. */
     memcpy(&segments->source, source,
@@ -67,17 +65,14 @@ static void segment_fill(struct moietyi_segments *segments,
         segments->fallback = *options->fallback;
     segments->peers = options->peers;
     segments->space = options->space;
-    atomic_init(&segments->limit_bytes,
-                options->limit_bytes ? options->limit_bytes : UINT64_MAX);
+    atomic_init(&segments->limit_bytes, options->limit_bytes);
     segments->watermark_bytes = options->watermark_bytes;
-    segments->largest_bytes = largest ? largest : MOIETYI_SEGMENT_LARGEST_BYTES;
+    segments->largest_bytes = options->largest_bytes;
     segments->is_limited = options->is_limited;
     segments->handle_pages =
         options->handle_pages ? options->handle_pages : HANDLE_PAGES;
     segments->move_credit = MOIETYI_MOVES_AT_ONCE;
-    segments->first_bytes = first ? first : MOIETYI_SEGMENT_FIRST_BYTES;
-    if (segments->first_bytes > segments->largest_bytes)
-        segments->first_bytes = segments->largest_bytes;
+    segments->first_bytes = options->first_bytes;
     segments->granularity_bytes = source->granularity_bytes;
     if (segments->granularity_bytes < MOIETYI_PAGE_BYTES)
         segments->granularity_bytes = MOIETYI_PAGE_BYTES;

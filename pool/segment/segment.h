@@ -26,9 +26,6 @@
  * message already. */
 #define MOIETYI_SOURCE_EXPLAINS (UINT32_C(1) << 31)
 
-#define MOIETYI_SEGMENT_FIRST_BYTES MOIETYI_PAGE_BYTES
-#define MOIETYI_SEGMENT_LARGEST_BYTES (UINT64_C(1) << 30)
-
 struct moietyi_segments;
 struct moietyi_mapper;
 struct moietyi_streams;
@@ -47,10 +44,10 @@ struct moietyi_segments_options {
     /* Empty, of `page_capacity` pages; outlives the segments. */
     struct moietyi_space *space;
     uint32_t page_capacity; /* of the offset space; at least 2 */
-    uint64_t limit_bytes;   /* never reserve more; 0: no limit */
+    uint64_t limit_bytes;   /* never reserve more; UINT64_MAX: none */
     bool is_limited; /* the limit is the program's, who wants it used up */
-    /* The first is the least that a segment has, the largest bounds those that
-     * requests share: multiples of 2 MiB, 0 for the two above. */
+    /* The first is the least that a segment has, the largest, which is no less,
+     * bounds those that requests share: multiples of 2 MiB, not 0. */
     uint64_t first_bytes;
     uint64_t largest_bytes;
     /* Of mapped memory: how long a new handle may always be, in pages; a power of
