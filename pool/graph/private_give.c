@@ -326,10 +326,10 @@ static void give_all(struct moietyi_call *call, struct moietyi_private *arena)
 }
 
 /* Lock held. Returns the handles that have no memory: nobody's from now on. */
-static struct moietyi_private_piece *
-private_free_end(struct moietyi_call *call, struct moietyi_private *arena)
+static struct moietyi_handle *private_free_end(struct moietyi_call *call,
+                                               struct moietyi_private *arena)
 {
-    struct moietyi_private_piece *away = NULL;
+    struct moietyi_handle *away = NULL;
     if (arena->phase == MOIETYI_PRIVATE_PAUSED) {
         disown(call->pool->body->privates, arena);
         away = arena->pieces;
@@ -354,7 +354,7 @@ static moiety_status check_end(const struct moietyi_private *arena)
 moiety_status moietyi_private_end(struct moietyi_call *call,
                                   const struct moietyi_private_ref *ref)
 {
-    struct moietyi_private_piece *away = NULL;
+    struct moietyi_handle *away = NULL;
     struct moietyi_kept kept = {0};
     moiety_status status = moietyi_private_enter(ref);
     if (status != MOIETY_OK)

@@ -147,34 +147,33 @@ bool moietyi_private_note_piece(struct moietyi_private *arena, unsigned side,
     struct moietyi_private_piece *piece = calloc(1, sizeof(*piece));
     if (!piece)
         return false;
-    piece->first = first;
+    piece->handle = (struct moietyi_handle){arena->pieces, first};
     piece->page_count = page_count;
     piece->side = side;
-    piece->next = arena->pieces;
-    arena->pieces = piece;
+    arena->pieces = &piece->handle;
     return true;
 }
 
 void moietyi_private_forget_piece(struct moietyi_private *arena,
                                   moietyi_page first)
 {
-    struct moietyi_private_piece **at = &arena->pieces;
+    struct moietyi_handle **at = &arena->pieces;
     while (*at && (*at)->first.index != first.index)
         at = &(*at)->next;
-    struct moietyi_private_piece *piece = *at;
-    if (!piece)
+    struct moietyi_handle *handle = *at;
+    if (!handle)
         return;
-    *at = piece->next;
-    free(piece);
+    *at = handle->next;
+    free(moietyi_private_piece_of(handle));
 }
 
 uint32_t moietyi_private_remove_piece(struct moietyi_private *arena,
                                       unsigned side, moietyi_page *out_first)
 {
     struct moietyi_space *done = arena->halves[side].done;
-    for (struct moietyi_private_piece *at = arena->pieces; at; at = at->next) {
-        uint32_t page_count = at->page_count;
-        if (at->side != side ||
+    for (struct moietyi_handle *at = arena->pieces; at; at = at->next) {
+        uint32_t page_count = moietyi_private_piece_of(at)->page_count;
+        if (moietyi_private_piece_of(at)->side != side ||
             !moietyi_space_remove(done, at->first, page_count))
             continue;
         *out_first = at->first;
@@ -191,17 +190,16 @@ void moietyi_private_free_pieces(struct moietyi_private *arena)
 }
 
 void moietyi_private_drop_pieces(struct moietyi_call *call,
-                                 struct moietyi_private_piece *pieces)
+                                 struct moietyi_handle *pieces)
 {
     if (!pieces)
         return;
     moietyi_slow_path_end(call->thread_state);
+    moietyi_segments_drop(call->engine->segments, pieces);
     while (pieces) {
-        struct moietyi_private_piece *piece = pieces;
-        const struct moietyi_handles held = {&piece->first, 1};
-        pieces = piece->next;
-        moietyi_segments_drop(call->engine->segments, &held);
-        free(piece);
+        struct moietyi_handle *handle = pieces;
+        pieces = handle->next;
+        free(moietyi_private_piece_of(handle));
     }
     moietyi_call_resume(call);
     moietyi_call_pass_gate(call);

@@ -420,10 +420,10 @@ moiety_status moietyi_private_fill(const struct moietyi_private_ref *ref,
     if (out->is_paused) {
         out->paused_bytes = arena->reserved_bytes;
         out->reserved_bytes = 0;
-        for (const struct moietyi_private_piece *at = arena->pieces; at;
-             at = at->next)
-            if (at->is_kept)
-                out->kept_bytes += at->page_count * MOIETYI_PAGE_BYTES;
+        for (struct moietyi_handle *at = arena->pieces; at; at = at->next)
+            if (moietyi_private_piece_of(at)->is_kept)
+                out->kept_bytes += moietyi_private_piece_of(at)->page_count *
+                                   MOIETYI_PAGE_BYTES;
     }
     for (unsigned i = 0; i < MOIETYI_PRIVATE_SIDES; i++)
         out->waiting_bytes += moietyi_half_waiting_grains(&arena->halves[i]) *

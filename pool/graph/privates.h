@@ -40,13 +40,18 @@ enum moietyi_private_phase {
 
 /* One handle of an arena whose memory is handles of its own. */
 struct moietyi_private_piece {
-    struct moietyi_private_piece *next;
-    moietyi_page first;
+    struct moietyi_handle handle; /* its next is a piece's, too */
     uint32_t page_count;
     unsigned side;
-    bool is_kept;     /* its contents are with the host, while it is paused */
-    uint64_t kept_at; /* there: bytes */
+    bool is_kept; /* its contents are with the host, while it is paused */
+    struct moietyi_kept_piece copy; /* there */
 };
+
+static inline struct moietyi_private_piece *
+moietyi_private_piece_of(struct moietyi_handle *handle)
+{
+    return (struct moietyi_private_piece *)handle;
+}
 
 /* A place for an arena. It is there to the pool's end, and used again. */
 struct moietyi_private {
@@ -69,7 +74,7 @@ struct moietyi_private {
     uint32_t page_end;    /* its pages are below this one */
     uint32_t flags;       /* MOIETY_PRIVATE_ bits */
     enum moietyi_private_phase phase;
-    struct moietyi_private_piece *pieces; /* if it has handles of its own */
+    struct moietyi_handle *pieces; /* if it has handles of its own */
     /* Not under the lock, but of the thread that pauses, resumes or ends it. */
     struct moietyi_kept kept;
     struct moietyi_half halves[MOIETYI_PRIVATE_SIDES];
@@ -235,7 +240,7 @@ void moietyi_private_free_pieces(struct moietyi_private *arena);
 /* Outside of the slow path, which goes on afterwards; pieces are as they were
  * found under the lock. */
 void moietyi_private_drop_pieces(struct moietyi_call *call,
-                                 struct moietyi_private_piece *pieces);
+                                 struct moietyi_handle *pieces);
 /* How a thread asks for memory again that the pool was too short of. */
 struct moietyi_private_asking {
     struct moietyi_call *call;

@@ -94,38 +94,39 @@ moiety_status moietyi_segments_hold(struct moietyi_segments *segments,
 
 /* By the grower, who alone changes the table; or lock held. */
 static struct moietyi_segment *held_at(const struct moietyi_segments *segments,
-                                       const struct moietyi_handles *held,
-                                       uint32_t i)
+                                       const struct moietyi_handle *held)
 {
-    return segments->at_page[held->firsts[i].index];
+    return segments->at_page[held->first.index];
 }
 
 /* From then on nobody can pin one. False: somebody has. */
 static bool held_set_away(struct moietyi_segments *segments,
-                          const struct moietyi_handles *held)
+                          const struct moietyi_handle *held)
 {
     bool is_pinned = false;
     pthread_mutex_lock(&segments->lock);
-    for (uint32_t i = 0; i < held->count; i++)
-        is_pinned |= held_at(segments, held, i)->pin_count != 0;
-    for (uint32_t i = 0; i < held->count && !is_pinned; i++)
-        held_at(segments, held, i)->is_away = true;
+    for (const struct moietyi_handle *at = held; at; at = at->next)
+        is_pinned |= held_at(segments, at)->pin_count != 0;
+    for (const struct moietyi_handle *at = held; at && !is_pinned;
+         at = at->next)
+        held_at(segments, at)->is_away = true;
     pthread_mutex_unlock(&segments->lock);
-    for (uint32_t i = 0; i < held->count && !is_pinned; i++)
-        moietyi_segment_retract(segments, held_at(segments, held, i));
+    for (const struct moietyi_handle *at = held; at && !is_pinned;
+         at = at->next)
+        moietyi_segment_retract(segments, held_at(segments, at));
     return !is_pinned;
 }
 
 /* By the grower. It takes no memory, so it cannot fail. */
 static void held_set_back(struct moietyi_segments *segments,
-                          const struct moietyi_handles *held)
+                          const struct moietyi_handle *held)
 {
     /* With another id: what was registered is stale. */
-    for (uint32_t i = 0; i < held->count; i++)
-        moietyi_segment_announce(segments, held_at(segments, held, i));
+    for (const struct moietyi_handle *at = held; at; at = at->next)
+        moietyi_segment_announce(segments, held_at(segments, at));
     pthread_mutex_lock(&segments->lock);
-    for (uint32_t i = 0; i < held->count; i++)
-        held_at(segments, held, i)->is_away = false;
+    for (; held; held = held->next)
+        held_at(segments, held)->is_away = false;
     pthread_mutex_unlock(&segments->lock);
 }
 
@@ -159,28 +160,28 @@ static void held_try_empty(struct moietyi_segments *segments,
 }
 
 static void held_empty_all(struct moietyi_segments *segments,
-                           const struct moietyi_handles *held)
+                           const struct moietyi_handle *held)
 {
-    for (uint32_t i = 0; i < held->count; i++)
-        held_try_empty(segments, held_at(segments, held, i));
+    for (; held; held = held->next)
+        held_try_empty(segments, held_at(segments, held));
 }
 
 static moiety_status held_vacate(struct moietyi_segments *segments,
-                                 const struct moietyi_handles *held,
+                                 const struct moietyi_handle *held,
                                  bool *out_are_away)
 {
     moiety_status status = MOIETY_OK;
-    uint32_t i = 0;
-    for (; i < held->count && status == MOIETY_OK; i++)
-        status = moietyi_source_unmap(segments, held_at(segments, held, i));
+    const struct moietyi_handle *at = held;
+    for (; at && status == MOIETY_OK; at = at->next)
+        status = moietyi_source_unmap(segments, held_at(segments, at));
     *out_are_away = status == MOIETY_OK;
     if (status == MOIETY_OK) {
         held_empty_all(segments, held);
         return status;
     }
     /* No handle has gone, so contents come back with the mapping. */
-    while (i-- > 0) {
-        struct moietyi_segment *segment = held_at(segments, held, i);
+    for (at = held; at; at = at->next) {
+        struct moietyi_segment *segment = held_at(segments, at);
         if (!segment->is_mapped && held_map(segments, segment) != MOIETY_OK)
             *out_are_away = true;
     }
@@ -190,7 +191,7 @@ static moiety_status held_vacate(struct moietyi_segments *segments,
 }
 
 moiety_status moietyi_segments_vacate(struct moietyi_segments *segments,
-                                      const struct moietyi_handles *held,
+                                      const struct moietyi_handle *held,
                                       bool *out_are_away)
 {
     *out_are_away = false;
@@ -208,8 +209,7 @@ moiety_status moietyi_segments_vacate(struct moietyi_segments *segments,
 static moiety_status held_fill_one(struct moietyi_segments *segments,
                                    struct moietyi_segment *segment)
 {
-    segment->is_fresh = segment->is_empty;
-    if (!segment->is_fresh)
+    if (!segment->is_empty)
         return MOIETY_OK;
     moiety_status status = held_spare(segment);
     if (status == MOIETY_OK)
@@ -229,23 +229,26 @@ static moiety_status held_fill_one(struct moietyi_segments *segments,
 }
 
 static moiety_status held_refill(struct moietyi_segments *segments,
-                                 const struct moietyi_handles *held)
+                                 const struct moietyi_handle *held)
 {
     moiety_status status = MOIETY_OK;
-    uint32_t count = 0;
-    for (; count < held->count && status == MOIETY_OK; count++)
-        status = held_fill_one(segments, held_at(segments, held, count));
+    const struct moietyi_handle *at = held;
+    for (; at && status == MOIETY_OK; at = at->next)
+        status = held_fill_one(segments, held_at(segments, at));
     /* Also one that is mapped, and may not be open to the device. */
-    for (uint32_t i = 0; i < count && status == MOIETY_OK; i++)
-        status = held_map(segments, held_at(segments, held, i));
-    for (uint32_t i = 0; i < count && status != MOIETY_OK; i++)
-        if (held_at(segments, held, i)->is_fresh)
-            held_try_empty(segments, held_at(segments, held, i));
+    for (at = held; at && status == MOIETY_OK; at = at->next)
+        status = held_map(segments, held_at(segments, at));
+    for (at = held; at; at = at->next) {
+        struct moietyi_segment *segment = held_at(segments, at);
+        if (segment->is_fresh && status != MOIETY_OK)
+            held_try_empty(segments, segment);
+        segment->is_fresh = false;
+    }
     return status;
 }
 
 moiety_status moietyi_segments_refill(struct moietyi_segments *segments,
-                                      const struct moietyi_handles *held)
+                                      const struct moietyi_handle *held)
 {
     moietyi_grower_begin(segments);
     moiety_status status = held_refill(segments, held);
@@ -254,7 +257,7 @@ moiety_status moietyi_segments_refill(struct moietyi_segments *segments,
 }
 
 void moietyi_segments_restore(struct moietyi_segments *segments,
-                              const struct moietyi_handles *held)
+                              const struct moietyi_handle *held)
 {
     moietyi_grower_begin(segments);
     held_set_back(segments, held);
@@ -262,7 +265,7 @@ void moietyi_segments_restore(struct moietyi_segments *segments,
 }
 
 void moietyi_segments_empty(struct moietyi_segments *segments,
-                            const struct moietyi_handles *held)
+                            const struct moietyi_handle *held)
 {
     moietyi_grower_begin(segments);
     held_empty_all(segments, held);
@@ -270,14 +273,14 @@ void moietyi_segments_empty(struct moietyi_segments *segments,
 }
 
 bool moietyi_segments_have_room(struct moietyi_segments *segments,
-                                const struct moietyi_handles *held)
+                                const struct moietyi_handle *held)
 {
     const struct moietyi_mapper *mapper = segments->mapper;
     uint64_t missing_bytes = 0;
     uint64_t free_bytes;
     pthread_mutex_lock(&segments->lock);
-    for (uint32_t i = 0; i < held->count; i++) {
-        const struct moietyi_segment *segment = held_at(segments, held, i);
+    for (; held; held = held->next) {
+        const struct moietyi_segment *segment = held_at(segments, held);
         missing_bytes += segment->is_empty ? segment->info.memory_bytes : 0;
     }
     pthread_mutex_unlock(&segments->lock);
@@ -288,12 +291,12 @@ bool moietyi_segments_have_room(struct moietyi_segments *segments,
 }
 
 void moietyi_segments_drop(struct moietyi_segments *segments,
-                           const struct moietyi_handles *held)
+                           const struct moietyi_handle *held)
 {
     moietyi_grower_begin(segments);
-    for (uint32_t i = 0; i < held->count; i++) {
+    for (; held; held = held->next) {
         pthread_mutex_lock(&segments->lock);
-        struct moietyi_segment *segment = held_at(segments, held, i);
+        struct moietyi_segment *segment = held_at(segments, held);
         moietyi_segment_unlist(segments, segment);
         segments->trim_count++;
         pthread_mutex_unlock(&segments->lock);

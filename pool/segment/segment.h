@@ -152,10 +152,10 @@ MOIETY_MUST_USE moiety_status
 moietyi_segments_hold(struct moietyi_segments *segments, uint32_t page_count,
                       uint64_t passed_epoch, bool may_wait, moietyi_page *out);
 
-/* Handles that are held, by their first pages. */
-struct moietyi_handles {
-    const moietyi_page *firsts;
-    uint32_t count;
+/* A handle that is held, by its first page; in a list of its holder's. */
+struct moietyi_handle {
+    struct moietyi_handle *next;
+    moietyi_page first;
 };
 
 /* The memory of all of them goes back to the driver, and their places stay: work
@@ -164,28 +164,28 @@ struct moietyi_handles {
  * or, if the driver refused that too (`out_are_away`), away with the memory that they
  * had, for moietyi_segments_refill(). */
 moiety_status moietyi_segments_vacate(struct moietyi_segments *segments,
-                                      const struct moietyi_handles *held,
+                                      const struct moietyi_handle *held,
                                       bool *out_are_away);
 /* They are mapped again, with unknown contents where the memory had gone, and are
  * away still: nobody is told, and nobody can pin one. As above; or as
  * moietyi_segments_grow(): what has got memory has lost it again, or, if the driver
  * refuses that, keeps it for the next time. */
 MOIETY_MUST_USE moiety_status moietyi_segments_refill(
-    struct moietyi_segments *segments, const struct moietyi_handles *held);
+    struct moietyi_segments *segments, const struct moietyi_handle *held);
 /* After a refill: they are there, with other ids. Waits for a grower. */
 void moietyi_segments_restore(struct moietyi_segments *segments,
-                              const struct moietyi_handles *held);
+                              const struct moietyi_handle *held);
 /* The reverse of a refill, contents and all: as far as the driver lets it. */
 void moietyi_segments_empty(struct moietyi_segments *segments,
-                            const struct moietyi_handles *held);
+                            const struct moietyi_handle *held);
 /* Whether a refill may succeed now, as far as limit and device tell. Outside of slow
  * paths; asks the driver. */
 bool moietyi_segments_have_room(struct moietyi_segments *segments,
-                                const struct moietyi_handles *held);
+                                const struct moietyi_handle *held);
 /* They are gone, with what they still have. They are away, and no page of them is
  * in use. As above; what the driver does not take back is tried again by trims. */
 void moietyi_segments_drop(struct moietyi_segments *segments,
-                           const struct moietyi_handles *held);
+                           const struct moietyi_handle *held);
 
 /* Adds segments until `total_bytes` are reserved, used or not, in pieces of the
  * largest size and a last one that is no larger than it must be; the doubling

@@ -144,7 +144,7 @@ moiety_status segment_probe_vacate(struct moietyi_segments *segments,
                                    uint32_t first, bool *out_is_away)
 {
     const moietyi_page page = {first};
-    const struct moietyi_handles held = {&page, 1};
+    const struct moietyi_handle held = {NULL, page};
     return moietyi_segments_vacate(segments, &held, out_is_away);
 }
 
@@ -152,7 +152,7 @@ moiety_status segment_probe_refill_away(struct moietyi_segments *segments,
                                         uint32_t first)
 {
     const moietyi_page page = {first};
-    const struct moietyi_handles held = {&page, 1};
+    const struct moietyi_handle held = {NULL, page};
     return moietyi_segments_refill(segments, &held);
 }
 
@@ -160,7 +160,7 @@ moiety_status segment_probe_refill(struct moietyi_segments *segments,
                                    uint32_t first)
 {
     const moietyi_page page = {first};
-    const struct moietyi_handles held = {&page, 1};
+    const struct moietyi_handle held = {NULL, page};
     moiety_status status = segment_probe_refill_away(segments, first);
     if (status == MOIETY_OK)
         moietyi_segments_restore(segments, &held);
@@ -170,14 +170,14 @@ moiety_status segment_probe_refill(struct moietyi_segments *segments,
 void segment_probe_empty(struct moietyi_segments *segments, uint32_t first)
 {
     const moietyi_page page = {first};
-    const struct moietyi_handles held = {&page, 1};
+    const struct moietyi_handle held = {NULL, page};
     moietyi_segments_empty(segments, &held);
 }
 
 void segment_probe_drop(struct moietyi_segments *segments, uint32_t first)
 {
     const moietyi_page page = {first};
-    const struct moietyi_handles held = {&page, 1};
+    const struct moietyi_handle held = {NULL, page};
     moietyi_segments_drop(segments, &held);
 }
 
