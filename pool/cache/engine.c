@@ -68,8 +68,8 @@ static void engine_fill(struct moietyi_engine *engine,
     engine->streams.driver = options->driver;
     engine->streams.space = options->space;
     engine->streams.own_context = options->own_context;
-    engine->streams.hooks =
-        (struct moietyi_stream_hooks){forget_uses, mark_guarded};
+    engine->streams.hooks = (struct moietyi_stream_hooks){
+        forget_uses, moietyi_epochs_close_before_capture_guard, mark_guarded};
     engine->noted_pages = options->noted_pages;
     if (engine->noted_pages)
         engine->notes = moietyi_notes_create(engine->noted_pages);

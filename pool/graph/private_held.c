@@ -139,6 +139,15 @@ moiety_status moietyi_private_hold(struct moietyi_call *call,
     return status;
 }
 
+/* The pool counts the pages of arenas as blocks in use: as one each, since they
+ * go back in other pieces than they come. */
+void moietyi_private_count_pages(struct moietyi_call *call, uint32_t page_count)
+{
+    moietyi_count(call->thread_state, MOIETYI_COUNT_ALLOCS, page_count);
+    moietyi_count(call->thread_state, MOIETYI_COUNT_ALLOC_BYTES,
+                  page_count * (uint64_t)MOIETYI_PAGE_BYTES);
+}
+
 /* --- the list of them --- */
 
 bool moietyi_private_note_piece(struct moietyi_private *arena, unsigned side,

@@ -313,15 +313,6 @@ moietyi_privates_owner(struct moietyi_privates *privates, moietyi_grain grain)
                 : NULL;
 }
 
-/* The pool counts the pages of arenas as blocks in use: as one each, since they
- * go back in other pieces than they come. */
-void moietyi_private_count_pages(struct moietyi_call *call, uint32_t page_count)
-{
-    moietyi_count(call->thread_state, MOIETYI_COUNT_ALLOCS, page_count);
-    moietyi_count(call->thread_state, MOIETYI_COUNT_ALLOC_BYTES,
-                  page_count * (uint64_t)MOIETYI_PAGE_BYTES);
-}
-
 void moietyi_private_count_return(struct moietyi_call *call,
                                   uint32_t page_count)
 {

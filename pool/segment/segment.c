@@ -91,12 +91,6 @@ void moietyi_segments_set_limit(struct moietyi_segments *segments,
     moietyi_grower_end(segments);
 }
 
-uint64_t moietyi_segments_limit(const struct moietyi_segments *segments)
-{
-    /* relaxed: see state.h. */
-    return atomic_load_explicit(&segments->limit_bytes, memory_order_relaxed);
-}
-
 void moietyi_segments_reset_peak(struct moietyi_segments *segments)
 {
     /* What somebody asks for is reserved already, and may be refused. */

@@ -26,6 +26,12 @@ moietyi_segments_reserved_bytes(const struct moietyi_segments *segments)
     return moietyi_load_relaxed(&segments->reserved_bytes);
 }
 
+uint64_t moietyi_segments_limit(const struct moietyi_segments *segments)
+{
+    /* relaxed: see state.h. */
+    return atomic_load_explicit(&segments->limit_bytes, memory_order_relaxed);
+}
+
 /* Below 0, what was taken back. */
 static void count_reserved(struct moietyi_segments *segments, uint64_t more)
 {

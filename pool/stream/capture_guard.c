@@ -13,7 +13,7 @@
 #include "pool/base/clock.h"
 #include "pool/base/failure.h"
 #include "pool/base/lock.h"
-#include "pool/stream/epoch.h"
+#include "pool/stream/streams.h"
 
 /* One for the process: guards begin and end, and pools come and go. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -85,7 +85,7 @@ static void close_epochs(void)
 {
     for (struct moietyi_streams *streams = visit_next_pool(NULL); streams;
          streams = visit_next_pool(streams))
-        moietyi_epochs_close_before_capture_guard(streams);
+        streams->hooks.close(streams);
 }
 
 void moietyi_capture_guard_begin(void)

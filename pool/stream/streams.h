@@ -136,6 +136,9 @@ struct moietyi_streams;
 struct moietyi_stream_hooks {
     /* ANY's memory was drained; the role of its stream state is held. */
     void (*any_drained)(struct moietyi_streams *streams);
+    /* Before the first capture guard of the process is held; the pool does not
+     * end meanwhile: moietyi_epochs_close_before_capture_guard(). */
+    void (*close)(struct moietyi_streams *streams);
     /* The first capture guard of the process begins, or the last has ended;
      * under the lock of capture_guard.c. */
     void (*guarded)(struct moietyi_streams *streams, bool is_held);
@@ -182,7 +185,7 @@ struct moietyi_streams {
     atomic_uint stream_state_count;
 };
 
-/* Begins streams whose driver, space, home and hooks are set, and all else 0.
+/* Begins streams whose driver, space, context and hooks are set, and all else 0.
  * `any_heap` outlives them. False: there is no memory. */
 bool moietyi_streams_init(struct moietyi_streams *streams,
                           struct moietyi_heap *any_heap);
