@@ -20,6 +20,7 @@
 #include "pool/graph/kept.h"
 #include "pool/graph/private_half.h"
 #include "pool/oom/others.h"
+#include "pool/segment/segment.h"
 
 #define MOIETYI_PRIVATES_MAX 4096U
 
