@@ -55,7 +55,8 @@ static struct moietyi_space *core;
 static const char *start_core(const struct subject_setup *setup)
 {
     uint32_t pages = arena_pages(setup->thread_count);
-    if (moietyi_space_create(pages, &core) != MOIETY_OK)
+    core = moietyi_space_create(pages);
+    if (!core)
         return "no host memory for the heaps";
     return moietyi_space_add(core, (moietyi_page){0}, pages)
                ? NULL

@@ -159,7 +159,7 @@ static moiety_status plain_free_after(struct moietyi_call *call,
         status =
             moietyi_privates_free(call, &block, address, event, &is_private);
     return status == MOIETY_OK && !is_private
-               ? moietyi_put_after(call, address, event)
+               ? moietyi_put_after(call, &block, address, event)
                : status;
 }
 

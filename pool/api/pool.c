@@ -231,10 +231,9 @@ static moiety_status make_segments(struct moietyi_pool_body *body)
         .watermark_bytes = body->options.watermark_bytes,
     };
     struct moietyi_segments_options with_space = options;
-    moiety_status status =
-        moietyi_space_create(options.page_capacity, &body->space);
-    if (status != MOIETY_OK) {
-        return moietyi_fail(status,
+    body->space = moietyi_space_create(options.page_capacity);
+    if (!body->space) {
+        return moietyi_fail(MOIETY_E_NO_HOST_MEMORY,
                             "no addresses for the tables of a pool of %llu "
                             "bytes at most (vm.overcommit_memory, ulimit -v)",
                             (unsigned long long)body->first_limit_bytes);

@@ -74,20 +74,19 @@ moiety_status moiety_segment_find(moiety_pool *pool, moiety_devptr address,
     return status;
 }
 
-typedef moiety_status hold_fn(struct moietyi_segments *segments,
-                              moiety_devptr address, uint64_t size_bytes);
-
 static moiety_status segment_change(moiety_pool *pool, moiety_devptr address,
-                                    size_t size_bytes, hold_fn *change)
+                                    size_t size_bytes, bool is_hold)
 {
     struct moietyi_call call;
     moiety_status status = segment_begin(pool, &call);
     if (status != MOIETY_OK)
         return status;
-    status = size_bytes ? change(pool->body->segments, address, size_bytes)
-                        : moietyi_fail(MOIETY_E_INVALID,
-                                       "a range of 0 bytes; accepted is 1 at "
-                                       "least");
+    status = size_bytes
+                 ? moietyi_segments_hold_range(pool->body->segments, address,
+                                               size_bytes, is_hold)
+                 : moietyi_fail(MOIETY_E_INVALID,
+                                "a range of 0 bytes; accepted is 1 at "
+                                "least");
     moietyi_call_leave(&call);
     return status;
 }
@@ -95,15 +94,13 @@ static moiety_status segment_change(moiety_pool *pool, moiety_devptr address,
 moiety_status moiety_segment_hold(moiety_pool *pool, moiety_devptr address,
                                   size_t size_bytes)
 {
-    return segment_change(pool, address, size_bytes,
-                          moietyi_segments_hold_range);
+    return segment_change(pool, address, size_bytes, true);
 }
 
 moiety_status moiety_segment_release(moiety_pool *pool, moiety_devptr address,
                                      size_t size_bytes)
 {
-    return segment_change(pool, address, size_bytes,
-                          moietyi_segments_release_range);
+    return segment_change(pool, address, size_bytes, false);
 }
 
 /* --- watching --- */

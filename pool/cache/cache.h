@@ -163,10 +163,12 @@ moietyi_put_plain(struct moietyi_call *call, const struct moietyi_block *block,
  * holds it. */
 void moietyi_discharge(const struct moietyi_call *call,
                        const struct moietyi_block *block);
-/* As moietyi_put(), behind an event. */
-MOIETY_MUST_USE moiety_status moietyi_put_after(struct moietyi_call *call,
-                                                moiety_devptr address,
-                                                CUevent event);
+/* As moietyi_put(), behind an event, or NULL. */
+MOIETY_MUST_USE moiety_status
+moietyi_put_after(struct moietyi_call *call, const struct moietyi_block *block,
+                  moiety_devptr address, CUevent event);
+/* Notes that a stream uses the block, which is NULL where `address` has no
+ * metadata. MOIETY_OK, MOIETY_E_NO_HOST_MEMORY, or what the driver said. */
 MOIETY_MUST_USE moiety_status moietyi_use(struct moietyi_call *call,
                                           const struct moietyi_block *block,
                                           moiety_devptr address,

@@ -224,24 +224,10 @@ static void add_magazines(const struct moietyi_cache *cache,
                           struct moietyi_sums *sums)
 {
     uint64_t cached_bytes = moietyi_count_read(&cache->uneven_cached_bytes);
-    /* Before the counts, which come first where a block is counted. */
-    sums->counts[MOIETYI_COUNT_ALLOC_BYTES] +=
-        moietyi_count_read(&cache->uneven_alloc_bytes);
-    sums->counts[MOIETYI_COUNT_FREE_BYTES] +=
-        moietyi_count_read(&cache->uneven_free_bytes);
-    for (uint32_t i = 0; i < MOIETYI_CLASSES; i++) {
-        const struct moietyi_magazine *magazine = &cache->magazines[i];
-        uint64_t bytes = moietyi_class_bytes(i);
-        uint64_t allocs = moietyi_count_read(&magazine->alloc_count);
-        uint64_t frees = moietyi_count_read(&magazine->free_count);
-        sums->counts[MOIETYI_COUNT_ALLOCS] += allocs;
-        sums->counts[MOIETYI_COUNT_ALLOC_BYTES] += allocs * bytes;
-        sums->counts[MOIETYI_COUNT_FREES] += frees;
-        sums->counts[MOIETYI_COUNT_FREE_BYTES] += frees * bytes;
-        sums->counts[MOIETYI_COUNT_REQUESTED_BYTES] +=
-            moietyi_count_read(&magazine->requested_bytes);
-        cached_bytes += moietyi_magazine_count(magazine) * bytes;
-    }
+    moietyi_cache_counts(cache, sums->counts);
+    for (uint32_t i = 0; i < MOIETYI_CLASSES; i++)
+        cached_bytes += moietyi_magazine_count(&cache->magazines[i]) *
+                        moietyi_class_bytes(i);
     /* Below 0 where the owner went on meanwhile, or where a block that was freed
      * twice left longer than it came. */
     if (cached_bytes <= INT64_MAX)

@@ -104,18 +104,10 @@ static void wait_for_stop(struct moietyi_engine *engine)
 
 void moietyi_slow_path_wait(struct moietyi_thread_state *thread_state)
 {
-    struct moietyi_engine *engine = thread_state->engine;
     do {
         moietyi_slow_path_end(thread_state);
-        wait_for_stop(engine);
-        /* relaxed: only the owner writes. */
-        uint64_t before = atomic_load_explicit(&thread_state->slow_path,
-                                               memory_order_relaxed);
-        /* IN.seq_cst, both: as in moietyi_slow_path_begin(). */
-        (void)atomic_exchange_explicit(&thread_state->slow_path, before + 1,
-                                       memory_order_seq_cst);
-        /* IN.seq_cst: the look. */
-    } while (atomic_load_explicit(&engine->stop, memory_order_seq_cst) % 2);
+        wait_for_stop(thread_state->engine);
+    } while (!moietyi_slow_path_count(thread_state));
 }
 
 void moietyi_gate_wait(struct moietyi_engine *engine)

@@ -47,8 +47,8 @@ static uint32_t blocks_of(uint64_t bytes, uint32_t class_index, uint32_t most)
     return blocks < most ? (uint32_t)blocks : most;
 }
 
-/* Where a thread may hold so many bytes; 0: the class is not kept. A magazine that ran dry after it overflowed has twice
- * the room: `has_bounced`. */
+/* Where a thread may hold so many bytes; 0: the class is not kept. A magazine that ran
+ * dry after it overflowed has twice the room: `has_bounced`. */
 static uint32_t next_capacity(const struct moietyi_cache *cache,
                               uint32_t class_index, uint64_t bytes,
                               bool has_bounced)

@@ -150,7 +150,7 @@ static moiety_status put_lost(struct moietyi_call *call,
 
 static moiety_status cache_put(struct moietyi_call *call,
                                const struct moietyi_block *block,
-                               moiety_devptr address)
+                               moiety_devptr address, CUevent event)
 {
     if (call->is_capturing) {
         return moietyi_fail(MOIETY_E_BUSY,
@@ -160,8 +160,8 @@ static moiety_status cache_put(struct moietyi_call *call,
     }
     struct moietyi_block bare = *block;
     moietyi_tag tag = untag(call->engine, &bare);
-    moiety_status status = bare.byte & MOIETYI_BYTE_SPECIAL
-                               ? moietyi_put_used(call, address, NULL)
+    moiety_status status = event || bare.byte & MOIETYI_BYTE_SPECIAL
+                               ? moietyi_put_used(call, address, event)
                                : put_plain(call->push, &bare, address);
     if (status == MOIETY_OK)
         put_settle(call, block, tag);
@@ -170,35 +170,21 @@ static moiety_status cache_put(struct moietyi_call *call,
     return status;
 }
 
-moiety_status moietyi_put(struct moietyi_call *call,
-                          const struct moietyi_block *block,
-                          moiety_devptr address)
+moiety_status moietyi_put_after(struct moietyi_call *call,
+                                const struct moietyi_block *block,
+                                moiety_devptr address, CUevent event)
 {
     if (moietyi_is_lost(call->pool))
         return put_lost(call, block, address);
-    moiety_status status = cache_put(call, block, address);
+    moiety_status status = cache_put(call, block, address, event);
     return status != MOIETY_OK && moietyi_is_lost(call->pool)
                ? put_lost(call, block, address)
                : status;
 }
 
-moiety_status moietyi_put_after(struct moietyi_call *call,
-                                moiety_devptr address, CUevent event)
+moiety_status moietyi_put(struct moietyi_call *call,
+                          const struct moietyi_block *block,
+                          moiety_devptr address)
 {
-    struct moietyi_block block;
-    moiety_status status = moietyi_block_at(call->engine, address, &block);
-    if (status != MOIETY_OK)
-        return status;
-    if (moietyi_is_lost(call->pool))
-        return put_lost(call, &block, address);
-    struct moietyi_block bare = block;
-    moietyi_tag tag = untag(call->engine, &bare);
-    status = moietyi_put_used(call, address, event);
-    if (status == MOIETY_OK) {
-        put_settle(call, &block, tag);
-        return MOIETY_OK;
-    }
-    retag(call->engine, &block, tag);
-    return moietyi_is_lost(call->pool) ? put_lost(call, &block, address)
-                                       : status;
+    return moietyi_put_after(call, block, address, NULL);
 }

@@ -121,6 +121,15 @@ registry_bucket_of(const struct moietyi_thread_state *thread_state,
                                         thread_state->cache_bucket_count];
 }
 
+static void put_in_bucket(const struct moietyi_thread_state *thread_state,
+                          struct moietyi_cache *cache)
+{
+    struct moietyi_cache **at =
+        registry_bucket_of(thread_state, cache->stream_state);
+    cache->next_in_bucket = *at;
+    *at = cache;
+}
+
 struct moietyi_cache *
 moietyi_cache_find(const struct moietyi_thread_state *thread_state,
                    const struct moietyi_stream_state *stream_state)
@@ -150,12 +159,8 @@ static void widen_buckets(struct moietyi_thread_state *thread_state)
     thread_state->cache_buckets = buckets;
     thread_state->cache_bucket_count = count;
     for (struct moietyi_cache *cache = thread_state->caches; cache;
-         cache = cache->next) {
-        struct moietyi_cache **at =
-            registry_bucket_of(thread_state, cache->stream_state);
-        cache->next_in_bucket = *at;
-        *at = cache;
-    }
+         cache = cache->next)
+        put_in_bucket(thread_state, cache);
 }
 
 /* The cache is the first of the thread state's. */
@@ -165,12 +170,8 @@ static void enter_bucket(struct moietyi_thread_state *thread_state,
     bool is_due =
         ++thread_state->cache_count > thread_state->cache_bucket_count &&
         thread_state->cache_count >= FIRST_BUCKETS;
-    if (thread_state->cache_buckets) {
-        struct moietyi_cache **at =
-            registry_bucket_of(thread_state, cache->stream_state);
-        cache->next_in_bucket = *at;
-        *at = cache;
-    }
+    if (thread_state->cache_buckets)
+        put_in_bucket(thread_state, cache);
     if (is_due)
         widen_buckets(thread_state);
 }
@@ -207,11 +208,25 @@ moietyi_cache_make(struct moietyi_thread_state *thread_state,
     return cache;
 }
 
-static void registry_add(struct moietyi_thread_state *thread_state,
-                         enum moietyi_count which,
-                         const moietyi_counter *counter, uint64_t times)
+void moietyi_cache_counts(const struct moietyi_cache *cache, uint64_t *counts)
 {
-    moietyi_count(thread_state, which, moietyi_count_read(counter) * times);
+    /* Before the counts, which come first where a block is counted. */
+    counts[MOIETYI_COUNT_ALLOC_BYTES] +=
+        moietyi_count_read(&cache->uneven_alloc_bytes);
+    counts[MOIETYI_COUNT_FREE_BYTES] +=
+        moietyi_count_read(&cache->uneven_free_bytes);
+    for (uint32_t i = 0; i < MOIETYI_CLASSES; i++) {
+        const struct moietyi_magazine *magazine = &cache->magazines[i];
+        uint64_t bytes = moietyi_class_bytes(i);
+        uint64_t allocs = moietyi_count_read(&magazine->alloc_count);
+        uint64_t frees = moietyi_count_read(&magazine->free_count);
+        counts[MOIETYI_COUNT_ALLOCS] += allocs;
+        counts[MOIETYI_COUNT_ALLOC_BYTES] += allocs * bytes;
+        counts[MOIETYI_COUNT_FREES] += frees;
+        counts[MOIETYI_COUNT_FREE_BYTES] += frees * bytes;
+        counts[MOIETYI_COUNT_REQUESTED_BYTES] +=
+            moietyi_count_read(&magazine->requested_bytes);
+    }
 }
 
 /* Tells all of a cache that ends; what was told stays so. */
@@ -231,25 +246,11 @@ static void tell_last(struct moietyi_cache *cache)
 static void fold(struct moietyi_cache *cache)
 {
     struct moietyi_thread_state *thread_state = cache->thread_state;
+    uint64_t counts[MOIETYI_COUNTS] = {0};
     tell_last(cache);
-    for (uint32_t i = 0; i < MOIETYI_CLASSES; i++) {
-        const struct moietyi_magazine *magazine = &cache->magazines[i];
-        uint64_t bytes = moietyi_class_bytes(i);
-        registry_add(thread_state, MOIETYI_COUNT_ALLOCS, &magazine->alloc_count,
-                     1);
-        registry_add(thread_state, MOIETYI_COUNT_FREES, &magazine->free_count,
-                     1);
-        registry_add(thread_state, MOIETYI_COUNT_ALLOC_BYTES,
-                     &magazine->alloc_count, bytes);
-        registry_add(thread_state, MOIETYI_COUNT_FREE_BYTES,
-                     &magazine->free_count, bytes);
-        registry_add(thread_state, MOIETYI_COUNT_REQUESTED_BYTES,
-                     &magazine->requested_bytes, 1);
-    }
-    registry_add(thread_state, MOIETYI_COUNT_ALLOC_BYTES,
-                 &cache->uneven_alloc_bytes, 1);
-    registry_add(thread_state, MOIETYI_COUNT_FREE_BYTES,
-                 &cache->uneven_free_bytes, 1);
+    moietyi_cache_counts(cache, counts);
+    for (unsigned i = 0; i <= MOIETYI_COUNT_REQUESTED_BYTES; i++)
+        moietyi_count(thread_state, i, counts[i]);
 }
 
 static void free_cache(struct moietyi_cache *cache)

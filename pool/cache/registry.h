@@ -28,6 +28,8 @@ moietyi_cache_find(const struct moietyi_thread_state *thread_state,
 struct moietyi_cache *
 moietyi_cache_make(struct moietyi_thread_state *thread_state,
                    struct moietyi_stream_state *stream_state);
+/* Adds what it counted, ALLOCS to REQUESTED_BYTES. */
+void moietyi_cache_counts(const struct moietyi_cache *cache, uint64_t *counts);
 /* Ends one that is empty; keeps what it counted. False: another thread holds
  * the lock, and this one does not wait: try again later. */
 bool moietyi_cache_try_drop(struct moietyi_cache *cache);

@@ -158,10 +158,9 @@ static moiety_status uses_stream_state_of(struct moietyi_call *call,
     return status;
 }
 
-/* `block` is NULL where the address has no metadata. */
-static moiety_status use_block(struct moietyi_call *call,
-                               const struct moietyi_block *block,
-                               moiety_devptr address, moiety_stream stream)
+moiety_status moietyi_use(struct moietyi_call *call,
+                          const struct moietyi_block *block,
+                          moiety_devptr address, moiety_stream stream)
 {
     struct moietyi_engine *engine = call->engine;
     struct moietyi_stream_state *stream_state;
@@ -179,19 +178,6 @@ static moiety_status use_block(struct moietyi_call *call,
     if (noted != 1)
         moietyi_stream_state_unuse(stream_state);
     return noted < 0 ? uses_no_memory() : MOIETY_OK;
-}
-
-moiety_status moietyi_use(struct moietyi_call *call,
-                          const struct moietyi_block *block,
-                          moiety_devptr address, moiety_stream stream)
-{
-    return use_block(call, block, address, stream);
-}
-
-moiety_status moietyi_wait_note(struct moietyi_call *call,
-                                moiety_devptr address, moiety_stream stream)
-{
-    return use_block(call, NULL, address, stream);
 }
 
 bool moietyi_is_used(struct moietyi_engine *engine, moiety_devptr address)

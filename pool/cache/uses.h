@@ -32,12 +32,6 @@ struct moietyi_wait {
     uint64_t number; /* of the event; 0: nothing is pending */
 };
 
-/* Notes a use of a block that has no metadata byte of its own at `address`. The
- * statuses of moietyi_use(). */
-MOIETY_MUST_USE moiety_status moietyi_wait_note(struct moietyi_call *call,
-                                                moiety_devptr address,
-                                                moiety_stream stream);
-
 /* What `address` waits for whose free on the call's stream, or behind `event`,
  * this is; forgets the uses that were noted. MOIETY_OK, or why an event of the
  * caller's cannot be waited for. */

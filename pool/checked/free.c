@@ -228,7 +228,7 @@ moiety_status moietyi_checked_use(struct moietyi_call *call,
     if (!note_live(checked, address, true, &size_bytes))
         return refuse_address(checked, address);
     if (!moietyi_is_lost(call->pool))
-        status = moietyi_wait_note(call, address, stream);
+        status = moietyi_use(call, NULL, address, stream);
     return moietyi_is_lost(call->pool) ? MOIETY_OK : status;
 }
 

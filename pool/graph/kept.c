@@ -131,29 +131,29 @@ static moiety_status kept_open_stream(struct moietyi_kept *kept)
 }
 
 static moiety_status kept_copy_all(struct moietyi_kept *kept,
-                                   const struct moietyi_kept_piece *pieces,
-                                   uint32_t count, bool is_back)
+                                   const struct moietyi_kept_piece *piece,
+                                   bool is_back)
 {
     moiety_status status = kept_open_stream(kept);
     if (status != MOIETY_OK)
         return status;
-    for (uint32_t i = 0; i < count && status == MOIETY_OK; i++)
-        status = kept_copy_piece(kept, &pieces[i], is_back);
+    for (; piece && status == MOIETY_OK; piece = piece->next)
+        status = kept_copy_piece(kept, piece, is_back);
     moiety_status over = kept_await(kept);
     return status == MOIETY_OK ? over : status;
 }
 
 moiety_status moietyi_kept_copy(struct moietyi_kept *kept,
-                                const struct moietyi_kept_piece *pieces,
-                                uint32_t count, bool is_back)
+                                const struct moietyi_kept_piece *first,
+                                bool is_back)
 {
     struct moietyi_section section;
-    if (!count)
+    if (!first)
         return MOIETY_OK;
     moiety_status status = moietyi_context_enter(kept->context, &section);
     if (status != MOIETY_OK)
         return status;
-    status = kept_copy_all(kept, pieces, count, is_back);
+    status = kept_copy_all(kept, first, is_back);
     (void)moietyi_section_leave(&section);
     return status;
 }

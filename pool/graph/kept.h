@@ -25,8 +25,9 @@ struct moietyi_kept {
     uint64_t size_bytes;
 };
 
-/* Where some contents are; a multiple of 2 MiB, as is the place. */
+/* Where some contents are; a multiple of 2 MiB, as is the place. In a list. */
 struct moietyi_kept_piece {
+    const struct moietyi_kept_piece *next;
     moiety_devptr address;
     uint64_t size_bytes;
     uint64_t kept_at;
@@ -40,9 +41,9 @@ moietyi_kept_reserve(struct moietyi_kept *kept, struct moietyi_context *context,
 /* Copies to the host, or back; waits for the copies, on a stream of their own, and
  * for nothing else. MOIETY_OK, or what the driver said: then some may have been
  * copied, and none is under way, but where the context is lost by now. */
-MOIETY_MUST_USE moiety_status moietyi_kept_copy(
-    struct moietyi_kept *kept, const struct moietyi_kept_piece *pieces,
-    uint32_t count, bool is_back);
+MOIETY_MUST_USE moiety_status
+moietyi_kept_copy(struct moietyi_kept *kept,
+                  const struct moietyi_kept_piece *first, bool is_back);
 /* Gives all of it back. */
 void moietyi_kept_end(struct moietyi_kept *kept);
 

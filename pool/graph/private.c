@@ -68,28 +68,16 @@ moiety_status moiety_private_create(moiety_pool *pool, uint64_t limit_bytes,
     return moiety_private_create_with(pool, &options, out);
 }
 
-static moiety_status no_arena(const char *why)
-{
-    (void)moietyi_fail(MOIETY_E_INVALID, "%s", why);
-    return MOIETY_E_INVALID;
-}
-
-/* A call on the arena's pool. As of no pool, the number is looked up. */
+/* A call on the arena's pool. */
 static moiety_status private_call_begin(moiety_private arena,
                                         moiety_stream stream,
                                         struct moietyi_call *call,
                                         struct moietyi_private_ref *out)
 {
-    struct moietyi_thread *thread;
-    moiety_status status = moietyi_thread_enter(&thread);
-    if (status != MOIETY_OK)
-        return status;
-    struct moiety_pool *pool = moietyi_scope_pool(arena);
-    moietyi_thread_leave(thread);
-    if (!pool)
-        return no_arena("no such private arena: it was released before, or its "
-                        "pool is gone");
-    status = moietyi_begin(pool, stream, call);
+    struct moiety_pool *pool;
+    moiety_status status = moietyi_scope_pool(arena, "private arena", &pool);
+    if (status == MOIETY_OK)
+        status = moietyi_begin(pool, stream, call);
     if (status != MOIETY_OK)
         return status;
     *out = (struct moietyi_private_ref){
@@ -97,7 +85,8 @@ static moiety_status private_call_begin(moiety_private arena,
     if (out->arena)
         return MOIETY_OK;
     moietyi_call_end(call);
-    return no_arena("the number is of no private arena");
+    (void)moietyi_fail(MOIETY_E_INVALID, "the number is of no private arena");
+    return MOIETY_E_INVALID;
 }
 
 /* What has no memory cannot be the pool's: said before the scopes go. */
@@ -106,13 +95,9 @@ static moiety_status check_release(const struct moietyi_private_ref *ref)
     moiety_status status = moietyi_private_enter(ref);
     if (status != MOIETY_OK)
         return status;
-    bool may_end = moietyi_private_may_end(ref->arena);
+    status = moietyi_private_check_end(ref->arena);
     moietyi_private_leave(ref->arena);
-    return may_end ? MOIETY_OK
-                   : moietyi_fail(MOIETY_E_BUSY,
-                                  "the private arena is paused and has blocks "
-                                  "in use, or another thread pauses or resumes "
-                                  "it");
+    return status;
 }
 
 static moiety_status release_scopes(struct moietyi_call *call,

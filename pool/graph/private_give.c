@@ -163,7 +163,7 @@ static uint32_t remove_pages(struct moietyi_call *call,
     if (moietyi_private_has_pieces(arena)) {
         page_count = moietyi_private_remove_piece(arena, side, out_first);
     } else {
-        page_count = moietyi_half_longest(half);
+        page_count = moietyi_space_longest_page_run(half->done);
         if (page_count && !moietyi_half_remove(half, page_count, out_first))
             return 0;
     }
@@ -326,10 +326,10 @@ static void give_all(struct moietyi_call *call, struct moietyi_private *arena)
 }
 
 /* Lock held. Returns the handles that have no memory: nobody's from now on. */
-static struct moietyi_private_piece *
-private_free_end(struct moietyi_call *call, struct moietyi_private *arena)
+static struct moietyi_handle *private_free_end(struct moietyi_call *call,
+                                               struct moietyi_private *arena)
 {
-    struct moietyi_private_piece *away = NULL;
+    struct moietyi_handle *away = NULL;
     if (arena->phase == MOIETYI_PRIVATE_PAUSED) {
         disown(call->pool->body->privates, arena);
         away = arena->pieces;
@@ -348,17 +348,13 @@ static moiety_status check_end(const struct moietyi_private *arena)
         return moietyi_fail(MOIETY_E_BUSY,
                             "a capture scope of the private arena is open, or "
                             "being released");
-    return moietyi_private_may_end(arena)
-               ? MOIETY_OK
-               : moietyi_fail(MOIETY_E_BUSY,
-                              "the private arena is paused and has blocks in "
-                              "use, or another thread pauses or resumes it");
+    return moietyi_private_check_end(arena);
 }
 
 moiety_status moietyi_private_end(struct moietyi_call *call,
                                   const struct moietyi_private_ref *ref)
 {
-    struct moietyi_private_piece *away = NULL;
+    struct moietyi_handle *away = NULL;
     struct moietyi_kept kept = {0};
     moiety_status status = moietyi_private_enter(ref);
     if (status != MOIETY_OK)

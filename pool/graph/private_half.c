@@ -10,17 +10,14 @@
 /* So many heaps of streams that have nothing in them are kept. */
 #define OWNS_MOST 32U
 
-moiety_status moietyi_half_init(struct moietyi_half *half,
-                                uint32_t page_capacity)
+bool moietyi_half_init(struct moietyi_half *half, uint32_t page_capacity)
 {
-    moiety_status status = moietyi_space_create(page_capacity, &half->done);
-    if (status == MOIETY_OK)
+    half->done = moietyi_space_create(page_capacity);
+    if (half->done)
         half->pending = moietyi_heap_create(half->done);
-    if (half->pending)
-        return MOIETY_OK;
-    moietyi_half_fini(half);
-    return moietyi_fail(MOIETY_E_NO_HOST_MEMORY,
-                        "no memory for a private arena");
+    if (!half->pending)
+        moietyi_half_fini(half);
+    return half->pending != NULL;
 }
 
 static void free_own(struct moietyi_private_own *own)
@@ -76,12 +73,6 @@ void moietyi_half_fini(struct moietyi_half *half)
     *half = (struct moietyi_half){.closings = half->closings};
 }
 
-bool moietyi_half_add(struct moietyi_half *half, moietyi_page first,
-                      uint32_t page_count)
-{
-    return moietyi_space_add(half->done, first, page_count);
-}
-
 bool moietyi_half_remove(struct moietyi_half *half, uint32_t page_count,
                          moietyi_page *out_first)
 {
@@ -92,11 +83,6 @@ bool moietyi_half_remove(struct moietyi_half *half, uint32_t page_count,
         return false;
     *out_first = moietyi_page_of_grain(start);
     return true;
-}
-
-uint32_t moietyi_half_longest(const struct moietyi_half *half)
-{
-    return moietyi_space_longest_page_run(half->done);
 }
 
 static bool private_half_is_key(const struct moietyi_private_key *one,
@@ -274,14 +260,9 @@ uint64_t moietyi_half_waiting_grains(const struct moietyi_half *half)
     return grains;
 }
 
-bool moietyi_half_is_waiting(const struct moietyi_half *half)
-{
-    return moietyi_half_waiting_grains(half) != 0;
-}
-
 void moietyi_half_close(struct moietyi_half *half, uint64_t number)
 {
-    if (half->number || !moietyi_half_is_waiting(half))
+    if (half->number || !moietyi_half_waiting_grains(half))
         return;
     (void)moietyi_heap_close(half->pending);
     for (const struct moietyi_private_own *own = half->owns; own;

@@ -53,21 +53,14 @@ struct moietyi_half {
     uint64_t closings; /* ever: which one it is that is waited for */
 };
 
-/* With offsets as its pool has them. MOIETY_OK or MOIETY_E_NO_HOST_MEMORY; then there is nothing to end. */
-MOIETY_MUST_USE moiety_status moietyi_half_init(struct moietyi_half *half,
-                                                uint32_t page_capacity);
+/* With offsets as its pool has them. False: no memory, and nothing to end. */
+bool moietyi_half_init(struct moietyi_half *half, uint32_t page_capacity);
 /* What is still in it is lost. One that was never made is fine. */
 void moietyi_half_fini(struct moietyi_half *half);
 
-/* Pages that are done become the half's. False: no memory. */
-bool moietyi_half_add(struct moietyi_half *half, moietyi_page first,
-                      uint32_t page_count);
 /* Takes whole pages out that are done, and next to each other. */
 bool moietyi_half_remove(struct moietyi_half *half, uint32_t page_count,
                          moietyi_page *out_first);
-/* How many whole pages could be taken out at once. */
-uint32_t moietyi_half_longest(const struct moietyi_half *half);
-
 bool moietyi_half_take(struct moietyi_half *half,
                        const struct moietyi_private_key *key, uint64_t grains,
                        moietyi_grain *out);
@@ -97,8 +90,7 @@ void moietyi_half_give(struct moietyi_half *half,
 void moietyi_half_give_done(struct moietyi_half *half, moietyi_grain start,
                             uint64_t grains);
 
-/* Whether memory waits for an event, recorded or not. */
-bool moietyi_half_is_waiting(const struct moietyi_half *half);
+/* What waits for an event, recorded or not. */
 uint64_t moietyi_half_waiting_grains(const struct moietyi_half *half);
 /* Puts what is fresh behind the event with this number, unless another event is
  * waited for. */

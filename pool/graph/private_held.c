@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "pool/base/clock.h"
+#include "pool/base/failure.h"
 #include "pool/cache/gate.h"
 #include "pool/core/body.h"
 #include "pool/graph/privates.h"
@@ -21,10 +22,15 @@
 #define NAP_NS 20000L
 #define NAP_MOST_NS 1000000L
 
-bool moietyi_private_may_end(const struct moietyi_private *arena)
+moiety_status moietyi_private_check_end(const struct moietyi_private *arena)
 {
     return arena->phase == MOIETYI_PRIVATE_RUNNING ||
-           (arena->phase == MOIETYI_PRIVATE_PAUSED && !arena->live_count);
+                   (arena->phase == MOIETYI_PRIVATE_PAUSED &&
+                    !arena->live_count)
+               ? MOIETY_OK
+               : moietyi_fail(MOIETY_E_BUSY,
+                              "the private arena is paused and has blocks in "
+                              "use, or another thread pauses or resumes it");
 }
 
 uint32_t moietyi_private_step(const struct moietyi_private *arena,
@@ -128,12 +134,18 @@ moiety_status moietyi_private_hold(struct moietyi_call *call,
     moiety_status status =
         may_wait ? moietyi_private_insist(&asking, hold_once, &hold)
                  : hold_once(call, &hold);
-    if (status == MOIETY_OK) {
-        moietyi_count(call->thread_state, MOIETYI_COUNT_ALLOCS, page_count);
-        moietyi_count(call->thread_state, MOIETYI_COUNT_ALLOC_BYTES,
-                      page_count * (uint64_t)MOIETYI_PAGE_BYTES);
-    }
+    if (status == MOIETY_OK)
+        moietyi_private_count_pages(call, page_count);
     return status;
+}
+
+/* The pool counts the pages of arenas as blocks in use: as one each, since they
+ * go back in other pieces than they come. */
+void moietyi_private_count_pages(struct moietyi_call *call, uint32_t page_count)
+{
+    moietyi_count(call->thread_state, MOIETYI_COUNT_ALLOCS, page_count);
+    moietyi_count(call->thread_state, MOIETYI_COUNT_ALLOC_BYTES,
+                  page_count * (uint64_t)MOIETYI_PAGE_BYTES);
 }
 
 /* --- the list of them --- */
@@ -144,34 +156,33 @@ bool moietyi_private_note_piece(struct moietyi_private *arena, unsigned side,
     struct moietyi_private_piece *piece = calloc(1, sizeof(*piece));
     if (!piece)
         return false;
-    piece->first = first;
+    piece->handle = (struct moietyi_handle){arena->pieces, first};
     piece->page_count = page_count;
     piece->side = side;
-    piece->next = arena->pieces;
-    arena->pieces = piece;
+    arena->pieces = &piece->handle;
     return true;
 }
 
 void moietyi_private_forget_piece(struct moietyi_private *arena,
                                   moietyi_page first)
 {
-    struct moietyi_private_piece **at = &arena->pieces;
+    struct moietyi_handle **at = &arena->pieces;
     while (*at && (*at)->first.index != first.index)
         at = &(*at)->next;
-    struct moietyi_private_piece *piece = *at;
-    if (!piece)
+    struct moietyi_handle *handle = *at;
+    if (!handle)
         return;
-    *at = piece->next;
-    free(piece);
+    *at = handle->next;
+    free(moietyi_private_piece_of(handle));
 }
 
 uint32_t moietyi_private_remove_piece(struct moietyi_private *arena,
                                       unsigned side, moietyi_page *out_first)
 {
     struct moietyi_space *done = arena->halves[side].done;
-    for (struct moietyi_private_piece *at = arena->pieces; at; at = at->next) {
-        uint32_t page_count = at->page_count;
-        if (at->side != side ||
+    for (struct moietyi_handle *at = arena->pieces; at; at = at->next) {
+        uint32_t page_count = moietyi_private_piece_of(at)->page_count;
+        if (moietyi_private_piece_of(at)->side != side ||
             !moietyi_space_remove(done, at->first, page_count))
             continue;
         *out_first = at->first;
@@ -188,17 +199,16 @@ void moietyi_private_free_pieces(struct moietyi_private *arena)
 }
 
 void moietyi_private_drop_pieces(struct moietyi_call *call,
-                                 struct moietyi_private_piece *pieces)
+                                 struct moietyi_handle *pieces)
 {
     if (!pieces)
         return;
     moietyi_slow_path_end(call->thread_state);
+    moietyi_segments_drop(call->engine->segments, pieces);
     while (pieces) {
-        struct moietyi_private_piece *piece = pieces;
-        const struct moietyi_handles held = {&piece->first, 1};
-        pieces = piece->next;
-        moietyi_segments_drop(call->engine->segments, &held);
-        free(piece);
+        struct moietyi_handle *handle = pieces;
+        pieces = handle->next;
+        free(moietyi_private_piece_of(handle));
     }
     moietyi_call_resume(call);
     moietyi_call_pass_gate(call);

@@ -5,8 +5,6 @@
  * handles for itself: nothing is taken then, and what is freed changes heaps only.
  * The lock is not held meanwhile, as the driver is called.
  */
-#include <stdlib.h>
-
 #include "pool/base/failure.h"
 #include "pool/base/step.h"
 #include "pool/cache/gate.h"
@@ -19,72 +17,50 @@
 struct pause {
     struct moietyi_call *call;
     struct moietyi_private *arena;
-    moietyi_page *firsts;              /* of all */
-    struct moietyi_kept_piece *copies; /* of those that have contents */
-    uint32_t piece_count;
-    uint32_t copy_count;
+    const struct moietyi_kept_piece *copies; /* of those with contents */
     uint32_t page_count;
     uint64_t copy_bytes;
 };
 
-static void pause_free(struct pause *pause)
-{
-    free(pause->firsts);
-    free(pause->copies);
-}
-
 static bool has_contents(const struct moietyi_private *arena,
                          const struct moietyi_private_piece *piece)
 {
-    uint64_t start = piece->first.index * (uint64_t)MOIETYI_PAGE_GRAINS;
+    uint64_t start = piece->handle.first.index * (uint64_t)MOIETYI_PAGE_GRAINS;
     uint64_t grains = piece->page_count * (uint64_t)MOIETYI_PAGE_GRAINS;
     return moietyi_space_free_from(arena->halves[piece->side].done,
                                    moietyi_grain_at(start),
                                    moietyi_grain_at(start + grains)) != grains;
 }
 
-/* Lock held. */
-static void pause_note(struct pause *pause, struct moietyi_private_piece *piece)
-{
-    pause->firsts[pause->piece_count++] = piece->first;
-    pause->page_count += piece->page_count;
-    if (!piece->is_kept)
-        return;
-    uint64_t bytes = piece->page_count * (uint64_t)MOIETYI_PAGE_BYTES;
-    pause->copies[pause->copy_count++] = (struct moietyi_kept_piece){
-        moietyi_address_of(pause->call->engine->lookup,
-                           moietyi_grain_at(piece->first.index *
-                                            (uint64_t)MOIETYI_PAGE_GRAINS)),
-        bytes, piece->kept_at};
-    pause->copy_bytes += bytes;
-}
-
 /* Lock held. The list stays as it is while the phase is what it was set to. */
-static moiety_status pause_list(struct pause *pause)
+static void pause_list(struct pause *pause)
 {
-    size_t count = 1;
-    for (const struct moietyi_private_piece *at = pause->arena->pieces; at;
-         at = at->next)
-        count++;
-    pause->firsts = calloc(count, sizeof(*pause->firsts));
-    pause->copies = calloc(count, sizeof(*pause->copies));
-    if (!pause->firsts || !pause->copies)
-        return moietyi_private_no_memory();
-    for (struct moietyi_private_piece *at = pause->arena->pieces; at;
-         at = at->next)
-        pause_note(pause, at);
-    return MOIETY_OK;
+    for (struct moietyi_handle *at = pause->arena->pieces; at; at = at->next) {
+        struct moietyi_private_piece *piece = moietyi_private_piece_of(at);
+        pause->page_count += piece->page_count;
+        if (!piece->is_kept)
+            continue;
+        piece->copy.next = pause->copies;
+        pause->copies = &piece->copy;
+        pause->copy_bytes += piece->copy.size_bytes;
+    }
 }
 
 /* Lock held: which have contents, and where those go. */
-static void plan_contents(struct moietyi_private *arena, bool is_keeping)
+static void plan_contents(const struct moietyi_lookup *lookup,
+                          struct moietyi_private *arena, bool is_keeping)
 {
     uint64_t kept_at = 0;
-    for (struct moietyi_private_piece *at = arena->pieces; at; at = at->next) {
-        at->is_kept = is_keeping && has_contents(arena, at);
-        at->kept_at = kept_at;
-        if (at->is_kept)
-            kept_at += at->page_count * (uint64_t)MOIETYI_PAGE_BYTES;
+    for (struct moietyi_handle *at = arena->pieces; at; at = at->next) {
+        struct moietyi_private_piece *piece = moietyi_private_piece_of(at);
+        piece->is_kept = is_keeping && has_contents(arena, piece);
+        piece->copy = (struct moietyi_kept_piece){
+            .address = moietyi_address_of(
+                lookup, moietyi_grain_at(at->first.index *
+                                         (uint64_t)MOIETYI_PAGE_GRAINS)),
+            .size_bytes = piece->page_count * (uint64_t)MOIETYI_PAGE_BYTES,
+            .kept_at = kept_at};
+        kept_at += piece->is_kept ? piece->copy.size_bytes : 0;
     }
 }
 
@@ -123,11 +99,10 @@ static moiety_status begin_pause(struct pause *pause,
         return status;
     status = check_pause(ref->arena);
     if (status == MOIETY_OK) {
-        plan_contents(ref->arena, is_keeping);
-        status = pause_list(pause);
-    }
-    if (status == MOIETY_OK)
+        plan_contents(pause->call->engine->lookup, ref->arena, is_keeping);
+        pause_list(pause);
         ref->arena->phase = MOIETYI_PRIVATE_PAUSING;
+    }
     moietyi_private_leave(ref->arena);
     return status;
 }
@@ -144,18 +119,16 @@ static moiety_status keep_contents(struct pause *pause)
     struct moietyi_kept *kept = &pause->arena->kept;
     moiety_status status = moietyi_kept_reserve(
         kept, pause->call->engine->streams.own_context, pause->copy_bytes);
-    return status == MOIETY_OK ? moietyi_kept_copy(kept, pause->copies,
-                                                   pause->copy_count, false)
+    return status == MOIETY_OK ? moietyi_kept_copy(kept, pause->copies, false)
                                : status;
 }
 
 static moiety_status leave_memory(struct pause *pause, bool *out_are_away)
 {
-    const struct moietyi_handles held = {pause->firsts, pause->piece_count};
     moiety_status status = keep_contents(pause);
     return status == MOIETY_OK
-               ? moietyi_segments_vacate(pause->call->engine->segments, &held,
-                                         out_are_away)
+               ? moietyi_segments_vacate(pause->call->engine->segments,
+                                         pause->arena->pieces, out_are_away)
                : status;
 }
 
@@ -190,14 +163,13 @@ moiety_status moietyi_private_pause(struct moietyi_call *call,
         begin_pause(&pause, ref, (flags & MOIETY_PAUSE_KEEP_CONTENTS) != 0);
     if (status == MOIETY_OK)
         status = pause_now(&pause);
-    pause_free(&pause);
     return status;
 }
 
 /* --- resume --- */
 
 struct resume {
-    struct moietyi_handles held;
+    const struct moietyi_handle *held;
     const struct moietyi_private_asking *asking;
 };
 
@@ -215,10 +187,9 @@ static moiety_status begin_resume(struct pause *pause,
                               "another thread pauses or resumes the private "
                               "arena");
     } else {
-        status = pause_list(pause);
-    }
-    if (status == MOIETY_OK)
+        pause_list(pause);
         ref->arena->phase = MOIETYI_PRIVATE_RESUMING;
+    }
     moietyi_private_leave(ref->arena);
     return status;
 }
@@ -229,12 +200,11 @@ static moiety_status refill_once(struct moietyi_call *call, const void *context)
 {
     const struct resume *resume = context;
     struct moietyi_segments *segments = call->engine->segments;
-    const struct moietyi_handles *held = &resume->held;
     moiety_status status = MOIETY_E_NO_DEVICE_MEMORY;
     moietyi_slow_path_end(call->thread_state);
     if (!resume->asking->round_count ||
-        moietyi_segments_have_room(segments, held))
-        status = moietyi_segments_refill(segments, held);
+        moietyi_segments_have_room(segments, resume->held))
+        status = moietyi_segments_refill(segments, resume->held);
     moietyi_call_resume(call);
     moietyi_call_pass_gate(call);
     return status;
@@ -245,7 +215,7 @@ static moiety_status refill(const struct pause *pause)
 {
     struct moietyi_private_asking asking = {.call = pause->call,
                                             .is_patient = true};
-    const struct resume resume = {.held = {pause->firsts, pause->piece_count},
+    const struct resume resume = {.held = pause->arena->pieces,
                                   .asking = &asking};
     moiety_status status =
         moietyi_private_insist(&asking, refill_once, &resume);
@@ -259,12 +229,11 @@ static moiety_status refill(const struct pause *pause)
 }
 
 /* The message of the copy stays. */
-static void empty_again(const struct pause *pause,
-                        const struct moietyi_handles *held)
+static void empty_again(const struct pause *pause)
 {
     struct moietyi_failure why;
     moietyi_failure_keep(&why);
-    moietyi_segments_empty(pause->call->engine->segments, held);
+    moietyi_segments_empty(pause->call->engine->segments, pause->arena->pieces);
     moietyi_failure_restore(&why);
 }
 
@@ -273,14 +242,13 @@ static void empty_again(const struct pause *pause,
 static moiety_status contents_back(const struct pause *pause)
 {
     struct moietyi_call *call = pause->call;
-    const struct moietyi_handles held = {pause->firsts, pause->piece_count};
     moietyi_slow_path_end(call->thread_state);
-    moiety_status status = moietyi_kept_copy(&pause->arena->kept, pause->copies,
-                                             pause->copy_count, true);
+    moiety_status status =
+        moietyi_kept_copy(&pause->arena->kept, pause->copies, true);
     if (status == MOIETY_OK)
-        moietyi_segments_restore(call->engine->segments, &held);
+        moietyi_segments_restore(call->engine->segments, pause->arena->pieces);
     else if (!moietyi_is_lost(call->pool))
-        empty_again(pause, &held);
+        empty_again(pause);
     moietyi_call_resume(call);
     moietyi_call_pass_gate(call);
     return status;
@@ -298,15 +266,10 @@ moiety_status moietyi_private_resume(struct moietyi_call *call,
         MOIETYI_STEP("private.mapped.refilled");
         if (status == MOIETY_OK)
             status = contents_back(&pause);
-        if (status == MOIETY_OK) {
-            moietyi_count(call->thread_state, MOIETYI_COUNT_ALLOCS,
-                          pause.page_count);
-            moietyi_count(call->thread_state, MOIETYI_COUNT_ALLOC_BYTES,
-                          pause.page_count * (uint64_t)MOIETYI_PAGE_BYTES);
-        }
+        if (status == MOIETY_OK)
+            moietyi_private_count_pages(call, pause.page_count);
         set_phase(&pause, status == MOIETY_OK ? MOIETYI_PRIVATE_RUNNING
                                               : MOIETYI_PRIVATE_PAUSED);
     }
-    pause_free(&pause);
     return status;
 }

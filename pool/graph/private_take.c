@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * What an arena serves. Memory comes into it by whole pages that are done. What a
- * call needs besides (events, pages, waiting) it does between two looks under the
- * lock.
+ * What an arena serves, and what changes its length. Memory comes into it by whole
+ * pages that are done. What a call needs besides (events, pages, waiting) it does
+ * between two looks under the lock.
  */
 #include "pool/graph/privates.h"
 
@@ -52,9 +52,8 @@ static moiety_devptr private_hand_out(const struct want *want,
         moietyi_half_note_fresh(&arena->halves[want->side], want->key.scope,
                                 start);
     arena->live_count++;
-    arena->live_bytes += want->request->size.grains * MOIETYI_GRAIN_BYTES;
-    if (arena->live_bytes > arena->live_peak_bytes)
-        arena->live_peak_bytes = arena->live_bytes;
+    moietyi_private_count_live(arena, want->request->size.grains *
+                                          MOIETYI_GRAIN_BYTES);
     return address;
 }
 
@@ -89,7 +88,7 @@ static bool private_add(const struct want *want, moietyi_page first,
     if (moietyi_private_has_pieces(arena) &&
         !moietyi_private_note_piece(arena, want->side, first, page_count))
         return false;
-    if (!moietyi_half_add(&arena->halves[want->side], first, page_count)) {
+    if (!moietyi_space_add(arena->halves[want->side].done, first, page_count)) {
         moietyi_private_forget_piece(arena, first);
         return false;
     }
@@ -120,13 +119,6 @@ static moiety_devptr borrow(const struct want *want)
     return 0;
 }
 
-/* The pool counts the pages of arenas as blocks in use: as one each, since they
- * go back in other pieces than they come. */
-static void count_grant(struct moietyi_call *call, uint32_t page_count)
-{
-    moietyi_count(call->thread_state, MOIETYI_COUNT_ALLOCS, page_count - 1);
-}
-
 /* Pages that are done, and of no block. */
 static moiety_status private_escalate(const struct want *want,
                                       uint32_t page_count, moietyi_page *out)
@@ -147,7 +139,8 @@ static moiety_status private_escalate(const struct want *want,
         return status;
     (void)moietyi_grain_of(call->engine->lookup, address, &start);
     (void)moietyi_space_end_class(call->engine->streams.space, start);
-    count_grant(call, page_count);
+    /* It counts as one block so far: see moietyi_private_count_pages(). */
+    moietyi_count(call->thread_state, MOIETYI_COUNT_ALLOCS, page_count - 1);
     *out = moietyi_page_of_grain(start);
     return MOIETY_OK;
 }
@@ -249,7 +242,11 @@ static moiety_status private_grow_once(const struct want *want, bool is_step,
     return private_grow_by(want, growth, out);
 }
 
-static bool private_is_short(moiety_status status);
+static bool private_is_short(moiety_status status)
+{
+    return status == MOIETY_E_BUDGET || status == MOIETY_E_NO_DEVICE_MEMORY ||
+           status == MOIETY_E_NO_PINNED_MEMORY;
+}
 
 static moiety_status private_grow(const struct want *want, moiety_devptr *out)
 {
@@ -263,19 +260,13 @@ static moiety_status private_grow(const struct want *want, moiety_devptr *out)
 
 /* --- taking --- */
 
-static bool private_is_short(moiety_status status)
-{
-    return status == MOIETY_E_BUDGET || status == MOIETY_E_NO_DEVICE_MEMORY ||
-           status == MOIETY_E_NO_PINNED_MEMORY;
-}
-
 static bool is_waiting(const struct moietyi_private_ref *ref)
 {
     bool is_any = false;
     if (moietyi_private_enter(ref) != MOIETY_OK)
         return false;
     for (unsigned i = 0; i < MOIETYI_PRIVATE_SIDES; i++)
-        is_any |= moietyi_half_is_waiting(&ref->arena->halves[i]);
+        is_any |= moietyi_half_waiting_grains(&ref->arena->halves[i]) != 0;
     moietyi_private_leave(ref->arena);
     return is_any;
 }
@@ -342,24 +333,14 @@ moiety_status moietyi_private_take(struct moietyi_call *call,
 /* Lock held. Which half all these grains are of, or MOIETYI_PRIVATE_SIDES. */
 static unsigned private_side_of(const struct want *want, moietyi_grain start)
 {
-    const struct moietyi_pool_body *body = want->call->pool->body;
-    const struct moietyi_privates *privates = body->privates;
     uint64_t end = start.index + want->request->size.grains;
-    if (end > (uint64_t)body->page_capacity * MOIETYI_PAGE_GRAINS)
-        return MOIETYI_PRIVATE_SIDES;
-    uint32_t mark =
-        moietyi_private_mark_at(privates, moietyi_page_of_grain(start));
-    for (uint64_t at = start.index; at < end; at += MOIETYI_PAGE_GRAINS)
-        if (moietyi_private_mark_at(
-                privates, moietyi_page_of_grain(moietyi_grain_at(at))) != mark)
-            return MOIETYI_PRIVATE_SIDES;
-    if (moietyi_private_mark_at(
-            privates, moietyi_page_of_grain(moietyi_grain_at(end - 1))) != mark)
-        return MOIETYI_PRIVATE_SIDES;
-    for (unsigned side = 0; side < MOIETYI_PRIVATE_SIDES; side++)
-        if (mark == moietyi_private_mark_of(want->ref->arena, side))
-            return side;
-    return MOIETYI_PRIVATE_SIDES;
+    unsigned side = 0;
+    while (side < MOIETYI_PRIVATE_SIDES &&
+           !moietyi_private_has_marks(
+               want->call, start.index, end,
+               moietyi_private_mark_of(want->ref->arena, side)))
+        side++;
+    return side;
 }
 
 /* Lock held. */
@@ -395,4 +376,72 @@ moiety_status moietyi_private_take_at(struct moietyi_call *call,
     status = private_claim(&want, start);
     moietyi_private_leave(ref->arena);
     return status;
+}
+
+/* --- blocks that change their length where they lie --- */
+
+/* The arena of a block that no capture got, with its lock held; NULL: it has none,
+ * or its memory is away. */
+static struct moietyi_private *
+private_resize_enter(const struct moietyi_call *call,
+                     const struct moietyi_block *block, uint32_t *out_mark)
+{
+    struct moietyi_privates *privates = call->pool->body->privates;
+    moietyi_page page = moietyi_page_of_grain(block->start);
+    struct moietyi_private *arena =
+        moietyi_privates_owner(privates, block->start);
+    if (!arena)
+        return NULL;
+    pthread_mutex_lock(&arena->lock);
+    *out_mark = moietyi_private_mark_at(privates, page);
+    if (*out_mark == moietyi_private_mark_of(arena, MOIETYI_PRIVATE_PLAIN) &&
+        arena->phase == MOIETYI_PRIVATE_RUNNING)
+        return arena;
+    pthread_mutex_unlock(&arena->lock);
+    return NULL;
+}
+
+bool moietyi_private_grow(struct moietyi_call *call,
+                          const struct moietyi_block *block, uint64_t grains)
+{
+    const struct moietyi_private_key key = {moietyi_private_note_of(call), 0};
+    uint64_t end = block->start.index + block->grains;
+    uint64_t more = grains - block->grains;
+    uint32_t mark;
+    struct moietyi_private *arena = private_resize_enter(call, block, &mark);
+    if (!arena)
+        return false;
+    bool is_grown = moietyi_private_has_marks(call, end, end + more, mark) &&
+                    moietyi_half_extend(&arena->halves[MOIETYI_PRIVATE_PLAIN],
+                                        &key, moietyi_grain_at(end), more);
+    if (is_grown) {
+        moietyi_block_mark(call, block, grains);
+        moietyi_private_count_live(arena, more * MOIETYI_GRAIN_BYTES);
+    }
+    pthread_mutex_unlock(&arena->lock);
+    return is_grown;
+}
+
+bool moietyi_private_cut(struct moietyi_call *call,
+                         const struct moietyi_block *block, uint64_t grains)
+{
+    const struct moietyi_private_key nobody = {0};
+    const struct moietyi_private_key key = {moietyi_private_note_of(call), 0};
+    moietyi_grain end = {block->start.index + grains};
+    uint64_t less = block->grains - grains;
+    uint32_t mark;
+    bool is_used = moietyi_is_used(
+        call->engine, moietyi_address_of(call->engine->lookup, block->start));
+    struct moietyi_private *arena = private_resize_enter(call, block, &mark);
+    if (!arena)
+        return false;
+    struct moietyi_half *half = &arena->halves[MOIETYI_PRIVATE_PLAIN];
+    moietyi_block_mark(call, block, grains);
+    arena->live_bytes -= less * MOIETYI_GRAIN_BYTES;
+    if (!is_used && call->push->stream_state->kind == MOIETYI_STREAM_STATE_DONE)
+        moietyi_half_give_done(half, end, less);
+    else
+        moietyi_half_give(half, is_used ? &nobody : &key, end, less);
+    pthread_mutex_unlock(&arena->lock);
+    return true;
 }

@@ -103,16 +103,17 @@ privates_find_place(struct moietyi_privates *privates, bool is_account,
         place++;
     if (arena)
         return arena;
-    *out_status =
-        place < MOIETYI_PRIVATES_MAX
-            ? MOIETY_OK
-            : moietyi_fail(MOIETY_E_TOO_LARGE, "the pool has %u private arenas",
-                           MOIETYI_PRIVATES_MAX);
-    arena = *out_status == MOIETY_OK ? calloc(1, sizeof(*arena)) : NULL;
-    if (!arena && *out_status == MOIETY_OK)
-        *out_status = moietyi_private_no_memory();
-    if (!arena)
+    if (place == MOIETYI_PRIVATES_MAX) {
+        *out_status =
+            moietyi_fail(MOIETY_E_TOO_LARGE, "the pool has %u private arenas",
+                         MOIETYI_PRIVATES_MAX);
         return NULL;
+    }
+    arena = calloc(1, sizeof(*arena));
+    if (!arena) {
+        *out_status = moietyi_private_no_memory();
+        return NULL;
+    }
     pthread_mutex_init(&arena->lock, NULL);
     arena->place = place;
     arena->is_account = is_account;
@@ -122,18 +123,14 @@ privates_find_place(struct moietyi_privates *privates, bool is_account,
     return arena;
 }
 
-static moiety_status make_halves(struct moietyi_private *arena,
-                                 uint32_t page_capacity)
+static bool make_halves(struct moietyi_private *arena, uint32_t page_capacity)
 {
-    for (unsigned i = 0; i < MOIETYI_PRIVATE_SIDES; i++) {
-        moiety_status status =
-            moietyi_half_init(&arena->halves[i], page_capacity);
-        if (status == MOIETY_OK)
-            continue;
+    bool are_made = true;
+    for (unsigned i = 0; i < MOIETYI_PRIVATE_SIDES && are_made; i++)
+        are_made = moietyi_half_init(&arena->halves[i], page_capacity);
+    if (!are_made)
         moietyi_private_free_halves(arena);
-        return status;
-    }
-    return MOIETY_OK;
+    return are_made;
 }
 
 /* Lock held. */
@@ -171,16 +168,16 @@ static moiety_status privates_make(struct moietyi_call *call,
         return moietyi_private_no_memory();
     /* A thread that still looks at the place has another number. */
     pthread_mutex_lock(&arena->lock);
-    if (!is_account)
-        status = make_halves(arena, page_capacity);
-    if (status == MOIETY_OK)
+    bool is_made = is_account || make_halves(arena, page_capacity);
+    if (is_made)
         privates_begin(arena, number, limit_bytes, flags);
     pthread_mutex_unlock(&arena->lock);
-    if (status == MOIETY_OK)
-        *out = number;
-    else
+    if (!is_made) {
         moietyi_scope_unname(number);
-    return status;
+        return moietyi_private_no_memory();
+    }
+    *out = number;
+    return MOIETY_OK;
 }
 
 moiety_status moietyi_private_make(struct moietyi_call *call,
@@ -222,7 +219,6 @@ moietyi_private_of_scope(const struct moietyi_call *call, moiety_scope scope)
     return ref;
 }
 
-/* With the lock held after MOIETY_OK. */
 moiety_status moietyi_private_enter(const struct moietyi_private_ref *ref)
 {
     pthread_mutex_lock(&ref->arena->lock);
@@ -272,6 +268,21 @@ uint32_t moietyi_private_mark_at(const struct moietyi_privates *privates,
                : 0;
 }
 
+bool moietyi_private_has_marks(const struct moietyi_call *call, uint64_t start,
+                               uint64_t end, uint32_t mark)
+{
+    const struct moietyi_pool_body *body = call->pool->body;
+    uint64_t page = start / MOIETYI_PAGE_GRAINS;
+    uint64_t last = (end - 1) / MOIETYI_PAGE_GRAINS;
+    if (last >= body->page_capacity)
+        return false;
+    while (page <= last &&
+           moietyi_private_mark_at(body->privates,
+                                   (moietyi_page){(uint32_t)page}) == mark)
+        page++;
+    return page > last;
+}
+
 void moietyi_private_set_marks(const struct moietyi_privates *privates,
                                moietyi_page first, uint32_t page_count,
                                uint32_t mark)
@@ -302,7 +313,6 @@ moietyi_privates_owner(struct moietyi_privates *privates, moietyi_grain grain)
                 : NULL;
 }
 
-/* See count_grant() of private_take.c. */
 void moietyi_private_count_return(struct moietyi_call *call,
                                   uint32_t page_count)
 {
@@ -311,7 +321,6 @@ void moietyi_private_count_return(struct moietyi_call *call,
                   page_count * (uint64_t)MOIETYI_PAGE_BYTES);
 }
 
-/* Pages of an arena no more, and done. */
 void moietyi_private_give_pages(struct moietyi_call *call, moietyi_page first,
                                 uint32_t page_count)
 {
@@ -322,14 +331,20 @@ void moietyi_private_give_pages(struct moietyi_call *call, moietyi_page first,
     moietyi_private_count_return(call, page_count);
 }
 
-/* Lock held. Whether pages that are done in one half may be the other's. */
+/* Lock held. What is live has grown. */
+void moietyi_private_count_live(struct moietyi_private *arena, uint64_t bytes)
+{
+    arena->live_bytes += bytes;
+    if (arena->live_bytes > arena->live_peak_bytes)
+        arena->live_peak_bytes = arena->live_bytes;
+}
+
 bool moietyi_private_may_lend(const struct moietyi_private *arena,
                               unsigned side)
 {
     return side == MOIETYI_PRIVATE_PLAIN || !arena->graph_count;
 }
 
-/* The note of the call's stream; 0: it names none. */
 uint32_t moietyi_private_note_of(const struct moietyi_call *call)
 {
     const struct moietyi_stream_state *stream_state = call->push->stream_state;
@@ -396,10 +411,10 @@ moiety_status moietyi_private_fill(const struct moietyi_private_ref *ref,
     if (out->is_paused) {
         out->paused_bytes = arena->reserved_bytes;
         out->reserved_bytes = 0;
-        for (const struct moietyi_private_piece *at = arena->pieces; at;
-             at = at->next)
-            if (at->is_kept)
-                out->kept_bytes += at->page_count * MOIETYI_PAGE_BYTES;
+        for (struct moietyi_handle *at = arena->pieces; at; at = at->next)
+            if (moietyi_private_piece_of(at)->is_kept)
+                out->kept_bytes += moietyi_private_piece_of(at)->page_count *
+                                   MOIETYI_PAGE_BYTES;
     }
     for (unsigned i = 0; i < MOIETYI_PRIVATE_SIDES; i++)
         out->waiting_bytes += moietyi_half_waiting_grains(&arena->halves[i]) *
@@ -420,7 +435,6 @@ static moiety_status refuse_limit(const struct moietyi_private *arena,
         (unsigned long long)arena->limit_bytes);
 }
 
-/* Lock held: before the pool is asked, so that others do not pass the limit. */
 moiety_status moietyi_private_reserve(struct moietyi_private *arena,
                                       uint64_t bytes)
 {
@@ -447,9 +461,7 @@ moiety_status moietyi_private_charge(const struct moietyi_private_ref *ref,
     status = moietyi_private_reserve(arena, bytes);
     if (status == MOIETY_OK) {
         arena->live_count++;
-        arena->live_bytes = arena->reserved_bytes;
-        if (arena->live_bytes > arena->live_peak_bytes)
-            arena->live_peak_bytes = arena->live_bytes;
+        moietyi_private_count_live(arena, bytes);
         arena->reserved_peak_bytes = arena->live_peak_bytes;
     }
     moietyi_private_leave(arena);
@@ -464,7 +476,7 @@ void moietyi_private_discharge(const struct moietyi_private_ref *ref,
     if (arena->number == ref->number) {
         arena->live_count--;
         arena->reserved_bytes -= bytes;
-        arena->live_bytes = arena->reserved_bytes;
+        arena->live_bytes -= bytes;
     }
     pthread_mutex_unlock(&arena->lock);
 }

@@ -20,6 +20,7 @@
 #include "pool/graph/kept.h"
 #include "pool/graph/private_half.h"
 #include "pool/oom/others.h"
+#include "pool/segment/segment.h"
 
 #define MOIETYI_PRIVATES_MAX 4096U
 
@@ -40,13 +41,18 @@ enum moietyi_private_phase {
 
 /* One handle of an arena whose memory is handles of its own. */
 struct moietyi_private_piece {
-    struct moietyi_private_piece *next;
-    moietyi_page first;
+    struct moietyi_handle handle; /* its next is a piece's, too */
     uint32_t page_count;
     unsigned side;
-    bool is_kept;     /* its contents are with the host, while it is paused */
-    uint64_t kept_at; /* there: bytes */
+    bool is_kept; /* its contents are with the host, while it is paused */
+    struct moietyi_kept_piece copy; /* there */
 };
+
+static inline struct moietyi_private_piece *
+moietyi_private_piece_of(struct moietyi_handle *handle)
+{
+    return (struct moietyi_private_piece *)handle;
+}
 
 /* A place for an arena. It is there to the pool's end, and used again. */
 struct moietyi_private {
@@ -69,7 +75,7 @@ struct moietyi_private {
     uint32_t page_end;    /* its pages are below this one */
     uint32_t flags;       /* MOIETY_PRIVATE_ bits */
     enum moietyi_private_phase phase;
-    struct moietyi_private_piece *pieces; /* if it has handles of its own */
+    struct moietyi_handle *pieces; /* if it has handles of its own */
     /* Not under the lock, but of the thread that pauses, resumes or ends it. */
     struct moietyi_kept kept;
     struct moietyi_half halves[MOIETYI_PRIVATE_SIDES];
@@ -128,7 +134,7 @@ MOIETY_MUST_USE moiety_status moietyi_private_take_at(
 MOIETY_MUST_USE moiety_status moietyi_privates_free(
     struct moietyi_call *call, const struct moietyi_block *block,
     moiety_devptr address, CUevent event, bool *out_is_private);
-/* private_resize.c: a block of an arena gets so many grains where it lies, or loses
+/* A block of an arena gets so many grains where it lies, or loses
  * its end, outside of captures. False: the arena has not got them for the call's
  * stream; or the block is a capture's, or the arena's no more, or away. */
 MOIETY_MUST_USE bool moietyi_private_grow(struct moietyi_call *call,
@@ -189,9 +195,15 @@ void moietyi_private_set_marks(const struct moietyi_privates *privates,
 /* The pool's, unless the page has another mark by now. */
 void moietyi_private_clear_mark(const struct moietyi_privates *privates,
                                 moietyi_page page, uint32_t mark);
+/* Whether all pages of grains [start, end) have that mark. Lock held. */
+bool moietyi_private_has_marks(const struct moietyi_call *call, uint64_t start,
+                               uint64_t end, uint32_t mark);
 /* Pages that are done, and no arena's any more, go to the pool. */
 void moietyi_private_give_pages(struct moietyi_call *call, moietyi_page first,
                                 uint32_t page_count);
+/* Pages that an arena has, and that it has no more, as the pool counts them. */
+void moietyi_private_count_pages(struct moietyi_call *call,
+                                 uint32_t page_count);
 void moietyi_private_count_return(struct moietyi_call *call,
                                   uint32_t page_count);
 
@@ -201,9 +213,10 @@ moietyi_private_has_pieces(const struct moietyi_private *arena)
 {
     return arena->flags != 0;
 }
-/* Lock held. Whether it can be ended: it is not paused with blocks in use, and no
+/* Lock held. MOIETY_OK, or MOIETY_E_BUSY: it is paused with blocks in use, or a
  * thread pauses or resumes it. */
-bool moietyi_private_may_end(const struct moietyi_private *arena);
+MOIETY_MUST_USE moiety_status
+moietyi_private_check_end(const struct moietyi_private *arena);
 /* What a growth by so many pages is by, if that is to be had. Lock held. */
 uint32_t moietyi_private_step(const struct moietyi_private *arena,
                               uint32_t page_count);
@@ -228,7 +241,7 @@ void moietyi_private_free_pieces(struct moietyi_private *arena);
 /* Outside of the slow path, which goes on afterwards; pieces are as they were
  * found under the lock. */
 void moietyi_private_drop_pieces(struct moietyi_call *call,
-                                 struct moietyi_private_piece *pieces);
+                                 struct moietyi_handle *pieces);
 /* How a thread asks for memory again that the pool was too short of. */
 struct moietyi_private_asking {
     struct moietyi_call *call;
@@ -253,6 +266,8 @@ bool moietyi_private_may_lend(const struct moietyi_private *arena,
  * MOIETY_OK, MOIETY_E_TOO_LARGE, MOIETY_E_BUDGET. */
 MOIETY_MUST_USE moiety_status
 moietyi_private_reserve(struct moietyi_private *arena, uint64_t bytes);
+/* Lock held: so much more is live. */
+void moietyi_private_count_live(struct moietyi_private *arena, uint64_t bytes);
 /* Puts what waits behind an event, and drains what is over. True: memory became
  * done. Waits for all work if it must and `may_wait`: an old driver. */
 bool moietyi_private_poll(struct moietyi_call *call,

@@ -43,28 +43,12 @@ moiety_status moiety_scope_begin(moiety_pool *pool, moiety_stream stream,
     return status;
 }
 
-/* Within a call, as of no pool: a signal handler that comes while a lock is held
- * is refused. */
-static moiety_status find_pool(moiety_scope scope, struct moiety_pool **out)
-{
-    struct moietyi_thread *thread;
-    moiety_status status = moietyi_thread_enter(&thread);
-    if (status != MOIETY_OK)
-        return status;
-    *out = moietyi_scope_pool(scope);
-    moietyi_thread_leave(thread);
-    return *out ? MOIETY_OK
-                : moietyi_fail(MOIETY_E_INVALID,
-                               "no such capture scope: it was released before, "
-                               "or its pool is gone");
-}
-
 /* A call on the scope's pool. */
 static moiety_status scope_begin(moiety_scope scope, moiety_stream stream,
                                  struct moietyi_call *out)
 {
     struct moiety_pool *pool;
-    moiety_status status = find_pool(scope, &pool);
+    moiety_status status = moietyi_scope_pool(scope, "capture scope", &pool);
     return status == MOIETY_OK ? moietyi_call_begin(pool, stream, out) : status;
 }
 

@@ -65,9 +65,22 @@ moiety_devptr moietyi_scope_reuse(struct moietyi_call *call,
     return address;
 }
 
-bool moietyi_scope_keep(struct moietyi_call *call, moiety_scope number,
-                        struct moietyi_scope_block *note,
-                        const struct moietyi_block *block)
+/* Lock held. */
+static void note_free(struct moietyi_scope_block *note,
+                      const struct moietyi_call *call, moiety_scope number,
+                      bool is_shared)
+{
+    bool is_here = note->scope->number == number;
+    moietyi_scope_block_set_freed(note, true);
+    note->is_reusable =
+        is_here && !is_shared && call->capture.kind == MOIETYI_CAPTURE_ACTIVE;
+    note->freed_on = moietyi_scope_stream_of(call);
+    note->also = is_here ? 0 : number;
+}
+
+static bool scope_blocks_enter(struct moietyi_call *call, moiety_scope number,
+                               struct moietyi_scope_block *note,
+                               const struct moietyi_block *block, bool is_freed)
 {
     struct moietyi_scopes *scopes = call->pool->body->scopes;
     pthread_mutex_lock(&scopes->lock);
@@ -76,9 +89,18 @@ bool moietyi_scope_keep(struct moietyi_call *call, moiety_scope number,
         if (block)
             scope_blocks_mark(call, block);
         moietyi_scope_block_add(scopes, scope, note);
+        if (is_freed)
+            note_free(note, call, number, true);
     }
     pthread_mutex_unlock(&scopes->lock);
     return scope != NULL;
+}
+
+bool moietyi_scope_keep(struct moietyi_call *call, moiety_scope number,
+                        struct moietyi_scope_block *note,
+                        const struct moietyi_block *block)
+{
+    return scope_blocks_enter(call, number, note, block, false);
 }
 
 moiety_status moietyi_scope_refuse(void)
@@ -206,19 +228,6 @@ static bool is_shared(const struct moietyi_call *call, moiety_devptr address)
            (exports && moietyi_exports_has(exports, address));
 }
 
-/* Lock held. */
-static void note_free(struct moietyi_scope_block *note,
-                      const struct moietyi_call *call, moiety_scope number,
-                      bool is_shared)
-{
-    bool is_here = note->scope->number == number;
-    moietyi_scope_block_set_freed(note, true);
-    note->is_reusable =
-        is_here && !is_shared && call->capture.kind == MOIETYI_CAPTURE_ACTIVE;
-    note->freed_on = moietyi_scope_stream_of(call);
-    note->also = is_here ? 0 : number;
-}
-
 /* A block that a scope has. False: none has it. */
 static bool free_kept(struct moietyi_call *call, moiety_scope number,
                       moiety_devptr address, moiety_status *out_status)
@@ -246,23 +255,13 @@ static moiety_status scope_blocks_adopt(struct moietyi_call *call,
                                         moiety_devptr address,
                                         bool *out_is_kept)
 {
-    struct moietyi_scopes *scopes = call->pool->body->scopes;
     struct moietyi_scope_block *note = calloc(1, sizeof(*note));
     if (!note)
         return moietyi_scope_no_memory();
     note->address = address;
     note->bytes = block ? block->grains * MOIETYI_GRAIN_BYTES : 0;
-    pthread_mutex_lock(&scopes->lock);
-    struct moietyi_scope *scope = moietyi_scope_find(scopes, number);
-    if (scope) {
-        if (block)
-            scope_blocks_mark(call, block);
-        moietyi_scope_block_add(scopes, scope, note);
-        note_free(note, call, number, true);
-    }
-    pthread_mutex_unlock(&scopes->lock);
-    *out_is_kept = scope != NULL;
-    if (!scope)
+    *out_is_kept = scope_blocks_enter(call, number, note, block, true);
+    if (!*out_is_kept)
         free(note);
     return MOIETY_OK;
 }

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "pool/base/failure.h"
 #include "pool/base/lock.h"
 #include "pool/graph/scopes.h"
 
@@ -61,11 +62,23 @@ void moietyi_scope_unname(moiety_scope number)
     free(name);
 }
 
-struct moiety_pool *moietyi_scope_pool(moiety_scope number)
+moiety_status moietyi_scope_pool(moiety_scope number, const char *what,
+                                 struct moiety_pool **out)
 {
+    struct moietyi_thread *thread;
+    /* As of no pool: a signal handler that comes while the lock is held is
+     * refused. */
+    moiety_status status = moietyi_thread_enter(&thread);
+    if (status != MOIETY_OK)
+        return status;
     moietyi_lock(&lock);
     const struct name *name = *scope_names_find(number);
-    struct moiety_pool *pool = name ? name->pool : NULL;
+    *out = name ? name->pool : NULL;
     moietyi_unlock(&lock);
-    return pool;
+    moietyi_thread_leave(thread);
+    return *out ? MOIETY_OK
+                : moietyi_fail(MOIETY_E_INVALID,
+                               "no such %s: it was released before, or its "
+                               "pool is gone",
+                               what);
 }

@@ -122,8 +122,11 @@ moietyi_scopes_retire(const struct moietyi_call *call, moiety_stream stream);
 bool moietyi_scope_name(moiety_scope number, struct moiety_pool *pool);
 void moietyi_scope_unname(moiety_scope number);
 moiety_scope moietyi_scope_next_number(void);
-/* NULL: there is no such scope. The pool may have been destroyed since. */
-struct moiety_pool *moietyi_scope_pool(moiety_scope number);
+/* MOIETY_OK, or MOIETY_E_INVALID: there is none (for the message: no such `what`);
+ * or as moietyi_thread_enter(). The pool may have been destroyed since. */
+MOIETY_MUST_USE moiety_status moietyi_scope_pool(moiety_scope number,
+                                                 const char *what,
+                                                 struct moiety_pool **out);
 
 /* --- scope_table.c --- */
 

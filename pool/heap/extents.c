@@ -163,38 +163,38 @@ static void join_before(struct growing *growing)
         join(growing, id);
 }
 
-static void settle(struct growing *growing)
+/* Memory that is in no heap, of which `kept`, if it is one, has covers up to
+ * `kept_end`. */
+static void bring_in(const struct moietyi_held *held, moietyi_extent_id kept,
+                     uint64_t start, uint64_t end, uint64_t kept_end,
+                     uint32_t age)
 {
-    struct moietyi_space *space = growing->heap->space;
-    join_behind(growing);
-    join_before(growing);
-    if (!growing->kept)
-        growing->kept = moietyi_spare_take(growing->held->hand);
+    struct moietyi_heap *heap = held->own ? held->own : held->done;
+    struct growing growing = {.held = held,
+                              .heap = heap,
+                              .age = age,
+                              .start = start,
+                              .end = end,
+                              .kept = kept,
+                              .kept_start = start,
+                              .kept_end = kept_end};
+    struct moietyi_space *space = heap->space;
+    join_behind(&growing);
+    join_before(&growing);
+    if (!growing.kept)
+        growing.kept = moietyi_spare_take(held->hand);
     /* Of the pages in front of the extent that goes on, and behind it. */
     if (!MOIETYI_HEAP_WEAK(COVERS))
-        set_covers(space, growing->kept, growing->start, growing->kept_start);
-    set_covers(space, growing->kept, growing->kept_end, growing->end);
-    list_extent(growing->heap, growing->kept, growing->start,
-                growing->end - growing->start, growing->age);
-}
-
-static struct moietyi_heap *receiver_of(const struct moietyi_held *held)
-{
-    return held->own ? held->own : held->done;
+        set_covers(space, growing.kept, growing.start, growing.kept_start);
+    set_covers(space, growing.kept, growing.kept_end, growing.end);
+    list_extent(heap, growing.kept, growing.start, growing.end - growing.start,
+                age);
 }
 
 void moietyi_extent_add(const struct moietyi_held *held, moietyi_extent_id id,
                         uint64_t start, uint64_t grains, uint32_t age)
 {
-    struct growing growing = {.held = held,
-                              .heap = receiver_of(held),
-                              .age = age,
-                              .start = start,
-                              .end = start + grains,
-                              .kept = id,
-                              .kept_start = start,
-                              .kept_end = start};
-    settle(&growing);
+    bring_in(held, id, start, start + grains, start, age);
 }
 
 void moietyi_extent_leave(struct moietyi_heap *from, moietyi_extent_id id)
@@ -213,18 +213,10 @@ void moietyi_extent_leave(struct moietyi_heap *from, moietyi_extent_id id)
 void moietyi_extent_enter(const struct moietyi_held *held, moietyi_extent_id id,
                           uint32_t age)
 {
-    struct moietyi_heap *heap = receiver_of(held);
-    uint64_t start = moietyi_start_of(heap->space, id);
-    uint64_t end = moietyi_end_of(heap->space, id);
-    struct growing growing = {.held = held,
-                              .heap = heap,
-                              .age = age,
-                              .start = start,
-                              .end = end,
-                              .kept = id,
-                              .kept_start = start,
-                              .kept_end = end};
-    settle(&growing);
+    const struct moietyi_space *space = held->hand->space;
+    uint64_t start = moietyi_start_of(space, id);
+    uint64_t end = moietyi_end_of(space, id);
+    bring_in(held, id, start, end, end, age);
 }
 
 /* --- out of it --- */

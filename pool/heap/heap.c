@@ -80,7 +80,7 @@ static void forget_extents(struct moietyi_heap *heap)
         /* relaxed: by the lock. */
         atomic_store_explicit(&heap->grains[age], 0, memory_order_relaxed);
         if (age + 1 == MOIETYI_AGES)
-            moietyi_spare_leave(heap);
+            moietyi_spare_give(heap, MOIETYI_CHAIN_RECORDS);
         moietyi_heap_unlock(heap);
     }
 }

@@ -106,19 +106,24 @@ bool moietyi_view_claim(const struct moietyi_view *view, moietyi_grain start,
                         uint64_t grains);
 
 /* Goes through the free intervals of a stream, or of what is done where `heap` is
- * NULL, the longest first. */
+ * NULL, the longest first: some by each hold of the heap's lock. */
+#define MOIETYI_LONG_AT_ONCE 32U
 struct moietyi_long_cursor {
+    struct moietyi_space *space;
+    struct moietyi_heap *heap;
     uint64_t least; /* in grains: about as long they are at least */
     /* 0 at the beginning. */
     uint32_t age;
     uint32_t bin;
     uint32_t seen; /* of the bin */
+    uint32_t last; /* of these: the number of its extent */
+    uint32_t at;   /* in the list */
+    uint32_t count;
+    struct moietyi_interval list[MOIETYI_LONG_AT_ONCE];
 };
-/* Up to `most` of them; 0: those were all. A hint: some come and go meanwhile. */
-uint32_t moietyi_long_list(struct moietyi_space *space,
-                           struct moietyi_heap *heap,
-                           struct moietyi_long_cursor *cursor,
-                           struct moietyi_interval *out, uint32_t most);
+/* The next; NULL: those were all. A hint: some come and go meanwhile. */
+const struct moietyi_interval *
+moietyi_long_next(struct moietyi_long_cursor *cursor);
 
 /* How often something was cut out of the heaps of the view since this was asked last:
  * a block, or several in a row. */

@@ -159,7 +159,7 @@ static inline void moietyi_spare_stock(struct moietyi_heap *heap)
 static inline void moietyi_spare_trim(struct moietyi_heap *heap)
 {
     if (heap->spare_count > MOIETYI_RECORDS_MOST)
-        moietyi_spare_give(heap);
+        moietyi_spare_give(heap, MOIETYI_RECORDS_MOST);
 }
 
 #endif

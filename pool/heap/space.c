@@ -7,16 +7,11 @@
 
 #include "pool/heap/state.h"
 
-moiety_status moietyi_space_create(uint32_t page_capacity,
-                                   struct moietyi_space **out)
+struct moietyi_space *moietyi_space_create(uint32_t page_capacity)
 {
-    if (page_capacity == 0)
-        return MOIETY_E_INVALID;
-    if (page_capacity > MOIETYI_PAGES_MAX)
-        return MOIETY_E_TOO_LARGE;
     struct moietyi_space *space = calloc(1, sizeof(*space));
     if (!space)
-        return MOIETY_E_NO_HOST_MEMORY;
+        return NULL;
     space->page_capacity = page_capacity;
     /* 0 is none, and no chain is of two parts. */
     atomic_init(&space->extent_end, MOIETYI_CHAIN_RECORDS);
@@ -26,10 +21,9 @@ moiety_status moietyi_space_create(uint32_t page_capacity,
         space->done = moietyi_heap_create(space);
     if (!space->done) {
         moietyi_space_destroy(space);
-        return MOIETY_E_NO_HOST_MEMORY;
+        return NULL;
     }
-    *out = space;
-    return MOIETY_OK;
+    return space;
 }
 
 void moietyi_space_destroy(struct moietyi_space *space)

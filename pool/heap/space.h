@@ -16,17 +16,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "moiety/status.h"
 #include "pool/heap/units.h"
 
 struct moietyi_space;
 
-/* A space of `page_capacity` pages, none of them free yet. Address space for its
- * tables is reserved; memory is used as pages come.
- * MOIETY_OK, MOIETY_E_INVALID (0 pages), MOIETY_E_TOO_LARGE (more than
- * MOIETYI_PAGES_MAX), MOIETY_E_NO_HOST_MEMORY. */
-MOIETY_MUST_USE moiety_status moietyi_space_create(uint32_t page_capacity,
-                                                   struct moietyi_space **out);
+/* A space of `page_capacity` pages, 1 to MOIETYI_PAGES_MAX, none of them free yet.
+ * Address space for its tables is reserved; memory is used as pages come. NULL: no
+ * memory. */
+struct moietyi_space *moietyi_space_create(uint32_t page_capacity);
 /* Before the first page: its tables ask for huge pages; see pool/base/table.h. For
  * a pool of MOIETYI_HUGE_LIMIT_BYTES or more: the tables of others fill few. */
 #define MOIETYI_HUGE_LIMIT_BYTES (UINT64_C(2) << 30)

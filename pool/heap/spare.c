@@ -91,8 +91,7 @@ static void give_chain(struct moietyi_space *space, moietyi_extent_id first)
 
 /* --- hands --- */
 
-/* Chains, until it has fewer than `most`; lock held. */
-static void give_hand(struct moietyi_heap *heap, uint32_t most)
+void moietyi_spare_give(struct moietyi_heap *heap, uint32_t most)
 {
     struct moietyi_space *space = heap->space;
     while (heap->spare_count >= most && !MOIETYI_HEAP_WEAK(RECORDS)) {
@@ -112,14 +111,4 @@ void moietyi_spare_fill(struct moietyi_heap *heap)
     moietyi_extent_id first = moietyi_chain_take(heap->space);
     while (first)
         moietyi_spare_put(heap, moietyi_chain_pop(heap->space, &first));
-}
-
-void moietyi_spare_give(struct moietyi_heap *heap)
-{
-    give_hand(heap, MOIETYI_RECORDS_MOST);
-}
-
-void moietyi_spare_leave(struct moietyi_heap *heap)
-{
-    give_hand(heap, MOIETYI_CHAIN_RECORDS);
 }

@@ -221,11 +221,10 @@ moietyi_extent_id moietyi_chain_take(struct moietyi_space *space);
 /* The first record, of which there is one; the one below is the first then. */
 moietyi_extent_id moietyi_chain_pop(const struct moietyi_space *space,
                                     moietyi_extent_id *first);
-/* Into the hand of a heap whose lock is held, and out of it: see records.h. */
+/* Into the hand of a heap whose lock is held: see records.h. */
 void moietyi_spare_fill(struct moietyi_heap *heap);
-void moietyi_spare_give(struct moietyi_heap *heap);
-/* All of them go back. */
-void moietyi_spare_leave(struct moietyi_heap *heap);
+/* Out of it, by chains, until it has fewer than `most`. */
+void moietyi_spare_give(struct moietyi_heap *heap, uint32_t most);
 
 /* Both heaps that a view has, locked: the stream's, or NULL, and DONE's, or
  * NULL. */

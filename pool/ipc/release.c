@@ -58,8 +58,8 @@ static void end_exports(struct moietyi_exports *exports,
             continue;
         const struct moietyi_segment_info *info = &exports->segments[i].info;
         if (exports->options.mapper)
-            moietyi_segments_unpin_run(exports->options.segments, info->address,
-                                       info->memory_bytes);
+            moietyi_segments_repin(exports->options.segments, info->address,
+                                   info->memory_bytes, false);
         else
             moietyi_segments_unpin(exports->options.segments, info->id);
         moietyi_export_remove(exports, i);

@@ -65,8 +65,8 @@ static moiety_status run_take(const struct moietyi_exports *exports,
 
 static void run_give(const struct moietyi_exports *exports, struct run *run)
 {
-    moietyi_segments_unpin_run(exports->options.segments, run->pieces.address,
-                               run->pieces.size_bytes);
+    moietyi_segments_repin(exports->options.segments, run->pieces.address,
+                           run->pieces.size_bytes, false);
     free(run->pieces.pieces);
 }
 
@@ -123,8 +123,8 @@ static const struct moietyi_export *run_enlist(struct moietyi_exports *exports,
     if (!moietyi_export_insert(exports, &fresh))
         return NULL;
     /* The segments' lock is the only one that is taken after ours. */
-    moietyi_segments_pin_again(exports->options.segments, run->address,
-                               run->size_bytes);
+    moietyi_segments_repin(exports->options.segments, run->address,
+                           run->size_bytes, true);
     return moietyi_export_run(exports, run->address, run->size_bytes);
 }
 

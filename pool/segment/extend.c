@@ -45,12 +45,12 @@ static moiety_status reserve_within(const struct moietyi_mapper *mapper,
 /* All of the offset space, so that there is room among places that are still
  * waited for. What is refused is halved, but not below the need or the limit: the
  * pool never gets others. */
-moiety_status moietyi_reserve_addresses(struct moietyi_segments *segments,
-                                        uint32_t needed)
+static moiety_status reserve_addresses(struct moietyi_segments *segments,
+                                       uint32_t needed)
 {
     const struct moietyi_mapper *mapper = segments->mapper;
     uint64_t pages = segments->page_capacity;
-    uint64_t limit = moietyi_limit(segments) / MOIETYI_PAGE_BYTES;
+    uint64_t limit = moietyi_segments_limit(segments) / MOIETYI_PAGE_BYTES;
     uint64_t least = limit < pages && limit > needed ? limit : needed;
     moiety_status status;
     if (segments->base)
@@ -185,8 +185,9 @@ static uint32_t growth_step(const struct moietyi_segments *segments,
         (segments->move_credit > 0 ? HANDLE_PART_OF_POOL : TIGHT_PART);
     if (pages < part)
         pages = part;
-    uint64_t left = moietyi_bytes_below(segments, moietyi_limit(segments)) /
-                    MOIETYI_PAGE_BYTES;
+    uint64_t left =
+        moietyi_bytes_below(segments, moietyi_segments_limit(segments)) /
+        MOIETYI_PAGE_BYTES;
     if (pages > left)
         pages = left;
     if (pages > room)
@@ -197,7 +198,7 @@ static uint32_t growth_step(const struct moietyi_segments *segments,
 static bool may_create(const struct moietyi_segments *segments, uint32_t pages)
 {
     return (uint64_t)pages * MOIETYI_PAGE_BYTES <=
-           moietyi_bytes_below(segments, moietyi_limit(segments));
+           moietyi_bytes_below(segments, moietyi_segments_limit(segments));
 }
 
 /* Returns the pages that are still missing. */
@@ -223,13 +224,25 @@ find_place(struct moietyi_segments *segments,
     return place;
 }
 
-static moiety_status no_room(const struct moietyi_segments *segments,
-                             const struct moietyi_extension *extension)
+moiety_status moietyi_find_place(struct moietyi_segments *segments,
+                                 const struct moietyi_extension *extension,
+                                 struct moietyi_place *out)
 {
-    return moietyi_fail(moietyi_source_exhausted(segments),
-                        "the pool's addresses have no room for %llu bytes in a "
-                        "row",
-                        (unsigned long long)extension->needed_bytes);
+    moiety_status status = reserve_addresses(
+        segments, moietyi_pages_of_grains(moietyi_needed_grains(extension)));
+    if (status != MOIETY_OK)
+        return status;
+    *out = find_place(segments, extension);
+    if (!out->pages) {
+        (void)moietyi_unmap_left(segments, extension->passed_epoch, UINT32_MAX);
+        *out = find_place(segments, extension);
+    }
+    return out->pages
+               ? MOIETY_OK
+               : moietyi_fail(moietyi_source_exhausted(segments),
+                              "the pool's addresses have no room for %llu "
+                              "bytes in a row",
+                              (unsigned long long)extension->needed_bytes);
 }
 
 /* Whether a handle that was to move there could neither be used there nor unmapped
@@ -251,12 +264,12 @@ static moiety_status fill(struct moietyi_segments *segments,
                            : place.pages;
     uint32_t done = place.pages - missing;
     if (missing && is_left(segments, place.first + done)) {
-        place = find_place(segments, extension);
+        moiety_status status = moietyi_find_place(segments, extension, &place);
+        if (status != MOIETY_OK)
+            return status;
         missing = place.pages;
         done = 0;
     }
-    if (!place.pages)
-        return no_room(segments, extension);
     return missing
                ? create_all(segments, place.first + done, missing,
                             growth_step(segments, missing, place.room - done))
@@ -266,18 +279,10 @@ static moiety_status fill(struct moietyi_segments *segments,
 moiety_status moietyi_extend(struct moietyi_segments *segments,
                              const struct moietyi_extension *extension)
 {
-    moiety_status status = moietyi_reserve_addresses(
-        segments, moietyi_pages_of_grains(moietyi_needed_grains(extension)));
-    if (status != MOIETY_OK)
-        return status;
+    struct moietyi_place place;
     MOIETYI_STEP("locked.mapped.begun");
     (void)moietyi_unmap_left(segments, extension->passed_epoch,
                              MOIETYI_UNMAPS_MOST);
-    struct moietyi_place place = find_place(segments, extension);
-    if (!place.pages) {
-        (void)moietyi_unmap_left(segments, extension->passed_epoch, UINT32_MAX);
-        place = find_place(segments, extension);
-    }
-    return place.pages ? fill(segments, extension, place)
-                       : no_room(segments, extension);
+    moiety_status status = moietyi_find_place(segments, extension, &place);
+    return status == MOIETY_OK ? fill(segments, extension, place) : status;
 }

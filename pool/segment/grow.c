@@ -6,7 +6,6 @@
  * beside that (docs/adr/0020-stream-maps.md). What is not to be had is halved
  * down to the need.
  */
-
 #include "pool/base/failure.h"
 #include "pool/base/log.h"
 #include "pool/base/step.h"
@@ -124,7 +123,7 @@ static uint64_t pages_within(const struct moietyi_segments *segments,
 
 static uint64_t pages_within_limit(const struct moietyi_segments *segments)
 {
-    uint64_t pages = pages_within(segments, moietyi_limit(segments));
+    uint64_t pages = pages_within(segments, moietyi_segments_limit(segments));
     uint64_t watermark_bytes = segments->watermark_bytes;
     if (moietyi_segments_reserved_bytes(segments) >= watermark_bytes)
         return pages;
@@ -183,12 +182,84 @@ static uint64_t stepped_pages(const struct moietyi_segments *segments,
     return pages > first ? pages : first;
 }
 
-static uint64_t wanted_pages(const struct moietyi_segments *segments,
-                             const struct growth *growth)
+/* --- segments that blocks fill --- */
+
+/* A block lies in one segment, so behind the last of a segment a rest shorter than a
+ * block is left. Where the program set a limit it wants that used up: a segment then
+ * has as many blocks like the one that is asked for as leave the least, and the last
+ * segment has all that the limit leaves. A segment has four such blocks at most, and
+ * an eighth of the limit, or as much again as is reserved: a program that needs
+ * little of a large limit has little. Small blocks are many to a segment, whatever
+ * it has. */
+
+/* A rest of this part of a segment is none. */
+#define LITTLE_PART 256U
+/* What a segment has at most while little is reserved: of the limit, and of such
+ * blocks. */
+#define FEW_PART 8U
+#define FEW_BLOCKS 4U
+#define BLOCKS_MOST 256U
+
+static uint64_t rest_of(uint64_t block_bytes, uint64_t pages)
 {
-    return growth->total_bytes ? growth->needed
-                               : stepped_pages(segments, growth);
+    return pages * MOIETYI_PAGE_BYTES % block_bytes;
 }
+
+/* Of a segment that requests share. */
+static uint64_t most_shared_pages(const struct moietyi_segments *segments)
+{
+    return segments->largest_bytes / MOIETYI_PAGE_BYTES;
+}
+
+static uint64_t most_pages(const struct moietyi_segments *segments,
+                           uint64_t block_bytes)
+{
+    uint64_t reserved = moietyi_segments_reserved_bytes(segments);
+    uint64_t bytes = moietyi_segments_limit(segments) / FEW_PART;
+    if (bytes > FEW_BLOCKS * block_bytes)
+        bytes = FEW_BLOCKS * block_bytes;
+    if (bytes < reserved)
+        bytes = reserved;
+    uint64_t pages = bytes / MOIETYI_PAGE_BYTES;
+    uint64_t shared = most_shared_pages(segments);
+    return pages < shared ? pages : shared;
+}
+
+/* At least `least` pages, of which the smallest part is left. */
+static uint64_t best_pages(uint64_t block_bytes, uint64_t least, uint64_t most)
+{
+    uint64_t best = least;
+    uint64_t best_rest = rest_of(block_bytes, least);
+    uint64_t first = least * MOIETYI_PAGE_BYTES / block_bytes + 1;
+    for (uint64_t i = 0; i < BLOCKS_MOST; i++) {
+        uint64_t pages = grow_pages_of((first + i) * block_bytes);
+        uint64_t rest = rest_of(block_bytes, pages);
+        if (pages > most)
+            break;
+        if (rest * best < best_rest * pages) {
+            best = pages;
+            best_rest = rest;
+        }
+    }
+    return best;
+}
+
+/* Instead of `pages` for such a block, as many as end where a block of that length
+ * ends, if the limit is to be used up. `left`: pages that it leaves room for. */
+static uint64_t fitted_pages(const struct moietyi_segments *segments,
+                             uint64_t block_bytes, uint64_t pages,
+                             uint64_t left)
+{
+    if (!segments->is_limited || block_bytes <= SMALL_BYTES)
+        return pages;
+    if (rest_of(block_bytes, pages) > pages * MOIETYI_PAGE_BYTES / LITTLE_PART)
+        pages =
+            best_pages(block_bytes, pages, most_pages(segments, block_bytes));
+    return left < 2 * pages && left <= most_shared_pages(segments) ? left
+                                                                   : pages;
+}
+
+/* --- what the source is asked for --- */
 
 /* Pages that growth should have by the policy, cut to what limit and offset
  * space leave, but not below the need. */
@@ -196,11 +267,11 @@ static moiety_status plan(struct moietyi_segments *segments,
                           const struct growth *growth, uint32_t *out_pages)
 {
     uint32_t needed = growth->needed;
-    uint64_t pages = wanted_pages(segments, growth);
+    uint64_t pages = needed;
     uint64_t within_limit = pages_within_limit(segments);
     if (!growth->total_bytes)
-        pages = moietyi_fitted_pages(segments, growth->needed_bytes, pages,
-                                     within_limit);
+        pages = fitted_pages(segments, growth->needed_bytes,
+                             stepped_pages(segments, growth), within_limit);
     pthread_mutex_lock(&segments->lock);
     uint32_t longest = moietyi_longest_gap(segments);
     pthread_mutex_unlock(&segments->lock);
@@ -277,17 +348,18 @@ static moiety_status grow_obtain(struct moietyi_segments *segments,
     return MOIETY_OK;
 }
 
-static moiety_status grow_refuse_size(uint64_t bytes)
+static moiety_status check_size(const struct moietyi_segments *segments,
+                                uint64_t bytes)
 {
-    return moietyi_fail(MOIETY_E_TOO_LARGE,
-                        "%llu bytes are more than the pool may ever have",
-                        (unsigned long long)bytes);
-}
-
-static bool may_have(const struct moietyi_segments *segments, uint64_t pages)
-{
+    uint64_t pages = grow_pages_of(bytes);
     return pages <= segments->page_capacity &&
-           pages <= moietyi_limit(segments) / MOIETYI_PAGE_BYTES;
+                   pages <=
+                       moietyi_segments_limit(segments) / MOIETYI_PAGE_BYTES
+               ? MOIETY_OK
+               : moietyi_fail(MOIETY_E_TOO_LARGE,
+                              "%llu bytes are more than the pool may ever "
+                              "have",
+                              (unsigned long long)bytes);
 }
 
 /* Memory of the source, by the grower. */
@@ -378,57 +450,51 @@ static moiety_status grow_mapped(struct moietyi_segments *segments,
 }
 
 static moiety_status segment_grow(struct moietyi_segments *segments,
-                                  const struct growth *growth)
+                                  const struct growth *growth,
+                                  const struct moietyi_extension *extension)
 {
-    const struct moietyi_extension extension = {
-        .needed_bytes = growth->needed * (uint64_t)MOIETYI_PAGE_BYTES};
-    enum begun begun = grow_begin(segments, growth);
-    if (begun == UNNECESSARY)
+    switch (grow_begin(segments, growth)) {
+    case UNNECESSARY:
         return MOIETY_OK;
-    if (begun == SOMEBODY_ELSE)
+    case SOMEBODY_ELSE:
         return moietyi_fail(MOIETY_E_BUSY, "another thread grows the pool");
-    MOIETYI_STEP("locked.grow");
-    return grow_mapped(segments, growth, &extension);
+    default:
+        MOIETYI_STEP("locked.grow");
+        return grow_mapped(segments, growth, extension);
+    }
 }
 
 static moiety_status grow_for(struct moietyi_segments *segments,
-                              uint64_t needed_bytes, bool may_wait)
+                              const struct moietyi_extension *extension,
+                              bool may_wait)
 {
-    uint64_t needed = grow_pages_of(needed_bytes);
-    if (!may_have(segments, needed))
-        return grow_refuse_size(needed_bytes);
-    const struct growth growth = {.needed_bytes = needed_bytes,
-                                  .needed = (uint32_t)needed,
-                                  .may_wait = may_wait};
-    return segment_grow(segments, &growth);
+    const struct growth growth = {
+        .needed_bytes = extension->needed_bytes,
+        .needed = (uint32_t)grow_pages_of(extension->needed_bytes),
+        .may_wait = may_wait};
+    moiety_status status = check_size(segments, growth.needed_bytes);
+    return status == MOIETY_OK ? segment_grow(segments, &growth, extension)
+                               : status;
 }
 
 moiety_status moietyi_segments_grow(struct moietyi_segments *segments,
                                     uint64_t needed_bytes)
 {
-    return grow_for(segments, needed_bytes, true);
+    const struct moietyi_extension alone = {.needed_bytes = needed_bytes};
+    return grow_for(segments, &alone, true);
 }
 
 moiety_status moietyi_segments_try_grow(struct moietyi_segments *segments,
                                         uint64_t needed_bytes)
 {
-    return grow_for(segments, needed_bytes, false);
+    const struct moietyi_extension alone = {.needed_bytes = needed_bytes};
+    return grow_for(segments, &alone, false);
 }
 
 moiety_status moietyi_segments_extend(struct moietyi_segments *segments,
                                       const struct moietyi_extension *extension)
 {
-    uint64_t needed = grow_pages_of(extension->needed_bytes);
-    if (!may_have(segments, needed))
-        return grow_refuse_size(extension->needed_bytes);
-    const struct growth growth = {.needed_bytes = extension->needed_bytes,
-                                  .needed = (uint32_t)needed};
-    enum begun begun = grow_begin(segments, &growth);
-    if (begun == UNNECESSARY)
-        return MOIETY_OK;
-    if (begun == SOMEBODY_ELSE)
-        return moietyi_fail(MOIETY_E_BUSY, "another thread grows the pool");
-    return grow_mapped(segments, &growth, extension);
+    return grow_for(segments, extension, false);
 }
 
 void moietyi_segments_await_growth(struct moietyi_segments *segments)
@@ -441,9 +507,7 @@ void moietyi_segments_await_growth(struct moietyi_segments *segments)
 moiety_status moietyi_segments_grow_to(struct moietyi_segments *segments,
                                        uint64_t total_bytes)
 {
-    moiety_status status = MOIETY_OK;
-    if (!may_have(segments, grow_pages_of(total_bytes)))
-        return grow_refuse_size(total_bytes);
+    moiety_status status = check_size(segments, total_bytes);
     while (status == MOIETY_OK) {
         uint64_t reserved = moietyi_segments_reserved_bytes(segments);
         if (reserved >= total_bytes)
@@ -451,10 +515,11 @@ moiety_status moietyi_segments_grow_to(struct moietyi_segments *segments,
         uint64_t bytes = total_bytes - reserved;
         if (bytes > segments->largest_bytes)
             bytes = segments->largest_bytes;
+        const struct moietyi_extension piece = {.needed_bytes = bytes};
         const struct growth growth = {.needed = (uint32_t)grow_pages_of(bytes),
                                       .total_bytes = total_bytes,
                                       .may_wait = true};
-        status = segment_grow(segments, &growth);
+        status = segment_grow(segments, &growth, &piece);
     }
     return status;
 }

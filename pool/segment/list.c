@@ -47,27 +47,18 @@ static uint64_t bit_of(uint32_t page)
     return UINT64_C(1) << page % WORD_PAGES;
 }
 
-void moietyi_pages_take(struct moietyi_segments *segments,
-                        const struct moietyi_segment_info *info,
-                        struct moietyi_segment *listed)
+void moietyi_pages_set(struct moietyi_segments *segments,
+                       const struct moietyi_segment_info *info,
+                       struct moietyi_segment *listed, bool are_taken)
 {
     uint32_t end = info->first.index + info->page_count;
     for (uint32_t page = info->first.index; page < end; page++) {
-        segments->taken[page / WORD_PAGES] |= bit_of(page);
+        uint64_t *word = &segments->taken[page / WORD_PAGES];
+        *word = are_taken ? *word | bit_of(page) : *word & ~bit_of(page);
         segments->at_page[page] = listed;
     }
     if (end > segments->taken_end)
         segments->taken_end = end;
-}
-
-void moietyi_pages_leave(struct moietyi_segments *segments,
-                         const struct moietyi_segment_info *info)
-{
-    uint32_t end = info->first.index + info->page_count;
-    for (uint32_t page = info->first.index; page < end; page++) {
-        segments->taken[page / WORD_PAGES] &= ~bit_of(page);
-        segments->at_page[page] = NULL;
-    }
 }
 
 /* The first page from `page` on that is taken, or is not; or `taken_end`. */
@@ -162,15 +153,6 @@ void moietyi_grower_end(struct moietyi_segments *segments)
 
 /* --- the list --- */
 
-static moiety_status cover_pages(struct moietyi_segments *segments,
-                                 const struct moietyi_segment_info *info)
-{
-    if (moietyi_space_cover(segments->space, info->first, info->page_count))
-        return MOIETY_OK;
-    return moietyi_fail(MOIETY_E_NO_HOST_MEMORY,
-                        "no memory for the tables of a segment");
-}
-
 /* Into its place, by first page; lock held. */
 static void insert_segment(struct moietyi_segments *segments,
                            struct moietyi_segment *fresh)
@@ -185,16 +167,16 @@ static void insert_segment(struct moietyi_segments *segments,
         fresh->next->previous = fresh;
     *at = fresh;
     segments->listed_count++;
-    moietyi_pages_take(segments, &fresh->info, fresh);
+    moietyi_pages_set(segments, &fresh->info, fresh, true);
 }
 
 static moiety_status list_segment(struct moietyi_segments *segments,
                                   struct moietyi_segment *fresh)
 {
     struct moietyi_segment_info *info = &fresh->info;
-    moiety_status status = cover_pages(segments, info);
-    if (status != MOIETY_OK)
-        return status;
+    if (!moietyi_space_cover(segments->space, info->first, info->page_count))
+        return moietyi_fail(MOIETY_E_NO_HOST_MEMORY,
+                            "no memory for the tables of a segment");
     segments->listed_bytes += info->memory_bytes;
     uint64_t reserved = moietyi_segments_reserved_bytes(segments);
     if (reserved > segments->peak_bytes)
@@ -213,7 +195,7 @@ void moietyi_segment_unlist(struct moietyi_segments *segments,
     *(segment->previous ? &segment->previous->next : &segments->listed) =
         segment->next;
     segments->listed_count--;
-    moietyi_pages_leave(segments, &segment->info);
+    moietyi_pages_set(segments, &segment->info, NULL, false);
     if (segment->is_empty)
         segments->empty_bytes -= segment->info.memory_bytes;
     else

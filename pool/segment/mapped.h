@@ -42,6 +42,13 @@ struct moietyi_place
 moietyi_place_find(const struct moietyi_segments *segments,
                    const struct moietyi_extension *extension);
 
+/* extend.c; by the grower, no lock held: the same, once places that handles left
+ * were unmapped if there is none before. MOIETY_OK, or what an exhausted offset
+ * space is called. */
+MOIETY_MUST_USE moiety_status moietyi_find_place(
+    struct moietyi_segments *segments,
+    const struct moietyi_extension *extension, struct moietyi_place *out);
+
 /* Places that a step of a growth unmaps: they take no memory, and each takes the
  * driver 30 us. */
 #define MOIETYI_UNMAPS_MOST 8U

@@ -66,6 +66,17 @@ static moiety_status locate(const struct moietyi_driver *driver,
     return status;
 }
 
+/* The same, and what the device says of itself. */
+static moiety_status locate_with(const struct moietyi_driver *driver,
+                                 CUdevice_attribute attribute,
+                                 CUmemLocation *out, int *out_value)
+{
+    moiety_status status = locate(driver, out);
+    return status == MOIETY_OK ? MOIETYI_CALL(driver, cuDeviceGetAttribute,
+                                              (out_value, attribute, out->id))
+                               : status;
+}
+
 static moiety_status do_reserve(const struct moietyi_driver *driver,
                                 struct job *job)
 {
@@ -121,14 +132,9 @@ static moiety_status do_create_shared(const struct moietyi_driver *driver,
         .type = CU_MEM_ALLOCATION_TYPE_PINNED,
         .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR};
     int has_rdma = 0;
-    moiety_status status = locate(driver, &properties.location);
-    if (status == MOIETY_OK) {
-        status = MOIETYI_CALL(
-            driver, cuDeviceGetAttribute,
-            (&has_rdma,
-             CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED,
-             properties.location.id));
-    }
+    moiety_status status = locate_with(
+        driver, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED,
+        &properties.location, &has_rdma);
     if (status != MOIETY_OK)
         return status;
     properties.allocFlags.gpuDirectRDMACapable = has_rdma != 0;
@@ -146,11 +152,8 @@ static moiety_status do_look_free(const struct moietyi_driver *driver,
     CUmemLocation location = {.id = 0};
     int is_integrated = 0;
     size_t total_bytes = 0;
-    moiety_status status = locate(driver, &location);
-    if (status == MOIETY_OK)
-        status = MOIETYI_CALL(
-            driver, cuDeviceGetAttribute,
-            (&is_integrated, CU_DEVICE_ATTRIBUTE_INTEGRATED, location.id));
+    moiety_status status = locate_with(driver, CU_DEVICE_ATTRIBUTE_INTEGRATED,
+                                       &location, &is_integrated);
     if (status == MOIETY_OK)
         status = MOIETYI_CALL(driver, cuMemGetInfo,
                               (&job->size_bytes, &total_bytes));
@@ -403,14 +406,9 @@ static moiety_status do_probe(const struct moietyi_driver *driver,
 {
     CUmemAllocationProp properties = {.type = CU_MEM_ALLOCATION_TYPE_PINNED};
     int is_supported = 0;
-    moiety_status status = locate(driver, &properties.location);
-    if (status == MOIETY_OK) {
-        status = MOIETYI_CALL(
-            driver, cuDeviceGetAttribute,
-            (&is_supported,
-             CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
-             properties.location.id));
-    }
+    moiety_status status = locate_with(
+        driver, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
+        &properties.location, &is_supported);
     if (status == MOIETY_OK && !is_supported) {
         return moietyi_fail(MOIETY_E_UNSUPPORTED,
                             "device %d has no mapped memory",
@@ -476,14 +474,9 @@ static moiety_status do_probe_shared(const struct moietyi_driver *driver,
 {
     CUmemLocation location = {.id = 0};
     int is_supported = 0;
-    moiety_status status = locate(driver, &location);
-    if (status == MOIETY_OK) {
-        status = MOIETYI_CALL(
-            driver, cuDeviceGetAttribute,
-            (&is_supported,
-             CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
-             location.id));
-    }
+    moiety_status status = locate_with(
+        driver, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
+        &location, &is_supported);
     if (status == MOIETY_OK && !is_supported) {
         return moietyi_fail(MOIETY_E_UNSUPPORTED,
                             "device %d cannot share mapped memory by file "

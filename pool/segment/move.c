@@ -18,8 +18,6 @@
 #define TAKEN_FOR_A_MOVE 128U
 /* Places that one growth unmaps after its moves. */
 #define UNMAPS_BEHIND 64U
-/* Free intervals that are looked at by one hold of a heap's lock. */
-#define LISTED_MOST 32U
 
 /* Whether it is no part of the run that grows, and wholly free in the view. */
 static bool is_movable(const struct moietyi_segment *segment,
@@ -121,7 +119,7 @@ static void note_left(struct moietyi_segments *segments,
     pthread_mutex_lock(&segments->lock);
     segment->left_count++;
     segments->left_pages += left->info.page_count;
-    moietyi_pages_take(segments, &left->info, NULL);
+    moietyi_pages_set(segments, &left->info, NULL, true);
     list_left(segments, left);
     pthread_mutex_unlock(&segments->lock);
 }
@@ -251,7 +249,7 @@ static void end_left(struct moietyi_segments *segments,
         list_left(segments, left);
         return;
     }
-    moietyi_pages_leave(segments, &left->info);
+    moietyi_pages_set(segments, &left->info, NULL, false);
     segments->left_pages -= left->info.page_count;
     left->of->left_count--;
     free(left);
@@ -341,15 +339,12 @@ static void move_of(struct moving *moving, const struct moietyi_interval *free)
 
 static void move_from(struct moving *moving, struct moietyi_heap *heap)
 {
-    struct moietyi_long_cursor cursor = {.least = MOIETYI_PAGE_GRAINS / 2};
-    struct moietyi_interval free[LISTED_MOST];
-    uint32_t count = 1;
-    while (count && moves_on(moving)) {
-        count = moietyi_long_list(moving->view->space, heap, &cursor, free,
-                                  LISTED_MOST);
-        for (uint32_t i = 0; i < count; i++)
-            move_of(moving, &free[i]);
-    }
+    struct moietyi_long_cursor cursor = {.space = moving->view->space,
+                                         .heap = heap,
+                                         .least = MOIETYI_PAGE_GRAINS / 2};
+    const struct moietyi_interval *free;
+    while (moves_on(moving) && (free = moietyi_long_next(&cursor)))
+        move_of(moving, free);
 }
 
 uint32_t moietyi_move_to(struct moietyi_segments *segments,

@@ -122,26 +122,13 @@ static void change_holds(struct moietyi_segments *segments,
 
 moiety_status moietyi_segments_hold_range(struct moietyi_segments *segments,
                                           moiety_devptr address,
-                                          uint64_t size_bytes)
+                                          uint64_t size_bytes, bool is_hold)
 {
     pthread_mutex_lock(&segments->lock);
     moiety_status status =
-        check_held_range(segments, address, size_bytes, false);
+        check_held_range(segments, address, size_bytes, !is_hold);
     if (status == MOIETY_OK)
-        change_holds(segments, address, size_bytes, true);
-    pthread_mutex_unlock(&segments->lock);
-    return status;
-}
-
-moiety_status moietyi_segments_release_range(struct moietyi_segments *segments,
-                                             moiety_devptr address,
-                                             uint64_t size_bytes)
-{
-    pthread_mutex_lock(&segments->lock);
-    moiety_status status =
-        check_held_range(segments, address, size_bytes, true);
-    if (status == MOIETY_OK)
-        change_holds(segments, address, size_bytes, false);
+        change_holds(segments, address, size_bytes, is_hold);
     pthread_mutex_unlock(&segments->lock);
     return status;
 }
@@ -201,30 +188,14 @@ moiety_status moietyi_segments_pin_run(struct moietyi_segments *segments,
     return status;
 }
 
-static void run_repin(struct moietyi_segments *segments, moiety_devptr address,
-                      uint64_t size_bytes, bool is_more)
+void moietyi_segments_repin(struct moietyi_segments *segments,
+                            moiety_devptr address, uint64_t size_bytes,
+                            bool is_more)
 {
     pthread_mutex_lock(&segments->lock);
-    for (struct moietyi_segment *at = segments->listed; at; at = at->next) {
-        if (at->info.address < address ||
-            at->info.address - address >= size_bytes)
-            continue;
-        if (is_more)
-            at->pin_count++;
-        else
-            at->pin_count--;
-    }
+    for (struct moietyi_segment *at = segments->listed; at; at = at->next)
+        if (at->info.address >= address &&
+            at->info.address - address < size_bytes)
+            at->pin_count = at->pin_count + is_more - !is_more;
     pthread_mutex_unlock(&segments->lock);
-}
-
-void moietyi_segments_pin_again(struct moietyi_segments *segments,
-                                moiety_devptr address, uint64_t size_bytes)
-{
-    run_repin(segments, address, size_bytes, true);
-}
-
-void moietyi_segments_unpin_run(struct moietyi_segments *segments,
-                                moiety_devptr address, uint64_t size_bytes)
-{
-    run_repin(segments, address, size_bytes, false);
 }

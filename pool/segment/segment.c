@@ -49,35 +49,12 @@ static moiety_status check_source(const moiety_source *source)
     return MOIETY_OK;
 }
 
-static moiety_status check_sizes(const struct moietyi_segments_options *options)
-{
-    uint32_t capacity = options->page_capacity;
-    uint64_t first = options->first_bytes;
-    uint64_t largest = options->largest_bytes;
-    if (capacity == 0 || capacity > MOIETYI_PAGES_MAX) {
-        return moietyi_fail(
-            MOIETY_E_INVALID,
-            "an offset space of %u pages is not between 1 and %u", capacity,
-            MOIETYI_PAGES_MAX);
-    }
-    if ((first | largest) % MOIETYI_PAGE_BYTES) {
-        return moietyi_fail(
-            MOIETY_E_INVALID,
-            "segment sizes of %llu to %llu bytes are not multiples "
-            "of 2 MiB",
-            (unsigned long long)first, (unsigned long long)largest);
-    }
-    return MOIETY_OK;
-}
-
 /* Short ones move where only a little is free; the driver's time is for the handle. */
 #define HANDLE_PAGES 2U
 
 static void segment_fill(struct moietyi_segments *segments,
                          const struct moietyi_segments_options *options)
 {
-    uint64_t first = options->first_bytes;
-    uint64_t largest = options->largest_bytes;
     const moiety_source *source = options->source;
     /* No more than both sides know. */
     memcpy(&segments->source, source,
@@ -88,17 +65,14 @@ static void segment_fill(struct moietyi_segments *segments,
         segments->fallback = *options->fallback;
     segments->peers = options->peers;
     segments->space = options->space;
-    atomic_init(&segments->limit_bytes,
-                options->limit_bytes ? options->limit_bytes : UINT64_MAX);
+    atomic_init(&segments->limit_bytes, options->limit_bytes);
     segments->watermark_bytes = options->watermark_bytes;
-    segments->largest_bytes = largest ? largest : MOIETYI_SEGMENT_LARGEST_BYTES;
+    segments->largest_bytes = options->largest_bytes;
     segments->is_limited = options->is_limited;
     segments->handle_pages =
         options->handle_pages ? options->handle_pages : HANDLE_PAGES;
     segments->move_credit = MOIETYI_MOVES_AT_ONCE;
-    segments->first_bytes = first ? first : MOIETYI_SEGMENT_FIRST_BYTES;
-    if (segments->first_bytes > segments->largest_bytes)
-        segments->first_bytes = segments->largest_bytes;
+    segments->first_bytes = options->first_bytes;
     segments->granularity_bytes = source->granularity_bytes;
     if (segments->granularity_bytes < MOIETYI_PAGE_BYTES)
         segments->granularity_bytes = MOIETYI_PAGE_BYTES;
@@ -117,11 +91,6 @@ void moietyi_segments_set_limit(struct moietyi_segments *segments,
     moietyi_grower_end(segments);
 }
 
-uint64_t moietyi_segments_limit(const struct moietyi_segments *segments)
-{
-    return moietyi_limit(segments);
-}
-
 void moietyi_segments_reset_peak(struct moietyi_segments *segments)
 {
     /* What somebody asks for is reserved already, and may be refused. */
@@ -137,8 +106,6 @@ moietyi_segments_create(const struct moietyi_segments_options *options,
                         struct moietyi_segments **out)
 {
     moiety_status status = check_source(options->source);
-    if (status == MOIETY_OK)
-        status = check_sizes(options);
     if (status != MOIETY_OK)
         return status;
     struct moietyi_segments *segments = calloc(1, sizeof(*segments));
@@ -195,7 +162,7 @@ static void forget_segments(struct moietyi_segment **list)
     while (*list) {
         struct moietyi_segment *segment = *list;
         *list = segment->next;
-        free(segment);
+        moietyi_segment_free(segment);
     }
 }
 

@@ -26,9 +26,6 @@
  * message already. */
 #define MOIETYI_SOURCE_EXPLAINS (UINT32_C(1) << 31)
 
-#define MOIETYI_SEGMENT_FIRST_BYTES MOIETYI_PAGE_BYTES
-#define MOIETYI_SEGMENT_LARGEST_BYTES (UINT64_C(1) << 30)
-
 struct moietyi_segments;
 struct moietyi_mapper;
 struct moietyi_streams;
@@ -46,11 +43,11 @@ struct moietyi_segments_options {
     uint64_t peers; /* whose devices may access it, by ordinal a bit each */
     /* Empty, of `page_capacity` pages; outlives the segments. */
     struct moietyi_space *space;
-    uint32_t page_capacity; /* of the offset space; at least 1 */
-    uint64_t limit_bytes;   /* never reserve more; 0: no limit */
+    uint32_t page_capacity; /* of the offset space; at least 2 */
+    uint64_t limit_bytes;   /* never reserve more; UINT64_MAX: none */
     bool is_limited; /* the limit is the program's, who wants it used up */
-    /* The first is the least that a segment has, the largest bounds those that
-     * requests share: multiples of 2 MiB, 0 for the two above. */
+    /* The first is the least that a segment has, the largest, which is no less,
+     * bounds those that requests share: multiples of 2 MiB, not 0. */
     uint64_t first_bytes;
     uint64_t largest_bytes;
     /* Of mapped memory: how long a new handle may always be, in pages; a power of
@@ -155,40 +152,40 @@ MOIETY_MUST_USE moiety_status
 moietyi_segments_hold(struct moietyi_segments *segments, uint32_t page_count,
                       uint64_t passed_epoch, bool may_wait, moietyi_page *out);
 
-/* Handles that are held, by their first pages. */
-struct moietyi_handles {
-    const moietyi_page *firsts;
-    uint32_t count;
+/* A handle that is held, by its first page; in a list of its holder's. */
+struct moietyi_handle {
+    struct moietyi_handle *next;
+    moietyi_page first;
 };
 
 /* The memory of all of them goes back to the driver, and their places stay: work
  * that used it is over. As above, and waits for a grower. MOIETY_OK,
- * MOIETY_E_BUSY (one is pinned), MOIETY_E_NO_HOST_MEMORY, or what the driver said:
- * then all are as they were, or, if the driver refused that too (`out_are_away`),
- * away with the memory that they had, for moietyi_segments_refill(). */
+ * MOIETY_E_BUSY (one is pinned), or what the driver said: then all are as they were,
+ * or, if the driver refused that too (`out_are_away`), away with the memory that they
+ * had, for moietyi_segments_refill(). */
 moiety_status moietyi_segments_vacate(struct moietyi_segments *segments,
-                                      const struct moietyi_handles *held,
+                                      const struct moietyi_handle *held,
                                       bool *out_are_away);
 /* They are mapped again, with unknown contents where the memory had gone, and are
  * away still: nobody is told, and nobody can pin one. As above; or as
  * moietyi_segments_grow(): what has got memory has lost it again, or, if the driver
  * refuses that, keeps it for the next time. */
 MOIETY_MUST_USE moiety_status moietyi_segments_refill(
-    struct moietyi_segments *segments, const struct moietyi_handles *held);
+    struct moietyi_segments *segments, const struct moietyi_handle *held);
 /* After a refill: they are there, with other ids. Waits for a grower. */
 void moietyi_segments_restore(struct moietyi_segments *segments,
-                              const struct moietyi_handles *held);
+                              const struct moietyi_handle *held);
 /* The reverse of a refill, contents and all: as far as the driver lets it. */
 void moietyi_segments_empty(struct moietyi_segments *segments,
-                            const struct moietyi_handles *held);
+                            const struct moietyi_handle *held);
 /* Whether a refill may succeed now, as far as limit and device tell. Outside of slow
  * paths; asks the driver. */
 bool moietyi_segments_have_room(struct moietyi_segments *segments,
-                                const struct moietyi_handles *held);
+                                const struct moietyi_handle *held);
 /* They are gone, with what they still have. They are away, and no page of them is
  * in use. As above; what the driver does not take back is tried again by trims. */
 void moietyi_segments_drop(struct moietyi_segments *segments,
-                           const struct moietyi_handles *held);
+                           const struct moietyi_handle *held);
 
 /* Adds segments until `total_bytes` are reserved, used or not, in pieces of the
  * largest size and a last one that is no larger than it must be; the doubling
@@ -301,15 +298,12 @@ bool moietyi_segments_find(struct moietyi_segments *segments,
                            moiety_devptr address,
                            struct moietyi_segment_info *out,
                            uint64_t *out_hold_count);
-/* Pins each segment that has a part of the range, and ends one such pin of each.
+/* Pins each segment that has a part of the range, or ends one such pin of each.
  * MOIETY_OK; MOIETY_E_FOREIGN: a part of the range is in none; MOIETY_E_INVALID:
  * one is not held. Then nothing has changed. Any thread; blocks on the lock. */
-MOIETY_MUST_USE moiety_status
-moietyi_segments_hold_range(struct moietyi_segments *segments,
-                            moiety_devptr address, uint64_t size_bytes);
-MOIETY_MUST_USE moiety_status
-moietyi_segments_release_range(struct moietyi_segments *segments,
-                               moiety_devptr address, uint64_t size_bytes);
+MOIETY_MUST_USE moiety_status moietyi_segments_hold_range(
+    struct moietyi_segments *segments, moiety_devptr address,
+    uint64_t size_bytes, bool is_hold);
 
 /* Who watches segments come and go (watch.c). */
 struct moietyi_watch {
@@ -351,11 +345,10 @@ struct moietyi_pieces {
 MOIETY_MUST_USE moiety_status moietyi_segments_pin_run(
     struct moietyi_segments *segments, moiety_devptr address, moiety_devptr end,
     struct moietyi_pieces *out);
-/* Once more, of a run that is pinned; and as often back. */
-void moietyi_segments_pin_again(struct moietyi_segments *segments,
-                                moiety_devptr address, uint64_t size_bytes);
-void moietyi_segments_unpin_run(struct moietyi_segments *segments,
-                                moiety_devptr address, uint64_t size_bytes);
+/* Once more (`is_more`), of a run that is pinned; or once less. */
+void moietyi_segments_repin(struct moietyi_segments *segments,
+                            moiety_devptr address, uint64_t size_bytes,
+                            bool is_more);
 
 /* At rest: checks the numbered invariants of docs/internals/invariants.md. NULL,
  * or which one is broken; `out_at` is then the page where. */

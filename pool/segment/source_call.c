@@ -26,17 +26,17 @@ moietyi_segments_reserved_bytes(const struct moietyi_segments *segments)
     return moietyi_load_relaxed(&segments->reserved_bytes);
 }
 
-static void count_reserved(struct moietyi_segments *segments, uint64_t bytes)
+uint64_t moietyi_segments_limit(const struct moietyi_segments *segments)
 {
-    /* relaxed: a sum. */
-    atomic_fetch_add_explicit(&segments->reserved_bytes, bytes,
-                              memory_order_relaxed);
+    /* relaxed: see state.h. */
+    return atomic_load_explicit(&segments->limit_bytes, memory_order_relaxed);
 }
 
-static void count_released(struct moietyi_segments *segments, uint64_t bytes)
+/* Below 0, what was taken back. */
+static void count_reserved(struct moietyi_segments *segments, uint64_t more)
 {
     /* relaxed: a sum. */
-    atomic_fetch_sub_explicit(&segments->reserved_bytes, bytes,
+    atomic_fetch_add_explicit(&segments->reserved_bytes, more,
                               memory_order_relaxed);
 }
 
@@ -57,7 +57,7 @@ void moietyi_source_note_refusal(struct moietyi_segments *segments)
 static void source_call_take_off(struct moietyi_segments *segments,
                                  uint64_t bytes, moiety_status status)
 {
-    count_released(segments, bytes);
+    count_reserved(segments, -bytes);
     if (status == moietyi_source_exhausted(segments))
         moietyi_source_note_refusal(segments);
 }
@@ -67,7 +67,7 @@ moietyi_source_check_limit(const struct moietyi_segments *segments,
                            uint64_t bytes)
 {
     uint64_t reserved = moietyi_segments_reserved_bytes(segments);
-    uint64_t limit = moietyi_limit(segments);
+    uint64_t limit = moietyi_segments_limit(segments);
     if (bytes > moietyi_bytes_below(segments, limit)) {
         return moietyi_fail(moietyi_source_exhausted(segments),
                             "%llu bytes more would exceed the limit of %llu "
@@ -108,7 +108,6 @@ source_call_explain(const struct moietyi_segments *segments,
                         (unsigned long long)bytes);
 }
 
-/* The memory went with its process, context or driver. */
 bool moietyi_source_is_gone(moiety_status status)
 {
     return status == MOIETY_OK || status == MOIETY_E_FORKED ||
@@ -148,18 +147,24 @@ static moiety_status call_release(const struct moietyi_segments *segments,
     return mapper->destroy(mapper->context, segment->handle);
 }
 
+void moietyi_segment_free(struct moietyi_segment *segment)
+{
+    free(segment->spare);
+    free(segment);
+}
+
 moiety_status moietyi_source_release(struct moietyi_segments *segments,
                                      struct moietyi_segment *segment)
 {
     const struct moietyi_segment_info *info = &segment->info;
     if (segment->is_empty) {
-        free(segment);
+        moietyi_segment_free(segment);
         return MOIETY_OK;
     }
     moiety_status status = call_release(segments, segment);
     if (moietyi_source_is_gone(status)) {
-        count_released(segments, info->memory_bytes);
-        free(segment);
+        count_reserved(segments, -info->memory_bytes);
+        moietyi_segment_free(segment);
         return MOIETY_OK;
     }
     moietyi_log(
@@ -275,8 +280,8 @@ static moiety_status source_call_reserve(struct moietyi_segments *segments,
     return status;
 }
 
-static moiety_status call_create(struct moietyi_segments *segments,
-                                 struct moietyi_segment *segment)
+moiety_status moietyi_source_refill(struct moietyi_segments *segments,
+                                    struct moietyi_segment *segment)
 {
     const struct moietyi_mapper *mapper = segments->mapper;
     uint64_t size_bytes = segment->info.memory_bytes;
@@ -287,12 +292,6 @@ static moiety_status call_create(struct moietyi_segments *segments,
     if (status != MOIETY_OK)
         source_call_take_off(segments, size_bytes, status);
     return status;
-}
-
-moiety_status moietyi_source_refill(struct moietyi_segments *segments,
-                                    struct moietyi_segment *segment)
-{
-    return call_create(segments, segment);
 }
 
 static moiety_status make_record(uint64_t size_bytes,
@@ -315,7 +314,7 @@ moiety_status moietyi_source_create(struct moietyi_segments *segments,
     if (status != MOIETY_OK)
         return status;
     segment->info.page_count = (uint32_t)(size_bytes / MOIETYI_PAGE_BYTES);
-    status = call_create(segments, segment);
+    status = moietyi_source_refill(segments, segment);
     if (status == MOIETY_OK)
         *out = segment;
     else

@@ -26,7 +26,11 @@ struct moietyi_segment {
                           * nobody may pin it; written under the lock */
     bool is_empty;  /* there is no handle, and no byte counts as reserved;
                           * the lock */
-    bool is_told;   /* who watches knows it: it is listed, or about to be, and
+    bool is_fresh;  /* a refill that is under way has given it a handle */
+    /* Of one that is held and not empty: a record for memory that has lost its place,
+     * and that the driver does not take back. */
+    struct moietyi_segment *spare;
+    bool is_told; /* who watches knows it: it is listed, or about to be, and
                           * not away; the grower, or who took it off the list */
     uint32_t left_count; /* places that it left, or never served at, and is
                           * mapped at still; the lock */
@@ -102,11 +106,6 @@ struct moietyi_segments {
     struct moietyi_lookup lookup;
 };
 
-static inline uint64_t moietyi_limit(const struct moietyi_segments *segments)
-{
-    return atomic_load_explicit(&segments->limit_bytes, memory_order_relaxed);
-}
-
 /* What may be reserved up to so much; a limit may be below what is reserved. */
 static inline uint64_t
 moietyi_bytes_below(const struct moietyi_segments *segments, uint64_t bytes)
@@ -143,13 +142,11 @@ void moietyi_segment_unlist(struct moietyi_segments *segments,
 MOIETY_MUST_USE moiety_status
 moietyi_pages_init(struct moietyi_segments *segments);
 void moietyi_pages_fini(struct moietyi_segments *segments);
-/* Pages that are nobody's are taken, by a segment or, where that is NULL, by a place
- * that a handle left; or are nobody's again. */
-void moietyi_pages_take(struct moietyi_segments *segments,
-                        const struct moietyi_segment_info *info,
-                        struct moietyi_segment *listed);
-void moietyi_pages_leave(struct moietyi_segments *segments,
-                         const struct moietyi_segment_info *info);
+/* Pages are taken, by a segment (`listed`) or, where that is NULL, by a place that a
+ * handle left; or are nobody's from now on. */
+void moietyi_pages_set(struct moietyi_segments *segments,
+                       const struct moietyi_segment_info *info,
+                       struct moietyi_segment *listed, bool are_taken);
 /* The first listed segment that begins at page `from` or behind it; NULL: none. */
 struct moietyi_segment *
 moietyi_segment_from(const struct moietyi_segments *segments, uint32_t from);
@@ -181,22 +178,11 @@ void moietyi_watchers_free(struct moietyi_segments *segments);
  * waited for still. */
 moiety_status moietyi_unmap_left(struct moietyi_segments *segments,
                                  uint64_t passed_epoch, uint32_t most);
-/* extend.c: before mapped memory is put anywhere; addresses for so many pages in a
- * row at least. */
-MOIETY_MUST_USE moiety_status
-moietyi_reserve_addresses(struct moietyi_segments *segments, uint32_t needed);
 /* extend.c: mapped memory for what is wanted; by the grower, no lock held. What
  * was mapped before a failure stays. */
 MOIETY_MUST_USE moiety_status
 moietyi_extend(struct moietyi_segments *segments,
                const struct moietyi_extension *extension);
-/* fitted.c: instead of `pages` for a block of so many bytes, as many as end where
- * a block of that length ends, if the limit is to be used up. `left`: pages that
- * it leaves room for. */
-uint64_t moietyi_fitted_pages(const struct moietyi_segments *segments,
-                              uint64_t block_bytes, uint64_t pages,
-                              uint64_t left);
-
 /* place.c: gaps between listed segments, border pages left out; lock held. */
 
 /* The longest gap, in pages. */
@@ -213,6 +199,8 @@ moietyi_page moietyi_best_gap(const struct moietyi_segments *segments,
 MOIETY_MUST_USE moiety_status
 moietyi_source_reserve(struct moietyi_segments *segments, uint64_t size_bytes,
                        struct moietyi_segment **out);
+/* The end of a record. */
+void moietyi_segment_free(struct moietyi_segment *segment);
 /* Gives the memory back and ends the segment. If the source refuses, keeps it
  * on the list of the unreleased and returns what the source said. */
 moiety_status moietyi_source_release(struct moietyi_segments *segments,

@@ -7,9 +7,6 @@
  */
 #include "pool/segment/state.h"
 
-/* Free intervals that are looked at by one hold of a heap's lock. */
-#define LISTED_MOST 32U
-
 /* Lock held. */
 static bool may_withdraw(const struct moietyi_segments *segments,
                          const struct moietyi_segment *segment,
@@ -59,18 +56,13 @@ static uint64_t whole_bytes(struct moietyi_segments *segments,
                             uint64_t keep_bytes, uint32_t cursor,
                             uint64_t enough)
 {
-    struct moietyi_long_cursor listed = {.least = MOIETYI_PAGE_GRAINS};
-    struct moietyi_interval free[LISTED_MOST];
+    struct moietyi_long_cursor listed = {.space = segments->space,
+                                         .least = MOIETYI_PAGE_GRAINS};
+    const struct moietyi_interval *free;
     uint64_t bytes = 0;
-    uint32_t count = 1;
     pthread_mutex_lock(&segments->lock);
-    while (count && bytes < enough) {
-        count = moietyi_long_list(segments->space, NULL, &listed, free,
-                                  LISTED_MOST);
-        for (uint32_t i = 0; i < count && bytes < enough; i++)
-            bytes +=
-                whole_bytes_in(segments, &free[i], keep_bytes, cursor, enough);
-    }
+    while (bytes < enough && (free = moietyi_long_next(&listed)))
+        bytes += whole_bytes_in(segments, free, keep_bytes, cursor, enough);
     pthread_mutex_unlock(&segments->lock);
     return bytes;
 }
@@ -155,25 +147,35 @@ static moiety_status trim_all(struct moietyi_segments *segments,
     return first;
 }
 
-/* A grower where a place is taken until it is unmapped, or where somebody watches,
- * who is told of one thing at a time. Returns whether it is one. */
-static bool trim_begin(struct moietyi_segments *segments)
+/* Where a place is taken until it is unmapped, or where somebody watches, who is
+ * told of one thing at a time. Lock held. */
+static bool is_grower(const struct moietyi_segments *segments)
 {
-    pthread_mutex_lock(&segments->lock);
-    bool is_grower = segments->mapper || segments->watch_count;
-    if (is_grower) {
-        moietyi_await_grower(segments);
-        segments->is_growing = true;
-    } else {
-        segments->trim_running++;
-    }
-    pthread_mutex_unlock(&segments->lock);
-    return is_grower;
+    return segments->mapper || segments->watch_count;
 }
 
-static void trim_end(struct moietyi_segments *segments, bool is_grower)
+/* A grower tells nobody where nobody watches, so a trim that may not tell waits for
+ * one only as long as that is so. False: somebody watches. */
+static bool trim_begin(struct moietyi_segments *segments, bool may_tell,
+                       bool *out_is_grower)
 {
-    if (is_grower) {
+    pthread_mutex_lock(&segments->lock);
+    while (is_grower(segments) && segments->is_growing &&
+           (may_tell || !segments->watch_count))
+        pthread_cond_wait(&segments->grown, &segments->lock);
+    bool is_begun = may_tell || !segments->watch_count;
+    *out_is_grower = is_grower(segments);
+    if (is_begun && *out_is_grower)
+        segments->is_growing = true;
+    else if (is_begun)
+        segments->trim_running++;
+    pthread_mutex_unlock(&segments->lock);
+    return is_begun;
+}
+
+static void trim_end(struct moietyi_segments *segments, bool is_growing)
+{
+    if (is_growing) {
         moietyi_grower_end(segments);
         return;
     }
@@ -188,40 +190,26 @@ moiety_status moietyi_segments_trim(struct moietyi_segments *segments,
                                     const struct moietyi_release_rule *rule,
                                     uint64_t *out_bytes)
 {
+    bool is_growing;
     *out_bytes = 0;
-    bool is_grower = trim_begin(segments);
+    (void)trim_begin(segments, true, &is_growing);
     moiety_status status = trim_all(segments, keep_bytes, rule, out_bytes);
-    trim_end(segments, is_grower);
+    trim_end(segments, is_growing);
     return status;
-}
-
-/* As trim_begin(). A grower tells nobody where nobody watches, so it is waited for
- * only as long as that is so. False: somebody watches. */
-static bool trim_begin_unwatched(struct moietyi_segments *segments)
-{
-    pthread_mutex_lock(&segments->lock);
-    while (segments->mapper && segments->is_growing && !segments->watch_count)
-        pthread_cond_wait(&segments->grown, &segments->lock);
-    bool is_begun = !segments->watch_count;
-    if (is_begun && segments->mapper)
-        segments->is_growing = true;
-    else if (is_begun)
-        segments->trim_running++;
-    pthread_mutex_unlock(&segments->lock);
-    return is_begun;
 }
 
 moiety_status moietyi_segments_trim_unwatched(
     struct moietyi_segments *segments, uint64_t passed_epoch,
     const struct moietyi_release_rule *rule, uint64_t *out_bytes)
 {
+    bool is_growing;
     *out_bytes = 0;
-    if (!trim_begin_unwatched(segments))
+    if (!trim_begin(segments, false, &is_growing))
         return MOIETY_E_BUSY;
     if (segments->mapper)
         (void)moietyi_unmap_left(segments, passed_epoch, UINT32_MAX);
     moiety_status status = trim_all(segments, 0, rule, out_bytes);
-    trim_end(segments, segments->mapper != NULL);
+    trim_end(segments, is_growing);
     return status;
 }
 

@@ -23,11 +23,9 @@ uint64_t moietyi_epochs_bytes(const struct moietyi_streams *streams)
 uint64_t moietyi_epochs_fresh_bytes(const struct moietyi_streams *streams)
 {
     uint64_t grains = 0;
-    for (uint32_t i = 0; i < moietyi_stream_state_count(streams); i++) {
-        const struct moietyi_heap *heap =
-            moietyi_stream_state_at(streams, i)->heap;
-        grains += heap ? moietyi_heap_grains(heap, MOIETYI_FRESH) : 0;
-    }
+    for (uint32_t i = 0; i < moietyi_stream_state_count(streams); i++)
+        grains += moietyi_heap_grains(moietyi_stream_state_at(streams, i)->heap,
+                                      MOIETYI_FRESH);
     return grains * MOIETYI_GRAIN_BYTES;
 }
 

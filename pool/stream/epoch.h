@@ -3,8 +3,8 @@
  *
  * When a stream's memory becomes everybody's. What was freed on a stream is
  * fresh in its heap. Closing the stream's epoch makes that ageing and records an
- * event; when the event is over, draining makes it done. Both are one role, which a thread takes or passes by: two that close, or one that
- * drains late, would move memory of the next epoch behind the event of this one.
+ * event; when the event is over, draining makes it done. Both are one role, which a
+ * thread takes or passes by: two that close, or one that drains late, would move memory of the next epoch behind the event of this one.
  * The state says whether an epoch is in flight; an empty age does not, since the
  * stream may have taken all of it again.
  *

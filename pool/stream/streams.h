@@ -185,7 +185,7 @@ struct moietyi_streams {
     atomic_uint stream_state_count;
 };
 
-/* Begins streams whose driver, space, home and hooks are set, and all else 0.
+/* Begins streams whose driver, space, context and hooks are set, and all else 0.
  * `any_heap` outlives them. False: there is no memory. */
 bool moietyi_streams_init(struct moietyi_streams *streams,
                           struct moietyi_heap *any_heap);

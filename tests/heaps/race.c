@@ -426,7 +426,7 @@ bool heap_race_run(size_t index, uint32_t rounds, uint64_t seed,
     uint64_t at = 0;
     message[0] = 0;
     if (!places_init(&arena.places, GRAINS) ||
-        moietyi_space_create(PAGES, &arena.space) != MOIETY_OK)
+        !(arena.space = moietyi_space_create(PAGES)))
         broken = "no memory";
     for (unsigned i = 0; i < STREAMS && !broken; i++)
         if (!(arena.heap[i] = moietyi_heap_create(arena.space)))

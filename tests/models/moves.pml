@@ -3,9 +3,9 @@
  *
  * Handles of mapped memory that move (pool/segment/move.c, trim.c) under work
  * that is queued. One handle or two, of a grain or two; three places, which are
- * addresses that a handle may be mapped at. The stream's maps and what is done
+ * addresses that a handle may be mapped at. The stream's heap and what is done
  * are a bit for each grain of a place. The owner is a thread of the stream: it takes what
- * the stream's maps or done memory have, queues work there and frees it. Another
+ * the stream's heap or done memory has, queues work there and frees it. Another
  * stream takes what is done, uses it at once and gives it back. Growers, which
  * are threads of the stream too, move handles, unmap the places that these left,
  * and trim. The closer moves the stream's memory on behind events of the context.
@@ -15,10 +15,10 @@
  * it names is mapped to the handle that it was queued for; no grain of a handle
  * has two owners, and another stream has one only once the stream's work on it is
  * over; what is counted as given back is gone. At rest a handle serves at one
- * place, each of its grains is in one map, and what else is mapped is a place
+ * place, each of its grains is in one heap, and what else is mapped is a place
  * that a handle left.
  *
- * A claim of a whole handle and a take of a grain are one step each: maps.pml
+ * A claim of a whole handle and a take of a grain are one step each: extents.pml
  * has what is in them. The driver maps over a mapping here, so that the work
  * that follows tells; the real one refuses.
  *
@@ -149,10 +149,10 @@ inline let_go()
     held = held & ~(1 << HANDLE_GRAIN(at))
 }
 
-inline put(map, grains)
+inline put(heap, grains)
 {
     assert(!((fresh | ageing | done) & (grains)));
-    map = map | (grains)
+    heap = heap | (grains)
 }
 
 inline take_out(grains)
@@ -286,9 +286,9 @@ inline find_handle()
 }
 
 #ifdef CLAIM_SOME
-#define HAS(map, place) (((map) & GRAINS_OF(place)) != 0)
+#define HAS(heap, place) (((heap) & GRAINS_OF(place)) != 0)
 #else
-#define HAS(map, place) (((map) & GRAINS_OF(place)) == GRAINS_OF(place))
+#define HAS(heap, place) (((heap) & GRAINS_OF(place)) == GRAINS_OF(place))
 #endif
 #ifdef OWN_IF_ALL
 #define IS_OWN(place) (!(done & GRAINS_OF(place)))
@@ -296,7 +296,7 @@ inline find_handle()
 #define IS_OWN(place) (!HAS(done, place))
 #endif
 
-/* The handle at a place out of all maps, and off the list. */
+/* The handle at a place out of all heaps, and off the list. */
 inline claim_handle()
 {
     atomic {

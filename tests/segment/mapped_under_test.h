@@ -44,7 +44,8 @@ class MappedSegments
     explicit MappedSegments(segment_probe_options options = WithCapacity(1
                                                                          << 14))
     {
-        EXPECT_EQ(0, space_probe_create(options.page_capacity, &space));
+        space = space_probe_create(options.page_capacity);
+        EXPECT_NE(nullptr, space);
         heap = heap_probe_create(space);
         EXPECT_NE(nullptr, heap);
         options.mapper = mapper.Table();

@@ -32,30 +32,6 @@ TEST(SegmentsCreate, ReservesNothing)
     segments.ExpectSound();
 }
 
-TEST(SegmentsCreate, RefusesAnOffsetSpaceOfNoOrTooManyPages)
-{
-    FakeSource source;
-    moiety_source table = source.Table();
-    segment_probe_options options = Roomy();
-    moietyi_segments *none;
-    options.source = &table;
-    EXPECT_EQ(MOIETY_E_INVALID, segment_probe_create(&options, &none));
-    options.page_capacity = (1u << 26) + 1;
-    EXPECT_EQ(MOIETY_E_INVALID, segment_probe_create(&options, &none));
-}
-
-TEST(SegmentsCreate, RefusesSizesThatAreNotWholePages)
-{
-    FakeSource source;
-    moiety_source table = source.Table();
-    segment_probe_options options = Roomy();
-    moietyi_segments *none;
-    options.source = &table;
-    options.page_capacity = 1;
-    options.first_bytes = 3 * kMiB;
-    EXPECT_EQ(MOIETY_E_INVALID, segment_probe_create(&options, &none));
-}
-
 TEST(SegmentsDestroy, AcceptsNull)
 {
     EXPECT_EQ(MOIETY_OK, segment_probe_destroy(nullptr));

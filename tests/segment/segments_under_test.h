@@ -34,7 +34,8 @@ class Segments
     {
         if (!options.page_capacity)
             options.page_capacity = 1 << 16;
-        EXPECT_EQ(0, space_probe_create(options.page_capacity, &space));
+        space = space_probe_create(options.page_capacity);
+        EXPECT_NE(nullptr, space);
         options.source = &table;
         options.space = space;
         EXPECT_EQ(MOIETY_OK, segment_probe_create(&options, &own))

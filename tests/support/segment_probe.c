@@ -44,6 +44,10 @@ moiety_status segment_probe_create(const struct segment_probe_options *options,
     moiety_source mapped = {0};
     if (options->mapper)
         mapped = moietyi_mapped_source_init(options->mapper);
+    uint64_t first =
+        options->first_bytes ? options->first_bytes : MOIETYI_PAGE_BYTES;
+    uint64_t largest =
+        options->largest_bytes ? options->largest_bytes : UINT64_C(1) << 30;
     const struct moietyi_segments_options own = {
         .source =
             options->mapper && !options->source ? &mapped : options->source,
@@ -51,10 +55,10 @@ moiety_status segment_probe_create(const struct segment_probe_options *options,
         .peers = options->peers,
         .space = options->space,
         .page_capacity = options->page_capacity,
-        .limit_bytes = options->limit_bytes,
-        .first_bytes = options->first_bytes,
+        .limit_bytes = options->limit_bytes ? options->limit_bytes : UINT64_MAX,
+        .first_bytes = first < largest ? first : largest,
         .handle_pages = options->handle_pages,
-        .largest_bytes = options->largest_bytes,
+        .largest_bytes = largest,
     };
     return moietyi_segments_create(&own, out);
 }
@@ -140,7 +144,7 @@ moiety_status segment_probe_vacate(struct moietyi_segments *segments,
                                    uint32_t first, bool *out_is_away)
 {
     const moietyi_page page = {first};
-    const struct moietyi_handles held = {&page, 1};
+    const struct moietyi_handle held = {NULL, page};
     return moietyi_segments_vacate(segments, &held, out_is_away);
 }
 
@@ -148,7 +152,7 @@ moiety_status segment_probe_refill_away(struct moietyi_segments *segments,
                                         uint32_t first)
 {
     const moietyi_page page = {first};
-    const struct moietyi_handles held = {&page, 1};
+    const struct moietyi_handle held = {NULL, page};
     return moietyi_segments_refill(segments, &held);
 }
 
@@ -156,7 +160,7 @@ moiety_status segment_probe_refill(struct moietyi_segments *segments,
                                    uint32_t first)
 {
     const moietyi_page page = {first};
-    const struct moietyi_handles held = {&page, 1};
+    const struct moietyi_handle held = {NULL, page};
     moiety_status status = segment_probe_refill_away(segments, first);
     if (status == MOIETY_OK)
         moietyi_segments_restore(segments, &held);
@@ -166,14 +170,14 @@ moiety_status segment_probe_refill(struct moietyi_segments *segments,
 void segment_probe_empty(struct moietyi_segments *segments, uint32_t first)
 {
     const moietyi_page page = {first};
-    const struct moietyi_handles held = {&page, 1};
+    const struct moietyi_handle held = {NULL, page};
     moietyi_segments_empty(segments, &held);
 }
 
 void segment_probe_drop(struct moietyi_segments *segments, uint32_t first)
 {
     const moietyi_page page = {first};
-    const struct moietyi_handles held = {&page, 1};
+    const struct moietyi_handle held = {NULL, page};
     moietyi_segments_drop(segments, &held);
 }
 

@@ -8,9 +8,9 @@
 
 _Static_assert(PROBE_PAGE_GRAINS == MOIETYI_PAGE_GRAINS, "as many");
 
-int space_probe_create(uint32_t page_capacity, struct moietyi_space **out)
+struct moietyi_space *space_probe_create(uint32_t page_capacity)
 {
-    return (int)moietyi_space_create(page_capacity, out);
+    return moietyi_space_create(page_capacity);
 }
 
 void space_probe_destroy(struct moietyi_space *space)

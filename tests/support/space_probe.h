@@ -21,8 +21,8 @@ extern "C" {
 struct moietyi_space;
 struct moietyi_heap;
 
-/* The moiety_status of creation. */
-int space_probe_create(uint32_t page_capacity, struct moietyi_space **out);
+/* NULL: no memory. */
+struct moietyi_space *space_probe_create(uint32_t page_capacity);
 void space_probe_destroy(struct moietyi_space *space);
 
 /* One interval of at most 1 MiB. */
