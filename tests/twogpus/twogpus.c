@@ -182,8 +182,8 @@ static size_t least(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-static void send(struct check *check, uint32_t word, const struct block *block,
-                 size_t size_bytes)
+static void send_to_host(struct check *check, uint32_t word,
+                         const struct block *block, size_t size_bytes)
 {
     size_t first_bytes = least(size_bytes, PART_BYTES);
     size_t last_bytes = least(size_bytes - first_bytes, PART_BYTES);
@@ -344,7 +344,7 @@ static void send_word(struct worker *worker, struct block *blocks,
     middle->stream = target->stream;
     give_back(worker, middle, writer, read, devices[1]);
     hold_sometimes(worker, target->stream);
-    send(check, word, target, size_bytes);
+    send_to_host(check, word, target, size_bytes);
     give_back(worker, target, target->stream, check->event, devices[1]);
 }
 
