@@ -8,8 +8,8 @@ Of README.md, docs/*.md and docs/guides/*.md, outside of code and of quoted
 `names`:
 
 1. A sentence has at most 25 words. Cells of tables are not counted.
-2. No sentence or cell begins with "What", "Who" or the like as its subject.
-   Questions may.
+2. No sentence or cell begins with "What", "Who" or the like as its subject, with
+   its predicate ("Refused are"), or with "Where" for "if". Questions may.
 3. No word of the list below, of which each has a plain one beside it.
 4. A line of a paragraph ends at column 100, unless it is one long link.
 
@@ -56,7 +56,9 @@ PLAIN = {
 }
 DIALECT = [(re.compile(rf"\b(?:{words})\b", re.IGNORECASE), plain)
            for words, plain in PLAIN.items()]
-HEADLESS = re.compile(r"^(What|Who|Whose|Whom|That which|All that)\b")
+HEADLESS = re.compile(
+    r"^(What|Who|Whose|Whom|That which|All that|Where|Nor (have|has|do|does|is|are)"
+    r"|(Worse|Better|Refused|Left out|Missing|Not [a-z]+) (is|are))\b")
 FENCE = re.compile(r"^\s*(```|~~~)")
 MARK = re.compile(r"^\s*(?:[-*]|\d+\.)\s+")
 STOP = re.compile(r"(?<=[.!?])[*_)\"']*\s+(?=[*_(\"'\[]*[A-Z`0-9])")

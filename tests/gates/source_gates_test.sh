@@ -436,6 +436,10 @@ expect_not_plain "a headless subject" "a headless subject" README.md \
     'The pool waits. What it waits for is an event.'
 expect_not_plain "one in a cell" "a headless subject" docs/page.md \
     '| a | Who frees it waits |'
+expect_not_plain "a predicate in front" "a headless subject" docs/page.md \
+    '- Refused are blocks of others.'
+expect_not_plain "a condition with where" "a headless subject" docs/page.md \
+    'Where the driver refuses, the pool waits.'
 expect_not_plain "a word of the dialect" "'serves it again': say 'be reused'" \
     docs/page.md 'Then the block serves it again.'
 expect_not_plain "one in a heading" "'Whoever': say" docs/page.md \
