@@ -74,6 +74,15 @@ def test_the_mistake_of_the_page_is_found(do):
     assert do(page_of(INSTALL, STANDIN) + page.split("| key |")[0]) == (1, 3)
 
 
+def test_the_readme_has_python_that_works(do):
+    readme = (ROOT / "README.md").read_text()
+    text = readme.split("```python\n")[1].split("```")[0]
+    program = ("python a.py", "import moiety\nstream = moiety.LEGACY\n" + text +
+               "print(pool.used_bytes())\n")
+    run = ("sh", "MOIETY_DRIVER=standin python3 a.py\n")
+    assert do(page_of(program, run, ("output", "0\n"))) == (1, 1)
+
+
 @pytest.mark.parametrize("name", [
     "c-server", "data-loader", "numba-cupy", "pytorch"])
 def test_a_guide_is_short(name):
