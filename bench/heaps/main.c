@@ -34,7 +34,7 @@ static const char help[] =
     "  --json=FILE    write there instead of to standard output\n"
     "  --commit=ID    of what is measured (default: what git says)\n"
     "  --list         names the rules\n"
-    "Traces are plain text (docs/traces.md), not compressed.\n"
+    "Traces are plain text (docs/dev/trace-format.md), not compressed.\n"
     "exit status: 0 all well; 1 a trace could not be replayed; 2 bad "
     "argument;\n"
     "             3 a trace is wrong\n";

@@ -48,8 +48,8 @@ extern const struct mix_set mix_sets[];
 /* "PLACES:LEAST:MOST:SEED:STEPS", all numbers. False: it is none. */
 bool mix_parse(const char *text, struct mix *out);
 
-/* As a trace, docs/traces.md. False: it could not be written, or memory is
- * exhausted. */
+/* As a trace, docs/dev/trace-format.md. False: it could not be written, or
+ * memory is exhausted. */
 bool mix_write(const struct mix *mix, FILE *file);
 
 #ifdef __cplusplus

@@ -14,7 +14,8 @@ enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
 static const char help[] =
     "usage: mix FOLDER SET|PLACES:LEAST:MOST:SEED:STEPS...\n"
-    "Writes traces (docs/traces.md) of one thread and one stream into a "
+    "Writes traces (docs/dev/trace-format.md) of one thread and one stream "
+    "into a "
     "folder,\n"
     "a file NAME.mtrace for each mix: at each of STEPS one of PLACES is "
     "chosen;\n"

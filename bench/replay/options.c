@@ -47,9 +47,9 @@ static const char help[] =
     "  --progress       says on standard error what is being done\n"
     "  --check          only read the traces, and say what is in them\n"
     "  --list           names the subjects\n"
-    "Traces are plain text (docs/traces.md), not compressed; rows are as in\n"
-    "docs/replay.md. Without MOIETY_STANDIN_MEMORY the stand-in has room for\n"
-    "four times what the trace has live, 8 GiB at least.\n"
+    "Traces are plain text (docs/dev/trace-format.md), not compressed; rows\n"
+    "are as in docs/dev/replay.md. Without MOIETY_STANDIN_MEMORY the stand-in\n"
+    "has room for four times what the trace has live, 8 GiB at least.\n"
     "exit status: 0 all well; 1 a subject could not be replayed on; 2 bad\n"
     "             argument; 3 a trace is wrong\n";
 

@@ -18,7 +18,7 @@ concurrent rows, or of serial ones, median over the repeats with the least and
 the greatest. lags: what was reserved by what was live, by how far the device
 lagged. fill, limit, reuse, crowd: of the programs of these names. The line
 above says where that was measured; rows that differ in that are refused.
-docs/replay.md says what a row is.
+docs/dev/replay.md says what a row is.
 """
 
 import sys

@@ -12,7 +12,7 @@
 A buffer is for the stream that it is allocated with, and goes back on the one
 that it is closed with, or that it was allocated with. Work on other streams has
 to be ordered by the program, as with cuda.core's own resources.
-docs/stacks/cuda-core.md has the whole.
+docs/guides/libraries.md has the whole.
 
 Threads: any.
 """

@@ -12,7 +12,7 @@ or, for a pool of the program's own:
 Arrays are allocated for CuPy's current device and stream, and freed on the
 stream that they were allocated for, as by CuPy's own pool; work that uses them
 on another stream has to be ordered by the program, as there. No call of the
-allocator runs Python. docs/stacks/cupy.md has the whole.
+allocator runs Python. docs/guides/numba-cupy.md has the whole.
 
 Sizes are in bytes. All functions may be called by any thread.
 """

@@ -10,7 +10,7 @@ or, before numba's first use of a device:
 
 From then on numba's device arrays come from a moiety.Pool for each device,
 pinned and mapped arrays from a moiety.HostArena on the NUMA node next to it.
-docs/numba.md has the whole: when memory serves again, what can go wrong, and
+docs/guides/numba-cupy.md has the whole: when memory serves again, what can go wrong, and
 what numba allocates elsewhere.
 
 Sizes are in bytes. All functions may be called by any thread; those without a

@@ -11,7 +11,7 @@ asked to be looked at.
     with open("now.pickle", "wb") as file:
         moiety.observe.write_pickle(moiety.observe.snapshot(path), file)
 
-docs/observe.md describes the requests, the pickle and the picture.
+docs/observability.md describes the requests, the pickle and the picture.
 """
 
 import os

@@ -12,7 +12,7 @@ or, for a pool of the program's own:
 Memory is allocated for and freed on the streams that RMM names. RMM calls the
 pool by its CallbackMemoryResource: no Python runs in a call, but each takes the
 interpreter's lock and makes a few objects, which libraries in C++ wait for.
-docs/stacks/rmm.md says what that costs.
+docs/guides/libraries.md says what that costs.
 
 Threads: any.
 """

@@ -9,7 +9,7 @@ or, before the program uses CUDA:
     moiety.torch.enable()
 
 From then on all of PyTorch's device memory comes from one pool for each device,
-for good. docs/stacks/torch.md has the whole: what of PyTorch's settings has an
+for good. docs/guides/pytorch.md has the whole: what of PyTorch's settings has an
 effect, what is different, what is not served.
 
 The wheel brings the library for some releases of PyTorch. For others it is made

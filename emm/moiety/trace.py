@@ -13,7 +13,7 @@
 
 Both are read and written an operation at a time, so that a file may be larger
 than memory. What is wrong raises TraceError, a ValueError with the .line.
-`moiety trace --help` converts the logs of others, and docs/traces.md
+`moiety trace --help` converts the logs of others, and docs/dev/trace-format.md
 describes the format. A Reader or Writer is for one thread at a time.
 """
 

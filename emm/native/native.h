@@ -11,7 +11,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <pyconfig.h>
 #ifndef Py_GIL_DISABLED
-/* The stable ABI of CPython 3.10: docs/adr/0015-python-package.md. A
+/* The stable ABI of CPython 3.10: docs/dev/adr/0015-python-package.md. A
  * free-threaded CPython has none. */
 #define Py_LIMITED_API 0x030A0000
 #endif

@@ -3,7 +3,7 @@
  *
  * Atomic operations with the memory order in their names, so that an edge can
  * be read, and searched for, at the call. A call site says which edge of
- * docs/internals/memory-model.md it is an end of, or why relaxed is enough.
+ * docs/dev/memory-model.md it is an end of, or why relaxed is enough.
  */
 #ifndef MOIETY_POOL_BASE_ATOMICS_H_
 #define MOIETY_POOL_BASE_ATOMICS_H_

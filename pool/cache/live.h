@@ -5,7 +5,8 @@
  * is known only as far as thread states have told: each tells of a magazine at
  * the calls that are no hits and change it, and when blocks leave it, and adds up
  * to MOIETYI_LIVE_STEP_BYTES before it changes the pool's sum. What is not told
- * is within that and what magazines can hold (docs/adr/0032-live-blocks.md).
+ * is within that and what magazines can hold
+ * (docs/dev/adr/0032-live-blocks.md).
  */
 #ifndef MOIETY_POOL_CACHE_LIVE_H_
 #define MOIETY_POOL_CACHE_LIVE_H_

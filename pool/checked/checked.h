@@ -4,7 +4,7 @@
  * Pools whose every call takes a path of its own: checked ones, and those that
  * pass all through to their source. The attention word keeps them from having
  * hits, and they have this table of operations.
- * docs/checked-mode.md explains it.
+ * docs/debugging.md explains it.
  */
 #ifndef MOIETY_POOL_CHECKED_CHECKED_H_
 #define MOIETY_POOL_CHECKED_CHECKED_H_

@@ -1,8 +1,9 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Arenas whose memory is handles of their own (docs/adr/0028-held-handles.md): a
- * growth is one handle, which is all of one half, and goes as it came.
+ * Arenas whose memory is handles of their own
+ * (docs/dev/adr/0028-held-handles.md): a growth is one handle, which is all of
+ * one half, and goes as it came.
  */
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The verifier: the invariants H1 to H6 of docs/internals/invariants.md, at rest.
+ * The verifier: the invariants H1 to H6 of docs/dev/invariants.md, at rest.
  */
 #include "pool/heap/state.h"
 

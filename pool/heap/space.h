@@ -4,7 +4,7 @@
  * The offset space: which of its parts are done, which means that any thread may
  * take them, and the metadata of blocks. heap.h has what streams freed. Offsets
  * only; no pointer is dereferenced and CUDA is not known here.
- * docs/internals/heaps.md explains it; invariants.md beside it numbers what the
+ * docs/dev/heaps.md explains it; invariants.md beside it numbers what the
  * verifier checks.
  *
  * Progress: a call waits for who has the heap's lock; heap.h has a give that does not.

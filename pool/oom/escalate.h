@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * The way out of memory: what is tried, in which order, before an allocation
- * fails. docs/oom.md explains it.
+ * fails. docs/out-of-memory.md explains it.
  */
 #ifndef MOIETY_POOL_OOM_ESCALATE_H_
 #define MOIETY_POOL_OOM_ESCALATE_H_

@@ -2,7 +2,8 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * The pools of one device help each other: when the driver has no memory for one,
- * the others give back what nobody uses (docs/adr/0031-what-a-pool-tells-and-asks.md).
+ * the others give back what nobody uses
+ * (docs/dev/adr/0031-what-a-pool-tells-and-asks.md).
  */
 #ifndef MOIETY_POOL_OOM_OTHERS_H_
 #define MOIETY_POOL_OOM_OTHERS_H_

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * The invariants of the segments, executable, by their numbers in
- * docs/internals/invariants.md.
+ * docs/dev/invariants.md.
  */
 #include "pool/segment/state.h"
 

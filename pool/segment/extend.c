@@ -5,7 +5,7 @@
  * or without memory behind it. Handles that are wholly free go where memory is
  * wanted first, if they are enough to be worth it or nothing else is to be had;
  * new ones are powers of two, as the driver takes its time by the handle and not
- * by the byte (docs/adr/0027-mapped-segments.md).
+ * by the byte (docs/dev/adr/0027-mapped-segments.md).
  */
 #include "pool/base/failure.h"
 #include "pool/base/step.h"

@@ -1,10 +1,10 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Handles that a holder has whole (docs/adr/0028-held-handles.md). Their pages are
- * covered in the space and in no heap, so neither a move nor a trim can claim them.
- * While one is away, its place stays listed: addresses are found, and nothing else
- * is put there.
+ * Handles that a holder has whole (docs/dev/adr/0028-held-handles.md). Their
+ * pages are covered in the space and in no heap, so neither a move nor a trim
+ * can claim them. While one is away, its place stays listed: addresses are
+ * found, and nothing else is put there.
  */
 #include <stdlib.h>
 

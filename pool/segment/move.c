@@ -5,7 +5,7 @@
  * one place alone, and mapped at the new one before it is unmapped at the old.
  * Where a stream's own memory was in it, the old mapping stays until that stream's
  * work is over, and its pages are in no heap: the new ones are the stream's alone,
- * whose order keeps the two apart (docs/adr/0027-mapped-segments.md).
+ * whose order keeps the two apart (docs/dev/adr/0027-mapped-segments.md).
  */
 #include <stdlib.h>
 

@@ -3,8 +3,8 @@
  *
  * Segments: the pieces of memory that a pool reserves from its source, and how
  * they lie in the pool's one offset space, over which one space says what is
- * free (docs/adr/0004-one-offset-space.md). Between two segments one page of
- * offset space is never free, so that no run crosses a border.
+ * free (docs/dev/adr/0004-one-offset-space.md). Between two segments one page
+ * of offset space is never free, so that no run crosses a border.
  *
  * The lock guards the list of segments. It is never held while the source
  * works: a flag says that somebody grows, and others wait on a condition.
@@ -350,7 +350,7 @@ void moietyi_segments_repin(struct moietyi_segments *segments,
                             moiety_devptr address, uint64_t size_bytes,
                             bool is_more);
 
-/* At rest: checks the numbered invariants of docs/internals/invariants.md. NULL,
+/* At rest: checks the numbered invariants of docs/dev/invariants.md. NULL,
  * or which one is broken; `out_at` is then the page where. */
 const char *moietyi_segments_check(struct moietyi_segments *segments,
                                    moietyi_page *out_at);

@@ -1,9 +1,10 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Those who are told of segments that come and go (docs/adr/0030-events-of-segments.md).
- * Only the grower tells, so nobody is told of two things at a time; a trim is one
- * too as soon as somebody watches. The lock is not held meanwhile.
+ * Those who are told of segments that come and go
+ * (docs/dev/adr/0030-events-of-segments.md). Only the grower tells, so nobody
+ * is told of two things at a time; a trim is one too as soon as somebody
+ * watches. The lock is not held meanwhile.
  */
 #include <stdlib.h>
 

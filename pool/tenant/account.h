@@ -4,7 +4,7 @@
  * How much a tenant has, and how much it may have. Threads draw credit from the
  * account in chunks, so that those of one tenant do not meet at each block; what
  * they drew is withdrawn from all of them before anything is refused
- * (docs/adr/0012-credit-for-tenants.md).
+ * (docs/dev/adr/0012-credit-for-tenants.md).
  *
  * The rules: charged = live + credit; charged is never raised above the budget;
  * and while an account is tight, credit is neither made nor used.

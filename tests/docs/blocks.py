@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Does what a tutorial says: its files are written, its commands run, in order
+"""Does what a page says: its files are written, its commands run, in order
 and in one shell, and what they print is compared with what the page shows.
 
     ```c server.c      a file of that name, in any language

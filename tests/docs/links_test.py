@@ -20,7 +20,7 @@ CHECKOUT = (LISTED / "README.md").resolve().parent
 
 def test_all_links_of_the_checkout_lead_somewhere():
     pages = links.pages_of(CHECKOUT)
-    assert CHECKOUT / "docs" / "design.md" in pages
+    assert CHECKOUT / "docs" / "dev" / "design.md" in pages
     assert sum(1 for page in pages for _ in links.links(
         page.read_text(encoding="utf-8"))) > 100
     assert links.complaints(CHECKOUT, pages) == []

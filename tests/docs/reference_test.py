@@ -51,7 +51,7 @@ int moiety_do(int what, int how);
 
 def make(root, out):
     return subprocess.run(
-        ["bash", "docs/reference/make_reference.sh", str(out)], cwd=root,
+        ["bash", "docs/dev/reference/make_reference.sh", str(out)], cwd=root,
         capture_output=True, text=True, timeout=120, check=False)
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The quick start and each tutorial do what they say, on the stand-in driver.
-Pages that do not are found out."""
+"""The quick start and the guides do what they say, on the stand-in driver.
+Pages that do not are found out. Guides for one kind of program are short."""
 
 import os
 import pathlib
@@ -42,6 +42,9 @@ def do(tmp_path):
         path.write_text("#!/bin/bash\n" + text.format(root=ROOT))
         path.chmod(0o755)
     (folder / "bazelw").symlink_to(commands / "bazelw")
+    (folder / "examples").symlink_to(ROOT / "examples")
+    (folder / "emm").mkdir()
+    (folder / "emm/examples").symlink_to(ROOT / "emm/examples")
     path = f"{commands}:{pathlib.Path(sys.executable).parent}:/usr/bin:/bin"
     environment = blocks.clean_environment(
         PATH=path, HOME=str(tmp_path), PYTHONPATH=os.environ["PYTHONPATH"],
@@ -55,13 +58,36 @@ def do(tmp_path):
 
 @pytest.mark.parametrize("name, files, commands", [
     ("quickstart", 2, 5),
-    ("server", 5, 6),
-    ("staging", 4, 4),
-    ("python", 6, 9),
+    ("guides/c-server", 1, 4),
+    ("guides/data-loader", 0, 4),
+    ("guides/numba-cupy", 0, 3),
+    ("guides/python", 3, 4),
 ])
-def test_a_tutorial_does_what_it_says(do, name, files, commands):
-    page = (ROOT / "docs" / "tutorial" / f"{name}.md").read_text()
+def test_a_page_does_what_it_says(do, name, files, commands):
+    page = (ROOT / "docs" / f"{name}.md").read_text()
     assert do(page) == (files, commands)
+
+
+def test_the_mistake_of_the_page_is_found(do):
+    page = (ROOT / "docs/debugging.md").read_text()
+    page = page.split("A program that frees a block twice:")[1]
+    assert do(page_of(INSTALL, STANDIN) + page.split("| key |")[0]) == (1, 3)
+
+
+def test_the_readme_has_python_that_works(do):
+    readme = (ROOT / "README.md").read_text()
+    text = readme.split("```python\n")[1].split("```")[0]
+    program = ("python a.py", "import moiety\nstream = moiety.LEGACY\n" + text +
+               "print(pool.used_bytes())\n")
+    run = ("sh", "MOIETY_DRIVER=standin python3 a.py\n")
+    assert do(page_of(program, run, ("output", "0\n"))) == (1, 1)
+
+
+@pytest.mark.parametrize("name", [
+    "c-server", "data-loader", "numba-cupy", "pytorch"])
+def test_a_guide_is_short(name):
+    page = (ROOT / "docs/guides" / f"{name}.md").read_text()
+    assert 60 < page.count("\n") <= 120
 
 
 def page_of(*blocks):
@@ -70,6 +96,7 @@ def page_of(*blocks):
 
 INSTALL = ("sh", './bazelw run //:install -- --prefix "$HOME/b" >install.log\n'
                  'export PKG_CONFIG_PATH="$HOME/b/lib/pkgconfig"\n')
+STANDIN = ("sh", 'export LD_LIBRARY_PATH="$HOME/b/lib" MOIETY_DRIVER=standin\n')
 COMPILE = ("sh", "cc a.c $(pkg-config --cflags --libs moiety) -o a\n")
 
 

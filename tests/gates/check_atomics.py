@@ -3,7 +3,7 @@
 """check_atomics.py FOLDER
 
 Every atomic operation says which edge it is an end of, or why relaxed is
-enough. An edge is two capital letters, a row of docs/internals/memory-model.md.
+enough. An edge is two capital letters, a row of docs/dev/memory-model.md.
 
  1. The declaration of an atomic object, or of its type, has a comment with
     "Edge XY" ("Edges XY and ZW"), or with "Edge: none; relaxed". A comment
@@ -33,7 +33,7 @@ from tree_files import files_of, run_check
 FOLDERS = ("pool", "numa", "emm")
 # Its functions are the operations: the comment is where they are called.
 WRAPPERS = "pool/base/atomics.h"
-ROWS = "docs/internals/memory-model.md"
+ROWS = "docs/dev/memory-model.md"
 
 TOKEN = re.compile(
     r"(?P<comment>/\*.*?\*/|//[^\n]*)"

@@ -3,9 +3,9 @@
 """check_readmes.py FOLDER
 
 Every folder with code has a README.md of at most a screen, which names each
-file that lies beside it: in backticks, whole, as a pattern (`checked_*.c`), or
-by its ending alone behind another (`slot.h`, `.c`). Prints what is missing;
-fails if anything is.
+file that lies beside it: in backticks, whole, as a pattern (`checked_*.c`), by
+its ending alone behind another (`slot.h`, `.c`), or by a link. Prints what is
+missing; fails if anything is.
 """
 
 import fnmatch
@@ -24,7 +24,7 @@ LEFT_OUT = re.compile(r"^third_party(/|$)")
 
 def patterns_of(text):
     """What a README names, with endings put behind the name before them."""
-    patterns = []
+    patterns = re.findall(r"\]\(([^()/#\s]+)\)", text)
     for token in re.findall(r"`([^`\s]+)`", text):
         if re.fullmatch(r"\.\w+", token) and patterns:
             patterns.append(patterns[-1].rsplit(".", 1)[0] + token)

@@ -3,7 +3,7 @@
 #
 # Shows that check_sources.sh, check_format.sh, check_readmes.py,
 # check_atomics.py, check_imports.py, check_names.py, check_clocks.py,
-# check_installs.py and check_tidy_globs.sh find what they are there to find: each
+# check_installs.py, check_language.py and check_tidy_globs.sh find what they are there to find: each
 # rule is broken once, in a tree of its own.
 set -uo pipefail
 . tests/gates/expect.sh
@@ -140,15 +140,18 @@ expect_unnamed "a pattern of others" "does not name good_c.c" \
 touch "$tree/pool/better_d.c"
 rm "$tree/pool/good_c.c"
 expect_ok "readmes: a pattern names" "$gates/check_readmes.py" "$tree"
+touch "$tree/pool/linked.md"
+echo '[a page](linked.md)' >>"$tree/pool/README.md"
+expect_ok "readmes: a link names" "$gates/check_readmes.py" "$tree"
 
 # Makes a tree of one edge, with an object and an operation of each sort.
 atomic_tree() {
     clean_tree
-    mkdir -p "$tree/docs/internals"
+    mkdir -p "$tree/docs/dev"
     # shellcheck disable=SC2016
     printf '| %s | %s | %s | %s | %s |\n' edge release acquire carries test \
         AB '`pool/flag.c` `raise`' '`look`' 'what is ready' '`a:test`' \
-        >"$tree/docs/internals/memory-model.md"
+        >"$tree/docs/dev/memory-model.md"
     cat >"$tree/pool/flag.c" <<'EOF'
 /* Edge AB: raise (release) -> look (acquire). */
 static atomic_int flag;
@@ -196,7 +199,7 @@ EOF
 expect_unordered() {
     atomic_tree
     sed -i "$3" "$tree/pool/flag.c"
-    sed -i "${4:-}" "$tree/docs/internals/memory-model.md"
+    sed -i "${4:-}" "$tree/docs/dev/memory-model.md"
     expect_refusal "atomics: $1" "$2" "$gates/check_atomics.py" "$tree"
 }
 
@@ -354,15 +357,7 @@ expect_ok "clocks: bounds from below, looks, and sleeps that say why" \
     "$gates/check_clocks.py" "$tree"
 
 clean_tree
-mkdir "$tree/docs"
-touch "$tree"/pool/{1..23}.h "$tree"/docs/{1..28}.md
-expect_refusal "names: a folder that was large, and is larger" \
-    "docs has 28 files, more than 27" "$gates/check_names.py" "$tree"
-rm "$tree"/docs/*
-touch "$tree"/docs/{1..26}.md
-expect_refusal "names: one that has become smaller" \
-    "docs has 26 files: 27 is too many" "$gates/check_names.py" "$tree"
-rm -r "$tree/docs"
+touch "$tree"/pool/{1..23}.h
 expect_ok "names: a folder of 25 files passes" "$gates/check_names.py" "$tree"
 touch "$tree/pool/24.h"
 expect_refusal "names: a folder of 26" "pool has 26 files, more than 25" \
@@ -395,6 +390,62 @@ clean_tree
 echo 'it needs moiety[dask]' >"$tree/a.md"
 expect_refusal "installs: an extra of ours" "an extra of ours that no index" \
     "$gates/check_installs.py" "$tree"
+
+# Makes a tree with a page that keeps every rule of language.
+plain_tree() {
+    clean_tree
+    mkdir -p "$tree/docs/dev" "$tree/docs/guides"
+    cat >"$tree/docs/page.md" <<'EOT'
+<!-- SPDX-License-Identifier: Apache-2.0 -->
+# Streams
+
+The pool waits for an event. [A link](other.md) and `whoever` are no breach.
+What can a thread do?
+
+- One item of a list is a sentence of its own, and so is the next one of it
+- which has twenty words too, so that both of them together would have more
+  than the rule says.
+
+| What may I do? | a cell may be as long as it likes, since tables are read by their columns and rows and not as a text of sentences |
+|---|---|
+
+```
+Whoever looks here finds code.
+```
+EOT
+    # Developers read other words.
+    echo 'Whoever serves it again goes over it.' >"$tree/docs/dev/page.md"
+}
+
+# $1: what; $2: words of the refusal; $3: a page; $4: text to add.
+expect_not_plain() {
+    plain_tree
+    printf '\n%b\n' "$4" >>"$tree/$3"
+    expect_refusal "language: $1" "$2" "$gates/check_language.py" "$tree"
+    expect_ok "language: names the page" grep -q "$3:" <<<"$expect_output"
+}
+
+plain_tree
+expect_ok "language: a plain page passes" "$gates/check_language.py" "$tree"
+long='one two three four five six seven eight nine ten eleven twelve'
+expect_not_plain "a long sentence" "26 words in a sentence" docs/page.md \
+    "$long,\n$long, and more."
+expect_not_plain "a long item of a list" "words in a sentence" docs/guides/a.md \
+    "- $long\n  $long and more."
+expect_not_plain "a headless subject" "a headless subject" README.md \
+    'The pool waits. What it waits for is an event.'
+expect_not_plain "one in a cell" "a headless subject" docs/page.md \
+    '| a | Who frees it waits |'
+expect_not_plain "a predicate in front" "a headless subject" docs/page.md \
+    '- Refused are blocks of others.'
+expect_not_plain "a condition with where" "a headless subject" docs/page.md \
+    'Where the driver refuses, the pool waits.'
+expect_not_plain "a word of the dialect" "'serves it again': say 'be reused'" \
+    docs/page.md 'Then the block serves it again.'
+expect_not_plain "one in a heading" "'Whoever': say" docs/page.md \
+    '## Whoever frees'
+expect_not_plain "a long line" "columns" docs/page.md \
+    "$(printf 'word. %.0s' {1..20})"
 
 expect_ok "tidy: every glob of ours matches" \
     "$gates/check_tidy_globs.sh" "$repository_clang_tidy"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the Python programs of tutorials on the package as it is installed, and
+"""Runs the Python programs of pages on the package as it is installed, and
 compares what they print with the page. What needs numba is left out where that
 is not installed.
 

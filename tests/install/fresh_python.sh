@@ -6,7 +6,7 @@
 # Shows that a manylinux wheel works for a stranger: installs it and NumPy (and
 # the PACKAGEs) into a new environment in the root folder ROOT, which has
 # python3 and python3-venv and no compiler, and runs there the Python programs
-# of the quick start and of the tutorial, the command, and a replay, all on the
+# of the quick start and of the guide, the command, and a replay, all on the
 # stand-in. For a ROOT of another architecture QEMU has to be registered with
 # the kernel (binfmt_misc). Needs root and a network. A ROOT is made by
 #   debootstrap --variant=minbase --include=python3,python3-venv SUITE ROOT
@@ -36,8 +36,8 @@ if [ -n "${PIP_CERT:-}" ]; then
     settings+=(PIP_CERT=/srv/certificates.pem)
 fi
 rm -rf "$root"/srv/*.whl "$root/srv/venv"
-cp "$wheel" "$checkout/docs/tutorial/quickstart.md" \
-    "$checkout/docs/tutorial/python.md" "$checkout/tests/docs/blocks.py" \
+cp "$wheel" "$checkout/docs/quickstart.md" \
+    "$checkout/docs/guides/python.md" "$checkout/tests/docs/blocks.py" \
     "$checkout/tests/install/first_programs.py" \
     "$checkout/bench/traces/serving.mtrace.gz" "$root/srv"
 

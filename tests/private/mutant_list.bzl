@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Private arenas with one requirement left out at a time.
 
-As in tests/streams/mutant_list.bzl; docs/scopes.md lists them.
+As in tests/streams/mutant_list.bzl; docs/cuda-graphs.md lists them.
 """
 
 _PLAIN = "Blocks/InAnArena."

@@ -52,7 +52,7 @@ inline void Use(moiety_pool *pool, unsigned times = 1)
 class Recording
 {
   public:
-    // Expects what docs/traces.md says of lines, ids and the end.
+    // Expects what docs/dev/trace-format.md says of lines, ids and the end.
     explicit Recording(const std::string &path, bool is_whole = true)
     {
         std::ifstream file(path);

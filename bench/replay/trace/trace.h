@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Reads a trace (docs/traces.md) in its plain form, an event at a time, and
- * refuses all that is said there. Memory is for what is live and for names. Ids
- * are to be small, as `trace convert` makes them.
+ * Reads a trace (docs/dev/trace-format.md) in its plain form, an event at a
+ * time, and refuses all that is said there. Memory is for what is live and for
+ * names. Ids are to be small, as `trace convert` makes them.
  */
 #ifndef MOIETY_BENCH_REPLAY_TRACE_TRACE_H_
 #define MOIETY_BENCH_REPLAY_TRACE_TRACE_H_

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints a trace (docs/traces.md) of what PyTorch's allocator is asked for by
+"""Prints a trace (docs/dev/trace-format.md) of what PyTorch's allocator is asked for by
 bench/python/torch_training.py: a GPT of 12 layers in mixed precision that trains
 with AdamW, whose lengths vary from 128 to 1 024. Made up from the shapes of its
 tensors, without PyTorch or a GPU; the forward pass and the optimiser are thread 0,

@@ -23,7 +23,7 @@ exit codes:
 _STATS = """\
 Prints what the pools of a running process have done and hold. The process has
 to ask for it: MOIETY_CONF=expose:SOCKET, moiety_expose_start(), or
-moiety.observe.start(). docs/observe.md lists the numbers.
+moiety.observe.start(). docs/observability.md lists the numbers.
 """
 
 _STATS_EXAMPLES = """\

@@ -23,7 +23,7 @@ examples:
 
 The stand-in driver has as much memory as MOIETY_STANDIN_MEMORY says, or else
 four times what the trace has live, 8 GiB at least. Rows are as in
-docs/replay.md, traces as in docs/traces.md.
+docs/dev/replay.md, traces as in docs/dev/trace-format.md.
 
 exit codes:
   0    done

@@ -54,7 +54,7 @@ _CONVERT = """\
 Makes a trace of a log or a snapshot. Reads files compressed by gzip, by zstd or
 in a zip archive too; an output that ends with .gz is compressed. IN and OUT may
 be -, standard input and output: what is told is then on standard error.
-docs/traces.md says what is dropped and counted.
+docs/dev/trace-format.md says what is dropped and counted.
 """
 
 _CONVERT_EXAMPLES = """\

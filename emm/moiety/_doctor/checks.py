@@ -150,7 +150,7 @@ def conf(machine):
     if slow:
         return Finding("MOIETY_CONF", SLOW, f"{' and '.join(slow)} takes every "
                        f"call out of the caches", "for finding mistakes only "
-                       "(docs/checked-mode.md)")
+                       "(docs/debugging.md)")
     return Finding("MOIETY_CONF", OK, given)
 
 

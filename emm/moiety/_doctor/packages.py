@@ -69,7 +69,7 @@ def numba(machine):
     handles, failure = in_child(_NUMBA)
     if failure:
         return Finding("numba", LACKING, f"{what}: moiety.numba cannot be used: "
-                       f"{failure}", "docs/numba.md has the versions")
+                       f"{failure}", "docs/install.md has the versions")
     if what.startswith("numba 0.56.") and "numba-cuda" not in what and (
             machine.driver_version or 0) >= CUDA_13:
         return Finding("numba", LACKING, f"{what} does not run on drivers of "
@@ -83,7 +83,7 @@ def numba(machine):
                            f"MOIETY_CONF={mode},exportable:0")
     if handles not in ("numba", "Moiety"):
         return Finding("numba", LACKING, f"{what}: get_ipc_handle() fails: "
-                       f"{handles}", "docs/numba.md has the versions")
+                       f"{handles}", "docs/install.md has the versions")
     return Finding("numba", OK, f"{what}: moiety.numba can be used; "
                    f"{handles} pickles its IPC handles")
 
@@ -108,7 +108,7 @@ def _captures(name, package, framework):
                        f"{failure}")
     if said:
         return Finding(name, UNSAFE, said, "hold a capture guard around "
-                       "captures (docs/numba.md), or use another version")
+                       "captures (docs/guides/numba-cupy.md), or use another version")
     return Finding(name, OK, "moiety.numba holds the guard while it captures a "
                    "graph")
 

@@ -85,4 +85,4 @@ def allocators(_machine):
     return Finding(
         "allocators", OK if are_fine else LACKING,
         "; ".join(text for text, _ in said),
-        "" if are_fine else "docs/stacks has the versions")
+        "" if are_fine else "docs/install.md has the versions")

@@ -3,7 +3,7 @@
 
 numba never says which stream uses an array. So every block is allocated and
 freed with ANY: a freed block serves again when all work that the context had at
-that moment is over, and not before. docs/numba.md says what that means.
+that moment is over, and not before. docs/guides/numba-cupy.md says what that means.
 
 numba makes one manager for each context, and a new one when the context is made
 again after numba.cuda.close().

@@ -47,7 +47,7 @@ def _of_one(comparison):
 
 
 def text(rows):
-    """Of rows as docs/replay.md describes them; repeats by their median."""
+    """Of rows as docs/dev/replay.md describes them; repeats by their median."""
     lines = []
     for comparison in compare(list(enumerate(rows))):
         lines += _of_one(comparison)

@@ -3,7 +3,7 @@
 
 usage: python -m moiety._report ROWS OUT
 
-ROWS is a file of JSON rows, as docs/replay.md describes them; OUT is the report
+ROWS is a file of JSON rows, as docs/dev/replay.md describes them; OUT is the report
 to write.
 """
 
@@ -44,7 +44,7 @@ def write(rows, path):
     and rows of another kind than these and "replay", are left out.
 
     Raises ValueError, with the line or the number of the row, for what is no
-    row of docs/replay.md, and when there is none; OSError; and MissingLibrary,
+    row of docs/dev/replay.md, and when there is none; OSError; and MissingLibrary,
     an ImportError. `path` is written only when all is well.
     """
     needed = libraries()

@@ -203,7 +203,7 @@ def warnings(rows):
                   "its calls cost next to nothing. ")
                + "The rest of each time is the allocators' own work on this "
                "machine. So allocators are compared here, and nothing tells "
-               "how fast a program is on a GPU: docs/results.md has what was "
+               "how fast a program is on a GPU: docs/dev/results.md has what was "
                "measured on GPUs.")
     elif is_simulated:
         yield ("The times of the driver's calls are imitated, so that how "

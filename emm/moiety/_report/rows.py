@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of a replay, as docs/replay.md has them, read from a file or as objects,
+"""Rows of a replay, as docs/dev/replay.md has them, read from a file or as objects,
 and by what they compare. What the report draws is checked while it is read, so
 that nothing after has to.
 
@@ -22,7 +22,7 @@ HEADING = "heading"
 
 
 class RowError(ValueError):
-    """A row that is not what docs/replay.md says."""
+    """A row that is not what docs/dev/replay.md says."""
 
     def __init__(self, where, message):
         super().__init__(f"{where}: {message}")

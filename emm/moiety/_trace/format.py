@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The language of traces, version 1: its lines, and which operation may follow
-which. docs/traces.md has the grammar, and these are its numbers."""
+which. docs/dev/trace-format.md has the grammar, and these are its numbers."""
 
 import collections
 import re

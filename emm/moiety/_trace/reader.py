@@ -15,7 +15,7 @@ _OPERATION_BYTES = frozenset(map(ord, KINDS))
 
 class Reader:
     """Iterates the Operations, once. TraceError, with the line, for what
-    docs/traces.md says a reader refuses.
+    docs/dev/trace-format.md says a reader refuses.
 
     Until the iteration is over the attributes are those of what was read.
     .info: dictionary of texts; .threads: names; .streams: numbers; .tags:

@@ -10,7 +10,7 @@ or, where workers are started:
 
 Each worker's device memory comes from pools of its process then, with a limit;
 the scheduler is told their numbers. A moiety.Block, or HostBlock, can be a
-task's result: workers send it to each other as bytes. docs/stacks/dask.md has
+task's result: workers send it to each other as bytes. docs/guides/libraries.md has
 the whole.
 
 Threads: any.

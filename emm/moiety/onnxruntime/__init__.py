@@ -9,7 +9,7 @@
         "model.onnx", providers=[("CUDAExecutionProvider", options)])
 
 All device memory of such sessions comes from the pool, and goes back to it. No
-call runs Python. docs/stacks/onnxruntime.md has the whole.
+call runs Python. docs/guides/libraries.md has the whole.
 
 Sizes are in bytes. All functions may be called by any thread.
 """

@@ -3,7 +3,7 @@
  *
  * Functions of the program's that the library calls: a log of what happens rarely,
  * and what a pool tells of each allocation. Those that are called before an
- * allocation fails are in moiety/oom.h. docs/observe.md has examples.
+ * allocation fails are in moiety/oom.h. docs/observability.md has examples.
  */
 #ifndef MOIETY_CALLBACKS_H_
 #define MOIETY_CALLBACKS_H_

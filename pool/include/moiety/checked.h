@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * What a checked pool has found: see MOIETY_POOL_CHECKED in moiety/pool.h, and
- * docs/checked-mode.md for what each check can find and what it cannot.
+ * docs/debugging.md for what each check can find and what it cannot.
  */
 #ifndef MOIETY_CHECKED_H_
 #define MOIETY_CHECKED_H_

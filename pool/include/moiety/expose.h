@@ -2,8 +2,8 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Lets other programs of the same user look at this process's pools, through a
- * Unix socket that one thread serves. docs/observe.md has the requests and the
- * answers, and what reads them.
+ * Unix socket that one thread serves. docs/observability.md has the requests
+ * and the answers, and what reads them.
  */
 #ifndef MOIETY_EXPOSE_H_
 #define MOIETY_EXPOSE_H_

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Where all of a pool's memory is: every byte of every segment, at one moment.
- * docs/history.md tells how the moment is made and what it costs.
+ * docs/debugging.md tells how the moment is made and what it costs.
  */
 #ifndef MOIETY_HEAP_H_
 #define MOIETY_HEAP_H_

@@ -3,7 +3,7 @@
  *
  * What was done with a pool last, by whom and when. A pool that is made with
  * the option `history_entries` notes every operation; others note nothing, at
- * no cost. docs/history.md tells what it costs and how to use it.
+ * no cost. docs/debugging.md tells what it costs and how to use it.
  */
 #ifndef MOIETY_HISTORY_H_
 #define MOIETY_HISTORY_H_

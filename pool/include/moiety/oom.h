@@ -3,7 +3,7 @@
  *
  * Out of memory: what a pool tried before an allocation failed, why nothing of
  * it helped, and functions of the program's that may free something first.
- * docs/oom.md explains the steps and how to read a report.
+ * docs/out-of-memory.md explains the steps and how to read a report.
  */
 #ifndef MOIETY_OOM_H_
 #define MOIETY_OOM_H_

@@ -4,8 +4,8 @@
  * Private arenas: memory of a pool that serves its own callers only. What they
  * are for is memory that several CUDA graphs share, as graphs that never run at
  * the same time can, and memory that a part of a program has for itself.
- * docs/scopes.md has the contract of the former. (Host arenas, of pinned memory,
- * are something else: moiety/host.h.)
+ * docs/cuda-graphs.md has the contract of the former. (Host arenas, of pinned
+ * memory, are something else: moiety/host.h.)
  *
  * A block of an arena is freed like any other, by moiety_free() and its kin.
  * Blocks of arenas are not exported. In a pool that is checked or passes all
@@ -271,7 +271,7 @@ moiety_private_alloc(moiety_private arena, size_t size_bytes,
  * @return MOIETY_E_INVALID  `arena` is 0, was released, or its pool is gone;
  *         `size_bytes` is 0, or `address` no multiple of 512.
  * @return MOIETY_E_FOREIGN  The bytes are not the arena's, or not all of the
- *         same half: captures' or others' (docs/scopes.md).
+ *         same half: captures' or others' (docs/cuda-graphs.md).
  * @return MOIETY_E_BUSY     A part of them is in use, or the arena is paused.
  *         Nothing changed.
  * @return MOIETY_E_UNSUPPORTED  The pool is checked, or passes all through.

@@ -2,12 +2,12 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Records all that is done with a pool to a file, as a trace that can be looked
- * at and replayed on other allocators: docs/traces.md. MOIETY_CONF=record:FILE
- * does it without a change to the program. (moiety_record_use() is of streams:
- * moiety/stream.h.)
+ * at and replayed on other allocators: docs/dev/trace-format.md.
+ * MOIETY_CONF=record:FILE does it without a change to the program.
+ * (moiety_record_use() is of streams: moiety/stream.h.)
  *
  * What it costs: nothing while nothing is recorded, beside what the history
- * costs that it needs (docs/history.md: about 25 ns an operation). Recording
+ * costs that it needs (docs/debugging.md: about 25 ns an operation). Recording
  * takes 80 ns more of an operation with one thread, 110 with 8 and 150 with 16.
  * It is done when a ring is full, for all rings, by the thread that finds it: so
  * once in `history_entries` operations of a thread a call takes milliseconds,

@@ -4,9 +4,9 @@
  * Capture scopes: memory for CUDA graphs. A graph that is captured runs later,
  * on any stream, any number of times, so what it uses must stay reserved as
  * long as it may run, also what was freed while it was captured. A scope knows
- * which blocks these are. docs/scopes.md has the contract and an example. All
- * pools have scopes; in a checked one, what a graph writes after the release is
- * found.
+ * which blocks these are. docs/cuda-graphs.md has the contract and an example.
+ * All pools have scopes; in a checked one, what a graph writes after the
+ * release is found.
  *
  * Statuses that every function below can return, besides those it names:
  * MOIETY_E_FORKED in the child of a fork; MOIETY_E_BUSY from inside a signal

@@ -135,7 +135,8 @@ typedef struct moiety_stats {
     uint64_t mapped_left_bytes;
     /** Addresses of private arenas that are paused, which have no memory. */
     uint64_t mapped_paused_bytes;
-    /** Pools of the same device that help each other (docs/oom.md): how many this
+    /** Pools of the same device that help each other (docs/out-of-memory.md):
+     * how many this
      *  one asked when the driver refused it memory, what they gave back to the
      *  driver, and what this one gave back for others.
      *  "others.asked", "others.got_bytes", "others.given_bytes" */

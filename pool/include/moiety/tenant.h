@@ -4,7 +4,7 @@
  * Tenants: parts of a program that share one pool, each within a budget of its
  * own. A tenant is a tag on its allocations. Its blocks are the pool's like all
  * others: they come from the same caches, are freed by the same functions, by
- * whatever thread, and serve any tenant next. docs/tenants.md explains more.
+ * whatever thread, and serve any tenant next. docs/tuning.md explains more.
  */
 #ifndef MOIETY_TENANT_H_
 #define MOIETY_TENANT_H_

@@ -2,8 +2,8 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Pools that tell the program of each allocation and free
- * (docs/adr/0031-what-a-pool-tells-and-asks.md): a table of operations around that
- * of the pool's kind.
+ * (docs/dev/adr/0031-what-a-pool-tells-and-asks.md): a table of operations
+ * around that of the pool's kind.
  */
 #ifndef MOIETY_POOL_OBSERVE_TOLD_TOLD_H_
 #define MOIETY_POOL_OBSERVE_TOLD_TOLD_H_

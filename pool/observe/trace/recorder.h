@@ -5,7 +5,7 @@
  * finds its own ring full takes the entries of all rings, puts them in the order
  * of their times, and writes what no entry can come before any more (edge RP,
  * ring.h). So nothing is lost, and a program that does nothing but allocate
- * goes at the pace of the file. docs/adr/0017-recorder.md says why.
+ * goes at the pace of the file. docs/dev/adr/0017-recorder.md says why.
  */
 #ifndef MOIETY_POOL_OBSERVE_TRACE_RECORDER_H_
 #define MOIETY_POOL_OBSERVE_TRACE_RECORDER_H_

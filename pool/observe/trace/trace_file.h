@@ -1,11 +1,11 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Writes what a pool's threads did as a trace: docs/traces.md has the format.
- * Entries come in the order of time. What is written is right even if entries
- * are missing: a free of what is not live is dropped, an address that is handed
- * out twice was freed in between, and both are counted. For one thread at a
- * time.
+ * Writes what a pool's threads did as a trace: docs/dev/trace-format.md has the
+ * format. Entries come in the order of time. What is written is right even if
+ * entries are missing: a free of what is not live is dropped, an address that
+ * is handed out twice was freed in between, and both are counted. For one
+ * thread at a time.
  */
 #ifndef MOIETY_POOL_OBSERVE_TRACE_TRACE_FILE_H_
 #define MOIETY_POOL_OBSERVE_TRACE_TRACE_FILE_H_

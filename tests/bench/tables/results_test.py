@@ -11,8 +11,8 @@ import unittest
 
 import results
 
-IPC_PAGE = "docs/results/ipc.md"
-HOST_PAGE = "docs/results/host.md"
+IPC_PAGE = "docs/dev/results/ipc.md"
+HOST_PAGE = "docs/dev/results/host.md"
 # Of one call, which is enough to see that it is made.
 ROWS = ('{"call": "export", "median_ns": 10, "least_ns": 9, "most_ns": 11, '
         '"batches": 3, "standin": false}\n')

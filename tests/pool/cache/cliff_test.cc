@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a pool keeps, and what one call looks through, has a bound however many
-// blocks, threads and streams there were: docs/internals/races.md.
+// blocks, threads and streams there were: docs/dev/races.md.
 #include <gtest/gtest.h>
 
 #include <atomic>
