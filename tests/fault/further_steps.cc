@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/fault/further_steps.h"
-
 #include <gtest/gtest.h>
+
+#include "tests/fault/further_steps.h"
 
 #include <unistd.h>
 

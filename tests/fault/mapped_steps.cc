@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/fault/mapped_steps.h"
-
 #include <gtest/gtest.h>
+
+#include "tests/fault/mapped_steps.h"
 
 #include <sys/socket.h>
 #include <unistd.h>

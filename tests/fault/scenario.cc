@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/fault/scenario.h"
-
 #include <gtest/gtest.h>
+
+#include "tests/fault/scenario.h"
 
 #include "pool/driver/cuda_abi.h"
 
