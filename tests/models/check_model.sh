@@ -22,7 +22,7 @@ switches() {
 }
 
 is_caught() {
-    MODEL_OPTIMISE=-O0 bash "$run" "$model" "$@"
+    MODEL_OPTIMISE=-O0 MODEL_SEARCH=-DP_RAND bash "$run" "$model" "$@"
     [ $? = 1 ]
 }
 

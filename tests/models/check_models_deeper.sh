@@ -7,6 +7,7 @@ set -uo pipefail
 . tests/models/need_spin.sh
 
 export MODEL_MEMORY_MB=${MODEL_MEMORY_MB:-8000}
+export MODEL_SEARCH=-DCOLLAPSE
 
 holds() {
     expect_ok "holds: $*" bash tests/models/run_model.sh "tests/models/$1" \

@@ -11,7 +11,9 @@
 #   2  cannot tell: a bad argument, no Spin, or a search that was cut short
 #
 # MODEL_DEPTH (steps) and MODEL_MEMORY_MB bound the search. MODEL_OPTIMISE=-O0
-# compiles it faster where few states are expected.
+# compiles it faster where few states are expected. MODEL_SEARCH has options for
+# the search: -DCOLLAPSE halves its memory and takes half as long again, -DP_RAND
+# tries the processes in any order, which finds an error sooner.
 set -uo pipefail
 
 cannot_tell() {
@@ -39,8 +41,9 @@ cd "$work" || exit 2
 # Spin reports errors on standard output, and not always by its exit status.
 spin "$@" -a model.pml >spin.log 2>&1 && ! grep -q Error spin.log ||
     cannot_tell "spin refuses $model: $(cat spin.log)"
-"${CC:-cc}" "${MODEL_OPTIMISE:--O1}" -w -DSAFETY -DCOLLAPSE -DVECTORSZ=512 \
-    -DMEMLIM="${MODEL_MEMORY_MB:-3000}" -o pan pan.c 2>cc.log ||
+# shellcheck disable=SC2086 # one word for each option
+"${CC:-cc}" "${MODEL_OPTIMISE:--O1}" -w -DSAFETY ${MODEL_SEARCH:-} \
+    -DVECTORSZ=512 -DMEMLIM="${MODEL_MEMORY_MB:-3000}" -o pan pan.c 2>cc.log ||
     cannot_tell "the search does not compile: $(cat cc.log)"
 begun=$(date +%s%N)
 ./pan -m"${MODEL_DEPTH:-10000}" >pan.log 2>&1
