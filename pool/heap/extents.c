@@ -203,11 +203,13 @@ void moietyi_extent_leave(struct moietyi_heap *from, moietyi_extent_id id)
     uint64_t where = moietyi_where_of(space, id);
     unlist_extent(from, id, moietyi_grains_of(space, id),
                   moietyi_where_age(where));
-    if (!MOIETYI_HEAP_WEAK(PASSING)) /* relaxed: by the lock. */
+    if (!MOIETYI_HEAP_WEAK(PASSING)) {
+        /* relaxed: by the lock. */
         atomic_store_explicit(
             &moietyi_extent_of(space, id)->where,
             moietyi_where(moietyi_where_start(where), MOIETYI_OWNER_NOBODY, 0),
             memory_order_relaxed);
+    }
 }
 
 void moietyi_extent_enter(const struct moietyi_held *held, moietyi_extent_id id,
