@@ -62,8 +62,8 @@ class RealPages(Scratch):
         self.assertEqual((code, errors), (0, ""), output)
         counts = [int(count) for count in
                   re.findall(r"\.md: ([0-9]+) tables, ", output)]
-        self.assertEqual(len(counts), 10)
-        self.assertGreaterEqual(sum(counts), 15)
+        self.assertEqual(len(counts), 6)
+        self.assertGreaterEqual(sum(counts), 11)
 
     def test_a_figure_changed_by_hand_is_caught(self):
         text = text_of(IPC_PAGE)
