@@ -377,11 +377,7 @@ void moietyi_bounds_stay_calm(struct moietyi_thread_state *by)
                                   memory_order_relaxed) +
             TOLD_MISSES >=
         MOIETYI_CALM_MISSES) {
-        /* Short until it grows: blocks that rest beside each other would leave long
-         * ones no room. */
-        unsigned least =
-            moietyi_is_short(engine) ? MOIETYI_HALVINGS_GROWN + 1 : 0;
         begin_calm(engine);
-        (void)bounds_step(engine, least, MOIETYI_HALVINGS_MAX, -1U);
+        (void)bounds_step(engine, 0, MOIETYI_HALVINGS_MAX, -1U);
     }
 }

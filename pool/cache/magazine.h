@@ -105,8 +105,7 @@ void moietyi_cache_empty(struct moietyi_thread_state *by,
  * quarter of that. Each allocation that has to escalate beyond growing halves it
  * again, and what was set as well, four times at the most. It doubles when the pool
  * was calm for a while, which is counted in misses, not in time, so that a pool at
- * rest stays as it is. Of a pool that was refused memory one halving stays until it
- * grows. */
+ * rest stays as it is. */
 
 #define MOIETYI_HALVINGS_GROWN 2U
 #define MOIETYI_HALVINGS_MAX (MOIETYI_HALVINGS_GROWN + 4U)

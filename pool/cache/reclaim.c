@@ -76,15 +76,15 @@ static bool drain_done(struct moietyi_call *call,
     return count_given(call, moietyi_epochs_poll(user));
 }
 
-/* What is behind events in flight, its own or other threads', if they are over
- * soon. */
+/* What is behind events in flight, the call's own or other threads', if they are over
+ * soon. `is_recorded`: there is one of the call's. */
 static bool await_done(struct moietyi_call *call,
-                       const struct moietyi_stream_user *user)
+                       const struct moietyi_stream_user *user, bool is_recorded)
 {
     bool is_any = drain_done(call, user);
     for (uint64_t ns = RECORD_NS_LEAST;
-         !is_any && moietyi_epochs_are_in_flight(user->streams) &&
-         ns <= RECORD_NS_MOST;
+         !is_any && call->may_wait && ns <= RECORD_NS_MOST &&
+         (is_recorded || moietyi_epochs_are_in_flight(user->streams));
          ns *= 2) {
         moietyi_yield_for(ns);
         is_any = drain_done(call, user);
@@ -96,11 +96,13 @@ bool moietyi_reclaim_done(struct moietyi_call *call)
 {
     const struct moietyi_stream_user user = moietyi_call_user(call);
     bool is_any = drain_done(call, &user);
-    if (!is_worth_closing(call) ||
-        (!moietyi_epochs_close_all(&user) && !call->is_pressed))
+    if (!is_worth_closing(call))
+        return is_any;
+    bool is_recorded = moietyi_epochs_close_all(&user);
+    if (!is_recorded && !call->is_pressed)
         return is_any;
     if (!is_any)
-        return await_done(call, &user);
+        return await_done(call, &user, is_recorded);
     (void)drain_done(call, &user);
     return true;
 }

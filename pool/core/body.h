@@ -46,9 +46,12 @@ struct moietyi_pool_body {
     struct moietyi_checked *checked; /* NULL: an ordinary pool */
     struct moietyi_told *told;       /* NULL: nobody is told of allocations */
     struct moietyi_exposed exposed;
-    /* MOIETYI_SHORT_ bits: why growing was refused since the pool grew last, which
-     * the log says once. Edge: none; relaxed: advice. */
-    atomic_uint short_of;
+    /* MOIETYI_SHORT_ bits that the log was told since the pool grew last. Edge: none;
+     * relaxed: so that it is said once. */
+    atomic_uint told_short;
+    /* The driver has refused more, and the pool has not grown since. Edge: none;
+     * relaxed: advice. */
+    atomic_bool is_refused;
     /* The most cache hits that statistics have told. Edge: none; relaxed: a maximum
      * of numbers, by which nothing else becomes visible. */
     _Atomic uint64_t told_hits;

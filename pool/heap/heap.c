@@ -167,9 +167,10 @@ struct passing {
     moietyi_extent_id first; /* 0: none */
 };
 
-/* Up to HANDED_AT_ONCE of an age; returns their grains. */
+/* Up to HANDED_AT_ONCE of an age, which `to` counts before they leave; returns their
+ * grains. */
 static uint64_t leave_some(struct moietyi_heap *heap, enum moietyi_age age,
-                           struct passing *out)
+                           struct moietyi_heap *to, struct passing *out)
 {
     uint64_t grains = 0;
     out->first = 0;
@@ -178,7 +179,11 @@ static uint64_t leave_some(struct moietyi_heap *heap, enum moietyi_age age,
         moietyi_extent_id id = any_extent(heap, age_of(heap, age));
         if (!id)
             break;
-        grains += moietyi_grains_of(heap->space, id);
+        uint64_t length = moietyi_grains_of(heap->space, id);
+        grains += length;
+        /* relaxed: a sum, which is never too small. */
+        atomic_fetch_add_explicit(&to->inbox_grains, length,
+                                  memory_order_relaxed);
         moietyi_extent_leave(heap, id);
         /* relaxed: combine.h orders it. */
         atomic_store_explicit(&moietyi_extent_of(heap->space, id)->below,
@@ -208,17 +213,15 @@ uint64_t moietyi_heap_hand(struct moietyi_heap *heap, enum moietyi_age age,
                            struct moietyi_heap *to)
 {
     alignas(64) struct passing passing = {.call.run = enter_all};
-    uint64_t total = moietyi_heap_grains(heap, age);
     uint64_t grains = 0;
     uint64_t more;
-    /* relaxed: a sum, which is never too small. */
-    atomic_fetch_add_explicit(&to->inbox_grains, total, memory_order_relaxed);
-    while ((more = leave_some(heap, age, &passing))) {
+    while ((more = leave_some(heap, age, to, &passing))) {
         moietyi_heap_do(to, &passing.call);
+        /* relaxed: as above. */
+        atomic_fetch_sub_explicit(&to->inbox_grains, more,
+                                  memory_order_relaxed);
         grains += more;
     }
-    /* relaxed: as above. */
-    atomic_fetch_sub_explicit(&to->inbox_grains, total, memory_order_relaxed);
     return grains;
 }
 

@@ -67,18 +67,20 @@ static bool are_others_at_it(const struct moietyi_escalation *escalation)
 static enum moietyi_verdict
 finished_batches(struct moietyi_escalation *escalation)
 {
+    const struct moietyi_streams *streams = &escalation->call->engine->streams;
     uint64_t end_ns = moietyi_now_ns() + OTHERS_NS;
     bool is_any = moietyi_reclaim_done(escalation->call);
-    bool is_crowd =
-        escalation->call->is_pressed && are_others_at_it(escalation);
+    bool is_crowd = escalation->may_wait && escalation->call->is_pressed &&
+                    are_others_at_it(escalation);
     if ((is_any || is_crowd) && moietyi_escalation_take_last(escalation))
         return MOIETYI_FOUND;
     while (is_crowd && moietyi_now_ns() < end_ns) {
         moietyi_yield_for(OTHERS_APART_NS);
-        (void)moietyi_reclaim_poll(escalation->call);
+        is_any = moietyi_reclaim_poll(escalation->call);
         if (moietyi_escalation_take(escalation))
             return MOIETYI_FOUND;
-        is_crowd = are_others_at_it(escalation);
+        is_crowd = are_others_at_it(escalation) &&
+                   (is_any || moietyi_epochs_are_in_flight(streams));
     }
     return verdict_of(escalate_to_synchronise(escalation) &&
                       moietyi_escalation_take(escalation));
@@ -435,15 +437,15 @@ static bool is_grown(struct moietyi_escalation *escalation)
     return true;
 }
 
-/* Growing was refused and has not been possible since, or would be, so what streams
- * freed is to be done at once. */
+/* The driver has refused more, or the limit would, so what streams freed is to be done
+ * at once. */
 static bool is_short(const struct moietyi_escalation *escalation)
 {
     uint64_t limit = moietyi_limit_of(escalation->body);
     uint64_t reserved =
         moietyi_segments_reserved_bytes(escalation->body->segments);
     /* relaxed: see body.h. */
-    return atomic_load_explicit(&escalation->body->short_of,
+    return atomic_load_explicit(&escalation->body->is_refused,
                                 memory_order_relaxed) ||
            limit < reserved ||
            limit - reserved < moietyi_escalation_bytes(escalation);

@@ -96,28 +96,26 @@ static moiety_status grow_inside(struct moietyi_escalation *escalation,
 /* Once, until the pool has grown again. */
 static bool is_new_shortage(struct moietyi_pool_body *body, uint32_t bit)
 {
-    atomic_uint *short_of = &body->short_of;
+    atomic_uint *told = &body->told_short;
     /* relaxed, both: see body.h. */
-    return !(atomic_load_explicit(short_of, memory_order_relaxed) & bit) &&
-           !(atomic_fetch_or_explicit(short_of, bit, memory_order_relaxed) &
-             bit);
+    return !(atomic_load_explicit(told, memory_order_relaxed) & bit) &&
+           !(atomic_fetch_or_explicit(told, bit, memory_order_relaxed) & bit);
 }
 
-static void note_growth(const struct moietyi_escalation *escalation,
-                        moiety_status status, uint64_t bytes)
+static void log_growth(const struct moietyi_escalation *escalation,
+                       moiety_status status, uint64_t bytes)
 {
     struct moietyi_pool_body *body = escalation->body;
     bool is_of_device = escalation->is_driver_short;
     if (status == MOIETY_OK)
         /* relaxed: see body.h. */
-        atomic_store_explicit(&body->short_of, 0, memory_order_relaxed);
+        atomic_store_explicit(&body->told_short, 0, memory_order_relaxed);
     bool is_short = status == MOIETY_E_NO_DEVICE_MEMORY ||
                     status == MOIETY_E_NO_PINNED_MEMORY;
     uint32_t level = is_of_device ? MOIETY_LOG_WARNING : MOIETY_LOG_INFO;
-    if (!is_short ||
+    if (!is_short || !moietyi_log_wants(level) ||
         !is_new_shortage(body, is_of_device ? MOIETYI_SHORT_OF_DEVICE
-                                            : MOIETYI_SHORT_OF_LIMIT) ||
-        !moietyi_log_wants(level))
+                                            : MOIETYI_SHORT_OF_LIMIT))
         return;
     moietyi_log(level,
                 "pool %p: %s no room for %" PRIu64 " bytes more; %" PRIu64
@@ -133,6 +131,15 @@ static bool escalation_is_short(moiety_status status)
     return status == MOIETY_E_NO_DEVICE_MEMORY ||
            status == MOIETY_E_NO_PINNED_MEMORY ||
            status == MOIETY_E_NO_HOST_MEMORY;
+}
+
+static void note_refusal(const struct moietyi_escalation *escalation,
+                         uint64_t more_bytes)
+{
+    /* relaxed: see body.h. */
+    if (more_bytes || escalation->is_driver_short)
+        atomic_store_explicit(&escalation->body->is_refused, !more_bytes,
+                              memory_order_relaxed);
 }
 
 static moiety_status grow_once(struct moietyi_escalation *escalation)
@@ -159,7 +166,8 @@ static moiety_status grow_once(struct moietyi_escalation *escalation)
         (void)snprintf(escalation->report.grow_reason,
                        sizeof(escalation->report.grow_reason), "%s",
                        moietyi_failure_message());
-    note_growth(escalation, status, bytes);
+    note_refusal(escalation, more_bytes);
+    log_growth(escalation, status, bytes);
     moietyi_escalation_note(escalation, MOIETY_HISTORY_GROW, status,
                             status == MOIETY_OK ? more_bytes : bytes);
     return status;

@@ -241,6 +241,11 @@ TEST_F(Cliff, AsksForFewEventsOfManyStreams)
     EXPECT_GE(of_events, 1u);
     // Each of the steps looks five times for an event that may be over soon.
     EXPECT_LE(of_events, 4 * kFew);
+    // A call that may not wait looks at each step once.
+    uint64_t of_a_try = Calls("cuEventQuery");
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_try_alloc(pool, 4 * kMiB, other, &none));
+    of_a_try = Calls("cuEventQuery") - of_a_try;
+    EXPECT_LE(of_a_try, kFew);
     for (auto &stream : streams)
         stream->Release();
 }
