@@ -165,8 +165,10 @@ MUTANTS = {
     ),
     "any_waits_for_one_context": (
         "pool/stream/epoch.c",
-        "/^static bool record_contexts/,/^}/s/i < count/i < 1/;" +
-        "s/epochs->counts\\[at\\] = count/epochs->counts[at] = 1/",
+        [
+            "/^static bool record_contexts/,/^}/s/i < count/i < 1/",
+            "s/epochs->counts\\[at\\] = count/epochs->counts[at] = 1/",
+        ],
         "Blocks/WithASecondContext.FreedWithoutAStreamWaitsForItToo/Few",
     ),
     "any_serves_itself": (

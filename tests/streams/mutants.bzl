@@ -14,17 +14,22 @@ _headers_of = rule(
     doc = "The headers among some files.",
 )
 
-# $(SRCS) are all files of the folder. A change that does not apply, or no
-# longer, fails the build.
-_CHANGE = """
+# $(SRCS) are all files of the folder.
+_COPY = """
 for file in $(SRCS); do
     case $$file in */{file}) break ;; esac
 done
-sed -E '{change}' $$file >$@
-if cmp -s $$file $@; then
-    echo '{name}: the change does not apply to {file}' >&2
+cp $$file $@
+"""
+
+# A change that does not apply, or no longer, fails the build.
+_CHANGE = """
+sed -E '{change}' $@ >$@.changed
+if cmp -s $@ $@.changed; then
+    echo '{name}: a change does not apply to {file}' >&2
     exit 1
 fi
+mv $@.changed $@
 """
 
 def changed_source(name, file, change):
@@ -33,23 +38,28 @@ def changed_source(name, file, change):
     Args:
       name: of the change
       file: a .c file of the pool
-      change: a script for sed -E, without single quotes
+      change: a script for sed -E, without single quotes, or a list of them,
+        each of which has to apply
 
     Returns:
       the files that it is one of
     """
     folder, base = file.rsplit("/", 1)
+    changes = change if type(change) == "list" else [change]
     sources = "//%s:source_files" % folder
     native.genrule(
         name = name + "_source",
         testonly = True,
         srcs = [sources],
         outs = [name + ".c"],
-        cmd = _CHANGE.format(
-            name = name,
-            file = base,
-            change = change.replace("$", "$$"),
-        ),
+        cmd = _COPY.format(file = base) + "".join([
+            _CHANGE.format(
+                name = name,
+                file = base,
+                change = one.replace("$", "$$"),
+            )
+            for one in changes
+        ]),
     )
     return sources
 
@@ -62,7 +72,7 @@ def mutant(name, file, change, tests = ":rows"):
     Args:
       name: of the program
       file: a .c file of the pool
-      change: a script for sed -E, without single quotes
+      change: as of changed_source()
       tests: what it runs
     """
     sources = changed_source(name, file, change)
@@ -120,7 +130,7 @@ def tested_mutant(name, file, change, tests, test, data = [], size = "small"):
     Args:
       name: of the change
       file: a .c file of the pool
-      change: a script for sed -E, without single quotes
+      change: as of changed_source()
       tests: a library with the test
       test: the test's full name
       data: what it needs besides

@@ -61,9 +61,11 @@ WATCH_MUTANTS = {
     ),
     "watchers_have_hits": (
         "pool/api/segment.c",
-        "s/^    struct moietyi_outside outside;$//;" +
-        "s/^    moietyi_step_out\\(.*$//;" +
-        "s/^    moietyi_step_in\\(.*$//",
+        [
+            "s/^    struct moietyi_outside outside;$//",
+            "s/^    moietyi_step_out\\(.*$//",
+            "s/^    moietyi_step_in\\(.*$//",
+        ],
         "Kinds/WatchedPool.RefusesCallsFromInside/Driver",
     ),
 }
