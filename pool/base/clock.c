@@ -14,6 +14,9 @@
 
 #define YIELDS 64U
 #define SHORT_NAP_NS 20000L
+/* 1, 2, 4, 8 and 16 us. */
+#define BRIEF_STEP_NS UINT64_C(1000)
+#define BRIEF_NS UINT64_C(31000)
 #define ASK_NS UINT64_C(50000000)
 
 uint64_t moietyi_now_ns(void)
@@ -38,6 +41,16 @@ void moietyi_yield_for(uint64_t duration_ns)
     do
         (void)sched_yield();
     while (moietyi_now_ns() < end_ns);
+}
+
+bool moietyi_wait_briefly(uint64_t *waited_ns)
+{
+    if (*waited_ns >= BRIEF_NS)
+        return false;
+    uint64_t wait_ns = *waited_ns + BRIEF_STEP_NS;
+    moietyi_yield_for(wait_ns);
+    *waited_ns += wait_ns;
+    return true;
 }
 
 void moietyi_nap_longer(long *duration_ns, long most_ns)

@@ -18,11 +18,6 @@
 #include "pool/stream/epoch.h"
 #include "pool/stream/stream_state.h"
 
-/* An event on a context that has nothing to do is over in some microseconds: that is
- * worth a few looks, each after twice as long as the last, before the driver is asked
- * for more memory. A thread that slept would be away for longer. */
-#define RECORD_NS_LEAST UINT64_C(1000)
-#define RECORD_NS_MOST UINT64_C(16000)
 /* Each thread that comes, and each miss, takes over what so many ended ones left:
  * more than one, so that they become fewer, and few, so that no call is long. */
 #define ABANDONED_AT_ONCE 8U
@@ -77,18 +72,18 @@ static bool drain_done(struct moietyi_call *call,
 }
 
 /* What is behind events in flight, the call's own or other threads', if they are over
- * soon. `is_recorded`: there is one of the call's. */
+ * soon. `is_recorded`: there is one of the call's. On a context that has nothing to do
+ * it is over in some microseconds: that is worth a few looks before the driver is asked
+ * for more memory. */
 static bool await_done(struct moietyi_call *call,
                        const struct moietyi_stream_user *user, bool is_recorded)
 {
     bool is_any = drain_done(call, user);
-    for (uint64_t ns = RECORD_NS_LEAST;
-         !is_any && call->may_wait && ns <= RECORD_NS_MOST &&
-         (is_recorded || moietyi_epochs_are_in_flight(user->streams));
-         ns *= 2) {
-        moietyi_yield_for(ns);
+    uint64_t waited_ns = 0;
+    while (!is_any && call->may_wait &&
+           (is_recorded || moietyi_epochs_are_in_flight(user->streams)) &&
+           moietyi_wait_briefly(&waited_ns))
         is_any = drain_done(call, user);
-    }
     return is_any;
 }
 
@@ -181,13 +176,10 @@ bool moietyi_reclaim_is_device_idle(struct moietyi_call *call)
     if (moietyi_context_enter(user.streams->own_context, &section) != MOIETY_OK)
         return false;
     bool is_idle = moietyi_epochs_have_passed(&user, number);
-    for (uint64_t ns = RECORD_NS_LEAST;
-         !is_idle && moietyi_epochs_are_recorded(user.streams, number) &&
-         ns <= RECORD_NS_MOST;
-         ns *= 2) {
-        moietyi_yield_for(ns);
+    uint64_t waited_ns = 0;
+    while (!is_idle && moietyi_epochs_are_recorded(user.streams, number) &&
+           moietyi_wait_briefly(&waited_ns))
         is_idle = moietyi_epochs_have_passed(&user, number);
-    }
     (void)moietyi_section_leave(&section);
     return is_idle;
 }
