@@ -6,7 +6,6 @@ import circumstances
 import host_table
 import memory_tables
 import pool_rows
-import pool_targets
 import python_table
 import replay_table
 import table
@@ -69,9 +68,6 @@ def python_lines(options, paths):
 
 MAKERS = {
     "pool": Maker(pool_lines, ("value", "subject", "workload", "threads")),
-    "targets": Maker(pool_targets.target_lines, ()),
-    "ratios": Maker(pool_targets.ratio_lines, ()),
-    "flatness": Maker(pool_targets.flat_lines, ()),
     "host": Maker(host_lines, ("part",)),
     "python": Maker(python_lines, ()),
     "waste": Maker(memory_tables.request_lines, ()),
