@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * What a replay found, as an object of JSON: docs/dev/replay.md has its fields.
+ * The result of a replay as an object of JSON. docs/dev/replay.md has its fields.
  */
 #ifndef MOIETY_BENCH_REPLAY_ROW_H_
 #define MOIETY_BENCH_REPLAY_ROW_H_

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * What it takes to get back memory that many frees have left, also of the
- * threads that use the pool meanwhile, and what growing takes. --help says what
+ * The time to get back memory that many frees have left, the longest calls of
+ * threads that use the pool meanwhile, and the time to grow. --help lists what
  * is printed.
  *
  * It does not show work that uses the freed blocks: their stream is held back by
