@@ -40,7 +40,8 @@ PLUGGABLE_FOLDER = "emm/pluggable"
 # Carried as they are, and compiled where PyTorch is (moiety/_torch).
 TORCH_SOURCES = "emm/torch"
 PUBLIC_HEADERS = "pool/include"
-TORCH_SHIM = "bench/subjects/torch/torch_shim.cc"  # made where PyTorch is
+SHIMS = {"bench/subjects/shims/torch_shim.cc",  # made where PyTorch is
+         "bench/subjects/shims/rmm_shim.cc"}    # made where RMM is
 # Tests and builds for sanitizers alone call them, and a linker of archives leaves
 # them out.
 VERIFIERS = {"pool/base/lock.c", "pool/heap/check.c", "pool/segment/check.c"}
@@ -81,7 +82,7 @@ def sources_in(*folders, but=()):
              for path in (ROOT / folder).rglob("*.c*")
              if path.suffix in (".c", ".cc") and not is_program(path)]
     return sorted(str(path) for path in found
-                  if str(path) not in {TORCH_SHIM, *VERIFIERS} and
+                  if str(path) not in {*SHIMS, *VERIFIERS} and
                   not any(path.is_relative_to(other) for other in but))
 
 

@@ -103,6 +103,8 @@ struct subject {
     X(workload_cuda_async)                                                     \
     X(workload_cuda_malloc)                                                    \
     X(torch)                                                                   \
+    X(rmm_pool)                                                                \
+    X(rmm_arena)                                                               \
     X(mimalloc)                                                                \
     X(malloc)                                                                  \
     X(null)                                                                    \
@@ -121,7 +123,9 @@ struct subject {
     X(pow2_buddy)                                                              \
     X(cuda_malloc)                                                             \
     X(cuda_async)                                                              \
-    X(torch)
+    X(torch)                                                                   \
+    X(rmm_pool)                                                                \
+    X(rmm_arena)
 
 /* Some of a table, each once at most. */
 #define SUBJECTS_MAX 64U

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "bench/subjects/torch/torch_shim.h"
+#include "bench/subjects/shims/shim.h"
 
 static size_t chosen_bytes;
 static uint64_t bytes_limit;
@@ -33,23 +33,26 @@ static int is_fault(const char *name)
     return strcmp(fault, name) == 0;
 }
 
-const char *moiety_torch_shim_start(void)
+const char *moiety_shim_start(const char *shim, uint64_t limit_bytes)
 {
     const char *size = getenv("FAKE_SHIM_SIZE");
     const char *name = getenv("FAKE_SHIM");
     chosen_bytes = size ? strtoul(size, NULL, 10) : 0;
     fault = name ? name : "none";
+    bytes_limit = limit_bytes;
+    if (strcmp(shim, "torch") != 0)
+        return "the fake is PyTorch's";
     if (is_fault("hang-start"))
         hang();
     return is_fault("refuse") ? "the fake refuses" : NULL;
 }
 
-int moiety_torch_shim_attach(void)
+int moiety_shim_attach(void)
 {
     return !is_fault("no-attach");
 }
 
-void *moiety_torch_shim_alloc(size_t size_bytes, void *stream)
+void *moiety_shim_alloc(size_t size_bytes, void *stream)
 {
     if (!stream)
         abort();
@@ -67,22 +70,18 @@ void *moiety_torch_shim_alloc(size_t size_bytes, void *stream)
     return malloc(size_bytes);
 }
 
-void moiety_torch_shim_free(void *block)
+void moiety_shim_free(void *block, size_t size_bytes, void *stream)
 {
+    (void)size_bytes;
+    (void)stream;
     free(block);
 }
 
-const char *moiety_torch_shim_limit(uint64_t limit_bytes)
+void moiety_shim_measure(struct moiety_shim_memory *out)
 {
-    bytes_limit = limit_bytes;
-    return NULL;
-}
-
-void moiety_torch_shim_measure(struct moiety_torch_memory *out)
-{
-    *out = (struct moiety_torch_memory){.allocated_bytes = 1,
+    *out = (struct moiety_shim_memory){.allocated_bytes = 1,
                                         .reserved_bytes = 3,
                                         .segments_made = block_count};
 }
 
-void moiety_torch_shim_empty(void) {}
+void moiety_shim_stop(void) {}

@@ -233,14 +233,14 @@ TEST(AllSubjects, AreTestedHereOrRefuse)
     size_t count = 0;
     while (replay_subjects[count])
         count++;
-    EXPECT_EQ(count, std::size(kSubjects) + 1);
+    EXPECT_EQ(count, std::size(kSubjects) + 3);
     unsetenv("MOIETY_TORCH_SHIM");
     UseStandinWithPools();
     const subject_setup setup = {1, 1, 0, false, false};
     EXPECT_STREQ(
         SubjectNamed("torch")->start(&setup),
         "MOIETY_TORCH_SHIM names no library; "
-        "bench/subjects/torch/build_torch_shim.sh makes one where PyTorch is");
+        "bench/subjects/shims/build_shim.sh makes one");
     setenv("MOIETY_TORCH_SHIM", "/dev/null", 1);
     const std::string why = SubjectNamed("torch")->start(&setup);
     EXPECT_NE(why.find("/dev/null"), std::string::npos) << why;

@@ -1,10 +1,10 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * PyTorch's caching allocator behind torch_shim.h: the calls that a library
- * makes that wants raw memory from it. Built by build_torch_shim.sh alone.
+ * PyTorch's caching allocator behind shim.h: the calls that a library makes that
+ * wants raw memory from it. Built by build_shim.sh alone.
  */
-#include "torch_shim.h"
+#include "shim.h"
 
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
@@ -16,21 +16,43 @@
 
 namespace caching = c10::cuda::CUDACachingAllocator;
 
-const char *moiety_torch_shim_start()
+namespace
+{
+
+/* False: the device does not tell how much memory it has. */
+bool limit(uint64_t limit_bytes)
+{
+    size_t free_bytes = 0;
+    size_t total_bytes = 0;
+    if (cudaMemGetInfo(&free_bytes, &total_bytes) != cudaSuccess)
+        return false;
+    double fraction =
+        limit_bytes == 0
+            ? 1.0
+            : static_cast<double>(limit_bytes) / static_cast<double>(total_bytes);
+    caching::setMemoryFraction(fraction < 1.0 ? fraction : 1.0, 0);
+    return true;
+}
+
+} // namespace
+
+const char *moiety_shim_start(const char *, uint64_t limit_bytes)
 {
     static std::string reason;
     try {
         const auto device_count = c10::cuda::device_count_ensure_non_zero();
         c10::cuda::set_device(0);
         caching::init(device_count);
-        return nullptr;
+        return limit(limit_bytes)
+                   ? nullptr
+                   : "the device does not tell how much memory it has";
     } catch (const std::exception &error) {
         reason = error.what();
         return reason.c_str();
     }
 }
 
-int moiety_torch_shim_attach()
+int moiety_shim_attach()
 {
     try {
         c10::cuda::set_device(0);
@@ -40,7 +62,7 @@ int moiety_torch_shim_attach()
     }
 }
 
-void *moiety_torch_shim_alloc(size_t size_bytes, void *stream)
+void *moiety_shim_alloc(size_t size_bytes, void *stream)
 {
     try {
         return caching::raw_alloc_with_stream(
@@ -50,32 +72,12 @@ void *moiety_torch_shim_alloc(size_t size_bytes, void *stream)
     }
 }
 
-void moiety_torch_shim_free(void *block)
+void moiety_shim_free(void *block, size_t, void *)
 {
     caching::raw_delete(block);
 }
 
-const char *moiety_torch_shim_limit(uint64_t limit_bytes)
-{
-    static std::string reason;
-    try {
-        size_t free_bytes = 0;
-        size_t total_bytes = 0;
-        if (cudaMemGetInfo(&free_bytes, &total_bytes) != cudaSuccess)
-            return "the device does not tell how much memory it has";
-        double fraction = limit_bytes == 0
-                              ? 1.0
-                              : static_cast<double>(limit_bytes) /
-                                    static_cast<double>(total_bytes);
-        caching::setMemoryFraction(fraction < 1.0 ? fraction : 1.0, 0);
-        return nullptr;
-    } catch (const std::exception &error) {
-        reason = error.what();
-        return reason.c_str();
-    }
-}
-
-void moiety_torch_shim_measure(struct moiety_torch_memory *out)
+void moiety_shim_measure(struct moiety_shim_memory *out)
 {
     // The first of each kind is of both of its pools.
     const auto stats = caching::getDeviceStats(0);
@@ -87,7 +89,7 @@ void moiety_torch_shim_measure(struct moiety_torch_memory *out)
     out->segments_freed = static_cast<uint64_t>(stats.segment[0].freed);
 }
 
-void moiety_torch_shim_empty()
+void moiety_shim_stop()
 {
     try {
         caching::emptyCache();
