@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Shows that check_sources.sh, check_format.sh, check_readmes.py,
-# check_atomics.py, check_imports.py, check_names.py, check_clocks.py,
-# check_installs.py, check_language.py and check_tidy_globs.sh find what they are there to find: each
-# rule is broken once, in a tree of its own.
+# check_adrs.py, check_atomics.py, check_imports.py, check_names.py,
+# check_clocks.py, check_installs.py, check_language.py and check_tidy_globs.sh
+# find what they are there to find: each rule is broken once, in a tree of its
+# own.
 set -uo pipefail
 . tests/gates/expect.sh
 
@@ -143,6 +144,61 @@ expect_ok "readmes: a pattern names" "$gates/check_readmes.py" "$tree"
 touch "$tree/pool/linked.md"
 echo '[a page](linked.md)' >>"$tree/pool/README.md"
 expect_ok "readmes: a link names" "$gates/check_readmes.py" "$tree"
+
+# Makes a tree with a record in force and one that it replaced.
+record_tree() {
+    clean_tree
+    records=$tree/docs/dev/adr
+    mkdir -p "$records/superseded"
+    printf '%s\n' '# 2. One lock' '' '- Date: 2026-11-20, rewritten 2026-11-21' \
+        '- Status: in force' '' '## Context' 'Two locks meet.' '' \
+        '## Decision' 'One lock.' >"$records/0002-one-lock.md"
+    printf '%s\n' '# 1. Two locks' '' '- Date: 2026-11-19' \
+        '- Status: superseded by [0002](../0002-one-lock.md)' '' \
+        'Reason: they met.' >"$records/superseded/0001-two-locks.md"
+    printf '%s\n' '[2](0002-one-lock.md)' \
+        '[1](superseded/0001-two-locks.md)' >"$records/README.md"
+}
+
+# $1: what; $2: words of the refusal; $3: a record; $4: a sed script for it.
+expect_no_record() {
+    record_tree
+    sed -i "$4" "$records/$3"
+    expect_refusal "adrs: $1" "$2" "$gates/check_adrs.py" "$tree"
+}
+
+record_tree
+expect_ok "adrs: a tree of two records passes" "$gates/check_adrs.py" "$tree"
+one=0002-one-lock.md
+two=superseded/0001-two-locks.md
+expect_no_record "one without a date" "$one: has no '- Date" $one '/Date/d'
+expect_no_record "a date that is none" "has no '- Date" $one 's/-20,/-77,/'
+expect_no_record "one without a status" "$one: has no '- Status: in force" \
+    $one '/Status/d'
+expect_no_record "a superseded one among those in force" \
+    "has no '- Status: in force" $one 's/in force/superseded by [1](1.md)/'
+expect_no_record "one of 46 lines" "46 lines are more than 45" $one \
+    "\$a $(printf 'x\\n%.0s' {1..35})x"
+record_tree
+printf 'x\n%.0s' {1..35} >>"$records/$one"
+expect_ok "adrs: one of 45 lines passes" "$gates/check_adrs.py" "$tree"
+expect_no_record "one without a decision" "no section Decision" $one '/Dec/d'
+expect_no_record "another's title" "has no title '# 2." $one 's/# 2/# 3/'
+expect_no_record "one that nothing supersedes" \
+    "$two: has no '- Status: superseded by" $two 's/superseded.*/gone/'
+expect_no_record "one that a missing one supersedes" "no record 0003" $two \
+    's/\[0002/[0003/'
+expect_no_record "one without a reason" "has no 'Reason" $two '/Reason/d'
+expect_no_record "a superseded one without a date" "$two: has no '- Date" \
+    $two '/Date/d'
+expect_no_record "one that the index forgets" "does not link to docs/dev/adr/$two" \
+    README.md '2d'
+record_tree
+sed 's/# 1/# 2/' "$records/$two" >"$records/superseded/0002-one-more.md"
+expect_refusal "adrs: two of one number" "has the number of" \
+    "$gates/check_adrs.py" "$tree"
+expect_refusal "adrs: no record at all" "no record" \
+    "$gates/check_adrs.py" "$TEST_TMPDIR/empty"
 
 # Makes a tree of one edge, with an object and an operation of each sort.
 atomic_tree() {
