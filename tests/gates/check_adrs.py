@@ -10,13 +10,15 @@
    and a line that gives the reason.
 3. No record has more than 45 lines, and no two have one number.
 4. README.md beside them links to each.
+5. A file of code that a record in force names in backticks exists.
 
 Prints what is wrong; fails if anything is.
 """
 
 import re
 
-from tree_files import files_of, run_check
+from check_readmes import Tree
+from tree_files import run_check
 
 FOLDER = "docs/dev/adr/"
 MOST_LINES = 45
@@ -55,14 +57,18 @@ def check(root):
     index = root / FOLDER / "README.md"
     links = set(re.findall(r"\]\(([^)#\s]+)\)",
                            index.read_text() if index.exists() else ""))
+    tree = Tree(root)
     wrong, numbers = [], {}
-    for name in files_of(root):
+    for name in tree.files:
         found = RECORD.match(name)
         if not found:
             continue
         number = found[2]
-        wrong += [f"{name}: {words}" for words in problems_of(
-            (root / name).read_text(), number, bool(found[1]))]
+        text = (root / name).read_text()
+        wrong += [f"{name}: {words}"
+                  for words in problems_of(text, number, bool(found[1]))]
+        if not found[1]:
+            wrong += [f"{name}:{words}" for words in tree.wrong_names(text)]
         if number in numbers:
             wrong.append(f"{name}: has the number of {numbers[number]}")
         numbers[number] = name

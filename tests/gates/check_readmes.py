@@ -31,7 +31,7 @@ CODE = re.compile(r"\.(c|h|hpp|inc|cc|py|sh|bzl|pml)$")
 # Headers and rules of other projects.
 LEFT_OUT = re.compile(r"^third_party(/|$)")
 # READMEs say that nobody needs them.
-OTHERS = {"cuda.h", "hwloc.h"}
+OTHERS = {"cuda.h", "hwloc.h", "nvToolsExtMem.h"}
 # A file that a reader is to make, as `workloads/NAME.c`.
 PLACEHOLDER = re.compile(r"\b[A-Z]{2,}\b")
 TOKEN = re.compile(r"`([^`\s]+)`")
@@ -84,9 +84,10 @@ class Tree:
         return any(fnmatch.fnmatchcase("/" + file, "*/" + name)
                    for file in below)
 
-    def wrong_names(self, folder):
+    def wrong_names(self, text, folder="."):
+        """Of a page that is about a folder, or of any."""
         own = folder if folder in self.code else "."
-        for number, line in prose_of(self.readmes[folder]):
+        for number, line in prose_of(text):
             for name, is_first in names_of(line):
                 if name not in OTHERS and not self.has_file(
                         name, own if is_first and "/" not in name else "."):
@@ -132,7 +133,7 @@ def check(root):
         if LEFT_OUT.search(folder):
             continue
         wrong += [f"{folder}/README.md:{words}"
-                  for words in [*tree.wrong_names(folder),
+                  for words in [*tree.wrong_names(text, folder),
                                 *tree.wrong_links(folder)]]
         lines = text.count("\n")
         if folder in tree.code and lines > SCREEN_LINES:

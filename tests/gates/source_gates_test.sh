@@ -216,6 +216,8 @@ expect_no_record "one that nothing supersedes" \
     "$two: has no '- Status: superseded by" $two 's/superseded.*/gone/'
 expect_no_record "one that a missing one supersedes" "no record 0003" $two \
     's/\[0002/[0003/'
+expect_no_record "a file that is gone" "$one:6: there is no pool/gone.c" $one \
+    's:## Context:See `pool/gone.c`.:'
 expect_no_record "one without a reason" "has no 'Reason" $two '/Reason/d'
 expect_no_record "a superseded one without a date" "$two: has no '- Date" \
     $two '/Date/d'
