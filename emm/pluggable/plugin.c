@@ -2,7 +2,9 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Pools by device, and the graphs that they have memory of. All is under one
- * lock, as PyTorch calls under one anyway.
+ * lock, as PyTorch calls under one anyway. Each capture has a scope of its own,
+ * and all are released with the device's last graph: a filter of streams is a C++
+ * object, which C cannot ask.
  */
 #define _GNU_SOURCE /* RTLD_NOLOAD */
 #include "emm/pluggable/plugin.h"

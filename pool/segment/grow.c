@@ -3,7 +3,7 @@
  *
  * Growth: how large the next segment is, and how it comes to the pool: by
  * PyTorch's steps, or a quarter of what is reserved where requests are small
- * beside that (docs/dev/adr/0020-stream-maps.md). What is not to be had is
+ * beside that (docs/dev/adr/0019-growth.md). What is not to be had is
  * halved down to the need.
  */
 #include "pool/base/failure.h"
@@ -141,7 +141,7 @@ static uint64_t pages_within_limit(const struct moietyi_segments *segments)
 
 /* As much as is reserved, or twice what is needed if that is more, up to
  * PyTorch's step: a pool of a few MiB is not to be three times as large for a
- * request of one (docs/dev/adr/0025-index-of-runs.md). */
+ * request of one (docs/dev/adr/0019-growth.md). */
 static uint64_t shared_pages(const struct moietyi_segments *segments,
                              const struct growth *growth)
 {
@@ -157,7 +157,7 @@ static uint64_t shared_pages(const struct moietyi_segments *segments,
 
 /* The steps, or a quarter of what is reserved where the request is at most an
  * eighth of that: the simulation's best rule for fixed segments, with an eighth
- * of the steps' calls of the source (docs/dev/adr/0020-stream-maps.md). */
+ * of the steps' calls of the source (docs/dev/adr/0019-growth.md). */
 static uint64_t step_pages(const struct moietyi_segments *segments,
                            const struct growth *growth)
 {

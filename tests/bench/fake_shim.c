@@ -80,8 +80,8 @@ void moiety_shim_free(void *block, size_t size_bytes, void *stream)
 void moiety_shim_measure(struct moiety_shim_memory *out)
 {
     *out = (struct moiety_shim_memory){.allocated_bytes = 1,
-                                        .reserved_bytes = 3,
-                                        .segments_made = block_count};
+                                       .reserved_bytes = 3,
+                                       .segments_made = block_count};
 }
 
 void moiety_shim_stop(void) {}

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Shows that check_sources.sh, check_format.sh, check_readmes.py,
-# check_atomics.py, check_imports.py, check_names.py, check_clocks.py,
-# check_installs.py, check_language.py and check_tidy_globs.sh find what they are there to find: each
-# rule is broken once, in a tree of its own.
+# check_adrs.py, check_atomics.py, check_imports.py, check_names.py,
+# check_clocks.py, check_installs.py, check_language.py and check_tidy_globs.sh
+# find what they are there to find: each rule is broken once, in a tree of its
+# own.
 set -uo pipefail
 . tests/gates/expect.sh
 
@@ -113,36 +114,121 @@ mkdir "$TEST_TMPDIR/empty"
 expect_refusal "format: an empty tree" "no C or C++ file" \
     "$gates/check_format.sh" "$TEST_TMPDIR/empty"
 
-# $1: what; $2: words of the refusal; $3: what to do in the pool of a tree whose
-# folders have READMEs.
-expect_unnamed() {
+# Makes a tree whose READMEs lead to all of it.
+# shellcheck disable=SC2016
+readme_tree() {
     clean_tree
-    local folder
-    for folder in pool tests; do
-        # shellcheck disable=SC2016
-        printf '%s\n' 'It has `good.h`.' >"$tree/$folder/README.md"
-    done
-    expect_ok "readmes: a clean tree passes" "$gates/check_readmes.py" "$tree"
-    (cd "$tree/pool" && eval "$3")
+    mkdir "$tree/pool/part"
+    touch "$tree"/pool/{one.h,one.c,few_a.c,part/two.c} "$tree/tests/far.c"
+    printf '%s\n' 'A tree.' '- `pool` is the library' \
+        '- [tests](tests) has its tests' >"$tree/README.md"
+    printf '%s\n' '| `one.h`, `.c`, `few_*.c` | what there is |' \
+        '| [part](part/) | a part of it, see `far.c` |' '```' '`none.c`' '```' \
+        'Make a `NAME.c` without `cuda.h`, as [the first](../README.md#top).' \
+        >"$tree/pool/README.md"
+}
+
+# $1: what; $2: words of the refusal; $3: what to do in the tree.
+expect_lost() {
+    readme_tree
+    (cd "$tree" && eval "$3")
     expect_refusal "readmes: $1" "$2" "$gates/check_readmes.py" "$tree"
 }
 
-expect_unnamed "a folder without one" "pool: has no README.md" 'rm README.md'
-expect_unnamed "a file that is not named" "does not name good.c" 'touch good.c'
-expect_unnamed "more than a screen" "lines are more than a screen" \
-    'printf "%80s" | tr " " "\n" >>README.md'
-# shellcheck disable=SC2016
-expect_unnamed "an ending that is another's" "does not name other.c" \
-    'touch good.c other.c; echo "And \`good.h\`, \`.c\`." >>README.md'
-# shellcheck disable=SC2016
-expect_unnamed "a pattern of others" "does not name good_c.c" \
-    'touch good_c.c better_c.c; echo "And \`better_*.c\`." >>README.md'
-touch "$tree/pool/better_d.c"
-rm "$tree/pool/good_c.c"
-expect_ok "readmes: a pattern names" "$gates/check_readmes.py" "$tree"
-touch "$tree/pool/linked.md"
-echo '[a page](linked.md)' >>"$tree/pool/README.md"
-expect_ok "readmes: a link names" "$gates/check_readmes.py" "$tree"
+# $1: what; $2: what to do in the tree.
+expect_found_by() {
+    readme_tree
+    (cd "$tree" && eval "$2")
+    expect_ok "readmes: $1" "$gates/check_readmes.py" "$tree"
+}
+
+expect_found_by "a clean tree passes" :
+expect_lost "a file that is gone" "pool/README.md:1: there is no one.h" \
+    'rm pool/one.h'
+expect_lost "an ending that is gone" "there is no one.c" 'rm pool/one.c'
+expect_lost "a pattern of none" "there is no few_*.c" 'rm pool/few_a.c'
+expect_lost "a file that prose names" "pool/README.md:2: there is no far.c" \
+    'rm tests/far.c'
+expect_lost "another folder's file in the first column" "there is no far.c" \
+    'echo "| \`far.c\` | what |" >>pool/README.md'
+expect_lost "a path that is gone" "there is no tests/gone.c" \
+    'echo "See \`tests/gone.c\`." >>pool/README.md'
+expect_found_by "a path of another folder passes" \
+    'echo "| \`tests/far.c\` | what |" >>pool/README.md'
+expect_lost "a link to nothing" "leads to gone.md, which is not there" \
+    'echo "[A page](gone.md#top)." >>README.md'
+expect_lost "a folder that no line names" "./README.md: does not say what tests is" \
+    'sed -i /tests/d README.md'
+expect_lost "a folder of which nothing is said" "does not say what pool is" \
+    'sed -i "s/ is the library//" README.md'
+expect_lost "a folder that only a README above the nearest names" \
+    "pool/README.md: does not say what pool/part is" \
+    'sed -i /part/d pool/README.md; echo "\`pool/part\` is a part." >>README.md'
+expect_found_by "the nearest may be far above" \
+    'rm pool/README.md; echo "\`pool/part\` is a part." >>README.md'
+expect_lost "no README at all" "does not say what pool/part is" \
+    'rm README.md pool/README.md'
+expect_found_by "CONTRIBUTING.md may name the root's folders" \
+    'mv README.md CONTRIBUTING.md; echo >README.md'
+expect_lost "more than a screen" "pool/README.md: 66 lines are more than a screen" \
+    'printf "%60s" | tr " " "\n" >>pool/README.md'
+
+# Makes a tree with a record in force and one that it replaced.
+record_tree() {
+    clean_tree
+    records=$tree/docs/dev/adr
+    mkdir -p "$records/superseded"
+    printf '%s\n' '# 2. One lock' '' '- Date: 2026-11-20, rewritten 2026-11-21' \
+        '- Status: in force' '' '## Context' 'Two locks meet.' '' \
+        '## Decision' 'One lock.' >"$records/0002-one-lock.md"
+    printf '%s\n' '# 1. Two locks' '' '- Date: 2026-11-19' \
+        '- Status: superseded by [0002](../0002-one-lock.md)' '' \
+        'Reason: they met.' >"$records/superseded/0001-two-locks.md"
+    printf '%s\n' '[2](0002-one-lock.md)' \
+        '[1](superseded/0001-two-locks.md)' >"$records/README.md"
+}
+
+# $1: what; $2: words of the refusal; $3: a record; $4: a sed script for it.
+expect_no_record() {
+    record_tree
+    sed -i "$4" "$records/$3"
+    expect_refusal "adrs: $1" "$2" "$gates/check_adrs.py" "$tree"
+}
+
+record_tree
+expect_ok "adrs: a tree of two records passes" "$gates/check_adrs.py" "$tree"
+one=0002-one-lock.md
+two=superseded/0001-two-locks.md
+expect_no_record "one without a date" "$one: has no '- Date" $one '/Date/d'
+expect_no_record "a date that is none" "has no '- Date" $one 's/-20,/-77,/'
+expect_no_record "one without a status" "$one: has no '- Status: in force" \
+    $one '/Status/d'
+expect_no_record "a superseded one among those in force" \
+    "has no '- Status: in force" $one 's/in force/superseded by [1](1.md)/'
+expect_no_record "one of 46 lines" "46 lines are more than 45" $one \
+    "\$a $(printf 'x\\n%.0s' {1..35})x"
+record_tree
+printf 'x\n%.0s' {1..35} >>"$records/$one"
+expect_ok "adrs: one of 45 lines passes" "$gates/check_adrs.py" "$tree"
+expect_no_record "one without a decision" "no section Decision" $one '/Dec/d'
+expect_no_record "another's title" "has no title '# 2." $one 's/# 2/# 3/'
+expect_no_record "one that nothing supersedes" \
+    "$two: has no '- Status: superseded by" $two 's/superseded.*/gone/'
+expect_no_record "one that a missing one supersedes" "no record 0003" $two \
+    's/\[0002/[0003/'
+expect_no_record "a file that is gone" "$one:6: there is no pool/gone.c" $one \
+    's:## Context:See `pool/gone.c`.:'
+expect_no_record "one without a reason" "has no 'Reason" $two '/Reason/d'
+expect_no_record "a superseded one without a date" "$two: has no '- Date" \
+    $two '/Date/d'
+expect_no_record "one that the index forgets" "does not link to docs/dev/adr/$two" \
+    README.md '2d'
+record_tree
+sed 's/# 1/# 2/' "$records/$two" >"$records/superseded/0002-one-more.md"
+expect_refusal "adrs: two of one number" "has the number of" \
+    "$gates/check_adrs.py" "$tree"
+expect_refusal "adrs: no record at all" "no record" \
+    "$gates/check_adrs.py" "$TEST_TMPDIR/empty"
 
 # Makes a tree of one edge, with an object and an operation of each sort.
 atomic_tree() {

@@ -3,7 +3,7 @@
  *
  * A binary buddy with free lists and one mutex around every call: the oracle of
  * the model tests, and in benchmarks the allocator that anybody would write
- * first. It manages the same offset space as pool/buddy but shares nothing with
+ * first. It manages the same offset space as pool/heap but shares nothing with
  * it; all numbers are plain grains of 512 B and pages of 4096 grains.
  *
  * Threads: any, concurrently. Every call may wait for the mutex.

@@ -237,10 +237,9 @@ TEST(AllSubjects, AreTestedHereOrRefuse)
     unsetenv("MOIETY_TORCH_SHIM");
     UseStandinWithPools();
     const subject_setup setup = {1, 1, 0, false, false};
-    EXPECT_STREQ(
-        SubjectNamed("torch")->start(&setup),
-        "MOIETY_TORCH_SHIM names no library; "
-        "bench/subjects/shims/build_shim.sh makes one");
+    EXPECT_STREQ(SubjectNamed("torch")->start(&setup),
+                 "MOIETY_TORCH_SHIM names no library; "
+                 "bench/subjects/shims/build_shim.sh makes one");
     setenv("MOIETY_TORCH_SHIM", "/dev/null", 1);
     const std::string why = SubjectNamed("torch")->start(&setup);
     EXPECT_NE(why.find("/dev/null"), std::string::npos) << why;

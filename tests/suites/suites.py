@@ -10,10 +10,12 @@ It needs pytest, pytest-xdist and pytest-timeout, and the package moiety on
 PYTHONPATH. Tests that are in no package are in the package's repository, at the
 tag of the version that is installed; a variable names their folder:
 
-    CUPY_TESTS       tests
+    CUPY_TESTS       tests, of https://github.com/cupy/cupy at v14.2.0
     TORCH_TESTS      test (they need expecttest)
-    RMM_TESTS        python/rmm/rmm/tests (they need numba-cuda)
-    CUDA_CORE_TESTS  cuda_core/tests
+    RMM_TESTS        python/rmm/rmm/tests, of https://github.com/rapidsai/rmm at
+                     v26.06.00 (they need numba-cuda)
+    CUDA_CORE_TESTS  cuda_core/tests, of https://github.com/NVIDIA/cuda-python at
+                     cuda-core-v1.2.2 (they need cuda_python_test_helpers)
 
 Into FOLDER go SUITE.md, SUITE.json, and what pytest said. The whole ends after
 S seconds: what is still running then is killed, and counted as not run.

@@ -99,8 +99,8 @@ void moiety_shim_measure(struct moiety_shim_memory *out)
 {
     auto bytes = resources->upstream.get_bytes_counter();
     auto segments = resources->upstream.get_allocations_counter();
-    out->allocated_bytes = static_cast<uint64_t>(
-        resources->resource.get_bytes_counter().value);
+    out->allocated_bytes =
+        static_cast<uint64_t>(resources->resource.get_bytes_counter().value);
     out->reserved_bytes = static_cast<uint64_t>(bytes.value);
     out->segments_made = static_cast<uint64_t>(segments.total);
     out->segments_freed =

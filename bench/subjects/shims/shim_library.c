@@ -36,9 +36,10 @@ const char *shim_library_open(const char *variable, struct shim_library *out)
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): the only thread so far. */
     const char *path = getenv(variable);
     if (!path || !*path)
-        return because("%s names no library; bench/subjects/shims/build_shim.sh "
-                       "makes one",
-                       variable);
+        return because(
+            "%s names no library; bench/subjects/shims/build_shim.sh "
+            "makes one",
+            variable);
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!library)
         /* NOLINTNEXTLINE(concurrency-mt-unsafe): the only thread so far. */

@@ -26,10 +26,9 @@ bool limit(uint64_t limit_bytes)
     size_t total_bytes = 0;
     if (cudaMemGetInfo(&free_bytes, &total_bytes) != cudaSuccess)
         return false;
-    double fraction =
-        limit_bytes == 0
-            ? 1.0
-            : static_cast<double>(limit_bytes) / static_cast<double>(total_bytes);
+    double fraction = limit_bytes == 0 ? 1.0
+                                       : static_cast<double>(limit_bytes) /
+                                             static_cast<double>(total_bytes);
     caching::setMemoryFraction(fraction < 1.0 ? fraction : 1.0, 0);
     return true;
 }

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a parser of argparse takes, as plain data: completion scripts and the
-man page are made of it, so that they have what the parsers have."""
+man page are made of it, so that they have what the parsers have.
+
+No library writes them: shtab does not complete --name=VALUE, argparse-manpage
+leaves out the examples and exit codes of each command, and either would be the
+first package without which the command does not run."""
 
 import argparse
 from dataclasses import dataclass

@@ -1,5 +1,8 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
+ *
+ * The socket by which other programs look at the pools of this process: a client
+ * of the public functions, with a thread of its own. No pool knows of it.
  */
 #ifndef MOIETY_POOL_OBSERVE_EXPOSE_EXPOSE_H_
 #define MOIETY_POOL_OBSERVE_EXPOSE_EXPOSE_H_

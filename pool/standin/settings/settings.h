@@ -1,7 +1,8 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The MOIETY_STANDIN_* environment, read once.
+ * The MOIETY_STANDIN_* environment, read once. A setting is taken whole or refused
+ * whole: a typing error must not silently test something else.
  */
 #ifndef MOIETY_POOL_STANDIN_SETTINGS_SETTINGS_H_
 #define MOIETY_POOL_STANDIN_SETTINGS_SETTINGS_H_
