@@ -532,6 +532,15 @@ expect_not_plain "one in a heading" "'Whoever': say" docs/page.md \
     '## Whoever frees'
 expect_not_plain "a long line" "columns" docs/page.md \
     "$(printf 'word. %.0s' {1..20})"
+expect_not_plain "a measured time" "'15 ns' is measured" docs/page.md \
+    'A pair takes 15 ns.'
+expect_not_plain "a measured ratio" "'2.3 times' is measured" README.md \
+    'It is 2.3 times as fast.'
+expect_not_plain "a number behind a figure" "'3 times' is measured" docs/page.md \
+    '<!-- figure: a -->\nIt takes 15 ns.\n<!-- end -->\nIt is 3 times as fast.'
+plain_tree
+printf '<!-- figure: a -->\nIt takes 15 ns.\n<!-- end -->\n' >>"$tree/README.md"
+expect_ok "language: a figure may have numbers" "$gates/check_language.py" "$tree"
 
 expect_ok "tidy: every glob of ours matches" \
     "$gates/check_tidy_globs.sh" "$repository_clang_tidy"
