@@ -53,7 +53,6 @@ with_test_tools() {
     mkdir -p "$machine/clang/lib/any"
     touch "$machine/clang/lib/any/libclang_rt.fuzzer.a"
     program clang <<<"echo '$machine/clang'"
-    program doxygen <<<'exit 0'
 }
 
 # A Python of the machine, wherever the other is; with it goes a pip that writes
@@ -159,12 +158,6 @@ expect_text "building all needs what tests need" \
     "$(bazelw --print-missing test 2>&1)" \
     "$(bazelw --print-missing build //... 2>&1)"
 
-expect_text "the reference needs one thing more than a build" \
-    "bazel-bootstrap gcc libc6-dev g++ pkg-config libhwloc-dev doxygen" \
-    "$(bazelw --print-missing build //docs:reference 2>&1 | xargs)"
-expect_text "and with a test what tests need" \
-    "$(bazelw --print-missing test 2>&1)" \
-    "$(bazelw --print-missing build //docs:reference //tests/docs:x 2>&1)"
 expect_ok "a test needs an emulator" grep -qx qemu-system-x86 \
     <<<"$(bazelw --print-missing test //pool:x 2>&1)"
 
@@ -180,8 +173,7 @@ expect_text "also with what is beside it" "$needed python3-dev python3-venv" \
 expect_text "a build does without" "$needed" \
     "$(bazelw --print-missing build //pool //bench:server 2>&1 | xargs)"
 all=$(bazelw --print-missing test 2>&1)
-for words in "//bench:demo //tests/docs:x" "//bench:demo //docs:reference" \
-    "//docs:reference //bench/..." "//bench:demo //..."; do
+for words in "//bench:demo //tests/docs:x" "//bench:demo //..."; do
     expect_text "all that tests need: $words" "$all" \
         "$(bazelw --print-missing build $words 2>&1)"
 done
