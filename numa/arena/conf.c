@@ -88,18 +88,18 @@ static const struct setting *conf_find_setting(struct moietyi_word key)
     return NULL;
 }
 
+static const char *conf_key(size_t index)
+{
+    return index < SETTING_COUNT ? settings[index].key : NULL;
+}
+
 /* `seen` has a bit for each setting that an entry before this one named. */
 static moiety_status apply(const struct moietyi_conf_entry *entry,
                            uint32_t *seen, moiety_host_options *options)
 {
     const struct setting *setting = conf_find_setting(entry->key);
-    if (!setting) {
-        return moietyi_fail(MOIETY_E_INVALID,
-                            "MOIETY_CONF: key '%.*s' is not known; accepted "
-                            "are host_place, host_strict, host_huge, "
-                            "host_limit, host_threads",
-                            MOIETYI_WORD_SHOWN(entry->key));
-    }
+    if (!setting)
+        return moietyi_conf_refuse_key(entry->key, conf_key);
     uint32_t bit = UINT32_C(1) << (setting - settings);
     if (*seen & bit) {
         return moietyi_fail(MOIETY_E_INVALID,

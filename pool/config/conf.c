@@ -5,6 +5,7 @@
  */
 #include "pool/config/conf.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "pool/base/failure.h"
@@ -46,6 +47,76 @@ bool moietyi_word_is(struct moietyi_word word, const char *text)
 {
     return word.length == strlen(text) &&
            memcmp(word.text, text, word.length) == 0;
+}
+
+/* In any locale; names are of lower case. */
+static char lower(char letter)
+{
+    return letter >= 'A' && letter <= 'Z' ? (char)(letter - 'A' + 'a') : letter;
+}
+
+/* Levenshtein's distance: letters to put in, take out or change; an upper case
+ * letter is as its lower case. `word` is one of
+ * at most MOIETYI_WORD_SHOWN_MAX letters. */
+static size_t distance(struct moietyi_word word, const char *name)
+{
+    size_t row[MOIETYI_WORD_SHOWN_MAX + 1];
+    for (size_t i = 0; i <= word.length; i++)
+        row[i] = i;
+    for (size_t j = 1; name[j - 1]; j++) {
+        size_t diagonal = row[0];
+        row[0] = j;
+        for (size_t i = 1; i <= word.length; i++) {
+            size_t above = row[i];
+            size_t best =
+                diagonal + (lower(word.text[i - 1]) == name[j - 1] ? 0 : 1);
+            if (above + 1 < best)
+                best = above + 1;
+            if (row[i - 1] + 1 < best)
+                best = row[i - 1] + 1;
+            row[i] = best;
+            diagonal = above;
+        }
+    }
+    return row[word.length];
+}
+
+/* The name that is most like the word; NULL if none is like it: less than half of
+ * its letters differ. */
+static const char *nearest(struct moietyi_word word, moietyi_key_name name_of)
+{
+    const char *found = NULL;
+    size_t least = word.length / 2 + 1;
+    if (word.length > MOIETYI_WORD_SHOWN_MAX)
+        return NULL;
+    for (size_t i = 0; name_of(i); i++) {
+        size_t apart = distance(word, name_of(i));
+        if (apart < least) {
+            least = apart;
+            found = name_of(i);
+        }
+    }
+    return found;
+}
+
+moiety_status moietyi_conf_refuse_key(struct moietyi_word key,
+                                      moietyi_key_name name_of)
+{
+    char names[512] = "";
+    size_t length = 0;
+    for (size_t i = 0; name_of(i); i++) {
+        int written = snprintf(names + length, sizeof(names) - length, "%s%s",
+                               i ? ", " : "", name_of(i));
+        if (written < 0 || (size_t)written >= sizeof(names) - length)
+            break;
+        length += (size_t)written;
+    }
+    const char *like = nearest(key, name_of);
+    return moietyi_fail(MOIETY_E_INVALID,
+                        "MOIETY_CONF: key '%.*s' is not known%s%s%s; accepted "
+                        "are %s",
+                        MOIETYI_WORD_SHOWN(key), like ? ", did you mean '" : "",
+                        like ? like : "", like ? "'?" : "", names);
 }
 
 /* The order of the suffix, or 0 for a character that is none. */

@@ -51,6 +51,13 @@ bool moietyi_conf_is_for_process(const struct moietyi_conf_entry *entry);
 /* Whether `word` is `text`. */
 bool moietyi_word_is(struct moietyi_word word, const char *text);
 
+/* The name of a key, from 0 on; NULL behind the last. */
+typedef const char *(*moietyi_key_name)(size_t index);
+
+/* MOIETY_E_INVALID, with the key that is most like `key`, and with all of them. */
+MOIETY_MUST_USE moiety_status moietyi_conf_refuse_key(struct moietyi_word key,
+                                                      moietyi_key_name name_of);
+
 /* Reads digits, and after them, where `takes_suffix`, one of K, M and G, or
  * KiB, MiB and GiB. False for anything else and for what 64 bits do not hold. */
 bool moietyi_word_number(struct moietyi_word word, bool takes_suffix,

@@ -237,21 +237,13 @@ static const struct setting *options_find_setting(struct moietyi_word key)
     return NULL;
 }
 
-static moiety_status refuse_key(struct moietyi_word key)
+static const char *options_key(size_t index)
 {
-    char names[512] = "";
-    size_t length = 0;
-    for (size_t i = 0; i < SETTING_COUNT; i++) {
-        int written = snprintf(names + length, sizeof(names) - length, "%s%s",
-                               i ? ", " : "", settings[i].key);
-        if (written < 0 || (size_t)written >= sizeof(names) - length)
-            break;
-        length += (size_t)written;
-    }
-    return moietyi_fail(MOIETY_E_INVALID,
-                        "MOIETY_CONF: key '%.*s' is not known; accepted are "
-                        "%s, " RECORD_KEY ", expose",
-                        MOIETYI_WORD_SHOWN(key), names);
+    static const char *const others[] = {RECORD_KEY, "expose"};
+    size_t other = index - SETTING_COUNT;
+    if (index < SETTING_COUNT)
+        return settings[index].key;
+    return other < sizeof(others) / sizeof(others[0]) ? others[other] : NULL;
 }
 
 /* `seen` has a bit for each key that an entry before this one named. */
@@ -306,7 +298,7 @@ static moiety_status apply_entry(const struct moietyi_conf_entry *entry,
         return see(entry, RECORD_BIT, seen);
     const struct setting *setting = options_find_setting(entry->key);
     if (!setting)
-        return refuse_key(entry->key);
+        return moietyi_conf_refuse_key(entry->key, options_key);
     moiety_status status =
         see(entry, UINT32_C(1) << (setting - settings), seen);
     if (status != MOIETY_OK)

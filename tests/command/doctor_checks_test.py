@@ -215,7 +215,7 @@ def test_contexts(machine, version, verdict):
 @pytest.mark.parametrize("conf, verdict, words", [
     ("", "ok", "not set"),
     ("limit:1G,host_place:0", "ok", "limit:1G,host_place:0"),
-    ("limits:1G", "broken", "'limits' is not known"),
+    ("limits:1G", "broken", "'limits' is not known, did you mean 'limit'?"),
     ("limit:1G,limit:2G", "broken", "given twice"),
     ("host_huge:3M", "broken", "host_huge is '3M'"),
     ("watermark:8M,limit:4M", "broken", "no more than limit"),

@@ -373,6 +373,17 @@ TEST_F(HostArena, IsToldByTheEnvironment)
               moiety_host_alloc(arena, 1, MOIETY_HOST_CPU, &block));
 }
 
+TEST_F(HostArena, NamesTheKeyThatIsMostLikeAnUnknownOne)
+{
+    Conf conf("host_limt:4M");
+    moiety_host *arena = nullptr;
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_host_create(nullptr, &arena));
+    EXPECT_STREQ("MOIETY_CONF: key 'host_limt' is not known, did you mean "
+                 "'host_limit'?; accepted are host_place, host_strict, "
+                 "host_huge, host_limit, host_threads",
+                 moiety_last_error_message());
+}
+
 TEST_F(HostArena, LeavesPoolsOfDeviceMemoryToTheirOwnKeys)
 {
     Conf conf("host_place:77,limit:64M");

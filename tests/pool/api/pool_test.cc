@@ -136,7 +136,10 @@ TEST_F(PoolCreate, RefusesAKeyOfTheEnvironmentByName)
     setenv("MOIETY_CONF", "limits:4M", 1);
     EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_create(nullptr, &pool));
     EXPECT_EQ(nullptr, pool);
-    EXPECT_EQ(0u, Message().find("MOIETY_CONF: key 'limits' is not known"))
+    EXPECT_EQ(
+        0u,
+        Message().find(
+            "MOIETY_CONF: key 'limits' is not known, did you mean 'limit'?"))
         << Message();
 }
 

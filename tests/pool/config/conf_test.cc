@@ -50,6 +50,34 @@ TEST(PoolConf, TakesSizesAsTheyAreWritten)
             << size;
 }
 
+TEST(PoolConf, NamesTheKeyThatIsMostLikeAnUnknownOne)
+{
+    const struct {
+        const char *key, *words;
+    } kRows[] = {
+        {"limt:1G", "'limt' is not known, did you mean 'limit'?; accepted are"},
+        {"thread-cache:1", "did you mean 'thread_cache'?"},
+        {"watermarks:1", "did you mean 'watermark'?"},
+        {"expos:1", "did you mean 'expose'?"},
+    };
+    for (const auto &row : kRows) {
+        Resolved resolved(row.key);
+        EXPECT_EQ(MOIETY_E_INVALID, resolved.status) << row.key;
+        EXPECT_NE(std::string::npos, resolved.message.find(row.words))
+            << resolved.message;
+    }
+    for (const char *unlike : {"zzzz:1", "x:1", "bytes_of_everything:1"}) {
+        Resolved resolved(unlike);
+        EXPECT_EQ(MOIETY_E_INVALID, resolved.status);
+        EXPECT_EQ(std::string::npos, resolved.message.find("did you mean"))
+            << resolved.message;
+        EXPECT_NE(std::string::npos, resolved.message.find("accepted are "))
+            << resolved.message;
+    }
+    const std::string longest(500, 'a');
+    EXPECT_EQ(MOIETY_E_INVALID, Resolved((longest + ":1").c_str()).status);
+}
+
 TEST(PoolConf, GoesOverTheProgram)
 {
     moiety_pool_options given = Defaults();
@@ -107,6 +135,7 @@ TEST_P(BadPoolConf, IsRefusedByNameAndValue)
 }
 
 #define ENTRIES "; accepted are key:value entries with a comma between two"
+#define LIKE_LIMIT ", did you mean 'limit'?"
 #define KEYS                                                                   \
     "; accepted are reuse_dependencies, report_leaks, exportable, "            \
     "auto_scope, note_streams, checked, checked_fill, checked_abort, "         \
@@ -135,11 +164,12 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     Keys, BadPoolConf,
     ::testing::Values(
-        BadConf{"limits:2M", "key 'limits' is not known" KEYS},
-        BadConf{"limi:2M", "key 'limi' is not known" KEYS},
-        BadConf{"LIMIT:2M", "key 'LIMIT' is not known" KEYS},
-        BadConf{" limit:2M", "key ' limit' is not known" KEYS},
-        BadConf{"wait_ms:1, limit:2M", "key ' limit' is not known" KEYS},
+        BadConf{"limits:2M", "key 'limits' is not known" LIKE_LIMIT KEYS},
+        BadConf{"limi:2M", "key 'limi' is not known" LIKE_LIMIT KEYS},
+        BadConf{"LIMIT:2M", "key 'LIMIT' is not known" LIKE_LIMIT KEYS},
+        BadConf{" limit:2M", "key ' limit' is not known" LIKE_LIMIT KEYS},
+        BadConf{"wait_ms:1, limit:2M",
+                "key ' limit' is not known" LIKE_LIMIT KEYS},
         BadConf{"device:0", "key 'device' is not known" KEYS},
         BadConf{"limit:2M,wait_ms:1,limit:2M",
                 "key 'limit' is given twice, again as 'limit:2M'; accepted is "
