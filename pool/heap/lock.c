@@ -38,6 +38,7 @@ void moietyi_heap_lock_await(struct moietyi_heap_lock *lock)
         (void)syscall(SYS_futex, &lock->state, FUTEX_WAIT_PRIVATE,
                       MOIETYI_HEAP_AWAITED, NULL, NULL, 0);
     MOIETYI_LOCKS_COUNT(1);
+    MOIETYI_HEAP_HOLD_BEGINS(lock);
 }
 
 void moietyi_heap_lock_wake(struct moietyi_heap_lock *lock)

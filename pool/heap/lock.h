@@ -27,6 +27,23 @@ struct moietyi_heap_lock {
     _Atomic uint32_t state;
 };
 
+/* A build with MOIETYI_HEAP_HOLDS=1 tells a study of each hold (bench/studies/holds.h):
+ * after the lock was taken, and before it is let go of. In every other build this is
+ * nothing. */
+#ifndef MOIETYI_HEAP_HOLDS
+#define MOIETYI_HEAP_HOLDS 0
+#endif
+#if MOIETYI_HEAP_HOLDS
+/* The study's. */
+void moietyi_heap_hold_begins(const struct moietyi_heap_lock *lock);
+void moietyi_heap_hold_ends(const struct moietyi_heap_lock *lock);
+#define MOIETYI_HEAP_HOLD_BEGINS(lock) moietyi_heap_hold_begins(lock)
+#define MOIETYI_HEAP_HOLD_ENDS(lock) moietyi_heap_hold_ends(lock)
+#else
+#define MOIETYI_HEAP_HOLD_BEGINS(lock) ((void)0)
+#define MOIETYI_HEAP_HOLD_ENDS(lock) ((void)0)
+#endif
+
 static inline bool moietyi_heap_lock_try(struct moietyi_heap_lock *lock)
 {
     uint32_t open = MOIETYI_HEAP_OPEN;
@@ -36,6 +53,7 @@ static inline bool moietyi_heap_lock_try(struct moietyi_heap_lock *lock)
             memory_order_seq_cst))
         return false;
     MOIETYI_LOCKS_COUNT(1);
+    MOIETYI_HEAP_HOLD_BEGINS(lock);
     return true;
 }
 
@@ -73,6 +91,7 @@ static inline void moietyi_heap_lock_take(struct moietyi_heap_lock *lock)
 static inline void moietyi_heap_lock_leave(struct moietyi_heap_lock *lock)
 {
     MOIETYI_LOCKS_COUNT(-1);
+    MOIETYI_HEAP_HOLD_ENDS(lock);
     /* HK.release; HI, by order of seq_cst. */
     if (atomic_exchange_explicit(&lock->state, MOIETYI_HEAP_OPEN,
                                  memory_order_seq_cst) == MOIETYI_HEAP_AWAITED)

@@ -16,6 +16,9 @@
 #define PAGE_BYTES ((size_t)2 << 20)
 #define LARGE_BYTES ((size_t)1 << 20)
 #define LARGEST_BYTES ((size_t)32 << 20)
+/* Of what is to move: some whole handles. */
+#define MOVED_BLOCKS 4U
+#define MOVED_BYTES ((uint32_t)8 << 20)
 
 /* A few sizes again and again, so that blocks fit the next request, and any. */
 static size_t choose_size(struct worker *worker)
@@ -153,6 +156,52 @@ static void make_room(struct worker *worker)
     while (worker->hand_count)
         worker_finish_block(worker, worker->hand_count - 1);
     worker_settle(worker);
+}
+
+static bool is_want_of_memory(moiety_status status)
+{
+    return status == MOIETY_E_NO_DEVICE_MEMORY || status == MOIETY_E_BUSY;
+}
+
+/* For the pool to move what is free, as nothing else is left to it: more than there is
+ * while anybody holds a block. */
+static void ask_for_all(struct worker *worker, moiety_stream stream)
+{
+    struct world *world = worker->world;
+    CUdeviceptr address;
+    moiety_status status =
+        moiety_try_alloc(world->pool, world->limit_bytes, stream, &address);
+    if (status == MOIETY_OK)
+        status = moiety_free(world->pool, address, stream);
+    if (status != MOIETY_OK && !is_want_of_memory(status))
+        world_fail(world, "an allocation of all that the limit has");
+}
+
+/* What is freed here has its readers behind the hold when it moves. Whoever gets it
+ * at its new place before they have run spoils what they read. */
+void worker_force_moves(struct worker *worker)
+{
+    struct world *world = worker->world;
+    uint32_t own = random_below(&worker->random, WORKER_OWN);
+    struct worker_place place = {worker->own[own], PLACE_OWN};
+    for (uint32_t i = 0; i < MOVED_BLOCKS && worker->hand_count < WORKER_HAND;
+         i++) {
+        struct request request = {
+            .size_bytes =
+                MOVED_BYTES + random_below(&worker->random, MOVED_BYTES),
+            .on = place.stream,
+        };
+        moiety_status status = moiety_alloc(world->pool, request.size_bytes,
+                                            request.on, request.address);
+        if (status == MOIETY_OK)
+            fill(worker, &request, request.address[0], place);
+        else if (!is_want_of_memory(status))
+            world_fail(world, "an allocation of what is to move");
+    }
+    hold_stream(&world->holds, world_worker_hold(world, worker->index, own),
+                place.stream, (uint32_t)world->options->held_us);
+    worker_finish_stream(worker, place.stream);
+    ask_for_all(worker, place.stream);
 }
 
 void worker_begin_block(struct worker *worker)

@@ -21,7 +21,8 @@
 static const char usage[] =
     "usage: truth [--threads=N] [--streams=N] [--operations=N] [--seconds=N]\n"
     "             [--seed=N] [--limit=MIB] [--wait=MS] [--handover=0|1]\n"
-    "             [--mapped=0|1] [--large=PERCENT] [--own=0|1] [--driver=D]\n"
+    "             [--mapped=0|1] [--large=PERCENT] [--moves=N] [--held=US]\n"
+    "             [--own=0|1] [--driver=D]\n"
     "  --threads=N     workers (default 16)\n"
     "  --streams=N     streams that all of them use (default 24); each worker\n"
     "                  has two more and its thread's default stream\n"
@@ -34,6 +35,12 @@ static const char usage[] =
     "  --handover=1    lets the pool make streams wait for each other\n"
     "  --mapped=1      memory that is mapped piece by piece, and moves\n"
     "  --large=PERCENT of blocks that have 2 to 32 MiB (default 0)\n"
+    "  --moves=N       once in N steps a worker frees large blocks whose "
+    "readers\n"
+    "                  are held back, and asks for more than there is, so "
+    "that\n"
+    "                  their memory moves if it is mapped; 0: never (default)\n"
+    "  --held=US       for how long these are held back (default 20000)\n"
     "  --own=0         streams are not noted, and none is freed by its note\n"
     "  --driver=D      auto, cuda, standin or a path with a / in it (default:\n"
     "                  what MOIETY_DRIVER says)\n"
@@ -46,6 +53,7 @@ static struct options options = {
     .operations = 1000000,
     .seed = 1,
     .wait_ms = 5,
+    .held_us = 20000,
     .is_noted = 1,
 };
 
@@ -60,6 +68,8 @@ static const struct argument arguments[] = {
     {"handover", &options.hand_over, 0, 1, NULL},
     {"mapped", &options.is_mapped, 0, 1, NULL},
     {"large", &options.large, 0, 100, NULL},
+    {"moves", &options.moves, 0, 1000000, NULL},
+    {"held", &options.held_us, 1, 1000000, NULL},
     {"own", &options.is_noted, 0, 1, NULL},
     {"driver", NULL, 0, 0, &options.driver},
     {NULL, NULL, 0, 0, NULL},

@@ -33,7 +33,15 @@ expect 0 "$right" "${common[@]}" --threads=4 --streams=4 --limit=256 --mapped=1 
     --large=20
 expect 0 "$right" "${common[@]}" --threads=2 --streams=2 --limit=512 --mapped=1 \
     --large=60 --wait=0
+# What has readers moves all the time.
+expect 0 "$right" "${common[@]}" --threads=4 --streams=4 --limit=512 --mapped=1 \
+    --large=60 --moves=20 --held=5000
+# Without mapped memory nothing moves.
+expect 0 "$right" "${common[@]}" --threads=4 --streams=4 --limit=256 --moves=20 \
+    --held=5000
 
+expect 2 "--moves=x" --moves=x
+expect 2 "--held=0: accepted values are 1 to 1000000" --held=0
 expect 2 "--threads=0: accepted values are 1 to 256" --threads=0
 expect 2 "--fast is not accepted" --fast
 expect 3 "/no/such.so" --driver=/no/such.so

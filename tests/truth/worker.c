@@ -196,8 +196,12 @@ static void receive(struct worker *worker)
 
 static void step(struct worker *worker)
 {
+    const struct options *options = worker->world->options;
     if (random_once_in(&worker->random, 16))
         receive(worker);
+    if (options->moves &&
+        random_once_in(&worker->random, (uint32_t)options->moves))
+        worker_force_moves(worker);
     if (worker->hand_count < worker->hand_target) {
         worker_begin_block(worker);
         return;

@@ -58,6 +58,8 @@ void worker_empty_mailbox(struct worker *worker);
 
 /* alloc.c: allocates and fills a block or a few, or makes room. */
 void worker_begin_block(struct worker *worker);
+/* Frees large blocks on a stream that is held, and has their memory move. */
+void worker_force_moves(struct worker *worker);
 
 /* finish.c: has the block at `index` of the hand read, and frees it. */
 void worker_finish_block(struct worker *worker, uint32_t index);

@@ -59,6 +59,8 @@ struct options {
     uint64_t hand_over; /* 0 or 1: may streams be made to wait */
     uint64_t is_mapped; /* 0 or 1: memory whose pieces move */
     uint64_t large;     /* % of blocks of 2 to 32 MiB */
+    uint64_t moves;     /* forced once in so many steps; 0: never */
+    uint64_t held_us;   /* for how long what moves has readers */
     uint64_t is_noted;  /* for which stream a block was allocated */
     const char *driver;
 };

@@ -7,13 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/oom/oracle/fits.h"
+#include "tests/oom/oracle/judge/fits.h"
 #include "tests/support/driver_probe.h"
 
 #define FIRST_ADDRESS (UINT64_C(1) << 40)
 /* The addresses that are free are never all in one piece. */
 #define SPACE_PER_LIMIT 8U
 
+static _Thread_local uint32_t mover = HISTORY_NO_STREAM;
 static int (*hold)(void *stream);
 static int (*release)(void *stream);
 
@@ -56,6 +57,9 @@ void device_begin(struct device *device, struct history *history,
                   uint64_t limit_bytes)
 {
     device->history = history;
+    device->leaving_bytes = 0;
+    if (device->is_mapped)
+        return;
     device->next_unit = 0;
     device->unit_count =
         (uint32_t)(limit_bytes / FITS_UNIT_BYTES) * SPACE_PER_LIMIT;
@@ -66,6 +70,9 @@ void device_begin(struct device *device, struct history *history,
 
 void device_end(struct device *device)
 {
+    kit_require(device->segment_count == 0, "the return of all handles");
+    if (device->is_mapped)
+        return;
     for (uint32_t i = 0; i < device->unit_count; i++)
         kit_require(!device->is_unit_used[i], "the return of all memory");
     free(device->is_unit_used);
@@ -134,6 +141,47 @@ moiety_source device_source(struct device *device)
         .reserve = reserve_units,
         .release = release_units,
     };
+}
+
+/* Called by the one thread at a time that grows, moves or trims. */
+static void note_removed(void *context, const moiety_segment_info *segment)
+{
+    struct device *device = context;
+    history_remove_segment(device->history, segment->address, kit_now_ns());
+    device->leaving = segment->address;
+    device->leaving_bytes = segment->size_bytes;
+    device->segment_count--;
+}
+
+/* A handle that moves comes right after it went. A new one of the same length that
+ * comes after a trim is taken for such a one, in favour of the pool. */
+static void note_added(void *context, const moiety_segment_info *segment)
+{
+    struct device *device = context;
+    if (device->leaving_bytes == segment->size_bytes)
+        history_move_segment(device->history, device->leaving, segment->address,
+                             mover, kit_now_ns());
+    else
+        history_add_segment(device->history, segment->address,
+                            segment->size_bytes, kit_now_ns());
+    device->leaving_bytes = 0;
+    device->segment_count++;
+}
+
+void device_watch(struct device *device, moiety_pool *pool)
+{
+    const moiety_segment_watcher watcher = {.struct_size = sizeof(watcher),
+                                            .user = device,
+                                            .added = note_added,
+                                            .releasing = note_removed};
+    uint64_t id;
+    kit_require(moiety_segment_watch(pool, &watcher, &id) == MOIETY_OK,
+                "moiety_segment_watch");
+}
+
+void device_allocates_for(uint32_t stream)
+{
+    mover = stream;
 }
 
 static void nothing(void *unused)

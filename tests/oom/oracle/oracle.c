@@ -15,8 +15,8 @@
 static const char usage[] =
     "usage: oracle [--run=turns|threads|one] [--failures=N] [--seed=N]\n"
     "              [--steps=N] [--threads=N] [--pools=N]\n"
-    "              [--segments=many|one] [--wait=MS] [--check=no|yes]\n"
-    "              [--show=N] [--driver=D]\n"
+    "              [--memory=source|mapped] [--segments=many|one] [--wait=MS]\n"
+    "              [--check=no|yes] [--show=N] [--driver=D]\n"
     "  --run=turns    random programs whose threads take turns; a false\n"
     "                 failure is shrunk and printed (default)\n"
     "  --run=threads  threads that play at the same time\n"
@@ -30,6 +30,9 @@ static const char usage[] =
     "  --pools=N      with --run=one (default 20)\n"
     "  --check=yes    with --run=turns: each verdict is checked by a second\n"
     "                 try once nothing is pending (default no)\n"
+    "  --memory=mapped\n"
+    "                 with turns and threads: mapped pools, up to 4 GiB,\n"
+    "                 whose handles move (default source: of addresses)\n"
     "  --segments=one the whole limit is one segment (default many)\n"
     "  --wait=MS      of all pools (default: mostly 0, of some 5 or 50)\n"
     "  --show=N       false failures to print (default 1)\n"
@@ -40,9 +43,11 @@ static const char usage[] =
 static struct options {
     const char *run;
     const char *check;
+    const char *memory;
     const char *segments;
     const char *driver;
-} options = {.run = "turns", .check = "no", .segments = "many"};
+} options = {
+    .run = "turns", .check = "no", .memory = "source", .segments = "many"};
 
 static struct games games = {
     .chances = {.thread_most = CREW_MOST / 2, .wait_ms = CHANCES_RANDOM},
@@ -56,6 +61,7 @@ static struct games games = {
 static const struct argument arguments[] = {
     {"run", NULL, 0, 0, &options.run},
     {"check", NULL, 0, 0, &options.check},
+    {"memory", NULL, 0, 0, &options.memory},
     {"segments", NULL, 0, 0, &options.segments},
     {"driver", NULL, 0, 0, &options.driver},
     {"failures", &games.failures, 1, UINT64_C(1) << 40, NULL},
@@ -107,6 +113,8 @@ static bool read_run(play_fn **out)
 static bool read_options(play_fn **out)
 {
     return read_run(out) &&
+           read_choice("memory", options.memory, "source", "mapped",
+                       &games.chances.is_mapped) &&
            read_choice("segments", options.segments, "many", "one",
                        &games.chances.has_one_segment) &&
            read_choice("check", options.check, "no", "yes", &games.is_checked);
@@ -117,14 +125,20 @@ static int conclude(void)
     const struct tally *tally = &games.tally;
     uint64_t failures = atomic_load(&tally->failures);
     uint64_t false_count = atomic_load(&tally->verdicts[HISTORY_FALSE]);
+    uint64_t by_place = atomic_load(&tally->verdicts[HISTORY_BY_PLACE]);
     printf("%" PRIu64 " games, %" PRIu64 " allocations, %" PRIu64
            " failures: %" PRIu64 " true, %" PRIu64 " excused, %" PRIu64
            " false, %" PRIu64 " of these inexact; %.1f false in 100000\n",
            atomic_load(&tally->games), atomic_load(&tally->allocations),
            failures, atomic_load(&tally->verdicts[HISTORY_TRUE]),
-           atomic_load(&tally->verdicts[HISTORY_EXCUSED]), false_count,
-           atomic_load(&tally->inexact),
+           atomic_load(&tally->verdicts[HISTORY_EXCUSED]) + by_place,
+           false_count, atomic_load(&tally->inexact),
            failures ? 1e5 * (double)false_count / (double)failures : 0.0);
+    if (games.chances.is_mapped)
+        printf("%" PRIu64
+               " of the excused fit only at an old place of a handle, "
+               "or if a handle\nthat is mapped at one went elsewhere\n",
+               by_place);
     uint64_t served = atomic_load(&tally->served);
     uint64_t refused = atomic_load(&tally->refused);
     if (games.is_checked)
@@ -142,9 +156,9 @@ int main(int argc, char **argv)
     if (!kit_open_driver(options.driver) || !device_find_controls())
         return EXIT_NO_DRIVER;
     printf("--run=%s --seed=%" PRIu64 " --steps=%" PRIu64 " --threads=%" PRIu64
-           " --segments=%s\n",
+           " --memory=%s --segments=%s\n",
            options.run, games.seed, games.steps, games.chances.thread_most,
-           options.segments);
+           options.memory, options.segments);
     (void)fflush(stdout);
     device_init(&games.device);
     play(&games);

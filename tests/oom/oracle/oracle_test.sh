@@ -29,14 +29,22 @@ has_none() {
     expect 0 " 0 false" oracle --run=turns --seed=7300 --failures=100
     expect 0 " 0 false" oracle --run=threads --steps=200
     expect 0 " 0 failures" oracle --run=one --pools=20
+    # Memory whose pieces move.
+    expect 0 " 0 false" oracle --memory=mapped --run=turns
+    expect 0 " 0 false" oracle --memory=mapped --run=turns --threads=1 \
+        --segments=one
+    expect 0 " 0 false" oracle --memory=mapped --run=threads --steps=200
     # The verdicts themselves: what was refused truly is refused again when
     # nothing is pending any more, and all else is served.
     expect 0 "0 of the true ones were served, 0 of the others refused" oracle \
         --run=turns --check=yes
+    expect 0 "0 of the true ones were served, 0 of the others refused" oracle \
+        --memory=mapped --run=turns --check=yes
 }
 
 refuses_bad_arguments() {
     expect 2 "--run=neither is not accepted" oracle --run=neither
+    expect 2 "--memory=neither is not accepted" oracle --memory=neither
     expect 2 "--segments=few is not accepted" oracle --segments=few
     expect 2 "--threads=0: accepted values are 1 to 8" oracle --threads=0
 }
@@ -46,6 +54,10 @@ finds_mutants() {
     for name in trims_nothing closes_nobody asks_no_stream \
         forgets_streams_of_uses; do
         expect 1 " of these inexact" "oracle_$name" --run=turns --show=0
+    done
+    for name in closes_nobody asks_no_stream moves_nothing; do
+        expect 1 " of these inexact" "oracle_$name" --memory=mapped \
+            --run=turns --show=0
     done
     # What rests in idle caches is little while a pool grows.
     expect 1 " of these inexact" oracle_leaves_idle_caches --run=turns --show=0 \

@@ -7,10 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "tests/oom/oracle/fits.h"
+#include "tests/oom/oracle/judge/fits.h"
 
 #define MIB UINT64_C(1048576)
 #define TEXT_BYTES 4096U
+/* Of the stand-in's 8 GiB a mapped pool gets at most so much. */
+#define DRIVER_BYTES (4096 * MIB)
 
 static void must(moiety_status status, const char *call)
 {
@@ -30,19 +32,26 @@ void play_begin(struct play *play, struct device *device,
     play->rules = (struct history_rules){
         .limit_bytes = setting->limit_bytes,
         .wait_ns = setting->wait_ms * UINT64_C(1000000),
+        .is_mapped = setting->is_mapped,
     };
     play->history = history_create(block_capacity);
     kit_require(play->history != NULL, "history_create");
+    device->is_mapped = setting->is_mapped;
     device_begin(device, play->history, setting->limit_bytes);
     moiety_source source = device_source(device);
     moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
-    options.source = &source;
+    if (setting->is_mapped)
+        options.flags |= MOIETY_POOL_MAPPED;
+    else
+        options.source = &source;
     options.limit_bytes = setting->limit_bytes;
     options.first_segment_bytes = setting->first_segment_bytes;
     options.largest_segment_bytes = setting->largest_segment_bytes;
     options.thread_cache_bytes = setting->thread_cache_bytes;
     options.wait_ms = setting->wait_ms;
     must(moiety_pool_create(&options, &play->pool), "moiety_pool_create");
+    if (setting->is_mapped)
+        device_watch(device, play->pool);
     atomic_fetch_add(&tally->games, 1);
 }
 
@@ -87,6 +96,7 @@ struct history_block *play_alloc(struct play *play, uint32_t stream,
                                : play->device->streams[stream];
     moiety_devptr address;
     struct history_span call;
+    device_allocates_for(stream);
     call.begin = kit_now_ns();
     moiety_status status =
         moiety_alloc(play->pool, size_bytes, handle, &address);
@@ -224,6 +234,10 @@ struct setting random_setting(uint64_t *random, const struct chances *chances)
     setting.queue_percent = 20 * random_below(random, 4);
     setting.thread_count =
         1 + random_below(random, (uint32_t)chances->thread_most);
+    setting.is_mapped = chances->is_mapped;
+    /* The driver's memory ends, and others have some of it. */
+    if (setting.is_mapped && setting.limit_bytes > DRIVER_BYTES)
+        setting.limit_bytes = DRIVER_BYTES;
     if (chances->has_one_segment)
         setting.first_segment_bytes = setting.largest_segment_bytes =
             setting.limit_bytes;

@@ -13,10 +13,11 @@
 
 #include "moiety/moiety.h"
 #include "tests/oom/oracle/device.h"
-#include "tests/oom/oracle/history.h"
+#include "tests/oom/oracle/judge/history.h"
 
 /* The pool of a game. */
 struct setting {
+    bool is_mapped;
     uint64_t limit_bytes;
     uint64_t first_segment_bytes;
     uint64_t largest_segment_bytes;
@@ -41,6 +42,7 @@ enum how {
 
 /* What games may have. */
 struct chances {
+    bool is_mapped;
     bool has_one_segment; /* the whole limit is one */
     uint64_t thread_most;
     uint64_t wait_ms; /* of all pools, or CHANCES_RANDOM */

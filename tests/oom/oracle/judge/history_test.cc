@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Histories that were made up, with the verdict that each deserves.
-#include "tests/oom/oracle/history.h"
+#include "tests/oom/oracle/judge/history.h"
 
 #include <gtest/gtest.h>
 
@@ -70,7 +70,7 @@ class HistoryTest : public ::testing::Test
     std::unique_ptr<history, Destroy> history_;
     history_failure failure_ = {{kBegin, kEnd}, 4 * kMiB, 0, false};
     fits_answer answer_ = {};
-    history_rules rules_ = {8 * kMiB, 0};
+    history_rules rules_ = {8 * kMiB, 0, false};
 };
 
 TEST_F(HistoryTest, AFailureBesideALongHoleIsFalse)

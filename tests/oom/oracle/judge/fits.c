@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "tests/oom/oracle/fits.h"
+#include "tests/oom/oracle/judge/fits.h"
 
 #include <stdlib.h>
 
@@ -19,6 +19,12 @@ static int by_place(const void *left, const void *right)
     if (a->address != b->address)
         return a->address < b->address ? -1 : 1;
     return 0;
+}
+
+void fits_sort(const struct fits_case *of)
+{
+    if (of->range_count)
+        qsort(of->ranges, of->range_count, sizeof(*of->ranges), by_place);
 }
 
 static void note_hole(struct fits_answer *answer, uint64_t begin, uint64_t end)
@@ -56,8 +62,7 @@ struct fits_answer fits(const struct fits_case *of)
 {
     struct fits_answer answer = {0};
     size_t at = 0;
-    if (of->range_count)
-        qsort(of->ranges, of->range_count, sizeof(*of->ranges), by_place);
+    fits_sort(of);
     while (at < of->range_count)
         at = scan_segment(of, at, &answer);
     uint64_t rest_bytes = of->limit_bytes > answer.pinned_bytes

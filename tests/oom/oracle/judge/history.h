@@ -19,15 +19,22 @@
  * live from the begin of the call that took it to the end of the call that
  * freed it, and work as pending until somebody has seen it done. A segment that
  * came or went during the call is pinned by its blocks, but has no holes.
+ *
+ * Of mapped memory, whose segments are handles that move, blocks and holes may go on
+ * from one to its neighbour, and handles without a block may be put anywhere: see
+ * fits_mapped(). A handle that has moved brings the work along that was pending on the
+ * stream for which it moved. Its old place, which it is mapped at as well, may wait for
+ * all work of the device (docs/dev/adr/0027-mapped-segments.md): if the request fits only
+ * there, or if such a handle went elsewhere, the failure is excused by the place.
  */
-#ifndef MOIETY_TESTS_OOM_ORACLE_HISTORY_H_
-#define MOIETY_TESTS_OOM_ORACLE_HISTORY_H_
+#ifndef MOIETY_TESTS_OOM_ORACLE_JUDGE_HISTORY_H_
+#define MOIETY_TESTS_OOM_ORACLE_JUDGE_HISTORY_H_
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "tests/oom/oracle/fits.h"
+#include "tests/oom/oracle/judge/fits.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -74,11 +81,13 @@ struct history_failure {
 struct history_rules {
     uint64_t limit_bytes;
     uint64_t wait_ns;
+    bool is_mapped; /* segments are handles, which move */
 };
 
 enum history_verdict {
     HISTORY_TRUE,
     HISTORY_EXCUSED,
+    HISTORY_BY_PLACE, /* excused by old places of handles */
     HISTORY_FALSE,
     HISTORY_VERDICTS
 };
@@ -104,6 +113,10 @@ void history_add_segment(struct history *history, uint64_t address,
                          uint64_t size_bytes, uint64_t at);
 void history_remove_segment(struct history *history, uint64_t address,
                             uint64_t at);
+/* What was removed last from the one address is at the other from now on, for an
+ * allocation on `stream`, or NO_STREAM. */
+void history_move_segment(struct history *history, uint64_t from_address,
+                          uint64_t address, uint32_t stream, uint64_t at);
 
 /* While nobody writes to the history. `out`: NULL, or where the request would
  * have fitted with all that counts as live. The process ends with a message

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/oom/oracle/fits.h"
+#include "tests/oom/oracle/judge/fits.h"
 
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ struct Pool {
         uint64_t address = kBase;
         for (const fits_segment &segment : segments)
             address += segment.size_bytes;
-        segments.push_back({address, size_bytes, false});
+        segments.push_back({address, size_bytes, false, false, 0});
     }
 
     void AddRange(size_t segment, uint64_t offset_bytes, uint64_t size_bytes,
@@ -35,8 +35,15 @@ struct Pool {
     fits_answer Ask(uint64_t needed_bytes)
     {
         std::vector<fits_range> copy = ranges;
-        const fits_case question = {limit_bytes, needed_bytes, segments.data(),
-                                    copy.data(), copy.size()};
+        const fits_case question = {limit_bytes,
+                                    needed_bytes,
+                                    segments.data(),
+                                    copy.data(),
+                                    copy.size(),
+                                    0,
+                                    nullptr,
+                                    0,
+                                    0};
         return fits(&question);
     }
 
@@ -167,7 +174,7 @@ TEST(Fits, MoreThanTheLimitMayBePinned)
 {
     Pool pool;
     pool.AddSegment(8 * kMiB);
-    pool.segments.push_back({kBase, 4 * kMiB, false});
+    pool.segments.push_back({kBase, 4 * kMiB, false, false, 0});
     pool.AddRange(0, 0, 8 * kMiB);
     pool.AddRange(1, 0, 4 * kMiB);
     pool.AddRange(0, kMiB, 512);

@@ -4,43 +4,13 @@
  * The owner of a block writes its record, without a lock. Segments and the
  * streams' work, which change rarely, are written under one.
  */
-#include "tests/oom/oracle/history.h"
+#include "tests/oom/oracle/judge/history_state.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define NO_SEGMENT SIZE_MAX
-
-struct array {
-    void *items;
-    size_t count;
-    size_t capacity;
-};
-
-struct piece {
-    uint64_t address;
-    uint64_t size_bytes;
-    struct history_span life;
-};
-
-struct history {
-    pthread_mutex_t lock;
-    struct array segments;              /* of struct piece */
-    struct array busy[HISTORY_STREAMS]; /* of struct history_span, in order */
-    size_t capacity;
-    atomic_size_t count;
-    struct history_block *blocks;
-    /* The judge's. */
-    struct fits_segment *places;
-    struct fits_range *ranges;
-    struct fits_range *ranges_and_segments;
-    size_t range_count;
-};
-
-static void require(bool condition, const char *what)
+void history_require(bool condition, const char *what)
 {
     if (condition)
         return;
@@ -48,13 +18,12 @@ static void require(bool condition, const char *what)
     abort();
 }
 
-/* Room for one more item. */
-static void *array_add(struct array *array, size_t item_bytes)
+void *history_array_add(struct history_array *array, size_t item_bytes)
 {
     if (array->count == array->capacity) {
         array->capacity = array->capacity ? 2 * array->capacity : 16;
         array->items = realloc(array->items, array->capacity * item_bytes);
-        require(array->items != NULL, "no memory");
+        history_require(array->items != NULL, "no memory");
     }
     return (char *)array->items + item_bytes * array->count++;
 }
@@ -85,6 +54,9 @@ void history_destroy(struct history *history)
     free(history->ranges);
     free(history->ranges_and_segments);
     free(history->places);
+    free(history->present.items);
+    free(history->spread.items);
+    free(history->taken.items);
     (void)pthread_mutex_destroy(&history->lock);
     free(history);
 }
@@ -102,7 +74,7 @@ struct history_block *history_add_block(struct history *history,
         .size_bytes = size_bytes,
         .alloc = alloc,
         .freed = {.call = {HISTORY_NEVER, HISTORY_NEVER}},
-        .segment = NO_SEGMENT,
+        .segment = HISTORY_NO_SEGMENT,
     };
     return block;
 }
@@ -111,7 +83,7 @@ void history_begin_busy(struct history *history, uint32_t stream, uint64_t at)
 {
     pthread_mutex_lock(&history->lock);
     struct history_span *span =
-        array_add(&history->busy[stream], sizeof(*span));
+        history_array_add(&history->busy[stream], sizeof(*span));
     *span = (struct history_span){at, HISTORY_NEVER};
     pthread_mutex_unlock(&history->lock);
 }
@@ -119,20 +91,51 @@ void history_begin_busy(struct history *history, uint32_t stream, uint64_t at)
 void history_end_busy(struct history *history, uint32_t stream, uint64_t at)
 {
     pthread_mutex_lock(&history->lock);
-    struct array *busy = &history->busy[stream];
+    struct history_array *busy = &history->busy[stream];
     struct history_span *spans = busy->items;
-    require(busy->count && spans[busy->count - 1].end == HISTORY_NEVER,
-            "the stream is not busy");
+    history_require(busy->count && spans[busy->count - 1].end == HISTORY_NEVER,
+                    "the stream is not busy");
     spans[busy->count - 1].end = at;
     pthread_mutex_unlock(&history->lock);
+}
+
+/* Lock held. */
+static struct history_piece *add_piece(struct history *history,
+                                       uint64_t address, uint64_t size_bytes,
+                                       uint64_t at)
+{
+    struct history_piece *piece =
+        history_array_add(&history->segments, sizeof(*piece));
+    *piece = (struct history_piece){
+        .address = address,
+        .size_bytes = size_bytes,
+        .life = {at, HISTORY_NEVER},
+        .from = HISTORY_NO_SEGMENT,
+    };
+    if (history->segments.count == 1 || address < history->base)
+        history->base = address;
+    return piece;
+}
+
+/* The last that was at the address, which is there if `is_there`, and otherwise was
+ * removed; lock held. */
+static size_t find_piece(const struct history *history, uint64_t address,
+                         bool is_there)
+{
+    const struct history_piece *pieces = history->segments.items;
+    size_t i = history->segments.count;
+    while (i && !(pieces[i - 1].address == address &&
+                  (pieces[i - 1].life.end == HISTORY_NEVER) == is_there))
+        i--;
+    history_require(i != 0, "the pool gives back what it has not got");
+    return i - 1;
 }
 
 void history_add_segment(struct history *history, uint64_t address,
                          uint64_t size_bytes, uint64_t at)
 {
     pthread_mutex_lock(&history->lock);
-    struct piece *piece = array_add(&history->segments, sizeof(*piece));
-    *piece = (struct piece){address, size_bytes, {at, HISTORY_NEVER}};
+    (void)add_piece(history, address, size_bytes, at);
     pthread_mutex_unlock(&history->lock);
 }
 
@@ -140,42 +143,53 @@ void history_remove_segment(struct history *history, uint64_t address,
                             uint64_t at)
 {
     pthread_mutex_lock(&history->lock);
-    struct piece *pieces = history->segments.items;
-    size_t i = history->segments.count;
-    while (i && !(pieces[i - 1].address == address &&
-                  pieces[i - 1].life.end == HISTORY_NEVER))
-        i--;
-    require(i != 0, "the pool gives back what it has not got");
-    pieces[i - 1].life.end = at;
+    struct history_piece *pieces = history->segments.items;
+    pieces[find_piece(history, address, true)].life.end = at;
+    pthread_mutex_unlock(&history->lock);
+}
+
+void history_move_segment(struct history *history, uint64_t from_address,
+                          uint64_t address, uint32_t stream, uint64_t at)
+{
+    pthread_mutex_lock(&history->lock);
+    size_t from = find_piece(history, from_address, false);
+    const struct history_piece *pieces = history->segments.items;
+    struct history_piece *piece =
+        add_piece(history, address, pieces[from].size_bytes, at);
+    piece->from = from;
+    piece->mover = stream;
     pthread_mutex_unlock(&history->lock);
 }
 
 /* Whether the block lies there, and the segment was still there when somebody
  * began to free it. Of several that were at the address, one after the other,
  * the first that does is the block's. */
-static bool holds(const struct piece *piece, const struct history_block *block)
+static bool holds(const struct history_piece *piece,
+                  const struct history_block *block)
 {
     /* Addresses below wrap around. */
     return block->address - piece->address < piece->size_bytes &&
            piece->life.end >= block->freed.call.begin;
 }
 
-static const struct piece *segment_of(const struct history *history,
-                                      struct history_block *block)
+static const struct history_piece *segment_of(const struct history *history,
+                                              struct history_block *block)
 {
-    const struct piece *pieces = history->segments.items;
+    const struct history_piece *pieces = history->segments.items;
     size_t count = history->segments.count;
-    if (block->segment == NO_SEGMENT)
-        for (size_t i = 0; i < count && block->segment == NO_SEGMENT; i++)
+    if (block->segment == HISTORY_NO_SEGMENT)
+        for (size_t i = 0; i < count && block->segment == HISTORY_NO_SEGMENT;
+             i++)
             if (holds(&pieces[i], block))
                 block->segment = i;
-    require(block->segment != NO_SEGMENT, "a block lies in no segment");
+    history_require(block->segment != HISTORY_NO_SEGMENT,
+                    "a block lies in no segment");
     return &pieces[block->segment];
 }
 
 /* The first time that the stream was busy and came to an end after `deadline`;
  * NULL: it was idle from then on. */
-static const struct history_span *busy_after(const struct array *busy,
+static const struct history_span *busy_after(const struct history_array *busy,
                                              uint64_t deadline)
 {
     const struct history_span *spans = busy->items;
@@ -191,13 +205,12 @@ static const struct history_span *busy_after(const struct array *busy,
     return low < busy->count ? &spans[low] : NULL;
 }
 
-static bool is_pending(const struct history *history,
-                       const struct history_free *freed,
-                       const struct history_failure *failure,
-                       const struct history_rules *rules)
+bool history_is_pending(const struct history *history, uint64_t streams,
+                        const struct history_failure *failure,
+                        const struct history_rules *rules)
 {
     uint64_t deadline = failure->call.begin + rules->wait_ns;
-    for (uint64_t left = freed->streams; left; left &= left - 1) {
+    for (uint64_t left = streams; left; left &= left - 1) {
         const struct history_span *span =
             busy_after(&history->busy[__builtin_ctzll(left)], deadline);
         if (span && span->begin <= failure->call.end)
@@ -218,7 +231,7 @@ static void add_range(struct history *history, struct history_block *block,
     };
 }
 
-static size_t block_count(const struct history *history)
+size_t history_block_count(const struct history *history)
 {
     size_t count = atomic_load(&history->count);
     return count < history->capacity ? count : history->capacity;
@@ -228,7 +241,7 @@ static size_t block_count(const struct history *history)
 static void add_live(struct history *history,
                      const struct history_failure *failure)
 {
-    size_t count = block_count(history);
+    size_t count = history_block_count(history);
     for (size_t i = 0; i < count; i++) {
         struct history_block *block = &history->blocks[i];
         if (block->alloc.begin <= failure->call.end &&
@@ -243,12 +256,12 @@ static void add_pending(struct history *history,
                         const struct history_failure *failure,
                         const struct history_rules *rules)
 {
-    size_t count = block_count(history);
+    size_t count = history_block_count(history);
     for (size_t i = 0; i < count; i++) {
         struct history_block *block = &history->blocks[i];
         const struct history_free *freed = &block->freed;
         if (freed->call.end >= failure->call.begin ||
-            !is_pending(history, freed, failure, rules) ||
+            !history_is_pending(history, freed->streams, failure, rules) ||
             segment_of(history, block)->life.end <= failure->call.end)
             continue;
         add_range(history, block,
@@ -259,7 +272,7 @@ static void add_pending(struct history *history,
 
 /* What the pool had for part of the call only may have come too late for it, or
  * gone too early. */
-static bool is_passing(const struct piece *piece,
+static bool is_passing(const struct history_piece *piece,
                        const struct history_span *call)
 {
     return piece->life.begin > call->begin || piece->life.end < call->end;
@@ -268,11 +281,11 @@ static bool is_passing(const struct piece *piece,
 static void copy_segments(struct history *history,
                           const struct history_span *call)
 {
-    const struct piece *pieces = history->segments.items;
+    const struct history_piece *pieces = history->segments.items;
     size_t count = history->segments.count;
     free(history->places);
     history->places = calloc(count + 1, sizeof(*history->places));
-    require(history->places != NULL, "no memory");
+    history_require(history->places != NULL, "no memory");
     for (size_t i = 0; i < count; i++)
         history->places[i] = (struct fits_segment){
             .address = pieces[i].address,
@@ -316,7 +329,7 @@ static void add_segments(struct history *history)
     history->ranges_and_segments =
         calloc(history->range_count + history->segments.count + 1,
                sizeof(*history->ranges));
-    require(history->ranges_and_segments != NULL, "no memory");
+    history_require(history->ranges_and_segments != NULL, "no memory");
     memcpy(history->ranges_and_segments, history->ranges,
            history->range_count * sizeof(*history->ranges));
     for (size_t i = 0; i < history->segments.count; i++)
@@ -341,12 +354,39 @@ static bool fits_without_growing(struct history *history,
     return fits(&question).is_fitting;
 }
 
+/* Memory that is mapped goes back at any time, so there is nothing to excuse but what
+ * is pending. */
+static enum history_verdict judge_mapped(struct history *history,
+                                         const struct history_failure *failure,
+                                         const struct history_rules *rules,
+                                         struct fits_answer *out)
+{
+    enum history_verdict verdict = HISTORY_TRUE;
+    struct fits_answer answer =
+        history_ask_mapped(history, failure, rules, HISTORY_LIVE);
+    if (answer.is_fitting) {
+        answer =
+            history_ask_mapped(history, failure, rules, HISTORY_AND_PENDING);
+        verdict = HISTORY_EXCUSED;
+    }
+    if (answer.is_fitting) {
+        struct fits_answer beside =
+            history_ask_mapped(history, failure, rules, HISTORY_AND_PLACES);
+        verdict = beside.is_fitting ? HISTORY_FALSE : HISTORY_BY_PLACE;
+    }
+    if (out)
+        *out = answer;
+    return verdict;
+}
+
 enum history_verdict history_judge(struct history *history,
                                    const struct history_failure *failure,
                                    const struct history_rules *rules,
                                    struct fits_answer *out)
 {
     enum history_verdict verdict = HISTORY_TRUE;
+    if (rules->is_mapped)
+        return judge_mapped(history, failure, rules, out);
     copy_segments(history, &failure->call);
     history->range_count = 0;
     add_live(history, failure);
