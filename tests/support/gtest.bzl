@@ -125,20 +125,25 @@ def standin_gtest(name, tests, args = [], **kwargs):
         **kwargs
     )
 
-def probe(name, deps, **kwargs):
+def test_library(name, **kwargs):
+    """A library for tests, whose header is `name`.h.
+
+    Args:
+      name: of the library.
+      **kwargs: as of a cc_library.
+    """
+    cc_library(name = name, testonly = True, hdrs = [name + ".h"], **kwargs)
+
+def probe(name, **kwargs):
     """The library `name` of `name`.c: it shows a part of the pool to any test.
 
     Args:
       name: of the library.
-      deps: as of a cc_library.
       **kwargs: as of a cc_library.
     """
-    cc_library(
+    test_library(
         name = name,
-        testonly = True,
         srcs = [name + ".c"],
-        hdrs = [name + ".h"],
         visibility = ["//tests:__subpackages__"],
-        deps = deps,
         **kwargs
     )
