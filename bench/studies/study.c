@@ -95,15 +95,6 @@ void study_real(const struct study_bout *bout, const char *key, double number)
     (void)fprintf(bout->study->rows, ",\"%s\":%.6g", key, number);
 }
 
-void study_real_or_null(const struct study_bout *bout, const char *key,
-                        double number, bool is_known)
-{
-    if (is_known)
-        study_real(bout, key, number);
-    else
-        (void)fprintf(bout->study->rows, ",\"%s\":null", key);
-}
-
 void study_end_row(const struct study_bout *bout)
 {
     struct study *study = bout->study;

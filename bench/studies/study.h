@@ -83,8 +83,6 @@ void study_begin_row(const struct study_bout *bout);
 void study_number(const struct study_bout *bout, const char *key,
                   uint64_t number);
 void study_real(const struct study_bout *bout, const char *key, double number);
-void study_real_or_null(const struct study_bout *bout, const char *key,
-                        double number, bool is_known);
 void study_end_row(const struct study_bout *bout);
 /* The same of one of several parts; it ends with the allocations that failed.
  * The pairs are each thread's. */

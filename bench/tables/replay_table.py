@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Turns rows of //bench:replay, fill, limit, reuse and crowd into Markdown.
+"""Turns rows of //bench:replay, fill and limit into Markdown.
 
     replay_table.py footprint [--traces=INDEX] FILE...
     replay_table.py limits [--traces=INDEX] FILE...
@@ -7,8 +7,6 @@
     replay_table.py lags FILE...
     replay_table.py fill FILE...
     replay_table.py limit FILE...
-    replay_table.py reuse FILE...
-    replay_table.py crowd FILE...
 
 footprint: what each subject had reserved, and the smallest limit that would
 have done where that was looked for, by what the trace had live at the most;
@@ -16,7 +14,7 @@ INDEX is bench/traces/index.json and says what the recorded program had. limits:
 the smallest limits of all traces in one table. latency: ns per operation of
 concurrent rows, or of serial ones, median over the repeats with the least and
 the greatest. lags: what was reserved by what was live, by how far the device
-lagged. fill, limit, reuse, crowd: of the programs of these names. The line
+lagged. fill, limit: of the programs of these names. The line
 above says where that was measured; rows that differ in that are refused.
 docs/dev/replay.md says what a row is.
 """
@@ -38,8 +36,6 @@ TABLES = {
     "lags": Maker(lag_lines, ()),
     "fill": Maker(study_tables.fill_lines, ()),
     "limit": Maker(study_tables.limit_lines, ()),
-    "reuse": Maker(study_tables.reuse_lines, ()),
-    "crowd": Maker(study_tables.crowd_lines, ()),
 }
 
 

@@ -1,18 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of //bench:fill, //bench:limit, //bench:reuse and //bench:crowd."""
+"""Tables of //bench:fill and //bench:limit."""
 
 import statistics
 
 import circumstances
 from replay_rows import facts_of, grouped, is_refused, lag_of
-from table_text import (BadInput, in_order, number_text, read_rows, size_text,
-                        spread_text, table)
+from table_text import (BadInput, in_order, read_rows, size_text, spread_text,
+                        table)
 
 KEYS = ("kind", "subject", "lag", "machine", "driver", "device", "is_standin",
         "is_simulated", "commit", "date")
 MIB = 1 << 20
-REUSE_TIMES = ("median_ns", "p99_ns", "mean_lags", "median_lags", "p99_lags")
-CROWD_TIMES = ("before", "beside", "after")
 
 
 def read(paths, kind):
@@ -140,83 +138,9 @@ LIMIT_PARTS = {
              4, pair_texts),
 }
 
-
-def known_text(rows, key):
-    numbers = [row[key] for row in rows if row[key] is not None]
-    return spread_text(numbers) if numbers else "–"
-
-
-def reuse_head(rows):
-    first = rows[0]
-    return [first["subject"], lag_text(rows), str(first["threads"]),
-            size_text(first["size_bytes"])]
-
-
-def reuse_texts(rows):
-    return [*reuse_head(rows),
-            *(known_text(rows, key) for key in REUSE_TIMES),
-            spread_text([row["asked"] / (row["threads"] * row["pairs"])
-                         for row in rows]),
-            failed_text(rows)]
-
-
-def unlimited_texts(rows):
-    ratios = [row["reserved_bytes"] / row["live_bytes"] for row in rows
-              if row["reserved_bytes"] is not None]
-    return [*reuse_head(rows), number_text(rows[0]["pause_ns"]),
-            size_text(rows[0]["live_bytes"]),
-            spread_text(ratios) if ratios else "–",
-            known_text(rows, "mean_ns"), failed_text(rows)]
-
-
-def whole_text(size_bytes):
-    """Of a median, which may lie between two bytes."""
-    return size_text(round(size_bytes))
-
-
-def crowd_texts(rows):
-    first = rows[0]
-    return [first["subject"], lag_text(rows),
-            f"{first['threads']} × {first['streams']}",
-            size_text(first["size_bytes"]),
-            *(spread_text([row[key] for row in rows], whole_text)
-              for key in ("cache_bound_bytes", "cached_bytes",
-                          "retiring_bytes")),
-            known_text(rows, "host_bytes_each"),
-            *(mean_text(rows, f"{when}_ns") for when in CROWD_TIMES),
-            *(spread_text([row[f"{when}_hits"] * 100 for row in rows])
-              for when in CROWD_TIMES),
-            spread_text([row["end_ns"] / 1e6 for row in rows]),
-            failed_text(rows)]
-
-
-REUSE_HEAD = ["subject", "lag", "threads", "size"]
-REUSE_PAIR_HEAD = [*REUSE_HEAD, "median", "p99", "mean, lags", "median, lags",
-                   "p99, lags", "calls", "failed"]
-
-REUSE_PARTS = {
-    "wait": ("From a stream's free to another's allocation, which may wait, "
-             "under a full limit: ns", REUSE_PAIR_HEAD, 8, reuse_texts),
-    "poll": ("The same, by calls that never wait: ns", REUSE_PAIR_HEAD, 8,
-             reuse_texts),
-    "unlimited": ("Blocks that go from one stream to another and back, without "
-                  "a limit: ns",
-                  [*REUSE_HEAD, "pause", "live", "reserved ÷ live", "mean",
-                   "failed"], 6, unlimited_texts),
-}
-
-CROWD_PARTS = {
-    None: ("Threads that rest, and one that works: ns of a pair, and % of its "
-           "allocations that its cache served",
-           ["subject", "lag", "threads × streams", "size", "bound", "cached",
-            "retiring", "host bytes of each", *CROWD_TIMES,
-            *(f"{when}, %" for when in CROWD_TIMES), "end, ms", "failed"], 13,
-           crowd_texts),
-}
-
 # Rows that differ in none of these are repeats.
 CELL_KEYS = ("subject", "lag", "threads", "streams", "factor", "size_bytes",
-             "blocks", "pause_ns", "cache_bytes")
+             "blocks")
 
 
 def part_lines(part, rows):
@@ -241,11 +165,3 @@ def parts_lines(kind, parts, options, paths):
 
 def limit_lines(options, paths):
     return parts_lines("limit", LIMIT_PARTS, options, paths)
-
-
-def reuse_lines(options, paths):
-    return parts_lines("reuse", REUSE_PARTS, options, paths)
-
-
-def crowd_lines(options, paths):
-    return parts_lines("crowd", CROWD_PARTS, options, paths)

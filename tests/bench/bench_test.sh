@@ -33,7 +33,7 @@ mapfile -t subjects < <(names subjects)
 runnable=()
 for subject in "${subjects[@]}"; do
     case $subject in
-    mimalloc | torch | cuda_async) ;;
+    mimalloc | torch | rmm-* | cuda_async) ;;
     *) runnable+=("$subject") ;;
     esac
 done

@@ -34,3 +34,13 @@ def pytest_test(name, data = [], size = "medium", tags = []):
         # Python itself is not built with a sanitizer.
         tags = tags + ["no-sanitizer"],
     )
+
+def pytest_tests(names, **kwargs):
+    """A pytest_test() for each name, which have everything else in common.
+
+    Args:
+      names: of the files, without the suffix.
+      **kwargs: as of pytest_test().
+    """
+    for name in names:
+        pytest_test(name = name, **kwargs)

@@ -137,8 +137,8 @@ expect_text "nothing was installed" "" "$(cat "$log")"
 touch "$machine/bin/bazel-4"
 chmod +x "$machine/bin/bazel-4"
 expect_text "tells Debian's wrapper which bazel" \
-    "bazel --batch run //bench:server [4]" \
-    "$(bazelw --batch run //bench:server 2>&1)"
+    "bazel --batch run //bench:host [4]" \
+    "$(bazelw --batch run //bench:host 2>&1)"
 extra=USE_BAZEL_VERSION=7
 expect_text "unless the user has" "bazel version [7]" "$(bazelw version 2>&1)"
 extra=
@@ -146,12 +146,12 @@ extra=
 bare_machine
 expect_text "a query needs bazel alone" "bazel-bootstrap" \
     "$(bazelw --print-missing query //... 2>&1 | xargs)"
-expect_text "the server needs what a build needs" \
+expect_text "a program needs what a build needs" \
     "bazel-bootstrap gcc libc6-dev g++ pkg-config libhwloc-dev" \
-    "$(bazelw --print-missing run //bench:server -- test 2>&1 | xargs)"
+    "$(bazelw --print-missing run //bench:host -- test 2>&1 | xargs)"
 expect_text "options are not commands" \
-    "$(bazelw --print-missing run //bench:server 2>&1)" \
-    "$(bazelw --print-missing --test=x run --config=test //bench:server 2>&1)"
+    "$(bazelw --print-missing run //bench:host 2>&1)" \
+    "$(bazelw --print-missing --test=x run --config=test //bench:host 2>&1)"
 expect_ok "a test needs more" grep -qx clang-format \
     <<<"$(bazelw --print-missing test //pool:x 2>&1)"
 expect_text "building all needs what tests need" \
@@ -171,7 +171,7 @@ expect_text "to be built too" "$needed python3-dev python3-venv" \
 expect_text "also with what is beside it" "$needed python3-dev python3-venv" \
     "$(bazelw --print-missing build //bench/... 2>&1 | xargs)"
 expect_text "a build does without" "$needed" \
-    "$(bazelw --print-missing build //pool //bench:server 2>&1 | xargs)"
+    "$(bazelw --print-missing build //pool //bench:host 2>&1 | xargs)"
 all=$(bazelw --print-missing test 2>&1)
 for words in "//bench:demo //tests/docs:x" "//bench:demo //..."; do
     expect_text "all that tests need: $words" "$all" \
@@ -180,41 +180,41 @@ done
 expect_text "unless it is a query" "bazel-bootstrap" \
     "$(bazelw --print-missing --output_base tests/x query //... 2>&1 | xargs)"
 
-expect_refusal "no apt-get" "has no apt-get" bazelw run //bench:server
+expect_refusal "no apt-get" "has no apt-get" bazelw run //bench:host
 expect_ok "says the exact names" grep -q \
     "bazel-bootstrap gcc libc6-dev g++ pkg-config libhwloc-dev" \
     <<<"$expect_output"
-bazelw run //bench:server >/dev/null 2>&1
+bazelw run //bench:host >/dev/null 2>&1
 expect_text "and the exit status is 1" 1 $?
 
 with_apt
 as_user
 expect_refusal "not root, no sudo" "run, as root, apt-get install bazel" \
-    bazelw run //bench:server
+    bazelw run //bench:host
 program sudo <<<'exit 1'
 expect_refusal "a sudo that would ask" "run, as root, apt-get install bazel" \
-    bazelw run //bench:server
+    bazelw run //bench:host
 expect_text "nothing was tried" "" "$(cat "$log")"
 
 as_root
 extra=FAIL_APT=1
-expect_refusal "apt-get that fails" "E: no network" bazelw run //bench:server
+expect_refusal "apt-get that fails" "E: no network" bazelw run //bench:host
 extra=PRETEND=1
 expect_refusal "apt-get that says yes and does nothing" "is still missing" \
-    bazelw run //bench:server
+    bazelw run //bench:host
 extra=
 : >"$log"
-expect_ok "root: installs, then runs bazel" bazelw run //bench:server
+expect_ok "root: installs, then runs bazel" bazelw run //bench:host
 expect_text "asks apt-get twice: update, install" "2" "$(wc -l <"$log")"
 expect_ok "without a question" grep -q -- '-qq -y ' "$log"
-expect_ok "a second time" bazelw run //bench:server
+expect_ok "a second time" bazelw run //bench:host
 expect_text "asks nothing more" "2" "$(wc -l <"$log")"
 
 bare_machine
 with_apt
 as_user
 program sudo <<<'shift; exec "$@"'
-expect_ok "sudo that does not ask: installs" bazelw run //bench:server
+expect_ok "sudo that does not ask: installs" bazelw run //bench:host
 expect_text "through it" "2" "$(wc -l <"$log")"
 
 bare_machine

@@ -117,7 +117,7 @@ inline record_closed(slot, mask)
     }
 }
 
-/* moietyi_record_slot() */
+/* moietyi_stream_state_pin(), and an event on the stream */
 inline record_slot(slot, mask)
 {
 #ifdef LOOK_FIRST

@@ -33,3 +33,19 @@ def step_mutant(name, file, change, tests, test):
         ],
     )
     mutant_test(name, test)
+
+def step_mutants(mutants, tests):
+    """A step_mutant() for each of a dictionary.
+
+    Args:
+      mutants: from names to file, change and test
+      tests: the library with the tests
+    """
+    for name, (file, change, test) in mutants.items():
+        step_mutant(
+            name = name,
+            change = change,
+            file = file,
+            test = test,
+            tests = tests,
+        )

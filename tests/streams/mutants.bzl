@@ -4,6 +4,8 @@
 load("@rules_cc//cc:defs.bzl", "cc_binary")
 load("@rules_shell//shell:sh_test.bzl", "sh_test")
 
+_STANDIN = "//pool/standin:libcuda.so.1"
+
 def _headers_of_impl(ctx):
     headers = [file for file in ctx.files.srcs if file.extension == "h"]
     return [DefaultInfo(files = depset(headers))]
@@ -138,3 +140,68 @@ def tested_mutant(name, file, change, tests, test, data = [], size = "small"):
     """
     mutant(name, file, change, tests)
     mutant_test(name, test, data, size)
+
+def tested_mutants(mutants, tests = None, data = [], size = "small"):
+    """A tested_mutant() for each of a list or a dictionary.
+
+    Args:
+      mutants: tuples of name, file, change, tests and test, or a dictionary
+        from names to the rest; without `tests` if these are the same for all.
+        A library of this package needs no colon.
+      tests: the library with the tests of all of them
+      data: what they need besides
+      size: of the tests
+    """
+    items = mutants.items() if type(mutants) == "dict" else [
+        (mutant[0], mutant[1:])
+        for mutant in mutants
+    ]
+    for name, rest in items:
+        library = tests or rest[2]
+        tested_mutant(
+            name = name,
+            file = rest[0],
+            change = rest[1],
+            tests = library if library[0] in ":/" else ":" + library,
+            test = rest[-1],
+            data = data,
+            size = size,
+        )
+
+def mutants_test(name, mutants, control, tests = ":rows", args = []):
+    """The test `name`: in each of the mutants, which it makes, a test fails.
+
+    The programs' main() has to know the driver's file: mutants.sh runs them.
+
+    Args:
+      name: of the test
+      mutants: a dictionary from names to file, change and the test that fails
+      control: the same tests on the pool as it is
+      tests: the library with the tests
+      args: beside the driver, for all of them
+    """
+    for mutant_name, (file, change, _) in mutants.items():
+        mutant(
+            name = mutant_name,
+            change = change,
+            file = file,
+            tests = tests,
+        )
+    sh_test(
+        name = name,
+        size = "medium",
+        srcs = ["//tests/streams:mutants.sh"],
+        args = [
+            "--driver=$(rootpath %s)" % _STANDIN,
+            "--control=$(rootpath :%s)" % control,
+        ] + args + [
+            "$(rootpath :%s)=%s" % (mutant_name, test)
+            for mutant_name, (_, _, test) in mutants.items()
+        ],
+        data = [
+            _STANDIN,
+            ":" + control,
+        ] + [":" + mutant_name for mutant_name in mutants],
+        # The mutants are not built for sanitizers to judge.
+        tags = ["no-sanitizer"],
+    )

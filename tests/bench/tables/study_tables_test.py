@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tables of full limits, pairs, reuse and crowds show."""
+"""What the tables of full limits and pairs show."""
 
 import json
 import os
@@ -35,26 +35,6 @@ def limits(subject, factor, **fields):
     return limit(subject, "limits", factor=factor, **{
         "limit_bytes": factor * 100, "mean_live_bytes": 100,
         "peak_live_bytes": 200, **fields})
-
-
-def reuse(subject, part, **fields):
-    return row("reuse", subject, part=part, **{
-        "threads": 2, "pairs": 50, "repeat": 0, "size_bytes": MIB, "blocks": 2,
-        "limit_bytes": 2 * MIB, "pause_ns": 0, "work_ns": 100000.0,
-        "mean_ns": 150000.0, "median_ns": 120000.0, "p99_ns": 300000.0,
-        "mean_lags": 1.5, "median_lags": 1.2, "p99_lags": 3.0, "asked": 100,
-        "live_bytes": 2 * MIB, "reserved_bytes": 2 * MIB, "failed": 0,
-        **fields})
-
-
-def crowd(subject, **fields):
-    return row("crowd", subject, **{
-        "threads": 64, "streams": 8, "pairs": 1, "size_bytes": 65536,
-        "cache_bytes": 0, "repeat": 0, "cache_bound_bytes": 1 << 30,
-        "cached_bytes": 32 * MIB, "retiring_bytes": 0, "host_bytes": 512000,
-        "host_bytes_each": 1000.0, "before_ns": 60.0, "beside_ns": 70.0,
-        "after_ns": 65.0, "before_hits": 0.95, "beside_hits": 0.5,
-        "after_hits": 0.96, "end_ns": 2500000, "failed": 0, **fields})
 
 
 class StudyTables(unittest.TestCase):
@@ -109,42 +89,6 @@ class StudyTables(unittest.TestCase):
         self.assertIn("| a | held | 16 | 50 | 60 | 0 |", output)
         self.assertIn("| a | idle | 1 | 50 | 60 | 0 |", output)
 
-    def test_reuse_under_a_limit(self):
-        none = dict.fromkeys(("median_ns", "p99_ns", "mean_lags",
-                              "median_lags", "p99_lags"))
-        output = self.lines(
-            "reuse", reuse("a", "wait", lag="work:100"),
-            reuse("a", "wait", lag="work:100", repeat=1, mean_lags=2.5),
-            reuse("b", "wait", failed=100, **none),
-            reuse("a", "poll", asked=1500))
-        self.assertIn("| a | work:100 | 2 | 1 MiB | 120 000 | 300 000 | "
-                      "2 (1.5–2.5) | 1.2 | 3 | 1 | 0 |", output)
-        self.assertIn("| b | idle | 2 | 1 MiB | – | – | – | – | – | 1 | 100 |",
-                      output)
-        self.assertIn("| 15 | 0 |", output)
-        self.assertIn("; 2 processes each*", output)
-        self.assertNotIn("without a limit", output)
-
-    def test_reuse_without_a_limit(self):
-        output = self.lines(
-            "reuse", reuse("a", "unlimited", reserved_bytes=3 * MIB),
-            reuse("a", "unlimited", pause_ns=50000, reserved_bytes=None))
-        self.assertIn("| a | idle | 2 | 1 MiB | 0 | 2 MiB | 1.5 | 150 000 | "
-                      "0 |", output)
-        self.assertIn("| 50 000 | 2 MiB | – |", output)
-        self.assertNotIn("full limit", output)
-
-    def test_crowds(self):
-        output = self.lines(
-            "crowd", crowd("a"),
-            crowd("a", repeat=1, host_bytes=None, host_bytes_each=None,
-                  end_ns=3500000),
-            crowd("a", cache_bytes=MIB, cache_bound_bytes=MIB))
-        self.assertIn("| a | idle | 64 × 8 | 64 KiB | 1 GiB | 32 MiB | 0 B | 1 000 | "
-                      "60 | 70 | 65 | 95 | 50 | 96 | 3 (2.5–3.5) | 0 |",
-                      output)
-        self.assertIn("| a | idle | 64 × 8 | 64 KiB | 1 MiB |", output)
-
     def test_who_was_refused(self):
         output = self.lines("limit", limit("a", "pair"),
                             row("limit", "b", refused="no reason"))
@@ -153,8 +97,6 @@ class StudyTables(unittest.TestCase):
     def test_other_rows_are_refused(self):
         for name, one in (("fill", limit("a", "pair")),
                           ("limit", fill("a", 512, 9, 9)),
-                          ("reuse", limit("a", "pair")),
-                          ("crowd", reuse("a", "wait")),
                           ("fill", row("fill", "b", refused="no reason"))):
             with self.assertRaisesRegex(BadInput, f"there is no row of {name}"):
                 self.lines(name, one)

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of GoogleTest, most of them on a pool with the stand-in driver.
+
+What a macro does not name, it passes to cc_test as it is: args, data, env,
+linkopts, shard_count, tags, visibility and the like.
+"""
+
+load("@rules_cc//cc:defs.bzl", "cc_library", "cc_test")
+
+_GTEST = [
+    "@googletest//:gtest",
+    "@googletest//:gtest_main",
+]
+
+_POOL = ["//tests/pool:pool_under_test"]
+
+_STANDIN = "//pool/standin:libcuda.so.1"
+
+def gtest(name, size = "small", tests = None, srcs = None, deps = None, **kwargs):
+    """The test `name`, of the file `name`.cc or of a library that has the tests.
+
+    Args:
+      name: of the test.
+      size: as of any test.
+      tests: a library with the tests and their main(), perhaps of another
+        package; then there are no `srcs`.
+      srcs: if they are not just `name`.cc.
+      deps: beside GoogleTest, which a test with `srcs` always gets; the pool
+        under test if none are named.
+      **kwargs: as of a cc_test.
+    """
+    if tests:
+        cc_test(name = name, size = size, deps = [tests] + (deps or []), **kwargs)
+        return
+    cc_test(
+        name = name,
+        size = size,
+        srcs = [name + ".cc"] if srcs == None else srcs,
+        deps = (_POOL if deps == None else deps) + _GTEST,
+        **kwargs
+    )
+
+def gtests(names, **kwargs):
+    """A gtest() for each name, which have everything else in common.
+
+    Args:
+      names: of the tests.
+      **kwargs: as of gtest().
+    """
+    for name in names:
+        gtest(name = name, **kwargs)
+
+def gtest_library(name, srcs = None, deps = None, **kwargs):
+    """A library with the tests of `name`_test.cc, for tests and mutants to link.
+
+    Args:
+      name: of the library.
+      srcs: if they are not just `name`_test.cc.
+      deps: as of gtest().
+      **kwargs: as of a cc_library.
+    """
+    cc_library(
+        name = name,
+        testonly = True,
+        srcs = [name + "_test.cc"] if srcs == None else srcs,
+        deps = (_POOL if deps == None else deps) + _GTEST,
+        alwayslink = True,
+        **kwargs
+    )
+
+def mutable_gtest(
+        name,
+        size = "small",
+        srcs = None,
+        deps = None,
+        linkopts = None,
+        visibility = None,
+        **kwargs):
+    """The gtest_library() `name` and the test `name`_test of it.
+
+    Args:
+      name: of the library.
+      size: of the test.
+      srcs: of the library.
+      deps: of the library.
+      linkopts: of the library.
+      visibility: of the library.
+      **kwargs: of the test.
+    """
+    gtest_library(
+        name = name,
+        srcs = srcs,
+        deps = deps,
+        linkopts = linkopts,
+        visibility = visibility,
+    )
+    gtest(name = name + "_test", size = size, tests = ":" + name, **kwargs)
+
+def mutable_gtests(names, **kwargs):
+    """A mutable_gtest() for each name, which have everything else in common.
+
+    Args:
+      names: of the libraries.
+      **kwargs: as of mutable_gtest().
+    """
+    for name in names:
+        mutable_gtest(name = name, **kwargs)
+
+def standin_gtest(name, tests, args = [], **kwargs):
+    """The test `name` of a library whose main() has to know the driver's file.
+
+    On a GPU host the same library runs without arguments.
+
+    Args:
+      name: of the test.
+      tests: the library.
+      args: beside the driver.
+      **kwargs: as of gtest().
+    """
+    gtest(
+        name = name,
+        tests = tests,
+        args = ["--driver=$(rootpath %s)" % _STANDIN] + args,
+        data = [_STANDIN],
+        **kwargs
+    )
+
+def test_library(name, **kwargs):
+    """A library for tests, whose header is `name`.h.
+
+    Args:
+      name: of the library.
+      **kwargs: as of a cc_library.
+    """
+    cc_library(name = name, testonly = True, hdrs = [name + ".h"], **kwargs)
+
+def probe(name, **kwargs):
+    """The library `name` of `name`.c: it shows a part of the pool to any test.
+
+    Args:
+      name: of the library.
+      **kwargs: as of a cc_library.
+    """
+    test_library(
+        name = name,
+        srcs = [name + ".c"],
+        visibility = ["//tests:__subpackages__"],
+        **kwargs
+    )
