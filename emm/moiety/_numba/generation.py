@@ -183,10 +183,10 @@ class Generation:
         """What the pool has from the driver and nobody uses, and what it may
         still get, of what the device has."""
         stats = self.pool().stats()
-        reserved_bytes = stats["reserved_bytes.all.current"]
-        room_bytes = max(stats["limit_bytes"] - reserved_bytes, 0)
+        reserved_bytes = stats.reserved_bytes_current
+        room_bytes = max(stats.limit_bytes - reserved_bytes, 0)
         return (min(device_free_bytes, room_bytes) + reserved_bytes
-                - stats["allocated_bytes.all.current"])
+                - stats.allocated_bytes_current)
 
     def trim(self, keep_bytes):
         """Bytes given back, by the pool and by the arenas."""
