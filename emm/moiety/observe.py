@@ -22,9 +22,10 @@ from moiety._observe.client import ExposeError, ask
 from moiety._observe.prometheus import exposition as prometheus
 from moiety._observe.svg import draw as svg
 from moiety._observe.torch_pickle import dump as write_pickle
+from moiety._report import write as write_report
 
 __all__ = ["ExposeError", "prometheus", "snapshot", "start", "stats", "stop",
-           "svg", "write_pickle"]
+           "svg", "write_pickle", "write_report"]
 
 
 def stats(path, pool=None):

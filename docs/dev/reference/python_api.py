@@ -321,7 +321,7 @@ def page_of(module):
     if constants:
         yield "\n".join(["| constant | |", "|---|---|", *(
             constant_row(full, name) for name in constants)]) + "\n"
-    for name in sorted(set(names) - set(constants), 
+    for name in sorted(set(names) - set(constants),
                        key=lambda name: (name.lower(), name)):
         node, _ = stub_of(full, name)
         yield f"### {full}.{name}\n"
