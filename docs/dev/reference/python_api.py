@@ -36,6 +36,9 @@ HEAD = """<!-- SPDX-License-Identifier: Apache-2.0 -->
 All public names of the package `moiety`. [Python](guides/python.md) is the guide with programs.
 `help()` shows the same texts.
 
+In signatures, `Size` is a number of bytes, text such as `"8GiB"`, or None. `Any` for a stream or an
+address is what the section on `moiety` and the methods describe.
+
 """
 
 
