@@ -40,9 +40,7 @@ def stats(path, pool=None):
 def _history_of(pool):
     try:
         return pool.history()
-    except _native.Error as error:
-        if error.status != "E_UNSUPPORTED":
-            raise
+    except _native.UnsupportedError:
         return None
 
 

@@ -246,19 +246,19 @@ static PyObject *arena_reserve(PyObject *self, PyObject *arguments,
     static char *keys[] = {"nbytes", "threads", "progress", NULL};
     struct native_space *space = (struct native_space *)self;
     struct progress progress = {.function = Py_None};
-    uint64_t nbytes = 0;
+    struct native_setting total = {"nbytes", 0};
     uint32_t thread_count = 0;
     moiety_status status;
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O&|O&O:reserve", keys,
-                                     native_u64_from, &nbytes, native_u32_from,
-                                     &thread_count, &progress.function) ||
+    if (!PyArg_ParseTupleAndKeywords(
+            arguments, names, "O&|O&O:reserve", keys, native_setting_from,
+            &total, native_u32_from, &thread_count, &progress.function) ||
         !native_enter(space))
         return NULL;
     moiety_host_progress_fn *call =
         progress.function == Py_None ? NULL : report_progress;
     Py_BEGIN_ALLOW_THREADS;
-    status =
-        moiety_host_reserve(space->host, nbytes, thread_count, call, &progress);
+    status = moiety_host_reserve(space->host, total.bytes, thread_count, call,
+                                 &progress);
     Py_END_ALLOW_THREADS;
     if (progress.has_failed)
         native_error_restore(progress.error);

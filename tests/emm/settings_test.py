@@ -76,6 +76,8 @@ def test_sizes(space):
 
 
 def test_reserve(space):
+    space.reserve("20MiB")
+    assert space.trim("16M") <= 20 * MIB and space.total_bytes >= 16 * MIB
     space.reserve(20 * MIB)
     reserved = space.total_bytes
     assert 20 * MIB <= reserved <= 64 * MIB

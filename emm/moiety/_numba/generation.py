@@ -66,7 +66,8 @@ class Cleanup:
 
 
 # With these a pool is as it was.
-NOT_CLOSED = ("E_BUSY", "E_FORKED", "E_NO_HOST_MEMORY")
+NOT_CLOSED = (_native.BusyError, _native.ForkedError,
+              _native.OutOfMemoryError)
 
 
 def free_block(block):
@@ -221,6 +222,8 @@ def is_closed(pool):
     because of it: the pool is gone then, too."""
     try:
         pool.close()
-    except _native.Error as error:
-        return error.status not in NOT_CLOSED
+    except NOT_CLOSED:
+        return False
+    except _native.Error:
+        pass
     return True

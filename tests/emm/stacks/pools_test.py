@@ -82,6 +82,18 @@ def test_a_limit_for_all_that_are_there_and_that_come():
         assert pools.limit == 96 * MIB
 
 
+@pytest.mark.parametrize("options", [
+    {"devices": [0]}, {"limit": 64 * MIB}, {"wait_ms": 1}])
+def test_pools_that_are_there_have_their_options(options):
+    with moiety.Pool() as pool:
+        with pytest.raises(TypeError, match="made already"):
+            moiety.Pools(pools=[pool], **options)
+        with moiety.Pools(pools=[pool]) as pools:
+            assert pools[0] is pool and pools.limit == 0
+            assert pools.trim("1G") == 0
+        assert pool.is_open
+
+
 def test_sums_and_numbers_by_device():
     with moiety.Pools() as pools:
         assert pools.used_bytes == pools.total_bytes == 0
