@@ -187,7 +187,7 @@ def of_cupy():
     pool = cupy.get_default_memory_pool()
     return cupy.__version__, [
         *pairs_of("device memory", "cupy", cupy.cuda.alloc,
-                  lambda memory: pool.used_bytes() >= memory.mem.size,
+                  lambda memory: pool.used_bytes >= memory.mem.size,
                   cupy.cuda.Device().use),
         Pair("pinned memory", "cupy", PINNED_BYTES,
              lambda: alloc_pinned(PINNED_BYTES),
@@ -235,9 +235,9 @@ def of_cuda_core_alone():
 
 def of_cuda_core_with_moiety():
     def resource_of(device):
-        import moiety.cuda
+        import moiety.cuda_core
 
-        resource = moiety.cuda.MemoryResource(device)
+        resource = moiety.cuda_core.MemoryResource(device)
         return resource, lambda buffer: resource.pool.owns(int(buffer.handle))
 
     return of_cuda_core("cuda_core_moiety", resource_of)

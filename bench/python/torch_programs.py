@@ -104,7 +104,7 @@ def pool_fields(options):
     import torch
 
     pool = moiety.pool_of(torch.zeros(1, device="cuda").data_ptr())
-    return {"pool": {name: value for name, value in pool.stats().items()
+    return {"pool": {name: value for name, value in pool.stats().as_dict().items()
                      if isinstance(value, int) and value}}
 
 

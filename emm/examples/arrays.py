@@ -12,7 +12,7 @@ import moiety.numba
 
 def main():
     # Before Numba's first use of a device.
-    moiety.numba.enable(limit_bytes=1 << 30, first_segment_bytes=32 << 20)
+    moiety.numba.enable(limit=1 << 30, first_segment_bytes=32 << 20)
 
     total = 0
     for step in range(1000):
@@ -23,8 +23,8 @@ def main():
 
     arrays = [cuda.device_array(1_000_000, np.uint8) for _ in range(20)]
     stats = moiety.numba.pool().stats()
-    print(stats["allocation.all.current"], "arrays in",
-          stats["segment.all.current"], "segment")
+    print(stats.allocation_current, "arrays in",
+          stats.segment_current, "segment")
     del arrays
 
     try:

@@ -19,7 +19,7 @@ import moiety.ipc
 
 def double(connection):
     """The other process."""
-    with moiety.ipc.open(connection.recv()) as shared:
+    with moiety.ipc.open_handle(connection.recv()) as shared:
         array = cuda.as_cuda_array(shared)
         array.copy_to_device(2 * array.copy_to_host())
     # Here its work on the array is over: the owner may write it again. After

@@ -17,7 +17,7 @@ BATCH_BYTES = 1 << 20
 
 def main():
     # Eight buffers at most; reserved now, so that no copy waits for a pin.
-    arena = moiety.HostArena(device=0, limit_bytes=8 * BATCH_BYTES)
+    arena = moiety.HostArena(device=0, limit=8 * BATCH_BYTES)
     arena.reserve(8 * BATCH_BYTES)
     stream = cuda.stream()
     arrived = []
@@ -34,7 +34,7 @@ def main():
     are_right = all((array.copy_to_host() == number).all()
                     for number, array in enumerate(arrived))
     print(len(arrived), "batches arrived" if are_right else "are wrong")
-    print(arena.stats()["host"]["pages_elsewhere"], "pages on other nodes")
+    print(arena.stats().host.pages_elsewhere, "pages on other nodes")
 
 
 if __name__ == "__main__":

@@ -2,20 +2,19 @@
 """CuPy on the pool.
 
     import moiety.cupy
-    moiety.cupy.enable(limit=8 << 30)
+    moiety.cupy.enable(limit="8GiB")
 
 or, for a pool of the program's own:
 
-    pool = moiety.Pool(limit_bytes=8 << 30)
+    pool = moiety.Pool(limit="8GiB")
     cupy.cuda.set_allocator(moiety.cupy.allocator(pool))
 
-Arrays are allocated for CuPy's current device and stream, and freed on the
-stream that they were allocated for, as by CuPy's own pool; work that uses them
-on another stream has to be ordered by the program, as there. No call of the
-allocator runs Python. docs/guides/numba-cupy.md has the whole.
+Arrays are allocated for CuPy's current device and stream. They are freed on the
+stream that they were allocated for, as by CuPy's own pool. The program orders
+work on other streams, as there. No call of the allocator runs Python.
+docs/guides/numba-cupy.md has more.
 
-Sizes are in bytes. All functions may be called by any thread.
-"""
+Sizes are in bytes. Threads: any."""
 
 import functools
 import sys
@@ -45,8 +44,8 @@ _capture_hook.HOOK.install()
 
 
 class OutOfMemoryError(_native.OutOfMemoryError, _memory.OutOfMemoryError):
-    """CuPy's OutOfMemoryError as well. `status` and `report` are those of
-    moiety.OutOfMemoryError."""
+    """There is no memory. It is CuPy's OutOfMemoryError too. `status` and `report`
+    are those of moiety.OutOfMemoryError."""
 
     def __init__(self, size, total, limit=0, message=None):
         _memory.OutOfMemoryError.__init__(self, size, total, limit)
@@ -65,21 +64,22 @@ def _current_stream_pointer():
 
 
 def _refuse(source, size, error):
-    pool = _pools.pool_of(_pools.pool_for(source, _device.get_device_id()))
-    refusal = OutOfMemoryError(size, pool.total_bytes(), pool.limit_bytes,
+    pool = _pools.pool_behind(_pools.pool_for(source, _device.get_device_id()))
+    refusal = OutOfMemoryError(size, pool.total_bytes, pool.limit,
                                str(error))
     refusal.status, refusal.report = error.status, error.report
     raise refusal from error
 
 
 class MemoryPool:
-    """What CuPy's MemoryPool is, over a moiety.Pool, a moiety.Pools, or a
-    Tenant of a Pool; None: the pools that adapters share. All methods are about
+    """The interface of CuPy's MemoryPool over a pool of Moiety. All methods apply to
     CuPy's current device.
 
-    Memory hooks of CuPy are not called. ValueError when memory is asked for a
-    device that the pool is not of.
-    """
+    pool  a moiety.Pool, moiety.Pools, or Tenant of a Pool; None is
+          moiety.pools().
+
+    CuPy's memory hooks are not called. malloc() raises ValueError on a device that
+    the pool is not of."""
 
     def __init__(self, pool=None):
         _pools.check_source(pool)
@@ -99,60 +99,61 @@ class MemoryPool:
         return _pools.pool_for(self._source, _device.get_device_id())
 
     def _pool(self):
-        return _pools.pool_of(self._current())
+        return _pools.pool_behind(self._current())
 
     def used_bytes(self):
-        """Bytes of blocks in use, by others than CuPy too; of a tenant its
-        own."""
+        """Returns the bytes of the blocks in use, also by others than CuPy. Of a
+        tenant, these are its own."""
         source = self._current()
         if isinstance(source, _native.Tenant):
-            return source.stats()["live_bytes"]
-        return source.used_bytes()
+            return source.stats().live_bytes
+        return source.used_bytes
 
     def total_bytes(self):
-        """Bytes that the pool has reserved, used or not."""
-        return self._pool().total_bytes()
+        """Returns the bytes that the pool has reserved, in use or not."""
+        return self._pool().total_bytes
 
     def free_bytes(self):
-        """Bytes that the pool has reserved and nobody uses."""
+        """Returns the bytes that the pool has reserved and that are not in use."""
         pool = self._pool()
-        return max(pool.total_bytes() - pool.used_bytes(), 0)
+        return max(pool.total_bytes - pool.used_bytes, 0)
 
     def n_free_blocks(self):
-        """How many runs of free memory the pool has. It takes a snapshot."""
+        """Returns the number of runs of free memory. The call takes a snapshot."""
         return sum(interval["kind"] != "live"
                    for interval in self._pool().snapshot()["intervals"])
 
     def free_all_blocks(self, stream=None):
-        """Gives what nobody uses back to the driver, whatever stream is named,
-        once the work is over that is queued on any; in a capture, what is
-        done."""
-        self._pool().free_all_blocks()
+        """Returns unused memory to the driver, after the queued work of all streams.
+        `stream` has no effect. During a capture, only memory that waits for no work returns."""
+        self._pool().trim(wait=True)
 
     def set_limit(self, size=None, fraction=None):
-        """The most that the pool of the current device reserves; of a tenant,
-        its budget. 0 or neither: what the device has."""
+        """Sets the most bytes that the pool of the current device reserves. Of a tenant,
+        it sets the budget.
+
+        size      a number, or text such as "8GiB"; 0 or None is all that the device has.
+        fraction  the same as a part of the device's memory, from 0 to 1."""
         source = self._current()
-        limit_bytes = _limit_of(size, fraction, _device.get_device_id())
+        limit = _limit_of(size, fraction, _device.get_device_id())
         if isinstance(source, _native.Tenant):
-            source.budget_bytes = limit_bytes
+            source.budget = limit
         else:
-            source.set_limit(limit_bytes)
+            source.set_limit(limit)
 
     def get_limit(self):
-        """That limit: a pool's is never 0, a tenant's 0 without a budget."""
+        """Returns the limit. Of a pool it is never 0; of a tenant, 0 is no budget."""
         source = self._current()
         if isinstance(source, _native.Tenant):
-            return source.budget_bytes
-        return source.limit_bytes
+            return source.budget
+        return source.limit
 
 
 def _limit_of(size, fraction, device):
     if fraction is None:
-        size = 0 if size is None else size
-        if size < 0:
+        if isinstance(size, int) and size < 0:
             raise ValueError(f"memory limit size out of range: {size}")
-        return size
+        return _native._bytes_of("size", size)
     if size is not None:
         raise ValueError("size and fraction cannot be specified at one time")
     if not 0 <= fraction <= 1:
@@ -175,9 +176,11 @@ class _PinnedMemory:
 
 
 class PinnedMemoryPool:
-    """What CuPy's PinnedMemoryPool is, over a moiety.HostArena; None: one next
-    to the current device. Memory that is dropped serves again when all work that was
-    queued until then is over."""
+    """The interface of CuPy's PinnedMemoryPool over a moiety.HostArena.
+
+    arena  the HostArena; None creates one next to the current device.
+
+    Memory that is dropped is reused after the work of all streams that is queued then."""
 
     def __init__(self, arena=None):
         if arena is None:
@@ -187,7 +190,7 @@ class PinnedMemoryPool:
         self._arena = arena
 
     def malloc(self, size):
-        """A cupy.cuda.PinnedMemoryPointer."""
+        """Allocates `size` bytes and returns a cupy.cuda.PinnedMemoryPointer."""
         block = self._arena.alloc(size) if size else None
         if block is not None:
             # NumPy arrays will have its address, which close() must not take.
@@ -196,43 +199,41 @@ class PinnedMemoryPool:
                                                   0)
 
     def used_bytes(self):
-        """Bytes of blocks in use."""
-        return self._arena.used_bytes()
+        """Returns the bytes of the blocks in use."""
+        return self._arena.used_bytes
 
     def total_bytes(self):
-        """Bytes that are pinned, used or not."""
-        return self._arena.total_bytes()
+        """Returns the bytes that are pinned, in use or not."""
+        return self._arena.total_bytes
 
     def free_all_blocks(self):
-        """Unpins what nobody uses."""
-        self._arena.free_all_blocks()
+        """Unpins memory that is not in use."""
+        self._arena.trim(wait=True)
 
 
 def allocator(pool=None):
-    """For cupy.cuda.set_allocator() and using_allocator(): the malloc() of a
-    MemoryPool."""
+    """Returns the malloc() of a MemoryPool, for cupy.cuda.set_allocator() and
+    cupy.cuda.using_allocator()."""
     return MemoryPool(pool).malloc
 
 
 def pinned_allocator(arena=None):
-    """For cupy.cuda.set_pinned_memory_allocator(): the malloc() of a
-    PinnedMemoryPool."""
+    """Returns the malloc() of a PinnedMemoryPool, for
+    cupy.cuda.set_pinned_memory_allocator()."""
     return PinnedMemoryPool(arena).malloc
 
 
 def enable(pool=None, *, limit=None, pinned=False):
-    """Makes this CuPy's allocator in all threads, and returns the MemoryPool.
-    Arrays that are there stay where they are; call
-    cupy.get_default_memory_pool().free_all_blocks() for what CuPy's own pool
-    has left.
+    """Makes Moiety CuPy's allocator in all threads, and returns the MemoryPool.
 
-    pool    a moiety.Pool, moiety.Pools, or Tenant; None: the pools that
-            adapters share.
-    limit   the most that each device's pool reserves; not together with `pool`.
-    pinned  pinned memory too, from a moiety.HostArena; or the arena.
+    pool    a moiety.Pool, moiety.Pools, or Tenant of a Pool; None is moiety.pools().
+    limit   the most bytes that each device's pool reserves, without `pool`: a
+            number, or text such as "8GiB".
+    pinned  True for pinned memory too, or a moiety.HostArena for it.
 
-    ValueError in cupy.cuda.using_allocator().
-    """
+    Existing arrays stay where they are. Call
+    cupy.get_default_memory_pool().free_all_blocks() to return unused memory of CuPy's
+    own pool. Raises ValueError within cupy.cuda.using_allocator()."""
     pool = _pools.source_of(pool, limit)
     made = MemoryPool(pool)
     _memory.set_allocator(made.malloc)

@@ -4,54 +4,49 @@
     # The owner
     pool = moiety.Pool(exportable=True)
     array = cupy.asarray(pool.alloc(1 << 20))
-    handle = moiety.ipc.export(array[4096:])    # any array of the pool's
+    handle = moiety.ipc.export(array[4096:])    # any array of the pool
     connection.send(handle)                     # or socket.sendall(bytes(handle))
 
-    # The other
-    with moiety.ipc.open(connection.recv()) as shared:
-        array = cupy.asarray(shared)            # numba, torch: the same way
+    # The other process
+    with moiety.ipc.open_handle(connection.recv()) as shared:
+        array = cupy.asarray(shared)            # numba, PyTorch: the same way
         ...
     moiety.ipc.trim()                           # nothing of it is open any more
     connection.send("done")
 
-    # The owner, when it was told
+    # The owner, after "done"
     handle.release()
 
-There is no channel between the two but the program's own. emm/examples/ipc.py
-is the whole program; docs/ipc.md has the contract.
+The program provides the channel between the two. emm/examples/ipc.py is the whole
+program; docs/ipc.md has the contract.
 
-Memory of a mapped pool travels through a Unix socket, as file descriptors, or
-through TCP, also to another machine, where the devices have fabric handles.
-Other memory can go the same way within a machine:
+Mapped memory travels through a Unix socket as file descriptors. If the devices have
+fabric handles, it also travels through TCP, to other machines too. Other memory can
+take the same way within a machine:
 
     # The owner
     pool = moiety.Pool(memory="mapped", exportable=True)
     array = cupy.asarray(pool.alloc(1 << 20))
     handle = moiety.ipc.send(array, socket)
 
-    # The other
+    # The other process
     with moiety.ipc.receive(socket) as shared:
         array = cupy.asarray(shared)
 
-Before the owner sends. What the other shall see must be over: synchronise the
-stream that writes it.
+**Before the owner sends.** Synchronize the stream that writes the array.
 
-While it is shared. Both may read and write at any time, each ordering its own
-work; the other side's is ordered by messages. An importer can reach the whole
-segment that the array is in: share with whom you trust, from a pool of its own.
+**While it is shared.** Both processes can read and write at any time. Each orders its
+own work, and messages order the other's. An importer can reach the whole segment of
+the array: share with processes that you trust, from a pool for that purpose.
 
-When it is over. An importer says "done" when its import is closed: then the
-owner may write the array again. It says "nothing of it open" after trim(): then
-the owner may call Handle.release(). Until that an exported block that is freed
-does not serve again, its segment is not trimmed, and its pool stays alive, also
-where the program has dropped it: peers may still be reading there. Pool.close()
-does not wait for them.
+**When it is over.** After close() of its import, an importer reports "done": the owner
+can write the array again. After trim(), it reports that nothing is open: the owner
+can call Handle.release(). Until then a freed block is not reused, its segment is not
+trimmed, and its pool stays alive. Pool.close() does not wait for importers.
 
-Sizes are in bytes. Streams are those of the package; ANY, the default, waits for
-all work of the context. All functions may be called by any thread; they release
-the GIL while they call the driver. Errors are moiety.Error, with .status as in
-docs/ipc.md; in the child of a fork it is "E_FORKED": start processes by spawn.
-"""
+Sizes are in bytes. ANY, the default stream, waits for all work of the context.
+Threads: any. In the child of a fork, all calls raise ForkedError: start processes by
+spawn."""
 
 import functools
 
@@ -61,8 +56,8 @@ from moiety._ipc import exports as _exports
 from moiety._ipc import layout as _layouts
 from moiety._ipc.handle import Handle, check_inside, refusal
 
-__all__ = ["Handle", "Import", "export", "open", "receive", "send", "trim",
-           "wait"]
+__all__ = ["Closing", "Handle", "Import", "export", "open_handle", "receive",
+           "send", "trim"]
 
 
 def _named(obj, name):
@@ -85,59 +80,50 @@ def _named(obj, name):
 
 
 def export(obj):
-    """A Handle of an array in the memory of an exportable pool: the same array,
-    with its offset, shape, strides and type, for moiety.ipc.open() elsewhere.
+    """Returns a Handle of an array in the memory of an exportable pool, with its shape,
+    strides and type, for open_handle() in another process.
 
-    obj: what has __cuda_array_interface__ or __dlpack__: a moiety.Block, an
-        array of CuPy, numba or torch, a view or slice of one.
+    obj  an object with __cuda_array_interface__ or __dlpack__: a moiety.Block, or an
+         array, view or slice of CuPy, numba or PyTorch.
 
-    Raises TypeError for what is no array in device memory; ValueError for one
-    without elements, or that was freed; moiety.Error with the status
-        E_FOREIGN      no pool of this process has it: memory of cudaMalloc(),
-                       of another library's pool, or itself imported,
-        E_UNSUPPORTED  its pool was not made with exportable=True; its memory is
-                       mapped: send() shares that; it is of a tenant that can be
-                       paused,
-        E_INVALID      it reaches beyond its block, or is in none: a block that
-                       was freed is noticed only where a second free would be.
-    """
+    Raises TypeError for an object that is no array in device memory. Raises ValueError
+    for an array without elements, and ClosedError for freed memory. Other errors by
+    their `status`:
+
+    E_FOREIGN      the memory is of no pool of this process.
+    E_UNSUPPORTED  the pool is not exportable, the memory is mapped (use send()), or
+                   it is of a pausable tenant.
+    E_INVALID      the array reaches beyond its block, or is in no block."""
     return _named(obj, _exports.export)[2]
 
 
 def send(obj, socket):
-    """Sends an array in the memory of an exportable pool, mapped or not, to the
-    process at the other end of a socket, which takes it by receive(). Waits for
-    the peer while the socket's buffer is full.
+    """Sends an array in the memory of an exportable pool to the process at the other end
+    of a socket, which calls receive(). Returns its Handle, for release() after the peer
+    has nothing of it open. The call waits for the peer while the socket's buffer is full.
 
-    obj: as for export().
-    socket: a connected Unix socket, of SOCK_STREAM or SOCK_SEQPACKET, or
-        another of SOCK_STREAM, as of TCP: a socket.socket, a multiprocessing
-        Connection of a Pipe(), whatever has fileno(), or the descriptor itself.
-        One thread at a time sends on it.
+    obj     as for export(). The memory can be mapped.
+    socket  a connected Unix socket, of SOCK_STREAM or SOCK_SEQPACKET, or another of
+            SOCK_STREAM, such as TCP. It is a socket.socket, a Connection of
+            multiprocessing.Pipe(), another object with fileno(), or the descriptor.
+            One thread at a time sends on it.
 
-    Returns the Handle, as export() does: to be released when the peer has
-    nothing of it open any more. Its bytes are good for open() in a process that
-    has received the array and not given it back; where the memory is not
-    mapped, in any process.
+    The bytes of the Handle are valid for open_handle() in a process that has received
+    the array and still has it open. If the memory is not mapped, they are valid in all
+    processes of the machine.
 
-    First goes the message of moiety_ipc_send(), of mapped memory with a file
-    descriptor of each piece that the array's block is in, or, where the socket
-    is no Unix one, a fabric handle; then, on the same socket, bytes(handle), which has the offset, shape, strides and type.
+    Raises the errors of export(), and others by their `status`:
 
-    Raises what export() does, but for mapped memory; and moiety.Error with the
-    status
-        E_INVALID      no such socket: nothing was sent,
-        E_UNSUPPORTED  mapped memory without fabric handles, and no Unix socket:
-                       nothing was sent,
-        E_BUSY         the socket does not block, or has a time limit, and takes
-                       nothing: nothing was sent. Or the peer stopped for ten
-                       seconds in the middle,
-        E_PEER_GONE    the peer has closed its end,
-    or another one, or moiety.OutOfMemoryError, where no descriptors are to be
-    had. Where a part may have been sent, close the socket. Nothing counts as
-    exported after an error, but for E_BUSY where the peer has got the memory:
-    then it counts until Pool.release_exports().
-    """
+    E_INVALID      no such socket. Nothing was sent.
+    E_UNSUPPORTED  mapped memory without fabric handles on another socket than a Unix
+                   one. Nothing was sent.
+    E_BUSY         the socket does not block, or has a timeout, and accepts nothing. Or
+                   the peer stopped for ten seconds in the middle.
+    E_PEER_GONE    the peer has closed its end.
+
+    After an error in the middle, close the socket. Nothing counts as exported after an
+    error, except E_BUSY after the peer has received the memory. In that case it
+    counts until Pool.release_exports()."""
     with _channels.Channel(socket) as channel:
         pool, address, handle = _named(obj, _exports.ticket)
         try:
@@ -168,13 +154,31 @@ def _ordinal_of(uuid):
                                  "process")
 
 
-class Import:
-    """An array of another process's, as long as this object, or a DLPack
-    capsule or an array made of it, is there, and until close().
+class Closing:
+    """The work behind an Import that close(wait=False) has closed."""
 
-    shape, strides, typestr, nbytes: of the array.
-    device: ordinal of the device that has it, in this process.
-    """
+    __slots__ = ("_number",)
+
+    def __init__(self, number):
+        self._number = number
+
+    def wait(self, timeout=None):
+        """Waits until the work is over. Then the owner may be notified.
+
+        timeout  in seconds; None waits without a limit, 0 only looks.
+
+        Raises BusyError after the timeout.
+        """
+        if self._number:
+            _native.ipc_wait(self._number, timeout)
+            self._number = 0
+
+
+class Import:
+    """An array of another process. It stays open while this object, or an array or DLPack
+    capsule of it, exists, until close(). open_handle() and receive() make it.
+
+    `device` is the ordinal of the device in this process."""
 
     __slots__ = ("_opened", "_handle", "device", "__weakref__")
 
@@ -184,20 +188,24 @@ class Import:
         self._opened = opened
         self.device = _ordinal_of(handle.device_uuid)
 
-    shape = property(lambda self: self._handle.shape)
-    strides = property(lambda self: self._handle.strides)
-    typestr = property(lambda self: self._handle.typestr)
-    nbytes = property(lambda self: self._handle.nbytes)
+    shape = property(lambda self: self._handle.shape,
+                     doc="The shape.")
+    strides = property(lambda self: self._handle.strides,
+                     doc="The strides, or None.")
+    typestr = property(lambda self: self._handle.typestr,
+                     doc="The type of the elements, as in __cuda_array_interface__.")
+    nbytes = property(lambda self: self._handle.nbytes,
+                     doc="The bytes of the elements.")
     is_open = property(lambda self: self._opened.is_open,
                        doc="False after close().")
     address = property(
         lambda self: self._handle.place(self._opened.address)[0],
-        doc="Of the first element.")
+        doc="The address of the first element.")
 
     @property
     def stream(self):
-        """The stream whose queued work uses the memory last, for the close:
-        ANY, unless another is assigned."""
+        """The stream whose queued work uses the memory last, for close(): ANY unless another
+        is assigned."""
         return self._opened.stream
 
     @stream.setter
@@ -205,19 +213,19 @@ class Import:
         self._opened.stream = stream
 
     def close(self, stream=None, wait=True):
-        """Ends the import; what arrays were made of it must not be used any
-        more. A second call does nothing.
+        """Ends the import. Arrays of it must not be used any more. A second call does
+        nothing.
 
-        stream: the one whose queued work uses the memory last; self.stream.
-        wait: return when that work is over, so that the owner may be told.
-            False: at once, with a number to give to wait().
+        stream  the stream whose queued work uses the memory last; None is `stream` of
+                this object.
+        wait    waits until that work is over, so that the owner can be notified. False
+                returns a Closing at once.
 
-        Raises moiety.Error, E_BUSY, while the stream captures a graph or, for
-        ANY, a capture guard is held; it is open then as before.
-        """
+        Raises BusyError while the stream captures a graph, or, for ANY, while a capture
+        guard is held. The import stays open then."""
         number = self._opened.close(
             self._opened.stream if stream is None else stream, wait)
-        return None if wait else number
+        return None if wait else Closing(number)
 
     def __enter__(self):
         return self
@@ -253,52 +261,46 @@ class Import:
                 f"{self.typestr}, {'open' if self.is_open else 'closed'}>")
 
 
-def open(handle, context=0):
-    """An Import of what another process exported. Each segment is opened once
-    in a process, however many of its arrays are; that calls the driver.
+def open_handle(handle, context=None):
+    """Returns an Import of an array that another process exported. A process opens each
+    segment once, for all of its arrays.
 
-    handle: a Handle, or its bytes.
-    context: the CUcontext that is to use it, as a number. 0: the thread's
-        current one, or else the primary context of the array's device, which
-        is kept for as long as the segment is open.
+    handle   a Handle, or its bytes.
+    context  the address of the CUcontext that uses the memory. None is the thread's
+             current one, or otherwise the primary context of the array's device.
 
-    A handle that this very process exported gives the array itself; the driver
-    is not asked. Raises moiety.Error with the status
-        E_INVALID, E_CORRUPT   bytes that are no handle: truncated, changed,
-        E_UNSUPPORTED          another version; made on another machine, or
-                               before the last boot; a device out of reach,
-        E_NO_DEVICE            this process does not see the array's device,
-        E_PEER_GONE, E_STALE   the owner has ended, or released it; of mapped
-                               memory, this process has not received it,
-        E_FORKED               in the child of a fork.
-    """
+    A handle of this very process returns the array itself. Raises errors by their
+    `status`:
+
+    E_INVALID, E_CORRUPT  the bytes are no handle, or were changed.
+    E_UNSUPPORTED         another version, another machine, a boot since then, or a
+                          device out of reach.
+    E_NO_DEVICE           this process does not see the device of the array.
+    E_PEER_GONE, E_STALE  the owner has ended, or released the array. Or the memory is
+                          mapped, and this process has not received it."""
     if not isinstance(handle, Handle):
         handle = Handle.from_bytes(handle)
     return Import(handle, _native._Import(handle.c_handle, context))
 
 
-def receive(socket, context=0):
-    """An Import of the array that the process at the other end sent by send();
-    waits for it. Memory that this process has open already is not opened again,
-    and all descriptors that came are closed.
+def receive(socket, context=None):
+    """Receives an array that the process at the other end sent with send(), and returns an
+    Import. The call waits for it.
 
-    socket: as for send(). One thread at a time receives on it, and nothing but
-        arrays is on its way; between two of them the program may use it.
-    context: as for open().
+    socket   as for send(). One thread at a time receives on it. The program can use
+             the socket between two arrays.
+    context  as for open_handle().
 
-    Raises moiety.Error with the status
-        E_INVALID      no such socket; nothing was received. Or `context` is
-                       none,
-        E_BUSY         the socket does not block, or has a time limit, and there
-                       is nothing yet. Or the peer stopped for ten seconds in
-                       the middle: close the socket,
-        E_PEER_GONE    the peer has closed its end, perhaps in the middle; or,
-                       of memory that is not mapped, the owner has ended,
-        E_CORRUPT      what came is no array: close the socket,
-        or another one of open();
-    moiety.OutOfMemoryError where there are no descriptors. Nothing is open
-    then, and after another status of open() the next array can be received.
-    """
+    Raises the errors of open_handle(), after which the next array can be received, and
+    these:
+
+    E_INVALID    no such socket, or no such context.
+    E_BUSY       the socket does not block, or has a timeout, and nothing has arrived. Or
+                 the peer stopped for ten seconds in the middle: close the socket.
+    E_PEER_GONE  the peer has closed its end, or the owner has ended.
+    E_CORRUPT    the message is no array: close the socket.
+
+    Raises OutOfMemoryError if no file descriptors are available."""
     with _channels.Channel(socket) as channel:
         channel.await_message()
         opened, c_bytes = _native._ipc_receive(channel.fileno(), context)
@@ -313,15 +315,8 @@ def receive(socket, context=0):
             raise
 
 
-def wait(number, timeout_ms=1000):
-    """Waits until the work behind a close(wait=False) is over; moiety.Error,
-    E_BUSY, after `timeout_ms` milliseconds. 0 only asks."""
-    _native.ipc_wait(number, timeout_ms)
-
-
 def trim(keep_count=0):
-    """Gives the segments back to the driver that no import uses, but for
-    `keep_count`. How many this process has open afterwards: 0 means that owners
-    may be told to release theirs. The driver waits for all work that is queued
-    in the process."""
+    """Returns segments that no import uses to the driver, except `keep_count`. Returns how
+    many segments this process still has open. With 0, the owners can be notified to
+    release theirs. The driver waits for all queued work of the process."""
     return _native.ipc_trim(keep_count)

@@ -8,14 +8,13 @@ or, before numba's first use of a device:
     import moiety.numba
     moiety.numba.enable()
 
-From then on numba's device arrays come from a moiety.Pool for each device,
-pinned and mapped arrays from a moiety.HostArena on the NUMA node next to it.
-docs/guides/numba-cupy.md has the whole: when memory serves again, what can go wrong, and
-what numba allocates elsewhere.
+Device arrays of numba then come from a moiety.Pool for each device. Pinned and
+mapped arrays come from a moiety.HostArena on the NUMA node next to it.
+docs/guides/numba-cupy.md has more.
 
-Sizes are in bytes. All functions may be called by any thread; those without a
-word on it mean the current context of numba, which they make if there is none.
-"""
+numba does not name streams, so its arrays are for ANY. Sizes are in bytes.
+Threads: any. Functions apply to numba's current context, and create it if there
+is none."""
 
 import sys
 
@@ -45,37 +44,36 @@ _numba_memory_manager = Manager
 _capture_hook.HOOK.install()
 
 
-def enable(pools=None, **pool_options):
-    """Makes this numba's memory manager, with options of moiety.Pool for the
-    pool of each device, such as limit_bytes. MOIETY_CONF goes over them.
+def enable(pool=None, **options):
+    """Makes Moiety numba's memory manager.
 
-    pools   a moiety.Pools or moiety.Pool to take device memory from, instead of
-            options, which other frameworks use too. A reset of numba's context
-            leaves it as it is, with the arrays that are still referred to.
-            numba's IPC wants exportable=True of it.
+    pool     a moiety.Pool or moiety.Pools that other frameworks use too; None is
+             pools of numba's own. numba's IPC requires exportable=True of it.
+    options  options of moiety.Pool for pools of numba's own, such as
+             limit="8GiB". MOIETY_CONF overrides them. The pools are exportable.
 
-    RuntimeError when numba has a context already, which would keep its manager:
-    call numba.cuda.close() first. TypeError for an option that moiety.Pool does
-    not know; moiety.Error for a value that it does not take.
-    """
-    if pools is not None and pool_options:
+    A reset of numba's context leaves a named pool as it is, with its arrays.
+
+    Raises RuntimeError if numba has a context already: call numba.cuda.close() first.
+    Raises TypeError for an unknown option, and Error for a value that is not accepted."""
+    if pool is not None and options:
         raise TypeError("options are for pools of numba's own: give them to "
-                        "the pools that you name")
-    if isinstance(pools, _native.Tenant):
+                        "the pool that you name")
+    if isinstance(pool, _native.Tenant):
         raise TypeError("numba takes a moiety.Pools or moiety.Pool, no Tenant")
     for name in ("device", "context", "exportable"):
-        if name in pool_options:
+        if name in options:
             raise TypeError(f"{name} is no option of moiety.numba.enable(): "
                             f"each pool is of a context of numba's, and "
                             f"exportable")
-    _native._check_options(exportable=True, **pool_options)
-    check_source(pools)
+    _native._check_options(exportable=True, **options)
+    check_source(pool)
     if any(device.primary_context is not None
            for device in _driver.devices.values()):
         raise RuntimeError(
             "numba has a context already, which keeps its memory manager: call "
             "moiety.numba.enable() earlier, or numba.cuda.close() before it")
-    Manager.pool_options, Manager.source = pool_options, pools
+    Manager.pool_options, Manager.source = options, pool
     cuda.set_memory_manager(Manager)
 
 
@@ -96,27 +94,27 @@ def _manager():
 
 
 def pool():
-    """The moiety.Pool that device arrays come from, for its statistics and
-    snapshots. Another one after the context was reset."""
+    """Returns the moiety.Pool of numba's device arrays. After a reset of the context it
+    is another one."""
     return _manager().generation.pool()
 
 
 def arena(write_combined=False):
-    """The moiety.HostArena that pinned arrays come from: its report() says on
-    which NUMA node they are, and why."""
+    """Returns the moiety.HostArena of numba's pinned arrays. Its report() says on which
+    NUMA node they are."""
     return _manager().generation.arena(bool(write_combined))
 
 
 def trim(keep_bytes=0):
-    """Gives memory that no array uses back to the driver, so that at most
-    keep_bytes of device memory stay reserved where that is possible. Returns
-    the bytes given back; 0 inside numba.cuda.defer_cleanup(), which puts it
-    off. It may wait for all work of the process."""
+    """Returns unused memory to the driver, until `keep_bytes` of device memory stay
+    reserved. Returns the number of bytes.
+
+    Inside numba.cuda.defer_cleanup() the call returns 0 and trims later. It can wait
+    for all work of the process."""
     return _manager().trim(keep_bytes)
 
 
 def release_exports():
-    """Says that no other process has an array of this context open any more:
-    what was exported and freed serves again, and handles made before are
-    stale."""
-    pool().release_exports(0)
+    """Declares that no other process has an array of this context open any more. Memory
+    that was exported and freed is reused, and earlier handles become stale."""
+    pool().release_exports()

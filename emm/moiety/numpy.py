@@ -6,52 +6,44 @@
 
     batch = moiety.numpy.empty_pinned((64, 3, 224, 224), np.float32)
 
-The first makes NumPy's own functions allocate from an arena (NEP 49), with all
-that a with-block computes, its temporaries included; requests below a page
-(4096 bytes) are served from plain memory. The second makes one array.
+The with-block makes NumPy's own functions allocate from an arena (NEP 49), also for
+temporary arrays. Requests below a page (4096 bytes) use plain memory. The function
+makes one array. NumPy 1.22 or newer is required.
 
-What arrays keep. Each array frees its memory into the arena it came from,
-whenever and on whatever thread it goes: after the with-block too. Its memory
-serves again when the work that was queued on any stream by then is over. As
-long as there are such arrays, or contexts that would make some, their arena
-cannot be closed: moiety.Error, E_BUSY. (Small arrays count too, and those that
-a module keeps which was first imported in the with-block.) What empty_pinned()
-made does not keep it open, as no HostBlock does; but it keeps its bytes when its
-arena is closed.
+**Lifetime.** Each array returns its memory to its arena, on any thread, also after
+the with-block. The memory is reused after the work that is queued on any stream
+then. While such arrays or contexts exist, close() of their arena raises BusyError.
+Arrays of empty_pinned() do not keep it open, but keep their bytes when it is closed.
 
-Contexts. NumPy keeps its handler in a context variable. It holds for the
-thread or the asyncio task that set it and for tasks started from there, and
-new threads begin with NumPy's own, those of a ThreadPoolExecutor too: use
-contextvars.copy_context().run, or a with-block in the thread.
+**Contexts.** NumPy keeps its handler in a context variable. The handler applies to
+the thread or asyncio task that set it, and to tasks that are started there. New
+threads begin with NumPy's own: use contextvars.copy_context().run, or a with-block
+in the thread.
 
-Errors. When there is no pinned memory to be had, NumPy raises MemoryError, and
-empty_pinned() and its like raise moiety.OutOfMemoryError, which is one.
+**Errors.** Without pinned memory NumPy raises MemoryError. empty_pinned() and the
+like raise moiety.OutOfMemoryError, which is one.
 
-Fork. A child has a copy of the arrays in memory of the handler. What
-empty_pinned() and its like made it has only if their arena has a handler too:
-otherwise an access is a segmentation fault (docs/process.md). A child has no
-driver. Where it inherits the handler, as workers do that
-are forked in a with-block, NumPy's new arrays are in plain memory there;
-what asks for pinned memory by its name is moiety.Error, E_FORKED.
+**Fork.** A child has a copy of the arrays that the handler allocated. It has those
+of empty_pinned() only if their arena has a handler too. Otherwise an access is a
+segmentation fault (docs/process.md). A child has no driver: new arrays use plain
+memory, and empty_pinned() raises ForkedError.
 
-Driver calls. NumPy calls its handler with the GIL held, and an arena that has
-to grow calls the driver. Where host functions that need the GIL run on
-streams, reserve what is needed beforehand: arena(...).reserve(nbytes).
+**Driver calls.** NumPy calls its handler with the GIL held, and an arena that grows
+calls the driver. If host functions on streams need the GIL, reserve the memory
+before: arena(...).reserve(nbytes).
 
-What NumPy tells: numpy._core.multiarray.get_handler_name(array) is
-"moiety:...", get_handler_version(array) is 1; both are None for a view and for
-what empty_pinned() made, whose memory is not NumPy's.
-
-Needs NumPy 1.22 or newer.
-"""
+**Names.** numpy._core.multiarray.get_handler_name(array) is "moiety:...", and
+get_handler_version(array) is 1. Both are None for views and for arrays of
+empty_pinned()."""
 
 import contextlib
+import operator
 import os
 import threading
 
 import numpy as np
 
-from moiety import HostArena, _nep49
+from moiety import HostArena, _native, _nep49
 from moiety._during import during
 
 __all__ = [
@@ -100,81 +92,67 @@ def _device_of(thing):
     raise TypeError(f"{type(thing).__name__} does not tell which GPU it is on")
 
 
-def _nodes_of(node):
-    nodes = (node,) if isinstance(node, int) else tuple(node)
-    if not nodes:
-        raise ValueError("node: no NUMA node is named")
-    return nodes
+def _place_of(place):
+    """As a key: text, or numbers of nodes."""
+    if isinstance(place, str):
+        return place
+    return ((operator.index(place),) if hasattr(place, "__index__")
+            else tuple(map(operator.index, place)))
 
 
-def _place(device, node, nearest):
-    """What distinguishes one arena from another: HostArena's arguments."""
-    if node is not None and nearest is not None:
-        raise TypeError("name a node, or what the memory shall be near to")
-    if nearest is not None and device is not None:
-        raise TypeError("name a device, or what the memory shall be near to")
-    if node is not None:
-        return device or 0, "explicit", _nodes_of(node)
-    if nearest == "caller":
-        return 0, "caller", ()
-    if nearest is not None:
-        device = _device_of(nearest)
-    return device or 0, "nearest", ()
+def arena(device=None, *, place="nearest"):
+    """Returns the HostArena that the functions below use for the same arguments.
+    The first call creates it.
 
+    device  the ordinal of a GPU, an array on the GPU, or a device object of
+            cuda.core, CuPy or PyTorch; None is device 0.
+    place   as for HostArena: "nearest" to the device, "caller", numbers of NUMA
+            nodes, or "interleave:0+2".
 
-def arena(device=None, *, node=None, nearest=None):
-    """The arena that the functions below use for the same arguments: made when
-    it is first asked for, and kept until it is closed.
-
-    device: ordinal of the GPU whose nearest NUMA nodes the memory is on; 0.
-    node: number of a NUMA node, or several, instead of those.
-    nearest: instead of an ordinal, an array on the GPU, or a device object of
-        cuda.core, CuPy or torch; "caller": the node of the CPU that runs this
-        the first time.
-
-    Raises moiety.Error where there is no driver, device or node of that kind.
+    Raises Error without a driver, device or node of that kind, and ValueError for
+    another place.
     """
-    if node is None and nearest is None:
-        known = _nearest.get(device or 0)
+    if place == "nearest":
+        known = _nearest.get(device or 0) if device is None or isinstance(
+            device, int) else None
         if known is not None and known.is_open:
             return known
-    place = _place(device, node, nearest)
+    ordinal = 0 if device is None else _device_of(device)
+    key = ordinal, _place_of(place)
     with _lock:
-        known = _arenas.get(place)
+        known = _arenas.get(key)
         if known is None or not known.is_open:
-            ordinal, policy, nodes = place
-            known = HostArena(ordinal, policy=policy, nodes=nodes)
-            _arenas[place] = known
-            if policy == "nearest":
+            known = _arenas[key] = HostArena(ordinal, place=key[1])
+            if key[1] == "nearest":
                 _nearest[ordinal] = known
         return known
 
 
 def _name_of(host):
-    nodes = ""
-    for (_, policy, numbers), known in list(_arenas.items()):
-        if known is host and policy != "nearest":
-            nodes = ":" + "+".join(map(str, numbers)) if numbers else ":caller"
-    return f"moiety:device{host.device}{nodes}"
+    named = ""
+    for (_, place), known in list(_arenas.items()):
+        if known is host and place != "nearest":
+            named = ":" + (place if isinstance(place, str)
+                           else "+".join(map(str, place)))
+    return f"moiety:device{host.device}{named}"
 
 
 def handler(host):
-    """NumPy's handler for a HostArena: a capsule "mem_handler", for
-    PyDataMem_SetHandler() and packages that take one. It keeps the arena
-    open."""
-    return _nep49.handler(host._capsule(), _name_of(host))
+    """Returns NumPy's handler for a HostArena: a capsule "mem_handler", for
+    PyDataMem_SetHandler() and packages that take one. It keeps the arena open."""
+    return _nep49.handler(_native._capsule_of(host), _name_of(host))
 
 
 def context(host):
-    """The address that functions() are to be called with for this arena, valid
-    for ever: what is asked of an arena that is closed is answered by NULL."""
+    """Returns the address with which functions() are called for this arena. It is always
+    valid: if the arena is closed, the functions return NULL."""
     return _nep49.context(handler(host))
 
 
 def functions():
-    """The addresses of the four functions of NEP 49, by name: "malloc",
-    "calloc", "realloc", "free". Each takes context(arena) first; any thread may
-    call them, with the GIL or without."""
+    """Returns the addresses of the four functions of NEP 49 by name: "malloc", "calloc",
+    "realloc", "free". Each takes context(arena) first. Any thread can call them, with
+    or without the GIL."""
     return dict(_nep49.FUNCTIONS)
 
 
@@ -198,15 +176,15 @@ class _Use:
 
 
 def use(host):
-    """Makes NumPy allocate from a HostArena from now on, in this context; None:
-    from where it does by itself. Works as a with-block too, at the end of
-    which it allocates as before."""
+    """Makes NumPy allocate from a HostArena from now on, in this context. None is NumPy's
+    own memory. As a with-block, it ends with the block; otherwise, with restore() of
+    the object that it returns."""
     return _Use(None if host is None else handler(host))
 
 
 @contextlib.contextmanager
-def _held(device, node, nearest):
-    host = arena(device, node=node, nearest=nearest)
+def _held(device, place):
+    host = arena(device, place=place)
     with use(host):
         yield host
 
@@ -214,8 +192,8 @@ def _held(device, node, nearest):
 class _Pinned:
     """What pinned() returns: one with-block, or a decorator."""
 
-    def __init__(self, *place):
-        self._place = place
+    def __init__(self, device, place):
+        self._place = device, place
         self._block = None
 
     def __enter__(self):
@@ -235,50 +213,55 @@ class _Pinned:
         return during(function, lambda: _held(*self._place))
 
 
-def pinned(device=None, *, node=None, nearest=None):
-    """A with-block in which NumPy's arrays are in pinned memory: arena(...),
-    which it gives. As a decorator it does the same for each call: of an async
-    function until it has ended, and of a generator while its own code runs,
-    but not while its caller's does between two items. A class is TypeError.
+def pinned(device=None, *, place="nearest"):
+    """Returns a with-block in which NumPy allocates from arena(device, place=place). The
+    with-block returns the HostArena.
 
-    In a generator that is not decorated, do not yield inside the with-block:
-    the caller's arrays would be pinned, too."""
-    return _Pinned(device, node, nearest)
+    As a decorator it does the same for each call. For an async function that is until
+    it ends. For a generator it is while its own code runs, but not while its caller
+    runs between two items. A class raises TypeError.
+
+    Do not yield inside the with-block in a generator that is not decorated: the
+    caller's arrays would be pinned too."""
+    return _Pinned(device, place)
 
 
 _ORDERS = {"C": False, "F": True}
 _arena_at = arena
 
 
-def _empty(is_zeroed, shape, dtype, order, device, node, nearest, host):
+def _empty(is_zeroed, shape, dtype, order, device, place, host):
     is_fortran = _ORDERS.get(order)
     if is_fortran is None:
         raise ValueError(f"order must be 'C' or 'F', not {order!r}")
     if host is None:
-        host = _arena_at(device, node=node, nearest=nearest)
-    elif not device is node is nearest is None:
-        raise TypeError("an arena is where it is: name no place beside it")
-    return _nep49.empty(host.alloc, shape, dtype, is_fortran, is_zeroed)
+        host = _arena_at(device, place=place)
+    elif device is not None or place != "nearest":
+        raise TypeError("an arena is where it is: name no device and no place with it")
+    return _nep49.empty(host.alloc, _native._show, shape, dtype, is_fortran,
+                         is_zeroed)
 
 
-def empty_pinned(shape, dtype=float, order="C", *, device=None, node=None,
-                 nearest=None, arena=None):
-    """A new array in pinned memory, whatever its size, of undefined contents.
+def empty_pinned(shape, dtype=float, order="C", *, device=None,
+                 place="nearest", arena=None):
+    """Returns a new array in pinned memory, of any size, with undefined contents.
 
-    shape, dtype, order: as for numpy.empty(); order is "C" or "F". Elements
-        that refer to Python objects cannot be pinned: TypeError.
-    device, node, nearest: as for arena(); or arena: a HostArena of your own.
+    shape, dtype, order  as for numpy.empty(); `order` is "C" or "F".
+    device, place        as for arena().
+    arena                a HostArena instead.
 
-    Its base is the moiety.HostBlock: array.base.device_address is where the GPU
-    finds it, array.base.stream = s says that work on s uses it last.
-    """
-    return _empty(False, shape, dtype, order, device, node, nearest, arena)
+    The base of the array is the moiety.HostBlock. array.base.device_address is the
+    address for the GPU. Assign array.base.stream to name the stream that uses the array
+    last.
+
+    Raises TypeError for elements that refer to Python objects, and OutOfMemoryError."""
+    return _empty(False, shape, dtype, order, device, place, arena)
 
 
-def zeros_pinned(shape, dtype=float, order="C", *, device=None, node=None,
-                 nearest=None, arena=None):
-    """empty_pinned(), filled with zeros."""
-    return _empty(True, shape, dtype, order, device, node, nearest, arena)
+def zeros_pinned(shape, dtype=float, order="C", *, device=None,
+                 place="nearest", arena=None):
+    """Returns an array as empty_pinned() does, filled with zeros."""
+    return _empty(True, shape, dtype, order, device, place, arena)
 
 
 def _axes_by_stride(prototype):
@@ -286,14 +269,14 @@ def _axes_by_stride(prototype):
                   key=lambda axis: -abs(prototype.strides[axis]))
 
 
-def empty_like_pinned(prototype, dtype=None, order="K", shape=None, **place):
-    """empty_pinned() with the shape and type of another array, unless others
-    are given.
+def empty_like_pinned(prototype, dtype=None, order="K", shape=None, **where):
+    """Returns an array as empty_pinned() does, with the shape and type of another array
+    unless others are given.
 
-    order: "C", "F", "A" (F if the prototype is, else C) or "K" (as near to the
-        prototype's as can be). Where that is neither C nor F the array is a
-        view of one whose base the HostBlock is.
-    """
+    order  "C", "F", "A" (F if the prototype is, otherwise C) or "K" (as close to the
+           prototype as possible). If "K" is neither C nor F, the array is a view, and
+           the base of its base is the HostBlock.
+    where  device, place and arena, as for empty_pinned()."""
     prototype = np.asanyarray(prototype)
     dtype = prototype.dtype if dtype is None else dtype
     if order == "A" or (order == "K" and
@@ -301,7 +284,7 @@ def empty_like_pinned(prototype, dtype=None, order="K", shape=None, **place):
         order = "F" if prototype.flags.fnc else "C"
     shape = prototype.shape if shape is None else shape
     if order != "K":
-        return empty_pinned(shape, dtype, order, **place)
+        return empty_pinned(shape, dtype, order, **where)
     axes = _axes_by_stride(prototype)
-    array = empty_pinned([shape[axis] for axis in axes], dtype, **place)
+    array = empty_pinned([shape[axis] for axis in axes], dtype, **where)
     return array.transpose(np.argsort(axes))

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Looks at pools: at those of this process, and at those of another one that
-asked to be looked at.
+"""Looks at the pools of this process, and at those of another process that allows it.
 
-    moiety.observe.start("/run/user/1000/server.sock")   # in the one process
+    moiety.observe.start("/run/user/1000/server.sock")   # in one process
 
     path = "/run/user/1000/server.sock"                  # in the other
     for pool in moiety.observe.stats(path)["pools"]:
@@ -11,8 +10,7 @@ asked to be looked at.
     with open("now.pickle", "wb") as file:
         moiety.observe.write_pickle(moiety.observe.snapshot(path), file)
 
-docs/observability.md describes the requests, the pickle and the picture.
-"""
+docs/observability.md describes the requests, the pickle and the picture."""
 
 import os
 import time
@@ -24,24 +22,25 @@ from moiety._observe.client import ExposeError, ask
 from moiety._observe.prometheus import exposition as prometheus
 from moiety._observe.svg import draw as svg
 from moiety._observe.torch_pickle import dump as write_pickle
+from moiety._report import write as write_report
 
 __all__ = ["ExposeError", "prometheus", "snapshot", "start", "stats", "stop",
-           "svg", "write_pickle"]
+           "svg", "write_pickle", "write_report"]
 
 
 def stats(path, pool=None):
-    """What the process at the socket `path` says of its pools, or of the one
-    with that id: "pid", "version" and "pools", each with its "stats" or the
-    "error" of why there are none. ExposeError if it does not answer."""
+    """Asks the process at the socket `path` for the numbers of its pools, or of the pool
+    with that id. Returns a dictionary: "pid", "version" and "pools". Each pool has its
+    "stats", or the "error" instead.
+
+    Raises ExposeError if the process does not answer."""
     return ask(path, "stats", pool)
 
 
 def _history_of(pool):
     try:
         return pool.history()
-    except _native.Error as error:
-        if error.status != "E_UNSUPPORTED":
-            raise
+    except _native.UnsupportedError:
         return None
 
 
@@ -52,12 +51,13 @@ def _view_of(number, pool):
 
 
 def snapshot(source, pool=None):
-    """Where all memory is, and what was done last where pools keep a history
-    (history_entries): for write_pickle() and svg().
+    """Returns a dictionary of where all memory is, for write_pickle() and svg(). It has the
+    newest operations too, for pools with `history_entries`.
 
-    `source` is the path of a socket, of whose process `pool` is one pool's id
-    or None for all; or a Pool of this process, or a list of such.
-    """
+    source  the path of a socket; or a Pool of this process, or a list of them.
+    pool    the id of one pool of the process at the socket; None is all.
+
+    Raises ExposeError if the process does not answer."""
     if isinstance(source, (str, bytes, os.PathLike)):
         return ask(source, "snapshot", pool)
     pools = [source] if isinstance(source, _native.Pool) else list(source)

@@ -2,20 +2,18 @@
 """RMM, and with it RAPIDS, on the pool.
 
     import moiety.rmm
-    moiety.rmm.enable(limit=8 << 30)
+    moiety.rmm.enable(limit="8GiB")
 
 or, for a pool of the program's own:
 
-    pool = moiety.Pool(limit_bytes=8 << 30)
+    pool = moiety.Pool(limit="8GiB")
     rmm.mr.set_current_device_resource(moiety.rmm.MemoryResource(pool=pool))
 
 Memory is allocated for and freed on the streams that RMM names. RMM calls the
-pool by its CallbackMemoryResource: no Python runs in a call, but each takes the
-interpreter's lock and makes a few objects, which libraries in C++ wait for.
-docs/guides/libraries.md says what that costs.
+pool through its CallbackMemoryResource. No Python runs in a call, but each call
+takes the interpreter's lock. docs/guides/libraries.md has the cost.
 
-Threads: any.
-"""
+Threads: any."""
 
 import functools
 import operator
@@ -28,6 +26,7 @@ except (ImportError, AttributeError) as error:
     raise ImportError(f"moiety.rmm needs RMM 26.06 or newer (pip install "
                       f"rmm-cu13, or rmm-cu12 for CUDA 12): {error}") from error
 
+from moiety import _native
 from moiety._pools import pools as _pools
 
 __all__ = ["MemoryResource", "enable"]
@@ -37,40 +36,39 @@ __all__ = ["MemoryResource", "enable"]
 def _functions_of(source):
     """What RMM calls for it, in C. The same for good: RMM has bare pointers to
     them in copies of a resource, which adaptors and buffers keep after it."""
-    return source.allocate, _pools.pool_of(source)._deallocate_for_rmm
+    return source.alloc_raw, functools.partial(
+        _native._free_for_rmm, _pools.pool_behind(source))
 
 
 class MemoryResource(_CallbackMemoryResource):
-    """An rmm.mr.DeviceMemoryResource over a moiety.Pool. RMM's adaptors, such
-    as StatisticsResourceAdaptor, go on top of it. When there is no memory, RMM
-    raises MemoryError with the pool's message.
+    """Device memory of a moiety.Pool, as an rmm.mr.DeviceMemoryResource.
 
-    device  an ordinal; None: the pool's, or 0. RMM uses a resource while its
-            device is current.
-    pool    a moiety.Pool, moiety.Pools, or Tenant of a Pool; None: the pools
-            that adapters share. ValueError where it is of another device.
-    """
+    device  an ordinal; None is the pool's device, or otherwise 0.
+    pool    a moiety.Pool, moiety.Pools, or Tenant of a Pool; None is moiety.pools().
+
+    RMM's adaptors work on top of it. RMM raises MemoryError with the pool's message
+    if there is no memory. RMM uses a resource while its device is current.
+
+    Raises ValueError if the pool is of another device."""
 
     def __init__(self, device=None, pool=None):
         _pools.check_source(pool)
         if device is None:
             device = (0 if pool is None or isinstance(pool, _pools.Pools)
-                      else _pools.pool_of(pool).device)
+                      else _pools.pool_behind(pool).device)
         source = _pools.pool_for(pool, operator.index(device))
-        self.pool = _pools.pool_of(source)
+        self.pool = _pools.pool_behind(source)
         super().__init__(*_functions_of(source))
 
 
 def enable(pool=None, *, limit=None, devices=0):
-    """Makes this RMM's resource for a device, or for several, and returns the
-    resources by device. What other resources have given out stays with them.
+    """Makes Moiety RMM's resource for a device, or for several. Returns the resources
+    by device. Memory of earlier resources stays with them.
 
-    pool     a moiety.Pool, moiety.Pools, or Tenant; None: the pools that
-             adapters share.
-    limit    the most that each device's pool reserves; not together with
-             `pool`.
-    devices  an ordinal or several, as of rmm.reinitialize().
-    """
+    pool     a moiety.Pool, moiety.Pools, or Tenant of a Pool; None is moiety.pools().
+    limit    the most bytes that each device's pool reserves, without `pool`: a
+             number, or text such as "8GiB".
+    devices  an ordinal or several, as for rmm.reinitialize()."""
     pool = _pools.source_of(pool, limit)
     ordinals = [devices] if hasattr(devices, "__index__") else list(devices)
     made = {operator.index(device): MemoryResource(device, pool)

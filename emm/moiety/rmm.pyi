@@ -18,5 +18,5 @@ class MemoryResource:
     def deallocate(self, ptr: int, nbytes: int, stream: Any = ...) -> None: ...
 
 def enable(pool: _native.Pool | Pools | _native.Tenant | None = None, *,
-           limit: int | None = None, devices: int | Iterable[int] = 0
+           limit: int | str | None = None, devices: int | Iterable[int] = 0
            ) -> dict[int, MemoryResource]: ...

@@ -8,28 +8,27 @@ or, before the program uses CUDA:
     import moiety.torch
     moiety.torch.enable()
 
-From then on all of PyTorch's device memory comes from one pool for each device,
-for good. docs/guides/pytorch.md has the whole: what of PyTorch's settings has an
-effect, what is different, what is not served.
+All device memory of PyTorch then comes from one pool for each device, until the
+process ends. The page docs/guides/pytorch.md says which of PyTorch's settings have an
+effect, what differs, and what is not supported.
 
-The wheel brings the library for some releases of PyTorch. For others it is made
-at the first use, by the machine's C++ compiler, and kept in a folder of caches.
-Where there is neither, a reduced plug-in serves, with a warning.
-"""
+The wheel contains the library for some releases of PyTorch. For others, the
+machine's C++ compiler makes it at the first use, and a cache folder keeps it.
+Without either, a reduced plug-in is used, with a warning."""
 
 import ctypes
 import runpy
 import sys
 from pathlib import Path
 
-from moiety._native import Error
+from moiety._native import Error, _bytes_of
 from moiety._torch import build as _build
 from moiety._torch import mempool as _mempool
 from moiety._torch import pluggable as _pluggable
 
 BuildError = _build.BuildError
 
-__all__ = ["BuildError", "MemPool", "enable", "is_enabled"]
+__all__ = ["BuildError", "enable", "fixed_pool", "is_enabled", "pausable_pool"]
 
 # MOIETY_POOL_ bits of the C header.
 _EXPORTABLE = 1 << 2
@@ -48,7 +47,7 @@ class _Options(ctypes.Structure):
 
 
 def is_enabled():
-    """Whether enable() has made Moiety PyTorch's allocator in this process."""
+    """Returns whether enable() has made Moiety PyTorch's allocator in this process."""
     return _enabled is not None
 
 
@@ -66,28 +65,23 @@ def enable(limit=None, memory="auto", ipc=False, exact_peaks=False,
            reduced=None):
     """Makes Moiety PyTorch's allocator for CUDA in this process.
 
-    limit        most bytes that each device's pool reserves; None: what the
-                 device has. MOIETY_CONF goes over it.
-    memory       "mapped": pages that move to where they are wanted, which needs
-                 least; "driver": memory of cuMemAlloc; "auto": mapped where the
-                 device has it.
-    ipc          tensors may be given to other processes by
-                 torch.multiprocessing. It takes memory of the driver: with
-                 memory="mapped" that is a ValueError.
-    exact_peaks  torch.cuda.max_memory_allocated() is exact with several threads
-                 too. Otherwise it may be off by up to 1 MiB for each of them;
-                 with one thread it is exact.
-    reduced      None: where the library for this PyTorch can be neither found nor
-                 made, PyTorch's interface for plug-ins is used, which serves less,
-                 with a RuntimeWarning that says what. False: that is a BuildError,
-                 as it is with ipc or exact_peaks, which plug-ins do not have.
-                 True: the plug-in.
+    limit        the most bytes that each device's pool reserves: a number, text
+                 such as "8GiB", or None for all that the device has. MOIETY_CONF
+                 overrides it.
+    memory       "auto", "mapped" or "driver". Mapped pages move to where they are
+                 needed, which needs the least memory. Memory of the driver comes
+                 from cuMemAlloc(). The first is mapped if the device supports it.
+    ipc          lets torch.multiprocessing pass tensors to other processes. It
+                 requires memory of the driver: with "mapped" it is a ValueError.
+    exact_peaks  makes torch.cuda.max_memory_allocated() exact with several threads
+                 too. Otherwise it can be off by up to 1 MiB for each thread.
+    reduced      None: without a library for this PyTorch, the reduced plug-in is
+                 used, with a RuntimeWarning that lists what it lacks. False: that is
+                 a BuildError, as with `ipc` and `exact_peaks`. True: the plug-in.
 
-    Error when CUDA has started in this process, when Moiety is enabled already,
-    or when there is no PyTorch with CUDA; BuildError, one of these, when the
-    library cannot be made. Call it in one thread. Nothing of it changes where it
-    fails.
-    """
+    Raises Error if CUDA has started in this process, if Moiety is enabled already, or
+    without a PyTorch with CUDA. Raises BuildError if the library cannot be made.
+    Nothing has changed then. Call it in one thread."""
     global _enabled
     limit = _checked(limit, memory, ipc)
     if reduced and (ipc or exact_peaks):
@@ -111,32 +105,47 @@ def enable(limit=None, memory="auto", ipc=False, exact_peaks=False,
     _enabled = _pluggable.enable(torch, flags, limit, reason)
 
 
-def MemPool(tenant=None, limit=None, fixed=False, use_on_oom=False):
-    """A torch.cuda.MemPool of the current device, for torch.cuda.use_mem_pool(),
-    whose memory is
+def pausable_pool(name, *, limit=None, use_on_oom=False):
+    """Returns a torch.cuda.MemPool of the current device that can be paused, for
+    torch.cuda.use_mem_pool(). It requires mapped memory.
 
-    tenant      of a tenant of that name, up to 31 bytes: pause() gives it back to
-                the driver, with or without its contents, and resume() takes it
-                again at the same addresses. This takes mapped memory.
-    fixed       memory that never moves, for what is registered by its address,
-                as NCCL's windows are. One of the two is wanted.
-    limit       most bytes that tensors in it hold, or with fixed that it
-                reserves, from 2 MiB on; None: no limit of its own.
+    name        the name of its tenant, from 1 to 31 bytes.
+    limit       the most bytes that its tensors hold: a number, text such as
+                "8GiB", or None for no limit of its own.
     use_on_oom  as for torch.cuda.MemPool.
 
-    Error when Moiety is not PyTorch's allocator, when the reduced plug-in is, or
-    when the device's pool has no such memory.
+    pool.pause(keep_contents=False) returns its device memory to the driver.
+    pool.resume() takes memory again at the same addresses. Queue no work that
+    uses it between the two, graphs included.
+
+    Raises Error if Moiety is not PyTorch's allocator, if the reduced plug-in is,
+    or if the device's pool is not mapped.
     """
-    if (tenant is None) == (not fixed):
-        raise ValueError("MemPool(): either a tenant or fixed=True is wanted")
-    name = None if tenant is None else tenant.encode()
-    if name is not None and not 0 < len(name) < _TENANT_NAME_BYTES:
-        raise ValueError(f"tenant={tenant!r}: accepted are 1 to "
+    encoded = name.encode()
+    if not 0 < len(encoded) < _TENANT_NAME_BYTES:
+        raise ValueError(f"name={name!r}: accepted are 1 to "
                          f"{_TENANT_NAME_BYTES - 1} bytes")
+    return _mem_pool("pausable_pool", encoded, limit, use_on_oom)
+
+
+def fixed_pool(*, limit=None, use_on_oom=False):
+    """Returns a torch.cuda.MemPool of the current device whose memory never moves,
+    for memory that is registered by its address, such as windows of NCCL.
+
+    limit       the most bytes that it reserves, from 2 MiB on: a number, text
+                such as "8GiB", or None for no limit of its own.
+    use_on_oom  as for torch.cuda.MemPool.
+
+    Raises Error as pausable_pool() does.
+    """
+    return _mem_pool("fixed_pool", None, limit, use_on_oom)
+
+
+def _mem_pool(function, name, limit, use_on_oom):
     limit = _checked_limit(limit)
     if not isinstance(_enabled, ctypes.CDLL):
-        raise Error("moiety.torch.MemPool() needs Moiety as PyTorch's "
-                    "allocator, by moiety.torch.enable(), and not its plug-in")
+        raise Error(f"moiety.torch.{function}() needs Moiety as PyTorch's "
+                    f"allocator, by moiety.torch.enable(), and not its plug-in")
     return _mempool.class_of(_torch(), _enabled)(name, limit,
                                                  use_on_oom=use_on_oom)
 
@@ -152,10 +161,8 @@ def _checked(limit, memory, ipc):
 
 
 def _checked_limit(limit):
-    limit = 0 if limit is None else limit
-    if not isinstance(limit, int) or isinstance(limit, bool):
-        raise TypeError(f"limit={limit!r}: bytes, as an int")
-    if not 0 <= limit < 1 << 63:
+    limit = _bytes_of("limit", limit)
+    if limit >= 1 << 63:
         raise ValueError(f"limit={limit}: accepted are 0 to 2**63 - 1 bytes")
     return limit
 

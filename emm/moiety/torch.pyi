@@ -3,19 +3,21 @@ from typing import Any, Literal
 
 from moiety._native import Error
 
+__all__ = ["BuildError", "enable", "fixed_pool", "is_enabled", "pausable_pool"]
+
 class BuildError(Error): ...
 
 def enable(
-    limit: int | None = None,
+    limit: int | str | None = None,
     memory: Literal["auto", "mapped", "driver"] = "auto",
     ipc: bool = False,
     exact_peaks: bool = False,
     reduced: bool | None = None,
 ) -> None: ...
 def is_enabled() -> bool: ...
-def MemPool(
-    tenant: str | None = None,
-    limit: int | None = None,
-    fixed: bool = False,
-    use_on_oom: bool = False,
-) -> Any: ...  # a torch.cuda.MemPool, with pause() and resume()
+
+# Each is a torch.cuda.MemPool, the first with pause() and resume().
+def pausable_pool(name: str, *, limit: int | str | None = None,
+                  use_on_oom: bool = False) -> Any: ...
+def fixed_pool(*, limit: int | str | None = None,
+               use_on_oom: bool = False) -> Any: ...

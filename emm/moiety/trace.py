@@ -11,11 +11,10 @@
         trace.write(moiety.trace.Operation(
             "free", time_ns=900, thread="main", id=0, stream=0))
 
-Both are read and written an operation at a time, so that a file may be larger
-than memory. What is wrong raises TraceError, a ValueError with the .line.
-`moiety trace --help` converts the logs of others, and docs/dev/trace-format.md
-describes the format. A Reader or Writer is for one thread at a time.
-"""
+Both handle one operation at a time, so that a file can be larger than memory.
+`moiety trace --help` converts logs of other allocators, and
+docs/dev/trace-format.md describes the format. Use a Reader or Writer in one thread at
+a time."""
 
 from moiety._trace.format import Operation, TraceError
 from moiety._trace.reader import Reader, read

@@ -3,12 +3,12 @@
  */
 #include "emm/native/native.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 struct wishes {
     moiety_host_options options;
-    const char *policy;
-    PyObject *nodes;
+    PyObject *place;
     int is_strict;
     int is_write_combined;
     int is_read_only;
@@ -24,22 +24,6 @@ static int py_arena_index_of(const char *word, const char *const *words,
             return (int)i;
     PyErr_Format(PyExc_ValueError, accepted, word);
     return -1;
-}
-
-static int set_policy(struct wishes *wishes)
-{
-    static const char *const policies[] = {
-        [MOIETY_HOST_NEAREST] = "nearest",
-        [MOIETY_HOST_CALLER] = "caller",
-        [MOIETY_HOST_EXPLICIT] = "explicit",
-        [MOIETY_HOST_INTERLEAVE] = "interleave",
-    };
-    int found = py_arena_index_of(wishes->policy, policies,
-                                  sizeof policies / sizeof *policies,
-                                  "policy is '%s'; accepted are 'nearest', "
-                                  "'caller', 'explicit' and 'interleave'");
-    wishes->options.policy = (uint32_t)found;
-    return found < 0 ? -1 : 0;
 }
 
 static int py_arena_set_huge(struct wishes *wishes)
@@ -60,7 +44,7 @@ static int set_node(moiety_host_options *options, PyObject *item)
         return -1;
     if (node >= 64 * sizeof options->nodes / sizeof *options->nodes) {
         PyErr_Format(PyExc_ValueError,
-                     "nodes has %lu; accepted are numbers from 0 to 255",
+                     "place has %lu; accepted are numbers from 0 to 255",
                      (unsigned long)node);
         return -1;
     }
@@ -68,16 +52,87 @@ static int set_node(moiety_host_options *options, PyObject *item)
     return 0;
 }
 
-static int set_nodes(struct wishes *wishes)
+/* Of any iterable of numbers; at least one. */
+static int set_nodes(moiety_host_options *options, PyObject *nodes)
 {
-    Py_ssize_t count = wishes->nodes ? PySequence_Size(wishes->nodes) : 0;
-    int error = count < 0 ? -1 : 0;
-    for (Py_ssize_t i = 0; !error && i < count; i++) {
-        PyObject *item = PySequence_GetItem(wishes->nodes, i);
-        error = item ? set_node(&wishes->options, item) : -1;
-        Py_XDECREF(item);
+    PyObject *items = PyObject_GetIter(nodes);
+    PyObject *item;
+    int count = 0;
+    int error = items ? 0 : -1;
+    while (!error && (item = PyIter_Next(items)) != NULL) {
+        error = set_node(options, item);
+        Py_DECREF(item);
+        count++;
     }
-    return error;
+    Py_XDECREF(items);
+    if (error || PyErr_Occurred())
+        return -1;
+    if (count)
+        return 0;
+    PyErr_SetString(PyExc_ValueError, "place names no NUMA node");
+    return -1;
+}
+
+/* "0+2": digits with + between them. */
+static bool py_arena_read_nodes(moiety_host_options *options, const char *text)
+{
+    enum { NODES = 64 * sizeof options->nodes / sizeof *options->nodes };
+    for (;;) {
+        char *end;
+        if (*text < '0' || *text > '9')
+            return false;
+        unsigned long node = strtoul(text, &end, 10);
+        if (node >= NODES || (*end && *end != '+'))
+            return false;
+        options->nodes[node / 64] |= UINT64_C(1) << node % 64;
+        if (!*end)
+            return true;
+        text = end + 1;
+    }
+}
+
+static bool py_arena_read_place(moiety_host_options *options, const char *text)
+{
+    static const char interleave[] = "interleave:";
+    static const struct {
+        const char *name;
+        uint32_t policy;
+    } policies[] = {
+        {"nearest", MOIETY_HOST_NEAREST},
+        {"caller", MOIETY_HOST_CALLER},
+    };
+    for (size_t i = 0; i < sizeof policies / sizeof *policies; i++) {
+        options->policy = policies[i].policy;
+        if (strcmp(text, policies[i].name) == 0)
+            return true;
+    }
+    options->policy = MOIETY_HOST_INTERLEAVE;
+    return strncmp(text, interleave, sizeof interleave - 1) == 0 &&
+           py_arena_read_nodes(options, text + sizeof interleave - 1);
+}
+
+static int py_arena_set_place(struct wishes *wishes)
+{
+    moiety_host_options *options = &wishes->options;
+    PyObject *place = wishes->place;
+    if (!place)
+        return 0;
+    options->policy = MOIETY_HOST_EXPLICIT;
+    if (PyIndex_Check(place) && !PyBool_Check(place))
+        return set_node(options, place);
+    if (!PyUnicode_Check(place))
+        return set_nodes(options, place);
+    PyObject *text = PyUnicode_AsUTF8String(place);
+    bool is_fine = text && py_arena_read_place(options, PyBytes_AsString(text));
+    PyErr_Clear(); /* surrogates are no place */
+    Py_XDECREF(text);
+    if (!is_fine)
+        PyErr_Format(PyExc_ValueError,
+                     "place is %R; accepted are 'nearest', 'caller', "
+                     "'interleave:0+2', and numbers of NUMA "
+                     "nodes from 0 to 255",
+                     place);
+    return is_fine ? 0 : -1;
 }
 
 static void py_arena_set_flags(struct wishes *wishes)
@@ -93,9 +148,8 @@ static int py_arena_parse(PyObject *arguments, PyObject *names,
 {
     static char *keys[] = {"device",
                            "context",
-                           "policy",
-                           "nodes",
-                           "limit_bytes",
+                           "place",
+                           "limit",
                            "first_segment_bytes",
                            "largest_segment_bytes",
                            "thread_cache_bytes",
@@ -107,30 +161,36 @@ static int py_arena_parse(PyObject *arguments, PyObject *names,
                            "huge",
                            NULL};
     moiety_host_options *options = &wishes->options;
+    struct native_setting limit = {"limit", options->limit_bytes};
+    struct native_setting first = {"first_segment_bytes",
+                                   options->first_segment_bytes};
+    struct native_setting largest = {"largest_segment_bytes",
+                                     options->largest_segment_bytes};
+    struct native_setting thread_cache = {"thread_cache_bytes",
+                                          options->thread_cache_bytes};
     uint64_t context = 0;
     if (!PyArg_ParseTupleAndKeywords(
-            arguments, names, "|i$O&sOO&O&O&O&O&O&ppps:HostArena", keys,
-            &options->device, native_context_from, &context, &wishes->policy,
-            &wishes->nodes, native_u64_from, &options->limit_bytes,
-            native_u64_from, &options->first_segment_bytes, native_u64_from,
-            &options->largest_segment_bytes, native_u64_from,
-            &options->thread_cache_bytes, native_u32_from,
-            &options->touch_threads, native_u32_from, &options->wait_ms,
-            &wishes->is_strict, &wishes->is_write_combined,
+            arguments, names, "|i$O&OO&O&O&O&O&O&ppps:HostArena", keys,
+            &options->device, native_context_from, &context, &wishes->place,
+            native_setting_from, &limit, native_setting_from, &first,
+            native_setting_from, &largest, native_setting_from, &thread_cache,
+            native_u32_from, &options->touch_threads, native_u32_from,
+            &options->wait_ms, &wishes->is_strict, &wishes->is_write_combined,
             &wishes->is_read_only, &wishes->huge))
         return -1;
     options->context = (moiety_context)(uintptr_t)context;
+    options->limit_bytes = limit.bytes;
+    options->first_segment_bytes = first.bytes;
+    options->largest_segment_bytes = largest.bytes;
+    options->thread_cache_bytes = thread_cache.bytes;
     py_arena_set_flags(wishes);
-    return set_policy(wishes) || py_arena_set_huge(wishes) || set_nodes(wishes)
-               ? -1
-               : 0;
+    return py_arena_set_place(wishes) || py_arena_set_huge(wishes) ? -1 : 0;
 }
 
 static int py_arena_make(PyObject *self, PyObject *arguments, PyObject *names)
 {
     struct native_space *space = (struct native_space *)self;
-    struct wishes wishes = {
-        .options = MOIETY_HOST_OPTIONS_INIT, .policy = "nearest", .huge = ""};
+    struct wishes wishes = {.options = MOIETY_HOST_OPTIONS_INIT, .huge = ""};
     moiety_host *host = NULL;
     moiety_status status;
     if (py_arena_parse(arguments, names, &wishes))
@@ -186,19 +246,19 @@ static PyObject *arena_reserve(PyObject *self, PyObject *arguments,
     static char *keys[] = {"nbytes", "threads", "progress", NULL};
     struct native_space *space = (struct native_space *)self;
     struct progress progress = {.function = Py_None};
-    uint64_t nbytes = 0;
+    struct native_setting total = {"nbytes", 0};
     uint32_t thread_count = 0;
     moiety_status status;
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O&|O&O:reserve", keys,
-                                     native_u64_from, &nbytes, native_u32_from,
-                                     &thread_count, &progress.function) ||
+    if (!PyArg_ParseTupleAndKeywords(
+            arguments, names, "O&|O&O:reserve", keys, native_setting_from,
+            &total, native_u32_from, &thread_count, &progress.function) ||
         !native_enter(space))
         return NULL;
     moiety_host_progress_fn *call =
         progress.function == Py_None ? NULL : report_progress;
     Py_BEGIN_ALLOW_THREADS;
-    status =
-        moiety_host_reserve(space->host, nbytes, thread_count, call, &progress);
+    status = moiety_host_reserve(space->host, total.bytes, thread_count, call,
+                                 &progress);
     Py_END_ALLOW_THREADS;
     if (progress.has_failed)
         native_error_restore(progress.error);
@@ -312,41 +372,49 @@ static PyObject *arena_stats(PyObject *self, PyObject *none)
     if (made && native_put(made, "host", host_stats_of(&stats)))
         Py_CLEAR(made);
     native_leave(space);
-    return made;
+    return made
+               ? native_call_python("moiety._support.stats", "ArenaStats", made)
+               : NULL;
 }
 
-static PyObject *arena_capsule(PyObject *self, PyObject *none)
+static PyObject *arena_tenant(PyObject *self, PyObject *arguments,
+                              PyObject *names)
 {
-    (void)none;
-    struct native_space *space = (struct native_space *)self;
-    if (!native_enter(space))
-        return NULL;
-    return native_space_capsule(space, space->host, "moiety_host");
+    return native_tenant_new(self, arguments, names, false);
 }
 
 static PyMethodDef methods[] = {
     {"reserve", NATIVE_METHOD(arena_reserve), METH_VARARGS | METH_KEYWORDS,
      "reserve($self, nbytes, threads=0, progress=None)\n"
-     "--\n\n"
-     "Grows until this much is reserved; progress(done_bytes, total_bytes) "
-     "is called meanwhile."},
+     "--\n"
+     "\n"
+     "Reserves memory until `nbytes` are reserved, in use or not. The call "
+     "invokes progress(done_bytes, total_bytes) meanwhile."},
+    {"tenant", NATIVE_METHOD(arena_tenant), METH_VARARGS | METH_KEYWORDS,
+     "tenant($self, name='', budget=None)\n"
+     "--\n"
+     "\n"
+     "Returns a new Tenant: a part of the program with a budget of its own.\n"
+     "\n"
+     "`name` is for people, up to 31 bytes. `budget` is the most bytes that "
+     "its blocks hold: a number, text such as \"8GiB\", or None for no "
+     "budget."},
     {"stats", arena_stats, METH_NOARGS,
      "stats($self)\n"
-     "--\n\n"
-     "The numbers of its pool, and under 'host' those of its memory: "
-     "moiety_host_stats."},
+     "--\n"
+     "\n"
+     "Returns the arena's numbers as an ArenaStats."},
     {"report", arena_report, METH_NOARGS,
      "report($self)\n"
-     "--\n\n"
-     "Where it is, why, and what it had to do without."},
+     "--\n"
+     "\n"
+     "Returns a text that says where the memory is, why, and which requests "
+     "were not met."},
     {"device_address", arena_device_address, METH_O,
      "device_address($self, address, /)\n"
-     "--\n\n"
-     "Where the device has what the CPU has there."},
-    {"_capsule", arena_capsule, METH_NOARGS,
-     "_capsule($self)\n"
-     "--\n\n"
-     "Its moiety_host, as 'moiety_host'; keeps it open."},
+     "--\n"
+     "\n"
+     "Returns the device's address of memory that the CPU has at `address`."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -362,13 +430,30 @@ static PyType_Slot slots[] = {
     {Py_tp_init, arena_init},
     {Py_tp_repr, arena_repr},
     {Py_tp_methods, methods},
-    {Py_tp_doc, "HostArena(device=0, *, context=0, policy='nearest', nodes=(), "
-                "limit_bytes=..., first_segment_bytes=..., "
-                "largest_segment_bytes=..., thread_cache_bytes=..., "
-                "touch_threads=..., wait_ms=..., strict=False, "
-                "write_combined=False, read_only=False, huge='')\n--\n\n"
-                "Pinned host memory near a device. Options are those of "
-                "moiety_host_options; MOIETY_CONF goes over them."},
+    {Py_tp_doc,
+     "HostArena(device=0, *, context=None, place='nearest', limit=None, "
+     "first_segment_bytes=..., largest_segment_bytes=..., "
+     "thread_cache_bytes=..., touch_threads=..., wait_ms=..., strict=False, "
+     "write_combined=False, read_only=False, huge='')\n"
+     "--\n"
+     "\n"
+     "Pinned host memory on chosen NUMA nodes.\n"
+     "\n"
+     "`device` is the ordinal of the device. `context` is the address of a "
+     "CUcontext of that device; None is the primary context.\n"
+     "\n"
+     "`place` names the NUMA nodes. \"nearest\" is the nodes next to the "
+     "device. \"caller\" is the node of the CPU that runs the constructor. A "
+     "number, or several as in [0, 2], names nodes. \"interleave:0+2\" spreads "
+     "the pages over nodes 0 and 2. "
+     "`strict` makes the constructor fail instead of using other nodes.\n"
+     "\n"
+     "`limit` is the most bytes that are pinned: a number, text such as "
+     "\"8GiB\", or None for no limit. `huge` is \"2M\" or \"1G\" for huge "
+     "pages.\n"
+     "\n"
+     "docs/numa.md describes the other options. MOIETY_CONF overrides all "
+     "options. Threads: any."},
     {0, NULL},
 };
 

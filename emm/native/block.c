@@ -35,16 +35,17 @@ bool native_block_is_live(const struct native_block *block)
             atomic_load_explicit(&block->is_shown, memory_order_relaxed));
 }
 
-static int py_block_answer(bool is_live)
+static int py_block_answer(const struct native_block *block, bool is_live)
 {
     if (!is_live)
-        PyErr_SetString(PyExc_ValueError, "the block was freed");
+        native_raise_closed(native_state_of((PyObject *)block->space),
+                            "the block was freed");
     return is_live ? 0 : -1;
 }
 
 int native_block_check(const struct native_block *block)
 {
-    return py_block_answer(native_block_is_live(block));
+    return py_block_answer(block, native_block_is_live(block));
 }
 
 int native_address_from(PyObject *object, void *out)
@@ -80,7 +81,7 @@ int native_block_show(struct native_block *block)
         !atomic_exchange_explicit(&block->is_shown, true, memory_order_relaxed))
         space->shown_count++;
     NATIVE_UNLOCK();
-    return py_block_answer(is_live);
+    return py_block_answer(block, is_live);
 }
 
 /* Of the calling thread, and of no other, also when it has ended. */
@@ -295,7 +296,7 @@ int native_block_view(struct native_block *block)
     is_live = native_block_is_live(block);
     block->view_count += is_live;
     NATIVE_UNLOCK();
-    if (py_block_answer(is_live))
+    if (py_block_answer(block, is_live))
         return -1;
     if (!native_block_show(block))
         return 0;

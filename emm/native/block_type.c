@@ -130,11 +130,14 @@ static PyObject *get_device_address(PyObject *self, void *closure)
     return result;
 }
 
-static PyObject *block_show(PyObject *self, PyObject *none)
+PyObject *native_show(PyObject *module, PyObject *block)
 {
-    (void)none;
-    return native_block_show(py_block_type_block_of(self)) ? NULL
-                                                           : block_int(self);
+    const struct native_state *state = PyModule_GetState(module);
+    if (Py_TYPE(block) != state->block_type &&
+        Py_TYPE(block) != state->host_block_type)
+        return PyErr_Format(PyExc_TypeError, "%R is no block", block);
+    return native_block_show(py_block_type_block_of(block)) ? NULL
+                                                            : block_int(block);
 }
 
 static const char on_device[] =
@@ -173,51 +176,60 @@ static PyObject *block_array(PyObject *self, PyObject *arguments,
 static PyMethodDef methods[] = {
     {"free", NATIVE_METHOD(block_free), METH_VARARGS | METH_KEYWORDS,
      "free($self, stream=...)\n"
-     "--\n\n"
-     "Frees now, or with the last view of the bytes (memoryview()); again: "
-     "nothing happens."},
+     "--\n"
+     "\n"
+     "Frees the memory now. A HostBlock with views, such as memoryview(block), "
+     "is freed with the last view. A second call does nothing.\n"
+     "\n"
+     "`stream` is the stream whose queued work uses the memory last; the "
+     "default is `stream` of the block."},
     {"__dlpack__", NATIVE_METHOD(native_dlpack), METH_VARARGS | METH_KEYWORDS,
      "__dlpack__($self, *, stream=None, max_version=None, dl_device=None, "
      "copy=None)\n"
-     "--\n\n"
-     "The bytes as a DLPack capsule that keeps the block."},
+     "--\n"
+     "\n"
+     "Returns the bytes as a DLPack capsule, which keeps the block."},
     {"__dlpack_device__", native_dlpack_device, METH_NOARGS,
      "__dlpack_device__($self)\n"
-     "--\n\n"
-     "(type of device, ordinal) of DLPack."},
+     "--\n"
+     "\n"
+     "Returns the type of the device and its ordinal, as in DLPack."},
     {"__bytes__", block_bytes, METH_NOARGS,
      "__bytes__($self)\n"
-     "--\n\n"
-     "A copy of the bytes of host memory."},
+     "--\n"
+     "\n"
+     "Returns a copy of the bytes of host memory."},
     {"_repr_html_", native_repr_html, METH_NOARGS,
      "_repr_html_($self)\n"
-     "--\n\n"
-     "A small table, for notebooks."},
-    {"_show", block_show, METH_NOARGS,
-     "_show($self)\n"
-     "--\n\n"
-     "The address, for an object that keeps the block."},
+     "--\n"
+     "\n"
+     "Returns a small table for notebooks."},
     {"__enter__", block_enter, METH_NOARGS,
      "__enter__($self)\n"
-     "--\n\n"
-     "The same object."},
+     "--\n"
+     "\n"
+     "Returns the object."},
     {"__exit__", block_exit, METH_VARARGS,
      "__exit__($self, kind, error, trace, /)\n"
-     "--\n\n"
-     "Ends it."},
+     "--\n"
+     "\n"
+     "Calls free()."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef properties[] = {
-    {"address", py_block_type_get_address, NULL, "Where it begins.", NULL},
-    {"nbytes", get_nbytes, NULL, "Bytes, as asked for.", NULL},
+    {"address", py_block_type_get_address, NULL,
+     "The address of the first byte.", NULL},
+    {"nbytes", get_nbytes, NULL, "The bytes, as requested.", NULL},
     {"is_live", get_is_live, NULL,
-     "False when freed, or its pool closed; an arena that is closed keeps "
-     "blocks that arrays have.",
+     "False after free(), or after close() of the pool. A closed arena keeps "
+     "blocks whose bytes an array has.",
      NULL},
-    {"tenant", get_tenant, NULL, "The Tenant that took it, or None.", NULL},
+    {"tenant", get_tenant, NULL, "The Tenant that allocated it, or None.",
+     NULL},
     {"stream", py_block_type_get_stream, py_block_type_set_stream,
-     "The stream that a free names: its queued work uses the block last.",
+     "The stream that free() names by default: its queued work uses the memory "
+     "last. It can be assigned.",
      NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
@@ -255,22 +267,29 @@ static PyType_Spec spec = {
 static PyMethodDef device_methods[] = {
     {"__array__", NATIVE_METHOD(block_array), METH_VARARGS | METH_KEYWORDS,
      "__array__($self, dtype=None, copy=None)\n"
-     "--\n\n"
-     "TypeError: the bytes are on the device."},
+     "--\n"
+     "\n"
+     "Raises TypeError, since the bytes are on the device."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef device_properties[] = {
-    {"pool", get_space, NULL, "The pool that it is from.", NULL},
+    {"pool", get_space, NULL, "The Pool.", NULL},
     {"__cuda_array_interface__", get_array_interface, NULL,
-     "The bytes, for CuPy, numba, torch; ordering is the caller's.", NULL},
+     "The bytes, for CuPy, numba and PyTorch. The program orders the work on "
+     "them.",
+     NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
 static PyType_Slot device_slots[] = {
     {Py_tp_methods, device_methods},
     {Py_tp_getset, device_properties},
-    {Py_tp_doc, "Device memory of a Pool."},
+    {Py_tp_doc,
+     "Device memory of a Pool. Pool.alloc() and Tenant.alloc() make it.\n"
+     "\n"
+     "The memory is freed with the last reference, by free(), or at the end of "
+     "a with-block. A block is an array of bytes for CuPy, numba and PyTorch."},
     {0, NULL},
 };
 
@@ -342,9 +361,9 @@ static PyObject *get_is_pinned(PyObject *self, void *none)
 }
 
 static PyGetSetDef host_properties[] = {
-    {"arena", get_space, NULL, "The arena that it is from.", NULL},
-    {"device_address", get_device_address, NULL,
-     "Where the device has the bytes.", NULL},
+    {"arena", get_space, NULL, "The HostArena.", NULL},
+    {"device_address", get_device_address, NULL, "The address for the device.",
+     NULL},
     {"__array_interface__", get_array_interface, NULL,
      "The bytes, for numpy.asarray().", NULL},
     {"is_pinned", get_is_pinned, NULL, "True.", NULL},
@@ -355,7 +374,14 @@ static PyType_Slot host_slots[] = {
     {SLOT_GETBUFFER, host_block_getbuffer},
     {SLOT_RELEASEBUFFER, host_block_releasebuffer},
     {Py_tp_getset, host_properties},
-    {Py_tp_doc, "Pinned host memory of a HostArena."},
+    {Py_tp_doc,
+     "Pinned host memory of a HostArena. HostArena.alloc() and Tenant.alloc() "
+     "make it.\n"
+     "\n"
+     "The memory is freed with the last reference, by free(), or at the end of "
+     "a with-block. memoryview(block), numpy.frombuffer(block) and "
+     "numpy.asarray(block) are the bytes, writable. They keep the memory, also "
+     "after free() and close()."},
     {0, NULL},
 };
 

@@ -180,7 +180,7 @@ static PyObject *cupy_take(struct native_cupy *cupy, int device,
 static PyObject *cupy_refuse(struct native_cupy *cupy, uint64_t nbytes)
 {
     const struct native_state *state = native_state_of((PyObject *)cupy);
-    if (!PyErr_ExceptionMatches(state->out_of_memory))
+    if (!PyErr_ExceptionMatches(state->errors[NATIVE_OUT_OF_MEMORY]))
         return NULL;
     struct native_error error = native_error_keep();
     PyErr_NormalizeException(&error.kind, &error.value, &error.trace);

@@ -20,52 +20,142 @@ static const char *const step_names[MOIETY_OOM_STEPS] = {
     [MOIETY_OOM_LAST_LOOK] = "last_look",
 };
 
-static PyObject *new_exception(PyObject *module, const char *name,
-                               const char *text, PyObject *bases)
+/* Bases are of this table too, before what is made of them, or Python's own. */
+struct exception {
+    const char *name;
+    const char *text;
+    int base;
+    PyObject **also;
+};
+
+static const struct exception exceptions[NATIVE_ERROR_KINDS] = {
+    [NATIVE_ERROR] = {"moiety.Error",
+                      "A call failed. `status` is the name of the C status, "
+                      "such as \"E_FOREIGN\".\n\nIts subclasses are the "
+                      "failures that programs handle.",
+                      -1, &PyExc_RuntimeError},
+    [NATIVE_OUT_OF_MEMORY] = {"moiety.OutOfMemoryError",
+                              "There is no memory. `status` names the kind of "
+                              "memory.\n\n`report` is a dictionary that says "
+                              "why, or None if the pool refused the request "
+                              "before it looked for memory.",
+                              NATIVE_ERROR, &PyExc_MemoryError},
+    [NATIVE_BUDGET_EXCEEDED] = {"moiety.BudgetExceededError",
+                                "The request exceeds the budget of a Tenant.",
+                                NATIVE_OUT_OF_MEMORY, NULL},
+    [NATIVE_BUSY] = {"moiety.BusyError",
+                     "The object is in use, or the call timed out. The call "
+                     "changed nothing.",
+                     NATIVE_ERROR, NULL},
+    [NATIVE_CAPTURING] = {"moiety.CapturingError",
+                          "The call is not allowed while a CUDA graph is "
+                          "captured.",
+                          NATIVE_ERROR, NULL},
+    [NATIVE_CLOSED] = {"moiety.ClosedError",
+                       "The object was closed or freed before the call.",
+                       NATIVE_ERROR, &PyExc_ValueError},
+    [NATIVE_CONTEXT_LOST] = {"moiety.ContextLostError",
+                             "The CUDA context was destroyed, or the driver "
+                             "shuts down.",
+                             NATIVE_ERROR, NULL},
+    [NATIVE_DRIVER] = {"moiety.DriverError",
+                       "The CUDA driver failed, or no driver or device was "
+                       "found.",
+                       NATIVE_ERROR, NULL},
+    [NATIVE_FORKED] = {"moiety.ForkedError",
+                       "The process is the child of a fork, in which the "
+                       "library is not usable.",
+                       NATIVE_ERROR, NULL},
+    [NATIVE_PEER_GONE] = {"moiety.PeerGoneError",
+                          "The process that shared the memory has ended, or "
+                          "released it.",
+                          NATIVE_ERROR, NULL},
+    [NATIVE_UNSUPPORTED] = {"moiety.UnsupportedError",
+                            "The device, the driver or the pool does not "
+                            "support the call.",
+                            NATIVE_ERROR, NULL},
+};
+
+/* By the name of the status, so that a status that the library does not have yet
+ * is a line here. What is not here is an Error. */
+static const struct {
+    const char *status;
+    enum native_error_kind kind;
+} kind_of_status[] = {
+    {"E_TOO_LARGE", NATIVE_OUT_OF_MEMORY},
+    {"E_NO_DEVICE_MEMORY", NATIVE_OUT_OF_MEMORY},
+    {"E_NO_PINNED_MEMORY", NATIVE_OUT_OF_MEMORY},
+    {"E_NO_HOST_MEMORY", NATIVE_OUT_OF_MEMORY},
+    {"E_BUDGET", NATIVE_BUDGET_EXCEEDED},
+    {"E_BUSY", NATIVE_BUSY},
+    {"E_CAPTURING", NATIVE_CAPTURING},
+    {"E_CLOSED", NATIVE_CLOSED},
+    {"E_CONTEXT_DESTROYED", NATIVE_CONTEXT_LOST},
+    {"E_DEINITIALIZED", NATIVE_CONTEXT_LOST},
+    {"E_DRIVER", NATIVE_DRIVER},
+    {"E_NO_DRIVER", NATIVE_DRIVER},
+    {"E_NO_DEVICE", NATIVE_DRIVER},
+    {"E_FORKED", NATIVE_FORKED},
+    {"E_PEER_GONE", NATIVE_PEER_GONE},
+    {"E_STALE", NATIVE_PEER_GONE},
+    {"E_UNSUPPORTED", NATIVE_UNSUPPORTED},
+};
+
+static enum native_error_kind py_errors_kind_of(const char *status)
 {
+    for (size_t i = 0; i < sizeof kind_of_status / sizeof *kind_of_status; i++)
+        if (strcmp(kind_of_status[i].status, status) == 0)
+            return kind_of_status[i].kind;
+    return NATIVE_ERROR;
+}
+
+static PyObject *py_errors_bases_of(const struct native_state *state,
+                                    const struct exception *from)
+{
+    if (from->base < 0)
+        return PyTuple_Pack(1, *from->also);
+    return from->also ? PyTuple_Pack(2, state->errors[from->base], *from->also)
+                      : PyTuple_Pack(1, state->errors[from->base]);
+}
+
+static PyObject *py_errors_new(PyObject *module,
+                               const struct native_state *state,
+                               const struct exception *from)
+{
+    PyObject *bases = py_errors_bases_of(state, from);
     PyObject *members =
         Py_BuildValue("{sOsO}", "status", Py_None, "report", Py_None);
     PyObject *made =
-        members ? PyErr_NewExceptionWithDoc(name, text, bases, members) : NULL;
+        bases && members
+            ? PyErr_NewExceptionWithDoc(from->name, from->text, bases, members)
+            : NULL;
     Py_XDECREF(members);
-    if (made && PyModule_AddObjectRef(module, strrchr(name, '.') + 1, made)) {
-        Py_DECREF(made);
-        return NULL;
-    }
+    Py_XDECREF(bases);
+    if (made &&
+        PyModule_AddObjectRef(module, strrchr(from->name, '.') + 1, made))
+        Py_CLEAR(made);
     return made;
 }
 
 int native_errors_add(PyObject *module, struct native_state *state)
 {
-    state->error = new_exception(
-        module, "moiety.Error",
-        "A call that failed: .status is the name of its moiety_status.",
-        PyExc_RuntimeError);
-    PyObject *bases =
-        state->error ? PyTuple_Pack(2, state->error, PyExc_MemoryError) : NULL;
-    if (!bases)
-        return -1;
-    state->out_of_memory = new_exception(
-        module, "moiety.OutOfMemoryError",
-        "No memory: .status says of which kind, .report why, or is None.",
-        bases);
-    Py_DECREF(bases);
-    return state->out_of_memory ? 0 : -1;
+    for (size_t i = 0; i < NATIVE_ERROR_KINDS; i++) {
+        state->errors[i] = py_errors_new(module, state, &exceptions[i]);
+        if (!state->errors[i])
+            return -1;
+    }
+    return 0;
 }
 
-static bool is_out_of_memory(moiety_status status)
+static const char *py_errors_text_of(moiety_status status)
 {
-    return status == MOIETY_E_NO_DEVICE_MEMORY ||
-           status == MOIETY_E_NO_PINNED_MEMORY ||
-           status == MOIETY_E_NO_HOST_MEMORY || status == MOIETY_E_TOO_LARGE ||
-           status == MOIETY_E_BUDGET;
+    return moiety_status_name(status) + sizeof "MOIETY_" - 1;
 }
 
 /* "E_BUSY": without the prefix that C needs. */
 static PyObject *py_errors_name_of(moiety_status status)
 {
-    return PyUnicode_FromString(moiety_status_name(status) + sizeof "MOIETY_" -
-                                1);
+    return PyUnicode_FromString(py_errors_text_of(status));
 }
 
 static int set_attribute(PyObject *object, const char *name, PyObject *value)
@@ -219,9 +309,9 @@ static const struct {
     {"first_segment is ", "first_segment_bytes is "},
     {"than largest_segment,", "than largest_segment_bytes,"},
     {"watermark is ", "watermark_bytes is "},
-    {"than limit,", "than limit_bytes,"},
     {"host option flags: ", ""},
     {"host option ", "option "},
+    {"limit_bytes is", "limit is"},
     {"address is NULL", "address is 0"},
     {"size_bytes is 0", "nbytes is 0"},
     {"private arena", "tenant"},
@@ -281,15 +371,23 @@ static PyObject *py_errors_words_of(const char *said)
 }
 
 /* Steals the words. NULL after another error. */
-static PyObject *new_error(PyObject *type, moiety_status status,
+static PyObject *new_error(const struct native_state *state, const char *status,
                            PyObject *words)
 {
+    PyObject *type = state->errors[py_errors_kind_of(status)];
     PyObject *error =
         words ? PyObject_CallFunctionObjArgs(type, words, NULL) : NULL;
     Py_XDECREF(words);
-    if (error && set_attribute(error, "status", py_errors_name_of(status)))
+    if (error && set_attribute(error, "status", PyUnicode_FromString(status)))
         Py_CLEAR(error);
     return error;
+}
+
+static void py_errors_set(PyObject *error)
+{
+    if (error)
+        PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+    Py_XDECREF(error);
 }
 
 void native_raise(const struct native_state *state, moiety_pool *pool,
@@ -297,17 +395,28 @@ void native_raise(const struct native_state *state, moiety_pool *pool,
 {
     if (PyErr_Occurred())
         return;
-    bool is_memory = is_out_of_memory(status);
-    PyObject *type = is_memory ? state->out_of_memory : state->error;
     /* Of this thread, and read before anything else calls the library. */
     const char *said = moiety_last_error_message();
     PyObject *error = new_error(
-        type, status,
+        state, py_errors_text_of(status),
         py_errors_words_of(*said ? said : moiety_status_text(status)));
-    if (error && (!is_memory ||
-                  !set_attribute(error, "report", report_of(pool, status))))
-        PyErr_SetObject(type, error);
-    Py_XDECREF(error);
+    if (error && set_attribute(error, "report", report_of(pool, status)))
+        Py_CLEAR(error);
+    py_errors_set(error);
+}
+
+void native_raise_closed(const struct native_state *state, const char *text)
+{
+    py_errors_set(new_error(state, "E_CLOSED", PyUnicode_FromString(text)));
+}
+
+PyObject *native_error_for(PyObject *module, PyObject *arguments)
+{
+    const char *status;
+    PyObject *words;
+    if (!PyArg_ParseTuple(arguments, "sU:_error_for", &status, &words))
+        return NULL;
+    return new_error(PyModule_GetState(module), status, Py_NewRef(words));
 }
 
 PyObject *native_refuse(const struct native_state *state, moiety_pool *pool,
@@ -361,7 +470,7 @@ PyObject *native_exit_with(PyObject *self, PyObject *arguments,
         Py_RETURN_NONE;
     /* Ctrl-C during the end is no refusal. */
     if (error == Py_None ||
-        !PyErr_ExceptionMatches(native_state_of(self)->error))
+        !PyErr_ExceptionMatches(native_state_of(self)->errors[NATIVE_ERROR]))
         return NULL;
     struct native_error refusal = native_error_keep();
     PyErr_NormalizeException(&refusal.kind, &refusal.value, &refusal.trace);
@@ -388,10 +497,7 @@ void native_error_restore(struct native_error error)
 PyObject *native_refuse_as(const struct native_state *state,
                            moiety_status status, const char *text)
 {
-    PyObject *error =
-        new_error(state->error, status, PyUnicode_FromString(text));
-    if (error)
-        PyErr_SetObject(state->error, error);
-    Py_XDECREF(error);
+    py_errors_set(new_error(state, py_errors_text_of(status),
+                            PyUnicode_FromString(text)));
     return NULL;
 }

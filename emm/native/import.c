@@ -138,7 +138,7 @@ static int import_init(PyObject *self, PyObject *arguments, PyObject *names)
         return -1;
     }
     if (!PyArg_ParseTupleAndKeywords(arguments, names, "y#|O&:Import", keys,
-                                     &handle, &size_bytes, native_u64_from,
+                                     &handle, &size_bytes, native_context_from,
                                      &context))
         return -1;
     native_import_close_left();
@@ -196,7 +196,7 @@ PyObject *native_import_receive(PyObject *module, PyObject *arguments)
     int socket = -1;
     uint64_t context = 0;
     if (!PyArg_ParseTuple(arguments, "iO&:_ipc_receive", &socket,
-                          native_u64_from, &context))
+                          native_context_from, &context))
         return NULL;
     native_import_close_left();
     struct left *record = calloc(1, sizeof *record);
@@ -284,7 +284,7 @@ static PyObject *py_import_get_address(PyObject *self, void *closure)
     (void)closure;
     if (py_import_is_open(self))
         return PyLong_FromUnsignedLongLong(import_of(self)->record->address);
-    PyErr_SetString(PyExc_ValueError, "the import is closed");
+    native_raise_closed(native_state_of(self), "the import is closed");
     return NULL;
 }
 
@@ -322,7 +322,7 @@ static PyMethodDef methods[] = {
      "close($self, stream=..., wait=True)\n"
      "--\n\n"
      "Ends the import when what was queued on the stream is over. "
-     "wait=False: returns at once, with a number for moiety.ipc.wait(), or 0 "
+     "wait=False: returns at once, with a number for ipc_wait(), or 0 "
      "when it is over already. Again: 0."},
     {NULL, NULL, 0, NULL},
 };
@@ -342,7 +342,7 @@ static PyType_Slot slots[] = {
     {Py_tp_dealloc, import_dealloc},
     {Py_tp_methods, methods},
     {Py_tp_getset, properties},
-    {Py_tp_doc, "_Import(handle, context=0)\n--\n\n"
+    {Py_tp_doc, "_Import(handle, context=None)\n--\n\n"
                 "Memory of another process, closed when the last reference "
                 "goes: what moiety.ipc.Import is made of."},
     {0, NULL},

@@ -12,20 +12,66 @@ static PyObject *version(PyObject *module, PyObject *none)
     return PyUnicode_FromString(moiety_version());
 }
 
+static PyObject *capsule_of(PyObject *module, PyObject *object)
+{
+    const struct native_state *state = PyModule_GetState(module);
+    struct native_space *space = (struct native_space *)object;
+    if (Py_TYPE(object) == state->tenant_type)
+        return native_tenant_capsule(object);
+    if (!PyObject_TypeCheck(object, state->pool_type) &&
+        !PyObject_TypeCheck(object, state->arena_type))
+        return PyErr_Format(PyExc_TypeError,
+                            "%R is no Pool, HostArena or Tenant", object);
+    moiety_pool *pool = native_enter(space);
+    if (!pool)
+        return NULL;
+    return space->is_host
+               ? native_space_capsule(space, space->host, "moiety_host")
+               : native_space_capsule(space, pool, "moiety_pool");
+}
+
 static PyMethodDef methods[] = {
+    {"_capsule_of", capsule_of, METH_O,
+     "_capsule_of($module, object, /)\n"
+     "--\n\n"
+     "The C handle of a Pool, HostArena or Tenant, as a capsule 'moiety_pool', "
+     "'moiety_host' or 'moiety_tenant'. While it lives, close() raises "
+     "BusyError."},
+    {"_error_for", native_error_for, METH_VARARGS,
+     "_error_for($module, status, text, /)\n"
+     "--\n\n"
+     "The exception for a status, such as 'E_BUSY'."},
+    {"_bytes_of", native_bytes_of, METH_VARARGS,
+     "_bytes_of($module, name, value, /)\n"
+     "--\n\n"
+     "The bytes of a setting: a number, text such as '8GiB', or None for 0."},
+    {"_free_for_rmm", NATIVE_METHOD(native_free_for_rmm), METH_FASTCALL,
+     "_free_for_rmm($module, pool, address, nbytes, stream, /)\n"
+     "--\n\n"
+     "Pool.free_raw(), as RMM calls it."},
+    {"_show", native_show, METH_O,
+     "_show($module, block, /)\n"
+     "--\n\n"
+     "The address of a block, for an object that keeps the block."},
     {"version", version, METH_NOARGS,
      "version($module)\n"
-     "--\n\n"
-     "The library's version."},
+     "--\n"
+     "\n"
+     "Returns the version of the library."},
     {"probe", NATIVE_METHOD(native_probe), METH_VARARGS | METH_KEYWORDS,
      "probe($module, device=0)\n"
-     "--\n\n"
-     "What the driver and the device are and can do."},
+     "--\n"
+     "\n"
+     "Returns a dictionary of what the driver and the device are and support.\n"
+     "\n"
+     "Raises DriverError without a driver, and Error for a device that does "
+     "not exist."},
     {"topology", NATIVE_METHOD(native_topology), METH_VARARGS | METH_KEYWORDS,
      "topology($module, json=False)\n"
-     "--\n\n"
-     "The machine's nodes and GPUs, and which memory is used for which GPU, "
-     "as text."},
+     "--\n"
+     "\n"
+     "Returns a text, or JSON, of the machine's NUMA nodes and GPUs, and of "
+     "the nodes that are used for each GPU."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -56,6 +102,7 @@ static int add_types(PyObject *module, struct native_state *state)
                 native_import_type_add(module, state) ||
                 native_tenant_type_add(module, state) ||
                 native_watch_type_add(module, state) ||
+                native_scope_type_add(module, state) ||
                 native_cupy_type_add(module);
     Py_XDECREF((PyObject *)base);
     return error;
@@ -77,17 +124,15 @@ static int traverse(PyObject *module, visitproc visit, void *arg)
     const struct native_state *state = PyModule_GetState(module);
     enum { HELD_COUNT = 9 };
     PyObject *const held[HELD_COUNT] = {
-        state->error,
-        state->out_of_memory,
-        (PyObject *)state->pool_type,
-        (PyObject *)state->arena_type,
-        (PyObject *)state->block_type,
-        (PyObject *)state->host_block_type,
-        (PyObject *)state->import_type,
-        (PyObject *)state->tenant_type,
-        (PyObject *)state->watch_type,
+        (PyObject *)state->pool_type,   (PyObject *)state->arena_type,
+        (PyObject *)state->block_type,  (PyObject *)state->host_block_type,
+        (PyObject *)state->import_type, (PyObject *)state->tenant_type,
+        (PyObject *)state->watch_type,  (PyObject *)state->hold_type,
+        (PyObject *)state->scope_type,
     };
     int result = 0;
+    for (size_t i = 0; !result && i < NATIVE_ERROR_KINDS; i++)
+        result = state->errors[i] ? visit(state->errors[i], arg) : 0;
     for (size_t i = 0; !result && i < HELD_COUNT; i++)
         result = held[i] ? visit(held[i], arg) : 0;
     return result;
@@ -102,13 +147,15 @@ static void py_module_clear_types(struct native_state *state)
     Py_CLEAR(state->import_type);
     Py_CLEAR(state->tenant_type);
     Py_CLEAR(state->watch_type);
+    Py_CLEAR(state->hold_type);
+    Py_CLEAR(state->scope_type);
 }
 
 static int py_module_clear(PyObject *module)
 {
     struct native_state *state = PyModule_GetState(module);
-    Py_CLEAR(state->error);
-    Py_CLEAR(state->out_of_memory);
+    for (size_t i = 0; i < NATIVE_ERROR_KINDS; i++)
+        Py_CLEAR(state->errors[i]);
     py_module_clear_types(state);
     return 0;
 }

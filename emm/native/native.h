@@ -68,10 +68,25 @@ static inline void native_mutex_unlock(struct native_mutex *mutex)
 #endif
 }
 
+/* The exceptions: errors.c has which status is which. */
+enum native_error_kind {
+    NATIVE_ERROR,
+    NATIVE_OUT_OF_MEMORY,
+    NATIVE_BUDGET_EXCEEDED,
+    NATIVE_BUSY,
+    NATIVE_CAPTURING,
+    NATIVE_CLOSED,
+    NATIVE_CONTEXT_LOST,
+    NATIVE_DRIVER,
+    NATIVE_FORKED,
+    NATIVE_PEER_GONE,
+    NATIVE_UNSUPPORTED,
+    NATIVE_ERROR_KINDS
+};
+
 /* The module's own objects, one set for each interpreter. */
 struct native_state {
-    PyObject *error;
-    PyObject *out_of_memory;
+    PyObject *errors[NATIVE_ERROR_KINDS];
     PyTypeObject *pool_type;
     PyTypeObject *arena_type;
     PyTypeObject *block_type;
@@ -79,6 +94,8 @@ struct native_state {
     PyTypeObject *import_type;
     PyTypeObject *tenant_type;
     PyTypeObject *watch_type;
+    PyTypeObject *hold_type;
+    PyTypeObject *scope_type;
     /* The GIL, or else this lock: the list of pools that were made, and whose
      * watches are whose. */
     struct native_mutex lists;
@@ -215,6 +232,10 @@ PyObject *native_refuse(const struct native_state *state, moiety_pool *pool,
 /* The same for what the module says itself. */
 PyObject *native_refuse_as(const struct native_state *state,
                            moiety_status status, const char *text);
+/* ClosedError, for an object that was closed or freed. */
+void native_raise_closed(const struct native_state *state, const char *text);
+/* A function of the module: the exception for a status, to be raised. */
+PyObject *native_error_for(PyObject *module, PyObject *arguments);
 /* An error that is set, put aside while a finalizer works. */
 struct native_error {
     PyObject *kind;
@@ -241,6 +262,21 @@ int native_u64_from(PyObject *object, void *out);
 int native_context_from(PyObject *object, void *out);
 int native_u32_from(PyObject *object, void *out);
 int native_stream_from(PyObject *object, void *out);
+/* Bytes that a setting has: a whole number, text as in MOIETY_CONF ("8GiB"), or
+ * None for 0. `name` is the setting's, for the error. */
+struct native_setting {
+    const char *name;
+    uint64_t bytes;
+};
+int native_setting_from(PyObject *object, void *out);
+/* Seconds as milliseconds, rounded up; None: for ever. */
+int native_timeout_from(PyObject *object, void *out);
+/* A function of the module: the same bytes, for settings that Python reads. */
+PyObject *native_bytes_of(PyObject *module, PyObject *arguments);
+/* Calls a function or class of a module of the package, with `argument`, which it
+ * steals, or without where that is NULL. */
+PyObject *native_call_python(const char *module, const char *name,
+                             PyObject *argument);
 /* Two whole numbers; TypeError for anything else. 0, or -1 after an error. */
 int native_pair_from(PyObject *object, const char *name, int *first,
                      int *second);
@@ -303,11 +339,11 @@ bool native_is_capture_seen(void);
 PyObject *native_set_limit(PyObject *self, PyObject *arguments,
                            PyObject *names);
 PyObject *native_reserve(PyObject *self, PyObject *arguments, PyObject *names);
-PyObject *native_free_all_blocks(PyObject *self, PyObject *none);
+PyObject *native_trim(PyObject *self, PyObject *arguments, PyObject *names);
 PyObject *native_reset_peaks(PyObject *self, PyObject *none);
-PyObject *native_used_bytes(PyObject *self, PyObject *none);
-PyObject *native_total_bytes(PyObject *self, PyObject *none);
-PyObject *native_limit_bytes(PyObject *self, void *none);
+PyObject *native_used_bytes(PyObject *self, void *none);
+PyObject *native_total_bytes(PyObject *self, void *none);
+PyObject *native_limit(PyObject *self, void *none);
 void native_space_dealloc(PyObject *self);
 /* By the garbage collector: the pool ends before what its functions refer to. */
 void native_space_finalize(PyObject *self);
@@ -315,6 +351,9 @@ int native_space_traverse(PyObject *self, visitproc visit, void *arg);
 
 /* space_type.c: what pools and arenas have in common, as their base type. */
 PyTypeObject *native_space_type_new(PyObject *module);
+/* A function of the module: frees an address as RMM does. */
+PyObject *native_free_for_rmm(PyObject *module, PyObject *const *arguments,
+                              Py_ssize_t count);
 
 /* memory.c: the library's calls, with the GIL released where they need it. */
 /* For a tenant of the pool, or 0. */
@@ -405,6 +444,8 @@ void native_block_dealloc(PyObject *self);
 
 /* block_type.c */
 int native_block_types_add(PyObject *module, struct native_state *state);
+/* A function of the module: a block's address, for an object that keeps it. */
+PyObject *native_show(PyObject *module, PyObject *block);
 
 /* cupy.c */
 int native_cupy_type_add(PyObject *module);
@@ -431,8 +472,16 @@ PyObject *native_pool_of(PyObject *module, PyObject *address);
 
 /* tenant.c */
 int native_tenant_type_add(PyObject *module, struct native_state *state);
-PyObject *native_tenant_new(struct native_space *space,
-                            const moiety_tenant_options *options);
+/* A method of Pool (`has_pausable`) and HostArena. */
+PyObject *native_tenant_new(PyObject *self, PyObject *arguments,
+                            PyObject *names, bool has_pausable);
+/* A capsule of its handle, which keeps it open. */
+PyObject *native_tenant_capsule(PyObject *self);
+
+/* scope.c: what a with-block holds of a Pool. */
+int native_scope_type_add(PyObject *module, struct native_state *state);
+PyObject *native_hold(PyObject *self, PyObject *arguments, PyObject *names);
+PyObject *native_capture_scope(PyObject *self, PyObject *stream);
 
 /* import.c */
 int native_import_type_add(PyObject *module, struct native_state *state);
@@ -441,7 +490,7 @@ void native_import_close_left(void);
 /* A function of the module: what came through a socket. */
 PyObject *native_import_receive(PyObject *module, PyObject *arguments);
 
-/* The numbers of a pool that was entered. */
+/* The numbers of a pool that was entered, as a dictionary. */
 PyObject *native_stats_of(PyObject *self, moiety_pool *pool);
 
 /* snapshot.c */

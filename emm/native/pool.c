@@ -73,12 +73,27 @@ static int py_pool_peers_from(PyObject *object, void *out)
     return is_fine && !PyErr_Occurred();
 }
 
+static void py_pool_set_flags(struct wishes *wishes)
+{
+    static const uint32_t flags[] = {
+        [MEMORY_DRIVER] = 0,
+        [MEMORY_MAPPED] = MOIETY_POOL_MAPPED,
+        [MEMORY_AUTO] = MOIETY_POOL_PREFER_MAPPED,
+    };
+    moiety_pool_options *options = &wishes->options;
+    options->flags |= flags[wishes->memory];
+    options->flags |= wishes->is_exportable ? MOIETY_POOL_EXPORTABLE : 0;
+    options->flags |= wishes->is_checked ? MOIETY_POOL_CHECKED : 0;
+    options->flags |= wishes->is_passed_through ? MOIETY_POOL_PASS_THROUGH : 0;
+    options->flags |= wishes->has_auto_scopes ? MOIETY_POOL_AUTO_SCOPE : 0;
+}
+
 static int py_pool_parse(PyObject *arguments, PyObject *names,
                          struct wishes *wishes)
 {
     static char *keys[] = {"device",
                            "context",
-                           "limit_bytes",
+                           "limit",
                            "first_segment_bytes",
                            "largest_segment_bytes",
                            "thread_cache_bytes",
@@ -94,34 +109,42 @@ static int py_pool_parse(PyObject *arguments, PyObject *names,
                            "memory",
                            "peers",
                            NULL};
-    static const uint32_t flags[] = {
-        [MEMORY_DRIVER] = 0,
-        [MEMORY_MAPPED] = MOIETY_POOL_MAPPED,
-        [MEMORY_AUTO] = MOIETY_POOL_PREFER_MAPPED,
-    };
     moiety_pool_options *options = &wishes->options;
+    struct native_setting limit = {"limit", options->limit_bytes};
+    struct native_setting first = {"first_segment_bytes",
+                                   options->first_segment_bytes};
+    struct native_setting largest = {"largest_segment_bytes",
+                                     options->largest_segment_bytes};
+    struct native_setting thread_cache = {"thread_cache_bytes",
+                                          options->thread_cache_bytes};
+    struct native_setting cache = {"cache_bytes", options->cache_bytes};
+    struct native_setting watermark = {"watermark_bytes",
+                                       options->watermark_bytes};
+    struct native_setting quarantine = {"quarantine_bytes",
+                                        options->quarantine_bytes};
     uint64_t context = 0;
     if (!PyArg_ParseTupleAndKeywords(
             arguments, names, "|i$O&O&O&O&O&O&O&O&O&O&ppppO&O&:Pool", keys,
-            &options->device, native_context_from, &context, native_u64_from,
-            &options->limit_bytes, native_u64_from,
-            &options->first_segment_bytes, native_u64_from,
-            &options->largest_segment_bytes, native_u64_from,
-            &options->thread_cache_bytes, native_u64_from,
-            &options->cache_bytes, native_u64_from, &options->history_entries,
-            native_u64_from, &options->watermark_bytes, native_u64_from,
-            &options->quarantine_bytes, native_u32_from, &options->wait_ms,
-            &wishes->is_exportable, &wishes->is_checked,
+            &options->device, native_context_from, &context,
+            native_setting_from, &limit, native_setting_from, &first,
+            native_setting_from, &largest, native_setting_from, &thread_cache,
+            native_setting_from, &cache, native_u64_from,
+            &options->history_entries, native_setting_from, &watermark,
+            native_setting_from, &quarantine, native_u32_from,
+            &options->wait_ms, &wishes->is_exportable, &wishes->is_checked,
             &wishes->is_passed_through, &wishes->has_auto_scopes,
             py_pool_memory_from, &wishes->memory, py_pool_peers_from,
             &options->peer_devices))
         return -1;
+    options->limit_bytes = limit.bytes;
+    options->first_segment_bytes = first.bytes;
+    options->largest_segment_bytes = largest.bytes;
+    options->thread_cache_bytes = thread_cache.bytes;
+    options->cache_bytes = cache.bytes;
+    options->watermark_bytes = watermark.bytes;
+    options->quarantine_bytes = quarantine.bytes;
     options->context = (moiety_context)(uintptr_t)context;
-    options->flags |= flags[wishes->memory];
-    options->flags |= wishes->is_exportable ? MOIETY_POOL_EXPORTABLE : 0;
-    options->flags |= wishes->is_checked ? MOIETY_POOL_CHECKED : 0;
-    options->flags |= wishes->is_passed_through ? MOIETY_POOL_PASS_THROUGH : 0;
-    options->flags |= wishes->has_auto_scopes ? MOIETY_POOL_AUTO_SCOPE : 0;
+    py_pool_set_flags(wishes);
     return 0;
 }
 
@@ -161,7 +184,8 @@ static void py_pool_set_mapped(struct native_space *space, bool is_mapped)
 static int py_pool_begin(PyObject *self, PyObject *arguments, PyObject *names)
 {
     struct native_space *space = (struct native_space *)self;
-    struct wishes wishes = {.options = MOIETY_POOL_OPTIONS_INIT};
+    struct wishes wishes = {.options = MOIETY_POOL_OPTIONS_INIT,
+                            .memory = MEMORY_AUTO};
     moiety_pool *pool = NULL;
     bool is_mapped = false;
     moiety_status status;
@@ -188,7 +212,8 @@ static int py_pool_begin(PyObject *self, PyObject *arguments, PyObject *names)
 PyObject *native_check_options(PyObject *module, PyObject *arguments,
                                PyObject *names)
 {
-    struct wishes wishes = {.options = MOIETY_POOL_OPTIONS_INIT};
+    struct wishes wishes = {.options = MOIETY_POOL_OPTIONS_INIT,
+                            .memory = MEMORY_AUTO};
     if (py_pool_parse(arguments, names, &wishes))
         return NULL;
     moiety_status status = moiety_pool_options_check(&wishes.options);
@@ -338,9 +363,11 @@ static PyObject *pool_stats(PyObject *self, PyObject *none)
     moiety_pool *pool = native_enter(space);
     if (!pool)
         return NULL;
-    PyObject *stats = native_stats_of(self, pool);
+    PyObject *numbers = native_stats_of(self, pool);
     native_leave(space);
-    return stats;
+    return numbers ? native_call_python("moiety._support.stats", "PoolStats",
+                                        numbers)
+                   : NULL;
 }
 
 typedef moiety_status handle_fn(moiety_pool *pool, moiety_devptr address,
@@ -397,12 +424,17 @@ static PyObject *pool_send(PyObject *self, PyObject *arguments)
     return native_leave_with(self, status);
 }
 
-static PyObject *pool_release_exports(PyObject *self, PyObject *argument)
+static PyObject *pool_release_exports(PyObject *self, PyObject *arguments,
+                                      PyObject *names)
 {
+    static char *keys[] = {"address", NULL};
     struct native_space *space = (struct native_space *)self;
+    PyObject *argument = Py_None;
     uint64_t address = 0;
     moiety_status status;
-    if (!native_address_from(argument, &address))
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "|O:release_exports",
+                                     keys, &argument) ||
+        (argument != Py_None && !native_address_from(argument, &address)))
         return NULL;
     moiety_pool *pool = native_enter(space);
     if (!pool)
@@ -483,43 +515,10 @@ static PyObject *pool_segments(PyObject *self, PyObject *none)
     return list;
 }
 
-typedef moiety_status hold_fn(moiety_pool *pool, moiety_devptr address,
-                              size_t size_bytes);
-
-static PyObject *py_pool_change_hold(PyObject *self, PyObject *arguments,
-                                     const char *format, hold_fn *change)
+static PyObject *pool_tenant(PyObject *self, PyObject *arguments,
+                             PyObject *names)
 {
-    struct native_space *space = (struct native_space *)self;
-    uint64_t address = 0;
-    uint64_t nbytes = 1;
-    if (!PyArg_ParseTuple(arguments, format, native_address_from, &address,
-                          native_u64_from, &nbytes))
-        return NULL;
-    moiety_pool *pool = native_enter(space);
-    if (!pool)
-        return NULL;
-    moiety_status status = change(pool, address, nbytes);
-    return native_leave_with(self, status);
-}
-
-static PyObject *pool_hold(PyObject *self, PyObject *arguments)
-{
-    return py_pool_change_hold(self, arguments, "O&|O&:hold",
-                               moiety_segment_hold);
-}
-
-static PyObject *pool_release_hold(PyObject *self, PyObject *arguments)
-{
-    return py_pool_change_hold(self, arguments, "O&|O&:release_hold",
-                               moiety_segment_release);
-}
-
-static PyObject *pool_capsule(PyObject *self, PyObject *none)
-{
-    (void)none;
-    struct native_space *space = (struct native_space *)self;
-    moiety_pool *pool = native_enter(space);
-    return pool ? native_space_capsule(space, pool, "moiety_pool") : NULL;
+    return native_tenant_new(self, arguments, names, true);
 }
 
 /* A pool that prefers mapped memory may have fallen back meanwhile. */
@@ -563,78 +562,143 @@ static PyObject *pool_repr(PyObject *self)
 
 static PyGetSetDef properties[] = {
     {"memory", pool_memory, NULL,
-     "\"driver\" for cuMemAlloc(), or \"mapped\"; whatever was asked for.",
-     NULL},
+     "The kind of memory that the pool has: \"driver\" or \"mapped\".", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
 static PyMethodDef methods[] = {
     {"stats", pool_stats, METH_NOARGS,
      "stats($self)\n"
-     "--\n\n"
-     "The pool's numbers, by the keys of moiety_stats_entry()."},
+     "--\n"
+     "\n"
+     "Returns the pool's numbers as a PoolStats."},
     {"snapshot", native_snapshot, METH_NOARGS,
      "snapshot($self)\n"
-     "--\n\n"
-     "Segments and their intervals, of one moment."},
+     "--\n"
+     "\n"
+     "Returns all segments and their intervals at one moment, as a "
+     "dictionary."},
     {"history", native_history, METH_NOARGS,
      "history($self)\n"
-     "--\n\n"
-     "The newest operations, oldest first."},
+     "--\n"
+     "\n"
+     "Returns the newest operations of all threads as a dictionary, at most "
+     "65536, oldest first: \"entries\", and the counts \"noted\" and "
+     "\"lost\".\n"
+     "\n"
+     "Raises UnsupportedError for a pool without `history_entries`."},
+    {"tenant", NATIVE_METHOD(pool_tenant), METH_VARARGS | METH_KEYWORDS,
+     "tenant($self, name='', budget=None, *, pausable=False)\n"
+     "--\n"
+     "\n"
+     "Returns a new Tenant: a part of the program with a budget of its own.\n"
+     "\n"
+     "`name` is for people, up to 31 bytes. `budget` is the most bytes that "
+     "its blocks hold: a number, text such as \"8GiB\", or None for no budget. "
+     "With `pausable` the tenant has memory for itself, and pause() and "
+     "resume().\n"
+     "\n"
+     "Raises UnsupportedError for `pausable` in a pool that is not mapped, is "
+     "checked, or is a pass-through pool."},
     {"export", pool_export, METH_O,
      "export($self, address, /)\n"
-     "--\n\n"
-     "A moiety_ipc_handle of any address in a live block, as bytes; "
-     "moiety.ipc.export() makes one of an array. The pool must be exportable."},
+     "--\n"
+     "\n"
+     "Returns a C handle, as bytes, of any address in a block in use, for "
+     "moiety_ipc_import(). For an array, use moiety.ipc.export().\n"
+     "\n"
+     "Raises UnsupportedError if the memory is mapped or the pool is not "
+     "exportable."},
     {"ticket", pool_ticket, METH_O,
      "ticket($self, address, /)\n"
-     "--\n\n"
-     "The same; of mapped memory, for a process that has received it."},
+     "--\n"
+     "\n"
+     "Returns the same handle as export(). For mapped memory, the handle is "
+     "for a process that has received the memory."},
     {"send", pool_send, METH_VARARGS,
      "send($self, address, socket, /)\n"
-     "--\n\n"
-     "Sends a live block through a socket, given by its descriptor: "
-     "moiety_ipc_send(); moiety.ipc.send() sends an array."},
-    {"release_exports", pool_release_exports, METH_O,
-     "release_exports($self, address, /)\n"
-     "--\n\n"
-     "No process has what was exported open any more; 0: of all blocks."},
+     "--\n"
+     "\n"
+     "Sends a block in use through a socket, given by its descriptor, for "
+     "moiety_ipc_receive(). For an array, use moiety.ipc.send()."},
+    {"release_exports", NATIVE_METHOD(pool_release_exports),
+     METH_VARARGS | METH_KEYWORDS,
+     "release_exports($self, address=None)\n"
+     "--\n"
+     "\n"
+     "Declares that no other process has exported memory open any more. The "
+     "handles become stale, and freed memory is reused.\n"
+     "\n"
+     "`address` limits the call to the segment that it is in. Raises BusyError "
+     "while this process itself has an import of the memory."},
     {"release_scopes", pool_release_scopes, METH_NOARGS,
      "release_scopes($self)\n"
-     "--\n\n"
-     "The graphs that were captured are gone: what auto_scope=True kept for "
-     "them serves others."},
+     "--\n"
+     "\n"
+     "Releases the memory of all ended capture scopes, and of those that "
+     "`auto_scope` opened. No graph that uses it may be launched any more.\n"
+     "\n"
+     "Raises BusyError while another thread does the same."},
     {"reserve", NATIVE_METHOD(native_reserve), METH_VARARGS | METH_KEYWORDS,
      "reserve($self, nbytes)\n"
-     "--\n\n"
-     "Grows until this much is reserved, used or not."},
+     "--\n"
+     "\n"
+     "Reserves memory until `nbytes` are reserved, in use or not."},
     {"segments", pool_segments, METH_NOARGS,
      "segments($self)\n"
-     "--\n\n"
-     "The pieces of memory that can be registered, by address."},
-    {"hold", pool_hold, METH_VARARGS,
-     "hold($self, address, nbytes=1, /)\n"
-     "--\n\n"
-     "Keeps the segments of a range where they are."},
-    {"release_hold", pool_release_hold, METH_VARARGS,
-     "release_hold($self, address, nbytes=1, /)\n"
-     "--\n\n"
-     "Ends one hold of each."},
+     "--\n"
+     "\n"
+     "Returns the pieces of memory that a transport can register, in the order "
+     "of their addresses. Each is a dictionary: id, address, nbytes, "
+     "hold_count, device, is_mapped."},
+    {"hold", NATIVE_METHOD(native_hold), METH_VARARGS | METH_KEYWORDS,
+     "hold($self, address, nbytes=None)\n"
+     "--\n"
+     "\n"
+     "Keeps the segments of a range in place, and returns a Hold: they neither "
+     "move nor return to the driver.\n"
+     "\n"
+     "`address` is a Block or an address; `nbytes` is 1 if it is None. Use it "
+     "as a with-block, or call release() of the Hold. Holds are counted."},
+    {"capture_scope", native_capture_scope, METH_O,
+     "capture_scope($self, stream, /)\n"
+     "--\n"
+     "\n"
+     "Opens a scope for one graph that is about to be captured on `stream`, "
+     "and returns a CaptureScope.\n"
+     "\n"
+     "Memory that the capture allocates stays reserved until release() of the "
+     "scope, so that the graph can be launched again. Use it as a with-block "
+     "around the capture."},
     {"watch_segments", NATIVE_METHOD(native_watch_segments),
      METH_VARARGS | METH_KEYWORDS,
      "watch_segments($self, added=None, releasing=None)\n"
-     "--\n\n"
-     "Tells of each segment that is there and that comes, and of each before "
-     "it "
-     "goes. Until close() of the SegmentWatch that it gives."},
+     "--\n"
+     "\n"
+     "Calls functions when segments come and go, for programs that register a "
+     "pool's memory (RDMA, UCX, NIXL). Returns a SegmentWatch.\n"
+     "\n"
+     "The function `added` is called for each segment that exists, before this "
+     "method "
+     "returns. Later it is called for each new segment, before a block is in "
+     "it. "
+     "The function `releasing` is called before a segment goes, when no block "
+     "is in it. A segment is a dictionary, as in segments().\n"
+     "\n"
+     "The thread that grows or trims the pool runs the functions, one at a "
+     "time. They must not wait for a thread that is in a call of the pool. In "
+     "them, calls on the pool raise BusyError, except frees, which are done "
+     "later. Exceptions go to sys.unraisablehook().\n"
+     "\n"
+     "The pool keeps the functions until close() of the watch or the pool. "
+     "Raises TypeError without a function, and UnsupportedError for a "
+     "pass-through pool."},
     {"add_peer", pool_add_peer, METH_O,
      "add_peer($self, device, /)\n"
-     "--\n\n"
-     "Lets one more device access all memory of the pool, which is mapped."},
-    {"_capsule", pool_capsule, METH_NOARGS,
-     "_capsule($self)\n"
-     "--\n\n"
-     "Its moiety_pool, as 'moiety_pool'; keeps it open."},
+     "--\n"
+     "\n"
+     "Lets one more device access all memory of the pool. The pool must be "
+     "mapped."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -643,16 +707,40 @@ static PyType_Slot slots[] = {
     {Py_tp_methods, methods},
     {Py_tp_getset, properties},
     {Py_tp_repr, pool_repr},
-    {Py_tp_doc, "Pool(device=0, *, context=0, limit_bytes=..., "
-                "first_segment_bytes=..., largest_segment_bytes=..., "
-                "thread_cache_bytes=..., cache_bytes=..., "
-                "history_entries=..., watermark_bytes=..., "
-                "quarantine_bytes=..., wait_ms=..., exportable=False, "
-                "checked=False, pass_through=False, auto_scope=False, "
-                "memory='driver', peers=())\n--\n\nA pool of device "
-                "memory. Options are those of moiety_pool_options, and memory: "
-                "'driver' (default), 'mapped' or 'auto'; MOIETY_CONF goes over "
-                "them."},
+    {Py_tp_doc,
+     "Pool(device=0, *, context=None, limit=None, first_segment_bytes=..., "
+     "largest_segment_bytes=..., thread_cache_bytes=..., cache_bytes=..., "
+     "history_entries=..., watermark_bytes=..., quarantine_bytes=..., "
+     "wait_ms=..., exportable=False, checked=False, pass_through=False, "
+     "auto_scope=False, memory='auto', peers=())\n"
+     "--\n"
+     "\n"
+     "A pool of device memory.\n"
+     "\n"
+     "`device` is the ordinal of the device. `context` is the address of a "
+     "CUcontext of that device; None is the primary context.\n"
+     "\n"
+     "`limit` is the most bytes that the pool reserves: a number, text such as "
+     "\"8GiB\", or None for all that the device has. Options that end in "
+     "`_bytes` take the same forms.\n"
+     "\n"
+     "`memory` is \"auto\", \"driver\" or \"mapped\". The first is mapped "
+     "memory if the "
+     "device supports it and the pool is not exportable. Memory of the driver "
+     "comes from "
+     "cuMemAlloc(). The pool maps mapped memory piece by piece, which wastes "
+     "less.\n"
+     "\n"
+     "`exportable` lets other processes open the memory. `checked` finds wrong "
+     "frees and writes after a free. `pass_through` calls the driver for each "
+     "block. `auto_scope` lets graphs allocate while they are captured. "
+     "`peers` are devices that may also access mapped memory.\n"
+     "\n"
+     "docs/configuration.md describes the other options. MOIETY_CONF overrides "
+     "all options. Threads: any.\n"
+     "\n"
+     "Raises Error for an option that is not accepted, and UnsupportedError "
+     "for mapped memory without support."},
     {0, NULL},
 };
 

@@ -1,8 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * What is asked of a Pool or HostArena that lives, and changed in it. Names that
- * CuPy's pools have mean here what they mean there.
+ * What is asked of a Pool or HostArena that lives, and changed in it.
  */
 #include "emm/native/native.h"
 
@@ -13,17 +12,17 @@ static struct native_space *settings_space_of(PyObject *self)
 
 PyObject *native_set_limit(PyObject *self, PyObject *arguments, PyObject *names)
 {
-    static char *keys[] = {"limit_bytes", NULL};
-    uint64_t limit_bytes = 0;
+    static char *keys[] = {"limit", NULL};
+    struct native_setting limit = {"limit", 0};
     moiety_status status;
     if (!PyArg_ParseTupleAndKeywords(arguments, names, "O&:set_limit", keys,
-                                     native_u64_from, &limit_bytes))
+                                     native_setting_from, &limit))
         return NULL;
     moiety_pool *pool = native_enter(settings_space_of(self));
     if (!pool)
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
-    status = moiety_pool_set_limit(pool, limit_bytes);
+    status = moiety_pool_set_limit(pool, limit.bytes);
     Py_END_ALLOW_THREADS;
     return native_leave_with(self, status);
 }
@@ -31,10 +30,10 @@ PyObject *native_set_limit(PyObject *self, PyObject *arguments, PyObject *names)
 PyObject *native_reserve(PyObject *self, PyObject *arguments, PyObject *names)
 {
     static char *keys[] = {"nbytes", NULL};
-    uint64_t total_bytes = 0;
+    struct native_setting total = {"nbytes", 0};
     moiety_status status;
     if (!PyArg_ParseTupleAndKeywords(arguments, names, "O&:reserve", keys,
-                                     native_u64_from, &total_bytes))
+                                     native_setting_from, &total))
         return NULL;
     moiety_pool *pool = native_enter(settings_space_of(self));
     if (!pool)
@@ -42,28 +41,42 @@ PyObject *native_reserve(PyObject *self, PyObject *arguments, PyObject *names)
     struct native_wait wait;
     native_wait_begin(&wait);
     Py_BEGIN_ALLOW_THREADS;
-    status = moiety_pool_reserve(pool, total_bytes);
+    status = moiety_pool_reserve(pool, total.bytes);
     Py_END_ALLOW_THREADS;
     return native_leave_with(self, native_wait_end(&wait, status));
 }
 
-PyObject *native_free_all_blocks(PyObject *self, PyObject *none)
+PyObject *native_trim(PyObject *self, PyObject *arguments, PyObject *names)
 {
-    (void)none;
-    moiety_status status;
+    static char *keys[] = {"keep_bytes", "wait", NULL};
+    struct native_setting keep = {"keep_bytes", 0};
+    int is_waiting = 0;
+    uint64_t given_bytes = 0;
+    moiety_status status = MOIETY_OK;
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "|O&$p:trim", keys,
+                                     native_setting_from, &keep, &is_waiting))
+        return NULL;
     moiety_pool *pool = native_enter(settings_space_of(self));
     if (!pool)
         return NULL;
-    if (native_is_capture_seen())
-        return native_leave_with(self, MOIETY_OK);
     struct native_wait wait;
     native_wait_begin(&wait);
     Py_BEGIN_ALLOW_THREADS;
-    /* While a graph is captured, what is not done stays. */
-    status = moiety_pool_synchronize(pool, UINT32_MAX);
-    status = wait.has_failed ? status : moiety_pool_trim(pool, 0, NULL);
+    /* Either would end a capture: there is nothing to give yet. What is not done
+     * while one begins stays. */
+    if (!native_is_capture_seen()) {
+        if (is_waiting)
+            status = moiety_pool_synchronize(pool, UINT32_MAX);
+        if (!wait.has_failed)
+            status = moiety_pool_trim(pool, keep.bytes, &given_bytes);
+    }
     Py_END_ALLOW_THREADS;
-    return native_leave_with(self, native_wait_end(&wait, status));
+    status = native_wait_end(&wait, status);
+    PyObject *result = status == MOIETY_OK
+                           ? PyLong_FromUnsignedLongLong(given_bytes)
+                           : native_refuse(native_state_of(self), NULL, status);
+    native_leave(settings_space_of(self));
+    return result;
 }
 
 PyObject *native_reset_peaks(PyObject *self, PyObject *none)
@@ -93,19 +106,19 @@ static PyObject *settings_stat(PyObject *self, size_t offset)
     return result;
 }
 
-PyObject *native_used_bytes(PyObject *self, PyObject *none)
+PyObject *native_used_bytes(PyObject *self, void *none)
 {
     (void)none;
     return settings_stat(self, offsetof(moiety_stats, allocated_bytes_current));
 }
 
-PyObject *native_total_bytes(PyObject *self, PyObject *none)
+PyObject *native_total_bytes(PyObject *self, void *none)
 {
     (void)none;
     return settings_stat(self, offsetof(moiety_stats, reserved_bytes_current));
 }
 
-PyObject *native_limit_bytes(PyObject *self, void *none)
+PyObject *native_limit(PyObject *self, void *none)
 {
     (void)none;
     return settings_stat(self, offsetof(moiety_stats, limit_bytes));

@@ -16,13 +16,13 @@ static PyObject *answer(PyObject *module, moiety_status status)
 static PyObject *ipc_wait(PyObject *module, PyObject *arguments,
                           PyObject *names)
 {
-    static char *keys[] = {"closing", "timeout_ms", NULL};
+    static char *keys[] = {"closing", "timeout", NULL};
     uint64_t closing = 0;
-    uint32_t timeout_ms = 1000;
+    uint32_t timeout_ms = UINT32_MAX;
     moiety_status status;
     if (!PyArg_ParseTupleAndKeywords(arguments, names, "O&|O&:ipc_wait", keys,
-                                     native_u64_from, &closing, native_u32_from,
-                                     &timeout_ms))
+                                     native_u64_from, &closing,
+                                     native_timeout_from, &timeout_ms))
         return NULL;
     struct native_wait wait;
     native_wait_begin(&wait);
@@ -129,15 +129,20 @@ static PyObject *expose_stop(PyObject *module, PyObject *none)
 PyMethodDef native_sharing_methods[] = {
     {"expose_start", expose_start, METH_O,
      "expose_start($module, path, /)\n"
-     "--\n\n"
-     "Other programs of this user may look at the pools, through a Unix "
-     "socket."},
+     "--\n"
+     "\n"
+     "Lets other programs of this user look at the pools of this process "
+     "through a Unix socket at `path`.\n"
+     "\n"
+     "Raises Error if the process is exposed already, or if there cannot be a "
+     "socket at `path`."},
     {"expose_stop", expose_stop, METH_NOARGS,
      "expose_stop($module)\n"
-     "--\n\n"
-     "Ends that and removes the socket."},
+     "--\n"
+     "\n"
+     "Ends start(), and removes the socket."},
     {"ipc_wait", NATIVE_METHOD(ipc_wait), METH_VARARGS | METH_KEYWORDS,
-     "ipc_wait($module, closing, timeout_ms=1000)\n"
+     "ipc_wait($module, closing, timeout=None)\n"
      "--\n\n"
      "Waits until it is closed; Error E_BUSY after the time."},
     {"ipc_trim", NATIVE_METHOD(ipc_trim), METH_VARARGS | METH_KEYWORDS,
@@ -151,8 +156,17 @@ PyMethodDef native_sharing_methods[] = {
      "moiety_ipc_receive(): (import, handle)."},
     {"pool_of", native_pool_of, METH_O,
      "pool_of($module, address, /)\n"
-     "--\n\n"
-     "The Pool that has it, or None."},
+     "--\n"
+     "\n"
+     "Returns the Pool that has an address or block, in use or not. Returns "
+     "None if no pool has it.\n"
+     "\n"
+     "The pool can be one that another part of the program created, in C or "
+     "for PyTorch. It can be used as any other, and its blocks share the "
+     "limit. close() of it raises UnsupportedError. It must not be used after "
+     "its creator has ended it.\n"
+     "\n"
+     "Pools of host memory are not found."},
     {"_check_options", NATIVE_METHOD(native_check_options),
      METH_VARARGS | METH_KEYWORDS,
      "_check_options($module, device=0, **options)\n"

@@ -44,7 +44,7 @@ moiety_pool *native_enter(struct native_space *space)
 {
     moiety_pool *pool = native_enter_open(space);
     if (!pool)
-        PyErr_SetString(PyExc_ValueError, "it is closed");
+        native_raise_closed(native_state_of((PyObject *)space), "it is closed");
     return pool;
 }
 

@@ -27,8 +27,8 @@ static PyObject *space_alloc(PyObject *self, PyObject *const *arguments,
                             stream);
 }
 
-static PyObject *space_allocate(PyObject *self, PyObject *const *arguments,
-                                Py_ssize_t count, PyObject *names)
+static PyObject *space_alloc_raw(PyObject *self, PyObject *const *arguments,
+                                 Py_ssize_t count, PyObject *names)
 {
     uint64_t nbytes = 0;
     moiety_stream stream = MOIETY_STREAM_ANY;
@@ -47,7 +47,7 @@ static PyObject *space_allocate(PyObject *self, PyObject *const *arguments,
     return result;
 }
 
-/* deallocate() while the thread runs a function of a watcher. */
+/* free_raw() while the thread runs a function of a watcher. */
 struct later_free {
     struct native_postponed postponed;
     struct native_space *space;
@@ -55,7 +55,7 @@ struct later_free {
     moiety_stream stream;
 };
 
-/* deallocate() has returned by then: nobody catches what is raised. */
+/* free_raw() has returned by then: nobody catches what is raised. */
 static void py_space_type_finish_free(void *object)
 {
     struct later_free *later = object;
@@ -91,8 +91,8 @@ static PyObject *py_space_type_free_later(struct native_space *space,
 }
 
 /* `is_given`: who calls cannot keep the memory where it is refused. */
-static PyObject *py_space_type_deallocate(PyObject *self, uint64_t address,
-                                          moiety_stream stream, bool is_given)
+static PyObject *py_space_type_free_raw(PyObject *self, uint64_t address,
+                                        moiety_stream stream, bool is_given)
 {
     if (native_is_told())
         return py_space_type_free_later(py_space_type_space_of(self), address,
@@ -110,34 +110,33 @@ static PyObject *py_space_type_deallocate(PyObject *self, uint64_t address,
     return status == MOIETY_OK ? Py_NewRef(Py_None) : NULL;
 }
 
-static PyObject *space_deallocate(PyObject *self, PyObject *const *arguments,
-                                  Py_ssize_t count, PyObject *names)
+static PyObject *space_free_raw(PyObject *self, PyObject *const *arguments,
+                                Py_ssize_t count, PyObject *names)
 {
     uint64_t address = 0;
     moiety_stream stream = MOIETY_STREAM_ANY;
     if (native_number_and_stream(arguments, count, names, bare_argument,
                                  &address, &stream))
         return NULL;
-    return py_space_type_deallocate(self, address, stream, false);
+    return py_space_type_free_raw(self, address, stream, false);
 }
 
-/* As RMM calls it: the size is known here. */
-static PyObject *space_deallocate_for_rmm(PyObject *self,
-                                          PyObject *const *arguments,
-                                          Py_ssize_t count)
+PyObject *native_free_for_rmm(PyObject *module, PyObject *const *arguments,
+                              Py_ssize_t count)
 {
+    const struct native_state *state = PyModule_GetState(module);
     uint64_t address = 0;
     moiety_stream stream = MOIETY_STREAM_ANY;
-    if (count != 3) {
-        PyErr_Format(PyExc_TypeError,
-                     "takes address, nbytes and stream, not %zd arguments",
-                     count);
+    if (count != 4 || !PyObject_TypeCheck(arguments[0], state->pool_type)) {
+        PyErr_SetString(PyExc_TypeError,
+                        "takes a Pool, address, nbytes and stream");
         return NULL;
     }
-    if (!native_bare_from(arguments[0], &address) ||
-        !native_stream_from(arguments[2], &stream))
+    /* The size is known here. */
+    if (!native_bare_from(arguments[1], &address) ||
+        !native_stream_from(arguments[3], &stream))
         return NULL;
-    return py_space_type_deallocate(self, address, stream, true);
+    return py_space_type_free_raw(arguments[0], address, stream, true);
 }
 
 static PyObject *space_usable_size(PyObject *self, PyObject *argument)
@@ -187,11 +186,11 @@ static PyObject *space_record_use(PyObject *self, PyObject *const *arguments,
 static PyObject *space_synchronize(PyObject *self, PyObject *arguments,
                                    PyObject *names)
 {
-    static char *keys[] = {"timeout_ms", NULL};
+    static char *keys[] = {"timeout", NULL};
     uint32_t timeout_ms = UINT32_MAX;
     moiety_status status;
     if (!PyArg_ParseTupleAndKeywords(arguments, names, "|O&:synchronize", keys,
-                                     native_u32_from, &timeout_ms))
+                                     native_timeout_from, &timeout_ms))
         return NULL;
     moiety_pool *pool = native_enter(py_space_type_space_of(self));
     if (!pool)
@@ -202,46 +201,6 @@ static PyObject *space_synchronize(PyObject *self, PyObject *arguments,
     status = moiety_pool_synchronize(pool, timeout_ms);
     Py_END_ALLOW_THREADS;
     return native_leave_with(self, native_wait_end(&wait, status));
-}
-
-static PyObject *space_trim(PyObject *self, PyObject *arguments,
-                            PyObject *names)
-{
-    static char *keys[] = {"keep_bytes", NULL};
-    uint64_t keep_bytes = 0;
-    uint64_t given_bytes = 0;
-    moiety_status status;
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "|O&:trim", keys,
-                                     native_u64_from, &keep_bytes))
-        return NULL;
-    moiety_pool *pool = native_enter(py_space_type_space_of(self));
-    if (!pool)
-        return NULL;
-    Py_BEGIN_ALLOW_THREADS;
-    /* It would end a capture: there is nothing to give yet. */
-    status = native_is_capture_seen()
-                 ? MOIETY_OK
-                 : moiety_pool_trim(pool, keep_bytes, &given_bytes);
-    Py_END_ALLOW_THREADS;
-    PyObject *result = status == MOIETY_OK
-                           ? PyLong_FromUnsignedLongLong(given_bytes)
-                           : native_refuse(native_state_of(self), NULL, status);
-    native_leave(py_space_type_space_of(self));
-    return result;
-}
-
-static PyObject *space_tenant(PyObject *self, PyObject *arguments,
-                              PyObject *names)
-{
-    static char *keys[] = {"name", "budget_bytes", "pausable", NULL};
-    moiety_tenant_options options = {.struct_size = sizeof options, .name = ""};
-    int is_pausable = 0;
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "|sO&$p:tenant", keys,
-                                     &options.name, native_u64_from,
-                                     &options.budget_bytes, &is_pausable))
-        return NULL;
-    options.flags = is_pausable ? MOIETY_TENANT_PAUSABLE : 0;
-    return native_tenant_new(py_space_type_space_of(self), &options);
 }
 
 static PyObject *space_last_oom(PyObject *self, PyObject *none)
@@ -296,102 +255,140 @@ static PyObject *get_device(PyObject *self, void *closure)
 static PyMethodDef methods[] = {
     {"alloc", NATIVE_METHOD(space_alloc), METH_FASTCALL | METH_KEYWORDS,
      "alloc($self, nbytes, stream=moiety.ANY)\n"
-     "--\n\n"
-     "Takes memory; it is freed with the object."},
-    {"allocate", NATIVE_METHOD(space_allocate), METH_FASTCALL | METH_KEYWORDS,
-     "allocate($self, nbytes, stream=moiety.ANY)\n"
-     "--\n\n"
-     "Takes memory: an address that nobody owns, for deallocate()."},
-    {"deallocate", NATIVE_METHOD(space_deallocate),
-     METH_FASTCALL | METH_KEYWORDS,
-     "deallocate($self, address, stream=moiety.ANY)\n"
-     "--\n\n"
-     "Gives memory back; nothing happens when it is closed."},
-    {"_deallocate_for_rmm", NATIVE_METHOD(space_deallocate_for_rmm),
-     METH_FASTCALL,
-     "_deallocate_for_rmm($self, address, nbytes, stream, /)\n"
-     "--\n\n"
-     "deallocate(), as RMM calls it."},
+     "--\n"
+     "\n"
+     "Allocates memory and returns a Block, or a HostBlock of an arena. The "
+     "memory is freed with the object.\n"
+     "\n"
+     "`stream` is the stream that uses the block first. ANY, the default, is "
+     "safe on all "
+     "streams, but slower: the pool waits for more work before it reuses the "
+     "memory. "
+     "The name \"current\" is the current stream of CuPy, PyTorch or numba, "
+     "which is "
+     "faster.\n"
+     "\n"
+     "Raises OutOfMemoryError."},
+    {"alloc_raw", NATIVE_METHOD(space_alloc_raw), METH_FASTCALL | METH_KEYWORDS,
+     "alloc_raw($self, nbytes, stream=moiety.ANY)\n"
+     "--\n"
+     "\n"
+     "Allocates memory and returns its address. No object owns the memory: "
+     "free it with free_raw().\n"
+     "\n"
+     "`stream` is as for alloc(). Raises OutOfMemoryError."},
+    {"free_raw", NATIVE_METHOD(space_free_raw), METH_FASTCALL | METH_KEYWORDS,
+     "free_raw($self, address, stream=moiety.ANY)\n"
+     "--\n"
+     "\n"
+     "Frees memory that alloc_raw() returned.\n"
+     "\n"
+     "`stream` is the stream whose queued work uses the memory last. ANY, the "
+     "default, waits for the queued work of all streams. DONE waits for no "
+     "work. If the pool is closed, the call does nothing."},
     {"usable_size", space_usable_size, METH_O,
      "usable_size($self, address, /)\n"
-     "--\n\n"
-     "Bytes that the block has."},
+     "--\n"
+     "\n"
+     "Returns the number of bytes that the block at `address` has. It is at "
+     "least what was requested."},
     {"owns", space_owns, METH_O,
      "owns($self, address, /)\n"
-     "--\n\n"
-     "Whether it is in this memory, used or not."},
+     "--\n"
+     "\n"
+     "Returns whether `address` is in memory of this pool, in use or not."},
     {"record_use", NATIVE_METHOD(space_record_use),
      METH_FASTCALL | METH_KEYWORDS,
      "record_use($self, address, stream)\n"
-     "--\n\n"
-     "A free will wait for the stream as well."},
+     "--\n"
+     "\n"
+     "Records that `stream` uses a block too. The memory is reused after the "
+     "work that the stream has queued when the block is freed."},
     {"synchronize", NATIVE_METHOD(space_synchronize),
      METH_VARARGS | METH_KEYWORDS,
-     "synchronize($self, timeout_ms=4294967295)\n"
-     "--\n\n"
-     "Waits for all queued work; what was freed before it is everybody's."},
-    {"trim", NATIVE_METHOD(space_trim), METH_VARARGS | METH_KEYWORDS,
-     "trim($self, keep_bytes=0)\n"
-     "--\n\n"
-     "Gives unused memory back to the driver; bytes."},
+     "synchronize($self, timeout=None)\n"
+     "--\n"
+     "\n"
+     "Waits for all work that was queued before the call. Memory that was "
+     "freed before it can be reused on any stream afterwards.\n"
+     "\n"
+     "`timeout` is in seconds; None waits without a limit. Raises BusyError "
+     "after the timeout, and CapturingError while a graph is captured."},
+    {"trim", NATIVE_METHOD(native_trim), METH_VARARGS | METH_KEYWORDS,
+     "trim($self, keep_bytes=0, *, wait=False)\n"
+     "--\n"
+     "\n"
+     "Returns unused memory to the driver, until `keep_bytes` stay reserved. "
+     "Returns the number of bytes.\n"
+     "\n"
+     "Memory that still waits for queued work stays. With `wait`, the call "
+     "first waits for all queued work. While a graph is captured, the call "
+     "does nothing."},
     {"set_limit", NATIVE_METHOD(native_set_limit), METH_VARARGS | METH_KEYWORDS,
-     "set_limit($self, limit_bytes)\n"
-     "--\n\n"
-     "Changes the most that it reserves; 0: what there is."},
-    {"used_bytes", native_used_bytes, METH_NOARGS,
-     "used_bytes($self)\n"
-     "--\n\n"
-     "Bytes of blocks in use."},
-    {"total_bytes", native_total_bytes, METH_NOARGS,
-     "total_bytes($self)\n"
-     "--\n\n"
-     "Bytes that are reserved, used or not."},
-    {"free_all_blocks", native_free_all_blocks, METH_NOARGS,
-     "free_all_blocks($self)\n"
-     "--\n\n"
-     "synchronize() and trim(), as CuPy's pools have it."},
+     "set_limit($self, limit)\n"
+     "--\n"
+     "\n"
+     "Sets the most bytes that are reserved from now on: a number, text such "
+     "as \"8GiB\", or None for all that the device has. Unused memory above "
+     "the limit returns to the driver.\n"
+     "\n"
+     "Raises OutOfMemoryError above sixteen times the limit that the object was "
+     "created with."},
     {"reset_peaks", native_reset_peaks, METH_NOARGS,
      "reset_peaks($self)\n"
-     "--\n\n"
-     "Lets the peaks of stats() begin anew."},
-    {"tenant", NATIVE_METHOD(space_tenant), METH_VARARGS | METH_KEYWORDS,
-     "tenant($self, name='', budget_bytes=0, *, pausable=False)\n"
-     "--\n\n"
-     "A Tenant: a budget for a part of the program; 0: any amount. pausable: "
-     "it has pause(), in a pool of mapped memory."},
+     "--\n"
+     "\n"
+     "Starts the peaks of stats() again at the current values."},
     {"last_oom", space_last_oom, METH_NOARGS,
      "last_oom($self)\n"
-     "--\n\n"
-     "Why this thread's last allocation failed, or None."},
+     "--\n"
+     "\n"
+     "Returns the report of the calling thread's last failed allocation, or "
+     "None. It is a dictionary."},
     {"context_lost", space_context_lost, METH_NOARGS,
      "context_lost($self)\n"
-     "--\n\n"
-     "The context is gone or about to go: the driver is not called any more."},
+     "--\n"
+     "\n"
+     "Declares that the CUDA context is destroyed, or is about to be. The pool "
+     "does not call the driver any more."},
     {"_repr_html_", native_repr_html, METH_NOARGS,
      "_repr_html_($self)\n"
-     "--\n\n"
-     "A small table, for notebooks."},
+     "--\n"
+     "\n"
+     "Returns a small table for notebooks."},
     {"close", native_space_close, METH_NOARGS,
      "close($self)\n"
-     "--\n\n"
-     "Gives all memory back, also what is live: as many blocks as are "
-     "returned."},
+     "--\n"
+     "\n"
+     "Returns all memory to the driver, and returns the number of blocks that "
+     "were in use. Their memory is gone.\n"
+     "\n"
+     "Blocks of an arena whose bytes an array or another object has stay valid "
+     "until the last such object is dropped. A second call returns 0. Raises "
+     "BusyError if another thread is in a call of the object, or a NumPy "
+     "handler uses it."},
     {"__enter__", space_enter, METH_NOARGS,
      "__enter__($self)\n"
-     "--\n\n"
-     "The same object."},
+     "--\n"
+     "\n"
+     "Returns the object. Raises ClosedError if it is closed."},
     {"__exit__", space_exit, METH_VARARGS,
      "__exit__($self, kind, error, trace, /)\n"
-     "--\n\n"
-     "Ends it."},
+     "--\n"
+     "\n"
+     "Calls close()."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef properties[] = {
     {"is_open", py_space_type_get_is_open, NULL, "False after close().", NULL},
-    {"device", get_device, NULL, "Ordinal of the device.", NULL},
-    {"limit_bytes", native_limit_bytes, NULL,
-     "The most that it reserves; see set_limit().", NULL},
+    {"device", get_device, NULL, "The ordinal of the device.", NULL},
+    {"limit", native_limit, NULL,
+     "The most bytes that are reserved. set_limit() changes it.", NULL},
+    {"used_bytes", native_used_bytes, NULL, "The bytes of the blocks in use.",
+     NULL},
+    {"total_bytes", native_total_bytes, NULL,
+     "The bytes that are reserved, in use or not.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

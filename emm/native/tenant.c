@@ -45,7 +45,8 @@ static moiety_pool *py_tenant_enter(struct native_tenant *tenant)
     tenant->user_count += is_open && !is_ending;
     NATIVE_UNLOCK();
     if (!is_open) {
-        PyErr_SetString(PyExc_ValueError, "the tenant is closed");
+        native_raise_closed(native_state_of((PyObject *)tenant),
+                            "the tenant is closed");
         return NULL;
     }
     if (is_ending) {
@@ -78,8 +79,8 @@ static struct native_tenant *py_tenant_new_object(struct native_space *space)
     return tenant;
 }
 
-PyObject *native_tenant_new(struct native_space *space,
-                            const moiety_tenant_options *options)
+static PyObject *py_tenant_new(struct native_space *space,
+                               const moiety_tenant_options *options)
 {
     moiety_pool *pool = native_enter(space);
     if (!pool)
@@ -96,6 +97,24 @@ PyObject *native_tenant_new(struct native_space *space,
     }
     native_leave(space);
     return status == MOIETY_OK ? (PyObject *)tenant : NULL;
+}
+
+PyObject *native_tenant_new(PyObject *self, PyObject *arguments,
+                            PyObject *names, bool has_pausable)
+{
+    static char *keys[] = {"name", "budget", "pausable", NULL};
+    static char *arena_keys[] = {"name", "budget", NULL};
+    moiety_tenant_options options = {.struct_size = sizeof options, .name = ""};
+    struct native_setting budget = {"budget", 0};
+    int is_pausable = 0;
+    if (!PyArg_ParseTupleAndKeywords(
+            arguments, names, has_pausable ? "|sO&$p:tenant" : "|sO&:tenant",
+            has_pausable ? keys : arena_keys, &options.name,
+            native_setting_from, &budget, &is_pausable))
+        return NULL;
+    options.budget_bytes = budget.bytes;
+    options.flags = is_pausable ? MOIETY_TENANT_PAUSABLE : 0;
+    return py_tenant_new((struct native_space *)self, &options);
 }
 
 /* The arena of one that can be paused is left to the pool, if it refuses to end:
@@ -159,7 +178,7 @@ static void tenant_dealloc(PyObject *self)
     }
     if (!native_is_over()) {
         struct native_error error = native_error_keep();
-        /* What allocate() gave, and what is exported, has it until the pool
+        /* What alloc_raw() gave, and what is exported, has it until the pool
          * ends. */
         (void)py_tenant_end(tenant_of(self));
         native_error_restore(error);
@@ -202,8 +221,8 @@ static PyObject *tenant_alloc(PyObject *self, PyObject *const *arguments,
     return block;
 }
 
-static PyObject *tenant_allocate(PyObject *self, PyObject *const *arguments,
-                                 Py_ssize_t count, PyObject *names)
+static PyObject *tenant_alloc_raw(PyObject *self, PyObject *const *arguments,
+                                  Py_ssize_t count, PyObject *names)
 {
     struct native_tenant *tenant = tenant_of(self);
     uint64_t nbytes = 0;
@@ -317,13 +336,16 @@ static PyObject *tenant_stats(PyObject *self, PyObject *none)
     moiety_tenant_info info;
     if (py_tenant_look(self, &info))
         return NULL;
-    return Py_BuildValue(
-        "{sssKsKsKsKsK}", "name", info.name, "budget_bytes",
-        (unsigned long long)info.budget_bytes, "live_bytes",
-        (unsigned long long)info.live_bytes, "peak_bytes",
-        (unsigned long long)info.peak_bytes, "allocation_count",
-        (unsigned long long)info.allocation_count, "refusal_count",
-        (unsigned long long)info.refusal_count);
+    PyObject *numbers =
+        Py_BuildValue("{sssKsKsKsKsK}", "name", info.name, "budget_bytes",
+                      (unsigned long long)info.budget_bytes, "live_bytes",
+                      (unsigned long long)info.live_bytes, "peak_bytes",
+                      (unsigned long long)info.peak_bytes, "allocation_count",
+                      (unsigned long long)info.allocation_count,
+                      "refusal_count", (unsigned long long)info.refusal_count);
+    return numbers ? native_call_python("moiety._support.stats", "TenantStats",
+                                        numbers)
+                   : NULL;
 }
 
 static PyObject *tenant_enter(PyObject *self, PyObject *none)
@@ -357,16 +379,16 @@ static int set_budget(PyObject *self, PyObject *value, void *closure)
 {
     (void)closure;
     struct native_tenant *tenant = tenant_of(self);
-    uint64_t budget_bytes = 0;
+    struct native_setting budget = {"budget", 0};
     if (!value) {
         PyErr_SetString(PyExc_AttributeError,
                         "a tenant always has a budget: 0 is any amount");
         return -1;
     }
-    if (!native_u64_from(value, &budget_bytes) || !py_tenant_enter(tenant))
+    if (!native_setting_from(value, &budget) || !py_tenant_enter(tenant))
         return -1;
     moiety_status status =
-        moiety_tenant_set_budget(tenant->handle, budget_bytes);
+        moiety_tenant_set_budget(tenant->handle, budget.bytes);
     py_tenant_leave(tenant);
     if (status == MOIETY_OK)
         return 0;
@@ -400,9 +422,8 @@ static void py_tenant_release_capsule(PyObject *capsule)
     Py_DECREF(self);
 }
 
-static PyObject *tenant_capsule(PyObject *self, PyObject *none)
+PyObject *native_tenant_capsule(PyObject *self)
 {
-    (void)none;
     struct native_tenant *tenant = tenant_of(self);
     if (!py_tenant_enter(tenant))
         return NULL;
@@ -421,62 +442,89 @@ static PyObject *tenant_capsule(PyObject *self, PyObject *none)
 static PyMethodDef methods[] = {
     {"alloc", NATIVE_METHOD(tenant_alloc), METH_FASTCALL | METH_KEYWORDS,
      "alloc($self, nbytes, stream=moiety.ANY)\n"
-     "--\n\n"
-     "Takes memory from the pool, within the budget: OutOfMemoryError, "
-     "E_BUDGET, at once if it is not. Freed with the object."},
-    {"allocate", NATIVE_METHOD(tenant_allocate), METH_FASTCALL | METH_KEYWORDS,
-     "allocate($self, nbytes, stream=moiety.ANY)\n"
-     "--\n\n"
-     "The same: an address that nobody owns, for the pool's deallocate()."},
+     "--\n"
+     "\n"
+     "Allocates memory of the pool or arena, and returns a Block or HostBlock. "
+     "`stream` is as for Pool.alloc().\n"
+     "\n"
+     "Raises BudgetExceededError at once if the budget does not suffice, and "
+     "OutOfMemoryError if the pool has no memory."},
+    {"alloc_raw", NATIVE_METHOD(tenant_alloc_raw),
+     METH_FASTCALL | METH_KEYWORDS,
+     "alloc_raw($self, nbytes, stream=moiety.ANY)\n"
+     "--\n"
+     "\n"
+     "Allocates memory and returns its address, for free_raw() of the pool."},
     {"pause", NATIVE_METHOD(tenant_pause), METH_VARARGS | METH_KEYWORDS,
      "pause($self, keep_contents=False)\n"
-     "--\n\n"
-     "Gives its device memory back to the driver and keeps the addresses; "
-     "waits for the work that is queued. Of a tenant made with pausable=True."},
+     "--\n"
+     "\n"
+     "Returns the tenant's device memory to the driver, and keeps the "
+     "addresses. Other programs can use the memory until resume().\n"
+     "\n"
+     "Queue all work that uses the memory before the call, which waits for it. "
+     "Queue no more of it before resume(), graphs included. Blocks can be "
+     "freed meanwhile, but alloc() raises BusyError.\n"
+     "\n"
+     "With `keep_contents` the bytes are copied to pinned host memory. "
+     "Otherwise they are undefined afterwards.\n"
+     "\n"
+     "Raises UnsupportedError if the tenant is not pausable. Raises BusyError "
+     "if it is paused, if a segment is held, or if the work is not over after "
+     "the pool's `wait_ms`. Raises OutOfMemoryError if there is no pinned "
+     "memory for the contents. The tenant then runs as before."},
     {"resume", tenant_resume, METH_NOARGS,
      "resume($self)\n"
-     "--\n\n"
-     "Puts memory at its addresses again, and the contents if they were "
-     "kept. OutOfMemoryError while others have the memory."},
+     "--\n"
+     "\n"
+     "Puts memory at the tenant's addresses again, with the contents if they "
+     "were kept. Graphs that use it can be launched again.\n"
+     "\n"
+     "Raises OutOfMemoryError while other programs have the memory. The tenant "
+     "then stays paused, and a later call can succeed."},
     {"stats", tenant_stats, METH_NOARGS,
      "stats($self)\n"
-     "--\n\n"
-     "moiety_tenant_info: name, budget_bytes, live_bytes, peak_bytes, "
-     "allocation_count, refusal_count."},
-    {"_capsule", tenant_capsule, METH_NOARGS,
-     "_capsule($self)\n"
-     "--\n\n"
-     "Its moiety_tenant, as 'moiety_tenant'; keeps it open."},
+     "--\n"
+     "\n"
+     "Returns the tenant's numbers as a TenantStats."},
     {"_repr_html_", native_repr_html, METH_NOARGS,
      "_repr_html_($self)\n"
-     "--\n\n"
-     "A small table, for notebooks."},
+     "--\n"
+     "\n"
+     "Returns a small table for notebooks."},
     {"close", tenant_close, METH_NOARGS,
      "close($self)\n"
-     "--\n\n"
-     "Ends the tenant. Error, E_BUSY, while it has live blocks; again: "
-     "nothing happens."},
+     "--\n"
+     "\n"
+     "Ends the tenant. A second call does nothing.\n"
+     "\n"
+     "Raises BusyError while it has blocks in use."},
     {"__enter__", tenant_enter, METH_NOARGS,
      "__enter__($self)\n"
-     "--\n\n"
-     "The same object."},
+     "--\n"
+     "\n"
+     "Returns the object."},
     {"__exit__", tenant_exit, METH_VARARGS,
      "__exit__($self, kind, error, trace, /)\n"
-     "--\n\n"
-     "Ends it."},
+     "--\n"
+     "\n"
+     "Calls close()."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef properties[] = {
-    {"name", get_name, NULL, "For people.", NULL},
-    {"budget_bytes", get_budget, set_budget,
-     "Most that its live blocks hold together; 0: any amount. May be assigned: "
-     "below what it has nothing is taken away.",
+    {"name", get_name, NULL, "The name, for people.", NULL},
+    {"budget", get_budget, set_budget,
+     "The most bytes that the blocks hold together; 0 is no budget.\n"
+     "\n"
+     "It can be assigned, also as text such as \"8GiB\". A budget below the "
+     "bytes in use frees nothing, but refuses allocations until enough is "
+     "freed.",
      NULL},
     {"is_open", py_tenant_get_is_open, NULL,
-     "False after close(), or the pool's.", NULL},
+     "False after close() of the tenant or its pool.", NULL},
     {"is_paused", get_is_paused, NULL, "True from pause() to resume().", NULL},
-    {"pool", get_pool, NULL, "The Pool or HostArena that it is of.", NULL},
+    {"pool", get_pool, NULL, "The Pool or HostArena of the tenant.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
@@ -495,9 +543,14 @@ static PyType_Slot slots[] = {
     {Py_tp_methods, methods},
     {Py_tp_getset, properties},
     {Py_tp_doc,
-     "A budget in bytes within a Pool or a HostArena, whose tenant() makes it: "
-     "what RMM's LimitingResourceAdaptor and CuPy's set_limit() do, but for a "
-     "part of the program, and exactly."},
+     "A budget for a part of the program, within a Pool or HostArena that "
+     "other parts use too. Their tenant() makes it.\n"
+     "\n"
+     "The budget bounds all allocations that name the tenant, exactly, on all "
+     "threads. All tenants share the caches of the pool.\n"
+     "\n"
+     "Threads: any. The tenant ends with its last reference and its last "
+     "block. Memory of alloc_raw() ends with the pool."},
     {0, NULL},
 };
 

@@ -26,6 +26,107 @@ int native_u64_from(PyObject *object, void *out)
     return is_fine;
 }
 
+/* Text as in MOIETY_CONF: digits, then nothing, K, M, G, KiB, MiB or GiB. */
+static bool py_values_parse(const char *text, uint64_t *out)
+{
+    static const char *const ends[] = {"", "K", "M", "G", "KiB", "MiB", "GiB"};
+    static const unsigned orders[] = {0, 10, 20, 30, 10, 20, 30};
+    uint64_t value = 0;
+    const char *at = text;
+    for (; *at >= '0' && *at <= '9'; at++) {
+        uint64_t digit = (uint64_t)(*at - '0');
+        if (value > (UINT64_MAX - digit) / 10)
+            return false;
+        value = 10 * value + digit;
+    }
+    for (size_t i = 0; at != text && i < sizeof ends / sizeof *ends; i++) {
+        if (strcmp(at, ends[i]) == 0) {
+            *out = value << orders[i];
+            return value <= UINT64_MAX >> orders[i];
+        }
+    }
+    return false;
+}
+
+int native_setting_from(PyObject *object, void *out)
+{
+    struct native_setting *setting = out;
+    bool is_fine = false;
+    if (object == Py_None) {
+        setting->bytes = 0;
+        return 1;
+    }
+    if (PyBool_Check(object) ||
+        (!PyUnicode_Check(object) && !PyIndex_Check(object))) {
+        PyErr_Format(PyExc_TypeError,
+                     "%s is %R; accepted are bytes, text such as '8GiB', and "
+                     "None",
+                     setting->name, object);
+        return 0;
+    }
+    if (!PyUnicode_Check(object))
+        return native_u64_from(object, &setting->bytes);
+    PyObject *text = PyUnicode_AsUTF8String(object);
+    if (text)
+        is_fine = py_values_parse(PyBytes_AsString(text), &setting->bytes);
+    else
+        PyErr_Clear(); /* surrogates are no digits */
+    Py_XDECREF(text);
+    if (!is_fine)
+        PyErr_Format(PyExc_ValueError,
+                     "%s is %R; accepted are digits, with K, M, G, KiB, MiB or "
+                     "GiB behind them, as in '8GiB'",
+                     setting->name, object);
+    return is_fine;
+}
+
+PyObject *native_bytes_of(PyObject *module, PyObject *arguments)
+{
+    struct native_setting setting = {NULL, 0};
+    PyObject *value;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "sO:_bytes_of", &setting.name, &value) ||
+        !native_setting_from(value, &setting))
+        return NULL;
+    return PyLong_FromUnsignedLongLong(setting.bytes);
+}
+
+int native_timeout_from(PyObject *object, void *out)
+{
+    uint32_t *timeout_ms = out;
+    *timeout_ms = UINT32_MAX;
+    if (object == Py_None)
+        return 1;
+    double ms = 1000 * PyFloat_AsDouble(object);
+    if (PyErr_Occurred())
+        return 0;
+    if (!(ms >= 0)) {
+        PyErr_Format(PyExc_ValueError,
+                     "timeout is %R; accepted are seconds from 0 on, and None",
+                     object);
+        return 0;
+    }
+    if (ms < UINT32_MAX) {
+        *timeout_ms = (uint32_t)ms;
+        *timeout_ms += ms > *timeout_ms;
+    }
+    return 1;
+}
+
+PyObject *native_call_python(const char *module, const char *name,
+                             PyObject *argument)
+{
+    PyObject *holder = PyImport_ImportModule(module);
+    PyObject *function = holder ? PyObject_GetAttrString(holder, name) : NULL;
+    PyObject *result =
+        function ? PyObject_CallFunctionObjArgs(function, argument, NULL)
+                 : NULL;
+    Py_XDECREF(function);
+    Py_XDECREF(holder);
+    Py_XDECREF(argument);
+    return result;
+}
+
 int native_pair_from(PyObject *object, const char *name, int *first,
                      int *second)
 {
@@ -135,6 +236,23 @@ static int py_values_check_open(PyObject *object)
     return PyErr_Occurred() ? -1 : 0;
 }
 
+/* "current": what the frameworks that are loaded work on now. */
+static int py_values_stream_named(PyObject *object, void *out)
+{
+    if (PyUnicode_CompareWithASCIIString(object, "current") != 0) {
+        PyErr_Format(PyExc_ValueError,
+                     "stream is %R; accepted are 'current', numbers and "
+                     "objects with a stream",
+                     object);
+        return 0;
+    }
+    PyObject *stream =
+        native_call_python("moiety._support.streams", "stream", NULL);
+    int is_fine = stream && native_stream_from(stream, out);
+    Py_XDECREF(stream);
+    return is_fine;
+}
+
 int native_stream_from(PyObject *object, void *out)
 {
     uint64_t number = (uintptr_t)MOIETY_STREAM_ANY;
@@ -147,6 +265,8 @@ int native_stream_from(PyObject *object, void *out)
         (object != Py_None && PyIndex_Check(object))) {
         if (!native_u64_from(object, &number))
             return 0;
+    } else if (PyUnicode_Check(object)) {
+        return py_values_stream_named(object, out);
     } else if (object != Py_None) {
         PyObject *handle = handle_of(object);
         int is_number = handle && number_of(handle, &number);
@@ -234,11 +354,8 @@ int native_put_u64(PyObject *dictionary, const char *key, uint64_t value)
 PyObject *native_repr_html(PyObject *self, PyObject *none)
 {
     (void)none;
-    PyObject *module = PyImport_ImportModule("moiety._observe.notebook");
-    PyObject *html =
-        module ? PyObject_CallMethod(module, "html_of", "O", self) : NULL;
-    Py_XDECREF(module);
-    return html;
+    return native_call_python("moiety._observe.notebook", "html_of",
+                              Py_NewRef(self));
 }
 
 PyObject *native_segment_of(const moiety_segment_info *info)

@@ -161,24 +161,29 @@ static PyObject *py_watch_type_get_is_open(PyObject *self, void *closure)
 static PyMethodDef methods[] = {
     {"close", watch_close, METH_NOARGS,
      "close($self)\n"
-     "--\n\n"
-     "Ends the watch, without telling of what is there; neither function runs "
-     "any "
-     "more. Again: nothing happens."},
+     "--\n"
+     "\n"
+     "Ends the watch. It reports nothing about the segments that exist. "
+     "Neither function runs any more after the call. A second call does "
+     "nothing.\n"
+     "\n"
+     "Raises BusyError within a function of the pool."},
     {"__enter__", watch_enter, METH_NOARGS,
      "__enter__($self)\n"
-     "--\n\n"
-     "The same object."},
+     "--\n"
+     "\n"
+     "Returns the object."},
     {"__exit__", py_watch_type_exit, METH_VARARGS,
      "__exit__($self, kind, error, trace, /)\n"
-     "--\n\n"
-     "As close()."},
+     "--\n"
+     "\n"
+     "Calls close()."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef properties[] = {
     {"is_open", py_watch_type_get_is_open, NULL,
-     "False after close(), or the pool's.", NULL},
+     "False after close() of the watch or the pool.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
@@ -188,8 +193,8 @@ static PyType_Slot slots[] = {
     {Py_tp_clear, watch_clear},
     {Py_tp_methods, methods},
     {Py_tp_getset, properties},
-    {Py_tp_doc, "Two functions that are told of the segments of a Pool, whose "
-                "watch_segments() makes it."},
+    {Py_tp_doc, "Functions that are called when segments of a Pool come and "
+                "go. Pool.watch_segments() makes it."},
     {0, NULL},
 };
 

@@ -11,6 +11,7 @@
 
 struct wish {
     PyObject *alloc;
+    PyObject *show; /* of a block, its address */
     int axis_count;
     npy_intp lengths[NPY_MAXDIMS];
     PyArray_Descr *type;
@@ -56,9 +57,9 @@ static bool count_bytes(const struct wish *wish, Py_ssize_t *out)
 }
 
 /* The block knows from now on that an array looks at it. */
-static void *address_of(PyObject *block)
+static void *address_of(PyObject *show, PyObject *block)
 {
-    PyObject *number = PyObject_CallMethod(block, "_show", NULL);
+    PyObject *number = PyObject_CallFunctionObjArgs(show, block, NULL);
     void *address = number ? PyLong_AsVoidPtr(number) : NULL;
     Py_XDECREF(number);
     if (!address && !PyErr_Occurred())
@@ -105,7 +106,7 @@ static PyObject *nep49_array_make(const struct wish *wish)
     Py_DECREF(number);
     if (!block)
         return NULL;
-    void *address = address_of(block);
+    void *address = address_of(wish->show, block);
     if (!address) {
         Py_DECREF(block);
         return NULL;
@@ -132,8 +133,8 @@ PyObject *moietyi_array_empty(PyObject *module, PyObject *arguments)
     PyObject *array = NULL;
     (void)module;
     wish.type = NULL;
-    if (PyArg_ParseTuple(arguments, "OO&O&pp:empty", &wish.alloc, read_shape,
-                         &wish, PyArray_DescrConverter, &wish.type,
+    if (PyArg_ParseTuple(arguments, "OOO&O&pp:empty", &wish.alloc, &wish.show,
+                         read_shape, &wish, PyArray_DescrConverter, &wish.type,
                          &wish.is_fortran, &wish.is_zeroed))
         array = nep49_array_make(&wish);
     Py_XDECREF(wish.type);

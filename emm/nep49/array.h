@@ -6,7 +6,7 @@
 
 #include "emm/nep49/numpy_api.h"
 
-/* empty(alloc, shape, dtype, is_fortran, is_zeroed) -> array over the block
+/* empty(alloc, show, shape, dtype, is_fortran, is_zeroed) -> array over the block
  * that alloc(nbytes) returns, which becomes its base. A method of the module. */
 PyObject *moietyi_array_empty(PyObject *module, PyObject *arguments);
 

@@ -28,7 +28,7 @@ static PyMethodDef methods[] = {
      "--\n\n"
      "NumPy's handler in this context."},
     {"empty", moietyi_array_empty, METH_VARARGS,
-     "empty($module, alloc, shape, dtype, is_fortran, is_zeroed, /)\n"
+     "empty($module, alloc, show, shape, dtype, is_fortran, is_zeroed, /)\n"
      "--\n\n"
      "An array over the block that alloc(nbytes) returns."},
     {NULL, NULL, 0, NULL},

@@ -78,7 +78,7 @@ def test_the_readme_has_python_that_works(do):
     readme = (ROOT / "README.md").read_text()
     text = readme.split("```python\n")[1].split("```")[0]
     program = ("python a.py", "import moiety\nstream = moiety.LEGACY\n" + text +
-               "print(pool.used_bytes())\n")
+               "print(pool.used_bytes)\n")
     run = ("sh", "MOIETY_DRIVER=standin python3 a.py\n")
     assert do(page_of(program, run, ("output", "0\n"))) == (1, 1)
 

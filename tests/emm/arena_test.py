@@ -17,11 +17,11 @@ def test_numpy_sees_the_bytes_and_keeps_the_block(arena):
     assert array.dtype == np.uint8 and array.shape == (5000,)
     array[:] = 7
     del block
-    assert arena.stats()["allocation.all.current"] == 1
+    assert arena.stats().allocation_current == 1
     assert array.sum() == 7 * 5000
     assert array.__array_interface__["data"][0] == address
     del array
-    assert arena.stats()["allocation.all.current"] == 0
+    assert arena.stats().allocation_current == 0
 
 
 def test_bytes_are_a_copy(arena):
@@ -53,11 +53,11 @@ def test_reserve_tells_how_far_it_is(arena):
     arena.reserve(8 * MIB, threads=2, progress=lambda *now: said.append(now))
     assert said[-1] == (said[-1][1], said[-1][1])
     stats = arena.stats()
-    assert stats["reserved_bytes.all.current"] >= 8 * MIB
-    host = stats["host"]
-    assert host["pinned_bytes"] == stats["reserved_bytes.all.current"]
-    assert host["pages_asked"] == host["pages_near"] + host["pages_elsewhere"]
-    assert host["touch_threads"] >= 1 and host["nodes"] and host["stage_ns"]
+    assert stats.reserved_bytes_current >= 8 * MIB
+    host = stats.host
+    assert host.pinned_bytes == stats.reserved_bytes_current
+    assert host.pages_asked == host.pages_near + host.pages_elsewhere
+    assert host.touch_threads >= 1 and host.nodes and host.stage_ns
     assert "node" in arena.report()
 
 
@@ -146,7 +146,7 @@ def test_what_was_kept_goes_with_the_last_array():
 
 def test_capsule_keeps_it_open():
     arena = moiety.HostArena()
-    capsule = arena._capsule()
+    capsule = moiety._native._capsule_of(arena)
     with pytest.raises(moiety.Error) as raised:
         arena.close()
     assert raised.value.status == "E_BUSY"
@@ -161,13 +161,19 @@ def test_dlpack_is_of_pinned_memory(arena):
 
 
 @pytest.mark.parametrize("options, error", [
-    ({"policy": "best"}, ValueError),
+    ({"place": "best"}, ValueError),
     ({"huge": "3M"}, ValueError),
-    ({"nodes": (256,), "policy": "explicit"}, ValueError),
-    ({"nodes": 1}, TypeError),
-    ({"nodes": (-1,)}, OverflowError),
-    ({"nodes": (255,), "policy": "explicit"}, moiety.Error),
-    ({"policy": "explicit"}, moiety.Error),
+    ({"place": (256,)}, ValueError),
+    ({"place": 1.5}, TypeError), ({"place": True}, TypeError),
+    ({"place": (-1,)}, OverflowError),
+    ({"place": -1}, OverflowError), ({"place": []}, ValueError),
+    ({"place": 255}, moiety.Error),
+    ({"place": "interleave"}, ValueError), ({"place": "interleave:"}, ValueError),
+    ({"place": "interleave:0+"}, ValueError),
+    ({"place": "interleave:0,1"}, ValueError),
+    ({"place": "interleave:256"}, ValueError),
+    ({"place": "interleave:255"}, moiety.Error),
+    ({"limit": "8 GiB"}, ValueError), ({"limit": 1.5}, TypeError),
     ({"write_combined": True, "read_only": True}, moiety.Error),
     ({"touch_threads": 65}, moiety.Error),
     ({"device": 99}, moiety.Error),
@@ -178,16 +184,18 @@ def test_options_that_are_none(options, error):
 
 
 @pytest.mark.parametrize("options", [
-    {"policy": "caller"}, {"policy": "explicit", "nodes": [0]},
-    {"policy": "interleave", "nodes": (0,)}, {"write_combined": True},
-    {"read_only": True}, {"limit_bytes": 64 * MIB}])
+    {"place": "caller"}, {"place": [0]}, {"place": 0},
+    {"place": "nearest"},
+    {"place": "interleave:0"}, {"write_combined": True},
+    {"read_only": True}, {"limit": 64 * MIB},
+    {"limit": "64MiB"}, {"limit": None}])
 def test_options_that_work(options):
     with moiety.HostArena(**options) as arena:
         np.asarray(arena.alloc(4096))[:] = 1
 
 
 def test_limit_is_out_of_pinned_memory():
-    with moiety.HostArena(limit_bytes=8 * MIB, wait_ms=1) as arena:
+    with moiety.HostArena(limit=8 * MIB, wait_ms=1) as arena:
         kept = arena.alloc(6 * MIB)
         with pytest.raises(moiety.OutOfMemoryError) as raised:
             arena.alloc(6 * MIB)

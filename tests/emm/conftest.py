@@ -24,7 +24,7 @@ def pool():
     with moiety.Pool() as made:
         yield made
         gc.collect()  # an exception that was caught keeps the test's variables
-        assert made.stats()["allocation.all.current"] == 0
+        assert made.stats().allocation_current == 0
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def arena():
     with moiety.HostArena(first_segment_bytes=4 * MIB) as made:
         yield made
         gc.collect()  # an exception that was caught keeps the test's variables
-        assert made.stats()["allocation.all.current"] == 0
+        assert made.stats().allocation_current == 0
 
 
 class Driver:

@@ -30,7 +30,7 @@ def of(make, use):
 
 
 def pool(use, **options):
-    return of(lambda: moiety.Pool(limit_bytes=64 << 20, **options), use)
+    return of(lambda: moiety.Pool(limit=64 << 20, **options), use)
 
 
 def mapped(use):
@@ -49,11 +49,11 @@ def arena(use):
 # what it says; None: in a driver's words.
 REFUSALS = [
     (pool_with(device=99), "device 99 does not exist; the machine has device"),
-    (pool_with(limit_bytes=-1), "-1: accepted are whole numbers from 0"),
+    (pool_with(limit=-1), "-1: accepted are whole numbers from 0"),
     (pool_with(wait_ms=1 << 40), r"1099511627776: .* 2\*\*32 - 1"),
     (pool_with(memory="fast"), "'fast'; accepted are 'driver', 'mapped'"),
-    (pool_with(limit_bytes=1), "limit_bytes is 1; accepted are 0 and"),
-    (pool_with(limit_bytes=1 << 62), "limit_bytes is"),
+    (pool_with(limit=1), "limit is 1; accepted are 0 and"),
+    (pool_with(limit=1 << 62), "limit is"),
     (pool_with(cache_bytes=5, thread_cache_bytes=0),
      "^cache_bytes is 5 bytes, .* where thread_cache_bytes is 0"),
     (pool_with(cache_bytes=1 << 20),
@@ -62,20 +62,19 @@ REFUSALS = [
      "^first_segment_bytes is .* no more than largest_segment_bytes,"),
     (pool_with(first_segment_bytes=3), "first_segment_bytes is 3"),
     (pool_with(thread_cache_bytes=1 << 60), "thread_cache_bytes is"),
-    (pool_with(watermark_bytes=1 << 31, limit_bytes=1 << 30),
-     "^watermark_bytes is .* no more than limit_bytes,"),
+    (pool_with(watermark_bytes=1 << 31, limit=1 << 30),
+     "^watermark_bytes is .* no more than limit,"),
     (pool_with(history_entries=1 << 40), "history_entries is"),
     (pool_with(quarantine_bytes=1 << 63), "quarantine_bytes is"),
     (pool_with(exportable=True, checked=True), "^exportable is True; "),
-    (pool_with(peers=[0]), "where memory is not 'mapped'"),
+    (pool_with(peers=[0], memory="driver"), "where memory is not 'mapped'"),
     (pool_with(peers=[0], memory="mapped"), "device 0 is the pool's own"),
     (pool_with(peers=[5], memory="mapped"), "there is no device 5"),
     (pool_with(context=5), "0x5 is no CUDA context"),
-    (arena_with(policy="best"), "'best'; accepted are 'nearest', 'caller'"),
+    (arena_with(place="best"), "'best'; accepted are 'nearest', 'caller'"),
     (arena_with(huge="3M"), "'3M'; accepted are '', '2M' and '1G'"),
-    (arena_with(policy="explicit", nodes=[5000]), "nodes has 5000; accepted"),
-    (arena_with(policy="explicit"), "needs nodes"),
-    (arena_with(nodes=[0]), "nodes 0 are named"),
+    (arena_with(place=[5000]), "place has 5000; accepted"),
+    (arena_with(place=[]), "place names no NUMA node"),
     (arena_with(touch_threads=99999), "^option touch_threads"),
     (arena_with(write_combined=True, read_only=True),
      "^write_combined and read_only"),
@@ -88,8 +87,8 @@ REFUSALS = [
      r"Pool.ticket\(\) names"),
     (pool(lambda made, block: made.send(block, 9999), exportable=True),
      "descriptor 9999"),
-    (pool(lambda made, block: made.tenant("a", pausable=True)),
-     "memory='mapped'"),
+    (pool(lambda made, block: made.tenant("a", pausable=True),
+          memory="driver"), "memory='mapped'"),
     (pool(lambda made, block: made.tenant("a").pause()), "the tenant was not"),
     (mapped(lambda made, block: made.tenant("a", pausable=True).resume()),
      "the tenant is not paused"),
@@ -98,7 +97,7 @@ REFUSALS = [
     (pool(lambda made, block: made.record_use(1, moiety.DONE)),
      "^DONE is no stream"),
     (pool(lambda made, block: made.record_use(1, 0)), "is not of this pool"),
-    (pool(lambda made, block: made.deallocate(block.address + 1)),
+    (pool(lambda made, block: made.free_raw(block.address + 1)),
      "no block starts at"),
     (pool(lambda made, block: made.usable_size(1)), "is not of this pool"),
     (pool(lambda made, block: made.set_limit(1)), "a limit of 1 bytes"),
@@ -106,9 +105,8 @@ REFUSALS = [
     (pool(lambda made, block: made.reserve(1 << 40)), "more than the pool"),
     (pool(lambda made, block: made.alloc(1 << 40)), "never reserves more"),
     (pool(lambda made, block: made.hold(5)), "in no segment"),
-    (pool(lambda made, block: made.release_hold(block)), "is not held"),
     (pool(lambda made, block: made.history()), "without history_entries"),
-    (pool(lambda made, block: made.add_peer(0)), "peers are of a pool that"),
+    (pool(lambda made, block: made.add_peer(0), memory="driver"), "peers are of a pool that"),
     (mapped(lambda made, block: made.add_peer(0)), "the pool's own"),
     (mapped(lambda made, block: made.add_peer(77)), "ordinals from 0 to 63"),
     (passing(lambda made, block: made.reserve(1 << 20)), "passes all through"),
@@ -160,7 +158,7 @@ def test_why_a_pool_exports_nothing():
 
 
 def test_what_an_exhausted_pool_says():
-    with moiety.Pool(limit_bytes=4 << 20, wait_ms=0) as pool:
+    with moiety.Pool(limit=4 << 20, wait_ms=0) as pool:
         kept = pool.alloc(3 << 20)
         with pytest.raises(moiety.OutOfMemoryError) as raised:
             pool.alloc(3 << 20)
@@ -174,13 +172,13 @@ NO_ADDRESSES = """
     def taken():
         with open("/proc/self/status") as lines:
             return int(re.search(r"VmSize:\\s+(\\d+)", lines.read())[1]) << 10
-    moiety.Pool(limit_bytes=64 << 20).alloc(1)
+    moiety.Pool(limit=64 << 20).alloc(1)
     before = taken()
-    small = moiety.Pool(limit_bytes=64 << 20)
+    small = moiety.Pool(limit=64 << 20)
     assert taken() - before < 32 << 20
     resource.setrlimit(resource.RLIMIT_AS, (taken() + (8 << 20),) * 2)
     try:
-        moiety.Pool(limit_bytes=8 << 30)
+        moiety.Pool(limit=8 << 30, memory="driver")
     except moiety.OutOfMemoryError as error:
         print(error.status, error)
 """
@@ -196,4 +194,4 @@ def test_addresses_go_by_the_limit():
 def test_a_node_that_is_not_there():
     with pytest.raises(moiety.Error, match=r"node 200 does not exist; the "
                        r"machine has node"):
-        moiety.HostArena(policy="explicit", nodes=(200,))
+        moiety.HostArena(place=(200,))

@@ -14,7 +14,7 @@ NO_ANSWER = "cuMemGetAllocationGranularity:every=1:code=999"
 
 
 @pytest.mark.parametrize("options, memory", [
-    ({}, "driver"),
+    ({}, "mapped"),
     ({"memory": "driver"}, "driver"),
     ({"memory": "mapped"}, "mapped"),
     ({"memory": "auto"}, "mapped"),
@@ -46,15 +46,15 @@ def test_a_block_goes_where_two_were():
             blocks[2].free()
             large = pool.alloc(64 * MIB, moiety.LEGACY)
             stats = pool.stats()
-            reserved[memory] = stats["reserved_bytes.all.peak"]
-            assert (stats["mapped.moved_bytes"] > 0) == (memory == "mapped")
+            reserved[memory] = stats.reserved_bytes_peak
+            assert (stats.mapped_moved_bytes > 0) == (memory == "mapped")
             assert large.is_live
     assert reserved["mapped"] == 68 * MIB < reserved["driver"]
 
 
 @pytest.mark.parametrize("memory", SOURCES)
 def test_out_of_memory_says_which_it_is(memory):
-    with moiety.Pool(memory=memory, limit_bytes=8 * MIB, wait_ms=1) as pool:
+    with moiety.Pool(memory=memory, limit=8 * MIB, wait_ms=1) as pool:
         kept = pool.alloc(8 * MIB)
         with pytest.raises(moiety.OutOfMemoryError) as raised:
             pool.alloc(MIB)
@@ -70,7 +70,7 @@ def test_a_leak_says_which_it_is(memory):
         import sys
         import moiety
         pool = moiety.Pool(memory=sys.argv[1])
-        print(hex(pool.allocate(4096)))
+        print(hex(pool.alloc_raw(4096)))
         pool.close()
     """, memory, MOIETY_CONF="report_leaks:1")
     assert ended.returncode == 0
@@ -90,10 +90,10 @@ def test_what_is_not_accepted(memory, error):
 
 def test_it_cannot_be_changed(pool):
     with pytest.raises(TypeError, match="called before"):
-        pool.__init__(memory="mapped")
-    assert pool.memory == "driver"
+        pool.__init__(memory="driver")
+    assert pool.memory == "mapped"
     with pytest.raises(AttributeError):
-        pool.memory = "mapped"
+        pool.memory = "driver"
     with pytest.raises(AttributeError):
         del pool.memory
 
@@ -189,7 +189,7 @@ PEERS = """
         return found
 
     with moiety.Pool(memory="mapped", peers=[2]) as pool:
-        address = pool.allocate(4096)
+        address = pool.alloc_raw(4096)
         print(devices(address))
         pool.add_peer(1)
         print(devices(address))
@@ -198,7 +198,7 @@ PEERS = """
                 pool.add_peer(peer)
             except moiety.Error as error:
                 print(error.status)
-    for options in ({}, {"memory": "mapped", "pass_through": True}):
+    for options in ({"memory": "driver"}, {"memory": "mapped", "pass_through": True}):
         try:
             moiety.Pool(peers=(1,), **options)
         except moiety.Error as error:
@@ -227,21 +227,20 @@ def test_segments_are_found_and_held(memory):
     with moiety.Pool(memory=memory, thread_cache_bytes=0) as pool:
         assert pool.segments() == []
         block = pool.alloc(100 * MIB)
-        pool.hold(block.address, 100 * MIB)
-        pool.hold(block.address)
+        whole = pool.hold(block.address, 100 * MIB)
+        first = pool.hold(block.address)
         held = pool.segments()
-        assert sum(part["nbytes"] for part in held) == pool.stats()[
-            "reserved_bytes.all.current"]
+        assert sum(part["nbytes"] for part in held) == pool.stats().reserved_bytes_current
         assert held == sorted(held, key=lambda part: part["address"])
         assert held[0]["hold_count"] == 2 and held[0]["device"] == 0
         assert held[0]["is_mapped"] == (memory == "mapped")
         block.free(moiety.DONE)
         pool.trim()
         assert pool.segments() == held
-        pool.release_hold(block.address, 100 * MIB)
-        pool.release_hold(block.address)
-        with pytest.raises(moiety.Error, match="not held"):
-            pool.release_hold(block.address)
+        whole.release()
+        whole.release()
+        assert (whole.is_held, first.is_held) == (False, True)
+        first.release()
         pool.trim()
         assert pool.segments() == []
         with pytest.raises(moiety.Error, match="in no segment"):

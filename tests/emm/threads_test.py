@@ -119,7 +119,7 @@ def test_pools_that_come_and_go_are_found():
             assert moiety.pool_of(block.address) is own
             del block
         dropped = moiety.Pool()
-        assert moiety.pool_of(dropped.allocate(512)) is dropped
+        assert moiety.pool_of(dropped.alloc_raw(512)) is dropped
 
     def find():
         moiety.pool_of(0x1000)
@@ -128,7 +128,7 @@ def test_pools_that_come_and_go_are_found():
 
 
 def test_tenants_that_close_while_they_are_used(pool):
-    current = [pool.tenant("first", budget_bytes=64 * MIB)]
+    current = [pool.tenant("first", budget=64 * MIB)]
 
     def use():
         tenant = current[0]
@@ -139,7 +139,7 @@ def test_tenants_that_close_while_they_are_used(pool):
 
     def close():
         tenant = current[0]
-        current[0] = pool.tenant("next", budget_bytes=64 * MIB)
+        current[0] = pool.tenant("next", budget=64 * MIB)
         while tenant.is_open:
             refused(tenant.close)
 
@@ -191,7 +191,7 @@ def test_streams_that_all_threads_name(pool):
 
 
 def test_a_threads_own_stream_is_nobody_elses(driver):
-    with moiety.Pool(limit_bytes=8 * MIB, wait_ms=0) as pool:
+    with moiety.Pool(limit=8 * MIB, wait_ms=0) as pool:
         block = pool.alloc(6 * MIB)
 
         def name():
@@ -210,8 +210,8 @@ def test_settings_that_all_threads_change(pool):
     def change():
         refused(lambda: pool.set_limit(256 * MIB))
         refused(lambda: pool.reserve(2 * MIB))
-        pool.used_bytes()
-        pool.total_bytes()
+        pool.used_bytes
+        pool.total_bytes
         pool.reset_peaks()
         repr(pool)
         pool._repr_html_()

@@ -12,7 +12,7 @@ np = pytest.importorskip("numpy")
 
 
 def live_count(space):
-    return space.stats()["allocation.all.current"]
+    return space.stats().allocation_current
 
 
 # --- the buffer protocol ---
@@ -228,7 +228,7 @@ def test_pools_as_tables(pool, arena):
 
 
 def test_blocks_as_tables(pool, arena):
-    tenant = pool.tenant("batch", budget_bytes=8 * MIB)
+    tenant = pool.tenant("batch", budget=8 * MIB)
     block = tenant.alloc(5000)
     texts = shown(block)
     assert texts[0] == "moiety.Block" and "4.883\u00a0KiB" in texts
@@ -258,7 +258,7 @@ def test_what_is_closed_is_one_line():
 
 
 def test_no_number_breaks_from_its_unit(pool, arena):
-    for thing in (pool, arena, pool.tenant("a", budget_bytes=MIB),
+    for thing in (pool, arena, pool.tenant("a", budget=MIB),
                   arena.alloc(5000)):
         text = thing._repr_html_()
         for unit in ("B", "KiB", "MiB", "GiB", "TiB"):

@@ -12,8 +12,8 @@ import moiety
 import pytest
 from support import MIB, run_program, run_threads
 
-KINDS = {"driver": {}, "mapped": {"memory": "mapped"},
-         "checked": {"checked": True}}
+KINDS = {"driver": {"memory": "driver"}, "mapped": {"memory": "mapped"},
+         "checked": {"memory": "driver", "checked": True}}
 
 
 @pytest.fixture(name="pool", params=KINDS)
@@ -22,7 +22,7 @@ def pool_of_each_kind(request):
         yield made
         gc.collect()
         if made.is_open:
-            assert made.stats()["allocation.all.current"] == 0
+            assert made.stats().allocation_current == 0
 
 
 class Ledger:
@@ -88,7 +88,7 @@ def test_memory_is_told_before_it_is_given_out(pool):
     ledger, watch = watched(pool)
     blocks = [pool.alloc(size * MIB) for size in (1, 2, 100, 8, 30)]
     assert all(ledger.has(block.address) for block in blocks)
-    assert ledger.nbytes() == pool.stats()["reserved_bytes.all.current"]
+    assert ledger.nbytes() == pool.stats().reserved_bytes_current
     assert sorted(ledger.live.values(), key=lambda told: told["address"]
                   ) == pool.segments()
     for block in blocks:
@@ -219,7 +219,7 @@ def test_the_pool_is_busy_meanwhile(pool):
 
     def work():
         for call in (functools.partial(pool.alloc, 512), pool.trim,
-                     functools.partial(pool.allocate, 64 * MIB),
+                     functools.partial(pool.alloc_raw, 64 * MIB),
                      functools.partial(pool.tenant, "tenant"),
                      functools.partial(pool.usable_size, block.address),
                      functools.partial(pool.hold, block.address),
@@ -277,7 +277,7 @@ def garbage_is_collected_by_hand():
 
 def frees(pool):
     stats = pool.stats()
-    return stats["allocation.all.freed"], stats["allocation.all.current"]
+    return stats.allocation_freed, stats.allocation_current
 
 
 def test_blocks_that_are_collected_meanwhile_are_freed_after(pool, by_hand):
@@ -322,7 +322,7 @@ def test_a_pool_that_is_collected_meanwhile(pool, by_hand):
 def test_frees_that_are_said_wait_as_well(pool, kind):
     ledger, _ = watched(pool)
     blocks = [pool.alloc(512) for _ in range(2)]
-    addresses = [pool.allocate(512) for _ in range(2)]
+    addresses = [pool.alloc_raw(512) for _ in range(2)]
     freed, _ = frees(pool)
 
     def work():
@@ -332,7 +332,7 @@ def test_frees_that_are_said_wait_as_well(pool, kind):
             block.free(kind)
             assert not block.is_live
         while addresses:
-            pool.deallocate(addresses.pop(), kind)
+            pool.free_raw(addresses.pop(), kind)
 
     ledger.at_each = work
     grow_and_trim(pool)
@@ -366,18 +366,18 @@ def test_what_waits_is_no_leak_when_the_pool_is_closed(by_hand):
         pool.watch_segments(releasing=lambda _, left=left: left.clear())
         pool.alloc(MIB).free()
         assert pool.close() == 0 and not left
-        assert other.stats()["allocation.all.current"] == 0
+        assert other.stats().allocation_current == 0
         assert other.close() == 0
 
 
 def test_a_late_free_that_fails_is_reported(pool, unraisable):
-    address = pool.allocate(512)
+    address = pool.alloc_raw(512)
     ledger, _ = watched(pool)
     done = []
 
     def work():
         if not done:
-            done.extend(pool.deallocate(address) for _ in range(2))
+            done.extend(pool.free_raw(address) for _ in range(2))
 
     ledger.at_each = work
     grow_and_trim(pool)
@@ -450,17 +450,16 @@ def test_what_waits_for_no_function_that_runs(pool):
     is_inside, is_done = threading.Event(), threading.Event()
     ledger, watch = watched(pool)
     ledger.at_each = lambda: (is_inside.set(), is_done.wait(60))
-    thread = threading.Thread(target=pool.allocate, args=(20 * MIB,))
+    thread = threading.Thread(target=pool.alloc_raw, args=(20 * MIB,))
     thread.start()
     is_inside.wait()
     assert pool.usable_size(block.address) == 512
     assert pool.owns(block.address) and watch.is_open and pool.is_open
     assert moiety._native.pool_of(block.address) is pool
-    pool.hold(block.address)
-    pool.release_hold(block.address)
-    tenant.budget_bytes = 5
-    assert pool.last_oom() is None and tenant.stats()["budget_bytes"] == 5
-    assert pool.stats()["allocation.all.current"] >= 1
+    pool.hold(block.address).release()
+    tenant.budget = 5
+    assert pool.last_oom() is None and tenant.stats().budget_bytes == 5
+    assert pool.stats().allocation_current >= 1
     with pool.tenant("other", pausable=pool.memory == "mapped") as made:
         assert not made.is_paused
     block.free(moiety.DONE)

@@ -2,6 +2,7 @@
 """The package as users install it: a wheel from the checkout, one from an
 sdist, and the repaired one in an environment where nothing else is."""
 
+import email
 import os
 import shutil
 import subprocess
@@ -136,6 +137,17 @@ def furnished(folder, repaired):
     numpy = run(sys.executable, "-c", "import numpy; print(numpy.__file__)")
     (site / "others.pth").write_text(f"{Path(numpy.strip()).parents[1]}\n")
     return python
+
+
+def test_each_adapter_has_an_extra(wheel):
+    """With the oldest version that is supported."""
+    [name] = [name for name in names_in(wheel) if name.endswith("/METADATA")]
+    metadata = email.message_from_bytes(zipfile.ZipFile(wheel).read(name))
+    assert set(metadata.get_all("Provides-Extra")) == {
+        "numpy", "torch", "numba", "cupy", "cuda-core", "rmm", "dask",
+        "onnxruntime", "report"}
+    needed = metadata.get_all("Requires-Dist")
+    assert needed and all(">=" in one and "extra ==" in one for one in needed)
 
 
 def test_a_wheel_serves_every_python_from_3_10_on(wheel):

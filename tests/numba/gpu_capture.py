@@ -105,8 +105,8 @@ def cuda_core(freer):
     device = Device(0)
     device.set_current()
     stream = device.create_stream()
-    pinned = LegacyPinnedMemoryResource().allocate(WORDS)
-    x = device.allocate(WORDS, stream=stream)
+    pinned = LegacyPinnedMemoryResource().alloc_raw(WORDS)
+    x = device.alloc_raw(WORDS, stream=stream)
     stream.sync()
     while True:
         builder = device.create_graph_builder().begin_building()
@@ -147,8 +147,8 @@ def capture(framework, plugin, count):
     stats = freer.pool.stats()
     print(json.dumps({
         "done": done, "error": error and error.splitlines()[0],
-        "frees": freer.frees, "guarded": stats["batches_guarded"],
-        "disturbed": stats["captures_disturbed"]}), flush=True)
+        "frees": freer.frees, "guarded": stats.batches_guarded,
+        "disturbed": stats.captures_disturbed}), flush=True)
     os._exit(0)  # what a broken capture leaves behind need not be torn down
 
 

@@ -160,8 +160,8 @@ def main():
     if arguments.planted:
         print("the planted error was", "seen" if wrong else "NOT SEEN")
         return wrong > 0
-    return (wrong == 0 and stats["allocation.all.allocated"] > 0
-            and stats["allocation.all.current"] == 0)
+    return (wrong == 0 and stats.allocation_allocated > 0
+            and stats.allocation_current == 0)
 
 
 if __name__ == "__main__":

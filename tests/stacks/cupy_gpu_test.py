@@ -35,7 +35,7 @@ def pool():
     with moiety.Pool() as made:
         yield made
         cupy.cuda.Device().synchronize()
-        assert made.used_bytes() == 0
+        assert made.used_bytes == 0
 
 
 @pytest.fixture
@@ -151,7 +151,7 @@ def test_a_threads_default_stream(pool, allocator):
     thread = threading.Thread(target=kept.clear)
     thread.start()
     thread.join()
-    assert pool.used_bytes() == 0
+    assert pool.used_bytes == 0
 
 
 def test_out_of_memory(pool):
@@ -248,7 +248,7 @@ def test_two_devices(memory):
             del arrays, copied
         for device in (0, 1):
             cupy.cuda.Device(device).synchronize()
-        assert pools.used_bytes() == 0
+        assert pools.used_bytes == 0
 
 
 @pytest.mark.skipif(GPU_COUNT < 2, reason="needs a second GPU")

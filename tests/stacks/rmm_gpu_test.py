@@ -19,7 +19,7 @@ MIB = 1 << 20
 def pool():
     with moiety.Pool() as made:
         yield made
-        assert made.used_bytes() == 0
+        assert made.used_bytes == 0
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_adaptors_go_on_top(pool, resource):
 
 
 def test_out_of_memory_has_the_pools_reason():
-    with moiety.Pool(limit_bytes=64 * MIB) as pool:
+    with moiety.Pool(limit=64 * MIB) as pool:
         resource = moiety.rmm.MemoryResource(pool=pool)
         with pytest.raises(MemoryError, match="out_of_memory"):
             rmm.DeviceBuffer(size=65 * MIB, mr=resource)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tests moiety.cupy, moiety.cuda, moiety.rmm and moiety.Pools with the libraries
+"""Tests moiety.cupy, moiety.cuda_core, moiety.rmm and moiety.Pools with the libraries
 themselves, on a machine with a GPU and without Bazel.
 
 usage: run.py [--site=FOLDER] [--without=LIBRARY...] [--out=FOLDER]

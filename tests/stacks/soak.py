@@ -50,7 +50,7 @@ from cuda.core import Device  # noqa: E402
 from numba import cuda  # noqa: E402
 
 import moiety  # noqa: E402
-import moiety.cuda  # noqa: E402
+import moiety.cuda_core  # noqa: E402
 import moiety.cupy  # noqa: E402
 import moiety.numba  # noqa: E402
 
@@ -158,7 +158,7 @@ class CudaCore(OverCuPy):
         super().__init__()
         device = Device(0)
         device.set_current()
-        self.memory = moiety.cuda.MemoryResource(device, POOL)
+        self.memory = moiety.cuda_core.MemoryResource(device, POOL)
         self.of_core = device.create_stream(self.stream)
 
     def take(self, nbytes):
@@ -309,8 +309,8 @@ def main():
         "wrong_words": dict(zip(WAYS, map(sum, zip(
             *(worker.wrong for worker in workers if worker.wrong))))),
         "failures": [worker.failure for worker in workers if worker.failure],
-        "peak_live_bytes": stats["allocated_bytes.all.peak"],
-        "peak_reserved_bytes": stats["reserved_bytes.all.peak"],
+        "peak_live_bytes": stats.allocated_bytes_peak,
+        "peak_reserved_bytes": stats.reserved_bytes_peak,
     }
     print(json.dumps(row))
     return not any(row["wrong_words"].values()) and not row["failures"]

@@ -9,7 +9,7 @@ from cuda.core import Device
 from numba import cuda
 
 import moiety
-import moiety.cuda
+import moiety.cuda_core
 import moiety.cupy
 import moiety.numba
 
@@ -26,7 +26,7 @@ LIMIT = 512 * MIB
 
 @pytest.fixture(scope="module")
 def pools():
-    with moiety.Pools(limit_bytes=LIMIT) as made:
+    with moiety.Pools(limit=LIMIT) as made:
         moiety.numba.enable(made)
         cuda.current_context()  # numba gives cuda.core's device its own
         moiety.cupy.enable(made)
@@ -34,7 +34,7 @@ def pools():
             moiety.rmm.enable(made)
         device = Device(0)
         device.set_current()
-        device.memory_resource = moiety.cuda.MemoryResource(device, made)
+        device.memory_resource = moiety.cuda_core.MemoryResource(device, made)
         yield made
         cupy.cuda.set_allocator(cupy.get_default_memory_pool().malloc)
 
@@ -65,11 +65,11 @@ def test_all_are_in_one_pool(pools):
     for name, memory in kept.items():
         assert pools[0].owns(address_of(memory)), name
     live = len(kept) * MIB
-    assert live <= pools.used_bytes() <= live * 1.05
+    assert live <= pools.used_bytes <= live * 1.05
     memory = None
     kept.clear()
     Device(0).sync()
-    assert pools.used_bytes() == 0
+    assert pools.used_bytes == 0
 
 
 def test_what_one_frees_serves_the_next(pools):
@@ -82,7 +82,7 @@ def test_what_one_frees_serves_the_next(pools):
                 with pytest.raises(MemoryError):
                     other(most)
             del memory
-    assert pools.total_bytes() <= LIMIT
+    assert pools.total_bytes <= LIMIT
 
 
 def test_they_read_each_others_arrays(pools):

@@ -52,7 +52,7 @@ def resources():
     """Our resources: of device memory, pinned, and one that tells what it has
     given out. They have what tests ask of theirs besides: they say that they
     share nothing with other processes, and need no stream."""
-    import moiety.cuda
+    import moiety.cuda_core
     from cuda.core import Device
 
     class Lenient:
@@ -62,11 +62,11 @@ def resources():
             return super().allocate(size, stream=Device().default_stream
                                     if stream is None else stream)
 
-    class DeviceMemory(Lenient, moiety.cuda.MemoryResource):
+    class DeviceMemory(Lenient, moiety.cuda_core.MemoryResource):
         def __init__(self, device=None):
             super().__init__(device, pools())
 
-    class PinnedMemory(Lenient, moiety.cuda.PinnedMemoryResource):
+    class PinnedMemory(Lenient, moiety.cuda_core.PinnedMemoryResource):
         def __init__(self, device=None):
             super().__init__(arena_of(device))
 

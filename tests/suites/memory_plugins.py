@@ -24,4 +24,4 @@ def leave_out(items, reasons):
 
 def count_served(stats_of_all):
     """How many allocations pools and arenas with these stats() have served."""
-    return sum(stats["allocation.all.allocated"] for stats in stats_of_all)
+    return sum(stats.allocation_allocated for stats in stats_of_all)

@@ -77,8 +77,8 @@ def pytest_configure():
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown():
     result = yield
-    if pools is not None and pools.total_bytes() > KEPT_BYTES:
-        pools.free_all_blocks()
+    if pools is not None and pools.total_bytes > KEPT_BYTES:
+        pools.trim(wait=True)
     return result
 
 

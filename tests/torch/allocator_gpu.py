@@ -206,7 +206,7 @@ def test_memory_pools():
 
 
 def test_a_tenants_pool_is_paused():
-    pool = moiety.torch.MemPool("sleeper", limit=64 * MIB)
+    pool = moiety.torch.pausable_pool("sleeper", limit=64 * MIB)
     with torch.cuda.use_mem_pool(pool):
         inside = torch.full((8 * MIB,), 3, dtype=torch.uint8, device="cuda")
         with pytest.raises(torch.OutOfMemoryError):
@@ -229,7 +229,7 @@ def test_a_tenants_pool_is_paused():
 
 
 def test_a_graph_in_a_tenants_pool_sleeps():
-    pool = moiety.torch.MemPool("graphs")
+    pool = moiety.torch.pausable_pool("graphs")
     source = torch.ones(4 * MIB, device="cuda")
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, pool=pool.id):
@@ -245,7 +245,7 @@ def test_a_graph_in_a_tenants_pool_sleeps():
 
 
 def test_fixed_pools():
-    pool = moiety.torch.MemPool(fixed=True, limit=64 * MIB)
+    pool = moiety.torch.fixed_pool(limit=64 * MIB)
     with torch.cuda.use_mem_pool(pool):
         window = torch.full((8 * MIB,), 5, dtype=torch.uint8, device="cuda")
         with pytest.raises(torch.OutOfMemoryError):

@@ -59,7 +59,7 @@ def library(monkeypatch):
 
 
 def test_a_tenant(library):
-    pool = moiety.torch.MemPool("sleeper", limit=8 << 20, use_on_oom=True)
+    pool = moiety.torch.pausable_pool("sleeper", limit=8 << 20, use_on_oom=True)
     assert isinstance(pool, PyTorchsMemPool) and pool.use_on_oom
     pool.pause()
     pool.resume()
@@ -70,37 +70,38 @@ def test_a_tenant(library):
 
 
 def test_fixed_memory(library):
-    moiety.torch.MemPool(fixed=True)
+    moiety.torch.fixed_pool()
     assert library.calls == [("set", 1, (0, 5), 0, None)]
 
 
 def test_pools_are_of_one_class(library):
-    assert type(moiety.torch.MemPool(fixed=True)) is \
-        type(moiety.torch.MemPool("some"))
+    assert type(moiety.torch.fixed_pool()) is \
+        type(moiety.torch.pausable_pool("some"))
 
 
 def test_errors_are_the_librarys(library):
-    pool = moiety.torch.MemPool(fixed=True)
+    pool = moiety.torch.fixed_pool()
     library.error = b"it has no tenant"
     with pytest.raises(moiety.Error, match="it has no tenant"):
         pool.pause()
     with pytest.raises(moiety.Error, match="it has no tenant"):
         pool.resume()
     with pytest.raises(moiety.Error, match="it has no tenant"):
-        moiety.torch.MemPool("some")
+        moiety.torch.pausable_pool("some")
 
 
 @pytest.mark.parametrize("options, error, words", [
-    ({}, ValueError, "either a tenant or fixed=True"),
-    ({"tenant": "some", "fixed": True}, ValueError, "either a tenant or fixed"),
-    ({"tenant": ""}, ValueError, "accepted are 1 to 31 bytes"),
-    ({"tenant": "é" * 16}, ValueError, "accepted are 1 to 31 bytes"),
-    ({"fixed": True, "limit": -1}, ValueError, "accepted are 0 to"),
-    ({"fixed": True, "limit": "8G"}, TypeError, "bytes, as an int"),
+    ({}, TypeError, "name"),
+    ({"name": ""}, ValueError, "accepted are 1 to 31 bytes"),
+    ({"name": "é" * 16}, ValueError, "accepted are 1 to 31 bytes"),
+    ({"name": "a", "limit": -1}, OverflowError, "accepted are whole numbers"),
+    ({"name": "a", "limit": 1 << 63}, ValueError, "accepted are 0 to"),
+    ({"name": "a", "limit": "8 G"}, ValueError, "limit is '8 G'"),
+    ({"name": "a", "limit": 1.5}, TypeError, "limit is 1.5"),
 ])
 def test_bad_options(library, options, error, words):
     with pytest.raises(error, match=words):
-        moiety.torch.MemPool(**options)
+        moiety.torch.pausable_pool(**options)
     assert not library.calls
 
 
@@ -108,4 +109,4 @@ def test_bad_options(library, options, error, words):
 def test_it_takes_the_allocator(library, monkeypatch, enabled):
     monkeypatch.setattr(moiety.torch, "_enabled", enabled)
     with pytest.raises(moiety.Error, match="needs Moiety as PyTorch's alloc"):
-        moiety.torch.MemPool(fixed=True)
+        moiety.torch.fixed_pool()

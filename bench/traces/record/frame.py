@@ -116,7 +116,7 @@ class OnGpu:
         import moiety
 
         return {
-            "peak_reserved_bytes": self.pool.stats()["reserved_bytes.all.peak"],
+            "peak_reserved_bytes": self.pool.stats().reserved_bytes_peak,
             "versions": {
                 "moiety": moiety.__version__, "cupy": self.xp.__version__,
                 "numba-cuda": importlib.metadata.version("numba-cuda")}}

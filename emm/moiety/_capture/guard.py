@@ -25,11 +25,10 @@ class Guard:
         self._finalizer = None
         try:
             _native.capture_guard_begin()
-        except _native.Error as error:
-            # The child of a fork, in which no pool is of any use. What it
-            # captures is none of our business.
-            if error.status != "E_FORKED":
-                raise
+        except _native.ForkedError:
+            # No pool is of any use here. What the child captures is none of our
+            # business.
+            pass
         else:
             self._counts.append(1)
 

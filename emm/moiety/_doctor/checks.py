@@ -84,7 +84,7 @@ _MAPPED = """\
 import os, sys
 from moiety import _native
 os.environ.pop("MOIETY_CONF", None)
-with _native.Pool(int(sys.argv[1]), memory="auto", limit_bytes=2 << 20) as pool:
+with _native.Pool(int(sys.argv[1]), limit="2MiB") as pool:
     print(pool.memory, end="")
 """
 

@@ -31,8 +31,7 @@ def _said(error):
         return refusal("E_PEER_GONE", "the peer has closed its end of the "
                                       "socket, or is out of reach")
     if error.errno in _NO_MEMORY:
-        return refusal("E_NO_HOST_MEMORY", f"the socket: {error}",
-                       _native.OutOfMemoryError)
+        return refusal("E_NO_HOST_MEMORY", f"the socket: {error}")
     return refusal("E_INVALID", f"the socket: {error}")
 
 

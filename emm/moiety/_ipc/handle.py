@@ -22,11 +22,8 @@ MAGIC = b"MOIETYIP"
 HEADER = struct.Struct("<8sIII")
 
 
-def refusal(status, text, kind=_native.Error):
-    """A moiety.Error as the library raises it."""
-    error = kind(text)
-    error.status = status
-    return error
+# A moiety.Error as the library raises it.
+refusal = _native._error_for
 
 
 def _body_of(data):
@@ -60,13 +57,10 @@ def check_inside(layout, first, c_bytes):
 
 
 class Handle:
-    """What names an array in device memory to other processes of this machine:
-    small, to be pickled, or sent as bytes(handle). It does not keep the array.
+    """The name of an array in device memory, for other processes of this machine. It is
+    small: pickle it, or send bytes(handle). It does not keep the array.
 
-    shape, strides, typestr: as in __cuda_array_interface__.
-    nbytes: bytes of the elements.
-    device_uuid: of the device that has them, 16 bytes.
-    """
+    export() and send() make it, and from_bytes()."""
 
     __slots__ = ("_bytes", "_c_bytes", "_layout", "_first", "_lease")
 
@@ -84,9 +78,10 @@ class Handle:
 
     @classmethod
     def from_bytes(cls, data):
-        """The handle of which `data` are the bytes; moiety.Error for what is
-        none: .status is "E_INVALID" for another length, "E_UNSUPPORTED" for
-        another version, "E_CORRUPT" for anything else."""
+        """Returns the handle of these bytes.
+
+        Raises Error by its `status`: "E_INVALID" for another length, "E_UNSUPPORTED" for
+        another version, and otherwise "E_CORRUPT"."""
         body = _body_of(bytes(data))
         c_bytes = body[:exports.C_BYTES]
         try:
@@ -97,26 +92,28 @@ class Handle:
             raise refusal("E_CORRUPT", f"the handle has no array: {error}")
         return cls(c_bytes, layout, first)
 
-    shape = property(lambda self: self._layout.shape)
-    strides = property(lambda self: self._layout.strides)
-    typestr = property(lambda self: self._layout.typestr)
-    nbytes = property(lambda self: layouts.nbytes(self._layout))
+    shape = property(lambda self: self._layout.shape,
+                     doc="The shape.")
+    strides = property(lambda self: self._layout.strides,
+                     doc="The strides, or None.")
+    typestr = property(lambda self: self._layout.typestr,
+                     doc="The type of the elements, as in __cuda_array_interface__.")
+    nbytes = property(lambda self: layouts.nbytes(self._layout),
+                      doc="The bytes of the elements.")
     device_uuid = property(
-        lambda self: exports.device_uuid(self._c_bytes))
+        lambda self: exports.device_uuid(self._c_bytes),
+        doc="The UUID of the device, 16 bytes.")
     c_handle = property(
         lambda self: self._c_bytes,
         doc="The moiety_ipc_handle, for moiety_ipc_import() in C.")
 
     def release(self):
-        """In the exporting process: nobody has what this handle names any more,
-        neither imported nor kept open (see moiety.ipc.trim()). With the last
-        handle of a segment of the pool that is released, or of mapped memory
-        the last of pieces that arrays have in common, its handles go stale, and
-        what was freed meanwhile serves again. A second call does nothing.
+        """Declares, in the exporting process, that no other process has the array open, not
+        even kept until trim(). After the last handle of a segment, its handles are stale, and
+        freed memory is reused. A second call does nothing.
 
-        Raises moiety.Error, E_BUSY, when this process itself has an import of
-        the segment; ValueError for a handle that came from elsewhere.
-        """
+        Raises BusyError while this process has an import of the segment, and ValueError for a
+        handle of another process."""
         if self._lease is None:
             raise ValueError("the handle was not exported by this object: who "
                              "called moiety.ipc.export() or send() can release "
@@ -124,8 +121,9 @@ class Handle:
         self._lease.release()
 
     def place(self, base):
-        """(address of the first element, Layout) where what was exported is at
-        `base`."""
+        """Returns (address of the first element, layout) if the exported memory is at
+        `base`. The layout is a tuple of shape, strides and typestr. It is for programs that
+        import the memory with the C functions."""
         return base + self._first, self._layout
 
     def __bytes__(self):

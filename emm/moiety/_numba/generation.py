@@ -66,7 +66,8 @@ class Cleanup:
 
 
 # With these a pool is as it was.
-NOT_CLOSED = ("E_BUSY", "E_FORKED", "E_NO_HOST_MEMORY")
+NOT_CLOSED = (_native.BusyError, _native.ForkedError,
+              _native.OutOfMemoryError)
 
 
 def free_block(block):
@@ -183,10 +184,10 @@ class Generation:
         """What the pool has from the driver and nobody uses, and what it may
         still get, of what the device has."""
         stats = self.pool().stats()
-        reserved_bytes = stats["reserved_bytes.all.current"]
-        room_bytes = max(stats["limit_bytes"] - reserved_bytes, 0)
+        reserved_bytes = stats.reserved_bytes_current
+        room_bytes = max(stats.limit_bytes - reserved_bytes, 0)
         return (min(device_free_bytes, room_bytes) + reserved_bytes
-                - stats["allocated_bytes.all.current"])
+                - stats.allocated_bytes_current)
 
     def trim(self, keep_bytes):
         """Bytes given back, by the pool and by the arenas."""
@@ -221,6 +222,8 @@ def is_closed(pool):
     because of it: the pool is gone then, too."""
     try:
         pool.close()
-    except _native.Error as error:
-        return error.status not in NOT_CLOSED
+    except NOT_CLOSED:
+        return False
+    except _native.Error:
+        pass
     return True

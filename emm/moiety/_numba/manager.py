@@ -30,9 +30,9 @@ IPC_VERSION = 1
 
 
 class OutOfMemoryError(_native.OutOfMemoryError, numba_driver.CudaAPIError):
-    """Out of memory, for who catches MemoryError and for who catches numba's
-    CudaAPIError and looks at its code, CUDA_ERROR_OUT_OF_MEMORY. `status` and
-    `report` are those of moiety.OutOfMemoryError."""
+    """There is no memory. It is a MemoryError, and numba's CudaAPIError with the code
+    CUDA_ERROR_OUT_OF_MEMORY. `status` and `report` are those of
+    moiety.OutOfMemoryError."""
 
     def __init__(self, code, msg):
         numba_driver.CudaAPIError.__init__(self, code, msg)
@@ -75,8 +75,10 @@ def trim_quietly(generation, keep_bytes, out_given_back):
 
 
 class Manager(cuda.GetIpcHandleMixin, cuda.BaseCUDAMemoryManager):
-    """Threads: any. numba's classes say what each method is to do; here is what
-    the pool adds."""
+    """numba's memory manager over the pool. numba creates one for each context. The
+    class is for programs that pass it to numba.cuda.set_memory_manager() themselves.
+
+    Threads: any."""
 
     interface_version = 1
     # What moiety.Pool is made with, for every context.

@@ -14,7 +14,7 @@ ANSWER_BYTES_MAX = 1 << 30
 
 
 class ExposeError(Exception):
-    """The process cannot be asked, or did not answer as Moiety does."""
+    """The process cannot be reached, or did not answer as Moiety does."""
 
 
 def _left(end_s):

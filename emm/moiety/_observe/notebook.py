@@ -10,29 +10,29 @@ from moiety._report.words import as_bytes
 SPACES = (_native.Pool, _native.HostArena)
 
 
-def any_amount(limit_bytes):
-    return as_bytes(limit_bytes) if limit_bytes else "any amount"
+def any_amount(limit):
+    return as_bytes(limit) if limit else "any amount"
 
 
 def space_rows(space):
     stats = space.stats()
-    yield "in use", as_bytes(stats["allocated_bytes.all.current"])
-    yield "at most so far", as_bytes(stats["allocated_bytes.all.peak"])
-    yield "reserved", as_bytes(stats["reserved_bytes.all.current"])
-    yield "limit", as_bytes(space.limit_bytes)
-    yield "blocks", f"{stats['allocation.all.current']:,}"
+    yield "in use", as_bytes(stats.allocated_bytes_current)
+    yield "at most so far", as_bytes(stats.allocated_bytes_peak)
+    yield "reserved", as_bytes(stats.reserved_bytes_current)
+    yield "limit", as_bytes(space.limit)
+    yield "blocks", f"{stats.allocation_current:,}"
     if isinstance(space, _native.Pool):
         yield "memory", space.memory
     else:
-        yield "nodes", ", ".join(map(str, stats["host"]["nodes"]))
+        yield "nodes", ", ".join(map(str, stats.host.nodes))
 
 
 def tenant_rows(tenant):
     stats = tenant.stats()
-    yield "in use", as_bytes(stats["live_bytes"])
-    yield "at most so far", as_bytes(stats["peak_bytes"])
-    yield "budget", any_amount(stats["budget_bytes"])
-    yield "refused", f"{stats['refusal_count']:,}"
+    yield "in use", as_bytes(stats.live_bytes)
+    yield "at most so far", as_bytes(stats.peak_bytes)
+    yield "budget", any_amount(stats.budget_bytes)
+    yield "refused", f"{stats.refusal_count:,}"
     yield "of", repr(tenant.pool)
 
 
@@ -68,7 +68,7 @@ def html_of(shown):
     try:
         rows = list(rows_of(shown)) if is_there else []
         title = title_of(shown) if rows else repr(shown)
-    except (_native.Error, ValueError):  # after a fork, or closed meanwhile
+    except _native.Error:  # after a fork, or closed meanwhile
         rows, title = [], repr(shown)
     # A number and its unit, and an address, stay on one line.
     cells = "".join(

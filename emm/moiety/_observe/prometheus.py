@@ -116,8 +116,8 @@ def _labels_of(pool):
 
 
 def exposition(answer):
-    """The text of what stats() returned. Keys that a newer library has and this
-    one does not know are left out."""
+    """Returns the numbers of stats() in the text format of Prometheus. Keys that this
+    version does not know are not in it."""
     families = {"info": ("The library's version.",
                          [_line("info", {"version": answer["version"]}, 1)]),
                 "pool_readable": ("Whether the pool could be asked.", [])}

@@ -120,7 +120,7 @@ def _rows(pools):
 
 
 def draw(answer):
-    """The text of an SVG of an answer to "heap" or "snapshot"."""
+    """Returns an SVG of what snapshot() returned, as text."""
     pools = [pool for pool in answer["pools"] if "segments" in pool]
     rows, left_out = _rows(pools)
     most = max((one["size_bytes"] for _, one in rows), default=1)

@@ -189,5 +189,5 @@ def snapshot_of(answer):
 
 
 def dump(answer, file):
-    """Writes it as a pickle of builtins."""
+    """Writes what snapshot() returned into a file, as a pickle for PyTorch's viewer."""
     pickle.dump(snapshot_of(answer), file, _PROTOCOL)

@@ -6,7 +6,8 @@ import operator
 import threading
 
 from moiety._native import (
-    Error, Pool, Tenant, _check_options, _note_refusal, probe)
+    Pool, Tenant, UnsupportedError, _bytes_of, _check_options, _error_for,
+    _note_refusal, Error, probe)
 
 
 def _ordinals(devices):
@@ -23,53 +24,55 @@ def _ordinals(devices):
     return chosen
 
 
+def _by_device(pools):
+    """Pools that the program has made, one for a device."""
+    by_device = {}
+    for pool in pools:
+        if not isinstance(pool, Pool):
+            raise TypeError(f"{pool!r} is no moiety.Pool")
+        if pool.device in by_device:
+            raise ValueError(f"two pools are of device {pool.device}")
+        by_device[pool.device] = pool
+    return by_device
+
+
 class Pools:
-    """A moiety.Pool for each device, made when it is first asked for.
+    """A Pool for each device. The first use of a device creates its pool.
 
-    devices      ordinals; None: all that the driver shows.
-    limit_bytes  the most that each of the pools reserves; None: what its device
-                 has.
-    peers        mapped memory of each is accessible to the others' devices, as
-                 far as these can access it at all. Memory of the driver is
-                 reached by contexts that enable peer access.
-    options      those of moiety.Pool. MOIETY_CONF goes over all.
+    devices  the ordinals; None is all devices of the driver.
+    limit    the most bytes that each pool reserves: a number, text such as
+             "8GiB", or None for all that the device has.
+    peers    lets each device access the mapped memory of the others, where the
+             hardware allows it.
+    pools    existing pools, one for a device, instead of all of the above.
+             close() does not close these.
+    options  other options of moiety.Pool. MOIETY_CONF overrides all of them.
 
-    Threads: any.
+    pools[device] is the Pool of a device. Threads: any.
     """
 
-    def __init__(self, devices=None, *, limit_bytes=None, peers=True,
+    def __init__(self, devices=None, *, limit=None, peers=True, pools=None,
                  **options):
         for name in ("device", "context"):
             if name in options:
                 raise TypeError(f"{name} is no option of Pools: each pool is "
                                 f"of one device's primary context")
-        self._limit_bytes = limit_bytes
+        self._limit = _bytes_of("limit", limit)
         self._has_peers = bool(peers)
         self._options = options
         # The pools come later, when no caller looks for a typing error.
-        _check_options(**self._pool_options())
+        _check_options(limit=self._limit, **options)
+        self._has_made_them = pools is None
+        self._pools = {} if pools is None else _by_device(pools)
+        if pools is not None:
+            if devices is not None or limit is not None or options:
+                raise TypeError("pools are made already: name no devices, "
+                                "limit or options with them")
+            devices = self._pools
         self.devices = _ordinals(devices)
         # A collection of garbage while it is held may come back to it.
         self._lock = threading.RLock()
-        self._pools = {}
-        self._has_made_them = True
         self._is_closed = False
-
-    @classmethod
-    def of(cls, *pools):
-        """Of pools that are there already, one for a device, and that whoever
-        has made them closes: close() forgets them. pool_of() finds those of
-        another part of the program."""
-        by_device = {}
-        for pool in pools:
-            if not isinstance(pool, Pool):
-                raise TypeError(f"{pool!r} is no moiety.Pool")
-            if pool.device in by_device:
-                raise ValueError(f"two pools are of device {pool.device}")
-            by_device[pool.device] = pool
-        made = cls(by_device)
-        made._pools, made._has_made_them = by_device, False
-        return made
 
     def __getitem__(self, device):
         pool = self._pools.get(device)
@@ -78,28 +81,17 @@ class Pools:
     def _make(self, device):
         with self._lock:
             if self._is_closed:
-                raise ValueError("it is closed")
+                raise closed()
             if device not in self.devices:
                 raise IndexError(f"no pool for device {device}: there are "
                                  f"{', '.join(map(str, self.devices))}")
             pool = self._pools.get(device)
             if pool is None:
-                pool = Pool(device, **self._pool_options())
+                pool = Pool(device, limit=self._limit, **self._options)
                 if self._has_peers and pool.memory == "mapped":
                     self._add_peers(pool)
                 self._pools[device] = pool
         return pool
-
-    def _pool_options(self):
-        options = dict(self._options)
-        if self._limit_bytes is not None:
-            options["limit_bytes"] = self._limit_bytes
-        return options
-
-    def _take_over(self, pools):
-        """These serve their devices here from now on."""
-        with self._lock:
-            self._pools.update((pool.device, pool) for pool in pools)
 
     def _add_peers(self, pool):
         for device in self.devices:
@@ -107,13 +99,15 @@ class Pools:
                 continue
             try:
                 pool.add_peer(device)
+            except UnsupportedError:
+                pass
             except Error as error:
-                # E_INVALID: pool passes all through.
-                if error.status not in ("E_UNSUPPORTED", "E_INVALID"):
+                # The pool is a pass-through one.
+                if error.status != "E_INVALID":
                     raise
 
     def __iter__(self):
-        """Those that are made, by their devices."""
+        """Iterates over the pools that exist, in the order of `devices`."""
         with self._lock:
             return iter([self._pools[device] for device in self.devices
                          if device in self._pools])
@@ -131,43 +125,58 @@ class Pools:
         """False after close()."""
         return not self._is_closed
 
+    @property
+    def limit(self):
+        """The most bytes that each pool reserves; 0 is all that its device
+        has. set_limit() changes it."""
+        return self._limit
+
+    @property
+    def used_bytes(self):
+        """The bytes of the blocks in use, on all devices."""
+        return sum(pool.used_bytes for pool in self)
+
+    @property
+    def total_bytes(self):
+        """The bytes that are reserved on all devices, in use or not."""
+        return sum(pool.total_bytes for pool in self)
+
     def current(self):
-        """The pool of the calling thread's current device: that of its current
-        context. Error, E_INVALID, where no context is current."""
+        """Returns the Pool of the calling thread's current device.
+
+        Raises Error if no CUDA context is current.
+        """
         return self[_current_device()]
 
-    def set_limit(self, limit_bytes):
-        """The most that each pool reserves from now on, and those that are made
-        later; 0: what its device has. Error as Pool.set_limit(): pools before
-        the one that refuses have the new limit then."""
-        limit_bytes = operator.index(limit_bytes)
+    def set_limit(self, limit):
+        """Sets the most bytes that each pool reserves, also those that are
+        created later: a number, text such as "8GiB", or None for all.
+
+        Raises what Pool.set_limit() does. Pools before the one that refuses
+        have the new limit then.
+        """
+        limit = _bytes_of("limit", limit)
         with self._lock:
             for pool in self:
-                pool.set_limit(limit_bytes)
-            self._limit_bytes = limit_bytes or None
-
-    def used_bytes(self):
-        """Bytes of blocks in use, on all devices."""
-        return sum(pool.used_bytes() for pool in self)
-
-    def total_bytes(self):
-        """Bytes that are reserved on all devices, used or not."""
-        return sum(pool.total_bytes() for pool in self)
+                pool.set_limit(limit)
+            self._limit = limit
 
     def stats(self):
-        """Of each pool that is made Pool.stats(), by device."""
+        """Returns the PoolStats of each pool that exists, by device."""
         return {pool.device: pool.stats() for pool in self}
 
-    def free_all_blocks(self):
-        """Gives what nobody uses back, on all devices, once queued work is
-        over."""
-        for pool in self:
-            pool.free_all_blocks()
+    def trim(self, keep_bytes=0, *, wait=False):
+        """Calls Pool.trim() of each pool, and returns the sum of bytes that
+        returned to the driver."""
+        return sum(pool.trim(keep_bytes, wait=wait) for pool in self)
 
     def close(self):
-        """Closes all, and returns how many blocks were live. Error, E_BUSY,
-        when a thread is in a call of one: the others are closed, and another
-        close() is for the rest. Again: 0."""
+        """Closes all pools, and returns the number of blocks that were in use.
+        A second call returns 0.
+
+        Raises BusyError if another thread is in a call of one pool. The others
+        are closed, and another close() is for the rest.
+        """
         live_count, refusal = 0, None
         with self._lock:
             self._is_closed = True
@@ -182,7 +191,7 @@ class Pools:
 
     def __enter__(self):
         if self._is_closed:
-            raise ValueError("it is closed")
+            raise closed()
         return self
 
     def __exit__(self, kind, error, trace):
@@ -194,6 +203,16 @@ class Pools:
             _note_refusal(error, self, refusal)
 
 
+def closed():
+    return _error_for("E_CLOSED", "it is closed")
+
+
+def take_over(pools, made):
+    """These serve their devices in `pools` from now on."""
+    with pools._lock:
+        pools._pools.update((pool.device, pool) for pool in made)
+
+
 def _current_device():
     import ctypes
 
@@ -201,10 +220,8 @@ def _current_device():
     device = ctypes.c_int(-1)
     status = driver.cuCtxGetDevice(ctypes.byref(device))
     if status:
-        error = Error(f"no context is current: cuCtxGetDevice() "
-                              f"returned {status}")
-        error.status = "E_INVALID"
-        raise error
+        raise _error_for("E_INVALID", f"no context is current: "
+                                      f"cuCtxGetDevice() returned {status}")
     return device.value
 
 
@@ -212,26 +229,29 @@ _default = None
 _default_lock = threading.RLock()
 
 
-def default_pools(limit_bytes=None):
-    """The pools that the adapters take memory from where the program names
-    none: one Pools of all devices in the process, made by the first call. A
-    limit is set also when they are there already. When they were closed, others
-    are made."""
+def pools(limit=None):
+    """Returns the Pools that all adapters share if the program names none. The
+    first call creates them, for all devices.
+
+    limit  as for Pools. It also changes the limit of existing pools.
+
+    After close(), the next call creates others.
+    """
     global _default
     with _default_lock:
         if _default is None or not _default.is_open:
-            _default = Pools(limit_bytes=limit_bytes)
-        elif limit_bytes is not None:
-            _default.set_limit(limit_bytes)
+            _default = Pools(limit=limit)
+        elif limit is not None:
+            _default.set_limit(limit)
         return _default
 
 
-def replace_default_pools(pools):
-    """Makes these what default_pools() gives, and returns those that it gave
-    before; None: it will make some."""
+def replace_pools(others):
+    """Makes these what pools() gives, and returns those that it gave before;
+    None: it will make some."""
     global _default
     with _default_lock:
-        before, _default = _default, pools
+        before, _default = _default, others
         return before
 
 
@@ -239,7 +259,7 @@ def source_of(pool, limit):
     """What enable() of an adapter takes memory from: the pool that the program
     named, or the shared ones, of which a limit is."""
     if pool is None:
-        return default_pools(limit)
+        return pools(limit)
     if limit is not None:
         raise TypeError("limit is for the shared pools: set the limit of the "
                         "pool that you name")
@@ -251,7 +271,7 @@ def pool_for(source, device):
     from. `source` is what the program named: Pools, a Pool, a Tenant, or None.
     ValueError where that is another device's."""
     if source is None:
-        source = default_pools()
+        source = pools()
     if isinstance(source, Pools):
         return source[device]
     pool = source.pool if isinstance(source, Tenant) else source
@@ -264,7 +284,7 @@ def pool_for(source, device):
     return source
 
 
-def pool_of(source):
+def pool_behind(source):
     """The Pool of what pool_for() gave."""
     return source.pool if isinstance(source, Tenant) else source
 
@@ -273,4 +293,4 @@ def check_source(source):
     """TypeError for what pool_for() would not take."""
     if source is None or isinstance(source, Pools):
         return
-    pool_for(source, getattr(pool_of(source), "device", None))
+    pool_for(source, getattr(pool_behind(source), "device", None))

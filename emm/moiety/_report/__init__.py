@@ -36,17 +36,17 @@ def libraries():
 
 
 def write(rows, path):
-    """Writes a report of `rows` to `path`.
+    """Writes the rows of a replay as one HTML file with pictures and tables.
 
-    `rows` is the path of a file with a JSON object a line, or an open file or
-    other iterable of such lines, or one of dictionaries. A row of the kind
-    "heading" has a title and says what the rows behind it show. Blank lines,
-    and rows of another kind than these and "replay", are left out.
+    rows  the path of a file with a JSON object on each line, or an iterable of such
+          lines, or of dictionaries. docs/dev/replay.md describes them.
+    path  the file to write. It is written only if there is no error.
 
-    Raises ValueError, with the line or the number of the row, for what is no
-    row of docs/dev/replay.md, and when there is none; OSError; and MissingLibrary,
-    an ImportError. `path` is written only when all is well.
-    """
+    A row of the kind "heading" has a title and a text for the rows that follow. Rows of
+    other kinds than "replay" are left out.
+
+    Raises ValueError, with the line, for a row that is not as described, or without rows.
+    Raises ImportError without Plotly and Jinja, and OSError."""
     needed = libraries()
     found, others = row_files.read(rows)
     comparisons = row_files.compare(found)

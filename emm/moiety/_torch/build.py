@@ -25,7 +25,7 @@ FINAL_RELEASE = re.compile(r"(\d+\.\d+)\.\d+(\+.*)?")
 
 
 class BuildError(Error):
-    """The library cannot be made here; the text says what is missing."""
+    """The library for PyTorch cannot be made here. The text says what is missing."""
 
 
 def prebuilt(torch):

@@ -29,7 +29,7 @@ def class_of(torch, library):
     """PyTorch is imported by then, and never before."""
 
     class MemPool(torch.cuda.MemPool):
-        """See moiety.torch.MemPool()."""
+        """See moiety.torch.pausable_pool() and fixed_pool()."""
 
         def __init__(self, tenant, limit, **options):
             device = torch.cuda.current_device()

@@ -7,11 +7,10 @@ import re
 
 
 class TraceError(ValueError):
-    """A trace, log or snapshot that is not what it has to be.
+    """A trace, log or snapshot is not as the format demands.
 
-    .line is the number of the line, from 1 on, or None; .offset the number of
-    bytes before the place in a binary file, or None.
-    """
+    `line` is the number of the line, from 1 on, or None. `offset` is the number of bytes
+    before the place in a binary file, or None."""
 
     def __init__(self, message, *, line=None, offset=None):
         super().__init__(message)
@@ -46,6 +45,11 @@ LIVE_BYTES_MAX = 1 << 60
 Operation = collections.namedtuple(
     "Operation", "kind time_ns thread id size_bytes stream tag",
     defaults=(None, None, None, None))
+Operation.__doc__ = """One operation of a trace.
+
+`kind` is "alloc", "free", "free_sized", "free_after" or "free_requested". `id` names
+the allocation, and `time_ns` is the time since the begin. `size_bytes`, `stream` and
+`tag` are None for kinds without them."""
 
 # By its letter what an operation is called and the fields that follow the
 # thread, in their order.

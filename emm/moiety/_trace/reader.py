@@ -14,14 +14,14 @@ _OPERATION_BYTES = frozenset(map(ord, KINDS))
 
 
 class Reader:
-    """Iterates the Operations, once. TraceError, with the line, for what
-    docs/dev/trace-format.md says a reader refuses.
+    """An iterator over the Operations of a trace. Each is read once.
 
-    Until the iteration is over the attributes are those of what was read.
-    .info: dictionary of texts; .threads: names; .streams: numbers; .tags:
-    texts; .time_ns: of the last operation; .operation_count; .live: the
-    allocations that are live; None, and no check of them, if not is_checked.
-    """
+    The attributes describe the part that was read. `info` is a dictionary of texts, and
+    `time_ns` the time of the last operation. `threads`, `streams` and `tags` are lists.
+    `live` has the allocations that are not freed. Without `is_checked` it is None, and
+    not checked.
+
+    Raises TraceError, with the line, for a file that docs/dev/trace-format.md refuses."""
 
     def __init__(self, file, is_checked=True):
         self._lines = Lines(file)
@@ -119,8 +119,9 @@ class Reader:
 
 @contextlib.contextmanager
 def read(path, watch=None):
-    """A context with a Reader of the file, compressed or not. `watch`,
-    if there is one, is called now and then with the bytes of the file that were
-    read and those that it has."""
+    """Returns a with-block over a Reader of the file, compressed or not.
+
+    watch  a function that is called at times with the bytes read and the bytes of the
+           file."""
     with opened(path, watch) as file:
         yield Reader(file)

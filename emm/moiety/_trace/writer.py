@@ -58,8 +58,10 @@ def _whole(value, what):
 
 
 class Writer:
-    """Of a binary file, which stays the caller's. TraceError for what cannot
-    be written; nothing of that operation's own line is then."""
+    """A writer of a trace into a binary file, which stays open.
+
+    Raises TraceError for an operation that cannot be written. Nothing of its line is
+    written then."""
 
     def __init__(self, file):
         self._file = file
@@ -73,7 +75,7 @@ class Writer:
         file.write(FIRST_LINE)
 
     def info(self, key, value):
-        """Tells something about the trace, at any time before its end."""
+        """Writes a text about the trace, at any time before its end."""
         if (not isinstance(key, str) or not _KEY.fullmatch(key)
                 or key in self._keys):
             raise TraceError(f"{key!r} is no key, or was there before")
@@ -84,7 +86,7 @@ class Writer:
         self._file.write(f"I {key} {text}\n".encode())
 
     def write(self, operation):
-        """The times of operations never decrease."""
+        """Writes an Operation. Its time is not before that of the last one."""
         kind = operation.kind
         if not isinstance(kind, str) or kind not in LETTERS:
             raise TraceError(f"{kind!r} is no kind of operation")
@@ -132,7 +134,7 @@ class Writer:
         return numbers
 
     def end(self):
-        """Once, after everything."""
+        """Ends the trace. Call it once, after everything else."""
         self._file.write(f"E {self.operation_count}\n".encode())
 
 
@@ -191,8 +193,8 @@ def replaced(path):
 
 @contextlib.contextmanager
 def create(path):
-    """A context with a Writer; compressed if the path ends with .gz. The file
-    is there only when the context ended without an exception."""
+    """Returns a with-block over a Writer. The file is compressed if the path ends with .gz.
+    It exists only if the with-block ends without an exception."""
     with replaced(path) as file, contextlib.ExitStack() as stack:
         if path != _STDOUT and os.fspath(path).endswith(".gz"):
             # Neither a name nor a time in it: the same input, the same bytes.

@@ -8,13 +8,12 @@ or, where workers are started:
 
     dask worker SCHEDULER --preload moiety.dask --moiety-limit 8GiB
 
-Each worker's device memory comes from pools of its process then, with a limit;
-the scheduler is told their numbers. A moiety.Block, or HostBlock, can be a
-task's result: workers send it to each other as bytes. docs/guides/libraries.md has
-the whole.
+The device memory of each worker then comes from pools of its process, with a
+limit. The scheduler shows their numbers. A task can return a moiety.Block or
+HostBlock: workers send it to each other as bytes. docs/guides/libraries.md has
+more.
 
-Threads: any.
-"""
+Threads: any."""
 
 try:
     import click
@@ -33,26 +32,25 @@ _transfer.register()
 
 
 class MoietySetup(WorkerPlugin):
-    """Sets up the memory of each worker, also of those that start later.
+    """Sets up the memory of each worker, also of later ones.
 
-    limit      the most that a worker's pool reserves on each device: bytes, or
-               "8GiB" as in MOIETY_CONF; None: what the device has.
-    libraries  whose memory comes from there: of "cuda.core", "cupy", "numba",
-               "numpy" (pinned), "rmm".
-    budget     each worker is a Tenant of the pool, with this budget, and the
-               libraries take its memory. Bytes, as `limit`.
-    options    of moiety.Pools and moiety.Pool, such as exportable=True.
+    limit      the most bytes that a worker's pool reserves on each device. It is a
+               number, text such as "8GiB", or None for all that the device has.
+    libraries  the libraries whose memory comes from the pool: of "cuda.core",
+               "cupy", "numba", "numpy" (pinned memory), "rmm".
+    budget     makes each worker a Tenant of the pool with this budget, for the
+               libraries too. The forms are those of `limit`.
+    options    options of moiety.Pools and moiety.Pool, such as exportable=True.
 
-    ValueError or TypeError for what is none of that. On the workers, and from there by
-    register_plugin(): ValueError for a limit above what device 0 has;
-    ImportError for a library that is not there; moiety.Error where the driver
-    or the pool refuses; RuntimeError where numba has another manager already,
-    or another worker of the process other options. Nothing is set up then.
+    Raises ValueError or TypeError for arguments that are not accepted. On the workers,
+    and so by register_plugin(), it raises ValueError for a limit above the memory of
+    device 0. It raises ImportError for a library that is missing, and moiety.Error if
+    the driver or the pool refuses. RuntimeError means that numba has another manager already, or that
+    another worker of the process has other options. Nothing is set up then.
 
-    A second one replaces the first: its limit holds for memory that is in use
-    too. unregister_worker_plugin("moiety") gives libraries back the allocators
-    that they had before, and the driver what nobody uses.
-    """
+    A second plugin replaces the first. Its limit also holds for memory in use.
+    unregister_worker_plugin("moiety") restores the allocators of the libraries, and
+    returns unused memory to the driver."""
 
     name = "moiety"
 
@@ -60,11 +58,11 @@ class MoietySetup(WorkerPlugin):
         self._settings = Settings(limit, libraries, budget, options)
 
     def setup(self, worker):
-        """Called by the worker."""
+        """Sets up a worker. Dask calls it."""
         PROCESS.join(worker, self._settings)
 
     def teardown(self, worker):
-        """Called by the worker."""
+        """Restores a worker. Dask calls it."""
         PROCESS.leave(worker)
 
     def __repr__(self):
@@ -72,9 +70,11 @@ class MoietySetup(WorkerPlugin):
 
 
 def memory():
-    """What the worker that runs the calling task takes memory from: its Tenant
-    where it has a budget, or else the moiety.Pool of device 0. RuntimeError for
-    a worker without MoietySetup, ValueError outside of a task."""
+    """Returns the Tenant of the worker that runs the calling task. Without a budget it
+    is the moiety.Pool of device 0.
+
+    Raises RuntimeError for a worker without MoietySetup, and ValueError outside of a
+    task."""
     return PROCESS.source_of(get_worker())
 
 
@@ -102,7 +102,7 @@ class _Preloaded(WorkerPlugin):
 @click.option("--moiety-budget", metavar="BYTES")
 @click.option("--moiety-libraries", metavar="NAME,...", default="")
 async def dask_setup(worker, moiety_limit, moiety_budget, moiety_libraries):
-    """Called for --preload: MoietySetup on this worker."""
+    """Sets up this worker. Dask calls it for --preload moiety.dask."""
     if not isinstance(worker, Worker):
         raise TypeError(f"moiety.dask is preloaded by workers, not by a "
                         f"{type(worker).__name__}")

@@ -7,8 +7,6 @@ from moiety import _native
 __all__ = ["MoietySetup", "dask_setup", "memory"]
 
 class MoietySetup:
-    """A distributed.WorkerPlugin as well, which may not be installed where
-    types are checked."""
     name: str
     def __init__(self, limit: int | str | None = None, *,
                  libraries: Iterable[str] = (),

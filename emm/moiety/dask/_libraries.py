@@ -81,10 +81,10 @@ def _around_threads(worker, hold, stack):
 
 
 def _switch_cuda_core(stack, source, worker):
-    import moiety.cuda
+    import moiety.cuda_core
     from cuda.core import Device
 
-    resource = moiety.cuda.MemoryResource(0, source)
+    resource = moiety.cuda_core.MemoryResource(0, source)
 
     @contextlib.contextmanager
     def hold():

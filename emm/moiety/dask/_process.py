@@ -25,13 +25,13 @@ class _Member:
 
     def numbers(self, _worker=None):
         """For the scheduler."""
-        found = {"used_bytes": self.pools.used_bytes(),
-                 "reserved_bytes": self.pools.total_bytes(),
-                 "limit_bytes": self.pools[0].limit_bytes}
+        found = {"used_bytes": self.pools.used_bytes,
+                 "reserved_bytes": self.pools.total_bytes,
+                 "limit_bytes": self.pools[0].limit}
         if self.tenant is not None:
             stats = self.tenant.stats()
-            found["tenant_bytes"] = stats["live_bytes"]
-            found["budget_bytes"] = stats["budget_bytes"]
+            found["tenant_bytes"] = stats.live_bytes
+            found["budget_bytes"] = stats.budget_bytes
         return found
 
 
@@ -49,10 +49,10 @@ def _show_numbers(worker, member):
         member.stack.callback(worker.metrics.pop, name, None)
 
 
-def _tenant_of(pool, worker, budget_bytes):
+def _tenant_of(pool, worker, budget):
     """Named after the worker, as far as names go."""
     name = str(worker.name).encode()[:31].decode(errors="ignore")
-    return pool.tenant(name, budget_bytes)
+    return pool.tenant(name, budget)
 
 
 def _close(tenant):
@@ -61,19 +61,19 @@ def _close(tenant):
         tenant.close()
 
 
-def _check_limit(limit_bytes):
+def _check_limit(limit):
     total = probe(0)["total_memory_bytes"]
-    if limit_bytes is not None and limit_bytes > total:
-        raise ValueError(f"limit is {limit_bytes} bytes, and device 0 of this "
+    if limit is not None and limit > total:
+        raise ValueError(f"limit is {limit} bytes, and device 0 of this "
                          f"worker has {total}")
 
 
-def _takes_limit(pool, limit_bytes):
+def _takes_limit(pool, limit):
     """False for one that nobody uses, and that was made for a lower limit."""
     try:
-        pool.set_limit(limit_bytes or 0)
+        pool.set_limit(limit)
     except Error:
-        if pool.used_bytes():
+        if pool.used_bytes:
             raise
         return False
     return True
@@ -91,19 +91,19 @@ class _Left:
             self._kept = pools if _libraries.keeps(pools) else None
             self._refs = [weakref.ref(pool) for pool in pools]
 
-    def pools(self, limit_bytes, options):
+    def pools(self, limit, options):
         """For who comes next, with a limit that holds for what is in use,
         too."""
         if self._kept is not None and _libraries.keeps(self._kept):
             if options != self._options:
                 raise RuntimeError(f"numba has a context already, with pools "
                                    f"of the options {self._options}")
-            self._kept.set_limit(limit_bytes or 0)
+            self._kept.set_limit(limit)
             return self._kept
-        made = _pools.Pools(limit_bytes=limit_bytes, **options)
+        made = _pools.Pools(limit=limit, **options)
         if options == self._options:
-            made._take_over([pool for pool in self._alive()
-                             if _takes_limit(pool, limit_bytes)])
+            _pools.take_over(made, [pool for pool in self._alive()
+                                    if _takes_limit(pool, limit)])
         return made
 
     def _alive(self):
@@ -127,7 +127,7 @@ class _Process:
         """Sets a worker up; as it was before if that fails."""
         with self._lock:
             self.leave(worker)
-            _check_limit(settings.limit_bytes)
+            _check_limit(settings.limit)
             if self._members:
                 self._share(settings)
             else:
@@ -141,10 +141,10 @@ class _Process:
 
     def _begin(self, settings):
         """For the first worker."""
-        self._pools = self._left.pools(settings.limit_bytes, settings.options)
+        self._pools = self._left.pools(settings.limit, settings.options)
         self._options, self._left = settings.options, _Left()
-        before = _pools.replace_default_pools(self._pools)
-        self._stack.callback(_pools.replace_default_pools, before)
+        before = _pools.replace_pools(self._pools)
+        self._stack.callback(_pools.replace_pools, before)
 
     def _share(self, settings):
         """For a further worker of the process."""
@@ -152,14 +152,14 @@ class _Process:
             raise RuntimeError(
                 f"another worker of this process has pools of the options "
                 f"{self._options}: unregister_worker_plugin('moiety') first")
-        self._pools.set_limit(settings.limit_bytes or 0)
+        self._pools.set_limit(settings.limit)
 
     def _fill(self, worker, member, settings):
         # Here and now: a limit that the pool refuses is told, too.
         source = pool = self._pools[0]
-        if settings.budget_bytes:
+        if settings.budget:
             source = member.tenant = _tenant_of(pool, worker,
-                                                settings.budget_bytes)
+                                                settings.budget)
             member.stack.callback(_close, member.tenant)
         else:
             source = self._pools
@@ -196,8 +196,8 @@ class _Process:
             self._left = _Left(pools, self._options)
             # While a graph is captured the driver may not be asked: it goes with
             # the pools then. And the program may have closed them.
-            with contextlib.suppress(Error, ValueError):
-                pools.free_all_blocks()
+            with contextlib.suppress(Error):
+                pools.trim(wait=True)
 
     def source_of(self, worker):
         """The Tenant or Pool of a worker."""
@@ -211,7 +211,7 @@ class _Process:
         members = list(self._members.values())
         if len(members) == 1 and members[0].tenant is not None:
             return members[0].tenant
-        return _pools.default_pools()[0]
+        return _pools.pools()[0]
 
 
 PROCESS = _Process()

@@ -2,30 +2,19 @@
 """What MoietySetup is given, checked where it is made: it travels to the
 workers as it is."""
 
-import operator
-import re
-
+from moiety import _native
 from moiety.dask import _libraries
-
-_ORDERS = {"": 0, "K": 10, "M": 20, "G": 30, "KiB": 10, "MiB": 20, "GiB": 30}
-_SIZE = re.compile(r"(\d+)(|[KMG](?:iB)?)")
 
 
 def bytes_of(name, size):
-    """An integer, or text as MOIETY_CONF takes it; None: None."""
+    """An integer or text; None: None."""
     if size is None:
         return None
-    if isinstance(size, str):
-        match = _SIZE.fullmatch(size)
-        if not match:
-            raise ValueError(f"{name} is {size!r}; accepted are bytes, which "
-                             f"may end in K, M, G, KiB, MiB or GiB")
-        size = int(match[1]) << _ORDERS[match[2]]
-    size = operator.index(size)
-    if size <= 0:
-        raise ValueError(f"{name} is {size}; accepted are bytes above 0, or "
+    found = _native._bytes_of(name, size)
+    if not found:
+        raise ValueError(f"{name} is {size!r}; accepted are bytes above 0, or "
                          f"None")
-    return size
+    return found
 
 
 def libraries_of(names):
@@ -44,21 +33,21 @@ class Settings:
     """Of a MoietySetup."""
 
     def __init__(self, limit, libraries, budget, options):
-        self.limit_bytes = bytes_of("limit", limit)
+        self.limit = bytes_of("limit", limit)
         self.libraries = libraries_of(libraries)
-        self.budget_bytes = bytes_of("budget", budget)
+        self.budget = bytes_of("budget", budget)
         self.options = options
-        for name in ("limit_bytes", "devices"):
+        for name in ("devices", "pools"):
             if name in options:
                 raise TypeError(f"{name} is no option of MoietySetup")
-        if self.budget_bytes and "numba" in self.libraries:
+        if self.budget and "numba" in self.libraries:
             raise ValueError("numba takes memory of no tenant: leave it out of "
                              "libraries, or name no budget")
 
     def __str__(self):
-        said = [f"limit {self.limit_bytes or 'of the device'}"]
-        if self.budget_bytes:
-            said.append(f"budget {self.budget_bytes}")
+        said = [f"limit {self.limit or 'of the device'}"]
+        if self.budget:
+            said.append(f"budget {self.budget}")
         if self.libraries:
             said.append(f"libraries {', '.join(self.libraries)}")
         return ", ".join(said)

@@ -17,7 +17,6 @@ from dask.sizeof import sizeof
 from distributed.protocol import dask_deserialize, dask_serialize
 
 from moiety import _native
-from moiety._ipc.handle import refusal
 from moiety.dask._process import PROCESS
 
 _ADDRESS, _SIZE = ctypes.c_uint64, ctypes.c_size_t
@@ -43,7 +42,7 @@ def _driver():
 def _call(name, *arguments):
     status = getattr(_driver(), name)(*arguments)
     if status:
-        raise refusal("E_DRIVER", f"{name}() returned {status}")
+        raise _native._error_for("E_DRIVER", f"{name}() returned {status}")
 
 
 @contextlib.contextmanager
@@ -68,7 +67,7 @@ def _arena(device):
 
 def _view(block):
     """The bytes of a HostBlock, which keep it."""
-    array = (ctypes.c_char * block.nbytes).from_address(block._show())
+    array = (ctypes.c_char * block.nbytes).from_address(_native._show(block))
     array.block = block
     return memoryview(array).cast("B")
 
@@ -93,7 +92,7 @@ def _fill(view, frames):
         view[first:first + len(part)] = part
         first += len(part)
     if first != len(view):
-        raise refusal("E_CORRUPT", f"{first} bytes came, of a block of "
+        raise _native._error_for("E_CORRUPT", f"{first} bytes came, of a block of "
                                    f"{len(view)}")
 
 

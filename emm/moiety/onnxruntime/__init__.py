@@ -4,15 +4,14 @@
     import onnxruntime
     import moiety.onnxruntime
 
-    options = moiety.onnxruntime.provider_options(moiety.Pool(limit_bytes=8 << 30))
+    options = moiety.onnxruntime.provider_options(moiety.Pool(limit="8GiB"))
     session = onnxruntime.InferenceSession(
         "model.onnx", providers=[("CUDAExecutionProvider", options)])
 
-All device memory of such sessions comes from the pool, and goes back to it. No
-call runs Python. docs/guides/libraries.md has the whole.
+All device memory of such sessions comes from the pool. No call runs Python.
+docs/guides/libraries.md has more.
 
-Sizes are in bytes. All functions may be called by any thread.
-"""
+Sizes are in bytes. Threads: any."""
 
 import ctypes
 import operator
@@ -26,7 +25,6 @@ except ImportError as error:
         f"onnxruntime-gpu): {error}") from error
 
 from moiety import _native
-from moiety._ipc.handle import refusal
 from moiety._pools import pools as _pools
 
 __all__ = ["provider_options", "release"]
@@ -61,16 +59,16 @@ class _Slot:
 
     def __init__(self, source, stream):
         self.source, self.stream = source, stream
-        self.held = [_pools.pool_of(source)._capsule()]
+        self.held = [_native._capsule_of(_pools.pool_behind(source))]
         pool = _handle_in(self.held[0], b"moiety_pool")
         tenant = 0
         if isinstance(source, _native.Tenant):
-            self.held.append(source._capsule())
+            self.held.append(_native._capsule_of(source))
             tenant = _handle_in(self.held[1], b"moiety_tenant")
         functions = _Functions()
         self.index = _take(pool, tenant, stream, ctypes.byref(functions))
         if self.index < 0:
-            raise refusal("E_BUSY", f"{len(_slots)} pools, tenants and streams "
+            raise _native._error_for("E_BUSY", f"{len(_slots)} pools, tenants and streams "
                           f"are ONNX Runtime's already: release() one")
         self.address = functions.alloc
         self.options = {
@@ -95,7 +93,7 @@ def _device_of(pool, device_id):
         return operator.index(device_id)
     if pool is None or isinstance(pool, _pools.Pools):
         return 0
-    return _pools.pool_of(pool).device
+    return _pools.pool_behind(pool).device
 
 
 def _slot_for(source, stream):
@@ -108,23 +106,21 @@ def _slot_for(source, stream):
 
 
 def provider_options(pool=None, *, stream=None, device_id=None):
-    """Options of ONNX Runtime's CUDAExecutionProvider, to which the program may
-    add others: device_id, gpu_external_alloc, gpu_external_free and
-    gpu_external_empty_cache. For any number of sessions.
+    """Returns options of ONNX Runtime's CUDAExecutionProvider, for any number of
+    sessions. They are device_id, gpu_external_alloc, gpu_external_free and
+    gpu_external_empty_cache. The program can add others.
 
-    pool       a moiety.Pool, moiety.Pools, or Tenant of a Pool; None: the pools
-               that adapters share. It cannot be closed before release().
-    stream     what memory is allocated for and freed on. moiety.ANY, or None:
-               right whatever streams the provider works on; memory that it has
-               freed serves again when the work that is queued then is over.
-               moiety.LEGACY: at once, for a provider that does all its work on
-               the legacy default stream, which not each version does.
-    device_id  an ordinal; None: the pool's device, or 0.
+    pool       a moiety.Pool, moiety.Pools, or Tenant of a Pool; None is
+               moiety.pools(). It cannot be closed before release().
+    stream     moiety.ANY, or None, is right for all streams of the provider. Freed
+               memory is reused after the work that is queued then. With LEGACY it is
+               reused at once, for a provider that works on the legacy default
+               stream only. Not all versions do.
+    device_id  an ordinal; None is the pool's device, or otherwise 0.
 
-    ValueError for a pool that is closed or of another device, and another
-    stream; RuntimeError where the installed ONNX Runtime has no CUDA; Error,
-    E_BUSY, for more than 16 pools, tenants and streams.
-    """
+    Raises ValueError for a closed pool, a pool of another device, and other streams.
+    Raises RuntimeError if the installed ONNX Runtime has no CUDA. Raises BusyError
+    for more than 16 pools, tenants and streams."""
     _pools.check_source(pool)
     stream = _stream_of(stream)
     device = _device_of(pool, device_id)
@@ -139,13 +135,12 @@ def provider_options(pool=None, *, stream=None, device_id=None):
 
 
 def release(options):
-    """Lets go of the pool or tenant of `options`, as provider_options() gave
-    them, when all sessions that were made with them are gone: they, and all
-    that were given for the same pool and stream, are void then.
+    """Releases the pool or tenant of `options` after all sessions with them are gone.
+    The options, and all others of the same pool and stream, become invalid.
 
-    Error, E_BUSY, while ONNX Runtime has memory of it: delete sessions and
-    OrtValues first. ValueError for options that are none, or void.
-    """
+    Raises BusyError while ONNX Runtime has memory of the pool: delete its sessions
+    and OrtValues first. Raises ValueError for options that provider_options() did not
+    return, or that are invalid already."""
     with _lock:
         slot = _slots.get(int(options.get("gpu_external_alloc", 0)))
         if slot is None:
@@ -153,7 +148,7 @@ def release(options):
                              "release() has made them void")
         count = _give(slot.index)
         if count:
-            raise refusal("E_BUSY", f"ONNX Runtime has memory of "
+            raise _native._error_for("E_BUSY", f"ONNX Runtime has memory of "
                           f"{slot.source!r}, blocks: {count}; delete its "
                           f"sessions and OrtValues first")
         del _slots[slot.address]

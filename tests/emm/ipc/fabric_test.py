@@ -31,9 +31,9 @@ def mapped_pool():
     with moiety.Pool(exportable=True, memory="mapped",
                      thread_cache_bytes=0) as pool:
         yield pool
-        assert pool.stats()["allocation.all.current"] == 0
+        assert pool.stats().allocation_current == 0
         pool.trim()
-        assert pool.stats()["reserved_bytes.all.current"] == 0
+        assert pool.stats().reserved_bytes_current == 0
 
 
 @pytest.fixture(name="peer", scope="module")
@@ -131,7 +131,7 @@ def test_without_fabric_the_send_says_so(setting, what):
             except moiety.Error as error:
                 print(error.status, error)
         del block
-        assert pool.stats()["allocation.all.current"] == 0
+        assert pool.stats().allocation_current == 0
     """, MOIETY_STANDIN_FABRIC=setting)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout.startswith("E_UNSUPPORTED") and what in ended.stdout

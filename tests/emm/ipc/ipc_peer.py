@@ -152,7 +152,7 @@ def visit(handle, answer=b""):
     """What the array looks like here and the bytes from its first element on
     (one, where they go backwards); then `answer` is written there. At the end
     nothing is open."""
-    with moiety.ipc.open(handle) as shared:
+    with moiety.ipc.open_handle(handle) as shared:
         about = shared.__cuda_array_interface__
         is_backwards = min(shared.strides or (0,)) < 0
         found = read(shared.address, 1 if is_backwards else shared.nbytes)
@@ -162,13 +162,13 @@ def visit(handle, answer=b""):
 
 
 def keep(handle):
-    _kept.append(moiety.ipc.open(handle))
+    _kept.append(moiety.ipc.open_handle(handle))
     return _kept[-1].address
 
 
 def visit_kept(handle):
     """The bytes of one that is open already."""
-    with moiety.ipc.open(handle) as shared:
+    with moiety.ipc.open_handle(handle) as shared:
         return read(shared.address, shared.nbytes)
 
 
@@ -194,7 +194,7 @@ def drop():
 def refusal_of(handle):
     """The status and the text of the error that opening it raises."""
     try:
-        moiety.ipc.open(handle)
+        moiety.ipc.open_handle(handle)
     except moiety.Error as error:
         return error.status, str(error)
     return "OK", ""
@@ -250,5 +250,5 @@ def keep_received(ours):
 def send_half(ours):
     """In a process of its own: the memory, and not what it looks like."""
     pool = moiety.Pool(exportable=True, memory="mapped")
-    pool.send(pool.allocate(4096), ours.fileno())
+    pool.send(pool.alloc_raw(4096), ours.fileno())
     os._exit(0)

@@ -25,14 +25,14 @@ DATA = bytes(range(256)) * 16
 
 
 def live_count(pool):
-    return pool.stats()["allocation.all.current"]
+    return pool.stats().allocation_current
 
 
 @pytest.fixture(name="pool")
 def exportable_pool():
     with moiety.Pool(exportable=True) as pool:
         yield pool
-        pool.release_exports(0)
+        pool.release_exports()
         gc.collect()  # an exception that was caught keeps the test's variables
         assert live_count(pool) == 0
 
@@ -116,7 +116,7 @@ def test_over_a_socket(block):
 
 def test_the_peer_may_be_the_owner(peer):
     handle = peer.ask(ipc_peer.export_one, DATA)
-    with moiety.ipc.open(handle) as shared:
+    with moiety.ipc.open_handle(handle) as shared:
         assert read(shared.address, 4096) == DATA
         assert shared.nbytes == 4096 and shared.device == 0
         with pytest.raises(ValueError, match="not exported by"):
@@ -130,7 +130,7 @@ def test_no_context_is_needed_nor_left(peer):
     seen = []
 
     def work():
-        with moiety.ipc.open(handle) as shared:
+        with moiety.ipc.open_handle(handle) as shared:
             seen.append(ipc_peer.current_context())
             seen.append(read(shared.address, 4096) == DATA)
 
@@ -144,7 +144,7 @@ def test_no_context_is_needed_nor_left(peer):
 def test_a_context_can_be_named(peer):
     handle = peer.ask(ipc_peer.export_one, DATA)
     with ipc_peer.primary_context() as context:
-        with moiety.ipc.open(handle, context=context) as shared:
+        with moiety.ipc.open_handle(handle, context=context) as shared:
             assert read(shared.address, 4096) == DATA
         assert moiety.ipc.trim() == 0
     peer.ask(ipc_peer.drop)
@@ -152,7 +152,7 @@ def test_a_context_can_be_named(peer):
 
 def test_this_process_gets_its_own_array(block):
     handle = moiety.ipc.export(Array(block, 512, (8,), "<i4"))
-    with moiety.ipc.open(pickle.loads(pickle.dumps(handle))) as shared:
+    with moiety.ipc.open_handle(pickle.loads(pickle.dumps(handle))) as shared:
         assert shared.address == block.address + 512
         assert shared.__cuda_array_interface__["shape"] == (8,)
         with pytest.raises(moiety.Error) as raised:
@@ -172,11 +172,11 @@ def handle_of_the_peers(peer):
 
 
 def test_close_is_said_once(handle):
-    shared = moiety.ipc.open(handle)
-    other = moiety.ipc.open(handle)
+    shared = moiety.ipc.open_handle(handle)
+    other = moiety.ipc.open_handle(handle)
     shared.close()
     shared.close()
-    assert shared.close(wait=False) == 0
+    shared.close(wait=False).wait(0)
     assert not shared.is_open and other.is_open
     for use in (lambda: shared.address, lambda: shared.__dlpack__(),
                 lambda: shared.__cuda_array_interface__):
@@ -186,14 +186,14 @@ def test_close_is_said_once(handle):
 
 
 def test_import_goes_with_its_last_reference(handle):
-    shared = moiety.ipc.open(handle)
+    shared = moiety.ipc.open_handle(handle)
     assert moiety.ipc.trim() == 1
     del shared
     assert moiety.ipc.trim() == 0
 
 
 def test_dlpack_keeps_the_import(handle):
-    shared = moiety.ipc.open(handle)
+    shared = moiety.ipc.open_handle(handle)
     assert shared.__dlpack_device__() == (2, 0)
     capsule = shared.__dlpack__(stream=None, max_version=(1, 0))
     del shared
@@ -204,25 +204,24 @@ def test_dlpack_keeps_the_import(handle):
 
 def test_close_waits_for_its_stream(handle):
     with ipc_peer.primary_context(), ipc_peer.busy_stream() as (stream, end):
-        shared = moiety.ipc.open(handle)
+        shared = moiety.ipc.open_handle(handle)
         shared.stream = stream
-        number = shared.close(wait=False)
+        closing = shared.close(wait=False)
         if ipc_peer.IS_STANDIN:  # a real one may be through already
-            assert number != 0
             with pytest.raises(moiety.Error) as raised:
-                moiety.ipc.wait(number, 0)
+                closing.wait(0)
             assert raised.value.status == "E_BUSY"
             assert moiety.ipc.trim() == 1
         end()
-        moiety.ipc.wait(number, 60000)
-        moiety.ipc.wait(number)
+        closing.wait(60)
+        closing.wait()
         assert moiety.ipc.trim() == 0
 
 
 def test_what_cannot_be_closed_is_closed_later(handle):
     """ANY cannot be had under a guard, and a finalizer has nobody to tell."""
-    shared = moiety.ipc.open(handle)
-    dropped = moiety.ipc.open(handle)
+    shared = moiety.ipc.open_handle(handle)
+    dropped = moiety.ipc.open_handle(handle)
     _native.capture_guard_begin()
     try:
         del dropped
@@ -238,7 +237,7 @@ def test_what_cannot_be_closed_is_closed_later(handle):
 
 def test_a_context_takes_its_imports_along(handle):
     with ipc_peer.further_context() as context:
-        shared, dropped = (moiety.ipc.open(handle, context) for _ in range(2))
+        shared, dropped = (moiety.ipc.open_handle(handle, context) for _ in range(2))
         assert shared.address == dropped.address
     shared.close()
     assert not shared.is_open
@@ -251,8 +250,8 @@ def test_sixteen_threads(handle):
     def work(_):
         try:
             for _ in range(30):
-                shared = moiety.ipc.open(handle)
-                with moiety.ipc.open(handle) as other:
+                shared = moiety.ipc.open_handle(handle)
+                with moiety.ipc.open_handle(handle) as other:
                     assert other.address == shared.address
                 del shared
         except BaseException as error:  # pylint: disable=broad-except
@@ -294,7 +293,7 @@ def test_a_segment_is_released_with_its_last_handle(pool, peer):
 def test_handles_from_before_a_release_do_not_count(pool, peer, is_old_first):
     block = pool.alloc(4096)
     old = moiety.ipc.export(block)
-    pool.release_exports(0)
+    pool.release_exports()
     new = moiety.ipc.export(block)
     del block
     if is_old_first:
@@ -338,7 +337,7 @@ def test_the_device_is_that_of_the_memory():
     ended = run_program("""
 import moiety.ipc
 pool = moiety.Pool(1, exportable=True)
-with moiety.ipc.open(moiety.ipc.export(pool.alloc(4096))) as shared:
+with moiety.ipc.open_handle(moiety.ipc.export(pool.alloc(4096))) as shared:
     print(shared.device, shared.__dlpack_device__())
 """, MOIETY_STANDIN_DEVICES="2")
     assert (ended.stdout, ended.stderr) == ("1 (2, 1)\n", "")

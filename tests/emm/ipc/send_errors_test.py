@@ -33,10 +33,10 @@ def mapped_pool():
                      thread_cache_bytes=0) as pool:
         yield pool
         gc.collect()  # an exception that was caught keeps the test's variables
-        assert pool.stats()["allocation.all.current"] == 0
+        assert pool.stats().allocation_current == 0
         assert not any(segment.count for segment in exports._segments.values())
         pool.trim()
-        assert pool.stats()["reserved_bytes.all.current"] == 0
+        assert pool.stats().reserved_bytes_current == 0
     assert descriptors() == before
 
 
@@ -226,7 +226,7 @@ def test_who_waits_is_interrupted(call):
                         f"    {call}\n"
                         "except KeyboardInterrupt:\n"
                         "    block.free(moiety.DONE)\n"
-                        "    print(pool.stats()['allocation.all.current'])\n")
+                        "    print(pool.stats().allocation_current)\n")
     assert (ended.stdout, ended.stderr) == ("0\n", "")
 
 
@@ -410,8 +410,8 @@ def test_a_failure_behind_the_memory_is_counted_by_who_has_it(
         assert status_of(moiety.ipc.send, block, pair[0]) == status
         monkeypatch.undo()
         block.free(moiety.DONE)
-        assert pool.stats()["allocation.all.current"] == live
-    pool.release_exports(0)
+        assert pool.stats().allocation_current == live
+    pool.release_exports()
     exports._segments.clear()
 
 

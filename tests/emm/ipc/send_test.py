@@ -22,7 +22,7 @@ KINDS = {"stream": socket.SOCK_STREAM, "packets": socket.SOCK_SEQPACKET}
 
 
 def live_count(pool):
-    return pool.stats()["allocation.all.current"]
+    return pool.stats().allocation_current
 
 
 @pytest.fixture(name="memory", params=["mapped", "driver"])
@@ -39,7 +39,7 @@ def exportable_pool(memory):
         assert live_count(pool) == 0
         ipc_peer.synchronize()
         pool.trim()
-        assert pool.stats()["reserved_bytes.all.current"] == 0
+        assert pool.stats().reserved_bytes_current == 0
 
 
 @pytest.fixture(name="peer", scope="module")
@@ -232,7 +232,7 @@ def test_handles_from_before_a_release_do_not_count(pool, peer, ours,
     old = moiety.ipc.send(block, ours)
     peer.ask(ipc_peer.receive_one)
     peer.ask(ipc_peer.drop)
-    pool.release_exports(0)
+    pool.release_exports()
     new = moiety.ipc.send(block, ours)
     del block
     if is_old_first:

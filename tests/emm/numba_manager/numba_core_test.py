@@ -17,7 +17,7 @@ __all__ = ["reset_afterwards"]
 
 
 def live():
-    return moiety.numba.pool().stats()["allocation.all.current"]
+    return moiety.numba.pool().stats().allocation_current
 
 
 def cores_device():

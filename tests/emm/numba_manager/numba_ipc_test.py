@@ -41,7 +41,7 @@ def read_raw(handle_bytes, offset, count):
 
 
 def read_without_numbas_handle(handle):
-    with moiety.ipc.open(handle) as shared:
+    with moiety.ipc.open_handle(handle) as shared:
         return cuda.as_cuda_array(shared).copy_to_host()
 
 
@@ -134,9 +134,9 @@ def test_memory_of_others_is_left_to_the_driver(peer):
 
 def test_handle_keeps_its_array(array):
     handle = array.get_ipc_handle()
-    before = moiety.numba.pool().stats()["allocation.all.current"]
+    before = moiety.numba.pool().stats().allocation_current
     del array
-    assert moiety.numba.pool().stats()["allocation.all.current"] == before
+    assert moiety.numba.pool().stats().allocation_current == before
     assert pickle.loads(pickle.dumps(handle)) is not None
 
 
@@ -146,14 +146,14 @@ def test_segment_of_an_export_is_not_trimmed():
     array.get_ipc_handle()
     del array
     moiety.numba.trim()
-    assert moiety.numba.pool().stats()["reserved_bytes.all.current"] > 0
+    assert moiety.numba.pool().stats().reserved_bytes_current > 0
     # Nor does it serve again, as a peer may still have it.
     others = [cuda.device_array(1000, np.int64) for _ in range(50)]
     assert address not in {address_of(other) for other in others}
     del others
     moiety.numba.release_exports()
     moiety.numba.trim()
-    assert moiety.numba.pool().stats()["reserved_bytes.all.current"] == 0
+    assert moiety.numba.pool().stats().reserved_bytes_current == 0
 
 
 def test_memory_that_is_gone_has_no_handle():
@@ -177,4 +177,4 @@ def test_handles_of_numba_are_not_released_by_others():
     del array
     handle.release()
     moiety.numba.trim()
-    assert moiety.numba.pool().stats()["reserved_bytes.all.current"] > 0
+    assert moiety.numba.pool().stats().reserved_bytes_current > 0

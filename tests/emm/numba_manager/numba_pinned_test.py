@@ -16,7 +16,7 @@ __all__ = ["reset_afterwards"]
 
 
 def live_in_arena(**options):
-    return moiety.numba.arena(**options).stats()["allocation.all.current"]
+    return moiety.numba.arena(**options).stats().allocation_current
 
 
 def registered():
@@ -29,9 +29,9 @@ def test_pinned_array_is_on_the_node_next_to_the_device():
     array = cuda.pinned_array(MIB, np.uint8)
     array[:] = 7
     arena = moiety.numba.arena()
-    where = arena.stats()["host"]
-    assert where["pages_asked"] * 4096 >= MIB
-    assert where["pages_near"] == where["pages_asked"]
+    where = arena.stats().host
+    assert where.pages_asked * 4096 >= MIB
+    assert where.pages_near == where.pages_asked
     assert "nearest to the device" in arena.report()
     assert live_in_arena() == 1
     del array
@@ -82,7 +82,7 @@ def test_write_combined_memory_has_an_arena_of_its_own():
     assert live_in_arena(write_combined=True) == 1
     assert live_in_arena() == 0
     # Nothing but write-combined memory is the driver's own.
-    kinds = [moiety.numba.arena(kind).stats()["host"]["page_kind_bytes"]
+    kinds = [moiety.numba.arena(kind).stats().host.page_kind_bytes
              for kind in (True, False)]
     assert kinds[0]["driver"] >= MIB
     assert kinds[1]["driver"] == 0

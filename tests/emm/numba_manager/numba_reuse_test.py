@@ -69,7 +69,7 @@ def test_memory_serves_again_when_the_work_is_over():
 def test_memory_can_be_freed_before_its_array_goes():
     array = cuda.device_array(MIB, np.uint8)
     array.gpu_data.free()
-    assert moiety.numba.pool().stats()["allocation.all.current"] == 0
+    assert moiety.numba.pool().stats().allocation_current == 0
     with pytest.raises(RuntimeError, match="dead"):
         array.gpu_data.free()
 
@@ -79,10 +79,10 @@ def test_view_keeps_memory():
     view = array[100:200]
     del array
     others = [cuda.to_device(np.zeros(1000)) for _ in range(10)]
-    assert moiety.numba.pool().stats()["allocation.all.current"] == 11
+    assert moiety.numba.pool().stats().allocation_current == 11
     assert np.array_equal(view.copy_to_host(), np.arange(100, 200))
     del view, others
-    assert moiety.numba.pool().stats()["allocation.all.current"] == 0
+    assert moiety.numba.pool().stats().allocation_current == 0
 
 
 def test_frees_go_to_the_pool_although_cleanup_is_deferred():
@@ -91,11 +91,11 @@ def test_frees_go_to_the_pool_although_cleanup_is_deferred():
     with cuda.defer_cleanup():
         with cuda.defer_cleanup():
             del array
-            assert stats()["allocation.all.current"] == 0
+            assert stats().allocation_current == 0
 
 
 def test_trim_waits_for_the_last_deferral():
-    reserved = lambda: moiety.numba.pool().stats()["reserved_bytes.all.current"]
+    reserved = lambda: moiety.numba.pool().stats().reserved_bytes_current
     cuda.device_array(MIB, np.uint8)
     with cuda.defer_cleanup():
         with cuda.defer_cleanup():
@@ -110,7 +110,7 @@ def test_memory_info_counts_what_the_pool_keeps():
     before = context.get_memory_info()
     cuda.device_array(MIB, np.uint8)
     after = context.get_memory_info()
-    assert moiety.numba.pool().stats()["reserved_bytes.all.current"] > 0
+    assert moiety.numba.pool().stats().reserved_bytes_current > 0
     assert after == before
     assert after.total == 512 * MIB
 

@@ -22,17 +22,17 @@ def lines_of(text, **environment):
 
 def test_arrays_are_memory_of_the_programs_pools():
     assert lines_of("""
-    pools = moiety.Pools(limit_bytes=64 << 20)
+    pools = moiety.Pools(limit=64 << 20)
     moiety.numba.enable(pools)
     array = cuda.to_device(np.ones(1 << 20, np.uint8))
     print(pools[0].owns(array.__cuda_array_interface__["data"][0]))
-    print(moiety.numba.pool() is pools[0], pools.used_bytes() >> 20)
+    print(moiety.numba.pool() is pools[0], pools.used_bytes >> 20)
     try:
         cuda.device_array(65 << 20, np.uint8)
     except MemoryError as error:
         print(error.status)
     del array
-    print(pools.used_bytes())
+    print(pools.used_bytes)
     """) == ["True", "True 1", "E_TOO_LARGE", "0"]
 
 
@@ -44,10 +44,10 @@ def test_a_reset_leaves_the_pool_and_what_is_referred_to():
     cuda.current_context().reset()
     del dropped
     gc.collect()
-    print(pool.is_open, pool.stats()["allocation.all.current"])
+    print(pool.is_open, pool.stats().allocation_current)
     print(kept.copy_to_host().sum(), moiety.numba.pool() is pool)
     del kept
-    print(pool.used_bytes())
+    print(pool.used_bytes)
     """) == ["True 1", "4950 True", "0"]
 
 
@@ -78,7 +78,7 @@ def test_a_pool_of_another_device_is_refused():
 @pytest.mark.parametrize("arguments, text", [
     ("5", "is no moiety.Pool"),
     ("moiety.Pool().tenant('one')", "no Tenant"),
-    ("moiety.Pools(), limit_bytes=5", "options are for pools of numba's own"),
+    ("moiety.Pools(), limit=5", "options are for pools of numba's own"),
 ])
 def test_what_is_refused(arguments, text):
     found = lines_of(f"""

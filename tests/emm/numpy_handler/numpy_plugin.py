@@ -28,4 +28,4 @@ def pytest_served():
     if HANDLER != "pinned":
         return 0
     import moiety.numpy
-    return moiety.numpy.arena().stats()["allocation.all.allocated"]
+    return moiety.numpy.arena().stats().allocation_allocated

@@ -26,7 +26,7 @@ PAGE = moiety.numpy.PINNED_BYTES_MIN
 @pytest.fixture
 def tight():
     size = 4 << 20
-    host = moiety.HostArena(0, limit_bytes=size, first_segment_bytes=size,
+    host = moiety.HostArena(0, limit=size, first_segment_bytes=size,
                             largest_segment_bytes=size, wait_ms=0)
     yield host
     gc.collect()
@@ -60,24 +60,24 @@ def test_numpy_tells_the_handlers_name_and_version(arena):
 
 
 def test_the_name_says_which_node():
-    with moiety.numpy.pinned(node=0) as host:
+    with moiety.numpy.pinned(place=0) as host:
         assert name_of() == "moiety:device0:0"
-        assert host is moiety.numpy.arena(node=[0])
-    with moiety.numpy.pinned(nearest="caller"):
+        assert host is moiety.numpy.arena(place=[0])
+    with moiety.numpy.pinned(place="caller"):
         assert name_of() == "moiety:device0:caller"
 
 
 def test_a_place_has_one_arena():
     host = moiety.numpy.arena()
     assert moiety.numpy.arena(0) is host
-    assert moiety.numpy.arena(nearest=0) is host
-    assert moiety.numpy.arena(node=0) is not host
+    assert moiety.numpy.arena(place="nearest") is host
+    assert moiety.numpy.arena(place=0) is not host
 
 
 def test_a_place_that_was_closed_is_made_again():
-    host = moiety.numpy.arena(0, node=0)
+    host = moiety.numpy.arena(0, place=0)
     host.close()
-    with moiety.numpy.pinned(0, node=0) as other:
+    with moiety.numpy.pinned(0, place=0) as other:
         assert other is not host and other.is_open
         assert is_pinned(other, np.ones(PAGE))
 
@@ -90,21 +90,21 @@ def test_arrays_are_near_to_what_is_on_a_device():
     class Device:
         device_id = 0
 
-    assert moiety.numpy.arena(nearest=OnDevice()) is moiety.numpy.arena(0)
-    assert moiety.numpy.arena(nearest=Device()) is moiety.numpy.arena(0)
+    assert moiety.numpy.arena(OnDevice()) is moiety.numpy.arena(0)
+    assert moiety.numpy.arena(Device()) is moiety.numpy.arena(0)
 
 
 def test_places_that_are_none_are_refused():
     with pytest.raises(ValueError, match="not on a GPU"):
-        moiety.numpy.arena(nearest=np.zeros(1))
+        moiety.numpy.arena(np.zeros(1))
     with pytest.raises(TypeError, match="object does not tell"):
-        moiety.numpy.arena(nearest=object())
-    with pytest.raises(TypeError, match="near to"):
-        moiety.numpy.arena(0, nearest=0)
-    with pytest.raises(TypeError, match="near to"):
-        moiety.numpy.arena(node=0, nearest=0)
+        moiety.numpy.arena(object())
     with pytest.raises(ValueError, match="no NUMA node"):
-        moiety.numpy.arena(node=[])
+        moiety.numpy.arena(place=[])
+    with pytest.raises(ValueError, match="place is 'best'"):
+        moiety.numpy.arena(place="best")
+    with pytest.raises(TypeError):
+        moiety.numpy.arena(place=1.5)
     with pytest.raises(moiety.Error):
         moiety.numpy.arena(device=999)
 
@@ -447,7 +447,7 @@ def test_what_cannot_be_pinned_is_refused(arena):
     refused(TypeError, None, None)
     refused(ValueError, "too big", (1 << 40, 1 << 40))
     refused(ValueError, "'C' or 'F'", 3, float, "K")
-    refused(TypeError, "no place", 3, node=0)
+    refused(TypeError, "no place", 3, place=0)
     refused(TypeError, "no place", 3, device=0)
     with pytest.raises(TypeError):
         moiety.numpy.empty_pinned(3, "no such type", arena=arena)
@@ -459,12 +459,12 @@ def test_the_module_refuses_what_is_no_capsule(arena):
     with pytest.raises(ValueError):
         moiety._nep49.handler(object(), "name")
     with pytest.raises(ValueError, match="126"):
-        moiety._nep49.handler(arena._capsule(), "x" * 127)
+        moiety._nep49.handler(moiety._native._capsule_of(arena), "x" * 127)
     with pytest.raises(ValueError):
-        moiety._nep49.set_handler(arena._capsule())
+        moiety._nep49.set_handler(moiety._native._capsule_of(arena))
     with moiety.numpy.use(arena):
         moiety._nep49.set_handler(
-            moiety._nep49.handler(arena._capsule(), "x" * 126))
+            moiety._nep49.handler(moiety._native._capsule_of(arena), "x" * 126))
         assert name_of() == "x" * 126
 
 

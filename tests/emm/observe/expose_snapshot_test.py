@@ -28,7 +28,7 @@ VIEWERS_OPCODES = {
 @pytest.fixture
 def used():
     """A pool with a history in which blocks were freed in every way."""
-    with moiety.Pool(history_entries=4096,
+    with moiety.Pool(history_entries=4096, memory="driver",
                      first_segment_bytes=32 * MIB) as pool:
         blocks = [pool.alloc(30000 * i) for i in range(1, 20)]
         blocks.append(pool.alloc(70 * MIB))
@@ -80,7 +80,7 @@ def go_back(snapshot, device):
 
 def check(snapshot, pool):
     """What PyTorch's own functions rely on; and the pool's sums."""
-    stats = pool.stats()
+    stats = pool.stats().as_dict()
     for segment in snapshot["segments"]:
         at, sums = segment["address"], {}
         for block in segment["blocks"]:
@@ -155,7 +155,7 @@ def test_work_that_is_not_over_is_pending(driver):
 
 
 def test_out_of_memory_is_in_the_trace():
-    with moiety.Pool(history_entries=64, limit_bytes=64 * MIB,
+    with moiety.Pool(history_entries=64, limit=64 * MIB,
                      wait_ms=0) as pool:
         block = pool.alloc(40 * MIB)
         with pytest.raises(moiety.OutOfMemoryError):

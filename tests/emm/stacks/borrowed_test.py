@@ -64,10 +64,10 @@ def test_it_is_found_by_an_address(theirs, borrowed):
 
 def test_both_sides_have_one_limit_and_the_same_numbers(theirs, borrowed):
     block = borrowed.alloc(MIB)
-    assert borrowed.stats()["allocation.all.current"] == 2
+    assert borrowed.stats().allocation_current == 2
     assert borrowed.owns(theirs.address.value)
     assert moiety.pool_of(block.address) is borrowed
-    before = borrowed.limit_bytes
+    before = borrowed.limit
     borrowed.set_limit(64 * MIB)
     with pytest.raises(moiety.OutOfMemoryError):
         borrowed.alloc(65 * MIB)
@@ -86,8 +86,7 @@ def test_it_is_not_pythons_to_close(borrowed):
 def test_it_stays_when_nobody_refers_to_it(theirs):
     moiety.pool_of(theirs.address.value).alloc(1000)
     gc.collect()
-    assert moiety.pool_of(theirs.address.value).stats()[
-        "allocation.all.current"] == 1
+    assert moiety.pool_of(theirs.address.value).stats().allocation_current == 1
 
 
 def test_what_is_told_of_its_segments_stays(theirs):
@@ -109,7 +108,7 @@ def test_a_pool_that_came_where_another_was():
     for _ in range(3):
         made = CPool()
         found = moiety.pool_of(made.address.value)
-        assert found.stats()["allocation.all.current"] == 1
+        assert found.stats().allocation_current == 1
         made.free()
         made.end()
 

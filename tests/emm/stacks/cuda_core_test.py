@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""moiety.cuda, with cuda.core itself."""
+"""moiety.cuda_core, with cuda.core itself."""
 
 import ctypes
 import threading
@@ -9,7 +9,7 @@ from cuda.core import Buffer, Device
 from cuda.core import MemoryResource as BaseResource
 
 import moiety
-import moiety.cuda
+import moiety.cuda_core
 from support import run_program
 
 MIB = 1 << 20
@@ -26,12 +26,12 @@ def device():
 
 @pytest.fixture
 def resource(device, pool):
-    return moiety.cuda.MemoryResource(pool=pool)
+    return moiety.cuda_core.MemoryResource(pool=pool)
 
 
 @pytest.fixture
 def pinned(device, arena):
-    return moiety.cuda.PinnedMemoryResource(arena)
+    return moiety.cuda_core.PinnedMemoryResource(arena)
 
 
 def handle_of(stream):
@@ -47,13 +47,13 @@ def test_a_buffer_is_memory_of_the_pool(device, pool, resource):
     assert buffer.device_id == 0
     assert buffer.is_device_accessible and not buffer.is_host_accessible
     buffer.close()
-    assert not pool.used_bytes()
+    assert not pool.used_bytes
 
 
 def test_a_buffer_goes_back_with_its_last_reference(device, pool, resource):
     buffer = resource.allocate(1000, stream=device.create_stream())
     del buffer
-    assert not pool.used_bytes()
+    assert not pool.used_bytes
 
 
 def test_it_is_a_resource_of_cuda_core(resource, pinned):
@@ -98,13 +98,13 @@ def test_it_goes_back_on_the_stream_that_it_is_closed_with(device, resource,
 
 def test_default_streams(device, pool, resource):
     resource.allocate(1000, stream=device.default_stream).close()
-    assert not pool.used_bytes()
+    assert not pool.used_bytes
 
 
 def test_a_graph_builder_is_a_stream(device, pool, resource):
     builder = device.create_graph_builder()
     resource.allocate(1000, stream=builder).close()
-    assert not pool.used_bytes()
+    assert not pool.used_bytes
 
 
 def test_a_buffer_that_goes_while_its_stream_captures(device, pool, resource,
@@ -114,7 +114,7 @@ def test_a_buffer_that_goes_while_its_stream_captures(device, pool, resource,
     builder.begin_building()
     buffer.close()
     builder.end_building()
-    assert not pool.used_bytes()
+    assert not pool.used_bytes
     assert "failed" not in capfd.readouterr().err
 
 
@@ -125,7 +125,7 @@ def test_what_is_no_stream(pool, resource, pinned, stream):
             each.allocate(1000, stream=stream)
         with pytest.raises(TypeError, match="Stream or GraphBuilder expected"):
             each.deallocate(0, 0, stream=stream)
-    assert not pool.used_bytes()
+    assert not pool.used_bytes
 
 
 def test_what_a_stream_raises_is_the_programs(pool, resource):
@@ -135,7 +135,7 @@ def test_what_a_stream_raises_is_the_programs(pool, resource):
 
     with pytest.raises(AttributeError, match="number"):
         resource.allocate(1000, stream=Broken())
-    assert not pool.used_bytes()
+    assert not pool.used_bytes
 
 
 def test_the_stream_has_to_be_named(device, resource):
@@ -155,7 +155,7 @@ def test_sizes_that_are_none(device, resource, size, kind):
 
 def test_empty_buffers(device, pool, resource):
     resource.allocate(0, stream=device.create_stream()).close()
-    assert not pool.used_bytes()
+    assert not pool.used_bytes
 
 
 def test_out_of_memory(device, resource):
@@ -167,7 +167,7 @@ def test_out_of_memory(device, resource):
 
 def test_a_buffer_that_outlives_its_pool(device, capfd):
     pool = moiety.Pool()
-    resource = moiety.cuda.MemoryResource(pool=pool)
+    resource = moiety.cuda_core.MemoryResource(pool=pool)
     buffer = resource.allocate(1000, stream=device.create_stream())
     assert pool.close() == 1
     buffer.close()
@@ -175,8 +175,8 @@ def test_a_buffer_that_outlives_its_pool(device, capfd):
 
 
 def test_a_tenant_has_its_budget(device, pool):
-    tenant = pool.tenant("buffers", budget_bytes=MIB)
-    resource = moiety.cuda.MemoryResource(pool=tenant)
+    tenant = pool.tenant("buffers", budget=MIB)
+    resource = moiety.cuda_core.MemoryResource(pool=tenant)
     stream = device.create_stream()
     buffer = resource.allocate(MIB // 2, stream=stream)
     with pytest.raises(moiety.OutOfMemoryError) as caught:
@@ -186,20 +186,20 @@ def test_a_tenant_has_its_budget(device, pool):
 
 
 def test_devices_by_object_and_ordinal(device, pool):
-    assert moiety.cuda.MemoryResource(device, pool).pool is pool
-    assert moiety.cuda.MemoryResource(0, pool).device_id == 0
+    assert moiety.cuda_core.MemoryResource(device, pool).pool is pool
+    assert moiety.cuda_core.MemoryResource(0, pool).device_id == 0
     with pytest.raises(ValueError, match="is of device 0"):
-        moiety.cuda.MemoryResource(1, pool)
+        moiety.cuda_core.MemoryResource(1, pool)
     with pytest.raises(TypeError, match="is no moiety.Pool"):
-        moiety.cuda.MemoryResource(pool=5)
+        moiety.cuda_core.MemoryResource(pool=5)
     with pytest.raises(TypeError):
-        moiety.cuda.MemoryResource("0", pool)
+        moiety.cuda_core.MemoryResource("0", pool)
 
 
 def test_the_shared_pools_are_taken_where_none_is_named(device):
-    resource = moiety.cuda.MemoryResource()
-    assert resource.pool is moiety.default_pools()[0]
-    moiety.default_pools().close()
+    resource = moiety.cuda_core.MemoryResource()
+    assert resource.pool is moiety.pools()[0]
+    moiety.pools().close()
 
 
 def test_pinned_buffers(device, arena, pinned):
@@ -209,9 +209,9 @@ def test_pinned_buffers(device, arena, pinned):
     assert buffer.is_host_accessible and buffer.is_device_accessible
     assert buffer.device_id == -1 and pinned.arena is arena
     buffer.close()
-    assert not arena.used_bytes()
+    assert not arena.used_bytes
     with pytest.raises(TypeError, match="is no moiety.HostArena"):
-        moiety.cuda.PinnedMemoryResource(5)
+        moiety.cuda_core.PinnedMemoryResource(5)
 
 
 def test_buffers_are_copied_between_both(device, resource, pinned):
@@ -226,15 +226,15 @@ def test_buffers_are_copied_between_both(device, resource, pinned):
 
 def test_a_default_stream_without_a_context_loses_nothing():
     ended = run_program("""
-        import moiety, moiety.cuda
+        import moiety, moiety.cuda_core
         from cuda.core import LEGACY_DEFAULT_STREAM
         pool = moiety.Pool()
-        resource = moiety.cuda.MemoryResource(pool=pool)
+        resource = moiety.cuda_core.MemoryResource(pool=pool)
         try:
             resource.allocate(100, stream=LEGACY_DEFAULT_STREAM)
         except Exception as error:
             print(type(error).__name__)
-        print(pool.used_bytes())
+        print(pool.used_bytes)
         """)
     assert ended.stdout.splitlines()[-1] == "0", ended.stderr
 
@@ -251,14 +251,14 @@ def test_many_threads_allocate_and_free(device, pool, resource):
         thread.start()
     for thread in threads:
         thread.join()
-    assert not pool.used_bytes()
+    assert not pool.used_bytes
 
 
 def test_without_cuda_core_it_says_what_to_install():
     ended = run_program("""
         import sys
         sys.modules["cuda.core"] = None
-        import moiety.cuda
+        import moiety.cuda_core
         """)
     assert ended.returncode == 1
     assert 'pip install "cuda-core>=1.0"' in ended.stderr

@@ -48,7 +48,7 @@ class Holder:
 
 def limit():
     """Of the pool that a program gets without a word about it."""
-    return moiety.default_pools()[0].limit_bytes
+    return moiety.pools()[0].limit
 
 
 def pid_and_limit():
@@ -57,7 +57,7 @@ def pid_and_limit():
 
 def used():
     gc.collect()  # an exception keeps the variables of its task
-    return moiety.default_pools().used_bytes()
+    return moiety.pools().used_bytes
 
 
 def taken():
@@ -88,7 +88,7 @@ def make_host(data):
 def take(block):
     """Which process this is, whether the block is of its pool, and its
     bytes."""
-    is_own = block.pool is moiety.default_pools()[0]
+    is_own = block.pool is moiety.pools()[0]
     data = read(block.address, len(block)) if len(block) else b""
     return os.getpid(), is_own, data
 
@@ -107,7 +107,7 @@ def sizes(*blocks):
 
 def tenant():
     memory = moiety.dask.memory()
-    return memory.name, memory.budget_bytes
+    return memory.name, memory.budget
 
 
 def share(data):
@@ -123,7 +123,7 @@ def share(data):
 def visit(handle):
     import moiety.ipc
 
-    with moiety.ipc.open(handle) as shared:
+    with moiety.ipc.open_handle(handle) as shared:
         data = read(shared.address, shared.nbytes)
     return os.getpid(), data, moiety.ipc.trim()
 
@@ -142,7 +142,7 @@ def numba_array(count):
 
 
 def numba_sum(array):
-    pool = moiety.default_pools()[0]
+    pool = moiety.pools()[0]
     return (os.getpid(), float(array.copy_to_host().sum()),
             pool.owns(array.__cuda_array_interface__["data"][0]))
 
@@ -164,7 +164,7 @@ def core_is_ours():
     device = Device(0)
     device.set_current()
     buffer = device.allocate(1000, stream=device.create_stream())
-    return moiety.default_pools()[0].owns(int(buffer.handle))
+    return moiety.pools()[0].owns(int(buffer.handle))
 
 
 def install_fakes(*names):
@@ -188,7 +188,7 @@ def allocators():
     from cupy.cuda import memory
     from rmm import mr
 
-    pool = moiety.default_pools()[0]
+    pool = moiety.pools()[0]
     if memory.get_allocator() is None:
         return None, type(mr.get_per_device_resource(0)).__module__
     pointer = memory.alloc(1000)

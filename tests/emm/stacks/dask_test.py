@@ -212,7 +212,7 @@ def test_a_limit_that_memory_in_use_is_in_the_way_of(client):
 
 
 def test_blocks_are_spilled_to_disk_as_bytes():
-    block = moiety.default_pools()[0].alloc(6)
+    block = moiety.pools()[0].alloc(6)
     tasks.write(block.address, b"spills")
     back = deserialize_bytes(serialize_bytes(block))
     assert back.address != block.address
@@ -220,7 +220,7 @@ def test_blocks_are_spilled_to_disk_as_bytes():
 
 
 def test_a_block_is_read_when_its_work_is_over(driver):
-    block, stream = moiety.default_pools()[0].alloc(6), driver.stream()
+    block, stream = moiety.pools()[0].alloc(6), driver.stream()
     hold = Hold(driver.library, stream)
     driver.call("cuMemsetD8Async", ctypes.c_uint64(block.address), 7,
                 ctypes.c_size_t(6), stream)
@@ -310,8 +310,9 @@ def test_each_worker_is_a_tenant(client):
 @pytest.mark.parametrize("arguments, options, kind, text", [
     (["100000GiB"], {}, ValueError, "and device 0 of this worker has"),
     (["1MiB"], {}, moiety.Error, "accepted are 0 and"),
-    (["8GB"], {}, ValueError, "accepted are bytes, which may end in K, M, G"),
-    ([-1], {}, ValueError, "accepted are bytes above 0"),
+    (["8GB"], {}, ValueError, "accepted are digits, with K, M, G"),
+    ([-1], {}, OverflowError, "accepted are whole numbers"),
+    ([0], {}, ValueError, "accepted are bytes above 0"),
     ([], {"libraries": ["jax"]}, ValueError, "libraries has 'jax'; accepted "
                                              "are cuda.core, cupy, numba"),
     ([], {"libraries": "cupy"}, ValueError, "accepted is a list"),
@@ -378,7 +379,7 @@ def test_a_worker_preloads_it(client, cluster, folder):
 
 
 @pytest.mark.parametrize("limit, text", [
-    ("8GB", "limit is '8GB'; accepted are bytes"),
+    ("8GB", "limit is '8GB'; accepted are digits"),
     ("100000GiB", "and device 0 of this worker has"),
 ])
 def test_a_worker_without_its_limit_does_not_run(cluster, folder, limit,
@@ -398,22 +399,22 @@ def workers_in_this_process():
 
 
 def test_workers_of_one_process_are_tenants_of_one_pool(folder):
-    before = moiety.default_pools()
+    before = moiety.pools()
     with workers_in_this_process() as client:
         client.register_plugin(MoietySetup("64MiB", budget="8MiB"))
-        pools = moiety.default_pools()
+        pools = moiety.pools()
         assert pools is not before and tasks.limit() == 64 * MIB
         blocks = [on(client, worker, tasks.make_filled, 5 * MIB, 1)
                   for worker in workers_of(client)]
         tenants = {block.result().tenant.name for block in blocks}
         assert tenants == {"0", "1"}
-        assert pools.used_bytes() >= 10 * MIB
+        assert pools.used_bytes >= 10 * MIB
         client.register_plugin(MoietySetup("32MiB", budget="6MiB"))
-        assert moiety.default_pools() is pools and tasks.limit() == 32 * MIB
+        assert moiety.pools() is pools and tasks.limit() == 32 * MIB
         error = refusal_of(client, "64MiB", exportable=True)
         assert "another worker of this process" in str(error)
         del blocks
-    assert moiety.default_pools() is before
+    assert moiety.pools() is before
 
 
 def test_one_allocator_cannot_be_the_tenant_of_each_worker(folder):

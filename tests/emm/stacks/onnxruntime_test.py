@@ -37,9 +37,9 @@ def session(options):
 
 def test_memory_comes_from_the_pool_and_goes_back(pool, session):
     block = session.alloc(1000)
-    assert pool.owns(block) and pool.used_bytes() >= 1000
+    assert pool.owns(block) and pool.used_bytes >= 1000
     session.free(block)
-    assert not pool.used_bytes()
+    assert not pool.used_bytes
 
 
 def test_what_the_options_are(pool, options):
@@ -73,7 +73,7 @@ def test_on_the_legacy_stream_memory_serves_again_at_once(driver, pool):
 
 
 def test_pools_tenants_and_streams_have_functions_of_their_own(pool, options):
-    tenant = pool.tenant("models", budget_bytes=MIB)
+    tenant = pool.tenant("models", budget=MIB)
     others = [moiety.onnxruntime.provider_options(tenant),
               moiety.onnxruntime.provider_options(pool, stream=moiety.LEGACY)]
     assert len({made["gpu_external_alloc"] for made in [options, *others]}) == 3
@@ -82,7 +82,7 @@ def test_pools_tenants_and_streams_have_functions_of_their_own(pool, options):
 
 
 def test_out_of_memory_is_a_null_and_the_pool_says_why():
-    with moiety.Pool(limit_bytes=4 * MIB, wait_ms=0) as pool:
+    with moiety.Pool(limit=4 * MIB, wait_ms=0) as pool:
         options = moiety.onnxruntime.provider_options(pool)
         session = session_of(options)
         block = session.alloc(3 * MIB)
@@ -94,11 +94,11 @@ def test_out_of_memory_is_a_null_and_the_pool_says_why():
 
 
 def test_a_tenant_has_its_budget(pool):
-    with pool.tenant("models", budget_bytes=MIB) as tenant:
+    with pool.tenant("models", budget=MIB) as tenant:
         options = moiety.onnxruntime.provider_options(tenant)
         session = session_of(options)
         block = session.alloc(MIB // 2)
-        assert tenant.stats()["live_bytes"] >= MIB // 2
+        assert tenant.stats().live_bytes >= MIB // 2
         with pytest.raises(RuntimeError, match="p != nullptr"):
             session.alloc(MIB)
         with pytest.raises(moiety.Error, match="ONNX Runtime") as raised:
@@ -110,9 +110,9 @@ def test_a_tenant_has_its_budget(pool):
 
 def test_what_was_reserved_goes_back_to_the_driver(pool, session):
     block = session.reserve(8 * MIB)
-    assert pool.total_bytes()
+    assert pool.total_bytes
     session.free(block)
-    assert not pool.total_bytes()
+    assert not pool.total_bytes
 
 
 def test_a_free_of_nothing(session):
@@ -188,10 +188,10 @@ def test_bad_arguments(pool):
 def test_the_pools_that_adapters_share():
     options = moiety.onnxruntime.provider_options()
     block = session_of(options).alloc(1000)
-    assert moiety.default_pools()[0].owns(block)
+    assert moiety.pools()[0].owns(block)
     session_of(options).free(block)
     moiety.onnxruntime.release(options)
-    moiety.default_pools().close()
+    moiety.pools().close()
 
 
 def test_sessions_of_many_threads(pool, options):
@@ -208,7 +208,7 @@ def test_sessions_of_many_threads(pool, options):
         thread.start()
     for thread in threads:
         thread.join()
-    assert not pool.used_bytes()
+    assert not pool.used_bytes
 
 
 def test_an_onnxruntime_without_cuda_is_refused(monkeypatch):

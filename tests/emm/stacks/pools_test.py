@@ -31,9 +31,9 @@ def test_a_pool_is_made_when_it_is_asked_for():
 
 
 def test_options_are_those_of_pools():
-    with moiety.Pools(limit_bytes=64 * MIB, memory="mapped") as pools:
+    with moiety.Pools(limit=64 * MIB, memory="mapped") as pools:
         assert pools[0].memory == "mapped"
-        assert pools[0].limit_bytes == 64 * MIB
+        assert pools[0].limit == 64 * MIB
     with pytest.raises(TypeError, match="no option of Pools"):
         moiety.Pools(device=0)
     with pytest.raises(TypeError, match="no option of Pools"):
@@ -41,10 +41,11 @@ def test_options_are_those_of_pools():
 
 
 @pytest.mark.parametrize("options, kind, words", [
-    ({"limit": 8 << 30}, TypeError, "limit"),
+    ({"limit_bytes": 8 << 30}, TypeError, "limit_bytes"),
+    ({"limit": "8 GiB"}, ValueError, "limit is '8 GiB'"),
     ({"no_option": 1}, TypeError, "no_option"),
     ({"memory": "x"}, ValueError, "memory is 'x'"),
-    ({"limit_bytes": 1}, moiety.Error, "limit_bytes is 1"),
+    ({"limit": 1}, moiety.Error, "limit is 1"),
     ({"wait_ms": -1}, OverflowError, "-1"),
     ({"peers": 5, "first_segment_bytes": 3}, moiety.Error, "first_segment")])
 def test_options_are_looked_at_at_once(options, kind, words):
@@ -71,22 +72,37 @@ def test_a_device_without_a_pool(device, kind):
 def test_a_limit_for_all_that_are_there_and_that_come():
     with moiety.Pools() as pools:
         pools.set_limit(128 * MIB)
-        assert pools[0].limit_bytes == 128 * MIB
+        assert pools[0].limit == 128 * MIB
         pools.set_limit(64 * MIB)
-        assert pools[0].limit_bytes == 64 * MIB
-        with pytest.raises(TypeError):
+        assert pools[0].limit == 64 * MIB
+        pools.set_limit("96MiB")
+        assert pools[0].limit == pools.limit == 96 * MIB
+        with pytest.raises(ValueError, match="limit is '1 GiB'"):
             pools.set_limit("1 GiB")
+        assert pools.limit == 96 * MIB
+
+
+@pytest.mark.parametrize("options", [
+    {"devices": [0]}, {"limit": 64 * MIB}, {"wait_ms": 1}])
+def test_pools_that_are_there_have_their_options(options):
+    with moiety.Pool() as pool:
+        with pytest.raises(TypeError, match="made already"):
+            moiety.Pools(pools=[pool], **options)
+        with moiety.Pools(pools=[pool]) as pools:
+            assert pools[0] is pool and pools.limit == 0
+            assert pools.trim("1G") == 0
+        assert pool.is_open
 
 
 def test_sums_and_numbers_by_device():
     with moiety.Pools() as pools:
-        assert pools.used_bytes() == pools.total_bytes() == 0
+        assert pools.used_bytes == pools.total_bytes == 0
         block = pools[0].alloc(MIB)
-        assert pools.used_bytes() == pools[0].used_bytes() >= MIB
+        assert pools.used_bytes == pools[0].used_bytes >= MIB
         assert pools.stats()[0] == pools[0].stats()
         del block
-        pools.free_all_blocks()
-        assert pools.total_bytes() == 0
+        pools.trim(wait=True)
+        assert pools.total_bytes == 0
 
 
 def test_close():
@@ -127,15 +143,15 @@ def test_close_that_is_refused_can_be_tried_again():
 
 
 def test_pools_that_are_there_already(pool):
-    pools = moiety.Pools.of(pool)
+    pools = moiety.Pools(pools=[pool])
     assert pools[0] is pool and pools.devices == (0,)
     assert pools.close() == 0 and pool.is_open
     with pytest.raises(ValueError, match="two pools are of device 0"):
-        moiety.Pools.of(pool, pool)
+        moiety.Pools(pools=[pool, pool])
     with pytest.raises(ValueError, match="devices is empty"):
-        moiety.Pools.of()
+        moiety.Pools(pools=[])
     with pytest.raises(TypeError, match="is no moiety.Pool"):
-        moiety.Pools.of(5)
+        moiety.Pools(pools=[5])
 
 
 def test_threads_make_one_pool():
@@ -154,10 +170,10 @@ def test_threads_make_one_pool():
 def test_a_pool_for_each_device():
     assert run_with_devices("""
         import moiety
-        with moiety.Pools(limit_bytes=64 << 20) as pools:
+        with moiety.Pools(limit=64 << 20) as pools:
             print(len(pools), pools[1].device, pools[0].device)
             blocks = [pool.alloc(1 << 20) for pool in pools]
-            print(pools.used_bytes() >> 20, sorted(pools.stats()))
+            print(pools.used_bytes >> 20, sorted(pools.stats()))
             try:
                 pools[1].alloc(65 << 20)
             except moiety.OutOfMemoryError as error:
@@ -228,11 +244,11 @@ def test_the_current_devices_pool():
 
 
 def test_the_default_pools_are_the_same_for_all():
-    pools = moiety.default_pools(limit_bytes=256 * MIB)
-    assert moiety.default_pools() is pools
-    assert pools[0].limit_bytes == 256 * MIB
-    assert moiety.default_pools(128 * MIB) is pools
-    assert pools[0].limit_bytes == 128 * MIB
+    pools = moiety.pools(limit=256 * MIB)
+    assert moiety.pools() is pools
+    assert pools[0].limit == 256 * MIB
+    assert moiety.pools(128 * MIB) is pools
+    assert pools[0].limit == 128 * MIB
     pools.close()
-    assert moiety.default_pools() is not pools
-    moiety.default_pools().close()
+    assert moiety.pools() is not pools
+    moiety.pools().close()

@@ -1,21 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cuda.core on the pool: memory resources for its buffers.
+"""Memory resources of cuda.core on the pool.
 
     from cuda.core import Device
-    import moiety.cuda
+    import moiety.cuda_core
 
     device = Device()
     device.set_current()
-    device.memory_resource = moiety.cuda.MemoryResource()
+    device.memory_resource = moiety.cuda_core.MemoryResource()
     buffer = device.allocate(nbytes, stream=stream)
 
-A buffer is for the stream that it is allocated with, and goes back on the one
-that it is closed with, or that it was allocated with. Work on other streams has
-to be ordered by the program, as with cuda.core's own resources.
-docs/guides/libraries.md has the whole.
+A buffer is allocated for one stream, and freed on the stream that it is closed
+with, or otherwise on the first one. The program orders work on other streams, as
+with the resources of cuda.core. docs/guides/libraries.md has more.
 
-Threads: any.
-"""
+Threads: any."""
 
 import operator
 
@@ -23,7 +21,7 @@ try:
     from cuda.core import Buffer, Device
     from cuda.core import MemoryResource as _MemoryResource
 except ImportError as error:
-    raise ImportError(f"moiety.cuda needs cuda.core 1.0 or newer (pip install "
+    raise ImportError(f"moiety.cuda_core needs cuda.core 1.0 or newer (pip install "
                       f"\"cuda-core>=1.0\"): {error}") from error
 
 from moiety import _native
@@ -58,42 +56,42 @@ class _Resource(_MemoryResource):
     is_managed = False
 
     def allocate(self, size, *, stream):
-        """A cuda.core.Buffer of `size` bytes for work on `stream`.
-        moiety.OutOfMemoryError, a MemoryError, when there is no memory."""
+        """Returns a cuda.core.Buffer of `size` bytes for work on `stream`.
+
+        Raises moiety.OutOfMemoryError, which is a MemoryError."""
         number, size = _stream_of(stream), operator.index(size)
-        address = self._source.allocate(size, number)
+        address = self._source.alloc_raw(size, number)
         try:
             return Buffer.from_handle(address, size, mr=self, stream=stream)
         except BaseException:
             # No context is current, and the stream is a default one.
-            self._space.deallocate(address, number)
+            self._space.free_raw(address, number)
             raise
 
     def deallocate(self, ptr, size, *, stream):
-        """Called by buffers: gives memory back, which serves again on `stream`,
-        or on another when the work that is queued there now is over."""
+        """Frees the memory of a buffer. Buffers call it. The memory is reused on
+        `stream` at once, and on other streams after the work that is queued on it."""
         # Buffers have a number; a block, which frees itself, is refused below.
         if type(ptr) is not int and not isinstance(
                 ptr, (_native.Block, _native.HostBlock)):
             ptr = int(ptr)
         stream = _stream_of(stream)
         try:
-            self._space.deallocate(ptr, stream)
-        except _native.Error as error:
-            if error.status != "E_BUSY":
-                raise
+            self._space.free_raw(ptr, stream)
+        except _native.BusyError:
             # A stream that captures cannot be waited for: all of them then.
-            self._space.deallocate(ptr)
+            self._space.free_raw(ptr)
 
 
 class MemoryResource(_Resource):
-    """Device memory of a moiety.Pool.
+    """Device memory of a moiety.Pool, as a cuda.core.MemoryResource.
 
-    device  a cuda.core.Device or an ordinal; None: the pool's, or else the
-            current one.
-    pool    a moiety.Pool, moiety.Pools, or Tenant of a Pool; None: the pools
-            that adapters share. ValueError where it is of another device.
-    """
+    device  a cuda.core.Device or an ordinal; None is the pool's device, or
+            otherwise the current one.
+    pool    a moiety.Pool, moiety.Pools, or Tenant of a Pool; None is
+            moiety.pools().
+
+    Raises ValueError if the pool is of another device."""
 
     is_device_accessible = True
     is_host_accessible = False
@@ -103,10 +101,10 @@ class MemoryResource(_Resource):
         if device is None:
             device = (Device().device_id
                       if pool is None or isinstance(pool, _pools.Pools)
-                      else _pools.pool_of(pool).device)
+                      else _pools.pool_behind(pool).device)
         self._device_id = getattr(device, "device_id", device)
         self._source = _pools.pool_for(pool, operator.index(self._device_id))
-        self._space = _pools.pool_of(self._source)
+        self._space = _pools.pool_behind(self._source)
 
     @property
     def device_id(self):
@@ -120,8 +118,10 @@ class MemoryResource(_Resource):
 
 
 class PinnedMemoryResource(_Resource):
-    """Pinned host memory of a moiety.HostArena, which the device reaches too;
-    None: one next to the current device."""
+    """Pinned host memory of a moiety.HostArena, as a cuda.core.MemoryResource.
+    The device reaches it too.
+
+    arena  the HostArena; None creates one next to the current device."""
 
     is_device_accessible = True
     is_host_accessible = True

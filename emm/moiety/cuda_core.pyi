@@ -10,15 +10,13 @@ __all__ = ["MemoryResource", "PinnedMemoryResource"]
 # types are checked.
 
 class MemoryResource:
-    """Device memory of a moiety.Pool."""
     is_device_accessible: bool
     is_host_accessible: bool
     is_managed: bool
     def __init__(self, device: Any = None,
                  pool: _native.Pool | Pools | _native.Tenant | None = None
                  ) -> None: ...
-    def allocate(self, size: int, *, stream: Any) -> Any:
-        """A cuda.core.Buffer."""
+    def allocate(self, size: int, *, stream: Any) -> Any: ...
     def deallocate(self, ptr: Any, size: int, *, stream: Any) -> None: ...
     @property
     def device_id(self) -> int: ...
@@ -26,14 +24,12 @@ class MemoryResource:
     def pool(self) -> _native.Pool: ...
 
 class PinnedMemoryResource:
-    """Pinned host memory of a moiety.HostArena."""
     is_device_accessible: bool
     is_host_accessible: bool
     is_managed: bool
     device_id: int
     def __init__(self, arena: _native.HostArena | None = None) -> None: ...
-    def allocate(self, size: int, *, stream: Any) -> Any:
-        """A cuda.core.Buffer."""
+    def allocate(self, size: int, *, stream: Any) -> Any: ...
     def deallocate(self, ptr: Any, size: int, *, stream: Any) -> None: ...
     @property
     def arena(self) -> _native.HostArena: ...
