@@ -50,8 +50,8 @@ void moietyi_pinned_report_to(struct moietyi_progress *to)
     progress = to;
 }
 
-/* Lock held. `sign` is 1 for a region that came, and -1 (mod 2^64) for one that
- * went. */
+/* Lock held. `sign` is 1 for a region that was added, and -1 (mod 2^64) for one
+ * that was removed. */
 static void count(moiety_host_stats *stats, const struct moietyi_region *region,
                   uint64_t sign)
 {
@@ -102,8 +102,8 @@ static bool source_is_gone(moiety_status status)
            status == MOIETY_E_DEINITIALIZED;
 }
 
-/* What became of it until it failed goes away again; what the driver does not
- * take back now, it may later. */
+/* Undoes a region that failed halfway. What the driver refuses to unregister
+ * now is tried again later. */
 static void source_abandon(struct moietyi_pinned *pinned, struct record *record)
 {
     /* The message stays the failure's. */
@@ -136,7 +136,7 @@ static void retry_refused(struct moietyi_pinned *pinned)
     }
 }
 
-/* Also of a region that came to nothing. */
+/* Also of a region that failed. */
 static void note_fallbacks(struct moietyi_pinned *pinned,
                            const struct moietyi_region *region)
 {

@@ -30,7 +30,7 @@ const char *moietyi_memory_kind_name(enum moietyi_memory_kind kind)
                                                            : "unknown";
 }
 
-/* The words that hwloc's versions use; false where it says nothing. */
+/* Maps the subtype names of hwloc's versions; false if there is none. */
 static bool said_kind(hwloc_obj_t object, enum moietyi_memory_kind *out)
 {
     static const struct {

@@ -103,8 +103,8 @@ static moiety_status pool_release(void *context, moiety_devptr address,
     return status;
 }
 
-/* The caller's source, called through the two above. What is wrong with it is
- * left as it is, for the segments to refuse. */
+/* The caller's source, called through the two functions above. A wrong table is
+ * copied as it is: moietyi_segments_create() refuses it. */
 static moiety_source pool_wrap(struct moietyi_pool_body *body)
 {
     const moiety_source *given = body->options.source;
@@ -343,8 +343,7 @@ static moiety_status pool_make_body(struct moietyi_pool_body *body,
     return status;
 }
 
-/* Whatever there is of it, but for the engine. MOIETY_OK, or the first thing
- * that was refused. */
+/* Frees all parts but the engine. MOIETY_OK, or the first refusal. */
 static moiety_status pool_unmake(struct moietyi_pool_body *body)
 {
     moiety_status status = moietyi_checked_destroy(body->checked);
@@ -550,7 +549,8 @@ static moiety_status refuse_used(void)
 static moiety_status close_and_drain(struct moiety_pool *pool, bool is_over)
 {
     struct moietyi_engine *engine = pool->body->engine;
-    /* First without the mark, which a call that goes on may run into. */
+    /* Checked before the mark is set, so that a call under way does not meet
+     * it. */
     if (moietyi_engine_is_used(engine))
         return refuse_used();
     /* IN.seq_cst: of a call that begins and us, one sees the other. */

@@ -148,7 +148,8 @@ static moiety_status resize_shrink(struct moietyi_call *call,
     return MOIETY_OK;
 }
 
-/* Whether the block serves as it is: of a class sizes serve each other. */
+/* True if the block fits already: its length is right, or both lengths are of
+ * one class. */
 static bool resize_serves(const struct moietyi_call *call,
                           const struct moietyi_block *block,
                           const struct moietyi_size *size)

@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Messages for the program's log function (moiety/callbacks.h). Whoever has one
- * leaves it with its thread, whatever it holds; it is told when the thread's call
- * is over, and nothing is held.
+ * Messages for the program's log function (moiety/callbacks.h). They are queued
+ * for the calling thread, also under a lock, and delivered after its call, when
+ * it holds none.
  */
 #ifndef MOIETY_POOL_BASE_LOG_H_
 #define MOIETY_POOL_BASE_LOG_H_

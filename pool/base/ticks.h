@@ -45,8 +45,8 @@ struct moietyi_moment {
 };
 
 struct moietyi_moment moietyi_moment_now(bool is_counter);
-/* The time of a tick that was counted between two moments, or not far from
- * them: exact to what it takes to read a clock. */
+/* The time of a tick that was counted between two moments or near them,
+ * accurate to one clock read. */
 uint64_t moietyi_time_of(const struct moietyi_moment *first,
                          const struct moietyi_moment *second, uint64_t ticks);
 

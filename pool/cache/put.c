@@ -45,7 +45,7 @@ static void put_push(struct moietyi_cache *cache,
                          cache->stream_state->note);
 }
 
-/* Freed twice in a row: as much as can be seen without looking further. */
+/* A cheap test for a double free: the address is on top of the magazine. */
 static bool is_on_top(const struct moietyi_magazine *magazine,
                       moiety_devptr address)
 {
@@ -136,7 +136,7 @@ void moietyi_discharge(const struct moietyi_call *call,
     discharge(call, block, untag(call->engine, &bare));
 }
 
-/* The memory went with its context: nobody will be given it again. */
+/* The memory is gone with its context, so it is never reused. */
 static moiety_status put_lost(struct moietyi_call *call,
                               const struct moietyi_block *block,
                               moiety_devptr address)

@@ -52,7 +52,7 @@ static bool uncache(const struct moietyi_call *call, moietyi_grain start)
     struct moietyi_cache *const caches[] = {call->pop,
                                             call->thread_state->done};
     moiety_devptr address = moietyi_address_of(call->engine->lookup, start);
-    /* Of another's block all of this may be out of date: a hint. */
+    /* A hint: the owner of another block may change the byte meanwhile. */
     uint8_t byte = moietyi_space_class(call->engine->streams.space, start);
     if (!byte || byte & MOIETYI_BYTE_SPECIAL)
         return false;

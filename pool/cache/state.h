@@ -63,8 +63,9 @@ struct moietyi_cache {
     /* Edge CT, relaxed: which magazines have capacity or blocks, a bit each.
      * Most have not. */
     _Atomic uint64_t in_use[MOIETYI_CLASS_WORDS];
-    /* What counts of blocks by the longest of their class do not tell: what short
-     * blocks are short of, which is taken off, so that each wraps around. */
+    /* Counts of blocks take each as long as its class. These sums hold the
+     * bytes by which short blocks are shorter; they are subtracted, so they
+     * wrap. */
     moietyi_counter uneven_alloc_bytes;
     moietyi_counter uneven_free_bytes;
     moietyi_counter uneven_cached_bytes;
@@ -132,8 +133,9 @@ struct moietyi_thread_state {
     uint64_t untold_bytes;  /* that became live, see live.h */
     /* Edge IN: see gate.h. Odd while a slow path of its thread is inside. */
     _Atomic uint64_t slow_path;
-    /* Out of an allocation that would fail, which goes on afterwards: the
-     * thread state is not to be taken. Edge OU: as `serving` of thread.h. */
+    /* The thread is in a callback of an allocation that would fail. The
+     * allocation goes on afterwards, so nobody may take this thread state. Edge
+     * OU: as `serving` of thread.h. */
     atomic_bool is_calling_back;
     moiety_oom_report oom; /* of the thread's last one that did */
     uint32_t thread_id; /* the kernel's number of the thread it was made for */

@@ -1,10 +1,10 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * A context that memory of ours lies in, and whether it still is the one that
- * it was. A reset gives the same handle to a new context, in which old addresses
- * and events mean nothing, or something else: so before each section the driver
- * is asked who the context is, and once it is lost it is never used again.
+ * Detects that a context with memory of ours was reset or destroyed. A reset
+ * gives the same handle to a new context, in which old addresses and events
+ * mean nothing, or something else. So each section first asks the driver for
+ * the context's id, and a lost context is never used again.
  */
 #ifndef MOIETY_POOL_DRIVER_CONTEXT_H_
 #define MOIETY_POOL_DRIVER_CONTEXT_H_

@@ -93,7 +93,8 @@ void moietyi_segments_set_limit(struct moietyi_segments *segments,
 
 void moietyi_segments_reset_peak(struct moietyi_segments *segments)
 {
-    /* What somebody asks for is reserved already, and may be refused. */
+    /* Bytes of a growth under way count as reserved, and the source may refuse
+     * them. */
     moietyi_grower_begin(segments);
     pthread_mutex_lock(&segments->lock);
     segments->peak_bytes = moietyi_segments_reserved_bytes(segments);

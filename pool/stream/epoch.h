@@ -50,7 +50,7 @@ uint64_t moietyi_epochs_ask_streams(struct moietyi_streams *streams);
  * there. False: nothing is there, or another thread is at it. */
 bool moietyi_epoch_hand_over(const struct moietyi_stream_user *user,
                              struct moietyi_stream_state *stream_state);
-/* The number of an event of all contexts that will be recorded after now. */
+/* The number of the next event that is recorded in all contexts. */
 uint64_t moietyi_epochs_next(const struct moietyi_streams *streams);
 /* Whether it was recorded by now. */
 bool moietyi_epochs_are_recorded(const struct moietyi_streams *streams,
