@@ -11,7 +11,7 @@
 #include "pool/cache/uses.h"
 #include "pool/tenant/directory.h"
 
-/* What the count of its class does not tell. */
+/* The bytes that the count of its class misses. */
 static uint64_t put_uneven_bytes(const struct moietyi_block *block)
 {
     return moietyi_uneven_bytes(block->class_index, block->grains);
@@ -75,7 +75,7 @@ static inline moiety_status put_plain(struct moietyi_cache *cache,
     return MOIETY_OK;
 }
 
-/* Takes a tenant's tag off the block, which nobody else may have before. */
+/* Takes a tenant's tag off the block, which no other thread may have before. */
 static moietyi_tag untag(struct moietyi_engine *engine,
                          struct moietyi_block *block)
 {
