@@ -64,7 +64,8 @@ static void count(moiety_host_stats *stats, const struct moietyi_region *region,
     stats->page_kind_bytes[region->pages] += sign * region->size_bytes;
 }
 
-/* Lock held. Of the driver's own memory, a child has what the driver lets it. */
+/* Lock held. For memory that the driver allocated, the driver decides what a
+ * child has. */
 static void open_to_children(const struct moietyi_region *region)
 {
     if (region->pages != MOIETYI_PAGES_DRIVER)
@@ -180,7 +181,7 @@ static moiety_status source_make(struct moietyi_pinned *pinned,
     return status;
 }
 
-/* What the driver did not register it would not now. */
+/* The driver would not register it now either. */
 static enum moietyi_pages first_pages(struct moietyi_pinned *pinned)
 {
     uint32_t flags = pinned->flags;
@@ -297,7 +298,7 @@ static bool make_place(struct moietyi_place *place,
                hwloc_topology_get_allowed_cpuset(place->topology)) == 0;
 }
 
-/* Of nodes without CPUs, any serves. */
+/* If the nodes have no CPUs, any CPU will do. */
 static uint32_t count_threads(const struct moietyi_place *place)
 {
     int cpus = hwloc_bitmap_weight(

@@ -188,7 +188,7 @@ static moiety_status plain_release(struct moietyi_call *call,
     return moietyi_put(call, &block, address);
 }
 
-/* An address that is no block's is for the free to refuse. */
+/* The free refuses an address of no block. */
 static moiety_status turn(struct moietyi_call *call, moiety_devptr address)
 {
     struct moietyi_block block;
