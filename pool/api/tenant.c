@@ -54,7 +54,7 @@ static uint64_t or_none(uint64_t budget_bytes)
     return budget_bytes ? budget_bytes : MOIETYI_BUDGET_NONE;
 }
 
-/* A checked or pass-through pool has a record of each block. */
+/* A pool that is checked or passes all through knows its blocks one by one. */
 static moiety_status make_tags(const struct moietyi_call *call)
 {
     if (call->pool->body->ops->has_records)
@@ -200,7 +200,7 @@ static moiety_status take_of_arena(const struct moietyi_tenant *tenant,
         return moietyi_fail(MOIETY_E_UNSUPPORTED,
                             "a tenant that can be paused has no blocks with an "
                             "alignment above 512, and none without waiting");
-    /* The block's length is what was charged, so the free discharges it. */
+    /* What it holds is what was charged: the free discharges that. */
     return moiety_private_alloc(
         tenant->arena, moietyi_tenant_bytes(args->size_bytes), stream, out);
 }
@@ -234,7 +234,7 @@ static void put_tag(const struct moietyi_tenant *tenant, moiety_devptr address)
         !moietyi_grain_of(engine->lookup, address, &start))
         return;
     uint8_t byte = moietyi_space_class(engine->streams.space, start);
-    /* A block in a capture scope has other notes already. */
+    /* Of a block in a capture scope more is noted already. */
     moietyi_tag tag = byte & MOIETYI_BYTE_SPECIAL
                           ? tenant->tag | MOIETYI_TAG_FURTHER
                           : tenant->tag;
