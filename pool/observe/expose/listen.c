@@ -24,7 +24,7 @@
 #define NAP_NS 10000000L
 #define TRIES_MAX 100
 
-/* What errno says of `path`. */
+/* The message of errno for `path`. */
 static moiety_status listen_refuse(const char *what, const char *path)
 {
     int code = errno;
