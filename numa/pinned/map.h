@@ -10,7 +10,7 @@
 
 #include "numa/pinned/region.h"
 
-/* The size of pages of a kind; the first call asks the system. */
+/* The size of pages of a kind; for the smallest kind it asks the system. */
 size_t moietyi_page_bytes(enum moietyi_pages pages);
 
 /* Maps `region->size_bytes` of `region->pages`, aligned to 2 MiB and to the
@@ -20,8 +20,8 @@ size_t moietyi_page_bytes(enum moietyi_pages pages);
 MOIETY_MUST_USE moiety_status moietyi_map(struct moietyi_region *region);
 void moietyi_unmap(struct moietyi_region *region);
 
-/* Whether the child of a fork has these whole pages. A refusal of the kernel
- * changes nothing. */
+/* Sets whether children of a fork have these pages, which are whole ones. A
+ * refusal of the kernel changes nothing. */
 void moietyi_keep_from_children(void *base, size_t size_bytes);
 void moietyi_let_children_have(void *base, size_t size_bytes);
 

@@ -46,21 +46,21 @@ struct moietyi_pool_body {
     struct moietyi_checked *checked; /* NULL: an ordinary pool */
     struct moietyi_told *told;       /* NULL: nobody is told of allocations */
     struct moietyi_exposed exposed;
-    /* MOIETYI_SHORT_ bits that were logged since the pool grew last. Edge:
-     * none; relaxed: so that each is logged once. */
+    /* MOIETYI_SHORT_ bits that the log was told since the pool grew last. Edge: none;
+     * relaxed: so that it is said once. */
     atomic_uint told_short;
     /* The driver has refused more, and the pool has not grown since. Edge: none;
      * relaxed: advice. */
     atomic_bool is_refused;
-    /* The most cache hits that statistics have reported. Edge: none; relaxed: a
-     * maximum that orders no other memory. */
+    /* The most cache hits that statistics have told. Edge: none; relaxed: a maximum
+     * of numbers, by which nothing else becomes visible. */
     _Atomic uint64_t told_hits;
 };
 
 #define MOIETYI_SHORT_OF_LIMIT 1U
 #define MOIETYI_SHORT_OF_DEVICE 2U
 
-/* The present limit. Wait-free. */
+/* What the pool never exceeds, now. Wait-free. */
 static inline uint64_t moietyi_limit_of(const struct moietyi_pool_body *body)
 {
     return moietyi_segments_limit(body->segments);

@@ -21,19 +21,18 @@
 struct moietyi_private_ref;
 struct moietyi_tenant;
 
-/* The request of an allocation. */
+/* What a caller of the allocating functions asks for. */
 struct moietyi_alloc_args {
     size_t size_bytes;
     size_t alignment_bytes;
     bool may_wait; /* as not for moiety_try_alloc() */
-    bool is_exact; /* as long as its size makes it, also if a longer block is
-                    * cached */
+    bool is_exact; /* never longer than its size makes it, whatever is cached */
     /* The tenant that was charged for it, in pools that know their blocks by
      * records; in others a block bears a tag. NULL: none. */
     struct moietyi_tenant *tenant;
 };
 
-/* The bytes that a tenant's block of this size counts, in any block. */
+/* What a tenant's block of so many bytes counts, whatever holds it. */
 static inline uint64_t moietyi_tenant_bytes(size_t size_bytes)
 {
     return moietyi_full_size_of_bytes(size_bytes).grains * MOIETYI_GRAIN_BYTES;
@@ -66,8 +65,8 @@ struct moietyi_pool_ops {
                           size_t size_bytes, uint64_t *out_bytes);
     moiety_status (*free_after)(struct moietyi_call *call,
                                 moiety_devptr address, moiety_event event);
-    /* Frees memory that a capture scope kept, as with ANY. MOIETY_OK, or why it
-     * is still the scope's. */
+    /* What a capture scope kept is freed as with ANY. MOIETY_OK, or why it is
+     * still the scope's. */
     moiety_status (*release)(struct moietyi_call *call, moiety_devptr address);
     /* A call for DONE goes on as one for the stream that the block at `address`
      * was allocated for, if one is there. */
@@ -76,8 +75,8 @@ struct moietyi_pool_ops {
                          moiety_stream stream);
     moiety_status (*usable_size)(struct moietyi_call *call,
                                  moiety_devptr address, size_t *out);
-    /* The bytes of a block that may be freed, 0 if none starts there; makes no
-     * message. */
+    /* The bytes of a block that may be freed, 0 where none starts; nobody is told
+     * what is wrong. */
     size_t (*live_bytes)(struct moietyi_call *call, moiety_devptr address);
     /* As moiety_resize(); neither is 0. */
     moiety_status (*resize)(struct moietyi_call *call, moiety_devptr address,
@@ -89,7 +88,7 @@ struct moietyi_pool_ops {
     uint64_t (*sweep)(struct moietyi_call *call);
     /* Peaks begin anew; outside of slow paths. */
     void (*reset_peaks)(struct moietyi_pool_body *body);
-    /* Numbers that the caches do not have. */
+    /* What the caches cannot know. */
     void (*fill)(struct moietyi_call *call, moiety_stats *stats);
     /* After the engine was drained, with no call under way: finds what was never
      * freed. `is_at_rest`: no work is pending. */

@@ -90,7 +90,7 @@ void moietyi_half_give(struct moietyi_half *half,
 void moietyi_half_give_done(struct moietyi_half *half, moietyi_grain start,
                             uint64_t grains);
 
-/* Bytes that wait for an event, recorded or not. */
+/* Grains that wait for an event, recorded or not. */
 uint64_t moietyi_half_waiting_grains(const struct moietyi_half *half);
 /* Puts what is fresh behind the event with this number, unless another event is
  * waited for. */

@@ -75,7 +75,7 @@ static uint32_t power_of_two(uint32_t pages)
     return UINT32_C(1) << (31U - (unsigned)__builtin_clz(pages));
 }
 
-/* Pages of a handle in a growth by so many pages. */
+/* The most pages of a handle in a growth by so many pages. */
 static uint32_t largest_handle(const struct moietyi_segments *segments,
                                uint32_t pages)
 {

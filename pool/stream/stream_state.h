@@ -60,7 +60,7 @@ moietyi_stream_state_is_closed(const struct moietyi_stream_state *stream_state)
 bool moietyi_stream_state_try_take(struct moietyi_stream_state *stream_state);
 void moietyi_stream_state_release(struct moietyi_stream_state *stream_state);
 
-/* Bytes that were freed on it and are not done. */
+/* Grains that were freed on it and are not done. */
 static inline uint64_t
 moietyi_stream_state_grains(const struct moietyi_stream_state *stream_state)
 {
