@@ -143,8 +143,8 @@ uint64_t moietyi_space_free_grains(const struct moietyi_space *space)
     return moietyi_heap_grains(space->done, MOIETYI_FRESH);
 }
 
-/* The other age becomes fresh again if it waits for no event yet: the next
- * event is behind it too. */
+/* If the other age waits for no event yet, it becomes fresh again, and so it
+ * waits for the next event as well. */
 uint64_t moietyi_heap_close(struct moietyi_heap *heap)
 {
     const struct moietyi_held held = moietyi_held_of(heap);

@@ -15,7 +15,7 @@
 typedef void moietyi_beside_fn(void *context);
 
 /* Calls the function, with no lock held; others cannot take the thread's
- * caches. The call's stream state may have changed afterwards. The status of
+ * caches. The caches of the call may have changed afterwards. The status of
  * moietyi_call_begin(); in any case the call can be ended like any other. */
 MOIETY_MUST_USE moiety_status moietyi_call_beside(struct moietyi_call *call,
                                                   moietyi_beside_fn *function,

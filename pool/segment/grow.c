@@ -377,8 +377,9 @@ static moiety_status grow_fixed(struct moietyi_segments *segments,
 
 /* --- mapped memory, and what replaces it --- */
 
-/* Whether the driver refuses to map, and is not just out of memory. It may
- * refuse only addresses; then the pool has none. */
+/* Whether the driver refuses to map, and is not just out of memory.
+ * MOIETY_E_NO_HOST_MEMORY means that it refuses addresses, if the pool has none
+ * yet. */
 static bool is_refused(const struct moietyi_segments *segments,
                        moiety_status status)
 {
