@@ -91,7 +91,7 @@ int main(void)
     while (count < BLOCKS && send_block(&transport, pool, count * 8 * MIB + 1))
         count++;
     printf("%zu blocks were sent\n", count);
-    /* Ends the watch, and tells of all segments. */
+    /* Ends the watch, and reports the release of all segments. */
     if (!did(moiety_pool_destroy(pool, NULL), "destroy"))
         return 1;
     printf("%u regions are left\n", transport.region_count);

@@ -29,7 +29,7 @@ def double(connection):
 
 
 def main():
-    # What is shared is in a pool of its own: whoever gets one array of it can
+    # Shared arrays are in a pool of their own: a process that gets one array can
     # reach the others.
     pool = moiety.Pool(exportable=True)
     array = cuda.as_cuda_array(pool.alloc(8 * 10)).view(np.float64)

@@ -18,7 +18,7 @@ namespace
 
 constexpr uint64_t kLeastLimitBytes = UINT64_C(2) << 20; /* of a pool */
 
-/* Sizes share one pool here, so that all is told as of the large one. */
+/* All sizes share one pool here, so all statistics are of the large one. */
 void tell(decltype(caching::DeviceStats::active) &out, int64_t current,
           int64_t peak, int64_t allocated, int64_t freed)
 {

@@ -64,7 +64,7 @@ static moiety_status make_source(struct moiety_host *host,
         .flags = options->flags,
         .thread_max = options->touch_threads,
     };
-    /* What may be reserved at all: a strict arena has its nodes alone. */
+    /* The bytes that may be reserved: a strict arena has only its nodes. */
     host->limit_bytes = options->limit_bytes;
     if (!host->limit_bytes) {
         host->limit_bytes = moietyi_host_bytes(
@@ -114,7 +114,8 @@ static moiety_status arena_make(struct moiety_host *host,
     return status;
 }
 
-/* A context that was reset is not ours to release any more; entering it asks. */
+/* A context that was reset is no longer ours to release; entering it finds
+ * out. */
 static bool is_context_there(struct moiety_host *host)
 {
     struct moietyi_section section;
@@ -124,7 +125,7 @@ static bool is_context_there(struct moiety_host *host)
     return true;
 }
 
-/* Whatever there is of it, but for the pool and the handle. */
+/* Frees all parts but the pool and the handle. */
 static void arena_unmake(struct moiety_host *host)
 {
     moietyi_pinned_destroy(host->pinned);
@@ -198,7 +199,7 @@ moiety_status moietyi_host_check(const struct moiety_host *host,
                         host ? "the arena was destroyed" : "host is NULL");
 }
 
-/* The pool has ended, or was refused: then all is as it was. */
+/* The pool has ended, or its end was refused: then nothing has changed. */
 static moiety_status end_behind_pool(struct moiety_host *host,
                                      moiety_status status)
 {

@@ -11,9 +11,9 @@
 #include "numa/topology/policy.h"
 #include "pool/driver/context.h"
 
-/* Constant once it is made, but for what the source and the pool guard. It
- * outlives the arena, as the pool's handle does: so a late call finds out that
- * it is late. */
+/* Constant once it is made, except for what the source and the pool guard. It
+ * outlives the arena, like the pool's handle, so that a late call is
+ * recognised. */
 struct moiety_host {
     moiety_pool *pool;             /* its handle, also of one that is gone */
     struct moietyi_pinned *pinned; /* NULL: the arena was destroyed */

@@ -9,9 +9,9 @@
 
 #include "moiety/host.h"
 
-/* Goes over `options` with the text of MOIETY_CONF, NULL for none. MOIETY_OK, or
- * MOIETY_E_INVALID with a message that names key, value and what is accepted:
- * then `options` are half changed. */
+/* Overrides `options` by the text of MOIETY_CONF, NULL for none. MOIETY_OK, or
+ * MOIETY_E_INVALID with a message that names the key, its value and the
+ * accepted values: then `options` are half changed. */
 MOIETY_MUST_USE moiety_status
 moietyi_host_apply_conf(const char *conf, moiety_host_options *options);
 

@@ -74,7 +74,7 @@ static bool is_used_locked(const struct stretch *stretch,
     return false;
 }
 
-/* It was kept, and would cut the range in two. */
+/* It was kept pinned, and would cut the range in two. */
 static bool is_in_the_way_locked(const struct stretch *stretch,
                                  const struct range *range)
 {
@@ -132,12 +132,12 @@ in_section(struct moietyi_context *own_context,
     if (status != MOIETY_OK)
         return status;
     status = call(own_context->driver, bytes);
-    /* What the driver did is done, whatever becomes of the context. */
+    /* Done, whether or not the context is restored. */
     (void)moietyi_section_leave(&section);
     return status;
 }
 
-/* The pages that are wholly in it: others have memory of somebody else's. */
+/* The pages that are wholly in it; the others have memory of somebody else. */
 static struct span pin_whole_pages(const struct span *bytes)
 {
     uintptr_t page_bytes = moietyi_page_bytes(MOIETYI_PAGES_SMALL);
@@ -159,7 +159,7 @@ static void keep_from_children(struct stretch *stretch)
                                    pages.end - pages.first);
 }
 
-/* The memory is somebody's own again. */
+/* The memory is its owner's again. */
 static void let_children_have(struct stretch *stretch)
 {
     const struct span pages = pin_whole_pages(&stretch->bytes);
@@ -218,7 +218,7 @@ static moiety_status add_locked(const struct moietyi_context *own_context,
     moietyi_unlock(&lock);
     moiety_status status =
         in_section(&fresh->own_context, call_register, &bytes);
-    /* Not before: the range may be no memory of the caller's. */
+    /* Only now: the range may be no memory of the caller's. */
     if (status == MOIETY_OK)
         keep_from_children(fresh);
     moietyi_lock(&lock);
@@ -226,8 +226,8 @@ static moiety_status add_locked(const struct moietyi_context *own_context,
     return status;
 }
 
-/* Likewise. A stretch whose context is gone is none any more; of one that the
- * driver does not tell of, nobody knows. */
+/* Likewise. A stretch whose context is lost ends; of a stretch that the driver
+ * does not report, nothing is known. */
 static moiety_status look_locked(struct stretch *stretch, uint64_t since)
 {
     struct moietyi_section section;
@@ -251,7 +251,7 @@ static moiety_status unregister(struct stretch *stretch)
 {
     moiety_status status =
         in_section(&stretch->own_context, call_unregister, &stretch->bytes);
-    /* Gone with its context, or by somebody else's hand. */
+    /* Gone with its context, or unregistered by another library. */
     return status == MOIETY_E_CONTEXT_DESTROYED || status == MOIETY_E_FOREIGN
                ? MOIETY_OK
                : status;
@@ -270,8 +270,8 @@ static moiety_status drop_stretch_locked(struct stretch *stretch)
     return status;
 }
 
-/* Likewise. Goes over the range from below; begins again whenever the lock was
- * not held. */
+/* Likewise. Passes the range from below; begins again after the lock was
+ * released. */
 static moiety_status cover_locked(const struct moietyi_context *own_context,
                                   struct range *range)
 {
@@ -310,8 +310,8 @@ static moiety_status cover_locked(const struct moietyi_context *own_context,
     return status;
 }
 
-/* The stretch that was idle longest; `out_bytes` gets what all that are idle
- * have. */
+/* The stretch that was idle longest; `out_bytes` gets the bytes of all idle
+ * ones. */
 static struct stretch *oldest_idle_locked(uint64_t *out_bytes)
 {
     struct stretch *oldest = NULL;
@@ -326,8 +326,8 @@ static struct stretch *oldest_idle_locked(uint64_t *out_bytes)
     return oldest;
 }
 
-/* Lock held, but not while the driver works. Unpins the oldest of what nobody
- * uses until no more is kept than may be. */
+/* Lock held, but not while the driver works. Unpins the oldest unused stretches
+ * until no more is kept than allowed. */
 static moiety_status sweep_locked(void)
 {
     uint64_t idle_bytes;
@@ -438,7 +438,7 @@ moiety_status moiety_host_pin(void *address, size_t size_bytes)
         return moietyi_fail(MOIETY_E_NO_HOST_MEMORY,
                             "no memory for the record of a pinned range");
     int cancel_state = pin_enter();
-    /* First, so that nobody unpins meanwhile what is pinned already. */
+    /* First, so that no thread unpins a pinned part meanwhile. */
     status = cover_locked(&own_context, hold_locked(&bytes, fresh));
     if (status != MOIETY_OK) {
         struct moietyi_failure kept;

@@ -89,8 +89,8 @@ static moiety_status place_take_struct(const moiety_host_options *given,
     return MOIETY_OK;
 }
 
-/* Checked before the environment goes over it, too: one does not hide an error
- * of the other. */
+/* Checked before the environment overrides it, so that one error does not hide
+ * the other. */
 moiety_status moietyi_host_resolve(const moiety_host_options *given,
                                    const char *conf, moiety_host_options *out)
 {

@@ -18,8 +18,9 @@ MOIETY_MUST_USE moiety_status
 moietyi_host_resolve(const moiety_host_options *given, const char *conf,
                      moiety_host_options *out);
 
-/* Where an arena with resolved options is to be. MOIETY_OK, what moietyi_place()
- * and moietyi_topology_get() say, or what the driver said of the device. */
+/* The place of an arena with resolved options. MOIETY_OK, the status of
+ * moietyi_place() or moietyi_topology_get(), or the driver's error for the
+ * device. */
 MOIETY_MUST_USE moiety_status moietyi_host_place(
     const struct moietyi_driver *driver, const moiety_host_options *options,
     struct moietyi_placement *out);

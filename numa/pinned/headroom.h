@@ -11,9 +11,9 @@
 
 #include "numa/pinned/region.h"
 
-/* MOIETY_OK, or MOIETY_E_NO_PINNED_MEMORY with what is in the way: the nodes,
- * if `is_exact`, or the control group. What the system does not tell is no
- * obstacle. */
+/* MOIETY_OK, or MOIETY_E_NO_PINNED_MEMORY and what has no room: the nodes, if
+ * `is_exact`, or the control group. Numbers that the system does not report are
+ * no obstacle. */
 MOIETY_MUST_USE moiety_status moietyi_headroom_check(
     const struct moietyi_place *place, size_t size_bytes, bool is_exact);
 

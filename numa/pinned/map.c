@@ -50,8 +50,9 @@ static moiety_status map_huge(struct moietyi_region *region)
                         moietyi_error_text(errno).text);
 }
 
-/* Cuts what sticks out of `size_bytes` at an aligned address. munmap() of ends
- * can fail for want of map entries: then they stay, as address space only. */
+/* Unmaps both ends around `size_bytes` at an aligned address. munmap() of an
+ * end can fail for want of map entries: then it stays, as address space
+ * only. */
 static void *map_cut(char *from, size_t size_bytes, size_t slack_bytes)
 {
     size_t before = (size_t)(-(uintptr_t)from & (SEGMENT_ALIGNMENT_BYTES - 1));
@@ -62,7 +63,7 @@ static void *map_cut(char *from, size_t size_bytes, size_t slack_bytes)
     return from + before;
 }
 
-/* Nobody holds transparent pages back, so that they are no more than a wish. */
+/* Transparent pages are not set aside, so they are only a request. */
 static void wish_for_huge_pages(struct moietyi_region *region)
 {
     if (region->pages == MOIETYI_PAGES_TRANSPARENT &&
@@ -91,8 +92,9 @@ moiety_status moietyi_map(struct moietyi_region *region)
                : pinned_map_aligned(region);
 }
 
-/* A fork copies pinned pages at once, half a second for each GiB, instead of when
- * one of both processes writes. Where the kernel refuses, it does that. */
+/* A fork copies pinned pages at once, half a second for each GiB, and not when
+ * one of both processes writes. If the kernel refuses the advice, that
+ * remains. */
 void moietyi_keep_from_children(void *base, size_t size_bytes)
 {
     (void)madvise(base, size_bytes, MADV_DONTFORK);
@@ -126,8 +128,8 @@ struct moietyi_error_text moietyi_error_text(int code)
     return out;
 }
 
-/* Not exact, the policy is MPOL_PREFERRED(_MANY): other nodes serve when these
- * are full, without the kernel's killing anybody. */
+/* If not exact, the policy is MPOL_PREFERRED(_MANY): other nodes are used when
+ * these are full, and the kernel kills no process. */
 static int flags_of(bool is_exact)
 {
     return HWLOC_MEMBIND_BYNODESET | (is_exact ? HWLOC_MEMBIND_STRICT : 0);

@@ -10,8 +10,7 @@
 
 #include "numa/pinned/region.h"
 
-/* What the pages of a kind are multiples of; a kind of one's own asks the
- * system. */
+/* The size of pages of a kind; for the smallest kind it asks the system. */
 size_t moietyi_page_bytes(enum moietyi_pages pages);
 
 /* Maps `region->size_bytes` of `region->pages`, aligned to 2 MiB and to the
@@ -21,18 +20,19 @@ size_t moietyi_page_bytes(enum moietyi_pages pages);
 MOIETY_MUST_USE moiety_status moietyi_map(struct moietyi_region *region);
 void moietyi_unmap(struct moietyi_region *region);
 
-/* Whether the child of a fork has these pages; whole ones. What the kernel refuses
- * stays as it was. */
+/* Sets whether children of a fork have these pages, which are whole ones. A
+ * refusal of the kernel changes nothing. */
 void moietyi_keep_from_children(void *base, size_t size_bytes);
 void moietyi_let_children_have(void *base, size_t size_bytes);
 
-/* Binds what was mapped. `is_exact`: the kernel must not take pages elsewhere.
- * MOIETY_OK, or MOIETY_E_UNSUPPORTED when the system refuses. */
+/* Binds the mapping. `is_exact`: the kernel must not take pages elsewhere.
+ * MOIETY_OK, or MOIETY_E_UNSUPPORTED if the system refuses. */
 MOIETY_MUST_USE moiety_status moietyi_bind(const struct moietyi_region *region,
                                            const struct moietyi_place *place,
                                            bool is_exact);
 
-/* Binds what the calling thread touches first, until moietyi_unbind_thread(). */
+/* Binds pages that the calling thread touches first, until
+ * moietyi_unbind_thread(). */
 struct moietyi_thread_binding {
     hwloc_nodeset_t nodes; /* NULL: nothing to restore */
     hwloc_membind_policy_t policy;
@@ -48,7 +48,7 @@ struct moietyi_nodes_text {
 };
 struct moietyi_nodes_text moietyi_nodes_text(const struct moietyi_place *place);
 
-/* What an errno means, likewise: strerror() is not for threads. */
+/* The text of an errno, likewise: strerror() is not thread-safe. */
 struct moietyi_error_text {
     char text[96];
 };

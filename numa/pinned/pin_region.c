@@ -12,8 +12,8 @@
 #include "pool/base/clock.h"
 #include "pool/base/failure.h"
 
-/* Addresses that the driver takes for somebody's registered memory, tried
- * before giving up. */
+/* Mappings to try if the driver has a registration of somebody else's at their
+ * addresses. */
 #define STALE_MAX 4U
 
 /* Begins where the last stage ended. */
@@ -37,8 +37,8 @@ static void pin_region_fall_back(struct moietyi_region *region, uint32_t bit)
     note_reason(region);
 }
 
-/* Near is worth more than huge: pages set aside are taken from the nodes or not
- * at all. */
+/* Near is worth more than huge: pages set aside come from the nodes, or are not
+ * used. */
 static moiety_status pin_region_bind(const struct moietyi_pin_request *request,
                                      struct moietyi_region *region)
 {
@@ -86,8 +86,8 @@ static moiety_status try_pages(const struct moietyi_pin_request *request,
     return status;
 }
 
-/* From the largest pages that were asked for down to those that need no
- * asking. */
+/* Tries the largest requested pages first, and at last those that are always
+ * there. */
 static moiety_status
 pin_region_obtain(const struct moietyi_pin_request *request,
                   struct moietyi_region *region)
@@ -117,8 +117,8 @@ static moiety_status register_timed(const struct moietyi_pin_request *request,
     return status;
 }
 
-/* Somebody unmapped memory without unregistering it, and the kernel gave us its
- * address: that is kept until another was found. */
+/* Another library unmapped memory without unregistering it, and the kernel gave
+ * us its address. We keep that mapping until we have found another. */
 static moiety_status
 obtain_and_register(const struct moietyi_pin_request *request,
                     struct moietyi_region *region)
@@ -148,7 +148,7 @@ obtain_and_register(const struct moietyi_pin_request *request,
     return status;
 }
 
-/* The driver allocates, in this thread's name, so that the thread is bound. */
+/* The driver allocates in this thread, so the thread is bound. */
 static moiety_status allocate_bound(const struct moietyi_pin_request *request,
                                     struct moietyi_region *region)
 {

@@ -19,11 +19,12 @@ struct moietyi_pin_request {
     const struct moietyi_progress *progress; /* may be NULL */
 };
 
-/* Of a region that has only its size and the pages to try first. MOIETY_OK:
- * pinned, and read back. Otherwise the region is what moietyi_unregister() takes
- * away again. Either way it has its fallbacks.
- * MOIETY_E_NO_PINNED_MEMORY, MOIETY_E_NO_HOST_MEMORY, MOIETY_E_UNSUPPORTED, or
- * what the driver said. No lock held; blocks in the kernel and the driver. */
+/* Maps, touches, pins and reads back a region that has only its size and the
+ * pages to try first. MOIETY_OK: all of it worked. Otherwise
+ * moietyi_unregister() takes the region away again. Either way it has its
+ * fallbacks. MOIETY_E_NO_PINNED_MEMORY, MOIETY_E_NO_HOST_MEMORY,
+ * MOIETY_E_UNSUPPORTED, or the driver's error. No lock held; blocks in the
+ * kernel and the driver. */
 MOIETY_MUST_USE moiety_status moietyi_make_region(
     const struct moietyi_pin_request *request, struct moietyi_region *region);
 

@@ -17,7 +17,7 @@
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
 #endif
 
-/* Pages that the kernel is asked about at once. */
+/* Pages for one question to the kernel. */
 #define QUESTION_PAGES 512U
 
 struct touching {
@@ -40,7 +40,7 @@ static bool populates(enum moietyi_pages pages)
     return pages != MOIETYI_PAGES_DRIVER;
 }
 
-/* A page set aside that is not to be had kills who writes to it. */
+/* A write to a page that cannot be set aside kills the process. */
 static bool may_write(enum moietyi_pages pages)
 {
     return !moietyi_pages_are_set_aside(pages);
@@ -60,8 +60,8 @@ static bool prefault_piece(void *job, char *from, size_t size_bytes)
     struct touching *touching = job;
     enum moietyi_pages pages = touching->region->pages;
     int code = populates(pages) ? populate(from, size_bytes) : EINVAL;
-    /* The kernel does not know how, or a filter of system calls forbids it: written
-     * to, the pages come too. */
+    /* The kernel has no such advice, or a filter forbids it: a write makes the
+     * pages too. */
     bool is_refused = code == EINVAL || code == EPERM || code == ENOSYS;
     if (is_refused && may_write(pages)) {
         write_each_page(touching, from, size_bytes);
@@ -91,7 +91,7 @@ moiety_status moietyi_prefault(struct moietyi_region *region,
     if (moietyi_workers_run(&options, region))
         return MOIETY_OK;
     int code = atomic_load_explicit(&touching.refusal, memory_order_relaxed);
-    /* So the kernel says that the pages set aside are used up on these nodes. */
+    /* The kernel's code for having no more pages set aside on these nodes. */
     bool is_out_of_huge = code == EFAULT && !may_write(region->pages);
     return moietyi_fail(MOIETY_E_NO_PINNED_MEMORY,
                         "no memory for all of %zu bytes on node %s: %s",
@@ -113,7 +113,7 @@ static bool touch_ask(struct moietyi_region *region,
     bool is_whole = true;
     for (unsigned i = 0; i < count; i++)
         pages[i] = from + i * page_bytes;
-    /* Without a wish where they should be, it tells where they are. */
+    /* Without nodes, move_pages() reports where the pages are. */
     if (syscall(SYS_move_pages, 0, (unsigned long)count, pages, NULL, nodes,
                 0) != 0)
         return false;

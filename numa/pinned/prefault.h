@@ -16,9 +16,9 @@ MOIETY_MUST_USE moiety_status moietyi_prefault(
     struct moietyi_region *region, const struct moietyi_place *place,
     uint32_t thread_max, const struct moietyi_progress *progress);
 
-/* Asks the kernel for each page and counts in `pages_near` and
- * `pages_elsewhere`. What it does not tell is in neither, and then the region
- * has the bit MOIETY_HOST_FELL_TO_UNVERIFIED. */
+/* Asks the kernel for each page and counts it in `pages_near` or
+ * `pages_elsewhere`. If it does not report a page, that is in neither, and the
+ * region gets the bit MOIETY_HOST_FELL_TO_UNVERIFIED. */
 void moietyi_read_back(struct moietyi_region *region,
                        const struct moietyi_place *place);
 

@@ -44,7 +44,7 @@ struct moietyi_place {
     bool is_strict;
 };
 
-/* To be told how far a growth is; NULL where nobody asks. */
+/* Reports the progress of a growth; NULL if the caller wants no reports. */
 struct moietyi_progress {
     moiety_host_progress_fn *report;
     void *user_data;
@@ -62,8 +62,7 @@ struct moietyi_region {
     uint32_t fallbacks;    /* MOIETY_HOST_FELL_ bits */
     uint32_t thread_count; /* most that touched it at once */
     uint64_t stage_ns[MOIETY_HOST_STAGE_COUNT];
-    /* In pages of the smallest size; the rest of what was asked could not be
-     * found out. */
+    /* In pages of the smallest size; the other pages could not be found out. */
     uint64_t pages_near;
     uint64_t pages_elsewhere;
     char reason[MOIETYI_REASON_BYTES]; /* of the last fallback; "" for none */

@@ -24,7 +24,7 @@ static bool is_lock_refused(const struct moietyi_region *region)
     return false;
 }
 
-/* A limit that is in the way is worth a word: the driver does not say it. */
+/* Names a limit that is too low, because the driver does not. */
 static moiety_status register_explain(moiety_status status,
                                       const struct moietyi_region *region)
 {
@@ -112,7 +112,7 @@ static moiety_status unpin_in(struct moietyi_context *own_context,
         return status;
     status = register_unpin(own_context->driver, region);
     (void)moietyi_section_leave(&section);
-    /* Somebody was faster: the driver does not have it. */
+    /* Already unregistered: the driver does not have it. */
     return status == MOIETY_E_FOREIGN ? MOIETY_OK : status;
 }
 

@@ -11,23 +11,23 @@
 #include "pool/driver/context.h"
 
 /* Registers a region that has its pages, and finds its device address.
- * MOIETY_OK; MOIETY_E_BUSY: the driver still has a registration of what was at
- * this address before; or what it said otherwise. Whether the driver has the
- * region says `is_pinned`, also after a failure. */
+ * MOIETY_OK; MOIETY_E_BUSY: the driver still has a registration of an earlier
+ * mapping at this address; or another error of the driver. `is_pinned` says
+ * whether the driver has the region, also after a failure. */
 MOIETY_MUST_USE moiety_status
 moietyi_register(struct moietyi_context *own_context,
                  struct moietyi_region *region, bool is_read_only);
 
-/* The same for memory that the driver allocates itself, at an address of its own.
- * What the calling thread is bound to decides where. */
+/* The same for memory that the driver allocates itself, at an address of its
+ * own. The binding of the calling thread decides its nodes. */
 MOIETY_MUST_USE moiety_status
 moietyi_allocate_pinned(struct moietyi_context *own_context,
                         struct moietyi_region *region, bool is_combined);
 
-/* Takes the region from the driver, if it has it, and from the process.
- * MOIETY_OK also where the context is gone, and its registrations with it.
- * MOIETY_E_DEINITIALIZED and MOIETY_E_FORKED: it stays in the process, which
- * ends anyway. Otherwise what the driver said: then all is as it was. */
+/* Unregisters the region, if the driver has it, and unmaps it. MOIETY_OK also
+ * if the context is gone, and its registrations with it. MOIETY_E_DEINITIALIZED
+ * and MOIETY_E_FORKED: it stays in the process, which ends anyway. Otherwise
+ * the driver's error: then nothing has changed. */
 MOIETY_MUST_USE moiety_status moietyi_unregister(
     struct moietyi_context *own_context, struct moietyi_region *region);
 

@@ -50,8 +50,8 @@ void moietyi_pinned_report_to(struct moietyi_progress *to)
     progress = to;
 }
 
-/* Lock held. `sign` is 1 for a region that came, and -1 (mod 2^64) for one that
- * went. */
+/* Lock held. `sign` is 1 for a region that was added, and -1 (mod 2^64) for one
+ * that was removed. */
 static void count(moiety_host_stats *stats, const struct moietyi_region *region,
                   uint64_t sign)
 {
@@ -64,7 +64,8 @@ static void count(moiety_host_stats *stats, const struct moietyi_region *region,
     stats->page_kind_bytes[region->pages] += sign * region->size_bytes;
 }
 
-/* Lock held. Of the driver's own memory, a child has what the driver lets it. */
+/* Lock held. For memory that the driver allocated, the driver decides what a
+ * child has. */
 static void open_to_children(const struct moietyi_region *region)
 {
     if (region->pages != MOIETYI_PAGES_DRIVER)
@@ -102,8 +103,8 @@ static bool source_is_gone(moiety_status status)
            status == MOIETY_E_DEINITIALIZED;
 }
 
-/* What became of it until it failed goes away again; what the driver does not
- * take back now, it may later. */
+/* Undoes a region that failed halfway. What the driver refuses to unregister
+ * now is tried again later. */
 static void source_abandon(struct moietyi_pinned *pinned, struct record *record)
 {
     /* The message stays the failure's. */
@@ -136,7 +137,7 @@ static void retry_refused(struct moietyi_pinned *pinned)
     }
 }
 
-/* Also of a region that came to nothing. */
+/* Also of a region that failed. */
 static void note_fallbacks(struct moietyi_pinned *pinned,
                            const struct moietyi_region *region)
 {
@@ -180,7 +181,7 @@ static moiety_status source_make(struct moietyi_pinned *pinned,
     return status;
 }
 
-/* What the driver did not register it would not now. */
+/* The driver would not register it now either. */
 static enum moietyi_pages first_pages(struct moietyi_pinned *pinned)
 {
     uint32_t flags = pinned->flags;
@@ -297,7 +298,7 @@ static bool make_place(struct moietyi_place *place,
                hwloc_topology_get_allowed_cpuset(place->topology)) == 0;
 }
 
-/* Of nodes without CPUs, any serves. */
+/* If the nodes have no CPUs, any CPU will do. */
 static uint32_t count_threads(const struct moietyi_place *place)
 {
     int cpus = hwloc_bitmap_weight(

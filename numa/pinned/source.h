@@ -29,16 +29,16 @@ struct moietyi_pinned_options {
 /* Calls nobody yet. MOIETY_OK or MOIETY_E_NO_HOST_MEMORY. */
 MOIETY_MUST_USE moiety_status moietyi_pinned_create(
     const struct moietyi_pinned_options *options, struct moietyi_pinned **out);
-/* Everything was released, or is lost. Tries once more what the driver refused
- * to unpin. NULL does nothing. */
+/* Everything was released, or is lost. Tries earlier refusals to unpin once
+ * more. NULL does nothing. */
 void moietyi_pinned_destroy(struct moietyi_pinned *pinned);
 
 /* The table, whose functions any thread may call; they block in the kernel and
  * in the driver. */
 moiety_source moietyi_pinned_source(struct moietyi_pinned *pinned);
 
-/* What the calling thread's reservations report to from now on; NULL: nobody.
- * It must stay where it is until then. */
+/* Where the calling thread's reservations report to from now on; NULL: nowhere.
+ * It must stay valid until then. */
 void moietyi_pinned_report_to(struct moietyi_progress *to);
 
 /* Any thread; for an instant under the lock. */

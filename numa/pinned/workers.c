@@ -66,7 +66,7 @@ static void *work(void *argument)
 {
     struct workers *workers = argument;
     const struct moietyi_place *place = workers->options->place;
-    /* Refused, the memory is where it was bound to all the same: slower. */
+    /* If it is refused, the memory is bound all the same, only slower. */
     if (!hwloc_bitmap_iszero(place->cpus))
         (void)hwloc_set_cpubind(place->topology, place->cpus,
                                 HWLOC_CPUBIND_THREAD);
@@ -139,7 +139,7 @@ static uint32_t workers_start(struct workers *workers, pthread_t *threads,
     return count;
 }
 
-/* What it reported last. */
+/* The last progress that it reported. */
 static size_t work_here(struct workers *workers)
 {
     size_t reported = 0;

@@ -18,14 +18,14 @@ struct moietyi_workers_options {
     void *job;
     const struct moietyi_place *place;
     uint32_t thread_max; /* at least 1 */
-    /* NULL, or what is called by the caller's thread as work goes on. */
+    /* NULL, or a function that the caller's thread calls as work proceeds. */
     const struct moietyi_progress *progress;
 };
 
-/* Works through the region. Where no thread can be started the caller works
- * itself, and a region that had fewer than it should gets the bit
- * MOIETY_HOST_FELL_TO_FEWER_THREADS. False: `work` said so; what other threads
- * had begun is over all the same. */
+/* Works through the region. If no thread can be started, the caller works
+ * itself, and a region with fewer threads than planned gets the bit
+ * MOIETY_HOST_FELL_TO_FEWER_THREADS. False: `work` returned it; work that other
+ * threads had begun is over. */
 bool moietyi_workers_run(const struct moietyi_workers_options *options,
                          struct moietyi_region *region);
 

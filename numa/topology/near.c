@@ -1,9 +1,10 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * What is near what. hwloc hangs a device under the smallest part of the
- * machine that its CPUs fill; where nobody told the kernel, that is the whole
- * machine, which says nothing unless there is but one choice.
+ * Finds the NUMA nodes near a PCI device. hwloc attaches a device to the
+ * smallest part of the machine that has its CPUs. If the kernel does not know
+ * that part, it is the whole machine, which says nothing unless there is only
+ * one node.
  */
 #define _GNU_SOURCE
 #include <sched.h>
@@ -36,8 +37,7 @@ moietyi_topology_best_of(const struct moietyi_topology *topology,
     return best;
 }
 
-/* The best of `part`, or all of it where none has memory: it is near, even if
- * it is of no use. */
+/* The best of `part`, or all of `part` if no node of it has memory. */
 static moietyi_nodeset best_or_all(const struct moietyi_topology *topology,
                                    const moietyi_nodeset *part)
 {

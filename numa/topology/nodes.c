@@ -30,7 +30,7 @@ const char *moietyi_memory_kind_name(enum moietyi_memory_kind kind)
                                                            : "unknown";
 }
 
-/* The words that hwloc's versions use; false where it says nothing. */
+/* Maps the subtype names of hwloc's versions; false if there is none. */
 static bool said_kind(hwloc_obj_t object, enum moietyi_memory_kind *out)
 {
     static const struct {
@@ -165,8 +165,9 @@ static moietyi_nodeset read_list(const char *path, const char *prefix)
     return set;
 }
 
-/* What the kernel itself says: which nodes have CPUs, and which this process may
- * use, also where hwloc cannot see the control groups, as in some containers. */
+/* The kernel's own lists: nodes with CPUs, and nodes that this process may use.
+ * They hold also if hwloc cannot see the control groups, as in some
+ * containers. */
 static void ask_kernel(struct moietyi_topology *topology)
 {
     moietyi_nodeset allowed =

@@ -25,15 +25,15 @@ void moietyi_bus_id_of(const moiety_caps *caps, char out[MOIETYI_BUS_ID_BYTES])
                    caps->pci_domain, caps->pci_bus, caps->pci_device);
 }
 
-/* A placement that was wanted near `wanted`, and cannot be there. */
+/* A request near `wanted` that cannot be fulfilled there. */
 struct fallback {
     const char *why;
     const char *wanted_by; /* for the message of a strict request */
     moietyi_nodeset wanted;
 };
 
-/* Of `among`, those with the least distance from any of `from`; all of them
- * where a distance is not known. */
+/* The nodes of `among` with the least distance from any of `from`; all of them
+ * if a distance is unknown. */
 static moietyi_nodeset least_far(const struct moietyi_topology *topology,
                                  const moietyi_nodeset *from,
                                  const moietyi_nodeset *among)

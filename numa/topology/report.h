@@ -29,7 +29,8 @@ struct moietyi_topo_report {
     int gpu_count;
 };
 
-/* MOIETY_OK also without a driver. To be given back in any case. */
+/* MOIETY_OK also without a driver. The caller frees `out`, also after an
+ * error. */
 MOIETY_MUST_USE moiety_status
 moietyi_topo_report_make(struct moietyi_topo_report *out);
 void moietyi_topo_report_free(struct moietyi_topo_report *report);
@@ -38,7 +39,7 @@ void moietyi_topo_report_free(struct moietyi_topo_report *report);
 void moietyi_topo_text(FILE *file, const struct moietyi_topo_report *report);
 void moietyi_topo_json(FILE *file, const struct moietyi_topo_report *report);
 
-/* fprintf() for those two, which leave its errors to the end. */
+/* fprintf(), whose errors the caller checks at the end with ferror(). */
 __attribute__((format(printf, 2, 3))) void moietyi_say(FILE *file,
                                                        const char *format, ...);
 

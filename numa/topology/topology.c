@@ -34,7 +34,7 @@ static const struct moietyi_topology *loaded(void)
     return atomic_load_explicit(&kept, memory_order_acquire);
 }
 
-/* hwloc would fall back to this machine where the variable is of no use. */
+/* hwloc would fall back to this machine if the variable is of no use. */
 static moiety_status choose_source(struct moietyi_topology *topology)
 {
     const char *xml = getenv("HWLOC_XMLFILE");
@@ -60,8 +60,8 @@ static moiety_status choose_source(struct moietyi_topology *topology)
 
 static bool configure(hwloc_topology_t hwloc)
 {
-    /* Nodes outside the cpuset are to be there, so that a message can tell them
-     * from those that do not exist. All PCI devices: a GPU in a virtual machine
+    /* Loads nodes outside the cpuset too, so that a message can tell them from
+     * nodes that do not exist; and all PCI devices: a GPU in a virtual machine
      * need not look like one. */
     bool is_done =
         hwloc_topology_set_flags(hwloc,

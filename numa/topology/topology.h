@@ -21,8 +21,8 @@
 
 struct moietyi_topology;
 
-/* What a node's memory is good for, best first: who may choose takes the nodes
- * of the first kind that there is, and never DEVICE. */
+/* The kind of a node's memory, best first: a choice takes the nodes of the
+ * first kind that exists, and never DEVICE. */
 enum moietyi_memory_kind {
     MOIETYI_MEMORY_DRAM = 0,    /* the ordinary memory of some CPUs */
     MOIETYI_MEMORY_HBM = 1,     /* faster, scarcer, beside DRAM */
@@ -84,8 +84,8 @@ bool moietyi_topology_is_allowed(const struct moietyi_topology *topology,
 uint64_t moietyi_topology_node_bytes(const struct moietyi_topology *topology,
                                      unsigned node);
 
-/* How far the memory of `to` is from `from`, in the firmware's unit: 10 is
- * local. 0: not known. */
+/* The distance of `to`'s memory from `from`, in the firmware's unit: 10 is
+ * local. 0: unknown. */
 uint64_t moietyi_topology_distance(const struct moietyi_topology *topology,
                                    unsigned from, unsigned to);
 
@@ -95,13 +95,12 @@ moietyi_nodeset
 moietyi_topology_best_of(const struct moietyi_topology *topology,
                          const moietyi_nodeset *among);
 
-/* The nodes next to the PCI device `bus_id` ("0000:21:00.0"), the best of them,
- * whether allowed or not; with sub-NUMA clustering there are several. If none
- * has memory, they are the ones without, and of use to tell what is close.
- * `*out_known` is false, and the set empty, if hwloc does not know the device,
- * or that it is anywhere in particular; but where there is but one such node,
- * it is near any device. MOIETY_OK, or MOIETY_E_INVALID if `bus_id` is no
- * PCI address. */
+/* The best nodes next to the PCI device `bus_id` ("0000:21:00.0"), whether
+ * allowed or not; with sub-NUMA clustering there are several. If none has
+ * memory, the nodes without memory, which still show what is close. If hwloc
+ * does not know the device or its place, `*out_known` is false and the set
+ * empty; but if there is only one such node, it is near any device. MOIETY_OK,
+ * or MOIETY_E_INVALID if `bus_id` is no PCI address. */
 MOIETY_MUST_USE moiety_status moietyi_topology_near_pci(
     const struct moietyi_topology *topology, const char *bus_id,
     moietyi_nodeset *out, bool *out_known);

@@ -90,7 +90,7 @@ moiety_status moietyi_alloc(moiety_pool *pool,
     return alloc_slow(pool, args, stream, out);
 }
 
-/* What the thread's cache has for any stream; 0: nothing. */
+/* A block of the thread's cache for any stream; 0: none. */
 static inline moiety_devptr take_cached(moiety_pool *pool, size_t size_bytes,
                                         moiety_stream stream)
 {
@@ -105,8 +105,8 @@ static inline moiety_devptr take_cached(moiety_pool *pool, size_t size_bytes,
     return address;
 }
 
-/* A search in vain is made again by the long way. After one, so many misses go there
- * at once. */
+/* A failed search is repeated the long way. After a failure, so many misses go
+ * there at once. */
 #define PASSED_BY 15U
 
 /* Whether the long way is due, which looks at more. */
@@ -120,7 +120,7 @@ static bool is_long_due(const struct moietyi_call *call)
            moietyi_watermark_is_exceeded_by(call->pool->body, 0);
 }
 
-/* What is free. False: there is none. */
+/* Takes free memory. False: there is none. */
 static inline bool take_plain(struct moietyi_call *call, size_t size_bytes,
                               moiety_devptr *out)
 {
@@ -135,9 +135,10 @@ static inline bool take_plain(struct moietyi_call *call, size_t size_bytes,
     return true;
 }
 
-/* Inside, by a right route: a miss that needs neither the driver nor others, of what
- * is free beside the thread's caches. False: there is none, or the call is not that
- * simple. `is_only`: the caller knows no other way. */
+/* Inside, by a right route: serves a miss that needs neither the driver nor
+ * other threads from free memory outside of the thread's caches. False: there
+ * is none, or the call is not that simple. `is_only`: the caller has no other
+ * way. */
 static inline bool take_inside(moiety_pool *pool, struct moietyi_thread *thread,
                                const struct moietyi_route *route,
                                size_t size_bytes, bool is_only,

@@ -21,15 +21,15 @@ MOIETY_MUST_USE moiety_status moietyi_arena_pool_create(
 /* Takes the right to end a pool, or the arena that it is of, for this thread.
  * MOIETY_E_INVALID: it was destroyed; MOIETY_E_BUSY: another thread ends it. */
 MOIETY_MUST_USE moiety_status moietyi_pool_take(moiety_pool *pool);
-/* After that: it is as it was, or gone for good. */
+/* After that: it is unchanged, or has ended. */
 void moietyi_pool_release(moiety_pool *pool);
 /* moiety_pool_destroy() of any pool that is taken. The caller has checked the
  * arguments, and that this process is no child. */
 MOIETY_MUST_USE moiety_status moietyi_pool_end(moiety_pool *pool,
                                                enum moietyi_end how,
                                                moiety_leaks *out_leaks);
-/* The same for a pool that nobody has any more: not where that may end a graph
- * capture. A moietyi_end_fn. */
+/* The same for an abandoned pool: not if that may end a graph capture. A
+ * moietyi_end_fn. */
 moiety_status moietyi_pool_end_later(void *handle, enum moietyi_end how);
 /* moiety_pool_destroy_later(), by an `end` of `handle` that ends the pool. */
 moiety_status moietyi_pool_destroy_later(moiety_pool *pool, moietyi_end_fn *end,

@@ -10,9 +10,9 @@
 #include "pool/config/options.h"
 #include "pool/core/body.h"
 
-/* A block that the caller never got. Its last life may still be in use on the
- * stream that it was taken for, unless that is none, or captures and got a
- * block that is done. */
+/* A block that the caller never got. Its last work may still run on the stream
+ * that it was taken for, unless there is none, or the stream captures and got a
+ * done block. */
 static void give_unused(moiety_pool *pool, moiety_devptr address,
                         moiety_stream stream)
 {
@@ -47,7 +47,7 @@ static uint64_t most_blocks(uint64_t limit_bytes, size_t size_bytes)
     return limit_grains / grains;
 }
 
-/* Refuses what can never be had before the first block is taken. A pool that is
+/* Refuses an impossible batch before the first block is taken. A pool that is
  * NULL or destroyed is left to the first allocation. */
 static moiety_status check_batch(const moiety_pool *pool, size_t size_bytes,
                                  size_t count, const moiety_devptr *out)

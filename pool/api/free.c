@@ -58,9 +58,9 @@ static inline uint32_t full_byte_of(size_t size_bytes)
                                                : UINT32_MAX;
 }
 
-/* The way back that is as good as a hit: takes the tag off a small block and
- * pushes it, if nothing else is noted of it and the magazine has room. False:
- * nothing has changed. Inside, as hit.h says it. */
+/* The fast way for a tenant's block: takes the tag off a small block and pushes
+ * it, if no other table has the block and the magazine has room. False: nothing
+ * has changed. Inside (hit.h). */
 static __attribute__((noinline)) bool
 free_of_tenant(const struct moietyi_thread *thread,
                const struct moietyi_route *route, moiety_pool *pool,
@@ -103,9 +103,9 @@ static inline bool give_by(const struct moietyi_thread *thread,
                : moietyi_hit_free_noted(route, address, block);
 }
 
-/* Inside: gives a block to the thread's cache; or on from there, where that has no
- * room and nothing is noted of the block that would have to be looked up.
- * `size_bytes`: what the caller claims, or 0. MOIETY_E_BUSY: it is not that simple. */
+/* Inside: pushes a block into the thread's cache, or frees it into the heap if
+ * the magazine has no room and no other table has the block. `size_bytes`: the
+ * caller's claim, or 0. MOIETY_E_BUSY: it is not that simple. */
 static inline moiety_status
 give_inside(struct moietyi_thread *thread, const struct moietyi_route *route,
             moiety_pool *pool, moiety_devptr address, size_t size_bytes)
@@ -175,8 +175,8 @@ moiety_status moiety_free(moiety_pool *pool, moiety_devptr address,
         return free_other(pool, address, 0, stream);
     const struct moietyi_route *route = moietyi_hit_last(thread, pool, stream);
     moietyi_grain start = {0};
-    /* Nothing here is called, or registers were saved: a short block goes the
-     * other way. */
+    /* It calls nothing, because the compiler would save registers: a short
+     * block goes the other way. */
     uint32_t class_index = MOIETYI_LIKELY(route) && MOIETYI_LIKELY(!route->note)
                                ? moietyi_hit_byte(pool, address, &start) - 1U
                                : MOIETYI_CLASSES;
@@ -220,7 +220,8 @@ moiety_status moiety_free_sized(moiety_pool *pool, moiety_devptr address,
 }
 
 /* Inside: the caches of the thread's last route, if it may have hits and takes
- * blocks with this note; else those of another of its streams. NULL: none. */
+ * blocks with this note; otherwise those of another of its streams. NULL:
+ * none. */
 static struct moietyi_cache *free_own_cache(struct moietyi_thread *thread,
                                             const moiety_pool *pool,
                                             uint32_t note)
@@ -304,7 +305,8 @@ usable_size_slow(moiety_pool *pool, moiety_devptr address, size_t *out)
     return status;
 }
 
-/* A byte tells what the block has; where there is none, the call finds out why. */
+/* A byte says what the block needs; if there is none, the call finds out
+ * why. */
 moiety_status moiety_usable_size(moiety_pool *pool, moiety_devptr address,
                                  size_t *out)
 {

@@ -31,7 +31,7 @@ static bool is_private(const struct moietyi_call *call, moiety_devptr address)
            moietyi_privates_owner(call->pool->body->privates, grain);
 }
 
-/* What an export makes: a handle, or a message. */
+/* The result of an export: a handle, or a message. */
 struct export_form {
     moiety_ipc_handle *out; /* NULL: a message into the socket */
     int socket;

@@ -105,8 +105,8 @@ static moiety_status put_shared(struct moietyi_call *call,
                         "the block at 0x%llx was freed before", address);
 }
 
-/* What a graph may use is kept for it, by its scope or by its scope's arena; and
- * what is an arena's, by that. */
+/* Blocks of scopes and of private arenas go to their owner: a graph may use
+ * them whenever it runs. */
 static moiety_status plain_put(struct moietyi_call *call,
                                const struct moietyi_block *block,
                                moiety_devptr address)
@@ -188,7 +188,7 @@ static moiety_status plain_release(struct moietyi_call *call,
     return moietyi_put(call, &block, address);
 }
 
-/* An address that is no block's is for the free to refuse. */
+/* The free refuses an address of no block. */
 static moiety_status turn(struct moietyi_call *call, moiety_devptr address)
 {
     struct moietyi_block block;
@@ -199,7 +199,7 @@ static moiety_status turn(struct moietyi_call *call, moiety_devptr address)
     return status == MOIETY_OK ? moietyi_call_look(call) : status;
 }
 
-/* On no stream is anything pending on memory that went with its context. */
+/* Memory of a lost context has no pending work. */
 static moiety_status use_if_there(struct moietyi_call *call,
                                   const struct moietyi_block *block,
                                   moiety_devptr address, moiety_stream stream)

@@ -10,8 +10,8 @@
 /* Of an ordinary pool. */
 extern const struct moietyi_pool_ops moietyi_plain_ops;
 
-/* What other processes map begins on a page where it is larger than half of one,
- * so that they find it as they would an allocation of the driver's. */
+/* A block that other processes may map begins on a page if it is longer than
+ * half of one, so that they find it like an allocation of the driver. */
 static inline bool moietyi_plain_is_on_page(const struct moietyi_call *call,
                                             size_t size_bytes)
 {

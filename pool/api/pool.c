@@ -103,8 +103,8 @@ static moiety_status pool_release(void *context, moiety_devptr address,
     return status;
 }
 
-/* The caller's source, called through the two above. What is wrong with it is
- * left as it is, for the segments to refuse. */
+/* The caller's source, called through the two functions above. A wrong table is
+ * copied as it is: moietyi_segments_create() refuses it. */
 static moiety_source pool_wrap(struct moietyi_pool_body *body)
 {
     const moiety_source *given = body->options.source;
@@ -126,7 +126,8 @@ static bool is_mapped(const struct moietyi_pool_body *body)
     return (body->options.flags & MOIETY_POOL_MAPPED) != 0;
 }
 
-/* Not what the driver has or refuses, but what ends the pool anyway. */
+/* Not a lack or a refusal of the driver, but an error that ends the pool
+ * anyway. */
 static bool is_fatal(moiety_status status)
 {
     return status == MOIETY_E_CONTEXT_DESTROYED ||
@@ -248,7 +249,7 @@ static moiety_status make_segments(struct moietyi_pool_body *body)
     return moietyi_segments_create(&with_space, &body->segments);
 }
 
-/* What all threads' caches together may hold. */
+/* The bytes that all threads' caches together may hold. */
 static uint64_t cache_bytes(const struct moietyi_pool_body *body)
 {
     uint64_t bytes = body->first_limit_bytes / CACHE_SHARE;
@@ -343,8 +344,7 @@ static moiety_status pool_make_body(struct moietyi_pool_body *body,
     return status;
 }
 
-/* Whatever there is of it, but for the engine. MOIETY_OK, or the first thing
- * that was refused. */
+/* Frees all parts but the engine. MOIETY_OK, or the first refusal. */
 static moiety_status pool_unmake(struct moietyi_pool_body *body)
 {
     moiety_status status = moietyi_checked_destroy(body->checked);
@@ -359,7 +359,7 @@ static moiety_status pool_unmake(struct moietyi_pool_body *body)
     moietyi_heap_destroy(body->any_heap);
     if (body->space)
         moietyi_space_destroy(body->space);
-    /* A context that was reset is not ours to release any more. */
+    /* A context that was reset is no longer ours to release. */
     if (body->has_primary && !moietyi_context_is_lost(&body->own_context)) {
         moiety_status released = MOIETYI_CALL(
             body->driver, cuDevicePrimaryCtxRelease, (body->device));
@@ -501,7 +501,7 @@ moiety_status moiety_pool_add_peer(moiety_pool *pool, int32_t device)
 
 #define LEAK_BYTES 20U /* " 0x" and 16 digits */
 
-/* Whoever has a log is told in any case. */
+/* A log function gets it in any case. */
 static void pool_report_leaks(const struct moietyi_pool_body *body,
                               const moiety_leaks *leaks)
 {
@@ -550,7 +550,8 @@ static moiety_status refuse_used(void)
 static moiety_status close_and_drain(struct moiety_pool *pool, bool is_over)
 {
     struct moietyi_engine *engine = pool->body->engine;
-    /* First without the mark, which a call that goes on may run into. */
+    /* Checked before the mark is set, so that a call under way does not meet
+     * it. */
     if (moietyi_engine_is_used(engine))
         return refuse_used();
     /* IN.seq_cst: of a call that begins and us, one sees the other. */
@@ -580,7 +581,7 @@ static moiety_status pool_destroy(struct moiety_pool *pool, bool is_over,
     moiety_status drained = close_and_drain(pool, is_over);
     if (drained == MOIETY_E_BUSY)
         return drained;
-    /* The rest may say more of a context that is lost by now. */
+    /* The rest may report more errors of a context that is lost by now. */
     struct moietyi_failure why;
     moietyi_failure_keep(&why);
     moietyi_exports_drain(body->exports, body->engine);
@@ -601,15 +602,15 @@ static moiety_status pool_destroy(struct moiety_pool *pool, bool is_over,
     return drained;
 }
 
-/* The driver waits for the device when it takes memory back, unless that is
- * mapped; a checked pool waits for what it has written. */
+/* The driver waits for the device when it takes back memory that is not mapped;
+ * a checked pool waits for what it has written. */
 static bool pool_needs_rest(const struct moietyi_pool_body *body)
 {
     return body->checked || !moietyi_segments_are_mapped(body->segments);
 }
 
-/* Whether the pool can end without a wait: MOIETY_E_BUSY, if it cannot, or nobody
- * knows. */
+/* Whether the pool can end without a wait: MOIETY_E_BUSY if it cannot, or if
+ * that is unknown. */
 static moiety_status pool_look(const struct moiety_pool *pool,
                                enum moietyi_end how, bool *out_is_over)
 {

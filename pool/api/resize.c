@@ -37,8 +37,8 @@ static moiety_status resize_check_kept(const struct moietyi_call *call,
                : MOIETY_OK;
 }
 
-/* A free of the whole block, at `ticks`, and an allocation in its place: what
- * readers of the history know. */
+/* Notes a free of the whole block, at `ticks`, and an allocation in its place,
+ * as readers of the history expect. */
 static void resize_note(const struct moietyi_call *call,
                         const struct moietyi_block *block,
                         moiety_devptr address, size_t size_bytes,
@@ -129,7 +129,7 @@ static bool resize_cut(struct moietyi_call *call,
     return true;
 }
 
-/* The free has a moment before anybody else can have the end. */
+/* The free has a time before any other thread can have the end. */
 static moiety_status resize_shrink(struct moietyi_call *call,
                                    const struct moietyi_block *block,
                                    moiety_devptr address, size_t size_bytes,
@@ -148,7 +148,8 @@ static moiety_status resize_shrink(struct moietyi_call *call,
     return MOIETY_OK;
 }
 
-/* Whether the block serves as it is: of a class sizes serve each other. */
+/* True if the block fits already: its length is right, or both lengths are of
+ * one class. */
 static bool resize_serves(const struct moietyi_call *call,
                           const struct moietyi_block *block,
                           const struct moietyi_size *size)

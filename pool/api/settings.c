@@ -107,7 +107,7 @@ static uint64_t most_limit_bytes(const struct moietyi_pool_body *body)
     return bytes == MOIETYI_CAPACITY_BYTES ? bytes : bytes / LIMIT_PART;
 }
 
-/* The source may work, and others must not wait for it on our account. */
+/* The source may work, and others must not wait for it because of us. */
 static moiety_status limit_change(struct moietyi_call *call,
                                   uint64_t asked_bytes, uint64_t *out)
 {
@@ -169,8 +169,8 @@ static uint64_t missing_bytes(const struct moietyi_segments *segments,
     return total_bytes > reserved_bytes ? total_bytes - reserved_bytes : 0;
 }
 
-/* As growing does on the way out of memory: outside of slow paths, so that
- * nobody waits for the source on our account. */
+/* Outside of slow paths, like growth, so that no thread waits for the source
+ * because of us. */
 static moiety_status settings_reserve(struct moietyi_call *call,
                                       uint64_t total_bytes)
 {
@@ -255,7 +255,7 @@ moiety_status moiety_pool_options_get(moiety_pool *pool,
     return MOIETY_OK;
 }
 
-/* --- whose an address is --- */
+/* --- the pool of an address --- */
 
 struct search {
     moiety_devptr address;
@@ -274,7 +274,7 @@ static void search_look(const struct moietyi_pool_body *body, void *context)
                                       search->address, &grain);
 }
 
-/* Of a pool without segments, only where a block begins. */
+/* If the pool has no segments, only where a block begins. */
 static bool search_ends(struct search *search)
 {
     size_t size_bytes;

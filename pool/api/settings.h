@@ -12,9 +12,9 @@
 
 struct moietyi_pool_body;
 
-/* `asked_bytes` in whole pages; for 0 the device's memory, or for a source of the
- * caller's what the offset space may hold. MOIETY_OK, or why the device does not
- * say what it has. */
+/* `asked_bytes` in whole pages; for 0 the device's memory, or for a source of
+ * the program the room of the offset space. MOIETY_OK, or why the device does
+ * not report its memory. */
 MOIETY_MUST_USE moiety_status moietyi_limit_find(struct moietyi_pool_body *body,
                                                  uint64_t asked_bytes,
                                                  uint64_t *out);

@@ -108,8 +108,8 @@ moiety_status moiety_stream_retire(moiety_pool *pool, moiety_stream stream)
     return status;
 }
 
-/* What was freed while an event of its stream was under way goes behind the
- * next one. */
+/* Memory that was freed while an event of its stream was under way is behind
+ * the next one. */
 #define EVENTS_MOST 2U
 #define NS_PER_MS UINT64_C(1000000)
 
@@ -204,9 +204,9 @@ moiety_status moiety_pool_add_context(moiety_pool *pool, moiety_context context)
     return status;
 }
 
-/* A program that knows that a pool's context goes, and says so. What follows
- * from it is where it matters: moietyi_context_enter() keeps all calls from the
- * driver, moietyi_put() takes blocks back that are nowhere any more, and
+/* For a program that knows that a pool's context is going to end. The
+ * consequences are elsewhere: moietyi_context_enter() keeps all calls from the
+ * driver, moietyi_put() accepts blocks whose memory is gone, and
  * moietyi_escalate() finds none. */
 moiety_status moiety_pool_context_lost(moiety_pool *pool)
 {

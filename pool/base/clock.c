@@ -82,8 +82,8 @@ struct interrupt {
     uint32_t tick; /* of the last question */
 };
 
-/* A pointer: a process that loads many copies of the library has little room for
- * what belongs to threads. */
+/* A pointer: a process that loads many copies of the library has little room
+ * for thread-local storage. */
 static _Thread_local struct interrupt *own;
 
 void moiety_set_interrupt(moiety_interrupt_fn *function, void *user)

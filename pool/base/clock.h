@@ -15,8 +15,9 @@ void moietyi_nap(long duration_ns);
 /* Lets other threads run, if there are any, and returns as soon as so long has
  * passed: for waits too short to sleep. */
 void moietyi_yield_for(uint64_t duration_ns);
-/* Between the looks at what may be over in some microseconds: waits, twice as long each
- * time; `waited_ns` is 0 at first. False, after 31 us: there is no more to wait. */
+/* Waits between two looks at work that may be over in some microseconds, twice
+ * as long each time; `waited_ns` is 0 at first. False, after 31 us: stop
+ * waiting. */
 bool moietyi_wait_briefly(uint64_t *waited_ns);
 /* The same, and twice as long the next time, until that is `most_ns`. Below 20 us it
  * yields, as a thread that sleeps is away for longer. */
@@ -27,7 +28,7 @@ void moietyi_nap_longer(long *duration_ns, long most_ns);
 void moietyi_let_others(unsigned *rounds);
 
 /* Waits that the program may end early, by moiety_set_interrupt(): a wait asks
- * while it naps, and is overdue from the answer on. */
+ * the function while it naps, and is overdue after its answer. */
 
 /* Asks the thread's function, if it has one and has not asked it lately. With no
  * lock held, outside of slow paths. */

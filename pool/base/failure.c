@@ -36,8 +36,8 @@ static void failure_get_ready(void)
     is_ready = pthread_key_create(&key, failure_end_thread) == 0;
 }
 
-/* A system call and no lock: this may be the child of a fork. There the room is
- * not given back, as to say so might need memory. */
+/* A system call and no lock, because this may be the child of a fork. The room
+ * is not given back there, because reporting that might need memory. */
 static void failure_make_room(void)
 {
     void *memory = mmap(NULL, MOIETYI_MESSAGE_BYTES, PROT_READ | PROT_WRITE,

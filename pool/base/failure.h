@@ -21,8 +21,9 @@
 moiety_status moietyi_fail(moiety_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* What each part says of a process that moietyi_is_forked(): MOIETY_E_FORKED;
- * and where moietyi_fork_mark() fails: MOIETY_E_NO_HOST_MEMORY. */
+/* The failure of each part in a process that moietyi_is_forked():
+ * MOIETY_E_FORKED; and if moietyi_fork_mark() fails:
+ * MOIETY_E_NO_HOST_MEMORY. */
 MOIETY_MUST_USE moiety_status moietyi_refuse_child(void);
 MOIETY_MUST_USE moiety_status moietyi_refuse_unmarked(void);
 

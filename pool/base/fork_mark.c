@@ -63,8 +63,9 @@ bool moietyi_fork_mark(void)
     /* relaxed: nobody has the address yet; FM publishes it. */
     atomic_store_explicit(word, 1, memory_order_relaxed);
     atomic_uint *nobody = NULL;
-    /* FM.release: whoever sees the page sees the 1 in it. On failure another
-     * thread was first; its page is not read here, so relaxed is enough. */
+    /* FM.release: a thread that sees the page sees the 1 in it. On failure
+     * another thread was first; its page is not read here, so relaxed is
+     * enough. */
     if (!atomic_compare_exchange_strong_explicit(
             &mark, &nobody, word, memory_order_release, memory_order_relaxed))
         munmap(word, page_bytes());

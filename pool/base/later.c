@@ -109,7 +109,7 @@ void moietyi_later_release(struct moietyi_later *one, bool is_gone)
 {
     (void)list_enter();
     later_put_back(one, is_gone);
-    /* Another thread came by meanwhile, and passed it over. */
+    /* Another thread looked meanwhile, and passed it over. */
     bool is_again = one->is_listed && one->tried < wanted;
     list_leave();
     if (is_again)
@@ -151,7 +151,7 @@ static void try_all(enum moietyi_end how)
         moiety_status status = later_end_taken(one, how);
         (void)list_enter();
         later_put_back(one, status != MOIETY_E_BUSY);
-        /* Other threads came by, and passed it over. */
+        /* Other threads looked, and passed it over. */
         if (look < wanted)
             look = wanted;
     }
@@ -177,7 +177,7 @@ void moietyi_later_try(enum moietyi_end how)
     moietyi_cancel_restore(cancel_state);
 }
 
-/* Not what is on the list already. */
+/* Only if it is not on the list already. */
 static bool later_take_new(struct moietyi_later *one, moietyi_end_fn *end,
                            void *handle)
 {

@@ -16,17 +16,17 @@
 
 /* How a thread ends a handle. */
 enum moietyi_end {
-    MOIETYI_END_WAITS,  /* for the device: a call of the owner's does */
+    MOIETYI_END_WAITS,  /* waits for the device: in a call of the owner's */
     MOIETYI_END_LOOKS,  /* waits only where a driver cannot be asked */
     MOIETYI_END_GLANCES /* and not even then, nor for the list */
 };
 
-/* Ends a handle that this thread has taken. MOIETY_E_BUSY: it is as it was; any
- * other: it is gone. */
+/* Ends a handle that this thread has taken. MOIETY_E_BUSY: it is unchanged; any
+ * other: it has ended. */
 typedef moiety_status moietyi_end_fn(void *handle, enum moietyi_end how);
 
-/* Part of a handle, and like that there for good; 0 at first. The list's lock
- * guards all of it. */
+/* A part of a handle, and as permanent; 0 at first. The list's lock guards all
+ * of it. */
 struct moietyi_later {
     struct moietyi_later *next;
     moietyi_end_fn *end;
@@ -38,16 +38,17 @@ struct moietyi_later {
 
 /* False: another thread ends it, or has. */
 bool moietyi_later_take(struct moietyi_later *one);
-/* After that: it is gone, and never taken again, or as it was. */
+/* After that: it has ended, and is never taken again, or is unchanged. */
 void moietyi_later_release(struct moietyi_later *one, bool is_gone);
 
 /* Edge LA. How many handles are on the list. */
 extern atomic_uint moietyi_later_count __attribute__((visibility("hidden")));
 
 void moietyi_later_try(enum moietyi_end how);
-/* Ends what can be ended by now; `how` is not MOIETYI_END_WAITS. A handle that
- * another thread has just then is tried by that one after this, unless this thread
- * only glances. No lock is held, and the thread is in no call of a pool. */
+/* Ends the handles that can end by now; `how` is not MOIETYI_END_WAITS. If
+ * another thread has a handle just then, that thread tries it after this,
+ * unless this thread only glances. No lock is held, and the thread is in no
+ * call of a pool. */
 static inline void moietyi_later_run(enum moietyi_end how)
 {
     /* LA.seq_cst: after the caller has ended what may have kept a handle. */

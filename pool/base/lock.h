@@ -17,9 +17,9 @@
 #define MOIETYI_WATCH_LOCKS 0
 #endif
 
-/* What this thread holds, from now on. */
+/* Notes that this thread holds the lock from now on. */
 void moietyi_locks_count(int by);
-/* Before something that can take long. Ends the process if the thread holds
+/* Before a call that can take long. Ends the process if the thread holds
  * one. */
 void moietyi_locks_check(const char *what);
 

@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Messages for the program's log function (moiety/callbacks.h). Whoever has one
- * leaves it with its thread, whatever it holds; it is told when the thread's call
- * is over, and nothing is held.
+ * Messages for the program's log function (moiety/callbacks.h). They are queued
+ * for the calling thread, also under a lock, and delivered after its call, when
+ * it holds none.
  */
 #ifndef MOIETY_POOL_BASE_LOG_H_
 #define MOIETY_POOL_BASE_LOG_H_
@@ -16,8 +16,8 @@
 #include "moiety/status.h"
 
 /* The highest level that is wanted; 0: none. And whether there has ever been a
- * function, so that a thread may have messages. Edge: none; relaxed: who sees
- * either late tells less, or looks in vain. */
+ * function, so that a thread may have messages. Edge: none; relaxed: a thread
+ * that sees either late reports less, or looks for nothing. */
 extern atomic_uint moietyi_log_level __attribute__((visibility("hidden")));
 extern atomic_bool moietyi_log_is_used __attribute__((visibility("hidden")));
 
@@ -29,16 +29,16 @@ static inline bool moietyi_log_wants(uint32_t level)
            atomic_load_explicit(&moietyi_log_level, memory_order_relaxed);
 }
 
-/* Leaves a message, which ends without a newline, if its level is wanted. Without
- * memory for it, it is lost. */
+/* Queues a message, which ends without a newline, if its level is wanted.
+ * Without memory for it, it is lost. */
 void moietyi_log(uint32_t level, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* The same of what is important enough for stderr where there is no function. */
+/* The same for messages that go to stderr if there is no function. */
 void moietyi_log_or_print(uint32_t level, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Tells what the calling thread left; no lock is held and it is in no call, the
- * cancellation of the thread is held back. */
+/* Delivers the messages of the calling thread. It holds no lock, is in no call,
+ * and its cancellation is held back. */
 void moietyi_log_tell_all(void);
 static inline void moietyi_log_tell(void)
 {

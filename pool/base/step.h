@@ -14,7 +14,7 @@
 #endif
 
 #if MOIETYI_STEPS
-/* The test's: returns at once, or when the test lets this thread go on.
+/* The test's function: returns at once, or when the test continues this thread.
  * `name` is a string literal. */
 void moietyi_step(const char *name);
 #define MOIETYI_STEP(name) moietyi_step(name)

@@ -24,6 +24,6 @@ void moietyi_table_release(void *table, size_t bytes)
 
 void moietyi_table_prefer_huge(void *table, size_t bytes)
 {
-    /* A kernel without huge pages refuses; small ones do as well. */
+    /* A kernel without huge pages refuses; small ones work too. */
     (void)madvise(table, bytes, MADV_HUGEPAGE);
 }

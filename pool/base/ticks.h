@@ -16,8 +16,8 @@
 /* Whether the processor has such a counter, and says so. Slow. */
 bool moietyi_ticks_are_there(void);
 
-/* `is_counter`: what the function above said. Later in the thread's order is
- * never less; the load of another thread's store may still come later. */
+/* `is_counter`: the result of the function above. Never less later in the
+ * thread's order; the load of another thread's store may still come later. */
 static inline uint64_t moietyi_ticks(bool is_counter)
 {
 #if defined(__x86_64__)
@@ -45,8 +45,8 @@ struct moietyi_moment {
 };
 
 struct moietyi_moment moietyi_moment_now(bool is_counter);
-/* The time of a tick that was counted between two moments, or not far from
- * them: exact to what it takes to read a clock. */
+/* The time of a tick that was counted between two moments or near them,
+ * accurate to one clock read. */
 uint64_t moietyi_time_of(const struct moietyi_moment *first,
                          const struct moietyi_moment *second, uint64_t ticks);
 

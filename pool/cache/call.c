@@ -83,7 +83,7 @@ push_cache(struct moietyi_thread_state *thread_state, moiety_stream stream,
     return cache;
 }
 
-/* What ANY freed serves nobody before its event. */
+/* Memory freed with ANY is not reused before its event. */
 static struct moietyi_cache *pop_cache(struct moietyi_cache *push)
 {
     return push->stream_state->kind == MOIETYI_STREAM_STATE_ANY
@@ -91,8 +91,8 @@ static struct moietyi_cache *pop_cache(struct moietyi_cache *push)
                : push;
 }
 
-/* Caches of streams that were retired: their blocks wait for the final event,
- * and the caches end. */
+/* Empties and ends the caches of retired streams: their blocks wait for the
+ * final event. */
 static void call_sweep(struct moietyi_thread_state *thread_state,
                        uint64_t attention)
 {
@@ -111,8 +111,8 @@ static void call_sweep(struct moietyi_thread_state *thread_state,
         thread_state->attention = attention;
 }
 
-/* What streams freed that were retired becomes everybody's as new streams come,
- * so that their stream states can be used again. */
+/* Drains what retired streams freed as new streams come, so that their stream
+ * states can be used again. */
 static void call_drain_closed(struct moietyi_thread_state *thread_state)
 {
     moietyi_slow_path_begin(thread_state);
@@ -123,7 +123,7 @@ static void call_drain_closed(struct moietyi_thread_state *thread_state)
     moietyi_slow_path_end(thread_state);
 }
 
-/* The route, right for this moment. NULL, and why. */
+/* The route, checked for this moment. NULL and a status if there is none. */
 static struct moietyi_route *find_route(struct moietyi_thread *thread,
                                         struct moiety_pool *pool,
                                         moiety_stream stream,
@@ -187,7 +187,7 @@ moiety_status moietyi_look_for_capture(const struct moietyi_call *call,
     return status;
 }
 
-/* While a guard is held: does this stream capture? */
+/* Whether this stream captures; while a guard is held. */
 static moiety_status look_for_capture(struct moietyi_call *call,
                                       moiety_stream stream)
 {
@@ -199,17 +199,16 @@ static moiety_status look_for_capture(struct moietyi_call *call,
     if (status != MOIETY_OK)
         return status;
     /* The legacy stream is no part of a blocking stream's capture. Nothing can
-     * be put on it meanwhile, so events for what it frees come later. */
+     * be queued on it meanwhile, so its frees get their events later. */
     call->is_capturing = call->capture.kind >= MOIETYI_CAPTURE_BROKEN;
-    /* A graph may run at any time: nothing may be pending on its memory. */
+    /* A graph may run at any time, so its memory must have no pending work. */
     if (call->is_capturing)
         call->pop = call->thread_state->done;
     return MOIETY_OK;
 }
 
-/* The stream state that a note stands for, if this thread may free on its
- * stream: it is counted as in use, and not retired before it was unpinned. Or
- * NULL. */
+/* The stream state of a note, if this thread may free on its stream: counted as
+ * in use, and not retired until unpinned. Or NULL. */
 static struct moietyi_stream_state *pin_noted(const struct moietyi_call *call,
                                               uint32_t note)
 {
@@ -251,13 +250,13 @@ moiety_status moietyi_call_look(struct moietyi_call *call)
     return look_for_capture(call, call->stream);
 }
 
-/* Whether others asked for what is in the caches, since the last look. */
+/* Whether others asked for the caches since the last look. */
 static bool is_wanted(struct moietyi_thread_state *thread_state)
 {
     /* relaxed: it came with CL, or the next call sees it. */
     if (!atomic_load_explicit(&thread_state->is_wanted, memory_order_relaxed))
         return false;
-    /* relaxed: who asks later sets it again. */
+    /* relaxed: a thread that asks later sets it again. */
     atomic_store_explicit(&thread_state->is_wanted, false,
                           memory_order_relaxed);
     return true;
@@ -271,7 +270,8 @@ static void follow(struct moietyi_call *call, const struct moietyi_route *route)
     call->thread_state = route->push->thread_state;
 }
 
-/* Once more, now that the thread that destroys the pool can see the slow path. */
+/* Checked again, now that the thread that destroys the pool can see the slow
+ * path. */
 static uint64_t attention_inside(const struct moiety_pool *pool)
 {
     /* IN.seq_cst: after the slow path has begun. */
@@ -302,8 +302,7 @@ static moiety_status begin_on(struct moietyi_call *call, moiety_stream stream)
     return looked;
 }
 
-/* In a pool whose context is gone no stream is left to be found; that it is
- * gone may be found out here. */
+/* A pool whose context is lost finds no stream. The loss may be found here. */
 static moiety_status call_begin(struct moietyi_call *call, moiety_stream stream)
 {
     moiety_status status = MOIETY_OK;
@@ -390,8 +389,8 @@ void moietyi_call_leave(struct moietyi_call *call)
     call_end(call);
 }
 
-/* What others look for does not stay in caches that they cannot reach, nor while
- * they look for the last time. */
+/* Caches must not keep what others search for: while they cannot take these
+ * caches, and during a final scan. */
 static bool has_to_give(const struct moietyi_call *call)
 {
     return !moietyi_gate_is_open(call->engine) ||
@@ -446,7 +445,7 @@ void moietyi_call_nap(struct moietyi_call *call, long *duration_ns,
     moietyi_call_pass_gate(call);
 }
 
-/* Stands for the stream from now on. */
+/* Records the event that stands for the stream from now on. */
 static moiety_status record_final(struct moietyi_engine *engine,
                                   struct moietyi_stream_state *stream_state)
 {
@@ -472,8 +471,8 @@ moiety_status moietyi_stream_close(struct moietyi_call *call,
         moietyi_stream_state_unuse(stream_state);
         return MOIETY_OK;
     }
-    /* AT.release: who sees the new value finds the stream state closed.
-     * AT.acquire: and our sweep those that were closed before. */
+    /* AT.release: a thread that sees the new value finds the stream state
+     * closed. AT.acquire: our sweep finds those that were closed before. */
     uint64_t attention =
         MOIETYI_ATTENTION_STEP +
         atomic_fetch_add_explicit(&call->pool->attention,

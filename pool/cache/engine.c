@@ -35,7 +35,7 @@ static struct moietyi_engine *engine_of(struct moietyi_streams *streams)
                                      offsetof(struct moietyi_engine, streams));
 }
 
-/* No hits while a capture guard is held: each call looks whether its stream
+/* No hits while a capture guard is held: each call checks whether its stream
  * captures. */
 static void mark_guarded(struct moietyi_streams *streams, bool is_held)
 {
@@ -122,8 +122,8 @@ moietyi_engine_create(const struct moietyi_engine_options *options,
     options->pool->lookup = engine->lookup;
     options->pool->classes = moietyi_space_classes(options->space);
     options->pool->engine = engine;
-    /* The kernel takes milliseconds for the first of a process with several
-     * threads: not in somebody's allocation. */
+    /* The first barrier takes the kernel milliseconds in a process with several
+     * threads, so no allocation should make it. */
     (void)moietyi_barrier_is_there();
     moietyi_capture_guard_join(&engine->streams);
     *out = engine;
@@ -140,8 +140,8 @@ moiety_status moietyi_engine_make_tags(struct moietyi_engine *engine,
     moiety_status status = moietyi_tags_create(page_capacity, &fresh);
     if (status != MOIETY_OK)
         return status;
-    /* TG.release: the tags. If another thread was faster: relaxed, since
-     * who uses them loads the pointer again. */
+    /* TG.release: the tags. If another thread was faster: relaxed, since users
+     * load the pointer again. */
     if (!atomic_compare_exchange_strong_explicit(&engine->tags, &nobody, fresh,
                                                  memory_order_release,
                                                  memory_order_relaxed))
@@ -161,7 +161,7 @@ static void give_cache(struct moietyi_thread_state *by,
     }
 }
 
-/* Others may take the thread's caches of other pools meanwhile. */
+/* Meanwhile others may take the thread's caches of other pools. */
 static void engine_nap(long *duration_ns, long most_ns)
 {
     struct moietyi_thread *thread = moietyi_thread_self;
@@ -174,7 +174,7 @@ static void engine_nap(long *duration_ns, long most_ns)
     moietyi_interrupt_ask();
 }
 
-/* Work of a context that is gone is over, and that is nobody's fault. */
+/* Work of a lost context is over, and that is no error. */
 static moiety_status of_the_end(moiety_status status)
 {
     return status == MOIETY_E_CONTEXT_DESTROYED ||
@@ -192,7 +192,7 @@ moiety_status moietyi_engine_look(struct moietyi_engine *engine, bool at_rest)
 
 moiety_status moietyi_engine_drain(struct moietyi_engine *engine, bool is_over)
 {
-    /* Nobody's, so that it needs no memory. */
+    /* A thread state without a thread, which needs no memory. */
     struct moietyi_thread_state by = {.engine = engine};
     moiety_status status = MOIETY_OK;
     if (!is_over && !moietyi_context_is_lost(engine->streams.own_context))
@@ -228,8 +228,8 @@ static void add_magazines(const struct moietyi_cache *cache,
     for (uint32_t i = 0; i < MOIETYI_CLASSES; i++)
         cached_bytes += moietyi_magazine_count(&cache->magazines[i]) *
                         moietyi_class_bytes(i);
-    /* Below 0 where the owner went on meanwhile, or where a block that was freed
-     * twice left longer than it came. */
+    /* Below 0 if the owner went on meanwhile, or if a double free counted a
+     * block longer than its allocation did. */
     if (cached_bytes <= INT64_MAX)
         sums->cached_bytes += cached_bytes;
 }
@@ -246,7 +246,8 @@ static void add_thread_state(const struct moietyi_thread_state *thread_state,
     for (const struct moietyi_cache *cache = thread_state->caches; cache;
          cache = cache->next)
         add_magazines(cache, sums);
-    /* After the allocations, so that the hits among these are never too many. */
+    /* Read after the allocations, so that there are never more hits than
+     * allocations. */
     sums->counts[MOIETYI_COUNT_MISSES] +=
         moietyi_count_read(&thread_state->counts[MOIETYI_COUNT_MISSES]);
     if (thread_state == own)
@@ -255,9 +256,8 @@ static void add_thread_state(const struct moietyi_thread_state *thread_state,
         sums->ended_bytes += sums->cached_bytes - before_bytes;
 }
 
-/* Counters are read one after another while threads go on, so the sum of a part
- * may be newer than that of its whole, by blocks that came and went between. A
- * part is never more than its whole, so no difference of the two wraps. */
+/* Counters are read one by one while threads go on, so a part may be newer than
+ * its whole. It is cut to the whole, so that no difference wraps. */
 static void keep_parts_within(uint64_t *counts)
 {
     static const struct {

@@ -23,8 +23,8 @@ MOIETY_MUST_USE moiety_status
 moietyi_block_at(const struct moietyi_engine *engine, moiety_devptr address,
                  struct moietyi_block *out);
 
-/* Whether a request of this size may have got the block: one of its class, or of
- * its length where it has none. */
+/* Whether a request of this size may have got the block: one of its class, or
+ * of its length if it has no class. */
 static inline bool moietyi_block_may_have(const struct moietyi_block *block,
                                           size_t size_bytes)
 {
@@ -53,8 +53,8 @@ moietyi_block_of(const struct moietyi_engine *engine, moietyi_grain start,
                                   grains};
 }
 
-/* Here and below: blocks and memory of the stream state's go to its heap, or to
- * what is done where nothing is pending. */
+/* Here and below: blocks and memory of the stream state go to its heap, or to
+ * DONE's if nothing is pending. */
 
 /* At most so many leave at once. */
 #define MOIETYI_FLUSH_BLOCKS 64U

@@ -7,12 +7,12 @@
 #include "pool/cache/registry.h"
 #include "pool/cache/thread.h"
 
-/* Longer than a look takes, unless its thread is stopped. */
+/* Longer than a look takes, unless its thread loses its processor. */
 #define PATIENCE_NS UINT64_C(100000000)
 #define NAP_NS 20000L
 #define NAP_MOST_NS 500000L
 
-/* How many slow paths there were in all, so far; registry's lock. */
+/* The sum of all slow paths so far; registry's lock. */
 static uint64_t count_slow_paths(const struct moietyi_engine *engine,
                                  const struct moietyi_thread_state *except,
                                  bool *out_are_over)
@@ -24,8 +24,8 @@ static uint64_t count_slow_paths(const struct moietyi_engine *engine,
          thread_state; thread_state = thread_state->of_pool) {
         if (thread_state == except)
             continue;
-        /* IN.seq_cst: after the gate's swap; it acquires: what ended is seen
-         * whole. */
+        /* IN.seq_cst: after the gate's swap; it acquires: an ended slow path is
+         * seen whole. */
         uint64_t slow_path = atomic_load_explicit(&thread_state->slow_path,
                                                   memory_order_seq_cst);
         are_over = are_over && slow_path % 2 == 0;
@@ -50,9 +50,9 @@ bool moietyi_slow_paths_are_over(struct moietyi_engine *engine,
 static bool is_used_by(const struct moietyi_thread_state *thread_state)
 {
     const struct moiety_pool *pool = thread_state->engine->pool;
-    /* IN.seq_cst: after the pool was marked; who begins later sees the mark.
-     * OU.acquire: who is out of a callback has begun a slow path before, which
-     * the next sum of them shows. */
+    /* IN.seq_cst: after the pool was marked; a call that begins later sees the
+     * mark. OU.acquire: a thread that left a callback has begun a slow path
+     * before, which the next sum shows. */
     return atomic_load_explicit(&thread_state->slow_path,
                                 memory_order_seq_cst) %
                2 ||
@@ -62,7 +62,7 @@ static bool is_used_by(const struct moietyi_thread_state *thread_state)
             moietyi_thread_serving(thread_state->thread) == pool);
 }
 
-/* Threads that end meanwhile are no calls. */
+/* Threads that end meanwhile are not calls. */
 static bool calls_are_over(struct moietyi_engine *engine, uint64_t *out_sum)
 {
     bool are_over;
@@ -78,8 +78,8 @@ bool moietyi_engine_is_used(struct moietyi_engine *engine)
     uint64_t after;
     bool is_used =
         !calls_are_over(engine, &before) ||
-        /* IN.acquire: a thread that escalates no more began a slow path before.
-         *  */
+        /* IN.acquire: a thread that has stopped escalating began a slow path
+         * before. */
         atomic_load_explicit(&engine->escalating_count, memory_order_acquire) ||
         moietyi_segments_are_growing(engine->segments);
     moietyi_registry_lock();
@@ -88,12 +88,13 @@ bool moietyi_engine_is_used(struct moietyi_engine *engine)
          thread_state && !is_used; thread_state = thread_state->of_pool)
         is_used = is_used_by(thread_state);
     moietyi_registry_unlock();
-    /* A thread that was outside of slow paths for a while, on its way out of
-     * memory, is seen there, or has begun one since. */
+    /* An escalating thread that left its slow path for a while is seen there,
+     * or has begun a slow path since. */
     return is_used || !calls_are_over(engine, &after) || before != after;
 }
 
-/* Patiently: who stops the pool reads what these slow paths would change. */
+/* Waits, because the thread that stops the pool reads what these slow paths
+ * would change. */
 static void wait_for_stop(struct moietyi_engine *engine)
 {
     long nap_ns = NAP_NS;
@@ -122,8 +123,8 @@ void moietyi_gate_wait(struct moietyi_engine *engine)
     while (atomic_load_explicit(&engine->gate, memory_order_seq_cst) ==
            ticket) {
         if (moietyi_now_ns() >= end_ns) {
-            /* IN.seq_cst: opened by a swap, as the searcher opens it by one:
-             * only one of the two succeeds. */
+            /* IN.seq_cst: opened by a swap. The searcher opens it by a swap
+             * too, so only one of the two succeeds. */
             (void)atomic_compare_exchange_strong_explicit(
                 &engine->gate, &ticket, ticket + 1, memory_order_seq_cst,
                 memory_order_seq_cst);

@@ -29,7 +29,7 @@
  * pool/observe/heap/stop_world.h. */
 void moietyi_slow_path_wait(struct moietyi_thread_state *thread_state);
 
-/* Counts it in. False: the pool is stopped, and who is in has to step out. */
+/* Counts it in. False: the pool is stopped, and the slow path must step out. */
 static inline bool
 moietyi_slow_path_count(struct moietyi_thread_state *thread_state)
 {
@@ -38,7 +38,7 @@ moietyi_slow_path_count(struct moietyi_thread_state *thread_state)
         atomic_load_explicit(&thread_state->slow_path, memory_order_relaxed);
     if (before % 2)
         return true;
-    /* IN.seq_cst, and so is the look at the gate that follows in who takes: one
+    /* IN.seq_cst, and so is the look at the gate that follows in a taker: one
      * of the two sees the other. */
     (void)atomic_exchange_explicit(&thread_state->slow_path, before + 1,
                                    memory_order_seq_cst);
@@ -62,36 +62,37 @@ moietyi_slow_path_end(struct moietyi_thread_state *thread_state)
     /* relaxed: only the owner writes. */
     uint64_t before =
         atomic_load_explicit(&thread_state->slow_path, memory_order_relaxed);
-    /* IN.release: who sees the even number sees all that was moved. */
+    /* IN.release: a thread that sees the even number sees all that was
+     * moved. */
     if (before % 2)
         atomic_store_explicit(&thread_state->slow_path, before + 1,
                               memory_order_release);
 }
 
-/* Whether nobody but `except` is inside, and the sum of all slow paths so far,
- * which moves on with each. Takes the registry's lock. */
+/* Whether no thread but `except` is inside, and the sum of all slow paths so
+ * far, which each one raises. Takes the registry's lock. */
 bool moietyi_slow_paths_are_over(struct moietyi_engine *engine,
                                  const struct moietyi_thread_state *except,
                                  uint64_t *out_sum);
 
-/* Whether a thread is seen inside: a slow path, a callback, or the source's
- * work. Takes the registry's lock. Hits are not seen. */
+/* Whether a thread is inside: a slow path, a callback, or the source's work.
+ * Takes the registry's lock. Hits are not seen. */
 bool moietyi_engine_is_used(struct moietyi_engine *engine);
 
-/* Inside a slow path that is to take memory: whether the gate is open. */
+/* Whether the gate is open; inside a slow path that is to take memory. */
 static inline bool moietyi_gate_is_open(struct moietyi_engine *engine)
 {
     /* IN.seq_cst: after the slow path has begun. */
     return atomic_load_explicit(&engine->gate, memory_order_seq_cst) % 2 == 0;
 }
 
-/* Waits, outside of slow paths, until the gate is open, or for so long that it
- * opens it. */
+/* Waits for the gate, outside of slow paths. After a long wait it opens the
+ * gate itself. */
 void moietyi_gate_wait(struct moietyi_engine *engine);
-/* False: somebody else has closed it. */
+/* False: another thread has closed it. */
 bool moietyi_gate_try_close(struct moietyi_engine *engine,
                             uint64_t *out_ticket);
-/* False: it was not closed by this ticket all the time. */
+/* False: it was not closed with this ticket all the time. */
 bool moietyi_gate_open(struct moietyi_engine *engine, uint64_t ticket);
 
 #endif

@@ -43,9 +43,10 @@ struct moiety_pool {
      * its route was made. A change makes no promise to calls that are under
      * way; those that come after it in the program's own order see it. */
     alignas(64) _Atomic uint64_t attention;
-    /* Constant while the pool lives. */
+    /* Constant while the pool exists. */
     const struct moietyi_lookup *lookup;
-    /* Edge: none; relaxed: the space's metadata bytes, a block's holder's. */
+    /* Edge: none; relaxed: the space's metadata bytes, written by a block's
+     * holder. */
     const _Atomic uint8_t *classes;
     struct moietyi_engine *engine;
     struct moietyi_pool_body *body; /* the facade's */
@@ -68,8 +69,8 @@ static inline bool moietyi_is_dead(const struct moiety_pool *pool)
 /* Whether the pool's context is gone, and all its memory with it. */
 static inline bool moietyi_is_lost(const struct moiety_pool *pool)
 {
-    /* relaxed: who comes later in the program's own order sees it; who does not
-     * yet finds out from the context before it calls the driver. */
+    /* relaxed: a caller that comes later in the program's own order sees it;
+     * any other asks the context before it calls the driver. */
     return (moietyi_attention(pool) & MOIETYI_ATTENTION_LOST) != 0;
 }
 

@@ -1,9 +1,10 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The hits: an allocation that the thread's cache serves, and a free that it
- * takes. No lock, no read-modify-write, no driver call; of shared memory they
- * read the pool's handle, and a free the metadata of its block.
+ * Cache hits: allocations and frees that need only the thread's cache. They
+ * take no lock, use no read-modify-write and make no driver call. The only
+ * shared memory that they read is the pool's handle and, for a free, the
+ * metadata of the block.
  */
 #ifndef MOIETY_POOL_CACHE_HIT_H_
 #define MOIETY_POOL_CACHE_HIT_H_
@@ -16,9 +17,9 @@
 #define MOIETYI_LIKELY(condition) __builtin_expect(!!(condition), 1)
 
 /* Begins a hit, which moietyi_thread_leave() ends. Nothing of the thread's is
- * read before: a signal handler that interrupts it there makes calls of its own,
- * which move routes and caches; from here on it is refused. False: a call of
- * this thread is inside. */
+ * read before: a signal handler that interrupts it until then may make calls of
+ * its own, which move routes and caches; from here on it is refused. False:
+ * this thread is inside a call. */
 static inline bool moietyi_hit_begin(struct moietyi_thread *thread)
 {
     if (!MOIETYI_LIKELY(!moietyi_thread_is_inside(thread)))
@@ -27,7 +28,7 @@ static inline bool moietyi_hit_begin(struct moietyi_thread *thread)
     return true;
 }
 
-/* Inside: whether a route leads there, and still is right. */
+/* Inside: whether a route leads to this pool and stream, and is still valid. */
 static inline bool moietyi_hit_is_right(const struct moietyi_route *route,
                                         const struct moiety_pool *pool,
                                         moiety_stream stream)
@@ -37,9 +38,9 @@ static inline bool moietyi_hit_is_right(const struct moietyi_route *route,
            MOIETYI_LIKELY(route->attention == moietyi_attention(pool));
 }
 
-/* Inside: the route found last, if it leads there and nobody asks for the
- * caches; or NULL. There is no call in it, or the compiler would save registers
- * for each hit. */
+/* Inside: the last route, if it is the right one and no thread asks for the
+ * caches; or NULL. It calls no function, because the compiler would save
+ * registers for each hit. */
 static inline struct moietyi_route *
 moietyi_hit_last(const struct moietyi_thread *thread,
                  const struct moiety_pool *pool, moiety_stream stream)
@@ -51,15 +52,15 @@ moietyi_hit_last(const struct moietyi_thread *thread,
                : NULL;
 }
 
-/* Inside: whether others ask for the caches, also where it takes a fence to
- * know. */
+/* Inside: whether others ask for the caches, also if it takes a fence to
+ * see. */
 static inline bool moietyi_hit_is_revoked(struct moietyi_thread *thread)
 {
     return moietyi_thread_revocation(thread) &&
            moietyi_thread_is_revoked(thread);
 }
 
-/* Inside: the route for any stream, likewise. `pool` may be NULL. */
+/* Inside: the route for any stream. `pool` may be NULL. */
 static inline struct moietyi_route *
 moietyi_hit_find(struct moietyi_thread *thread, const struct moiety_pool *pool,
                  moiety_stream stream)
@@ -71,7 +72,7 @@ moietyi_hit_find(struct moietyi_thread *thread, const struct moiety_pool *pool,
                : NULL;
 }
 
-/* Inside: the one found last, or another. */
+/* Inside: the last route, or another. */
 static inline struct moietyi_route *
 moietyi_hit_route(struct moietyi_thread *thread, const struct moiety_pool *pool,
                   moiety_stream stream)
@@ -153,7 +154,7 @@ static inline bool moietyi_hit_push(struct moietyi_magazine *magazine,
 {
     uint32_t count = moietyi_magazine_count(magazine);
     if (!MOIETYI_LIKELY(count < magazine->capacity) ||
-        /* Freed twice in a row is seen at no cost. */
+        /* Sees a double free in a row at no cost. */
         !MOIETYI_LIKELY(!count || magazine->entries[count - 1] != entry))
         return false;
     magazine->entries[count] = entry;
@@ -170,7 +171,7 @@ static inline bool moietyi_hit_free(const struct moietyi_route *route,
     return moietyi_hit_push(&route->push->magazines[class_index], address);
 }
 
-/* Inside: pushes a block that nothing is noted of, or returns false. */
+/* Inside: pushes a block that no other table has, or returns false. */
 static inline bool moietyi_hit_free_block(const struct moietyi_route *route,
                                           moiety_devptr address,
                                           const struct moietyi_block *block)
@@ -188,7 +189,7 @@ static inline bool moietyi_hit_free_block(const struct moietyi_route *route,
     return true;
 }
 
-/* The same, where it may: the block is the route's stream's now. */
+/* The same, if it may: the block belongs to the route's stream now. */
 static inline bool moietyi_hit_free_noted(const struct moietyi_route *route,
                                           moiety_devptr address,
                                           const struct moietyi_block *block)

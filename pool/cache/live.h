@@ -1,20 +1,19 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The peak of live bytes. A hit counts on its magazine alone, so the pool's sum
- * is known only as far as thread states have told: each tells of a magazine at
- * the calls that are no hits and change it, and when blocks leave it, and adds up
- * to MOIETYI_LIVE_STEP_BYTES before it changes the pool's sum. What is not told
- * is within that and what magazines can hold
- * (docs/dev/adr/0032-live-blocks.md).
+ * The peak of live bytes. A hit counts on its magazine only, so the pool's sum
+ * is known only as far as thread states have reported. Each adds up a magazine
+ * at calls that are no hits and change it, and when blocks leave it. It adds to
+ * the pool's sum in steps of MOIETYI_LIVE_STEP_BYTES. The error is at most a
+ * step, and what magazines can hold (docs/dev/adr/0032-live-blocks.md).
  */
 #ifndef MOIETY_POOL_CACHE_LIVE_H_
 #define MOIETY_POOL_CACHE_LIVE_H_
 
 #include "pool/cache/state.h"
 
-/* What a thread state keeps to itself, or this part of what is reserved if that is
- * more: moiety/stats.h says so too. */
+/* The bytes that a thread state may leave unreported, or this part of what is
+ * reserved if that is more: moiety/stats.h documents it. */
 #define MOIETYI_LIVE_STEP_BYTES (UINT64_C(256) << 10)
 #define MOIETYI_LIVE_STEP_PART 1024U
 
@@ -31,8 +30,8 @@ static inline void moietyi_live_raise_peak(struct moietyi_engine *engine,
         continue;
 }
 
-/* What a thread state has not told; below 0 it wraps around, and so does the
- * pool's sum, which then is no peak. */
+/* Bytes that a thread state has not reported. Below 0 it wraps, and the pool's
+ * sum wraps too, which then is no peak. */
 static inline void
 moietyi_live_publish(struct moietyi_thread_state *thread_state)
 {
@@ -63,8 +62,8 @@ static inline void moietyi_live_add(struct moietyi_thread_state *thread_state,
         moietyi_live_publish(thread_state);
 }
 
-/* Bytes of blocks that a cache's magazine of a small class gave out, less those
- * that it took, since this was asked last. */
+/* Bytes that a magazine of a small class gave out, less those that it took,
+ * since the last call. */
 static inline uint64_t moietyi_live_of_magazine(struct moietyi_cache *cache,
                                                 uint32_t class_index)
 {
@@ -76,7 +75,7 @@ static inline uint64_t moietyi_live_of_magazine(struct moietyi_cache *cache,
     return more * moietyi_class_bytes(class_index);
 }
 
-/* The same of what the counts of its blocks do not tell. */
+/* The same of the bytes by which its blocks are shorter than their class. */
 static inline uint64_t moietyi_live_of_uneven(struct moietyi_cache *cache)
 {
     uint64_t bytes = moietyi_count_read(&cache->uneven_alloc_bytes) -
@@ -86,7 +85,7 @@ static inline uint64_t moietyi_live_of_uneven(struct moietyi_cache *cache)
     return more;
 }
 
-/* By who owns the cache. */
+/* By the cache's owner. */
 static inline void moietyi_live_tell(struct moietyi_cache *cache,
                                      uint32_t class_index)
 {
@@ -95,7 +94,7 @@ static inline void moietyi_live_tell(struct moietyi_cache *cache,
                          moietyi_live_of_magazine(cache, class_index));
 }
 
-/* What a thread state counted itself, by who owns it. */
+/* The thread state's own counts, by its owner. */
 static inline void
 moietyi_live_tell_own(struct moietyi_thread_state *thread_state)
 {

@@ -1,10 +1,11 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * How large magazines are: small at first, as a miss is cheap, and twice as large
- * each time that one runs dry after it overflowed. What a thread may hold is spent
- * on those that it uses; when it is spent, a clock's hand goes around them and
- * empties those that rested since it passed last.
+ * How large magazines are: small at first, because a miss is cheap, and twice
+ * as large each time one runs dry after it overflowed. A thread spends the
+ * bytes that it may hold on the magazines that it uses. When they are spent, a
+ * clock's hand passes over the magazines and empties those that rested since
+ * its last pass.
  */
 #include "pool/cache/magazine.h"
 
@@ -13,28 +14,28 @@
 #include "pool/cache/flush.h"
 #include "pool/cache/live.h"
 
-/* What a magazine has room for at first: this part of what a thread may hold, and so
- * much at the most. */
+/* The room of a magazine at first: this part of what a thread may hold, and at
+ * most so much. */
 #define FIRST_PART 64U
 #define FIRST_BYTES (UINT64_C(512) << 10)
 #define FIRST_BLOCKS 64U
-/* Of longer blocks, up to so many bytes and this part: one, once one came back to
- * the thread that freed it. */
+/* Of longer blocks, up to so many bytes and this part: one, once a block came
+ * back to the thread that freed it. */
 #define ONE_BYTES (UINT64_C(64) << 10)
 #define ONE_PART 8U
 /* In the end. */
 #define GROWN_PART 2U
 #define GROWN_BLOCKS 8192U
-/* Of blocks that wait for all streams, which are never popped. */
+/* Of blocks freed with ANY, which are never popped. */
 #define ANY_BLOCKS 8U
-/* Magazines that one look for bytes passes. */
+/* Magazines that one search for bytes passes. */
 #define HAND_STEPS 4U
 #define HAND_CACHES 32U
 
 _Static_assert(FIRST_BLOCKS / 2 <= MOIETYI_REFILL_BLOCKS,
                "a refill is more than a miss may take");
 
-/* --- how much there is room for --- */
+/* --- the room of a magazine --- */
 
 static bool is_of_any(const struct moietyi_cache *cache)
 {
@@ -47,8 +48,9 @@ static uint32_t blocks_of(uint64_t bytes, uint32_t class_index, uint32_t most)
     return blocks < most ? (uint32_t)blocks : most;
 }
 
-/* Where a thread may hold so many bytes; 0: the class is not kept. A magazine that ran
- * dry after it overflowed has twice the room: `has_bounced`. */
+/* The room, if the thread may hold so many bytes; 0: the class is not kept. A
+ * magazine that ran dry after it overflowed has twice the room:
+ * `has_bounced`. */
 static uint32_t next_capacity(const struct moietyi_cache *cache,
                               uint32_t class_index, uint64_t bytes,
                               bool has_bounced)
@@ -85,7 +87,8 @@ uint64_t moietyi_cache_activity(const struct moietyi_cache *cache)
     return sum;
 }
 
-/* To 0 only where it is empty. What it may hold was granted, or is given back. */
+/* Sets the capacity, to 0 only if the magazine is empty. The bytes were granted
+ * to the thread, or are given back. */
 static void set_capacity(struct moietyi_cache *cache, uint32_t class_index,
                          uint32_t capacity)
 {
@@ -102,7 +105,8 @@ static void set_capacity(struct moietyi_cache *cache, uint32_t class_index,
 
 /* --- blocks that leave --- */
 
-/* The oldest `blocks` of a magazine, which are as many as leave at once at most. */
+/* The oldest `blocks` of a magazine leave; at most as many as may leave at
+ * once. */
 static void shed(struct moietyi_thread_state *by, struct moietyi_cache *cache,
                  uint32_t class_index, uint32_t blocks)
 {
@@ -142,7 +146,7 @@ void moietyi_cache_empty(struct moietyi_thread_state *by,
     for (uint32_t i = moietyi_cache_next_in_use(cache, 0); i < MOIETYI_CLASSES;
          i = moietyi_cache_next_in_use(cache, i + 1))
         close_magazine(by, cache, i);
-    /* CT, relaxed: ours. What wrong frees left over in it ends here. */
+    /* CT, relaxed: ours. Drops what wrong frees left over in it. */
     atomic_store_explicit(&cache->uneven_cached_bytes, 0, memory_order_relaxed);
 }
 
@@ -174,8 +178,8 @@ static bool grant_room(struct moietyi_thread_state *thread_state,
     return false;
 }
 
-/* Moves the hand to the next magazine in use. False: there is none in the few
- * caches that it passes. */
+/* Moves the hand to the next magazine in use. False: the few caches that it
+ * passed have none. */
 static bool advance(struct moietyi_thread_state *thread_state)
 {
     uint32_t from = thread_state->hand_class + 1;
@@ -195,7 +199,8 @@ static bool advance(struct moietyi_thread_state *thread_state)
     return false;
 }
 
-/* The same, of what magazines have that rest; `keep` is the one that it is for. */
+/* The same, from magazines that rest; `keep` is the one that needs the
+ * bytes. */
 static bool grant_rested(struct moietyi_thread_state *thread_state,
                          uint64_t bytes, const struct moietyi_magazine *keep)
 {
@@ -234,8 +239,8 @@ static bool reserve_entries(struct moietyi_magazine *magazine, uint32_t blocks)
     return true;
 }
 
-/* Gives a magazine as much room as it may have where the thread may hold `bound`
- * bytes. False: it has none. */
+/* Gives a magazine the room that it may have if the thread may hold `bound`
+ * bytes. False: none. */
 static bool change_room(struct moietyi_cache *cache, uint32_t class_index,
                         uint64_t bound, bool has_bounced)
 {
@@ -260,7 +265,7 @@ static bool change_room(struct moietyi_cache *cache, uint32_t class_index,
     return magazine->capacity != 0;
 }
 
-/* The same for now. Most calls find that nothing has changed. */
+/* The same for the present bound. At most calls nothing has changed. */
 static inline bool fit_room(struct moietyi_cache *cache, uint32_t class_index,
                             bool has_bounced)
 {
@@ -271,7 +276,7 @@ static inline bool fit_room(struct moietyi_cache *cache, uint32_t class_index,
                : change_room(cache, class_index, bound, has_bounced);
 }
 
-/* How many blocks go at once: of ANY's, all, since they are never popped. */
+/* How many blocks leave at once: all of ANY's, since they are never popped. */
 static uint32_t shed_count(const struct moietyi_cache *cache, uint32_t count)
 {
     uint32_t blocks = is_of_any(cache) || count == 1 ? count : count / 2;
@@ -337,7 +342,7 @@ static bool bounds_step(struct moietyi_engine *engine, unsigned least,
     return false;
 }
 
-/* As narrow as once the pool has grown, or narrower. */
+/* As narrow as after a growth, or narrower. */
 static void bounds_be_grown(struct moietyi_engine *engine)
 {
     while (bounds_step(engine, 0, MOIETYI_HALVINGS_GROWN, 1))

@@ -1,19 +1,19 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Magazines: stacks of free blocks of one class. Their owner alone touches
- * them, but for the counters, which stats read. A magazine that is used has room
- * for a few blocks, and for more where it both overflows and runs dry; where a
- * thread's have as much as they may, one that rests is emptied.
+ * Magazines: stacks of free blocks of one class. Only their owner touches them;
+ * statistics read the counters. A magazine in use has room for a few blocks,
+ * and for more if it both overflows and runs dry. When a thread's magazines
+ * have all the room that they may, a resting one is emptied.
  */
 #ifndef MOIETY_POOL_CACHE_MAGAZINE_H_
 #define MOIETY_POOL_CACHE_MAGAZINE_H_
 
 #include "pool/cache/state.h"
 
-/* Entries of magazines: a block's address, of which the lowest nine bits are free.
- * They are the block's shortfall, so that a hit compares lengths without a look at
- * another line. */
+/* An entry of a magazine is a block's address. Its lowest nine bits hold the
+ * block's shortfall, so that a hit compares lengths without reading another
+ * line. */
 #define MOIETYI_ENTRY_MASK ((moiety_devptr)MOIETYI_GRAIN_BYTES - 1)
 
 static inline moiety_devptr moietyi_entry_of(uint64_t grains,
@@ -32,7 +32,7 @@ static inline uint64_t moietyi_entry_shortfall(moiety_devptr entry)
     return entry & MOIETYI_ENTRY_MASK;
 }
 
-/* What one miss takes at most. */
+/* The most blocks that one miss takes. */
 #define MOIETYI_REFILL_BLOCKS 32U
 
 static inline uint32_t
@@ -50,7 +50,7 @@ static inline void moietyi_magazine_set(struct moietyi_magazine *magazine,
 }
 
 /* The first class from `from` on whose magazine has capacity or blocks, or
- * MOIETYI_CLASSES. CT, relaxed: others than the owner only get a hint. */
+ * MOIETYI_CLASSES. CT, relaxed: a hint to all but the owner. */
 static inline uint32_t
 moietyi_cache_next_in_use(const struct moietyi_cache *cache, uint32_t from)
 {
@@ -65,8 +65,8 @@ moietyi_cache_next_in_use(const struct moietyi_cache *cache, uint32_t from)
     return MOIETYI_CLASSES;
 }
 
-/* The bytes of a block of the class that the count of its blocks does not tell: less
- * than none of a short one's. */
+/* The length of a block less the longest length of its class: below 0 for a
+ * short block, so it wraps. */
 static inline uint64_t moietyi_uneven_bytes(uint32_t class_index,
                                             uint64_t grains)
 {
@@ -81,31 +81,31 @@ moietyi_magazine_count_alloc(struct moietyi_magazine *magazine,
     moietyi_count_add(&magazine->requested_bytes, size_bytes);
 }
 
-/* Makes room for one more block: blocks leave if there is none. False: the block
- * must go another way, because its class is not kept, or for want of memory. */
+/* Makes room for one more block; blocks leave if there is none. False: the
+ * block goes another way, because its class is not kept or there is no
+ * memory. */
 bool moietyi_magazine_make_room(struct moietyi_cache *cache,
                                 uint32_t class_index);
-/* How many blocks a miss takes, of which the first goes to the caller: the magazine
- * has room for the others. */
+/* How many blocks a miss takes. The first is the caller's, and the magazine has
+ * room for the others. */
 uint32_t moietyi_magazine_refill(struct moietyi_cache *cache,
                                  uint32_t class_index);
 
-/* Allocations and frees that its magazines saw. */
+/* Allocations and frees that its magazines counted. */
 uint64_t moietyi_cache_activity(const struct moietyi_cache *cache);
 
-/* All blocks of all magazines leave: to what is done those that are, the others to
- * where they wait for their event. Of the caller's own cache, or of an abandoned
- * thread state's: `by` does it. */
+/* Empties all magazines: done blocks go to DONE's heap, the others to the heap
+ * where they wait for their event. Of the caller's own cache, or of an
+ * abandoned thread state's; `by` does it. */
 void moietyi_cache_empty(struct moietyi_thread_state *by,
                          struct moietyi_cache *cache);
 
-/* How much caches may hold at the moment. What rests in them does not merge, so a
- * pool that grows with full ones is larger for it. All threads' caches hold what is
- * reserved at the most, each as much as the others; once the pool has grown, a
- * quarter of that. Each allocation that has to escalate beyond growing halves it
- * again, and what was set as well, four times at the most. It doubles when the pool
- * was calm for a while, which is counted in misses, not in time, so that a pool at
- * rest stays as it is. */
+/* How much caches may hold. Cached blocks do not merge, so a pool grows more if
+ * its caches are full. All threads' caches together hold at most what is
+ * reserved, each an equal part; after a growth, a quarter of that. Each
+ * allocation that escalates beyond growing halves it again, at most four times,
+ * and the configured bound too. It doubles after a calm period, counted in
+ * misses and not in time, so that an idle pool stays as it is. */
 
 #define MOIETYI_HALVINGS_GROWN 2U
 #define MOIETYI_HALVINGS_MAX (MOIETYI_HALVINGS_GROWN + 4U)
@@ -120,13 +120,13 @@ static inline unsigned moietyi_halvings(const struct moietyi_engine *engine)
     return atomic_load_explicit(&engine->halvings, memory_order_relaxed);
 }
 
-/* Refills are small where memory is short: what they take rests. */
+/* If memory is short, refills are small, because their blocks rest. */
 static inline bool moietyi_is_short(const struct moietyi_engine *engine)
 {
     return moietyi_halvings(engine) > MOIETYI_HALVINGS_GROWN;
 }
 
-/* What is left of a bound that was set. */
+/* What the halvings leave of a configured bound. */
 static inline uint64_t moietyi_bound(const struct moietyi_engine *engine,
                                      uint64_t bytes)
 {
@@ -136,7 +136,7 @@ static inline uint64_t moietyi_bound(const struct moietyi_engine *engine,
                : bytes;
 }
 
-/* What the caches of one thread may hold. */
+/* The bytes that the caches of one thread may hold. */
 static inline uint64_t moietyi_thread_bound(const struct moietyi_engine *engine)
 {
     uint64_t bytes = moietyi_bound(engine, engine->thread_cache_bytes);
@@ -153,9 +153,9 @@ static inline uint64_t moietyi_thread_bound(const struct moietyi_engine *engine)
 
 /* Somebody escalates. */
 void moietyi_bounds_shrink(struct moietyi_thread_state *by);
-/* The pool grew, and nobody had to escalate for it. */
+/* The pool grew, and no allocation had to escalate for it. */
 void moietyi_bounds_note_growth(struct moietyi_engine *engine);
-/* A miss was served without an escalation, while the bounds are shrunk. */
+/* Called for a miss without an escalation while the bounds are halved. */
 void moietyi_bounds_stay_calm(struct moietyi_thread_state *by);
 
 #endif

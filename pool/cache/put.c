@@ -11,7 +11,7 @@
 #include "pool/cache/uses.h"
 #include "pool/tenant/directory.h"
 
-/* What the count of its class does not tell. */
+/* The bytes that the count of its class misses. */
 static uint64_t put_uneven_bytes(const struct moietyi_block *block)
 {
     return moietyi_uneven_bytes(block->class_index, block->grains);
@@ -45,7 +45,7 @@ static void put_push(struct moietyi_cache *cache,
                          cache->stream_state->note);
 }
 
-/* Freed twice in a row: as much as can be seen without looking further. */
+/* A cheap test for a double free: the address is on top of the magazine. */
 static bool is_on_top(const struct moietyi_magazine *magazine,
                       moiety_devptr address)
 {
@@ -75,7 +75,7 @@ static inline moiety_status put_plain(struct moietyi_cache *cache,
     return MOIETY_OK;
 }
 
-/* Takes a tenant's tag off the block, which nobody else may have before. */
+/* Takes a tenant's tag off the block, which no other thread may have before. */
 static moietyi_tag untag(struct moietyi_engine *engine,
                          struct moietyi_block *block)
 {
@@ -136,7 +136,7 @@ void moietyi_discharge(const struct moietyi_call *call,
     discharge(call, block, untag(call->engine, &bare));
 }
 
-/* The memory went with its context: nobody will be given it again. */
+/* The memory is gone with its context, so it is never reused. */
 static moiety_status put_lost(struct moietyi_call *call,
                               const struct moietyi_block *block,
                               moiety_devptr address)

@@ -18,24 +18,25 @@
 #include "pool/stream/epoch.h"
 #include "pool/stream/stream_state.h"
 
-/* Each thread that comes, and each miss, takes over what so many ended ones left:
- * more than one, so that they become fewer, and few, so that no call is long. */
+/* Each new thread and each miss adopts the caches of at most so many ended
+ * threads: more than one, so that their number falls, and few, so that no call
+ * is long. */
 #define ABANDONED_AT_ONCE 8U
 /* Thousands of hits. */
 #define PAUSE_NS UINT64_C(1000000)
-/* A thread rests that has used no cache for so long, which is also how often one
- * looks; and the part of all time that looks may take. */
+/* A thread rests if it has used no cache for so long, and one looks as often;
+ * and the part of all time that looks may take. */
 #define REST_NS UINT64_C(10000000)
 #define LOOKS_PART 50U
 
-/* While the pool may grow, what streams freed is left to them: closing their
- * epochs takes it from them all, and they would take it back. Unless that is more
- * than half of the pool; or, of mapped memory, whose free pieces serve whoever
- * needs them, what other streams have is more than an eighth. */
+/* While the pool may grow, streams keep what they freed: if their epochs were
+ * closed, they would take the memory back. Epochs are closed if that memory is
+ * more than half of the pool; or, in mapped pools, whose free pieces can move
+ * to any stream, if other streams have more than an eighth. */
 #define LEFT_PART 2U
 #define MAPPED_LEFT_PART 8U
 
-/* What waits for events and the call may not take before. */
+/* Bytes that wait for events and that the call may not take before. */
 static uint64_t others_bytes(const struct moietyi_call *call)
 {
     const struct moietyi_heap *own = moietyi_call_view(call).heap;
@@ -58,7 +59,7 @@ static bool is_worth_closing(const struct moietyi_call *call)
                      reserved;
 }
 
-/* Grains that became done. */
+/* Counts grains that became done. */
 static bool count_given(struct moietyi_call *call, uint64_t grains)
 {
     call->thread_state->given_bytes += grains * MOIETYI_GRAIN_BYTES;
@@ -71,10 +72,10 @@ static bool drain_done(struct moietyi_call *call,
     return count_given(call, moietyi_epochs_poll(user));
 }
 
-/* What is behind events in flight, the call's own or other threads', if they are over
- * soon. `is_recorded`: there is one of the call's. On a context that has nothing to do
- * it is over in some microseconds: that is worth a few looks before the driver is asked
- * for more memory. */
+/* Drains what is behind events in flight, the call's own or other threads', if
+ * they are over soon. `is_recorded`: one of them is the call's. On an idle
+ * context an event is over in some microseconds, which is worth a few looks
+ * before the driver is asked for more memory. */
 static bool await_done(struct moietyi_call *call,
                        const struct moietyi_stream_user *user, bool is_recorded)
 {
@@ -108,8 +109,8 @@ bool moietyi_reclaim_poll(struct moietyi_call *call)
     return drain_done(call, &user);
 }
 
-/* The places that handles left are used again after an event, which somebody has
- * to record. */
+/* The places that handles left are used again after an event, so one is
+ * recorded here. */
 static void ask_for_left(struct moietyi_call *call)
 {
     const struct moietyi_stream_user user = moietyi_call_user(call);
@@ -133,7 +134,7 @@ moiety_status moietyi_extend_for(struct moietyi_call *call,
         .needed_bytes = needed_bytes,
         .view = &view,
         .passed_epoch = moietyi_epochs_passed(streams),
-        /* A graph would go on using the old place. */
+        /* A graph would keep using the old place. */
         .next_epoch = streams->driver->cuCtxRecordEvent && !call->is_capturing
                           ? moietyi_epochs_next
                           : NULL,
@@ -240,8 +241,8 @@ static void empty_abandoned(struct moietyi_thread_state *by,
         moietyi_cache_empty(by, cache);
 }
 
-/* Everything of a thread state that no thread has. False: not now, because another
- * thread holds a lock. */
+/* Takes everything of an abandoned thread state. False: not now, because
+ * another thread holds a lock. */
 static bool reclaim_adopt(struct moietyi_thread_state *by,
                           struct moietyi_thread_state *abandoned)
 {
@@ -256,7 +257,7 @@ static bool reclaim_adopt(struct moietyi_thread_state *by,
     return moietyi_thread_state_try_drop(abandoned);
 }
 
-/* Up to `most` of a chain; what is left of it. */
+/* Adopts up to `most` of a chain; returns the rest. */
 static struct moietyi_thread_state *
 adopt_some(struct moietyi_thread_state *by,
            struct moietyi_thread_state *abandoned, unsigned most,
@@ -273,9 +274,8 @@ adopt_some(struct moietyi_thread_state *by,
     return abandoned;
 }
 
-/* Everything of a chain of thread states that no thread has. A thread state
- * that cannot be adopted now goes to the pool's abandoned thread states. True:
- * some were. */
+/* Adopts all of a chain of abandoned thread states. One that cannot be adopted
+ * now goes back to the pool's stack. True: some were adopted. */
 static bool adopt_all(struct moietyi_thread_state *by,
                       struct moietyi_thread_state *abandoned)
 {
@@ -297,14 +297,14 @@ take_abandoned(_Atomic(struct moietyi_thread_state *) *stack)
     return taken;
 }
 
-/* Leaves a chain of thread states that no thread has to calls that are not
- * cheap anyhow, a few at a time. NULL is fine. */
+/* Leaves a chain of abandoned thread states to calls that are not cheap anyway,
+ * a few at a time. NULL is fine. */
 static void return_abandoned(struct moietyi_engine *engine,
                              struct moietyi_thread_state *rest)
 {
     struct moietyi_thread_state *nobody = NULL;
-    /* OR.release: what the threads left behind. relaxed: somebody else has left
-     * some meanwhile, and ours go to the others. */
+    /* OR.release: what the threads left behind. relaxed: another thread has
+     * left some meanwhile, and ours join the stack. */
     if (!rest || atomic_compare_exchange_strong_explicit(
                      &engine->abandoned_rest, &nobody, rest,
                      memory_order_release, memory_order_relaxed))
@@ -340,15 +340,15 @@ void moietyi_reclaim_some_abandoned(struct moietyi_call *call)
                                             ABANDONED_AT_ONCE, &is_any));
 }
 
-/* The caches of other threads. A call that needs memory asks all of the pool's
- * threads for their caches, and takes those of threads that are outside: each
- * becomes an abandoned thread state, as if its thread had ended, and the thread
- * makes a new one when it comes back. A thread that is inside finds out at its
- * next call, and gives its caches' contents up by itself. Nobody waits for
- * anybody.
+/* The caches of other threads. A call that needs memory asks all threads of the
+ * pool for their caches, and takes those of threads that are outside of calls.
+ * Each such thread state is abandoned, as if its thread had ended, and the
+ * thread makes a new one at its next call. A thread that is inside empties its
+ * caches itself, at its next call. No thread waits for another.
  *
  * Owner: inside = 1; look at `revocation`. Taker: revocation |= ASKED; barrier
  * in all threads; look at `inside`; revocation: ASKED -> TAKEN by a swap.
+ *
  * Either the owner's look finds ASKED, takes it back by a swap of its own, and
  * only one of the two swaps succeeds; or the taker's look finds the owner
  * inside. An owner pays a store and a load for this, no fence: the taker's
@@ -372,8 +372,8 @@ static bool holds_any(const struct moietyi_thread_state *thread_state)
     return cache != NULL;
 }
 
-/* Whether its thread keeps room for itself, be it empty, and has used no cache since
- * this was asked last. The registry's lock held. */
+/* Whether the thread's magazines have room, even if they are empty, and it has
+ * used no cache since the last call. The registry's lock held. */
 static bool is_resting(struct moietyi_thread_state *thread_state)
 {
     uint64_t activity = 0;
@@ -414,15 +414,15 @@ static bool is_outside(const struct moietyi_thread_state *thread_state)
 {
     const struct moietyi_thread *thread = thread_state->thread;
     /* OU.acquire: what the thread did with its caches. CL.seq_cst: after the
-     * barrier. First whether it is inside, since it is inside before it stops
-     * serving or calling back. */
+     * barrier. `is_inside` first: a thread is inside before it leaves a source
+     * or a callback. */
     return !atomic_load_explicit(&thread->is_inside, memory_order_seq_cst) &&
            !moietyi_thread_serving(thread) &&
            !atomic_load_explicit(&thread_state->is_calling_back,
                                  memory_order_acquire);
 }
 
-/* False: the owner took it back. */
+/* False: the owner took the request back. */
 static bool steal_take(struct moietyi_thread *thread)
 {
     /* relaxed: only the start of the loop. */
@@ -440,9 +440,9 @@ static bool steal_take(struct moietyi_thread *thread)
     return true;
 }
 
-/* The thread states of threads that are outside, of any or of those that rest,
- * a chain of abandoned thread states; the registry's lock held, so that no
- * thread ends and nobody else asks. */
+/* Takes the thread states of threads that are outside, of all or of resting
+ * threads, as a chain of abandoned ones. The registry's lock held, so that no
+ * thread ends and no other thread asks. */
 static struct moietyi_thread_state *
 take_thread_states(struct moietyi_engine *engine,
                    struct moietyi_thread_state *by, bool is_any_meant)
@@ -461,11 +461,11 @@ take_thread_states(struct moietyi_engine *engine,
             continue;
         if (!is_barred || !is_outside(thread_state) ||
             !steal_take(thread_state->thread)) {
-            /* Not yet; so nothing is proved by not finding it. */
+            /* Not yet, so a search that finds nothing proves nothing. */
             by->postponed += holds_any(thread_state);
             continue;
         }
-        /* What its thread may still ask for. */
+        /* The report that its thread may still ask for. */
         if (thread_state->oom.status)
             thread_state->thread->left_oom = thread_state->oom;
         moietyi_thread_state_unlink(thread_state);
@@ -513,10 +513,10 @@ void moietyi_steal_resting_caches(struct moietyi_call *call)
         return;
     call->thread_state->is_refused = false;
     uint64_t now_ns = moietyi_now_ns();
-    /* relaxed: advice. One looks at a time: who has just been seen is not to be
-     * seen again at once. */
+    /* relaxed: advice. One thread looks at a time, so that no thread is seen
+     * twice in a row. */
     uint64_t seen_ns = atomic_load_explicit(next_ns, memory_order_relaxed);
-    /* relaxed, also where it fails: then another one looks. */
+    /* relaxed, also if it fails: then another thread looks. */
     if (now_ns < seen_ns || !atomic_compare_exchange_strong_explicit(
                                 next_ns, &seen_ns, UINT64_MAX,
                                 memory_order_relaxed, memory_order_relaxed))

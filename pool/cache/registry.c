@@ -144,8 +144,8 @@ moietyi_cache_find(const struct moietyi_thread_state *thread_state,
     return cache;
 }
 
-/* As many buckets as there are caches, and more; without memory for them the
- * ways are longer. */
+/* At least as many buckets as caches; without memory for them the chains are
+ * longer. */
 static void widen_buckets(struct moietyi_thread_state *thread_state)
 {
     uint32_t count = thread_state->cache_bucket_count
@@ -163,7 +163,7 @@ static void widen_buckets(struct moietyi_thread_state *thread_state)
         put_in_bucket(thread_state, cache);
 }
 
-/* The cache is the first of the thread state's. */
+/* The cache becomes the first of the thread state's. */
 static void enter_bucket(struct moietyi_thread_state *thread_state,
                          struct moietyi_cache *cache)
 {
@@ -210,7 +210,7 @@ moietyi_cache_make(struct moietyi_thread_state *thread_state,
 
 void moietyi_cache_counts(const struct moietyi_cache *cache, uint64_t *counts)
 {
-    /* Before the counts, which come first where a block is counted. */
+    /* Read before the counts, which are raised first for a block. */
     counts[MOIETYI_COUNT_ALLOC_BYTES] +=
         moietyi_count_read(&cache->uneven_alloc_bytes);
     counts[MOIETYI_COUNT_FREE_BYTES] +=
@@ -229,7 +229,7 @@ void moietyi_cache_counts(const struct moietyi_cache *cache, uint64_t *counts)
     }
 }
 
-/* Tells all of a cache that ends; what was told stays so. */
+/* Reports all of a cache that ends. */
 static void tell_last(struct moietyi_cache *cache)
 {
     uint64_t more = moietyi_live_of_uneven(cache);
@@ -242,7 +242,7 @@ static void tell_last(struct moietyi_cache *cache)
     moietyi_live_add(cache->thread_state, more);
 }
 
-/* What the cache counted becomes the thread state's. */
+/* Adds what the cache counted to the thread state. */
 static void fold(struct moietyi_cache *cache)
 {
     struct moietyi_thread_state *thread_state = cache->thread_state;
@@ -317,7 +317,7 @@ void moietyi_thread_state_unlink(struct moietyi_thread_state *thread_state)
     thread_state->thread = NULL;
 }
 
-/* A thread state that no thread knows any more; NULL: there is none. */
+/* A thread state that no thread knows any more; NULL if there is none. */
 static struct moietyi_thread_state *
 pop_thread_state(struct moietyi_engine *engine)
 {
@@ -368,7 +368,7 @@ void moietyi_thread_states_abandon(struct moietyi_thread *thread)
         struct moietyi_thread_state *thread_state = thread->thread_states;
         thread->thread_states = thread_state->of_thread;
         thread_state->thread = NULL;
-        /* IN: a final scan sees that something came to the abandoned ones. */
+        /* IN: a final scan sees that a thread state was abandoned. */
         thread_state->engine->abandoned_count++;
         moietyi_abandoned_push(thread_state);
         MOIETYI_STEP("locked.abandoned");

@@ -30,17 +30,17 @@ moietyi_cache_make(struct moietyi_thread_state *thread_state,
                    struct moietyi_stream_state *stream_state);
 /* Adds what it counted, ALLOCS to REQUESTED_BYTES. */
 void moietyi_cache_counts(const struct moietyi_cache *cache, uint64_t *counts);
-/* Ends one that is empty; keeps what it counted. False: another thread holds
- * the lock, and this one does not wait: try again later. */
+/* Ends an empty cache; keeps its counts. False: another thread holds the lock,
+ * and this one does not wait: try again later. */
 bool moietyi_cache_try_drop(struct moietyi_cache *cache);
 /* Ends a thread state whose caches are gone; likewise. */
 bool moietyi_thread_state_try_drop(struct moietyi_thread_state *thread_state);
-/* Ends all thread states, whatever they hold. The pool is ending. */
+/* Ends all thread states, with all that they hold. The pool is ending. */
 void moietyi_thread_states_destroy(struct moietyi_engine *engine);
 /* Takes a thread state from its thread; the lock is held. */
 void moietyi_thread_state_unlink(struct moietyi_thread_state *thread_state);
-/* Puts a thread state that no thread has on its pool's stack of abandoned
- * thread states. */
+/* Puts a thread state without a thread on its pool's stack of abandoned thread
+ * states. */
 void moietyi_abandoned_push(struct moietyi_thread_state *thread_state);
 /* At the end of a thread: its thread states become abandoned thread states of
  * their pools. */

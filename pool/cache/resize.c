@@ -12,7 +12,7 @@
 /* Entries of a magazine that are looked through, newest first. */
 #define LOOK_DEPTH 1024U
 
-/* Behind the end of a segment there is another one's memory, or none. */
+/* Behind the end of a segment lies another segment, or nothing. */
 static bool is_in_segment(const struct moietyi_call *call,
                           const struct moietyi_block *block, uint64_t grains)
 {
@@ -45,14 +45,14 @@ static bool magazine_take_out(struct moietyi_cache *cache,
     return false;
 }
 
-/* The free block that begins there leaves the cache that has it, if it is one
- * that the call may pop from. */
+/* Takes the free block that begins there out of its cache, if the call may pop
+ * from that cache. */
 static bool uncache(const struct moietyi_call *call, moietyi_grain start)
 {
     struct moietyi_cache *const caches[] = {call->pop,
                                             call->thread_state->done};
     moiety_devptr address = moietyi_address_of(call->engine->lookup, start);
-    /* Of another's block all of this may be out of date: a hint. */
+    /* A hint: the owner of another block may change the byte meanwhile. */
     uint8_t byte = moietyi_space_class(call->engine->streams.space, start);
     if (!byte || byte & MOIETYI_BYTE_SPECIAL)
         return false;
@@ -70,8 +70,8 @@ static bool uncache(const struct moietyi_call *call, moietyi_grain start)
     return false;
 }
 
-/* Whether grains [at, end) are free as the call sees it. What its thread has of
- * them in caches is in a heap then. */
+/* Whether the call may take grains [at, end). Those in caches of its thread
+ * were moved to a heap before. */
 static bool are_free(const struct moietyi_call *call, uint64_t at, uint64_t end)
 {
     bool is_uncached = false;

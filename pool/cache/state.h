@@ -49,8 +49,8 @@ struct moietyi_magazine {
     moietyi_counter free_count;
     moietyi_counter requested_bytes;
     uint64_t seen; /* its activity when the hand passed last */
-    /* The bound of the thread's bytes at which it has all the room that it may;
-     * 0: it has to be looked at. */
+    /* The bound of the thread's bytes at which the magazine has all the room
+     * that it may; 0: not known. */
     uint64_t fitted_bytes;
 };
 
@@ -63,17 +63,18 @@ struct moietyi_cache {
     /* Edge CT, relaxed: which magazines have capacity or blocks, a bit each.
      * Most have not. */
     _Atomic uint64_t in_use[MOIETYI_CLASS_WORDS];
-    /* What counts of blocks by the longest of their class do not tell: what short
-     * blocks are short of, which is taken off, so that each wraps around. */
+    /* Counts of blocks take each as long as its class. These sums hold the
+     * bytes by which short blocks are shorter; they are subtracted, so they
+     * wrap. */
     moietyi_counter uneven_alloc_bytes;
     moietyi_counter uneven_free_bytes;
     moietyi_counter uneven_cached_bytes;
-    /* What the peak knows of, see live.h; the owner's. */
+    /* What the peak has counted, see live.h; the owner's. */
     uint64_t told_counts[MOIETYI_CLASSES];
     uint64_t told_uneven_bytes;
 };
 
-/* What thread states count. Sums over thread states are the pool's. */
+/* The counters of thread states. The pool's numbers are their sums. */
 enum moietyi_count {
     MOIETYI_COUNT_ALLOCS, /* of caches that are gone; so are the next four */
     MOIETYI_COUNT_ALLOC_BYTES,
@@ -103,15 +104,15 @@ struct moietyi_thread_state {
     /* next on the stack of abandoned thread states */
     struct moietyi_thread_state *next_abandoned;
     struct moietyi_cache *caches; /* registry's lock; owner reads */
-    /* The same by stream state, once there are many; the owner's. NULL: there
-     * are few, or there was no memory for it. */
+    /* The same by stream state, if there are many; the owner's. NULL: there are
+     * few, or there was no memory for it. */
     struct moietyi_cache **cache_buckets;
     uint32_t cache_bucket_count;
     uint32_t cache_count;
     struct moietyi_cache *done;
     struct moietyi_records records; /* see pool/heap/heap.h */
     uint64_t granted_bytes;         /* capacities of all magazines */
-    uint32_t calm_misses;           /* that the engine does not know of */
+    uint32_t calm_misses;           /* that the engine has not counted yet */
     struct moietyi_cache *hand;     /* where the budget's clock stands */
     uint32_t hand_class;
     bool is_refused;        /* its caches had no room, for others' have it */
@@ -125,15 +126,16 @@ struct moietyi_thread_state {
     uint64_t given_bytes;     /* ever, to the space */
     uint64_t looked_at_bytes; /* of these: when the watermark was looked at */
     /* Its thread's: looks at the watermark, and whether the device's work kept
-     * segments above it from going back at the last one. */
+     * segments above it at the last one. */
     uint32_t watermark_looks;
     bool is_held_up;
     uint64_t counted_bytes; /* live by its own counts, see live.h */
     uint64_t untold_bytes;  /* that became live, see live.h */
     /* Edge IN: see gate.h. Odd while a slow path of its thread is inside. */
     _Atomic uint64_t slow_path;
-    /* Out of an allocation that would fail, which goes on afterwards: the
-     * thread state is not to be taken. Edge OU: as `serving` of thread.h. */
+    /* The thread is in a callback of an allocation that would fail. The
+     * allocation goes on afterwards, so nobody may take this thread state. Edge
+     * OU: as `serving` of thread.h. */
     atomic_bool is_calling_back;
     moiety_oom_report oom; /* of the thread's last one that did */
     uint32_t thread_id; /* the kernel's number of the thread it was made for */
@@ -143,7 +145,7 @@ struct moietyi_thread_state {
     struct moietyi_history_ring *history; /* NULL: the pool keeps none */
 };
 
-/* A block with something to look up besides: who else uses it. */
+/* A block that other streams use as well. */
 struct moietyi_use {
     struct moietyi_use *next;
     moiety_devptr address;
@@ -151,8 +153,9 @@ struct moietyi_use {
     uint32_t stream_state_capacity;
     /* each counts this as a user */
     struct moietyi_stream_state **stream_states;
-    /* Once the block is freed and in ANY's heap: on which stream, counted too, or
-     * NULL; where; and how often these had been closed. */
+    /* Once the block is freed and in ANY's heap: the stream of the free,
+     * counted too, or NULL; its place; and how often ANY's epochs had been
+     * closed. */
     struct moietyi_stream_state *freed_on;
     moietyi_grain start;
     uint64_t grains;
@@ -193,14 +196,13 @@ struct moietyi_engine {
     /* Edge: none; relaxed, advice: when it may be closed again; see
      * final_scan.c. */
     _Atomic uint64_t next_scan_ns;
-    /* Edge: none; relaxed, advice: when who waits may take others' caches
+    /* Edge: none; relaxed, advice: when a waiter may take others' caches
      * again. */
     _Atomic uint64_t next_steal_ns;
-    /* Edge: none; relaxed, advice: when one may look again for threads that
-     * rest. */
+    /* Edge: none; relaxed, advice: when to look for resting threads again. */
     _Atomic uint64_t next_rest_ns;
-    /* Edge IN: allocations on their way out of memory, which are in and out of
-     * slow paths. Up inside of one; down (release) too -> who destroys the pool
+    /* Edge IN: allocations that escalate, which are in and out of slow paths.
+     * Up inside of one; down (release) too -> the thread that destroys the pool
      * (acquire). */
     atomic_uint escalating_count;
     /* Edge IN: odd while the pool is stopped; see
@@ -216,14 +218,14 @@ struct moietyi_engine {
      * until the pool has a tenant; then unchanged to the end. */
     _Atomic(struct moietyi_tags *) tags;
 
-    /* What blocks were allocated for, by their first grain: see notes.h.
+    /* The streams that blocks were allocated for, by first grain: see notes.h.
      * Constant; NULL: the pool does not note it. */
     moietyi_note_word *notes;
     uint32_t noted_pages; /* that these are for */
 
     pthread_mutex_t uses_lock;
     struct moietyi_use_table uses;
-    /* Of blocks that are freed and wait for streams that can be asked, oldest
+    /* Uses of freed blocks that wait for streams that can be asked, oldest
      * first. */
     struct moietyi_use *freed_uses;
     struct moietyi_use **freed_uses_end;
@@ -231,18 +233,19 @@ struct moietyi_engine {
 
     struct moietyi_history *history; /* constant; NULL: none is kept */
 
-    /* What misses change. Edge: none; relaxed, bounds: bytes granted to thread
-     * states, and misses since the last escalation as far as they have told. */
+    /* Written by misses. Edge: none; relaxed, bounds: bytes granted to thread
+     * states, and misses since the last escalation as far as they were
+     * reported. */
     alignas(64) _Atomic uint64_t granted_bytes;
     atomic_uint calm_misses;
 
-    /* Edge: none; relaxed, numbers: bytes that are live, as far as thread states
-     * have told, and the most of that; see live.h. */
+    /* Edge: none; relaxed, numbers: live bytes, as far as thread states have
+     * reported, and the most of that; see live.h. */
     alignas(64) _Atomic uint64_t live_bytes;
     _Atomic uint64_t live_peak_bytes;
 };
 
-/* Whether threads may have left something. */
+/* Whether the pool may have abandoned thread states. */
 static inline bool moietyi_is_any_abandoned(const struct moietyi_engine *engine)
 {
     /* relaxed, both: a look. */

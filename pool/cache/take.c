@@ -1,10 +1,10 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Where a block comes from when the first magazine has none: the thread's DONE
- * magazine, then the stream's own free memory and what is done. What is done is
- * nobody's yet, so what a miss takes of it besides goes into the DONE magazine,
- * where it can still serve any stream.
+ * Where a block comes from if its magazine is empty: the thread's DONE
+ * magazine, then the stream's heap and DONE's. Blocks that a miss takes from
+ * DONE's heap in advance go into the DONE magazine, where any stream can still
+ * use them.
  */
 #include "pool/base/step.h"
 #include "pool/cache/cache.h"
@@ -19,13 +19,13 @@ static uint32_t class_of(const struct moietyi_request *request)
     return request->size.class_index;
 }
 
-/* Whether magazines have such blocks. */
+/* Whether there are magazines for such blocks. */
 static bool has_magazine(const struct moietyi_request *request)
 {
     return class_of(request) < MOIETYI_CLASSES;
 }
 
-/* Counts on a magazine, or on the thread state for blocks that have none. */
+/* Counts on a magazine, or on the thread state for blocks without one. */
 static void count_alloc(struct moietyi_cache *cache,
                         const struct moietyi_request *request, uint64_t grains)
 {
@@ -52,8 +52,8 @@ static bool is_aligned(const struct moietyi_request *request,
              (request->alignment_grains * MOIETYI_GRAIN_BYTES - 1));
 }
 
-/* Before the allocation is counted, so that the hits among these are never too many;
- * and not before there is one, as what is never allocated is neither. */
+/* Before the allocation is counted, so that there are never more hits than
+ * allocations; and only if it succeeds, because a failure is neither. */
 static void count_miss(struct moietyi_call *call)
 {
     if (call->has_missed && !call->is_miss_counted)
@@ -128,7 +128,7 @@ static void hand_out(struct moietyi_call *call,
     *out = moietyi_address_of(call->engine->lookup, start);
 }
 
-/* Free blocks go into the cache's magazine, if it has room for them. */
+/* Puts free blocks into the cache's magazine, which has room for them. */
 static void keep(struct moietyi_call *call, struct moietyi_cache *cache,
                  const struct moietyi_request *request,
                  const moietyi_grain *starts, uint32_t blocks)
@@ -152,8 +152,8 @@ static void keep(struct moietyi_call *call, struct moietyi_cache *cache,
                       blocks * moietyi_uneven_bytes(class_of(request), grains));
 }
 
-/* What a miss took of what is done, besides; its magazine may have less room than
- * the stream's. */
+/* Keeps what a miss took from DONE's heap in advance; the DONE magazine may
+ * have less room than the stream's. */
 static void keep_done(struct moietyi_call *call,
                       const struct moietyi_request *request,
                       const moietyi_grain *starts, uint32_t blocks)
@@ -168,7 +168,7 @@ static void keep_done(struct moietyi_call *call,
     keep(call, done, request, starts, blocks);
 }
 
-/* The heap from which the call may take, beside what is done. */
+/* The stream's heap, if the call may take from it. */
 static struct moietyi_heap *heap_of(const struct moietyi_call *call)
 {
     const struct moietyi_stream_state *stream_state = call->pop->stream_state;
@@ -185,9 +185,9 @@ struct moietyi_view moietyi_call_view(const struct moietyi_call *call)
                                  .heap = heap_of(call)};
 }
 
-/* Where a thread asks for several lengths of a class, blocks up to this are as long as
- * the class, unless memory is short: each serves any request of the class, and its
- * free needs no look at its length. */
+/* If a thread asks for several lengths of a class, blocks up to this length are
+ * as long as the class, unless memory is short. Each then fits any request of
+ * the class, and its free need not look at its length. */
 #define EVEN_GRAINS_MOST 128U
 
 static uint64_t length_of(const struct moietyi_call *call,
@@ -206,7 +206,7 @@ static uint64_t length_of(const struct moietyi_call *call,
                : request->size.grains;
 }
 
-/* Several blocks by one call, of which the first is the caller's. */
+/* Takes several blocks by one call; the first is the caller's. */
 static bool take_some(struct moietyi_call *call,
                       const struct moietyi_request *asked, moiety_devptr *out)
 {
@@ -233,7 +233,7 @@ static bool take_some(struct moietyi_call *call,
     return true;
 }
 
-/* One that no magazine keeps. */
+/* Takes a block that no magazine keeps. */
 static bool take_one(struct moietyi_call *call,
                      const struct moietyi_request *request, moiety_devptr *out)
 {

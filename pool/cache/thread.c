@@ -18,13 +18,13 @@
 #include "pool/base/fork_mark.h"
 #include "pool/cache/registry.h"
 
-/* What a thread is before its first call: nothing is ever found in it. */
+/* A thread before its first call: nothing is ever found in it. */
 static struct moietyi_thread nobody;
 
 _Thread_local struct moietyi_thread *moietyi_thread_self
     __attribute__((tls_model("initial-exec"))) = &nobody;
 
-/* Edge: none; relaxed: so that threads differ, no more. */
+/* Edge: none; relaxed: threads get different numbers, no more. */
 static atomic_uint number_next;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
@@ -73,7 +73,7 @@ static void cache_end_thread(void *context)
     return_page(thread);
 }
 
-/* Where the kernel does not empty the page: a child has one thread, this. */
+/* If the kernel does not empty the page: a child has one thread, this one. */
 static void thread_forget_in_child(void)
 {
     moietyi_thread_self = &nobody;
@@ -85,7 +85,7 @@ static void thread_get_ready(void)
                pthread_atfork(NULL, NULL, thread_forget_in_child) == 0;
 }
 
-/* A page that reads as zero in a child, however the child is made. */
+/* A page that reads as zero in a child, with any kind of fork. */
 static struct moietyi_thread *new_page(void)
 {
     size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
@@ -179,10 +179,11 @@ void moietyi_thread_call_end(const struct moietyi_thread_call *call)
 bool moietyi_thread_is_revoked(struct moietyi_thread *thread)
 {
     uint32_t revocation = moietyi_thread_revocation(thread);
-    /* The thread that asks has no barrier for all others, so each goes inside
-     * once more and looks again. */
+    /* The asking thread has no barrier for all others, so each thread goes
+     * inside once more and looks again. */
     if (revocation & MOIETYI_REVOKE_FENCED) {
-        /* CL.seq_cst, both: of the owner and who asks, one sees the other. */
+        /* CL.seq_cst, both: of the owner and the asking thread, one sees the
+         * other. */
         (void)atomic_exchange_explicit(&thread->is_inside, 1,
                                        memory_order_seq_cst);
         /* CL.seq_cst: as above. */
@@ -202,8 +203,8 @@ static void forget_all(struct moietyi_thread *thread)
 
 void moietyi_thread_settle(struct moietyi_thread *thread)
 {
-    /* CL.acquire: that a thread state is gone, and from whose list. From here
-     * on the one who asked fails. */
+    /* CL.acquire: a thread state is gone, and from which list. From here on the
+     * asking thread fails. */
     uint32_t revocation = atomic_fetch_and_explicit(
         &thread->revocation, MOIETYI_REVOKE_FENCED | MOIETYI_REVOKE_BESIDE,
         memory_order_acq_rel);
@@ -221,7 +222,7 @@ static uint32_t thread_home_of(const struct moietyi_thread *thread,
                       (64 - thread->route_order));
 }
 
-/* The route, or the empty one where it would be. */
+/* The route, or the empty place where it would be. */
 static struct moietyi_route *thread_probe(const struct moietyi_thread *thread,
                                           const struct moiety_pool *pool,
                                           moiety_stream stream)
@@ -280,7 +281,7 @@ struct moietyi_route *moietyi_thread_add(struct moietyi_thread *thread,
                                          moiety_stream stream)
 {
     uint32_t order = thread->route_order;
-    /* Half full: perhaps of dead ones, so the same size may do. */
+    /* Half full, perhaps of dead routes, so the same size may do. */
     if (thread->route_count >= 1U << (order - 1)) {
         if (!thread_rehash(thread, order))
             return NULL;

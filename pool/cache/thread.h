@@ -30,21 +30,21 @@ struct moietyi_route {
     struct moietyi_cache *pop;
     struct moietyi_cache *push;
     uint64_t attention; /* of the pool, when this was right */
-    /* What blocks that `push` takes are noted by; 0: the pool notes nothing. */
+    /* The note of blocks that `push` takes; 0: the pool notes nothing. */
     uint32_t note;
 };
 
-/* What others want of a thread: the bits of its `revocation`. */
+/* What other threads want of a thread: the bits of its `revocation`. */
 #define MOIETYI_REVOKE_FENCED 1U /* always set where there is no membarrier */
 #define MOIETYI_REVOKE_ASKED 2U  /* for its caches, if it is outside */
 #define MOIETYI_REVOKE_TAKEN 4U  /* a thread state of it is gone */
-/* It is in a callback of an allocation's, so that its caches cannot be taken: no
- * hits, as nothing may stay there. */
+/* It is in a callback of an allocation, so its caches cannot be taken: no hits,
+ * because nothing may stay in them. */
 #define MOIETYI_REVOKE_BESIDE 8U
 
 #define MOIETYI_INSIDE_CALL 2U
 
-/* A pool that called a function of the program's in the middle of a call; on the
+/* A pool that called a function of the program in the middle of a call; on the
  * stack of that call. Its thread's. */
 struct moietyi_served {
     const struct moiety_pool *pool;
@@ -60,18 +60,17 @@ struct moietyi_thread {
     /* Not 0 while a call of this thread is inside: 1 in a hit and at the
      * beginning of other calls, MOIETYI_INSIDE_CALL in these. Then a signal
      * handler that interrupts it is refused, and nobody takes its caches. Edge
-     * OU: leave (release) -> who takes them (acquire). Edge CL: the setting ->
-     * the look of the thread that takes them, over its barrier. */
+     * OU: leave (release) -> the thread that takes them (acquire). Edge CL: the
+     * setting -> the look of the thread that takes them, over its barrier. */
     atomic_uint is_inside;
     /* Edge CL: the asking (sequentially consistent, then a barrier in all
      * threads) -> the look inside. */
     atomic_uint revocation;
     uint32_t is_attached; /* 1; reads as 0 in a child */
-    uint32_t number;      /* of those that came before it */
-    /* While a source of the caller's works: the pool that it serves. Edge OU: as
-     * is_inside. */
+    uint32_t number;      /* of threads before it */
+    /* While a source of the program works: its pool. Edge OU: as is_inside. */
     _Atomic(const struct moiety_pool *) serving;
-    /* The same with all around it, none of which can be used. The owner's. */
+    /* That pool and those around it, none of which can be used. The owner's. */
     const struct moietyi_served *served;
     /* Open addressing, 2^order routes; at most half of them are used. */
     struct moietyi_route *routes;
@@ -87,18 +86,19 @@ struct moietyi_thread {
 };
 _Static_assert(sizeof(struct moietyi_thread) <= 4096, "more than a page");
 
-/* The calling thread's; before its first call it is one that has no route.
- * Hidden here too: the linker would name it in the shared library's table. */
+/* The calling thread's record; before its first call one without routes. Hidden
+ * here too: otherwise the linker would name it in the shared library's
+ * table. */
 extern _Thread_local struct moietyi_thread *moietyi_thread_self
     __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-/* Looks at `revocation` and takes back what others only asked for. Routes that
- * may lead to what they took are forgotten. */
+/* Looks at `revocation` and takes back requests that are still open. Forgets
+ * routes that may lead to what others took. */
 void moietyi_thread_settle(struct moietyi_thread *thread);
-/* Just inside: whether others asked for the caches, which then are not to be
+/* Just inside: whether others asked for the caches, which then must not be
  * touched before moietyi_thread_settle(). */
 bool moietyi_thread_is_revoked(struct moietyi_thread *thread);
-/* The bits that it looks at first; 0: nobody did. */
+/* The bits that the thread looks at first; 0: nobody asked. */
 static inline uint32_t
 moietyi_thread_revocation(const struct moietyi_thread *thread)
 {
@@ -109,7 +109,7 @@ moietyi_thread_revocation(const struct moietyi_thread *thread)
 /* Goes inside; nothing of this thread's is read before. */
 static inline void moietyi_thread_go_inside(struct moietyi_thread *thread)
 {
-    /* CL, relaxed: who takes caches sees it over its barrier. */
+    /* CL, relaxed: a thread that takes caches sees it over its barrier. */
     atomic_store_explicit(&thread->is_inside, 1, memory_order_relaxed);
     /* CL: the same for the compiler; the barrier stands for the rest. */
     atomic_signal_fence(memory_order_seq_cst);
@@ -124,7 +124,7 @@ static inline bool moietyi_thread_is_inside(const struct moietyi_thread *thread)
 /* Begins a call that is no hit. MOIETY_OK, MOIETY_E_FORKED, MOIETY_E_BUSY (from
  * a signal handler) or MOIETY_E_NO_HOST_MEMORY. */
 MOIETY_MUST_USE moiety_status moietyi_thread_enter(struct moietyi_thread **out);
-/* Goes on with it after moietyi_thread_leave(). */
+/* Continues it after moietyi_thread_leave(). */
 static inline void moietyi_thread_reenter(struct moietyi_thread *thread)
 {
     moietyi_thread_go_inside(thread);
@@ -135,7 +135,7 @@ static inline void moietyi_thread_reenter(struct moietyi_thread *thread)
                           memory_order_release);
 }
 
-/* Ends it, or lets go of it for a while. */
+/* Ends it, or leaves it for a while. */
 static inline void moietyi_thread_leave(struct moietyi_thread *thread)
 {
     /* OU: for a signal handler of this thread. */
@@ -145,7 +145,7 @@ static inline void moietyi_thread_leave(struct moietyi_thread *thread)
 }
 
 /* A call of no pool that takes locks of the process: a signal handler that
- * interrupts it is refused, and it is not cancelled in the middle. */
+ * interrupts it is refused, and the thread is not cancelled in the middle. */
 struct moietyi_thread_call {
     struct moietyi_thread *thread; /* NULL: there was no memory to know it */
     int cancel_state;
@@ -162,8 +162,8 @@ moietyi_thread_serving(const struct moietyi_thread *thread)
     return atomic_load_explicit(&thread->serving, memory_order_acquire);
 }
 
-/* Whether the pool, which may be NULL, is one of those that the calling thread
- * serves. */
+/* Whether the calling thread is in a function that the pool, which may be NULL,
+ * called. */
 static inline bool moietyi_thread_serves(const struct moietyi_thread *thread,
                                          const struct moiety_pool *pool)
 {
@@ -178,13 +178,14 @@ moietyi_thread_set_served(struct moietyi_thread *thread,
                           const struct moietyi_served *served)
 {
     thread->served = served;
-    /* OU.release: who sees that it ended sees that we are inside, or that we
-     * settled what was asked. */
+    /* OU.release: a thread that sees the end sees that we are inside, or that
+     * we settled what was asked. */
     atomic_store_explicit(&thread->serving, served ? served->pool : NULL,
                           memory_order_release);
 }
 
-/* Serves one more pool, until it ends in the opposite order. */
+/* Marks one more pool as calling the program, until it ends in the opposite
+ * order. */
 static inline void moietyi_thread_serve(struct moietyi_thread *thread,
                                         const struct moiety_pool *pool,
                                         struct moietyi_served *out)
@@ -199,8 +200,8 @@ static inline void moietyi_thread_serve_end(struct moietyi_thread *thread,
     moietyi_thread_set_served(thread, served->outer);
 }
 
-/* After a call: what the thread left for the log function, unless a pool around it
- * is in the middle of one. */
+/* After a call: delivers the thread's messages to the log function, unless a
+ * pool around it is in the middle of a call. */
 static inline void moietyi_thread_tell(const struct moietyi_thread *thread)
 {
     if (!thread->served)

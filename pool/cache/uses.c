@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * A freed block that several streams use waits for all work, as if it was freed
- * with ANY: nobody records on a stream that the call does not name.
+ * with ANY: the pool records events only on streams that the call names.
  */
 #include "pool/cache/uses.h"
 
@@ -32,8 +32,8 @@ uses_bucket_of(const struct moietyi_use_table *table, moiety_devptr address)
     return &table->buckets[(mixed >> 32) & (table->bucket_count - 1)];
 }
 
-/* The place that leads to the note, or where it would be; NULL: there is no
- * table yet. Lock held. */
+/* The link to the note, or where it would be; NULL: there is no table yet. Lock
+ * held. */
 static struct moietyi_use **uses_find(const struct moietyi_use_table *table,
                                       moiety_devptr address)
 {
@@ -53,8 +53,8 @@ static void uses_insert(struct moietyi_use_table *table,
     *at = use;
 }
 
-/* Makes the table, or doubles it where its chains get long. False: there is none
- * for want of memory; with long chains a table works on. Lock held. */
+/* Makes the table, or doubles it if its chains get long. False: there is none
+ * for want of memory; a table with long chains still works. Lock held. */
 static bool uses_make_room(struct moietyi_use_table *table)
 {
     struct moietyi_use_table larger = *table;
@@ -189,7 +189,7 @@ bool moietyi_is_used(struct moietyi_engine *engine, moiety_devptr address)
     return is_noted;
 }
 
-/* Takes what is noted of a block out of the table; NULL: nothing. */
+/* Takes the note of a block out of the table; NULL: there is none. */
 static struct moietyi_use *take_use(struct moietyi_engine *engine,
                                     moiety_devptr address)
 {
@@ -214,7 +214,7 @@ static void return_use(struct moietyi_engine *engine, struct moietyi_use *use)
     pthread_mutex_unlock(&engine->uses_lock);
 }
 
-/* Whether the stream that frees captures: its graph may use the block whenever
+/* Whether the stream of the free captures: its graph may use the block whenever
  * it runs. */
 static bool is_freed_in_capture(const struct moietyi_call *call, CUevent event)
 {
@@ -223,7 +223,7 @@ static bool is_freed_in_capture(const struct moietyi_call *call, CUevent event)
     if (event || freed->kind < MOIETYI_STREAM_STATE_STREAM ||
         moietyi_stream_state_is_closed(freed))
         return false;
-    /* Whatever else the driver refuses, it refuses once more at the record. */
+    /* Any other refusal of the driver comes again at the record. */
     if (moietyi_capture_of(&call->engine->streams, freed->stream, &capture) !=
         MOIETY_OK)
         return capture.kind != MOIETYI_CAPTURE_NONE;
@@ -237,7 +237,8 @@ static moiety_status uses_refuse_capture(void)
                         "block whenever it runs");
 }
 
-/* Whether the event is over; NULL is. MOIETY_OK, or why the free is refused. */
+/* Whether the event is over; NULL counts as over. MOIETY_OK, or why the free is
+ * refused. */
 static moiety_status uses_ask(const struct moietyi_call *call, CUevent event,
                               bool *out_is_over)
 {
@@ -259,7 +260,7 @@ static moiety_status uses_ask(const struct moietyi_call *call, CUevent event,
                : moietyi_driver_status(MOIETYI_ENTRY_cuEventQuery, code);
 }
 
-/* Whether nothing is pending on a block that is freed so. */
+/* Whether a block that is freed this way has no pending work. */
 static bool is_done(const struct moietyi_call *call,
                     const struct moietyi_use *use, CUevent event,
                     bool is_event_over)
@@ -269,8 +270,9 @@ static bool is_done(const struct moietyi_call *call,
             call->push->stream_state->kind == MOIETYI_STREAM_STATE_DONE);
 }
 
-/* Whether all streams that the block waits for can be asked. The caller's counts
- * unless an event that is over stands for it, or nothing is pending there. */
+/* Whether all streams that the block waits for can be asked. The caller's
+ * stream is one of them, unless an event stands for it or it has no pending
+ * work. */
 static bool can_be_kept(const struct moietyi_call *call,
                         struct moietyi_use *use, CUevent event)
 {
@@ -287,7 +289,7 @@ static bool can_be_kept(const struct moietyi_call *call,
     return true;
 }
 
-/* Behind the others; what is NULL is not. */
+/* Appends it; NULL is ignored. */
 static void keep_use(struct moietyi_engine *engine, struct moietyi_use *use)
 {
     if (!use)
@@ -300,8 +302,8 @@ static void keep_use(struct moietyi_engine *engine, struct moietyi_use *use)
     pthread_mutex_unlock(&engine->uses_lock);
 }
 
-/* Notes where the block is that is about to be freed. Returns the use, or NULL
- * where it is of no more use. */
+/* Notes the place of the block that is about to be freed. Returns the use, or
+ * NULL if it is no longer needed. */
 static struct moietyi_use *note_freed(const struct moietyi_call *call,
                                       struct moietyi_use *use,
                                       moiety_devptr address, CUevent event)
@@ -319,7 +321,7 @@ static struct moietyi_use *note_freed(const struct moietyi_call *call,
     return use;
 }
 
-/* Each stream once a round; the role of ANY's stream state is held. */
+/* Asks each stream once a round; the role of ANY's stream state is held. */
 static bool uses_is_idle(struct moietyi_engine *engine,
                          struct moietyi_stream_state *stream_state)
 {
@@ -342,7 +344,7 @@ static bool are_idle(struct moietyi_engine *engine,
     return true;
 }
 
-/* Takes the block out of ANY's heap, where it is, and gives it to the space. */
+/* Moves the block from ANY's heap, where it is, to the space. */
 static uint64_t give_used(struct moietyi_thread_state *by,
                           const struct moietyi_use *use)
 {
@@ -365,7 +367,7 @@ static struct moietyi_use *uses_take_freed(struct moietyi_engine *engine)
     return first;
 }
 
-/* What stays. `by` is NULL where nobody is to be asked. */
+/* Keeps the uses that still wait. `by` is NULL if no stream is to be asked. */
 static uint64_t sort_freed(struct moietyi_engine *engine,
                            struct moietyi_thread_state *by)
 {

@@ -83,7 +83,7 @@ static moiety_status checked_alloc_take(struct moietyi_call *call,
                : checked_alloc_escalate(call, record, alignment_bytes);
 }
 
-/* What a block's address must be a multiple of. */
+/* The alignment of a block's address. */
 size_t moietyi_block_record_alignment(const struct moietyi_alloc_args *args)
 {
     if (args->size_bytes > MOIETYI_PAGE_BYTES / 2)

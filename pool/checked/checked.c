@@ -81,8 +81,8 @@ static moiety_status make_stream(struct moietyi_checked *checked)
     return status;
 }
 
-/* What is refused is tried once more; what went with the context is not. No
- * context need be current. */
+/* A refusal is tried once more, except for memory that went with its context.
+ * No context need be current. */
 static void end_stream(struct moietyi_checked *checked)
 {
     const struct moietyi_driver *driver = checked->body->driver;

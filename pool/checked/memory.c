@@ -71,7 +71,7 @@ bool moietyi_block_record_fill(const struct moietyi_checked *checked,
                stream) == CUDA_SUCCESS;
 }
 
-/* What was found wrong in a range. */
+/* The finding in a range. */
 struct wrong {
     uint64_t count;
     uint64_t first_offset; /* of the range */

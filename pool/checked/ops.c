@@ -72,8 +72,7 @@ static moiety_status checked_ops_free_after(struct moietyi_call *call,
     return moietyi_checked_free(call, address, 0, event);
 }
 
-/* What comes after a block are its bounds, or another allocation of the
- * driver's. */
+/* Behind a block are its bounds, or another allocation of the driver. */
 static moiety_status checked_ops_resize(struct moietyi_call *call,
                                         moiety_devptr address,
                                         size_t size_bytes)

@@ -38,7 +38,7 @@ static void checked_pending_fill(struct moietyi_call *call,
         record->is_filled = moietyi_block_record_fill(checked, record, stream);
 }
 
-/* What the driver must see before the free is recorded. */
+/* Calls that the driver must get before the free is recorded. */
 static moiety_status
 checked_pending_prepare(struct moietyi_call *call,
                         struct moietyi_block_record *record, CUevent event)

@@ -125,7 +125,7 @@ static bool quarantine_fill(struct pass *pass,
 
 typedef bool step_fn(struct pass *pass, struct moietyi_block_record *record);
 
-/* What the step does not want goes to the end, so that the next walk looks at
+/* Blocks that the step skips go to the end, so that the next walk looks at
  * others. */
 static void walk(struct pass *pass, struct moietyi_block_record_queue *queue,
                  step_fn *step)

@@ -146,7 +146,7 @@ void moietyi_finding(const struct moietyi_checked *checked,
     if (!checked->is_checked)
         return;
     if (!(flags & MOIETY_POOL_CHECKED_QUIET)) {
-        /* A process that ends here tells nobody any more. */
+        /* A process that ends here reports no more. */
         if (flags & MOIETY_POOL_CHECKED_ABORT || !report_log(text)) {
             flockfile(stderr);
             (void)fprintf(stderr, "moiety: checked: %s\n", text->bytes);

@@ -12,7 +12,7 @@
 
 #include "pool/checked/state.h"
 
-/* What captures freed is held back too, as far as that goes. */
+/* Memory that captures freed is held back too, as far as possible. */
 static bool checked_scope_is_full(struct moietyi_checked *checked)
 {
     uint64_t may_bytes =

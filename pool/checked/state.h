@@ -26,7 +26,7 @@
 /* Of blocks that are gone, so many are remembered. */
 #define MOIETYI_HISTORY_BLOCKS 4096U
 
-/* What lies before and after a block. */
+/* The bytes before and after a block. */
 #define MOIETYI_BOUND_BYTES 512U
 #define MOIETYI_BOUND_BYTE 0xfdU
 #define MOIETYI_FREED_BYTE 0xddU
@@ -157,7 +157,7 @@ size_t moietyi_checked_live_bytes(struct moietyi_call *call,
 
 /* table.c; the lock is held unless it says otherwise. */
 
-/* The block that was given out at `address`, whatever became of it. */
+/* The block that was allocated at `address`, live or not. */
 struct moietyi_block_record *
 moietyi_block_record_find(struct moietyi_checked *checked,
                           moiety_devptr address);
@@ -179,7 +179,7 @@ void moietyi_block_record_unset_freed(struct moietyi_checked *checked,
 /* Its free is over, for the statistics too; still MOVING. */
 void moietyi_block_record_count_free(struct moietyi_checked *checked,
                                      struct moietyi_block_record *record);
-/* What a message says of it: no more, for the rest of one that is MOVING is its
+/* The part for a message: no more, because the rest of a MOVING record is its
  * mover's. */
 void moietyi_block_record_show(const struct moietyi_block_record *record,
                                struct moietyi_block_record *out);
@@ -267,18 +267,18 @@ void moietyi_quarantine_add(struct moietyi_call *call,
  * their memory went back. Returns how many did. */
 uint64_t moietyi_quarantine_release(struct moietyi_call *call,
                                     uint64_t want_bytes);
-/* Waits for all work if there is memory that nothing else tells to be done: an
- * old driver. Blocks. */
+/* Waits for all work if memory needs it: the only way of an old driver.
+ * Blocks. */
 void moietyi_quarantine_synchronise(struct moietyi_call *call);
 /* Whether some may yet be let go of. */
 bool moietyi_quarantine_is_any(struct moietyi_checked *checked);
-/* All of them; no call is under way. What the source said first. */
+/* All of them; no call is under way. The source's first error. */
 moiety_status moietyi_quarantine_end(struct moietyi_checked *checked,
                                      bool is_at_rest);
 
 /* report.c */
 
-/* What is said of a finding, for the message and for stderr. */
+/* The text of a finding, for the message and for stderr. */
 struct moietyi_text {
     size_t length;
     char bytes[1024];

@@ -30,7 +30,7 @@ checked_stream_find(struct moietyi_checked *checked, CUstream stream)
     return at;
 }
 
-/* What is known of a stream. */
+/* The record of a stream. */
 enum known { KNOWN_SAME, KNOWN_OTHER, KNOWN_NOT };
 
 static enum known look_up(struct moietyi_checked *checked, CUstream stream,

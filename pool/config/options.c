@@ -133,7 +133,7 @@ static const struct setting settings[] = {
 
 #define SETTING_COUNT (sizeof(settings) / sizeof(settings[0]))
 
-/* What only a checked pool does. */
+/* The functions of a checked pool only. */
 static const uint32_t checked_flags = MOIETY_POOL_CHECKED_FILL |
                                       MOIETY_POOL_CHECKED_ABORT |
                                       MOIETY_POOL_CHECKED_QUIET;

@@ -8,9 +8,9 @@
 
 #include "pool/cache/cache.h"
 
-/* Until when on the clock of moietyi_now_ns() somebody waits for work, and for how
- * long while its event cannot be recorded, though no earlier one is in flight: a
- * guard is held, or a capture that no guard told of is open. */
+/* The end of a wait for work, on the clock of moietyi_now_ns(); and how long
+ * the wait may last while its event cannot be recorded although no earlier one
+ * is in flight: a guard is held, or a capture without a guard is open. */
 struct moietyi_patience {
     uint64_t work_end_ns;
     uint64_t event_ns;

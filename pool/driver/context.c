@@ -58,8 +58,8 @@ moiety_status moietyi_context_refuse(const struct moietyi_context *context)
                                    "destroyed, and its memory with it");
 }
 
-/* What an answer about the context itself means; MOIETY_OK where it says
- * nothing of its end. */
+/* The meaning of an answer about the context itself; MOIETY_OK if it does not
+ * say that the context ended. */
 static moiety_status context_end_of(CUresult code)
 {
     switch (code) {
@@ -103,8 +103,8 @@ moiety_status moietyi_context_check(const struct moietyi_driver *driver,
                                  code);
 }
 
-/* An old driver tells the dead from the living, but not one that took the place
- * of another. What else it may answer, the section's own calls will say. */
+/* An old driver recognises a destroyed context, but not one that took its
+ * place. Calls of the section find other errors. */
 moiety_status moietyi_context_ask(const struct moietyi_driver *driver,
                                   CUcontext handle, unsigned long long id)
 {

@@ -1,10 +1,10 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * A context that memory of ours lies in, and whether it still is the one that
- * it was. A reset gives the same handle to a new context, in which old addresses
- * and events mean nothing, or something else: so before each section the driver
- * is asked who the context is, and once it is lost it is never used again.
+ * Detects that a context with memory of ours was reset or destroyed. A reset
+ * gives the same handle to a new context, in which old addresses and events
+ * mean nothing, or something else. So each section first asks the driver for
+ * the context's id, and a lost context is never used again.
  */
 #ifndef MOIETY_POOL_DRIVER_CONTEXT_H_
 #define MOIETY_POOL_DRIVER_CONTEXT_H_
@@ -26,22 +26,22 @@ struct moietyi_context {
      * (acquire). Gets `mark_bit` when the context is lost. */
     _Atomic uint64_t *mark;
     uint64_t mark_bit;
-    /* Edge: none; relaxed: who saw the mark has it over LW. A moiety_status;
-     * MOIETY_OK while it is not lost. */
+    /* Edge: none; relaxed: a thread that saw the mark has it over LW. A
+     * moiety_status; MOIETY_OK while it is not lost. */
     atomic_int why;
 };
 
-/* Asks the driver who `handle` is. MOIETY_OK, or what the driver said: then
- * there is nothing to end, and nothing is marked. */
+/* Asks the driver for the id of `handle`. MOIETY_OK, or the driver's error:
+ * then there is nothing to end, and nothing is marked. */
 MOIETY_MUST_USE moiety_status moietyi_context_init(
     struct moietyi_context *context, const struct moietyi_driver *driver,
     CUcontext handle, _Atomic uint64_t *mark, uint64_t mark_bit);
 
-/* Whether a context that the caller names can be used, as far as that can be
- * known without a crash: the driver looks into whatever it is given, so what is
- * not mapped is not passed on. MOIETY_OK, MOIETY_E_INVALID (nothing is mapped
- * there, or NULL), MOIETY_E_CONTEXT_DESTROYED (or never was one), or what the
- * driver said. */
+/* Whether a context of the caller's can be used, as far as that is safe to find
+ * out: the driver reads any pointer that it is given, so unmapped addresses are
+ * not passed on. MOIETY_OK, MOIETY_E_INVALID (nothing is mapped there, or
+ * NULL), MOIETY_E_CONTEXT_DESTROYED (or it never was one), or the driver's
+ * error. */
 MOIETY_MUST_USE moiety_status
 moietyi_context_check(const struct moietyi_driver *driver, CUcontext handle);
 

@@ -9,10 +9,10 @@
 #include "moiety/status.h"
 #include "pool/driver/driver_table.h"
 
-/* Fills the entries and the version of `driver` from `driver->library`. What is
- * not there stays NULL, and `*out_missing` is the first required one of those,
- * or NULL. Fails with MOIETY_E_NO_DRIVER if the library is no CUDA driver at
- * all, and as the driver does if it will not tell its version. */
+/* Fills the entries and the version of `driver` from `driver->library`. Missing
+ * entries stay NULL, and `*out_missing` is the first required one of those, or
+ * NULL. Fails with MOIETY_E_NO_DRIVER if the library is no CUDA driver at all,
+ * and with the driver's error if it does not report its version. */
 MOIETY_MUST_USE moiety_status
 moietyi_driver_resolve(struct moietyi_driver *driver, const char **out_missing);
 

@@ -100,9 +100,9 @@ static moiety_status kept_copy_piece(const struct moietyi_kept *kept,
     return status;
 }
 
-/* Until what was queued uses the memory no more. A refusal is no answer, and so the
- * driver is asked again: one that refuses as often in a row has lost the context,
- * in which nothing runs any more, and to which nothing goes back. */
+/* Waits until queued work no longer uses the memory. A refusal is no answer, so
+ * the driver is asked again. If it refuses that often in a row, the context
+ * counts as lost: nothing runs in it, and it gets nothing back. */
 static moiety_status kept_await(const struct moietyi_kept *kept)
 {
     const struct moietyi_driver *driver = kept->context->driver;
@@ -122,7 +122,7 @@ static moiety_status kept_await(const struct moietyi_kept *kept)
     return status;
 }
 
-/* Kept, as the memory is: no refusal of the driver's leaves one behind. */
+/* Kept like the memory: no refusal of the driver leaves one behind. */
 static moiety_status kept_open_stream(struct moietyi_kept *kept)
 {
     return kept->stream ? MOIETY_OK
@@ -158,7 +158,7 @@ moiety_status moietyi_kept_copy(struct moietyi_kept *kept,
     return status;
 }
 
-/* What the driver refuses at the end goes with the context. */
+/* What the driver refuses at the end ends with the context. */
 static bool kept_enter(struct moietyi_context *context,
                        struct moietyi_section *out)
 {

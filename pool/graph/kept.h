@@ -33,14 +33,14 @@ struct moietyi_kept_piece {
     uint64_t kept_at;
 };
 
-/* Room for so much. The context outlives what is kept. MOIETY_OK, or as the
- * driver or the host says; what was added before stays. */
+/* Makes room for so many bytes. The context outlives it. MOIETY_OK, or the
+ * error of the driver or the host; room added before stays. */
 MOIETY_MUST_USE moiety_status
 moietyi_kept_reserve(struct moietyi_kept *kept, struct moietyi_context *context,
                      uint64_t size_bytes);
-/* Copies to the host, or back; waits for the copies, on a stream of their own, and
- * for nothing else. MOIETY_OK, or what the driver said: then some may have been
- * copied, and none is under way, but where the context is lost by now. */
+/* Copies to the host, or back; waits only for the copies, on a stream of their
+ * own. MOIETY_OK, or the driver's error: then some may have been copied, and no
+ * copy is under way unless the context is lost. */
 MOIETY_MUST_USE moiety_status
 moietyi_kept_copy(struct moietyi_kept *kept,
                   const struct moietyi_kept_piece *first, bool is_back);

@@ -24,7 +24,8 @@
 #define INFO_BYTES_MIN                                                         \
     (offsetof(moiety_private_info, waiting_bytes) + sizeof(uint64_t))
 
-/* Memory that is not mapped never moves, and never goes. */
+/* Memory that is not mapped never moves, so its arenas are always fixed, and
+ * none can be paused. */
 static moiety_status make_for(struct moietyi_call *call,
                               const moiety_private_options *options,
                               moiety_private *out)
@@ -89,7 +90,8 @@ static moiety_status private_call_begin(moiety_private arena,
     return MOIETY_E_INVALID;
 }
 
-/* What has no memory cannot be the pool's: said before the scopes go. */
+/* A paused arena with live blocks cannot be released. Checked before its scopes
+ * are. */
 static moiety_status check_release(const struct moietyi_private_ref *ref)
 {
     moiety_status status = moietyi_private_enter(ref);

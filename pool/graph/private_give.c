@@ -56,7 +56,7 @@ static moiety_status begin_wait(struct moietyi_call *call,
     return status;
 }
 
-/* By who frees the block: a tenant has it no more. */
+/* By the thread that frees the block: a tenant has it no more. */
 static void end_tag(const struct moietyi_call *call,
                     const struct moietyi_block *block)
 {

@@ -69,7 +69,7 @@ void moietyi_half_fini(struct moietyi_half *half)
     free(half->fresh);
     moietyi_heap_destroy(half->pending);
     moietyi_space_destroy(half->done);
-    /* A thread that asked for an event of it asks in vain. */
+    /* A thread that asked for an event of it gets none. */
     *half = (struct moietyi_half){.closings = half->closings};
 }
 

@@ -55,7 +55,7 @@ struct moietyi_half {
 
 /* With offsets as its pool has them. False: no memory, and nothing to end. */
 bool moietyi_half_init(struct moietyi_half *half, uint32_t page_capacity);
-/* What is still in it is lost. One that was never made is fine. */
+/* Memory that is still in it is lost. One that was never made is fine. */
 void moietyi_half_fini(struct moietyi_half *half);
 
 /* Takes whole pages out that are done, and next to each other. */
@@ -69,8 +69,8 @@ bool moietyi_half_take(struct moietyi_half *half,
 bool moietyi_half_extend(struct moietyi_half *half,
                          const struct moietyi_private_key *key,
                          moietyi_grain start, uint64_t grains);
-/* Takes exactly these, whatever they wait for. MOIETY_OK or MOIETY_E_BUSY (not all
- * of them are free). */
+/* Takes exactly these grains, also if they wait for events. MOIETY_OK or
+ * MOIETY_E_BUSY (not all of them are free). */
 MOIETY_MUST_USE moiety_status moietyi_half_claim(struct moietyi_half *half,
                                                  moietyi_grain start,
                                                  uint64_t grains);
@@ -90,7 +90,7 @@ void moietyi_half_give(struct moietyi_half *half,
 void moietyi_half_give_done(struct moietyi_half *half, moietyi_grain start,
                             uint64_t grains);
 
-/* What waits for an event, recorded or not. */
+/* Grains that wait for an event, recorded or not. */
 uint64_t moietyi_half_waiting_grains(const struct moietyi_half *half);
 /* Puts what is fresh behind the event with this number, unless another event is
  * waited for. */
@@ -98,7 +98,7 @@ void moietyi_half_close(struct moietyi_half *half, uint64_t number);
 /* The event is over. */
 void moietyi_half_drain(struct moietyi_half *half);
 
-/* What a capture freed is for all captures from now on. */
+/* Memory that a capture freed is for all captures from now on. */
 void moietyi_half_end_scope(struct moietyi_half *half, moiety_scope scope);
 /* Takes out what is free from `start` on in one heap without a gap, up to `end`,
  * or what is done. Returns how many grains; 0: nothing is. */

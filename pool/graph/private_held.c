@@ -47,7 +47,7 @@ uint32_t moietyi_private_step(const struct moietyi_private *arena,
 
 /* --- from the pool --- */
 
-/* What a growth asks for. */
+/* The request of a growth. */
 struct hold {
     uint32_t page_count;
     bool may_wait;

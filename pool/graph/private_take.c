@@ -130,7 +130,7 @@ static moiety_status private_escalate(const struct want *want,
                                             MOIETYI_PAGE_GRAINS, true};
     moiety_devptr address = 0;
     moietyi_grain start = {0};
-    /* Whatever the stream freed outside of the arena is not. */
+    /* Memory that the stream freed outside of the arena is not the arena's. */
     call->pop = call->thread_state->done;
     moiety_status status =
         moietyi_alloc_escalating(call, &request, want->may_wait, &address);

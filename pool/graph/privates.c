@@ -331,7 +331,7 @@ void moietyi_private_give_pages(struct moietyi_call *call, moietyi_page first,
     moietyi_private_count_return(call, page_count);
 }
 
-/* Lock held. What is live has grown. */
+/* Lock held. The live bytes have grown. */
 void moietyi_private_count_live(struct moietyi_private *arena, uint64_t bytes)
 {
     arena->live_bytes += bytes;

@@ -97,7 +97,7 @@ struct moietyi_privates {
 };
 
 void moietyi_privates_init(struct moietyi_privates *privates);
-/* No call is under way. What is in them is lost. */
+/* No call is under way. Memory in them is lost. */
 void moietyi_privates_fini(struct moietyi_privates *privates);
 
 /* MOIETY_OK, MOIETY_E_TOO_LARGE (so many arenas), MOIETY_E_NO_HOST_MEMORY. */

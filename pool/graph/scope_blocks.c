@@ -35,7 +35,7 @@ static bool scope_blocks_fits(const struct moietyi_scope_block *block,
            !(block->address & (want->alignment_bytes - 1));
 }
 
-/* Lock held. What the same stream freed in this scope; 0: nothing. */
+/* Lock held. Memory that the same stream freed in this scope; 0: none. */
 static moiety_devptr
 scope_blocks_take_freed(struct moietyi_scope *scope,
                         const struct moietyi_scope_want *want,
@@ -193,7 +193,7 @@ moiety_status moietyi_scopes_alloc(struct moietyi_call *call,
 
 bool moietyi_scopes_keep_any(const struct moietyi_scopes *scopes)
 {
-    /* relaxed: who has a block's address knows that it was counted. */
+    /* relaxed: a thread with a block's address knows that it was counted. */
     return atomic_load_explicit(&scopes->block_count, memory_order_relaxed) !=
            0;
 }

@@ -68,7 +68,7 @@ static void scope_release_end(struct moietyi_scopes *scopes,
     free(scope);
 }
 
-/* What could not be freed is the scope's again. */
+/* Blocks that could not be freed are the scope's again. */
 static void put_back(struct moietyi_scopes *scopes, struct moietyi_scope *scope,
                      struct moietyi_scope_block *block)
 {

@@ -265,7 +265,7 @@ static void scopes_bind(struct moietyi_scopes *scopes,
     struct moietyi_scope *partner = moietyi_scope_partner(scopes, scope);
     if (partner)
         moietyi_scope_hand_all(scopes, scope, partner);
-    /* What it keeps nevertheless is of an earlier graph. */
+    /* Blocks that it still keeps are of an earlier graph. */
     for (struct moietyi_scope_block *block = scope->freed; block;
          block = block->next_listed)
         block->is_reusable = false;

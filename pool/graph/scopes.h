@@ -46,7 +46,7 @@ struct moietyi_scope {
     struct moietyi_scope *next; /* of the pool */
     moiety_scope number;
     struct moietyi_scope_stream
-        stream;                    /* of an automatic one: who came first */
+        stream;                    /* of an automatic one: the first stream */
     struct moietyi_private *arena; /* whose memory it is; NULL: the pool's */
     bool is_automatic;
     bool is_open;      /* holds a capture guard */
@@ -66,8 +66,8 @@ struct moietyi_scopes {
     struct moietyi_scope *first;
     struct moietyi_scope_block **buckets;
     size_t bucket_count; /* a power of two, or 0 */
-    /* Edge: none; relaxed: who has a block's address knows that it was counted.
-     * Changed under the lock. */
+    /* Edge: none; relaxed: a thread with a block's address knows that it was
+     * counted. Changed under the lock. */
     atomic_size_t block_count;
 };
 
@@ -176,7 +176,7 @@ bool moietyi_scopes_has(struct moietyi_scopes *scopes, moiety_devptr address);
 /* Whether scopes may keep blocks. */
 bool moietyi_scopes_keep_any(const struct moietyi_scopes *scopes);
 
-/* What moietyi_scopes_alloc() does, step by step, for others. */
+/* The steps of moietyi_scopes_alloc(), for others. */
 
 /* What would serve. */
 struct moietyi_scope_want {
@@ -185,8 +185,8 @@ struct moietyi_scope_want {
     uint64_t alignment_bytes;
 };
 
-/* What the call's stream freed in the scope's capture: it is in use again. 0:
- * nothing that would serve. */
+/* Takes memory that the call's stream freed in the scope's capture: it is in
+ * use again. 0: none fits. */
 moiety_devptr moietyi_scope_reuse(struct moietyi_call *call,
                                   moiety_scope number,
                                   const struct moietyi_scope_want *want);

@@ -38,7 +38,7 @@ static inline uint64_t moietyi_bins_used(const struct moietyi_bins *bins,
     return atomic_load_explicit(&bins->used[word], memory_order_relaxed);
 }
 
-/* The first bin from `bin` on that is not empty; MOIETYI_BINS: there is none. */
+/* The first bin from `bin` on that is not empty; MOIETYI_BINS if all are. */
 static inline unsigned moietyi_bins_next(const struct moietyi_bins *bins,
                                          unsigned bin)
 {
@@ -54,8 +54,8 @@ static inline unsigned moietyi_bins_next(const struct moietyi_bins *bins,
     return word * 64 + (unsigned)__builtin_ctzll(used);
 }
 
-/* The last bin below `end` that is not empty; 0, which never has any: there is
- * none. */
+/* The last bin below `end` that is not empty; 0, which is always empty, if all
+ * are. */
 static inline unsigned moietyi_bins_last(const struct moietyi_bins *bins,
                                          unsigned end)
 {

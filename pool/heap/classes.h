@@ -24,11 +24,12 @@
 /* Of a bit for each. */
 #define MOIETYI_CLASS_WORDS ((MOIETYI_CLASSES + 63U) / 64U)
 
-/* The metadata byte of a block's first grain: class + 1 of one that is not
+/* The metadata byte of a block's first grain: class + 1 of a block that is not
  * short; MOIETYI_BYTE_SHORT and the grains of a short one below a chunk;
- * MOIETYI_BYTE_RUN of all others, whose length is noted for the chunk in which
- * they start: longer than a chunk, only one of them starts there. A block with
- * something to look up besides has the SPECIAL bit. 0: no block starts here. */
+ * MOIETYI_BYTE_RUN of all others. The length of those is noted for the chunk in
+ * which they start: they are longer than a chunk, so only one starts in each.
+ * The SPECIAL bit says that another table has more about the block. 0: no block
+ * starts here. */
 #define MOIETYI_BYTE_SHORT 56U
 #define MOIETYI_BYTE_RUN (MOIETYI_BYTE_SHORT + 64U)
 #define MOIETYI_BYTE_SPECIAL 0x80U
@@ -88,15 +89,15 @@ static inline uint8_t moietyi_byte_of(uint32_t class_index, uint64_t grains)
                                                    : MOIETYI_BYTE_RUN);
 }
 
-/* What the byte alone, without the SPECIAL bit, says; of MOIETYI_BYTE_RUN
- * nothing. */
+/* What the byte alone says, without the SPECIAL bit; nothing for
+ * MOIETYI_BYTE_RUN. */
 static inline uint64_t moietyi_grains_of_byte(uint8_t byte)
 {
     return byte > MOIETYI_CLASSES ? byte - MOIETYI_BYTE_SHORT
                                   : moietyi_class_grains(byte - 1U);
 }
 
-/* What a request becomes: as many grains as it has bytes for. */
+/* The grains that a request becomes: enough for its bytes. */
 struct moietyi_size {
     uint32_t class_index; /* MOIETYI_CLASSES: not cached */
     uint64_t grains;

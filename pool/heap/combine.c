@@ -15,10 +15,11 @@
 #define SPINS_MOST 512U
 #define PAUSES_MOST 16U
 
-/* --- what is left --- */
+/* --- blocks and calls that others left --- */
 
-/* A block of the inbox is in no table yet. If its memory is free already, that stays
- * as it is: the caller is gone. Returns its grains. */
+/* A block of the inbox is in no table yet. If its memory is free already,
+ * nothing changes: the caller that could be told is gone. Returns its
+ * grains. */
 static uint64_t take_in(struct moietyi_heap *heap, moietyi_extent_id id)
 {
     struct moietyi_space *space = heap->space;
@@ -35,7 +36,7 @@ static uint64_t take_in(struct moietyi_heap *heap, moietyi_extent_id id)
 /* Lock held. */
 static void take_inbox(struct moietyi_heap *heap)
 {
-    /* HI.acquire: who freed them is done with them. */
+    /* HI.acquire: the threads that freed the blocks are done with them. */
     moietyi_extent_id id =
         atomic_exchange_explicit(&heap->inbox, 0, memory_order_acquire);
     uint64_t grains = 0;
@@ -46,7 +47,7 @@ static void take_inbox(struct moietyi_heap *heap)
         grains += take_in(heap, id);
         id = below;
     }
-    /* relaxed: a sum, which is never too small. */
+    /* relaxed: the sum may be too large, never too small. */
     atomic_fetch_sub_explicit(&heap->inbox_grains, grains,
                               memory_order_relaxed);
 }
@@ -67,11 +68,12 @@ static inline void begin(struct moietyi_heap *heap)
 /* The caller may be gone with its stack from here on. */
 static void finish(struct moietyi_heap_call *call)
 {
-    /* HC.release, and by HK to whoever looks at the lock before it sleeps. */
+    /* HC.release, and by HK to a thread that looks at the lock before it
+     * sleeps. */
     atomic_store_explicit(&call->is_done, true, memory_order_release);
 }
 
-/* Those that were left, in their order; lock held. */
+/* Runs the calls that were left, in their order; lock held. */
 static void do_calls(struct moietyi_heap *heap)
 {
     struct moietyi_heap_call *in_order = NULL;
@@ -96,21 +98,21 @@ static void do_calls(struct moietyi_heap *heap)
 
 static bool is_any_left(struct moietyi_heap *heap)
 {
-    /* HI, by order of seq_cst: after the lock was let go of, as who leaves something
-     * looks at the lock after that. Both. */
+    /* HI, by order of seq_cst: we opened the lock before, and a thread that
+     * leaves something looks at the lock after that. Both loads. */
     return atomic_load_explicit(&heap->left, memory_order_seq_cst) ||
            /* HI, as above. */
            atomic_load_explicit(&heap->inbox, memory_order_seq_cst);
 }
 
-/* After the lock was let go of. */
+/* Called once the lock is open. */
 static void wake_sleepers(struct moietyi_heap *heap)
 {
-    /* HS, by order of seq_cst: who is not counted yet looks at the lock after this,
-     * and sees by HK that its call is done. */
+    /* HS, by order of seq_cst: a sleeper that is not counted yet looks at the
+     * lock after this, and sees by HK that its call is done. */
     if (!atomic_load_explicit(&heap->sleepers, memory_order_seq_cst))
         return;
-    /* HS.release: who reads it sees that the lock was let go of. */
+    /* HS.release: a thread that reads it sees that the lock was opened. */
     atomic_fetch_add_explicit(&heap->wakes, 1, memory_order_release);
     (void)syscall(SYS_futex, &heap->wakes, FUTEX_WAKE_PRIVATE, INT_MAX, NULL,
                   NULL, 0);
@@ -144,7 +146,7 @@ void moietyi_heap_unlock(struct moietyi_heap *heap)
     } while (is_any_left(heap) && moietyi_heap_lock_try(&heap->lock));
 }
 
-/* Does all that is left, if nobody else is at it. */
+/* Does what others left, if no other thread does. */
 static void help(struct moietyi_heap *heap)
 {
     /* HK; HI, by order of seq_cst: after something was left. */
@@ -154,7 +156,7 @@ static void help(struct moietyi_heap *heap)
         moietyi_heap_unlock(heap);
 }
 
-/* --- frees, which wait for nobody --- */
+/* --- frees, which never wait --- */
 
 /* A record of the block, in front of record `below`. */
 static moietyi_extent_id write_block(struct moietyi_space *space,
@@ -187,7 +189,7 @@ static void leave_blocks(struct moietyi_heap *heap,
     }
     atomic_fetch_add_explicit(&heap->inbox_grains, grains,
                               memory_order_relaxed);
-    /* relaxed: the compare-and-swap says whether it is so. */
+    /* relaxed: the compare-and-swap proves the value. */
     moietyi_extent_id seen =
         atomic_load_explicit(&heap->inbox, memory_order_relaxed);
     do { /* relaxed: as above. */
@@ -225,7 +227,7 @@ uint32_t moietyi_heap_free(struct moietyi_heap *heap,
     return twice;
 }
 
-/* --- calls, which wait for what they find --- */
+/* --- calls, which wait for their result --- */
 
 static void leave_call(struct moietyi_heap *heap,
                        struct moietyi_heap_call *call)
@@ -262,12 +264,12 @@ static void sleep_until_done(struct moietyi_heap *heap,
         (void)syscall(SYS_futex, &heap->wakes, FUTEX_WAIT_PRIVATE, wakes, NULL,
                       NULL, 0);
     }
-    /* relaxed: too many do no harm. */
+    /* relaxed: a count that is too high does no harm. */
     atomic_fetch_sub_explicit(&heap->sleepers, 1, memory_order_relaxed);
 }
 
-/* Whoever had the lock looks at what is left after it let go of it: nobody who waits
- * has to, and all of them would take its line from those who need it. */
+/* The holder looks for calls after it opened the lock, so a waiter need not.
+ * Waiters that looked would take the lock's line from the holder. */
 static void await_call(struct moietyi_heap *heap,
                        const struct moietyi_heap_call *call)
 {

@@ -49,8 +49,9 @@ static uint64_t whole_pages_of(const struct moietyi_space *space,
     return end > first ? end - first : 0;
 }
 
-/* Whether a lower bin may have a longer one than `most`, which is 0 or of a higher
- * bin. By whole pages it may, by one; one without a whole page is none. */
+/* Whether a bin may have a longer extent than `most`, which is 0 or of a higher
+ * bin. Counted in whole pages it may, by one page; an extent without a whole
+ * page has length 0. */
 static bool may_be_longer(unsigned bin, uint64_t most, bool is_pages)
 {
     if (!is_pages || (most && MOIETYI_HEAP_WEAK(LONGEST)))

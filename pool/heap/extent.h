@@ -1,19 +1,20 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * An extent: free memory of one owner without a gap. Its record lies apart, in a
- * table by number; 0 is none. For the files of this folder only.
+ * An extent: free memory of one owner without a gap. Its record lies apart, in
+ * a table by number; 0 is none. For the files of this folder only.
  *
- * One word says where it begins, whose it is, and of which age. A word of an owner
- * comes and goes under that owner's lock alone. So under the lock a word with its
- * owner is what is so now, and the extent may be joined; any other is left alone,
- * however old it is. Two words could not say that: between the two loads the memory
- * goes from one owner to another.
+ * One word says where an extent begins, its owner and its age. Only under an
+ * owner's lock does a word get or lose that owner. So under the lock a word
+ * with its owner is valid, and the extent may be joined; any other word is left
+ * alone, however old it is. Two words could not say that: between the two loads
+ * the memory could change its owner.
  *
- * `edges` has, of each grain, the number of the extent that begins or ends there;
- * `covers`, of each page, that of the extent that has its first grain. Memory in use
- * has 0 there, so that a look at whether a page is free seldom goes further.
- * Elsewhere they have anything, so both are believed only if the word agrees.
+ * `edges` has, for each grain, the number of the extent that begins or ends
+ * there; `covers`, for each page, the number of the extent that has its first
+ * grain. Pages whose memory is in use have 0 there, so most looks at a page end
+ * there. All other entries are arbitrary, so an entry is believed only if the
+ * word agrees.
  */
 #ifndef MOIETY_POOL_HEAP_EXTENT_H_
 #define MOIETY_POOL_HEAP_EXTENT_H_
@@ -71,7 +72,7 @@ static inline uint32_t moietyi_where_age(uint64_t where)
     return (uint32_t)(where >> MOIETYI_WHERE_AGE_SHIFT) & 1U;
 }
 
-/* Of a block in an inbox, which is not free yet. */
+/* Of a block in an inbox, which is not an extent yet. */
 static inline uint64_t moietyi_where_queued(uint64_t start)
 {
     return start << MOIETYI_WHERE_START_SHIFT;

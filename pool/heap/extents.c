@@ -87,7 +87,7 @@ static inline void unlist_extent(struct moietyi_heap *heap,
         count_grains(heap, age, -grains);
 }
 
-/* An end is the sum of two words, so only that of an extent whose lock is held. */
+/* An end is the sum of two words, so only valid with the owner's lock. */
 bool moietyi_is_free_at(const struct moietyi_held *held, uint64_t start,
                         uint64_t grains)
 {
@@ -104,7 +104,8 @@ bool moietyi_is_free_at(const struct moietyi_held *held, uint64_t start,
 
 /* --- into a heap --- */
 
-/* Memory on its way in, and the longest extent in it, whose record goes on. */
+/* Memory that enters a heap, and the longest extent in it, whose record
+ * stays. */
 struct growing {
     const struct moietyi_held *held;
     struct moietyi_heap *heap;
@@ -116,8 +117,8 @@ struct growing {
     uint64_t kept_end;
 };
 
-/* Only what has the same owner and age: anything else is done earlier, and others
- * may be about to ask for it. */
+/* Joins only extents of the same owner and age: others become done earlier, or
+ * another thread may be about to search them. */
 static bool may_join(const struct growing *growing, uint64_t where)
 {
     return moietyi_where_is_free(where) &&
@@ -223,7 +224,8 @@ void moietyi_extent_enter(const struct moietyi_held *held, moietyi_extent_id id,
 
 /* --- out of it --- */
 
-/* The shorter side of a cut; the longer goes on with the record that is there. */
+/* The shorter side of a cut gets a new record; the longer side keeps the old
+ * one. */
 static void add_side(const struct moietyi_held *held, struct moietyi_heap *heap,
                      uint64_t start, uint64_t grains, uint32_t age)
 {

@@ -1,15 +1,15 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The extent that fits best. Extents beside each other, of a stream's two ages and
- * of DONE, are one run for whoever may take from all of them. An interval is best
- * taken out of the shortest run, not the shortest extent, or large runs go to
- * pieces.
+ * The extent that fits best. Extents that touch, of a stream's two ages and of
+ * DONE, are one run for a caller that may take from all of them. An interval is
+ * cut from the shortest run, not from the shortest extent, because otherwise
+ * large runs break into pieces.
  */
 #include "pool/heap/records.h"
 
-/* Extents of one bin that a search looks at, for a short interval and a long one;
- * and of the bin in which some are too short, where no longer one has any. */
+/* Extents of one bin that a search looks at, for a short interval and a long
+ * one; and of the bin in which some are too short, if no higher bin has any. */
 #define LOOKS_SHORT 2U
 #define LOOKS 6U
 #define LOOKS_LAST 128U
@@ -87,8 +87,8 @@ static inline void look_in_bin(const struct moietyi_heap *heap, uint32_t age,
     }
 }
 
-/* The best fit of an age, if it is better than `best`: from the first bin that has any,
- * or else from more of the bin in which some are too short. */
+/* The best fit of an age, if it is better than `best`: from the first bin with
+ * a fit, otherwise from more of the bin in which some are too short. */
 static void find_of_age(const struct moietyi_heap *heap, uint32_t age,
                         const struct moietyi_want *want,
                         struct moietyi_fit *best)
@@ -117,7 +117,7 @@ static inline void find_of(const struct moietyi_heap *heap, uint32_t age,
         find_of_age(heap, age, want, best);
 }
 
-/* Whether what is done may have a shorter run than this, by bins: a hint. */
+/* Whether DONE may have a shorter run than this, by bins: a hint. */
 static bool may_fit_better(const struct moietyi_heap *done,
                            const struct moietyi_want *want, uint64_t run)
 {
@@ -125,9 +125,9 @@ static bool may_fit_better(const struct moietyi_heap *done,
            moietyi_bin_of(run);
 }
 
-/* Locks DONE's heap, too, where it may have better. Where the stream has something,
- * that is worth a wait if it would be split: the long extents of many streams would
- * go to pieces if none of them waited. */
+/* Locks DONE's heap too if that may have a better fit. A stream with a fit of
+ * its own waits for the lock only if the fit would be split: otherwise many
+ * streams would break up their long extents. */
 static bool add_done(struct moietyi_held *held, const struct moietyi_want *want,
                      const struct moietyi_fit *own)
 {
@@ -163,8 +163,9 @@ void moietyi_view_find(struct moietyi_held *held,
 /* Extents from which one call takes intervals. */
 #define EXTENTS_MOST 8U
 
-/* One for the next interval, without a long look: the head of the shortest bin in which
- * all have room, or of that in which some have if it is one of them. */
+/* An extent for the next interval, without a long search: the head of the
+ * shortest bin in which all have room, or of the bin in which some have if it
+ * has room. */
 static moietyi_extent_id next_of(const struct moietyi_heap *heap,
                                  const struct moietyi_want *want)
 {

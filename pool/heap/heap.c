@@ -10,7 +10,7 @@
 #include "pool/heap/combine.h"
 #include "pool/heap/records.h"
 
-/* Extents that go from heap to heap by one call: some microseconds with a lock. */
+/* Extents that one call moves between heaps: some microseconds with a lock. */
 #define HANDED_AT_ONCE 32U
 
 /* A new number, with a hand for it. 0: there is none. */
@@ -55,7 +55,7 @@ struct moietyi_heap *moietyi_heap_create(struct moietyi_space *space)
     return heap;
 }
 
-/* The first that is found; 0: the age is empty. */
+/* The first one found; 0: the age is empty. */
 static moietyi_extent_id any_extent(const struct moietyi_heap *heap,
                                     uint32_t age)
 {
@@ -64,7 +64,8 @@ static moietyi_extent_id any_extent(const struct moietyi_heap *heap,
     return bin < MOIETYI_BINS ? bins->heads[bin] : 0;
 }
 
-/* The words go, or the next owner of this number would believe them. */
+/* The words are cleared, or the next owner of this number would believe
+ * them. */
 static void forget_extents(struct moietyi_heap *heap)
 {
     struct moietyi_space *space = heap->space;
@@ -142,8 +143,8 @@ uint64_t moietyi_space_free_grains(const struct moietyi_space *space)
     return moietyi_heap_grains(space->done, MOIETYI_FRESH);
 }
 
-/* The other age, if it still waits for no event, is fresh again, and so behind the
- * next event. */
+/* If the other age waits for no event yet, it becomes fresh again, and so it
+ * waits for the next event as well. */
 uint64_t moietyi_heap_close(struct moietyi_heap *heap)
 {
     const struct moietyi_held held = moietyi_held_of(heap);
@@ -161,7 +162,8 @@ uint64_t moietyi_heap_close(struct moietyi_heap *heap)
     return grains;
 }
 
-/* Extents that have left a heap, each with the next one below, for another. */
+/* Extents on their way from one heap to another, each with the next one
+ * below. */
 struct passing {
     struct moietyi_heap_call call;
     moietyi_extent_id first; /* 0: none */
@@ -207,8 +209,8 @@ static void enter_all(struct moietyi_heap_call *call, struct moietyi_heap *heap)
     }
 }
 
-/* Never with both locks: those who wait for the receiver's would hold up all who need
- * this one's. */
+/* Never with both locks: threads that wait for the receiver's lock would hold
+ * up all that need this one. */
 uint64_t moietyi_heap_hand(struct moietyi_heap *heap, enum moietyi_age age,
                            struct moietyi_heap *to)
 {

@@ -1,10 +1,9 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The heap of one stream: memory that was freed on it and
- * that nobody else may have yet. Free memory is in one heap only: a stream's, or
- * that of what is done. Which one says who may take it, so splitting and merging
- * need no event.
+ * The heap of one stream: memory that was freed on it and that no other stream
+ * may use yet. Free memory is in one heap only: a stream's, or DONE's. The heap
+ * says who may take it, so splitting and merging need no event.
  *
  *   fresh    freed since the stream's epoch was closed
  *   ageing   freed before that; becomes done when the epoch's event has passed
@@ -12,8 +11,8 @@
  * Memory goes from fresh to ageing to done and never back. Only the holder of the
  * stream's role (see pool/stream/epoch.h) calls close and drain.
  *
- * Progress: moietyi_give_some() waits for nobody. All else waits for who has the
- * heap's lock.
+ * Progress: moietyi_give_some() waits for nobody. All other calls wait for the
+ * holder of the heap's lock.
  */
 #ifndef MOIETY_POOL_HEAP_HEAP_H_
 #define MOIETY_POOL_HEAP_HEAP_H_
@@ -30,7 +29,8 @@ enum moietyi_age { MOIETYI_FRESH, MOIETYI_AGEING, MOIETYI_AGES };
 
 /* An empty heap of `space`, which outlives it; NULL: no memory. */
 struct moietyi_heap *moietyi_heap_create(struct moietyi_space *space);
-/* What is still in it is lost; no other call is under way. NULL is fine. */
+/* Memory that is still in it is lost; no other call is under way. NULL is
+ * fine. */
 void moietyi_heap_destroy(struct moietyi_heap *heap);
 
 /* Makes `grains` grains, at least one, from `start` on fresh. Any thread. False, as
@@ -38,10 +38,10 @@ void moietyi_heap_destroy(struct moietyi_heap *heap);
 bool moietyi_heap_give(struct moietyi_heap *heap, moietyi_grain start,
                        uint64_t grains);
 
-/* The same of several by one call, to what is done where `heap` is NULL. It waits for
- * nobody: where another thread has the lock, that thread does it, and `records`, the
- * caller's own, has what the call needs for that. Returns how many were free
- * already, as far as it is known. */
+/* The same for several intervals by one call; they become done if `heap` is
+ * NULL. It never waits: if another thread has the lock, that thread frees them,
+ * with records that `records` of the caller has for that. Returns how many were
+ * seen to be free already. */
 struct moietyi_interval {
     uint64_t start;
     uint64_t grains;
@@ -53,22 +53,22 @@ uint32_t moietyi_give_some(struct moietyi_space *space,
                            struct moietyi_heap *heap,
                            const struct moietyi_interval *intervals,
                            uint32_t count, struct moietyi_records *records);
-/* What `records` has goes back. */
+/* Gives the records of `records` back. */
 void moietyi_records_leave(struct moietyi_space *space,
                            struct moietyi_records *records);
 
-/* What is fresh is ageing from now on; what was ageing is, too, if it still waits
- * for no event. Here and below: by the holder of the stream's role; returns the
- * grains that were moved. */
+/* Fresh memory becomes ageing; so does ageing memory that still waits for no
+ * event. Here and below: by the holder of the stream's role; returns the grains
+ * that were moved. */
 uint64_t moietyi_heap_close(struct moietyi_heap *heap);
-/* Makes what is of one age done. */
+/* Makes memory of one age done. */
 uint64_t moietyi_heap_drain(struct moietyi_heap *heap, enum moietyi_age age);
-/* Makes what is of one age fresh in `to`, whose stream is ordered behind this one's
- * from now on. */
+/* Makes memory of one age fresh in `to`, whose stream is ordered behind this
+ * one's from now on. */
 uint64_t moietyi_heap_hand(struct moietyi_heap *heap, enum moietyi_age age,
                            struct moietyi_heap *to);
 
-/* Grains of one age: never below what is there; exact at rest. 0 for NULL. */
+/* Grains of one age: never below the true number; exact at rest. 0 for NULL. */
 uint64_t moietyi_heap_grains(const struct moietyi_heap *heap,
                              enum moietyi_age age);
 /* Whether there are any. */
@@ -78,26 +78,25 @@ bool moietyi_heap_has_any(const struct moietyi_heap *heap);
 uint64_t moietyi_heap_free_from(const struct moietyi_heap *heap,
                                 moietyi_grain start, moietyi_grain end);
 
-/* Whom to search for: a stream that has a heap, or none, for memory that is
- * done. */
+/* Where to search: in the heap of a stream and in DONE's, or in one of them. */
 struct moietyi_view {
     struct moietyi_space *space;
     struct moietyi_heap *heap; /* NULL: done memory only */
-    bool is_own_only;          /* the stream's heap, and not what is done */
+    bool is_own_only;          /* the stream's heap only */
 };
 
 /* Takes one interval of any length that starts at a multiple of `alignment`
- * grains (a power of two up to a page), beginning and ending at any grain: a good
- * fit, of those looked at; also out of several extents that touch. */
+ * grains (a power of two up to a page): a good fit among the extents that it
+ * looks at, or several extents that touch. */
 bool moietyi_view_take(const struct moietyi_view *view, uint64_t grains,
                        uint32_t alignment, moietyi_grain *out);
-/* As moietyi_view_take(), with a look at every extent: false means that there was
+/* As moietyi_view_take(), but looks at every extent: false means that there was
  * none while the call had the locks. */
 bool moietyi_view_take_best(const struct moietyi_view *view, uint64_t grains,
                             uint32_t alignment, moietyi_grain *out);
-/* Takes up to `what->count` intervals of at most 1 MiB by one call, where they fit
- * best: of the stream's own or of what is done, as `*out_is_done` says; of neither
- * alone, one that is put together from both. Returns how many. */
+/* Takes up to `what->count` intervals of at most 1 MiB by one call, where they
+ * fit best: from the stream or from DONE, as `*out_is_done` says; if neither
+ * has one, a single one that is put together from both. Returns how many. */
 uint32_t moietyi_view_take_some(const struct moietyi_view *view,
                                 const struct moietyi_take *what,
                                 bool *out_is_done, moietyi_grain *out);
@@ -105,8 +104,8 @@ uint32_t moietyi_view_take_some(const struct moietyi_view *view,
 bool moietyi_view_claim(const struct moietyi_view *view, moietyi_grain start,
                         uint64_t grains);
 
-/* Goes through the free intervals of a stream, or of what is done where `heap` is
- * NULL, the longest first: some by each hold of the heap's lock. */
+/* Visits the free intervals of a stream, or of DONE if `heap` is NULL, the
+ * longest first: some by each hold of the heap's lock. */
 #define MOIETYI_LONG_AT_ONCE 32U
 struct moietyi_long_cursor {
     struct moietyi_space *space;
@@ -121,16 +120,17 @@ struct moietyi_long_cursor {
     uint32_t count;
     struct moietyi_interval list[MOIETYI_LONG_AT_ONCE];
 };
-/* The next; NULL: those were all. A hint: some come and go meanwhile. */
+/* The next one; NULL at the end. A hint: some come and go meanwhile. */
 const struct moietyi_interval *
 moietyi_long_next(struct moietyi_long_cursor *cursor);
 
-/* How often something was cut out of the heaps of the view since this was asked last:
+/* How often something was cut out of the heaps of the view since the last call:
  * a block, or several in a row. */
 uint64_t moietyi_view_forget_taken(const struct moietyi_view *view);
 
-/* How many grains are free in the heaps of the view from `start` on, up to `end`;
- * and in front of `end`, down to `start`. Exact while nobody takes or gives. */
+/* How many grains are free in the heaps of the view from `start` on, up to
+ * `end`; and in front of `end`, down to `start`. Exact while no thread takes or
+ * frees any. */
 uint64_t moietyi_view_free_from(const struct moietyi_view *view,
                                 moietyi_grain start, moietyi_grain end);
 uint64_t moietyi_view_free_before(const struct moietyi_view *view,

@@ -9,12 +9,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Some 20 us: many holds, and still less than a thread that has lost its processor
- * is away. */
+/* Some 20 us: many holds, and less than a thread without a processor is
+ * away. */
 #define SPINS_MOST 256U
 #define PAUSES_MOST 32U
 
-/* Longer each time, so that those who wait do not keep its line from the holder. */
+/* Longer each time, so that waiters do not take the line from the holder. */
 static bool spin(struct moietyi_heap_lock *lock)
 {
     unsigned pauses = 1;

@@ -66,7 +66,7 @@ moietyi_heap_lock_is_open(const struct moietyi_heap_lock *lock)
            MOIETYI_HEAP_OPEN;
 }
 
-/* Keeps off the bus for a moment. */
+/* Leaves the bus alone for a moment. */
 static inline void moietyi_spin(unsigned pauses)
 {
     for (unsigned i = 0; i < pauses; i++) {
@@ -78,7 +78,7 @@ static inline void moietyi_spin(unsigned pauses)
     }
 }
 
-/* lock.c: it is held by another. */
+/* lock.c: another thread holds it. */
 void moietyi_heap_lock_await(struct moietyi_heap_lock *lock);
 void moietyi_heap_lock_wake(struct moietyi_heap_lock *lock);
 

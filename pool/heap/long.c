@@ -1,13 +1,12 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The long free intervals of a heap, one after the other, some by a hold of its
- * lock.
+ * Lists the long free intervals of a heap, some by each hold of its lock.
  */
 #include "pool/heap/combine.h"
 
-/* Where the list of a bin goes on: behind the last extent, or if that has left the
- * bin behind as many as were seen. */
+/* Where the list of a bin goes on: behind the last extent, or, if that left the
+ * bin, behind as many extents as were seen. */
 static moietyi_extent_id resume(const struct moietyi_heap *heap,
                                 const struct moietyi_long_cursor *cursor)
 {

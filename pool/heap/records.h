@@ -55,7 +55,7 @@ static inline void moietyi_bins_remove(struct moietyi_bins *bins,
 
 /* --- neighbours --- */
 
-/* The heap of those held whose word it is; NULL: it is none of theirs. */
+/* The one of the locked heaps that owns this word; NULL: none does. */
 static inline struct moietyi_heap *
 moietyi_holder_of(const struct moietyi_held *held, uint64_t where)
 {
@@ -67,8 +67,8 @@ moietyi_holder_of(const struct moietyi_held *held, uint64_t where)
     return held->done && held->done->owner == owner ? held->done : NULL;
 }
 
-/* The extent of anybody that begins at `end`, and that which ends at `start`; 0:
- * none. So it is if it is of a heap that is held, and else a hint. */
+/* The extent of any owner that begins at `end`, and the one that ends at
+ * `start`; 0: none. Exact if its heap is locked, otherwise a hint. */
 static inline moietyi_extent_id
 moietyi_extent_behind(const struct moietyi_space *space, uint64_t end)
 {
@@ -101,8 +101,8 @@ moietyi_extent_before(const struct moietyi_space *space, uint64_t start)
  * times as long as the interval. */
 #define MOIETYI_LEFT_MOST 8U
 
-/* Where in the extent an interval is cut, so that what is left touches other free
- * memory where it can. */
+/* Where in the extent an interval is cut, so that the rest touches other free
+ * memory if possible. */
 static inline uint64_t moietyi_extent_place(const struct moietyi_space *space,
                                             moietyi_extent_id id,
                                             uint64_t grains, uint64_t alignment)
@@ -144,10 +144,10 @@ static inline void moietyi_spare_put(struct moietyi_heap *heap,
     heap->spare_count++;
 }
 
-/* A hand gives a chain back where it has so many. */
+/* A hand with so many records gives a chain back. */
 #define MOIETYI_RECORDS_MOST (2 * MOIETYI_CHAIN_RECORDS)
 
-/* Before a call that needs some. */
+/* Before a call that needs records. */
 static inline void moietyi_spare_stock(struct moietyi_heap *heap)
 {
     if (heap->spare_count < MOIETYI_RECORDS_NEEDED &&
@@ -155,7 +155,7 @@ static inline void moietyi_spare_stock(struct moietyi_heap *heap)
         moietyi_spare_fill(heap);
 }
 
-/* After it: some go back to the space, if there are many. */
+/* After the call: some go back to the space if there are many. */
 static inline void moietyi_spare_trim(struct moietyi_heap *heap)
 {
     if (heap->spare_count > MOIETYI_RECORDS_MOST)

@@ -1,13 +1,14 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The offset space: which of its parts are done, which means that any thread may
- * take them, and the metadata of blocks. heap.h has what streams freed. Offsets
- * only; no pointer is dereferenced and CUDA is not known here.
+ * The offset space: which parts of it are done, so that any thread may take
+ * them, and the metadata of blocks. heap.h has the memory that streams freed.
+ * Offsets only; no pointer is dereferenced and CUDA is not known here.
  * docs/dev/heaps.md explains it; invariants.md beside it numbers what the
  * verifier checks.
  *
- * Progress: a call waits for who has the heap's lock; heap.h has a give that does not.
+ * Progress: a call waits for the holder of the heap's lock; heap.h has a give
+ * that does not.
  */
 #ifndef MOIETY_POOL_HEAP_SPACE_H_
 #define MOIETY_POOL_HEAP_SPACE_H_
@@ -24,8 +25,8 @@ struct moietyi_space;
  * Address space for its tables is reserved; memory is used as pages come. NULL: no
  * memory. */
 struct moietyi_space *moietyi_space_create(uint32_t page_capacity);
-/* Before the first page: its tables ask for huge pages; see pool/base/table.h. For
- * a pool of MOIETYI_HUGE_LIMIT_BYTES or more: the tables of others fill few. */
+/* Before the first page: the tables ask for huge pages; see pool/base/table.h.
+ * For pools of MOIETYI_HUGE_LIMIT_BYTES or more: smaller pools fill few. */
 #define MOIETYI_HUGE_LIMIT_BYTES (UINT64_C(2) << 30)
 void moietyi_space_prefer_huge(struct moietyi_space *space);
 /* No other call may be under way. */
@@ -36,12 +37,12 @@ void moietyi_space_destroy(struct moietyi_space *space);
 bool moietyi_space_cover(struct moietyi_space *space, moietyi_page first,
                          uint32_t page_count);
 /* Makes `page_count` pages from `first` on free for the first time, or again
- * after they were withdrawn. Any thread; each page once. False: as above, and none
- * is free; never of pages that are covered. */
+ * after they were withdrawn. Any thread; each page once. False: no host memory,
+ * and none became free; never for pages that are covered. */
 bool moietyi_space_add(struct moietyi_space *space, moietyi_page first,
                        uint32_t page_count);
-/* Claims all these pages for good if all are done; otherwise, and where some were
- * never added, changes nothing and returns false. */
+/* Withdraws all these pages if all are done; otherwise, or if some were never
+ * added, changes nothing and returns false. */
 bool moietyi_space_remove(struct moietyi_space *space, moietyi_page first,
                           uint32_t page_count);
 
@@ -53,10 +54,10 @@ struct moietyi_take {
 };
 
 /* Makes `grains` grains from `start` on done: a whole interval, part of one, or
- * neighbours that were taken apart. False, and nothing is given: an extent that
- * begins or ends as they do says that they are free already. That does not see all:
- * of what has merged since, or what waits in an inbox, the metadata byte must
- * tell. */
+ * neighbours that were taken apart. False, and nothing changes: an extent that
+ * begins or ends as they do shows that they are free already. Memory that has
+ * merged since, or waits in an inbox, is not seen: the caller checks the
+ * metadata byte. */
 bool moietyi_space_give(struct moietyi_space *space, moietyi_grain start,
                         uint64_t grains);
 
@@ -74,15 +75,15 @@ uint64_t moietyi_space_largest_bytes(const struct moietyi_space *space);
  * holder of the interval owns it. */
 uint8_t moietyi_space_class(const struct moietyi_space *space,
                             moietyi_grain start);
-/* The first from `start` on whose byte is not 0, up to `end`, which is none. */
+/* The first from `start` on whose byte is not 0; `end` if there is none. */
 moietyi_grain moietyi_space_next_class(const struct moietyi_space *space,
                                        moietyi_grain start, moietyi_grain end);
 void moietyi_space_set_class(struct moietyi_space *space, moietyi_grain start,
                              uint8_t class_byte);
-/* All metadata bytes, by grain: what a look-up on a hot path reads. */
+/* All metadata bytes, by grain, for look-ups on a hot path. */
 const _Atomic uint8_t *moietyi_space_classes(const struct moietyi_space *space);
-/* Ends an interval: its byte becomes 0. Returns what it was; of two that end
- * it, one gets 0. */
+/* Ends an interval: its byte becomes 0. Returns the byte before; if two threads
+ * end it, one of them gets 0. */
 uint8_t moietyi_space_end_class(struct moietyi_space *space,
                                 moietyi_grain start);
 /* Length of a run, which is above a chunk and below 2^32 grains, kept for the

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Records that are of no extent: the space's own list, which has no lock, and what
- * each heap has of them in its hand, so that nothing fails within a call.
+ * Records that are of no extent: the space's own list, which has no lock, and
+ * the hand of each heap, so that nothing fails within a call.
  */
 #include "pool/heap/records.h"
 
@@ -24,8 +24,8 @@ static void set_below(struct moietyi_space *space, moietyi_extent_id id,
 
 /* --- the space's list, of chains --- */
 
-/* The head is a count of its changes and the first record of a chain. It may have
- * come back meanwhile with another one below; then the count is another, too. */
+/* The head is a count of its changes and the first record of a chain. If the
+ * same chain is first again with another one below, the count differs. */
 static uint64_t head_of(uint64_t before, moietyi_extent_id id)
 {
     return ((before >> 32) + 1) << 32 | id;
@@ -78,7 +78,7 @@ moietyi_extent_id moietyi_chain_pop(const struct moietyi_space *space,
 
 static void give_chain(struct moietyi_space *space, moietyi_extent_id first)
 {
-    /* relaxed: the compare-and-swap says whether it is so. */
+    /* relaxed: the compare-and-swap proves the value. */
     uint64_t head = atomic_load_explicit(&space->spare, memory_order_relaxed);
     do { /* relaxed: HR hands it on. */
         atomic_store_explicit(&moietyi_extent_of(space, first)->grains,

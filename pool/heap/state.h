@@ -18,9 +18,10 @@
 #define MOIETYI_OWNER_NOBODY 0U
 #define MOIETYI_OWNER_DONE 1U
 
-/* Long tables come in parts, with the pages or the owners that they are for, as
- * addresses count as memory in places. A group of pages has its edges, and a record
- * for each grain. Some owners share a part of records: 128 each, for their hands. */
+/* Long tables come in parts, one with each group of pages or of owners, because
+ * addresses count as memory on some systems. A group of pages has its edges,
+ * and a record for each grain. Some owners share a part of records: 128 each,
+ * for their hands. */
 #define MOIETYI_GROUP_ORDER 19U /* in grains: 256 MiB */
 #define MOIETYI_GROUP_PAGES                                                    \
     ((UINT32_C(1) << MOIETYI_GROUP_ORDER) / MOIETYI_PAGE_GRAINS)
@@ -33,24 +34,25 @@
 /* Records that one call needs at most: both sides of what it cuts. */
 #define MOIETYI_RECORDS_NEEDED 4U
 
-/* The free memory of one owner, under one lock. Nobody calls the driver or waits
- * with it; of two, the higher owner's is taken first, so DONE's is the last. */
+/* The free memory of one owner, under one lock. The holder neither calls the
+ * driver nor waits. Of two heaps the higher owner's is locked first, so DONE's
+ * is the last. */
 struct moietyi_heap {
     struct moietyi_space *space;
     uint32_t owner;
     struct moietyi_heap *retired_next;
 
-    /* Those who leave something write this line; what only the holder writes is on
-     * others. */
+    /* Threads that leave something write this line; the fields that only the
+     * holder writes are on others. */
     alignas(64) struct moietyi_heap_lock lock;
-    /* Edge HI: what is left (release) -> who holds the lock (acquire). For the
-     * holder: calls, and blocks that were freed. See combine.h. */
+    /* Edge HI: what is left (release) -> the lock's holder (acquire). Calls,
+     * and blocks that were freed, for the holder. See combine.h. */
     _Atomic(struct moietyi_heap_call *) left;
     _Atomic moietyi_extent_id inbox;
     /* Edge: none; relaxed. Grains in the inbox, counted before they are in it. */
     _Atomic uint64_t inbox_grains;
-    /* Edge HS: callers who sleep (seq_cst) -> who did their calls (seq_cst), and how
-     * often all were woken since. */
+    /* Edge HS: callers who sleep (seq_cst) -> the thread that did their calls
+     * (seq_cst), and how often all were woken since. */
     _Atomic uint32_t sleepers;
     _Atomic uint32_t wakes;
 
@@ -58,10 +60,10 @@ struct moietyi_heap {
     alignas(64) _Atomic uint32_t fresh;
     /* Edge: none; relaxed, sums by age; written under the lock. */
     _Atomic uint64_t grains[MOIETYI_AGES];
-    /* Cuts out of it since somebody asked last, each of a block or of several in a
-     * row; claims too. Under the lock. */
+    /* Cuts since the last call of moietyi_view_forget_taken(), each of a block
+     * or of several in a row; claims too. Under the lock. */
     uint64_t taken;
-    /* Records of no extent, so that a call that splits one cannot fail. */
+    /* Spare records, so that a call that splits an extent cannot fail. */
     moietyi_extent_id spare;
     uint32_t spare_count;
     struct moietyi_bins bins[MOIETYI_AGES];
@@ -74,13 +76,13 @@ struct moietyi_space {
     bool is_huge; /* tables ask for huge pages */
     /* Edge: none; relaxed. See extent.h. */
     _Atomic uint32_t *covers; /* by page */
-    /* Edge: none; relaxed. Of the edges, by grain, and of the records, by number.
-     * NULL: there is no part yet, or the reader knows none of its pages. A part was
-     * zero, and is read as its items say. */
+    /* Edge: none; relaxed. Of the edges, by grain, and of the records, by
+     * number. NULL: there is no part yet, or the reader knows none of its
+     * pages. A part begins as zeroes, and its items say how each is read. */
     _Atomic(_Atomic uint32_t *) *groups;
     _Atomic(struct moietyi_extent *) *parts;
     struct moietyi_extent
-        *extents; /* the first part, which few programs leave */
+        *extents; /* the first part; few programs need another */
     /* Edge: none; relaxed. The holder of the block writes them. */
     _Atomic uint8_t *classes;     /* by grain */
     _Atomic uint32_t *run_grains; /* by chunk */
@@ -98,12 +100,12 @@ struct moietyi_space {
     uint32_t part_end;
     void *hands[MOIETYI_HAND_PARTS]; /* tables of owners' parts */
     uint32_t owner_end;
-    struct moietyi_heap *retired; /* their owners' numbers are used again */
+    struct moietyi_heap *retired; /* numbers of retired owners are used again */
 };
 
 /* The loads and stores below are relaxed, as extent.h says. */
 
-/* Behind the first part, which few programs leave. */
+/* Behind the first part; few programs get here. */
 static inline struct moietyi_extent *
 moietyi_part_of(const struct moietyi_space *space, moietyi_extent_id id)
 {
@@ -191,18 +193,18 @@ static inline uint32_t moietyi_fresh_of(const struct moietyi_heap *heap)
     return atomic_load_explicit(&heap->fresh, memory_order_relaxed);
 }
 
-/* combine.c: the lock of a heap, with records enough in its hand for one call, and
- * nothing that was in the inbox before. */
+/* combine.c: the lock of a heap. Its hand has records enough for one call, and
+ * the inbox was emptied. */
 void moietyi_heap_lock(struct moietyi_heap *heap);
-/* False: another has it. */
+/* False: another thread has it. */
 bool moietyi_heap_try_lock(struct moietyi_heap *heap);
-/* Does what others left there first, and looks again after it let go: nothing is
- * left, or another has the lock. */
+/* Does what others left first, and looks again after it opened the lock:
+ * nothing is left, or another thread has the lock. */
 void moietyi_heap_unlock(struct moietyi_heap *heap);
-/* Frees blocks, at least one, into the heap, with the age of its frees. Where the
- * lock is another's, they are left in the inbox with the caller's records, and the
- * call waits for nobody; without any, it waits for the lock. Returns how many are
- * free already, as far as it is known, and stay as they are. */
+/* Frees blocks, at least one, into the heap, as fresh. If another thread has
+ * the lock, the blocks go into the inbox with the caller's records, and the
+ * call does not wait; without records it waits for the lock. Returns how many
+ * were seen to be free already; they stay as they are. */
 uint32_t moietyi_heap_free(struct moietyi_heap *heap,
                            const struct moietyi_interval *blocks,
                            uint32_t count, struct moietyi_records *records);
@@ -210,7 +212,7 @@ uint32_t moietyi_heap_free(struct moietyi_heap *heap,
 /* tables.c: of the space. False: no host memory. */
 bool moietyi_tables_reserve(struct moietyi_space *space);
 void moietyi_tables_release(const struct moietyi_space *space);
-/* Before an owner of this number has a hand. False: no host memory. */
+/* Before an owner with this number has a hand. False: no host memory. */
 bool moietyi_hand_reserve(struct moietyi_space *space, uint32_t owner);
 
 /* spare.c: records of no extent go from hand to hand in chains of so many, each
@@ -218,16 +220,16 @@ bool moietyi_hand_reserve(struct moietyi_space *space, uint32_t owner);
 #define MOIETYI_CHAIN_RECORDS 32U
 /* The first of a chain. */
 moietyi_extent_id moietyi_chain_take(struct moietyi_space *space);
-/* The first record, of which there is one; the one below is the first then. */
+/* The first record of a chain that is not empty; the one below becomes the
+ * first. */
 moietyi_extent_id moietyi_chain_pop(const struct moietyi_space *space,
                                     moietyi_extent_id *first);
-/* Into the hand of a heap whose lock is held: see records.h. */
+/* Fills the hand of a heap whose lock is held: see records.h. */
 void moietyi_spare_fill(struct moietyi_heap *heap);
-/* Out of it, by chains, until it has fewer than `most`. */
+/* Takes chains out of it until it has fewer than `most`. */
 void moietyi_spare_give(struct moietyi_heap *heap, uint32_t most);
 
-/* Both heaps that a view has, locked: the stream's, or NULL, and DONE's, or
- * NULL. */
+/* The locked heaps of a view: the stream's, or NULL, and DONE's, or NULL. */
 struct moietyi_held {
     struct moietyi_heap *own;
     struct moietyi_heap *done;
@@ -242,16 +244,16 @@ static inline struct moietyi_held moietyi_held_of(struct moietyi_heap *heap)
                                  heap};
 }
 
-/* extents.c: the one way in, and the one way out; with the locks held. */
+/* extents.c: the only way into a heap, and the only way out; with the locks. */
 
-/* Memory that is in no heap goes to `held->own`, or where that is NULL to
- * `held->done`, with this age, and joins what it may. `id`: a record of no extent,
+/* Adds memory that is in no heap to `held->own`, or to `held->done` if that is
+ * NULL, with this age, and joins it with its neighbours. `id`: a spare record,
  * or 0 for one of the hand. */
 void moietyi_extent_add(const struct moietyi_held *held, moietyi_extent_id id,
                         uint64_t start, uint64_t grains, uint32_t age);
-/* An extent goes from `from`, which is locked, to the same as above: at once, or by
- * other locks. Meanwhile its word is nobody's, so that nobody joins or takes it, and
- * a second free finds it free. */
+/* Moves an extent from `from`, which is locked, to the same heap as above: at
+ * once, or under other locks. Meanwhile its word has no owner, so no thread
+ * joins or takes it, and a second free finds it free. */
 void moietyi_extent_leave(struct moietyi_heap *from, moietyi_extent_id id);
 void moietyi_extent_enter(const struct moietyi_held *held, moietyi_extent_id id,
                           uint32_t age);
@@ -262,22 +264,22 @@ void moietyi_extent_cut(const struct moietyi_held *held, moietyi_extent_id id,
 /* The extent of a heap that is held in which the grain is; 0: none. */
 moietyi_extent_id moietyi_extent_at(const struct moietyi_held *held,
                                     uint64_t grain);
-/* Whether these grains are free already, as an extent of anybody begins
- * where they do, or one of the heaps held ends there. */
+/* Whether these grains are free already: an extent of any owner begins where
+ * they do, or one of a locked heap ends where they do. */
 bool moietyi_is_free_at(const struct moietyi_held *held, uint64_t start,
                         uint64_t grains);
 
-/* A shorter interval is taken out of the shortest extent, as what it leaves is
- * little; one of so many grains out of the shortest run. */
+/* A shorter interval is cut from the shortest extent, as it leaves little; one
+ * of so many grains from the shortest run. */
 #define MOIETYI_LONG_GRAINS 128U
 
-/* An interval that is looked for. */
+/* An interval to find. */
 struct moietyi_want {
     uint64_t grains;
     uint32_t alignment; /* in grains, a power of two */
     uint32_t owner;     /* who may take it, besides what is done */
-    bool is_thorough;   /* every extent is looked at, not the first ones */
-    bool is_own_only;   /* not of what is done */
+    bool is_thorough;   /* looks at every extent, not at the first ones */
+    bool is_own_only;   /* not DONE's */
 };
 
 /* Where to take it. */
@@ -287,9 +289,9 @@ struct moietyi_fit {
     uint64_t start;
 };
 
-/* fit.c: the best of those heaps; where the search is not thorough, of what is looked
- * at. Unless it is own only, of DONE's heap, too, which the call locks if that may have
- * a better one or the stream has none. */
+/* fit.c: the best fit in those heaps; unless the search is thorough, among the
+ * extents that it looks at. Unless the search is own only, in DONE's heap too:
+ * the call locks that if it may have a better one or the stream has none. */
 void moietyi_view_find(struct moietyi_held *held,
                        const struct moietyi_want *want,
                        struct moietyi_fit *out);
@@ -300,10 +302,10 @@ uint32_t moietyi_take_intervals(const struct moietyi_held *held,
                                 moietyi_extent_id id, uint32_t count,
                                 moietyi_grain *out);
 
-/* view.c: locks all that the view has. */
+/* view.c: locks the heaps of the view. */
 struct moietyi_held moietyi_view_lock(const struct moietyi_view *view);
 void moietyi_view_unlock(const struct moietyi_held *held);
-/* Lets go of DONE's lock if it was added. */
+/* Opens DONE's lock if it was added. */
 void moietyi_view_end(const struct moietyi_held *held);
 
 #endif

@@ -1,7 +1,8 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * What a stream may take: its own heap, and what is done, under both locks.
+ * What a stream may take: memory of its own heap and of DONE's, under both
+ * locks.
  */
 #include "pool/base/step.h"
 #include "pool/heap/combine.h"
@@ -53,7 +54,7 @@ static bool take_extent(const struct moietyi_held *held,
 
 /* --- several extents as one --- */
 
-/* 0, if it is of no heap that is held. */
+/* 0: no locked heap has it. */
 static moietyi_extent_id if_held(const struct moietyi_held *held,
                                  moietyi_extent_id id)
 {
@@ -85,8 +86,8 @@ struct run {
     uint64_t end; /* as start: there is none */
 };
 
-/* The run of extents around one of the stream's own, if this is the first of them
- * in it. */
+/* The run of extents around one of the stream's own, if this extent is the
+ * first of its own in that run. */
 static struct run run_around(const struct moietyi_held *held,
                              moietyi_extent_id id)
 {
@@ -110,7 +111,7 @@ static bool run_has_room(const struct run *run, const struct moietyi_want *want)
     return start < run->end && run->end - start >= want->grains;
 }
 
-/* The shortest run with room, of those around what a bin has. */
+/* The shortest run with room, of those around the extents of a bin. */
 static void look_at_runs(const struct moietyi_held *held, uint32_t age,
                          unsigned bin, const struct moietyi_want *want,
                          unsigned *looks, struct run *best)
@@ -128,7 +129,7 @@ static void look_at_runs(const struct moietyi_held *held, uint32_t age,
     }
 }
 
-/* Takes it out of every extent in which a part of it is. */
+/* Takes the interval out of every extent that has a part of it. */
 static void take_pieces(const struct moietyi_held *held, uint64_t start,
                         uint64_t end)
 {
@@ -151,14 +152,15 @@ static unsigned last_bin_of(const struct moietyi_heap *heap, unsigned end)
     return first > second ? first : second;
 }
 
-/* Of several extents, where that is a shorter run than the one that fits best. */
+/* Takes from several extents if they are a shorter run than the best fit. */
 static bool take_run(const struct moietyi_held *held,
                      const struct moietyi_want *want,
                      const struct moietyi_fit *fit, uint64_t *start)
 {
     struct run best = {0, fit->run};
     unsigned looks = fit->id ? RUNS_BESIDE : RUNS_LAST;
-    /* Where none fits, one that is long enough is not aligned, but a run may be. */
+    /* If no extent fits, one that is long enough is not aligned, but a run may
+     * be. */
     unsigned end = fit->id ? moietyi_bin_of(want->grains) + 1 : MOIETYI_BINS;
     for (unsigned bin = last_bin_of(held->own, end);
          bin && (looks || want->is_thorough); bin = last_bin_of(held->own, bin))
@@ -171,7 +173,8 @@ static bool take_run(const struct moietyi_held *held,
     return true;
 }
 
-/* Whether extents may touch that are not one: of two ages, or a stream's and DONE's. */
+/* Whether two extents may touch that are not one: of two ages, or of a stream
+ * and of DONE. */
 static bool may_be_in_pieces(const struct moietyi_held *held)
 {
     return held->done ||
@@ -320,7 +323,7 @@ bool moietyi_view_claim(const struct moietyi_view *view, moietyi_grain start,
     return is_free;
 }
 
-/* Without the locks: what is looked at changes meanwhile, so this is a hint. */
+/* Without the locks everything may change meanwhile, so this is a hint. */
 static struct moietyi_held look_at_view(const struct moietyi_view *view)
 {
     struct moietyi_heap *done = view->space->done;

@@ -115,7 +115,7 @@ static uint64_t wait_later(const struct moietyi_driver *driver,
                            struct closing *closing)
 {
     bool is_over = !closing->event;
-    /* What the driver says now is told to a thread that asks later. */
+    /* The driver's answer now is returned to a thread that asks later. */
     if (!is_over)
         (void)closings_query(driver, closing->event, &is_over);
     if (!is_over)
@@ -157,7 +157,7 @@ moiety_status moietyi_import_close(const struct moietyi_driver *driver,
 }
 
 /* The closing with the number, marked. NULL: there is none, or another thread
- * asks for it, which `*out_is_there` tells apart. */
+ * asks for it; `*out_is_there` says which. */
 static struct closing *closings_mark(uint64_t number, bool *out_is_there)
 {
     moietyi_lock(&lock);

@@ -57,7 +57,7 @@ static moiety_status ask_uuid(const struct moietyi_exports_options *options,
     return status;
 }
 
-/* What all handles of the pool have in common. */
+/* The fields that all handles of the pool share. */
 static moiety_status fill_common(const struct moietyi_exports_options *options,
                                  moiety_ipc_handle *out)
 {

@@ -25,7 +25,7 @@ static moiety_status check_machine(const struct moietyi_process *exporter,
                         "this one was booted");
 }
 
-/* What came by the fabric, and tickets of it, may be of any machine. */
+/* Memory that came by the fabric, and its tickets, may be of any machine. */
 static bool is_of_one_machine(const moiety_ipc_handle *handle,
                               const struct moietyi_received *memory)
 {
@@ -77,7 +77,7 @@ static moiety_status open_fresh(const struct moietyi_driver *driver,
         moietyi_opener_open(driver, opening, handle, memory, out_address);
     moietyi_opening_end(opening, importer, *out_address);
     if (status == MOIETY_OK)
-        /* What is refused stays idle, and is tried again. */
+        /* Refused ones stay idle, and are tried again. */
         (void)give_idle(driver, MOIETY_IPC_IDLE_MAX);
     return status;
 }

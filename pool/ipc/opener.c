@@ -93,8 +93,8 @@ moiety_status moietyi_opener_context(const struct moietyi_driver *driver,
     return status;
 }
 
-/* A driver that says no may tell of earlier work, and have released it: a second
- * release would take somebody else's reference. */
+/* A driver that refuses may report earlier work, and have released the context:
+ * a second release would take another user's reference. */
 void moietyi_opener_release(const struct moietyi_driver *driver,
                             const struct moietyi_importer *importer)
 {
@@ -206,7 +206,7 @@ static void opener_close_at(const struct moietyi_driver *driver,
         code = driver->cuIpcCloseMemHandle(address);
 }
 
-/* No access past the end of what was opened, whatever the handle says. */
+/* No access past the end of the opened segment, for any handle. */
 static moiety_status opener_check_size(const struct moietyi_driver *driver,
                                        const moiety_ipc_handle *handle,
                                        CUdeviceptr address)
@@ -248,8 +248,8 @@ static moiety_status open_in(const struct moietyi_driver *driver,
     return status;
 }
 
-/* The descriptors are the memory: the exporter may be gone. What comes by the
- * fabric may be of a device that no process of this machine has. */
+/* The descriptors are the memory: the exporter may be gone. Memory that comes
+ * by the fabric may be of a device that no process of this machine has. */
 static moiety_status map_in(const struct moietyi_driver *driver,
                             const moiety_ipc_handle *handle,
                             const struct moietyi_received *memory,

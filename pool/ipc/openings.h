@@ -53,7 +53,7 @@ struct moietyi_opening {
     uint64_t closing_count; /* closed; the work behind it may not be over */
 };
 
-/* What an import finds. */
+/* The result of an import. */
 enum moietyi_opening_found {
     MOIETYI_OPENING_HIT,     /* counted in: `*out_address` is the segment's */
     MOIETYI_OPENING_FRESH,   /* the caller must open `*out`, and end that by

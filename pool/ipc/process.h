@@ -36,7 +36,7 @@ uint64_t moietyi_process_nonce(void);
 enum moietyi_process_state {
     MOIETYI_PROCESS_LIVES,
     MOIETYI_PROCESS_GONE,
-    MOIETYI_PROCESS_UNSEEN /* in another pid namespace: nobody can tell */
+    MOIETYI_PROCESS_UNSEEN /* in another pid namespace: unknown */
 };
 
 /* Of a process of this machine. Reads /proc. */

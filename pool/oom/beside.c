@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The thread has no hits in any pool meanwhile, as nothing may stay in caches that
- * cannot be taken.
+ * Meanwhile the thread has no hits in any pool, because nothing may stay in
+ * caches that others cannot take.
  */
 #include "pool/oom/beside.h"
 
@@ -19,16 +19,16 @@ bool moietyi_is_beside(const struct moietyi_call *call)
 /* Before the thread goes out, and after it is inside again. */
 void moietyi_set_beside(struct moietyi_call *call, bool is_beside)
 {
-    /* OU.release: who sees that it ended sees that what was asked meanwhile was
-     * settled. */
+    /* OU.release: a thread that sees the end sees that what was asked meanwhile
+     * was settled. */
     atomic_store_explicit(&call->thread_state->is_calling_back, is_beside,
                           memory_order_release);
 }
 
-/* Returns whether it was beside already, in this pool or in another. */
+/* Returns whether the thread was in such a function already, in any pool. */
 static bool beside_begin(struct moietyi_thread *thread)
 {
-    /* relaxed: read by this thread; others only keep it. */
+    /* relaxed: read by this thread; others only keep the bit. */
     return atomic_fetch_or_explicit(&thread->revocation, MOIETYI_REVOKE_BESIDE,
                                     memory_order_relaxed) &
            MOIETYI_REVOKE_BESIDE;
@@ -42,7 +42,7 @@ static void beside_end(struct moietyi_thread *thread, bool is_inner)
                                   memory_order_relaxed);
 }
 
-/* The old call knows how it was to be made. */
+/* The old call has the values that the new one needs. */
 static void beside_go_on(struct moietyi_call *call, struct moietyi_call *again)
 {
     again->has_missed = true;

@@ -1,10 +1,11 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Each callback has a number, counted up. An allocation calls those whose numbers
- * are below the one that would have come next when it began with them, in order; so
- * what a callback registers waits for the next allocation, and what one removes is
- * just not found any more. It calls them in rounds, for as long as they free.
+ * Each callback has a number, counted up. An allocation calls those that were
+ * registered before it began, in order of their numbers. So a callback that
+ * another registers is first called by the next allocation, and one that
+ * another removes is not found any more. The allocation repeats the round for
+ * as long as callbacks free.
  */
 #include "pool/oom/callbacks.h"
 
@@ -18,8 +19,9 @@
 #include "pool/oom/escalation.h"
 #include "pool/oom/give_back.h"
 
-/* Rounds that say that they freed, and have freed nothing of the pool: it may have
- * been the driver's, or others allocated meanwhile. */
+/* Rounds in which a callback reports a free and the pool has no more than
+ * before: it may have been the driver's memory, or others allocated
+ * meanwhile. */
 #define VAIN_ROUNDS_MOST 16U
 
 struct moietyi_callback {
@@ -28,7 +30,7 @@ struct moietyi_callback {
     moiety_oom_callback function;
     void *user;
     uint32_t running;   /* threads that are in it */
-    uint32_t is_wanted; /* by who removes it: nobody may begin it any more */
+    uint32_t is_wanted; /* set by its remover: nobody may begin it */
 };
 
 void moietyi_callbacks_init(struct moietyi_callbacks *callbacks)
@@ -50,13 +52,14 @@ void moietyi_callbacks_fini(struct moietyi_callbacks *callbacks)
 
 bool moietyi_has_callbacks(const struct moietyi_escalation *escalation)
 {
-    /* A callback's own allocations call none. */
+    /* A callback's own allocations call no callbacks. */
     return !moietyi_is_beside(escalation->call) &&
            atomic_load_explicit(&escalation->body->callbacks->count,
                                 memory_order_relaxed) != 0;
 }
 
-/* The next one of a round, which is running from now on; NULL: none is left. */
+/* The next callback of a round, which counts as running from now on; NULL: none
+ * is left. */
 static struct moietyi_callback *begin_next(struct moietyi_callbacks *callbacks,
                                            uint64_t from, uint64_t end_number)
 {
@@ -104,7 +107,7 @@ static void callbacks_call(void *context)
                                 one->callback->user) != 0;
 }
 
-/* Looks where the callback may have freed something: also with the source. */
+/* Looks for memory after a callback, also in the source. */
 static bool callbacks_search(struct moietyi_escalation *escalation)
 {
     struct moietyi_call *call = escalation->call;
@@ -115,7 +118,8 @@ static bool callbacks_search(struct moietyi_escalation *escalation)
            moietyi_grow_again(escalation);
 }
 
-/* One after the other. `out_has_freed`: one says so, and it was not enough. */
+/* Calls one after the other. `out_has_freed`: one reports a free, and it was
+ * not enough. */
 static enum moietyi_verdict call_round(struct moietyi_escalation *escalation,
                                        uint64_t end_number, bool *out_has_freed)
 {
@@ -142,16 +146,16 @@ static enum moietyi_verdict call_round(struct moietyi_escalation *escalation,
     return MOIETYI_EXHAUSTED;
 }
 
-/* What was freed but waits for work may do, and is waited for next: more may be
- * given up in vain. */
+/* Freed memory that waits for work may be enough, and is waited for next:
+ * another round could free more without need. */
 static bool is_on_its_way(const struct moietyi_escalation *escalation)
 {
     return escalation->report.retiring_bytes >=
            moietyi_escalation_bytes(escalation);
 }
 
-/* Whole segments that were freed make room for one that does: that comes before
- * the program gives up more. */
+/* Whole segments that were freed make room for a new one: that is tried before
+ * the program frees more. */
 static bool callbacks_regrow(struct moietyi_escalation *escalation)
 {
     struct moietyi_given_back given;
@@ -266,7 +270,8 @@ static moiety_status remove_callback(struct moietyi_callbacks *callbacks,
     return MOIETY_OK;
 }
 
-/* What both check; `out_is_inside`: this thread is inside a callback. */
+/* The checks of both calls; `out_is_inside`: this thread is inside a
+ * callback. */
 static moiety_status callbacks_check(moiety_pool *pool,
                                      moiety_oom_callback function,
                                      bool *out_is_inside)

@@ -1,13 +1,13 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The steps, each counted. What gets memory for this caller alone comes before
- * what costs others time: the program's callbacks and waiting for events are
- * last, and giving segments back to the driver, which may stall the process, is
- * only for when it refuses to give more.
+ * The steps before a failure, each counted. Steps that get memory for this
+ * caller only come before steps that cost others time. The program's callbacks
+ * and waiting for events are last. Segments go back to the driver, which may
+ * stall the process, only if the driver refuses more memory.
  *
- * Others have their hits meanwhile, but for the blocks that are taken out of
- * their caches; while an escalating thread waits that is once in a millisecond.
+ * Others keep their hits meanwhile, except for blocks that are taken out of
+ * their caches; an escalating thread that waits takes them once a millisecond.
  */
 #include "pool/oom/escalate.h"
 
@@ -28,11 +28,11 @@
 #define LOOK_NAP_MOST_NS 10000000L
 /* Less than this part of what is reserved is little. */
 #define LITTLE_PART 32U
-/* How long an escalating thread looks again because others are at work, at
- * least, and waits for what they have in their caches, at most. */
+/* At least how long an escalating thread looks again because others are at
+ * work; and at most how long it waits for their caches. */
 #define SETTLE_NS UINT64_C(200000000)
 #define LOOKS_MOST 1000U
-/* How long a thread looks for what others drain. */
+/* How long a thread looks for memory that others drain. */
 #define OTHERS_NS UINT64_C(50000)
 #define OTHERS_APART_NS UINT64_C(2000)
 
@@ -46,14 +46,14 @@ static enum moietyi_verdict verdict_of(bool is_found)
     return is_found ? MOIETYI_FOUND : MOIETYI_EXHAUSTED;
 }
 
-/* An old driver's only way, which takes as long as the device works. */
+/* The only way of an old driver; it takes as long as the device works. */
 static bool escalate_to_synchronise(struct moietyi_escalation *escalation)
 {
     return escalation->may_wait && escalation->body->options.wait_ms &&
            moietyi_reclaim_synchronise(escalation->call);
 }
 
-/* Whether other threads make free what all of them need. */
+/* Whether other threads escalate too. */
 static bool are_others_at_it(const struct moietyi_escalation *escalation)
 {
     const struct moietyi_engine *engine = escalation->call->engine;
@@ -62,8 +62,8 @@ static bool are_others_at_it(const struct moietyi_escalation *escalation)
                                 memory_order_relaxed) > 1;
 }
 
-/* Where many escalate at once, one of them records and drains for all: the others look
- * again for a while before they take what costs more. */
+/* If many threads escalate at once, one of them records and drains for all; the
+ * others look again for a while before they take steps that cost more. */
 static enum moietyi_verdict
 finished_batches(struct moietyi_escalation *escalation)
 {
@@ -91,7 +91,7 @@ static enum moietyi_verdict
 escalate_to_own_cache(struct moietyi_escalation *escalation)
 {
     (void)moietyi_reclaim_own(escalation->call);
-    /* What was on its way out may wait for no event, but for all work. */
+    /* Blocks that left the cache may wait for all work instead of an event. */
     (void)escalate_to_synchronise(escalation);
     return verdict_of(moietyi_escalation_take_last(escalation));
 }
@@ -115,8 +115,8 @@ static enum moietyi_verdict idle_threads(struct moietyi_escalation *escalation)
     return verdict_of(moietyi_escalation_take_last(escalation));
 }
 
-/* What was freed meanwhile may be in pieces that can move, though none is to be
- * given back. */
+/* Memory that was freed meanwhile may be in pieces that can move, even if none
+ * can be given back. */
 static bool may_move(const struct moietyi_escalation *escalation)
 {
     return moietyi_segments_are_mapped(escalation->body->segments);
@@ -148,7 +148,8 @@ static uint64_t wait_ns(const struct moietyi_escalation *escalation)
     return escalation->body->options.wait_ms * UINT64_C(1000000);
 }
 
-/* What the pool could give back, or move, once the device rests: at most. */
+/* The most bytes that the pool could give back, or move, once the device
+ * rests. */
 static uint64_t own_idle_bytes(const struct moietyi_escalation *escalation)
 {
     return may_move(escalation)
@@ -157,8 +158,9 @@ static uint64_t own_idle_bytes(const struct moietyi_escalation *escalation)
                : moietyi_segments_whole_bytes(escalation->body->segments);
 }
 
-/* Whether what the device's work keeps from going back, here and in other pools,
- * would leave room: below the limit, and in the device if it was short. */
+/* Whether memory that only the device's work keeps from going back, here and in
+ * other pools, would leave room: below the limit, and in the device if that was
+ * short. */
 static bool may_held_up_help(const struct moietyi_escalation *escalation)
 {
     const struct moietyi_others *others = &escalation->others;
@@ -173,7 +175,7 @@ static bool may_held_up_help(const struct moietyi_escalation *escalation)
             moietyi_others_may_do(others, idle, bytes));
 }
 
-/* While anything is out that may come back, and as long as the option says. */
+/* As long as the option says, while any memory may still become free. */
 static bool may_wait_on(const struct moietyi_escalation *escalation)
 {
     return (moietyi_epochs_are_pending(&escalation->body->engine->streams) ||
@@ -181,7 +183,8 @@ static bool may_wait_on(const struct moietyi_escalation *escalation)
            !moietyi_is_overdue(escalation->wait_end_ns);
 }
 
-/* What became whole goes back to the source, which may give it in one piece. */
+/* Wholly free segments go back to the source, which may return the memory in
+ * one piece. */
 static bool is_regrown(struct moietyi_escalation *escalation)
 {
     if (!may_move(escalation) &&
@@ -192,7 +195,7 @@ static bool is_regrown(struct moietyi_escalation *escalation)
     return moietyi_escalation_is_found(escalation, MOIETY_OOM_TRIM, trim);
 }
 
-/* One pool after the other, as long as the driver has too little. */
+/* Asks one pool after the other, as long as the driver has too little. */
 static enum moietyi_verdict
 escalate_to_others(struct moietyi_escalation *escalation)
 {
@@ -212,7 +215,7 @@ escalate_to_others(struct moietyi_escalation *escalation)
     return MOIETYI_BROKEN;
 }
 
-/* Those that had something, and kept it because the device worked. */
+/* Asks the pools again that kept memory because the device worked. */
 static enum moietyi_verdict
 escalate_to_others_again(struct moietyi_escalation *escalation)
 {
@@ -221,8 +224,9 @@ escalate_to_others_again(struct moietyi_escalation *escalation)
                : MOIETYI_EXHAUSTED;
 }
 
-/* Asks each event and each stream once. What could not be recorded before may be
- * by now, and others may have given what this thread never saw. */
+/* Asks each event and each stream once. An event that could not be recorded
+ * before may be by now, and others may have freed memory that this thread never
+ * saw. */
 static bool is_over_for(struct moietyi_escalation *escalation)
 {
     struct moietyi_call *call = escalation->call;
@@ -232,7 +236,7 @@ static bool is_over_for(struct moietyi_escalation *escalation)
     return moietyi_escalation_take_last(escalation) || is_regrown(escalation);
 }
 
-/* Where the pool may not wait at all, it asks. */
+/* A pool that may not wait asks at least once. */
 static enum moietyi_verdict
 wait_for_events(struct moietyi_escalation *escalation)
 {
@@ -248,7 +252,7 @@ wait_for_events(struct moietyi_escalation *escalation)
     return MOIETYI_FOUND;
 }
 
-/* Until others were seen at rest, or for long enough. */
+/* Repeats the scan until others were seen at rest, or for long enough. */
 static enum moietyi_verdict final_scans(struct moietyi_escalation *escalation)
 {
     uint64_t patience_ns = wait_ns(escalation);
@@ -276,16 +280,16 @@ static bool is_enough(const struct moietyi_escalation *escalation,
     return bytes >= escalation->request->size.grains * MOIETYI_GRAIN_BYTES;
 }
 
-/* What was freed since events were asked for last, as the look saw it: they
- * were over, and yet there is work to wait for again. */
+/* Memory that was freed since the last question about events, as the scan saw
+ * it: they were over, and yet there is work to wait for again. */
 static bool may_wait_again(const struct moietyi_escalation *escalation)
 {
     return is_enough(escalation, escalation->report.retiring_bytes) &&
            !moietyi_is_overdue(escalation->wait_end_ns);
 }
 
-/* What was seen last in other threads' caches comes to light when those threads
- * make their next call. If they do not soon, they are idle. */
+/* Threads give up what the scan saw in their caches at their next call. If they
+ * make none soon, they are idle. */
 static bool may_others_give(const struct moietyi_escalation *escalation)
 {
     return is_enough(escalation, escalation->report.cached_others_bytes +
@@ -312,7 +316,7 @@ static enum moietyi_verdict wait_and_scan(struct moietyi_escalation *escalation)
         if (!may_wait_on(escalation) && !may_wait_again(escalation) &&
             !may_others_give(escalation))
             return MOIETYI_EXHAUSTED;
-        /* Each look holds others up. */
+        /* Each scan holds others up. */
         moietyi_call_nap(escalation->call, &nap_ns, LOOK_NAP_MOST_NS);
         if (moietyi_escalation_take(escalation))
             return MOIETYI_FOUND;
@@ -343,7 +347,7 @@ static bool may_hand_over(const struct moietyi_escalation *escalation)
            0;
 }
 
-/* What costs others time. */
+/* The steps that cost others time. */
 static moiety_status escalate_to_the_end(struct moietyi_escalation *escalation)
 {
     if (moietyi_escalation_is_found(escalation, MOIETY_OOM_TRIM, trim))
@@ -366,8 +370,8 @@ static moiety_status escalate_to_the_end(struct moietyi_escalation *escalation)
     return verdict == MOIETYI_FOUND ? MOIETY_OK : fail(escalation);
 }
 
-/* What any thread has free. Reaching this step means that the caches are too
- * large for the limit. */
+/* Looks at free memory of all threads. A pool that reaches this step has caches
+ * that are too large for its limit. */
 static bool is_cached(struct moietyi_escalation *escalation)
 {
     escalation->call->is_pressed = true;
@@ -400,10 +404,10 @@ static enum moietyi_verdict kept_back(struct moietyi_escalation *escalation)
     return verdict_of(moietyi_escalation_take(escalation));
 }
 
-/* The thread's own caches. Where they gave little, the thread has less use of
- * them without a segment more than that costs, and is not asked again until the
- * pool has grown; of mapped memory always, as a cached block keeps a whole piece
- * from moving. */
+/* Looks at the thread's own caches. If they gave little, the thread keeps them
+ * until the pool has grown: their hits are worth more than a segment costs. In
+ * mapped pools they are always taken, because a cached block keeps a whole
+ * piece from moving. */
 static bool is_kept_back(struct moietyi_escalation *escalation)
 {
     uint64_t reserved =
@@ -419,7 +423,7 @@ static bool is_kept_back(struct moietyi_escalation *escalation)
     return is_there;
 }
 
-/* Past the watermark only if nobody's caches have anything. */
+/* Above the watermark, the pool grows only if no cache has memory. */
 static bool is_grown(struct moietyi_escalation *escalation)
 {
     bool is_free = !moietyi_watermark_is_exceeded_by(
@@ -437,8 +441,8 @@ static bool is_grown(struct moietyi_escalation *escalation)
     return true;
 }
 
-/* The driver has refused more, or the limit would, so what streams freed is to be done
- * at once. */
+/* The driver has refused more, or the limit would, so memory that streams freed
+ * is drained at once. */
 static bool is_short(const struct moietyi_escalation *escalation)
 {
     uint64_t limit = moietyi_limit_of(escalation->body);
@@ -472,14 +476,14 @@ escalate(struct moietyi_call *call, const struct moietyi_request *request,
                      ? escalate_on(&escalation)
                      : escalation.refusal;
     }
-    /* IN.release: the slow path that this one is inside of began before. */
+    /* IN.release: the slow path around this one began before. */
     atomic_fetch_sub_explicit(escalating_count, 1, memory_order_release);
     if (status == MOIETY_OK)
         *out = escalation.address;
     return status;
 }
 
-/* The context was found lost while a block of it was looked for. */
+/* The context was found lost during the search for a block. */
 static moiety_status give_lost(struct moietyi_call *call, moiety_devptr address)
 {
     struct moietyi_block block;

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The way out of memory: what is tried, in which order, before an allocation
- * fails. docs/out-of-memory.md explains it.
+ * Escalation: the steps before an allocation fails, and their order.
+ * docs/out-of-memory.md explains them.
  */
 #ifndef MOIETY_POOL_OOM_ESCALATE_H_
 #define MOIETY_POOL_OOM_ESCALATE_H_
@@ -19,7 +19,7 @@ enum moietyi_escalation_count {
     MOIETYI_ESCALATION_COUNTS
 };
 
-/* Takes a block of what is free now, without escalating. False: nothing is found. */
+/* Takes a block that is free now, without escalating. False: there is none. */
 static inline bool moietyi_take_free(struct moietyi_call *call,
                                      const struct moietyi_request *request,
                                      moiety_devptr *out)
@@ -28,7 +28,7 @@ static inline bool moietyi_take_free(struct moietyi_call *call,
         moietyi_reclaim_some_abandoned(call);
     if (!moietyi_take(call, request, out))
         return false;
-    /* Threads share the count only while the bounds are shrunk. */
+    /* Threads share the count only while the bounds are halved. */
     if (moietyi_halvings(call->engine))
         moietyi_bounds_stay_calm(call->thread_state);
     return true;

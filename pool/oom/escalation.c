@@ -156,7 +156,7 @@ static moiety_status grow_once(struct moietyi_escalation *escalation)
         after_bytes > before_bytes ? after_bytes - before_bytes : 0;
     if (status == MOIETY_OK)
         escalation->report.steps[MOIETY_OOM_GROW].gave_bytes += more_bytes;
-    /* It may have waited for others who grew. */
+    /* It may have waited for other growers. */
     escalation->refused_at_bytes =
         after_bytes > before_bytes ? after_bytes : before_bytes;
     escalation->is_driver_short =

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * One allocation on its way out of memory, as the files of this folder pass it
- * on. It lives on the stack of the allocating thread.
+ * One allocation that escalates, as the files of this folder share it. It lies
+ * on the stack of the allocating thread.
  */
 #ifndef MOIETY_POOL_OOM_ESCALATION_H_
 #define MOIETY_POOL_OOM_ESCALATION_H_
@@ -21,9 +21,9 @@ struct moietyi_escalation {
     const struct moietyi_request *request;
     bool may_wait;
     moiety_devptr address;     /* of the block, once there is one */
-    moiety_status refusal;     /* what growing said last */
+    moiety_status refusal;     /* the last result of growing */
     uint64_t refused_at_bytes; /* what was reserved then */
-    bool is_driver_short;      /* not the limit refused it, but the source */
+    bool is_driver_short;      /* the source refused, not the limit */
     bool is_held_up;           /* whole segments stay while the device works */
     struct moietyi_others others;
     uint64_t begin_ns;        /* when growing was refused */
@@ -32,7 +32,7 @@ struct moietyi_escalation {
     moiety_oom_report report; /* filled as it goes on */
 };
 
-/* What a step found out. */
+/* The result of a step. */
 enum moietyi_verdict {
     MOIETYI_FOUND,     /* `address` is a block */
     MOIETYI_EXHAUSTED, /* nothing was there, and nothing was on its way */
@@ -43,17 +43,17 @@ enum moietyi_verdict {
 typedef enum moietyi_verdict
 moietyi_step_fn(struct moietyi_escalation *escalation);
 
-/* escalation.c: another look, which sets `address`; the second form leaves
- * nothing out. */
+/* escalation.c: another look, which sets `address`; the second form looks
+ * everywhere. */
 bool moietyi_escalation_take(struct moietyi_escalation *escalation);
 bool moietyi_escalation_take_last(struct moietyi_escalation *escalation);
-/* escalation.c: runs a step; counts it, and what it gave to the space. */
+/* escalation.c: runs a step; counts it, and the memory that it freed. */
 enum moietyi_verdict
 moietyi_escalation_run(struct moietyi_escalation *escalation, unsigned step,
                        moietyi_step_fn *function);
 bool moietyi_escalation_is_found(struct moietyi_escalation *escalation,
                                  unsigned step, moietyi_step_fn *function);
-/* escalation.c: in the history. */
+/* escalation.c: adds an entry to the history. */
 void moietyi_escalation_note(const struct moietyi_escalation *escalation,
                              moiety_history_kind kind, moiety_status status,
                              uint64_t bytes);
@@ -63,18 +63,18 @@ uint64_t moietyi_escalation_bytes(const struct moietyi_escalation *escalation);
  * was added. */
 enum moietyi_verdict
 moietyi_escalation_grow(struct moietyi_escalation *escalation);
-/* escalation.c: whether something was released since growing was refused last,
- * or it was not refused; and asks for more memory then. True: a block was
- * found. */
+/* escalation.c: whether something was released since the last refusal, or
+ * growing was not refused; the second function then asks for more memory. True:
+ * a block was found. */
 bool moietyi_may_grow(const struct moietyi_escalation *escalation);
 bool moietyi_grow_again(struct moietyi_escalation *escalation);
 
-/* escalation.c: whether a segment is whole that the device's work does not keep
- * from going back, to be asked for again. */
+/* escalation.c: whether a segment is wholly free that the device's work does
+ * not hold up, so that it can go back and be asked for again. */
 bool moietyi_may_regrow(const struct moietyi_escalation *escalation);
 
-/* final_scan.c: searches with all other allocations held back, and fills the
- * report with what it saw. Waits for other threads' slow paths, but not for
+/* final_scan.c: searches while all other allocations are held back, and fills
+ * the report with what it saw. Waits for other threads' slow paths, but not for
  * long. */
 enum moietyi_verdict moietyi_final_scan(struct moietyi_escalation *escalation);
 

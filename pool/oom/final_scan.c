@@ -1,10 +1,10 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The one place that may say that memory is exhausted: see pool/cache/gate.h.
- * What the gate holds back is other threads' allocations that are no hits, and
- * trims; frees go on. As what a thread holds is finite, so are the frees that
- * can disturb a look, and the gate stays closed until one is undisturbed.
+ * The only place that may declare memory exhausted: see pool/cache/gate.h. The
+ * gate holds back allocations of other threads that are no hits, and trims;
+ * frees go on. A thread holds a finite number of blocks, so only so many frees
+ * can disturb a look, and the gate stays closed until one look is undisturbed.
  */
 #include <sched.h>
 
@@ -12,17 +12,16 @@
 #include "pool/cache/gate.h"
 #include "pool/oom/escalation.h"
 
-/* How long the gate is closed at most, give or take a look: for slow paths that
- * were inside, whose threads may have to wait for a processor. */
+/* How long the gate is closed at most, plus one look. Slow paths that were
+ * inside may have to wait for a processor. */
 #define CLOSED_NS UINT64_C(20000000)
 #define YIELDS 64U
 #define NAP_NS 50000L
 #define NAP_MOST_NS 500000L
 /* After a look the gate stays open for so many times as long as it was closed,
- * so that a thread that is refused memory does not stop those that are
- * served. */
+ * so that a failing allocation does not stop the others. */
 #define OPEN_FOR_CLOSED 3U
-/* How long one waits for that, at most: others' looks may come first. */
+/* How long a thread waits for that, at most: others' looks may come first. */
 #define TURN_NS UINT64_C(200000000)
 
 /* Returns whether all others were outside at one moment after the gate closed,
@@ -55,13 +54,13 @@ static bool final_scan_search(struct moietyi_escalation *escalation)
     return moietyi_take_last(call, escalation->request, &escalation->address);
 }
 
-/* Whether all were outside, and nothing was moved since the sum was `before`. */
+/* Whether all were outside, and no memory moved since the sum was `before`. */
 static bool is_undisturbed(const struct moietyi_call *call, uint64_t before)
 {
     uint64_t after;
-    /* IN: where the search found a place empty because somebody inside moved what
-     * was there, the next look finds that one's counter moved. The search reads
-     * sums and hints relaxed, so it acquires here as well as by locks. */
+    /* IN: if the search found a place empty because a thread inside moved its
+     * memory, the next look finds that thread's counter changed. The search
+     * reads sums and hints relaxed, so it acquires here as well as by locks. */
     atomic_thread_fence(memory_order_acquire);
     return moietyi_slow_paths_are_over(call->engine, call->thread_state,
                                        &after) &&
@@ -81,9 +80,9 @@ final_scan_again(struct moietyi_escalation *escalation, uint64_t end_ns)
     if (is_resting && is_undisturbed(call, before) &&
         !moietyi_may_grow(escalation) &&
         call->thread_state->postponed == postponed &&
-        /* What another thread's growth leaves over may do. */
+        /* What another thread's growth has left may be enough. */
         !moietyi_segments_are_growing(escalation->body->segments) &&
-        /* What is whole by now must have gone back and been asked for again. */
+        /* Wholly free segments must have gone back and been asked for again. */
         !moietyi_may_regrow(escalation)) {
         /* The report is of the same moment, or there is another look. */
         moietyi_oom_look(escalation);
@@ -127,7 +126,7 @@ static bool is_found_before_close(struct moietyi_escalation *escalation,
     }
 }
 
-/* False: somebody else opened it before. */
+/* False: another thread opened it before. */
 static bool open_gate(struct moietyi_engine *engine, uint64_t ticket,
                       uint64_t closed_at_ns)
 {

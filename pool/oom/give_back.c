@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Other threads may queue work between the answer of the event and the driver's
- * look, which then waits for that: nobody can keep them from it.
+ * Other threads may queue work between the event's answer and the driver's
+ * call, which then waits for that work. Nothing can prevent that.
  */
 #include "pool/oom/give_back.h"
 
@@ -14,9 +14,9 @@ struct question {
     bool is_refused;
 };
 
-/* A driver without events of contexts tells nothing, nor does any while a capture
- * guard forbids events: a call that may wait at all waits as long as the driver
- * does. */
+/* Without events of contexts, or while a capture guard forbids them, nothing
+ * shows whether the device works: then a call that may wait at all waits as
+ * long as the driver does. */
 static bool is_at_rest(void *context)
 {
     struct question *question = context;

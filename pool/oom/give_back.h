@@ -1,11 +1,11 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Giving memory back in a call whose wait is bounded. cuMemFree,
- * cuMemHostUnregister and their like wait on the host for all work of the device,
- * and hold every other thread's launches up meanwhile: so only a device without
- * work gets its memory back here. Calls that may wait (a trim, the pool's end) use
- * moietyi_trim_for().
+ * Gives memory back in a call whose wait is bounded. cuMemFree,
+ * cuMemHostUnregister and similar calls wait on the host for all work of the
+ * device, and hold up every other thread's launches meanwhile. So memory goes
+ * back here only if the device is idle. Calls that may wait (a trim, the pool's
+ * end) use moietyi_trim_for().
  */
 #ifndef MOIETY_POOL_OOM_GIVE_BACK_H_
 #define MOIETY_POOL_OOM_GIVE_BACK_H_
@@ -15,7 +15,7 @@
 
 #include "pool/core/body.h"
 
-/* What became of it. */
+/* The result. */
 struct moietyi_given_back {
     uint64_t bytes;
     bool is_held_up; /* something stayed because the device works */

@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The report of an allocation that failed. What it says of the pool is taken
- * while the gate is closed; what the driver says comes afterwards, as nobody
- * is to wait for the driver.
+ * The report of an allocation that failed. Its numbers of the pool are taken
+ * while the gate is closed; the driver's numbers are taken afterwards, so that
+ * no thread waits for the driver.
  */
 #include "moiety/oom.h"
 
@@ -123,7 +123,7 @@ void moietyi_oom_look(struct moietyi_escalation *escalation)
             : 0;
 }
 
-/* Why nobody records an event, if that is so. */
+/* Why no event is recorded, if that is so. */
 static void fill_unrecorded(const struct moietyi_escalation *escalation,
                             moiety_oom_report *report)
 {
@@ -136,7 +136,7 @@ static void fill_unrecorded(const struct moietyi_escalation *escalation,
         report->unrecorded_bytes = 0;
 }
 
-/* What it does not tell stays 0. */
+/* Numbers that the driver does not return stay 0. */
 static void fill_device(const struct moietyi_escalation *escalation,
                         moiety_oom_report *report)
 {
@@ -145,7 +145,7 @@ static void fill_device(const struct moietyi_escalation *escalation,
     moiety_driver_error error = {.struct_size = sizeof(error)};
     size_t free_bytes;
     size_t total_bytes;
-    /* First: asking may fail and become the last error. */
+    /* First, because a query may fail and become the last error. */
     if (moiety_last_driver_error(&error) == MOIETY_OK)
         report->driver_code = error.code;
     if (moietyi_context_enter(&body->own_context, &section) != MOIETY_OK)
@@ -168,7 +168,7 @@ static moiety_status message(const moiety_oom_report *report)
                         report->requested_bytes, reason);
 }
 
-/* Told when the call is over. */
+/* Logged when the call is over. */
 static void oom_log(const moiety_oom_report *report)
 {
     char text[REPORT_TEXT_BYTES];

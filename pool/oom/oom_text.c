@@ -40,7 +40,7 @@ static __attribute__((format(printf, 2, 3))) void put(struct text *text,
         text->length += (size_t)written;
 }
 
-/* As people read it: a tenth more or less is no matter. */
+/* Rounded for people: a tenth more or less does not matter. */
 static void oom_text_put_size(struct text *text, uint64_t bytes)
 {
     uint64_t unit = bytes && bytes < MIB ? KIB : bytes < 10 * GIB ? MIB : GIB;
@@ -77,7 +77,7 @@ static void put_limit(struct text *text, const moiety_oom_report *report)
     oom_text_put_size(text, report->unreleased_bytes);
 }
 
-/* What a device has free is no matter to a source of host memory. */
+/* Free memory of the device does not matter to a source of host memory. */
 static void put_device_reason(struct text *text,
                               const moiety_oom_report *report)
 {
@@ -152,8 +152,8 @@ static bool is_held_up_decisive(const moiety_oom_report *report)
     return is_within_limit(report, plus(kept, report->needed_bytes));
 }
 
-/* What decides. With all that is not in use: does it fit into the limit, is it
- * there, and in whose hands is the most of what is missing? */
+/* Finds the main reason. If all memory that is not in use were free: would the
+ * block fit into the limit, is that memory there, and where is most of it? */
 static put_fn *reason_of(const moiety_oom_report *report)
 {
     uint64_t needed = report->needed_bytes;
@@ -318,7 +318,7 @@ static void put_report(struct text *text, const moiety_oom_report *report)
 size_t moiety_oom_text(const moiety_oom_report *report, char *buffer,
                        size_t size_bytes)
 {
-    /* What an earlier version's struct does not have yet is 0. */
+    /* Fields that an earlier version's struct lacks are 0. */
     moiety_oom_report whole = {0};
     if (!report || report->struct_size < MOIETYI_OOM_REPORT_BYTES_MIN ||
         (!buffer && size_bytes))

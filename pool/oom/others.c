@@ -1,9 +1,10 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Another pool is visited by a call of its own, as if the program had trimmed it,
- * and is not destroyed meanwhile. The thread that allocates may hold a lock of the
- * program's, so no function of the program's is called for another pool's sake.
+ * The pool visits another one by a call of its own, as if the program had
+ * trimmed it; that pool is not destroyed meanwhile. The allocating thread may
+ * hold a lock of the program's, so no function of the program is called for
+ * another pool.
  */
 #include "pool/oom/others.h"
 
@@ -17,15 +18,15 @@
 #define NAP_NS 20000L
 #define NAP_MOST_NS 1000000L
 
-/* Memory of the driver's alone, and as segments. */
+/* Only pools with the driver's memory, in segments. */
 static bool others_are_kin(const struct moietyi_pool_body *body)
 {
     return !body->options.source &&
            !(body->options.flags & MOIETY_POOL_PASS_THROUGH);
 }
 
-/* The list's lock is held. A pool that this thread is in the middle of has a lock
- * of the program's around it, or a role. */
+/* The list's lock is held. A pool in the middle of a call of this thread is
+ * skipped: a lock of the program, or a role, may be held around it. */
 static bool others_choose(const struct moietyi_pool_body *body,
                           const void *context)
 {
@@ -37,7 +38,7 @@ static bool others_choose(const struct moietyi_pool_body *body,
            !moietyi_thread_serves(moietyi_thread_self, body->pool);
 }
 
-/* Whether it is worth anybody's misses. Running sums: exact at rest. */
+/* Whether it has enough to be worth its misses. Running sums: exact at rest. */
 static bool has_unused(const struct moietyi_pool_body *body)
 {
     struct moietyi_sums sums;
@@ -74,7 +75,7 @@ static struct moietyi_given_back trim_in(struct moietyi_call *call,
     return given;
 }
 
-/* What a device at rest would let it give back. */
+/* Bytes that it could give back if the device were idle. */
 static uint64_t others_idle_bytes(struct moietyi_segments *segments)
 {
     struct moietyi_segments_stats stats;
@@ -104,13 +105,13 @@ struct round {
     uint64_t bytes;
 };
 
-/* Until one gave something. */
+/* Until one pool gave something. */
 static void others_go_round(void *context)
 {
     struct round *round = context;
     struct moietyi_pool_body *body;
     struct moietyi_served served;
-    /* So that no function of the program's is told anything meanwhile. */
+    /* So that no function of the program is called meanwhile. */
     moietyi_thread_serve(moietyi_thread_self, round->asker->pool, &served);
     while (!round->bytes &&
            (body = moietyi_exposed_visit(round->others->last_id + 1,
@@ -130,7 +131,7 @@ static void others_go_round(void *context)
     moietyi_thread_serve_end(moietyi_thread_self, &served);
 }
 
-/* So that the call is not ended where there is nobody. */
+/* So that the call does not end if there is no other pool. */
 static bool is_anyone(struct round *round)
 {
     struct moietyi_pool_body *body = moietyi_exposed_visit(
@@ -140,7 +141,7 @@ static bool is_anyone(struct round *round)
     return body != NULL;
 }
 
-/* Outside of slow paths: nobody is to wait for the driver. */
+/* Outside of slow paths, so that no thread waits for the driver. */
 static void note_device_free(struct moietyi_call *call,
                              struct moietyi_others *others)
 {

@@ -13,7 +13,7 @@
 
 #include "pool/core/body.h"
 
-/* Pools that were asked so far, and what they gave back to the driver. */
+/* The pools that were asked so far, and what they gave back to the driver. */
 struct moietyi_others {
     uint64_t last_id; /* of the one that was asked last; 0: none */
     uint64_t pool_count;
@@ -24,28 +24,29 @@ struct moietyi_others {
     bool is_device_free_known;
 };
 
-/* Lets one pool after the other give back what it can, until one gave something.
- * The call ends and begins anew meanwhile. Waits for growers, for no work of the
- * device. False: there is none left, nothing has changed, or `out_status`
- * says why the call cannot go on; it can be ended as any other. */
+/* Makes one pool after the other give back what it can, until one gave
+ * something. The call ends and begins anew meanwhile. Waits for growers, but
+ * not for the device. False: no pool is left, nothing has changed, or
+ * `out_status` says why the call cannot go on; it can be ended like any
+ * other. */
 bool moietyi_others_ask(struct moietyi_call *call,
                         struct moietyi_others *others,
                         moiety_status *out_status);
-/* The same after the source was asked, which ended with `*status`, if it was the
- * driver that had no memory: its refusals were `refusals` before. True: ask
+/* The same after the source was asked, which ended with `*status`, if the
+ * driver had no memory: its refusals were `refusals` before. True: ask
  * again. */
 bool moietyi_others_help(struct moietyi_call *call, uint64_t refusals,
                          struct moietyi_others *others, moiety_status *status);
-/* Whether `bytes` more may be there once the device rests: of others, of the
- * driver, and of the `own_bytes` that the pool could give back itself. */
+/* Whether `bytes` more may be free once the device is idle: of other pools, of
+ * the driver, and of the `own_bytes` that the pool could give back itself. */
 bool moietyi_others_may_do(const struct moietyi_others *others,
                            uint64_t own_bytes, uint64_t bytes);
-/* If the device rests, those that it held up are asked anew by
- * moietyi_others_ask(). False: it works, or it held up none. */
+/* If the device is idle, moietyi_others_ask() asks the pools again that it held
+ * up. False: it works, or it held up none. */
 bool moietyi_others_begin_again(struct moietyi_call *call,
                                 struct moietyi_others *others);
-/* Naps until that, as long as it may do for `bytes`, the thread is not interrupted,
- * and the time has not come. */
+/* Naps until then, as long as that memory may be enough for `bytes`, the thread
+ * is not interrupted, and the time is not over. */
 bool moietyi_others_await(struct moietyi_call *call,
                           struct moietyi_others *others, uint64_t bytes,
                           uint64_t end_ns);

@@ -1,10 +1,10 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * To find a segment that is free costs a walk over all segments. So a thread looks
- * once for so much that it has made done itself: no segment becomes free
- * without. What stays because the device works, and what streams freed, is looked
- * at again every so many times.
+ * Finding a free segment costs a walk over all segments. So a thread looks only
+ * after it has made a certain amount of memory done, because no segment becomes
+ * free otherwise. Segments that stay because the device works, and memory that
+ * streams freed, are looked at again every so many times.
  */
 #include "pool/oom/watermark.h"
 
@@ -28,8 +28,7 @@ static bool watermark_is_due(struct moietyi_thread_state *thread_state,
     return true;
 }
 
-/* What streams freed and nobody asks for is done when somebody records an
- * event. */
+/* Memory that streams freed becomes done only if a thread records an event. */
 static void watermark_close(struct moietyi_call *call, uint64_t reserved_bytes)
 {
     bool was_pressed = call->is_pressed;
@@ -53,7 +52,8 @@ void moietyi_watermark_trim(struct moietyi_call *call)
     if (!watermark_is_due(thread_state, reserved_bytes, is_long_ago))
         return;
     moietyi_call_pass_gate(call);
-    /* What the source refuses counts as unreleased, and is tried again. */
+    /* Segments that the source refuses count as unreleased, and are tried
+     * again. */
     (void)moietyi_give_back(call, body->options.watermark_bytes, &given);
     thread_state->is_held_up = given.is_held_up;
 }

@@ -1,19 +1,19 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The soft limit on what a pool reserves: how it gets below it again. That it
- * tries not to get above is the escalation's.
+ * The soft limit on what a pool reserves: how the pool gets below it again.
+ * Escalation tries to stay below it.
  */
 #ifndef MOIETY_POOL_OOM_WATERMARK_H_
 #define MOIETY_POOL_OOM_WATERMARK_H_
 
 #include "pool/core/body.h"
 
-/* Gives segments back that are wholly free, as long as more than the watermark
- * is reserved, if the device has no work. */
+/* Gives wholly free segments back while more than the watermark is reserved, if
+ * the device is idle. */
 void moietyi_watermark_trim(struct moietyi_call *call);
 
-/* Whether `more_bytes` would be too much. */
+/* Whether `more_bytes` would exceed the watermark. */
 static inline bool
 moietyi_watermark_is_exceeded_by(const struct moietyi_pool_body *body,
                                  uint64_t more_bytes)
@@ -24,7 +24,7 @@ moietyi_watermark_is_exceeded_by(const struct moietyi_pool_body *body,
                watermark_bytes;
 }
 
-/* At the end of a call that may wait: a look that costs next to nothing. */
+/* At the end of a call that may wait: a cheap check. */
 static inline void moietyi_watermark_look(struct moietyi_call *call)
 {
     if (moietyi_watermark_is_exceeded_by(call->pool->body, 0))

@@ -150,7 +150,7 @@ static void move_head(struct moietyi_history_ring *ring)
         ring->left--;
         return;
     }
-    /* What is older was overwritten before. */
+    /* Older entries were overwritten before. */
     ring->lost = ring->left;
     ring->left = 0;
 }

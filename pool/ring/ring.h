@@ -168,7 +168,7 @@ static inline void moietyi_history_begin_note(struct moietyi_history_ring *ring)
 /* The entry is written. */
 static inline void moietyi_history_end_note(struct moietyi_history_ring *ring)
 {
-    /* RP.release: who sees the 0 sees the entry. */
+    /* RP.release: a thread that sees the 0 sees the entry. */
     moietyi_store_release(&ring->pending, 0);
 }
 
@@ -198,9 +198,9 @@ static inline void moietyi_history_write(struct moietyi_history_ring *ring,
     moietyi_store_release(&entry->what, note->kind |
                                             (uint64_t)note->status << 8 |
                                             (uint64_t)ring->thread_id << 32);
-    /* HE.release: who sees the number sees the entry. */
+    /* HE.release: a reader that sees the number sees the entry. */
     moietyi_store_release(&entry->sequence, written + 1);
-    /* HE.release: who begins here finds this entry or a later one. */
+    /* HE.release: a reader that begins here finds this entry or a later one. */
     moietyi_store_release(&ring->written, written + 1);
 }
 

@@ -41,7 +41,7 @@ static moiety_status device_source_release(void *context, moiety_devptr address,
     if (status != MOIETY_OK)
         return status;
     status = MOIETYI_CALL(own_context->driver, cuMemFree, (address));
-    /* The memory is free, whatever becomes of the context. */
+    /* The memory is free, whether or not the context is restored. */
     (void)moietyi_section_leave(&section);
     return status;
 }

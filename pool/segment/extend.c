@@ -1,28 +1,29 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Growth of mapped memory. A page of offset space has one address for good, with
- * or without memory behind it. Handles that are wholly free go where memory is
- * wanted first, if they are enough to be worth it or nothing else is to be had;
- * new ones are powers of two, as the driver takes its time by the handle and not
- * by the byte (docs/dev/adr/0027-mapped-segments.md).
+ * Growth of mapped memory. A page of offset space keeps its address, with or
+ * without memory behind it. Free handles move to the needed place first, if
+ * enough of them are free, or if no new ones can be made. New handles are
+ * powers of two pages long, because the driver takes its time per handle, not
+ * per byte (docs/dev/adr/0027-mapped-segments.md).
  */
 #include "pool/base/failure.h"
 #include "pool/base/step.h"
 #include "pool/segment/mapped.h"
 
-/* A growth, and a new handle, is of this part of what is reserved, so that a large pool
- * has no more of them than others; a handle of this part of a growth, if that is more. */
+/* A growth, and a new handle, is this part of what is reserved, so that a large
+ * pool has no more handles than a small one; a handle is this part of a growth,
+ * if that is more. */
 #define HANDLE_PART_OF_POOL 512U
 #define HANDLE_PART_OF_GROWTH 64U
-/* Where a pool has moved all it may, it has too little for what the program does: it
+/* A pool that has used up its moves has too little memory for its program: it
  * grows by this part, so that fewer calls need a move. */
 #define TIGHT_PART 64U
 #define HANDLE_PAGES_MOST 128U
-/* Before a larger growth the device is asked what it has. */
+/* Before a larger growth the device is asked for its free memory. */
 #define LITTLE_PAGES 32U
 
-/* The driver's, unless the lookup has no room for them. */
+/* Reserves the driver's addresses, unless the lookup has no room for them. */
 static moiety_status reserve_within(const struct moietyi_mapper *mapper,
                                     uint64_t size_bytes, moiety_devptr *out)
 {
@@ -42,9 +43,9 @@ static moiety_status reserve_within(const struct moietyi_mapper *mapper,
                         (unsigned long long)address);
 }
 
-/* All of the offset space, so that there is room among places that are still
- * waited for. What is refused is halved, but not below the need or the limit: the
- * pool never gets others. */
+/* All of the offset space, so that there is room next to places that still wait
+ * for work. After a refusal it is halved, but not below the need or the limit:
+ * the pool never gets other addresses. */
 static moiety_status reserve_addresses(struct moietyi_segments *segments,
                                        uint32_t needed)
 {
@@ -74,7 +75,7 @@ static uint32_t power_of_two(uint32_t pages)
     return UINT32_C(1) << (31U - (unsigned)__builtin_clz(pages));
 }
 
-/* Of the handles of a growth by so many pages. */
+/* The most pages of a handle in a growth by so many pages. */
 static uint32_t largest_handle(const struct moietyi_segments *segments,
                                uint32_t pages)
 {
@@ -88,7 +89,7 @@ static uint32_t largest_handle(const struct moietyi_segments *segments,
                                     : HANDLE_PAGES_MOST;
 }
 
-/* One new handle of at most `most` pages; what the driver refuses is halved. */
+/* One new handle of at most `most` pages; halved after each refusal. */
 static moiety_status create_one(struct moietyi_segments *segments,
                                 uint32_t most, struct moietyi_segment **out)
 {
@@ -112,9 +113,9 @@ static void release_created(struct moietyi_segments *segments,
     }
 }
 
-/* Whether the limit and the device may have that much. Where it has less, all of it would be
- * this pool's, to the last page, until that is refused: other programs would
- * find none. */
+/* Whether the limit and the device have that much. A device that has less is
+ * not asked: the pool would take its last pages before the refusal, and other
+ * programs would find none. */
 static moiety_status look_before(struct moietyi_segments *segments,
                                  uint32_t pages)
 {
@@ -135,9 +136,8 @@ static moiety_status look_before(struct moietyi_segments *segments,
                         (unsigned long long)free_bytes);
 }
 
-/* `pages` pages or, if the driver has less, `least` or more: nothing that is too
- * little stays, or a pool that is out of memory would find it free again and
- * again. */
+/* `pages` pages or, if the driver has less, at least `least`. Fewer are not
+ * kept: a pool that is out of memory would find them free again and again. */
 static moiety_status create_all(struct moietyi_segments *segments, uint32_t at,
                                 uint32_t least, uint32_t pages)
 {
@@ -174,8 +174,8 @@ static moiety_status create_all(struct moietyi_segments *segments, uint32_t at,
     return status;
 }
 
-/* Pages to create: those that are missing, or the first size that the program asked for, or a
- * part of what is reserved, if room and limit allow it. */
+/* Pages to create: the missing ones, or the first size that the program asked
+ * for, or a part of what is reserved, if room and limit allow it. */
 static uint32_t growth_step(const struct moietyi_segments *segments,
                             uint32_t missing, uint32_t room)
 {
@@ -207,7 +207,7 @@ static uint32_t move_what_is_free(struct moietyi_segments *segments,
                                   const struct moietyi_place *place)
 {
     const struct moietyi_view view = moietyi_movable_view(segments, extension);
-    /* At the limit all that is free serves, whatever it costs. */
+    /* At the limit all free handles move, at any cost. */
     return moietyi_may_move(segments, extension->view) ||
                    !may_create(segments, place->pages)
                ? moietyi_move_to(segments, extension, &view, place)
@@ -245,8 +245,8 @@ moiety_status moietyi_find_place(struct moietyi_segments *segments,
                               (unsigned long long)extension->needed_bytes);
 }
 
-/* Whether a handle that was to move there could neither be used there nor unmapped
- * again. */
+/* Whether a handle that should move there could neither be used there nor
+ * unmapped again. */
 static bool is_left(struct moietyi_segments *segments, uint32_t page)
 {
     pthread_mutex_lock(&segments->lock);

@@ -22,7 +22,7 @@ enum begun {
     SOMEBODY_ELSE
 };
 
-/* What growth is for. */
+/* What a growth is for. */
 struct growth {
     uint64_t needed_bytes;
     uint32_t needed;      /* pages in a row */
@@ -62,7 +62,7 @@ static moiety_status grow_publish(struct moietyi_segments *segments,
 {
     struct moietyi_segment_info *info = &fresh->info;
     uint32_t longest = moietyi_longest_gap(segments);
-    /* The source may have given more than was planned for. */
+    /* The source may have given more than the plan. */
     if (info->page_count > longest)
         info->page_count = longest;
     info->first = moietyi_best_gap(segments, info->page_count);
@@ -71,7 +71,7 @@ static moiety_status grow_publish(struct moietyi_segments *segments,
     return status;
 }
 
-/* Who watches knows it before anyone has memory of it. */
+/* Watchers are notified before any thread gets memory of it. */
 static moiety_status grow_add(struct moietyi_segments *segments,
                               struct moietyi_segment *fresh)
 {
@@ -84,8 +84,8 @@ static moiety_status grow_add(struct moietyi_segments *segments,
     return status;
 }
 
-/* Adds `fresh`, if any, where `status` is MOIETY_OK so far; returns what became
- * of it. Others grow from now on. */
+/* Adds `fresh`, if any and if `status` is MOIETY_OK so far; returns the result.
+ * Other threads may grow from now on. */
 static moiety_status grow_finish(struct moietyi_segments *segments,
                                  struct moietyi_segment *fresh,
                                  moiety_status status)
@@ -100,7 +100,7 @@ static moiety_status grow_finish(struct moietyi_segments *segments,
     return status;
 }
 
-/* What to ask for so that `pages` aligned pages are in it. */
+/* The bytes to ask for, so that they contain `pages` aligned pages. */
 static uint64_t bytes_to_ask(const struct moietyi_segments *segments,
                              uint32_t pages)
 {
@@ -111,7 +111,7 @@ static uint64_t bytes_to_ask(const struct moietyi_segments *segments,
     return (bytes + granularity - 1) & ~(granularity - 1);
 }
 
-/* How many pages a limit leaves room for. */
+/* The pages that a limit leaves room for. */
 static uint64_t pages_within(const struct moietyi_segments *segments,
                              uint64_t limit_bytes)
 {
@@ -131,17 +131,17 @@ static uint64_t pages_within_limit(const struct moietyi_segments *segments)
     return below < pages ? below : pages;
 }
 
-/* Steps of PyTorch's allocator: what is small shares 2 MiB, what is below 10 MiB
- * shares up to 20 MiB, and the rest has its own. */
+/* Steps of PyTorch's allocator: small requests share 2 MiB, those below 10 MiB
+ * share up to 20 MiB, and each larger one has a segment. */
 #define SMALL_BYTES (UINT64_C(1) << 20)
 #define SHARED_BYTES (UINT64_C(10) << 20)
 #define SHARED_PAGES 10U
 /* Of a segment that grows with the pool, a request has at most this part. */
 #define OWN_SEGMENT_PART 8U
 
-/* As much as is reserved, or twice what is needed if that is more, up to
- * PyTorch's step: a pool of a few MiB is not to be three times as large for a
- * request of one (docs/dev/adr/0019-growth.md). */
+/* As much as is reserved, or twice the need if that is more, up to PyTorch's
+ * step: a pool of a few MiB must not become three times as large for one
+ * request of a MiB (docs/dev/adr/0019-growth.md). */
 static uint64_t shared_pages(const struct moietyi_segments *segments,
                              const struct growth *growth)
 {
@@ -184,18 +184,18 @@ static uint64_t stepped_pages(const struct moietyi_segments *segments,
 
 /* --- segments that blocks fill --- */
 
-/* A block lies in one segment, so behind the last of a segment a rest shorter than a
- * block is left. Where the program set a limit it wants that used up: a segment then
- * has as many blocks like the one that is asked for as leave the least, and the last
- * segment has all that the limit leaves. A segment has four such blocks at most, and
- * an eighth of the limit, or as much again as is reserved: a program that needs
- * little of a large limit has little. Small blocks are many to a segment, whatever
- * it has. */
+/* A block lies in one segment, so each segment ends with a rest that is shorter
+ * than a block. If the program set a limit, the rests should be small: a
+ * segment has the number of blocks of the requested length that leaves the
+ * least, and the last segment has all that the limit leaves. A segment has at
+ * most four such blocks, and an eighth of the limit, or as much as is reserved:
+ * a program that needs little of a large limit reserves little. Small blocks
+ * are not considered, because many fit any segment. */
 
-/* A rest of this part of a segment is none. */
+/* A rest below this part of a segment does not count. */
 #define LITTLE_PART 256U
-/* What a segment has at most while little is reserved: of the limit, and of such
- * blocks. */
+/* The most that a segment has while little is reserved: a part of the limit,
+ * and a number of such blocks. */
 #define FEW_PART 8U
 #define FEW_BLOCKS 4U
 #define BLOCKS_MOST 256U
@@ -205,7 +205,7 @@ static uint64_t rest_of(uint64_t block_bytes, uint64_t pages)
     return pages * MOIETYI_PAGE_BYTES % block_bytes;
 }
 
-/* Of a segment that requests share. */
+/* The most pages of a segment that requests share. */
 static uint64_t most_shared_pages(const struct moietyi_segments *segments)
 {
     return segments->largest_bytes / MOIETYI_PAGE_BYTES;
@@ -225,7 +225,7 @@ static uint64_t most_pages(const struct moietyi_segments *segments,
     return pages < shared ? pages : shared;
 }
 
-/* At least `least` pages, of which the smallest part is left. */
+/* At least `least` pages, and the number of which the smallest part is left. */
 static uint64_t best_pages(uint64_t block_bytes, uint64_t least, uint64_t most)
 {
     uint64_t best = least;
@@ -244,8 +244,9 @@ static uint64_t best_pages(uint64_t block_bytes, uint64_t least, uint64_t most)
     return best;
 }
 
-/* Instead of `pages` for such a block, as many as end where a block of that length
- * ends, if the limit is to be used up. `left`: pages that it leaves room for. */
+/* If the limit is to be used up: in place of `pages`, a number of pages that
+ * end where a block of that length ends. `left`: pages that the limit has room
+ * for. */
 static uint64_t fitted_pages(const struct moietyi_segments *segments,
                              uint64_t block_bytes, uint64_t pages,
                              uint64_t left)
@@ -259,10 +260,10 @@ static uint64_t fitted_pages(const struct moietyi_segments *segments,
                                                                    : pages;
 }
 
-/* --- what the source is asked for --- */
+/* --- the request to the source --- */
 
-/* Pages that growth should have by the policy, cut to what limit and offset
- * space leave, but not below the need. */
+/* Pages that growth should have, cut to what limit and offset space leave, but
+ * not below the need. */
 static moiety_status plan(struct moietyi_segments *segments,
                           const struct growth *growth, uint32_t *out_pages)
 {
@@ -283,13 +284,13 @@ static moiety_status plan(struct moietyi_segments *segments,
         pages = longest;
     if (pages > within_limit)
         pages = within_limit;
-    /* If the limit leaves less, asking says so. */
+    /* If the limit leaves less, the source call reports it. */
     *out_pages = pages < needed ? needed : (uint32_t)pages;
     return MOIETY_OK;
 }
 
-/* A segment with at least `needed` aligned pages. A source whose memory is not
- * aligned is asked for one page more, now and from now on. */
+/* A segment with at least `needed` aligned pages. A source with unaligned
+ * memory is asked for one page more, now and from now on. */
 static moiety_status ask_aligned(struct moietyi_segments *segments,
                                  uint32_t needed, uint32_t pages,
                                  struct moietyi_segment **out)
@@ -376,8 +377,9 @@ static moiety_status grow_fixed(struct moietyi_segments *segments,
 
 /* --- mapped memory, and what replaces it --- */
 
-/* Whether the driver does not map, rather than having no more memory. It may say
- * so of addresses alone, of which there are none then. */
+/* Whether the driver refuses to map, and is not just out of memory.
+ * MOIETY_E_NO_HOST_MEMORY means that it refuses addresses, if the pool has none
+ * yet. */
 static bool is_refused(const struct moietyi_segments *segments,
                        moiety_status status)
 {
@@ -411,8 +413,8 @@ static void set_fallen(struct moietyi_segments *segments, bool has_fallen)
                           memory_order_relaxed);
 }
 
-/* The fallback replaces the mapper if it has the memory: otherwise the driver
- * refuses more than to map. */
+/* The fallback replaces the mapper if it gets memory. If it does not, the
+ * driver refuses more than mapping. */
 static moiety_status fall_back(struct moietyi_segments *segments,
                                const struct growth *growth,
                                moiety_status refused)
@@ -434,8 +436,8 @@ static moiety_status fall_back(struct moietyi_segments *segments,
     return refused;
 }
 
-/* By the grower. What is refused is tried once more: some drivers are not ready
- * now and then. */
+/* By the grower. A refusal is tried once more, because some drivers are not
+ * ready at times. */
 static moiety_status grow_mapped(struct moietyi_segments *segments,
                                  const struct growth *growth,
                                  const struct moietyi_extension *extension)

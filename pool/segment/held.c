@@ -13,8 +13,8 @@
 
 /* --- a new one --- */
 
-/* With a page on each side, so that no two of a holder ever touch and a block
- * never crosses from one to the next. */
+/* With a page on each side, so that two handles of a holder never touch and no
+ * block crosses from one to the next. */
 static moiety_status held_find_place(struct moietyi_segments *segments,
                                      uint32_t page_count, uint64_t passed_epoch,
                                      uint32_t *out)
@@ -99,7 +99,7 @@ static struct moietyi_segment *held_at(const struct moietyi_segments *segments,
     return segments->at_page[held->first.index];
 }
 
-/* From then on nobody can pin one. False: somebody has. */
+/* From now on no thread can pin one. False: one is pinned. */
 static bool held_set_away(struct moietyi_segments *segments,
                           const struct moietyi_handle *held)
 {
@@ -121,7 +121,7 @@ static bool held_set_away(struct moietyi_segments *segments,
 static void held_set_back(struct moietyi_segments *segments,
                           const struct moietyi_handle *held)
 {
-    /* With another id: what was registered is stale. */
+    /* With another id: registrations of the old one are stale. */
     for (const struct moietyi_handle *at = held; at; at = at->next)
         moietyi_segment_announce(segments, held_at(segments, at));
     pthread_mutex_lock(&segments->lock);
@@ -139,8 +139,8 @@ static moiety_status held_map(struct moietyi_segments *segments,
                        segment->handle, segments->peers, &segment->is_mapped);
 }
 
-/* The handle goes, and counts until the driver has it. What cannot be unmapped keeps
- * its memory, which the next refill finds. */
+/* Releases the handle, which counts until the driver has it. If it cannot be
+ * unmapped, it keeps its memory, which the next refill finds. */
 static void held_try_empty(struct moietyi_segments *segments,
                            struct moietyi_segment *segment)
 {
@@ -179,7 +179,7 @@ static moiety_status held_vacate(struct moietyi_segments *segments,
         held_empty_all(segments, held);
         return status;
     }
-    /* No handle has gone, so contents come back with the mapping. */
+    /* No handle was released, so contents come back with the mapping. */
     for (at = held; at; at = at->next) {
         struct moietyi_segment *segment = held_at(segments, at);
         if (!segment->is_mapped && held_map(segments, segment) != MOIETY_OK)

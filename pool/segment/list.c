@@ -1,10 +1,10 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The list of segments, the look-up beside it, and who grows. A pool has thousands of
- * handles, and a growth is not to look at each: tables say which pages are taken, and
- * by which segment. A page is taken that a listed segment has, or that a handle is
- * mapped at still.
+ * The list of segments, the look-up beside it, and the grower's turn. A pool
+ * has thousands of handles, so a growth must not look at each: tables say which
+ * pages are taken, and by which segment. A page is taken if a listed segment
+ * has it, or if a handle is still mapped there.
  */
 #include "pool/base/failure.h"
 #include "pool/base/table.h"
@@ -122,7 +122,7 @@ segment_before(const struct moietyi_segments *segments, uint32_t page)
     return found;
 }
 
-/* --- who grows --- */
+/* --- the grower's turn --- */
 
 void moietyi_await_grower(struct moietyi_segments *segments)
 {
@@ -153,7 +153,7 @@ void moietyi_grower_end(struct moietyi_segments *segments)
 
 /* --- the list --- */
 
-/* Into its place, by first page; lock held. */
+/* Sorts it in by first page; lock held. */
 static void insert_segment(struct moietyi_segments *segments,
                            struct moietyi_segment *fresh)
 {
@@ -200,7 +200,7 @@ void moietyi_segment_unlist(struct moietyi_segments *segments,
         segments->empty_bytes -= segment->info.memory_bytes;
     else
         segments->listed_bytes -= segment->info.memory_bytes;
-    /* All its pages were the pool's, or are nobody's. */
+    /* All its pages were in the pool, or belong to nobody now. */
     segment->is_held = false;
     moietyi_lookup_unlink(&segments->lookup, segment->info.first,
                           segment->info.address, segment->info.page_count);

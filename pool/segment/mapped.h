@@ -27,7 +27,7 @@ moietyi_needed_grains(const struct moietyi_extension *extension)
            MOIETYI_GRAIN_BYTES;
 }
 
-/* Where memory goes, and what is free beside it. */
+/* Where memory goes, and the free memory next to it. */
 struct moietyi_place {
     uint32_t first;     /* pages without memory */
     uint32_t pages;     /* that are missing */
@@ -36,44 +36,47 @@ struct moietyi_place {
     uint64_t run_end;
 };
 
-/* place.c: where the fewest pages are missing; lock held. No pages: there is
- * no such place. */
+/* place.c: the place with the fewest missing pages; lock held. No pages: there
+ * is no place. */
 struct moietyi_place
 moietyi_place_find(const struct moietyi_segments *segments,
                    const struct moietyi_extension *extension);
 
-/* extend.c; by the grower, no lock held: the same, once places that handles left
- * were unmapped if there is none before. MOIETY_OK, or what an exhausted offset
- * space is called. */
+/* extend.c; by the grower, no lock held: the same, and if there is none, again
+ * after places that handles left were unmapped. MOIETY_OK, or the status of an
+ * exhausted offset space. */
 MOIETY_MUST_USE moiety_status moietyi_find_place(
     struct moietyi_segments *segments,
     const struct moietyi_extension *extension, struct moietyi_place *out);
 
-/* Places that a step of a growth unmaps: they take no memory, and each takes the
- * driver 30 us. */
+/* Places that one step of a growth unmaps: they take no memory, and each takes
+ * the driver 30 us. */
 #define MOIETYI_UNMAPS_MOST 8U
 
 /* move.c; by the grower, no lock held. */
 
-/* Puts a handle that is in no heap at a page, and into the pool: done memory, or
- * that of `own`. After a failure it is where it was; if it cannot be unmapped at the
- * page, that is a place that it left. */
+/* Maps a handle that is in no heap at a page, and adds it to the pool: as done
+ * memory, or as memory of `own`. After a failure it is where it was; if it
+ * cannot be unmapped at the page, the page becomes a place that it left. */
 MOIETY_MUST_USE moiety_status moietyi_handle_put(
     struct moietyi_segments *segments, struct moietyi_segment *segment,
     uint32_t page, struct moietyi_heap *own);
-/* What may move: what is done, and the stream's own memory if an event will tell
- * when its work is over, and half of all addresses are not waited for already. */
+/* The memory that may move: done memory; and the stream's own, if an event will
+ * show when its work is over, and at most half of all addresses wait
+ * already. */
 struct moietyi_view
 moietyi_movable_view(struct moietyi_segments *segments,
                      const struct moietyi_extension *extension);
-/* Moves that a pool may make at once. A growth ends what it has begun, on credit. */
+/* Moves that a pool may make at once. A growth that has begun is finished on
+ * credit. */
 #define MOIETYI_MOVES_AT_ONCE 1024
-/* Whether handles move where new ones are to be had: the pool has moves left, or the
- * program has taken so much since that one more costs little beside it. */
+/* Whether handles move although new ones can be made: the pool has moves left,
+ * or the program has taken so many blocks since that one more move costs
+ * little. */
 bool moietyi_may_move(struct moietyi_segments *segments,
                       const struct moietyi_view *view);
-/* Of the pages that are missing, as many as handles that are free have; the last may
- * have more of them, if there is room. Returns the pages that are still missing. */
+/* Moves free handles to the missing pages; the last handle may have more pages,
+ * if there is room. Returns the pages that are still missing. */
 uint32_t moietyi_move_to(struct moietyi_segments *segments,
                          const struct moietyi_extension *extension,
                          const struct moietyi_view *view,

@@ -66,7 +66,7 @@ static moiety_status locate(const struct moietyi_driver *driver,
     return status;
 }
 
-/* The same, and what the device says of itself. */
+/* The same, and the device's own limits. */
 static moiety_status locate_with(const struct moietyi_driver *driver,
                                  CUdevice_attribute attribute,
                                  CUmemLocation *out, int *out_value)
@@ -103,8 +103,9 @@ static moiety_status do_create(const struct moietyi_driver *driver,
                : status;
 }
 
-/* The device speaks of fabric handles also where nobody may have them, as there
- * is no IMEX channel; then the driver makes the same memory without them. */
+/* Some devices report fabric handles although the process may have none,
+ * because there is no IMEX channel; then the driver makes the same memory
+ * without them. */
 static moiety_status create_for_fabric(const struct moietyi_driver *driver,
                                        struct job *job,
                                        const CUmemAllocationProp *properties)
@@ -124,7 +125,7 @@ static moiety_status create_for_fabric(const struct moietyi_driver *driver,
     return status;
 }
 
-/* Network cards may be told to reach it too, where the device allows that. */
+/* Network cards may be allowed to reach it too, if the device supports that. */
 static moiety_status do_create_shared(const struct moietyi_driver *driver,
                                       struct job *job)
 {
@@ -144,8 +145,9 @@ static moiety_status do_create_shared(const struct moietyi_driver *driver,
                         (&job->handle, job->size_bytes, &properties, 0));
 }
 
-/* A device that shares the host's memory can have more than it says, as the host
- * makes room. Of one that has none, or more free than it has, nothing is known. */
+/* A device that shares the host's memory can have more than it reports, because
+ * the host makes room. If a device reports no memory, or more free than in all,
+ * nothing is known. */
 static moiety_status do_look_free(const struct moietyi_driver *driver,
                                   struct job *job)
 {
@@ -281,7 +283,7 @@ static moiety_status mapper_look_free(void *context, uint64_t *out_bytes)
 
 static enum moietyi_fabric fabric_of(struct moietyi_mapped_device *device)
 {
-    /* relaxed: a value by itself. */
+    /* relaxed: a value that orders nothing. */
     return (enum moietyi_fabric)atomic_load_explicit(&device->fabric,
                                                      memory_order_relaxed);
 }
@@ -436,7 +438,7 @@ moiety_status moietyi_device_mapper_probe(struct moietyi_context *context)
                               "the driver has no mapped memory");
 }
 
-/* At `address`; what it made is gone again. */
+/* At `address`; undone if it fails. */
 static moiety_status try_map(const struct moietyi_driver *driver,
                              struct job *job)
 {
@@ -556,7 +558,8 @@ moiety_status moietyi_device_mapper_probe_peers(struct moietyi_context *context,
     return within(context, do_probe_peers, &job);
 }
 
-/* The handle goes once it is mapped; its memory goes with the mapping. */
+/* The handle is released once it is mapped; its memory goes with the
+ * mapping. */
 static moiety_status reserve_mapped(const struct moietyi_mapper *mapper,
                                     size_t size_bytes, moiety_devptr address)
 {
@@ -597,7 +600,7 @@ static moiety_status mapped_release(void *context, moiety_devptr address,
     moiety_status status = mapper->unmap(mapper->context, address, size_bytes);
     if (status != MOIETY_OK)
         return status;
-    /* The memory is free, whatever becomes of its addresses. */
+    /* The memory is free, even if its addresses cannot be freed. */
     (void)mapper->release(mapper->context, address, size_bytes);
     return MOIETY_OK;
 }

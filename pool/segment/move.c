@@ -1,11 +1,12 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Handles that move. One is claimed whole out of the heaps, so that it serves at
- * one place alone, and mapped at the new one before it is unmapped at the old.
- * Where a stream's own memory was in it, the old mapping stays until that stream's
- * work is over, and its pages are in no heap: the new ones are the stream's alone,
- * whose order keeps the two apart (docs/dev/adr/0027-mapped-segments.md).
+ * Handles that move. A handle is claimed whole out of the heaps, so that only
+ * one place uses it, and mapped at the new place before it is unmapped at the
+ * old. If it had a stream's own memory, the old mapping stays until that
+ * stream's work is over, and its pages are in no heap. The new pages belong to
+ * the stream only, whose order keeps the two apart
+ * (docs/dev/adr/0027-mapped-segments.md).
  */
 #include <stdlib.h>
 
@@ -13,13 +14,14 @@
 #include "pool/base/step.h"
 #include "pool/segment/mapped.h"
 
-/* Cuts out of the heaps for one move more, which takes the driver up to 80 us,
- * whatever its length. */
+/* Blocks cut out of the heaps that earn one more move, which takes the driver
+ * up to 80 us at any length. */
 #define TAKEN_FOR_A_MOVE 128U
 /* Places that one growth unmaps after its moves. */
 #define UNMAPS_BEHIND 64U
 
-/* Whether it is no part of the run that grows, and wholly free in the view. */
+/* Whether the handle is outside of the run that grows, and wholly free in the
+ * view. */
 static bool is_movable(const struct moietyi_segment *segment,
                        const struct moietyi_view *view,
                        const struct moietyi_place *place)
@@ -45,14 +47,14 @@ moietyi_movable_view(struct moietyi_segments *segments,
     return view;
 }
 
-/* A handle on its way. */
+/* A handle that moves. */
 struct move {
     struct moietyi_segment *segment;
     struct moietyi_segment *left; /* the place that it leaves */
     bool is_own;                  /* memory of the view's stream is in it */
 };
 
-/* Out of the heaps; lock held. */
+/* Claims it out of the heaps; lock held. */
 static bool claim_handle(struct moietyi_segments *segments,
                          const struct moietyi_view *view,
                          const struct moietyi_segment_info *info, bool *is_own)
@@ -94,7 +96,7 @@ static bool start_moving(struct moietyi_segments *segments,
     return is_claimed;
 }
 
-/* Onto the list of places, by epoch, which mostly is the last; lock held. */
+/* Sorts it into the list of places by epoch, mostly at the end; lock held. */
 static void list_left(struct moietyi_segments *segments,
                       struct moietyi_segment *left)
 {
@@ -109,7 +111,7 @@ static void list_left(struct moietyi_segments *segments,
         segments->left_last = left;
 }
 
-/* A place that a handle is mapped at besides its own, until that epoch is over. */
+/* Notes a place at which a handle is still mapped until that epoch is over. */
 static void note_left(struct moietyi_segments *segments,
                       struct moietyi_segment *segment,
                       struct moietyi_segment *left, uint64_t epoch)
@@ -124,8 +126,8 @@ static void note_left(struct moietyi_segments *segments,
     pthread_mutex_unlock(&segments->lock);
 }
 
-/* Maps the handle at its new place and lists it there. `left`: it could do neither,
- * and is mapped at the new place all the same. */
+/* Maps the handle at its new place and lists it there. `left`: neither mapping
+ * nor undoing it worked, so it is mapped at the new place as well. */
 static moiety_status handle_map(struct moietyi_segments *segments,
                                 struct moietyi_segment *segment,
                                 struct moietyi_heap *own,
@@ -187,7 +189,7 @@ moiety_status moietyi_handle_put(struct moietyi_segments *segments,
     return status;
 }
 
-/* Back to where it was, whose pages are covered. */
+/* Back to its old place, whose pages are covered. */
 static void undo_move(struct moietyi_segments *segments,
                       const struct move *move, struct moietyi_heap *own)
 {
@@ -198,7 +200,8 @@ static void undo_move(struct moietyi_segments *segments,
     free(move->left);
 }
 
-/* Asked after the claim: from then on nobody queues work at the old place. */
+/* Asked after the claim: from then on no thread queues work at the old
+ * place. */
 static uint64_t over_at(const struct moietyi_extension *extension,
                         const struct move *move)
 {
@@ -226,7 +229,7 @@ static moiety_status finish_moving(struct moietyi_segments *segments,
     return MOIETY_OK;
 }
 
-/* Off the list, for this thread to unmap; lock held. */
+/* Takes it off the list, for this thread to unmap; lock held. */
 static struct moietyi_segment *take_over(struct moietyi_segments *segments,
                                          uint64_t passed_epoch, uint32_t most)
 {
@@ -241,7 +244,7 @@ static struct moietyi_segment *take_over(struct moietyi_segments *segments,
     return taken;
 }
 
-/* Back on the list if it is still mapped, or gone; lock held. */
+/* Lists it again if it is still mapped, or ends it; lock held. */
 static void end_left(struct moietyi_segments *segments,
                      struct moietyi_segment *left)
 {
@@ -323,8 +326,8 @@ static void move_one(struct moving *moving, struct moietyi_segment *segment)
     moving->count++;
 }
 
-/* Those in a free interval, or at its ends, the last first. Only the grower, which the
- * caller is, takes segments off the list. */
+/* Handles in a free interval or at its ends, the last first. Only the grower,
+ * which is the caller, takes segments off the list. */
 static void move_of(struct moving *moving, const struct moietyi_interval *free)
 {
     uint32_t first = (uint32_t)(free->start / MOIETYI_PAGE_GRAINS);
@@ -364,7 +367,7 @@ uint32_t moietyi_move_to(struct moietyi_segments *segments,
         if (view->heap)
             move_from(&moving, view->heap);
     } while (moves_on(&moving) && moving.count != before);
-    /* What was done is over. */
+    /* The moves so far stay. */
     (void)moietyi_unmap_left(segments, extension->passed_epoch, UNMAPS_BEHIND);
     segments->move_credit -= moving.count;
     if (segments->move_credit < -MOIETYI_MOVES_AT_ONCE)

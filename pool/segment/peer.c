@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Other devices that may access mapped memory. What is mapped later is mapped for
- * them too; places that handles left are not theirs, as nothing new goes there.
+ * Other devices that may access mapped memory. Later mappings are for them too;
+ * places that handles left are not, because nothing new uses them.
  */
 #include "pool/base/failure.h"
 #include "pool/segment/mapped.h"
@@ -27,7 +27,7 @@ static moiety_status grant_all(const struct moietyi_segments *segments,
             status = grant(segments, at, device, true);
     if (status == MOIETY_OK)
         return status;
-    /* Also of the one that failed: what it got is not known. */
+    /* Also of the mapping that failed, whose rights are not known. */
     for (const struct moietyi_segment *granted = segments->listed;
          granted != at; granted = granted->next)
         if (granted->is_mapped)
@@ -45,7 +45,7 @@ moiety_status moietyi_segments_add_peer(struct moietyi_segments *segments,
         status = grant_all(segments, device);
     if (status == MOIETY_OK)
         segments->peers |= bit;
-    /* What is mapped still is theirs in any case. */
+    /* They keep access to what is still mapped in any case. */
     if (status == MOIETY_OK && !moietyi_segments_are_mapped(segments)) {
         status =
             moietyi_fail(MOIETY_E_UNSUPPORTED,

@@ -2,8 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Segments that stay although they are free: another process may use them, or a
- * transport has registered them, and nothing but the program knows when that is
- * over.
+ * transport has registered them, and only the program knows when that is over.
  */
 #include <stdlib.h>
 
@@ -68,7 +67,7 @@ bool moietyi_segments_find(struct moietyi_segments *segments,
                            uint64_t *out_hold_count)
 {
     pthread_mutex_lock(&segments->lock);
-    /* What a grower moves or trims is on no list for a moment. */
+    /* A segment that a grower moves or trims is on no list for a moment. */
     moietyi_await_grower(segments);
     const struct moietyi_segment *found = find_at(segments, address);
     if (found) {

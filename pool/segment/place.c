@@ -1,10 +1,10 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Where in offset space memory goes. A segment of its own: best fit, lowest first,
- * with one page left out between neighbours; what withdrawn segments leave serves
- * others. Mapped memory: behind a free run, in front of one, or between two, where
- * the fewest pages are missing.
+ * Where memory goes in offset space. Fixed segments: best fit, lowest first,
+ * with one page left out between neighbours; places of withdrawn segments are
+ * used again. Mapped memory: behind a free run, in front of one, or between
+ * two, where the fewest pages are missing.
  */
 #include "pool/segment/mapped.h"
 
@@ -70,7 +70,7 @@ static void keep_better(struct moietyi_place *best,
         *best = *place;
 }
 
-/* The pages [at, end) have no memory; on both sides so many grains are free. */
+/* The pages [at, end) have no memory; so many grains are free on each side. */
 static void consider(struct moietyi_place *best, uint32_t at, uint32_t end,
                      uint64_t before, uint64_t behind, uint64_t needed)
 {
@@ -100,8 +100,8 @@ static void consider(struct moietyi_place *best, uint32_t at, uint32_t end,
     keep_better(best, &place);
 }
 
-/* Up to `most` grains, less one: there may be such a run, for it was not found by
- * who wants another alignment, or somebody was faster. */
+/* Up to `most` grains, less one. There may be such a run although the search
+ * found none: it was not aligned, or it has just become free. */
 static uint64_t less_than(uint64_t grains, uint64_t most)
 {
     return grains < most ? grains : most - 1;

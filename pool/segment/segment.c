@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Beginning and end of a pool's segments, and what can be asked about them.
+ * The beginning and the end of a pool's segments, and questions about them.
  */
 #include "pool/segment/segment.h"
 
@@ -49,7 +49,8 @@ static moiety_status check_source(const moiety_source *source)
     return MOIETY_OK;
 }
 
-/* Short ones move where only a little is free; the driver's time is for the handle. */
+/* Short handles move for a little free memory; the driver takes its time per
+ * handle. */
 #define HANDLE_PAGES 2U
 
 static void segment_fill(struct moietyi_segments *segments,
@@ -93,7 +94,8 @@ void moietyi_segments_set_limit(struct moietyi_segments *segments,
 
 void moietyi_segments_reset_peak(struct moietyi_segments *segments)
 {
-    /* What somebody asks for is reserved already, and may be refused. */
+    /* Bytes of a growth under way count as reserved, and the source may refuse
+     * them. */
     moietyi_grower_begin(segments);
     pthread_mutex_lock(&segments->lock);
     segments->peak_bytes = moietyi_segments_reserved_bytes(segments);
@@ -129,7 +131,7 @@ moietyi_segments_create(const struct moietyi_segments_options *options,
     return MOIETY_OK;
 }
 
-/* What is refused at the end is tried again: nobody would try it later. */
+/* A refusal at the end is tried again, because no later call would. */
 static moiety_status unmap_all_left(struct moietyi_segments *segments)
 {
     moiety_status status = MOIETY_E_DRIVER;
@@ -250,8 +252,8 @@ void moietyi_segments_stats(struct moietyi_segments *segments,
         .empty_bytes = segments->empty_bytes,
         .segment_count = segments->listed_count,
     };
-    /* What the source is being asked for is not there yet, and may be refused:
-     * a peak never goes down. */
+    /* The bytes of a growth under way are not there yet, and may be refused;
+     * and a peak never goes down. */
     if (out->reserved_bytes > out->peak_bytes)
         out->reserved_bytes = out->peak_bytes;
     for (segment = segments->unreleased; segment; segment = segment->next)

@@ -1,13 +1,13 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Segments: the pieces of memory that a pool reserves from its source, and how
- * they lie in the pool's one offset space, over which one space says what is
- * free (docs/dev/adr/0004-one-offset-space.md). Between two segments one page
- * of offset space is never free, so that no run crosses a border.
+ * Segments: the pieces of memory that a pool reserves from its source, and
+ * their places in the pool's one offset space, over which one space records
+ * what is free (docs/dev/adr/0004-one-offset-space.md). Between two segments
+ * one page of offset space is never free, so that no run crosses a border.
  *
  * The lock guards the list of segments. It is never held while the source
- * works: a flag says that somebody grows, and others wait on a condition.
+ * works: a flag says that a thread grows, and others wait on a condition.
  */
 #ifndef MOIETY_POOL_SEGMENT_SEGMENT_H_
 #define MOIETY_POOL_SEGMENT_SEGMENT_H_
@@ -22,8 +22,8 @@
 #include "pool/heap/space.h"
 #include "pool/segment/lookup.h"
 
-/* Bit of moiety_source.flags for our own sources: a failure has made its
- * message already. */
+/* Bit of moiety_source.flags for our own sources: their failures make a
+ * message. */
 #define MOIETYI_SOURCE_EXPLAINS (UINT32_C(1) << 31)
 
 struct moietyi_segments;
@@ -33,12 +33,12 @@ struct moietyi_streams;
 struct moietyi_segments_options {
     /* Copied. NULL, wrong size, flags or functions: MOIETY_E_INVALID. */
     const moiety_source *source;
-    /* NULL, or what maps the memory piece by piece; outlives the segments. A
-     * segment is a handle then: neighbours touch, and one that is wholly free may
-     * move. The source is only named. */
+    /* NULL, or the mapper of the memory; outlives the segments. A segment is
+     * then one handle: neighbours touch, and a wholly free one may move. The
+     * source only gives its name. */
     const struct moietyi_mapper *mapper;
-    /* Copied. NULL, or where memory comes from once the mapper refuses to map, as
-     * long as no other device may access it. */
+    /* Copied. NULL, or the source that replaces a mapper that refuses to map,
+     * while no other device may access the memory. */
     const moiety_source *fallback;
     uint64_t peers; /* whose devices may access it, by ordinal a bit each */
     /* Empty, of `page_capacity` pages; outlives the segments. */
@@ -62,13 +62,14 @@ struct moietyi_segments_options {
 MOIETY_MUST_USE moiety_status
 moietyi_segments_create(const struct moietyi_segments_options *options,
                         struct moietyi_segments **out);
-/* Releases all memory, also what is not free. No other call may be under way,
- * nor work that uses the memory. Calls the source; may block in it. MOIETY_OK,
- * or what the source said of memory that it did not take back at the fourth
- * try either: that is lost. NULL is OK. */
+/* Releases all memory, also blocks in use. No other call may be under way, nor
+ * work that uses the memory. Calls the source; may block in it. MOIETY_OK, or
+ * the source's error for memory that it did not take back at the fourth try:
+ * that is lost. NULL is OK. */
 moiety_status moietyi_segments_destroy(struct moietyi_segments *segments);
 
-/* Where the fast path looks; constant, valid until the end. Wait-free. */
+/* The table that the fast path reads; constant, valid until the end.
+ * Wait-free. */
 const struct moietyi_lookup *
 moietyi_segments_lookup(const struct moietyi_segments *segments);
 
@@ -91,111 +92,114 @@ moietyi_segments_grow(struct moietyi_segments *segments, uint64_t needed_bytes);
 MOIETY_MUST_USE moiety_status moietyi_segments_try_grow(
     struct moietyi_segments *segments, uint64_t needed_bytes);
 
-/* Whether new memory is mapped piece by piece. It was, if the fallback has
- * replaced the mapper: that is for good. Wait-free. */
+/* Whether new memory is mapped. Once the fallback has replaced the mapper, it
+ * never is again. Wait-free. */
 bool moietyi_segments_are_mapped(const struct moietyi_segments *segments);
-/* Of the source that new memory is from. Wait-free. */
+/* The name of the source of new memory. Wait-free. */
 const char *
 moietyi_segments_source_name(const struct moietyi_segments *segments);
 
-/* Lets a device access all that is mapped, and all that will be; 0 to 63, and no
- * mistake (mapper.h). Any thread, no lock held; waits for a grower, blocks in the
- * driver. MOIETY_OK; MOIETY_E_UNSUPPORTED: the fallback has replaced the mapper, and
- * its memory is not the device's; or what the driver said: then nothing has changed. */
+/* Lets a device access all mapped memory, present and future; 0 to 63, and a
+ * valid peer (mapper.h). Any thread, no lock held; waits for a grower, blocks
+ * in the driver. MOIETY_OK; MOIETY_E_UNSUPPORTED: the fallback has replaced the
+ * mapper, and no device can access its memory; or the driver's error: then
+ * nothing has changed. */
 MOIETY_MUST_USE moiety_status
 moietyi_segments_add_peer(struct moietyi_segments *segments, int32_t device);
 
-/* What a caller knows that wants mapped memory. */
+/* What the caller knows when it extends mapped memory. */
 struct moietyi_extension {
     uint64_t needed_bytes; /* in a row */
-    /* Whose free memory the new joins, and which handles may move to it; NULL:
-     * none. */
+    /* Whose free memory the new memory joins, and which handles may move to it;
+     * NULL: none. */
     const struct moietyi_view *view;
     /* The last epoch of the contexts that is over. */
     uint64_t passed_epoch;
-    /* Says which epoch is recorded after all that was queued so far. It is asked
-     * once a handle is out of the heaps: until then another thread of the stream
-     * may queue work there. NULL: a handle moves only if all of it is done. */
+    /* Returns the epoch that is recorded after all work queued so far. Called
+     * once a handle is out of the heaps: until then another thread of the
+     * stream may queue work there. NULL: a handle moves only if all of it is
+     * done. */
     uint64_t (*next_epoch)(const struct moietyi_streams *streams);
     const struct moietyi_streams *streams;
 };
 
-/* The same as moietyi_segments_grow() for mapped memory, which it extends: what
- * is missing in front of or behind the longest free run is mapped there, handles
- * that are wholly free first. A handle of memory that the view's stream freed
- * moves to more of that stream's memory at once; the place that it leaves is used
- * again after its `next_epoch`. Within a slow path; waits neither for the device nor
- * for another thread: MOIETY_E_BUSY where one grows. */
+/* moietyi_segments_grow() for mapped memory, which it extends: the missing
+ * pages in front of or behind the longest free run are mapped there, wholly
+ * free handles first. A handle of memory that the view's stream freed moves at
+ * once, to more of that stream's memory; the place that it leaves is used again
+ * after its `next_epoch`. Within a slow path; waits neither for the device nor
+ * for another thread: MOIETY_E_BUSY if one grows. */
 MOIETY_MUST_USE moiety_status
 moietyi_segments_extend(struct moietyi_segments *segments,
                         const struct moietyi_extension *extension);
-/* The first epoch behind `passed_epoch` that some place waits for which a handle
- * left; 0: none does. Any thread; blocks on the lock. */
+/* The first epoch behind `passed_epoch` that a place left by a handle waits
+ * for; 0: none. Any thread; blocks on the lock. */
 uint64_t moietyi_segments_left_at(struct moietyi_segments *segments,
                                   uint64_t passed_epoch);
-/* Unmaps the places that handles left of which the epoch is over: until then the
+/* Unmaps the places that handles left and whose epoch is over: until then the
  * handle's memory cannot go back to the driver. Any thread, no lock held. */
 void moietyi_segments_unmap_left(struct moietyi_segments *segments,
                                  uint64_t passed_epoch);
 /* Waits until nobody grows. No lock held, outside of slow paths. */
 void moietyi_segments_await_growth(struct moietyi_segments *segments);
 
-/* --- mapped memory that a holder has, by whole handles (held.c) --- */
+/* --- mapped memory that a holder has as whole handles (held.c) --- */
 
-/* One new handle of so many pages, at a place where no other that is held touches
- * it. Its pages are in no heap, so it neither moves nor goes, until the holder gives
- * all of them to the pool, where it is one like any other from then on.
- * Outside of slow paths, no lock held; waits for a grower if it may, or says
- * MOIETY_E_BUSY, and blocks in the driver. MOIETY_OK, or as moietyi_segments_grow():
- * nothing has changed. */
+/* One new handle of so many pages, at a place where it touches no other held
+ * one. Its pages are in no heap, so it neither moves nor is trimmed. Once the
+ * holder gives all of them to the pool, it is a handle like any other. Outside
+ * of slow paths, no lock held; waits for a grower if it may, or returns
+ * MOIETY_E_BUSY, and blocks in the driver. MOIETY_OK, or as
+ * moietyi_segments_grow(): nothing has changed. */
 MOIETY_MUST_USE moiety_status
 moietyi_segments_hold(struct moietyi_segments *segments, uint32_t page_count,
                       uint64_t passed_epoch, bool may_wait, moietyi_page *out);
 
-/* A handle that is held, by its first page; in a list of its holder's. */
+/* A held handle, by its first page; in a list of its holder's. */
 struct moietyi_handle {
     struct moietyi_handle *next;
     moietyi_page first;
 };
 
-/* The memory of all of them goes back to the driver, and their places stay: work
- * that used it is over. As above, and waits for a grower. MOIETY_OK,
- * MOIETY_E_BUSY (one is pinned), or what the driver said: then all are as they were,
- * or, if the driver refused that too (`out_are_away`), away with the memory that they
- * had, for moietyi_segments_refill(). */
+/* Gives the memory of all of them back to the driver, and keeps their places:
+ * work that used them is over. As above, and waits for a grower. MOIETY_OK,
+ * MOIETY_E_BUSY (one is pinned), or the driver's error: then all are as they
+ * were, or, if the driver refused that too (`out_are_away`), away with the
+ * memory that they had, for moietyi_segments_refill(). */
 moiety_status moietyi_segments_vacate(struct moietyi_segments *segments,
                                       const struct moietyi_handle *held,
                                       bool *out_are_away);
-/* They are mapped again, with unknown contents where the memory had gone, and are
- * away still: nobody is told, and nobody can pin one. As above; or as
- * moietyi_segments_grow(): what has got memory has lost it again, or, if the driver
- * refuses that, keeps it for the next time. */
+/* Maps them again; they stay away, so no watcher is notified and no thread can
+ * pin one. Contents are unknown if the memory had gone. As above; or as
+ * moietyi_segments_grow(): handles that got memory have lost it again, or, if
+ * the driver refuses that, keep it for the next time. */
 MOIETY_MUST_USE moiety_status moietyi_segments_refill(
     struct moietyi_segments *segments, const struct moietyi_handle *held);
-/* After a refill: they are there, with other ids. Waits for a grower. */
+/* After a refill: they are back, with other ids. Waits for a grower. */
 void moietyi_segments_restore(struct moietyi_segments *segments,
                               const struct moietyi_handle *held);
-/* The reverse of a refill, contents and all: as far as the driver lets it. */
+/* Undoes a refill and keeps contents, as far as the driver lets it. */
 void moietyi_segments_empty(struct moietyi_segments *segments,
                             const struct moietyi_handle *held);
-/* Whether a refill may succeed now, as far as limit and device tell. Outside of slow
- * paths; asks the driver. */
+/* Whether a refill may succeed now, as far as limit and device show. Outside of
+ * slow paths; asks the driver. */
 bool moietyi_segments_have_room(struct moietyi_segments *segments,
                                 const struct moietyi_handle *held);
-/* They are gone, with what they still have. They are away, and no page of them is
- * in use. As above; what the driver does not take back is tried again by trims. */
+/* Ends them, with the memory that they still have. They are away, and no page
+ * of them is in use. As above; memory that the driver does not take back is
+ * tried again by trims. */
 void moietyi_segments_drop(struct moietyi_segments *segments,
                            const struct moietyi_handle *held);
 
 /* Adds segments until `total_bytes` are reserved, used or not, in pieces of the
- * largest size and a last one that is no larger than it must be; the doubling
- * goes on where it was. Any thread, no lock held; as moietyi_segments_grow().
- * What was added before a failure stays. */
+ * largest size and a last one as small as possible; growth steps stay as they
+ * were. Any thread, no lock held; as moietyi_segments_grow(). Segments added
+ * before a failure stay. */
 MOIETY_MUST_USE moiety_status moietyi_segments_grow_to(
     struct moietyi_segments *segments, uint64_t total_bytes);
 
-/* For callers that may not wait for the device, as most sources do to take memory
- * back. Mapped memory needs no rule. */
+/* For callers that must not wait for the device, as most sources do when they
+ * take memory back. Mapped memory needs no rule. */
 struct moietyi_release_rule {
     /* Whether the source takes memory back at once. Asked before each segment. */
     bool (*may_release)(void *context);
@@ -203,19 +207,19 @@ struct moietyi_release_rule {
 };
 
 /* Releases wholly free segments that are not pinned or mapped twice, lowest
- * address first, as long as `keep_bytes` stay reserved, and tries again what the
- * source refused to take back before. `out_bytes` gets what the source took back.
- * `rule` may be NULL; what it forbids stays. Any thread, no lock held; blocks in
- * the source. MOIETY_OK, or the first thing that the source refused. */
+ * address first, as long as `keep_bytes` stay reserved, and tries earlier
+ * refusals again. `out_bytes` gets the bytes that the source took back. `rule`
+ * may be NULL; segments that it forbids stay. Any thread, no lock held; blocks
+ * in the source. MOIETY_OK, or the source's first refusal. */
 moiety_status moietyi_segments_trim(struct moietyi_segments *segments,
                                     uint64_t keep_bytes,
                                     const struct moietyi_release_rule *rule,
                                     uint64_t *out_bytes);
 
-/* The same of a pool that nobody watches, all of it, for a thread that may call no
- * function of the program's; places that handles left until `passed_epoch` are
- * unmapped first. Waits for the driver and for a grower. MOIETY_E_BUSY: somebody
- * watches, and nothing was done. */
+/* The same for a pool without watchers, all of it, for a thread that may call
+ * no function of the program; first unmaps places that handles left until
+ * `passed_epoch`. Waits for the driver and for a grower. MOIETY_E_BUSY: there
+ * is a watcher, and nothing was done. */
 moiety_status moietyi_segments_trim_unwatched(
     struct moietyi_segments *segments, uint64_t passed_epoch,
     const struct moietyi_release_rule *rule, uint64_t *out_bytes);
@@ -225,23 +229,23 @@ bool moietyi_segments_are_watched(struct moietyi_segments *segments);
  * Wait-free. */
 uint64_t moietyi_segments_refusals(const struct moietyi_segments *segments);
 
-/* Of segments that are not pinned and wholly free: what a trim would give back.
+/* Bytes of wholly free segments that are not pinned: what a trim would release.
  * Any thread; blocks on the lock. */
 uint64_t moietyi_segments_whole_bytes(struct moietyi_segments *segments);
 
-/* Bytes that the source has given and not taken back, and those it is being
+/* Bytes that the source has given and not taken back, and those that it is
  * asked for. Wait-free; exact at rest. */
 uint64_t
 moietyi_segments_reserved_bytes(const struct moietyi_segments *segments);
 
-/* What is never exceeded from now on; what is reserved above it stays until a
- * trim. Any thread, no lock held; waits for a grower. `limit_bytes`: whole pages,
- * within the offset space. */
+/* The most that is reserved from now on; bytes above it stay until a trim. Any
+ * thread, no lock held; waits for a grower. `limit_bytes`: whole pages, within
+ * the offset space. */
 void moietyi_segments_set_limit(struct moietyi_segments *segments,
                                 uint64_t limit_bytes);
 /* Wait-free; UINT64_MAX: none. */
 uint64_t moietyi_segments_limit(const struct moietyi_segments *segments);
-/* The peak begins anew at what is reserved. As above. */
+/* The peak begins anew at the reserved bytes. As above. */
 void moietyi_segments_reset_peak(struct moietyi_segments *segments);
 
 /* Whether a thread is asking the source for more right now. Any thread; blocks on
@@ -255,7 +259,7 @@ struct moietyi_segments_stats {
     uint64_t grow_count;       /* segments ever added */
     uint64_t failed_grow_count;
     uint64_t trim_count; /* segments ever withdrawn */
-    uint64_t move_count; /* handles that ever went to another place */
+    uint64_t move_count; /* how often a handle ever moved */
     uint64_t moved_bytes;
     uint64_t left_bytes;  /* places that they left, and may not be used yet */
     uint64_t empty_bytes; /* held, and without memory for now */
@@ -309,20 +313,21 @@ MOIETY_MUST_USE moiety_status moietyi_segments_hold_range(
 struct moietyi_watch {
     moiety_segment_watcher watcher; /* a copy */
     const void *context;
-    /* Calls the watcher, by the thread that grows, trims or moves, no lock held. */
+    /* Calls the watcher, by the thread that grows, trims or moves, no lock
+     * held. */
     void (*tell)(const struct moietyi_watch *watch,
                  const struct moietyi_segment_info *info, uint64_t hold_count,
                  bool is_added);
 };
 
-/* Tells of each segment that is there, and from then on of what comes and goes.
- * Copies `watch`. Any thread, no lock held; waits for growers and trims. MOIETY_OK,
- * MOIETY_E_NO_HOST_MEMORY. */
+/* Notifies the watcher of each existing segment, and from then on of each that
+ * is added or removed. Copies `watch`. Any thread, no lock held; waits for
+ * growers and trims. MOIETY_OK, MOIETY_E_NO_HOST_MEMORY. */
 MOIETY_MUST_USE moiety_status
 moietyi_segments_watch(struct moietyi_segments *segments,
                        const struct moietyi_watch *watch, uint64_t *out_id);
-/* It is told nothing any more, nor is it being told. As above; MOIETY_E_INVALID: no
- * such watcher. */
+/* Ends a watcher: it is not called any more, and no call of it is under way. As
+ * above; MOIETY_E_INVALID: no such watcher. */
 MOIETY_MUST_USE moiety_status
 moietyi_segments_unwatch(struct moietyi_segments *segments, uint64_t id);
 

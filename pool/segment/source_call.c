@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The dealings with the source. It is foreign code: what it returns is checked
- * before anything relies on it, and goes back if it is refused. The bytes count
- * as reserved from before the source is asked until after it took them back.
+ * Calls of the source. It is foreign code: its memory is checked before
+ * anything relies on it, and goes back if it is refused. The bytes count as
+ * reserved from before the source is asked until after it took them back.
  */
 #include <stdlib.h>
 
@@ -32,7 +32,7 @@ uint64_t moietyi_segments_limit(const struct moietyi_segments *segments)
     return atomic_load_explicit(&segments->limit_bytes, memory_order_relaxed);
 }
 
-/* Below 0, what was taken back. */
+/* Below 0 for bytes that were taken back. */
 static void count_reserved(struct moietyi_segments *segments, uint64_t more)
 {
     /* relaxed: a sum. */
@@ -53,7 +53,8 @@ void moietyi_source_note_refusal(struct moietyi_segments *segments)
                               memory_order_relaxed);
 }
 
-/* What was counted before the source was asked; and that it had none. */
+/* Takes back what was counted before the source was asked, and counts a
+ * refusal. */
 static void source_call_take_off(struct moietyi_segments *segments,
                                  uint64_t bytes, moiety_status status)
 {
@@ -79,7 +80,7 @@ moietyi_source_check_limit(const struct moietyi_segments *segments,
     return MOIETY_OK;
 }
 
-/* Only the grower adds, so what fits here still fits below. */
+/* Only the grower adds, so a size that fits here still fits below. */
 static moiety_status
 source_call_reserve_limit(struct moietyi_segments *segments, uint64_t bytes)
 {
@@ -140,8 +141,8 @@ static moiety_status call_release(const struct moietyi_segments *segments,
     moiety_status status = moietyi_source_unmap(segments, segment);
     if (status != MOIETY_OK)
         return status;
-    /* The memory would not go, and nobody would know of it. Who asked the driver to
-     * unmap it has said what the driver said. */
+    /* The memory would stay, and no record would know of it. The caller that
+     * unmapped it has reported the driver's error. */
     if (segment->left_count)
         return MOIETY_E_DRIVER;
     return mapper->destroy(mapper->context, segment->handle);
@@ -213,8 +214,8 @@ static bool overlaps(const struct moietyi_segment *list,
     return false;
 }
 
-/* What is wrong with the memory, or NULL. Memory on its way back is no longer
- * ours, and the source may hand it out again before it returns. */
+/* Why the memory is refused, or NULL. Memory on its way back is no longer ours,
+ * and the source may give it out again before it returns. */
 static const char *fault_of(struct moietyi_segments *segments,
                             const struct moietyi_segment_info *info)
 {

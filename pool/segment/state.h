@@ -17,13 +17,13 @@ struct moietyi_segment {
     struct moietyi_segment *previous; /* where it is listed */
     struct moietyi_segment_info info;
     uint64_t pin_count;  /* the lock */
-    uint64_t hold_count; /* of these: by a program; the lock */
+    uint64_t hold_count; /* of these: by the program; the lock */
     /* Of mapped memory. */
     uint64_t handle;
     bool is_mapped; /* at its address */
     bool is_held;   /* a holder has its pages, which are in no heap */
-    bool is_away;   /* by its holder's wish nothing is mapped there, and
-                          * nobody may pin it; written under the lock */
+    bool is_away;   /* by its holder's wish nothing is mapped there, and no
+                     * thread may pin it; written under the lock */
     bool is_empty;  /* there is no handle, and no byte counts as reserved;
                           * the lock */
     bool is_fresh;  /* a refill that is under way has given it a handle */
@@ -34,8 +34,8 @@ struct moietyi_segment {
                           * not away; the grower, or who took it off the list */
     uint32_t left_count; /* places that it left, or never served at, and is
                           * mapped at still; the lock */
-    /* Of such a place: what left it, and the epoch of the contexts after which
-     * nothing uses it. */
+    /* Of such a place: the handle that left it, and the epoch of the contexts
+     * after which nothing uses it. */
     struct moietyi_segment *of;
     uint64_t over_at;
 };
@@ -56,8 +56,8 @@ struct moietyi_segments {
     uint64_t largest_bytes;   /* of segments that requests share */
     size_t granularity_bytes; /* at least a page */
 
-    /* Edge: none; relaxed, a sum that nothing hangs on. The grower adds before
-     * it asks the source; who releases takes off afterwards. */
+    /* Edge: none; relaxed, a sum that orders nothing. The grower adds before it
+     * asks the source; a release subtracts afterwards. */
     moietyi_atomic_word reserved_bytes;
     /* Edge: none; relaxed: written by the grower, and others may see it late. The
      * fallback has replaced the mapper. */
@@ -75,7 +75,7 @@ struct moietyi_segments {
     struct moietyi_segment *left_last;
     struct moietyi_segment **at_page; /* listed, by page; NULL: none */
     uint64_t *taken;    /* a bit for each page: a listed segment has it, or a
-                         * handle left it */
+                         * handle is still mapped at it */
     uint32_t taken_end; /* no page from here on was ever taken */
     uint64_t listed_bytes;
     uint32_t listed_count;
@@ -106,7 +106,8 @@ struct moietyi_segments {
     struct moietyi_lookup lookup;
 };
 
-/* What may be reserved up to so much; a limit may be below what is reserved. */
+/* Bytes that may still be reserved below so much; a limit may be below what is
+ * reserved. */
 static inline uint64_t
 moietyi_bytes_below(const struct moietyi_segments *segments, uint64_t bytes)
 {
@@ -116,23 +117,23 @@ moietyi_bytes_below(const struct moietyi_segments *segments, uint64_t bytes)
 
 /* list.c */
 
-/* Until nobody grows; lock held. */
+/* Waits until no thread grows; lock held. */
 void moietyi_await_grower(struct moietyi_segments *segments);
-/* Makes the caller the one thread that grows, or ends that; trims are growers too
- * where memory is mapped, as the place of a handle is taken until it is unmapped, or
- * where somebody watches. No lock held; waits. */
+/* Makes the caller the one thread that grows, or ends that. Trims are growers
+ * too if memory is mapped, because a place is taken until it is unmapped, or if
+ * there is a watcher. No lock held; waits. */
 void moietyi_grower_begin(struct moietyi_segments *segments);
 void moietyi_grower_end(struct moietyi_segments *segments);
-/* The end alone; lock held. */
+/* Only the end; lock held. */
 void moietyi_let_others_grow(struct moietyi_segments *segments);
-/* Notes a segment that was announced and has its place in the list and in the
- * look-up, and frees its pages last: a thread that takes one finds its address.
- * They are done, or fresh in `own`, or the holder's. Lock held.
- * MOIETY_OK, or MOIETY_E_NO_HOST_MEMORY: nothing has changed. */
+/* Lists an announced segment that has its place, also in the look-up, and frees
+ * its pages last, so that a thread that takes one finds its address. The pages
+ * are done, or fresh in `own`, or the holder's. Lock held. MOIETY_OK, or
+ * MOIETY_E_NO_HOST_MEMORY: nothing has changed. */
 moiety_status moietyi_segment_publish(struct moietyi_segments *segments,
                                       struct moietyi_segment *segment,
                                       struct moietyi_heap *own);
-/* Off the list and the look-up, of pages that were claimed; lock held. */
+/* Takes it off the list and the look-up; its pages were claimed; lock held. */
 void moietyi_segment_unlist(struct moietyi_segments *segments,
                             struct moietyi_segment *segment);
 
@@ -142,12 +143,12 @@ void moietyi_segment_unlist(struct moietyi_segments *segments,
 MOIETY_MUST_USE moiety_status
 moietyi_pages_init(struct moietyi_segments *segments);
 void moietyi_pages_fini(struct moietyi_segments *segments);
-/* Pages are taken, by a segment (`listed`) or, where that is NULL, by a place that a
- * handle left; or are nobody's from now on. */
+/* Marks pages as taken, by a segment (`listed`) or, if that is NULL, by a place
+ * that a handle left; or as not taken. */
 void moietyi_pages_set(struct moietyi_segments *segments,
                        const struct moietyi_segment_info *info,
                        struct moietyi_segment *listed, bool are_taken);
-/* The first listed segment that begins at page `from` or behind it; NULL: none. */
+/* The first listed segment that begins at page `from` or behind it, or NULL. */
 struct moietyi_segment *
 moietyi_segment_from(const struct moietyi_segments *segments, uint32_t from);
 /* Pages that are not taken. */
@@ -163,23 +164,24 @@ bool moietyi_page_is_taken(const struct moietyi_segments *segments,
 
 /* watch.c; by the grower, no lock held. */
 
-/* Gives a segment its id, and tells that it is there: before its pages are free. */
+/* Gives a segment its id, and notifies watchers: before its pages are free. */
 void moietyi_segment_announce(struct moietyi_segments *segments,
                               struct moietyi_segment *segment);
-/* Tells that it goes, if it was announced: its pages are nobody's, and its memory
- * is there still. Also by a trim that is no grower: then nobody watches. */
+/* Notifies watchers that it is removed, if it was announced: its pages belong
+ * to nobody, and its memory still exists. Also by a trim that is no grower:
+ * then there is no watcher. */
 void moietyi_segment_retract(struct moietyi_segments *segments,
                              struct moietyi_segment *segment);
-/* The end of them all, without a word. */
+/* Ends all watchers without a call. */
 void moietyi_watchers_free(struct moietyi_segments *segments);
 
 /* move.c: as moietyi_segments_unmap_left(), of so many places at most; by the
- * grower. MOIETY_OK, or the first refusal: what was refused is a place that is
- * waited for still. */
+ * grower. MOIETY_OK, or the first refusal: a place that was refused waits
+ * again. */
 moiety_status moietyi_unmap_left(struct moietyi_segments *segments,
                                  uint64_t passed_epoch, uint32_t most);
-/* extend.c: mapped memory for what is wanted; by the grower, no lock held. What
- * was mapped before a failure stays. */
+/* extend.c: maps memory for the extension; by the grower, no lock held. Memory
+ * mapped before a failure stays. */
 MOIETY_MUST_USE moiety_status
 moietyi_extend(struct moietyi_segments *segments,
                const struct moietyi_extension *extension);
@@ -191,28 +193,28 @@ uint32_t moietyi_longest_gap(const struct moietyi_segments *segments);
 moietyi_page moietyi_best_gap(const struct moietyi_segments *segments,
                               uint32_t page_count);
 
-/* source_call.c: talks to the source; no lock held. */
+/* source_call.c: calls the source; no lock held. */
 
-/* Asks for `size_bytes`, within the limit, and refuses what cannot be used.
- * The new segment has `address` and `page_count` of the aligned inside, which
- * may be 0, and no place yet. Only the grower calls it. */
+/* Asks for `size_bytes`, within the limit, and refuses unusable memory. The new
+ * segment has `address` and `page_count` of the aligned inside, which may be 0,
+ * and no place yet. Only the grower calls it. */
 MOIETY_MUST_USE moiety_status
 moietyi_source_reserve(struct moietyi_segments *segments, uint64_t size_bytes,
                        struct moietyi_segment **out);
-/* The end of a record. */
+/* Frees a record. */
 void moietyi_segment_free(struct moietyi_segment *segment);
 /* Gives the memory back and ends the segment. If the source refuses, keeps it
- * on the list of the unreleased and returns what the source said. */
+ * on the list of the unreleased and returns the source's error. */
 moiety_status moietyi_source_release(struct moietyi_segments *segments,
                                      struct moietyi_segment *segment);
 /* Whether the memory went with its process, context or driver. */
 bool moietyi_source_is_gone(moiety_status status);
-/* Unmaps a handle; of other memory it does nothing. MOIETY_OK, or what the driver
- * said: it is mapped still. */
+/* Unmaps a handle; does nothing for other memory. MOIETY_OK, or the driver's
+ * error: it is still mapped. */
 moiety_status moietyi_source_unmap(const struct moietyi_segments *segments,
                                    struct moietyi_segment *segment);
-/* Tries all that the source refused before once more. Adds to `out_bytes` what
- * it took back; MOIETY_OK or the first refusal. */
+/* Tries all that the source refused before once more. Adds the bytes that it
+ * took back to `out_bytes`; MOIETY_OK or the first refusal. */
 moiety_status moietyi_source_release_refused(struct moietyi_segments *segments,
                                              uint64_t *out_bytes);
 /* A new handle, within the limit, which is mapped nowhere yet. Only the grower
@@ -226,10 +228,10 @@ MOIETY_MUST_USE moiety_status moietyi_source_refill(
 /* Whether the limit lets so much more be reserved. */
 MOIETY_MUST_USE moiety_status moietyi_source_check_limit(
     const struct moietyi_segments *segments, uint64_t bytes);
-/* The device has less than what would be asked for: as if the driver had said
- * so. */
+/* The device has less than the request: treated as if the driver had
+ * refused. */
 void moietyi_source_note_refusal(struct moietyi_segments *segments);
-/* What an exhausted limit or offset space is called for this source. */
+/* The status of an exhausted limit or offset space for this source. */
 moiety_status moietyi_source_exhausted(const struct moietyi_segments *segments);
 
 #endif

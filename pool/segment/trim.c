@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The way back: a segment is withdrawn by claiming all its pages in the space,
- * so that nobody can hold a part of it; then it is unlinked, so that nobody can
+ * Trims. A segment is withdrawn by claiming all its pages in the space, so that
+ * no thread can hold a part of it; then it is unlinked, so that no thread can
  * find it; only then does the source get it.
  */
 #include "pool/segment/state.h"
@@ -26,7 +26,8 @@ static bool try_withdraw(struct moietyi_segments *segments,
            moietyi_space_remove(segments->space, info->first, info->page_count);
 }
 
-/* What would go back of a free interval, from page `cursor` on; lock held. */
+/* Bytes of a free interval that would go back, from page `cursor` on; lock
+ * held. */
 static uint64_t whole_bytes_in(const struct moietyi_segments *segments,
                                const struct moietyi_interval *free,
                                uint64_t keep_bytes, uint32_t cursor,
@@ -50,8 +51,8 @@ static uint64_t whole_bytes_in(const struct moietyi_segments *segments,
     return bytes;
 }
 
-/* What would go back, from page `cursor` on, or so much of it: of the long intervals
- * that are done, as most segments have some in use. */
+/* Bytes that would go back, from page `cursor` on, or so many of them. It looks
+ * at long intervals of done memory, because most segments are partly in use. */
 static uint64_t whole_bytes(struct moietyi_segments *segments,
                             uint64_t keep_bytes, uint32_t cursor,
                             uint64_t enough)
@@ -100,14 +101,14 @@ static struct moietyi_segment *withdraw_next(struct moietyi_segments *segments,
     return at;
 }
 
-/* A handle that cannot be unmapped is where it was. */
+/* A handle that cannot be unmapped stays where it was. */
 static moiety_status relist(struct moietyi_segments *segments,
                             struct moietyi_segment *segment, moiety_status why)
 {
     moietyi_segment_announce(segments, segment);
     pthread_mutex_lock(&segments->lock);
     segments->trim_count--;
-    /* It does not fail: the pages are covered. */
+    /* This cannot fail: the pages are covered. */
     (void)moietyi_segment_publish(segments, segment, NULL);
     pthread_mutex_unlock(&segments->lock);
     return why;
@@ -147,15 +148,15 @@ static moiety_status trim_all(struct moietyi_segments *segments,
     return first;
 }
 
-/* Where a place is taken until it is unmapped, or where somebody watches, who is
- * told of one thing at a time. Lock held. */
+/* Whether a trim is a grower: if a place is taken until it is unmapped, or if
+ * there is a watcher, which gets one notice at a time. Lock held. */
 static bool is_grower(const struct moietyi_segments *segments)
 {
     return segments->mapper || segments->watch_count;
 }
 
-/* A grower tells nobody where nobody watches, so a trim that may not tell waits for
- * one only as long as that is so. False: somebody watches. */
+/* A grower notifies nobody if there is no watcher, so a trim that may not
+ * notify waits for one only while that is so. False: there is a watcher. */
 static bool trim_begin(struct moietyi_segments *segments, bool may_tell,
                        bool *out_is_grower)
 {

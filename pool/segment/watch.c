@@ -1,10 +1,10 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Those who are told of segments that come and go
- * (docs/dev/adr/0030-events-of-segments.md). Only the grower tells, so nobody
- * is told of two things at a time; a trim is one too as soon as somebody
- * watches. The lock is not held meanwhile.
+ * Watchers of segments that are added and removed
+ * (docs/dev/adr/0030-events-of-segments.md). Only the grower notifies, so a
+ * watcher gets one notice at a time; a trim is a grower too while there is a
+ * watcher. The lock is not held meanwhile.
  */
 #include <stdlib.h>
 
@@ -28,7 +28,8 @@ static void watch_tell(const struct moietyi_watcher *watcher,
 static void watch_tell_all(const struct moietyi_segments *segments,
                            const struct moietyi_segment *segment)
 {
-    /* Nobody can change the count: either it is on no list, or it is away. */
+    /* No thread can change the count: either it is on no list, or it is
+     * away. */
     for (const struct moietyi_watcher *at = segments->watchers; at;
          at = at->next)
         watch_tell(at, segment, segment->hold_count);

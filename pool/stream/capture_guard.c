@@ -15,18 +15,19 @@
 #include "pool/base/lock.h"
 #include "pool/stream/streams.h"
 
-/* One for the process: guards begin and end, and pools come and go. */
+/* One list for the process: guards begin and end, and pools are made and
+ * destroyed. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t visited = PTHREAD_COND_INITIALIZER;
 static struct moietyi_streams *all_streams; /* by next_guarded */
 
 static atomic_uint guards;    /* Edge GU */
 static atomic_uint recorders; /* Edge GU */
-/* When a pool met a capture last that no guard was held for; 0: never. Edge: none;
+/* When a pool last met a capture without a guard; 0: never. Edge: none;
  * relaxed: advice. */
 static _Atomic uint64_t seen_ns;
 
-/* A stream is named to the pool, and so seen to capture, more often. */
+/* Streams are named to the pool more often, and so seen to capture. */
 #define LATELY_NS UINT64_C(2000000000)
 
 bool moietyi_capture_guard_is_held(void)
@@ -67,7 +68,7 @@ static void mark_pools(void)
 }
 
 /* The pool after this one, or the first; it does not end before the next call,
- * which lets go of the one before. */
+ * which releases the one before. */
 static struct moietyi_streams *visit_next_pool(struct moietyi_streams *before)
 {
     moietyi_lock(&lock);
@@ -80,7 +81,7 @@ static struct moietyi_streams *visit_next_pool(struct moietyi_streams *before)
     return next;
 }
 
-/* Without the lock: any call of the driver can take long. */
+/* Without the lock, because any driver call can take long. */
 static void close_epochs(void)
 {
     for (struct moietyi_streams *streams = visit_next_pool(NULL); streams;
@@ -119,7 +120,8 @@ moiety_status moietyi_capture_guard_end(void)
 
 void moietyi_capture_seen(void)
 {
-    /* It is most likely the guard's, which says when that is over. */
+    /* It is most likely the guard's capture; the guard says when that is
+     * over. */
     if (moietyi_capture_guard_is_held())
         return;
     /* relaxed: see there. */

@@ -24,13 +24,13 @@ bool moietyi_capture_guard_is_held(void);
 
 /* A pool met a capture. Noted only while no guard is held. */
 void moietyi_capture_seen(void);
-/* Since the last one that was noted; UINT64_MAX: there was none. */
+/* Nanoseconds since the last one that was noted; UINT64_MAX: there was none. */
 uint64_t moietyi_capture_age_ns(void);
 /* A guard is held, or a capture was noted less than two seconds ago. */
 bool moietyi_capture_is_near(void);
 
-/* Around the recording of a context event; false: a guard is held, do not
- * record, and there is nothing to end. */
+/* Around the recording of a context event. False: a guard is held; do not
+ * record, and do not call the end. */
 bool moietyi_capture_guard_recorder_begin(void);
 void moietyi_capture_guard_recorder_end(void);
 

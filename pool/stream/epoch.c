@@ -49,7 +49,7 @@ static bool move_on(struct moietyi_stream_state *stream_state)
     return is_any;
 }
 
-/* What was ageing has left the heap, or begins to; role held. */
+/* The ageing memory has left the heap, or begins to; role held. */
 static void note_leaving(struct moietyi_epoch *epoch)
 {
     epoch->state = MOIETYI_EPOCH_IDLE;
@@ -58,13 +58,13 @@ static void note_leaving(struct moietyi_epoch *epoch)
         atomic_load_explicit(&epoch->moves, memory_order_relaxed);
 }
 
-/* Moves what is fresh on; role held. What was closed before and has no event is
- * behind the next one as well. */
+/* Makes fresh memory ageing; role held. Memory that was closed before and has
+ * no event yet is behind the next event too. */
 static bool close_epoch(struct moietyi_stream_state *stream_state)
 {
     struct moietyi_epoch *epoch = &stream_state->epoch;
     if (epoch->state == MOIETYI_EPOCH_IDLE) {
-        /* A drain may have left something: see moietyi_heap_drain(). */
+        /* A drain may have left some memory: see moietyi_heap_drain(). */
         if (!move_on(stream_state) &&
             !moietyi_heap_grains(stream_state->heap, MOIETYI_AGEING))
             return false;
@@ -105,8 +105,8 @@ static CUresult epoch_query(const struct moietyi_stream_user *user,
     return user->streams->driver->cuEventQuery(event);
 }
 
-/* An event that a capture got is none, nor will it be: the next one comes after
- * as much. Any other error is no proof that the work is over. */
+/* A capture that took the event has spoilt it: the next event is recorded later
+ * and will do. No other error proves that the work is over. */
 static bool is_own_over(const struct moietyi_stream_user *user,
                         struct moietyi_epoch *epoch)
 {
@@ -119,8 +119,8 @@ static bool is_own_over(const struct moietyi_stream_user *user,
     return code == CUDA_SUCCESS;
 }
 
-/* A stream that is gone: everything waits for its final event, or, where it has
- * none, for all work. */
+/* A retired stream: its memory waits for the final event, or for all work if
+ * there is no final event. */
 static uint64_t epoch_drain_closed(const struct moietyi_stream_user *user,
                                    struct moietyi_stream_state *stream_state)
 {
@@ -321,8 +321,9 @@ static bool close_streams(const struct moietyi_stream_user *user)
     return is_any;
 }
 
-/* Closes all streams that have something and nothing in flight, and keeps their
- * roles; the context epochs' is held. Returns whether there are any. */
+/* Closes all streams that have memory and nothing in flight, and keeps their
+ * roles; the role of the context epochs is held. Returns whether there are
+ * any. */
 static bool join_all(struct moietyi_streams *streams)
 {
     bool is_any = false;
@@ -341,8 +342,8 @@ static bool join_all(struct moietyi_streams *streams)
     return is_any;
 }
 
-/* Leaves what join_all() closed in `state`; the grains that were drained, if it
- * is done. */
+/* Leaves in `state` what join_all() closed. Returns the drained grains, if
+ * `state` is done. */
 static uint64_t end_joining(struct moietyi_streams *streams,
                             enum moietyi_epoch_state state, uint64_t number)
 {
@@ -390,7 +391,7 @@ static bool record_contexts(const struct moietyi_stream_user *user,
 }
 
 /* Within a section; role of the context epochs held. `is_wanted`: the event is
- * of use though no memory is behind it. */
+ * needed even if no memory is behind it. */
 static bool close_contexts(const struct moietyi_stream_user *user,
                            bool is_wanted)
 {
@@ -402,7 +403,7 @@ static bool close_contexts(const struct moietyi_stream_user *user,
     /* relaxed: as above. */
     if (number - atomic_load_explicit(&epochs->passed, memory_order_relaxed) >
             MOIETYI_CONTEXT_EPOCHS ||
-        /* A capture on a blocking stream would be lost. */
+        /* It would break a capture on a blocking stream. */
         moietyi_is_capturing(streams, MOIETY_STREAM_LEGACY) ||
         (!join_all(streams) && !is_wanted))
         return false;
@@ -413,7 +414,7 @@ static bool close_contexts(const struct moietyi_stream_user *user,
     return is_recorded;
 }
 
-/* Until moietyi_capture_guard_recorder_end(): false, a guard is held, and
+/* Until moietyi_capture_guard_recorder_end(). False: a guard is held, and
  * streams record for themselves. */
 static bool begin_recording(const struct moietyi_stream_user *user)
 {
@@ -480,7 +481,8 @@ static uint64_t recorded(const struct moietyi_streams *streams)
                                 memory_order_acquire);
 }
 
-/* The next one may be half recorded by now, before what the caller queued. */
+/* The next event may be half recorded by now, before the caller's work was
+ * queued. */
 uint64_t moietyi_epochs_next(const struct moietyi_streams *streams)
 {
     return recorded(streams) + 2;
@@ -505,7 +507,7 @@ bool moietyi_epochs_have_passed(const struct moietyi_stream_user *user,
         return true;
     if (!streams->driver->cuCtxRecordEvent)
         return false;
-    /* Those that are over leave room for more. */
+    /* Events that are over leave room for more. */
     poll_contexts(user);
     while (recorded(streams) < number && close_guarded(user, true))
         continue;
@@ -558,10 +560,11 @@ uint64_t moietyi_epochs_synchronise(const struct moietyi_stream_user *user)
     return grains;
 }
 
-/* Whether the stream has nothing to do. It is asked only while it is no graph's
- * and no guard is held, as a capture would be lost. A guard that begins just then
- * does not wait for the answer, which takes as long as a launcher is blocked on
- * the stream: perhaps until the guard's own thread lets it go on. */
+/* Whether the stream is idle. It is asked only while it belongs to no graph and
+ * no guard is held, because the question would break a capture. A guard that
+ * begins just then does not wait for the answer. The answer takes as long as a
+ * launcher is blocked on the stream: perhaps until the guard's own thread
+ * unblocks it. */
 static bool is_stream_idle(const struct moietyi_streams *streams,
                            const struct moietyi_stream_state *stream_state)
 {
@@ -570,9 +573,9 @@ static bool is_stream_idle(const struct moietyi_streams *streams,
            streams->driver->cuStreamQuery(stream_state->stream) == CUDA_SUCCESS;
 }
 
-/* Role held, stream state pinned: what was freed before the question is done if
- * the answer is that nothing is left to do. What is fresh beside an epoch in
- * flight takes a second question, for it cannot go behind that one's event. */
+/* Role held, stream state pinned. If the stream is idle, what was freed before
+ * the question is done. Fresh memory next to an epoch in flight takes a second
+ * question, because it must not go behind that epoch's event. */
 static uint64_t ask_stream(struct moietyi_streams *streams,
                            struct moietyi_stream_state *stream_state)
 {
@@ -656,7 +659,7 @@ static bool wait_for_contexts(const struct moietyi_stream_user *user,
     return is_waiting;
 }
 
-/* Role held, within a section: the call's stream has the memory when its own
+/* Role held, within a section. The call's stream gets the memory once its own
  * work comes after the event. */
 static void epoch_hand_over(const struct moietyi_stream_user *user,
                             struct moietyi_stream_state *stream_state)
@@ -717,7 +720,7 @@ survey(const struct moietyi_stream_state *stream_state)
     return waiting;
 }
 
-/* Into its place among the longest. */
+/* Sorts it in among the longest. */
 static void epoch_insert(struct moietyi_waiting *list, uint32_t capacity,
                          uint32_t count, const struct moietyi_waiting *waiting)
 {

@@ -81,10 +81,10 @@ bool moietyi_met_capture(CUresult code)
                         code <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
 }
 
-/* A capture was broken because nobody held a guard: said once. */
+/* Logs once that a capture was broken because nobody held a guard. */
 static void report_disturbed(const struct moietyi_stream_user *user)
 {
-    /* Edge: none; relaxed: so that it is said once. */
+    /* Edge: none; relaxed: so that it is logged once. */
     static atomic_flag is_reported = ATOMIC_FLAG_INIT;
     moietyi_stream_tally(user, MOIETYI_STREAM_DISTURBED);
     if (!atomic_flag_test_and_set_explicit(&is_reported, memory_order_relaxed))

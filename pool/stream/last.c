@@ -11,7 +11,7 @@
 
 #define NAP_NS 20000L
 #define NAP_MOST_NS 500000L
-/* Until an event is over that has nothing before it. */
+/* How long an event takes that has no work before it. */
 #define RECORD_NS 10000L
 
 static moiety_status enter_context(const struct moietyi_streams *streams,
@@ -67,16 +67,16 @@ moiety_status moietyi_synchronise(const struct moietyi_streams *streams)
     return first;
 }
 
-/* Within a section of the context. A guard waits for this, so it waits for
- * nothing. */
+/* Within a section of the context. A guard waits for this, so it must not
+ * wait. */
 static moiety_status record_behind(struct moietyi_streams *streams, unsigned i,
                                    CUevent event)
 {
     moietyi_counter counts[MOIETYI_STREAM_COUNTS] = {0};
     const struct moietyi_stream_user nobody = {.streams = streams,
                                                .counts = counts};
-    /* A capture on a blocking stream would be lost. Other streams cannot be asked:
-     * they may be gone, where a driver crashes. */
+    /* It would break a capture on a blocking stream. Other streams cannot be
+     * asked: they may be destroyed, and then a driver crashes. */
     if (moietyi_is_capturing(streams, MOIETY_STREAM_LEGACY))
         return refuse_capture();
     if (!moietyi_capture_guard_recorder_begin())
@@ -87,8 +87,9 @@ static moiety_status record_behind(struct moietyi_streams *streams, unsigned i,
     return status == MOIETY_E_BUSY ? refuse_capture() : status;
 }
 
-/* An event behind all that the context was given; made where there is none. It
- * stays NULL, or becomes it, if it is not recorded: then it would say nothing. */
+/* An event behind all work of the context; made if there is none. `*event`
+ * stays or becomes NULL if the record fails, because the event would then mean
+ * nothing. */
 static moiety_status record_last(struct moietyi_streams *streams, unsigned i,
                                  CUevent *event)
 {
@@ -125,8 +126,8 @@ static moiety_status ask_last(const struct moietyi_streams *streams,
     return status;
 }
 
-/* By questions, and not as a recorder: the work may wait for the thread that
- * begins a guard. */
+/* It polls, and is no recorder: the work may wait for the thread that begins a
+ * guard. */
 static moiety_status wait_last(struct moietyi_streams *streams, unsigned i,
                                moietyi_nap_fn *nap)
 {
@@ -164,8 +165,8 @@ static moiety_status wait_for_context(struct moietyi_streams *streams,
                                              : synchronise_guarded(streams, i);
 }
 
-/* Whether some of the work may go on: the driver refused, and its context is
- * still there. */
+/* Whether some of the work may go on: the driver refused, and its context still
+ * exists. */
 static bool may_go_on(const struct moietyi_streams *streams,
                       moiety_status status)
 {
@@ -174,8 +175,8 @@ static bool may_go_on(const struct moietyi_streams *streams,
            !moietyi_driver_has_stopped();
 }
 
-/* Events are refused: without them, and the last resort where that is refused too
- * is to give the driver nothing more. */
+/* The driver refuses events, so it is asked to wait. If it refuses that too,
+ * the context counts as lost, and the driver gets nothing back. */
 static moiety_status wait_without_events(struct moietyi_streams *streams,
                                          unsigned i)
 {
@@ -193,7 +194,7 @@ static moiety_status wait_surely(struct moietyi_streams *streams, unsigned i,
                                  moietyi_nap_fn *nap)
 {
     moiety_status status = wait_for_context(streams, i, nap);
-    /* What is refused is tried once more. */
+    /* A refusal is tried once more. */
     if (may_go_on(streams, status))
         status = wait_for_context(streams, i, nap);
     return may_go_on(streams, status) ? wait_without_events(streams, i)
@@ -214,7 +215,7 @@ moiety_status moietyi_synchronise_last(struct moietyi_streams *streams,
     return first;
 }
 
-/* One that was just recorded is over a little later if the context rests. */
+/* An event just recorded is over a little later if the context is idle. */
 static moiety_status look_at_event(struct moietyi_streams *streams,
                                    CUevent event, bool is_fresh)
 {

@@ -23,8 +23,8 @@
 /* Edge: none; relaxed: the holder of a block owns its word. */
 typedef _Atomic uint32_t moietyi_note_word;
 
-/* The notes of the first stream states, DONE's and ANY's: no stream is to be
- * named. */
+/* The notes of the first stream states, DONE's and ANY's, which name no
+ * stream. */
 #define MOIETYI_NOTE_DONE UINT32_C(1)
 #define MOIETYI_NOTE_ANY UINT32_C(2)
 
@@ -51,7 +51,7 @@ static inline uint32_t moietyi_note_at(moietyi_note_word *notes,
                                 memory_order_relaxed);
 }
 
-/* Written only where it changes: most blocks stay with their stream. */
+/* Written only if it changes: most blocks stay with their stream. */
 static inline void moietyi_note_put(moietyi_note_word *notes,
                                     moietyi_grain start, uint8_t byte,
                                     uint32_t note)

@@ -30,7 +30,7 @@ void moietyi_stream_state_release(struct moietyi_stream_state *stream_state)
     moietyi_role_release(&stream_state->epoch.is_taken);
 }
 
-/* What the caller says, without synonyms. */
+/* The stream that the caller means, without synonyms. */
 static CUstream normal(moiety_stream stream)
 {
     return stream ? stream : MOIETY_STREAM_LEGACY;
@@ -54,7 +54,8 @@ stream_state_find(struct moietyi_streams *streams, CUstream stream,
     return stream_state;
 }
 
-/* A stream state with a later one is not used again: its notes are used up. */
+/* A stream state with a later number is not used again: its notes are used
+ * up. */
 #define LAST_NOTE (UINT32_MAX - MOIETYI_STREAM_STATES_MAX)
 
 static bool is_unused(const struct moietyi_stream_state *stream_state)
@@ -90,7 +91,7 @@ static void append_closed(struct moietyi_streams *streams,
     atomic_fetch_add_explicit(&streams->closed_count, 1, memory_order_relaxed);
 }
 
-/* The one that is looked at next; there is one. Stream states' lock held. */
+/* The next one to look at; there is one. Stream states' lock held. */
 static struct moietyi_stream_state *pop_closed(struct moietyi_streams *streams)
 {
     struct moietyi_stream_state *stream_state = streams->closed_first;
@@ -115,9 +116,9 @@ static bool is_table_full(const struct moietyi_streams *streams)
            MOIETYI_STREAM_STATES_MAX;
 }
 
-/* A closed stream state that nothing refers to any more, and its epoch's role,
- * so that nobody asks for the event that is to be destroyed; stream states'
- * lock held. A few are looked at, or all where there can be no new one. */
+/* A closed stream state without users, and its epoch's role, so that no thread
+ * asks for the event that is to be destroyed; stream states' lock held. It
+ * looks at a few, or at all if no new one can be made. */
 static struct moietyi_stream_state *find_unused(struct moietyi_streams *streams)
 {
     unsigned looks = closed_count(streams);
@@ -144,8 +145,8 @@ struct identity {
     const void *owner;
 };
 
-/* A thread that polls reads these fields with the epoch's role; so the caller
- * has the role, or nobody sees the stream state yet. */
+/* A thread that polls reads these fields with the epoch's role. So the caller
+ * has the role, or no other thread knows the stream state yet. */
 static void stream_state_identify(struct moietyi_stream_state *stream_state,
                                   const struct identity *who)
 {
@@ -202,8 +203,8 @@ moietyi_stream_state_make(struct moietyi_streams *streams,
     return stream_state;
 }
 
-/* With a heap of its own, for a stream that is new; without the lock, which nobody
- * allocates with. NULL: no memory. */
+/* A stream state with a heap, for a new stream; without the lock, so that no
+ * thread allocates under it. NULL: no memory. */
 static struct moietyi_stream_state *
 create_fresh(const struct moietyi_streams *streams)
 {
@@ -222,10 +223,10 @@ static void destroy_fresh(struct moietyi_stream_state *fresh)
     free(fresh);
 }
 
-/* Stream states' lock held. One that is used again, or `*fresh`, which is NULL
- * then. NULL: there is none to use again, and no fresh one or no room for it.
- * `out_left` gets the final event of the stream that had the stream state before,
- * or NULL. */
+/* Stream states' lock held. A retired one, or `*fresh`, which becomes NULL.
+ * NULL: there is no retired one, and no fresh one or no room for it. `out_left`
+ * gets the final event of the stream that had the stream state before, or
+ * NULL. */
 static struct moietyi_stream_state *
 open_stream_state(struct moietyi_streams *streams, const struct identity *who,
                   struct moietyi_stream_state **fresh, CUevent *out_left)
@@ -315,7 +316,7 @@ moiety_status moietyi_stream_state_use(struct moietyi_streams *streams,
     moietyi_unlock(&streams->stream_states_lock);
     /* Another thread was faster. */
     destroy_fresh(fresh);
-    /* Of the stream that had the stream state before, if any: it may be
+    /* The final event of the stream that had the stream state before, if any:
      * destroyed only now that nobody refers to the stream state. */
     moietyi_event_destroy(streams, left);
     *out = stream_state;

@@ -16,9 +16,9 @@ struct moietyi_stream_state *
 moietyi_stream_state_make(struct moietyi_streams *streams,
                           enum moietyi_stream_state_kind kind,
                           struct moietyi_heap *heap);
-/* The stream state that `thread` means by a stream; ANY's where the pool knows
- * no more streams. Counts the caller as a user. MOIETY_OK,
- * MOIETY_E_NO_HOST_MEMORY, or what the driver said about the stream. */
+/* The stream state of the stream that `thread` names; ANY's if the pool has no
+ * room for more streams. Counts the caller as a user. MOIETY_OK,
+ * MOIETY_E_NO_HOST_MEMORY, or the driver's error for the stream. */
 MOIETY_MUST_USE moiety_status moietyi_stream_state_use(
     struct moietyi_streams *streams, const void *thread, moiety_stream stream,
     struct moietyi_stream_state **out);
@@ -29,7 +29,7 @@ bool moietyi_stream_state_use_found(struct moietyi_streams *streams,
  * was retired, or there is no such note. */
 struct moietyi_stream_state *
 moietyi_stream_state_use_noted(struct moietyi_streams *streams, uint32_t note);
-/* Takes what these counted back. */
+/* The caller is no longer a user. */
 void moietyi_stream_state_unuse(struct moietyi_stream_state *stream_state);
 /* The stream state of a created stream if there is one, or NULL; the caller is
  * counted as a user. */
@@ -39,8 +39,8 @@ moietyi_stream_state_find(struct moietyi_streams *streams, CUstream stream);
  * stream have ended. False: another thread closed it. */
 bool moietyi_stream_state_close(struct moietyi_streams *streams,
                                 struct moietyi_stream_state *stream_state);
-/* Closes that of the default stream of a thread that has ended. False: another
- * thread is at the stream states, and this one does not wait. */
+/* Closes the stream state of the default stream of an ended thread. False:
+ * another thread is at the stream states, and this one does not wait. */
 bool moietyi_stream_state_try_close_of(struct moietyi_streams *streams,
                                        const void *thread);
 
@@ -51,16 +51,16 @@ void moietyi_stream_state_unpin(struct moietyi_stream_state *stream_state);
 static inline bool
 moietyi_stream_state_is_closed(const struct moietyi_stream_state *stream_state)
 {
-    /* PI.acquire: what the one who closed it did before. */
+    /* PI.acquire: what the closing thread did before. */
     return atomic_load_explicit(&stream_state->is_closed, memory_order_acquire);
 }
 
-/* The stream state's role, to close and drain its heap: false, somebody has it.
- * It is not waited for. */
+/* Tries to take the stream state's role, to close and drain its heap. False:
+ * another thread has it. */
 bool moietyi_stream_state_try_take(struct moietyi_stream_state *stream_state);
 void moietyi_stream_state_release(struct moietyi_stream_state *stream_state);
 
-/* What was freed on it and is not done. */
+/* Grains that were freed on it and are not done. */
 static inline uint64_t
 moietyi_stream_state_grains(const struct moietyi_stream_state *stream_state)
 {
@@ -68,8 +68,8 @@ moietyi_stream_state_grains(const struct moietyi_stream_state *stream_state)
            moietyi_heap_grains(stream_state->heap, MOIETYI_AGEING);
 }
 
-/* A stream that can be asked by its handle, and recorded on without a barrier.
- * The epoch's role is held, or the stream state has a user. */
+/* A created stream: it can be asked by its handle, and an event on it is no
+ * barrier. The epoch's role is held, or the stream state has a user. */
 static inline bool
 moietyi_stream_state_is_created(const struct moietyi_stream_state *stream_state)
 {
@@ -80,8 +80,8 @@ moietyi_stream_state_is_created(const struct moietyi_stream_state *stream_state)
 /* Closed stream states that a new stream looks at. */
 #define MOIETYI_CLOSED_LOOKS 8U
 
-/* Those that the next new stream looks at; returns how many. They may be opened
- * meanwhile. */
+/* The ones that the next new stream looks at; returns how many. They may be
+ * opened meanwhile. */
 unsigned moietyi_stream_states_closed_next(
     struct moietyi_streams *streams,
     struct moietyi_stream_state *out[MOIETYI_CLOSED_LOOKS]);

@@ -12,8 +12,8 @@
 #include "pool/stream/event.h"
 #include "pool/stream/stream_state.h"
 
-/* Makes the events of a context ahead: creating one can block. What the driver
- * refuses is made when it is needed. */
+/* Makes the events of a context in advance, because creating one can block. An
+ * event that the driver refuses is made when it is needed. */
 static void make_events(const struct moietyi_streams *streams,
                         CUcontext context, CUevent out[MOIETYI_CONTEXT_EPOCHS])
 {
@@ -99,7 +99,7 @@ moiety_status moietyi_streams_add_context(struct moietyi_streams *streams,
     CUevent events[MOIETYI_CONTEXT_EPOCHS] = {NULL};
     if (moietyi_streams_know_context(streams, context))
         return MOIETY_OK;
-    /* Before the lock, which others' first calls for a stream need. */
+    /* Before the lock is taken: others' first calls for a stream need it. */
     make_events(streams, context, events);
     moiety_status status = streams_append(streams, context, events);
     for (unsigned i = 0; i < MOIETYI_CONTEXT_EPOCHS; i++)

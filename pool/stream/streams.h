@@ -33,7 +33,7 @@
 
 enum moietyi_stream_state_kind {
     MOIETYI_STREAM_STATE_DONE,      /* nothing is pending */
-    MOIETYI_STREAM_STATE_ANY,       /* freed by who names no stream */
+    MOIETYI_STREAM_STATE_ANY,       /* freed by callers that name no stream */
     MOIETYI_STREAM_STATE_STREAM,    /* one stream */
     MOIETYI_STREAM_STATE_PER_THREAD /* the default stream of one thread */
 };
@@ -58,10 +58,10 @@ struct moietyi_epoch {
     /* Closed for the next event of all contexts, whose role's holder has this
      * one's as well; that one's alone to read and write. */
     bool is_joining;
-    /* Edge MV: counted (release) -> who frees (acquire). How often something was
-     * moved from fresh to ageing, counted after the move, so that what is freed
-     * after a look is moved by a later one; and that count when what was ageing
-     * left. */
+    /* Edge MV: counted (release) -> the thread that frees (acquire). How often
+     * memory was moved from fresh to ageing, counted after the move, so that
+     * memory freed after a look is moved by a later one; and that count when
+     * the ageing memory left. */
     _Atomic uint64_t moves;
     uint64_t left_at_moves;
     /* Edge: none; relaxed, for reports. CLOCK_MONOTONIC. */
@@ -71,17 +71,17 @@ struct moietyi_epoch {
 struct moietyi_stream_state {
     enum moietyi_stream_state_kind kind;
     uint32_t index; /* in the table */
-    /* Stands for this stream, and for none that has the stream state later.
-     * Constant while the stream state has users; the stream states' lock. */
+    /* The number of this stream only. Constant while the stream state has
+     * users; the stream states' lock. */
     uint32_t note;
     CUstream stream;
     CUcontext context; /* of the stream */
     const void *owner; /* of PER_THREAD: whose */
     /* the stream states' lock; see closed_first */
     struct moietyi_stream_state *next_in_bucket;
-    /* Edge SU: down by anyone (release) -> who would use the stream state again
-     * (acquire). Caches and notes that refer to it; up under the stream states'
-     * lock. */
+    /* Edge SU: down by anyone (release) -> the thread that uses the stream
+     * state again (acquire). Caches and notes that refer to it; up under the
+     * stream states' lock. */
     atomic_uint cache_count;
 
     /* Edge PI: is_closed (release) -> a slow path's look after it has counted
@@ -89,16 +89,16 @@ struct moietyi_stream_state {
     atomic_uint pins;
     atomic_bool is_closed;
     /* Edge SF: retire (release) -> who finds the stream state closed (acquire).
-     * The event that stands for a stream that is retired; NULL: none yet, and
-     * all work of the context stands for it. */
+     * The event that stands for a retired stream; NULL: none yet, and all work
+     * of the context stands for it. */
     _Atomic(CUevent) final_event;
 
-    /* What was freed on it and is no other stream's yet; constant. NULL for
-     * DONE, whose blocks are done. */
+    /* Memory that was freed on it and that no other stream may use yet;
+     * constant. NULL for DONE, whose blocks are done. */
     struct moietyi_heap *heap;
     struct moietyi_epoch epoch;
-    /* What it said when it was asked last; by who has the role of ANY's stream
-     * state. */
+    /* The last answer of the stream; written by the holder of the role of ANY's
+     * stream state. */
     uint64_t asked_round;
     bool was_idle;
 };
@@ -106,9 +106,10 @@ struct moietyi_stream_state {
 /* Events of all contexts that may be in flight. */
 #define MOIETYI_CONTEXT_EPOCHS 4U
 
-/* Numbers go up from 1; a later event is over no earlier than one before. */
+/* Numbers count from 1; a later event is over no earlier than an earlier
+ * one. */
 struct moietyi_context_epochs {
-    /* Edge RO, as of a stream's: its holder alone records and asks. */
+    /* Edge RO, as of a stream's: only its holder records and asks. */
     atomic_bool is_taken;
     /* Edge CE: recorded and passed (release) -> who finds that its number has
      * (acquire). */
@@ -118,7 +119,7 @@ struct moietyi_context_epochs {
     unsigned counts[MOIETYI_CONTEXT_EPOCHS]; /* of contexts */
 };
 
-/* What one who asks counts. */
+/* The counters of a thread that asks. */
 enum moietyi_stream_count {
     MOIETYI_STREAM_EPOCHS, /* closed behind an event */
     MOIETYI_STREAM_EVENTS,
@@ -132,7 +133,7 @@ enum moietyi_stream_count {
 
 struct moietyi_streams;
 
-/* What pool/cache does when something happens here. */
+/* Hooks of pool/cache. */
 struct moietyi_stream_hooks {
     /* ANY's memory was drained; the role of its stream state is held. */
     void (*any_drained)(struct moietyi_streams *streams);
@@ -151,7 +152,7 @@ struct moietyi_streams {
     struct moietyi_context *own_context;
     struct moietyi_stream_hooks hooks;
     struct moietyi_context_epochs context_epochs;
-    /* Edge: none; relaxed, advice. Somebody needed what streams freed and a
+    /* Edge: none; relaxed, advice. A thread needed memory of streams while a
      * capture guard was held: calls that name a stream record on it. */
     atomic_bool wants_own_epochs;
     /* capture_guard.c's, under its lock */
@@ -159,8 +160,8 @@ struct moietyi_streams {
     unsigned guard_visitors; /* threads that must find it alive */
     /* CT: recorded before a guard began. */
     moietyi_counter guard_events;
-    /* Behind all that each context was given when the pool was first seen to be
-     * left: by who ends it. NULL: none yet. */
+    /* Behind all work that each context had when the pool was first seen to be
+     * closing: written by the thread that ends it. NULL: none yet. */
     CUevent last_events[MOIETYI_CONTEXTS_MAX];
 
     /* The pool's own first; only appended to. Edge CX: context_count (release) ->
@@ -170,8 +171,8 @@ struct moietyi_streams {
 
     pthread_mutex_t stream_states_lock;
     struct moietyi_stream_state *buckets[MOIETYI_STREAM_STATE_BUCKETS];
-    /* Closed stream states, in the order in which they are looked at to be used
-     * again; by next_in_bucket. The stream states' lock. */
+    /* Closed stream states, in the order in which new streams look at them; by
+     * next_in_bucket. The stream states' lock. */
     struct moietyi_stream_state *closed_first;
     struct moietyi_stream_state *closed_last;
     /* Edge: none; relaxed, advice: how many they are. */
@@ -185,8 +186,8 @@ struct moietyi_streams {
     atomic_uint stream_state_count;
 };
 
-/* Begins streams whose driver, space, context and hooks are set, and all else 0.
- * `any_heap` outlives them. False: there is no memory. */
+/* Begins streams whose driver, space, context and hooks are set, and all else
+ * 0. `any_heap` outlives them. False: there is no memory. */
 bool moietyi_streams_init(struct moietyi_streams *streams,
                           struct moietyi_heap *any_heap);
 /* No call is under way. */
@@ -199,13 +200,13 @@ moietyi_streams_add_context(struct moietyi_streams *streams, CUcontext context);
 bool moietyi_streams_know_context(const struct moietyi_streams *streams,
                                   CUcontext context);
 
-/* A role, which its holder alone has, and nobody waits for. */
+/* A role: only its holder may do its work, and no thread waits for it. */
 static inline bool moietyi_role_try_take(atomic_bool *is_taken)
 {
     /* relaxed: a look. */
     if (atomic_load_explicit(is_taken, memory_order_relaxed))
         return false;
-    /* RO.acquire: what the last holder did. */
+    /* RO.acquire: the last holder's work. */
     return !atomic_exchange_explicit(is_taken, true, memory_order_acquire);
 }
 
@@ -219,7 +220,7 @@ static inline void moietyi_role_release(atomic_bool *is_taken)
 struct moietyi_stream_user {
     struct moietyi_streams *streams;
     moietyi_counter *counts; /* by enum moietyi_stream_count */
-    /* of the stream that the call names */
+    /* the stream state of the call's stream */
     struct moietyi_stream_state *stream_state;
     /* the owner of stream states of its own default stream */
     const void *thread;

@@ -41,7 +41,7 @@ static uint64_t budget_of(uint64_t terms)
     return terms / 2;
 }
 
-/* What a thread draws at a time; 0: there is no credit. */
+/* The bytes that a thread draws at a time; 0: there is no credit. */
 static uint64_t chunk_of(uint64_t terms)
 {
     uint64_t bytes = budget_of(terms) / CHUNK_SHARE;
@@ -125,9 +125,9 @@ static bool try_draw(struct moietyi_account *account, uint64_t bytes)
     return true;
 }
 
-/* For one charge; and again as long as others had credit. Twice none, because
- * who did not see yet that the account is tight may have released some behind
- * the first search. */
+/* For one charge; and again as long as others had credit. It ends after two
+ * searches that found none: a thread that did not see yet that the account is
+ * tight may have released some behind the first one. */
 static bool charge_tight(struct moietyi_account *account, uint64_t bytes)
 {
     unsigned vain = 0;

@@ -52,7 +52,7 @@ void moietyi_account_init(struct moietyi_account *account,
  * refusal. Any thread, lock-free; `number` is the thread's. */
 bool moietyi_account_charge(struct moietyi_account *account, uint32_t number,
                             uint64_t bytes);
-/* What was charged before, by whichever thread. */
+/* Discharges bytes that any thread charged before. */
 void moietyi_account_release(struct moietyi_account *account, uint32_t number,
                              uint64_t bytes);
 /* The charge became an allocation. */

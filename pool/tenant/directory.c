@@ -64,7 +64,8 @@ static struct moietyi_tenant *take_place(struct moietyi_tenant **fresh,
 /* Lock held. */
 static void give_place(struct moietyi_tenant *tenant)
 {
-    /* TE, relaxed: who still finds the place is late, which is its own error. */
+    /* TE, relaxed: a caller that still finds the place is late, which is its
+     * own error. */
     atomic_store_explicit(&tenant->handle, 0, memory_order_relaxed);
     tenant->next_free = free_places;
     free_places = tenant;

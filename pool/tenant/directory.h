@@ -45,7 +45,7 @@ struct moietyi_tenant *moietyi_tenant_of_tag(moietyi_tag tag);
 /* Gives its place back. MOIETY_OK, MOIETY_E_INVALID (none of that handle), or
  * MOIETY_E_BUSY (something is charged). Takes the lock. */
 MOIETY_MUST_USE moiety_status moietyi_tenant_leave(moiety_tenant handle);
-/* All of a pool, whatever is charged. Takes the lock. */
+/* Ends all of a pool, also with bytes charged. Takes the lock. */
 void moietyi_tenants_end(const moiety_pool *pool);
 
 #endif

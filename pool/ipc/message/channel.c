@@ -188,8 +188,8 @@ static moiety_status receive_frame(struct moietyi_channel *channel,
     return MOIETY_OK;
 }
 
-/* Reads all frames; the first failure counts. What is left of a refused message
- * goes the way of its descriptors. */
+/* Reads all frames; the first failure counts. The rest of a refused message
+ * ends with its descriptors. */
 static moiety_status receive_frames(struct moietyi_channel *channel,
                                     size_t piece_count,
                                     struct moietyi_received *out)

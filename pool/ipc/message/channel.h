@@ -51,7 +51,7 @@ MOIETY_MUST_USE moiety_status moietyi_channel_send_fabrics(
     struct moietyi_channel *channel, const uint64_t *sizes,
     const CUmemFabricHandle *fabrics, size_t count);
 
-/* What came: descriptors or fabric handles; the other is NULL. */
+/* Descriptors or fabric handles; the other is NULL. */
 struct moietyi_received {
     moiety_ipc_handle handle; /* sound in itself */
     size_t count;             /* of pieces; 0: the memory is not mapped */

@@ -169,7 +169,7 @@ moiety_status moietyi_mapping_close(const struct moietyi_driver *driver,
 {
     moiety_status status =
         MOIETYI_CALL(driver, cuMemUnmap, (address, size_bytes));
-    /* The memory is given back, whatever becomes of its addresses. */
+    /* The memory is given back, also if its addresses cannot be freed. */
     if (status == MOIETY_OK)
         mapping_undo(driver, address, 0, size_bytes);
     return status;

@@ -8,7 +8,7 @@
 
 #include "pool/ipc/message/channel.h"
 
-/* What the frames carry: descriptors, or fabric handles. */
+/* The content of frames: descriptors, or fabric handles. */
 #define MOIETYI_WIRE_MAGIC UINT64_C(0x316572616873746d)        /* "mtshare1" */
 #define MOIETYI_WIRE_MAGIC_FABRIC UINT64_C(0x316372626166746d) /* "mtfabrc1" */
 #define MOIETYI_WIRE_VERSION UINT32_C(1)

@@ -33,7 +33,7 @@ struct request {
     uint64_t id; /* of a pool; 0: all */
 };
 
-/* What was copied of a pool. */
+/* The copy of a pool's numbers. */
 struct view {
     enum what what;
     char source_name[NAME_BYTES];

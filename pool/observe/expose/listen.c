@@ -24,7 +24,7 @@
 #define NAP_NS 10000000L
 #define TRIES_MAX 100
 
-/* What errno says of `path`. */
+/* The message of errno for `path`. */
 static moiety_status listen_refuse(const char *what, const char *path)
 {
     int code = errno;
@@ -108,8 +108,7 @@ static bool is_alive(const struct sockaddr_un *address)
     int other = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (other < 0)
         return true;
-    /* What else it may say, as that its backlog is full, comes from one that
-     * lives. */
+    /* Any other error, such as a full backlog, means that the server lives. */
     bool is_dead = connect(other, (const struct sockaddr *)address,
                            sizeof(*address)) != 0 &&
                    (errno == ECONNREFUSED || errno == ENOENT);

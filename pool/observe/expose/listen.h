@@ -19,8 +19,8 @@ struct moietyi_listener {
     ino_t inode;
 };
 
-/* Whatever is returned but MOIETY_OK, nothing is left. The statuses are those
- * of moiety_expose_start(). */
+/* After any status but MOIETY_OK, nothing is left. The statuses are those of
+ * moiety_expose_start(). */
 MOIETY_MUST_USE moiety_status moietyi_listen(const char *path,
                                              struct moietyi_listener *out);
 /* Removes the file, if it is still that. Async-signal-safe. */

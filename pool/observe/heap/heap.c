@@ -31,7 +31,7 @@ static const char *const names[] = {
 _Static_assert(sizeof(names) / sizeof(names[0]) == MOIETY_HEAP_KINDS,
                "a kind has no name");
 
-/* What came of one try. */
+/* The result of one try. */
 enum outcome { COPIED, TOO_SMALL, DISTURBED };
 
 static enum outcome copy_once(struct moietyi_call *call,

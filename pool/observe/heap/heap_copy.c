@@ -137,7 +137,7 @@ static uint64_t waiting_from(const struct walk *walk, moiety_heap_interval *out)
     return grains;
 }
 
-/* What begins here, and its length. */
+/* The block or free memory that begins here, and its length. */
 static uint64_t heap_copy_look(const struct walk *walk,
                                moiety_heap_interval *out)
 {

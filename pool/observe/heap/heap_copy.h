@@ -28,7 +28,8 @@ bool moietyi_heap_reserve(struct moietyi_heap_copy *copy);
 /* The pool is stopped. False: there was not enough room. */
 bool moietyi_heap_fill(struct moietyi_pool_body *body,
                        struct moietyi_heap_copy *copy);
-/* Tells used blocks from freed ones; the pool may go on. Times are `now_ns`'s. */
+/* Separates used blocks from freed ones; the pool may go on. Times are
+ * `now_ns`'s. */
 void moietyi_heap_join(struct moietyi_heap_copy *copy, uint64_t now_ns);
 void moietyi_heap_release(struct moietyi_heap_copy *copy);
 

@@ -79,7 +79,7 @@ bool moietyi_stop_world(struct moietyi_call *call)
     struct moietyi_engine *engine = call->engine;
     moietyi_slow_path_end(call->thread_state);
     pthread_mutex_lock(&engine->stop_lock);
-    /* IN.seq_cst: odd from here on. Only who has the lock changes it. */
+    /* IN.seq_cst: odd from here on. Only the lock's holder changes it. */
     (void)atomic_fetch_add_explicit(&engine->stop, 1, memory_order_seq_cst);
     /* AT.seq_cst: before the asking, with which it becomes visible. */
     atomic_fetch_or_explicit(&call->pool->attention, MOIETYI_ATTENTION_STOPPED,
@@ -100,7 +100,8 @@ void moietyi_start_world(struct moietyi_call *call)
      * sees it late makes one call more that is no hit. */
     atomic_fetch_and_explicit(&call->pool->attention,
                               ~MOIETYI_ATTENTION_STOPPED, memory_order_release);
-    /* IN.seq_cst: even again; who waits for it sees that the reading is over. */
+    /* IN.seq_cst: even again; a thread that waits for it sees that the reading
+     * is over. */
     (void)atomic_fetch_add_explicit(&engine->stop, 1, memory_order_seq_cst);
     pthread_mutex_unlock(&engine->stop_lock);
 }

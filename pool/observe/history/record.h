@@ -21,7 +21,7 @@ void moietyi_record_begin(struct moietyi_history *history,
                           struct moietyi_trace_file *file);
 /* There will be no pool. */
 void moietyi_record_leave(struct moietyi_trace_file *file);
-/* The pool ends; what went wrong is said in the log. `history` may be NULL. */
+/* The pool ends; errors are logged. `history` may be NULL. */
 void moietyi_record_end(struct moietyi_history *history);
 
 #endif

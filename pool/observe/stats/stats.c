@@ -20,8 +20,8 @@
 #define STATS_BYTES_MIN                                                        \
     (offsetof(moiety_stats, ladder_last_look) + sizeof(uint64_t))
 
-/* What was read while threads work may be too few, and never is too many: so the
- * most that was told is nearer. */
+/* Sums read while threads work may be too low, and are never too high: so the
+ * most that was reported is nearer. */
 static uint64_t stats_raise_hits(struct moietyi_pool_body *body, uint64_t hits)
 {
     /* relaxed, all: see body.h. */

@@ -146,8 +146,8 @@ static moiety_status told_free_after(struct moietyi_call *call,
                       &allocation);
 }
 
-/* A block that changes its length is told of as in a history: the old one goes, and
- * one at the same address comes. */
+/* A change of length is reported as in a history: the old block goes, and one
+ * at the same address comes. */
 static moiety_status told_resize(struct moietyi_call *call,
                                  moiety_devptr address, size_t size_bytes)
 {

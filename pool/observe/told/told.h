@@ -12,8 +12,8 @@
 
 struct moietyi_told;
 
-/* Where the options ask for it, the body gets its `told` and another table; the one
- * of its kind is there. Nobody else has the handle yet. MOIETY_OK,
+/* If the options name callbacks, the body gets its `told` and another table;
+ * the table of its kind is set. No other thread has the handle yet. MOIETY_OK,
  * MOIETY_E_INVALID or MOIETY_E_NO_HOST_MEMORY. */
 MOIETY_MUST_USE moiety_status
 moietyi_told_create(struct moietyi_pool_body *body);

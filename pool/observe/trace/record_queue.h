@@ -30,7 +30,7 @@ struct moietyi_record_queue {
     bool is_run_open; /* the last run takes entries */
 };
 
-/* What is appended next is of another ring. */
+/* The next entries are of another ring. */
 static inline void moietyi_record_queue_part(struct moietyi_record_queue *queue)
 {
     queue->is_run_open = false;

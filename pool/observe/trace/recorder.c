@@ -36,7 +36,7 @@ struct moietyi_recorder {
     struct moietyi_recorder *next;
 };
 
-/* Inside of a record_lock; who has it waits for none. */
+/* Inside of a record_lock; its holder waits for no other. */
 static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct moietyi_recorder *all;
 /* Edge: none; relaxed: no more than a number. Of the process that recorded last:
@@ -77,8 +77,8 @@ static void take_ring(struct moietyi_recorder *recorder,
  * MOIETYI_HISTORY_NOW if it does not come to say. */
 static uint64_t recorder_look(const struct moietyi_history_ring *ring)
 {
-    /* RP.acquire: the entries before the 0. Sequentially consistent for those
-     * who have no barrier. */
+    /* RP.acquire: the entries before the 0. Sequentially consistent for
+     * processes without a barrier. */
     uint64_t pending = moietyi_load_seq_cst(&ring->pending);
     for (unsigned i = 0; pending == MOIETYI_HISTORY_NOW && i < LOOKS; i++) {
         (void)sched_yield();

@@ -21,8 +21,8 @@ struct moietyi_history;
  * a recorder. Of what fails the file stays the caller's. */
 MOIETY_MUST_USE moiety_status moietyi_recorder_start(
     struct moietyi_history *history, struct moietyi_trace_file *file);
-/* What was recorded, after all entries up to now were taken where it
- * `takes_all`. False: there is no recorder. */
+/* The file so far, after all entries up to now were taken if it `takes_all`.
+ * False: there is no recorder. */
 bool moietyi_recorder_sums(struct moietyi_history *history, bool takes_all,
                            struct moietyi_trace_sums *out, uint64_t *out_lost);
 /* Writes the end. MOIETY_OK, also where there is no recorder, or what went wrong

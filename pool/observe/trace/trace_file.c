@@ -29,7 +29,7 @@
 
 /* Of what is live: its id, and two bits above all ids. */
 #define IS_EXPORTED (UINT32_C(1) << 30)
-#define IS_REQUESTED (UINT32_C(1) << 31) /* freed, and kept for who imports */
+#define IS_REQUESTED (UINT32_C(1) << 31) /* freed, and kept for importers */
 #define ID_OF(value) ((value) & (IS_EXPORTED - 1))
 
 struct moietyi_trace_file {
@@ -400,8 +400,8 @@ static void put_other_use(struct moietyi_trace_file *file, char letter,
     put_use(file, letter, entry, *live);
 }
 
-/* What was freed while it was exported can serve again. The history does not
- * tell of which segments: of all. */
+/* Blocks that were freed while they were exported can be reused. The history
+ * does not say of which segments: so of all. */
 static void put_release(struct moietyi_trace_file *file,
                         const moiety_history_entry *entry)
 {
@@ -516,7 +516,7 @@ void moietyi_trace_end(struct moietyi_trace_file *file)
     put_field(file, file->sums.operation_count);
     put_char(file, '\n');
     moietyi_trace_flush(file);
-    /* Some file systems only tell now that they are full. */
+    /* Some file systems only report here that they are full. */
     if (close(file->fd) != 0 && file->sums.status == MOIETY_OK) {
         file->sums.system_error = errno;
         moietyi_trace_fail(file, MOIETY_E_INVALID);

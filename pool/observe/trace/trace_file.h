@@ -15,7 +15,7 @@
 
 struct moietyi_trace_file;
 
-/* What became of a file so far. */
+/* The state of a file. */
 struct moietyi_trace_sums {
     moiety_status status; /* of what failed first; then nothing is written */
     int system_error;     /* the errno of that, or 0 */

@@ -69,7 +69,7 @@ void moietyi_trace_map_remove(struct moietyi_trace_map *map, uint64_t key)
     uint64_t mask = (UINT64_C(1) << map->order) - 1;
     uint64_t hole = trace_map_probe(map, key);
     map->count--;
-    /* What was put behind it because it was there moves up. */
+    /* Entries that were put behind it because it was there move up. */
     for (uint64_t at = (hole + 1) & mask; map->places[at].is_used;
          at = (at + 1) & mask) {
         uint64_t home = trace_map_home_of(map->places[at].key, map->order);
