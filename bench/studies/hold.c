@@ -34,6 +34,8 @@
 #define PRETENDED_COUNT 32U
 #define WAIT_MS 60000U
 #define BUSY_MOST 4U
+/* A drainer that gets no processor beside the threads goes on alone. */
+#define BESIDE_MS_MOST 20000U
 #define COUNTS_MAX 8U
 
 static const char help[] =
@@ -56,7 +58,9 @@ static const char help[] =
     "drain   mixed, beside a thread that frees so many blocks of 4 KiB behind\n"
     "        work of another stream, synchronizes the pool, and trims it; the\n"
     "        fields drainer_ are that thread's; drainer_busy says how often\n"
-    "        moiety_pool_synchronize() was, which is called 4 times at most\n"
+    "        moiety_pool_synchronize() was, which is called 4 times at most.\n"
+    "        The others end after 20 s: cut is how many of them did so before\n"
+    "        that thread was done\n"
     "\n"
     "holds               of all threads: of locks of heaps, taken and let go "
     "of\n"
@@ -96,31 +100,36 @@ struct seat {
     uint32_t busy;
     bool is_drainer; /* and has no workload */
     bool has_others; /* until the drainer is done */
+    bool is_cut;     /* it was not */
     bool is_well;
 };
 
 /* --- a thread --- */
 
+static bool is_drained(void)
+{
+    /* relaxed: as declared. */
+    return atomic_load_explicit(&study.is_over, memory_order_relaxed);
+}
+
 static bool goes_on(const struct seat *seat, uint64_t end_ns)
 {
-    if (seat->worker.is_out_of_memory)
-        return false;
-    /* relaxed: as declared. */
-    return seat->has_others
-               ? !atomic_load_explicit(&study.is_over, memory_order_relaxed)
-               : clock_now_ns() < end_ns;
+    return !seat->worker.is_out_of_memory && clock_now_ns() < end_ns &&
+           !is_drained();
 }
 
 static void work(struct seat *seat)
 {
     struct worker *worker = &seat->worker;
-    uint64_t end_ns = clock_now_ns() + study.ms * UINT64_C(1000000);
+    uint32_t ms = seat->has_others ? BESIDE_MS_MOST : study.ms;
+    uint64_t end_ns = clock_now_ns() + ms * UINT64_C(1000000);
     holds_begin(&seat->holds);
     do {
         seat->operations += seat->workload->batch(worker);
         holds_look();
     } while (goes_on(seat, end_ns));
     holds_end();
+    seat->is_cut = seat->has_others && !is_drained();
 }
 
 static void pause_ms(long ms)
@@ -244,10 +253,12 @@ static void put_row(const struct seat *seats, uint32_t threads,
     static const struct holds none;
     static struct holds all;
     uint64_t operations = 0;
+    uint64_t cut = 0;
     all = none;
     for (uint32_t i = 0; i < threads; i++) {
         holds_add(&all, &seats[i].holds);
         operations += seats[i].operations;
+        cut += seats[i].is_cut;
     }
     study_begin_row(study.bout);
     json_text_field(study.bout->study->rows, "part", study.bout->part);
@@ -260,6 +271,7 @@ static void put_row(const struct seat *seats, uint32_t threads,
     if (seats[threads].is_drainer) {
         put_holds("drainer_", &seats[threads].holds);
         put("drainer_", "busy", seats[threads].busy);
+        put("", "cut", cut);
     }
     study_end_row(study.bout);
 }
