@@ -282,7 +282,7 @@ static void set_seats(struct seat *seats, const struct workload *workload,
                       uint32_t threads, uint32_t stream_count, bool has_drainer)
 {
     const struct subject *subject = study.bout->subject;
-    for (uint32_t i = 0; i < threads; i++)
+    for (uint32_t i = 0; i < threads; i++) {
         seats[i] = (struct seat){
             .workload = workload,
             .has_others = has_drainer,
@@ -294,11 +294,13 @@ static void set_seats(struct seat *seats, const struct workload *workload,
                        .index = i,
                        .thread_count = threads,
                        .stream = i % stream_count}};
-    if (has_drainer)
+    }
+    if (has_drainer) {
         seats[threads] = (struct seat){.is_drainer = true,
                                        .worker = {.subject = subject,
                                                   .index = threads,
                                                   .stream = stream_count}};
+    }
 }
 
 static bool run_on(const struct workload *workload, uint32_t threads,
