@@ -33,6 +33,9 @@
 #define PRETENDED_NS UINT64_C(1000)
 #define PRETENDED_COUNT 32U
 #define WAIT_MS 60000U
+#define BUSY_MOST 4U
+/* A drainer that gets no processor beside the threads goes on alone. */
+#define BESIDE_MS_MOST 20000U
 #define COUNTS_MAX 8U
 
 static const char help[] =
@@ -54,7 +57,10 @@ static const char help[] =
     "random  the random benchmark of RMM: up to 4 MiB, up to 16000 MiB live\n"
     "drain   mixed, beside a thread that frees so many blocks of 4 KiB behind\n"
     "        work of another stream, synchronizes the pool, and trims it; the\n"
-    "        fields drainer_ are that thread's\n"
+    "        fields drainer_ are that thread's; drainer_busy says how often\n"
+    "        moiety_pool_synchronize() was, which is called 4 times at most.\n"
+    "        The others end after 20 s: cut is how many of them did so before\n"
+    "        that thread was done\n"
     "\n"
     "holds               of all threads: of locks of heaps, taken and let go "
     "of\n"
@@ -91,33 +97,39 @@ struct seat {
     struct worker worker;
     struct holds holds;
     uint64_t operations;
+    uint32_t busy;
     bool is_drainer; /* and has no workload */
     bool has_others; /* until the drainer is done */
+    bool is_cut;     /* it was not */
     bool is_well;
 };
 
 /* --- a thread --- */
 
+static bool is_drained(void)
+{
+    /* relaxed: as declared. */
+    return atomic_load_explicit(&study.is_over, memory_order_relaxed);
+}
+
 static bool goes_on(const struct seat *seat, uint64_t end_ns)
 {
-    if (seat->worker.is_out_of_memory)
-        return false;
-    /* relaxed: as declared. */
-    return seat->has_others
-               ? !atomic_load_explicit(&study.is_over, memory_order_relaxed)
-               : clock_now_ns() < end_ns;
+    return !seat->worker.is_out_of_memory && clock_now_ns() < end_ns &&
+           !is_drained();
 }
 
 static void work(struct seat *seat)
 {
     struct worker *worker = &seat->worker;
-    uint64_t end_ns = clock_now_ns() + study.ms * UINT64_C(1000000);
+    uint32_t ms = seat->has_others ? BESIDE_MS_MOST : study.ms;
+    uint64_t end_ns = clock_now_ns() + ms * UINT64_C(1000000);
     holds_begin(&seat->holds);
     do {
         seat->operations += seat->workload->batch(worker);
         holds_look();
     } while (goes_on(seat, end_ns));
     holds_end();
+    seat->is_cut = seat->has_others && !is_drained();
 }
 
 static void pause_ms(long ms)
@@ -147,6 +159,21 @@ static void free_behind_work(const moiety_devptr *blocks, moiety_stream stream)
     MUST(cuStreamSynchronize, (stream));
 }
 
+/* Returns how often the pool was busy: among many threads on few processors it may
+ * be. */
+static uint32_t synchronize(void)
+{
+    moiety_status status = MOIETY_E_BUSY;
+    uint32_t busy = 0;
+    while (status == MOIETY_E_BUSY && busy < BUSY_MOST) {
+        status = moiety_pool_synchronize(subject_moiety_pool(), WAIT_MS);
+        busy += status == MOIETY_E_BUSY;
+    }
+    if (status != MOIETY_E_BUSY)
+        must_be(status);
+    return busy;
+}
+
 static void drain(struct seat *seat)
 {
     moiety_stream stream = bench_device_streams[seat->worker.stream];
@@ -157,7 +184,7 @@ static void drain(struct seat *seat)
     holds_begin(&seat->holds);
     free_behind_work(blocks, stream);
     holds_look();
-    must_be(moiety_pool_synchronize(subject_moiety_pool(), WAIT_MS));
+    seat->busy = synchronize();
     holds_look();
     must_be(moiety_pool_trim(subject_moiety_pool(), 0, NULL));
     holds_end();
@@ -226,10 +253,12 @@ static void put_row(const struct seat *seats, uint32_t threads,
     static const struct holds none;
     static struct holds all;
     uint64_t operations = 0;
+    uint64_t cut = 0;
     all = none;
     for (uint32_t i = 0; i < threads; i++) {
         holds_add(&all, &seats[i].holds);
         operations += seats[i].operations;
+        cut += seats[i].is_cut;
     }
     study_begin_row(study.bout);
     json_text_field(study.bout->study->rows, "part", study.bout->part);
@@ -239,8 +268,11 @@ static void put_row(const struct seat *seats, uint32_t threads,
                     stream_count == threads ? "own" : "one");
     put("", "operations", operations);
     put_holds("", &all);
-    if (seats[threads].is_drainer)
+    if (seats[threads].is_drainer) {
         put_holds("drainer_", &seats[threads].holds);
+        put("drainer_", "busy", seats[threads].busy);
+        put("", "cut", cut);
+    }
     study_end_row(study.bout);
 }
 
@@ -250,7 +282,7 @@ static void set_seats(struct seat *seats, const struct workload *workload,
                       uint32_t threads, uint32_t stream_count, bool has_drainer)
 {
     const struct subject *subject = study.bout->subject;
-    for (uint32_t i = 0; i < threads; i++)
+    for (uint32_t i = 0; i < threads; i++) {
         seats[i] = (struct seat){
             .workload = workload,
             .has_others = has_drainer,
@@ -262,11 +294,13 @@ static void set_seats(struct seat *seats, const struct workload *workload,
                        .index = i,
                        .thread_count = threads,
                        .stream = i % stream_count}};
-    if (has_drainer)
+    }
+    if (has_drainer) {
         seats[threads] = (struct seat){.is_drainer = true,
                                        .worker = {.subject = subject,
                                                   .index = threads,
                                                   .stream = stream_count}};
+    }
 }
 
 static bool run_on(const struct workload *workload, uint32_t threads,

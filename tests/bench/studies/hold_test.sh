@@ -35,6 +35,8 @@ for row in rows:
         if not row[who + "switches"]:
             assert row[who + "kept_longest_us"] == longest
         assert row[who + "faults"] >= 0
+    assert 0 <= row.get("drainer_busy", 0) <= 4
+    assert row.get("cut", 0) <= row["threads"]
     assert ("drainer_holds" in row) == (row["part"] == "drain")
 exec(sys.argv[1])' "$checks"
 }

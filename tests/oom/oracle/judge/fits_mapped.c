@@ -54,13 +54,14 @@ static size_t add_segments(const struct fits_case *of, struct place *places)
     for (size_t i = 0; i < of->range_count; i++) {
         const struct fits_range *range = &of->ranges[i];
         const struct fits_segment *segment = &of->segments[range->segment];
-        if (i == 0 || range[-1].segment != range->segment)
+        if (i == 0 || range[-1].segment != range->segment) {
             places[count++] = (struct place){
                 .begin = segment->address,
                 .end = segment->address + segment->size_bytes,
                 .has_holes = !segment->is_passing,
                 .first = i,
             };
+        }
         places[count - 1].range_count++;
         places[count - 1].is_pinned |= !range->is_usable || segment->is_fixed;
     }
@@ -69,11 +70,12 @@ static size_t add_segments(const struct fits_case *of, struct place *places)
 
 static size_t add_taken(const struct fits_case *of, struct place *places)
 {
-    for (size_t i = 0; i < of->taken_count; i++)
+    for (size_t i = 0; i < of->taken_count; i++) {
         places[i] = (struct place){
             .begin = of->taken[i].address,
             .end = of->taken[i].address + of->taken[i].size_bytes,
         };
+    }
     return of->taken_count;
 }
 

@@ -181,23 +181,25 @@ static bool had_memory_of(const struct history *history,
     return false;
 }
 
-/* Pieces come after those that they were before. */
-static uint64_t brought_by(struct history *history, size_t index)
+/* Pieces come after those that they were before, so that these are known. */
+static void find_brought(struct history *history)
 {
     struct history_piece *pieces = history->segments.items;
-    struct history_piece *piece = &pieces[index];
-    if (piece->is_known || piece->from == HISTORY_NO_SEGMENT)
-        return piece->brought;
-    uint64_t bits = bit_of(piece->mover);
-    uint64_t before = brought_by(history, piece->from);
-    bool is_brought = piece->mover == HISTORY_NO_STREAM
-                          ? before == bits
-                          : before != HISTORY_ALL_STREAMS && (before & bits);
-    if (is_brought ||
-        had_memory_of(history, &pieces[piece->from], piece->mover))
-        piece->brought = bits;
-    piece->is_known = true;
-    return piece->brought;
+    for (; history->known_count < history->segments.count;
+         history->known_count++) {
+        struct history_piece *piece = &pieces[history->known_count];
+        if (piece->from == HISTORY_NO_SEGMENT)
+            continue;
+        uint64_t bits = bit_of(piece->mover);
+        uint64_t before = pieces[piece->from].brought;
+        bool is_brought =
+            piece->mover == HISTORY_NO_STREAM
+                ? before == bits
+                : before != HISTORY_ALL_STREAMS && (before & bits);
+        if (is_brought ||
+            had_memory_of(history, &pieces[piece->from], piece->mover))
+            piece->brought = bits;
+    }
 }
 
 static void spread_brought(struct history *history,
@@ -207,7 +209,7 @@ static void spread_brought(struct history *history,
     const struct fits_segment *present = history->present.items;
     for (size_t i = 0; i < history->present.count; i++) {
         const struct history_piece *piece = &pieces_of(history)[present[i].tag];
-        uint64_t streams = brought_by(history, present[i].tag);
+        uint64_t streams = piece->brought;
         if (streams && piece->life.end > failure->call.end &&
             history_is_pending(history, streams, failure, rules))
             add_range(history, i, piece->address,
@@ -232,14 +234,13 @@ static bool is_used_again(const struct history *history,
 
 /* Whether the piece may still be mapped at the place that it came from; with
  * HISTORY_AND_PLACES, until all work is over. */
-static bool has_old_place(struct history *history, size_t index,
+static bool has_old_place(const struct history *history, size_t index,
                           const struct history_failure *failure,
                           const struct history_rules *rules,
                           enum history_way way)
 {
     const struct history_piece *piece = &pieces_of(history)[index];
-    uint64_t streams =
-        piece->from == HISTORY_NO_SEGMENT ? 0 : brought_by(history, index);
+    uint64_t streams = piece->brought;
     if (streams && way == HISTORY_AND_PLACES)
         streams = HISTORY_ALL_STREAMS;
     return piece->life.begin <= failure->call.end &&
@@ -293,6 +294,7 @@ struct fits_answer history_ask_mapped(struct history *history,
     history->spread.count = 0;
     history->taken.count = 0;
     find_present(history, &failure->call);
+    find_brought(history);
     spread_live(history, failure);
     if (way != HISTORY_LIVE) {
         spread_pending(history, failure, rules);

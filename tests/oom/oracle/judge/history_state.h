@@ -32,7 +32,6 @@ struct history_piece {
     size_t from;
     uint32_t mover;
     /* Found by the judge: the streams whose work it brought along, a bit each. */
-    bool is_known;
     uint64_t brought;
 };
 
@@ -51,6 +50,7 @@ struct history {
     struct fits_range *ranges_and_segments;
     size_t range_count;
     /* The judge's of mapped memory. */
+    size_t known_count;           /* of pieces, from the first on */
     struct history_array present; /* of struct fits_segment, by address */
     struct history_array spread;  /* of struct fits_range */
     struct history_array taken;   /* of struct fits_taken */
