@@ -391,9 +391,7 @@ def test_cupys_stream_of_each_thread_is_another(fake, hook):
 
 def test_child_of_a_fork_captures_without_a_guard(monkeypatch):
     def refuse():
-        error = moiety.Error("forked")
-        error.status = "E_FORKED"
-        raise error
+        raise moiety.ForkedError("forked")
 
     monkeypatch.setattr(_native, "capture_guard_begin", refuse)
     guard.Guard().release()
