@@ -153,8 +153,10 @@ static int run(void)
     }
     pin();
     bench.stream = bench_device_streams[0];
+    const moiety_pool_options options = {.struct_size = sizeof options,
+                                         .memory = MOIETY_MEMORY_DRIVER};
     bool is_well = bench_device_attach(0) &&
-                   moiety_pool_create(NULL, &bench.pool) == MOIETY_OK &&
+                   moiety_pool_create(&options, &bench.pool) == MOIETY_OK &&
                    measure_all();
     if (!is_well)
         (void)fprintf(stderr, "direct: %s\n", moiety_last_error_message());

@@ -179,8 +179,10 @@ static int run(void)
     }
     (void)pthread_barrier_init(&bench.begin, NULL, bench.thread_count + 1);
     (void)pthread_barrier_init(&bench.filled, NULL, bench.thread_count + 1);
+    const moiety_pool_options options = {.struct_size = sizeof options,
+                                         .memory = MOIETY_MEMORY_DRIVER};
     bool is_well = bench_device_attach(0) &&
-                   moiety_pool_create(NULL, &bench.pool) == MOIETY_OK &&
+                   moiety_pool_create(&options, &bench.pool) == MOIETY_OK &&
                    measure();
     if (is_well)
         print();

@@ -56,7 +56,7 @@ static const char help[] =
     "freed;\n"
     "           the allocation may wait, and has failed if it returns "
     "nothing.\n"
-    "poll       the same by moiety_try_alloc(), called again for a second;\n"
+    "poll       the same by MOIETY_ALLOC_NO_WAIT, again for a second;\n"
     "           of Moiety's subjects only.\n"
     "unlimited  without a limit, and with several blocks that are freed and\n"
     "           allocated together: what is reserved in the end, and live.\n"
@@ -87,9 +87,12 @@ static struct {
 static uint64_t try_alloc(uint32_t thread, size_t size_bytes, uint32_t stream)
 {
     (void)thread;
+    static const moiety_alloc_options options = {.struct_size = sizeof options,
+                                                 .flags = MOIETY_ALLOC_NO_WAIT};
     moiety_devptr address;
-    return moiety_try_alloc(subject_moiety_pool(), size_bytes,
-                            bench_device_streams[stream], &address) == MOIETY_OK
+    return moiety_alloc_with(subject_moiety_pool(), size_bytes,
+                             bench_device_streams[stream], &options,
+                             &address) == MOIETY_OK
                ? address
                : 0;
 }

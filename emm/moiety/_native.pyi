@@ -416,6 +416,9 @@ def _dlpack_read(capsule: Any, /) -> tuple[
         tuple[int, ...] | None, bool]:
     """(address, device, dtype, shape, strides, is_readonly), which the capsule
     keeps."""
+def _default_pool(device: int, /) -> Pool:
+    """The Pool of moiety_default_pool(), which all of the process shares; borrowed,
+    as those of pool_of()."""
 def _check_options(device: int = 0, **options: Any) -> None:
     """Raises what Pool() would for its options, and makes none."""
 def _note_refusal(error: BaseException, object: Any, refusal: Error,

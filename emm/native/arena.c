@@ -113,9 +113,9 @@ static int py_arena_parse(PyObject *arguments, PyObject *names,
             &options->device, native_context_from, &context, &wishes->policy,
             &wishes->nodes, native_u64_from, &options->limit_bytes,
             native_u64_from, &options->first_segment_bytes, native_u64_from,
-            &options->largest_segment_bytes, native_u64_from,
+            &options->largest_segment_bytes, native_bytes_from,
             &options->thread_cache_bytes, native_u32_from,
-            &options->touch_threads, native_u32_from, &options->wait_ms,
+            &options->touch_threads, native_wait_from, &options->wait_ms,
             &wishes->is_strict, &wishes->is_write_combined,
             &wishes->is_read_only, &wishes->huge))
         return -1;

@@ -240,6 +240,9 @@ int native_u64_from(PyObject *object, void *out);
 /* A context's address as a number; None is 0, the primary one. */
 int native_context_from(PyObject *object, void *out);
 int native_u32_from(PyObject *object, void *out);
+/* For fields of options: 0 is none, and the largest number a large one. */
+int native_wait_from(PyObject *object, void *out);
+int native_bytes_from(PyObject *object, void *out);
 int native_stream_from(PyObject *object, void *out);
 /* Two whole numbers; TypeError for anything else. 0, or -1 after an error. */
 int native_pair_from(PyObject *object, const char *name, int *first,
@@ -428,6 +431,8 @@ PyObject *native_check_options(PyObject *module, PyObject *arguments,
 
 /* The Pool that has the address, in use or not, or None. */
 PyObject *native_pool_of(PyObject *module, PyObject *address);
+/* moiety_default_pool(), as a Pool that Python does not close. */
+PyObject *native_default_pool(PyObject *module, PyObject *device);
 
 /* tenant.c */
 int native_tenant_type_add(PyObject *module, struct native_state *state);

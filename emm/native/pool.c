@@ -94,11 +94,14 @@ static int py_pool_parse(PyObject *arguments, PyObject *names,
                            "memory",
                            "peers",
                            NULL};
-    static const uint32_t flags[] = {
-        [MEMORY_DRIVER] = 0,
-        [MEMORY_MAPPED] = MOIETY_POOL_MAPPED,
-        [MEMORY_AUTO] = MOIETY_POOL_PREFER_MAPPED,
+    static const moiety_memory memories[] = {
+        [MEMORY_DRIVER] = MOIETY_MEMORY_DRIVER,
+        [MEMORY_MAPPED] = MOIETY_MEMORY_MAPPED,
+        [MEMORY_AUTO] = MOIETY_MEMORY_AUTO,
     };
+    static const moiety_mode modes[2][2] = {
+        {MOIETY_MODE_PLAIN, MOIETY_MODE_PASS_THROUGH},
+        {MOIETY_MODE_CHECKED, MOIETY_MODE_CHECKED_PASS_THROUGH}};
     moiety_pool_options *options = &wishes->options;
     uint64_t context = 0;
     if (!PyArg_ParseTupleAndKeywords(
@@ -106,21 +109,21 @@ static int py_pool_parse(PyObject *arguments, PyObject *names,
             &options->device, native_context_from, &context, native_u64_from,
             &options->limit_bytes, native_u64_from,
             &options->first_segment_bytes, native_u64_from,
-            &options->largest_segment_bytes, native_u64_from,
+            &options->largest_segment_bytes, native_bytes_from,
             &options->thread_cache_bytes, native_u64_from,
             &options->cache_bytes, native_u64_from, &options->history_entries,
-            native_u64_from, &options->watermark_bytes, native_u64_from,
-            &options->quarantine_bytes, native_u32_from, &options->wait_ms,
+            native_u64_from, &options->watermark_bytes, native_bytes_from,
+            &options->quarantine_bytes, native_wait_from, &options->wait_ms,
             &wishes->is_exportable, &wishes->is_checked,
             &wishes->is_passed_through, &wishes->has_auto_scopes,
             py_pool_memory_from, &wishes->memory, py_pool_peers_from,
             &options->peer_devices))
         return -1;
     options->context = (moiety_context)(uintptr_t)context;
-    options->flags |= flags[wishes->memory];
+    options->memory = memories[wishes->memory];
+    options->mode =
+        modes[wishes->is_checked != 0][wishes->is_passed_through != 0];
     options->flags |= wishes->is_exportable ? MOIETY_POOL_EXPORTABLE : 0;
-    options->flags |= wishes->is_checked ? MOIETY_POOL_CHECKED : 0;
-    options->flags |= wishes->is_passed_through ? MOIETY_POOL_PASS_THROUGH : 0;
     options->flags |= wishes->has_auto_scopes ? MOIETY_POOL_AUTO_SCOPE : 0;
     return 0;
 }
@@ -305,6 +308,22 @@ PyObject *native_pool_of(PyObject *module, PyObject *address)
     if (status != MOIETY_E_FOREIGN)
         return native_refuse(state, NULL, status);
     Py_RETURN_NONE;
+}
+
+PyObject *native_default_pool(PyObject *module, PyObject *device)
+{
+    moiety_pool *pool = NULL;
+    uint32_t ordinal = 0;
+    moiety_status status;
+    if (!native_u32_from(device, &ordinal))
+        return NULL;
+    int32_t number = ordinal > INT32_MAX ? INT32_MAX : (int32_t)ordinal;
+    Py_BEGIN_ALLOW_THREADS;
+    status = moiety_default_pool(number, &pool);
+    Py_END_ALLOW_THREADS;
+    struct native_state *state = PyModule_GetState(module);
+    return status == MOIETY_OK ? py_pool_borrow(state, pool)
+                               : native_refuse(state, NULL, status);
 }
 
 static PyObject *stats_of(const moiety_stats *stats)
@@ -522,7 +541,7 @@ static PyObject *pool_capsule(PyObject *self, PyObject *none)
     return pool ? native_space_capsule(space, pool, "moiety_pool") : NULL;
 }
 
-/* A pool that prefers mapped memory may have fallen back meanwhile. */
+/* A pool whose memory is auto may have fallen back meanwhile. */
 static void py_pool_look_again(struct native_space *space)
 {
     moiety_pool_options options = {.struct_size = sizeof options};
@@ -530,7 +549,7 @@ static void py_pool_look_again(struct native_space *space)
     if (!pool)
         return;
     if (moiety_pool_options_get(pool, &options) == MOIETY_OK)
-        py_pool_set_mapped(space, (options.flags & MOIETY_POOL_MAPPED) != 0);
+        py_pool_set_mapped(space, options.memory == MOIETY_MEMORY_MAPPED);
     native_leave(space);
 }
 

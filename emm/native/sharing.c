@@ -153,6 +153,10 @@ PyMethodDef native_sharing_methods[] = {
      "pool_of($module, address, /)\n"
      "--\n\n"
      "The Pool that has it, or None."},
+    {"_default_pool", native_default_pool, METH_O,
+     "_default_pool($module, device, /)\n"
+     "--\n\n"
+     "The Pool of moiety_default_pool(), which all of the process shares."},
     {"_check_options", NATIVE_METHOD(native_check_options),
      METH_VARARGS | METH_KEYWORDS,
      "_check_options($module, device=0, **options)\n"

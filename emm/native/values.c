@@ -59,6 +59,30 @@ int native_u32_from(PyObject *object, void *out)
     return 1;
 }
 
+int native_wait_from(PyObject *object, void *out)
+{
+    uint32_t *wait_ms = out;
+    if (!native_u32_from(object, out))
+        return 0;
+    if (!*wait_ms)
+        *wait_ms = MOIETY_WAIT_NONE;
+    else if (*wait_ms == MOIETY_WAIT_NONE)
+        *wait_ms = MOIETY_WAIT_NONE - 1;
+    return 1;
+}
+
+int native_bytes_from(PyObject *object, void *out)
+{
+    uint64_t *bytes = out;
+    if (!native_u64_from(object, out))
+        return 0;
+    if (!*bytes)
+        *bytes = MOIETY_BYTES_NONE;
+    else if (*bytes == MOIETY_BYTES_NONE)
+        *bytes = MOIETY_BYTES_NONE - 1;
+    return 1;
+}
+
 /* A new reference, NULL without an error where there is no such attribute. */
 static PyObject *py_values_attribute_of(PyObject *object, const char *name)
 {

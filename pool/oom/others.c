@@ -20,8 +20,7 @@
 /* Memory of the driver's alone, and as segments. */
 static bool others_are_kin(const struct moietyi_pool_body *body)
 {
-    return !body->options.source &&
-           !(body->options.flags & MOIETY_POOL_PASS_THROUGH);
+    return !body->options.source && !moietyi_is_passing(body);
 }
 
 /* The list's lock is held. A pool that this thread is in the middle of has a lock

@@ -16,7 +16,8 @@ static const struct server_device *on;
 
 static moiety_status start(const struct server_device *device)
 {
-    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
+    moiety_pool_options options = {.struct_size = sizeof options,
+                                   .memory = MOIETY_MEMORY_DRIVER};
     options.device = device->index;
     on = device;
     return moiety_pool_create(&options, &pool);

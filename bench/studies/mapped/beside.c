@@ -146,9 +146,9 @@ static void *run_thread(void *argument)
 static bool make_pool(void)
 {
     moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
-    options.flags = MOIETY_POOL_MAPPED;
+    options.memory = MOIETY_MEMORY_MAPPED;
     options.limit_bytes = LIMIT_BYTES;
-    options.wait_ms = 0;
+    options.wait_ms = MOIETY_WAIT_NONE;
     return moiety_pool_create(&options, &study.pool) == MOIETY_OK;
 }
 
