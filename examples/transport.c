@@ -80,11 +80,9 @@ int main(void)
                                             .user = &transport,
                                             .added = register_segment,
                                             .releasing = deregister_segment};
-    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
-    options.flags = MOIETY_POOL_PREFER_MAPPED;
     moiety_pool *pool;
     uint64_t watch;
-    if (!did(moiety_pool_create(&options, &pool), "create") ||
+    if (!did(moiety_pool_create(NULL, &pool), "create") ||
         !did(moiety_segment_watch(pool, &watcher, &watch), "watch"))
         return 1;
     size_t count = 0;

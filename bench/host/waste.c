@@ -86,13 +86,10 @@ static moiety_status open_counted(moiety_pool **out)
         .reserve = reserve,
         .release = release,
     };
-    const moiety_host_options arena = MOIETY_HOST_OPTIONS_INIT;
     moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
     options.source = &source;
     options.limit_bytes = 1024 * GIB;
-    options.first_segment_bytes = arena.first_segment_bytes;
-    options.largest_segment_bytes = arena.largest_segment_bytes;
-    options.thread_cache_bytes = arena.thread_cache_bytes;
+    options.first_segment_bytes = UINT64_C(64) << 20; /* an arena's default */
     return moiety_pool_create(&options, out);
 }
 

@@ -106,7 +106,8 @@ static void export_inside(unsigned turn)
 
 static void make_pool(void)
 {
-    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
+    moiety_pool_options options = {.struct_size = sizeof options,
+                                   .memory = MOIETY_MEMORY_DRIVER};
     options.flags = MOIETY_POOL_EXPORTABLE;
     options.first_segment_bytes = SEGMENT_BYTES;
     options.largest_segment_bytes = SEGMENT_BYTES;

@@ -47,7 +47,8 @@ static bool cut(moiety_pool *pool, uint64_t block_bytes, moiety_devptr *blocks,
 
 static bool run(uint64_t block_bytes, moiety_devptr *blocks, uint64_t count)
 {
-    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
+    moiety_pool_options options = {.struct_size = sizeof options,
+                                   .memory = MOIETY_MEMORY_DRIVER};
     moiety_pool *pool;
     options.first_segment_bytes = GIB;
     options.largest_segment_bytes = GIB;

@@ -220,9 +220,10 @@ static void write_json(const struct requests *requests, FILE *json)
 bool waste_requests(const struct waste_options *options, FILE *json)
 {
     static struct requests requests;
-    moiety_pool_options pool_options = MOIETY_POOL_OPTIONS_INIT;
+    moiety_pool_options pool_options = {.struct_size = sizeof pool_options,
+                                        .memory = MOIETY_MEMORY_DRIVER};
     moiety_pool *pool;
-    pool_options.thread_cache_bytes = 0;
+    pool_options.thread_cache_bytes = MOIETY_BYTES_NONE;
     if (!waste_check(moiety_pool_create(&pool_options, &pool),
                      "moiety_pool_create"))
         return false;
@@ -262,8 +263,10 @@ bool waste_fresh_pool(FILE *json)
 {
     moiety_stats stats = {.struct_size = sizeof(stats)};
     uint64_t held_bytes;
+    const moiety_pool_options options = {.struct_size = sizeof options,
+                                         .memory = MOIETY_MEMORY_DRIVER};
     moiety_pool *pool;
-    if (!waste_check(moiety_pool_create(NULL, &pool), "moiety_pool_create"))
+    if (!waste_check(moiety_pool_create(&options, &pool), "moiety_pool_create"))
         return false;
     bool is_well = reserve_for_one(pool, &held_bytes, &stats);
     is_well &=

@@ -42,36 +42,44 @@ static const char *start_with(moiety_pool_options *options,
     return reason;
 }
 
+/* Results compare with memory of the driver, unless they say otherwise. */
+static moiety_pool_options of_driver(void)
+{
+    const moiety_pool_options options = {.struct_size = sizeof options,
+                                         .memory = MOIETY_MEMORY_DRIVER};
+    return options;
+}
+
 static const char *start(const struct subject_setup *setup)
 {
-    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
+    moiety_pool_options options = of_driver();
     return start_with(&options, setup);
 }
 
 static const char *start_nocache(const struct subject_setup *setup)
 {
-    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
-    options.thread_cache_bytes = 0;
+    moiety_pool_options options = of_driver();
+    options.thread_cache_bytes = MOIETY_BYTES_NONE;
     return start_with(&options, setup);
 }
 
 static const char *start_mapped(const struct subject_setup *setup)
 {
-    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
-    options.flags = MOIETY_POOL_MAPPED;
+    moiety_pool_options options = of_driver();
+    options.memory = MOIETY_MEMORY_MAPPED;
     return start_with(&options, setup);
 }
 
 static const char *start_history(const struct subject_setup *setup)
 {
-    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
+    moiety_pool_options options = of_driver();
     options.history_entries = 4096;
     return start_with(&options, setup);
 }
 
 static const char *start_tenant(const struct subject_setup *setup)
 {
-    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
+    moiety_pool_options options = of_driver();
     has_tenant = true;
     return start_with(&options, setup);
 }
@@ -90,9 +98,11 @@ static uint64_t alloc_tenant(uint32_t thread, size_t size_bytes,
                              uint32_t stream)
 {
     (void)thread;
+    const moiety_alloc_options options = {.struct_size = sizeof options,
+                                          .tenant = tenant};
     moiety_devptr address;
-    return moiety_tenant_alloc(tenant, size_bytes, bench_device_streams[stream],
-                               &address) == MOIETY_OK
+    return moiety_alloc_with(pool, size_bytes, bench_device_streams[stream],
+                             &options, &address) == MOIETY_OK
                ? address
                : 0;
 }
@@ -217,7 +227,7 @@ WORKLOAD(moiety_nocache, "moiety_nocache",
          "Moiety without caches: thread_cache_bytes is 0", start_nocache, alloc,
          free_block);
 WORKLOAD(moiety_mapped, "moiety_mapped",
-         "Moiety with memory that it maps itself: MOIETY_POOL_MAPPED",
+         "Moiety with memory that it maps itself: MOIETY_MEMORY_MAPPED",
          start_mapped, alloc, free_block);
 WORKLOAD(moiety_history, "moiety+history",
          "Moiety with a history of 4096 operations a thread", start_history,

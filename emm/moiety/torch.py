@@ -30,9 +30,9 @@ BuildError = _build.BuildError
 
 __all__ = ["BuildError", "enable", "fixed_pool", "is_enabled", "pausable_pool"]
 
-# MOIETY_POOL_ bits of the C header.
+# A MOIETY_POOL_ bit, and moiety_memory, of the C header.
 _EXPORTABLE = 1 << 2
-_MEMORY = {"auto": 1 << 14, "mapped": 1 << 13, "driver": 0}
+_MEMORY = {"auto": 0, "mapped": 2, "driver": 1}
 _TENANT_NAME_BYTES = 32
 
 _enabled = None
@@ -43,7 +43,7 @@ class _Options(ctypes.Structure):
                 ("pool_flags", ctypes.c_uint32),
                 ("limit_bytes", ctypes.c_uint64),
                 ("has_exact_peaks", ctypes.c_uint32),
-                ("reserved", ctypes.c_uint32)]
+                ("memory", ctypes.c_uint32)]
 
 
 def is_enabled():
@@ -92,17 +92,17 @@ def enable(limit=None, memory="auto", ipc=False, exact_peaks=False,
     if torch.cuda.is_initialized():
         raise Error("CUDA has started in this process: call "
                     "moiety.torch.enable() before the first tensor on a device")
-    flags = _EXPORTABLE if ipc else _MEMORY[memory]
+    kind = (_EXPORTABLE if ipc else 0, _MEMORY[memory])
     reason = "reduced=True"
     if not reduced:
         try:
-            _enabled = _with_library(torch, flags, limit, bool(exact_peaks))
+            _enabled = _with_library(torch, kind, limit, bool(exact_peaks))
             return
         except BuildError as error:
             if reduced is not None or ipc or exact_peaks:
                 raise
             reason = error
-    _enabled = _pluggable.enable(torch, flags, limit, reason)
+    _enabled = _pluggable.enable(torch, kind, limit, reason)
 
 
 def pausable_pool(name, *, limit=None, use_on_oom=False):
@@ -167,10 +167,11 @@ def _checked_limit(limit):
     return limit
 
 
-def _with_library(torch, flags, limit, has_exact_peaks):
+def _with_library(torch, kind, limit, has_exact_peaks):
     loaded = _build.load(torch)
+    flags, memory = kind
     options = _Options(ctypes.sizeof(_Options), flags, limit,
-                       int(has_exact_peaks), 0)
+                       int(has_exact_peaks), memory)
     _mempool.call(loaded.moiety_torch_enable, ctypes.byref(options))
     return loaded
 

@@ -161,20 +161,20 @@ static int py_arena_parse(PyObject *arguments, PyObject *names,
                            "huge",
                            NULL};
     moiety_host_options *options = &wishes->options;
-    struct native_setting limit = {"limit", options->limit_bytes};
+    struct native_setting limit = {"limit", options->limit_bytes, 0};
     struct native_setting first = {"first_segment_bytes",
-                                   options->first_segment_bytes};
+                                   options->first_segment_bytes, 0};
     struct native_setting largest = {"largest_segment_bytes",
-                                     options->largest_segment_bytes};
-    struct native_setting thread_cache = {"thread_cache_bytes",
-                                          options->thread_cache_bytes};
+                                     options->largest_segment_bytes, 0};
+    struct native_setting thread_cache = {
+        "thread_cache_bytes", options->thread_cache_bytes, MOIETY_BYTES_NONE};
     uint64_t context = 0;
     if (!PyArg_ParseTupleAndKeywords(
             arguments, names, "|i$O&OO&O&O&O&O&O&ppps:HostArena", keys,
             &options->device, native_context_from, &context, &wishes->place,
             native_setting_from, &limit, native_setting_from, &first,
             native_setting_from, &largest, native_setting_from, &thread_cache,
-            native_u32_from, &options->touch_threads, native_u32_from,
+            native_u32_from, &options->touch_threads, native_wait_from,
             &options->wait_ms, &wishes->is_strict, &wishes->is_write_combined,
             &wishes->is_read_only, &wishes->huge))
         return -1;
@@ -246,7 +246,7 @@ static PyObject *arena_reserve(PyObject *self, PyObject *arguments,
     static char *keys[] = {"nbytes", "threads", "progress", NULL};
     struct native_space *space = (struct native_space *)self;
     struct progress progress = {.function = Py_None};
-    struct native_setting total = {"nbytes", 0};
+    struct native_setting total = {"nbytes", 0, 0};
     uint32_t thread_count = 0;
     moiety_status status;
     if (!PyArg_ParseTupleAndKeywords(

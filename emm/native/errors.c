@@ -301,7 +301,10 @@ static const struct {
     {"exportable is 1; accepted is 0 where checked or pass_through is 1",
      "exportable is True; accepted is False where checked or pass_through is "
      "True"},
-    {"where mapped is 0 or pass_through is 1",
+    {"memory is mapped; accepted are auto and driver where pass_through is 1",
+     "memory is 'mapped'; accepted are 'auto' and 'driver' where pass_through "
+     "is True"},
+    {"where memory is driver or pass_through is 1",
      "where memory is not 'mapped' or pass_through is True"},
     {"thread_cache is 0", "thread_cache_bytes is 0"},
     {"than thread_cache,", "than thread_cache_bytes,"},
@@ -316,8 +319,8 @@ static const struct {
     {"size_bytes is 0", "nbytes is 0"},
     {"private arena", "tenant"},
     {"MOIETY_POOL_EXPORTABLE", "exportable=True"},
-    {"MOIETY_POOL_MAPPED", "memory='mapped'"},
-    {"MOIETY_POOL_CHECKED", "checked=True"},
+    {"MOIETY_MEMORY_MAPPED", "memory='mapped'"},
+    {"the pool's mode is not a checked one", "the pool is not checked=True"},
     {"call moiety_scope_begin() before the capture, or make the pool with "
      "MOIETY_POOL_AUTO_SCOPE",
      "make the pool with auto_scope=True"},

@@ -54,7 +54,9 @@ static moiety_status take_slowly(moiety_pool *pool, moiety_tenant tenant,
                                  size_t nbytes, moiety_stream stream,
                                  moiety_devptr *out)
 {
-    return tenant ? moiety_tenant_alloc(tenant, nbytes, stream, out)
+    const moiety_alloc_options options = {.struct_size = sizeof options,
+                                          .tenant = tenant};
+    return tenant ? moiety_alloc_with(NULL, nbytes, stream, &options, out)
                   : moiety_alloc(pool, nbytes, stream, out);
 }
 
@@ -73,9 +75,12 @@ moiety_status native_take(moiety_pool *pool, moiety_tenant tenant,
                           size_t nbytes, moiety_stream stream,
                           moiety_devptr *out)
 {
+    static const moiety_alloc_options no_call = {.struct_size = sizeof no_call,
+                                                 .flags = MOIETY_ALLOC_NO_CALL};
     /* Tenants have no way that is known to call nobody. */
     moiety_status status =
-        tenant ? MOIETY_E_BUSY : moiety_alloc_cached(pool, nbytes, stream, out);
+        tenant ? MOIETY_E_BUSY
+               : moiety_alloc_with(pool, nbytes, stream, &no_call, out);
     if (status != MOIETY_E_BUSY)
         return status;
     struct native_wait wait;

@@ -261,12 +261,16 @@ int native_u64_from(PyObject *object, void *out);
 /* A context's address as a number; None is 0, the primary one. */
 int native_context_from(PyObject *object, void *out);
 int native_u32_from(PyObject *object, void *out);
+/* For a field of options: 0 is none, and the largest number a large one. */
+int native_wait_from(PyObject *object, void *out);
 int native_stream_from(PyObject *object, void *out);
 /* Bytes that a setting has: a whole number, text as in MOIETY_CONF ("8GiB"), or
- * None for 0. `name` is the setting's, for the error. */
+ * None for 0. `name` is the setting's, for the error; `none` is 0, or what 0 is as a
+ * field of options. */
 struct native_setting {
     const char *name;
     uint64_t bytes;
+    uint64_t none;
 };
 int native_setting_from(PyObject *object, void *out);
 /* Seconds as milliseconds, rounded up; None: for ever. */
@@ -469,6 +473,8 @@ PyObject *native_check_options(PyObject *module, PyObject *arguments,
 
 /* The Pool that has the address, in use or not, or None. */
 PyObject *native_pool_of(PyObject *module, PyObject *address);
+/* moiety_default_pool(), as a Pool that Python does not close. */
+PyObject *native_default_pool(PyObject *module, PyObject *device);
 
 /* tenant.c */
 int native_tenant_type_add(PyObject *module, struct native_state *state);

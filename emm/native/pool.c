@@ -5,12 +5,8 @@
 
 #include <string.h>
 
-/* What a pool's memory is to be. */
-enum memory_wish { MEMORY_DRIVER, MEMORY_MAPPED, MEMORY_AUTO };
-
 struct wishes {
     moiety_pool_options options;
-    enum memory_wish memory;
     int is_exportable;
     int is_checked;
     int is_passed_through;
@@ -20,8 +16,8 @@ struct wishes {
 static int py_pool_memory_from(PyObject *object, void *out)
 {
     static const char *const names[] = {"driver", "mapped", "auto"};
-    static const enum memory_wish wishes[] = {MEMORY_DRIVER, MEMORY_MAPPED,
-                                              MEMORY_AUTO};
+    static const moiety_memory memories[] = {
+        MOIETY_MEMORY_DRIVER, MOIETY_MEMORY_MAPPED, MOIETY_MEMORY_AUTO};
     if (!PyUnicode_Check(object)) {
         PyErr_Format(PyExc_TypeError,
                      "memory is %R; accepted are 'driver', 'mapped' and 'auto'",
@@ -30,7 +26,7 @@ static int py_pool_memory_from(PyObject *object, void *out)
     }
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (PyUnicode_CompareWithASCIIString(object, names[i]) == 0) {
-            *(enum memory_wish *)out = wishes[i];
+            *(moiety_memory *)out = memories[i];
             return 1;
         }
     }
@@ -73,18 +69,15 @@ static int py_pool_peers_from(PyObject *object, void *out)
     return is_fine && !PyErr_Occurred();
 }
 
-static void py_pool_set_flags(struct wishes *wishes)
+static void py_pool_set_kind(struct wishes *wishes)
 {
-    static const uint32_t flags[] = {
-        [MEMORY_DRIVER] = 0,
-        [MEMORY_MAPPED] = MOIETY_POOL_MAPPED,
-        [MEMORY_AUTO] = MOIETY_POOL_PREFER_MAPPED,
-    };
+    static const moiety_mode modes[2][2] = {
+        {MOIETY_MODE_PLAIN, MOIETY_MODE_PASS_THROUGH},
+        {MOIETY_MODE_CHECKED, MOIETY_MODE_CHECKED_PASS_THROUGH}};
     moiety_pool_options *options = &wishes->options;
-    options->flags |= flags[wishes->memory];
+    options->mode =
+        modes[wishes->is_checked != 0][wishes->is_passed_through != 0];
     options->flags |= wishes->is_exportable ? MOIETY_POOL_EXPORTABLE : 0;
-    options->flags |= wishes->is_checked ? MOIETY_POOL_CHECKED : 0;
-    options->flags |= wishes->is_passed_through ? MOIETY_POOL_PASS_THROUGH : 0;
     options->flags |= wishes->has_auto_scopes ? MOIETY_POOL_AUTO_SCOPE : 0;
 }
 
@@ -110,18 +103,18 @@ static int py_pool_parse(PyObject *arguments, PyObject *names,
                            "peers",
                            NULL};
     moiety_pool_options *options = &wishes->options;
-    struct native_setting limit = {"limit", options->limit_bytes};
+    struct native_setting limit = {"limit", options->limit_bytes, 0};
     struct native_setting first = {"first_segment_bytes",
-                                   options->first_segment_bytes};
+                                   options->first_segment_bytes, 0};
     struct native_setting largest = {"largest_segment_bytes",
-                                     options->largest_segment_bytes};
-    struct native_setting thread_cache = {"thread_cache_bytes",
-                                          options->thread_cache_bytes};
-    struct native_setting cache = {"cache_bytes", options->cache_bytes};
+                                     options->largest_segment_bytes, 0};
+    struct native_setting thread_cache = {
+        "thread_cache_bytes", options->thread_cache_bytes, MOIETY_BYTES_NONE};
+    struct native_setting cache = {"cache_bytes", options->cache_bytes, 0};
     struct native_setting watermark = {"watermark_bytes",
-                                       options->watermark_bytes};
-    struct native_setting quarantine = {"quarantine_bytes",
-                                        options->quarantine_bytes};
+                                       options->watermark_bytes, 0};
+    struct native_setting quarantine = {
+        "quarantine_bytes", options->quarantine_bytes, MOIETY_BYTES_NONE};
     uint64_t context = 0;
     if (!PyArg_ParseTupleAndKeywords(
             arguments, names, "|i$O&O&O&O&O&O&O&O&O&O&ppppO&O&:Pool", keys,
@@ -130,10 +123,10 @@ static int py_pool_parse(PyObject *arguments, PyObject *names,
             native_setting_from, &largest, native_setting_from, &thread_cache,
             native_setting_from, &cache, native_u64_from,
             &options->history_entries, native_setting_from, &watermark,
-            native_setting_from, &quarantine, native_u32_from,
+            native_setting_from, &quarantine, native_wait_from,
             &options->wait_ms, &wishes->is_exportable, &wishes->is_checked,
             &wishes->is_passed_through, &wishes->has_auto_scopes,
-            py_pool_memory_from, &wishes->memory, py_pool_peers_from,
+            py_pool_memory_from, &options->memory, py_pool_peers_from,
             &options->peer_devices))
         return -1;
     options->limit_bytes = limit.bytes;
@@ -144,7 +137,7 @@ static int py_pool_parse(PyObject *arguments, PyObject *names,
     options->watermark_bytes = watermark.bytes;
     options->quarantine_bytes = quarantine.bytes;
     options->context = (moiety_context)(uintptr_t)context;
-    py_pool_set_flags(wishes);
+    py_pool_set_kind(wishes);
     return 0;
 }
 
@@ -184,8 +177,7 @@ static void py_pool_set_mapped(struct native_space *space, bool is_mapped)
 static int py_pool_begin(PyObject *self, PyObject *arguments, PyObject *names)
 {
     struct native_space *space = (struct native_space *)self;
-    struct wishes wishes = {.options = MOIETY_POOL_OPTIONS_INIT,
-                            .memory = MEMORY_AUTO};
+    struct wishes wishes = {.options = MOIETY_POOL_OPTIONS_INIT};
     moiety_pool *pool = NULL;
     bool is_mapped = false;
     moiety_status status;
@@ -212,8 +204,7 @@ static int py_pool_begin(PyObject *self, PyObject *arguments, PyObject *names)
 PyObject *native_check_options(PyObject *module, PyObject *arguments,
                                PyObject *names)
 {
-    struct wishes wishes = {.options = MOIETY_POOL_OPTIONS_INIT,
-                            .memory = MEMORY_AUTO};
+    struct wishes wishes = {.options = MOIETY_POOL_OPTIONS_INIT};
     if (py_pool_parse(arguments, names, &wishes))
         return NULL;
     moiety_status status = moiety_pool_options_check(&wishes.options);
@@ -330,6 +321,22 @@ PyObject *native_pool_of(PyObject *module, PyObject *address)
     if (status != MOIETY_E_FOREIGN)
         return native_refuse(state, NULL, status);
     Py_RETURN_NONE;
+}
+
+PyObject *native_default_pool(PyObject *module, PyObject *device)
+{
+    moiety_pool *pool = NULL;
+    uint32_t ordinal = 0;
+    moiety_status status;
+    if (!native_u32_from(device, &ordinal))
+        return NULL;
+    int32_t number = ordinal > INT32_MAX ? INT32_MAX : (int32_t)ordinal;
+    Py_BEGIN_ALLOW_THREADS;
+    status = moiety_default_pool(number, &pool);
+    Py_END_ALLOW_THREADS;
+    struct native_state *state = PyModule_GetState(module);
+    return status == MOIETY_OK ? py_pool_borrow(state, pool)
+                               : native_refuse(state, NULL, status);
 }
 
 static PyObject *stats_of(const moiety_stats *stats)
@@ -521,7 +528,7 @@ static PyObject *pool_tenant(PyObject *self, PyObject *arguments,
     return native_tenant_new(self, arguments, names, true);
 }
 
-/* A pool that prefers mapped memory may have fallen back meanwhile. */
+/* A pool whose memory is auto may have fallen back meanwhile. */
 static void py_pool_look_again(struct native_space *space)
 {
     moiety_pool_options options = {.struct_size = sizeof options};
@@ -529,7 +536,7 @@ static void py_pool_look_again(struct native_space *space)
     if (!pool)
         return;
     if (moiety_pool_options_get(pool, &options) == MOIETY_OK)
-        py_pool_set_mapped(space, (options.flags & MOIETY_POOL_MAPPED) != 0);
+        py_pool_set_mapped(space, options.memory == MOIETY_MEMORY_MAPPED);
     native_leave(space);
 }
 

@@ -13,7 +13,7 @@ static struct native_space *settings_space_of(PyObject *self)
 PyObject *native_set_limit(PyObject *self, PyObject *arguments, PyObject *names)
 {
     static char *keys[] = {"limit", NULL};
-    struct native_setting limit = {"limit", 0};
+    struct native_setting limit = {"limit", 0, 0};
     moiety_status status;
     if (!PyArg_ParseTupleAndKeywords(arguments, names, "O&:set_limit", keys,
                                      native_setting_from, &limit))
@@ -30,7 +30,7 @@ PyObject *native_set_limit(PyObject *self, PyObject *arguments, PyObject *names)
 PyObject *native_reserve(PyObject *self, PyObject *arguments, PyObject *names)
 {
     static char *keys[] = {"nbytes", NULL};
-    struct native_setting total = {"nbytes", 0};
+    struct native_setting total = {"nbytes", 0, 0};
     moiety_status status;
     if (!PyArg_ParseTupleAndKeywords(arguments, names, "O&:reserve", keys,
                                      native_setting_from, &total))
@@ -49,7 +49,7 @@ PyObject *native_reserve(PyObject *self, PyObject *arguments, PyObject *names)
 PyObject *native_trim(PyObject *self, PyObject *arguments, PyObject *names)
 {
     static char *keys[] = {"keep_bytes", "wait", NULL};
-    struct native_setting keep = {"keep_bytes", 0};
+    struct native_setting keep = {"keep_bytes", 0, 0};
     int is_waiting = 0;
     uint64_t given_bytes = 0;
     moiety_status status = MOIETY_OK;

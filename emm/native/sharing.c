@@ -167,6 +167,11 @@ PyMethodDef native_sharing_methods[] = {
      "its creator has ended it.\n"
      "\n"
      "Pools of host memory are not found."},
+    {"_default_pool", native_default_pool, METH_O,
+     "_default_pool($module, device, /)\n"
+     "--\n\n"
+     "Returns the Pool of moiety_default_pool(), which all of the process "
+     "shares."},
     {"_check_options", NATIVE_METHOD(native_check_options),
      METH_VARARGS | METH_KEYWORDS,
      "_check_options($module, device=0, **options)\n"

@@ -332,7 +332,8 @@ static PyMethodDef methods[] = {
      "as \"8GiB\", or None for all that the device has. Unused memory above "
      "the limit returns to the driver.\n"
      "\n"
-     "Raises OutOfMemoryError above sixteen times the limit that the object was "
+     "Raises OutOfMemoryError above sixteen times the limit that the object "
+     "was "
      "created with."},
     {"reset_peaks", native_reset_peaks, METH_NOARGS,
      "reset_peaks($self)\n"

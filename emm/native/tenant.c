@@ -105,7 +105,7 @@ PyObject *native_tenant_new(PyObject *self, PyObject *arguments,
     static char *keys[] = {"name", "budget", "pausable", NULL};
     static char *arena_keys[] = {"name", "budget", NULL};
     moiety_tenant_options options = {.struct_size = sizeof options, .name = ""};
-    struct native_setting budget = {"budget", 0};
+    struct native_setting budget = {"budget", 0, 0};
     int is_pausable = 0;
     if (!PyArg_ParseTupleAndKeywords(
             arguments, names, has_pausable ? "|sO&$p:tenant" : "|sO&:tenant",
@@ -379,7 +379,7 @@ static int set_budget(PyObject *self, PyObject *value, void *closure)
 {
     (void)closure;
     struct native_tenant *tenant = tenant_of(self);
-    struct native_setting budget = {"budget", 0};
+    struct native_setting budget = {"budget", 0, 0};
     if (!value) {
         PyErr_SetString(PyExc_AttributeError,
                         "a tenant always has a budget: 0 is any amount");

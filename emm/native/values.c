@@ -48,24 +48,22 @@ static bool py_values_parse(const char *text, uint64_t *out)
     return false;
 }
 
-int native_setting_from(PyObject *object, void *out)
+/* What a program says is no field of options yet: 0 is a number there that stands
+ * for the default. */
+static void py_values_keep_none(struct native_setting *setting)
 {
-    struct native_setting *setting = out;
+    if (!setting->none)
+        return;
+    if (!setting->bytes)
+        setting->bytes = setting->none;
+    else if (setting->bytes == setting->none)
+        setting->bytes = setting->none - 1;
+}
+
+static bool py_values_parse_text(PyObject *object,
+                                 struct native_setting *setting)
+{
     bool is_fine = false;
-    if (object == Py_None) {
-        setting->bytes = 0;
-        return 1;
-    }
-    if (PyBool_Check(object) ||
-        (!PyUnicode_Check(object) && !PyIndex_Check(object))) {
-        PyErr_Format(PyExc_TypeError,
-                     "%s is %R; accepted are bytes, text such as '8GiB', and "
-                     "None",
-                     setting->name, object);
-        return 0;
-    }
-    if (!PyUnicode_Check(object))
-        return native_u64_from(object, &setting->bytes);
     PyObject *text = PyUnicode_AsUTF8String(object);
     if (text)
         is_fine = py_values_parse(PyBytes_AsString(text), &setting->bytes);
@@ -80,9 +78,32 @@ int native_setting_from(PyObject *object, void *out)
     return is_fine;
 }
 
+int native_setting_from(PyObject *object, void *out)
+{
+    struct native_setting *setting = out;
+    if (object == Py_None) {
+        setting->bytes = 0;
+        return 1;
+    }
+    if (PyBool_Check(object) ||
+        (!PyUnicode_Check(object) && !PyIndex_Check(object))) {
+        PyErr_Format(PyExc_TypeError,
+                     "%s is %R; accepted are bytes, text such as '8GiB', and "
+                     "None",
+                     setting->name, object);
+        return 0;
+    }
+    bool is_fine = PyUnicode_Check(object)
+                       ? py_values_parse_text(object, setting)
+                       : native_u64_from(object, &setting->bytes);
+    if (is_fine)
+        py_values_keep_none(setting);
+    return is_fine;
+}
+
 PyObject *native_bytes_of(PyObject *module, PyObject *arguments)
 {
-    struct native_setting setting = {NULL, 0};
+    struct native_setting setting = {NULL, 0, 0};
     PyObject *value;
     (void)module;
     if (!PyArg_ParseTuple(arguments, "sO:_bytes_of", &setting.name, &value) ||
@@ -157,6 +178,18 @@ int native_u32_from(PyObject *object, void *out)
         return 0;
     }
     *(uint32_t *)out = (uint32_t)value;
+    return 1;
+}
+
+int native_wait_from(PyObject *object, void *out)
+{
+    uint32_t *wait_ms = out;
+    if (!native_u32_from(object, out))
+        return 0;
+    if (!*wait_ms)
+        *wait_ms = MOIETY_WAIT_NONE;
+    else if (*wait_ms == MOIETY_WAIT_NONE)
+        *wait_ms = MOIETY_WAIT_NONE - 1;
     return 1;
 }
 

@@ -20,6 +20,7 @@
 static struct {
     pthread_mutex_t lock; /* of all below */
     uint32_t pool_flags;
+    uint32_t memory; /* a moiety_memory */
     uint64_t limit_bytes;
     struct {
         moiety_pool *pool; /* NULL: no block was allocated yet */
@@ -27,10 +28,12 @@ static struct {
     } devices[MOIETY_PLUGGABLE_DEVICES_MAX];
 } plugin = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-void moiety_pluggable_set(uint32_t pool_flags, uint64_t limit_bytes)
+void moiety_pluggable_set(uint32_t pool_flags, uint32_t memory,
+                          uint64_t limit_bytes)
 {
     (void)pthread_mutex_lock(&plugin.lock);
     plugin.pool_flags = pool_flags;
+    plugin.memory = memory;
     plugin.limit_bytes = limit_bytes;
     (void)pthread_mutex_unlock(&plugin.lock);
 }
@@ -88,6 +91,7 @@ static moiety_status make_pool_locked(int device)
     moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
     options.device = device;
     options.flags = plugin.pool_flags | MOIETY_POOL_AUTO_SCOPE;
+    options.memory = (moiety_memory)plugin.memory;
     options.limit_bytes = plugin.limit_bytes;
     return moiety_pool_create(&options, &plugin.devices[device].pool);
 }

@@ -33,11 +33,13 @@ typedef struct moiety_pluggable_pool_id {
  * Says how pools are made from now on.
  *
  * @param pool_flags   MOIETY_POOL_ bits beside MOIETY_POOL_AUTO_SCOPE.
+ * @param memory       A moiety_memory.
  * @param limit_bytes  Most that each device's pool reserves; 0: what there is.
  *
  * Threads: one, before the first allocation.
  */
 MOIETY_PLUGGABLE_API void moiety_pluggable_set(uint32_t pool_flags,
+                                               uint32_t memory,
                                                uint64_t limit_bytes);
 
 /** Takes a block of the device's pool, which it makes with the first. Throws

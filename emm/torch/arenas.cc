@@ -190,13 +190,12 @@ Arenas::Taken Arenas::take(int device, size_t bytes, cudaStream_t stream)
     moiety_devptr address = 0;
     if (arena.foreign) {
         taken.block = arena.foreign->raw_alloc_with_stream(bytes, stream);
-    } else if (arena.tenant) {
-        taken.status = moiety_tenant_alloc(arena.tenant, bytes,
-                                           stream_of(stream), &address);
-        taken.block = block_at(address);
     } else {
-        taken.status = moiety_private_alloc(arena.number, bytes,
-                                            stream_of(stream), &address);
+        moiety_alloc_options options = MOIETY_ALLOC_OPTIONS_INIT;
+        options.tenant = arena.tenant;
+        options.private_arena = arena.tenant ? 0 : arena.number;
+        taken.status = moiety_alloc_with(arena.pool, bytes, stream_of(stream),
+                                         &options, &address);
         taken.block = block_at(address);
     }
     if (taken.status == MOIETY_OK && taken.block) {

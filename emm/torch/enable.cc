@@ -34,6 +34,7 @@ void enable(const moiety_torch_options &options)
     moiety_torch::PoolSettings settings;
     settings.flags =
         options.pool_flags | MOIETY_POOL_NOTE_STREAMS | MOIETY_POOL_HUGE_TABLES;
+    settings.memory = static_cast<moiety_memory>(options.memory);
     settings.limit_bytes = options.limit_bytes;
     ours.set(settings, options.has_exact_peaks != 0);
     /* torch.accelerator looks at the one, all else at the other. */

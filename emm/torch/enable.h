@@ -17,16 +17,15 @@ extern "C" {
 typedef struct moiety_torch_options {
     /** Bytes of this struct. */
     uint32_t struct_size;
-    /** MOIETY_POOL_ bits: EXPORTABLE, MAPPED, PREFER_MAPPED, CHECKED and its
-     *  kin. */
+    /** MOIETY_POOL_ bits, as EXPORTABLE. */
     uint32_t pool_flags;
     /** Most that each device's pool reserves; 0: what the device has. */
     uint64_t limit_bytes;
     /** Not 0: peaks of torch.cuda.max_memory_allocated() are exact with several
      *  threads too, which share a line of memory then. */
     uint32_t has_exact_peaks;
-    /** 0. */
-    uint32_t reserved;
+    /** A moiety_memory; 0: mapped where the device has it. */
+    uint32_t memory;
 } moiety_torch_options;
 
 /**

@@ -33,6 +33,7 @@ moiety_pool *Pools::make(int device)
     moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
     options.device = device;
     options.flags = settings_.flags;
+    options.memory = settings_.memory;
     options.limit_bytes = settings_.limit_bytes;
     check(moiety_pool_create(&options, &pool), "no pool for the device");
     made_(device, pool);

@@ -37,7 +37,8 @@ inline moiety_stream stream_of(void *stream)
 
 /** What a pool is made with. */
 struct PoolSettings {
-    uint32_t flags = MOIETY_POOL_NOTE_STREAMS | MOIETY_POOL_PREFER_MAPPED;
+    uint32_t flags = MOIETY_POOL_NOTE_STREAMS;
+    moiety_memory memory = MOIETY_MEMORY_AUTO;
     uint64_t limit_bytes = 0;
 };
 

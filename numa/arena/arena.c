@@ -18,6 +18,8 @@
 #include "pool/driver/section.h"
 
 #define SEGMENT_BYTES (UINT64_C(2) << 20)
+/* Mapping pinned memory costs milliseconds: the first segment is a large one. */
+#define FIRST_SEGMENT_BYTES (UINT64_C(64) << 20)
 
 static moiety_status arena_open_context(struct moiety_host *host,
                                         const moiety_host_options *options)
@@ -85,7 +87,9 @@ static moiety_status make_pool(struct moiety_host *host,
     pool.device = options->device; /* for who looks at it: moiety/expose.h */
     pool.source = &source;
     pool.limit_bytes = host->limit_bytes;
-    pool.first_segment_bytes = options->first_segment_bytes;
+    pool.first_segment_bytes = options->first_segment_bytes
+                                   ? options->first_segment_bytes
+                                   : FIRST_SEGMENT_BYTES;
     pool.largest_segment_bytes = options->largest_segment_bytes;
     pool.thread_cache_bytes = options->thread_cache_bytes;
     pool.wait_ms = options->wait_ms;
@@ -253,31 +257,32 @@ static __attribute__((noinline)) moiety_status refuse(const char *function,
     return moietyi_fail(MOIETY_E_INVALID, "%s: %s is NULL", function, argument);
 }
 
-static inline moiety_status
-arena_alloc_block(moiety_status (*from)(moiety_pool *, size_t, moiety_stream,
-                                        moiety_devptr *),
-                  moiety_host *host, size_t size_bytes, moiety_stream stream,
-                  void **out)
+moiety_status moiety_host_alloc(moiety_host *host, size_t size_bytes,
+                                moiety_stream stream, void **out)
 {
     moiety_devptr address;
     if (!host || !out)
         return refuse("moiety_host_alloc", host ? "out" : "host");
-    moiety_status status = from(host->pool, size_bytes, stream, &address);
+    moiety_status status =
+        moiety_alloc(host->pool, size_bytes, stream, &address);
     if (status == MOIETY_OK)
         *out = (void *)(uintptr_t)address;
     return status;
 }
 
-moiety_status moiety_host_alloc(moiety_host *host, size_t size_bytes,
-                                moiety_stream stream, void **out)
+moiety_status moiety_host_alloc_with(moiety_host *host, size_t size_bytes,
+                                     moiety_stream stream,
+                                     const moiety_alloc_options *options,
+                                     void **out)
 {
-    return arena_alloc_block(moiety_alloc, host, size_bytes, stream, out);
-}
-
-moiety_status moiety_host_try_alloc(moiety_host *host, size_t size_bytes,
-                                    moiety_stream stream, void **out)
-{
-    return arena_alloc_block(moiety_try_alloc, host, size_bytes, stream, out);
+    moiety_devptr address;
+    if (!host || !out)
+        return refuse("moiety_host_alloc_with", host ? "out" : "host");
+    moiety_status status =
+        moiety_alloc_with(host->pool, size_bytes, stream, options, &address);
+    if (status == MOIETY_OK)
+        *out = (void *)(uintptr_t)address;
+    return status;
 }
 
 moiety_status moiety_host_free(moiety_host *host, void *address,

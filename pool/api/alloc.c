@@ -17,19 +17,6 @@
 #include "pool/oom/escalate.h"
 #include "pool/oom/watermark.h"
 
-static moiety_status alloc_check(const struct moietyi_alloc_args *args)
-{
-    size_t alignment = args->alignment_bytes;
-    if (!alignment || alignment & (alignment - 1) ||
-        alignment > MOIETYI_PAGE_BYTES) {
-        return moietyi_fail(MOIETY_E_INVALID,
-                            "alignment %zu: must be a power of two up to "
-                            "2 MiB",
-                            alignment);
-    }
-    return MOIETY_OK;
-}
-
 static moiety_status alloc_in(struct moietyi_call *call,
                               const struct moietyi_alloc_args *args,
                               moiety_devptr *out)
@@ -67,12 +54,9 @@ alloc_slow(moiety_pool *pool, const struct moietyi_alloc_args *args,
     struct moietyi_call call;
     if (!out)
         return moietyi_fail(MOIETY_E_INVALID, "moiety_alloc: out is NULL");
-    moiety_status status = alloc_check(args);
-    if (status != MOIETY_OK)
-        return status;
     if (args->may_wait)
         moietyi_later_run(MOIETYI_END_GLANCES);
-    status = moietyi_begin(pool, stream, &call);
+    moiety_status status = moietyi_begin(pool, stream, &call);
     if (status != MOIETY_OK)
         return status;
     status = alloc_in(&call, args, out);
@@ -200,20 +184,6 @@ static __attribute__((noinline)) moiety_status alloc_other(moiety_pool *pool,
     return MOIETY_OK;
 }
 
-moiety_status moiety_alloc_cached(moiety_pool *pool, size_t size_bytes,
-                                  moiety_stream stream, moiety_devptr *out)
-{
-    if (!pool || !out)
-        return moietyi_fail(MOIETY_E_INVALID, "moiety_alloc_cached: %s is NULL",
-                            pool ? "out" : "pool");
-    moiety_devptr address = take_cached(pool, size_bytes, stream);
-    if (!address)
-        return take_free(pool, size_bytes, stream, true, out) ? MOIETY_OK
-                                                              : MOIETY_E_BUSY;
-    *out = address;
-    return MOIETY_OK;
-}
-
 moiety_status moiety_alloc(moiety_pool *pool, size_t size_bytes,
                            moiety_stream stream, moiety_devptr *out)
 {
@@ -231,20 +201,16 @@ moiety_status moiety_alloc(moiety_pool *pool, size_t size_bytes,
     return MOIETY_OK;
 }
 
-moiety_status moiety_alloc_aligned(moiety_pool *pool, size_t size_bytes,
-                                   size_t alignment_bytes, moiety_stream stream,
-                                   moiety_devptr *out)
+moiety_status moietyi_alloc_no_call(moiety_pool *pool, size_t size_bytes,
+                                    moiety_stream stream, moiety_devptr *out)
 {
-    const struct moietyi_alloc_args args = {.size_bytes = size_bytes,
-                                            .alignment_bytes = alignment_bytes,
-                                            .may_wait = true};
-    return alloc_slow(pool, &args, stream, out);
-}
-
-moiety_status moiety_try_alloc(moiety_pool *pool, size_t size_bytes,
-                               moiety_stream stream, moiety_devptr *out)
-{
-    const struct moietyi_alloc_args args = {.size_bytes = size_bytes,
-                                            .alignment_bytes = 1};
-    return alloc_slow(pool, &args, stream, out);
+    if (!pool || !out)
+        return moietyi_fail(MOIETY_E_INVALID, "moiety_alloc_with: %s is NULL",
+                            pool ? "out" : "pool");
+    moiety_devptr address = take_cached(pool, size_bytes, stream);
+    if (!address)
+        return take_free(pool, size_bytes, stream, true, out) ? MOIETY_OK
+                                                              : MOIETY_E_BUSY;
+    *out = address;
+    return MOIETY_OK;
 }

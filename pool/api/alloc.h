@@ -9,9 +9,23 @@
 #include "moiety/pool.h"
 #include "pool/core/ops.h"
 
-/* As moiety_alloc_aligned() without a look for a hit. */
+/* moiety_alloc() without a look for a hit, by checked arguments. */
 MOIETY_MUST_USE moiety_status
 moietyi_alloc(moiety_pool *pool, const struct moietyi_alloc_args *args,
               moiety_stream stream, moiety_devptr *out);
+
+/* tenant.c: moiety_alloc_with() for a tenant. `pool` is NULL or to be the tenant's;
+ * `out` is not NULL. */
+MOIETY_MUST_USE moiety_status
+moietyi_tenant_alloc(moiety_pool *pool, moiety_tenant handle,
+                     const struct moietyi_alloc_args *args,
+                     moiety_stream stream, moiety_devptr *out);
+
+/* What the thread's cache or the pool has free, by a call of nobody. MOIETY_OK,
+ * MOIETY_E_INVALID, or MOIETY_E_BUSY without a message. */
+MOIETY_MUST_USE moiety_status moietyi_alloc_no_call(moiety_pool *pool,
+                                                    size_t size_bytes,
+                                                    moiety_stream stream,
+                                                    moiety_devptr *out);
 
 #endif

@@ -56,11 +56,13 @@ static moiety_status plain_alloc(struct moietyi_call *call,
 static moiety_status
 plain_alloc_private(struct moietyi_call *call,
                     const struct moietyi_private_ref *arena_ref,
-                    moiety_scope number, size_t size_bytes, moiety_devptr *out)
+                    moiety_scope number, const struct moietyi_alloc_args *args,
+                    moiety_devptr *out)
 {
-    const struct moietyi_request request = {moietyi_size_of_bytes(size_bytes),
-                                            size_bytes, 1, true};
-    return moietyi_private_take(call, arena_ref, number, &request, true, out);
+    const struct moietyi_request request = {
+        moietyi_size_of_bytes(args->size_bytes), args->size_bytes, 1, true};
+    return moietyi_private_take(call, arena_ref, number, &request,
+                                args->may_wait, out);
 }
 
 static moiety_status plain_claim(struct moietyi_call *call,

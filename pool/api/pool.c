@@ -41,6 +41,9 @@
 #define LEAST_CACHE_BYTES (UINT64_C(64) << 20)
 #define CACHE_SHARE 8U
 
+/* Who may destroy a pool. */
+enum owner { OWNER_CALLER, OWNER_ARENA, OWNER_PROCESS };
+
 static moiety_status pool_no_memory(void)
 {
     return moietyi_fail(MOIETY_E_NO_HOST_MEMORY, "no memory for a pool");
@@ -123,7 +126,7 @@ static moiety_source pool_wrap(struct moietyi_pool_body *body)
 
 static bool is_mapped(const struct moietyi_pool_body *body)
 {
-    return (body->options.flags & MOIETY_POOL_MAPPED) != 0;
+    return body->options.memory == MOIETY_MEMORY_MAPPED;
 }
 
 /* Not a lack or a refusal of the driver, but an error that ends the pool
@@ -144,7 +147,7 @@ static moiety_status ask_for_mapped(struct moietyi_pool_body *body)
     if (status == MOIETY_OK || is_fatal(status))
         return status;
     static const char words[] =
-        "a pool that prefers mapped memory has cuMemAlloc's: %s";
+        "memory is auto, and the pool has the driver's: %s";
     if (is_known)
         moietyi_log(MOIETY_LOG_INFO, words, moietyi_failure_message());
     else
@@ -155,29 +158,28 @@ static moiety_status ask_for_mapped(struct moietyi_pool_body *body)
 
 static moiety_status choose_memory(struct moietyi_pool_body *body)
 {
-    const uint32_t others = MOIETY_POOL_EXPORTABLE | MOIETY_POOL_PASS_THROUGH;
     const moiety_pool_options *options = &body->options;
-    if (!options->source && !(options->flags & others))
+    if (!options->source && !(options->flags & MOIETY_POOL_EXPORTABLE) &&
+        !moietyi_is_passing(body))
         return ask_for_mapped(body);
-    moietyi_log(MOIETY_LOG_INFO, "a pool that prefers mapped memory has "
-                                 "cuMemAlloc's: it has a source, is "
-                                 "exportable, or passes all through");
+    moietyi_log(MOIETY_LOG_INFO,
+                "memory is auto, and the pool has the driver's: "
+                "it has a source, is exportable, or passes "
+                "all through");
     return MOIETY_E_UNSUPPORTED;
 }
 
-/* What is preferred is mapped from here on, or not: then it lacks nothing that
- * was asked for. */
-static moiety_status settle_preference(struct moietyi_pool_body *body)
+/* Memory is mapped from here on, or the driver's: then it lacks nothing that was
+ * asked for. */
+static moiety_status settle_memory(struct moietyi_pool_body *body)
 {
     moiety_pool_options *options = &body->options;
-    if (is_mapped(body) || !(options->flags & MOIETY_POOL_PREFER_MAPPED))
+    if (options->memory != MOIETY_MEMORY_AUTO)
         return MOIETY_OK;
     moiety_status status = choose_memory(body);
-    if (status == MOIETY_OK) {
-        options->flags |= MOIETY_POOL_MAPPED;
-        body->may_fall_back = true;
-        return MOIETY_OK;
-    }
+    body->may_fall_back = status == MOIETY_OK;
+    options->memory =
+        status == MOIETY_OK ? MOIETY_MEMORY_MAPPED : MOIETY_MEMORY_DRIVER;
     if (status == MOIETY_E_UNSUPPORTED && options->peer_devices)
         return moietyi_fail(MOIETY_E_UNSUPPORTED,
                             "the pool's memory is not mapped, so that it can "
@@ -187,13 +189,13 @@ static moiety_status settle_preference(struct moietyi_pool_body *body)
 
 static moiety_status make_mapper(struct moietyi_pool_body *body)
 {
-    moiety_status status = settle_preference(body);
+    moiety_status status = settle_memory(body);
     if (status != MOIETY_OK || !is_mapped(body))
         return status;
     if (body->options.source)
         return moietyi_fail(MOIETY_E_INVALID,
-                            "mapped is 1; accepted is 0 where the pool has a "
-                            "source of its own");
+                            "memory is mapped; accepted are auto and driver "
+                            "where the pool has a source of its own");
     bool is_shared = (body->options.flags & MOIETY_POOL_EXPORTABLE) != 0;
     body->mapped_device.context = &body->own_context;
     body->mapper = moietyi_device_mapper_init(&body->mapped_device, is_shared);
@@ -302,8 +304,7 @@ static moiety_status make_exports(struct moietyi_pool_body *body)
 static moiety_status make_checked(struct moietyi_pool_body *body,
                                   struct moiety_pool *pool)
 {
-    const uint32_t flags = MOIETY_POOL_CHECKED | MOIETY_POOL_PASS_THROUGH;
-    if (!(body->options.flags & flags))
+    if (body->options.mode == MOIETY_MODE_PLAIN)
         return MOIETY_OK;
     const moiety_source source = source_of(body);
     /* AT, relaxed: nobody else has the handle yet. */
@@ -392,7 +393,7 @@ static struct moietyi_pool_body *make_body(void)
 }
 
 static moiety_status create_by(const moiety_pool_options *resolved,
-                               const char *conf, bool is_arena,
+                               const char *conf, enum owner owner,
                                moiety_pool **out)
 {
     struct moiety_pool *pool =
@@ -406,7 +407,8 @@ static moiety_status create_by(const moiety_pool_options *resolved,
     memset(pool, 0, sizeof(*pool));
     body->options = *resolved;
     body->pool = pool;
-    pool->is_arena = is_arena;
+    pool->is_arena = owner == OWNER_ARENA;
+    pool->is_default = owner == OWNER_PROCESS;
     moietyi_callbacks_init(body->callbacks);
     moietyi_scopes_init(body->scopes);
     moietyi_privates_init(body->privates);
@@ -428,7 +430,7 @@ static moiety_status create_by(const moiety_pool_options *resolved,
 }
 
 static moiety_status pool_create(const moiety_pool_options *options,
-                                 const char *conf, bool is_arena,
+                                 const char *conf, enum owner owner,
                                  moiety_pool **out)
 {
     moiety_pool_options resolved;
@@ -442,7 +444,7 @@ static moiety_status pool_create(const moiety_pool_options *options,
     if (status == MOIETY_OK)
         status = moietyi_expose_by_conf(conf);
     if (status == MOIETY_OK)
-        status = create_by(&resolved, conf, is_arena, out);
+        status = create_by(&resolved, conf, owner, out);
     moietyi_thread_call_end(&call);
     return status;
 }
@@ -455,7 +457,15 @@ moiety_status moiety_pool_create(const moiety_pool_options *options,
                             "moiety_pool_create: out is NULL");
     if (!moietyi_is_forked())
         moietyi_later_run(MOIETYI_END_LOOKS);
-    return pool_create(options, getenv("MOIETY_CONF"), false, out);
+    return pool_create(options, getenv("MOIETY_CONF"), OWNER_CALLER, out);
+}
+
+moiety_status moietyi_default_pool_create(int32_t device, moiety_pool **out)
+{
+    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
+    options.device = device;
+    moietyi_later_run(MOIETYI_END_LOOKS);
+    return pool_create(&options, getenv("MOIETY_CONF"), OWNER_PROCESS, out);
 }
 
 moiety_status moiety_pool_options_check(const moiety_pool_options *options)
@@ -467,7 +477,7 @@ moiety_status moiety_pool_options_check(const moiety_pool_options *options)
 moiety_status moietyi_arena_pool_create(const moiety_pool_options *options,
                                         moiety_pool **out)
 {
-    return pool_create(options, NULL, true, out);
+    return pool_create(options, NULL, OWNER_ARENA, out);
 }
 
 static moiety_status add_peer(struct moietyi_pool_body *body, int32_t device)
@@ -676,15 +686,19 @@ void moietyi_pool_release(moiety_pool *pool)
     moietyi_later_release(&pool->later, moietyi_is_dead(pool));
 }
 
-static bool pool_is_arenas(const struct moiety_pool *pool)
+/* Whether the caller may end it: MOIETY_OK, or whose it is. */
+static moiety_status check_owner(const struct moiety_pool *pool)
 {
-    return !moietyi_is_dead(pool) && pool->is_arena;
-}
-
-static moiety_status refuse_arenas(void)
-{
-    return moietyi_fail(MOIETY_E_INVALID, "the pool is a host arena's: "
-                                          "moiety_host_destroy() ends both");
+    if (moietyi_is_dead(pool))
+        return MOIETY_OK;
+    if (pool->is_default)
+        return moietyi_fail(MOIETY_E_INVALID,
+                            "the pool is the process's, of "
+                            "moiety_default_pool(): nobody destroys it");
+    return pool->is_arena ? moietyi_fail(MOIETY_E_INVALID,
+                                         "the pool is a host arena's: "
+                                         "moiety_host_destroy() ends both")
+                          : MOIETY_OK;
 }
 
 moiety_status moiety_pool_destroy(moiety_pool *pool, moiety_leaks *out_leaks)
@@ -700,9 +714,9 @@ moiety_status moiety_pool_destroy(moiety_pool *pool, moiety_leaks *out_leaks)
                             (unsigned)out_leaks->struct_size,
                             sizeof(*out_leaks));
     }
-    if (pool_is_arenas(pool))
-        return refuse_arenas();
-    moiety_status status = moietyi_pool_take(pool);
+    moiety_status status = check_owner(pool);
+    if (status == MOIETY_OK)
+        status = moietyi_pool_take(pool);
     if (status != MOIETY_OK)
         return status;
     status = moietyi_pool_end(pool, MOIETYI_END_WAITS, out_leaks);
@@ -722,9 +736,10 @@ moiety_status moietyi_pool_end_later(void *handle, enum moietyi_end how)
 
 moiety_status moiety_pool_destroy_later(moiety_pool *pool)
 {
-    return pool && pool_is_arenas(pool)
-               ? refuse_arenas()
-               : moietyi_pool_destroy_later(pool, moietyi_pool_end_later, pool);
+    moiety_status status = pool ? check_owner(pool) : MOIETY_OK;
+    return status == MOIETY_OK
+               ? moietyi_pool_destroy_later(pool, moietyi_pool_end_later, pool)
+               : status;
 }
 
 moiety_status moietyi_pool_destroy_later(moiety_pool *pool, moietyi_end_fn *end,

@@ -19,8 +19,7 @@
 static moiety_status segment_begin(moiety_pool *pool, struct moietyi_call *call)
 {
     moiety_status status = moietyi_call_begin(pool, MOIETY_STREAM_DONE, call);
-    if (status != MOIETY_OK ||
-        !(pool->body->options.flags & MOIETY_POOL_PASS_THROUGH))
+    if (status != MOIETY_OK || !moietyi_is_passing(pool->body))
         return status;
     moietyi_call_leave(call);
     return moietyi_fail(MOIETY_E_UNSUPPORTED,

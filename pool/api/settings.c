@@ -96,11 +96,6 @@ moiety_status moietyi_limit_find(struct moietyi_pool_body *body,
     return status;
 }
 
-static bool is_passing(const struct moietyi_pool_body *body)
-{
-    return body->options.flags & MOIETY_POOL_PASS_THROUGH;
-}
-
 static uint64_t most_limit_bytes(const struct moietyi_pool_body *body)
 {
     uint64_t bytes = (uint64_t)body->page_capacity * MOIETYI_PAGE_BYTES;
@@ -200,7 +195,7 @@ moiety_status moiety_pool_reserve(moiety_pool *pool, uint64_t total_bytes)
     moiety_status status = moietyi_call_begin(pool, MOIETY_STREAM_DONE, &call);
     if (status != MOIETY_OK)
         return status;
-    if (is_passing(pool->body)) {
+    if (moietyi_is_passing(pool->body)) {
         moietyi_call_leave(&call);
         return moietyi_fail(MOIETY_E_UNSUPPORTED,
                             "the pool passes all through: each block is a "
@@ -245,7 +240,8 @@ moiety_status moiety_pool_options_get(moiety_pool *pool,
                               : (uint32_t)sizeof(options);
     options.device = body->device;
     if (body->may_fall_back && !moietyi_segments_are_mapped(body->segments))
-        options.flags &= ~MOIETY_POOL_MAPPED;
+        options.memory = MOIETY_MEMORY_DRIVER;
+    moietyi_options_say_none(&options);
     options.context = body->context;
     options.source = body->options.source ? &body->source : NULL;
     options.limit_bytes = moietyi_limit_of(body);
@@ -269,7 +265,7 @@ static void search_look(const struct moietyi_pool_body *body, void *context)
     struct search *search = context;
     moietyi_grain grain;
     search->pool = body->pool;
-    search->has_segments = !is_passing(body);
+    search->has_segments = !moietyi_is_passing(body);
     search->has_it = moietyi_grain_of(moietyi_segments_lookup(body->segments),
                                       search->address, &grain);
 }

@@ -16,6 +16,7 @@
 #include "pool/config/options.h"
 #include "pool/core/body.h"
 #include "pool/core/ops.h"
+#include "pool/graph/privates.h"
 #include "pool/tenant/directory.h"
 
 static moiety_status no_tenant(void)
@@ -196,13 +197,15 @@ static moiety_status take_of_arena(const struct moietyi_tenant *tenant,
                                    const struct moietyi_alloc_args *args,
                                    moiety_stream stream, moiety_devptr *out)
 {
-    if (args->alignment_bytes > MOIETYI_GRAIN_BYTES || !args->may_wait)
+    struct moietyi_alloc_args whole = *args;
+    if (args->alignment_bytes > MOIETYI_GRAIN_BYTES)
         return moietyi_fail(MOIETY_E_UNSUPPORTED,
-                            "a tenant that can be paused has no blocks with an "
-                            "alignment above 512, and none without waiting");
+                            "option alignment_bytes is %zu; accepted is 512 at "
+                            "most for a tenant that can be paused",
+                            args->alignment_bytes);
     /* What it holds is what was charged: the free discharges that. */
-    return moiety_private_alloc(
-        tenant->arena, moietyi_tenant_bytes(args->size_bytes), stream, out);
+    whole.size_bytes = moietyi_tenant_bytes(args->size_bytes);
+    return moietyi_private_alloc(NULL, tenant->arena, &whole, stream, out);
 }
 
 /* From the thread's cache, if a size alone is wished for, or as others. */
@@ -265,49 +268,20 @@ static moiety_status charge_and_take(struct moietyi_tenant *tenant,
     return MOIETY_OK;
 }
 
-static moiety_status alloc_for(moiety_tenant handle,
-                               const struct moietyi_alloc_args *args,
-                               moiety_stream stream, moiety_devptr *out)
+moiety_status moietyi_tenant_alloc(moiety_pool *pool, moiety_tenant handle,
+                                   const struct moietyi_alloc_args *args,
+                                   moiety_stream stream, moiety_devptr *out)
 {
     struct moietyi_tenant *tenant = moietyi_tenant_find(handle);
     if (!tenant)
         return no_tenant();
+    if (pool && pool != tenant->pool)
+        return moietyi_fail(MOIETY_E_INVALID,
+                            "option tenant is one of another pool");
     /* What is not to be had at all, and nothing, is the pool's to answer. */
-    if (!out || !args->size_bytes ||
-        args->size_bytes > MOIETYI_CAPACITY_BYTES || !args->alignment_bytes)
+    if (!args->size_bytes || args->size_bytes > MOIETYI_CAPACITY_BYTES)
         return moietyi_alloc(tenant->pool, args, stream, out);
     return charge_and_take(tenant, args, stream, out);
-}
-
-moiety_status moiety_tenant_alloc(moiety_tenant tenant, size_t size_bytes,
-                                  moiety_stream stream, moiety_devptr *out)
-{
-    const struct moietyi_alloc_args args = {.size_bytes = size_bytes,
-                                            .alignment_bytes = 1,
-                                            .may_wait = true,
-                                            .is_exact = true};
-    return alloc_for(tenant, &args, stream, out);
-}
-
-moiety_status moiety_tenant_alloc_aligned(moiety_tenant tenant,
-                                          size_t size_bytes,
-                                          size_t alignment_bytes,
-                                          moiety_stream stream,
-                                          moiety_devptr *out)
-{
-    const struct moietyi_alloc_args args = {.size_bytes = size_bytes,
-                                            .alignment_bytes = alignment_bytes,
-                                            .may_wait = true,
-                                            .is_exact = true};
-    return alloc_for(tenant, &args, stream, out);
-}
-
-moiety_status moiety_tenant_try_alloc(moiety_tenant tenant, size_t size_bytes,
-                                      moiety_stream stream, moiety_devptr *out)
-{
-    const struct moietyi_alloc_args args = {
-        .size_bytes = size_bytes, .alignment_bytes = 1, .is_exact = true};
-    return alloc_for(tenant, &args, stream, out);
 }
 
 moiety_status moiety_tenant_set_budget(moiety_tenant tenant,

@@ -51,7 +51,8 @@ struct moiety_pool {
     struct moietyi_engine *engine;
     struct moietyi_pool_body *body; /* the facade's */
     struct moiety_pool *next_gone;  /* of all that were destroyed */
-    bool is_arena; /* constant: a host arena's, which alone destroys it */
+    bool is_arena;   /* constant: a host arena's, which alone destroys it */
+    bool is_default; /* constant: the process's, which nobody destroys */
     struct moietyi_later later; /* who ends it, or its arena */
 };
 

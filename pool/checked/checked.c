@@ -107,8 +107,8 @@ moiety_status moietyi_checked_create(struct moietyi_pool_body *body,
         return moietyi_fail(MOIETY_E_NO_HOST_MEMORY, "no memory for a pool");
     checked->body = body;
     checked->source = *source;
-    checked->is_checked = (body->options.flags & MOIETY_POOL_CHECKED) != 0;
-    checked->is_passing = (body->options.flags & MOIETY_POOL_PASS_THROUGH) != 0;
+    checked->is_checked = moietyi_is_checked(body);
+    checked->is_passing = moietyi_is_passing(body);
     checked->is_own_device = !body->options.source;
     pthread_mutex_init(&checked->lock, NULL);
     pthread_cond_init(&checked->answered, NULL);
@@ -256,7 +256,7 @@ moiety_status moiety_pool_check(moiety_pool *pool, moiety_checked_counts *out)
     if (!checked || !checked->is_checked) {
         moietyi_call_leave(&call);
         return moietyi_fail(MOIETY_E_UNSUPPORTED,
-                            "the pool was made without MOIETY_POOL_CHECKED");
+                            "the pool's mode is not a checked one");
     }
     (void)moietyi_checked_sweep(&call);
     if (out)

@@ -27,19 +27,16 @@ static moiety_status checked_ops_alloc(struct moietyi_call *call,
 /* In a capture the scope says which arena is charged. */
 static moiety_status checked_ops_alloc_private(
     struct moietyi_call *call, const struct moietyi_private_ref *arena_ref,
-    moiety_scope number, size_t size_bytes, moiety_devptr *out)
+    moiety_scope number, const struct moietyi_alloc_args *args,
+    moiety_devptr *out)
 {
-    const struct moietyi_alloc_args args = {.size_bytes = size_bytes,
-                                            .alignment_bytes = 1,
-                                            .may_wait = true,
-                                            .is_exact = true};
     moiety_status status = moietyi_checked_stranger(call);
     (void)number;
     if (status != MOIETY_OK)
         return status;
     return call->capture.kind >= MOIETYI_CAPTURE_BROKEN
-               ? moietyi_block_record_alloc_captured(call, &args, out)
-               : moietyi_block_record_alloc_for(call, 0, arena_ref, &args, out);
+               ? moietyi_block_record_alloc_captured(call, args, out)
+               : moietyi_block_record_alloc_for(call, 0, arena_ref, args, out);
 }
 
 static moiety_status

@@ -249,7 +249,7 @@ void moietyi_block_record_look(struct moietyi_checked *checked,
 /* backing.c: the memory itself, no lock held. */
 
 /* Takes `record->base_bytes`, or more where the source wants it, and sets
- * `base`, without waiting. The statuses of moiety_try_alloc(). */
+ * `base`, without waiting. The statuses of MOIETY_ALLOC_NO_WAIT. */
 MOIETY_MUST_USE moiety_status moietyi_backing_take(
     struct moietyi_call *call, struct moietyi_block_record *record,
     size_t alignment_bytes);

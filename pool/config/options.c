@@ -5,7 +5,8 @@
  *  1. A struct of a later version may have further fields, if they are 0. One
  *     of an earlier version has the defaults of those that it lacks.
  *  2. The program's values and those of MOIETY_CONF must each be in the range
- *     of the table below: one does not hide an error of the other.
+ *     of the table below: one does not hide an error of the other. A program's 0
+ *     is the default, and none has a name of its own; MOIETY_CONF's 0 is none.
  *  3. MOIETY_CONF names each key once at most and no key that is not there.
  *     What it names goes over what the program said. Keys of host arenas are
  *     for these, and "expose" is for the process. `record` brings a history
@@ -15,7 +16,7 @@
  *     all of them; that bound is not below the bound for one; what is for
  *     checked pools needs one; a pool that is checked or passes all through is
  *     not exportable; one that is mapped neither has a source nor passes all
- *     through; and peers are of a pool that is mapped.
+ *     through; and peers are of a pool that may be mapped.
  */
 #include "pool/config/options.h"
 
@@ -46,9 +47,11 @@ struct setting {
     uint64_t minimum;   /* of what is not 0 */
     uint64_t maximum;
     uint64_t multiple_of;
-    uint32_t flag;     /* the bit; 0: the whole field is a number */
-    uint32_t goes_too; /* bits that a 0 in MOIETY_CONF clears as well */
-    bool takes_zero;
+    uint32_t flag;            /* the bit; 0: the whole field is a number */
+    uint64_t normal;          /* what a program's 0 means */
+    uint64_t none;            /* what a program says for none; 0: 0 */
+    const char *const *words; /* in MOIETY_CONF, for 0 and on; NULL ends them */
+    bool takes_zero;          /* in MOIETY_CONF */
     bool takes_suffix;
     bool is_ordinals; /* in MOIETY_CONF; the field has a bit for each */
 };
@@ -56,9 +59,10 @@ struct setting {
 #define FIELD(name)                                                            \
     .field = #name, .offset_bytes = offsetof(moiety_pool_options, name),       \
     .width_bytes = sizeof(((moiety_pool_options *)NULL)->name)
-#define FLAG(bit)                                                              \
-    FIELD(flags), .flag = (bit), .minimum = 1, .maximum = 1, .multiple_of = 1, \
-                  .takes_zero = true, .accepted = "0 and 1"
+#define BIT(name, bit)                                                         \
+    FIELD(name), .flag = (bit), .minimum = 1, .maximum = 1, .multiple_of = 1,  \
+                 .takes_zero = true, .accepted = "0 and 1"
+#define FLAG(bit) BIT(flags, bit)
 #define BYTES .maximum = MOIETYI_CAPACITY_BYTES, .takes_suffix = true
 #define SEGMENT_BYTES                                                          \
     BYTES, .minimum = PAGE_BYTES, .multiple_of = PAGE_BYTES,                   \
@@ -67,29 +71,37 @@ struct setting {
     BYTES, .minimum = 1, .multiple_of = 1, .takes_zero = true,                 \
            .accepted = "bytes from 0 to 1024G"
 
+static const char *const memory_words[] = {"auto", "driver", "mapped", NULL};
+
 static const struct setting settings[] = {
     {.key = "reuse_dependencies", FLAG(MOIETY_POOL_REUSE_DEPENDENCIES)},
     {.key = "report_leaks", FLAG(MOIETY_POOL_REPORT_LEAKS)},
     {.key = "exportable", FLAG(MOIETY_POOL_EXPORTABLE)},
     {.key = "auto_scope", FLAG(MOIETY_POOL_AUTO_SCOPE)},
     {.key = "note_streams", FLAG(MOIETY_POOL_NOTE_STREAMS)},
-    {.key = "checked", FLAG(MOIETY_POOL_CHECKED)},
     {.key = "checked_fill", FLAG(MOIETY_POOL_CHECKED_FILL)},
     {.key = "checked_abort", FLAG(MOIETY_POOL_CHECKED_ABORT)},
     {.key = "checked_quiet", FLAG(MOIETY_POOL_CHECKED_QUIET)},
-    {.key = "pass_through", FLAG(MOIETY_POOL_PASS_THROUGH)},
-    {.key = "mapped",
-     FLAG(MOIETY_POOL_MAPPED),
-     .goes_too = MOIETY_POOL_PREFER_MAPPED},
-    {.key = "prefer_mapped", FLAG(MOIETY_POOL_PREFER_MAPPED)},
     {.key = "huge_tables", FLAG(MOIETY_POOL_HUGE_TABLES)},
+    {.key = "memory",
+     FIELD(memory),
+     .words = memory_words,
+     .minimum = 1,
+     .maximum = MOIETY_MEMORY_MAPPED,
+     .multiple_of = 1,
+     .takes_zero = true,
+     .accepted = "auto, driver and mapped"},
+    {.key = "checked", BIT(mode, MOIETY_MODE_CHECKED)},
+    {.key = "pass_through", BIT(mode, MOIETY_MODE_PASS_THROUGH)},
     {.key = "wait_ms",
      FIELD(wait_ms),
      .minimum = 1,
-     .maximum = UINT32_MAX,
+     .maximum = MOIETY_WAIT_NONE - 1,
      .multiple_of = 1,
      .takes_zero = true,
-     .accepted = "milliseconds from 0 to 4294967295"},
+     .normal = 1000,
+     .none = MOIETY_WAIT_NONE,
+     .accepted = "milliseconds from 0 to 4294967294"},
     {.key = "limit",
      FIELD(limit_bytes),
      BYTES,
@@ -97,9 +109,19 @@ static const struct setting settings[] = {
      .multiple_of = 1,
      .takes_zero = true,
      .accepted = "0 and bytes from 2M to 1024G"},
-    {.key = "first_segment", FIELD(first_segment_bytes), SEGMENT_BYTES},
-    {.key = "largest_segment", FIELD(largest_segment_bytes), SEGMENT_BYTES},
-    {.key = "thread_cache", FIELD(thread_cache_bytes), CACHE_BYTES},
+    {.key = "first_segment",
+     FIELD(first_segment_bytes),
+     SEGMENT_BYTES,
+     .normal = PAGE_BYTES},
+    {.key = "largest_segment",
+     FIELD(largest_segment_bytes),
+     SEGMENT_BYTES,
+     .normal = 1024 * MIB},
+    {.key = "thread_cache",
+     FIELD(thread_cache_bytes),
+     CACHE_BYTES,
+     .normal = 64 * MIB,
+     .none = MOIETY_BYTES_NONE},
     {.key = "cache", FIELD(cache_bytes), CACHE_BYTES},
     {.key = "history",
      FIELD(history_entries),
@@ -116,7 +138,11 @@ static const struct setting settings[] = {
      .multiple_of = 1,
      .takes_zero = true,
      .accepted = "0 and bytes from 2M to 1024G"},
-    {.key = "quarantine", FIELD(quarantine_bytes), CACHE_BYTES},
+    {.key = "quarantine",
+     FIELD(quarantine_bytes),
+     CACHE_BYTES,
+     .normal = 64 * MIB,
+     .none = MOIETY_BYTES_NONE},
     {.key = "peers",
      FIELD(peer_devices),
      .maximum = UINT64_MAX,
@@ -140,9 +166,8 @@ static const uint32_t checked_flags = MOIETY_POOL_CHECKED_FILL |
 static const uint32_t known_flags =
     MOIETY_POOL_REUSE_DEPENDENCIES | MOIETY_POOL_REPORT_LEAKS |
     MOIETY_POOL_EXPORTABLE | MOIETY_POOL_AUTO_SCOPE | MOIETY_POOL_NOTE_STREAMS |
-    MOIETY_POOL_CHECKED | MOIETY_POOL_CHECKED_FILL | MOIETY_POOL_CHECKED_ABORT |
-    MOIETY_POOL_CHECKED_QUIET | MOIETY_POOL_PASS_THROUGH | MOIETY_POOL_MAPPED |
-    MOIETY_POOL_PREFER_MAPPED | MOIETY_POOL_HUGE_TABLES;
+    MOIETY_POOL_CHECKED_FILL | MOIETY_POOL_CHECKED_ABORT |
+    MOIETY_POOL_CHECKED_QUIET | MOIETY_POOL_HUGE_TABLES;
 
 /* The whole field; for a flag that is all flags. */
 static uint64_t options_field_of(const struct setting *setting,
@@ -166,7 +191,7 @@ static void set_value(const struct setting *setting, uint64_t value,
     if (setting->flag) {
         uint64_t others =
             options_field_of(setting, options) & ~(uint64_t)setting->flag;
-        value = value ? others | setting->flag : others & ~setting->goes_too;
+        value = value ? others | setting->flag : others;
     }
     uint32_t narrow = (uint32_t)value;
     if (setting->width_bytes == sizeof(narrow))
@@ -175,6 +200,7 @@ static void set_value(const struct setting *setting, uint64_t value,
         memcpy(at, &value, sizeof(value));
 }
 
+/* Of a number that means itself. */
 static bool is_in_range(const struct setting *setting, uint64_t value)
 {
     if (value == 0)
@@ -210,23 +236,40 @@ static moiety_status options_take_struct(const moiety_pool_options *given,
     return MOIETY_OK;
 }
 
-/* Rule 2, for the program's values. */
-static moiety_status check_given(const moiety_pool_options *options)
+/* Rule 2, for the program's values: afterwards each means itself. */
+static moiety_status settle_given(const struct setting *setting,
+                                  moiety_pool_options *options)
 {
+    uint64_t value = options_field_of(setting, options);
+    if (value == 0 || (setting->none && value == setting->none)) {
+        set_value(setting, value ? 0 : setting->normal, options);
+        return MOIETY_OK;
+    }
+    return is_in_range(setting, value)
+               ? MOIETY_OK
+               : moietyi_fail(MOIETY_E_INVALID,
+                              "option %s is %" PRIu64 "; accepted are %s",
+                              setting->field, value, setting->accepted);
+}
+
+static moiety_status check_given(moiety_pool_options *options)
+{
+    moiety_status status = MOIETY_OK;
+    if ((uint32_t)options->mode > MOIETY_MODE_CHECKED_PASS_THROUGH) {
+        return moietyi_fail(MOIETY_E_INVALID,
+                            "option mode is %" PRIu32 "; accepted are 0 to 3",
+                            (uint32_t)options->mode);
+    }
     if (options->flags & ~known_flags) {
         return moietyi_fail(MOIETY_E_INVALID,
                             "option flags is 0x%" PRIx32
                             "; accepted are the bits of 0x%" PRIx32,
                             options->flags, known_flags);
     }
-    for (size_t i = 0; i < SETTING_COUNT; i++) {
-        uint64_t value = options_field_of(&settings[i], options);
-        if (!settings[i].flag && !is_in_range(&settings[i], value))
-            return moietyi_fail(MOIETY_E_INVALID,
-                                "option %s is %" PRIu64 "; accepted are %s",
-                                settings[i].field, value, settings[i].accepted);
-    }
-    return MOIETY_OK;
+    for (size_t i = 0; i < SETTING_COUNT && status == MOIETY_OK; i++)
+        if (!settings[i].flag)
+            status = settle_given(&settings[i], options);
+    return status;
 }
 
 static const struct setting *options_find_setting(struct moietyi_word key)
@@ -283,9 +326,20 @@ static bool read_ordinals(struct moietyi_word word, uint64_t *out)
     return true;
 }
 
+static bool options_read_word(const struct setting *setting,
+                              struct moietyi_word word, uint64_t *out)
+{
+    for (*out = 0; setting->words[*out]; ++*out)
+        if (moietyi_word_is(word, setting->words[*out]))
+            return true;
+    return false;
+}
+
 static bool read_value(const struct setting *setting, struct moietyi_word word,
                        uint64_t *out)
 {
+    if (setting->words)
+        return options_read_word(setting, word, out);
     return setting->is_ordinals
                ? read_ordinals(word, out)
                : moietyi_word_number(word, setting->takes_suffix, out);
@@ -354,40 +408,39 @@ bool moietyi_options_record(const char *conf, struct moietyi_word *out)
     }
 }
 
-/* Rule 4, for flags. */
-static moiety_status options_check_flags(uint32_t flags)
+/* Rule 4, for modes and memory. */
+static moiety_status check_mode(const moiety_pool_options *options)
 {
-    if (flags & checked_flags && !(flags & MOIETY_POOL_CHECKED))
+    bool is_checked = (options->mode & MOIETY_MODE_CHECKED) != 0;
+    bool is_passing = (options->mode & MOIETY_MODE_PASS_THROUGH) != 0;
+    if (options->flags & checked_flags && !is_checked)
         return moietyi_fail(MOIETY_E_INVALID,
                             "checked_fill, checked_abort and checked_quiet are "
                             "without effect where checked is 0; accepted is 0");
-    if (!(flags & (MOIETY_POOL_CHECKED | MOIETY_POOL_PASS_THROUGH)))
-        return MOIETY_OK;
-    if (flags & MOIETY_POOL_EXPORTABLE)
+    if (options->mode != MOIETY_MODE_PLAIN &&
+        options->flags & MOIETY_POOL_EXPORTABLE)
         return moietyi_fail(MOIETY_E_INVALID,
                             "exportable is 1; accepted is 0 where checked or "
                             "pass_through is 1");
-    if (flags & MOIETY_POOL_PASS_THROUGH && flags & MOIETY_POOL_MAPPED)
+    if (is_passing && options->memory == MOIETY_MEMORY_MAPPED)
         return moietyi_fail(MOIETY_E_INVALID,
-                            "mapped is 1; accepted is 0 where pass_through is "
-                            "1: blocks of mapped memory are no reservations");
+                            "memory is mapped; accepted are auto and driver "
+                            "where pass_through is 1: blocks of mapped memory "
+                            "are no reservations");
+    if (options->peer_devices &&
+        (is_passing || options->memory == MOIETY_MEMORY_DRIVER))
+        return moietyi_fail(MOIETY_E_INVALID,
+                            "peers are named; accepted is none where memory is "
+                            "driver or pass_through is 1");
     return MOIETY_OK;
 }
 
 /* Rule 4. By the names of the keys: a value may come from either place. */
 static moiety_status check_together(const moiety_pool_options *options)
 {
-    moiety_status status = options_check_flags(options->flags);
+    moiety_status status = check_mode(options);
     if (status != MOIETY_OK)
         return status;
-    if (options->peer_devices &&
-        (options->flags & MOIETY_POOL_PASS_THROUGH ||
-         !(options->flags &
-           (MOIETY_POOL_MAPPED | MOIETY_POOL_PREFER_MAPPED)))) {
-        return moietyi_fail(MOIETY_E_INVALID,
-                            "peers are named; accepted is none where mapped is "
-                            "0 or pass_through is 1");
-    }
     if (options->first_segment_bytes > options->largest_segment_bytes) {
         return moietyi_fail(MOIETY_E_INVALID,
                             "first_segment is %" PRIu64
@@ -421,6 +474,13 @@ static moiety_status check_together(const moiety_pool_options *options)
                             options->cache_bytes, options->thread_cache_bytes);
     }
     return MOIETY_OK;
+}
+
+void moietyi_options_say_none(moiety_pool_options *options)
+{
+    for (size_t i = 0; i < SETTING_COUNT; i++)
+        if (settings[i].none && !options_field_of(&settings[i], options))
+            set_value(&settings[i], settings[i].none, options);
 }
 
 moiety_status moietyi_options_resolve(const moiety_pool_options *given,

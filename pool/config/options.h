@@ -32,7 +32,12 @@ struct moietyi_word;
  * False: it names none. */
 bool moietyi_options_record(const char *conf, struct moietyi_word *out);
 
-/* Writes to `out`, if it returns MOIETY_OK, every field of this version.
+/* Fields of a struct that was resolved as a program says them: what is 0 by its own
+ * name of none. */
+void moietyi_options_say_none(moiety_pool_options *options);
+
+/* Writes to `out`, if it returns MOIETY_OK, every field of this version. No field
+ * stands for a default any more: where a program has a name for none, 0 is it.
  *
  * given  NULL for the defaults; of this version, or of a later one whose
  *        further fields are all 0.

@@ -22,9 +22,11 @@ struct moietyi_pool_ops;
 
 struct moietyi_pool_body {
     const struct moietyi_driver *driver;
-    moiety_pool_options options; /* resolved */
-    uint64_t first_limit_bytes;  /* when it was made */
-    uint32_t page_capacity;      /* of each offset space */
+    /* By moietyi_options_resolve(): 0 is none. `memory` is AUTO no more once the
+     * pool is made. */
+    moiety_pool_options options;
+    uint64_t first_limit_bytes; /* when it was made */
+    uint32_t page_capacity;     /* of each offset space */
     CUdevice device;
     bool has_primary; /* the context is retained */
     CUcontext context;
@@ -59,6 +61,19 @@ struct moietyi_pool_body {
 
 #define MOIETYI_SHORT_OF_LIMIT 1U
 #define MOIETYI_SHORT_OF_DEVICE 2U
+
+static inline bool moietyi_is_checked(const struct moietyi_pool_body *body)
+{
+    return body->options.mode == MOIETY_MODE_CHECKED ||
+           body->options.mode == MOIETY_MODE_CHECKED_PASS_THROUGH;
+}
+
+/* Whether each block is a reservation of its own from the source. */
+static inline bool moietyi_is_passing(const struct moietyi_pool_body *body)
+{
+    return body->options.mode == MOIETY_MODE_PASS_THROUGH ||
+           body->options.mode == MOIETY_MODE_CHECKED_PASS_THROUGH;
+}
 
 /* What the pool never exceeds, now. Wait-free. */
 static inline uint64_t moietyi_limit_of(const struct moietyi_pool_body *body)

@@ -25,7 +25,7 @@ struct moietyi_tenant;
 struct moietyi_alloc_args {
     size_t size_bytes;
     size_t alignment_bytes;
-    bool may_wait; /* as not for moiety_try_alloc() */
+    bool may_wait; /* as not with MOIETY_ALLOC_NO_WAIT */
     bool is_exact; /* never longer than its size makes it, whatever is cached */
     /* The tenant that was charged for it, in pools that know their blocks by
      * records; in others a block bears a tag. NULL: none. */
@@ -57,7 +57,8 @@ struct moietyi_pool_ops {
     /* For a private arena: in a capture of scope `number`, or outside (0). */
     moiety_status (*alloc_private)(struct moietyi_call *call,
                                    const struct moietyi_private_ref *arena_ref,
-                                   moiety_scope number, size_t size_bytes,
+                                   moiety_scope number,
+                                   const struct moietyi_alloc_args *args,
                                    moiety_devptr *out);
     /* `size_bytes` 0: not said. `out_bytes`: of the block, where that is known,
      * for the history. */

@@ -35,8 +35,8 @@ static moiety_status make_for(struct moietyi_call *call,
         moietyi_segments_are_mapped(body->segments) && !body->ops->has_records;
     if (options->flags & MOIETY_PRIVATE_PAUSABLE && !is_mapped) {
         return moietyi_fail(MOIETY_E_UNSUPPORTED,
-                            "only memory of a pool with MOIETY_POOL_MAPPED can "
-                            "be paused, and not in a checked pool");
+                            "only memory of a pool with MOIETY_MEMORY_MAPPED "
+                            "can be paused, and not in a checked pool");
     }
     return moietyi_private_make(call, options->limit_bytes,
                                 is_mapped ? options->flags : 0, out);
@@ -152,17 +152,18 @@ static moiety_status find_scope(struct moietyi_call *call,
 
 static moiety_status private_call_take(struct moietyi_call *call,
                                        const struct moietyi_private_ref *ref,
-                                       size_t size_bytes, moiety_devptr *out)
+                                       const struct moietyi_alloc_args *args,
+                                       moiety_devptr *out)
 {
     uint64_t limit_bytes = moietyi_limit_of(call->pool->body);
     moiety_scope scope;
-    if (size_bytes > limit_bytes)
+    if (args->size_bytes > limit_bytes)
         return moietyi_fail(MOIETY_E_TOO_LARGE,
                             "%zu bytes: the pool never reserves more than %llu",
-                            size_bytes, (unsigned long long)limit_bytes);
+                            args->size_bytes, (unsigned long long)limit_bytes);
     moiety_status status = find_scope(call, ref, &scope);
     return status == MOIETY_OK ? call->pool->body->ops->alloc_private(
-                                     call, ref, scope, size_bytes, out)
+                                     call, ref, scope, args, out)
                                : status;
 }
 
@@ -180,21 +181,22 @@ static void private_call_note(const struct moietyi_call *call,
     moietyi_note(call, &note);
 }
 
-moiety_status moiety_private_alloc(moiety_private arena, size_t size_bytes,
-                                   moiety_stream stream, moiety_devptr *out)
+moiety_status moietyi_private_alloc(moiety_pool *pool, moiety_private arena,
+                                    const struct moietyi_alloc_args *args,
+                                    moiety_stream stream, moiety_devptr *out)
 {
     struct moietyi_call call;
     struct moietyi_private_ref ref;
     moiety_devptr address = 0;
-    if (!out)
-        return moietyi_fail(MOIETY_E_INVALID,
-                            "moiety_private_alloc: out is NULL");
     moiety_status status = private_call_begin(arena, stream, &call, &ref);
     if (status != MOIETY_OK)
         return status;
-    if (size_bytes)
-        status = private_call_take(&call, &ref, size_bytes, &address);
-    private_call_note(&call, status, address, size_bytes);
+    if (pool && pool != call.pool)
+        status = moietyi_fail(MOIETY_E_INVALID,
+                              "option private_arena is one of another pool");
+    else if (args->size_bytes)
+        status = private_call_take(&call, &ref, args, &address);
+    private_call_note(&call, status, address, args->size_bytes);
     moietyi_call_end(&call);
     if (status == MOIETY_OK)
         *out = address;

@@ -291,6 +291,12 @@ static moiety_status private_wait(const struct want *want,
             return looked;
         status = private_grow(want, out);
     }
+    if (private_is_short(status) && !want->may_wait && !call->is_capturing &&
+        is_waiting(want->ref))
+        return moietyi_fail(MOIETY_E_BUSY,
+                            "%zu bytes: nothing is free in the arena without "
+                            "waiting",
+                            want->request->size_bytes);
     return status;
 }
 

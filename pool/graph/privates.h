@@ -88,6 +88,8 @@ struct moietyi_private {
  * since another arena may have them. */
 typedef _Atomic uint32_t moietyi_private_owner;
 
+struct moietyi_alloc_args;
+
 struct moietyi_privates {
     pthread_mutex_t lock;
     /* Edge PA: made (release) -> used (acquire). NULL before the first arena. */
@@ -125,6 +127,12 @@ MOIETY_MUST_USE moiety_status moietyi_private_take(
     struct moietyi_call *call, const struct moietyi_private_ref *ref,
     moiety_scope scope, const struct moietyi_request *request, bool may_wait,
     moiety_devptr *out);
+/* moiety_alloc_with() for an arena. `pool` is NULL or to be the arena's; `out` is not
+ * NULL. */
+MOIETY_MUST_USE moiety_status
+moietyi_private_alloc(moiety_pool *pool, moiety_private arena,
+                      const struct moietyi_alloc_args *args,
+                      moiety_stream stream, moiety_devptr *out);
 MOIETY_MUST_USE moiety_status moietyi_private_take_at(
     struct moietyi_call *call, const struct moietyi_private_ref *ref,
     moiety_devptr address, const struct moietyi_request *request);

@@ -34,8 +34,8 @@ static inline bool moietyi_take_free(struct moietyi_call *call,
     return true;
 }
 
-/* Takes a block, from the caches or by escalating. `may_wait` is false for
- * moiety_try_alloc(). The statuses of moiety_alloc(). */
+/* Takes a block, from the caches or by escalating. `may_wait` is false with
+ * MOIETY_ALLOC_NO_WAIT. The statuses of moiety_alloc(). */
 MOIETY_MUST_USE moiety_status moietyi_alloc_escalating(
     struct moietyi_call *call, const struct moietyi_request *request,
     bool may_wait, moiety_devptr *out);

@@ -21,8 +21,7 @@
 /* Only pools with the driver's memory, in segments. */
 static bool others_are_kin(const struct moietyi_pool_body *body)
 {
-    return !body->options.source &&
-           !(body->options.flags & MOIETY_POOL_PASS_THROUGH);
+    return !body->options.source && !moietyi_is_passing(body);
 }
 
 /* The list's lock is held. A pool in the middle of a call of this thread is

@@ -10,6 +10,7 @@
 #include "tests/checked/captured_graph.h"
 #include "tests/host/arena_under_test.h"
 #include "tests/pool/pool_under_test.h"
+#include "tests/support/tools/pools.h"
 
 namespace
 {
@@ -42,18 +43,18 @@ class FreeAllOfKind : public ::testing::TestWithParam<uint32_t>
     static moiety_pool_options Options()
     {
         moiety_pool_options options = Defaults();
-        options.flags = GetParam();
+        set_kind(&options, GetParam());
         return options;
     }
 };
 
 INSTANTIATE_TEST_SUITE_P(Kinds, FreeAllOfKind,
-                         ::testing::Values(0, MOIETY_POOL_MAPPED,
+                         ::testing::Values(0, KIND_MAPPED,
                                            MOIETY_POOL_NOTE_STREAMS,
                                            MOIETY_POOL_EXPORTABLE,
-                                           MOIETY_POOL_CHECKED |
+                                           KIND_CHECKED |
                                                MOIETY_POOL_CHECKED_QUIET,
-                                           MOIETY_POOL_PASS_THROUGH));
+                                           KIND_PASS_THROUGH));
 
 TEST_P(FreeAllOfKind, FreesBlocksOfAllLengthsAndThreads)
 {
@@ -100,9 +101,9 @@ TEST_P(FreeAllOfKind, FreesBlocksOfTenantsAndPrivateArenas)
     ASSERT_EQ(MOIETY_OK, moiety_private_create(pool, 0, &arena));
     for (size_t size_bytes : {5 * kKiB, 3 * kMiB}) {
         ASSERT_EQ(MOIETY_OK,
-                  moiety_tenant_alloc(tenant, size_bytes, kStream, &block));
+                  alloc_for_tenant(tenant, size_bytes, kStream, &block));
         ASSERT_EQ(MOIETY_OK,
-                  moiety_private_alloc(arena, size_bytes, kStream, &block));
+                  alloc_of_arena(arena, size_bytes, kStream, &block));
     }
     EXPECT_EQ(4u, FreeAll(pool, kStream));
     EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));

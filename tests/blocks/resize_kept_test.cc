@@ -9,6 +9,7 @@
 #include "tests/checked/captured_graph.h"
 #include "tests/host/arena_under_test.h"
 #include "tests/pool/pool_under_test.h"
+#include "tests/support/tools/pools.h"
 
 namespace
 {
@@ -26,8 +27,8 @@ const moiety_stream kStream = MOIETY_STREAM_LEGACY;
 moiety_pool_options OfKind(uint32_t flags)
 {
     moiety_pool_options options = Defaults();
-    options.flags = flags;
-    options.thread_cache_bytes = 0;
+    set_kind(&options, flags);
+    options.thread_cache_bytes = MOIETY_BYTES_NONE;
     return options;
 }
 
@@ -56,8 +57,7 @@ TEST_F(ResizeKept, ATenantIsChargedForWhatIsAdded)
     moiety_tenant tenant = 0;
     moiety_devptr block = 0;
     ASSERT_EQ(MOIETY_OK, moiety_tenant_create(pool, "one", 8 * kMiB, &tenant));
-    ASSERT_EQ(MOIETY_OK,
-              moiety_tenant_alloc(tenant, 3 * kMiB, kStream, &block));
+    ASSERT_EQ(MOIETY_OK, alloc_for_tenant(tenant, 3 * kMiB, kStream, &block));
     ASSERT_EQ(MOIETY_OK, moiety_resize(pool, block, 7 * kMiB, kStream));
     EXPECT_EQ(7 * kMiB, Info(tenant).live_bytes);
     EXPECT_EQ(MOIETY_E_BUDGET, moiety_resize(pool, block, 9 * kMiB, kStream));
@@ -75,8 +75,7 @@ TEST_F(ResizeKept, ATenantIsNotChargedWhereThereIsNoRoom)
     moiety_tenant tenant = 0;
     moiety_devptr block = 0;
     ASSERT_EQ(MOIETY_OK, moiety_tenant_create(pool, "one", 0, &tenant));
-    ASSERT_EQ(MOIETY_OK,
-              moiety_tenant_alloc(tenant, 3 * kMiB, kStream, &block));
+    ASSERT_EQ(MOIETY_OK, alloc_for_tenant(tenant, 3 * kMiB, kStream, &block));
     EXPECT_EQ(MOIETY_E_BUSY, moiety_resize(pool, block, 100 * kMiB, kStream));
     EXPECT_EQ(3 * kMiB, Info(tenant).live_bytes);
     pool.Free(block);
@@ -90,14 +89,13 @@ TEST_F(ResizeKept, ATenantsSmallBlockCountsByItsSizeAlone)
     moiety_tenant tenant = 0;
     moiety_devptr block = 0;
     ASSERT_EQ(MOIETY_OK, moiety_tenant_create(pool, "one", 0, &tenant));
-    ASSERT_EQ(MOIETY_OK,
-              moiety_tenant_alloc(tenant, 70 * kKiB, kStream, &block));
+    ASSERT_EQ(MOIETY_OK, alloc_for_tenant(tenant, 70 * kKiB, kStream, &block));
     for (size_t size_bytes : {71 * kKiB, 100 * kKiB, 70 * kKiB, 99 * kKiB}) {
         moiety_devptr other = 0;
         ASSERT_EQ(MOIETY_OK, moiety_resize(pool, block, size_bytes, kStream));
         uint64_t resized_bytes = Info(tenant).live_bytes;
         ASSERT_EQ(MOIETY_OK,
-                  moiety_tenant_alloc(tenant, size_bytes, kStream, &other));
+                  alloc_for_tenant(tenant, size_bytes, kStream, &other));
         EXPECT_EQ(2 * resized_bytes, Info(tenant).live_bytes);
         ASSERT_EQ(MOIETY_OK,
                   moiety_free_sized(pool, other, size_bytes, kStream));
@@ -223,7 +221,7 @@ TEST_F(ResizeKept, APrivateArenasBlockGrowsIntoTheArena)
     moiety_private arena = 0;
     moiety_devptr block = 0;
     ASSERT_EQ(MOIETY_OK, moiety_private_create(pool, 0, &arena));
-    ASSERT_EQ(MOIETY_OK, moiety_private_alloc(arena, 100 * kKiB, own, &block));
+    ASSERT_EQ(MOIETY_OK, alloc_of_arena(arena, 100 * kKiB, own, &block));
     uint64_t reserved_bytes = ArenaInfo(arena).reserved_bytes;
     uint64_t pool_bytes = pool.Stats().allocated_bytes_current;
     ASSERT_EQ(MOIETY_OK, moiety_resize(pool, block, 900 * kKiB, own));
@@ -273,15 +271,14 @@ TEST_F(ResizeKept, ABlockOfACapturesHalfKeepsItsLength)
 
 TEST_F(ResizeKept, APausableTenantsBlockCountsInAndOut)
 {
-    Pool pool(OfKind(MOIETY_POOL_MAPPED));
+    Pool pool(OfKind(KIND_MAPPED));
     moiety_tenant tenant = 0;
     moiety_devptr block = 0;
     moiety_tenant_options options = {};
     options.struct_size = sizeof(options);
     options.flags = MOIETY_TENANT_PAUSABLE;
     ASSERT_EQ(MOIETY_OK, moiety_tenant_create_with(pool, &options, &tenant));
-    ASSERT_EQ(MOIETY_OK,
-              moiety_tenant_alloc(tenant, 70 * kKiB, kStream, &block));
+    ASSERT_EQ(MOIETY_OK, alloc_for_tenant(tenant, 70 * kKiB, kStream, &block));
     for (size_t size_bytes : {99 * kKiB, 500 * kKiB, 70 * kKiB, kMiB}) {
         ASSERT_EQ(MOIETY_OK, moiety_resize(pool, block, size_bytes, kStream));
         EXPECT_EQ(pool.UsableSize(block), Info(tenant).live_bytes);
@@ -306,8 +303,7 @@ TEST_F(ResizeKept, NoBlockGrowsIntoAPrivateArena)
     moiety_devptr foreign = 0;
     ASSERT_EQ(MOIETY_OK, moiety_private_create(pool, 0, &arena));
     moiety_devptr block = pool.Alloc(2 * kMiB);
-    ASSERT_EQ(MOIETY_OK,
-              moiety_private_alloc(arena, 2 * kMiB, kStream, &foreign));
+    ASSERT_EQ(MOIETY_OK, alloc_of_arena(arena, 2 * kMiB, kStream, &foreign));
     pool.Free(foreign, MOIETY_STREAM_DONE);
     ASSERT_EQ(block + 2 * kMiB, foreign);
     EXPECT_EQ(MOIETY_E_BUSY, moiety_resize(pool, block, 4 * kMiB, kStream));
@@ -319,7 +315,7 @@ TEST_F(ResizeKept, NoBlockGrowsIntoAPrivateArena)
 
 TEST_F(ResizeKept, ACheckedPoolLetsNoBlockChange)
 {
-    Pool pool(OfKind(MOIETY_POOL_CHECKED | MOIETY_POOL_CHECKED_QUIET));
+    Pool pool(OfKind(KIND_CHECKED | MOIETY_POOL_CHECKED_QUIET));
     moiety_devptr block = pool.Alloc(1000);
     EXPECT_EQ(MOIETY_E_BUSY, moiety_resize(pool, block, 1001, kStream));
     EXPECT_EQ(MOIETY_E_BUSY, moiety_resize(pool, block, 999, kStream));
@@ -331,7 +327,7 @@ TEST_F(ResizeKept, ACheckedPoolLetsNoBlockChange)
 
 TEST_F(ResizeKept, APoolThatPassesAllThroughCannot)
 {
-    Pool pool(OfKind(MOIETY_POOL_PASS_THROUGH));
+    Pool pool(OfKind(KIND_PASS_THROUGH));
     moiety_devptr block = pool.Alloc(1000);
     EXPECT_EQ(MOIETY_E_UNSUPPORTED, moiety_resize(pool, block, 900, kStream));
     EXPECT_EQ(MOIETY_OK, moiety_resize(pool, block, 1000, kStream));
@@ -340,7 +336,7 @@ TEST_F(ResizeKept, APoolThatPassesAllThroughCannot)
 
 TEST_F(ResizeKept, AMappedPoolGrowsABlockOverItsPieces)
 {
-    Pool pool(OfKind(MOIETY_POOL_MAPPED));
+    Pool pool(OfKind(KIND_MAPPED));
     ASSERT_EQ(MOIETY_OK, moiety_pool_reserve(pool, 64 * kMiB));
     moiety_devptr block = pool.Alloc(3 * kMiB);
     ASSERT_EQ(MOIETY_OK, moiety_resize(pool, block, 9 * kMiB, kStream));

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tests/pool/pool_under_test.h"
+#include "tests/support/tools/pools.h"
 
 namespace
 {
@@ -198,14 +199,14 @@ class ResizeRace : public ::testing::TestWithParam<uint32_t>
     moiety_pool_options Options()
     {
         moiety_pool_options options = Defaults();
-        options.flags = GetParam();
+        set_kind(&options, GetParam());
         return options;
     }
 };
 
 INSTANTIATE_TEST_SUITE_P(Kinds, ResizeRace,
                          ::testing::Values(0, MOIETY_POOL_NOTE_STREAMS,
-                                           MOIETY_POOL_MAPPED));
+                                           KIND_MAPPED));
 
 TEST_P(ResizeRace, StreamsOfTheirOwn)
 {
@@ -232,7 +233,7 @@ TEST_P(ResizeRace, OneStream)
 TEST_P(ResizeRace, WithoutCaches)
 {
     moiety_pool_options options = Options();
-    options.thread_cache_bytes = 0;
+    options.thread_cache_bytes = MOIETY_BYTES_NONE;
     Run(options, false);
 }
 

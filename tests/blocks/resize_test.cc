@@ -36,7 +36,7 @@ class Resize : public ::testing::Test
 moiety_pool_options WithoutCaches()
 {
     moiety_pool_options options = Defaults();
-    options.thread_cache_bytes = 0;
+    options.thread_cache_bytes = MOIETY_BYTES_NONE;
     return options;
 }
 

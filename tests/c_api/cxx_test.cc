@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "tests/pool/pool_under_test.h"
-
 namespace
 {
 
@@ -159,7 +158,7 @@ template <typename T> void ExpectTooLarge(moiety_stream stream)
 {
     moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
     options.limit_bytes = 64 * kMiB;
-    options.wait_ms = 0;
+    options.wait_ms = MOIETY_WAIT_NONE;
     moiety::pool pool(options);
     try {
         moiety::buffer block(pool, 65 * kMiB, stream);
@@ -225,9 +224,11 @@ TEST_F(Cxx, OwnersEndWithTheGuard)
 {
     int64_t before = Live("allocations"), before_host = Live("host");
     Log log(MOIETY_LOG_WARNING);
+    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
+    options.memory = MOIETY_MEMORY_DRIVER;
     EXPECT_EQ(MOIETY_OK, moiety_capture_guard_begin());
     {
-        moiety::pool pool;
+        moiety::pool pool(options);
         moiety::buffer block(pool, kMiB, stream_);
         moiety::host_arena arena;
         moiety::host_resource resource(arena);
@@ -307,7 +308,7 @@ TEST_F(Cxx, ContainersLieInPinnedMemory)
         moiety_host_options options = MOIETY_HOST_OPTIONS_INIT;
         options.limit_bytes = 8 * kMiB;
         options.touch_threads = 1;
-        options.wait_ms = 0;
+        options.wait_ms = MOIETY_WAIT_NONE;
         moiety::host_arena arena(options);
         moiety::host_resource resource(arena), same(arena.get());
         {

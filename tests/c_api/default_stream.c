@@ -100,8 +100,24 @@ static void check_resize(moiety_pool *pool)
     check(moiety_free(pool, address, MEANT) == MOIETY_OK, "a free");
 }
 
+static void check_alloc_with(moiety_pool *pool,
+                             const moiety_alloc_options *options)
+{
+    moiety_devptr address = alloc_on(pool, MEANT);
+    moiety_devptr got = 0;
+    check(moiety_free(pool, address, MEANT) == MOIETY_OK, "a free");
+    check(moiety_alloc_with(pool, BLOCK_BYTES, NULL, options, &got) ==
+                  MOIETY_OK &&
+              got == address,
+          "alloc_with");
+    check(moiety_free(pool, address, MEANT) == MOIETY_OK, "a free");
+}
+
 static void check_allocs(moiety_pool *pool)
 {
+    const uint32_t ways[] = {0, MOIETY_ALLOC_NO_CALL, MOIETY_ALLOC_NO_WAIT,
+                             MOIETY_ALLOC_ZEROED};
+    moiety_alloc_options options = MOIETY_ALLOC_OPTIONS_INIT;
     moiety_devptr address = alloc_on(pool, MEANT);
     moiety_devptr got = 0;
     check(moiety_free(pool, address, MEANT) == MOIETY_OK, "a free");
@@ -109,52 +125,25 @@ static void check_allocs(moiety_pool *pool)
               got == address,
           "alloc");
     check(moiety_free(pool, address, MEANT) == MOIETY_OK, "a free");
-    check(moiety_alloc_cached(pool, BLOCK_BYTES, NULL, &got) == MOIETY_OK &&
-              got == address,
-          "alloc_cached");
-    check(moiety_free(pool, address, MEANT) == MOIETY_OK, "a free");
-    check(moiety_try_alloc(pool, BLOCK_BYTES, NULL, &got) == MOIETY_OK &&
-              got == address,
-          "try_alloc");
-    check(moiety_free(pool, address, MEANT) == MOIETY_OK, "a free");
-    check(moiety_alloc_aligned(pool, BLOCK_BYTES, 512, NULL, &got) ==
-                  MOIETY_OK &&
-              got == address,
-          "alloc_aligned");
-    check(moiety_free(pool, address, MEANT) == MOIETY_OK, "a free");
-    check(moiety_alloc_zeroed(pool, BLOCK_BYTES, NULL, &got) == MOIETY_OK &&
-              got == address,
-          "alloc_zeroed");
-    check(moiety_free(pool, address, MEANT) == MOIETY_OK, "a free");
     check(moiety_alloc_batch(pool, BLOCK_BYTES, NULL, 1, &got) == MOIETY_OK &&
               got == address,
           "alloc_batch");
     check(moiety_free(pool, address, MEANT) == MOIETY_OK, "a free");
+    check_alloc_with(pool, NULL);
+    options.alignment_bytes = 512;
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+        options.flags = ways[i];
+        check_alloc_with(pool, &options);
+    }
 }
 
 static void check_tenant_allocs(moiety_pool *pool)
 {
-    moiety_tenant tenant = 0;
-    moiety_devptr address = alloc_on(pool, MEANT);
-    moiety_devptr got = 0;
-    check(moiety_tenant_create(pool, NULL, 0, &tenant) == MOIETY_OK,
+    moiety_alloc_options options = MOIETY_ALLOC_OPTIONS_INIT;
+    check(moiety_tenant_create(pool, NULL, 0, &options.tenant) == MOIETY_OK,
           "a tenant");
-    check(moiety_free(pool, address, MEANT) == MOIETY_OK, "a free");
-    check(moiety_tenant_alloc(tenant, BLOCK_BYTES, NULL, &got) == MOIETY_OK &&
-              got == address,
-          "tenant_alloc");
-    check(moiety_free(pool, address, MEANT) == MOIETY_OK, "a free");
-    check(moiety_tenant_try_alloc(tenant, BLOCK_BYTES, NULL, &got) ==
-                  MOIETY_OK &&
-              got == address,
-          "tenant_try_alloc");
-    check(moiety_free(pool, address, MEANT) == MOIETY_OK, "a free");
-    check(moiety_tenant_alloc_aligned(tenant, BLOCK_BYTES, 512, NULL, &got) ==
-                  MOIETY_OK &&
-              got == address,
-          "tenant_alloc_aligned");
-    check(moiety_free(pool, address, MEANT) == MOIETY_OK, "a free");
-    check(moiety_tenant_destroy(tenant) == MOIETY_OK, "its end");
+    check_alloc_with(pool, &options);
+    check(moiety_tenant_destroy(options.tenant) == MOIETY_OK, "its end");
 }
 
 /* The use is taken and ends with the free: the block serves again, as no stream
@@ -193,10 +182,13 @@ static moiety_stream noted_stream(moiety_pool *pool)
  * which stream was meant. */
 static void check_private_blocks(moiety_pool *pool, moiety_private arena)
 {
+    moiety_alloc_options options = MOIETY_ALLOC_OPTIONS_INIT;
     moiety_devptr address = 0;
-    check(moiety_private_alloc(arena, BLOCK_BYTES, NULL, &address) == MOIETY_OK,
-          "private_alloc");
-    check(noted_stream(pool) == NULL_OF_CALLER, "private_alloc's stream");
+    options.private_arena = arena;
+    check(moiety_alloc_with(pool, BLOCK_BYTES, NULL, &options, &address) ==
+              MOIETY_OK,
+          "alloc_with of an arena");
+    check(noted_stream(pool) == NULL_OF_CALLER, "its stream");
     check(moiety_free(pool, address, MEANT) == MOIETY_OK, "a free");
     check(moiety_private_claim(arena, address, BLOCK_BYTES, NULL) == MOIETY_OK,
           "private_claim");

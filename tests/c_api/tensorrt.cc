@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "tests/pool/pool_under_test.h"
-
 namespace
 {
 
@@ -34,7 +33,7 @@ class TensorRt : public ::testing::Test
     {
         moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
         options.limit_bytes = 64 * kMiB;
-        options.wait_ms = 0;
+        options.wait_ms = MOIETY_WAIT_NONE;
         return options;
     }
     bool IsTheirs(void *memory)

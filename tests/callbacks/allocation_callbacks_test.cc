@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/pool/pool_under_test.h"
+#include "tests/support/tools/pools.h"
 
 namespace
 {
@@ -99,8 +100,8 @@ class AllocationCallbacks : public ::testing::TestWithParam<uint32_t>
     moiety_pool_options Options(uint32_t flags = 0)
     {
         moiety_pool_options options = Defaults();
-        options.flags = flags | GetParam();
-        options.wait_ms = 0;
+        set_kind(&options, flags | GetParam());
+        options.wait_ms = MOIETY_WAIT_NONE;
         callbacks = ledger.Callbacks();
         options.allocation_callbacks = &callbacks;
         return options;
@@ -111,11 +112,11 @@ class AllocationCallbacks : public ::testing::TestWithParam<uint32_t>
 };
 
 INSTANTIATE_TEST_SUITE_P(Kinds, AllocationCallbacks,
-                         ::testing::Values(0, MOIETY_POOL_MAPPED,
+                         ::testing::Values(0, KIND_MAPPED,
                                            MOIETY_POOL_EXPORTABLE,
-                                           MOIETY_POOL_CHECKED |
+                                           KIND_CHECKED |
                                                MOIETY_POOL_CHECKED_QUIET,
-                                           MOIETY_POOL_PASS_THROUGH));
+                                           KIND_PASS_THROUGH));
 
 TEST_P(AllocationCallbacks, TellOfABlockThatChangesItsLength)
 {
@@ -160,13 +161,12 @@ TEST_P(AllocationCallbacks, TellOfEveryWayToAllocateAndFree)
     Pool pool(Options(MOIETY_POOL_NOTE_STREAMS));
     moiety_devptr block = 0, several[3] = {};
     Stream stream;
-    ASSERT_EQ(MOIETY_OK,
-              moiety_alloc_aligned(pool, 5000, 4096, stream, &block));
+    ASSERT_EQ(MOIETY_OK, alloc_aligned(pool, 5000, 4096, stream, &block));
     EXPECT_EQ(MOIETY_OK, moiety_free_sized(pool, block, 5000, stream));
-    ASSERT_EQ(MOIETY_OK, moiety_try_alloc(pool, 5000, stream, &block));
+    ASSERT_EQ(MOIETY_OK, alloc_no_wait(pool, 5000, stream, &block));
     EXPECT_EQ(MOIETY_OK, moiety_free_own(pool, block));
     EXPECT_EQ(static_cast<moiety_stream>(stream), ledger.last.stream);
-    ASSERT_EQ(MOIETY_OK, moiety_alloc_zeroed(pool, 5000, stream, &block));
+    ASSERT_EQ(MOIETY_OK, alloc_zeroed(pool, 5000, stream, &block));
     moiety_event event = pool_test::NewEvent();
     EXPECT_EQ(MOIETY_OK, moiety_free_after(pool, block, event));
     EXPECT_EQ(MOIETY_STREAM_ANY, ledger.last.stream);
@@ -181,7 +181,7 @@ TEST_P(AllocationCallbacks, TellOfEveryWayToAllocateAndFree)
     // Nothing, and caches that nobody may use alone.
     EXPECT_EQ(MOIETY_OK, moiety_alloc(pool, 0, stream, &block));
     EXPECT_EQ(MOIETY_OK, moiety_free(pool, 0, stream));
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_alloc_cached(pool, 5000, stream, &block));
+    EXPECT_EQ(MOIETY_E_BUSY, alloc_no_call(pool, 5000, stream, &block));
     EXPECT_EQ(6u, ledger.allocated_count);
     EXPECT_EQ(6u, ledger.freeing_count);
 }
@@ -194,17 +194,16 @@ TEST_P(AllocationCallbacks, TellOfTenantsAndPrivateArenas)
     moiety_devptr block = 0;
     ASSERT_EQ(MOIETY_OK, moiety_tenant_create(pool, "one", 0, &tenant));
     for (int i = 0; i < 2; i++) {
-        ASSERT_EQ(MOIETY_OK,
-                  moiety_tenant_alloc(tenant, 5000, kStream, &block));
+        ASSERT_EQ(MOIETY_OK, alloc_for_tenant(tenant, 5000, kStream, &block));
         EXPECT_EQ(block, ledger.last.address);
         pool.Free(block);
     }
     ASSERT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));
     ASSERT_EQ(MOIETY_OK, moiety_private_create(pool, 0, &arena));
-    ASSERT_EQ(MOIETY_OK, moiety_private_alloc(arena, 5000, kStream, &block));
+    ASSERT_EQ(MOIETY_OK, alloc_of_arena(arena, 5000, kStream, &block));
     EXPECT_EQ(1u, ledger.LiveCount());
     pool.Free(block);
-    if (!(GetParam() & (MOIETY_POOL_CHECKED | MOIETY_POOL_PASS_THROUGH))) {
+    if (!(GetParam() & (KIND_CHECKED | KIND_PASS_THROUGH))) {
         ASSERT_EQ(MOIETY_OK, moiety_private_claim(arena, block, 5000, kStream));
         EXPECT_EQ(block, ledger.last.address);
         pool.Free(block);
@@ -312,7 +311,7 @@ TEST_P(AllocationCallbacks, HoldUpNobodyButThePoolsEnd)
         std::this_thread::yield();
     moiety_heap_snapshot *snapshot = nullptr;
     EXPECT_EQ(MOIETY_E_BUSY, moiety_pool_destroy(pool, nullptr));
-    if (!(GetParam() & (MOIETY_POOL_CHECKED | MOIETY_POOL_PASS_THROUGH))) {
+    if (!(GetParam() & (KIND_CHECKED | KIND_PASS_THROUGH))) {
         EXPECT_EQ(MOIETY_OK, moiety_heap_snapshot_create(pool, &snapshot));
         moiety_heap_snapshot_destroy(snapshot);
     }

@@ -13,6 +13,7 @@
 
 #include "tests/pool/pool_under_test.h"
 #include "tests/segment/fake_source.h"
+#include "tests/support/tools/pools.h"
 
 namespace
 {
@@ -85,7 +86,7 @@ class Log : public ::testing::Test
         moiety_pool_options options = Defaults();
         options.limit_bytes = 8 * kMiB;
         options.first_segment_bytes = 8 * kMiB;
-        options.wait_ms = 0;
+        options.wait_ms = MOIETY_WAIT_NONE;
         return options;
     }
 
@@ -143,7 +144,7 @@ TEST_F(Log, SaysThatALimitIsReached)
 
 TEST_F(Log, SaysThatTheDriverHasNoMemoryAndWhoGaveSome)
 {
-    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
+    moiety_pool_options options = driver_options();
     Pool rich(options), poor(options);
     rich.Free(rich.Alloc(200 * kMiB), MOIETY_STREAM_DONE);
     Listen();
@@ -230,7 +231,7 @@ TEST_F(Log, WithoutAFunctionLeaksArePrintedByTheFlagAlone)
 TEST_F(Log, HasWhatACheckedPoolFinds)
 {
     moiety_pool_options options = Small();
-    options.flags = MOIETY_POOL_CHECKED;
+    set_kind(&options, KIND_CHECKED);
     options.limit_bytes = 0;
     Pool pool(options);
     moiety_devptr block = pool.Alloc(5 * kKiB);
@@ -295,10 +296,10 @@ TEST_F(Log, HasWhatAHostArenaDoesWithout)
 TEST_F(Log, HasThatPreferredMemoryIsNotMapped)
 {
     moiety_pool_options options = Defaults();
-    options.flags = MOIETY_POOL_PREFER_MAPPED | MOIETY_POOL_EXPORTABLE;
+    set_kind(&options, KIND_AUTO | MOIETY_POOL_EXPORTABLE);
     Listen();
     Pool pool(options);
-    EXPECT_EQ(1u, Count(MOIETY_LOG_INFO, "prefers mapped memory"));
+    EXPECT_EQ(1u, Count(MOIETY_LOG_INFO, "memory is auto"));
 }
 
 // --- what the function may do ---

@@ -10,6 +10,7 @@
 
 #include "tests/checked/checked_under_test.h"
 #include "tests/support/tools/failing_memory.h"
+#include "tests/support/tools/pools.h"
 
 // An event or a stream that the stand-in was told not to destroy is its own
 // leak. That there is no other is what the tests count.
@@ -38,7 +39,7 @@ class Life
   public:
     explicit Life(uint32_t flags) : event_(pool_test::NewEvent())
     {
-        options_.flags = flags;
+        set_kind(&options_, flags);
         options_.limit_bytes = 16 * kMiB;
         options_.first_segment_bytes = 4 * kMiB;
         options_.quarantine_bytes = 64 * kKiB;
@@ -84,7 +85,7 @@ class Life
         EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant_));
         tenant_ = 0;
         pool_test::Synchronize();
-        if (options_.flags & MOIETY_POOL_CHECKED) {
+        if (is_checked_mode(&options_)) {
             // The first look may record the event that is waited for.
             (void)Check(pool_);
             pool_test::Synchronize();
@@ -117,7 +118,7 @@ class Life
     {
         moiety_devptr address = 77;
         moiety_status status =
-            tenant ? moiety_tenant_alloc(tenant, size_bytes, stream, &address)
+            tenant ? alloc_for_tenant(tenant, size_bytes, stream, &address)
                    : moiety_alloc(pool_, size_bytes, stream, &address);
         if (status != MOIETY_OK) {
             EXPECT_EQ(77u, address);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/checked/checked_under_test.h"
+#include "tests/support/tools/pools.h"
 
 namespace
 {
@@ -100,7 +101,7 @@ TEST_F(CheckedFree, TwiceIsRefusedByAnyThreadOnAnyStreamInAnyWay)
 TEST_F(CheckedFree, TwiceIsRefusedHoweverLate)
 {
     moiety_pool_options options = Quiet();
-    options.quarantine_bytes = 0;
+    options.quarantine_bytes = MOIETY_BYTES_NONE;
     Pool pool(options);
     moiety_devptr block = pool.Alloc(3 * kMiB);
     pool.Free(block, MOIETY_STREAM_DONE);
@@ -126,7 +127,7 @@ TEST_F(CheckedFree, TwiceIsRefusedHoweverLate)
 TEST_F(CheckedFree, OfABlockThatServesAgainIsAccepted)
 {
     moiety_pool_options options = Quiet();
-    options.quarantine_bytes = 0;
+    options.quarantine_bytes = MOIETY_BYTES_NONE;
     Pool pool(options);
     moiety_devptr block = pool.Alloc(100);
     pool.Free(block, MOIETY_STREAM_DONE);
@@ -240,8 +241,8 @@ TEST_F(CheckedFree, KeepsTheAlignment)
         for (size_t size_bytes : {size_t{1}, 700 * kKiB}) {
             moiety_devptr block = 0;
             ASSERT_EQ(MOIETY_OK,
-                      moiety_alloc_aligned(pool, size_bytes, alignment_bytes,
-                                           kStream, &block))
+                      alloc_aligned(pool, size_bytes, alignment_bytes, kStream,
+                                    &block))
                 << moiety_last_error_message();
             EXPECT_EQ(0u, block % alignment_bytes);
             EXPECT_EQ(0u, block % 512);

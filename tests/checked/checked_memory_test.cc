@@ -171,7 +171,7 @@ TEST_F(CheckedMemory, ThatIsInUseIsNotLetGoOf)
 {
     moiety_pool_options options = Quiet();
     options.limit_bytes = 4 * kMiB;
-    options.wait_ms = 0;
+    options.wait_ms = MOIETY_WAIT_NONE;
     Pool pool(options);
     Stream stream;
     moiety_devptr block = pool.Alloc(3 * kMiB / 2, stream);

@@ -11,6 +11,7 @@
 
 #include "tests/checked/captured_graph.h"
 #include "tests/checked/checked_under_test.h"
+#include "tests/support/tools/pools.h"
 
 namespace
 {
@@ -102,7 +103,7 @@ class EachScope : public CheckedScope,
     void SetUp() override
     {
         moiety_pool_options options = pool_test::Defaults();
-        options.flags = GetParam();
+        set_kind(&options, GetParam());
         Make(options);
     }
 };
@@ -428,7 +429,7 @@ class CheckedScopeThatReuses : public CheckedScope
     void SetUp() override
     {
         moiety_pool_options options = Quiet();
-        options.quarantine_bytes = 0;
+        options.quarantine_bytes = MOIETY_BYTES_NONE;
         Make(options);
     }
 };
@@ -492,12 +493,10 @@ TEST_F(CheckedScopeThatReuses, ChargesWhoeverHasTheBlock)
                       *pool_, &tenant == tenants ? "one" : "two", 0, &tenant));
     CapturedGraph graph(stream_);
     moiety_devptr block = 0, again = 0;
-    ASSERT_EQ(MOIETY_OK,
-              moiety_tenant_alloc(tenants[0], 4000, stream_, &block));
+    ASSERT_EQ(MOIETY_OK, alloc_for_tenant(tenants[0], 4000, stream_, &block));
     pool_->Free(block, stream_);
     EXPECT_EQ(4096u, live_bytes(0));
-    ASSERT_EQ(MOIETY_OK,
-              moiety_tenant_alloc(tenants[1], 4000, stream_, &again));
+    ASSERT_EQ(MOIETY_OK, alloc_for_tenant(tenants[1], 4000, stream_, &again));
     EXPECT_EQ(block, again);
     EXPECT_EQ(0u, live_bytes(0));
     EXPECT_EQ(4096u, live_bytes(1));
@@ -519,7 +518,7 @@ TEST_F(CheckedScope, GivesABlockAgainWhereMemoryIsShort)
     EXPECT_EQ(MOIETY_OK, moiety_stream_retire(*pool_, stream_));
     moiety_pool_options options = Quiet();
     options.limit_bytes = 2 * kMiB;
-    options.wait_ms = 0;
+    options.wait_ms = MOIETY_WAIT_NONE;
     Make(options);
     std::vector<moiety_devptr> blocks;
     CapturedGraph graph(stream_);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "tests/checked/checked_under_test.h"
+#include "tests/support/tools/pools.h"
 
 namespace
 {
@@ -28,7 +29,7 @@ class CheckedTenant : public Checked
     {
         moiety_devptr block = 0;
         EXPECT_EQ(MOIETY_OK,
-                  moiety_tenant_alloc(tenant, size_bytes, kStream, &block))
+                  alloc_for_tenant(tenant, size_bytes, kStream, &block))
             << moiety_last_error_message();
         return block;
     }
@@ -133,7 +134,7 @@ TEST_F(CheckedTenant, IsNamedWithItsLeaks)
 TEST_F(CheckedTenant, IsNotNamedForOthersBlocks)
 {
     moiety_pool_options options = Quiet();
-    options.quarantine_bytes = 0;
+    options.quarantine_bytes = MOIETY_BYTES_NONE;
     Pool pool(options);
     moiety_devptr block = Alloc(Make(pool, "past"), 700);
     pool.Free(block, MOIETY_STREAM_DONE);

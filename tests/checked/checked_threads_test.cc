@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/checked/checked_under_test.h"
+#include "tests/support/tools/pools.h"
 
 namespace
 {
@@ -113,7 +114,7 @@ void RunAll(const moiety_pool_options &options)
     EXPECT_EQ(0u, pool.Stats().allocation_current);
     EXPECT_EQ(static_cast<uint64_t>(kThreads) * kRounds,
               pool.Stats().allocation_freed);
-    if (options.flags & MOIETY_POOL_CHECKED) {
+    if (is_checked_mode(&options)) {
         moiety_checked_counts counts = Check(pool);
         EXPECT_EQ(0u, Findings(counts));
         EXPECT_EQ(0u, counts.live_blocks);
@@ -135,7 +136,7 @@ TEST_F(CheckedThreads, AreNotBlamed)
 TEST_F(CheckedThreads, AreNotBlamedWhereNothingIsHeldBack)
 {
     moiety_pool_options options = Quiet();
-    options.quarantine_bytes = 0;
+    options.quarantine_bytes = MOIETY_BYTES_NONE;
     RunAll(options);
 }
 
@@ -150,14 +151,14 @@ TEST_F(CheckedThreads, AreNotBlamedWhereMemoryIsShort)
 TEST_F(CheckedThreads, MayPassAllThrough)
 {
     moiety_pool_options options = pool_test::Defaults();
-    options.flags = MOIETY_POOL_PASS_THROUGH;
+    set_kind(&options, KIND_PASS_THROUGH);
     RunAll(options);
 }
 
 TEST_F(CheckedThreads, MayPassAllThroughChecked)
 {
     moiety_pool_options options = Quiet();
-    options.flags |= MOIETY_POOL_PASS_THROUGH;
+    set_kind(&options, KIND_PASS_THROUGH);
     RunAll(options);
 }
 

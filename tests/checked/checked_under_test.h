@@ -12,6 +12,7 @@
 
 #include "moiety/moiety.h"
 #include "tests/pool/pool_under_test.h"
+#include "tests/support/tools/pools.h"
 
 namespace checked_test
 {
@@ -27,14 +28,14 @@ const moiety_stream kStream = MOIETY_STREAM_LEGACY;
 inline moiety_pool_options Quiet()
 {
     moiety_pool_options options = pool_test::Defaults();
-    options.flags = MOIETY_POOL_CHECKED | MOIETY_POOL_CHECKED_QUIET;
+    set_kind(&options, KIND_CHECKED | MOIETY_POOL_CHECKED_QUIET);
     return options;
 }
 
 inline moiety_pool_options Loud()
 {
     moiety_pool_options options = pool_test::Defaults();
-    options.flags = MOIETY_POOL_CHECKED;
+    set_kind(&options, KIND_CHECKED);
     return options;
 }
 
@@ -68,18 +69,17 @@ inline ::testing::AssertionResult MessageHas(const std::string &part)
 inline auto EachKind()
 {
     return ::testing::Values(
-        uint32_t{MOIETY_POOL_CHECKED | MOIETY_POOL_CHECKED_QUIET},
-        uint32_t{MOIETY_POOL_PASS_THROUGH},
-        uint32_t{MOIETY_POOL_CHECKED | MOIETY_POOL_CHECKED_QUIET |
-                 MOIETY_POOL_PASS_THROUGH});
+        uint32_t{KIND_CHECKED | MOIETY_POOL_CHECKED_QUIET},
+        uint32_t{KIND_PASS_THROUGH},
+        uint32_t{KIND_CHECKED | MOIETY_POOL_CHECKED_QUIET | KIND_PASS_THROUGH});
 }
 
 inline std::string NameOfKind(const ::testing::TestParamInfo<uint32_t> &given)
 {
     std::string name;
-    if (given.param & MOIETY_POOL_CHECKED)
+    if (given.param & KIND_CHECKED)
         name += "Checked";
-    if (given.param & MOIETY_POOL_PASS_THROUGH)
+    if (given.param & KIND_PASS_THROUGH)
         name += "Passing";
     return name;
 }

@@ -8,6 +8,7 @@
 #include "pool/driver/cuda_abi.h"
 #include "tests/checked/checked_under_test.h"
 #include "tests/segment/fake_source.h"
+#include "tests/support/tools/pools.h"
 
 namespace
 {
@@ -21,7 +22,7 @@ using segment_test::FakeSource;
 moiety_pool_options Passing(const moiety_source *source = nullptr)
 {
     moiety_pool_options options = pool_test::Defaults();
-    options.flags = MOIETY_POOL_PASS_THROUGH;
+    set_kind(&options, KIND_PASS_THROUGH);
     options.source = source;
     return options;
 }
@@ -116,7 +117,7 @@ TEST_F(PassThrough, KeepsToTheLimit)
     EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY,
               moiety_alloc(pool, 2 * kMiB, kStream, &none));
     EXPECT_TRUE(MessageHas("above the pool's limit"));
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_try_alloc(pool, 2 * kMiB, kStream, &none));
+    EXPECT_EQ(MOIETY_E_BUSY, alloc_no_wait(pool, 2 * kMiB, kStream, &none));
     pool.Free(first);
     moiety_stats stats = pool.Stats();
     EXPECT_EQ(3 * kMiB, stats.reserved_bytes_peak);
@@ -160,8 +161,8 @@ TEST_F(PassThrough, AlignsAsAnyPool)
     for (size_t alignment_bytes = 1; alignment_bytes <= 2 * kMiB;
          alignment_bytes *= 2) {
         moiety_devptr block = 0;
-        ASSERT_EQ(MOIETY_OK, moiety_alloc_aligned(pool, 100, alignment_bytes,
-                                                  kStream, &block));
+        ASSERT_EQ(MOIETY_OK,
+                  alloc_aligned(pool, 100, alignment_bytes, kStream, &block));
         EXPECT_EQ(0u, block % alignment_bytes);
         EXPECT_EQ(0u, block % 512);
         blocks.push_back(block);
@@ -225,7 +226,7 @@ TEST_F(PassThrough, KeepsWhatTheSourceDoesNotTakeBack)
 TEST_F(PassThrough, MayBeChecked)
 {
     moiety_pool_options options = Passing();
-    options.flags |= MOIETY_POOL_CHECKED | MOIETY_POOL_CHECKED_QUIET;
+    set_kind(&options, KIND_CHECKED | MOIETY_POOL_CHECKED_QUIET);
     int64_t before = Live("allocations");
     Pool pool(options);
     moiety_devptr block = pool.Alloc(700);

@@ -175,7 +175,7 @@ def test_a_list_of_the_kernel_is_read():
 
 @pytest.mark.parametrize("feature, words", [
     ("legacy IPC", "cannot be shared"),
-    ("mapped memory (VMM)", "MOIETY_POOL_MAPPED is refused")])
+    ("mapped memory (VMM)", "memory='mapped' is refused")])
 def test_a_device_that_lacks_features(machine, feature, words):
     about = {**machine.devices[0]}
     expect(checks.device(machine, 0, about), "ok", about["name"])

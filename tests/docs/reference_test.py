@@ -64,7 +64,7 @@ def run(*words):
 def root(tmp_path):
     """A checkout with one small header."""
     (tmp_path / "pool/include/moiety").mkdir(parents=True)
-    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/reference").mkdir(parents=True)
     (tmp_path / "pool/include/moiety/small.h").write_text(SMALL)
     return tmp_path
 
@@ -82,7 +82,7 @@ def test_it_has_each_function_of_the_library():
     names = set(re.findall(
         r"^\s+(moiety_\w+);",
         (ROOT / "pool/install/libmoiety.map").read_text(), re.MULTILINE))
-    page = (ROOT / "docs/c-reference.md").read_text()
+    page = (ROOT / "docs/reference/c-reference.md").read_text()
     assert len(names) > 50
     assert names - headings(page) == set()
     assert names - headings(page.replace("### moiety_alloc\n", "")) == {
@@ -96,7 +96,7 @@ def test_the_page_is_what_the_headers_say():
 def test_a_page_changed_by_hand_is_found(root):
     assert made(root)[0] == 0
     assert run("--check", root)[0] == 0
-    page = root / "docs/c-reference.md"
+    page = root / "docs/reference/c-reference.md"
     page.write_text(page.read_text().replace("Two fields", "Three fields"))
     code, output = run("--check", root)
     assert (code, "is not what the headers say" in output) == (1, True)
@@ -104,7 +104,7 @@ def test_a_page_changed_by_hand_is_found(root):
 
 def test_a_small_header_is_made(root):
     assert made(root) == (0, "c_reference: 4 items\n")
-    page = (root / "docs/c-reference.md").read_text()
+    page = (root / "docs/reference/c-reference.md").read_text()
     assert headings(page) == {"MOIETY_FIRST", "moiety_small", "moiety_called",
                               "moiety_do"}
     for words in ("A small header.", "#define MOIETY_SECOND 2",

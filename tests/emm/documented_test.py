@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each public name has a docstring and a stub, and docs/python-api.md has them
+"""Each public name has a docstring and a stub, and docs/reference/python-api.md has them
 as they are. What the stubs say of parameters is what inspect.signature() sees."""
 
 import ast
@@ -37,7 +37,7 @@ NAMES = [(module, name) for module in MODULES
 
 
 def test_the_page_is_current():
-    page = (ROOT / "docs/python-api.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/reference/python-api.md").read_text(encoding="utf-8")
     assert page == api.make(), "run docs/dev/reference/python_api.py"
 
 

@@ -156,13 +156,12 @@ def test_a_driver_that_refuses_later():
 
 
 @pytest.mark.parametrize("conf, memory, found", [
-    ("mapped:1", "driver", "mapped cuMemMap"),
-    ("mapped:0", "mapped", "driver cuMemAlloc"),
-    ("mapped:0", "auto", "driver cuMemAlloc"),
-    ("prefer_mapped:1", "driver", "mapped cuMemMap"),
-    ("prefer_mapped:0", "auto", "driver cuMemAlloc"),
+    ("memory:mapped", "driver", "mapped cuMemMap"),
+    ("memory:driver", "mapped", "driver cuMemAlloc"),
+    ("memory:driver", "auto", "driver cuMemAlloc"),
+    ("memory:auto", "driver", "mapped cuMemMap"),
     ("exportable:1", "auto", "driver cuMemAlloc"),
-    ("exportable:1,mapped:0", "auto", "driver cuMemAlloc"),
+    ("exportable:1,memory:driver", "auto", "driver cuMemAlloc"),
 ])
 def test_what_moiety_conf_says_goes_over_it(conf, memory, found):
     assert made(memory, MOIETY_CONF=conf) == found

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/fault/further_steps.h"
+#include "tests/support/tools/pools.h"
 
 #include <unistd.h>
 
@@ -21,14 +22,14 @@ namespace
 void AllocForTenant(World &world, moiety_tenant tenant)
 {
     moiety_devptr address = 0;
-    if (TRY(world, moiety_tenant_alloc,
-            (tenant, 5 * kKiB, world.first, &address)))
+    if (TRY_WAY(world, alloc_for_tenant,
+                (tenant, 5 * kKiB, world.first, &address)))
         world.Own(address, 5 * kKiB);
-    if (TRY(world, moiety_tenant_alloc_aligned,
-            (tenant, 5 * kKiB, 16 * kKiB, world.first, &address)))
+    if (TRY_WAY(world, alloc_for_tenant_aligned,
+                (tenant, 5 * kKiB, 16 * kKiB, world.first, &address)))
         world.Own(address, 5 * kKiB);
-    if (TRY(world, moiety_tenant_try_alloc,
-            (tenant, 3 * kMiB, world.first, &address)))
+    if (TRY_WAY(world, alloc_for_tenant_no_wait,
+                (tenant, 3 * kMiB, world.first, &address)))
         world.Own(address, 3 * kMiB);
 }
 
@@ -55,13 +56,13 @@ void UsePrivateArena(World &world, moiety_private arena)
     for (moiety_stream stream : {static_cast<moiety_stream>(world.first),
                                  static_cast<moiety_stream>(world.second)})
         for (size_t size_bytes : {5 * kKiB, 3 * kMiB})
-            if (TRY(world, moiety_private_alloc,
-                    (arena, size_bytes, stream, &address)))
+            if (TRY_WAY(world, alloc_of_arena,
+                        (arena, size_bytes, stream, &address)))
                 world.Own(address, size_bytes);
     FreeAndClaim(world, arena);
     world.FreeAll(world.first);
-    if (TRY(world, moiety_private_alloc,
-            (arena, 9 * kKiB, world.second, &address)))
+    if (TRY_WAY(world, alloc_of_arena,
+                (arena, 9 * kKiB, world.second, &address)))
         world.Own(address, 9 * kKiB);
     world.FreeAll(MOIETY_STREAM_ANY);
 }
@@ -81,8 +82,8 @@ void UseHostArena(World &world, moiety_host *host)
                       moiety_host_free(host, block, MOIETY_STREAM_DONE));
         }
     }
-    if (TRY(world, moiety_host_try_alloc,
-            (host, 5 * kKiB, world.first, &block)) &&
+    if (TRY_HOST_WAY(world, host_alloc_no_wait,
+                     (host, 5 * kKiB, world.first, &block)) &&
         !TRY(world, moiety_host_free_sized,
              (host, block, 5 * kKiB, world.first))) {
         EXPECT_EQ(MOIETY_OK, moiety_host_free_sized(host, block, 5 * kKiB,
@@ -170,7 +171,7 @@ void ResizeAndFreeAll(World &world)
     stats.struct_size = sizeof(stats);
     moiety_pool_options options = pool_test::Defaults();
     options.first_segment_bytes = options.largest_segment_bytes = 4 * kMiB;
-    options.wait_ms = 0;
+    options.wait_ms = MOIETY_WAIT_NONE;
     if (!TRY(world, moiety_pool_create, (&options, &pool)))
         return;
     for (size_t size_bytes : {8 * kKiB, 2 * kMiB}) {
@@ -213,7 +214,7 @@ void FreeOwn(World &world)
     moiety_pool_options options = pool_test::Defaults();
     options.flags = MOIETY_POOL_NOTE_STREAMS;
     options.first_segment_bytes = options.largest_segment_bytes = 4 * kMiB;
-    options.wait_ms = 0;
+    options.wait_ms = MOIETY_WAIT_NONE;
     if (!TRY(world, moiety_pool_create, (&options, &pool)))
         return;
     for (moiety_stream stream :
@@ -284,9 +285,9 @@ void Checked(World &world)
     moiety_checked_counts counts = {};
     counts.struct_size = sizeof(counts);
     moiety_pool_options options = pool_test::Defaults();
-    options.flags = MOIETY_POOL_CHECKED;
+    set_kind(&options, KIND_CHECKED);
     options.first_segment_bytes = options.largest_segment_bytes = 2 * kMiB;
-    options.wait_ms = 0;
+    options.wait_ms = MOIETY_WAIT_NONE;
     if (!TRY(world, moiety_pool_create, (&options, &pool)))
         return;
     if (TRY(world, moiety_alloc, (pool, 1000, world.first, &address)) &&
@@ -312,7 +313,7 @@ void HostArena(World &world)
     options.limit_bytes = 4 * kMiB;
     options.first_segment_bytes = options.largest_segment_bytes = 2 * kMiB;
     options.touch_threads = 1;
-    options.wait_ms = 0;
+    options.wait_ms = MOIETY_WAIT_NONE;
     if (!TRY(world, moiety_host_create, (&options, &host)))
         return;
     world.Note("moiety_host_pool");

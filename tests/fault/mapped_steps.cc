@@ -8,6 +8,7 @@
 
 #include "moiety/segment.h"
 #include "tests/segment/ledger.h"
+#include "tests/support/tools/pools.h"
 
 namespace fault_test
 {
@@ -25,8 +26,8 @@ moiety_pool *CreateMapped(World &world)
 {
     moiety_pool *pool = nullptr;
     moiety_pool_options options = pool_test::Defaults();
-    options.flags = MOIETY_POOL_MAPPED | MOIETY_POOL_EXPORTABLE;
-    options.wait_ms = 0;
+    set_kind(&options, KIND_MAPPED | MOIETY_POOL_EXPORTABLE);
+    options.wait_ms = MOIETY_WAIT_NONE;
     return TRY(world, moiety_pool_create, (&options, &pool)) ? pool : nullptr;
 }
 
@@ -105,8 +106,8 @@ void PauseArena(World &world, moiety_pool *pool)
     options.flags = MOIETY_PRIVATE_PAUSABLE;
     if (!TRY(world, moiety_private_create_with, (pool, &options, &arena)))
         return;
-    if (TRY(world, moiety_private_alloc,
-            (arena, 3 * kMiB, world.first, &block))) {
+    if (TRY_WAY(world, alloc_of_arena,
+                (arena, 3 * kMiB, world.first, &block))) {
         if (TRY(world, moiety_private_pause,
                 (arena, MOIETY_PAUSE_KEEP_CONTENTS)))
             (void)TRY(world, moiety_private_resume, (arena));
@@ -127,8 +128,8 @@ void PauseTenant(World &world, moiety_pool *pool)
     if (!TRY(world, moiety_tenant_create_with, (pool, &options, &tenant)))
         return;
     EXPECT_TRUE(TRY(world, moiety_tenant_private, (tenant, &arena)));
-    if (TRY(world, moiety_tenant_alloc,
-            (tenant, 5 * kKiB, world.first, &block))) {
+    if (TRY_WAY(world, alloc_for_tenant,
+                (tenant, 5 * kKiB, world.first, &block))) {
         if (TRY(world, moiety_tenant_pause, (tenant, 0)))
             (void)TRY(world, moiety_tenant_resume, (tenant));
         (void)TRY(world, moiety_free, (pool, block, world.first));

@@ -107,6 +107,12 @@ extern const Step kLastStep;
 #define TRY(world, function, arguments)                                        \
     (world).Try(#function, function arguments)
 
+// The same by a way of tests/support/tools/pools.h.
+#define TRY_WAY(world, way, arguments)                                         \
+    (world).Try("moiety_alloc_with", way arguments)
+#define TRY_HOST_WAY(world, way, arguments)                                    \
+    (world).Try("moiety_host_alloc_with", way arguments)
+
 // The same until it is not refused as busy: what cannot be waited for is as it
 // was, and the program asks again.
 #define TRY_TO_END(world, function, arguments)                                 \

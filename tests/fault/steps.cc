@@ -6,6 +6,7 @@
 #include "tests/fault/further_steps.h"
 #include "tests/fault/mapped_steps.h"
 #include "tests/fault/scenario.h"
+#include "tests/support/tools/pools.h"
 
 namespace fault_test
 {
@@ -49,7 +50,7 @@ void Create(World &world)
     options.flags = MOIETY_POOL_EXPORTABLE | MOIETY_POOL_REUSE_DEPENDENCIES;
     options.limit_bytes = kLimitBytes;
     options.first_segment_bytes = options.largest_segment_bytes = 4 * kMiB;
-    options.wait_ms = 0;
+    options.wait_ms = MOIETY_WAIT_NONE;
     options.history_entries = 16;
     if (TRY(world, moiety_pool_create, (&options, &world.pool)))
         (void)TRY(world, moiety_pool_add_context, (world.pool, world.further));
@@ -80,13 +81,13 @@ void OtherAllocs(World &world)
     moiety_devptr address = 0, several[70] = {};
     if (!world.pool)
         return;
-    if (TRY(world, moiety_alloc_aligned,
-            (world.pool, 9 * kKiB, 64 * kKiB, world.first, &address))) {
+    if (TRY_WAY(world, alloc_aligned,
+                (world.pool, 9 * kKiB, 64 * kKiB, world.first, &address))) {
         EXPECT_EQ(0u, address % (64 * kKiB));
         world.Own(address, 9 * kKiB);
     }
-    if (TRY(world, moiety_try_alloc,
-            (world.pool, 7 * kKiB, world.first, &address)))
+    if (TRY_WAY(world, alloc_no_wait,
+                (world.pool, 7 * kKiB, world.first, &address)))
         world.Own(address, 7 * kKiB);
     if (TRY(world, moiety_alloc_batch,
             (world.pool, 20 * kKiB, world.second, 70, several)))
@@ -127,10 +128,10 @@ void CachedOnly(World &world)
         return;
     world.Alloc(4 * kKiB, world.first);
     world.FreeAll(world.first);
-    world.Note("moiety_alloc_cached");
+    world.Note("moiety_alloc_with");
     world.Note("moiety_free_cached");
     moiety_status status =
-        moiety_alloc_cached(world.pool, 4 * kKiB, world.first, &address);
+        alloc_no_call(world.pool, 4 * kKiB, world.first, &address);
     if (status != MOIETY_OK) {
         EXPECT_EQ(MOIETY_E_BUSY, status);
         return;
@@ -288,7 +289,7 @@ void Settings(World &world)
 {
     moiety_devptr address = 0;
     moiety_pool *pool = nullptr;
-    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
+    moiety_pool_options options = driver_options();
     if (!world.pool)
         return;
     (void)TRY(world, moiety_pool_set_limit, (world.pool, kLimitBytes));
@@ -296,8 +297,8 @@ void Settings(World &world)
     if (TRY(world, moiety_pool_options_get, (world.pool, &options))) {
         EXPECT_EQ(kLimitBytes, options.limit_bytes);
     }
-    if (TRY(world, moiety_alloc_zeroed,
-            (world.pool, 5 * kKiB, world.first, &address))) {
+    if (TRY_WAY(world, alloc_zeroed,
+                (world.pool, 5 * kKiB, world.first, &address))) {
         world.Own(address, 5 * kKiB);
         EXPECT_TRUE(TRY(world, moiety_pool_of, (address, &pool)));
         EXPECT_EQ(world.pool, pool);
@@ -336,7 +337,7 @@ void AskAndTrim(World &world)
 // Refused while a guard is held, it ends with that.
 void DestroyLater(World &world)
 {
-    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
+    moiety_pool_options options = driver_options();
     moiety_pool *pool = nullptr;
     world.Note("moiety_log"), moiety_log(MOIETY_LOG_INFO, "a message");
     if (!TRY(world, moiety_pool_create, (&options, &pool)))

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "tests/fuzz/pool_model_state.h"
+#include "tests/support/tools/pools.h"
 
 #define MIB (UINT64_C(1) << 20)
 #define STEPS_BETWEEN_CHECKS 16U
@@ -118,13 +119,13 @@ static bool begin(struct model *model)
 {
     static const uint64_t caches[] = {0, UINT64_C(64) << 10, MIB, 64 * MIB};
     const moiety_source source = ledger_source(&model->ledger);
-    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
+    moiety_pool_options options = driver_options();
     options.source = &source;
-    options.wait_ms = 0;
+    options.wait_ms = MOIETY_WAIT_NONE;
     options.limit_bytes = 8 * MIB << choose(model, 4);
     options.first_segment_bytes = 2 * MIB << choose(model, 3);
     options.largest_segment_bytes = 8 * MIB << choose(model, 3);
-    options.thread_cache_bytes = caches[choose(model, 4)];
+    options.thread_cache_bytes = bytes_of(caches[choose(model, 4)]);
     options.flags = choose(model, 2) ? MOIETY_POOL_REUSE_DEPENDENCIES : 0;
     model->options = options;
     expect(model, "create", moiety_pool_create(&options, &model->pool),

@@ -5,6 +5,7 @@
  * much larger than asked for; what does not come must be a necessity.
  */
 #include "tests/fuzz/pool_model_state.h"
+#include "tests/support/tools/pools.h"
 
 #define MIB (UINT64_C(1) << 20)
 #define RUN_TAIL_BYTES (UINT64_C(32) << 10)
@@ -159,8 +160,8 @@ static void check_refusal(struct model *model, const struct request *request)
         fail(model, "the driver does not settle");
     moiety_devptr address;
     moiety_status status =
-        moiety_alloc_aligned(model->pool, request->bytes, request->alignment,
-                             request->stream.handle, &address);
+        alloc_aligned(model->pool, request->bytes, request->alignment,
+                      request->stream.handle, &address);
     if (status == MOIETY_OK)
         hold(model, request, address);
     else if (status != MOIETY_E_NO_DEVICE_MEMORY || has_place(model, request))
@@ -222,8 +223,8 @@ void step_alloc_aligned(struct model *model)
     struct request request = choose_request(model);
     request.alignment = (size_t)1 << choose(model, 22);
     judge(model, &request,
-          moiety_alloc_aligned(model->pool, request.bytes, request.alignment,
-                               request.stream.handle, &address),
+          alloc_aligned(model->pool, request.bytes, request.alignment,
+                        request.stream.handle, &address),
           &address, 1, false);
 }
 
@@ -234,8 +235,8 @@ void step_try_alloc(struct model *model)
         return;
     struct request request = choose_request(model);
     judge(model, &request,
-          moiety_try_alloc(model->pool, request.bytes, request.stream.handle,
-                           &address),
+          alloc_no_wait(model->pool, request.bytes, request.stream.handle,
+                        &address),
           &address, 1, true);
 }
 

@@ -6,6 +6,7 @@
  * and what the statistics say of it all.
  */
 #include "tests/fuzz/pool_model_state.h"
+#include "tests/support/tools/pools.h"
 
 static bool has_capture(const struct model *model)
 {
@@ -182,11 +183,10 @@ static void allocate_badly(struct model *model)
            MOIETY_E_INVALID);
     expect(model, "no out", moiety_alloc(pool, 1, any, NULL), MOIETY_E_INVALID);
     expect(model, "odd alignment",
-           moiety_alloc_aligned(pool, 1, 3 + 2 * choose(model, 999), any,
-                                &address),
+           alloc_aligned(pool, 1, 3 + 2 * choose(model, 999), any, &address),
            MOIETY_E_INVALID);
     expect(model, "huge alignment",
-           moiety_alloc_aligned(pool, 1, (size_t)4 << 20, any, &address),
+           alloc_aligned(pool, 1, (size_t)4 << 20, any, &address),
            MOIETY_E_INVALID);
     expect(model, "too much",
            moiety_alloc(pool, model->options.limit_bytes + 1, any, &address),

@@ -4,8 +4,8 @@
 
     check_language.py ROOT
 
-Of README.md, docs/*.md and docs/guides/*.md, outside of code and of quoted
-`names`, but for docs/c-reference.md, which is made from the headers:
+Of README.md, docs/*.md, docs/guides and docs/reference, outside of code and of quoted
+`names`, but for docs/reference/c-reference.md, which is made from the headers:
 
 1. A sentence has at most 25 words. Cells of tables are not counted.
 2. No sentence or cell begins with "What", "Who" or the like as its subject, with
@@ -24,7 +24,7 @@ import re
 from tree_files import files_of, run_check
 
 READ = re.compile(
-    r"^(README\.md|docs/(guides/)?(?!c-reference\.md$)[^/]+\.md)$")
+    r"^(README\.md|docs/(guides/|reference/)?(?!c-reference\.md$)[^/]+\.md)$")
 MOST_WORDS = 25
 MOST_COLUMNS = 100
 PLAIN = {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "moiety/moiety.h"
+#include "tests/support/tools/pools.h"
 
 extern "C" {
 #include "tests/progress/freeze.h"
@@ -24,7 +25,7 @@ class Frozen : public testing::Test
     void SetUp() override
     {
         ASSERT_TRUE(stage_open());
-        moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
+        moiety_pool_options options = driver_options();
         options.history_entries = 16;
         options.thread_cache_bytes = UINT64_C(1) << 20;
         ASSERT_EQ(MOIETY_OK, moiety_pool_create(&options, &pool_));
@@ -132,7 +133,7 @@ TEST(Stopping, RefusesWhoMustNotWait)
     while (status == MOIETY_OK && !has_looked) {
         status = moiety_free_cached(pool, block, nullptr);
         if (status == MOIETY_OK)
-            status = moiety_alloc_cached(pool, kBytes, nullptr, &block);
+            status = alloc_no_call(pool, kBytes, nullptr, &block);
     }
     EXPECT_EQ(MOIETY_E_BUSY, status);
     EXPECT_FALSE(has_looked);

@@ -15,6 +15,7 @@
 #include "tests/heap/heap_under_test.h"
 #include "tests/pool/pool_under_test.h"
 #include "tests/segment/fake_source.h"
+#include "tests/support/tools/pools.h"
 
 namespace
 {
@@ -256,7 +257,7 @@ TEST_F(HeapTest, HasEverySegmentAsTheSourceGaveIt)
 TEST_F(HeapTest, HasTheBlocksOfACheckedPoolInUse)
 {
     moiety_pool_options options = pool_test::Defaults();
-    options.flags = MOIETY_POOL_CHECKED | MOIETY_POOL_CHECKED_QUIET;
+    set_kind(&options, KIND_CHECKED | MOIETY_POOL_CHECKED_QUIET);
     Pool pool(options);
     moiety_devptr kept = pool.Alloc(1000), freed = pool.Alloc(2000);
     pool.Free(freed, MOIETY_STREAM_DONE);

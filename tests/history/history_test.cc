@@ -13,6 +13,7 @@
 
 #include "tests/history/history_under_test.h"
 #include "tests/pool/pool_under_test.h"
+#include "tests/support/tools/pools.h"
 
 namespace
 {
@@ -135,9 +136,8 @@ TEST_F(HistoryKinds, AllocationsOfEveryForm)
     Pool pool(Recorded(64));
     moiety_devptr blocks[5] = {};
     const moiety_stream stream = MOIETY_STREAM_LEGACY;
-    ASSERT_EQ(MOIETY_OK,
-              moiety_alloc_aligned(pool, 11, 4096, stream, &blocks[0]));
-    ASSERT_EQ(MOIETY_OK, moiety_try_alloc(pool, 12, stream, &blocks[1]));
+    ASSERT_EQ(MOIETY_OK, alloc_aligned(pool, 11, 4096, stream, &blocks[0]));
+    ASSERT_EQ(MOIETY_OK, alloc_no_wait(pool, 12, stream, &blocks[1]));
     ASSERT_EQ(MOIETY_OK, moiety_alloc_batch(pool, 13, stream, 2, &blocks[2]));
     ASSERT_EQ(MOIETY_OK, moiety_alloc(pool, 3 * kMiB, stream, &blocks[4]));
     std::vector<moiety_history_entry> allocs =
@@ -157,7 +157,7 @@ TEST_F(HistoryKinds, AllocationsThatFail)
     moiety_pool_options options = Recorded(64);
     options.limit_bytes = 4 * kMiB;
     options.first_segment_bytes = 2 * kMiB;
-    options.wait_ms = 0;
+    options.wait_ms = MOIETY_WAIT_NONE;
     Pool pool(options);
     moiety_devptr block = pool.Alloc(3 * kMiB);
     moiety_devptr other = 0;

@@ -10,13 +10,14 @@
 #include <vector>
 
 #include "moiety/moiety.h"
+#include "tests/support/tools/pools.h"
 
 namespace history_test
 {
 
 inline moiety_pool_options Recorded(uint64_t entries)
 {
-    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
+    moiety_pool_options options = driver_options();
     options.history_entries = entries;
     return options;
 }

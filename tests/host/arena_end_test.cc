@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "tests/pool/pool_under_test.h"
+#include "tests/support/tools/pools.h"
 
 namespace host_test
 {
@@ -53,8 +54,8 @@ TEST_F(ArenaEnd, IsRecognisedByEveryCallAfterItsEnd)
          [&] { return moiety_host_alloc(host, 0, MOIETY_HOST_CPU, &block); }},
         {"try_alloc",
          [&] {
-             return moiety_host_try_alloc(host, 5000, MOIETY_STREAM_LEGACY,
-                                          &block);
+             return host_alloc_no_wait(host, 5000, MOIETY_STREAM_LEGACY,
+                                       &block);
          }},
         {"free",
          [&] { return moiety_host_free(host, was, MOIETY_STREAM_DONE); }},

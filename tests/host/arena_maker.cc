@@ -8,6 +8,7 @@
 
 #include "moiety/host.h"
 #include "tests/support/tools/pool_maker.h"
+#include "tests/support/tools/pools.h"
 
 namespace
 {
@@ -18,9 +19,10 @@ std::map<moiety_pool *, moiety_host *> g_arenas; // under the lock
 // What is no option of arenas must be at its default.
 bool HasOnlyOptionsOfArenas(const moiety_pool_options &options)
 {
-    const moiety_pool_options defaults = MOIETY_POOL_OPTIONS_INIT;
-    return options.flags == defaults.flags && !options.source &&
-           options.cache_bytes == defaults.cache_bytes &&
+    const moiety_pool_options defaults = driver_options();
+    return options.flags == defaults.flags &&
+           options.memory == defaults.memory && options.mode == defaults.mode &&
+           !options.source && options.cache_bytes == defaults.cache_bytes &&
            options.watermark_bytes == defaults.watermark_bytes &&
            options.quarantine_bytes == defaults.quarantine_bytes &&
            options.history_entries == defaults.history_entries;
@@ -34,11 +36,8 @@ moiety_host_options OptionsOf(const moiety_pool_options &pool)
     options.limit_bytes = pool.limit_bytes;
     // Unless a test wants a size: all of an arena's memory is there, and a test
     // may make hundreds.
-    const moiety_pool_options defaults = MOIETY_POOL_OPTIONS_INIT;
     options.first_segment_bytes =
-        pool.first_segment_bytes == defaults.first_segment_bytes
-            ? uint64_t{2} << 20
-            : pool.first_segment_bytes;
+        pool.first_segment_bytes ? pool.first_segment_bytes : uint64_t{2} << 20;
     options.largest_segment_bytes = pool.largest_segment_bytes;
     options.thread_cache_bytes = pool.thread_cache_bytes;
     options.wait_ms = pool.wait_ms;
@@ -47,7 +46,7 @@ moiety_host_options OptionsOf(const moiety_pool_options &pool)
 
 moiety_status Create(const moiety_pool_options *wanted, moiety_pool **out)
 {
-    const moiety_pool_options defaults = MOIETY_POOL_OPTIONS_INIT;
+    const moiety_pool_options defaults = driver_options();
     const moiety_pool_options &pool = wanted ? *wanted : defaults;
     moiety_host *arena = nullptr;
     if (!HasOnlyOptionsOfArenas(pool))

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/host/pinned_under_test.h"
+#include "tests/support/tools/pools.h"
 
 namespace host_test
 {
@@ -112,7 +113,7 @@ TEST_F(HostArena, IsExhaustedAsPinnedMemory)
     EXPECT_EQ(MOIETY_E_NO_PINNED_MEMORY,
               moiety_host_alloc(arena, 1, MOIETY_HOST_CPU, &more));
     EXPECT_EQ(MOIETY_E_BUSY,
-              moiety_host_try_alloc(arena, 1, MOIETY_HOST_CPU, &more));
+              host_alloc_no_wait(arena, 1, MOIETY_HOST_CPU, &more));
     EXPECT_EQ(MOIETY_E_TOO_LARGE,
               moiety_host_alloc(arena, 3 * kMiB, MOIETY_HOST_CPU, &more));
     EXPECT_EQ(nullptr, more);
@@ -442,7 +443,7 @@ TEST_F(HostArena, TakesNoNull)
     EXPECT_EQ(MOIETY_E_INVALID,
               moiety_host_alloc(arena, 1, MOIETY_HOST_CPU, nullptr));
     EXPECT_EQ(MOIETY_E_INVALID,
-              moiety_host_try_alloc(nullptr, 1, MOIETY_HOST_CPU, &address));
+              host_alloc_no_wait(nullptr, 1, MOIETY_HOST_CPU, &address));
     EXPECT_EQ(MOIETY_E_INVALID,
               moiety_host_free(nullptr, text, MOIETY_STREAM_DONE));
     EXPECT_EQ(MOIETY_OK, moiety_host_free(arena, nullptr, MOIETY_STREAM_DONE));

@@ -30,7 +30,7 @@ inline moiety_host_options Tight()
     moiety_host_options options = HostDefaults();
     options.limit_bytes = options.first_segment_bytes =
         options.largest_segment_bytes = uint64_t{2} << 20;
-    options.wait_ms = 0;
+    options.wait_ms = MOIETY_WAIT_NONE;
     return options;
 }
 

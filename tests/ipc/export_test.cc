@@ -248,7 +248,7 @@ TEST_F(IpcRelease, FreedBlocksStayOutOfCirculation)
 {
     moiety_pool_options options = Exportable();
     options.limit_bytes = 64 * kMiB;
-    options.wait_ms = 0;
+    options.wait_ms = MOIETY_WAIT_NONE;
     Pool pool(options);
     moiety_devptr block = pool.Alloc(64 * kKiB), address = 0;
     Export(pool, block + 5);

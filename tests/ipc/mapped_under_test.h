@@ -19,6 +19,7 @@
 
 #include "tests/ipc/peer.h"
 #include "tests/pool/pool_under_test.h"
+#include "tests/support/tools/pools.h"
 
 namespace ipc_test
 {
@@ -26,7 +27,7 @@ namespace ipc_test
 inline moiety_pool_options Mapped()
 {
     moiety_pool_options options = pool_test::Defaults();
-    options.flags = MOIETY_POOL_EXPORTABLE | MOIETY_POOL_MAPPED;
+    set_kind(&options, MOIETY_POOL_EXPORTABLE | KIND_MAPPED);
     return options;
 }
 

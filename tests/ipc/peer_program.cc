@@ -11,6 +11,7 @@
 #include "tests/ipc/peer_protocol.h"
 #include "tests/ipc/tcp.h"
 #include "tests/pool/pool_under_test.h"
+#include "tests/support/tools/pools.h"
 
 namespace
 {
@@ -31,7 +32,7 @@ moiety_pool *ThePool()
     options.device = device ? std::atoi(device) : 0;
     options.flags = MOIETY_POOL_EXPORTABLE;
     if (std::getenv("MOIETY_PEER_MAPPED"))
-        options.flags |= MOIETY_POOL_MAPPED;
+        set_kind(&options, KIND_MAPPED);
     options.first_segment_bytes = 2 * pool_test::kMiB;
     options.largest_segment_bytes = 2 * pool_test::kMiB;
     if (!own_pool && moiety_pool_create(&options, &own_pool) != MOIETY_OK)

@@ -302,7 +302,7 @@ TEST_F(IpcPeers, FreedBlocksWaitForThePeersRelease)
 {
     moiety_pool_options options = Exportable();
     options.limit_bytes = 64 * kMiB;
-    options.wait_ms = 0;
+    options.wait_ms = MOIETY_WAIT_NONE;
     Pool pool(options);
     Shared block(pool, 64 * kMiB);
     Peer peer;

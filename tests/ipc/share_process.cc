@@ -14,6 +14,7 @@
 
 #include "pool/driver/cuda_abi.h"
 #include "tests/support/driver_probe.h"
+#include "tests/support/tools/pools.h"
 
 extern char **environ;
 
@@ -181,7 +182,7 @@ bool Holds(moiety_devptr address, uint64_t size_bytes, uint32_t word)
 
 moiety_pool_options Exportable(uint64_t segment_bytes)
 {
-    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
+    moiety_pool_options options = driver_options();
     options.flags = MOIETY_POOL_EXPORTABLE;
     options.first_segment_bytes = segment_bytes;
     options.largest_segment_bytes = segment_bytes;

@@ -10,6 +10,7 @@
 #include "moiety/stats.h"
 #include "moiety/stream.h"
 #include "pool/driver/cuda_abi.h"
+#include "tests/support/tools/pools.h"
 
 extern "C" {
 #include "tests/progress/freeze.h"
@@ -38,11 +39,11 @@ class MoveStep : public ::testing::Test
     {
         ASSERT_TRUE(stage_open());
         ASSERT_TRUE(stage_init(&stage_));
-        moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
-        options.flags |= MOIETY_POOL_MAPPED;
+        moiety_pool_options options = driver_options();
+        set_kind(&options, KIND_MAPPED);
         options.limit_bytes = 64 * kMiB;
-        options.wait_ms = 0;
-        options.thread_cache_bytes = 0;
+        options.wait_ms = MOIETY_WAIT_NONE;
+        options.thread_cache_bytes = MOIETY_BYTES_NONE;
         ASSERT_EQ(MOIETY_OK, moiety_pool_create(&options, &pool_));
     }
 

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "tests/oom/player.h"
+#include "tests/support/tools/pools.h"
 #include "tests/truth/kit.h"
 
 #define SETTLE_NS UINT64_C(60000000000)
@@ -79,7 +80,7 @@ static const struct argument arguments[] = {
     {"limit", &options.limit_mib, 2, UINT64_C(1) << 20, NULL},
     {"size", &options.size_bytes, 512, UINT64_C(1) << 30, NULL},
     {"thread-cache", &options.thread_cache_bytes, 0, UINT64_C(1) << 40, NULL},
-    {"wait", &options.wait_ms, 0, UINT32_MAX, NULL},
+    {"wait", &options.wait_ms, 0, UINT32_MAX - 1, NULL},
     {"callbacks", &options.callbacks, 0, 1, NULL},
     {NULL, NULL, 0, 0, NULL},
 };
@@ -119,13 +120,13 @@ static bool read_words(void)
 
 static void create_pool(CUcontext context)
 {
-    moiety_pool_options pool_options = MOIETY_POOL_OPTIONS_INIT;
+    moiety_pool_options pool_options = driver_options();
     pool_options.context = context;
     pool_options.limit_bytes = options.limit_mib << 20;
     pool_options.first_segment_bytes = UINT64_C(2) << 20;
     pool_options.largest_segment_bytes = UINT64_C(32) << 20;
-    pool_options.thread_cache_bytes = options.thread_cache_bytes;
-    pool_options.wait_ms = (uint32_t)options.wait_ms;
+    pool_options.thread_cache_bytes = bytes_of(options.thread_cache_bytes);
+    pool_options.wait_ms = wait_of(options.wait_ms);
     if (moiety_pool_create(&pool_options, &game.pool) == MOIETY_OK)
         return;
     (void)fprintf(stderr, "%s\n", moiety_last_error_message());

@@ -13,6 +13,7 @@
 #include "pool/driver/cuda_abi.h"
 #include "tests/support/driver_probe.h"
 #include "tests/support/tools/pool_maker.h"
+#include "tests/support/tools/pools.h"
 
 namespace pool_test
 {
@@ -197,7 +198,7 @@ bool Holds(moiety_devptr address, size_t size_bytes, uint32_t word)
 
 moiety_pool_options Defaults()
 {
-    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
+    moiety_pool_options options = driver_options();
     options.first_segment_bytes = 32 * kMiB;
     return options;
 }

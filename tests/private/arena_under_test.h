@@ -20,6 +20,7 @@
 #include "moiety/stats.h"
 #include "tests/streams/device.h"
 #include "tests/streams/pool_under_test.h"
+#include "tests/support/tools/pools.h"
 
 namespace private_test
 {
@@ -44,9 +45,9 @@ class Pool
   public:
     explicit Pool(uint32_t flags = 0, uint64_t limit_bytes = kPoolBytes)
     {
-        moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
-        options.flags = flags;
-        options.wait_ms = 0;
+        moiety_pool_options options = driver_options();
+        set_kind(&options, flags);
+        options.wait_ms = MOIETY_WAIT_NONE;
         options.limit_bytes = limit_bytes;
         options.first_segment_bytes = limit_bytes;
         options.largest_segment_bytes = limit_bytes;
@@ -146,7 +147,7 @@ class TightArena
     moiety_status Take(moiety_stream stream, size_t size_bytes = 0)
     {
         moiety_devptr block = 0;
-        moiety_status status = moiety_private_alloc(
+        moiety_status status = alloc_of_arena(
             own_, size_bytes ? size_bytes : size_bytes_, stream, &block);
         if (status == MOIETY_OK)
             blocks_.push_back(block);

@@ -15,6 +15,7 @@
 #include "moiety/private.h"
 #include "pool/driver/cuda_abi.h"
 #include "tests/pool/pool_under_test.h"
+#include "tests/support/tools/pools.h"
 
 namespace
 {
@@ -48,8 +49,7 @@ class PrivateArena : public ::testing::Test
                                moiety_stream stream = kStream)
     {
         moiety_devptr block = 0;
-        EXPECT_EQ(MOIETY_OK,
-                  moiety_private_alloc(arena, size_bytes, stream, &block))
+        EXPECT_EQ(MOIETY_OK, alloc_of_arena(arena, size_bytes, stream, &block))
             << moiety_last_error_message();
         return block;
     }
@@ -72,7 +72,7 @@ class PrivateArena : public ::testing::Test
         info.struct_size = sizeof info;
         Stream stream;
         EXPECT_EQ(MOIETY_E_INVALID,
-                  moiety_private_alloc(arena, 512, kStream, &block));
+                  alloc_of_arena(arena, 512, kStream, &block));
         EXPECT_EQ(MOIETY_E_INVALID,
                   moiety_private_claim(arena, 512, 512, kStream));
         EXPECT_EQ(MOIETY_E_INVALID, moiety_private_trim(arena, &bytes));
@@ -132,8 +132,7 @@ TEST_F(PrivateArena, RefusesWrongArguments)
     moiety_devptr block = Alloc(arena, kMiB);
     moiety_scope scope = 7;
     moiety_private_info info = {};
-    EXPECT_EQ(MOIETY_E_INVALID,
-              moiety_private_alloc(arena, 512, kStream, nullptr));
+    EXPECT_EQ(MOIETY_E_INVALID, alloc_of_arena(arena, 512, kStream, nullptr));
     EXPECT_EQ(MOIETY_E_INVALID, moiety_private_stats(arena, nullptr));
     EXPECT_EQ(MOIETY_E_INVALID, moiety_private_stats(arena, &info));
     for (moiety_stream wrong : {moiety_stream(nullptr), MOIETY_STREAM_LEGACY,
@@ -172,23 +171,23 @@ TEST_F(PrivateArena, GivesNothingForNothing)
 TEST_F(PrivateArena, KeepsItsLimit)
 {
     moiety_pool_options options = Defaults();
-    options.wait_ms = 0;
+    options.wait_ms = MOIETY_WAIT_NONE;
     Pool pool(options);
     // The rest of a page is nobody's.
     moiety_private arena = Make(pool, 4 * kMiB + 4096);
     moiety_devptr block = 7;
     EXPECT_EQ(MOIETY_E_TOO_LARGE,
-              moiety_private_alloc(arena, 4 * kMiB + 1, kStream, &block));
+              alloc_of_arena(arena, 4 * kMiB + 1, kStream, &block));
     EXPECT_EQ(MOIETY_E_TOO_LARGE,
-              moiety_private_alloc(arena, 1024 * kGiB, kStream, &block));
+              alloc_of_arena(arena, 1024 * kGiB, kStream, &block));
     EXPECT_EQ(MOIETY_E_TOO_LARGE,
-              moiety_private_alloc(arena, ~size_t{0}, kStream, &block));
+              alloc_of_arena(arena, ~size_t{0}, kStream, &block));
     EXPECT_EQ(7u, block);
     moiety_devptr large = Alloc(arena, 3 * kMiB);
     EXPECT_EQ(MOIETY_E_BUDGET,
-              moiety_private_alloc(arena, 2 * kMiB, kStream, &block));
+              alloc_of_arena(arena, 2 * kMiB, kStream, &block));
     moiety_devptr small = Alloc(arena, kMiB);
-    EXPECT_EQ(MOIETY_E_BUDGET, moiety_private_alloc(arena, 1, kStream, &block));
+    EXPECT_EQ(MOIETY_E_BUDGET, alloc_of_arena(arena, 1, kStream, &block));
     EXPECT_EQ(7u, block);
     moiety_private_info info = Info(arena);
     EXPECT_EQ(4 * kMiB, info.limit_bytes);
@@ -224,15 +223,15 @@ TEST_F(PrivateArena, HasNoMoreThanThePool)
     moiety_pool_options options = Defaults();
     options.limit_bytes = 8 * kMiB;
     options.first_segment_bytes = 8 * kMiB;
-    options.wait_ms = 0;
+    options.wait_ms = MOIETY_WAIT_NONE;
     Pool pool(options);
     moiety_private arena = Make(pool);
     moiety_devptr block = 7;
     EXPECT_EQ(MOIETY_E_TOO_LARGE,
-              moiety_private_alloc(arena, 8 * kMiB + 1, kStream, &block));
+              alloc_of_arena(arena, 8 * kMiB + 1, kStream, &block));
     moiety_devptr large = Alloc(arena, 8 * kMiB);
     EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY,
-              moiety_private_alloc(arena, 512, kStream, &block));
+              alloc_of_arena(arena, 512, kStream, &block));
     EXPECT_EQ(8 * kMiB, Info(arena).reserved_bytes);
     pool.Free(large);
     EXPECT_EQ(MOIETY_OK, moiety_private_release(arena));
@@ -264,7 +263,7 @@ TEST_F(PrivateArena, BlocksAreFreedOnTheirOwnStream)
 {
     moiety_pool_options options = Defaults();
     options.flags = MOIETY_POOL_NOTE_STREAMS;
-    options.wait_ms = 0;
+    options.wait_ms = MOIETY_WAIT_NONE;
     Pool pool(options);
     Stream stream;
     moiety_private arena = Make(pool, 2 * kMiB);
@@ -273,7 +272,7 @@ TEST_F(PrivateArena, BlocksAreFreedOnTheirOwnStream)
     stream.Hold();
     EXPECT_EQ(MOIETY_OK, moiety_free_own(pool, block));
     EXPECT_EQ(MOIETY_E_BUDGET,
-              moiety_private_alloc(arena, 2 * kMiB, kStream, &other));
+              alloc_of_arena(arena, 2 * kMiB, kStream, &other));
     EXPECT_EQ(block, Alloc(arena, 2 * kMiB, stream));
     EXPECT_EQ(MOIETY_OK, moiety_free_own(pool, block));
     ASSERT_EQ(MOIETY_OK, moiety_private_claim(arena, block, 2 * kMiB, stream));
@@ -339,11 +338,11 @@ TEST_F(PrivateArena, OfALostContextOnlyGivesUp)
     moiety_private arena = Make(pool);
     moiety_devptr block = 0;
     ASSERT_EQ(MOIETY_OK,
-              moiety_private_alloc(arena, kMiB, MOIETY_STREAM_ANY, &block));
+              alloc_of_arena(arena, kMiB, MOIETY_STREAM_ANY, &block));
     moiety_devptr other = 7;
     ASSERT_EQ(MOIETY_OK, moiety_pool_context_lost(pool));
     EXPECT_EQ(MOIETY_E_CONTEXT_DESTROYED,
-              moiety_private_alloc(arena, 512, MOIETY_STREAM_ANY, &other));
+              alloc_of_arena(arena, 512, MOIETY_STREAM_ANY, &other));
     EXPECT_EQ(MOIETY_E_CONTEXT_DESTROYED,
               moiety_private_claim(arena, block, 512, MOIETY_STREAM_ANY));
     EXPECT_EQ(7u, other);
@@ -367,8 +366,7 @@ TEST_F(PrivateArena, IsNotForTheChildOfAFork)
         info.struct_size = sizeof info;
         moiety_stream created = reinterpret_cast<moiety_stream>(&pool);
         bool is_refused =
-            moiety_private_alloc(arena, 512, kStream, &block) ==
-                MOIETY_E_FORKED &&
+            alloc_of_arena(arena, 512, kStream, &block) == MOIETY_E_FORKED &&
             moiety_private_claim(arena, 512, 512, kStream) == MOIETY_E_FORKED &&
             moiety_private_trim(arena, nullptr) == MOIETY_E_FORKED &&
             moiety_private_stats(arena, &info) == MOIETY_E_FORKED &&
@@ -446,7 +444,7 @@ class PrivateAccount : public PrivateArena,
     PrivateAccount()
     {
         moiety_pool_options options = Defaults();
-        options.flags = GetParam();
+        set_kind(&options, GetParam());
         pool_.reset(new Pool(options));
         arena_ = Make(*pool_, 4 * kMiB);
     }
@@ -455,21 +453,21 @@ class PrivateAccount : public PrivateArena,
     moiety_private arena_;
 };
 INSTANTIATE_TEST_SUITE_P(Pools, PrivateAccount,
-                         ::testing::Values(MOIETY_POOL_CHECKED |
+                         ::testing::Values(KIND_CHECKED |
                                                MOIETY_POOL_CHECKED_QUIET,
-                                           MOIETY_POOL_PASS_THROUGH,
-                                           MOIETY_POOL_CHECKED |
+                                           KIND_PASS_THROUGH,
+                                           KIND_CHECKED |
                                                MOIETY_POOL_CHECKED_QUIET |
-                                               MOIETY_POOL_PASS_THROUGH));
+                                               KIND_PASS_THROUGH));
 
 TEST_P(PrivateAccount, CountsAndKeepsItsLimit)
 {
     moiety_devptr refused = 7;
     moiety_devptr large = Alloc(arena_, 3 * kMiB);
     EXPECT_EQ(MOIETY_E_BUDGET,
-              moiety_private_alloc(arena_, kMiB + 1, kStream, &refused));
+              alloc_of_arena(arena_, kMiB + 1, kStream, &refused));
     EXPECT_EQ(MOIETY_E_TOO_LARGE,
-              moiety_private_alloc(arena_, 4 * kMiB + 1, kStream, &refused));
+              alloc_of_arena(arena_, 4 * kMiB + 1, kStream, &refused));
     EXPECT_EQ(7u, refused);
     moiety_devptr small = Alloc(arena_, 100);
     moiety_private_info info = Info(arena_);

@@ -59,7 +59,7 @@ void PauseAndResume(Arena &arena, unsigned *failed_count)
 moiety_pool_options Hasty()
 {
     moiety_pool_options options = Mapped();
-    options.wait_ms = 0;
+    options.wait_ms = MOIETY_WAIT_NONE;
     return options;
 }
 

@@ -18,6 +18,7 @@
 #include "tests/pool/inventory.h"
 #include "tests/pool/pool_under_test.h"
 #include "tests/private/pausing_arena.h"
+#include "tests/support/tools/pools.h"
 
 namespace
 {
@@ -116,7 +117,7 @@ TEST_F(Pause, SaysWhatItHas)
 TEST_F(Pause, OthersHaveTheMemoryMeanwhile)
 {
     moiety_pool_options options = Mapped(16 * kMiB);
-    options.wait_ms = 0;
+    options.wait_ms = MOIETY_WAIT_NONE;
     Pool pool(options);
     Arena arena(pool);
     moiety_devptr block = arena.Alloc(12 * kMiB);
@@ -216,7 +217,7 @@ TEST_F(Pause, WhatIsPausedRefusesAndTakesFrees)
     pool_test::Fill(kept, 2 * kMiB, 5);
     arena.Pause(kKeep);
     EXPECT_EQ(MOIETY_E_BUSY,
-              moiety_private_alloc(arena, 512, MOIETY_STREAM_DONE, &out));
+              alloc_of_arena(arena, 512, MOIETY_STREAM_DONE, &out));
     EXPECT_TRUE(HasMessage("paused"));
     EXPECT_EQ(MOIETY_E_BUSY,
               moiety_private_claim(arena, freed, 512, MOIETY_STREAM_DONE));
@@ -412,8 +413,8 @@ TEST_F(Pause, TenantsCountTheirSmallBlocksInAndOut)
     ASSERT_EQ(MOIETY_OK, moiety_tenant_create_with(pool, &options, &tenant));
     for (size_t size_bytes : {70000, 9000, 500000}) {
         moiety_devptr block = 0;
-        ASSERT_EQ(MOIETY_OK, moiety_tenant_alloc(tenant, size_bytes,
-                                                 MOIETY_STREAM_DONE, &block));
+        ASSERT_EQ(MOIETY_OK, alloc_for_tenant(tenant, size_bytes,
+                                              MOIETY_STREAM_DONE, &block));
         EXPECT_EQ(MOIETY_OK, moiety_free_sized(pool, block, size_bytes,
                                                MOIETY_STREAM_DONE));
     }
@@ -435,20 +436,24 @@ TEST_F(Pause, TenantsPauseByTheirArenas)
     options.budget_bytes = 8 * kMiB;
     ASSERT_EQ(MOIETY_OK, moiety_tenant_create_with(pool, &options, &tenant));
     ASSERT_EQ(MOIETY_OK, moiety_tenant_create(pool, "b", 0, &plain));
-    ASSERT_EQ(MOIETY_OK, moiety_tenant_alloc(tenant, 4 * kMiB,
-                                             MOIETY_STREAM_DONE, &block));
+    ASSERT_EQ(MOIETY_OK,
+              alloc_for_tenant(tenant, 4 * kMiB, MOIETY_STREAM_DONE, &block));
     EXPECT_EQ(MOIETY_E_BUDGET,
-              moiety_tenant_alloc(tenant, 5 * kMiB, MOIETY_STREAM_DONE, &out));
-    EXPECT_EQ(MOIETY_E_UNSUPPORTED,
-              moiety_tenant_try_alloc(tenant, 512, MOIETY_STREAM_DONE, &out));
+              alloc_for_tenant(tenant, 5 * kMiB, MOIETY_STREAM_DONE, &out));
+    EXPECT_EQ(
+        MOIETY_E_UNSUPPORTED,
+        alloc_for_tenant_aligned(tenant, 512, 4096, MOIETY_STREAM_DONE, &out));
+    EXPECT_EQ(MOIETY_OK,
+              alloc_for_tenant_no_wait(tenant, 512, MOIETY_STREAM_DONE, &out));
+    pool.Free(out);
     EXPECT_EQ(MOIETY_E_UNSUPPORTED, moiety_tenant_pause(plain, 0));
     EXPECT_EQ(MOIETY_E_UNSUPPORTED, moiety_tenant_private(plain, &arena));
     pool_test::Fill(block, 4 * kMiB, 2);
     EXPECT_EQ(MOIETY_OK, moiety_tenant_pause(tenant, kKeep));
     EXPECT_EQ(MOIETY_E_BUSY,
-              moiety_tenant_alloc(tenant, 512, MOIETY_STREAM_DONE, &out));
+              alloc_for_tenant(tenant, 512, MOIETY_STREAM_DONE, &out));
     EXPECT_EQ(MOIETY_OK,
-              moiety_tenant_alloc(plain, 512, MOIETY_STREAM_DONE, &out));
+              alloc_for_tenant(plain, 512, MOIETY_STREAM_DONE, &out));
     pool.Free(out);
     EXPECT_EQ(MOIETY_E_BUSY, moiety_tenant_destroy(tenant));
     EXPECT_EQ(MOIETY_OK, moiety_tenant_resume(tenant));
@@ -491,7 +496,7 @@ TEST_F(Pause, ThreadsThatPauseAtOnceTakeTurnsWhileOthersAllocate)
             pool.Free(other.Alloc(2 * kMiB), MOIETY_STREAM_DONE);
             pool.Free(pool.Alloc(2 * kMiB), MOIETY_STREAM_DONE);
             moiety_devptr mine = 0;
-            if (moiety_private_alloc(arena, 512, MOIETY_STREAM_DONE, &mine) ==
+            if (alloc_of_arena(arena, 512, MOIETY_STREAM_DONE, &mine) ==
                 MOIETY_OK)
                 pool.Free(mine, MOIETY_STREAM_DONE);
         }

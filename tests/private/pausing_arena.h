@@ -14,6 +14,7 @@
 
 #include "moiety/private.h"
 #include "tests/pool/pool_under_test.h"
+#include "tests/support/tools/pools.h"
 
 namespace private_test
 {
@@ -22,9 +23,9 @@ constexpr uint32_t kKeep = MOIETY_PAUSE_KEEP_CONTENTS;
 
 inline moiety_pool_options Mapped(uint64_t limit_bytes = 0)
 {
-    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
-    options.flags = MOIETY_POOL_MAPPED;
-    options.thread_cache_bytes = 0;
+    moiety_pool_options options = driver_options();
+    set_kind(&options, KIND_MAPPED);
+    options.thread_cache_bytes = MOIETY_BYTES_NONE;
     options.limit_bytes = limit_bytes;
     options.wait_ms = 60000; // machines of tests are slow
     return options;
@@ -70,8 +71,7 @@ class Arena
                         moiety_stream stream = MOIETY_STREAM_DONE)
     {
         moiety_devptr block = 0;
-        EXPECT_EQ(MOIETY_OK,
-                  moiety_private_alloc(own_, size_bytes, stream, &block))
+        EXPECT_EQ(MOIETY_OK, alloc_of_arena(own_, size_bytes, stream, &block))
             << moiety_last_error_message();
         return block;
     }

@@ -15,6 +15,7 @@
 #include "pool/driver/cuda_abi.h"
 #include "tests/pool/pool_under_test.h"
 #include "tests/support/tools/failing_memory.h"
+#include "tests/support/tools/pools.h"
 
 // An event that the stand-in was told not to destroy is its own leak. That
 // there is no other is what the tests count.
@@ -82,8 +83,7 @@ class Life
     void Take(size_t size_bytes, moiety_stream stream)
     {
         moiety_devptr block = 0;
-        if (moiety_private_alloc(arena_, size_bytes, stream, &block) !=
-            MOIETY_OK)
+        if (alloc_of_arena(arena_, size_bytes, stream, &block) != MOIETY_OK)
             return;
         EXPECT_EQ(0, std::count(blocks_.begin(), blocks_.end(), block));
         blocks_.push_back(block);

@@ -11,6 +11,7 @@
 
 #include "moiety/private.h"
 #include "tests/pool/pool_under_test.h"
+#include "tests/support/tools/pools.h"
 
 namespace
 {
@@ -73,7 +74,7 @@ class PrivateRace : public ::testing::Test
                                     : kKiB * (1 + (i * 13) % 700);
             moiety_stream stream = streams_[(i + thread) % 3];
             moiety_status status =
-                moiety_private_alloc(arena, size_bytes, stream, &block);
+                alloc_of_arena(arena, size_bytes, stream, &block);
             if (status == MOIETY_OK) {
                 EXPECT_EQ(0, holders_[Place(block)].fetch_add(1));
                 own.push_back(block);
@@ -135,9 +136,8 @@ TEST_F(PrivateRace, FreesAndTheRelease)
         for (int t = 0; t < kThreads; t++)
             for (int i = 0; i < 20; i++) {
                 moiety_devptr block = 0;
-                ASSERT_EQ(MOIETY_OK,
-                          moiety_private_alloc(arena, 100 * kKiB,
-                                               streams_[i % 3], &block));
+                ASSERT_EQ(MOIETY_OK, alloc_of_arena(arena, 100 * kKiB,
+                                                    streams_[i % 3], &block));
                 blocks[t].push_back(block);
             }
         std::thread releaser(
@@ -167,8 +167,8 @@ TEST_F(PrivateRace, AllocationsAndTheRelease)
             for (int i = 0; i < 50; i++) {
                 moiety_devptr block = 0;
                 bool was_gone = is_gone;
-                moiety_status status = moiety_private_alloc(
-                    arena, 2 * kMiB, streams_[i % 3], &block);
+                moiety_status status =
+                    alloc_of_arena(arena, 2 * kMiB, streams_[i % 3], &block);
                 if (status != MOIETY_OK) {
                     EXPECT_EQ(MOIETY_E_INVALID, status);
                     continue;

@@ -11,6 +11,7 @@
 #include "moiety/private.h"
 #include "moiety/stats.h"
 #include "moiety/tenant.h"
+#include "tests/support/tools/pools.h"
 
 extern "C" {
 #include "tests/progress/freeze.h"
@@ -29,9 +30,9 @@ class PrivateStep : public ::testing::Test
     {
         ASSERT_TRUE(stage_open());
         ASSERT_TRUE(stage_init(&stage_));
-        moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
-        options.wait_ms = 0;
-        options.flags = Flags();
+        moiety_pool_options options = driver_options();
+        options.wait_ms = MOIETY_WAIT_NONE;
+        set_kind(&options, Flags());
         ASSERT_EQ(MOIETY_OK, moiety_pool_create(&options, &pool_));
         ASSERT_EQ(MOIETY_OK, moiety_private_create(pool_, kBytes, &arena_));
     }
@@ -65,7 +66,7 @@ class PrivateStep : public ::testing::Test
 
     moiety_status Take(unsigned index)
     {
-        return moiety_private_alloc(arena_, kBytes, Handle(index), &block_);
+        return alloc_of_arena(arena_, kBytes, Handle(index), &block_);
     }
 
     // Does the first in a thread that stands still at the step, and the second
@@ -153,8 +154,7 @@ TEST_F(PrivateStep, TheReleaseIsOvertakenByTheNextOwner)
     moiety_private_info info = {};
     info.struct_size = sizeof info;
     ASSERT_EQ(MOIETY_OK, moiety_private_create(pool_, kBytes, &ending));
-    ASSERT_EQ(MOIETY_OK,
-              moiety_private_alloc(ending, kBytes, Handle(0), &before));
+    ASSERT_EQ(MOIETY_OK, alloc_of_arena(ending, kBytes, Handle(0), &before));
     // There is nothing else to take.
     std::vector<moiety_devptr> rest;
     moiety_devptr one = 0;
@@ -182,7 +182,7 @@ class MappedPrivateStep : public PrivateStep
   protected:
     uint32_t Flags() const override
     {
-        return MOIETY_POOL_MAPPED;
+        return KIND_MAPPED;
     }
 };
 
@@ -246,8 +246,7 @@ TEST_F(MappedPrivateStep, AFreeOfATenantsIsOvertakenByTheRelease)
     ASSERT_EQ(MOIETY_OK, moiety_private_release(arena_));
     ASSERT_EQ(MOIETY_OK, moiety_tenant_create_with(pool_, &options, &tenant));
     ASSERT_EQ(MOIETY_OK, moiety_tenant_private(tenant, &arena));
-    ASSERT_EQ(MOIETY_OK,
-              moiety_tenant_alloc(tenant, kBytes, Handle(0), &block_));
+    ASSERT_EQ(MOIETY_OK, alloc_for_tenant(tenant, kBytes, Handle(0), &block_));
     Overtake(
         "private.freed",
         [&] { EXPECT_EQ(MOIETY_OK, moiety_free(pool_, block_, Handle(0))); },

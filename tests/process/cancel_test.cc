@@ -180,7 +180,7 @@ TEST_F(Cancel, WaitsForACallback)
     moiety_pool_options options = Defaults();
     options.limit_bytes = options.first_segment_bytes =
         options.largest_segment_bytes = 2 * kMiB;
-    options.wait_ms = 0;
+    options.wait_ms = MOIETY_WAIT_NONE;
     Pool pool(options);
     moiety_devptr all = pool.Alloc(2 * kMiB), none = 0;
     ASSERT_EQ(MOIETY_OK,

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/pool/pool_under_test.h"
+#include "tests/support/tools/pools.h"
 
 namespace
 {
@@ -72,7 +73,7 @@ class ContextOfOthers : public ::testing::Test
 TEST_F(ContextOfOthers, IsLostToACheckedPool)
 {
     moiety_pool_options options = Defaults();
-    options.flags = MOIETY_POOL_CHECKED | MOIETY_POOL_CHECKED_QUIET;
+    set_kind(&options, KIND_CHECKED | MOIETY_POOL_CHECKED_QUIET);
     Make(options);
     Lose();
     ExpectToLetGo();
@@ -81,7 +82,7 @@ TEST_F(ContextOfOthers, IsLostToACheckedPool)
 TEST_F(ContextOfOthers, IsLostToAPoolThatPassesThrough)
 {
     moiety_pool_options options = Defaults();
-    options.flags = MOIETY_POOL_PASS_THROUGH;
+    set_kind(&options, KIND_PASS_THROUGH);
     Make(options);
     Lose();
     ExpectToLetGo();
@@ -113,7 +114,7 @@ TEST_F(ContextOfOthers, IsLostToTenantsAndScopes)
     info.struct_size = sizeof(info);
     Make(Defaults());
     ASSERT_EQ(MOIETY_OK, moiety_tenant_create(pool_, "", 0, &tenant));
-    ASSERT_EQ(MOIETY_OK, moiety_tenant_alloc(tenant, 512, kStream, &block));
+    ASSERT_EQ(MOIETY_OK, alloc_for_tenant(tenant, 512, kStream, &block));
     pool_test::SetCurrent(context_);
     pool_test::Stream stream;
     ASSERT_EQ(MOIETY_OK, moiety_scope_begin(pool_, stream, &scope));
@@ -121,7 +122,7 @@ TEST_F(ContextOfOthers, IsLostToTenantsAndScopes)
     pool_test::SetCurrent(nullptr);
     ASSERT_EQ(MOIETY_OK, moiety_pool_context_lost(pool_));
     EXPECT_EQ(MOIETY_E_CONTEXT_DESTROYED,
-              moiety_tenant_alloc(tenant, 512, kStream, &none));
+              alloc_for_tenant(tenant, 512, kStream, &none));
     EXPECT_EQ(MOIETY_OK, moiety_free(pool_, block, kStream));
     EXPECT_EQ(MOIETY_OK, moiety_tenant_stats(tenant, &info));
     EXPECT_EQ(0u, info.live_bytes);

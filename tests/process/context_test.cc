@@ -11,6 +11,7 @@
 #include "pool/driver/cuda_abi.h"
 #include "tests/pool/pool_under_test.h"
 #include "tests/segment/fake_source.h"
+#include "tests/support/tools/pools.h"
 
 namespace
 {
@@ -93,9 +94,9 @@ class ContextLoss : public ::testing::TestWithParam<bool>
         EXPECT_EQ(MOIETY_E_CONTEXT_DESTROYED, Alloc(pool_, 5 * kMiB));
         moiety_devptr out = 0;
         EXPECT_EQ(MOIETY_E_CONTEXT_DESTROYED,
-                  moiety_try_alloc(pool_, 512, kStream, &out));
+                  alloc_no_wait(pool_, 512, kStream, &out));
         EXPECT_EQ(MOIETY_E_CONTEXT_DESTROYED,
-                  moiety_alloc_aligned(pool_, 512, 4096, kStream, &out));
+                  alloc_aligned(pool_, 512, 4096, kStream, &out));
         EXPECT_EQ(MOIETY_E_CONTEXT_DESTROYED,
                   moiety_alloc_batch(pool_, 512, kStream, 1, &out));
         moiety_ipc_handle handle;

@@ -117,9 +117,11 @@ TEST_F(Copies, WorkSideBySideInOneDriver)
     Copy one, two;
     moiety_pool *first = nullptr, *second = nullptr;
     moiety_devptr in_first = 0, in_second = 0;
+    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
+    options.memory = MOIETY_MEMORY_DRIVER;
     ASSERT_NE(OF(one, moiety_alloc), OF(two, moiety_alloc));
-    ASSERT_EQ(MOIETY_OK, OF(one, moiety_pool_create)(nullptr, &first));
-    ASSERT_EQ(MOIETY_OK, OF(two, moiety_pool_create)(nullptr, &second));
+    ASSERT_EQ(MOIETY_OK, OF(one, moiety_pool_create)(&options, &first));
+    ASSERT_EQ(MOIETY_OK, OF(two, moiety_pool_create)(&options, &second));
     ASSERT_EQ(MOIETY_OK,
               OF(one, moiety_alloc)(first, 4096, kStream, &in_first));
     ASSERT_EQ(MOIETY_OK,

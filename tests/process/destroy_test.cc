@@ -14,9 +14,16 @@
 
 #include "tests/pool/pool_under_test.h"
 #include "tests/segment/fake_source.h"
+#include "tests/support/tools/pools.h"
 
 namespace
 {
+
+moiety_status CreateOfDriver(moiety_pool **out)
+{
+    const moiety_pool_options options = driver_options();
+    return moiety_pool_create(&options, out);
+}
 
 using pool_test::kKiB;
 using pool_test::kMiB;
@@ -99,7 +106,7 @@ TEST_F(Destroy, FromItsOwnCallbackIsRefused)
     moiety_pool_options options = pool_test::Defaults();
     options.limit_bytes = 4 * kMiB;
     options.first_segment_bytes = 4 * kMiB;
-    options.wait_ms = 0;
+    options.wait_ms = MOIETY_WAIT_NONE;
     Pool pool(options);
     moiety_status answer = MOIETY_OK;
     auto callback = [](moiety_pool *own, size_t, void *user) {
@@ -122,7 +129,7 @@ TEST_F(Destroy, OfAPoolThatOthersUsedTellsTheirLaterCalls)
     std::vector<std::promise<void>> has_used(kThreads);
     std::vector<std::thread> threads;
     moiety_pool *pool = nullptr;
-    ASSERT_EQ(MOIETY_OK, moiety_pool_create(nullptr, &pool));
+    ASSERT_EQ(MOIETY_OK, CreateOfDriver(&pool));
     for (size_t i = 0; i < kThreads; i++)
         threads.emplace_back([&, i] {
             moiety_devptr block = 0, out = 0;
@@ -155,7 +162,7 @@ TEST_F(Destroy, BesideThreadsThatEndSucceeds)
         std::atomic<size_t> over_count{0};
         std::vector<std::thread> threads;
         moiety_pool *pool = nullptr;
-        ASSERT_EQ(MOIETY_OK, moiety_pool_create(nullptr, &pool));
+        ASSERT_EQ(MOIETY_OK, CreateOfDriver(&pool));
         for (size_t i = 0; i < kThreads; i++)
             threads.emplace_back([&] {
                 moiety_devptr block = 0;
@@ -184,7 +191,7 @@ moiety_pool *PoolInUse()
 {
     moiety_pool *pool = nullptr;
     moiety_devptr block = 0;
-    EXPECT_EQ(MOIETY_OK, moiety_pool_create(nullptr, &pool));
+    EXPECT_EQ(MOIETY_OK, CreateOfDriver(&pool));
     EXPECT_EQ(MOIETY_OK, moiety_alloc(pool, kMiB, kStream, &block));
     EXPECT_EQ(MOIETY_OK, moiety_free(pool, block, kStream));
     return pool;
@@ -236,7 +243,7 @@ TEST_F(Destroy, LaterIsWhenTheNextPoolIsMade)
 {
     moiety_pool_options options = pool_test::Defaults();
     options.limit_bytes = 4 * kMiB;
-    options.wait_ms = 0;
+    options.wait_ms = MOIETY_WAIT_NONE;
     moiety_pool *pool = nullptr;
     ASSERT_EQ(MOIETY_OK, moiety_pool_create(&options, &pool));
     moiety_status answer = MOIETY_E_INVALID;
@@ -404,7 +411,7 @@ class DestroyBusy : public Destroy
     void SetUp() override
     {
         moiety_pool_options options = pool_test::Defaults();
-        options.flags |= MOIETY_POOL_MAPPED;
+        set_kind(&options, KIND_MAPPED);
         ASSERT_EQ(MOIETY_OK, moiety_pool_create(&options, &pool_));
         ASSERT_EQ(MOIETY_OK, moiety_alloc(pool_, kMiB, stream_, &block_));
         stream_.Hold();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/process/every_function.h"
+#include "tests/support/tools/pools.h"
 
 #include <cstring>
 
@@ -28,9 +29,22 @@ void AddBlocks(const Arguments &a, Calls &calls)
     static moiety_devptr out;
     static size_t bytes;
     FORKED(moiety_alloc, (a.pool, 4096, kStream, &out));
-    FORKED(moiety_alloc_aligned, (a.pool, 9, 4096, kStream, &out));
-    FORKED(moiety_try_alloc, (a.pool, 4096, kStream, &out));
-    FORKED(moiety_alloc_zeroed, (a.pool, 4096, kStream, &out));
+    calls["moiety_alloc_with"] = [&a] {
+        return alloc_aligned(a.pool, 9, 4096, kStream, &out) ==
+                   MOIETY_E_FORKED &&
+               alloc_no_wait(a.pool, 9, kStream, &out) == MOIETY_E_FORKED &&
+               alloc_zeroed(a.pool, 9, kStream, &out) == MOIETY_E_FORKED &&
+               alloc_for_tenant(a.tenant, 9, kStream, &out) ==
+                   MOIETY_E_FORKED &&
+               alloc_for_tenant_aligned(a.tenant, 9, 512, kStream, &out) ==
+                   MOIETY_E_FORKED &&
+               alloc_for_tenant_no_wait(a.tenant, 9, kStream, &out) ==
+                   MOIETY_E_FORKED &&
+               alloc_of_arena(a.arena, 4096, kStream, &out) ==
+                   MOIETY_E_FORKED &&
+               // It has nothing, and leaves it to others to say why.
+               alloc_no_call(a.pool, 4096, kStream, &out) == MOIETY_E_BUSY;
+    };
     FORKED(moiety_alloc_batch, (a.pool, 4096, kStream, 1, &out));
     FORKED(moiety_free, (a.pool, a.block, kStream));
     FORKED(moiety_free_sized, (a.pool, a.block, 4096, kStream));
@@ -42,11 +56,7 @@ void AddBlocks(const Arguments &a, Calls &calls)
     FORKED(moiety_resize, (a.pool, a.block, 4096, kStream));
     static uint64_t freed;
     FORKED(moiety_free_all, (a.pool, kStream, &freed));
-    // They have nothing, and leave it to others to say why.
-    calls["moiety_alloc_cached"] = [&a] {
-        return moiety_alloc_cached(a.pool, 4096, kStream, &out) ==
-               MOIETY_E_BUSY;
-    };
+    // The same.
     calls["moiety_free_cached"] = [&a] {
         return moiety_free_cached(a.pool, a.block, kStream) == MOIETY_E_BUSY;
     };
@@ -56,13 +66,14 @@ void AddPools(const Arguments &a, Calls &calls)
 {
     static moiety_pool *pool;
     static moiety_stats stats;
-    static moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
+    static moiety_pool_options options = driver_options();
     static moiety_segment_info segment;
     static moiety_oom_report report;
     stats.struct_size = sizeof(stats);
     segment.struct_size = sizeof(segment);
     report.struct_size = sizeof(report);
     FORKED(moiety_pool_create, (nullptr, &pool));
+    FORKED(moiety_default_pool, (0, &pool));
     FORKED(moiety_pool_of, (a.block, &pool));
     FORKED(moiety_pool_options_get, (a.pool, &options));
     // It looks at nothing that a fork could break.
@@ -126,7 +137,6 @@ void AddSharing(const Arguments &a, Calls &calls)
 
 void AddTenantsAndScopes(const Arguments &a, Calls &calls)
 {
-    static moiety_devptr out;
     static moiety_tenant tenant;
     static moiety_tenant_info info;
     static moiety_tenant_options options;
@@ -135,9 +145,6 @@ void AddTenantsAndScopes(const Arguments &a, Calls &calls)
     static moiety_scope scope;
     info.struct_size = sizeof(info);
     FORKED(moiety_tenant_create, (a.pool, "", 0, &tenant));
-    FORKED(moiety_tenant_alloc, (a.tenant, 9, kStream, &out));
-    FORKED(moiety_tenant_alloc_aligned, (a.tenant, 9, 512, kStream, &out));
-    FORKED(moiety_tenant_try_alloc, (a.tenant, 9, kStream, &out));
     FORKED(moiety_tenant_set_budget, (a.tenant, 0));
     FORKED(moiety_tenant_stats, (a.tenant, &info));
     FORKED(moiety_tenant_create_with, (a.pool, &options, &tenant));
@@ -153,7 +160,6 @@ void AddTenantsAndScopes(const Arguments &a, Calls &calls)
 
 void AddPrivateArenas(const Arguments &a, Calls &calls)
 {
-    static moiety_devptr out;
     static moiety_private arena;
     static moiety_private_info info;
     static moiety_private_options options;
@@ -162,7 +168,6 @@ void AddPrivateArenas(const Arguments &a, Calls &calls)
     static uint64_t bytes;
     info.struct_size = sizeof(info);
     FORKED(moiety_private_create, (a.pool, 0, &arena));
-    FORKED(moiety_private_alloc, (a.arena, 4096, kStream, &out));
     FORKED(moiety_private_claim, (a.arena, a.block, 4096, kStream));
     FORKED(moiety_private_trim, (a.arena, &bytes));
     FORKED(moiety_private_stats, (a.arena, &info));
@@ -185,7 +190,8 @@ void AddHostArenas(const Arguments &a, Calls &calls)
     FORKED(moiety_host_destroy, (a.host, nullptr));
     FORKED(moiety_host_destroy_later, (a.host));
     FORKED(moiety_host_alloc, (a.host, 4096, MOIETY_HOST_CPU, &out));
-    FORKED(moiety_host_try_alloc, (a.host, 4096, kStream, &out));
+    FORKED(moiety_host_alloc_with,
+           (a.host, 4096, MOIETY_HOST_CPU, nullptr, &out));
     FORKED(moiety_host_free, (a.host, a.host_block, kStream));
     FORKED(moiety_host_free_sized, (a.host, a.host_block, 4096, kStream));
     FORKED(moiety_host_resize, (a.host, a.host_block, 4096, kStream));

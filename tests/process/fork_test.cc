@@ -23,6 +23,7 @@
 
 #include "tests/pool/pool_under_test.h"
 #include "tests/process/every_function.h"
+#include "tests/support/tools/pools.h"
 
 namespace
 {
@@ -262,8 +263,7 @@ class Load
     void UsePrivateArena()
     {
         moiety_devptr address = 0;
-        Try(moiety_private_alloc(arena_, 3 * kMiB, MOIETY_STREAM_LEGACY,
-                                 &address));
+        Try(alloc_of_arena(arena_, 3 * kMiB, MOIETY_STREAM_LEGACY, &address));
         Try(moiety_free_own(pool_, address));
         Try(moiety_private_claim(arena_, address, 3 * kMiB,
                                  MOIETY_STREAM_LEGACY));

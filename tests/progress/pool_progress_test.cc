@@ -13,6 +13,7 @@
 #include "tests/progress/pool_subject.h"
 #include "tests/progress/progress.h"
 #include "tests/progress/step_name.h"
+#include "tests/support/tools/pools.h"
 
 extern "C" {
 #include "tests/progress/freeze.h"
@@ -76,7 +77,7 @@ class StoppedWithAHeap : public ::testing::Test
     {
         ASSERT_TRUE(stage_open());
         ASSERT_TRUE(stage_init(&stage_));
-        moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
+        moiety_pool_options options = driver_options();
         options.first_segment_bytes = kPoolBytes;
         options.limit_bytes = kPoolBytes;
         options.thread_cache_bytes = size_t{1} << 20;

@@ -11,6 +11,7 @@
 #include "moiety/pool.h"
 #include "moiety/private.h"
 #include "tests/progress/freeze.h"
+#include "tests/support/tools/pools.h"
 #include "tests/support/tools/random.h"
 #include "tests/support/tools/stage.h"
 
@@ -212,8 +213,8 @@ static void use_two_in_a_row(struct game *game)
 static void ask_for_all(struct game *game)
 {
     moiety_devptr block;
-    if (moiety_try_alloc(game->pool, LIMIT_BYTES, game->stage.streams[0].handle,
-                         &block) == MOIETY_OK)
+    if (alloc_no_wait(game->pool, LIMIT_BYTES, game->stage.streams[0].handle,
+                      &block) == MOIETY_OK)
         attempt(moiety_free(game->pool, block, MOIETY_STREAM_DONE));
 }
 
@@ -226,7 +227,7 @@ static void use_arena(struct game *game)
         return;
     for (unsigned i = 0; i < 4; i++) {
         moiety_devptr block;
-        if (moiety_private_alloc(arena, 2 * MIB, stream, &block))
+        if (alloc_of_arena(arena, 2 * MIB, stream, &block))
             continue;
         attempt(moiety_free(game->pool, block, stream));
         attempt(moiety_private_trim(arena, NULL));
@@ -244,7 +245,7 @@ static void pause_arena(struct game *game)
     moiety_devptr block;
     if (moiety_private_create_with(game->pool, &options, &arena))
         return;
-    if (moiety_private_alloc(arena, 2 * MIB, stream, &block) == MOIETY_OK) {
+    if (alloc_of_arena(arena, 2 * MIB, stream, &block) == MOIETY_OK) {
         attempt(moiety_private_pause(arena, MOIETY_PAUSE_KEEP_CONTENTS));
         attempt(moiety_private_resume(arena));
         attempt(moiety_free(game->pool, block, stream));
@@ -312,19 +313,19 @@ static void roam(void *state, unsigned thread, bool is_locked)
 static void *create_game_of(uint32_t flags)
 {
     struct game *game = calloc(1, sizeof(*game));
-    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
+    moiety_pool_options options = driver_options();
     options.first_segment_bytes = SEGMENT_BYTES;
     options.largest_segment_bytes = SEGMENT_BYTES;
     options.limit_bytes = LIMIT_BYTES;
     options.thread_cache_bytes = MIB / 4;
     options.history_entries = 64;
-    options.flags |= flags;
+    set_kind(&options, flags);
     if (!game || !stage_open() || !stage_init(&game->stage) ||
         moiety_pool_create(&options, &game->pool)) {
         free(game);
         return NULL;
     }
-    game->is_mapped = flags & MOIETY_POOL_MAPPED;
+    game->is_mapped = flags & KIND_MAPPED;
     for (unsigned i = 0; i < PROGRESS_THREADS; i++)
         game->players[i].random = random_start(0, i);
     return game;
@@ -337,7 +338,7 @@ static void *create_game(void)
 
 static void *create_mapped_game(void)
 {
-    return create_game_of(MOIETY_POOL_MAPPED);
+    return create_game_of(KIND_MAPPED);
 }
 
 /* Meets every stream once, and every way to free. */

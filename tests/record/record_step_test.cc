@@ -113,7 +113,7 @@ TEST_F(Recorder, TakesWhatItCannotWriteYet)
 TEST_F(Recorder, HasAFreeBeforeTheNextLifeOfItsBlock)
 {
     moiety_pool_options options = Recorded(64);
-    options.thread_cache_bytes = 0;
+    options.thread_cache_bytes = MOIETY_BYTES_NONE;
     options.limit_bytes = options.first_segment_bytes =
         options.largest_segment_bytes = 2 << 20;
     ASSERT_NO_FATAL_FAILURE(Begin("free", options));

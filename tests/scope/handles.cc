@@ -9,6 +9,7 @@
 #include "moiety/scope.h"
 #include "tests/streams/device.h"
 #include "tests/streams/pool_under_test.h"
+#include "tests/support/tools/pools.h"
 
 namespace streams_test
 {
@@ -299,10 +300,9 @@ TEST_F(BlockOfAScope, IsFreedOnAStreamNotBehindAnEvent)
 TEST_F(BlockOfAScope, IsServedWithoutWaitingAndAligned)
 {
     moiety_devptr block = 0;
-    EXPECT_EQ(moiety_try_alloc(pool_, 4096, stream_, &block), MOIETY_OK);
+    EXPECT_EQ(alloc_no_wait(pool_, 4096, stream_, &block), MOIETY_OK);
     EXPECT_EQ(moiety_free(pool_, block, stream_), MOIETY_OK);
-    EXPECT_EQ(moiety_alloc_aligned(pool_, 4096, 65536, stream_, &block),
-              MOIETY_OK);
+    EXPECT_EQ(alloc_aligned(pool_, 4096, 65536, stream_, &block), MOIETY_OK);
     EXPECT_EQ(block % 65536, 0u);
     EXPECT_EQ(moiety_free(pool_, block, stream_), MOIETY_OK);
     EXPECT_EQ(moiety_alloc(pool_, 0, stream_, &block), MOIETY_OK);

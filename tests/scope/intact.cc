@@ -13,6 +13,7 @@
 #include "moiety/scope.h"
 #include "tests/streams/device.h"
 #include "tests/streams/pool_under_test.h"
+#include "tests/support/tools/pools.h"
 
 namespace streams_test
 {
@@ -25,16 +26,17 @@ constexpr int kFewChecked = 20; // there are none in such a pool
 // Two pools and what else the calls below work on. The first has the scope.
 struct Objects {
     explicit Objects(uint32_t flags)
-        : is_passing((flags & MOIETY_POOL_PASS_THROUGH) != 0),
-          few((flags & MOIETY_POOL_CHECKED) != 0 ? 1 : 4),
-          enough((flags & MOIETY_POOL_CHECKED) != 0 ? kFewChecked : kEnough)
+        : is_passing((flags & KIND_PASS_THROUGH) != 0),
+          few((flags & KIND_CHECKED) != 0 ? 1 : 4),
+          enough((flags & KIND_CHECKED) != 0 ? kFewChecked : kEnough)
     {
-        moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
-        options.flags = flags;
-        options.wait_ms = 0;
+        moiety_pool_options options = driver_options();
+        set_kind(&options, flags);
+        options.wait_ms = MOIETY_WAIT_NONE;
         options.first_segment_bytes = size_t{2} << 20;
         Make(options, &pool);
         options.flags = MOIETY_POOL_REUSE_DEPENDENCIES;
+        options.mode = MOIETY_MODE_PLAIN;
         options.limit_bytes = size_t{4} << 20;
         Make(options, &tight);
         MUST(cu.EventRecord(event, used));
@@ -153,7 +155,7 @@ static void Share(Objects &o)
 
 static void MakeAnotherPool(Objects &o)
 {
-    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
+    moiety_pool_options options = driver_options();
     moiety_devptr block = 0;
     Objects::Make(options, &o.made);
     EXPECT_EQ(moiety_alloc(o.made, kSmall, MOIETY_STREAM_ANY, &block),
@@ -193,8 +195,8 @@ struct Kind {
 
 static const Kind kKinds[] = {
     {"", MOIETY_POOL_EXPORTABLE},
-    {"Checked", MOIETY_POOL_CHECKED},
-    {"PassThrough", MOIETY_POOL_PASS_THROUGH},
+    {"Checked", KIND_CHECKED},
+    {"PassThrough", KIND_PASS_THROUGH},
 };
 
 struct Row {

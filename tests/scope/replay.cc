@@ -11,6 +11,7 @@
 #include "moiety/scope.h"
 #include "tests/streams/device.h"
 #include "tests/streams/pool_under_test.h"
+#include "tests/support/tools/pools.h"
 
 namespace streams_test
 {
@@ -60,11 +61,11 @@ class Replay : public ::testing::Test
   protected:
     Replay()
     {
-        moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
+        moiety_pool_options options = driver_options();
         options.limit_bytes = size_t{4} << 20;
         options.first_segment_bytes = size_t{4} << 20;
         options.largest_segment_bytes = size_t{4} << 20;
-        options.wait_ms = 0;
+        options.wait_ms = MOIETY_WAIT_NONE;
         EXPECT_EQ(moiety_pool_create(&options, &pool_), MOIETY_OK);
         input_ = Take(MOIETY_STREAM_ANY);
         output_ = Take(MOIETY_STREAM_ANY);

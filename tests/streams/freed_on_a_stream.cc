@@ -221,7 +221,7 @@ TEST_P(FreedOnAStream, IsTrimmedOnlyWhenDone)
 class AllowedToWait : public RuleTest
 {
   protected:
-    AllowedToWait() : RuleTest(0, UINT32_MAX) {}
+    AllowedToWait() : RuleTest(0, UINT32_MAX - 1) {}
 };
 FOR_EACH_LOAD(AllowedToWait);
 

@@ -9,6 +9,7 @@
 #include "tests/streams/device.h"
 #include "tests/streams/pool_under_test.h"
 #include "tests/support/tools/pool_maker.h"
+#include "tests/support/tools/pools.h"
 
 namespace streams_test
 {
@@ -177,7 +178,7 @@ class FreedOwnInRoom : public ::testing::Test
   protected:
     FreedOwnInRoom()
     {
-        moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
+        moiety_pool_options options = driver_options();
         options.flags = MOIETY_POOL_NOTE_STREAMS;
         EXPECT_EQ(pool_maker.create(&options, &pool_), MOIETY_OK);
     }

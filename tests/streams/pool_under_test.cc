@@ -9,6 +9,7 @@
 
 #include "moiety/status.h"
 #include "tests/support/tools/pool_maker.h"
+#include "tests/support/tools/pools.h"
 
 namespace streams_test
 {
@@ -38,9 +39,9 @@ void Need(moiety_status status, const char *call)
 TightPool::TightPool(const Load &load, uint32_t flags, uint32_t wait_ms)
     : size_bytes_(load.size_bytes)
 {
-    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
-    options.flags = flags;
-    options.wait_ms = wait_ms;
+    moiety_pool_options options = driver_options();
+    set_kind(&options, flags);
+    options.wait_ms = wait_of(wait_ms);
     options.limit_bytes = kPoolBytes;
     options.first_segment_bytes = kPoolBytes;
     options.largest_segment_bytes = kPoolBytes;

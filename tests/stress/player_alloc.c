@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "tests/stress/player.h"
+#include "tests/support/tools/pools.h"
 #include "tests/truth/kit.h"
 
 #define BATCH_MAX 64
@@ -69,8 +70,8 @@ static moiety_status allocate_aligned(struct player *player, size_t size_bytes,
 {
     size_t alignment_bytes = (size_t)1 << random_below(&player->random, 22);
     moiety_status status =
-        moiety_alloc_aligned(player->game->pool, size_bytes, alignment_bytes,
-                             player_choose_stream(player), out);
+        alloc_aligned(player->game->pool, size_bytes, alignment_bytes,
+                      player_choose_stream(player), out);
     if (status == MOIETY_OK && *out % alignment_bytes)
         game_fail(player->game, "the alignment of a block");
     return status;
@@ -90,8 +91,8 @@ void player_allocate(struct player *player)
     if (way == ALIGNED)
         status = allocate_aligned(player, size_bytes, &address);
     else if (way == TRY)
-        status = moiety_try_alloc(pool, size_bytes,
-                                  player_choose_stream(player), &address);
+        status = alloc_no_wait(pool, size_bytes, player_choose_stream(player),
+                               &address);
     else
         status = moiety_alloc(pool, size_bytes, player_choose_stream(player),
                               &address);

@@ -17,6 +17,7 @@
 
 #include "tests/stress/arena.h"
 #include "tests/stress/player.h"
+#include "tests/support/tools/pools.h"
 #include "tests/truth/kit.h"
 
 #define PHASE_US 250000
@@ -203,7 +204,7 @@ static void play(void)
 static void create_pool(void)
 {
     moiety_source source = arena_source(&arena);
-    moiety_pool_options pool_options = MOIETY_POOL_OPTIONS_INIT;
+    moiety_pool_options pool_options = driver_options();
     pool_options.source = &source;
     pool_options.limit_bytes = options.limit_mib << 20;
     pool_options.first_segment_bytes = UINT64_C(8) << 20;

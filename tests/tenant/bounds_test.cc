@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/pool/pool_under_test.h"
+#include "tests/support/tools/pools.h"
 
 namespace
 {
@@ -40,7 +41,7 @@ moiety_pool_options Limited()
     options.largest_segment_bytes = 64 * kMiB;
     options.thread_cache_bytes = 64 * kMiB;
     options.cache_bytes = kBoundBytes;
-    options.wait_ms = 0;
+    options.wait_ms = MOIETY_WAIT_NONE;
     return options;
 }
 
@@ -58,7 +59,7 @@ void Miss(Pool &pool)
     pool.Free(pool.Alloc(600 * kKiB), MOIETY_STREAM_DONE);
     moiety_devptr block = 0;
     ASSERT_EQ(MOIETY_OK,
-              moiety_try_alloc(pool, 600 * kKiB, MOIETY_STREAM_LEGACY, &block));
+              alloc_no_wait(pool, 600 * kKiB, MOIETY_STREAM_LEGACY, &block));
     pool.Free(block, MOIETY_STREAM_DONE);
 }
 
@@ -97,12 +98,12 @@ TEST_F(Bounds, DoubleAfterSoManyCalmMisses)
     Climb(pool);
     Climb(pool);
     EXPECT_EQ(kBoundBytes / 4, pool.Stats().cache_bound_bytes);
-    // moiety_try_alloc() looks for no hit, so that it is a miss each time.
+    // alloc_no_wait() looks for no hit, so that it is a miss each time.
     auto stay_calm = [&](int misses) {
         for (int i = 0; i < misses; i++) {
             moiety_devptr one = 0;
             ASSERT_EQ(MOIETY_OK,
-                      moiety_try_alloc(pool, 4096, MOIETY_STREAM_LEGACY, &one));
+                      alloc_no_wait(pool, 4096, MOIETY_STREAM_LEGACY, &one));
             pool.Free(one);
         }
     };

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/tools/failing_memory.h"
+#include "tests/support/tools/pools.h"
 #include "tests/tenant/tenant_under_test.h"
 
 namespace
@@ -69,8 +70,7 @@ TEST_F(TenantFault, NoMemoryForAnAllocation)
         moiety_tenant tenant = NewTenant(pool, 4096);
         moiety_devptr block = 0;
         failing_memory_arm(n);
-        moiety_status status =
-            moiety_tenant_alloc(tenant, 4096, stream, &block);
+        moiety_status status = alloc_for_tenant(tenant, 4096, stream, &block);
         is_over = failing_memory_disarm();
         if (status != MOIETY_OK) {
             ExpectNoMemory(status);

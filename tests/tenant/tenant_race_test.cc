@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/tools/pools.h"
 #include "tests/tenant/tenant_under_test.h"
 
 namespace
@@ -143,8 +144,8 @@ void Work(Pool &pool, moiety_tenant tenant, Ledger &ledger, unsigned seed)
         if (random % 2 || held.empty()) {
             size_t bytes = size_t{512} << random / 2 % 12;
             moiety_devptr address = 0;
-            moiety_status status = moiety_tenant_alloc(
-                tenant, bytes, MOIETY_STREAM_LEGACY, &address);
+            moiety_status status =
+                alloc_for_tenant(tenant, bytes, MOIETY_STREAM_LEGACY, &address);
             if (status == MOIETY_OK) {
                 ledger.Add(bytes);
                 held.push_back({address, bytes});

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/tools/pools.h"
 #include "tests/tenant/tenant_under_test.h"
 
 namespace
@@ -164,7 +165,7 @@ TEST_F(Tenants, AreNotChargedWhatTheyDidNotGet)
 {
     moiety_pool_options options = Defaults();
     options.limit_bytes = 64 * kMiB;
-    options.wait_ms = 0;
+    options.wait_ms = MOIETY_WAIT_NONE;
     Pool pool(options);
     moiety_tenant tenant = NewTenant(pool, 0);
     moiety_devptr all = pool.Alloc(64 * kMiB);
@@ -172,7 +173,7 @@ TEST_F(Tenants, AreNotChargedWhatTheyDidNotGet)
     EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY, StatusOfAlloc(pool, tenant, 4096));
     EXPECT_EQ(MOIETY_E_TOO_LARGE, StatusOfAlloc(pool, tenant, 65 * kMiB));
     EXPECT_EQ(MOIETY_E_TOO_LARGE, StatusOfAlloc(pool, tenant, SIZE_MAX));
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_tenant_try_alloc(
+    EXPECT_EQ(MOIETY_E_BUSY, alloc_for_tenant_no_wait(
                                  tenant, 4096, MOIETY_STREAM_LEGACY, &none));
     EXPECT_EQ(0u, Live(tenant));
     EXPECT_EQ(0u, Info(tenant).allocation_count);
@@ -261,23 +262,23 @@ TEST_F(Tenants, GetAlignedBlocksAndNothing)
     moiety_tenant tenant = NewTenant(pool, kMiB);
     moiety_devptr block = 1;
     ASSERT_EQ(MOIETY_OK,
-              moiety_tenant_alloc(tenant, 0, MOIETY_STREAM_LEGACY, &block));
+              alloc_for_tenant(tenant, 0, MOIETY_STREAM_LEGACY, &block));
     EXPECT_EQ(0u, block);
     ASSERT_EQ(MOIETY_OK,
-              moiety_tenant_alloc_aligned(tenant, 700, 64 * kKiB,
-                                          MOIETY_STREAM_LEGACY, &block));
+              alloc_for_tenant_aligned(tenant, 700, 64 * kKiB,
+                                       MOIETY_STREAM_LEGACY, &block));
     EXPECT_EQ(0u, block % (64 * kKiB));
     EXPECT_EQ(1024u, Live(tenant));
     pool.Free(block);
-    ASSERT_EQ(MOIETY_OK, moiety_tenant_try_alloc(tenant, 700,
-                                                 MOIETY_STREAM_LEGACY, &block));
+    ASSERT_EQ(MOIETY_OK, alloc_for_tenant_no_wait(
+                             tenant, 700, MOIETY_STREAM_LEGACY, &block));
     EXPECT_EQ(1024u, Live(tenant));
     pool.Free(block);
     EXPECT_EQ(2u, Info(tenant).allocation_count);
-    for (size_t alignment : {size_t{0}, size_t{3}, size_t{4} * kMiB})
+    for (size_t alignment : {size_t{3}, size_t{4} * kMiB})
         EXPECT_EQ(MOIETY_E_INVALID,
-                  moiety_tenant_alloc_aligned(tenant, 700, alignment,
-                                              MOIETY_STREAM_LEGACY, &block));
+                  alloc_for_tenant_aligned(tenant, 700, alignment,
+                                           MOIETY_STREAM_LEGACY, &block));
     EXPECT_EQ(0u, Live(tenant));
 }
 
@@ -299,12 +300,12 @@ void ExpectToBeGone(moiety_tenant tenant)
     moiety_tenant_info info = {};
     info.struct_size = sizeof(info);
     EXPECT_EQ(MOIETY_E_INVALID,
-              moiety_tenant_alloc(tenant, 9, MOIETY_STREAM_LEGACY, &block));
-    EXPECT_EQ(MOIETY_E_INVALID,
-              moiety_tenant_try_alloc(tenant, 9, MOIETY_STREAM_LEGACY, &block));
-    EXPECT_EQ(MOIETY_E_INVALID,
-              moiety_tenant_alloc_aligned(tenant, 9, 1, MOIETY_STREAM_LEGACY,
-                                          &block));
+              alloc_for_tenant(tenant, 9, MOIETY_STREAM_LEGACY, &block));
+    EXPECT_EQ(MOIETY_E_INVALID, alloc_for_tenant_no_wait(
+                                    tenant, 9, MOIETY_STREAM_LEGACY, &block));
+    EXPECT_EQ(
+        MOIETY_E_INVALID,
+        alloc_for_tenant_aligned(tenant, 9, 1, MOIETY_STREAM_LEGACY, &block));
     EXPECT_EQ(7u, block);
     EXPECT_EQ(MOIETY_E_INVALID, moiety_tenant_set_budget(tenant, 1));
     EXPECT_EQ(MOIETY_E_INVALID, moiety_tenant_stats(tenant, &info));
@@ -377,7 +378,7 @@ TEST_F(Tenants, NeedGoodArguments)
     EXPECT_EQ(MOIETY_E_INVALID,
               moiety_tenant_set_budget(tenant, UINT64_C(1) << 62));
     EXPECT_EQ(MOIETY_E_INVALID,
-              moiety_tenant_alloc(tenant, 9, MOIETY_STREAM_LEGACY, nullptr));
+              alloc_for_tenant(tenant, 9, MOIETY_STREAM_LEGACY, nullptr));
     EXPECT_EQ(MOIETY_E_INVALID, moiety_tenant_stats(tenant, nullptr));
     moiety_tenant_info info = {};
     EXPECT_EQ(MOIETY_E_INVALID, moiety_tenant_stats(tenant, &info));

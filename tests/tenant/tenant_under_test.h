@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/pool/pool_under_test.h"
+#include "tests/support/tools/pools.h"
 
 namespace tenant_test
 {
@@ -26,8 +27,7 @@ inline moiety_devptr Alloc(moiety_tenant tenant, size_t size_bytes,
                            moiety_stream stream = MOIETY_STREAM_LEGACY)
 {
     moiety_devptr address = 0;
-    EXPECT_EQ(MOIETY_OK,
-              moiety_tenant_alloc(tenant, size_bytes, stream, &address))
+    EXPECT_EQ(MOIETY_OK, alloc_for_tenant(tenant, size_bytes, stream, &address))
         << moiety_last_error_message();
     return address;
 }
@@ -51,7 +51,7 @@ inline moiety_status StatusOfAlloc(moiety_pool *pool, moiety_tenant tenant,
 {
     moiety_devptr address = 0;
     moiety_status status =
-        moiety_tenant_alloc(tenant, size_bytes, MOIETY_STREAM_LEGACY, &address);
+        alloc_for_tenant(tenant, size_bytes, MOIETY_STREAM_LEGACY, &address);
     if (status == MOIETY_OK) {
         EXPECT_EQ(MOIETY_OK, moiety_free(pool, address, MOIETY_STREAM_LEGACY));
     }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/pool/pool_under_test.h"
+#include "tests/support/tools/pools.h"
 
 namespace
 {
@@ -171,7 +172,7 @@ TEST_F(Watermark, IsNoConcernOfTryAlloc)
     FreeAll(pool, Take(pool, 16 * kMiB, 2), MOIETY_STREAM_DONE);
     moiety_devptr block = 0;
     ASSERT_EQ(MOIETY_OK,
-              moiety_try_alloc(pool, 600 * kKiB, MOIETY_STREAM_LEGACY, &block));
+              alloc_no_wait(pool, 600 * kKiB, MOIETY_STREAM_LEGACY, &block));
     EXPECT_EQ(32 * kMiB, pool.Stats().reserved_bytes_current);
     pool.Free(block);
 }

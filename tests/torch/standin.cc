@@ -376,7 +376,6 @@ bool enable()
         [](c10::DeviceIndex) { return true; });
     moiety_torch_options options = {};
     options.struct_size = sizeof(options);
-    options.pool_flags = MOIETY_POOL_PREFER_MAPPED;
     char error[1024];
     if (moiety_torch_enable(&options, error, sizeof(error)))
         (void)printf("%s\n", error);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/tools/pools.h"
 #include "tests/truth/kit.h"
 #include "tests/truth/worker.h"
 
@@ -58,13 +59,13 @@ static moiety_status allocate(struct worker *worker, struct request *request)
     case 0:
         request->alignment_bytes = ALIGNED_BYTES
                                    << random_below(&worker->random, 8);
-        return moiety_alloc_aligned(pool, request->size_bytes,
-                                    request->alignment_bytes, request->on,
-                                    request->address);
+        return alloc_aligned(pool, request->size_bytes,
+                             request->alignment_bytes, request->on,
+                             request->address);
     case 1:
         request->may_be_busy = true;
-        return moiety_try_alloc(pool, request->size_bytes, request->on,
-                                request->address);
+        return alloc_no_wait(pool, request->size_bytes, request->on,
+                             request->address);
     case 2:
         if (request->size_bytes > LARGE_BYTES / BATCH_MAX)
             request->size_bytes = LARGE_BYTES / BATCH_MAX;
@@ -75,8 +76,8 @@ static moiety_status allocate(struct worker *worker, struct request *request)
                                   request->count, request->address);
     case 3:
     case 4:
-        status = moiety_alloc_cached(pool, request->size_bytes, request->on,
-                                     request->address);
+        status = alloc_no_call(pool, request->size_bytes, request->on,
+                               request->address);
         if (status != MOIETY_E_BUSY)
             return status;
         /* fallthrough */
@@ -169,8 +170,10 @@ static void ask_for_all(struct worker *worker, moiety_stream stream)
 {
     struct world *world = worker->world;
     CUdeviceptr address;
-    moiety_status status =
-        moiety_try_alloc(world->pool, world->limit_bytes, stream, &address);
+    const moiety_alloc_options no_wait = {.struct_size = sizeof no_wait,
+                                          .flags = MOIETY_ALLOC_NO_WAIT};
+    moiety_status status = moiety_alloc_with(world->pool, world->limit_bytes,
+                                             stream, &no_wait, &address);
     if (status == MOIETY_OK)
         status = moiety_free(world->pool, address, stream);
     if (status != MOIETY_OK && !is_want_of_memory(status))

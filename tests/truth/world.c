@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "tests/support/tools/pools.h"
 #include "tests/truth/kit.h"
 
 /* Each worker's two streams of its own and its thread's default stream. */
@@ -33,17 +34,17 @@ uint32_t world_legacy_hold(const struct world *world)
 /* Little memory and small caches: a block is soon somebody else's. */
 static void create_pool(struct world *world)
 {
-    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
+    moiety_pool_options options = driver_options();
     options.limit_bytes = world->limit_bytes;
     options.first_segment_bytes = UINT64_C(8) << 20;
     options.largest_segment_bytes = UINT64_C(64) << 20;
     options.thread_cache_bytes = UINT64_C(2) << 20;
     options.cache_bytes = options.limit_bytes / 4;
-    options.wait_ms = (uint32_t)world->options->wait_ms;
+    options.wait_ms = wait_of((uint64_t)world->options->wait_ms);
     if (world->options->hand_over)
         options.flags |= MOIETY_POOL_REUSE_DEPENDENCIES;
     if (world->options->is_mapped)
-        options.flags |= MOIETY_POOL_MAPPED;
+        set_kind(&options, KIND_MAPPED);
     if (world->options->is_noted)
         options.flags |= MOIETY_POOL_NOTE_STREAMS;
     if (moiety_pool_create(&options, &world->pool) != MOIETY_OK) {

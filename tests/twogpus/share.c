@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/support/tools/pools.h"
 #include "tests/truth/kit.h"
 #include "tests/twogpus/twogpus.h"
 
@@ -42,13 +43,13 @@ static void hear(const struct side *side, void *out, size_t count)
 
 static void begin(struct side *side, int device, uint32_t flags)
 {
-    moiety_pool_options pool = MOIETY_POOL_OPTIONS_INIT;
+    moiety_pool_options pool = driver_options();
     side->context = twogpus_context(device);
     MUST(cu.cuStreamCreate(&side->stream, CU_STREAM_NON_BLOCKING));
     side->words = malloc(SHARED_BYTES);
     kit_require(side->words != NULL, "malloc");
     pool.device = device;
-    pool.flags = flags;
+    set_kind(&pool, flags);
     WELL(moiety_pool_create(&pool, &side->pool));
 }
 
@@ -134,9 +135,9 @@ static int run_side(struct side *side, const char *driver, int device,
     uint64_t wrong = 0;
     twogpus_open(driver);
     begin(side, device,
-          is_owner ? MOIETY_POOL_EXPORTABLE |
-                         (side->is_mapped ? MOIETY_POOL_MAPPED : 0)
-                   : 0);
+          is_owner
+              ? MOIETY_POOL_EXPORTABLE | (side->is_mapped ? KIND_MAPPED : 0)
+              : 0);
     for (uint32_t word = 1; word <= side->count; word++)
         wrong += is_owner ? own_one(side, word) : import_one(side, word);
     WELL(moiety_pool_destroy(side->pool, NULL));

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "tests/support/tools/pools.h"
 #include "tests/truth/kit.h"
 
 #define KINDS 2 /* of the driver's memory, and mapped */
@@ -409,12 +410,12 @@ static void make_streams(struct worker *worker)
 static void make_pool(int device, bool is_mapped)
 {
     moiety_pool **pool = &world.pools[device][is_mapped];
-    moiety_pool_options wanted = MOIETY_POOL_OPTIONS_INIT;
+    moiety_pool_options wanted = driver_options();
     wanted.device = device;
     wanted.limit_bytes = LIMIT_BYTES;
     wanted.wait_ms = WAIT_MS;
     if (is_mapped) {
-        wanted.flags |= MOIETY_POOL_MAPPED;
+        set_kind(&wanted, KIND_MAPPED);
         wanted.peer_devices = UINT64_C(1) << (1 - device);
     }
     WELL(moiety_pool_create(&wanted, pool));

@@ -173,9 +173,11 @@ static void take_blocks(void)
     study.blocks = calloc(study.block_count, sizeof(*study.blocks));
     if (!study.blocks)
         must(CUDA_ERROR_OUT_OF_MEMORY, "calloc");
+    const moiety_alloc_options options = {.struct_size = sizeof options,
+                                          .private_arena = study.arena};
     for (uint64_t i = 0; i < study.block_count; i++)
-        must_be(moiety_private_alloc(study.arena, block_bytes(), study.stream,
-                                     &study.blocks[i]));
+        must_be(moiety_alloc_with(NULL, block_bytes(), study.stream, &options,
+                                  &study.blocks[i]));
 }
 
 static void open_device(void)
@@ -199,7 +201,7 @@ static int run(void)
     moiety_pool *pool;
     moiety_scope scope;
     open_device();
-    options.flags = MOIETY_POOL_MAPPED;
+    options.memory = MOIETY_MEMORY_MAPPED;
     must_be(moiety_pool_create(&options, &pool));
     must_be(moiety_private_create_with(pool, &wanted, &study.arena));
     take_blocks();

@@ -74,8 +74,8 @@ static moiety_pool *make_pool(uint64_t peers)
 {
     moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
     moiety_pool *pool;
-    options.flags = MOIETY_POOL_MAPPED;
-    options.thread_cache_bytes = 0;
+    options.memory = MOIETY_MEMORY_MAPPED;
+    options.thread_cache_bytes = MOIETY_BYTES_NONE;
     options.peer_devices = peers;
     must_be(moiety_pool_create(&options, &pool));
     return pool;

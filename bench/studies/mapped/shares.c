@@ -173,7 +173,8 @@ struct owner {
 static void owner_begin(struct owner *owner)
 {
     moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
-    options.flags = MOIETY_POOL_MAPPED | MOIETY_POOL_EXPORTABLE;
+    options.memory = MOIETY_MEMORY_MAPPED;
+    options.flags = MOIETY_POOL_EXPORTABLE;
     open_device(OWNERS_DEVICE);
     must_be(moiety_pool_create(&options, &owner->pool));
     must_be(moiety_alloc(owner->pool, block_bytes(), MOIETY_STREAM_DONE,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes docs/c-reference.md: all of the C headers on one page.
+"""Makes docs/reference/c-reference.md: all of the C headers on one page.
 
 usage: c_reference.py [--check] [ROOT]
 
@@ -16,7 +16,7 @@ import re
 import sys
 
 LICENCE = "SPDX-License-Identifier: Apache-2.0"
-HEADERS, PAGE = "pool/include/moiety", "docs/c-reference.md"
+HEADERS, PAGE = "pool/include/moiety", "docs/reference/c-reference.md"
 FIRST = ("pool.h", "stream.h", "host.h", "status.h", "types.h", "stats.h")
 COMMENT = r"/\*\*(?P<comment>(?:[^*]|\*(?!/))*)\*/\s*"
 FUNCTION = r"(?P<function>MOIETY_API\b[^;{]*;)"
@@ -216,7 +216,7 @@ def page(paths):
     yield from ["<!-- SPDX-License-Identifier: Apache-2.0 -->",
                 "# C reference", "",
                 "All public headers, made from them by "
-                "`docs/dev/reference/c_reference.py`.", "[C API](c-api.md) has the "
+                "`docs/dev/reference/c_reference.py`.", "[C API](../c-api.md) has the "
                 "calls that most programs use, and the statuses.", "",
                 "| header | functions |", "|---|---|"]
     for path, text in texts:

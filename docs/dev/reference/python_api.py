@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/python-api.md from the docstrings and type stubs of the package.
+"""Writes docs/reference/python-api.md from the docstrings and type stubs of the package.
 
-    PYTHONPATH=bazel-bin/emm/site python3 docs/dev/reference/python_api.py >docs/python-api.md
+    PYTHONPATH=bazel-bin/emm/site python3 docs/dev/reference/python_api.py >docs/reference/python-api.md
 
 Signatures are those of the stubs. Docstrings of modules in Python are read from
 their sources, so that no framework has to be installed; those of objects in C
@@ -33,7 +33,7 @@ HEAD = """<!-- SPDX-License-Identifier: Apache-2.0 -->
 <!-- Made by docs/dev/reference/python_api.py: change the docstrings instead. -->
 # Python API
 
-All public names of the package `moiety`. [Python](guides/python.md) is the guide with programs.
+All public names of the package `moiety`. [Python](../guides/python.md) is the guide with programs.
 `help()` shows the same texts.
 
 In signatures, `Size` is a number of bytes, text such as `"8GiB"`, or None. `Any` for a stream or an

@@ -26,7 +26,7 @@ FEATURES = {
         LACKING, "checked pools do not notice that a stream was destroyed",
         "update the driver to CUDA 12.0"),
     "mapped memory (VMM)": (
-        LACKING, "pools have no mapped memory: MOIETY_POOL_MAPPED is refused",
+        LACKING, "pools have no mapped memory: memory='mapped' is refused",
         ""),
     "legacy IPC": (
         LACKING, "blocks cannot be shared with other processes", ""),

@@ -76,7 +76,7 @@ def numba(machine):
                        f"CUDA 13, with any memory manager",
                        "install numba-cuda")
     conf = machine.environment.get("MOIETY_CONF", "").split(",")
-    for mode in ("checked:1", "mapped:1", "pass_through:1"):
+    for mode in ("checked:1", "memory:mapped", "pass_through:1"):
         if mode in conf and "exportable:0" not in conf:
             return Finding("numba", LACKING, f"{what}: with {mode} its pools, "
                            f"which can be exported from, are refused",

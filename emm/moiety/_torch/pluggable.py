@@ -28,7 +28,7 @@ LACKS = ("statistics (torch.cuda.memory_allocated() and its kin), snapshots and 
          "RuntimeError here. PyTorch takes a lock for each allocation and free")
 
 
-def enable(torch, pool_flags, limit_bytes, reason):
+def enable(torch, kind, limit_bytes, reason):
     """Makes the plug-in PyTorch's allocator, and warns of what it lacks. What must
     stay as long as the process."""
     try:
@@ -38,7 +38,9 @@ def enable(torch, pool_flags, limit_bytes, reason):
         hooks = allocator.allocator()
     except (OSError, AttributeError) as error:
         raise Error(f"PyTorch takes no plug-in here: {error}") from error
+    pool_flags, memory = kind
     library.moiety_pluggable_set(ctypes.c_uint32(pool_flags),
+                                 ctypes.c_uint32(memory),
                                  ctypes.c_uint64(limit_bytes))
     missing = []
     for setter, name in HOOKS.items():

@@ -56,9 +56,11 @@ static void *slot_alloc(struct slot *slot, size_t size_bytes)
     moiety_status status;
     if (!slot_enter(slot))
         return NULL;
+    const moiety_alloc_options options = {.struct_size = sizeof(options),
+                                          .tenant = slot->tenant};
     status = slot->tenant
-                 ? moiety_tenant_alloc(slot->tenant, size_bytes, slot->stream,
-                                       &address)
+                 ? moiety_alloc_with(NULL, size_bytes, slot->stream, &options,
+                                     &address)
                  : moiety_alloc(slot->pool, size_bytes, slot->stream, &address);
     if (status != MOIETY_OK || !address)
         slot_leave(slot);

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * What a checked pool has found: see MOIETY_POOL_CHECKED in moiety/pool.h, and
+ * What a checked pool has found: see MOIETY_MODE_CHECKED in moiety/pool.h, and
  * docs/debugging.md for what each check can find and what it cannot.
  */
 #ifndef MOIETY_CHECKED_H_
@@ -61,7 +61,7 @@ typedef struct moiety_checked_counts {
  * Looks at all freed blocks whose work is over, as the pool does by itself when
  * it holds back more than options.quarantine_bytes, and lets them go.
  *
- * @param pool  A pool with MOIETY_POOL_CHECKED.
+ * @param pool  A pool in a checked mode.
  * @param out   [in,out] NULL, or what was found since the pool was made; its
  *              `struct_size` is set by the caller. Written only when MOIETY_OK
  *              is returned.

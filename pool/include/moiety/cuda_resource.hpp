@@ -113,8 +113,9 @@ class device_resource
                        std::size_t alignment) const
     {
         moiety_devptr address = 0;
-        check(moiety_alloc_aligned(pool_, size_bytes, alignment, stream,
-                                   &address));
+        moiety_alloc_options options = MOIETY_ALLOC_OPTIONS_INIT;
+        options.alignment_bytes = alignment;
+        check(moiety_alloc_with(pool_, size_bytes, stream, &options, &address));
         return reinterpret_cast<void *>(address);
     }
     void deallocate_for(moiety_stream stream, void *memory) const noexcept

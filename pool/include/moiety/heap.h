@@ -135,8 +135,8 @@ typedef struct moiety_heap_snapshot moiety_heap_snapshot;
  * Ownership: the caller's, to be destroyed by moiety_heap_snapshot_destroy();
  *            it may outlive the pool.
  * Threads:   any; one at a time takes a snapshot, others wait for it. All other
- *            calls on the pool wait while it is stopped, moiety_try_alloc()
- *            too: up to 50 ms for calls that were under way, and then for
+ *            calls on the pool wait while it is stopped, with
+ *            MOIETY_ALLOC_NO_WAIT too: up to 50 ms for calls that were under way, and then for
  *            copying some 64 bytes for each interval. They wait for the thread
  *            that copies even where it does not run.
  * Streams:   none.

@@ -83,7 +83,7 @@ typedef enum moiety_host_policy {
  *  own, which the device may write also where READ_ONLY was asked for. */
 #define MOIETY_HOST_FELL_TO_DRIVER (UINT32_C(1) << 7)
 
-/** How an arena is made. Begin with MOIETY_HOST_OPTIONS_INIT. */
+/** How an arena is made. 0 is the default of every field but the first. */
 typedef struct moiety_host_options {
     /** Bytes of this struct. */
     uint32_t struct_size;
@@ -102,7 +102,7 @@ typedef struct moiety_host_options {
     uint64_t nodes[4];
     /** Most that the arena ever reserves; 0: as much as there is. */
     uint64_t limit_bytes;
-    /** As in moiety_pool_options. */
+    /** As in moiety_pool_options, but the first has 64 MiB if this is 0. */
     uint64_t first_segment_bytes;
     uint64_t largest_segment_bytes;
     uint64_t thread_cache_bytes;
@@ -114,12 +114,18 @@ typedef struct moiety_host_options {
 } moiety_host_options;
 
 /** Every field at its default. */
+#ifdef __cplusplus
 #define MOIETY_HOST_OPTIONS_INIT                                               \
     {                                                                          \
         (uint32_t)sizeof(moiety_host_options), 0, MOIETY_HOST_NEAREST, 0,      \
-            NULL, {0, 0, 0, 0}, 0, UINT64_C(64) << 20, UINT64_C(1) << 30,      \
-            UINT64_C(64) << 20, 0, 1000                                        \
+            NULL, {0, 0, 0, 0}, 0, 0, 0, 0, 0, 0                               \
     }
+#else
+#define MOIETY_HOST_OPTIONS_INIT                                               \
+    {                                                                          \
+        .struct_size = (uint32_t)sizeof(moiety_host_options)                   \
+    }
+#endif
 
 /**
  * Makes an arena. No memory is reserved before the first allocation.
@@ -199,9 +205,11 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_host_alloc(moiety_host *host,
                                                            moiety_stream stream,
                                                            void **out);
 
-/** The same, but never waits: as moiety_try_alloc(). It may grow the arena. */
-MOIETY_API MOIETY_MUST_USE moiety_status moiety_host_try_alloc(
-    moiety_host *host, size_t size_bytes, moiety_stream stream, void **out);
+/** The same in the way that `options` say: as moiety_alloc_with(). `host` may not be
+ *  NULL; a tenant or an arena that is named is one of moiety_host_pool(). */
+MOIETY_API MOIETY_MUST_USE moiety_status moiety_host_alloc_with(
+    moiety_host *host, size_t size_bytes, moiety_stream stream,
+    const moiety_alloc_options *options, void **out);
 
 /**
  * Gives a block back, as moiety_free().
@@ -217,13 +225,14 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_host_try_alloc(
  * Ownership, Threads, Streams, Context: as moiety_free(). For the CPU the
  * block serves again when the work is over.
  */
-MOIETY_API MOIETY_MUST_USE moiety_status moiety_host_free(moiety_host *host,
-                                                          void *address,
-                                                          moiety_stream stream);
+MOIETY_API moiety_status moiety_host_free(moiety_host *host, void *address,
+                                          moiety_stream stream);
 
 /** The same for a caller who knows the size: as moiety_free_sized(). */
-MOIETY_API MOIETY_MUST_USE moiety_status moiety_host_free_sized(
-    moiety_host *host, void *address, size_t size_bytes, moiety_stream stream);
+MOIETY_API moiety_status moiety_host_free_sized(moiety_host *host,
+                                                void *address,
+                                                size_t size_bytes,
+                                                moiety_stream stream);
 
 /** Makes a block longer or shorter where it lies: as moiety_resize(), with a
  *  message of its own when `host` is NULL. */
@@ -232,8 +241,9 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_host_resize(
 
 /** Frees every live block of an arena: as moiety_free_all(), with a message of
  *  its own when `host` is NULL. */
-MOIETY_API MOIETY_MUST_USE moiety_status moiety_host_free_all(
-    moiety_host *host, moiety_stream stream, uint64_t *out_freed);
+MOIETY_API moiety_status moiety_host_free_all(moiety_host *host,
+                                              moiety_stream stream,
+                                              uint64_t *out_freed);
 
 /**
  * The pool that an arena is: for moiety_record_use(), moiety_free_after(),
@@ -319,9 +329,9 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_host_reserve(
  * @return as moiety_pool_trim(); MOIETY_E_INVALID when `host` is NULL or
  *         destroyed.
  */
-MOIETY_API MOIETY_MUST_USE moiety_status moiety_host_trim(moiety_host *host,
-                                                          uint64_t keep_bytes,
-                                                          uint64_t *out_bytes);
+MOIETY_API moiety_status moiety_host_trim(moiety_host *host,
+                                          uint64_t keep_bytes,
+                                          uint64_t *out_bytes);
 
 /**
  * Lets children of a fork have the arena's memory, what is there and what will be.
@@ -520,8 +530,7 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_host_pin(void *address,
  * Streams:   work that is queued may use the memory until it is over.
  * Context:   any may be current.
  */
-MOIETY_API MOIETY_MUST_USE moiety_status moiety_host_unpin(void *address,
-                                                           size_t size_bytes);
+MOIETY_API moiety_status moiety_host_unpin(void *address, size_t size_bytes);
 
 /**
  * Lets memory stay pinned that no range has any more, the last unpinned longest,
@@ -544,8 +553,9 @@ moiety_host_pin_keep(uint64_t keep_bytes);
 #if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM)
 #define moiety_host_alloc(host, size, stream, out)                             \
     moiety_host_alloc(host, size, moiety_stream_of_caller(stream), out)
-#define moiety_host_try_alloc(host, size, stream, out)                         \
-    moiety_host_try_alloc(host, size, moiety_stream_of_caller(stream), out)
+#define moiety_host_alloc_with(host, size, stream, options, out)               \
+    moiety_host_alloc_with(host, size, moiety_stream_of_caller(stream),        \
+                           options, out)
 #define moiety_host_free(host, address, stream)                                \
     moiety_host_free(host, address, moiety_stream_of_caller(stream))
 #define moiety_host_free_sized(host, address, size, stream)                    \

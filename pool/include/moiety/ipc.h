@@ -37,7 +37,7 @@ extern "C" {
 #define MOIETY_IPC_IDLE_MAX 64U
 
 /** What a handle is of: memory that it opens, or memory that is mapped
- *  (MOIETY_POOL_MAPPED), for which it is a ticket: moiety_ipc_ticket(). */
+ *  (MOIETY_MEMORY_MAPPED), for which it is a ticket: moiety_ipc_ticket(). */
 #define MOIETY_IPC_DRIVER UINT32_C(0)
 #define MOIETY_IPC_MAPPED UINT32_C(1)
 
@@ -117,7 +117,7 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_ipc_export(
 /**
  * Sends a block, of any exportable pool, to the process at the other end of a
  * socket, which takes it by moiety_ipc_receive(). Of mapped memory
- * (MOIETY_POOL_MAPPED) the pieces that the block is in travel with it, as file
+ * (MOIETY_MEMORY_MAPPED) the pieces that the block is in travel with it, as file
  * descriptors: about a millisecond of the driver for each. Through a socket that
  * carries none, as of TCP, they travel as fabric handles, to whatever machine the
  * devices' fabric reaches. A process that has received them imports further
@@ -202,8 +202,8 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_ipc_ticket(
  * Streams:   an event is recorded in the pool's contexts for what was freed.
  * Context:   any may be current.
  */
-MOIETY_API MOIETY_MUST_USE moiety_status
-moiety_ipc_release_exports(moiety_pool *pool, moiety_devptr address);
+MOIETY_API moiety_status moiety_ipc_release_exports(moiety_pool *pool,
+                                                    moiety_devptr address);
 
 /**
  * Turns a handle into an address. Each segment is opened once in this process
@@ -377,8 +377,8 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_ipc_wait(uint64_t closing,
  *            from threads that may not wait.
  * Context:   any may be current.
  */
-MOIETY_API MOIETY_MUST_USE moiety_status moiety_ipc_trim(uint32_t keep_count,
-                                                         uint32_t *out_open);
+MOIETY_API moiety_status moiety_ipc_trim(uint32_t keep_count,
+                                         uint32_t *out_open);
 
 /* Callers compiled so mean their own default stream by a null stream. */
 #if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM)

@@ -332,16 +332,15 @@ class host_resource : public std::pmr::memory_resource
 
     void *allocate_block(std::size_t size_bytes, std::size_t alignment)
     {
-        moiety_devptr address = 0;
+        moiety_alloc_options options = MOIETY_ALLOC_OPTIONS_INIT;
         void *memory = nullptr;
-        if (alignment <= block_alignment) {
-            check(
-                moiety_host_alloc(host_, size_bytes, MOIETY_HOST_CPU, &memory));
-            return memory;
-        }
-        check(moiety_alloc_aligned(moiety_host_pool(host_), size_bytes,
-                                   alignment, MOIETY_HOST_CPU, &address));
-        return reinterpret_cast<void *>(address);
+        options.alignment_bytes = alignment;
+        check(
+            alignment <= block_alignment
+                ? moiety_host_alloc(host_, size_bytes, MOIETY_HOST_CPU, &memory)
+                : moiety_host_alloc_with(host_, size_bytes, MOIETY_HOST_CPU,
+                                         &options, &memory));
+        return memory;
     }
     /* An aligned address inside a longer block; before it is where that begins. */
     void *allocate_inside(std::size_t size_bytes, std::size_t alignment)

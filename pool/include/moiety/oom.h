@@ -184,7 +184,8 @@ typedef struct moiety_oom_report {
 /**
  * Tells why the calling thread's last failed allocation from a pool failed for
  * want of memory. An allocation that succeeds leaves the report of an earlier
- * failure in place; moiety_try_alloc() that returns MOIETY_E_BUSY makes none.
+ * failure in place; one with MOIETY_ALLOC_NO_WAIT that returns MOIETY_E_BUSY makes
+ * none.
  *
  * @param pool  The pool.
  * @param out   [in,out] `struct_size` says how much the caller has room for and
@@ -292,7 +293,7 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_pool_add_oom_callback(
  * Streams:   none.
  * Context:   none; the driver is not called.
  */
-MOIETY_API MOIETY_MUST_USE moiety_status moiety_pool_remove_oom_callback(
+MOIETY_API moiety_status moiety_pool_remove_oom_callback(
     moiety_pool *pool, moiety_oom_callback callback, void *user);
 
 #ifdef __cplusplus

@@ -49,42 +49,69 @@ extern "C" {
  *  needs that. 4 bytes of host memory for each 512 of device memory where blocks
  *  begin, by the page; frees take some nanoseconds more. */
 #define MOIETY_POOL_NOTE_STREAMS (UINT32_C(1) << 4)
-/** Each call is checked, and each freed block is filled with a pattern, held
- *  back and looked at before it serves again: moiety/checked.h. Slow, for
- *  finding mistakes. Not together with MOIETY_POOL_EXPORTABLE. The three that
- *  follow need it. */
-#define MOIETY_POOL_CHECKED (UINT32_C(1) << 8)
-/** What is allocated is filled with a pattern too. */
-#define MOIETY_POOL_CHECKED_FILL (UINT32_C(1) << 9)
+/** In a checked mode, what is allocated is filled with a pattern too. This flag
+ *  and the next two need MOIETY_MODE_CHECKED or _CHECKED_PASS_THROUGH. */
+#define MOIETY_POOL_CHECKED_FILL (UINT32_C(1) << 5)
 /** The first finding ends the process: abort(). */
-#define MOIETY_POOL_CHECKED_ABORT (UINT32_C(1) << 10)
+#define MOIETY_POOL_CHECKED_ABORT (UINT32_C(1) << 6)
 /** Findings are counted and returned, but neither printed to stderr nor logged. */
-#define MOIETY_POOL_CHECKED_QUIET (UINT32_C(1) << 11)
-/** Each block is a reservation of its own from the source, which gets it back
- *  when the work that uses it is over: for tools that watch the driver's
- *  allocations. With MOIETY_POOL_CHECKED or not; not MOIETY_POOL_EXPORTABLE. */
-#define MOIETY_POOL_PASS_THROUGH (UINT32_C(1) << 12)
-/** Memory is mapped piece by piece (cuMemMap): the pool grows by what is missing
- *  beside a free block, and pieces that are wholly free move to where they are
- *  wanted, so that it needs little more than what is live. Such memory has no
- *  legacy IPC handles (with MOIETY_POOL_EXPORTABLE, moiety_ipc_send() shares it),
- *  and is in pieces of 2 to 256 MiB, which libraries that register memory may not
- *  expect. MOIETY_E_UNSUPPORTED where the device has no such memory. Neither with
- *  `source` nor with MOIETY_POOL_PASS_THROUGH. */
-#define MOIETY_POOL_MAPPED (UINT32_C(1) << 13)
-/** MOIETY_POOL_MAPPED where the device has such memory and nothing speaks against
- *  it: `source`, MOIETY_POOL_EXPORTABLE or _PASS_THROUGH. Otherwise cuMemAlloc's, also
- *  once a driver refuses to map (docs/mapped.md). moiety_heap_summary.source_name and
- *  the reports say which. */
-#define MOIETY_POOL_PREFER_MAPPED (UINT32_C(1) << 14)
+#define MOIETY_POOL_CHECKED_QUIET (UINT32_C(1) << 7)
 /** The tables of a pool with a limit of 2 GiB or more ask for huge pages: calls
  *  between other work take less time, but wait where such a page is new, and 10
  *  MiB more of the host's memory are used. */
-#define MOIETY_POOL_HUGE_TABLES (UINT32_C(1) << 15)
+#define MOIETY_POOL_HUGE_TABLES (UINT32_C(1) << 8)
+
+/** Where a pool's memory comes from. Never renumbered. */
+typedef enum moiety_memory {
+    /** Mapped where the device has such memory and nothing speaks against it:
+     *  `source`, MOIETY_POOL_EXPORTABLE, a mode that passes through. Otherwise the
+     *  driver's, also once a driver refuses to map (docs/mapped.md).
+     *  moiety_pool_options_get(), moiety_heap_summary.source_name and the reports
+     *  say which. */
+    MOIETY_MEMORY_AUTO = 0,
+    /** cuMemAlloc's, or what `source` reserves. */
+    MOIETY_MEMORY_DRIVER = 1,
+    /** Mapped piece by piece (cuMemMap): the pool grows by what is missing beside a
+     *  free block, and pieces that are wholly free move to where they are wanted,
+     *  so that it needs little more than what is live. Such memory has no legacy
+     *  IPC handles (with MOIETY_POOL_EXPORTABLE, moiety_ipc_send() shares it), and
+     *  is in pieces of 2 to 256 MiB, which libraries that register memory may not
+     *  expect. MOIETY_E_UNSUPPORTED where the device has no such memory. Neither
+     *  with `source` nor with a mode that passes through. */
+    MOIETY_MEMORY_MAPPED = 2
+} moiety_memory;
+
+/** What a pool does with each call. Never renumbered. */
+typedef enum moiety_mode {
+    /** It serves it. */
+    MOIETY_MODE_PLAIN = 0,
+    /** It checks it, and fills each freed block with a pattern, holds it back and
+     *  looks at it before it serves again: moiety/checked.h. Slow, for finding
+     *  mistakes. Not together with MOIETY_POOL_EXPORTABLE. */
+    MOIETY_MODE_CHECKED = 1,
+    /** Each block is a reservation of its own from the source, which gets it back
+     *  when the work that uses it is over: for tools that watch the driver's
+     *  allocations. Not together with MOIETY_POOL_EXPORTABLE. */
+    MOIETY_MODE_PASS_THROUGH = 2,
+    MOIETY_MODE_CHECKED_PASS_THROUGH = 3
+} moiety_mode;
+
+/* Where 0 is a default and "none" means something else, these say none. In
+ * MOIETY_CONF the number 0 says it. */
+
+/** Of wait_ms: wait for nothing. */
+#define MOIETY_WAIT_NONE UINT32_MAX
+/** Of thread_cache_bytes and quarantine_bytes: no such memory. */
+#define MOIETY_BYTES_NONE UINT64_MAX
 
 /**
- * How a pool is made. Begin with MOIETY_POOL_OPTIONS_INIT, so that fields of
- * later versions have their defaults. The environment variable MOIETY_CONF,
+ * How a pool is made. `struct_size` alone has to be set: 0 is the default of
+ * every other field, so that in C
+ *
+ *     moiety_pool_options options = {.struct_size = sizeof options,
+ *                                    .limit_bytes = UINT64_C(8) << 30};
+ *
+ * is a pool of 8 GiB at most. The environment variable MOIETY_CONF,
  * "key:value,key:value", goes over what the program says; sizes take the
  * suffixes K, M and G (2^10, 2^20, 2^30). The keys are the names in [brackets];
  * those that begin with host_ are for host arenas alone, record:FILE is told in
@@ -94,16 +121,20 @@ typedef struct moiety_pool_options {
     /** Bytes of this struct. */
     uint32_t struct_size;
     /** MOIETY_POOL_ bits. [reuse_dependencies, report_leaks, exportable,
-     *  auto_scope, note_streams, checked, checked_fill, checked_abort,
-     *  checked_quiet, pass_through, mapped, prefer_mapped, huge_tables: 0, 1] */
+     *  auto_scope, note_streams, checked_fill, checked_abort, checked_quiet,
+     *  huge_tables: 0, 1] */
     uint32_t flags;
+    /** [memory: auto, driver, mapped] */
+    moiety_memory memory;
+    /** [checked, pass_through: 0, 1] */
+    moiety_mode mode;
     /** Ordinal of the device whose primary context the pool uses and keeps
-     *  alive. Ignored where `context` is set. Default 0. */
+     *  alive. Ignored where `context` is set. */
     int32_t device;
     /** Longest wait before an allocation fails for want of memory, in
      *  milliseconds, for the device's work; for what other threads have in
-     *  their caches, the same up to 200. 0: wait for neither. Default 1000.
-     *  [wait_ms] */
+     *  their caches, the same up to 200. MOIETY_WAIT_NONE: wait for neither. 0:
+     *  1000. [wait_ms] */
     uint32_t wait_ms;
     /** NULL, or the context to use, which must outlive the pool; checked as
      *  moiety/types.h says. */
@@ -112,16 +143,16 @@ typedef struct moiety_pool_options {
     const moiety_source *source;
     /** Most that the pool ever reserves; 0: what the device has. [limit] */
     uint64_t limit_bytes;
-    /** A segment has at least the first size, 2 MiB by default: 2 MiB for
+    /** A segment has at least the first size, 2 MiB if that is 0: 2 MiB for
      *  requests up to 1 MiB; below 10 MiB as much as is reserved, at least twice
      *  the request and at most 20 MiB; otherwise the request's own size; or a
-     *  quarter of what is reserved, up to the largest size, 1 GiB by default,
+     *  quarter of what is reserved, up to the largest size, 1 GiB if that is 0,
      *  where that is eight times the request. Multiples of 2 MiB.
      *  [first_segment, largest_segment] */
     uint64_t first_segment_bytes;
     uint64_t largest_segment_bytes;
-    /** Free memory that one thread's caches may hold; 0: no caches. Default
-     *  64 MiB. No more than its share: what is reserved, divided by the threads
+    /** Free memory that one thread's caches may hold; 0: 64 MiB;
+     *  MOIETY_BYTES_NONE: no caches. No more than its share: what is reserved, divided by the threads
      *  that have caches, or 512 KiB if that is more; a quarter of that at first and
      *  whenever the pool has grown, which doubles with each 1024 misses that need
      *  no more memory. Of each size class and stream a thread keeps a 64th of that
@@ -139,14 +170,14 @@ typedef struct moiety_pool_options {
      *  it needs. To grow past it, it first takes back what is done and what all
      *  threads' caches hold; and what is reserved above it goes back to the
      *  source when whole segments are free, at the next allocation that is
-     *  neither a hit nor moiety_try_alloc(). Not above the limit. [watermark] */
+     *  neither a hit nor one with MOIETY_ALLOC_NO_WAIT. Not above the limit. [watermark] */
     uint64_t watermark_bytes;
     /** Freed bytes that a checked pool holds back before they serve again; the
-     *  longer, the more writes after a free it sees. Default 64 MiB; without
-     *  effect in other pools. [quarantine] */
+     *  longer, the more writes after a free it sees. 0: 64 MiB;
+     *  MOIETY_BYTES_NONE: none. Without effect in other pools. [quarantine] */
     uint64_t quarantine_bytes;
     /** Devices that may access the pool's memory as well, of a mapped pool: bit n
-     *  for the device of ordinal n. Default 0: none. (Contexts that enable peer
+     *  for the device of ordinal n. (Contexts that enable peer
      *  access to the pool's reach memory of cuMemAlloc().)
      *  [peers: ordinals with a + between, as 1+3] */
     uint64_t peer_devices;
@@ -157,12 +188,19 @@ typedef struct moiety_pool_options {
 } moiety_pool_options;
 
 /** Every field at its default. */
+#ifdef __cplusplus
 #define MOIETY_POOL_OPTIONS_INIT                                               \
     {                                                                          \
-        (uint32_t)sizeof(moiety_pool_options), 0, 0, 1000, NULL, NULL, 0,      \
-            UINT64_C(2) << 20, UINT64_C(1) << 30, UINT64_C(64) << 20, 0, 0, 0, \
-            UINT64_C(64) << 20, 0, NULL                                        \
+        (uint32_t)sizeof(moiety_pool_options), 0, MOIETY_MEMORY_AUTO,          \
+            MOIETY_MODE_PLAIN, 0, 0, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0,    \
+            NULL                                                               \
     }
+#else
+#define MOIETY_POOL_OPTIONS_INIT                                               \
+    {                                                                          \
+        .struct_size = (uint32_t)sizeof(moiety_pool_options)                   \
+    }
+#endif
 
 /**
  * Makes a pool. No memory is reserved before the first allocation.
@@ -188,6 +226,32 @@ typedef struct moiety_pool_options {
  */
 MOIETY_API MOIETY_MUST_USE moiety_status
 moiety_pool_create(const moiety_pool_options *options, moiety_pool **out);
+
+/**
+ * The pool of a device that all of the process shares, so that libraries which know
+ * nothing of each other reuse each other's memory. The first call makes it, with
+ * defaults and MOIETY_CONF; the process's end ends it.
+ *
+ * @param device  The device's ordinal.
+ * @param out     [out] The pool. Written only when MOIETY_OK is returned.
+ *
+ * @return MOIETY_OK
+ * @return MOIETY_E_INVALID  `out` is NULL, or `device` is not from 0 to 63.
+ * @return MOIETY_E_BUSY     also from inside a log function that is called while
+ *         this thread makes such a pool.
+ * @return what moiety_pool_create() returns: the next call tries again
+ *
+ * Ownership: the process's. moiety_pool_destroy() and moiety_pool_destroy_later()
+ *            refuse it with MOIETY_E_INVALID.
+ * Threads:   any, concurrently. Wait-free, but for the first call, which calls the
+ *            driver, and which others wait for.
+ * Streams:   none.
+ * Context:   any may be current, and stays so. Once the pool knows that its context
+ *            is lost, the next call makes another pool. The old one's handle stays,
+ *            so that late frees are taken and ignored.
+ */
+MOIETY_API MOIETY_MUST_USE moiety_status moiety_default_pool(int32_t device,
+                                                             moiety_pool **out);
 
 /**
  * Checks options as moiety_pool_create() does, with MOIETY_CONF, and makes
@@ -233,9 +297,9 @@ typedef struct moiety_leaks {
  *                   the pool is gone.
  *
  * @return MOIETY_OK         The pool is gone.
- * @return MOIETY_E_INVALID  `pool` was destroyed before, it is a host arena's
- *         (moiety_host_pool()), which goes on, or `out_leaks->struct_size` is
- *         too small.
+ * @return MOIETY_E_INVALID  `pool` was destroyed before; it is a host arena's
+ *         (moiety_host_pool()) or moiety_default_pool()'s, and goes on; or
+ *         `out_leaks->struct_size` is too small.
  * @return MOIETY_E_BUSY     A capture guard is held, a capture scope of the pool
  *         is open, or a call on the pool was seen under way in some thread, or
  *         another thread destroys it; or the work cannot be waited for, since a
@@ -301,74 +365,97 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_alloc(moiety_pool *pool,
                                                       moiety_stream stream,
                                                       moiety_devptr *out);
 
-/**
- * The same, with an alignment.
- *
- * @param pool,size_bytes,stream,out  As for moiety_alloc().
- * @param alignment_bytes  A power of two up to 2 MiB; up to 512 it changes
- *                         nothing.
- *
- * @return as moiety_alloc()
- * @return MOIETY_E_INVALID  also when `alignment_bytes` is something else.
- */
-MOIETY_API MOIETY_MUST_USE moiety_status moiety_alloc_aligned(
-    moiety_pool *pool, size_t size_bytes, size_t alignment_bytes,
-    moiety_stream stream, moiety_devptr *out);
+/* Ways to allocate: bits of moiety_alloc_options.flags. */
+
+/** The `size_bytes` are zeroed on the stream: work that is put there afterwards
+ *  sees them. A stream that captures gets a node that zeroes the block at each
+ *  launch. Not with MOIETY_STREAM_ANY or MOIETY_STREAM_DONE, which have no order
+ *  in which the zeroes would come first. */
+#define MOIETY_ALLOC_ZEROED (UINT32_C(1) << 0)
+/** The call never waits for the device, nor for another thread that grows the pool
+ *  or is on its way out of memory. It may wait for a short lock of free memory,
+ *  with which nobody calls the driver; and it may ask the source for memory if no
+ *  other thread does. MOIETY_E_BUSY: there is nothing to be had without
+ *  waiting. */
+#define MOIETY_ALLOC_NO_WAIT (UINT32_C(1) << 1)
+/** The call takes a block of the thread's cache, or of what is free in the pool,
+ *  and calls nobody, neither the driver nor a callback: for callers who hold a
+ *  lock under which they must not call the driver, like Python's. After
+ *  MOIETY_E_BUSY they release it and call moiety_alloc(). That status leaves
+ *  moiety_last_error_message() as it was; it also comes for calls that
+ *  moiety_alloc() has to look into, as the first of a thread for a stream is.
+ *  Only MOIETY_ALLOC_NO_WAIT, which it includes, may be beside it. */
+#define MOIETY_ALLOC_NO_CALL (UINT32_C(1) << 2)
+
+/** How a block is taken. 0 is the default of every field but the first. */
+typedef struct moiety_alloc_options {
+    /** Bytes of this struct. */
+    uint32_t struct_size;
+    /** MOIETY_ALLOC_ bits. */
+    uint32_t flags;
+    /** A power of two up to 2 MiB; up to 512 it changes nothing. Above that, not
+     *  with `private_arena`, whose blocks lie at multiples of 512. */
+    size_t alignment_bytes;
+    /** The tenant of the pool that is charged for the block: moiety/tenant.h. */
+    moiety_tenant tenant;
+    /** The arena of the pool that the block is from: moiety/private.h. Not with
+     *  `tenant`. */
+    moiety_private private_arena;
+} moiety_alloc_options;
+
+/** Every field at its default. */
+#ifdef __cplusplus
+#define MOIETY_ALLOC_OPTIONS_INIT                                              \
+    {                                                                          \
+        (uint32_t)sizeof(moiety_alloc_options), 0, 0, 0, 0                     \
+    }
+#else
+#define MOIETY_ALLOC_OPTIONS_INIT                                              \
+    {                                                                          \
+        .struct_size = (uint32_t)sizeof(moiety_alloc_options)                  \
+    }
+#endif
 
 /**
- * The same as moiety_alloc(), but never waits for the device, nor for another
- * thread that grows the pool or is on its way out of memory. It may wait for a
- * short lock of free memory, with which nobody calls the driver; and it may ask
- * the source for memory if no other thread does.
+ * As moiety_alloc(), in the way that `options` say.
  *
- * @return as moiety_alloc()
- * @return MOIETY_E_BUSY  There is nothing to be had without waiting.
- */
-MOIETY_API MOIETY_MUST_USE moiety_status moiety_try_alloc(moiety_pool *pool,
-                                                          size_t size_bytes,
-                                                          moiety_stream stream,
-                                                          moiety_devptr *out);
-
-/**
- * Takes a block of the calling thread's cache, or of what is free in the pool,
- * and calls nobody: for callers who hold a lock under which they must not call
- * the driver, like Python's. After MOIETY_E_BUSY they release it and call
- * moiety_alloc().
+ * @param pool        The pool. NULL where `options` name a tenant or an arena,
+ *                    which have one.
+ * @param size_bytes,stream,out  As for moiety_alloc(). One that captures does so,
+ *                    for a block of an arena, in a scope of this arena.
+ * @param options     NULL is moiety_alloc().
  *
  * @return MOIETY_OK
- * @return MOIETY_E_INVALID  `pool` or `out` is NULL.
- * @return MOIETY_E_BUSY     Nothing is free, or this call is one of those that
- *         moiety_alloc() has to look into, as the first of a thread for a stream
- *         is: moiety_last_error_message() is as it was.
- *
- * Ownership: as moiety_alloc()
- * Threads:   any, concurrently. Wait-free where the thread's cache has a block;
- *            else it may wait for a short lock of free memory, with which nobody
- *            calls the driver. No driver call, no callback.
- * Streams, Context: as moiety_alloc()
- */
-MOIETY_API MOIETY_MUST_USE moiety_status
-moiety_alloc_cached(moiety_pool *pool, size_t size_bytes, moiety_stream stream,
-                    moiety_devptr *out);
-
-/**
- * As moiety_alloc(), and zeroes the `size_bytes` on the stream: work that is put
- * there afterwards sees them. A stream that captures gets a node that zeroes the
- * block at each launch.
- *
- * @return MOIETY_OK and what moiety_alloc() returns
- * @return MOIETY_E_INVALID  also for MOIETY_STREAM_ANY and MOIETY_STREAM_DONE,
- *         which have no order in which the zeroes would come first.
+ * @return as moiety_alloc()
+ * @return MOIETY_E_INVALID      also when `options` have a field that is out of
+ *         range, or two that exclude each other, which the message names; or the
+ *         tenant or the arena is none, or another pool's.
+ * @return MOIETY_E_BUSY         as MOIETY_ALLOC_NO_WAIT and _NO_CALL say; or the
+ *         arena, or that of the tenant, is paused.
+ * @return MOIETY_E_BUDGET       With this block the tenant would have more than its
+ *         budget, or the arena more than its limit and waiting for what was freed
+ *         in it did not help. The pool may have memory all the same.
+ * @return MOIETY_E_TOO_LARGE    also when it is more than the arena's limit.
+ * @return MOIETY_E_CAPTURING    also when `stream` captures, in no scope of the
+ *         arena.
+ * @return MOIETY_E_UNSUPPORTED  An alignment above 512 of a tenant that can be
+ *         paused: its blocks are an arena's.
  * @return what the driver said when it refused to fill: no block is taken then
  *
  * Ownership: as moiety_alloc()
- * Threads:   any, concurrently. Calls the driver, once, for the filling.
- * Streams:   the filling is work of `stream`.
- * Context:   any may be current.
+ * Threads:   as moiety_alloc(), but only with MOIETY_ALLOC_NO_CALL wait-free where
+ *            the thread's cache has a block. A block of an arena takes the arena's
+ *            lock, and MOIETY_ALLOC_ZEROED calls the driver once more.
+ * Streams:   as moiety_alloc(); the filling is work of `stream`. In an arena: what
+ *            was freed on `stream` outside of captures may serve it at once; what
+ *            was freed on another when an event of each context, recorded since,
+ *            is over. In a capture: what the same stream freed in it, and what
+ *            captures of the arena freed that have ended.
+ * Context:   any may be current; the pool's need not be.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status
-moiety_alloc_zeroed(moiety_pool *pool, size_t size_bytes, moiety_stream stream,
-                    moiety_devptr *out);
+moiety_alloc_with(moiety_pool *pool, size_t size_bytes, moiety_stream stream,
+                  const moiety_alloc_options *options, moiety_devptr *out);
 
 /**
  * Takes several blocks of one size: all or none.
@@ -423,13 +510,12 @@ moiety_alloc_batch(moiety_pool *pool, size_t size_bytes, moiety_stream stream,
  *            (moiety/scope.h) serves nobody but its capture before the release.
  * Context:   any may be current; the pool's need not be.
  */
-MOIETY_API MOIETY_MUST_USE moiety_status moiety_free(moiety_pool *pool,
-                                                     moiety_devptr address,
-                                                     moiety_stream stream);
+MOIETY_API moiety_status moiety_free(moiety_pool *pool, moiety_devptr address,
+                                     moiety_stream stream);
 
 /**
  * Gives a block back if nobody has to be called for that: the counterpart of
- * moiety_alloc_cached().
+ * MOIETY_ALLOC_NO_CALL.
  *
  * @return MOIETY_OK
  * @return MOIETY_E_INVALID  `pool` is NULL; or the block is the last of its size
@@ -444,8 +530,9 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_free(moiety_pool *pool,
  *            callback.
  * Streams, Context: as moiety_free()
  */
-MOIETY_API MOIETY_MUST_USE moiety_status moiety_free_cached(
-    moiety_pool *pool, moiety_devptr address, moiety_stream stream);
+MOIETY_API moiety_status moiety_free_cached(moiety_pool *pool,
+                                            moiety_devptr address,
+                                            moiety_stream stream);
 
 /**
  * The same for a caller who knows the size, which is faster.
@@ -457,9 +544,10 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_free_cached(
  * @return MOIETY_E_INVALID  also when the block has another size: it stays the
  *         caller's.
  */
-MOIETY_API MOIETY_MUST_USE moiety_status
-moiety_free_sized(moiety_pool *pool, moiety_devptr address, size_t size_bytes,
-                  moiety_stream stream);
+MOIETY_API moiety_status moiety_free_sized(moiety_pool *pool,
+                                           moiety_devptr address,
+                                           size_t size_bytes,
+                                           moiety_stream stream);
 
 /**
  * Gives a block back for a caller who knows its address alone: on the stream
@@ -489,8 +577,8 @@ moiety_free_sized(moiety_pool *pool, moiety_devptr address, size_t size_bytes,
  *            thread.
  * Context:   any may be current; the pool's need not be.
  */
-MOIETY_API MOIETY_MUST_USE moiety_status moiety_free_own(moiety_pool *pool,
-                                                         moiety_devptr address);
+MOIETY_API moiety_status moiety_free_own(moiety_pool *pool,
+                                         moiety_devptr address);
 
 /**
  * Gives several blocks back, in the order given.
@@ -503,9 +591,10 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_free_own(moiety_pool *pool,
  *
  * @return as moiety_free()
  */
-MOIETY_API MOIETY_MUST_USE moiety_status
-moiety_free_batch(moiety_pool *pool, const moiety_devptr *addresses,
-                  size_t count, moiety_stream stream, size_t *out_freed);
+MOIETY_API moiety_status moiety_free_batch(moiety_pool *pool,
+                                           const moiety_devptr *addresses,
+                                           size_t count, moiety_stream stream,
+                                           size_t *out_freed);
 
 /**
  * Tells how many bytes of a block may be used: at least what was asked for.
@@ -538,7 +627,7 @@ moiety_usable_size(moiety_pool *pool, moiety_devptr address, size_t *out);
  * @param address     As it was allocated.
  * @param size_bytes  Bytes wanted, 1 or more; moiety_free_sized() takes this size
  *                    afterwards. Rounded as by moiety_alloc(), or for a tenant's
- *                    block by moiety_tenant_alloc(); up to 1 MiB a block that is
+ *                    block as moiety/tenant.h says; up to 1 MiB a block that is
  *                    longer by less than 12.5 % stays as it is.
  * @param stream      Stream that uses the added bytes first, or used the ones
  *                    that are given back last; MOIETY_STREAM_ANY if the caller
@@ -603,9 +692,9 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_resize(moiety_pool *pool,
  *            (moiety/heap.h), and costs a free for each block.
  * Streams, Context: as moiety_free()
  */
-MOIETY_API MOIETY_MUST_USE moiety_status moiety_free_all(moiety_pool *pool,
-                                                         moiety_stream stream,
-                                                         uint64_t *out_freed);
+MOIETY_API moiety_status moiety_free_all(moiety_pool *pool,
+                                         moiety_stream stream,
+                                         uint64_t *out_freed);
 
 /**
  * Tells the options that a pool goes by: those that it was made with, MOIETY_CONF
@@ -614,6 +703,8 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_free_all(moiety_pool *pool,
  * @param pool  The pool.
  * @param out   [in,out] `struct_size` says how much the caller has room for and
  *              gets the bytes filled in. `limit_bytes` is what counts, never 0;
+ *              `memory` is MAPPED, or else DRIVER; `cache_bytes` may be 0, for its
+ *              share;
  *              `context` the pool's; `source` and `allocation_callbacks` NULL, or
  *              the pool's copies.
  *
@@ -722,9 +813,9 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_pool_of(moiety_devptr address,
  *            trim of all. The source may wait: cuMemFree() does, for all work.
  * Context:   any may be current.
  */
-MOIETY_API MOIETY_MUST_USE moiety_status moiety_pool_trim(moiety_pool *pool,
-                                                          uint64_t keep_bytes,
-                                                          uint64_t *out_bytes);
+MOIETY_API moiety_status moiety_pool_trim(moiety_pool *pool,
+                                          uint64_t keep_bytes,
+                                          uint64_t *out_bytes);
 
 /**
  * Says that the pool's context is gone or about to go: cuCtxDestroy() of it, or
@@ -749,22 +840,14 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_pool_trim(moiety_pool *pool,
  * Streams:   none.
  * Context:   any may be current; the driver is not called.
  */
-MOIETY_API MOIETY_MUST_USE moiety_status
-moiety_pool_context_lost(moiety_pool *pool);
+MOIETY_API moiety_status moiety_pool_context_lost(moiety_pool *pool);
 
 /* Callers compiled so mean their own default stream by a null stream. */
 #if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM)
 #define moiety_alloc(pool, size, stream, out)                                  \
     moiety_alloc(pool, size, moiety_stream_of_caller(stream), out)
-#define moiety_alloc_aligned(pool, size, alignment, stream, out)               \
-    moiety_alloc_aligned(pool, size, alignment,                                \
-                         moiety_stream_of_caller(stream), out)
-#define moiety_try_alloc(pool, size, stream, out)                              \
-    moiety_try_alloc(pool, size, moiety_stream_of_caller(stream), out)
-#define moiety_alloc_cached(pool, size, stream, out)                           \
-    moiety_alloc_cached(pool, size, moiety_stream_of_caller(stream), out)
-#define moiety_alloc_zeroed(pool, size, stream, out)                           \
-    moiety_alloc_zeroed(pool, size, moiety_stream_of_caller(stream), out)
+#define moiety_alloc_with(pool, size, stream, options, out)                    \
+    moiety_alloc_with(pool, size, moiety_stream_of_caller(stream), options, out)
 #define moiety_alloc_batch(pool, size, stream, count, out)                     \
     moiety_alloc_batch(pool, size, moiety_stream_of_caller(stream), count, out)
 #define moiety_free(pool, address, stream)                                     \

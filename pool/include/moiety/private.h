@@ -7,7 +7,8 @@
  * docs/cuda-graphs.md has the contract of the former. (Host arenas, of pinned
  * memory, are something else: moiety/host.h.)
  *
- * A block of an arena is freed like any other, by moiety_free() and its kin.
+ * moiety_alloc_with() takes a block of an arena, whose options name it. The block is
+ * freed like any other, by moiety_free() and its kin.
  * Blocks of arenas are not exported. In a pool that is checked or passes all
  * through, an arena is an account: it has limit and sums, by the bytes that were
  * asked for, and captures share nothing.
@@ -32,10 +33,6 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/** A private arena of this process; 0 is none. A number is never used again, so
- *  that of an arena that is gone stays recognisable. */
-typedef uint64_t moiety_private;
 
 /** What an arena has. */
 typedef struct moiety_private_info {
@@ -220,40 +217,7 @@ moiety_private_resume(moiety_private arena);
  *            have now is over.
  * Context:   any may be current.
  */
-MOIETY_API MOIETY_MUST_USE moiety_status
-moiety_private_release(moiety_private arena);
-
-/**
- * Takes a block of an arena.
- *
- * @param arena       The arena.
- * @param size_bytes  Bytes wanted; 0 gives address 0 and MOIETY_OK.
- * @param stream      As for moiety_alloc(). One that captures must do so in a
- *                    scope of this arena, where moiety_alloc() does the same.
- * @param out         [out] As for moiety_alloc().
- *
- * @return MOIETY_OK
- * @return as moiety_alloc()
- * @return MOIETY_E_INVALID    also when `arena` is 0, was released, or its pool
- *         is gone.
- * @return MOIETY_E_TOO_LARGE  also when it is more than the arena's limit.
- * @return MOIETY_E_BUSY       also when the arena is paused.
- * @return MOIETY_E_BUDGET     The arena's limit is reached, and waiting for what
- *         was freed in it did not help.
- * @return MOIETY_E_CAPTURING  `stream` captures, in no scope of this arena.
- *
- * Ownership: the caller's until it is freed, by any thread.
- * Threads:   any, concurrently. Takes the arena's lock; may wait for the device,
- *            and where the arena needs more of the pool, as moiety_alloc().
- * Streams:   what was freed on `stream` outside of captures may serve it at
- *            once; what was freed on another when an event of each context,
- *            recorded since, is over. In a capture: what the same stream freed in
- *            it, and what captures of the arena freed that have ended.
- * Context:   any may be current.
- */
-MOIETY_API MOIETY_MUST_USE moiety_status
-moiety_private_alloc(moiety_private arena, size_t size_bytes,
-                     moiety_stream stream, moiety_devptr *out);
+MOIETY_API moiety_status moiety_private_release(moiety_private arena);
 
 /**
  * Takes the very bytes that are named, if all of them are free in the arena,
@@ -264,8 +228,8 @@ moiety_private_alloc(moiety_private arena, size_t size_bytes,
  * @param arena       The arena.
  * @param address     A multiple of 512, as blocks have it.
  * @param size_bytes  At least 1; what moiety_usable_size() told of the block.
- *                    Other sizes are rounded up as by moiety_private_alloc().
- * @param stream      The stream that the block is for, as moiety_private_alloc().
+ *                    Other sizes are rounded up as by moiety_alloc_with().
+ * @param stream      The stream that the block is for, as moiety_alloc_with().
  *
  * @return MOIETY_OK         The block is in use.
  * @return MOIETY_E_INVALID  `arena` is 0, was released, or its pool is gone;
@@ -305,8 +269,8 @@ moiety_private_claim(moiety_private arena, moiety_devptr address,
  * Streams:   nothing is waited for.
  * Context:   any may be current.
  */
-MOIETY_API MOIETY_MUST_USE moiety_status
-moiety_private_trim(moiety_private arena, uint64_t *out_bytes);
+MOIETY_API moiety_status moiety_private_trim(moiety_private arena,
+                                             uint64_t *out_bytes);
 
 /**
  * Tells what an arena has, at one moment.
@@ -354,8 +318,6 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_private_scope_begin(
     moiety_private arena, moiety_stream stream, moiety_scope *out);
 
 #if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM)
-#define moiety_private_alloc(arena, size, stream, out)                         \
-    moiety_private_alloc(arena, size, moiety_stream_of_caller(stream), out)
 #define moiety_private_claim(arena, address, size, stream)                     \
     moiety_private_claim(arena, address, size, moiety_stream_of_caller(stream))
 #define moiety_private_scope_begin(arena, stream, out)                         \

@@ -99,8 +99,8 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_record_start(moiety_pool *pool,
  * Streams:   none.
  * Context:   none; the driver is not called.
  */
-MOIETY_API MOIETY_MUST_USE moiety_status
-moiety_record_stop(moiety_pool *pool, moiety_record_summary *out);
+MOIETY_API moiety_status moiety_record_stop(moiety_pool *pool,
+                                            moiety_record_summary *out);
 
 /**
  * Writes what was done until now, as far as its order is known, and tells how
@@ -120,8 +120,8 @@ moiety_record_stop(moiety_pool *pool, moiety_record_summary *out);
  * Streams:   none.
  * Context:   none; the driver is not called.
  */
-MOIETY_API MOIETY_MUST_USE moiety_status
-moiety_record_flush(moiety_pool *pool, moiety_record_summary *out);
+MOIETY_API moiety_status moiety_record_flush(moiety_pool *pool,
+                                             moiety_record_summary *out);
 
 #ifdef __cplusplus
 }

@@ -77,7 +77,7 @@ moiety_scope_begin(moiety_pool *pool, moiety_stream stream, moiety_scope *out);
  * Streams:   none.
  * Context:   none; the driver is not called, but as by the end of a guard.
  */
-MOIETY_API MOIETY_MUST_USE moiety_status moiety_scope_end(moiety_scope scope);
+MOIETY_API moiety_status moiety_scope_end(moiety_scope scope);
 
 /**
  * Releases what a scope kept reserved. To be called when the graph will not be
@@ -102,8 +102,7 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_scope_end(moiety_scope scope);
  *            have now is over.
  * Context:   any may be current.
  */
-MOIETY_API MOIETY_MUST_USE moiety_status
-moiety_scope_release(moiety_scope scope);
+MOIETY_API moiety_status moiety_scope_release(moiety_scope scope);
 
 /**
  * Releases all scopes of a pool that are not open: those that were ended, and
@@ -123,8 +122,7 @@ moiety_scope_release(moiety_scope scope);
  * Streams:   as moiety_scope_release().
  * Context:   any may be current.
  */
-MOIETY_API MOIETY_MUST_USE moiety_status
-moiety_scope_release_all(moiety_pool *pool);
+MOIETY_API moiety_status moiety_scope_release_all(moiety_pool *pool);
 
 #if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM)
 #define moiety_scope_begin(pool, stream, out)                                  \

@@ -113,8 +113,9 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_segment_hold(
  * @return MOIETY_E_INVALID  also when one of the segments is not held: nothing
  *         has changed.
  */
-MOIETY_API MOIETY_MUST_USE moiety_status moiety_segment_release(
-    moiety_pool *pool, moiety_devptr address, size_t size_bytes);
+MOIETY_API moiety_status moiety_segment_release(moiety_pool *pool,
+                                                moiety_devptr address,
+                                                size_t size_bytes);
 
 /**
  * Told of a segment that has come, or is about to go.
@@ -205,15 +206,14 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_segment_watch(
  * Streams:   none.
  * Context:   none; the driver is not called.
  */
-MOIETY_API MOIETY_MUST_USE moiety_status
-moiety_segment_unwatch(moiety_pool *pool, uint64_t id);
+MOIETY_API moiety_status moiety_segment_unwatch(moiety_pool *pool, uint64_t id);
 
 /**
  * Lets one more device access all memory of a pool, what it has and what it will
  * have, as if `peer_devices` had named it: kernels and copies of that device's
  * contexts can use the pool's addresses.
  *
- * @param pool    A pool of mapped memory (MOIETY_POOL_MAPPED).
+ * @param pool    A pool of mapped memory (MOIETY_MEMORY_MAPPED).
  * @param device  Ordinal of the device, 0 to 63. One that may access the memory
  *                already changes nothing.
  *

@@ -126,7 +126,7 @@ typedef struct moiety_stats {
     /** Times that this and each thread's bound were halved for want of memory.
      *                                                 "cache_bound_halvings" */
     uint64_t cache_bound_halvings;
-    /** Of memory that is mapped (MOIETY_POOL_MAPPED): pieces that moved to
+    /** Of memory that is mapped (MOIETY_MEMORY_MAPPED): pieces that moved to
      *  another address, their bytes, and addresses that they left which wait for
      *  the device's work and cannot be used yet.
      *  "mapped.moves", "mapped.moved_bytes", "mapped.left_bytes" */
@@ -202,8 +202,7 @@ MOIETY_API const char *moiety_stats_entry(const moiety_stats *stats,
  * Streams:   none.
  * Context:   none; the driver is not called.
  */
-MOIETY_API MOIETY_MUST_USE moiety_status
-moiety_pool_reset_peaks(moiety_pool *pool);
+MOIETY_API moiety_status moiety_pool_reset_peaks(moiety_pool *pool);
 
 #ifdef __cplusplus
 }

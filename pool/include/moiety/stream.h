@@ -74,8 +74,9 @@ static inline moiety_stream moiety_stream_of_caller(moiety_stream stream)
  *            `stream` captures by then are not waited for.
  * Context:   any may be current.
  */
-MOIETY_API MOIETY_MUST_USE moiety_status moiety_record_use(
-    moiety_pool *pool, moiety_devptr address, moiety_stream stream);
+MOIETY_API moiety_status moiety_record_use(moiety_pool *pool,
+                                           moiety_devptr address,
+                                           moiety_stream stream);
 
 /**
  * Frees a block that is in use until an event of the caller's is over.
@@ -99,8 +100,9 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_record_use(
  *            over: the pool keeps none of the caller's.
  * Context:   any may be current.
  */
-MOIETY_API MOIETY_MUST_USE moiety_status
-moiety_free_after(moiety_pool *pool, moiety_devptr address, moiety_event event);
+MOIETY_API moiety_status moiety_free_after(moiety_pool *pool,
+                                           moiety_devptr address,
+                                           moiety_event event);
 
 /**
  * Tells the pool that a stream is about to be destroyed. To be called before
@@ -124,8 +126,8 @@ moiety_free_after(moiety_pool *pool, moiety_devptr address, moiety_event event);
  * Streams:   an event is recorded on it.
  * Context:   any may be current.
  */
-MOIETY_API MOIETY_MUST_USE moiety_status
-moiety_stream_retire(moiety_pool *pool, moiety_stream stream);
+MOIETY_API moiety_status moiety_stream_retire(moiety_pool *pool,
+                                              moiety_stream stream);
 
 /**
  * Keeps all pools of the process from recording a context event, which would
@@ -164,7 +166,7 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_capture_guard_begin(void);
  * Streams:   none, but for such pools.
  * Context:   none; the driver is not called, but for such pools.
  */
-MOIETY_API MOIETY_MUST_USE moiety_status moiety_capture_guard_end(void);
+MOIETY_API moiety_status moiety_capture_guard_end(void);
 
 /**
  * Destroys a pool at once, or as soon as nothing keeps it from ending: for owners

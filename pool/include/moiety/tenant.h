@@ -5,6 +5,13 @@
  * own. A tenant is a tag on its allocations. Its blocks are the pool's like all
  * others: they come from the same caches, are freed by the same functions, by
  * whatever thread, and serve any tenant next. docs/tuning.md explains more.
+ *
+ * moiety_alloc_with() takes a block for a tenant, which its options name, if the
+ * budget allows it. Where the budget is in the way the call returns at once: it
+ * waits for nothing, and takes nothing from anybody. A tenant's block holds its size
+ * rounded up to one of eight lengths per doubling, above 1 MiB to 512 bytes, so what
+ * it counts depends on its size alone. A checked pool names the tenant where it
+ * reports the block.
  */
 #ifndef MOIETY_TENANT_H_
 #define MOIETY_TENANT_H_
@@ -21,10 +28,6 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/** A tenant's handle; 0 is never one. It is recognised when the tenant is gone,
- *  also after its pool. */
-typedef uint64_t moiety_tenant;
 
 /** Bytes of a tenant's name, with its final 0. */
 #define MOIETY_TENANT_NAME_BYTES 32U
@@ -77,9 +80,8 @@ typedef struct moiety_tenant_options {
 /**
  * Makes a tenant, perhaps one that can be paused. The blocks of such a one serve it
  * alone, by a private arena (moiety/private.h) that ends with it: its allocations
- * take the arena's lock, MOIETY_TENANT_PAUSABLE has neither alignments above 512
- * nor moiety_tenant_try_alloc() (MOIETY_E_UNSUPPORTED), and a stream that captures
- * does so in a scope of that arena.
+ * take the arena's lock and have no alignment above 512 (MOIETY_E_UNSUPPORTED), and
+ * a stream that captures does so in a scope of that arena.
  *
  * @param pool     The pool.
  * @param options  What is wanted.
@@ -168,60 +170,7 @@ moiety_tenant_resume(moiety_tenant tenant);
  * Streams:   none.
  * Context:   none; the driver is not called.
  */
-MOIETY_API MOIETY_MUST_USE moiety_status
-moiety_tenant_destroy(moiety_tenant tenant);
-
-/**
- * Takes a block from the tenant's pool, as moiety_alloc() does, if the budget
- * allows it. The block is freed into the pool by any of its functions. A
- * checked pool names the tenant where it reports the block.
- *
- * Where the budget is in the way the call returns at once: it waits for nothing,
- * and takes nothing from anybody. A tenant's block holds its size rounded up to
- * one of eight lengths per doubling, above 1 MiB to 512 bytes, so what it counts
- * depends on its size alone.
- *
- * @param tenant      The tenant.
- * @param size_bytes  Bytes wanted; 0 gives address 0 and MOIETY_OK.
- * @param stream      As for moiety_alloc().
- * @param out         [out] As for moiety_alloc().
- *
- * @return as moiety_alloc()
- * @return MOIETY_E_INVALID  also when there is no such tenant.
- * @return MOIETY_E_BUDGET   With this block the tenant would have more than its
- *         budget. The pool may have memory all the same.
- *
- * Ownership: as for moiety_alloc().
- * Threads:   as for moiety_alloc(), but never wait-free.
- * Streams:   as for moiety_alloc().
- * Context:   any may be current; the pool's need not be.
- */
-MOIETY_API MOIETY_MUST_USE moiety_status
-moiety_tenant_alloc(moiety_tenant tenant, size_t size_bytes,
-                    moiety_stream stream, moiety_devptr *out);
-
-/**
- * The same, with an alignment, as moiety_alloc_aligned().
- *
- * @param tenant,size_bytes,stream,out  As for moiety_tenant_alloc().
- * @param alignment_bytes  A power of two up to 2 MiB.
- *
- * @return as moiety_tenant_alloc()
- * @return MOIETY_E_INVALID  also when `alignment_bytes` is something else.
- */
-MOIETY_API MOIETY_MUST_USE moiety_status moiety_tenant_alloc_aligned(
-    moiety_tenant tenant, size_t size_bytes, size_t alignment_bytes,
-    moiety_stream stream, moiety_devptr *out);
-
-/**
- * The same as moiety_tenant_alloc(), but never waits, as moiety_try_alloc().
- *
- * @return as moiety_tenant_alloc()
- * @return MOIETY_E_BUSY  There is nothing to be had without waiting.
- */
-MOIETY_API MOIETY_MUST_USE moiety_status
-moiety_tenant_try_alloc(moiety_tenant tenant, size_t size_bytes,
-                        moiety_stream stream, moiety_devptr *out);
+MOIETY_API moiety_status moiety_tenant_destroy(moiety_tenant tenant);
 
 /**
  * Changes the budget. Below what the tenant has it takes nothing away: its
@@ -285,17 +234,6 @@ typedef struct moiety_tenant_info {
  */
 MOIETY_API MOIETY_MUST_USE moiety_status
 moiety_tenant_stats(moiety_tenant tenant, moiety_tenant_info *out);
-
-/* Callers compiled so mean their own default stream by a null stream. */
-#if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM)
-#define moiety_tenant_alloc(tenant, size, stream, out)                         \
-    moiety_tenant_alloc(tenant, size, moiety_stream_of_caller(stream), out)
-#define moiety_tenant_alloc_aligned(tenant, size, alignment, stream, out)      \
-    moiety_tenant_alloc_aligned(tenant, size, alignment,                       \
-                                moiety_stream_of_caller(stream), out)
-#define moiety_tenant_try_alloc(tenant, size, stream, out)                     \
-    moiety_tenant_try_alloc(tenant, size, moiety_stream_of_caller(stream), out)
-#endif
 
 #ifdef __cplusplus
 }

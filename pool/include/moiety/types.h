@@ -35,4 +35,12 @@ typedef struct CUctx_st *moiety_context;
 /** A device address: the same type as CUdeviceptr. 0 is the null address. */
 typedef unsigned long long moiety_devptr;
 
+/** A tenant of this process (moiety/tenant.h); 0 is none. A number is never used
+ *  again, so that of a tenant that is gone stays recognisable. */
+typedef uint64_t moiety_tenant;
+
+/** A private arena of this process (moiety/private.h); 0 is none. A number is never
+ *  used again, so that of an arena that is gone stays recognisable. */
+typedef uint64_t moiety_private;
+
 #endif

@@ -78,12 +78,13 @@ static moiety_status told_alloc(struct moietyi_call *call,
 static moiety_status
 told_alloc_private(struct moietyi_call *call,
                    const struct moietyi_private_ref *arena_ref,
-                   moiety_scope number, size_t size_bytes, moiety_devptr *out)
+                   moiety_scope number, const struct moietyi_alloc_args *args,
+                   moiety_devptr *out)
 {
-    moiety_status status = told_of(call)->kind->alloc_private(
-        call, arena_ref, number, size_bytes, out);
+    moiety_status status =
+        told_of(call)->kind->alloc_private(call, arena_ref, number, args, out);
     if (status == MOIETY_OK)
-        told_tell_allocated(call, *out, size_bytes);
+        told_tell_allocated(call, *out, args->size_bytes);
     return status;
 }
 

@@ -134,3 +134,22 @@ def test_host_memory_is_of_no_pool_for_arrays(arena):
 def test_what_is_no_address(address):
     with pytest.raises((TypeError, OverflowError)):
         moiety.pool_of(address)
+
+
+def test_the_processs_own_pool_is_one_for_c_and_python():
+    pool, address = ctypes.c_void_p(), ctypes.c_uint64()
+    ours = moiety._native._default_pool(0)
+    call("moiety_default_pool", 0, ctypes.byref(pool))
+    call("moiety_alloc", pool, ctypes.c_size_t(1000), ANY,
+         ctypes.byref(address))
+    assert moiety.pool_of(address.value) is ours
+    assert moiety._native._default_pool(0) is ours
+    call("moiety_free", pool, address, ANY)
+    with pytest.raises(moiety.Error) as caught:
+        ours.close()
+    assert caught.value.status == "E_UNSUPPORTED"
+    for device in (63, 64, 1 << 31):
+        with pytest.raises(moiety.Error):
+            moiety._native._default_pool(device)
+    with pytest.raises(OverflowError):
+        moiety._native._default_pool(-1)

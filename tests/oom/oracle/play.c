@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "tests/oom/oracle/judge/fits.h"
+#include "tests/support/tools/pools.h"
 
 #define MIB UINT64_C(1048576)
 #define TEXT_BYTES 4096U
@@ -39,16 +40,16 @@ void play_begin(struct play *play, struct device *device,
     device->is_mapped = setting->is_mapped;
     device_begin(device, play->history, setting->limit_bytes);
     moiety_source source = device_source(device);
-    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
+    moiety_pool_options options = driver_options();
     if (setting->is_mapped)
-        options.flags |= MOIETY_POOL_MAPPED;
+        options.memory = MOIETY_MEMORY_MAPPED;
     else
         options.source = &source;
     options.limit_bytes = setting->limit_bytes;
     options.first_segment_bytes = setting->first_segment_bytes;
     options.largest_segment_bytes = setting->largest_segment_bytes;
-    options.thread_cache_bytes = setting->thread_cache_bytes;
-    options.wait_ms = setting->wait_ms;
+    options.thread_cache_bytes = bytes_of(setting->thread_cache_bytes);
+    options.wait_ms = wait_of(setting->wait_ms);
     must(moiety_pool_create(&options, &play->pool), "moiety_pool_create");
     if (setting->is_mapped)
         device_watch(device, play->pool);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/pool/pool_under_test.h"
+#include "tests/support/tools/pools.h"
 
 namespace
 {
@@ -37,11 +38,10 @@ TEST_F(Alloc, OfNothingIsTheNullAddress)
     EXPECT_EQ(MOIETY_OK, moiety_alloc(pool, 0, kStream, &address));
     EXPECT_EQ(0u, address);
     address = 77;
-    EXPECT_EQ(MOIETY_OK, moiety_try_alloc(pool, 0, kStream, &address));
+    EXPECT_EQ(MOIETY_OK, alloc_no_wait(pool, 0, kStream, &address));
     EXPECT_EQ(0u, address);
     address = 77;
-    EXPECT_EQ(MOIETY_OK,
-              moiety_alloc_aligned(pool, 0, 4096, kStream, &address));
+    EXPECT_EQ(MOIETY_OK, alloc_aligned(pool, 0, 4096, kStream, &address));
     EXPECT_EQ(0u, address);
     EXPECT_EQ(0u, pool.Stats().allocation_allocated);
     EXPECT_EQ(0u, pool.Stats().reserved_bytes_current);
@@ -58,10 +58,9 @@ TEST_F(Alloc, OfABatchOfNothingGivesNullAddresses)
 TEST_F(Alloc, WithoutAPoolIsInvalid)
 {
     EXPECT_EQ(MOIETY_E_INVALID, moiety_alloc(nullptr, 512, kStream, &address));
+    EXPECT_EQ(MOIETY_E_INVALID, alloc_no_wait(nullptr, 512, kStream, &address));
     EXPECT_EQ(MOIETY_E_INVALID,
-              moiety_try_alloc(nullptr, 512, kStream, &address));
-    EXPECT_EQ(MOIETY_E_INVALID,
-              moiety_alloc_aligned(nullptr, 512, 512, kStream, &address));
+              alloc_aligned(nullptr, 512, 512, kStream, &address));
     EXPECT_EQ(MOIETY_E_INVALID,
               moiety_alloc_batch(nullptr, 512, kStream, 1, &address));
     EXPECT_EQ(77u, address);
@@ -72,9 +71,9 @@ TEST_F(Alloc, WithoutAPlaceForTheAddressIsInvalid)
     Pool pool;
     EXPECT_EQ(MOIETY_E_INVALID, moiety_alloc(pool, 512, kStream, nullptr));
     EXPECT_EQ(MOIETY_E_INVALID, moiety_alloc(pool, 0, kStream, nullptr));
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_try_alloc(pool, 512, kStream, nullptr));
+    EXPECT_EQ(MOIETY_E_INVALID, alloc_no_wait(pool, 512, kStream, nullptr));
     EXPECT_EQ(MOIETY_E_INVALID,
-              moiety_alloc_aligned(pool, 512, 512, kStream, nullptr));
+              alloc_aligned(pool, 512, 512, kStream, nullptr));
     EXPECT_EQ(MOIETY_E_INVALID,
               moiety_alloc_batch(pool, 512, kStream, 1, nullptr));
 }
@@ -91,10 +90,9 @@ TEST_F(Alloc, BeyondTheLimitIsTooLarge)
                   moiety_alloc(pool, size_bytes, kStream, &address))
             << size_bytes;
         EXPECT_EQ(MOIETY_E_TOO_LARGE,
-                  moiety_try_alloc(pool, size_bytes, kStream, &address));
-        EXPECT_EQ(
-            MOIETY_E_TOO_LARGE,
-            moiety_alloc_aligned(pool, size_bytes, 4096, kStream, &address));
+                  alloc_no_wait(pool, size_bytes, kStream, &address));
+        EXPECT_EQ(MOIETY_E_TOO_LARGE,
+                  alloc_aligned(pool, size_bytes, 4096, kStream, &address));
         EXPECT_EQ(MOIETY_E_TOO_LARGE,
                   moiety_alloc_batch(pool, size_bytes, kStream, 1, &address));
     }
@@ -109,21 +107,21 @@ TEST_F(Alloc, BeyondTheLimitIsTooLarge)
 TEST_F(Alloc, BeyondWhatAnyPoolHoldsIsTooLarge)
 {
     for (uint32_t flags :
-         {uint32_t{0}, uint32_t{MOIETY_POOL_MAPPED},
-          uint32_t{MOIETY_POOL_CHECKED}, uint32_t{MOIETY_POOL_PASS_THROUGH}}) {
+         {uint32_t{0}, uint32_t{KIND_MAPPED}, uint32_t{KIND_CHECKED},
+          uint32_t{KIND_PASS_THROUGH}}) {
         moiety_pool_options options = Defaults();
-        options.flags = flags;
+        set_kind(&options, flags);
         Pool pool(options);
         for (size_t size_bytes : {1024 * kGiB + 1, size_t{1} << 47,
                                   SIZE_MAX - 2 * kMiB, SIZE_MAX}) {
             EXPECT_EQ(MOIETY_E_TOO_LARGE,
                       moiety_alloc(pool, size_bytes, kStream, &address))
                 << size_bytes;
+            EXPECT_EQ(
+                MOIETY_E_TOO_LARGE,
+                alloc_aligned(pool, size_bytes, 2 * kMiB, kStream, &address));
             EXPECT_EQ(MOIETY_E_TOO_LARGE,
-                      moiety_alloc_aligned(pool, size_bytes, 2 * kMiB, kStream,
-                                           &address));
-            EXPECT_EQ(MOIETY_E_TOO_LARGE,
-                      moiety_alloc_zeroed(pool, size_bytes, kStream, &address));
+                      alloc_zeroed(pool, size_bytes, kStream, &address));
         }
         EXPECT_EQ(0u, pool.Stats().reserved_bytes_current);
     }
@@ -149,9 +147,8 @@ TEST_F(Alloc, IsAlignedAsAsked)
         for (size_t size_bytes :
              {size_t{1}, 3 * kKiB, 100 * kKiB, kMiB, 3 * kMiB}) {
             moiety_devptr block = 0;
-            ASSERT_EQ(MOIETY_OK,
-                      moiety_alloc_aligned(pool, size_bytes, alignment, kStream,
-                                           &block))
+            ASSERT_EQ(MOIETY_OK, alloc_aligned(pool, size_bytes, alignment,
+                                               kStream, &block))
                 << moiety_last_error_message();
             EXPECT_EQ(0u, block % alignment) << size_bytes;
             EXPECT_EQ(0u, block % 512) << size_bytes;
@@ -166,10 +163,10 @@ TEST_F(Alloc, IsAlignedAsAsked)
 TEST_F(Alloc, OfAnOddAlignmentIsInvalid)
 {
     Pool pool;
-    for (size_t alignment : {size_t{0}, size_t{3}, size_t{513}, 3 * kKiB,
-                             4 * kMiB, kGiB, size_t{1} << 63, SIZE_MAX}) {
+    for (size_t alignment : {size_t{3}, size_t{513}, 3 * kKiB, 4 * kMiB, kGiB,
+                             size_t{1} << 63, SIZE_MAX}) {
         EXPECT_EQ(MOIETY_E_INVALID,
-                  moiety_alloc_aligned(pool, 512, alignment, kStream, &address))
+                  alloc_aligned(pool, 512, alignment, kStream, &address))
             << alignment;
     }
     EXPECT_EQ(77u, address);
@@ -180,7 +177,8 @@ TEST_F(Alloc, OfAnOddAlignmentIsInvalid)
 TEST_F(Alloc, IsRoundedUpByAnEighthAtMost)
 {
     moiety_pool_options options = Defaults();
-    options.thread_cache_bytes = 0; // no larger block that will do
+    options.thread_cache_bytes =
+        MOIETY_BYTES_NONE; // no larger block that will do
     Pool pool(options);
     for (size_t size_bytes = 1; size_bytes <= kMiB;
          size_bytes += 1 + size_bytes / 50) {
@@ -196,7 +194,7 @@ TEST_F(Alloc, IsRoundedUpByAnEighthAtMost)
 TEST_F(Alloc, OfARunIsRoundedUpBy32KiBAtMost)
 {
     moiety_pool_options options = Defaults();
-    options.thread_cache_bytes = 0;
+    options.thread_cache_bytes = MOIETY_BYTES_NONE;
     Pool pool(options);
     for (size_t size_bytes = kMiB + 1; size_bytes <= 40 * kMiB;
          size_bytes += 1 + size_bytes / 20) {
@@ -303,7 +301,7 @@ TEST_F(Alloc, OfABatchGivesAllOrNone)
 {
     moiety_pool_options options = Defaults();
     options.limit_bytes = 8 * kMiB;
-    options.wait_ms = 0;
+    options.wait_ms = MOIETY_WAIT_NONE;
     Pool pool(options);
     for (size_t size_bytes : {size_t{512}, 64 * kKiB, kMiB, 2 * kMiB}) {
         size_t count = 8 * kMiB / size_bytes;
@@ -389,9 +387,9 @@ TEST_F(Alloc, OfABatchOfNoneDoesNothing)
 TEST_F(Alloc, ThatTriesTakesWhatIsThereAndGrows)
 {
     Pool pool;
-    ASSERT_EQ(MOIETY_OK, moiety_try_alloc(pool, 4096, kStream, &address));
+    ASSERT_EQ(MOIETY_OK, alloc_no_wait(pool, 4096, kStream, &address));
     pool.Free(address);
-    ASSERT_EQ(MOIETY_OK, moiety_try_alloc(pool, 5 * kMiB, kStream, &address));
+    ASSERT_EQ(MOIETY_OK, alloc_no_wait(pool, 5 * kMiB, kStream, &address));
     pool.Free(address);
 }
 
@@ -400,13 +398,13 @@ TEST_F(Alloc, ThatTriesNeverWaitsForTheDevice)
 {
     moiety_pool_options options = Defaults();
     options.limit_bytes = 4 * kMiB;
-    options.wait_ms = UINT32_MAX;
+    options.wait_ms = UINT32_MAX - 1;
     Pool pool(options);
     pool_test::Stream held;
     moiety_devptr block = pool.Alloc(4 * kMiB, held);
     held.Hold();
     pool.Free(block, held);
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_try_alloc(pool, kMiB, kStream, &address));
+    EXPECT_EQ(MOIETY_E_BUSY, alloc_no_wait(pool, kMiB, kStream, &address));
     EXPECT_EQ(77u, address);
     held.Release();
     pool.Free(pool.Alloc(kMiB));

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tests/pool/pool_under_test.h"
+#include "tests/support/tools/pools.h"
 
 namespace
 {
@@ -81,8 +82,8 @@ std::vector<std::function<moiety_status()>> CallsOn(Arguments &a)
     return {
         [&] { return moiety_alloc(a.pool, 4096, kStream, &a.out); },
         [&] { return moiety_alloc(a.pool, 5 * kMiB, kStream, &a.out); },
-        [&] { return moiety_alloc_aligned(a.pool, 9, 4096, kStream, &a.out); },
-        [&] { return moiety_try_alloc(a.pool, 4096, kStream, &a.out); },
+        [&] { return alloc_aligned(a.pool, 9, 4096, kStream, &a.out); },
+        [&] { return alloc_no_wait(a.pool, 4096, kStream, &a.out); },
         [&] { return moiety_alloc_batch(a.pool, 9, kStream, 1, &a.out); },
         [&] { return moiety_free(a.pool, a.block, kStream); },
         [&] { return moiety_free(a.pool, a.block, MOIETY_STREAM_ANY); },
@@ -94,7 +95,7 @@ std::vector<std::function<moiety_status()>> CallsOn(Arguments &a)
         [&] { return moiety_free_after(a.pool, a.block, a.event); },
         [&] { return moiety_record_use(a.pool, a.block, a.stream); },
         [&] { return moiety_usable_size(a.pool, a.block, &a.out_bytes); },
-        [&] { return moiety_alloc_zeroed(a.pool, 4096, kStream, &a.out); },
+        [&] { return alloc_zeroed(a.pool, 4096, kStream, &a.out); },
         [&] { return moiety_pool_trim(a.pool, 0, nullptr); },
         [&] { return moiety_pool_set_limit(a.pool, 0); },
         [&] { return moiety_pool_reserve(a.pool, 4 * kMiB); },
@@ -126,14 +127,12 @@ std::vector<std::function<moiety_status()>> CallsOn(Arguments &a)
         [&] { return moiety_scope_release(a.ended); },
         [&] { return moiety_scope_release(a.out_scope); },
         [&] { return moiety_scope_release_all(a.pool); },
-        [&] { return moiety_tenant_alloc(a.tenant, 9, kStream, &a.out); },
-        [&] { return moiety_tenant_alloc(0, 9, kStream, &a.out); },
-        [&] { return moiety_tenant_alloc(a.tenant, 9999, kStream, &a.out); },
+        [&] { return alloc_for_tenant(a.tenant, 9, kStream, &a.out); },
+        [&] { return alloc_for_tenant(a.tenant, 9999, kStream, &a.out); },
         [&] {
-            return moiety_tenant_alloc_aligned(a.tenant, 9, 512, kStream,
-                                               &a.out);
+            return alloc_for_tenant_aligned(a.tenant, 9, 512, kStream, &a.out);
         },
-        [&] { return moiety_tenant_try_alloc(a.tenant, 9, kStream, &a.out); },
+        [&] { return alloc_for_tenant_no_wait(a.tenant, 9, kStream, &a.out); },
         [&] { return moiety_tenant_create(a.pool, "", 0, &a.tenant); },
         [&] { return moiety_tenant_set_budget(a.tenant, 0); },
         [&] { return moiety_tenant_stats(a.tenant, &a.tenant_info); },

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/pool/pool_under_test.h"
+#include "tests/support/tools/pools.h"
 
 namespace
 {
@@ -24,7 +25,7 @@ const size_t kSizes[] = {512, 3 * kKiB, 200 * kKiB, kMiB, 5 * kMiB};
 moiety_pool_options Noting(uint32_t further_flags = 0)
 {
     moiety_pool_options options = Defaults();
-    options.flags |= MOIETY_POOL_NOTE_STREAMS | further_flags;
+    set_kind(&options, MOIETY_POOL_NOTE_STREAMS | further_flags);
     return options;
 }
 
@@ -44,8 +45,8 @@ class FreeOwn : public ::testing::TestWithParam<uint32_t>
 };
 INSTANTIATE_TEST_SUITE_P(
     Pools, FreeOwn,
-    ::testing::Values(0u, MOIETY_POOL_CHECKED | MOIETY_POOL_CHECKED_QUIET,
-                      MOIETY_POOL_PASS_THROUGH, MOIETY_POOL_EXPORTABLE));
+    ::testing::Values(0u, KIND_CHECKED | MOIETY_POOL_CHECKED_QUIET,
+                      KIND_PASS_THROUGH, MOIETY_POOL_EXPORTABLE));
 
 TEST_P(FreeOwn, TakesBlocksOfEachSizeAndStream)
 {
@@ -104,7 +105,7 @@ TEST_P(FreeOwn, OfATenantsBlockGivesItsBytesBack)
     for (int i = 0; i < 8; i++) {
         moiety_devptr block = 0;
         ASSERT_EQ(MOIETY_OK,
-                  moiety_tenant_alloc(tenant, 900 * kKiB, stream, &block));
+                  alloc_for_tenant(tenant, 900 * kKiB, stream, &block));
         ASSERT_EQ(MOIETY_OK, moiety_free_own(pool, block));
     }
     EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tests/pool/pool_under_test.h"
+#include "tests/support/tools/pools.h"
 
 namespace
 {
@@ -139,7 +140,7 @@ TEST_F(Free, TwiceInARowIsInvalid)
 TEST_F(Free, TwiceIsInvalidWhenTheBlockHasLeftTheCaches)
 {
     moiety_pool_options options = Defaults();
-    options.thread_cache_bytes = 0;
+    options.thread_cache_bytes = MOIETY_BYTES_NONE;
     Pool pool(options);
     for (size_t size_bytes : kSizes) {
         moiety_devptr block = pool.Alloc(size_bytes);
@@ -193,8 +194,8 @@ TEST_F(Free, OfTheSizeThatWasAskedForIsAccepted)
         EXPECT_EQ(MOIETY_OK,
                   moiety_free_sized(pool, block, size_bytes, kStream))
             << size_bytes << ": " << moiety_last_error_message();
-        ASSERT_EQ(MOIETY_OK, moiety_alloc_aligned(pool, size_bytes, 64 * kKiB,
-                                                  kStream, &block));
+        ASSERT_EQ(MOIETY_OK,
+                  alloc_aligned(pool, size_bytes, 64 * kKiB, kStream, &block));
         EXPECT_EQ(MOIETY_OK,
                   moiety_free_sized(pool, block, size_bytes, kStream))
             << size_bytes << ": " << moiety_last_error_message();
@@ -290,7 +291,7 @@ TEST_F(UsableSize, InsideABlockIsInvalid)
 TEST_F(UsableSize, OfWhatIsFreeIsInvalid)
 {
     moiety_pool_options options = Defaults();
-    options.thread_cache_bytes = 0;
+    options.thread_cache_bytes = MOIETY_BYTES_NONE;
     Pool pool(options);
     for (size_t block_bytes : kSizes) {
         moiety_devptr block = pool.Alloc(block_bytes);

@@ -8,6 +8,7 @@
 
 #include "tests/pool/pool_under_test.h"
 #include "tests/pool/stream_names.h"
+#include "tests/support/tools/pools.h"
 
 namespace
 {
@@ -79,7 +80,7 @@ TEST_F(HugeBlocksOfAStream, ServeItAtOnce)
     pool.Free(first, stream);
     moiety_devptr again = 0;
     EXPECT_EQ(MOIETY_OK,
-              moiety_try_alloc(pool, kHugeBytes - kMiB, stream, &again));
+              alloc_no_wait(pool, kHugeBytes - kMiB, stream, &again));
     EXPECT_EQ(first, again);
     pool.Free(again, stream);
     EXPECT_EQ(0u, pool.Stats().events_recorded);

@@ -10,6 +10,7 @@
 
 #include "tests/pool/inventory.h"
 #include "tests/pool/pool_under_test.h"
+#include "tests/support/tools/pools.h"
 
 namespace
 {
@@ -22,9 +23,9 @@ constexpr unsigned kTooMany = 1000; // calls of one entry that no life makes
 
 moiety_pool_options Mapped()
 {
-    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
-    options.flags = MOIETY_POOL_MAPPED;
-    options.thread_cache_bytes = 0;
+    moiety_pool_options options = driver_options();
+    set_kind(&options, KIND_MAPPED);
+    options.thread_cache_bytes = MOIETY_BYTES_NONE;
     options.limit_bytes = 64 * kMiB;
     return options;
 }
@@ -270,7 +271,7 @@ class PreferredMemory : public ::testing::TestWithParam<Refusal>
     static moiety_pool_options Preferred()
     {
         moiety_pool_options options = Mapped();
-        options.flags = MOIETY_POOL_PREFER_MAPPED;
+        set_kind(&options, KIND_AUTO);
         return options;
     }
 
@@ -298,7 +299,7 @@ class PreferredMemory : public ::testing::TestWithParam<Refusal>
         moiety_pool_options options = {};
         options.struct_size = sizeof(options);
         EXPECT_EQ(MOIETY_OK, moiety_pool_options_get(pool, &options));
-        return (options.flags & MOIETY_POOL_MAPPED) != 0;
+        return options.memory == MOIETY_MEMORY_MAPPED;
     }
 
     std::string said;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pools of mapped memory (MOIETY_POOL_MAPPED): blocks across pieces, pieces that
+// Pools of mapped memory (MOIETY_MEMORY_MAPPED): blocks across pieces, pieces that
 // move under work that waits, and all that a pool offers on top.
 #include <gtest/gtest.h>
 
@@ -17,6 +17,7 @@
 #include "tests/pool/inventory.h"
 #include "tests/pool/pool_under_test.h"
 #include "tests/segment/fake_source.h"
+#include "tests/support/tools/pools.h"
 
 // The linker's names for the pool's clock and for ours, which a test may put
 // forward.
@@ -54,9 +55,9 @@ class MappedPool : public ::testing::Test
 // No thread keeps a block, so that what is freed is free.
 moiety_pool_options Mapped()
 {
-    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
-    options.flags = MOIETY_POOL_MAPPED;
-    options.thread_cache_bytes = 0;
+    moiety_pool_options options = driver_options();
+    set_kind(&options, KIND_MAPPED);
+    options.thread_cache_bytes = MOIETY_BYTES_NONE;
     return options;
 }
 
@@ -89,7 +90,7 @@ void Copy(moiety_devptr to, moiety_devptr from, size_t size_bytes,
 moiety_devptr AllocAtOnce(Pool &pool, size_t size_bytes, moiety_stream stream)
 {
     moiety_devptr address = 0;
-    EXPECT_EQ(MOIETY_OK, moiety_try_alloc(pool, size_bytes, stream, &address))
+    EXPECT_EQ(MOIETY_OK, alloc_no_wait(pool, size_bytes, stream, &address))
         << moiety_last_error_message();
     return address;
 }
@@ -376,11 +377,10 @@ TEST_F(MappedPool, HasTenants)
     ASSERT_EQ(MOIETY_OK,
               moiety_tenant_create(pool, "one", 100 * kMiB, &tenant));
     moiety_devptr block = 0, none = 0;
-    EXPECT_EQ(MOIETY_OK, moiety_tenant_alloc(tenant, 80 * kMiB,
-                                             MOIETY_STREAM_LEGACY, &block));
-    EXPECT_EQ(
-        MOIETY_E_BUDGET,
-        moiety_tenant_alloc(tenant, 30 * kMiB, MOIETY_STREAM_LEGACY, &none));
+    EXPECT_EQ(MOIETY_OK, alloc_for_tenant(tenant, 80 * kMiB,
+                                          MOIETY_STREAM_LEGACY, &block));
+    EXPECT_EQ(MOIETY_E_BUDGET,
+              alloc_for_tenant(tenant, 30 * kMiB, MOIETY_STREAM_LEGACY, &none));
     pool.Free(block);
     EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));
 }
@@ -423,7 +423,7 @@ TEST_F(MappedPool, MovesAtItsLimit)
         pool.Free(blocks[i], MOIETY_STREAM_DONE);
     moiety_devptr block = 0;
     EXPECT_EQ(MOIETY_OK,
-              moiety_try_alloc(pool, 16 * kMiB, MOIETY_STREAM_LEGACY, &block))
+              alloc_no_wait(pool, 16 * kMiB, MOIETY_STREAM_LEGACY, &block))
         << moiety_last_error_message();
     EXPECT_LE(3u, pool.Stats().mapped_moves);
     EXPECT_EQ(32 * kMiB, pool.Stats().reserved_bytes_current);
@@ -439,9 +439,9 @@ TEST_F(MappedPool, MovesAtItsLimit)
 
 TEST_F(MappedPool, IsMadeByTheEnvironmentToo)
 {
-    setenv("MOIETY_CONF", "mapped:1", 1);
-    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
-    options.thread_cache_bytes = 0;
+    setenv("MOIETY_CONF", "memory:mapped", 1);
+    moiety_pool_options options = driver_options();
+    options.thread_cache_bytes = MOIETY_BYTES_NONE;
     uint64_t creations = pool_test::Calls("cuMemCreate");
     Pool pool(options);
     unsetenv("MOIETY_CONF");
@@ -487,7 +487,8 @@ TEST_F(MappedPool, HasNoSourceOfItsOwn)
     moiety_pool_options options = Mapped();
     options.source = &table;
     ExpectRefused(options, MOIETY_E_INVALID,
-                  "mapped is 1; accepted is 0 where the pool has a source");
+                  "memory is mapped; accepted are auto and driver where the "
+                  "pool has a source");
 }
 
 TEST_F(MappedPool, HasNoHandlesForOtherProcesses)
@@ -514,25 +515,67 @@ bool IsMapped(const moiety_pool_options &options)
 moiety_pool_options Preferred()
 {
     moiety_pool_options options = Mapped();
-    options.flags = MOIETY_POOL_PREFER_MAPPED;
+    set_kind(&options, KIND_AUTO);
     return options;
 }
 
 TEST_F(MappedPool, IsPreferredWhereThereIsSuchMemory)
 {
     EXPECT_TRUE(IsMapped(Preferred()));
-    moiety_pool_options both = Preferred();
-    both.flags |= MOIETY_POOL_MAPPED;
-    EXPECT_TRUE(IsMapped(both));
     moiety_pool_options shared = Preferred();
     shared.flags |= MOIETY_POOL_EXPORTABLE;
     EXPECT_FALSE(IsMapped(shared));
     pool_test::SetFaults("cuMemGetAllocationGranularity:every=1:code="
                          "CUDA_ERROR_NOT_SUPPORTED");
     EXPECT_FALSE(IsMapped(Preferred()));
-    both.flags = MOIETY_POOL_MAPPED;
-    ExpectRefused(both, MOIETY_E_UNSUPPORTED, "cuMemGetAllocationGranularity");
+    ExpectRefused(Mapped(), MOIETY_E_UNSUPPORTED,
+                  "cuMemGetAllocationGranularity");
     pool_test::SetFaults("");
+}
+
+TEST_F(MappedPool, IsTheDefaultWhereThereIsSuchMemory)
+{
+    moiety_pool_options options = {};
+    options.struct_size = sizeof(options);
+    EXPECT_TRUE(IsMapped(options));
+    EXPECT_TRUE(IsMapped(MOIETY_POOL_OPTIONS_INIT));
+    options.flags = MOIETY_POOL_EXPORTABLE;
+    EXPECT_FALSE(IsMapped(options));
+    options.flags = 0;
+    options.memory = MOIETY_MEMORY_DRIVER;
+    EXPECT_FALSE(IsMapped(options));
+    options.memory = MOIETY_MEMORY_AUTO;
+    pool_test::SetFaults("cuMemGetAllocationGranularity:every=1:code="
+                         "CUDA_ERROR_NOT_SUPPORTED");
+    EXPECT_FALSE(IsMapped(options));
+    pool_test::SetFaults("");
+}
+
+// What became of it, as the pool says itself.
+moiety_memory MemoryOf(const moiety_pool_options &wanted)
+{
+    moiety_pool *pool = nullptr;
+    moiety_pool_options options = {};
+    options.struct_size = sizeof(options);
+    EXPECT_EQ(MOIETY_OK, moiety_pool_create(&wanted, &pool));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_options_get(pool, &options));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool, nullptr));
+    return options.memory;
+}
+
+TEST_F(MappedPool, IsToldOrTheDriversWhateverWasWanted)
+{
+    segment_test::FakeSource source;
+    moiety_source table = source.Table();
+    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
+    EXPECT_EQ(MOIETY_MEMORY_MAPPED, MemoryOf(options));
+    options.mode = MOIETY_MODE_PASS_THROUGH;
+    EXPECT_EQ(MOIETY_MEMORY_DRIVER, MemoryOf(options));
+    options = MOIETY_POOL_OPTIONS_INIT;
+    options.source = &table;
+    EXPECT_EQ(MOIETY_MEMORY_DRIVER, MemoryOf(options));
+    options.memory = MOIETY_MEMORY_DRIVER;
+    EXPECT_EQ(MOIETY_MEMORY_DRIVER, MemoryOf(options));
 }
 
 TEST_F(MappedPool, IsPreferredToNoSourceOfTheProgram)

@@ -11,6 +11,7 @@
 #include "pool/driver/cuda_abi.h"
 #include "tests/pool/inventory.h"
 #include "tests/pool/pool_under_test.h"
+#include "tests/support/tools/pools.h"
 
 namespace
 {
@@ -35,9 +36,9 @@ class Peers : public ::testing::Test
 
 moiety_pool_options Mapped(uint64_t peers = 0)
 {
-    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
-    options.flags = MOIETY_POOL_MAPPED;
-    options.thread_cache_bytes = 0;
+    moiety_pool_options options = driver_options();
+    set_kind(&options, KIND_MAPPED);
+    options.thread_cache_bytes = MOIETY_BYTES_NONE;
     options.peer_devices = peers;
     return options;
 }
@@ -93,7 +94,7 @@ TEST_F(Peers, AreNamedByOptions)
 
 TEST_F(Peers, AreNamedByTheEnvironment)
 {
-    setenv("MOIETY_CONF", "mapped:1,peers:1+2", 1);
+    setenv("MOIETY_CONF", "memory:mapped,peers:1+2", 1);
     moiety_pool *pool = nullptr;
     ASSERT_EQ(MOIETY_OK, moiety_pool_create(nullptr, &pool)) << Message();
     moiety_devptr block = 0;
@@ -197,17 +198,18 @@ TEST_F(Peers, ThatAreNoneAreRefused)
 TEST_F(Peers, AreOfMappedMemoryAlone)
 {
     const std::string refusal =
-        "peers are named; accepted is none where mapped "
-        "is 0 or pass_through is 1";
+        "peers are named; accepted is none where memory "
+        "is driver or pass_through is 1";
     moiety_pool_options options = Mapped(1 << 1);
-    options.flags = MOIETY_POOL_PREFER_MAPPED | MOIETY_POOL_PASS_THROUGH;
+    set_kind(&options, KIND_AUTO | KIND_PASS_THROUGH);
     EXPECT_EQ(refusal, RefusedBy(options, MOIETY_E_INVALID));
-    options.flags = 0;
+    options.mode = MOIETY_MODE_PLAIN;
+    options.memory = MOIETY_MEMORY_DRIVER;
     EXPECT_EQ(refusal, RefusedBy(options, MOIETY_E_INVALID));
-    for (uint32_t flags :
-         {UINT32_C(0), MOIETY_POOL_PREFER_MAPPED | MOIETY_POOL_PASS_THROUGH}) {
+    for (uint32_t flags : {UINT32_C(0), KIND_AUTO | KIND_PASS_THROUGH}) {
         options = Mapped();
-        options.flags = flags;
+        options.memory = MOIETY_MEMORY_DRIVER;
+        set_kind(&options, flags);
         Pool pool(options);
         EXPECT_EQ(MOIETY_E_UNSUPPORTED, moiety_pool_add_peer(pool, 1));
         EXPECT_EQ("peers are of a pool that is mapped", Message());
@@ -218,7 +220,7 @@ TEST_F(Peers, AreOfMappedMemoryAlone)
 TEST_F(Peers, AreOfMemoryThatIsPreferred)
 {
     moiety_pool_options options = Mapped(1 << 1);
-    options.flags = MOIETY_POOL_PREFER_MAPPED;
+    set_kind(&options, KIND_AUTO);
     {
         Pool pool(options);
         moiety_devptr block = pool.Alloc(2 * kMiB);
@@ -233,7 +235,7 @@ TEST_F(Peers, AreOfMemoryThatIsPreferred)
 TEST_F(Peers, HaveWhatIsMappedOfAPoolThatHasFallenBack)
 {
     moiety_pool_options options = Mapped();
-    options.flags = MOIETY_POOL_PREFER_MAPPED;
+    set_kind(&options, KIND_AUTO);
     Pool pool(options);
     moiety_devptr mapped = pool.Alloc(4 * kMiB);
     pool_test::SetFaults("cuMemMap:every=1:code=CUDA_ERROR_UNKNOWN");
@@ -250,7 +252,7 @@ TEST_F(Peers, HaveWhatIsMappedOfAPoolThatHasFallenBack)
 TEST_F(Peers, KeepAPoolMapped)
 {
     moiety_pool_options options = Mapped();
-    options.flags = MOIETY_POOL_PREFER_MAPPED;
+    set_kind(&options, KIND_AUTO);
     Pool pool(options);
     moiety_devptr block = 0;
     EXPECT_EQ(MOIETY_OK, moiety_pool_add_peer(pool, 1)) << Message();

@@ -204,7 +204,7 @@ TEST_F(PoolFault, AFreeOnAStreamLosesNothingForWantOfHostMemory)
     while (!is_over && n < kTooMany && !HasFailure()) {
         SCOPED_TRACE("allocation " + std::to_string(++n));
         moiety_pool_options options = pool_test::Defaults();
-        options.thread_cache_bytes = 0;
+        options.thread_cache_bytes = MOIETY_BYTES_NONE;
         pool_test::Pool pool(options);
         pool_test::Stream stream;
         moiety_devptr block = pool.Alloc(5 * pool_test::kMiB + 512);

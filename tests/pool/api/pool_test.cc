@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tests/pool/pool_under_test.h"
+#include "tests/support/tools/pools.h"
 
 namespace
 {
@@ -173,7 +174,7 @@ TEST_F(PoolOptions, GiveTheSizesOfSegments)
 TEST_F(PoolOptions, WithoutCachesKeepNothingInThem)
 {
     moiety_pool_options options = Defaults();
-    options.thread_cache_bytes = 0;
+    options.thread_cache_bytes = MOIETY_BYTES_NONE;
     Pool pool(options);
     for (int i = 0; i < 100; i++)
         pool.Free(pool.Alloc(64 * kKiB), MOIETY_STREAM_DONE);
@@ -347,8 +348,8 @@ TEST_F(PoolDestroy, MakesEveryLaterCallInvalid)
     const moiety_status statuses[] = {
         moiety_alloc(pool, 512, kStream, &block),
         moiety_alloc(pool, 5 * kMiB, kStream, &block),
-        moiety_try_alloc(pool, 512, kStream, &block),
-        moiety_alloc_aligned(pool, 512, 4096, kStream, &block),
+        alloc_no_wait(pool, 512, kStream, &block),
+        alloc_aligned(pool, 512, 4096, kStream, &block),
         moiety_alloc_batch(pool, 512, kStream, 1, &block),
         moiety_free(pool, block, kStream),
         moiety_free_sized(pool, block, 512, kStream),
@@ -357,7 +358,7 @@ TEST_F(PoolDestroy, MakesEveryLaterCallInvalid)
         moiety_free_after(pool, block, event),
         moiety_record_use(pool, block, kStream),
         moiety_usable_size(pool, block, &size_bytes),
-        moiety_alloc_zeroed(pool, 512, kStream, &block),
+        alloc_zeroed(pool, 512, kStream, &block),
         moiety_pool_trim(pool, 0, &bytes),
         moiety_pool_stats(pool, &stats),
         moiety_pool_options_get(pool, &options),

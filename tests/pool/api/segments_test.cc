@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/pool/pool_under_test.h"
+#include "tests/support/tools/pools.h"
 
 namespace
 {
@@ -39,15 +40,15 @@ class Segments : public ::testing::TestWithParam<uint32_t>
 
     moiety_pool_options Options() const
     {
-        moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
-        options.flags = GetParam();
-        options.thread_cache_bytes = 0;
+        moiety_pool_options options = driver_options();
+        set_kind(&options, GetParam());
+        options.thread_cache_bytes = MOIETY_BYTES_NONE;
         return options;
     }
 
     bool IsMapped() const
     {
-        return (GetParam() & MOIETY_POOL_MAPPED) != 0;
+        return (GetParam() & KIND_MAPPED) != 0;
     }
 };
 
@@ -166,8 +167,7 @@ TEST_P(Segments, AreHeldToThePoolsEnd)
     EXPECT_EQ(0u, pool.End().block_count);
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, Segments,
-                         ::testing::Values(0u, MOIETY_POOL_MAPPED),
+INSTANTIATE_TEST_SUITE_P(Kinds, Segments, ::testing::Values(0u, KIND_MAPPED),
                          [](const auto &kind) {
                              return kind.param ? "Mapped" : "Driver";
                          });
@@ -183,18 +183,18 @@ class MappedSegmentsOfAPool : public ::testing::Test
 
 moiety_pool_options Mapped()
 {
-    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
-    options.flags = MOIETY_POOL_MAPPED;
-    options.thread_cache_bytes = 0;
+    moiety_pool_options options = driver_options();
+    set_kind(&options, KIND_MAPPED);
+    options.thread_cache_bytes = MOIETY_BYTES_NONE;
     return options;
 }
 
 // What moves has another id at the new address; what is held does not move.
 TEST_F(MappedSegmentsOfAPool, HaveAnotherIdWhereTheyMove)
 {
-    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
-    options.flags = MOIETY_POOL_MAPPED;
-    options.thread_cache_bytes = 0;
+    moiety_pool_options options = driver_options();
+    set_kind(&options, KIND_MAPPED);
+    options.thread_cache_bytes = MOIETY_BYTES_NONE;
     Pool pool(options);
     moiety_devptr first = pool.Alloc(8 * kMiB);
     moiety_devptr keeper = pool.Alloc(2 * kMiB);
@@ -216,8 +216,8 @@ TEST_F(MappedSegmentsOfAPool, HaveAnotherIdWhereTheyMove)
 
 TEST_F(MappedSegmentsOfAPool, AreNoneWhereAllPassesThrough)
 {
-    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
-    options.flags = MOIETY_POOL_PASS_THROUGH;
+    moiety_pool_options options = driver_options();
+    set_kind(&options, KIND_PASS_THROUGH);
     Pool pool(options);
     moiety_devptr block = pool.Alloc(4 * kMiB);
     moiety_segment_info info = {};

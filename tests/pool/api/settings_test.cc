@@ -12,6 +12,7 @@
 
 #include "pool/driver/cuda_abi.h"
 #include "tests/pool/pool_under_test.h"
+#include "tests/support/tools/pools.h"
 
 namespace
 {
@@ -28,8 +29,8 @@ moiety_pool_options WithLimit(uint64_t limit_bytes, uint32_t flags = 0)
 {
     moiety_pool_options options = Defaults();
     options.limit_bytes = limit_bytes;
-    options.flags = flags;
-    options.wait_ms = 0;
+    set_kind(&options, flags);
+    options.wait_ms = MOIETY_WAIT_NONE;
     return options;
 }
 
@@ -94,7 +95,7 @@ TEST_F(Claims, OfMoreFreeThanThereIsAreNone)
     for (const char *claim :
          {"memory:total=0,memory:free=0", "memory:free=-4096"}) {
         pool_test::SetFaults(claim);
-        Pool pool(WithLimit(512 * kMiB, MOIETY_POOL_MAPPED));
+        Pool pool(WithLimit(512 * kMiB, KIND_MAPPED));
         EXPECT_EQ(MOIETY_OK, TryAlloc(pool, 200 * kMiB));
         moiety_oom_report report = {};
         report.struct_size = sizeof(report);
@@ -113,9 +114,8 @@ class Limit : public Settings
 };
 
 INSTANTIATE_TEST_SUITE_P(Kinds, Limit,
-                         ::testing::Values(0, MOIETY_POOL_MAPPED,
-                                           MOIETY_POOL_CHECKED,
-                                           MOIETY_POOL_PASS_THROUGH));
+                         ::testing::Values(0, KIND_MAPPED, KIND_CHECKED,
+                                           KIND_PASS_THROUGH));
 
 TEST_P(Limit, IsRaised)
 {
@@ -219,8 +219,7 @@ class Reserve : public Settings
 };
 
 INSTANTIATE_TEST_SUITE_P(Kinds, Reserve,
-                         ::testing::Values(0, MOIETY_POOL_MAPPED,
-                                           MOIETY_POOL_CHECKED));
+                         ::testing::Values(0, KIND_MAPPED, KIND_CHECKED));
 
 TEST_P(Reserve, TakesAllOfIt)
 {
@@ -253,7 +252,7 @@ TEST_P(Reserve, KeepsToTheLimit)
 
 TEST_F(Settings, NothingIsReservedWhereAllPassesThrough)
 {
-    Pool pool(WithLimit(0, MOIETY_POOL_PASS_THROUGH));
+    Pool pool(WithLimit(0, KIND_PASS_THROUGH));
     EXPECT_EQ(MOIETY_E_UNSUPPORTED, moiety_pool_reserve(pool, 2 * kMiB));
 }
 
@@ -274,7 +273,7 @@ TEST_F(Settings, OptionsAreTheResolvedOnes)
 {
     setenv("MOIETY_CONF", "wait_ms:7,first_segment:4MiB", 1);
     Pool pool(WithLimit(64 * kMiB));
-    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
+    moiety_pool_options options = driver_options();
     EXPECT_EQ(MOIETY_OK, moiety_pool_options_get(pool, &options));
     EXPECT_EQ(7u, options.wait_ms);
     EXPECT_EQ(4 * kMiB, options.first_segment_bytes);
@@ -287,10 +286,29 @@ TEST_F(Settings, OptionsAreTheResolvedOnes)
     EXPECT_EQ(32 * kMiB, options.limit_bytes);
 }
 
+// Those of a pool make another that is the same.
+TEST_F(Settings, OptionsThatArePassedOnMeanTheSame)
+{
+    moiety_pool_options none = WithLimit(64 * kMiB);
+    none.wait_ms = MOIETY_WAIT_NONE;
+    none.thread_cache_bytes = none.quarantine_bytes = MOIETY_BYTES_NONE;
+    for (const moiety_pool_options &wanted : {none, WithLimit(64 * kMiB)}) {
+        moiety_pool_options first = driver_options(), second = first;
+        {
+            Pool pool(wanted);
+            EXPECT_EQ(MOIETY_OK, moiety_pool_options_get(pool, &first));
+        }
+        EXPECT_EQ(wanted.wait_ms, first.wait_ms);
+        Pool pool(first);
+        EXPECT_EQ(MOIETY_OK, moiety_pool_options_get(pool, &second));
+        EXPECT_EQ(0, std::memcmp(&first, &second, sizeof(first)));
+    }
+}
+
 TEST_F(Settings, OptionsAreNotWrittenPastTheCallersStruct)
 {
     Pool pool;
-    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
+    moiety_pool_options options = driver_options();
     options.struct_size = offsetof(moiety_pool_options, peer_devices);
     options.peer_devices = 77;
     EXPECT_EQ(MOIETY_OK, moiety_pool_options_get(pool, &options));
@@ -377,9 +395,8 @@ class Zeroed : public Settings
 };
 
 INSTANTIATE_TEST_SUITE_P(Kinds, Zeroed,
-                         ::testing::Values(0, MOIETY_POOL_MAPPED,
-                                           MOIETY_POOL_CHECKED,
-                                           MOIETY_POOL_PASS_THROUGH));
+                         ::testing::Values(0, KIND_MAPPED, KIND_CHECKED,
+                                           KIND_PASS_THROUGH));
 
 TEST_P(Zeroed, IsZeroWhateverWasThere)
 {
@@ -389,8 +406,7 @@ TEST_P(Zeroed, IsZeroWhateverWasThere)
         moiety_devptr block = pool.Alloc(size_bytes, stream);
         Soil(block, size_bytes);
         pool.Free(block, stream);
-        ASSERT_EQ(MOIETY_OK,
-                  moiety_alloc_zeroed(pool, size_bytes, stream, &block));
+        ASSERT_EQ(MOIETY_OK, alloc_zeroed(pool, size_bytes, stream, &block));
         pool_test::Synchronize();
         EXPECT_TRUE(IsZero(block, size_bytes));
         pool.Free(block, stream);
@@ -404,7 +420,7 @@ TEST_P(Zeroed, ComesInTheStreamsOrder)
     pool_test::Stream stream;
     moiety_devptr block = 0;
     stream.Hold();
-    EXPECT_EQ(MOIETY_OK, moiety_alloc_zeroed(pool, 4 * kKiB, stream, &block));
+    EXPECT_EQ(MOIETY_OK, alloc_zeroed(pool, 4 * kKiB, stream, &block));
     stream.Release();
     pool_test::Synchronize();
     EXPECT_TRUE(IsZero(block, 4 * kKiB));
@@ -417,8 +433,7 @@ TEST_P(Zeroed, ARefusalToFillTakesNoBlock)
     moiety_devptr block = 77;
     pool.Free(pool.Alloc(4 * kKiB));
     pool_test::SetFaults("cuMemsetD8Async:nth=1:code=CUDA_ERROR_UNKNOWN");
-    EXPECT_EQ(MOIETY_E_DRIVER,
-              moiety_alloc_zeroed(pool, 4 * kKiB, kStream, &block));
+    EXPECT_EQ(MOIETY_E_DRIVER, alloc_zeroed(pool, 4 * kKiB, kStream, &block));
     EXPECT_EQ(77u, block);
     EXPECT_EQ(0u, pool.Stats().allocation_current);
 }
@@ -428,13 +443,11 @@ TEST_F(Settings, ZeroesNeedAnOrder)
     Pool pool;
     moiety_devptr block = 77;
     for (moiety_stream stream : {MOIETY_STREAM_ANY, MOIETY_STREAM_DONE})
-        EXPECT_EQ(MOIETY_E_INVALID,
-                  moiety_alloc_zeroed(pool, 512, stream, &block));
-    EXPECT_EQ(MOIETY_E_INVALID,
-              moiety_alloc_zeroed(pool, 512, kStream, nullptr));
+        EXPECT_EQ(MOIETY_E_INVALID, alloc_zeroed(pool, 512, stream, &block));
+    EXPECT_EQ(MOIETY_E_INVALID, alloc_zeroed(pool, 512, kStream, nullptr));
     EXPECT_EQ(77u, block);
     uint64_t fills = pool_test::Calls("cuMemsetD8Async");
-    EXPECT_EQ(MOIETY_OK, moiety_alloc_zeroed(pool, 0, kStream, &block));
+    EXPECT_EQ(MOIETY_OK, alloc_zeroed(pool, 0, kStream, &block));
     EXPECT_EQ(0u, block) << "as moiety_alloc()";
     EXPECT_EQ(fills, pool_test::Calls("cuMemsetD8Async"));
 }
@@ -479,6 +492,7 @@ struct Option {
 };
 
 #define SETS(assignment) [](moiety_pool_options *o) { o->assignment; }
+#define KIND(kind) [](moiety_pool_options *o) { set_kind(o, kind); }
 const Option kOptions[] = {
     {"reuse_dependencies", SETS(flags |= MOIETY_POOL_REUSE_DEPENDENCIES),
      "reuse_dependencies:1"},
@@ -486,42 +500,39 @@ const Option kOptions[] = {
     {"exportable", SETS(flags |= MOIETY_POOL_EXPORTABLE), "exportable:1"},
     {"auto_scope", SETS(flags |= MOIETY_POOL_AUTO_SCOPE), "auto_scope:1"},
     {"note_streams", SETS(flags |= MOIETY_POOL_NOTE_STREAMS), "note_streams:1"},
-    {"checked", SETS(flags |= MOIETY_POOL_CHECKED), "checked:1"},
-    {"checked_fill",
-     SETS(flags |= MOIETY_POOL_CHECKED | MOIETY_POOL_CHECKED_FILL),
+    {"checked", KIND(KIND_CHECKED), "checked:1"},
+    {"checked_fill", KIND(KIND_CHECKED | MOIETY_POOL_CHECKED_FILL),
      "checked:1,checked_fill:1"},
-    {"checked_abort",
-     SETS(flags |= MOIETY_POOL_CHECKED | MOIETY_POOL_CHECKED_ABORT),
+    {"checked_abort", KIND(KIND_CHECKED | MOIETY_POOL_CHECKED_ABORT),
      "checked:1,checked_abort:1"},
-    {"checked_quiet",
-     SETS(flags |= MOIETY_POOL_CHECKED | MOIETY_POOL_CHECKED_QUIET),
+    {"checked_quiet", KIND(KIND_CHECKED | MOIETY_POOL_CHECKED_QUIET),
      "checked:1,checked_quiet:1"},
-    {"pass_through", SETS(flags |= MOIETY_POOL_PASS_THROUGH), "pass_through:1"},
-    {"mapped", SETS(flags |= MOIETY_POOL_MAPPED), "mapped:1"},
-    {"prefer_mapped", SETS(flags |= MOIETY_POOL_PREFER_MAPPED),
-     "prefer_mapped:1"},
+    {"pass_through", KIND(KIND_PASS_THROUGH), "pass_through:1"},
+    {"mapped", SETS(memory = MOIETY_MEMORY_MAPPED), "memory:mapped"},
     {"huge_tables", SETS(flags |= MOIETY_POOL_HUGE_TABLES), "huge_tables:1"},
-    {"wait_ms", SETS(wait_ms = 0), "wait_ms:0"},
+    {"wait_ms", SETS(wait_ms = MOIETY_WAIT_NONE), "wait_ms:0"},
     {"limit", SETS(limit_bytes = 64 * kMiB), "limit:64M"},
     {"first_segment", SETS(first_segment_bytes = 16 * kMiB),
      "first_segment:16M"},
     {"largest_segment", SETS(largest_segment_bytes = 32 * kMiB),
      "largest_segment:32M"},
-    {"thread_cache", SETS(thread_cache_bytes = 0), "thread_cache:0"},
+    {"thread_cache", SETS(thread_cache_bytes = MOIETY_BYTES_NONE),
+     "thread_cache:0"},
     {"cache", SETS(cache_bytes = 128 * kMiB), "cache:128M"},
     {"history", SETS(history_entries = 16), "history:16"},
     {"watermark", SETS(watermark_bytes = 4 * kMiB), "watermark:4M"},
-    {"quarantine", SETS(quarantine_bytes = 0), "quarantine:0"},
+    {"quarantine", SETS(quarantine_bytes = MOIETY_BYTES_NONE), "quarantine:0"},
     {"peers",
      [](moiety_pool_options *o) {
-         o->flags |= MOIETY_POOL_MAPPED;
+         set_kind(o, KIND_MAPPED);
          o->peer_devices = 1 << 1;
      },
-     "mapped:1,peers:1"},
+     "memory:mapped,peers:1"},
     {"source", SETS(source = &kSource), ""},
     {"context", SETS(context = pool_test::PrimaryContext()), ""},
     {"allocation_callbacks", SETS(allocation_callbacks = &kCallbacks), ""},
 };
+#undef KIND
 #undef SETS
 
 // All pairs that are refused; one that is missing here works.
@@ -554,10 +565,9 @@ void ExpectToWork(moiety_pool *pool)
 {
     moiety_devptr blocks[4] = {};
     EXPECT_EQ(MOIETY_OK, moiety_alloc(pool, 1, kStream, &blocks[0]));
-    EXPECT_EQ(MOIETY_OK, moiety_alloc_aligned(pool, 1000, 4 * kKiB,
-                                              MOIETY_STREAM_ANY, &blocks[1]));
-    EXPECT_EQ(MOIETY_OK,
-              moiety_alloc_zeroed(pool, 70 * kKiB, kStream, &blocks[2]));
+    EXPECT_EQ(MOIETY_OK, alloc_aligned(pool, 1000, 4 * kKiB, MOIETY_STREAM_ANY,
+                                       &blocks[1]));
+    EXPECT_EQ(MOIETY_OK, alloc_zeroed(pool, 70 * kKiB, kStream, &blocks[2]));
     EXPECT_EQ(MOIETY_OK, moiety_alloc(pool, 2 * kMiB + 1, kStream, &blocks[3]));
     for (moiety_devptr block : blocks)
         EXPECT_EQ(MOIETY_OK, moiety_free(pool, block, kStream));
@@ -602,7 +612,7 @@ TEST_F(Settings, EveryPairWorksOrIsRefusedAtCreation)
                 continue;
             std::string name = NameOfPair(a, b);
             SCOPED_TRACE(name);
-            moiety_pool_options both = MOIETY_POOL_OPTIONS_INIT;
+            moiety_pool_options both = driver_options();
             a.set(&both);
             b.set(&both);
             bool works = Works(both);
@@ -610,7 +620,7 @@ TEST_F(Settings, EveryPairWorksOrIsRefusedAtCreation)
                 refused.insert(name);
             if (!*a.conf || !*b.conf)
                 continue;
-            moiety_pool_options one = MOIETY_POOL_OPTIONS_INIT;
+            moiety_pool_options one = driver_options();
             EXPECT_EQ(works, IsAccepted(one, ConfOfPair(a, b)));
             a.set(&one);
             EXPECT_EQ(works, IsAccepted(one, b.conf));

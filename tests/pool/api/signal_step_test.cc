@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tests/pool/pool_under_test.h"
+#include "tests/support/tools/pools.h"
 
 namespace
 {
@@ -250,8 +251,7 @@ TEST_F(SignalStep, OfAPairOnAnotherStreamHarmsNothing)
             status = moiety_free(own->pool, other, own->streams[1]);
         BeginSteps();
         if (status == MOIETY_OK)
-            status =
-                moiety_alloc_cached(own->pool, 512, own->streams[0], &block);
+            status = alloc_no_call(own->pool, 512, own->streams[0], &block);
         if (status == MOIETY_OK)
             status = moiety_free(own->pool, block, own->streams[0]);
         EndSteps();

@@ -13,6 +13,7 @@
 
 #include "tests/pool/pool_under_test.h"
 #include "tests/segment/fake_source.h"
+#include "tests/support/tools/pools.h"
 
 // Away from a call, a handler may do all that the library does, malloc() too,
 // as long as it interrupts nothing of that kind: these tests see to it.
@@ -59,8 +60,8 @@ void CallEverything(int)
     moiety_status *status = shared.statuses;
     *status++ = moiety_alloc(pool, 200 * kMiB, kStream, &out);
     *status++ = moiety_alloc(pool, 200 * kMiB, MOIETY_STREAM_ANY, &out);
-    *status++ = moiety_try_alloc(pool, 200 * kMiB, kStream, &out);
-    *status++ = moiety_alloc_aligned(pool, 200 * kMiB, 4096, kStream, &out);
+    *status++ = alloc_no_wait(pool, 200 * kMiB, kStream, &out);
+    *status++ = alloc_aligned(pool, 200 * kMiB, 4096, kStream, &out);
     *status++ = moiety_alloc_batch(pool, 200 * kMiB, kStream, 1, &out);
     *status++ = moiety_free(pool, block, kStream);
     *status++ = moiety_free_sized(pool, block, 3 * kMiB, kStream);
@@ -72,7 +73,7 @@ void CallEverything(int)
     *status++ = moiety_pool_stats(pool, &stats);
     *status++ = moiety_stream_retire(pool, shared.stream);
     *status++ = moiety_private_create(pool, 0, &another);
-    *status++ = moiety_private_alloc(shared.arena, 512, kStream, &out);
+    *status++ = alloc_of_arena(shared.arena, 512, kStream, &out);
     *status++ = moiety_private_claim(shared.arena, block, 512, kStream);
     *status++ = moiety_private_trim(shared.arena, &bytes);
     *status++ = moiety_private_stats(shared.arena, &info);

@@ -32,7 +32,7 @@ class OwnSource : public ::testing::Test
     {
         options = Defaults();
         options.source = &table;
-        options.wait_ms = 0;
+        options.wait_ms = MOIETY_WAIT_NONE;
         table = source.Table();
     }
 

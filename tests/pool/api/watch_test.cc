@@ -17,6 +17,7 @@
 #include "moiety/private.h"
 #include "tests/pool/pool_under_test.h"
 #include "tests/segment/ledger.h"
+#include "tests/support/tools/pools.h"
 
 namespace
 {
@@ -111,9 +112,9 @@ class WatchedPool : public ::testing::TestWithParam<uint32_t>
 
     moiety_pool_options Options() const
     {
-        moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
-        options.flags = GetParam();
-        options.thread_cache_bytes = 0;
+        moiety_pool_options options = driver_options();
+        set_kind(&options, GetParam());
+        options.thread_cache_bytes = MOIETY_BYTES_NONE;
         return options;
     }
 };
@@ -128,7 +129,7 @@ TEST_P(WatchedPool, TellsOfMemoryBeforeItGivesItOut)
         blocks.push_back(pool.Alloc(mib * kMiB));
         EXPECT_TRUE(watcher.told.Has(blocks.back(), mib * kMiB));
     }
-    EXPECT_EQ(GetParam() & MOIETY_POOL_MAPPED ? MOIETY_SEGMENT_MAPPED : 0u,
+    EXPECT_EQ(GetParam() & KIND_MAPPED ? MOIETY_SEGMENT_MAPPED : 0u,
               watcher.flags);
     EXPECT_EQ(pool.Stats().reserved_bytes_current, watcher.told.LiveBytes());
     for (moiety_devptr block : blocks)
@@ -395,9 +396,9 @@ TEST_P(WatchedPool, IsToldOfInBalanceBesideEightThreads)
     for (uint64_t i = 0; i < 8; i++)
         threads.emplace_back(
             [&, i] { Churn(pool, watcher, seed + i, is_over, turns); });
-    const bool moves = GetParam() & MOIETY_POOL_MAPPED;
+    const bool moves = GetParam() & KIND_MAPPED;
     // Checked ones wait for what is in quarantine.
-    const unsigned wanted = GetParam() & MOIETY_POOL_CHECKED ? 500 : 20000;
+    const unsigned wanted = GetParam() & KIND_CHECKED ? 500 : 20000;
     while (turns < wanted || watcher.told.AddedCount() == 0 ||
            watcher.told.ReleasedCount() == 0 ||
            (moves && pool.Stats().mapped_moves == 0))
@@ -415,13 +416,11 @@ TEST_P(WatchedPool, IsToldOfInBalanceBesideEightThreads)
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, WatchedPool,
-                         ::testing::Values(0u, MOIETY_POOL_MAPPED,
-                                           MOIETY_POOL_CHECKED),
+                         ::testing::Values(0u, KIND_MAPPED, KIND_CHECKED),
                          [](const auto &kind) {
-                             return kind.param == 0 ? "Driver"
-                                    : kind.param == MOIETY_POOL_MAPPED
-                                        ? "Mapped"
-                                        : "Checked";
+                             return kind.param == 0             ? "Driver"
+                                    : kind.param == KIND_MAPPED ? "Mapped"
+                                                                : "Checked";
                          });
 
 class WatchedPoolOfAKind : public ::testing::Test
@@ -435,8 +434,8 @@ class WatchedPoolOfAKind : public ::testing::Test
 
 TEST_F(WatchedPoolOfAKind, IsNoneThatPassesAllThrough)
 {
-    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
-    options.flags = MOIETY_POOL_PASS_THROUGH;
+    moiety_pool_options options = driver_options();
+    set_kind(&options, KIND_PASS_THROUGH);
     Pool pool(options);
     Watcher watcher(pool);
     moiety_segment_watcher table = watcher.Table();
@@ -447,9 +446,9 @@ TEST_F(WatchedPoolOfAKind, IsNoneThatPassesAllThrough)
 
 TEST_F(WatchedPoolOfAKind, TellsOfMemoryThatPauses)
 {
-    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
-    options.flags = MOIETY_POOL_MAPPED;
-    options.thread_cache_bytes = 0;
+    moiety_pool_options options = driver_options();
+    set_kind(&options, KIND_MAPPED);
+    options.thread_cache_bytes = MOIETY_BYTES_NONE;
     options.wait_ms = 60000;
     Pool pool(options);
     Watcher watcher(pool);
@@ -461,8 +460,8 @@ TEST_F(WatchedPoolOfAKind, TellsOfMemoryThatPauses)
     ASSERT_EQ(MOIETY_OK,
               moiety_private_create_with(pool, &private_options, &arena));
     moiety_devptr block = 0;
-    ASSERT_EQ(MOIETY_OK, moiety_private_alloc(arena, 8 * kMiB,
-                                              MOIETY_STREAM_LEGACY, &block));
+    ASSERT_EQ(MOIETY_OK,
+              alloc_of_arena(arena, 8 * kMiB, MOIETY_STREAM_LEGACY, &block));
     uint64_t before = watcher.told.IdAt(block);
     EXPECT_TRUE(watcher.told.Has(block, 8 * kMiB));
     ASSERT_EQ(MOIETY_OK,

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "tests/pool/pool_under_test.h"
+#include "tests/support/tools/pools.h"
 
 namespace
 {
@@ -242,16 +243,16 @@ class WrongAddress : public ::testing::TestWithParam<uint32_t>
     static moiety_pool_options Options()
     {
         moiety_pool_options options = Defaults();
-        options.flags = GetParam() & ~kNoCaches;
+        set_kind(&options, GetParam() & ~kNoCaches);
         options.limit_bytes = 64 * kMiB;
         if (GetParam() & kNoCaches)
-            options.thread_cache_bytes = 0;
+            options.thread_cache_bytes = MOIETY_BYTES_NONE;
         return options;
     }
 
     static bool HasCaches()
     {
-        return GetParam() == 0 || GetParam() == MOIETY_POOL_MAPPED;
+        return GetParam() == 0 || GetParam() == KIND_MAPPED;
     }
 
     // Whether one may be freed that is not live.
@@ -329,11 +330,11 @@ class WrongAddress : public ::testing::TestWithParam<uint32_t>
 };
 
 INSTANTIATE_TEST_SUITE_P(Kinds, WrongAddress,
-                         ::testing::Values(0, MOIETY_POOL_MAPPED, kNoCaches,
-                                           kNoCaches | MOIETY_POOL_MAPPED,
-                                           MOIETY_POOL_CHECKED |
+                         ::testing::Values(0, KIND_MAPPED, kNoCaches,
+                                           kNoCaches | KIND_MAPPED,
+                                           KIND_CHECKED |
                                                MOIETY_POOL_CHECKED_QUIET,
-                                           MOIETY_POOL_PASS_THROUGH));
+                                           KIND_PASS_THROUGH));
 
 // WRONG_FREES=1000000: so many.
 TEST_P(WrongAddress, IsNeverTaken)

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "tests/pool/pool_under_test.h"
+#include "tests/support/tools/pools.h"
 
 namespace
 {
@@ -40,8 +41,7 @@ TEST_F(Cached, AThreadThatHasNothingIsToldSo)
 {
     Pool pool;
     moiety_devptr address = 7;
-    EXPECT_EQ(MOIETY_E_BUSY,
-              moiety_alloc_cached(pool, 4096, kStream, &address));
+    EXPECT_EQ(MOIETY_E_BUSY, alloc_no_call(pool, 4096, kStream, &address));
     EXPECT_EQ(7u, address);
     EXPECT_EQ(0u, pool.Stats().segment_current);
 }
@@ -55,7 +55,7 @@ TEST_F(Cached, WhatWasFreedIsServedWithoutTheDriver)
         moiety_devptr address = pool.Alloc(4096, stream), again = 0;
         pool.Free(address, stream);
         uint64_t calls_before = Calls();
-        ASSERT_EQ(MOIETY_OK, moiety_alloc_cached(pool, 4096, stream, &again));
+        ASSERT_EQ(MOIETY_OK, alloc_no_call(pool, 4096, stream, &again));
         EXPECT_EQ(address, again);
         EXPECT_EQ(MOIETY_OK, moiety_free_cached(pool, again, stream));
         EXPECT_EQ(calls_before, Calls());
@@ -71,7 +71,7 @@ TEST_F(Cached, EndsWhereNothingIsFree)
     uint64_t calls_before = Calls();
     uint64_t count = 0;
     moiety_devptr address = 0;
-    while (moiety_alloc_cached(pool, kMiB, kStream, &address) == MOIETY_OK)
+    while (alloc_no_call(pool, kMiB, kStream, &address) == MOIETY_OK)
         count++;
     EXPECT_GT(count, 0u);
     EXPECT_EQ(calls_before, Calls());
@@ -88,11 +88,10 @@ TEST_F(Cached, LargeBlocksComeFromWhatIsFree)
     uint64_t calls_before = Calls();
     uint64_t misses_before = pool.Stats().cache_misses;
     ASSERT_EQ(MOIETY_OK, moiety_free_cached(pool, large, kStream));
-    ASSERT_EQ(MOIETY_OK, moiety_alloc_cached(pool, 20 * kMiB, kStream, &again));
+    ASSERT_EQ(MOIETY_OK, alloc_no_call(pool, 20 * kMiB, kStream, &again));
     EXPECT_EQ(large, again);
     EXPECT_EQ(misses_before + 1, pool.Stats().cache_misses);
-    EXPECT_EQ(MOIETY_E_BUSY,
-              moiety_alloc_cached(pool, 40 * kMiB, kStream, &again));
+    EXPECT_EQ(MOIETY_E_BUSY, alloc_no_call(pool, 40 * kMiB, kStream, &again));
     EXPECT_EQ(misses_before + 1, pool.Stats().cache_misses)
         << "in vain, it is counted by the call that allocates";
     EXPECT_EQ(calls_before, Calls());
@@ -108,9 +107,8 @@ TEST_F(Cached, WhatABusyStreamFreedIsNotForOthers)
     moiety_devptr large = pool.Alloc(20 * kMiB, busy), again = 0;
     busy.Hold();
     ASSERT_EQ(MOIETY_OK, moiety_free_cached(pool, large, busy));
-    EXPECT_EQ(MOIETY_E_BUSY,
-              moiety_alloc_cached(pool, 20 * kMiB, kStream, &again));
-    EXPECT_EQ(MOIETY_OK, moiety_alloc_cached(pool, 20 * kMiB, busy, &again));
+    EXPECT_EQ(MOIETY_E_BUSY, alloc_no_call(pool, 20 * kMiB, kStream, &again));
+    EXPECT_EQ(MOIETY_OK, alloc_no_call(pool, 20 * kMiB, busy, &again));
     EXPECT_EQ(large, again);
     busy.Release();
     pool.Free(large, busy);
@@ -121,9 +119,8 @@ TEST_F(Cached, SizeZeroAndNoBlockAreNotForIt)
     Pool pool;
     pool.Free(pool.Alloc(4096), kStream);
     moiety_devptr address = 0;
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_alloc_cached(pool, 0, kStream, &address));
-    EXPECT_EQ(MOIETY_E_BUSY,
-              moiety_alloc_cached(pool, SIZE_MAX, kStream, &address));
+    EXPECT_EQ(MOIETY_E_BUSY, alloc_no_call(pool, 0, kStream, &address));
+    EXPECT_EQ(MOIETY_E_BUSY, alloc_no_call(pool, SIZE_MAX, kStream, &address));
     EXPECT_EQ(MOIETY_E_BUSY, moiety_free_cached(pool, 0, kStream));
 }
 
@@ -146,8 +143,7 @@ TEST_F(Cached, AnotherThreadHasACacheOfItsOwn)
     pool.Free(pool.Alloc(4096), kStream);
     std::thread([&pool] {
         moiety_devptr address = 0;
-        EXPECT_EQ(MOIETY_E_BUSY,
-                  moiety_alloc_cached(pool, 4096, kStream, &address));
+        EXPECT_EQ(MOIETY_E_BUSY, alloc_no_call(pool, 4096, kStream, &address));
     }).join();
 }
 
@@ -157,8 +153,7 @@ TEST_F(Cached, AnyStreamIsServedByWhatIsDone)
     std::set<moiety_devptr> freed;
     moiety_devptr cached = 0;
     // Refills grow: soon one leaves more than the block that was asked for.
-    while (moiety_alloc_cached(pool, 4096, MOIETY_STREAM_ANY, &cached) !=
-           MOIETY_OK) {
+    while (alloc_no_call(pool, 4096, MOIETY_STREAM_ANY, &cached) != MOIETY_OK) {
         moiety_devptr address = pool.Alloc(4096, MOIETY_STREAM_ANY);
         freed.insert(address);
         pool.Free(address, MOIETY_STREAM_ANY);
@@ -176,7 +171,7 @@ TEST_F(Cached, TheHistoryHasThemToo)
     moiety_devptr address = pool.Alloc(4096);
     pool.Free(address);
     uint64_t noted_before = NotedCount(pool);
-    ASSERT_EQ(MOIETY_OK, moiety_alloc_cached(pool, 4096, kStream, &address));
+    ASSERT_EQ(MOIETY_OK, alloc_no_call(pool, 4096, kStream, &address));
     ASSERT_EQ(MOIETY_OK, moiety_free_cached(pool, address, kStream));
     EXPECT_EQ(noted_before + 2, NotedCount(pool));
 }
@@ -185,12 +180,12 @@ TEST_F(Cached, TheHistoryHasThemToo)
 TEST_F(Cached, ACheckedPoolLeavesItToTheWholeCalls)
 {
     moiety_pool_options options = Defaults();
-    options.flags |= MOIETY_POOL_CHECKED;
+    set_kind(&options, KIND_CHECKED);
     Pool pool(options);
     moiety_devptr address = pool.Alloc(4096), other = 0;
     EXPECT_EQ(MOIETY_E_BUSY, moiety_free_cached(pool, address, kStream));
     pool.Free(address);
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_alloc_cached(pool, 4096, kStream, &other));
+    EXPECT_EQ(MOIETY_E_BUSY, alloc_no_call(pool, 4096, kStream, &other));
 }
 
 TEST_F(Cached, ADestroyedPoolIsLeftToTheWholeCalls)
@@ -202,8 +197,7 @@ TEST_F(Cached, ADestroyedPoolIsLeftToTheWholeCalls)
     ASSERT_EQ(MOIETY_OK, moiety_alloc(pool, 20 * kMiB, kStream, &block));
     ASSERT_EQ(MOIETY_OK, moiety_pool_destroy(pool, nullptr));
     EXPECT_EQ(MOIETY_E_BUSY, moiety_free_cached(pool, block, kStream));
-    EXPECT_EQ(MOIETY_E_BUSY,
-              moiety_alloc_cached(pool, 20 * kMiB, kStream, &again));
+    EXPECT_EQ(MOIETY_E_BUSY, alloc_no_call(pool, 20 * kMiB, kStream, &again));
     EXPECT_EQ(MOIETY_E_INVALID, moiety_usable_size(pool, block, &usable));
 }
 
@@ -212,9 +206,8 @@ TEST_F(Cached, ArgumentsThatAreNoneAreInvalid)
     Pool pool;
     moiety_devptr address = 0;
     EXPECT_EQ(MOIETY_E_INVALID,
-              moiety_alloc_cached(nullptr, 4096, kStream, &address));
-    EXPECT_EQ(MOIETY_E_INVALID,
-              moiety_alloc_cached(pool, 4096, kStream, nullptr));
+              alloc_no_call(nullptr, 4096, kStream, &address));
+    EXPECT_EQ(MOIETY_E_INVALID, alloc_no_call(pool, 4096, kStream, nullptr));
     EXPECT_NE(std::string::npos,
               std::string(moiety_last_error_message()).find("out is NULL"));
     EXPECT_EQ(MOIETY_E_INVALID, moiety_free_cached(nullptr, 512, kStream));

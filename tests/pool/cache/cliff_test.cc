@@ -12,6 +12,7 @@
 
 #include "tests/pool/pool_under_test.h"
 #include "tests/support/pool_probe.h"
+#include "tests/support/tools/pools.h"
 
 namespace
 {
@@ -184,7 +185,7 @@ TEST_F(Cliff, ServesWhatIsOverBesideWhatIsNot)
     moiety_pool_options options = Defaults();
     options.limit_bytes = options.first_segment_bytes =
         options.largest_segment_bytes = 2 * kMiB;
-    options.wait_ms = 0;
+    options.wait_ms = MOIETY_WAIT_NONE;
     Pool pool(options);
     Stream held, idle, owner;
     moiety_event late = pool_test::NewEvent(), over = pool_test::NewEvent();
@@ -220,7 +221,7 @@ TEST_F(Cliff, AsksForFewEventsOfManyStreams)
     constexpr unsigned kStreams = 200;
     moiety_pool_options options = Defaults();
     options.limit_bytes = options.first_segment_bytes = kStreams * kMiB;
-    options.wait_ms = 0;
+    options.wait_ms = MOIETY_WAIT_NONE;
     Pool pool(options);
     std::vector<std::unique_ptr<Stream>> streams;
     std::vector<moiety_devptr> blocks;
@@ -243,7 +244,7 @@ TEST_F(Cliff, AsksForFewEventsOfManyStreams)
     EXPECT_LE(of_events, 4 * kFew);
     // A call that may not wait looks at each step once.
     uint64_t of_a_try = Calls("cuEventQuery");
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_try_alloc(pool, 4 * kMiB, other, &none));
+    EXPECT_EQ(MOIETY_E_BUSY, alloc_no_wait(pool, 4 * kMiB, other, &none));
     of_a_try = Calls("cuEventQuery") - of_a_try;
     EXPECT_LE(of_a_try, kFew / 2);
     for (auto &stream : streams)

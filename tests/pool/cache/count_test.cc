@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "tests/pool/pool_under_test.h"
+#include "tests/support/tools/pools.h"
 
 namespace
 {
@@ -79,7 +80,7 @@ class Maker
   public:
     Maker()
     {
-        moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
+        moiety_pool_options options = driver_options();
         options.first_segment_bytes = size_t{256} << 20; // nothing grows
         Check(moiety_pool_create(&options, &pool_));
         for (size_t &size : sizes_)

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/pool/pool_under_test.h"
+#include "tests/support/tools/pools.h"
 
 namespace
 {
@@ -34,7 +35,7 @@ class Exact : public ::testing::Test
     {
         moiety_pool_options options = Defaults();
         options.limit_bytes = limit_bytes;
-        options.wait_ms = 0;
+        options.wait_ms = MOIETY_WAIT_NONE;
         return options;
     }
 
@@ -116,14 +117,12 @@ TEST_F(Exact, AHitTakesTheBlockOnTopIfItIsLongEnough)
     moiety_devptr shorter = pool.Alloc(kShorter);
     pool.Free(shorter);
     pool.Free(longer);
-    ASSERT_EQ(MOIETY_OK,
-              moiety_alloc_cached(pool, kShorter, kStream, &address));
+    ASSERT_EQ(MOIETY_OK, alloc_no_call(pool, kShorter, kStream, &address));
     EXPECT_EQ(longer, address);
     pool.Free(address);
     moiety_devptr taken = pool.Alloc(kLonger);
     EXPECT_EQ(longer, taken);
-    ASSERT_EQ(MOIETY_OK,
-              moiety_alloc_cached(pool, 72 * kKiB, kStream, &address));
+    ASSERT_EQ(MOIETY_OK, alloc_no_call(pool, 72 * kKiB, kStream, &address));
     EXPECT_NE(shorter, address);
     pool.Free(address);
     pool.Free(taken);
@@ -155,8 +154,8 @@ TEST_F(Exact, AnAlignedRequestTakesNoCachedRunThatIsNot)
             blocks.push_back(pool.Alloc(size_bytes));
         for (moiety_devptr block : blocks)
             pool.Free(block);
-        ASSERT_EQ(MOIETY_OK, moiety_alloc_aligned(pool, size_bytes, 2 * kMiB,
-                                                  kStream, &address));
+        ASSERT_EQ(MOIETY_OK,
+                  alloc_aligned(pool, size_bytes, 2 * kMiB, kStream, &address));
         EXPECT_EQ(0u, address % (2 * kMiB));
         EXPECT_EQ(size_bytes, pool.UsableSize(address));
         pool.Free(address);

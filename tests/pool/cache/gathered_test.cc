@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/pool/pool_under_test.h"
+#include "tests/support/tools/pools.h"
 
 namespace
 {
@@ -32,7 +33,7 @@ TEST_P(GatheredBlocks, AreNotLostBetweenMagazinesThatTakeRoomFromEachOther)
 {
     pool_test::UseStandin();
     moiety_pool_options options = pool_test::Defaults();
-    options.flags = GetParam();
+    set_kind(&options, GetParam());
     options.limit_bytes = 64 * kMiB;
     options.thread_cache_bytes = 256 * kKiB;
     pool_test::Pool pool(options);
@@ -54,7 +55,7 @@ TEST_P(GatheredBlocks, AreNotLostBetweenMagazinesThatTakeRoomFromEachOther)
 }
 
 INSTANTIATE_TEST_SUITE_P(Pools, GatheredBlocks,
-                         ::testing::Values(0u, uint32_t{MOIETY_POOL_MAPPED}),
+                         ::testing::Values(0u, uint32_t{KIND_MAPPED}),
                          [](const ::testing::TestParamInfo<uint32_t> &each) {
                              return each.param ? "Mapped" : "Driver";
                          });

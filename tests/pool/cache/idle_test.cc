@@ -21,6 +21,7 @@
 
 #include "tests/pool/pool_under_test.h"
 #include "tests/pool/stream_names.h"
+#include "tests/support/tools/pools.h"
 
 namespace
 {
@@ -179,7 +180,7 @@ void UseSome(Pool &pool)
     std::vector<moiety_devptr> blocks;
     moiety_devptr block = 0;
     while (blocks.size() < kBlocks &&
-           moiety_try_alloc(pool, kBlockBytes, MOIETY_STREAM_LEGACY, &block) ==
+           alloc_no_wait(pool, kBlockBytes, MOIETY_STREAM_LEGACY, &block) ==
                MOIETY_OK)
         blocks.push_back(block);
     FreeAll(pool, blocks);
@@ -190,7 +191,7 @@ void UseSome(Pool &pool)
 TEST_F(IdleThreads, AreAskedWhileTheyWork)
 {
     moiety_pool_options options = Limited();
-    options.wait_ms = 0;
+    options.wait_ms = MOIETY_WAIT_NONE;
     Pool pool(options);
     std::atomic<bool> is_over{false};
     std::vector<std::thread> workers;
@@ -259,9 +260,8 @@ TEST_F(IdleThreads, KeepTheirCachesWhileThereIsRoom)
     // there is none.
     for (int i = 0; i < 6; i++) {
         moiety_devptr block = 0;
-        ASSERT_EQ(MOIETY_OK,
-                  moiety_alloc_aligned(pool, kLimitBytes / 4, 512,
-                                       MOIETY_STREAM_LEGACY, &block));
+        ASSERT_EQ(MOIETY_OK, alloc_aligned(pool, kLimitBytes / 4, 1024,
+                                           MOIETY_STREAM_LEGACY, &block));
         pool.Free(block, MOIETY_STREAM_LEGACY);
         // Until the pool would look again.
         std::this_thread::sleep_for(kLook);

@@ -102,14 +102,16 @@ TEST(PoolConf, LeavesWhatItDoesNotName)
     EXPECT_EQ(0, std::memcmp(&given, &resolved.options, sizeof(given)));
 }
 
-TEST(PoolConf, MappedIsNoPreferenceEitherWhereItIs0)
+TEST(PoolConf, NamesMemoryByWords)
 {
-    moiety_pool_options given = MOIETY_POOL_OPTIONS_INIT;
-    given.flags = MOIETY_POOL_PREFER_MAPPED | MOIETY_POOL_REPORT_LEAKS;
-    EXPECT_EQ(MOIETY_POOL_REPORT_LEAKS,
-              Resolved(&given, "mapped:0").options.flags);
-    EXPECT_EQ(given.flags | MOIETY_POOL_MAPPED,
-              Resolved(&given, "mapped:1").options.flags);
+    moiety_pool_options given = Defaults();
+    given.memory = MOIETY_MEMORY_MAPPED;
+    EXPECT_EQ(MOIETY_MEMORY_MAPPED, Resolved(given).options.memory);
+    EXPECT_EQ(MOIETY_MEMORY_AUTO,
+              Resolved(&given, "memory:auto").options.memory);
+    EXPECT_EQ(MOIETY_MEMORY_DRIVER,
+              Resolved(&given, "memory:driver").options.memory);
+    EXPECT_EQ(MOIETY_MEMORY_MAPPED, Resolved("memory:mapped").options.memory);
 }
 
 struct BadConf {
@@ -138,15 +140,16 @@ TEST_P(BadPoolConf, IsRefusedByNameAndValue)
 #define LIKE_LIMIT ", did you mean 'limit'?"
 #define KEYS                                                                   \
     "; accepted are reuse_dependencies, report_leaks, exportable, "            \
-    "auto_scope, note_streams, checked, checked_fill, checked_abort, "         \
-    "checked_quiet, pass_through, mapped, prefer_mapped, huge_tables, "        \
+    "auto_scope, note_streams, checked_fill, checked_abort, checked_quiet, "   \
+    "huge_tables, memory, checked, pass_through, "                             \
     "wait_ms, limit, first_segment, largest_segment, thread_cache, cache, "    \
     "history, watermark, quarantine, peers, record, expose"
 #define SEGMENT "; accepted are multiples of 2M up to 1024G"
 #define CACHE "; accepted are bytes from 0 to 1024G"
 #define PEERS "; accepted are ordinals from 0 to 63, as 1+3"
 #define LIMIT "; accepted are 0 and bytes from 2M to 1024G"
-#define WAIT "; accepted are milliseconds from 0 to 4294967295"
+#define MEMORY "; accepted are auto, driver and mapped"
+#define WAIT "; accepted are milliseconds from 0 to 4294967294"
 
 INSTANTIATE_TEST_SUITE_P(
     Entries, BadPoolConf,
@@ -225,6 +228,10 @@ INSTANTIATE_TEST_SUITE_P(
         BadConf{"watermark:1M",
                 "watermark is '1M'; accepted are 0 and bytes from 2M to 1024G"},
         BadConf{"wait_ms:1K", "wait_ms is '1K'" WAIT},
+        BadConf{"memory:mappe", "memory is 'mappe'" MEMORY},
+        BadConf{"memory:mapped1", "memory is 'mapped1'" MEMORY},
+        BadConf{"memory:1", "memory is '1'" MEMORY},
+        BadConf{"wait_ms:4294967295", "wait_ms is '4294967295'" WAIT},
         BadConf{"wait_ms:4294967296", "wait_ms is '4294967296'" WAIT},
         BadConf{"report_leaks:2", "report_leaks is '2'; accepted are 0 and 1"},
         BadConf{"report_leaks:1K",
@@ -234,9 +241,9 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(PoolConf, TakesTheLargestOfEachNumber)
 {
-    Resolved resolved("wait_ms:4294967295,limit:1024G");
+    Resolved resolved("wait_ms:4294967294,limit:1024G");
     ASSERT_EQ(MOIETY_OK, resolved.status) << resolved.message;
-    EXPECT_EQ(UINT32_MAX, resolved.options.wait_ms);
+    EXPECT_EQ(UINT32_MAX - 1, resolved.options.wait_ms);
     EXPECT_EQ(1024 * kGiB, resolved.options.limit_bytes);
 }
 

@@ -21,21 +21,23 @@ using options_test::Resolved;
 // Version 0.1.0 of the struct; fields may only be appended.
 static_assert(offsetof(moiety_pool_options, struct_size) == 0, "moved");
 static_assert(offsetof(moiety_pool_options, flags) == 4, "moved");
-static_assert(offsetof(moiety_pool_options, device) == 8, "moved");
-static_assert(offsetof(moiety_pool_options, wait_ms) == 12, "moved");
-static_assert(offsetof(moiety_pool_options, context) == 16, "moved");
-static_assert(offsetof(moiety_pool_options, source) == 24, "moved");
-static_assert(offsetof(moiety_pool_options, limit_bytes) == 32, "moved");
-static_assert(offsetof(moiety_pool_options, first_segment_bytes) == 40,
+static_assert(offsetof(moiety_pool_options, memory) == 8, "moved");
+static_assert(offsetof(moiety_pool_options, mode) == 12, "moved");
+static_assert(offsetof(moiety_pool_options, device) == 16, "moved");
+static_assert(offsetof(moiety_pool_options, wait_ms) == 20, "moved");
+static_assert(offsetof(moiety_pool_options, context) == 24, "moved");
+static_assert(offsetof(moiety_pool_options, source) == 32, "moved");
+static_assert(offsetof(moiety_pool_options, limit_bytes) == 40, "moved");
+static_assert(offsetof(moiety_pool_options, first_segment_bytes) == 48,
               "moved");
-static_assert(offsetof(moiety_pool_options, largest_segment_bytes) == 48,
+static_assert(offsetof(moiety_pool_options, largest_segment_bytes) == 56,
               "moved");
-static_assert(offsetof(moiety_pool_options, thread_cache_bytes) == 56, "moved");
-static_assert(offsetof(moiety_pool_options, cache_bytes) == 64, "moved");
-constexpr uint32_t kFirstVersionBytes = 72;
-static_assert(offsetof(moiety_pool_options, history_entries) == 72, "moved");
-static_assert(offsetof(moiety_pool_options, watermark_bytes) == 80, "moved");
-static_assert(offsetof(moiety_pool_options, quarantine_bytes) == 88, "moved");
+static_assert(offsetof(moiety_pool_options, thread_cache_bytes) == 64, "moved");
+static_assert(offsetof(moiety_pool_options, cache_bytes) == 72, "moved");
+constexpr uint32_t kFirstVersionBytes = 80;
+static_assert(offsetof(moiety_pool_options, history_entries) == 80, "moved");
+static_assert(offsetof(moiety_pool_options, watermark_bytes) == 88, "moved");
+static_assert(offsetof(moiety_pool_options, quarantine_bytes) == 96, "moved");
 constexpr uint32_t kBytes = sizeof(moiety_pool_options);
 
 TEST(PoolOptions, AreTheDefaultsWhereNothingIsSaid)
@@ -44,6 +46,8 @@ TEST(PoolOptions, AreTheDefaultsWhereNothingIsSaid)
     ASSERT_EQ(MOIETY_OK, resolved.status) << resolved.message;
     EXPECT_EQ(sizeof(moiety_pool_options), resolved.options.struct_size);
     EXPECT_EQ(0u, resolved.options.flags);
+    EXPECT_EQ(MOIETY_MEMORY_AUTO, resolved.options.memory);
+    EXPECT_EQ(MOIETY_MODE_PLAIN, resolved.options.mode);
     EXPECT_EQ(0, resolved.options.device);
     EXPECT_EQ(1000u, resolved.options.wait_ms);
     EXPECT_EQ(nullptr, resolved.options.context);
@@ -55,6 +59,55 @@ TEST(PoolOptions, AreTheDefaultsWhereNothingIsSaid)
     EXPECT_EQ(0u, resolved.options.cache_bytes);
     EXPECT_EQ(0u, resolved.options.history_entries);
     EXPECT_EQ(64 * kMiB, resolved.options.quarantine_bytes);
+}
+
+TEST(PoolOptions, AreTheDefaultsWhereTheyAreZero)
+{
+    moiety_pool_options given = {};
+    given.struct_size = sizeof(given);
+    Resolved resolved(given);
+    ASSERT_EQ(MOIETY_OK, resolved.status) << resolved.message;
+    const moiety_pool_options defaults = Defaults();
+    EXPECT_EQ(0, std::memcmp(&defaults, &resolved.options, sizeof(defaults)));
+}
+
+TEST(PoolOptions, SayNoneByNamesOfItsOwn)
+{
+    moiety_pool_options given = Defaults();
+    given.wait_ms = MOIETY_WAIT_NONE;
+    given.thread_cache_bytes = MOIETY_BYTES_NONE;
+    given.quarantine_bytes = MOIETY_BYTES_NONE;
+    Resolved resolved(given);
+    ASSERT_EQ(MOIETY_OK, resolved.status) << resolved.message;
+    EXPECT_EQ(0u, resolved.options.wait_ms);
+    EXPECT_EQ(0u, resolved.options.thread_cache_bytes);
+    EXPECT_EQ(0u, resolved.options.quarantine_bytes);
+    Resolved by_conf("wait_ms:0,thread_cache:0,quarantine:0");
+    ASSERT_EQ(MOIETY_OK, by_conf.status) << by_conf.message;
+    given = Defaults();
+    given.wait_ms = 0;
+    given.thread_cache_bytes = given.quarantine_bytes = 0;
+    EXPECT_EQ(0, std::memcmp(&given, &by_conf.options, sizeof(given)));
+}
+
+TEST(PoolOptions, OfMemoryAndModeAreInTheirRange)
+{
+    moiety_pool_options given = Defaults();
+    given.memory = static_cast<moiety_memory>(3);
+    EXPECT_EQ("option memory is 3; accepted are auto, driver and mapped",
+              Resolved(given).message);
+    given = Defaults();
+    const uint32_t beyond = 4;
+    std::memcpy(&given.mode, &beyond, sizeof(beyond));
+    EXPECT_EQ("option mode is 4; accepted are 0 to 3", Resolved(given).message);
+    given.mode = MOIETY_MODE_CHECKED_PASS_THROUGH;
+    EXPECT_EQ(given.mode, Resolved(given).options.mode);
+    EXPECT_EQ(MOIETY_MODE_CHECKED,
+              Resolved(&given, "pass_through:0").options.mode);
+    EXPECT_EQ(MOIETY_MODE_PASS_THROUGH,
+              Resolved(&given, "checked:0").options.mode);
+    EXPECT_EQ(MOIETY_MODE_CHECKED_PASS_THROUGH,
+              Resolved("checked:1,pass_through:1").options.mode);
 }
 
 TEST(PoolOptions, OfAnEarlierVersionHaveTheDefaultsOfLaterOnes)
@@ -173,7 +226,7 @@ TEST(PoolOptions, AreRefusedWithAnOddStructSize)
         Resolved resolved(given);
         EXPECT_EQ(MOIETY_E_INVALID, resolved.status);
         EXPECT_EQ("option struct_size is " + std::to_string(bytes) +
-                      "; accepted are 72 to 4096",
+                      "; accepted are 80 to 4096",
                   resolved.message);
     }
 }
@@ -194,7 +247,7 @@ TEST(PoolOptions, AreRefusedWithUnknownFlags)
     given.flags = 0x80000001;
     Resolved resolved(given);
     EXPECT_EQ(MOIETY_E_INVALID, resolved.status);
-    EXPECT_EQ("option flags is 0x80000001; accepted are the bits of 0xff1f",
+    EXPECT_EQ("option flags is 0x80000001; accepted are the bits of 0x1ff",
               resolved.message);
 }
 
@@ -216,15 +269,15 @@ TEST(PoolOptions, OfCheckedPoolsDoNotGoWithSharing)
                   "pass_through is 1",
                   Resolved(("exportable:1," + key + ":1").c_str()).message);
     EXPECT_EQ("", Resolved("checked:1,pass_through:1,auto_scope:1").message);
-    EXPECT_EQ("", Resolved("exportable:1,mapped:1").message);
+    EXPECT_EQ("", Resolved("exportable:1,memory:mapped").message);
 }
 
 TEST(PoolOptions, OfMappedPoolsDoNotGoWithPassingThrough)
 {
-    EXPECT_EQ("mapped is 1; accepted is 0 where pass_through is 1: blocks of "
-              "mapped memory are no reservations",
-              Resolved("mapped:1,pass_through:1").message);
-    EXPECT_EQ("", Resolved("prefer_mapped:1,pass_through:1").message);
+    EXPECT_EQ("memory is mapped; accepted are auto and driver where "
+              "pass_through is 1: blocks of mapped memory are no reservations",
+              Resolved("memory:mapped,pass_through:1").message);
+    EXPECT_EQ("", Resolved("memory:auto,pass_through:1").message);
 }
 
 struct Field {
@@ -296,38 +349,37 @@ const char kCacheRange[] = "bytes from 0 to 1024G";
 
 INSTANTIATE_TEST_SUITE_P(
     Each, PoolOptionsSize,
-    ::testing::Values(Field{"limit_bytes",
-                            &moiety_pool_options::limit_bytes,
-                            "0 and bytes from 2M to 1024G",
-                            {0, 2 * kMiB, 2 * kMiB + 1, 1024 * kGiB},
-                            {1, 2 * kMiB - 1, 1024 * kGiB + 1, UINT64_MAX}},
-                      Field{"first_segment_bytes",
-                            &moiety_pool_options::first_segment_bytes,
-                            kSegmentRange,
-                            {2 * kMiB, 6 * kMiB, 1024 * kGiB},
-                            {0, 1, 2 * kMiB + 1, 3 * kMiB,
-                             1024 * kGiB + 2 * kMiB, UINT64_MAX}},
-                      Field{"largest_segment_bytes",
-                            &moiety_pool_options::largest_segment_bytes,
-                            kSegmentRange,
-                            {2 * kMiB, 6 * kMiB, 1024 * kGiB},
-                            {0, kMiB, 5 * kMiB, 1024 * kGiB + 2 * kMiB,
-                             UINT64_MAX}},
-                      Field{"thread_cache_bytes",
-                            &moiety_pool_options::thread_cache_bytes,
-                            kCacheRange,
-                            {0, 1, 1024 * kGiB},
-                            {1024 * kGiB + 1, UINT64_MAX}},
-                      Field{"cache_bytes",
-                            &moiety_pool_options::cache_bytes,
-                            kCacheRange,
-                            {0, 1, 1024 * kGiB},
-                            {1024 * kGiB + 1, UINT64_MAX}},
-                      Field{"quarantine_bytes",
-                            &moiety_pool_options::quarantine_bytes,
-                            kCacheRange,
-                            {0, 1, 1024 * kGiB},
-                            {1024 * kGiB + 1, UINT64_MAX}}));
+    ::testing::Values(
+        Field{"limit_bytes",
+              &moiety_pool_options::limit_bytes,
+              "0 and bytes from 2M to 1024G",
+              {0, 2 * kMiB, 2 * kMiB + 1, 1024 * kGiB},
+              {1, 2 * kMiB - 1, 1024 * kGiB + 1, UINT64_MAX}},
+        Field{"first_segment_bytes",
+              &moiety_pool_options::first_segment_bytes,
+              kSegmentRange,
+              {2 * kMiB, 6 * kMiB, 1024 * kGiB},
+              {1, 2 * kMiB + 1, 3 * kMiB, 1024 * kGiB + 2 * kMiB, UINT64_MAX}},
+        Field{"largest_segment_bytes",
+              &moiety_pool_options::largest_segment_bytes,
+              kSegmentRange,
+              {2 * kMiB, 6 * kMiB, 1024 * kGiB},
+              {kMiB, 5 * kMiB, 1024 * kGiB + 2 * kMiB, UINT64_MAX}},
+        Field{"thread_cache_bytes",
+              &moiety_pool_options::thread_cache_bytes,
+              kCacheRange,
+              {1, 1024 * kGiB},
+              {1024 * kGiB + 1, UINT64_MAX - 1}},
+        Field{"cache_bytes",
+              &moiety_pool_options::cache_bytes,
+              kCacheRange,
+              {0, 1, 1024 * kGiB},
+              {1024 * kGiB + 1, UINT64_MAX}},
+        Field{"quarantine_bytes",
+              &moiety_pool_options::quarantine_bytes,
+              kCacheRange,
+              {1, 1024 * kGiB},
+              {1024 * kGiB + 1, UINT64_MAX - 1}}));
 
 TEST(PoolOptions, AreRefusedTogetherAlsoWhereOneIsTheProgramsOwn)
 {

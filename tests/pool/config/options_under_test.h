@@ -18,9 +18,16 @@ constexpr uint64_t kKiB = UINT64_C(1) << 10;
 constexpr uint64_t kMiB = UINT64_C(1) << 20;
 constexpr uint64_t kGiB = UINT64_C(1) << 30;
 
+// As numbers that mean themselves.
 inline moiety_pool_options Defaults()
 {
-    return MOIETY_POOL_OPTIONS_INIT;
+    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
+    options.wait_ms = 1000;
+    options.first_segment_bytes = 2 * kMiB;
+    options.largest_segment_bytes = kGiB;
+    options.thread_cache_bytes = 64 * kMiB;
+    options.quarantine_bytes = 64 * kMiB;
+    return options;
 }
 
 struct Resolved {

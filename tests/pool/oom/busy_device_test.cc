@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/pool/oom/oom_under_test.h"
+#include "tests/support/tools/pools.h"
 
 namespace
 {
@@ -51,8 +52,8 @@ class BusyDevice : public ::testing::TestWithParam<uint32_t>
         moiety_pool_options options = Defaults();
         options.first_segment_bytes = 2 * kMiB;
         options.limit_bytes = limit_bytes;
-        options.wait_ms = wait_ms;
-        options.flags |= GetParam();
+        options.wait_ms = wait_of(wait_ms);
+        set_kind(&options, GetParam());
         return options;
     }
 
@@ -60,13 +61,13 @@ class BusyDevice : public ::testing::TestWithParam<uint32_t>
     static moiety_pool_options Fixed(uint32_t wait_ms)
     {
         moiety_pool_options options = Of(0, wait_ms);
-        options.flags &= ~MOIETY_POOL_MAPPED;
+        options.memory = MOIETY_MEMORY_DRIVER;
         return options;
     }
 
     static bool IsMapped()
     {
-        return (GetParam() & MOIETY_POOL_MAPPED) != 0;
+        return (GetParam() & KIND_MAPPED) != 0;
     }
 
     // After this, calls that wait are no failure any more.
@@ -186,8 +187,7 @@ class Rich
     moiety_devptr live_ = 0;
 };
 
-INSTANTIATE_TEST_SUITE_P(Kinds, BusyDevice,
-                         ::testing::Values(0, MOIETY_POOL_MAPPED));
+INSTANTIATE_TEST_SUITE_P(Kinds, BusyDevice, ::testing::Values(0, KIND_MAPPED));
 
 // It is live, and a third segment has no room: giving the first back is no help.
 TEST_P(BusyDevice, IsNotAskedForWhatDoesNotHelp)

@@ -250,7 +250,7 @@ TEST_F(Ladder, EmptiesTheThreadsOwnCaches)
 TEST_F(Ladder, EmptiesAlsoCachesOfOtherStreams)
 {
     moiety_pool_options options = Small();
-    options.wait_ms = UINT32_MAX;
+    options.wait_ms = UINT32_MAX - 1;
     Pool pool(options);
     Stream stream, other;
     FreeAll(pool, Fill(pool, kBlock, 8 * kMiB, stream), stream);
@@ -336,7 +336,7 @@ TEST_F(Ladder, WaitsAsLongAsItMay)
 TEST_F(Ladder, WaitsUntilTheMemoryIsDone)
 {
     moiety_pool_options options = Small();
-    options.wait_ms = UINT32_MAX;
+    options.wait_ms = UINT32_MAX - 1;
     Pool pool(options);
     Stream held, other;
     moiety_devptr block = pool.Alloc(8 * kMiB, held);

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "tests/pool/oom/oom_under_test.h"
+#include "tests/support/tools/pools.h"
 
 namespace
 {
@@ -26,10 +27,10 @@ class MappedOom : public oom_test::OomTest
     static moiety_pool_options Mapped(uint64_t limit_bytes = 0)
     {
         moiety_pool_options options = Defaults();
-        options.flags |= MOIETY_POOL_MAPPED;
+        set_kind(&options, KIND_MAPPED);
         options.first_segment_bytes = 2 * kMiB;
         options.limit_bytes = limit_bytes;
-        options.wait_ms = 0;
+        options.wait_ms = MOIETY_WAIT_NONE;
         return options;
     }
 

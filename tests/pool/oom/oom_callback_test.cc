@@ -2,6 +2,7 @@
 //
 // Callbacks: what they may do, and when they are called.
 #include "tests/pool/oom/oom_under_test.h"
+#include "tests/support/tools/pools.h"
 
 namespace oom_test
 {
@@ -43,7 +44,7 @@ TEST_F(OomCallback, ThatFreesServesTheAllocation)
 TEST_F(OomCallback, MayFreeOnAnyStream)
 {
     moiety_pool_options options = Small();
-    options.wait_ms = UINT32_MAX;
+    options.wait_ms = UINT32_MAX - 1;
     Pool pool(options);
     Stream stream, other;
     for (moiety_stream freed :
@@ -299,7 +300,7 @@ TEST_F(OomCallback, KeepsItsThreadsCachesFromOthers)
             moiety_devptr block = 0;
             pool_test::SetCurrent(pool_test::PrimaryContext());
             EXPECT_EQ(MOIETY_E_BUSY,
-                      moiety_try_alloc(pool, 64 * kKiB, kStream, &block));
+                      alloc_no_wait(pool, 64 * kKiB, kStream, &block));
             threads = pool.Stats().threads;
         }).join();
         EXPECT_EQ(MOIETY_OK, moiety_capture_guard_end());
@@ -319,7 +320,7 @@ TEST_F(OomCallback, IsNotCalledByATry)
     Callback callback;
     moiety_devptr address;
     ASSERT_EQ(MOIETY_OK, callback.AddTo(pool));
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_try_alloc(pool, 512, kStream, &address));
+    EXPECT_EQ(MOIETY_E_BUSY, alloc_no_wait(pool, 512, kStream, &address));
     EXPECT_EQ(0u, callback.calls);
     FreeAll(pool, blocks);
 }

@@ -6,6 +6,7 @@
 
 #include "moiety/segment.h"
 #include "tests/pool/oom/oom_under_test.h"
+#include "tests/support/tools/pools.h"
 
 namespace oom_test
 {
@@ -78,9 +79,9 @@ class OomFlight : public OomTest
         options.limit_bytes = 24 * kMiB;
         options.first_segment_bytes = 2 * kMiB;
         options.largest_segment_bytes = 2 * kMiB;
-        options.wait_ms = wait_ms;
+        options.wait_ms = wait_of(wait_ms);
         // So that what is freed is free at once.
-        options.thread_cache_bytes = 0;
+        options.thread_cache_bytes = MOIETY_BYTES_NONE;
         return options;
     }
 
@@ -124,7 +125,7 @@ class OomFlight : public OomTest
 // thread grows by 2 MiB, of which it leaves 1.5 MiB over.
 TEST_F(OomFlight, WhatAGrowthLeavesOverIsWaitedFor)
 {
-    Pool pool(Options(UINT32_MAX));
+    Pool pool(Options(UINT32_MAX - 1));
     moiety_devptr kept = pool.Alloc(22 * kMiB), grown = 0;
     std::thread growing, serving;
     Callback callback;
@@ -231,7 +232,7 @@ INSTANTIATE_TEST_SUITE_P(, OomFlightOutside, ::testing::Bool(),
 
 TEST_F(OomFlight, ASegmentOnItsWayToTheSourceIsWaitedFor)
 {
-    Pool pool(Options(UINT32_MAX));
+    Pool pool(Options(UINT32_MAX - 1));
     moiety_devptr kept = pool.Alloc(12 * kMiB);
     pool.Free(pool.Alloc(12 * kMiB), MOIETY_STREAM_DONE);
     std::thread trimming = BeginToTrim(pool);

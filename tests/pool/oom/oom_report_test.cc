@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "tests/pool/oom/oom_under_test.h"
+#include "tests/support/tools/pools.h"
 
 namespace oom_test
 {
@@ -382,7 +383,7 @@ TEST_F(OomReport, IsNotMadeByATry)
     Pool pool(Small());
     std::vector<moiety_devptr> blocks = Fill(pool, kMiB);
     moiety_devptr address = 77;
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_try_alloc(pool, 512, kStream, &address));
+    EXPECT_EQ(MOIETY_E_BUSY, alloc_no_wait(pool, 512, kStream, &address));
     EXPECT_EQ(0u, LastOom(pool).requested_bytes);
     FreeAll(pool, blocks);
 }

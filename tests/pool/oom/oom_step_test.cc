@@ -324,7 +324,7 @@ TEST_F(OomPressure, IsOverWithTheClimb)
 TEST_F(OomPressure, IdleThreadsAreNotWaitedFor)
 {
     moiety_pool_options options = Small();
-    options.wait_ms = UINT32_MAX;
+    options.wait_ms = UINT32_MAX - 1;
     Pool pool(options);
     Worker worker;
     std::vector<moiety_devptr> blocks = Fill(pool, kBlock);
@@ -340,7 +340,7 @@ TEST_F(OomPressure, IdleThreadsAreNotWaitedFor)
 TEST_F(OomPressure, IdleStreamsAreNotWaitedFor)
 {
     moiety_pool_options options = Small();
-    options.wait_ms = UINT32_MAX;
+    options.wait_ms = UINT32_MAX - 1;
     Pool pool(options);
     Stream held, idle, other;
     held.Hold();
@@ -359,7 +359,7 @@ TEST_F(OomPressure, IdleStreamsAreNotWaitedFor)
 TEST_F(OomPressure, FreesOnStreamsCanBeWaitedFor)
 {
     moiety_pool_options options = Small();
-    options.wait_ms = UINT32_MAX;
+    options.wait_ms = UINT32_MAX - 1;
     Pool pool(options);
     Worker worker;
     Stream stream, held;

@@ -57,7 +57,7 @@ class OomTest : public ::testing::Test
         moiety_pool_options options = Defaults();
         options.limit_bytes = 8 * kMiB;
         options.first_segment_bytes = 8 * kMiB;
-        options.wait_ms = 0;
+        options.wait_ms = MOIETY_WAIT_NONE;
         return options;
     }
 

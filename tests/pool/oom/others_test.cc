@@ -6,6 +6,7 @@
 #include "moiety/segment.h"
 #include "tests/pool/oom/oom_under_test.h"
 #include "tests/segment/fake_source.h"
+#include "tests/support/tools/pools.h"
 
 namespace oom_test
 {
@@ -22,9 +23,9 @@ class OtherPools : public ::testing::TestWithParam<uint32_t>
 
     static moiety_pool_options With(uint32_t flags, uint32_t wait_ms = 0)
     {
-        moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
-        options.flags = flags;
-        options.wait_ms = wait_ms;
+        moiety_pool_options options = driver_options();
+        set_kind(&options, flags);
+        options.wait_ms = wait_of(wait_ms);
         return options;
     }
 
@@ -56,15 +57,14 @@ class OtherPools : public ::testing::TestWithParam<uint32_t>
 };
 
 INSTANTIATE_TEST_SUITE_P(Kinds, OtherPools,
-                         ::testing::Values(0, MOIETY_POOL_MAPPED,
+                         ::testing::Values(0, KIND_MAPPED,
                                            MOIETY_POOL_EXPORTABLE,
-                                           MOIETY_POOL_MAPPED |
-                                               MOIETY_POOL_EXPORTABLE,
-                                           MOIETY_POOL_CHECKED));
+                                           KIND_MAPPED | MOIETY_POOL_EXPORTABLE,
+                                           KIND_CHECKED));
 
 TEST_P(OtherPools, GiveWhatNobodyUses)
 {
-    Pool rich(With(GetParam() & ~MOIETY_POOL_CHECKED)), poor(With(GetParam()));
+    Pool rich(With(GetParam() & ~KIND_CHECKED)), poor(With(GetParam()));
     moiety_devptr live = rich.Alloc(4 * kMiB);
     pool_test::Fill(live, 4 * kMiB, 0x5EED);
     // A device that works would keep it.
@@ -86,7 +86,7 @@ TEST_P(OtherPools, GiveWhatNobodyUses)
 // one that has ended.
 TEST_P(OtherPools, GiveWhatIsInCaches)
 {
-    Pool rich(With(GetParam() & ~MOIETY_POOL_CHECKED)), poor(With(GetParam()));
+    Pool rich(With(GetParam() & ~KIND_CHECKED)), poor(With(GetParam()));
     std::atomic<int> step{0};
     auto use = [&] {
         pool_test::SetCurrent(pool_test::PrimaryContext());
@@ -112,7 +112,7 @@ TEST_P(OtherPools, GiveWhatIsInCaches)
 // One after the other, and no more of them than are needed.
 TEST_P(OtherPools, AreAskedInTurn)
 {
-    Pool first(With(0)), second(With(MOIETY_POOL_MAPPED)), third(With(0));
+    Pool first(With(0)), second(With(KIND_MAPPED)), third(With(0));
     for (Pool *pool : {&first, &second, &third})
         Give(*pool, Take(*pool, 16 * kMiB));
     Pool poor(With(GetParam()));
@@ -129,7 +129,7 @@ TEST_P(OtherPools, AreAskedInTurn)
 // freed, however little.
 TEST_P(OtherPools, AreNotNeededForWhatAStreamFreed)
 {
-    Pool beside(With(0)), pool(With(GetParam() & ~MOIETY_POOL_CHECKED));
+    Pool beside(With(0)), pool(With(GetParam() & ~KIND_CHECKED));
     const std::vector<moiety_devptr> taken = Take(beside, 16 * kMiB);
     pool_test::Stream first, second;
     std::vector<moiety_devptr> blocks;
@@ -198,8 +198,7 @@ TEST_P(OtherPools, AreNotAskedByATry)
     Pool rich(With(0)), poor(With(GetParam()));
     moiety_devptr block = 0;
     Give(rich, Take(rich, 60 * kMiB));
-    EXPECT_EQ(MOIETY_E_BUSY,
-              moiety_try_alloc(poor, 16 * kMiB, kStream, &block));
+    EXPECT_EQ(MOIETY_E_BUSY, alloc_no_wait(poor, 16 * kMiB, kStream, &block));
     EXPECT_EQ(0u, poor.Stats().others_asked);
 }
 
@@ -232,7 +231,7 @@ TEST_P(OtherPools, WithASourceOrAWatcherAreLeftAlone)
     watcher.releasing = [](void *user, const moiety_segment_info *) {
         ++*static_cast<unsigned *>(user);
     };
-    for (uint32_t flags : {uint32_t{0}, uint32_t{MOIETY_POOL_MAPPED}}) {
+    for (uint32_t flags : {uint32_t{0}, uint32_t{KIND_MAPPED}}) {
         Pool own(options), watched(With(flags)), poor(With(GetParam()));
         uint64_t id = 0;
         ASSERT_EQ(MOIETY_OK, moiety_segment_watch(watched, &watcher, &id));
@@ -291,7 +290,7 @@ TEST_P(OtherPools, HelpToReserve)
 // Memory that went away for a while comes back.
 TEST_P(OtherPools, HelpArenasWithHandlesOfTheirOwn)
 {
-    if (!(GetParam() & MOIETY_POOL_MAPPED))
+    if (!(GetParam() & KIND_MAPPED))
         GTEST_SKIP() << "of mapped memory";
     Pool rich(With(0)), poor(With(GetParam()));
     moiety_private arena = 0;
@@ -301,8 +300,7 @@ TEST_P(OtherPools, HelpArenasWithHandlesOfTheirOwn)
     moiety_devptr block = 0;
     Give(rich, Take(rich, 60 * kMiB));
     ASSERT_EQ(MOIETY_OK, moiety_private_create_with(poor, &options, &arena));
-    ASSERT_EQ(MOIETY_OK,
-              moiety_private_alloc(arena, 16 * kMiB, kStream, &block));
+    ASSERT_EQ(MOIETY_OK, alloc_of_arena(arena, 16 * kMiB, kStream, &block));
     ASSERT_EQ(MOIETY_OK, moiety_private_pause(arena, 0));
     Give(rich, Take(rich, 60 * kMiB));
     EXPECT_EQ(MOIETY_OK, moiety_private_resume(arena));
@@ -327,7 +325,7 @@ TEST_P(OtherPools, AreWholeWhenTheDriverRefusesThemToo)
 // allocation has it all.
 TEST_P(OtherPools, AreWholeWhenOneCallFails)
 {
-    if (GetParam() & MOIETY_POOL_CHECKED)
+    if (GetParam() & KIND_CHECKED)
         GTEST_SKIP() << "its patterns take long";
     for (const char *entry :
          {"cuMemAlloc", "cuMemFree", "cuMemCreate", "cuMemMap", "cuMemUnmap",
@@ -335,7 +333,7 @@ TEST_P(OtherPools, AreWholeWhenOneCallFails)
           "cuCtxRecordEvent", "cuEventQuery", "cuEventCreate"}) {
         for (int n = 1; n <= 6; n++) {
             SCOPED_TRACE(entry + std::string(", call ") + std::to_string(n));
-            Pool rich(With(MOIETY_POOL_PREFER_MAPPED)), poor(With(GetParam()));
+            Pool rich(With(KIND_AUTO)), poor(With(GetParam()));
             Stream stream;
             moiety_devptr block = 0;
             Give(rich, Take(rich, 60 * kMiB), stream);
@@ -361,7 +359,7 @@ TEST_P(OtherPools, AreWholeWhenOneCallFails)
 // what is in use is nobody else's.
 TEST_P(OtherPools, MayAllBeRefusedAtOnce)
 {
-    if (GetParam() & MOIETY_POOL_CHECKED)
+    if (GetParam() & KIND_CHECKED)
         GTEST_SKIP() << "its patterns take long";
     Pool one(With(0)), two(With(GetParam()));
     std::atomic<unsigned> served{0};

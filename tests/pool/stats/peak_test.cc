@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/pool/pool_under_test.h"
+#include "tests/support/tools/pools.h"
 
 namespace
 {
@@ -196,15 +197,15 @@ class PeakOfKind : public ::testing::TestWithParam<uint32_t>
 };
 
 INSTANTIATE_TEST_SUITE_P(Kinds, PeakOfKind,
-                         ::testing::Values(0, MOIETY_POOL_MAPPED,
-                                           MOIETY_POOL_CHECKED |
+                         ::testing::Values(0, KIND_MAPPED,
+                                           KIND_CHECKED |
                                                MOIETY_POOL_CHECKED_QUIET,
-                                           MOIETY_POOL_PASS_THROUGH));
+                                           KIND_PASS_THROUGH));
 
 TEST_P(PeakOfKind, BeginsAnewAtWhatIsLive)
 {
     moiety_pool_options options = Defaults();
-    options.flags = GetParam();
+    set_kind(&options, GetParam());
     Pool pool(options);
     moiety_devptr large = pool.Alloc(20 * kMiB);
     moiety_devptr small = pool.Alloc(3 * kMiB);

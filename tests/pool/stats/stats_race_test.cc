@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tests/pool/pool_under_test.h"
+#include "tests/support/tools/pools.h"
 
 namespace
 {
@@ -227,7 +228,7 @@ TEST_F(StatsRace, OfATenantKeepThePeakAboveWhatIsLive)
         for (size_t size_bytes : {size_t{512}, 3 * kMiB})
             crew.Add([&, size_bytes] {
                 moiety_devptr block = 0;
-                if (moiety_tenant_alloc(tenant, size_bytes, stream, &block) ==
+                if (alloc_for_tenant(tenant, size_bytes, stream, &block) ==
                     MOIETY_OK)
                     pool.Free(block, stream);
             });

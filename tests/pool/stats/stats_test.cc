@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/pool/pool_under_test.h"
+#include "tests/support/tools/pools.h"
 
 namespace
 {
@@ -156,7 +157,7 @@ TEST_F(Stats, TellTheLongestRun)
 {
     moiety_pool_options options = Defaults();
     options.limit_bytes = 8 * kMiB;
-    options.thread_cache_bytes = 0;
+    options.thread_cache_bytes = MOIETY_BYTES_NONE;
     Pool pool(options);
     moiety_devptr first = pool.Alloc(2 * kMiB), second = pool.Alloc(2 * kMiB);
     EXPECT_EQ(4 * kMiB, pool.Stats().longest_run_bytes);
@@ -337,14 +338,14 @@ TEST_F(Stats, AllocationsThatFailAreNeitherHitsNorMisses)
 {
     moiety_pool_options options = Defaults();
     options.limit_bytes = 2 * kMiB;
-    options.wait_ms = 0;
+    options.wait_ms = MOIETY_WAIT_NONE;
     Pool pool(options);
     moiety_devptr all = pool.Alloc(2 * kMiB), block = 0;
     for (int i = 0; i < 3; i++)
         EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY,
                   moiety_alloc(pool, kMiB, MOIETY_STREAM_ANY, &block));
     EXPECT_EQ(MOIETY_E_BUSY,
-              moiety_try_alloc(pool, kMiB, MOIETY_STREAM_ANY, &block));
+              alloc_no_wait(pool, kMiB, MOIETY_STREAM_ANY, &block));
     EXPECT_EQ(0u, pool.Stats().cache_hits);
     EXPECT_EQ(1u, pool.Stats().cache_misses);
     pool.Free(all);

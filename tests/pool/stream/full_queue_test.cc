@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/pool/pool_under_test.h"
+#include "tests/support/tools/pools.h"
 
 namespace
 {
@@ -65,7 +66,7 @@ class FullQueue : public ::testing::Test
     {
         moiety_pool_options options = Defaults();
         options.limit_bytes = options.first_segment_bytes = 64 * kMiB;
-        options.wait_ms = wait_ms;
+        options.wait_ms = wait_of(wait_ms);
         return options;
     }
 
@@ -80,8 +81,7 @@ class FullQueue : public ::testing::Test
         full_.Hold();
         Fill();
         // Nothing else is free.
-        while (moiety_try_alloc(pool, 512 * 1024, next_, &address_) ==
-               MOIETY_OK)
+        while (alloc_no_wait(pool, 512 * 1024, next_, &address_) == MOIETY_OK)
             rest_.push_back(address_);
         for (unsigned i = 0; i < kBlocks; i++) {
             pool.Free(of_full[i], full_);
@@ -155,7 +155,7 @@ TEST_F(FullQueue, BlocksNobodyWhoTries)
     Pool pool(Small(1000));
     Prepare(pool);
     ExpectReturns(MOIETY_E_BUSY, Call([&] {
-                      return moiety_try_alloc(pool, kMiB, next_, &address_);
+                      return alloc_no_wait(pool, kMiB, next_, &address_);
                   }));
     End(pool);
 }

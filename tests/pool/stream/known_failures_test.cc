@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/pool/pool_under_test.h"
+#include "tests/support/tools/pools.h"
 
 namespace
 {
@@ -40,7 +41,7 @@ class KnownFailures : public ::testing::Test
 // for its own.
 TEST_F(KnownFailures, AStreamBeyondTheTableServesItselfAtOnce)
 {
-    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
+    moiety_pool_options options = driver_options();
     options.limit_bytes = 64 * kMiB;
     Pool pool(options);
     std::vector<std::unique_ptr<Stream>> streams(16385);
@@ -53,7 +54,7 @@ TEST_F(KnownFailures, AStreamBeyondTheTableServesItselfAtOnce)
     moiety_devptr block = pool.Alloc(50 * kMiB, late);
     late.Hold();
     pool.Free(block, late);
-    moiety_status status = moiety_try_alloc(pool, 50 * kMiB, late, &block);
+    moiety_status status = alloc_no_wait(pool, 50 * kMiB, late, &block);
     EXPECT_KNOWN_FAILURE(status == MOIETY_OK);
     late.Release();
 }

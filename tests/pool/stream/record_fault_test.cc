@@ -30,7 +30,7 @@ class RecordFault : public ::testing::Test
     {
         options = Defaults();
         options.limit_bytes = 8 * kMiB;
-        options.wait_ms = 0;
+        options.wait_ms = MOIETY_WAIT_NONE;
     }
 
     void TearDown() override

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tests/pool/pool_under_test.h"
+#include "tests/support/tools/pools.h"
 
 namespace
 {
@@ -39,7 +40,7 @@ class StreamMaps : public ::testing::Test
         moiety_pool_options options = Defaults();
         options.limit_bytes = 8 * kMiB;
         options.first_segment_bytes = 8 * kMiB;
-        options.wait_ms = 0;
+        options.wait_ms = MOIETY_WAIT_NONE;
         return options;
     }
 
@@ -226,8 +227,8 @@ TEST_F(StreamMaps, AlignRunsWhereThatIsAskedFor)
     Pool pool(Small());
     moiety_devptr small = pool.Alloc(512);
     moiety_devptr block = 0;
-    ASSERT_EQ(MOIETY_OK, moiety_alloc_aligned(pool, 3 * kMiB, 2 * kMiB,
-                                              MOIETY_STREAM_LEGACY, &block));
+    ASSERT_EQ(MOIETY_OK, alloc_aligned(pool, 3 * kMiB, 2 * kMiB,
+                                       MOIETY_STREAM_LEGACY, &block));
     EXPECT_EQ(0u, block % (2 * kMiB));
     pool.Free(block);
     pool.Free(small);
@@ -239,7 +240,7 @@ TEST_F(StreamMaps, RegrowAfterAWait)
 {
     moiety_pool_options options = Defaults();
     options.limit_bytes = 64 * kMiB;
-    options.wait_ms = UINT32_MAX;
+    options.wait_ms = UINT32_MAX - 1;
     Pool pool(options);
     Stream stream, other;
     stream.Hold();
@@ -278,7 +279,7 @@ TEST_F(StreamMaps, NeverFailBesideAnIdleDevice)
 TEST_F(StreamMaps, FitWell)
 {
     moiety_pool_options options = Small();
-    options.thread_cache_bytes = 0;
+    options.thread_cache_bytes = MOIETY_BYTES_NONE;
     Pool pool(options);
     Stream stream;
     moiety_devptr large = pool.Alloc(3 * kMiB, stream);

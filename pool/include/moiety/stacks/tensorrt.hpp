@@ -74,8 +74,10 @@ class tensorrt_allocator final : public nvinfer1::IGpuAsyncAllocator
                        std::uint64_t alignment) const noexcept
     {
         moiety_devptr address = 0;
-        moiety_status status = moiety_alloc_aligned(
-            pool_, size_bytes, alignment ? alignment : 1, stream, &address);
+        moiety_alloc_options options = MOIETY_ALLOC_OPTIONS_INIT;
+        options.alignment_bytes = alignment;
+        moiety_status status =
+            moiety_alloc_with(pool_, size_bytes, stream, &options, &address);
         return status == MOIETY_OK ? reinterpret_cast<void *>(address)
                                    : nullptr;
     }

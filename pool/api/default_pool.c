@@ -1,0 +1,126 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The pools that all of the process shares, one for each device. One that is found
+ * lost makes room for a new one; its handle stays, so that late frees find it.
+ *
+ * The lock is held for instants, and inside a call of the thread: so a signal
+ * handler that comes meanwhile is refused, and does not wait for its own thread.
+ * While a pool is made nobody holds the lock.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "moiety/pool.h"
+#include "pool/api/settings.h"
+#include "pool/base/cancel.h"
+#include "pool/base/clock.h"
+#include "pool/base/failure.h"
+#include "pool/base/fork_mark.h"
+#include "pool/base/lock.h"
+#include "pool/cache/handle.h"
+#include "pool/cache/thread.h"
+
+#define DEVICES_MAX 64
+#define NAP_NS 10000L
+#define NAP_MOST_NS 1000000L
+
+static struct place {
+    /* Edge DP: made (release) -> found (acquire). Changed under the lock. */
+    _Atomic(moiety_pool *) pool;
+    /* The lock's: a thread makes it, this one. */
+    bool is_in_making;
+    pthread_t maker;
+} places[DEVICES_MAX];
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* NULL: there is none, or its context is lost. */
+static moiety_pool *find(struct place *place)
+{
+    /* DP.acquire: the pool is whole. */
+    moiety_pool *pool =
+        atomic_load_explicit(&place->pool, memory_order_acquire);
+    return pool && !moietyi_is_lost(pool) ? pool : NULL;
+}
+
+enum turn { TURN_FOUND, TURN_MAKES, TURN_WAITS, TURN_OWN };
+
+/* Lock held. */
+static enum turn turn_of(struct place *place)
+{
+    if (find(place))
+        return TURN_FOUND;
+    if (place->is_in_making)
+        return pthread_equal(place->maker, pthread_self()) ? TURN_OWN
+                                                           : TURN_WAITS;
+    place->is_in_making = true;
+    place->maker = pthread_self();
+    return TURN_MAKES;
+}
+
+static moiety_status take_turn(struct place *place, enum turn *out)
+{
+    struct moietyi_thread_call call;
+    moiety_status status = moietyi_thread_call_begin(&call);
+    if (status != MOIETY_OK)
+        return status;
+    moietyi_lock(&lock);
+    *out = turn_of(place);
+    moietyi_unlock(&lock);
+    moietyi_thread_call_end(&call);
+    return *out == TURN_OWN
+               ? moietyi_fail(MOIETY_E_BUSY,
+                              "this thread is making the default pool")
+               : MOIETY_OK;
+}
+
+static moiety_status make(struct place *place, int32_t device)
+{
+    moiety_pool *pool = NULL;
+    moiety_status status = moietyi_default_pool_create(device, &pool);
+    moietyi_lock(&lock);
+    /* DP.release: see find(). */
+    if (status == MOIETY_OK)
+        atomic_store_explicit(&place->pool, pool, memory_order_release);
+    place->is_in_making = false;
+    moietyi_unlock(&lock);
+    return status;
+}
+
+static moiety_status default_pool_slow(int32_t device)
+{
+    struct place *place = &places[device];
+    enum turn turn = TURN_WAITS;
+    long nap_ns = NAP_NS;
+    moiety_status status = take_turn(place, &turn);
+    while (status == MOIETY_OK && turn == TURN_WAITS) {
+        moietyi_nap_longer(&nap_ns, NAP_MOST_NS);
+        status = take_turn(place, &turn);
+    }
+    return status == MOIETY_OK && turn == TURN_MAKES ? make(place, device)
+                                                     : status;
+}
+
+moiety_status moiety_default_pool(int32_t device, moiety_pool **out)
+{
+    moiety_status status = MOIETY_OK;
+    if (!out || device < 0 || device >= DEVICES_MAX) {
+        return moietyi_fail(MOIETY_E_INVALID,
+                            "moiety_default_pool: out is NULL, or device is "
+                            "%d; accepted are 0 to %d",
+                            device, DEVICES_MAX - 1);
+    }
+    if (moietyi_is_forked())
+        return moietyi_refuse_child();
+    moiety_pool *pool = find(&places[device]);
+    while (!pool && status == MOIETY_OK) {
+        int cancel_state = moietyi_cancel_hold();
+        status = default_pool_slow(device);
+        moietyi_cancel_restore(cancel_state);
+        pool = find(&places[device]);
+    }
+    if (status == MOIETY_OK)
+        *out = pool;
+    return status;
+}
