@@ -84,7 +84,7 @@ int main(void)
     if (!run(pool, stream, result))
         return 1;
     printf("the graph ran %d times\n", LAUNCHES);
-    return did(moiety_stream_retire(pool, stream), "retire") &&
+    return did(moiety_pool_retire_stream(pool, stream), "retire") &&
                    driver_did(cuStreamDestroy(stream), "destroy") &&
                    did(moiety_host_destroy(arena, NULL), "destroy") &&
                    did(moiety_pool_destroy(pool, NULL), "destroy")

@@ -61,7 +61,7 @@ static bool print_report(moiety_pool *pool)
 {
     moiety_oom_report report = {.struct_size = sizeof report};
     char text[4096];
-    if (!did(moiety_last_oom(pool, &report), "report"))
+    if (!did(moiety_pool_last_oom(pool, &report), "report"))
         return false;
     moiety_oom_text(&report, text, sizeof text);
     fprintf(stderr, "%s", text); /* the whole of it, for a log */

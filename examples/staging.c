@@ -49,7 +49,7 @@ static bool print_place(moiety_host *arena)
     char report[512];
     moiety_host_stats stats = {.struct_size = sizeof stats};
     if (!did(moiety_host_report(arena, report, sizeof report), "report") ||
-        !did(moiety_host_stats_get(arena, &stats), "stats"))
+        !did(moiety_host_get_stats(arena, &stats), "stats"))
         return false;
     fprintf(stderr, "pinned on %s\n", report);
     printf("%llu MiB pinned, %llu pages on other nodes\n",
@@ -77,8 +77,8 @@ int main(void)
 
     /* Pools forget a stream before it is destroyed. */
     if (stream != NULL)
-        is_good = did(moiety_stream_retire(pool, stream), "retire") &&
-                  did(moiety_stream_retire(moiety_host_pool(arena), stream),
+        is_good = did(moiety_pool_retire_stream(pool, stream), "retire") &&
+                  did(moiety_pool_retire_stream(moiety_host_pool(arena), stream),
                       "retire") &&
                   driver_did(cuStreamDestroy(stream), "destroy") && is_good;
     is_good = did(moiety_pool_destroy(pool, NULL), "destroy") && is_good;

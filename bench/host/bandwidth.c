@@ -47,7 +47,7 @@ static int other_node(moiety_host *arena)
     moiety_host_stats stats = {.struct_size = sizeof(stats)};
     uint64_t nodes[4];
     host_room_nodes(nodes);
-    if (moiety_host_stats_get(arena, &stats) != MOIETY_OK)
+    if (moiety_host_get_stats(arena, &stats) != MOIETY_OK)
         return -1;
     for (int node = 0; node < 256; node++)
         if (nodes[node / 64] & ~stats.nodes[node / 64] &
@@ -59,7 +59,7 @@ static int other_node(moiety_host *arena)
 static bool is_on(moiety_host *arena, int node)
 {
     moiety_host_stats stats = {.struct_size = sizeof(stats)};
-    return moiety_host_stats_get(arena, &stats) == MOIETY_OK &&
+    return moiety_host_get_stats(arena, &stats) == MOIETY_OK &&
            (stats.nodes[node / 64] >> node % 64 & 1) != 0;
 }
 

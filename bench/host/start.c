@@ -115,7 +115,7 @@ static const char *grow(moiety_host *arena, const struct start *subject,
         MOIETY_OK)
         return moiety_last_error_message();
     host_row_count("ns", clock_now_ns() - begun_ns);
-    if (moiety_host_stats_get(arena, &stats) != MOIETY_OK)
+    if (moiety_host_get_stats(arena, &stats) != MOIETY_OK)
         return moiety_last_error_message();
     print_stages(&stats);
     print_memory(arena, &stats);

@@ -98,14 +98,14 @@ static moiety_status open_counted(moiety_pool **out)
 static const char *hold(const struct memory *memory, size_t first, size_t end,
                         uint64_t *out_reserved_bytes)
 {
-    moiety_stats stats = {.struct_size = sizeof(stats)};
+    moiety_pool_stats stats = {.struct_size = sizeof(stats)};
     moiety_devptr blocks[REQUESTS] = {0};
     const char *why = NULL;
     for (size_t i = first; !why && i < end; i++)
         if (moiety_alloc(memory->pool, requests[i].size_bytes / memory->scale,
                          MOIETY_STREAM_ANY, &blocks[i]) != MOIETY_OK)
             why = moiety_last_error_message();
-    if (!why && moiety_pool_stats(memory->pool, &stats) != MOIETY_OK)
+    if (!why && moiety_pool_get_stats(memory->pool, &stats) != MOIETY_OK)
         why = moiety_last_error_message();
     *out_reserved_bytes = stats.reserved_bytes_current;
     for (size_t i = first; i < end; i++)

@@ -153,16 +153,16 @@ static void put_real(const char *key, double number)
     study_real(study.bout, key, number);
 }
 
-static moiety_stats stats_now(void)
+static moiety_pool_stats stats_now(void)
 {
-    moiety_stats stats = {.struct_size = (uint32_t)sizeof(stats)};
-    must_be(moiety_pool_stats(study.pool, &stats));
+    moiety_pool_stats stats = {.struct_size = (uint32_t)sizeof(stats)};
+    must_be(moiety_pool_get_stats(study.pool, &stats));
     return stats;
 }
 
 static void put_stats(void)
 {
-    moiety_stats stats = stats_now();
+    moiety_pool_stats stats = stats_now();
     put("reserved_bytes", stats.reserved_bytes_current);
     put("peak_reserved_bytes", stats.reserved_bytes_peak);
     put("retiring_bytes", stats.retiring_bytes);
@@ -407,7 +407,7 @@ static bool run_way(const struct study_bout *bout, bool is_one_at_a_time)
         study_end_row(bout);
     }
     for (uint32_t i = 0; i < study.streams; i++) {
-        must_be(moiety_stream_retire(study.pool, streams[i]));
+        must_be(moiety_pool_retire_stream(study.pool, streams[i]));
         MUST(cuStreamDestroy, (streams[i]));
     }
     free(blocks);

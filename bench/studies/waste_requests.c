@@ -242,7 +242,7 @@ bool waste_requests(const struct waste_options *options, FILE *json)
 }
 
 static bool reserve_for_one(moiety_pool *pool, uint64_t *out_held_bytes,
-                            moiety_stats *out)
+                            moiety_pool_stats *out)
 {
     moiety_devptr address;
     size_t held_bytes = 0;
@@ -252,7 +252,7 @@ static bool reserve_for_one(moiety_pool *pool, uint64_t *out_held_bytes,
         return false;
     bool is_well = waste_check(moiety_usable_size(pool, address, &held_bytes),
                                "moiety_usable_size");
-    is_well &= waste_check(moiety_pool_stats(pool, out), "moiety_pool_stats");
+    is_well &= waste_check(moiety_pool_get_stats(pool, out), "moiety_pool_get_stats");
     is_well &= waste_check(moiety_free(pool, address, MOIETY_STREAM_DONE),
                            "moiety_free");
     *out_held_bytes = held_bytes;
@@ -261,7 +261,7 @@ static bool reserve_for_one(moiety_pool *pool, uint64_t *out_held_bytes,
 
 bool waste_fresh_pool(FILE *json)
 {
-    moiety_stats stats = {.struct_size = sizeof(stats)};
+    moiety_pool_stats stats = {.struct_size = sizeof(stats)};
     uint64_t held_bytes;
     const moiety_pool_options options = {.struct_size = sizeof options,
                                          .memory = MOIETY_MEMORY_DRIVER};

@@ -154,10 +154,10 @@ static void free_traced(uint32_t thread, uint64_t address, size_t size_bytes,
 
 static void count(uint64_t *out_hits, uint64_t *out_misses)
 {
-    moiety_stats stats = {.struct_size = sizeof(stats)};
+    moiety_pool_stats stats = {.struct_size = sizeof(stats)};
     *out_hits = 0;
     *out_misses = 0;
-    if (moiety_pool_stats(pool, &stats) != MOIETY_OK)
+    if (moiety_pool_get_stats(pool, &stats) != MOIETY_OK)
         return;
     *out_hits = stats.cache_hits;
     *out_misses = stats.cache_misses;
@@ -171,8 +171,8 @@ static uint64_t reserved_bytes(void)
 
 static void measure(struct subject_memory *out)
 {
-    moiety_stats stats = {.struct_size = sizeof(stats)};
-    if (moiety_pool_stats(pool, &stats) != MOIETY_OK)
+    moiety_pool_stats stats = {.struct_size = sizeof(stats)};
+    if (moiety_pool_get_stats(pool, &stats) != MOIETY_OK)
         abort();
     *out = (struct subject_memory){
         .handed_bytes = stats.allocated_bytes_current,

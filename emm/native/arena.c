@@ -365,7 +365,7 @@ static PyObject *arena_stats(PyObject *self, PyObject *none)
     moiety_pool *pool = native_enter(space);
     if (!pool)
         return NULL;
-    moiety_status status = moiety_host_stats_get(space->host, &stats);
+    moiety_status status = moiety_host_get_stats(space->host, &stats);
     PyObject *made = status == MOIETY_OK
                          ? native_stats_of(self, pool)
                          : native_refuse(native_state_of(self), NULL, status);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 static const char *const step_names[MOIETY_OOM_STEPS] = {
-    [MOIETY_OOM_FINISHED_BATCHES] = "finished_batches",
+    [MOIETY_OOM_DONE] = "done",
     [MOIETY_OOM_GROW] = "grow",
     [MOIETY_OOM_OWN_CACHE] = "own_cache",
     [MOIETY_OOM_ORPHANS] = "orphans",
@@ -276,7 +276,7 @@ static PyObject *py_errors_dictionary_of(const moiety_oom_report *report)
 PyObject *native_oom_report(moiety_pool *pool)
 {
     moiety_oom_report report = {.struct_size = sizeof report};
-    if (!pool || moiety_last_oom(pool, &report) != MOIETY_OK ||
+    if (!pool || moiety_pool_last_oom(pool, &report) != MOIETY_OK ||
         report.status == MOIETY_OK)
         Py_RETURN_NONE;
     return py_errors_dictionary_of(&report);
@@ -329,7 +329,7 @@ static const struct {
     {"HUGE_2MIB", "huge='2M'"},
     {"HUGE_1GIB", "huge='1G'"},
     {"thread_count is", "threads is"},
-    {"moiety_last_oom() has", ".report has"},
+    {"moiety_pool_last_oom() has", ".report has"},
     {"moiety_ipc_send()", "moiety.ipc.send()"},
     {"moiety_ipc_ticket()", "Pool.ticket()"},
     {"moiety_segment_hold()", "Pool.hold()"},

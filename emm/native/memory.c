@@ -97,7 +97,7 @@ moiety_status native_take(moiety_pool *pool, moiety_tenant tenant,
 moiety_status native_give(moiety_pool *pool, moiety_devptr address,
                           moiety_stream stream)
 {
-    moiety_status status = moiety_free_cached(pool, address, stream);
+    moiety_status status = moiety_free_no_call(pool, address, stream);
     if (status == MOIETY_E_BUSY) {
         Py_BEGIN_ALLOW_THREADS;
         status = moiety_free(pool, address, stream);

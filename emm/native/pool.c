@@ -279,7 +279,7 @@ static PyObject *py_pool_borrow(struct native_state *state, moiety_pool *pool)
 {
     moiety_pool_options options = {.struct_size = sizeof options};
     bool is_mapped = false;
-    moiety_status status = moiety_pool_options_get(pool, &options);
+    moiety_status status = moiety_pool_get_options(pool, &options);
     if (status == MOIETY_OK && options.source)
         Py_RETURN_NONE;
     if (status == MOIETY_OK) {
@@ -339,13 +339,13 @@ PyObject *native_default_pool(PyObject *module, PyObject *device)
                                : native_refuse(state, NULL, status);
 }
 
-static PyObject *stats_of(const moiety_stats *stats)
+static PyObject *stats_of(const moiety_pool_stats *stats)
 {
     PyObject *made = PyDict_New();
     uint64_t value = 0;
     const char *key;
     for (uint32_t i = 0;
-         made && (key = moiety_stats_entry(stats, i, &value)) != NULL; i++)
+         made && (key = moiety_pool_stats_entry(stats, i, &value)) != NULL; i++)
         if (native_put_u64(made, key, value))
             Py_CLEAR(made);
     return made;
@@ -353,10 +353,10 @@ static PyObject *stats_of(const moiety_stats *stats)
 
 PyObject *native_stats_of(PyObject *self, moiety_pool *pool)
 {
-    moiety_stats stats = {.struct_size = sizeof stats};
+    moiety_pool_stats stats = {.struct_size = sizeof stats};
     moiety_status status;
     Py_BEGIN_ALLOW_THREADS;
-    status = moiety_pool_stats(pool, &stats);
+    status = moiety_pool_get_stats(pool, &stats);
     Py_END_ALLOW_THREADS;
     return status == MOIETY_OK
                ? stats_of(&stats)
@@ -535,7 +535,7 @@ static void py_pool_look_again(struct native_space *space)
     moiety_pool *pool = native_enter_open(space);
     if (!pool)
         return;
-    if (moiety_pool_options_get(pool, &options) == MOIETY_OK)
+    if (moiety_pool_get_options(pool, &options) == MOIETY_OK)
         py_pool_set_mapped(space, options.memory == MOIETY_MEMORY_MAPPED);
     native_leave(space);
 }

@@ -102,7 +102,7 @@ static PyObject *hold_release(PyObject *self, PyObject *none)
         Py_RETURN_NONE; /* it went with the pool */
     return native_leave_with(
         (PyObject *)hold->space,
-        moiety_segment_release(pool, hold->address, hold->nbytes));
+        moiety_segment_unhold(pool, hold->address, hold->nbytes));
 }
 
 static PyObject *hold_exit(PyObject *self, PyObject *arguments)

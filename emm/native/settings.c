@@ -86,17 +86,17 @@ PyObject *native_reset_peaks(PyObject *self, PyObject *none)
                        moiety_pool_reset_peaks);
 }
 
-/* One number of moiety_pool_stats(), at this offset. */
+/* One number of moiety_pool_get_stats(), at this offset. */
 static PyObject *settings_stat(PyObject *self, size_t offset)
 {
-    moiety_stats stats = {.struct_size = sizeof stats};
+    moiety_pool_stats stats = {.struct_size = sizeof stats};
     uint64_t value = 0;
     moiety_status status;
     moiety_pool *pool = native_enter(settings_space_of(self));
     if (!pool)
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
-    status = moiety_pool_stats(pool, &stats);
+    status = moiety_pool_get_stats(pool, &stats);
     Py_END_ALLOW_THREADS;
     memcpy(&value, (char *)&stats + offset, sizeof value);
     PyObject *result = status == MOIETY_OK
@@ -109,17 +109,17 @@ static PyObject *settings_stat(PyObject *self, size_t offset)
 PyObject *native_used_bytes(PyObject *self, void *none)
 {
     (void)none;
-    return settings_stat(self, offsetof(moiety_stats, allocated_bytes_current));
+    return settings_stat(self, offsetof(moiety_pool_stats, allocated_bytes_current));
 }
 
 PyObject *native_total_bytes(PyObject *self, void *none)
 {
     (void)none;
-    return settings_stat(self, offsetof(moiety_stats, reserved_bytes_current));
+    return settings_stat(self, offsetof(moiety_pool_stats, reserved_bytes_current));
 }
 
 PyObject *native_limit(PyObject *self, void *none)
 {
     (void)none;
-    return settings_stat(self, offsetof(moiety_stats, limit_bytes));
+    return settings_stat(self, offsetof(moiety_pool_stats, limit_bytes));
 }

@@ -182,8 +182,8 @@ bool native_is_capture_seen(void)
 
 static bool py_space_is_gone(moiety_pool *pool)
 {
-    moiety_stats stats = {.struct_size = sizeof stats};
-    return moiety_pool_stats(pool, &stats) == MOIETY_E_INVALID;
+    moiety_pool_stats stats = {.struct_size = sizeof stats};
+    return moiety_pool_get_stats(pool, &stats) == MOIETY_E_INVALID;
 }
 
 /* It ends now or later, and nobody hears what the end says. */
@@ -208,10 +208,10 @@ static void py_space_end_unseen(struct native_space *space, moiety_pool *pool)
  * them goes. */
 static PyObject *py_space_count_left(moiety_pool *pool, size_t shown_count)
 {
-    moiety_stats stats = {.struct_size = sizeof stats};
+    moiety_pool_stats stats = {.struct_size = sizeof stats};
     moiety_status status;
     Py_BEGIN_ALLOW_THREADS;
-    status = moiety_pool_stats(pool, &stats);
+    status = moiety_pool_get_stats(pool, &stats);
     Py_END_ALLOW_THREADS;
     uint64_t live_count = status == MOIETY_OK ? stats.allocation_current : 0;
     return PyLong_FromUnsignedLongLong(

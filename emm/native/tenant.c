@@ -89,7 +89,7 @@ static PyObject *py_tenant_new(struct native_space *space,
     moiety_status status = MOIETY_OK;
     if (tenant) {
         tenant->is_pausable = (options->flags & MOIETY_TENANT_PAUSABLE) != 0;
-        status = moiety_tenant_create_with(pool, options, &tenant->handle);
+        status = moiety_tenant_create(pool, options, &tenant->handle);
     }
     if (status != MOIETY_OK) {
         native_raise(native_state_of((PyObject *)space), NULL, status);
@@ -122,7 +122,7 @@ PyObject *native_tenant_new(PyObject *self, PyObject *arguments,
 static moiety_status py_tenant_destroy(struct native_tenant *tenant,
                                        bool *out_is_gone)
 {
-    moiety_tenant_info info = {.struct_size = sizeof info};
+    moiety_tenant_stats info = {.struct_size = sizeof info};
     moiety_status status;
     if (!tenant->is_pausable) {
         status = moiety_tenant_destroy(tenant->handle);
@@ -134,7 +134,7 @@ static moiety_status py_tenant_destroy(struct native_tenant *tenant,
     Py_END_ALLOW_THREADS;
     *out_is_gone =
         status == MOIETY_OK ||
-        moiety_tenant_stats(tenant->handle, &info) == MOIETY_E_INVALID;
+        moiety_tenant_get_stats(tenant->handle, &info) == MOIETY_E_INVALID;
     return status;
 }
 
@@ -288,11 +288,11 @@ static PyObject *tenant_resume(PyObject *self, PyObject *none)
 
 static moiety_status py_tenant_ask_paused(moiety_tenant tenant, bool *out)
 {
-    moiety_private_info info = {.struct_size = sizeof info};
+    moiety_private_stats info = {.struct_size = sizeof info};
     moiety_private arena = 0;
     moiety_status status = moiety_tenant_private(tenant, &arena);
     if (status == MOIETY_OK)
-        status = moiety_private_stats(arena, &info);
+        status = moiety_private_get_stats(arena, &info);
     *out = info.is_paused != 0;
     return status == MOIETY_E_UNSUPPORTED ? MOIETY_OK : status;
 }
@@ -316,13 +316,13 @@ static PyObject *get_is_paused(PyObject *self, void *closure)
 }
 
 /* 0, or -1 after an error. */
-static int py_tenant_look(PyObject *self, moiety_tenant_info *out)
+static int py_tenant_look(PyObject *self, moiety_tenant_stats *out)
 {
     struct native_tenant *tenant = tenant_of(self);
-    *out = (moiety_tenant_info){.struct_size = sizeof *out};
+    *out = (moiety_tenant_stats){.struct_size = sizeof *out};
     if (!py_tenant_enter(tenant))
         return -1;
-    moiety_status status = moiety_tenant_stats(tenant->handle, out);
+    moiety_status status = moiety_tenant_get_stats(tenant->handle, out);
     py_tenant_leave(tenant);
     if (status == MOIETY_OK)
         return 0;
@@ -333,7 +333,7 @@ static int py_tenant_look(PyObject *self, moiety_tenant_info *out)
 static PyObject *tenant_stats(PyObject *self, PyObject *none)
 {
     (void)none;
-    moiety_tenant_info info;
+    moiety_tenant_stats info;
     if (py_tenant_look(self, &info))
         return NULL;
     PyObject *numbers =
@@ -362,14 +362,14 @@ static PyObject *tenant_exit(PyObject *self, PyObject *arguments)
 static PyObject *get_name(PyObject *self, void *closure)
 {
     (void)closure;
-    moiety_tenant_info info;
+    moiety_tenant_stats info;
     return py_tenant_look(self, &info) ? NULL : PyUnicode_FromString(info.name);
 }
 
 static PyObject *get_budget(PyObject *self, void *closure)
 {
     (void)closure;
-    moiety_tenant_info info;
+    moiety_tenant_stats info;
     return py_tenant_look(self, &info)
                ? NULL
                : PyLong_FromUnsignedLongLong(info.budget_bytes);

@@ -246,7 +246,7 @@ void Allocator::give(int device, void *block, size_t bytes,
     }
     tell_profiler(block, -static_cast<int64_t>(bytes),
                   static_cast<Device>(device));
-    moiety_status status = moiety_free_own(pool, address_of(block));
+    moiety_status status = moiety_free_on_alloc_stream(pool, address_of(block));
     if (status != MOIETY_OK && status != MOIETY_E_FORKED)
         TORCH_WARN("Moiety: a tensor's memory was not freed: ",
                    moiety_last_error_message());
@@ -257,7 +257,7 @@ void Allocator::tell_profiler(void *block, int64_t bytes, Device device)
     if (!c10::memoryProfilingEnabled())
         return;
     Sums sums = counters_of(device).read();
-    moiety_stats stats;
+    moiety_pool_stats stats;
     ignore(read_stats(pools_.get(device), &stats));
     c10::reportMemoryUsageToProfiler(
         block, bytes, static_cast<size_t>(sums.bytes),
@@ -271,7 +271,7 @@ void Allocator::fail(moiety_status status, size_t bytes, Device device)
     std::string reason = moiety_last_error_message();
     TORCH_CHECK(is_memory, "Moiety: ", reason);
     DeviceMemory memory = memory_of(device);
-    moiety_stats stats;
+    moiety_pool_stats stats;
     ignore(read_stats(pools_.get(device), &stats));
     Sums sums = counters_of(device).read();
     if (history_.is_on())

@@ -50,7 +50,7 @@ bool Arenas::release(Arena &arena)
         /* It is gone, and its arena was left. */
         arena.tenant = 0;
     }
-    return moiety_private_release(arena.number) != MOIETY_E_BUSY;
+    return moiety_private_destroy(arena.number) != MOIETY_E_BUSY;
 }
 
 void Arenas::release_unused()
@@ -103,7 +103,7 @@ void Arenas::set_fixed(const ArenaKey &key, uint64_t limit_bytes)
     options.struct_size = sizeof(options);
     options.flags = MOIETY_PRIVATE_FIXED;
     options.limit_bytes = limit_bytes;
-    check(moiety_private_create_with(made.pool, &options, &made.number),
+    check(moiety_private_create(made.pool, &options, &made.number),
           "no fixed memory pool");
     replace(arena, made);
 }
@@ -119,7 +119,7 @@ void Arenas::set_tenant(const ArenaKey &key, const char *name,
     options.flags = MOIETY_TENANT_PAUSABLE;
     options.name = name;
     options.budget_bytes = limit_bytes;
-    check(moiety_tenant_create_with(made.pool, &options, &made.tenant),
+    check(moiety_tenant_create(made.pool, &options, &made.tenant),
           "no tenant for the memory pool");
     moiety_status status = moiety_tenant_private(made.tenant, &made.number);
     if (status != MOIETY_OK && moiety_tenant_destroy(made.tenant) != MOIETY_OK)

@@ -89,7 +89,7 @@ void Allocator::emptyCache(c10::MempoolId_t mempool)
 void Allocator::cacheInfo(Device device, size_t *largest)
 {
     size_t free_bytes = memory_of(device).free_bytes;
-    moiety_stats stats;
+    moiety_pool_stats stats;
     check(read_stats(pools_.get(device), &stats), "no statistics");
     uint64_t growth = stats.limit_bytes - stats.reserved_bytes_current;
     if (growth > free_bytes)
@@ -111,7 +111,7 @@ caching::DeviceStats Allocator::getDeviceStats(Device device)
     out.num_sync_all_streams = sums.synchronizations;
     if (!pool)
         return out;
-    moiety_stats stats;
+    moiety_pool_stats stats;
     check(read_stats(pool, &stats), "no statistics");
     tell(out.allocation, sums.blocks, sums.peak_blocks, sums.allocations,
          sums.frees);

@@ -82,11 +82,11 @@ class Pools
 void check(moiety_status status, const char *what);
 
 /** What a pool has; nothing was written where that fails. */
-inline moiety_status read_stats(moiety_pool *pool, moiety_stats *out)
+inline moiety_status read_stats(moiety_pool *pool, moiety_pool_stats *out)
 {
     *out = {};
     out->struct_size = sizeof(*out);
-    return moiety_pool_stats(pool, out);
+    return moiety_pool_get_stats(pool, out);
 }
 
 /** Where a call that fails leaves all as it was, and its caller goes on. */

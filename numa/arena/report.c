@@ -26,19 +26,19 @@ static void take_stats(moiety_host *host, moiety_host_stats *out)
         out->fallbacks |= MOIETY_HOST_FELL_TO_OTHER_NODES;
 }
 
-moiety_status moiety_host_stats_get(moiety_host *host, moiety_host_stats *out)
+moiety_status moiety_host_get_stats(moiety_host *host, moiety_host_stats *out)
 {
     moiety_host_stats stats;
-    moiety_status status = moietyi_host_check(host, "moiety_host_stats_get");
+    moiety_status status = moietyi_host_check(host, "moiety_host_get_stats");
     if (status != MOIETY_OK)
         return status;
     if (!out)
         return moietyi_fail(MOIETY_E_INVALID,
-                            "moiety_host_stats_get: out is NULL");
+                            "moiety_host_get_stats: out is NULL");
     uint32_t size_bytes = out->struct_size;
     if (size_bytes < sizeof(stats)) {
         return moietyi_fail(MOIETY_E_INVALID,
-                            "moiety_host_stats_get: struct_size is %u, must "
+                            "moiety_host_get_stats: struct_size is %u, must "
                             "be %zu or more",
                             (unsigned)size_bytes, sizeof(stats));
     }

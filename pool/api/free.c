@@ -158,12 +158,12 @@ static __attribute__((noinline)) moiety_status free_other(moiety_pool *pool,
                : free_slow(pool, address, size_bytes, stream);
 }
 
-moiety_status moiety_free_cached(moiety_pool *pool, moiety_devptr address,
+moiety_status moiety_free_no_call(moiety_pool *pool, moiety_devptr address,
                                  moiety_stream stream)
 {
     if (!pool)
         return moietyi_fail(MOIETY_E_INVALID,
-                            "moiety_free_cached: pool is NULL");
+                            "moiety_free_no_call: pool is NULL");
     return give(pool, address, 0, stream);
 }
 
@@ -286,7 +286,7 @@ free_own_slow(moiety_pool *pool, moiety_devptr address)
     return status;
 }
 
-moiety_status moiety_free_own(moiety_pool *pool, moiety_devptr address)
+moiety_status moiety_free_on_alloc_stream(moiety_pool *pool, moiety_devptr address)
 {
     return pool && !moietyi_is_dead(pool) && give_own(pool, address)
                ? MOIETY_OK

@@ -272,7 +272,7 @@ static void plain_reset_peaks(struct moietyi_pool_body *body)
     moietyi_engine_reset_live_peak(body->engine);
 }
 
-static void plain_fill(struct moietyi_call *call, moiety_stats *stats)
+static void plain_fill(struct moietyi_call *call, moiety_pool_stats *stats)
 {
     (void)call;
     (void)stats;

@@ -127,8 +127,8 @@ static moiety_status limit_change(struct moietyi_call *call,
 
 static uint64_t reserved_bytes_of(moiety_pool *pool)
 {
-    moiety_stats stats = {.struct_size = sizeof(stats)};
-    return moiety_pool_stats(pool, &stats) == MOIETY_OK
+    moiety_pool_stats stats = {.struct_size = sizeof(stats)};
+    return moiety_pool_get_stats(pool, &stats) == MOIETY_OK
                ? stats.reserved_bytes_current
                : 0;
 }
@@ -220,13 +220,13 @@ moiety_status moiety_pool_reset_peaks(moiety_pool *pool)
     return MOIETY_OK;
 }
 
-moiety_status moiety_pool_options_get(moiety_pool *pool,
+moiety_status moiety_pool_get_options(moiety_pool *pool,
                                       moiety_pool_options *out)
 {
     struct moietyi_call call;
     if (!out || out->struct_size < MOIETYI_OPTIONS_BYTES_MIN) {
         return moietyi_fail(MOIETY_E_INVALID,
-                            "moiety_pool_options_get: out is NULL or its "
+                            "moiety_pool_get_options: out is NULL or its "
                             "struct_size below %zu",
                             MOIETYI_OPTIONS_BYTES_MIN);
     }

@@ -59,7 +59,7 @@ static moiety_status put_and_note(struct moietyi_call *call,
     return note.status;
 }
 
-moiety_status moiety_free_after(moiety_pool *pool, moiety_devptr address,
+moiety_status moiety_free_on_event(moiety_pool *pool, moiety_devptr address,
                                 moiety_event event)
 {
     struct moietyi_call call;
@@ -69,7 +69,7 @@ moiety_status moiety_free_after(moiety_pool *pool, moiety_devptr address,
     if (address)
         status = event ? put_and_note(&call, address, event)
                        : moietyi_fail(MOIETY_E_INVALID,
-                                      "moiety_free_after: event is NULL");
+                                      "moiety_free_on_event: event is NULL");
     moietyi_call_end(&call);
     return status;
 }
@@ -87,7 +87,7 @@ static moiety_status retire(struct moietyi_call *call, moiety_stream stream)
     return status == MOIETY_OK ? moietyi_stream_close(call, stream) : status;
 }
 
-moiety_status moiety_stream_retire(moiety_pool *pool, moiety_stream stream)
+moiety_status moiety_pool_retire_stream(moiety_pool *pool, moiety_stream stream)
 {
     struct moietyi_call call;
     moiety_status status = moietyi_call_begin(pool, MOIETY_STREAM_DONE, &call);
@@ -99,7 +99,7 @@ moiety_status moiety_stream_retire(moiety_pool *pool, moiety_stream stream)
     status = stream_is_created(stream)
                  ? retire(&call, stream)
                  : moietyi_fail(MOIETY_E_INVALID,
-                                "moiety_stream_retire: not a created stream");
+                                "moiety_pool_retire_stream: not a created stream");
     note.status = status;
     moietyi_note(&call, &note);
     if (status != MOIETY_E_NO_HOST_MEMORY && status != MOIETY_E_BUSY)

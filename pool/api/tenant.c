@@ -89,11 +89,11 @@ static moiety_status make_arena(moiety_pool *pool, uint32_t flags,
                                             .flags = MOIETY_PRIVATE_PAUSABLE};
     *out = 0;
     return flags & MOIETY_TENANT_PAUSABLE
-               ? moiety_private_create_with(pool, &options, out)
+               ? moiety_private_create(pool, &options, out)
                : MOIETY_OK;
 }
 
-moiety_status moiety_tenant_create_with(moiety_pool *pool,
+moiety_status moiety_tenant_create(moiety_pool *pool,
                                         const moiety_tenant_options *options,
                                         moiety_tenant *out)
 {
@@ -101,7 +101,7 @@ moiety_status moiety_tenant_create_with(moiety_pool *pool,
     if (!options || options->struct_size < sizeof(*options) ||
         options->flags & ~KNOWN_FLAGS) {
         return moietyi_fail(MOIETY_E_INVALID,
-                            "moiety_tenant_create_with: options are NULL, "
+                            "moiety_tenant_create: options are NULL, "
                             "smaller than %zu bytes, or have unknown flags",
                             sizeof(*options));
     }
@@ -113,7 +113,7 @@ moiety_status moiety_tenant_create_with(moiety_pool *pool,
         return status;
     status = enter(pool, name, options->budget_bytes, arena, out);
     if (status != MOIETY_OK && arena)
-        (void)!moiety_private_release(arena);
+        (void)!moiety_private_destroy(arena);
     return status;
 }
 
@@ -123,7 +123,7 @@ moiety_status moiety_tenant_create(moiety_pool *pool, const char *name,
     const moiety_tenant_options options = {.struct_size = sizeof(options),
                                            .name = name,
                                            .budget_bytes = budget_bytes};
-    return moiety_tenant_create_with(pool, &options, out);
+    return moiety_tenant_create(pool, &options, out);
 }
 
 moiety_status moiety_tenant_destroy(moiety_tenant tenant)
@@ -135,7 +135,7 @@ moiety_status moiety_tenant_destroy(moiety_tenant tenant)
     const struct moietyi_tenant *found = moietyi_tenant_find(tenant);
     moiety_private arena = found ? found->arena : 0;
     moiety_status status = moietyi_tenant_leave(tenant);
-    return status == MOIETY_OK && arena ? moiety_private_release(arena)
+    return status == MOIETY_OK && arena ? moiety_private_destroy(arena)
                                         : status;
 }
 
@@ -298,10 +298,10 @@ moiety_status moiety_tenant_set_budget(moiety_tenant tenant,
     return status;
 }
 
-static moiety_tenant_info tenant_info_of(struct moietyi_tenant *tenant)
+static moiety_tenant_stats tenant_info_of(struct moietyi_tenant *tenant)
 {
     uint64_t budget_bytes = moietyi_account_budget_bytes(&tenant->account);
-    moiety_tenant_info info = {
+    moiety_tenant_stats info = {
         .struct_size = (uint32_t)sizeof(info),
         .budget_bytes = budget_bytes == MOIETYI_BUDGET_NONE ? 0 : budget_bytes,
     };
@@ -310,7 +310,7 @@ static moiety_tenant_info tenant_info_of(struct moietyi_tenant *tenant)
     return info;
 }
 
-moiety_status moiety_tenant_stats(moiety_tenant tenant, moiety_tenant_info *out)
+moiety_status moiety_tenant_get_stats(moiety_tenant tenant, moiety_tenant_stats *out)
 {
     struct moietyi_tenant *found = moietyi_tenant_find(tenant);
     if (moietyi_is_forked())
@@ -319,7 +319,7 @@ moiety_status moiety_tenant_stats(moiety_tenant tenant, moiety_tenant_info *out)
         return no_tenant();
     if (!out || out->struct_size < sizeof(*out)) {
         return moietyi_fail(MOIETY_E_INVALID,
-                            "moiety_tenant_stats: out is NULL or its "
+                            "moiety_tenant_get_stats: out is NULL or its "
                             "struct_size below %zu",
                             sizeof(*out));
     }

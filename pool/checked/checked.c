@@ -191,7 +191,7 @@ uint64_t moietyi_checked_sweep(struct moietyi_call *call)
     return checked->is_passing ? bytes : 0;
 }
 
-void moietyi_checked_fill(struct moietyi_call *call, moiety_stats *stats)
+void moietyi_checked_fill(struct moietyi_call *call, moiety_pool_stats *stats)
 {
     struct moietyi_checked *checked = call->pool->body->checked;
     pthread_mutex_lock(&checked->lock);

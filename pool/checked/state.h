@@ -111,7 +111,7 @@ struct moietyi_checked {
     struct moietyi_block_record_queue history;
     uint64_t moving_count; /* freed blocks that are on no queue just now */
     moiety_checked_counts counts;
-    /* Of the program's own view, for moiety_stats. */
+    /* Of the program's own view, for moiety_pool_stats. */
     uint64_t alloc_count;
     uint64_t alloc_bytes;
     uint64_t free_count;
@@ -134,7 +134,7 @@ const void *moietyi_checked_owner(const struct moietyi_checked *except,
 /* checked.c: of the table of operations. */
 uint64_t moietyi_checked_sweep(struct moietyi_call *call);
 void moietyi_checked_reset_peaks(struct moietyi_pool_body *body);
-void moietyi_checked_fill(struct moietyi_call *call, moiety_stats *stats);
+void moietyi_checked_fill(struct moietyi_call *call, moiety_pool_stats *stats);
 void moietyi_checked_end(struct moietyi_pool_body *body, bool is_at_rest,
                          moiety_leaks *leaks);
 

@@ -106,7 +106,7 @@ static moiety_status report_dead(struct moietyi_checked *checked,
     pthread_mutex_unlock(&checked->lock);
     moietyi_text_add(&text,
                      "stream 0x%llx was destroyed without "
-                     "moiety_stream_retire()%s",
+                     "moiety_pool_retire_stream()%s",
                      (unsigned long long)(uintptr_t)stream,
                      is_other ? ", and its handle is another stream's now"
                               : "");

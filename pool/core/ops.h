@@ -90,7 +90,7 @@ struct moietyi_pool_ops {
     /* Peaks begin anew; outside of slow paths. */
     void (*reset_peaks)(struct moietyi_pool_body *body);
     /* What the caches cannot know. */
-    void (*fill)(struct moietyi_call *call, moiety_stats *stats);
+    void (*fill)(struct moietyi_call *call, moiety_pool_stats *stats);
     /* After the engine was drained, with no call under way: finds what was never
      * freed. `is_at_rest`: no work is pending. */
     void (*end)(struct moietyi_pool_body *body, bool is_at_rest,

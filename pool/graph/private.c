@@ -22,7 +22,7 @@
 
 /* Bytes of the struct's first version, which every later one begins with. */
 #define INFO_BYTES_MIN                                                         \
-    (offsetof(moiety_private_info, waiting_bytes) + sizeof(uint64_t))
+    (offsetof(moiety_private_stats, waiting_bytes) + sizeof(uint64_t))
 
 /* Memory that is not mapped never moves, so its arenas are always fixed, and
  * none can be paused. */
@@ -42,7 +42,7 @@ static moiety_status make_for(struct moietyi_call *call,
                                 is_mapped ? options->flags : 0, out);
 }
 
-moiety_status moiety_private_create_with(moiety_pool *pool,
+moiety_status moiety_private_create(moiety_pool *pool,
                                          const moiety_private_options *options,
                                          moiety_private *out)
 {
@@ -66,7 +66,7 @@ moiety_status moiety_private_create(moiety_pool *pool, uint64_t limit_bytes,
 {
     const moiety_private_options options = {.struct_size = sizeof(options),
                                             .limit_bytes = limit_bytes};
-    return moiety_private_create_with(pool, &options, out);
+    return moiety_private_create(pool, &options, out);
 }
 
 /* A call on the arena's pool. */
@@ -114,7 +114,7 @@ static moiety_status release_scopes(struct moietyi_call *call,
     return status;
 }
 
-moiety_status moiety_private_release(moiety_private arena)
+moiety_status moiety_private_destroy(moiety_private arena)
 {
     struct moietyi_call call;
     struct moietyi_private_ref ref;
@@ -240,15 +240,15 @@ moiety_status moiety_private_trim(moiety_private arena, uint64_t *out_bytes)
     return status;
 }
 
-moiety_status moiety_private_stats(moiety_private arena,
-                                   moiety_private_info *out)
+moiety_status moiety_private_get_stats(moiety_private arena,
+                                   moiety_private_stats *out)
 {
     struct moietyi_call call;
     struct moietyi_private_ref ref;
-    moiety_private_info info;
+    moiety_private_stats info;
     if (!out || out->struct_size < INFO_BYTES_MIN) {
         return moietyi_fail(MOIETY_E_INVALID,
-                            "moiety_private_stats: out is NULL or its "
+                            "moiety_private_get_stats: out is NULL or its "
                             "struct_size below %zu",
                             INFO_BYTES_MIN);
     }

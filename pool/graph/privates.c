@@ -389,13 +389,13 @@ bool moietyi_private_poll(struct moietyi_call *call,
 }
 
 moiety_status moietyi_private_fill(const struct moietyi_private_ref *ref,
-                                   moiety_private_info *out)
+                                   moiety_private_stats *out)
 {
     const struct moietyi_private *arena = ref->arena;
     moiety_status status = moietyi_private_enter(ref);
     if (status != MOIETY_OK)
         return status;
-    *out = (moiety_private_info){
+    *out = (moiety_private_stats){
         .struct_size = (uint32_t)sizeof(*out),
         .graph_count = arena->graph_count,
         .limit_bytes =

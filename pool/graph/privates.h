@@ -165,7 +165,7 @@ MOIETY_MUST_USE moiety_status moietyi_private_shrink(
     struct moietyi_call *call, const struct moietyi_private_ref *ref,
     uint64_t *out_bytes);
 MOIETY_MUST_USE moiety_status moietyi_private_fill(
-    const struct moietyi_private_ref *ref, moiety_private_info *out);
+    const struct moietyi_private_ref *ref, moiety_private_stats *out);
 /* private_pause.c: as moiety_private_pause() and moiety_private_resume(). */
 MOIETY_MUST_USE moiety_status
 moietyi_private_pause(struct moietyi_call *call,

@@ -16,7 +16,7 @@ HEADERS = [
     "moiety/pool.h",
     "moiety/private.h",
     "moiety/probe.h",
-    "moiety/record.h",
+    "moiety/trace.h",
     "moiety/scope.h",
     "moiety/segment.h",
     "moiety/source.h",

@@ -468,7 +468,7 @@ escalate(struct moietyi_call *call, const struct moietyi_request *request,
     /* relaxed: the slow path's end, before it is outside, releases it. */
     atomic_fetch_add_explicit(escalating_count, 1, memory_order_relaxed);
     call->is_pressed |= is_short(&escalation);
-    if (!moietyi_escalation_is_found(&escalation, MOIETY_OOM_FINISHED_BATCHES,
+    if (!moietyi_escalation_is_found(&escalation, MOIETY_OOM_DONE,
                                      finished_batches) &&
         !is_grown(&escalation)) {
         status = escalation_is_exhausted(escalation.refusal) ||

@@ -13,7 +13,7 @@
 #include "pool/cache/magazine.h"
 #include "pool/core/body.h"
 
-/* Counted in moiety_stats: the steps of moiety/oom.h, and what became of it. */
+/* Counted in moiety_pool_stats: the steps of moiety/oom.h, and what became of it. */
 enum moietyi_escalation_count {
     MOIETYI_ESCALATION_FAILED = MOIETY_OOM_STEPS,
     MOIETYI_ESCALATION_COUNTS

@@ -164,7 +164,7 @@ static moiety_status message(const moiety_oom_report *report)
     char reason[MOIETYI_OOM_REASON_BYTES];
     moietyi_oom_reason(report, reason);
     return moietyi_fail((moiety_status)report->status,
-                        "%" PRIu64 " bytes: %s; moiety_last_oom() has more",
+                        "%" PRIu64 " bytes: %s; moiety_pool_last_oom() has more",
                         report->requested_bytes, reason);
 }
 
@@ -193,12 +193,12 @@ moiety_status moietyi_oom_report(struct moietyi_escalation *escalation,
     return message(&escalation->report);
 }
 
-moiety_status moiety_last_oom(moiety_pool *pool, moiety_oom_report *out)
+moiety_status moiety_pool_last_oom(moiety_pool *pool, moiety_oom_report *out)
 {
     struct moietyi_call call;
     if (!out || out->struct_size < MOIETYI_OOM_REPORT_BYTES_MIN) {
         return moietyi_fail(MOIETY_E_INVALID,
-                            "moiety_last_oom: out is NULL or its struct_size "
+                            "moiety_pool_last_oom: out is NULL or its struct_size "
                             "below %zu",
                             MOIETYI_OOM_REPORT_BYTES_MIN);
     }

@@ -232,7 +232,7 @@ uint64_t moietyi_account_live_bytes(const struct moietyi_account *account)
 }
 
 void moietyi_account_sum(const struct moietyi_account *account,
-                         moiety_tenant_info *out)
+                         moiety_tenant_stats *out)
 {
     out->live_bytes = moietyi_account_live_bytes(account);
     out->peak_bytes = account_read(&account->peak_bytes);

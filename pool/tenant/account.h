@@ -67,6 +67,6 @@ uint64_t moietyi_account_budget_bytes(const struct moietyi_account *account);
 uint64_t moietyi_account_live_bytes(const struct moietyi_account *account);
 /* All its numbers but the budget. */
 void moietyi_account_sum(const struct moietyi_account *account,
-                         moiety_tenant_info *out);
+                         moiety_tenant_stats *out);
 
 #endif

@@ -97,8 +97,8 @@ TEST_P(FreeAllOfKind, FreesBlocksOfTenantsAndPrivateArenas)
     moiety_tenant tenant = 0;
     moiety_private arena = 0;
     moiety_devptr block = 0;
-    ASSERT_EQ(MOIETY_OK, moiety_tenant_create(pool, "one", 0, &tenant));
-    ASSERT_EQ(MOIETY_OK, moiety_private_create(pool, 0, &arena));
+    ASSERT_EQ(MOIETY_OK, create_tenant(pool, "one", 0, &tenant));
+    ASSERT_EQ(MOIETY_OK, create_arena(pool, 0, &arena));
     for (size_t size_bytes : {5 * kKiB, 3 * kMiB}) {
         ASSERT_EQ(MOIETY_OK,
                   alloc_for_tenant(tenant, size_bytes, kStream, &block));
@@ -107,7 +107,7 @@ TEST_P(FreeAllOfKind, FreesBlocksOfTenantsAndPrivateArenas)
     }
     EXPECT_EQ(4u, FreeAll(pool, kStream));
     EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));
-    EXPECT_EQ(MOIETY_OK, moiety_private_release(arena));
+    EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena));
     EXPECT_EQ(0u, pool.Stats().allocated_bytes_current);
 }
 
@@ -244,7 +244,7 @@ TEST_F(FreeAllOf, StandsBesideAllocations)
         FreeAll(pool, kStream);
     other.join();
     FreeAll(pool, kStream);
-    moiety_stats stats = pool.Stats();
+    moiety_pool_stats stats = pool.Stats();
     EXPECT_EQ(0u, stats.allocated_bytes_current);
     EXPECT_EQ(0u, stats.double_frees_found);
 }

@@ -43,11 +43,11 @@ class ResizeKept : public ::testing::Test
 
 // --- tenants ---
 
-moiety_tenant_info Info(moiety_tenant tenant)
+moiety_tenant_stats Info(moiety_tenant tenant)
 {
-    moiety_tenant_info info = {};
+    moiety_tenant_stats info = {};
     info.struct_size = sizeof(info);
-    EXPECT_EQ(MOIETY_OK, moiety_tenant_stats(tenant, &info));
+    EXPECT_EQ(MOIETY_OK, moiety_tenant_get_stats(tenant, &info));
     return info;
 }
 
@@ -56,7 +56,7 @@ TEST_F(ResizeKept, ATenantIsChargedForWhatIsAdded)
     Pool pool(OfKind(0));
     moiety_tenant tenant = 0;
     moiety_devptr block = 0;
-    ASSERT_EQ(MOIETY_OK, moiety_tenant_create(pool, "one", 8 * kMiB, &tenant));
+    ASSERT_EQ(MOIETY_OK, create_tenant(pool, "one", 8 * kMiB, &tenant));
     ASSERT_EQ(MOIETY_OK, alloc_for_tenant(tenant, 3 * kMiB, kStream, &block));
     ASSERT_EQ(MOIETY_OK, moiety_resize(pool, block, 7 * kMiB, kStream));
     EXPECT_EQ(7 * kMiB, Info(tenant).live_bytes);
@@ -74,7 +74,7 @@ TEST_F(ResizeKept, ATenantIsNotChargedWhereThereIsNoRoom)
     Pool pool(OfKind(0));
     moiety_tenant tenant = 0;
     moiety_devptr block = 0;
-    ASSERT_EQ(MOIETY_OK, moiety_tenant_create(pool, "one", 0, &tenant));
+    ASSERT_EQ(MOIETY_OK, create_tenant(pool, "one", 0, &tenant));
     ASSERT_EQ(MOIETY_OK, alloc_for_tenant(tenant, 3 * kMiB, kStream, &block));
     EXPECT_EQ(MOIETY_E_BUSY, moiety_resize(pool, block, 100 * kMiB, kStream));
     EXPECT_EQ(3 * kMiB, Info(tenant).live_bytes);
@@ -88,7 +88,7 @@ TEST_F(ResizeKept, ATenantsSmallBlockCountsByItsSizeAlone)
     Pool pool(OfKind(0));
     moiety_tenant tenant = 0;
     moiety_devptr block = 0;
-    ASSERT_EQ(MOIETY_OK, moiety_tenant_create(pool, "one", 0, &tenant));
+    ASSERT_EQ(MOIETY_OK, create_tenant(pool, "one", 0, &tenant));
     ASSERT_EQ(MOIETY_OK, alloc_for_tenant(tenant, 70 * kKiB, kStream, &block));
     for (size_t size_bytes : {71 * kKiB, 100 * kKiB, 70 * kKiB, 99 * kKiB}) {
         moiety_devptr other = 0;
@@ -205,11 +205,11 @@ TEST_F(ResizeKept, AScopesBlockKeepsItsLength)
 
 // --- private arenas ---
 
-moiety_private_info ArenaInfo(moiety_private arena)
+moiety_private_stats ArenaInfo(moiety_private arena)
 {
-    moiety_private_info info = {};
+    moiety_private_stats info = {};
     info.struct_size = sizeof(info);
-    EXPECT_EQ(MOIETY_OK, moiety_private_stats(arena, &info));
+    EXPECT_EQ(MOIETY_OK, moiety_private_get_stats(arena, &info));
     return info;
 }
 
@@ -220,7 +220,7 @@ TEST_F(ResizeKept, APrivateArenasBlockGrowsIntoTheArena)
     Stream other;
     moiety_private arena = 0;
     moiety_devptr block = 0;
-    ASSERT_EQ(MOIETY_OK, moiety_private_create(pool, 0, &arena));
+    ASSERT_EQ(MOIETY_OK, create_arena(pool, 0, &arena));
     ASSERT_EQ(MOIETY_OK, alloc_of_arena(arena, 100 * kKiB, own, &block));
     uint64_t reserved_bytes = ArenaInfo(arena).reserved_bytes;
     uint64_t pool_bytes = pool.Stats().allocated_bytes_current;
@@ -242,7 +242,7 @@ TEST_F(ResizeKept, APrivateArenasBlockGrowsIntoTheArena)
     EXPECT_EQ(pool_bytes, pool.Stats().allocated_bytes_current);
     pool.Free(block, own);
     EXPECT_EQ(0u, ArenaInfo(arena).live_bytes);
-    EXPECT_EQ(MOIETY_OK, moiety_private_release(arena));
+    EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena));
 }
 
 TEST_F(ResizeKept, ABlockOfACapturesHalfKeepsItsLength)
@@ -251,7 +251,7 @@ TEST_F(ResizeKept, ABlockOfACapturesHalfKeepsItsLength)
     Stream stream;
     moiety_private arena = 0;
     moiety_scope scope = 0;
-    ASSERT_EQ(MOIETY_OK, moiety_private_create(pool, 0, &arena));
+    ASSERT_EQ(MOIETY_OK, create_arena(pool, 0, &arena));
     ASSERT_EQ(MOIETY_OK, moiety_private_scope_begin(arena, stream, &scope));
     CapturedGraph graph(stream);
     moiety_devptr block = pool.Alloc(100 * kKiB, stream);
@@ -266,7 +266,7 @@ TEST_F(ResizeKept, ABlockOfACapturesHalfKeepsItsLength)
                   moiety_resize(pool, block, size_bytes, kStream));
     EXPECT_EQ(100 * kKiB, pool.UsableSize(block));
     pool.Free(block, stream);
-    EXPECT_EQ(MOIETY_OK, moiety_private_release(arena));
+    EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena));
 }
 
 TEST_F(ResizeKept, APausableTenantsBlockCountsInAndOut)
@@ -277,7 +277,7 @@ TEST_F(ResizeKept, APausableTenantsBlockCountsInAndOut)
     moiety_tenant_options options = {};
     options.struct_size = sizeof(options);
     options.flags = MOIETY_TENANT_PAUSABLE;
-    ASSERT_EQ(MOIETY_OK, moiety_tenant_create_with(pool, &options, &tenant));
+    ASSERT_EQ(MOIETY_OK, moiety_tenant_create(pool, &options, &tenant));
     ASSERT_EQ(MOIETY_OK, alloc_for_tenant(tenant, 70 * kKiB, kStream, &block));
     for (size_t size_bytes : {99 * kKiB, 500 * kKiB, 70 * kKiB, kMiB}) {
         ASSERT_EQ(MOIETY_OK, moiety_resize(pool, block, size_bytes, kStream));
@@ -301,13 +301,13 @@ TEST_F(ResizeKept, NoBlockGrowsIntoAPrivateArena)
     Pool pool(OfKind(0));
     moiety_private arena = 0;
     moiety_devptr foreign = 0;
-    ASSERT_EQ(MOIETY_OK, moiety_private_create(pool, 0, &arena));
+    ASSERT_EQ(MOIETY_OK, create_arena(pool, 0, &arena));
     moiety_devptr block = pool.Alloc(2 * kMiB);
     ASSERT_EQ(MOIETY_OK, alloc_of_arena(arena, 2 * kMiB, kStream, &foreign));
     pool.Free(foreign, MOIETY_STREAM_DONE);
     ASSERT_EQ(block + 2 * kMiB, foreign);
     EXPECT_EQ(MOIETY_E_BUSY, moiety_resize(pool, block, 4 * kMiB, kStream));
-    ASSERT_EQ(MOIETY_OK, moiety_private_release(arena));
+    ASSERT_EQ(MOIETY_OK, moiety_private_destroy(arena));
     pool.Free(block);
 }
 

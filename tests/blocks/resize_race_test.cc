@@ -165,16 +165,16 @@ void RunOn(moiety_pool *pool, Memory memory, bool has_one_stream)
     for (std::thread &thread : threads)
         thread.join();
     for (const pool_test::Stream &stream : streams)
-        EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, stream));
+        EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, stream));
     EXPECT_GT(grown.load(), 30u);
     EXPECT_GT(shrunk.load(), 30u);
 }
 
 void ExpectAllFree(moiety_pool *pool)
 {
-    moiety_stats stats = {};
+    moiety_pool_stats stats = {};
     stats.struct_size = sizeof(stats);
-    ASSERT_EQ(MOIETY_OK, moiety_pool_stats(pool, &stats));
+    ASSERT_EQ(MOIETY_OK, moiety_pool_get_stats(pool, &stats));
     EXPECT_EQ(0u, stats.allocated_bytes_current);
     EXPECT_EQ(0u, stats.double_frees_found);
     EXPECT_EQ(stats.reserved_bytes_current,

@@ -108,7 +108,7 @@ TEST_F(Resize, SaysThatThereIsNoRoomAndChangesNothing)
     Pool pool(WithoutCaches());
     for (size_t size_bytes : {512ul, 4 * kKiB, 64 * kKiB, 3 * kMiB}) {
         std::vector<moiety_devptr> row = Row(pool, 3, size_bytes);
-        moiety_stats before = pool.Stats();
+        moiety_pool_stats before = pool.Stats();
         EXPECT_EQ(MOIETY_E_BUSY,
                   moiety_resize(pool, row[0], size_bytes + 1, kStream));
         EXPECT_NE(std::string::npos,
@@ -227,7 +227,7 @@ TEST_F(Resize, LeavesAnotherThreadsCachesAlone)
         row[1] = pool.Alloc(40 * kKiB);
         pool.Free(row[1]);
     }).join();
-    moiety_stats stats = pool.Stats();
+    moiety_pool_stats stats = pool.Stats();
     EXPECT_EQ(40 * kKiB, stats.allocated_bytes_current);
     pool.Free(row[0]);
 }
@@ -272,9 +272,9 @@ TEST_F(Resize, CountsWhatIsAddedAndGivenBack)
 {
     Pool pool(WithoutCaches());
     moiety_devptr block = pool.Alloc(3 * kMiB);
-    moiety_stats before = pool.Stats();
+    moiety_pool_stats before = pool.Stats();
     ASSERT_EQ(MOIETY_OK, moiety_resize(pool, block, 5 * kMiB - 100, kStream));
-    moiety_stats grown = pool.Stats();
+    moiety_pool_stats grown = pool.Stats();
     EXPECT_EQ(5 * kMiB, grown.allocated_bytes_current);
     EXPECT_EQ(before.allocated_bytes_allocated + 2 * kMiB,
               grown.allocated_bytes_allocated);
@@ -282,7 +282,7 @@ TEST_F(Resize, CountsWhatIsAddedAndGivenBack)
               grown.requested_bytes_allocated);
     EXPECT_EQ(5 * kMiB, grown.allocated_bytes_peak);
     ASSERT_EQ(MOIETY_OK, moiety_resize(pool, block, kMiB, kStream));
-    moiety_stats shrunk = pool.Stats();
+    moiety_pool_stats shrunk = pool.Stats();
     EXPECT_EQ(1u, shrunk.allocation_current);
     EXPECT_EQ(kMiB, shrunk.allocated_bytes_current);
     EXPECT_EQ(4 * kMiB, shrunk.allocated_bytes_freed);
@@ -337,7 +337,7 @@ TEST_F(Resize, MakesABlockThatGrewItsStreams)
     moiety_devptr block = pool.Alloc(12 * kMiB, first);
     ASSERT_EQ(MOIETY_OK, moiety_resize(pool, block, 16 * kMiB, second));
     second.Hold();
-    ASSERT_EQ(MOIETY_OK, moiety_free_own(pool, block));
+    ASSERT_EQ(MOIETY_OK, moiety_free_on_alloc_stream(pool, block));
     EXPECT_NE(block, pool.Alloc(16 * kMiB, first));
     EXPECT_EQ(block, pool.Alloc(16 * kMiB, second));
     second.Release();

@@ -79,13 +79,13 @@ static void check_block(moiety_pool *pool)
 
 static void check_stats(moiety_pool *pool)
 {
-    moiety_stats stats;
+    moiety_pool_stats stats;
     uint64_t value = 0;
     stats.struct_size = (uint32_t)sizeof stats;
-    check(moiety_pool_stats(pool, &stats) == MOIETY_OK &&
+    check(moiety_pool_get_stats(pool, &stats) == MOIETY_OK &&
               stats.allocation_allocated == 1 && stats.allocation_current == 0,
           "the pool has counted the block");
-    check(moiety_stats_entry(&stats, 0, &value) != NULL && value == 1,
+    check(moiety_pool_stats_entry(&stats, 0, &value) != NULL && value == 1,
           "the first number is that of segments");
 }
 

@@ -282,10 +282,10 @@ TEST_F(Cxx, PinnedMemoryIsAlignedToAnyPowerOfTwo)
             resource.deallocate(memory, size, alignment);
         }
     }
-    moiety_stats stats{};
+    moiety_pool_stats stats{};
     stats.struct_size = sizeof stats;
     EXPECT_EQ(MOIETY_OK,
-              moiety_pool_stats(moiety_host_pool(arena.get()), &stats));
+              moiety_pool_get_stats(moiety_host_pool(arena.get()), &stats));
     EXPECT_EQ(0u, stats.allocation_current);
     volatile std::size_t most = SIZE_MAX - 5;
     EXPECT_THROW((void)resource.allocate(most, 4 * kMiB), std::bad_alloc);

@@ -74,7 +74,7 @@ static void check_frees(moiety_pool *pool)
     moiety_devptr address = alloc_on(pool, MEANT);
     check(moiety_free(pool, address, NULL) == MOIETY_OK, "free");
     check_freed_on_meant(pool, address, "free");
-    check(moiety_free_cached(pool, address, NULL) == MOIETY_OK, "free_cached");
+    check(moiety_free_no_call(pool, address, NULL) == MOIETY_OK, "free_cached");
     check_freed_on_meant(pool, address, "free_cached");
     check(moiety_free_sized(pool, address, BLOCK_BYTES, NULL) == MOIETY_OK,
           "free_sized");
@@ -140,7 +140,7 @@ static void check_allocs(moiety_pool *pool)
 static void check_tenant_allocs(moiety_pool *pool)
 {
     moiety_alloc_options options = MOIETY_ALLOC_OPTIONS_INIT;
-    check(moiety_tenant_create(pool, NULL, 0, &options.tenant) == MOIETY_OK,
+    check(create_tenant(pool, NULL, 0, &options.tenant) == MOIETY_OK,
           "a tenant");
     check_alloc_with(pool, &options);
     check(moiety_tenant_destroy(options.tenant) == MOIETY_OK, "its end");
@@ -216,10 +216,10 @@ static void check_private(void)
     check(moiety_pool_create(&options, &pool) == MOIETY_OK, "a noting pool");
     if (!pool)
         return;
-    check(moiety_private_create(pool, 0, &arena) == MOIETY_OK, "an arena");
+    check(create_arena(pool, 0, &arena) == MOIETY_OK, "an arena");
     check_private_blocks(pool, arena);
     check_private_scope(arena);
-    check(moiety_private_release(arena) == MOIETY_OK, "its end");
+    check(moiety_private_destroy(arena) == MOIETY_OK, "its end");
     check(moiety_pool_destroy(pool, NULL) == MOIETY_OK, "the pool's end");
 }
 

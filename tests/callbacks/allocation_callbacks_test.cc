@@ -164,11 +164,11 @@ TEST_P(AllocationCallbacks, TellOfEveryWayToAllocateAndFree)
     ASSERT_EQ(MOIETY_OK, alloc_aligned(pool, 5000, 4096, stream, &block));
     EXPECT_EQ(MOIETY_OK, moiety_free_sized(pool, block, 5000, stream));
     ASSERT_EQ(MOIETY_OK, alloc_no_wait(pool, 5000, stream, &block));
-    EXPECT_EQ(MOIETY_OK, moiety_free_own(pool, block));
+    EXPECT_EQ(MOIETY_OK, moiety_free_on_alloc_stream(pool, block));
     EXPECT_EQ(static_cast<moiety_stream>(stream), ledger.last.stream);
     ASSERT_EQ(MOIETY_OK, alloc_zeroed(pool, 5000, stream, &block));
     moiety_event event = pool_test::NewEvent();
-    EXPECT_EQ(MOIETY_OK, moiety_free_after(pool, block, event));
+    EXPECT_EQ(MOIETY_OK, moiety_free_on_event(pool, block, event));
     EXPECT_EQ(MOIETY_STREAM_ANY, ledger.last.stream);
     pool_test::DestroyEvent(event);
     ASSERT_EQ(MOIETY_OK, moiety_alloc_batch(pool, 5000, stream, 3, several));
@@ -192,14 +192,14 @@ TEST_P(AllocationCallbacks, TellOfTenantsAndPrivateArenas)
     moiety_tenant tenant = 0;
     moiety_private arena = 0;
     moiety_devptr block = 0;
-    ASSERT_EQ(MOIETY_OK, moiety_tenant_create(pool, "one", 0, &tenant));
+    ASSERT_EQ(MOIETY_OK, create_tenant(pool, "one", 0, &tenant));
     for (int i = 0; i < 2; i++) {
         ASSERT_EQ(MOIETY_OK, alloc_for_tenant(tenant, 5000, kStream, &block));
         EXPECT_EQ(block, ledger.last.address);
         pool.Free(block);
     }
     ASSERT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));
-    ASSERT_EQ(MOIETY_OK, moiety_private_create(pool, 0, &arena));
+    ASSERT_EQ(MOIETY_OK, create_arena(pool, 0, &arena));
     ASSERT_EQ(MOIETY_OK, alloc_of_arena(arena, 5000, kStream, &block));
     EXPECT_EQ(1u, ledger.LiveCount());
     pool.Free(block);
@@ -211,7 +211,7 @@ TEST_P(AllocationCallbacks, TellOfTenantsAndPrivateArenas)
         EXPECT_EQ(MOIETY_E_UNSUPPORTED,
                   moiety_private_claim(arena, block, 5000, kStream));
     }
-    ASSERT_EQ(MOIETY_OK, moiety_private_release(arena));
+    ASSERT_EQ(MOIETY_OK, moiety_private_destroy(arena));
     EXPECT_EQ(0u, ledger.LiveCount());
 }
 
@@ -255,14 +255,14 @@ TEST_P(AllocationCallbacks, MayUseOtherPoolsButNotTheirOwn)
     unsigned calls = 0;
     ledger.act = [&] {
         moiety_devptr block = 0;
-        moiety_stats stats = {};
+        moiety_pool_stats stats = {};
         stats.struct_size = sizeof(stats);
         calls++;
         EXPECT_EQ(MOIETY_E_BUSY, moiety_alloc(pool, 512, kStream, &block));
-        EXPECT_EQ(MOIETY_E_BUSY, moiety_pool_stats(pool, &stats));
+        EXPECT_EQ(MOIETY_E_BUSY, moiety_pool_get_stats(pool, &stats));
         EXPECT_EQ(MOIETY_E_BUSY, moiety_pool_trim(pool, 0, nullptr));
         other.Free(other.Alloc(512));
-        EXPECT_EQ(MOIETY_OK, moiety_pool_stats(other, &stats));
+        EXPECT_EQ(MOIETY_OK, moiety_pool_get_stats(other, &stats));
     };
     for (int i = 0; i < 3; i++)
         pool.Free(pool.Alloc(5000));
@@ -356,14 +356,14 @@ TEST_P(AllocationCallbacks, AreCopiedAndTold)
     Pool pool(options);
     callbacks = {};
     resolved.struct_size = sizeof(resolved);
-    ASSERT_EQ(MOIETY_OK, moiety_pool_options_get(pool, &resolved));
+    ASSERT_EQ(MOIETY_OK, moiety_pool_get_options(pool, &resolved));
     ASSERT_NE(nullptr, resolved.allocation_callbacks);
     EXPECT_NE(&callbacks, resolved.allocation_callbacks);
     EXPECT_EQ(&ledger, resolved.allocation_callbacks->user);
     pool.Free(pool.Alloc(512));
     EXPECT_EQ(1u, ledger.freeing_count);
     Pool other;
-    ASSERT_EQ(MOIETY_OK, moiety_pool_options_get(other, &resolved));
+    ASSERT_EQ(MOIETY_OK, moiety_pool_get_options(other, &resolved));
     EXPECT_EQ(nullptr, resolved.allocation_callbacks);
 }
 

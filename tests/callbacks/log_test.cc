@@ -286,7 +286,7 @@ TEST_F(Log, HasWhatAHostArenaDoesWithout)
     ASSERT_EQ(MOIETY_OK, moiety_host_create(&options, &host));
     ASSERT_EQ(MOIETY_OK,
               moiety_host_alloc(host, 4 * kKiB, MOIETY_HOST_CPU, &block));
-    ASSERT_EQ(MOIETY_OK, moiety_host_stats_get(host, &stats));
+    ASSERT_EQ(MOIETY_OK, moiety_host_get_stats(host, &stats));
     EXPECT_EQ(stats.fallbacks != 0,
               Count(MOIETY_LOG_WARNING, "a host arena does without") != 0);
     ASSERT_EQ(MOIETY_OK, moiety_host_free(host, block, MOIETY_STREAM_DONE));
@@ -309,9 +309,9 @@ TEST_F(Log, MayUseThePoolAndIsNotToldOfThat)
     Pool pool(Small());
     moiety_devptr block = pool.Alloc(4 * kMiB);
     act = [&] {
-        moiety_stats stats = {};
+        moiety_pool_stats stats = {};
         stats.struct_size = sizeof(stats);
-        EXPECT_EQ(MOIETY_OK, moiety_pool_stats(pool, &stats));
+        EXPECT_EQ(MOIETY_OK, moiety_pool_get_stats(pool, &stats));
         EXPECT_EQ(1u, stats.ooms);
         pool.Free(pool.Alloc(512));
         EXPECT_EQ(MOIETY_OK, moiety_pool_trim(pool, 0, nullptr));
@@ -365,9 +365,9 @@ TEST_F(Log, MayTakeALockUnderWhichOthersAllocate)
     std::thread holding([&] {
         for (int i = 0; i < 200; i++) {
             std::lock_guard<std::mutex> guard(program);
-            moiety_stats stats = {};
+            moiety_pool_stats stats = {};
             stats.struct_size = sizeof(stats);
-            EXPECT_EQ(MOIETY_OK, moiety_pool_stats(pool, &stats));
+            EXPECT_EQ(MOIETY_OK, moiety_pool_get_stats(pool, &stats));
             EXPECT_EQ(MOIETY_OK, moiety_pool_trim(pool, 0, nullptr));
         }
     });

@@ -67,7 +67,7 @@ class Life
         OfATenant();
         FreeAll(stream_);
         Marked();
-        (void)!moiety_stream_retire(pool_, stream_);
+        (void)!moiety_pool_retire_stream(pool_, stream_);
         (void)!moiety_pool_trim(pool_, 0, nullptr);
     }
 
@@ -95,9 +95,9 @@ class Life
             EXPECT_EQ(0u, counts.held_blocks);
         }
         EXPECT_EQ(MOIETY_OK, moiety_pool_trim(pool_, 0, nullptr));
-        moiety_stats stats = {};
+        moiety_pool_stats stats = {};
         stats.struct_size = sizeof(stats);
-        EXPECT_EQ(MOIETY_OK, moiety_pool_stats(pool_, &stats));
+        EXPECT_EQ(MOIETY_OK, moiety_pool_get_stats(pool_, &stats));
         EXPECT_EQ(0u, stats.reserved_bytes_current);
         EXPECT_EQ(0u, stats.allocation_current);
     }
@@ -143,7 +143,7 @@ class Life
 
     void OfATenant()
     {
-        if (moiety_tenant_create(pool_, "one", kMiB, &tenant_) == MOIETY_OK)
+        if (create_tenant(pool_, "one", kMiB, &tenant_) == MOIETY_OK)
             Alloc(4000, stream_, tenant_);
     }
 
@@ -160,7 +160,7 @@ class Life
         Block block = blocks_.back();
         blocks_.pop_back();
         ranges_.Remove(block.address);
-        if (moiety_free_after(pool_, block.address, event_) != MOIETY_OK) {
+        if (moiety_free_on_event(pool_, block.address, event_) != MOIETY_OK) {
             EXPECT_TRUE(ranges_.Add(block.address, block.size_bytes));
             blocks_.push_back(block);
         }

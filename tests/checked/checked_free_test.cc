@@ -81,9 +81,9 @@ TEST_F(CheckedFree, TwiceIsRefusedByAnyThreadOnAnyStreamInAnyWay)
         [&] { return moiety_free(pool, block, MOIETY_STREAM_ANY); },
         [&] { return moiety_free(pool, block, MOIETY_STREAM_DONE); },
         [&] { return moiety_free_sized(pool, block, 100, stream); },
-        [&] { return moiety_free_own(pool, block); },
+        [&] { return moiety_free_on_alloc_stream(pool, block); },
         [&] { return moiety_free_batch(pool, &block, 1, stream, nullptr); },
-        [&] { return moiety_free_after(pool, block, event); },
+        [&] { return moiety_free_on_event(pool, block, event); },
     };
     uint64_t found = 0;
     for (const auto &way : ways) {
@@ -262,7 +262,7 @@ TEST_F(CheckedFree, CountsWhatTheProgramHas)
     moiety_devptr first = pool.Alloc(100);
     moiety_devptr second = pool.Alloc(1000);
     pool.Free(first);
-    moiety_stats stats = pool.Stats();
+    moiety_pool_stats stats = pool.Stats();
     EXPECT_EQ(1u, stats.allocation_current);
     EXPECT_EQ(1000u, stats.allocated_bytes_current);
     EXPECT_EQ(2u, stats.allocation_allocated);

@@ -134,7 +134,7 @@ TEST_F(CheckedMemory, IsHeldBackUpToTheQuarantine)
     Pool pool(options);
     for (int i = 0; i < 100; i++)
         pool.Free(pool.Alloc(64 * kKiB), MOIETY_STREAM_DONE);
-    moiety_stats stats = pool.Stats();
+    moiety_pool_stats stats = pool.Stats();
     EXPECT_LE(stats.retiring_bytes, kMiB);
     EXPECT_GE(stats.retiring_bytes, kMiB / 2);
 }
@@ -186,7 +186,7 @@ TEST_F(CheckedMemory, ThatIsInUseIsNotLetGoOf)
     pool.Free(pool.Alloc(3 * kMiB / 2, stream), stream);
     pool_test::Synchronize();
     EXPECT_EQ(0u, Findings(Check(pool)));
-    EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, stream));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, stream));
 }
 
 TEST_F(CheckedMemory, WithAnotherUserIsFilledWhenThatIsOver)
@@ -206,7 +206,7 @@ TEST_F(CheckedMemory, WithAnotherUserIsFilledWhenThatIsOver)
     EXPECT_EQ(0u, counts.held_blocks);
     EXPECT_EQ(1u, counts.verified_blocks);
     EXPECT_EQ(0u, Findings(counts));
-    EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, user));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, user));
 }
 
 TEST_F(CheckedMemory, FreedAfterAnEventWaitsForIt)
@@ -218,12 +218,12 @@ TEST_F(CheckedMemory, FreedAfterAnEventWaitsForIt)
     user.Hold();
     EXPECT_EQ(CUDA_SUCCESS, pool_test::Get<CUresult(CUevent, CUstream)>(
                                 "cuEventRecord")(event, user));
-    EXPECT_EQ(MOIETY_OK, moiety_free_after(pool, block, event));
+    EXPECT_EQ(MOIETY_OK, moiety_free_on_event(pool, block, event));
     EXPECT_EQ(1u, Check(pool).held_blocks);
     user.Release();
     pool_test::Synchronize();
     EXPECT_EQ(0u, Check(pool).held_blocks);
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_free_after(pool, block, event));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_free_on_event(pool, block, event));
     EXPECT_EQ(1u, Findings(Check(pool)));
     pool_test::DestroyEvent(event);
 }

@@ -40,7 +40,7 @@ class CheckedScope : public Checked
             return;
         pool_test::Synchronize();
         EXPECT_EQ(MOIETY_OK, moiety_scope_release_all(*pool_));
-        EXPECT_EQ(MOIETY_OK, moiety_stream_retire(*pool_, stream_));
+        EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(*pool_, stream_));
         EXPECT_EQ(0u, pool_->End().block_count);
     }
 
@@ -158,7 +158,7 @@ TEST_P(EachScope, KeepsOrdinaryBlocksThatItsCaptureFrees)
     EXPECT_EQ(1u, pool_->Stats().allocation_current);
     Release();
     EXPECT_EQ(0u, pool_->Stats().allocation_current);
-    EXPECT_EQ(MOIETY_OK, moiety_stream_retire(*pool_, launches_));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(*pool_, launches_));
 }
 
 TEST_P(EachScope, LeavesWhatWasNotFreedAsAnOrdinaryBlock)
@@ -193,7 +193,7 @@ TEST_P(EachScope, RefusesToFreeItsBlockBehindAnEvent)
     moiety_event event = pool_test::NewEvent();
     CapturedGraph graph(stream_);
     moiety_devptr block = Alloc(4096);
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_free_after(*pool_, block, event));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_free_on_event(*pool_, block, event));
     EXPECT_TRUE(MessageHas("kept by a capture scope"));
     pool_->Free(block, stream_);
     EXPECT_EQ(0u, graph.End());
@@ -236,7 +236,7 @@ TEST_P(EachScope, SharesABlockThatAnotherCaptureFrees)
     EXPECT_EQ(1u, pool_->Stats().allocation_current);
     EXPECT_EQ(MOIETY_OK, moiety_scope_release(other));
     EXPECT_EQ(0u, pool_->Stats().allocation_current);
-    EXPECT_EQ(MOIETY_OK, moiety_stream_retire(*pool_, launches_));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(*pool_, launches_));
 }
 
 TEST_P(EachScope, NamesOnlyWhatWasNotFreedAsLeaks)
@@ -300,7 +300,7 @@ TEST_F(CheckedScope, OfARightProgramIsNotReported)
     EXPECT_EQ(kBlocks + 1u, counts.verified_blocks);
     EXPECT_EQ(0u, counts.unverified_blocks);
     EXPECT_EQ(0u, counts.held_blocks);
-    EXPECT_EQ(MOIETY_OK, moiety_stream_retire(*pool_, launches_));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(*pool_, launches_));
 }
 
 TEST_F(CheckedScope, HasItsBlocksFreedOnceOnly)
@@ -316,7 +316,7 @@ TEST_F(CheckedScope, HasItsBlocksFreedOnceOnly)
         // The legacy stream may be asked for nothing, but named.
         EXPECT_TRUE(MessageHas("was freed before; block 1 of 100 bytes"));
     }
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_free_after(*pool_, block, event));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_free_on_event(*pool_, block, event));
     EXPECT_EQ(5u, Check(*pool_).double_frees);
     EXPECT_EQ(1u, Check(*pool_).held_blocks);
     EXPECT_EQ(0u, graph.End());
@@ -481,15 +481,15 @@ TEST_F(CheckedScopeThatReuses, GivesNoBlockAgainThatOthersUse)
 TEST_F(CheckedScopeThatReuses, ChargesWhoeverHasTheBlock)
 {
     moiety_tenant tenants[2] = {};
-    moiety_tenant_info infos[2] = {};
+    moiety_tenant_stats infos[2] = {};
     auto live_bytes = [&](int i) {
         infos[i].struct_size = sizeof(infos[i]);
-        EXPECT_EQ(MOIETY_OK, moiety_tenant_stats(tenants[i], &infos[i]));
+        EXPECT_EQ(MOIETY_OK, moiety_tenant_get_stats(tenants[i], &infos[i]));
         return infos[i].live_bytes;
     };
     for (moiety_tenant &tenant : tenants)
         ASSERT_EQ(MOIETY_OK,
-                  moiety_tenant_create(
+                  create_tenant(
                       *pool_, &tenant == tenants ? "one" : "two", 0, &tenant));
     CapturedGraph graph(stream_);
     moiety_devptr block = 0, again = 0;
@@ -515,7 +515,7 @@ TEST_F(CheckedScope, GivesABlockAgainWhereMemoryIsShort)
 {
     EndScope();
     EXPECT_EQ(MOIETY_OK, moiety_scope_release(scope_));
-    EXPECT_EQ(MOIETY_OK, moiety_stream_retire(*pool_, stream_));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(*pool_, stream_));
     moiety_pool_options options = Quiet();
     options.limit_bytes = 2 * kMiB;
     options.wait_ms = MOIETY_WAIT_NONE;
@@ -544,7 +544,7 @@ TEST_F(CheckedScope, KnowsADeadStream)
     pool_->Free(pool_->Alloc(100, handle), handle);
     stream.reset();
     EXPECT_EQ(MOIETY_E_INVALID, moiety_scope_begin(*pool_, handle, &scope));
-    EXPECT_TRUE(MessageHas("was destroyed without moiety_stream_retire()"));
+    EXPECT_TRUE(MessageHas("was destroyed without moiety_pool_retire_stream()"));
     EXPECT_EQ(1u, Check(*pool_).dead_streams);
     EndScope();
     // It is the only guard that is held no more.
@@ -558,7 +558,7 @@ TEST_F(CheckedScope, DoesNotForgetItsStream)
     const moiety_stream handle = *stream;
     moiety_scope scope = 0;
     ASSERT_EQ(MOIETY_OK, moiety_scope_begin(*pool_, handle, &scope));
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_stream_retire(*pool_, handle));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_pool_retire_stream(*pool_, handle));
     EXPECT_EQ(MOIETY_OK, moiety_scope_end(scope));
     EXPECT_EQ(MOIETY_OK, moiety_scope_release(scope));
     stream.reset();
@@ -591,7 +591,7 @@ TEST_F(CheckedScope, MayBeAutomatic)
     EXPECT_EQ(0u, counts.held_blocks);
     EXPECT_EQ(1u, counts.writes_out_of_bounds);
     EXPECT_EQ(1u, counts.double_frees);
-    EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, launches_));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, launches_));
 }
 
 } // namespace

@@ -39,7 +39,7 @@ TEST_F(CheckedStream, ThatWasDestroyedIsNamed)
     moiety_devptr block = pool.Alloc(100, stream);
     Destroy(stream);
     EXPECT_EQ(MOIETY_E_INVALID, moiety_free(pool, block, stream));
-    EXPECT_TRUE(MessageHas("was destroyed without moiety_stream_retire()"));
+    EXPECT_TRUE(MessageHas("was destroyed without moiety_pool_retire_stream()"));
     EXPECT_EQ(MOIETY_E_INVALID, moiety_record_use(pool, block, stream));
     moiety_devptr none = 0;
     EXPECT_EQ(MOIETY_E_INVALID, moiety_alloc(pool, 100, stream, &none));
@@ -62,10 +62,10 @@ TEST_F(CheckedStream, OfWhichTheHandleIsAnotherStreamsIsNamed)
     EXPECT_EQ(MOIETY_E_INVALID, moiety_alloc(pool, 100, second, &none));
     EXPECT_TRUE(MessageHas("its handle is another stream's now"));
     // The remedy, though late: the handle is new to the pool.
-    EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, second));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, second));
     pool.Free(pool.Alloc(100, second), second);
     EXPECT_EQ(1u, Findings(Check(pool)));
-    EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, second));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, second));
     Destroy(second);
 }
 
@@ -75,7 +75,7 @@ TEST_F(CheckedStream, ThatWasRetiredMayComeAgain)
     for (int i = 0; i < 20; i++) {
         moiety_stream stream = Create();
         pool.Free(pool.Alloc(100, stream), stream);
-        EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, stream));
+        EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, stream));
         Destroy(stream);
     }
     pool_test::Synchronize();
@@ -100,7 +100,7 @@ TEST_F(CheckedStream, OfAContextThatThePoolDoesNotKnowIsNamed)
         EXPECT_EQ(MOIETY_OK, moiety_free(pool, block, *stream))
             << moiety_last_error_message();
         EXPECT_EQ(2u, Findings(Check(pool)));
-        EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, *stream));
+        EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, *stream));
     }
     EXPECT_EQ(0u, pool.End().block_count);
     pool_test::DestroyContext(other);
@@ -123,7 +123,7 @@ TEST_F(CheckedStream, ThatIsBusyWhenABlockIsFreedAsDoneIsCounted)
     moiety_checked_counts counts = Check(pool);
     EXPECT_EQ(1u, counts.busy_when_done);
     pool_test::Synchronize();
-    EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, stream));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, stream));
 }
 
 using CheckedCapture = Checked;
@@ -148,8 +148,8 @@ TEST_F(CheckedCapture, GetsNothingOfThePools)
     moiety_checked_counts counts = Check(pool);
     EXPECT_EQ(0u, Findings(counts));
     EXPECT_EQ(0u, counts.held_blocks);
-    EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, capturing));
-    EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, other));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, capturing));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, other));
 }
 
 TEST_F(CheckedCapture, IsSeenWithoutAGuardToo)
@@ -163,7 +163,7 @@ TEST_F(CheckedCapture, IsSeenWithoutAGuardToo)
     pool.Free(block, capturing);
     pool_test::Synchronize();
     EXPECT_EQ(0u, Findings(Check(pool)));
-    EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, capturing));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, capturing));
 }
 
 } // namespace

@@ -21,7 +21,7 @@ class CheckedTenant : public Checked
     {
         moiety_tenant tenant = 0;
         EXPECT_EQ(MOIETY_OK,
-                  moiety_tenant_create(pool, name, budget_bytes, &tenant));
+                  create_tenant(pool, name, budget_bytes, &tenant));
         return tenant;
     }
 
@@ -36,9 +36,9 @@ class CheckedTenant : public Checked
 
     uint64_t LiveBytes(moiety_tenant tenant)
     {
-        moiety_tenant_info info = {};
+        moiety_tenant_stats info = {};
         info.struct_size = sizeof(info);
-        EXPECT_EQ(MOIETY_OK, moiety_tenant_stats(tenant, &info));
+        EXPECT_EQ(MOIETY_OK, moiety_tenant_get_stats(tenant, &info));
         return info.live_bytes;
     }
 };

@@ -49,7 +49,7 @@ class Churn
         }
         while (!own_.empty())
             FreeOne(stream);
-        EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool_, stream));
+        EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool_, stream));
     }
 
   private:

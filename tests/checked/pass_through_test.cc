@@ -69,7 +69,7 @@ TEST_F(PassThrough, GivesABlockBackWhenItsStreamIsDone)
     pool_test::Synchronize();
     EXPECT_EQ(4096u, pool.Trim());
     EXPECT_EQ(before, Live("allocations"));
-    EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, stream));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, stream));
 }
 
 TEST_F(PassThrough, WaitsForAllThatUseABlock)
@@ -89,8 +89,8 @@ TEST_F(PassThrough, WaitsForAllThatUseABlock)
     pool_test::Synchronize();
     (void)pool.Trim();
     EXPECT_EQ(before, Live("allocations"));
-    EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, stream));
-    EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, user));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, stream));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, user));
 }
 
 TEST_F(PassThrough, RefusesWhatIsNoBlock)
@@ -119,7 +119,7 @@ TEST_F(PassThrough, KeepsToTheLimit)
     EXPECT_TRUE(MessageHas("above the pool's limit"));
     EXPECT_EQ(MOIETY_E_BUSY, alloc_no_wait(pool, 2 * kMiB, kStream, &none));
     pool.Free(first);
-    moiety_stats stats = pool.Stats();
+    moiety_pool_stats stats = pool.Stats();
     EXPECT_EQ(3 * kMiB, stats.reserved_bytes_peak);
     // It waits for the work of what was freed.
     pool.Free(pool.Alloc(2 * kMiB));
@@ -130,7 +130,7 @@ TEST_F(PassThrough, CountsBlocksAsSegments)
 {
     Pool pool(Passing());
     moiety_devptr block = pool.Alloc(700);
-    moiety_stats stats = pool.Stats();
+    moiety_pool_stats stats = pool.Stats();
     EXPECT_EQ(1u, stats.segment_current);
     EXPECT_EQ(700u, stats.reserved_bytes_current);
     EXPECT_EQ(700u, stats.allocated_bytes_current);

@@ -229,7 +229,7 @@ def test_conf_is_read_as_pools_and_arenas_do(machine, conf, verdict, words):
 
 def test_what_moiety_conf_would_begin_is_not_begun(machine, tmp_path,
                                                    monkeypatch):
-    conf = f"expose:{tmp_path}/socket,record:{tmp_path}/run.mtrace"
+    conf = f"expose:{tmp_path}/socket,trace:{tmp_path}/run.mtrace"
     machine.environment["MOIETY_CONF"] = conf
     monkeypatch.setenv("MOIETY_CONF", conf)
     expect(checks.conf(machine), "ok", conf)

@@ -471,7 +471,7 @@ def test_frees_of_others_do_not_break_a_capture(hook, pool, builder):
     builder.begin_building()
     replace_in_another_thread(pool, block)
     assert builder.is_building
-    assert pool.stats().batches_guarded > 0
+    assert pool.stats().ages_guarded > 0
     builder.end_building()
 
 

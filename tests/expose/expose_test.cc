@@ -50,11 +50,11 @@ TEST_F(Expose, TellsWhatThePoolTells)
     // Whoever asks is a thread of the pool from then on.
     Ask(Path(), "stats");
     std::string answer = Ask(Path(), "stats");
-    moiety_stats stats = pool.Stats();
+    moiety_pool_stats stats = pool.Stats();
     uint64_t value = 0;
     unsigned count = 0;
     const char *key;
-    for (; (key = moiety_stats_entry(&stats, count, &value)); count++)
+    for (; (key = moiety_pool_stats_entry(&stats, count, &value)); count++)
         EXPECT_TRUE(Has(answer, key, value)) << key << " in " << answer;
     EXPECT_LT(40u, count);
     EXPECT_TRUE(Has(answer, "pid", static_cast<uint64_t>(getpid())));

@@ -106,16 +106,16 @@ void UseHostArena(World &world, moiety_host *host)
 void Tenants(World &world)
 {
     moiety_tenant tenant = 0;
-    moiety_tenant_info info = {};
+    moiety_tenant_stats info = {};
     info.struct_size = sizeof(info);
     if (!world.pool ||
-        !TRY(world, moiety_tenant_create,
+        !TRY(world, create_tenant,
              (world.pool, "tenant", 4 * kMiB, &tenant)) ||
         !TRY(world, moiety_tenant_set_budget, (tenant, 8 * kMiB)))
         return;
     AllocForTenant(world, tenant);
     world.FreeAll(world.first);
-    EXPECT_TRUE(TRY(world, moiety_tenant_stats, (tenant, &info)));
+    EXPECT_TRUE(TRY(world, moiety_tenant_get_stats, (tenant, &info)));
     moiety_status status = moiety_tenant_destroy(tenant);
     (void)world.Try("moiety_tenant_destroy", status);
     EXPECT_EQ(info.live_bytes ? MOIETY_E_BUSY : MOIETY_OK, status);
@@ -140,21 +140,21 @@ void PrivateArenas(World &world)
 {
     moiety_private arena = 0;
     moiety_scope scope = 0;
-    moiety_private_info info = {};
+    moiety_private_stats info = {};
     uint64_t bytes = 0;
     info.struct_size = sizeof(info);
     if (!world.pool ||
-        !TRY(world, moiety_private_create, (world.pool, 12 * kMiB, &arena)))
+        !TRY(world, create_arena, (world.pool, 12 * kMiB, &arena)))
         return;
     UsePrivateArena(world, arena);
     (void)TRY(world, moiety_private_trim, (arena, &bytes));
-    EXPECT_TRUE(TRY(world, moiety_private_stats, (arena, &info)));
+    EXPECT_TRUE(TRY(world, moiety_private_get_stats, (arena, &info)));
     EXPECT_EQ(0u, info.graph_count);
     if (TRY(world, moiety_private_scope_begin, (arena, world.first, &scope))) {
         EXPECT_TRUE(TRY(world, moiety_scope_end, (scope)));
     }
-    if (!TRY(world, moiety_private_release, (arena))) {
-        EXPECT_EQ(MOIETY_OK, moiety_private_release(arena))
+    if (!TRY(world, moiety_private_destroy, (arena))) {
+        EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena))
             << moiety_last_error_message();
     }
     world.FreeAll(MOIETY_STREAM_ANY);
@@ -167,7 +167,7 @@ void ResizeAndFreeAll(World &world)
     moiety_pool *pool = nullptr;
     moiety_devptr address = 0;
     uint64_t freed = 0;
-    moiety_stats stats = {};
+    moiety_pool_stats stats = {};
     stats.struct_size = sizeof(stats);
     moiety_pool_options options = pool_test::Defaults();
     options.first_segment_bytes = options.largest_segment_bytes = 4 * kMiB;
@@ -197,7 +197,7 @@ void ResizeAndFreeAll(World &world)
     for (int i = 0; i < 2 && !is_freed; i++)
         is_freed = moiety_free_all(pool, world.first, &freed) == MOIETY_OK;
     EXPECT_TRUE(is_freed) << moiety_last_error_message();
-    if (TRY(world, moiety_pool_stats, (pool, &stats))) {
+    if (TRY(world, moiety_pool_get_stats, (pool, &stats))) {
         EXPECT_EQ(0u, stats.allocated_bytes_current);
         EXPECT_EQ(0u, stats.double_frees_found);
         EXPECT_EQ(stats.reserved_bytes_current,
@@ -222,7 +222,7 @@ void FreeOwn(World &world)
         for (size_t size_bytes : {5 * kKiB, 3 * kMiB})
             if (TRY(world, moiety_alloc,
                     (pool, size_bytes, stream, &address)) &&
-                !TRY(world, moiety_free_own, (pool, address))) {
+                !TRY(world, moiety_free_on_alloc_stream, (pool, address))) {
                 EXPECT_EQ(MOIETY_OK,
                           moiety_free(pool, address, MOIETY_STREAM_DONE));
             }
@@ -242,15 +242,15 @@ void LookBack(World &world)
 
 void Record(World &world)
 {
-    moiety_record_summary summary = {};
+    moiety_trace_summary summary = {};
     summary.struct_size = sizeof(summary);
     if (!world.pool ||
-        !TRY(world, moiety_record_start, (world.pool, "/dev/null")))
+        !TRY(world, moiety_trace_start, (world.pool, "/dev/null")))
         return;
     world.Alloc(4 * kKiB, world.first);
     world.FreeAll(world.first);
-    (void)TRY(world, moiety_record_flush, (world.pool, &summary));
-    (void)TRY(world, moiety_record_stop, (world.pool, &summary));
+    (void)TRY(world, moiety_trace_flush, (world.pool, &summary));
+    (void)TRY(world, moiety_trace_stop, (world.pool, &summary));
 }
 
 void Snapshot(World &world)
@@ -321,7 +321,7 @@ void HostArena(World &world)
     (void)TRY(world, moiety_host_reserve,
               (host, 4 * kMiB, 1, nullptr, nullptr));
     UseHostArena(world, host);
-    EXPECT_TRUE(TRY(world, moiety_host_stats_get, (host, &stats)));
+    EXPECT_TRUE(TRY(world, moiety_host_get_stats, (host, &stats)));
     EXPECT_EQ(2 * kMiB * stats.region_count, stats.pinned_bytes);
     EXPECT_TRUE(TRY(world, moiety_host_report, (host, text, sizeof text)));
     (void)TRY(world, moiety_host_topology,

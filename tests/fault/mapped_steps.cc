@@ -38,7 +38,7 @@ void Hold(World &world, moiety_pool *pool, moiety_devptr block)
     EXPECT_TRUE(TRY(world, moiety_segment_find, (pool, block, &info)));
     if (TRY(world, moiety_segment_hold, (pool, block, 5 * kMiB))) {
         EXPECT_TRUE(
-            TRY(world, moiety_segment_release, (pool, block, 5 * kMiB)));
+            TRY(world, moiety_segment_unhold, (pool, block, 5 * kMiB)));
     }
 }
 
@@ -104,7 +104,7 @@ void PauseArena(World &world, moiety_pool *pool)
     moiety_private_options options = {};
     options.struct_size = sizeof options;
     options.flags = MOIETY_PRIVATE_PAUSABLE;
-    if (!TRY(world, moiety_private_create_with, (pool, &options, &arena)))
+    if (!TRY(world, moiety_private_create, (pool, &options, &arena)))
         return;
     if (TRY_WAY(world, alloc_of_arena,
                 (arena, 3 * kMiB, world.first, &block))) {
@@ -113,7 +113,7 @@ void PauseArena(World &world, moiety_pool *pool)
             (void)TRY(world, moiety_private_resume, (arena));
         (void)TRY(world, moiety_free, (pool, block, world.first));
     }
-    (void)TRY(world, moiety_private_release, (arena));
+    (void)TRY(world, moiety_private_destroy, (arena));
 }
 
 void PauseTenant(World &world, moiety_pool *pool)
@@ -125,7 +125,7 @@ void PauseTenant(World &world, moiety_pool *pool)
     options.struct_size = sizeof options;
     options.flags = MOIETY_TENANT_PAUSABLE;
     options.name = "paused";
-    if (!TRY(world, moiety_tenant_create_with, (pool, &options, &tenant)))
+    if (!TRY(world, moiety_tenant_create, (pool, &options, &tenant)))
         return;
     EXPECT_TRUE(TRY(world, moiety_tenant_private, (tenant, &arena)));
     if (TRY_WAY(world, alloc_for_tenant,

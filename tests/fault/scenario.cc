@@ -103,7 +103,7 @@ void World::ExpectImportsToClose()
 
 void World::ExpectPoolToBeWhole()
 {
-    moiety_stats stats = {};
+    moiety_pool_stats stats = {};
     stats.struct_size = sizeof(stats);
     ExpectImportsToClose();
     if (!pool)
@@ -114,7 +114,7 @@ void World::ExpectPoolToBeWhole()
     EXPECT_EQ(MOIETY_OK, moiety_pool_trim(pool, 0, nullptr));
     pool_test::Synchronize();
     EXPECT_EQ(MOIETY_OK, moiety_pool_trim(pool, 0, nullptr));
-    EXPECT_EQ(MOIETY_OK, moiety_pool_stats(pool, &stats));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_get_stats(pool, &stats));
     EXPECT_EQ(0u, stats.allocation_current);
     EXPECT_EQ(0u, stats.allocated_bytes_current);
     EXPECT_EQ(0u, stats.double_frees_found);

@@ -114,7 +114,7 @@ void OtherFrees(World &world)
     });
     world.Alloc(4 * kKiB, world.first);
     world.FreeNewest([&](moiety_devptr address, size_t) {
-        return TRY(world, moiety_free_after,
+        return TRY(world, moiety_free_on_event,
                    (world.pool, address, world.event));
     });
     world.FreeAll(MOIETY_STREAM_DONE);
@@ -129,7 +129,7 @@ void CachedOnly(World &world)
     world.Alloc(4 * kKiB, world.first);
     world.FreeAll(world.first);
     world.Note("moiety_alloc_with");
-    world.Note("moiety_free_cached");
+    world.Note("moiety_free_no_call");
     moiety_status status =
         alloc_no_call(world.pool, 4 * kKiB, world.first, &address);
     if (status != MOIETY_OK) {
@@ -138,7 +138,7 @@ void CachedOnly(World &world)
     }
     world.Own(address, 4 * kKiB);
     world.FreeNewest([&](moiety_devptr own, size_t) {
-        return moiety_free_cached(world.pool, own, world.first) == MOIETY_OK ||
+        return moiety_free_no_call(world.pool, own, world.first) == MOIETY_OK ||
                TRY(world, moiety_free, (world.pool, own, world.first));
     });
 }
@@ -234,7 +234,7 @@ void RetireStream(World &world)
     world.Alloc(4 * kKiB, world.second);
     world.FreeAll(world.second);
     if (world.pool)
-        (void)TRY(world, moiety_stream_retire, (world.pool, world.second));
+        (void)TRY(world, moiety_pool_retire_stream, (world.pool, world.second));
     world.Alloc(4 * kKiB, world.first);
     world.FreeAll(world.first);
     if (world.pool)
@@ -274,7 +274,7 @@ void OutOfMemory(World &world)
     moiety_oom_report report = {};
     char text[4096];
     report.struct_size = sizeof(report);
-    if (TRY(world, moiety_last_oom, (world.pool, &report)))
+    if (TRY(world, moiety_pool_last_oom, (world.pool, &report)))
         world.Note("moiety_oom_text"),
             (void)moiety_oom_text(&report, text, sizeof text);
     if (has_callback) {
@@ -294,7 +294,7 @@ void Settings(World &world)
         return;
     (void)TRY(world, moiety_pool_set_limit, (world.pool, kLimitBytes));
     (void)TRY(world, moiety_pool_reserve, (world.pool, 4 * kMiB));
-    if (TRY(world, moiety_pool_options_get, (world.pool, &options))) {
+    if (TRY(world, moiety_pool_get_options, (world.pool, &options))) {
         EXPECT_EQ(kLimitBytes, options.limit_bytes);
     }
     if (TRY_WAY(world, alloc_zeroed,
@@ -309,7 +309,7 @@ void Settings(World &world)
 
 void AskAndTrim(World &world)
 {
-    moiety_stats stats = {};
+    moiety_pool_stats stats = {};
     moiety_driver_error error = {};
     uint64_t value = 0;
     stats.struct_size = sizeof(stats);
@@ -317,14 +317,14 @@ void AskAndTrim(World &world)
     if (!world.pool)
         return;
     (void)TRY(world, moiety_pool_trim, (world.pool, 0, nullptr));
-    if (TRY(world, moiety_pool_stats, (world.pool, &stats))) {
+    if (TRY(world, moiety_pool_get_stats, (world.pool, &stats))) {
         EXPECT_EQ(0u, stats.double_frees_found);
         EXPECT_EQ(stats.reserved_bytes_current - stats.unreleased_bytes,
                   stats.allocated_bytes_current + stats.cached_bytes +
                       stats.retiring_bytes + stats.free_bytes);
     }
-    world.Note("moiety_stats_entry"),
-        (void)moiety_stats_entry(&stats, 0, &value);
+    world.Note("moiety_pool_stats_entry"),
+        (void)moiety_pool_stats_entry(&stats, 0, &value);
     (void)TRY(world, moiety_pool_options_check, (nullptr));
     world.Note("moiety_set_interrupt"), moiety_set_interrupt(nullptr, nullptr);
     world.Note("moiety_capture_age_ns"), (void)moiety_capture_age_ns();

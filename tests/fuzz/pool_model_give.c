@@ -208,15 +208,15 @@ void step_free_after(struct model *model)
         fail(model, "no event");
         return;
     }
-    moiety_status status = moiety_free_after(model->pool, live->address, event);
+    moiety_status status = moiety_free_on_event(model->pool, live->address, event);
     stage_forget(event);
     judge(model, live, stream, status);
 }
 
 static uint64_t cached_bytes(struct model *model)
 {
-    moiety_stats stats = {.struct_size = sizeof(stats)};
-    expect(model, "stats", moiety_pool_stats(model->pool, &stats), MOIETY_OK);
+    moiety_pool_stats stats = {.struct_size = sizeof(stats)};
+    expect(model, "stats", moiety_pool_get_stats(model->pool, &stats), MOIETY_OK);
     return stats.cached_bytes;
 }
 

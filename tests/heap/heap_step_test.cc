@@ -131,7 +131,7 @@ TEST(Stopping, RefusesWhoMustNotWait)
     });
     moiety_status status = MOIETY_OK;
     while (status == MOIETY_OK && !has_looked) {
-        status = moiety_free_cached(pool, block, nullptr);
+        status = moiety_free_no_call(pool, block, nullptr);
         if (status == MOIETY_OK)
             status = alloc_no_call(pool, kBytes, nullptr, &block);
     }

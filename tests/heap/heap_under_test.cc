@@ -92,29 +92,29 @@ std::vector<moiety_heap_interval> Heap::Of(moiety_heap_kind kind) const
     return found;
 }
 
-static moiety_stats StatsOf(moiety_pool *pool)
+static moiety_pool_stats StatsOf(moiety_pool *pool)
 {
-    moiety_stats stats = {};
+    moiety_pool_stats stats = {};
     stats.struct_size = sizeof(stats);
-    EXPECT_EQ(MOIETY_OK, moiety_pool_stats(pool, &stats));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_get_stats(pool, &stats));
     return stats;
 }
 
 void Heap::ExpectStatsOf(moiety_pool *pool) const
 {
-    moiety_stats stats = StatsOf(pool);
+    moiety_pool_stats stats = StatsOf(pool);
     ExpectBytesOf(stats);
     EXPECT_EQ(stats.segment_current, segments_.size());
 }
 
 void Heap::ExpectStatsOfMapped(moiety_pool *pool) const
 {
-    moiety_stats stats = StatsOf(pool);
+    moiety_pool_stats stats = StatsOf(pool);
     ExpectBytesOf(stats);
     EXPECT_GE(stats.segment_current, segments_.size());
 }
 
-void Heap::ExpectBytesOf(const moiety_stats &stats) const
+void Heap::ExpectBytesOf(const moiety_pool_stats &stats) const
 {
     uint64_t reserved = stats.unreleased_bytes;
     for (const moiety_heap_segment &segment : segments_)

@@ -44,7 +44,7 @@ class Heap
     void ExpectStatsOfMapped(moiety_pool *pool) const;
 
   private:
-    void ExpectBytesOf(const moiety_stats &stats) const;
+    void ExpectBytesOf(const moiety_pool_stats &stats) const;
     void ExpectTiles() const;
     void ExpectSums() const;
 

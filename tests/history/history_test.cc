@@ -187,7 +187,7 @@ TEST_F(HistoryKinds, FreesOfEveryForm)
     EXPECT_EQ(run, History(pool).LastOf(MOIETY_HISTORY_FREE_SIZED).address);
     moiety_devptr after = pool.Alloc(1000);
     moiety_event event = pool_test::NewEvent();
-    ASSERT_EQ(MOIETY_OK, moiety_free_after(pool, after, event));
+    ASSERT_EQ(MOIETY_OK, moiety_free_on_event(pool, after, event));
     pool_test::DestroyEvent(event);
     moiety_history_entry last = History(pool).LastOf(MOIETY_HISTORY_FREE_AFTER);
     EXPECT_EQ(after, last.address);
@@ -209,7 +209,7 @@ TEST_F(HistoryKinds, FreesThatFail)
     last = History(pool).LastOf(MOIETY_HISTORY_FREE_SIZED);
     EXPECT_EQ(static_cast<uint32_t>(MOIETY_E_INVALID), last.status);
     moiety_event event = pool_test::NewEvent();
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_free_after(pool, block + 512, event));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_free_on_event(pool, block + 512, event));
     pool_test::DestroyEvent(event);
     last = History(pool).LastOf(MOIETY_HISTORY_FREE_AFTER);
     EXPECT_EQ(static_cast<uint32_t>(MOIETY_E_INVALID), last.status);
@@ -227,9 +227,9 @@ TEST_F(HistoryKinds, UsesAndStreams)
     EXPECT_EQ(1024u, use.size_bytes);
     EXPECT_EQ(second, use.stream);
     pool.Free(block, first);
-    ASSERT_EQ(MOIETY_OK, moiety_stream_retire(pool, first));
+    ASSERT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, first));
     EXPECT_EQ(first, History(pool).LastOf(MOIETY_HISTORY_RETIRE).stream);
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_stream_retire(pool, nullptr));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_retire_stream(pool, nullptr));
     EXPECT_EQ(static_cast<uint32_t>(MOIETY_E_INVALID),
               History(pool).LastOf(MOIETY_HISTORY_RETIRE).status);
 }

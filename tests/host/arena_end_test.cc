@@ -68,15 +68,15 @@ TEST_F(ArenaEnd, IsRecognisedByEveryCallAfterItsEnd)
         {"reserve",
          [&] { return moiety_host_reserve(host, 1, 0, nullptr, nullptr); }},
         {"trim", [&] { return moiety_host_trim(host, 0, &bytes); }},
-        {"stats_get", [&] { return moiety_host_stats_get(host, &stats); }},
+        {"stats_get", [&] { return moiety_host_get_stats(host, &stats); }},
         {"report",
          [&] { return moiety_host_report(host, text, sizeof(text)); }},
         {"destroy", [&] { return moiety_host_destroy(host, &leaks); }},
         {"pool_stats",
          [&] {
-             moiety_stats of_pool = {};
+             moiety_pool_stats of_pool = {};
              of_pool.struct_size = sizeof(of_pool);
-             return moiety_pool_stats(moiety_host_pool(host), &of_pool);
+             return moiety_pool_get_stats(moiety_host_pool(host), &of_pool);
          }},
         {"pool_destroy",
          [&] { return moiety_pool_destroy(moiety_host_pool(host), nullptr); }},

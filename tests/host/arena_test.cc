@@ -455,8 +455,8 @@ TEST_F(HostArena, TakesNoNull)
               moiety_host_device_address(nullptr, text, &device));
     EXPECT_EQ(MOIETY_E_INVALID, moiety_host_trim(nullptr, 0, nullptr));
     EXPECT_EQ(MOIETY_E_INVALID, moiety_host_copy_to_children(nullptr));
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_host_stats_get(arena, nullptr));
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_host_stats_get(arena, &stats));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_host_get_stats(arena, nullptr));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_host_get_stats(arena, &stats));
     EXPECT_EQ(MOIETY_E_INVALID, moiety_host_report(arena, text, 0));
     EXPECT_EQ(MOIETY_E_INVALID,
               moiety_host_reserve(nullptr, 1, 0, nullptr, nullptr));

@@ -76,7 +76,7 @@ class Arena
     {
         moiety_host_stats stats = {};
         stats.struct_size = sizeof(stats);
-        EXPECT_EQ(MOIETY_OK, moiety_host_stats_get(own_, &stats));
+        EXPECT_EQ(MOIETY_OK, moiety_host_get_stats(own_, &stats));
         return stats;
     }
     std::string Report()

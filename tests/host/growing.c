@@ -148,7 +148,7 @@ static int grow_once(moiety_host *host, struct plan *plan)
     moiety_status status =
         moiety_host_reserve(host, ALL_BYTES, 0, on_progress, plan);
     if (status == MOIETY_OK)
-        status = moiety_host_stats_get(host, &stats);
+        status = moiety_host_get_stats(host, &stats);
     if (status != MOIETY_OK)
         return refused("reserve", status);
     if (stats.pinned_bytes >= ALL_BYTES &&

@@ -338,9 +338,9 @@ TEST_F(IpcRelease, FreeAfterIsRefusedUntilThen)
     moiety_devptr block = pool.Alloc(64 * kKiB);
     moiety_event event = pool_test::NewEvent();
     Export(pool, block);
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_free_after(pool, block, event));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_free_on_event(pool, block, event));
     EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
-    EXPECT_EQ(MOIETY_OK, moiety_free_after(pool, block, event));
+    EXPECT_EQ(MOIETY_OK, moiety_free_on_event(pool, block, event));
     pool_test::DestroyEvent(event);
 }
 

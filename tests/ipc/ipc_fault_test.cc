@@ -141,12 +141,12 @@ class Life
     void ExpectWhole()
     {
         uint64_t bytes = 0, more = 0;
-        moiety_stats stats = {};
+        moiety_pool_stats stats = {};
         stats.struct_size = sizeof stats;
         EXPECT_EQ(MOIETY_OK, moiety_pool_trim(pool_, 0, &bytes));
         pool_test::Synchronize();
         EXPECT_EQ(MOIETY_OK, moiety_pool_trim(pool_, 0, &more));
-        EXPECT_EQ(MOIETY_OK, moiety_pool_stats(pool_, &stats));
+        EXPECT_EQ(MOIETY_OK, moiety_pool_get_stats(pool_, &stats));
         EXPECT_EQ(0u, stats.reserved_bytes_current) << "a pin is left";
         EXPECT_EQ(0u, stats.allocation_current);
     }

@@ -91,9 +91,9 @@ class Share : public ::testing::Test
 
     uint64_t ReservedBytes()
     {
-        moiety_stats stats = {};
+        moiety_pool_stats stats = {};
         stats.struct_size = sizeof stats;
-        EXPECT_EQ(MOIETY_OK, moiety_pool_stats(pool_, &stats));
+        EXPECT_EQ(MOIETY_OK, moiety_pool_get_stats(pool_, &stats));
         return stats.reserved_bytes_current;
     }
 

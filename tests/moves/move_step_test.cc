@@ -79,11 +79,11 @@ class MoveStep : public ::testing::Test
         EXPECT_EQ(MOIETY_OK, moiety_capture_guard_end());
     }
 
-    moiety_stats Stats()
+    moiety_pool_stats Stats()
     {
-        moiety_stats stats = {};
+        moiety_pool_stats stats = {};
         stats.struct_size = sizeof stats;
-        EXPECT_EQ(MOIETY_OK, moiety_pool_stats(pool_, &stats));
+        EXPECT_EQ(MOIETY_OK, moiety_pool_get_stats(pool_, &stats));
         return stats;
     }
 

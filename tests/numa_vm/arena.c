@@ -110,7 +110,7 @@ static int print_stats(moiety_host *host)
 {
     moiety_host_stats stats = {.struct_size = (uint32_t)sizeof(stats)};
     char report[512];
-    moiety_status status = moiety_host_stats_get(host, &stats);
+    moiety_status status = moiety_host_get_stats(host, &stats);
     if (status == MOIETY_OK)
         status = moiety_host_report(host, report, sizeof(report));
     if (status != MOIETY_OK)

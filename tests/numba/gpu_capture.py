@@ -147,7 +147,7 @@ def capture(framework, plugin, count):
     stats = freer.pool.stats()
     print(json.dumps({
         "done": done, "error": error and error.splitlines()[0],
-        "frees": freer.frees, "guarded": stats.batches_guarded,
+        "frees": freer.frees, "guarded": stats.ages_guarded,
         "disturbed": stats.captures_disturbed}), flush=True)
     os._exit(0)  # what a broken capture leaves behind need not be torn down
 

@@ -192,12 +192,12 @@ static void play(void)
 /* All threads have ended: what they left comes back by trimming. */
 static uint64_t settle(void)
 {
-    moiety_stats stats = {.struct_size = sizeof(stats)};
+    moiety_pool_stats stats = {.struct_size = sizeof(stats)};
     uint64_t begin_ns = kit_now_ns();
     do {
         if (moiety_pool_trim(game.pool, UINT64_MAX, NULL) != MOIETY_OK ||
-            moiety_pool_stats(game.pool, &stats) != MOIETY_OK)
-            game_wrong(&game, "moiety_pool_trim or moiety_pool_stats");
+            moiety_pool_get_stats(game.pool, &stats) != MOIETY_OK)
+            game_wrong(&game, "moiety_pool_trim or moiety_pool_get_stats");
     } while (stats.free_bytes != stats.reserved_bytes_current &&
              kit_now_ns() - begin_ns < SETTLE_NS);
     if (stats.allocation_current || stats.allocated_bytes_current)

@@ -42,7 +42,7 @@ void game_judge(struct game *game, uint64_t size_bytes)
 {
     moiety_oom_report report = {.struct_size = sizeof(report)};
     uint64_t nth = atomic_fetch_add(&game->failures, 1);
-    if (moiety_last_oom(game->pool, &report) != MOIETY_OK ||
+    if (moiety_pool_last_oom(game->pool, &report) != MOIETY_OK ||
         report.requested_bytes != size_bytes || report.pool != game->pool)
         game_wrong(game, "the report is not of this failure");
     if (!report.is_exact)
@@ -193,7 +193,7 @@ void player_init(struct player *player, struct game *game, uint32_t index,
 
 void player_fini(struct player *player)
 {
-    if (moiety_stream_retire(player->game->pool, player->stream) != MOIETY_OK)
-        game_wrong(player->game, "moiety_stream_retire");
+    if (moiety_pool_retire_stream(player->game->pool, player->stream) != MOIETY_OK)
+        game_wrong(player->game, "moiety_pool_retire_stream");
     free(player->hand);
 }

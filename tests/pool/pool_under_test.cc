@@ -264,11 +264,11 @@ uint64_t Pool::TrimAll()
     return bytes + Trim();
 }
 
-moiety_stats Pool::Stats()
+moiety_pool_stats Pool::Stats()
 {
-    moiety_stats stats = {};
+    moiety_pool_stats stats = {};
     stats.struct_size = sizeof(stats);
-    EXPECT_EQ(MOIETY_OK, moiety_pool_stats(own_, &stats))
+    EXPECT_EQ(MOIETY_OK, moiety_pool_get_stats(own_, &stats))
         << moiety_last_error_message();
     return stats;
 }

@@ -112,7 +112,7 @@ class Pool
     // Trims, waits for the device, trims again: what was freed with work behind
     // it needs both.
     uint64_t TrimAll();
-    moiety_stats Stats();
+    moiety_pool_stats Stats();
 
   private:
     moiety_pool *own_ = nullptr;

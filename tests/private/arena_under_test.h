@@ -114,7 +114,7 @@ class TightArena
                uint64_t limit_bytes = kArenaBytes)
         : size_bytes_(size_bytes), pool_(pool)
     {
-        EXPECT_EQ(moiety_private_create(pool, limit_bytes, &own_), MOIETY_OK);
+        EXPECT_EQ(create_arena(pool, limit_bytes, &own_), MOIETY_OK);
     }
     ~TightArena()
     {
@@ -132,15 +132,15 @@ class TightArena
 
     void Release()
     {
-        EXPECT_EQ(moiety_private_release(own_), MOIETY_OK)
+        EXPECT_EQ(moiety_private_destroy(own_), MOIETY_OK)
             << moiety_last_error_message();
         own_ = 0;
     }
-    moiety_private_info Info() const
+    moiety_private_stats Info() const
     {
-        moiety_private_info info = {};
+        moiety_private_stats info = {};
         info.struct_size = sizeof info;
-        EXPECT_EQ(moiety_private_stats(own_, &info), MOIETY_OK);
+        EXPECT_EQ(moiety_private_get_stats(own_, &info), MOIETY_OK);
         return info;
     }
 
@@ -171,7 +171,7 @@ class TightArena
     void FreeAfter(moiety_event event)
     {
         for (moiety_devptr block : blocks_)
-            EXPECT_EQ(moiety_free_after(pool_, block, event), MOIETY_OK);
+            EXPECT_EQ(moiety_free_on_event(pool_, block, event), MOIETY_OK);
         blocks_.clear();
     }
     void RecordUse(moiety_stream stream)

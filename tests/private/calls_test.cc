@@ -40,7 +40,7 @@ class PrivateArena : public ::testing::Test
     static moiety_private Make(moiety_pool *pool, uint64_t limit_bytes = 0)
     {
         moiety_private arena = 0;
-        EXPECT_EQ(MOIETY_OK, moiety_private_create(pool, limit_bytes, &arena));
+        EXPECT_EQ(MOIETY_OK, create_arena(pool, limit_bytes, &arena));
         EXPECT_NE(0u, arena);
         return arena;
     }
@@ -54,11 +54,11 @@ class PrivateArena : public ::testing::Test
         return block;
     }
 
-    static moiety_private_info Info(moiety_private arena)
+    static moiety_private_stats Info(moiety_private arena)
     {
-        moiety_private_info info = {};
+        moiety_private_stats info = {};
         info.struct_size = sizeof info;
-        EXPECT_EQ(MOIETY_OK, moiety_private_stats(arena, &info));
+        EXPECT_EQ(MOIETY_OK, moiety_private_get_stats(arena, &info));
         return info;
     }
 
@@ -68,7 +68,7 @@ class PrivateArena : public ::testing::Test
         moiety_devptr block = 7;
         uint64_t bytes = 7;
         moiety_scope scope = 7;
-        moiety_private_info info = {};
+        moiety_private_stats info = {};
         info.struct_size = sizeof info;
         Stream stream;
         EXPECT_EQ(MOIETY_E_INVALID,
@@ -76,10 +76,10 @@ class PrivateArena : public ::testing::Test
         EXPECT_EQ(MOIETY_E_INVALID,
                   moiety_private_claim(arena, 512, 512, kStream));
         EXPECT_EQ(MOIETY_E_INVALID, moiety_private_trim(arena, &bytes));
-        EXPECT_EQ(MOIETY_E_INVALID, moiety_private_stats(arena, &info));
+        EXPECT_EQ(MOIETY_E_INVALID, moiety_private_get_stats(arena, &info));
         EXPECT_EQ(MOIETY_E_INVALID,
                   moiety_private_scope_begin(arena, stream, &scope));
-        EXPECT_EQ(MOIETY_E_INVALID, moiety_private_release(arena));
+        EXPECT_EQ(MOIETY_E_INVALID, moiety_private_destroy(arena));
         EXPECT_EQ(7u, block);
         EXPECT_EQ(7u, bytes);
         EXPECT_EQ(7u, scope);
@@ -90,11 +90,11 @@ TEST_F(PrivateArena, IsNotMadeOfWrongArguments)
 {
     Pool pool;
     moiety_private arena = 7;
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_private_create(nullptr, 0, &arena));
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_private_create(pool, 0, nullptr));
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_private_create(pool, 1, &arena));
+    EXPECT_EQ(MOIETY_E_INVALID, create_arena(nullptr, 0, &arena));
+    EXPECT_EQ(MOIETY_E_INVALID, create_arena(pool, 0, nullptr));
+    EXPECT_EQ(MOIETY_E_INVALID, create_arena(pool, 1, &arena));
     EXPECT_EQ(MOIETY_E_INVALID,
-              moiety_private_create(pool, 2 * kMiB - 1, &arena));
+              create_arena(pool, 2 * kMiB - 1, &arena));
     EXPECT_EQ(7u, arena);
 }
 
@@ -106,7 +106,7 @@ TEST_F(PrivateArena, ThatIsNoneIsRefused)
     {
         Pool pool;
         moiety_private arena = Make(pool);
-        EXPECT_EQ(MOIETY_OK, moiety_private_release(arena));
+        EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena));
         ExpectNone(arena);
         // Its place is another's now.
         late = Make(pool);
@@ -119,7 +119,7 @@ TEST_F(PrivateArena, ThatIsNoneIsRefused)
         EXPECT_EQ(MOIETY_E_INVALID, moiety_scope_release(late));
         EXPECT_EQ(MOIETY_OK, moiety_scope_end(scope));
         EXPECT_EQ(MOIETY_OK, moiety_scope_release(scope));
-        EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, stream));
+        EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, stream));
     }
     ExpectNone(late);
 }
@@ -131,10 +131,10 @@ TEST_F(PrivateArena, RefusesWrongArguments)
     moiety_private arena = Make(pool, 4 * kMiB);
     moiety_devptr block = Alloc(arena, kMiB);
     moiety_scope scope = 7;
-    moiety_private_info info = {};
+    moiety_private_stats info = {};
     EXPECT_EQ(MOIETY_E_INVALID, alloc_of_arena(arena, 512, kStream, nullptr));
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_private_stats(arena, nullptr));
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_private_stats(arena, &info));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_private_get_stats(arena, nullptr));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_private_get_stats(arena, &info));
     for (moiety_stream wrong : {moiety_stream(nullptr), MOIETY_STREAM_LEGACY,
                                 MOIETY_STREAM_ANY, MOIETY_STREAM_DONE})
         EXPECT_EQ(MOIETY_E_INVALID,
@@ -156,7 +156,7 @@ TEST_F(PrivateArena, RefusesWrongArguments)
               moiety_private_claim(arena, block + 512, 512, kStream));
     EXPECT_EQ(1u, Info(arena).live_count);
     pool.Free(block);
-    EXPECT_EQ(MOIETY_OK, moiety_private_release(arena));
+    EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena));
 }
 
 TEST_F(PrivateArena, GivesNothingForNothing)
@@ -165,7 +165,7 @@ TEST_F(PrivateArena, GivesNothingForNothing)
     moiety_private arena = Make(pool);
     EXPECT_EQ(0u, Alloc(arena, 0));
     EXPECT_EQ(0u, Info(arena).live_count);
-    EXPECT_EQ(MOIETY_OK, moiety_private_release(arena));
+    EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena));
 }
 
 TEST_F(PrivateArena, KeepsItsLimit)
@@ -189,7 +189,7 @@ TEST_F(PrivateArena, KeepsItsLimit)
     moiety_devptr small = Alloc(arena, kMiB);
     EXPECT_EQ(MOIETY_E_BUDGET, alloc_of_arena(arena, 1, kStream, &block));
     EXPECT_EQ(7u, block);
-    moiety_private_info info = Info(arena);
+    moiety_private_stats info = Info(arena);
     EXPECT_EQ(4 * kMiB, info.limit_bytes);
     EXPECT_EQ(4 * kMiB, info.reserved_bytes);
     EXPECT_EQ(4 * kMiB, info.live_bytes);
@@ -200,7 +200,7 @@ TEST_F(PrivateArena, KeepsItsLimit)
     EXPECT_EQ(4 * kMiB, info.live_peak_bytes);
     EXPECT_EQ(3 * kMiB, info.waiting_bytes);
     pool.Free(small);
-    EXPECT_EQ(MOIETY_OK, moiety_private_release(arena));
+    EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena));
 }
 
 // What was freed on another stream comes back while the call waits.
@@ -214,8 +214,8 @@ TEST_F(PrivateArena, WaitsAtItsLimit)
     pool.Free(Alloc(arena, 2 * kMiB, stream), stream);
     moiety_devptr block = Alloc(arena, 2 * kMiB);
     pool.Free(block);
-    EXPECT_EQ(MOIETY_OK, moiety_private_release(arena));
-    EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, stream));
+    EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, stream));
 }
 
 TEST_F(PrivateArena, HasNoMoreThanThePool)
@@ -234,7 +234,7 @@ TEST_F(PrivateArena, HasNoMoreThanThePool)
               alloc_of_arena(arena, 512, kStream, &block));
     EXPECT_EQ(8 * kMiB, Info(arena).reserved_bytes);
     pool.Free(large);
-    EXPECT_EQ(MOIETY_OK, moiety_private_release(arena));
+    EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena));
 }
 
 TEST_F(PrivateArena, BlocksAreFreedOnce)
@@ -256,7 +256,7 @@ TEST_F(PrivateArena, BlocksAreFreedOnce)
     }
     EXPECT_EQ(0u, Info(arena).live_count);
     EXPECT_EQ(0u, Info(arena).live_bytes);
-    EXPECT_EQ(MOIETY_OK, moiety_private_release(arena));
+    EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena));
 }
 
 TEST_F(PrivateArena, BlocksAreFreedOnTheirOwnStream)
@@ -270,18 +270,18 @@ TEST_F(PrivateArena, BlocksAreFreedOnTheirOwnStream)
     moiety_devptr block = Alloc(arena, 2 * kMiB, stream);
     moiety_devptr other = 0;
     stream.Hold();
-    EXPECT_EQ(MOIETY_OK, moiety_free_own(pool, block));
+    EXPECT_EQ(MOIETY_OK, moiety_free_on_alloc_stream(pool, block));
     EXPECT_EQ(MOIETY_E_BUDGET,
               alloc_of_arena(arena, 2 * kMiB, kStream, &other));
     EXPECT_EQ(block, Alloc(arena, 2 * kMiB, stream));
-    EXPECT_EQ(MOIETY_OK, moiety_free_own(pool, block));
+    EXPECT_EQ(MOIETY_OK, moiety_free_on_alloc_stream(pool, block));
     ASSERT_EQ(MOIETY_OK, moiety_private_claim(arena, block, 2 * kMiB, stream));
-    EXPECT_EQ(MOIETY_OK, moiety_free_own(pool, block));
+    EXPECT_EQ(MOIETY_OK, moiety_free_on_alloc_stream(pool, block));
     EXPECT_EQ(block, Alloc(arena, 2 * kMiB, stream));
     pool.Free(block, stream);
     stream.Release();
-    EXPECT_EQ(MOIETY_OK, moiety_private_release(arena));
-    EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, stream));
+    EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, stream));
 }
 
 TEST_F(PrivateArena, BlocksAreNotExported)
@@ -294,7 +294,7 @@ TEST_F(PrivateArena, BlocksAreNotExported)
     moiety_ipc_handle handle = {};
     EXPECT_EQ(MOIETY_E_UNSUPPORTED, moiety_ipc_export(pool, block, &handle));
     pool.Free(block);
-    EXPECT_EQ(MOIETY_OK, moiety_private_release(arena));
+    EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena));
 }
 
 TEST_F(PrivateArena, IsNotReleasedUnderAnOpenScope)
@@ -307,14 +307,14 @@ TEST_F(PrivateArena, IsNotReleasedUnderAnOpenScope)
     EXPECT_EQ(MOIETY_E_INVALID,
               moiety_private_scope_begin(arena, stream, &second));
     EXPECT_EQ(1u, Info(arena).graph_count);
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_private_release(arena));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_private_destroy(arena));
     EXPECT_EQ(MOIETY_E_BUSY, moiety_pool_destroy(pool, nullptr));
     pool.Free(Alloc(arena, kMiB));
     EXPECT_EQ(MOIETY_OK, moiety_scope_end(scope));
     EXPECT_EQ(1u, Info(arena).graph_count);
-    EXPECT_EQ(MOIETY_OK, moiety_private_release(arena));
+    EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena));
     EXPECT_EQ(MOIETY_E_INVALID, moiety_scope_release(scope));
-    EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, stream));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, stream));
 }
 
 TEST_F(PrivateArena, EndsWithItsPool)
@@ -348,7 +348,7 @@ TEST_F(PrivateArena, OfALostContextOnlyGivesUp)
     EXPECT_EQ(7u, other);
     EXPECT_EQ(MOIETY_OK, moiety_free(pool, block, MOIETY_STREAM_ANY));
     EXPECT_EQ(MOIETY_OK, moiety_private_trim(arena, nullptr));
-    EXPECT_EQ(MOIETY_OK, moiety_private_release(arena));
+    EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena));
     pool.End();
     pool_test::DestroyContext(context);
 }
@@ -362,24 +362,24 @@ TEST_F(PrivateArena, IsNotForTheChildOfAFork)
         moiety_devptr block = 0;
         moiety_private another = 0;
         moiety_scope scope = 0;
-        moiety_private_info info = {};
+        moiety_private_stats info = {};
         info.struct_size = sizeof info;
         moiety_stream created = reinterpret_cast<moiety_stream>(&pool);
         bool is_refused =
             alloc_of_arena(arena, 512, kStream, &block) == MOIETY_E_FORKED &&
             moiety_private_claim(arena, 512, 512, kStream) == MOIETY_E_FORKED &&
             moiety_private_trim(arena, nullptr) == MOIETY_E_FORKED &&
-            moiety_private_stats(arena, &info) == MOIETY_E_FORKED &&
+            moiety_private_get_stats(arena, &info) == MOIETY_E_FORKED &&
             moiety_private_scope_begin(arena, created, &scope) ==
                 MOIETY_E_FORKED &&
-            moiety_private_release(arena) == MOIETY_E_FORKED &&
-            moiety_private_create(pool, 0, &another) == MOIETY_E_FORKED;
+            moiety_private_destroy(arena) == MOIETY_E_FORKED &&
+            create_arena(pool, 0, &another) == MOIETY_E_FORKED;
         _exit(is_refused ? 0 : 1);
     }
     int status = 1;
     ASSERT_EQ(child, waitpid(child, &status, 0));
     EXPECT_EQ(0, status);
-    EXPECT_EQ(MOIETY_OK, moiety_private_release(arena));
+    EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena));
 }
 
 // As what capture scopes keep.
@@ -398,7 +398,7 @@ TEST_F(PrivateArena, PagesCountAsBlocksOfThePoolInUse)
     EXPECT_EQ(0u, pool.Stats().allocation_current);
     EXPECT_EQ(0u, pool.Stats().allocated_bytes_current);
     pool.Free(Alloc(arena, 5 * kMiB));
-    EXPECT_EQ(MOIETY_OK, moiety_private_release(arena));
+    EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena));
     EXPECT_EQ(0u, pool.Stats().allocation_current);
     EXPECT_EQ(0u, pool.Stats().allocated_bytes_current);
 }
@@ -419,7 +419,7 @@ TEST_F(PrivateArena, IsWhatASnapshotOfTheHeapSaysIsKept)
     EXPECT_EQ(0u, summary.bytes[MOIETY_HEAP_LOST]);
     moiety_heap_snapshot_destroy(snapshot);
     pool.Free(block);
-    EXPECT_EQ(MOIETY_OK, moiety_private_release(arena));
+    EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena));
 }
 
 TEST_F(PrivateArena, ThereMayBeManyOfAPool)
@@ -432,7 +432,7 @@ TEST_F(PrivateArena, ThereMayBeManyOfAPool)
     }
     EXPECT_EQ(100u, pool.Stats().allocation_current);
     for (moiety_private arena : arenas)
-        EXPECT_EQ(MOIETY_OK, moiety_private_release(arena));
+        EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena));
     EXPECT_EQ(100u, pool.End().block_count);
 }
 
@@ -470,7 +470,7 @@ TEST_P(PrivateAccount, CountsAndKeepsItsLimit)
               alloc_of_arena(arena_, 4 * kMiB + 1, kStream, &refused));
     EXPECT_EQ(7u, refused);
     moiety_devptr small = Alloc(arena_, 100);
-    moiety_private_info info = Info(arena_);
+    moiety_private_stats info = Info(arena_);
     EXPECT_EQ(2u, info.live_count);
     EXPECT_EQ(3 * kMiB + 100, info.live_bytes);
     EXPECT_EQ(MOIETY_E_UNSUPPORTED,
@@ -482,7 +482,7 @@ TEST_P(PrivateAccount, CountsAndKeepsItsLimit)
     EXPECT_EQ(MOIETY_E_INVALID, moiety_free(*pool_, large, kStream));
     EXPECT_EQ(100u, Info(arena_).live_bytes);
     EXPECT_EQ(3 * kMiB + 100, Info(arena_).live_peak_bytes);
-    EXPECT_EQ(MOIETY_OK, moiety_private_release(arena_));
+    EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena_));
     // An ordinary block by now.
     pool_->Free(small);
     EXPECT_EQ(0u, pool_->Stats().allocation_current);
@@ -516,10 +516,10 @@ TEST_P(PrivateAccount, CountsWhatCapturesTake)
     EXPECT_EQ(0u, Info(arena_).live_count);
     EXPECT_EQ(0u, Info(arena_).live_bytes);
     EXPECT_EQ(0u, Info(arena_).graph_count);
-    EXPECT_EQ(MOIETY_OK, moiety_private_release(arena_));
+    EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena_));
     EXPECT_EQ(CUDA_SUCCESS,
               pool_test::Get<CUresult(CUgraph)>("cuGraphDestroy")(graph));
-    EXPECT_EQ(MOIETY_OK, moiety_stream_retire(*pool_, stream));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(*pool_, stream));
 }
 
 } // namespace

@@ -224,7 +224,7 @@ TEST_F(Pause, WhatIsPausedRefusesAndTakesFrees)
     EXPECT_EQ(MOIETY_E_BUSY, moiety_private_trim(arena, nullptr));
     EXPECT_EQ(MOIETY_E_BUSY, moiety_private_scope_begin(arena, stream, &scope));
     EXPECT_EQ(MOIETY_E_BUSY, moiety_private_pause(arena, 0));
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_private_release(arena));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_private_destroy(arena));
     EXPECT_EQ(1u, out);
     EXPECT_EQ(1u, scope);
     pool.Free(freed);
@@ -253,7 +253,7 @@ TEST_F(Pause, WhatIsHeldStaysAndWhatIsPausedIsNotHeld)
     EXPECT_EQ(MOIETY_E_BUSY, moiety_private_pause(arena, kKeep));
     EXPECT_TRUE(HasMessage("held"));
     EXPECT_EQ(0u, arena.Info().is_paused);
-    ASSERT_EQ(MOIETY_OK, moiety_segment_release(pool, block, 2 * kMiB));
+    ASSERT_EQ(MOIETY_OK, moiety_segment_unhold(pool, block, 2 * kMiB));
     arena.Pause();
     EXPECT_EQ(MOIETY_E_BUSY, moiety_segment_hold(pool, block, 2 * kMiB));
     arena.Resume();
@@ -276,16 +276,16 @@ TEST_F(Pause, OnlyWhatWasMadeForItPauses)
     options.struct_size = sizeof options;
     options.flags = MOIETY_PRIVATE_PAUSABLE;
     EXPECT_EQ(MOIETY_E_UNSUPPORTED,
-              moiety_private_create_with(plain, &options, &out));
+              moiety_private_create(plain, &options, &out));
     options.flags = 4;
     EXPECT_EQ(MOIETY_E_INVALID,
-              moiety_private_create_with(pool, &options, &out));
+              moiety_private_create(pool, &options, &out));
     options.flags = 0;
     options.struct_size = 4;
     EXPECT_EQ(MOIETY_E_INVALID,
-              moiety_private_create_with(pool, &options, &out));
+              moiety_private_create(pool, &options, &out));
     EXPECT_EQ(MOIETY_E_INVALID,
-              moiety_private_create_with(pool, nullptr, &out));
+              moiety_private_create(pool, nullptr, &out));
     EXPECT_EQ(MOIETY_E_INVALID, moiety_private_pause(1, 0));
     EXPECT_EQ(MOIETY_E_INVALID, moiety_private_resume(1));
     EXPECT_EQ(1u, out);
@@ -410,7 +410,7 @@ TEST_F(Pause, TenantsCountTheirSmallBlocksInAndOut)
     moiety_tenant tenant = 0;
     options.struct_size = sizeof options;
     options.flags = MOIETY_TENANT_PAUSABLE;
-    ASSERT_EQ(MOIETY_OK, moiety_tenant_create_with(pool, &options, &tenant));
+    ASSERT_EQ(MOIETY_OK, moiety_tenant_create(pool, &options, &tenant));
     for (size_t size_bytes : {70000, 9000, 500000}) {
         moiety_devptr block = 0;
         ASSERT_EQ(MOIETY_OK, alloc_for_tenant(tenant, size_bytes,
@@ -434,8 +434,8 @@ TEST_F(Pause, TenantsPauseByTheirArenas)
     options.flags = MOIETY_TENANT_PAUSABLE;
     options.name = "a";
     options.budget_bytes = 8 * kMiB;
-    ASSERT_EQ(MOIETY_OK, moiety_tenant_create_with(pool, &options, &tenant));
-    ASSERT_EQ(MOIETY_OK, moiety_tenant_create(pool, "b", 0, &plain));
+    ASSERT_EQ(MOIETY_OK, moiety_tenant_create(pool, &options, &tenant));
+    ASSERT_EQ(MOIETY_OK, create_tenant(pool, "b", 0, &plain));
     ASSERT_EQ(MOIETY_OK,
               alloc_for_tenant(tenant, 4 * kMiB, MOIETY_STREAM_DONE, &block));
     EXPECT_EQ(MOIETY_E_BUDGET,
@@ -461,9 +461,9 @@ TEST_F(Pause, TenantsPauseByTheirArenas)
     EXPECT_EQ(MOIETY_OK, moiety_tenant_private(tenant, &arena));
     EXPECT_EQ(MOIETY_OK, moiety_private_pause(arena, 0));
     pool.Free(block);
-    moiety_tenant_info info = {};
+    moiety_tenant_stats info = {};
     info.struct_size = sizeof info;
-    EXPECT_EQ(MOIETY_OK, moiety_tenant_stats(tenant, &info));
+    EXPECT_EQ(MOIETY_OK, moiety_tenant_get_stats(tenant, &info));
     EXPECT_EQ(0u, info.live_bytes);
     EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));
     EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(plain));

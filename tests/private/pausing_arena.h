@@ -39,7 +39,7 @@ class Arena
         moiety_private_options options = {};
         options.struct_size = sizeof options;
         options.flags = flags;
-        EXPECT_EQ(MOIETY_OK, moiety_private_create_with(pool, &options, &own_))
+        EXPECT_EQ(MOIETY_OK, moiety_private_create(pool, &options, &own_))
             << moiety_last_error_message();
     }
     ~Arena()
@@ -57,7 +57,7 @@ class Arena
 
     moiety_status Release()
     {
-        moiety_status status = moiety_private_release(own_);
+        moiety_status status = moiety_private_destroy(own_);
         if (status == MOIETY_OK)
             own_ = 0;
         return status;
@@ -85,11 +85,11 @@ class Arena
         EXPECT_EQ(MOIETY_OK, moiety_private_resume(own_))
             << moiety_last_error_message();
     }
-    moiety_private_info Info() const
+    moiety_private_stats Info() const
     {
-        moiety_private_info info = {};
+        moiety_private_stats info = {};
         info.struct_size = sizeof info;
-        EXPECT_EQ(MOIETY_OK, moiety_private_stats(own_, &info));
+        EXPECT_EQ(MOIETY_OK, moiety_private_get_stats(own_, &info));
         return info;
     }
 

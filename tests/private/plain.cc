@@ -134,7 +134,7 @@ TEST_P(InAnArena, WhatARetiredStreamFreedWaitsForItsWork)
     arena_.TakeAll(freed_);
     Hold hold(freed_);
     arena_.Free(freed_);
-    ASSERT_EQ(moiety_stream_retire(pool_, freed_), MOIETY_OK);
+    ASSERT_EQ(moiety_pool_retire_stream(pool_, freed_), MOIETY_OK);
     ASSERT_TRUE(arena_.ServesNothing(freed_));
     ASSERT_TRUE(arena_.ServesNothing(next_));
     hold.Release();
@@ -217,16 +217,16 @@ TEST_P(InAnArena, WhatIsInUseAtTheReleaseIsAnOrdinaryBlock)
 {
     ASSERT_EQ(arena_.Take(freed_), MOIETY_OK);
     arena_.Release();
-    moiety_stats stats = {};
+    moiety_pool_stats stats = {};
     stats.struct_size = sizeof stats;
-    ASSERT_EQ(moiety_pool_stats(pool_, &stats), MOIETY_OK);
+    ASSERT_EQ(moiety_pool_get_stats(pool_, &stats), MOIETY_OK);
     EXPECT_EQ(stats.allocation_current, 1u);
     EXPECT_EQ(stats.allocated_bytes_current, GetParam().size_bytes);
     size_t bytes = 0;
     EXPECT_EQ(moiety_usable_size(pool_, arena_.last(), &bytes), MOIETY_OK);
     EXPECT_EQ(bytes, GetParam().size_bytes);
     arena_.Free(freed_);
-    ASSERT_EQ(moiety_pool_stats(pool_, &stats), MOIETY_OK);
+    ASSERT_EQ(moiety_pool_get_stats(pool_, &stats), MOIETY_OK);
     EXPECT_EQ(stats.allocation_current, 0u);
     EXPECT_EQ(stats.allocated_bytes_current, 0u);
 }

@@ -43,7 +43,7 @@ class Life
     void Live()
     {
         fault_([&] {
-            if (moiety_private_create(pool_, 32 * kMiB, &arena_) != MOIETY_OK)
+            if (create_arena(pool_, 32 * kMiB, &arena_) != MOIETY_OK)
                 arena_ = 0;
         });
         if (arena_ == 0)
@@ -53,7 +53,7 @@ class Life
             CaptureOnce();
         fault_([&] { Outside(); });
         fault_([&] {
-            if (moiety_private_release(arena_) == MOIETY_OK)
+            if (moiety_private_destroy(arena_) == MOIETY_OK)
                 arena_ = 0;
         });
     }
@@ -64,12 +64,12 @@ class Life
         FreeAll(MOIETY_STREAM_ANY);
         EXPECT_TRUE(blocks_.empty()) << moiety_last_error_message();
         if (arena_ != 0) {
-            moiety_private_info info = {};
+            moiety_private_stats info = {};
             info.struct_size = sizeof info;
-            EXPECT_EQ(MOIETY_OK, moiety_private_stats(arena_, &info));
+            EXPECT_EQ(MOIETY_OK, moiety_private_get_stats(arena_, &info));
             EXPECT_EQ(0u, info.live_count);
             EXPECT_EQ(0u, info.live_bytes);
-            EXPECT_EQ(MOIETY_OK, moiety_private_release(arena_))
+            EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena_))
                 << moiety_last_error_message();
         }
         EXPECT_EQ(MOIETY_E_INVALID, moiety_capture_guard_end());

@@ -42,14 +42,14 @@ class PrivateRace : public ::testing::Test
         pool_->TrimAll();
         EXPECT_EQ(0u, pool_->Stats().reserved_bytes_current);
         for (int i = 0; i < 3; i++)
-            EXPECT_EQ(MOIETY_OK, moiety_stream_retire(*pool_, streams_[i]));
+            EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(*pool_, streams_[i]));
     }
 
     moiety_private Make(uint64_t limit_bytes = 0)
     {
         moiety_private arena = 0;
         EXPECT_EQ(MOIETY_OK,
-                  moiety_private_create(*pool_, limit_bytes, &arena));
+                  create_arena(*pool_, limit_bytes, &arena));
         return arena;
     }
 
@@ -86,7 +86,7 @@ class PrivateRace : public ::testing::Test
             EXPECT_EQ(1, holders_[Place(own.front())].fetch_sub(1));
             EXPECT_EQ(MOIETY_OK, i % 2
                                      ? moiety_free(*pool_, own.front(), stream)
-                                     : moiety_free_own(*pool_, own.front()));
+                                     : moiety_free_on_alloc_stream(*pool_, own.front()));
             own.erase(own.begin());
         }
         for (moiety_devptr block : own) {
@@ -114,10 +114,10 @@ TEST_F(PrivateRace, ThreadsOfOneArena)
     std::atomic<bool> is_over{false};
     std::thread trimmer([&] {
         while (!is_over) {
-            moiety_private_info info = {};
+            moiety_private_stats info = {};
             info.struct_size = sizeof info;
             EXPECT_EQ(MOIETY_OK, moiety_private_trim(arena, nullptr));
-            EXPECT_EQ(MOIETY_OK, moiety_private_stats(arena, &info));
+            EXPECT_EQ(MOIETY_OK, moiety_private_get_stats(arena, &info));
             EXPECT_LE(info.live_bytes, info.reserved_bytes);
             EXPECT_LE(info.reserved_bytes, 64 * kMiB);
         }
@@ -125,7 +125,7 @@ TEST_F(PrivateRace, ThreadsOfOneArena)
     InThreads([&](int thread) { Work(arena, thread, 500); });
     is_over = true;
     trimmer.join();
-    EXPECT_EQ(MOIETY_OK, moiety_private_release(arena));
+    EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena));
 }
 
 TEST_F(PrivateRace, FreesAndTheRelease)
@@ -141,7 +141,7 @@ TEST_F(PrivateRace, FreesAndTheRelease)
                 blocks[t].push_back(block);
             }
         std::thread releaser(
-            [&] { EXPECT_EQ(MOIETY_OK, moiety_private_release(arena)); });
+            [&] { EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena)); });
         InThreads([&](int thread) {
             for (moiety_devptr block : blocks[thread])
                 EXPECT_EQ(MOIETY_OK,
@@ -157,11 +157,11 @@ TEST_F(PrivateRace, AllocationsAndTheRelease)
         std::atomic<bool> is_gone{false};
         moiety_private arena = Make();
         std::thread releaser([&] {
-            EXPECT_EQ(MOIETY_OK, moiety_private_release(arena));
+            EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena));
             is_gone = true;
             // Another one, perhaps in the same place.
             moiety_private next = Make();
-            EXPECT_EQ(MOIETY_OK, moiety_private_release(next));
+            EXPECT_EQ(MOIETY_OK, moiety_private_destroy(next));
         });
         InThreads([&](int) {
             for (int i = 0; i < 50; i++) {
@@ -188,7 +188,7 @@ TEST_F(PrivateRace, ThreadsWithArenasOfTheirOwn)
         for (int i = 0; i < 20; i++) {
             moiety_private arena = Make(16 * kMiB);
             Work(arena, thread, 20);
-            EXPECT_EQ(MOIETY_OK, moiety_private_release(arena));
+            EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena));
         }
     });
 }

@@ -34,12 +34,12 @@ class PrivateStep : public ::testing::Test
         options.wait_ms = MOIETY_WAIT_NONE;
         set_kind(&options, Flags());
         ASSERT_EQ(MOIETY_OK, moiety_pool_create(&options, &pool_));
-        ASSERT_EQ(MOIETY_OK, moiety_private_create(pool_, kBytes, &arena_));
+        ASSERT_EQ(MOIETY_OK, create_arena(pool_, kBytes, &arena_));
     }
 
     void TearDown() override
     {
-        const moiety_stats stats = Stats();
+        const moiety_pool_stats stats = Stats();
         EXPECT_EQ(0u, stats.allocation_current);
         EXPECT_EQ(0u, stats.allocated_bytes_current);
         EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool_, nullptr));
@@ -51,11 +51,11 @@ class PrivateStep : public ::testing::Test
         return 0;
     }
 
-    moiety_stats Stats() const
+    moiety_pool_stats Stats() const
     {
-        moiety_stats stats = {};
+        moiety_pool_stats stats = {};
         stats.struct_size = sizeof stats;
-        EXPECT_EQ(MOIETY_OK, moiety_pool_stats(pool_, &stats));
+        EXPECT_EQ(MOIETY_OK, moiety_pool_get_stats(pool_, &stats));
         return stats;
     }
 
@@ -101,16 +101,16 @@ TEST_F(PrivateStep, AFreeIsOvertakenByTheRelease)
         "private.freed",
         [&] { EXPECT_EQ(MOIETY_OK, moiety_free(pool_, block_, Handle(0))); },
         [&] {
-            EXPECT_EQ(MOIETY_OK, moiety_private_release(arena_));
+            EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena_));
             // In the same place.
-            EXPECT_EQ(MOIETY_OK, moiety_private_create(pool_, 0, &arena_));
+            EXPECT_EQ(MOIETY_OK, create_arena(pool_, 0, &arena_));
         });
-    moiety_private_info info = {};
+    moiety_private_stats info = {};
     info.struct_size = sizeof info;
-    EXPECT_EQ(MOIETY_OK, moiety_private_stats(arena_, &info));
+    EXPECT_EQ(MOIETY_OK, moiety_private_get_stats(arena_, &info));
     EXPECT_EQ(0u, info.live_count);
     EXPECT_EQ(0u, info.waiting_bytes);
-    EXPECT_EQ(MOIETY_OK, moiety_private_release(arena_));
+    EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena_));
 }
 
 // The event that was over is that of an earlier closing.
@@ -135,14 +135,14 @@ TEST_F(PrivateStep, ADrainIsOvertakenByTheNextClosing)
     EXPECT_EQ(0u, bytes);
     EXPECT_EQ(MOIETY_E_BUDGET, Take(0));
     EXPECT_TRUE(stage_release(&stage_, 1));
-    EXPECT_EQ(MOIETY_OK, moiety_private_release(arena_));
+    EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena_));
 }
 
 TEST_F(PrivateStep, GrowingIsOvertakenByTheRelease)
 {
     Overtake(
         "private.escalated", [&] { EXPECT_EQ(MOIETY_E_INVALID, Take(0)); },
-        [&] { EXPECT_EQ(MOIETY_OK, moiety_private_release(arena_)); });
+        [&] { EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena_)); });
 }
 
 // The memory is the pool's already, and another arena has taken it: one that is
@@ -151,9 +151,9 @@ TEST_F(PrivateStep, TheReleaseIsOvertakenByTheNextOwner)
 {
     moiety_private ending = 0;
     moiety_devptr before = 0;
-    moiety_private_info info = {};
+    moiety_private_stats info = {};
     info.struct_size = sizeof info;
-    ASSERT_EQ(MOIETY_OK, moiety_private_create(pool_, kBytes, &ending));
+    ASSERT_EQ(MOIETY_OK, create_arena(pool_, kBytes, &ending));
     ASSERT_EQ(MOIETY_OK, alloc_of_arena(ending, kBytes, Handle(0), &before));
     // There is nothing else to take.
     std::vector<moiety_devptr> rest;
@@ -165,16 +165,16 @@ TEST_F(PrivateStep, TheReleaseIsOvertakenByTheNextOwner)
     ASSERT_EQ(MOIETY_OK, moiety_free(pool_, before, MOIETY_STREAM_DONE));
     Overtake(
         "private.disowning",
-        [&] { EXPECT_EQ(MOIETY_OK, moiety_private_release(ending)); },
+        [&] { EXPECT_EQ(MOIETY_OK, moiety_private_destroy(ending)); },
         [&] { ASSERT_EQ(MOIETY_OK, Take(1)); });
     EXPECT_EQ(before, block_);
     for (moiety_devptr block : rest)
         EXPECT_EQ(MOIETY_OK, moiety_free(pool_, block, Handle(0)));
     EXPECT_EQ(MOIETY_OK, moiety_free(pool_, block_, Handle(1)));
-    EXPECT_EQ(MOIETY_OK, moiety_private_stats(arena_, &info));
+    EXPECT_EQ(MOIETY_OK, moiety_private_get_stats(arena_, &info));
     EXPECT_EQ(0u, info.live_count);
     EXPECT_EQ(kBytes, info.reserved_bytes);
-    EXPECT_EQ(MOIETY_OK, moiety_private_release(arena_));
+    EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena_));
 }
 
 class MappedPrivateStep : public PrivateStep
@@ -202,12 +202,12 @@ TEST_F(MappedPrivateStep, GrowingIsOvertakenByAnArenaOfAnotherKind)
     Overtake(
         "private.growing", [&] { EXPECT_EQ(MOIETY_E_INVALID, Take(0)); },
         [&] {
-            EXPECT_EQ(MOIETY_OK, moiety_private_release(arena_));
+            EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena_));
             EXPECT_EQ(MOIETY_OK,
-                      moiety_private_create_with(pool_, &options, &next));
+                      moiety_private_create(pool_, &options, &next));
         });
     EXPECT_EQ(reserved_bytes, Stats().reserved_bytes_current);
-    EXPECT_EQ(MOIETY_OK, moiety_private_release(next));
+    EXPECT_EQ(MOIETY_OK, moiety_private_destroy(next));
 }
 
 // What was reserved for the growth is reserved no more: the limit has room for
@@ -215,43 +215,43 @@ TEST_F(MappedPrivateStep, GrowingIsOvertakenByAnArenaOfAnotherKind)
 TEST_F(MappedPrivateStep, GrowingIsOvertakenByAPause)
 {
     moiety_private_options options = {};
-    moiety_private_info info = {};
+    moiety_private_stats info = {};
     options.struct_size = sizeof options;
     options.flags = MOIETY_PRIVATE_PAUSABLE;
     options.limit_bytes = kBytes;
     info.struct_size = sizeof info;
-    ASSERT_EQ(MOIETY_OK, moiety_private_release(arena_));
-    ASSERT_EQ(MOIETY_OK, moiety_private_create_with(pool_, &options, &arena_));
+    ASSERT_EQ(MOIETY_OK, moiety_private_destroy(arena_));
+    ASSERT_EQ(MOIETY_OK, moiety_private_create(pool_, &options, &arena_));
     Overtake(
         "private.escalated", [&] { EXPECT_EQ(MOIETY_E_BUSY, Take(0)); },
         [&] { EXPECT_EQ(MOIETY_OK, moiety_private_pause(arena_, 0)); });
     ASSERT_EQ(MOIETY_OK, moiety_private_resume(arena_));
-    EXPECT_EQ(MOIETY_OK, moiety_private_stats(arena_, &info));
+    EXPECT_EQ(MOIETY_OK, moiety_private_get_stats(arena_, &info));
     EXPECT_EQ(0u, info.reserved_bytes);
     EXPECT_EQ(MOIETY_OK, Take(0));
     EXPECT_EQ(MOIETY_OK, moiety_free(pool_, block_, MOIETY_STREAM_DONE));
-    EXPECT_EQ(MOIETY_OK, moiety_private_release(arena_));
+    EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena_));
 }
 
 // The block is an ordinary one by then, and its tenant has it no more.
 TEST_F(MappedPrivateStep, AFreeOfATenantsIsOvertakenByTheRelease)
 {
     moiety_tenant_options options = {};
-    moiety_tenant_info info = {};
+    moiety_tenant_stats info = {};
     moiety_tenant tenant = 0;
     moiety_private arena = 0;
     options.struct_size = sizeof options;
     options.flags = MOIETY_TENANT_PAUSABLE;
     info.struct_size = sizeof info;
-    ASSERT_EQ(MOIETY_OK, moiety_private_release(arena_));
-    ASSERT_EQ(MOIETY_OK, moiety_tenant_create_with(pool_, &options, &tenant));
+    ASSERT_EQ(MOIETY_OK, moiety_private_destroy(arena_));
+    ASSERT_EQ(MOIETY_OK, moiety_tenant_create(pool_, &options, &tenant));
     ASSERT_EQ(MOIETY_OK, moiety_tenant_private(tenant, &arena));
     ASSERT_EQ(MOIETY_OK, alloc_for_tenant(tenant, kBytes, Handle(0), &block_));
     Overtake(
         "private.freed",
         [&] { EXPECT_EQ(MOIETY_OK, moiety_free(pool_, block_, Handle(0))); },
-        [&] { EXPECT_EQ(MOIETY_OK, moiety_private_release(arena)); });
-    EXPECT_EQ(MOIETY_OK, moiety_tenant_stats(tenant, &info));
+        [&] { EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena)); });
+    EXPECT_EQ(MOIETY_OK, moiety_tenant_get_stats(tenant, &info));
     EXPECT_EQ(0u, info.live_bytes);
     // Its arena is gone already.
     (void)!moiety_tenant_destroy(tenant);

@@ -60,14 +60,14 @@ TEST_F(Churn, LosesNothingAndLeavesNobody)
         // A slow path of a thread that stays: it takes what they left.
         pool_.Trim(UINT64_MAX);
         ASSERT_EQ(1u, pool_probe_thread_state_count(pool_)) << "after " << i;
-        moiety_stats stats = pool_.Stats();
+        moiety_pool_stats stats = pool_.Stats();
         ASSERT_EQ(kAtATime, stats.allocation_current);
         ASSERT_LE(stats.threads, 1u);
     }
     for (moiety_devptr address : left_)
         pool_.Free(address, MOIETY_STREAM_ANY);
     pool_.TrimAll();
-    moiety_stats stats = pool_.Stats();
+    moiety_pool_stats stats = pool_.Stats();
     EXPECT_EQ(0u, stats.reserved_bytes_current);
     EXPECT_EQ(0u, stats.allocation_current);
     EXPECT_EQ(kThreads, stats.allocation_allocated);

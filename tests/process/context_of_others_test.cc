@@ -108,12 +108,12 @@ TEST_F(ContextOfOthers, IsLostToAPoolWithAHistoryAndASnapshot)
 TEST_F(ContextOfOthers, IsLostToTenantsAndScopes)
 {
     moiety_tenant tenant = 0;
-    moiety_tenant_info info = {};
+    moiety_tenant_stats info = {};
     moiety_scope scope = 0;
     moiety_devptr block = 0, none = 0;
     info.struct_size = sizeof(info);
     Make(Defaults());
-    ASSERT_EQ(MOIETY_OK, moiety_tenant_create(pool_, "", 0, &tenant));
+    ASSERT_EQ(MOIETY_OK, create_tenant(pool_, "", 0, &tenant));
     ASSERT_EQ(MOIETY_OK, alloc_for_tenant(tenant, 512, kStream, &block));
     pool_test::SetCurrent(context_);
     pool_test::Stream stream;
@@ -124,7 +124,7 @@ TEST_F(ContextOfOthers, IsLostToTenantsAndScopes)
     EXPECT_EQ(MOIETY_E_CONTEXT_DESTROYED,
               alloc_for_tenant(tenant, 512, kStream, &none));
     EXPECT_EQ(MOIETY_OK, moiety_free(pool_, block, kStream));
-    EXPECT_EQ(MOIETY_OK, moiety_tenant_stats(tenant, &info));
+    EXPECT_EQ(MOIETY_OK, moiety_tenant_get_stats(tenant, &info));
     EXPECT_EQ(0u, info.live_bytes);
     EXPECT_EQ(MOIETY_OK, moiety_scope_release(scope));
     ExpectToLetGo();

@@ -118,11 +118,11 @@ class ContextLoss : public ::testing::TestWithParam<bool>
         EXPECT_EQ(MOIETY_OK, moiety_free_sized(pool_, blocks_[1], 4 * kKiB,
                                                MOIETY_STREAM_ANY));
         EXPECT_EQ(MOIETY_OK,
-                  moiety_free_after(pool_, blocks_[2],
+                  moiety_free_on_event(pool_, blocks_[2],
                                     reinterpret_cast<moiety_event>(0x4560)));
         EXPECT_EQ(MOIETY_OK,
                   moiety_free_batch(pool_, &blocks_[3], 1, kStream, nullptr));
-        EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool_, strange));
+        EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool_, strange));
         EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool_, 0));
         EXPECT_EQ(MOIETY_E_INVALID, moiety_free(pool_, blocks_[0], kStream))
             << "freed twice";
@@ -253,9 +253,9 @@ TEST_P(ContextLoss, KeepsAnswersThatAreThePoolsOwn)
 {
     Lose();
     Notice();
-    moiety_stats stats = {};
+    moiety_pool_stats stats = {};
     stats.struct_size = sizeof(stats);
-    EXPECT_EQ(MOIETY_OK, moiety_pool_stats(pool_, &stats));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_get_stats(pool_, &stats));
     EXPECT_EQ(4u, stats.allocation_current);
     size_t bytes = 0;
     EXPECT_EQ(MOIETY_OK, moiety_usable_size(pool_, blocks_[0], &bytes));

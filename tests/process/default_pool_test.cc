@@ -54,7 +54,7 @@ moiety_pool_options OptionsOf(moiety_pool *pool)
 {
     moiety_pool_options options = {};
     options.struct_size = sizeof(options);
-    EXPECT_EQ(MOIETY_OK, moiety_pool_options_get(pool, &options));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_get_options(pool, &options));
     return options;
 }
 

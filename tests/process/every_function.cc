@@ -48,24 +48,24 @@ void AddBlocks(const Arguments &a, Calls &calls)
     FORKED(moiety_alloc_batch, (a.pool, 4096, kStream, 1, &out));
     FORKED(moiety_free, (a.pool, a.block, kStream));
     FORKED(moiety_free_sized, (a.pool, a.block, 4096, kStream));
-    FORKED(moiety_free_own, (a.pool, a.block));
+    FORKED(moiety_free_on_alloc_stream, (a.pool, a.block));
     FORKED(moiety_free_batch, (a.pool, &a.block, 1, kStream, nullptr));
-    FORKED(moiety_free_after, (a.pool, a.block, a.event));
+    FORKED(moiety_free_on_event, (a.pool, a.block, a.event));
     FORKED(moiety_record_use, (a.pool, a.block, a.stream));
     FORKED(moiety_usable_size, (a.pool, a.block, &bytes));
     FORKED(moiety_resize, (a.pool, a.block, 4096, kStream));
     static uint64_t freed;
     FORKED(moiety_free_all, (a.pool, kStream, &freed));
     // The same.
-    calls["moiety_free_cached"] = [&a] {
-        return moiety_free_cached(a.pool, a.block, kStream) == MOIETY_E_BUSY;
+    calls["moiety_free_no_call"] = [&a] {
+        return moiety_free_no_call(a.pool, a.block, kStream) == MOIETY_E_BUSY;
     };
 }
 
 void AddPools(const Arguments &a, Calls &calls)
 {
     static moiety_pool *pool;
-    static moiety_stats stats;
+    static moiety_pool_stats stats;
     static moiety_pool_options options = driver_options();
     static moiety_segment_info segment;
     static moiety_oom_report report;
@@ -75,7 +75,7 @@ void AddPools(const Arguments &a, Calls &calls)
     FORKED(moiety_pool_create, (nullptr, &pool));
     FORKED(moiety_default_pool, (0, &pool));
     FORKED(moiety_pool_of, (a.block, &pool));
-    FORKED(moiety_pool_options_get, (a.pool, &options));
+    FORKED(moiety_pool_get_options, (a.pool, &options));
     // It looks at nothing that a fork could break.
     calls["moiety_pool_options_check"] = [] {
         return moiety_pool_options_check(nullptr) == MOIETY_OK;
@@ -86,14 +86,14 @@ void AddPools(const Arguments &a, Calls &calls)
     FORKED(moiety_pool_destroy, (a.pool, nullptr));
     FORKED(moiety_pool_destroy_later, (a.pool));
     FORKED(moiety_pool_trim, (a.pool, 0, nullptr));
-    FORKED(moiety_pool_stats, (a.pool, &stats));
+    FORKED(moiety_pool_get_stats, (a.pool, &stats));
     FORKED(moiety_pool_synchronize, (a.pool, 0));
     FORKED(moiety_pool_context_lost, (a.pool));
     FORKED(moiety_pool_add_context, (a.pool, a.context));
     FORKED(moiety_pool_add_peer, (a.pool, 1));
     FORKED(moiety_segment_find, (a.pool, a.block, &segment));
     FORKED(moiety_segment_hold, (a.pool, a.block, 1));
-    FORKED(moiety_segment_release, (a.pool, a.block, 1));
+    FORKED(moiety_segment_unhold, (a.pool, a.block, 1));
     static moiety_segment_watcher watcher;
     static uint64_t watch;
     watcher.struct_size = sizeof(watcher);
@@ -102,7 +102,7 @@ void AddPools(const Arguments &a, Calls &calls)
     FORKED(moiety_segment_unwatch, (a.pool, 1));
     FORKED(moiety_pool_add_oom_callback, (a.pool, NeverCalled, nullptr));
     FORKED(moiety_pool_remove_oom_callback, (a.pool, NeverCalled, nullptr));
-    FORKED(moiety_last_oom, (a.pool, &report));
+    FORKED(moiety_pool_last_oom, (a.pool, &report));
     calls["moiety_capture_age_ns"] = [] {
         return moiety_capture_age_ns() == UINT64_MAX;
     };
@@ -115,7 +115,7 @@ void AddPools(const Arguments &a, Calls &calls)
         moiety_log(MOIETY_LOG_ERROR, "not in a child");
         return true;
     };
-    FORKED(moiety_stream_retire, (a.pool, a.stream));
+    FORKED(moiety_pool_retire_stream, (a.pool, a.stream));
     FORKED(moiety_capture_guard_begin, ());
     FORKED(moiety_capture_guard_end, ());
 }
@@ -138,16 +138,16 @@ void AddSharing(const Arguments &a, Calls &calls)
 void AddTenantsAndScopes(const Arguments &a, Calls &calls)
 {
     static moiety_tenant tenant;
-    static moiety_tenant_info info;
+    static moiety_tenant_stats info;
     static moiety_tenant_options options;
     static moiety_private arena;
     options.struct_size = sizeof options;
     static moiety_scope scope;
     info.struct_size = sizeof(info);
-    FORKED(moiety_tenant_create, (a.pool, "", 0, &tenant));
+    FORKED(create_tenant, (a.pool, "", 0, &tenant));
     FORKED(moiety_tenant_set_budget, (a.tenant, 0));
-    FORKED(moiety_tenant_stats, (a.tenant, &info));
-    FORKED(moiety_tenant_create_with, (a.pool, &options, &tenant));
+    FORKED(moiety_tenant_get_stats, (a.tenant, &info));
+    FORKED(moiety_tenant_create, (a.pool, &options, &tenant));
     FORKED(moiety_tenant_private, (a.tenant, &arena));
     FORKED(moiety_tenant_pause, (a.tenant, 0));
     FORKED(moiety_tenant_resume, (a.tenant));
@@ -161,21 +161,21 @@ void AddTenantsAndScopes(const Arguments &a, Calls &calls)
 void AddPrivateArenas(const Arguments &a, Calls &calls)
 {
     static moiety_private arena;
-    static moiety_private_info info;
+    static moiety_private_stats info;
     static moiety_private_options options;
     options.struct_size = sizeof options;
     static moiety_scope scope;
     static uint64_t bytes;
     info.struct_size = sizeof(info);
-    FORKED(moiety_private_create, (a.pool, 0, &arena));
+    FORKED(create_arena, (a.pool, 0, &arena));
     FORKED(moiety_private_claim, (a.arena, a.block, 4096, kStream));
     FORKED(moiety_private_trim, (a.arena, &bytes));
-    FORKED(moiety_private_stats, (a.arena, &info));
+    FORKED(moiety_private_get_stats, (a.arena, &info));
     FORKED(moiety_private_scope_begin, (a.arena, a.stream, &scope));
-    FORKED(moiety_private_create_with, (a.pool, &options, &arena));
+    FORKED(moiety_private_create, (a.pool, &options, &arena));
     FORKED(moiety_private_pause, (a.arena, 0));
     FORKED(moiety_private_resume, (a.arena));
-    FORKED(moiety_private_release, (a.arena));
+    FORKED(moiety_private_destroy, (a.arena));
 }
 
 void AddHostArenas(const Arguments &a, Calls &calls)
@@ -200,7 +200,7 @@ void AddHostArenas(const Arguments &a, Calls &calls)
     FORKED(moiety_host_reserve, (a.host, 1, 0, nullptr, nullptr));
     FORKED(moiety_host_copy_to_children, (a.host));
     FORKED(moiety_host_trim, (a.host, 0, nullptr));
-    FORKED(moiety_host_stats_get, (a.host, &stats));
+    FORKED(moiety_host_get_stats, (a.host, &stats));
     FORKED(moiety_host_report, (a.host, text, sizeof text));
     FORKED(moiety_host_topology, (0, text, sizeof text, nullptr));
     FORKED(moiety_host_pin, (text, sizeof text));
@@ -221,9 +221,9 @@ void AddViews(const Arguments &a, Calls &calls)
     FORKED(moiety_heap_snapshot_create, (a.pool, &snapshot));
     FORKED(moiety_history_read, (a.pool, nullptr, 0, &history));
     FORKED(moiety_pool_check, (a.pool, &counts));
-    FORKED(moiety_record_start, (a.pool, "/dev/null"));
-    FORKED(moiety_record_flush, (a.pool, nullptr));
-    FORKED(moiety_record_stop, (a.pool, nullptr));
+    FORKED(moiety_trace_start, (a.pool, "/dev/null"));
+    FORKED(moiety_trace_flush, (a.pool, nullptr));
+    FORKED(moiety_trace_stop, (a.pool, nullptr));
     FORKED(moiety_expose_start, ("/tmp/moiety-never"));
     FORKED(moiety_expose_stop, ());
     calls["moiety_heap_snapshot_destroy"] = [] {
@@ -269,11 +269,11 @@ void AddTexts(const Arguments &a, Calls &calls)
     calls["moiety_feature_name"] = [] {
         return moiety_feature_name(1) && !moiety_feature_name(3);
     };
-    calls["moiety_stats_entry"] = [] {
-        moiety_stats stats = {};
+    calls["moiety_pool_stats_entry"] = [] {
+        moiety_pool_stats stats = {};
         uint64_t value = 7;
         stats.struct_size = sizeof(stats);
-        return moiety_stats_entry(&stats, 0, &value) && value == 0;
+        return moiety_pool_stats_entry(&stats, 0, &value) && value == 0;
     };
     calls["moiety_oom_text"] = [] {
         moiety_oom_report report = {};

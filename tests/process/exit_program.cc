@@ -250,9 +250,9 @@ void ByKeys(int times)
             }
         }).join();
     use.FreeAll();
-    moiety_stats stats = {};
+    moiety_pool_stats stats = {};
     stats.struct_size = sizeof(stats);
-    EXPECT_THAT(moiety_pool_stats(use.pool, &stats) == MOIETY_OK);
+    EXPECT_THAT(moiety_pool_get_stats(use.pool, &stats) == MOIETY_OK);
     EXPECT_THAT(stats.allocation_current == 0);
     EXPECT_THAT(times > 1 || stats.threads == 1);
     use.End();

@@ -69,10 +69,10 @@ class Forks : public ::testing::Test
         ASSERT_EQ(MOIETY_OK,
                   moiety_ipc_export(arguments_.pool, arguments_.block,
                                     &arguments_.handle));
-        ASSERT_EQ(MOIETY_OK, moiety_tenant_create(arguments_.pool, "", 0,
+        ASSERT_EQ(MOIETY_OK, create_tenant(arguments_.pool, "", 0,
                                                   &arguments_.tenant));
         ASSERT_EQ(MOIETY_OK,
-                  moiety_private_create(arguments_.pool, 0, &arguments_.arena));
+                  create_arena(arguments_.pool, 0, &arguments_.arena));
         MakeHostArena();
         arguments_.stream = stream_;
         arguments_.event = pool_test::NewEvent();
@@ -103,7 +103,7 @@ class Forks : public ::testing::Test
                   moiety_host_free(arguments_.host, arguments_.host_block,
                                    MOIETY_STREAM_DONE));
         EXPECT_EQ(MOIETY_OK, moiety_host_destroy(arguments_.host, nullptr));
-        EXPECT_EQ(MOIETY_OK, moiety_private_release(arguments_.arena));
+        EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arguments_.arena));
         EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(arguments_.pool, 0));
         EXPECT_EQ(MOIETY_OK, moiety_free(arguments_.pool, arguments_.block,
                                          MOIETY_STREAM_DONE));
@@ -241,10 +241,10 @@ class Load
         Try(moiety_alloc(pool_, 4 * kKiB, stream, &address));
         Try(moiety_record_use(pool_, address, MOIETY_STREAM_LEGACY));
         Try(moiety_free(pool_, address, stream));
-        Try(moiety_stream_retire(pool_, stream));
-        moiety_stats stats = {};
+        Try(moiety_pool_retire_stream(pool_, stream));
+        moiety_pool_stats stats = {};
         stats.struct_size = sizeof(stats);
-        Try(moiety_pool_stats(pool_, &stats));
+        Try(moiety_pool_get_stats(pool_, &stats));
     }
 
     void ExportAndImport()
@@ -264,7 +264,7 @@ class Load
     {
         moiety_devptr address = 0;
         Try(alloc_of_arena(arena_, 3 * kMiB, MOIETY_STREAM_LEGACY, &address));
-        Try(moiety_free_own(pool_, address));
+        Try(moiety_free_on_alloc_stream(pool_, address));
         Try(moiety_private_claim(arena_, address, 3 * kMiB,
                                  MOIETY_STREAM_LEGACY));
         Try(moiety_free(pool_, address, MOIETY_STREAM_DONE));

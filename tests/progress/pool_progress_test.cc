@@ -122,9 +122,9 @@ class StoppedWithAHeap : public ::testing::Test
 
     uint64_t Waiting() const
     {
-        moiety_stats stats = {};
+        moiety_pool_stats stats = {};
         stats.struct_size = sizeof(stats);
-        EXPECT_EQ(MOIETY_OK, moiety_pool_stats(pool_, &stats));
+        EXPECT_EQ(MOIETY_OK, moiety_pool_get_stats(pool_, &stats));
         return stats.retiring_bytes;
     }
 

@@ -121,7 +121,7 @@ static void use_mortal_stream(struct game *game)
     /* Keeps every segment: to give one back waits for all streams. */
     attempt(moiety_pool_trim(game->pool, LIMIT_BYTES, NULL));
     (void)stage_release(&game->stage, MORTAL_STREAM);
-    attempt(moiety_stream_retire(game->pool, stream));
+    attempt(moiety_pool_retire_stream(game->pool, stream));
     (void)stage_replace(&game->stage, MORTAL_STREAM);
 }
 
@@ -163,7 +163,7 @@ static void use_twice(struct game *game, struct player *player)
     moiety_event event =
         choose(player, 2) ? stage_record(&game->stage, 0) : NULL;
     if (event)
-        attempt(moiety_free_after(game->pool, block, event));
+        attempt(moiety_free_on_event(game->pool, block, event));
     else
         attempt(moiety_free(game->pool, block, first));
     if (event)
@@ -223,7 +223,7 @@ static void use_arena(struct game *game)
 {
     moiety_stream stream = game->stage.streams[0].handle;
     moiety_private arena;
-    if (moiety_private_create(game->pool, 8 * MIB, &arena))
+    if (create_arena(game->pool, 8 * MIB, &arena))
         return;
     for (unsigned i = 0; i < 4; i++) {
         moiety_devptr block;
@@ -232,7 +232,7 @@ static void use_arena(struct game *game)
         attempt(moiety_free(game->pool, block, stream));
         attempt(moiety_private_trim(arena, NULL));
     }
-    attempt(moiety_private_release(arena));
+    attempt(moiety_private_destroy(arena));
 }
 
 /* Memory that goes away and comes back. */
@@ -243,14 +243,14 @@ static void pause_arena(struct game *game)
     moiety_stream stream = game->stage.streams[0].handle;
     moiety_private arena;
     moiety_devptr block;
-    if (moiety_private_create_with(game->pool, &options, &arena))
+    if (moiety_private_create(game->pool, &options, &arena))
         return;
     if (alloc_of_arena(arena, 2 * MIB, stream, &block) == MOIETY_OK) {
         attempt(moiety_private_pause(arena, MOIETY_PAUSE_KEEP_CONTENTS));
         attempt(moiety_private_resume(arena));
         attempt(moiety_free(game->pool, block, stream));
     }
-    attempt(moiety_private_release(arena));
+    attempt(moiety_private_destroy(arena));
 }
 
 static void look_back(struct game *game)

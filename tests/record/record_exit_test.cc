@@ -36,11 +36,11 @@ void InAProcess(const std::string &path, void (*end)())
         moiety_pool_options options = Recorded(64);
         moiety_pool *pool = nullptr;
         if (moiety_pool_create(&options, &pool) != MOIETY_OK ||
-            moiety_record_start(pool, path.c_str()) != MOIETY_OK)
+            moiety_trace_start(pool, path.c_str()) != MOIETY_OK)
             _exit(1);
         Use(pool, 9);
-        moiety_record_summary summary = Summary();
-        if (moiety_record_flush(pool, &summary) != MOIETY_OK)
+        moiety_trace_summary summary = Summary();
+        if (moiety_trace_flush(pool, &summary) != MOIETY_OK)
             _exit(1);
         Use(pool, 2);
         end();

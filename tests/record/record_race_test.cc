@@ -59,7 +59,7 @@ TEST_P(Rings, HaveEachBlocksLivesInOrder)
     const std::string path =
         FileName("threads" + std::to_string(GetParam()) + ".mtrace");
     Pool pool(Recorded(GetParam()));
-    ASSERT_EQ(MOIETY_OK, moiety_record_start(pool, path.c_str()));
+    ASSERT_EQ(MOIETY_OK, moiety_trace_start(pool, path.c_str()));
     {
         Stream stream;
         std::vector<std::thread> threads;
@@ -70,9 +70,9 @@ TEST_P(Rings, HaveEachBlocksLivesInOrder)
         for (std::atomic<moiety_devptr> &left : mail)
             pool.Free(left.exchange(0), stream);
         pool_test::Synchronize();
-        EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, stream));
+        EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, stream));
     }
-    ASSERT_EQ(MOIETY_OK, moiety_record_stop(pool, nullptr));
+    ASSERT_EQ(MOIETY_OK, moiety_trace_stop(pool, nullptr));
     Expect(path);
 }
 

@@ -31,7 +31,7 @@ class Recorder : public testing::Test
         path = FileName(name + ".mtrace");
         ASSERT_EQ(MOIETY_OK, moiety_pool_create(&options, &pool))
             << moiety_last_error_message();
-        ASSERT_EQ(MOIETY_OK, moiety_record_start(pool, path.c_str()));
+        ASSERT_EQ(MOIETY_OK, moiety_trace_start(pool, path.c_str()));
     }
 
     // A thread that frees what it allocated, and stands still at a step of that.
@@ -58,8 +58,8 @@ class Recorder : public testing::Test
 
     uint64_t Written()
     {
-        moiety_record_summary summary = Summary();
-        EXPECT_EQ(MOIETY_OK, moiety_record_flush(pool, &summary));
+        moiety_trace_summary summary = Summary();
+        EXPECT_EQ(MOIETY_OK, moiety_trace_flush(pool, &summary));
         return summary.operation_count;
     }
 
@@ -68,7 +68,7 @@ class Recorder : public testing::Test
     {
         freeze_release();
         other.join();
-        EXPECT_EQ(MOIETY_OK, moiety_record_stop(pool, nullptr));
+        EXPECT_EQ(MOIETY_OK, moiety_trace_stop(pool, nullptr));
         EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool, nullptr));
         Recording recording(path);
         for (const char *count :

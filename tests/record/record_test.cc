@@ -55,7 +55,7 @@ TEST(Record, HasWhatAThreadDidInItsOrder)
     options.limit_bytes = 64 * kMiB;
     Pool pool(options);
     Stream stream;
-    ASSERT_EQ(MOIETY_OK, moiety_record_start(pool, path.c_str())) << Message();
+    ASSERT_EQ(MOIETY_OK, moiety_trace_start(pool, path.c_str())) << Message();
     moiety_devptr first, second, third, none = 0;
     moiety_ipc_handle handle;
     ASSERT_EQ(MOIETY_OK, moiety_alloc(pool, 1000, nullptr, &first));
@@ -65,7 +65,7 @@ TEST(Record, HasWhatAThreadDidInItsOrder)
     ASSERT_EQ(MOIETY_OK, moiety_free(pool, second, MOIETY_STREAM_DONE));
     ASSERT_EQ(MOIETY_OK, moiety_alloc(pool, 3 * kMiB, stream, &third));
     moiety_event event = pool_test::NewEvent();
-    ASSERT_EQ(MOIETY_OK, moiety_free_after(pool, third, event));
+    ASSERT_EQ(MOIETY_OK, moiety_free_on_event(pool, third, event));
     // Refused: nothing was done.
     EXPECT_NE(MOIETY_OK, moiety_free(pool, first + 1, nullptr));
     EXPECT_EQ(MOIETY_OK, moiety_free(pool, 0, nullptr));
@@ -79,9 +79,9 @@ TEST(Record, HasWhatAThreadDidInItsOrder)
     EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY,
               moiety_alloc(pool, 63 * kMiB, stream, &second));
     ASSERT_EQ(MOIETY_OK, moiety_free(pool, first, stream));
-    ASSERT_EQ(MOIETY_OK, moiety_stream_retire(pool, stream));
-    moiety_record_summary summary = Summary();
-    ASSERT_EQ(MOIETY_OK, moiety_record_stop(pool, &summary));
+    ASSERT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, stream));
+    moiety_trace_summary summary = Summary();
+    ASSERT_EQ(MOIETY_OK, moiety_trace_stop(pool, &summary));
     pool_test::DestroyEvent(event);
     Recording recording(path);
     EXPECT_EQ("aausfawaxqfaofr", recording.Letters());
@@ -118,15 +118,15 @@ TEST(Record, HasOneNameForTheLegacyStream)
     options.flags = MOIETY_POOL_NOTE_STREAMS;
     Pool pool(options);
     moiety_devptr blocks[3];
-    ASSERT_EQ(MOIETY_OK, moiety_record_start(pool, path.c_str())) << Message();
+    ASSERT_EQ(MOIETY_OK, moiety_trace_start(pool, path.c_str())) << Message();
     ASSERT_EQ(MOIETY_OK, moiety_alloc(pool, 3 * kMiB, nullptr, &blocks[0]));
     ASSERT_EQ(MOIETY_OK, moiety_alloc(pool, 1000, nullptr, &blocks[1]));
     ASSERT_EQ(MOIETY_OK,
               moiety_alloc(pool, 1000, MOIETY_STREAM_LEGACY, &blocks[2]));
-    ASSERT_EQ(MOIETY_OK, moiety_free_own(pool, blocks[0]));
-    ASSERT_EQ(MOIETY_OK, moiety_free_own(pool, blocks[1]));
+    ASSERT_EQ(MOIETY_OK, moiety_free_on_alloc_stream(pool, blocks[0]));
+    ASSERT_EQ(MOIETY_OK, moiety_free_on_alloc_stream(pool, blocks[1]));
     ASSERT_EQ(MOIETY_OK, moiety_free(pool, blocks[2], nullptr));
-    ASSERT_EQ(MOIETY_OK, moiety_record_stop(pool, nullptr));
+    ASSERT_EQ(MOIETY_OK, moiety_trace_stop(pool, nullptr));
     Recording recording(path);
     EXPECT_EQ("aaafff", recording.Letters());
     ASSERT_EQ(1u, recording.streams.size());
@@ -138,12 +138,12 @@ TEST(Record, LosesNothingWhereRingsAreSmall)
     pool_test::UseStandin();
     const std::string path = FileName("small.mtrace");
     Pool pool(Recorded(2));
-    ASSERT_EQ(MOIETY_OK, moiety_record_start(pool, path.c_str()));
+    ASSERT_EQ(MOIETY_OK, moiety_trace_start(pool, path.c_str()));
     Use(pool, 3000);
-    moiety_record_summary summary = Summary();
-    ASSERT_EQ(MOIETY_OK, moiety_record_flush(pool, &summary));
+    moiety_trace_summary summary = Summary();
+    ASSERT_EQ(MOIETY_OK, moiety_trace_flush(pool, &summary));
     EXPECT_LE(6000u, summary.operation_count);
-    ASSERT_EQ(MOIETY_OK, moiety_record_stop(pool, nullptr));
+    ASSERT_EQ(MOIETY_OK, moiety_trace_stop(pool, nullptr));
     Recording recording(path);
     EXPECT_EQ(3000u, recording.Count("a"));
     EXPECT_EQ(3000u, recording.Count("f"));
@@ -160,22 +160,22 @@ TEST(Record, MayBeginLateAndBeRepeated)
     ASSERT_EQ(MOIETY_OK, moiety_alloc(pool, 1000, nullptr, &before));
     Use(pool, 10);
     for (unsigned i = 0; i < 2; i++) {
-        ASSERT_EQ(MOIETY_OK, moiety_record_start(pool, path.c_str()));
+        ASSERT_EQ(MOIETY_OK, moiety_trace_start(pool, path.c_str()));
         EXPECT_EQ(MOIETY_E_BUSY,
-                  moiety_record_start(pool, FileName("other").c_str()));
+                  moiety_trace_start(pool, FileName("other").c_str()));
         EXPECT_NE(0, access(FileName("other").c_str(), F_OK));
         Use(pool, 5);
         if (i == 0) {
             ASSERT_EQ(MOIETY_OK, moiety_free(pool, before, nullptr));
         }
-        ASSERT_EQ(MOIETY_OK, moiety_record_stop(pool, nullptr));
+        ASSERT_EQ(MOIETY_OK, moiety_trace_stop(pool, nullptr));
         Recording recording(path);
         EXPECT_EQ(5u, recording.Count("a"));
         EXPECT_EQ(5u, recording.Count("f"));
         // Of what was live before nothing is known.
         EXPECT_EQ(i == 0, recording.info.count("dropped_frees") == 1);
     }
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_record_stop(pool, nullptr));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_trace_stop(pool, nullptr));
     EXPECT_EQ("the pool is not recorded", Message());
     Use(pool, 10);
 }
@@ -186,7 +186,7 @@ TEST(Record, EndsWithItsPool)
     const std::string path = FileName("destroyed.mtrace");
     {
         Pool pool(Recorded(64));
-        ASSERT_EQ(MOIETY_OK, moiety_record_start(pool, path.c_str()));
+        ASSERT_EQ(MOIETY_OK, moiety_trace_start(pool, path.c_str()));
         Use(pool, 7);
     }
     EXPECT_EQ(7u, Recording(path).Count("a"));
@@ -196,7 +196,7 @@ TEST(Record, IsAskedForByTheEnvironment)
 {
     pool_test::UseStandin();
     const std::string path = FileName("conf.mtrace");
-    setenv("MOIETY_CONF", ("record:" + path + ",wait_ms:5").c_str(), 1);
+    setenv("MOIETY_CONF", ("trace:" + path + ",wait_ms:5").c_str(), 1);
     {
         Pool first;
         Pool second;
@@ -207,7 +207,7 @@ TEST(Record, IsAskedForByTheEnvironment)
     EXPECT_EQ(3u, Recording(path).Count("a"));
     EXPECT_EQ(4u, Recording(FileName("conf.2.mtrace")).Count("a"));
     const std::string numbered = FileName("of-%p");
-    setenv("MOIETY_CONF", ("record:" + numbered).c_str(), 1);
+    setenv("MOIETY_CONF", ("trace:" + numbered).c_str(), 1);
     {
         Pool third;
         unsetenv("MOIETY_CONF");
@@ -222,9 +222,9 @@ TEST(Record, NeedsAHistory)
     pool_test::UseStandin();
     Pool pool;
     EXPECT_EQ(MOIETY_E_UNSUPPORTED,
-              moiety_record_start(pool, FileName("none.mtrace").c_str()));
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_record_stop(pool, nullptr));
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_record_flush(pool, nullptr));
+              moiety_trace_start(pool, FileName("none.mtrace").c_str()));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_trace_stop(pool, nullptr));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_trace_flush(pool, nullptr));
 }
 
 TEST(Record, RefusesWhatIsNoFile)
@@ -237,24 +237,24 @@ TEST(Record, RefusesWhatIsNoFile)
     ASSERT_EQ(0, mkfifo(pipe.c_str(), 0600));
     int reader = open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
     ASSERT_LE(0, reader);
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_record_start(pool, nullptr));
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_record_start(pool, ""));
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_record_start(pool, folder.c_str()));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_trace_start(pool, nullptr));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_trace_start(pool, ""));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_trace_start(pool, folder.c_str()));
     EXPECT_EQ("cannot record to '" + folder + "': Is a directory", Message());
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_record_start(pool, missing.c_str()));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_trace_start(pool, missing.c_str()));
     EXPECT_EQ("cannot record to '" + missing + "': No such file or directory",
               Message());
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_record_start(pool, pipe.c_str()));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_trace_start(pool, pipe.c_str()));
     EXPECT_EQ("cannot record to '" + pipe + "': it is not a file", Message());
     close(reader);
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_record_start(pool, "/dev/full"));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_trace_start(pool, "/dev/full"));
     EXPECT_EQ("recording to '/dev/full' ended after 0 operations: No space "
               "left on device",
               Message());
-    moiety_record_summary summary = Summary();
+    moiety_trace_summary summary = Summary();
     summary.struct_size = 8;
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_record_stop(pool, &summary));
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_record_flush(pool, &summary));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_trace_stop(pool, &summary));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_trace_flush(pool, &summary));
     Use(pool);
 }
 
@@ -264,18 +264,18 @@ TEST(Record, RefusesAFileThatIsInUse)
     const std::string path = FileName("shared.mtrace");
     Pool pool(Recorded(64));
     Pool other(Recorded(64));
-    ASSERT_EQ(MOIETY_OK, moiety_record_start(pool, path.c_str()));
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_record_start(other, path.c_str()));
+    ASSERT_EQ(MOIETY_OK, moiety_trace_start(pool, path.c_str()));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_trace_start(other, path.c_str()));
     EXPECT_EQ("cannot record to '" + path + "': another pool records to it",
               Message());
-    ASSERT_EQ(MOIETY_OK, moiety_record_stop(pool, nullptr));
-    EXPECT_EQ(MOIETY_OK, moiety_record_start(other, path.c_str()));
+    ASSERT_EQ(MOIETY_OK, moiety_trace_stop(pool, nullptr));
+    EXPECT_EQ(MOIETY_OK, moiety_trace_start(other, path.c_str()));
 }
 
 TEST(Record, APoolIsNotMadeWithoutItsFile)
 {
     pool_test::UseStandin();
-    setenv("MOIETY_CONF", "record:/no/such/folder/a.mtrace", 1);
+    setenv("MOIETY_CONF", "trace:/no/such/folder/a.mtrace", 1);
     moiety_pool *pool = nullptr;
     EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_create(nullptr, &pool));
     unsetenv("MOIETY_CONF");
@@ -293,15 +293,15 @@ TEST(Record, AFullDiskEndsTheRecordingAndNothingElse)
     signal(SIGXFSZ, SIG_IGN);
     struct rlimit little = {1 << 17, before.rlim_max};
     Pool pool(Recorded(64));
-    ASSERT_EQ(MOIETY_OK, moiety_record_start(pool, path.c_str()));
+    ASSERT_EQ(MOIETY_OK, moiety_trace_start(pool, path.c_str()));
     ASSERT_EQ(0, setrlimit(RLIMIT_FSIZE, &little));
     Use(pool, 20000);
-    moiety_record_summary summary = Summary();
-    EXPECT_EQ(MOIETY_OK, moiety_record_flush(pool, &summary));
+    moiety_trace_summary summary = Summary();
+    EXPECT_EQ(MOIETY_OK, moiety_trace_flush(pool, &summary));
     EXPECT_EQ(static_cast<uint32_t>(MOIETY_E_INVALID), summary.status);
     EXPECT_EQ(EFBIG, summary.system_error);
     EXPECT_EQ(1u << 17, summary.byte_count);
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_record_stop(pool, &summary));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_trace_stop(pool, &summary));
     EXPECT_NE(std::string::npos, Message().find("File too large"));
     ASSERT_EQ(0, setrlimit(RLIMIT_FSIZE, &before));
     Recording recording(path, false);
@@ -315,16 +315,16 @@ TEST(Record, AForkedChildWritesNothing)
     pool_test::UseStandin();
     const std::string path = FileName("forked.mtrace");
     Pool pool(Recorded(64));
-    ASSERT_EQ(MOIETY_OK, moiety_record_start(pool, path.c_str()));
+    ASSERT_EQ(MOIETY_OK, moiety_trace_start(pool, path.c_str()));
     Use(pool, 3);
     pid_t child = fork();
     if (child == 0)
-        exit(moiety_record_stop(pool, nullptr) == MOIETY_E_FORKED ? 0 : 1);
+        exit(moiety_trace_stop(pool, nullptr) == MOIETY_E_FORKED ? 0 : 1);
     int status = -1;
     ASSERT_EQ(child, waitpid(child, &status, 0));
     EXPECT_EQ(0, status);
     Use(pool, 3);
-    ASSERT_EQ(MOIETY_OK, moiety_record_stop(pool, nullptr));
+    ASSERT_EQ(MOIETY_OK, moiety_trace_stop(pool, nullptr));
     EXPECT_EQ(6u, Recording(path).Count("a"));
 }
 

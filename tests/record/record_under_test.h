@@ -34,9 +34,9 @@ inline std::string FileName(const std::string &name)
     return std::string(folder ? folder : "/tmp") + "/" + name;
 }
 
-inline moiety_record_summary Summary()
+inline moiety_trace_summary Summary()
 {
-    moiety_record_summary summary = {};
+    moiety_trace_summary summary = {};
     summary.struct_size = sizeof(summary);
     return summary;
 }

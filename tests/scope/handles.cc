@@ -148,10 +148,10 @@ TEST_F(ScopeHandle, OfADestroyedPoolIsRecognised)
 TEST_F(ScopeHandle, KeepsItsStreamFromBeingRetired)
 {
     moiety_scope scope = Begin(stream_);
-    EXPECT_EQ(moiety_stream_retire(pool_, stream_), MOIETY_E_BUSY);
-    EXPECT_EQ(moiety_stream_retire(pool_, other_), MOIETY_OK);
+    EXPECT_EQ(moiety_pool_retire_stream(pool_, stream_), MOIETY_E_BUSY);
+    EXPECT_EQ(moiety_pool_retire_stream(pool_, other_), MOIETY_OK);
     EXPECT_EQ(moiety_scope_end(scope), MOIETY_OK);
-    EXPECT_EQ(moiety_stream_retire(pool_, stream_), MOIETY_OK);
+    EXPECT_EQ(moiety_pool_retire_stream(pool_, stream_), MOIETY_OK);
     EXPECT_EQ(moiety_scope_release(scope), MOIETY_OK);
 }
 
@@ -293,7 +293,7 @@ TEST_F(BlockOfAScope, IsFreedOnAStreamNotBehindAnEvent)
 {
     Event event;
     MUST(cu.EventRecord(event, other_));
-    EXPECT_EQ(moiety_free_after(pool_, pool_.last(), event), MOIETY_E_BUSY);
+    EXPECT_EQ(moiety_free_on_event(pool_, pool_.last(), event), MOIETY_E_BUSY);
     EXPECT_EQ(pool_.FreeLast(stream_), MOIETY_OK);
 }
 

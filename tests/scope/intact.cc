@@ -246,13 +246,13 @@ static const Row kRows[] = {
     {"FreeAfter",
      [](Objects &o) {
          moiety_devptr block = o.Take(kSmall, o.used);
-         EXPECT_EQ(moiety_free_after(o.pool, block, o.event), MOIETY_OK);
+         EXPECT_EQ(moiety_free_on_event(o.pool, block, o.event), MOIETY_OK);
          o.Pass(o.used, o.next);
      }},
     {"RetireAStream",
      [](Objects &o) {
          o.Pass(o.used, o.next);
-         EXPECT_EQ(moiety_stream_retire(o.pool, o.used), MOIETY_OK);
+         EXPECT_EQ(moiety_pool_retire_stream(o.pool, o.used), MOIETY_OK);
      }},
     {"ClimbTheLadder", ClimbTheLadder},
     {"Share", Share},
@@ -356,9 +356,9 @@ TEST_P(CaptureInAScope, IsNotBrokenBy)
     GetParam().row.act(objects_);
     EXPECT_EQ(End(), CUDA_SUCCESS);
     ASSERT_EQ(moiety_scope_end(scope_), MOIETY_OK);
-    moiety_stats stats = {};
+    moiety_pool_stats stats = {};
     stats.struct_size = sizeof stats;
-    ASSERT_EQ(moiety_pool_stats(objects_.pool, &stats), MOIETY_OK);
+    ASSERT_EQ(moiety_pool_get_stats(objects_.pool, &stats), MOIETY_OK);
     EXPECT_EQ(stats.captures_disturbed, 0u);
 }
 

@@ -131,7 +131,7 @@ class Replay : public ::testing::Test
                     Free(block, stream);
                 MUST(cu.StreamSynchronize(stream));
             }
-            EXPECT_EQ(moiety_stream_retire(pool_, stream), MOIETY_OK);
+            EXPECT_EQ(moiety_pool_retire_stream(pool_, stream), MOIETY_OK);
         });
     }
 

@@ -75,7 +75,7 @@ TEST_P(DuringACapture, WhatIsFreedWithoutAStreamWaitsForTheGuardsEnd)
     ASSERT_TRUE(pool_.ServesNothing(next_));
     ASSERT_TRUE(pool_.ServesNothing(MOIETY_STREAM_ANY));
     ASSERT_EQ(pool_.Stats().context_events_recorded, 0u);
-    EXPECT_GT(pool_.Stats().batches_guarded, 0u);
+    EXPECT_GT(pool_.Stats().ages_guarded, 0u);
     EXPECT_EQ(End(), CUDA_SUCCESS);
     guard.End();
     EXPECT_TRUE(pool_.ServesInTheEnd(next_));
@@ -106,7 +106,7 @@ TEST_P(DuringACapture, WhatARetiredStreamFreedIsReusedUnderAGuard)
     Begin();
     pool_.Free(freed_);
     ASSERT_TRUE(pool_.ServesNothing(next_));
-    EXPECT_EQ(moiety_stream_retire(pool_, freed_), MOIETY_OK);
+    EXPECT_EQ(moiety_pool_retire_stream(pool_, freed_), MOIETY_OK);
     EXPECT_TRUE(pool_.ServesInTheEnd(next_));
     EXPECT_EQ(End(), CUDA_SUCCESS);
     guard.End();
@@ -136,7 +136,7 @@ TEST_P(DuringACapture, StreamsAreRetired)
 {
     Begin();
     pool_.Free(freed_);
-    EXPECT_EQ(moiety_stream_retire(pool_, freed_), MOIETY_OK);
+    EXPECT_EQ(moiety_pool_retire_stream(pool_, freed_), MOIETY_OK);
     EXPECT_TRUE(pool_.ServesInTheEnd(next_));
     EXPECT_EQ(End(), CUDA_SUCCESS);
 }

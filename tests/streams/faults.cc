@@ -146,7 +146,7 @@ TEST_P(RefusedByTheDriver, AFreeAfterAnEventIsNoFree)
     Event event;
     MUST(cu.EventRecord(event, freed_));
     Faults faults(Every("cuEventQuery"));
-    EXPECT_EQ(moiety_free_after(pool_, pool_.last(), event), MOIETY_E_DRIVER);
+    EXPECT_EQ(moiety_free_on_event(pool_, pool_.last(), event), MOIETY_E_DRIVER);
     size_t usable = 0;
     EXPECT_EQ(moiety_usable_size(pool_, pool_.last(), &usable), MOIETY_OK);
 }
@@ -163,7 +163,7 @@ TEST_P(RetiredInVain, WaitsForAllWork)
     pool_.Free(freed_);
     {
         Faults faults(Every("cuEventRecord"));
-        EXPECT_EQ(moiety_stream_retire(pool_, freed_), MOIETY_E_DRIVER);
+        EXPECT_EQ(moiety_pool_retire_stream(pool_, freed_), MOIETY_E_DRIVER);
         EXPECT_NE(pool_.Take(freed_), MOIETY_OK);
     }
     ASSERT_TRUE(pool_.ServesNothing(freed_));

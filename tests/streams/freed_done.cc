@@ -55,7 +55,7 @@ TEST_P(FreedDone, ServesAnotherSizeAtOnce)
 TEST_P(FreedDone, CostsNoEvent)
 {
     ASSERT_TRUE(pool_.ServesAtOnce(next_));
-    moiety_stats stats = pool_.Stats();
+    moiety_pool_stats stats = pool_.Stats();
     EXPECT_EQ(stats.events_recorded + stats.context_events_recorded, 0u);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// moiety_free_own(): the block's own stream is the one that it was allocated
+// moiety_free_on_alloc_stream(): the block's own stream is the one that it was allocated
 // for, whatever was freed where before.
 #include <set>
 
@@ -86,7 +86,7 @@ TEST_P(FreedOwn, OfARetiredStreamWaitsForAllStreams)
 {
     TakeAll(freed_);
     Hold hold(other_);
-    ASSERT_EQ(moiety_stream_retire(pool_, freed_), MOIETY_OK);
+    ASSERT_EQ(moiety_pool_retire_stream(pool_, freed_), MOIETY_OK);
     pool_.FreeOwn();
     ASSERT_TRUE(pool_.ServesNothing(freed_));
     ASSERT_TRUE(pool_.ServesNothing(next_));
@@ -99,7 +99,7 @@ TEST_P(FreedOwn, OfARetiredStreamIsNotALaterOnes)
 {
     TakeAll(freed_);
     Hold hold(freed_);
-    ASSERT_EQ(moiety_stream_retire(pool_, freed_), MOIETY_OK);
+    ASSERT_EQ(moiety_pool_retire_stream(pool_, freed_), MOIETY_OK);
     ASSERT_TRUE(pool_.ServesNothing(next_));
     pool_.FreeOwn();
     ASSERT_TRUE(pool_.ServesNothing(next_));
@@ -219,13 +219,13 @@ TEST_F(FreedOwnInRoom, IsNotThatOfALifeBeforeTheRefill)
     std::set<moiety_devptr> blocks = Take(MOIETY_STREAM_ANY, 64);
     Hold hold(other_);
     for (moiety_devptr block : blocks)
-        ASSERT_EQ(moiety_free_own(pool_, block), MOIETY_OK);
+        ASSERT_EQ(moiety_free_on_alloc_stream(pool_, block), MOIETY_OK);
     std::set<moiety_devptr> others = Take(freed_, 64);
     for (moiety_devptr block : others)
         EXPECT_EQ(blocks.count(block), 0u);
     hold.Release();
     Free(others, MOIETY_STREAM_DONE);
-    EXPECT_EQ(moiety_stream_retire(pool_, freed_), MOIETY_OK);
+    EXPECT_EQ(moiety_pool_retire_stream(pool_, freed_), MOIETY_OK);
 }
 
 } // namespace streams_test

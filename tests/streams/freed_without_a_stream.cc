@@ -170,7 +170,7 @@ TEST_P(WithASecondContext, FreedOnItsStreamWaitsForThat)
     ASSERT_TRUE(pool_.ServesNothing(next_));
     hold->Release();
     EXPECT_TRUE(pool_.ServesInTheEnd(next_));
-    ASSERT_EQ(moiety_stream_retire(pool_, held.handle), MOIETY_OK);
+    ASSERT_EQ(moiety_pool_retire_stream(pool_, held.handle), MOIETY_OK);
 }
 
 } // namespace streams_test

@@ -104,7 +104,7 @@ TEST_P(HandOver, FromARetiredStream)
     Hold hold(freed_);
     pool_.WriteAll(freed_, kOld);
     pool_.Free(freed_);
-    ASSERT_EQ(moiety_stream_retire(pool_, freed_), MOIETY_OK);
+    ASSERT_EQ(moiety_pool_retire_stream(pool_, freed_), MOIETY_OK);
     ExpectServedBehind(&hold, next_);
 }
 

@@ -106,14 +106,14 @@ void TightPool::Free(moiety_stream stream)
 void TightPool::FreeOwn()
 {
     for (moiety_devptr block : blocks_)
-        Need(moiety_free_own(pool_, block), "moiety_free_own");
+        Need(moiety_free_on_alloc_stream(pool_, block), "moiety_free_on_alloc_stream");
     blocks_.clear();
 }
 
 void TightPool::FreeAfter(moiety_event event)
 {
     for (moiety_devptr block : blocks_)
-        Need(moiety_free_after(pool_, block, event), "moiety_free_after");
+        Need(moiety_free_on_event(pool_, block, event), "moiety_free_on_event");
     blocks_.clear();
 }
 
@@ -216,11 +216,11 @@ void TightPool::SynchronizeBehind(Hold *hold) const
     over.get();
 }
 
-moiety_stats TightPool::Stats() const
+moiety_pool_stats TightPool::Stats() const
 {
-    moiety_stats stats = {};
+    moiety_pool_stats stats = {};
     stats.struct_size = sizeof stats;
-    Need(moiety_pool_stats(pool_, &stats), "moiety_pool_stats");
+    Need(moiety_pool_get_stats(pool_, &stats), "moiety_pool_get_stats");
     return stats;
 }
 

@@ -126,7 +126,7 @@ class TightPool
     {
         return size_bytes_;
     }
-    moiety_stats Stats() const;
+    moiety_pool_stats Stats() const;
 
   private:
     void Fill();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// moiety_stream_retire(): what was freed on a stream that is about to go, and
+// moiety_pool_retire_stream(): what was freed on a stream that is about to go, and
 // the next stream that gets its handle. A pool cannot see whether a handle
 // names a new stream by now, so most tests just use it again.
 
@@ -20,7 +20,7 @@ TEST_P(RetiredStream, ServesOthersOnlyWhenDone)
     Hold hold(freed_);
     pool_.WriteAll(freed_, kOld);
     pool_.Free(freed_);
-    ASSERT_EQ(moiety_stream_retire(pool_, freed_), MOIETY_OK);
+    ASSERT_EQ(moiety_pool_retire_stream(pool_, freed_), MOIETY_OK);
     ASSERT_TRUE(pool_.ServesNothing(next_));
     ASSERT_TRUE(pool_.ServesNothing(MOIETY_STREAM_ANY));
     hold.Release();
@@ -33,7 +33,7 @@ TEST_P(RetiredStream, ServesTheNextOfItsHandleOnlyWhenDone)
 {
     Hold hold(freed_);
     pool_.Free(freed_);
-    ASSERT_EQ(moiety_stream_retire(pool_, freed_), MOIETY_OK);
+    ASSERT_EQ(moiety_pool_retire_stream(pool_, freed_), MOIETY_OK);
     ASSERT_TRUE(pool_.ServesNothing(freed_));
     hold.Release();
     EXPECT_TRUE(pool_.ServesInTheEnd(freed_));
@@ -44,7 +44,7 @@ TEST_P(RetiredStream, IsForgottenByOtherThreads)
     Worker worker;
     Hold hold(freed_);
     worker.Do([&] { pool_.Free(freed_); });
-    ASSERT_EQ(moiety_stream_retire(pool_, freed_), MOIETY_OK);
+    ASSERT_EQ(moiety_pool_retire_stream(pool_, freed_), MOIETY_OK);
     worker.Do([&] {
         ASSERT_TRUE(pool_.ServesNothing(freed_));
         ASSERT_TRUE(pool_.ServesNothing(next_));
@@ -58,7 +58,7 @@ TEST_P(RetiredStream, IsForgottenByThreadsThatEnded)
     Worker worker;
     Hold hold(freed_);
     worker.Do([&] { pool_.Free(freed_); });
-    ASSERT_EQ(moiety_stream_retire(pool_, freed_), MOIETY_OK);
+    ASSERT_EQ(moiety_pool_retire_stream(pool_, freed_), MOIETY_OK);
     worker.End();
     ASSERT_TRUE(pool_.ServesNothing(freed_));
     ASSERT_TRUE(pool_.ServesNothing(next_));
@@ -73,7 +73,7 @@ TEST_P(RetiredStream, IsNotMistakenForALaterOne)
     Worker worker;
     Hold hold(freed_);
     worker.Do([&] { pool_.Free(freed_); });
-    ASSERT_EQ(moiety_stream_retire(pool_, freed_), MOIETY_OK);
+    ASSERT_EQ(moiety_pool_retire_stream(pool_, freed_), MOIETY_OK);
     ASSERT_TRUE(pool_.ServesNothing(next_));
     worker.Do([&] { ASSERT_TRUE(pool_.ServesNothing(next_)); });
     ASSERT_TRUE(pool_.ServesNothing(next_));
@@ -84,7 +84,7 @@ TEST_P(RetiredStream, KeepsItsRecordWhileAThreadHasABlockOfIt)
     Worker worker;
     Hold hold(freed_);
     worker.Do([&] { ASSERT_EQ(pool_.FreeLast(freed_), MOIETY_OK); });
-    ASSERT_EQ(moiety_stream_retire(pool_, freed_), MOIETY_OK);
+    ASSERT_EQ(moiety_pool_retire_stream(pool_, freed_), MOIETY_OK);
     ASSERT_TRUE(pool_.ServesNothing(next_));
     worker.Do([&] { ASSERT_TRUE(pool_.ServesNothing(next_)); });
     ASSERT_TRUE(pool_.ServesNothing(next_));
@@ -94,7 +94,7 @@ TEST_P(RetiredStream, LeavesUsesRecordedOnItInForce)
 {
     Hold hold(other_);
     pool_.RecordUse(other_);
-    ASSERT_EQ(moiety_stream_retire(pool_, other_), MOIETY_OK);
+    ASSERT_EQ(moiety_pool_retire_stream(pool_, other_), MOIETY_OK);
     pool_.Free(freed_);
     ASSERT_TRUE(pool_.ServesNothing(freed_));
     hold.Release();
@@ -104,7 +104,7 @@ TEST_P(RetiredStream, LeavesUsesRecordedOnItInForce)
 TEST_P(RetiredStream, MakesRoomForAnother)
 {
     pool_.Free(freed_);
-    ASSERT_EQ(moiety_stream_retire(pool_, freed_), MOIETY_OK);
+    ASSERT_EQ(moiety_pool_retire_stream(pool_, freed_), MOIETY_OK);
     ASSERT_TRUE(pool_.ServesInTheEnd(freed_));
     Hold hold(freed_);
     ASSERT_EQ(pool_.FreeLast(freed_), MOIETY_OK);
@@ -121,12 +121,12 @@ TEST_P(RetiredStream, MayBeDestroyedAtOnce)
     MUST(cu.StreamCreate(&other, CU_STREAM_NON_BLOCKING));
     Hold hold(old);
     pool_.Free(old);
-    ASSERT_EQ(moiety_stream_retire(pool_, old), MOIETY_OK);
+    ASSERT_EQ(moiety_pool_retire_stream(pool_, old), MOIETY_OK);
     MUST(cu.StreamDestroy(old));
     ASSERT_TRUE(pool_.ServesNothing(other));
     hold.Release();
     EXPECT_TRUE(pool_.ServesInTheEnd(other));
-    EXPECT_EQ(moiety_stream_retire(pool_, other), MOIETY_OK);
+    EXPECT_EQ(moiety_pool_retire_stream(pool_, other), MOIETY_OK);
     MUST(cu.StreamDestroy(other));
 }
 

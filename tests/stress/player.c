@@ -51,8 +51,8 @@ moiety_stream player_choose_stream(struct player *player)
 
 static void replace_stream(struct player *player)
 {
-    if (moiety_stream_retire(player->game->pool, player->own) != MOIETY_OK)
-        game_fail(player->game, "moiety_stream_retire");
+    if (moiety_pool_retire_stream(player->game->pool, player->own) != MOIETY_OK)
+        game_fail(player->game, "moiety_pool_retire_stream");
     MUST(cu.cuStreamDestroy(player->own));
     player->own = kit_create_stream(random_next(&player->random));
 }
@@ -69,9 +69,9 @@ static void set_guard(struct player *player, bool is_wanted)
 
 static void look_at_pool(struct player *player)
 {
-    moiety_stats stats = {.struct_size = sizeof(stats)};
-    if (moiety_pool_stats(player->game->pool, &stats) != MOIETY_OK)
-        game_fail(player->game, "moiety_pool_stats");
+    moiety_pool_stats stats = {.struct_size = sizeof(stats)};
+    if (moiety_pool_get_stats(player->game->pool, &stats) != MOIETY_OK)
+        game_fail(player->game, "moiety_pool_get_stats");
     if (stats.reserved_bytes_peak > stats.limit_bytes)
         game_fail(player->game, "the limit");
 }
@@ -166,8 +166,8 @@ void player_init(struct player *player, struct game *game, uint32_t index,
 
 void player_fini(struct player *player)
 {
-    if (moiety_stream_retire(player->game->pool, player->own) != MOIETY_OK)
-        game_fail(player->game, "moiety_stream_retire");
+    if (moiety_pool_retire_stream(player->game->pool, player->own) != MOIETY_OK)
+        game_fail(player->game, "moiety_pool_retire_stream");
     MUST(cu.cuStreamDestroy(player->own));
     MUST(cu.cuEventDestroy(player->event));
 }

@@ -82,8 +82,8 @@ static void free_after_event(struct player *player, packed_block block)
     close_books(player, block);
     MUST(cu.cuEventRecord(player->event, player->own));
     expect_ok(player,
-              moiety_free_after(player->game->pool, address, player->event),
-              "moiety_free_after");
+              moiety_free_on_event(player->game->pool, address, player->event),
+              "moiety_free_on_event");
 }
 
 /* Puts a block on the table, and gets one that another player had, perhaps. */

@@ -112,17 +112,17 @@ static void *run(void *argument)
 
 /* Trims until all is free, or gives up. At most one segment is left, or none,
  * so that a whole is one run. */
-static moiety_stats settle(uint64_t keep_bytes)
+static moiety_pool_stats settle(uint64_t keep_bytes)
 {
     uint64_t begin_ns = kit_now_ns();
     /* What is lost on purpose never comes back. */
     uint64_t most_ns = options.plant ? PLANTED_NS : SETTLE_NS;
-    moiety_stats stats = {0};
+    moiety_pool_stats stats = {0};
     do {
         stats.struct_size = sizeof(stats);
         if (moiety_pool_trim(game.pool, keep_bytes, NULL) != MOIETY_OK ||
-            moiety_pool_stats(game.pool, &stats) != MOIETY_OK)
-            game_fail(&game, "moiety_pool_trim or moiety_pool_stats");
+            moiety_pool_get_stats(game.pool, &stats) != MOIETY_OK)
+            game_fail(&game, "moiety_pool_trim or moiety_pool_get_stats");
         kit_pause_us(100);
     } while (stats.free_bytes != stats.reserved_bytes_current &&
              kit_now_ns() - begin_ns < most_ns);
@@ -132,7 +132,7 @@ static moiety_stats settle(uint64_t keep_bytes)
 /* Nobody plays, and all have freed what they had. */
 static void look(uint64_t keep_bytes)
 {
-    moiety_stats stats = settle(keep_bytes);
+    moiety_pool_stats stats = settle(keep_bytes);
     phases++;
     lost_bytes = stats.reserved_bytes_current - stats.free_bytes;
     if (lost_bytes == 0 && stats.allocation_current == 0 &&
@@ -243,8 +243,8 @@ static void end(void)
     for (uint64_t i = 0; i < options.threads; i++)
         player_fini(&players[i]);
     for (uint64_t i = 0; i < options.streams; i++) {
-        if (moiety_stream_retire(game.pool, game.streams[i]) != MOIETY_OK)
-            game_fail(&game, "moiety_stream_retire");
+        if (moiety_pool_retire_stream(game.pool, game.streams[i]) != MOIETY_OK)
+            game_fail(&game, "moiety_pool_retire_stream");
         MUST(cu.cuStreamDestroy(game.streams[i]));
     }
     if (moiety_pool_destroy(game.pool, &leaks) != MOIETY_OK)
@@ -262,12 +262,12 @@ static void end(void)
 
 static void print_numbers(void)
 {
-    moiety_stats stats = {.struct_size = sizeof(stats)};
-    if (moiety_pool_stats(game.pool, &stats) != MOIETY_OK)
-        game_fail(&game, "moiety_pool_stats");
+    moiety_pool_stats stats = {.struct_size = sizeof(stats)};
+    if (moiety_pool_get_stats(game.pool, &stats) != MOIETY_OK)
+        game_fail(&game, "moiety_pool_get_stats");
     printf("%" PRIu64 " hits, %" PRIu64 " misses, %" PRIu64
            " batches retired\n",
-           stats.cache_hits, stats.cache_misses, stats.batches_retired);
+           stats.cache_hits, stats.cache_misses, stats.ages_closed);
     kit_print_stats(game.pool);
 }
 

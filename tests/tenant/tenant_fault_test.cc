@@ -44,7 +44,7 @@ TEST_F(TenantFault, NoMemoryForATenant)
         Pool pool;
         moiety_tenant tenant = 0;
         failing_memory_arm(n);
-        moiety_status status = moiety_tenant_create(pool, "", 4096, &tenant);
+        moiety_status status = create_tenant(pool, "", 4096, &tenant);
         is_over = failing_memory_disarm();
         if (status != MOIETY_OK) {
             ExpectNoMemory(status);

@@ -64,7 +64,7 @@ TEST_F(TenantFree, HasManyWays)
                 return moiety_free_batch(pool, &block, 1, kLegacy, nullptr);
             },
             [&](moiety_devptr block, size_t) {
-                return moiety_free_after(pool, block, event);
+                return moiety_free_on_event(pool, block, event);
             },
             [&](moiety_devptr block, size_t) {
                 EXPECT_EQ(MOIETY_OK, moiety_record_use(pool, block, other));
@@ -76,7 +76,7 @@ TEST_F(TenantFree, HasManyWays)
             },
             [&](moiety_devptr block, size_t) {
                 EXPECT_EQ(MOIETY_OK, moiety_record_use(pool, block, other));
-                return moiety_free_after(pool, block, event);
+                return moiety_free_on_event(pool, block, event);
             },
         };
     for (size_t size_bytes : {size_t{512}, 60 * kKiB, 3 * kMiB, 200 * kMiB}) {
@@ -102,7 +102,7 @@ TEST_F(TenantFree, CostsNoEvent)
     for (int i = 0; i < 1000; i++)
         pool.Free(Alloc(tenant, 4096));
     EXPECT_EQ(0u, pool.Stats().events_recorded);
-    EXPECT_EQ(0u, pool.Stats().batches_retired);
+    EXPECT_EQ(0u, pool.Stats().ages_closed);
 }
 
 // What was noted of it counts whoever frees it.
@@ -144,7 +144,7 @@ TEST_F(TenantFree, ThatIsRefusedChangesNothing)
                   moiety_free_sized(pool, block, 9 * kMiB, kLegacy));
         EXPECT_EQ(MOIETY_E_INVALID, moiety_free_sized(pool, block, 0, kLegacy));
         EXPECT_EQ(MOIETY_E_INVALID, moiety_free(pool, block + 512, kLegacy));
-        EXPECT_EQ(MOIETY_E_INVALID, moiety_free_after(pool, block, nullptr));
+        EXPECT_EQ(MOIETY_E_INVALID, moiety_free_on_event(pool, block, nullptr));
         EXPECT_EQ(size_bytes, Live(tenant));
         pool.Free(block);
         EXPECT_EQ(0u, Live(tenant));
@@ -159,10 +159,10 @@ TEST_F(TenantFree, ThatFailsInTheDriverIsNone)
     moiety_devptr block = Alloc(tenant, 4096);
     moiety_event event = pool_test::NewEvent();
     pool_test::SetFaults("cuEventQuery:every=1:code=CUDA_ERROR_UNKNOWN");
-    EXPECT_NE(MOIETY_OK, moiety_free_after(pool, block, event));
+    EXPECT_NE(MOIETY_OK, moiety_free_on_event(pool, block, event));
     EXPECT_EQ(4096u, Live(tenant));
     pool_test::SetFaults("");
-    EXPECT_EQ(MOIETY_OK, moiety_free_after(pool, block, event));
+    EXPECT_EQ(MOIETY_OK, moiety_free_on_event(pool, block, event));
     EXPECT_EQ(0u, Live(tenant));
     EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));
     pool_test::DestroyEvent(event);

@@ -152,11 +152,11 @@ TEST_F(Tenants, AreRefusedAtOnceAndNothingIsTried)
     Pool pool;
     moiety_tenant tenant = NewTenant(pool, 64 * kKiB);
     moiety_devptr block = Alloc(tenant, 64 * kKiB);
-    moiety_stats before = pool.Stats();
+    moiety_pool_stats before = pool.Stats();
     uint64_t calls = pool_test::Calls();
     EXPECT_EQ(MOIETY_E_BUDGET, StatusOfAlloc(pool, tenant, 900 * kMiB));
     EXPECT_EQ(calls, pool_test::Calls());
-    moiety_stats after = pool.Stats();
+    moiety_pool_stats after = pool.Stats();
     EXPECT_EQ(0, std::memcmp(&before, &after, sizeof(before)));
     pool.Free(block);
 }
@@ -297,7 +297,7 @@ TEST_F(Tenants, AreBusyWhileTheyHaveBlocks)
 void ExpectToBeGone(moiety_tenant tenant)
 {
     moiety_devptr block = 7;
-    moiety_tenant_info info = {};
+    moiety_tenant_stats info = {};
     info.struct_size = sizeof(info);
     EXPECT_EQ(MOIETY_E_INVALID,
               alloc_for_tenant(tenant, 9, MOIETY_STREAM_LEGACY, &block));
@@ -308,7 +308,7 @@ void ExpectToBeGone(moiety_tenant tenant)
         alloc_for_tenant_aligned(tenant, 9, 1, MOIETY_STREAM_LEGACY, &block));
     EXPECT_EQ(7u, block);
     EXPECT_EQ(MOIETY_E_INVALID, moiety_tenant_set_budget(tenant, 1));
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_tenant_stats(tenant, &info));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_tenant_get_stats(tenant, &info));
 }
 
 TEST_F(Tenants, AreRecognisedWhenTheyAreGone)
@@ -365,23 +365,23 @@ TEST_F(Tenants, NeedGoodArguments)
     Pool pool;
     moiety_tenant tenant = 7;
     std::string longest(MOIETY_TENANT_NAME_BYTES - 1, 'x');
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_tenant_create(pool, "", 0, nullptr));
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_tenant_create(nullptr, "", 0, &tenant));
+    EXPECT_EQ(MOIETY_E_INVALID, create_tenant(pool, "", 0, nullptr));
+    EXPECT_EQ(MOIETY_E_INVALID, create_tenant(nullptr, "", 0, &tenant));
     EXPECT_EQ(MOIETY_E_INVALID,
-              moiety_tenant_create(pool, (longest + "x").c_str(), 0, &tenant));
+              create_tenant(pool, (longest + "x").c_str(), 0, &tenant));
     EXPECT_EQ(MOIETY_E_INVALID,
-              moiety_tenant_create(pool, "", UINT64_C(1) << 62, &tenant));
+              create_tenant(pool, "", UINT64_C(1) << 62, &tenant));
     EXPECT_EQ(7u, tenant);
-    ASSERT_EQ(MOIETY_OK, moiety_tenant_create(
+    ASSERT_EQ(MOIETY_OK, create_tenant(
                              pool, nullptr, (UINT64_C(1) << 62) - 1, &tenant));
     EXPECT_STREQ("", Info(tenant).name);
     EXPECT_EQ(MOIETY_E_INVALID,
               moiety_tenant_set_budget(tenant, UINT64_C(1) << 62));
     EXPECT_EQ(MOIETY_E_INVALID,
               alloc_for_tenant(tenant, 9, MOIETY_STREAM_LEGACY, nullptr));
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_tenant_stats(tenant, nullptr));
-    moiety_tenant_info info = {};
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_tenant_stats(tenant, &info));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_tenant_get_stats(tenant, nullptr));
+    moiety_tenant_stats info = {};
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_tenant_get_stats(tenant, &info));
     EXPECT_EQ(longest, Info(NewTenant(pool, 0, longest.c_str())).name);
     EXPECT_EQ(0u, Live(tenant));
 }
@@ -392,17 +392,17 @@ TEST_F(Tenants, AreSoManyAtMost)
     std::vector<moiety_tenant> tenants;
     moiety_tenant tenant = 0;
     while (tenants.size() <= MOIETY_TENANTS_MAX &&
-           moiety_tenant_create(pool, "", 0, &tenant) == MOIETY_OK)
+           create_tenant(pool, "", 0, &tenant) == MOIETY_OK)
         tenants.push_back(tenant);
     EXPECT_EQ(MOIETY_TENANTS_MAX, tenants.size());
-    EXPECT_EQ(MOIETY_E_TOO_LARGE, moiety_tenant_create(pool, "", 0, &tenant));
+    EXPECT_EQ(MOIETY_E_TOO_LARGE, create_tenant(pool, "", 0, &tenant));
     // The last one can be told from the first.
     moiety_devptr block = Alloc(tenants.back(), 9);
     EXPECT_EQ(0u, Live(tenants.front()));
     EXPECT_EQ(512u, Live(tenants.back()));
     pool.Free(block);
     EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenants.front()));
-    EXPECT_EQ(MOIETY_OK, moiety_tenant_create(pool, "", 0, &tenant));
+    EXPECT_EQ(MOIETY_OK, create_tenant(pool, "", 0, &tenant));
 }
 
 } // namespace

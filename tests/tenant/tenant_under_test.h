@@ -19,7 +19,7 @@ inline moiety_tenant NewTenant(moiety_pool *pool, uint64_t budget_bytes,
 {
     moiety_tenant tenant = 0;
     EXPECT_EQ(MOIETY_OK,
-              moiety_tenant_create(pool, name, budget_bytes, &tenant));
+              create_tenant(pool, name, budget_bytes, &tenant));
     return tenant;
 }
 
@@ -32,11 +32,11 @@ inline moiety_devptr Alloc(moiety_tenant tenant, size_t size_bytes,
     return address;
 }
 
-inline moiety_tenant_info Info(moiety_tenant tenant)
+inline moiety_tenant_stats Info(moiety_tenant tenant)
 {
-    moiety_tenant_info info = {};
+    moiety_tenant_stats info = {};
     info.struct_size = sizeof(info);
-    EXPECT_EQ(MOIETY_OK, moiety_tenant_stats(tenant, &info));
+    EXPECT_EQ(MOIETY_OK, moiety_tenant_get_stats(tenant, &info));
     return info;
 }
 

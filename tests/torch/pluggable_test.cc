@@ -54,11 +54,11 @@ class Pluggable : public testing::Test
         moiety_pluggable_free(block, kMiB, 0, nullptr);
         return pool;
     }
-    static moiety_stats Stats(moiety_pool *pool)
+    static moiety_pool_stats Stats(moiety_pool *pool)
     {
-        moiety_stats stats = {};
+        moiety_pool_stats stats = {};
         stats.struct_size = sizeof(stats);
-        EXPECT_EQ(MOIETY_OK, moiety_pool_stats(pool, &stats));
+        EXPECT_EQ(MOIETY_OK, moiety_pool_get_stats(pool, &stats));
         return stats;
     }
 };

@@ -130,11 +130,11 @@ moiety_pool *pool()
     return device().pools().get(0);
 }
 
-moiety_tenant_info tenant_info(moiety_tenant tenant)
+moiety_tenant_stats tenant_info(moiety_tenant tenant)
 {
-    moiety_tenant_info info = {};
+    moiety_tenant_stats info = {};
     info.struct_size = sizeof(info);
-    if (moiety_tenant_stats(tenant, &info) != MOIETY_OK)
+    if (moiety_tenant_get_stats(tenant, &info) != MOIETY_OK)
         info.struct_size = 0;
     return info;
 }
@@ -254,7 +254,7 @@ void try_flags()
     moiety_pool_options options = {};
     options.struct_size = sizeof(options);
     EXPECT(!moiety_pool_of(reinterpret_cast<moiety_devptr>(block), &pool));
-    EXPECT(!moiety_pool_options_get(pool, &options));
+    EXPECT(!moiety_pool_get_options(pool, &options));
     EXPECT(options.flags & MOIETY_POOL_NOTE_STREAMS);
     EXPECT(options.flags & MOIETY_POOL_HUGE_TABLES);
     device().raw_delete(block);

@@ -42,7 +42,7 @@ def script(name, *arguments, **environment):
     ("train.py", ["out"], {}, "train: PyTorch is not installed"),
     ("serving.py", ["out", "requests.csv", "--requests=2"], {},
      "serving: PyTorch is not installed"),
-    ("frame.py", [], {"MOIETY_CONF": "record:out.mtrace"},
+    ("frame.py", [], {"MOIETY_CONF": "trace:out.mtrace"},
      "frame: CuPy is not installed"),
 ])
 def test_what_is_missing_is_named(tmp_path, monkeypatch, name, arguments,
@@ -60,7 +60,7 @@ def test_what_is_missing_is_named(tmp_path, monkeypatch, name, arguments,
     ("train.py", ["out", "--steps=0"], "--steps is less than 1"),
     ("serving.py", ["out", "in", "--speed=0"], "--speed is not between"),
     ("serving.py", ["out", "in", "--speed=nan"], "--speed is not between"),
-    ("frame.py", [], "MOIETY_CONF has no record:FILE"),
+    ("frame.py", [], "MOIETY_CONF has no trace:FILE"),
     ("frame.py", ["--dry-run", "--rows=1"], "--rows is less than 2"),
 ])
 def test_bad_arguments_are_named(name, arguments, words):

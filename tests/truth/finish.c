@@ -61,7 +61,7 @@ static void free_on(struct worker *worker, const struct block *block,
         return;
     }
     if (way == 2)
-        status = moiety_free_cached(pool, block->address, stream);
+        status = moiety_free_no_call(pool, block->address, stream);
     if (status == MOIETY_E_BUSY)
         status = moiety_free(pool, block->address, stream);
     expect_ok(worker, status, "moiety_free");
@@ -71,8 +71,8 @@ static void free_on(struct worker *worker, const struct block *block,
 static void free_by_note(struct worker *worker, const struct block *block)
 {
     worker_note(worker, block, block->stream, "read, freed by its note");
-    expect_ok(worker, moiety_free_own(worker->world->pool, block->address),
-              "moiety_free_own");
+    expect_ok(worker, moiety_free_on_alloc_stream(worker->world->pool, block->address),
+              "moiety_free_on_alloc_stream");
 }
 
 static void finish_here(struct worker *worker, uint32_t index)
@@ -166,8 +166,8 @@ static void finish_after(struct worker *worker, uint32_t index)
     MUST(cu.cuEventRecord(event, last));
     worker_note(worker, &block, last, "read, freed after an event");
     expect_ok(worker,
-              moiety_free_after(worker->world->pool, block.address, event),
-              "moiety_free_after");
+              moiety_free_on_event(worker->world->pool, block.address, event),
+              "moiety_free_on_event");
     worker_spare_event(worker, event);
 }
 

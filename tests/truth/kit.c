@@ -141,12 +141,12 @@ void kit_pause_us(long duration_us)
 
 void kit_print_stats(moiety_pool *pool)
 {
-    moiety_stats stats = {.struct_size = sizeof(stats)};
+    moiety_pool_stats stats = {.struct_size = sizeof(stats)};
     const char *key;
     uint64_t value;
-    if (moiety_pool_stats(pool, &stats) != MOIETY_OK)
+    if (moiety_pool_get_stats(pool, &stats) != MOIETY_OK)
         return;
-    for (uint32_t i = 0; (key = moiety_stats_entry(&stats, i, &value)); i++)
+    for (uint32_t i = 0; (key = moiety_pool_stats_entry(&stats, i, &value)); i++)
         if (value)
             printf("  %-36s %" PRIu64 "\n", key, value);
 }

@@ -184,10 +184,10 @@ static void report_wrong(void)
  * for which there was not enough. */
 static void compare_counts(void)
 {
-    moiety_stats stats = {.struct_size = sizeof(stats)};
+    moiety_pool_stats stats = {.struct_size = sizeof(stats)};
     struct totals totals = add_up();
-    if (moiety_pool_stats(world.pool, &stats) != MOIETY_OK)
-        world_fail(&world, "moiety_pool_stats");
+    if (moiety_pool_get_stats(world.pool, &stats) != MOIETY_OK)
+        world_fail(&world, "moiety_pool_get_stats");
     if (stats.allocation_allocated < totals.allocated ||
         stats.allocation_freed != stats.allocation_allocated ||
         stats.allocation_current || stats.allocated_bytes_current)

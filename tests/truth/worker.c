@@ -129,8 +129,8 @@ static void replace_stream(struct worker *worker)
     CUstream *own = &worker->own[random_below(&worker->random, WORKER_OWN)];
     worker_finish_stream(worker, *own);
     worker_turn_round(worker);
-    if (moiety_stream_retire(worker->world->pool, *own) != MOIETY_OK)
-        world_fail(worker->world, "moiety_stream_retire");
+    if (moiety_pool_retire_stream(worker->world->pool, *own) != MOIETY_OK)
+        world_fail(worker->world, "moiety_pool_retire_stream");
     MUST(cu.cuStreamDestroy(*own));
     *own = kit_create_stream(random_next(&worker->random));
     atomic_fetch_add(&worker->streams_retired, 1);
@@ -148,9 +148,9 @@ static void set_guard(struct worker *worker, bool is_wanted)
 
 static void look_at_pool(struct worker *worker)
 {
-    moiety_stats stats = {.struct_size = sizeof(stats)};
-    if (moiety_pool_stats(worker->world->pool, &stats) != MOIETY_OK)
-        world_fail(worker->world, "moiety_pool_stats");
+    moiety_pool_stats stats = {.struct_size = sizeof(stats)};
+    if (moiety_pool_get_stats(worker->world->pool, &stats) != MOIETY_OK)
+        world_fail(worker->world, "moiety_pool_get_stats");
     if (stats.reserved_bytes_peak > stats.limit_bytes)
         world_fail(worker->world, "the limit");
     if (random_once_in(&worker->random, 4) &&
@@ -283,9 +283,9 @@ void worker_init(struct worker *worker, struct world *world, uint32_t index)
 void worker_fini(struct worker *worker)
 {
     for (uint32_t i = 0; i < WORKER_OWN; i++) {
-        if (moiety_stream_retire(worker->world->pool, worker->own[i]) !=
+        if (moiety_pool_retire_stream(worker->world->pool, worker->own[i]) !=
             MOIETY_OK)
-            world_fail(worker->world, "moiety_stream_retire");
+            world_fail(worker->world, "moiety_pool_retire_stream");
         MUST(cu.cuStreamDestroy(worker->own[i]));
     }
     for (uint32_t i = 0; i < WORKER_ROUNDS; i++)

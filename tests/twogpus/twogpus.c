@@ -290,7 +290,7 @@ static void give_back(struct worker *worker, const struct block *block,
         WELL(moiety_record_use(block->pool, block->address, block->stream));
         WELL(moiety_free(block->pool, block->address, before));
     } else if (way == 2 && is_at_home) { /* the event has to be there, too */
-        WELL(moiety_free_after(block->pool, block->address, event));
+        WELL(moiety_free_on_event(block->pool, block->address, event));
     } else if (way == 3) {
         post(block);
     } else {
@@ -438,10 +438,10 @@ static void make_pools(void)
 /* Returns blocks that were never freed. */
 static uint64_t end_pool(int device, bool is_mapped)
 {
-    moiety_stats stats = {.struct_size = sizeof(stats)};
+    moiety_pool_stats stats = {.struct_size = sizeof(stats)};
     moiety_leaks leaks = {.struct_size = sizeof(leaks)};
     moiety_pool *pool = world.pools[device][is_mapped];
-    WELL(moiety_pool_stats(pool, &stats));
+    WELL(moiety_pool_get_stats(pool, &stats));
     WELL(moiety_pool_destroy(pool, &leaks));
     printf("{\"kind\":\"twogpus-pool\",\"device\":%d,\"mapped\":%d,"
            "\"allocations\":%" PRIu64 ",\"hits\":%" PRIu64

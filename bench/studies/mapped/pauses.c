@@ -203,13 +203,13 @@ static int run(void)
     open_device();
     options.memory = MOIETY_MEMORY_MAPPED;
     must_be(moiety_pool_create(&options, &pool));
-    must_be(moiety_private_create_with(pool, &wanted, &study.arena));
+    must_be(moiety_private_create(pool, &wanted, &study.arena));
     take_blocks();
     capture(&scope);
     uint64_t wrong = measure(0);
     wrong += measure(MOIETY_PAUSE_KEEP_CONTENTS);
     MUST(cuGraphExecDestroy, (study.graph));
-    must_be(moiety_private_release(study.arena));
+    must_be(moiety_private_destroy(study.arena));
     for (uint64_t i = 0; i < study.block_count; i++)
         must_be(moiety_free(pool, study.blocks[i], MOIETY_STREAM_DONE));
     must_be(moiety_pool_destroy(pool, NULL));

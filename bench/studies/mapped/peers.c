@@ -141,11 +141,11 @@ static uint32_t move_one(moiety_pool *pool, uint32_t value)
 static void measure_moved(void)
 {
     moiety_pool *pool = make_pool(1 << PEER);
-    moiety_stats stats = {.struct_size = sizeof(stats)};
+    moiety_pool_stats stats = {.struct_size = sizeof(stats)};
     uint64_t wrong = 0;
     for (uint64_t i = 0; i < study.rounds; i++)
         wrong += move_one(pool, (uint32_t)(i * 3));
-    must_be(moiety_pool_stats(pool, &stats));
+    must_be(moiety_pool_get_stats(pool, &stats));
     printf("{\"kind\":\"peers\",\"part\":\"moved\",\"rounds\":%" PRIu64
            ",\"moves\":%" PRIu64 ",\"wrong_words\":%" PRIu64 "}\n",
            study.rounds, stats.mapped_moves, wrong);

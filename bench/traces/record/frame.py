@@ -2,7 +2,7 @@
 """A data frame's work in CuPy and numba, with many small temporaries: columns
 and strings are filtered, hashed, joined, grouped and sorted, batch by batch.
 
-usage: MOIETY_CONF=record:FILE frame.py [--batches=N] [--rows=N]
+usage: MOIETY_CONF=trace:FILE frame.py [--batches=N] [--rows=N]
        frame.py --dry-run [--batches=N] [--rows=N]
 
 All memory is of one pool: moiety.numba's, which serves CuPy as well, by
@@ -157,7 +157,7 @@ class OnCpu:
 
 
 def is_recorded(conf):
-    return any(part.startswith("record:") for part in conf.split(","))
+    return any(part.startswith("trace:") for part in conf.split(","))
 
 
 def run(options):
@@ -182,7 +182,7 @@ def parse(arguments):
         parser.error("--rows is less than 2")
     if not options.dry_run and not is_recorded(
             os.environ.get("MOIETY_CONF", "")):
-        parser.error("MOIETY_CONF has no record:FILE, so nothing would be "
+        parser.error("MOIETY_CONF has no trace:FILE, so nothing would be "
                      "recorded; --dry-run needs none")
     return options
 

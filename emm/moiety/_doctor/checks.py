@@ -139,7 +139,7 @@ def conf(machine):
         return Finding("MOIETY_CONF", OK, "not set")
     # These two would begin what they name.
     entries = [entry for entry in given.split(",")
-               if not entry.startswith(("expose:", "record:"))]
+               if not entry.startswith(("expose:", "trace:"))]
     complaint = _complaint(",".join(entries))
     if complaint:
         return Finding("MOIETY_CONF", BROKEN,

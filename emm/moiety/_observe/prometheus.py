@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Statistics in Prometheus' text format, version 0.0.4."""
 
-# Of each key of moiety_stats: the metric, its labels, and what it is. What ends
+# Of each key of moiety_pool_stats: the metric, its labels, and what it is. What ends
 # with _total is a counter, all else a gauge.
 _STEP = "Times that a step of the way out of memory was taken."
 _METRICS = {
@@ -49,11 +49,11 @@ _METRICS = {
         "cache_lookups_total", {"result": "hit"},
         "Allocations, by whether the thread's cache served them."),
     "cache_misses": ("cache_lookups_total", {"result": "miss"}, ""),
-    "batches_retired": (
-        "batches_retired_total", {},
+    "ages_closed": (
+        "ages_closed_total", {},
         "Batches of freed blocks that left caches."),
-    "batches_guarded": (
-        "batches_guarded_total", {},
+    "ages_guarded": (
+        "ages_guarded_total", {},
         "Batches that had to wait for a capture guard's end."),
     "events_recorded": (
         "events_recorded_total", {"where": "stream"}, "Events recorded."),
@@ -93,8 +93,8 @@ _METRICS = {
     "others.given_bytes": (
         "others_given_bytes_total", {},
         "Bytes that this pool gave back for others."),
-} | {f"ladder.{step}": ("ladder_steps_total", {"step": step}, _STEP)
-     for step in ("finished_batches", "grow", "own_cache", "orphans",
+} | {f"oom.{step}": ("oom_steps_total", {"step": step}, _STEP)
+     for step in ("done", "grow", "own_cache", "orphans",
                   "idle_threads", "trim", "hand_over", "callbacks", "wait",
                   "last_look", "failed")}
 

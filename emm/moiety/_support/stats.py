@@ -96,11 +96,11 @@ class PoolStats(_Stats):
     cache_bound_halvings = _number(
         "cache_bound_halvings",
         "How often that bound was halved.")
-    batches_retired = _number(
-        "batches_retired",
+    ages_closed = _number(
+        "ages_closed",
         "Groups of freed blocks that an event closed.")
-    batches_guarded = _number(
-        "batches_guarded",
+    ages_guarded = _number(
+        "ages_guarded",
         "Events that a capture guard put off.")
     events_recorded = _number("events_recorded", "Events recorded on streams.")
     context_events_recorded = _number(
@@ -118,31 +118,31 @@ class PoolStats(_Stats):
     double_frees_found = _number(
         "double_frees_found",
         "Double frees that were found.")
-    ladder_finished_batches = _number(
-        "ladder.finished_batches",
+    oom_steps_done = _number(
+        "oom.done",
         "Steps before a failure: look for finished work.")
-    ladder_grow = _number("ladder.grow", "The same: reserve more memory.")
-    ladder_own_cache = _number(
-        "ladder.own_cache",
+    oom_steps_grow = _number("oom.grow", "The same: reserve more memory.")
+    oom_steps_own_cache = _number(
+        "oom.own_cache",
         "The same: empty the cache of the thread.")
-    ladder_orphans = _number(
-        "ladder.orphans",
+    oom_steps_orphans = _number(
+        "oom.orphans",
         "The same: empty caches of ended threads.")
-    ladder_idle_threads = _number(
-        "ladder.idle_threads",
+    oom_steps_idle_threads = _number(
+        "oom.idle_threads",
         "The same: empty caches of idle threads.")
-    ladder_trim = _number(
-        "ladder.trim",
+    oom_steps_trim = _number(
+        "oom.trim",
         "The same: return unused segments and grow again.")
-    ladder_hand_over = _number(
-        "ladder.hand_over",
+    oom_steps_hand_over = _number(
+        "oom.hand_over",
         "The same: ask other pools of the process.")
-    ladder_callbacks = _number(
-        "ladder.callbacks",
+    oom_steps_callbacks = _number(
+        "oom.callbacks",
         "The same: call the program's callbacks.")
-    ladder_wait = _number("ladder.wait", "The same: wait for queued work.")
-    ladder_last_look = _number("ladder.last_look", "The same: look once more.")
-    ladder_failed = _number("ladder.failed", "Allocations that no step helped.")
+    oom_steps_wait = _number("oom.wait", "The same: wait for queued work.")
+    oom_steps_last_look = _number("oom.last_look", "The same: look once more.")
+    oom_steps_failed = _number("oom.failed", "Allocations that no step helped.")
     mapped_moves = _number(
         "mapped.moves",
         "Pieces of mapped memory that moved.")

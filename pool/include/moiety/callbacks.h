@@ -106,8 +106,8 @@ typedef struct moiety_allocation {
     uint64_t size_bytes;
     /** What was asked for; 0 at a free. */
     uint64_t requested_bytes;
-    /** As the caller named it, or found for it by moiety_free_own();
-     *  MOIETY_STREAM_ANY for moiety_free_after(). */
+    /** As the caller named it, or found for it by moiety_free_on_alloc_stream();
+     *  MOIETY_STREAM_ANY for moiety_free_on_event(). */
     moiety_stream stream;
 } moiety_allocation;
 

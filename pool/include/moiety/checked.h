@@ -32,7 +32,7 @@ typedef struct moiety_checked_counts {
     /** Frees with another size than was asked for. */
     uint64_t wrong_sizes;
     /** Calls that named a stream which had been destroyed without
-     *  moiety_stream_retire(). */
+     *  moiety_pool_retire_stream(). */
     uint64_t dead_streams;
     /** Calls that named a stream of a context that the pool does not know. */
     uint64_t foreign_streams;

@@ -43,7 +43,7 @@ extern "C" {
  *            one that was made.
  * Threads:   any. May block, for a second at most. The thread that serves has
  *            all signals blocked and uses pools as any thread does: it is one of
- *            those that moiety_stats.threads counts once it was asked.
+ *            those that moiety_pool_stats.threads counts once it was asked.
  * Streams:   none.
  * Context:   none; the driver is not called, nor by the thread.
  */

@@ -116,7 +116,7 @@ typedef struct moiety_heap_snapshot moiety_heap_snapshot;
  *
  * The intervals of a segment tile it: they are in order, each begins where the
  * one before ends, and the last ends with the segment. At rest they add up to
- * what moiety_pool_stats() says: USED and KEPT to what is in use, CACHED to what is
+ * what moiety_pool_get_stats() says: USED and KEPT to what is in use, CACHED to what is
  * cached, RETIRING to what is retiring. Not so in a
  * checked pool: there USED has blocks with their bounds, rounded up, and those
  * that are held back, while the statistics count the bytes that were requested.

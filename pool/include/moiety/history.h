@@ -31,11 +31,11 @@ typedef enum moiety_history_kind {
     MOIETY_HISTORY_FREE = 2,
     /** moiety_free_sized() */
     MOIETY_HISTORY_FREE_SIZED = 3,
-    /** moiety_free_after() */
+    /** moiety_free_on_event() */
     MOIETY_HISTORY_FREE_AFTER = 4,
     /** moiety_record_use() */
     MOIETY_HISTORY_RECORD_USE = 5,
-    /** moiety_stream_retire() */
+    /** moiety_pool_retire_stream() */
     MOIETY_HISTORY_RETIRE = 6,
     /** The source was asked for memory. */
     MOIETY_HISTORY_GROW = 7,

@@ -246,8 +246,8 @@ MOIETY_API moiety_status moiety_host_free_all(moiety_host *host,
                                               uint64_t *out_freed);
 
 /**
- * The pool that an arena is: for moiety_record_use(), moiety_free_after(),
- * moiety_stream_retire(), moiety_pool_add_context(), moiety_pool_stats() and
+ * The pool that an arena is: for moiety_record_use(), moiety_free_on_event(),
+ * moiety_pool_retire_stream(), moiety_pool_add_context(), moiety_pool_get_stats() and
  * whatever else takes a pool. Addresses are the CPU's.
  *
  * @return The pool, or NULL when `host` is; of an arena that was destroyed, the
@@ -419,7 +419,7 @@ typedef struct moiety_host_stats {
  * Streams, Context: none.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status
-moiety_host_stats_get(moiety_host *host, moiety_host_stats *out);
+moiety_host_get_stats(moiety_host *host, moiety_host_stats *out);
 
 /**
  * Says in words where an arena is, why, and what it had to do without:

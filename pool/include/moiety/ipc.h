@@ -86,7 +86,7 @@ typedef struct moiety_ipc_handle {
  *
  * A block that was exported stays out of circulation when it is freed, until
  * moiety_ipc_release_exports(): peers may still use it. Meanwhile it counts as
- * in use. moiety_free_after() refuses it with MOIETY_E_BUSY.
+ * in use. moiety_free_on_event() refuses it with MOIETY_E_BUSY.
  *
  * @param pool     A pool with MOIETY_POOL_EXPORTABLE.
  * @param address  Anywhere in a live block of it.

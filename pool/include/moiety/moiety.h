@@ -18,7 +18,7 @@
 #include "moiety/pool.h"
 #include "moiety/private.h"
 #include "moiety/probe.h"
-#include "moiety/record.h"
+#include "moiety/trace.h"
 #include "moiety/scope.h"
 #include "moiety/segment.h"
 #include "moiety/source.h"

@@ -138,11 +138,11 @@ class pool
     {
         return own_;
     }
-    moiety_stats stats() const
+    moiety_pool_stats stats() const
     {
-        moiety_stats stats{};
+        moiety_pool_stats stats{};
         stats.struct_size = sizeof stats;
-        check(moiety_pool_stats(own_, &stats));
+        check(moiety_pool_get_stats(own_, &stats));
         return stats;
     }
     /** moiety_pool_synchronize(). */

@@ -23,7 +23,7 @@ extern "C" {
  * moiety_oom_report.steps. */
 
 /** Takes back what was freed and whose events are over. */
-#define MOIETY_OOM_FINISHED_BATCHES 0
+#define MOIETY_OOM_DONE 0
 /** Asks the source for a segment. */
 #define MOIETY_OOM_GROW 1
 /** Empties the calling thread's caches. */
@@ -205,12 +205,12 @@ typedef struct moiety_oom_report {
  * Context:   none; the driver is not called.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status
-moiety_last_oom(moiety_pool *pool, moiety_oom_report *out);
+moiety_pool_last_oom(moiety_pool *pool, moiety_oom_report *out);
 
 /**
  * Writes a report as text of several lines, each with its final newline.
  *
- * @param report      As moiety_last_oom() filled it in.
+ * @param report      As moiety_pool_last_oom() filled it in.
  * @param buffer      [out] The text, cut to `size_bytes` with its final 0. May
  *                    be NULL where `size_bytes` is 0.
  * @param size_bytes  Room in `buffer`; 4096 are enough.

@@ -45,7 +45,7 @@ extern "C" {
 /** A capture without a scope (moiety/scope.h) gets one when the pool meets it, as
  *  it does with a capture guard held; until moiety_scope_release_all(). */
 #define MOIETY_POOL_AUTO_SCOPE (UINT32_C(1) << 3)
-/** The pool notes what stream each block was allocated for: moiety_free_own()
+/** The pool notes what stream each block was allocated for: moiety_free_on_alloc_stream()
  *  needs that. 4 bytes of host memory for each 512 of device memory where blocks
  *  begin, by the page; frees take some nanoseconds more. */
 #define MOIETY_POOL_NOTE_STREAMS (UINT32_C(1) << 4)
@@ -66,7 +66,7 @@ typedef enum moiety_memory {
     /** Mapped where the device has such memory and nothing speaks against it:
      *  `source`, MOIETY_POOL_EXPORTABLE, a mode that passes through. Otherwise the
      *  driver's, also once a driver refuses to map (docs/mapped.md).
-     *  moiety_pool_options_get(), moiety_heap_summary.source_name and the reports
+     *  moiety_pool_get_options(), moiety_heap_summary.source_name and the reports
      *  say which. */
     MOIETY_MEMORY_AUTO = 0,
     /** cuMemAlloc's, or what `source` reserves. */
@@ -114,8 +114,8 @@ typedef enum moiety_mode {
  * is a pool of 8 GiB at most. The environment variable MOIETY_CONF,
  * "key:value,key:value", goes over what the program says; sizes take the
  * suffixes K, M and G (2^10, 2^20, 2^30). The keys are the names in [brackets];
- * those that begin with host_ are for host arenas alone, record:FILE is told in
- * moiety/record.h, and expose is for the whole process: moiety/expose.h.
+ * those that begin with host_ are for host arenas alone, trace:FILE is told in
+ * moiety/trace.h, and expose is for the whole process: moiety/expose.h.
  */
 typedef struct moiety_pool_options {
     /** Bytes of this struct. */
@@ -344,7 +344,7 @@ MOIETY_API moiety_status moiety_pool_destroy(moiety_pool *pool,
  *         use.
  * @return MOIETY_E_NO_DEVICE_MEMORY (_PINNED_ for a source of pinned memory)
  *         Nothing was free, growing was refused, and waiting did not help:
- *         moiety_last_oom() tells what was tried.
+ *         moiety_pool_last_oom() tells what was tried.
  * @return MOIETY_E_NO_HOST_MEMORY  for the pool's own records
  * @return MOIETY_E_DRIVER, or what the source said
  *
@@ -530,7 +530,7 @@ MOIETY_API moiety_status moiety_free(moiety_pool *pool, moiety_devptr address,
  *            callback.
  * Streams, Context: as moiety_free()
  */
-MOIETY_API moiety_status moiety_free_cached(moiety_pool *pool,
+MOIETY_API moiety_status moiety_free_no_call(moiety_pool *pool,
                                             moiety_devptr address,
                                             moiety_stream stream);
 
@@ -577,7 +577,7 @@ MOIETY_API moiety_status moiety_free_sized(moiety_pool *pool,
  *            thread.
  * Context:   any may be current; the pool's need not be.
  */
-MOIETY_API moiety_status moiety_free_own(moiety_pool *pool,
+MOIETY_API moiety_status moiety_free_on_alloc_stream(moiety_pool *pool,
                                          moiety_devptr address);
 
 /**
@@ -719,7 +719,7 @@ MOIETY_API moiety_status moiety_free_all(moiety_pool *pool,
  * Context:   none; the driver is not called.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status
-moiety_pool_options_get(moiety_pool *pool, moiety_pool_options *out);
+moiety_pool_get_options(moiety_pool *pool, moiety_pool_options *out);
 
 /**
  * Changes the most that a pool reserves. A growth that is under way ends first.
@@ -852,8 +852,8 @@ MOIETY_API moiety_status moiety_pool_context_lost(moiety_pool *pool);
     moiety_alloc_batch(pool, size, moiety_stream_of_caller(stream), count, out)
 #define moiety_free(pool, address, stream)                                     \
     moiety_free(pool, address, moiety_stream_of_caller(stream))
-#define moiety_free_cached(pool, address, stream)                              \
-    moiety_free_cached(pool, address, moiety_stream_of_caller(stream))
+#define moiety_free_no_call(pool, address, stream)                              \
+    moiety_free_no_call(pool, address, moiety_stream_of_caller(stream))
 #define moiety_free_sized(pool, address, size, stream)                         \
     moiety_free_sized(pool, address, size, moiety_stream_of_caller(stream))
 #define moiety_free_batch(pool, addresses, count, stream, out)                 \

@@ -35,7 +35,7 @@ extern "C" {
 #endif
 
 /** What an arena has. */
-typedef struct moiety_private_info {
+typedef struct moiety_private_stats {
     /** Bytes of this struct: set by the caller before the call. */
     uint32_t struct_size;
     /** Capture scopes of the arena that were not released. */
@@ -60,7 +60,7 @@ typedef struct moiety_private_info {
      *  Of these, the bytes whose contents are in the host's memory. */
     uint64_t paused_bytes;
     uint64_t kept_bytes;
-} moiety_private_info;
+} moiety_private_stats;
 
 /** Its memory never moves, each piece that it takes of the pool is one handle, and
  *  a block is within one: for what is registered with a device or a library by its
@@ -70,7 +70,7 @@ typedef struct moiety_private_info {
 /** It can be paused; it is fixed too, but for that. */
 #define MOIETY_PRIVATE_PAUSABLE (UINT32_C(1) << 1)
 
-/** For moiety_private_create_with(). */
+/** For moiety_private_create(). */
 typedef struct moiety_private_options {
     /** Bytes of this struct. */
     uint32_t struct_size;
@@ -121,7 +121,7 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_private_create(
  *
  * Ownership, Threads, Streams, Context: as for moiety_private_create().
  */
-MOIETY_API MOIETY_MUST_USE moiety_status moiety_private_create_with(
+MOIETY_API MOIETY_MUST_USE moiety_status moiety_private_create(
     moiety_pool *pool, const moiety_private_options *options,
     moiety_private *out);
 
@@ -217,7 +217,7 @@ moiety_private_resume(moiety_private arena);
  *            have now is over.
  * Context:   any may be current.
  */
-MOIETY_API moiety_status moiety_private_release(moiety_private arena);
+MOIETY_API moiety_status moiety_private_destroy(moiety_private arena);
 
 /**
  * Takes the very bytes that are named, if all of them are free in the arena,
@@ -289,7 +289,7 @@ MOIETY_API moiety_status moiety_private_trim(moiety_private arena,
  * Context:   none; the driver is not called.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status
-moiety_private_stats(moiety_private arena, moiety_private_info *out);
+moiety_private_get_stats(moiety_private arena, moiety_private_stats *out);
 
 /**
  * Opens a capture scope whose memory is the arena's: as moiety_scope_begin(), but

@@ -113,7 +113,7 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_segment_hold(
  * @return MOIETY_E_INVALID  also when one of the segments is not held: nothing
  *         has changed.
  */
-MOIETY_API moiety_status moiety_segment_release(moiety_pool *pool,
+MOIETY_API moiety_status moiety_segment_unhold(moiety_pool *pool,
                                                 moiety_devptr address,
                                                 size_t size_bytes);
 

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * What a pool has done and holds, in numbers. Those that mean the same as in
- * PyTorch's torch.cuda.memory_stats() bear its keys; moiety_stats_entry() lists
+ * PyTorch's torch.cuda.memory_stats() bear its keys; moiety_pool_stats_entry() lists
  * them all by key.
  */
 #ifndef MOIETY_STATS_H_
@@ -27,7 +27,7 @@ extern "C" {
  * blocks hold, not those that were requested; in a pool that is checked or passes
  * all through they are those that were requested.
  */
-typedef struct moiety_stats {
+typedef struct moiety_pool_stats {
     /** Bytes of this struct: set by the caller before the call. */
     uint32_t struct_size;
     /** Segments held.               "segment.all.current" */
@@ -79,8 +79,8 @@ typedef struct moiety_stats {
     /** Allocations that it did not.                   "cache_misses" */
     uint64_t cache_misses;
     /** Times that what streams had freed was closed behind an event.
-     *                                                 "batches_retired" */
-    uint64_t batches_retired;
+     *                                                 "ages_closed" */
+    uint64_t ages_closed;
     /** Events recorded on streams.                    "events_recorded" */
     uint64_t events_recorded;
     /** Events recorded in contexts.                   "context_events_recorded"
@@ -91,25 +91,25 @@ typedef struct moiety_stats {
     /** Times that a stream was made to wait.          "stream_waits" */
     uint64_t stream_waits;
     /** Times that such an event was not recorded, because of a capture guard.
-     *                                                 "batches_guarded" */
-    uint64_t batches_guarded;
+     *                                                 "ages_guarded" */
+    uint64_t ages_guarded;
     /** Times that the driver said that a context event met a capture: a guard
      *  was missing.                                   "captures_disturbed" */
     uint64_t captures_disturbed;
     /** How often each step of the way out of memory was taken.
-     *  "ladder.finished_batches", "ladder.grow", "ladder.own_cache",
-     *  "ladder.orphans", "ladder.idle_threads", "ladder.trim",
-     *  "ladder.hand_over", "ladder.wait", "ladder.failed"; further down
-     *  "ladder.callbacks", "ladder.last_look" */
-    uint64_t ladder_finished_batches;
-    uint64_t ladder_grow;
-    uint64_t ladder_own_cache;
-    uint64_t ladder_orphans;
-    uint64_t ladder_idle_threads;
-    uint64_t ladder_trim;
-    uint64_t ladder_hand_over;
-    uint64_t ladder_wait;
-    uint64_t ladder_failed;
+     *  "oom.done", "oom.grow", "oom.own_cache",
+     *  "oom.orphans", "oom.idle_threads", "oom.trim",
+     *  "oom.hand_over", "oom.wait", "oom.failed"; further down
+     *  "oom.callbacks", "oom.last_look" */
+    uint64_t oom_steps_done;
+    uint64_t oom_steps_grow;
+    uint64_t oom_steps_own_cache;
+    uint64_t oom_steps_orphans;
+    uint64_t oom_steps_idle_threads;
+    uint64_t oom_steps_trim;
+    uint64_t oom_steps_hand_over;
+    uint64_t oom_steps_wait;
+    uint64_t oom_steps_failed;
     /** Threads that have caches in the pool.          "threads" */
     uint64_t threads;
     /** Streams that the pool keeps apart.             "streams" */
@@ -118,8 +118,8 @@ typedef struct moiety_stats {
      *  twice, and perhaps handed out twice.           "double_frees_found" */
     uint64_t double_frees_found;
     /** Two more steps of the way out of memory, as above. */
-    uint64_t ladder_callbacks;
-    uint64_t ladder_last_look;
+    uint64_t oom_steps_callbacks;
+    uint64_t oom_steps_last_look;
     /** What all threads' caches together may hold now: less than the option says
      *  while the pool is short of memory.             "cache_bound_bytes" */
     uint64_t cache_bound_bytes;
@@ -151,7 +151,7 @@ typedef struct moiety_stats {
      *  reserved if that is more. Never below allocated_bytes_current. Exact in a
      *  pool that is checked or passes all through. */
     uint64_t allocated_bytes_peak;
-} moiety_stats;
+} moiety_pool_stats;
 
 /**
  * Takes a snapshot.
@@ -171,13 +171,13 @@ typedef struct moiety_stats {
  * Streams:   none.
  * Context:   none; the driver is not called.
  */
-MOIETY_API MOIETY_MUST_USE moiety_status moiety_pool_stats(moiety_pool *pool,
-                                                           moiety_stats *out);
+MOIETY_API MOIETY_MUST_USE moiety_status moiety_pool_get_stats(moiety_pool *pool,
+                                                           moiety_pool_stats *out);
 
 /**
  * Lists a snapshot by key.
  *
- * @param stats      As moiety_pool_stats() filled it in.
+ * @param stats      As moiety_pool_get_stats() filled it in.
  * @param index      From 0 on.
  * @param out_value  [out] The value; written only when a key is returned.
  *
@@ -188,11 +188,11 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_pool_stats(moiety_pool *pool,
  * Streams:   none.
  * Context:   none; the driver is not called.
  */
-MOIETY_API const char *moiety_stats_entry(const moiety_stats *stats,
+MOIETY_API const char *moiety_pool_stats_entry(const moiety_pool_stats *stats,
                                           uint32_t index, uint64_t *out_value);
 
 /**
- * Lets the peaks of moiety_pool_stats() begin anew at the current values.
+ * Lets the peaks of moiety_pool_get_stats() begin anew at the current values.
  *
  * @return MOIETY_OK
  * @return MOIETY_E_INVALID  `pool` is NULL or destroyed.

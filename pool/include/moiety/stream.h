@@ -100,7 +100,7 @@ MOIETY_API moiety_status moiety_record_use(moiety_pool *pool,
  *            over: the pool keeps none of the caller's.
  * Context:   any may be current.
  */
-MOIETY_API moiety_status moiety_free_after(moiety_pool *pool,
+MOIETY_API moiety_status moiety_free_on_event(moiety_pool *pool,
                                            moiety_devptr address,
                                            moiety_event event);
 
@@ -126,7 +126,7 @@ MOIETY_API moiety_status moiety_free_after(moiety_pool *pool,
  * Streams:   an event is recorded on it.
  * Context:   any may be current.
  */
-MOIETY_API moiety_status moiety_stream_retire(moiety_pool *pool,
+MOIETY_API moiety_status moiety_pool_retire_stream(moiety_pool *pool,
                                               moiety_stream stream);
 
 /**

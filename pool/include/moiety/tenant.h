@@ -66,7 +66,7 @@ moiety_tenant_create(moiety_pool *pool, const char *name, uint64_t budget_bytes,
 /** The tenant can be paused. Its blocks come from an arena of its own. */
 #define MOIETY_TENANT_PAUSABLE (UINT32_C(1) << 0)
 
-/** For moiety_tenant_create_with(). */
+/** For moiety_tenant_create(). */
 typedef struct moiety_tenant_options {
     /** Bytes of this struct. */
     uint32_t struct_size;
@@ -96,13 +96,13 @@ typedef struct moiety_tenant_options {
  *
  * Ownership, Threads, Streams, Context: as for moiety_tenant_create().
  */
-MOIETY_API MOIETY_MUST_USE moiety_status moiety_tenant_create_with(
+MOIETY_API MOIETY_MUST_USE moiety_status moiety_tenant_create(
     moiety_pool *pool, const moiety_tenant_options *options,
     moiety_tenant *out);
 
 /**
  * Tells the arena of a tenant that can be paused, for its capture scopes and for
- * what it has: moiety_private_scope_begin(), moiety_private_stats().
+ * what it has: moiety_private_scope_begin(), moiety_private_get_stats().
  *
  * @param tenant  The tenant.
  * @param out     [out] The arena. Written only when MOIETY_OK is returned.
@@ -160,7 +160,7 @@ moiety_tenant_resume(moiety_tenant tenant);
  * @return MOIETY_E_BUSY     It has live blocks: nothing has changed. A block
  *         that was freed while it was exported is live until its exports are
  *         released.
- * @return as moiety_private_release() of the arena of one that can be paused: the
+ * @return as moiety_private_destroy() of the arena of one that can be paused: the
  *         tenant is gone all the same, and the arena is the caller's to release.
  * @return MOIETY_E_FORKED
  *
@@ -193,7 +193,7 @@ MOIETY_API MOIETY_MUST_USE moiety_status
 moiety_tenant_set_budget(moiety_tenant tenant, uint64_t budget_bytes);
 
 /** A tenant in numbers. At rest they are exact. */
-typedef struct moiety_tenant_info {
+typedef struct moiety_tenant_stats {
     /** Bytes of this struct: set by the caller before the call. */
     uint32_t struct_size;
     /** 0. */
@@ -212,7 +212,7 @@ typedef struct moiety_tenant_info {
     uint64_t allocation_count;
     /** Allocations that were refused for its budget. */
     uint64_t refusal_count;
-} moiety_tenant_info;
+} moiety_tenant_stats;
 
 /**
  * Tells what a tenant has.
@@ -233,7 +233,7 @@ typedef struct moiety_tenant_info {
  * Context:   none; the driver is not called.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status
-moiety_tenant_stats(moiety_tenant tenant, moiety_tenant_info *out);
+moiety_tenant_get_stats(moiety_tenant tenant, moiety_tenant_stats *out);
 
 #ifdef __cplusplus
 }

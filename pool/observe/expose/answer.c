@@ -41,7 +41,7 @@ struct view {
     bool is_pinned; /* a host arena's */
     uint64_t limit_bytes;
     moiety_status status;
-    moiety_stats stats;
+    moiety_pool_stats stats;
     moiety_heap_snapshot *heap;    /* or NULL */
     moiety_history_entry *entries; /* NULL: the pool keeps no history */
     moiety_history_summary history;
@@ -98,7 +98,7 @@ static void answer_copy(const struct moietyi_pool_body *body, void *context)
     view->limit_bytes = moietyi_limit_of(body);
     view->stats.struct_size = sizeof(view->stats);
     view->status = view->what == STATS
-                       ? moiety_pool_stats(pool, &view->stats)
+                       ? moiety_pool_get_stats(pool, &view->stats)
                        : moiety_heap_snapshot_create(pool, &view->heap);
     if (view->status == MOIETY_OK && view->what == SNAPSHOT &&
         body->options.history_entries)
@@ -111,12 +111,12 @@ static void answer_release(struct view *view)
     free(view->entries);
 }
 
-static void say_stats(struct moietyi_wire *wire, const moiety_stats *stats)
+static void say_stats(struct moietyi_wire *wire, const moiety_pool_stats *stats)
 {
     const char *key;
     uint64_t value = 0;
     moietyi_wire_say(wire, ", \"stats\": {");
-    for (uint32_t i = 0; (key = moiety_stats_entry(stats, i, &value)); i++)
+    for (uint32_t i = 0; (key = moiety_pool_stats_entry(stats, i, &value)); i++)
         moietyi_wire_say(wire, "%s\"%s\": %" PRIu64, i ? ", " : "", key, value);
     moietyi_wire_say(wire, "}");
 }

@@ -3,7 +3,7 @@
  *
  * The public side of recording: arguments, and the names of files.
  */
-#include "moiety/record.h"
+#include "moiety/trace.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -131,13 +131,13 @@ static moiety_status open_for(struct moietyi_history *history, const char *path,
     return moietyi_trace_open(path, out);
 }
 
-moiety_status moiety_record_start(moiety_pool *pool, const char *path)
+moiety_status moiety_trace_start(moiety_pool *pool, const char *path)
 {
     struct moietyi_call call;
     struct moietyi_trace_file *file = NULL;
     if (!path || !*path)
         return moietyi_fail(MOIETY_E_INVALID,
-                            "moiety_record_start: path is NULL or empty");
+                            "moiety_trace_start: path is NULL or empty");
     moiety_status status = moietyi_call_begin(pool, MOIETY_STREAM_DONE, &call);
     if (status != MOIETY_OK)
         return status;
@@ -154,7 +154,7 @@ moiety_status moiety_record_start(moiety_pool *pool, const char *path)
 }
 
 static moiety_status record_check(const char *function,
-                                  const moiety_record_summary *out)
+                                  const moiety_trace_summary *out)
 {
     if (!out || out->struct_size >= sizeof(*out))
         return MOIETY_OK;
@@ -164,11 +164,11 @@ static moiety_status record_check(const char *function,
 }
 
 static void record_fill(const struct moietyi_trace_sums *sums, uint64_t lost,
-                        moiety_record_summary *out)
+                        moiety_trace_summary *out)
 {
     if (!out)
         return;
-    *out = (moiety_record_summary){
+    *out = (moiety_trace_summary){
         .struct_size = (uint32_t)sizeof(*out),
         .status = sums->status,
         .system_error = sums->system_error,
@@ -183,12 +183,12 @@ static moiety_status refuse_idle(void)
     return moietyi_fail(MOIETY_E_INVALID, "the pool is not recorded");
 }
 
-moiety_status moiety_record_stop(moiety_pool *pool, moiety_record_summary *out)
+moiety_status moiety_trace_stop(moiety_pool *pool, moiety_trace_summary *out)
 {
     struct moietyi_call call;
     struct moietyi_trace_sums sums = {.status = MOIETY_E_UNSUPPORTED};
     uint64_t lost = 0;
-    moiety_status status = record_check("moiety_record_stop", out);
+    moiety_status status = record_check("moiety_trace_stop", out);
     if (status == MOIETY_OK)
         status = moietyi_call_begin(pool, MOIETY_STREAM_DONE, &call);
     if (status != MOIETY_OK)
@@ -203,12 +203,12 @@ moiety_status moiety_record_stop(moiety_pool *pool, moiety_record_summary *out)
     return status;
 }
 
-moiety_status moiety_record_flush(moiety_pool *pool, moiety_record_summary *out)
+moiety_status moiety_trace_flush(moiety_pool *pool, moiety_trace_summary *out)
 {
     struct moietyi_call call;
     struct moietyi_trace_sums sums;
     uint64_t lost = 0;
-    moiety_status status = record_check("moiety_record_flush", out);
+    moiety_status status = record_check("moiety_trace_flush", out);
     if (status == MOIETY_OK)
         status = moietyi_call_begin(pool, MOIETY_STREAM_DONE, &call);
     if (status != MOIETY_OK)

@@ -18,7 +18,7 @@
 
 /* Version 0.1.0 ended here. */
 #define STATS_BYTES_MIN                                                        \
-    (offsetof(moiety_stats, ladder_last_look) + sizeof(uint64_t))
+    (offsetof(moiety_pool_stats, oom_steps_last_look) + sizeof(uint64_t))
 
 /* Sums read while threads work may be too low, and are never too high: so the
  * most that was reported is nearer. */
@@ -35,7 +35,7 @@ static uint64_t stats_raise_hits(struct moietyi_pool_body *body, uint64_t hits)
     return told < hits ? hits : told;
 }
 
-static void stats_fill_blocks(moiety_stats *stats,
+static void stats_fill_blocks(moiety_pool_stats *stats,
                               const struct moietyi_sums *sums)
 {
     const uint64_t *counts = sums->counts;
@@ -61,35 +61,35 @@ static void stats_fill_blocks(moiety_stats *stats,
     stats->cache_bound_halvings = counts[MOIETYI_COUNT_SHRINKS];
 }
 
-static void fill_events(moiety_stats *stats, const uint64_t *counts)
+static void fill_events(moiety_pool_stats *stats, const uint64_t *counts)
 {
     const uint64_t *by_stream = &counts[MOIETYI_COUNT_STREAM];
-    stats->batches_retired = by_stream[MOIETYI_STREAM_EPOCHS];
+    stats->ages_closed = by_stream[MOIETYI_STREAM_EPOCHS];
     stats->events_recorded = by_stream[MOIETYI_STREAM_EVENTS];
     stats->context_events_recorded = by_stream[MOIETYI_STREAM_CONTEXT_EVENTS];
     stats->events_queried = by_stream[MOIETYI_STREAM_QUERIES];
     stats->stream_waits = by_stream[MOIETYI_STREAM_WAITS];
-    stats->batches_guarded = by_stream[MOIETYI_STREAM_GUARDED];
+    stats->ages_guarded = by_stream[MOIETYI_STREAM_GUARDED];
     stats->captures_disturbed = by_stream[MOIETYI_STREAM_DISTURBED];
     stats->double_frees_found = counts[MOIETYI_COUNT_DOUBLE_FREES];
     stats->others_asked = counts[MOIETYI_COUNT_OTHERS_ASKED];
     stats->others_got_bytes = counts[MOIETYI_COUNT_OTHERS_GOT_BYTES];
     stats->others_given_bytes = counts[MOIETYI_COUNT_OTHERS_GIVEN_BYTES];
     const uint64_t *escalation = &counts[MOIETYI_COUNT_ESCALATION];
-    stats->ladder_finished_batches = escalation[MOIETY_OOM_FINISHED_BATCHES];
-    stats->ladder_grow = escalation[MOIETY_OOM_GROW];
-    stats->ladder_own_cache = escalation[MOIETY_OOM_OWN_CACHE];
-    stats->ladder_orphans = escalation[MOIETY_OOM_ORPHANS];
-    stats->ladder_idle_threads = escalation[MOIETY_OOM_IDLE_THREADS];
-    stats->ladder_trim = escalation[MOIETY_OOM_TRIM];
-    stats->ladder_hand_over = escalation[MOIETY_OOM_HAND_OVER];
-    stats->ladder_callbacks = escalation[MOIETY_OOM_CALLBACKS];
-    stats->ladder_wait = escalation[MOIETY_OOM_WAIT];
-    stats->ladder_last_look = escalation[MOIETY_OOM_LAST_LOOK];
-    stats->ladder_failed = escalation[MOIETYI_ESCALATION_FAILED];
+    stats->oom_steps_done = escalation[MOIETY_OOM_DONE];
+    stats->oom_steps_grow = escalation[MOIETY_OOM_GROW];
+    stats->oom_steps_own_cache = escalation[MOIETY_OOM_OWN_CACHE];
+    stats->oom_steps_orphans = escalation[MOIETY_OOM_ORPHANS];
+    stats->oom_steps_idle_threads = escalation[MOIETY_OOM_IDLE_THREADS];
+    stats->oom_steps_trim = escalation[MOIETY_OOM_TRIM];
+    stats->oom_steps_hand_over = escalation[MOIETY_OOM_HAND_OVER];
+    stats->oom_steps_callbacks = escalation[MOIETY_OOM_CALLBACKS];
+    stats->oom_steps_wait = escalation[MOIETY_OOM_WAIT];
+    stats->oom_steps_last_look = escalation[MOIETY_OOM_LAST_LOOK];
+    stats->oom_steps_failed = escalation[MOIETYI_ESCALATION_FAILED];
 }
 
-static void stats_fill_segments(moiety_stats *stats,
+static void stats_fill_segments(moiety_pool_stats *stats,
                                 const struct moietyi_pool_body *body)
 {
     struct moietyi_segments_stats segments;
@@ -112,21 +112,21 @@ static void stats_fill_segments(moiety_stats *stats,
 }
 
 /* As much as the caller has room for. */
-static void give_out(moiety_stats *stats, moiety_stats *out)
+static void give_out(moiety_pool_stats *stats, moiety_pool_stats *out)
 {
     if (out->struct_size < stats->struct_size)
         stats->struct_size = out->struct_size;
     memcpy(out, stats, stats->struct_size);
 }
 
-moiety_status moiety_pool_stats(moiety_pool *pool, moiety_stats *out)
+moiety_status moiety_pool_get_stats(moiety_pool *pool, moiety_pool_stats *out)
 {
     struct moietyi_call call;
     struct moietyi_sums sums;
-    moiety_stats stats = {.struct_size = sizeof(stats)};
+    moiety_pool_stats stats = {.struct_size = sizeof(stats)};
     if (!out || out->struct_size < STATS_BYTES_MIN) {
         return moietyi_fail(MOIETY_E_INVALID,
-                            "moiety_pool_stats: out is NULL or its "
+                            "moiety_pool_get_stats: out is NULL or its "
                             "struct_size below %zu",
                             STATS_BYTES_MIN);
     }

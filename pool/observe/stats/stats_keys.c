@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The keys of moiety_stats, in the order of its fields: so an older and shorter
+ * The keys of moiety_pool_stats, in the order of its fields: so an older and shorter
  * struct has the same keys under the same indices, and then ends.
  */
 #include <stddef.h>
@@ -35,27 +35,27 @@
     KEY(unreleased_bytes, "unreleased_bytes")                                  \
     KEY(cache_hits, "cache_hits")                                              \
     KEY(cache_misses, "cache_misses")                                          \
-    KEY(batches_retired, "batches_retired")                                    \
+    KEY(ages_closed, "ages_closed")                                    \
     KEY(events_recorded, "events_recorded")                                    \
     KEY(context_events_recorded, "context_events_recorded")                    \
     KEY(events_queried, "events_queried")                                      \
     KEY(stream_waits, "stream_waits")                                          \
-    KEY(batches_guarded, "batches_guarded")                                    \
+    KEY(ages_guarded, "ages_guarded")                                    \
     KEY(captures_disturbed, "captures_disturbed")                              \
-    KEY(ladder_finished_batches, "ladder.finished_batches")                    \
-    KEY(ladder_grow, "ladder.grow")                                            \
-    KEY(ladder_own_cache, "ladder.own_cache")                                  \
-    KEY(ladder_orphans, "ladder.orphans")                                      \
-    KEY(ladder_idle_threads, "ladder.idle_threads")                            \
-    KEY(ladder_trim, "ladder.trim")                                            \
-    KEY(ladder_hand_over, "ladder.hand_over")                                  \
-    KEY(ladder_wait, "ladder.wait")                                            \
-    KEY(ladder_failed, "ladder.failed")                                        \
+    KEY(oom_steps_done, "oom.done")                    \
+    KEY(oom_steps_grow, "oom.grow")                                            \
+    KEY(oom_steps_own_cache, "oom.own_cache")                                  \
+    KEY(oom_steps_orphans, "oom.orphans")                                      \
+    KEY(oom_steps_idle_threads, "oom.idle_threads")                            \
+    KEY(oom_steps_trim, "oom.trim")                                            \
+    KEY(oom_steps_hand_over, "oom.hand_over")                                  \
+    KEY(oom_steps_wait, "oom.wait")                                            \
+    KEY(oom_steps_failed, "oom.failed")                                        \
     KEY(threads, "threads")                                                    \
     KEY(streams, "streams")                                                    \
     KEY(double_frees_found, "double_frees_found")                              \
-    KEY(ladder_callbacks, "ladder.callbacks")                                  \
-    KEY(ladder_last_look, "ladder.last_look")                                  \
+    KEY(oom_steps_callbacks, "oom.callbacks")                                  \
+    KEY(oom_steps_last_look, "oom.last_look")                                  \
     KEY(cache_bound_bytes, "cache_bound_bytes")                                \
     KEY(cache_bound_halvings, "cache_bound_halvings")                          \
     KEY(mapped_moves, "mapped.moves")                                          \
@@ -73,10 +73,10 @@ struct entry {
     size_t width_bytes; /* 4 or 8 */
 };
 
-#define WIDTH(field) sizeof(((moiety_stats *)NULL)->field)
+#define WIDTH(field) sizeof(((moiety_pool_stats *)NULL)->field)
 
 static const struct entry entries[] = {
-#define ENTRY(field, key) {key, offsetof(moiety_stats, field), WIDTH(field)},
+#define ENTRY(field, key) {key, offsetof(moiety_pool_stats, field), WIDTH(field)},
     KEYS(ENTRY)
 #undef ENTRY
 };
@@ -90,10 +90,10 @@ struct listed_bytes {
     KEYS(BYTES)
 #undef BYTES
 };
-_Static_assert(sizeof(struct listed_bytes) == sizeof(moiety_stats),
-               "a field of moiety_stats has no key");
+_Static_assert(sizeof(struct listed_bytes) == sizeof(moiety_pool_stats),
+               "a field of moiety_pool_stats has no key");
 
-const char *moiety_stats_entry(const moiety_stats *stats, uint32_t index,
+const char *moiety_pool_stats_entry(const moiety_pool_stats *stats, uint32_t index,
                                uint64_t *out_value)
 {
     if (!stats || !out_value || index >= sizeof(entries) / sizeof(entries[0]))

@@ -92,8 +92,8 @@ def test_prometheus_reads_it(pool, arena):
         assert values["moiety_reserved_bytes", number, None, None, None] == (
             one["stats"]["reserved_bytes.all.current"])
         assert values["moiety_allocations_total", number, None, None, None] == 1
-        assert values["moiety_ladder_steps_total", number, "grow", None,
-                      None] == one["stats"]["ladder.grow"]
+        assert values["moiety_oom_steps_total", number, "grow", None,
+                      None] == one["stats"]["oom.grow"]
     del blocks
 
 

@@ -34,7 +34,7 @@ PROGRAM = textwrap.dedent("""
 def recorded(path, program=PROGRAM):
     return subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True,
-        env=os.environ | {"MOIETY_CONF": f"record:{path},history:64"})
+        env=os.environ | {"MOIETY_CONF": f"trace:{path},history:64"})
 
 
 def test_what_a_program_does_is_a_trace(tmp_path):

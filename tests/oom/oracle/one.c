@@ -28,7 +28,7 @@ static void note_failure(struct games *games, moiety_pool *pool,
                          uint64_t size_bytes)
 {
     moiety_oom_report report = {.struct_size = sizeof(report)};
-    must(moiety_last_oom(pool, &report));
+    must(moiety_pool_last_oom(pool, &report));
     struct history *history = history_create(1);
     kit_require(history != NULL, "history_create");
     const struct history_failure failure = {

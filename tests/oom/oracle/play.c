@@ -70,7 +70,7 @@ static void note_refusal(const struct play *play, uint32_t stream,
 {
     moiety_oom_report *report = &out->report;
     report->struct_size = sizeof(*report);
-    must(moiety_last_oom(play->pool, report), "moiety_last_oom");
+    must(moiety_pool_last_oom(play->pool, report), "moiety_pool_last_oom");
     kit_require(report->requested_bytes == size_bytes,
                 "the match of report and failure");
     out->failure = (struct history_failure){
@@ -127,7 +127,7 @@ static moiety_status free_after(const struct play *play, uint32_t stream,
     freed->streams =
         cu.cuEventQuery(event) == CUDA_SUCCESS ? 0 : HISTORY_ALL_STREAMS;
     freed->call.begin = kit_now_ns();
-    moiety_status status = moiety_free_after(play->pool, address, event);
+    moiety_status status = moiety_free_on_event(play->pool, address, event);
     freed->call.end = kit_now_ns();
     MUST(cu.cuEventDestroy(event));
     return status;

@@ -31,13 +31,13 @@ class AllocWith : public ::testing::Test
 
     AllocWith()
     {
-        EXPECT_EQ(MOIETY_OK, moiety_tenant_create(pool_, "t", kMiB, &tenant_));
-        EXPECT_EQ(MOIETY_OK, moiety_private_create(pool_, 0, &arena_));
+        EXPECT_EQ(MOIETY_OK, create_tenant(pool_, "t", kMiB, &tenant_));
+        EXPECT_EQ(MOIETY_OK, create_arena(pool_, 0, &arena_));
     }
     ~AllocWith() override
     {
         EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant_));
-        EXPECT_EQ(MOIETY_OK, moiety_private_release(arena_));
+        EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena_));
     }
 
     static moiety_alloc_options Options(uint32_t flags = 0)
@@ -74,16 +74,16 @@ class AllocWith : public ::testing::Test
 
     uint64_t TenantsBytes() const
     {
-        moiety_tenant_info info = {};
+        moiety_tenant_stats info = {};
         info.struct_size = sizeof(info);
-        EXPECT_EQ(MOIETY_OK, moiety_tenant_stats(tenant_, &info));
+        EXPECT_EQ(MOIETY_OK, moiety_tenant_get_stats(tenant_, &info));
         return info.live_bytes;
     }
     uint64_t ArenasBytes() const
     {
-        moiety_private_info info = {};
+        moiety_private_stats info = {};
         info.struct_size = sizeof(info);
-        EXPECT_EQ(MOIETY_OK, moiety_private_stats(arena_, &info));
+        EXPECT_EQ(MOIETY_OK, moiety_private_get_stats(arena_, &info));
         return info.live_bytes;
     }
 
@@ -145,7 +145,7 @@ TEST_F(AllocWith, AnArenaGivesZeroesWithoutWaiting)
 TEST_F(AllocWith, AnArenaDoesNotWaitWhereItIsToldNotTo)
 {
     moiety_private small = 0;
-    ASSERT_EQ(MOIETY_OK, moiety_private_create(pool_, 2 * kMiB, &small));
+    ASSERT_EQ(MOIETY_OK, create_arena(pool_, 2 * kMiB, &small));
     Stream stream;
     moiety_alloc_options options = Options();
     options.private_arena = small;
@@ -164,8 +164,8 @@ TEST_F(AllocWith, AnArenaDoesNotWaitWhereItIsToldNotTo)
     EXPECT_EQ(MOIETY_OK,
               moiety_alloc_with(pool_, 512, kStream, &options, &other));
     pool_.Free(other);
-    EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool_, stream));
-    EXPECT_EQ(MOIETY_OK, moiety_private_release(small));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool_, stream));
+    EXPECT_EQ(MOIETY_OK, moiety_private_destroy(small));
 }
 
 TEST_F(AllocWith, ThePoolMayBeLeftOutWhereSomethingElseNamesIt)

@@ -65,7 +65,7 @@ struct Arguments {
     moiety_devptr out;
     moiety_pool *out_pool;
     size_t out_bytes;
-    moiety_stats stats;
+    moiety_pool_stats stats;
     moiety_pool_options options;
     moiety_pool *found;
     moiety_segment_info segment;
@@ -74,7 +74,7 @@ struct Arguments {
     moiety_ipc_handle handle; // of the block
     moiety_scope open, ended, out_scope;
     moiety_tenant tenant;
-    moiety_tenant_info tenant_info;
+    moiety_tenant_stats tenant_info;
 };
 
 std::vector<std::function<moiety_status()>> CallsOn(Arguments &a)
@@ -88,11 +88,11 @@ std::vector<std::function<moiety_status()>> CallsOn(Arguments &a)
         [&] { return moiety_free(a.pool, a.block, kStream); },
         [&] { return moiety_free(a.pool, a.block, MOIETY_STREAM_ANY); },
         [&] { return moiety_free_sized(a.pool, a.block, 4096, kStream); },
-        [&] { return moiety_free_own(a.pool, a.block); },
+        [&] { return moiety_free_on_alloc_stream(a.pool, a.block); },
         [&] {
             return moiety_free_batch(a.pool, &a.block, 1, kStream, nullptr);
         },
-        [&] { return moiety_free_after(a.pool, a.block, a.event); },
+        [&] { return moiety_free_on_event(a.pool, a.block, a.event); },
         [&] { return moiety_record_use(a.pool, a.block, a.stream); },
         [&] { return moiety_usable_size(a.pool, a.block, &a.out_bytes); },
         [&] { return alloc_zeroed(a.pool, 4096, kStream, &a.out); },
@@ -100,15 +100,15 @@ std::vector<std::function<moiety_status()>> CallsOn(Arguments &a)
         [&] { return moiety_pool_set_limit(a.pool, 0); },
         [&] { return moiety_pool_reserve(a.pool, 4 * kMiB); },
         [&] { return moiety_pool_reset_peaks(a.pool); },
-        [&] { return moiety_pool_options_get(a.pool, &a.options); },
+        [&] { return moiety_pool_get_options(a.pool, &a.options); },
         [&] { return moiety_pool_of(a.block, &a.found); },
-        [&] { return moiety_pool_stats(a.pool, &a.stats); },
-        [&] { return moiety_stream_retire(a.pool, a.stream); },
+        [&] { return moiety_pool_get_stats(a.pool, &a.stats); },
+        [&] { return moiety_pool_retire_stream(a.pool, a.stream); },
         [&] { return moiety_pool_add_context(a.pool, a.context); },
         [&] { return moiety_pool_add_peer(a.pool, 1); },
         [&] { return moiety_segment_find(a.pool, a.block, &a.segment); },
         [&] { return moiety_segment_hold(a.pool, a.block, 1); },
-        [&] { return moiety_segment_release(a.pool, a.block, 1); },
+        [&] { return moiety_segment_unhold(a.pool, a.block, 1); },
         [&] { return moiety_segment_watch(a.pool, &a.watcher, &a.watch); },
         [&] { return moiety_segment_unwatch(a.pool, a.watch); },
         [&] { return moiety_ipc_export(a.pool, a.block, &a.handle); },
@@ -133,9 +133,9 @@ std::vector<std::function<moiety_status()>> CallsOn(Arguments &a)
             return alloc_for_tenant_aligned(a.tenant, 9, 512, kStream, &a.out);
         },
         [&] { return alloc_for_tenant_no_wait(a.tenant, 9, kStream, &a.out); },
-        [&] { return moiety_tenant_create(a.pool, "", 0, &a.tenant); },
+        [&] { return create_tenant(a.pool, "", 0, &a.tenant); },
         [&] { return moiety_tenant_set_budget(a.tenant, 0); },
-        [&] { return moiety_tenant_stats(a.tenant, &a.tenant_info); },
+        [&] { return moiety_tenant_get_stats(a.tenant, &a.tenant_info); },
         [&] { return moiety_tenant_destroy(a.tenant); },
         [&] { return moiety_tenant_destroy(0); },
         [&] { return moiety_pool_create(nullptr, &a.out_pool); },
@@ -168,7 +168,7 @@ TEST_F(Fork, IsToldByEveryFunction)
     ASSERT_EQ(MOIETY_OK, moiety_scope_begin(pool, captured, &arguments.open));
     arguments.tenant_info.struct_size = sizeof(arguments.tenant_info);
     ASSERT_EQ(MOIETY_OK,
-              moiety_tenant_create(pool, "", 4096, &arguments.tenant));
+              create_tenant(pool, "", 4096, &arguments.tenant));
     pool.Free(pool.Alloc(4096)); // so that the next one could be a hit
     auto calls = CallsOn(arguments);
     uint64_t before = pool_test::Calls();
@@ -219,15 +219,15 @@ TEST_F(Fork, IsToldByAFreeOnABlocksOwnStream)
     options.flags = MOIETY_POOL_NOTE_STREAMS;
     Pool pool(options);
     moiety_devptr block = pool.Alloc(4096);
-    EXPECT_EQ(MOIETY_OK, moiety_free_own(pool, block));
+    EXPECT_EQ(MOIETY_OK, moiety_free_on_alloc_stream(pool, block));
     ASSERT_EQ(block, pool.Alloc(4096));
     EXPECT_EQ(0, InChild([&] {
                   return FirstThatGoesOn({
-                      [&] { return moiety_free_own(pool, block); },
+                      [&] { return moiety_free_on_alloc_stream(pool, block); },
                       [&] { return moiety_free(pool, block, kStream); },
                   });
               }));
-    EXPECT_EQ(MOIETY_OK, moiety_free_own(pool, block));
+    EXPECT_EQ(MOIETY_OK, moiety_free_on_alloc_stream(pool, block));
     EXPECT_EQ(0u, pool.Stats().allocation_current);
 }
 

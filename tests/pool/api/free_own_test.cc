@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// moiety_free_own() of blocks and of what is none, in pools of each kind. Whom
+// moiety_free_on_alloc_stream() of blocks and of what is none, in pools of each kind. Whom
 // the memory serves is for tests/streams/freed_own.cc.
 #include <gtest/gtest.h>
 
@@ -58,16 +58,16 @@ TEST_P(FreeOwn, TakesBlocksOfEachSizeAndStream)
     for (int round = 0; round < 3; round++)
         for (moiety_stream stream : streams)
             for (size_t size_bytes : kSizes)
-                EXPECT_EQ(MOIETY_OK, moiety_free_own(
+                EXPECT_EQ(MOIETY_OK, moiety_free_on_alloc_stream(
                                          pool, pool.Alloc(size_bytes, stream)));
     EXPECT_EQ(0u, pool.Stats().allocation_current);
-    EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, created));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, created));
 }
 
 TEST_P(FreeOwn, OfTheNullAddressDoesNothing)
 {
     Pool pool(Options());
-    EXPECT_EQ(MOIETY_OK, moiety_free_own(pool, 0));
+    EXPECT_EQ(MOIETY_OK, moiety_free_on_alloc_stream(pool, 0));
     EXPECT_EQ(0u, pool.Stats().allocation_freed);
 }
 
@@ -77,12 +77,12 @@ TEST_P(FreeOwn, OfWhatIsNoBlockIsRefused)
     Pool other(Options());
     for (size_t size_bytes : kSizes) {
         moiety_devptr block = pool.Alloc(size_bytes);
-        EXPECT_EQ(MOIETY_E_INVALID, moiety_free_own(pool, block + 1));
-        EXPECT_EQ(MOIETY_E_FOREIGN, moiety_free_own(other, block));
+        EXPECT_EQ(MOIETY_E_INVALID, moiety_free_on_alloc_stream(pool, block + 1));
+        EXPECT_EQ(MOIETY_E_FOREIGN, moiety_free_on_alloc_stream(other, block));
         EXPECT_EQ(1u, pool.Stats().allocation_current);
-        EXPECT_EQ(MOIETY_OK, moiety_free_own(pool, block));
+        EXPECT_EQ(MOIETY_OK, moiety_free_on_alloc_stream(pool, block));
     }
-    EXPECT_EQ(MOIETY_E_FOREIGN, moiety_free_own(pool, ~moiety_devptr{511}));
+    EXPECT_EQ(MOIETY_E_FOREIGN, moiety_free_on_alloc_stream(pool, ~moiety_devptr{511}));
 }
 
 TEST_P(FreeOwn, TwiceInARowIsInvalid)
@@ -90,8 +90,8 @@ TEST_P(FreeOwn, TwiceInARowIsInvalid)
     Pool pool(Options());
     for (size_t size_bytes : kSizes) {
         moiety_devptr block = pool.Alloc(size_bytes);
-        EXPECT_EQ(MOIETY_OK, moiety_free_own(pool, block));
-        EXPECT_EQ(MOIETY_E_INVALID, moiety_free_own(pool, block)) << size_bytes;
+        EXPECT_EQ(MOIETY_OK, moiety_free_on_alloc_stream(pool, block));
+        EXPECT_EQ(MOIETY_E_INVALID, moiety_free_on_alloc_stream(pool, block)) << size_bytes;
     }
     EXPECT_EQ(0u, pool.Stats().allocation_current);
 }
@@ -101,15 +101,15 @@ TEST_P(FreeOwn, OfATenantsBlockGivesItsBytesBack)
     Stream stream;
     Pool pool(Options());
     moiety_tenant tenant = 0;
-    ASSERT_EQ(MOIETY_OK, moiety_tenant_create(pool, "t", kMiB, &tenant));
+    ASSERT_EQ(MOIETY_OK, create_tenant(pool, "t", kMiB, &tenant));
     for (int i = 0; i < 8; i++) {
         moiety_devptr block = 0;
         ASSERT_EQ(MOIETY_OK,
                   alloc_for_tenant(tenant, 900 * kKiB, stream, &block));
-        ASSERT_EQ(MOIETY_OK, moiety_free_own(pool, block));
+        ASSERT_EQ(MOIETY_OK, moiety_free_on_alloc_stream(pool, block));
     }
     EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));
-    EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, stream));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, stream));
 }
 
 TEST_P(FreeOwn, AfterTheContextIsLostIsTaken)
@@ -120,7 +120,7 @@ TEST_P(FreeOwn, AfterTheContextIsLostIsTaken)
     Pool pool(options);
     moiety_devptr block = pool.Alloc(kMiB);
     ASSERT_EQ(MOIETY_OK, moiety_pool_context_lost(pool));
-    EXPECT_EQ(MOIETY_OK, moiety_free_own(pool, block));
+    EXPECT_EQ(MOIETY_OK, moiety_free_on_alloc_stream(pool, block));
     pool.End();
     pool_test::DestroyContext(context);
 }
@@ -131,8 +131,8 @@ TEST_P(FreeOwn, InADestroyedPoolIsInvalid)
     const moiety_pool_options options = Options();
     ASSERT_EQ(MOIETY_OK, moiety_pool_create(&options, &pool));
     ASSERT_EQ(MOIETY_OK, moiety_pool_destroy(pool, nullptr));
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_free_own(pool, 512));
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_free_own(nullptr, 512));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_free_on_alloc_stream(pool, 512));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_free_on_alloc_stream(nullptr, 512));
 }
 
 TEST_P(FreeOwn, IsRefusedWhereStreamsAreNotNoted)
@@ -141,7 +141,7 @@ TEST_P(FreeOwn, IsRefusedWhereStreamsAreNotNoted)
     options.flags &= ~MOIETY_POOL_NOTE_STREAMS;
     Pool pool(options);
     moiety_devptr block = pool.Alloc(kKiB);
-    EXPECT_EQ(MOIETY_E_UNSUPPORTED, moiety_free_own(pool, block));
+    EXPECT_EQ(MOIETY_E_UNSUPPORTED, moiety_free_on_alloc_stream(pool, block));
     EXPECT_EQ(1u, pool.Stats().allocation_current);
     pool.Free(block);
 }
@@ -157,9 +157,9 @@ TEST_P(FreeOwn, WhileAnotherThreadRetiresTheStream)
             blocks.push_back(pool.Alloc(kSizes[i % 3], stream));
         std::thread other([&] {
             for (moiety_devptr block : blocks)
-                EXPECT_EQ(MOIETY_OK, moiety_free_own(pool, block));
+                EXPECT_EQ(MOIETY_OK, moiety_free_on_alloc_stream(pool, block));
         });
-        EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, stream));
+        EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, stream));
         other.join();
     }
     EXPECT_EQ(0u, pool.Stats().allocation_current);
@@ -179,16 +179,16 @@ TEST_P(FreeOwn, BySeveralThreadsAtOnce)
                 moiety_devptr block =
                     pool.Alloc(kSizes[(i + t) % 3], streams[(i * 7 + t) % 3]);
                 block = shelf[i % 8].exchange(block);
-                EXPECT_EQ(MOIETY_OK, moiety_free_own(pool, block));
+                EXPECT_EQ(MOIETY_OK, moiety_free_on_alloc_stream(pool, block));
             }
         });
     for (std::thread &thread : threads)
         thread.join();
     for (auto &place : shelf)
-        EXPECT_EQ(MOIETY_OK, moiety_free_own(pool, place.load()));
+        EXPECT_EQ(MOIETY_OK, moiety_free_on_alloc_stream(pool, place.load()));
     EXPECT_EQ(0u, pool.Stats().allocation_current);
     for (Stream &stream : streams)
-        EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, stream));
+        EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, stream));
 }
 
 moiety_history_entry LastNoted(moiety_pool *pool)
@@ -213,12 +213,12 @@ class FreeOwnHistory : public ::testing::Test
 
     ~FreeOwnHistory() override
     {
-        EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool_, stream_));
+        EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool_, stream_));
     }
 
     void ExpectFreedOnItsStream(moiety_devptr block)
     {
-        ASSERT_EQ(MOIETY_OK, moiety_free_own(pool_, block));
+        ASSERT_EQ(MOIETY_OK, moiety_free_on_alloc_stream(pool_, block));
         const moiety_history_entry last = LastNoted(pool_);
         EXPECT_EQ(MOIETY_HISTORY_FREE, last.kind);
         EXPECT_EQ(block, last.address);

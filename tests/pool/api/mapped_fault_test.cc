@@ -298,7 +298,7 @@ class PreferredMemory : public ::testing::TestWithParam<Refusal>
     {
         moiety_pool_options options = {};
         options.struct_size = sizeof(options);
-        EXPECT_EQ(MOIETY_OK, moiety_pool_options_get(pool, &options));
+        EXPECT_EQ(MOIETY_OK, moiety_pool_get_options(pool, &options));
         return options.memory == MOIETY_MEMORY_MAPPED;
     }
 

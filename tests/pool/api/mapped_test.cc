@@ -173,7 +173,7 @@ TEST_F(MappedPool, MovesWhatIsDone)
     pool.Free(first, MOIETY_STREAM_DONE);
     moiety_devptr block = pool.Alloc(12 * kMiB);
     EXPECT_EQ(keeper + 2 * kMiB, block);
-    moiety_stats stats = pool.Stats();
+    moiety_pool_stats stats = pool.Stats();
     EXPECT_EQ(2u, stats.mapped_moves);
     EXPECT_EQ(8 * kMiB, stats.mapped_moved_bytes);
     EXPECT_EQ(0u, stats.mapped_left_bytes);
@@ -235,7 +235,7 @@ TEST_F(MappedPool, MovesUnderWorkThatWaits)
     pool.Free(first, stream);
     moiety_devptr block = AllocAtOnce(pool, 12 * kMiB, stream);
     Set(block, 12 * kMiB, 2, stream);
-    moiety_stats stats = pool.Stats();
+    moiety_pool_stats stats = pool.Stats();
     EXPECT_EQ(IsOldDriver() ? 0u : 2u, stats.mapped_moves);
     EXPECT_EQ(IsOldDriver() ? 0u : 8 * kMiB, stats.mapped_left_bytes);
     EXPECT_EQ(IsOldDriver() ? 28 * kMiB : 20 * kMiB,
@@ -321,7 +321,7 @@ TEST_F(MappedPool, LosesNothingByManyMoves)
     Pool pool(Mapped());
     Stream stream;
     Churn(pool, stream);
-    moiety_stats stats = pool.Stats();
+    moiety_pool_stats stats = pool.Stats();
     EXPECT_LT(10u, stats.mapped_moves);
     EXPECT_EQ(stats.segment_current,
               stats.segment_allocated - stats.segment_freed);
@@ -375,7 +375,7 @@ TEST_F(MappedPool, HasTenants)
     Pool pool(Mapped());
     moiety_tenant tenant = 0;
     ASSERT_EQ(MOIETY_OK,
-              moiety_tenant_create(pool, "one", 100 * kMiB, &tenant));
+              create_tenant(pool, "one", 100 * kMiB, &tenant));
     moiety_devptr block = 0, none = 0;
     EXPECT_EQ(MOIETY_OK, alloc_for_tenant(tenant, 80 * kMiB,
                                           MOIETY_STREAM_LEGACY, &block));
@@ -558,7 +558,7 @@ moiety_memory MemoryOf(const moiety_pool_options &wanted)
     moiety_pool_options options = {};
     options.struct_size = sizeof(options);
     EXPECT_EQ(MOIETY_OK, moiety_pool_create(&wanted, &pool));
-    EXPECT_EQ(MOIETY_OK, moiety_pool_options_get(pool, &options));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_get_options(pool, &options));
     EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool, nullptr));
     return options.memory;
 }

@@ -28,7 +28,7 @@ void Life::Run()
     Small();
     Large();
     Marked();
-    Count(moiety_stream_retire(pool_, first_));
+    Count(moiety_pool_retire_stream(pool_, first_));
     Count(moiety_pool_trim(pool_, 0, nullptr));
     AtTheLimit();
 }
@@ -143,7 +143,7 @@ void Life::Marked()
         return moiety_free(pool_, block.address, first_);
     });
     FreeNewest([&](const Block &block) {
-        return moiety_free_after(pool_, block.address, event_);
+        return moiety_free_on_event(pool_, block.address, event_);
     });
     FreeAll(MOIETY_STREAM_ANY);
 }
@@ -159,9 +159,9 @@ void Life::AtTheLimit()
 
 void Life::ExpectAllToBeThere()
 {
-    moiety_stats stats = {};
+    moiety_pool_stats stats = {};
     stats.struct_size = sizeof(stats);
-    ASSERT_EQ(MOIETY_OK, moiety_pool_stats(pool_, &stats));
+    ASSERT_EQ(MOIETY_OK, moiety_pool_get_stats(pool_, &stats));
     EXPECT_EQ(0u, stats.allocation_current);
     EXPECT_EQ(0u, stats.allocated_bytes_current);
     EXPECT_EQ(0u, stats.double_frees_found);
@@ -178,9 +178,9 @@ void Life::ExpectAllToGoBack()
     EXPECT_EQ(MOIETY_OK, moiety_pool_trim(pool_, 0, nullptr));
     Synchronize();
     EXPECT_EQ(MOIETY_OK, moiety_pool_trim(pool_, 0, nullptr));
-    moiety_stats stats = {};
+    moiety_pool_stats stats = {};
     stats.struct_size = sizeof(stats);
-    EXPECT_EQ(MOIETY_OK, moiety_pool_stats(pool_, &stats));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_get_stats(pool_, &stats));
     EXPECT_EQ(0u, stats.reserved_bytes_current);
 }
 

@@ -178,7 +178,7 @@ TEST_F(PoolOptions, WithoutCachesKeepNothingInThem)
     Pool pool(options);
     for (int i = 0; i < 100; i++)
         pool.Free(pool.Alloc(64 * kKiB), MOIETY_STREAM_DONE);
-    moiety_stats stats = pool.Stats();
+    moiety_pool_stats stats = pool.Stats();
     EXPECT_EQ(0u, stats.cached_bytes);
     EXPECT_EQ(0u, stats.cache_hits);
     EXPECT_EQ(stats.reserved_bytes_current,
@@ -336,7 +336,7 @@ TEST_F(PoolDestroy, MakesEveryLaterCallInvalid)
     moiety_devptr block = 0;
     size_t size_bytes = 0;
     uint64_t bytes = 0;
-    moiety_stats stats = {};
+    moiety_pool_stats stats = {};
     moiety_pool_options options = Defaults();
     stats.struct_size = sizeof(stats);
     pool_test::Stream stream;
@@ -353,19 +353,19 @@ TEST_F(PoolDestroy, MakesEveryLaterCallInvalid)
         moiety_alloc_batch(pool, 512, kStream, 1, &block),
         moiety_free(pool, block, kStream),
         moiety_free_sized(pool, block, 512, kStream),
-        moiety_free_own(pool, block),
+        moiety_free_on_alloc_stream(pool, block),
         moiety_free_batch(pool, &block, 1, kStream, nullptr),
-        moiety_free_after(pool, block, event),
+        moiety_free_on_event(pool, block, event),
         moiety_record_use(pool, block, kStream),
         moiety_usable_size(pool, block, &size_bytes),
         alloc_zeroed(pool, 512, kStream, &block),
         moiety_pool_trim(pool, 0, &bytes),
-        moiety_pool_stats(pool, &stats),
-        moiety_pool_options_get(pool, &options),
+        moiety_pool_get_stats(pool, &stats),
+        moiety_pool_get_options(pool, &options),
         moiety_pool_set_limit(pool, 4 * kMiB),
         moiety_pool_reserve(pool, 4 * kMiB),
         moiety_pool_reset_peaks(pool),
-        moiety_stream_retire(pool, stream),
+        moiety_pool_retire_stream(pool, stream),
         moiety_pool_add_context(pool, pool_test::PrimaryContext()),
         moiety_pool_destroy(pool, nullptr),
     };

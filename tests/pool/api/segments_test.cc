@@ -122,10 +122,10 @@ TEST_P(Segments, ThatAreHeldStay)
     EXPECT_LE(100 * kMiB, pool.Stats().reserved_bytes_current);
     EXPECT_GT(200 * kMiB, pool.Stats().reserved_bytes_current);
     EXPECT_EQ(id, Find(pool, block).id);
-    ASSERT_EQ(MOIETY_OK, moiety_segment_release(pool, block, 100 * kMiB));
+    ASSERT_EQ(MOIETY_OK, moiety_segment_unhold(pool, block, 100 * kMiB));
     pool.TrimAll();
     EXPECT_EQ(id, Find(pool, block).id) << "it was held twice";
-    ASSERT_EQ(MOIETY_OK, moiety_segment_release(pool, block + 5, 1));
+    ASSERT_EQ(MOIETY_OK, moiety_segment_unhold(pool, block + 5, 1));
     pool.TrimAll();
     EXPECT_EQ(0u, pool.Stats().reserved_bytes_current);
 }
@@ -139,7 +139,7 @@ TEST_P(Segments, OfOtherAddressesAreRefused)
     moiety_devptr block = pool.Alloc(4 * kMiB);
     EXPECT_EQ(MOIETY_E_FOREIGN, moiety_segment_find(pool, UINT64_MAX, &info));
     moiety_segment_info first = Find(pool, block);
-    for (auto change : {moiety_segment_hold, moiety_segment_release}) {
+    for (auto change : {moiety_segment_hold, moiety_segment_unhold}) {
         EXPECT_EQ(MOIETY_E_FOREIGN, change(pool, first.address - 1, 2));
         EXPECT_EQ(change == moiety_segment_hold ? MOIETY_E_FOREIGN
                                                 : MOIETY_E_INVALID,
@@ -149,7 +149,7 @@ TEST_P(Segments, OfOtherAddressesAreRefused)
         EXPECT_EQ(MOIETY_E_INVALID, change(nullptr, block, 1));
     }
     EXPECT_EQ(0u, Find(pool, block).hold_count);
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_segment_release(pool, block, 1));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_segment_unhold(pool, block, 1));
     EXPECT_NE(std::string::npos, Message().find("is not held")) << Message();
     info.struct_size--;
     EXPECT_EQ(MOIETY_E_INVALID, moiety_segment_find(pool, block, &info));
@@ -204,7 +204,7 @@ TEST_F(MappedSegmentsOfAPool, HaveAnotherIdWhereTheyMove)
     moiety_devptr block = pool.Alloc(12 * kMiB);
     EXPECT_EQ(0u, pool.Stats().mapped_moves);
     EXPECT_EQ(id, Find(pool, first).id);
-    EXPECT_EQ(MOIETY_OK, moiety_segment_release(pool, first, 8 * kMiB));
+    EXPECT_EQ(MOIETY_OK, moiety_segment_unhold(pool, first, 8 * kMiB));
     pool.Free(block, MOIETY_STREAM_DONE);
     block = pool.Alloc(24 * kMiB);
     EXPECT_LT(0u, pool.Stats().mapped_moves);
@@ -224,7 +224,7 @@ TEST_F(MappedSegmentsOfAPool, AreNoneWhereAllPassesThrough)
     info.struct_size = sizeof(info);
     EXPECT_EQ(MOIETY_E_UNSUPPORTED, moiety_segment_find(pool, block, &info));
     EXPECT_EQ(MOIETY_E_UNSUPPORTED, moiety_segment_hold(pool, block, 1));
-    EXPECT_EQ(MOIETY_E_UNSUPPORTED, moiety_segment_release(pool, block, 1));
+    EXPECT_EQ(MOIETY_E_UNSUPPORTED, moiety_segment_unhold(pool, block, 1));
     pool.Free(block);
 }
 
@@ -236,7 +236,7 @@ TEST_F(MappedSegmentsOfAPool, AreHeldAcrossPieces)
     ASSERT_EQ(MOIETY_OK, moiety_segment_hold(pool, block, 6 * kMiB));
     for (const moiety_segment_info &info : All(pool))
         EXPECT_EQ(1u, info.hold_count);
-    ASSERT_EQ(MOIETY_OK, moiety_segment_release(pool, block, 6 * kMiB));
+    ASSERT_EQ(MOIETY_OK, moiety_segment_unhold(pool, block, 6 * kMiB));
     for (const moiety_segment_info &info : All(pool))
         EXPECT_EQ(0u, info.hold_count);
     pool.Free(block);
@@ -279,7 +279,7 @@ TEST_F(MappedSegmentsOfAPool, ThatAreHeldStayBesideAThreadThatGrowsAndTrims)
         (void)pool.Trim();
         EXPECT_EQ(first, Find(pool, block).id) << "turn " << turn;
         EXPECT_EQ(last, Find(pool, block + 4 * kMiB - 1).id);
-        EXPECT_EQ(MOIETY_OK, moiety_segment_release(pool, block, 4 * kMiB));
+        EXPECT_EQ(MOIETY_OK, moiety_segment_unhold(pool, block, 4 * kMiB));
     }
     is_over = true;
     grower.join();

@@ -72,7 +72,7 @@ TEST_F(Claims, AreCheckedAgainstAnother)
         moiety_pool_options options = {};
         options.struct_size = sizeof(options);
         Pool pool(WithLimit(0));
-        EXPECT_EQ(MOIETY_OK, moiety_pool_options_get(pool, &options));
+        EXPECT_EQ(MOIETY_OK, moiety_pool_get_options(pool, &options));
         EXPECT_EQ(8 * kGiB, options.limit_bytes);
         EXPECT_EQ(MOIETY_OK, TryAlloc(pool, 4 * kMiB));
         EXPECT_EQ(MOIETY_OK, moiety_pool_set_limit(pool, 0));
@@ -101,7 +101,7 @@ TEST_F(Claims, OfMoreFreeThanThereIsAreNone)
         report.struct_size = sizeof(report);
         moiety_devptr block = pool.Alloc(400 * kMiB);
         EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY, TryAlloc(pool, 200 * kMiB));
-        EXPECT_EQ(MOIETY_OK, moiety_last_oom(pool, &report));
+        EXPECT_EQ(MOIETY_OK, moiety_pool_last_oom(pool, &report));
         EXPECT_LE(report.device_free_bytes, report.device_total_bytes);
         pool.Free(block);
     }
@@ -274,7 +274,7 @@ TEST_F(Settings, OptionsAreTheResolvedOnes)
     setenv("MOIETY_CONF", "wait_ms:7,first_segment:4MiB", 1);
     Pool pool(WithLimit(64 * kMiB));
     moiety_pool_options options = driver_options();
-    EXPECT_EQ(MOIETY_OK, moiety_pool_options_get(pool, &options));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_get_options(pool, &options));
     EXPECT_EQ(7u, options.wait_ms);
     EXPECT_EQ(4 * kMiB, options.first_segment_bytes);
     EXPECT_EQ(kGiB, options.largest_segment_bytes);
@@ -282,7 +282,7 @@ TEST_F(Settings, OptionsAreTheResolvedOnes)
     EXPECT_EQ(pool_test::PrimaryContext(), options.context);
     EXPECT_EQ(nullptr, options.source);
     EXPECT_EQ(MOIETY_OK, moiety_pool_set_limit(pool, 32 * kMiB));
-    EXPECT_EQ(MOIETY_OK, moiety_pool_options_get(pool, &options));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_get_options(pool, &options));
     EXPECT_EQ(32 * kMiB, options.limit_bytes);
 }
 
@@ -296,11 +296,11 @@ TEST_F(Settings, OptionsThatArePassedOnMeanTheSame)
         moiety_pool_options first = driver_options(), second = first;
         {
             Pool pool(wanted);
-            EXPECT_EQ(MOIETY_OK, moiety_pool_options_get(pool, &first));
+            EXPECT_EQ(MOIETY_OK, moiety_pool_get_options(pool, &first));
         }
         EXPECT_EQ(wanted.wait_ms, first.wait_ms);
         Pool pool(first);
-        EXPECT_EQ(MOIETY_OK, moiety_pool_options_get(pool, &second));
+        EXPECT_EQ(MOIETY_OK, moiety_pool_get_options(pool, &second));
         EXPECT_EQ(0, std::memcmp(&first, &second, sizeof(first)));
     }
 }
@@ -311,20 +311,20 @@ TEST_F(Settings, OptionsAreNotWrittenPastTheCallersStruct)
     moiety_pool_options options = driver_options();
     options.struct_size = offsetof(moiety_pool_options, peer_devices);
     options.peer_devices = 77;
-    EXPECT_EQ(MOIETY_OK, moiety_pool_options_get(pool, &options));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_get_options(pool, &options));
     EXPECT_EQ(offsetof(moiety_pool_options, peer_devices), options.struct_size);
     EXPECT_EQ(77u, options.peer_devices);
     // Of version 0.1.0, which ended with cache_bytes.
     options.struct_size = offsetof(moiety_pool_options, history_entries);
     options.history_entries = 77;
-    EXPECT_EQ(MOIETY_OK, moiety_pool_options_get(pool, &options));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_get_options(pool, &options));
     EXPECT_EQ(offsetof(moiety_pool_options, history_entries),
               options.struct_size);
     EXPECT_EQ(77u, options.history_entries);
     options.struct_size = offsetof(moiety_pool_options, history_entries) - 1;
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_options_get(pool, &options));
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_options_get(pool, nullptr));
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_options_get(nullptr, &options));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_get_options(pool, &options));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_get_options(pool, nullptr));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_get_options(nullptr, &options));
 }
 
 TEST_F(Settings, OptionsAreCheckedAsCreationDoes)

@@ -51,10 +51,10 @@ void CallEverything(int)
     moiety_pool *pool = shared.pool;
     moiety_devptr block = shared.block, out = 0;
     uint64_t bytes = 0;
-    moiety_stats stats = {};
+    moiety_pool_stats stats = {};
     stats.struct_size = sizeof(stats);
     moiety_private another = 0;
-    moiety_private_info info = {};
+    moiety_private_stats info = {};
     info.struct_size = sizeof(info);
     moiety_scope scope = 0;
     moiety_status *status = shared.statuses;
@@ -65,20 +65,20 @@ void CallEverything(int)
     *status++ = moiety_alloc_batch(pool, 200 * kMiB, kStream, 1, &out);
     *status++ = moiety_free(pool, block, kStream);
     *status++ = moiety_free_sized(pool, block, 3 * kMiB, kStream);
-    *status++ = moiety_free_own(pool, block);
+    *status++ = moiety_free_on_alloc_stream(pool, block);
     *status++ = moiety_free_batch(pool, &block, 1, kStream, nullptr);
-    *status++ = moiety_free_after(pool, block, shared.event);
+    *status++ = moiety_free_on_event(pool, block, shared.event);
     *status++ = moiety_record_use(pool, block, kStream);
     *status++ = moiety_pool_trim(pool, 0, &bytes);
-    *status++ = moiety_pool_stats(pool, &stats);
-    *status++ = moiety_stream_retire(pool, shared.stream);
-    *status++ = moiety_private_create(pool, 0, &another);
+    *status++ = moiety_pool_get_stats(pool, &stats);
+    *status++ = moiety_pool_retire_stream(pool, shared.stream);
+    *status++ = create_arena(pool, 0, &another);
     *status++ = alloc_of_arena(shared.arena, 512, kStream, &out);
     *status++ = moiety_private_claim(shared.arena, block, 512, kStream);
     *status++ = moiety_private_trim(shared.arena, &bytes);
-    *status++ = moiety_private_stats(shared.arena, &info);
+    *status++ = moiety_private_get_stats(shared.arena, &info);
     *status++ = moiety_private_scope_begin(shared.arena, shared.stream, &scope);
-    *status++ = moiety_private_release(shared.arena);
+    *status++ = moiety_private_destroy(shared.arena);
 }
 
 class Signal : public ::testing::Test
@@ -107,7 +107,7 @@ TEST_F(Signal, InACallIsToldBusyByEveryFunction)
     Pool pool(options);
     pool_test::Stream stream;
     shared = {pool, stream, pool_test::NewEvent(), pool.Alloc(3 * kMiB), 0, {}};
-    ASSERT_EQ(MOIETY_OK, moiety_private_create(pool, 0, &shared.arena));
+    ASSERT_EQ(MOIETY_OK, create_arena(pool, 0, &shared.arena));
     Handle(CallEverything);
     source.in_reserve = [](void *) { raise(SIGUSR1); };
     moiety_devptr large = pool.Alloc(100 * kMiB); // interrupted while it grows
@@ -115,7 +115,7 @@ TEST_F(Signal, InACallIsToldBusyByEveryFunction)
     for (size_t i = 0; i < sizeof(shared.statuses) / sizeof(moiety_status); i++)
         EXPECT_EQ(MOIETY_E_BUSY, shared.statuses[i]) << "call " << i;
     EXPECT_EQ(2u, pool.Stats().allocation_current);
-    EXPECT_EQ(MOIETY_OK, moiety_private_release(shared.arena));
+    EXPECT_EQ(MOIETY_OK, moiety_private_destroy(shared.arena));
     pool.Free(large);
     pool.Free(shared.block);
     pool_test::DestroyEvent(shared.event);

@@ -120,13 +120,13 @@ class FreeAfter : public StreamCalls
 
 TEST_F(FreeAfter, NeedsAPool)
 {
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_free_after(nullptr, 512, event));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_free_on_event(nullptr, 512, event));
 }
 
 TEST_F(FreeAfter, OfTheNullAddressDoesNothing)
 {
     Pool pool;
-    EXPECT_EQ(MOIETY_OK, moiety_free_after(pool, 0, event));
+    EXPECT_EQ(MOIETY_OK, moiety_free_on_event(pool, 0, event));
     EXPECT_EQ(0u, pool.Stats().allocation_freed);
 }
 
@@ -135,7 +135,7 @@ TEST_F(FreeAfter, TakesTheBlock)
     Pool pool;
     for (size_t size_bytes : {size_t{512}, size_t{5} * kMiB}) {
         moiety_devptr block = pool.Alloc(size_bytes);
-        EXPECT_EQ(MOIETY_OK, moiety_free_after(pool, block, event))
+        EXPECT_EQ(MOIETY_OK, moiety_free_on_event(pool, block, event))
             << moiety_last_error_message();
     }
     EXPECT_EQ(0u, pool.Stats().allocation_current);
@@ -146,7 +146,7 @@ TEST_F(FreeAfter, InsideABlockIsInvalid)
 {
     Pool pool;
     moiety_devptr block = pool.Alloc(4096);
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_free_after(pool, block + 512, event));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_free_on_event(pool, block + 512, event));
     pool.Free(block);
 }
 
@@ -154,7 +154,7 @@ TEST_F(FreeAfter, OfAnothersMemoryIsForeign)
 {
     Pool pool, other;
     moiety_devptr block = other.Alloc(512);
-    EXPECT_EQ(MOIETY_E_FOREIGN, moiety_free_after(pool, block, event));
+    EXPECT_EQ(MOIETY_E_FOREIGN, moiety_free_on_event(pool, block, event));
     other.Free(block);
 }
 
@@ -163,10 +163,10 @@ TEST_F(FreeAfter, AnEventThatTheDriverRefusesLeavesTheBlockToTheCaller)
     Pool pool;
     moiety_devptr block = pool.Alloc(4096);
     pool_test::SetFaults("cuEventQuery:nth=1:code=CUDA_ERROR_UNKNOWN");
-    EXPECT_EQ(MOIETY_E_DRIVER, moiety_free_after(pool, block, event));
+    EXPECT_EQ(MOIETY_E_DRIVER, moiety_free_on_event(pool, block, event));
     pool_test::SetFaults("");
     EXPECT_EQ(1u, pool.Stats().allocation_current);
-    EXPECT_EQ(MOIETY_OK, moiety_free_after(pool, block, event));
+    EXPECT_EQ(MOIETY_OK, moiety_free_on_event(pool, block, event));
 }
 
 class StreamRetire : public StreamCalls
@@ -176,7 +176,7 @@ class StreamRetire : public StreamCalls
 TEST_F(StreamRetire, NeedsAPool)
 {
     pool_test::Stream stream;
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_stream_retire(nullptr, stream));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_retire_stream(nullptr, stream));
 }
 
 TEST_F(StreamRetire, OfWhatIsNoCreatedStreamIsInvalid)
@@ -186,7 +186,7 @@ TEST_F(StreamRetire, OfWhatIsNoCreatedStreamIsInvalid)
                                      MOIETY_STREAM_PER_THREAD,
                                      MOIETY_STREAM_ANY, MOIETY_STREAM_DONE};
     for (moiety_stream stream : streams)
-        EXPECT_EQ(MOIETY_E_INVALID, moiety_stream_retire(pool, stream))
+        EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_retire_stream(pool, stream))
             << stream;
 }
 
@@ -194,8 +194,8 @@ TEST_F(StreamRetire, OfAStreamThatThePoolHasNotSeenIsFine)
 {
     Pool pool;
     pool_test::Stream stream;
-    EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, stream));
-    EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, stream));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, stream));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, stream));
 }
 
 TEST_F(StreamRetire, EndsAStreamAndASecondTimeDoesNothing)
@@ -203,9 +203,9 @@ TEST_F(StreamRetire, EndsAStreamAndASecondTimeDoesNothing)
     Pool pool;
     pool_test::Stream stream;
     pool.Free(pool.Alloc(4096, stream), stream);
-    EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, stream))
+    EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, stream))
         << moiety_last_error_message();
-    EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, stream));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, stream));
 }
 
 TEST_F(StreamRetire, WithoutAnEventLosesNothing)
@@ -215,7 +215,7 @@ TEST_F(StreamRetire, WithoutAnEventLosesNothing)
     for (int i = 0; i < 100; i++)
         pool.Free(pool.Alloc(4096, stream), stream);
     pool_test::SetFaults("cuEventRecord:nth=1:code=CUDA_ERROR_UNKNOWN");
-    EXPECT_EQ(MOIETY_E_DRIVER, moiety_stream_retire(pool, stream));
+    EXPECT_EQ(MOIETY_E_DRIVER, moiety_pool_retire_stream(pool, stream));
     pool_test::SetFaults("");
     EXPECT_EQ(32 * kMiB, pool.TrimAll());
 }

@@ -378,7 +378,7 @@ void Churn(const Pool &pool, Watcher &watcher, uint64_t seed,
     }
     for (const Block &block : blocks)
         EXPECT_EQ(MOIETY_OK, moiety_free(pool, block.address, stream));
-    EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, stream));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, stream));
 }
 
 TEST_P(WatchedPool, IsToldOfInBalanceBesideEightThreads)
@@ -458,7 +458,7 @@ TEST_F(WatchedPoolOfAKind, TellsOfMemoryThatPauses)
     private_options.struct_size = sizeof private_options;
     private_options.flags = MOIETY_PRIVATE_PAUSABLE;
     ASSERT_EQ(MOIETY_OK,
-              moiety_private_create_with(pool, &private_options, &arena));
+              moiety_private_create(pool, &private_options, &arena));
     moiety_devptr block = 0;
     ASSERT_EQ(MOIETY_OK,
               alloc_of_arena(arena, 8 * kMiB, MOIETY_STREAM_LEGACY, &block));
@@ -471,7 +471,7 @@ TEST_F(WatchedPoolOfAKind, TellsOfMemoryThatPauses)
     EXPECT_TRUE(watcher.told.Has(block, 8 * kMiB));
     EXPECT_LT(before, watcher.told.IdAt(block));
     pool.Free(block);
-    EXPECT_EQ(MOIETY_OK, moiety_private_release(arena));
+    EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena));
     pool.TrimAll();
     EXPECT_EQ(0u, watcher.told.LiveBytes());
     EXPECT_EQ("", watcher.told.Complaint());

@@ -47,9 +47,9 @@ class WrongFree : public ::testing::Test
 };
 
 // Each statistic, whatever its name.
-void ExpectSane(const moiety_stats &stats, const char *when)
+void ExpectSane(const moiety_pool_stats &stats, const char *when)
 {
-    const size_t first = offsetof(moiety_stats, allocation_current);
+    const size_t first = offsetof(moiety_pool_stats, allocation_current);
     for (size_t at = first; at + 8 <= sizeof(stats); at += 8) {
         uint64_t value;
         memcpy(&value, reinterpret_cast<const char *>(&stats) + at, 8);
@@ -297,7 +297,7 @@ class WrongAddress : public ::testing::TestWithParam<uint32_t>
             status = moiety_free_batch(*pool_, &address, 1, stream, &count);
             break;
         case 2:
-            status = moiety_free_cached(*pool_, address, stream);
+            status = moiety_free_no_call(*pool_, address, stream);
             break;
         default:
             status = moiety_free(*pool_, address,

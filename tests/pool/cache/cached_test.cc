@@ -57,7 +57,7 @@ TEST_F(Cached, WhatWasFreedIsServedWithoutTheDriver)
         uint64_t calls_before = Calls();
         ASSERT_EQ(MOIETY_OK, alloc_no_call(pool, 4096, stream, &again));
         EXPECT_EQ(address, again);
-        EXPECT_EQ(MOIETY_OK, moiety_free_cached(pool, again, stream));
+        EXPECT_EQ(MOIETY_OK, moiety_free_no_call(pool, again, stream));
         EXPECT_EQ(calls_before, Calls());
     }
     EXPECT_EQ(0u, pool.Stats().allocation_current);
@@ -87,7 +87,7 @@ TEST_F(Cached, LargeBlocksComeFromWhatIsFree)
     moiety_devptr large = pool.Alloc(20 * kMiB, kStream), again = 0;
     uint64_t calls_before = Calls();
     uint64_t misses_before = pool.Stats().cache_misses;
-    ASSERT_EQ(MOIETY_OK, moiety_free_cached(pool, large, kStream));
+    ASSERT_EQ(MOIETY_OK, moiety_free_no_call(pool, large, kStream));
     ASSERT_EQ(MOIETY_OK, alloc_no_call(pool, 20 * kMiB, kStream, &again));
     EXPECT_EQ(large, again);
     EXPECT_EQ(misses_before + 1, pool.Stats().cache_misses);
@@ -106,7 +106,7 @@ TEST_F(Cached, WhatABusyStreamFreedIsNotForOthers)
     pool.Free(pool.Alloc(kMiB), kStream);
     moiety_devptr large = pool.Alloc(20 * kMiB, busy), again = 0;
     busy.Hold();
-    ASSERT_EQ(MOIETY_OK, moiety_free_cached(pool, large, busy));
+    ASSERT_EQ(MOIETY_OK, moiety_free_no_call(pool, large, busy));
     EXPECT_EQ(MOIETY_E_BUSY, alloc_no_call(pool, 20 * kMiB, kStream, &again));
     EXPECT_EQ(MOIETY_OK, alloc_no_call(pool, 20 * kMiB, busy, &again));
     EXPECT_EQ(large, again);
@@ -121,7 +121,7 @@ TEST_F(Cached, SizeZeroAndNoBlockAreNotForIt)
     moiety_devptr address = 0;
     EXPECT_EQ(MOIETY_E_BUSY, alloc_no_call(pool, 0, kStream, &address));
     EXPECT_EQ(MOIETY_E_BUSY, alloc_no_call(pool, SIZE_MAX, kStream, &address));
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_free_cached(pool, 0, kStream));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_free_no_call(pool, 0, kStream));
 }
 
 TEST_F(Cached, WhatIsNoBlockIsLeftToTheWholeFree)
@@ -129,10 +129,10 @@ TEST_F(Cached, WhatIsNoBlockIsLeftToTheWholeFree)
     Pool pool;
     pool.Free(pool.Alloc(4096));
     moiety_devptr block = pool.Alloc(4096);
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_free_cached(pool, block + 512, kStream));
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_free_cached(pool, 0x1234, kStream));
-    ASSERT_EQ(MOIETY_OK, moiety_free_cached(pool, block, kStream));
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_free_cached(pool, block, kStream))
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_free_no_call(pool, block + 512, kStream));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_free_no_call(pool, 0x1234, kStream));
+    ASSERT_EQ(MOIETY_OK, moiety_free_no_call(pool, block, kStream));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_free_no_call(pool, block, kStream))
         << "freed twice in a row";
     EXPECT_EQ(0u, pool.Stats().allocation_current);
 }
@@ -160,7 +160,7 @@ TEST_F(Cached, AnyStreamIsServedByWhatIsDone)
         ASSERT_LT(freed.size(), 100u);
     }
     EXPECT_EQ(0u, freed.count(cached)) << "work may be pending on it";
-    EXPECT_EQ(MOIETY_OK, moiety_free_cached(pool, cached, MOIETY_STREAM_ANY));
+    EXPECT_EQ(MOIETY_OK, moiety_free_no_call(pool, cached, MOIETY_STREAM_ANY));
 }
 
 TEST_F(Cached, TheHistoryHasThemToo)
@@ -172,7 +172,7 @@ TEST_F(Cached, TheHistoryHasThemToo)
     pool.Free(address);
     uint64_t noted_before = NotedCount(pool);
     ASSERT_EQ(MOIETY_OK, alloc_no_call(pool, 4096, kStream, &address));
-    ASSERT_EQ(MOIETY_OK, moiety_free_cached(pool, address, kStream));
+    ASSERT_EQ(MOIETY_OK, moiety_free_no_call(pool, address, kStream));
     EXPECT_EQ(noted_before + 2, NotedCount(pool));
 }
 
@@ -183,7 +183,7 @@ TEST_F(Cached, ACheckedPoolLeavesItToTheWholeCalls)
     set_kind(&options, KIND_CHECKED);
     Pool pool(options);
     moiety_devptr address = pool.Alloc(4096), other = 0;
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_free_cached(pool, address, kStream));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_free_no_call(pool, address, kStream));
     pool.Free(address);
     EXPECT_EQ(MOIETY_E_BUSY, alloc_no_call(pool, 4096, kStream, &other));
 }
@@ -196,7 +196,7 @@ TEST_F(Cached, ADestroyedPoolIsLeftToTheWholeCalls)
     ASSERT_EQ(MOIETY_OK, moiety_pool_create(nullptr, &pool));
     ASSERT_EQ(MOIETY_OK, moiety_alloc(pool, 20 * kMiB, kStream, &block));
     ASSERT_EQ(MOIETY_OK, moiety_pool_destroy(pool, nullptr));
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_free_cached(pool, block, kStream));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_free_no_call(pool, block, kStream));
     EXPECT_EQ(MOIETY_E_BUSY, alloc_no_call(pool, 20 * kMiB, kStream, &again));
     EXPECT_EQ(MOIETY_E_INVALID, moiety_usable_size(pool, block, &usable));
 }
@@ -210,7 +210,7 @@ TEST_F(Cached, ArgumentsThatAreNoneAreInvalid)
     EXPECT_EQ(MOIETY_E_INVALID, alloc_no_call(pool, 4096, kStream, nullptr));
     EXPECT_NE(std::string::npos,
               std::string(moiety_last_error_message()).find("out is NULL"));
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_free_cached(nullptr, 512, kStream));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_free_no_call(nullptr, 512, kStream));
 }
 
 } // namespace

@@ -68,9 +68,9 @@ TEST_F(Cliff, KeepsLittleOfThreadsThatEnded)
         [&] { return moiety_record_use(pool, block, stream); },
         [&] { return moiety_free(pool, 0, stream); },
         [&] {
-            moiety_stats stats = {};
+            moiety_pool_stats stats = {};
             stats.struct_size = sizeof(stats);
-            return moiety_pool_stats(pool, &stats);
+            return moiety_pool_get_stats(pool, &stats);
         },
     };
     for (const auto &call : calls) {
@@ -151,7 +151,7 @@ TEST_F(Cliff, UsesTheRecordsOfRetiredStreamsAgain)
     for (int i = 0; i < kStreams; i++) {
         Stream stream;
         pool.Free(pool.Alloc(4096, stream), stream);
-        ASSERT_EQ(MOIETY_OK, moiety_stream_retire(pool, stream));
+        ASSERT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, stream));
         pool_test::Synchronize();
     }
     EXPECT_LE(pool_probe_stream_state_count(pool), kFew + 2);
@@ -201,7 +201,7 @@ TEST_F(Cliff, ServesWhatIsOverBesideWhatIsNot)
     ASSERT_EQ(0, wait(over));
     for (int i = 0; i < kBlocks; i++)
         ASSERT_EQ(MOIETY_OK,
-                  moiety_free_after(pool, blocks[i], i < kHeld ? late : over));
+                  moiety_free_on_event(pool, blocks[i], i < kHeld ? late : over));
     int served = 0;
     moiety_devptr block = 0;
     for (; moiety_alloc(pool, 128 * 1024, idle, &block) == MOIETY_OK; served++)

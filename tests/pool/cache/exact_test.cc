@@ -187,7 +187,7 @@ TEST_F(Exact, StatsCountWhatRunsHold)
     }
     for (moiety_devptr block : blocks)
         pool.Free(block);
-    moiety_stats stats = pool.Stats();
+    moiety_pool_stats stats = pool.Stats();
     EXPECT_EQ(0u, stats.allocated_bytes_current);
     EXPECT_EQ(stats.reserved_bytes_current,
               stats.cached_bytes + stats.retiring_bytes + stats.free_bytes);

@@ -49,7 +49,7 @@ TEST_P(GatheredBlocks, AreNotLostBetweenMagazinesThatTakeRoomFromEachOther)
         pool_test::Synchronize();
         for (moiety_devptr block : blocks)
             pool.Free(block, MOIETY_STREAM_DONE);
-        EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, stream));
+        EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, stream));
     }
     EXPECT_EQ(0u, pool.End().block_count);
 }

@@ -85,7 +85,7 @@ TEST_F(Threads, InAnyNumberOneAfterAnotherNeedNoMoreThanOne)
         if (i == 20)
             reserved_bytes = pool.Stats().reserved_bytes_current;
     }
-    moiety_stats stats = pool.Stats();
+    moiety_pool_stats stats = pool.Stats();
     EXPECT_EQ(reserved_bytes, stats.reserved_bytes_current);
     EXPECT_LE(stats.threads, 2u);
     EXPECT_LT(stats.streams, 20u) << "per-thread streams of ended threads";
@@ -152,7 +152,7 @@ TEST_F(Threads, FreeWhatOthersAllocated)
         is_more.notify_one();
     }
     consumer.join();
-    moiety_stats stats = pool.Stats();
+    moiety_pool_stats stats = pool.Stats();
     EXPECT_EQ(0u, stats.allocation_current);
     EXPECT_EQ(0u, stats.double_frees_found);
 }

@@ -180,16 +180,16 @@ INSTANTIATE_TEST_SUITE_P(
         BadConf{"report_leaks:0,report_leaks:1",
                 "key 'report_leaks' is given twice, again as "
                 "'report_leaks:1'; accepted is once"},
-        BadConf{"record:a,record:b",
-                "key 'record' is given twice, again as 'record:b'; accepted is "
+        BadConf{"trace:a,trace:b",
+                "key 'record' is given twice, again as 'trace:b'; accepted is "
                 "once"},
-        BadConf{"record:", "entry 'record:' has no value" ENTRIES}));
+        BadConf{"trace:", "entry 'record:' has no value" ENTRIES}));
 
 // Its entries lie in the rings first.
 TEST(PoolConf, RecordBringsAHistory)
 {
-    EXPECT_EQ(4096u, Resolved("record:a:b").options.history_entries);
-    EXPECT_EQ(7u, Resolved("history:7,record:a").options.history_entries);
+    EXPECT_EQ(4096u, Resolved("trace:a:b").options.history_entries);
+    EXPECT_EQ(7u, Resolved("history:7,trace:a").options.history_entries);
 }
 
 INSTANTIATE_TEST_SUITE_P(

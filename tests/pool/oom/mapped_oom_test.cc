@@ -34,7 +34,7 @@ class MappedOom : public oom_test::OomTest
         return options;
     }
 
-    static void ExpectSegmentsAddUp(const moiety_stats &stats)
+    static void ExpectSegmentsAddUp(const moiety_pool_stats &stats)
     {
         EXPECT_EQ(stats.segment_allocated,
                   stats.segment_current + stats.segment_freed);
@@ -119,7 +119,7 @@ TEST_F(MappedOom, CountsAPieceOnceHoweverOftenItMoves)
     pool.Free(first);
     pool.Free(second);
     const moiety_devptr large = pool.Alloc(64 * kMiB);
-    const moiety_stats stats = pool.Stats();
+    const moiety_pool_stats stats = pool.Stats();
     EXPECT_GT(stats.mapped_moves, 0u);
     ExpectSegmentsAddUp(stats);
     for (moiety_devptr block : {before, behind, large})

@@ -43,12 +43,12 @@ TEST_F(OomReport, NeedsAPoolAndAPlace)
     Pool pool;
     moiety_oom_report report = {};
     report.struct_size = sizeof(report);
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_last_oom(nullptr, &report));
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_last_oom(pool, nullptr));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_last_oom(nullptr, &report));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_last_oom(pool, nullptr));
     report.struct_size = 751;
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_last_oom(pool, &report));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_last_oom(pool, &report));
     report.struct_size = sizeof(report) + 8;
-    EXPECT_EQ(MOIETY_OK, moiety_last_oom(pool, &report));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_last_oom(pool, &report));
     EXPECT_EQ(sizeof(report), report.struct_size);
 }
 
@@ -59,7 +59,7 @@ TEST_F(OomReport, FillsAnOlderStructAndNothingBehindIt)
     moiety_oom_report report = {};
     report.struct_size = 752;
     report.source_name[0] = 'x';
-    EXPECT_EQ(MOIETY_OK, moiety_last_oom(pool, &report));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_last_oom(pool, &report));
     EXPECT_EQ(752u, report.struct_size);
     EXPECT_EQ('x', report.source_name[0]);
 }
@@ -352,7 +352,7 @@ TEST_F(OomReport, OutlivesTheThreadsCaches)
     while (!is_asleep)
         std::this_thread::yield();
     blocks.back() = pool.Alloc(kBlock);
-    EXPECT_GE(pool.Stats().ladder_idle_threads, 1u);
+    EXPECT_GE(pool.Stats().oom_steps_idle_threads, 1u);
     lock.unlock();
     other.join();
     EXPECT_EQ(3000u, requested_bytes);

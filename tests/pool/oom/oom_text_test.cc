@@ -352,7 +352,7 @@ TEST_F(OomReasonOfAPool, IsItsLimit)
     Pool pool(Small());
     std::vector<moiety_devptr> blocks = Fill(pool, kMiB);
     EXPECT_EQ("1048576 bytes: 8 MiB of a limit of 8 MiB are in use; "
-              "moiety_last_oom() has more",
+              "moiety_pool_last_oom() has more",
               Message(pool, kMiB));
     FreeAll(pool, blocks);
 }
@@ -366,7 +366,7 @@ TEST_F(OomReasonOfAPool, IsFragmentation)
         blocks[i] = 0;
     }
     EXPECT_EQ("2097152 bytes: the longest free run is 1 MiB in 1 segments; 4 "
-              "MiB are free in all; moiety_last_oom() has more",
+              "MiB are free in all; moiety_pool_last_oom() has more",
               Message(pool, 2 * kMiB));
     FreeAll(pool, blocks);
 }
@@ -381,7 +381,7 @@ TEST_F(OomReasonOfAPool, IsTheDeviceBehind)
     pool.Free(blocks[1], held);
     blocks[0] = blocks[1] = 0;
     EXPECT_EQ("1048576 bytes: 2 MiB wait for work that is not over (streams: "
-              "1); 0 MiB are free; moiety_last_oom() has more",
+              "1); 0 MiB are free; moiety_pool_last_oom() has more",
               Message(pool, kMiB));
     held.Release();
     FreeAll(pool, blocks);
@@ -396,7 +396,7 @@ TEST_F(OomReasonOfAPool, IsAGuard)
     pool.Free(block, MOIETY_STREAM_ANY);
     EXPECT_EQ("6291456 bytes: 7 MiB wait for an event, and none is recorded "
               "while a capture guard or a scope is held; 1 MiB are free; "
-              "moiety_last_oom() has more",
+              "moiety_pool_last_oom() has more",
               Message(pool, 6 * kMiB));
     EXPECT_EQ(7 * kMiB, LastOom(pool).unrecorded_bytes);
     ASSERT_EQ(MOIETY_OK, moiety_capture_guard_end());
@@ -425,7 +425,7 @@ TEST_F(OomReasonOfAPool, CountsABatchsOwnBlocks)
               moiety_alloc_batch(pool, kMiB, kStream, 6, batch.data()));
     EXPECT_STREQ("beside 4 blocks of the batch, which are free again: 1048576 "
                  "bytes: 8 MiB of a limit of 8 MiB are in use; "
-                 "moiety_last_oom() has more",
+                 "moiety_pool_last_oom() has more",
                  moiety_last_error_message());
     EXPECT_EQ(4 * kMiB, pool.Stats().allocated_bytes_current);
     pool.Free(block);

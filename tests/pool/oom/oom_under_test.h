@@ -36,7 +36,7 @@ inline moiety_oom_report LastOom(moiety_pool *pool)
 {
     moiety_oom_report report = {};
     report.struct_size = sizeof(report);
-    EXPECT_EQ(MOIETY_OK, moiety_last_oom(pool, &report));
+    EXPECT_EQ(MOIETY_OK, moiety_pool_last_oom(pool, &report));
     return report;
 }
 

@@ -299,14 +299,14 @@ TEST_P(OtherPools, HelpArenasWithHandlesOfTheirOwn)
     options.flags = MOIETY_PRIVATE_PAUSABLE;
     moiety_devptr block = 0;
     Give(rich, Take(rich, 60 * kMiB));
-    ASSERT_EQ(MOIETY_OK, moiety_private_create_with(poor, &options, &arena));
+    ASSERT_EQ(MOIETY_OK, moiety_private_create(poor, &options, &arena));
     ASSERT_EQ(MOIETY_OK, alloc_of_arena(arena, 16 * kMiB, kStream, &block));
     ASSERT_EQ(MOIETY_OK, moiety_private_pause(arena, 0));
     Give(rich, Take(rich, 60 * kMiB));
     EXPECT_EQ(MOIETY_OK, moiety_private_resume(arena));
     EXPECT_EQ(2u, poor.Stats().others_asked);
     EXPECT_EQ(MOIETY_OK, moiety_free(poor, block, kStream));
-    EXPECT_EQ(MOIETY_OK, moiety_private_release(arena));
+    EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena));
 }
 
 // A driver that says no to all leaves both pools as they are.

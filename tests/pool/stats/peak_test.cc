@@ -167,7 +167,7 @@ TEST_F(Peak, DoesNotDriftWithThreadsAndStreams)
                 block = pool.Alloc(64 * kKiB, stream);
             for (moiety_devptr block : blocks)
                 pool.Free(block, stream);
-            EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool, stream));
+            EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, stream));
         }).join();
         if (i % 8 == 0)
             pool.Trim();
@@ -180,7 +180,7 @@ TEST_F(Peak, IsNeverBelowWhatIsLive)
 {
     Pool pool;
     moiety_devptr block = pool.Alloc(100);
-    moiety_stats stats = pool.Stats();
+    moiety_pool_stats stats = pool.Stats();
     EXPECT_GT(stats.allocated_bytes_current, 0u);
     EXPECT_GE(stats.allocated_bytes_peak, stats.allocated_bytes_current);
     pool.Free(block);

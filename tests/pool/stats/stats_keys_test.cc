@@ -14,14 +14,14 @@ namespace
 {
 
 // Version 0.1.0 of the struct; fields may only be appended.
-static_assert(offsetof(moiety_stats, struct_size) == 0, "moved");
-static_assert(offsetof(moiety_stats, segment_current) == 4, "moved");
-static_assert(offsetof(moiety_stats, allocation_current) == 8, "moved");
+static_assert(offsetof(moiety_pool_stats, struct_size) == 0, "moved");
+static_assert(offsetof(moiety_pool_stats, segment_current) == 4, "moved");
+static_assert(offsetof(moiety_pool_stats, allocation_current) == 8, "moved");
 
 // A snapshot in which every 32-bit word of the struct says where it is.
-moiety_stats Numbered()
+moiety_pool_stats Numbered()
 {
-    moiety_stats stats;
+    moiety_pool_stats stats;
     uint32_t words[sizeof(stats) / 4];
     for (uint32_t i = 0; i < sizeof(stats) / 4; i++)
         words[i] = i;
@@ -30,12 +30,12 @@ moiety_stats Numbered()
     return stats;
 }
 
-std::map<std::string, uint64_t> Listed(const moiety_stats &stats)
+std::map<std::string, uint64_t> Listed(const moiety_pool_stats &stats)
 {
     std::map<std::string, uint64_t> listed;
     uint64_t value = 0;
     for (uint32_t i = 0;
-         const char *key = moiety_stats_entry(&stats, i, &value); i++)
+         const char *key = moiety_pool_stats_entry(&stats, i, &value); i++)
         EXPECT_TRUE(listed.emplace(key, value).second) << key << " again";
     return listed;
 }
@@ -43,7 +43,7 @@ std::map<std::string, uint64_t> Listed(const moiety_stats &stats)
 using Numbers = std::map<std::string, uint64_t>;
 
 // Those that PyTorch has as well.
-Numbers NumbersOfBlocks(const moiety_stats &stats)
+Numbers NumbersOfBlocks(const moiety_pool_stats &stats)
 {
     return {
         {"segment.all.current", stats.segment_current},
@@ -63,7 +63,7 @@ Numbers NumbersOfBlocks(const moiety_stats &stats)
     };
 }
 
-Numbers NumbersOfCaches(const moiety_stats &stats)
+Numbers NumbersOfCaches(const moiety_pool_stats &stats)
 {
     return {
         {"cached_bytes", stats.cached_bytes},
@@ -74,27 +74,27 @@ Numbers NumbersOfCaches(const moiety_stats &stats)
         {"unreleased_bytes", stats.unreleased_bytes},
         {"cache_hits", stats.cache_hits},
         {"cache_misses", stats.cache_misses},
-        {"batches_retired", stats.batches_retired},
+        {"ages_closed", stats.ages_closed},
         {"events_recorded", stats.events_recorded},
         {"context_events_recorded", stats.context_events_recorded},
         {"events_queried", stats.events_queried},
         {"stream_waits", stats.stream_waits},
-        {"batches_guarded", stats.batches_guarded},
+        {"ages_guarded", stats.ages_guarded},
         {"captures_disturbed", stats.captures_disturbed},
-        {"ladder.finished_batches", stats.ladder_finished_batches},
-        {"ladder.grow", stats.ladder_grow},
-        {"ladder.own_cache", stats.ladder_own_cache},
-        {"ladder.orphans", stats.ladder_orphans},
-        {"ladder.idle_threads", stats.ladder_idle_threads},
-        {"ladder.trim", stats.ladder_trim},
-        {"ladder.hand_over", stats.ladder_hand_over},
-        {"ladder.wait", stats.ladder_wait},
-        {"ladder.failed", stats.ladder_failed},
+        {"oom.done", stats.oom_steps_done},
+        {"oom.grow", stats.oom_steps_grow},
+        {"oom.own_cache", stats.oom_steps_own_cache},
+        {"oom.orphans", stats.oom_steps_orphans},
+        {"oom.idle_threads", stats.oom_steps_idle_threads},
+        {"oom.trim", stats.oom_steps_trim},
+        {"oom.hand_over", stats.oom_steps_hand_over},
+        {"oom.wait", stats.oom_steps_wait},
+        {"oom.failed", stats.oom_steps_failed},
         {"threads", stats.threads},
         {"streams", stats.streams},
         {"double_frees_found", stats.double_frees_found},
-        {"ladder.callbacks", stats.ladder_callbacks},
-        {"ladder.last_look", stats.ladder_last_look},
+        {"oom.callbacks", stats.oom_steps_callbacks},
+        {"oom.last_look", stats.oom_steps_last_look},
         {"cache_bound_bytes", stats.cache_bound_bytes},
         {"cache_bound_halvings", stats.cache_bound_halvings},
         {"mapped.moves", stats.mapped_moves},
@@ -110,7 +110,7 @@ Numbers NumbersOfCaches(const moiety_stats &stats)
 
 TEST(StatsEntry, ListsEveryFieldUnderItsKey)
 {
-    moiety_stats stats = Numbered();
+    moiety_pool_stats stats = Numbered();
     Numbers expected = NumbersOfBlocks(stats);
     expected.merge(NumbersOfCaches(stats));
     EXPECT_EQ(expected, Listed(stats));
@@ -118,8 +118,8 @@ TEST(StatsEntry, ListsEveryFieldUnderItsKey)
 
 TEST(StatsEntry, EndsWhereAnOlderStructEnds)
 {
-    moiety_stats stats = Numbered();
-    stats.struct_size = offsetof(moiety_stats, reserved_bytes_peak);
+    moiety_pool_stats stats = Numbered();
+    stats.struct_size = offsetof(moiety_pool_stats, reserved_bytes_peak);
     auto listed = Listed(stats);
     EXPECT_EQ(9u, listed.size());
     EXPECT_EQ(1u, listed.count("reserved_bytes.all.current"));
@@ -127,8 +127,8 @@ TEST(StatsEntry, EndsWhereAnOlderStructEnds)
 
 TEST(StatsEntry, DoesNotListAFieldThatIsThereInPart)
 {
-    moiety_stats stats = Numbered();
-    stats.struct_size = offsetof(moiety_stats, reserved_bytes_peak) + 7;
+    moiety_pool_stats stats = Numbered();
+    stats.struct_size = offsetof(moiety_pool_stats, reserved_bytes_peak) + 7;
     EXPECT_EQ(9u, Listed(stats).size());
     stats.struct_size = 4;
     EXPECT_EQ(0u, Listed(stats).size());
@@ -136,7 +136,7 @@ TEST(StatsEntry, DoesNotListAFieldThatIsThereInPart)
 
 TEST(StatsEntry, ListsNoMoreOfALaterStruct)
 {
-    moiety_stats stats = Numbered();
+    moiety_pool_stats stats = Numbered();
     size_t now = Listed(stats).size();
     stats.struct_size = sizeof(stats) + 80;
     EXPECT_EQ(now, Listed(stats).size());
@@ -144,11 +144,11 @@ TEST(StatsEntry, ListsNoMoreOfALaterStruct)
 
 TEST(StatsEntry, IsNullWithoutAPlaceForIt)
 {
-    moiety_stats stats = Numbered();
+    moiety_pool_stats stats = Numbered();
     uint64_t value = 77;
-    EXPECT_EQ(nullptr, moiety_stats_entry(nullptr, 0, &value));
-    EXPECT_EQ(nullptr, moiety_stats_entry(&stats, 0, nullptr));
-    EXPECT_EQ(nullptr, moiety_stats_entry(&stats, UINT32_MAX, &value));
+    EXPECT_EQ(nullptr, moiety_pool_stats_entry(nullptr, 0, &value));
+    EXPECT_EQ(nullptr, moiety_pool_stats_entry(&stats, 0, nullptr));
+    EXPECT_EQ(nullptr, moiety_pool_stats_entry(&stats, UINT32_MAX, &value));
     EXPECT_EQ(77u, value);
 }
 

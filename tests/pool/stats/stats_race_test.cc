@@ -82,7 +82,7 @@ class StatsRace : public ::testing::Test
         }
     };
 
-    static void ExpectSane(const moiety_stats &stats)
+    static void ExpectSane(const moiety_pool_stats &stats)
     {
         EXPECT_LE(stats.allocation_freed, stats.allocation_allocated);
         EXPECT_EQ(stats.allocation_current,
@@ -97,7 +97,7 @@ class StatsRace : public ::testing::Test
         EXPECT_LE(stats.cache_hits, stats.allocation_allocated);
         uint64_t value = 0;
         for (uint32_t i = 0;; i++) {
-            const char *key = moiety_stats_entry(&stats, i, &value);
+            const char *key = moiety_pool_stats_entry(&stats, i, &value);
             if (!key)
                 break;
             EXPECT_LT(value, UINT64_C(1) << 63) << key;
@@ -106,9 +106,9 @@ class StatsRace : public ::testing::Test
 
     static void Watch(Pool &pool, unsigned snapshots)
     {
-        moiety_stats before = pool.Stats();
+        moiety_pool_stats before = pool.Stats();
         for (unsigned i = 0; i < snapshots && !HasFailure(); i++) {
-            moiety_stats now = pool.Stats();
+            moiety_pool_stats now = pool.Stats();
             ExpectSane(now);
             EXPECT_GE(now.allocation_allocated, before.allocation_allocated);
             EXPECT_GE(now.allocation_freed, before.allocation_freed);
@@ -201,9 +201,9 @@ TEST_F(StatsRace, OfWhatWasDoneNeverGoBack)
             });
         uint64_t most[100] = {}, value = 0;
         for (unsigned i = 0; i < 20000 && !HasFailure(); i++) {
-            moiety_stats now = pool.Stats();
+            moiety_pool_stats now = pool.Stats();
             const char *key;
-            for (uint32_t k = 0; (key = moiety_stats_entry(&now, k, &value));
+            for (uint32_t k = 0; (key = moiety_pool_stats_entry(&now, k, &value));
                  k++) {
                 if (value < most[k] && !what_is.count(key)) {
                     ADD_FAILURE() << key << " " << most[k] << " " << value;
@@ -213,7 +213,7 @@ TEST_F(StatsRace, OfWhatWasDoneNeverGoBack)
         }
     }
     EXPECT_EQ(MOIETY_OK, moiety_free_all(pool, MOIETY_STREAM_LEGACY, nullptr));
-    moiety_stats last = pool.Stats();
+    moiety_pool_stats last = pool.Stats();
     EXPECT_EQ(last.allocation_allocated, last.cache_hits + last.cache_misses);
 }
 
@@ -222,7 +222,7 @@ TEST_F(StatsRace, OfATenantKeepThePeakAboveWhatIsLive)
     Pool pool;
     Stream stream;
     moiety_tenant tenant = 0;
-    ASSERT_EQ(MOIETY_OK, moiety_tenant_create(pool, "t", 64 * kMiB, &tenant));
+    ASSERT_EQ(MOIETY_OK, create_tenant(pool, "t", 64 * kMiB, &tenant));
     {
         Crew crew;
         for (size_t size_bytes : {size_t{512}, 3 * kMiB})
@@ -233,9 +233,9 @@ TEST_F(StatsRace, OfATenantKeepThePeakAboveWhatIsLive)
                     pool.Free(block, stream);
             });
         for (unsigned i = 0; i < 5000 && !HasFailure(); i++) {
-            moiety_tenant_info info = {};
+            moiety_tenant_stats info = {};
             info.struct_size = sizeof(info);
-            ASSERT_EQ(MOIETY_OK, moiety_tenant_stats(tenant, &info));
+            ASSERT_EQ(MOIETY_OK, moiety_tenant_get_stats(tenant, &info));
             EXPECT_LE(info.live_bytes, info.peak_bytes);
             EXPECT_LE(info.peak_bytes, 64 * kMiB);
         }

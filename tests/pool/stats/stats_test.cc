@@ -32,25 +32,25 @@ class Stats : public ::testing::Test
 TEST_F(Stats, NeedAPoolAndAPlace)
 {
     Pool pool;
-    moiety_stats stats = {};
+    moiety_pool_stats stats = {};
     stats.struct_size = sizeof(stats);
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_stats(nullptr, &stats));
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_stats(pool, nullptr));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_get_stats(nullptr, &stats));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_get_stats(pool, nullptr));
 }
 
 constexpr uint32_t kFirstVersionBytes = 344;
-static_assert(offsetof(moiety_stats, cache_bound_bytes) == kFirstVersionBytes,
+static_assert(offsetof(moiety_pool_stats, cache_bound_bytes) == kFirstVersionBytes,
               "moved");
 
 TEST_F(Stats, RefuseAStructOfTheWrongSizeAndLeaveIt)
 {
     Pool pool;
-    moiety_stats stats, before;
+    moiety_pool_stats stats, before;
     std::memset(&stats, 0x5a, sizeof(stats));
     for (uint32_t bytes : {0u, 4u, kFirstVersionBytes - 1}) {
         stats.struct_size = bytes;
         before = stats;
-        EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_stats(pool, &stats));
+        EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_get_stats(pool, &stats));
         EXPECT_EQ(0, std::memcmp(&before, &stats, sizeof(stats)));
     }
 }
@@ -58,12 +58,12 @@ TEST_F(Stats, RefuseAStructOfTheWrongSizeAndLeaveIt)
 TEST_F(Stats, GiveAnEarlierVersionWhatItKnows)
 {
     Pool pool;
-    moiety_stats stats;
+    moiety_pool_stats stats;
     std::memset(&stats, 0x5a, sizeof(stats));
     stats.struct_size = kFirstVersionBytes;
-    ASSERT_EQ(MOIETY_OK, moiety_pool_stats(pool, &stats));
+    ASSERT_EQ(MOIETY_OK, moiety_pool_get_stats(pool, &stats));
     EXPECT_EQ(kFirstVersionBytes, stats.struct_size);
-    EXPECT_EQ(0u, stats.ladder_last_look);
+    EXPECT_EQ(0u, stats.oom_steps_last_look);
     EXPECT_EQ(UINT64_C(0x5a5a5a5a5a5a5a5a), stats.cache_bound_bytes);
 }
 
@@ -71,12 +71,12 @@ TEST_F(Stats, WriteNothingPastWhatTheyKnow)
 {
     Pool pool;
     struct {
-        moiety_stats known;
+        moiety_pool_stats known;
         unsigned char later[64];
     } larger;
     std::memset(&larger, 0x5a, sizeof(larger));
     larger.known.struct_size = sizeof(larger);
-    ASSERT_EQ(MOIETY_OK, moiety_pool_stats(pool, &larger.known));
+    ASSERT_EQ(MOIETY_OK, moiety_pool_get_stats(pool, &larger.known));
     EXPECT_EQ(sizeof(larger.known), larger.known.struct_size);
     for (unsigned char byte : larger.later)
         EXPECT_EQ(0x5a, byte);
@@ -87,10 +87,10 @@ TEST_F(Stats, OfAFreshPoolAreZero)
     moiety_pool_options options = Defaults();
     options.limit_bytes = 10 * kMiB;
     Pool pool(options);
-    moiety_stats stats = pool.Stats();
+    moiety_pool_stats stats = pool.Stats();
     uint64_t value = 0;
     for (uint32_t i = 0;; i++) {
-        const char *key = moiety_stats_entry(&stats, i, &value);
+        const char *key = moiety_pool_stats_entry(&stats, i, &value);
         if (!key)
             break;
         if (std::strcmp(key, "limit_bytes") == 0)
@@ -108,7 +108,7 @@ TEST_F(Stats, FollowABlock)
 {
     Pool pool;
     moiety_devptr block = pool.Alloc(1000);
-    moiety_stats stats = pool.Stats();
+    moiety_pool_stats stats = pool.Stats();
     EXPECT_EQ(1u, stats.allocation_current);
     EXPECT_EQ(1u, stats.allocation_allocated);
     EXPECT_EQ(0u, stats.allocation_freed);
@@ -144,10 +144,10 @@ TEST_F(Stats, CountHitsAndMisses)
 {
     Pool pool;
     pool.Free(pool.Alloc(4096));
-    moiety_stats before = pool.Stats();
+    moiety_pool_stats before = pool.Stats();
     for (int i = 0; i < 10; i++)
         pool.Free(pool.Alloc(4096));
-    moiety_stats after = pool.Stats();
+    moiety_pool_stats after = pool.Stats();
     EXPECT_EQ(before.cache_hits + 10, after.cache_hits);
     EXPECT_EQ(before.cache_misses, after.cache_misses);
     EXPECT_EQ(11u, after.cache_hits + after.cache_misses);
@@ -258,7 +258,7 @@ class Crowd
             else
                 FreeOne(stream, ledger);
         }
-        EXPECT_EQ(MOIETY_OK, moiety_stream_retire(pool_, own));
+        EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool_, own));
     }
 
     void AllocOne(size_t size_bytes, moiety_stream stream, Ledger *ledger)
@@ -299,7 +299,7 @@ class Crowd
     std::vector<moiety_devptr> live_;
 };
 
-void ExpectExact(const moiety_stats &stats, const Ledger &ledger)
+void ExpectExact(const moiety_pool_stats &stats, const Ledger &ledger)
 {
     EXPECT_EQ(ledger.alloc_count, stats.allocation_allocated);
     EXPECT_EQ(ledger.free_count, stats.allocation_freed);

@@ -202,9 +202,9 @@ TEST_F(FullQueue, OfAContextThatIsAddedBlocksNobodyElse)
         while (pool_test::Calls("cuEventCreate") == before)
             std::this_thread::yield();
         ExpectReturns(MOIETY_OK, Call([&] {
-                          moiety_stats stats = {};
+                          moiety_pool_stats stats = {};
                           stats.struct_size = sizeof(stats);
-                          return moiety_pool_stats(of_other, &stats);
+                          return moiety_pool_get_stats(of_other, &stats);
                       }));
         End(pool);
         EXPECT_EQ(MOIETY_OK, adder.Status());

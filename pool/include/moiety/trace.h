@@ -3,7 +3,7 @@
  *
  * Records all that is done with a pool to a file, as a trace that can be looked
  * at and replayed on other allocators: docs/dev/trace-format.md.
- * MOIETY_CONF=record:FILE does it without a change to the program.
+ * MOIETY_CONF=trace:FILE does it without a change to the program.
  * (moiety_record_use() is of streams: moiety/stream.h.)
  *
  * What it costs: nothing while nothing is recorded, beside what the history
@@ -16,8 +16,8 @@
  * with two cores, pairs of 64 KiB: 18 ns without, 80 with a history, 240 to 380
  * recorded.)
  */
-#ifndef MOIETY_RECORD_H_
-#define MOIETY_RECORD_H_
+#ifndef MOIETY_TRACE_H_
+#define MOIETY_TRACE_H_
 
 #include <stdint.h>
 
@@ -29,7 +29,7 @@ extern "C" {
 #endif
 
 /** What was recorded so far. */
-typedef struct moiety_record_summary {
+typedef struct moiety_trace_summary {
     /** Bytes of this struct: set by the caller before the call. */
     uint32_t struct_size;
     /** The moiety_status of what failed first. From then on nothing is written,
@@ -46,7 +46,7 @@ typedef struct moiety_record_summary {
      *  overwrite what was not recorded. Only where there is no host memory to
      *  put them in order; `status` tells of it. */
     uint64_t lost_count;
-} moiety_record_summary;
+} moiety_trace_summary;
 
 /**
  * Begins to record a pool that was made with `history_entries`. Blocks that are
@@ -74,7 +74,7 @@ typedef struct moiety_record_summary {
  * Streams:   none.
  * Context:   none; the driver is not called.
  */
-MOIETY_API MOIETY_MUST_USE moiety_status moiety_record_start(moiety_pool *pool,
+MOIETY_API MOIETY_MUST_USE moiety_status moiety_trace_start(moiety_pool *pool,
                                                              const char *path);
 
 /**
@@ -99,15 +99,15 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_record_start(moiety_pool *pool,
  * Streams:   none.
  * Context:   none; the driver is not called.
  */
-MOIETY_API moiety_status moiety_record_stop(moiety_pool *pool,
-                                            moiety_record_summary *out);
+MOIETY_API moiety_status moiety_trace_stop(moiety_pool *pool,
+                                            moiety_trace_summary *out);
 
 /**
  * Writes what was done until now, as far as its order is known, and tells how
  * the recording stands. What failed is in `out`, not in the status.
  *
  * @param pool  The pool.
- * @param out   [in,out] As for moiety_record_stop().
+ * @param out   [in,out] As for moiety_trace_stop().
  *
  * @return MOIETY_OK
  * @return MOIETY_E_INVALID  `pool` is NULL or destroyed, `struct_size` is less
@@ -120,8 +120,8 @@ MOIETY_API moiety_status moiety_record_stop(moiety_pool *pool,
  * Streams:   none.
  * Context:   none; the driver is not called.
  */
-MOIETY_API moiety_status moiety_record_flush(moiety_pool *pool,
-                                             moiety_record_summary *out);
+MOIETY_API moiety_status moiety_trace_flush(moiety_pool *pool,
+                                             moiety_trace_summary *out);
 
 #ifdef __cplusplus
 }
