@@ -77,10 +77,11 @@ int main(void)
 
     /* Pools forget a stream before it is destroyed. */
     if (stream != NULL)
-        is_good = did(moiety_pool_retire_stream(pool, stream), "retire") &&
-                  did(moiety_pool_retire_stream(moiety_host_pool(arena), stream),
-                      "retire") &&
-                  driver_did(cuStreamDestroy(stream), "destroy") && is_good;
+        is_good =
+            did(moiety_pool_retire_stream(pool, stream), "retire") &&
+            did(moiety_pool_retire_stream(moiety_host_pool(arena), stream),
+                "retire") &&
+            driver_did(cuStreamDestroy(stream), "destroy") && is_good;
     is_good = did(moiety_pool_destroy(pool, NULL), "destroy") && is_good;
     is_good = did(moiety_host_destroy(arena, NULL), "destroy") && is_good;
     return is_good ? 0 : 1;

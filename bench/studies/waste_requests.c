@@ -252,7 +252,8 @@ static bool reserve_for_one(moiety_pool *pool, uint64_t *out_held_bytes,
         return false;
     bool is_well = waste_check(moiety_usable_size(pool, address, &held_bytes),
                                "moiety_usable_size");
-    is_well &= waste_check(moiety_pool_get_stats(pool, out), "moiety_pool_get_stats");
+    is_well &=
+        waste_check(moiety_pool_get_stats(pool, out), "moiety_pool_get_stats");
     is_well &= waste_check(moiety_free(pool, address, MOIETY_STREAM_DONE),
                            "moiety_free");
     *out_held_bytes = held_bytes;

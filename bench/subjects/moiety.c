@@ -22,9 +22,11 @@ static char reason[1024];
 
 static moiety_status make_pool(const moiety_pool_options *options)
 {
+    const moiety_tenant_options named = {.struct_size = sizeof named,
+                                         .name = "bench"};
     moiety_status status = moiety_pool_create(options, &pool);
     return status == MOIETY_OK && has_tenant
-               ? moiety_tenant_create(pool, "bench", 0, &tenant)
+               ? moiety_tenant_create(pool, &named, &tenant)
                : status;
 }
 

@@ -185,12 +185,11 @@ static PyObject *streams_of(const moiety_oom_report *report)
     for (uint32_t i = 0; streams && i < report->stream_count; i++) {
         const moiety_oom_stream *from = &report->streams[i];
         PyObject *entry = Py_BuildValue(
-            "{sKsKsssKsKsK}", "stream",
+            "{sKsKsssKsK}", "stream",
             (unsigned long long)(uintptr_t)from->stream, "context",
             (unsigned long long)(uintptr_t)from->context, "kind",
             kinds[from->kind], "retiring_bytes",
-            (unsigned long long)from->retiring_bytes, "batch_count",
-            (unsigned long long)from->batch_count, "oldest_ns",
+            (unsigned long long)from->retiring_bytes, "oldest_ns",
             (unsigned long long)from->oldest_ns);
         int error = entry ? PyList_Append(streams, entry) : -1;
         Py_XDECREF(entry);

@@ -109,13 +109,15 @@ static PyObject *settings_stat(PyObject *self, size_t offset)
 PyObject *native_used_bytes(PyObject *self, void *none)
 {
     (void)none;
-    return settings_stat(self, offsetof(moiety_pool_stats, allocated_bytes_current));
+    return settings_stat(self,
+                         offsetof(moiety_pool_stats, allocated_bytes_current));
 }
 
 PyObject *native_total_bytes(PyObject *self, void *none)
 {
     (void)none;
-    return settings_stat(self, offsetof(moiety_pool_stats, reserved_bytes_current));
+    return settings_stat(self,
+                         offsetof(moiety_pool_stats, reserved_bytes_current));
 }
 
 PyObject *native_limit(PyObject *self, void *none)

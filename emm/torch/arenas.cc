@@ -14,7 +14,8 @@ Arenas::Arena &Arenas::ensure(moiety_pool *pool, const ArenaKey &key)
 {
     Arena &arena = arenas_[key];
     if (!arena.number && !arena.foreign) {
-        moiety_status status = moiety_private_create(pool, 0, &arena.number);
+        moiety_status status =
+            moiety_private_create(pool, nullptr, &arena.number);
         if (status != MOIETY_OK) {
             arenas_.erase(key);
             check(status, "no memory pool");

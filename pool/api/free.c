@@ -159,7 +159,7 @@ static __attribute__((noinline)) moiety_status free_other(moiety_pool *pool,
 }
 
 moiety_status moiety_free_no_call(moiety_pool *pool, moiety_devptr address,
-                                 moiety_stream stream)
+                                  moiety_stream stream)
 {
     if (!pool)
         return moietyi_fail(MOIETY_E_INVALID,
@@ -286,7 +286,8 @@ free_own_slow(moiety_pool *pool, moiety_devptr address)
     return status;
 }
 
-moiety_status moiety_free_on_alloc_stream(moiety_pool *pool, moiety_devptr address)
+moiety_status moiety_free_on_alloc_stream(moiety_pool *pool,
+                                          moiety_devptr address)
 {
     return pool && !moietyi_is_dead(pool) && give_own(pool, address)
                ? MOIETY_OK

@@ -97,7 +97,7 @@ moiety_status moiety_segment_hold(moiety_pool *pool, moiety_devptr address,
 }
 
 moiety_status moiety_segment_unhold(moiety_pool *pool, moiety_devptr address,
-                                     size_t size_bytes)
+                                    size_t size_bytes)
 {
     return segment_change(pool, address, size_bytes, false);
 }

@@ -8,10 +8,12 @@
 #include "moiety/pool.h"
 #include "pool/base/clock.h"
 #include "pool/base/failure.h"
+#include "pool/base/fork_mark.h"
 #include "pool/base/later.h"
 #include "pool/cache/gate.h"
 #include "pool/cache/thread.h"
 #include "pool/core/body.h"
+#include "pool/core/exposed.h"
 #include "pool/core/ops.h"
 #include "pool/core/recorded.h"
 #include "pool/core/work.h"
@@ -60,7 +62,7 @@ static moiety_status put_and_note(struct moietyi_call *call,
 }
 
 moiety_status moiety_free_on_event(moiety_pool *pool, moiety_devptr address,
-                                moiety_event event)
+                                   moiety_event event)
 {
     struct moietyi_call call;
     moiety_status status = moietyi_call_begin(pool, MOIETY_STREAM_DONE, &call);
@@ -96,16 +98,55 @@ moiety_status moiety_pool_retire_stream(moiety_pool *pool, moiety_stream stream)
     struct moietyi_note note = {.kind = MOIETY_HISTORY_RETIRE,
                                 .ticks = moietyi_ticks_before(&call),
                                 .stream = stream};
-    status = stream_is_created(stream)
-                 ? retire(&call, stream)
-                 : moietyi_fail(MOIETY_E_INVALID,
-                                "moiety_pool_retire_stream: not a created stream");
+    status =
+        stream_is_created(stream)
+            ? retire(&call, stream)
+            : moietyi_fail(MOIETY_E_INVALID,
+                           "moiety_pool_retire_stream: not a created stream");
     note.status = status;
     moietyi_note(&call, &note);
     if (status != MOIETY_E_NO_HOST_MEMORY && status != MOIETY_E_BUSY)
         pool->body->ops->forget(&call, stream);
     moietyi_call_end(&call);
     return status;
+}
+
+static void retire_look(const struct moietyi_pool_body *body, void *context)
+{
+    *(moiety_pool **)context = body->pool;
+}
+
+/* A pool that has ended since it was seen has nothing to forget. */
+static moiety_status retire_from(moiety_pool *pool, moiety_stream stream)
+{
+    moiety_status status = moietyi_is_dead(pool)
+                               ? MOIETY_OK
+                               : moiety_pool_retire_stream(pool, stream);
+    return status == MOIETY_E_INVALID && moietyi_is_dead(pool) ? MOIETY_OK
+                                                               : status;
+}
+
+moiety_status moiety_retire_stream(moiety_stream stream)
+{
+    struct moietyi_failure why;
+    moiety_status first = MOIETY_OK;
+    moiety_pool *pool = NULL;
+    uint64_t id = 0;
+    if (moietyi_is_forked())
+        return moietyi_refuse_child();
+    if (!stream_is_created(stream))
+        return moietyi_fail(MOIETY_E_INVALID,
+                            "moiety_retire_stream: not a created stream");
+    while ((id = moietyi_exposed_look(id + 1, retire_look, &pool)) != 0) {
+        moiety_status status = retire_from(pool, stream);
+        if (status == MOIETY_OK || first != MOIETY_OK)
+            continue;
+        first = status;
+        moietyi_failure_keep(&why);
+    }
+    if (first != MOIETY_OK)
+        moietyi_failure_restore(&why);
+    return first;
 }
 
 /* Memory that was freed while an event of its stream was under way is behind

@@ -94,15 +94,18 @@ static moiety_status make_arena(moiety_pool *pool, uint32_t flags,
 }
 
 moiety_status moiety_tenant_create(moiety_pool *pool,
-                                        const moiety_tenant_options *options,
-                                        moiety_tenant *out)
+                                   const moiety_tenant_options *options,
+                                   moiety_tenant *out)
 {
+    static const moiety_tenant_options defaults = MOIETY_TENANT_OPTIONS_INIT;
     moiety_private arena = 0;
-    if (!options || options->struct_size < sizeof(*options) ||
+    if (!options)
+        options = &defaults;
+    if (options->struct_size < sizeof(*options) ||
         options->flags & ~KNOWN_FLAGS) {
         return moietyi_fail(MOIETY_E_INVALID,
-                            "moiety_tenant_create: options are NULL, "
-                            "smaller than %zu bytes, or have unknown flags",
+                            "moiety_tenant_create: options are smaller than "
+                            "%zu bytes, or have unknown flags",
                             sizeof(*options));
     }
     const char *name = options->name ? options->name : "";
@@ -115,15 +118,6 @@ moiety_status moiety_tenant_create(moiety_pool *pool,
     if (status != MOIETY_OK && arena)
         (void)!moiety_private_destroy(arena);
     return status;
-}
-
-moiety_status moiety_tenant_create(moiety_pool *pool, const char *name,
-                                   uint64_t budget_bytes, moiety_tenant *out)
-{
-    const moiety_tenant_options options = {.struct_size = sizeof(options),
-                                           .name = name,
-                                           .budget_bytes = budget_bytes};
-    return moiety_tenant_create(pool, &options, out);
 }
 
 moiety_status moiety_tenant_destroy(moiety_tenant tenant)
@@ -310,7 +304,8 @@ static moiety_tenant_stats tenant_info_of(struct moietyi_tenant *tenant)
     return info;
 }
 
-moiety_status moiety_tenant_get_stats(moiety_tenant tenant, moiety_tenant_stats *out)
+moiety_status moiety_tenant_get_stats(moiety_tenant tenant,
+                                      moiety_tenant_stats *out)
 {
     struct moietyi_tenant *found = moietyi_tenant_find(tenant);
     if (moietyi_is_forked())

@@ -9,7 +9,7 @@
  *     is the default, and none has a name of its own; MOIETY_CONF's 0 is none.
  *  3. MOIETY_CONF names each key once at most and no key that is not there.
  *     What it names goes over what the program said. Keys of host arenas are
- *     for these, and "expose" is for the process. `record` brings a history
+ *     for these, and "expose" is for the process. `trace` brings a history
  *     where none was asked for.
  *  4. Then, together: the first segment is not above the largest; a watermark
  *     is not above the limit; where threads have no caches there is no bound for
@@ -154,7 +154,7 @@ static const struct setting settings[] = {
 };
 
 /* A file, and no field of the options. */
-#define RECORD_KEY "record"
+#define RECORD_KEY "trace"
 #define RECORD_BIT (UINT32_C(1) << 31)
 
 #define SETTING_COUNT (sizeof(settings) / sizeof(settings[0]))

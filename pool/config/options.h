@@ -18,7 +18,7 @@
 /* Most that one pool can reserve: the size of its offset space. */
 #define MOIETYI_CAPACITY_BYTES (UINT64_C(1) << 40)
 
-/* Entries of the history that the key `record` brings where none was asked
+/* Entries of the history that the key `trace` brings where none was asked
  * for. */
 #define MOIETYI_RECORD_ENTRIES 4096U
 
@@ -28,7 +28,7 @@
 
 struct moietyi_word;
 
-/* The value of the key `record` in a text of MOIETY_CONF that was resolved.
+/* The value of the key `trace` in a text of MOIETY_CONF that was resolved.
  * False: it names none. */
 bool moietyi_options_record(const char *conf, struct moietyi_word *out);
 

@@ -43,11 +43,14 @@ static moiety_status make_for(struct moietyi_call *call,
 }
 
 moiety_status moiety_private_create(moiety_pool *pool,
-                                         const moiety_private_options *options,
-                                         moiety_private *out)
+                                    const moiety_private_options *options,
+                                    moiety_private *out)
 {
+    static const moiety_private_options defaults = MOIETY_PRIVATE_OPTIONS_INIT;
     struct moietyi_call call;
-    if (!out || !options || options->struct_size < sizeof(*options) ||
+    if (!options)
+        options = &defaults;
+    if (!out || options->struct_size < sizeof(*options) ||
         options->flags & ~KNOWN_FLAGS ||
         (options->limit_bytes && options->limit_bytes < MOIETYI_PAGE_BYTES))
         return moietyi_fail(MOIETY_E_INVALID,
@@ -59,14 +62,6 @@ moiety_status moiety_private_create(moiety_pool *pool,
     status = make_for(&call, options, out);
     moietyi_call_leave(&call);
     return status;
-}
-
-moiety_status moiety_private_create(moiety_pool *pool, uint64_t limit_bytes,
-                                    moiety_private *out)
-{
-    const moiety_private_options options = {.struct_size = sizeof(options),
-                                            .limit_bytes = limit_bytes};
-    return moiety_private_create(pool, &options, out);
 }
 
 /* A call on the arena's pool. */
@@ -241,7 +236,7 @@ moiety_status moiety_private_trim(moiety_private arena, uint64_t *out_bytes)
 }
 
 moiety_status moiety_private_get_stats(moiety_private arena,
-                                   moiety_private_stats *out)
+                                       moiety_private_stats *out)
 {
     struct moietyi_call call;
     struct moietyi_private_ref ref;

@@ -65,7 +65,7 @@ static bool are_others_at_it(const struct moietyi_escalation *escalation)
 /* If many threads escalate at once, one of them records and drains for all; the
  * others look again for a while before they take steps that cost more. */
 static enum moietyi_verdict
-finished_batches(struct moietyi_escalation *escalation)
+escalate_to_done(struct moietyi_escalation *escalation)
 {
     const struct moietyi_streams *streams = &escalation->call->engine->streams;
     uint64_t end_ns = moietyi_now_ns() + OTHERS_NS;
@@ -469,7 +469,7 @@ escalate(struct moietyi_call *call, const struct moietyi_request *request,
     atomic_fetch_add_explicit(escalating_count, 1, memory_order_relaxed);
     call->is_pressed |= is_short(&escalation);
     if (!moietyi_escalation_is_found(&escalation, MOIETY_OOM_DONE,
-                                     finished_batches) &&
+                                     escalate_to_done) &&
         !is_grown(&escalation)) {
         status = escalation_is_exhausted(escalation.refusal) ||
                          escalation.refusal == MOIETY_E_BUSY

@@ -84,7 +84,6 @@ oom_stream_of(const struct moietyi_escalation *escalation,
         .context = escalation->body->context,
         .kind = MOIETY_OOM_KIND_CONTEXT,
         .retiring_bytes = waiting->bytes,
-        .batch_count = waiting->epoch_count,
         .oldest_ns = waiting->oldest_ns,
     };
     if (stream_state->kind >= MOIETYI_STREAM_STATE_STREAM) {
@@ -164,7 +163,8 @@ static moiety_status message(const moiety_oom_report *report)
     char reason[MOIETYI_OOM_REASON_BYTES];
     moietyi_oom_reason(report, reason);
     return moietyi_fail((moiety_status)report->status,
-                        "%" PRIu64 " bytes: %s; moiety_pool_last_oom() has more",
+                        "%" PRIu64
+                        " bytes: %s; moiety_pool_last_oom() has more",
                         report->requested_bytes, reason);
 }
 
@@ -197,10 +197,11 @@ moiety_status moiety_pool_last_oom(moiety_pool *pool, moiety_oom_report *out)
 {
     struct moietyi_call call;
     if (!out || out->struct_size < MOIETYI_OOM_REPORT_BYTES_MIN) {
-        return moietyi_fail(MOIETY_E_INVALID,
-                            "moiety_pool_last_oom: out is NULL or its struct_size "
-                            "below %zu",
-                            MOIETYI_OOM_REPORT_BYTES_MIN);
+        return moietyi_fail(
+            MOIETY_E_INVALID,
+            "moiety_pool_last_oom: out is NULL or its struct_size "
+            "below %zu",
+            MOIETYI_OOM_REPORT_BYTES_MIN);
     }
     moiety_status status = moietyi_call_begin(pool, MOIETY_STREAM_DONE, &call);
     if (status != MOIETY_OK)

@@ -246,10 +246,8 @@ static void put_device(struct text *text, const moiety_oom_report *report)
 static void put_steps(struct text *text, const moiety_oom_report *report)
 {
     static const char *const names[MOIETY_OOM_STEPS] = {
-        "finished batches", "grow",         "own cache",
-        "orphans",          "idle threads", "trim",
-        "hand over",        "callbacks",    "wait",
-        "last look"};
+        "what is done", "grow",      "own cache", "orphans", "idle threads",
+        "trim",         "hand over", "callbacks", "wait",    "last look"};
     for (unsigned i = 0; i < MOIETY_OOM_STEPS; i++) {
         const moiety_oom_step *step = &report->steps[i];
         if (step->tries) {
@@ -283,10 +281,9 @@ static void put_stream(struct text *text, const moiety_oom_stream *stream)
                             ? (const void *)stream->context
                             : (const void *)stream->stream;
     put(text,
-        "  waiting    %s %p: %" PRIu64 " bytes in %" PRIu64
-        " batches, the oldest for %" PRIu64 " us\n",
-        kind, named, stream->retiring_bytes, stream->batch_count,
-        stream->oldest_ns / 1000);
+        "  waiting    %s %p: %" PRIu64 " bytes, the oldest for %" PRIu64
+        " us\n",
+        kind, named, stream->retiring_bytes, stream->oldest_ns / 1000);
 }
 
 static void put_streams(struct text *text, const moiety_oom_report *report)

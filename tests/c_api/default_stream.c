@@ -140,7 +140,7 @@ static void check_allocs(moiety_pool *pool)
 static void check_tenant_allocs(moiety_pool *pool)
 {
     moiety_alloc_options options = MOIETY_ALLOC_OPTIONS_INIT;
-    check(create_tenant(pool, NULL, 0, &options.tenant) == MOIETY_OK,
+    check(moiety_tenant_create(pool, NULL, &options.tenant) == MOIETY_OK,
           "a tenant");
     check_alloc_with(pool, &options);
     check(moiety_tenant_destroy(options.tenant) == MOIETY_OK, "its end");
@@ -216,7 +216,7 @@ static void check_private(void)
     check(moiety_pool_create(&options, &pool) == MOIETY_OK, "a noting pool");
     if (!pool)
         return;
-    check(create_arena(pool, 0, &arena) == MOIETY_OK, "an arena");
+    check(moiety_private_create(pool, NULL, &arena) == MOIETY_OK, "an arena");
     check_private_blocks(pool, arena);
     check_private_scope(arena);
     check(moiety_private_destroy(arena) == MOIETY_OK, "its end");

@@ -489,8 +489,8 @@ TEST_F(CheckedScopeThatReuses, ChargesWhoeverHasTheBlock)
     };
     for (moiety_tenant &tenant : tenants)
         ASSERT_EQ(MOIETY_OK,
-                  create_tenant(
-                      *pool_, &tenant == tenants ? "one" : "two", 0, &tenant));
+                  create_tenant(*pool_, &tenant == tenants ? "one" : "two", 0,
+                                &tenant));
     CapturedGraph graph(stream_);
     moiety_devptr block = 0, again = 0;
     ASSERT_EQ(MOIETY_OK, alloc_for_tenant(tenants[0], 4000, stream_, &block));
@@ -544,7 +544,8 @@ TEST_F(CheckedScope, KnowsADeadStream)
     pool_->Free(pool_->Alloc(100, handle), handle);
     stream.reset();
     EXPECT_EQ(MOIETY_E_INVALID, moiety_scope_begin(*pool_, handle, &scope));
-    EXPECT_TRUE(MessageHas("was destroyed without moiety_pool_retire_stream()"));
+    EXPECT_TRUE(
+        MessageHas("was destroyed without moiety_pool_retire_stream()"));
     EXPECT_EQ(1u, Check(*pool_).dead_streams);
     EndScope();
     // It is the only guard that is held no more.

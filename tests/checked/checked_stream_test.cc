@@ -39,7 +39,8 @@ TEST_F(CheckedStream, ThatWasDestroyedIsNamed)
     moiety_devptr block = pool.Alloc(100, stream);
     Destroy(stream);
     EXPECT_EQ(MOIETY_E_INVALID, moiety_free(pool, block, stream));
-    EXPECT_TRUE(MessageHas("was destroyed without moiety_pool_retire_stream()"));
+    EXPECT_TRUE(
+        MessageHas("was destroyed without moiety_pool_retire_stream()"));
     EXPECT_EQ(MOIETY_E_INVALID, moiety_record_use(pool, block, stream));
     moiety_devptr none = 0;
     EXPECT_EQ(MOIETY_E_INVALID, moiety_alloc(pool, 100, stream, &none));

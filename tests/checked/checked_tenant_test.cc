@@ -20,8 +20,7 @@ class CheckedTenant : public Checked
                        uint64_t budget_bytes = 0)
     {
         moiety_tenant tenant = 0;
-        EXPECT_EQ(MOIETY_OK,
-                  create_tenant(pool, name, budget_bytes, &tenant));
+        EXPECT_EQ(MOIETY_OK, create_tenant(pool, name, budget_bytes, &tenant));
         return tenant;
     }
 

@@ -28,7 +28,7 @@ def keys():
     found = re.findall(r'\.key = "(\w+)"', options)
     found += re.findall(r'{"(host_\w+)", (?:conf_)?set_', hosts)
     assert len(found) > 20
-    return [*found, "record", "expose"]
+    return [*found, "trace", "expose"]
 
 
 def statuses():

@@ -109,8 +109,8 @@ void Tenants(World &world)
     moiety_tenant_stats info = {};
     info.struct_size = sizeof(info);
     if (!world.pool ||
-        !TRY(world, create_tenant,
-             (world.pool, "tenant", 4 * kMiB, &tenant)) ||
+        !TRY_NAMED(world, "moiety_tenant_create", create_tenant,
+                   (world.pool, "tenant", 4 * kMiB, &tenant)) ||
         !TRY(world, moiety_tenant_set_budget, (tenant, 8 * kMiB)))
         return;
     AllocForTenant(world, tenant);
@@ -143,8 +143,8 @@ void PrivateArenas(World &world)
     moiety_private_stats info = {};
     uint64_t bytes = 0;
     info.struct_size = sizeof(info);
-    if (!world.pool ||
-        !TRY(world, create_arena, (world.pool, 12 * kMiB, &arena)))
+    if (!world.pool || !TRY_NAMED(world, "moiety_private_create", create_arena,
+                                  (world.pool, 12 * kMiB, &arena)))
         return;
     UsePrivateArena(world, arena);
     (void)TRY(world, moiety_private_trim, (arena, &bytes));

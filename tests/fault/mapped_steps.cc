@@ -37,8 +37,7 @@ void Hold(World &world, moiety_pool *pool, moiety_devptr block)
     info.struct_size = sizeof info;
     EXPECT_TRUE(TRY(world, moiety_segment_find, (pool, block, &info)));
     if (TRY(world, moiety_segment_hold, (pool, block, 5 * kMiB))) {
-        EXPECT_TRUE(
-            TRY(world, moiety_segment_unhold, (pool, block, 5 * kMiB)));
+        EXPECT_TRUE(TRY(world, moiety_segment_unhold, (pool, block, 5 * kMiB)));
     }
 }
 

@@ -107,6 +107,9 @@ extern const Step kLastStep;
 #define TRY(world, function, arguments)                                        \
     (world).Try(#function, function arguments)
 
+// The same by a tool that calls the function.
+#define TRY_NAMED(world, name, tool, arguments)                                \
+    (world).Try(name, tool arguments)
 // The same by a way of tests/support/tools/pools.h.
 #define TRY_WAY(world, way, arguments)                                         \
     (world).Try("moiety_alloc_with", way arguments)

@@ -208,7 +208,8 @@ void step_free_after(struct model *model)
         fail(model, "no event");
         return;
     }
-    moiety_status status = moiety_free_on_event(model->pool, live->address, event);
+    moiety_status status =
+        moiety_free_on_event(model->pool, live->address, event);
     stage_forget(event);
     judge(model, live, stream, status);
 }
@@ -216,7 +217,8 @@ void step_free_after(struct model *model)
 static uint64_t cached_bytes(struct model *model)
 {
     moiety_pool_stats stats = {.struct_size = sizeof(stats)};
-    expect(model, "stats", moiety_pool_get_stats(model->pool, &stats), MOIETY_OK);
+    expect(model, "stats", moiety_pool_get_stats(model->pool, &stats),
+           MOIETY_OK);
     return stats.cached_bytes;
 }
 

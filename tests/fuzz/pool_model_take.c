@@ -244,7 +244,8 @@ void step_try_alloc(struct model *model)
 static void accept_counts(struct model *model)
 {
     moiety_pool_stats stats = {.struct_size = sizeof(stats)};
-    expect(model, "stats", moiety_pool_get_stats(model->pool, &stats), MOIETY_OK);
+    expect(model, "stats", moiety_pool_get_stats(model->pool, &stats),
+           MOIETY_OK);
     model->allocated_count = stats.allocation_allocated;
     model->allocated_bytes = stats.allocated_bytes_allocated;
     model->asked_bytes = stats.requested_bytes_allocated;

@@ -59,7 +59,8 @@ void step_retire(struct model *model)
         return;
     if (!stream->is_retired) {
         expect(model, "retire",
-               moiety_pool_retire_stream(model->pool, stream->handle), MOIETY_OK);
+               moiety_pool_retire_stream(model->pool, stream->handle),
+               MOIETY_OK);
         stream->is_retired = true;
     } else if (!stage_pending(&model->stage, index)) {
         replace(model, index);
@@ -171,7 +172,8 @@ static void free_foreign(struct model *model)
            MOIETY_E_FOREIGN);
     expect(model, "free null", moiety_free(pool, 0, any), MOIETY_OK);
     expect(model, "retire legacy",
-           moiety_pool_retire_stream(pool, MOIETY_STREAM_LEGACY), MOIETY_E_INVALID);
+           moiety_pool_retire_stream(pool, MOIETY_STREAM_LEGACY),
+           MOIETY_E_INVALID);
 }
 
 static void allocate_badly(struct model *model)
@@ -232,7 +234,8 @@ void check_stats(struct model *model)
 {
     const struct ledger *ledger = &model->ledger;
     moiety_pool_stats stats = {.struct_size = sizeof(stats)};
-    expect(model, "stats", moiety_pool_get_stats(model->pool, &stats), MOIETY_OK);
+    expect(model, "stats", moiety_pool_get_stats(model->pool, &stats),
+           MOIETY_OK);
     same(model, "allocation.current", stats.allocation_current,
          model->live_count);
     same(model, "allocation.allocated", stats.allocation_allocated,

@@ -41,7 +41,8 @@ void Stage(Arena &arena, unsigned seed)
                                      MOIETY_STREAM_ANY};
         arena.Free(block, how[random() % 3]);
     }
-    EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(moiety_host_pool(arena), stream));
+    EXPECT_EQ(MOIETY_OK,
+              moiety_pool_retire_stream(moiety_host_pool(arena), stream));
 }
 
 TEST(StageVsTrim, NobodyGetsWhatAnotherHolds)

@@ -193,7 +193,8 @@ void player_init(struct player *player, struct game *game, uint32_t index,
 
 void player_fini(struct player *player)
 {
-    if (moiety_pool_retire_stream(player->game->pool, player->stream) != MOIETY_OK)
+    if (moiety_pool_retire_stream(player->game->pool, player->stream) !=
+        MOIETY_OK)
         game_wrong(player->game, "moiety_pool_retire_stream");
     free(player->hand);
 }

@@ -93,8 +93,7 @@ TEST_F(PrivateArena, IsNotMadeOfWrongArguments)
     EXPECT_EQ(MOIETY_E_INVALID, create_arena(nullptr, 0, &arena));
     EXPECT_EQ(MOIETY_E_INVALID, create_arena(pool, 0, nullptr));
     EXPECT_EQ(MOIETY_E_INVALID, create_arena(pool, 1, &arena));
-    EXPECT_EQ(MOIETY_E_INVALID,
-              create_arena(pool, 2 * kMiB - 1, &arena));
+    EXPECT_EQ(MOIETY_E_INVALID, create_arena(pool, 2 * kMiB - 1, &arena));
     EXPECT_EQ(7u, arena);
 }
 

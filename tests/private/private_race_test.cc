@@ -42,14 +42,14 @@ class PrivateRace : public ::testing::Test
         pool_->TrimAll();
         EXPECT_EQ(0u, pool_->Stats().reserved_bytes_current);
         for (int i = 0; i < 3; i++)
-            EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(*pool_, streams_[i]));
+            EXPECT_EQ(MOIETY_OK,
+                      moiety_pool_retire_stream(*pool_, streams_[i]));
     }
 
     moiety_private Make(uint64_t limit_bytes = 0)
     {
         moiety_private arena = 0;
-        EXPECT_EQ(MOIETY_OK,
-                  create_arena(*pool_, limit_bytes, &arena));
+        EXPECT_EQ(MOIETY_OK, create_arena(*pool_, limit_bytes, &arena));
         return arena;
     }
 
@@ -84,9 +84,9 @@ class PrivateRace : public ::testing::Test
             if (own.empty())
                 continue;
             EXPECT_EQ(1, holders_[Place(own.front())].fetch_sub(1));
-            EXPECT_EQ(MOIETY_OK, i % 2
-                                     ? moiety_free(*pool_, own.front(), stream)
-                                     : moiety_free_on_alloc_stream(*pool_, own.front()));
+            EXPECT_EQ(MOIETY_OK,
+                      i % 2 ? moiety_free(*pool_, own.front(), stream)
+                            : moiety_free_on_alloc_stream(*pool_, own.front()));
             own.erase(own.begin());
         }
         for (moiety_devptr block : own) {

@@ -203,8 +203,7 @@ TEST_F(MappedPrivateStep, GrowingIsOvertakenByAnArenaOfAnotherKind)
         "private.growing", [&] { EXPECT_EQ(MOIETY_E_INVALID, Take(0)); },
         [&] {
             EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena_));
-            EXPECT_EQ(MOIETY_OK,
-                      moiety_private_create(pool_, &options, &next));
+            EXPECT_EQ(MOIETY_OK, moiety_private_create(pool_, &options, &next));
         });
     EXPECT_EQ(reserved_bytes, Stats().reserved_bytes_current);
     EXPECT_EQ(MOIETY_OK, moiety_private_destroy(next));

@@ -119,7 +119,7 @@ class ContextLoss : public ::testing::TestWithParam<bool>
                                                MOIETY_STREAM_ANY));
         EXPECT_EQ(MOIETY_OK,
                   moiety_free_on_event(pool_, blocks_[2],
-                                    reinterpret_cast<moiety_event>(0x4560)));
+                                       reinterpret_cast<moiety_event>(0x4560)));
         EXPECT_EQ(MOIETY_OK,
                   moiety_free_batch(pool_, &blocks_[3], 1, kStream, nullptr));
         EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool_, strange));

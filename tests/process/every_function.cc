@@ -116,6 +116,7 @@ void AddPools(const Arguments &a, Calls &calls)
         return true;
     };
     FORKED(moiety_pool_retire_stream, (a.pool, a.stream));
+    FORKED(moiety_retire_stream, (a.stream));
     FORKED(moiety_capture_guard_begin, ());
     FORKED(moiety_capture_guard_end, ());
 }
@@ -144,7 +145,6 @@ void AddTenantsAndScopes(const Arguments &a, Calls &calls)
     options.struct_size = sizeof options;
     static moiety_scope scope;
     info.struct_size = sizeof(info);
-    FORKED(create_tenant, (a.pool, "", 0, &tenant));
     FORKED(moiety_tenant_set_budget, (a.tenant, 0));
     FORKED(moiety_tenant_get_stats, (a.tenant, &info));
     FORKED(moiety_tenant_create, (a.pool, &options, &tenant));
@@ -167,7 +167,6 @@ void AddPrivateArenas(const Arguments &a, Calls &calls)
     static moiety_scope scope;
     static uint64_t bytes;
     info.struct_size = sizeof(info);
-    FORKED(create_arena, (a.pool, 0, &arena));
     FORKED(moiety_private_claim, (a.arena, a.block, 4096, kStream));
     FORKED(moiety_private_trim, (a.arena, &bytes));
     FORKED(moiety_private_get_stats, (a.arena, &info));

@@ -69,8 +69,8 @@ class Forks : public ::testing::Test
         ASSERT_EQ(MOIETY_OK,
                   moiety_ipc_export(arguments_.pool, arguments_.block,
                                     &arguments_.handle));
-        ASSERT_EQ(MOIETY_OK, create_tenant(arguments_.pool, "", 0,
-                                                  &arguments_.tenant));
+        ASSERT_EQ(MOIETY_OK,
+                  create_tenant(arguments_.pool, "", 0, &arguments_.tenant));
         ASSERT_EQ(MOIETY_OK,
                   create_arena(arguments_.pool, 0, &arguments_.arena));
         MakeHostArena();

@@ -146,7 +146,8 @@ TEST_P(RefusedByTheDriver, AFreeAfterAnEventIsNoFree)
     Event event;
     MUST(cu.EventRecord(event, freed_));
     Faults faults(Every("cuEventQuery"));
-    EXPECT_EQ(moiety_free_on_event(pool_, pool_.last(), event), MOIETY_E_DRIVER);
+    EXPECT_EQ(moiety_free_on_event(pool_, pool_.last(), event),
+              MOIETY_E_DRIVER);
     size_t usable = 0;
     EXPECT_EQ(moiety_usable_size(pool_, pool_.last(), &usable), MOIETY_OK);
 }

@@ -106,7 +106,8 @@ void TightPool::Free(moiety_stream stream)
 void TightPool::FreeOwn()
 {
     for (moiety_devptr block : blocks_)
-        Need(moiety_free_on_alloc_stream(pool_, block), "moiety_free_on_alloc_stream");
+        Need(moiety_free_on_alloc_stream(pool_, block),
+             "moiety_free_on_alloc_stream");
     blocks_.clear();
 }
 

@@ -372,8 +372,8 @@ TEST_F(Tenants, NeedGoodArguments)
     EXPECT_EQ(MOIETY_E_INVALID,
               create_tenant(pool, "", UINT64_C(1) << 62, &tenant));
     EXPECT_EQ(7u, tenant);
-    ASSERT_EQ(MOIETY_OK, create_tenant(
-                             pool, nullptr, (UINT64_C(1) << 62) - 1, &tenant));
+    ASSERT_EQ(MOIETY_OK,
+              create_tenant(pool, nullptr, (UINT64_C(1) << 62) - 1, &tenant));
     EXPECT_STREQ("", Info(tenant).name);
     EXPECT_EQ(MOIETY_E_INVALID,
               moiety_tenant_set_budget(tenant, UINT64_C(1) << 62));
@@ -403,6 +403,30 @@ TEST_F(Tenants, AreSoManyAtMost)
     pool.Free(block);
     EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenants.front()));
     EXPECT_EQ(MOIETY_OK, create_tenant(pool, "", 0, &tenant));
+}
+
+TEST_F(Tenants, AndArenasHaveDefaults)
+{
+    Pool pool;
+    moiety_tenant tenant = 0;
+    moiety_private arena = 0;
+    ASSERT_EQ(MOIETY_OK, moiety_tenant_create(pool, nullptr, &tenant));
+    moiety_tenant_stats stats = {};
+    stats.struct_size = sizeof(stats);
+    EXPECT_EQ(MOIETY_OK, moiety_tenant_get_stats(tenant, &stats));
+    EXPECT_EQ(0u, stats.budget_bytes);
+    EXPECT_STREQ("", stats.name);
+    EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));
+    ASSERT_EQ(MOIETY_OK, moiety_private_create(pool, nullptr, &arena));
+    EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_tenant_create(pool, nullptr, nullptr));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_private_create(pool, nullptr, nullptr));
+    moiety_tenant_options odd = MOIETY_TENANT_OPTIONS_INIT;
+    odd.struct_size = 4;
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_tenant_create(pool, &odd, &tenant));
+    moiety_private_options unknown = MOIETY_PRIVATE_OPTIONS_INIT;
+    unknown.flags = 4;
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_private_create(pool, &unknown, &arena));
 }
 
 } // namespace

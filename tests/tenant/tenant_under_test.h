@@ -18,8 +18,7 @@ inline moiety_tenant NewTenant(moiety_pool *pool, uint64_t budget_bytes,
                                const char *name = "one")
 {
     moiety_tenant tenant = 0;
-    EXPECT_EQ(MOIETY_OK,
-              create_tenant(pool, name, budget_bytes, &tenant));
+    EXPECT_EQ(MOIETY_OK, create_tenant(pool, name, budget_bytes, &tenant));
     return tenant;
 }
 

@@ -71,7 +71,8 @@ static void free_on(struct worker *worker, const struct block *block,
 static void free_by_note(struct worker *worker, const struct block *block)
 {
     worker_note(worker, block, block->stream, "read, freed by its note");
-    expect_ok(worker, moiety_free_on_alloc_stream(worker->world->pool, block->address),
+    expect_ok(worker,
+              moiety_free_on_alloc_stream(worker->world->pool, block->address),
               "moiety_free_on_alloc_stream");
 }
 

@@ -146,7 +146,8 @@ void kit_print_stats(moiety_pool *pool)
     uint64_t value;
     if (moiety_pool_get_stats(pool, &stats) != MOIETY_OK)
         return;
-    for (uint32_t i = 0; (key = moiety_pool_stats_entry(&stats, i, &value)); i++)
+    for (uint32_t i = 0; (key = moiety_pool_stats_entry(&stats, i, &value));
+         i++)
         if (value)
             printf("  %-36s %" PRIu64 "\n", key, value);
 }

@@ -84,7 +84,8 @@ static void destroy_pool(struct world *world)
 void world_end(struct world *world)
 {
     for (uint64_t i = 0; i < world->options->streams; i++) {
-        if (moiety_pool_retire_stream(world->pool, world->shared[i]) != MOIETY_OK)
+        if (moiety_pool_retire_stream(world->pool, world->shared[i]) !=
+            MOIETY_OK)
             world_fail(world, "moiety_pool_retire_stream");
         MUST(cu.cuStreamDestroy(world->shared[i]));
     }

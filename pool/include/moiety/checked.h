@@ -3,6 +3,8 @@
  *
  * What a checked pool has found: see MOIETY_MODE_CHECKED in moiety/pool.h, and
  * docs/debugging.md for what each check can find and what it cannot.
+ *
+ * What every function has in common is told in moiety/pool.h.
  */
 #ifndef MOIETY_CHECKED_H_
 #define MOIETY_CHECKED_H_
@@ -76,7 +78,6 @@ typedef struct moiety_checked_counts {
  * Threads:   any. Takes a lock for instants; copies blocks to the host and
  *            waits for that.
  * Streams:   those of the program are not waited for.
- * Context:   any may be current.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status
 moiety_pool_check(moiety_pool *pool, moiety_checked_counts *out);

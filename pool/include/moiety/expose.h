@@ -4,6 +4,8 @@
  * Lets other programs of the same user look at this process's pools, through a
  * Unix socket that one thread serves. docs/observability.md has the requests
  * and the answers, and what reads them.
+ *
+ * What every function has in common is told in moiety/pool.h.
  */
 #ifndef MOIETY_EXPOSE_H_
 #define MOIETY_EXPOSE_H_
@@ -36,7 +38,6 @@ extern "C" {
  * @return MOIETY_E_NO_HOST_MEMORY  No memory, file descriptor or thread is to be
  *         had.
  * @return MOIETY_E_UNSUPPORTED     The system refuses Unix sockets there.
- * @return MOIETY_E_FORKED
  *
  * Ownership: the socket file is the library's until moiety_expose_stop() or the
  *            end of the process by exit(), which remove it, if it is still the
@@ -44,7 +45,6 @@ extern "C" {
  * Threads:   any. May block, for a second at most. The thread that serves has
  *            all signals blocked and uses pools as any thread does: it is one of
  *            those that moiety_pool_stats.threads counts once it was asked.
- * Streams:   none.
  * Context:   none; the driver is not called, nor by the thread.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status moiety_expose_start(const char *path);
@@ -59,7 +59,6 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_expose_start(const char *path);
  * Ownership: none.
  * Threads:   any. Waits for the thread, which may be taking a snapshot: up to
  *            a second.
- * Streams:   none.
  * Context:   none; the driver is not called.
  */
 MOIETY_API moiety_status moiety_expose_stop(void);

@@ -3,6 +3,8 @@
  *
  * Where all of a pool's memory is: every byte of every segment, at one moment.
  * docs/debugging.md tells how the moment is made and what it costs.
+ *
+ * What every function has in common is told in moiety/pool.h.
  */
 #ifndef MOIETY_HEAP_H_
 #define MOIETY_HEAP_H_
@@ -130,7 +132,6 @@ typedef struct moiety_heap_snapshot moiety_heap_snapshot;
  * @return MOIETY_E_BUSY     Other threads' calls did not come to an end within
  *         a second: nothing is known.
  * @return MOIETY_E_NO_HOST_MEMORY
- * @return MOIETY_E_FORKED
  *
  * Ownership: the caller's, to be destroyed by moiety_heap_snapshot_destroy();
  *            it may outlive the pool.
@@ -139,7 +140,6 @@ typedef struct moiety_heap_snapshot moiety_heap_snapshot;
  *            MOIETY_ALLOC_NO_WAIT too: up to 50 ms for calls that were under way, and then for
  *            copying some 64 bytes for each interval. They wait for the thread
  *            that copies even where it does not run.
- * Streams:   none.
  * Context:   none; the driver is not called.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status
@@ -152,7 +152,6 @@ moiety_heap_snapshot_create(moiety_pool *pool, moiety_heap_snapshot **out);
  *
  * Ownership: ends, and what its arrays have with it.
  * Threads:   one.
- * Streams:   none.
  * Context:   none; the driver is not called.
  */
 MOIETY_API void moiety_heap_snapshot_destroy(moiety_heap_snapshot *snapshot);
@@ -170,7 +169,6 @@ MOIETY_API void moiety_heap_snapshot_destroy(moiety_heap_snapshot *snapshot);
  *
  * Ownership: the name is the snapshot's.
  * Threads:   any. Wait-free.
- * Streams:   none.
  * Context:   none; the driver is not called.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status moiety_heap_snapshot_summary(
@@ -186,7 +184,6 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_heap_snapshot_summary(
  *
  * Ownership: the snapshot's.
  * Threads:   any. Wait-free.
- * Streams:   none.
  * Context:   none; the driver is not called.
  */
 MOIETY_API const moiety_heap_segment *
@@ -212,7 +209,6 @@ moiety_heap_snapshot_intervals(const moiety_heap_snapshot *snapshot,
  *
  * Ownership: the library's; valid as long as it is loaded.
  * Threads:   any. Wait-free.
- * Streams:   none.
  * Context:   none; the driver is not called.
  */
 MOIETY_API const char *moiety_heap_kind_name(uint32_t kind);

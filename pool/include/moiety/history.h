@@ -4,6 +4,8 @@
  * What was done with a pool last, by whom and when. A pool that is made with
  * the option `history_entries` notes every operation; others note nothing, at
  * no cost. docs/debugging.md tells what it costs and how to use it.
+ *
+ * What every function has in common is told in moiety/pool.h.
  */
 #ifndef MOIETY_HISTORY_H_
 #define MOIETY_HISTORY_H_
@@ -104,14 +106,12 @@ typedef struct moiety_history_summary {
  *         less than that of version 0.1.0.
  * @return MOIETY_E_UNSUPPORTED  The pool keeps no history.
  * @return MOIETY_E_NO_HOST_MEMORY  for the calling thread's own records
- * @return MOIETY_E_FORKED
  *
  * Ownership: the caller's array.
  * Threads:   any, while others go on: what they note during the call is left
  *            out, what they overwrite is counted as lost, and no entry is ever
  *            half of one operation and half of another. Readers wait for each
  *            other; nobody waits for readers.
- * Streams:   none.
  * Context:   none; the driver is not called.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status
@@ -128,7 +128,6 @@ moiety_history_read(moiety_pool *pool, moiety_history_entry *out_entries,
  *
  * Ownership: the library's; valid as long as it is loaded.
  * Threads:   any. Wait-free.
- * Streams:   none.
  * Context:   none; the driver is not called.
  */
 MOIETY_API const char *moiety_history_kind_name(uint32_t kind);

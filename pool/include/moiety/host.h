@@ -10,7 +10,15 @@
  * from one node to another by being reused. Its memory is visible to all
  * contexts of the process.
  *
- * Statuses that every function below can return: as moiety/pool.h says.
+ *     moiety_host *host;
+ *     void *block;
+ *     if (moiety_host_create(NULL, &host) != MOIETY_OK ||
+ *         moiety_host_alloc(host, 1 << 20, MOIETY_HOST_CPU, &block) != MOIETY_OK)
+ *         return fail(moiety_last_error_message());
+ *     moiety_host_free(host, block, stream);
+ *     moiety_host_destroy(host, NULL);
+ *
+ * What every function has in common is told in moiety/pool.h.
  */
 #ifndef MOIETY_HOST_H_
 #define MOIETY_HOST_H_
@@ -142,7 +150,7 @@ typedef struct moiety_host_options {
  * @return MOIETY_E_INVALID  `out` is NULL; a field is out of range; two flags
  *         exclude each other; a node does not exist or is not allowed to this
  *         process; the limit is beyond what a strict arena's nodes have.
- * @return MOIETY_E_UNSUPPORTED  STRICT, and where the device is is not known, or
+ * @return MOIETY_E_UNSUPPORTED  STRICT, and it is not known where the device is, or
  *         the topology is not this machine's (HWLOC_XMLFILE, HWLOC_SYNTHETIC).
  * @return MOIETY_E_NO_HOST_MEMORY
  * @return what moiety_pool_create() returns
@@ -150,8 +158,6 @@ typedef struct moiety_host_options {
  * Ownership: the caller's, to be destroyed by moiety_host_destroy().
  * Threads:   any. Calls the driver; may block. The first of the process reads
  *            the machine's topology, which takes milliseconds.
- * Streams:   none.
- * Context:   any may be current, and stays so.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status
 moiety_host_create(const moiety_host_options *options, moiety_host **out);
@@ -172,7 +178,6 @@ moiety_host_create(const moiety_host_options *options, moiety_host **out);
  * Threads:   one; no other call on this arena may be under way. Unpinning
  *            stalls the launches of all threads of the process.
  * Streams:   work that is queued on any of them is waited for.
- * Context:   any may be current.
  */
 MOIETY_API moiety_status moiety_host_destroy(moiety_host *host,
                                              moiety_leaks *out_leaks);
@@ -198,7 +203,6 @@ MOIETY_API moiety_status moiety_host_destroy_later(moiety_host *host);
  *            in the kernel, while pages are cleared, and in the driver.
  * Streams:   with MOIETY_HOST_CPU nothing is pending on the block. With a
  *            stream, work that is on it already may still be using it.
- * Context:   any may be current.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status moiety_host_alloc(moiety_host *host,
                                                            size_t size_bytes,
@@ -274,7 +278,6 @@ MOIETY_API moiety_pool *moiety_host_pool(const moiety_host *host);
  *
  * Ownership: none.
  * Threads:   any. Takes a lock for an instant.
- * Streams:   none.
  * Context:   none; the driver is not called.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status moiety_host_device_address(
@@ -314,8 +317,6 @@ typedef void moiety_host_progress_fn(void *user_data, uint64_t done_bytes,
  *
  * Ownership: none.
  * Threads:   any. Blocks in the kernel and in the driver.
- * Streams:   none.
- * Context:   any may be current.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status moiety_host_reserve(
     moiety_host *host, uint64_t size_bytes, uint32_t thread_count,
@@ -345,7 +346,6 @@ MOIETY_API moiety_status moiety_host_trim(moiety_host *host,
  *
  * @return MOIETY_OK
  * @return MOIETY_E_INVALID  `host` is NULL, or the arena destroyed.
- * @return MOIETY_E_FORKED
  *
  * Ownership: none.
  * Threads:   any. Blocks in the kernel for an instant.
@@ -466,8 +466,6 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_host_report(moiety_host *host,
  * Ownership: the caller's buffer.
  * Threads:   any. Calls the driver. The first call that needs the topology
  *            reads it, which takes milliseconds.
- * Streams:   none.
- * Context:   any may be current.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status moiety_host_topology(
     uint32_t format, char *out, size_t size_bytes, size_t *out_bytes);
@@ -505,7 +503,6 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_host_topology(
  *            unpinned.
  * Threads:   any. Blocks in the driver, with no lock held, and waits for calls
  *            of other threads for the same bytes.
- * Streams:   none.
  * Context:   the current one. All contexts can use what is pinned, as long as
  *            that one exists.
  */
@@ -520,7 +517,6 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_host_pin(void *address,
  *
  * @return MOIETY_OK
  * @return MOIETY_E_FOREIGN  This range is not pinned: nothing has changed.
- * @return MOIETY_E_FORKED
  * @return what the driver said: the range is taken back, but its bytes stay
  *         pinned and are tried again by the next call.
  *
@@ -528,7 +524,6 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_host_pin(void *address,
  * Threads:   any. The driver waits for all work that is queued, and the
  *            launches of all threads wait with it.
  * Streams:   work that is queued may use the memory until it is over.
- * Context:   any may be current.
  */
 MOIETY_API moiety_status moiety_host_unpin(void *address, size_t size_bytes);
 

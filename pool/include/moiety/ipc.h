@@ -14,6 +14,8 @@
  * Statuses that every function below can return, besides those it names:
  * MOIETY_E_FORKED in the child of a fork; MOIETY_E_BUSY from inside a signal
  * handler that interrupted another call of the library in the same thread.
+ *
+ * What every function has in common is told in moiety/pool.h.
  */
 #ifndef MOIETY_IPC_H_
 #define MOIETY_IPC_H_
@@ -109,7 +111,6 @@ typedef struct moiety_ipc_handle {
  *            for an instant; the first of a segment calls the driver.
  * Streams:   what the peer is to see must be over, or ordered by the program's
  *            own means (an event that it shares).
- * Context:   any may be current.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status moiety_ipc_export(
     moiety_pool *pool, moiety_devptr address, moiety_ipc_handle *out);
@@ -154,7 +155,6 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_ipc_export(
  * Threads:   any, but not at the same time as the block's free. Calls the driver,
  *            and waits for the peer where the socket's buffer is full.
  * Streams:   as for moiety_ipc_export().
- * Context:   any may be current.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status moiety_ipc_send(moiety_pool *pool,
                                                          moiety_devptr address,
@@ -175,7 +175,6 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_ipc_send(moiety_pool *pool,
  * Ownership: as for moiety_ipc_export().
  * Threads:   the same. Of mapped memory it calls no driver.
  * Streams:   the same.
- * Context:   any may be current.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status moiety_ipc_ticket(
     moiety_pool *pool, moiety_devptr address, moiety_ipc_handle *out);
@@ -200,7 +199,6 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_ipc_ticket(
  * Threads:   any; a handle that is made at the same time may be stale at once.
  *            Takes a lock for an instant; may call the driver.
  * Streams:   an event is recorded in the pool's contexts for what was freed.
- * Context:   any may be current.
  */
 MOIETY_API moiety_status moiety_ipc_release_exports(moiety_pool *pool,
                                                     moiety_devptr address);
@@ -352,8 +350,6 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_ipc_close(
  * @return what the driver said  Nothing is known; ask again.
  *
  * Threads:   any. Calls the driver; sleeps between two questions.
- * Streams:   none.
- * Context:   any may be current.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status moiety_ipc_wait(uint64_t closing,
                                                          uint32_t timeout_ms);
@@ -375,7 +371,6 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_ipc_wait(uint64_t closing,
  * Streams:   the driver waits for all work that is queued in this process, on
  *            any stream, for each segment (cuIpcCloseMemHandle): keep it away
  *            from threads that may not wait.
- * Context:   any may be current.
  */
 MOIETY_API moiety_status moiety_ipc_trim(uint32_t keep_count,
                                          uint32_t *out_open);

@@ -18,7 +18,6 @@
 #include "moiety/pool.h"
 #include "moiety/private.h"
 #include "moiety/probe.h"
-#include "moiety/trace.h"
 #include "moiety/scope.h"
 #include "moiety/segment.h"
 #include "moiety/source.h"
@@ -26,6 +25,7 @@
 #include "moiety/status.h"
 #include "moiety/stream.h"
 #include "moiety/tenant.h"
+#include "moiety/trace.h"
 #include "moiety/types.h"
 #include "moiety/version.h"
 /* IWYU pragma: end_exports */

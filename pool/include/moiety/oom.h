@@ -4,6 +4,8 @@
  * Out of memory: what a pool tried before an allocation failed, why nothing of
  * it helped, and functions of the program's that may free something first.
  * docs/out-of-memory.md explains the steps and how to read a report.
+ *
+ * What every function has in common is told in moiety/pool.h.
  */
 #ifndef MOIETY_OOM_H_
 #define MOIETY_OOM_H_
@@ -19,8 +21,9 @@
 extern "C" {
 #endif
 
-/* The steps, in the order in which they are taken; indices into
- * moiety_oom_report.steps. */
+/* The steps, as indices into moiety_oom_report.steps, about in the order in which
+ * they are taken. An allocation may empty its own caches before it grows, and waits,
+ * trims and grows in turns (docs/dev/maintainers.md). */
 
 /** Takes back what was freed and whose events are over. */
 #define MOIETY_OOM_DONE 0
@@ -75,8 +78,6 @@ typedef struct moiety_oom_stream {
     uint32_t reserved;
     /** Bytes that wait for it. */
     uint64_t retiring_bytes;
-    /** 1: what a stream freed waits for one event at a time. */
-    uint64_t batch_count;
     /** Since its event was asked for, in nanoseconds; 0: it was not yet. */
     uint64_t oldest_ns;
 } moiety_oom_stream;
@@ -196,7 +197,6 @@ typedef struct moiety_oom_report {
  * @return MOIETY_E_INVALID  `pool` or `out` is NULL, the pool is destroyed, or
  *         `struct_size` is less than that of version 0.1.0.
  * @return MOIETY_E_NO_HOST_MEMORY  in a thread's first call
- * @return MOIETY_E_FORKED
  *
  * Ownership: the caller's struct.
  * Threads:   any; each has reports of its own. Wait-free but for the first call
@@ -221,7 +221,6 @@ moiety_pool_last_oom(moiety_pool *pool, moiety_oom_report *out);
  *
  * Ownership: the caller's buffer.
  * Threads:   any. Wait-free.
- * Streams:   none.
  * Context:   none; the driver is not called.
  */
 MOIETY_API size_t moiety_oom_text(const moiety_oom_report *report, char *buffer,
@@ -272,7 +271,6 @@ typedef int (*moiety_oom_callback)(moiety_pool *pool, uint64_t requested_bytes,
  * Ownership: what `user` points to stays the caller's, and must last until the
  *            callback is removed or the pool destroyed.
  * Threads:   any, also inside a callback. Takes a lock.
- * Streams:   none.
  * Context:   none; the driver is not called.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status moiety_pool_add_oom_callback(
@@ -290,7 +288,6 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_pool_add_oom_callback(
  *         the one to remove is running, perhaps here: nothing has changed.
  *
  * Threads:   any. May block, on the callback.
- * Streams:   none.
  * Context:   none; the driver is not called.
  */
 MOIETY_API moiety_status moiety_pool_remove_oom_callback(

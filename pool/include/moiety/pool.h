@@ -5,7 +5,23 @@
  * blocks of them from per-thread caches. A block may be freed by any thread and
  * on any stream.
  *
- * Statuses that every function below can return, besides those it names:
+ *     moiety_pool *pool;
+ *     moiety_devptr block;
+ *     if (moiety_pool_create(NULL, &pool) != MOIETY_OK ||
+ *         moiety_alloc(pool, 1 << 20, stream, &block) != MOIETY_OK)
+ *         return fail(moiety_last_error_message());
+ *     moiety_free(pool, block, stream);
+ *     moiety_pool_destroy(pool, NULL);
+ *
+ * What every function of the library has in common, unless it says otherwise:
+ *
+ * Ownership: what the caller passes stays the caller's. What a function is to fill
+ *            in is written only when MOIETY_OK is returned.
+ * Threads:   any, concurrently.
+ * Streams:   nothing is queued, and nothing is waited for.
+ * Context:   any may be current, and stays so; the pool's need not be.
+ *
+ * Statuses that every function can return, besides those it names:
  * MOIETY_E_FORKED in the child of a fork; MOIETY_E_BUSY from inside a signal
  * handler that interrupted another call of the library in the same thread.
  * Functions that take something from the pool can also return
@@ -221,8 +237,6 @@ typedef struct moiety_pool_options {
  *
  * Ownership: the caller's, to be destroyed by moiety_pool_destroy().
  * Threads:   any. Calls the driver; may block.
- * Streams:   none.
- * Context:   any may be current, and stays so.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status
 moiety_pool_create(const moiety_pool_options *options, moiety_pool **out);
@@ -245,7 +259,6 @@ moiety_pool_create(const moiety_pool_options *options, moiety_pool **out);
  *            refuse it with MOIETY_E_INVALID.
  * Threads:   any, concurrently. Wait-free, but for the first call, which calls the
  *            driver, and which others wait for.
- * Streams:   none.
  * Context:   any may be current, and stays so. Once the pool knows that its context
  *            is lost, the next call makes another pool. The old one's handle stays,
  *            so that late frees are taken and ignored.
@@ -317,7 +330,6 @@ typedef struct moiety_leaks {
  *            found out is refused, but one that a cache serves is not found
  *            out. Threads that used it may go on to live and to end.
  * Streams:   work that is queued on any of them is waited for.
- * Context:   any may be current.
  */
 MOIETY_API moiety_status moiety_pool_destroy(moiety_pool *pool,
                                              moiety_leaks *out_leaks);
@@ -351,14 +363,12 @@ MOIETY_API moiety_status moiety_pool_destroy(moiety_pool *pool,
  * Ownership: the caller's until it is freed into the same pool, by any thread.
  * Threads:   any, concurrently. Wait-free when the calling thread's cache has a
  *            block; otherwise it may wait for a short lock of free memory, with
- *            which nobody calls the driver, and for a thread that grows the pool.
- *            While another thread is on its way out of memory (moiety/oom.h) no
- *            cache serves at once, and this may wait for that thread's last search.
+ *            which nobody calls the driver, for a thread that grows the pool, and
+ *            for the last search of one that is out of memory (moiety/oom.h).
  *            The first call of a thread, and its first with a stream, takes a lock.
  * Streams:   work already on `stream` may still be using the block's last
  *            life; work enqueued on `stream` from now on is ordered after it.
  *            In a capture scope nothing is pending on the block.
- * Context:   any may be current; the pool's need not be.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status moiety_alloc(moiety_pool *pool,
                                                       size_t size_bytes,
@@ -451,7 +461,6 @@ typedef struct moiety_alloc_options {
  *            was freed on another when an event of each context, recorded since,
  *            is over. In a capture: what the same stream freed in it, and what
  *            captures of the arena freed that have ended.
- * Context:   any may be current; the pool's need not be.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status
 moiety_alloc_with(moiety_pool *pool, size_t size_bytes, moiety_stream stream,
@@ -502,13 +511,12 @@ moiety_alloc_batch(moiety_pool *pool, size_t size_bytes, moiety_stream stream,
  *
  * Ownership: the pool's after MOIETY_OK, else as it was.
  * Threads:   any, concurrently. Wait-free when the calling thread's cache has
- *            room and no thread is on its way out of memory; otherwise with
- *            short locks, and driver calls that do not wait. The
- *            first call of a thread, and its first with a stream, takes a lock.
+ *            room, also while another thread is out of memory; otherwise with short
+ *            locks, and driver calls that do not wait. The first call of a thread,
+ *            and its first with a stream, takes a lock.
  * Streams:   the memory serves `stream` again at once, others when the work
  *            that is on `stream` now is over. What a capture scope keeps
  *            (moiety/scope.h) serves nobody but its capture before the release.
- * Context:   any may be current; the pool's need not be.
  */
 MOIETY_API moiety_status moiety_free(moiety_pool *pool, moiety_devptr address,
                                      moiety_stream stream);
@@ -531,8 +539,8 @@ MOIETY_API moiety_status moiety_free(moiety_pool *pool, moiety_devptr address,
  * Streams, Context: as moiety_free()
  */
 MOIETY_API moiety_status moiety_free_no_call(moiety_pool *pool,
-                                            moiety_devptr address,
-                                            moiety_stream stream);
+                                             moiety_devptr address,
+                                             moiety_stream stream);
 
 /**
  * The same for a caller who knows the size, which is faster.
@@ -575,10 +583,9 @@ MOIETY_API moiety_status moiety_free_sized(moiety_pool *pool,
  *            where that was named, or MOIETY_STREAM_DONE; where the stream was
  *            retired since; and where it was MOIETY_STREAM_PER_THREAD of another
  *            thread.
- * Context:   any may be current; the pool's need not be.
  */
 MOIETY_API moiety_status moiety_free_on_alloc_stream(moiety_pool *pool,
-                                         moiety_devptr address);
+                                                     moiety_devptr address);
 
 /**
  * Gives several blocks back, in the order given.
@@ -610,7 +617,6 @@ MOIETY_API moiety_status moiety_free_batch(moiety_pool *pool,
  *
  * Ownership: the block stays the caller's.
  * Threads:   any, but not at the same time as the block's free. Wait-free.
- * Streams:   none.
  * Context:   none; the driver is not called.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status
@@ -658,7 +664,6 @@ moiety_usable_size(moiety_pool *pool, moiety_devptr address, size_t *out);
  *            are given back as after moiety_free() on it, and behind all streams
  *            of moiety_record_use(). Of a pool with MOIETY_POOL_NOTE_STREAMS a
  *            block that grew is `stream`'s from then on.
- * Context:   any may be current; the pool's need not be.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status moiety_resize(moiety_pool *pool,
                                                        moiety_devptr address,
@@ -711,11 +716,9 @@ MOIETY_API moiety_status moiety_free_all(moiety_pool *pool,
  * @return MOIETY_OK
  * @return MOIETY_E_INVALID  `pool` or `out` is NULL, the pool is destroyed, or
  *         `struct_size` is less than that of version 0.1.0.
- * @return MOIETY_E_FORKED
  *
  * Ownership: the caller's struct; the copies until the pool's end.
  * Threads:   any, concurrently. Wait-free.
- * Streams:   none.
  * Context:   none; the driver is not called.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status
@@ -743,7 +746,6 @@ moiety_pool_get_options(moiety_pool *pool, moiety_pool_options *out);
  *
  * Threads:   any. Waits for a thread that grows the pool; blocks in the source.
  * Streams:   as moiety_pool_trim()
- * Context:   any may be current.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status
 moiety_pool_set_limit(moiety_pool *pool, uint64_t limit_bytes);
@@ -764,8 +766,6 @@ moiety_pool_set_limit(moiety_pool *pool, uint64_t limit_bytes);
  *
  * Threads:   any. Blocks in the source, in the calling thread. Waits up to
  *            `wait_ms` for the device if other pools could give memory back then.
- * Streams:   none.
- * Context:   any may be current.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status
 moiety_pool_reserve(moiety_pool *pool, uint64_t total_bytes);
@@ -781,12 +781,10 @@ moiety_pool_reserve(moiety_pool *pool, uint64_t total_bytes);
  * @return MOIETY_OK
  * @return MOIETY_E_INVALID  `out` is NULL.
  * @return MOIETY_E_FOREIGN  No pool has it.
- * @return MOIETY_E_FORKED
  *
  * Ownership: whose the pool was: it is there for as long as a block in it is, if
  *            its owner keeps to that.
  * Threads:   any, concurrently. Blocks while a pool is made or destroyed.
- * Streams:   none.
  * Context:   none; the driver is not called.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status moiety_pool_of(moiety_devptr address,
@@ -811,7 +809,6 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_pool_of(moiety_devptr address,
  * Threads:   any. Blocks in the source.
  * Streams:   what is not done stays: moiety_pool_synchronize() comes before a
  *            trim of all. The source may wait: cuMemFree() does, for all work.
- * Context:   any may be current.
  */
 MOIETY_API moiety_status moiety_pool_trim(moiety_pool *pool,
                                           uint64_t keep_bytes,
@@ -837,7 +834,6 @@ MOIETY_API moiety_status moiety_pool_trim(moiety_pool *pool,
  * Ownership: the pool is still to be destroyed.
  * Threads:   any, concurrently. Calls that are under way in other threads may
  *            still call the driver. The first call of a thread takes a lock.
- * Streams:   none.
  * Context:   any may be current; the driver is not called.
  */
 MOIETY_API moiety_status moiety_pool_context_lost(moiety_pool *pool);
@@ -852,7 +848,7 @@ MOIETY_API moiety_status moiety_pool_context_lost(moiety_pool *pool);
     moiety_alloc_batch(pool, size, moiety_stream_of_caller(stream), count, out)
 #define moiety_free(pool, address, stream)                                     \
     moiety_free(pool, address, moiety_stream_of_caller(stream))
-#define moiety_free_no_call(pool, address, stream)                              \
+#define moiety_free_no_call(pool, address, stream)                             \
     moiety_free_no_call(pool, address, moiety_stream_of_caller(stream))
 #define moiety_free_sized(pool, address, size, stream)                         \
     moiety_free_sized(pool, address, size, moiety_stream_of_caller(stream))

@@ -70,60 +70,56 @@ typedef struct moiety_private_stats {
 /** It can be paused; it is fixed too, but for that. */
 #define MOIETY_PRIVATE_PAUSABLE (UINT32_C(1) << 1)
 
-/** For moiety_private_create(). */
+/** How an arena is made. 0 is the default of every field but the first. */
 typedef struct moiety_private_options {
     /** Bytes of this struct. */
     uint32_t struct_size;
     /** MOIETY_PRIVATE_ bits. */
     uint32_t flags;
-    /** As for moiety_private_create(). */
+    /** Most that the arena may take, by whole pages of 2 MiB; 0: no limit of its
+     *  own. */
     uint64_t limit_bytes;
 } moiety_private_options;
 
-/**
- * Makes an arena. It takes memory of the pool when it needs some.
- *
- * @param pool         The pool.
- * @param limit_bytes  Most that the arena may take, by whole pages of 2 MiB; 0:
- *                     no limit of its own.
- * @param out          [out] The arena. Written only when MOIETY_OK is returned.
- *
- * @return MOIETY_OK
- * @return MOIETY_E_INVALID      `pool` or `out` is NULL, the pool destroyed, or
- *         `limit_bytes` is neither 0 nor 2 MiB at least.
- * @return MOIETY_E_TOO_LARGE    The pool has 4096 of them.
- * @return MOIETY_E_NO_HOST_MEMORY
- *
- * Ownership: the caller's, to be released; the pool's end ends it too.
- * Threads:   any. Takes a lock for an instant.
- * Streams:   none.
- * Context:   none; the driver is not called.
- */
-MOIETY_API MOIETY_MUST_USE moiety_status moiety_private_create(
-    moiety_pool *pool, uint64_t limit_bytes, moiety_private *out);
+/** Every field at its default. */
+#ifdef __cplusplus
+#define MOIETY_PRIVATE_OPTIONS_INIT                                            \
+    {                                                                          \
+        (uint32_t)sizeof(moiety_private_options), 0, 0                         \
+    }
+#else
+#define MOIETY_PRIVATE_OPTIONS_INIT                                            \
+    {                                                                          \
+        .struct_size = (uint32_t)sizeof(moiety_private_options)                \
+    }
+#endif
 
 /**
- * Makes an arena that is fixed or can be paused. Both take memory by whole handles
- * of the driver, of an eighth of what the arena has and 256 MiB at most, or of what
- * an allocation needs; what is free in an arena returns to the pool by whole
- * handles, too. Memory of captures and other memory share none.
+ * Makes an arena. It takes memory of the pool when it needs some. One that is fixed
+ * or can be paused takes it by whole handles of the driver, of an eighth of what the
+ * arena has and 256 MiB at most, or of what an allocation needs; what is free in it
+ * returns to the pool by whole handles, too. Memory of captures and other memory
+ * share none.
  *
  * @param pool     The pool.
- * @param options  What is wanted.
- * @param out      [out] As for moiety_private_create().
+ * @param options  NULL for the defaults.
+ * @param out      [out] The arena. Written only when MOIETY_OK is returned.
  *
  * @return MOIETY_OK
- * @return as moiety_private_create()
- * @return MOIETY_E_INVALID      also when `options` is NULL, its `struct_size` too
- *         small, or a flag not known.
+ * @return MOIETY_E_INVALID      `pool` or `out` is NULL, the pool destroyed, or an
+ *         option out of range: `limit_bytes` is 0, or 2 MiB at least.
+ * @return MOIETY_E_TOO_LARGE    The pool has 4096 of them.
  * @return MOIETY_E_UNSUPPORTED  MOIETY_PRIVATE_PAUSABLE in a pool that is not
  *         mapped, is checked, or passes all through.
+ * @return MOIETY_E_NO_HOST_MEMORY
  *
- * Ownership, Threads, Streams, Context: as for moiety_private_create().
+ * Ownership: the caller's, to be destroyed; the pool's end ends it too.
+ * Threads:   any. Takes a lock for an instant.
+ * Context:   none; the driver is not called.
  */
-MOIETY_API MOIETY_MUST_USE moiety_status moiety_private_create(
-    moiety_pool *pool, const moiety_private_options *options,
-    moiety_private *out);
+MOIETY_API MOIETY_MUST_USE moiety_status
+moiety_private_create(moiety_pool *pool, const moiety_private_options *options,
+                      moiety_private *out);
 
 /** Contents are copied to pinned memory of the host, and come back. Without it
  *  they are undefined after a pause. */
@@ -137,13 +133,13 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_private_create(
  *
  * To be called when all work that uses the arena is queued, and none will be
  * before it is resumed, launches of its graphs included. The host's memory stays
- * with the arena for the next pause, until moiety_private_trim() or its release.
+ * with the arena for the next pause, until moiety_private_trim() or its end.
  *
  * @param arena  The arena, made with MOIETY_PRIVATE_PAUSABLE.
  * @param flags  MOIETY_PAUSE_ bits.
  *
  * @return MOIETY_OK             The memory is the driver's.
- * @return MOIETY_E_INVALID      `arena` is 0, was released, or its pool is gone; a
+ * @return MOIETY_E_INVALID      `arena` is 0, was destroyed, or its pool is gone; a
  *         flag is not known.
  * @return MOIETY_E_UNSUPPORTED  It was not made to be paused.
  * @return MOIETY_E_BUSY         It is paused already, or another thread pauses or
@@ -162,7 +158,6 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_private_create(
  *            other arenas and the pool go on.
  * Streams:   waits for all work that the pool's contexts have now. Copies are on
  *            a stream of their own.
- * Context:   any may be current.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status
 moiety_private_pause(moiety_private arena, uint32_t flags);
@@ -176,7 +171,7 @@ moiety_private_pause(moiety_private arena, uint32_t flags);
  * @param arena  The arena.
  *
  * @return MOIETY_OK         It runs.
- * @return MOIETY_E_INVALID  `arena` is 0, was released, or its pool is gone; or it
+ * @return MOIETY_E_INVALID  `arena` is 0, was destroyed, or its pool is gone; or it
  *         is not paused.
  * @return MOIETY_E_BUSY     Another thread pauses or resumes it.
  * @return MOIETY_E_NO_DEVICE_MEMORY  Others have the memory, also after the pool's
@@ -189,13 +184,12 @@ moiety_private_pause(moiety_private arena, uint32_t flags);
  * Threads:   any. Waits for copies, for growers of the pool, and up to `wait_ms`
  *            for memory.
  * Streams:   the contents are there when the call returns.
- * Context:   any may be current.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status
 moiety_private_resume(moiety_private arena);
 
 /**
- * Releases an arena and its scopes. To be called when no graph that was captured
+ * Destroys an arena and releases its scopes. To be called when no graph that was captured
  * in it will be launched any more; launches that are queued need not be over.
  * What is free in it is the pool's from then on, as if freed with
  * MOIETY_STREAM_ANY. Blocks that are in use stay valid and are ordinary ones from
@@ -204,9 +198,9 @@ moiety_private_resume(moiety_private arena);
  * @param arena  The arena.
  *
  * @return MOIETY_OK         The arena is gone.
- * @return MOIETY_E_INVALID  `arena` is 0, was released before, or its pool is
+ * @return MOIETY_E_INVALID  `arena` is 0, was destroyed before, or its pool is
  *         gone.
- * @return MOIETY_E_BUSY     A scope of it is open, or another thread releases
+ * @return MOIETY_E_BUSY     A scope of it is open, or another thread destroys
  *         one right now; it is paused and has blocks in use, or another thread
  *         pauses or resumes it: the arena is still there.
  * @return as moiety_scope_release(): the arena is still there.
@@ -215,7 +209,6 @@ moiety_private_resume(moiety_private arena);
  * Threads:   any; waits for calls on the arena that are under way.
  * Streams:   the memory serves others when all work that the pool's contexts
  *            have now is over.
- * Context:   any may be current.
  */
 MOIETY_API moiety_status moiety_private_destroy(moiety_private arena);
 
@@ -232,7 +225,7 @@ MOIETY_API moiety_status moiety_private_destroy(moiety_private arena);
  * @param stream      The stream that the block is for, as moiety_alloc_with().
  *
  * @return MOIETY_OK         The block is in use.
- * @return MOIETY_E_INVALID  `arena` is 0, was released, or its pool is gone;
+ * @return MOIETY_E_INVALID  `arena` is 0, was destroyed, or its pool is gone;
  *         `size_bytes` is 0, or `address` no multiple of 512.
  * @return MOIETY_E_FOREIGN  The bytes are not the arena's, or not all of the
  *         same half: captures' or others' (docs/cuda-graphs.md).
@@ -244,7 +237,6 @@ MOIETY_API moiety_status moiety_private_destroy(moiety_private arena);
  * Ownership: the caller's until it is freed.
  * Threads:   any, concurrently. Takes the arena's lock.
  * Streams:   nothing is waited for.
- * Context:   any may be current.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status
 moiety_private_claim(moiety_private arena, moiety_devptr address,
@@ -261,13 +253,12 @@ moiety_private_claim(moiety_private arena, moiety_devptr address,
  *                   MOIETY_OK is returned.
  *
  * @return MOIETY_OK
- * @return MOIETY_E_INVALID  `arena` is 0, was released, or its pool is gone.
+ * @return MOIETY_E_INVALID  `arena` is 0, was destroyed, or its pool is gone.
  * @return MOIETY_E_BUSY     It is paused.
  *
  * Ownership: the arena stays the caller's.
  * Threads:   any, concurrently. Takes the arena's lock.
  * Streams:   nothing is waited for.
- * Context:   any may be current.
  */
 MOIETY_API moiety_status moiety_private_trim(moiety_private arena,
                                              uint64_t *out_bytes);
@@ -280,12 +271,11 @@ MOIETY_API moiety_status moiety_private_trim(moiety_private arena,
  *               MOIETY_OK is returned.
  *
  * @return MOIETY_OK
- * @return MOIETY_E_INVALID  `arena` is 0, was released, or its pool is gone;
+ * @return MOIETY_E_INVALID  `arena` is 0, was destroyed, or its pool is gone;
  *         `out` is NULL, or its `struct_size` too small.
  *
  * Ownership: the caller's struct.
  * Threads:   any, concurrently. Takes the arena's lock.
- * Streams:   none.
  * Context:   none; the driver is not called.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status
@@ -304,15 +294,14 @@ moiety_private_get_stats(moiety_private arena, moiety_private_stats *out);
  *
  * @return MOIETY_OK
  * @return as moiety_scope_begin()
- * @return MOIETY_E_INVALID  also when `arena` is 0, was released, or its pool is
+ * @return MOIETY_E_INVALID  also when `arena` is 0, was destroyed, or its pool is
  *         gone.
  * @return MOIETY_E_BUSY     also when the arena is paused.
  *
- * Ownership: the caller's: it is ended, and then released; the arena's release
+ * Ownership: the caller's: it is ended, and then released; the arena's end
  *            releases it too.
  * Threads, Streams: as moiety_scope_begin(). An event is recorded in each
  *            context if blocks of the arena wait for one.
- * Context:   any may be current.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status moiety_private_scope_begin(
     moiety_private arena, moiety_stream stream, moiety_scope *out);

@@ -11,6 +11,8 @@
  * Statuses that every function below can return, besides those it names:
  * MOIETY_E_FORKED in the child of a fork; MOIETY_E_BUSY from inside a signal
  * handler that interrupted another call of the library in the same thread.
+ *
+ * What every function has in common is told in moiety/pool.h.
  */
 #ifndef MOIETY_SCOPE_H_
 #define MOIETY_SCOPE_H_
@@ -56,7 +58,6 @@ typedef uint64_t moiety_scope;
  * Streams:   `stream` must live until the scope is ended. An event is recorded
  *            on it if memory was freed on it: none can be while it captures.
  *            That waits where the stream's launch queue is full.
- * Context:   any may be current.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status
 moiety_scope_begin(moiety_pool *pool, moiety_stream stream, moiety_scope *out);
@@ -74,7 +75,6 @@ moiety_scope_begin(moiety_pool *pool, moiety_stream stream, moiety_scope *out);
  *
  * Ownership: the scope stays the caller's.
  * Threads:   any, also another one than began it. Takes locks for an instant.
- * Streams:   none.
  * Context:   none; the driver is not called, but as by the end of a guard.
  */
 MOIETY_API moiety_status moiety_scope_end(moiety_scope scope);
@@ -100,7 +100,6 @@ MOIETY_API moiety_status moiety_scope_end(moiety_scope scope);
  * Threads:   any. Takes a lock for an instant for each block.
  * Streams:   the memory serves others when all work that the pool's contexts
  *            have now is over.
- * Context:   any may be current.
  */
 MOIETY_API moiety_status moiety_scope_release(moiety_scope scope);
 
@@ -120,7 +119,6 @@ MOIETY_API moiety_status moiety_scope_release(moiety_scope scope);
  * Ownership: of the scopes ends.
  * Threads:   any. Takes a lock for an instant for each block.
  * Streams:   as moiety_scope_release().
- * Context:   any may be current.
  */
 MOIETY_API moiety_status moiety_scope_release_all(moiety_pool *pool);
 

@@ -10,6 +10,8 @@
  * Statuses that every function below can return, besides those it names:
  * MOIETY_E_FORKED in the child of a fork; MOIETY_E_BUSY from inside a signal
  * handler that interrupted another call of the library in the same thread.
+ *
+ * What every function has in common is told in moiety/pool.h.
  */
 #ifndef MOIETY_SEGMENT_H_
 #define MOIETY_SEGMENT_H_
@@ -70,7 +72,6 @@ typedef struct moiety_segment_info {
  * Ownership: the caller's struct. What it tells may be over when the call returns,
  *            but of a segment that is held, or in which a block is in use.
  * Threads:   any, concurrently. Waits for a thread that grows or trims the pool.
- * Streams:   none.
  * Context:   none; the driver is not called.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status moiety_segment_find(
@@ -96,7 +97,6 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_segment_find(
  * Ownership: of a hold: the caller's. The pool's end ends it: that waits for
  *            nobody who holds.
  * Threads:   any, concurrently. Takes a lock for an instant.
- * Streams:   none.
  * Context:   none; the driver is not called.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status moiety_segment_hold(
@@ -114,8 +114,8 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_segment_hold(
  *         has changed.
  */
 MOIETY_API moiety_status moiety_segment_unhold(moiety_pool *pool,
-                                                moiety_devptr address,
-                                                size_t size_bytes);
+                                               moiety_devptr address,
+                                               size_t size_bytes);
 
 /**
  * Told of a segment that has come, or is about to go.
@@ -180,7 +180,6 @@ typedef struct moiety_segment_watcher {
  * Ownership: of `user`: the caller's, who keeps it until moiety_segment_unwatch()
  *            or the pool's end, which tells of all segments that are left.
  * Threads:   any, concurrently. Waits for threads that grow or trim the pool.
- * Streams:   none.
  * Context:   none; the driver is not called.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status moiety_segment_watch(
@@ -203,7 +202,6 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_segment_watch(
  * Ownership: of `user`: the caller's alone from now on.
  * Threads:   any, concurrently. Waits for threads that grow or trim the pool, and
  *            for callbacks.
- * Streams:   none.
  * Context:   none; the driver is not called.
  */
 MOIETY_API moiety_status moiety_segment_unwatch(moiety_pool *pool, uint64_t id);
@@ -229,7 +227,6 @@ MOIETY_API moiety_status moiety_segment_unwatch(moiety_pool *pool, uint64_t id);
  *            driver once for each piece, 20 to 50 us.
  * Streams:   none are waited for. There is no way back: other devices' work may
  *            use the memory.
- * Context:   any may be current, and stays so.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status moiety_pool_add_peer(moiety_pool *pool,
                                                               int32_t device);

@@ -4,6 +4,8 @@
  * What a pool has done and holds, in numbers. Those that mean the same as in
  * PyTorch's torch.cuda.memory_stats() bear its keys; moiety_pool_stats_entry() lists
  * them all by key.
+ *
+ * What every function has in common is told in moiety/pool.h.
  */
 #ifndef MOIETY_STATS_H_
 #define MOIETY_STATS_H_
@@ -78,7 +80,7 @@ typedef struct moiety_pool_stats {
     uint64_t cache_hits;
     /** Allocations that it did not.                   "cache_misses" */
     uint64_t cache_misses;
-    /** Times that what streams had freed was closed behind an event.
+    /** Ages that were closed: what streams had freed until then waits for one event.
      *                                                 "ages_closed" */
     uint64_t ages_closed;
     /** Events recorded on streams.                    "events_recorded" */
@@ -90,7 +92,7 @@ typedef struct moiety_pool_stats {
     uint64_t events_queried;
     /** Times that a stream was made to wait.          "stream_waits" */
     uint64_t stream_waits;
-    /** Times that such an event was not recorded, because of a capture guard.
+    /** Ages that were not closed, because a capture guard was held.
      *                                                 "ages_guarded" */
     uint64_t ages_guarded;
     /** Times that the driver said that a context event met a capture: a guard
@@ -133,12 +135,12 @@ typedef struct moiety_pool_stats {
     uint64_t mapped_moves;
     uint64_t mapped_moved_bytes;
     uint64_t mapped_left_bytes;
-    /** Addresses of private arenas that are paused, which have no memory. */
+    /** Addresses of private arenas that are paused, which have no memory.
+     *                                                 "mapped.paused_bytes" */
     uint64_t mapped_paused_bytes;
-    /** Pools of the same device that help each other (docs/out-of-memory.md):
-     * how many this
-     *  one asked when the driver refused it memory, what they gave back to the
-     *  driver, and what this one gave back for others.
+    /** Pools of the same device that help each other (docs/out-of-memory.md): how
+     *  many this one asked when the driver refused it memory, what they gave back
+     *  to the driver, and what this one gave back for others.
      *  "others.asked", "others.got_bytes", "others.given_bytes" */
     uint64_t others_asked;
     uint64_t others_got_bytes;
@@ -164,15 +166,13 @@ typedef struct moiety_pool_stats {
  * @return MOIETY_OK
  * @return MOIETY_E_INVALID  `pool` or `out` is NULL, the pool is destroyed, or
  *         `struct_size` is less than that of version 0.1.0.
- * @return MOIETY_E_FORKED
  *
  * Ownership: the caller's struct.
  * Threads:   any. Takes locks that growing and first calls take.
- * Streams:   none.
  * Context:   none; the driver is not called.
  */
-MOIETY_API MOIETY_MUST_USE moiety_status moiety_pool_get_stats(moiety_pool *pool,
-                                                           moiety_pool_stats *out);
+MOIETY_API MOIETY_MUST_USE moiety_status
+moiety_pool_get_stats(moiety_pool *pool, moiety_pool_stats *out);
 
 /**
  * Lists a snapshot by key.
@@ -185,21 +185,19 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_pool_get_stats(moiety_pool *pool
  *
  * Ownership: the library's; valid as long as it is loaded.
  * Threads:   any. Wait-free.
- * Streams:   none.
  * Context:   none; the driver is not called.
  */
 MOIETY_API const char *moiety_pool_stats_entry(const moiety_pool_stats *stats,
-                                          uint32_t index, uint64_t *out_value);
+                                               uint32_t index,
+                                               uint64_t *out_value);
 
 /**
  * Lets the peaks of moiety_pool_get_stats() begin anew at the current values.
  *
  * @return MOIETY_OK
  * @return MOIETY_E_INVALID  `pool` is NULL or destroyed.
- * @return MOIETY_E_FORKED
  *
  * Threads:   any. Waits for a thread that grows the pool.
- * Streams:   none.
  * Context:   none; the driver is not called.
  */
 MOIETY_API moiety_status moiety_pool_reset_peaks(moiety_pool *pool);

@@ -8,6 +8,8 @@
  * that is queued later runs later. Before it serves another stream, an event
  * that was recorded after the free must be over. A pool does that by itself;
  * what it must be told is below.
+ *
+ * What every function has in common is told in moiety/pool.h.
  */
 #ifndef MOIETY_STREAM_H_
 #define MOIETY_STREAM_H_
@@ -62,7 +64,6 @@ static inline moiety_stream moiety_stream_of_caller(moiety_stream stream)
  *         MOIETY_STREAM_DONE, or `address` is inside a block.
  * @return MOIETY_E_FOREIGN         `address` is not the pool's.
  * @return MOIETY_E_NO_HOST_MEMORY  Nothing was noted.
- * @return MOIETY_E_FORKED
  *
  * Ownership: the block stays the caller's.
  * Threads:   any, but not at the same time as the block's free. Takes a lock
@@ -72,7 +73,6 @@ static inline moiety_stream moiety_stream_of_caller(moiety_stream stream)
  *            after the free, is over, or until the stream of the free and those
  *            of all uses have nothing left to do. Launches of a graph that
  *            `stream` captures by then are not waited for.
- * Context:   any may be current.
  */
 MOIETY_API moiety_status moiety_record_use(moiety_pool *pool,
                                            moiety_devptr address,
@@ -98,11 +98,10 @@ MOIETY_API moiety_status moiety_record_use(moiety_pool *pool,
  * Streams:   an event that is over when the call is made is waited for no more;
  *            one that is not, until an event of all contexts, recorded later, is
  *            over: the pool keeps none of the caller's.
- * Context:   any may be current.
  */
 MOIETY_API moiety_status moiety_free_on_event(moiety_pool *pool,
-                                           moiety_devptr address,
-                                           moiety_event event);
+                                              moiety_devptr address,
+                                              moiety_event event);
 
 /**
  * Tells the pool that a stream is about to be destroyed. To be called before
@@ -117,17 +116,31 @@ MOIETY_API moiety_status moiety_free_on_event(moiety_pool *pool,
  * @return MOIETY_E_BUSY      A capture scope of the pool is open for it.
  * @return MOIETY_E_DRIVER    No event could be recorded on it: what was freed
  *         on it waits for the whole context instead.
- * @return MOIETY_E_FORKED
  *
  * Ownership: the stream stays the caller's, and may be destroyed now.
  * Threads:   any, but no other call may name this stream at the same time or
  *            later, until a new stream has got the handle. Waits for calls of
  *            other threads that are recording on it.
  * Streams:   an event is recorded on it.
- * Context:   any may be current.
  */
 MOIETY_API moiety_status moiety_pool_retire_stream(moiety_pool *pool,
-                                              moiety_stream stream);
+                                                   moiety_stream stream);
+
+/**
+ * The same for all pools and host arenas of the process: for programs that do not
+ * know which of them have met the stream.
+ *
+ * @param stream  A created stream.
+ *
+ * @return MOIETY_OK
+ * @return MOIETY_E_INVALID   `stream` is no created stream.
+ * @return as moiety_pool_retire_stream() of the first pool that did not return
+ *         MOIETY_OK: the others are told all the same.
+ *
+ * Ownership, Threads, Streams, Context: as moiety_pool_retire_stream(). Pools that
+ * are made meanwhile may be left out, and may not know the stream.
+ */
+MOIETY_API moiety_status moiety_retire_stream(moiety_stream stream);
 
 /**
  * Keeps all pools of the process from recording a context event, which would
@@ -147,7 +160,6 @@ MOIETY_API moiety_status moiety_pool_retire_stream(moiety_pool *pool,
  *            Waits for context events that are being recorded right now, which
  *            takes a microsecond. With a driver that has none (before CUDA 12.5)
  *            it waits for threads that wait for all work of a context.
- * Streams:   none.
  * Context:   none need be current. The first guard records an event in each
  *            context of pools that streams have freed in.
  */
@@ -158,7 +170,6 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_capture_guard_begin(void);
  *
  * @return MOIETY_OK
  * @return MOIETY_E_INVALID  No guard is held.
- * @return MOIETY_E_FORKED
  * @return MOIETY_E_BUSY     As above: the guard is still held.
  *
  * Threads:   any. Takes a lock for an instant. The end of the last guard tries the
@@ -235,7 +246,6 @@ MOIETY_API uint64_t moiety_capture_age_ns(void);
  *         done by then is free.
  * @return MOIETY_E_CONTEXT_DESTROYED
  * @return MOIETY_E_NO_HOST_MEMORY  The thread's first call.
- * @return MOIETY_E_FORKED
  *
  * Threads:   any, concurrently; others allocate and free meanwhile. Takes the
  *            caches of threads that are in no call of the pool; those that are
@@ -246,7 +256,6 @@ MOIETY_API uint64_t moiety_capture_age_ns(void);
  *            taken back at their next call. A driver without events of a context
  *            (before CUDA 12.5) blocks until all work is over, whatever
  *            `timeout_ms` is.
- * Context:   any may be current.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status
 moiety_pool_synchronize(moiety_pool *pool, uint32_t timeout_ms);
@@ -267,12 +276,10 @@ moiety_pool_synchronize(moiety_pool *pool, uint32_t timeout_ms);
  * @return MOIETY_E_CONTEXT_DESTROYED  The pool's context is gone; or `context`
  *         was destroyed, or is no context: moiety/types.h.
  * @return MOIETY_E_TOO_LARGE       The pool knows 16 of them already.
- * @return MOIETY_E_FORKED
  *
  * Ownership: the context stays the caller's.
  * Threads:   any. Takes a lock for an instant. Call it before the context is
  *            given memory of the pool.
- * Streams:   none.
  * Context:   any may be current; the driver is asked about `context`.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status

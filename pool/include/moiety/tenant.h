@@ -12,6 +12,8 @@
  * rounded up to one of eight lengths per doubling, above 1 MiB to 512 bytes, so what
  * it counts depends on its size alone. A checked pool names the tenant where it
  * reports the block.
+ *
+ * What every function has in common is told in moiety/pool.h.
  */
 #ifndef MOIETY_TENANT_H_
 #define MOIETY_TENANT_H_
@@ -34,71 +36,61 @@ extern "C" {
 /** Tenants that a process can have at a time. */
 #define MOIETY_TENANTS_MAX 4096U
 
-/**
- * Makes a tenant of a pool.
- *
- * @param pool          The pool. It ends its tenants when it is destroyed.
- * @param name          For people: up to 31 bytes, copied; NULL for "". Need not
- *                      be unique.
- * @param budget_bytes  Most that its live blocks hold together; 0: any amount.
- *                      A block counts with what it holds, moiety_usable_size();
- *                      where the pool is checked or passes all through, with
- *                      what it would hold if it were not.
- * @param out           [out] The tenant. Written only when MOIETY_OK is
- *                      returned.
- *
- * @return MOIETY_OK
- * @return MOIETY_E_INVALID         `pool` or `out` is NULL, the pool is
- *         destroyed, `name` is too long, or `budget_bytes` is 2^62 or more.
- * @return MOIETY_E_TOO_LARGE       The process has MOIETY_TENANTS_MAX of them.
- * @return MOIETY_E_NO_HOST_MEMORY
- * @return MOIETY_E_FORKED
- *
- * Ownership: the caller's, until moiety_tenant_destroy() or the pool's end.
- * Threads:   any. Takes a lock for an instant.
- * Streams:   none.
- * Context:   none; the driver is not called.
- */
-MOIETY_API MOIETY_MUST_USE moiety_status
-moiety_tenant_create(moiety_pool *pool, const char *name, uint64_t budget_bytes,
-                     moiety_tenant *out);
-
 /** The tenant can be paused. Its blocks come from an arena of its own. */
 #define MOIETY_TENANT_PAUSABLE (UINT32_C(1) << 0)
 
-/** For moiety_tenant_create(). */
+/** How a tenant is made. 0 is the default of every field but the first. */
 typedef struct moiety_tenant_options {
     /** Bytes of this struct. */
     uint32_t struct_size;
     /** MOIETY_TENANT_ bits. */
     uint32_t flags;
-    /** As for moiety_tenant_create(). */
+    /** For people: up to 31 bytes, copied; NULL for "". Need not be unique. */
     const char *name;
+    /** Most that its live blocks hold together, below 2^62; 0: any amount. A block
+     *  counts with what it holds, moiety_usable_size(); where the pool is checked
+     *  or passes all through, with what it would hold if it were not. */
     uint64_t budget_bytes;
 } moiety_tenant_options;
 
+/** Every field at its default. */
+#ifdef __cplusplus
+#define MOIETY_TENANT_OPTIONS_INIT                                             \
+    {                                                                          \
+        (uint32_t)sizeof(moiety_tenant_options), 0, NULL, 0                    \
+    }
+#else
+#define MOIETY_TENANT_OPTIONS_INIT                                             \
+    {                                                                          \
+        .struct_size = (uint32_t)sizeof(moiety_tenant_options)                 \
+    }
+#endif
+
 /**
- * Makes a tenant, perhaps one that can be paused. The blocks of such a one serve it
- * alone, by a private arena (moiety/private.h) that ends with it: its allocations
- * take the arena's lock and have no alignment above 512 (MOIETY_E_UNSUPPORTED), and
- * a stream that captures does so in a scope of that arena.
+ * Makes a tenant of a pool. The blocks of one that can be paused serve it alone, by
+ * a private arena (moiety/private.h) that ends with it: its allocations take the
+ * arena's lock and have no alignment above 512 (MOIETY_E_UNSUPPORTED), and a stream
+ * that captures does so in a scope of that arena.
  *
- * @param pool     The pool.
- * @param options  What is wanted.
- * @param out      [out] As for moiety_tenant_create().
+ * @param pool     The pool. It ends its tenants when it is destroyed.
+ * @param options  NULL for the defaults.
+ * @param out      [out] The tenant. Written only when MOIETY_OK is returned.
  *
  * @return MOIETY_OK
- * @return as moiety_tenant_create()
- * @return MOIETY_E_INVALID      also when `options` is NULL, its `struct_size` too
- *         small, or a flag not known.
+ * @return MOIETY_E_INVALID      `pool` or `out` is NULL, the pool is destroyed, or
+ *         an option out of range.
+ * @return MOIETY_E_TOO_LARGE    The process has MOIETY_TENANTS_MAX of them.
  * @return MOIETY_E_UNSUPPORTED  MOIETY_TENANT_PAUSABLE in a pool that is not
  *         mapped, is checked, or passes all through.
+ * @return MOIETY_E_NO_HOST_MEMORY
  *
- * Ownership, Threads, Streams, Context: as for moiety_tenant_create().
+ * Ownership: the caller's, until moiety_tenant_destroy() or the pool's end.
+ * Threads:   any. Takes a lock for an instant.
+ * Context:   none; the driver is not called.
  */
-MOIETY_API MOIETY_MUST_USE moiety_status moiety_tenant_create(
-    moiety_pool *pool, const moiety_tenant_options *options,
-    moiety_tenant *out);
+MOIETY_API MOIETY_MUST_USE moiety_status
+moiety_tenant_create(moiety_pool *pool, const moiety_tenant_options *options,
+                     moiety_tenant *out);
 
 /**
  * Tells the arena of a tenant that can be paused, for its capture scopes and for
@@ -110,11 +102,9 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_tenant_create(
  * @return MOIETY_OK
  * @return MOIETY_E_INVALID      There is no such tenant, or `out` is NULL.
  * @return MOIETY_E_UNSUPPORTED  It cannot be paused.
- * @return MOIETY_E_FORKED
  *
- * Ownership: the tenant's: it is not to be released.
+ * Ownership: the tenant's: it is not to be destroyed.
  * Threads:   any. Wait-free.
- * Streams:   none.
  * Context:   none; the driver is not called.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status
@@ -161,13 +151,11 @@ moiety_tenant_resume(moiety_tenant tenant);
  *         that was freed while it was exported is live until its exports are
  *         released.
  * @return as moiety_private_destroy() of the arena of one that can be paused: the
- *         tenant is gone all the same, and the arena is the caller's to release.
- * @return MOIETY_E_FORKED
+ *         tenant is gone all the same, and the arena is the caller's to destroy.
  *
  * Ownership: ends.
  * Threads:   any, but no other call with this tenant may be under way. Takes a
  *            lock for an instant.
- * Streams:   none.
  * Context:   none; the driver is not called.
  */
 MOIETY_API moiety_status moiety_tenant_destroy(moiety_tenant tenant);
@@ -177,16 +165,14 @@ MOIETY_API moiety_status moiety_tenant_destroy(moiety_tenant tenant);
  * allocations are refused until enough was freed.
  *
  * @param tenant        The tenant.
- * @param budget_bytes  As for moiety_tenant_create().
+ * @param budget_bytes  As in moiety_tenant_options.
  *
  * @return MOIETY_OK
  * @return MOIETY_E_INVALID  There is no such tenant, or `budget_bytes` is 2^62
  *         or more.
- * @return MOIETY_E_FORKED
  *
  * Threads:   any. Allocations that are under way may still go by the budget
  *            from before. Takes a lock for an instant.
- * Streams:   none.
  * Context:   none; the driver is not called.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status
@@ -225,11 +211,9 @@ typedef struct moiety_tenant_stats {
  * @return MOIETY_OK
  * @return MOIETY_E_INVALID  There is no such tenant, `out` is NULL, or
  *         `struct_size` is less than that of the struct's first version.
- * @return MOIETY_E_FORKED
  *
  * Ownership: the caller's struct.
  * Threads:   any. Wait-free.
- * Streams:   none.
  * Context:   none; the driver is not called.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status

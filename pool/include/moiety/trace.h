@@ -15,6 +15,8 @@
  * by 14 to 20 bytes for each operation. (Processor time of a virtual machine
  * with two cores, pairs of 64 KiB: 18 ns without, 80 with a history, 240 to 380
  * recorded.)
+ *
+ * What every function has in common is told in moiety/pool.h.
  */
 #ifndef MOIETY_TRACE_H_
 #define MOIETY_TRACE_H_
@@ -64,18 +66,16 @@ typedef struct moiety_trace_summary {
  *         any process, to this file.
  * @return MOIETY_E_UNSUPPORTED  The pool keeps no history.
  * @return MOIETY_E_NO_HOST_MEMORY
- * @return MOIETY_E_FORKED
  *
  * Ownership: `path` is copied. The file is the pool's until the recording is
  *            stopped, the pool is destroyed, or the process exits: each writes
  *            the end. A child of a fork writes nothing.
  * Threads:   any, while others go on. May block, on the file and on others who
  *            start, stop or write.
- * Streams:   none.
  * Context:   none; the driver is not called.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status moiety_trace_start(moiety_pool *pool,
-                                                             const char *path);
+                                                            const char *path);
 
 /**
  * Writes what was done until now, and the file's end.
@@ -92,15 +92,13 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_trace_start(moiety_pool *pool,
  * @return MOIETY_E_TOO_LARGE       There were more threads, streams or live
  *         blocks than a trace may have.
  * @return MOIETY_E_NO_HOST_MEMORY  Some of it is missing for want of memory.
- * @return MOIETY_E_FORKED
  *
  * Ownership: the file is the caller's again.
  * Threads:   any, while others go on. May block, as the start.
- * Streams:   none.
  * Context:   none; the driver is not called.
  */
 MOIETY_API moiety_status moiety_trace_stop(moiety_pool *pool,
-                                            moiety_trace_summary *out);
+                                           moiety_trace_summary *out);
 
 /**
  * Writes what was done until now, as far as its order is known, and tells how
@@ -113,15 +111,13 @@ MOIETY_API moiety_status moiety_trace_stop(moiety_pool *pool,
  * @return MOIETY_E_INVALID  `pool` is NULL or destroyed, `struct_size` is less
  *         than that of version 0.1.0, or the pool is not recorded.
  * @return MOIETY_E_NO_HOST_MEMORY  for the calling thread's own records
- * @return MOIETY_E_FORKED
  *
  * Ownership: the file stays the pool's.
  * Threads:   any, while others go on. May block, as the start.
- * Streams:   none.
  * Context:   none; the driver is not called.
  */
 MOIETY_API moiety_status moiety_trace_flush(moiety_pool *pool,
-                                             moiety_trace_summary *out);
+                                            moiety_trace_summary *out);
 
 #ifdef __cplusplus
 }

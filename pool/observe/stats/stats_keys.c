@@ -35,14 +35,14 @@
     KEY(unreleased_bytes, "unreleased_bytes")                                  \
     KEY(cache_hits, "cache_hits")                                              \
     KEY(cache_misses, "cache_misses")                                          \
-    KEY(ages_closed, "ages_closed")                                    \
+    KEY(ages_closed, "ages_closed")                                            \
     KEY(events_recorded, "events_recorded")                                    \
     KEY(context_events_recorded, "context_events_recorded")                    \
     KEY(events_queried, "events_queried")                                      \
     KEY(stream_waits, "stream_waits")                                          \
-    KEY(ages_guarded, "ages_guarded")                                    \
+    KEY(ages_guarded, "ages_guarded")                                          \
     KEY(captures_disturbed, "captures_disturbed")                              \
-    KEY(oom_steps_done, "oom.done")                    \
+    KEY(oom_steps_done, "oom.done")                                            \
     KEY(oom_steps_grow, "oom.grow")                                            \
     KEY(oom_steps_own_cache, "oom.own_cache")                                  \
     KEY(oom_steps_orphans, "oom.orphans")                                      \
@@ -76,7 +76,8 @@ struct entry {
 #define WIDTH(field) sizeof(((moiety_pool_stats *)NULL)->field)
 
 static const struct entry entries[] = {
-#define ENTRY(field, key) {key, offsetof(moiety_pool_stats, field), WIDTH(field)},
+#define ENTRY(field, key)                                                      \
+    {key, offsetof(moiety_pool_stats, field), WIDTH(field)},
     KEYS(ENTRY)
 #undef ENTRY
 };
@@ -93,8 +94,8 @@ struct listed_bytes {
 _Static_assert(sizeof(struct listed_bytes) == sizeof(moiety_pool_stats),
                "a field of moiety_pool_stats has no key");
 
-const char *moiety_pool_stats_entry(const moiety_pool_stats *stats, uint32_t index,
-                               uint64_t *out_value)
+const char *moiety_pool_stats_entry(const moiety_pool_stats *stats,
+                                    uint32_t index, uint64_t *out_value)
 {
     if (!stats || !out_value || index >= sizeof(entries) / sizeof(entries[0]))
         return NULL;

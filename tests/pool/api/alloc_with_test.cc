@@ -9,6 +9,7 @@
 #include <string>
 
 #include "tests/pool/pool_under_test.h"
+#include "tests/support/tools/pools.h"
 
 namespace
 {

@@ -167,8 +167,7 @@ TEST_F(Fork, IsToldByEveryFunction)
     ASSERT_EQ(MOIETY_OK, moiety_scope_end(arguments.ended));
     ASSERT_EQ(MOIETY_OK, moiety_scope_begin(pool, captured, &arguments.open));
     arguments.tenant_info.struct_size = sizeof(arguments.tenant_info);
-    ASSERT_EQ(MOIETY_OK,
-              create_tenant(pool, "", 4096, &arguments.tenant));
+    ASSERT_EQ(MOIETY_OK, create_tenant(pool, "", 4096, &arguments.tenant));
     pool.Free(pool.Alloc(4096)); // so that the next one could be a hit
     auto calls = CallsOn(arguments);
     uint64_t before = pool_test::Calls();

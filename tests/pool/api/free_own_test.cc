@@ -77,12 +77,14 @@ TEST_P(FreeOwn, OfWhatIsNoBlockIsRefused)
     Pool other(Options());
     for (size_t size_bytes : kSizes) {
         moiety_devptr block = pool.Alloc(size_bytes);
-        EXPECT_EQ(MOIETY_E_INVALID, moiety_free_on_alloc_stream(pool, block + 1));
+        EXPECT_EQ(MOIETY_E_INVALID,
+                  moiety_free_on_alloc_stream(pool, block + 1));
         EXPECT_EQ(MOIETY_E_FOREIGN, moiety_free_on_alloc_stream(other, block));
         EXPECT_EQ(1u, pool.Stats().allocation_current);
         EXPECT_EQ(MOIETY_OK, moiety_free_on_alloc_stream(pool, block));
     }
-    EXPECT_EQ(MOIETY_E_FOREIGN, moiety_free_on_alloc_stream(pool, ~moiety_devptr{511}));
+    EXPECT_EQ(MOIETY_E_FOREIGN,
+              moiety_free_on_alloc_stream(pool, ~moiety_devptr{511}));
 }
 
 TEST_P(FreeOwn, TwiceInARowIsInvalid)
@@ -91,7 +93,8 @@ TEST_P(FreeOwn, TwiceInARowIsInvalid)
     for (size_t size_bytes : kSizes) {
         moiety_devptr block = pool.Alloc(size_bytes);
         EXPECT_EQ(MOIETY_OK, moiety_free_on_alloc_stream(pool, block));
-        EXPECT_EQ(MOIETY_E_INVALID, moiety_free_on_alloc_stream(pool, block)) << size_bytes;
+        EXPECT_EQ(MOIETY_E_INVALID, moiety_free_on_alloc_stream(pool, block))
+            << size_bytes;
     }
     EXPECT_EQ(0u, pool.Stats().allocation_current);
 }

@@ -374,8 +374,7 @@ TEST_F(MappedPool, HasTenants)
 {
     Pool pool(Mapped());
     moiety_tenant tenant = 0;
-    ASSERT_EQ(MOIETY_OK,
-              create_tenant(pool, "one", 100 * kMiB, &tenant));
+    ASSERT_EQ(MOIETY_OK, create_tenant(pool, "one", 100 * kMiB, &tenant));
     moiety_devptr block = 0, none = 0;
     EXPECT_EQ(MOIETY_OK, alloc_for_tenant(tenant, 80 * kMiB,
                                           MOIETY_STREAM_LEGACY, &block));

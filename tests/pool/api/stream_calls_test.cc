@@ -293,4 +293,71 @@ TEST_F(AddContext, KnowsSixteen)
         pool_test::DestroyContext(context);
 }
 
+class RetireEverywhere : public StreamCalls
+{
+};
+
+TEST_F(RetireEverywhere, TellsAllPoolsAndArenas)
+{
+    Pool first, second;
+    moiety_host *host = nullptr;
+    ASSERT_EQ(MOIETY_OK, moiety_host_create(nullptr, &host));
+    pool_test::Stream stream;
+    void *memory = nullptr;
+    for (moiety_pool *pool : {static_cast<moiety_pool *>(first),
+                              static_cast<moiety_pool *>(second)}) {
+        moiety_devptr block = 0;
+        ASSERT_EQ(MOIETY_OK, moiety_alloc(pool, kMiB, stream, &block));
+        EXPECT_EQ(MOIETY_OK, moiety_free(pool, block, stream));
+    }
+    ASSERT_EQ(MOIETY_OK, moiety_host_alloc(host, kMiB, stream, &memory));
+    EXPECT_EQ(MOIETY_OK, moiety_host_free(host, memory, stream));
+    const uint64_t streams = first.Stats().streams;
+    EXPECT_EQ(MOIETY_OK, moiety_retire_stream(stream));
+    EXPECT_EQ(streams - 1, first.Stats().streams);
+    EXPECT_EQ(streams - 1, second.Stats().streams);
+    moiety_pool_stats stats = {};
+    stats.struct_size = sizeof(stats);
+    EXPECT_EQ(MOIETY_OK, moiety_pool_get_stats(moiety_host_pool(host), &stats));
+    EXPECT_EQ(streams - 1, stats.streams);
+    EXPECT_EQ(MOIETY_OK, moiety_retire_stream(stream));
+    EXPECT_EQ(MOIETY_OK, moiety_host_destroy(host, nullptr));
+}
+
+TEST_F(RetireEverywhere, IsOfCreatedStreams)
+{
+    for (moiety_stream stream :
+         {static_cast<moiety_stream>(nullptr), MOIETY_STREAM_LEGACY,
+          MOIETY_STREAM_PER_THREAD, MOIETY_STREAM_ANY, MOIETY_STREAM_DONE})
+        EXPECT_EQ(MOIETY_E_INVALID, moiety_retire_stream(stream)) << stream;
+}
+
+TEST_F(RetireEverywhere, IsOfNobodyWhereThereAreNoPools)
+{
+    pool_test::Stream stream;
+    EXPECT_EQ(MOIETY_OK, moiety_retire_stream(stream));
+}
+
+// What one of them refuses is told, and the others have forgotten the stream.
+TEST_F(RetireEverywhere, TellsTheRestToo)
+{
+    Pool first, second, third;
+    pool_test::Stream stream;
+    const uint64_t streams = first.Stats().streams;
+    for (moiety_pool *pool : {static_cast<moiety_pool *>(first),
+                              static_cast<moiety_pool *>(third)}) {
+        moiety_devptr block = 0;
+        ASSERT_EQ(MOIETY_OK, moiety_alloc(pool, kMiB, stream, &block));
+        EXPECT_EQ(MOIETY_OK, moiety_free(pool, block, stream));
+    }
+    moiety_scope scope = 0;
+    ASSERT_EQ(MOIETY_OK, moiety_scope_begin(second, stream, &scope));
+    EXPECT_EQ(MOIETY_E_BUSY, moiety_retire_stream(stream));
+    EXPECT_EQ(streams, first.Stats().streams);
+    EXPECT_EQ(streams, third.Stats().streams);
+    EXPECT_EQ(MOIETY_OK, moiety_scope_end(scope));
+    EXPECT_EQ(MOIETY_OK, moiety_scope_release(scope));
+    EXPECT_EQ(MOIETY_OK, moiety_retire_stream(stream));
+}
+
 } // namespace

@@ -457,8 +457,7 @@ TEST_F(WatchedPoolOfAKind, TellsOfMemoryThatPauses)
     moiety_private_options private_options = {};
     private_options.struct_size = sizeof private_options;
     private_options.flags = MOIETY_PRIVATE_PAUSABLE;
-    ASSERT_EQ(MOIETY_OK,
-              moiety_private_create(pool, &private_options, &arena));
+    ASSERT_EQ(MOIETY_OK, moiety_private_create(pool, &private_options, &arena));
     moiety_devptr block = 0;
     ASSERT_EQ(MOIETY_OK,
               alloc_of_arena(arena, 8 * kMiB, MOIETY_STREAM_LEGACY, &block));

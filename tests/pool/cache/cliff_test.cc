@@ -200,8 +200,8 @@ TEST_F(Cliff, ServesWhatIsOverBesideWhatIsNot)
     auto *wait = pool_test::Get<int(moiety_event)>("cuEventSynchronize");
     ASSERT_EQ(0, wait(over));
     for (int i = 0; i < kBlocks; i++)
-        ASSERT_EQ(MOIETY_OK,
-                  moiety_free_on_event(pool, blocks[i], i < kHeld ? late : over));
+        ASSERT_EQ(MOIETY_OK, moiety_free_on_event(pool, blocks[i],
+                                                  i < kHeld ? late : over));
     int served = 0;
     moiety_devptr block = 0;
     for (; moiety_alloc(pool, 128 * 1024, idle, &block) == MOIETY_OK; served++)

@@ -143,7 +143,7 @@ TEST_P(BadPoolConf, IsRefusedByNameAndValue)
     "auto_scope, note_streams, checked_fill, checked_abort, checked_quiet, "   \
     "huge_tables, memory, checked, pass_through, "                             \
     "wait_ms, limit, first_segment, largest_segment, thread_cache, cache, "    \
-    "history, watermark, quarantine, peers, record, expose"
+    "history, watermark, quarantine, peers, trace, expose"
 #define SEGMENT "; accepted are multiples of 2M up to 1024G"
 #define CACHE "; accepted are bytes from 0 to 1024G"
 #define PEERS "; accepted are ordinals from 0 to 63, as 1+3"
@@ -181,9 +181,9 @@ INSTANTIATE_TEST_SUITE_P(
                 "key 'report_leaks' is given twice, again as "
                 "'report_leaks:1'; accepted is once"},
         BadConf{"trace:a,trace:b",
-                "key 'record' is given twice, again as 'trace:b'; accepted is "
+                "key 'trace' is given twice, again as 'trace:b'; accepted is "
                 "once"},
-        BadConf{"trace:", "entry 'record:' has no value" ENTRIES}));
+        BadConf{"trace:", "entry 'trace:' has no value" ENTRIES}));
 
 // Its entries lie in the rings first.
 TEST(PoolConf, RecordBringsAHistory)

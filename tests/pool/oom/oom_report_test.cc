@@ -17,12 +17,12 @@ static_assert(offsetof(moiety_oom_report, pool) == 8, "moved");
 static_assert(offsetof(moiety_oom_report, requested_bytes) == 24, "moved");
 static_assert(offsetof(moiety_oom_report, steps) == 168, "moved");
 static_assert(offsetof(moiety_oom_report, streams) == 368, "moved");
-static_assert(sizeof(moiety_oom_stream) == 48, "changed");
-static_assert(offsetof(moiety_oom_report, source_name) == 752, "moved");
-static_assert(offsetof(moiety_oom_report, other_pool_count) == 784, "moved");
-static_assert(offsetof(moiety_oom_report, grow_reason) == 800, "moved");
-static_assert(offsetof(moiety_oom_report, unrecorded_bytes) == 928, "moved");
-static_assert(sizeof(moiety_oom_report) == 952, "changed");
+static_assert(sizeof(moiety_oom_stream) == 40, "changed");
+static_assert(offsetof(moiety_oom_report, source_name) == 688, "moved");
+static_assert(offsetof(moiety_oom_report, other_pool_count) == 720, "moved");
+static_assert(offsetof(moiety_oom_report, grow_reason) == 736, "moved");
+static_assert(offsetof(moiety_oom_report, unrecorded_bytes) == 864, "moved");
+static_assert(sizeof(moiety_oom_report) == 888, "changed");
 
 class OomReport : public OomTest
 {
@@ -45,7 +45,7 @@ TEST_F(OomReport, NeedsAPoolAndAPlace)
     report.struct_size = sizeof(report);
     EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_last_oom(nullptr, &report));
     EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_last_oom(pool, nullptr));
-    report.struct_size = 751;
+    report.struct_size = 687;
     EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_last_oom(pool, &report));
     report.struct_size = sizeof(report) + 8;
     EXPECT_EQ(MOIETY_OK, moiety_pool_last_oom(pool, &report));
@@ -57,7 +57,7 @@ TEST_F(OomReport, FillsAnOlderStructAndNothingBehindIt)
 {
     Pool pool;
     moiety_oom_report report = {};
-    report.struct_size = 752;
+    report.struct_size = 688;
     report.source_name[0] = 'x';
     EXPECT_EQ(MOIETY_OK, moiety_pool_last_oom(pool, &report));
     EXPECT_EQ(752u, report.struct_size);
@@ -265,7 +265,6 @@ TEST_F(OomReport, NamesStreamsThatDoNotFinish)
     EXPECT_EQ(2u, report.waiting_stream_count);
     EXPECT_EQ(static_cast<moiety_stream>(first), report.streams[0].stream);
     EXPECT_EQ(kMiB, report.streams[0].retiring_bytes);
-    EXPECT_EQ(1u, report.streams[0].batch_count);
     EXPECT_EQ(static_cast<moiety_stream>(second), report.streams[1].stream);
     EXPECT_EQ(2 * kMiB, report.streams[1].retiring_bytes);
     for (int i = 0; i < 2; i++) {

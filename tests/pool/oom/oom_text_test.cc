@@ -40,7 +40,6 @@ moiety_oom_report Example()
     report.waiting_stream_count = 1024;
     report.streams[0].stream = reinterpret_cast<moiety_stream>(0x1025);
     report.streams[0].retiring_bytes = 1026;
-    report.streams[0].batch_count = 1027;
     report.streams[0].oldest_ns = 1028999;
     for (unsigned i = 0; i < MOIETY_OOM_STEPS; i++) {
         report.steps[i].tries = 1030 + i;
@@ -173,8 +172,7 @@ TEST(OomText, FitsTheBytesThatAreSaidToBeEnough)
     for (moiety_oom_stream &stream : report.streams) {
         stream.kind = MOIETY_OOM_KIND_CONTEXT;
         stream.context = reinterpret_cast<moiety_context>(~uintptr_t{0});
-        stream.retiring_bytes = stream.batch_count = stream.oldest_ns =
-            UINT64_MAX;
+        stream.retiring_bytes = stream.oldest_ns = UINT64_MAX;
     }
     for (moiety_oom_step &step : report.steps)
         step.tries = step.gave_bytes = UINT64_MAX;

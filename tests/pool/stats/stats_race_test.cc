@@ -203,8 +203,8 @@ TEST_F(StatsRace, OfWhatWasDoneNeverGoBack)
         for (unsigned i = 0; i < 20000 && !HasFailure(); i++) {
             moiety_pool_stats now = pool.Stats();
             const char *key;
-            for (uint32_t k = 0; (key = moiety_pool_stats_entry(&now, k, &value));
-                 k++) {
+            for (uint32_t k = 0;
+                 (key = moiety_pool_stats_entry(&now, k, &value)); k++) {
                 if (value < most[k] && !what_is.count(key)) {
                     ADD_FAILURE() << key << " " << most[k] << " " << value;
                 }

@@ -39,7 +39,8 @@ TEST_F(Stats, NeedAPoolAndAPlace)
 }
 
 constexpr uint32_t kFirstVersionBytes = 344;
-static_assert(offsetof(moiety_pool_stats, cache_bound_bytes) == kFirstVersionBytes,
+static_assert(offsetof(moiety_pool_stats, cache_bound_bytes) ==
+                  kFirstVersionBytes,
               "moved");
 
 TEST_F(Stats, RefuseAStructOfTheWrongSizeAndLeaveIt)

@@ -12,6 +12,8 @@
 
 #include "moiety/host.h"
 #include "moiety/pool.h"
+#include "moiety/private.h"
+#include "moiety/tenant.h"
 
 /* A kind is flags of moiety_pool_options, and with them these. */
 #define KIND_MAPPED (UINT32_C(1) << 28)
@@ -61,6 +63,26 @@ static inline uint32_t wait_of(uint64_t wait_ms)
 static inline uint64_t bytes_of(uint64_t bytes)
 {
     return bytes ? bytes : MOIETY_BYTES_NONE;
+}
+
+/* --- tenants and arenas --- */
+
+static inline moiety_status create_tenant(moiety_pool *pool, const char *name,
+                                          uint64_t budget_bytes,
+                                          moiety_tenant *out)
+{
+    moiety_tenant_options options = MOIETY_TENANT_OPTIONS_INIT;
+    options.name = name;
+    options.budget_bytes = budget_bytes;
+    return moiety_tenant_create(pool, &options, out);
+}
+
+static inline moiety_status
+create_arena(moiety_pool *pool, uint64_t limit_bytes, moiety_private *out)
+{
+    moiety_private_options options = MOIETY_PRIVATE_OPTIONS_INIT;
+    options.limit_bytes = limit_bytes;
+    return moiety_private_create(pool, &options, out);
 }
 
 /* --- ways to allocate --- */
