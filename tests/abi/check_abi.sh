@@ -6,7 +6,8 @@
 # Four lists must name the same functions: what the shared library exports,
 # the version script, the sorted list in this folder, and what the headers
 # mark MOIETY_API. Each of these that takes a stream has a macro for callers whose
-# null stream is their own, but moiety_pool_retire_stream(), which takes no null stream.
+# null stream is their own, but moiety_retire_stream() and moiety_pool_retire_stream(),
+# which take no null stream.
 # The library also has its soname, and needs nothing but hwloc
 # and what every Linux machine has. Prints each difference; fails if there is
 # one.
@@ -58,7 +59,7 @@ names_with_streams() {
     cat "$@" | tr '\n' ' ' | grep -o 'MOIETY_API [^;{}.#]*;' |
         grep 'moiety_stream [a-z_]*[,)]' |
         grep -o 'moiety_[a-z0-9_]* *(' | tr -d ' (' |
-        grep -vx moiety_pool_retire_stream | sort
+        grep -vxE 'moiety_(pool_)?retire_stream' | sort
 }
 macro_names() {
     cat "$@" | sed -n 's/^#define \(moiety_[a-z0-9_]*\)(.*/\1/p' | sort

@@ -76,7 +76,8 @@ def numba_is_0_56(monkeypatch):
     (13000, "", "lacking", "drivers of CUDA 13"),
     (12080, "", "ok", "can be used"), (None, "", "ok", "can be used"),
     (12080, "limit:1G,checked:1", "lacking", "with checked:1 its pools"),
-    (12080, "memory:mapped", "lacking", "with memory:mapped its pools"),
+    (12080, "memory:mapped", "lacking",
+     "get_ipc_handle() fails for mapped memory"),
     (12080, "memory:mapped,exportable:0", "ok", "can be used"),
     (12080, "checked:1,exportable:0", "ok", "can be used")])
 def test_numba_with_drivers_and_settings(machine, numba_is_0_56, driver, conf,

@@ -76,11 +76,14 @@ def numba(machine):
                        f"CUDA 13, with any memory manager",
                        "install numba-cuda")
     conf = machine.environment.get("MOIETY_CONF", "").split(",")
-    for mode in ("checked:1", "memory:mapped", "pass_through:1"):
+    for mode in ("checked:1", "pass_through:1"):
         if mode in conf and "exportable:0" not in conf:
             return Finding("numba", LACKING, f"{what}: with {mode} its pools, "
                            f"which can be exported from, are refused",
                            f"MOIETY_CONF={mode},exportable:0")
+    if "memory:mapped" in conf and "exportable:0" not in conf:
+        return Finding("numba", LACKING, f"{what}: get_ipc_handle() fails for "
+                       f"mapped memory", "MOIETY_CONF=memory:driver")
     if handles not in ("numba", "Moiety"):
         return Finding("numba", LACKING, f"{what}: get_ipc_handle() fails: "
                        f"{handles}", "docs/install.md has the versions")
