@@ -187,7 +187,7 @@ def of_cupy():
     pool = cupy.get_default_memory_pool()
     return cupy.__version__, [
         *pairs_of("device memory", "cupy", cupy.cuda.alloc,
-                  lambda memory: pool.used_bytes >= memory.mem.size,
+                  lambda memory: pool.used_bytes() >= memory.mem.size,
                   cupy.cuda.Device().use),
         Pair("pinned memory", "cupy", PINNED_BYTES,
              lambda: alloc_pinned(PINNED_BYTES),

@@ -235,6 +235,7 @@ void RetireStream(World &world)
     world.FreeAll(world.second);
     if (world.pool)
         (void)TRY(world, moiety_pool_retire_stream, (world.pool, world.second));
+    (void)TRY(world, moiety_retire_stream, (world.second));
     world.Alloc(4 * kKiB, world.first);
     world.FreeAll(world.first);
     if (world.pool)

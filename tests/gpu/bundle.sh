@@ -10,7 +10,7 @@
 set -euo pipefail
 
 usage='usage: bazel run //tests:gpu_bundle -- DIR'
-limit=$((64 * 1024 * 1024))
+limit_bytes=$((64 * 1024 * 1024))
 
 fail() {
     printf 'gpu_bundle: %s\n' "$1" >&2

@@ -501,8 +501,8 @@ def test_other_processes_get_tensors():
     ("moiety.torch.enable(); moiety.torch.enable()", "already"),
     ("moiety.torch.enable(memory='fast')", "accepted are 'auto'"),
     ("moiety.torch.enable(ipc=True, memory='mapped')", "memory of the driver"),
-    ("moiety.torch.enable(limit=-1)", "accepted are 0 to"),
-    ("moiety.torch.enable(limit='8')", "bytes, as an int"),
+    ("moiety.torch.enable(limit=-1)", "accepted are whole numbers from 0"),
+    ("moiety.torch.enable(limit='8GB')", "limit is '8GB'; accepted are"),
     ("moiety.torch.enable(limit=1 << 21); "
      "torch.empty(1 << 22, dtype=torch.uint8, device='cuda')",
      "CUDA out of memory"),

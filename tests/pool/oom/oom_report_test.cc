@@ -60,7 +60,7 @@ TEST_F(OomReport, FillsAnOlderStructAndNothingBehindIt)
     report.struct_size = 688;
     report.source_name[0] = 'x';
     EXPECT_EQ(MOIETY_OK, moiety_pool_last_oom(pool, &report));
-    EXPECT_EQ(752u, report.struct_size);
+    EXPECT_EQ(688u, report.struct_size);
     EXPECT_EQ('x', report.source_name[0]);
 }
 
