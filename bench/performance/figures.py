@@ -96,7 +96,7 @@ def latency(rows):
 
 
 PROGRAMS = {
-    "finetune": "LoRA, peft", "generation": "generation",
+    "finetune": "LoRA", "generation": "generation",
     "detection": "Mask R-CNN", "graphs": "GAT", "classification": "BERT",
     "vision": "ViT", "segmentation": "DeepLabV3", "translation": "T5",
 }
