@@ -126,12 +126,13 @@ static int py_arena_set_place(struct wishes *wishes)
     bool is_fine = text && py_arena_read_place(options, PyBytes_AsString(text));
     PyErr_Clear(); /* surrogates are no place */
     Py_XDECREF(text);
-    if (!is_fine)
+    if (!is_fine) {
         PyErr_Format(PyExc_ValueError,
                      "place is %R; accepted are 'nearest', 'caller', "
                      "'interleave:0+2', and numbers of NUMA "
                      "nodes from 0 to 255",
                      place);
+    }
     return is_fine ? 0 : -1;
 }
 

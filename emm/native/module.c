@@ -138,13 +138,18 @@ static int traverse(PyObject *module, visitproc visit, void *arg)
     return result;
 }
 
+static void py_module_clear_block_types(struct native_state *state)
+{
+    Py_CLEAR(state->block_type);
+    Py_CLEAR(state->host_block_type);
+    Py_CLEAR(state->import_type);
+}
+
 static void py_module_clear_types(struct native_state *state)
 {
     Py_CLEAR(state->pool_type);
     Py_CLEAR(state->arena_type);
-    Py_CLEAR(state->block_type);
-    Py_CLEAR(state->host_block_type);
-    Py_CLEAR(state->import_type);
+    py_module_clear_block_types(state);
     Py_CLEAR(state->tenant_type);
     Py_CLEAR(state->watch_type);
     Py_CLEAR(state->hold_type);

@@ -487,7 +487,7 @@ PyObject *native_tenant_capsule(PyObject *self);
 /* scope.c: what a with-block holds of a Pool. */
 int native_scope_type_add(PyObject *module, struct native_state *state);
 PyObject *native_hold(PyObject *self, PyObject *arguments, PyObject *names);
-PyObject *native_capture_scope(PyObject *self, PyObject *stream);
+PyObject *native_capture_scope(PyObject *self, PyObject *named);
 
 /* import.c */
 int native_import_type_add(PyObject *module, struct native_state *state);

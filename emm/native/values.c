@@ -70,11 +70,12 @@ static bool py_values_parse_text(PyObject *object,
     else
         PyErr_Clear(); /* surrogates are no digits */
     Py_XDECREF(text);
-    if (!is_fine)
+    if (!is_fine) {
         PyErr_Format(PyExc_ValueError,
                      "%s is %R; accepted are digits, with K, M, G, KiB, MiB or "
                      "GiB behind them, as in '8GiB'",
                      setting->name, object);
+    }
     return is_fine;
 }
 
@@ -269,6 +270,30 @@ static int py_values_check_open(PyObject *object)
     return PyErr_Occurred() ? -1 : 0;
 }
 
+/* All but text. */
+static int py_values_stream_of(PyObject *object, void *out)
+{
+    uint64_t number = (uintptr_t)MOIETY_STREAM_ANY;
+    /* True would be the legacy stream. */
+    if (PyBool_Check(object)) {
+        PyErr_Format(PyExc_TypeError, "%R is no stream", object);
+        return 0;
+    }
+    if (PyLong_CheckExact(object) ||
+        (object != Py_None && PyIndex_Check(object))) {
+        if (!native_u64_from(object, &number))
+            return 0;
+    } else if (object != Py_None) {
+        PyObject *handle = handle_of(object);
+        int is_number = handle && number_of(handle, &number);
+        Py_XDECREF(handle);
+        if (!is_number || (!number && py_values_check_open(object)))
+            return 0;
+    }
+    *(moiety_stream *)out = (moiety_stream)(uintptr_t)number;
+    return 1;
+}
+
 /* "current": what the frameworks that are loaded work on now. */
 static int py_values_stream_named(PyObject *object, void *out)
 {
@@ -281,34 +306,15 @@ static int py_values_stream_named(PyObject *object, void *out)
     }
     PyObject *stream =
         native_call_python("moiety._support.streams", "stream", NULL);
-    int is_fine = stream && native_stream_from(stream, out);
+    int is_fine = stream && py_values_stream_of(stream, out);
     Py_XDECREF(stream);
     return is_fine;
 }
 
 int native_stream_from(PyObject *object, void *out)
 {
-    uint64_t number = (uintptr_t)MOIETY_STREAM_ANY;
-    /* True would be the legacy stream. */
-    if (PyBool_Check(object)) {
-        PyErr_Format(PyExc_TypeError, "%R is no stream", object);
-        return 0;
-    }
-    if (PyLong_CheckExact(object) ||
-        (object != Py_None && PyIndex_Check(object))) {
-        if (!native_u64_from(object, &number))
-            return 0;
-    } else if (PyUnicode_Check(object)) {
-        return py_values_stream_named(object, out);
-    } else if (object != Py_None) {
-        PyObject *handle = handle_of(object);
-        int is_number = handle && number_of(handle, &number);
-        Py_XDECREF(handle);
-        if (!is_number || (!number && py_values_check_open(object)))
-            return 0;
-    }
-    *(moiety_stream *)out = (moiety_stream)(uintptr_t)number;
-    return 1;
+    return PyUnicode_Check(object) ? py_values_stream_named(object, out)
+                                   : py_values_stream_of(object, out);
 }
 
 /* The arguments of one fast call, the number first. */

@@ -43,11 +43,12 @@ static moiety_status read_struct(const moiety_alloc_options *options)
                             STRUCT_BYTES_MAX);
     }
     for (size_t i = sizeof(*options); i < options->struct_size; i++) {
-        if (bytes[i])
+        if (bytes[i]) {
             return moietyi_fail(MOIETY_E_INVALID,
                                 "an option that this library does not know is "
                                 "set: byte %zu",
                                 i);
+        }
     }
     return MOIETY_OK;
 }
@@ -87,11 +88,12 @@ static moiety_status read_together(const moiety_alloc_options *options,
 {
     const char *what =
         options->flags & MOIETY_ALLOC_NO_CALL ? beside_no_call(options) : NULL;
-    if (what)
+    if (what) {
         return moietyi_fail(MOIETY_E_INVALID,
                             "option %s, which does not go with "
                             "MOIETY_ALLOC_NO_CALL",
                             what);
+    }
     if (options->tenant && options->private_arena)
         return moietyi_fail(MOIETY_E_INVALID,
                             "options tenant and private_arena are set; "
@@ -109,11 +111,12 @@ static moiety_status alloc_way_read(const moiety_alloc_options *options,
                                     struct alloc_way *out)
 {
     moiety_status status = read_struct(options);
-    if (status == MOIETY_OK && options->flags & ~KNOWN_FLAGS)
+    if (status == MOIETY_OK && options->flags & ~KNOWN_FLAGS) {
         status = moietyi_fail(MOIETY_E_INVALID,
                               "option flags is 0x%x; accepted are the bits of "
                               "0x%x",
                               (unsigned)options->flags, (unsigned)KNOWN_FLAGS);
+    }
     if (status == MOIETY_OK)
         status = read_alignment(options);
     if (status == MOIETY_OK)
@@ -142,7 +145,7 @@ static moiety_status zeroed_fill(moiety_pool *pool, moiety_devptr address,
     moiety_status status = moietyi_call_begin(pool, stream, &call);
     if (status != MOIETY_OK)
         return status;
-    const struct moietyi_driver *driver = pool->body->driver;
+    const struct moietyi_driver *driver = call.pool->body->driver;
     status = moietyi_section_enter(driver, call.push->stream_state->context,
                                    &section);
     if (status == MOIETY_OK) {

@@ -192,11 +192,12 @@ static moiety_status take_of_arena(const struct moietyi_tenant *tenant,
                                    moiety_stream stream, moiety_devptr *out)
 {
     struct moietyi_alloc_args whole = *args;
-    if (args->alignment_bytes > MOIETYI_GRAIN_BYTES)
+    if (args->alignment_bytes > MOIETYI_GRAIN_BYTES) {
         return moietyi_fail(MOIETY_E_UNSUPPORTED,
                             "option alignment_bytes is %zu; accepted is 512 at "
                             "most for a tenant that can be paused",
                             args->alignment_bytes);
+    }
     /* What it holds is what was charged: the free discharges that. */
     whole.size_bytes = moietyi_tenant_bytes(args->size_bytes);
     return moietyi_private_alloc(NULL, tenant->arena, &whole, stream, out);

@@ -50,9 +50,9 @@ bool moietyi_word_is(struct moietyi_word word, const char *text)
 }
 
 /* In any locale; names are of lower case. */
-static char lower(char letter)
+static int lower(char letter)
 {
-    return letter >= 'A' && letter <= 'Z' ? (char)(letter - 'A' + 'a') : letter;
+    return letter >= 'A' && letter <= 'Z' ? letter - 'A' + 'a' : letter;
 }
 
 /* Levenshtein's distance: letters to put in, take out or change; an upper case

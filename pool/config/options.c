@@ -47,10 +47,10 @@ struct setting {
     uint64_t minimum;   /* of what is not 0 */
     uint64_t maximum;
     uint64_t multiple_of;
-    uint32_t flag;            /* the bit; 0: the whole field is a number */
     uint64_t normal;          /* what a program's 0 means */
     uint64_t none;            /* what a program says for none; 0: 0 */
     const char *const *words; /* in MOIETY_CONF, for 0 and on; NULL ends them */
+    uint32_t flag;            /* the bit; 0: the whole field is a number */
     bool takes_zero;          /* in MOIETY_CONF */
     bool takes_suffix;
     bool is_ordinals; /* in MOIETY_CONF; the field has a bit for each */
@@ -422,11 +422,12 @@ static moiety_status check_mode(const moiety_pool_options *options)
         return moietyi_fail(MOIETY_E_INVALID,
                             "exportable is 1; accepted is 0 where checked or "
                             "pass_through is 1");
-    if (is_passing && options->memory == MOIETY_MEMORY_MAPPED)
+    if (is_passing && options->memory == MOIETY_MEMORY_MAPPED) {
         return moietyi_fail(MOIETY_E_INVALID,
                             "memory is mapped; accepted are auto and driver "
                             "where pass_through is 1: blocks of mapped memory "
                             "are no reservations");
+    }
     if (options->peer_devices &&
         (is_passing || options->memory == MOIETY_MEMORY_DRIVER))
         return moietyi_fail(MOIETY_E_INVALID,

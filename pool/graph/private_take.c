@@ -292,11 +292,12 @@ static moiety_status private_wait(const struct want *want,
         status = private_grow(want, out);
     }
     if (private_is_short(status) && !want->may_wait && !call->is_capturing &&
-        is_waiting(want->ref))
+        is_waiting(want->ref)) {
         return moietyi_fail(MOIETY_E_BUSY,
                             "%zu bytes: nothing is free in the arena without "
                             "waiting",
                             want->request->size_bytes);
+    }
     return status;
 }
 
