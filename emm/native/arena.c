@@ -170,7 +170,7 @@ static int py_arena_parse(PyObject *arguments, PyObject *names,
     struct native_setting thread_cache = {
         "thread_cache_bytes", options->thread_cache_bytes, MOIETY_BYTES_NONE};
     uint64_t context = 0;
-    if (!PyArg_ParseTupleAndKeywords(
+    if (!native_parse(
             arguments, names, "|i$O&OO&O&O&O&O&O&ppps:HostArena", keys,
             &options->device, native_context_from, &context, &wishes->place,
             native_setting_from, &limit, native_setting_from, &first,
@@ -250,9 +250,9 @@ static PyObject *arena_reserve(PyObject *self, PyObject *arguments,
     struct native_setting total = {"nbytes", 0, 0};
     uint32_t thread_count = 0;
     moiety_status status;
-    if (!PyArg_ParseTupleAndKeywords(
-            arguments, names, "O&|O&O:reserve", keys, native_setting_from,
-            &total, native_u32_from, &thread_count, &progress.function) ||
+    if (!native_parse(arguments, names, "O&|O&O:reserve", keys,
+                      native_setting_from, &total, native_u32_from,
+                      &thread_count, &progress.function) ||
         !native_enter(space))
         return NULL;
     moiety_host_progress_fn *call =

@@ -16,8 +16,8 @@ static PyObject *block_free(PyObject *self, PyObject *arguments,
     static char *keys[] = {"stream", NULL};
     moiety_stream stream =
         native_block_own_stream(py_block_type_block_of(self));
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "|O&:free", keys,
-                                     native_stream_from, &stream))
+    if (!native_parse(arguments, names, "|O&:free", keys, native_stream_from,
+                      &stream))
         return NULL;
     return native_block_free(self, stream);
 }

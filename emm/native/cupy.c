@@ -389,10 +389,9 @@ static int cupy_init(PyObject *self, PyObject *arguments, PyObject *names)
         PyErr_SetString(PyExc_TypeError, "__init__() was called before");
         return -1;
     }
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "OOOOOO:_CuPyAllocator",
-                                     keys, &given[FIND_SOURCE], &given[REFUSE],
-                                     &given[MEMORY_TYPE], &given[POINTER_TYPE],
-                                     &given[DEVICE], &given[STREAM]))
+    if (!native_parse(arguments, names, "OOOOOO:_CuPyAllocator", keys,
+                      &given[FIND_SOURCE], &given[REFUSE], &given[MEMORY_TYPE],
+                      &given[POINTER_TYPE], &given[DEVICE], &given[STREAM]))
         return -1;
     return cupy_keep(cupy_of(self), given);
 }

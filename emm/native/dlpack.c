@@ -219,8 +219,8 @@ PyObject *native_dlpack(PyObject *self, PyObject *arguments, PyObject *names)
     PyObject *device = Py_None;
     PyObject *copy = Py_None;
     struct dl_request request = {false, false};
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "|$OOOO:__dlpack__",
-                                     keys, &stream, &version, &device, &copy) ||
+    if (!native_parse(arguments, names, "|$OOOO:__dlpack__", keys, &stream,
+                      &version, &device, &copy) ||
         check_wishes(block, device, copy) ||
         dlpack_set_version(&request, version))
         return NULL;

@@ -137,9 +137,8 @@ static int import_init(PyObject *self, PyObject *arguments, PyObject *names)
         PyErr_SetString(PyExc_TypeError, "__init__() was called before");
         return -1;
     }
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "y#|O&:Import", keys,
-                                     &handle, &size_bytes, native_context_from,
-                                     &context))
+    if (!native_parse(arguments, names, "y#|O&:Import", keys, &handle,
+                      &size_bytes, native_context_from, &context))
         return -1;
     native_import_close_left();
     struct left *record = calloc(1, sizeof *record);
@@ -261,8 +260,8 @@ static PyObject *import_close(PyObject *self, PyObject *arguments,
     moiety_stream stream = py_import_stream(import);
     int is_waiting = 1;
     uint64_t closing = 0;
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "|O&p:close", keys,
-                                     native_stream_from, &stream, &is_waiting))
+    if (!native_parse(arguments, names, "|O&p:close", keys, native_stream_from,
+                      &stream, &is_waiting))
         return NULL;
     moiety_status status = py_import_end(import, stream, &closing);
     if (status == MOIETY_OK && is_waiting)

@@ -255,7 +255,12 @@ PyObject *native_note_refusal(PyObject *module, PyObject *arguments);
 /* The report of the calling thread's last failure, or None. */
 PyObject *native_oom_report(moiety_pool *pool);
 
-/* values.c: for "O&" of PyArg_Parse...(). Numbers: OverflowError for those that
+/* values.c: PyArg_ParseTupleAndKeywords(), whose error for a name that it does not
+ * know has the one that is most like it, and all others. */
+int native_parse(PyObject *arguments, PyObject *names, const char *format,
+                 char **keys, ...);
+
+/* For "O&" of PyArg_Parse...(). Numbers: OverflowError for those that
  * do not fit. */
 int native_u64_from(PyObject *object, void *out);
 /* A context's address as a number; None is 0, the primary one. */

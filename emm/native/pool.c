@@ -116,18 +116,18 @@ static int py_pool_parse(PyObject *arguments, PyObject *names,
     struct native_setting quarantine = {
         "quarantine_bytes", options->quarantine_bytes, MOIETY_BYTES_NONE};
     uint64_t context = 0;
-    if (!PyArg_ParseTupleAndKeywords(
-            arguments, names, "|i$O&O&O&O&O&O&O&O&O&O&ppppO&O&:Pool", keys,
-            &options->device, native_context_from, &context,
-            native_setting_from, &limit, native_setting_from, &first,
-            native_setting_from, &largest, native_setting_from, &thread_cache,
-            native_setting_from, &cache, native_u64_from,
-            &options->history_entries, native_setting_from, &watermark,
-            native_setting_from, &quarantine, native_wait_from,
-            &options->wait_ms, &wishes->is_exportable, &wishes->is_checked,
-            &wishes->is_passed_through, &wishes->has_auto_scopes,
-            py_pool_memory_from, &options->memory, py_pool_peers_from,
-            &options->peer_devices))
+    if (!native_parse(arguments, names, "|i$O&O&O&O&O&O&O&O&O&O&ppppO&O&:Pool",
+                      keys, &options->device, native_context_from, &context,
+                      native_setting_from, &limit, native_setting_from, &first,
+                      native_setting_from, &largest, native_setting_from,
+                      &thread_cache, native_setting_from, &cache,
+                      native_u64_from, &options->history_entries,
+                      native_setting_from, &watermark, native_setting_from,
+                      &quarantine, native_wait_from, &options->wait_ms,
+                      &wishes->is_exportable, &wishes->is_checked,
+                      &wishes->is_passed_through, &wishes->has_auto_scopes,
+                      py_pool_memory_from, &options->memory, py_pool_peers_from,
+                      &options->peer_devices))
         return -1;
     options->limit_bytes = limit.bytes;
     options->first_segment_bytes = first.bytes;
@@ -439,8 +439,8 @@ static PyObject *pool_release_exports(PyObject *self, PyObject *arguments,
     PyObject *argument = Py_None;
     uint64_t address = 0;
     moiety_status status;
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "|O:release_exports",
-                                     keys, &argument) ||
+    if (!native_parse(arguments, names, "|O:release_exports", keys,
+                      &argument) ||
         (argument != Py_None && !native_address_from(argument, &address)))
         return NULL;
     moiety_pool *pool = native_enter(space);

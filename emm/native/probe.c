@@ -48,8 +48,7 @@ PyObject *native_probe(PyObject *module, PyObject *arguments, PyObject *names)
     moiety_caps caps = {.struct_size = sizeof caps};
     int device = 0;
     moiety_status status;
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "|i:probe", keys,
-                                     &device))
+    if (!native_parse(arguments, names, "|i:probe", keys, &device))
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
     status = moiety_probe(device, &caps);
@@ -84,8 +83,7 @@ PyObject *native_topology(PyObject *module, PyObject *arguments,
     static char *keys[] = {"json", NULL};
     int is_json = 0;
     moiety_status status = MOIETY_OK;
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "|p:topology", keys,
-                                     &is_json))
+    if (!native_parse(arguments, names, "|p:topology", keys, &is_json))
         return NULL;
     PyObject *text = text_of_machine(is_json ? MOIETY_HOST_TOPOLOGY_JSON
                                              : MOIETY_HOST_TOPOLOGY_TEXT,

@@ -63,8 +63,7 @@ PyObject *native_hold(PyObject *self, PyObject *arguments, PyObject *names)
     PyObject *length = Py_None;
     uint64_t address = 0;
     uint64_t nbytes = 1;
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O|O:hold", keys, &named,
-                                     &length) ||
+    if (!native_parse(arguments, names, "O|O:hold", keys, &named, &length) ||
         !native_address_from(named, &address) ||
         (length != Py_None && !native_u64_from(length, &nbytes)))
         return NULL;

@@ -15,8 +15,8 @@ PyObject *native_set_limit(PyObject *self, PyObject *arguments, PyObject *names)
     static char *keys[] = {"limit", NULL};
     struct native_setting limit = {"limit", 0, 0};
     moiety_status status;
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O&:set_limit", keys,
-                                     native_setting_from, &limit))
+    if (!native_parse(arguments, names, "O&:set_limit", keys,
+                      native_setting_from, &limit))
         return NULL;
     moiety_pool *pool = native_enter(settings_space_of(self));
     if (!pool)
@@ -32,8 +32,8 @@ PyObject *native_reserve(PyObject *self, PyObject *arguments, PyObject *names)
     static char *keys[] = {"nbytes", NULL};
     struct native_setting total = {"nbytes", 0, 0};
     moiety_status status;
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O&:reserve", keys,
-                                     native_setting_from, &total))
+    if (!native_parse(arguments, names, "O&:reserve", keys, native_setting_from,
+                      &total))
         return NULL;
     moiety_pool *pool = native_enter(settings_space_of(self));
     if (!pool)
@@ -53,8 +53,8 @@ PyObject *native_trim(PyObject *self, PyObject *arguments, PyObject *names)
     int is_waiting = 0;
     uint64_t given_bytes = 0;
     moiety_status status = MOIETY_OK;
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "|O&$p:trim", keys,
-                                     native_setting_from, &keep, &is_waiting))
+    if (!native_parse(arguments, names, "|O&$p:trim", keys, native_setting_from,
+                      &keep, &is_waiting))
         return NULL;
     moiety_pool *pool = native_enter(settings_space_of(self));
     if (!pool)

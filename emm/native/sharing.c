@@ -20,9 +20,8 @@ static PyObject *ipc_wait(PyObject *module, PyObject *arguments,
     uint64_t closing = 0;
     uint32_t timeout_ms = UINT32_MAX;
     moiety_status status;
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O&|O&:ipc_wait", keys,
-                                     native_u64_from, &closing,
-                                     native_timeout_from, &timeout_ms))
+    if (!native_parse(arguments, names, "O&|O&:ipc_wait", keys, native_u64_from,
+                      &closing, native_timeout_from, &timeout_ms))
         return NULL;
     struct native_wait wait;
     native_wait_begin(&wait);
@@ -39,8 +38,8 @@ static PyObject *ipc_trim(PyObject *module, PyObject *arguments,
     uint32_t keep_count = 0;
     uint32_t open_count = 0;
     moiety_status status;
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "|O&:ipc_trim", keys,
-                                     native_u32_from, &keep_count))
+    if (!native_parse(arguments, names, "|O&:ipc_trim", keys, native_u32_from,
+                      &keep_count))
         return NULL;
     native_import_close_left();
     Py_BEGIN_ALLOW_THREADS;
@@ -59,9 +58,8 @@ static PyObject *call_on_range(PyObject *module, PyObject *arguments,
     uint64_t address = 0;
     uint64_t nbytes = 0;
     moiety_status status;
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O&O&", keys,
-                                     native_u64_from, &address, native_u64_from,
-                                     &nbytes))
+    if (!native_parse(arguments, names, "O&O&", keys, native_u64_from, &address,
+                      native_u64_from, &nbytes))
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
     status = call((void *)(uintptr_t)address, nbytes);

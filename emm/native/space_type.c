@@ -189,8 +189,8 @@ static PyObject *space_synchronize(PyObject *self, PyObject *arguments,
     static char *keys[] = {"timeout", NULL};
     uint32_t timeout_ms = UINT32_MAX;
     moiety_status status;
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "|O&:synchronize", keys,
-                                     native_timeout_from, &timeout_ms))
+    if (!native_parse(arguments, names, "|O&:synchronize", keys,
+                      native_timeout_from, &timeout_ms))
         return NULL;
     moiety_pool *pool = native_enter(py_space_type_space_of(self));
     if (!pool)

@@ -107,10 +107,10 @@ PyObject *native_tenant_new(PyObject *self, PyObject *arguments,
     moiety_tenant_options options = {.struct_size = sizeof options, .name = ""};
     struct native_setting budget = {"budget", 0, 0};
     int is_pausable = 0;
-    if (!PyArg_ParseTupleAndKeywords(
-            arguments, names, has_pausable ? "|sO&$p:tenant" : "|sO&:tenant",
-            has_pausable ? keys : arena_keys, &options.name,
-            native_setting_from, &budget, &is_pausable))
+    if (!native_parse(arguments, names,
+                      has_pausable ? "|sO&$p:tenant" : "|sO&:tenant",
+                      has_pausable ? keys : arena_keys, &options.name,
+                      native_setting_from, &budget, &is_pausable))
         return NULL;
     options.budget_bytes = budget.bytes;
     options.flags = is_pausable ? MOIETY_TENANT_PAUSABLE : 0;
@@ -258,8 +258,7 @@ static PyObject *tenant_pause(PyObject *self, PyObject *arguments,
     struct native_tenant *tenant = tenant_of(self);
     int is_keeping = 0;
     moiety_status status;
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "|p:pause", keys,
-                                     &is_keeping) ||
+    if (!native_parse(arguments, names, "|p:pause", keys, &is_keeping) ||
         !py_tenant_enter(tenant))
         return NULL;
     struct native_wait wait;

@@ -6,7 +6,99 @@
  */
 #include "emm/native/native.h"
 
+#include <stdarg.h>
 #include <string.h>
+
+/* A new list of the names that are accepted; one that is "" has a position alone. */
+static PyObject *py_values_names(char **keys)
+{
+    PyObject *list = PyList_New(0);
+    while (*keys && !**keys)
+        keys++;
+    for (size_t i = 0; list && keys[i]; i++) {
+        PyObject *name = PyUnicode_FromString(keys[i]);
+        if (!name || PyList_Append(list, name))
+            Py_CLEAR(list);
+        Py_XDECREF(name);
+    }
+    return list;
+}
+
+/* The accepted name that is most like `name`, a new reference; NULL: none is, or
+ * with an error. */
+static PyObject *py_values_nearest(PyObject *name, PyObject *accepted)
+{
+    PyObject *difflib = PyImport_ImportModule("difflib");
+    PyObject *found = difflib
+                          ? PyObject_CallMethod(difflib, "get_close_matches",
+                                                "OOi", name, accepted, 1)
+                          : NULL;
+    PyObject *nearest = found && PyList_Size(found) == 1
+                            ? Py_NewRef(PyList_GetItem(found, 0))
+                            : NULL;
+    Py_XDECREF(found);
+    Py_XDECREF(difflib);
+    return nearest;
+}
+
+/* Replaces the error for a name that is not accepted. */
+static void py_values_refuse_name(PyObject *name, PyObject *accepted,
+                                  const char *format)
+{
+    const char *function = strchr(format, ':');
+    PyObject *comma = PyUnicode_FromString(", ");
+    PyObject *all = comma ? PyUnicode_Join(comma, accepted) : NULL;
+    PyObject *nearest = all ? py_values_nearest(name, accepted) : NULL;
+    if (nearest)
+        PyErr_Format(
+            PyExc_TypeError,
+            "%s() has no argument %R, did you mean %R? Accepted are %U",
+            function ? function + 1 : "it", name, nearest, all);
+    else if (!PyErr_Occurred())
+        PyErr_Format(PyExc_TypeError,
+                     "%s() has no argument %R; accepted are %U",
+                     function ? function + 1 : "it", name, all);
+    Py_XDECREF(nearest);
+    Py_XDECREF(all);
+    Py_XDECREF(comma);
+}
+
+/* After a TypeError. */
+static void py_values_look_at_names(PyObject *names, char **keys,
+                                    const char *format)
+{
+    struct native_error error = native_error_keep();
+    PyObject *accepted = py_values_names(keys);
+    PyObject *name;
+    PyObject *value;
+    Py_ssize_t at = 0;
+    while (accepted && !PyErr_Occurred() &&
+           PyDict_Next(names, &at, &name, &value)) {
+        if (PySequence_Contains(accepted, name) == 0)
+            py_values_refuse_name(name, accepted, format);
+    }
+    Py_XDECREF(accepted);
+    if (!PyErr_Occurred()) {
+        native_error_restore(error);
+        return;
+    }
+    Py_XDECREF(error.kind);
+    Py_XDECREF(error.value);
+    Py_XDECREF(error.trace);
+}
+
+int native_parse(PyObject *arguments, PyObject *names, const char *format,
+                 char **keys, ...)
+{
+    va_list values;
+    va_start(values, keys);
+    int is_fine =
+        PyArg_VaParseTupleAndKeywords(arguments, names, format, keys, values);
+    va_end(values);
+    if (!is_fine && names && PyErr_ExceptionMatches(PyExc_TypeError))
+        py_values_look_at_names(names, keys, format);
+    return is_fine;
+}
 
 int native_u64_from(PyObject *object, void *out)
 {

@@ -37,8 +37,8 @@ static int py_watch_type_parse(PyObject *arguments, PyObject *names,
                                PyObject **added, PyObject **releasing)
 {
     static char *keys[] = {"added", "releasing", NULL};
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "|OO:watch_segments",
-                                     keys, added, releasing) ||
+    if (!native_parse(arguments, names, "|OO:watch_segments", keys, added,
+                      releasing) ||
         py_watch_type_check(*added, "added") ||
         py_watch_type_check(*releasing, "releasing"))
         return -1;

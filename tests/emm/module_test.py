@@ -136,6 +136,35 @@ def test_errors_name_what_python_has(call, words):
                          r"private arena|host option|cuMem|cuCtx", said), said
 
 
+UNKNOWN = [
+    (lambda: moiety.Pool(limt=5), "Pool() has no argument 'limt', did you mean "
+     "'limit'? Accepted are device, context, limit, "),
+    (lambda: moiety.Pool(limit="64MiB", zzzz=1),
+     "Pool() has no argument 'zzzz'; accepted are device, "),
+    (pool(lambda made, block: made.trim(keep_byte=0)),
+     "trim() has no argument 'keep_byte', did you mean 'keep_bytes'?"),
+    (lambda: moiety.HostArena(places="nearest"),
+     "HostArena() has no argument 'places', did you mean 'place'?"),
+    (lambda: moiety.probe(devise=0), "did you mean 'device'?"),
+]
+
+
+@pytest.mark.parametrize("call, words", UNKNOWN)
+def test_the_nearest_argument_is_named(call, words):
+    with pytest.raises(TypeError) as raised:
+        call()
+    assert words in str(raised.value)
+
+
+def test_other_errors_of_arguments_stay_as_they_are():
+    with pytest.raises(TypeError, match="at most 1 positional"):
+        moiety.Pool(1, 2)
+    with pytest.raises(ValueError, match="limit is '8GB'"):
+        moiety.Pool(limit="8GB")
+    with pytest.raises(TypeError, match="memory is 5"):
+        moiety.Pool(memory=5)
+
+
 def test_keys_of_the_variable_stay_as_they_are():
     for text in ("thread_cache:zz", "first_segment:5", "no_such_key:1"):
         done = run_program("""
