@@ -49,15 +49,16 @@ static void py_values_refuse_name(PyObject *name, PyObject *accepted,
     PyObject *comma = PyUnicode_FromString(", ");
     PyObject *all = comma ? PyUnicode_Join(comma, accepted) : NULL;
     PyObject *nearest = all ? py_values_nearest(name, accepted) : NULL;
-    if (nearest)
+    if (nearest) {
         PyErr_Format(
             PyExc_TypeError,
             "%s() has no argument %R, did you mean %R? Accepted are %U",
             function ? function + 1 : "it", name, nearest, all);
-    else if (!PyErr_Occurred())
+    } else if (!PyErr_Occurred()) {
         PyErr_Format(PyExc_TypeError,
                      "%s() has no argument %R; accepted are %U",
                      function ? function + 1 : "it", name, all);
+    }
     Py_XDECREF(nearest);
     Py_XDECREF(all);
     Py_XDECREF(comma);
@@ -67,7 +68,10 @@ static void py_values_refuse_name(PyObject *name, PyObject *accepted,
 static void py_values_look_at_names(PyObject *names, char **keys,
                                     const char *format)
 {
-    struct native_error error = native_error_keep();
+    PyObject *kind;
+    PyObject *error;
+    PyObject *trace;
+    PyErr_Fetch(&kind, &error, &trace);
     PyObject *accepted = py_values_names(keys);
     PyObject *name;
     PyObject *value;
@@ -79,12 +83,12 @@ static void py_values_look_at_names(PyObject *names, char **keys,
     }
     Py_XDECREF(accepted);
     if (!PyErr_Occurred()) {
-        native_error_restore(error);
+        PyErr_Restore(kind, error, trace);
         return;
     }
-    Py_XDECREF(error.kind);
-    Py_XDECREF(error.value);
-    Py_XDECREF(error.trace);
+    Py_XDECREF(kind);
+    Py_XDECREF(error);
+    Py_XDECREF(trace);
 }
 
 int native_parse(PyObject *arguments, PyObject *names, const char *format,
