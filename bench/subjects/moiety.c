@@ -225,9 +225,8 @@ WORKLOAD(moiety, "moiety", "Moiety: moiety_alloc() and moiety_free()", start,
 WORKLOAD(moiety_sized, "moiety_sized",
          "Moiety: moiety_alloc() and moiety_free_sized()", start, alloc,
          free_sized);
-WORKLOAD(moiety_nocache, "moiety_nocache",
-         "Moiety without caches: thread_cache_bytes is 0", start_nocache, alloc,
-         free_block);
+WORKLOAD(moiety_nocache, "moiety_nocache", "Moiety without caches of threads",
+         start_nocache, alloc, free_block);
 WORKLOAD(moiety_mapped, "moiety_mapped",
          "Moiety with memory that it maps itself: MOIETY_MEMORY_MAPPED",
          start_mapped, alloc, free_block);
@@ -256,7 +255,7 @@ WORKLOAD(moiety_tenant, "moiety+tenant",
         .stop = stop,                                                          \
     }
 
-REPLAYED(moiety, "moiety", "Moiety's pool with its default options", start);
+REPLAYED(moiety, "moiety", "Moiety's pool on memory of the driver", start);
 REPLAYED(moiety_nocache, "moiety-nocache", "the same without thread caches",
          start_nocache);
 REPLAYED(moiety_mapped, "moiety-mapped",

@@ -10,7 +10,7 @@ MOIETY = ("Moiety is a GPU memory pool, a C library with a Python package. It "
           "on many streams.")
 # Name: what it is, and what it is here for.
 SUBJECTS = {
-    "moiety": ("Moiety's pool with its default options: a cache for each "
+    "moiety": ("Moiety's pool on memory of the driver: a cache for each "
                "thread, before heaps of free memory.",
                "What the report is about."),
     "moiety-nocache": ("The same without caches of threads.",
