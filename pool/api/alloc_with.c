@@ -211,7 +211,7 @@ static moiety_status alloc_way(moiety_pool *pool, const struct alloc_way *way,
     return status;
 }
 
-/* Of this library's version, and nothing is wished for but to call nobody. */
+/* Options of this version that ask for MOIETY_ALLOC_NO_CALL alone. */
 static inline bool is_no_call(const moiety_alloc_options *options)
 {
     return options && options->flags == MOIETY_ALLOC_NO_CALL &&
