@@ -4,6 +4,7 @@
 HEADERS = [
     "moiety/moiety.h",
     "moiety/moiety.hpp",
+    "moiety/block.h",
     "moiety/callbacks.h",
     "moiety/checked.h",
     "moiety/cuda_resource.hpp",

@@ -3,12 +3,11 @@
 
 usage: c_reference.py [--check] [ROOT]
 
-What is not documented is an error: a header, a function, a type, a field, a constant,
-or a parameter of a function that documents others.
+An undocumented header, function, type, field or constant is an error, and so is a
+parameter of a function that documents others.
 
 Each header is a section, with the comment at its top; behind it stand its constants,
-types and functions, with their own comments. What a comment says of parameters and
-statuses becomes a table.
+types and functions, with their own comments. Parameters and statuses become tables.
 """
 
 import pathlib
@@ -17,7 +16,7 @@ import sys
 
 LICENCE = "SPDX-License-Identifier: Apache-2.0"
 HEADERS, PAGE = "pool/include/moiety", "docs/reference/c-reference.md"
-FIRST = ("pool.h", "stream.h", "host.h", "status.h", "types.h", "stats.h")
+FIRST = ("pool.h", "block.h", "stream.h", "host.h", "status.h", "types.h", "stats.h")
 COMMENT = r"/\*\*(?P<comment>(?:[^*]|\*(?!/))*)\*/\s*"
 FUNCTION = r"(?P<function>MOIETY_API\b[^;{]*;)"
 TYPE = (r"(?P<type>typedef (?:struct|enum) \w+ \{.*?\n\} \w+;|typedef [^;{]*;)")

@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-/* What a message is about: the levels of moiety_set_log(). */
+/* Levels of messages: moiety_set_log(). */
 
 /** Something that the program asked for was not done: an allocation failed for want
  *  of memory, with its report; what a checked pool found; a trace that was lost; a
@@ -102,9 +102,9 @@ typedef struct moiety_allocation {
     uint32_t reserved;
     moiety_pool *pool;
     moiety_devptr address;
-    /** What the block has, the same at its allocation and its free. */
+    /** Bytes of the block, the same at its allocation and its free. */
     uint64_t size_bytes;
-    /** What was asked for; 0 at a free. */
+    /** Bytes that were requested; 0 at a free. */
     uint64_t requested_bytes;
     /** As the caller named it, or found for it by moiety_free_on_alloc_stream();
      *  MOIETY_STREAM_ANY for moiety_free_on_event(). */

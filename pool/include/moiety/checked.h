@@ -1,10 +1,10 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * What a checked pool has found: see MOIETY_MODE_CHECKED in moiety/pool.h, and
+ * Findings of a checked pool: see MOIETY_MODE_CHECKED in moiety/pool.h, and
  * docs/debugging.md for what each check can find and what it cannot.
  *
- * What every function has in common is told in moiety/pool.h.
+ * moiety/pool.h has the rules that all functions have in common.
  */
 #ifndef MOIETY_CHECKED_H_
 #define MOIETY_CHECKED_H_

@@ -5,7 +5,7 @@
  * Unix socket that one thread serves. docs/observability.md has the requests
  * and the answers, and what reads them.
  *
- * What every function has in common is told in moiety/pool.h.
+ * moiety/pool.h has the rules that all functions have in common.
  */
 #ifndef MOIETY_EXPOSE_H_
 #define MOIETY_EXPOSE_H_

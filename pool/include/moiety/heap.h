@@ -1,10 +1,10 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Where all of a pool's memory is: every byte of every segment, at one moment.
+ * A map of a pool's memory: every byte of every segment, at one moment.
  * docs/debugging.md tells how the moment is made and what it costs.
  *
- * What every function has in common is told in moiety/pool.h.
+ * moiety/pool.h has the rules that all functions have in common.
  */
 #ifndef MOIETY_HEAP_H_
 #define MOIETY_HEAP_H_
@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-/** What an interval of a segment is: moiety_heap_interval.kind. Later versions
+/** The kind of an interval of a segment: moiety_heap_interval.kind. Later versions
  *  may have further kinds. */
 typedef enum moiety_heap_kind {
     /** Free, in one piece with free neighbours. */
@@ -54,7 +54,7 @@ typedef enum moiety_heap_kind {
 typedef struct moiety_heap_segment {
     /** Never used again in this pool. */
     uint64_t id;
-    /** What blocks can lie in; multiples of 2 MiB. */
+    /** Bytes in which blocks can lie; multiples of 2 MiB. */
     moiety_devptr address;
     uint64_t size_bytes;
     /** As the source gave it. */
@@ -69,9 +69,9 @@ typedef struct moiety_heap_segment {
 
 /** A free interval or a block. The struct does not change. */
 typedef struct moiety_heap_interval {
-    /** Where it begins. */
+    /** The address of its first byte. */
     moiety_devptr address;
-    /** What a block holds, which may be more than was asked for. */
+    /** Bytes that a block holds, perhaps more than were requested. */
     uint64_t size_bytes;
     /** CACHED, RETIRING: the stream that it was freed on, MOIETY_STREAM_ANY or
      *  MOIETY_STREAM_DONE. Otherwise 0. */
@@ -91,7 +91,7 @@ typedef struct moiety_heap_interval {
     uint64_t reserved[2];
 } moiety_heap_interval;
 
-/** What a snapshot comes to. */
+/** The sums of a snapshot. */
 typedef struct moiety_heap_summary {
     /** Bytes of this struct: set by the caller before the call. */
     uint32_t struct_size;

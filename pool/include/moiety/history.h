@@ -5,7 +5,7 @@
  * the option `history_entries` notes every operation; others note nothing, at
  * no cost. docs/debugging.md tells what it costs and how to use it.
  *
- * What every function has in common is told in moiety/pool.h.
+ * moiety/pool.h has the rules that all functions have in common.
  */
 #ifndef MOIETY_HISTORY_H_
 #define MOIETY_HISTORY_H_
@@ -24,7 +24,7 @@ extern "C" {
 /** Most that moiety_pool_options.history_entries may be. */
 #define MOIETY_HISTORY_ENTRIES_MAX (UINT64_C(1) << 20)
 
-/** What an entry is about: moiety_history_entry.kind. Later versions may have
+/** The kind of an entry: moiety_history_entry.kind. Later versions may have
  *  further kinds. */
 typedef enum moiety_history_kind {
     /** moiety_alloc() and its like; each block of a batch for itself. */
@@ -76,7 +76,7 @@ typedef struct moiety_history_entry {
     uint32_t reserved[3];
 } moiety_history_entry;
 
-/** What a reading of the history comes to. */
+/** The sums of a reading of the history. */
 typedef struct moiety_history_summary {
     /** Bytes of this struct: set by the caller before the call. */
     uint32_t struct_size;

@@ -18,7 +18,7 @@
  *     moiety_host_free(host, block, stream);
  *     moiety_host_destroy(host, NULL);
  *
- * What every function has in common is told in moiety/pool.h.
+ * moiety/pool.h has the rules that all functions have in common.
  */
 #ifndef MOIETY_HOST_H_
 #define MOIETY_HOST_H_
@@ -57,7 +57,7 @@ typedef enum moiety_host_policy {
 
 /* How an arena behaves: bits of moiety_host_options.flags. */
 
-/** What would be a fallback, MOIETY_HOST_FELL_, is an error. */
+/** A fallback, MOIETY_HOST_FELL_, is an error instead. */
 #define MOIETY_HOST_STRICT (UINT32_C(1) << 0)
 /** Written by the CPU past its caches, and slow to read by it. The driver
  *  allocates it: not with READ_ONLY or pages of a size. */
@@ -70,7 +70,7 @@ typedef enum moiety_host_policy {
 /** As MOIETY_POOL_REPORT_LEAKS. */
 #define MOIETY_HOST_REPORT_LEAKS (UINT32_C(1) << 5)
 
-/* What an arena had to do without: bits of moiety_host_stats.fallbacks. */
+/* Wishes that an arena gave up: bits of moiety_host_stats.fallbacks. */
 
 /** The system refused to bind memory: it is where the kernel put it. */
 #define MOIETY_HOST_FELL_TO_UNBOUND (UINT32_C(1) << 0)
@@ -364,7 +364,7 @@ enum {
     MOIETY_HOST_STAGE_COUNT = 5
 };
 
-/** What kind of pages: indices of page_kind_bytes. */
+/** Kinds of pages: indices of page_kind_bytes. */
 enum {
     MOIETY_HOST_PAGES_SMALL = 0,
     /** Small, and huge where the kernel found some: it does not say. */
@@ -376,7 +376,7 @@ enum {
     MOIETY_HOST_PAGES_COUNT = 5
 };
 
-/** Where an arena's memory is, and what it took. */
+/** The place of an arena's memory, and the cost of pinning it. */
 typedef struct moiety_host_stats {
     /** Bytes of this struct: set by the caller before the call. */
     uint32_t struct_size;

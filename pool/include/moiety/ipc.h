@@ -15,7 +15,7 @@
  * MOIETY_E_FORKED in the child of a fork; MOIETY_E_BUSY from inside a signal
  * handler that interrupted another call of the library in the same thread.
  *
- * What every function has in common is told in moiety/pool.h.
+ * moiety/pool.h has the rules that all functions have in common.
  */
 #ifndef MOIETY_IPC_H_
 #define MOIETY_IPC_H_
@@ -38,13 +38,13 @@ extern "C" {
  *  when it opens another. */
 #define MOIETY_IPC_IDLE_MAX 64U
 
-/** What a handle is of: memory that it opens, or memory that is mapped
+/** The kinds of handles: of memory that it opens, or memory that is mapped
  *  (MOIETY_MEMORY_MAPPED), for which it is a ticket: moiety_ipc_ticket(). */
 #define MOIETY_IPC_DRIVER UINT32_C(0)
 #define MOIETY_IPC_MAPPED UINT32_C(1)
 
 /**
- * What names a block, or the rest of one, to other processes: 176 bytes without
+ * The name of a block, or of its rest, for other processes: 176 bytes without
  * padding, to be copied as they are. All but the last field is for a program
  * that wants to look; a handle that was changed is refused. The checksum finds
  * accidents, not forgers: take handles from peers that you trust.
@@ -125,7 +125,7 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_ipc_export(
  * addresses in them by moiety_ipc_ticket() and moiety_ipc_import(). Other memory
  * travels as its handle, which is good for the same machine.
  *
- * What was sent counts as exported, as by moiety_ipc_export(): mapped pieces of
+ * A sent block counts as exported, as by moiety_ipc_export(): mapped pieces of
  * it neither move nor go until moiety_ipc_release_exports(), also where the call
  * failed halfway, as the peer may have got them.
  *

@@ -7,6 +7,7 @@
 #define MOIETY_MOIETY_H_
 
 /* IWYU pragma: begin_exports */
+#include "moiety/block.h"
 #include "moiety/callbacks.h"
 #include "moiety/checked.h"
 #include "moiety/expose.h"

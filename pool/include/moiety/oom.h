@@ -5,7 +5,7 @@
  * it helped, and functions of the program's that may free something first.
  * docs/out-of-memory.md explains the steps and how to read a report.
  *
- * What every function has in common is told in moiety/pool.h.
+ * moiety/pool.h has the rules that all functions have in common.
  */
 #ifndef MOIETY_OOM_H_
 #define MOIETY_OOM_H_
@@ -47,7 +47,7 @@ extern "C" {
 #define MOIETY_OOM_LAST_LOOK 9
 #define MOIETY_OOM_STEPS 10
 
-/** What became of a step. */
+/** The result of a step. */
 typedef struct moiety_oom_step {
     /** Times that it was taken in this allocation. */
     uint64_t tries;
@@ -56,7 +56,7 @@ typedef struct moiety_oom_step {
     uint64_t gave_bytes;
 } moiety_oom_step;
 
-/* What a moiety_oom_stream stands for. */
+/* Kinds of moiety_oom_stream. */
 
 /** One stream: created, or the legacy default stream. */
 #define MOIETY_OOM_KIND_STREAM 0
@@ -137,7 +137,7 @@ typedef struct moiety_oom_report {
     /** The device's memory as the driver tells it; both 0 if it does not. */
     uint64_t device_free_bytes;
     uint64_t device_total_bytes;
-    /** What growing ended with: a moiety_status; MOIETY_OK: it grew, but other
+    /** The status that growing ended with, a moiety_status; MOIETY_OK: it grew, but other
      *  threads took the memory first. */
     uint32_t grow_status;
     /** The CUresult of this thread's last driver error, or 0. */
@@ -161,14 +161,14 @@ typedef struct moiety_oom_report {
     uint32_t stream_count;
     uint64_t waiting_stream_count;
     moiety_oom_stream streams[MOIETY_OOM_STREAMS];
-    /** What the pool's memory is: moiety_source.name, "cuMemAlloc", or "cuMemMap"
+    /** The kind of the pool's memory: moiety_source.name, "cuMemAlloc", or "cuMemMap"
      *  for mapped memory; its first 31 bytes at most, and a 0. */
     char source_name[32];
     /** Other pools of the process on this device that were asked because the driver
      *  had too little, and what they gave back to it. */
     uint64_t other_pool_count;
     uint64_t other_pool_bytes;
-    /** What growing failed with, in words; its first 127 bytes at most, and a 0. */
+    /** The error of growing, in words; its first 127 bytes at most, and a 0. */
     char grow_reason[MOIETY_OOM_GROW_REASON_BYTES];
     /** Of `retiring_bytes`: what no event stands for, because of
      *  `unrecorded_cause`. */

@@ -34,7 +34,7 @@
 extern "C" {
 #endif
 
-/** What an arena has. */
+/** The numbers of an arena. */
 typedef struct moiety_private_stats {
     /** Bytes of this struct: set by the caller before the call. */
     uint32_t struct_size;
@@ -42,7 +42,7 @@ typedef struct moiety_private_stats {
     uint32_t graph_count;
     /** Most that it may take from the pool; 0: as much as there is. */
     uint64_t limit_bytes;
-    /** What it has of the pool, and the most that it ever had: whole pages of
+    /** Bytes that it has of the pool, and the most that it ever had: whole pages of
      *  2 MiB. */
     uint64_t reserved_bytes;
     uint64_t reserved_peak_bytes;
@@ -191,7 +191,7 @@ moiety_private_resume(moiety_private arena);
 /**
  * Destroys an arena and releases its scopes. To be called when no graph that was captured
  * in it will be launched any more; launches that are queued need not be over.
- * What is free in it is the pool's from then on, as if freed with
+ * Free memory in it is the pool's from then on, as if freed with
  * MOIETY_STREAM_ANY. Blocks that are in use stay valid and are ordinary ones from
  * then on.
  *

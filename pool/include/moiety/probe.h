@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * What a device and the driver under it can do. The first call that needs the
+ * Features of a device and of the driver under it. The first call that needs the
  * driver opens it; which one is the choice of the environment:
  *
  *   MOIETY_DRIVER=auto     (or unset) the machine's libcuda.so.1
@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-/* What a driver or device may lack: bits of moiety_caps.features. */
+/* Features that a driver or device may lack: bits of moiety_caps.features. */
 
 /** Streams have ids that are never reused (cuStreamGetId). */
 #define MOIETY_FEATURE_STREAM_IDS (UINT64_C(1) << 0)
@@ -80,7 +80,7 @@ typedef struct moiety_caps {
     uint64_t features;
     /** Identity of the device across processes and restarts. */
     uint8_t uuid[16];
-    /** What the driver calls the device; ends with 0. */
+    /** The driver's name of the device; ends with 0. */
     char device_name[96];
     /** File that the driver was loaded from; never NULL. */
     const char *library_path;

@@ -11,7 +11,7 @@
  * MOIETY_E_FORKED in the child of a fork; MOIETY_E_BUSY from inside a signal
  * handler that interrupted another call of the library in the same thread.
  *
- * What every function has in common is told in moiety/pool.h.
+ * moiety/pool.h has the rules that all functions have in common.
  */
 #ifndef MOIETY_SEGMENT_H_
 #define MOIETY_SEGMENT_H_
@@ -41,7 +41,7 @@ typedef struct moiety_segment_info {
     /** Never used again in this pool. Another one at the same address says that
      *  other memory is there: what was registered by this one is stale. */
     uint64_t id;
-    /** Where it begins, and its bytes. */
+    /** Its first address, and its bytes. */
     moiety_devptr address;
     uint64_t size_bytes;
     /** How often it is held. */

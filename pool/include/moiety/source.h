@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Where a pool's memory comes from. A program may write a source of its own:
+ * Sources of a pool's memory. A program may write a source of its own:
  * fill this table, with `struct_size` first, and hand it to a pool. The pool
  * reserves large pieces (segments) and releases them when it trims or ends;
  * blocks are cut from them without asking the source.
@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-/* What a source's memory is: bits of moiety_source.flags. */
+/* Properties of a source's memory: bits of moiety_source.flags. */
 
 /** Its memory can be shared with other processes (cuIpcGetMemHandle). */
 #define MOIETY_SOURCE_LEGACY_IPC (UINT32_C(1) << 0)

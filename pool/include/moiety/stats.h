@@ -5,7 +5,7 @@
  * PyTorch's torch.cuda.memory_stats() bear its keys; moiety_pool_stats_entry() lists
  * them all by key.
  *
- * What every function has in common is told in moiety/pool.h.
+ * moiety/pool.h has the rules that all functions have in common.
  */
 #ifndef MOIETY_STATS_H_
 #define MOIETY_STATS_H_

@@ -9,7 +9,7 @@
  * that was recorded after the free must be over. A pool does that by itself;
  * what it must be told is below.
  *
- * What every function has in common is told in moiety/pool.h.
+ * moiety/pool.h has the rules that all functions have in common.
  */
 #ifndef MOIETY_STREAM_H_
 #define MOIETY_STREAM_H_

@@ -13,7 +13,7 @@
  * it counts depends on its size alone. A checked pool names the tenant where it
  * reports the block.
  *
- * What every function has in common is told in moiety/pool.h.
+ * moiety/pool.h has the rules that all functions have in common.
  */
 #ifndef MOIETY_TENANT_H_
 #define MOIETY_TENANT_H_

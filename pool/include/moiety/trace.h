@@ -16,7 +16,7 @@
  * with two cores, pairs of 64 KiB: 18 ns without, 80 with a history, 240 to 380
  * recorded.)
  *
- * What every function has in common is told in moiety/pool.h.
+ * moiety/pool.h has the rules that all functions have in common.
  */
 #ifndef MOIETY_TRACE_H_
 #define MOIETY_TRACE_H_
