@@ -10,7 +10,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include <moiety/moiety.h>
@@ -415,23 +414,6 @@ static bool read_counts(const char *list, void *into)
     return command_line_each(list, take_count, into);
 }
 
-static bool read_memory(const char *text, void *into)
-{
-    const char **subjects = into;
-    if (strcmp(text, "fixed") == 0)
-        *subjects = "moiety";
-    else if (strcmp(text, "mapped") == 0)
-        *subjects = "moiety-mapped";
-    else
-        return strcmp(text, "both") == 0;
-    return true;
-}
-
-static const char *refusal(const struct subject *subject)
-{
-    return subject_is_moiety(subject->name) ? NULL : "it is not Moiety's";
-}
-
 int main(int argc, char **argv)
 {
     static const struct study_part parts[] = {{"noise", run_noise},
@@ -443,11 +425,11 @@ int main(int argc, char **argv)
                             .help = help,
                             .default_subjects = "moiety,moiety-mapped",
                             .parts = parts,
-                            .refusal = refusal,
+                            .refusal = study_refuse_others,
                             .repeats = 1,
                             .seed = 1};
     const struct command_option options[] = {
-        {"memory", .read = read_memory, .into = &program.default_subjects,
+        {"memory", .read = study_read_memory, .into = &program.default_subjects,
          .refusal = " is not accepted: fixed, mapped or both"},
         {"part", .read = study_read_parts, .into = &program,
          .refusal = " is not accepted: noise, mixed, random, drain, each once "

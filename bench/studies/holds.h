@@ -11,7 +11,7 @@
 
 #include "bench/base/histogram.h"
 
-/* What a hold may take. */
+/* The longest hold that is allowed. */
 #define HOLDS_LONG_NS UINT64_C(10000)
 
 struct holds_found {

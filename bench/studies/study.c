@@ -10,6 +10,7 @@
 #include "bench/replay/circumstances.h"
 #include "bench/replay/json.h"
 #include "bench/subjects/lagging.h"
+#include "bench/subjects/pool.h"
 
 enum exit_code { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
@@ -30,6 +31,23 @@ static bool take_part(const char *name, size_t length, void *into)
 bool study_read_parts(const char *names, void *study)
 {
     return command_line_each(names, take_part, study);
+}
+
+bool study_read_memory(const char *name, void *subjects)
+{
+    const char **into = subjects;
+    if (strcmp(name, "fixed") == 0)
+        *into = "moiety";
+    else if (strcmp(name, "mapped") == 0)
+        *into = "moiety-mapped";
+    else
+        return strcmp(name, "both") == 0;
+    return true;
+}
+
+const char *study_refuse_others(const struct subject *subject)
+{
+    return subject_is_moiety(subject->name) ? NULL : "it is not Moiety's";
 }
 
 static bool read_subjects(const char *list, void *into)

@@ -77,6 +77,12 @@ int study_main(struct study *study, int argc, char **argv);
 /* For an option "--part=NAME[,NAME]", into the study. */
 bool study_read_parts(const char *names, void *study);
 
+/* For an option "--memory=fixed|mapped|both" of a program that is about Moiety's
+ * pools alone: into its default subjects. */
+bool study_read_memory(const char *name, void *subjects);
+/* The refusal of such a program. */
+const char *study_refuse_others(const struct subject *subject);
+
 /* A row begins with its kind and the subject; the fields of the program come
  * between; it ends with where it was measured. */
 void study_begin_row(const struct study_bout *bout);
