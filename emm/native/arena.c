@@ -162,13 +162,13 @@ static int py_arena_parse(PyObject *arguments, PyObject *names,
                            "huge",
                            NULL};
     moiety_host_options *options = &wishes->options;
-    struct native_setting limit = {"limit", options->limit_bytes, 0};
+    struct native_setting limit = {"limit", &options->limit_bytes, 0};
     struct native_setting first = {"first_segment_bytes",
-                                   options->first_segment_bytes, 0};
+                                   &options->first_segment_bytes, 0};
     struct native_setting largest = {"largest_segment_bytes",
-                                     options->largest_segment_bytes, 0};
+                                     &options->largest_segment_bytes, 0};
     struct native_setting thread_cache = {
-        "thread_cache_bytes", options->thread_cache_bytes, MOIETY_BYTES_NONE};
+        "thread_cache_bytes", &options->thread_cache_bytes, MOIETY_BYTES_NONE};
     uint64_t context = 0;
     if (!native_parse(
             arguments, names, "|i$O&OO&O&O&O&O&O&ppps:HostArena", keys,
@@ -180,10 +180,6 @@ static int py_arena_parse(PyObject *arguments, PyObject *names,
             &wishes->is_read_only, &wishes->huge))
         return -1;
     options->context = (moiety_context)(uintptr_t)context;
-    options->limit_bytes = limit.bytes;
-    options->first_segment_bytes = first.bytes;
-    options->largest_segment_bytes = largest.bytes;
-    options->thread_cache_bytes = thread_cache.bytes;
     py_arena_set_flags(wishes);
     return py_arena_set_place(wishes) || py_arena_set_huge(wishes) ? -1 : 0;
 }
@@ -247,7 +243,8 @@ static PyObject *arena_reserve(PyObject *self, PyObject *arguments,
     static char *keys[] = {"nbytes", "threads", "progress", NULL};
     struct native_space *space = (struct native_space *)self;
     struct progress progress = {.function = Py_None};
-    struct native_setting total = {"nbytes", 0, 0};
+    uint64_t total_bytes = 0;
+    struct native_setting total = {"nbytes", &total_bytes, 0};
     uint32_t thread_count = 0;
     moiety_status status;
     if (!native_parse(arguments, names, "O&|O&O:reserve", keys,
@@ -258,7 +255,7 @@ static PyObject *arena_reserve(PyObject *self, PyObject *arguments,
     moiety_host_progress_fn *call =
         progress.function == Py_None ? NULL : report_progress;
     Py_BEGIN_ALLOW_THREADS;
-    status = moiety_host_reserve(space->host, total.bytes, thread_count, call,
+    status = moiety_host_reserve(space->host, total_bytes, thread_count, call,
                                  &progress);
     Py_END_ALLOW_THREADS;
     if (progress.has_failed)

@@ -269,12 +269,12 @@ int native_u32_from(PyObject *object, void *out);
 /* For a field of options: 0 is none, and the largest number a large one. */
 int native_wait_from(PyObject *object, void *out);
 int native_stream_from(PyObject *object, void *out);
-/* Bytes that a setting has: a whole number, text as in MOIETY_CONF ("8GiB"), or
- * None for 0. `name` is the setting's, for the error; `none` is 0, or what 0 is as a
- * field of options. */
+/* A number of bytes for `*into`: a whole number, text as in MOIETY_CONF ("8GiB"), or
+ * None for 0. `name` is the argument's, for the error; `none` is 0, or the value of
+ * 0 as a field of options. */
 struct native_setting {
     const char *name;
-    uint64_t bytes;
+    uint64_t *into;
     uint64_t none;
 };
 int native_setting_from(PyObject *object, void *out);

@@ -103,18 +103,18 @@ static int py_pool_parse(PyObject *arguments, PyObject *names,
                            "peers",
                            NULL};
     moiety_pool_options *options = &wishes->options;
-    struct native_setting limit = {"limit", options->limit_bytes, 0};
+    struct native_setting limit = {"limit", &options->limit_bytes, 0};
     struct native_setting first = {"first_segment_bytes",
-                                   options->first_segment_bytes, 0};
+                                   &options->first_segment_bytes, 0};
     struct native_setting largest = {"largest_segment_bytes",
-                                     options->largest_segment_bytes, 0};
+                                     &options->largest_segment_bytes, 0};
     struct native_setting thread_cache = {
-        "thread_cache_bytes", options->thread_cache_bytes, MOIETY_BYTES_NONE};
-    struct native_setting cache = {"cache_bytes", options->cache_bytes, 0};
+        "thread_cache_bytes", &options->thread_cache_bytes, MOIETY_BYTES_NONE};
+    struct native_setting cache = {"cache_bytes", &options->cache_bytes, 0};
     struct native_setting watermark = {"watermark_bytes",
-                                       options->watermark_bytes, 0};
+                                       &options->watermark_bytes, 0};
     struct native_setting quarantine = {
-        "quarantine_bytes", options->quarantine_bytes, MOIETY_BYTES_NONE};
+        "quarantine_bytes", &options->quarantine_bytes, MOIETY_BYTES_NONE};
     uint64_t context = 0;
     if (!native_parse(arguments, names, "|i$O&O&O&O&O&O&O&O&O&O&ppppO&O&:Pool",
                       keys, &options->device, native_context_from, &context,
@@ -129,13 +129,6 @@ static int py_pool_parse(PyObject *arguments, PyObject *names,
                       py_pool_memory_from, &options->memory, py_pool_peers_from,
                       &options->peer_devices))
         return -1;
-    options->limit_bytes = limit.bytes;
-    options->first_segment_bytes = first.bytes;
-    options->largest_segment_bytes = largest.bytes;
-    options->thread_cache_bytes = thread_cache.bytes;
-    options->cache_bytes = cache.bytes;
-    options->watermark_bytes = watermark.bytes;
-    options->quarantine_bytes = quarantine.bytes;
     options->context = (moiety_context)(uintptr_t)context;
     py_pool_set_kind(wishes);
     return 0;

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * What a with-block holds of a Pool: Hold, of segments that stay where they are,
- * and CaptureScope, of the memory of one CUDA graph.
+ * Objects for with-blocks of a Pool: Hold keeps segments where they are,
+ * CaptureScope keeps the memory of one CUDA graph.
  */
 #include "emm/native/native.h"
 

@@ -13,7 +13,8 @@ static struct native_space *settings_space_of(PyObject *self)
 PyObject *native_set_limit(PyObject *self, PyObject *arguments, PyObject *names)
 {
     static char *keys[] = {"limit", NULL};
-    struct native_setting limit = {"limit", 0, 0};
+    uint64_t limit_bytes = 0;
+    struct native_setting limit = {"limit", &limit_bytes, 0};
     moiety_status status;
     if (!native_parse(arguments, names, "O&:set_limit", keys,
                       native_setting_from, &limit))
@@ -22,7 +23,7 @@ PyObject *native_set_limit(PyObject *self, PyObject *arguments, PyObject *names)
     if (!pool)
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
-    status = moiety_pool_set_limit(pool, limit.bytes);
+    status = moiety_pool_set_limit(pool, limit_bytes);
     Py_END_ALLOW_THREADS;
     return native_leave_with(self, status);
 }
@@ -30,7 +31,8 @@ PyObject *native_set_limit(PyObject *self, PyObject *arguments, PyObject *names)
 PyObject *native_reserve(PyObject *self, PyObject *arguments, PyObject *names)
 {
     static char *keys[] = {"nbytes", NULL};
-    struct native_setting total = {"nbytes", 0, 0};
+    uint64_t total_bytes = 0;
+    struct native_setting total = {"nbytes", &total_bytes, 0};
     moiety_status status;
     if (!native_parse(arguments, names, "O&:reserve", keys, native_setting_from,
                       &total))
@@ -41,7 +43,7 @@ PyObject *native_reserve(PyObject *self, PyObject *arguments, PyObject *names)
     struct native_wait wait;
     native_wait_begin(&wait);
     Py_BEGIN_ALLOW_THREADS;
-    status = moiety_pool_reserve(pool, total.bytes);
+    status = moiety_pool_reserve(pool, total_bytes);
     Py_END_ALLOW_THREADS;
     return native_leave_with(self, native_wait_end(&wait, status));
 }
@@ -49,7 +51,8 @@ PyObject *native_reserve(PyObject *self, PyObject *arguments, PyObject *names)
 PyObject *native_trim(PyObject *self, PyObject *arguments, PyObject *names)
 {
     static char *keys[] = {"keep_bytes", "wait", NULL};
-    struct native_setting keep = {"keep_bytes", 0, 0};
+    uint64_t keep_bytes = 0;
+    struct native_setting keep = {"keep_bytes", &keep_bytes, 0};
     int is_waiting = 0;
     uint64_t given_bytes = 0;
     moiety_status status = MOIETY_OK;
@@ -68,7 +71,7 @@ PyObject *native_trim(PyObject *self, PyObject *arguments, PyObject *names)
         if (is_waiting)
             status = moiety_pool_synchronize(pool, UINT32_MAX);
         if (!wait.has_failed)
-            status = moiety_pool_trim(pool, keep.bytes, &given_bytes);
+            status = moiety_pool_trim(pool, keep_bytes, &given_bytes);
     }
     Py_END_ALLOW_THREADS;
     status = native_wait_end(&wait, status);

@@ -105,14 +105,13 @@ PyObject *native_tenant_new(PyObject *self, PyObject *arguments,
     static char *keys[] = {"name", "budget", "pausable", NULL};
     static char *arena_keys[] = {"name", "budget", NULL};
     moiety_tenant_options options = {.struct_size = sizeof options, .name = ""};
-    struct native_setting budget = {"budget", 0, 0};
+    struct native_setting budget = {"budget", &options.budget_bytes, 0};
     int is_pausable = 0;
     if (!native_parse(arguments, names,
                       has_pausable ? "|sO&$p:tenant" : "|sO&:tenant",
                       has_pausable ? keys : arena_keys, &options.name,
                       native_setting_from, &budget, &is_pausable))
         return NULL;
-    options.budget_bytes = budget.bytes;
     options.flags = is_pausable ? MOIETY_TENANT_PAUSABLE : 0;
     return py_tenant_new((struct native_space *)self, &options);
 }
@@ -378,7 +377,8 @@ static int set_budget(PyObject *self, PyObject *value, void *closure)
 {
     (void)closure;
     struct native_tenant *tenant = tenant_of(self);
-    struct native_setting budget = {"budget", 0, 0};
+    uint64_t budget_bytes = 0;
+    struct native_setting budget = {"budget", &budget_bytes, 0};
     if (!value) {
         PyErr_SetString(PyExc_AttributeError,
                         "a tenant always has a budget: 0 is any amount");
@@ -387,7 +387,7 @@ static int set_budget(PyObject *self, PyObject *value, void *closure)
     if (!native_setting_from(value, &budget) || !py_tenant_enter(tenant))
         return -1;
     moiety_status status =
-        moiety_tenant_set_budget(tenant->handle, budget.bytes);
+        moiety_tenant_set_budget(tenant->handle, budget_bytes);
     py_tenant_leave(tenant);
     if (status == MOIETY_OK)
         return 0;

@@ -144,16 +144,15 @@ static bool py_values_parse(const char *text, uint64_t *out)
     return false;
 }
 
-/* What a program says is no field of options yet: 0 is a number there that stands
- * for the default. */
+/* In a field of options 0 is the default, so that a program's 0 is `none` there. */
 static void py_values_keep_none(struct native_setting *setting)
 {
     if (!setting->none)
         return;
-    if (!setting->bytes)
-        setting->bytes = setting->none;
-    else if (setting->bytes == setting->none)
-        setting->bytes = setting->none - 1;
+    if (!*setting->into)
+        *setting->into = setting->none;
+    else if (*setting->into == setting->none)
+        *setting->into = setting->none - 1;
 }
 
 static bool py_values_parse_text(PyObject *object,
@@ -162,7 +161,7 @@ static bool py_values_parse_text(PyObject *object,
     bool is_fine = false;
     PyObject *text = PyUnicode_AsUTF8String(object);
     if (text)
-        is_fine = py_values_parse(PyBytes_AsString(text), &setting->bytes);
+        is_fine = py_values_parse(PyBytes_AsString(text), setting->into);
     else
         PyErr_Clear(); /* surrogates are no digits */
     Py_XDECREF(text);
@@ -179,7 +178,7 @@ int native_setting_from(PyObject *object, void *out)
 {
     struct native_setting *setting = out;
     if (object == Py_None) {
-        setting->bytes = 0;
+        *setting->into = 0;
         return 1;
     }
     if (PyBool_Check(object) ||
@@ -192,7 +191,7 @@ int native_setting_from(PyObject *object, void *out)
     }
     bool is_fine = PyUnicode_Check(object)
                        ? py_values_parse_text(object, setting)
-                       : native_u64_from(object, &setting->bytes);
+                       : native_u64_from(object, setting->into);
     if (is_fine)
         py_values_keep_none(setting);
     return is_fine;
@@ -200,13 +199,14 @@ int native_setting_from(PyObject *object, void *out)
 
 PyObject *native_bytes_of(PyObject *module, PyObject *arguments)
 {
-    struct native_setting setting = {NULL, 0, 0};
+    uint64_t bytes = 0;
+    struct native_setting setting = {NULL, &bytes, 0};
     PyObject *value;
     (void)module;
     if (!PyArg_ParseTuple(arguments, "sO:_bytes_of", &setting.name, &value) ||
         !native_setting_from(value, &setting))
         return NULL;
-    return PyLong_FromUnsignedLongLong(setting.bytes);
+    return PyLong_FromUnsignedLongLong(bytes);
 }
 
 int native_timeout_from(PyObject *object, void *out)
