@@ -183,7 +183,7 @@ class Import:
     __slots__ = ("_opened", "_handle", "device", "__weakref__")
 
     def __init__(self, handle, opened):
-        """Not for programs: moiety.ipc.open() and receive()."""
+        """Not for programs: moiety.ipc.open_handle() and receive()."""
         self._handle = handle
         self._opened = opened
         self.device = _ordinal_of(handle.device_uuid)

@@ -136,7 +136,8 @@ class PoolStats(_Stats):
         "The same: return unused segments and grow again.")
     oom_steps_hand_over = _number(
         "oom.hand_over",
-        "The same: ask other pools of the process.")
+        "The same: take memory that another stream freed, and wait for it on "
+        "the device.")
     oom_steps_callbacks = _number(
         "oom.callbacks",
         "The same: call the program's callbacks.")
