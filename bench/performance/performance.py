@@ -12,6 +12,7 @@ if a file is not as it would be made. --record notes of which commit rows are; t
 rows say it.
 """
 
+import functools
 import json
 import os
 import pathlib
@@ -51,6 +52,7 @@ class Maker:
             raise Bad(f"{RUNS} has no run of {error}") from error
         return runs[0]
 
+    @functools.lru_cache(maxsize=None)
     def figure(self, name):
         if name not in figures.FIGURES:
             raise Bad(f"there is no figure {name!r}")
