@@ -1,9 +1,8 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * What an allocation's options say, and the ways that they lead: to the pool, to a
- * tenant's account, to a private arena, and to zeroes where the stream's work
- * begins.
+ * Options of an allocation: they lead to the pool, a tenant's account or a private
+ * arena, and to zeroes ahead of the stream's work.
  */
 #include <stddef.h>
 
@@ -21,7 +20,7 @@
 /* A struct above this is one that nobody filled in. */
 #define STRUCT_BYTES_MAX 4096U
 
-/* What options say, checked. */
+/* Checked options. */
 struct alloc_way {
     struct moietyi_alloc_args args;
     moiety_tenant tenant;
@@ -179,7 +178,7 @@ static moiety_status take(moiety_pool *pool, const struct alloc_way *way,
         return moietyi_tenant_alloc(pool, way->tenant, args, stream, out);
     if (way->arena)
         return moietyi_private_alloc(pool, way->arena, args, stream, out);
-    /* Where the way is an ordinary one, there may be a hit. */
+    /* An ordinary allocation may be a hit. */
     return args->alignment_bytes <= MOIETYI_GRAIN_BYTES && args->may_wait
                ? moiety_alloc(pool, args->size_bytes, stream, out)
                : moietyi_alloc(pool, args, stream, out);

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * What the subjects of shimmed.c find in a library that build_shim.sh makes on a
+ * The functions that shimmed.c finds in a library which build_shim.sh makes on a
  * machine with PyTorch or RMM. C on both sides: nothing of either is needed to
  * build the benchmarks.
  */
