@@ -21,14 +21,6 @@
 #include "tests/support/driver_probe.h"
 #include "tests/support/tools/failing_memory.h"
 
-// An event that the stand-in was told not to destroy is its own leak. That
-// there is no other is what the tests count.
-extern "C" MOIETY_API const char *__lsan_default_suppressions();
-extern "C" const char *__lsan_default_suppressions()
-{
-    return "leak:libcuda.so.1\n";
-}
-
 namespace
 {
 

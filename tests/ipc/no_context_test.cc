@@ -15,13 +15,6 @@
 #include "tests/ipc/peer.h"
 #include "tests/pool/pool_under_test.h"
 
-// An event that the stand-in was told not to destroy is its own leak.
-extern "C" MOIETY_API const char *__lsan_default_suppressions();
-extern "C" const char *__lsan_default_suppressions()
-{
-    return "leak:libcuda.so.1\n";
-}
-
 namespace
 {
 

@@ -16,13 +16,6 @@
 
 #include "tests/pool/pool_under_test.h"
 
-// Events that went with the driver are not destroyed: the stand-in's own leak.
-extern "C" MOIETY_API const char *__lsan_default_suppressions();
-extern "C" const char *__lsan_default_suppressions()
-{
-    return "leak:libcuda.so.1\n";
-}
-
 namespace
 {
 

@@ -10,14 +10,6 @@
 #include "tests/pool/pool_under_test.h"
 #include "tests/record/record_under_test.h"
 
-// A child of these tests exits with its pool. The stand-in's events are known
-// to the pool alone, in a form that is no pointer.
-extern "C" MOIETY_API const char *__lsan_default_suppressions();
-extern "C" const char *__lsan_default_suppressions()
-{
-    return "leak:cuEventCreate\n";
-}
-
 namespace
 {
 
