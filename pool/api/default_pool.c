@@ -6,10 +6,13 @@
  *
  * The lock is held for instants, and inside a call of the thread: so a signal
  * handler that comes meanwhile is refused, and does not wait for its own thread.
- * While a pool is made nobody holds the lock.
+ * While a pool is made nobody holds the lock. All are made with the same options,
+ * also one that replaces another.
  */
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
 
 #include "moiety/pool.h"
 #include "pool/api/settings.h"
@@ -20,6 +23,7 @@
 #include "pool/base/lock.h"
 #include "pool/cache/handle.h"
 #include "pool/cache/thread.h"
+#include "pool/config/options.h"
 
 #define DEVICES_MAX 64
 #define NAP_NS 10000L
@@ -34,6 +38,9 @@ static struct place {
 } places[DEVICES_MAX];
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* The lock's: what pools are made with, and whether one was made or begun. */
+static moiety_pool_options options_set = MOIETY_POOL_OPTIONS_INIT;
+static bool is_begun;
 
 /* NULL: there is none, or its context is lost. */
 static moiety_pool *find(struct place *place)
@@ -46,27 +53,30 @@ static moiety_pool *find(struct place *place)
 
 enum turn { TURN_FOUND, TURN_MAKES, TURN_WAITS, TURN_OWN };
 
-/* Lock held. */
-static enum turn turn_of(struct place *place)
+/* Lock held. The maker gets the options. */
+static enum turn turn_of(struct place *place, moiety_pool_options *out_options)
 {
     if (find(place))
         return TURN_FOUND;
     if (place->is_in_making)
         return pthread_equal(place->maker, pthread_self()) ? TURN_OWN
                                                            : TURN_WAITS;
+    is_begun = true;
+    *out_options = options_set;
     place->is_in_making = true;
     place->maker = pthread_self();
     return TURN_MAKES;
 }
 
-static moiety_status take_turn(struct place *place, enum turn *out)
+static moiety_status take_turn(struct place *place, enum turn *out,
+                               moiety_pool_options *out_options)
 {
     struct moietyi_thread_call call;
     moiety_status status = moietyi_thread_call_begin(&call);
     if (status != MOIETY_OK)
         return status;
     moietyi_lock(&lock);
-    *out = turn_of(place);
+    *out = turn_of(place, out_options);
     moietyi_unlock(&lock);
     moietyi_thread_call_end(&call);
     return *out == TURN_OWN
@@ -75,10 +85,11 @@ static moiety_status take_turn(struct place *place, enum turn *out)
                : MOIETY_OK;
 }
 
-static moiety_status make(struct place *place, int32_t device)
+static moiety_status make(struct place *place,
+                          const moiety_pool_options *options)
 {
     moiety_pool *pool = NULL;
-    moiety_status status = moietyi_default_pool_create(device, &pool);
+    moiety_status status = moietyi_default_pool_create(options, &pool);
     moietyi_lock(&lock);
     /* DP.release: see find(). */
     if (status == MOIETY_OK)
@@ -91,15 +102,68 @@ static moiety_status make(struct place *place, int32_t device)
 static moiety_status default_pool_slow(int32_t device)
 {
     struct place *place = &places[device];
+    moiety_pool_options options;
     enum turn turn = TURN_WAITS;
     long nap_ns = NAP_NS;
-    moiety_status status = take_turn(place, &turn);
+    moiety_status status = take_turn(place, &turn, &options);
     while (status == MOIETY_OK && turn == TURN_WAITS) {
         moietyi_nap_longer(&nap_ns, NAP_MOST_NS);
-        status = take_turn(place, &turn);
+        status = take_turn(place, &turn, &options);
     }
-    return status == MOIETY_OK && turn == TURN_MAKES ? make(place, device)
-                                                     : status;
+    if (status != MOIETY_OK || turn != TURN_MAKES)
+        return status;
+    options.device = device;
+    return make(place, &options);
+}
+
+static moiety_status check_options(const moiety_pool_options *options)
+{
+    moiety_pool_options resolved;
+    if (!options)
+        return moietyi_fail(MOIETY_E_INVALID,
+                            "moiety_default_pool_set_options: options is NULL");
+    moiety_status status = moietyi_options_resolve(options, NULL, &resolved);
+    if (status != MOIETY_OK)
+        return status;
+    if (resolved.device || resolved.context || resolved.source ||
+        resolved.allocation_callbacks) {
+        return moietyi_fail(MOIETY_E_INVALID,
+                            "moiety_default_pool_set_options: device, context, "
+                            "source and allocation_callbacks must be 0, as the "
+                            "options are for every device");
+    }
+    return MOIETY_OK;
+}
+
+static bool set_options(const moiety_pool_options *options)
+{
+    moietyi_lock(&lock);
+    bool may = !is_begun;
+    if (may) {
+        size_t bytes = options->struct_size < sizeof(options_set)
+                           ? options->struct_size
+                           : sizeof(options_set);
+        options_set = (moiety_pool_options)MOIETY_POOL_OPTIONS_INIT;
+        memcpy(&options_set, options, bytes);
+        options_set.struct_size = sizeof(options_set);
+    }
+    moietyi_unlock(&lock);
+    return may;
+}
+
+moiety_status
+moiety_default_pool_set_options(const moiety_pool_options *options)
+{
+    struct moietyi_thread_call call;
+    moiety_status status = moietyi_thread_call_begin(&call);
+    if (status != MOIETY_OK)
+        return status;
+    status = check_options(options);
+    if (status == MOIETY_OK && !set_options(options))
+        status = moietyi_fail(MOIETY_E_BUSY,
+                              "the process has a default pool already");
+    moietyi_thread_call_end(&call);
+    return status;
 }
 
 moiety_status moiety_default_pool(int32_t device, moiety_pool **out)

@@ -460,12 +460,11 @@ moiety_status moiety_pool_create(const moiety_pool_options *options,
     return pool_create(options, getenv("MOIETY_CONF"), OWNER_CALLER, out);
 }
 
-moiety_status moietyi_default_pool_create(int32_t device, moiety_pool **out)
+moiety_status moietyi_default_pool_create(const moiety_pool_options *options,
+                                          moiety_pool **out)
 {
-    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
-    options.device = device;
     moietyi_later_run(MOIETYI_END_LOOKS);
-    return pool_create(&options, getenv("MOIETY_CONF"), OWNER_PROCESS, out);
+    return pool_create(options, getenv("MOIETY_CONF"), OWNER_PROCESS, out);
 }
 
 moiety_status moiety_pool_options_check(const moiety_pool_options *options)

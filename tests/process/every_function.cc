@@ -74,6 +74,7 @@ void AddPools(const Arguments &a, Calls &calls)
     report.struct_size = sizeof(report);
     FORKED(moiety_pool_create, (nullptr, &pool));
     FORKED(moiety_default_pool, (0, &pool));
+    FORKED(moiety_default_pool_set_options, (&options));
     FORKED(moiety_pool_of, (a.block, &pool));
     FORKED(moiety_pool_get_options, (a.pool, &options));
     // It looks at nothing that a fork could break.

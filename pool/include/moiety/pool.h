@@ -244,8 +244,9 @@ moiety_pool_create(const moiety_pool_options *options, moiety_pool **out);
 
 /**
  * The pool of a device that all of the process shares, so that libraries which know
- * nothing of each other reuse each other's memory. The first call makes it, with
- * defaults and MOIETY_CONF; the process's end ends it.
+ * nothing of each other reuse each other's memory. The first call makes it, with the
+ * options of moiety_default_pool_set_options() and MOIETY_CONF; the process's end
+ * ends it.
  *
  * @param device  The device's ordinal.
  * @param out     [out] The pool. Written only when MOIETY_OK is returned.
@@ -266,6 +267,27 @@ moiety_pool_create(const moiety_pool_options *options, moiety_pool **out);
  */
 MOIETY_API MOIETY_MUST_USE moiety_status moiety_default_pool(int32_t device,
                                                              moiety_pool **out);
+
+/**
+ * Sets the options of moiety_default_pool(), for all devices. A program calls it
+ * before it uses a default pool, as do libraries that need an option. Without it
+ * the options are the defaults.
+ *
+ * @param options  Copied. `device`, `context`, `source` and `allocation_callbacks`
+ *                 must be 0. MOIETY_CONF overrides the others.
+ *
+ * @return MOIETY_OK
+ * @return MOIETY_E_INVALID  as of moiety_pool_options_check(), or a field that must
+ *         be 0 is not.
+ * @return MOIETY_E_BUSY     The process has a default pool already, or makes one.
+ *         The options stay. moiety_pool_get_options() reports those of the pool.
+ *
+ * Ownership: none.
+ * Threads:   any, concurrently.
+ * Context:   none; the driver is not called.
+ */
+MOIETY_API MOIETY_MUST_USE moiety_status
+moiety_default_pool_set_options(const moiety_pool_options *options);
 
 /**
  * Checks options as moiety_pool_create() does, with MOIETY_CONF, and makes
