@@ -8,8 +8,8 @@ or, before the program uses CUDA:
     import moiety.torch
     moiety.torch.enable()
 
-All device memory of PyTorch then comes from one pool for each device, until the
-process ends. The page docs/guides/pytorch.md says which of PyTorch's settings have an
+All device memory of PyTorch then comes from moiety.pools(), one pool for each
+device, until the process ends. The page docs/guides/pytorch.md says which of PyTorch's settings have an
 effect, what differs, and what is not supported.
 
 The wheel contains the library for some releases of PyTorch. For others, the
@@ -80,7 +80,8 @@ def enable(limit=None, memory="auto", ipc=False, exact_peaks=False,
                  a BuildError, as with `ipc` and `exact_peaks`. True: the plug-in.
 
     Raises Error if CUDA has started in this process, if Moiety is enabled already, or
-    without a PyTorch with CUDA. Raises BuildError if the library cannot be made.
+    without a PyTorch with CUDA. Raises Error if another library uses moiety.pools()
+    already. Raises BuildError if the library cannot be made.
     Nothing has changed then. Call it in one thread."""
     global _enabled
     limit = _checked(limit, memory, ipc)

@@ -77,18 +77,18 @@ void delete_block(void *block)
 
 void Allocator::set(const PoolSettings &settings, bool has_exact_peaks)
 {
-    settings_ = settings;
-    for (int i = 0; i < kDevicesMax; i++) {
-        fractions_[static_cast<size_t>(i)].store(1.0,
-                                                 std::memory_order_relaxed);
-        counters_of(i).set_exact(has_exact_peaks);
-    }
     pools_.set(settings, [this](int device, moiety_pool *pool) {
         check(moiety_pool_add_oom_callback(pool, call_free_memory_callbacks,
                                            nullptr),
               "the pool takes no callback");
         history_.watch(device, pool);
     });
+    settings_ = settings;
+    for (int i = 0; i < kDevicesMax; i++) {
+        fractions_[static_cast<size_t>(i)].store(1.0,
+                                                 std::memory_order_relaxed);
+        counters_of(i).set_exact(has_exact_peaks);
+    }
 }
 
 void Allocator::init(int device_count)

@@ -18,8 +18,13 @@ void check(moiety_status status, const char *what)
 
 void Pools::set(const PoolSettings &settings, Made made)
 {
+    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
+    options.flags = settings.flags;
+    options.memory = settings.memory;
+    options.limit_bytes = settings.limit_bytes;
+    check(moiety_default_pool_set_options(&options),
+          "enable PyTorch's pools before others of the process are used");
     std::lock_guard<std::mutex> guard(lock_);
-    settings_ = settings;
     made_ = std::move(made);
 }
 
@@ -30,12 +35,7 @@ moiety_pool *Pools::make(int device)
     moiety_pool *pool = pools_[device].load(std::memory_order_relaxed);
     if (pool)
         return pool;
-    moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
-    options.device = device;
-    options.flags = settings_.flags;
-    options.memory = settings_.memory;
-    options.limit_bytes = settings_.limit_bytes;
-    check(moiety_pool_create(&options, &pool), "no pool for the device");
+    check(moiety_default_pool(device, &pool), "no pool for the device");
     made_(device, pool);
     /* Edge pool_made, with get(). */
     pools_[device].store(pool, std::memory_order_release);

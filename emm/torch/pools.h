@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The pools behind PyTorch's allocator: one for each device, made when the
- * device's first tensor is.
+ * The pools behind PyTorch's allocator: the process's own (moiety_default_pool()),
+ * which its other libraries use too.
  */
 #ifndef MOIETY_EMM_TORCH_POOLS_H_
 #define MOIETY_EMM_TORCH_POOLS_H_
@@ -45,9 +45,10 @@ struct PoolSettings {
 class Pools
 {
   public:
-    /** Told of each pool that is made, before anybody else has it. */
+    /** Called with each pool before PyTorch uses it. */
     using Made = std::function<void(int device, moiety_pool *pool)>;
 
+    /** Throws c10::Error if the process has such pools already. */
     void set(const PoolSettings &settings, Made made);
 
     /** The device's pool. Throws c10::Error where there can be none. */
@@ -74,7 +75,6 @@ class Pools
 
     std::atomic<moiety_pool *> pools_[kDevicesMax] = {};
     std::mutex lock_; /* of the rest */
-    PoolSettings settings_;
     Made made_;
 };
 

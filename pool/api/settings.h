@@ -20,9 +20,8 @@ MOIETY_MUST_USE moiety_status moietyi_limit_find(struct moietyi_pool_body *body,
                                                  uint64_t asked_bytes,
                                                  uint64_t *out);
 /* Makes a pool of moiety_default_pool(), which nobody destroys. */
-MOIETY_MUST_USE moiety_status
-moietyi_default_pool_create(const moiety_pool_options *options,
-                            moiety_pool **out);
+MOIETY_MUST_USE moiety_status moietyi_default_pool_create(
+    const moiety_pool_options *options, moiety_pool **out);
 /* Pages of the offset space of a pool that is made with this limit. */
 uint32_t moietyi_page_capacity_of(uint64_t limit_bytes);
 

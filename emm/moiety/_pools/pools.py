@@ -6,8 +6,8 @@ import operator
 import threading
 
 from moiety._native import (
-    Pool, Tenant, UnsupportedError, _bytes_of, _check_options, _error_for,
-    _note_refusal, Error, probe)
+    Pool, Tenant, UnsupportedError, _bytes_of, _check_options, _default_pool,
+    _error_for, _note_refusal, Error, probe)
 
 
 def _ordinals(devices):
@@ -225,33 +225,64 @@ def _current_device():
     return device.value
 
 
-_default = None
-_default_lock = threading.RLock()
+class _ProcessPools(Pools):
+    """The pools that all of the process shares, C libraries too. They last as
+    long as the process."""
+
+    def __getitem__(self, device):
+        device = operator.index(device)
+        if device not in self.devices:
+            return self._make(device)  # refuses it
+        # The native side replaces a pool whose context is lost.
+        pool = _default_pool(device)
+        return pool if pool is self._pools.get(device) else self._adopt(pool)
+
+    def _adopt(self, pool):
+        with self._lock:
+            if self._limit:
+                pool.set_limit(self._limit)
+            if self._has_peers and pool.memory == "mapped":
+                self._add_peers(pool)
+            self._pools[pool.device] = pool
+        return pool
+
+    def close(self):
+        """Raises UnsupportedError: the pools last as long as the process.
+        trim() returns their free memory to the driver."""
+        raise _error_for("E_UNSUPPORTED", "the pools are the process's, and "
+                                          "last as long: trim() returns their "
+                                          "free memory")
+
+
+_shared = None
+_shared_lock = threading.RLock()
 
 
 def pools(limit=None):
-    """Returns the Pools that all adapters share if the program names none. The
-    first call creates them, for all devices.
+    """Returns the Pools that all adapters share if the program names none. It
+    has the pools of moiety_default_pool(), which C libraries of the process
+    use too.
 
     limit  as for Pools. It also changes the limit of existing pools.
 
-    After close(), the next call creates others.
+    They last as long as the process: close() raises UnsupportedError, and
+    trim() returns their free memory. MOIETY_CONF has their other options.
     """
-    global _default
-    with _default_lock:
-        if _default is None or not _default.is_open:
-            _default = Pools(limit=limit)
-        elif limit is not None:
-            _default.set_limit(limit)
-        return _default
+    global _shared
+    with _shared_lock:
+        if _shared is None:
+            _shared = _ProcessPools()
+        if limit is not None:
+            _shared.set_limit(limit)
+        return _shared
 
 
 def replace_pools(others):
     """Makes these what pools() gives, and returns those that it gave before;
-    None: it will make some."""
-    global _default
-    with _default_lock:
-        before, _default = _default, others
+    None: it gives the process's."""
+    global _shared
+    with _shared_lock:
+        before, _shared = _shared, others
         return before
 
 

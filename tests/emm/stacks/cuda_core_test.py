@@ -199,7 +199,7 @@ def test_devices_by_object_and_ordinal(device, pool):
 def test_the_shared_pools_are_taken_where_none_is_named(device):
     resource = moiety.cuda_core.MemoryResource()
     assert resource.pool is moiety.pools()[0]
-    moiety.pools().close()
+    moiety.pools().set_limit(None)
 
 
 def test_pinned_buffers(device, arena, pinned):

@@ -372,7 +372,7 @@ def test_enable_makes_it_the_allocator(where):
     del pointer
     cupy.cuda.memory.set_allocator(None)
     del made
-    moiety.pools().close()
+    moiety.pools().set_limit(None)
 
 
 def test_enable_with_a_pool_and_pinned_memory(pool, arena, where):

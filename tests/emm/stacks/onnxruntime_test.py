@@ -191,7 +191,7 @@ def test_the_pools_that_adapters_share():
     assert moiety.pools()[0].owns(block)
     session_of(options).free(block)
     moiety.onnxruntime.release(options)
-    moiety.pools().close()
+    moiety.pools().set_limit(None)
 
 
 def test_sessions_of_many_threads(pool, options):

@@ -249,6 +249,29 @@ def test_the_default_pools_are_the_same_for_all():
     assert pools[0].limit == 256 * MIB
     assert moiety.pools(128 * MIB) is pools
     assert pools[0].limit == 128 * MIB
-    pools.close()
-    assert moiety.pools() is not pools
-    moiety.pools().close()
+    pools.set_limit(None)
+
+
+def test_the_default_pools_are_not_closed():
+    pools = moiety.pools()
+    with pytest.raises(moiety.UnsupportedError, match="trim"):
+        pools.close()
+    with pytest.raises(moiety.UnsupportedError):
+        with pools:
+            pass
+    assert pools.is_open and moiety.pools() is pools
+    with pytest.raises(IndexError):
+        pools[99]
+
+
+def test_a_default_pool_replaces_one_whose_context_is_lost():
+    assert run_with_devices("""
+        import moiety
+        pools = moiety.pools(limit=256 << 20)
+        lost = pools[0]
+        block = lost.alloc(1000)
+        lost.context_lost()
+        print(pools[0] is lost, pools[0].limit >> 20)
+        pools[0].alloc(1000).free()
+        block.free()
+        """) == ["False", "256"]

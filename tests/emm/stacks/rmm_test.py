@@ -119,7 +119,7 @@ def test_enable_is_for_the_devices_that_are_named():
     assert made[0].pool is moiety.pools()[0]
     assert made[0].pool.limit == 256 * MIB
     assert list(moiety.rmm.enable()) == [0]
-    moiety.pools().close()
+    moiety.pools().set_limit(None)
 
 
 def test_enable_with_a_pool(pool):
