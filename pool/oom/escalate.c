@@ -36,9 +36,8 @@
 #define OTHERS_NS UINT64_C(50000)
 #define OTHERS_APART_NS UINT64_C(2000)
 
-_Static_assert((int)MOIETYI_ESCALATION_COUNTS ==
-                   (int)MOIETYI_COUNT_ESCALATION_END -
-                       (int)MOIETYI_COUNT_ESCALATION,
+_Static_assert(MOIETY_OOM_STEPS == (int)MOIETYI_COUNT_ESCALATION_END -
+                                       (int)MOIETYI_COUNT_ESCALATION,
                "a step has no count");
 
 static enum moietyi_verdict verdict_of(bool is_found)
@@ -332,9 +331,6 @@ static bool escalation_is_exhausted(moiety_status status)
 
 static moiety_status fail(struct moietyi_escalation *escalation)
 {
-    moietyi_count(
-        escalation->call->thread_state,
-        MOIETYI_COUNT_ESCALATION + (unsigned)MOIETYI_ESCALATION_FAILED, 1);
     moietyi_count(escalation->call->thread_state, MOIETYI_COUNT_OOMS, 1);
     return moietyi_oom_report(escalation, escalation->refusal == MOIETY_OK
                                               ? MOIETY_E_NO_DEVICE_MEMORY

@@ -13,12 +13,6 @@
 #include "pool/cache/magazine.h"
 #include "pool/core/body.h"
 
-/* Counted in moiety_pool_stats: the steps of moiety/oom.h, and what became of it. */
-enum moietyi_escalation_count {
-    MOIETYI_ESCALATION_FAILED = MOIETY_OOM_STEPS,
-    MOIETYI_ESCALATION_COUNTS
-};
-
 /* Takes a block that is free now, without escalating. False: there is none. */
 static inline bool moietyi_take_free(struct moietyi_call *call,
                                      const struct moietyi_request *request,

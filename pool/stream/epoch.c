@@ -101,7 +101,6 @@ static bool has_passed(const struct moietyi_streams *streams, uint64_t number)
 static CUresult epoch_query(const struct moietyi_stream_user *user,
                             CUevent event)
 {
-    moietyi_stream_tally(user, MOIETYI_STREAM_QUERIES);
     return user->streams->driver->cuEventQuery(event);
 }
 

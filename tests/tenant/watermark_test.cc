@@ -88,8 +88,8 @@ TEST_F(Watermark, LetsThePoolGrowFreelyBelow)
     std::vector<moiety_devptr> blocks = Take(pool, 4 * kMiB, 13);
     moiety_pool_stats stats = pool.Stats();
     EXPECT_EQ(64 * kMiB, stats.reserved_bytes_current);
-    EXPECT_EQ(0u, stats.oom_steps_orphans);
-    EXPECT_EQ(0u, stats.oom_steps_idle_threads);
+    EXPECT_EQ(0u, stats.oom_steps[MOIETY_OOM_ORPHANS]);
+    EXPECT_EQ(0u, stats.oom_steps[MOIETY_OOM_IDLE_THREADS]);
     EXPECT_NE(0u, stats.cached_bytes);
     FreeAll(pool, blocks);
 }
@@ -103,7 +103,8 @@ TEST_F(Watermark, LetsCachesServeBeforeThePoolGrowsPastIt)
         bool is_marked = watermark_bytes != 0;
         EXPECT_EQ(is_marked ? 32 * kMiB : 48 * kMiB,
                   pool.Stats().reserved_bytes_current);
-        EXPECT_EQ(is_marked, pool.Stats().oom_steps_idle_threads != 0);
+        EXPECT_EQ(is_marked,
+                  pool.Stats().oom_steps[MOIETY_OOM_IDLE_THREADS] != 0);
         EXPECT_EQ(0u, pool.Stats().ooms);
         EXPECT_EQ(0u, pool.Stats().alloc_retries);
         // It is soft.

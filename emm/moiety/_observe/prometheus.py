@@ -59,7 +59,6 @@ _METRICS = {
         "events_recorded_total", {"where": "stream"}, "Events recorded."),
     "context_events_recorded": (
         "events_recorded_total", {"where": "context"}, ""),
-    "events_queried": ("event_queries_total", {}, "Queries of events."),
     "stream_waits": (
         "stream_waits_total", {}, "Times that a stream was made to wait."),
     "captures_disturbed": (
@@ -96,7 +95,7 @@ _METRICS = {
 } | {f"oom.{step}": ("oom_steps_total", {"step": step}, _STEP)
      for step in ("done", "grow", "own_cache", "orphans",
                   "idle_threads", "trim", "hand_over", "callbacks", "wait",
-                  "last_look", "failed")}
+                  "last_look")}
 
 
 def _escaped(text):

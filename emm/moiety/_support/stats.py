@@ -106,7 +106,6 @@ class PoolStats(_Stats):
     context_events_recorded = _number(
         "context_events_recorded",
         "Events recorded in contexts.")
-    events_queried = _number("events_queried", "Queries of events.")
     stream_waits = _number(
         "stream_waits",
         "How often a stream was made to wait.")
@@ -118,32 +117,15 @@ class PoolStats(_Stats):
     double_frees_found = _number(
         "double_frees_found",
         "Double frees that were found.")
-    oom_steps_done = _number(
-        "oom.done",
-        "Steps before a failure: look for finished work.")
-    oom_steps_grow = _number("oom.grow", "The same: reserve more memory.")
-    oom_steps_own_cache = _number(
-        "oom.own_cache",
-        "The same: empty the cache of the thread.")
-    oom_steps_orphans = _number(
-        "oom.orphans",
-        "The same: empty caches of ended threads.")
-    oom_steps_idle_threads = _number(
-        "oom.idle_threads",
-        "The same: empty caches of idle threads.")
-    oom_steps_trim = _number(
-        "oom.trim",
-        "The same: return unused segments and grow again.")
-    oom_steps_hand_over = _number(
-        "oom.hand_over",
-        "The same: take memory that another stream freed, and wait for it on "
-        "the device.")
-    oom_steps_callbacks = _number(
-        "oom.callbacks",
-        "The same: call the program's callbacks.")
-    oom_steps_wait = _number("oom.wait", "The same: wait for queued work.")
-    oom_steps_last_look = _number("oom.last_look", "The same: look once more.")
-    oom_steps_failed = _number("oom.failed", "Allocations that no step helped.")
+
+    @property
+    def oom_steps(self):
+        """How often allocations that missed took each step, as a dictionary by
+        the names of steps, such as "wait". docs/out-of-memory.md explains the
+        steps."""
+        return {key[4:]: value for key, value in self._numbers.items()
+                if key.startswith("oom.")}
+
     mapped_moves = _number(
         "mapped.moves",
         "Pieces of mapped memory that moved.")

@@ -12,6 +12,7 @@
 
 #include <stdint.h>
 
+#include "moiety/oom.h"
 #include "moiety/status.h"
 #include "moiety/stream.h"
 #include "moiety/types.h"
@@ -88,8 +89,6 @@ typedef struct moiety_pool_stats {
     /** Events recorded in contexts.                   "context_events_recorded"
      */
     uint64_t context_events_recorded;
-    /** Queries of events.                             "events_queried" */
-    uint64_t events_queried;
     /** Times that a stream was made to wait.          "stream_waits" */
     uint64_t stream_waits;
     /** Ages that were not closed, because a capture guard was held.
@@ -98,20 +97,11 @@ typedef struct moiety_pool_stats {
     /** Times that the driver said that a context event met a capture: a guard
      *  was missing.                                   "captures_disturbed" */
     uint64_t captures_disturbed;
-    /** How often each step of the way out of memory was taken.
-     *  "oom.done", "oom.grow", "oom.own_cache",
-     *  "oom.orphans", "oom.idle_threads", "oom.trim",
-     *  "oom.hand_over", "oom.wait", "oom.failed"; further down
-     *  "oom.callbacks", "oom.last_look" */
-    uint64_t oom_steps_done;
-    uint64_t oom_steps_grow;
-    uint64_t oom_steps_own_cache;
-    uint64_t oom_steps_orphans;
-    uint64_t oom_steps_idle_threads;
-    uint64_t oom_steps_trim;
-    uint64_t oom_steps_hand_over;
-    uint64_t oom_steps_wait;
-    uint64_t oom_steps_failed;
+    /** How often allocations that missed took each step, by MOIETY_OOM_ step.
+     *  "oom.done", "oom.grow", "oom.own_cache", "oom.orphans",
+     *  "oom.idle_threads", "oom.trim", "oom.hand_over", "oom.callbacks",
+     *  "oom.wait", "oom.last_look" */
+    uint64_t oom_steps[MOIETY_OOM_STEPS];
     /** Threads that have caches in the pool.          "threads" */
     uint64_t threads;
     /** Streams that the pool keeps apart.             "streams" */
@@ -119,9 +109,6 @@ typedef struct moiety_pool_stats {
     /** Blocks that were found to be free already when they left a cache: freed
      *  twice, and perhaps handed out twice.           "double_frees_found" */
     uint64_t double_frees_found;
-    /** Two more steps of the way out of memory, as above. */
-    uint64_t oom_steps_callbacks;
-    uint64_t oom_steps_last_look;
     /** What all threads' caches together may hold now: less than the option says
      *  while the pool is short of memory.             "cache_bound_bytes" */
     uint64_t cache_bound_bytes;

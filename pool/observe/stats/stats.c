@@ -18,7 +18,7 @@
 
 /* Version 0.1.0 ended here. */
 #define STATS_BYTES_MIN                                                        \
-    (offsetof(moiety_pool_stats, oom_steps_last_look) + sizeof(uint64_t))
+    (offsetof(moiety_pool_stats, double_frees_found) + sizeof(uint64_t))
 
 /* Sums read while threads work may be too low, and are never too high: so the
  * most that was reported is nearer. */
@@ -67,7 +67,6 @@ static void fill_events(moiety_pool_stats *stats, const uint64_t *counts)
     stats->ages_closed = by_stream[MOIETYI_STREAM_EPOCHS];
     stats->events_recorded = by_stream[MOIETYI_STREAM_EVENTS];
     stats->context_events_recorded = by_stream[MOIETYI_STREAM_CONTEXT_EVENTS];
-    stats->events_queried = by_stream[MOIETYI_STREAM_QUERIES];
     stats->stream_waits = by_stream[MOIETYI_STREAM_WAITS];
     stats->ages_guarded = by_stream[MOIETYI_STREAM_GUARDED];
     stats->captures_disturbed = by_stream[MOIETYI_STREAM_DISTURBED];
@@ -75,18 +74,8 @@ static void fill_events(moiety_pool_stats *stats, const uint64_t *counts)
     stats->others_asked = counts[MOIETYI_COUNT_OTHERS_ASKED];
     stats->others_got_bytes = counts[MOIETYI_COUNT_OTHERS_GOT_BYTES];
     stats->others_given_bytes = counts[MOIETYI_COUNT_OTHERS_GIVEN_BYTES];
-    const uint64_t *escalation = &counts[MOIETYI_COUNT_ESCALATION];
-    stats->oom_steps_done = escalation[MOIETY_OOM_DONE];
-    stats->oom_steps_grow = escalation[MOIETY_OOM_GROW];
-    stats->oom_steps_own_cache = escalation[MOIETY_OOM_OWN_CACHE];
-    stats->oom_steps_orphans = escalation[MOIETY_OOM_ORPHANS];
-    stats->oom_steps_idle_threads = escalation[MOIETY_OOM_IDLE_THREADS];
-    stats->oom_steps_trim = escalation[MOIETY_OOM_TRIM];
-    stats->oom_steps_hand_over = escalation[MOIETY_OOM_HAND_OVER];
-    stats->oom_steps_callbacks = escalation[MOIETY_OOM_CALLBACKS];
-    stats->oom_steps_wait = escalation[MOIETY_OOM_WAIT];
-    stats->oom_steps_last_look = escalation[MOIETY_OOM_LAST_LOOK];
-    stats->oom_steps_failed = escalation[MOIETYI_ESCALATION_FAILED];
+    memcpy(stats->oom_steps, &counts[MOIETYI_COUNT_ESCALATION],
+           sizeof(stats->oom_steps));
 }
 
 static void stats_fill_segments(moiety_pool_stats *stats,

@@ -10,7 +10,7 @@
 
 #include "moiety/stats.h"
 
-/* KEY(field, key): every field but struct_size. Those that mean the same as in
+/* KEY(field, key): all but struct_size. Those that mean the same as in
  * torch.cuda.memory_stats() bear its keys. */
 #define KEYS(KEY)                                                              \
     KEY(segment_current, "segment.all.current")                                \
@@ -38,24 +38,22 @@
     KEY(ages_closed, "ages_closed")                                            \
     KEY(events_recorded, "events_recorded")                                    \
     KEY(context_events_recorded, "context_events_recorded")                    \
-    KEY(events_queried, "events_queried")                                      \
     KEY(stream_waits, "stream_waits")                                          \
     KEY(ages_guarded, "ages_guarded")                                          \
     KEY(captures_disturbed, "captures_disturbed")                              \
-    KEY(oom_steps_done, "oom.done")                                            \
-    KEY(oom_steps_grow, "oom.grow")                                            \
-    KEY(oom_steps_own_cache, "oom.own_cache")                                  \
-    KEY(oom_steps_orphans, "oom.orphans")                                      \
-    KEY(oom_steps_idle_threads, "oom.idle_threads")                            \
-    KEY(oom_steps_trim, "oom.trim")                                            \
-    KEY(oom_steps_hand_over, "oom.hand_over")                                  \
-    KEY(oom_steps_wait, "oom.wait")                                            \
-    KEY(oom_steps_failed, "oom.failed")                                        \
+    KEY(oom_steps[MOIETY_OOM_DONE], "oom.done")                                \
+    KEY(oom_steps[MOIETY_OOM_GROW], "oom.grow")                                \
+    KEY(oom_steps[MOIETY_OOM_OWN_CACHE], "oom.own_cache")                      \
+    KEY(oom_steps[MOIETY_OOM_ORPHANS], "oom.orphans")                          \
+    KEY(oom_steps[MOIETY_OOM_IDLE_THREADS], "oom.idle_threads")                \
+    KEY(oom_steps[MOIETY_OOM_TRIM], "oom.trim")                                \
+    KEY(oom_steps[MOIETY_OOM_HAND_OVER], "oom.hand_over")                      \
+    KEY(oom_steps[MOIETY_OOM_CALLBACKS], "oom.callbacks")                      \
+    KEY(oom_steps[MOIETY_OOM_WAIT], "oom.wait")                                \
+    KEY(oom_steps[MOIETY_OOM_LAST_LOOK], "oom.last_look")                      \
     KEY(threads, "threads")                                                    \
     KEY(streams, "streams")                                                    \
     KEY(double_frees_found, "double_frees_found")                              \
-    KEY(oom_steps_callbacks, "oom.callbacks")                                  \
-    KEY(oom_steps_last_look, "oom.last_look")                                  \
     KEY(cache_bound_bytes, "cache_bound_bytes")                                \
     KEY(cache_bound_halvings, "cache_bound_halvings")                          \
     KEY(mapped_moves, "mapped.moves")                                          \
@@ -82,16 +80,9 @@ static const struct entry entries[] = {
 #undef ENTRY
 };
 
-/* As many bytes as the fields with a key have, and struct_size. The struct has
- * no gaps, so a field without a key shows as a difference; and one that is
- * listed twice does not compile. */
-struct listed_bytes {
-    char struct_size[WIDTH(struct_size)];
-#define BYTES(field, key) char field[WIDTH(field)];
-    KEYS(BYTES)
-#undef BYTES
-};
-_Static_assert(sizeof(struct listed_bytes) == sizeof(moiety_pool_stats),
+/* The struct has no gaps, so a field without a key shows as a difference. */
+#define PLUS_WIDTH(field, key) +WIDTH(field)
+_Static_assert(WIDTH(struct_size) KEYS(PLUS_WIDTH) == sizeof(moiety_pool_stats),
                "a field of moiety_pool_stats has no key");
 
 const char *moiety_pool_stats_entry(const moiety_pool_stats *stats,

@@ -151,7 +151,7 @@ TEST_P(FreedOn, IsTakenFromThreadsThatSleep)
     Sleepers sleepers(pool, GetParam());
     std::vector<moiety_devptr> blocks =
         TakeNearlyAll(pool, kThreads * kBlockBytes);
-    EXPECT_GE(pool.Stats().oom_steps_idle_threads, 1u);
+    EXPECT_GE(pool.Stats().oom_steps[MOIETY_OOM_IDLE_THREADS], 1u);
     EXPECT_EQ(0u, pool.Stats().ooms);
     FreeAll(pool, blocks);
     sleepers.WakeAndJoin();
@@ -202,7 +202,7 @@ TEST_F(IdleThreads, AreAskedWhileTheyWork)
                 UseSome(pool);
         });
     }
-    while (pool.Stats().oom_steps_idle_threads < 20) {
+    while (pool.Stats().oom_steps[MOIETY_OOM_IDLE_THREADS] < 20) {
         moiety_devptr block = 0;
         if (moiety_alloc(pool, kLimitBytes - kBlockBytes, MOIETY_STREAM_LEGACY,
                          &block) == MOIETY_OK)
@@ -242,7 +242,7 @@ TEST_F(IdleThreads, LeaveRoomForOneThatWorks)
     Pool pool(options);
     Sleepers sleepers(pool, MOIETY_STREAM_LEGACY, 128);
     EXPECT_TRUE(GetsHits(pool));
-    EXPECT_EQ(0u, pool.Stats().oom_steps_idle_threads);
+    EXPECT_EQ(0u, pool.Stats().oom_steps[MOIETY_OOM_IDLE_THREADS]);
     sleepers.WakeAndJoin();
     EXPECT_EQ(0u, pool.Stats().double_frees_found);
     EXPECT_EQ(0u, pool.Stats().allocated_bytes_current);

@@ -81,7 +81,6 @@ TEST_F(Limit, CountsAFailure)
               moiety_alloc(pool, 512, kStream, &address));
     moiety_pool_stats stats = pool.Stats();
     EXPECT_EQ(1u, stats.ooms);
-    EXPECT_EQ(1u, stats.oom_steps_failed);
     EXPECT_EQ(1u, stats.allocation_current);
     pool.Free(block);
 }
@@ -146,9 +145,10 @@ TEST_F(Ladder, TakesNoStepForWhatIsThere)
     moiety_pool_stats before = pool.Stats();
     pool.Free(pool.Alloc(512));
     moiety_pool_stats after = pool.Stats();
-    EXPECT_EQ(before.oom_steps_grow, after.oom_steps_grow);
+    EXPECT_EQ(before.oom_steps[MOIETY_OOM_GROW],
+              after.oom_steps[MOIETY_OOM_GROW]);
     EXPECT_EQ(0u, after.alloc_retries);
-    EXPECT_EQ(0u, after.oom_steps_failed);
+    EXPECT_EQ(0u, after.ooms);
 }
 
 TEST_F(Ladder, Grows)
@@ -158,10 +158,10 @@ TEST_F(Ladder, Grows)
     options.first_segment_bytes = 2 * kMiB;
     Pool pool(options);
     moiety_devptr first = pool.Alloc(12 * kMiB);
-    EXPECT_EQ(1u, pool.Stats().oom_steps_grow);
+    EXPECT_EQ(1u, pool.Stats().oom_steps[MOIETY_OOM_GROW]);
     EXPECT_EQ(1u, pool.Stats().segment_allocated);
     moiety_devptr second = pool.Alloc(12 * kMiB);
-    EXPECT_EQ(2u, pool.Stats().oom_steps_grow);
+    EXPECT_EQ(2u, pool.Stats().oom_steps[MOIETY_OOM_GROW]);
     EXPECT_EQ(0u, pool.Stats().alloc_retries);
     pool.Free(first);
     pool.Free(second);
@@ -177,7 +177,7 @@ TEST_F(Ladder, TakesFinishedBatchesBeforeItGrows)
     ASSERT_EQ(MOIETY_OK, moiety_free_on_event(pool, block, event));
     pool_test::Synchronize();
     EXPECT_EQ(block, pool.Alloc(8 * kMiB));
-    EXPECT_EQ(1u, pool.Stats().oom_steps_grow);
+    EXPECT_EQ(1u, pool.Stats().oom_steps[MOIETY_OOM_GROW]);
     pool.Free(block);
     pool_test::DestroyEvent(event);
 }
@@ -191,7 +191,7 @@ TEST_F(Ladder, TakesWhatIsOnItsWayOutBeforeItGrows)
     pool.Free(block, MOIETY_STREAM_ANY);
     EXPECT_NE(0u, pool.Stats().retiring_bytes) << "still cached";
     EXPECT_EQ(block, pool.Alloc(12 * kMiB));
-    EXPECT_EQ(1u, pool.Stats().oom_steps_grow);
+    EXPECT_EQ(1u, pool.Stats().oom_steps[MOIETY_OOM_GROW]);
     pool.Free(block);
 }
 
@@ -222,10 +222,11 @@ TEST_F(Ladder, AsksAThreadAgainOnlyIfItsCachesGaveMuch)
         FreeAll(pool, some, MOIETY_STREAM_DONE);
         std::vector<uint64_t> asked;
         for (int i = 0; i < 3; i++) {
-            uint64_t before = pool.Stats().oom_steps_own_cache;
+            uint64_t before = pool.Stats().oom_steps[MOIETY_OOM_OWN_CACHE];
             EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY,
                       moiety_alloc(pool, 1 * kMiB, kStream, &address));
-            asked.push_back(pool.Stats().oom_steps_own_cache - before);
+            asked.push_back(pool.Stats().oom_steps[MOIETY_OOM_OWN_CACHE] -
+                            before);
         }
         EXPECT_EQ((class_count == 1 ? std::vector<uint64_t>{2, 1, 1}
                                     : std::vector<uint64_t>{2, 2, 1}),
@@ -240,8 +241,8 @@ TEST_F(Ladder, EmptiesTheThreadsOwnCaches)
     FreeAll(pool, Fill(pool, kBlock), MOIETY_STREAM_DONE);
     moiety_devptr block = pool.Alloc(8 * kMiB);
     moiety_pool_stats stats = pool.Stats();
-    EXPECT_EQ(1u, stats.oom_steps_own_cache);
-    EXPECT_EQ(1u, stats.oom_steps_grow) << "the first";
+    EXPECT_EQ(1u, stats.oom_steps[MOIETY_OOM_OWN_CACHE]);
+    EXPECT_EQ(1u, stats.oom_steps[MOIETY_OOM_GROW]) << "the first";
     EXPECT_EQ(0u, stats.alloc_retries);
     EXPECT_EQ(0u, stats.cached_bytes);
     pool.Free(block);
@@ -279,7 +280,7 @@ TEST_F(Ladder, TrimsSegmentsThatAreFreeToGrowAnother)
     Pool pool(options);
     FreeAll(pool, AllocFour(pool), MOIETY_STREAM_DONE);
     moiety_devptr block = pool.Alloc(48 * kMiB);
-    EXPECT_GE(pool.Stats().oom_steps_trim, 1u);
+    EXPECT_GE(pool.Stats().oom_steps[MOIETY_OOM_TRIM], 1u);
     EXPECT_EQ(1u, pool.Stats().segment_current);
     EXPECT_EQ(48 * kMiB, pool.Stats().reserved_bytes_current);
     pool.Free(block);
@@ -294,7 +295,7 @@ TEST_F(Ladder, DoesNotHandOverUnlessItIsAllowedTo)
     pool.Free(block, held);
     EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY,
               moiety_alloc(pool, 8 * kMiB, other, &address));
-    EXPECT_EQ(0u, pool.Stats().oom_steps_hand_over);
+    EXPECT_EQ(0u, pool.Stats().oom_steps[MOIETY_OOM_HAND_OVER]);
     EXPECT_EQ(0u, pool.Stats().stream_waits);
     held.Release();
 }
@@ -310,7 +311,7 @@ TEST_F(Ladder, HandsOverWhereItIsAllowedTo)
     pool.Free(block, held);
     moiety_devptr same = pool.Alloc(8 * kMiB, other);
     EXPECT_EQ(block, same);
-    EXPECT_GE(pool.Stats().oom_steps_hand_over, 1u);
+    EXPECT_GE(pool.Stats().oom_steps[MOIETY_OOM_HAND_OVER], 1u);
     EXPECT_GE(pool.Stats().stream_waits, 1u);
     held.Release();
     pool.Free(same, other);
@@ -327,8 +328,8 @@ TEST_F(Ladder, WaitsAsLongAsItMay)
     pool.Free(block, held);
     EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY,
               moiety_alloc(pool, 8 * kMiB, other, &address));
-    EXPECT_EQ(1u, pool.Stats().oom_steps_wait);
-    EXPECT_EQ(1u, pool.Stats().oom_steps_failed);
+    EXPECT_EQ(1u, pool.Stats().oom_steps[MOIETY_OOM_WAIT]);
+    EXPECT_EQ(1u, pool.Stats().ooms);
     held.Release();
 }
 
@@ -345,7 +346,7 @@ TEST_F(Ladder, WaitsUntilTheMemoryIsDone)
     std::thread releasing([&held] { held.Release(); });
     pool.Free(pool.Alloc(8 * kMiB, other), other);
     releasing.join();
-    EXPECT_EQ(0u, pool.Stats().oom_steps_failed);
+    EXPECT_EQ(0u, pool.Stats().ooms);
 }
 
 class Trim : public Limit

@@ -35,7 +35,7 @@ TEST_F(OomCallback, ThatFreesServesTheAllocation)
     ASSERT_EQ(MOIETY_OK, callback.AddTo(pool));
     blocks.push_back(pool.Alloc(3000));
     EXPECT_EQ(1u, callback.calls);
-    EXPECT_EQ(1u, pool.Stats().oom_steps_callbacks);
+    EXPECT_EQ(1u, pool.Stats().oom_steps[MOIETY_OOM_CALLBACKS]);
     EXPECT_EQ(0u, pool.Stats().ooms);
     FreeAll(pool, blocks);
 }
@@ -308,7 +308,7 @@ TEST_F(OomCallback, KeepsItsThreadsCachesFromOthers)
     };
     ASSERT_EQ(MOIETY_OK, callback.AddTo(pool));
     blocks.push_back(pool.Alloc(64 * kKiB, kStream));
-    EXPECT_GE(pool.Stats().oom_steps_idle_threads, 1u);
+    EXPECT_GE(pool.Stats().oom_steps[MOIETY_OOM_IDLE_THREADS], 1u);
     EXPECT_EQ(2u, threads);
     FreeAll(pool, blocks);
 }

@@ -132,7 +132,7 @@ TEST_F(OomFlight, WhatAGrowthLeavesOverIsWaitedFor)
     callback.act = [&](uint64_t) {
         growing = BeginToGrow([&] { grown = pool.Alloc(512 * kKiB); });
         serving = std::thread([&] {
-            while (pool.Stats().oom_steps_last_look == 0)
+            while (pool.Stats().oom_steps[MOIETY_OOM_LAST_LOOK] == 0)
                 std::this_thread::yield();
             source_.is_empty = false;
         });

@@ -351,7 +351,7 @@ TEST_F(OomReport, OutlivesTheThreadsCaches)
     while (!is_asleep)
         std::this_thread::yield();
     blocks.back() = pool.Alloc(kBlock);
-    EXPECT_GE(pool.Stats().oom_steps_idle_threads, 1u);
+    EXPECT_GE(pool.Stats().oom_steps[MOIETY_OOM_IDLE_THREADS], 1u);
     lock.unlock();
     other.join();
     EXPECT_EQ(3000u, requested_bytes);

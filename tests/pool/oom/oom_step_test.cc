@@ -34,7 +34,7 @@ TEST_F(OomStep, FinishedBatchesGive)
     moiety_oom_report report = Fail(pool, 2 * kMiB);
     EXPECT_EQ(1u, report.steps[MOIETY_OOM_DONE].tries);
     EXPECT_EQ(kMiB, report.steps[MOIETY_OOM_DONE].gave_bytes);
-    EXPECT_GE(pool.Stats().oom_steps_done, 1u);
+    EXPECT_GE(pool.Stats().oom_steps[MOIETY_OOM_DONE], 1u);
     FreeAll(pool, blocks);
 }
 
@@ -46,7 +46,7 @@ TEST_F(OomStep, GrowthIsCounted)
     moiety_oom_report report = Fail(pool, 8 * kMiB);
     EXPECT_EQ(1u, report.steps[MOIETY_OOM_GROW].tries);
     EXPECT_EQ(0u, report.steps[MOIETY_OOM_GROW].gave_bytes);
-    EXPECT_EQ(2u, pool.Stats().oom_steps_grow);
+    EXPECT_EQ(2u, pool.Stats().oom_steps[MOIETY_OOM_GROW]);
     pool.Free(block);
 }
 
@@ -62,7 +62,7 @@ TEST_F(OomStep, TheOwnCacheGives)
     EXPECT_EQ(2u, report.steps[MOIETY_OOM_OWN_CACHE].tries)
         << "before the pool grows, and when it may not";
     EXPECT_EQ(3 * kBlock, report.steps[MOIETY_OOM_OWN_CACHE].gave_bytes);
-    EXPECT_EQ(2u, pool.Stats().oom_steps_own_cache);
+    EXPECT_EQ(2u, pool.Stats().oom_steps[MOIETY_OOM_OWN_CACHE]);
     FreeAll(pool, blocks);
 }
 
@@ -77,7 +77,7 @@ TEST_F(OomStep, OrphansAreCounted)
     EXPECT_EQ(kBlock, report.free_bytes);
     EXPECT_EQ(0u, report.cached_ended_bytes);
     EXPECT_EQ(1u, report.steps[MOIETY_OOM_ORPHANS].tries);
-    EXPECT_EQ(1u, pool.Stats().oom_steps_orphans);
+    EXPECT_EQ(1u, pool.Stats().oom_steps[MOIETY_OOM_ORPHANS]);
     FreeAll(pool, blocks);
 }
 
@@ -109,7 +109,8 @@ TEST_F(OomStep, HandingOverIsTakenOnlyWhereItIsAllowed)
         std::vector<moiety_devptr> blocks = Fill(pool, kMiB);
         moiety_oom_report report = Fail(pool, kMiB);
         EXPECT_EQ(flags ? 1u : 0u, report.steps[MOIETY_OOM_HAND_OVER].tries);
-        EXPECT_EQ(flags ? 1u : 0u, pool.Stats().oom_steps_hand_over);
+        EXPECT_EQ(flags ? 1u : 0u,
+                  pool.Stats().oom_steps[MOIETY_OOM_HAND_OVER]);
         FreeAll(pool, blocks);
     }
 }
@@ -148,7 +149,7 @@ TEST_F(OomStep, WaitingGives)
     pool.Free(blocks[0], held);
     pool.Free(blocks[8], short_held);
     std::thread releasing([&] {
-        while (pool.Stats().oom_steps_wait == 0)
+        while (pool.Stats().oom_steps[MOIETY_OOM_WAIT] == 0)
             std::this_thread::sleep_for(std::chrono::milliseconds(1));
         short_held.Release();
     });
@@ -174,8 +175,8 @@ TEST_F(OomStep, TheLastLookIsCounted)
     std::vector<moiety_devptr> blocks = Fill(pool, kMiB);
     moiety_oom_report report = Fail(pool, kMiB);
     EXPECT_EQ(1u, report.steps[MOIETY_OOM_LAST_LOOK].tries);
-    EXPECT_EQ(1u, pool.Stats().oom_steps_last_look);
-    EXPECT_EQ(1u, pool.Stats().oom_steps_failed);
+    EXPECT_EQ(1u, pool.Stats().oom_steps[MOIETY_OOM_LAST_LOOK]);
+    EXPECT_EQ(1u, pool.Stats().ooms);
     FreeAll(pool, blocks);
 }
 
@@ -291,7 +292,7 @@ TEST_F(OomPressure, HitsGoOnWhileAnotherWaits)
         pool.Free(blocks[0], held);
         blocks[0] = pool.Alloc(kMiB, kStream);
     });
-    while (pool.Stats().oom_steps_wait == 0)
+    while (pool.Stats().oom_steps[MOIETY_OOM_WAIT] == 0)
         std::this_thread::yield();
     uint64_t misses = pool.Stats().cache_misses;
     for (unsigned i = 0; i < kPairs; i++) {
@@ -299,7 +300,8 @@ TEST_F(OomPressure, HitsGoOnWhileAnotherWaits)
         rest[0] = pool.Alloc(kBlock);
     }
     EXPECT_LT(pool.Stats().cache_misses - misses, kPairs / 2);
-    EXPECT_EQ(0u, pool.Stats().oom_steps_last_look) << "it still waits";
+    EXPECT_EQ(0u, pool.Stats().oom_steps[MOIETY_OOM_LAST_LOOK])
+        << "it still waits";
     held.Release();
     waiting.join();
     FreeAll(pool, rest);
@@ -330,8 +332,8 @@ TEST_F(OomPressure, IdleThreadsAreNotWaitedFor)
     std::vector<moiety_devptr> blocks = Fill(pool, kBlock);
     worker.Do([&] { pool.Free(blocks[0], MOIETY_STREAM_DONE); });
     blocks[0] = pool.Alloc(kBlock);
-    EXPECT_EQ(1u, pool.Stats().oom_steps_idle_threads);
-    EXPECT_EQ(0u, pool.Stats().oom_steps_wait);
+    EXPECT_EQ(1u, pool.Stats().oom_steps[MOIETY_OOM_IDLE_THREADS]);
+    EXPECT_EQ(0u, pool.Stats().oom_steps[MOIETY_OOM_WAIT]);
     FreeAll(pool, blocks);
 }
 
@@ -349,7 +351,7 @@ TEST_F(OomPressure, IdleStreamsAreNotWaitedFor)
         pool.Free(block, idle);
         block = pool.Alloc(kMiB, other);
     }
-    EXPECT_EQ(0u, pool.Stats().oom_steps_last_look);
+    EXPECT_EQ(0u, pool.Stats().oom_steps[MOIETY_OOM_LAST_LOOK]);
     held.Release();
     FreeAll(pool, blocks);
 }

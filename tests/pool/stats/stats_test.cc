@@ -38,7 +38,7 @@ TEST_F(Stats, NeedAPoolAndAPlace)
     EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_get_stats(pool, nullptr));
 }
 
-constexpr uint32_t kFirstVersionBytes = 344;
+constexpr uint32_t kFirstVersionBytes = 328;
 static_assert(offsetof(moiety_pool_stats, cache_bound_bytes) ==
                   kFirstVersionBytes,
               "moved");
@@ -64,7 +64,7 @@ TEST_F(Stats, GiveAnEarlierVersionWhatItKnows)
     stats.struct_size = kFirstVersionBytes;
     ASSERT_EQ(MOIETY_OK, moiety_pool_get_stats(pool, &stats));
     EXPECT_EQ(kFirstVersionBytes, stats.struct_size);
-    EXPECT_EQ(0u, stats.oom_steps_last_look);
+    EXPECT_EQ(0u, stats.oom_steps[MOIETY_OOM_LAST_LOOK]);
     EXPECT_EQ(UINT64_C(0x5a5a5a5a5a5a5a5a), stats.cache_bound_bytes);
 }
 

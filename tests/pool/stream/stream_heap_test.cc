@@ -201,7 +201,7 @@ TEST_F(StreamMaps, HandOverWhatARetiredStreamFreed)
     FreePending(pool, stream, 8 * kMiB);
     ASSERT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, stream));
     pool.Free(pool.Alloc(5 * kMiB, other), other);
-    EXPECT_GE(pool.Stats().oom_steps_hand_over, 1u);
+    EXPECT_GE(pool.Stats().oom_steps[MOIETY_OOM_HAND_OVER], 1u);
     EXPECT_GE(pool.Stats().stream_waits, 1u);
     stream.Release();
 }
@@ -247,13 +247,13 @@ TEST_F(StreamMaps, RegrowAfterAWait)
     FreePending(pool, stream, 30 * kMiB);
     FreePending(pool, stream, 32 * kMiB);
     std::thread releasing([&] {
-        while (pool.Stats().oom_steps_wait == 0)
+        while (pool.Stats().oom_steps[MOIETY_OOM_WAIT] == 0)
             std::this_thread::sleep_for(std::chrono::milliseconds(1));
         stream.Release();
     });
     moiety_devptr block = pool.Alloc(60 * kMiB, other);
     releasing.join();
-    EXPECT_GE(pool.Stats().oom_steps_trim, 1u);
+    EXPECT_GE(pool.Stats().oom_steps[MOIETY_OOM_TRIM], 1u);
     pool.Free(block, other);
 }
 
