@@ -70,7 +70,7 @@ static moiety_status take_turn(struct place *place, enum turn *out)
     moietyi_unlock(&lock);
     moietyi_thread_call_end(&call);
     return *out == TURN_OWN
-               ? moietyi_fail(MOIETY_E_BUSY,
+               ? moietyi_fail(MOIETY_E_REENTRANT,
                               "this thread is making the default pool")
                : MOIETY_OK;
 }

@@ -212,7 +212,7 @@ def test_a_block_that_its_watcher_has_keeps_all():
 
 # What a function may not do.
 
-def test_the_pool_is_busy_meanwhile(pool):
+def test_the_pool_refuses_calls_meanwhile(pool):
     block = pool.alloc(512)
     ledger, watch = watched(pool)
     told = []
@@ -224,8 +224,9 @@ def test_the_pool_is_busy_meanwhile(pool):
                      functools.partial(pool.usable_size, block.address),
                      functools.partial(pool.hold, block.address),
                      functools.partial(pool.watch_segments, told.append),
-                     pool.segments, pool.close, watch.close):
-            assert refusal(call) == "E_BUSY", call
+                     pool.segments, watch.close):
+            assert refusal(call) == "E_REENTRANT", call
+        assert refusal(pool.close) == "E_IN_USE"
         with pytest.raises(moiety.Error, match="in the middle of a call"):
             pool.alloc(512)
         with moiety.Pool() as other:
@@ -249,7 +250,7 @@ def test_the_end_of_the_pool_has_begun_meanwhile(pool):
         for call in (pool.alloc, pool.watch_segments):
             with pytest.raises(ValueError, match="closed"):
                 call(told.append if call == pool.watch_segments else 512)
-        assert refusal(watch.close) == "E_BUSY"
+        assert refusal(watch.close) == "E_IN_USE"
         assert pool.close() == 0 and not block.is_live
         block.free()
         told.append("all")
@@ -463,7 +464,7 @@ def test_what_waits_for_no_function_that_runs(pool):
     with pool.tenant("other", pausable=pool.memory == "mapped") as made:
         assert not made.is_paused
     block.free(moiety.DONE)
-    assert refusal(pool.close) == "E_BUSY"
+    assert refusal(pool.close) == "E_IN_USE"
     assert thread.is_alive() and not is_done.is_set()
     is_done.set()
     thread.join()
