@@ -162,13 +162,13 @@ static void free_behind_work(const moiety_devptr *blocks, moiety_stream stream)
  * be. */
 static uint32_t synchronize(void)
 {
-    moiety_status status = MOIETY_E_BUSY;
+    moiety_status status = MOIETY_E_TIMEOUT;
     uint32_t busy = 0;
-    while (status == MOIETY_E_BUSY && busy < BUSY_MOST) {
+    while (status == MOIETY_E_TIMEOUT && busy < BUSY_MOST) {
         status = moiety_pool_synchronize(subject_moiety_pool(), WAIT_MS);
-        busy += status == MOIETY_E_BUSY;
+        busy += status == MOIETY_E_TIMEOUT;
     }
-    if (status != MOIETY_E_BUSY)
+    if (status != MOIETY_E_TIMEOUT)
         must_be(status);
     return busy;
 }

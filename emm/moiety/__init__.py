@@ -18,11 +18,12 @@ call the driver. After fork(), calls in the child raise ForkedError.
 """
 
 from moiety._native import (
-    ANY, DONE, LEGACY, PER_THREAD, Block, BudgetExceededError, BusyError,
-    CaptureScope, CapturingError, ClosedError, ContextLostError, DriverError,
-    Error, ForkedError, Hold, HostArena, HostBlock, OutOfMemoryError,
-    PeerGoneError, Pool, SegmentWatch, Tenant, UnsupportedError, pool_of, probe,
-    topology, version)
+    ANY, DONE, LEGACY, PER_THREAD, Block, BudgetExceededError, CaptureScope,
+    CapturingError, ClosedError, ContextLostError, DoubleFreeError, DriverError,
+    Error, ForkedError, Hold, HostArena, HostBlock, InUseError,
+    OutOfMemoryError, PausedError, PeerGoneError, Pool, ReentrantError,
+    SegmentWatch, Tenant, TimedOutError, UnsupportedError, WouldBlockError,
+    pool_of, probe, topology, version)
 from moiety._pools.pools import Pools, pools
 from moiety._support.guards import capture_guard, pin, pinned, unpin
 from moiety._support.stats import ArenaStats, HostStats, PoolStats, TenantStats
@@ -30,9 +31,11 @@ from moiety._support.stats import ArenaStats, HostStats, PoolStats, TenantStats
 __version__ = version()
 __all__ = [
     "ANY", "DONE", "LEGACY", "PER_THREAD", "ArenaStats", "Block",
-    "BudgetExceededError", "BusyError", "CaptureScope", "CapturingError",
-    "ClosedError", "ContextLostError", "DriverError", "Error", "ForkedError",
-    "Hold", "HostArena", "HostBlock", "HostStats", "OutOfMemoryError",
-    "PeerGoneError", "Pool", "PoolStats", "Pools", "SegmentWatch", "Tenant",
-    "TenantStats", "UnsupportedError", "capture_guard", "pin", "pinned",
-    "pool_of", "pools", "probe", "topology", "unpin", "version"]
+    "BudgetExceededError", "CaptureScope", "CapturingError", "ClosedError",
+    "ContextLostError", "DoubleFreeError", "DriverError", "Error",
+    "ForkedError", "Hold", "HostArena", "HostBlock", "HostStats", "InUseError",
+    "OutOfMemoryError", "PausedError", "PeerGoneError", "Pool", "PoolStats",
+    "Pools", "ReentrantError", "SegmentWatch", "Tenant", "TenantStats",
+    "TimedOutError", "UnsupportedError", "WouldBlockError", "capture_guard",
+    "pin", "pinned", "pool_of", "pools", "probe", "topology", "unpin",
+    "version"]

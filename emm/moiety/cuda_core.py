@@ -78,7 +78,7 @@ class _Resource(_MemoryResource):
         stream = _stream_of(stream)
         try:
             self._space.free_raw(ptr, stream)
-        except _native.BusyError:
+        except _native.CapturingError:
             # A stream that captures cannot be waited for: all of them then.
             self._space.free_raw(ptr)
 

@@ -117,12 +117,13 @@ def send(obj, socket):
     E_INVALID      no such socket. Nothing was sent.
     E_UNSUPPORTED  mapped memory without fabric handles on another socket than a Unix
                    one. Nothing was sent.
-    E_BUSY         the socket does not block, or has a timeout, and accepts nothing. Or
-                   the peer stopped for ten seconds in the middle.
+    E_WOULD_BLOCK  the socket does not block, and accepts nothing.
+    E_TIMEOUT      the socket accepted nothing within its timeout. Or the peer stopped
+                   for ten seconds in the middle.
     E_PEER_GONE    the peer has closed its end.
 
     After an error in the middle, close the socket. Nothing counts as exported after an
-    error, except E_BUSY after the peer has received the memory. In that case it
+    error, except E_TIMEOUT after the peer has received the memory. In that case it
     counts until Pool.release_exports()."""
     with _channels.Channel(socket) as channel:
         pool, address, handle = _named(obj, _exports.ticket)
@@ -167,7 +168,7 @@ class Closing:
 
         timeout  in seconds; None waits without a limit, 0 only looks.
 
-        Raises BusyError after the timeout.
+        Raises TimedOutError after the timeout.
         """
         if self._number:
             _native.ipc_wait(self._number, timeout)
@@ -221,7 +222,7 @@ class Import:
         wait    waits until that work is over, so that the owner can be notified. False
                 returns a Closing at once.
 
-        Raises BusyError while the stream captures a graph, or, for ANY, while a capture
+        Raises CapturingError while the stream captures a graph, or, for ANY, while a capture
         guard is held. The import stays open then."""
         number = self._opened.close(
             self._opened.stream if stream is None else stream, wait)
@@ -294,11 +295,12 @@ def receive(socket, context=None):
     Raises the errors of open_handle(), after which the next array can be received, and
     these:
 
-    E_INVALID    no such socket, or no such context.
-    E_BUSY       the socket does not block, or has a timeout, and nothing has arrived. Or
-                 the peer stopped for ten seconds in the middle: close the socket.
-    E_PEER_GONE  the peer has closed its end, or the owner has ended.
-    E_CORRUPT    the message is no array: close the socket.
+    E_INVALID      no such socket, or no such context.
+    E_WOULD_BLOCK  the socket does not block, and nothing has arrived.
+    E_TIMEOUT      nothing has arrived within the socket's timeout. Or the peer stopped
+                   for ten seconds in the middle: close the socket.
+    E_PEER_GONE    the peer has closed its end, or the owner has ended.
+    E_CORRUPT      the message is no array: close the socket.
 
     Raises OutOfMemoryError if no file descriptors are available."""
     with _channels.Channel(socket) as channel:

@@ -12,7 +12,7 @@ makes one array. NumPy 1.22 or newer is required.
 
 **Lifetime.** Each array returns its memory to its arena, on any thread, also after
 the with-block. The memory is reused after the work that is queued on any stream
-then. While such arrays or contexts exist, close() of their arena raises BusyError.
+then. While such arrays or contexts exist, close() of their arena raises InUseError.
 Arrays of empty_pinned() do not keep it open, but keep their bytes when it is closed.
 
 **Contexts.** NumPy keeps its handler in a context variable. The handler applies to

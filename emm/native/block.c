@@ -225,7 +225,7 @@ void native_block_dealloc(PyObject *self)
         /* A stream that captures cannot be waited for: all of them then. Who
          * drops the last reference can be told of nothing. */
         if (py_block_drop(block, native_block_own_stream(block)) ==
-            MOIETY_E_BUSY)
+            MOIETY_E_CAPTURING)
             (void)py_block_drop(block, MOIETY_STREAM_ANY);
         native_error_restore(error);
     }

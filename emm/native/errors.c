@@ -43,10 +43,6 @@ static const struct exception exceptions[NATIVE_ERROR_KINDS] = {
     [NATIVE_BUDGET_EXCEEDED] = {"moiety.BudgetExceededError",
                                 "The request exceeds the budget of a Tenant.",
                                 NATIVE_OUT_OF_MEMORY, NULL},
-    [NATIVE_BUSY] = {"moiety.BusyError",
-                     "The object is in use, or the call timed out. The call "
-                     "changed nothing.",
-                     NATIVE_ERROR, NULL},
     [NATIVE_CAPTURING] = {"moiety.CapturingError",
                           "The call is not allowed while a CUDA graph is "
                           "captured.",
@@ -58,6 +54,8 @@ static const struct exception exceptions[NATIVE_ERROR_KINDS] = {
                              "The CUDA context was destroyed, or the driver "
                              "shuts down.",
                              NATIVE_ERROR, NULL},
+    [NATIVE_DOUBLE_FREE] = {"moiety.DoubleFreeError",
+                            "The memory was freed before.", NATIVE_ERROR, NULL},
     [NATIVE_DRIVER] = {"moiety.DriverError",
                        "The CUDA driver failed, or no driver or device was "
                        "found.",
@@ -66,13 +64,29 @@ static const struct exception exceptions[NATIVE_ERROR_KINDS] = {
                        "The process is the child of a fork, in which the "
                        "library is not usable.",
                        NATIVE_ERROR, NULL},
+    [NATIVE_IN_USE] = {"moiety.InUseError",
+                       "Something uses the object. The call changed nothing.",
+                       NATIVE_ERROR, NULL},
+    [NATIVE_PAUSED] = {"moiety.PausedError",
+                       "The Tenant is paused: resume() it first.", NATIVE_ERROR,
+                       NULL},
     [NATIVE_PEER_GONE] = {"moiety.PeerGoneError",
                           "The process that shared the memory has ended, or "
                           "released it.",
                           NATIVE_ERROR, NULL},
+    [NATIVE_REENTRANT] = {"moiety.ReentrantError",
+                          "The call was made in a function that the pool has "
+                          "called.",
+                          NATIVE_ERROR, NULL},
+    [NATIVE_TIMED_OUT] = {"moiety.TimedOutError",
+                          "The call waited as long as it was allowed.",
+                          NATIVE_ERROR, &PyExc_TimeoutError},
     [NATIVE_UNSUPPORTED] = {"moiety.UnsupportedError",
                             "The device, the driver or the pool does not "
                             "support the call.",
+                            NATIVE_ERROR, NULL},
+    [NATIVE_WOULD_BLOCK] = {"moiety.WouldBlockError",
+                            "The call would have to wait, and may not.",
                             NATIVE_ERROR, NULL},
 };
 
@@ -87,18 +101,24 @@ static const struct {
     {"E_NO_PINNED_MEMORY", NATIVE_OUT_OF_MEMORY},
     {"E_NO_HOST_MEMORY", NATIVE_OUT_OF_MEMORY},
     {"E_BUDGET", NATIVE_BUDGET_EXCEEDED},
-    {"E_BUSY", NATIVE_BUSY},
     {"E_CAPTURING", NATIVE_CAPTURING},
     {"E_CLOSED", NATIVE_CLOSED},
     {"E_CONTEXT_DESTROYED", NATIVE_CONTEXT_LOST},
     {"E_DEINITIALIZED", NATIVE_CONTEXT_LOST},
+    {"E_DESTROYED", NATIVE_CLOSED},
+    {"E_DOUBLE_FREE", NATIVE_DOUBLE_FREE},
     {"E_DRIVER", NATIVE_DRIVER},
     {"E_NO_DRIVER", NATIVE_DRIVER},
     {"E_NO_DEVICE", NATIVE_DRIVER},
     {"E_FORKED", NATIVE_FORKED},
+    {"E_IN_USE", NATIVE_IN_USE},
+    {"E_PAUSED", NATIVE_PAUSED},
     {"E_PEER_GONE", NATIVE_PEER_GONE},
+    {"E_REENTRANT", NATIVE_REENTRANT},
     {"E_STALE", NATIVE_PEER_GONE},
+    {"E_TIMEOUT", NATIVE_TIMED_OUT},
     {"E_UNSUPPORTED", NATIVE_UNSUPPORTED},
+    {"E_WOULD_BLOCK", NATIVE_WOULD_BLOCK},
 };
 
 static enum native_error_kind py_errors_kind_of(const char *status)
@@ -152,7 +172,7 @@ static const char *py_errors_text_of(moiety_status status)
     return moiety_status_name(status) + sizeof "MOIETY_" - 1;
 }
 
-/* "E_BUSY": without the prefix that C needs. */
+/* "E_IN_USE": without the prefix that C needs. */
 static PyObject *py_errors_name_of(moiety_status status)
 {
     return PyUnicode_FromString(py_errors_text_of(status));

@@ -246,7 +246,7 @@ static moiety_status py_import_await(uint64_t *closing)
     Py_BEGIN_ALLOW_THREADS;
     do {
         status = *closing ? moiety_ipc_wait(*closing, UINT32_MAX) : MOIETY_OK;
-    } while (status == MOIETY_E_BUSY && !wait.has_failed);
+    } while (status == MOIETY_E_TIMEOUT && !wait.has_failed);
     Py_END_ALLOW_THREADS;
     *closing = 0;
     return native_wait_end(&wait, status);

@@ -47,7 +47,7 @@ moiety_status native_wait_end(struct native_wait *wait, moiety_status status)
     if (!wait->has_failed)
         return status;
     native_error_restore(wait->error);
-    return status == MOIETY_OK ? MOIETY_E_BUSY : status;
+    return status == MOIETY_OK ? MOIETY_E_INTERRUPTED : status;
 }
 
 static moiety_status take_slowly(moiety_pool *pool, moiety_tenant tenant,
@@ -79,9 +79,9 @@ moiety_status native_take(moiety_pool *pool, moiety_tenant tenant,
                                                  .flags = MOIETY_ALLOC_NO_CALL};
     /* Tenants have no way that is known to call nobody. */
     moiety_status status =
-        tenant ? MOIETY_E_BUSY
+        tenant ? MOIETY_E_WOULD_BLOCK
                : moiety_alloc_with(pool, nbytes, stream, &no_call, out);
-    if (status != MOIETY_E_BUSY)
+    if (status != MOIETY_E_WOULD_BLOCK)
         return status;
     struct native_wait wait;
     native_wait_begin(&wait);
@@ -98,7 +98,7 @@ moiety_status native_give(moiety_pool *pool, moiety_devptr address,
                           moiety_stream stream)
 {
     moiety_status status = moiety_free_no_call(pool, address, stream);
-    if (status == MOIETY_E_BUSY) {
+    if (status == MOIETY_E_WOULD_BLOCK) {
         Py_BEGIN_ALLOW_THREADS;
         status = moiety_free(pool, address, stream);
         Py_END_ALLOW_THREADS;

@@ -36,11 +36,11 @@ static PyMethodDef methods[] = {
      "--\n\n"
      "The C handle of a Pool, HostArena or Tenant, as a capsule 'moiety_pool', "
      "'moiety_host' or 'moiety_tenant'. While it lives, close() raises "
-     "BusyError."},
+     "InUseError."},
     {"_error_for", native_error_for, METH_VARARGS,
      "_error_for($module, status, text, /)\n"
      "--\n\n"
-     "The exception for a status, such as 'E_BUSY'."},
+     "The exception for a status, such as 'E_IN_USE'."},
     {"_bytes_of", native_bytes_of, METH_VARARGS,
      "_bytes_of($module, name, value, /)\n"
      "--\n\n"

@@ -629,7 +629,8 @@ static PyMethodDef methods[] = {
      "Declares that no other process has exported memory open any more. The "
      "handles become stale, and freed memory is reused.\n"
      "\n"
-     "`address` limits the call to the segment that it is in. Raises BusyError "
+     "`address` limits the call to the segment that it is in. Raises "
+     "InUseError "
      "while this process itself has an import of the memory."},
     {"release_scopes", pool_release_scopes, METH_NOARGS,
      "release_scopes($self)\n"
@@ -638,7 +639,7 @@ static PyMethodDef methods[] = {
      "Releases the memory of all ended capture scopes, and of those that "
      "`auto_scope` opened. No graph that uses it may be launched any more.\n"
      "\n"
-     "Raises BusyError while another thread does the same."},
+     "Raises InUseError while another thread does the same."},
     {"reserve", NATIVE_METHOD(native_reserve), METH_VARARGS | METH_KEYWORDS,
      "reserve($self, nbytes)\n"
      "--\n"
@@ -687,7 +688,8 @@ static PyMethodDef methods[] = {
      "\n"
      "The thread that grows or trims the pool runs the functions, one at a "
      "time. They must not wait for a thread that is in a call of the pool. In "
-     "them, calls on the pool raise BusyError, except frees, which are done "
+     "them, calls on the pool raise ReentrantError, except frees, which are "
+     "done "
      "later. Exceptions go to sys.unraisablehook().\n"
      "\n"
      "The pool keeps the functions until close() of the watch or the pool. "

@@ -210,7 +210,7 @@ static PyObject *py_scope_finish(struct native_scope *scope,
     status = finish(scope->scope);
     Py_END_ALLOW_THREADS;
     /* Pool.release_scopes() may have been there before. */
-    if (status == MOIETY_E_INVALID)
+    if (status == MOIETY_E_DESTROYED)
         status = MOIETY_OK;
     /* relaxed: as above; it is as it was. */
     if (status != MOIETY_OK)
@@ -268,7 +268,7 @@ static PyMethodDef scope_methods[] = {
      "release($self)\n"
      "--\n\n"
      "Releases the memory that the scope kept for the graph. Call it when the "
-     "graph is not launched any more.\n\nRaises BusyError if the scope is "
+     "graph is not launched any more.\n\nRaises InUseError if the scope is "
      "open. A second call does nothing."},
     {"__enter__", py_scope_same, METH_NOARGS,
      "__enter__($self)\n"

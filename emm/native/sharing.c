@@ -142,7 +142,7 @@ PyMethodDef native_sharing_methods[] = {
     {"ipc_wait", NATIVE_METHOD(ipc_wait), METH_VARARGS | METH_KEYWORDS,
      "ipc_wait($module, closing, timeout=None)\n"
      "--\n\n"
-     "Waits until it is closed; Error E_BUSY after the time."},
+     "Waits until it is closed; TimedOutError after the time."},
     {"ipc_trim", NATIVE_METHOD(ipc_trim), METH_VARARGS | METH_KEYWORDS,
      "ipc_trim($module, keep_count=0)\n"
      "--\n\n"

@@ -183,7 +183,7 @@ bool native_is_capture_seen(void)
 static bool py_space_is_gone(moiety_pool *pool)
 {
     moiety_pool_stats stats = {.struct_size = sizeof stats};
-    return moiety_pool_get_stats(pool, &stats) == MOIETY_E_INVALID;
+    return moiety_pool_get_stats(pool, &stats) == MOIETY_E_DESTROYED;
 }
 
 /* It ends now or later, and nobody hears what the end says. */
@@ -229,8 +229,16 @@ static PyObject *py_space_end_later(struct native_space *space,
     return count;
 }
 
+/* Whether a pool that is destroyed is as it was: something uses it, a capture is
+ * near, or the wait was stopped. */
+static bool py_space_is_refused(moiety_status status)
+{
+    return status == MOIETY_E_IN_USE || status == MOIETY_E_CAPTURING ||
+           status == MOIETY_E_INTERRUPTED || status == MOIETY_E_REENTRANT;
+}
+
 /* The count of live blocks, or NULL after an error: it is as it was if that is what
- * a signal's handler has raised, or E_BUSY. */
+ * a signal's handler has raised, or a refusal. */
 static PyObject *py_space_end(struct native_space *space, moiety_pool *pool)
 {
     moiety_leaks leaks = {.struct_size = sizeof leaks};
@@ -241,7 +249,7 @@ static PyObject *py_space_end(struct native_space *space, moiety_pool *pool)
     status = space->is_host ? moiety_host_destroy(space->host, &leaks)
                             : moiety_pool_destroy(pool, &leaks);
     Py_END_ALLOW_THREADS;
-    bool is_refused = status == MOIETY_E_BUSY;
+    bool is_refused = py_space_is_refused(status);
     status = native_wait_end(&wait, status);
     if (is_refused && !wait.has_failed && native_is_capture_seen())
         return py_space_end_later(space, pool);
@@ -300,7 +308,7 @@ PyObject *native_space_close(PyObject *self, PyObject *none)
     if (shown_count)
         return py_space_count_left(pool, shown_count);
     if (is_used) {
-        return native_refuse_as(native_state_of(self), MOIETY_E_BUSY,
+        return native_refuse_as(native_state_of(self), MOIETY_E_IN_USE,
                                 "it is in use: by a call that has not "
                                 "returned, by a handler of "
                                 "NumPy's, or by ONNX Runtime");

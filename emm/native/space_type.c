@@ -102,7 +102,7 @@ static PyObject *py_space_type_free_raw(PyObject *self, uint64_t address,
         Py_RETURN_NONE; /* the memory went with it */
     moiety_status status = native_give(pool, address, stream);
     /* A stream that captures cannot be waited for: all of them then. */
-    if (status == MOIETY_E_BUSY && is_given)
+    if (status == MOIETY_E_CAPTURING && is_given)
         status = native_give(pool, address, MOIETY_STREAM_ANY);
     if (status != MOIETY_OK)
         native_raise(native_state_of(self), pool, status);
@@ -312,8 +312,9 @@ static PyMethodDef methods[] = {
      "Waits for all work that was queued before the call. Memory that was "
      "freed before it can be reused on any stream afterwards.\n"
      "\n"
-     "`timeout` is in seconds; None waits without a limit. Raises BusyError "
-     "after the timeout, and CapturingError while a graph is captured."},
+     "`timeout` is in seconds; None waits without a limit. Raises "
+     "TimedOutError after the timeout, and CapturingError while a graph is "
+     "captured."},
     {"trim", NATIVE_METHOD(native_trim), METH_VARARGS | METH_KEYWORDS,
      "trim($self, keep_bytes=0, *, wait=False)\n"
      "--\n"
@@ -366,7 +367,7 @@ static PyMethodDef methods[] = {
      "\n"
      "Blocks of an arena whose bytes an array or another object has stay valid "
      "until the last such object is dropped. A second call returns 0. Raises "
-     "BusyError if another thread is in a call of the object, or a NumPy "
+     "InUseError if another thread is in a call of the object, or a NumPy "
      "handler uses it."},
     {"__enter__", space_enter, METH_NOARGS,
      "__enter__($self)\n"

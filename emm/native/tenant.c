@@ -51,7 +51,7 @@ static moiety_pool *py_tenant_enter(struct native_tenant *tenant)
     }
     if (is_ending) {
         (void)native_refuse_as(native_state_of((PyObject *)tenant),
-                               MOIETY_E_BUSY,
+                               MOIETY_E_IN_USE,
                                "another thread closes the tenant");
         return NULL;
     }
@@ -133,7 +133,7 @@ static moiety_status py_tenant_destroy(struct native_tenant *tenant,
     Py_END_ALLOW_THREADS;
     *out_is_gone =
         status == MOIETY_OK ||
-        moiety_tenant_get_stats(tenant->handle, &info) == MOIETY_E_INVALID;
+        moiety_tenant_get_stats(tenant->handle, &info) == MOIETY_E_DESTROYED;
     return status;
 }
 
@@ -198,7 +198,7 @@ static PyObject *tenant_close(PyObject *self, PyObject *none)
     tenant->is_ending |= !is_used;
     NATIVE_UNLOCK();
     if (is_used)
-        return native_refuse_as(native_state_of(self), MOIETY_E_BUSY,
+        return native_refuse_as(native_state_of(self), MOIETY_E_IN_USE,
                                 "the tenant is in use by a call of another "
                                 "thread, or by ONNX Runtime");
     return py_tenant_end(tenant) ? NULL : Py_NewRef(Py_None);
@@ -463,14 +463,16 @@ static PyMethodDef methods[] = {
      "\n"
      "Queue all work that uses the memory before the call, which waits for it. "
      "Queue no more of it before resume(), graphs included. Blocks can be "
-     "freed meanwhile, but alloc() raises BusyError.\n"
+     "freed meanwhile, but alloc() raises PausedError.\n"
      "\n"
      "With `keep_contents` the bytes are copied to pinned host memory. "
      "Otherwise they are undefined afterwards.\n"
      "\n"
-     "Raises UnsupportedError if the tenant is not pausable. Raises BusyError "
-     "if it is paused, if a segment is held, or if the work is not over after "
-     "the pool's `wait_ms`. Raises OutOfMemoryError if there is no pinned "
+     "Raises UnsupportedError if the tenant is not pausable, PausedError if it "
+     "is paused, InUseError if a segment is held, and TimedOutError if the "
+     "work "
+     "is not over after the pool's `wait_ms`. Raises OutOfMemoryError if there "
+     "is no pinned "
      "memory for the contents. The tenant then runs as before."},
     {"resume", tenant_resume, METH_NOARGS,
      "resume($self)\n"
@@ -497,7 +499,7 @@ static PyMethodDef methods[] = {
      "\n"
      "Ends the tenant. A second call does nothing.\n"
      "\n"
-     "Raises BusyError while it has blocks in use."},
+     "Raises InUseError while it has blocks in use."},
     {"__enter__", tenant_enter, METH_NOARGS,
      "__enter__($self)\n"
      "--\n"

@@ -85,13 +85,13 @@ static PyObject *py_watch_type_end(struct native_watch *watch,
     moiety_status status;
     moiety_pool *pool = space ? native_enter_open(space) : NULL;
     if (!pool)
-        return native_refuse_as(state, MOIETY_E_BUSY,
+        return native_refuse_as(state, MOIETY_E_IN_USE,
                                 "the pool is being closed, which ends the "
                                 "watch");
     Py_BEGIN_ALLOW_THREADS;
     status = moiety_segment_unwatch(pool, watch->id);
     Py_END_ALLOW_THREADS;
-    bool is_over = status == MOIETY_OK || status == MOIETY_E_INVALID;
+    bool is_over = status == MOIETY_OK || status == MOIETY_E_DESTROYED;
     if (is_over)
         native_watch_unlink(watch);
     else
@@ -167,7 +167,7 @@ static PyMethodDef methods[] = {
      "Neither function runs any more after the call. A second call does "
      "nothing.\n"
      "\n"
-     "Raises BusyError within a function of the pool."},
+     "Raises ReentrantError within a function of the pool."},
     {"__enter__", watch_enter, METH_NOARGS,
      "__enter__($self)\n"
      "--\n"

@@ -112,7 +112,7 @@ PyObject *moietyi_handler_make(PyObject *module, PyObject *arguments)
         return NULL;
     moiety_pool *pool = moiety_host_pool(host);
     /* Children that a worker forks compute on their parent's arrays. */
-    if (moiety_host_copy_to_children(host) == MOIETY_E_INVALID)
+    if (moiety_host_copy_to_children(host) == MOIETY_E_DESTROYED)
         return PyErr_Format(PyExc_ValueError, "the arena is closed");
     struct handler *handler = nep49_handler_get(pool, name);
     return handler ? nep49_handler_wrap(handler, arena) : PyErr_NoMemory();

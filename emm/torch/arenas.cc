@@ -40,18 +40,25 @@ int Arenas::use_count(const ArenaKey &key)
     return found == arenas_.end() ? 0 : found->second.uses;
 }
 
+/* Whether a call that destroys has left the object as it was. */
+static bool is_kept(moiety_status status)
+{
+    return status == MOIETY_E_IN_USE || status == MOIETY_E_PAUSED ||
+           status == MOIETY_E_REENTRANT;
+}
+
 /* Whether it is gone. An arena with an open capture is not released before that
  * has ended, nor a tenant before its last block is freed. */
 bool Arenas::release(Arena &arena)
 {
     if (arena.tenant) {
         moiety_status status = moiety_tenant_destroy(arena.tenant);
-        if (status == MOIETY_OK || status == MOIETY_E_BUSY)
+        if (status == MOIETY_OK || is_kept(status))
             return status == MOIETY_OK;
         /* It is gone, and its arena was left. */
         arena.tenant = 0;
     }
-    return moiety_private_destroy(arena.number) != MOIETY_E_BUSY;
+    return !is_kept(moiety_private_destroy(arena.number));
 }
 
 void Arenas::release_unused()

@@ -14,6 +14,7 @@
 #include "pool/base/cancel.h"
 #include "pool/base/failure.h"
 #include "pool/base/fork_mark.h"
+#include "pool/base/later.h"
 #include "pool/driver/probe.h"
 #include "pool/driver/section.h"
 
@@ -199,15 +200,16 @@ moiety_status moietyi_host_check(const struct moiety_host *host,
 {
     if (host && host->pinned)
         return MOIETY_OK;
-    return moietyi_fail(MOIETY_E_INVALID, "%s: %s", function,
-                        host ? "the arena was destroyed" : "host is NULL");
+    return host ? moietyi_fail(MOIETY_E_DESTROYED,
+                               "%s: the arena was destroyed", function)
+                : moietyi_fail(MOIETY_E_INVALID, "%s: host is NULL", function);
 }
 
 /* The pool has ended, or its end was refused: then nothing has changed. */
 static moiety_status end_behind_pool(struct moiety_host *host,
                                      moiety_status status)
 {
-    if (status == MOIETY_E_BUSY)
+    if (moietyi_end_is_refused(status))
         return status;
     int cancel_state = moietyi_cancel_hold();
     arena_unmake(host);

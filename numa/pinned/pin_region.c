@@ -131,7 +131,7 @@ obtain_and_register(const struct moietyi_pin_request *request,
         if (status != MOIETY_OK)
             break;
         status = register_timed(request, region);
-        if (status != MOIETY_E_BUSY || region->is_pinned)
+        if (status != MOIETY_E_IN_USE || region->is_pinned)
             break;
         stale[stale_count++] = *region;
         region->base = NULL;

@@ -11,7 +11,7 @@
 #include "pool/driver/context.h"
 
 /* Registers a region that has its pages, and finds its device address.
- * MOIETY_OK; MOIETY_E_BUSY: the driver still has a registration of an earlier
+ * MOIETY_OK; MOIETY_E_IN_USE: the driver still has a registration of an earlier
  * mapping at this address; or another error of the driver. `is_pinned` says
  * whether the driver has the region, also after a failure. */
 MOIETY_MUST_USE moiety_status

@@ -209,8 +209,9 @@ moiety_status moietyi_alloc_no_call(moiety_pool *pool, size_t size_bytes,
                             pool ? "out" : "pool");
     moiety_devptr address = take_cached(pool, size_bytes, stream);
     if (!address)
-        return take_free(pool, size_bytes, stream, true, out) ? MOIETY_OK
-                                                              : MOIETY_E_BUSY;
+        return take_free(pool, size_bytes, stream, true, out)
+                   ? MOIETY_OK
+                   : MOIETY_E_WOULD_BLOCK;
     *out = address;
     return MOIETY_OK;
 }

@@ -22,7 +22,7 @@ moietyi_tenant_alloc(moiety_pool *pool, moiety_tenant handle,
                      moiety_stream stream, moiety_devptr *out);
 
 /* What the thread's cache or the pool has free, by a call of nobody. MOIETY_OK,
- * MOIETY_E_INVALID, or MOIETY_E_BUSY without a message. */
+ * MOIETY_E_INVALID, or MOIETY_E_WOULD_BLOCK without a message. */
 MOIETY_MUST_USE moiety_status moietyi_alloc_no_call(moiety_pool *pool,
                                                     size_t size_bytes,
                                                     moiety_stream stream,

@@ -19,7 +19,7 @@
 MOIETY_MUST_USE moiety_status moietyi_arena_pool_create(
     const moiety_pool_options *options, moiety_pool **out);
 /* Takes the right to end a pool, or the arena that it is of, for this thread.
- * MOIETY_E_INVALID: it was destroyed; MOIETY_E_BUSY: another thread ends it. */
+ * MOIETY_E_DESTROYED: it was destroyed; MOIETY_E_IN_USE: another thread ends it. */
 MOIETY_MUST_USE moiety_status moietyi_pool_take(moiety_pool *pool);
 /* After that: it is unchanged, or has ended. */
 void moietyi_pool_release(moiety_pool *pool);

@@ -17,7 +17,7 @@ static void give_unused(moiety_pool *pool, moiety_devptr address,
                         moiety_stream stream)
 {
     if (stream == MOIETY_STREAM_ANY ||
-        moiety_free(pool, address, stream) == MOIETY_E_BUSY)
+        moiety_free(pool, address, stream) == MOIETY_E_CAPTURING)
         /* It cannot be refused twice. */
         if (moiety_free(pool, address, MOIETY_STREAM_DONE) != MOIETY_OK)
             return;

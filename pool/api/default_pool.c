@@ -80,7 +80,7 @@ static moiety_status take_turn(struct place *place, enum turn *out,
     moietyi_unlock(&lock);
     moietyi_thread_call_end(&call);
     return *out == TURN_OWN
-               ? moietyi_fail(MOIETY_E_BUSY,
+               ? moietyi_fail(MOIETY_E_REENTRANT,
                               "this thread is making the default pool")
                : MOIETY_OK;
 }
@@ -160,7 +160,7 @@ moiety_default_pool_set_options(const moiety_pool_options *options)
         return status;
     status = check_options(options);
     if (status == MOIETY_OK && !set_options(options))
-        status = moietyi_fail(MOIETY_E_BUSY,
+        status = moietyi_fail(MOIETY_E_IN_USE,
                               "the process has a default pool already");
     moietyi_thread_call_end(&call);
     return status;

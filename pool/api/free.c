@@ -105,7 +105,7 @@ static inline bool give_by(const struct moietyi_thread *thread,
 
 /* Inside: pushes a block into the thread's cache, or frees it into the heap if
  * the magazine has no room and no other table has the block. `size_bytes`: the
- * caller's claim, or 0. MOIETY_E_BUSY: it is not that simple. */
+ * caller's claim, or 0. MOIETY_E_WOULD_BLOCK: it is not that simple. */
 static inline moiety_status
 give_inside(struct moietyi_thread *thread, const struct moietyi_route *route,
             moiety_pool *pool, moiety_devptr address, size_t size_bytes)
@@ -114,16 +114,16 @@ give_inside(struct moietyi_thread *thread, const struct moietyi_route *route,
     moietyi_grain start = {0};
     uint8_t byte = moietyi_hit_byte(pool, address, &start);
     if (!byte)
-        return MOIETY_E_BUSY;
+        return MOIETY_E_WOULD_BLOCK;
     const struct moietyi_block block =
         moietyi_block_of(pool->engine, start, byte);
     if (size_bytes && !moietyi_block_may_have(&block, size_bytes))
-        return MOIETY_E_BUSY;
+        return MOIETY_E_WOULD_BLOCK;
     if (give_by(thread, route, pool, address, &block))
         return MOIETY_OK;
     if (byte & MOIETYI_BYTE_SPECIAL ||
         !moietyi_call_begin_plain(pool, thread, route, &call))
-        return MOIETY_E_BUSY;
+        return MOIETY_E_WOULD_BLOCK;
     moiety_status status = moietyi_put_plain(&call, &block, address);
     moietyi_call_end_plain(&call);
     return status;
@@ -134,14 +134,14 @@ static inline moiety_status give(moiety_pool *pool, moiety_devptr address,
                                  size_t size_bytes, moiety_stream stream)
 {
     struct moietyi_thread *thread = moietyi_thread_self;
-    moiety_status status = MOIETY_E_BUSY;
+    moiety_status status = MOIETY_E_WOULD_BLOCK;
     if (!moietyi_hit_begin(thread))
-        return MOIETY_E_BUSY;
+        return MOIETY_E_WOULD_BLOCK;
     const struct moietyi_route *route = moietyi_hit_route(thread, pool, stream);
     if (route)
         status = give_inside(thread, route, pool, address, size_bytes);
     moietyi_thread_leave(thread);
-    if (status == MOIETY_E_BUSY && moietyi_is_recorded(pool) &&
+    if (status == MOIETY_E_WOULD_BLOCK && moietyi_is_recorded(pool) &&
         moietyi_recorded_free(pool, address, size_bytes, stream))
         return MOIETY_OK;
     return status;

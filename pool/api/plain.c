@@ -103,7 +103,7 @@ static moiety_status put_shared(struct moietyi_call *call,
         return moietyi_put(call, block, address);
     if (found == MOIETYI_EXPORT_KEPT)
         return MOIETY_OK;
-    return moietyi_fail(MOIETY_E_INVALID,
+    return moietyi_fail(MOIETY_E_DOUBLE_FREE,
                         "the block at 0x%llx was freed before", address);
 }
 
@@ -149,7 +149,7 @@ static moiety_status plain_free_after(struct moietyi_call *call,
         return status;
     if (exports && !moietyi_is_lost(call->pool) &&
         moietyi_exports_has(exports, address)) {
-        return moietyi_fail(MOIETY_E_BUSY,
+        return moietyi_fail(MOIETY_E_IN_USE,
                             "the block at 0x%llx is exported: free it on a "
                             "stream, or release its exports first",
                             address);

@@ -551,11 +551,12 @@ static void pool_retain_handle(struct moiety_pool *pool)
 
 static moiety_status refuse_used(void)
 {
-    return moietyi_fail(MOIETY_E_BUSY,
+    return moietyi_fail(MOIETY_E_IN_USE,
                         "a call on the pool is under way in some thread");
 }
 
-/* Late calls find the pool dead. MOIETY_E_BUSY: it is as it was. */
+/* Late calls find the pool dead, unless the end is refused (later.h): then it
+ * is as it was. */
 static moiety_status close_and_drain(struct moiety_pool *pool, bool is_over)
 {
     struct moietyi_engine *engine = pool->body->engine;
@@ -570,7 +571,7 @@ static moiety_status close_and_drain(struct moiety_pool *pool, bool is_over)
                                ? refuse_used()
                                : moietyi_engine_drain(engine, is_over);
     /* IN.seq_cst: as above. */
-    if (status == MOIETY_E_BUSY)
+    if (moietyi_end_is_refused(status))
         (void)atomic_fetch_and_explicit(
             &pool->attention, ~MOIETYI_ATTENTION_DEAD, memory_order_seq_cst);
     return status;
@@ -578,7 +579,7 @@ static moiety_status close_and_drain(struct moiety_pool *pool, bool is_over)
 
 static moiety_status refuse_scope(void)
 {
-    return moietyi_fail(MOIETY_E_BUSY, "a capture scope is open");
+    return moietyi_fail(MOIETY_E_IN_USE, "a capture scope is open");
 }
 
 static moiety_status pool_destroy(struct moiety_pool *pool, bool is_over,
@@ -588,7 +589,7 @@ static moiety_status pool_destroy(struct moiety_pool *pool, bool is_over,
     if (moietyi_scopes_are_open(body->scopes))
         return refuse_scope();
     moiety_status drained = close_and_drain(pool, is_over);
-    if (drained == MOIETY_E_BUSY)
+    if (moietyi_end_is_refused(drained))
         return drained;
     /* The rest may report more errors of a context that is lost by now. */
     struct moietyi_failure why;
@@ -618,7 +619,7 @@ static bool pool_needs_rest(const struct moietyi_pool_body *body)
     return body->checked || !moietyi_segments_are_mapped(body->segments);
 }
 
-/* Whether the pool can end without a wait: MOIETY_E_BUSY if it cannot, or if
+/* Whether the pool can end without a wait; refused (later.h) if it cannot, or if
  * that is unknown. */
 static moiety_status pool_look(const struct moiety_pool *pool,
                                enum moietyi_end how, bool *out_is_over)
@@ -633,7 +634,7 @@ static moiety_status pool_look(const struct moiety_pool *pool,
         return moietyi_engine_look(body->engine, pool_needs_rest(body));
     return how == MOIETYI_END_LOOKS
                ? MOIETY_OK
-               : moietyi_fail(MOIETY_E_BUSY,
+               : moietyi_fail(MOIETY_E_WOULD_BLOCK,
                               "the driver has no events of a context");
 }
 
@@ -643,7 +644,7 @@ static moiety_status pool_end_in_call(moiety_pool *pool, enum moietyi_end how,
     bool is_over = false;
     moiety_status looked =
         how == MOIETYI_END_WAITS ? MOIETY_OK : pool_look(pool, how, &is_over);
-    if (looked == MOIETY_E_BUSY)
+    if (moietyi_end_is_refused(looked))
         return looked;
     /* A program that looks at the pool from outside does not keep it. */
     moietyi_exposed_remove(pool->body);
@@ -663,7 +664,7 @@ moiety_status moietyi_pool_end(moiety_pool *pool, enum moietyi_end how,
         return status;
     status = pool_end_in_call(pool, how, &leaks);
     moietyi_thread_call_end(&call);
-    if (out_leaks && status != MOIETY_E_BUSY)
+    if (out_leaks && !moietyi_end_is_refused(status))
         *out_leaks = leaks;
     return status;
 }
@@ -675,8 +676,8 @@ moiety_status moietyi_pool_take(moiety_pool *pool)
     if (is_taken)
         return MOIETY_OK;
     return moietyi_is_dead(pool)
-               ? moietyi_fail(MOIETY_E_INVALID, "the %s was destroyed", what)
-               : moietyi_fail(MOIETY_E_BUSY,
+               ? moietyi_fail(MOIETY_E_DESTROYED, "the %s was destroyed", what)
+               : moietyi_fail(MOIETY_E_IN_USE,
                               "another call that destroys is under way");
 }
 
@@ -727,7 +728,7 @@ moiety_status moiety_pool_destroy(moiety_pool *pool, moiety_leaks *out_leaks)
 moiety_status moietyi_pool_end_later(void *handle, enum moietyi_end how)
 {
     if (moietyi_capture_is_near())
-        return moietyi_fail(MOIETY_E_BUSY,
+        return moietyi_fail(MOIETY_E_CAPTURING,
                             "a capture guard is held, or a pool met a capture "
                             "within the last two seconds");
     return moietyi_pool_end(handle, how, NULL);
@@ -749,7 +750,7 @@ moiety_status moietyi_pool_destroy_later(moiety_pool *pool, moietyi_end_fn *end,
     if (moietyi_is_forked())
         return moietyi_refuse_child();
     if (moietyi_is_dead(pool))
-        return moietyi_fail(MOIETY_E_INVALID, "the %s was destroyed",
+        return moietyi_fail(MOIETY_E_DESTROYED, "the %s was destroyed",
                             pool->is_arena ? "arena" : "pool");
     int cancel_state = moietyi_cancel_hold();
     moiety_status status = moietyi_later_end(&pool->later, end, handle);

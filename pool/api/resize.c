@@ -15,11 +15,11 @@
 #include "pool/ipc/exports.h"
 #include "pool/tenant/directory.h"
 
-static moiety_status resize_busy(moiety_devptr address, const char *why)
+static moiety_status resize_refuse(moiety_status status, moiety_devptr address,
+                                   const char *why)
 {
-    return moietyi_fail(MOIETY_E_BUSY,
-                        "the block at 0x%llx keeps its length: %s", address,
-                        why);
+    return moietyi_fail(status, "the block at 0x%llx keeps its length: %s",
+                        address, why);
 }
 
 /* Whether others than its holder count on the block's length. */
@@ -31,9 +31,10 @@ static moiety_status resize_check_kept(const struct moietyi_call *call,
     if (!(block->byte & MOIETYI_BYTE_SPECIAL))
         return MOIETY_OK;
     if (moietyi_scopes_has(body->scopes, address))
-        return resize_busy(address, "a capture scope keeps it");
+        return resize_refuse(MOIETY_E_IN_USE, address,
+                             "a capture scope keeps it");
     return body->exports && moietyi_exports_has(body->exports, address)
-               ? resize_busy(address, "it is exported")
+               ? resize_refuse(MOIETY_E_IN_USE, address, "it is exported")
                : MOIETY_OK;
 }
 
@@ -75,13 +76,18 @@ static moiety_status resize_grow(struct moietyi_call *call,
 {
     if (moietyi_plain_is_on_page(call, size_bytes) &&
         address % MOIETYI_PAGE_BYTES != 0)
-        return resize_busy(address, "so large a block of an exportable pool "
-                                    "begins at a multiple of 2 MiB");
+        return resize_refuse(MOIETY_E_NO_ROOM, address,
+                             "so large a block of an exportable pool begins at "
+                             "a multiple of 2 MiB");
     moietyi_call_pass_gate(call);
-    if (resize_is_private(call, block)
-            ? !moietyi_private_grow(call, block, grains)
-            : !moietyi_block_grow(call, block, grains, size_bytes))
-        return resize_busy(address, "there is no room behind it");
+    moiety_status status = resize_is_private(call, block)
+                               ? moietyi_private_grow(call, block, grains)
+                           : moietyi_block_grow(call, block, grains, size_bytes)
+                               ? MOIETY_OK
+                               : resize_refuse(MOIETY_E_NO_ROOM, address,
+                                               "there is no room behind it");
+    if (status != MOIETY_OK)
+        return status;
     moietyi_note_stream(call, address);
     resize_note(call, block, address, size_bytes, moietyi_ticks_before(call));
     return MOIETY_OK;
@@ -120,13 +126,14 @@ static moiety_status resize_grow_charged(struct moietyi_call *call,
     return status;
 }
 
-static bool resize_cut(struct moietyi_call *call,
-                       const struct moietyi_block *block, uint64_t grains)
+static moiety_status resize_cut(struct moietyi_call *call,
+                                const struct moietyi_block *block,
+                                uint64_t grains)
 {
     if (resize_is_private(call, block))
         return moietyi_private_cut(call, block, grains);
     moietyi_block_shrink(call, block, grains);
-    return true;
+    return MOIETY_OK;
 }
 
 /* The free has a time before any other thread can have the end. */
@@ -137,9 +144,10 @@ static moiety_status resize_shrink(struct moietyi_call *call,
 {
     struct moietyi_tenant *tenant = resize_tenant_of(call, block);
     uint64_t ticks = moietyi_ticks_before(call);
-    if (!resize_cut(call, block, grains)) {
+    moiety_status status = resize_cut(call, block, grains);
+    if (status != MOIETY_OK) {
         moietyi_ticks_drop(call);
-        return resize_busy(address, "a capture has it, or its arena is paused");
+        return status;
     }
     resize_note(call, block, address, size_bytes, ticks);
     if (tenant)

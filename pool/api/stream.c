@@ -105,7 +105,9 @@ moiety_status moiety_pool_retire_stream(moiety_pool *pool, moiety_stream stream)
                            "moiety_pool_retire_stream: not a created stream");
     note.status = status;
     moietyi_note(&call, &note);
-    if (status != MOIETY_E_NO_HOST_MEMORY && status != MOIETY_E_BUSY)
+    /* A stream of an open scope, or that captures, goes on. */
+    if (status != MOIETY_E_NO_HOST_MEMORY && status != MOIETY_E_IN_USE &&
+        status != MOIETY_E_CAPTURING)
         pool->body->ops->forget(&call, stream);
     moietyi_call_end(&call);
     return status;
@@ -122,8 +124,7 @@ static moiety_status retire_from(moiety_pool *pool, moiety_stream stream)
     moiety_status status = moietyi_is_dead(pool)
                                ? MOIETY_OK
                                : moiety_pool_retire_stream(pool, stream);
-    return status == MOIETY_E_INVALID && moietyi_is_dead(pool) ? MOIETY_OK
-                                                               : status;
+    return status == MOIETY_E_DESTROYED ? MOIETY_OK : status;
 }
 
 moiety_status moiety_retire_stream(moiety_stream stream)

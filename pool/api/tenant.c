@@ -19,11 +19,10 @@
 #include "pool/graph/privates.h"
 #include "pool/tenant/directory.h"
 
-static moiety_status no_tenant(void)
+static moiety_status no_tenant(moiety_tenant handle)
 {
-    if (moietyi_is_forked())
-        return moietyi_refuse_child();
-    return moietyi_fail(MOIETY_E_INVALID, "there is no such tenant");
+    return moietyi_is_forked() ? moietyi_refuse_child()
+                               : moietyi_tenant_refuse(handle);
 }
 
 static moiety_status check_budget(uint64_t budget_bytes)
@@ -140,7 +139,7 @@ static moiety_status find_arena(moiety_tenant tenant, moiety_private *out)
     if (moietyi_is_forked())
         return moietyi_refuse_child();
     if (!found)
-        return no_tenant();
+        return no_tenant(tenant);
     *out = found->arena;
     return found->arena ? MOIETY_OK
                         : moietyi_fail(MOIETY_E_UNSUPPORTED,
@@ -269,7 +268,7 @@ moiety_status moietyi_tenant_alloc(moiety_pool *pool, moiety_tenant handle,
 {
     struct moietyi_tenant *tenant = moietyi_tenant_find(handle);
     if (!tenant)
-        return no_tenant();
+        return no_tenant(handle);
     if (pool && pool != tenant->pool)
         return moietyi_fail(MOIETY_E_INVALID,
                             "option tenant is one of another pool");
@@ -286,7 +285,7 @@ moiety_status moiety_tenant_set_budget(moiety_tenant tenant,
     if (moietyi_is_forked())
         return moietyi_refuse_child();
     if (!found)
-        return no_tenant();
+        return no_tenant(tenant);
     moiety_status status = check_budget(budget_bytes);
     if (status == MOIETY_OK)
         moietyi_account_set_budget(&found->account, or_none(budget_bytes));
@@ -312,7 +311,7 @@ moiety_status moiety_tenant_get_stats(moiety_tenant tenant,
     if (moietyi_is_forked())
         return moietyi_refuse_child();
     if (!found)
-        return no_tenant();
+        return no_tenant(tenant);
     if (!out || out->struct_size < sizeof(*out)) {
         return moietyi_fail(MOIETY_E_INVALID,
                             "moiety_tenant_get_stats: out is NULL or its "

@@ -133,7 +133,7 @@ static moiety_status later_end_taken(struct moietyi_later *one,
                                      enum moietyi_end how)
 {
     moiety_status status = one->end(one->handle, how);
-    if (status != MOIETY_OK && status != MOIETY_E_BUSY)
+    if (status != MOIETY_OK && !moietyi_end_is_refused(status))
         moietyi_log_or_print(MOIETY_LOG_WARNING, "destroyed later: %s",
                              moietyi_failure_message());
     return status;
@@ -150,7 +150,7 @@ static void try_all(enum moietyi_end how)
         list_leave();
         moiety_status status = later_end_taken(one, how);
         (void)list_enter();
-        later_put_back(one, status != MOIETY_E_BUSY);
+        later_put_back(one, !moietyi_end_is_refused(status));
         /* Other threads looked, and passed it over. */
         if (look < wanted)
             look = wanted;
@@ -197,14 +197,14 @@ moiety_status moietyi_later_end(struct moietyi_later *one, moietyi_end_fn *end,
 {
     struct moietyi_failure failure;
     if (list_has_me())
-        return moietyi_fail(MOIETY_E_BUSY,
+        return moietyi_fail(MOIETY_E_REENTRANT,
                             "a signal interrupted a call that destroys");
     moietyi_later_run(MOIETYI_END_LOOKS);
     if (!later_take_new(one, end, handle))
         return MOIETY_OK;
     moietyi_failure_keep(&failure);
     moiety_status status = end(handle, MOIETYI_END_WAITS);
-    if (status != MOIETY_E_BUSY)
+    if (!moietyi_end_is_refused(status))
         return status; /* it stays taken */
     moietyi_log(MOIETY_LOG_INFO, "destroyed later: %s",
                 moietyi_failure_message());

@@ -21,9 +21,18 @@ enum moietyi_end {
     MOIETYI_END_GLANCES /* and not even then, nor for the list */
 };
 
-/* Ends a handle that this thread has taken. MOIETY_E_BUSY: it is unchanged; any
- * other: it has ended. */
+/* Ends a handle that this thread has taken. moietyi_end_is_refused() says whether
+ * it is unchanged; otherwise it has ended. */
 typedef moiety_status moietyi_end_fn(void *handle, enum moietyi_end how);
+/* Whether an end with this status has changed nothing: something uses the handle,
+ * a capture is near, its work goes on, the wait was stopped, or the thread is in
+ * another call. All other statuses tell of a handle that has ended. */
+static inline bool moietyi_end_is_refused(moiety_status status)
+{
+    return status == MOIETY_E_IN_USE || status == MOIETY_E_CAPTURING ||
+           status == MOIETY_E_WOULD_BLOCK || status == MOIETY_E_INTERRUPTED ||
+           status == MOIETY_E_REENTRANT;
+}
 
 /* A part of a handle, and as permanent; 0 at first. The list's lock guards all
  * of it. */
@@ -56,7 +65,7 @@ static inline void moietyi_later_run(enum moietyi_end how)
         moietyi_later_try(how);
 }
 
-/* Ends a handle now or, if that is MOIETY_E_BUSY, later. Returns the status of
+/* Ends a handle now or, if that is refused, later. Returns the status of
  * `end`; MOIETY_OK for later, also if it is on the list already or another thread
  * ends it. */
 moiety_status moietyi_later_end(struct moietyi_later *one, moietyi_end_fn *end,

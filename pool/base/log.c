@@ -215,7 +215,7 @@ moiety_status moietyi_log_set(uint32_t level, moiety_log_callback callback,
                             level, MOIETY_LOG_INFO);
     }
     if (own && own->is_telling)
-        return moietyi_fail(MOIETY_E_BUSY,
+        return moietyi_fail(MOIETY_E_REENTRANT,
                             "a log function may not wait for its own end");
     int cancel_state = moietyi_cancel_hold();
     if (callback)

@@ -42,7 +42,7 @@ MOIETY_MUST_USE moiety_status moietyi_engine_look(struct moietyi_engine *engine,
                                                   bool at_rest);
 /* Waits for all work of the contexts, unless it is over, and gives all free
  * memory to the space: a block with a metadata byte then is in use. No call is
- * under way. MOIETY_OK, MOIETY_E_BUSY (the work cannot be waited for; nothing
+ * under way. MOIETY_OK, a refusal (later.h: the work cannot be waited for; nothing
  * was done), or the driver's error for work that has ended. */
 moiety_status moietyi_engine_drain(struct moietyi_engine *engine, bool is_over);
 /* After that. */
@@ -93,8 +93,8 @@ moietyi_look_for_capture(const struct moietyi_call *call, moiety_stream stream,
                          struct moietyi_capture *out);
 
 /* Begins a call; a stream that is new to the thread gets its caches. MOIETY_OK,
- * MOIETY_E_INVALID (no pool), MOIETY_E_FORKED, MOIETY_E_BUSY,
- * MOIETY_E_NO_HOST_MEMORY, or the driver's error for the stream. */
+ * MOIETY_E_INVALID (no pool), MOIETY_E_DESTROYED, MOIETY_E_FORKED,
+ * MOIETY_E_REENTRANT, MOIETY_E_NO_HOST_MEMORY, or the driver's error for the stream. */
 MOIETY_MUST_USE moiety_status moietyi_call_begin(struct moiety_pool *pool,
                                                  moiety_stream stream,
                                                  struct moietyi_call *out);

@@ -289,7 +289,7 @@ static moiety_status begin_on(struct moietyi_call *call, moiety_stream stream)
     moietyi_slow_path_begin(call->thread_state);
     if (attention_inside(call->pool) & MOIETYI_ATTENTION_DEAD) {
         moietyi_slow_path_end(call->thread_state);
-        return moietyi_fail(MOIETY_E_INVALID, "the pool was destroyed");
+        return moietyi_fail(MOIETY_E_DESTROYED, "the pool was destroyed");
     }
     if (is_wanted(call->thread_state))
         moietyi_thread_state_empty(call->thread_state);
@@ -332,9 +332,9 @@ moiety_status moietyi_call_begin(struct moiety_pool *pool, moiety_stream stream,
         return status;
     out->cancel_state = moietyi_cancel_hold();
     if (moietyi_is_dead(pool)) {
-        status = moietyi_fail(MOIETY_E_INVALID, "the pool was destroyed");
+        status = moietyi_fail(MOIETY_E_DESTROYED, "the pool was destroyed");
     } else if (moietyi_thread_serves(out->thread, pool)) {
-        status = moietyi_fail(MOIETY_E_BUSY,
+        status = moietyi_fail(MOIETY_E_REENTRANT,
                               "the pool called this function in the middle of "
                               "a call of its own");
     } else {

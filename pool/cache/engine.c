@@ -12,6 +12,7 @@
 #include "pool/base/barrier.h"
 #include "pool/base/clock.h"
 #include "pool/base/failure.h"
+#include "pool/base/later.h"
 #include "pool/cache/flush.h"
 #include "pool/cache/live.h"
 #include "pool/cache/magazine.h"
@@ -197,7 +198,7 @@ moiety_status moietyi_engine_drain(struct moietyi_engine *engine, bool is_over)
     moiety_status status = MOIETY_OK;
     if (!is_over && !moietyi_context_is_lost(engine->streams.own_context))
         status = moietyi_synchronise_last(&engine->streams, engine_nap);
-    if (status == MOIETY_E_BUSY)
+    if (moietyi_end_is_refused(status))
         return status;
     moietyi_capture_guard_leave(&engine->streams);
     for (struct moietyi_thread_state *thread_state = engine->thread_states;

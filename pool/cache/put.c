@@ -56,7 +56,7 @@ static bool is_on_top(const struct moietyi_magazine *magazine,
 
 static moiety_status refuse_twice(moiety_devptr address)
 {
-    return moietyi_fail(MOIETY_E_INVALID,
+    return moietyi_fail(MOIETY_E_DOUBLE_FREE,
                         "the block at 0x%llx was freed before", address);
 }
 
@@ -153,7 +153,7 @@ static moiety_status cache_put(struct moietyi_call *call,
                                moiety_devptr address, CUevent event)
 {
     if (call->is_capturing) {
-        return moietyi_fail(MOIETY_E_BUSY,
+        return moietyi_fail(MOIETY_E_CAPTURING,
                             "the stream is capturing a graph, which may use "
                             "the block at 0x%llx whenever it runs",
                             address);

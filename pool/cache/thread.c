@@ -152,7 +152,7 @@ moiety_status moietyi_thread_enter(struct moietyi_thread **out)
     struct moietyi_thread *thread = moietyi_thread_self;
     /* No message: this is a signal handler. */
     if (moietyi_thread_is_inside(thread))
-        return MOIETY_E_BUSY;
+        return MOIETY_E_REENTRANT;
     moietyi_thread_reenter(thread);
     *out = thread;
     return MOIETY_OK;
@@ -162,7 +162,7 @@ moiety_status moietyi_thread_call_begin(struct moietyi_thread_call *out)
 {
     *out = (struct moietyi_thread_call){NULL, PTHREAD_CANCEL_ENABLE};
     moiety_status status = moietyi_thread_enter(&out->thread);
-    if (status == MOIETY_E_BUSY || status == MOIETY_E_FORKED)
+    if (status == MOIETY_E_REENTRANT || status == MOIETY_E_FORKED)
         return status;
     out->cancel_state = moietyi_cancel_hold();
     return MOIETY_OK;

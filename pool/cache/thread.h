@@ -121,7 +121,7 @@ static inline bool moietyi_thread_is_inside(const struct moietyi_thread *thread)
     return atomic_load_explicit(&thread->is_inside, memory_order_relaxed);
 }
 
-/* Begins a call that is no hit. MOIETY_OK, MOIETY_E_FORKED, MOIETY_E_BUSY (from
+/* Begins a call that is no hit. MOIETY_OK, MOIETY_E_FORKED, MOIETY_E_REENTRANT (from
  * a signal handler) or MOIETY_E_NO_HOST_MEMORY. */
 MOIETY_MUST_USE moiety_status moietyi_thread_enter(struct moietyi_thread **out);
 /* Continues it after moietyi_thread_leave(). */
@@ -150,7 +150,7 @@ struct moietyi_thread_call {
     struct moietyi_thread *thread; /* NULL: there was no memory to know it */
     int cancel_state;
 };
-/* MOIETY_OK, MOIETY_E_FORKED, or MOIETY_E_BUSY (from a signal handler). */
+/* MOIETY_OK, MOIETY_E_FORKED, or MOIETY_E_REENTRANT (from a signal handler). */
 MOIETY_MUST_USE moiety_status
 moietyi_thread_call_begin(struct moietyi_thread_call *out);
 void moietyi_thread_call_end(const struct moietyi_thread_call *call);

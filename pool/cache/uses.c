@@ -232,7 +232,7 @@ static bool is_freed_in_capture(const struct moietyi_call *call, CUevent event)
 
 static moiety_status uses_refuse_capture(void)
 {
-    return moietyi_fail(MOIETY_E_BUSY,
+    return moietyi_fail(MOIETY_E_CAPTURING,
                         "the stream is capturing a graph, which may use the "
                         "block whenever it runs");
 }

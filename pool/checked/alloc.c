@@ -21,7 +21,8 @@
 static bool checked_alloc_is_short(moiety_status status)
 {
     return status == MOIETY_E_NO_DEVICE_MEMORY ||
-           status == MOIETY_E_NO_PINNED_MEMORY || status == MOIETY_E_BUSY;
+           status == MOIETY_E_NO_PINNED_MEMORY ||
+           status == MOIETY_E_WOULD_BLOCK;
 }
 
 /* After the first refusal: takes what is held back and whose work is over, and
@@ -75,7 +76,7 @@ static moiety_status checked_alloc_take(struct moietyi_call *call,
     if (!checked_alloc_is_short(status))
         return status;
     if (!may_wait)
-        return moietyi_fail(MOIETY_E_BUSY,
+        return moietyi_fail(MOIETY_E_WOULD_BLOCK,
                             "%llu bytes: nothing is free without waiting",
                             (unsigned long long)record->size_bytes);
     return checked->is_passing

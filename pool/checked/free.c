@@ -63,9 +63,10 @@ static moiety_status refuse_stranger(struct moietyi_checked *checked,
                                &text, NULL);
 }
 
-/* The address is no live block's: says what it is instead. */
+/* The address is no live block's: says what it is instead. `freed`: the status if
+ * it is that of a block that was freed. */
 static moiety_status refuse_address(struct moietyi_checked *checked,
-                                    moiety_devptr address)
+                                    moiety_devptr address, moiety_status freed)
 {
     struct moietyi_text text = {0};
     struct moietyi_block_record shown = {0};
@@ -92,7 +93,8 @@ static moiety_status refuse_address(struct moietyi_checked *checked,
     return checked_free_refuse(checked,
                                is_start ? &checked->counts.double_frees
                                         : &checked->counts.interior_frees,
-                               MOIETY_E_INVALID, &text, &shown);
+                               is_start ? freed : MOIETY_E_INVALID, &text,
+                               &shown);
 }
 
 static moiety_status
@@ -129,7 +131,7 @@ static moiety_status begin_move(struct moietyi_checked *checked,
     if (is_right)
         return MOIETY_OK;
     return is_live ? checked_free_refuse_size(checked, &shown, size_bytes)
-                   : refuse_address(checked, address);
+                   : refuse_address(checked, address, MOIETY_E_DOUBLE_FREE);
 }
 
 static void end_move(struct moietyi_checked *checked,
@@ -226,7 +228,7 @@ moiety_status moietyi_checked_use(struct moietyi_call *call,
     if (status != MOIETY_OK)
         return status;
     if (!note_live(checked, address, true, &size_bytes))
-        return refuse_address(checked, address);
+        return refuse_address(checked, address, MOIETY_E_INVALID);
     if (!moietyi_is_lost(call->pool))
         status = moietyi_use(call, NULL, address, stream);
     return moietyi_is_lost(call->pool) ? MOIETY_OK : status;
@@ -238,7 +240,7 @@ moiety_status moietyi_checked_size(struct moietyi_call *call,
     struct moietyi_checked *checked = call->pool->body->checked;
     return note_live(checked, address, false, out)
                ? MOIETY_OK
-               : refuse_address(checked, address);
+               : refuse_address(checked, address, MOIETY_E_INVALID);
 }
 
 size_t moietyi_checked_live_bytes(struct moietyi_call *call,

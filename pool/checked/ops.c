@@ -82,7 +82,7 @@ static moiety_status checked_ops_resize(struct moietyi_call *call,
                ? moietyi_fail(MOIETY_E_UNSUPPORTED,
                               "a block of a pool that passes all through keeps "
                               "its length")
-               : moietyi_fail(MOIETY_E_BUSY,
+               : moietyi_fail(MOIETY_E_NO_ROOM,
                               "a block of a checked pool keeps its length");
 }
 

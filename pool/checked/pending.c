@@ -52,7 +52,7 @@ checked_pending_prepare(struct moietyi_call *call,
     if (status != MOIETY_OK)
         return status;
     if (!event && moietyi_wait_is_capturing(call)) {
-        status = moietyi_fail(MOIETY_E_BUSY,
+        status = moietyi_fail(MOIETY_E_CAPTURING,
                               "the stream is capturing a graph, which may use "
                               "the block at 0x%llx whenever it runs",
                               record->address);

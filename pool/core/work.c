@@ -51,13 +51,13 @@ static moiety_status explain_no_event(const struct moietyi_call *call,
                                       bool is_disturbed)
 {
     if (moietyi_capture_guard_is_held())
-        return moietyi_fail(MOIETY_E_BUSY,
+        return moietyi_fail(MOIETY_E_CAPTURING,
                             "no event is recorded while a capture guard or a "
                             "scope is held");
     if (is_disturbed || is_legacy_capturing(&call->engine->streams))
-        return moietyi_fail(MOIETY_E_BUSY,
+        return moietyi_fail(MOIETY_E_CAPTURING,
                             "no event can be recorded: a graph is captured");
-    return moietyi_fail(MOIETY_E_BUSY, "no event could be recorded: %s",
+    return moietyi_fail(MOIETY_E_TIMEOUT, "no event could be recorded: %s",
                         moietyi_failure_message());
 }
 
@@ -73,7 +73,7 @@ static bool is_recorded_or_in_flight(const struct moietyi_call *call,
 static bool is_work_over(struct moietyi_call *call,
                          const struct moietyi_wait *wait)
 {
-    (void)moietyi_fail(MOIETY_E_BUSY, "other threads were at it");
+    (void)moietyi_fail(MOIETY_E_TIMEOUT, "other threads were at it");
     return moietyi_wait_ask(call, wait, true);
 }
 
@@ -88,6 +88,9 @@ moiety_status moietyi_wait_for_work(struct moietyi_call *call,
         uint64_t now_ns = moietyi_now_ns();
         if (moietyi_is_lost(call->pool))
             return moietyi_context_refuse(call->engine->streams.own_context);
+        if (moietyi_is_interrupted())
+            return moietyi_fail(MOIETY_E_INTERRUPTED,
+                                "the wait was interrupted");
         bool is_stuck = !is_recorded_or_in_flight(call, &wait);
         if (!is_stuck)
             stuck_since_ns = now_ns;
@@ -95,7 +98,7 @@ moiety_status moietyi_wait_for_work(struct moietyi_call *call,
             now_ns - stuck_since_ns >= patience->event_ns) {
             return is_stuck ? explain_no_event(call, disturbed_count(call) !=
                                                          disturbed)
-                            : moietyi_fail(MOIETY_E_BUSY,
+                            : moietyi_fail(MOIETY_E_TIMEOUT,
                                            "work of the device is not over");
         }
         moietyi_call_nap(call, &nap_ns, NAP_MOST_NS);

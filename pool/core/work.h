@@ -19,8 +19,9 @@ struct moietyi_patience {
 struct moietyi_patience
 moietyi_patience_from_now(const struct moietyi_call *call);
 /* Waits for all work that was queued until now; outside of sections, and others
- * go on meanwhile. MOIETY_OK, MOIETY_E_BUSY when the patience is at its end, or
- * why the context is lost. */
+ * go on meanwhile. MOIETY_OK; MOIETY_E_TIMEOUT when the patience is at its end;
+ * MOIETY_E_CAPTURING when a capture is why; MOIETY_E_INTERRUPTED; or why the
+ * context is lost. */
 MOIETY_MUST_USE moiety_status moietyi_wait_for_work(
     struct moietyi_call *call, const struct moietyi_patience *patience);
 

@@ -81,8 +81,9 @@ static moiety_status status_of(enum moietyi_entry entry, CUresult code)
     case CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED:
         return MOIETY_E_FOREIGN;
     case CUDA_ERROR_NOT_READY:
+        return MOIETY_E_WOULD_BLOCK;
     case CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED:
-        return MOIETY_E_BUSY;
+        return MOIETY_E_IN_USE;
     case CUDA_ERROR_NOT_SUPPORTED:
         return MOIETY_E_UNSUPPORTED;
     case CUDA_ERROR_STUB_LIBRARY:

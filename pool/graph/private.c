@@ -80,9 +80,11 @@ static moiety_status private_call_begin(moiety_private arena,
         moietyi_private_find(pool->body->privates, arena), arena};
     if (out->arena)
         return MOIETY_OK;
+    bool is_scope = moietyi_scope_is(pool->body->scopes, arena);
     moietyi_call_end(call);
-    (void)moietyi_fail(MOIETY_E_INVALID, "the number is of no private arena");
-    return MOIETY_E_INVALID;
+    return is_scope ? moietyi_fail(MOIETY_E_INVALID,
+                                   "the number is of a capture scope")
+                    : moietyi_private_refuse_gone();
 }
 
 /* A paused arena with live blocks cannot be released. Checked before its scopes

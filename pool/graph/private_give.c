@@ -81,7 +81,7 @@ static moiety_status private_free_give(struct moietyi_call *call,
     moietyi_grain start = freed->block->start;
     uint64_t grains = freed->block->grains;
     if (!moietyi_space_end_class(call->engine->streams.space, start))
-        return moietyi_fail(MOIETY_E_INVALID,
+        return moietyi_fail(MOIETY_E_DOUBLE_FREE,
                             "the block at 0x%llx was freed before", address);
     end_tag(call, freed->block);
     arena->live_count--;
@@ -345,7 +345,7 @@ static struct moietyi_handle *private_free_end(struct moietyi_call *call,
 static moiety_status check_end(const struct moietyi_private *arena)
 {
     if (arena->graph_count)
-        return moietyi_fail(MOIETY_E_BUSY,
+        return moietyi_fail(MOIETY_E_IN_USE,
                             "a capture scope of the private arena is open, or "
                             "being released");
     return moietyi_private_check_end(arena);

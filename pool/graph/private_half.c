@@ -182,7 +182,7 @@ moiety_status moietyi_half_claim(struct moietyi_half *half, moietyi_grain start,
     const uint64_t end = start.index + grains;
     uint64_t at = start.index;
     if (!private_half_is_free(half, at, end))
-        return moietyi_fail(MOIETY_E_BUSY,
+        return moietyi_fail(MOIETY_E_IN_USE,
                             "a part of the bytes is in use in the arena");
     while (at < end) {
         struct moietyi_heap *heap;

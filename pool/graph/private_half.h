@@ -70,7 +70,7 @@ bool moietyi_half_extend(struct moietyi_half *half,
                          const struct moietyi_private_key *key,
                          moietyi_grain start, uint64_t grains);
 /* Takes exactly these grains, also if they wait for events. MOIETY_OK or
- * MOIETY_E_BUSY (not all of them are free). */
+ * MOIETY_E_IN_USE (not all of them are free). */
 MOIETY_MUST_USE moiety_status moietyi_half_claim(struct moietyi_half *half,
                                                  moietyi_grain start,
                                                  uint64_t grains);

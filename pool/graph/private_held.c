@@ -23,15 +23,23 @@
 #define NAP_NS 20000L
 #define NAP_MOST_NS 1000000L
 
+moiety_status moietyi_private_refuse_paused(const struct moietyi_private *arena)
+{
+    return arena->phase == MOIETYI_PRIVATE_PAUSED
+               ? moietyi_fail(MOIETY_E_PAUSED,
+                              "the private arena is paused: resume it first")
+               : moietyi_fail(MOIETY_E_IN_USE,
+                              "another thread pauses or resumes the private "
+                              "arena");
+}
+
 moiety_status moietyi_private_check_end(const struct moietyi_private *arena)
 {
     return arena->phase == MOIETYI_PRIVATE_RUNNING ||
                    (arena->phase == MOIETYI_PRIVATE_PAUSED &&
                     !arena->live_count)
                ? MOIETY_OK
-               : moietyi_fail(MOIETY_E_BUSY,
-                              "the private arena is paused and has blocks in "
-                              "use, or another thread pauses or resumes it");
+               : moietyi_private_refuse_paused(arena);
 }
 
 uint32_t moietyi_private_step(const struct moietyi_private *arena,

@@ -81,9 +81,7 @@ static moiety_status check_pause(const struct moietyi_private *arena)
         return moietyi_fail(MOIETY_E_UNSUPPORTED,
                             "the private arena was not made to be paused");
     if (arena->phase != MOIETYI_PRIVATE_RUNNING)
-        return moietyi_fail(MOIETY_E_BUSY,
-                            "the private arena is paused, or another thread "
-                            "pauses or resumes it");
+        return moietyi_private_refuse_paused(arena);
     return arena->open_count
                ? moietyi_fail(MOIETY_E_CAPTURING,
                               "a capture scope of the private arena is open")
@@ -183,9 +181,7 @@ static moiety_status begin_resume(struct pause *pause,
         status =
             moietyi_fail(MOIETY_E_INVALID, "the private arena is not paused");
     else if (ref->arena->phase != MOIETYI_PRIVATE_PAUSED) {
-        status = moietyi_fail(MOIETY_E_BUSY,
-                              "another thread pauses or resumes the private "
-                              "arena");
+        status = moietyi_private_refuse_paused(ref->arena);
     } else {
         pause_list(pause);
         ref->arena->phase = MOIETYI_PRIVATE_RESUMING;

@@ -293,7 +293,7 @@ static moiety_status private_wait(const struct want *want,
     }
     if (private_is_short(status) && !want->may_wait && !call->is_capturing &&
         is_waiting(want->ref)) {
-        return moietyi_fail(MOIETY_E_BUSY,
+        return moietyi_fail(MOIETY_E_WOULD_BLOCK,
                             "%zu bytes: nothing is free in the arena without "
                             "waiting",
                             want->request->size_bytes);
@@ -387,37 +387,48 @@ moiety_status moietyi_private_take_at(struct moietyi_call *call,
 
 /* --- blocks that change their length where they lie --- */
 
-/* The arena of a block that no capture got, with its lock held; NULL: it has none,
- * or its memory is away. */
-static struct moietyi_private *
-private_resize_enter(const struct moietyi_call *call,
-                     const struct moietyi_block *block, uint32_t *out_mark)
+/* The arena of a block that no capture got, with its lock held after MOIETY_OK. */
+static moiety_status private_resize_enter(const struct moietyi_call *call,
+                                          const struct moietyi_block *block,
+                                          struct moietyi_private **out,
+                                          uint32_t *out_mark)
 {
     struct moietyi_privates *privates = call->pool->body->privates;
     moietyi_page page = moietyi_page_of_grain(block->start);
     struct moietyi_private *arena =
         moietyi_privates_owner(privates, block->start);
+    *out = arena;
     if (!arena)
-        return NULL;
+        return moietyi_fail(
+            MOIETY_E_IN_USE,
+            "another thread destroys the block's private arena");
     pthread_mutex_lock(&arena->lock);
     *out_mark = moietyi_private_mark_at(privates, page);
-    if (*out_mark == moietyi_private_mark_of(arena, MOIETYI_PRIVATE_PLAIN) &&
-        arena->phase == MOIETYI_PRIVATE_RUNNING)
-        return arena;
+    bool is_plain =
+        *out_mark == moietyi_private_mark_of(arena, MOIETYI_PRIVATE_PLAIN);
+    if (is_plain && arena->phase == MOIETYI_PRIVATE_RUNNING)
+        return MOIETY_OK;
+    moiety_status status =
+        arena->phase == MOIETYI_PRIVATE_RUNNING
+            ? moietyi_fail(MOIETY_E_IN_USE, "a capture of the private arena "
+                                            "has the block")
+            : moietyi_private_refuse_paused(arena);
     pthread_mutex_unlock(&arena->lock);
-    return NULL;
+    return status;
 }
 
-bool moietyi_private_grow(struct moietyi_call *call,
-                          const struct moietyi_block *block, uint64_t grains)
+moiety_status moietyi_private_grow(struct moietyi_call *call,
+                                   const struct moietyi_block *block,
+                                   uint64_t grains)
 {
     const struct moietyi_private_key key = {moietyi_private_note_of(call), 0};
     uint64_t end = block->start.index + block->grains;
     uint64_t more = grains - block->grains;
     uint32_t mark;
-    struct moietyi_private *arena = private_resize_enter(call, block, &mark);
-    if (!arena)
-        return false;
+    struct moietyi_private *arena;
+    moiety_status status = private_resize_enter(call, block, &arena, &mark);
+    if (status != MOIETY_OK)
+        return status;
     bool is_grown = moietyi_private_has_marks(call, end, end + more, mark) &&
                     moietyi_half_extend(&arena->halves[MOIETYI_PRIVATE_PLAIN],
                                         &key, moietyi_grain_at(end), more);
@@ -426,11 +437,15 @@ bool moietyi_private_grow(struct moietyi_call *call,
         moietyi_private_count_live(arena, more * MOIETYI_GRAIN_BYTES);
     }
     pthread_mutex_unlock(&arena->lock);
-    return is_grown;
+    return is_grown ? MOIETY_OK
+                    : moietyi_fail(MOIETY_E_NO_ROOM,
+                                   "the private arena has no room behind the "
+                                   "block");
 }
 
-bool moietyi_private_cut(struct moietyi_call *call,
-                         const struct moietyi_block *block, uint64_t grains)
+moiety_status moietyi_private_cut(struct moietyi_call *call,
+                                  const struct moietyi_block *block,
+                                  uint64_t grains)
 {
     const struct moietyi_private_key nobody = {0};
     const struct moietyi_private_key key = {moietyi_private_note_of(call), 0};
@@ -439,9 +454,10 @@ bool moietyi_private_cut(struct moietyi_call *call,
     uint32_t mark;
     bool is_used = moietyi_is_used(
         call->engine, moietyi_address_of(call->engine->lookup, block->start));
-    struct moietyi_private *arena = private_resize_enter(call, block, &mark);
-    if (!arena)
-        return false;
+    struct moietyi_private *arena;
+    moiety_status status = private_resize_enter(call, block, &arena, &mark);
+    if (status != MOIETY_OK)
+        return status;
     struct moietyi_half *half = &arena->halves[MOIETYI_PRIVATE_PLAIN];
     moietyi_block_mark(call, block, grains);
     arena->live_bytes -= less * MOIETYI_GRAIN_BYTES;
@@ -450,5 +466,5 @@ bool moietyi_private_cut(struct moietyi_call *call,
     else
         moietyi_half_give(half, is_used ? &nobody : &key, end, less);
     pthread_mutex_unlock(&arena->lock);
-    return true;
+    return MOIETY_OK;
 }

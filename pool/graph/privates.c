@@ -23,9 +23,9 @@ moiety_status moietyi_private_no_memory(void)
                         "no memory for a private arena");
 }
 
-static moiety_status refuse_gone(void)
+moiety_status moietyi_private_refuse_gone(void)
 {
-    return moietyi_fail(MOIETY_E_INVALID,
+    return moietyi_fail(MOIETY_E_DESTROYED,
                         "no such private arena: it was released before, or its "
                         "pool is gone");
 }
@@ -105,7 +105,7 @@ privates_find_place(struct moietyi_privates *privates, bool is_account,
         return arena;
     if (place == MOIETYI_PRIVATES_MAX) {
         *out_status =
-            moietyi_fail(MOIETY_E_TOO_LARGE, "the pool has %u private arenas",
+            moietyi_fail(MOIETY_E_NO_ROOM, "the pool has %u private arenas",
                          MOIETYI_PRIVATES_MAX);
         return NULL;
     }
@@ -225,7 +225,7 @@ moiety_status moietyi_private_enter(const struct moietyi_private_ref *ref)
     if (ref->arena->number == ref->number)
         return MOIETY_OK;
     pthread_mutex_unlock(&ref->arena->lock);
-    return refuse_gone();
+    return moietyi_private_refuse_gone();
 }
 
 moiety_status
@@ -234,9 +234,9 @@ moietyi_private_enter_running(const struct moietyi_private_ref *ref)
     moiety_status status = moietyi_private_enter(ref);
     if (status != MOIETY_OK || ref->arena->phase == MOIETYI_PRIVATE_RUNNING)
         return status;
+    status = moietyi_private_refuse_paused(ref->arena);
     pthread_mutex_unlock(&ref->arena->lock);
-    return moietyi_fail(MOIETY_E_BUSY,
-                        "the private arena is paused: resume it first");
+    return status;
 }
 
 void moietyi_private_leave(struct moietyi_private *arena)

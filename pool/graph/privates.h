@@ -143,14 +143,15 @@ MOIETY_MUST_USE moiety_status moietyi_privates_free(
     struct moietyi_call *call, const struct moietyi_block *block,
     moiety_devptr address, CUevent event, bool *out_is_private);
 /* A block of an arena gets so many grains where it lies, or loses
- * its end, outside of captures. False: the arena has not got them for the call's
- * stream; or the block is a capture's, or the arena's no more, or away. */
-MOIETY_MUST_USE bool moietyi_private_grow(struct moietyi_call *call,
-                                          const struct moietyi_block *block,
-                                          uint64_t grains);
-MOIETY_MUST_USE bool moietyi_private_cut(struct moietyi_call *call,
-                                         const struct moietyi_block *block,
-                                         uint64_t grains);
+ * its end, outside of captures. MOIETY_OK; MOIETY_E_NO_ROOM: the arena has not got
+ * them for the call's stream; MOIETY_E_IN_USE: the block is a capture's, or another
+ * thread changes the arena; MOIETY_E_PAUSED. */
+MOIETY_MUST_USE moiety_status
+moietyi_private_grow(struct moietyi_call *call,
+                     const struct moietyi_block *block, uint64_t grains);
+MOIETY_MUST_USE moiety_status
+moietyi_private_cut(struct moietyi_call *call,
+                    const struct moietyi_block *block, uint64_t grains);
 /* An account has so many bytes more, in a block; or not any more, if it is the
  * same yet. MOIETY_OK, MOIETY_E_INVALID, MOIETY_E_TOO_LARGE, MOIETY_E_BUDGET. */
 MOIETY_MUST_USE moiety_status
@@ -172,18 +173,20 @@ moietyi_private_pause(struct moietyi_call *call,
                       const struct moietyi_private_ref *ref, uint32_t flags);
 MOIETY_MUST_USE moiety_status moietyi_private_resume(
     struct moietyi_call *call, const struct moietyi_private_ref *ref);
-/* MOIETY_OK, MOIETY_E_INVALID, or MOIETY_E_BUSY (there are scopes, another thread
- * pauses or resumes it, or it is paused and has blocks). */
+/* MOIETY_OK, MOIETY_E_DESTROYED, MOIETY_E_IN_USE (there are scopes, or another
+ * thread pauses or resumes it), or MOIETY_E_PAUSED (and it has blocks). */
 MOIETY_MUST_USE moiety_status moietyi_private_end(
     struct moietyi_call *call, const struct moietyi_private_ref *ref);
 
 /* --- what the files of this part share --- */
 
 moiety_status moietyi_private_no_memory(void);
-/* With the lock held after MOIETY_OK; MOIETY_E_INVALID: the arena is gone. */
+/* MOIETY_E_DESTROYED. */
+moiety_status moietyi_private_refuse_gone(void);
+/* With the lock held after MOIETY_OK; MOIETY_E_DESTROYED: the arena is gone. */
 MOIETY_MUST_USE moiety_status
 moietyi_private_enter(const struct moietyi_private_ref *ref);
-/* The same; MOIETY_E_BUSY: it is paused. */
+/* The same; MOIETY_E_PAUSED, or MOIETY_E_IN_USE: a thread pauses or resumes it. */
 MOIETY_MUST_USE moiety_status
 moietyi_private_enter_running(const struct moietyi_private_ref *ref);
 void moietyi_private_leave(struct moietyi_private *arena);
@@ -221,7 +224,11 @@ moietyi_private_has_pieces(const struct moietyi_private *arena)
 {
     return arena->flags != 0;
 }
-/* Lock held. MOIETY_OK, or MOIETY_E_BUSY: it is paused with blocks in use, or a
+/* Lock held, not running. MOIETY_E_PAUSED, or MOIETY_E_IN_USE: a thread pauses or
+ * resumes it. */
+moiety_status
+moietyi_private_refuse_paused(const struct moietyi_private *arena);
+/* Lock held. MOIETY_OK, MOIETY_E_PAUSED: with blocks in use, or MOIETY_E_IN_USE: a
  * thread pauses or resumes it. */
 MOIETY_MUST_USE moiety_status
 moietyi_private_check_end(const struct moietyi_private *arena);

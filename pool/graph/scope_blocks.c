@@ -212,7 +212,7 @@ moiety_status moietyi_scopes_check_after(struct moietyi_scopes *scopes,
                                          moiety_devptr address)
 {
     return moietyi_scopes_has(scopes, address)
-               ? moietyi_fail(MOIETY_E_BUSY,
+               ? moietyi_fail(MOIETY_E_IN_USE,
                               "the block at 0x%llx is kept by a capture "
                               "scope: free it on a stream, or release the "
                               "scope first",
@@ -239,8 +239,9 @@ static bool free_kept(struct moietyi_call *call, moiety_scope number,
     struct moietyi_scope_block *note =
         scopes->bucket_count ? *moietyi_scope_block_at(scopes, address) : NULL;
     if (note && note->is_freed)
-        *out_status = moietyi_fail(
-            MOIETY_E_INVALID, "the block at 0x%llx was freed before", address);
+        *out_status =
+            moietyi_fail(MOIETY_E_DOUBLE_FREE,
+                         "the block at 0x%llx was freed before", address);
     else if (note)
         note_free(note, call, number, is_used_by_others);
     pthread_mutex_unlock(&scopes->lock);

@@ -76,9 +76,14 @@ moiety_status moietyi_scope_pool(moiety_scope number, const char *what,
     *out = name ? name->pool : NULL;
     moietyi_unlock(&lock);
     moietyi_thread_leave(thread);
-    return *out ? MOIETY_OK
-                : moietyi_fail(MOIETY_E_INVALID,
-                               "no such %s: it was released before, or its "
-                               "pool is gone",
-                               what);
+    if (*out)
+        return MOIETY_OK;
+    /* relaxed: see the number. */
+    return number && number <= atomic_load_explicit(&last_number,
+                                                    memory_order_relaxed)
+               ? moietyi_fail(MOIETY_E_DESTROYED,
+                              "no such %s: it was released before, or its pool "
+                              "is gone",
+                              what)
+               : moietyi_fail(MOIETY_E_INVALID, "no such %s", what);
 }

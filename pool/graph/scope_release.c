@@ -112,13 +112,13 @@ static moiety_status graph_release(struct moietyi_call *call,
 static moiety_status scope_release_check(const struct moietyi_scope *scope)
 {
     if (!scope)
-        return moietyi_fail(MOIETY_E_INVALID,
+        return moietyi_fail(MOIETY_E_DESTROYED,
                             "the capture scope was released before");
     if (scope->is_open)
-        return moietyi_fail(MOIETY_E_BUSY,
+        return moietyi_fail(MOIETY_E_IN_USE,
                             "the capture scope is open: it is ended first");
     if (scope->is_releasing)
-        return moietyi_fail(MOIETY_E_BUSY,
+        return moietyi_fail(MOIETY_E_IN_USE,
                             "another thread releases the capture scope");
     return MOIETY_OK;
 }

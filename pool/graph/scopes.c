@@ -148,6 +148,14 @@ struct moietyi_private *moietyi_scope_arena(struct moietyi_scopes *scopes,
     return arena;
 }
 
+bool moietyi_scope_is(struct moietyi_scopes *scopes, moiety_scope number)
+{
+    pthread_mutex_lock(&scopes->lock);
+    bool is_one = moietyi_scope_find(scopes, number) != NULL;
+    pthread_mutex_unlock(&scopes->lock);
+    return is_one;
+}
+
 moiety_scope moietyi_scope_of_arena(struct moietyi_scopes *scopes,
                                     const struct moietyi_private *arena)
 {
@@ -170,7 +178,7 @@ moiety_status moietyi_scope_close(struct moietyi_scopes *scopes,
         scope->is_open = false;
     pthread_mutex_unlock(&scopes->lock);
     return is_open ? MOIETY_OK
-                   : moietyi_fail(MOIETY_E_INVALID,
+                   : moietyi_fail(MOIETY_E_DESTROYED,
                                   "the capture scope was ended before");
 }
 
@@ -343,7 +351,7 @@ moiety_status moietyi_scopes_retire(const struct moietyi_call *call,
     pthread_mutex_lock(&scopes->lock);
     bool is_open = scopes_find_open(scopes, &named) != NULL;
     pthread_mutex_unlock(&scopes->lock);
-    return is_open ? moietyi_fail(MOIETY_E_BUSY,
+    return is_open ? moietyi_fail(MOIETY_E_IN_USE,
                                   "a capture scope is open for the stream")
                    : MOIETY_OK;
 }

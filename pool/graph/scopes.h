@@ -98,6 +98,8 @@ struct moietyi_scope *moietyi_scope_partner(const struct moietyi_scopes *scopes,
 /* The private arena of a scope; NULL: it has none, or is gone. */
 struct moietyi_private *moietyi_scope_arena(struct moietyi_scopes *scopes,
                                             moiety_scope number);
+/* Whether there is a scope of that number. */
+bool moietyi_scope_is(struct moietyi_scopes *scopes, moiety_scope number);
 /* A scope of this arena; 0: there is none. */
 moiety_scope moietyi_scope_of_arena(struct moietyi_scopes *scopes,
                                     const struct moietyi_private *arena);
@@ -110,7 +112,7 @@ MOIETY_MUST_USE moiety_status moietyi_scope_close(struct moietyi_scopes *scopes,
 MOIETY_MUST_USE moiety_status moietyi_scope_of(struct moietyi_call *call,
                                                moiety_scope *out);
 bool moietyi_scopes_are_open(struct moietyi_scopes *scopes);
-/* Before the call's pool forgets a stream. MOIETY_OK, or MOIETY_E_BUSY (a scope
+/* Before the call's pool forgets a stream. MOIETY_OK, or MOIETY_E_IN_USE (a scope
  * is open for it). */
 MOIETY_MUST_USE moiety_status
 moietyi_scopes_retire(const struct moietyi_call *call, moiety_stream stream);
@@ -167,7 +169,7 @@ MOIETY_MUST_USE moiety_status moietyi_scopes_alloc(
 MOIETY_MUST_USE moiety_status moietyi_scopes_free(
     struct moietyi_call *call, const struct moietyi_block *block,
     moiety_devptr address, bool *out_is_kept);
-/* Before a free behind an event. MOIETY_OK, or MOIETY_E_BUSY (a scope keeps the
+/* Before a free behind an event. MOIETY_OK, or MOIETY_E_IN_USE (a scope keeps the
  * block). */
 MOIETY_MUST_USE moiety_status moietyi_scopes_check_after(
     struct moietyi_scopes *scopes, moiety_devptr address);

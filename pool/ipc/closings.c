@@ -188,7 +188,7 @@ static void unmark(const struct moietyi_driver *driver, struct closing *closing,
         closings_finish(driver, closing);
 }
 
-/* MOIETY_E_BUSY without a message: not yet. */
+/* MOIETY_E_WOULD_BLOCK without a message: not yet. */
 static moiety_status closings_ask(const struct moietyi_driver *driver,
                                   uint64_t number)
 {
@@ -196,10 +196,10 @@ static moiety_status closings_ask(const struct moietyi_driver *driver,
     bool is_over;
     struct closing *closing = closings_mark(number, &is_there);
     if (!closing)
-        return is_there ? MOIETY_E_BUSY : MOIETY_OK;
+        return is_there ? MOIETY_E_WOULD_BLOCK : MOIETY_OK;
     moiety_status status = closings_query(driver, closing->event, &is_over);
     unmark(driver, closing, is_over);
-    return status == MOIETY_OK && !is_over ? MOIETY_E_BUSY : status;
+    return status == MOIETY_OK && !is_over ? MOIETY_E_WOULD_BLOCK : status;
 }
 
 static uint64_t latest_number(void)
@@ -219,14 +219,17 @@ moiety_status moietyi_import_wait(const struct moietyi_driver *driver,
         return moietyi_fail(MOIETY_E_INVALID, "%llu is the number of no close",
                             (unsigned long long)closing);
     moiety_status status = closings_ask(driver, closing);
-    while (status == MOIETY_E_BUSY && !moietyi_is_overdue(end_ns)) {
+    while (status == MOIETY_E_WOULD_BLOCK && !moietyi_is_overdue(end_ns)) {
         moietyi_nap_longer(&nap_ns, NAP_MOST_NS);
         moietyi_interrupt_ask();
         status = closings_ask(driver, closing);
     }
-    if (status == MOIETY_E_BUSY)
-        return moietyi_fail(status, "the work behind the close is not over");
-    return status;
+    if (status != MOIETY_E_WOULD_BLOCK)
+        return status;
+    return moietyi_is_interrupted()
+               ? moietyi_fail(MOIETY_E_INTERRUPTED, "the wait was interrupted")
+               : moietyi_fail(MOIETY_E_TIMEOUT,
+                              "the work behind the close is not over");
 }
 
 /* The lowest number above `number`; 0: none. */
@@ -248,7 +251,7 @@ moiety_status moietyi_closings_poll(const struct moietyi_driver *driver)
     for (uint64_t number = closings_next_number(0); number;
          number = closings_next_number(number)) {
         moiety_status status = closings_ask(driver, number);
-        if (first == MOIETY_OK && status != MOIETY_E_BUSY)
+        if (first == MOIETY_OK && status != MOIETY_E_WOULD_BLOCK)
             first = status;
     }
     return first;

@@ -11,7 +11,7 @@
 #include "pool/ipc/openings.h"
 
 /* Records an event on `stream`, in the opening's context where it names none.
- * NULL: nothing is pending. MOIETY_E_BUSY: a capture is in the way. */
+ * NULL: nothing is pending. MOIETY_E_CAPTURING: a capture is in the way. */
 MOIETY_MUST_USE moiety_status moietyi_closing_record(
     const struct moietyi_driver *driver, const struct moietyi_opening *opening,
     moiety_stream stream, CUevent *out);

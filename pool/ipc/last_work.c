@@ -24,7 +24,7 @@ static moiety_status make_event(const struct moietyi_driver *driver,
 
 static moiety_status last_work_refuse_capture(void)
 {
-    return moietyi_fail(MOIETY_E_BUSY,
+    return moietyi_fail(MOIETY_E_CAPTURING,
                         "a graph is being captured: the work behind the close "
                         "cannot be told from it");
 }

@@ -76,7 +76,7 @@ static moiety_status release_step(struct moietyi_exports *exports,
     *out_freed = NULL;
     pthread_mutex_lock(&exports->lock);
     if (is_imported(exports, range)) {
-        status = moietyi_fail(MOIETY_E_BUSY,
+        status = moietyi_fail(MOIETY_E_IN_USE,
                               "this process has imported from the segment "
                               "itself, and not closed");
     } else {

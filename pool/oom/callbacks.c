@@ -263,7 +263,7 @@ static moiety_status remove_callback(struct moietyi_callbacks *callbacks,
         return moietyi_fail(MOIETY_E_INVALID,
                             "the callback is not registered with this user");
     if (is_in_use)
-        return moietyi_fail(MOIETY_E_BUSY,
+        return moietyi_fail(MOIETY_E_REENTRANT,
                             "the callback is running, and a callback may not "
                             "wait for it");
     free(callback);

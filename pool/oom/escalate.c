@@ -389,7 +389,7 @@ static moiety_status escalate_on(struct moietyi_escalation *escalation)
         return MOIETY_OK;
     return escalation->may_wait
                ? escalate_to_the_end(escalation)
-               : moietyi_fail(MOIETY_E_BUSY,
+               : moietyi_fail(MOIETY_E_WOULD_BLOCK,
                               "%zu bytes: nothing is free without waiting",
                               escalation->request->size_bytes);
 }
@@ -468,7 +468,7 @@ escalate(struct moietyi_call *call, const struct moietyi_request *request,
                                      escalate_to_done) &&
         !is_grown(&escalation)) {
         status = escalation_is_exhausted(escalation.refusal) ||
-                         escalation.refusal == MOIETY_E_BUSY
+                         escalation.refusal == MOIETY_E_WOULD_BLOCK
                      ? escalate_on(&escalation)
                      : escalation.refusal;
     }
@@ -501,7 +501,7 @@ static moiety_status take_or_escalate(struct moietyi_call *call,
         moietyi_reclaim_own_stream(call);
         moietyi_steal_resting_caches(call);
     } else if (!moietyi_gate_is_open(call->engine)) {
-        return moietyi_fail(MOIETY_E_BUSY,
+        return moietyi_fail(MOIETY_E_WOULD_BLOCK,
                             "%zu bytes: another thread searches for the last "
                             "time",
                             request->size_bytes);

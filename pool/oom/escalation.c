@@ -84,7 +84,7 @@ static moiety_status grow_inside(struct moietyi_escalation *escalation,
 {
     struct moietyi_call *call = escalation->call;
     moiety_status status = moietyi_extend_for(call, bytes);
-    if (status != MOIETY_E_BUSY || !escalation->may_wait)
+    if (status != MOIETY_E_WOULD_BLOCK || !escalation->may_wait)
         return status;
     moietyi_slow_path_end(call->thread_state);
     moietyi_segments_await_growth(escalation->body->segments);

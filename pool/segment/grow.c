@@ -459,7 +459,8 @@ static moiety_status segment_grow(struct moietyi_segments *segments,
     case UNNECESSARY:
         return MOIETY_OK;
     case SOMEBODY_ELSE:
-        return moietyi_fail(MOIETY_E_BUSY, "another thread grows the pool");
+        return moietyi_fail(MOIETY_E_WOULD_BLOCK,
+                            "another thread grows the pool");
     default:
         MOIETYI_STEP("locked.grow");
         return grow_mapped(segments, growth, extension);

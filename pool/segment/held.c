@@ -79,7 +79,8 @@ moiety_status moietyi_segments_hold(struct moietyi_segments *segments,
     if (may_wait)
         moietyi_grower_begin(segments);
     else if (!held_try_begin(segments))
-        return moietyi_fail(MOIETY_E_BUSY, "another thread grows the pool");
+        return moietyi_fail(MOIETY_E_WOULD_BLOCK,
+                            "another thread grows the pool");
     moiety_status status =
         held_find_place(segments, page_count, passed_epoch, &at);
     if (status == MOIETY_OK)
@@ -199,7 +200,7 @@ moiety_status moietyi_segments_vacate(struct moietyi_segments *segments,
     moiety_status status =
         held_set_away(segments, held)
             ? held_vacate(segments, held, out_are_away)
-            : moietyi_fail(MOIETY_E_BUSY,
+            : moietyi_fail(MOIETY_E_IN_USE,
                            "the memory is held: it was exported, or "
                            "registered by moiety_segment_hold()");
     moietyi_grower_end(segments);

@@ -94,7 +94,7 @@ static moiety_status check_held_range(const struct moietyi_segments *segments,
             return moietyi_fail(MOIETY_E_FOREIGN,
                                 "0x%llx is in no segment of the pool", at);
         if (!are_held && segment->is_away)
-            return moietyi_fail(MOIETY_E_BUSY,
+            return moietyi_fail(MOIETY_E_PAUSED,
                                 "the segment at 0x%llx is paused",
                                 segment->info.memory);
         if (are_held && !segment->hold_count)

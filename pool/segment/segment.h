@@ -88,7 +88,7 @@ moietyi_segments_lookup(const struct moietyi_segments *segments);
 MOIETY_MUST_USE moiety_status
 moietyi_segments_grow(struct moietyi_segments *segments, uint64_t needed_bytes);
 
-/* The same, but MOIETY_E_BUSY where another thread grows already. */
+/* The same, but MOIETY_E_WOULD_BLOCK where another thread grows already. */
 MOIETY_MUST_USE moiety_status moietyi_segments_try_grow(
     struct moietyi_segments *segments, uint64_t needed_bytes);
 
@@ -128,7 +128,7 @@ struct moietyi_extension {
  * free handles first. A handle of memory that the view's stream freed moves at
  * once, to more of that stream's memory; the place that it leaves is used again
  * after its `next_epoch`. Within a slow path; waits neither for the device nor
- * for another thread: MOIETY_E_BUSY if one grows. */
+ * for another thread: MOIETY_E_WOULD_BLOCK if one grows. */
 MOIETY_MUST_USE moiety_status
 moietyi_segments_extend(struct moietyi_segments *segments,
                         const struct moietyi_extension *extension);
@@ -149,7 +149,7 @@ void moietyi_segments_await_growth(struct moietyi_segments *segments);
  * one. Its pages are in no heap, so it neither moves nor is trimmed. Once the
  * holder gives all of them to the pool, it is a handle like any other. Outside
  * of slow paths, no lock held; waits for a grower if it may, or returns
- * MOIETY_E_BUSY, and blocks in the driver. MOIETY_OK, or as
+ * MOIETY_E_WOULD_BLOCK, and blocks in the driver. MOIETY_OK, or as
  * moietyi_segments_grow(): nothing has changed. */
 MOIETY_MUST_USE moiety_status
 moietyi_segments_hold(struct moietyi_segments *segments, uint32_t page_count,
@@ -163,7 +163,7 @@ struct moietyi_handle {
 
 /* Gives the memory of all of them back to the driver, and keeps their places:
  * work that used them is over. As above, and waits for a grower. MOIETY_OK,
- * MOIETY_E_BUSY (one is pinned), or the driver's error: then all are as they
+ * MOIETY_E_IN_USE (one is pinned), or the driver's error: then all are as they
  * were, or, if the driver refused that too (`out_are_away`), away with the
  * memory that they had, for moietyi_segments_refill(). */
 moiety_status moietyi_segments_vacate(struct moietyi_segments *segments,
@@ -218,7 +218,7 @@ moiety_status moietyi_segments_trim(struct moietyi_segments *segments,
 
 /* The same for a pool without watchers, all of it, for a thread that may call
  * no function of the program; first unmaps places that handles left until
- * `passed_epoch`. Waits for the driver and for a grower. MOIETY_E_BUSY: there
+ * `passed_epoch`. Waits for the driver and for a grower. MOIETY_E_WOULD_BLOCK: there
  * is a watcher, and nothing was done. */
 moiety_status moietyi_segments_trim_unwatched(
     struct moietyi_segments *segments, uint64_t passed_epoch,

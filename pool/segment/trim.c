@@ -206,7 +206,7 @@ moiety_status moietyi_segments_trim_unwatched(
     bool is_growing;
     *out_bytes = 0;
     if (!trim_begin(segments, false, &is_growing))
-        return MOIETY_E_BUSY;
+        return MOIETY_E_WOULD_BLOCK;
     if (segments->mapper)
         (void)moietyi_unmap_left(segments, passed_epoch, UINT32_MAX);
     moiety_status status = trim_all(segments, 0, rule, out_bytes);

@@ -124,10 +124,16 @@ moiety_status moietyi_segments_unwatch(struct moietyi_segments *segments,
 {
     moietyi_grower_begin(segments);
     struct moietyi_watcher *watcher = watch_remove(segments, id);
+    /* Only a grower gives ids. */
+    bool is_known = id && id <= segments->last_watch;
     moietyi_grower_end(segments);
     if (!watcher)
-        return moietyi_fail(MOIETY_E_INVALID,
-                            "nobody watches the pool's segments by this id");
+        return is_known
+                   ? moietyi_fail(MOIETY_E_DESTROYED,
+                                  "the watch of this id has ended")
+                   : moietyi_fail(MOIETY_E_INVALID,
+                                  "nobody watches the pool's segments by this "
+                                  "id");
     free(watcher);
     return MOIETY_OK;
 }

@@ -100,7 +100,7 @@ moietyi_event_record_context(const struct moietyi_stream_user *user,
     CUresult code = user->streams->driver->cuCtxRecordEvent(context, event);
     if (moietyi_met_capture(code)) {
         report_disturbed(user);
-        return MOIETY_E_BUSY;
+        return MOIETY_E_CAPTURING;
     }
     moiety_status status =
         moietyi_driver_status(MOIETYI_ENTRY_cuCtxRecordEvent, code);
@@ -114,7 +114,9 @@ moiety_status moietyi_record_final(struct moietyi_streams *streams,
 {
     CUevent event;
     if (moietyi_is_capturing(streams, stream_state->stream))
-        return MOIETY_E_BUSY;
+        return moietyi_fail(MOIETY_E_CAPTURING,
+                            "the stream captures a graph: no event stands for "
+                            "its work");
     moiety_status status =
         moietyi_event_create(streams, stream_state->context, &event);
     if (status != MOIETY_OK)

@@ -35,7 +35,7 @@ MOIETY_MUST_USE moiety_status moietyi_event_create(
 CUevent moietyi_event_make(const struct moietyi_streams *streams,
                            CUcontext context);
 /* Records it behind all work of the context. Between the guard's two calls.
- * MOIETY_OK; MOIETY_E_BUSY: it met a capture, and broke it; or the driver's
+ * MOIETY_OK; MOIETY_E_CAPTURING: it met a capture, and broke it; or the driver's
  * error. */
 MOIETY_MUST_USE moiety_status moietyi_event_record_context(
     const struct moietyi_stream_user *user, CUcontext context, CUevent event);

@@ -5,6 +5,7 @@
 
 #include "pool/base/clock.h"
 #include "pool/base/failure.h"
+#include "pool/base/later.h"
 #include "pool/driver/section.h"
 #include "pool/stream/capture_guard.h"
 #include "pool/stream/event.h"
@@ -29,14 +30,14 @@ static unsigned known_contexts(const struct moietyi_streams *streams)
 
 static moiety_status refuse_guard(void)
 {
-    return moietyi_fail(MOIETY_E_BUSY,
+    return moietyi_fail(MOIETY_E_CAPTURING,
                         "a capture guard is held: waiting for the context's "
                         "work would break the capture");
 }
 
 static moiety_status refuse_capture(void)
 {
-    return moietyi_fail(MOIETY_E_BUSY,
+    return moietyi_fail(MOIETY_E_CAPTURING,
                         "a graph is captured in the context, without a guard: "
                         "its work cannot be waited for");
 }
@@ -84,7 +85,7 @@ static moiety_status record_behind(struct moietyi_streams *streams, unsigned i,
     moiety_status status =
         moietyi_event_record_context(&nobody, streams->contexts[i], event);
     moietyi_capture_guard_recorder_end();
-    return status == MOIETY_E_BUSY ? refuse_capture() : status;
+    return status == MOIETY_E_CAPTURING ? refuse_capture() : status;
 }
 
 /* An event behind all work of the context; made if there is none. `*event`
@@ -139,9 +140,10 @@ static moiety_status wait_last(struct moietyi_streams *streams, unsigned i,
         status = ask_last(streams, event, &is_over);
     while (status == MOIETY_OK && !is_over) {
         nap(&nap_ns, NAP_MOST_NS);
-        status = moietyi_is_interrupted()
-                     ? moietyi_fail(MOIETY_E_BUSY, "the wait was interrupted")
-                     : ask_last(streams, event, &is_over);
+        status =
+            moietyi_is_interrupted()
+                ? moietyi_fail(MOIETY_E_INTERRUPTED, "the wait was interrupted")
+                : ask_last(streams, event, &is_over);
     }
     moietyi_event_destroy(streams, event);
     return status;
@@ -170,7 +172,7 @@ static moiety_status wait_for_context(struct moietyi_streams *streams,
 static bool may_go_on(const struct moietyi_streams *streams,
                       moiety_status status)
 {
-    return status != MOIETY_OK && status != MOIETY_E_BUSY &&
+    return status != MOIETY_OK && !moietyi_end_is_refused(status) &&
            !moietyi_context_is_lost(streams->own_context) &&
            !moietyi_driver_has_stopped();
 }
@@ -207,7 +209,7 @@ moiety_status moietyi_synchronise_last(struct moietyi_streams *streams,
     moiety_status first = MOIETY_OK;
     for (unsigned i = 0; i < known_contexts(streams); i++) {
         moiety_status status = wait_surely(streams, i, nap);
-        if (status == MOIETY_E_BUSY)
+        if (moietyi_end_is_refused(status))
             return status;
         if (first == MOIETY_OK)
             first = status;
@@ -226,7 +228,8 @@ static moiety_status look_at_event(struct moietyi_streams *streams,
         status = ask_last(streams, event, &is_over);
     }
     return status == MOIETY_OK && !is_over
-               ? moietyi_fail(MOIETY_E_BUSY, "work of the device is not over")
+               ? moietyi_fail(MOIETY_E_WOULD_BLOCK,
+                              "work of the device is not over")
                : status;
 }
 
@@ -250,8 +253,10 @@ moiety_status moietyi_look_last(struct moietyi_streams *streams, bool at_rest)
     moiety_status first = MOIETY_OK;
     for (unsigned i = 0; i < known_contexts(streams); i++) {
         moiety_status status = look_at_context(streams, i, at_rest);
-        if (may_go_on(streams, status) || status == MOIETY_E_BUSY)
-            return MOIETY_E_BUSY;
+        if (moietyi_end_is_refused(status))
+            return status;
+        if (may_go_on(streams, status))
+            return MOIETY_E_WOULD_BLOCK;
         if (first == MOIETY_OK)
             first = status;
     }

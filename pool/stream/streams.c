@@ -79,7 +79,7 @@ static moiety_status streams_append(struct moietyi_streams *streams,
         atomic_load_explicit(&streams->context_count, memory_order_relaxed);
     bool is_known = moietyi_streams_know_context(streams, context);
     if (!is_known && count == MOIETYI_CONTEXTS_MAX) {
-        status = moietyi_fail(MOIETY_E_TOO_LARGE,
+        status = moietyi_fail(MOIETY_E_NO_ROOM,
                               "a pool knows %u further contexts at most",
                               MOIETYI_CONTEXTS_MAX - 1);
     } else if (!is_known) {

@@ -48,7 +48,7 @@ static struct moietyi_tenant *take_place(struct moietyi_tenant **fresh,
         free_places = tenant->next_free;
     } else if (place_count == MOIETY_TENANTS_MAX) {
         *out_status =
-            moietyi_fail(MOIETY_E_TOO_LARGE, "a process has %u tenants at most",
+            moietyi_fail(MOIETY_E_NO_ROOM, "a process has %u tenants at most",
                          MOIETY_TENANTS_MAX);
     } else if (!*fresh) {
         *out_status =
@@ -88,7 +88,11 @@ moiety_status moietyi_tenant_enter(moiety_pool *pool, const char *name,
         memset(tenant->name, 0, sizeof(tenant->name));
         memcpy(tenant->name, name, strlen(name));
         moietyi_account_init(&tenant->account, budget_bytes);
-        *out = ++tenant->generation << TAG_BITS | tenant->tag;
+        /* relaxed, as the lock is held: see the field. */
+        uint64_t generation = atomic_fetch_add_explicit(&tenant->generation, 1,
+                                                        memory_order_relaxed) +
+                              1;
+        *out = generation << TAG_BITS | tenant->tag;
         /* TE.release: all of the above. */
         atomic_store_explicit(&tenant->handle, *out, memory_order_release);
     }
@@ -97,10 +101,14 @@ moiety_status moietyi_tenant_enter(moiety_pool *pool, const char *name,
     return status;
 }
 
+static struct moietyi_tenant *directory_place_of(moiety_tenant handle)
+{
+    return place_at((uint32_t)(handle & ((1U << TAG_BITS) - 1)) - 1);
+}
+
 struct moietyi_tenant *moietyi_tenant_find(moiety_tenant handle)
 {
-    struct moietyi_tenant *tenant =
-        place_at((uint32_t)(handle & ((1U << TAG_BITS) - 1)) - 1);
+    struct moietyi_tenant *tenant = directory_place_of(handle);
     /* TE.acquire: the tenant as it was entered. */
     return tenant && atomic_load_explicit(&tenant->handle,
                                           memory_order_acquire) == handle
@@ -113,16 +121,29 @@ struct moietyi_tenant *moietyi_tenant_of_tag(moietyi_tag tag)
     return place_at((uint32_t)(tag & ~MOIETYI_TAG_FURTHER) - 1);
 }
 
+moiety_status moietyi_tenant_refuse(moiety_tenant handle)
+{
+    struct moietyi_tenant *tenant = directory_place_of(handle);
+    /* relaxed: see the field. */
+    uint64_t generation =
+        tenant ? atomic_load_explicit(&tenant->generation, memory_order_relaxed)
+               : 0;
+    uint64_t named = handle >> TAG_BITS;
+    return named && named <= generation
+               ? moietyi_fail(MOIETY_E_DESTROYED, "the tenant was destroyed")
+               : moietyi_fail(MOIETY_E_INVALID, "there is no such tenant");
+}
+
 moiety_status moietyi_tenant_leave(moiety_tenant handle)
 {
     moiety_status status = MOIETY_OK;
     moietyi_lock(&lock);
     struct moietyi_tenant *tenant = moietyi_tenant_find(handle);
     if (!tenant) {
-        status = moietyi_fail(MOIETY_E_INVALID, "there is no such tenant");
+        status = moietyi_tenant_refuse(handle);
     } else if (!moietyi_account_try_close(&tenant->account)) {
         status = moietyi_fail(
-            MOIETY_E_BUSY, "tenant '%s' still has %llu bytes", tenant->name,
+            MOIETY_E_IN_USE, "tenant '%s' still has %llu bytes", tenant->name,
             (unsigned long long)moietyi_account_live_bytes(&tenant->account));
     } else {
         give_place(tenant);

@@ -25,13 +25,15 @@ struct moietyi_tenant {
     char name[MOIETY_TENANT_NAME_BYTES];
     /* Where its blocks come from; 0: the pool. */
     moiety_private arena;
+    /* Edge: none; relaxed: written under the directory's lock, and otherwise only
+     * compared. */
+    _Atomic uint64_t generation;
     /* The directory's lock. */
-    uint64_t generation;
     struct moietyi_tenant *next_free;
     struct moietyi_account account;
 };
 
-/* A place for a tenant. MOIETY_OK, MOIETY_E_TOO_LARGE (there are as many as can
+/* A place for a tenant. MOIETY_OK, MOIETY_E_NO_ROOM (there are as many as can
  * be), MOIETY_E_NO_HOST_MEMORY. Takes the lock. */
 MOIETY_MUST_USE moiety_status moietyi_tenant_enter(moiety_pool *pool,
                                                    const char *name,
@@ -42,8 +44,11 @@ MOIETY_MUST_USE moiety_status moietyi_tenant_enter(moiety_pool *pool,
 struct moietyi_tenant *moietyi_tenant_find(moiety_tenant handle);
 /* That of a tag that a block bears. Wait-free. */
 struct moietyi_tenant *moietyi_tenant_of_tag(moietyi_tag tag);
-/* Gives its place back. MOIETY_OK, MOIETY_E_INVALID (none of that handle), or
- * MOIETY_E_BUSY (something is charged). Takes the lock. */
+/* Why there is none of that handle: MOIETY_E_DESTROYED, or MOIETY_E_INVALID: there
+ * never was. Wait-free. */
+moiety_status moietyi_tenant_refuse(moiety_tenant handle);
+/* Gives its place back. MOIETY_OK, MOIETY_E_IN_USE (something is charged), or as
+ * moietyi_tenant_refuse(). Takes the lock. */
 MOIETY_MUST_USE moiety_status moietyi_tenant_leave(moiety_tenant handle);
 /* Ends all of a pool, also with bytes charged. Takes the lock. */
 void moietyi_tenants_end(const moiety_pool *pool);

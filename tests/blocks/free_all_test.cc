@@ -204,7 +204,7 @@ TEST_F(FreeAllOf, FreesNothingOnAStreamThatCaptures)
     moiety_devptr block = pool.Alloc(100, stream);
     ASSERT_EQ(MOIETY_OK, moiety_capture_guard_begin());
     CapturedGraph graph(stream);
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_free_all(pool, stream, &freed));
+    EXPECT_EQ(MOIETY_E_CAPTURING, moiety_free_all(pool, stream, &freed));
     EXPECT_EQ(0u, freed);
     graph.End();
     ASSERT_EQ(MOIETY_OK, moiety_capture_guard_end());

@@ -76,7 +76,8 @@ TEST_F(ResizeKept, ATenantIsNotChargedWhereThereIsNoRoom)
     moiety_devptr block = 0;
     ASSERT_EQ(MOIETY_OK, create_tenant(pool, "one", 0, &tenant));
     ASSERT_EQ(MOIETY_OK, alloc_for_tenant(tenant, 3 * kMiB, kStream, &block));
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_resize(pool, block, 100 * kMiB, kStream));
+    EXPECT_EQ(MOIETY_E_NO_ROOM,
+              moiety_resize(pool, block, 100 * kMiB, kStream));
     EXPECT_EQ(3 * kMiB, Info(tenant).live_bytes);
     pool.Free(block);
     EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));
@@ -116,8 +117,8 @@ TEST_F(ResizeKept, WhatIsGivenBackWaitsForAllStreamsThatUseIt)
     ASSERT_EQ(MOIETY_OK, moiety_record_use(pool, block, other));
     other.Hold();
     ASSERT_EQ(MOIETY_OK, moiety_resize(pool, block, 3 * kMiB, own));
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_resize(pool, block, 4 * kMiB, own));
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_resize(pool, block, 4 * kMiB, other));
+    EXPECT_EQ(MOIETY_E_NO_ROOM, moiety_resize(pool, block, 4 * kMiB, own));
+    EXPECT_EQ(MOIETY_E_NO_ROOM, moiety_resize(pool, block, 4 * kMiB, other));
     other.Release();
     pool.Free(block, own);
     pool_test::Synchronize();
@@ -145,8 +146,8 @@ TEST_F(ResizeKept, AnExportedBlockKeepsItsLengthUntilItIsReleased)
     moiety_ipc_handle handle = {};
     moiety_devptr block = pool.Alloc(4 * kMiB);
     ASSERT_EQ(MOIETY_OK, moiety_ipc_export(pool, block, &handle));
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_resize(pool, block, 6 * kMiB, kStream));
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_resize(pool, block, 2 * kMiB, kStream));
+    EXPECT_EQ(MOIETY_E_IN_USE, moiety_resize(pool, block, 6 * kMiB, kStream));
+    EXPECT_EQ(MOIETY_E_IN_USE, moiety_resize(pool, block, 2 * kMiB, kStream));
     EXPECT_EQ(4 * kMiB, pool.UsableSize(block));
     ASSERT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, block));
     EXPECT_EQ(MOIETY_OK, moiety_resize(pool, block, 6 * kMiB, kStream));
@@ -162,7 +163,7 @@ TEST_F(ResizeKept, ALargeBlockOfAnExportablePoolStaysAligned)
     moiety_devptr last = first < second ? second : first;
     ASSERT_NE(0u, unaligned % (2 * kMiB));
     ASSERT_EQ(last, unaligned);
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_resize(pool, last, 3 * kMiB, kStream));
+    EXPECT_EQ(MOIETY_E_NO_ROOM, moiety_resize(pool, last, 3 * kMiB, kStream));
     EXPECT_EQ(MOIETY_OK, moiety_resize(pool, last, kMiB, kStream));
     pool.Free(first);
     pool.Free(second);
@@ -196,8 +197,8 @@ TEST_F(ResizeKept, AScopesBlockKeepsItsLength)
     EXPECT_EQ(MOIETY_E_CAPTURING, moiety_resize(pool, block, 4 * kMiB, stream));
     graph.End();
     ASSERT_EQ(MOIETY_OK, moiety_scope_end(scope));
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_resize(pool, block, 4 * kMiB, kStream));
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_resize(pool, block, kMiB, kStream));
+    EXPECT_EQ(MOIETY_E_IN_USE, moiety_resize(pool, block, 4 * kMiB, kStream));
+    EXPECT_EQ(MOIETY_E_IN_USE, moiety_resize(pool, block, kMiB, kStream));
     EXPECT_EQ(3 * kMiB, pool.UsableSize(block));
     pool.Free(block, stream);
     ASSERT_EQ(MOIETY_OK, moiety_scope_release(scope));
@@ -228,15 +229,15 @@ TEST_F(ResizeKept, APrivateArenasBlockGrowsIntoTheArena)
     EXPECT_EQ(900 * kKiB, pool.UsableSize(block));
     EXPECT_EQ(900 * kKiB, ArenaInfo(arena).live_bytes);
     EXPECT_EQ(900 * kKiB, ArenaInfo(arena).live_peak_bytes);
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_resize(pool, block, 3 * kMiB, own));
+    EXPECT_EQ(MOIETY_E_NO_ROOM, moiety_resize(pool, block, 3 * kMiB, own));
     own.Hold();
     ASSERT_EQ(MOIETY_OK, moiety_resize(pool, block, 50 * kKiB, own));
     EXPECT_EQ(50 * kKiB, ArenaInfo(arena).live_bytes);
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_resize(pool, block, 900 * kKiB, other));
+    EXPECT_EQ(MOIETY_E_NO_ROOM, moiety_resize(pool, block, 900 * kKiB, other));
     EXPECT_EQ(MOIETY_OK, moiety_resize(pool, block, 900 * kKiB, own));
     ASSERT_EQ(MOIETY_OK, moiety_record_use(pool, block, other));
     ASSERT_EQ(MOIETY_OK, moiety_resize(pool, block, 50 * kKiB, own));
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_resize(pool, block, 900 * kKiB, own));
+    EXPECT_EQ(MOIETY_E_NO_ROOM, moiety_resize(pool, block, 900 * kKiB, own));
     own.Release();
     EXPECT_EQ(reserved_bytes, ArenaInfo(arena).reserved_bytes);
     EXPECT_EQ(pool_bytes, pool.Stats().allocated_bytes_current);
@@ -258,11 +259,11 @@ TEST_F(ResizeKept, ABlockOfACapturesHalfKeepsItsLength)
     graph.End();
     ASSERT_EQ(MOIETY_OK, moiety_scope_end(scope));
     for (size_t size_bytes : {50 * kKiB, 200 * kKiB})
-        EXPECT_EQ(MOIETY_E_BUSY,
+        EXPECT_EQ(MOIETY_E_IN_USE,
                   moiety_resize(pool, block, size_bytes, kStream));
     ASSERT_EQ(MOIETY_OK, moiety_scope_release(scope));
     for (size_t size_bytes : {50 * kKiB, 200 * kKiB})
-        EXPECT_EQ(MOIETY_E_BUSY,
+        EXPECT_EQ(MOIETY_E_IN_USE,
                   moiety_resize(pool, block, size_bytes, kStream));
     EXPECT_EQ(100 * kKiB, pool.UsableSize(block));
     pool.Free(block, stream);
@@ -286,7 +287,7 @@ TEST_F(ResizeKept, APausableTenantsBlockCountsInAndOut)
     ASSERT_EQ(MOIETY_OK,
               moiety_tenant_pause(tenant, MOIETY_PAUSE_KEEP_CONTENTS));
     for (size_t size_bytes : {50 * kKiB, 2 * kMiB})
-        EXPECT_EQ(MOIETY_E_BUSY,
+        EXPECT_EQ(MOIETY_E_PAUSED,
                   moiety_resize(pool, block, size_bytes, kStream));
     EXPECT_EQ(kMiB, Info(tenant).live_bytes);
     ASSERT_EQ(MOIETY_OK, moiety_tenant_resume(tenant));
@@ -306,7 +307,7 @@ TEST_F(ResizeKept, NoBlockGrowsIntoAPrivateArena)
     ASSERT_EQ(MOIETY_OK, alloc_of_arena(arena, 2 * kMiB, kStream, &foreign));
     pool.Free(foreign, MOIETY_STREAM_DONE);
     ASSERT_EQ(block + 2 * kMiB, foreign);
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_resize(pool, block, 4 * kMiB, kStream));
+    EXPECT_EQ(MOIETY_E_NO_ROOM, moiety_resize(pool, block, 4 * kMiB, kStream));
     ASSERT_EQ(MOIETY_OK, moiety_private_destroy(arena));
     pool.Free(block);
 }
@@ -317,8 +318,8 @@ TEST_F(ResizeKept, ACheckedPoolLetsNoBlockChange)
 {
     Pool pool(OfKind(KIND_CHECKED | MOIETY_POOL_CHECKED_QUIET));
     moiety_devptr block = pool.Alloc(1000);
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_resize(pool, block, 1001, kStream));
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_resize(pool, block, 999, kStream));
+    EXPECT_EQ(MOIETY_E_NO_ROOM, moiety_resize(pool, block, 1001, kStream));
+    EXPECT_EQ(MOIETY_E_NO_ROOM, moiety_resize(pool, block, 999, kStream));
     EXPECT_EQ(MOIETY_OK, moiety_resize(pool, block, 1000, kStream));
     EXPECT_EQ(MOIETY_E_INVALID, moiety_resize(pool, block + 8, 5, kStream));
     pool.Free(block);

@@ -125,7 +125,7 @@ class Worker
         moiety_status status =
             moiety_resize(pool_, block.address, size_bytes, stream_);
         if (status != MOIETY_OK) {
-            ASSERT_EQ(MOIETY_E_BUSY, status);
+            ASSERT_EQ(MOIETY_E_NO_ROOM, status);
             ASSERT_GT(size_bytes, block.size_bytes);
             return;
         }

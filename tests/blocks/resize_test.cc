@@ -79,7 +79,7 @@ TEST_F(Resize, RefusesAPoolThatWasDestroyed)
     moiety_devptr block = pool.Alloc(100);
     moiety_pool *handle = pool;
     pool.End();
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_resize(handle, block, 200, kStream));
+    EXPECT_EQ(MOIETY_E_DESTROYED, moiety_resize(handle, block, 200, kStream));
 }
 
 TEST_F(Resize, GrowsIntoDoneMemoryAndKeepsTheContents)
@@ -109,13 +109,13 @@ TEST_F(Resize, SaysThatThereIsNoRoomAndChangesNothing)
     for (size_t size_bytes : {512ul, 4 * kKiB, 64 * kKiB, 3 * kMiB}) {
         std::vector<moiety_devptr> row = Row(pool, 3, size_bytes);
         moiety_pool_stats before = pool.Stats();
-        EXPECT_EQ(MOIETY_E_BUSY,
+        EXPECT_EQ(MOIETY_E_NO_ROOM,
                   moiety_resize(pool, row[0], size_bytes + 1, kStream));
         EXPECT_NE(std::string::npos,
                   std::string(moiety_last_error_message()).find("no room"));
         EXPECT_EQ(size_bytes, pool.UsableSize(row[0]));
         pool.Free(row[2]);
-        EXPECT_EQ(MOIETY_E_BUSY,
+        EXPECT_EQ(MOIETY_E_NO_ROOM,
                   moiety_resize(pool, row[0], 3 * size_bytes, kStream));
         EXPECT_EQ(before.allocated_bytes_current - size_bytes,
                   pool.Stats().allocated_bytes_current);
@@ -131,7 +131,7 @@ TEST_F(Resize, StopsAtTheNeighbourAndNoGrainEarlier)
     Pool pool(WithoutCaches());
     std::vector<moiety_devptr> row = Row(pool, 3, 40 * kKiB);
     pool.Free(row[1]);
-    EXPECT_EQ(MOIETY_E_BUSY,
+    EXPECT_EQ(MOIETY_E_NO_ROOM,
               moiety_resize(pool, row[0], 80 * kKiB + 1, kStream));
     ASSERT_EQ(MOIETY_OK, moiety_resize(pool, row[0], 80 * kKiB, kStream));
     EXPECT_EQ(80 * kKiB, pool.UsableSize(row[0]));
@@ -147,8 +147,9 @@ TEST_F(Resize, StopsAtTheEndOfTheSegment)
     Pool pool(options);
     moiety_devptr block = pool.Alloc(4 * kMiB);
     ASSERT_EQ(8 * kMiB, pool.Stats().reserved_bytes_current);
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_resize(pool, block, 8 * kMiB + 1, kStream));
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_resize(pool, block, 60 * kMiB, kStream));
+    EXPECT_EQ(MOIETY_E_NO_ROOM,
+              moiety_resize(pool, block, 8 * kMiB + 1, kStream));
+    EXPECT_EQ(MOIETY_E_NO_ROOM, moiety_resize(pool, block, 60 * kMiB, kStream));
     EXPECT_EQ(MOIETY_OK, moiety_resize(pool, block, 8 * kMiB, kStream));
     EXPECT_EQ(8 * kMiB, pool.Stats().reserved_bytes_current);
     pool.Free(block);
@@ -163,10 +164,10 @@ TEST_F(Resize, GrowsIntoWhatItsOwnStreamFreed)
     std::vector<moiety_devptr> row = Row(pool, 2, 3 * kMiB);
     own.Hold();
     pool.Free(row[1], own);
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_resize(pool, row[0], 4 * kMiB, other));
-    EXPECT_EQ(MOIETY_E_BUSY,
+    EXPECT_EQ(MOIETY_E_NO_ROOM, moiety_resize(pool, row[0], 4 * kMiB, other));
+    EXPECT_EQ(MOIETY_E_NO_ROOM,
               moiety_resize(pool, row[0], 4 * kMiB, MOIETY_STREAM_ANY));
-    EXPECT_EQ(MOIETY_E_BUSY,
+    EXPECT_EQ(MOIETY_E_NO_ROOM,
               moiety_resize(pool, row[0], 4 * kMiB, MOIETY_STREAM_DONE));
     EXPECT_EQ(MOIETY_OK, moiety_resize(pool, row[0], 4 * kMiB, own));
     own.Release();
@@ -249,7 +250,8 @@ TEST_F(Resize, ShrinksAndGivesTheEndBack)
         own.Hold();
         ASSERT_EQ(MOIETY_OK, moiety_resize(pool, block, to, own));
         EXPECT_EQ(kept_bytes, pool.UsableSize(block));
-        EXPECT_EQ(MOIETY_E_BUSY, moiety_resize(pool, block, full_bytes, other));
+        EXPECT_EQ(MOIETY_E_NO_ROOM,
+                  moiety_resize(pool, block, full_bytes, other));
         ASSERT_EQ(MOIETY_OK, moiety_resize(pool, block, full_bytes, own));
         ASSERT_EQ(MOIETY_OK, moiety_resize(pool, block, to, own));
         own.Release();
@@ -302,7 +304,8 @@ TEST_F(Resize, IsAFreeAndAnAllocationInTheHistory)
     moiety_devptr block = pool.Alloc(3 * kMiB);
     ASSERT_EQ(MOIETY_OK, moiety_resize(pool, block, 5 * kMiB, kStream));
     ASSERT_EQ(MOIETY_OK, moiety_resize(pool, block, 2 * kMiB, kStream));
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_resize(pool, block, 900 * kMiB, kStream));
+    EXPECT_EQ(MOIETY_E_NO_ROOM,
+              moiety_resize(pool, block, 900 * kMiB, kStream));
     EXPECT_EQ(MOIETY_OK, moiety_resize(pool, block, 2 * kMiB, kStream));
     std::vector<moiety_history_entry> entries(64);
     moiety_history_summary summary = {};
@@ -351,7 +354,7 @@ TEST_F(Resize, CallsNoDriver)
     moiety_devptr block = pool.Alloc(3 * kMiB, own);
     uint64_t calls = pool_test::Calls();
     EXPECT_EQ(MOIETY_OK, moiety_resize(pool, block, 5 * kMiB, own));
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_resize(pool, block, 500 * kMiB, own));
+    EXPECT_EQ(MOIETY_E_NO_ROOM, moiety_resize(pool, block, 500 * kMiB, own));
     EXPECT_EQ(MOIETY_OK, moiety_resize(pool, block, kMiB, own));
     EXPECT_EQ(calls, pool_test::Calls());
     pool.Free(block, own);

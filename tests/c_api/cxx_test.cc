@@ -176,7 +176,7 @@ TEST_F(Cxx, StandardExceptionsAreCaught)
 {
     ExpectTooLarge<std::bad_alloc>(stream_);
     ExpectTooLarge<std::exception>(stream_);
-    EXPECT_THROW(moiety::check(MOIETY_E_BUSY), std::exception);
+    EXPECT_THROW(moiety::check(MOIETY_E_IN_USE), std::exception);
     EXPECT_THROW(moiety::check(MOIETY_E_NO_PINNED_MEMORY), moiety::error);
 }
 
@@ -210,14 +210,14 @@ TEST_F(Cxx, WhatDestructorsAreRefusedIsLogged)
         moiety::buffer block(pool, 512, stream_);
         EXPECT_EQ(MOIETY_OK, moiety_free(pool.get(), block.address(), stream_));
     }
-    EXPECT_TRUE(log.Has("moiety::~buffer: MOIETY_E_INVALID: "));
+    EXPECT_TRUE(log.Has("moiety::~buffer: MOIETY_E_DOUBLE_FREE: "));
     resource.deallocate(&arena, 1, 1);
     EXPECT_TRUE(log.Has("moiety::host_resource: MOIETY_E_FOREIGN: "));
     {
         moiety::pool gone;
         EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(gone.get(), nullptr));
     }
-    EXPECT_TRUE(log.Has("moiety::~pool: MOIETY_E_INVALID: "));
+    EXPECT_TRUE(log.Has("moiety::~pool: MOIETY_E_DESTROYED: "));
 }
 
 TEST_F(Cxx, OwnersEndWithTheGuard)

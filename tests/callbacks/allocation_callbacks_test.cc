@@ -181,7 +181,7 @@ TEST_P(AllocationCallbacks, TellOfEveryWayToAllocateAndFree)
     // Nothing, and caches that nobody may use alone.
     EXPECT_EQ(MOIETY_OK, moiety_alloc(pool, 0, stream, &block));
     EXPECT_EQ(MOIETY_OK, moiety_free(pool, 0, stream));
-    EXPECT_EQ(MOIETY_E_BUSY, alloc_no_call(pool, 5000, stream, &block));
+    EXPECT_EQ(MOIETY_E_WOULD_BLOCK, alloc_no_call(pool, 5000, stream, &block));
     EXPECT_EQ(6u, ledger.allocated_count);
     EXPECT_EQ(6u, ledger.freeing_count);
 }
@@ -258,9 +258,9 @@ TEST_P(AllocationCallbacks, MayUseOtherPoolsButNotTheirOwn)
         moiety_pool_stats stats = {};
         stats.struct_size = sizeof(stats);
         calls++;
-        EXPECT_EQ(MOIETY_E_BUSY, moiety_alloc(pool, 512, kStream, &block));
-        EXPECT_EQ(MOIETY_E_BUSY, moiety_pool_get_stats(pool, &stats));
-        EXPECT_EQ(MOIETY_E_BUSY, moiety_pool_trim(pool, 0, nullptr));
+        EXPECT_EQ(MOIETY_E_REENTRANT, moiety_alloc(pool, 512, kStream, &block));
+        EXPECT_EQ(MOIETY_E_REENTRANT, moiety_pool_get_stats(pool, &stats));
+        EXPECT_EQ(MOIETY_E_REENTRANT, moiety_pool_trim(pool, 0, nullptr));
         other.Free(other.Alloc(512));
         EXPECT_EQ(MOIETY_OK, moiety_pool_get_stats(other, &stats));
     };
@@ -283,7 +283,7 @@ TEST_P(AllocationCallbacks, ThatComeBackByAnotherPoolAreRefused)
         for (moiety_pool *pool : {static_cast<moiety_pool *>(outer),
                                   static_cast<moiety_pool *>(inner)})
             refused +=
-                moiety_alloc(pool, 512, kStream, &block) == MOIETY_E_BUSY;
+                moiety_alloc(pool, 512, kStream, &block) == MOIETY_E_REENTRANT;
     };
     outer_ledger.act = [&] { inner.Free(inner.Alloc(512)); };
     outer.Free(outer.Alloc(512));
@@ -310,7 +310,7 @@ TEST_P(AllocationCallbacks, HoldUpNobodyButThePoolsEnd)
     while (step != 1)
         std::this_thread::yield();
     moiety_heap_snapshot *snapshot = nullptr;
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_pool_destroy(pool, nullptr));
+    EXPECT_EQ(MOIETY_E_IN_USE, moiety_pool_destroy(pool, nullptr));
     if (!(GetParam() & (KIND_CHECKED | KIND_PASS_THROUGH))) {
         EXPECT_EQ(MOIETY_OK, moiety_heap_snapshot_create(pool, &snapshot));
         moiety_heap_snapshot_destroy(snapshot);

@@ -238,7 +238,7 @@ TEST_F(Log, HasWhatACheckedPoolFinds)
     pool.Free(block);
     Listen();
     CaptureStderr();
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_free(pool, block, kStream));
+    EXPECT_EQ(MOIETY_E_DOUBLE_FREE, moiety_free(pool, block, kStream));
     EXPECT_EQ("", GetCapturedStderr());
     EXPECT_EQ(1u, Count(MOIETY_LOG_ERROR, "checked: "));
     pool.End();
@@ -427,8 +427,8 @@ TEST_F(Log, IsNotSetByItself)
     Pool pool(Small());
     moiety_devptr block = pool.Alloc(4 * kMiB);
     act = [&] {
-        EXPECT_EQ(MOIETY_E_BUSY, moiety_set_log(0, nullptr, nullptr));
-        EXPECT_EQ(MOIETY_E_BUSY, moiety_set_log(1, Told, this));
+        EXPECT_EQ(MOIETY_E_REENTRANT, moiety_set_log(0, nullptr, nullptr));
+        EXPECT_EQ(MOIETY_E_REENTRANT, moiety_set_log(1, Told, this));
     };
     Listen(MOIETY_LOG_ERROR);
     Fail(pool);

@@ -23,7 +23,7 @@ TEST_F(CheckedFree, TwiceIsRefusedInARow)
     Pool pool(Quiet());
     moiety_devptr block = pool.Alloc(100);
     pool.Free(block);
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_free(pool, block, kStream));
+    EXPECT_EQ(MOIETY_E_DOUBLE_FREE, moiety_free(pool, block, kStream));
     EXPECT_TRUE(MessageHas("was freed before"));
     EXPECT_TRUE(MessageHas("block 1 of 100 bytes"));
     EXPECT_TRUE(MessageHas("allocated with stream 0x1 by thread"));
@@ -39,7 +39,8 @@ TEST_F(CheckedFree, TwiceIsRefusedWhileTheBlockIsHeldBack)
     pool.Free(block);
     for (int i = 0; i < 300; i++)
         pool.Free(pool.Alloc(100));
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_free(pool, block, MOIETY_STREAM_ANY));
+    EXPECT_EQ(MOIETY_E_DOUBLE_FREE,
+              moiety_free(pool, block, MOIETY_STREAM_ANY));
     EXPECT_TRUE(MessageHas("was freed before"));
     EXPECT_EQ(1u, Check(pool).double_frees);
 }
@@ -50,10 +51,10 @@ TEST_F(CheckedFree, TwiceIsRefusedWhenTheMemoryIsThePoolsAgain)
     moiety_devptr block = pool.Alloc(100);
     pool.Free(block, MOIETY_STREAM_DONE);
     EXPECT_EQ(0u, Check(pool).held_blocks);
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_free(pool, block, kStream));
+    EXPECT_EQ(MOIETY_E_DOUBLE_FREE, moiety_free(pool, block, kStream));
     EXPECT_TRUE(MessageHas("was freed before"));
     pool.TrimAll();
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_free(pool, block, kStream));
+    EXPECT_EQ(MOIETY_E_DOUBLE_FREE, moiety_free(pool, block, kStream));
     EXPECT_TRUE(MessageHas("was freed before"));
     EXPECT_EQ(2u, Check(pool).double_frees);
 }
@@ -87,9 +88,9 @@ TEST_F(CheckedFree, TwiceIsRefusedByAnyThreadOnAnyStreamInAnyWay)
     };
     uint64_t found = 0;
     for (const auto &way : ways) {
-        EXPECT_EQ(MOIETY_E_INVALID, way()) << "way " << found;
+        EXPECT_EQ(MOIETY_E_DOUBLE_FREE, way()) << "way " << found;
         EXPECT_TRUE(MessageHas("was freed before"));
-        std::thread([&] { EXPECT_EQ(MOIETY_E_INVALID, way()); }).join();
+        std::thread([&] { EXPECT_EQ(MOIETY_E_DOUBLE_FREE, way()); }).join();
         found += 2;
         EXPECT_EQ(found, Check(pool).double_frees);
     }
@@ -111,9 +112,9 @@ TEST_F(CheckedFree, TwiceIsRefusedHoweverLate)
         pool.Free(other, MOIETY_STREAM_DONE);
         if (i % 1000)
             continue;
-        EXPECT_EQ(MOIETY_E_INVALID, moiety_free(pool, block, kStream)) << i;
+        EXPECT_EQ(MOIETY_E_DOUBLE_FREE, moiety_free(pool, block, kStream)) << i;
         std::thread([&] {
-            EXPECT_EQ(MOIETY_E_INVALID,
+            EXPECT_EQ(MOIETY_E_DOUBLE_FREE,
                       moiety_free(pool, block, MOIETY_STREAM_ANY))
                 << i;
         }).join();
@@ -279,7 +280,7 @@ TEST_F(CheckedFree, IsPrintedWithStacks)
     moiety_devptr block = pool.Alloc(100);
     pool.Free(block);
     ::testing::internal::CaptureStderr();
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_free(pool, block, kStream));
+    EXPECT_EQ(MOIETY_E_DOUBLE_FREE, moiety_free(pool, block, kStream));
     std::string printed = ::testing::internal::GetCapturedStderr();
     EXPECT_NE(std::string::npos, printed.find("moiety: checked: 0x"));
     EXPECT_NE(std::string::npos, printed.find("  allocated by thread"));
@@ -293,7 +294,7 @@ TEST_F(CheckedFree, IsNotPrintedWhereThatIsNotWanted)
     moiety_devptr block = pool.Alloc(100);
     pool.Free(block);
     ::testing::internal::CaptureStderr();
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_free(pool, block, kStream));
+    EXPECT_EQ(MOIETY_E_DOUBLE_FREE, moiety_free(pool, block, kStream));
     EXPECT_EQ("", ::testing::internal::GetCapturedStderr());
 }
 

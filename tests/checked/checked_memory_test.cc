@@ -223,7 +223,7 @@ TEST_F(CheckedMemory, FreedAfterAnEventWaitsForIt)
     user.Release();
     pool_test::Synchronize();
     EXPECT_EQ(0u, Check(pool).held_blocks);
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_free_on_event(pool, block, event));
+    EXPECT_EQ(MOIETY_E_DOUBLE_FREE, moiety_free_on_event(pool, block, event));
     EXPECT_EQ(1u, Findings(Check(pool)));
     pool_test::DestroyEvent(event);
 }
@@ -277,7 +277,7 @@ TEST_F(CheckedMemory, IsCheckedByTheEnvironmentAlone)
     unsetenv("MOIETY_CONF");
     moiety_devptr block = pool.Alloc(100);
     pool.Free(block);
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_free(pool, block, kStream));
+    EXPECT_EQ(MOIETY_E_DOUBLE_FREE, moiety_free(pool, block, kStream));
     EXPECT_EQ(1u, Check(pool).double_frees);
 }
 

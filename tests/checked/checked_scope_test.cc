@@ -193,7 +193,7 @@ TEST_P(EachScope, RefusesToFreeItsBlockBehindAnEvent)
     moiety_event event = pool_test::NewEvent();
     CapturedGraph graph(stream_);
     moiety_devptr block = Alloc(4096);
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_free_on_event(*pool_, block, event));
+    EXPECT_EQ(MOIETY_E_IN_USE, moiety_free_on_event(*pool_, block, event));
     EXPECT_TRUE(MessageHas("kept by a capture scope"));
     pool_->Free(block, stream_);
     EXPECT_EQ(0u, graph.End());
@@ -312,18 +312,18 @@ TEST_F(CheckedScope, HasItsBlocksFreedOnceOnly)
     const moiety_stream ways[] = {stream_, kStream, MOIETY_STREAM_ANY,
                                   MOIETY_STREAM_DONE};
     for (moiety_stream stream : ways) {
-        EXPECT_EQ(MOIETY_E_INVALID, moiety_free(*pool_, block, stream));
+        EXPECT_EQ(MOIETY_E_DOUBLE_FREE, moiety_free(*pool_, block, stream));
         // The legacy stream may be asked for nothing, but named.
         EXPECT_TRUE(MessageHas("was freed before; block 1 of 100 bytes"));
     }
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_free_on_event(*pool_, block, event));
+    EXPECT_EQ(MOIETY_E_DOUBLE_FREE, moiety_free_on_event(*pool_, block, event));
     EXPECT_EQ(5u, Check(*pool_).double_frees);
     EXPECT_EQ(1u, Check(*pool_).held_blocks);
     EXPECT_EQ(0u, graph.End());
     EndScope();
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_free(*pool_, block, stream_));
+    EXPECT_EQ(MOIETY_E_DOUBLE_FREE, moiety_free(*pool_, block, stream_));
     Release();
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_free(*pool_, block, stream_));
+    EXPECT_EQ(MOIETY_E_DOUBLE_FREE, moiety_free(*pool_, block, stream_));
     EXPECT_EQ(7u, Findings(Check(*pool_)));
     pool_test::DestroyEvent(event);
 }
@@ -559,7 +559,7 @@ TEST_F(CheckedScope, DoesNotForgetItsStream)
     const moiety_stream handle = *stream;
     moiety_scope scope = 0;
     ASSERT_EQ(MOIETY_OK, moiety_scope_begin(*pool_, handle, &scope));
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_pool_retire_stream(*pool_, handle));
+    EXPECT_EQ(MOIETY_E_IN_USE, moiety_pool_retire_stream(*pool_, handle));
     EXPECT_EQ(MOIETY_OK, moiety_scope_end(scope));
     EXPECT_EQ(MOIETY_OK, moiety_scope_release(scope));
     stream.reset();
@@ -578,7 +578,7 @@ TEST_F(CheckedScope, MayBeAutomatic)
     moiety_devptr block = pool.Alloc(4000, launches_);
     Set(block, 0x11, 4001, launches_);
     pool.Free(block, launches_);
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_free(pool, block, launches_));
+    EXPECT_EQ(MOIETY_E_DOUBLE_FREE, moiety_free(pool, block, launches_));
     EXPECT_EQ(1u, graph.End());
     EndScope();
     graph.Launch(stream_);

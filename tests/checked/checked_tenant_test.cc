@@ -67,7 +67,7 @@ TEST_F(CheckedTenant, KeepsABlockWhoseFreeIsWrong)
     EXPECT_EQ(MOIETY_E_INVALID, moiety_free(pool, block + 512, kStream));
     EXPECT_TRUE(MessageHas("of tenant 'wrong'"));
     EXPECT_EQ(1024u, LiveBytes(tenant));
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_tenant_destroy(tenant));
+    EXPECT_EQ(MOIETY_E_IN_USE, moiety_tenant_destroy(tenant));
     moiety_checked_counts counts = Check(pool);
     EXPECT_EQ(1u, counts.wrong_sizes);
     EXPECT_EQ(1u, counts.interior_frees);

@@ -174,7 +174,7 @@ TEST_F(CheckedThreads, ThatFreeOneBlockAreTold)
             threads.emplace_back([&] {
                 moiety_status status = moiety_free(pool, block, kStream);
                 freed += status == MOIETY_OK;
-                refused += status == MOIETY_E_INVALID;
+                refused += status == MOIETY_E_DOUBLE_FREE;
             });
         for (std::thread &thread : threads)
             thread.join();

@@ -101,7 +101,7 @@ TEST_F(PassThrough, RefusesWhatIsNoBlock)
     EXPECT_EQ(MOIETY_E_FOREIGN, moiety_free(pool, 512, kStream));
     EXPECT_EQ(MOIETY_E_INVALID, moiety_free_sized(pool, block, 4095, kStream));
     pool.Free(block);
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_free(pool, block, kStream));
+    EXPECT_EQ(MOIETY_E_DOUBLE_FREE, moiety_free(pool, block, kStream));
     EXPECT_EQ(MOIETY_E_UNSUPPORTED, moiety_pool_check(pool, nullptr));
 }
 
@@ -117,7 +117,8 @@ TEST_F(PassThrough, KeepsToTheLimit)
     EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY,
               moiety_alloc(pool, 2 * kMiB, kStream, &none));
     EXPECT_TRUE(MessageHas("above the pool's limit"));
-    EXPECT_EQ(MOIETY_E_BUSY, alloc_no_wait(pool, 2 * kMiB, kStream, &none));
+    EXPECT_EQ(MOIETY_E_WOULD_BLOCK,
+              alloc_no_wait(pool, 2 * kMiB, kStream, &none));
     pool.Free(first);
     moiety_pool_stats stats = pool.Stats();
     EXPECT_EQ(3 * kMiB, stats.reserved_bytes_peak);

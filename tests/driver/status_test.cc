@@ -36,7 +36,7 @@ TEST(Status, NumbersNeverChange)
     EXPECT_EQ(4, MOIETY_E_NO_PINNED_MEMORY);
     EXPECT_EQ(5, MOIETY_E_NO_HOST_MEMORY);
     EXPECT_EQ(6, MOIETY_E_FOREIGN);
-    EXPECT_EQ(7, MOIETY_E_BUSY);
+    EXPECT_EQ(7, MOIETY_E_WOULD_BLOCK);
     EXPECT_EQ(8, MOIETY_E_UNSUPPORTED);
     EXPECT_EQ(9, MOIETY_E_DRIVER);
     EXPECT_EQ(10, MOIETY_E_NO_DRIVER);
@@ -49,17 +49,25 @@ TEST(Status, NumbersNeverChange)
     EXPECT_EQ(17, MOIETY_E_PEER_GONE);
     EXPECT_EQ(18, MOIETY_E_CAPTURING);
     EXPECT_EQ(19, MOIETY_E_BUDGET);
+    EXPECT_EQ(20, MOIETY_E_TIMEOUT);
+    EXPECT_EQ(21, MOIETY_E_INTERRUPTED);
+    EXPECT_EQ(22, MOIETY_E_IN_USE);
+    EXPECT_EQ(23, MOIETY_E_PAUSED);
+    EXPECT_EQ(24, MOIETY_E_REENTRANT);
+    EXPECT_EQ(25, MOIETY_E_NO_ROOM);
+    EXPECT_EQ(26, MOIETY_E_DOUBLE_FREE);
+    EXPECT_EQ(27, MOIETY_E_DESTROYED);
 }
 
 TEST(Status, EveryOneHasItsOwnNameAndText)
 {
     std::set<std::string> names, texts;
-    for (int i = MOIETY_OK; i <= MOIETY_E_BUDGET; i++) {
+    for (int i = MOIETY_OK; i <= MOIETY_E_DESTROYED; i++) {
         names.insert(moiety_status_name(static_cast<moiety_status>(i)));
         texts.insert(moiety_status_text(static_cast<moiety_status>(i)));
     }
-    EXPECT_EQ(20u, names.size());
-    EXPECT_EQ(20u, texts.size());
+    EXPECT_EQ(28u, names.size());
+    EXPECT_EQ(28u, texts.size());
     EXPECT_EQ(0u, names.count("MOIETY_E_UNKNOWN"));
 }
 
@@ -105,10 +113,10 @@ INSTANTIATE_TEST_SUITE_P(
                     Meaning{"cuDeviceGet", 101, MOIETY_E_INVALID},
                     Meaning{"cuCtxSetCurrent", 201, MOIETY_E_CONTEXT_DESTROYED},
                     Meaning{"cuStreamQuery", 400, MOIETY_E_INVALID},
-                    Meaning{"cuEventQuery", 600, MOIETY_E_BUSY},
+                    Meaning{"cuEventQuery", 600, MOIETY_E_WOULD_BLOCK},
                     Meaning{"cuMemAlloc", 700, MOIETY_E_DRIVER},
                     Meaning{"cuMemAlloc", 709, MOIETY_E_CONTEXT_DESTROYED},
-                    Meaning{"cuMemHostRegister", 712, MOIETY_E_BUSY},
+                    Meaning{"cuMemHostRegister", 712, MOIETY_E_IN_USE},
                     Meaning{"cuMemHostUnregister", 713, MOIETY_E_FOREIGN},
                     Meaning{"cuMemCreate", 801, MOIETY_E_UNSUPPORTED},
                     Meaning{"cuInit", 803, MOIETY_E_NO_DRIVER},

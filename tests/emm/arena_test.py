@@ -149,7 +149,7 @@ def test_capsule_keeps_it_open():
     capsule = moiety._native._capsule_of(arena)
     with pytest.raises(moiety.Error) as raised:
         arena.close()
-    assert raised.value.status == "E_BUSY"
+    assert raised.value.status == "E_IN_USE"
     del capsule
     assert arena.close() == 0
 

@@ -91,7 +91,7 @@ def test_a_scope_keeps_a_graphs_memory_until_its_release(driver):
             graph = ctypes.c_void_p()
             driver.call("cuStreamEndCapture", stream, ctypes.byref(graph))
             assert scope.is_open
-            with pytest.raises(moiety.BusyError):
+            with pytest.raises(moiety.InUseError):
                 scope.release()
         assert not scope.is_open
         others = [pool.alloc(MIB, stream.value) for _ in range(8)]
@@ -124,7 +124,7 @@ def test_scopes_that_are_dropped_or_outlive_their_pool(driver):
     left = pool.capture_scope(stream.value)
     with pytest.raises(TypeError):
         moiety.CaptureScope()
-    with pytest.raises(moiety.BusyError, match="scope is open"):
+    with pytest.raises(moiety.InUseError, match="scope is open"):
         pool.close()
     left.end()
     pool.close()
@@ -140,14 +140,22 @@ def test_scopes_that_are_dropped_or_outlive_their_pool(driver):
     ("E_NO_DEVICE_MEMORY", moiety.OutOfMemoryError, (MemoryError,)),
     ("E_TOO_LARGE", moiety.OutOfMemoryError, (MemoryError,)),
     ("E_BUDGET", moiety.BudgetExceededError, (moiety.OutOfMemoryError,)),
-    ("E_BUSY", moiety.BusyError, ()),
     ("E_CAPTURING", moiety.CapturingError, ()),
     ("E_CLOSED", moiety.ClosedError, (ValueError,)),
     ("E_CONTEXT_DESTROYED", moiety.ContextLostError, ()),
+    ("E_DESTROYED", moiety.ClosedError, (ValueError,)),
+    ("E_DOUBLE_FREE", moiety.DoubleFreeError, ()),
     ("E_NO_DRIVER", moiety.DriverError, ()),
     ("E_FORKED", moiety.ForkedError, ()),
+    ("E_IN_USE", moiety.InUseError, ()),
+    ("E_PAUSED", moiety.PausedError, ()),
+    ("E_REENTRANT", moiety.ReentrantError, ()),
     ("E_STALE", moiety.PeerGoneError, ()),
+    ("E_TIMEOUT", moiety.TimedOutError, (TimeoutError,)),
     ("E_UNSUPPORTED", moiety.UnsupportedError, ()),
+    ("E_WOULD_BLOCK", moiety.WouldBlockError, ()),
+    ("E_INTERRUPTED", moiety.Error, ()),
+    ("E_NO_ROOM", moiety.Error, ()),
     ("E_INVALID", moiety.Error, ()),
     ("E_OF_A_LATER_LIBRARY", moiety.Error, ())])
 def test_a_status_has_a_class(status, kind, bases):
@@ -167,6 +175,10 @@ def test_calls_raise_the_class_of_their_status(pool):
     with pytest.raises(moiety.OutOfMemoryError) as raised:
         pool.alloc(1 << 62)
     assert not isinstance(raised.value, moiety.BudgetExceededError)
+    address = pool.alloc_raw(4096, moiety.LEGACY)
+    pool.free_raw(address, moiety.LEGACY)
+    with pytest.raises(moiety.DoubleFreeError):
+        pool.free_raw(address, moiety.LEGACY)
     block = pool.alloc(1)
     block.free()
     tenant.close()

@@ -109,7 +109,7 @@ def test_what_is_paused_takes_frees_alone(tenant):
     tenant.pause()
     for take in (tenant.alloc, tenant.alloc_raw):
         error = refusal(take, 512)
-        assert error.status == "E_BUSY" and "paused" in str(error)
+        assert error.status == "E_PAUSED" and "paused" in str(error)
     blocks.pop().free()
     tenant.resume()
     assert tenant.alloc(512).is_live
@@ -120,7 +120,7 @@ def test_the_end_of_one_that_was_paused(pool, is_resumed):
     tenant = pool.tenant(pausable=True)
     block = tenant.alloc(MIB)
     tenant.pause(keep_contents=True)
-    assert refusal(tenant.close).status == "E_BUSY" and tenant.is_open
+    assert refusal(tenant.close).status == "E_IN_USE" and tenant.is_open
     block.free()
     if is_resumed:
         tenant.resume()
@@ -175,7 +175,7 @@ def test_arenas_have_none(arena):
 def test_each_comes_after_the_other(tenant):
     assert refusal(tenant.resume).status == "E_INVALID"
     tenant.pause()
-    assert refusal(tenant.pause).status == "E_BUSY"
+    assert refusal(tenant.pause).status == "E_PAUSED"
     tenant.resume()
     assert refusal(tenant.resume).status == "E_INVALID"
 
@@ -184,7 +184,7 @@ def test_memory_that_is_held_stays(pool, tenant, memory):
     block = tenant.alloc(MIB)
     memory.write(block, DATA)
     held = pool.hold(block.address)
-    assert refusal(tenant.pause, True).status == "E_BUSY"
+    assert refusal(tenant.pause, True).status == "E_IN_USE"
     assert not tenant.is_paused and memory.read(block) == DATA
     held.release()
     tenant.pause(True)
@@ -267,7 +267,7 @@ def test_a_pause_waits_for_work_without_the_gil(tenant, driver):
             except moiety.Error as error:
                 if "another thread" in str(error):
                     errors.append(error)
-        assert errors[0].status == "E_BUSY" and thread.is_alive()
+        assert errors[0].status == "E_IN_USE" and thread.is_alive()
         assert not tenant.is_paused
     thread.join()
     assert tenant.is_paused and block.is_live
@@ -282,7 +282,7 @@ def test_work_that_is_not_over_is_in_the_way(driver):
         tenant = pool.tenant(pausable=True)
         block = tenant.alloc(MIB)
         with driver.held(stream):
-            assert refusal(tenant.pause).status == "E_BUSY"
+            assert refusal(tenant.pause).status == "E_TIMEOUT"
         assert not tenant.is_paused and block.is_live
 
 
@@ -302,7 +302,7 @@ def test_threads_that_do_all_at_a_time(pool, tenant):
                     tenant.alloc(MIB // 4).free()
                 done.append(index % 4)
             except moiety.Error as error:
-                if error.status not in ("E_BUSY", "E_INVALID"):
+                if error.status not in ("E_PAUSED", "E_IN_USE", "E_INVALID"):
                     failures.append(error)
 
     run_threads(8, work)

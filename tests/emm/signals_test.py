@@ -162,7 +162,7 @@ def test_calls_of_a_handler_are_refused_during_a_wait(full):
 
     with alarm(handler), pytest.raises(Raised):
         source.alloc(6 * MIB, moiety.LEGACY)
-    assert seen == ["E_BUSY"]
+    assert seen == ["E_REENTRANT"]
     assert pool.used_bytes == 0
 
 

@@ -48,7 +48,7 @@ def close_while_others_are_inside(source):
         try:
             source.close()
         except moiety.Error as error:
-            assert error.status == "E_BUSY"
+            assert error.status == "E_IN_USE"
     is_over.set()
     for thread in threads:
         thread.join()

@@ -37,13 +37,13 @@ def contend(*works):
 
 
 def refused(call, *kinds):
-    """Calls it; closed and busy are answers too."""
+    """Calls it; closed and in use are answers too."""
     try:
         return call()
     except kinds or (ValueError,):
         return None
     except moiety.Error as error:
-        if error.status != "E_BUSY":
+        if error.status != "E_IN_USE":
             raise
         return None
 

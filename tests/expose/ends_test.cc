@@ -110,7 +110,7 @@ TEST_F(ExposeEnds, ByKillLeaveASocketForTheNextToReplace)
     Program second("expose:" + Path());
     EXPECT_TRUE(Has(Ask(Path(), "stats"), "format", 1));
     Program third("expose:" + Path());
-    EXPECT_NE(std::string::npos, third.said().find("MOIETY_E_BUSY"));
+    EXPECT_NE(std::string::npos, third.said().find("MOIETY_E_IN_USE"));
     EXPECT_NE(std::string::npos, third.said().find("a process serves there"));
     EXPECT_EQ(0, second.End("e"));
     EXPECT_FALSE(IsThere());

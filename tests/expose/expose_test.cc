@@ -138,7 +138,7 @@ TEST_F(Expose, BeginsOnceAndCanEndAndBeginAgain)
     EXPECT_EQ(MOIETY_OK, moiety_expose_stop());
     Start();
     EXPECT_EQ("pools are exposed already, at '" + Path() + "'",
-              RefusedAt("other", MOIETY_E_BUSY));
+              RefusedAt("other", MOIETY_E_IN_USE));
     EXPECT_EQ(MOIETY_OK, moiety_expose_stop());
     EXPECT_EQ(MOIETY_OK, moiety_expose_stop());
     Start("other");
@@ -202,7 +202,7 @@ TEST_F(Expose, DoesNotReplaceOneThatLives)
 {
     int other = ListenAt(Path());
     EXPECT_NE(std::string::npos,
-              RefusedAt("s", MOIETY_E_BUSY).find("a process serves there"));
+              RefusedAt("s", MOIETY_E_IN_USE).find("a process serves there"));
     EXPECT_TRUE(Client(Path()).is_connected());
     close(other);
     EXPECT_EQ(0, unlink(Path().c_str()));
@@ -230,7 +230,7 @@ TEST_F(Expose, LeavesNothingWhenACallFails)
         {"socket", EAFNOSUPPORT, MOIETY_E_UNSUPPORTED},
         {"fchmod", EPERM, MOIETY_E_INVALID},
         {"flock", ENOLCK, MOIETY_E_INVALID},
-        {"flock", EWOULDBLOCK, MOIETY_E_BUSY},
+        {"flock", EWOULDBLOCK, MOIETY_E_IN_USE},
         {"bind", EACCES, MOIETY_E_INVALID},
         {"listen", EOPNOTSUPP, MOIETY_E_UNSUPPORTED},
         {"eventfd", EMFILE, MOIETY_E_NO_HOST_MEMORY},

@@ -118,7 +118,7 @@ void Tenants(World &world)
     EXPECT_TRUE(TRY(world, moiety_tenant_get_stats, (tenant, &info)));
     moiety_status status = moiety_tenant_destroy(tenant);
     (void)world.Try("moiety_tenant_destroy", status);
-    EXPECT_EQ(info.live_bytes ? MOIETY_E_BUSY : MOIETY_OK, status);
+    EXPECT_EQ(info.live_bytes ? MOIETY_E_IN_USE : MOIETY_OK, status);
 }
 
 void Scopes(World &world)
@@ -330,7 +330,7 @@ void HostArena(World &world)
     (void)TRY(world, moiety_host_trim, (host, 0, nullptr));
     (void)TRY_TO_END(world, moiety_host_destroy, (host, nullptr));
     world.Note("moiety_host_destroy_later");
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_host_destroy_later(host));
+    EXPECT_EQ(MOIETY_E_DESTROYED, moiety_host_destroy_later(host));
 }
 
 // What could not be unpinned waits for the next call of these.

@@ -48,11 +48,11 @@ bool World::TryToEnd(const char *function,
 {
     constexpr int kTries = 8; // more than faults in a row
     moiety_status status = end();
-    for (int i = 0; i < kTries && status == MOIETY_E_BUSY; i++) {
+    for (int i = 0; i < kTries && status == MOIETY_E_CAPTURING; i++) {
         (void)Try(function, status);
         status = end();
     }
-    EXPECT_NE(MOIETY_E_BUSY, status) << function;
+    EXPECT_NE(MOIETY_E_CAPTURING, status) << function;
     return Try(function, status);
 }
 

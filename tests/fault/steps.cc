@@ -133,7 +133,7 @@ void CachedOnly(World &world)
     moiety_status status =
         alloc_no_call(world.pool, 4 * kKiB, world.first, &address);
     if (status != MOIETY_OK) {
-        EXPECT_EQ(MOIETY_E_BUSY, status);
+        EXPECT_EQ(MOIETY_E_WOULD_BLOCK, status);
         return;
     }
     world.Own(address, 4 * kKiB);

@@ -163,9 +163,9 @@ static void destroy(struct model *model)
     moiety_devptr address;
     expect(model, "late alloc",
            moiety_alloc(model->pool, 1, MOIETY_STREAM_ANY, &address),
-           MOIETY_E_INVALID);
+           MOIETY_E_DESTROYED);
     expect(model, "late destroy", moiety_pool_destroy(model->pool, NULL),
-           MOIETY_E_INVALID);
+           MOIETY_E_DESTROYED);
 }
 
 static void end(struct model *model)

@@ -126,11 +126,11 @@ static bool may_refuse(const struct model *model, const struct live *live,
 static void judge(struct model *model, struct live *live, struct named stream,
                   moiety_status status)
 {
-    if (status == MOIETY_E_BUSY && may_refuse(model, live, stream))
+    if (status == MOIETY_E_CAPTURING && may_refuse(model, live, stream))
         return;
     if (stage_capturing(&model->stage) == stream.index &&
         stream.index < STAGE_STREAMS)
-        expect(model, "free on a capturing stream", status, MOIETY_E_BUSY);
+        expect(model, "free on a capturing stream", status, MOIETY_E_CAPTURING);
     expect(model, "free", status, MOIETY_OK);
     forget(model, live, stream);
 }
@@ -236,7 +236,8 @@ void step_free_twice(struct model *model)
     judge(model, live, any, moiety_free(model->pool, address, any.handle));
     if (cached_bytes(model) == expected)
         expect(model, "second free",
-               moiety_free(model->pool, address, any.handle), MOIETY_E_INVALID);
+               moiety_free(model->pool, address, any.handle),
+               MOIETY_E_DOUBLE_FREE);
 }
 
 void step_record_use(struct model *model)
@@ -315,8 +316,8 @@ void step_resize(struct model *model)
         expect(model, "resize in a capture", status, MOIETY_E_CAPTURING);
     else if (bytes > model->options.limit_bytes)
         expect(model, "too much", status, MOIETY_E_TOO_LARGE);
-    else if (bytes > live->bytes || may_refuse(model, live, stream))
-        expect(model, "resize without room", status, MOIETY_E_BUSY);
+    else if (bytes > live->bytes)
+        expect(model, "resize without room", status, MOIETY_E_NO_ROOM);
     else
         expect(model, "resize", status, MOIETY_OK);
 }

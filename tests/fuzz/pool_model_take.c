@@ -178,7 +178,7 @@ static bool is_captured(const struct model *model,
            stage_capturing(&model->stage) == request->stream.index;
 }
 
-/* `is_try`: BUSY is as good as NO_DEVICE_MEMORY. */
+/* `is_try`: WOULD_BLOCK is as good as NO_DEVICE_MEMORY. */
 static void judge(struct model *model, const struct request *request,
                   moiety_status status, const moiety_devptr *addresses,
                   uint32_t count, bool is_try)
@@ -195,7 +195,7 @@ static void judge(struct model *model, const struct request *request,
     } else if (status == MOIETY_E_NO_DEVICE_MEMORY) {
         if (count == 1)
             check_refusal(model, request);
-    } else if (!is_try || status != MOIETY_E_BUSY) {
+    } else if (!is_try || status != MOIETY_E_WOULD_BLOCK) {
         expect(model, "alloc", status, MOIETY_OK);
     }
     if (has_waits(model, request))

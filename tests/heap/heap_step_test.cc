@@ -83,7 +83,7 @@ class Frozen : public testing::Test
     void ExpectBusyWhileOneIsAt(const char *step, unsigned count)
     {
         std::thread thread = StopAt(step, count);
-        EXPECT_EQ(MOIETY_E_BUSY, Look());
+        EXPECT_EQ(MOIETY_E_TIMEOUT, Look());
         freeze_release();
         thread.join();
         EXPECT_EQ(MOIETY_OK, Look());
@@ -126,7 +126,8 @@ TEST(Stopping, RefusesWhoMustNotWait)
     std::atomic<bool> has_looked{false};
     std::thread looks([pool, &has_looked] {
         moiety_heap_snapshot *snapshot = nullptr;
-        EXPECT_EQ(MOIETY_E_BUSY, moiety_heap_snapshot_create(pool, &snapshot));
+        EXPECT_EQ(MOIETY_E_TIMEOUT,
+                  moiety_heap_snapshot_create(pool, &snapshot));
         has_looked = true;
     });
     moiety_status status = MOIETY_OK;
@@ -135,7 +136,7 @@ TEST(Stopping, RefusesWhoMustNotWait)
         if (status == MOIETY_OK)
             status = alloc_no_call(pool, kBytes, nullptr, &block);
     }
-    EXPECT_EQ(MOIETY_E_BUSY, status);
+    EXPECT_EQ(MOIETY_E_TIMEOUT, status);
     EXPECT_FALSE(has_looked);
     looks.join();
     freeze_release();

@@ -323,7 +323,7 @@ TEST_F(HeapTest, ChecksItsArguments)
     moiety_heap_snapshot_destroy(nullptr);
     moiety_pool *gone = pool;
     pool.End();
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_heap_snapshot_create(gone, &snapshot));
+    EXPECT_EQ(MOIETY_E_DESTROYED, moiety_heap_snapshot_create(gone, &snapshot));
 }
 
 TEST_F(HeapTest, NamesTheKinds)

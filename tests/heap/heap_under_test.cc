@@ -13,7 +13,7 @@ Heap::Heap(moiety_pool *pool)
     // On a machine that is busy enough, a thread may stand still for long.
     do {
         status = moiety_heap_snapshot_create(pool, &snapshot);
-    } while (status == MOIETY_E_BUSY);
+    } while (status == MOIETY_E_TIMEOUT);
     EXPECT_EQ(MOIETY_OK, status) << moiety_last_error_message();
     if (status != MOIETY_OK)
         return;

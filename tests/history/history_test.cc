@@ -339,7 +339,8 @@ TEST_F(HistoryCalls, AreCheckedForTheirArguments)
               moiety_history_read(nullptr, &entry, 1, &summary));
     moiety_pool *gone = pool;
     pool.End();
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_history_read(gone, &entry, 1, &summary));
+    EXPECT_EQ(MOIETY_E_DESTROYED,
+              moiety_history_read(gone, &entry, 1, &summary));
     EXPECT_EQ(0u, summary.count);
 }
 

@@ -68,7 +68,8 @@ moiety_status Destroy(moiety_pool *pool, moiety_leaks *out_leaks)
     if (found == g_arenas.end())
         return MOIETY_E_INVALID;
     moiety_status status = moiety_host_destroy(found->second, out_leaks);
-    if (status != MOIETY_E_BUSY)
+    if (status != MOIETY_E_IN_USE && status != MOIETY_E_CAPTURING &&
+        status != MOIETY_E_INTERRUPTED && status != MOIETY_E_REENTRANT)
         g_arenas.erase(found);
     return status;
 }

@@ -112,7 +112,7 @@ TEST_F(HostArena, IsExhaustedAsPinnedMemory)
     void *all = arena.Alloc(2 * kMiB), *more = nullptr;
     EXPECT_EQ(MOIETY_E_NO_PINNED_MEMORY,
               moiety_host_alloc(arena, 1, MOIETY_HOST_CPU, &more));
-    EXPECT_EQ(MOIETY_E_BUSY,
+    EXPECT_EQ(MOIETY_E_WOULD_BLOCK,
               host_alloc_no_wait(arena, 1, MOIETY_HOST_CPU, &more));
     EXPECT_EQ(MOIETY_E_TOO_LARGE,
               moiety_host_alloc(arena, 3 * kMiB, MOIETY_HOST_CPU, &more));

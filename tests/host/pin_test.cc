@@ -170,7 +170,7 @@ TEST_F(HostPin, LeavesWhatOthersRegisteredToThem)
         "cuMemHostRegister_v2");
     auto *leave = pool_test::Get<CUresult(void *)>("cuMemHostUnregister");
     ASSERT_EQ(CUDA_SUCCESS, enter(pages_.At(2), pages_.Bytes(1), 0));
-    EXPECT_EQ(MOIETY_E_BUSY, pages_.Pin(0, 4));
+    EXPECT_EQ(MOIETY_E_IN_USE, pages_.Pin(0, 4));
     EXPECT_EQ(1, Count());
     EXPECT_EQ(MOIETY_E_FOREIGN, pages_.Unpin(0, 4));
     EXPECT_EQ(CUDA_SUCCESS, leave(pages_.At(2)));

@@ -126,7 +126,7 @@ TEST_F(IpcClose, IsRefusedOnAStreamThatCaptures)
     moiety_devptr address = Import();
     Get<CUresult(CUstream, CUstreamCaptureMode)>("cuStreamBeginCapture_v2")(
         stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_ipc_close(address, stream, nullptr));
+    EXPECT_EQ(MOIETY_E_CAPTURING, moiety_ipc_close(address, stream, nullptr));
     EXPECT_EQ(CUDA_SUCCESS, (Get<CUresult(CUstream, CUgraph *)>(
                                 "cuStreamEndCapture")(stream, &graph)))
         << "the capture is whole";
@@ -138,7 +138,7 @@ TEST_F(IpcClose, WithAnyIsRefusedUnderAGuard)
 {
     moiety_devptr address = Import();
     ASSERT_EQ(MOIETY_OK, moiety_capture_guard_begin());
-    EXPECT_EQ(MOIETY_E_BUSY,
+    EXPECT_EQ(MOIETY_E_CAPTURING,
               moiety_ipc_close(address, MOIETY_STREAM_ANY, nullptr));
     ASSERT_EQ(MOIETY_OK, moiety_capture_guard_end());
     EXPECT_EQ(MOIETY_OK, moiety_ipc_close(address, MOIETY_STREAM_ANY, nullptr));

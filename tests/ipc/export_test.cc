@@ -258,7 +258,7 @@ TEST_F(IpcRelease, FreedBlocksStayOutOfCirculation)
         others.push_back(pool.Alloc(64 * kKiB));
     EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY,
               moiety_alloc(pool, 64 * kKiB, kStream, &address));
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_free(pool, block, kStream));
+    EXPECT_EQ(MOIETY_E_DOUBLE_FREE, moiety_free(pool, block, kStream));
     EXPECT_EQ(MOIETY_E_INVALID, TryExport(pool, block)) << "it was freed";
     EXPECT_EQ(1024u, pool.Stats().allocation_current) << "still in use";
     EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, block));
@@ -338,7 +338,7 @@ TEST_F(IpcRelease, FreeAfterIsRefusedUntilThen)
     moiety_devptr block = pool.Alloc(64 * kKiB);
     moiety_event event = pool_test::NewEvent();
     Export(pool, block);
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_free_on_event(pool, block, event));
+    EXPECT_EQ(MOIETY_E_IN_USE, moiety_free_on_event(pool, block, event));
     EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
     EXPECT_EQ(MOIETY_OK, moiety_free_on_event(pool, block, event));
     pool_test::DestroyEvent(event);
@@ -394,9 +394,9 @@ TEST_F(IpcOwnImport, IsCounted)
     moiety_ipc_handle handle = Export(pool, block);
     Import(handle);
     Import(handle);
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_ipc_release_exports(pool, 0));
+    EXPECT_EQ(MOIETY_E_IN_USE, moiety_ipc_release_exports(pool, 0));
     Close(block);
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_ipc_release_exports(pool, block));
+    EXPECT_EQ(MOIETY_E_IN_USE, moiety_ipc_release_exports(pool, block));
     uint64_t closing = 7;
     EXPECT_EQ(MOIETY_OK, moiety_ipc_close(block, kStream, &closing));
     EXPECT_EQ(0u, closing);

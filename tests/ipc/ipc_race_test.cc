@@ -208,7 +208,7 @@ TEST_F(IpcRace, ExportVsReleaseVsOwnImport)
     bodies.push_back([&] {
         while (!is_over) {
             moiety_status status = moiety_ipc_release_exports(pool, 0);
-            EXPECT_TRUE(status == MOIETY_OK || status == MOIETY_E_BUSY);
+            EXPECT_TRUE(status == MOIETY_OK || status == MOIETY_E_IN_USE);
         }
     });
     RunTogether(bodies);

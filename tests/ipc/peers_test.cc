@@ -261,8 +261,8 @@ TEST_F(IpcPeers, ACloseIsOverWhenItsWorkIs)
         peer.Ask(Do::kQueue, address, 4096, 5);
         EXPECT_EQ(MOIETY_OK, peer.Close(address, stream, &closing));
         EXPECT_NE(0u, closing);
-        EXPECT_EQ(MOIETY_E_BUSY, peer.Wait(closing, 0));
-        EXPECT_EQ(MOIETY_E_BUSY, peer.Wait(closing, 5));
+        EXPECT_EQ(MOIETY_E_TIMEOUT, peer.Wait(closing, 0));
+        EXPECT_EQ(MOIETY_E_TIMEOUT, peer.Wait(closing, 5));
         EXPECT_EQ(1u, peer.Trim(0)) << "its work still uses it";
         EXPECT_EQ(0u, peer.Ask(Do::kCloses)) << "nothing was waited for";
         peer.Ask(Do::kReleaseHold);

@@ -144,7 +144,7 @@ TEST_F(IpcSend, TheSameProcessGetsTheAddressItself)
             << moiety_last_error_message();
         EXPECT_EQ(block, address);
         EXPECT_EQ(4 * kMiB, handle.size_bytes);
-        EXPECT_EQ(MOIETY_E_BUSY, moiety_ipc_release_exports(pool, 0));
+        EXPECT_EQ(MOIETY_E_IN_USE, moiety_ipc_release_exports(pool, 0));
         EXPECT_EQ(MOIETY_OK,
                   moiety_ipc_close(address, MOIETY_STREAM_DONE, nullptr));
         EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
@@ -224,12 +224,23 @@ TEST_F(IpcSend, APeerThatClosedIsToldApart)
     pool.Free(block);
 }
 
-TEST_F(IpcSend, ASocketThatDoesNotBlockIsBusy)
+TEST_F(IpcSend, ASocketThatDoesNotBlockSaysSo)
 {
     Sockets sockets;
     moiety_devptr address = 0;
     ASSERT_EQ(0, fcntl(sockets.one(), F_SETFL, O_NONBLOCK));
-    EXPECT_EQ(MOIETY_E_BUSY,
+    EXPECT_EQ(MOIETY_E_WOULD_BLOCK,
+              moiety_ipc_receive(sockets.one(), nullptr, nullptr, &address));
+}
+
+TEST_F(IpcSend, ASocketWithATimeLimitTimesOut)
+{
+    Sockets sockets;
+    moiety_devptr address = 0;
+    const timeval limit = {0, 1000};
+    ASSERT_EQ(0, setsockopt(sockets.one(), SOL_SOCKET, SO_RCVTIMEO, &limit,
+                            sizeof limit));
+    EXPECT_EQ(MOIETY_E_TIMEOUT,
               moiety_ipc_receive(sockets.one(), nullptr, nullptr, &address));
 }
 

@@ -143,7 +143,7 @@ TEST_F(MoveStep, WorkBehindAnEventThatIsBeingRecordedKeepsItsAddress)
         (void)stage_enter();
         freeze_wish wish = {"epoch.recorded", 1};
         freeze_follow(&wish);
-        EXPECT_EQ(MOIETY_E_BUSY, moiety_pool_synchronize(pool_, 0));
+        EXPECT_EQ(MOIETY_E_TIMEOUT, moiety_pool_synchronize(pool_, 0));
         freeze_follow(nullptr);
     });
     while (!freeze_is_on())

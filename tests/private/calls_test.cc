@@ -63,7 +63,7 @@ class PrivateArena : public ::testing::Test
     }
 
     // What every function that takes an arena says of one that is none.
-    static void ExpectNone(moiety_private arena)
+    static void ExpectNone(moiety_private arena, moiety_status status)
     {
         moiety_devptr block = 7;
         uint64_t bytes = 7;
@@ -71,15 +71,12 @@ class PrivateArena : public ::testing::Test
         moiety_private_stats info = {};
         info.struct_size = sizeof info;
         Stream stream;
-        EXPECT_EQ(MOIETY_E_INVALID,
-                  alloc_of_arena(arena, 512, kStream, &block));
-        EXPECT_EQ(MOIETY_E_INVALID,
-                  moiety_private_claim(arena, 512, 512, kStream));
-        EXPECT_EQ(MOIETY_E_INVALID, moiety_private_trim(arena, &bytes));
-        EXPECT_EQ(MOIETY_E_INVALID, moiety_private_get_stats(arena, &info));
-        EXPECT_EQ(MOIETY_E_INVALID,
-                  moiety_private_scope_begin(arena, stream, &scope));
-        EXPECT_EQ(MOIETY_E_INVALID, moiety_private_destroy(arena));
+        EXPECT_EQ(status, alloc_of_arena(arena, 512, kStream, &block));
+        EXPECT_EQ(status, moiety_private_claim(arena, 512, 512, kStream));
+        EXPECT_EQ(status, moiety_private_trim(arena, &bytes));
+        EXPECT_EQ(status, moiety_private_get_stats(arena, &info));
+        EXPECT_EQ(status, moiety_private_scope_begin(arena, stream, &scope));
+        EXPECT_EQ(status, moiety_private_destroy(arena));
         EXPECT_EQ(7u, block);
         EXPECT_EQ(7u, bytes);
         EXPECT_EQ(7u, scope);
@@ -99,28 +96,28 @@ TEST_F(PrivateArena, IsNotMadeOfWrongArguments)
 
 TEST_F(PrivateArena, ThatIsNoneIsRefused)
 {
-    ExpectNone(0);
-    ExpectNone(~moiety_private{0});
+    ExpectNone(0, MOIETY_E_INVALID);
+    ExpectNone(~moiety_private{0}, MOIETY_E_INVALID);
     moiety_private late = 0;
     {
         Pool pool;
         moiety_private arena = Make(pool);
         EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena));
-        ExpectNone(arena);
+        ExpectNone(arena, MOIETY_E_DESTROYED);
         // Its place is another's now.
         late = Make(pool);
-        ExpectNone(arena);
+        ExpectNone(arena, MOIETY_E_DESTROYED);
         Stream stream;
         moiety_scope scope = 0;
         ASSERT_EQ(MOIETY_OK, moiety_scope_begin(pool, stream, &scope));
-        ExpectNone(scope);
-        EXPECT_EQ(MOIETY_E_INVALID, moiety_scope_end(late));
-        EXPECT_EQ(MOIETY_E_INVALID, moiety_scope_release(late));
+        ExpectNone(scope, MOIETY_E_INVALID);
+        EXPECT_EQ(MOIETY_E_DESTROYED, moiety_scope_end(late));
+        EXPECT_EQ(MOIETY_E_DESTROYED, moiety_scope_release(late));
         EXPECT_EQ(MOIETY_OK, moiety_scope_end(scope));
         EXPECT_EQ(MOIETY_OK, moiety_scope_release(scope));
         EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, stream));
     }
-    ExpectNone(late);
+    ExpectNone(late, MOIETY_E_DESTROYED);
 }
 
 TEST_F(PrivateArena, RefusesWrongArguments)
@@ -151,7 +148,7 @@ TEST_F(PrivateArena, RefusesWrongArguments)
     EXPECT_EQ(MOIETY_E_FOREIGN, moiety_private_claim(arena, 512, 512, kStream));
     EXPECT_EQ(MOIETY_E_FOREIGN,
               moiety_private_claim(arena, block + 4 * kMiB, 512, kStream));
-    EXPECT_EQ(MOIETY_E_BUSY,
+    EXPECT_EQ(MOIETY_E_IN_USE,
               moiety_private_claim(arena, block + 512, 512, kStream));
     EXPECT_EQ(1u, Info(arena).live_count);
     pool.Free(block);
@@ -306,13 +303,13 @@ TEST_F(PrivateArena, IsNotReleasedUnderAnOpenScope)
     EXPECT_EQ(MOIETY_E_INVALID,
               moiety_private_scope_begin(arena, stream, &second));
     EXPECT_EQ(1u, Info(arena).graph_count);
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_private_destroy(arena));
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_pool_destroy(pool, nullptr));
+    EXPECT_EQ(MOIETY_E_IN_USE, moiety_private_destroy(arena));
+    EXPECT_EQ(MOIETY_E_IN_USE, moiety_pool_destroy(pool, nullptr));
     pool.Free(Alloc(arena, kMiB));
     EXPECT_EQ(MOIETY_OK, moiety_scope_end(scope));
     EXPECT_EQ(1u, Info(arena).graph_count);
     EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena));
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_scope_release(scope));
+    EXPECT_EQ(MOIETY_E_DESTROYED, moiety_scope_release(scope));
     EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, stream));
 }
 
@@ -325,7 +322,7 @@ TEST_F(PrivateArena, EndsWithItsPool)
     moiety_leaks leaks = pool.End();
     EXPECT_EQ(1u, leaks.block_count);
     EXPECT_EQ(kMiB, leaks.bytes);
-    ExpectNone(arena);
+    ExpectNone(arena, MOIETY_E_DESTROYED);
 }
 
 TEST_F(PrivateArena, OfALostContextOnlyGivesUp)
@@ -478,7 +475,7 @@ TEST_P(PrivateAccount, CountsAndKeepsItsLimit)
     EXPECT_EQ(MOIETY_OK, moiety_private_trim(arena_, &bytes));
     EXPECT_EQ(0u, bytes);
     pool_->Free(large);
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_free(*pool_, large, kStream));
+    EXPECT_EQ(MOIETY_E_DOUBLE_FREE, moiety_free(*pool_, large, kStream));
     EXPECT_EQ(100u, Info(arena_).live_bytes);
     EXPECT_EQ(3 * kMiB + 100, Info(arena_).live_peak_bytes);
     EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena_));

@@ -211,7 +211,7 @@ TEST_F(PauseFaultInARow, OfCopyAndUnmappingLeavesItPaused)
         pool_test::SetFaults("");
         EXPECT_EQ(1u, arena.Info().is_paused);
         EXPECT_EQ(0, present);
-        EXPECT_EQ(MOIETY_E_BUSY, moiety_segment_hold(pool, block, 512));
+        EXPECT_EQ(MOIETY_E_PAUSED, moiety_segment_hold(pool, block, 512));
         arena.Resume();
         EXPECT_EQ(1, present);
         EXPECT_TRUE(pool_test::Holds(block, kMiB, 1));

@@ -192,7 +192,7 @@ TEST_F(Pause, WhatIsPausedCanGoAfterItsContext)
         moiety_devptr other = running.Alloc(2 * kMiB);
         arena.Pause();
         EXPECT_EQ(MOIETY_OK, moiety_pool_context_lost(pool));
-        EXPECT_EQ(MOIETY_E_BUSY, arena.Release());
+        EXPECT_EQ(MOIETY_E_PAUSED, arena.Release());
         pool.Free(block);
         pool.Free(other);
         EXPECT_EQ(0u, arena.Info().live_bytes);
@@ -216,15 +216,16 @@ TEST_F(Pause, WhatIsPausedRefusesAndTakesFrees)
     moiety_scope scope = 1;
     pool_test::Fill(kept, 2 * kMiB, 5);
     arena.Pause(kKeep);
-    EXPECT_EQ(MOIETY_E_BUSY,
+    EXPECT_EQ(MOIETY_E_PAUSED,
               alloc_of_arena(arena, 512, MOIETY_STREAM_DONE, &out));
     EXPECT_TRUE(HasMessage("paused"));
-    EXPECT_EQ(MOIETY_E_BUSY,
+    EXPECT_EQ(MOIETY_E_PAUSED,
               moiety_private_claim(arena, freed, 512, MOIETY_STREAM_DONE));
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_private_trim(arena, nullptr));
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_private_scope_begin(arena, stream, &scope));
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_private_pause(arena, 0));
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_private_destroy(arena));
+    EXPECT_EQ(MOIETY_E_PAUSED, moiety_private_trim(arena, nullptr));
+    EXPECT_EQ(MOIETY_E_PAUSED,
+              moiety_private_scope_begin(arena, stream, &scope));
+    EXPECT_EQ(MOIETY_E_PAUSED, moiety_private_pause(arena, 0));
+    EXPECT_EQ(MOIETY_E_PAUSED, moiety_private_destroy(arena));
     EXPECT_EQ(1u, out);
     EXPECT_EQ(1u, scope);
     pool.Free(freed);
@@ -250,12 +251,12 @@ TEST_F(Pause, WhatIsHeldStaysAndWhatIsPausedIsNotHeld)
     before.struct_size = after.struct_size = sizeof before;
     ASSERT_EQ(MOIETY_OK, moiety_segment_find(pool, block, &before));
     ASSERT_EQ(MOIETY_OK, moiety_segment_hold(pool, block, 2 * kMiB));
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_private_pause(arena, kKeep));
+    EXPECT_EQ(MOIETY_E_IN_USE, moiety_private_pause(arena, kKeep));
     EXPECT_TRUE(HasMessage("held"));
     EXPECT_EQ(0u, arena.Info().is_paused);
     ASSERT_EQ(MOIETY_OK, moiety_segment_unhold(pool, block, 2 * kMiB));
     arena.Pause();
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_segment_hold(pool, block, 2 * kMiB));
+    EXPECT_EQ(MOIETY_E_PAUSED, moiety_segment_hold(pool, block, 2 * kMiB));
     arena.Resume();
     ASSERT_EQ(MOIETY_OK, moiety_segment_find(pool, block, &after));
     EXPECT_NE(before.id, after.id) << "what was registered is stale";
@@ -282,8 +283,9 @@ TEST_F(Pause, OnlyWhatWasMadeForItPauses)
     options.flags = 0;
     options.struct_size = 4;
     EXPECT_EQ(MOIETY_E_INVALID, moiety_private_create(pool, &options, &out));
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_private_pause(1, 0));
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_private_resume(1));
+    const moiety_private kNone = ~moiety_private{0};
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_private_pause(kNone, 0));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_private_resume(kNone));
     EXPECT_EQ(1u, out);
 }
 
@@ -340,7 +342,7 @@ TEST_F(Pause, WhatIsPausedCanGoWhenItHasNoBlocks)
     Arena arena(pool);
     moiety_devptr block = arena.Alloc(2 * kMiB);
     arena.Pause(kKeep);
-    EXPECT_EQ(MOIETY_E_BUSY, arena.Release());
+    EXPECT_EQ(MOIETY_E_PAUSED, arena.Release());
     pool.Free(block);
     EXPECT_EQ(MOIETY_OK, arena.Release());
     EXPECT_EQ(0u, pool.Stats().mapped_paused_bytes);
@@ -446,12 +448,12 @@ TEST_F(Pause, TenantsPauseByTheirArenas)
     EXPECT_EQ(MOIETY_E_UNSUPPORTED, moiety_tenant_private(plain, &arena));
     pool_test::Fill(block, 4 * kMiB, 2);
     EXPECT_EQ(MOIETY_OK, moiety_tenant_pause(tenant, kKeep));
-    EXPECT_EQ(MOIETY_E_BUSY,
+    EXPECT_EQ(MOIETY_E_PAUSED,
               alloc_for_tenant(tenant, 512, MOIETY_STREAM_DONE, &out));
     EXPECT_EQ(MOIETY_OK,
               alloc_for_tenant(plain, 512, MOIETY_STREAM_DONE, &out));
     pool.Free(out);
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_tenant_destroy(tenant));
+    EXPECT_EQ(MOIETY_E_IN_USE, moiety_tenant_destroy(tenant));
     EXPECT_EQ(MOIETY_OK, moiety_tenant_resume(tenant));
     EXPECT_TRUE(pool_test::Holds(block, 4 * kMiB, 2));
     EXPECT_EQ(MOIETY_OK, moiety_tenant_private(tenant, &arena));
@@ -478,11 +480,12 @@ TEST_F(Pause, ThreadsThatPauseAtOnceTakeTurnsWhileOthersAllocate)
     auto cycle = [&] {
         for (int i = 0; i < 40; i++) {
             moiety_status status = moiety_private_pause(arena, kKeep);
-            EXPECT_TRUE(status == MOIETY_OK || status == MOIETY_E_BUSY)
+            EXPECT_TRUE(status == MOIETY_OK || status == MOIETY_E_PAUSED ||
+                        status == MOIETY_E_IN_USE)
                 << moiety_last_error_message();
             paused += status == MOIETY_OK;
             status = moiety_private_resume(arena);
-            EXPECT_TRUE(status == MOIETY_OK || status == MOIETY_E_BUSY ||
+            EXPECT_TRUE(status == MOIETY_OK || status == MOIETY_E_IN_USE ||
                         status == MOIETY_E_INVALID)
                 << moiety_last_error_message();
         }

@@ -237,7 +237,7 @@ TEST_P(InAnArena, WhatWasInUseCanBeClaimedAgain)
     std::vector<moiety_devptr> blocks = arena_.blocks();
     const size_t size_bytes = GetParam().size_bytes;
     EXPECT_EQ(moiety_private_claim(arena_, blocks[0], size_bytes, freed_),
-              MOIETY_E_BUSY);
+              MOIETY_E_IN_USE);
     Hold hold(freed_);
     // Of three kinds: a stream's, nobody's, done.
     for (size_t i = 0; i < blocks.size(); i++)

@@ -141,7 +141,7 @@ TEST_F(PrivateStep, ADrainIsOvertakenByTheNextClosing)
 TEST_F(PrivateStep, GrowingIsOvertakenByTheRelease)
 {
     Overtake(
-        "private.escalated", [&] { EXPECT_EQ(MOIETY_E_INVALID, Take(0)); },
+        "private.escalated", [&] { EXPECT_EQ(MOIETY_E_DESTROYED, Take(0)); },
         [&] { EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena_)); });
 }
 
@@ -200,7 +200,7 @@ TEST_F(MappedPrivateStep, GrowingIsOvertakenByAnArenaOfAnotherKind)
     uint64_t reserved_bytes = Stats().reserved_bytes_current;
     ASSERT_LE(kBytes, reserved_bytes);
     Overtake(
-        "private.growing", [&] { EXPECT_EQ(MOIETY_E_INVALID, Take(0)); },
+        "private.growing", [&] { EXPECT_EQ(MOIETY_E_DESTROYED, Take(0)); },
         [&] {
             EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena_));
             EXPECT_EQ(MOIETY_OK, moiety_private_create(pool_, &options, &next));
@@ -222,7 +222,7 @@ TEST_F(MappedPrivateStep, GrowingIsOvertakenByAPause)
     ASSERT_EQ(MOIETY_OK, moiety_private_destroy(arena_));
     ASSERT_EQ(MOIETY_OK, moiety_private_create(pool_, &options, &arena_));
     Overtake(
-        "private.escalated", [&] { EXPECT_EQ(MOIETY_E_BUSY, Take(0)); },
+        "private.escalated", [&] { EXPECT_EQ(MOIETY_E_PAUSED, Take(0)); },
         [&] { EXPECT_EQ(MOIETY_OK, moiety_private_pause(arena_, 0)); });
     ASSERT_EQ(MOIETY_OK, moiety_private_resume(arena_));
     EXPECT_EQ(MOIETY_OK, moiety_private_get_stats(arena_, &info));

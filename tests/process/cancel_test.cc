@@ -73,7 +73,7 @@ class Cancelled
 
     std::function<moiety_status()> call_;
     pthread_t thread_;
-    moiety_status status_ = MOIETY_E_BUSY;
+    moiety_status status_ = MOIETY_E_WOULD_BLOCK;
     bool has_returned_ = false;
     bool is_joined_ = false;
 };

@@ -139,7 +139,7 @@ class ContextLoss : public ::testing::TestWithParam<bool>
             << moiety_last_error_message();
         EXPECT_EQ(leaked_blocks, leaks.block_count);
         EXPECT_EQ(before, Calls()) << "the driver was called";
-        EXPECT_EQ(MOIETY_E_INVALID, moiety_free(pool_, blocks_[0], kStream));
+        EXPECT_EQ(MOIETY_E_DESTROYED, moiety_free(pool_, blocks_[0], kStream));
     }
 
     moiety_context context_ = nullptr;
@@ -228,7 +228,7 @@ TEST_P(ContextLoss, LeavesWhatWasNeverFreedInTheReport)
 TEST_P(ContextLoss, EndsNothingWhileAGuardIsHeldByOthers)
 {
     ASSERT_EQ(MOIETY_OK, moiety_capture_guard_begin());
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_pool_destroy(pool_, nullptr));
+    EXPECT_EQ(MOIETY_E_CAPTURING, moiety_pool_destroy(pool_, nullptr));
     ASSERT_EQ(MOIETY_OK, moiety_pool_context_lost(pool_));
     Lose();
     ExpectToEnd(4);
@@ -307,7 +307,7 @@ TEST_F(Lost, PoolIsNone)
     moiety_pool *pool = nullptr;
     ASSERT_EQ(MOIETY_OK, moiety_pool_create(nullptr, &pool));
     ASSERT_EQ(MOIETY_OK, moiety_pool_destroy(pool, nullptr));
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_context_lost(pool));
+    EXPECT_EQ(MOIETY_E_DESTROYED, moiety_pool_context_lost(pool));
 }
 
 TEST_F(Lost, PoolIsNotTheOthers)

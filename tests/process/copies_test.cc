@@ -157,7 +157,7 @@ TEST_F(Copies, HaveACaptureGuardEach)
     ASSERT_EQ(MOIETY_OK, OF(one, moiety_pool_create)(nullptr, &first));
     ASSERT_EQ(MOIETY_OK, OF(two, moiety_pool_create)(nullptr, &second));
     ASSERT_EQ(MOIETY_OK, OF(one, moiety_capture_guard_begin)());
-    EXPECT_EQ(MOIETY_E_BUSY, OF(one, moiety_pool_destroy)(first, nullptr));
+    EXPECT_EQ(MOIETY_E_CAPTURING, OF(one, moiety_pool_destroy)(first, nullptr));
     EXPECT_EQ(MOIETY_OK, OF(two, moiety_pool_destroy)(second, nullptr));
     ASSERT_EQ(MOIETY_OK, OF(one, moiety_capture_guard_end)());
     EXPECT_EQ(MOIETY_OK, OF(one, moiety_pool_destroy)(first, nullptr));

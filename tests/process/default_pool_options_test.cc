@@ -73,7 +73,7 @@ TEST(DefaultPoolOptions, AreSetBeforeTheFirstPoolAndStay)
         EXPECT_EQ(device, OfDefaultPool(device).device);
     }
     options = Sized(128 * kMiB);
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_default_pool_set_options(&options));
+    EXPECT_EQ(MOIETY_E_IN_USE, moiety_default_pool_set_options(&options));
     EXPECT_EQ(32 * kMiB, OfDefaultPool(0).limit_bytes);
     // A pool in place of a lost one is made alike.
     moiety_pool *lost = nullptr;

@@ -183,7 +183,7 @@ TEST_F(DefaultPool, IsNotToBeHadWhileThisThreadMakesIt)
     moiety_pool *pool = Of(0);
     pool_test::SetFaults("");
     ASSERT_LE(1u, answers.size());
-    EXPECT_EQ(MOIETY_E_BUSY, answers[0]);
+    EXPECT_EQ(MOIETY_E_REENTRANT, answers[0]);
     EXPECT_EQ(pool, Of(0));
 }
 

@@ -43,7 +43,7 @@ class Destroy : public ::testing::Test
 void ExpectToBeRefusedAndUsable(Pool &pool, const char *when)
 {
     SCOPED_TRACE(when);
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_pool_destroy(pool, nullptr));
+    EXPECT_EQ(MOIETY_E_IN_USE, moiety_pool_destroy(pool, nullptr));
     EXPECT_NE(std::string(), moiety_last_error_message());
 }
 
@@ -117,7 +117,7 @@ TEST_F(Destroy, FromItsOwnCallbackIsRefused)
     moiety_devptr all = pool.Alloc(4 * kMiB), more = 0;
     EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY,
               moiety_alloc(pool, 512, kStream, &more));
-    EXPECT_EQ(MOIETY_E_BUSY, answer);
+    EXPECT_EQ(MOIETY_E_IN_USE, answer);
     pool.Free(all);
 }
 
@@ -137,13 +137,13 @@ TEST_F(Destroy, OfAPoolThatOthersUsedTellsTheirLaterCalls)
             ASSERT_EQ(MOIETY_OK, moiety_free(pool, block, kStream));
             has_used[i].set_value();
             gone.wait();
-            EXPECT_EQ(MOIETY_E_INVALID,
+            EXPECT_EQ(MOIETY_E_DESTROYED,
                       moiety_alloc(pool, 4 * kKiB, kStream, &out));
-            EXPECT_EQ(MOIETY_E_INVALID, moiety_free(pool, block, kStream));
-            EXPECT_EQ(MOIETY_E_INVALID,
+            EXPECT_EQ(MOIETY_E_DESTROYED, moiety_free(pool, block, kStream));
+            EXPECT_EQ(MOIETY_E_DESTROYED,
                       moiety_free_sized(pool, block, 4 * kKiB, kStream));
-            EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_trim(pool, 0, nullptr));
-            EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_destroy(pool, nullptr));
+            EXPECT_EQ(MOIETY_E_DESTROYED, moiety_pool_trim(pool, 0, nullptr));
+            EXPECT_EQ(MOIETY_E_DESTROYED, moiety_pool_destroy(pool, nullptr));
         });
     for (auto &used : has_used)
         used.get_future().wait();
@@ -183,7 +183,7 @@ TEST_F(Destroy, BesideThreadsThatEndSucceeds)
 
 bool IsGone(moiety_pool *pool)
 {
-    return moiety_pool_reset_peaks(pool) == MOIETY_E_INVALID;
+    return moiety_pool_reset_peaks(pool) == MOIETY_E_DESTROYED;
 }
 
 // With memory, and work that it waits for no more.
@@ -202,7 +202,7 @@ TEST_F(Destroy, LaterIsAtOnceIfNothingKeepsThePool)
     moiety_pool *pool = PoolInUse();
     EXPECT_EQ(MOIETY_OK, moiety_pool_destroy_later(pool));
     EXPECT_TRUE(IsGone(pool));
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_destroy_later(pool));
+    EXPECT_EQ(MOIETY_E_DESTROYED, moiety_pool_destroy_later(pool));
     EXPECT_EQ(MOIETY_OK, moiety_pool_destroy_later(nullptr));
 }
 
@@ -339,8 +339,8 @@ struct SlowRelease {
 // Each of them meets the thread that destroys it, in the middle of that.
 void ExpectOthersToLetItBe(moiety_pool *pool)
 {
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_destroy_later(pool));
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_destroy(pool, nullptr));
+    EXPECT_EQ(MOIETY_E_DESTROYED, moiety_pool_destroy_later(pool));
+    EXPECT_EQ(MOIETY_E_DESTROYED, moiety_pool_destroy(pool, nullptr));
     ASSERT_EQ(MOIETY_OK, moiety_capture_guard_begin());
     EXPECT_EQ(MOIETY_OK, moiety_capture_guard_end());
     Pool next;
@@ -388,8 +388,9 @@ TEST_F(Destroy, LaterFromManyThreadsAtOnce)
                     std::this_thread::yield();
                 moiety_status status = i ? moiety_pool_destroy_later(pool)
                                          : moiety_pool_destroy(pool, nullptr);
-                EXPECT_TRUE(status == MOIETY_OK || status == MOIETY_E_INVALID ||
-                            (!i && status == MOIETY_E_BUSY));
+                EXPECT_TRUE(status == MOIETY_OK ||
+                            status == MOIETY_E_DESTROYED ||
+                            (!i && status == MOIETY_E_IN_USE));
             });
         for (std::thread &thread : threads)
             thread.join();
@@ -450,10 +451,19 @@ TEST_F(DestroyBusy, WhileAGraphIsCapturedWithoutAGuardIsRefused)
     void *graph = nullptr;
     ASSERT_EQ(0, pool_test::Get<int(void *, int)>("cuStreamBeginCapture_v2")(
                      captured, 2));
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_pool_destroy(pool_, nullptr));
+    EXPECT_EQ(MOIETY_E_CAPTURING, moiety_pool_destroy(pool_, nullptr));
     ExpectItsWorkWhole();
     pool_test::Get<int(void *, void **)>("cuStreamEndCapture")(captured,
                                                                &graph);
+    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool_, nullptr));
+}
+
+TEST_F(DestroyBusy, WhenTheProgramStopsTheWaitIsRefused)
+{
+    moiety_set_interrupt([](void *) { return 1; }, nullptr);
+    EXPECT_EQ(MOIETY_E_INTERRUPTED, moiety_pool_destroy(pool_, nullptr));
+    moiety_set_interrupt(nullptr, nullptr);
+    ExpectItsWorkWhole();
     EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool_, nullptr));
 }
 
@@ -484,7 +494,7 @@ TEST_F(DestroyBusy, WhenACaptureForbidsToWaitWithoutEventsIsRefused)
 {
     pool_test::SetFaults("cuEventCreate:every=1:code=999,"
                          "cuCtxSynchronize:every=1:code=900");
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_pool_destroy(pool_, nullptr));
+    EXPECT_EQ(MOIETY_E_CAPTURING, moiety_pool_destroy(pool_, nullptr));
     pool_test::SetFaults("");
     ExpectItsWorkWhole();
     EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool_, nullptr));
@@ -521,7 +531,7 @@ TEST_F(DestroyBusy, AfterAFaultOfTheDeviceSucceeds)
     EXPECT_EQ(0, StreamEnds());
     EXPECT_EQ(MOIETY_E_DRIVER, moiety_pool_destroy(pool_, nullptr));
     pool_test::SetFaults("");
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_destroy(pool_, nullptr));
+    EXPECT_EQ(MOIETY_E_DESTROYED, moiety_pool_destroy(pool_, nullptr));
 }
 
 // --- later, while the work goes on: nobody waits, or these would hang ---

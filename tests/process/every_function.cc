@@ -43,7 +43,8 @@ void AddBlocks(const Arguments &a, Calls &calls)
                alloc_of_arena(a.arena, 4096, kStream, &out) ==
                    MOIETY_E_FORKED &&
                // It has nothing, and leaves it to others to say why.
-               alloc_no_call(a.pool, 4096, kStream, &out) == MOIETY_E_BUSY;
+               alloc_no_call(a.pool, 4096, kStream, &out) ==
+                   MOIETY_E_WOULD_BLOCK;
     };
     FORKED(moiety_alloc_batch, (a.pool, 4096, kStream, 1, &out));
     FORKED(moiety_free, (a.pool, a.block, kStream));
@@ -58,7 +59,8 @@ void AddBlocks(const Arguments &a, Calls &calls)
     FORKED(moiety_free_all, (a.pool, kStream, &freed));
     // The same.
     calls["moiety_free_no_call"] = [&a] {
-        return moiety_free_no_call(a.pool, a.block, kStream) == MOIETY_E_BUSY;
+        return moiety_free_no_call(a.pool, a.block, kStream) ==
+               MOIETY_E_WOULD_BLOCK;
     };
 }
 

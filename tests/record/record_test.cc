@@ -153,7 +153,7 @@ TEST(Record, MayBeginLateAndBeRepeated)
     Use(pool, 10);
     for (unsigned i = 0; i < 2; i++) {
         ASSERT_EQ(MOIETY_OK, moiety_trace_start(pool, path.c_str()));
-        EXPECT_EQ(MOIETY_E_BUSY,
+        EXPECT_EQ(MOIETY_E_IN_USE,
                   moiety_trace_start(pool, FileName("other").c_str()));
         EXPECT_NE(0, access(FileName("other").c_str(), F_OK));
         Use(pool, 5);
@@ -257,7 +257,7 @@ TEST(Record, RefusesAFileThatIsInUse)
     Pool pool(Recorded(64));
     Pool other(Recorded(64));
     ASSERT_EQ(MOIETY_OK, moiety_trace_start(pool, path.c_str()));
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_trace_start(other, path.c_str()));
+    EXPECT_EQ(MOIETY_E_IN_USE, moiety_trace_start(other, path.c_str()));
     EXPECT_EQ("cannot record to '" + path + "': another pool records to it",
               Message());
     ASSERT_EQ(MOIETY_OK, moiety_trace_stop(pool, nullptr));

@@ -62,7 +62,7 @@ TEST_F(ScopeHandle, ZeroIsNone)
 TEST_F(ScopeHandle, HoldsAGuardWhileItIsOpen)
 {
     moiety_scope scope = Begin(stream_);
-    EXPECT_EQ(moiety_pool_destroy(pool_, nullptr), MOIETY_E_BUSY);
+    EXPECT_EQ(moiety_pool_destroy(pool_, nullptr), MOIETY_E_IN_USE);
     EXPECT_EQ(moiety_scope_end(scope), MOIETY_OK);
     EXPECT_EQ(moiety_capture_guard_end(), MOIETY_E_INVALID);
     EXPECT_EQ(moiety_scope_release(scope), MOIETY_OK);
@@ -71,7 +71,7 @@ TEST_F(ScopeHandle, HoldsAGuardWhileItIsOpen)
 TEST_F(ScopeHandle, IsReleasedOnlyAfterItWasEnded)
 {
     moiety_scope scope = Begin(stream_);
-    EXPECT_EQ(moiety_scope_release(scope), MOIETY_E_BUSY);
+    EXPECT_EQ(moiety_scope_release(scope), MOIETY_E_IN_USE);
     EndAndRelease(scope);
 }
 
@@ -79,9 +79,9 @@ TEST_F(ScopeHandle, IsEndedOnce)
 {
     moiety_scope scope = Begin(stream_);
     EXPECT_EQ(moiety_scope_end(scope), MOIETY_OK);
-    EXPECT_EQ(moiety_scope_end(scope), MOIETY_E_INVALID);
+    EXPECT_EQ(moiety_scope_end(scope), MOIETY_E_DESTROYED);
     EXPECT_EQ(moiety_scope_release(scope), MOIETY_OK);
-    EXPECT_EQ(moiety_scope_end(scope), MOIETY_E_INVALID);
+    EXPECT_EQ(moiety_scope_end(scope), MOIETY_E_DESTROYED);
     EXPECT_EQ(moiety_capture_guard_end(), MOIETY_E_INVALID);
 }
 
@@ -89,7 +89,7 @@ TEST_F(ScopeHandle, IsReleasedOnce)
 {
     moiety_scope scope = Begin(stream_);
     EndAndRelease(scope);
-    EXPECT_EQ(moiety_scope_release(scope), MOIETY_E_INVALID);
+    EXPECT_EQ(moiety_scope_release(scope), MOIETY_E_DESTROYED);
 }
 
 TEST_F(ScopeHandle, IsNotThatOfALaterOne)
@@ -98,7 +98,7 @@ TEST_F(ScopeHandle, IsNotThatOfALaterOne)
     EndAndRelease(first);
     moiety_scope second = Begin(stream_);
     EXPECT_NE(first, second);
-    EXPECT_EQ(moiety_scope_end(first), MOIETY_E_INVALID);
+    EXPECT_EQ(moiety_scope_end(first), MOIETY_E_DESTROYED);
     EndAndRelease(second);
 }
 
@@ -137,18 +137,18 @@ TEST_F(ScopeHandle, OfADestroyedPoolIsRecognised)
         ASSERT_EQ(moiety_scope_begin(pool, other_, &ended), MOIETY_OK);
         ASSERT_EQ(moiety_scope_end(ended), MOIETY_OK);
         ASSERT_EQ(moiety_scope_begin(pool, stream_, &open), MOIETY_OK);
-        EXPECT_EQ(moiety_pool_destroy(pool, nullptr), MOIETY_E_BUSY);
+        EXPECT_EQ(moiety_pool_destroy(pool, nullptr), MOIETY_E_IN_USE);
         ASSERT_EQ(moiety_scope_end(open), MOIETY_OK);
     }
-    EXPECT_EQ(moiety_scope_end(open), MOIETY_E_INVALID);
-    EXPECT_EQ(moiety_scope_release(open), MOIETY_E_INVALID);
-    EXPECT_EQ(moiety_scope_release(ended), MOIETY_E_INVALID);
+    EXPECT_EQ(moiety_scope_end(open), MOIETY_E_DESTROYED);
+    EXPECT_EQ(moiety_scope_release(open), MOIETY_E_DESTROYED);
+    EXPECT_EQ(moiety_scope_release(ended), MOIETY_E_DESTROYED);
 }
 
 TEST_F(ScopeHandle, KeepsItsStreamFromBeingRetired)
 {
     moiety_scope scope = Begin(stream_);
-    EXPECT_EQ(moiety_pool_retire_stream(pool_, stream_), MOIETY_E_BUSY);
+    EXPECT_EQ(moiety_pool_retire_stream(pool_, stream_), MOIETY_E_IN_USE);
     EXPECT_EQ(moiety_pool_retire_stream(pool_, other_), MOIETY_OK);
     EXPECT_EQ(moiety_scope_end(scope), MOIETY_OK);
     EXPECT_EQ(moiety_pool_retire_stream(pool_, stream_), MOIETY_OK);
@@ -161,7 +161,7 @@ TEST_F(ScopeHandle, ReleaseAllLeavesOpenOnes)
     moiety_scope ended = Begin(other_);
     EXPECT_EQ(moiety_scope_end(ended), MOIETY_OK);
     EXPECT_EQ(moiety_scope_release_all(pool_), MOIETY_OK);
-    EXPECT_EQ(moiety_scope_release(ended), MOIETY_E_INVALID);
+    EXPECT_EQ(moiety_scope_release(ended), MOIETY_E_DESTROYED);
     EndAndRelease(open);
     EXPECT_EQ(moiety_scope_release_all(pool_), MOIETY_OK);
 }
@@ -242,13 +242,13 @@ TEST_F(BlockOfAScope, IsFreedOnceOnly)
     EXPECT_EQ(pool_.FreeLast(stream_), MOIETY_OK);
     for (moiety_stream stream : {moiety_stream(stream_), moiety_stream(other_),
                                  MOIETY_STREAM_ANY, MOIETY_STREAM_DONE})
-        EXPECT_EQ(moiety_free(pool_, block, stream), MOIETY_E_INVALID);
+        EXPECT_EQ(moiety_free(pool_, block, stream), MOIETY_E_DOUBLE_FREE);
     // Nor is what it freed after an ordinary life.
     ASSERT_EQ(pool_.Take(other_), MOIETY_OK);
     block = pool_.last();
     EXPECT_EQ(pool_.FreeLast(stream_), MOIETY_OK);
-    EXPECT_EQ(moiety_free(pool_, block, stream_), MOIETY_E_INVALID);
-    EXPECT_EQ(moiety_free(pool_, block, other_), MOIETY_E_INVALID);
+    EXPECT_EQ(moiety_free(pool_, block, stream_), MOIETY_E_DOUBLE_FREE);
+    EXPECT_EQ(moiety_free(pool_, block, other_), MOIETY_E_DOUBLE_FREE);
 }
 
 TEST_F(BlockOfAScope, IsFreedByItsSizeOnly)
@@ -293,7 +293,8 @@ TEST_F(BlockOfAScope, IsFreedOnAStreamNotBehindAnEvent)
 {
     Event event;
     MUST(cu.EventRecord(event, other_));
-    EXPECT_EQ(moiety_free_on_event(pool_, pool_.last(), event), MOIETY_E_BUSY);
+    EXPECT_EQ(moiety_free_on_event(pool_, pool_.last(), event),
+              MOIETY_E_IN_USE);
     EXPECT_EQ(pool_.FreeLast(stream_), MOIETY_OK);
 }
 

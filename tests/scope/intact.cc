@@ -162,7 +162,7 @@ static void MakeAnotherPool(Objects &o)
               MOIETY_OK);
     EXPECT_EQ(moiety_free(o.made, block, MOIETY_STREAM_ANY), MOIETY_OK);
     // Not before the guard's end.
-    EXPECT_EQ(moiety_pool_destroy(o.made, nullptr), MOIETY_E_BUSY);
+    EXPECT_EQ(moiety_pool_destroy(o.made, nullptr), MOIETY_E_CAPTURING);
 }
 
 static void EndAThread(Objects &o)

@@ -445,7 +445,7 @@ TEST(Extend, DoesNotWaitForAnotherThatGrows)
     };
     segments.mapper.in_create_argument = &inner;
     EXPECT_EQ(MOIETY_OK, segments.Extend(4));
-    EXPECT_EQ(MOIETY_E_BUSY, inner.status);
+    EXPECT_EQ(MOIETY_E_REENTRANT, inner.status);
     segments.ExpectSound();
 }
 

@@ -99,7 +99,7 @@ TEST_F(WatchedSegments, AreUnwatchedOnce)
     Segments segments(source.Table());
     Watcher watcher(segments.own);
     watcher.End();
-    EXPECT_EQ(MOIETY_E_INVALID,
+    EXPECT_EQ(MOIETY_E_DESTROYED,
               segment_probe_unwatch(segments.own, watcher.id));
     EXPECT_EQ(MOIETY_E_INVALID, segment_probe_unwatch(segments.own, 0));
 }

@@ -219,7 +219,7 @@ TEST_P(FreedOnACapturingStream, IsRefused)
 {
     Guard guard;
     Capture capture(freed_);
-    EXPECT_EQ(pool_.FreeLast(freed_), MOIETY_E_BUSY);
+    EXPECT_EQ(pool_.FreeLast(freed_), MOIETY_E_CAPTURING);
     size_t usable = 0;
     EXPECT_EQ(moiety_usable_size(pool_, pool_.last(), &usable), MOIETY_OK);
     EXPECT_EQ(capture.End(), CUDA_SUCCESS);
@@ -286,7 +286,7 @@ TEST_P(CaptureGuard, HoldsForPoolsThatAreMadeMeanwhile)
 TEST_P(CaptureGuard, KeepsAPoolFromBeingDestroyed)
 {
     Guard guard;
-    EXPECT_EQ(pool_maker.destroy(pool_, nullptr), MOIETY_E_BUSY);
+    EXPECT_EQ(pool_maker.destroy(pool_, nullptr), MOIETY_E_CAPTURING);
 }
 
 // What was cached before the guard is still cached after it.

@@ -89,8 +89,8 @@ TEST_P(Synchronized, WorkThatIsNotOverIsSaid)
 {
     Hold hold(freed_);
     pool_.Free(freed_);
-    EXPECT_EQ(moiety_pool_synchronize(pool_, kShortMs), MOIETY_E_BUSY);
-    EXPECT_EQ(moiety_pool_synchronize(pool_, 0), MOIETY_E_BUSY);
+    EXPECT_EQ(moiety_pool_synchronize(pool_, kShortMs), MOIETY_E_TIMEOUT);
+    EXPECT_EQ(moiety_pool_synchronize(pool_, 0), MOIETY_E_TIMEOUT);
     uint64_t bytes = 1;
     EXPECT_EQ(moiety_pool_trim(pool_, 0, &bytes), MOIETY_OK);
     EXPECT_EQ(bytes, 0u);
@@ -104,9 +104,10 @@ TEST_P(Synchronized, EarlierWorkIsNotTakenForACapture)
 {
     Hold hold(freed_);
     pool_.Free(freed_);
-    EXPECT_EQ(moiety_pool_synchronize(pool_, 0), MOIETY_E_BUSY);
-    EXPECT_EQ(moiety_pool_synchronize(pool_, 0), MOIETY_E_BUSY);
-    EXPECT_EQ(moiety_pool_synchronize(pool_, kBeyondEventsMs), MOIETY_E_BUSY);
+    EXPECT_EQ(moiety_pool_synchronize(pool_, 0), MOIETY_E_TIMEOUT);
+    EXPECT_EQ(moiety_pool_synchronize(pool_, 0), MOIETY_E_TIMEOUT);
+    EXPECT_EQ(moiety_pool_synchronize(pool_, kBeyondEventsMs),
+              MOIETY_E_TIMEOUT);
     EXPECT_STREQ(moiety_last_error_message(), "work of the device is not over");
     hold.Release();
     EXPECT_EQ(moiety_pool_synchronize(pool_, kLongMs), MOIETY_OK);
@@ -117,7 +118,7 @@ TEST_P(Synchronized, EarlierWorkIsNotTakenForACapture)
 TEST_P(Synchronized, AllWorkIsWaitedFor)
 {
     Hold hold(other_);
-    EXPECT_EQ(moiety_pool_synchronize(pool_, kShortMs), MOIETY_E_BUSY);
+    EXPECT_EQ(moiety_pool_synchronize(pool_, kShortMs), MOIETY_E_TIMEOUT);
     pool_.SynchronizeBehind(&hold);
     EXPECT_TRUE(pool_.IsWhole());
 }
@@ -134,7 +135,7 @@ TEST_P(Synchronized, AWaitEndsWhenTheProgramSaysSo)
     pool_.Free(freed_);
     int asked = 0;
     moiety_set_interrupt(EndAtTheSecond, &asked);
-    EXPECT_EQ(moiety_pool_synchronize(pool_, UINT32_MAX), MOIETY_E_BUSY);
+    EXPECT_EQ(moiety_pool_synchronize(pool_, UINT32_MAX), MOIETY_E_INTERRUPTED);
     EXPECT_EQ(asked, 2);
     moiety_set_interrupt(nullptr, nullptr);
     hold.Release();

@@ -40,7 +40,7 @@ static void note_denied(struct player *player, moiety_status status,
 {
     atomic_fetch_add_explicit(&player->denied, 1, memory_order_relaxed);
     if (status != MOIETY_E_NO_DEVICE_MEMORY &&
-        !(status == MOIETY_E_BUSY && may_be_busy))
+        !(status == MOIETY_E_WOULD_BLOCK && may_be_busy))
         game_fail(player->game, "an allocation");
     /* Everybody is short of memory: make room. */
     for (uint32_t i = player->hand_count / 2; i > 0; i--)

@@ -129,7 +129,7 @@ TEST_F(TenantFree, HappensOnce)
     moiety_devptr kept = Alloc(tenant, 4096);
     moiety_devptr block = Alloc(tenant, 4096);
     pool.Free(block);
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_free(pool, block, kLegacy));
+    EXPECT_EQ(MOIETY_E_DOUBLE_FREE, moiety_free(pool, block, kLegacy));
     EXPECT_EQ(4096u, Live(tenant));
     pool.Free(kept);
 }
@@ -178,9 +178,9 @@ TEST_F(TenantFree, OfAnExportedBlockCountsWhenItIsReleased)
     moiety_ipc_handle handle;
     ASSERT_EQ(MOIETY_OK, moiety_ipc_export(pool, block, &handle));
     pool.Free(block);
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_free(pool, block, kLegacy));
+    EXPECT_EQ(MOIETY_E_DOUBLE_FREE, moiety_free(pool, block, kLegacy));
     EXPECT_EQ(4096u, Live(tenant));
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_tenant_destroy(tenant));
+    EXPECT_EQ(MOIETY_E_IN_USE, moiety_tenant_destroy(tenant));
     ASSERT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
     EXPECT_EQ(0u, Live(tenant));
     // Released first and freed then is as good.

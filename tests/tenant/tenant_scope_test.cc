@@ -51,7 +51,7 @@ TEST_F(TenantInAScope, HasItsBlocksUntilTheRelease)
     pool_.Free(Alloc(tenant, 8 * kKiB, stream_), stream_);
     EXPECT_EQ(8 * kKiB, Live(tenant));
     End();
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_tenant_destroy(tenant));
+    EXPECT_EQ(MOIETY_E_IN_USE, moiety_tenant_destroy(tenant));
     ASSERT_EQ(MOIETY_OK, moiety_scope_release(scope_));
     EXPECT_EQ(0u, Live(tenant));
     EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));

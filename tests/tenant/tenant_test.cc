@@ -173,8 +173,9 @@ TEST_F(Tenants, AreNotChargedWhatTheyDidNotGet)
     EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY, StatusOfAlloc(pool, tenant, 4096));
     EXPECT_EQ(MOIETY_E_TOO_LARGE, StatusOfAlloc(pool, tenant, 65 * kMiB));
     EXPECT_EQ(MOIETY_E_TOO_LARGE, StatusOfAlloc(pool, tenant, SIZE_MAX));
-    EXPECT_EQ(MOIETY_E_BUSY, alloc_for_tenant_no_wait(
-                                 tenant, 4096, MOIETY_STREAM_LEGACY, &none));
+    EXPECT_EQ(
+        MOIETY_E_WOULD_BLOCK,
+        alloc_for_tenant_no_wait(tenant, 4096, MOIETY_STREAM_LEGACY, &none));
     EXPECT_EQ(0u, Live(tenant));
     EXPECT_EQ(0u, Info(tenant).allocation_count);
     EXPECT_EQ(0u, Info(tenant).refusal_count);
@@ -287,28 +288,27 @@ TEST_F(Tenants, AreBusyWhileTheyHaveBlocks)
     Pool pool;
     moiety_tenant tenant = NewTenant(pool, 64 * kMiB);
     moiety_devptr block = Alloc(tenant, 4096);
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_tenant_destroy(tenant));
+    EXPECT_EQ(MOIETY_E_IN_USE, moiety_tenant_destroy(tenant));
     EXPECT_EQ(4096u, Live(tenant));
     EXPECT_EQ(MOIETY_OK, StatusOfAlloc(pool, tenant, 4096));
     pool.Free(block);
     EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));
 }
 
-void ExpectToBeGone(moiety_tenant tenant)
+void ExpectToBeRefused(moiety_tenant tenant, moiety_status status)
 {
     moiety_devptr block = 7;
     moiety_tenant_stats info = {};
     info.struct_size = sizeof(info);
-    EXPECT_EQ(MOIETY_E_INVALID,
+    EXPECT_EQ(status,
               alloc_for_tenant(tenant, 9, MOIETY_STREAM_LEGACY, &block));
-    EXPECT_EQ(MOIETY_E_INVALID, alloc_for_tenant_no_wait(
-                                    tenant, 9, MOIETY_STREAM_LEGACY, &block));
-    EXPECT_EQ(
-        MOIETY_E_INVALID,
-        alloc_for_tenant_aligned(tenant, 9, 1, MOIETY_STREAM_LEGACY, &block));
+    EXPECT_EQ(status, alloc_for_tenant_no_wait(tenant, 9, MOIETY_STREAM_LEGACY,
+                                               &block));
+    EXPECT_EQ(status, alloc_for_tenant_aligned(tenant, 9, 1,
+                                               MOIETY_STREAM_LEGACY, &block));
     EXPECT_EQ(7u, block);
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_tenant_set_budget(tenant, 1));
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_tenant_get_stats(tenant, &info));
+    EXPECT_EQ(status, moiety_tenant_set_budget(tenant, 1));
+    EXPECT_EQ(status, moiety_tenant_get_stats(tenant, &info));
 }
 
 TEST_F(Tenants, AreRecognisedWhenTheyAreGone)
@@ -316,24 +316,24 @@ TEST_F(Tenants, AreRecognisedWhenTheyAreGone)
     Pool pool;
     moiety_tenant tenant = NewTenant(pool, 0);
     ASSERT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_tenant_destroy(tenant));
-    ExpectToBeGone(tenant);
+    EXPECT_EQ(MOIETY_E_DESTROYED, moiety_tenant_destroy(tenant));
+    ExpectToBeRefused(tenant, MOIETY_E_DESTROYED);
     // Whoever has its place now is another.
     moiety_tenant next = NewTenant(pool, 0);
     EXPECT_NE(tenant, next);
-    ExpectToBeGone(tenant);
+    ExpectToBeRefused(tenant, MOIETY_E_DESTROYED);
     EXPECT_EQ(MOIETY_OK, StatusOfAlloc(pool, next, 9));
 }
 
 TEST_F(Tenants, ThatNeverWereAreRecognised)
 {
     EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(0));
-    ExpectToBeGone(0);
+    ExpectToBeRefused(0, MOIETY_E_INVALID);
     for (moiety_tenant made_up :
          {moiety_tenant{1}, moiety_tenant{MOIETY_TENANTS_MAX + 1},
           moiety_tenant{0xffff}, ~moiety_tenant{0}}) {
         EXPECT_EQ(MOIETY_E_INVALID, moiety_tenant_destroy(made_up));
-        ExpectToBeGone(made_up);
+        ExpectToBeRefused(made_up, MOIETY_E_INVALID);
     }
 }
 
@@ -346,8 +346,8 @@ TEST_F(Tenants, EndWithTheirPool)
         Alloc(tenant, 4096);
         EXPECT_EQ(1u, pool.End().block_count);
     }
-    ExpectToBeGone(tenant);
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_tenant_destroy(tenant));
+    ExpectToBeRefused(tenant, MOIETY_E_DESTROYED);
+    EXPECT_EQ(MOIETY_E_DESTROYED, moiety_tenant_destroy(tenant));
 }
 
 TEST_F(Tenants, OfAPoolThatIsBusyStay)
@@ -355,7 +355,7 @@ TEST_F(Tenants, OfAPoolThatIsBusyStay)
     Pool pool;
     moiety_tenant tenant = NewTenant(pool, 0);
     ASSERT_EQ(MOIETY_OK, moiety_capture_guard_begin());
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_pool_destroy(pool, nullptr));
+    EXPECT_EQ(MOIETY_E_CAPTURING, moiety_pool_destroy(pool, nullptr));
     ASSERT_EQ(MOIETY_OK, moiety_capture_guard_end());
     EXPECT_EQ(MOIETY_OK, StatusOfAlloc(pool, tenant, 9));
 }
@@ -395,7 +395,7 @@ TEST_F(Tenants, AreSoManyAtMost)
            create_tenant(pool, "", 0, &tenant) == MOIETY_OK)
         tenants.push_back(tenant);
     EXPECT_EQ(MOIETY_TENANTS_MAX, tenants.size());
-    EXPECT_EQ(MOIETY_E_TOO_LARGE, create_tenant(pool, "", 0, &tenant));
+    EXPECT_EQ(MOIETY_E_NO_ROOM, create_tenant(pool, "", 0, &tenant));
     // The last one can be told from the first.
     moiety_devptr block = Alloc(tenants.back(), 9);
     EXPECT_EQ(0u, Live(tenants.front()));

@@ -78,7 +78,7 @@ static moiety_status allocate(struct worker *worker, struct request *request)
     case 4:
         status = alloc_no_call(pool, request->size_bytes, request->on,
                                request->address);
-        if (status != MOIETY_E_BUSY)
+        if (status != MOIETY_E_WOULD_BLOCK)
             return status;
         /* fallthrough */
     default:
@@ -161,7 +161,8 @@ static void make_room(struct worker *worker)
 
 static bool is_want_of_memory(moiety_status status)
 {
-    return status == MOIETY_E_NO_DEVICE_MEMORY || status == MOIETY_E_BUSY;
+    return status == MOIETY_E_NO_DEVICE_MEMORY ||
+           status == MOIETY_E_WOULD_BLOCK;
 }
 
 /* For the pool to move what is free, as nothing else is left to it: more than there is
@@ -225,7 +226,7 @@ void worker_begin_block(struct worker *worker)
         for (size_t i = 0; i < request.count; i++)
             fill(worker, &request, request.address[i], place);
     else if (status == MOIETY_E_NO_DEVICE_MEMORY ||
-             (status == MOIETY_E_BUSY && request.may_be_busy))
+             (status == MOIETY_E_WOULD_BLOCK && request.may_be_busy))
         make_room(worker);
     else
         world_fail(worker->world, "an allocation");

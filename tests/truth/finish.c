@@ -51,7 +51,7 @@ static void free_on(struct worker *worker, const struct block *block,
 {
     moiety_pool *pool = worker->world->pool;
     uint32_t way = random_below(&worker->random, 4);
-    moiety_status status = MOIETY_E_BUSY;
+    moiety_status status = MOIETY_E_WOULD_BLOCK;
     worker_note(worker, block, stream, what);
     if (way < 2) {
         expect_ok(
@@ -62,7 +62,7 @@ static void free_on(struct worker *worker, const struct block *block,
     }
     if (way == 2)
         status = moiety_free_no_call(pool, block->address, stream);
-    if (status == MOIETY_E_BUSY)
+    if (status == MOIETY_E_WOULD_BLOCK)
         status = moiety_free(pool, block->address, stream);
     expect_ok(worker, status, "moiety_free");
 }
@@ -97,7 +97,7 @@ static void resize(struct worker *worker, struct block *block)
     moiety_status status = moiety_resize(worker->world->pool, block->address,
                                          size_bytes, block->stream);
     size_t end_bytes = size_bytes & ~(sizeof(block->word) - 1);
-    if (status == MOIETY_E_BUSY && size_bytes > block->size_bytes)
+    if (status == MOIETY_E_NO_ROOM && size_bytes > block->size_bytes)
         return;
     expect_ok(worker, status, "moiety_resize");
     if (end_bytes > block->filled_bytes)

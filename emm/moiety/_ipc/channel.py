@@ -96,16 +96,17 @@ class Channel:
 
     def _await(self, event):
         if not self._is_ready(event, _STALL_S):
-            raise refusal("E_BUSY", f"the peer has stopped in the middle of a "
-                                    f"message for {_STALL_S} s")
+            raise refusal("E_TIMEOUT", f"the peer has stopped in the middle of "
+                                       f"a message for {_STALL_S} s")
 
     # Before the library's message. What is wrong with the socket is the
     # library's to say.
 
     def await_room(self):
         """Until the socket takes something, or never will."""
-        if self._socket.gettimeout() != 0:
-            self._is_ready(select.POLLOUT, self._socket.gettimeout())
+        limit_s = self._socket.gettimeout()
+        if limit_s != 0 and not self._is_ready(select.POLLOUT, limit_s):
+            raise _late()
 
     def await_message(self):
         """Until a message is there, or never will be. The Handle of one that
@@ -116,7 +117,10 @@ class Channel:
     def _is_handle_next(self):
         try:
             first = self._socket.recv(len(MAGIC), socket.MSG_PEEK)
-        except OSError:
+        except OSError as error:
+            # Python's own has no number.
+            if isinstance(error, TimeoutError) and error.errno is None:
+                raise _late() from None
             return False
         return bool(first) and MAGIC.startswith(first)
 
@@ -161,6 +165,10 @@ class Channel:
             raise refusal("E_PEER_GONE", "the peer has closed its end of the "
                                          "socket in the middle of a message")
         return data
+
+
+def _late():
+    return refusal("E_TIMEOUT", "the timeout of the socket is over")
 
 
 def _no_handle():

@@ -112,7 +112,7 @@ class Handle:
         even kept until trim(). After the last handle of a segment, its handles are stale, and
         freed memory is reused. A second call does nothing.
 
-        Raises BusyError while this process has an import of the segment, and ValueError for a
+        Raises InUseError while this process has an import of the segment, and ValueError for a
         handle of another process."""
         if self._lease is None:
             raise ValueError("the handle was not exported by this object: who "

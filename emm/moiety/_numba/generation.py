@@ -66,7 +66,8 @@ class Cleanup:
 
 
 # With these a pool is as it was.
-NOT_CLOSED = (_native.BusyError, _native.ForkedError,
+NOT_CLOSED = (_native.InUseError, _native.CapturingError,
+              _native.ReentrantError, _native.ForkedError,
               _native.OutOfMemoryError)
 
 

@@ -174,7 +174,7 @@ class Pools:
         """Closes all pools, and returns the number of blocks that were in use.
         A second call returns 0.
 
-        Raises BusyError if another thread is in a call of one pool. The others
+        Raises InUseError if another thread is in a call of one pool. The others
         are closed, and another close() is for the rest.
         """
         live_count, refusal = 0, None

@@ -68,7 +68,7 @@ class _Slot:
         functions = _Functions()
         self.index = _take(pool, tenant, stream, ctypes.byref(functions))
         if self.index < 0:
-            raise _native._error_for("E_BUSY", f"{len(_slots)} pools, tenants and streams "
+            raise _native._error_for("E_NO_ROOM", f"{len(_slots)} pools, tenants and streams "
                           f"are ONNX Runtime's already: release() one")
         self.address = functions.alloc
         self.options = {
@@ -119,8 +119,8 @@ def provider_options(pool=None, *, stream=None, device_id=None):
     device_id  an ordinal; None is the pool's device, or otherwise 0.
 
     Raises ValueError for a closed pool, a pool of another device, and other streams.
-    Raises RuntimeError if the installed ONNX Runtime has no CUDA. Raises BusyError
-    for more than 16 pools, tenants and streams."""
+    Raises RuntimeError if the installed ONNX Runtime has no CUDA, and Error, by its
+    `status` E_NO_ROOM, for more than 16 pools, tenants and streams."""
     _pools.check_source(pool)
     stream = _stream_of(stream)
     device = _device_of(pool, device_id)
@@ -138,7 +138,7 @@ def release(options):
     """Releases the pool or tenant of `options` after all sessions with them are gone.
     The options, and all others of the same pool and stream, become invalid.
 
-    Raises BusyError while ONNX Runtime has memory of the pool: delete its sessions
+    Raises InUseError while ONNX Runtime has memory of the pool: delete its sessions
     and OrtValues first. Raises ValueError for options that provider_options() did not
     return, or that are invalid already."""
     with _lock:
@@ -148,7 +148,7 @@ def release(options):
                              "release() has made them void")
         count = _give(slot.index)
         if count:
-            raise _native._error_for("E_BUSY", f"ONNX Runtime has memory of "
+            raise _native._error_for("E_IN_USE", f"ONNX Runtime has memory of "
                           f"{slot.source!r}, blocks: {count}; delete its "
                           f"sessions and OrtValues first")
         del _slots[slot.address]

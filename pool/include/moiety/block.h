@@ -32,7 +32,7 @@ extern "C" {
  *                    pool to 2 MiB above 1 MiB. Written only when MOIETY_OK is returned.
  *
  * @return MOIETY_OK
- * @return MOIETY_E_INVALID    `pool` or `out` is NULL, or the pool destroyed.
+ * @return MOIETY_E_INVALID    `pool` or `out` is NULL.
  * @return MOIETY_E_TOO_LARGE  More than the pool may ever reserve.
  * @return MOIETY_E_CAPTURING  `stream` captures a graph, outside any scope
  *         (moiety/scope.h). Noticed only while a capture guard is held: without
@@ -69,13 +69,13 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_alloc(moiety_pool *pool,
 /** The call never waits for the device, nor for another thread that grows the pool
  *  or is on its way out of memory. It may wait for a short lock of free memory,
  *  with which nobody calls the driver; and it may ask the source for memory if no
- *  other thread does. MOIETY_E_BUSY: there is nothing to be had without
+ *  other thread does. MOIETY_E_WOULD_BLOCK: there is nothing to be had without
  *  waiting. */
 #define MOIETY_ALLOC_NO_WAIT (UINT32_C(1) << 1)
 /** The call takes a block of the thread's cache, or of what is free in the pool,
  *  and calls nobody, neither the driver nor a callback: for callers who hold a
  *  lock under which they must not call the driver, like Python's. After
- *  MOIETY_E_BUSY they release it and call moiety_alloc(). That status leaves
+ *  MOIETY_E_WOULD_BLOCK they release it and call moiety_alloc(). That status leaves
  *  moiety_last_error_message() as it was; it also comes for calls that
  *  moiety_alloc() has to look into, as the first of a thread for a stream is.
  *  Only MOIETY_ALLOC_NO_WAIT, which it includes, may be beside it. */
@@ -124,8 +124,9 @@ typedef struct moiety_alloc_options {
  * @return MOIETY_E_INVALID      also when `options` have a field that is out of
  *         range, or two that exclude each other, which the message names; or the
  *         tenant or the arena is none, or another pool's.
- * @return MOIETY_E_BUSY         as MOIETY_ALLOC_NO_WAIT and _NO_CALL say; or the
- *         arena, or that of the tenant, is paused.
+ * @return MOIETY_E_WOULD_BLOCK  as MOIETY_ALLOC_NO_WAIT and _NO_CALL say
+ * @return MOIETY_E_PAUSED, MOIETY_E_IN_USE  The arena, or that of the tenant, is
+ *         paused, or a thread pauses or resumes it.
  * @return MOIETY_E_BUDGET       With this block the tenant would have more than its
  *         budget, or the arena more than its limit and waiting for what was freed
  *         in it did not help. The pool may have memory all the same.
@@ -181,16 +182,18 @@ moiety_alloc_batch(moiety_pool *pool, size_t size_bytes, moiety_stream stream,
  *                 MOIETY_STREAM_DONE asserts that no use is pending.
  *
  * @return MOIETY_OK
- * @return MOIETY_E_INVALID  `pool` is NULL or destroyed; `address` is inside a
- *         block, or free. A block that was freed twice is recognised if it is
- *         the last of its size that the thread freed on the stream, and in any
- *         case once it has left the caches, by any thread, on any stream,
- *         however late. A second free of a block that lies in a cache is taken:
- *         the block may be handed out twice until one of the two comes to leave
- *         a cache, which statistics then count (double_frees_found). A checked
- *         pool (moiety/checked.h) sees it at once.
+ * @return MOIETY_E_DOUBLE_FREE  The block was freed before: it is the last of its
+ *         size that the thread freed on the stream, or a scope, an export or a
+ *         private arena has it.
+ * @return MOIETY_E_INVALID  `pool` is NULL; `address` is inside a block, or
+ *         free: also of a block that was freed twice, once it has left the caches,
+ *         by any thread, on any stream, however late. A second free of a block
+ *         that lies in a cache is taken: the block may be handed out twice until
+ *         one of the two comes to leave a cache, which statistics then count
+ *         (double_frees_found). A checked pool (moiety/checked.h) sees it at once,
+ *         and always returns MOIETY_E_DOUBLE_FREE.
  * @return MOIETY_E_FOREIGN  `address` is not the pool's.
- * @return MOIETY_E_BUSY     `stream` is capturing a graph, outside any scope.
+ * @return MOIETY_E_CAPTURING  `stream` is capturing a graph, outside any scope.
  * @return MOIETY_E_NO_HOST_MEMORY, MOIETY_E_DRIVER
  *
  * Ownership: the pool's after MOIETY_OK, else as it was.
@@ -210,10 +213,11 @@ MOIETY_API moiety_status moiety_free(moiety_pool *pool, moiety_devptr address,
  * MOIETY_ALLOC_NO_CALL.
  *
  * @return MOIETY_OK
- * @return MOIETY_E_INVALID  `pool` is NULL; or the block is the last of its size
- *         that the thread freed on the stream.
- * @return MOIETY_E_BUSY     It is for moiety_free(), and the caller's still: the
- *         first of a thread for a stream, what other streams use, a tenant's
+ * @return MOIETY_E_INVALID  `pool` is NULL.
+ * @return MOIETY_E_DOUBLE_FREE  The block is the last of its size that the thread
+ *         freed on the stream.
+ * @return MOIETY_E_WOULD_BLOCK  It is for moiety_free(), and the caller's still:
+ *         the first of a thread for a stream, what other streams use, a tenant's
  *         where the thread's cache is full, and what is no block.
  *
  * Ownership: the pool's after MOIETY_OK, else as it was.
@@ -295,8 +299,8 @@ MOIETY_API moiety_status moiety_free_batch(moiety_pool *pool,
  * @param out      [out] Bytes. Written only when MOIETY_OK is returned.
  *
  * @return MOIETY_OK
- * @return MOIETY_E_INVALID  `pool` or `out` is NULL, the pool destroyed, or
- *         `address` inside a block or free.
+ * @return MOIETY_E_INVALID  `pool` or `out` is NULL, or `address` inside a
+ *         block or free.
  * @return MOIETY_E_FOREIGN  `address` is not the pool's.
  *
  * Ownership: the block stays the caller's.
@@ -324,13 +328,15 @@ moiety_usable_size(moiety_pool *pool, moiety_devptr address, size_t *out);
  *                    cannot tell.
  *
  * @return MOIETY_OK
- * @return MOIETY_E_BUSY         There is no room behind the block, which for one of
- *         a private arena is the arena's; or it is exported, or a capture has it,
- *         or its arena is paused; or the pool is checked, where no block changes
- *         its size. It is as it was: take another one instead.
+ * @return MOIETY_E_NO_ROOM      There is no room behind the block, which for one of
+ *         a private arena is the arena's; or the pool is checked, where no block
+ *         changes its size. It is as it was: take another one instead.
+ * @return MOIETY_E_IN_USE       It is exported, or a capture has it, or a thread
+ *         pauses or resumes its arena: as above.
+ * @return MOIETY_E_PAUSED       Its arena is paused: as above.
  * @return MOIETY_E_BUDGET       The block's tenant may not have more.
- * @return MOIETY_E_INVALID      `address` or `size_bytes` is 0, `pool` is NULL or
- *         destroyed, or `address` is inside a block or free.
+ * @return MOIETY_E_INVALID      `address` or `size_bytes` is 0, `pool` is NULL,
+ *         or `address` is inside a block or free.
  * @return MOIETY_E_FOREIGN      `address` is not the pool's.
  * @return MOIETY_E_TOO_LARGE    More than the pool may ever reserve.
  * @return MOIETY_E_UNSUPPORTED  The pool passes all through, and the size is
@@ -367,9 +373,10 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_resize(moiety_pool *pool,
  *                   too.
  *
  * @return MOIETY_OK         No block is live that was when the call began.
- * @return MOIETY_E_INVALID  `pool` is NULL or destroyed.
- * @return MOIETY_E_BUSY     Other threads' calls did not come to an end within a
- *         second: nothing was freed. Or `stream` captures a graph.
+ * @return MOIETY_E_INVALID  `pool` is NULL.
+ * @return MOIETY_E_TIMEOUT  Other threads' calls did not come to an end within a
+ *         second: nothing was freed.
+ * @return MOIETY_E_CAPTURING  `stream` captures a graph.
  * @return MOIETY_E_NO_HOST_MEMORY  for the list of blocks: nothing was freed
  * @return as moiety_free(), of the first block that was refused: it and those that
  *         were to follow stay

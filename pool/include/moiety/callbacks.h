@@ -64,7 +64,7 @@ typedef void (*moiety_log_callback)(uint32_t level, const char *message,
  *
  * @return MOIETY_OK
  * @return MOIETY_E_INVALID  `level` is none of those above.
- * @return MOIETY_E_BUSY     This thread is inside a log function: nothing has
+ * @return MOIETY_E_REENTRANT  This thread is inside a log function: nothing has
  *         changed.
  * @return MOIETY_E_FORKED
  *
@@ -113,7 +113,7 @@ typedef struct moiety_allocation {
 
 /**
  * Told of one block. It is called in the middle of the call that it tells of, so
- * calls on that pool are refused with MOIETY_E_BUSY; others may be made, also on
+ * calls on that pool are refused with MOIETY_E_REENTRANT; others may be made, also on
  * other pools. It must return: no longjmp(), no C++ exception, no end of the thread.
  * Several threads may be in it at once.
  *
@@ -151,9 +151,10 @@ typedef struct moiety_allocation_callbacks {
 
 /**
  * Asked by a thread that waits, about 20 times a second, whether it is to go on. It
- * returns 0, or another number, which ends the wait as if its time were over, and the
- * thread's later waits too, until moiety_set_interrupt() is called again. Calls
- * of the library that it makes are refused with MOIETY_E_BUSY. It must return: no
+ * returns 0, or another number, which ends the wait, and the thread's later waits too,
+ * until moiety_set_interrupt() is called again. A call that only waits returns
+ * MOIETY_E_INTERRUPTED then; an allocation goes on as if its time were over. Calls of
+ * the library that it makes are refused with MOIETY_E_REENTRANT. It must return: no
  * longjmp(), no C++ exception, no end of the thread.
  *
  * @param user  As it was set.

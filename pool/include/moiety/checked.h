@@ -69,8 +69,8 @@ typedef struct moiety_checked_counts {
  *              is returned.
  *
  * @return MOIETY_OK           Whatever was found.
- * @return MOIETY_E_INVALID    `pool` is NULL or destroyed, or `struct_size` is
- *         less than that of this version.
+ * @return MOIETY_E_INVALID    `pool` is NULL, or `struct_size` is less than
+ *         that of this version.
  * @return MOIETY_E_UNSUPPORTED  The pool is not checked.
  * @return MOIETY_E_NO_HOST_MEMORY, MOIETY_E_DRIVER
  *

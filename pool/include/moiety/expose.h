@@ -33,7 +33,7 @@ extern "C" {
  * @return MOIETY_E_INVALID  `path` is NULL, empty, too long, has a "%" before
  *         something else, is in no folder that may be written, or names
  *         something that is no socket.
- * @return MOIETY_E_BUSY     This process serves already, or another one does at
+ * @return MOIETY_E_IN_USE   This process serves already, or another one does at
  *         `path`, or is just about to.
  * @return MOIETY_E_NO_HOST_MEMORY  No memory, file descriptor or thread is to be
  *         had.

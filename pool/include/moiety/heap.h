@@ -128,8 +128,8 @@ typedef struct moiety_heap_snapshot moiety_heap_snapshot;
  * @param out   [out] The snapshot. Written only when MOIETY_OK is returned.
  *
  * @return MOIETY_OK
- * @return MOIETY_E_INVALID  `pool` or `out` is NULL, or the pool is destroyed.
- * @return MOIETY_E_BUSY     Other threads' calls did not come to an end within
+ * @return MOIETY_E_INVALID  `pool` or `out` is NULL.
+ * @return MOIETY_E_TIMEOUT  Other threads' calls did not come to an end within
  *         a second: nothing is known.
  * @return MOIETY_E_NO_HOST_MEMORY
  *

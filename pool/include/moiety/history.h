@@ -102,8 +102,8 @@ typedef struct moiety_history_summary {
  *
  * @return MOIETY_OK
  * @return MOIETY_E_INVALID      `pool` or `out` is NULL, `out_entries` is NULL
- *         without a capacity of 0, the pool is destroyed, or `struct_size` is
- *         less than that of version 0.1.0.
+ *         without a capacity of 0, or `struct_size` is less than that of version
+ *         0.1.0.
  * @return MOIETY_E_UNSUPPORTED  The pool keeps no history.
  * @return MOIETY_E_NO_HOST_MEMORY  for the calling thread's own records
  *

@@ -171,9 +171,8 @@ moiety_host_create(const moiety_host_options *options, moiety_host **out);
  * @param out_leaks  [out] As moiety_pool_destroy().
  *
  * @return as moiety_pool_destroy()
- * @return MOIETY_E_INVALID  also when `host` was destroyed before.
  *
- * Ownership: ends, unless MOIETY_E_BUSY is returned. Less than 512 bytes stay
+ * Ownership: ends, unless a refusal of moiety_pool_destroy() is returned. Less than 512 bytes stay
  *            behind for each arena and its pool.
  * Threads:   one; no other call on this arena may be under way. Unpinning
  *            stalls the launches of all threads of the process.
@@ -196,7 +195,7 @@ MOIETY_API moiety_status moiety_host_destroy_later(moiety_host *host);
  * @param out         [out] Its address for the CPU. Aligned as moiety_alloc()
  *                    aligns. Written only when MOIETY_OK is returned.
  *
- * @return as moiety_alloc(); MOIETY_E_INVALID when `host` is NULL or destroyed.
+ * @return as moiety_alloc(); MOIETY_E_INVALID when `host` is NULL.
  *
  * Ownership: the caller's until it is freed into the same arena.
  * Threads:   as moiety_alloc(). Growing happens outside any lock and blocks:
@@ -224,7 +223,7 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_host_alloc_with(
  *                 when no work is pending; MOIETY_STREAM_ANY when no stream can
  *                 be named.
  *
- * @return as moiety_free(); MOIETY_E_INVALID when `host` is NULL or destroyed.
+ * @return as moiety_free(); MOIETY_E_INVALID when `host` is NULL.
  *
  * Ownership, Threads, Streams, Context: as moiety_free(). For the CPU the
  * block serves again when the work is over.
@@ -273,7 +272,7 @@ MOIETY_API moiety_pool *moiety_host_pool(const moiety_host *host);
  *                 returned.
  *
  * @return MOIETY_OK
- * @return MOIETY_E_INVALID  `host` or `out` is NULL, or the arena destroyed.
+ * @return MOIETY_E_INVALID  `host` or `out` is NULL.
  * @return MOIETY_E_FOREIGN  `address` is not the arena's.
  *
  * Ownership: none.
@@ -309,8 +308,7 @@ typedef void moiety_host_progress_fn(void *user_data, uint64_t done_bytes,
  * @param user_data     For `progress`.
  *
  * @return MOIETY_OK
- * @return MOIETY_E_INVALID    `host` is NULL or destroyed, or `thread_count`
- *         above 64.
+ * @return MOIETY_E_INVALID    `host` is NULL, or `thread_count` above 64.
  * @return MOIETY_E_TOO_LARGE  More than the arena's limit, or than its nodes
  *         have when it is strict.
  * @return as moiety_host_alloc(): what was reserved until then stays so.
@@ -327,8 +325,7 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_host_reserve(
  * Unpinning stalls the launches of all threads while work is queued in the
  * process: for quiet moments.
  *
- * @return as moiety_pool_trim(); MOIETY_E_INVALID when `host` is NULL or
- *         destroyed.
+ * @return as moiety_pool_trim(); MOIETY_E_INVALID when `host` is NULL.
  */
 MOIETY_API moiety_status moiety_host_trim(moiety_host *host,
                                           uint64_t keep_bytes,
@@ -345,7 +342,7 @@ MOIETY_API moiety_status moiety_host_trim(moiety_host *host,
  * @param host  The arena.
  *
  * @return MOIETY_OK
- * @return MOIETY_E_INVALID  `host` is NULL, or the arena destroyed.
+ * @return MOIETY_E_INVALID  `host` is NULL.
  *
  * Ownership: none.
  * Threads:   any. Blocks in the kernel for an instant.
@@ -411,8 +408,8 @@ typedef struct moiety_host_stats {
  *             gets the bytes filled in.
  *
  * @return MOIETY_OK
- * @return MOIETY_E_INVALID  `host` or `out` is NULL, the arena destroyed, or
- *         `struct_size` less than that of version 0.1.0.
+ * @return MOIETY_E_INVALID  `host` or `out` is NULL, or `struct_size` less than
+ *         that of version 0.1.0.
  *
  * Ownership: the caller's struct.
  * Threads:   any. Takes a lock for an instant.
@@ -430,8 +427,7 @@ moiety_host_get_stats(moiety_host *host, moiety_host_stats *out);
  * @param size_bytes  Room in `out`; not 0.
  *
  * @return MOIETY_OK
- * @return MOIETY_E_INVALID  `host` or `out` is NULL, the arena destroyed, or
- *         `size_bytes` 0.
+ * @return MOIETY_E_INVALID  `host` or `out` is NULL, or `size_bytes` 0.
  *
  * Ownership: the caller's buffer.
  * Threads:   any. Takes a lock for an instant.
@@ -494,7 +490,7 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_host_topology(
  * @return MOIETY_E_INVALID  `address` is NULL, `size_bytes` 0, the range goes
  *         past the end of the address space, no context is current, or the
  *         driver says that the memory is not there.
- * @return MOIETY_E_BUSY     Another caller of the driver has registered a part
+ * @return MOIETY_E_IN_USE   Another caller of the driver has registered a part
  *         of it.
  * @return MOIETY_E_NO_PINNED_MEMORY, MOIETY_E_NO_HOST_MEMORY, MOIETY_E_FORKED,
  *         or what the driver said: what this call had pinned is unpinned again.

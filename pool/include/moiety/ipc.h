@@ -12,8 +12,10 @@
  * owner.
  *
  * Statuses that every function below can return, besides those it names:
- * MOIETY_E_FORKED in the child of a fork; MOIETY_E_BUSY from inside a signal
- * handler that interrupted another call of the library in the same thread.
+ * MOIETY_E_FORKED in the child of a fork; MOIETY_E_DESTROYED if the pool
+ * was destroyed or has ended; MOIETY_E_REENTRANT from inside a callback of the pool,
+ * or a signal handler that interrupted another call of the library in the same
+ * thread.
  *
  * moiety/pool.h has the rules that all functions have in common.
  */
@@ -88,16 +90,15 @@ typedef struct moiety_ipc_handle {
  *
  * A block that was exported stays out of circulation when it is freed, until
  * moiety_ipc_release_exports(): peers may still use it. Meanwhile it counts as
- * in use. moiety_free_on_event() refuses it with MOIETY_E_BUSY.
+ * in use. moiety_free_on_event() refuses it with MOIETY_E_IN_USE.
  *
  * @param pool     A pool with MOIETY_POOL_EXPORTABLE.
  * @param address  Anywhere in a live block of it.
  * @param out      [out] Written only when MOIETY_OK is returned.
  *
  * @return MOIETY_OK
- * @return MOIETY_E_INVALID      `pool` or `out` is NULL, the pool destroyed, or
- *         `address` in no block. A freed block is recognised where
- *         moiety_free() recognises it.
+ * @return MOIETY_E_INVALID      `pool` or `out` is NULL, or `address` in no
+ *         block. A freed block is recognised where moiety_free() recognises it.
  * @return MOIETY_E_FOREIGN      `address` is not the pool's.
  * @return MOIETY_E_UNSUPPORTED  The pool is not exportable; its memory is mapped
  *         (moiety_ipc_send()); or its source cut the segment out of a larger
@@ -136,16 +137,18 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_ipc_export(
  *                 sends on it.
  *
  * @return MOIETY_OK             All is on its way.
- * @return MOIETY_E_INVALID      `pool` is NULL or destroyed, `address` in no
- *         block, or `socket` no such socket.
+ * @return MOIETY_E_INVALID      `pool` is NULL, `address` in no block, or
+ *         `socket` no such socket.
  * @return MOIETY_E_FOREIGN      `address` is not the pool's.
  * @return MOIETY_E_UNSUPPORTED  As for moiety_ipc_export(), but for mapped
  *         memory; there, through a socket that is no UNIX one: the device has no
  *         fabric handles, or there is no IMEX channel that this user may open.
  *         Nothing was sent, and nothing counts as exported.
- * @return MOIETY_E_BUSY         The socket does not block, and takes nothing now:
- *         nothing was sent. Or the peer reads nothing for ten seconds in the
- *         middle of a message: close the socket.
+ * @return MOIETY_E_WOULD_BLOCK  The socket does not block, and takes nothing now:
+ *         nothing was sent.
+ * @return MOIETY_E_TIMEOUT      The socket's time limit was over: nothing was sent.
+ *         Or the peer reads nothing for ten seconds in the middle of a message:
+ *         close the socket.
  * @return MOIETY_E_PEER_GONE    The peer has closed its end, or is out of reach.
  * @return MOIETY_E_NO_HOST_MEMORY  Also for file descriptors.
  * @return what the driver said
@@ -189,9 +192,9 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_ipc_ticket(
  * @param address  Anywhere in the segment to release; 0: all of them.
  *
  * @return MOIETY_OK         Also when there was nothing to release.
- * @return MOIETY_E_INVALID  `pool` is NULL or destroyed.
+ * @return MOIETY_E_INVALID  `pool` is NULL.
  * @return MOIETY_E_FOREIGN  `address` is not the pool's.
- * @return MOIETY_E_BUSY     This very process has imported from it and not yet
+ * @return MOIETY_E_IN_USE   This very process has imported from it and not yet
  *         closed: nothing was released.
  * @return MOIETY_E_NO_HOST_MEMORY, or what the driver said  when a freed block
  *         could not be brought back: it and the exports stay; call again.
@@ -259,7 +262,8 @@ moiety_ipc_import(const void *handle, size_t handle_bytes,
  * opened again. All descriptors that arrived are closed when it returns.
  *
  * The message is no longer on its way then, whatever is returned but
- * MOIETY_E_BUSY, and MOIETY_E_INVALID of `out` or `socket`: the owner sends again.
+ * MOIETY_E_WOULD_BLOCK, MOIETY_E_TIMEOUT, and MOIETY_E_INVALID of `out` or `socket`:
+ * the owner sends again.
  *
  * @param socket      As for moiety_ipc_send(). One thread at a time receives on
  *                    it, and nothing but such messages is on its way.
@@ -273,9 +277,10 @@ moiety_ipc_import(const void *handle, size_t handle_bytes,
  * @return MOIETY_OK
  * @return MOIETY_E_INVALID      `out` is NULL, `socket` no such socket, or nothing
  *         is mapped at `context`.
- * @return MOIETY_E_BUSY         The socket does not block, or has a time limit,
- *         and there is no message yet. Or the peer stops for ten seconds in the
- *         middle of one: close the socket.
+ * @return MOIETY_E_WOULD_BLOCK  The socket does not block, and there is no message
+ *         yet.
+ * @return MOIETY_E_TIMEOUT      There was no message within the socket's time limit.
+ *         Or the peer stops for ten seconds in the middle of one: close the socket.
  * @return MOIETY_E_PEER_GONE    The peer has closed its end, perhaps in the middle
  *         of a message.
  * @return MOIETY_E_CORRUPT      What came is no such message, or contradicts
@@ -322,7 +327,7 @@ moiety_ipc_receive(int socket, moiety_context context,
  * @return MOIETY_E_INVALID  The segment is open, but all imports of it are
  *         closed already; or `stream` is none.
  * @return MOIETY_E_FOREIGN  `address` is not of an import.
- * @return MOIETY_E_BUSY     `stream` captures a graph, or a capture guard is
+ * @return MOIETY_E_CAPTURING  `stream` captures a graph, or a capture guard is
  *         held and `stream` is ANY: not closed.
  * @return MOIETY_E_NO_HOST_MEMORY, or what the driver said: not closed.
  *
@@ -345,7 +350,8 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_ipc_close(
  * @param timeout_ms  Milliseconds to wait at most; 0: only ask.
  *
  * @return MOIETY_OK         It is over: the owner may be told.
- * @return MOIETY_E_BUSY     Not yet.
+ * @return MOIETY_E_TIMEOUT  Not yet.
+ * @return MOIETY_E_INTERRUPTED  See moiety_set_interrupt().
  * @return MOIETY_E_INVALID  There has been no such number.
  * @return what the driver said  Nothing is known; ask again.
  *

@@ -238,12 +238,13 @@ class buffer
         check(moiety_record_use(pool_, address_, stream));
     }
     /** Makes the block longer or shorter where it lies, for `stream()`:
-     *  moiety_resize(). False: there is no room, and nothing has changed. */
+     *  moiety_resize(). False: it keeps its length, and nothing has changed. */
     bool try_resize(std::size_t size_bytes)
     {
         moiety_status status =
             moiety_resize(pool_, address_, size_bytes, stream_);
-        if (status == MOIETY_E_BUSY)
+        if (status == MOIETY_E_NO_ROOM || status == MOIETY_E_IN_USE ||
+            status == MOIETY_E_PAUSED)
             return false;
         check(status);
         size_bytes_ = size_bytes;

@@ -185,8 +185,8 @@ typedef struct moiety_oom_report {
 /**
  * Tells why the calling thread's last failed allocation from a pool failed for
  * want of memory. An allocation that succeeds leaves the report of an earlier
- * failure in place; one with MOIETY_ALLOC_NO_WAIT that returns MOIETY_E_BUSY makes
- * none.
+ * failure in place; one with MOIETY_ALLOC_NO_WAIT that returns MOIETY_E_WOULD_BLOCK
+ * makes none.
  *
  * @param pool  The pool.
  * @param out   [in,out] `struct_size` says how much the caller has room for and
@@ -194,8 +194,8 @@ typedef struct moiety_oom_report {
  *              returned, and nothing past `struct_size`.
  *
  * @return MOIETY_OK
- * @return MOIETY_E_INVALID  `pool` or `out` is NULL, the pool is destroyed, or
- *         `struct_size` is less than that of version 0.1.0.
+ * @return MOIETY_E_INVALID  `pool` or `out` is NULL, or `struct_size` is less
+ *         than that of version 0.1.0.
  * @return MOIETY_E_NO_HOST_MEMORY  in a thread's first call
  *
  * Ownership: the caller's struct.
@@ -264,8 +264,8 @@ typedef int (*moiety_oom_callback)(moiety_pool *pool, uint64_t requested_bytes,
  * @param user      Passed to it.
  *
  * @return MOIETY_OK
- * @return MOIETY_E_INVALID  `pool` or `callback` is NULL, the pool is
- *         destroyed, or both were registered before.
+ * @return MOIETY_E_INVALID  `pool` or `callback` is NULL, or both were
+ *         registered before.
  * @return MOIETY_E_NO_HOST_MEMORY
  *
  * Ownership: what `user` points to stays the caller's, and must last until the
@@ -282,9 +282,9 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_pool_add_oom_callback(
  * the caller must hold nothing that it may wait for.
  *
  * @return MOIETY_OK
- * @return MOIETY_E_INVALID  `pool` or `callback` is NULL, the pool is
- *         destroyed, or the two are not registered.
- * @return MOIETY_E_BUSY     This thread is inside a callback of the pool, and
+ * @return MOIETY_E_INVALID  `pool` or `callback` is NULL, or the two are not
+ *         registered.
+ * @return MOIETY_E_REENTRANT  This thread is inside a callback of the pool, and
  *         the one to remove is running, perhaps here: nothing has changed.
  *
  * Threads:   any. May block, on the callback.

@@ -22,8 +22,10 @@
  * Context:   any may be current, and stays so; the pool's need not be.
  *
  * Statuses that every function can return, besides those it names:
- * MOIETY_E_FORKED in the child of a fork; MOIETY_E_BUSY from inside a signal
- * handler that interrupted another call of the library in the same thread.
+ * MOIETY_E_FORKED in the child of a fork; MOIETY_E_DESTROYED if the pool, or the object of a handle,
+ * was destroyed or has ended; MOIETY_E_REENTRANT from inside a callback of the pool,
+ * or a signal handler that interrupted another call of the library in the same
+ * thread.
  * Functions that take something from the pool can also return
  * MOIETY_E_CONTEXT_DESTROYED once its context is gone, and
  * MOIETY_E_DEINITIALIZED once the driver is; frees and other calls that only
@@ -253,7 +255,7 @@ moiety_pool_create(const moiety_pool_options *options, moiety_pool **out);
  *
  * @return MOIETY_OK
  * @return MOIETY_E_INVALID  `out` is NULL, or `device` is not from 0 to 63.
- * @return MOIETY_E_BUSY     also from inside a log function that is called while
+ * @return MOIETY_E_REENTRANT  also from inside a log function that is called while
  *         this thread makes such a pool.
  * @return what moiety_pool_create() returns: the next call tries again
  *
@@ -279,7 +281,7 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_default_pool(int32_t device,
  * @return MOIETY_OK
  * @return MOIETY_E_INVALID  as of moiety_pool_options_check(), or a field that must
  *         be 0 is not.
- * @return MOIETY_E_BUSY     The process has a default pool already, or makes one.
+ * @return MOIETY_E_IN_USE   The process has a default pool already, or makes one.
  *         The options stay. moiety_pool_get_options() reports those of the pool.
  *
  * Ownership: none.
@@ -323,7 +325,8 @@ typedef struct moiety_leaks {
 /**
  * Destroys a pool and gives its memory back to the source: all of it, also
  * what was never freed. Waits until the work of the pool's contexts is over.
- * The handle stays recognisable: later calls with it return MOIETY_E_INVALID.
+ * Scopes that were ended end with it.
+ * The handle stays recognisable: later calls with it return MOIETY_E_DESTROYED.
  * If the context is gone, only the pool's own records are freed.
  * Other processes must have closed the blocks that it exported
  * (docs/ipc.md).
@@ -333,15 +336,18 @@ typedef struct moiety_leaks {
  *                   the pool is gone.
  *
  * @return MOIETY_OK         The pool is gone.
- * @return MOIETY_E_INVALID  `pool` was destroyed before; it is a host arena's
- *         (moiety_host_pool()) or moiety_default_pool()'s, and goes on; or
- *         `out_leaks->struct_size` is too small.
- * @return MOIETY_E_BUSY     A capture guard is held, a capture scope of the pool
- *         is open, or a call on the pool was seen under way in some thread, or
- *         another thread destroys it; or the work cannot be waited for, since a
- *         graph is captured without a guard. That capture is lost if it is of a
- *         non-blocking stream: only the legacy stream is asked before. The pool
- *         is as it was. Scopes that were ended are released.
+ * @return MOIETY_E_INVALID  The pool is a host arena's (moiety_host_pool()) or
+ *         moiety_default_pool()'s, and goes on; or `out_leaks->struct_size` is too
+ *         small.
+ * @return MOIETY_E_IN_USE   A capture scope of the pool is open, or a call on the
+ *         pool was seen under way in some thread, or another thread destroys it:
+ *         it is as it was.
+ * @return MOIETY_E_CAPTURING  A capture guard is held, or a graph is captured
+ *         without a guard, so that the work cannot be waited for: the pool is as it
+ *         was. That capture is lost if it is of a non-blocking stream: only the
+ *         legacy stream is asked before.
+ * @return MOIETY_E_INTERRUPTED, MOIETY_E_REENTRANT  The pool is as it was: see
+ *         moiety_set_interrupt(), and above.
  * @return any other status  The pool is gone; the source or the driver said
  *         this of memory that it did not take back, or of a context that a fault
  *         of the device has ended, or of the wait: if it refuses events it is
@@ -370,8 +376,8 @@ MOIETY_API moiety_status moiety_pool_destroy(moiety_pool *pool,
  *              the pool's copies.
  *
  * @return MOIETY_OK
- * @return MOIETY_E_INVALID  `pool` or `out` is NULL, the pool is destroyed, or
- *         `struct_size` is less than that of version 0.1.0.
+ * @return MOIETY_E_INVALID  `pool` or `out` is NULL, or `struct_size` is less
+ *         than that of version 0.1.0.
  *
  * Ownership: the caller's struct; the copies until the pool's end.
  * Threads:   any, concurrently. Wait-free.
@@ -391,8 +397,8 @@ moiety_pool_get_options(moiety_pool *pool, moiety_pool_options *out);
  *                     device has and the tables have a place for.
  *
  * @return MOIETY_OK
- * @return MOIETY_E_INVALID    `pool` is NULL or destroyed, or the limit is below
- *         2 MiB and not 0.
+ * @return MOIETY_E_INVALID    `pool` is NULL, or the limit is below 2 MiB and
+ *         not 0.
  * @return MOIETY_E_TOO_LARGE  The limit is above 16 times that with which the
  *         pool was made (up to 1 TiB, where that was 16 GiB or more): its tables
  *         have no place for more.
@@ -414,7 +420,7 @@ moiety_pool_set_limit(moiety_pool *pool, uint64_t limit_bytes);
  * @param total_bytes  What shall be reserved, all in all.
  *
  * @return MOIETY_OK
- * @return MOIETY_E_INVALID      `pool` is NULL or destroyed.
+ * @return MOIETY_E_INVALID      `pool` is NULL.
  * @return MOIETY_E_TOO_LARGE    More than the limit.
  * @return MOIETY_E_UNSUPPORTED  The pool passes all through.
  * @return MOIETY_E_NO_DEVICE_MEMORY (or _PINNED_, for such a source), or what
@@ -459,7 +465,7 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_pool_of(moiety_devptr address,
  * @param out_bytes   [out] NULL, or the bytes that the source took back.
  *
  * @return MOIETY_OK
- * @return MOIETY_E_INVALID  `pool` is NULL or destroyed.
+ * @return MOIETY_E_INVALID  `pool` is NULL.
  * @return what the source said when it refused
  *
  * Threads:   any. Blocks in the source.
@@ -484,7 +490,7 @@ MOIETY_API moiety_status moiety_pool_trim(moiety_pool *pool,
  * @param pool  The pool. Said twice is as good as once.
  *
  * @return MOIETY_OK
- * @return MOIETY_E_INVALID         `pool` is NULL or destroyed.
+ * @return MOIETY_E_INVALID         `pool` is NULL.
  * @return MOIETY_E_NO_HOST_MEMORY  The thread's first call.
  *
  * Ownership: the pool is still to be destroyed.

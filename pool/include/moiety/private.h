@@ -14,9 +14,10 @@
  * asked for, and captures share nothing.
  *
  * Statuses that every function below can return, besides those it names:
- * MOIETY_E_FORKED in the child of a fork; MOIETY_E_BUSY from inside a signal
- * handler that interrupted another call of the library in the same thread; and
- * those of a lost context, as in moiety/pool.h.
+ * MOIETY_E_FORKED in the child of a fork; MOIETY_E_DESTROYED if the arena, or its
+ * pool, was destroyed; MOIETY_E_REENTRANT from inside a callback of the pool, or a
+ * signal handler that interrupted another call of the library in the same thread;
+ * and those of a lost context, as in moiety/pool.h.
  */
 #ifndef MOIETY_PRIVATE_H_
 #define MOIETY_PRIVATE_H_
@@ -106,9 +107,9 @@ typedef struct moiety_private_options {
  * @param out      [out] The arena. Written only when MOIETY_OK is returned.
  *
  * @return MOIETY_OK
- * @return MOIETY_E_INVALID      `pool` or `out` is NULL, the pool destroyed, or an
- *         option out of range: `limit_bytes` is 0, or 2 MiB at least.
- * @return MOIETY_E_TOO_LARGE    The pool has 4096 of them.
+ * @return MOIETY_E_INVALID      `pool` or `out` is NULL, or an option out of
+ *         range: `limit_bytes` is 0, or 2 MiB at least.
+ * @return MOIETY_E_NO_ROOM      The pool has 4096 of them.
  * @return MOIETY_E_UNSUPPORTED  MOIETY_PRIVATE_PAUSABLE in a pool that is not
  *         mapped, is checked, or passes all through.
  * @return MOIETY_E_NO_HOST_MEMORY
@@ -139,14 +140,16 @@ moiety_private_create(moiety_pool *pool, const moiety_private_options *options,
  * @param flags  MOIETY_PAUSE_ bits.
  *
  * @return MOIETY_OK             The memory is the driver's.
- * @return MOIETY_E_INVALID      `arena` is 0, was destroyed, or its pool is gone; a
- *         flag is not known.
+ * @return MOIETY_E_INVALID      `arena` is 0; a flag is not known.
  * @return MOIETY_E_UNSUPPORTED  It was not made to be paused.
- * @return MOIETY_E_BUSY         It is paused already, or another thread pauses or
- *         resumes it; memory of it is held by moiety_segment_hold(); or work
- *         of the pool's contexts, or a capture, is not over after the pool's
- *         `wait_ms`, of which 200 ms are the least.
- * @return MOIETY_E_CAPTURING    A scope of it is open.
+ * @return MOIETY_E_PAUSED       It is paused already.
+ * @return MOIETY_E_IN_USE       Another thread pauses or resumes it; or memory of it
+ *         was exported, or is held by moiety_segment_hold().
+ * @return MOIETY_E_TIMEOUT      Work of the pool's contexts is not over after the
+ *         pool's `wait_ms`, of which 200 ms are the least.
+ * @return MOIETY_E_INTERRUPTED  See moiety_set_interrupt().
+ * @return MOIETY_E_CAPTURING    A scope of it is open; or a capture was not over
+ *         after that time.
  * @return MOIETY_E_NO_PINNED_MEMORY, MOIETY_E_NO_HOST_MEMORY
  * @return what the driver said. After each failure the arena runs as before, with
  *         its contents; only where the driver refuses to map again what it has
@@ -171,9 +174,8 @@ moiety_private_pause(moiety_private arena, uint32_t flags);
  * @param arena  The arena.
  *
  * @return MOIETY_OK         It runs.
- * @return MOIETY_E_INVALID  `arena` is 0, was destroyed, or its pool is gone; or it
- *         is not paused.
- * @return MOIETY_E_BUSY     Another thread pauses or resumes it.
+ * @return MOIETY_E_INVALID  `arena` is 0; or it is not paused.
+ * @return MOIETY_E_IN_USE   Another thread pauses or resumes it.
  * @return MOIETY_E_NO_DEVICE_MEMORY  Others have the memory, also after the pool's
  *         `wait_ms`.
  * @return MOIETY_E_NO_HOST_MEMORY
@@ -198,11 +200,11 @@ moiety_private_resume(moiety_private arena);
  * @param arena  The arena.
  *
  * @return MOIETY_OK         The arena is gone.
- * @return MOIETY_E_INVALID  `arena` is 0, was destroyed before, or its pool is
- *         gone.
- * @return MOIETY_E_BUSY     A scope of it is open, or another thread destroys
- *         one right now; it is paused and has blocks in use, or another thread
- *         pauses or resumes it: the arena is still there.
+ * @return MOIETY_E_INVALID  `arena` is 0.
+ * @return MOIETY_E_IN_USE   A scope of it is open, or another thread destroys
+ *         one right now, or pauses or resumes it: the arena is still there.
+ * @return MOIETY_E_PAUSED   It is paused and has blocks in use: the arena is still
+ *         there.
  * @return as moiety_scope_release(): the arena is still there.
  *
  * Ownership: ends.
@@ -225,12 +227,12 @@ MOIETY_API moiety_status moiety_private_destroy(moiety_private arena);
  * @param stream      The stream that the block is for, as moiety_alloc_with().
  *
  * @return MOIETY_OK         The block is in use.
- * @return MOIETY_E_INVALID  `arena` is 0, was destroyed, or its pool is gone;
- *         `size_bytes` is 0, or `address` no multiple of 512.
+ * @return MOIETY_E_INVALID  `arena` is 0; `size_bytes` is 0, or `address` no
+ *         multiple of 512.
  * @return MOIETY_E_FOREIGN  The bytes are not the arena's, or not all of the
  *         same half: captures' or others' (docs/cuda-graphs.md).
- * @return MOIETY_E_BUSY     A part of them is in use, or the arena is paused.
- *         Nothing changed.
+ * @return MOIETY_E_IN_USE   A part of them is in use: nothing changed.
+ * @return MOIETY_E_PAUSED   It is paused: nothing changed.
  * @return MOIETY_E_UNSUPPORTED  The pool is checked, or passes all through.
  * @return MOIETY_E_NO_HOST_MEMORY
  *
@@ -253,8 +255,9 @@ moiety_private_claim(moiety_private arena, moiety_devptr address,
  *                   MOIETY_OK is returned.
  *
  * @return MOIETY_OK
- * @return MOIETY_E_INVALID  `arena` is 0, was destroyed, or its pool is gone.
- * @return MOIETY_E_BUSY     It is paused.
+ * @return MOIETY_E_INVALID  `arena` is 0.
+ * @return MOIETY_E_PAUSED, MOIETY_E_IN_USE  It is paused, or a thread pauses or
+ *         resumes it.
  *
  * Ownership: the arena stays the caller's.
  * Threads:   any, concurrently. Takes the arena's lock.
@@ -271,8 +274,8 @@ MOIETY_API moiety_status moiety_private_trim(moiety_private arena,
  *               MOIETY_OK is returned.
  *
  * @return MOIETY_OK
- * @return MOIETY_E_INVALID  `arena` is 0, was destroyed, or its pool is gone;
- *         `out` is NULL, or its `struct_size` too small.
+ * @return MOIETY_E_INVALID  `arena` is 0; `out` is NULL, or its `struct_size`
+ *         too small.
  *
  * Ownership: the caller's struct.
  * Threads:   any, concurrently. Takes the arena's lock.
@@ -294,9 +297,9 @@ moiety_private_get_stats(moiety_private arena, moiety_private_stats *out);
  *
  * @return MOIETY_OK
  * @return as moiety_scope_begin()
- * @return MOIETY_E_INVALID  also when `arena` is 0, was destroyed, or its pool is
- *         gone.
- * @return MOIETY_E_BUSY     also when the arena is paused.
+ * @return MOIETY_E_INVALID  also when `arena` is 0.
+ * @return MOIETY_E_PAUSED, MOIETY_E_IN_USE  also when the arena is paused, or a
+ *         thread pauses or resumes it.
  *
  * Ownership: the caller's: it is ended, and then released; the arena's end
  *            releases it too.

@@ -9,8 +9,10 @@
  * release is found.
  *
  * Statuses that every function below can return, besides those it names:
- * MOIETY_E_FORKED in the child of a fork; MOIETY_E_BUSY from inside a signal
- * handler that interrupted another call of the library in the same thread.
+ * MOIETY_E_FORKED in the child of a fork; MOIETY_E_DESTROYED if the scope, or its pool,
+ * was destroyed or has ended; MOIETY_E_REENTRANT from inside a callback of the pool,
+ * or a signal handler that interrupted another call of the library in the same
+ * thread.
  *
  * moiety/pool.h has the rules that all functions have in common.
  */
@@ -46,9 +48,9 @@ typedef uint64_t moiety_scope;
  * @param out     [out] The scope. Written only when MOIETY_OK is returned.
  *
  * @return MOIETY_OK
- * @return MOIETY_E_INVALID         `pool` or `out` is NULL, the pool destroyed;
- *         `stream` cannot capture (null, LEGACY, ANY, DONE), or has an open
- *         scope in this pool; in a checked pool, `stream` was destroyed.
+ * @return MOIETY_E_INVALID         `pool` or `out` is NULL; `stream` cannot
+ *         capture (null, LEGACY, ANY, DONE), or has an open scope in this pool;
+ *         in a checked pool, `stream` was destroyed.
  * @return MOIETY_E_NO_HOST_MEMORY
  * @return what the driver said about the stream
  *
@@ -70,8 +72,8 @@ moiety_scope_begin(moiety_pool *pool, moiety_stream stream, moiety_scope *out);
  * @param scope  An open scope.
  *
  * @return MOIETY_OK
- * @return MOIETY_E_INVALID  `scope` is 0, was ended or released before, or its
- *         pool is gone.
+ * @return MOIETY_E_INVALID  `scope` is 0.
+ * @return MOIETY_E_DESTROYED  also when it was ended before.
  *
  * Ownership: the scope stays the caller's.
  * Threads:   any, also another one than began it. Takes locks for an instant.
@@ -89,9 +91,8 @@ MOIETY_API moiety_status moiety_scope_end(moiety_scope scope);
  * @param scope  An ended scope.
  *
  * @return MOIETY_OK                The scope is gone.
- * @return MOIETY_E_INVALID         `scope` is 0, was released before, or its
- *         pool is gone.
- * @return MOIETY_E_BUSY            It is open, or another thread releases it
+ * @return MOIETY_E_INVALID         `scope` is 0.
+ * @return MOIETY_E_IN_USE          It is open, or another thread releases it
  *         right now.
  * @return MOIETY_E_NO_HOST_MEMORY, MOIETY_E_DRIVER  The scope is still there,
  *         with what could not be freed: call again.
@@ -111,8 +112,8 @@ MOIETY_API moiety_status moiety_scope_release(moiety_scope scope);
  * @param pool  The pool.
  *
  * @return MOIETY_OK
- * @return MOIETY_E_INVALID  `pool` is NULL or destroyed.
- * @return MOIETY_E_BUSY     Another thread releases one of them right now.
+ * @return MOIETY_E_INVALID  `pool` is NULL.
+ * @return MOIETY_E_IN_USE   Another thread releases one of them right now.
  * @return MOIETY_E_NO_HOST_MEMORY, MOIETY_E_DRIVER  as moiety_scope_release();
  *         the scopes that come after are still there.
  *

@@ -8,8 +8,10 @@
  * piece.
  *
  * Statuses that every function below can return, besides those it names:
- * MOIETY_E_FORKED in the child of a fork; MOIETY_E_BUSY from inside a signal
- * handler that interrupted another call of the library in the same thread.
+ * MOIETY_E_FORKED in the child of a fork; MOIETY_E_DESTROYED if the pool
+ * was destroyed or has ended; MOIETY_E_REENTRANT from inside a callback of the pool,
+ * or a signal handler that interrupted another call of the library in the same
+ * thread.
  *
  * moiety/pool.h has the rules that all functions have in common.
  */
@@ -63,8 +65,8 @@ typedef struct moiety_segment_info {
  *                 MOIETY_OK is returned, and nothing past `struct_size`.
  *
  * @return MOIETY_OK
- * @return MOIETY_E_INVALID  `pool` or `out` is NULL, the pool destroyed, or
- *         `struct_size` less than that of the struct's first version.
+ * @return MOIETY_E_INVALID  `pool` or `out` is NULL, or `struct_size` less than
+ *         that of the struct's first version.
  * @return MOIETY_E_FOREIGN  All segments end at `address` or before.
  * @return MOIETY_E_UNSUPPORTED  The pool passes all through: its blocks are
  *         reservations.
@@ -88,10 +90,11 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_segment_find(
  * @param size_bytes  At least 1.
  *
  * @return MOIETY_OK
- * @return MOIETY_E_INVALID  `pool` is NULL or destroyed, or `size_bytes` 0.
+ * @return MOIETY_E_INVALID  `pool` is NULL, or `size_bytes` 0.
  * @return MOIETY_E_FOREIGN  A part of the range is in no segment: nothing is
  *         held.
- * @return MOIETY_E_BUSY     A part of it is in a private arena that is paused.
+ * @return MOIETY_E_PAUSED   A part of it is in a private arena that is paused, or
+ *         is about to be.
  * @return MOIETY_E_UNSUPPORTED  The pool passes all through.
  *
  * Ownership: of a hold: the caller's. The pool's end ends it: that waits for
@@ -129,7 +132,7 @@ MOIETY_API moiety_status moiety_segment_unhold(moiety_pool *pool,
  *            delays that call, and others that grow, trim or find segments. It may
  *            not wait for a thread that is in a call of the pool. It may use other
  *            pools, but none whose own callbacks or source call this one; a call on
- *            this one returns MOIETY_E_BUSY, or MOIETY_E_INVALID
+ *            this one returns MOIETY_E_REENTRANT, or MOIETY_E_DESTROYED
  *            while the pool is destroyed. It may not leave by an exception or a
  *            jump.
  * Streams:   work that is queued may still use memory of a mapped segment that
@@ -170,12 +173,11 @@ typedef struct moiety_segment_watcher {
  *                 MOIETY_OK is returned.
  *
  * @return MOIETY_OK
- * @return MOIETY_E_INVALID  `pool`, `watcher`, `out_id` or both functions are NULL,
- *         the pool destroyed, `flags` not 0, or `struct_size` less than that of the
- *         struct's first version.
+ * @return MOIETY_E_INVALID  `pool`, `watcher`, `out_id` or both functions are
+ *         NULL, `flags` not 0, or `struct_size` less than that of the struct's
+ *         first version.
  * @return MOIETY_E_NO_HOST_MEMORY  Nothing was told.
  * @return MOIETY_E_UNSUPPORTED  The pool passes all through.
- * @return MOIETY_E_BUSY     also from inside a callback of the pool.
  *
  * Ownership: of `user`: the caller's, who keeps it until moiety_segment_unwatch()
  *            or the pool's end, which tells of all segments that are left.
@@ -193,11 +195,9 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_segment_watch(
  * @param id    As moiety_segment_watch() gave it.
  *
  * @return MOIETY_OK         Neither function runs any more, nor will.
- * @return MOIETY_E_INVALID  `pool` is NULL or destroyed, or nobody watches by this
- *         id.
+ * @return MOIETY_E_INVALID  `pool` is NULL, or there never was such an id.
+ * @return MOIETY_E_DESTROYED  also when the watch has ended before.
  * @return MOIETY_E_UNSUPPORTED  The pool passes all through.
- * @return MOIETY_E_BUSY     also from inside a callback of the pool: the watch goes
- *         on.
  *
  * Ownership: of `user`: the caller's alone from now on.
  * Threads:   any, concurrently. Waits for threads that grow or trim the pool, and
@@ -216,8 +216,8 @@ MOIETY_API moiety_status moiety_segment_unwatch(moiety_pool *pool, uint64_t id);
  *                already changes nothing.
  *
  * @return MOIETY_OK
- * @return MOIETY_E_INVALID      `pool` is NULL or destroyed; there is no such
- *         device, or it is the pool's own.
+ * @return MOIETY_E_INVALID      `pool` is NULL; there is no such device, or it
+ *         is the pool's own.
  * @return MOIETY_E_UNSUPPORTED  The device cannot access the memory of the pool's
  *         (cuDeviceCanAccessPeer); the pool's memory is not mapped, or not any more:
  *         then the device has what still is.

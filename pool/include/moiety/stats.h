@@ -151,8 +151,8 @@ typedef struct moiety_pool_stats {
  *              returned, and nothing past `struct_size`.
  *
  * @return MOIETY_OK
- * @return MOIETY_E_INVALID  `pool` or `out` is NULL, the pool is destroyed, or
- *         `struct_size` is less than that of version 0.1.0.
+ * @return MOIETY_E_INVALID  `pool` or `out` is NULL, or `struct_size` is less
+ *         than that of version 0.1.0.
  *
  * Ownership: the caller's struct.
  * Threads:   any. Takes locks that growing and first calls take.
@@ -182,7 +182,7 @@ MOIETY_API const char *moiety_pool_stats_entry(const moiety_pool_stats *stats,
  * Lets the peaks of moiety_pool_get_stats() begin anew at the current values.
  *
  * @return MOIETY_OK
- * @return MOIETY_E_INVALID  `pool` is NULL or destroyed.
+ * @return MOIETY_E_INVALID  `pool` is NULL.
  *
  * Threads:   any. Waits for a thread that grows the pool.
  * Context:   none; the driver is not called.

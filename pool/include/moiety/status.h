@@ -33,8 +33,9 @@ typedef enum moiety_status {
     MOIETY_E_NO_HOST_MEMORY = 5,
     /** The pointer does not belong to what it was passed to. */
     MOIETY_E_FOREIGN = 6,
-    /** In use, or it would have to wait and was told not to. */
-    MOIETY_E_BUSY = 7,
+    /** The call would have to wait or to call the driver, and may not: call again
+     *  later, or a function that may. */
+    MOIETY_E_WOULD_BLOCK = 7,
     /** This driver, device or machine cannot do it. */
     MOIETY_E_UNSUPPORTED = 8,
     /** The CUDA driver failed; moiety_last_driver_error() has its code. */
@@ -55,10 +56,31 @@ typedef enum moiety_status {
     MOIETY_E_STALE = 16,
     /** The process that it came from has ended. */
     MOIETY_E_PEER_GONE = 17,
-    /** The stream captures a graph, outside any scope: moiety/scope.h. */
+    /** A graph is captured, or a capture guard is held, and the call cannot be part
+     *  of that: call again after it, or use a scope (moiety/scope.h). */
     MOIETY_E_CAPTURING = 18,
     /** A tenant has used up its budget; the memory itself may be there. */
-    MOIETY_E_BUDGET = 19
+    MOIETY_E_BUDGET = 19,
+    /** The call waited as long as it was allowed: call again to wait longer. */
+    MOIETY_E_TIMEOUT = 20,
+    /** The function of moiety_set_interrupt() stopped the wait: set it again, then
+     *  call again. */
+    MOIETY_E_INTERRUPTED = 21,
+    /** Something uses the object, or another thread changes it: end that use, then
+     *  call again. */
+    MOIETY_E_IN_USE = 22,
+    /** The private arena is paused: resume it, then call again. */
+    MOIETY_E_PAUSED = 23,
+    /** The thread is in a callback, or in a signal handler that interrupted another
+     *  call: call again after that has returned. */
+    MOIETY_E_REENTRANT = 24,
+    /** A table is full, or a block cannot change its length where it lies: free an
+     *  entry, or take another block. */
+    MOIETY_E_NO_ROOM = 25,
+    /** The block was freed before: mend the caller, and free a block once. */
+    MOIETY_E_DOUBLE_FREE = 26,
+    /** The object was destroyed or ended before: drop its handle. */
+    MOIETY_E_DESTROYED = 27
 } moiety_status;
 
 /**

@@ -60,7 +60,7 @@ static inline moiety_stream moiety_stream_of_caller(moiety_stream stream)
  *                 twice is as good as once.
  *
  * @return MOIETY_OK
- * @return MOIETY_E_INVALID         `pool` is NULL or destroyed, `stream` is
+ * @return MOIETY_E_INVALID         `pool` is NULL, `stream` is
  *         MOIETY_STREAM_DONE, or `address` is inside a block.
  * @return MOIETY_E_FOREIGN         `address` is not the pool's.
  * @return MOIETY_E_NO_HOST_MEMORY  Nothing was noted.
@@ -89,7 +89,7 @@ MOIETY_API moiety_status moiety_record_use(moiety_pool *pool,
  *
  * @return MOIETY_OK
  * @return as moiety_free()
- * @return MOIETY_E_BUSY     also when a capture scope keeps the block.
+ * @return MOIETY_E_IN_USE   The block is exported, or a capture scope keeps it.
  * @return MOIETY_E_DRIVER   The driver refused the event: the block is still
  *         the caller's.
  *
@@ -111,9 +111,11 @@ MOIETY_API moiety_status moiety_free_on_event(moiety_pool *pool,
  * @param stream  A created stream. One that the pool has not seen is fine.
  *
  * @return MOIETY_OK
- * @return MOIETY_E_INVALID   `pool` is NULL or destroyed, or `stream` is no
- *         created stream (null, LEGACY, PER_THREAD, ANY, DONE).
- * @return MOIETY_E_BUSY      A capture scope of the pool is open for it.
+ * @return MOIETY_E_INVALID   `pool` is NULL, or `stream` is no created stream
+ *         (null, LEGACY, PER_THREAD, ANY, DONE).
+ * @return MOIETY_E_IN_USE    A capture scope of the pool is open for it.
+ * @return MOIETY_E_CAPTURING  It captures a graph: what was freed on it waits for
+ *         the whole context instead.
  * @return MOIETY_E_DRIVER    No event could be recorded on it: what was freed
  *         on it waits for the whole context instead.
  *
@@ -153,7 +155,7 @@ MOIETY_API moiety_status moiety_retire_stream(moiety_stream stream);
  *
  * @return MOIETY_OK
  * @return MOIETY_E_FORKED  No guard was taken.
- * @return MOIETY_E_BUSY    No guard was taken: this is a signal handler that
+ * @return MOIETY_E_REENTRANT  No guard was taken: this is a signal handler that
  *         interrupted another call of the library in the same thread.
  *
  * Threads:   any; the two calls of a pair may come from different threads.
@@ -170,7 +172,7 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_capture_guard_begin(void);
  *
  * @return MOIETY_OK
  * @return MOIETY_E_INVALID  No guard is held.
- * @return MOIETY_E_BUSY     As above: the guard is still held.
+ * @return MOIETY_E_REENTRANT  As above: the guard is still held.
  *
  * Threads:   any. Takes a lock for an instant. The end of the last guard tries the
  *            pools that moiety_pool_destroy_later() has kept.
@@ -182,9 +184,9 @@ MOIETY_API moiety_status moiety_capture_guard_end(void);
 /**
  * Destroys a pool at once, or as soon as nothing keeps it from ending: for owners
  * that end where nobody can wait or look at a status. What moiety_pool_destroy()
- * refuses with MOIETY_E_BUSY is kept and tried again, and so is a pool while a
- * capture guard is held, or a pool of the process has met a capture within the last
- * two seconds (moiety_capture_age_ns()).
+ * refuses, so that the pool is as it was, is kept and tried again, and so is a pool
+ * while a capture guard is held, or a pool of the process has met a capture within
+ * the last two seconds (moiety_capture_age_ns()).
  *
  * Calls of any thread try again: the end of the last capture guard or scope; those
  * that make, trim or destroy a pool or an arena, or destroy one later; and
@@ -237,13 +239,14 @@ MOIETY_API uint64_t moiety_capture_age_ns(void);
  *                    just ended may be asked for twice.
  *
  * @return MOIETY_OK
- * @return MOIETY_E_INVALID         `pool` is NULL or destroyed.
+ * @return MOIETY_E_INVALID         `pool` is NULL.
  * @return MOIETY_E_CAPTURING       A capture guard, or a scope of any pool, is
- *         held: nothing was waited for.
- * @return MOIETY_E_BUSY            Work was not over after `timeout_ms`; or no
- *         event could be recorded for the pool's wait_ms, 200 at least, though
- *         earlier ones were over, which a capture without a guard does. What is
- *         done by then is free.
+ *         held: nothing was waited for. Or one came, or a graph was captured
+ *         without a guard, so that no event could be recorded for the pool's
+ *         wait_ms, 200 at least. What is done by then is free.
+ * @return MOIETY_E_TIMEOUT         Work was not over after `timeout_ms`; or the
+ *         driver refused events for that long. What is done by then is free.
+ * @return MOIETY_E_INTERRUPTED     See moiety_set_interrupt(). As above.
  * @return MOIETY_E_CONTEXT_DESTROYED
  * @return MOIETY_E_NO_HOST_MEMORY  The thread's first call.
  *
@@ -271,11 +274,11 @@ moiety_pool_synchronize(moiety_pool *pool, uint32_t timeout_ms);
  *                 pool's own: nothing changes.
  *
  * @return MOIETY_OK
- * @return MOIETY_E_INVALID         `pool` is NULL or destroyed, or nothing is
- *         mapped at `context`.
+ * @return MOIETY_E_INVALID         `pool` is NULL, or nothing is mapped at
+ *         `context`.
  * @return MOIETY_E_CONTEXT_DESTROYED  The pool's context is gone; or `context`
  *         was destroyed, or is no context: moiety/types.h.
- * @return MOIETY_E_TOO_LARGE       The pool knows 16 of them already.
+ * @return MOIETY_E_NO_ROOM         The pool knows 16 of them already.
  *
  * Ownership: the context stays the caller's.
  * Threads:   any. Takes a lock for an instant. Call it before the context is

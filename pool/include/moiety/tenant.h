@@ -77,9 +77,9 @@ typedef struct moiety_tenant_options {
  * @param out      [out] The tenant. Written only when MOIETY_OK is returned.
  *
  * @return MOIETY_OK
- * @return MOIETY_E_INVALID      `pool` or `out` is NULL, the pool is destroyed, or
- *         an option out of range.
- * @return MOIETY_E_TOO_LARGE    The process has MOIETY_TENANTS_MAX of them.
+ * @return MOIETY_E_INVALID      `pool` or `out` is NULL, or an option out of
+ *         range.
+ * @return MOIETY_E_NO_ROOM      The process has MOIETY_TENANTS_MAX of them.
  * @return MOIETY_E_UNSUPPORTED  MOIETY_TENANT_PAUSABLE in a pool that is not
  *         mapped, is checked, or passes all through.
  * @return MOIETY_E_NO_HOST_MEMORY
@@ -100,7 +100,8 @@ moiety_tenant_create(moiety_pool *pool, const moiety_tenant_options *options,
  * @param out     [out] The arena. Written only when MOIETY_OK is returned.
  *
  * @return MOIETY_OK
- * @return MOIETY_E_INVALID      There is no such tenant, or `out` is NULL.
+ * @return MOIETY_E_INVALID      There never was such a tenant, or `out` is
+ *         NULL.
  * @return MOIETY_E_UNSUPPORTED  It cannot be paused.
  *
  * Ownership: the tenant's: it is not to be destroyed.
@@ -118,7 +119,7 @@ moiety_tenant_private(moiety_tenant tenant, moiety_private *out);
  * @param flags   MOIETY_PAUSE_ bits.
  *
  * @return as moiety_private_pause()
- * @return MOIETY_E_INVALID      also when there is no such tenant.
+ * @return MOIETY_E_INVALID      also when there never was such a tenant.
  * @return MOIETY_E_UNSUPPORTED  It cannot be paused.
  *
  * Ownership, Threads, Streams, Context: as for moiety_private_pause().
@@ -132,7 +133,7 @@ moiety_tenant_pause(moiety_tenant tenant, uint32_t flags);
  * @param tenant  The tenant.
  *
  * @return as moiety_private_resume()
- * @return MOIETY_E_INVALID      also when there is no such tenant.
+ * @return MOIETY_E_INVALID      also when there never was such a tenant.
  * @return MOIETY_E_UNSUPPORTED  It cannot be paused.
  *
  * Ownership, Threads, Streams, Context: as for moiety_private_resume().
@@ -146,8 +147,8 @@ moiety_tenant_resume(moiety_tenant tenant);
  * @param tenant  The tenant; 0 does nothing.
  *
  * @return MOIETY_OK
- * @return MOIETY_E_INVALID  There is no such tenant, or not any more.
- * @return MOIETY_E_BUSY     It has live blocks: nothing has changed. A block
+ * @return MOIETY_E_INVALID  There never was such a tenant.
+ * @return MOIETY_E_IN_USE   It has live blocks: nothing has changed. A block
  *         that was freed while it was exported is live until its exports are
  *         released.
  * @return as moiety_private_destroy() of the arena of one that can be paused: the
@@ -168,8 +169,8 @@ MOIETY_API moiety_status moiety_tenant_destroy(moiety_tenant tenant);
  * @param budget_bytes  As in moiety_tenant_options.
  *
  * @return MOIETY_OK
- * @return MOIETY_E_INVALID  There is no such tenant, or `budget_bytes` is 2^62
- *         or more.
+ * @return MOIETY_E_INVALID  There never was such a tenant, or `budget_bytes` is
+ *         2^62 or more.
  *
  * Threads:   any. Allocations that are under way may still go by the budget
  *            from before. Takes a lock for an instant.
@@ -209,7 +210,7 @@ typedef struct moiety_tenant_stats {
  *             and nothing past `struct_size`.
  *
  * @return MOIETY_OK
- * @return MOIETY_E_INVALID  There is no such tenant, `out` is NULL, or
+ * @return MOIETY_E_INVALID  There never was such a tenant, `out` is NULL, or
  *         `struct_size` is less than that of the struct's first version.
  *
  * Ownership: the caller's struct.

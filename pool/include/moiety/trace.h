@@ -59,10 +59,9 @@ typedef struct moiety_trace_summary {
  *              device; it must not be one that is recorded to already.
  *
  * @return MOIETY_OK
- * @return MOIETY_E_INVALID      `pool` or `path` is NULL or empty, the pool is
- *         destroyed, or the file cannot be opened or written: the message says
- *         why.
- * @return MOIETY_E_BUSY         The pool is recorded already, or another one, of
+ * @return MOIETY_E_INVALID      `pool` or `path` is NULL or empty, or the file
+ *         cannot be opened or written: the message says why.
+ * @return MOIETY_E_IN_USE       The pool is recorded already, or another one, of
  *         any process, to this file.
  * @return MOIETY_E_UNSUPPORTED  The pool keeps no history.
  * @return MOIETY_E_NO_HOST_MEMORY
@@ -86,9 +85,9 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_trace_start(moiety_pool *pool,
  *
  * @return MOIETY_OK         All that was done since the start is in the file,
  *         but for calls of other threads that are still under way.
- * @return MOIETY_E_INVALID  `pool` is NULL or destroyed, `struct_size` is less
- *         than that of version 0.1.0, the pool is not recorded, or the system
- *         refused to write: then `out` has its errno.
+ * @return MOIETY_E_INVALID  `pool` is NULL, `struct_size` is less than that of
+ *         version 0.1.0, the pool is not recorded, or the system refused to
+ *         write: then `out` has its errno.
  * @return MOIETY_E_TOO_LARGE       There were more threads, streams or live
  *         blocks than a trace may have.
  * @return MOIETY_E_NO_HOST_MEMORY  Some of it is missing for want of memory.
@@ -108,8 +107,8 @@ MOIETY_API moiety_status moiety_trace_stop(moiety_pool *pool,
  * @param out   [in,out] As for moiety_trace_stop().
  *
  * @return MOIETY_OK
- * @return MOIETY_E_INVALID  `pool` is NULL or destroyed, `struct_size` is less
- *         than that of version 0.1.0, or the pool is not recorded.
+ * @return MOIETY_E_INVALID  `pool` is NULL, `struct_size` is less than that of
+ *         version 0.1.0, or the pool is not recorded.
  * @return MOIETY_E_NO_HOST_MEMORY  for the calling thread's own records
  *
  * Ownership: the file stays the pool's.

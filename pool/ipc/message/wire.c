@@ -9,6 +9,7 @@
 #include "pool/ipc/message/wire.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -76,17 +77,28 @@ static moiety_status wire_refuse(int error)
     }
 }
 
+/* The kernel does not say which: the socket does not block, or its time limit is
+ * over. */
+static moiety_status wire_refuse_wait(int descriptor)
+{
+    int flags = fcntl(descriptor, F_GETFL);
+    return flags >= 0 && !(flags & O_NONBLOCK)
+               ? moietyi_fail(MOIETY_E_TIMEOUT,
+                              "the time limit of the socket is over")
+               : moietyi_fail(MOIETY_E_WOULD_BLOCK, "the socket is not ready");
+}
+
 /* Not ready: waits, unless nothing of the message is on its way. */
 static moiety_status wire_await(const struct moietyi_channel *channel,
                                 short events)
 {
     struct pollfd one = {.fd = channel->socket, .events = events};
     if (!channel->is_begun)
-        return moietyi_fail(MOIETY_E_BUSY, "the socket is not ready");
+        return wire_refuse_wait(channel->socket);
     int count = poll(&one, 1, STALL_MS);
     if (count > 0 || (count < 0 && errno == EINTR))
         return MOIETY_OK;
-    return moietyi_fail(MOIETY_E_BUSY,
+    return moietyi_fail(MOIETY_E_TIMEOUT,
                         "the peer has stopped in the middle of a message for "
                         "%d s",
                         STALL_MS / 1000);

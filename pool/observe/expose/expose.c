@@ -117,7 +117,8 @@ static moiety_status start_thread(void)
 static moiety_status expose_begin(const char *path)
 {
     if (state.is_running)
-        return moietyi_fail(MOIETY_E_BUSY, "pools are exposed already, at '%s'",
+        return moietyi_fail(MOIETY_E_IN_USE,
+                            "pools are exposed already, at '%s'",
                             state.listener.address.sun_path);
     moiety_status status = watch_forks();
     if (status == MOIETY_OK)

@@ -96,7 +96,7 @@ static moiety_status lock_folder(const struct moietyi_listener *listener)
                                  listener->address.sun_path);
         moietyi_nap(NAP_NS);
     }
-    return moietyi_fail(MOIETY_E_BUSY,
+    return moietyi_fail(MOIETY_E_IN_USE,
                         "cannot expose pools at '%s': somebody holds the lock "
                         "of its folder",
                         listener->address.sun_path);
@@ -127,7 +127,7 @@ static moiety_status listen_make_room(const struct moietyi_listener *listener)
     if (!S_ISSOCK(found.st_mode))
         return refuse_path(path, "it is there and no socket");
     if (is_alive(&listener->address)) {
-        return moietyi_fail(MOIETY_E_BUSY,
+        return moietyi_fail(MOIETY_E_IN_USE,
                             "cannot expose pools at '%s': a process serves "
                             "there; accepted is a path of one's own, as with "
                             "%%p for the process id",

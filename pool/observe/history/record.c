@@ -127,7 +127,7 @@ static moiety_status open_for(struct moietyi_history *history, const char *path,
     if (!history)
         return refuse_without();
     if (moietyi_recorder_sums(history, false, &sums, &lost))
-        return moietyi_fail(MOIETY_E_BUSY, "the pool is recorded already");
+        return moietyi_fail(MOIETY_E_IN_USE, "the pool is recorded already");
     return moietyi_trace_open(path, out);
 }
 

@@ -311,7 +311,7 @@ moiety_status moietyi_recorder_start(struct moietyi_history *history,
     if (is_free)
         return MOIETY_OK;
     free(recorder);
-    return moietyi_fail(MOIETY_E_BUSY, "the pool is recorded already");
+    return moietyi_fail(MOIETY_E_IN_USE, "the pool is recorded already");
 }
 
 bool moietyi_recorder_sums(struct moietyi_history *history, bool takes_all,

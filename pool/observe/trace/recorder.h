@@ -17,7 +17,7 @@
 
 struct moietyi_history;
 
-/* Begins; the recorder has the file from now on. MOIETY_E_BUSY: the history has
+/* Begins; the recorder has the file from now on. MOIETY_E_IN_USE: the history has
  * a recorder. Of what fails the file stays the caller's. */
 MOIETY_MUST_USE moiety_status moietyi_recorder_start(
     struct moietyi_history *history, struct moietyi_trace_file *file);

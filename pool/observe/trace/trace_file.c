@@ -115,7 +115,8 @@ static void put_text(struct moietyi_trace_file *file, const char *text)
 static moiety_status trace_file_refuse(const char *path, int error,
                                        const char *what)
 {
-    return moietyi_fail(error == EWOULDBLOCK ? MOIETY_E_BUSY : MOIETY_E_INVALID,
+    return moietyi_fail(error == EWOULDBLOCK ? MOIETY_E_IN_USE
+                                             : MOIETY_E_INVALID,
                         "cannot record to '%s': %s", path,
                         what ? what : strerror_r(error, (char[64]){0}, 64));
 }

@@ -255,7 +255,7 @@ def test_this_process_gets_its_own_array(pool):
             assert shared.__cuda_array_interface__["shape"] == (8,)
             with pytest.raises(moiety.Error) as raised:
                 handle.release()
-            assert raised.value.status == "E_BUSY"
+            assert raised.value.status == "E_IN_USE"
     handle.release()
 
 

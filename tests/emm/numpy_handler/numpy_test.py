@@ -296,7 +296,7 @@ def test_an_arena_in_use_cannot_be_closed():
     def is_refused(host):
         with pytest.raises(moiety.Error) as refused:
             host.close()
-        return refused.value.status == "E_BUSY" and host.is_open
+        return refused.value.status == "E_IN_USE" and host.is_open
 
     host = moiety.HostArena()
     with moiety.numpy.use(host):

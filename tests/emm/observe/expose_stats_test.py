@@ -49,7 +49,7 @@ def test_a_process_serves_once():
     with exposed() as path:
         with pytest.raises(moiety.Error, match="exposed already") as caught:
             observe.start(path + "2")
-        assert caught.value.status == "E_BUSY"
+        assert caught.value.status == "E_IN_USE"
     assert not os.path.exists(path)
     with pytest.raises(moiety.Error, match="No such file"):
         observe.start("/nowhere/at/all")
@@ -102,7 +102,7 @@ def test_prometheus_gets_names_escaped():
     text = observe.prometheus({
         "version": name, "pools": [
             {"id": 1, "device": 0, "memory": "device", "source": name,
-             "error": {"status": "MOIETY_E_BUSY", "message": "why"}}]})
+             "error": {"status": "MOIETY_E_IN_USE", "message": "why"}}]})
     families = {family.name: family
                 for family in text_string_to_metric_families(text)}
     assert families["moiety_info"].samples[0].labels["version"] == name

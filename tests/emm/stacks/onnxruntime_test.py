@@ -103,7 +103,7 @@ def test_a_tenant_has_its_budget(pool):
             session.alloc(MIB)
         with pytest.raises(moiety.Error, match="ONNX Runtime") as raised:
             tenant.close()
-        assert raised.value.status == "E_BUSY"
+        assert raised.value.status == "E_IN_USE"
         session.free(block)
         moiety.onnxruntime.release(options)
 
@@ -126,10 +126,10 @@ def test_a_pool_is_held_until_the_release():
     block = session.alloc(1000)
     with pytest.raises(moiety.Error, match="ONNX Runtime") as raised:
         own.close()
-    assert raised.value.status == "E_BUSY"
+    assert raised.value.status == "E_IN_USE"
     with pytest.raises(moiety.Error, match="blocks: 1; delete its") as raised:
         moiety.onnxruntime.release(options)
-    assert raised.value.status == "E_BUSY"
+    assert raised.value.status == "E_IN_USE"
     session.free(session.alloc(1000))
     session.free(block)
     moiety.onnxruntime.release(options)
@@ -160,7 +160,7 @@ def test_more_than_there_are_slots(pool):
              for tenant in tenants[:16]]
     with pytest.raises(moiety.Error, match="16 pools.*release") as raised:
         moiety.onnxruntime.provider_options(tenants[16])
-    assert raised.value.status == "E_BUSY"
+    assert raised.value.status == "E_NO_ROOM"
     moiety.onnxruntime.release(given.pop(3))
     given.append(moiety.onnxruntime.provider_options(tenants[16]))
     for options in given:

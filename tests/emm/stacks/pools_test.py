@@ -138,7 +138,7 @@ def test_close_that_is_refused_can_be_tried_again():
 
     pools[0].watch_segments(added)
     pools[0].alloc(100)
-    assert refusals == ["E_BUSY"]
+    assert refusals == ["E_IN_USE"]
     pools.close()
 
 

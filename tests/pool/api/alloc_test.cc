@@ -404,7 +404,8 @@ TEST_F(Alloc, ThatTriesNeverWaitsForTheDevice)
     moiety_devptr block = pool.Alloc(4 * kMiB, held);
     held.Hold();
     pool.Free(block, held);
-    EXPECT_EQ(MOIETY_E_BUSY, alloc_no_wait(pool, kMiB, kStream, &address));
+    EXPECT_EQ(MOIETY_E_WOULD_BLOCK,
+              alloc_no_wait(pool, kMiB, kStream, &address));
     EXPECT_EQ(77u, address);
     held.Release();
     pool.Free(pool.Alloc(kMiB));

@@ -158,7 +158,7 @@ TEST_F(AllocWith, AnArenaDoesNotWaitWhereItIsToldNotTo)
               moiety_alloc_with(pool_, 512, kStream, &options, &other));
     stream.Hold();
     pool_.Free(block, stream);
-    EXPECT_EQ(MOIETY_E_BUSY,
+    EXPECT_EQ(MOIETY_E_WOULD_BLOCK,
               moiety_alloc_with(pool_, 512, kStream, &options, &other));
     stream.Release();
     pool_test::Synchronize();

@@ -395,7 +395,7 @@ TEST_F(PoolDestroy, WhileAGuardIsHeldIsRefusedAndChangesNothing)
     moiety_devptr block = 0;
     ASSERT_EQ(MOIETY_OK, moiety_pool_create(nullptr, &pool));
     ASSERT_EQ(MOIETY_OK, moiety_capture_guard_begin());
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_pool_destroy(pool, nullptr));
+    EXPECT_EQ(MOIETY_E_CAPTURING, moiety_pool_destroy(pool, nullptr));
     EXPECT_EQ(MOIETY_OK, moiety_capture_guard_end());
     EXPECT_EQ(MOIETY_OK, moiety_alloc(pool, 512, kStream, &block));
     EXPECT_EQ(MOIETY_OK, moiety_free(pool, block, kStream));

@@ -128,7 +128,7 @@ class SignalStep : public ::testing::Test
         ASSERT_GT(steps, 20u);
         for (unsigned at = 1; at <= steps && !HasFailure(); at++) {
             Game played = Play(pool, at, pair);
-            busy_count += played.first_status == MOIETY_E_BUSY;
+            busy_count += played.first_status == MOIETY_E_REENTRANT;
             done_count += played.kept != 0;
         }
         EXPECT_GT(busy_count, 10u);
@@ -218,7 +218,7 @@ template <typename Pair> void PlayAllGuards(Pair pair)
         guard_game.status = MOIETY_E_INVALID;
         pair();
         steps = at ? steps : unsigned{guard_game.steps};
-        busy_count += guard_game.status == MOIETY_E_BUSY;
+        busy_count += guard_game.status == MOIETY_E_REENTRANT;
         done_count += guard_game.status == MOIETY_OK;
     }
     EXPECT_GT(busy_count, 10u);
@@ -255,7 +255,7 @@ TEST_F(SignalStep, OfAPairOnAnotherStreamHarmsNothing)
         if (status == MOIETY_OK)
             status = moiety_free(own->pool, block, own->streams[0]);
         EndSteps();
-        return status == MOIETY_E_BUSY ? MOIETY_OK : status;
+        return status == MOIETY_E_REENTRANT ? MOIETY_OK : status;
     });
 }
 

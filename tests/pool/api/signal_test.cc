@@ -113,7 +113,7 @@ TEST_F(Signal, InACallIsToldBusyByEveryFunction)
     moiety_devptr large = pool.Alloc(100 * kMiB); // interrupted while it grows
     source.in_reserve = nullptr;
     for (size_t i = 0; i < sizeof(shared.statuses) / sizeof(moiety_status); i++)
-        EXPECT_EQ(MOIETY_E_BUSY, shared.statuses[i]) << "call " << i;
+        EXPECT_EQ(MOIETY_E_REENTRANT, shared.statuses[i]) << "call " << i;
     EXPECT_EQ(2u, pool.Stats().allocation_current);
     EXPECT_EQ(MOIETY_OK, moiety_private_destroy(shared.arena));
     pool.Free(large);
@@ -152,9 +152,9 @@ void TakeATurn(int)
     storm.turn = turn + 1;
     moiety_status status =
         Turn(storm.pool, &storm.blocks[turn * 7 % kBlocks], turn);
-    storm.busy_count += status == MOIETY_E_BUSY;
+    storm.busy_count += status == MOIETY_E_REENTRANT;
     storm.done_count += status == MOIETY_OK;
-    storm.wrong_count += status != MOIETY_OK && status != MOIETY_E_BUSY;
+    storm.wrong_count += status != MOIETY_OK && status != MOIETY_E_REENTRANT;
 }
 
 // Sends signals to a thread until the end.

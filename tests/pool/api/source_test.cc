@@ -150,7 +150,7 @@ TEST_F(OwnSource, MayUseAnotherPool)
 {
     struct Inner {
         Pool pool;
-        moiety_status status = MOIETY_E_BUSY;
+        moiety_status status = MOIETY_E_REENTRANT;
     } inner;
     source.in_reserve_argument = &inner;
     source.in_reserve = [](void *argument) {
@@ -197,10 +197,10 @@ TEST_F(OwnSource, ThatComesBackByAnotherPoolIsRefused)
                     moiety_alloc(pool, 40 * kMiB, kStream, &block));
         };
         outer.Free(outer.Alloc(512));
-        EXPECT_EQ(
-            (std::vector<moiety_status>{MOIETY_E_BUSY, MOIETY_E_BUSY, MOIETY_OK,
-                                        MOIETY_OK, MOIETY_E_BUSY}),
-            pools.statuses);
+        EXPECT_EQ((std::vector<moiety_status>{MOIETY_E_REENTRANT,
+                                              MOIETY_E_REENTRANT, MOIETY_OK,
+                                              MOIETY_OK, MOIETY_E_REENTRANT}),
+                  pools.statuses);
         outer.Free(outer.Alloc(4 * kKiB));
         inner.Free(inner.Alloc(4 * kKiB));
     }

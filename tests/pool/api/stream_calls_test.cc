@@ -286,7 +286,7 @@ TEST_F(AddContext, KnowsSixteen)
         contexts.push_back(pool_test::NewContext());
     for (size_t i = 0; i < 16; i++)
         EXPECT_EQ(MOIETY_OK, moiety_pool_add_context(pool, contexts[i])) << i;
-    EXPECT_EQ(MOIETY_E_TOO_LARGE, moiety_pool_add_context(pool, contexts[16]));
+    EXPECT_EQ(MOIETY_E_NO_ROOM, moiety_pool_add_context(pool, contexts[16]));
     EXPECT_EQ(MOIETY_OK, moiety_pool_add_context(pool, contexts[3]));
     pool.End();
     for (moiety_context context : contexts)
@@ -352,7 +352,7 @@ TEST_F(RetireEverywhere, TellsTheRestToo)
     }
     moiety_scope scope = 0;
     ASSERT_EQ(MOIETY_OK, moiety_scope_begin(second, stream, &scope));
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_retire_stream(stream));
+    EXPECT_EQ(MOIETY_E_IN_USE, moiety_retire_stream(stream));
     EXPECT_EQ(streams, first.Stats().streams);
     EXPECT_EQ(streams, third.Stats().streams);
     EXPECT_EQ(MOIETY_OK, moiety_scope_end(scope));

@@ -160,7 +160,7 @@ TEST_P(WatchedPool, IsLeftByAWatcherWithoutAWord)
     watcher.Begin();
     moiety_devptr block = pool.Alloc(20 * kMiB);
     watcher.End();
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_segment_unwatch(pool, watcher.id));
+    EXPECT_EQ(MOIETY_E_DESTROYED, moiety_segment_unwatch(pool, watcher.id));
     EXPECT_EQ(0u, watcher.told.ReleasedCount());
     pool.Free(block);
 }
@@ -202,7 +202,7 @@ TEST_P(WatchedPool, MayBeWatchedByOneFunctionAlone)
 }
 
 // Each call that a watcher is most likely to try, in the middle of a call.
-void ExpectBusy(moiety_pool *pool, moiety_devptr block, uint64_t id)
+void ExpectRefusal(moiety_pool *pool, moiety_devptr block, uint64_t id)
 {
     moiety_devptr out = 0;
     uint64_t bytes = 0;
@@ -211,20 +211,21 @@ void ExpectBusy(moiety_pool *pool, moiety_devptr block, uint64_t id)
     info.struct_size = sizeof info;
     watcher.struct_size = sizeof watcher;
     watcher.added = [](void *, const moiety_segment_info *) {};
-    EXPECT_EQ(MOIETY_E_BUSY,
+    EXPECT_EQ(MOIETY_E_REENTRANT,
               moiety_alloc(pool, 512, MOIETY_STREAM_LEGACY, &out));
-    EXPECT_EQ(MOIETY_E_BUSY,
+    EXPECT_EQ(MOIETY_E_REENTRANT,
               moiety_alloc(pool, 64 * kMiB, MOIETY_STREAM_LEGACY, &out));
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_free(pool, block, MOIETY_STREAM_LEGACY));
+    EXPECT_EQ(MOIETY_E_REENTRANT,
+              moiety_free(pool, block, MOIETY_STREAM_LEGACY));
     EXPECT_STREQ("the pool called this function in the middle of a call of its "
                  "own",
                  moiety_last_error_message());
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_pool_trim(pool, 0, &bytes));
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_segment_find(pool, block, &info));
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_segment_hold(pool, block, 1));
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_segment_watch(pool, &watcher, &bytes));
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_segment_unwatch(pool, id));
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_pool_destroy(pool, nullptr));
+    EXPECT_EQ(MOIETY_E_REENTRANT, moiety_pool_trim(pool, 0, &bytes));
+    EXPECT_EQ(MOIETY_E_REENTRANT, moiety_segment_find(pool, block, &info));
+    EXPECT_EQ(MOIETY_E_REENTRANT, moiety_segment_hold(pool, block, 1));
+    EXPECT_EQ(MOIETY_E_REENTRANT, moiety_segment_watch(pool, &watcher, &bytes));
+    EXPECT_EQ(MOIETY_E_REENTRANT, moiety_segment_unwatch(pool, id));
+    EXPECT_EQ(MOIETY_E_IN_USE, moiety_pool_destroy(pool, nullptr));
 }
 
 TEST_P(WatchedPool, RefusesCallsFromInside)
@@ -239,7 +240,7 @@ TEST_P(WatchedPool, RefusesCallsFromInside)
     pool.Free(pool.Alloc(512));
     unsigned count = 0;
     watcher.at_each = [&] {
-        ExpectBusy(pool, block, watcher.id);
+        ExpectRefusal(pool, block, watcher.id);
         other.Free(other.Alloc(8 * kMiB));
         count++;
     };
@@ -265,9 +266,10 @@ TEST_P(WatchedPool, IsGoneForThoseWhoAreToldOfItsEnd)
     watcher.Begin();
     unsigned count = 0;
     watcher.at_each = [&] {
-        EXPECT_EQ(MOIETY_E_INVALID, moiety_free(handle, block, nullptr));
-        EXPECT_EQ(MOIETY_E_INVALID, moiety_segment_unwatch(handle, watcher.id));
-        EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_destroy(handle, nullptr));
+        EXPECT_EQ(MOIETY_E_DESTROYED, moiety_free(handle, block, nullptr));
+        EXPECT_EQ(MOIETY_E_DESTROYED,
+                  moiety_segment_unwatch(handle, watcher.id));
+        EXPECT_EQ(MOIETY_E_DESTROYED, moiety_pool_destroy(handle, nullptr));
         count++;
     };
     pool.End();
@@ -290,7 +292,7 @@ TEST_P(WatchedPool, IsNotDestroyedWhileAWatcherRuns)
     std::thread grower([&] { pool.Free(pool.Alloc(20 * kMiB)); });
     while (stage != 1)
         std::this_thread::yield();
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_pool_destroy(pool, nullptr));
+    EXPECT_EQ(MOIETY_E_IN_USE, moiety_pool_destroy(pool, nullptr));
     stage = 2;
     grower.join();
     watcher.End();

@@ -38,7 +38,7 @@ class WrongFree : public ::testing::Test
     static moiety_status FreeByAnotherThread(Pool &pool, moiety_devptr block,
                                              moiety_stream stream)
     {
-        moiety_status status = MOIETY_E_BUSY;
+        moiety_status status = MOIETY_E_WOULD_BLOCK;
         std::thread([&] { status = moiety_free(pool, block, stream); }).join();
         return status;
     }
@@ -149,8 +149,8 @@ TEST_F(WrongFree, LeavesEveryStatisticSane)
             }
             // A right one is refused where a wrong one came before it.
             moiety_status status = moiety_free(pool, block, stream);
-            is_odd |= status != MOIETY_OK && status != MOIETY_E_INVALID &&
-                      status != MOIETY_E_FOREIGN;
+            is_odd |= status != MOIETY_OK && status != MOIETY_E_DOUBLE_FREE &&
+                      status != MOIETY_E_INVALID && status != MOIETY_E_FOREIGN;
             if (random() % 200 == 0)
                 pool.Trim(UINT64_MAX);
             ExpectSane(pool.Stats(), "in between");
@@ -185,7 +185,8 @@ TEST_F(WrongFree, OfThreadsAtOnceLosesNothing)
                     moiety_status status =
                         moiety_free(pool, blocks[at], stream);
                     taken += status == MOIETY_OK;
-                    refused += status == MOIETY_E_INVALID;
+                    refused += status == MOIETY_E_DOUBLE_FREE ||
+                               status == MOIETY_E_INVALID;
                 }
             });
         for (std::thread &thread : threads)
@@ -303,8 +304,8 @@ class WrongAddress : public ::testing::TestWithParam<uint32_t>
             status = moiety_free(*pool_, address,
                                  random_() % 2 ? stream : MOIETY_STREAM_DONE);
         }
-        return status != MOIETY_E_INVALID && status != MOIETY_E_FOREIGN &&
-               status != MOIETY_E_BUSY;
+        return status != MOIETY_E_DOUBLE_FREE && status != MOIETY_E_INVALID &&
+               status != MOIETY_E_FOREIGN && status != MOIETY_E_WOULD_BLOCK;
     }
 
     void Live()

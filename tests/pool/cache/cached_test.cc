@@ -41,7 +41,8 @@ TEST_F(Cached, AThreadThatHasNothingIsToldSo)
 {
     Pool pool;
     moiety_devptr address = 7;
-    EXPECT_EQ(MOIETY_E_BUSY, alloc_no_call(pool, 4096, kStream, &address));
+    EXPECT_EQ(MOIETY_E_WOULD_BLOCK,
+              alloc_no_call(pool, 4096, kStream, &address));
     EXPECT_EQ(7u, address);
     EXPECT_EQ(0u, pool.Stats().segment_current);
 }
@@ -91,7 +92,8 @@ TEST_F(Cached, LargeBlocksComeFromWhatIsFree)
     ASSERT_EQ(MOIETY_OK, alloc_no_call(pool, 20 * kMiB, kStream, &again));
     EXPECT_EQ(large, again);
     EXPECT_EQ(misses_before + 1, pool.Stats().cache_misses);
-    EXPECT_EQ(MOIETY_E_BUSY, alloc_no_call(pool, 40 * kMiB, kStream, &again));
+    EXPECT_EQ(MOIETY_E_WOULD_BLOCK,
+              alloc_no_call(pool, 40 * kMiB, kStream, &again));
     EXPECT_EQ(misses_before + 1, pool.Stats().cache_misses)
         << "in vain, it is counted by the call that allocates";
     EXPECT_EQ(calls_before, Calls());
@@ -107,7 +109,8 @@ TEST_F(Cached, WhatABusyStreamFreedIsNotForOthers)
     moiety_devptr large = pool.Alloc(20 * kMiB, busy), again = 0;
     busy.Hold();
     ASSERT_EQ(MOIETY_OK, moiety_free_no_call(pool, large, busy));
-    EXPECT_EQ(MOIETY_E_BUSY, alloc_no_call(pool, 20 * kMiB, kStream, &again));
+    EXPECT_EQ(MOIETY_E_WOULD_BLOCK,
+              alloc_no_call(pool, 20 * kMiB, kStream, &again));
     EXPECT_EQ(MOIETY_OK, alloc_no_call(pool, 20 * kMiB, busy, &again));
     EXPECT_EQ(large, again);
     busy.Release();
@@ -119,9 +122,10 @@ TEST_F(Cached, SizeZeroAndNoBlockAreNotForIt)
     Pool pool;
     pool.Free(pool.Alloc(4096), kStream);
     moiety_devptr address = 0;
-    EXPECT_EQ(MOIETY_E_BUSY, alloc_no_call(pool, 0, kStream, &address));
-    EXPECT_EQ(MOIETY_E_BUSY, alloc_no_call(pool, SIZE_MAX, kStream, &address));
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_free_no_call(pool, 0, kStream));
+    EXPECT_EQ(MOIETY_E_WOULD_BLOCK, alloc_no_call(pool, 0, kStream, &address));
+    EXPECT_EQ(MOIETY_E_WOULD_BLOCK,
+              alloc_no_call(pool, SIZE_MAX, kStream, &address));
+    EXPECT_EQ(MOIETY_E_WOULD_BLOCK, moiety_free_no_call(pool, 0, kStream));
 }
 
 TEST_F(Cached, WhatIsNoBlockIsLeftToTheWholeFree)
@@ -129,8 +133,9 @@ TEST_F(Cached, WhatIsNoBlockIsLeftToTheWholeFree)
     Pool pool;
     pool.Free(pool.Alloc(4096));
     moiety_devptr block = pool.Alloc(4096);
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_free_no_call(pool, block + 512, kStream));
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_free_no_call(pool, 0x1234, kStream));
+    EXPECT_EQ(MOIETY_E_WOULD_BLOCK,
+              moiety_free_no_call(pool, block + 512, kStream));
+    EXPECT_EQ(MOIETY_E_WOULD_BLOCK, moiety_free_no_call(pool, 0x1234, kStream));
     ASSERT_EQ(MOIETY_OK, moiety_free_no_call(pool, block, kStream));
     EXPECT_EQ(MOIETY_E_INVALID, moiety_free_no_call(pool, block, kStream))
         << "freed twice in a row";
@@ -143,7 +148,8 @@ TEST_F(Cached, AnotherThreadHasACacheOfItsOwn)
     pool.Free(pool.Alloc(4096), kStream);
     std::thread([&pool] {
         moiety_devptr address = 0;
-        EXPECT_EQ(MOIETY_E_BUSY, alloc_no_call(pool, 4096, kStream, &address));
+        EXPECT_EQ(MOIETY_E_WOULD_BLOCK,
+                  alloc_no_call(pool, 4096, kStream, &address));
     }).join();
 }
 
@@ -183,9 +189,10 @@ TEST_F(Cached, ACheckedPoolLeavesItToTheWholeCalls)
     set_kind(&options, KIND_CHECKED);
     Pool pool(options);
     moiety_devptr address = pool.Alloc(4096), other = 0;
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_free_no_call(pool, address, kStream));
+    EXPECT_EQ(MOIETY_E_WOULD_BLOCK,
+              moiety_free_no_call(pool, address, kStream));
     pool.Free(address);
-    EXPECT_EQ(MOIETY_E_BUSY, alloc_no_call(pool, 4096, kStream, &other));
+    EXPECT_EQ(MOIETY_E_WOULD_BLOCK, alloc_no_call(pool, 4096, kStream, &other));
 }
 
 TEST_F(Cached, ADestroyedPoolIsLeftToTheWholeCalls)
@@ -196,8 +203,9 @@ TEST_F(Cached, ADestroyedPoolIsLeftToTheWholeCalls)
     ASSERT_EQ(MOIETY_OK, moiety_pool_create(nullptr, &pool));
     ASSERT_EQ(MOIETY_OK, moiety_alloc(pool, 20 * kMiB, kStream, &block));
     ASSERT_EQ(MOIETY_OK, moiety_pool_destroy(pool, nullptr));
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_free_no_call(pool, block, kStream));
-    EXPECT_EQ(MOIETY_E_BUSY, alloc_no_call(pool, 20 * kMiB, kStream, &again));
+    EXPECT_EQ(MOIETY_E_WOULD_BLOCK, moiety_free_no_call(pool, block, kStream));
+    EXPECT_EQ(MOIETY_E_WOULD_BLOCK,
+              alloc_no_call(pool, 20 * kMiB, kStream, &again));
     EXPECT_EQ(MOIETY_E_INVALID, moiety_usable_size(pool, block, &usable));
 }
 

@@ -299,7 +299,7 @@ TEST_F(OomCallback, KeepsItsThreadsCachesFromOthers)
         std::thread([&] {
             moiety_devptr block = 0;
             pool_test::SetCurrent(pool_test::PrimaryContext());
-            EXPECT_EQ(MOIETY_E_BUSY,
+            EXPECT_EQ(MOIETY_E_WOULD_BLOCK,
                       alloc_no_wait(pool, 64 * kKiB, kStream, &block));
             threads = pool.Stats().threads;
         }).join();
@@ -320,7 +320,8 @@ TEST_F(OomCallback, IsNotCalledByATry)
     Callback callback;
     moiety_devptr address;
     ASSERT_EQ(MOIETY_OK, callback.AddTo(pool));
-    EXPECT_EQ(MOIETY_E_BUSY, alloc_no_wait(pool, 512, kStream, &address));
+    EXPECT_EQ(MOIETY_E_WOULD_BLOCK,
+              alloc_no_wait(pool, 512, kStream, &address));
     EXPECT_EQ(0u, callback.calls);
     FreeAll(pool, blocks);
 }
@@ -389,7 +390,7 @@ TEST_F(OomRegistration, IsNotEndedByTheCallbackItself)
     std::vector<moiety_devptr> blocks = Fill(pool, kMiB);
     Callback callback;
     callback.act = [&](uint64_t) {
-        EXPECT_EQ(MOIETY_E_BUSY, callback.RemoveFrom(pool));
+        EXPECT_EQ(MOIETY_E_REENTRANT, callback.RemoveFrom(pool));
         return 0;
     };
     ASSERT_EQ(MOIETY_OK, callback.AddTo(pool));

@@ -382,7 +382,8 @@ TEST_F(OomReport, IsNotMadeByATry)
     Pool pool(Small());
     std::vector<moiety_devptr> blocks = Fill(pool, kMiB);
     moiety_devptr address = 77;
-    EXPECT_EQ(MOIETY_E_BUSY, alloc_no_wait(pool, 512, kStream, &address));
+    EXPECT_EQ(MOIETY_E_WOULD_BLOCK,
+              alloc_no_wait(pool, 512, kStream, &address));
     EXPECT_EQ(0u, LastOom(pool).requested_bytes);
     FreeAll(pool, blocks);
 }

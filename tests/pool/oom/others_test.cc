@@ -198,7 +198,8 @@ TEST_P(OtherPools, AreNotAskedByATry)
     Pool rich(With(0)), poor(With(GetParam()));
     moiety_devptr block = 0;
     Give(rich, Take(rich, 60 * kMiB));
-    EXPECT_EQ(MOIETY_E_BUSY, alloc_no_wait(poor, 16 * kMiB, kStream, &block));
+    EXPECT_EQ(MOIETY_E_WOULD_BLOCK,
+              alloc_no_wait(poor, 16 * kMiB, kStream, &block));
     EXPECT_EQ(0u, poor.Stats().others_asked);
 }
 

@@ -345,7 +345,7 @@ TEST_F(Stats, AllocationsThatFailAreNeitherHitsNorMisses)
     for (int i = 0; i < 3; i++)
         EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY,
                   moiety_alloc(pool, kMiB, MOIETY_STREAM_ANY, &block));
-    EXPECT_EQ(MOIETY_E_BUSY,
+    EXPECT_EQ(MOIETY_E_WOULD_BLOCK,
               alloc_no_wait(pool, kMiB, MOIETY_STREAM_ANY, &block));
     EXPECT_EQ(0u, pool.Stats().cache_hits);
     EXPECT_EQ(1u, pool.Stats().cache_misses);

@@ -154,7 +154,7 @@ TEST_F(FullQueue, BlocksNobodyWhoTries)
 {
     Pool pool(Small(1000));
     Prepare(pool);
-    ExpectReturns(MOIETY_E_BUSY, Call([&] {
+    ExpectReturns(MOIETY_E_WOULD_BLOCK, Call([&] {
                       return alloc_no_wait(pool, kMiB, next_, &address_);
                   }));
     End(pool);

@@ -139,7 +139,7 @@ TEST_F(RecordFault, IsNamedByASynchronisation)
     Pool pool(options);
     pool.Free(pool.Alloc(kMiB), MOIETY_STREAM_ANY);
     pool_test::SetFaults("cuCtxRecordEvent:every=1:code=CUDA_ERROR_UNKNOWN");
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_pool_synchronize(pool, 60000));
+    EXPECT_EQ(MOIETY_E_TIMEOUT, moiety_pool_synchronize(pool, 60000));
     EXPECT_TRUE(Says("no event could be recorded: cuCtxRecordEvent: "
                      "CUDA_ERROR_UNKNOWN"))
         << moiety_last_error_message();
@@ -163,7 +163,7 @@ TEST_F(RecordFault, BecauseOfACaptureIsNamed)
               moiety_alloc(pool, 6 * kMiB, MOIETY_STREAM_ANY, &address));
     EXPECT_TRUE(Says("none is recorded while a blocking stream captures"))
         << moiety_last_error_message();
-    EXPECT_EQ(MOIETY_E_BUSY, moiety_pool_synchronize(pool, 60000));
+    EXPECT_EQ(MOIETY_E_CAPTURING, moiety_pool_synchronize(pool, 60000));
     EXPECT_TRUE(Says("no event can be recorded: a graph is captured"))
         << moiety_last_error_message();
     EXPECT_EQ(0, pool_test::Get<int(moiety_stream, void **)>(
