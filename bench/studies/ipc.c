@@ -168,7 +168,7 @@ static void import_block(unsigned turn)
 
 static void close_block(unsigned turn)
 {
-    uint64_t closing;
+    moiety_closing closing;
     must(moiety_ipc_close(addresses[turn], MOIETY_STREAM_DONE, &closing),
          "close");
 }

@@ -216,7 +216,7 @@ struct native_watch {
         struct native_space *space;
     PyObject *added;
     PyObject *releasing;
-    uint64_t id; /* 0: it has not begun */
+    moiety_watch handle; /* NULL: it has not begun */
     struct native_watch *next;
 };
 

@@ -166,7 +166,7 @@ PyObject *native_capture_scope(PyObject *self, PyObject *named)
 {
     struct native_space *space = (struct native_space *)self;
     moiety_stream stream = MOIETY_STREAM_ANY;
-    moiety_scope scope = 0;
+    moiety_scope scope = NULL;
     moiety_status status;
     if (!native_stream_from(named, &stream))
         return NULL;

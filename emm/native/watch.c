@@ -73,12 +73,12 @@ moiety_status native_watch_begin(struct native_watch *watch, moiety_pool *pool)
         .added = watch->added ? watch_tell_added : NULL,
         .releasing = watch->releasing ? watch_tell_releasing : NULL,
     };
-    uint64_t id = 0;
+    moiety_watch handle = NULL;
     moiety_status status;
     Py_BEGIN_ALLOW_THREADS;
-    status = moiety_segment_watch(pool, &watcher, &id);
+    status = moiety_segment_watch(pool, &watcher, &handle);
     Py_END_ALLOW_THREADS;
-    watch->id = id;
+    watch->handle = handle;
     return status;
 }
 

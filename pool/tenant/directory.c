@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "pool/base/failure.h"
+#include "pool/base/handles.h"
 #include "pool/base/lock.h"
 
 /* Of a handle: the tag is below, the generation above. */
@@ -66,7 +67,7 @@ static void give_place(struct moietyi_tenant *tenant)
 {
     /* TE, relaxed: a caller that still finds the place is late, which is its
      * own error. */
-    atomic_store_explicit(&tenant->handle, 0, memory_order_relaxed);
+    atomic_store_explicit(&tenant->handle, NULL, memory_order_relaxed);
     tenant->next_free = free_places;
     free_places = tenant;
 }
@@ -88,7 +89,8 @@ moiety_status moietyi_tenant_enter(moiety_pool *pool, const char *name,
         memset(tenant->name, 0, sizeof(tenant->name));
         memcpy(tenant->name, name, strlen(name));
         moietyi_account_init(&tenant->account, budget_bytes);
-        *out = ++tenant->generation << TAG_BITS | tenant->tag;
+        *out = moietyi_tenant_of_number(++tenant->generation << TAG_BITS |
+                                        tenant->tag);
         /* TE.release: all of the above. */
         atomic_store_explicit(&tenant->handle, *out, memory_order_release);
     }
@@ -99,8 +101,9 @@ moiety_status moietyi_tenant_enter(moiety_pool *pool, const char *name,
 
 struct moietyi_tenant *moietyi_tenant_find(moiety_tenant handle)
 {
-    struct moietyi_tenant *tenant =
-        place_at((uint32_t)(handle & ((1U << TAG_BITS) - 1)) - 1);
+    struct moietyi_tenant *tenant = place_at(
+        (uint32_t)(moietyi_number_of_tenant(handle) & ((1U << TAG_BITS) - 1)) -
+        1);
     /* TE.acquire: the tenant as it was entered. */
     return tenant && atomic_load_explicit(&tenant->handle,
                                           memory_order_acquire) == handle

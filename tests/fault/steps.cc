@@ -214,7 +214,7 @@ void Import(World &world)
              {static_cast<moiety_stream>(world.first), MOIETY_STREAM_DONE,
               MOIETY_STREAM_LEGACY, MOIETY_STREAM_ANY}) {
             moiety_devptr address = 0;
-            uint64_t closing = 0;
+            moiety_closing closing = nullptr;
             if (!TRY(world, moiety_ipc_import,
                      (&handle, sizeof handle, nullptr, &address)))
                 continue;

@@ -95,11 +95,11 @@ void AddPools(const Arguments &a, Calls &calls)
     FORKED(moiety_segment_hold, (a.pool, a.block, 1));
     FORKED(moiety_segment_unhold, (a.pool, a.block, 1));
     static moiety_segment_watcher watcher;
-    static uint64_t watch;
+    static moiety_watch watch;
     watcher.struct_size = sizeof(watcher);
     watcher.added = [](void *, const moiety_segment_info *) {};
     FORKED(moiety_segment_watch, (a.pool, &watcher, &watch));
-    FORKED(moiety_segment_unwatch, (a.pool, 1));
+    FORKED(moiety_segment_unwatch, (a.pool, reinterpret_cast<moiety_watch>(1)));
     FORKED(moiety_pool_add_oom_callback, (a.pool, NeverCalled, nullptr));
     FORKED(moiety_pool_remove_oom_callback, (a.pool, NeverCalled, nullptr));
     FORKED(moiety_pool_last_oom, (a.pool, &report));
@@ -153,8 +153,8 @@ void AddTenantsAndScopes(const Arguments &a, Calls &calls)
     FORKED(moiety_tenant_resume, (a.tenant));
     FORKED(moiety_tenant_destroy, (a.tenant));
     FORKED(moiety_scope_begin, (a.pool, a.stream, &scope));
-    FORKED(moiety_scope_end, (1));
-    FORKED(moiety_scope_release, (1));
+    FORKED(moiety_scope_end, (reinterpret_cast<moiety_scope>(1)));
+    FORKED(moiety_scope_release, (reinterpret_cast<moiety_scope>(1)));
     FORKED(moiety_scope_release_all, (a.pool));
 }
 

@@ -101,7 +101,7 @@ typedef struct moiety_alloc_options {
 #ifdef __cplusplus
 #define MOIETY_ALLOC_OPTIONS_INIT                                              \
     {                                                                          \
-        (uint32_t)sizeof(moiety_alloc_options), 0, 0, 0, 0                     \
+        (uint32_t)sizeof(moiety_alloc_options), 0, 0, NULL, NULL               \
     }
 #else
 #define MOIETY_ALLOC_OPTIONS_INIT                                              \

@@ -312,12 +312,12 @@ moiety_ipc_receive(int socket, moiety_context context,
  *                     process. MOIETY_STREAM_ANY: all work of the context.
  *                     MOIETY_STREAM_DONE: nothing is pending.
  * @param out_closing  NULL: the call returns when that work is over. Otherwise
- *                     [out] a number to ask moiety_ipc_wait() for, or 0 when it
- *                     is over already; the call then does not wait, except for
+ *                     [out] the closing for moiety_ipc_wait(), or NULL when the
+ *                     work is over already; the call then does not wait, except for
  *                     ANY on drivers before 12.5. Written only when MOIETY_OK
  *                     is returned.
  *
- * @return MOIETY_OK         Closed. With `out_closing` NULL or the number 0: the
+ * @return MOIETY_OK         Closed. With `out_closing` NULL or the closing NULL: the
  *         work is over too, and the owner may be told.
  * @return MOIETY_E_INVALID  The segment is open, but all imports of it are
  *         closed already; or `stream` is none.
@@ -336,22 +336,22 @@ moiety_ipc_receive(int socket, moiety_context context,
  *            of the context that imported are meant.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status moiety_ipc_close(
-    moiety_devptr address, moiety_stream stream, uint64_t *out_closing);
+    moiety_devptr address, moiety_stream stream, moiety_closing *out_closing);
 
 /**
  * Asks, or waits, for the work behind a close.
  *
- * @param closing     A number from moiety_ipc_close(), or 0.
+ * @param closing     As moiety_ipc_close() gave it, or NULL.
  * @param timeout_ms  Milliseconds to wait at most; 0: only ask.
  *
  * @return MOIETY_OK         It is over: the owner may be told.
  * @return MOIETY_E_BUSY     Not yet.
- * @return MOIETY_E_INVALID  There has been no such number.
+ * @return MOIETY_E_INVALID  There has been no such closing.
  * @return what the driver said  Nothing is known; ask again.
  *
  * Threads:   any. Calls the driver; sleeps between two questions.
  */
-MOIETY_API MOIETY_MUST_USE moiety_status moiety_ipc_wait(uint64_t closing,
+MOIETY_API MOIETY_MUST_USE moiety_status moiety_ipc_wait(moiety_closing closing,
                                                          uint32_t timeout_ms);
 
 /**

@@ -139,7 +139,7 @@ moiety_private_create(moiety_pool *pool, const moiety_private_options *options,
  * @param flags  MOIETY_PAUSE_ bits.
  *
  * @return MOIETY_OK             The memory is the driver's.
- * @return MOIETY_E_INVALID      `arena` is 0, was destroyed, or its pool is gone; a
+ * @return MOIETY_E_INVALID      `arena` is NULL, was destroyed, or its pool is gone; a
  *         flag is not known.
  * @return MOIETY_E_UNSUPPORTED  It was not made to be paused.
  * @return MOIETY_E_BUSY         It is paused already, or another thread pauses or
@@ -171,7 +171,7 @@ moiety_private_pause(moiety_private arena, uint32_t flags);
  * @param arena  The arena.
  *
  * @return MOIETY_OK         It runs.
- * @return MOIETY_E_INVALID  `arena` is 0, was destroyed, or its pool is gone; or it
+ * @return MOIETY_E_INVALID  `arena` is NULL, was destroyed, or its pool is gone; or it
  *         is not paused.
  * @return MOIETY_E_BUSY     Another thread pauses or resumes it.
  * @return MOIETY_E_NO_DEVICE_MEMORY  Others have the memory, also after the pool's
@@ -198,7 +198,7 @@ moiety_private_resume(moiety_private arena);
  * @param arena  The arena.
  *
  * @return MOIETY_OK         The arena is gone.
- * @return MOIETY_E_INVALID  `arena` is 0, was destroyed before, or its pool is
+ * @return MOIETY_E_INVALID  `arena` is NULL, was destroyed before, or its pool is
  *         gone.
  * @return MOIETY_E_BUSY     A scope of it is open, or another thread destroys
  *         one right now; it is paused and has blocks in use, or another thread
@@ -225,7 +225,7 @@ MOIETY_API moiety_status moiety_private_destroy(moiety_private arena);
  * @param stream      The stream that the block is for, as moiety_alloc_with().
  *
  * @return MOIETY_OK         The block is in use.
- * @return MOIETY_E_INVALID  `arena` is 0, was destroyed, or its pool is gone;
+ * @return MOIETY_E_INVALID  `arena` is NULL, was destroyed, or its pool is gone;
  *         `size_bytes` is 0, or `address` no multiple of 512.
  * @return MOIETY_E_FOREIGN  The bytes are not the arena's, or not all of the
  *         same half: captures' or others' (docs/cuda-graphs.md).
@@ -253,7 +253,7 @@ moiety_private_claim(moiety_private arena, moiety_devptr address,
  *                   MOIETY_OK is returned.
  *
  * @return MOIETY_OK
- * @return MOIETY_E_INVALID  `arena` is 0, was destroyed, or its pool is gone.
+ * @return MOIETY_E_INVALID  `arena` is NULL, was destroyed, or its pool is gone.
  * @return MOIETY_E_BUSY     It is paused.
  *
  * Ownership: the arena stays the caller's.
@@ -271,7 +271,7 @@ MOIETY_API moiety_status moiety_private_trim(moiety_private arena,
  *               MOIETY_OK is returned.
  *
  * @return MOIETY_OK
- * @return MOIETY_E_INVALID  `arena` is 0, was destroyed, or its pool is gone;
+ * @return MOIETY_E_INVALID  `arena` is NULL, was destroyed, or its pool is gone;
  *         `out` is NULL, or its `struct_size` too small.
  *
  * Ownership: the caller's struct.
@@ -294,7 +294,7 @@ moiety_private_get_stats(moiety_private arena, moiety_private_stats *out);
  *
  * @return MOIETY_OK
  * @return as moiety_scope_begin()
- * @return MOIETY_E_INVALID  also when `arena` is 0, was destroyed, or its pool is
+ * @return MOIETY_E_INVALID  also when `arena` is NULL, was destroyed, or its pool is
  *         gone.
  * @return MOIETY_E_BUSY     also when the arena is paused.
  *

@@ -17,8 +17,6 @@
 #ifndef MOIETY_SCOPE_H_
 #define MOIETY_SCOPE_H_
 
-#include <stdint.h>
-
 #include "moiety/pool.h"
 #include "moiety/status.h"
 #include "moiety/stream.h"
@@ -27,10 +25,6 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/** A scope of this process; 0 is none. A number is never used again, so that of
- *  a scope that is gone stays recognisable. */
-typedef uint64_t moiety_scope;
 
 /**
  * Opens a scope for one capture that is about to begin on `stream`, and takes a
@@ -70,7 +64,7 @@ moiety_scope_begin(moiety_pool *pool, moiety_stream stream, moiety_scope *out);
  * @param scope  An open scope.
  *
  * @return MOIETY_OK
- * @return MOIETY_E_INVALID  `scope` is 0, was ended or released before, or its
+ * @return MOIETY_E_INVALID  `scope` is NULL, was ended or released before, or its
  *         pool is gone.
  *
  * Ownership: the scope stays the caller's.
@@ -89,7 +83,7 @@ MOIETY_API moiety_status moiety_scope_end(moiety_scope scope);
  * @param scope  An ended scope.
  *
  * @return MOIETY_OK                The scope is gone.
- * @return MOIETY_E_INVALID         `scope` is 0, was released before, or its
+ * @return MOIETY_E_INVALID         `scope` is NULL, was released before, or its
  *         pool is gone.
  * @return MOIETY_E_BUSY            It is open, or another thread releases it
  *         right now.

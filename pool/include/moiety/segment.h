@@ -166,11 +166,10 @@ typedef struct moiety_segment_watcher {
  *
  * @param pool     The pool.
  * @param watcher  Copied. One function at least is not NULL.
- * @param out_id   [out] For moiety_segment_unwatch(); not 0. Written only when
- *                 MOIETY_OK is returned.
+ * @param out      [out] The watch. Written only when MOIETY_OK is returned.
  *
  * @return MOIETY_OK
- * @return MOIETY_E_INVALID  `pool`, `watcher`, `out_id` or both functions are NULL,
+ * @return MOIETY_E_INVALID  `pool`, `watcher`, `out` or both functions are NULL,
  *         the pool destroyed, `flags` not 0, or `struct_size` less than that of the
  *         struct's first version.
  * @return MOIETY_E_NO_HOST_MEMORY  Nothing was told.
@@ -182,19 +181,20 @@ typedef struct moiety_segment_watcher {
  * Threads:   any, concurrently. Waits for threads that grow or trim the pool.
  * Context:   none; the driver is not called.
  */
-MOIETY_API MOIETY_MUST_USE moiety_status moiety_segment_watch(
-    moiety_pool *pool, const moiety_segment_watcher *watcher, uint64_t *out_id);
+MOIETY_API MOIETY_MUST_USE moiety_status
+moiety_segment_watch(moiety_pool *pool, const moiety_segment_watcher *watcher,
+                     moiety_watch *out);
 
 /**
  * Ends a watch. Nothing is told of the segments that are there: what the caller has
  * registered is the caller's to end.
  *
- * @param pool  The pool.
- * @param id    As moiety_segment_watch() gave it.
+ * @param pool   The pool.
+ * @param watch  As moiety_segment_watch() gave it.
  *
  * @return MOIETY_OK         Neither function runs any more, nor will.
- * @return MOIETY_E_INVALID  `pool` is NULL or destroyed, or nobody watches by this
- *         id.
+ * @return MOIETY_E_INVALID  `pool` is NULL or destroyed, or it has no such
+ *         watch.
  * @return MOIETY_E_UNSUPPORTED  The pool passes all through.
  * @return MOIETY_E_BUSY     also from inside a callback of the pool: the watch goes
  *         on.
@@ -204,7 +204,8 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_segment_watch(
  *            for callbacks.
  * Context:   none; the driver is not called.
  */
-MOIETY_API moiety_status moiety_segment_unwatch(moiety_pool *pool, uint64_t id);
+MOIETY_API moiety_status moiety_segment_unwatch(moiety_pool *pool,
+                                                moiety_watch watch);
 
 /**
  * Lets one more device access all memory of a pool, what it has and what it will
