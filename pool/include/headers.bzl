@@ -30,6 +30,7 @@ HEADERS = [
     "moiety/segment.h",
     "moiety/source.h",
     "moiety/stacks/tensorrt.hpp",
+    "moiety/stacks/torch.h",
     "moiety/stats.h",
     "moiety/status.h",
     "moiety/stream.h",

@@ -38,8 +38,8 @@ headers=("$include_dir"/moiety/*.h)
     printf 'headers: none in %s/moiety\n' "$include_dir" >&2
     exit 1
 }
-for path in "${headers[@]}"; do
-    header=${path##*/}
+for path in "${headers[@]}" "$include_dir"/moiety/stacks/*.h; do
+    header=${path#"$include_dir/moiety/"}
     compile "$header" c gcc -std=c11 -Wc++-compat -Wstrict-prototypes
     compile "$header" cc g++ -std=c++17
     if command -v clang >/dev/null; then

@@ -115,6 +115,24 @@ INSTANTIATE_TEST_SUITE_P(
                     Meaning{"cuMemAlloc", 999, MOIETY_E_DRIVER},
                     Meaning{"cuMemAlloc", 31337, MOIETY_E_DRIVER}));
 
+TEST(Failure, IsTheProgramsToo)
+{
+    EXPECT_EQ(MOIETY_E_STALE, moiety_fail(MOIETY_E_STALE, "100%s of %n it"));
+    EXPECT_STREQ("100%s of %n it", moiety_last_error_message());
+    std::thread([] {
+        EXPECT_STREQ("", moiety_last_error_message());
+        EXPECT_EQ(MOIETY_E_BUDGET, moiety_fail(MOIETY_E_BUDGET, "another's"));
+    }).join();
+    EXPECT_EQ(MOIETY_E_STALE,
+              moiety_fail(MOIETY_E_STALE, moiety_last_error_message() + 5));
+    EXPECT_STREQ(" of %n it", moiety_last_error_message());
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_fail(MOIETY_E_INVALID, nullptr));
+    EXPECT_STREQ(" of %n it", moiety_last_error_message());
+    const std::string longest(5000, 'x');
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_fail(MOIETY_E_INVALID, longest.c_str()));
+    EXPECT_EQ(longest.substr(0, 1023), moiety_last_error_message());
+}
+
 TEST(DriverError, IsEmptyInANewThread)
 {
     std::thread([] {

@@ -111,6 +111,9 @@ void AddPools(const Arguments &a, Calls &calls)
         return true;
     };
     FORKED(moiety_set_log, (0, nullptr, nullptr));
+    calls["moiety_fail"] = [] {
+        return moiety_fail(MOIETY_E_FORKED, "in a child") == MOIETY_E_FORKED;
+    };
     calls["moiety_log"] = [] {
         moiety_log(MOIETY_LOG_ERROR, "not in a child");
         return true;
