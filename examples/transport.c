@@ -5,6 +5,7 @@
  * segment before a block is in it, until its memory goes.
  */
 #include <moiety/moiety.h>
+#include <moiety/segment.h>
 
 #include <pthread.h>
 #include <stdio.h>

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <moiety/ipc.h>
 #include <moiety/moiety.h>
 
 #include "bench/base/clock.h"

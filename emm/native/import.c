@@ -10,6 +10,7 @@
  * opens, drops or trims imports.
  */
 #include "emm/native/native.h"
+#include "moiety/ipc.h"
 
 #include <stdlib.h>
 

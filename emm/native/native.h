@@ -25,6 +25,7 @@
 #include <stdint.h>
 
 #include "moiety/moiety.h"
+#include "moiety/segment.h"
 
 /* Through void (*)(void): CPython tells by flags which signature it is. */
 #define NATIVE_METHOD(function) ((PyCFunction)(void (*)(void))(function))

@@ -4,7 +4,9 @@
  * Objects for with-blocks of a Pool: Hold keeps segments where they are,
  * CaptureScope keeps the memory of one CUDA graph.
  */
+#include "moiety/scope.h"
 #include "emm/native/native.h"
+#include "moiety/segment.h"
 
 struct native_hold {
     PyObject_HEAD struct native_space *space;

@@ -5,6 +5,8 @@
  * of the caller's memory, the capture guard.
  */
 #include "emm/native/native.h"
+#include "moiety/expose.h"
+#include "moiety/ipc.h"
 
 static PyObject *answer(PyObject *module, moiety_status status)
 {

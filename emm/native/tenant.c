@@ -6,7 +6,9 @@
  * The GIL is released for allocations, and for all that a tenant which can be
  * paused does with its arena: nothing else waits or calls the driver.
  */
+#include "moiety/tenant.h"
 #include "emm/native/native.h"
+#include "moiety/private.h"
 
 struct native_tenant {
     PyObject_HEAD struct native_space *space;

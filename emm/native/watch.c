@@ -11,6 +11,7 @@
  * does not keep the pool.
  */
 #include "emm/native/native.h"
+#include "moiety/segment.h"
 
 /* Steals the function. What it raises nobody can catch. */
 static void py_watch_call(PyObject *function, const moiety_segment_info *info)

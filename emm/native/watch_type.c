@@ -4,6 +4,7 @@
  * SegmentWatch, what Pool.watch_segments() makes: how one begins, and close().
  */
 #include "emm/native/native.h"
+#include "moiety/segment.h"
 
 static struct native_watch *watch_of(PyObject *self)
 {

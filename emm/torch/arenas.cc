@@ -3,6 +3,10 @@
  */
 #include "arenas.h"
 
+#include <moiety/private.h>
+#include <moiety/scope.h>
+#include <moiety/tenant.h>
+
 #include "pools.h"
 
 #include <algorithm>

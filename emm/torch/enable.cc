@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <moiety/stacks/torch.h>
+#include <moiety/tenant.h>
 
 #include "allocator.h"
 

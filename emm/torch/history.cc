@@ -3,6 +3,8 @@
  */
 #include "history.h"
 
+#include <moiety/segment.h>
+
 #include "pools.h"
 
 #include <c10/util/ApproximateClock.h>

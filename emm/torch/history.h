@@ -10,6 +10,7 @@
 
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <moiety/moiety.h>
+#include <moiety/segment.h>
 
 #include <atomic>
 #include <deque>

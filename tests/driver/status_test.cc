@@ -3,6 +3,7 @@
 // Statuses, their words, and what becomes of the driver's codes. No driver is
 // opened but where a test says so.
 #include <moiety/moiety.h>
+#include <moiety/probe.h>
 
 #include <stdlib.h>
 #include <string.h>

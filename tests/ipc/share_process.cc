@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/ipc/share_process.h"
 
+#include "moiety/ipc.h"
+#include "moiety/probe.h"
+
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>

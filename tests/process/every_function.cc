@@ -1,5 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/process/every_function.h"
+
+#include "moiety/checked.h"
+#include "moiety/expose.h"
+#include "moiety/heap.h"
+#include "moiety/history.h"
+#include "moiety/ipc.h"
+#include "moiety/oom.h"
+#include "moiety/probe.h"
+#include "moiety/segment.h"
+#include "moiety/trace.h"
 #include "tests/support/tools/pools.h"
 
 #include <cstring>

@@ -3,7 +3,9 @@
 // PyTorch's allocator over the stand-in driver, with a release's own libc10 and
 // libc10_cuda: what needs neither kernels nor copies. releases.py makes it.
 #include "emm/torch/allocator.h"
+#include "moiety/private.h"
 #include "moiety/stacks/torch.h"
+#include "moiety/tenant.h"
 
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>

@@ -3,6 +3,8 @@
  */
 #include "tests/oom/oracle/device.h"
 
+#include "moiety/segment.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
