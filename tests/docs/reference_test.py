@@ -158,6 +158,12 @@ def test_a_parameter_that_is_not_there_is_named(root):
     assert "does not say what 'how' is" in output
 
 
+def test_the_object_of_a_function_needs_no_words(root):
+    for name, code in [("pool", 0), ("tenant", 0), ("pools", 1), ("count", 1)]:
+        assert made(root, SMALL.replace("moiety_do(int what,", f"moiety_do(int {name},")
+                    .replace(" * @param what  What.\n", ""))[0] == code, name
+
+
 def test_a_folder_without_headers_is_refused(tmp_path):
     code, output = run(tmp_path)
     assert (code, "c_reference: no header in" in output) == (1, True)

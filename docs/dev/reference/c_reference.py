@@ -4,7 +4,8 @@
 usage: c_reference.py [--check] [ROOT]
 
 An undocumented header, function, type, field or constant is an error, and so is a
-parameter of a function that documents others.
+parameter of a function that documents others, unless it is the object that the function
+is about.
 
 Each header is a section, with the comment at its top; behind it stand its constants,
 types and functions, with their own comments. Parameters and statuses become tables.
@@ -26,6 +27,8 @@ ITEM = re.compile(rf"(?:{COMMENT})?(?:{FUNCTION}|{TYPE}|{CONSTANT})", re.DOTALL)
 TOP = re.compile(r"\A/\*(?P<comment>.*?)\*/", re.DOTALL)
 TAG = re.compile(r"^(?:@(?P<tag>param|return)\s+|(?P<aspect>(?:Ownership|Threads|"
                  r"Streams|Context)(?:, (?:Threads|Streams|Context))*):\s*)")
+# Objects that a function is about: the rules in pool.h say what they are.
+OBJECTS = {"pool", "host", "arena", "tenant", "scope"}
 MEMBER = re.compile(r"^    (?:/\*\*(?P<comment>.*?)\*/\s*)?(?P<code>[^/\n][^;,]*[;,]?)"
                     r"\s*$", re.DOTALL | re.MULTILINE)
 
@@ -200,7 +203,7 @@ def unnamed_parameters(path, item):
              for name in split_name(tag, text)[0].split(",")}
     for name in sorted(named - has):
         yield f"{path.name}: {name_of(item)} has no parameter '{name}'"
-    for name in sorted(has - named if named else ()):
+    for name in sorted(has - named - OBJECTS if named else ()):
         yield f"{path.name}: {name_of(item)} does not say what '{name}' is"
 
 
