@@ -7,6 +7,7 @@
 #include "driver.h"
 
 #include <moiety/moiety.h>
+#include <moiety/probe.h>
 
 #include <dlfcn.h>
 #include <stdio.h>

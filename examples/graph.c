@@ -6,6 +6,7 @@
  * graph may run any number of times.
  */
 #include <moiety/moiety.h>
+#include <moiety/scope.h>
 
 #include <stdio.h>
 

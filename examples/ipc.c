@@ -5,6 +5,7 @@
  * handle; the importer reads the block, closes it, and says so. Only then does
  * the owner free the block and release the export.
  */
+#include <moiety/ipc.h>
 #include <moiety/moiety.h>
 
 #include <stdio.h>

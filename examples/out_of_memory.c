@@ -5,6 +5,7 @@
  * speed, and when that does not suffice a report says where the memory is.
  */
 #include <moiety/moiety.h>
+#include <moiety/oom.h>
 
 #include <pthread.h>
 #include <stdio.h>

@@ -5,6 +5,7 @@
  * segment before a block is in it, until its memory goes.
  */
 #include <moiety/moiety.h>
+#include <moiety/segment.h>
 
 #include <pthread.h>
 #include <stdio.h>
@@ -81,7 +82,7 @@ int main(void)
                                             .added = register_segment,
                                             .releasing = deregister_segment};
     moiety_pool *pool;
-    uint64_t watch;
+    moiety_watch watch;
     if (!did(moiety_pool_create(NULL, &pool), "create") ||
         !did(moiety_segment_watch(pool, &watcher, &watch), "watch"))
         return 1;

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include <moiety/moiety.h>
+#include <moiety/probe.h>
 
 #include "bench/base/clock.h"
 #include "pool/driver/driver_table.h"

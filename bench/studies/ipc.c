@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <moiety/ipc.h>
 #include <moiety/moiety.h>
 
 #include "bench/base/clock.h"
@@ -168,7 +169,7 @@ static void import_block(unsigned turn)
 
 static void close_block(unsigned turn)
 {
-    uint64_t closing;
+    moiety_closing closing;
     must(moiety_ipc_close(addresses[turn], MOIETY_STREAM_DONE, &closing),
          "close");
 }

@@ -7,7 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <moiety/heap.h>
 #include <moiety/moiety.h>
+#include <moiety/tenant.h>
 
 #include "bench/base/device.h"
 #include "bench/subjects/pool.h"

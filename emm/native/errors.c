@@ -4,6 +4,7 @@
  * What the library returned, as exceptions.
  */
 #include "emm/native/native.h"
+#include "moiety/oom.h"
 
 #include <string.h>
 

@@ -10,6 +10,7 @@
  * opens, drops or trims imports.
  */
 #include "emm/native/native.h"
+#include "moiety/ipc.h"
 
 #include <stdlib.h>
 
@@ -44,7 +45,7 @@ static bool py_import_is_gone(moiety_status status)
 
 /* With the GIL released. A context that is gone took its imports along. */
 static moiety_status py_import_close_at(uint64_t address, moiety_stream stream,
-                                        uint64_t *out_closing)
+                                        moiety_closing *out_closing)
 {
     moiety_status status = moiety_ipc_close(address, stream, out_closing);
     return py_import_is_gone(status)
@@ -54,7 +55,7 @@ static moiety_status py_import_close_at(uint64_t address, moiety_stream stream,
 
 static bool try_left(const struct left *record)
 {
-    uint64_t closing = 0;
+    moiety_closing closing = NULL;
     moiety_status status;
     Py_BEGIN_ALLOW_THREADS;
     status = py_import_close_at(record->address, MOIETY_STREAM_ANY, &closing);
@@ -94,9 +95,10 @@ void native_import_close_left(void)
 }
 
 /* Once for each import, however many threads are at it. The work behind it may go
- * on: `out_closing` is its number then. */
+ * on: `out_closing` is what to wait for then. */
 static moiety_status py_import_end(struct native_import *import,
-                                   moiety_stream stream, uint64_t *out_closing)
+                                   moiety_stream stream,
+                                   moiety_closing *out_closing)
 {
     moiety_status status;
     /* relaxed: only says whether another close came first. */
@@ -216,7 +218,7 @@ static moiety_stream py_import_stream(const struct native_import *import)
 static void py_import_drop(struct native_import *import)
 {
     struct native_error error = native_error_keep();
-    uint64_t closing = 0;
+    moiety_closing closing = NULL;
     moiety_status status =
         py_import_end(import, py_import_stream(import), &closing);
     if (status == MOIETY_OK || status == MOIETY_E_FORKED)
@@ -238,7 +240,7 @@ static void import_dealloc(PyObject *self)
 }
 
 /* The driver's own wait could not be ended by a signal. */
-static moiety_status py_import_await(uint64_t *closing)
+static moiety_status py_import_await(moiety_closing *closing)
 {
     struct native_wait wait;
     moiety_status status;
@@ -248,7 +250,7 @@ static moiety_status py_import_await(uint64_t *closing)
         status = *closing ? moiety_ipc_wait(*closing, UINT32_MAX) : MOIETY_OK;
     } while (status == MOIETY_E_TIMEOUT && !wait.has_failed);
     Py_END_ALLOW_THREADS;
-    *closing = 0;
+    *closing = NULL;
     return native_wait_end(&wait, status);
 }
 
@@ -259,7 +261,7 @@ static PyObject *import_close(PyObject *self, PyObject *arguments,
     struct native_import *import = import_of(self);
     moiety_stream stream = py_import_stream(import);
     int is_waiting = 1;
-    uint64_t closing = 0;
+    moiety_closing closing = NULL;
     if (!native_parse(arguments, names, "|O&p:close", keys, native_stream_from,
                       &stream, &is_waiting))
         return NULL;
@@ -268,7 +270,7 @@ static PyObject *import_close(PyObject *self, PyObject *arguments,
         status = py_import_await(&closing);
     if (status != MOIETY_OK)
         return native_refuse(native_state_of(self), NULL, status);
-    return PyLong_FromUnsignedLongLong(closing);
+    return PyLong_FromVoidPtr((void *)closing);
 }
 
 static bool py_import_is_open(PyObject *self)

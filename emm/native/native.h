@@ -25,6 +25,7 @@
 #include <stdint.h>
 
 #include "moiety/moiety.h"
+#include "moiety/segment.h"
 
 /* Through void (*)(void): CPython tells by flags which signature it is. */
 #define NATIVE_METHOD(function) ((PyCFunction)(void (*)(void))(function))
@@ -221,7 +222,7 @@ struct native_watch {
         struct native_space *space;
     PyObject *added;
     PyObject *releasing;
-    uint64_t id; /* 0: it has not begun */
+    moiety_watch handle; /* NULL: it has not begun */
     struct native_watch *next;
 };
 

@@ -2,6 +2,10 @@
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "emm/native/native.h"
+#include "moiety/heap.h"
+#include "moiety/ipc.h"
+#include "moiety/scope.h"
+#include "moiety/segment.h"
 
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  */
+#include "moiety/probe.h"
 #include "emm/native/native.h"
 
 static PyObject *features_of(uint64_t features)

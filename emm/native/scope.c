@@ -4,7 +4,9 @@
  * Objects for with-blocks of a Pool: Hold keeps segments where they are,
  * CaptureScope keeps the memory of one CUDA graph.
  */
+#include "moiety/scope.h"
 #include "emm/native/native.h"
+#include "moiety/segment.h"
 
 struct native_hold {
     PyObject_HEAD struct native_space *space;
@@ -166,7 +168,7 @@ PyObject *native_capture_scope(PyObject *self, PyObject *named)
 {
     struct native_space *space = (struct native_space *)self;
     moiety_stream stream = MOIETY_STREAM_ANY;
-    moiety_scope scope = 0;
+    moiety_scope scope = NULL;
     moiety_status status;
     if (!native_stream_from(named, &stream))
         return NULL;

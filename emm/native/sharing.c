@@ -5,6 +5,8 @@
  * of the caller's memory, the capture guard.
  */
 #include "emm/native/native.h"
+#include "moiety/expose.h"
+#include "moiety/ipc.h"
 
 static PyObject *answer(PyObject *module, moiety_status status)
 {
@@ -26,7 +28,7 @@ static PyObject *ipc_wait(PyObject *module, PyObject *arguments,
     struct native_wait wait;
     native_wait_begin(&wait);
     Py_BEGIN_ALLOW_THREADS;
-    status = moiety_ipc_wait(closing, timeout_ms);
+    status = moiety_ipc_wait((moiety_closing)(uintptr_t)closing, timeout_ms);
     Py_END_ALLOW_THREADS;
     return answer(module, native_wait_end(&wait, status));
 }

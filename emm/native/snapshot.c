@@ -5,6 +5,8 @@
  * dictionaries.
  */
 #include "emm/native/native.h"
+#include "moiety/heap.h"
+#include "moiety/history.h"
 
 #include <stdlib.h>
 

@@ -6,7 +6,9 @@
  * The GIL is released for allocations, and for all that a tenant which can be
  * paused does with its arena: nothing else waits or calls the driver.
  */
+#include "moiety/tenant.h"
 #include "emm/native/native.h"
+#include "moiety/private.h"
 
 struct native_tenant {
     PyObject_HEAD struct native_space *space;
@@ -40,7 +42,7 @@ static moiety_pool *py_tenant_enter(struct native_tenant *tenant)
     bool is_open;
     bool is_ending;
     NATIVE_LOCK(tenant);
-    is_open = tenant->handle != 0;
+    is_open = tenant->handle != NULL;
     is_ending = tenant->is_ending;
     tenant->user_count += is_open && !is_ending;
     NATIVE_UNLOCK();
@@ -151,7 +153,7 @@ static int py_tenant_end(struct native_tenant *tenant)
         native_raise(native_state_of((PyObject *)tenant), NULL, status);
     NATIVE_LOCK(tenant);
     tenant->is_ending = false;
-    tenant->handle = is_gone ? 0 : tenant->handle;
+    tenant->handle = is_gone ? NULL : tenant->handle;
     NATIVE_UNLOCK();
     if (pool)
         native_leave(tenant->space);
@@ -287,7 +289,7 @@ static PyObject *tenant_resume(PyObject *self, PyObject *none)
 static moiety_status py_tenant_ask_paused(moiety_tenant tenant, bool *out)
 {
     moiety_private_stats info = {.struct_size = sizeof info};
-    moiety_private arena = 0;
+    moiety_private arena = NULL;
     moiety_status status = moiety_tenant_private(tenant, &arena);
     if (status == MOIETY_OK)
         status = moiety_private_get_stats(arena, &info);
@@ -401,7 +403,7 @@ static PyObject *py_tenant_get_is_open(PyObject *self, void *closure)
     struct native_tenant *tenant = tenant_of(self);
     bool is_open;
     NATIVE_LOCK(tenant);
-    is_open = tenant->handle != 0;
+    is_open = tenant->handle != NULL;
     NATIVE_UNLOCK();
     return PyBool_FromLong(is_open && native_space_is_open(tenant->space));
 }
@@ -426,9 +428,8 @@ PyObject *native_tenant_capsule(PyObject *self)
     struct native_tenant *tenant = tenant_of(self);
     if (!py_tenant_enter(tenant))
         return NULL;
-    PyObject *capsule =
-        PyCapsule_New((void *)(uintptr_t)tenant->handle, "moiety_tenant",
-                      py_tenant_release_capsule);
+    PyObject *capsule = PyCapsule_New(tenant->handle, "moiety_tenant",
+                                      py_tenant_release_capsule);
     if (capsule && PyCapsule_SetContext(capsule, self) == 0) {
         Py_INCREF(self);
         return capsule;

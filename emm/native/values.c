@@ -5,6 +5,7 @@
  * entries of dictionaries. A stream is a number, or the object of a framework.
  */
 #include "emm/native/native.h"
+#include "moiety/segment.h"
 
 #include <stdarg.h>
 #include <string.h>

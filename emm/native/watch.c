@@ -11,6 +11,7 @@
  * does not keep the pool.
  */
 #include "emm/native/native.h"
+#include "moiety/segment.h"
 
 /* Steals the function. What it raises nobody can catch. */
 static void py_watch_call(PyObject *function, const moiety_segment_info *info)
@@ -73,12 +74,12 @@ moiety_status native_watch_begin(struct native_watch *watch, moiety_pool *pool)
         .added = watch->added ? watch_tell_added : NULL,
         .releasing = watch->releasing ? watch_tell_releasing : NULL,
     };
-    uint64_t id = 0;
+    moiety_watch handle = NULL;
     moiety_status status;
     Py_BEGIN_ALLOW_THREADS;
-    status = moiety_segment_watch(pool, &watcher, &id);
+    status = moiety_segment_watch(pool, &watcher, &handle);
     Py_END_ALLOW_THREADS;
-    watch->id = id;
+    watch->handle = handle;
     return status;
 }
 

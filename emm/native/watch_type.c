@@ -4,6 +4,7 @@
  * SegmentWatch, what Pool.watch_segments() makes: how one begins, and close().
  */
 #include "emm/native/native.h"
+#include "moiety/segment.h"
 
 static struct native_watch *watch_of(PyObject *self)
 {
@@ -89,7 +90,7 @@ static PyObject *py_watch_type_end(struct native_watch *watch,
                                 "the pool is being closed, which ends the "
                                 "watch");
     Py_BEGIN_ALLOW_THREADS;
-    status = moiety_segment_unwatch(pool, watch->id);
+    status = moiety_segment_unwatch(pool, watch->handle);
     Py_END_ALLOW_THREADS;
     bool is_over = status == MOIETY_OK || status == MOIETY_E_DESTROYED;
     if (is_over)
@@ -106,7 +107,7 @@ static PyObject *watch_close(PyObject *self, PyObject *none)
     bool is_open;
     PyObject *space = native_watch_space(watch_of(self), &is_open);
     PyObject *result =
-        is_open && watch_of(self)->id
+        is_open && watch_of(self)->handle
             ? py_watch_type_end(watch_of(self), (struct native_space *)space)
             : Py_NewRef(Py_None);
     Py_XDECREF(space);

@@ -14,6 +14,9 @@
 #include <stdio.h>
 
 #include "moiety/moiety.h"
+#include "moiety/probe.h"
+#include "moiety/scope.h"
+#include "moiety/segment.h"
 
 #define MESSAGE_BYTES 1024
 

@@ -5,6 +5,9 @@
  */
 #include "allocator.h"
 
+#include <moiety/oom.h>
+#include <moiety/segment.h>
+
 #include <c10/core/impl/GPUTrace.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>

@@ -3,6 +3,10 @@
  */
 #include "arenas.h"
 
+#include <moiety/private.h>
+#include <moiety/scope.h>
+#include <moiety/tenant.h>
+
 #include "pools.h"
 
 #include <algorithm>
@@ -13,9 +17,9 @@ namespace moiety_torch
 Arenas::Arena &Arenas::ensure(moiety_pool *pool, const ArenaKey &key)
 {
     Arena &arena = arenas_[key];
-    if (!arena.number && !arena.foreign) {
+    if (!arena.handle && !arena.foreign) {
         moiety_status status =
-            moiety_private_create(pool, nullptr, &arena.number);
+            moiety_private_create(pool, nullptr, &arena.handle);
         if (status != MOIETY_OK) {
             arenas_.erase(key);
             check(status, "no memory pool");
@@ -56,9 +60,9 @@ bool Arenas::release(Arena &arena)
         if (status == MOIETY_OK || is_kept(status))
             return status == MOIETY_OK;
         /* It is gone, and its arena was left. */
-        arena.tenant = 0;
+        arena.tenant = nullptr;
     }
-    return !is_kept(moiety_private_destroy(arena.number));
+    return !is_kept(moiety_private_destroy(arena.handle));
 }
 
 void Arenas::release_unused()
@@ -76,7 +80,7 @@ void Arenas::drop_use(const ArenaKey &key)
                 "releasePool: there is no such memory pool");
     if (--found->second.uses)
         return;
-    if (found->second.number)
+    if (found->second.handle)
         unreleased_.push_back(found->second);
     arenas_.erase(found);
     release_unused();
@@ -85,7 +89,7 @@ void Arenas::drop_use(const ArenaKey &key)
 Arenas::Arena &Arenas::find_unused(const ArenaKey &key)
 {
     auto found = arenas_.find(key);
-    TORCH_CHECK(found != arenas_.end() && found->second.number,
+    TORCH_CHECK(found != arenas_.end() && found->second.handle,
                 "Moiety has no such memory pool");
     for (const Recording &recording : recordings_)
         TORCH_CHECK(recording.key != key, "the memory pool is in use");
@@ -106,12 +110,12 @@ void Arenas::set_fixed(const ArenaKey &key, uint64_t limit_bytes)
     std::lock_guard<std::mutex> guard(lock_);
     Arena &arena = find_unused(key);
     Arena made = arena;
-    made.tenant = 0;
+    made.tenant = nullptr;
     moiety_private_options options = {};
     options.struct_size = sizeof(options);
     options.flags = MOIETY_PRIVATE_FIXED;
     options.limit_bytes = limit_bytes;
-    check(moiety_private_create(made.pool, &options, &made.number),
+    check(moiety_private_create(made.pool, &options, &made.handle),
           "no fixed memory pool");
     replace(arena, made);
 }
@@ -129,7 +133,7 @@ void Arenas::set_tenant(const ArenaKey &key, const char *name,
     options.budget_bytes = limit_bytes;
     check(moiety_tenant_create(made.pool, &options, &made.tenant),
           "no tenant for the memory pool");
-    moiety_status status = moiety_tenant_private(made.tenant, &made.number);
+    moiety_status status = moiety_tenant_private(made.tenant, &made.handle);
     if (status != MOIETY_OK && moiety_tenant_destroy(made.tenant) != MOIETY_OK)
         TORCH_WARN("Moiety: a tenant without blocks was not ended");
     check(status, "the tenant has no arena");
@@ -153,11 +157,11 @@ void Arenas::begin(moiety_pool *pool, const ArenaKey &key, Filter filter,
         TORCH_CHECK(recording.key != key,
                     "beginAllocateToPool: already recording to mempool_id");
     Arena &arena = ensure(pool, key);
-    moiety_scope scope = 0;
+    moiety_scope scope = nullptr;
     /* A filter that does not take the stream yet waits for its capture. */
-    if (arena.number && !filter(stream))
+    if (arena.handle && !filter(stream))
         check(
-            moiety_private_scope_begin(arena.number, stream_of(stream), &scope),
+            moiety_private_scope_begin(arena.handle, stream_of(stream), &scope),
             "no capture into the memory pool");
     arena.uses++;
     recordings_.push_back({key, std::move(filter), scope});
@@ -201,7 +205,7 @@ Arenas::Taken Arenas::take(int device, size_t bytes, cudaStream_t stream)
     } else {
         moiety_alloc_options options = MOIETY_ALLOC_OPTIONS_INIT;
         options.tenant = arena.tenant;
-        options.private_arena = arena.tenant ? 0 : arena.number;
+        options.private_arena = arena.tenant ? nullptr : arena.handle;
         taken.status = moiety_alloc_with(arena.pool, bytes, stream_of(stream),
                                          &options, &address);
         taken.block = block_at(address);
@@ -248,7 +252,7 @@ void Arenas::claim(moiety_pool *pool, void *block, const Block &was)
     Arena &arena = ensure(pool, was.key);
     TORCH_CHECK(!arena.tenant,
                 "a memory pool with a tenant has no checkpoints");
-    check(moiety_private_claim(arena.number, address_of(block), was.bytes,
+    check(moiety_private_claim(arena.handle, address_of(block), was.bytes,
                                stream_of(was.stream)),
           "a block of the checkpoint cannot be had again");
     blocks_[block] = was;
@@ -260,8 +264,8 @@ void Arenas::trim(const ArenaKey *key)
     std::lock_guard<std::mutex> guard(lock_);
     release_unused();
     for (const auto &entry : arenas_) {
-        if (entry.second.number && (!key || entry.first == *key))
-            ignore(moiety_private_trim(entry.second.number, nullptr));
+        if (entry.second.handle && (!key || entry.first == *key))
+            ignore(moiety_private_trim(entry.second.handle, nullptr));
     }
 }
 
@@ -280,8 +284,8 @@ bool Arenas::trim_lenders(int device)
     for (const auto &entry : arenas_) {
         uint64_t bytes = 0;
         if (entry.first.first == device && entry.second.lends &&
-            entry.second.number &&
-            moiety_private_trim(entry.second.number, &bytes) == MOIETY_OK)
+            entry.second.handle &&
+            moiety_private_trim(entry.second.handle, &bytes) == MOIETY_OK)
             all += bytes;
     }
     return all != 0;

@@ -94,8 +94,8 @@ class Arenas
 
   private:
     struct Arena {
-        moiety_private number = 0;
-        moiety_tenant tenant = 0; /* 0, or whose the arena is */
+        moiety_private handle = nullptr;
+        moiety_tenant tenant = nullptr; /* null, or whose the arena is */
         moiety_pool *pool = nullptr;
         int uses = 0;
         bool lends = false;
@@ -104,7 +104,7 @@ class Arenas
     struct Recording {
         ArenaKey key;
         Filter filter;
-        moiety_scope scope; /* 0: no capture */
+        moiety_scope scope; /* null: no capture */
     };
 
     Arena &ensure(moiety_pool *pool, const ArenaKey &key);

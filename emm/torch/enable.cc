@@ -1,14 +1,15 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "enable.h"
+#include <moiety/stacks/torch.h>
+#include <moiety/tenant.h>
 
 #include "allocator.h"
 
 #include <c10/util/Exception.h>
 
-#include <cstdio>
 #include <exception>
+#include <new>
 
 #define MOIETY_TORCH_TEXT_OF(name) #name
 #define MOIETY_TORCH_TEXT(name) MOIETY_TORCH_TEXT_OF(name)
@@ -47,47 +48,57 @@ moiety_torch::ArenaKey key_of(const moiety_torch_mempool &pool)
     return {pool.device, {pool.id[0], pool.id[1]}};
 }
 
-template <typename Call> int told(char *error, size_t error_bytes, Call call)
+/* What `call` throws, as a status and the thread's message. */
+template <typename Call> moiety_status told(Call call)
 {
-    error[0] = 0;
     try {
         call();
-        return 0;
+        return MOIETY_OK;
+    } catch (const moiety_torch::StatusError &thrown) {
+        return moiety_fail(thrown.status(), thrown.what_without_backtrace());
     } catch (const c10::Error &thrown) {
-        (void)snprintf(error, error_bytes, "%s",
-                       thrown.what_without_backtrace());
+        return moiety_fail(MOIETY_E_INVALID, thrown.what_without_backtrace());
+    } catch (const std::bad_alloc &) {
+        return moiety_fail(MOIETY_E_NO_HOST_MEMORY, "no memory for PyTorch");
     } catch (const std::exception &thrown) {
-        (void)snprintf(error, error_bytes, "%s", thrown.what());
+        return moiety_fail(MOIETY_E_INVALID, thrown.what());
     }
-    return -1;
+}
+
+/* What is told of a MemPool that the caller names. */
+template <typename Call>
+moiety_status told_of(const moiety_torch_mempool *pool, Call call)
+{
+    return told([&] {
+        TORCH_CHECK(pool && pool->struct_size >= sizeof(*pool),
+                    "the memory pool is of another version");
+        call(Allocator::instance().arenas());
+    });
 }
 
 } // namespace
 
-int moiety_torch_enable(const moiety_torch_options *options, char *error,
-                        size_t error_bytes)
+moiety_status moiety_torch_enable(const moiety_torch_options *options)
 {
-    return told(error, error_bytes, [&] { enable(*options); });
+    return told([&] {
+        TORCH_CHECK(options, "moiety_torch_enable: options is NULL");
+        enable(*options);
+    });
 }
 
-void *moiety_torch_pool(int device, char *error, size_t error_bytes)
+moiety_status moiety_torch_pool(int32_t device, moiety_pool **out)
 {
-    void *pool = nullptr;
-    (void)told(error, error_bytes, [&] {
+    return told([&] {
+        TORCH_CHECK(out, "moiety_torch_pool: out is NULL");
         TORCH_CHECK(device >= 0 && device < moiety_torch::kDevicesMax,
                     "there is no device ", device);
-        pool = Allocator::instance().pools().get(device);
+        *out = Allocator::instance().pools().get(device);
     });
-    return pool;
 }
 
-int moiety_torch_mempool_set(const moiety_torch_mempool *wanted, char *error,
-                             size_t error_bytes)
+moiety_status moiety_torch_mempool_set(const moiety_torch_mempool *wanted)
 {
-    return told(error, error_bytes, [&] {
-        TORCH_CHECK(wanted->struct_size >= sizeof(*wanted),
-                    "the memory pool is of another version");
-        auto &arenas = Allocator::instance().arenas();
+    return told_of(wanted, [&](moiety_torch::Arenas &arenas) {
         if (wanted->tenant_name)
             arenas.set_tenant(key_of(*wanted), wanted->tenant_name,
                               wanted->limit_bytes);
@@ -96,24 +107,21 @@ int moiety_torch_mempool_set(const moiety_torch_mempool *wanted, char *error,
     });
 }
 
-int moiety_torch_mempool_pause(const moiety_torch_mempool *pool, uint32_t flags,
-                               char *error, size_t error_bytes)
+moiety_status moiety_torch_mempool_pause(const moiety_torch_mempool *pool,
+                                         uint32_t flags)
 {
-    return told(error, error_bytes, [&] {
+    return told_of(pool, [&](moiety_torch::Arenas &arenas) {
         moiety_torch::check(
-            moiety_tenant_pause(
-                Allocator::instance().arenas().tenant_of(key_of(*pool)), flags),
+            moiety_tenant_pause(arenas.tenant_of(key_of(*pool)), flags),
             "the memory pool is not paused");
     });
 }
 
-int moiety_torch_mempool_resume(const moiety_torch_mempool *pool, char *error,
-                                size_t error_bytes)
+moiety_status moiety_torch_mempool_resume(const moiety_torch_mempool *pool)
 {
-    return told(error, error_bytes, [&] {
+    return told_of(pool, [&](moiety_torch::Arenas &arenas) {
         moiety_torch::check(
-            moiety_tenant_resume(
-                Allocator::instance().arenas().tenant_of(key_of(*pool))),
+            moiety_tenant_resume(arenas.tenant_of(key_of(*pool))),
             "the memory pool is not resumed");
     });
 }

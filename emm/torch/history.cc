@@ -3,6 +3,8 @@
  */
 #include "history.h"
 
+#include <moiety/segment.h>
+
 #include "pools.h"
 
 #include <c10/util/ApproximateClock.h>
@@ -208,30 +210,30 @@ bool History::has_trackers()
 void History::watch(int device, moiety_pool *pool)
 {
     std::lock_guard<std::mutex> guard(watch_lock_);
-    watches_.push_back({this, device, pool, true, 0});
+    watches_.push_back({this, device, pool, true, nullptr});
     if (has_trackers())
         begin(watches_.back());
-    watches_.push_back({this, device, pool, false, 0});
+    watches_.push_back({this, device, pool, false, nullptr});
     if (is_on())
         begin(watches_.back());
 }
 
 void History::begin(Watch &watch)
 {
-    if (watch.id)
+    if (watch.handle)
         return;
     const moiety_segment_watcher watcher = {sizeof(watcher), 0, &watch, added,
                                             releasing};
-    check(moiety_segment_watch(watch.pool, &watcher, &watch.id),
+    check(moiety_segment_watch(watch.pool, &watcher, &watch.handle),
           "segments cannot be watched");
 }
 
 void History::end(Watch &watch)
 {
-    if (watch.id)
-        check(moiety_segment_unwatch(watch.pool, watch.id),
+    if (watch.handle)
+        check(moiety_segment_unwatch(watch.pool, watch.handle),
               "segments are watched on");
-    watch.id = 0;
+    watch.handle = 0;
 }
 
 void History::added(void *user, const moiety_segment_info *segment)

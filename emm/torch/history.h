@@ -10,6 +10,7 @@
 
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <moiety/moiety.h>
+#include <moiety/segment.h>
 
 #include <atomic>
 #include <deque>
@@ -102,7 +103,7 @@ class History
         int device;
         moiety_pool *pool;
         bool is_for_trackers; /* or for entries_ */
-        uint64_t id;          /* 0: it has not begun */
+        moiety_watch handle;  /* null: it has not begun */
     };
     static void added(void *user, const moiety_segment_info *segment);
     static void releasing(void *user, const moiety_segment_info *segment);

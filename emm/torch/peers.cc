@@ -5,6 +5,8 @@
  */
 #include "allocator.h"
 
+#include <moiety/segment.h>
+
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
 

@@ -3,7 +3,7 @@
  */
 #include "pools.h"
 
-#include <c10/util/Exception.h>
+#include <c10/util/StringUtil.h>
 
 #include <utility>
 
@@ -12,8 +12,9 @@ namespace moiety_torch
 
 void check(moiety_status status, const char *what)
 {
-    TORCH_CHECK(status == MOIETY_OK, "Moiety: ", what, ": ",
-                moiety_last_error_message());
+    if (status != MOIETY_OK)
+        throw StatusError(status, c10::str("Moiety: ", what, ": ",
+                                           moiety_last_error_message()));
 }
 
 void Pools::set(const PoolSettings &settings, Made made)

@@ -7,6 +7,7 @@
 #ifndef MOIETY_EMM_TORCH_POOLS_H_
 #define MOIETY_EMM_TORCH_POOLS_H_
 
+#include <c10/util/Exception.h>
 #include <moiety/moiety.h>
 
 #include <atomic>
@@ -14,6 +15,8 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <string>
+#include <utility>
 
 namespace moiety_torch
 {
@@ -78,7 +81,26 @@ class Pools
     Made made_;
 };
 
-/** Throws what the library's last error was, if `status` is one. */
+/** What the library returned, for PyTorch's callers. */
+class StatusError : public c10::Error
+{
+  public:
+    StatusError(moiety_status status, std::string text)
+        : c10::Error({__func__, __FILE__, static_cast<uint32_t>(__LINE__)},
+                     std::move(text)),
+          status_(status)
+    {
+    }
+    moiety_status status() const noexcept
+    {
+        return status_;
+    }
+
+  private:
+    moiety_status status_;
+};
+
+/** Throws a StatusError with the library's last message, if `status` is one. */
 void check(moiety_status status, const char *what);
 
 /** What a pool has; nothing was written where that fails. */

@@ -3,6 +3,8 @@
  */
 #include "sharing.h"
 
+#include <moiety/ipc.h>
+
 #include "pools.h"
 
 #include <cstring>

@@ -7,6 +7,7 @@
 #define MOIETY_EMM_TORCH_SHARING_H_
 
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <moiety/ipc.h>
 #include <moiety/moiety.h>
 
 #include <atomic>

@@ -6,6 +6,9 @@
  */
 #include "allocator.h"
 
+#include <moiety/heap.h>
+#include <moiety/segment.h>
+
 namespace moiety_torch
 {
 

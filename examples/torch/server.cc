@@ -25,7 +25,7 @@
 #include <thread>
 #include <vector>
 
-#include "enable.h"
+#include <moiety/stacks/torch.h>
 
 namespace
 {
@@ -130,9 +130,8 @@ int main(int argc, char **argv)
     if (is_moiety) {
         moiety_torch_options options = {};
         options.struct_size = sizeof(options);
-        char error[1024];
-        if (moiety_torch_enable(&options, error, sizeof(error)))
-            return failed(error);
+        if (moiety_torch_enable(&options) != MOIETY_OK)
+            return failed(moiety_last_error_message());
     }
     try {
         return measure(argv[3], threads, seconds) ? 0 : 1;

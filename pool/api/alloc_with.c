@@ -9,6 +9,7 @@
 #include "moiety/pool.h"
 #include "pool/api/alloc.h"
 #include "pool/base/failure.h"
+#include "pool/base/handles.h"
 #include "pool/core/body.h"
 #include "pool/driver/section.h"
 #include "pool/graph/privates.h"
@@ -190,7 +191,8 @@ static moiety_status find_pool(const struct alloc_way *way, moiety_pool **pool)
     if (*pool || !way->is_zeroed)
         return MOIETY_OK;
     if (way->arena)
-        return moietyi_scope_pool(way->arena, "private arena", pool);
+        return moietyi_scope_pool(moietyi_number_of_private(way->arena),
+                                  "private arena", pool);
     const struct moietyi_tenant *tenant = moietyi_tenant_find(way->tenant);
     *pool = tenant ? tenant->pool : NULL;
     return MOIETY_OK;

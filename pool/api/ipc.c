@@ -7,6 +7,7 @@
 
 #include "pool/base/cancel.h"
 #include "pool/base/failure.h"
+#include "pool/base/handles.h"
 #include "pool/core/body.h"
 #include "pool/core/recorded.h"
 #include "pool/graph/privates.h"
@@ -191,23 +192,24 @@ moiety_status moiety_ipc_receive(int socket, moiety_context context,
 
 static moiety_status close_any(const struct moietyi_driver *driver,
                                moiety_devptr address, moiety_stream stream,
-                               uint64_t *out_closing)
+                               moiety_closing *out_closing)
 {
-    moiety_status status =
-        moietyi_import_close(driver, address, stream, out_closing);
-    if (status != MOIETY_E_FOREIGN)
-        return status;
-    status = moietyi_exports_close(address);
+    uint64_t number = 0;
+    moiety_status status = moietyi_import_close(driver, address, stream,
+                                                out_closing ? &number : NULL);
+    if (status == MOIETY_E_FOREIGN) {
+        status = moietyi_exports_close(address);
+        if (status != MOIETY_OK)
+            return moietyi_fail(status, "address 0x%llx is of no open import",
+                                address);
+    }
     if (status == MOIETY_OK && out_closing)
-        *out_closing = 0;
-    if (status != MOIETY_OK)
-        return moietyi_fail(status, "address 0x%llx is of no open import",
-                            address);
+        *out_closing = moietyi_closing_of_number(number);
     return status;
 }
 
 moiety_status moiety_ipc_close(moiety_devptr address, moiety_stream stream,
-                               uint64_t *out_closing)
+                               moiety_closing *out_closing)
 {
     struct visit visit;
     moiety_status status = ipc_begin(&visit);
@@ -216,18 +218,19 @@ moiety_status moiety_ipc_close(moiety_devptr address, moiety_stream stream,
     if (address)
         status = close_any(visit.driver, address, stream, out_closing);
     else if (out_closing)
-        *out_closing = 0;
+        *out_closing = NULL;
     ipc_end(&visit);
     return status;
 }
 
-moiety_status moiety_ipc_wait(uint64_t closing, uint32_t timeout_ms)
+moiety_status moiety_ipc_wait(moiety_closing closing, uint32_t timeout_ms)
 {
     struct visit visit;
     moiety_status status = ipc_begin(&visit);
     if (status != MOIETY_OK)
         return status;
-    status = moietyi_import_wait(visit.driver, closing, timeout_ms);
+    status = moietyi_import_wait(
+        visit.driver, moietyi_number_of_closing(closing), timeout_ms);
     ipc_end(&visit);
     return status;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "pool/base/failure.h"
+#include "pool/base/handles.h"
 #include "pool/cache/gate.h"
 #include "pool/core/body.h"
 #include "pool/core/outside.h"
@@ -122,14 +123,13 @@ static void watch_call(const struct moietyi_watch *watch,
 }
 
 static moiety_status watch_check(const moiety_segment_watcher *watcher,
-                                 const uint64_t *out_id)
+                                 const moiety_watch *out)
 {
-    if (!watcher || !out_id || watcher->struct_size < WATCHER_BYTES_MIN) {
-        return moietyi_fail(
-            MOIETY_E_INVALID,
-            "moiety_segment_watch: watcher or out_id is NULL, or "
-            "the watcher's struct_size below %zu",
-            WATCHER_BYTES_MIN);
+    if (!watcher || !out || watcher->struct_size < WATCHER_BYTES_MIN) {
+        return moietyi_fail(MOIETY_E_INVALID,
+                            "moiety_segment_watch: watcher or out is NULL, or "
+                            "the watcher's struct_size below %zu",
+                            WATCHER_BYTES_MIN);
     }
     if (watcher->flags) {
         return moietyi_fail(MOIETY_E_INVALID,
@@ -162,10 +162,10 @@ static void watch_wait_end(struct moietyi_call *call,
 
 moiety_status moiety_segment_watch(moiety_pool *pool,
                                    const moiety_segment_watcher *watcher,
-                                   uint64_t *out_id)
+                                   moiety_watch *out)
 {
     struct moietyi_call call;
-    moiety_status status = watch_check(watcher, out_id);
+    moiety_status status = watch_check(watcher, out);
     if (status == MOIETY_OK)
         status = segment_begin(pool, &call);
     if (status != MOIETY_OK)
@@ -173,14 +173,17 @@ moiety_status moiety_segment_watch(moiety_pool *pool,
     struct moietyi_watch watch = {.context = pool->body, .tell = watch_call};
     memcpy(&watch.watcher, watcher, sizeof(watch.watcher));
     struct moietyi_served served;
+    uint64_t id = 0;
     watch_wait_begin(&call, &served);
-    status = moietyi_segments_watch(pool->body->segments, &watch, out_id);
+    status = moietyi_segments_watch(pool->body->segments, &watch, &id);
     watch_wait_end(&call, &served);
     moietyi_call_leave(&call);
+    if (status == MOIETY_OK)
+        *out = moietyi_watch_of_number(id);
     return status;
 }
 
-moiety_status moiety_segment_unwatch(moiety_pool *pool, uint64_t id)
+moiety_status moiety_segment_unwatch(moiety_pool *pool, moiety_watch watch)
 {
     struct moietyi_call call;
     moiety_status status = segment_begin(pool, &call);
@@ -188,7 +191,8 @@ moiety_status moiety_segment_unwatch(moiety_pool *pool, uint64_t id)
         return status;
     struct moietyi_served served;
     watch_wait_begin(&call, &served);
-    status = moietyi_segments_unwatch(pool->body->segments, id);
+    status = moietyi_segments_unwatch(pool->body->segments,
+                                      moietyi_number_of_watch(watch));
     watch_wait_end(&call, &served);
     moietyi_call_leave(&call);
     return status;

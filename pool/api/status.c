@@ -74,6 +74,11 @@ const char *moiety_last_error_message(void)
     return moietyi_failure_message();
 }
 
+moiety_status moiety_fail(moiety_status status, const char *message)
+{
+    return message ? moietyi_fail(status, "%s", message) : status;
+}
+
 moiety_status moiety_last_driver_error(moiety_driver_error *out)
 {
     if (!out)

@@ -86,7 +86,7 @@ static moiety_status make_arena(moiety_pool *pool, uint32_t flags,
 {
     const moiety_private_options options = {.struct_size = sizeof(options),
                                             .flags = MOIETY_PRIVATE_PAUSABLE};
-    *out = 0;
+    *out = NULL;
     return flags & MOIETY_TENANT_PAUSABLE
                ? moiety_private_create(pool, &options, out)
                : MOIETY_OK;
@@ -97,7 +97,7 @@ moiety_status moiety_tenant_create(moiety_pool *pool,
                                    moiety_tenant *out)
 {
     static const moiety_tenant_options defaults = MOIETY_TENANT_OPTIONS_INIT;
-    moiety_private arena = 0;
+    moiety_private arena = NULL;
     if (!options)
         options = &defaults;
     if (options->struct_size < sizeof(*options) ||
@@ -126,13 +126,13 @@ moiety_status moiety_tenant_destroy(moiety_tenant tenant)
     if (!tenant)
         return MOIETY_OK;
     const struct moietyi_tenant *found = moietyi_tenant_find(tenant);
-    moiety_private arena = found ? found->arena : 0;
+    moiety_private arena = found ? found->arena : NULL;
     moiety_status status = moietyi_tenant_leave(tenant);
     return status == MOIETY_OK && arena ? moiety_private_destroy(arena)
                                         : status;
 }
 
-/* The arena of a tenant; 0, and why there is none. */
+/* The arena of a tenant; NULL, and why there is none. */
 static moiety_status find_arena(moiety_tenant tenant, moiety_private *out)
 {
     const struct moietyi_tenant *found = moietyi_tenant_find(tenant);
@@ -148,7 +148,7 @@ static moiety_status find_arena(moiety_tenant tenant, moiety_private *out)
 
 moiety_status moiety_tenant_private(moiety_tenant tenant, moiety_private *out)
 {
-    moiety_private arena = 0;
+    moiety_private arena = NULL;
     if (!out)
         return moietyi_fail(MOIETY_E_INVALID,
                             "moiety_tenant_private: out is NULL");
@@ -160,14 +160,14 @@ moiety_status moiety_tenant_private(moiety_tenant tenant, moiety_private *out)
 
 moiety_status moiety_tenant_pause(moiety_tenant tenant, uint32_t flags)
 {
-    moiety_private arena = 0;
+    moiety_private arena = NULL;
     moiety_status status = find_arena(tenant, &arena);
     return status == MOIETY_OK ? moiety_private_pause(arena, flags) : status;
 }
 
 moiety_status moiety_tenant_resume(moiety_tenant tenant)
 {
-    moiety_private arena = 0;
+    moiety_private arena = NULL;
     moiety_status status = find_arena(tenant, &arena);
     return status == MOIETY_OK ? moiety_private_resume(arena) : status;
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "pool/base/failure.h"
+#include "pool/base/handles.h"
 #include "pool/config/options.h"
 #include "pool/core/body.h"
 #include "pool/core/ops.h"
@@ -71,7 +72,8 @@ static moiety_status private_call_begin(moiety_private arena,
                                         struct moietyi_private_ref *out)
 {
     struct moiety_pool *pool;
-    moiety_status status = moietyi_scope_pool(arena, "private arena", &pool);
+    moiety_status status = moietyi_scope_pool(moietyi_number_of_private(arena),
+                                              "private arena", &pool);
     if (status == MOIETY_OK)
         status = moietyi_begin(pool, stream, call);
     if (status != MOIETY_OK)
@@ -80,11 +82,8 @@ static moiety_status private_call_begin(moiety_private arena,
         moietyi_private_find(pool->body->privates, arena), arena};
     if (out->arena)
         return MOIETY_OK;
-    bool is_scope = moietyi_scope_is(pool->body->scopes, arena);
     moietyi_call_end(call);
-    return is_scope ? moietyi_fail(MOIETY_E_INVALID,
-                                   "the number is of a capture scope")
-                    : moietyi_private_refuse_gone();
+    return moietyi_private_refuse_gone();
 }
 
 /* A paused arena with live blocks cannot be released. Checked before its scopes
@@ -129,12 +128,12 @@ moiety_status moiety_private_destroy(moiety_private arena)
 }
 
 /* The scope in which the call's stream captures, which must be one of the arena;
- * 0: it does not capture. */
+ * NULL: it does not capture. */
 static moiety_status find_scope(struct moietyi_call *call,
                                 const struct moietyi_private_ref *ref,
                                 moiety_scope *out)
 {
-    *out = 0;
+    *out = NULL;
     if (!call->is_capturing)
         return MOIETY_OK;
     moiety_status status = moietyi_scope_of(call, out);
@@ -276,7 +275,7 @@ static moiety_status open_scope(struct moietyi_call *call,
         moietyi_capture_guard_begin();
         return status;
     }
-    moietyi_private_end_scope(ref->arena, 0);
+    moietyi_private_end_scope(ref->arena, NULL);
     moietyi_private_drop_scope(call, ref->arena);
     return status;
 }

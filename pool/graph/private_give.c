@@ -370,7 +370,7 @@ moiety_status moietyi_private_end(struct moietyi_call *call,
         return status;
     moietyi_private_drop_pieces(call, away);
     moietyi_kept_end(&kept);
-    moietyi_scope_unname(ref->number);
+    moietyi_scope_unname(moietyi_number_of_private(ref->number));
     return MOIETY_OK;
 }
 

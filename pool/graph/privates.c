@@ -58,7 +58,7 @@ void moietyi_privates_fini(struct moietyi_privates *privates)
     struct moietyi_private *arena;
     for (uint32_t i = 0; (arena = moietyi_private_at(privates, i)); i++) {
         if (arena->number)
-            moietyi_scope_unname(arena->number);
+            moietyi_scope_unname(moietyi_number_of_private(arena->number));
         moietyi_private_free_halves(arena);
         moietyi_private_free_pieces(arena);
         moietyi_kept_end(&arena->kept);
@@ -156,7 +156,7 @@ static moiety_status privates_make(struct moietyi_call *call,
 {
     struct moietyi_privates *privates = call->pool->body->privates;
     moiety_status status = MOIETY_OK;
-    const moiety_private number = moietyi_scope_next_number();
+    const uint64_t number = moietyi_scope_next_number();
     const bool is_account = call->pool->body->ops->has_records;
     const uint32_t page_capacity = call->pool->body->page_capacity;
     struct moietyi_private *arena =
@@ -170,13 +170,14 @@ static moiety_status privates_make(struct moietyi_call *call,
     pthread_mutex_lock(&arena->lock);
     bool is_made = is_account || make_halves(arena, page_capacity);
     if (is_made)
-        privates_begin(arena, number, limit_bytes, flags);
+        privates_begin(arena, moietyi_private_of_number(number), limit_bytes,
+                       flags);
     pthread_mutex_unlock(&arena->lock);
     if (!is_made) {
         moietyi_scope_unname(number);
         return moietyi_private_no_memory();
     }
-    *out = number;
+    *out = moietyi_private_of_number(number);
     return MOIETY_OK;
 }
 

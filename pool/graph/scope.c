@@ -6,6 +6,7 @@
 #include "moiety/scope.h"
 
 #include "pool/base/failure.h"
+#include "pool/base/handles.h"
 #include "pool/base/later.h"
 #include "pool/cache/cache.h"
 #include "pool/core/body.h"
@@ -48,7 +49,8 @@ static moiety_status scope_begin(moiety_scope scope, moiety_stream stream,
                                  struct moietyi_call *out)
 {
     struct moiety_pool *pool;
-    moiety_status status = moietyi_scope_pool(scope, "capture scope", &pool);
+    moiety_status status = moietyi_scope_pool(moietyi_number_of_scope(scope),
+                                              "capture scope", &pool);
     return status == MOIETY_OK ? moietyi_call_begin(pool, stream, out) : status;
 }
 

@@ -16,22 +16,22 @@
 
 struct name {
     struct name *next;
-    moiety_scope number;
+    uint64_t number;
     struct moiety_pool *pool;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct name *buckets[BUCKETS]; /* the lock */
 /* Edge: none; relaxed: only that each is given once. */
-static _Atomic moiety_scope last_number;
+static _Atomic uint64_t last_number;
 
-moiety_scope moietyi_scope_next_number(void)
+uint64_t moietyi_scope_next_number(void)
 {
     return atomic_fetch_add_explicit(&last_number, 1, memory_order_relaxed) + 1;
 }
 
 /* Lock held. */
-static struct name **scope_names_find(moiety_scope number)
+static struct name **scope_names_find(uint64_t number)
 {
     struct name **at = &buckets[number % BUCKETS];
     while (*at && (*at)->number != number)
@@ -39,7 +39,7 @@ static struct name **scope_names_find(moiety_scope number)
     return at;
 }
 
-bool moietyi_scope_name(moiety_scope number, struct moiety_pool *pool)
+bool moietyi_scope_name(uint64_t number, struct moiety_pool *pool)
 {
     struct name *name = malloc(sizeof(*name));
     if (!name)
@@ -51,7 +51,7 @@ bool moietyi_scope_name(moiety_scope number, struct moiety_pool *pool)
     return true;
 }
 
-void moietyi_scope_unname(moiety_scope number)
+void moietyi_scope_unname(uint64_t number)
 {
     moietyi_lock(&lock);
     struct name **at = scope_names_find(number);
@@ -62,7 +62,7 @@ void moietyi_scope_unname(moiety_scope number)
     free(name);
 }
 
-moiety_status moietyi_scope_pool(moiety_scope number, const char *what,
+moiety_status moietyi_scope_pool(uint64_t number, const char *what,
                                  struct moiety_pool **out)
 {
     struct moietyi_thread *thread;

@@ -102,7 +102,7 @@ static moiety_status graph_release(struct moietyi_call *call,
         }
         free(block);
     }
-    moietyi_scope_unname(number);
+    moietyi_scope_unname(moietyi_number_of_scope(number));
     if (arena)
         moietyi_private_drop_scope(call, arena);
     return MOIETY_OK;
@@ -136,16 +136,16 @@ moiety_status moietyi_scope_release(struct moietyi_call *call,
     return status == MOIETY_OK ? graph_release(call, scope) : status;
 }
 
-/* The next one, by number, that is not open; 0: there is none. */
+/* The next one, by number, that is not open; NULL: there is none. */
 static moiety_scope next_closed(struct moietyi_scopes *scopes,
                                 moiety_scope after)
 {
-    moiety_scope best = 0;
+    moiety_scope best = NULL;
     pthread_mutex_lock(&scopes->lock);
     for (const struct moietyi_scope *scope = scopes->first; scope;
          scope = scope->next)
-        if (!scope->is_open && scope->number > after &&
-            (!best || scope->number < best))
+        if (!scope->is_open && moietyi_scope_is_newer(scope->number, after) &&
+            (!best || moietyi_scope_is_newer(best, scope->number)))
             best = scope->number;
     pthread_mutex_unlock(&scopes->lock);
     return best;
@@ -154,7 +154,7 @@ static moiety_scope next_closed(struct moietyi_scopes *scopes,
 moiety_status moietyi_scopes_release(struct moietyi_call *call)
 {
     struct moietyi_scopes *scopes = call->pool->body->scopes;
-    moiety_scope number = 0;
+    moiety_scope number = NULL;
     moiety_status status = MOIETY_OK;
     while (status == MOIETY_OK && (number = next_closed(scopes, number)))
         status = moietyi_scope_release(call, number);

@@ -42,7 +42,7 @@ void moietyi_scopes_fini(struct moietyi_scopes *scopes)
     while (scopes->first) {
         struct moietyi_scope *scope = scopes->first;
         scopes->first = scope->next;
-        moietyi_scope_unname(scope->number);
+        moietyi_scope_unname(moietyi_number_of_scope(scope->number));
         free_blocks(scope->live);
         free_blocks(scope->freed);
         free(scope);
@@ -113,11 +113,11 @@ static moiety_status scopes_add(struct moietyi_call *call,
     if (!scope)
         return scopes_no_memory();
     *scope = *like;
-    const moiety_scope number = moietyi_scope_next_number();
-    scope->number = number;
+    const uint64_t number = moietyi_scope_next_number();
+    scope->number = moietyi_scope_of_number(number);
     bool is_named = moietyi_scope_name(number, call->pool);
     if (is_named && scopes_insert(scopes, scope, &is_taken)) {
-        *out = number;
+        *out = moietyi_scope_of_number(number);
         return MOIETY_OK;
     }
     if (is_named)
@@ -148,14 +148,6 @@ struct moietyi_private *moietyi_scope_arena(struct moietyi_scopes *scopes,
     return arena;
 }
 
-bool moietyi_scope_is(struct moietyi_scopes *scopes, moiety_scope number)
-{
-    pthread_mutex_lock(&scopes->lock);
-    bool is_one = moietyi_scope_find(scopes, number) != NULL;
-    pthread_mutex_unlock(&scopes->lock);
-    return is_one;
-}
-
 moiety_scope moietyi_scope_of_arena(struct moietyi_scopes *scopes,
                                     const struct moietyi_private *arena)
 {
@@ -163,7 +155,7 @@ moiety_scope moietyi_scope_of_arena(struct moietyi_scopes *scopes,
     const struct moietyi_scope *scope = scopes->first;
     while (scope && scope->arena != arena)
         scope = scope->next;
-    moiety_scope number = scope ? scope->number : 0;
+    moiety_scope number = scope ? scope->number : NULL;
     pthread_mutex_unlock(&scopes->lock);
     return number;
 }
@@ -235,8 +227,9 @@ next_unbound(const struct moietyi_scopes *scopes,
     const struct moietyi_scope *best = NULL;
     const struct moietyi_scope *scope;
     for (scope = scopes->first; scope; scope = scope->next)
-        if (may_be_asked(scope, call) && scope->number > after &&
-            (!best || scope->number < best->number))
+        if (may_be_asked(scope, call) &&
+            moietyi_scope_is_newer(scope->number, after) &&
+            (!best || moietyi_scope_is_newer(best->number, scope->number)))
             best = scope;
     return best;
 }
@@ -250,7 +243,7 @@ static bool ask_next(struct moietyi_scopes *scopes,
     pthread_mutex_lock(&scopes->lock);
     const struct moietyi_scope *next = next_unbound(scopes, call, *at);
     moiety_stream stream = next ? next->stream.handle : NULL;
-    *at = next ? next->number : 0;
+    *at = next ? next->number : NULL;
     pthread_mutex_unlock(&scopes->lock);
     if (!*at)
         return false;
@@ -305,7 +298,7 @@ static moiety_scope scopes_look(struct moietyi_scopes *scopes,
         bind_asked(scopes, call);
         scope = find_bound(scopes, call);
     }
-    moiety_scope number = scope ? scope->number : 0;
+    moiety_scope number = scope ? scope->number : NULL;
     pthread_mutex_unlock(&scopes->lock);
     return number;
 }
@@ -314,7 +307,7 @@ moiety_status moietyi_scope_of(struct moietyi_call *call, moiety_scope *out)
 {
     const struct moietyi_pool_body *body = call->pool->body;
     struct moietyi_scopes *scopes = call->pool->body->scopes;
-    moiety_scope at = 0;
+    moiety_scope at = NULL;
     *out = scopes_look(scopes, call, false);
     if (*out || call->capture.kind == MOIETYI_CAPTURE_BROKEN)
         return MOIETY_OK;

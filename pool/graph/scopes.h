@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "moiety/scope.h"
+#include "pool/base/handles.h"
 #include "pool/cache/cache.h"
 #include "pool/ipc/exports.h"
 
@@ -35,7 +36,8 @@ struct moietyi_scope_block {
     moiety_devptr address;
     uint64_t bytes; /* 0: unknown, and never reused */
     struct moietyi_scope *scope;
-    moiety_scope also; /* a second one, in whose capture it was freed; or 0 */
+    moiety_scope
+        also; /* a second one, in whose capture it was freed; or NULL */
     bool is_freed;
     bool is_reusable; /* by the stream that freed it, in the scope's capture */
     struct moietyi_scope_stream freed_on;
@@ -84,6 +86,12 @@ struct moietyi_scope_stream
 moietyi_scope_stream_of(const struct moietyi_call *call);
 bool moietyi_scope_stream_is(const struct moietyi_scope_stream *one,
                              const struct moietyi_scope_stream *other);
+/* By the order of their numbers. */
+static inline bool moietyi_scope_is_newer(moiety_scope one, moiety_scope other)
+{
+    return moietyi_number_of_scope(one) > moietyi_number_of_scope(other);
+}
+
 /* Lock held. NULL: there is none. */
 struct moietyi_scope *moietyi_scope_find(const struct moietyi_scopes *scopes,
                                          moiety_scope number);
@@ -98,9 +106,7 @@ struct moietyi_scope *moietyi_scope_partner(const struct moietyi_scopes *scopes,
 /* The private arena of a scope; NULL: it has none, or is gone. */
 struct moietyi_private *moietyi_scope_arena(struct moietyi_scopes *scopes,
                                             moiety_scope number);
-/* Whether there is a scope of that number. */
-bool moietyi_scope_is(struct moietyi_scopes *scopes, moiety_scope number);
-/* A scope of this arena; 0: there is none. */
+/* A scope of this arena; NULL: there is none. */
 moiety_scope moietyi_scope_of_arena(struct moietyi_scopes *scopes,
                                     const struct moietyi_private *arena);
 /* MOIETY_OK, or MOIETY_E_INVALID. */
@@ -121,12 +127,12 @@ moietyi_scopes_retire(const struct moietyi_call *call, moiety_stream stream);
 
 /* Which pool a scope is of, or a private arena, whose numbers are of the same
  * row, for all of the process. False: no memory. */
-bool moietyi_scope_name(moiety_scope number, struct moiety_pool *pool);
-void moietyi_scope_unname(moiety_scope number);
-moiety_scope moietyi_scope_next_number(void);
+bool moietyi_scope_name(uint64_t number, struct moiety_pool *pool);
+void moietyi_scope_unname(uint64_t number);
+uint64_t moietyi_scope_next_number(void);
 /* MOIETY_OK, or MOIETY_E_INVALID: there is none (for the message: no such `what`);
  * or as moietyi_thread_enter(). The pool may have been destroyed since. */
-MOIETY_MUST_USE moiety_status moietyi_scope_pool(moiety_scope number,
+MOIETY_MUST_USE moiety_status moietyi_scope_pool(uint64_t number,
                                                  const char *what,
                                                  struct moiety_pool **out);
 

@@ -52,7 +52,8 @@ case $prefix in
 esac
 [ "$prefix" = / ] || prefix=${prefix%/}
 
-headers=(pool/include/moiety/*.{h,hpp} pool/include/moiety/stacks/*.hpp)
+headers=(pool/include/moiety/*.{h,hpp} pool/include/moiety/{cxx,stacks}/*.hpp
+    pool/include/moiety/stacks/*.h)
 for needed in libmoiety.so libmoiety.a LICENSE pool/standin/libcuda.so.1 \
     pool/standin/standin.h "${headers[@]}"; do
     [ -e "$needed" ] || fail "$needed was not built; $usage"

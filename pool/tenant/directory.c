@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "pool/base/failure.h"
+#include "pool/base/handles.h"
 #include "pool/base/lock.h"
 
 /* Of a handle: the tag is below, the generation above. */
@@ -66,7 +67,7 @@ static void give_place(struct moietyi_tenant *tenant)
 {
     /* TE, relaxed: a caller that still finds the place is late, which is its
      * own error. */
-    atomic_store_explicit(&tenant->handle, 0, memory_order_relaxed);
+    atomic_store_explicit(&tenant->handle, NULL, memory_order_relaxed);
     tenant->next_free = free_places;
     free_places = tenant;
 }
@@ -92,7 +93,7 @@ moiety_status moietyi_tenant_enter(moiety_pool *pool, const char *name,
         uint64_t generation = atomic_fetch_add_explicit(&tenant->generation, 1,
                                                         memory_order_relaxed) +
                               1;
-        *out = generation << TAG_BITS | tenant->tag;
+        *out = moietyi_tenant_of_number(generation << TAG_BITS | tenant->tag);
         /* TE.release: all of the above. */
         atomic_store_explicit(&tenant->handle, *out, memory_order_release);
     }
@@ -103,7 +104,8 @@ moiety_status moietyi_tenant_enter(moiety_pool *pool, const char *name,
 
 static struct moietyi_tenant *directory_place_of(moiety_tenant handle)
 {
-    return place_at((uint32_t)(handle & ((1U << TAG_BITS) - 1)) - 1);
+    uint64_t number = moietyi_number_of_tenant(handle);
+    return place_at((uint32_t)(number & ((1U << TAG_BITS) - 1)) - 1);
 }
 
 struct moietyi_tenant *moietyi_tenant_find(moiety_tenant handle)
@@ -128,7 +130,7 @@ moiety_status moietyi_tenant_refuse(moiety_tenant handle)
     uint64_t generation =
         tenant ? atomic_load_explicit(&tenant->generation, memory_order_relaxed)
                : 0;
-    uint64_t named = handle >> TAG_BITS;
+    uint64_t named = moietyi_number_of_tenant(handle) >> TAG_BITS;
     return named && named <= generation
                ? moietyi_fail(MOIETY_E_DESTROYED, "the tenant was destroyed")
                : moietyi_fail(MOIETY_E_INVALID, "there is no such tenant");

@@ -16,14 +16,14 @@
 #include "pool/tenant/tags.h"
 
 struct moietyi_tenant {
-    /* Edge TE: enter (release) -> find (acquire). 0: nobody's place. Changed
+    /* Edge TE: enter (release) -> find (acquire). NULL: nobody's place. Changed
      * under the directory's lock. */
-    _Atomic moiety_tenant handle;
+    _Atomic(moiety_tenant) handle;
     /* Constant while somebody has the place. */
     moiety_pool *pool;
     moietyi_tag tag;
     char name[MOIETY_TENANT_NAME_BYTES];
-    /* Where its blocks come from; 0: the pool. */
+    /* Where its blocks come from; NULL: the pool. */
     moiety_private arena;
     /* Edge: none; relaxed: written under the directory's lock, and otherwise only
      * compared. */

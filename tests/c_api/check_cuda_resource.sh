@@ -30,7 +30,7 @@ for toolkit in "${CUDA_PATH:-}" "${CUDA_HOME:-}" /usr/local/cuda; do
         "$toolkit/include/cccl" -isystem "$toolkit/include"
         -include cuda/memory_resource "$source")
     if ! "${late[@]}" 2>"$scratch/errors"; then
-        grep -q 'error.*include moiety/cuda_resource.hpp before CCCL' \
+        grep -q 'error.*include moiety/cxx/cuda_resource.hpp before CCCL' \
             "$scratch/errors"
         "${late[@]}" -DLIBCUDACXX_ENABLE_EXPERIMENTAL_MEMORY_RESOURCE
     fi

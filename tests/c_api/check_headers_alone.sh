@@ -38,8 +38,8 @@ headers=("$include_dir"/moiety/*.h)
     printf 'headers: none in %s/moiety\n' "$include_dir" >&2
     exit 1
 }
-for path in "${headers[@]}"; do
-    header=${path##*/}
+for path in "${headers[@]}" "$include_dir"/moiety/stacks/*.h; do
+    header=${path#"$include_dir/moiety/"}
     compile "$header" c gcc -std=c11 -Wc++-compat -Wstrict-prototypes
     compile "$header" cc g++ -std=c++17
     if command -v clang >/dev/null; then
@@ -47,9 +47,14 @@ for path in "${headers[@]}"; do
         compile "$header" cc clang++ -std=c++17
     fi
 done
-compile moiety.hpp cc g++ -std=c++17
-if command -v clang++ >/dev/null; then
-    compile moiety.hpp cc clang++ -std=c++17
-fi
+for path in "$include_dir"/moiety/moiety.hpp "$include_dir"/moiety/cxx/*.hpp; do
+    header=${path#"$include_dir/moiety/"}
+    # It wants CCCL: check_cuda_resource.sh.
+    [ "$header" != cxx/cuda_resource.hpp ] || continue
+    compile "$header" cc g++ -std=c++17
+    if command -v clang++ >/dev/null; then
+        compile "$header" cc clang++ -std=c++17
+    fi
+done
 printf 'headers: %d compiled alone, %d failed\n' "$checked" "$failed"
 [ "$failed" = 0 ]

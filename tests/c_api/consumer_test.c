@@ -7,6 +7,7 @@
  */
 #define _DEFAULT_SOURCE
 #include <moiety/moiety.h>
+#include <moiety/probe.h>
 
 #include <limits.h>
 #include <stdio.h>

@@ -13,10 +13,13 @@
 #include <type_traits>
 #include <vector>
 
+#include "tests/c_api/cxx_log.h"
 #include "tests/pool/pool_under_test.h"
+
 namespace
 {
 
+using cxx_test::Log;
 using pool_test::kKiB;
 using pool_test::kMiB;
 using pool_test::Live;
@@ -30,35 +33,6 @@ static_assert(std::is_convertible_v<moiety::out_of_memory *, std::exception *>);
 static_assert(std::is_convertible_v<moiety::status_error *, std::exception *>);
 static_assert(std::is_nothrow_copy_constructible_v<moiety::out_of_memory>);
 static_assert(std::is_nothrow_copy_constructible_v<moiety::status_error>);
-
-// What the library logs while it lives.
-class Log
-{
-  public:
-    explicit Log(uint32_t level)
-    {
-        EXPECT_EQ(MOIETY_OK, moiety_set_log(level, Note, this));
-    }
-    ~Log()
-    {
-        EXPECT_EQ(MOIETY_OK, moiety_set_log(0, nullptr, nullptr));
-    }
-    bool Has(const char *text) const
-    {
-        return text_.find(text) != std::string::npos;
-    }
-    bool IsEmpty() const
-    {
-        return text_.empty();
-    }
-
-  private:
-    static void Note(uint32_t, const char *message, void *user)
-    {
-        static_cast<Log *>(user)->text_ += message;
-    }
-    std::string text_;
-};
 
 class Cxx : public ::testing::Test
 {

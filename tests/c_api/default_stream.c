@@ -6,7 +6,11 @@
  * Built as C and as C++, with CUDA_API_PER_THREAD_DEFAULT_STREAM and without.
  */
 #define _DEFAULT_SOURCE
+#include <moiety/history.h>
 #include <moiety/moiety.h>
+#include <moiety/private.h>
+#include <moiety/scope.h>
+#include <moiety/tenant.h>
 
 #include <limits.h>
 #include <stdio.h>

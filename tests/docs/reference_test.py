@@ -118,6 +118,25 @@ def test_a_small_header_is_made(root):
         assert words in page, words
 
 
+def test_headers_are_essential_or_advanced(root):
+    headers = root / "pool/include/moiety"
+    (headers / "stacks").mkdir()
+    for name, guard in [("large.h", "LARGE"), ("stacks/framework.h", "FRAMEWORK")]:
+        (headers / name).write_text(SMALL.replace("moiety_", f"{guard.lower()}_"))
+    (headers / "moiety.h").write_text(
+        '/* Of the others. */\n#include "moiety/small.h"\n')
+    assert made(root)[0] == 0
+    page = (root / "docs/reference/c-reference.md").read_text()
+    essential, advanced = page.split("## Essential headers")[1].split(
+        "## Advanced headers")
+    advanced = advanced.split("\n## ")[0]
+    assert "[small.h](#smallh)" in essential and "[moiety.h](#moietyh)" in essential
+    assert "[large.h](#largeh)" in advanced
+    assert "[stacks/framework.h](#stacksframeworkh)" in advanced
+    assert "[small.h]" not in advanced and "[large.h]" not in essential
+    assert "\n## stacks/framework.h\n" in page
+
+
 @pytest.mark.parametrize("removed, words", [
     ("A small header.\n", "small.h does not begin with a comment"),
     ("/** A struct. */\n", "small.h: moiety_small has no comment"),
@@ -137,6 +156,12 @@ def test_a_parameter_that_is_not_there_is_named(root):
     assert code == 1
     assert "moiety_do has no parameter 'who'" in output
     assert "does not say what 'how' is" in output
+
+
+def test_the_object_of_a_function_needs_no_words(root):
+    for name, code in [("pool", 0), ("tenant", 0), ("pools", 1), ("count", 1)]:
+        assert made(root, SMALL.replace("moiety_do(int what,", f"moiety_do(int {name},")
+                    .replace(" * @param what  What.\n", ""))[0] == code, name
 
 
 def test_a_folder_without_headers_is_refused(tmp_path):

@@ -17,6 +17,7 @@
  */
 #define _GNU_SOURCE
 #include <moiety/moiety.h>
+#include <moiety/probe.h>
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -3,6 +3,7 @@
 // What the probe tells about the stand-in, whose answers are settings, and what
 // it says of drivers that lack something.
 #include <moiety/moiety.h>
+#include <moiety/probe.h>
 
 #include <dlfcn.h>
 #include <stdlib.h>

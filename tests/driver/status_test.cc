@@ -3,6 +3,7 @@
 // Statuses, their words, and what becomes of the driver's codes. No driver is
 // opened but where a test says so.
 #include <moiety/moiety.h>
+#include <moiety/probe.h>
 
 #include <stdlib.h>
 #include <string.h>
@@ -122,6 +123,24 @@ INSTANTIATE_TEST_SUITE_P(
                     Meaning{"cuInit", 803, MOIETY_E_NO_DRIVER},
                     Meaning{"cuMemAlloc", 999, MOIETY_E_DRIVER},
                     Meaning{"cuMemAlloc", 31337, MOIETY_E_DRIVER}));
+
+TEST(Failure, IsTheProgramsToo)
+{
+    EXPECT_EQ(MOIETY_E_STALE, moiety_fail(MOIETY_E_STALE, "100%s of %n it"));
+    EXPECT_STREQ("100%s of %n it", moiety_last_error_message());
+    std::thread([] {
+        EXPECT_STREQ("", moiety_last_error_message());
+        EXPECT_EQ(MOIETY_E_BUDGET, moiety_fail(MOIETY_E_BUDGET, "another's"));
+    }).join();
+    EXPECT_EQ(MOIETY_E_STALE,
+              moiety_fail(MOIETY_E_STALE, moiety_last_error_message() + 5));
+    EXPECT_STREQ(" of %n it", moiety_last_error_message());
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_fail(MOIETY_E_INVALID, nullptr));
+    EXPECT_STREQ(" of %n it", moiety_last_error_message());
+    const std::string longest(5000, 'x');
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_fail(MOIETY_E_INVALID, longest.c_str()));
+    EXPECT_EQ(longest.substr(0, 1023), moiety_last_error_message());
+}
 
 TEST(DriverError, IsEmptyInANewThread)
 {

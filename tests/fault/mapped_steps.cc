@@ -54,23 +54,23 @@ void Releasing(void *user, const moiety_segment_info *info)
 }
 
 bool Watch(World &world, moiety_pool *pool, segment_test::Ledger &told,
-           uint64_t *out_id)
+           moiety_watch *out)
 {
     moiety_segment_watcher watcher = {};
     watcher.struct_size = sizeof watcher;
     watcher.user = &told;
     watcher.added = Added;
     watcher.releasing = Releasing;
-    return TRY(world, moiety_segment_watch, (pool, &watcher, out_id));
+    return TRY(world, moiety_segment_watch, (pool, &watcher, out));
 }
 
 // For a while.
 void WatchAndLeave(World &world, moiety_pool *pool)
 {
     segment_test::Ledger told;
-    uint64_t id = 0;
-    if (Watch(world, pool, told, &id)) {
-        EXPECT_TRUE(TRY(world, moiety_segment_unwatch, (pool, id)));
+    moiety_watch watch = nullptr;
+    if (Watch(world, pool, told, &watch)) {
+        EXPECT_TRUE(TRY(world, moiety_segment_unwatch, (pool, watch)));
         EXPECT_LT(0u, told.LiveBytes());
     }
 }
@@ -142,11 +142,11 @@ void Mapped(World &world)
 {
     moiety_devptr block = 0;
     segment_test::Ledger told;
-    uint64_t id = 0;
+    moiety_watch watch = nullptr;
     moiety_pool *pool = CreateMapped(world);
     if (!pool)
         return;
-    (void)Watch(world, pool, told, &id);
+    (void)Watch(world, pool, told, &watch);
     if (TRY(world, moiety_alloc, (pool, 5 * kMiB, world.first, &block))) {
         (void)TRY(world, moiety_pool_add_peer, (pool, kPeer));
         Hold(world, pool, block);

@@ -214,7 +214,7 @@ void Import(World &world)
              {static_cast<moiety_stream>(world.first), MOIETY_STREAM_DONE,
               MOIETY_STREAM_LEGACY, MOIETY_STREAM_ANY}) {
             moiety_devptr address = 0;
-            uint64_t closing = 0;
+            moiety_closing closing = nullptr;
             if (!TRY(world, moiety_ipc_import,
                      (&handle, sizeof handle, nullptr, &address)))
                 continue;
@@ -341,6 +341,8 @@ void DestroyLater(World &world)
     moiety_pool_options options = driver_options();
     moiety_pool *pool = nullptr;
     world.Note("moiety_log"), moiety_log(MOIETY_LOG_INFO, "a message");
+    world.Note("moiety_fail");
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_fail(MOIETY_E_INVALID, "a message"));
     if (!TRY(world, moiety_pool_create, (&options, &pool)))
         return;
     bool is_held = TRY(world, moiety_capture_guard_begin, ());

@@ -29,6 +29,13 @@ expect_ok "a library linked as it should be" \
     link_library "$map" libmoiety.so.0 -Wl,--as-needed
 expect_ok "passes" check "$map" "$symbols" "${headers[@]}"
 
+stack=pool/include/moiety/stacks/torch.h
+expect_ok "a function of another library passes" \
+    check "$map" "$symbols" "${headers[@]}" "$stack"
+cp "$stack" "$scratch/torch.h"
+expect_refusal "the same in a header of the library" "+moiety_torch_enable" \
+    check "$map" "$symbols" "${headers[@]}" "$scratch/torch.h"
+
 grep -v moiety_probe "$map" >"$scratch/short.map"
 grep -v moiety_probe "$symbols" >"$scratch/short.txt"
 link_library "$scratch/short.map" libmoiety.so.0 -Wl,--as-needed

@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "moiety/heap.h"
 #include "moiety/moiety.h"
 #include "tests/support/tools/pools.h"
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/heap/heap_under_test.h"
 
+#include "moiety/heap.h"
+
 #include <gtest/gtest.h>
 
 namespace heap_test

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "moiety/heap.h"
 #include "moiety/moiety.h"
 
 namespace heap_test

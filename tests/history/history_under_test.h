@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "moiety/history.h"
 #include "moiety/moiety.h"
 #include "tests/support/tools/pools.h"
 

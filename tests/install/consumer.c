@@ -6,6 +6,7 @@
  * whether the driver it got is the stand-in.
  */
 #include <moiety/moiety.h>
+#include <moiety/probe.h>
 
 #include <stdio.h>
 

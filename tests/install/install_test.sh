@@ -100,7 +100,8 @@ test_libraries() {
 
 test_headers() {
     expect_ok "a header of a folder lies in its folder" \
-        test -e "$tree/include/moiety/stacks/tensorrt.hpp"
+        test -e "$tree/include/moiety/stacks/tensorrt.hpp" \
+        -a -e "$tree/include/moiety/cxx/pool.hpp"
     expect_ok "every header compiles alone" \
         tests/c_api/check_headers_alone.sh "$tree/include"
 }

@@ -103,7 +103,7 @@ TEST_F(IpcClose, ReturnsWhenTheWorkIsOver)
 TEST_F(IpcClose, WithAnyWaitsForAllStreams)
 {
     Stream stream;
-    uint64_t closing = 0;
+    moiety_closing closing = nullptr;
     moiety_devptr address = Import();
     stream.Hold();
     Queue(address, stream);

@@ -397,9 +397,9 @@ TEST_F(IpcOwnImport, IsCounted)
     EXPECT_EQ(MOIETY_E_IN_USE, moiety_ipc_release_exports(pool, 0));
     Close(block);
     EXPECT_EQ(MOIETY_E_IN_USE, moiety_ipc_release_exports(pool, block));
-    uint64_t closing = 7;
+    auto closing = reinterpret_cast<moiety_closing>(7);
     EXPECT_EQ(MOIETY_OK, moiety_ipc_close(block, kStream, &closing));
-    EXPECT_EQ(0u, closing);
+    EXPECT_EQ(nullptr, closing);
     EXPECT_EQ(MOIETY_E_INVALID,
               moiety_ipc_close(block, MOIETY_STREAM_DONE, nullptr));
     EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
@@ -430,8 +430,9 @@ TEST_F(IpcOwnImport, RefusesBadArguments)
     EXPECT_EQ(MOIETY_OK, moiety_ipc_close(0, kStream, nullptr));
     EXPECT_EQ(MOIETY_E_FOREIGN,
               moiety_ipc_close(12345, MOIETY_STREAM_DONE, nullptr));
-    EXPECT_EQ(MOIETY_OK, moiety_ipc_wait(0, 0));
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_ipc_wait(1000000, 0));
+    EXPECT_EQ(MOIETY_OK, moiety_ipc_wait(nullptr, 0));
+    EXPECT_EQ(MOIETY_E_INVALID,
+              moiety_ipc_wait(reinterpret_cast<moiety_closing>(1000000), 0));
     EXPECT_EQ(MOIETY_OK, moiety_ipc_trim(0, nullptr));
     EXPECT_EQ(0u, address);
     pool.Free(block);

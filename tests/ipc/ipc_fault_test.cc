@@ -111,7 +111,7 @@ class Life
     void ImportAndClose(const moiety_ipc_handle &handle, moiety_stream stream)
     {
         moiety_devptr address = 0;
-        uint64_t closing = 0;
+        moiety_closing closing = nullptr;
         turn_++;
         if (!Try(moiety_ipc_import(&handle, sizeof handle, nullptr, &address)))
             return;

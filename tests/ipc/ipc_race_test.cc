@@ -68,7 +68,7 @@ class IpcRace : public ::testing::Test
 
     static void Close(moiety_devptr address, moiety_stream stream)
     {
-        uint64_t closing = 0;
+        moiety_closing closing = nullptr;
         EXPECT_EQ(MOIETY_OK, moiety_ipc_close(address, stream, &closing));
         EXPECT_EQ(MOIETY_OK, moiety_ipc_wait(closing, 60000));
     }
@@ -144,7 +144,7 @@ TEST_F(IpcRace, CloseVsWaitAndPoll)
     std::vector<std::function<void()>> bodies(kThreads, [&] {
         for (unsigned i = 0; i < kRounds; i++) {
             moiety_devptr address = Import(handle);
-            uint64_t closing = 0;
+            moiety_closing closing = nullptr;
             EXPECT_EQ(MOIETY_OK,
                       moiety_ipc_close(address, MOIETY_STREAM_ANY, &closing));
             EXPECT_EQ(MOIETY_OK, moiety_ipc_trim(1, nullptr));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/ipc/peer.h"
 
+#include "moiety/ipc.h"
+
 #include <gtest/gtest.h>
 
 #include <fcntl.h>

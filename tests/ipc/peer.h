@@ -8,6 +8,8 @@
 
 #include <sys/types.h>
 
+#include "moiety/ipc.h"
+
 #include <string>
 #include <vector>
 

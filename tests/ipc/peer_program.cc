@@ -89,6 +89,15 @@ moiety_status Receive(int socket, Reply *reply)
     return status;
 }
 
+moiety_status Close(const Command &command, Reply *reply)
+{
+    moiety_closing closing = nullptr;
+    moiety_status status =
+        moiety_ipc_close(command.address, StreamOf(command.stream), &closing);
+    reply->value = reinterpret_cast<uintptr_t>(closing);
+    return status;
+}
+
 moiety_status Trim(const Command &command, Reply *reply)
 {
     uint32_t open_count = 0;
@@ -120,14 +129,14 @@ moiety_status Obey(const Command &command, Reply *reply)
     case Do::kSendOverTcp:
         return moiety_ipc_send(ThePool(), command.address, tcp);
     case Do::kClose:
-        return moiety_ipc_close(command.address, StreamOf(command.stream),
-                                &reply->value);
+        return Close(command, reply);
     case Do::kCloseAndWait:
         return moiety_ipc_close(command.address, StreamOf(command.stream),
                                 nullptr);
     case Do::kWait:
-        return moiety_ipc_wait(command.address,
-                               static_cast<uint32_t>(command.size_bytes));
+        return moiety_ipc_wait(
+            reinterpret_cast<moiety_closing>(command.address),
+            static_cast<uint32_t>(command.size_bytes));
     case Do::kTrim:
         return Trim(command, reply);
     case Do::kAlloc:

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 
+#include "moiety/ipc.h"
 #include "moiety/moiety.h"
 
 namespace ipc_test

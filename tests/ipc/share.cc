@@ -5,6 +5,8 @@
 // stand-in's controls is in the other files.
 #include <gtest/gtest.h>
 
+#include "moiety/ipc.h"
+
 #include <limits.h>
 
 #include <cstdio>

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/ipc/share_process.h"
 
+#include "moiety/ipc.h"
+#include "moiety/probe.h"
+
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
@@ -86,9 +89,9 @@ moiety_devptr Import(const Block &block, Answer *answer)
 // The closes are asked for at the end: till then all work may be under way.
 void Visit(const std::vector<Block> &blocks, uint32_t writer, Answer *answer)
 {
-    std::vector<uint64_t> closings;
+    std::vector<moiety_closing> closings;
     for (size_t i = 0; i < blocks.size(); i++) {
-        uint64_t closing = 0;
+        moiety_closing closing = nullptr;
         moiety_devptr address = Import(blocks[i], answer);
         if (!address)
             continue;
@@ -98,7 +101,7 @@ void Visit(const std::vector<Block> &blocks, uint32_t writer, Answer *answer)
         Note(answer, moiety_ipc_close(address, OwnStream(), &closing));
         closings.push_back(closing);
     }
-    for (uint64_t closing : closings)
+    for (moiety_closing closing : closings)
         Note(answer, moiety_ipc_wait(closing, 60000));
     Note(answer, moiety_ipc_trim(MOIETY_IPC_IDLE_MAX, &answer->open_count));
 }

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "moiety/ipc.h"
 #include "moiety/moiety.h"
 
 namespace share_test

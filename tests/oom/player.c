@@ -3,6 +3,8 @@
  */
 #include "tests/oom/player.h"
 
+#include "moiety/oom.h"
+
 #include <inttypes.h>
 #include <sched.h>
 #include <stdio.h>

@@ -6,6 +6,8 @@
  */
 #include <stddef.h>
 
+#include "moiety/oom.h"
+
 #include "tests/oom/player.h"
 
 #define STASH_BLOCKS 64U

@@ -11,7 +11,19 @@
 #include <map>
 #include <string>
 
+#include "moiety/checked.h"
+#include "moiety/expose.h"
+#include "moiety/heap.h"
+#include "moiety/history.h"
+#include "moiety/ipc.h"
 #include "moiety/moiety.h"
+#include "moiety/oom.h"
+#include "moiety/private.h"
+#include "moiety/probe.h"
+#include "moiety/scope.h"
+#include "moiety/segment.h"
+#include "moiety/tenant.h"
+#include "moiety/trace.h"
 
 namespace pool_test
 {

@@ -41,7 +41,7 @@ class PrivateArena : public ::testing::Test
     {
         moiety_private arena = 0;
         EXPECT_EQ(MOIETY_OK, create_arena(pool, limit_bytes, &arena));
-        EXPECT_NE(0u, arena);
+        EXPECT_NE(nullptr, arena);
         return arena;
     }
 
@@ -67,7 +67,7 @@ class PrivateArena : public ::testing::Test
     {
         moiety_devptr block = 7;
         uint64_t bytes = 7;
-        moiety_scope scope = 7;
+        auto scope = reinterpret_cast<moiety_scope>(7);
         moiety_private_stats info = {};
         info.struct_size = sizeof info;
         Stream stream;
@@ -79,26 +79,26 @@ class PrivateArena : public ::testing::Test
         EXPECT_EQ(status, moiety_private_destroy(arena));
         EXPECT_EQ(7u, block);
         EXPECT_EQ(7u, bytes);
-        EXPECT_EQ(7u, scope);
+        EXPECT_EQ(reinterpret_cast<moiety_scope>(7), scope);
     }
 };
 
 TEST_F(PrivateArena, IsNotMadeOfWrongArguments)
 {
     Pool pool;
-    moiety_private arena = 7;
+    auto arena = reinterpret_cast<moiety_private>(7);
     EXPECT_EQ(MOIETY_E_INVALID, create_arena(nullptr, 0, &arena));
     EXPECT_EQ(MOIETY_E_INVALID, create_arena(pool, 0, nullptr));
     EXPECT_EQ(MOIETY_E_INVALID, create_arena(pool, 1, &arena));
     EXPECT_EQ(MOIETY_E_INVALID, create_arena(pool, 2 * kMiB - 1, &arena));
-    EXPECT_EQ(7u, arena);
+    EXPECT_EQ(reinterpret_cast<moiety_private>(7), arena);
 }
 
 TEST_F(PrivateArena, ThatIsNoneIsRefused)
 {
-    ExpectNone(0, MOIETY_E_INVALID);
-    ExpectNone(~moiety_private{0}, MOIETY_E_INVALID);
-    moiety_private late = 0;
+    ExpectNone(nullptr, MOIETY_E_INVALID);
+    ExpectNone(reinterpret_cast<moiety_private>(UINTPTR_MAX), MOIETY_E_INVALID);
+    moiety_private late = nullptr;
     {
         Pool pool;
         moiety_private arena = Make(pool);
@@ -108,11 +108,13 @@ TEST_F(PrivateArena, ThatIsNoneIsRefused)
         late = Make(pool);
         ExpectNone(arena, MOIETY_E_DESTROYED);
         Stream stream;
-        moiety_scope scope = 0;
+        moiety_scope scope = nullptr;
         ASSERT_EQ(MOIETY_OK, moiety_scope_begin(pool, stream, &scope));
-        ExpectNone(scope, MOIETY_E_INVALID);
-        EXPECT_EQ(MOIETY_E_DESTROYED, moiety_scope_end(late));
-        EXPECT_EQ(MOIETY_E_DESTROYED, moiety_scope_release(late));
+        // Their numbers are of one row.
+        ExpectNone(reinterpret_cast<moiety_private>(scope), MOIETY_E_DESTROYED);
+        auto wrong = reinterpret_cast<moiety_scope>(late);
+        EXPECT_EQ(MOIETY_E_DESTROYED, moiety_scope_end(wrong));
+        EXPECT_EQ(MOIETY_E_DESTROYED, moiety_scope_release(wrong));
         EXPECT_EQ(MOIETY_OK, moiety_scope_end(scope));
         EXPECT_EQ(MOIETY_OK, moiety_scope_release(scope));
         EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, stream));
@@ -126,7 +128,7 @@ TEST_F(PrivateArena, RefusesWrongArguments)
     Stream stream;
     moiety_private arena = Make(pool, 4 * kMiB);
     moiety_devptr block = Alloc(arena, kMiB);
-    moiety_scope scope = 7;
+    auto scope = reinterpret_cast<moiety_scope>(7);
     moiety_private_stats info = {};
     EXPECT_EQ(MOIETY_E_INVALID, alloc_of_arena(arena, 512, kStream, nullptr));
     EXPECT_EQ(MOIETY_E_INVALID, moiety_private_get_stats(arena, nullptr));
@@ -137,7 +139,7 @@ TEST_F(PrivateArena, RefusesWrongArguments)
                   moiety_private_scope_begin(arena, wrong, &scope));
     EXPECT_EQ(MOIETY_E_INVALID,
               moiety_private_scope_begin(arena, stream, nullptr));
-    EXPECT_EQ(7u, scope);
+    EXPECT_EQ(reinterpret_cast<moiety_scope>(7), scope);
     EXPECT_EQ(MOIETY_E_INVALID, moiety_private_claim(arena, block, 0, kStream));
     EXPECT_EQ(MOIETY_E_INVALID,
               moiety_private_claim(arena, block + 1, 512, kStream));
@@ -357,7 +359,7 @@ TEST_F(PrivateArena, IsNotForTheChildOfAFork)
     if (!child) {
         moiety_devptr block = 0;
         moiety_private another = 0;
-        moiety_scope scope = 0;
+        moiety_scope scope = nullptr;
         moiety_private_stats info = {};
         info.struct_size = sizeof info;
         moiety_stream created = reinterpret_cast<moiety_stream>(&pool);
@@ -493,7 +495,7 @@ TEST_P(PrivateAccount, CountsWhatCapturesTake)
     auto *end =
         pool_test::Get<CUresult(CUstream, CUgraph *)>("cuStreamEndCapture");
     CUgraph graph = nullptr;
-    moiety_scope scope = 0;
+    moiety_scope scope = nullptr;
     moiety_devptr block = 0;
     moiety_devptr refused = 7;
     ASSERT_EQ(MOIETY_OK, moiety_private_scope_begin(arena_, stream, &scope));

@@ -186,7 +186,7 @@ TEST_F(PauseFaultInARow, OfCopyAndUnmappingLeavesItPaused)
 {
     int present = 0;
     moiety_segment_watcher watcher = {};
-    uint64_t id = 0;
+    moiety_watch id = nullptr;
     Pool pool(Mapped());
     watcher.struct_size = sizeof watcher;
     watcher.user = &present;

@@ -213,7 +213,7 @@ TEST_F(Pause, WhatIsPausedRefusesAndTakesFrees)
     moiety_devptr kept = arena.Alloc(2 * kMiB);
     moiety_devptr freed = arena.Alloc(2 * kMiB);
     moiety_devptr out = 1;
-    moiety_scope scope = 1;
+    auto scope = reinterpret_cast<moiety_scope>(1);
     pool_test::Fill(kept, 2 * kMiB, 5);
     arena.Pause(kKeep);
     EXPECT_EQ(MOIETY_E_PAUSED,
@@ -227,7 +227,7 @@ TEST_F(Pause, WhatIsPausedRefusesAndTakesFrees)
     EXPECT_EQ(MOIETY_E_PAUSED, moiety_private_pause(arena, 0));
     EXPECT_EQ(MOIETY_E_PAUSED, moiety_private_destroy(arena));
     EXPECT_EQ(1u, out);
-    EXPECT_EQ(1u, scope);
+    EXPECT_EQ(reinterpret_cast<moiety_scope>(1), scope);
     pool.Free(freed);
     EXPECT_EQ(2 * kMiB, arena.Info().live_bytes);
     arena.Resume();
@@ -271,7 +271,8 @@ TEST_F(Pause, OnlyWhatWasMadeForItPauses)
     Arena fixed(pool, MOIETY_PRIVATE_FIXED);
     Arena trivially(plain, MOIETY_PRIVATE_FIXED);
     moiety_private_options options = {};
-    moiety_private out = 1;
+    const auto wrong = reinterpret_cast<moiety_private>(1);
+    moiety_private out = wrong;
     EXPECT_EQ(MOIETY_E_UNSUPPORTED, moiety_private_pause(fixed, 0));
     EXPECT_EQ(MOIETY_E_UNSUPPORTED, moiety_private_pause(trivially, 0));
     options.struct_size = sizeof options;
@@ -283,10 +284,9 @@ TEST_F(Pause, OnlyWhatWasMadeForItPauses)
     options.flags = 0;
     options.struct_size = 4;
     EXPECT_EQ(MOIETY_E_INVALID, moiety_private_create(pool, &options, &out));
-    const moiety_private kNone = ~moiety_private{0};
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_private_pause(kNone, 0));
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_private_resume(kNone));
-    EXPECT_EQ(1u, out);
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_private_pause(wrong, 0));
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_private_resume(wrong));
+    EXPECT_EQ(wrong, out);
 }
 
 TEST_F(Pause, FixedMemoryIsOneMappingForEachBlockAndStays)

@@ -1,5 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/process/every_function.h"
+
+#include "moiety/checked.h"
+#include "moiety/expose.h"
+#include "moiety/heap.h"
+#include "moiety/history.h"
+#include "moiety/ipc.h"
+#include "moiety/oom.h"
+#include "moiety/probe.h"
+#include "moiety/segment.h"
+#include "moiety/trace.h"
 #include "tests/support/tools/pools.h"
 
 #include <cstring>
@@ -98,11 +108,11 @@ void AddPools(const Arguments &a, Calls &calls)
     FORKED(moiety_segment_hold, (a.pool, a.block, 1));
     FORKED(moiety_segment_unhold, (a.pool, a.block, 1));
     static moiety_segment_watcher watcher;
-    static uint64_t watch;
+    static moiety_watch watch;
     watcher.struct_size = sizeof(watcher);
     watcher.added = [](void *, const moiety_segment_info *) {};
     FORKED(moiety_segment_watch, (a.pool, &watcher, &watch));
-    FORKED(moiety_segment_unwatch, (a.pool, 1));
+    FORKED(moiety_segment_unwatch, (a.pool, reinterpret_cast<moiety_watch>(1)));
     FORKED(moiety_pool_add_oom_callback, (a.pool, NeverCalled, nullptr));
     FORKED(moiety_pool_remove_oom_callback, (a.pool, NeverCalled, nullptr));
     FORKED(moiety_pool_last_oom, (a.pool, &report));
@@ -114,6 +124,9 @@ void AddPools(const Arguments &a, Calls &calls)
         return true;
     };
     FORKED(moiety_set_log, (0, nullptr, nullptr));
+    calls["moiety_fail"] = [] {
+        return moiety_fail(MOIETY_E_FORKED, "in a child") == MOIETY_E_FORKED;
+    };
     calls["moiety_log"] = [] {
         moiety_log(MOIETY_LOG_ERROR, "not in a child");
         return true;
@@ -156,8 +169,8 @@ void AddTenantsAndScopes(const Arguments &a, Calls &calls)
     FORKED(moiety_tenant_resume, (a.tenant));
     FORKED(moiety_tenant_destroy, (a.tenant));
     FORKED(moiety_scope_begin, (a.pool, a.stream, &scope));
-    FORKED(moiety_scope_end, (1));
-    FORKED(moiety_scope_release, (1));
+    FORKED(moiety_scope_end, (reinterpret_cast<moiety_scope>(1)));
+    FORKED(moiety_scope_release, (reinterpret_cast<moiety_scope>(1)));
     FORKED(moiety_scope_release_all, (a.pool));
 }
 

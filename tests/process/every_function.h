@@ -11,6 +11,7 @@
 #include <map>
 #include <string>
 
+#include "moiety/ipc.h"
 #include "moiety/moiety.h"
 
 namespace process_test

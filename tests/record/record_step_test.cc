@@ -4,6 +4,8 @@
 // while others are recorded: what is later than its entry waits for it.
 #include <thread>
 
+#include "moiety/trace.h"
+
 #include "tests/record/record_under_test.h"
 
 extern "C" {

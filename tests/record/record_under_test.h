@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "moiety/moiety.h"
+#include "moiety/trace.h"
 #include "tests/support/tools/pools.h"
 
 namespace record_test

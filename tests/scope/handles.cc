@@ -40,14 +40,14 @@ class ScopeHandle : public ::testing::Test
 
 TEST_F(ScopeHandle, NeedsAPoolAStreamAndAPlaceToWriteTo)
 {
-    moiety_scope scope = 17;
+    auto scope = reinterpret_cast<moiety_scope>(17);
     EXPECT_EQ(moiety_scope_begin(nullptr, stream_, &scope), MOIETY_E_INVALID);
     EXPECT_EQ(moiety_scope_begin(pool_, stream_, nullptr), MOIETY_E_INVALID);
     for (moiety_stream stream : {moiety_stream(nullptr), MOIETY_STREAM_LEGACY,
                                  MOIETY_STREAM_ANY, MOIETY_STREAM_DONE})
         EXPECT_EQ(moiety_scope_begin(pool_, stream, &scope), MOIETY_E_INVALID)
             << stream;
-    EXPECT_EQ(scope, 17u);
+    EXPECT_EQ(scope, reinterpret_cast<moiety_scope>(17));
     EXPECT_EQ(moiety_scope_release_all(nullptr), MOIETY_E_INVALID);
     // None of them took a guard.
     EXPECT_EQ(moiety_capture_guard_end(), MOIETY_E_INVALID);

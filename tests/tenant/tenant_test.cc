@@ -327,11 +327,11 @@ TEST_F(Tenants, AreRecognisedWhenTheyAreGone)
 
 TEST_F(Tenants, ThatNeverWereAreRecognised)
 {
-    EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(0));
-    ExpectToBeRefused(0, MOIETY_E_INVALID);
-    for (moiety_tenant made_up :
-         {moiety_tenant{1}, moiety_tenant{MOIETY_TENANTS_MAX + 1},
-          moiety_tenant{0xffff}, ~moiety_tenant{0}}) {
+    EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(nullptr));
+    ExpectToBeRefused(nullptr, MOIETY_E_INVALID);
+    for (uintptr_t number : {uintptr_t{1}, uintptr_t{MOIETY_TENANTS_MAX + 1},
+                             uintptr_t{0xffff}, UINTPTR_MAX}) {
+        auto made_up = reinterpret_cast<moiety_tenant>(number);
         EXPECT_EQ(MOIETY_E_INVALID, moiety_tenant_destroy(made_up));
         ExpectToBeRefused(made_up, MOIETY_E_INVALID);
     }
@@ -363,7 +363,7 @@ TEST_F(Tenants, OfAPoolThatIsBusyStay)
 TEST_F(Tenants, NeedGoodArguments)
 {
     Pool pool;
-    moiety_tenant tenant = 7;
+    auto tenant = reinterpret_cast<moiety_tenant>(7);
     std::string longest(MOIETY_TENANT_NAME_BYTES - 1, 'x');
     EXPECT_EQ(MOIETY_E_INVALID, create_tenant(pool, "", 0, nullptr));
     EXPECT_EQ(MOIETY_E_INVALID, create_tenant(nullptr, "", 0, &tenant));
@@ -371,7 +371,7 @@ TEST_F(Tenants, NeedGoodArguments)
               create_tenant(pool, (longest + "x").c_str(), 0, &tenant));
     EXPECT_EQ(MOIETY_E_INVALID,
               create_tenant(pool, "", UINT64_C(1) << 62, &tenant));
-    EXPECT_EQ(7u, tenant);
+    EXPECT_EQ(reinterpret_cast<moiety_tenant>(7), tenant);
     ASSERT_EQ(MOIETY_OK,
               create_tenant(pool, nullptr, (UINT64_C(1) << 62) - 1, &tenant));
     EXPECT_STREQ("", Info(tenant).name);

@@ -9,7 +9,16 @@ import pytest
 
 import moiety
 import moiety.torch
+from moiety import _native
 from moiety._torch import mempool
+
+
+E_INVALID = 1
+
+
+def native_fail(status, message):
+    """moiety_fail() of the library that the package has loaded."""
+    return ctypes.CDLL(_native.__file__).moiety_fail(status, message)
 
 
 class Library(ctypes.CDLL):
@@ -24,11 +33,10 @@ class Library(ctypes.CDLL):
                            ctypes.POINTER(mempool._MemPool)).contents
         self.calls.append((name, pool.device, tuple(pool.id),
                            pool.limit_bytes, pool.tenant_name,
-                           *(word.value for word in arguments[1:-2])))
-        text, count = arguments[-2:]
-        assert count.value == ctypes.sizeof(text)
-        text.value = self.error or b""
-        return -1 if self.error else 0
+                           *(word.value for word in arguments[1:])))
+        if not self.error:
+            return 0
+        return native_fail(E_INVALID, self.error)
 
     def moiety_torch_mempool_set(self, *arguments):
         return self.note("set", *arguments)

@@ -59,9 +59,9 @@ ENABLE = """
 import ctypes, sys
 library = [ctypes.CDLL(path) for path in sys.argv[1:]][-1]
 options = (ctypes.c_uint32 * 6)(24, 1 << 14)  # moiety_torch_options
-text = ctypes.create_string_buffer(4096)
-failed = library.moiety_torch_enable(options, text, ctypes.c_size_t(4096))
-sys.exit(text.value.decode() if failed else 0)
+said = library.moiety_last_error_message
+said.restype = ctypes.c_char_p
+sys.exit(said().decode() if library.moiety_torch_enable(options) else 0)
 """
 AR_MAGIC, AR_HEADER_BYTES = b"!<arch>\n", 60
 

@@ -3,7 +3,9 @@
 // PyTorch's allocator over the stand-in driver, with a release's own libc10 and
 // libc10_cuda: what needs neither kernels nor copies. releases.py makes it.
 #include "emm/torch/allocator.h"
-#include "emm/torch/enable.h"
+#include "moiety/private.h"
+#include "moiety/stacks/torch.h"
+#include "moiety/tenant.h"
 
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
@@ -57,6 +59,12 @@ std::string thrown_by(const std::function<void()> &call)
     return "";
 }
 
+/* Why a function of the library's failed; "" if it did not. */
+std::string said(moiety_status status)
+{
+    return status == MOIETY_OK ? "" : moiety_last_error_message();
+}
+
 bool has(const std::string &text, const char *words)
 {
     return text.find(words) != std::string::npos;
@@ -83,21 +91,16 @@ class Pool
         wanted_.id[1] = id_.second;
         wanted_.limit_bytes = limit_bytes;
         wanted_.tenant_name = tenant;
-        char error[1024];
-        (void)moiety_torch_mempool_set(&wanted_, error, sizeof(error));
-        return error;
+        return said(moiety_torch_mempool_set(&wanted_));
     }
     std::string pause(uint32_t flags)
     {
-        char error[1024];
-        (void)moiety_torch_mempool_pause(&wanted_, flags, error, sizeof(error));
-        return error;
+        last_status_ = moiety_torch_mempool_pause(&wanted_, flags);
+        return said(last_status_);
     }
     std::string resume()
     {
-        char error[1024];
-        (void)moiety_torch_mempool_resume(&wanted_, error, sizeof(error));
-        return error;
+        return said(moiety_torch_mempool_resume(&wanted_));
     }
     void *take(size_t bytes)
     {
@@ -109,6 +112,10 @@ class Pool
         device().releasePool(0, id_);
         last_error_ = error;
         return block;
+    }
+    moiety_status last_status() const
+    {
+        return last_status_;
     }
     const std::string &last_error() const
     {
@@ -123,6 +130,7 @@ class Pool
     c10::MempoolId_t id_;
     moiety_torch_mempool wanted_ = {};
     std::string last_error_;
+    moiety_status last_status_ = MOIETY_OK;
 };
 
 moiety_pool *pool()
@@ -291,6 +299,9 @@ void try_a_tenant()
                has(sleeper.last_error(), "CUDA out of memory"));
         EXPECT(sleeper.pause(MOIETY_PAUSE_KEEP_CONTENTS).empty());
         EXPECT(!sleeper.pause(0).empty());
+        /* The library's own status, not that of PyTorch's refusals. */
+        EXPECT(sleeper.last_status() != MOIETY_OK &&
+               sleeper.last_status() != MOIETY_E_INVALID);
         EXPECT(!sleeper.take(kMiB) && has(sleeper.last_error(), "Moiety: "));
         EXPECT(sleeper.resume().empty());
         EXPECT(!sleeper.resume().empty());
@@ -304,6 +315,28 @@ void try_a_tenant()
     device().raw_delete(late);
     device().emptyCache({0, 0});
     EXPECT(tenant_info(tenant).struct_size == 0);
+}
+
+/* The statuses of the library's functions, with the messages. */
+void try_statuses()
+{
+    moiety_torch_mempool none = {};
+    moiety_pool *found = nullptr;
+    EXPECT(moiety_torch_pool(0, &found) == MOIETY_OK && found == pool());
+    EXPECT(moiety_torch_pool(0, nullptr) == MOIETY_E_INVALID);
+    EXPECT(moiety_torch_pool(-1, &found) == MOIETY_E_INVALID);
+    EXPECT(has(moiety_last_error_message(), "there is no device -1"));
+    EXPECT(moiety_torch_pool(63, &found) == MOIETY_E_INVALID);
+    EXPECT(has(moiety_last_error_message(), "no pool for the device"));
+    EXPECT(found == pool());
+    EXPECT(moiety_torch_mempool_set(nullptr) == MOIETY_E_INVALID);
+    EXPECT(moiety_torch_mempool_set(&none) == MOIETY_E_INVALID);
+    EXPECT(has(moiety_last_error_message(), "another version"));
+    none.struct_size = sizeof(none);
+    none.id[1] = 12345;
+    EXPECT(moiety_torch_mempool_set(&none) == MOIETY_E_INVALID);
+    EXPECT(moiety_torch_mempool_pause(&none, 0) == MOIETY_E_INVALID);
+    EXPECT(moiety_torch_mempool_resume(&none) == MOIETY_E_INVALID);
 }
 
 void try_fixed_memory()
@@ -376,10 +409,10 @@ bool enable()
         [](c10::DeviceIndex) { return true; });
     moiety_torch_options options = {};
     options.struct_size = sizeof(options);
-    char error[1024];
-    if (moiety_torch_enable(&options, error, sizeof(error)))
-        (void)printf("%s\n", error);
-    return !error[0];
+    const std::string error = said(moiety_torch_enable(&options));
+    (void)printf("%s", error.c_str());
+    return error.empty() && moiety_torch_enable(&options) == MOIETY_E_INVALID &&
+           moiety_torch_enable(nullptr) == MOIETY_E_INVALID;
 }
 
 } // namespace
@@ -396,6 +429,7 @@ int main()
     try_flags();
     try_limits();
     try_a_tenant();
+    try_statuses();
     try_fixed_memory();
     try_captures(nullptr);
     try_captures("graphs");

@@ -5,6 +5,8 @@
  * one, an importer copies it to the other one, and writes it from there.
  */
 #include <inttypes.h>
+
+#include "moiety/ipc.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>

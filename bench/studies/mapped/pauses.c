@@ -15,6 +15,8 @@
 #include "bench/base/numbers.h"
 #include "bench/studies/mapped/must.h"
 #include "moiety/moiety.h"
+#include "moiety/private.h"
+#include "moiety/scope.h"
 #include "pool/driver/driver_table.h"
 
 #define MIB (UINT64_C(1) << 20)

@@ -16,6 +16,7 @@
 #include "bench/studies/mapped/kernels.h"
 #include "bench/studies/mapped/must.h"
 #include "moiety/moiety.h"
+#include "moiety/segment.h"
 #include "pool/driver/driver_table.h"
 
 #define MIB (UINT64_C(1) << 20)

@@ -18,6 +18,7 @@
 #include "bench/base/command_line.h"
 #include "bench/studies/mapped/copies.h"
 #include "bench/studies/mapped/must.h"
+#include "moiety/ipc.h"
 #include "moiety/moiety.h"
 #include "pool/driver/driver_table.h"
 

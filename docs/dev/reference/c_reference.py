@@ -4,7 +4,8 @@
 usage: c_reference.py [--check] [ROOT]
 
 An undocumented header, function, type, field or constant is an error, and so is a
-parameter of a function that documents others.
+parameter of a function that documents others, unless it is the object that the function
+is about.
 
 Each header is a section, with the comment at its top; behind it stand its constants,
 types and functions, with their own comments. Parameters and statuses become tables.
@@ -17,6 +18,7 @@ import sys
 LICENCE = "SPDX-License-Identifier: Apache-2.0"
 HEADERS, PAGE = "pool/include/moiety", "docs/reference/c-reference.md"
 FIRST = ("pool.h", "block.h", "stream.h", "host.h", "status.h", "types.h", "stats.h")
+ESSENTIAL, INCLUDED = "moiety.h", re.compile(r'#include "moiety/([^"]+)"')
 COMMENT = r"/\*\*(?P<comment>(?:[^*]|\*(?!/))*)\*/\s*"
 FUNCTION = r"(?P<function>MOIETY_API\b[^;{]*;)"
 TYPE = (r"(?P<type>typedef (?:struct|enum) \w+ \{.*?\n\} \w+;|typedef [^;{]*;)")
@@ -25,6 +27,8 @@ ITEM = re.compile(rf"(?:{COMMENT})?(?:{FUNCTION}|{TYPE}|{CONSTANT})", re.DOTALL)
 TOP = re.compile(r"\A/\*(?P<comment>.*?)\*/", re.DOTALL)
 TAG = re.compile(r"^(?:@(?P<tag>param|return)\s+|(?P<aspect>(?:Ownership|Threads|"
                  r"Streams|Context)(?:, (?:Threads|Streams|Context))*):\s*)")
+# Objects that a function is about: the rules in pool.h say what they are.
+OBJECTS = {"pool", "host", "arena", "tenant", "scope"}
 MEMBER = re.compile(r"^    (?:/\*\*(?P<comment>.*?)\*/\s*)?(?P<code>[^/\n][^;,]*[;,]?)"
                     r"\s*$", re.DOTALL | re.MULTILINE)
 
@@ -164,7 +168,7 @@ def items_of(text):
 
 
 def section(path, text):
-    yield from [f"## {path.name}", ""]
+    yield from [f"## {title_of(path)}", ""]
     yield from told(TOP.match(text)["comment"].replace(
         LICENCE, ""))
     for item in items_of(text):
@@ -199,30 +203,52 @@ def unnamed_parameters(path, item):
              for name in split_name(tag, text)[0].split(",")}
     for name in sorted(named - has):
         yield f"{path.name}: {name_of(item)} has no parameter '{name}'"
-    for name in sorted(has - named if named else ()):
+    for name in sorted(has - named - OBJECTS if named else ()):
         yield f"{path.name}: {name_of(item)} does not say what '{name}' is"
 
 
 def headers_of(root):
-    """Those that most programs need, then the others."""
+    """Those that most programs need, then the others, then those for frameworks."""
     found = sorted((root / HEADERS).glob("*.h"))
     return sorted(found, key=lambda path: (
-        FIRST.index(path.name) if path.name in FIRST else len(FIRST)))
+        FIRST.index(path.name) if path.name in FIRST else len(FIRST))
+    ) + sorted((root / HEADERS).glob("stacks/*.h"))
+
+
+def title_of(path):
+    return f"stacks/{path.name}" if path.parent.name == "stacks" else path.name
+
+
+def essential_of(texts):
+    """What moiety.h includes, and moiety.h: a program that needs more names it."""
+    return {ESSENTIAL} | {name for path, text in texts if path.name == ESSENTIAL
+                          for name in INCLUDED.findall(text)}
+
+
+def overview(title, told_of, texts):
+    if not texts:
+        return
+    yield from [f"## {title}", "", told_of, "", "| header | functions |", "|---|---|"]
+    for path, text in texts:
+        names = [name_of(item) for item in items_of(text) if item["function"]]
+        links = ", ".join(f"[{name}](#{name})" for name in names)
+        title = title_of(path)
+        yield f"| [{title}](#{re.sub(r'[./]', '', title)}) | {links} |"
+    yield ""
 
 
 def page(paths):
     texts = [(path, path.read_text(encoding="utf-8")) for path in paths]
+    essential = essential_of(texts)
     yield from ["<!-- SPDX-License-Identifier: Apache-2.0 -->",
                 "# C reference", "",
                 "All public headers, made from them by "
                 "`docs/dev/reference/c_reference.py`.", "[C API](../c-api.md) has the "
-                "calls that most programs use, and the statuses.", "",
-                "| header | functions |", "|---|---|"]
-    for path, text in texts:
-        names = [name_of(item) for item in items_of(text) if item["function"]]
-        links = ", ".join(f"[{name}](#{name})" for name in names)
-        yield f"| [{path.name}](#{path.name.replace('.', '')}) | {links} |"
-    yield ""
+                "calls that most programs use, and the statuses.", ""]
+    yield from overview("Essential headers", "`moiety/moiety.h` includes these.",
+                        [one for one in texts if title_of(one[0]) in essential])
+    yield from overview("Advanced headers", "Include each of these by its name.",
+                        [one for one in texts if title_of(one[0]) not in essential])
     for path, text in texts:
         yield from section(path, text)
 

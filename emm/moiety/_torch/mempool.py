@@ -4,24 +4,31 @@
 import ctypes
 import functools
 
+from moiety import _native
 from moiety._native import Error
 
-ERROR_BYTES = 4096
 PAUSE_KEEP_CONTENTS = 1 << 0
 
 
 class _MemPool(ctypes.Structure):
-    """moiety_torch_mempool of emm/torch/enable.h."""
+    """moiety_torch_mempool of moiety/stacks/torch.h."""
     _fields_ = [("struct_size", ctypes.c_uint32), ("device", ctypes.c_int32),
                 ("id", ctypes.c_uint64 * 2), ("limit_bytes", ctypes.c_uint64),
                 ("tenant_name", ctypes.c_char_p)]
 
 
+@functools.cache
+def _last_message():
+    """moiety_last_error_message(), of the library that the package has loaded."""
+    function = ctypes.CDLL(_native.__file__).moiety_last_error_message
+    function.restype = ctypes.c_char_p
+    return function
+
+
 def call(function, *arguments):
     """Error, in the words of the library, where it fails."""
-    text = ctypes.create_string_buffer(ERROR_BYTES)
-    if function(*arguments, text, ctypes.c_size_t(ERROR_BYTES)):
-        raise Error(text.value.decode(errors="replace"))
+    if function(*arguments):
+        raise Error(_last_message()().decode(errors="replace"))
 
 
 @functools.cache

@@ -41,7 +41,7 @@ class _Functions(ctypes.Structure):
 
 _library = ctypes.CDLL(_native.__file__)
 _take = _library.moiety_onnxruntime_take
-_take.argtypes = (ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p,
+_take.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p,
                   ctypes.POINTER(_Functions))
 _give = _library.moiety_onnxruntime_give
 _give.restype = ctypes.c_uint64
@@ -61,7 +61,7 @@ class _Slot:
         self.source, self.stream = source, stream
         self.held = [_native._capsule_of(_pools.pool_behind(source))]
         pool = _handle_in(self.held[0], b"moiety_pool")
-        tenant = 0
+        tenant = None
         if isinstance(source, _native.Tenant):
             self.held.append(_native._capsule_of(source))
             tenant = _handle_in(self.held[1], b"moiety_tenant")

@@ -21,7 +21,6 @@ extern "C" {
 /**
  * Takes `size_bytes` of device memory from `pool`, for work on `stream`.
  *
- * @param pool        The pool.
  * @param size_bytes  Bytes wanted; 0 gives address 0 and MOIETY_OK. Rounded up
  *                    to 512 bytes; where a cached block will do, or up to 64 KiB
  *                    where the thread asks for several sizes that are alike and
@@ -29,7 +28,7 @@ extern "C" {
  * @param stream      Stream that will use the block first, or
  *                    MOIETY_STREAM_ANY if the caller cannot tell.
  * @param out         [out] Device address, aligned to 512 bytes, in an exportable
- *                    pool to 2 MiB above 1 MiB. Written only when MOIETY_OK is returned.
+ *                    pool to 2 MiB above 1 MiB.
  *
  * @return MOIETY_OK
  * @return MOIETY_E_INVALID    `pool` or `out` is NULL.
@@ -45,11 +44,11 @@ extern "C" {
  * @return MOIETY_E_DRIVER, or what the source said
  *
  * Ownership: the caller's until it is freed into the same pool, by any thread.
- * Threads:   any, concurrently. Wait-free when the calling thread's cache has a
- *            block; otherwise it may wait for a short lock of free memory, with
- *            which nobody calls the driver, for a thread that grows the pool, and
- *            for the last search of one that is out of memory (moiety/oom.h).
- *            The first call of a thread, and its first with a stream, takes a lock.
+ * Threads:   Wait-free when the calling thread's cache has a block; otherwise it
+ *            may wait for a short lock of free memory, with which nobody calls
+ *            the driver, for a thread that grows the pool, and for the last
+ *            search of one that is out of memory (moiety/oom.h). The first call
+ *            of a thread, and its first with a stream, takes a lock.
  * Streams:   work already on `stream` may still be using the block's last
  *            life; work enqueued on `stream` from now on is ordered after it.
  *            In a capture scope nothing is pending on the block.
@@ -101,7 +100,7 @@ typedef struct moiety_alloc_options {
 #ifdef __cplusplus
 #define MOIETY_ALLOC_OPTIONS_INIT                                              \
     {                                                                          \
-        (uint32_t)sizeof(moiety_alloc_options), 0, 0, 0, 0                     \
+        (uint32_t)sizeof(moiety_alloc_options), 0, 0, NULL, NULL               \
     }
 #else
 #define MOIETY_ALLOC_OPTIONS_INIT                                              \
@@ -197,10 +196,10 @@ moiety_alloc_batch(moiety_pool *pool, size_t size_bytes, moiety_stream stream,
  * @return MOIETY_E_NO_HOST_MEMORY, MOIETY_E_DRIVER
  *
  * Ownership: the pool's after MOIETY_OK, else as it was.
- * Threads:   any, concurrently. Wait-free when the calling thread's cache has
- *            room, also while another thread is out of memory; otherwise with short
- *            locks, and driver calls that do not wait. The first call of a thread,
- *            and its first with a stream, takes a lock.
+ * Threads:   Wait-free when the calling thread's cache has room, also while
+ *            another thread is out of memory; otherwise with short locks, and
+ *            driver calls that do not wait. The first call of a thread, and its
+ *            first with a stream, takes a lock.
  * Streams:   the memory serves `stream` again at once, others when the work
  *            that is on `stream` now is over. What a capture scope keeps
  *            (moiety/scope.h) serves nobody but its capture before the release.
@@ -221,9 +220,8 @@ MOIETY_API moiety_status moiety_free(moiety_pool *pool, moiety_devptr address,
  *         where the thread's cache is full, and what is no block.
  *
  * Ownership: the pool's after MOIETY_OK, else as it was.
- * Threads:   any, concurrently. Wait-free where the thread's cache has room, else
- *            lock-free: it waits for no thread that searches. No driver call, no
- *            callback.
+ * Threads:   Wait-free where the thread's cache has room, else lock-free: it
+ *            waits for no thread that searches. No driver call, no callback.
  * Streams, Context: as moiety_free()
  */
 MOIETY_API moiety_status moiety_free_no_call(moiety_pool *pool,
@@ -259,12 +257,12 @@ MOIETY_API moiety_status moiety_free_sized(moiety_pool *pool,
  * @return as moiety_free()
  *
  * Ownership: the pool's after MOIETY_OK, else as it was.
- * Threads:   any, concurrently. Wait-free where moiety_free() on that stream is
- *            and it is the calling thread's last one; walks the thread's streams
- *            otherwise. Takes a lock for an instant where the block is above
- *            1 MiB, a tenant's or otherwise special, or the thread has not named
- *            its stream yet. The stream may be retired by another thread at the
- *            same time; that waits for this call.
+ * Threads:   Wait-free where moiety_free() on that stream is and it is the
+ *            calling thread's last one; walks the thread's streams otherwise.
+ *            Takes a lock for an instant where the block is above 1 MiB, a
+ *            tenant's or otherwise special, or the thread has not named its
+ *            stream yet. The stream may be retired by another thread at the same
+ *            time; that waits for this call.
  * Streams:   the block is freed as by moiety_free() on the stream named by
  *            moiety_alloc(), whose tail must come after all uses; others are
  *            named by moiety_record_use(). It is freed as with MOIETY_STREAM_ANY
@@ -296,16 +294,15 @@ MOIETY_API moiety_status moiety_free_batch(moiety_pool *pool,
  *
  * @param pool     The pool that it is from.
  * @param address  As it was allocated.
- * @param out      [out] Bytes. Written only when MOIETY_OK is returned.
+ * @param out      [out] Bytes.
  *
  * @return MOIETY_OK
  * @return MOIETY_E_INVALID  `pool` or `out` is NULL, or `address` inside a
  *         block or free.
  * @return MOIETY_E_FOREIGN  `address` is not the pool's.
  *
- * Ownership: the block stays the caller's.
- * Threads:   any, but not at the same time as the block's free. Wait-free.
- * Context:   none; the driver is not called.
+ * Threads:   any, but not at the same time as the block's free. Wait-free. No
+ *            driver call.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status
 moiety_usable_size(moiety_pool *pool, moiety_devptr address, size_t *out);
@@ -367,7 +364,6 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_resize(moiety_pool *pool,
  * exported, are kept until their release. Free memory in caches and heaps stays
  * where it is.
  *
- * @param pool       The pool.
  * @param stream     Whose work used them last, or MOIETY_STREAM_ANY.
  * @param out_freed  [out] NULL, or how many blocks were freed, after any failure
  *                   too.

@@ -144,7 +144,7 @@ typedef struct moiety_host_options {
  * host_threads. Its other keys are not for arenas.
  *
  * @param options  NULL for the defaults.
- * @param out      [out] The arena. Written only when MOIETY_OK is returned.
+ * @param out      [out] The arena.
  *
  * @return MOIETY_OK
  * @return MOIETY_E_INVALID  `out` is NULL; a field is out of range; two flags
@@ -187,13 +187,12 @@ MOIETY_API moiety_status moiety_host_destroy_later(moiety_host *host);
 /**
  * Takes `size_bytes` of pinned memory.
  *
- * @param host        The arena.
  * @param size_bytes  Bytes wanted, rounded as moiety_alloc() does.
  * @param stream      MOIETY_HOST_CPU, or DEVICE_ORDERED: the stream whose work
  *                    will write the block before the CPU looks at it. 0 is a
  *                    stream, the legacy one.
  * @param out         [out] Its address for the CPU. Aligned as moiety_alloc()
- *                    aligns. Written only when MOIETY_OK is returned.
+ *                    aligns.
  *
  * @return as moiety_alloc(); MOIETY_E_INVALID when `host` is NULL.
  *
@@ -258,8 +257,7 @@ MOIETY_API moiety_status moiety_host_free_all(moiety_host *host,
  *
  * Ownership: the arena's: moiety_pool_destroy() refuses it with
  *            MOIETY_E_INVALID.
- * Threads:   any. Wait-free.
- * Streams, Context: none.
+ * Threads:   Wait-free.
  */
 MOIETY_API moiety_pool *moiety_host_pool(const moiety_host *host);
 
@@ -268,16 +266,13 @@ MOIETY_API moiety_pool *moiety_host_pool(const moiety_host *host);
  *
  * @param host     The arena that it is from.
  * @param address  Anywhere in a block.
- * @param out      [out] The device's address. Written only when MOIETY_OK is
- *                 returned.
+ * @param out      [out] The device's address.
  *
  * @return MOIETY_OK
  * @return MOIETY_E_INVALID  `host` or `out` is NULL.
  * @return MOIETY_E_FOREIGN  `address` is not the arena's.
  *
- * Ownership: none.
- * Threads:   any. Takes a lock for an instant.
- * Context:   none; the driver is not called.
+ * Threads:   Takes a lock for an instant. No driver call.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status moiety_host_device_address(
     moiety_host *host, const void *address, moiety_devptr *out);
@@ -299,7 +294,6 @@ typedef void moiety_host_progress_fn(void *user_data, uint64_t done_bytes,
  * Grows an arena before its memory is needed, until it has at least
  * `size_bytes` reserved.
  *
- * @param host          The arena.
  * @param size_bytes    Bytes that it shall have reserved, used or not. It is
  *                      rounded up to 2 MiB, never to a power of two.
  * @param thread_count  Threads that touch; 0: as many as the arena was made
@@ -313,8 +307,7 @@ typedef void moiety_host_progress_fn(void *user_data, uint64_t done_bytes,
  *         have when it is strict.
  * @return as moiety_host_alloc(): what was reserved until then stays so.
  *
- * Ownership: none.
- * Threads:   any. Blocks in the kernel and in the driver.
+ * Threads:   Blocks in the kernel and in the driver.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status moiety_host_reserve(
     moiety_host *host, uint64_t size_bytes, uint32_t thread_count,
@@ -339,14 +332,10 @@ MOIETY_API moiety_status moiety_host_trim(moiety_host *host,
  * no way back. Memory that the driver allocates (WRITE_COMBINED) stays as the
  * driver made it.
  *
- * @param host  The arena.
- *
  * @return MOIETY_OK
  * @return MOIETY_E_INVALID  `host` is NULL.
  *
- * Ownership: none.
- * Threads:   any. Blocks in the kernel for an instant.
- * Streams, Context: none.
+ * Threads:   Blocks in the kernel for an instant.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status
 moiety_host_copy_to_children(moiety_host *host);
@@ -403,7 +392,6 @@ typedef struct moiety_host_stats {
 /**
  * Takes a snapshot.
  *
- * @param host  The arena.
  * @param out  [in,out] `struct_size` says how much the caller has room for and
  *             gets the bytes filled in.
  *
@@ -411,9 +399,7 @@ typedef struct moiety_host_stats {
  * @return MOIETY_E_INVALID  `host` or `out` is NULL, or `struct_size` less than
  *         that of version 0.1.0.
  *
- * Ownership: the caller's struct.
- * Threads:   any. Takes a lock for an instant.
- * Streams, Context: none.
+ * Threads:   Takes a lock for an instant.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status
 moiety_host_get_stats(moiety_host *host, moiety_host_stats *out);
@@ -422,16 +408,13 @@ moiety_host_get_stats(moiety_host *host, moiety_host_stats *out);
  * Says in words where an arena is, why, and what it had to do without:
  * "node 1 (the nodes nearest to the device)".
  *
- * @param host        The arena.
  * @param out         [out] Text, ended by a 0, cut if there is no room.
  * @param size_bytes  Room in `out`; not 0.
  *
  * @return MOIETY_OK
  * @return MOIETY_E_INVALID  `host` or `out` is NULL, or `size_bytes` 0.
  *
- * Ownership: the caller's buffer.
- * Threads:   any. Takes a lock for an instant.
- * Streams, Context: none.
+ * Threads:   Takes a lock for an instant.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status moiety_host_report(moiety_host *host,
                                                             char *out,
@@ -459,9 +442,8 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_host_report(moiety_host *host,
  *         `size_bytes` is not 0.
  * @return MOIETY_E_NO_HOST_MEMORY, MOIETY_E_FORKED, or what the driver said
  *
- * Ownership: the caller's buffer.
- * Threads:   any. Calls the driver. The first call that needs the topology
- *            reads it, which takes milliseconds.
+ * Threads:   Calls the driver. The first call that needs the topology reads it,
+ *            which takes milliseconds.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status moiety_host_topology(
     uint32_t format, char *out, size_t size_bytes, size_t *out_bytes);
@@ -497,8 +479,8 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_host_topology(
  *
  * Ownership: the memory stays the caller's, who must not unmap it before it is
  *            unpinned.
- * Threads:   any. Blocks in the driver, with no lock held, and waits for calls
- *            of other threads for the same bytes.
+ * Threads:   Blocks in the driver, with no lock held, and waits for calls of
+ *            other threads for the same bytes.
  * Context:   the current one. All contexts can use what is pinned, as long as
  *            that one exists.
  */
@@ -517,8 +499,8 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_host_pin(void *address,
  *         pinned and are tried again by the next call.
  *
  * Ownership: the caller may unmap the memory, unless it is kept.
- * Threads:   any. The driver waits for all work that is queued, and the
- *            launches of all threads wait with it.
+ * Threads:   The driver waits for all work that is queued, and the launches of
+ *            all threads wait with it.
  * Streams:   work that is queued may use the memory until it is over.
  */
 MOIETY_API moiety_status moiety_host_unpin(void *address, size_t size_bytes);

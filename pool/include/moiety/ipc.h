@@ -188,7 +188,6 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_ipc_ticket(
  * segment may be trimmed, and what was freed meanwhile comes back into
  * circulation, behind all work that the pool's contexts have now.
  *
- * @param pool     The pool.
  * @param address  Anywhere in the segment to release; 0: all of them.
  *
  * @return MOIETY_OK         Also when there was nothing to release.
@@ -221,8 +220,7 @@ MOIETY_API moiety_status moiety_ipc_release_exports(moiety_pool *pool,
  *                      the device that has the memory, which is retained until
  *                      the segment goes back to the driver
  *                      (moiety_ipc_trim()).
- * @param out           [out] The address. Written only when MOIETY_OK is
- *                      returned.
+ * @param out           [out] The address.
  *
  * @return MOIETY_OK
  * @return MOIETY_E_INVALID      `handle` or `out` is NULL, `handle_bytes` is
@@ -245,12 +243,11 @@ MOIETY_API moiety_status moiety_ipc_release_exports(moiety_pool *pool,
  * Ownership: the address may be used until moiety_ipc_close(), once for each
  *            import. It is not a pool's: moiety_free() returns
  *            MOIETY_E_FOREIGN, unless it is of this process's own.
- * Threads:   any. Takes a lock for an instant. When the segment is not open it
- *            waits for the thread that opens it, or opens it: that calls the
- *            driver, and may close a segment that has been idle longest, which
- *            waits for all work that is queued in this process.
+ * Threads:   Takes a lock for an instant. When the segment is not open it waits
+ *            for the thread that opens it, or opens it: that calls the driver,
+ *            and may close a segment that has been idle longest, which waits for
+ *            all work that is queued in this process.
  * Streams:   see moiety_ipc_export().
- * Context:   any may be current, or none, and stays so.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status
 moiety_ipc_import(const void *handle, size_t handle_bytes,
@@ -271,8 +268,8 @@ moiety_ipc_import(const void *handle, size_t handle_bytes,
  *                    no primary context can be taken: where none is current,
  *                    name one.
  * @param out_handle  NULL, or [out] the block's handle: its size, the offset in
- *                    its memory. Written only when MOIETY_OK is returned.
- * @param out         [out] The address. Written only when MOIETY_OK is returned.
+ *                    its memory.
+ * @param out         [out] The address.
  *
  * @return MOIETY_OK
  * @return MOIETY_E_INVALID      `out` is NULL, `socket` no such socket, or nothing
@@ -297,9 +294,8 @@ moiety_ipc_import(const void *handle, size_t handle_bytes,
  *
  * Ownership: as for moiety_ipc_import(); the memory stays when the owner ends,
  *            unless it came by fabric handles.
- * Threads:   any. Waits for the message, and calls the driver.
+ * Threads:   Waits for the message, and calls the driver.
  * Streams:   see moiety_ipc_export().
- * Context:   any may be current, or none, and stays so.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status
 moiety_ipc_receive(int socket, moiety_context context,
@@ -317,12 +313,11 @@ moiety_ipc_receive(int socket, moiety_context context,
  *                     process. MOIETY_STREAM_ANY: all work of the context.
  *                     MOIETY_STREAM_DONE: nothing is pending.
  * @param out_closing  NULL: the call returns when that work is over. Otherwise
- *                     [out] a number to ask moiety_ipc_wait() for, or 0 when it
- *                     is over already; the call then does not wait, except for
- *                     ANY on drivers before 12.5. Written only when MOIETY_OK
- *                     is returned.
+ *                     [out] the closing for moiety_ipc_wait(), or NULL when the
+ *                     work is over already; the call then does not wait, except
+ *                     for ANY on drivers before 12.5.
  *
- * @return MOIETY_OK         Closed. With `out_closing` NULL or the number 0: the
+ * @return MOIETY_OK         Closed. With `out_closing` NULL or the closing NULL: the
  *         work is over too, and the owner may be told.
  * @return MOIETY_E_INVALID  The segment is open, but all imports of it are
  *         closed already; or `stream` is none.
@@ -333,31 +328,31 @@ moiety_ipc_receive(int socket, moiety_context context,
  *
  * Ownership: ends; the segment stays open until moiety_ipc_trim(), or until
  *            other segments take its place.
- * Threads:   any. Takes a lock for an instant, calls the driver, and waits as
- *            said above.
+ * Threads:   Takes a lock for an instant, calls the driver, and waits as said
+ *            above.
  * Streams:   an event is recorded. For memory of this process's own the stream
  *            does not matter: its free names one.
  * Context:   any may be current. Of the streams 0, LEGACY and PER_THREAD those
  *            of the context that imported are meant.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status moiety_ipc_close(
-    moiety_devptr address, moiety_stream stream, uint64_t *out_closing);
+    moiety_devptr address, moiety_stream stream, moiety_closing *out_closing);
 
 /**
  * Asks, or waits, for the work behind a close.
  *
- * @param closing     A number from moiety_ipc_close(), or 0.
+ * @param closing     As moiety_ipc_close() gave it, or NULL.
  * @param timeout_ms  Milliseconds to wait at most; 0: only ask.
  *
  * @return MOIETY_OK         It is over: the owner may be told.
  * @return MOIETY_E_TIMEOUT  Not yet.
  * @return MOIETY_E_INTERRUPTED  See moiety_set_interrupt().
- * @return MOIETY_E_INVALID  There has been no such number.
+ * @return MOIETY_E_INVALID  There has been no such closing.
  * @return what the driver said  Nothing is known; ask again.
  *
- * Threads:   any. Calls the driver; sleeps between two questions.
+ * Threads:   Calls the driver; sleeps between two questions.
  */
-MOIETY_API MOIETY_MUST_USE moiety_status moiety_ipc_wait(uint64_t closing,
+MOIETY_API MOIETY_MUST_USE moiety_status moiety_ipc_wait(moiety_closing closing,
                                                          uint32_t timeout_ms);
 
 /**
@@ -373,7 +368,7 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_ipc_wait(uint64_t closing,
  * @return MOIETY_OK
  * @return what the driver said when it refused; that segment stays open
  *
- * Threads:   any. Blocks in the driver.
+ * Threads:   Blocks in the driver.
  * Streams:   the driver waits for all work that is queued in this process, on
  *            any stream, for each segment (cuIpcCloseMemHandle): keep it away
  *            from threads that may not wait.

@@ -15,11 +15,14 @@
  *
  * Rules of all functions of the library, unless one says otherwise:
  *
- * Ownership: arguments stay the caller's. Results are written only if MOIETY_OK is
- *            returned.
- * Threads:   any, concurrently.
+ * Parameters: `pool`, `host`, `arena`, `tenant` and `scope` are live objects, and what
+ *            the function is about.
+ * Ownership: arguments stay the caller's, the structs and buffers for results too.
+ *            Results are written only if MOIETY_OK is returned.
+ * Threads:   any, concurrently. A function says which locks it takes and what it
+ *            waits for; "no driver call" is a promise.
  * Streams:   nothing is queued, and nothing is waited for.
- * Context:   any may be current, and stays so; the pool's need not be.
+ * Context:   any or none may be current, and stays so; the pool's need not be.
  *
  * Statuses that every function can return, besides those it names:
  * MOIETY_E_FORKED in the child of a fork; MOIETY_E_DESTROYED if the pool, or the object of a handle,
@@ -225,7 +228,7 @@ typedef struct moiety_pool_options {
  * Makes a pool. No memory is reserved before the first allocation.
  *
  * @param options  NULL for the defaults.
- * @param out      [out] The pool. Written only when MOIETY_OK is returned.
+ * @param out      [out] The pool.
  *
  * @return MOIETY_OK
  * @return MOIETY_E_INVALID  `out` is NULL; an option or a key of MOIETY_CONF is
@@ -251,7 +254,7 @@ moiety_pool_create(const moiety_pool_options *options, moiety_pool **out);
  * ends it.
  *
  * @param device  The device's ordinal.
- * @param out     [out] The pool. Written only when MOIETY_OK is returned.
+ * @param out     [out] The pool.
  *
  * @return MOIETY_OK
  * @return MOIETY_E_INVALID  `out` is NULL, or `device` is not from 0 to 63.
@@ -261,8 +264,8 @@ moiety_pool_create(const moiety_pool_options *options, moiety_pool **out);
  *
  * Ownership: the process's. moiety_pool_destroy() and moiety_pool_destroy_later()
  *            refuse it with MOIETY_E_INVALID.
- * Threads:   any, concurrently. Wait-free, but for the first call, which calls the
- *            driver, and which others wait for.
+ * Threads:   Wait-free, but for the first call, which calls the driver, and which
+ *            others wait for.
  * Context:   any may be current, and stays so. Once the pool knows that its context
  *            is lost, the next call makes another pool. The old one's handle stays,
  *            so that late frees are taken and ignored.
@@ -302,9 +305,7 @@ moiety_default_pool_set_options(const moiety_pool_options *options);
  * @return MOIETY_E_INVALID  An option or a key of MOIETY_CONF is unknown, out of
  *         range, given twice, in contradiction to another, or without effect.
  *
- * Ownership: none.
- * Threads:   any. Never waits.
- * Streams, Context: none; the driver is not called.
+ * Threads:   Never waits. No driver call.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status
 moiety_pool_options_check(const moiety_pool_options *options);
@@ -367,7 +368,6 @@ MOIETY_API moiety_status moiety_pool_destroy(moiety_pool *pool,
  * Tells the options that a pool goes by: those that it was made with, MOIETY_CONF
  * and defaults resolved, and the limit as it is now.
  *
- * @param pool  The pool.
  * @param out   [in,out] `struct_size` says how much the caller has room for and
  *              gets the bytes filled in. `limit_bytes` is what counts, never 0;
  *              `memory` is MAPPED, or else DRIVER; `cache_bytes` may be 0, for its
@@ -380,8 +380,7 @@ MOIETY_API moiety_status moiety_pool_destroy(moiety_pool *pool,
  *         than that of version 0.1.0.
  *
  * Ownership: the caller's struct; the copies until the pool's end.
- * Threads:   any, concurrently. Wait-free.
- * Context:   none; the driver is not called.
+ * Threads:   Wait-free. No driver call.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status
 moiety_pool_get_options(moiety_pool *pool, moiety_pool_options *out);
@@ -392,7 +391,6 @@ moiety_pool_get_options(moiety_pool *pool, moiety_pool_options *out);
  * moiety_pool_trim() can give it back; the rest is used as it is, and the pool
  * does not grow before it is below.
  *
- * @param pool         The pool.
  * @param limit_bytes  In whole units of 2 MiB, rounded down; 0: as much as the
  *                     device has and the tables have a place for.
  *
@@ -406,7 +404,7 @@ moiety_pool_get_options(moiety_pool *pool, moiety_pool_options *out);
  * @return what the source said when it refused to take something back: the limit
  *         counts all the same
  *
- * Threads:   any. Waits for a thread that grows the pool; blocks in the source.
+ * Threads:   Waits for a thread that grows the pool; blocks in the source.
  * Streams:   as moiety_pool_trim()
  */
 MOIETY_API MOIETY_MUST_USE moiety_status
@@ -416,7 +414,6 @@ moiety_pool_set_limit(moiety_pool *pool, uint64_t limit_bytes);
  * Reserves ahead of need: until the pool has `total_bytes`, used or not. They
  * stay until a trim.
  *
- * @param pool         The pool.
  * @param total_bytes  What shall be reserved, all in all.
  *
  * @return MOIETY_OK
@@ -426,8 +423,8 @@ moiety_pool_set_limit(moiety_pool *pool, uint64_t limit_bytes);
  * @return MOIETY_E_NO_DEVICE_MEMORY (or _PINNED_, for such a source), or what
  *         else the source said: what was added until then stays
  *
- * Threads:   any. Blocks in the source, in the calling thread. Waits up to
- *            `wait_ms` for the device if other pools could give memory back then.
+ * Threads:   Blocks in the source, in the calling thread. Waits up to `wait_ms`
+ *            for the device if other pools could give memory back then.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status
 moiety_pool_reserve(moiety_pool *pool, uint64_t total_bytes);
@@ -438,7 +435,7 @@ moiety_pool_reserve(moiety_pool *pool, uint64_t total_bytes);
  * @param address  Any in a segment of the pool; of a pool that passes all
  *                 through, where a block begins. Memory that was imported from
  *                 another process is no pool's.
- * @param out      [out] The pool. Written only when MOIETY_OK is returned.
+ * @param out      [out] The pool.
  *
  * @return MOIETY_OK
  * @return MOIETY_E_INVALID  `out` is NULL.
@@ -459,7 +456,6 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_pool_of(moiety_devptr address,
  * that are in one give theirs up at their next); takes back what is done; and
  * releases segments that are wholly free as long as `keep_bytes` stay reserved.
  *
- * @param pool        The pool.
  * @param keep_bytes  Bytes to keep reserved: the pool is left with this much,
  *                    or with more where segments are in use or do not fit.
  * @param out_bytes   [out] NULL, or the bytes that the source took back.
@@ -468,7 +464,7 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_pool_of(moiety_devptr address,
  * @return MOIETY_E_INVALID  `pool` is NULL.
  * @return what the source said when it refused
  *
- * Threads:   any. Blocks in the source.
+ * Threads:   Blocks in the source.
  * Streams:   what is not done stays: moiety_pool_synchronize() comes before a
  *            trim of all. The source may wait: cuMemFree() does, for all work.
  */
@@ -494,9 +490,8 @@ MOIETY_API moiety_status moiety_pool_trim(moiety_pool *pool,
  * @return MOIETY_E_NO_HOST_MEMORY  The thread's first call.
  *
  * Ownership: the pool is still to be destroyed.
- * Threads:   any, concurrently. Calls that are under way in other threads may
- *            still call the driver. The first call of a thread takes a lock.
- * Context:   any may be current; the driver is not called.
+ * Threads:   Calls that are under way in other threads may still call the driver.
+ *            The first call of a thread takes a lock. This call makes no driver call.
  */
 MOIETY_API moiety_status moiety_pool_context_lost(moiety_pool *pool);
 

@@ -102,9 +102,8 @@ typedef struct moiety_private_options {
  * returns to the pool by whole handles, too. Memory of captures and other memory
  * share none.
  *
- * @param pool     The pool.
  * @param options  NULL for the defaults.
- * @param out      [out] The arena. Written only when MOIETY_OK is returned.
+ * @param out      [out] The arena.
  *
  * @return MOIETY_OK
  * @return MOIETY_E_INVALID      `pool` or `out` is NULL, or an option out of
@@ -115,8 +114,7 @@ typedef struct moiety_private_options {
  * @return MOIETY_E_NO_HOST_MEMORY
  *
  * Ownership: the caller's, to be destroyed; the pool's end ends it too.
- * Threads:   any. Takes a lock for an instant.
- * Context:   none; the driver is not called.
+ * Threads:   Takes a lock for an instant. No driver call.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status
 moiety_private_create(moiety_pool *pool, const moiety_private_options *options,
@@ -140,7 +138,7 @@ moiety_private_create(moiety_pool *pool, const moiety_private_options *options,
  * @param flags  MOIETY_PAUSE_ bits.
  *
  * @return MOIETY_OK             The memory is the driver's.
- * @return MOIETY_E_INVALID      `arena` is 0; a flag is not known.
+ * @return MOIETY_E_INVALID      `arena` is NULL; a flag is not known.
  * @return MOIETY_E_UNSUPPORTED  It was not made to be paused.
  * @return MOIETY_E_PAUSED       It is paused already.
  * @return MOIETY_E_IN_USE       Another thread pauses or resumes it; or memory of it
@@ -156,9 +154,8 @@ moiety_private_create(moiety_pool *pool, const moiety_private_options *options,
  *         just unmapped the arena is paused, its memory is still taken, and
  *         resuming it brings the contents back.
  *
- * Ownership: the arena and its blocks stay the caller's.
- * Threads:   any. Waits for the device, for copies, and for growers of the pool;
- *            other arenas and the pool go on.
+ * Threads:   Waits for the device, for copies, and for growers of the pool; other
+ *            arenas and the pool go on.
  * Streams:   waits for all work that the pool's contexts have now. Copies are on
  *            a stream of their own.
  */
@@ -171,10 +168,8 @@ moiety_private_pause(moiety_private arena, uint32_t flags);
  * again. The memory counts within the pool's limit: what is free elsewhere is
  * given back first.
  *
- * @param arena  The arena.
- *
  * @return MOIETY_OK         It runs.
- * @return MOIETY_E_INVALID  `arena` is 0; or it is not paused.
+ * @return MOIETY_E_INVALID  `arena` is NULL; or it is not paused.
  * @return MOIETY_E_IN_USE   Another thread pauses or resumes it.
  * @return MOIETY_E_NO_DEVICE_MEMORY  Others have the memory, also after the pool's
  *         `wait_ms`.
@@ -182,9 +177,8 @@ moiety_private_pause(moiety_private arena, uint32_t flags);
  * @return what the driver said. After each failure it is paused as before, and can
  *         be resumed later.
  *
- * Ownership: the arena and its blocks stay the caller's.
- * Threads:   any. Waits for copies, for growers of the pool, and up to `wait_ms`
- *            for memory.
+ * Threads:   Waits for copies, for growers of the pool, and up to `wait_ms` for
+ *            memory.
  * Streams:   the contents are there when the call returns.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status
@@ -197,10 +191,8 @@ moiety_private_resume(moiety_private arena);
  * MOIETY_STREAM_ANY. Blocks that are in use stay valid and are ordinary ones from
  * then on.
  *
- * @param arena  The arena.
- *
  * @return MOIETY_OK         The arena is gone.
- * @return MOIETY_E_INVALID  `arena` is 0.
+ * @return MOIETY_E_INVALID  `arena` is NULL.
  * @return MOIETY_E_IN_USE   A scope of it is open, or another thread destroys
  *         one right now, or pauses or resumes it: the arena is still there.
  * @return MOIETY_E_PAUSED   It is paused and has blocks in use: the arena is still
@@ -220,14 +212,13 @@ MOIETY_API moiety_status moiety_private_destroy(moiety_private arena);
  * comes before what will use them. So the blocks that were in use at some moment
  * can be had again, to restore a checkpoint.
  *
- * @param arena       The arena.
  * @param address     A multiple of 512, as blocks have it.
  * @param size_bytes  At least 1; what moiety_usable_size() told of the block.
  *                    Other sizes are rounded up as by moiety_alloc_with().
  * @param stream      The stream that the block is for, as moiety_alloc_with().
  *
  * @return MOIETY_OK         The block is in use.
- * @return MOIETY_E_INVALID  `arena` is 0; `size_bytes` is 0, or `address` no
+ * @return MOIETY_E_INVALID  `arena` is NULL; `size_bytes` is 0, or `address` no
  *         multiple of 512.
  * @return MOIETY_E_FOREIGN  The bytes are not the arena's, or not all of the
  *         same half: captures' or others' (docs/cuda-graphs.md).
@@ -237,8 +228,7 @@ MOIETY_API moiety_status moiety_private_destroy(moiety_private arena);
  * @return MOIETY_E_NO_HOST_MEMORY
  *
  * Ownership: the caller's until it is freed.
- * Threads:   any, concurrently. Takes the arena's lock.
- * Streams:   nothing is waited for.
+ * Threads:   Takes the arena's lock.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status
 moiety_private_claim(moiety_private arena, moiety_devptr address,
@@ -250,18 +240,14 @@ moiety_private_claim(moiety_private arena, moiety_devptr address,
  * of an arena with flags only whole handles. Host memory that a pause has left goes
  * too.
  *
- * @param arena      The arena.
- * @param out_bytes  [out] NULL, or the bytes that the pool got. Written only when
- *                   MOIETY_OK is returned.
+ * @param out_bytes  [out] NULL, or the bytes that the pool got.
  *
  * @return MOIETY_OK
- * @return MOIETY_E_INVALID  `arena` is 0.
+ * @return MOIETY_E_INVALID  `arena` is NULL.
  * @return MOIETY_E_PAUSED, MOIETY_E_IN_USE  It is paused, or a thread pauses or
  *         resumes it.
  *
- * Ownership: the arena stays the caller's.
- * Threads:   any, concurrently. Takes the arena's lock.
- * Streams:   nothing is waited for.
+ * Threads:   Takes the arena's lock.
  */
 MOIETY_API moiety_status moiety_private_trim(moiety_private arena,
                                              uint64_t *out_bytes);
@@ -269,17 +255,13 @@ MOIETY_API moiety_status moiety_private_trim(moiety_private arena,
 /**
  * Tells what an arena has, at one moment.
  *
- * @param arena  The arena.
- * @param out    [in,out] `struct_size` is set by the caller. Written only when
- *               MOIETY_OK is returned.
+ * @param out    [in,out] `struct_size` is set by the caller.
  *
  * @return MOIETY_OK
- * @return MOIETY_E_INVALID  `arena` is 0; `out` is NULL, or its `struct_size`
+ * @return MOIETY_E_INVALID  `arena` is NULL; `out` is NULL, or its `struct_size`
  *         too small.
  *
- * Ownership: the caller's struct.
- * Threads:   any, concurrently. Takes the arena's lock.
- * Context:   none; the driver is not called.
+ * Threads:   Takes the arena's lock. No driver call.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status
 moiety_private_get_stats(moiety_private arena, moiety_private_stats *out);
@@ -291,13 +273,12 @@ moiety_private_get_stats(moiety_private arena, moiety_private_stats *out);
  * and that what one leaves in its blocks is not wanted once another runs, but
  * for blocks that are in use. The scope is ended and released like any other.
  *
- * @param arena   The arena.
  * @param stream  As for moiety_scope_begin().
- * @param out     [out] The scope. Written only when MOIETY_OK is returned.
+ * @param out     [out] The scope.
  *
  * @return MOIETY_OK
  * @return as moiety_scope_begin()
- * @return MOIETY_E_INVALID  also when `arena` is 0.
+ * @return MOIETY_E_INVALID  also when `arena` is NULL.
  * @return MOIETY_E_PAUSED, MOIETY_E_IN_USE  also when the arena is paused, or a
  *         thread pauses or resumes it.
  *

@@ -19,8 +19,6 @@
 #ifndef MOIETY_SCOPE_H_
 #define MOIETY_SCOPE_H_
 
-#include <stdint.h>
-
 #include "moiety/pool.h"
 #include "moiety/status.h"
 #include "moiety/stream.h"
@@ -29,10 +27,6 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/** A scope of this process; 0 is none. A number is never used again, so that of
- *  a scope that is gone stays recognisable. */
-typedef uint64_t moiety_scope;
 
 /**
  * Opens a scope for one capture that is about to begin on `stream`, and takes a
@@ -72,7 +66,7 @@ moiety_scope_begin(moiety_pool *pool, moiety_stream stream, moiety_scope *out);
  * @param scope  An open scope.
  *
  * @return MOIETY_OK
- * @return MOIETY_E_INVALID  `scope` is 0.
+ * @return MOIETY_E_INVALID  `scope` is NULL.
  * @return MOIETY_E_DESTROYED  also when it was ended before.
  *
  * Ownership: the scope stays the caller's.
@@ -91,7 +85,7 @@ MOIETY_API moiety_status moiety_scope_end(moiety_scope scope);
  * @param scope  An ended scope.
  *
  * @return MOIETY_OK                The scope is gone.
- * @return MOIETY_E_INVALID         `scope` is 0.
+ * @return MOIETY_E_INVALID         `scope` is NULL.
  * @return MOIETY_E_IN_USE          It is open, or another thread releases it
  *         right now.
  * @return MOIETY_E_NO_HOST_MEMORY, MOIETY_E_DRIVER  The scope is still there,

@@ -59,7 +59,6 @@ typedef struct moiety_segment_info {
  * one that has it, if one does. To see all, begin at 0 and go on from the end of
  * the last one.
  *
- * @param pool     The pool.
  * @param address  Any.
  * @param out      [in,out] `struct_size` is set by the caller. Written only when
  *                 MOIETY_OK is returned, and nothing past `struct_size`.
@@ -73,8 +72,7 @@ typedef struct moiety_segment_info {
  *
  * Ownership: the caller's struct. What it tells may be over when the call returns,
  *            but of a segment that is held, or in which a block is in use.
- * Threads:   any, concurrently. Waits for a thread that grows or trims the pool.
- * Context:   none; the driver is not called.
+ * Threads:   Waits for a thread that grows or trims the pool. No driver call.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status moiety_segment_find(
     moiety_pool *pool, moiety_devptr address, moiety_segment_info *out);
@@ -85,7 +83,6 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_segment_find(
  * as often. To be called before their memory is registered, while a block in
  * them is in use.
  *
- * @param pool        The pool.
  * @param address     Where the range begins.
  * @param size_bytes  At least 1.
  *
@@ -99,8 +96,7 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_segment_find(
  *
  * Ownership: of a hold: the caller's. The pool's end ends it: that waits for
  *            nobody who holds.
- * Threads:   any, concurrently. Takes a lock for an instant.
- * Context:   none; the driver is not called.
+ * Threads:   Takes a lock for an instant. No driver call.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status moiety_segment_hold(
     moiety_pool *pool, moiety_devptr address, size_t size_bytes);
@@ -167,13 +163,11 @@ typedef struct moiety_segment_watcher {
  * arena that is paused, and resumed. What does not come about after it was
  * added is released; what does not go after all is added again, with another id.
  *
- * @param pool     The pool.
  * @param watcher  Copied. One function at least is not NULL.
- * @param out_id   [out] For moiety_segment_unwatch(); not 0. Written only when
- *                 MOIETY_OK is returned.
+ * @param out      [out] The watch.
  *
  * @return MOIETY_OK
- * @return MOIETY_E_INVALID  `pool`, `watcher`, `out_id` or both functions are
+ * @return MOIETY_E_INVALID  `pool`, `watcher`, `out` or both functions are
  *         NULL, `flags` not 0, or `struct_size` less than that of the struct's
  *         first version.
  * @return MOIETY_E_NO_HOST_MEMORY  Nothing was told.
@@ -181,30 +175,29 @@ typedef struct moiety_segment_watcher {
  *
  * Ownership: of `user`: the caller's, who keeps it until moiety_segment_unwatch()
  *            or the pool's end, which tells of all segments that are left.
- * Threads:   any, concurrently. Waits for threads that grow or trim the pool.
- * Context:   none; the driver is not called.
+ * Threads:   Waits for threads that grow or trim the pool. No driver call.
  */
-MOIETY_API MOIETY_MUST_USE moiety_status moiety_segment_watch(
-    moiety_pool *pool, const moiety_segment_watcher *watcher, uint64_t *out_id);
+MOIETY_API MOIETY_MUST_USE moiety_status
+moiety_segment_watch(moiety_pool *pool, const moiety_segment_watcher *watcher,
+                     moiety_watch *out);
 
 /**
  * Ends a watch. Nothing is told of the segments that are there: what the caller has
  * registered is the caller's to end.
  *
- * @param pool  The pool.
- * @param id    As moiety_segment_watch() gave it.
+ * @param watch  As moiety_segment_watch() gave it.
  *
  * @return MOIETY_OK         Neither function runs any more, nor will.
- * @return MOIETY_E_INVALID  `pool` is NULL, or there never was such an id.
+ * @return MOIETY_E_INVALID  `pool` is NULL, or there never was such a watch.
  * @return MOIETY_E_DESTROYED  also when the watch has ended before.
  * @return MOIETY_E_UNSUPPORTED  The pool passes all through.
  *
  * Ownership: of `user`: the caller's alone from now on.
- * Threads:   any, concurrently. Waits for threads that grow or trim the pool, and
- *            for callbacks.
- * Context:   none; the driver is not called.
+ * Threads:   Waits for threads that grow or trim the pool, and for callbacks. No
+ *            driver call.
  */
-MOIETY_API moiety_status moiety_segment_unwatch(moiety_pool *pool, uint64_t id);
+MOIETY_API moiety_status moiety_segment_unwatch(moiety_pool *pool,
+                                                moiety_watch watch);
 
 /**
  * Lets one more device access all memory of a pool, what it has and what it will
@@ -223,8 +216,8 @@ MOIETY_API moiety_status moiety_segment_unwatch(moiety_pool *pool, uint64_t id);
  *         then the device has what still is.
  * @return what the driver said  The device has access to nothing: call again.
  *
- * Threads:   any, concurrently. Waits for a thread that grows the pool; calls the
- *            driver once for each piece, 20 to 50 us.
+ * Threads:   Waits for a thread that grows the pool; calls the driver once for
+ *            each piece, 20 to 50 us.
  * Streams:   none are waited for. There is no way back: other devices' work may
  *            use the memory.
  */

@@ -130,6 +130,23 @@ MOIETY_API const char *moiety_status_text(moiety_status status);
  */
 MOIETY_API const char *moiety_last_error_message(void);
 
+/**
+ * Sets the message of a call that fails, for code on top of the library whose own
+ * functions return a moiety_status: bindings, and allocators of frameworks.
+ *
+ * @param status   What the caller is about to return.
+ * @param message  One line, cut to 1023 bytes; it may be the message before. NULL
+ *                 leaves that in place.
+ *
+ * @return `status`
+ *
+ * Ownership: the caller's; copied.
+ * Threads:   any, concurrently; each has its own. Takes no lock.
+ * Streams:   none.
+ * Context:   none; the driver is not touched.
+ */
+MOIETY_API moiety_status moiety_fail(moiety_status status, const char *message);
+
 /** A CUresult that the driver returned, and where. */
 typedef struct moiety_driver_error {
     /** Bytes of this struct: set by the caller before the call. */

@@ -65,7 +65,6 @@ static inline moiety_stream moiety_stream_of_caller(moiety_stream stream)
  * @return MOIETY_E_FOREIGN         `address` is not the pool's.
  * @return MOIETY_E_NO_HOST_MEMORY  Nothing was noted.
  *
- * Ownership: the block stays the caller's.
  * Threads:   any, but not at the same time as the block's free. Takes a lock
  *            for an instant.
  * Streams:   to be called after the use was queued, or before the free at the
@@ -94,7 +93,7 @@ MOIETY_API moiety_status moiety_record_use(moiety_pool *pool,
  *         the caller's.
  *
  * Ownership: the block is the pool's after MOIETY_OK, the caller's otherwise.
- * Threads:   any. Calls the driver; does not wait for the event.
+ * Threads:   Calls the driver; does not wait for the event.
  * Streams:   an event that is over when the call is made is waited for no more;
  *            one that is not, until an event of all contexts, recorded later, is
  *            over: the pool keeps none of the caller's.
@@ -174,7 +173,7 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_capture_guard_begin(void);
  * @return MOIETY_E_INVALID  No guard is held.
  * @return MOIETY_E_REENTRANT  As above: the guard is still held.
  *
- * Threads:   any. Takes a lock for an instant. The end of the last guard tries the
+ * Threads:   Takes a lock for an instant. The end of the last guard tries the
  *            pools that moiety_pool_destroy_later() has kept.
  * Streams:   none, but for such pools.
  * Context:   none; the driver is not called, but for such pools.
@@ -223,8 +222,7 @@ MOIETY_API moiety_status moiety_pool_destroy_later(moiety_pool *pool);
  *
  * @return UINT64_MAX  No pool has met one.
  *
- * Threads:   any. Never waits.
- * Streams, Context: none; the driver is not called.
+ * Threads:   Never waits. No driver call.
  */
 MOIETY_API uint64_t moiety_capture_age_ns(void);
 
@@ -234,7 +232,6 @@ MOIETY_API uint64_t moiety_capture_age_ns(void);
  * it, and moiety_pool_trim() gives it back. Never while a graph is captured
  * under a guard.
  *
- * @param pool        The pool.
  * @param timeout_ms  Milliseconds to wait at most; 0: only ask. Work that has
  *                    just ended may be asked for twice.
  *
@@ -269,7 +266,6 @@ moiety_pool_synchronize(moiety_pool *pool, uint32_t timeout_ms);
  * MOIETY_STREAM_ANY waits for it too. Streams of it may be named like the
  * pool's own, but for 0, LEGACY and PER_THREAD, which mean the pool's context.
  *
- * @param pool     The pool.
  * @param context  A context, which must outlive the pool. Named twice, or the
  *                 pool's own: nothing changes.
  *
@@ -281,8 +277,8 @@ moiety_pool_synchronize(moiety_pool *pool, uint32_t timeout_ms);
  * @return MOIETY_E_NO_ROOM         The pool knows 16 of them already.
  *
  * Ownership: the context stays the caller's.
- * Threads:   any. Takes a lock for an instant. Call it before the context is
- *            given memory of the pool.
+ * Threads:   Takes a lock for an instant. Call it before the context is given
+ *            memory of the pool.
  * Context:   any may be current; the driver is asked about `context`.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status

@@ -144,7 +144,7 @@ moiety_tenant_resume(moiety_tenant tenant);
 /**
  * Ends a tenant that has no live blocks.
  *
- * @param tenant  The tenant; 0 does nothing.
+ * @param tenant  The tenant; NULL does nothing.
  *
  * @return MOIETY_OK
  * @return MOIETY_E_INVALID  There never was such a tenant.

@@ -35,12 +35,23 @@ typedef struct CUctx_st *moiety_context;
 /** A device address: the same type as CUdeviceptr. 0 is the null address. */
 typedef unsigned long long moiety_devptr;
 
-/** A tenant of this process (moiety/tenant.h); 0 is none. A number is never used
- *  again, so that of a tenant that is gone stays recognisable. */
-typedef uint64_t moiety_tenant;
+/* Handles below are numbers of this process in the form of pointers, so that the
+ * compiler tells their types apart. They point to nothing. NULL is none. A number is
+ * never used again, so the library recognises the handle of an object that is gone. */
 
-/** A private arena of this process (moiety/private.h); 0 is none. A number is never
- *  used again, so that of an arena that is gone stays recognisable. */
-typedef uint64_t moiety_private;
+/** A tenant: moiety/tenant.h. */
+typedef struct moiety_tenant_s *moiety_tenant;
+
+/** A private arena: moiety/private.h. */
+typedef struct moiety_private_s *moiety_private;
+
+/** A capture scope: moiety/scope.h. */
+typedef struct moiety_scope_s *moiety_scope;
+
+/** A watch of a pool's segments: moiety/segment.h. */
+typedef struct moiety_watch_s *moiety_watch;
+
+/** The work behind a closed import: moiety/ipc.h. */
+typedef struct moiety_closing_s *moiety_closing;
 
 #endif

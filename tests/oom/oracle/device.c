@@ -3,6 +3,8 @@
  */
 #include "tests/oom/oracle/device.h"
 
+#include "moiety/segment.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -174,8 +176,8 @@ void device_watch(struct device *device, moiety_pool *pool)
                                             .user = device,
                                             .added = note_added,
                                             .releasing = note_removed};
-    uint64_t id;
-    kit_require(moiety_segment_watch(pool, &watcher, &id) == MOIETY_OK,
+    moiety_watch watch;
+    kit_require(moiety_segment_watch(pool, &watcher, &watch) == MOIETY_OK,
                 "moiety_segment_watch");
 }
 

@@ -6,6 +6,8 @@
  * long as the pool waits.
  */
 #include <inttypes.h>
+
+#include "moiety/oom.h"
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -3,6 +3,8 @@
  */
 #include "tests/oom/oracle/play.h"
 
+#include "moiety/oom.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

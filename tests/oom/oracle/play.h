@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "moiety/moiety.h"
+#include "moiety/oom.h"
 #include "tests/oom/oracle/device.h"
 #include "tests/oom/oracle/judge/history.h"
 

@@ -179,16 +179,16 @@ TEST_F(AllocWith, ThePoolMayBeLeftOutWhereSomethingElseNamesIt)
         << moiety_last_error_message();
     EXPECT_TRUE(pool_test::Holds(block, 4096, 0));
     pool_.Free(block);
-    options.tenant = 0;
+    options.tenant = nullptr;
     options.private_arena = arena_;
     ASSERT_EQ(MOIETY_OK,
               moiety_alloc_with(nullptr, 4096, kStream, &options, &block));
     EXPECT_TRUE(pool_test::Holds(block, 4096, 0));
     pool_.Free(block);
-    options.private_arena = 0;
+    options.private_arena = nullptr;
     EXPECT_EQ(MOIETY_E_INVALID,
               moiety_alloc_with(nullptr, 4096, kStream, &options, &block));
-    options.tenant = 12345;
+    options.tenant = reinterpret_cast<moiety_tenant>(12345);
     EXPECT_EQ(MOIETY_E_INVALID,
               moiety_alloc_with(nullptr, 4096, kStream, &options, &block));
 }
@@ -248,7 +248,7 @@ TEST_F(AllocWith, FieldsThatExcludeEachOtherAreNamed)
     options.private_arena = arena_;
     EXPECT_NE(std::string::npos,
               Refusal(options).find("options tenant and private_arena"));
-    options.tenant = 0;
+    options.tenant = nullptr;
     options.alignment_bytes = 1024;
     EXPECT_EQ("option alignment_bytes is 1024; accepted is 512 at most where "
               "private_arena is set",
@@ -284,11 +284,11 @@ TEST_F(AllocWith, TenantsAndArenasAreOfThePool)
     moiety_alloc_options options = Options();
     options.tenant = tenant_;
     EXPECT_EQ("option tenant is one of another pool", Refusal(options, other));
-    options.tenant = 0;
+    options.tenant = nullptr;
     options.private_arena = arena_;
     EXPECT_EQ("option private_arena is one of another pool",
               Refusal(options, other));
-    options.private_arena = arena_ + 1000;
+    options.private_arena = reinterpret_cast<moiety_private>(12345);
     EXPECT_NE("", Refusal(options));
     EXPECT_EQ(0u, TenantsBytes());
     EXPECT_EQ(0u, ArenasBytes());

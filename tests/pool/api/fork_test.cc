@@ -70,7 +70,7 @@ struct Arguments {
     moiety_pool *found;
     moiety_segment_info segment;
     moiety_segment_watcher watcher;
-    uint64_t watch;
+    moiety_watch watch;
     moiety_ipc_handle handle; // of the block
     moiety_scope open, ended, out_scope;
     moiety_tenant tenant;

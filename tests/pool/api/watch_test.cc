@@ -57,7 +57,7 @@ class Watcher
         moiety_segment_watcher table = Table();
         ASSERT_EQ(MOIETY_OK, moiety_segment_watch(pool_, &table, &id))
             << moiety_last_error_message();
-        EXPECT_NE(0u, id);
+        EXPECT_NE(nullptr, id);
     }
 
     void End()
@@ -67,7 +67,7 @@ class Watcher
     }
 
     Ledger told;
-    uint64_t id = 0;
+    moiety_watch id = nullptr;
     uint32_t flags = 0; // of the last segment
     std::atomic<bool> is_over{false};
     std::function<void()> at_each;
@@ -169,7 +169,7 @@ TEST_P(WatchedPool, RefusesWhatIsNoWatcher)
 {
     Pool pool(Options());
     Watcher watcher(pool);
-    uint64_t id = 77;
+    auto id = reinterpret_cast<moiety_watch>(77);
     moiety_segment_watcher table = watcher.Table();
     EXPECT_EQ(MOIETY_E_INVALID, moiety_segment_watch(nullptr, &table, &id));
     EXPECT_EQ(MOIETY_E_INVALID, moiety_segment_watch(pool, nullptr, &id));
@@ -183,9 +183,11 @@ TEST_P(WatchedPool, RefusesWhatIsNoWatcher)
     table.added = nullptr;
     table.releasing = nullptr;
     EXPECT_EQ(MOIETY_E_INVALID, moiety_segment_watch(pool, &table, &id));
-    EXPECT_EQ(77u, id);
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_segment_unwatch(pool, 0));
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_segment_unwatch(nullptr, 1));
+    EXPECT_EQ(reinterpret_cast<moiety_watch>(77), id);
+    EXPECT_EQ(MOIETY_E_INVALID, moiety_segment_unwatch(pool, nullptr));
+    EXPECT_EQ(
+        MOIETY_E_INVALID,
+        moiety_segment_unwatch(nullptr, reinterpret_cast<moiety_watch>(1)));
 }
 
 TEST_P(WatchedPool, MayBeWatchedByOneFunctionAlone)
@@ -194,7 +196,7 @@ TEST_P(WatchedPool, MayBeWatchedByOneFunctionAlone)
     Watcher watcher(pool);
     moiety_segment_watcher table = watcher.Table();
     table.releasing = nullptr;
-    uint64_t id = 0;
+    moiety_watch id = nullptr;
     ASSERT_EQ(MOIETY_OK, moiety_segment_watch(pool, &table, &id));
     pool.Free(pool.Alloc(20 * kMiB), MOIETY_STREAM_DONE);
     pool.TrimAll();
@@ -202,7 +204,7 @@ TEST_P(WatchedPool, MayBeWatchedByOneFunctionAlone)
 }
 
 // Each call that a watcher is most likely to try, in the middle of a call.
-void ExpectRefusal(moiety_pool *pool, moiety_devptr block, uint64_t id)
+void ExpectRefusal(moiety_pool *pool, moiety_devptr block, moiety_watch id)
 {
     moiety_devptr out = 0;
     uint64_t bytes = 0;
@@ -223,7 +225,7 @@ void ExpectRefusal(moiety_pool *pool, moiety_devptr block, uint64_t id)
     EXPECT_EQ(MOIETY_E_REENTRANT, moiety_pool_trim(pool, 0, &bytes));
     EXPECT_EQ(MOIETY_E_REENTRANT, moiety_segment_find(pool, block, &info));
     EXPECT_EQ(MOIETY_E_REENTRANT, moiety_segment_hold(pool, block, 1));
-    EXPECT_EQ(MOIETY_E_REENTRANT, moiety_segment_watch(pool, &watcher, &bytes));
+    EXPECT_EQ(MOIETY_E_REENTRANT, moiety_segment_watch(pool, &watcher, &id));
     EXPECT_EQ(MOIETY_E_REENTRANT, moiety_segment_unwatch(pool, id));
     EXPECT_EQ(MOIETY_E_IN_USE, moiety_pool_destroy(pool, nullptr));
 }
@@ -441,9 +443,10 @@ TEST_F(WatchedPoolOfAKind, IsNoneThatPassesAllThrough)
     Pool pool(options);
     Watcher watcher(pool);
     moiety_segment_watcher table = watcher.Table();
-    uint64_t id = 0;
+    moiety_watch id = nullptr;
     EXPECT_EQ(MOIETY_E_UNSUPPORTED, moiety_segment_watch(pool, &table, &id));
-    EXPECT_EQ(MOIETY_E_UNSUPPORTED, moiety_segment_unwatch(pool, 1));
+    EXPECT_EQ(MOIETY_E_UNSUPPORTED,
+              moiety_segment_unwatch(pool, reinterpret_cast<moiety_watch>(1)));
 }
 
 TEST_F(WatchedPoolOfAKind, TellsOfMemoryThatPauses)

@@ -196,7 +196,7 @@ TEST_P(OomFlightOutside, KeepsWhatItHasCached)
     watcher.struct_size = sizeof watcher;
     watcher.user = this;
     watcher.added = Added;
-    uint64_t id = 0;
+    moiety_watch id = nullptr;
     source_.is_watched = IsWatcher();
     if (IsWatcher()) {
         ASSERT_EQ(MOIETY_OK, moiety_segment_watch(pool, &watcher, &id));

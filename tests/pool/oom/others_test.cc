@@ -234,7 +234,7 @@ TEST_P(OtherPools, WithASourceOrAWatcherAreLeftAlone)
     };
     for (uint32_t flags : {uint32_t{0}, uint32_t{KIND_MAPPED}}) {
         Pool own(options), watched(With(flags)), poor(With(GetParam()));
-        uint64_t id = 0;
+        moiety_watch id = nullptr;
         ASSERT_EQ(MOIETY_OK, moiety_segment_watch(watched, &watcher, &id));
         Give(own, Take(own, 16 * kMiB));
         size_t kept = source.Live().size();

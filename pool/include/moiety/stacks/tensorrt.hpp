@@ -8,7 +8,7 @@
 
 #include <NvInferRuntime.h>
 
-#include "moiety/moiety.hpp"
+#include "moiety/cxx/pool.hpp"
 
 namespace moiety
 {
@@ -22,11 +22,7 @@ namespace moiety
 class tensorrt_allocator final : public nvinfer1::IGpuAsyncAllocator
 {
   public:
-    explicit tensorrt_allocator(moiety_pool *pool) noexcept : pool_(pool) {}
-    explicit tensorrt_allocator(const pool &pool) noexcept
-        : tensorrt_allocator(pool.get())
-    {
-    }
+    explicit tensorrt_allocator(pool_ref pool) noexcept : pool_(pool.get()) {}
     moiety_pool *get() const noexcept
     {
         return pool_;

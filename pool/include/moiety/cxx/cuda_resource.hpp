@@ -1,18 +1,19 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * A pool as a resource of cuda::mr, for RMM and for CCCL's containers. Needs
+ * A pool, or a tenant of one, as a resource of cuda::mr, for RMM and for CCCL's containers. Needs
  * CCCL, 3.0 or later, which comes with the CUDA Toolkit.
  */
-#ifndef MOIETY_CUDA_RESOURCE_HPP_
-#define MOIETY_CUDA_RESOURCE_HPP_
+#ifndef MOIETY_CXX_CUDA_RESOURCE_HPP_
+#define MOIETY_CXX_CUDA_RESOURCE_HPP_
 
 /* CCCL 3.0 declares resources only where this is defined before its first header
  * of them; later releases do not ask for it. */
 #if !defined(LIBCUDACXX_ENABLE_EXPERIMENTAL_MEMORY_RESOURCE)
 #define LIBCUDACXX_ENABLE_EXPERIMENTAL_MEMORY_RESOURCE
 #if defined(_CUDA__MEMORY_RESOURCE_RESOURCE_H) && CCCL_VERSION < 3001000
-#error "include moiety/cuda_resource.hpp before CCCL's headers, or define \
+#error                                                                         \
+    "include moiety/cxx/cuda_resource.hpp before CCCL's headers, or define \
 LIBCUDACXX_ENABLE_EXPERIMENTAL_MEMORY_RESOURCE before all of them (CCCL 3.0)"
 #endif
 #endif
@@ -20,14 +21,17 @@ LIBCUDACXX_ENABLE_EXPERIMENTAL_MEMORY_RESOURCE before all of them (CCCL 3.0)"
 #include <cuda/memory_resource>
 #include <cuda/stream_ref>
 
-#include "moiety/moiety.hpp"
+#include "moiety/cxx/error.hpp"
+#include "moiety/cxx/pool.hpp"
+#include "moiety/cxx/tenant.hpp"
 
 namespace moiety
 {
 
 /**
- * A copyable handle: the pool must outlive every copy, and what was allocated
- * through it. Two are equal that have the same pool. Alignment: up to 2 MiB.
+ * A copyable handle: the pool, and the tenant if it has one, must outlive every copy
+ * and what was allocated through it. Two are equal that have the same pool and tenant.
+ * Alignment: up to 2 MiB; up to 512 bytes of a tenant that can be paused.
  * Functions that allocate throw out_of_memory or status_error; those that
  * deallocate throw nothing, and report() has what they are refused. Those of the older
  * interface (CCCL 3.0: `allocate_async`) and of the later one (3.1:
@@ -36,9 +40,9 @@ namespace moiety
 class device_resource
 {
   public:
-    explicit device_resource(moiety_pool *pool) noexcept : pool_(pool) {}
-    explicit device_resource(const pool &pool) noexcept
-        : device_resource(pool.get())
+    explicit device_resource(pool_ref pool) noexcept : pool_(pool.get()) {}
+    explicit device_resource(const tenant &tenant) noexcept
+        : pool_(tenant.pool().get()), tenant_(tenant.get())
     {
     }
     moiety_pool *get() const noexcept
@@ -94,7 +98,7 @@ class device_resource
     friend bool operator==(const device_resource &a,
                            const device_resource &b) noexcept
     {
-        return a.pool_ == b.pool_;
+        return a.pool_ == b.pool_ && a.tenant_ == b.tenant_;
     }
     friend bool operator!=(const device_resource &a,
                            const device_resource &b) noexcept
@@ -115,6 +119,7 @@ class device_resource
         moiety_devptr address = 0;
         moiety_alloc_options options = MOIETY_ALLOC_OPTIONS_INIT;
         options.alignment_bytes = alignment;
+        options.tenant = tenant_;
         check(moiety_alloc_with(pool_, size_bytes, stream, &options, &address));
         return reinterpret_cast<void *>(address);
     }
@@ -126,6 +131,7 @@ class device_resource
     }
 
     moiety_pool *pool_;
+    moiety_tenant tenant_ = nullptr;
 };
 
 } // namespace moiety
