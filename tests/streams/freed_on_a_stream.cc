@@ -238,7 +238,7 @@ TEST_P(AllowedToWait, ServesAnotherWhenDone)
               std::future_status::timeout);
     hold.Release();
     served.get();
-    EXPECT_GT(pool_.Stats().oom_steps_wait, 0u);
+    EXPECT_GT(pool_.Stats().oom_steps[MOIETY_OOM_WAIT], 0u);
 }
 
 } // namespace streams_test
