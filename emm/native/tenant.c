@@ -469,12 +469,11 @@ static PyMethodDef methods[] = {
      "With `keep_contents` the bytes are copied to pinned host memory. "
      "Otherwise they are undefined afterwards.\n"
      "\n"
-     "Raises UnsupportedError if the tenant is not pausable, PausedError if it "
-     "is paused, InUseError if a segment is held, and TimedOutError if the "
-     "work "
-     "is not over after the pool's `wait_ms`. Raises OutOfMemoryError if there "
-     "is no pinned "
-     "memory for the contents. The tenant then runs as before."},
+     "Raises UnsupportedError if the tenant is not pausable, and PausedError "
+     "if it is paused. Raises InUseError if a segment is held, and "
+     "TimedOutError if the work is not over after the pool's `wait_ms`. Raises "
+     "OutOfMemoryError if there is no pinned memory for the contents. The "
+     "tenant then runs as before."},
     {"resume", tenant_resume, METH_NOARGS,
      "resume($self)\n"
      "--\n"
