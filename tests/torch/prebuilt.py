@@ -58,7 +58,7 @@ SINGLE_THREADED = "static const char __libc_single_threaded = 0;\n"
 ENABLE = """
 import ctypes, sys
 library = [ctypes.CDLL(path) for path in sys.argv[1:]][-1]
-options = (ctypes.c_uint32 * 6)(24, 1 << 14)  # moiety_torch_options
+options = (ctypes.c_uint32 * 6)(24)  # moiety_torch_options: its size, and defaults
 text = ctypes.create_string_buffer(4096)
 failed = library.moiety_torch_enable(options, text, ctypes.c_size_t(4096))
 sys.exit(text.value.decode() if failed else 0)
