@@ -142,11 +142,35 @@ static void make_table(const struct command_option *options,
     out[count] = (struct option){0};
 }
 
+/* The option that begins as the argument does, for most letters; NULL if they
+ * are fewer than three. */
+static const char *nearest_option(const struct command_line *line,
+                                  const char *argument)
+{
+    const char *found = NULL;
+    size_t most = 2;
+    if (strncmp(argument, "--", 2) != 0)
+        return NULL;
+    for (size_t i = 0; line->options[i].name; i++) {
+        const char *name = line->options[i].name;
+        size_t same = 0;
+        while (name[same] && name[same] == argument[2 + same])
+            same++;
+        if (same > most) {
+            most = same;
+            found = name;
+        }
+    }
+    return found;
+}
+
 static int refuse_argument(const struct command_line *line,
                            const char *argument)
 {
-    (void)fprintf(stderr, "%s: %s is not accepted; --help says what is\n",
-                  line->program, argument);
+    const char *nearest = nearest_option(line, argument);
+    (void)fprintf(stderr, "%s: %s is not accepted%s%s%s; --help says what is\n",
+                  line->program, argument, nearest ? ", did you mean --" : "",
+                  nearest ? nearest : "", nearest ? "?" : "");
     return -1;
 }
 

@@ -16,9 +16,7 @@ def main():
 
     total = 0
     for step in range(1000):
-        on_device = cuda.to_device(np.full(1000, step))
-        total += int(on_device.copy_to_host()[0])
-    del on_device
+        total += int(cuda.to_device(np.full(1000, step)).copy_to_host()[0])
     print("sum", total)
 
     arrays = [cuda.device_array(1_000_000, np.uint8) for _ in range(20)]
@@ -29,7 +27,7 @@ def main():
 
     try:
         cuda.device_array(2 << 30, np.uint8)
-    except MemoryError as error:
+    except moiety.OutOfMemoryError as error:
         print("refused:", error.status)
 
 

@@ -14,7 +14,7 @@ def main():
         torch.nn.Linear(1024, 4096), torch.nn.ReLU(),
         torch.nn.Linear(4096, 1024)).to("cuda")
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    first = last = None
+    losses = []
     for step in range(20):
         # Sizes change from step to step.
         batch = torch.randn(64 + 16 * (step % 4), 1024, device="cuda")
@@ -22,9 +22,8 @@ def main():
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        last = loss.item()
-        first = last if first is None else first
-    print("the loss fell:", last < first)
+        losses.append(loss.item())
+    print("the loss fell:", losses[-1] < losses[0])
     print(f"{torch.cuda.max_memory_reserved() >> 20} MiB reserved, "
           f"{torch.cuda.max_memory_allocated() >> 20} MiB live at most")
 

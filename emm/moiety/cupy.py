@@ -32,6 +32,7 @@ except ImportError as error:
 from moiety import _native
 from moiety._capture import hook as _capture_hook
 from moiety._pools import pools as _pools
+from moiety._support import arguments as _arguments
 
 __all__ = ["MemoryPool", "OutOfMemoryError", "PinnedMemoryPool", "allocator",
            "enable", "pinned_allocator"]
@@ -223,6 +224,7 @@ def pinned_allocator(arena=None):
     return PinnedMemoryPool(arena).malloc
 
 
+@_arguments.named
 def enable(pool=None, *, limit=None, pinned=False):
     """Makes Moiety CuPy's allocator in all threads, and returns the MemoryPool.
 

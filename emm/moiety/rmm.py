@@ -28,6 +28,7 @@ except (ImportError, AttributeError) as error:
 
 from moiety import _native
 from moiety._pools import pools as _pools
+from moiety._support import arguments as _arguments
 
 __all__ = ["MemoryResource", "enable"]
 
@@ -61,6 +62,7 @@ class MemoryResource(_CallbackMemoryResource):
         super().__init__(*_functions_of(source))
 
 
+@_arguments.named
 def enable(pool=None, *, limit=None, devices=0):
     """Makes Moiety RMM's resource for a device, or for several. Returns the resources
     by device. Memory of earlier resources stays with them.

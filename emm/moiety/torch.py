@@ -22,6 +22,7 @@ import sys
 from pathlib import Path
 
 from moiety._native import Error, _bytes_of
+from moiety._support import arguments as _arguments
 from moiety._torch import build as _build
 from moiety._torch import mempool as _mempool
 from moiety._torch import pluggable as _pluggable
@@ -61,6 +62,7 @@ def _torch():
     return torch
 
 
+@_arguments.named
 def enable(limit=None, memory="auto", ipc=False, exact_peaks=False,
            reduced=None):
     """Makes Moiety PyTorch's allocator for CUDA in this process.
@@ -106,6 +108,7 @@ def enable(limit=None, memory="auto", ipc=False, exact_peaks=False,
     _enabled = _pluggable.enable(torch, kind, limit, reason)
 
 
+@_arguments.named
 def pausable_pool(name, *, limit=None, use_on_oom=False):
     """Returns a torch.cuda.MemPool of the current device that can be paused, for
     torch.cuda.use_mem_pool(). It requires mapped memory.
@@ -129,6 +132,7 @@ def pausable_pool(name, *, limit=None, use_on_oom=False):
     return _mem_pool("pausable_pool", encoded, limit, use_on_oom)
 
 
+@_arguments.named
 def fixed_pool(*, limit=None, use_on_oom=False):
     """Returns a torch.cuda.MemPool of the current device whose memory never moves,
     for memory that is registered by its address, such as windows of NCCL.

@@ -171,13 +171,13 @@ static int py_arena_parse(PyObject *arguments, PyObject *names,
         "thread_cache_bytes", &options->thread_cache_bytes, MOIETY_BYTES_NONE};
     uint64_t context = 0;
     if (!native_parse(
-            arguments, names, "|i$O&OO&O&O&O&O&O&ppps:HostArena", keys,
-            &options->device, native_context_from, &context, &wishes->place,
-            native_setting_from, &limit, native_setting_from, &first,
-            native_setting_from, &largest, native_setting_from, &thread_cache,
-            native_u32_from, &options->touch_threads, native_wait_from,
-            &options->wait_ms, &wishes->is_strict, &wishes->is_write_combined,
-            &wishes->is_read_only, &wishes->huge))
+            arguments, names, "|O&$O&OO&O&O&O&O&O&ppps:HostArena", keys,
+            native_device_from, &options->device, native_context_from, &context,
+            &wishes->place, native_setting_from, &limit, native_setting_from,
+            &first, native_setting_from, &largest, native_setting_from,
+            &thread_cache, native_u32_from, &options->touch_threads,
+            native_wait_from, &options->wait_ms, &wishes->is_strict,
+            &wishes->is_write_combined, &wishes->is_read_only, &wishes->huge))
         return -1;
     options->context = (moiety_context)(uintptr_t)context;
     py_arena_set_flags(wishes);

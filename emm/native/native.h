@@ -269,6 +269,8 @@ int native_parse(PyObject *arguments, PyObject *names, const char *format,
 /* For "O&" of PyArg_Parse...(). Numbers: OverflowError for those that
  * do not fit. */
 int native_u64_from(PyObject *object, void *out);
+/* An int; TypeError names the argument, as other libraries have texts there. */
+int native_device_from(PyObject *object, void *out);
 /* A context's address as a number; None is 0, the primary one. */
 int native_context_from(PyObject *object, void *out);
 int native_u32_from(PyObject *object, void *out);

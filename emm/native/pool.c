@@ -120,18 +120,18 @@ static int py_pool_parse(PyObject *arguments, PyObject *names,
     struct native_setting quarantine = {
         "quarantine_bytes", &options->quarantine_bytes, MOIETY_BYTES_NONE};
     uint64_t context = 0;
-    if (!native_parse(arguments, names, "|i$O&O&O&O&O&O&O&O&O&O&ppppO&O&:Pool",
-                      keys, &options->device, native_context_from, &context,
-                      native_setting_from, &limit, native_setting_from, &first,
-                      native_setting_from, &largest, native_setting_from,
-                      &thread_cache, native_setting_from, &cache,
-                      native_u64_from, &options->history_entries,
-                      native_setting_from, &watermark, native_setting_from,
-                      &quarantine, native_wait_from, &options->wait_ms,
-                      &wishes->is_exportable, &wishes->is_checked,
-                      &wishes->is_passed_through, &wishes->has_auto_scopes,
-                      py_pool_memory_from, &options->memory, py_pool_peers_from,
-                      &options->peer_devices))
+    if (!native_parse(
+            arguments, names, "|O&$O&O&O&O&O&O&O&O&O&O&ppppO&O&:Pool", keys,
+            native_device_from, &options->device, native_context_from, &context,
+            native_setting_from, &limit, native_setting_from, &first,
+            native_setting_from, &largest, native_setting_from, &thread_cache,
+            native_setting_from, &cache, native_u64_from,
+            &options->history_entries, native_setting_from, &watermark,
+            native_setting_from, &quarantine, native_wait_from,
+            &options->wait_ms, &wishes->is_exportable, &wishes->is_checked,
+            &wishes->is_passed_through, &wishes->has_auto_scopes,
+            py_pool_memory_from, &options->memory, py_pool_peers_from,
+            &options->peer_devices))
         return -1;
     options->context = (moiety_context)(uintptr_t)context;
     py_pool_set_kind(wishes);

@@ -49,7 +49,8 @@ PyObject *native_probe(PyObject *module, PyObject *arguments, PyObject *names)
     moiety_caps caps = {.struct_size = sizeof caps};
     int device = 0;
     moiety_status status;
-    if (!native_parse(arguments, names, "|i:probe", keys, &device))
+    if (!native_parse(arguments, names, "|O&:probe", keys, native_device_from,
+                      &device))
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
     status = moiety_probe(device, &caps);

@@ -105,10 +105,23 @@ int native_parse(PyObject *arguments, PyObject *names, const char *format,
     return is_fine;
 }
 
+int native_device_from(PyObject *object, void *out)
+{
+    if (PyIndex_Check(object))
+        return PyArg_Parse(object, "i", out);
+    PyErr_Format(PyExc_TypeError,
+                 "device is %R; accepted are numbers of devices, as 0", object);
+    return 0;
+}
+
 int native_u64_from(PyObject *object, void *out)
 {
     PyObject *number =
         PyLong_CheckExact(object) ? Py_NewRef(object) : PyNumber_Index(object);
+    if (!number && PyUnicode_Check(object))
+        PyErr_Format(PyExc_TypeError,
+                     "%R: accepted are whole numbers from 0 to 2**64 - 1",
+                     object);
     if (!number)
         return 0;
     unsigned long long value = PyLong_AsUnsignedLongLong(number);
@@ -436,7 +449,9 @@ static int set_named(struct pair *pair, PyObject *name, PyObject *value,
         return set_once(&pair->stream, value, "stream");
     if (PyUnicode_CompareWithASCIIString(name, number_name) == 0)
         return set_once(&pair->number, value, number_name);
-    PyErr_Format(PyExc_TypeError, "there is no argument %R", name);
+    PyErr_Format(PyExc_TypeError,
+                 "there is no argument %R; accepted are %s and stream", name,
+                 number_name);
     return -1;
 }
 

@@ -43,6 +43,8 @@ while [ $# -gt 0 ]; do
     esac
 done
 [ -n "$prefix" ] || fail "--prefix is missing; $usage"
+[ "${prefix%/}" != "${BUILD_WORKSPACE_DIRECTORY:-/}" ] ||
+    fail "--prefix $prefix is the checkout: name another folder"
 
 # pkg-config splits what it prints at blanks and expands dollars.
 case $prefix in

@@ -116,6 +116,8 @@ expect_exit 2 "--cell-us=999: accepted values are 1000 to" "$bench" --cell-us=99
 expect_exit 2 "--workload= names nothing" "$bench" --workload=
 expect_exit 2 "--driver= names no driver" "$bench" --driver=
 expect_exit 2 "--fast is not accepted; --help says what is" "$bench" --fast
+expect_exit 2 "--worklod=x is not accepted, did you mean --workload?; --help" \
+    "$bench" --worklod=x
 expect_exit 0 "usage: bench" "$bench" --help
 expect_exit 1 "--json=$results/no/file: No such file" "$bench" "${one[@]}" \
     --subject=null --json="$results/no/file"

@@ -227,6 +227,24 @@ def test_conf_is_read_as_pools_and_arenas_do(machine, conf, verdict, words):
     expect(checks.conf(machine), verdict, words)
 
 
+@pytest.mark.parametrize("name, meant", [
+    ("MOIETY_DRIVR", "MOIETY_DRIVER"), ("MOIETY_CONFIG", "MOIETY_CONF"),
+    ("MOITY_CONF", "MOIETY_CONF"), ("MOIETY_TORCH_PREBUILD",
+                                    "MOIETY_TORCH_PREBUILT")])
+def test_a_misspelled_variable_is_found(machine, name, meant):
+    machine.environment = {"HOME": "/", name: "1"}
+    found = checks.variables(machine)
+    expect(found, "lacking", f"{name} has no effect")
+    assert found.advice == f"did you mean {meant}?"
+
+
+@pytest.mark.parametrize("name", [
+    *checks.VARIABLES, "MOIETY_STANDIN_FAULTS", "MOIETY_MINE", "CONF", "PATH"])
+def test_other_variables_are_no_finding(machine, name):
+    machine.environment = {name: "1"}
+    assert checks.variables(machine) is None
+
+
 def test_what_moiety_conf_would_begin_is_not_begun(machine, tmp_path,
                                                    monkeypatch):
     conf = f"expose:{tmp_path}/socket,trace:{tmp_path}/run.mtrace"

@@ -66,6 +66,32 @@ def test_a_wrong_command_line_is_2(words):
     assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.parametrize("words, usage, error", [
+    ("docter", "moiety", "moiety: error: there is no command docter, did you "
+     "mean doctor?; accepted are info, doctor, topo,"),
+    ("help", "moiety", "moiety: error: there is no command help; accepted are "),
+    ("trace covert", "moiety trace", "moiety trace: error: there is no command "
+     "covert, did you mean convert?; accepted are convert, info\n"),
+    ("--versoin", "moiety", "moiety: error: --versoin is not accepted, did you "
+     "mean --version?\n"),
+    ("doctor --jsn", "moiety doctor", "moiety doctor: error: --jsn is not "
+     "accepted, did you mean --json?\n"),
+    ("replay --subjct=moiety a.mtrace", "moiety replay", "moiety replay: error: "
+     "--subjct is not accepted, did you mean --subject?\n"),
+    ("replay -x a.mtrace", "moiety replay",
+     "moiety replay: error: -x is not accepted\n"),
+    ("topo more", "moiety topo", "moiety topo: error: more is not accepted\n"),
+    ("replay --driver=standing a.mtrace", "moiety replay", "moiety replay: "
+     "error: --driver=standing is not accepted, did you mean standin?; accepted "
+     "are auto, cuda, standin or a path with a / in it\n"),
+])
+def test_a_wrong_word_is_told_beside_the_nearest_one(words, usage, error):
+    ended = run(*words.split())
+    assert ended.returncode == 2
+    assert ended.stderr.startswith(f"usage: {usage} [-h]")
+    assert error in ended.stderr
+
+
 def start(*arguments, **options):
     return subprocess.Popen([*COMMAND, *arguments], text=True,
                             stderr=subprocess.PIPE, **options)

@@ -14,7 +14,8 @@ sys.path.insert(0, str(ROOT / "tests" / "docs"))
 import blocks  # noqa: E402
 
 # What a reader's commands are here: the build was made already, and the
-# package is on PYTHONPATH. Warnings are errors.
+# packages are on PYTHONPATH, so that an environment is an empty one. Warnings
+# are errors.
 COMMANDS = {
     "bazelw": """[ "$1 $2 $3" = "run //:install --" ] || exit 9
 shift 3
@@ -23,7 +24,13 @@ exec ./install "$@"
 """,
     "moiety": """exec python3 -m moiety "$@"
 """,
-    "pip": """[ "$*" = "install ./emm" ]
+    "pip": """[[ "$*" =~ ^install\\ \\./emm(\\[(numba|numpy)\\])?$ ]]
+""",
+    "python3": """[ "${{1:-}} ${{2:-}}" != "-m venv" ] || {{
+    mkdir -p "$3/bin"
+    exec touch "$3/bin/activate"
+}}
+exec {python} "$@"
 """,
     "cc": """exec /usr/bin/cc -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror "$@"
 """,
@@ -39,7 +46,8 @@ def do(tmp_path):
     folder.mkdir()
     for name, text in COMMANDS.items():
         path = commands / name
-        path.write_text("#!/bin/bash\n" + text.format(root=ROOT))
+        path.write_text("#!/bin/bash\n" + text.format(
+            root=ROOT, python=sys.executable))
         path.chmod(0o755)
     (folder / "bazelw").symlink_to(commands / "bazelw")
     (folder / "examples").symlink_to(ROOT / "examples")

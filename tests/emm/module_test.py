@@ -4,6 +4,7 @@
 import re
 
 import moiety
+import moiety.torch
 import pytest
 from moiety import _native
 from support import run_program
@@ -146,6 +147,20 @@ UNKNOWN = [
     (lambda: moiety.HostArena(places="nearest"),
      "HostArena() has no argument 'places', did you mean 'place'?"),
     (lambda: moiety.probe(devise=0), "did you mean 'device'?"),
+    (pool(lambda made, block: made.alloc(1, strem=0)),
+     "there is no argument 'strem'; accepted are nbytes and stream"),
+    (lambda: moiety.torch.enable(limt="8GiB"),
+     "enable() has no argument 'limt', did you mean 'limit'? Accepted are "
+     "limit, memory, ipc, exact_peaks, reduced"),
+    (lambda: moiety.torch.pausable_pool("weights", zzzz=1),
+     "pausable_pool() has no argument 'zzzz'; accepted are name, limit, "
+     "use_on_oom"),
+    (lambda: moiety.Pool(device="cuda:0"),
+     "device is 'cuda:0'; accepted are numbers of devices, as 0"),
+    (lambda: moiety.Pool("8GiB"), "device is '8GiB'; accepted are numbers"),
+    (lambda: moiety.HostArena(device=None), "device is None; accepted are"),
+    (pool(lambda made, block: made.alloc("1MiB")),
+     "'1MiB': accepted are whole numbers from 0 to 2**64 - 1"),
 ]
 
 

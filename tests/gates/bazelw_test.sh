@@ -260,6 +260,38 @@ expect_ok "runs it then" grep -qxF \
 expect_text "and makes .venv/ once" "1" "$(wc -l <"$log")"
 expect_refusal "without a kernel" "" test -e "$machine/checkout/.kernel"
 
+# $1: a pattern for the packages that the system's sources have.
+with_sources() {
+    program apt-cache <<EOF
+case "\$2" in
+$1) echo "  Candidate: 1.0" ;;
+*) echo "  Candidate: (none)" ;;
+esac
+EOF
+}
+
+bare_machine
+as_root
+with_apt
+with_test_tools
+with_python
+rm "$machine/bin/chromium"
+with_sources nothing
+expect_ok "a system without a package that few tests use" bazelw test //pool
+expect_ok "the package is named" grep -qF \
+    "has no package chromium: their tests check nothing" <<<"$expect_output"
+expect_refusal "apt-get was not asked for it" "" grep apt-get "$log"
+rm "$machine/bin/cmake"
+extra=PRETEND=1
+expect_refusal "all tests use that one" "but cmake is still missing" \
+    bazelw test //pool
+expect_ok "it is installed alone" grep -q "install cmake$" "$log"
+with_sources chromium
+expect_refusal "a system that has both" "but cmake chromium is still missing" \
+    bazelw test //pool
+expect_ok "both are installed" grep -q "install cmake chromium$" "$log"
+extra=
+
 # The packages of the Python tests are pinned for the interpreter here.
 tag=$(/usr/bin/python3 -c 'import sys; print("cp%d%d" % sys.version_info[:2])')
 bare_machine

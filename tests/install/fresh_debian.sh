@@ -63,6 +63,9 @@ mount -t devpts -o newinstance,ptmxmode=666 devpts "$root/dev/pts"
 ln -s pts/ptmx "$root/dev/ptmx" # tests make terminals
 mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
 ln -s /proc/self/fd "$root/dev/fd"
+for name in 0:stdin 1:stdout 2:stderr; do
+    ln -s "/proc/self/fd/${name%:*}" "$root/dev/${name#*:}" # tests write there
+done
 
 chroot "$root" dpkg-query -W -f '${Package}\n' >"$root.packages.log"
 for package in bazel-bootstrap gcc g++ python3 git libhwloc-dev googletest; do

@@ -68,6 +68,8 @@ test_bad_arguments() {
         ./install --prefix ''
     expect_refusal "an unknown argument" "unknown argument '--perfix'" \
         ./install --perfix /tmp
+    expect_refusal "the checkout as prefix" "is the checkout" \
+        env BUILD_WORKSPACE_DIRECTORY="$work" ./install --prefix "$work/"
     expect_refusal "a file as prefix" "cannot make the folder" \
         ./install --prefix "$work/a_file"
     expect_refusal "a prefix that pkg-config cannot say" "has a blank" \

@@ -11,6 +11,12 @@ set -eu
 
 if [ "$1" = --system ]; then
     shift
+    # Ubuntu has no such package.
+    if [ -z "${CI:-}" ] &&
+        ! /usr/bin/python3 -I -c 'import numba' 2>/dev/null; then
+        echo "SKIPPED, NOTHING WAS CHECKED: no package python3-numba here" >&2
+        exit 0
+    fi
     exec /usr/bin/python3 -B "$@"
 fi
 

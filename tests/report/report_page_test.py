@@ -8,7 +8,7 @@ import page_checks as checks
 import pytest
 import sample_rows
 from moiety import _report
-from browser import Browser
+from browser import Browser, is_wanted
 
 BACKGROUNDS = {"light": "rgb(255, 255, 255)", "dark": "rgb(20, 23, 27)"}
 UNTIL_PAINTED = """
@@ -28,6 +28,8 @@ HOSTILE = "</script x><script>window.hit=1</script><img src=x onerror=hit=1>"
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
+    if not is_wanted():
+        pytest.skip("no chromium here")
     with Browser(tmp_path_factory.mktemp("profile")) as made:
         yield made
 

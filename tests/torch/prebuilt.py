@@ -58,7 +58,7 @@ SINGLE_THREADED = "static const char __libc_single_threaded = 0;\n"
 ENABLE = """
 import ctypes, sys
 library = [ctypes.CDLL(path) for path in sys.argv[1:]][-1]
-options = (ctypes.c_uint32 * 6)(24, 1 << 14)  # moiety_torch_options
+options = (ctypes.c_uint32 * 6)(24)  # moiety_torch_options: its size, and defaults
 said = library.moiety_last_error_message
 said.restype = ctypes.c_char_p
 sys.exit(said().decode() if library.moiety_torch_enable(options) else 0)

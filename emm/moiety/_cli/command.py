@@ -4,10 +4,50 @@ of them start, and the line of a terminal that says how far something is."""
 
 import argparse
 import os
+import re
 import shutil
 import sys
 import time
 from pathlib import Path
+
+
+def nearest(word, accepted):
+    """The question that a message ends with, if one of the accepted words is
+    like this one."""
+    import difflib
+    found = difflib.get_close_matches(word, accepted, 1)
+    return f", did you mean {found[0]}?" if found else ""
+
+
+class Parser(argparse.ArgumentParser):
+    """Refuses an unknown word itself, and names the nearest one that it accepts:
+    argparse lists all commands, and leaves an option of a command to the parser
+    of all commands."""
+    _commands = None
+
+    def add_subparsers(self, **options):
+        self._commands = super().add_subparsers(**options)
+        return self._commands
+
+    def parse_known_args(self, args=None, namespace=None):
+        words = sys.argv[1:] if args is None else list(args)
+        if self._commands and words and not words[0].startswith("-"):
+            self._check_command(words[0], self._commands.choices)
+        options, unknown = super().parse_known_args(words, namespace)
+        if unknown:
+            word = unknown[0].partition("=")[0]
+            self.error(f"{word} is not accepted"
+                       f"{nearest(word, self._option_names())}")
+        return options, unknown
+
+    def _check_command(self, word, accepted):
+        if word not in accepted:
+            self.error(f"there is no command {word}{nearest(word, accepted)}; "
+                       f"accepted are {', '.join(accepted)}")
+
+    def _option_names(self):
+        # The usage is what argparse lets others see.
+        return re.findall(r"(?<![\w-])--?[a-z][a-z-]*", self.format_usage())
 
 
 def add_command(commands, name, summary, description, epilog, **options):

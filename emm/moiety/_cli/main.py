@@ -9,6 +9,7 @@ import sys
 from moiety import _native
 from moiety._cli import (
     bench, completion, doctor, info, observe, replay, trace)
+from moiety._cli.command import Parser
 
 _EPILOG = """\
 moiety COMMAND --help tells more, with examples. MOIETY_DRIVER=standin is for
@@ -26,7 +27,7 @@ exit codes:
 
 def parser():
     """Of all commands: completion and the man page are made from it too."""
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog="moiety", description="A GPU memory pool: what it finds here, "
         "does and did.", epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -5,9 +5,10 @@ which knows them by the same names and checks their values."""
 import argparse
 import dataclasses
 
-from moiety._cli.command import add_json
+from moiety._cli.command import add_json, nearest
 
 MODES = ("serial", "concurrent")
+DRIVERS = ("auto", "cuda", "standin")
 DESCRIPTION = """\
 Replays traces on allocators and compares what memory they took and how long
 their calls took. The work is done by a program in C, which MOIETY_REPLAY names,
@@ -107,6 +108,11 @@ def wrong(options):
     if (options.bisect or options.samples or options.map) and \
             "serial" not in options.mode:
         return "--bisect, --samples and --map are of the serial mode"
+    if options.driver and options.driver not in DRIVERS and \
+            "/" not in options.driver:
+        return (f"--driver={options.driver} is not accepted"
+                f"{nearest(options.driver, DRIVERS)}; accepted are "
+                f"{', '.join(DRIVERS)} or a path with a / in it")
     return None
 
 

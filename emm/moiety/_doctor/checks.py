@@ -154,6 +154,25 @@ def conf(machine):
     return Finding("MOIETY_CONF", OK, given)
 
 
+# Variables that users set; docs/configuration.md describes them.
+VARIABLES = ("MOIETY_BENCH", "MOIETY_CONF", "MOIETY_DRIVER", "MOIETY_REPLAY",
+             "MOIETY_REQUIRE_GPU", "MOIETY_STANDIN_MEMORY",
+             "MOIETY_TORCH_CACHE", "MOIETY_TORCH_PREBUILT")
+
+
+def variables(machine):
+    """Nothing reads a misspelled one, so nothing else refuses it."""
+    import difflib
+    for name in machine.environment:
+        if name in VARIABLES or name.startswith("MOIETY_STANDIN_"):
+            continue
+        near = difflib.get_close_matches(name, VARIABLES, 1, 0.85)
+        if near:
+            return Finding("variables", LACKING, f"{name} has no effect",
+                           f"did you mean {near[0]}?")
+    return None
+
+
 # The kernel, and what it keeps this process from.
 
 # Address space for the tables of a pool or an arena, of which little is used.
@@ -412,6 +431,7 @@ CHECKS = (
     driver,
     contexts,
     conf,
+    variables,
     kernel,
     membarrier,
     overcommit,
