@@ -10,13 +10,13 @@ _RULE = "Rules/Reuse.IsAsTheRuleSays/"
 MUTANTS = {
     # A synchronisation.
     "synchronisations_wait_for_nothing": (
-        "pool/core/work.c",
-        "/^moiety_status moietyi_wait_for_work/,/^}/s/!is_work_over/false \\&\\& !is_work_over/",
+        "moietyi_wait_for_work",
+        "0",
         "Blocks/Synchronized.AllWorkIsWaitedFor/Few",
     ),
     "synchronisations_leave_caches": (
-        "pool/api/stream.c",
-        "s/^        moietyi_reclaim_cached\\(call, true\\);//",
+        "moietyi_reclaim_cached",
+        "0",
         "Blocks/Synchronized.WhatAStreamFreedServesAnother/Many",
     ),
     # Freed on F, for F: nothing is required.
@@ -179,9 +179,8 @@ MUTANTS = {
         _RULE + "FreedAnyServesAny_Many",
     ),
     "guards_hold_nobody": (
-        "pool/stream/capture_guard.c",
-        "/^bool moietyi_capture_guard_recorder_begin/,/^}/" +
-        "s/if \\(!moietyi_capture_guard_is_held\\(\\)\\)/if (true)/",
+        "moietyi_capture_guard_recorder_begin",
+        "1",
         "Modes/DuringACapture.WhatIsFreedWithoutAStreamWaitsForTheGuardsEnd/*",
     ),
     "guards_are_not_counted": (
@@ -259,8 +258,8 @@ FAULT_MUTANTS = {
 # Of drivers without cuCtxRecordEvent.
 OLD_DRIVER_MUTANTS = {
     "nobody_synchronises": (
-        "pool/stream/epoch.c",
-        "s/bool is_over = moietyi_synchronise\\(streams\\) == MOIETY_OK/bool is_over = true/",
+        "moietyi_synchronise",
+        "0",
         "Blocks/FreedWithoutAStreamOnAnOldDriver.ServesAStream*/Few",
     ),
     "the_last_context_speaks_for_all": (
@@ -269,8 +268,8 @@ OLD_DRIVER_MUTANTS = {
         "Blocks/TwoContextsOnAnOldDriver.ARefusalOfTheFirstIsNotForgotten/Few",
     ),
     "guards_let_contexts_be_waited_for": (
-        "pool/stream/epoch.c",
-        "/^uint64_t moietyi_epochs_synchronise/,/^}/s/!moietyi_capture_guard_recorder_begin\\(\\)/moietyi_capture_guard_recorder_begin(), false/",
+        "moietyi_capture_guard_recorder_begin",
+        "1",
         "Blocks/FreedWithoutAStreamOnAnOldDriver.BreaksNoGuardedCapture/Few",
     ),
 }
