@@ -145,6 +145,26 @@ def standin_gtest(name, tests, args = [], **kwargs):
         **kwargs
     )
 
+def gpu_gtest(name, tests):
+    """The test `name`_test on the stand-in, and `name`_gpu_test on a GPU.
+
+    The bundle for GPU hosts carries the former, and runs it without arguments.
+
+    Args:
+      name: of the tests, without the suffix.
+      tests: as of standin_gtest().
+    """
+    standin_gtest(
+        name = name + "_test",
+        tests = tests,
+        visibility = ["//tests:__pkg__"],
+    )
+    gtest(
+        name = name + "_gpu_test",
+        tests = tests,
+        tags = ["gpu"],
+    )
+
 def test_library(name, **kwargs):
     """A library for tests, whose header is `name`.h.
 
