@@ -179,8 +179,9 @@ MUTANTS = {
         _RULE + "FreedAnyServesAny_Many",
     ),
     "guards_hold_nobody": (
-        "moietyi_capture_guard_recorder_begin",
-        "1",
+        "pool/stream/capture_guard.c",
+        "/^bool moietyi_capture_guard_recorder_begin/,/^}/" +
+        "s/if \\(!moietyi_capture_guard_is_held\\(\\)\\)/if (true)/",
         "Modes/DuringACapture.WhatIsFreedWithoutAStreamWaitsForTheGuardsEnd/*",
     ),
     "guards_are_not_counted": (
