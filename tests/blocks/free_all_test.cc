@@ -17,29 +17,18 @@ namespace
 
 using checked_test::CapturedGraph;
 using host_test::Arena;
-using pool_test::Defaults;
-using pool_test::kKiB;
-using pool_test::kMiB;
-using pool_test::Pool;
-using pool_test::Stream;
-
-const moiety_stream kStream = MOIETY_STREAM_LEGACY;
+using namespace pool_test;
 
 uint64_t FreeAll(moiety_pool *pool, moiety_stream stream)
 {
     uint64_t freed = UINT64_MAX;
-    EXPECT_EQ(MOIETY_OK, moiety_free_all(pool, stream, &freed))
-        << moiety_last_error_message();
+    EXPECT_OK(moiety_free_all(pool, stream, &freed));
     return freed;
 }
 
-class FreeAllOfKind : public ::testing::TestWithParam<uint32_t>
+class FreeAllOfKind : public StandinTestWith<uint32_t>
 {
   protected:
-    static void SetUpTestSuite()
-    {
-        pool_test::UseStandin();
-    }
     static moiety_pool_options Options()
     {
         moiety_pool_options options = Defaults();
@@ -98,27 +87,18 @@ TEST_P(FreeAllOfKind, FreesBlocksOfTenantsAndPrivateArenas)
     moiety_private arena = 0;
     moiety_devptr block = 0;
     ASSERT_EQ(MOIETY_OK, create_tenant(pool, "one", 0, &tenant));
-    ASSERT_EQ(MOIETY_OK, create_arena(pool, 0, &arena));
+    ASSERT_OK(create_arena(pool, 0, &arena));
     for (size_t size_bytes : {5 * kKiB, 3 * kMiB}) {
-        ASSERT_EQ(MOIETY_OK,
-                  alloc_for_tenant(tenant, size_bytes, kStream, &block));
-        ASSERT_EQ(MOIETY_OK,
-                  alloc_of_arena(arena, size_bytes, kStream, &block));
+        ASSERT_OK(alloc_for_tenant(tenant, size_bytes, kStream, &block));
+        ASSERT_OK(alloc_of_arena(arena, size_bytes, kStream, &block));
     }
     EXPECT_EQ(4u, FreeAll(pool, kStream));
-    EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));
-    EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena));
+    EXPECT_OK(moiety_tenant_destroy(tenant));
+    EXPECT_OK(moiety_private_destroy(arena));
     EXPECT_EQ(0u, pool.Stats().allocated_bytes_current);
 }
 
-class FreeAllOf : public ::testing::Test
-{
-  protected:
-    static void SetUpTestSuite()
-    {
-        pool_test::UseStandin();
-    }
-};
+using FreeAllOf = StandinTest;
 
 TEST_F(FreeAllOf, RefusesWhatIsNoPool)
 {
@@ -128,7 +108,7 @@ TEST_F(FreeAllOf, RefusesWhatIsNoPool)
     Pool pool;
     pool.Alloc(100);
     moiety_pool *handle = pool;
-    EXPECT_EQ(MOIETY_OK, moiety_free_all(pool, kStream, nullptr));
+    EXPECT_OK(moiety_free_all(pool, kStream, nullptr));
     pool.End();
     EXPECT_EQ(MOIETY_E_INVALID, moiety_free_all(handle, kStream, nullptr));
 }
@@ -155,7 +135,7 @@ TEST_F(FreeAllOf, WaitsForRecordedUses)
     Stream own;
     Stream other;
     moiety_devptr block = pool.Alloc(3 * kMiB, own);
-    ASSERT_EQ(MOIETY_OK, moiety_record_use(pool, block, other));
+    ASSERT_OK(moiety_record_use(pool, block, other));
     other.Hold();
     EXPECT_EQ(1u, FreeAll(pool, own));
     EXPECT_NE(block, pool.Alloc(3 * kMiB, own));
@@ -171,11 +151,11 @@ TEST_F(FreeAllOf, KeepsWhatIsExported)
     moiety_ipc_handle handle = {};
     moiety_devptr block = pool.Alloc(4 * kMiB);
     pool.Alloc(4 * kMiB);
-    ASSERT_EQ(MOIETY_OK, moiety_ipc_export(pool, block, &handle));
+    ASSERT_OK(moiety_ipc_export(pool, block, &handle));
     EXPECT_EQ(2u, FreeAll(pool, kStream));
     EXPECT_EQ(0u, FreeAll(pool, kStream));
     EXPECT_EQ(4 * kMiB, pool.Stats().allocated_bytes_current);
-    ASSERT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, block));
+    ASSERT_OK(moiety_ipc_release_exports(pool, block));
     EXPECT_EQ(0u, pool.Stats().allocated_bytes_current);
 }
 
@@ -188,11 +168,11 @@ TEST_F(FreeAllOf, KeepsWhatAScopeHas)
     CapturedGraph graph(stream);
     pool.Alloc(3 * kMiB, stream);
     graph.End();
-    ASSERT_EQ(MOIETY_OK, moiety_scope_end(scope));
+    ASSERT_OK(moiety_scope_end(scope));
     pool.Alloc(100);
     EXPECT_EQ(2u, FreeAll(pool, kStream));
     EXPECT_EQ(0u, FreeAll(pool, kStream));
-    ASSERT_EQ(MOIETY_OK, moiety_scope_release(scope));
+    ASSERT_OK(moiety_scope_release(scope));
     EXPECT_EQ(0u, pool.Stats().allocated_bytes_current);
 }
 
@@ -207,7 +187,7 @@ TEST_F(FreeAllOf, FreesNothingOnAStreamThatCaptures)
     EXPECT_EQ(MOIETY_E_CAPTURING, moiety_free_all(pool, stream, &freed));
     EXPECT_EQ(0u, freed);
     graph.End();
-    ASSERT_EQ(MOIETY_OK, moiety_capture_guard_end());
+    ASSERT_OK(moiety_capture_guard_end());
     pool.Free(block, stream);
 }
 
@@ -217,7 +197,7 @@ TEST_F(FreeAllOf, TakesBlocksOfAContextThatIsGone)
     options.context = pool_test::NewContext();
     Pool pool(options);
     pool.Alloc(3 * kMiB);
-    ASSERT_EQ(MOIETY_OK, moiety_pool_context_lost(pool));
+    ASSERT_OK(moiety_pool_context_lost(pool));
     pool_test::DestroyContext(options.context);
     EXPECT_EQ(1u, FreeAll(pool, kStream));
     pool.End();
@@ -257,10 +237,9 @@ TEST_F(FreeAllOf, AHostArena)
     EXPECT_EQ(MOIETY_E_INVALID, moiety_host_free_all(nullptr, kStream, &freed));
     for (int round = 0; round < 3; round++) {
         for (size_t size_bytes : {100ul, 5 * kKiB, 700 * kKiB})
-            ASSERT_EQ(MOIETY_OK, moiety_host_alloc(host, size_bytes,
-                                                   MOIETY_HOST_CPU, &block));
-        ASSERT_EQ(MOIETY_OK,
-                  moiety_host_free_all(host, MOIETY_STREAM_DONE, &freed));
+            ASSERT_OK(
+                moiety_host_alloc(host, size_bytes, MOIETY_HOST_CPU, &block));
+        ASSERT_OK(moiety_host_free_all(host, MOIETY_STREAM_DONE, &freed));
         EXPECT_EQ(3u, freed);
     }
 }

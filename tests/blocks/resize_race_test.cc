@@ -17,10 +17,7 @@
 namespace
 {
 
-using pool_test::Defaults;
-using pool_test::kKiB;
-using pool_test::kMiB;
-using pool_test::Pool;
+using namespace pool_test;
 
 constexpr unsigned kThreads = 4;
 constexpr size_t kBlocks = 40;
@@ -102,8 +99,8 @@ class Worker
         Block block = {};
         block.size_bytes = Size();
         block.mark = static_cast<uint32_t>(random_());
-        ASSERT_EQ(MOIETY_OK, moiety_alloc(pool_, block.size_bytes, stream_,
-                                          &block.address));
+        ASSERT_OK(
+            moiety_alloc(pool_, block.size_bytes, stream_, &block.address));
         memory_.Mark(block);
         blocks_.push_back(block);
     }
@@ -111,8 +108,7 @@ class Worker
     {
         const Block &block = blocks_[at];
         ASSERT_TRUE(memory_.IsMarked(block, block.size_bytes));
-        ASSERT_EQ(MOIETY_OK,
-                  random_() % 2 ? moiety_free(pool_, block.address, stream_)
+        ASSERT_OK(random_() % 2 ? moiety_free(pool_, block.address, stream_)
                                 : moiety_free_sized(pool_, block.address,
                                                     block.size_bytes, stream_));
         blocks_[at] = blocks_.back();
@@ -165,7 +161,7 @@ void RunOn(moiety_pool *pool, Memory memory, bool has_one_stream)
     for (std::thread &thread : threads)
         thread.join();
     for (const pool_test::Stream &stream : streams)
-        EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, stream));
+        EXPECT_OK(moiety_pool_retire_stream(pool, stream));
     EXPECT_GT(grown.load(), 30u);
     EXPECT_GT(shrunk.load(), 30u);
 }
@@ -174,20 +170,16 @@ void ExpectAllFree(moiety_pool *pool)
 {
     moiety_pool_stats stats = {};
     stats.struct_size = sizeof(stats);
-    ASSERT_EQ(MOIETY_OK, moiety_pool_get_stats(pool, &stats));
+    ASSERT_OK(moiety_pool_get_stats(pool, &stats));
     EXPECT_EQ(0u, stats.allocated_bytes_current);
     EXPECT_EQ(0u, stats.double_frees_found);
     EXPECT_EQ(stats.reserved_bytes_current,
               stats.cached_bytes + stats.retiring_bytes + stats.free_bytes);
 }
 
-class ResizeRace : public ::testing::TestWithParam<uint32_t>
+class ResizeRace : public StandinTestWith<uint32_t>
 {
   protected:
-    static void SetUpTestSuite()
-    {
-        pool_test::UseStandin();
-    }
     void Run(const moiety_pool_options &options, bool has_one_stream)
     {
         Pool pool(options);
@@ -218,10 +210,10 @@ TEST(ResizeRaceInHostArenas, BytesStay)
     pool_test::UseStandin();
     for (bool has_one_stream : {false, true}) {
         moiety_host *host = nullptr;
-        ASSERT_EQ(MOIETY_OK, moiety_host_create(nullptr, &host));
+        ASSERT_OK(moiety_host_create(nullptr, &host));
         RunOn(moiety_host_pool(host), Memory{true}, has_one_stream);
         ExpectAllFree(moiety_host_pool(host));
-        EXPECT_EQ(MOIETY_OK, moiety_host_destroy(host, nullptr));
+        EXPECT_OK(moiety_host_destroy(host, nullptr));
     }
 }
 

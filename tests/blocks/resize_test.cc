@@ -14,23 +14,9 @@
 namespace
 {
 
-using pool_test::Defaults;
-using pool_test::kGiB;
-using pool_test::kKiB;
-using pool_test::kMiB;
-using pool_test::Pool;
-using pool_test::Stream;
+using namespace pool_test;
 
-const moiety_stream kStream = MOIETY_STREAM_LEGACY;
-
-class Resize : public ::testing::Test
-{
-  protected:
-    static void SetUpTestSuite()
-    {
-        pool_test::UseStandin();
-    }
-};
+using Resize = StandinTest;
 
 // Nothing rests in caches: what is freed is in the maps.
 moiety_pool_options WithoutCaches()
@@ -94,11 +80,11 @@ TEST_F(Resize, GrowsIntoDoneMemoryAndKeepsTheContents)
                                                 {100, 20 * kMiB}}) {
         moiety_devptr block = pool.Alloc(from);
         pool_test::Fill(block, from / 4 * 4, 7);
-        ASSERT_EQ(MOIETY_OK, moiety_resize(pool, block, to, kStream)) << to;
+        ASSERT_OK(moiety_resize(pool, block, to, kStream)) << to;
         EXPECT_EQ((to + 511) / 512 * 512, pool.UsableSize(block));
         EXPECT_TRUE(pool_test::Holds(block, from / 4 * 4, 7));
         pool_test::Fill(block, to / 4 * 4, 9);
-        ASSERT_EQ(MOIETY_OK, moiety_free_sized(pool, block, to, kStream));
+        ASSERT_OK(moiety_free_sized(pool, block, to, kStream));
         pool_test::Synchronize();
     }
 }
@@ -184,7 +170,7 @@ TEST_F(Resize, PutsTheIntervalTogether)
     pool.Free(row[1], own);
     pool.Free(row[2], MOIETY_STREAM_DONE);
     pool.Free(row[3], own);
-    ASSERT_EQ(MOIETY_OK, moiety_resize(pool, row[0], 333 * kKiB, own));
+    ASSERT_OK(moiety_resize(pool, row[0], 333 * kKiB, own));
     moiety_devptr rest = pool.Alloc(67 * kKiB, own);
     EXPECT_EQ(row[0] + 333 * kKiB, rest);
     own.Release();
@@ -206,8 +192,7 @@ TEST_F(Resize, GrowsIntoTheThreadsOwnCaches)
             at++;
         pool.Free(blocks[at + 2]);
         pool.Free(blocks[at + 1]);
-        ASSERT_EQ(MOIETY_OK,
-                  moiety_resize(pool, blocks[at], 3 * size_bytes, kStream));
+        ASSERT_OK(moiety_resize(pool, blocks[at], 3 * size_bytes, kStream));
         EXPECT_LE(3 * size_bytes, pool.UsableSize(blocks[at]));
         blocks.erase(blocks.begin() + static_cast<long>(at) + 1,
                      blocks.begin() + static_cast<long>(at) + 3);
@@ -223,8 +208,8 @@ TEST_F(Resize, LeavesAnotherThreadsCachesAlone)
     std::thread([&] {
         pool.Free(row[1]);
         moiety_status status = moiety_resize(pool, row[0], 80 * kKiB, kStream);
-        EXPECT_EQ(MOIETY_OK, status);
-        EXPECT_EQ(MOIETY_OK, moiety_resize(pool, row[0], 40 * kKiB, kStream));
+        EXPECT_OK(status);
+        EXPECT_OK(moiety_resize(pool, row[0], 40 * kKiB, kStream));
         row[1] = pool.Alloc(40 * kKiB);
         pool.Free(row[1]);
     }).join();
@@ -255,7 +240,7 @@ TEST_F(Resize, ShrinksAndGivesTheEndBack)
         ASSERT_EQ(MOIETY_OK, moiety_resize(pool, block, full_bytes, own));
         ASSERT_EQ(MOIETY_OK, moiety_resize(pool, block, to, own));
         own.Release();
-        ASSERT_EQ(MOIETY_OK, moiety_free_sized(pool, block, to, own));
+        ASSERT_OK(moiety_free_sized(pool, block, to, own));
         pool_test::Synchronize();
         pool.TrimAll();
     }
@@ -265,9 +250,9 @@ TEST_F(Resize, LeavesASmallBlockThatIsLongEnough)
 {
     Pool pool;
     moiety_devptr block = pool.Alloc(64 * kKiB);
-    EXPECT_EQ(MOIETY_OK, moiety_resize(pool, block, 63 * kKiB, kStream));
+    EXPECT_OK(moiety_resize(pool, block, 63 * kKiB, kStream));
     EXPECT_EQ(64 * kKiB, pool.UsableSize(block));
-    EXPECT_EQ(MOIETY_OK, moiety_free_sized(pool, block, 63 * kKiB, kStream));
+    EXPECT_OK(moiety_free_sized(pool, block, 63 * kKiB, kStream));
 }
 
 TEST_F(Resize, CountsWhatIsAddedAndGivenBack)
@@ -275,7 +260,7 @@ TEST_F(Resize, CountsWhatIsAddedAndGivenBack)
     Pool pool(WithoutCaches());
     moiety_devptr block = pool.Alloc(3 * kMiB);
     moiety_pool_stats before = pool.Stats();
-    ASSERT_EQ(MOIETY_OK, moiety_resize(pool, block, 5 * kMiB - 100, kStream));
+    ASSERT_OK(moiety_resize(pool, block, 5 * kMiB - 100, kStream));
     moiety_pool_stats grown = pool.Stats();
     EXPECT_EQ(5 * kMiB, grown.allocated_bytes_current);
     EXPECT_EQ(before.allocated_bytes_allocated + 2 * kMiB,
@@ -283,7 +268,7 @@ TEST_F(Resize, CountsWhatIsAddedAndGivenBack)
     EXPECT_EQ(before.requested_bytes_allocated + 2 * kMiB - 100,
               grown.requested_bytes_allocated);
     EXPECT_EQ(5 * kMiB, grown.allocated_bytes_peak);
-    ASSERT_EQ(MOIETY_OK, moiety_resize(pool, block, kMiB, kStream));
+    ASSERT_OK(moiety_resize(pool, block, kMiB, kStream));
     moiety_pool_stats shrunk = pool.Stats();
     EXPECT_EQ(1u, shrunk.allocation_current);
     EXPECT_EQ(kMiB, shrunk.allocated_bytes_current);
@@ -310,8 +295,8 @@ TEST_F(Resize, IsAFreeAndAnAllocationInTheHistory)
     std::vector<moiety_history_entry> entries(64);
     moiety_history_summary summary = {};
     summary.struct_size = sizeof(summary);
-    ASSERT_EQ(MOIETY_OK, moiety_history_read(pool, entries.data(),
-                                             entries.size(), &summary));
+    ASSERT_OK(
+        moiety_history_read(pool, entries.data(), entries.size(), &summary));
     std::vector<std::pair<uint32_t, uint64_t>> seen;
     for (size_t i = 0; i < summary.count; i++)
         if (entries[i].kind != MOIETY_HISTORY_GROW) {
@@ -338,9 +323,9 @@ TEST_F(Resize, MakesABlockThatGrewItsStreams)
     Stream first;
     Stream second;
     moiety_devptr block = pool.Alloc(12 * kMiB, first);
-    ASSERT_EQ(MOIETY_OK, moiety_resize(pool, block, 16 * kMiB, second));
+    ASSERT_OK(moiety_resize(pool, block, 16 * kMiB, second));
     second.Hold();
-    ASSERT_EQ(MOIETY_OK, moiety_free_on_alloc_stream(pool, block));
+    ASSERT_OK(moiety_free_on_alloc_stream(pool, block));
     EXPECT_NE(block, pool.Alloc(16 * kMiB, first));
     EXPECT_EQ(block, pool.Alloc(16 * kMiB, second));
     second.Release();

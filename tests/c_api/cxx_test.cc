@@ -34,13 +34,9 @@ static_assert(std::is_convertible_v<moiety::status_error *, std::exception *>);
 static_assert(std::is_nothrow_copy_constructible_v<moiety::out_of_memory>);
 static_assert(std::is_nothrow_copy_constructible_v<moiety::status_error>);
 
-class Cxx : public ::testing::Test
+class Cxx : public pool_test::StandinTest
 {
   protected:
-    static void SetUpTestSuite()
-    {
-        pool_test::UseStandin();
-    }
     pool_test::Stream stream_;
 };
 
@@ -97,7 +93,7 @@ TEST_F(Cxx, BlocksCanBeKept)
         EXPECT_EQ(0u, block.address());
     }
     EXPECT_EQ(1u, pool.stats().allocation_current);
-    EXPECT_EQ(MOIETY_OK, moiety_free(pool.get(), address, MOIETY_STREAM_DONE));
+    EXPECT_OK(moiety_free(pool.get(), address, MOIETY_STREAM_DONE));
 }
 
 TEST_F(Cxx, BuffersGrowWhereTheyLie)
@@ -182,14 +178,14 @@ TEST_F(Cxx, WhatDestructorsAreRefusedIsLogged)
     moiety::pool pool;
     {
         moiety::buffer block(pool, 512, stream_);
-        EXPECT_EQ(MOIETY_OK, moiety_free(pool.get(), block.address(), stream_));
+        EXPECT_OK(moiety_free(pool.get(), block.address(), stream_));
     }
     EXPECT_TRUE(log.Has("moiety::~buffer: MOIETY_E_DOUBLE_FREE: "));
     resource.deallocate(&arena, 1, 1);
     EXPECT_TRUE(log.Has("moiety::host_resource: MOIETY_E_FOREIGN: "));
     {
         moiety::pool gone;
-        EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(gone.get(), nullptr));
+        EXPECT_OK(moiety_pool_destroy(gone.get(), nullptr));
     }
     EXPECT_TRUE(log.Has("moiety::~pool: MOIETY_E_DESTROYED: "));
 }
@@ -200,7 +196,7 @@ TEST_F(Cxx, OwnersEndWithTheGuard)
     Log log(MOIETY_LOG_WARNING);
     moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
     options.memory = MOIETY_MEMORY_DRIVER;
-    EXPECT_EQ(MOIETY_OK, moiety_capture_guard_begin());
+    EXPECT_OK(moiety_capture_guard_begin());
     {
         moiety::pool pool(options);
         moiety::buffer block(pool, kMiB, stream_);
@@ -210,7 +206,7 @@ TEST_F(Cxx, OwnersEndWithTheGuard)
     }
     EXPECT_LT(before, Live("allocations"));
     EXPECT_LT(before_host, Live("host"));
-    EXPECT_EQ(MOIETY_OK, moiety_capture_guard_end());
+    EXPECT_OK(moiety_capture_guard_end());
     EXPECT_EQ(before, Live("allocations"));
     EXPECT_EQ(before_host, Live("host"));
     EXPECT_TRUE(log.IsEmpty());
@@ -222,7 +218,7 @@ TEST_F(Cxx, OwnersEndQuietlyInAChild)
     moiety::host_arena arena;
     moiety::host_resource resource(arena);
     // The ends of strings read them.
-    ASSERT_EQ(MOIETY_OK, moiety_host_copy_to_children(arena.get()));
+    ASSERT_OK(moiety_host_copy_to_children(arena.get()));
     auto *block = new moiety::buffer(pool, 512, stream_);
     auto *staging = new std::pmr::vector<char>(kMiB, 'a', &resource);
     auto *lines = new std::pmr::vector<std::pmr::string>(3, &resource);
@@ -258,8 +254,7 @@ TEST_F(Cxx, PinnedMemoryIsAlignedToAnyPowerOfTwo)
     }
     moiety_pool_stats stats{};
     stats.struct_size = sizeof stats;
-    EXPECT_EQ(MOIETY_OK,
-              moiety_pool_get_stats(moiety_host_pool(arena.get()), &stats));
+    EXPECT_OK(moiety_pool_get_stats(moiety_host_pool(arena.get()), &stats));
     EXPECT_EQ(0u, stats.allocation_current);
     volatile std::size_t most = SIZE_MAX - 5;
     EXPECT_THROW((void)resource.allocate(most, 4 * kMiB), std::bad_alloc);
@@ -293,8 +288,8 @@ TEST_F(Cxx, ContainersLieInPinnedMemory)
             EXPECT_EQ(7, numbers[999]);
             EXPECT_EQ(49999, numbers.back());
             moiety_devptr device = 0;
-            EXPECT_EQ(MOIETY_OK, moiety_host_device_address(
-                                     arena.get(), numbers.data(), &device));
+            EXPECT_OK(moiety_host_device_address(arena.get(), numbers.data(),
+                                                 &device));
             std::pmr::vector<int> moved(std::move(numbers), &same);
             EXPECT_EQ(51000u, moved.size());
         }

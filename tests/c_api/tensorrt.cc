@@ -13,22 +13,16 @@
 namespace
 {
 
-using pool_test::kGiB;
-using pool_test::kKiB;
-using pool_test::kMiB;
+using namespace pool_test;
 
 static_assert(
     std::is_base_of_v<nvinfer1::IGpuAllocator, moiety::tensorrt_allocator>);
 static_assert(
     std::is_nothrow_constructible_v<moiety::tensorrt_allocator, moiety_pool *>);
 
-class TensorRt : public ::testing::Test
+class TensorRt : public StandinTest
 {
   protected:
-    static void SetUpTestSuite()
-    {
-        pool_test::UseStandin();
-    }
     static moiety_pool_options Options()
     {
         moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
@@ -119,10 +113,9 @@ TEST_F(TensorRt, ANullStreamIsTheLegacyOne)
     void *memory = trt_.allocateAsync(5000, 256, 0, nullptr);
     EXPECT_TRUE(trt_.deallocateAsync(memory, nullptr));
     moiety_devptr again = 0;
-    ASSERT_EQ(MOIETY_OK,
-              moiety_alloc(pool_.get(), 5000, MOIETY_STREAM_LEGACY, &again));
+    ASSERT_OK(moiety_alloc(pool_.get(), 5000, MOIETY_STREAM_LEGACY, &again));
     EXPECT_EQ(memory, reinterpret_cast<void *>(again));
-    EXPECT_EQ(MOIETY_OK, moiety_free(pool_.get(), again, MOIETY_STREAM_LEGACY));
+    EXPECT_OK(moiety_free(pool_.get(), again, MOIETY_STREAM_LEGACY));
 }
 
 TEST_F(TensorRt, CallsWithoutAStreamWaitForAll)

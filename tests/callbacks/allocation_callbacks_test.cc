@@ -17,13 +17,7 @@
 namespace
 {
 
-using pool_test::Defaults;
-using pool_test::kKiB;
-using pool_test::kMiB;
-using pool_test::Pool;
-using pool_test::Stream;
-
-const moiety_stream kStream = MOIETY_STREAM_LEGACY;
+using namespace pool_test;
 
 // What is live, as it was told. Each address once at a time, with one size.
 class Ledger
@@ -89,14 +83,9 @@ class Ledger
     std::map<moiety_devptr, uint64_t> live_;
 };
 
-class AllocationCallbacks : public ::testing::TestWithParam<uint32_t>
+class AllocationCallbacks : public StandinTestWith<uint32_t>
 {
   protected:
-    static void SetUpTestSuite()
-    {
-        pool_test::UseStandin();
-    }
-
     moiety_pool_options Options(uint32_t flags = 0)
     {
         moiety_pool_options options = Defaults();
@@ -161,20 +150,19 @@ TEST_P(AllocationCallbacks, TellOfEveryWayToAllocateAndFree)
     Pool pool(Options(MOIETY_POOL_NOTE_STREAMS));
     moiety_devptr block = 0, several[3] = {};
     Stream stream;
-    ASSERT_EQ(MOIETY_OK, alloc_aligned(pool, 5000, 4096, stream, &block));
-    EXPECT_EQ(MOIETY_OK, moiety_free_sized(pool, block, 5000, stream));
-    ASSERT_EQ(MOIETY_OK, alloc_no_wait(pool, 5000, stream, &block));
-    EXPECT_EQ(MOIETY_OK, moiety_free_on_alloc_stream(pool, block));
+    ASSERT_OK(alloc_aligned(pool, 5000, 4096, stream, &block));
+    EXPECT_OK(moiety_free_sized(pool, block, 5000, stream));
+    ASSERT_OK(alloc_no_wait(pool, 5000, stream, &block));
+    EXPECT_OK(moiety_free_on_alloc_stream(pool, block));
     EXPECT_EQ(static_cast<moiety_stream>(stream), ledger.last.stream);
-    ASSERT_EQ(MOIETY_OK, alloc_zeroed(pool, 5000, stream, &block));
+    ASSERT_OK(alloc_zeroed(pool, 5000, stream, &block));
     moiety_event event = pool_test::NewEvent();
-    EXPECT_EQ(MOIETY_OK, moiety_free_on_event(pool, block, event));
+    EXPECT_OK(moiety_free_on_event(pool, block, event));
     EXPECT_EQ(MOIETY_STREAM_ANY, ledger.last.stream);
     pool_test::DestroyEvent(event);
-    ASSERT_EQ(MOIETY_OK, moiety_alloc_batch(pool, 5000, stream, 3, several));
+    ASSERT_OK(moiety_alloc_batch(pool, 5000, stream, 3, several));
     EXPECT_EQ(3u, ledger.LiveCount());
-    EXPECT_EQ(MOIETY_OK,
-              moiety_free_batch(pool, several, 3, MOIETY_STREAM_ANY, nullptr));
+    EXPECT_OK(moiety_free_batch(pool, several, 3, MOIETY_STREAM_ANY, nullptr));
     EXPECT_EQ(6u, ledger.allocated_count);
     EXPECT_EQ(6u, ledger.freeing_count);
     EXPECT_EQ(0u, ledger.LiveCount());
@@ -194,24 +182,24 @@ TEST_P(AllocationCallbacks, TellOfTenantsAndPrivateArenas)
     moiety_devptr block = 0;
     ASSERT_EQ(MOIETY_OK, create_tenant(pool, "one", 0, &tenant));
     for (int i = 0; i < 2; i++) {
-        ASSERT_EQ(MOIETY_OK, alloc_for_tenant(tenant, 5000, kStream, &block));
+        ASSERT_OK(alloc_for_tenant(tenant, 5000, kStream, &block));
         EXPECT_EQ(block, ledger.last.address);
         pool.Free(block);
     }
-    ASSERT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));
-    ASSERT_EQ(MOIETY_OK, create_arena(pool, 0, &arena));
-    ASSERT_EQ(MOIETY_OK, alloc_of_arena(arena, 5000, kStream, &block));
+    ASSERT_OK(moiety_tenant_destroy(tenant));
+    ASSERT_OK(create_arena(pool, 0, &arena));
+    ASSERT_OK(alloc_of_arena(arena, 5000, kStream, &block));
     EXPECT_EQ(1u, ledger.LiveCount());
     pool.Free(block);
     if (!(GetParam() & (KIND_CHECKED | KIND_PASS_THROUGH))) {
-        ASSERT_EQ(MOIETY_OK, moiety_private_claim(arena, block, 5000, kStream));
+        ASSERT_OK(moiety_private_claim(arena, block, 5000, kStream));
         EXPECT_EQ(block, ledger.last.address);
         pool.Free(block);
     } else {
         EXPECT_EQ(MOIETY_E_UNSUPPORTED,
                   moiety_private_claim(arena, block, 5000, kStream));
     }
-    ASSERT_EQ(MOIETY_OK, moiety_private_destroy(arena));
+    ASSERT_OK(moiety_private_destroy(arena));
     EXPECT_EQ(0u, ledger.LiveCount());
 }
 
@@ -356,14 +344,14 @@ TEST_P(AllocationCallbacks, AreCopiedAndTold)
     Pool pool(options);
     callbacks = {};
     resolved.struct_size = sizeof(resolved);
-    ASSERT_EQ(MOIETY_OK, moiety_pool_get_options(pool, &resolved));
+    ASSERT_OK(moiety_pool_get_options(pool, &resolved));
     ASSERT_NE(nullptr, resolved.allocation_callbacks);
     EXPECT_NE(&callbacks, resolved.allocation_callbacks);
     EXPECT_EQ(&ledger, resolved.allocation_callbacks->user);
     pool.Free(pool.Alloc(512));
     EXPECT_EQ(1u, ledger.freeing_count);
     Pool other;
-    ASSERT_EQ(MOIETY_OK, moiety_pool_get_options(other, &resolved));
+    ASSERT_OK(moiety_pool_get_options(other, &resolved));
     EXPECT_EQ(nullptr, resolved.allocation_callbacks);
 }
 

@@ -18,14 +18,9 @@
 namespace
 {
 
-using pool_test::Defaults;
-using pool_test::kKiB;
-using pool_test::kMiB;
-using pool_test::Pool;
+using namespace pool_test;
 using ::testing::internal::CaptureStderr;
 using ::testing::internal::GetCapturedStderr;
-
-const moiety_stream kStream = MOIETY_STREAM_LEGACY;
 
 struct Message {
     uint32_t level;
@@ -44,13 +39,13 @@ class Log : public ::testing::Test
 
     void TearDown() override
     {
-        EXPECT_EQ(MOIETY_OK, moiety_set_log(0, nullptr, nullptr));
+        EXPECT_OK(moiety_set_log(0, nullptr, nullptr));
         pool_test::SetFaults("");
     }
 
     void Listen(uint32_t level = MOIETY_LOG_INFO)
     {
-        ASSERT_EQ(MOIETY_OK, moiety_set_log(level, Told, this));
+        ASSERT_OK(moiety_set_log(level, Told, this));
     }
 
     static void Told(uint32_t level, const char *message, void *user)
@@ -283,14 +278,13 @@ TEST_F(Log, HasWhatAHostArenaDoesWithout)
     stats.struct_size = sizeof(stats);
     options.flags |= MOIETY_HOST_HUGE_1GIB;
     Listen();
-    ASSERT_EQ(MOIETY_OK, moiety_host_create(&options, &host));
-    ASSERT_EQ(MOIETY_OK,
-              moiety_host_alloc(host, 4 * kKiB, MOIETY_HOST_CPU, &block));
-    ASSERT_EQ(MOIETY_OK, moiety_host_get_stats(host, &stats));
+    ASSERT_OK(moiety_host_create(&options, &host));
+    ASSERT_OK(moiety_host_alloc(host, 4 * kKiB, MOIETY_HOST_CPU, &block));
+    ASSERT_OK(moiety_host_get_stats(host, &stats));
     EXPECT_EQ(stats.fallbacks != 0,
               Count(MOIETY_LOG_WARNING, "a host arena does without") != 0);
-    ASSERT_EQ(MOIETY_OK, moiety_host_free(host, block, MOIETY_STREAM_DONE));
-    ASSERT_EQ(MOIETY_OK, moiety_host_destroy(host, nullptr));
+    ASSERT_OK(moiety_host_free(host, block, MOIETY_STREAM_DONE));
+    ASSERT_OK(moiety_host_destroy(host, nullptr));
 }
 
 TEST_F(Log, HasThatPreferredMemoryIsNotMapped)
@@ -311,10 +305,10 @@ TEST_F(Log, MayUseThePoolAndIsNotToldOfThat)
     act = [&] {
         moiety_pool_stats stats = {};
         stats.struct_size = sizeof(stats);
-        EXPECT_EQ(MOIETY_OK, moiety_pool_get_stats(pool, &stats));
+        EXPECT_OK(moiety_pool_get_stats(pool, &stats));
         EXPECT_EQ(1u, stats.ooms);
         pool.Free(pool.Alloc(512));
-        EXPECT_EQ(MOIETY_OK, moiety_pool_trim(pool, 0, nullptr));
+        EXPECT_OK(moiety_pool_trim(pool, 0, nullptr));
         Pool other;
         other.Alloc(512);
         other.End();
@@ -355,7 +349,7 @@ TEST_F(Log, MayTakeALockUnderWhichOthersAllocate)
             if (moiety_alloc(pool, (i % 4 + 1) * 2 * kMiB, MOIETY_STREAM_DONE,
                              &block) == MOIETY_OK)
                 pool.Free(block, MOIETY_STREAM_DONE);
-            EXPECT_EQ(MOIETY_OK, moiety_pool_trim(pool, 0, nullptr));
+            EXPECT_OK(moiety_pool_trim(pool, 0, nullptr));
         }
     };
     std::vector<std::thread> threads;
@@ -367,8 +361,8 @@ TEST_F(Log, MayTakeALockUnderWhichOthersAllocate)
             std::lock_guard<std::mutex> guard(program);
             moiety_pool_stats stats = {};
             stats.struct_size = sizeof(stats);
-            EXPECT_EQ(MOIETY_OK, moiety_pool_get_stats(pool, &stats));
-            EXPECT_EQ(MOIETY_OK, moiety_pool_trim(pool, 0, nullptr));
+            EXPECT_OK(moiety_pool_get_stats(pool, &stats));
+            EXPECT_OK(moiety_pool_trim(pool, 0, nullptr));
         }
     });
     for (std::thread &thread : threads)
@@ -416,7 +410,7 @@ TEST_F(Log, ChecksItsArguments)
     moiety_devptr block = pool.Alloc(4 * kMiB);
     Fail(pool);
     EXPECT_EQ(1u, Count(MOIETY_LOG_ERROR, "")) << "the one before is there";
-    EXPECT_EQ(MOIETY_OK, moiety_set_log(77, nullptr, nullptr));
+    EXPECT_OK(moiety_set_log(77, nullptr, nullptr));
     Fail(pool);
     EXPECT_EQ(1u, Count(MOIETY_LOG_ERROR, ""));
     pool.Free(block);
@@ -452,7 +446,7 @@ TEST_F(Log, EndsOnlyWhenItHasReturned)
     std::thread failing([&] { Fail(pool); });
     while (!is_running)
         std::this_thread::yield();
-    EXPECT_EQ(MOIETY_OK, moiety_set_log(0, nullptr, nullptr));
+    EXPECT_OK(moiety_set_log(0, nullptr, nullptr));
     EXPECT_TRUE(is_returning);
     failing.join();
     pool.Free(block);
@@ -471,7 +465,7 @@ TEST_F(Log, MayBeSetWhileThreadsHaveMessages)
         });
     for (int i = 0; i < 200; i++) {
         Listen(1 + i % 3);
-        EXPECT_EQ(MOIETY_OK, moiety_set_log(0, nullptr, nullptr));
+        EXPECT_OK(moiety_set_log(0, nullptr, nullptr));
     }
     is_over = true;
     for (std::thread &thread : threads)

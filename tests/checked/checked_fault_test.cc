@@ -66,15 +66,13 @@ class Life
     void ExpectHealth()
     {
         if (!pool_) {
-            ASSERT_EQ(MOIETY_OK, moiety_pool_create(&options_, &pool_));
+            ASSERT_OK(moiety_pool_create(&options_, &pool_));
         }
         for (const Block &block : blocks_)
-            EXPECT_EQ(MOIETY_OK,
-                      moiety_free(pool_, block.address, MOIETY_STREAM_ANY))
-                << moiety_last_error_message();
+            EXPECT_OK(moiety_free(pool_, block.address, MOIETY_STREAM_ANY));
         blocks_.clear();
         // Nothing is charged any more.
-        EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant_));
+        EXPECT_OK(moiety_tenant_destroy(tenant_));
         tenant_ = 0;
         pool_test::Synchronize();
         if (is_checked_mode(&options_)) {
@@ -86,10 +84,10 @@ class Life
             EXPECT_EQ(0u, counts.live_blocks);
             EXPECT_EQ(0u, counts.held_blocks);
         }
-        EXPECT_EQ(MOIETY_OK, moiety_pool_trim(pool_, 0, nullptr));
+        EXPECT_OK(moiety_pool_trim(pool_, 0, nullptr));
         moiety_pool_stats stats = {};
         stats.struct_size = sizeof(stats);
-        EXPECT_EQ(MOIETY_OK, moiety_pool_get_stats(pool_, &stats));
+        EXPECT_OK(moiety_pool_get_stats(pool_, &stats));
         EXPECT_EQ(0u, stats.reserved_bytes_current);
         EXPECT_EQ(0u, stats.allocation_current);
     }

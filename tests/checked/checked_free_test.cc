@@ -206,7 +206,7 @@ TEST_F(CheckedFree, WithAnotherSizeIsRefused)
         EXPECT_TRUE(MessageHas("of 100 bytes"));
     }
     EXPECT_EQ(3u, Check(pool).wrong_sizes);
-    EXPECT_EQ(MOIETY_OK, moiety_free_sized(pool, block, 100, kStream));
+    EXPECT_OK(moiety_free_sized(pool, block, 100, kStream));
 }
 
 TEST_F(CheckedFree, UsableIsWhatWasAskedFor)
@@ -227,9 +227,9 @@ TEST_F(CheckedFree, OfTheNullAddressIsNoMistake)
 {
     Pool pool(Quiet());
     EXPECT_EQ(0u, pool.Alloc(0));
-    EXPECT_EQ(MOIETY_OK, moiety_free(pool, 0, kStream));
-    EXPECT_EQ(MOIETY_OK, moiety_free_sized(pool, 0, 7, kStream));
-    EXPECT_EQ(MOIETY_OK, moiety_record_use(pool, 0, kStream));
+    EXPECT_OK(moiety_free(pool, 0, kStream));
+    EXPECT_OK(moiety_free_sized(pool, 0, 7, kStream));
+    EXPECT_OK(moiety_record_use(pool, 0, kStream));
     EXPECT_EQ(0u, Findings(Check(pool)));
 }
 
@@ -241,10 +241,8 @@ TEST_F(CheckedFree, KeepsTheAlignment)
          alignment_bytes *= 2) {
         for (size_t size_bytes : {size_t{1}, 700 * kKiB}) {
             moiety_devptr block = 0;
-            ASSERT_EQ(MOIETY_OK,
-                      alloc_aligned(pool, size_bytes, alignment_bytes, kStream,
-                                    &block))
-                << moiety_last_error_message();
+            ASSERT_OK(alloc_aligned(pool, size_bytes, alignment_bytes, kStream,
+                                    &block));
             EXPECT_EQ(0u, block % alignment_bytes);
             EXPECT_EQ(0u, block % 512);
             blocks.push_back(block);
@@ -306,7 +304,7 @@ TEST_F(CheckedFree, OfAnOrdinaryPoolHasNoCounts)
     EXPECT_EQ(MOIETY_E_UNSUPPORTED, moiety_pool_check(pool, &counts));
     EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_check(nullptr, &counts));
     Pool checked(Quiet());
-    EXPECT_EQ(MOIETY_OK, moiety_pool_check(checked, nullptr));
+    EXPECT_OK(moiety_pool_check(checked, nullptr));
     counts.struct_size = sizeof(counts) - 1;
     EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_check(checked, &counts));
 }

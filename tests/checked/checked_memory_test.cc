@@ -186,7 +186,7 @@ TEST_F(CheckedMemory, ThatIsInUseIsNotLetGoOf)
     pool.Free(pool.Alloc(3 * kMiB / 2, stream), stream);
     pool_test::Synchronize();
     EXPECT_EQ(0u, Findings(Check(pool)));
-    EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, stream));
+    EXPECT_OK(moiety_pool_retire_stream(pool, stream));
 }
 
 TEST_F(CheckedMemory, WithAnotherUserIsFilledWhenThatIsOver)
@@ -195,7 +195,7 @@ TEST_F(CheckedMemory, WithAnotherUserIsFilledWhenThatIsOver)
     Stream user;
     moiety_devptr block = pool.Alloc(4096);
     user.Hold();
-    EXPECT_EQ(MOIETY_OK, moiety_record_use(pool, block, user));
+    EXPECT_OK(moiety_record_use(pool, block, user));
     pool_test::Fill(block, 4096, 0x11111111);
     pool.Free(block);
     EXPECT_EQ(1u, Check(pool).held_blocks);
@@ -206,7 +206,7 @@ TEST_F(CheckedMemory, WithAnotherUserIsFilledWhenThatIsOver)
     EXPECT_EQ(0u, counts.held_blocks);
     EXPECT_EQ(1u, counts.verified_blocks);
     EXPECT_EQ(0u, Findings(counts));
-    EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, user));
+    EXPECT_OK(moiety_pool_retire_stream(pool, user));
 }
 
 TEST_F(CheckedMemory, FreedAfterAnEventWaitsForIt)
@@ -218,7 +218,7 @@ TEST_F(CheckedMemory, FreedAfterAnEventWaitsForIt)
     user.Hold();
     EXPECT_EQ(CUDA_SUCCESS, pool_test::Get<CUresult(CUevent, CUstream)>(
                                 "cuEventRecord")(event, user));
-    EXPECT_EQ(MOIETY_OK, moiety_free_on_event(pool, block, event));
+    EXPECT_OK(moiety_free_on_event(pool, block, event));
     EXPECT_EQ(1u, Check(pool).held_blocks);
     user.Release();
     pool_test::Synchronize();

@@ -25,7 +25,7 @@ class CheckedScope : public Checked
     void Make(moiety_pool_options options)
     {
         pool_.reset(new Pool(options));
-        ASSERT_EQ(MOIETY_OK, moiety_scope_begin(*pool_, stream_, &scope_));
+        ASSERT_OK(moiety_scope_begin(*pool_, stream_, &scope_));
     }
 
     void SetUp() override
@@ -39,21 +39,20 @@ class CheckedScope : public Checked
         if (!pool_)
             return;
         pool_test::Synchronize();
-        EXPECT_EQ(MOIETY_OK, moiety_scope_release_all(*pool_));
-        EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(*pool_, stream_));
+        EXPECT_OK(moiety_scope_release_all(*pool_));
+        EXPECT_OK(moiety_pool_retire_stream(*pool_, stream_));
         EXPECT_EQ(0u, pool_->End().block_count);
     }
 
     void EndScope()
     {
-        EXPECT_EQ(MOIETY_OK, moiety_scope_end(scope_));
+        EXPECT_OK(moiety_scope_end(scope_));
     }
 
     // With all patterns written.
     void Release()
     {
-        EXPECT_EQ(MOIETY_OK, moiety_scope_release(scope_))
-            << moiety_last_error_message();
+        EXPECT_OK(moiety_scope_release(scope_));
         pool_test::Synchronize();
         // Any free looks for what is over.
         pool_->Free(pool_->Alloc(4));
@@ -158,7 +157,7 @@ TEST_P(EachScope, KeepsOrdinaryBlocksThatItsCaptureFrees)
     EXPECT_EQ(1u, pool_->Stats().allocation_current);
     Release();
     EXPECT_EQ(0u, pool_->Stats().allocation_current);
-    EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(*pool_, launches_));
+    EXPECT_OK(moiety_pool_retire_stream(*pool_, launches_));
 }
 
 TEST_P(EachScope, LeavesWhatWasNotFreedAsAnOrdinaryBlock)
@@ -179,7 +178,7 @@ TEST_P(EachScope, IsReleasedWhileItsGraphRuns)
     (void)CaptureUse(graph, 4096);
     launches_.Hold();
     graph.Launch(launches_);
-    EXPECT_EQ(MOIETY_OK, moiety_scope_release(scope_));
+    EXPECT_OK(moiety_scope_release(scope_));
     (void)pool_->Trim();
     EXPECT_NE(0u, pool_->Stats().reserved_bytes_current);
     launches_.Release();
@@ -231,12 +230,12 @@ TEST_P(EachScope, SharesABlockThatAnotherCaptureFrees)
         pool_->Free(block, launches_);
         EXPECT_EQ(0u, graph.End());
     }
-    EXPECT_EQ(MOIETY_OK, moiety_scope_end(other));
+    EXPECT_OK(moiety_scope_end(other));
     EndAndRelease();
     EXPECT_EQ(1u, pool_->Stats().allocation_current);
-    EXPECT_EQ(MOIETY_OK, moiety_scope_release(other));
+    EXPECT_OK(moiety_scope_release(other));
     EXPECT_EQ(0u, pool_->Stats().allocation_current);
-    EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(*pool_, launches_));
+    EXPECT_OK(moiety_pool_retire_stream(*pool_, launches_));
 }
 
 TEST_P(EachScope, NamesOnlyWhatWasNotFreedAsLeaks)
@@ -266,7 +265,7 @@ TEST_P(EachScope, IsReleasedWhileItsBlocksAreFreed)
         for (moiety_devptr block : blocks)
             pool_->Free(block, MOIETY_STREAM_ANY);
     });
-    EXPECT_EQ(MOIETY_OK, moiety_scope_release(scope_));
+    EXPECT_OK(moiety_scope_release(scope_));
     freer.join();
     EXPECT_EQ(0u, pool_->Stats().allocation_current);
 }
@@ -300,7 +299,7 @@ TEST_F(CheckedScope, OfARightProgramIsNotReported)
     EXPECT_EQ(kBlocks + 1u, counts.verified_blocks);
     EXPECT_EQ(0u, counts.unverified_blocks);
     EXPECT_EQ(0u, counts.held_blocks);
-    EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(*pool_, launches_));
+    EXPECT_OK(moiety_pool_retire_stream(*pool_, launches_));
 }
 
 TEST_F(CheckedScope, HasItsBlocksFreedOnceOnly)
@@ -341,7 +340,7 @@ TEST_F(CheckedScope, HasItsBlocksFreedBySizeAndBeginning)
     EXPECT_EQ(1u, counts.interior_frees);
     EXPECT_EQ(1u, counts.foreign_frees);
     EXPECT_EQ(1u, counts.live_blocks);
-    EXPECT_EQ(MOIETY_OK, moiety_free_sized(*pool_, block, 4000, stream_));
+    EXPECT_OK(moiety_free_sized(*pool_, block, 4000, stream_));
     EXPECT_EQ(MOIETY_E_INVALID, moiety_free(*pool_, block + 512, stream_));
     EXPECT_TRUE(MessageHas("inside a block, at offset 512 that was freed"));
     EXPECT_EQ(0u, graph.End());
@@ -368,7 +367,7 @@ TEST_F(CheckedScope, GetsNoPatternWhileItsGraphRuns)
     (void)CaptureUse(graph, 4000);
     launches_.Hold();
     graph.Launch(launches_);
-    EXPECT_EQ(MOIETY_OK, moiety_scope_release(scope_));
+    EXPECT_OK(moiety_scope_release(scope_));
     EXPECT_EQ(1u, Check(*pool_).held_blocks);
     launches_.Release();
     pool_test::Synchronize();
@@ -469,7 +468,7 @@ TEST_F(CheckedScopeThatReuses, GivesNoBlockAgainThatOthersUse)
 {
     CapturedGraph graph(stream_);
     moiety_devptr block = Alloc(4000);
-    EXPECT_EQ(MOIETY_OK, moiety_record_use(*pool_, block, launches_));
+    EXPECT_OK(moiety_record_use(*pool_, block, launches_));
     pool_->Free(block, stream_);
     EXPECT_NE(block, Alloc(4000));
     EXPECT_EQ(0u, graph.End());
@@ -484,7 +483,7 @@ TEST_F(CheckedScopeThatReuses, ChargesWhoeverHasTheBlock)
     moiety_tenant_stats infos[2] = {};
     auto live_bytes = [&](int i) {
         infos[i].struct_size = sizeof(infos[i]);
-        EXPECT_EQ(MOIETY_OK, moiety_tenant_get_stats(tenants[i], &infos[i]));
+        EXPECT_OK(moiety_tenant_get_stats(tenants[i], &infos[i]));
         return infos[i].live_bytes;
     };
     for (moiety_tenant &tenant : tenants)
@@ -493,10 +492,10 @@ TEST_F(CheckedScopeThatReuses, ChargesWhoeverHasTheBlock)
                                 &tenant));
     CapturedGraph graph(stream_);
     moiety_devptr block = 0, again = 0;
-    ASSERT_EQ(MOIETY_OK, alloc_for_tenant(tenants[0], 4000, stream_, &block));
+    ASSERT_OK(alloc_for_tenant(tenants[0], 4000, stream_, &block));
     pool_->Free(block, stream_);
     EXPECT_EQ(4096u, live_bytes(0));
-    ASSERT_EQ(MOIETY_OK, alloc_for_tenant(tenants[1], 4000, stream_, &again));
+    ASSERT_OK(alloc_for_tenant(tenants[1], 4000, stream_, &again));
     EXPECT_EQ(block, again);
     EXPECT_EQ(0u, live_bytes(0));
     EXPECT_EQ(4096u, live_bytes(1));
@@ -514,8 +513,8 @@ TEST_F(CheckedScopeThatReuses, ChargesWhoeverHasTheBlock)
 TEST_F(CheckedScope, GivesABlockAgainWhereMemoryIsShort)
 {
     EndScope();
-    EXPECT_EQ(MOIETY_OK, moiety_scope_release(scope_));
-    EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(*pool_, stream_));
+    EXPECT_OK(moiety_scope_release(scope_));
+    EXPECT_OK(moiety_pool_retire_stream(*pool_, stream_));
     moiety_pool_options options = Quiet();
     options.limit_bytes = 2 * kMiB;
     options.wait_ms = MOIETY_WAIT_NONE;
@@ -584,7 +583,7 @@ TEST_F(CheckedScope, MayBeAutomatic)
     graph.Launch(stream_);
     pool_test::Synchronize();
     EXPECT_EQ(1u, Check(pool).held_blocks);
-    EXPECT_EQ(MOIETY_OK, moiety_scope_release_all(pool));
+    EXPECT_OK(moiety_scope_release_all(pool));
     pool_test::Synchronize();
     pool.Free(pool.Alloc(4));
     pool_test::Synchronize();
@@ -592,7 +591,7 @@ TEST_F(CheckedScope, MayBeAutomatic)
     EXPECT_EQ(0u, counts.held_blocks);
     EXPECT_EQ(1u, counts.writes_out_of_bounds);
     EXPECT_EQ(1u, counts.double_frees);
-    EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, launches_));
+    EXPECT_OK(moiety_pool_retire_stream(pool, launches_));
 }
 
 } // namespace

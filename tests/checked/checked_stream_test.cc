@@ -63,10 +63,10 @@ TEST_F(CheckedStream, OfWhichTheHandleIsAnotherStreamsIsNamed)
     EXPECT_EQ(MOIETY_E_INVALID, moiety_alloc(pool, 100, second, &none));
     EXPECT_TRUE(MessageHas("its handle is another stream's now"));
     // The remedy, though late: the handle is new to the pool.
-    EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, second));
+    EXPECT_OK(moiety_pool_retire_stream(pool, second));
     pool.Free(pool.Alloc(100, second), second);
     EXPECT_EQ(1u, Findings(Check(pool)));
-    EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, second));
+    EXPECT_OK(moiety_pool_retire_stream(pool, second));
     Destroy(second);
 }
 
@@ -76,7 +76,7 @@ TEST_F(CheckedStream, ThatWasRetiredMayComeAgain)
     for (int i = 0; i < 20; i++) {
         moiety_stream stream = Create();
         pool.Free(pool.Alloc(100, stream), stream);
-        EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, stream));
+        EXPECT_OK(moiety_pool_retire_stream(pool, stream));
         Destroy(stream);
     }
     pool_test::Synchronize();
@@ -97,11 +97,10 @@ TEST_F(CheckedStream, OfAContextThatThePoolDoesNotKnowIsNamed)
         block = pool.Alloc(100);
         EXPECT_EQ(MOIETY_E_INVALID, moiety_free(pool, block, *stream));
         EXPECT_EQ(2u, Check(pool).foreign_streams);
-        EXPECT_EQ(MOIETY_OK, moiety_pool_add_context(pool, other));
-        EXPECT_EQ(MOIETY_OK, moiety_free(pool, block, *stream))
-            << moiety_last_error_message();
+        EXPECT_OK(moiety_pool_add_context(pool, other));
+        EXPECT_OK(moiety_free(pool, block, *stream));
         EXPECT_EQ(2u, Findings(Check(pool)));
-        EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, *stream));
+        EXPECT_OK(moiety_pool_retire_stream(pool, *stream));
     }
     EXPECT_EQ(0u, pool.End().block_count);
     pool_test::DestroyContext(other);
@@ -124,7 +123,7 @@ TEST_F(CheckedStream, ThatIsBusyWhenABlockIsFreedAsDoneIsCounted)
     moiety_checked_counts counts = Check(pool);
     EXPECT_EQ(1u, counts.busy_when_done);
     pool_test::Synchronize();
-    EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, stream));
+    EXPECT_OK(moiety_pool_retire_stream(pool, stream));
 }
 
 using CheckedCapture = Checked;
@@ -135,7 +134,7 @@ TEST_F(CheckedCapture, GetsNothingOfThePools)
     Stream capturing, other;
     moiety_devptr before = pool.Alloc(100, other);
     moiety_devptr block = pool.Alloc(100, capturing), none = 0;
-    ASSERT_EQ(MOIETY_OK, moiety_capture_guard_begin());
+    ASSERT_OK(moiety_capture_guard_begin());
     CapturedGraph graph(capturing);
     EXPECT_EQ(MOIETY_E_CAPTURING, moiety_alloc(pool, 100, capturing, &none));
     EXPECT_EQ(MOIETY_E_CAPTURING, moiety_free(pool, block, capturing));
@@ -143,14 +142,14 @@ TEST_F(CheckedCapture, GetsNothingOfThePools)
     pool.Free(pool.Alloc(100, other), MOIETY_STREAM_ANY);
     EXPECT_EQ(0u, Findings(Check(pool)));
     EXPECT_EQ(0u, graph.End());
-    ASSERT_EQ(MOIETY_OK, moiety_capture_guard_end());
+    ASSERT_OK(moiety_capture_guard_end());
     pool.Free(block, capturing);
     pool_test::Synchronize();
     moiety_checked_counts counts = Check(pool);
     EXPECT_EQ(0u, Findings(counts));
     EXPECT_EQ(0u, counts.held_blocks);
-    EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, capturing));
-    EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, other));
+    EXPECT_OK(moiety_pool_retire_stream(pool, capturing));
+    EXPECT_OK(moiety_pool_retire_stream(pool, other));
 }
 
 TEST_F(CheckedCapture, IsSeenWithoutAGuardToo)
@@ -164,7 +163,7 @@ TEST_F(CheckedCapture, IsSeenWithoutAGuardToo)
     pool.Free(block, capturing);
     pool_test::Synchronize();
     EXPECT_EQ(0u, Findings(Check(pool)));
-    EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, capturing));
+    EXPECT_OK(moiety_pool_retire_stream(pool, capturing));
 }
 
 } // namespace

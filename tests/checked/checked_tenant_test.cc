@@ -27,9 +27,7 @@ class CheckedTenant : public Checked
     moiety_devptr Alloc(moiety_tenant tenant, size_t size_bytes)
     {
         moiety_devptr block = 0;
-        EXPECT_EQ(MOIETY_OK,
-                  alloc_for_tenant(tenant, size_bytes, kStream, &block))
-            << moiety_last_error_message();
+        EXPECT_OK(alloc_for_tenant(tenant, size_bytes, kStream, &block));
         return block;
     }
 
@@ -37,7 +35,7 @@ class CheckedTenant : public Checked
     {
         moiety_tenant_stats info = {};
         info.struct_size = sizeof(info);
-        EXPECT_EQ(MOIETY_OK, moiety_tenant_get_stats(tenant, &info));
+        EXPECT_OK(moiety_tenant_get_stats(tenant, &info));
         return info.live_bytes;
     }
 };
@@ -71,7 +69,7 @@ TEST_F(CheckedTenant, KeepsABlockWhoseFreeIsWrong)
     moiety_checked_counts counts = Check(pool);
     EXPECT_EQ(1u, counts.wrong_sizes);
     EXPECT_EQ(1u, counts.interior_frees);
-    EXPECT_EQ(MOIETY_OK, moiety_free_sized(pool, block, 700, kStream));
+    EXPECT_OK(moiety_free_sized(pool, block, 700, kStream));
     EXPECT_EQ(0u, LiveBytes(tenant));
 }
 
@@ -84,7 +82,7 @@ TEST_F(CheckedTenant, IsNotChargedWhatIsHeldBack)
         pool.Free(Alloc(tenant, 4096));
         EXPECT_EQ(0u, LiveBytes(tenant));
     }
-    EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));
+    EXPECT_OK(moiety_tenant_destroy(tenant));
     EXPECT_EQ(0u, Findings(Check(pool)));
 }
 
@@ -110,7 +108,7 @@ TEST_F(CheckedTenant, IsNamedWhereItsBlockWasWritten)
     ASSERT_NE(std::string::npos, first) << printed;
     EXPECT_NE(std::string::npos, printed.find("of tenant 'first'", first + 1));
     EXPECT_EQ(std::string::npos, printed.find("other"));
-    EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(other));
+    EXPECT_OK(moiety_tenant_destroy(other));
 }
 
 TEST_F(CheckedTenant, IsNamedWithItsLeaks)

@@ -49,7 +49,7 @@ class Churn
         }
         while (!own_.empty())
             FreeOne(stream);
-        EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool_, stream));
+        EXPECT_OK(moiety_pool_retire_stream(pool_, stream));
     }
 
   private:
@@ -58,9 +58,7 @@ class Churn
         size_t size_bytes = 1 + random_() % (random_() % 16 ? 5000 : 300000);
         Block block = {0, size_bytes};
         moiety_stream name = random_() % 4 ? stream : MOIETY_STREAM_PER_THREAD;
-        ASSERT_EQ(MOIETY_OK,
-                  moiety_alloc(pool_, size_bytes, name, &block.address))
-            << moiety_last_error_message();
+        ASSERT_OK(moiety_alloc(pool_, size_bytes, name, &block.address));
         own_.push_back(block);
     }
 
@@ -84,13 +82,10 @@ class Churn
         Block block = own_.back();
         own_.pop_back();
         if (random_() % 4 == 0) {
-            EXPECT_EQ(MOIETY_OK,
-                      moiety_record_use(pool_, block.address, stream));
+            EXPECT_OK(moiety_record_use(pool_, block.address, stream));
         }
-        EXPECT_EQ(MOIETY_OK,
-                  moiety_free_sized(pool_, block.address, block.size_bytes,
-                                    names[random_() % 4]))
-            << moiety_last_error_message();
+        EXPECT_OK(moiety_free_sized(pool_, block.address, block.size_bytes,
+                                    names[random_() % 4]));
     }
 
     moiety_pool *pool_;

@@ -17,13 +17,7 @@
 namespace checked_test
 {
 
-using pool_test::kGiB;
-using pool_test::kKiB;
-using pool_test::kMiB;
-using pool_test::Pool;
-using pool_test::Stream;
-
-const moiety_stream kStream = MOIETY_STREAM_LEGACY;
+using namespace pool_test;
 
 inline moiety_pool_options Quiet()
 {
@@ -43,8 +37,7 @@ inline moiety_checked_counts Check(moiety_pool *pool)
 {
     moiety_checked_counts counts = {};
     counts.struct_size = sizeof(counts);
-    EXPECT_EQ(MOIETY_OK, moiety_pool_check(pool, &counts))
-        << moiety_last_error_message();
+    EXPECT_OK(moiety_pool_check(pool, &counts));
     return counts;
 }
 
@@ -84,14 +77,7 @@ inline std::string NameOfKind(const ::testing::TestParamInfo<uint32_t> &given)
     return name;
 }
 
-class Checked : public ::testing::Test
-{
-  protected:
-    static void SetUpTestSuite()
-    {
-        pool_test::UseStandin();
-    }
-};
+using Checked = StandinTest;
 
 } // namespace checked_test
 

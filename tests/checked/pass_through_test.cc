@@ -15,8 +15,7 @@ namespace
 
 using namespace checked_test;
 
-using pool_test::Calls;
-using pool_test::Live;
+using namespace pool_test;
 using segment_test::FakeSource;
 
 moiety_pool_options Passing(const moiety_source *source = nullptr)
@@ -69,7 +68,7 @@ TEST_F(PassThrough, GivesABlockBackWhenItsStreamIsDone)
     pool_test::Synchronize();
     EXPECT_EQ(4096u, pool.Trim());
     EXPECT_EQ(before, Live("allocations"));
-    EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, stream));
+    EXPECT_OK(moiety_pool_retire_stream(pool, stream));
 }
 
 TEST_F(PassThrough, WaitsForAllThatUseABlock)
@@ -79,7 +78,7 @@ TEST_F(PassThrough, WaitsForAllThatUseABlock)
     int64_t before = Live("allocations");
     moiety_devptr block = pool.Alloc(4096, stream);
     user.Hold();
-    EXPECT_EQ(MOIETY_OK, moiety_record_use(pool, block, user));
+    EXPECT_OK(moiety_record_use(pool, block, user));
     pool.Free(block, stream);
     moiety_devptr other = pool.Alloc(4096, stream);
     pool.Free(other, MOIETY_STREAM_ANY);
@@ -89,8 +88,8 @@ TEST_F(PassThrough, WaitsForAllThatUseABlock)
     pool_test::Synchronize();
     (void)pool.Trim();
     EXPECT_EQ(before, Live("allocations"));
-    EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, stream));
-    EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, user));
+    EXPECT_OK(moiety_pool_retire_stream(pool, stream));
+    EXPECT_OK(moiety_pool_retire_stream(pool, user));
 }
 
 TEST_F(PassThrough, RefusesWhatIsNoBlock)
@@ -162,8 +161,7 @@ TEST_F(PassThrough, AlignsAsAnyPool)
     for (size_t alignment_bytes = 1; alignment_bytes <= 2 * kMiB;
          alignment_bytes *= 2) {
         moiety_devptr block = 0;
-        ASSERT_EQ(MOIETY_OK,
-                  alloc_aligned(pool, 100, alignment_bytes, kStream, &block));
+        ASSERT_OK(alloc_aligned(pool, 100, alignment_bytes, kStream, &block));
         EXPECT_EQ(0u, block % alignment_bytes);
         EXPECT_EQ(0u, block % 512);
         blocks.push_back(block);

@@ -50,6 +50,9 @@ class Check
 /* A call returns `want`. */
 #define EXPECT_CU(name, call, want)                                            \
     ::conformance::Check((name), __FILE__, __LINE__).Is((call), (want))
+#define EXPECT_SUCCESS(name, call) EXPECT_CU(name, call, CUDA_SUCCESS)
+#define EXPECT_INVALID(name, call)                                             \
+    EXPECT_CU(name, call, CUDA_ERROR_INVALID_VALUE)
 /* Two values of one type are the same. */
 #define EXPECT_SAME(name, got, want)                                           \
     ::conformance::Check((name), __FILE__, __LINE__).Equals((got), (want))

@@ -42,7 +42,7 @@ TEST_F(ErrorNames, AreTheOfficialOnes)
     for (CUresult code : codes) {
         const char *name = nullptr;
         std::string check = "error-name." + NameOf(code);
-        EXPECT_CU(check, cu.GetErrorName(code, &name), CUDA_SUCCESS);
+        EXPECT_SUCCESS(check, cu.GetErrorName(code, &name));
         EXPECT_YES(check + ".is-official",
                    name != nullptr && NameOf(code) == name);
     }
@@ -51,8 +51,8 @@ TEST_F(ErrorNames, AreTheOfficialOnes)
 TEST_F(ErrorNames, DescriptionsExist)
 {
     const char *text = nullptr;
-    EXPECT_CU("error-string", cu.GetErrorString(CUDA_ERROR_NOT_READY, &text),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("error-string",
+                   cu.GetErrorString(CUDA_ERROR_NOT_READY, &text));
     EXPECT_YES("error-string.is-not-empty", text != nullptr && text[0] != '\0');
 }
 
@@ -60,12 +60,10 @@ TEST_F(ErrorNames, UnknownCodesHaveNone)
 {
     const char *text = "unchanged";
     CUresult unknown = static_cast<CUresult>(123456);
-    EXPECT_CU("error-name.unknown", cu.GetErrorName(unknown, &text),
-              CUDA_ERROR_INVALID_VALUE);
+    EXPECT_INVALID("error-name.unknown", cu.GetErrorName(unknown, &text));
     EXPECT_YES("error-name.unknown.gives-null", text == nullptr);
     text = "unchanged";
-    EXPECT_CU("error-string.unknown", cu.GetErrorString(unknown, &text),
-              CUDA_ERROR_INVALID_VALUE);
+    EXPECT_INVALID("error-string.unknown", cu.GetErrorString(unknown, &text));
     EXPECT_YES("error-string.unknown.gives-null", text == nullptr);
 }
 

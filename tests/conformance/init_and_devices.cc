@@ -29,11 +29,11 @@ ROLE(before_init)
     CUdeviceptr address = 0;
     CUcontext context = nullptr;
     CUdevice device = 0;
-    EXPECT_CU("init.before.driver-get-version", cu.DriverGetVersion(&number),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("init.before.driver-get-version",
+                   cu.DriverGetVersion(&number));
     EXPECT_YES("init.before.version-is-positive", number > 0);
-    EXPECT_CU("init.before.get-error-name",
-              cu.GetErrorName(CUDA_ERROR_NOT_READY, &text), CUDA_SUCCESS);
+    EXPECT_SUCCESS("init.before.get-error-name",
+                   cu.GetErrorName(CUDA_ERROR_NOT_READY, &text));
     EXPECT_CU("init.before.device-get-count", cu.DeviceGetCount(&number),
               CUDA_ERROR_NOT_INITIALIZED);
     EXPECT_CU("init.before.device-get", cu.DeviceGet(&device, 0),
@@ -51,9 +51,9 @@ ROLE(before_init)
               cu.PointerGetAttribute(&number, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
                                      kNowhere),
               CUDA_ERROR_NOT_INITIALIZED);
-    EXPECT_CU("init.flags-must-be-zero", cu.Init(1), CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("init.first", cu.Init(0), CUDA_SUCCESS);
-    EXPECT_CU("init.again", cu.Init(0), CUDA_SUCCESS);
+    EXPECT_INVALID("init.flags-must-be-zero", cu.Init(1));
+    EXPECT_SUCCESS("init.first", cu.Init(0));
+    EXPECT_SUCCESS("init.again", cu.Init(0));
 }
 
 ROLE(no_context)
@@ -66,8 +66,7 @@ ROLE(no_context)
     size_t free_bytes = 0, total_bytes = 0;
     void *host = nullptr;
     MUST(cu.Init(0));
-    EXPECT_CU("no-context.ctx-get-current", cu.CtxGetCurrent(&context),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("no-context.ctx-get-current", cu.CtxGetCurrent(&context));
     EXPECT_SAME("no-context.current-is-null", context, CUcontext{nullptr});
     EXPECT_CU("no-context.ctx-get-device", cu.CtxGetDevice(&device),
               CUDA_ERROR_INVALID_CONTEXT);
@@ -104,13 +103,11 @@ TEST_F(InitAndDevices, OrdinalsAreChecked)
 {
     int count = 0;
     CUdevice device = -1;
-    EXPECT_CU("device.count", cu.DeviceGetCount(&count), CUDA_SUCCESS);
+    EXPECT_SUCCESS("device.count", cu.DeviceGetCount(&count));
     EXPECT_YES("device.count-is-positive", count > 0);
-    EXPECT_CU("device.count.null", cu.DeviceGetCount(nullptr),
-              CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("device.get.first", cu.DeviceGet(&device, 0), CUDA_SUCCESS);
-    EXPECT_CU("device.get.null", cu.DeviceGet(nullptr, 0),
-              CUDA_ERROR_INVALID_VALUE);
+    EXPECT_INVALID("device.count.null", cu.DeviceGetCount(nullptr));
+    EXPECT_SUCCESS("device.get.first", cu.DeviceGet(&device, 0));
+    EXPECT_INVALID("device.get.null", cu.DeviceGet(nullptr, 0));
     EXPECT_CU("device.get.negative", cu.DeviceGet(&device, -1),
               CUDA_ERROR_INVALID_DEVICE);
     EXPECT_CU("device.get.past-the-last", cu.DeviceGet(&device, count),
@@ -141,8 +138,7 @@ TEST_F(InitAndDevices, AttributesThatTheProductNeeds)
     for (const auto &row : expected) {
         int value = -1;
         std::string name = std::string("device.attribute.") + row.name;
-        EXPECT_CU(name, cu.DeviceGetAttribute(&value, row.attribute, 0),
-                  CUDA_SUCCESS);
+        EXPECT_SUCCESS(name, cu.DeviceGetAttribute(&value, row.attribute, 0));
         EXPECT_SAME(name + ".value", value, row.value);
     }
 }
@@ -150,17 +146,15 @@ TEST_F(InitAndDevices, AttributesThatTheProductNeeds)
 TEST_F(InitAndDevices, BadAttributeQueries)
 {
     int value = 0;
-    EXPECT_CU(
+    EXPECT_INVALID(
         "device.attribute.number-0",
-        cu.DeviceGetAttribute(&value, static_cast<CUdevice_attribute>(0), 0),
-        CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("device.attribute.unknown-number",
-              cu.DeviceGetAttribute(
-                  &value, static_cast<CUdevice_attribute>(1000000), 0),
-              CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("device.attribute.null",
-              cu.DeviceGetAttribute(nullptr, CU_DEVICE_ATTRIBUTE_WARP_SIZE, 0),
-              CUDA_ERROR_INVALID_VALUE);
+        cu.DeviceGetAttribute(&value, static_cast<CUdevice_attribute>(0), 0));
+    EXPECT_INVALID("device.attribute.unknown-number",
+                   cu.DeviceGetAttribute(
+                       &value, static_cast<CUdevice_attribute>(1000000), 0));
+    EXPECT_INVALID(
+        "device.attribute.null",
+        cu.DeviceGetAttribute(nullptr, CU_DEVICE_ATTRIBUTE_WARP_SIZE, 0));
     EXPECT_CU("device.attribute.bad-device",
               cu.DeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_WARP_SIZE, 999),
               CUDA_ERROR_INVALID_DEVICE);
@@ -169,16 +163,14 @@ TEST_F(InitAndDevices, BadAttributeQueries)
 TEST_F(InitAndDevices, NameIsCutToTheBuffer)
 {
     char whole[128] = "", cut[4] = "";
-    EXPECT_CU("device.name", cu.DeviceGetName(whole, sizeof whole, 0),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("device.name", cu.DeviceGetName(whole, sizeof whole, 0));
     EXPECT_YES("device.name.is-not-empty", whole[0] != '\0');
-    EXPECT_CU("device.name.short-buffer", cu.DeviceGetName(cut, sizeof cut, 0),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("device.name.short-buffer",
+                   cu.DeviceGetName(cut, sizeof cut, 0));
     EXPECT_YES("device.name.is-cut",
                std::strncmp(whole, cut, sizeof cut - 1) == 0 &&
                    cut[sizeof cut - 1] == '\0');
-    EXPECT_CU("device.name.null", cu.DeviceGetName(nullptr, 16, 0),
-              CUDA_ERROR_INVALID_VALUE);
+    EXPECT_INVALID("device.name.null", cu.DeviceGetName(nullptr, 16, 0));
     EXPECT_CU("device.name.bad-device",
               cu.DeviceGetName(whole, sizeof whole, 999),
               CUDA_ERROR_INVALID_DEVICE);
@@ -188,21 +180,18 @@ TEST_F(InitAndDevices, UuidAndSizeAreStable)
 {
     CUuuid first = {}, again = {}, zero = {};
     size_t total_bytes = 0, also_total_bytes = 0, free_bytes = 0;
-    EXPECT_CU("device.uuid", cu.DeviceGetUuid(&first, 0), CUDA_SUCCESS);
+    EXPECT_SUCCESS("device.uuid", cu.DeviceGetUuid(&first, 0));
     MUST(cu.DeviceGetUuid(&again, 0));
     EXPECT_YES("device.uuid.is-stable",
                std::memcmp(&first, &again, sizeof first) == 0);
     EXPECT_YES("device.uuid.is-not-zero",
                std::memcmp(&first, &zero, sizeof first) != 0);
-    EXPECT_CU("device.uuid.null", cu.DeviceGetUuid(nullptr, 0),
-              CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("device.total-mem", cu.DeviceTotalMem(&total_bytes, 0),
-              CUDA_SUCCESS);
+    EXPECT_INVALID("device.uuid.null", cu.DeviceGetUuid(nullptr, 0));
+    EXPECT_SUCCESS("device.total-mem", cu.DeviceTotalMem(&total_bytes, 0));
     MUST(cu.MemGetInfo(&free_bytes, &also_total_bytes));
     EXPECT_SAME("device.total-mem.agrees-with-mem-get-info", total_bytes,
                 also_total_bytes);
-    EXPECT_CU("device.total-mem.null", cu.DeviceTotalMem(nullptr, 0),
-              CUDA_ERROR_INVALID_VALUE);
+    EXPECT_INVALID("device.total-mem.null", cu.DeviceTotalMem(nullptr, 0));
     EXPECT_CU("device.total-mem.bad-device",
               cu.DeviceTotalMem(&total_bytes, 999), CUDA_ERROR_INVALID_DEVICE);
 }
@@ -211,31 +200,28 @@ TEST_F(InitAndDevices, PciBusIdLeadsBack)
 {
     char bus_id[32] = "";
     CUdevice device = -1;
-    EXPECT_CU("device.pci-bus-id",
-              cu.DeviceGetPCIBusId(bus_id, sizeof bus_id, 0), CUDA_SUCCESS);
-    EXPECT_CU("device.by-pci-bus-id", cu.DeviceGetByPCIBusId(&device, bus_id),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("device.pci-bus-id",
+                   cu.DeviceGetPCIBusId(bus_id, sizeof bus_id, 0));
+    EXPECT_SUCCESS("device.by-pci-bus-id",
+                   cu.DeviceGetByPCIBusId(&device, bus_id));
     EXPECT_SAME("device.by-pci-bus-id.is-the-device", device, 0);
     EXPECT_CU("device.by-pci-bus-id.unknown",
               cu.DeviceGetByPCIBusId(&device, "ffff:fe:1d.0"),
               CUDA_ERROR_INVALID_DEVICE);
-    EXPECT_CU("device.by-pci-bus-id.no-bus-id",
-              cu.DeviceGetByPCIBusId(&device, "nonsense"),
-              CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("device.pci-bus-id.null", cu.DeviceGetPCIBusId(nullptr, 16, 0),
-              CUDA_ERROR_INVALID_VALUE);
+    EXPECT_INVALID("device.by-pci-bus-id.no-bus-id",
+                   cu.DeviceGetByPCIBusId(&device, "nonsense"));
+    EXPECT_INVALID("device.pci-bus-id.null",
+                   cu.DeviceGetPCIBusId(nullptr, 16, 0));
 }
 
 TEST_F(InitAndDevices, PeerAccessToItself)
 {
     int can = -1;
-    EXPECT_CU("device.peer.itself", cu.DeviceCanAccessPeer(&can, 0, 0),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("device.peer.itself", cu.DeviceCanAccessPeer(&can, 0, 0));
     EXPECT_SAME("device.peer.itself.answer", can, 0);
     EXPECT_CU("device.peer.bad-device", cu.DeviceCanAccessPeer(&can, 0, 999),
               CUDA_ERROR_INVALID_DEVICE);
-    EXPECT_CU("device.peer.null", cu.DeviceCanAccessPeer(nullptr, 0, 0),
-              CUDA_ERROR_INVALID_VALUE);
+    EXPECT_INVALID("device.peer.null", cu.DeviceCanAccessPeer(nullptr, 0, 0));
     EXPECT_CU("device.peer.enable-own-context",
               cu.CtxEnablePeerAccess(PrimaryContext(), 0),
               CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);

@@ -35,7 +35,7 @@ Answer Ask(const char *name, int version, cuuint64_t flags = 0)
 
 void ExpectFound(const std::string &name, const Answer &answer)
 {
-    EXPECT_CU(name, answer.code, CUDA_SUCCESS);
+    EXPECT_SUCCESS(name, answer.code);
     EXPECT_YES(name + ".is-not-null", answer.address != nullptr);
     EXPECT_SAME(name + ".status", int{answer.status},
                 int{CU_GET_PROC_ADDRESS_SUCCESS});
@@ -45,7 +45,7 @@ void ExpectNotFound(const std::string &name, const Answer &answer,
                     CUdriverProcAddressQueryResult status)
 {
     /* The status tells; the call itself succeeds where it is asked for. */
-    EXPECT_CU(name, answer.code, CUDA_SUCCESS);
+    EXPECT_SUCCESS(name, answer.code);
     EXPECT_SAME(name + ".is-null", answer.address,
                 static_cast<void *>(nullptr));
     EXPECT_SAME(name + ".status", int{answer.status}, int{status});
@@ -151,24 +151,22 @@ void ExpectStatusIsOptionalAndFlagsAreChecked()
 {
     void *address = nullptr;
     CUdriverProcAddressQueryResult status = kUnset;
-    EXPECT_CU("proc-address.null-status",
-              cu.GetProcAddress_v2("cuInit", &address, kVersion, 0, nullptr),
-              CUDA_SUCCESS);
-    EXPECT_CU(
+    EXPECT_SUCCESS(
+        "proc-address.null-status",
+        cu.GetProcAddress_v2("cuInit", &address, kVersion, 0, nullptr));
+    EXPECT_SUCCESS(
         "proc-address.null-status.unknown-name",
-        cu.GetProcAddress_v2("cuNoSuchEntry", &address, kVersion, 0, nullptr),
-        CUDA_SUCCESS);
-    EXPECT_CU(
+        cu.GetProcAddress_v2("cuNoSuchEntry", &address, kVersion, 0, nullptr));
+    EXPECT_INVALID(
         "proc-address.unknown-flags",
-        cu.GetProcAddress_v2("cuInit", &address, kVersion, 0x100, &status),
-        CUDA_ERROR_INVALID_VALUE);
+        cu.GetProcAddress_v2("cuInit", &address, kVersion, 0x100, &status));
 }
 
 void ExpectFourArgumentsWorkToo()
 {
     void *address = nullptr;
-    EXPECT_CU("proc-address.v1",
-              cu.GetProcAddress("cuInit", &address, kVersion, 0), CUDA_SUCCESS);
+    EXPECT_SUCCESS("proc-address.v1",
+                   cu.GetProcAddress("cuInit", &address, kVersion, 0));
     EXPECT_YES("proc-address.v1.is-not-null", address != nullptr);
     void *const found = address;
     EXPECT_CU("proc-address.v1.unknown-name",

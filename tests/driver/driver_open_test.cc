@@ -10,9 +10,7 @@
 namespace
 {
 
-using door::Ask;
-using door::Environment;
-using door::Fake;
+using namespace door;
 using testing::IsNotSubstring;
 using testing::IsSubstring;
 

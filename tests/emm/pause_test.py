@@ -7,16 +7,9 @@ import time
 
 import moiety
 import pytest
-from support import MIB, run_program, run_threads
+from support import MIB, refusal, run_program, run_threads
 
 DATA = bytes(range(256)) * (MIB // 256)
-
-
-def refusal(call, *arguments):
-    with pytest.raises((moiety.Error, moiety.OutOfMemoryError)) as raised:
-        call(*arguments)
-    assert str(raised.value)
-    return raised.value
 
 
 @pytest.fixture(name="pool")

@@ -8,6 +8,7 @@ import textwrap
 import threading
 
 import moiety
+import pytest
 
 MIB = 1 << 20
 
@@ -18,6 +19,18 @@ def run_program(text, *arguments, **environment):
         [sys.executable, "-B", "-c", textwrap.dedent(text), *arguments],
         env=os.environ | environment, capture_output=True, text=True,
         timeout=120, check=False)
+
+
+def refusal(call, *arguments):
+    """The error that says why the call is refused."""
+    with pytest.raises((moiety.Error, moiety.OutOfMemoryError)) as raised:
+        call(*arguments)
+    assert str(raised.value)
+    return raised.value
+
+
+def status_of(call, *arguments):
+    return refusal(call, *arguments).status
 
 
 def run_threads(count, work):

@@ -7,7 +7,8 @@ import time
 
 import moiety
 import pytest
-from support import MIB, close_while_others_are_inside, run_program, run_threads
+from support import (MIB, close_while_others_are_inside, refusal,
+                     run_program, run_threads)
 
 KIB = 1 << 10
 
@@ -15,13 +16,6 @@ KIB = 1 << 10
 @pytest.fixture(name="space", params=["pool", "arena"])
 def either_of_both(request):
     return request.getfixturevalue(request.param)
-
-
-def refusal(call, *arguments):
-    with pytest.raises((moiety.Error, moiety.OutOfMemoryError)) as raised:
-        call(*arguments)
-    assert str(raised.value)
-    return raised.value
 
 
 def test_the_budget_is_exact(space):

@@ -17,10 +17,7 @@ extern char **environ;
 namespace
 {
 
-using expose_test::Ask;
-using expose_test::Client;
-using expose_test::ExposeTest;
-using expose_test::Has;
+using namespace expose_test;
 using pool_test::Pool;
 
 class ExposeEnds : public ExposeTest
@@ -142,7 +139,7 @@ TEST_F(ExposeEnds, ConfIsForProgramsThatDoNotDoItThemselves)
         Pool pool;
     }
     EXPECT_TRUE(Has(Ask(Path(), "stats"), "format", 1));
-    EXPECT_EQ(MOIETY_OK, moiety_expose_stop());
+    EXPECT_OK(moiety_expose_stop());
     {
         Pool pool;
     }
@@ -179,7 +176,7 @@ TEST_F(ExposeEnds, ChildrenDoNotServe)
         Has(Ask(Path(), "stats"), "pid", static_cast<uint64_t>(getpid())));
     // What nobody serves is dead, though the child was made with it open.
     ASSERT_EQ(0, rename(Path().c_str(), Path("kept").c_str()));
-    EXPECT_EQ(MOIETY_OK, moiety_expose_stop());
+    EXPECT_OK(moiety_expose_stop());
     EXPECT_FALSE(Client(Path("kept")).is_connected());
     close(ready[0]), close(ready[1]);
     close(release[0]), close(release[1]);

@@ -15,15 +15,8 @@
 namespace
 {
 
-using expose_test::Ask;
-using expose_test::Client;
-using expose_test::ExposeTest;
-using expose_test::Has;
-using expose_test::ListenAt;
-using expose_test::OpenFiles;
-using pool_test::kKiB;
-using pool_test::kMiB;
-using pool_test::Pool;
+using namespace expose_test;
+using namespace pool_test;
 
 class Expose : public ExposeTest
 {
@@ -119,7 +112,7 @@ TEST_F(Expose, HasASocketThatIsOnlyTheOwners)
     ASSERT_EQ(0, stat(Path().c_str(), &found));
     EXPECT_TRUE(S_ISSOCK(found.st_mode));
     EXPECT_EQ(0600u, found.st_mode & 07777);
-    EXPECT_EQ(MOIETY_OK, moiety_expose_stop());
+    EXPECT_OK(moiety_expose_stop());
     EXPECT_FALSE(IsThere());
     EXPECT_FALSE(Client(Path()).is_connected());
 }
@@ -135,7 +128,7 @@ TEST_F(Expose, TurnsOtherUsersAway)
 
 TEST_F(Expose, BeginsOnceAndCanEndAndBeginAgain)
 {
-    EXPECT_EQ(MOIETY_OK, moiety_expose_stop());
+    EXPECT_OK(moiety_expose_stop());
     Start();
     EXPECT_EQ("pools are exposed already, at '" + Path() + "'",
               RefusedAt("other", MOIETY_E_IN_USE));
@@ -156,10 +149,10 @@ TEST_F(Expose, WorksInTheCurrentFolderAndRemovesItsFileFromElsewhere)
     char before[4096];
     ASSERT_NE(nullptr, getcwd(before, sizeof(before)));
     ASSERT_EQ(0, chdir(Path(".").c_str()));
-    EXPECT_EQ(MOIETY_OK, moiety_expose_start("here"));
+    EXPECT_OK(moiety_expose_start("here"));
     ASSERT_EQ(0, chdir(before));
     EXPECT_TRUE(IsThere("here"));
-    EXPECT_EQ(MOIETY_OK, moiety_expose_stop());
+    EXPECT_OK(moiety_expose_stop());
     EXPECT_FALSE(IsThere("here"));
 }
 
@@ -213,7 +206,7 @@ TEST_F(Expose, DoesNotRemoveWhatOthersPutThere)
     Start();
     ASSERT_EQ(0, unlink(Path().c_str()));
     int other = ListenAt(Path());
-    EXPECT_EQ(MOIETY_OK, moiety_expose_stop());
+    EXPECT_OK(moiety_expose_stop());
     EXPECT_TRUE(Client(Path()).is_connected());
     close(other);
     EXPECT_EQ(0, unlink(Path().c_str()));
@@ -246,7 +239,7 @@ TEST_F(Expose, LeavesNothingWhenACallFails)
         EXPECT_EQ(files, OpenFiles()) << row.call;
     }
     Start();
-    EXPECT_EQ(MOIETY_OK, moiety_expose_stop());
+    EXPECT_OK(moiety_expose_stop());
     EXPECT_EQ(files, OpenFiles());
 }
 

@@ -41,14 +41,13 @@ void ExposeTest::SetUp()
 
 void ExposeTest::TearDown()
 {
-    EXPECT_EQ(MOIETY_OK, moiety_expose_stop());
+    EXPECT_OK(moiety_expose_stop());
     EXPECT_EQ(0, rmdir(folder_.c_str())) << "something is left in it";
 }
 
 void ExposeTest::Start(const std::string &name)
 {
-    ASSERT_EQ(MOIETY_OK, moiety_expose_start(Path(name).c_str()))
-        << moiety_last_error_message();
+    ASSERT_OK(moiety_expose_start(Path(name).c_str()));
 }
 
 bool ExposeTest::IsThere(const std::string &name) const

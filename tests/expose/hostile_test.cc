@@ -14,13 +14,8 @@
 namespace
 {
 
-using expose_test::Ask;
-using expose_test::Client;
-using expose_test::ExposeTest;
-using expose_test::Has;
-using expose_test::OpenFiles;
-using pool_test::kKiB;
-using pool_test::Pool;
+using namespace expose_test;
+using namespace pool_test;
 
 class HostileClient : public ExposeTest
 {
@@ -62,7 +57,7 @@ TEST_F(HostileClient, ThatGoesAwayIsForgotten)
     EXPECT_TRUE(Has(Ask(Path(), "stats"), "format", 1));
     for (moiety_devptr block : blocks)
         pool.Free(block);
-    EXPECT_EQ(MOIETY_OK, moiety_expose_stop());
+    EXPECT_OK(moiety_expose_stop());
     EXPECT_EQ(files, OpenFiles());
 }
 
@@ -70,19 +65,19 @@ TEST_F(HostileClient, ThatDoesNotReadHoldsUpNoPool)
 {
     Start();
     moiety_pool *pool = nullptr;
-    ASSERT_EQ(MOIETY_OK, moiety_pool_create(nullptr, &pool));
+    ASSERT_OK(moiety_pool_create(nullptr, &pool));
     // More than a socket holds, as text.
     std::vector<moiety_devptr> blocks(20000);
-    ASSERT_EQ(MOIETY_OK, moiety_alloc_batch(pool, 512, MOIETY_STREAM_LEGACY,
-                                            blocks.size(), blocks.data()));
+    ASSERT_OK(moiety_alloc_batch(pool, 512, MOIETY_STREAM_LEGACY, blocks.size(),
+                                 blocks.data()));
     Client idle(Path());
     idle.Send("heap\n");
     idle.AwaitAnswer();
     size_t freed = 0;
-    EXPECT_EQ(MOIETY_OK, moiety_free_batch(pool, blocks.data(), blocks.size(),
-                                           MOIETY_STREAM_LEGACY, &freed));
-    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool, nullptr));
-    EXPECT_EQ(MOIETY_OK, moiety_expose_stop());
+    EXPECT_OK(moiety_free_batch(pool, blocks.data(), blocks.size(),
+                                MOIETY_STREAM_LEGACY, &freed));
+    EXPECT_OK(moiety_pool_destroy(pool, nullptr));
+    EXPECT_OK(moiety_expose_stop());
 }
 
 // The end of a pool is never refused because somebody looks at it.

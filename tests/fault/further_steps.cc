@@ -13,8 +13,7 @@
 namespace fault_test
 {
 
-using pool_test::kKiB;
-using pool_test::kMiB;
+using namespace pool_test;
 
 namespace
 {
@@ -78,24 +77,22 @@ void UseHostArena(World &world, moiety_host *host)
         EXPECT_TRUE(
             TRY(world, moiety_host_device_address, (host, block, &device)));
         if (!TRY(world, moiety_host_free, (host, block, world.first))) {
-            EXPECT_EQ(MOIETY_OK,
-                      moiety_host_free(host, block, MOIETY_STREAM_DONE));
+            EXPECT_OK(moiety_host_free(host, block, MOIETY_STREAM_DONE));
         }
     }
     if (TRY_HOST_WAY(world, host_alloc_no_wait,
                      (host, 5 * kKiB, world.first, &block)) &&
         !TRY(world, moiety_host_free_sized,
              (host, block, 5 * kKiB, world.first))) {
-        EXPECT_EQ(MOIETY_OK, moiety_host_free_sized(host, block, 5 * kKiB,
-                                                    MOIETY_STREAM_DONE));
+        EXPECT_OK(
+            moiety_host_free_sized(host, block, 5 * kKiB, MOIETY_STREAM_DONE));
     }
     if (TRY(world, moiety_host_alloc,
             (host, 100 * kKiB, MOIETY_HOST_CPU, &block))) {
         (void)TRY(world, moiety_host_resize,
                   (host, block, 50 * kKiB, world.first));
         if (!TRY(world, moiety_host_free_all, (host, world.first, nullptr))) {
-            EXPECT_EQ(MOIETY_OK,
-                      moiety_host_free_all(host, MOIETY_STREAM_DONE, nullptr));
+            EXPECT_OK(moiety_host_free_all(host, MOIETY_STREAM_DONE, nullptr));
         }
     }
 }
@@ -154,8 +151,7 @@ void PrivateArenas(World &world)
         EXPECT_TRUE(TRY(world, moiety_scope_end, (scope)));
     }
     if (!TRY(world, moiety_private_destroy, (arena))) {
-        EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena))
-            << moiety_last_error_message();
+        EXPECT_OK(moiety_private_destroy(arena));
     }
     world.FreeAll(MOIETY_STREAM_ANY);
 }
@@ -189,7 +185,7 @@ void ResizeAndFreeAll(World &world)
         if (TRY(world, moiety_resize,
                 (pool, address, size_bytes / 2, world.first)))
             size_bytes /= 2;
-        EXPECT_EQ(MOIETY_OK, moiety_usable_size(pool, address, &bytes));
+        EXPECT_OK(moiety_usable_size(pool, address, &bytes));
         EXPECT_EQ(size_bytes, bytes);
     }
     bool is_freed = TRY(world, moiety_free_all, (pool, world.first, &freed));
@@ -223,8 +219,7 @@ void FreeOwn(World &world)
             if (TRY(world, moiety_alloc,
                     (pool, size_bytes, stream, &address)) &&
                 !TRY(world, moiety_free_on_alloc_stream, (pool, address))) {
-                EXPECT_EQ(MOIETY_OK,
-                          moiety_free(pool, address, MOIETY_STREAM_DONE));
+                EXPECT_OK(moiety_free(pool, address, MOIETY_STREAM_DONE));
             }
     (void)TRY_TO_END(world, moiety_pool_destroy, (pool, nullptr));
 }
@@ -294,7 +289,7 @@ void Checked(World &world)
         !TRY(world, moiety_free, (pool, address, world.first)) &&
         !TRY(world, moiety_free, (pool, address, MOIETY_STREAM_DONE))) {
         // No more than two calls in a row fail.
-        EXPECT_EQ(MOIETY_OK, moiety_free(pool, address, MOIETY_STREAM_DONE));
+        EXPECT_OK(moiety_free(pool, address, MOIETY_STREAM_DONE));
     }
     if (TRY(world, moiety_pool_check, (pool, &counts))) {
         EXPECT_EQ(0u, counts.writes_after_free + counts.writes_out_of_bounds);

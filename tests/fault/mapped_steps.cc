@@ -13,8 +13,7 @@
 namespace fault_test
 {
 
-using pool_test::kKiB;
-using pool_test::kMiB;
+using namespace pool_test;
 
 namespace
 {
@@ -87,8 +86,7 @@ void Send(World &world, moiety_pool *pool, moiety_devptr block)
         TRY(world, moiety_ipc_receive,
             (ends[1], nullptr, &handle, &received))) {
         EXPECT_EQ(block, received);
-        EXPECT_EQ(MOIETY_OK,
-                  moiety_ipc_close(received, MOIETY_STREAM_DONE, nullptr));
+        EXPECT_OK(moiety_ipc_close(received, MOIETY_STREAM_DONE, nullptr));
     }
     EXPECT_EQ(0, close(ends[0]));
     EXPECT_EQ(0, close(ends[1]));

@@ -8,8 +8,7 @@
 namespace fault_test
 {
 
-using pool_test::kKiB;
-using pool_test::kMiB;
+using namespace pool_test;
 
 namespace
 {
@@ -95,9 +94,7 @@ void World::Run(const std::function<void()> &before_the_last)
 void World::ExpectImportsToClose()
 {
     for (moiety_devptr address : imported)
-        EXPECT_EQ(MOIETY_OK,
-                  moiety_ipc_close(address, MOIETY_STREAM_DONE, nullptr))
-            << moiety_last_error_message();
+        EXPECT_OK(moiety_ipc_close(address, MOIETY_STREAM_DONE, nullptr));
     imported.clear();
 }
 
@@ -108,13 +105,13 @@ void World::ExpectPoolToBeWhole()
     ExpectImportsToClose();
     if (!pool)
         return;
-    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
+    EXPECT_OK(moiety_ipc_release_exports(pool, 0));
     FreeAll(MOIETY_STREAM_ANY);
     EXPECT_TRUE(blocks_.empty());
-    EXPECT_EQ(MOIETY_OK, moiety_pool_trim(pool, 0, nullptr));
+    EXPECT_OK(moiety_pool_trim(pool, 0, nullptr));
     pool_test::Synchronize();
-    EXPECT_EQ(MOIETY_OK, moiety_pool_trim(pool, 0, nullptr));
-    EXPECT_EQ(MOIETY_OK, moiety_pool_get_stats(pool, &stats));
+    EXPECT_OK(moiety_pool_trim(pool, 0, nullptr));
+    EXPECT_OK(moiety_pool_get_stats(pool, &stats));
     EXPECT_EQ(0u, stats.allocation_current);
     EXPECT_EQ(0u, stats.allocated_bytes_current);
     EXPECT_EQ(0u, stats.double_frees_found);
@@ -126,9 +123,9 @@ void World::ExpectToEnd()
     ExpectImportsToClose();
     uint32_t open_count = 1;
     pool_test::Synchronize();
-    EXPECT_EQ(MOIETY_OK, moiety_ipc_trim(0, &open_count));
+    EXPECT_OK(moiety_ipc_trim(0, &open_count));
     EXPECT_EQ(0u, open_count);
-    EXPECT_EQ(MOIETY_OK, moiety_host_pin_keep(0));
+    EXPECT_OK(moiety_host_pin_keep(0));
     EXPECT_EQ(MOIETY_E_INVALID, moiety_capture_guard_end()) << "one is held";
     pool_test::Pool fresh;
     fresh.Free(fresh.Alloc(4 * kKiB, first), first);

@@ -13,8 +13,7 @@ namespace fault_test
 namespace
 {
 
-using pool_test::kKiB;
-using pool_test::kMiB;
+using namespace pool_test;
 
 constexpr uint64_t kLimitBytes = 24 * kMiB;
 
@@ -257,7 +256,7 @@ int CallBack(moiety_pool *pool, size_t, void *)
     moiety_devptr address = 0;
     if (moiety_alloc(pool, 512, MOIETY_STREAM_DONE, &address) != MOIETY_OK)
         return 0;
-    EXPECT_EQ(MOIETY_OK, moiety_free(pool, address, MOIETY_STREAM_DONE));
+    EXPECT_OK(moiety_free(pool, address, MOIETY_STREAM_DONE));
     return 1;
 }
 

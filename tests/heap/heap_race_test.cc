@@ -15,10 +15,7 @@ namespace
 {
 
 using heap_test::Heap;
-using pool_test::kKiB;
-using pool_test::kMiB;
-using pool_test::Pool;
-using pool_test::Stream;
+using namespace pool_test;
 
 constexpr unsigned kSnapshots = 200;
 constexpr unsigned kThreads = 3;
@@ -52,7 +49,7 @@ class Churner
             size_t size =
                 Random(20) ? 1 + Random(40 * kKiB) : kMiB + Random(2 * kMiB);
             moiety_devptr address = 0;
-            ASSERT_EQ(MOIETY_OK, moiety_alloc(pool_, size, stream_, &address));
+            ASSERT_OK(moiety_alloc(pool_, size, stream_, &address));
             blocks_.push_back(address);
         } else if (!blocks_.empty()) {
             FreeOne();
@@ -65,8 +62,7 @@ class Churner
         moiety_devptr address = blocks_[at];
         blocks_[at] = blocks_.back();
         blocks_.pop_back();
-        ASSERT_EQ(MOIETY_OK,
-                  moiety_free(pool_, address,
+        ASSERT_OK(moiety_free(pool_, address,
                               Random(10) ? stream_ : MOIETY_STREAM_DONE));
     }
 

@@ -21,19 +21,9 @@ namespace
 {
 
 using heap_test::Heap;
-using pool_test::kKiB;
-using pool_test::kMiB;
-using pool_test::Pool;
-using pool_test::Stream;
+using namespace pool_test;
 
-class HeapTest : public testing::Test
-{
-  protected:
-    void SetUp() override
-    {
-        pool_test::UseStandin();
-    }
-};
+using HeapTest = StandinTest;
 
 TEST_F(HeapTest, OfANewPoolIsEmpty)
 {
@@ -166,7 +156,7 @@ TEST_F(HeapTest, HasRecordedUses)
     second.Hold();
     moiety_devptr block = pool.Alloc(kKiB, first);
     EXPECT_EQ(0u, Heap(pool).At(block).flags);
-    ASSERT_EQ(MOIETY_OK, moiety_record_use(pool, block, second));
+    ASSERT_OK(moiety_record_use(pool, block, second));
     EXPECT_EQ(MOIETY_HEAP_SPECIAL, Heap(pool).At(block).flags);
     pool.Free(block, first);
     Heap heap(pool);
@@ -184,7 +174,7 @@ TEST_F(HeapTest, HasWhatIsExportedAndWhatIsKept)
     Pool pool(options);
     moiety_ipc_handle handle;
     moiety_devptr block = pool.Alloc(kKiB);
-    ASSERT_EQ(MOIETY_OK, moiety_ipc_export(pool, block, &handle));
+    ASSERT_OK(moiety_ipc_export(pool, block, &handle));
     EXPECT_EQ(static_cast<uint32_t>(MOIETY_HEAP_USED),
               Heap(pool).At(block).kind);
     EXPECT_EQ(MOIETY_HEAP_EXPORTED | MOIETY_HEAP_SPECIAL,
@@ -194,7 +184,7 @@ TEST_F(HeapTest, HasWhatIsExportedAndWhatIsKept)
     EXPECT_EQ(static_cast<uint32_t>(MOIETY_HEAP_KEPT), heap.At(block).kind);
     EXPECT_EQ(1u, heap.Count(MOIETY_HEAP_KEPT));
     heap.ExpectStatsOf(pool);
-    ASSERT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, block));
+    ASSERT_OK(moiety_ipc_release_exports(pool, block));
     EXPECT_EQ(0u, Heap(pool).Count(MOIETY_HEAP_KEPT));
 }
 
@@ -213,13 +203,13 @@ TEST_F(HeapTest, HasWhatACaptureScopeKeeps)
     pool.Free(freed, stream);
     ASSERT_EQ(0, (Get<int(moiety_stream, void **)>("cuStreamEndCapture")(
                      stream, &graph)));
-    ASSERT_EQ(MOIETY_OK, moiety_scope_end(scope));
+    ASSERT_OK(moiety_scope_end(scope));
     Heap heap(pool);
     EXPECT_EQ(static_cast<uint32_t>(MOIETY_HEAP_USED), heap.At(live).kind);
     EXPECT_EQ(static_cast<uint32_t>(MOIETY_HEAP_KEPT), heap.At(freed).kind);
     EXPECT_EQ(1u, heap.Count(MOIETY_HEAP_KEPT));
     heap.ExpectStatsOf(pool);
-    ASSERT_EQ(MOIETY_OK, moiety_scope_release(scope));
+    ASSERT_OK(moiety_scope_release(scope));
     EXPECT_EQ(0u, Heap(pool).Count(MOIETY_HEAP_KEPT));
     EXPECT_EQ(0, Get<int(void *)>("cuGraphDestroy")(graph));
     pool.Free(live);
@@ -283,11 +273,11 @@ TEST_F(HeapTest, OutlivesThePool)
         options.source = &table;
         Pool pool(options);
         pool.Free(pool.Alloc(kKiB), MOIETY_STREAM_DONE);
-        ASSERT_EQ(MOIETY_OK, moiety_heap_snapshot_create(pool, &snapshot));
+        ASSERT_OK(moiety_heap_snapshot_create(pool, &snapshot));
     }
     moiety_heap_summary summary = {};
     summary.struct_size = sizeof(summary);
-    ASSERT_EQ(MOIETY_OK, moiety_heap_snapshot_summary(snapshot, &summary));
+    ASSERT_OK(moiety_heap_snapshot_summary(snapshot, &summary));
     EXPECT_STREQ("short-lived", summary.source_name);
     EXPECT_EQ(1u, summary.segment_count);
     EXPECT_LT(0u, summary.time_ns);
@@ -311,7 +301,7 @@ TEST_F(HeapTest, ChecksItsArguments)
     EXPECT_EQ(nullptr, moiety_heap_snapshot_segments(nullptr, &count));
     EXPECT_EQ(0u, count);
     EXPECT_EQ(nullptr, moiety_heap_snapshot_intervals(nullptr, nullptr));
-    ASSERT_EQ(MOIETY_OK, moiety_heap_snapshot_create(pool, &snapshot));
+    ASSERT_OK(moiety_heap_snapshot_create(pool, &snapshot));
     EXPECT_EQ(MOIETY_E_INVALID,
               moiety_heap_snapshot_summary(snapshot, nullptr));
     EXPECT_EQ(MOIETY_E_INVALID,

@@ -12,8 +12,7 @@
 namespace
 {
 
-using history_test::History;
-using history_test::Recorded;
+using namespace history_test;
 
 // Creates a pool and has one entry written; the status of what failed.
 moiety_status Live(unsigned n)
@@ -30,11 +29,10 @@ moiety_status Live(unsigned n)
     if (status == MOIETY_OK)
         status = moiety_free(pool, block, MOIETY_STREAM_LEGACY);
     // What failed once goes well the next time.
-    EXPECT_EQ(MOIETY_OK,
-              moiety_alloc(pool, 1000, MOIETY_STREAM_LEGACY, &block));
-    EXPECT_EQ(MOIETY_OK, moiety_free(pool, block, MOIETY_STREAM_LEGACY));
+    EXPECT_OK(moiety_alloc(pool, 1000, MOIETY_STREAM_LEGACY, &block));
+    EXPECT_OK(moiety_free(pool, block, MOIETY_STREAM_LEGACY));
     EXPECT_EQ(block, History(pool).LastOf(MOIETY_HISTORY_FREE).address);
-    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool, nullptr));
+    EXPECT_OK(moiety_pool_destroy(pool, nullptr));
     return status;
 }
 

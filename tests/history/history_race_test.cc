@@ -14,10 +14,8 @@
 namespace
 {
 
-using history_test::History;
-using history_test::Recorded;
-using pool_test::Pool;
-using pool_test::Stream;
+using namespace history_test;
+using namespace pool_test;
 
 constexpr unsigned kThreads = 3;
 constexpr unsigned kReadings = 200;
@@ -36,10 +34,8 @@ TEST(ReaderVsWriters, SeesNoEntryThatIsHalfOfAnother)
             const size_t size = 1000 * (i + 1);
             moiety_devptr block;
             do {
-                ASSERT_EQ(MOIETY_OK,
-                          moiety_alloc(pool, size, streams[i], &block));
-                ASSERT_EQ(MOIETY_OK,
-                          moiety_free_sized(pool, block, size, streams[i]));
+                ASSERT_OK(moiety_alloc(pool, size, streams[i], &block));
+                ASSERT_OK(moiety_free_sized(pool, block, size, streams[i]));
             } while (!is_over.load());
         });
     for (unsigned i = 0; i < kReadings; i++) {
@@ -82,10 +78,10 @@ TEST(WritersInTurn, HaveEachBlocksLivesInOrder)
         threads.emplace_back([&, i] {
             for (unsigned round = 0; round < kRounds; round++) {
                 moiety_devptr block;
-                ASSERT_EQ(MOIETY_OK, moiety_alloc(pool, 4096, stream, &block));
+                ASSERT_OK(moiety_alloc(pool, 4096, stream, &block));
                 block = mail[(i + round) % kThreads].exchange(block);
                 if (block) {
-                    ASSERT_EQ(MOIETY_OK, moiety_free(pool, block, stream));
+                    ASSERT_OK(moiety_free(pool, block, stream));
                 }
             }
         });

@@ -16,8 +16,7 @@ extern "C" {
 namespace
 {
 
-using history_test::History;
-using history_test::Recorded;
+using namespace history_test;
 
 class HalfWritten : public testing::TestWithParam<const char *>
 {

@@ -18,21 +18,10 @@
 namespace
 {
 
-using history_test::History;
-using history_test::Recorded;
-using pool_test::kKiB;
-using pool_test::kMiB;
-using pool_test::Pool;
-using pool_test::Stream;
+using namespace history_test;
+using namespace pool_test;
 
-class HistoryTest : public testing::Test
-{
-  protected:
-    void SetUp() override
-    {
-        pool_test::UseStandin();
-    }
-};
+using HistoryTest = StandinTest;
 
 using HistoryKinds = HistoryTest;
 using HistoryRings = HistoryTest;
@@ -42,9 +31,8 @@ void Use(moiety_pool *pool, unsigned times)
 {
     for (unsigned i = 0; i < times; i++) {
         moiety_devptr address = 0;
-        ASSERT_EQ(MOIETY_OK,
-                  moiety_alloc(pool, kKiB, MOIETY_STREAM_LEGACY, &address));
-        ASSERT_EQ(MOIETY_OK, moiety_free(pool, address, MOIETY_STREAM_LEGACY));
+        ASSERT_OK(moiety_alloc(pool, kKiB, MOIETY_STREAM_LEGACY, &address));
+        ASSERT_OK(moiety_free(pool, address, MOIETY_STREAM_LEGACY));
     }
 }
 
@@ -117,7 +105,7 @@ TEST_F(HistoryTest, CanBeCountedWithoutRoom)
     Use(pool, 10);
     moiety_history_summary summary = {};
     summary.struct_size = sizeof(summary);
-    ASSERT_EQ(MOIETY_OK, moiety_history_read(pool, nullptr, 0, &summary));
+    ASSERT_OK(moiety_history_read(pool, nullptr, 0, &summary));
     EXPECT_EQ(0u, summary.count);
     EXPECT_EQ(21u, summary.noted_count);
 }
@@ -136,10 +124,10 @@ TEST_F(HistoryKinds, AllocationsOfEveryForm)
     Pool pool(Recorded(64));
     moiety_devptr blocks[5] = {};
     const moiety_stream stream = MOIETY_STREAM_LEGACY;
-    ASSERT_EQ(MOIETY_OK, alloc_aligned(pool, 11, 4096, stream, &blocks[0]));
-    ASSERT_EQ(MOIETY_OK, alloc_no_wait(pool, 12, stream, &blocks[1]));
-    ASSERT_EQ(MOIETY_OK, moiety_alloc_batch(pool, 13, stream, 2, &blocks[2]));
-    ASSERT_EQ(MOIETY_OK, moiety_alloc(pool, 3 * kMiB, stream, &blocks[4]));
+    ASSERT_OK(alloc_aligned(pool, 11, 4096, stream, &blocks[0]));
+    ASSERT_OK(alloc_no_wait(pool, 12, stream, &blocks[1]));
+    ASSERT_OK(moiety_alloc_batch(pool, 13, stream, 2, &blocks[2]));
+    ASSERT_OK(moiety_alloc(pool, 3 * kMiB, stream, &blocks[4]));
     std::vector<moiety_history_entry> allocs =
         History(pool).Of(MOIETY_HISTORY_ALLOC);
     const uint64_t sizes[5] = {11, 12, 13, 13, 3 * kMiB};
@@ -148,7 +136,7 @@ TEST_F(HistoryKinds, AllocationsOfEveryForm)
         EXPECT_EQ(blocks[i], allocs[i].address);
         EXPECT_EQ(sizes[i], allocs[i].size_bytes);
     }
-    EXPECT_EQ(MOIETY_OK, moiety_free_batch(pool, blocks, 5, stream, nullptr));
+    EXPECT_OK(moiety_free_batch(pool, blocks, 5, stream, nullptr));
     EXPECT_EQ(5u, History(pool).Of(MOIETY_HISTORY_FREE).size());
 }
 
@@ -179,15 +167,15 @@ TEST_F(HistoryKinds, FreesOfEveryForm)
     Pool pool(Recorded(64));
     const moiety_stream stream = MOIETY_STREAM_LEGACY;
     moiety_devptr hit = pool.Alloc(1000);
-    ASSERT_EQ(MOIETY_OK, moiety_free_sized(pool, hit, 1000, stream));
+    ASSERT_OK(moiety_free_sized(pool, hit, 1000, stream));
     EXPECT_EQ(1000u,
               History(pool).LastOf(MOIETY_HISTORY_FREE_SIZED).size_bytes);
     moiety_devptr run = pool.Alloc(3 * kMiB);
-    ASSERT_EQ(MOIETY_OK, moiety_free_sized(pool, run, 3 * kMiB, stream));
+    ASSERT_OK(moiety_free_sized(pool, run, 3 * kMiB, stream));
     EXPECT_EQ(run, History(pool).LastOf(MOIETY_HISTORY_FREE_SIZED).address);
     moiety_devptr after = pool.Alloc(1000);
     moiety_event event = pool_test::NewEvent();
-    ASSERT_EQ(MOIETY_OK, moiety_free_on_event(pool, after, event));
+    ASSERT_OK(moiety_free_on_event(pool, after, event));
     pool_test::DestroyEvent(event);
     moiety_history_entry last = History(pool).LastOf(MOIETY_HISTORY_FREE_AFTER);
     EXPECT_EQ(after, last.address);
@@ -221,13 +209,13 @@ TEST_F(HistoryKinds, UsesAndStreams)
     Pool pool(Recorded(64));
     Stream first, second;
     moiety_devptr block = pool.Alloc(1000, first);
-    ASSERT_EQ(MOIETY_OK, moiety_record_use(pool, block, second));
+    ASSERT_OK(moiety_record_use(pool, block, second));
     moiety_history_entry use = History(pool).LastOf(MOIETY_HISTORY_RECORD_USE);
     EXPECT_EQ(block, use.address);
     EXPECT_EQ(1024u, use.size_bytes);
     EXPECT_EQ(second, use.stream);
     pool.Free(block, first);
-    ASSERT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, first));
+    ASSERT_OK(moiety_pool_retire_stream(pool, first));
     EXPECT_EQ(first, History(pool).LastOf(MOIETY_HISTORY_RETIRE).stream);
     EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_retire_stream(pool, nullptr));
     EXPECT_EQ(static_cast<uint32_t>(MOIETY_E_INVALID),
@@ -252,9 +240,9 @@ TEST_F(HistoryKinds, Exports)
     Pool pool(options);
     moiety_ipc_handle handle;
     moiety_devptr block = pool.Alloc(1000);
-    ASSERT_EQ(MOIETY_OK, moiety_ipc_export(pool, block, &handle));
+    ASSERT_OK(moiety_ipc_export(pool, block, &handle));
     EXPECT_EQ(block, History(pool).LastOf(MOIETY_HISTORY_EXPORT).address);
-    ASSERT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, block));
+    ASSERT_OK(moiety_ipc_release_exports(pool, block));
     EXPECT_EQ(block, History(pool).LastOf(MOIETY_HISTORY_RELEASE).address);
     pool.Free(block);
 }
@@ -302,9 +290,8 @@ TEST_F(HistoryRings, OfAThreadThatLostItsCachesAreReadToo)
     std::thread([&] {
         // All that there is: what this thread has cached must be taken.
         moiety_devptr all = 0;
-        ASSERT_EQ(MOIETY_OK,
-                  moiety_alloc(pool, 4 * kMiB, MOIETY_STREAM_LEGACY, &all));
-        ASSERT_EQ(MOIETY_OK, moiety_free(pool, all, MOIETY_STREAM_DONE));
+        ASSERT_OK(moiety_alloc(pool, 4 * kMiB, MOIETY_STREAM_LEGACY, &all));
+        ASSERT_OK(moiety_free(pool, all, MOIETY_STREAM_DONE));
     }).join();
     Use(pool, 3);
     uint32_t self = static_cast<uint32_t>(syscall(SYS_gettid));

@@ -18,14 +18,7 @@ namespace
 
 using pool_test::kMiB;
 
-class ArenaEnd : public ::testing::Test
-{
-  protected:
-    static void SetUpTestSuite()
-    {
-        pool_test::UseStandin();
-    }
-};
+using ArenaEnd = pool_test::StandinTest;
 
 // The memory of an arena that is gone is nobody's to look at: under a sanitizer
 // of addresses, a look is an error.
@@ -40,11 +33,10 @@ TEST_F(ArenaEnd, IsRecognisedByEveryCallAfterItsEnd)
     stats.struct_size = sizeof(stats);
     moiety_leaks leaks = {};
     leaks.struct_size = sizeof(leaks);
-    ASSERT_EQ(MOIETY_OK, moiety_host_create(nullptr, &host));
-    ASSERT_EQ(MOIETY_OK,
-              moiety_host_alloc(host, 5000, MOIETY_HOST_CPU, &block));
+    ASSERT_OK(moiety_host_create(nullptr, &host));
+    ASSERT_OK(moiety_host_alloc(host, 5000, MOIETY_HOST_CPU, &block));
     void *const was = block;
-    ASSERT_EQ(MOIETY_OK, moiety_host_destroy(host, nullptr));
+    ASSERT_OK(moiety_host_destroy(host, nullptr));
     const std::pair<const char *, std::function<moiety_status()>> calls[] = {
         {"alloc",
          [&] {

@@ -16,8 +16,7 @@ namespace host_test
 namespace
 {
 
-using pool_test::kKiB;
-using pool_test::kMiB;
+using namespace pool_test;
 
 constexpr unsigned kStagers = 3;
 constexpr unsigned kSteps = 150;
@@ -41,8 +40,7 @@ void Stage(Arena &arena, unsigned seed)
                                      MOIETY_STREAM_ANY};
         arena.Free(block, how[random() % 3]);
     }
-    EXPECT_EQ(MOIETY_OK,
-              moiety_pool_retire_stream(moiety_host_pool(arena), stream));
+    EXPECT_OK(moiety_pool_retire_stream(moiety_host_pool(arena), stream));
 }
 
 TEST(StageVsTrim, NobodyGetsWhatAnotherHolds)
@@ -60,9 +58,9 @@ TEST(StageVsTrim, NobodyGetsWhatAnotherHolds)
             threads.emplace_back([&arena, i] { Stage(arena, i + 1); });
         std::thread trimmer([&] {
             while (!is_over) {
-                EXPECT_EQ(MOIETY_OK, moiety_host_trim(arena, 0, nullptr));
-                EXPECT_EQ(MOIETY_OK, moiety_host_reserve(arena, 4 * kMiB, 2,
-                                                         nullptr, nullptr));
+                EXPECT_OK(moiety_host_trim(arena, 0, nullptr));
+                EXPECT_OK(
+                    moiety_host_reserve(arena, 4 * kMiB, 2, nullptr, nullptr));
             }
         });
         for (std::thread &thread : threads)

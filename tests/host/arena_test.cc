@@ -29,7 +29,7 @@ class HostArena : public PinnedTest
                   moiety_host_alloc(once, 1, MOIETY_HOST_CPU, &more));
         once.Free(all);
         failing_steps_arm(FAILING_POPULATE, 1, 1);
-        EXPECT_EQ(MOIETY_OK, moiety_host_trim(once, 0, nullptr));
+        EXPECT_OK(moiety_host_trim(once, 0, nullptr));
         EXPECT_EQ(MOIETY_E_NO_PINNED_MEMORY,
                   moiety_host_alloc(once, 1, MOIETY_HOST_CPU, &more));
         (void)failing_steps_disarm();
@@ -68,8 +68,8 @@ TEST_F(HostArena, ServesTheSameAgainWithoutGrowing)
     void *second = arena.Alloc(1 * kMiB);
     EXPECT_EQ(first, second);
     EXPECT_EQ(before.pinned_bytes, arena.Stats().pinned_bytes);
-    EXPECT_EQ(MOIETY_OK, moiety_host_free_sized(arena, second, 1 * kMiB,
-                                                MOIETY_STREAM_DONE));
+    EXPECT_OK(
+        moiety_host_free_sized(arena, second, 1 * kMiB, MOIETY_STREAM_DONE));
 }
 
 TEST_F(HostArena, SaysWhereItIs)
@@ -102,7 +102,7 @@ TEST_F(HostArena, CutsAReportForWhichThereIsNoRoom)
 {
     Arena arena;
     char text[5] = "xxxx";
-    EXPECT_EQ(MOIETY_OK, moiety_host_report(arena, text, sizeof(text)));
+    EXPECT_OK(moiety_host_report(arena, text, sizeof(text)));
     EXPECT_STREQ("node", text);
 }
 
@@ -141,14 +141,14 @@ TEST_F(HostArena, GrowsBeforehandByWhatIsAskedForAndNoMore)
     options.first_segment_bytes = 2 * kMiB;
     options.largest_segment_bytes = 32 * kMiB;
     Arena arena(options);
-    ASSERT_EQ(MOIETY_OK, moiety_host_reserve(
-                             arena, 75 * kMiB - 1, 2,
-                             [](void *data, uint64_t done, uint64_t total) {
-                                 auto *to = static_cast<Seen *>(data);
-                                 to->done.push_back(done);
-                                 to->total = total;
-                             },
-                             &seen))
+    ASSERT_OK(moiety_host_reserve(
+        arena, 75 * kMiB - 1, 2,
+        [](void *data, uint64_t done, uint64_t total) {
+            auto *to = static_cast<Seen *>(data);
+            to->done.push_back(done);
+            to->total = total;
+        },
+        &seen))
         << Message();
     // 32, 32, and of the rest whole pages of 2 MiB.
     EXPECT_EQ(76 * kMiB, arena.Stats().pinned_bytes);
@@ -159,8 +159,7 @@ TEST_F(HostArena, GrowsBeforehandByWhatIsAskedForAndNoMore)
     EXPECT_EQ(76 * kMiB, seen.done.back());
     EXPECT_TRUE(std::is_sorted(seen.done.begin(), seen.done.end()));
     // It is there already.
-    EXPECT_EQ(MOIETY_OK,
-              moiety_host_reserve(arena, 10 * kMiB, 0, nullptr, nullptr));
+    EXPECT_OK(moiety_host_reserve(arena, 10 * kMiB, 0, nullptr, nullptr));
     void *block = arena.Alloc(32 * kMiB);
     EXPECT_EQ(76 * kMiB, arena.Stats().pinned_bytes);
     arena.Free(block);
@@ -198,12 +197,12 @@ TEST_F(HostArena, UnpinsOnRequestWhatIsDone)
     stream.Hold();
     arena.Free(arena.Alloc(1 * kMiB, stream), stream);
     uint64_t trimmed = 1;
-    EXPECT_EQ(MOIETY_OK, moiety_host_trim(arena, 0, &trimmed));
+    EXPECT_OK(moiety_host_trim(arena, 0, &trimmed));
     EXPECT_EQ(0u, trimmed) << "the stream may be reading it";
     EXPECT_EQ(64 * kMiB, arena.Stats().pinned_bytes);
     stream.Release();
     pool_test::Synchronize();
-    EXPECT_EQ(MOIETY_OK, moiety_host_trim(arena, 0, &trimmed));
+    EXPECT_OK(moiety_host_trim(arena, 0, &trimmed));
     EXPECT_EQ(64 * kMiB, trimmed);
     EXPECT_EQ(0u, arena.Stats().pinned_bytes);
 }
@@ -213,7 +212,7 @@ TEST_F(HostArena, KnowsItsDeviceAddresses)
     Arena arena, other;
     auto *bytes = static_cast<char *>(arena.Alloc(5000));
     moiety_devptr device = 0;
-    EXPECT_EQ(MOIETY_OK, moiety_host_device_address(arena, bytes + 7, &device));
+    EXPECT_OK(moiety_host_device_address(arena, bytes + 7, &device));
     EXPECT_EQ(reinterpret_cast<uintptr_t>(bytes) + 7, device);
     EXPECT_EQ(MOIETY_E_FOREIGN,
               moiety_host_device_address(other, bytes, &device));
@@ -249,14 +248,13 @@ TEST_F(HostArena, CountsWhatWasNotFreed)
 {
     moiety_host_options options = Tight();
     moiety_host *host = nullptr;
-    ASSERT_EQ(MOIETY_OK, moiety_host_create(&options, &host));
+    ASSERT_OK(moiety_host_create(&options, &host));
     void *block = nullptr;
-    ASSERT_EQ(MOIETY_OK,
-              moiety_host_alloc(host, 5000, MOIETY_HOST_CPU, &block));
+    ASSERT_OK(moiety_host_alloc(host, 5000, MOIETY_HOST_CPU, &block));
     moiety_leaks leaks = {};
     EXPECT_EQ(MOIETY_E_INVALID, moiety_host_destroy(host, &leaks));
     leaks.struct_size = sizeof(leaks);
-    EXPECT_EQ(MOIETY_OK, moiety_host_destroy(host, &leaks));
+    EXPECT_OK(moiety_host_destroy(host, &leaks));
     EXPECT_EQ(1u, leaks.block_count);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(block), leaks.addresses[0]);
 }
@@ -280,13 +278,12 @@ TEST_F(HostArena, OutlivesItsContextWithoutALeak)
     options.context = context;
     moiety_host *host = nullptr;
     void *block = nullptr;
-    ASSERT_EQ(MOIETY_OK, moiety_host_create(&options, &host));
-    ASSERT_EQ(MOIETY_OK,
-              moiety_host_alloc(host, 5000, MOIETY_HOST_CPU, &block));
-    EXPECT_EQ(MOIETY_OK, moiety_pool_context_lost(moiety_host_pool(host)));
+    ASSERT_OK(moiety_host_create(&options, &host));
+    ASSERT_OK(moiety_host_alloc(host, 5000, MOIETY_HOST_CPU, &block));
+    EXPECT_OK(moiety_pool_context_lost(moiety_host_pool(host)));
     pool_test::DestroyContext(context);
-    EXPECT_EQ(MOIETY_OK, moiety_host_free(host, block, MOIETY_STREAM_DONE));
-    EXPECT_EQ(MOIETY_OK, moiety_host_destroy(host, nullptr));
+    EXPECT_OK(moiety_host_free(host, block, MOIETY_STREAM_DONE));
+    EXPECT_OK(moiety_host_destroy(host, nullptr));
 }
 
 TEST_F(HostArena, NamesWhatIsWrongWithItsOptions)
@@ -365,10 +362,9 @@ TEST_F(HostArena, IsToldByTheEnvironment)
     Arena arena;
     EXPECT_EQ(MOIETY_E_TOO_LARGE,
               moiety_host_reserve(arena, 6 * kMiB, 0, nullptr, nullptr));
-    EXPECT_EQ(MOIETY_OK,
-              moiety_host_reserve(arena, 4 * kMiB, 0, nullptr, nullptr));
+    EXPECT_OK(moiety_host_reserve(arena, 4 * kMiB, 0, nullptr, nullptr));
     failing_steps_arm(FAILING_BIND, 1, 1);
-    EXPECT_EQ(MOIETY_OK, moiety_host_trim(arena, 0, nullptr));
+    EXPECT_OK(moiety_host_trim(arena, 0, nullptr));
     void *block = nullptr;
     EXPECT_EQ(MOIETY_E_UNSUPPORTED,
               moiety_host_alloc(arena, 1, MOIETY_HOST_CPU, &block));
@@ -389,8 +385,8 @@ TEST_F(HostArena, LeavesPoolsOfDeviceMemoryToTheirOwnKeys)
 {
     Conf conf("host_place:77,limit:64M");
     moiety_pool *pool = nullptr;
-    EXPECT_EQ(MOIETY_OK, moiety_pool_create(nullptr, &pool));
-    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool, nullptr));
+    EXPECT_OK(moiety_pool_create(nullptr, &pool));
+    EXPECT_OK(moiety_pool_destroy(pool, nullptr));
     ExpectRefused(HostDefaults(), "77");
 }
 
@@ -403,7 +399,7 @@ TEST_F(HostArena, IsKeptFromChildrenUnlessToldOtherwise)
     *block = 'a';
     EXPECT_TRUE(IsKeptFromChildren(block));
     EXPECT_FALSE(ChildHas(block, 'a'));
-    EXPECT_EQ(MOIETY_OK, moiety_host_copy_to_children(arena));
+    EXPECT_OK(moiety_host_copy_to_children(arena));
     EXPECT_FALSE(IsKeptFromChildren(block));
     EXPECT_TRUE(ChildHas(block, 'a'));
     char *later = static_cast<char *>(arena.Alloc(2 * kMiB));
@@ -437,7 +433,7 @@ TEST_F(HostArena, TakesNoNull)
     moiety_devptr device = 0;
     moiety_host_stats stats = {};
     EXPECT_EQ(MOIETY_E_INVALID, moiety_host_create(nullptr, nullptr));
-    EXPECT_EQ(MOIETY_OK, moiety_host_destroy(nullptr, nullptr));
+    EXPECT_OK(moiety_host_destroy(nullptr, nullptr));
     EXPECT_EQ(MOIETY_E_INVALID,
               moiety_host_alloc(nullptr, 1, MOIETY_HOST_CPU, &address));
     EXPECT_EQ(MOIETY_E_INVALID,
@@ -446,7 +442,7 @@ TEST_F(HostArena, TakesNoNull)
               host_alloc_no_wait(nullptr, 1, MOIETY_HOST_CPU, &address));
     EXPECT_EQ(MOIETY_E_INVALID,
               moiety_host_free(nullptr, text, MOIETY_STREAM_DONE));
-    EXPECT_EQ(MOIETY_OK, moiety_host_free(arena, nullptr, MOIETY_STREAM_DONE));
+    EXPECT_OK(moiety_host_free(arena, nullptr, MOIETY_STREAM_DONE));
     EXPECT_EQ(MOIETY_E_INVALID,
               moiety_host_free_sized(nullptr, text, 1, MOIETY_STREAM_DONE));
     EXPECT_EQ(MOIETY_E_INVALID,
@@ -476,12 +472,11 @@ TEST_F(HostArena, LeavesNothingBehindWhateverTheDriverRefuses)
         if (moiety_host_create(&options, &host) == MOIETY_OK &&
             moiety_host_alloc(host, 5000, MOIETY_HOST_CPU, &block) ==
                 MOIETY_OK) {
-            EXPECT_EQ(MOIETY_OK,
-                      moiety_host_free(host, block, MOIETY_STREAM_DONE));
+            EXPECT_OK(moiety_host_free(host, block, MOIETY_STREAM_DONE));
         }
         uint64_t calls = pool_test::Calls() - before;
         pool_test::SetFaults("");
-        EXPECT_EQ(MOIETY_OK, moiety_host_destroy(host, nullptr));
+        EXPECT_OK(moiety_host_destroy(host, nullptr));
         if (calls < n)
             break;
     }

@@ -48,10 +48,9 @@ TEST_F(HostMemoryFault, OfAnArena)
         EXPECT_EQ(status == MOIETY_OK, block != nullptr) << n;
         refused += status != MOIETY_OK;
         if (block) {
-            EXPECT_EQ(MOIETY_OK,
-                      moiety_host_free(host, block, MOIETY_STREAM_DONE));
+            EXPECT_OK(moiety_host_free(host, block, MOIETY_STREAM_DONE));
         }
-        EXPECT_EQ(MOIETY_OK, moiety_host_destroy(host, nullptr)) << n;
+        EXPECT_OK(moiety_host_destroy(host, nullptr)) << n;
         if (was_enough) {
             EXPECT_GT(refused, 5u);
             return;
@@ -63,13 +62,13 @@ TEST_F(HostMemoryFault, OfAnArena)
 TEST_F(HostMemoryFault, OfAPin)
 {
     Pages pages(8);
-    ASSERT_EQ(MOIETY_OK, pages.Pin(3, 1));
+    ASSERT_OK(pages.Pin(3, 1));
     for (unsigned n = 1; n < kTooMany; n++) {
         failing_memory_arm(n);
         moiety_status status = pages.Pin(0, 8);
         bool was_enough = failing_memory_disarm();
         if (status == MOIETY_OK) {
-            EXPECT_EQ(MOIETY_OK, pages.Unpin(0, 8));
+            EXPECT_OK(pages.Unpin(0, 8));
         } else {
             EXPECT_EQ(MOIETY_E_NO_HOST_MEMORY, status);
             EXPECT_FALSE(pages.IsPinned(0)) << n;
@@ -77,7 +76,7 @@ TEST_F(HostMemoryFault, OfAPin)
         EXPECT_TRUE(pages.IsPinned(3));
         if (was_enough) {
             EXPECT_EQ(4u, n) << "a range, and both sides of what is pinned";
-            EXPECT_EQ(MOIETY_OK, pages.Unpin(3, 1));
+            EXPECT_OK(pages.Unpin(3, 1));
             return;
         }
     }

@@ -29,7 +29,7 @@ class PinModel : public ::testing::TestWithParam<size_t>
     {
         size_t first = random_() % kPages;
         size_t count = 1 + random_() % (kPages - first);
-        ASSERT_EQ(MOIETY_OK, pages_.Pin(first, count));
+        ASSERT_OK(pages_.Pin(first, count));
         ranges_.emplace_back(first, count);
         Add(ranges_.back(), 1);
     }
@@ -39,8 +39,7 @@ class PinModel : public ::testing::TestWithParam<size_t>
             return;
         std::swap(ranges_[random_() % ranges_.size()], ranges_.back());
         Add(ranges_.back(), -1);
-        ASSERT_EQ(MOIETY_OK,
-                  pages_.Unpin(ranges_.back().first, ranges_.back().second));
+        ASSERT_OK(pages_.Unpin(ranges_.back().first, ranges_.back().second));
         ranges_.pop_back();
     }
     void Add(const std::pair<size_t, size_t> &range, int more)
@@ -80,7 +79,7 @@ INSTANTIATE_TEST_SUITE_P(PagesKept, PinModel,
 TEST_P(PinModel, UsedPagesArePinned)
 {
     int64_t before = pool_test::Live("host");
-    ASSERT_EQ(MOIETY_OK, moiety_host_pin_keep(pages_.Bytes(GetParam())));
+    ASSERT_OK(moiety_host_pin_keep(pages_.Bytes(GetParam())));
     for (unsigned step = 0; step < kSteps && !HasFatalFailure(); step++) {
         if (random_() % 100 < (step / 50 % 2 ? 35u : 60u))
             Pin();
@@ -91,7 +90,7 @@ TEST_P(PinModel, UsedPagesArePinned)
     while (!ranges_.empty() && !HasFatalFailure())
         Unpin();
     Check(GetParam());
-    EXPECT_EQ(MOIETY_OK, moiety_host_pin_keep(0));
+    EXPECT_OK(moiety_host_pin_keep(0));
     EXPECT_EQ(before, pool_test::Live("host"));
 }
 

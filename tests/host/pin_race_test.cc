@@ -24,10 +24,10 @@ void PinAndUnpin(const Pages &pages, unsigned seed)
     for (unsigned step = 0; step < kSteps; step++) {
         size_t first = random() % kPages;
         size_t count = 1 + random() % (kPages - first);
-        ASSERT_EQ(MOIETY_OK, pages.Pin(first, count));
+        ASSERT_OK(pages.Pin(first, count));
         for (size_t i = first; i < first + count; i++)
             ASSERT_TRUE(pages.IsPinned(i));
-        ASSERT_EQ(MOIETY_OK, pages.Unpin(first, count));
+        ASSERT_OK(pages.Unpin(first, count));
     }
 }
 
@@ -35,13 +35,13 @@ void RunThreads(uint64_t keep_bytes)
 {
     Pages pages(kPages);
     int64_t before = pool_test::Live("host");
-    ASSERT_EQ(MOIETY_OK, moiety_host_pin_keep(keep_bytes));
+    ASSERT_OK(moiety_host_pin_keep(keep_bytes));
     std::vector<std::thread> threads;
     for (unsigned i = 0; i < kThreads; i++)
         threads.emplace_back([&pages, i] { PinAndUnpin(pages, i); });
     for (std::thread &thread : threads)
         thread.join();
-    EXPECT_EQ(MOIETY_OK, moiety_host_pin_keep(0));
+    EXPECT_OK(moiety_host_pin_keep(0));
     EXPECT_EQ(before, pool_test::Live("host"));
 }
 

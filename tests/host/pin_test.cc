@@ -37,7 +37,7 @@ class HostPin : public ::testing::Test
     void TearDown() override
     {
         pool_test::SetFaults("");
-        EXPECT_EQ(MOIETY_OK, moiety_host_pin_keep(0));
+        EXPECT_OK(moiety_host_pin_keep(0));
         EXPECT_EQ(before_, pool_test::Live("host"));
     }
     int64_t Count() const
@@ -58,12 +58,12 @@ std::string Message()
 
 TEST_F(HostPin, PinsAndUnpins)
 {
-    EXPECT_EQ(MOIETY_OK, pages_.Pin(1, 2));
+    EXPECT_OK(pages_.Pin(1, 2));
     EXPECT_FALSE(pages_.IsPinned(0));
     EXPECT_TRUE(pages_.IsPinned(1));
     EXPECT_TRUE(pages_.IsPinned(2));
     EXPECT_FALSE(pages_.IsPinned(3));
-    EXPECT_EQ(MOIETY_OK, pages_.Unpin(1, 2));
+    EXPECT_OK(pages_.Unpin(1, 2));
     EXPECT_FALSE(pages_.IsPinned(1));
 }
 
@@ -71,59 +71,59 @@ TEST_F(HostPin, PinsAndUnpins)
 TEST_F(HostPin, PinsNothingBesideTheRange)
 {
     char *inside = pages_.At(3) - 1;
-    EXPECT_EQ(MOIETY_OK, moiety_host_pin(inside, 2));
+    EXPECT_OK(moiety_host_pin(inside, 2));
     EXPECT_FALSE(Pages::IsPinnedAt(inside - 1));
     EXPECT_TRUE(Pages::IsPinnedAt(inside));
     EXPECT_TRUE(Pages::IsPinnedAt(inside + 1));
     EXPECT_FALSE(Pages::IsPinnedAt(inside + 2));
-    EXPECT_EQ(MOIETY_OK, moiety_host_pin(inside + 2, 100));
-    EXPECT_EQ(MOIETY_OK, moiety_host_unpin(inside, 2));
+    EXPECT_OK(moiety_host_pin(inside + 2, 100));
+    EXPECT_OK(moiety_host_unpin(inside, 2));
     EXPECT_FALSE(Pages::IsPinnedAt(inside));
     EXPECT_TRUE(Pages::IsPinnedAt(inside + 2));
-    EXPECT_EQ(MOIETY_OK, moiety_host_unpin(inside + 2, 100));
+    EXPECT_OK(moiety_host_unpin(inside + 2, 100));
 }
 
 TEST_F(HostPin, CountsTheSameRange)
 {
-    EXPECT_EQ(MOIETY_OK, pages_.Pin(0, 4));
-    EXPECT_EQ(MOIETY_OK, pages_.Pin(0, 4));
+    EXPECT_OK(pages_.Pin(0, 4));
+    EXPECT_OK(pages_.Pin(0, 4));
     EXPECT_EQ(1, Count());
-    EXPECT_EQ(MOIETY_OK, pages_.Unpin(0, 4));
+    EXPECT_OK(pages_.Unpin(0, 4));
     EXPECT_TRUE(pages_.IsPinned(3));
-    EXPECT_EQ(MOIETY_OK, pages_.Unpin(0, 4));
+    EXPECT_OK(pages_.Unpin(0, 4));
     EXPECT_EQ(MOIETY_E_FOREIGN, pages_.Unpin(0, 4));
 }
 
 TEST_F(HostPin, KeepsPagesThatAnotherRangeHas)
 {
-    EXPECT_EQ(MOIETY_OK, pages_.Pin(4, 4));
-    EXPECT_EQ(MOIETY_OK, pages_.Pin(2, 10));
+    EXPECT_OK(pages_.Pin(4, 4));
+    EXPECT_OK(pages_.Pin(2, 10));
     EXPECT_EQ(3, Count()) << "what was pinned, and both sides of it";
-    EXPECT_EQ(MOIETY_OK, pages_.Unpin(4, 4));
+    EXPECT_OK(pages_.Unpin(4, 4));
     for (size_t i = 0; i < 16; i++)
         EXPECT_EQ(i >= 2 && i < 12, pages_.IsPinned(i)) << i;
-    EXPECT_EQ(MOIETY_OK, pages_.Unpin(2, 10));
+    EXPECT_OK(pages_.Unpin(2, 10));
 }
 
 TEST_F(HostPin, KeepsAdjacentRangesApart)
 {
-    EXPECT_EQ(MOIETY_OK, pages_.Pin(0, 2));
-    EXPECT_EQ(MOIETY_OK, pages_.Pin(2, 2));
-    EXPECT_EQ(MOIETY_OK, pages_.Unpin(0, 2));
+    EXPECT_OK(pages_.Pin(0, 2));
+    EXPECT_OK(pages_.Pin(2, 2));
+    EXPECT_OK(pages_.Unpin(0, 2));
     EXPECT_FALSE(pages_.IsPinned(1));
     EXPECT_TRUE(pages_.IsPinned(2));
-    EXPECT_EQ(MOIETY_OK, pages_.Unpin(2, 2));
+    EXPECT_OK(pages_.Unpin(2, 2));
 }
 
 TEST_F(HostPin, RefusesToUnpinWhatWasNotPinned)
 {
-    EXPECT_EQ(MOIETY_OK, pages_.Pin(0, 4));
+    EXPECT_OK(pages_.Pin(0, 4));
     EXPECT_EQ(MOIETY_E_FOREIGN, pages_.Unpin(0, 2));
     EXPECT_EQ(MOIETY_E_FOREIGN, pages_.Unpin(1, 3));
     EXPECT_EQ(MOIETY_E_FOREIGN, pages_.Unpin(8, 1));
     EXPECT_NE(std::string::npos, Message().find("not a range that was pinned"));
     EXPECT_TRUE(pages_.IsPinned(0));
-    EXPECT_EQ(MOIETY_OK, pages_.Unpin(0, 4));
+    EXPECT_OK(pages_.Unpin(0, 4));
 }
 
 TEST_F(HostPin, NamesWhatIsWrong)
@@ -158,9 +158,9 @@ TEST_F(HostPin, WantsACurrentContext)
 
 TEST_F(HostPin, UnpinsWithoutACurrentContext)
 {
-    EXPECT_EQ(MOIETY_OK, pages_.Pin(0, 1));
+    EXPECT_OK(pages_.Pin(0, 1));
     pool_test::SetCurrent(nullptr);
-    EXPECT_EQ(MOIETY_OK, pages_.Unpin(0, 1));
+    EXPECT_OK(pages_.Unpin(0, 1));
     pool_test::SetCurrent(pool_test::PrimaryContext());
 }
 
@@ -178,7 +178,7 @@ TEST_F(HostPin, LeavesWhatOthersRegisteredToThem)
 
 TEST_F(HostPin, UnpinsWhatItHadPinnedUntilItFailed)
 {
-    EXPECT_EQ(MOIETY_OK, pages_.Pin(4, 2));
+    EXPECT_OK(pages_.Pin(4, 2));
     // Of the two sides, the second fails.
     pool_test::SetFaults(
         "cuMemHostRegister:nth=2:code=CUDA_ERROR_OUT_OF_MEMORY");
@@ -186,7 +186,7 @@ TEST_F(HostPin, UnpinsWhatItHadPinnedUntilItFailed)
     EXPECT_NE(std::string::npos, Message().find("cuMemHostRegister"));
     EXPECT_EQ(1, Count());
     EXPECT_TRUE(pages_.IsPinned(4));
-    EXPECT_EQ(MOIETY_OK, pages_.Unpin(4, 2));
+    EXPECT_OK(pages_.Unpin(4, 2));
 }
 
 // Whichever call fails, what the driver has registered is still known: also what
@@ -197,7 +197,7 @@ TEST_F(HostPin, ForgetsNothingWhenACallFails)
     unsigned n = 0;
     do {
         SCOPED_TRACE("call " + std::to_string(++n));
-        EXPECT_EQ(MOIETY_OK, pages_.Pin(0, 1));
+        EXPECT_OK(pages_.Pin(0, 1));
         uint64_t before = pool_test::Calls();
         pool_test::SetFaults("*:nth=" + std::to_string(n) +
                              ":code=CUDA_ERROR_UNKNOWN");
@@ -205,10 +205,10 @@ TEST_F(HostPin, ForgetsNothingWhenACallFails)
         calls = pool_test::Calls() - before;
         pool_test::SetFaults("");
         if (status == MOIETY_OK) {
-            EXPECT_EQ(MOIETY_OK, pages_.Unpin(0, 2));
+            EXPECT_OK(pages_.Unpin(0, 2));
         }
-        EXPECT_EQ(MOIETY_OK, pages_.Unpin(0, 1));
-        EXPECT_EQ(MOIETY_OK, moiety_host_pin_keep(0));
+        EXPECT_OK(pages_.Unpin(0, 1));
+        EXPECT_OK(moiety_host_pin_keep(0));
         EXPECT_EQ(0, Count());
     } while (calls >= n);
     EXPECT_LT(5u, n) << "each of more than four calls failed once";
@@ -216,97 +216,97 @@ TEST_F(HostPin, ForgetsNothingWhenACallFails)
 
 TEST_F(HostPin, TriesAgainWhatTheDriverDidNotTakeBack)
 {
-    EXPECT_EQ(MOIETY_OK, pages_.Pin(0, 1));
+    EXPECT_OK(pages_.Pin(0, 1));
     pool_test::SetFaults(
         "cuMemHostUnregister:nth=1:code=CUDA_ERROR_LAUNCH_FAILED");
     EXPECT_EQ(MOIETY_E_DRIVER, pages_.Unpin(0, 1));
     EXPECT_EQ(1, Count());
-    EXPECT_EQ(MOIETY_OK, moiety_host_pin_keep(0));
+    EXPECT_OK(moiety_host_pin_keep(0));
     EXPECT_EQ(0, Count());
 }
 
 TEST_F(HostPin, KeepsWhatItMayAndLetsTheOldestGo)
 {
-    EXPECT_EQ(MOIETY_OK, moiety_host_pin_keep(pages_.Bytes(2)));
+    EXPECT_OK(moiety_host_pin_keep(pages_.Bytes(2)));
     for (size_t i : {0u, 4u, 8u})
-        EXPECT_EQ(MOIETY_OK, pages_.Pin(i, 1));
-    EXPECT_EQ(MOIETY_OK, pages_.Unpin(4, 1));
-    EXPECT_EQ(MOIETY_OK, pages_.Unpin(0, 1));
+        EXPECT_OK(pages_.Pin(i, 1));
+    EXPECT_OK(pages_.Unpin(4, 1));
+    EXPECT_OK(pages_.Unpin(0, 1));
     EXPECT_EQ(3, Count());
-    EXPECT_EQ(MOIETY_OK, pages_.Unpin(8, 1));
+    EXPECT_OK(pages_.Unpin(8, 1));
     EXPECT_FALSE(pages_.IsPinned(4)) << "the first that was unpinned";
     EXPECT_TRUE(pages_.IsPinned(0));
     EXPECT_TRUE(pages_.IsPinned(8));
     uint64_t calls = pool_test::Calls("cuMemHostRegister");
-    EXPECT_EQ(MOIETY_OK, pages_.Pin(8, 1));
+    EXPECT_OK(pages_.Pin(8, 1));
     EXPECT_EQ(calls, pool_test::Calls("cuMemHostRegister")) << "it is pinned";
-    EXPECT_EQ(MOIETY_OK, pages_.Unpin(8, 1));
-    EXPECT_EQ(MOIETY_OK, moiety_host_pin_keep(0));
+    EXPECT_OK(pages_.Unpin(8, 1));
+    EXPECT_OK(moiety_host_pin_keep(0));
     EXPECT_EQ(0, Count());
 }
 
 // A copy of what is pinned may not cross from one registration to another.
 TEST_F(HostPin, LetsGoWhatItKeptWhereARangeWouldBeCutInTwo)
 {
-    EXPECT_EQ(MOIETY_OK, moiety_host_pin_keep(pages_.Bytes(16)));
-    EXPECT_EQ(MOIETY_OK, pages_.Pin(0, 2));
-    EXPECT_EQ(MOIETY_OK, pages_.Unpin(0, 2));
-    EXPECT_EQ(MOIETY_OK, pages_.Pin(1, 4));
+    EXPECT_OK(moiety_host_pin_keep(pages_.Bytes(16)));
+    EXPECT_OK(pages_.Pin(0, 2));
+    EXPECT_OK(pages_.Unpin(0, 2));
+    EXPECT_OK(pages_.Pin(1, 4));
     EXPECT_EQ(1, Count()) << "one range, one registration";
     EXPECT_FALSE(pages_.IsPinned(0));
-    EXPECT_EQ(MOIETY_OK, pages_.Unpin(1, 4));
-    EXPECT_EQ(MOIETY_OK, pages_.Pin(2, 2));
+    EXPECT_OK(pages_.Unpin(1, 4));
+    EXPECT_OK(pages_.Pin(2, 2));
     EXPECT_TRUE(pages_.IsPinned(1)) << "kept, and not in the way";
-    EXPECT_EQ(MOIETY_OK, pages_.Pin(0, 4));
+    EXPECT_OK(pages_.Pin(0, 4));
     EXPECT_EQ(2, Count()) << "in the way, but somebody has it";
-    EXPECT_EQ(MOIETY_OK, pages_.Unpin(0, 4));
-    EXPECT_EQ(MOIETY_OK, pages_.Unpin(2, 2));
+    EXPECT_OK(pages_.Unpin(0, 4));
+    EXPECT_OK(pages_.Unpin(2, 2));
 }
 
 TEST_F(HostPin, SaysWhatTheDriverSaidOfWhatIsInTheWay)
 {
-    EXPECT_EQ(MOIETY_OK, moiety_host_pin_keep(pages_.Bytes(16)));
-    EXPECT_EQ(MOIETY_OK, pages_.Pin(0, 2));
-    EXPECT_EQ(MOIETY_OK, pages_.Unpin(0, 2));
+    EXPECT_OK(moiety_host_pin_keep(pages_.Bytes(16)));
+    EXPECT_OK(pages_.Pin(0, 2));
+    EXPECT_OK(pages_.Unpin(0, 2));
     pool_test::SetFaults(
         "cuMemHostUnregister:nth=1:code=CUDA_ERROR_LAUNCH_FAILED");
     EXPECT_EQ(MOIETY_E_DRIVER, pages_.Pin(1, 4));
     EXPECT_NE(std::string::npos, Message().find("cuMemHostUnregister"));
     EXPECT_EQ(1, Count());
-    EXPECT_EQ(MOIETY_OK, pages_.Pin(1, 4));
+    EXPECT_OK(pages_.Pin(1, 4));
     EXPECT_EQ(1, Count());
-    EXPECT_EQ(MOIETY_OK, pages_.Unpin(1, 4));
+    EXPECT_OK(pages_.Unpin(1, 4));
 }
 
 TEST_F(HostPin, PinsAgainWhatWentWithItsContext)
 {
     moiety_context context = pool_test::NewContext();
     pool_test::SetCurrent(context);
-    EXPECT_EQ(MOIETY_OK, pages_.Pin(0, 4));
+    EXPECT_OK(pages_.Pin(0, 4));
     pool_test::SetCurrent(pool_test::PrimaryContext());
     pool_test::DestroyContext(context);
     EXPECT_FALSE(pages_.IsPinned(1));
-    EXPECT_EQ(MOIETY_OK, pages_.Pin(1, 2));
+    EXPECT_OK(pages_.Pin(1, 2));
     EXPECT_TRUE(pages_.IsPinned(1));
     // What is not pinned again is its owner's own.
     EXPECT_TRUE(IsKeptFromChildren(pages_.At(1)));
     EXPECT_FALSE(IsKeptFromChildren(pages_.At(0)));
     EXPECT_FALSE(IsKeptFromChildren(pages_.At(3)));
-    EXPECT_EQ(MOIETY_OK, pages_.Unpin(1, 2));
-    EXPECT_EQ(MOIETY_OK, pages_.Unpin(0, 4));
+    EXPECT_OK(pages_.Unpin(1, 2));
+    EXPECT_OK(pages_.Unpin(0, 4));
 }
 
 // But for what shares a page with other memory.
 TEST_F(HostPin, KeepsWholePagesFromChildrenMeanwhile)
 {
     *pages_.At(1) = 'x';
-    EXPECT_EQ(MOIETY_OK, moiety_host_pin(pages_.At(0) + 8, pages_.Bytes(2)));
+    EXPECT_OK(moiety_host_pin(pages_.At(0) + 8, pages_.Bytes(2)));
     EXPECT_TRUE(pages_.IsPinned(1));
     EXPECT_TRUE(IsKeptFromChildren(pages_.At(1)));
     EXPECT_FALSE(IsKeptFromChildren(pages_.At(0)));
     EXPECT_FALSE(IsKeptFromChildren(pages_.At(2)));
     EXPECT_FALSE(ChildHas(pages_.At(1), 'x'));
-    EXPECT_EQ(MOIETY_OK, moiety_host_unpin(pages_.At(0) + 8, pages_.Bytes(2)));
+    EXPECT_OK(moiety_host_unpin(pages_.At(0) + 8, pages_.Bytes(2)));
     EXPECT_FALSE(IsKeptFromChildren(pages_.At(1)));
     EXPECT_TRUE(ChildHas(pages_.At(1), 'x'));
 }
@@ -371,9 +371,9 @@ class HostPinChildren : public HostPin,
         });
         thread.join();
         EXPECT_EQ(0, setrlimit(RLIMIT_NOFILE, &before));
-        EXPECT_EQ(MOIETY_OK, status);
+        EXPECT_OK(status);
         bool is_kept = IsKeptFromChildren(pages_.At(page));
-        EXPECT_EQ(MOIETY_OK, pages_.Unpin(first, count));
+        EXPECT_OK(pages_.Unpin(first, count));
         EXPECT_FALSE(IsKeptFromChildren(pages_.At(page)));
         return is_kept;
     }
@@ -412,14 +412,14 @@ TEST_F(HostPin, LeavesTheCallersAdvice)
 {
     *pages_.At(0) = 'x';
     ASSERT_EQ(0, madvise(pages_.At(0), pages_.Bytes(2), MADV_WIPEONFORK));
-    EXPECT_EQ(MOIETY_OK, pages_.Pin(0, 2));
-    EXPECT_EQ(MOIETY_OK, pages_.Unpin(0, 2));
+    EXPECT_OK(pages_.Pin(0, 2));
+    EXPECT_OK(pages_.Unpin(0, 2));
     EXPECT_TRUE(ChildHas(pages_.At(0), '\0'));
 }
 
 TEST_F(HostPin, IsNotForAChild)
 {
-    EXPECT_EQ(MOIETY_OK, pages_.Pin(0, 1));
+    EXPECT_OK(pages_.Pin(0, 1));
     pid_t child = fork();
     ASSERT_GE(child, 0);
     if (child == 0)
@@ -431,7 +431,7 @@ TEST_F(HostPin, IsNotForAChild)
     int result = -1;
     ASSERT_EQ(child, waitpid(child, &result, 0));
     EXPECT_EQ(0, result);
-    EXPECT_EQ(MOIETY_OK, pages_.Unpin(0, 1));
+    EXPECT_OK(pages_.Unpin(0, 1));
 }
 
 } // namespace

@@ -97,7 +97,7 @@ TEST_P(PinnedFault, IsDoneWithoutAndSaidOrRefused)
     EXPECT_EQ(step.status == MOIETY_OK, address != 0);
     EXPECT_EQ(address ? 1u : 0u, pinned.Stats().region_count);
     if (address) {
-        EXPECT_EQ(MOIETY_OK, pinned.Release(address, kBytes));
+        EXPECT_OK(pinned.Release(address, kBytes));
     }
 }
 
@@ -111,7 +111,7 @@ TEST_P(PinnedFault, IsAnErrorWhereStrict)
     EXPECT_GE(failing_steps_disarm(), step.first) << "it never failed";
     EXPECT_EQ(step.strict == MOIETY_OK, address != 0);
     if (address) {
-        EXPECT_EQ(MOIETY_OK, pinned.Release(address, kBytes));
+        EXPECT_OK(pinned.Release(address, kBytes));
     } else {
         EXPECT_STRNE("", moiety_last_error_message());
     }
@@ -136,7 +136,7 @@ class PinnedDriverFault : public PinnedTest
             SCOPED_TRACE(std::to_string(n) + " " + code);
             EXPECT_EQ(status == MOIETY_OK, address != 0);
             if (address) {
-                EXPECT_EQ(MOIETY_OK, pinned.Release(address, 2 * kMiB));
+                EXPECT_OK(pinned.Release(address, 2 * kMiB));
             }
             if (calls < n)
                 return;
@@ -165,7 +165,7 @@ TEST_F(PinnedDriverFault, TriesAgainWhatWasNotTakenBack)
     (void)failing_steps_disarm();
     address = pinned.Reserve(2 * kMiB);
     EXPECT_EQ(0u, pinned.Stats().unreleased_count);
-    EXPECT_EQ(MOIETY_OK, pinned.Release(address, 2 * kMiB));
+    EXPECT_OK(pinned.Release(address, 2 * kMiB));
 }
 
 // As with confidential computing: then the driver allocates, now and later.
@@ -186,8 +186,8 @@ TEST_F(PinnedDriverFault, LetsTheDriverAllocateWhatItDoesNotRegister)
         EXPECT_EQ(2 * kBytes,
                   pinned.Stats().page_kind_bytes[MOIETY_HOST_PAGES_DRIVER]);
         EXPECT_NE(std::string::npos, pinned.Reason().find("cuMemHostRegister"));
-        EXPECT_EQ(MOIETY_OK, pinned.Release(first, kBytes));
-        EXPECT_EQ(MOIETY_OK, pinned.Release(second, kBytes));
+        EXPECT_OK(pinned.Release(first, kBytes));
+        EXPECT_OK(pinned.Release(second, kBytes));
         pool_test::SetFaults("");
     }
     Pinned strict(MOIETY_HOST_STRICT);
@@ -203,7 +203,7 @@ TEST_F(PinnedDriverFault, GoesElsewhereFromStaleRegistrations)
     pool_test::SetFaults("cuMemHostRegister:nth=1:code="
                          "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED");
     moiety_devptr address = pinned.Reserve(2 * kMiB);
-    EXPECT_EQ(MOIETY_OK, pinned.Release(address, 2 * kMiB));
+    EXPECT_OK(pinned.Release(address, 2 * kMiB));
 }
 
 TEST_F(PinnedDriverFault, GivesUpWhereAllIsTakenForRegistered)

@@ -36,7 +36,7 @@ TEST_F(PinnedSource, PinsMemoryThatIsOnItsNode)
     EXPECT_EQ(0u, stats.pages_elsewhere);
     EXPECT_EQ(0u, stats.fallbacks) << pinned.Reason();
     EXPECT_TRUE(stats.nodes[0] >> pinned_probe_node() & 1);
-    EXPECT_EQ(MOIETY_OK, pinned.Release(address, kBytes));
+    EXPECT_OK(pinned.Release(address, kBytes));
     EXPECT_EQ(0u, pinned.Stats().pinned_bytes);
     EXPECT_EQ(0u, pinned.Stats().pages_asked);
 }
@@ -46,7 +46,7 @@ TEST_F(PinnedSource, IsStrictlyTheSame)
     Pinned pinned(MOIETY_HOST_STRICT);
     moiety_devptr address = pinned.Reserve(kBytes);
     EXPECT_EQ(kBytes / 4096, pinned.Stats().pages_near);
-    EXPECT_EQ(MOIETY_OK, pinned.Release(address, kBytes));
+    EXPECT_OK(pinned.Release(address, kBytes));
 }
 
 TEST_F(PinnedSource, IsForAllContextsAndMapped)
@@ -56,11 +56,10 @@ TEST_F(PinnedSource, IsForAllContextsAndMapped)
     EXPECT_EQ(
         unsigned{CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP},
         FlagsOf(address));
-    EXPECT_EQ(MOIETY_OK,
-              pinned_probe_device_address(
-                  pinned, reinterpret_cast<void *>(address + 5), &device));
+    EXPECT_OK(pinned_probe_device_address(
+        pinned, reinterpret_cast<void *>(address + 5), &device));
     EXPECT_EQ(address + 5, device);
-    EXPECT_EQ(MOIETY_OK, pinned.Release(address, 2 * kMiB));
+    EXPECT_OK(pinned.Release(address, 2 * kMiB));
 }
 
 TEST_F(PinnedSource, KnowsWhatIsNotItsOwn)
@@ -77,7 +76,7 @@ TEST_F(PinnedSource, CanBeForReadingOnly)
     Pinned pinned(MOIETY_HOST_READ_ONLY);
     moiety_devptr address = pinned.Reserve(2 * kMiB);
     EXPECT_TRUE(FlagsOf(address) & CU_MEMHOSTREGISTER_READ_ONLY);
-    EXPECT_EQ(MOIETY_OK, pinned.Release(address, 2 * kMiB));
+    EXPECT_OK(pinned.Release(address, 2 * kMiB));
 }
 
 TEST_F(PinnedSource, LetsTheDriverAllocateWhatIsWriteCombined)
@@ -88,7 +87,7 @@ TEST_F(PinnedSource, LetsTheDriverAllocateWhatIsWriteCombined)
     EXPECT_TRUE(FlagsOf(address) & CU_MEMHOSTALLOC_PORTABLE);
     EXPECT_EQ(kBytes / 4096, pinned.Stats().pages_near);
     EXPECT_EQ(kBytes, pinned.Stats().page_kind_bytes[MOIETY_HOST_PAGES_DRIVER]);
-    EXPECT_EQ(MOIETY_OK, pinned.Release(address, kBytes));
+    EXPECT_OK(pinned.Release(address, kBytes));
 }
 
 TEST_F(PinnedSource, SaysHowFarItIs)
@@ -99,20 +98,20 @@ TEST_F(PinnedSource, SaysHowFarItIs)
     } seen;
     Pinned pinned;
     moiety_devptr address = 0;
-    ASSERT_EQ(MOIETY_OK, pinned_probe_reserve(
-                             pinned, kBytes,
-                             [](void *data, uint64_t done, uint64_t total) {
-                                 auto *to = static_cast<Seen *>(data);
-                                 to->done.push_back(done);
-                                 to->total = total;
-                             },
-                             &seen, &address));
+    ASSERT_OK(pinned_probe_reserve(
+        pinned, kBytes,
+        [](void *data, uint64_t done, uint64_t total) {
+            auto *to = static_cast<Seen *>(data);
+            to->done.push_back(done);
+            to->total = total;
+        },
+        &seen, &address));
     EXPECT_EQ(kBytes, seen.total);
     ASSERT_FALSE(seen.done.empty());
     EXPECT_EQ(kBytes, seen.done.back());
     for (size_t i = 1; i < seen.done.size(); i++)
         EXPECT_LT(seen.done[i - 1], seen.done[i]);
-    EXPECT_EQ(MOIETY_OK, pinned.Release(address, kBytes));
+    EXPECT_OK(pinned.Release(address, kBytes));
 }
 
 TEST_F(PinnedSource, LeavesTheContextAsItWas)
@@ -123,7 +122,7 @@ TEST_F(PinnedSource, LeavesTheContextAsItWas)
         Pinned pinned;
         moiety_devptr address = pinned.Reserve(2 * kMiB);
         EXPECT_EQ(other, pool_test::Current());
-        EXPECT_EQ(MOIETY_OK, pinned.Release(address, 2 * kMiB));
+        EXPECT_OK(pinned.Release(address, 2 * kMiB));
         EXPECT_EQ(other, pool_test::Current());
     }
     pool_test::SetCurrent(pool_test::PrimaryContext());
@@ -137,7 +136,7 @@ TEST_F(PinnedSource, LosesTheRegistrationWithItsContextButNotTheMemory)
     moiety_devptr address = pinned.Reserve(2 * kMiB);
     pool_test::DestroyContext(context);
     // Unmapped all the same: the end of the test counts.
-    EXPECT_EQ(MOIETY_OK, pinned.Release(address, 2 * kMiB));
+    EXPECT_OK(pinned.Release(address, 2 * kMiB));
     EXPECT_EQ(0u, pinned.Stats().pinned_bytes);
 }
 
@@ -150,7 +149,7 @@ TEST_F(PinnedSource, KeepsWhatTheDriverDoesNotTakeBack)
     EXPECT_EQ(MOIETY_E_DRIVER, pinned.Release(address, 2 * kMiB));
     EXPECT_EQ(2 * kMiB, pinned.Stats().pinned_bytes);
     *reinterpret_cast<volatile char *>(address) = 1;
-    EXPECT_EQ(MOIETY_OK, pinned.Release(address, 2 * kMiB));
+    EXPECT_OK(pinned.Release(address, 2 * kMiB));
 }
 
 } // namespace

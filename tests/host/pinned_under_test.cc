@@ -32,8 +32,7 @@ moiety_status Pinned::Release(moiety_devptr address, uint64_t size_bytes)
 moiety_devptr Pinned::Reserve(uint64_t size_bytes)
 {
     moiety_devptr address = 0;
-    EXPECT_EQ(MOIETY_OK, Reserve(size_bytes, &address))
-        << moiety_last_error_message();
+    EXPECT_OK(Reserve(size_bytes, &address));
     return address;
 }
 
@@ -61,7 +60,7 @@ void PinnedTest::SetUpTestSuite()
     pool_test::UseStandin();
     // Whatever is made once is made before anything is counted.
     Pinned once;
-    EXPECT_EQ(MOIETY_OK, once.Release(once.Reserve(2 * kMiB), 2 * kMiB));
+    EXPECT_OK(once.Release(once.Reserve(2 * kMiB), 2 * kMiB));
     EXPECT_EQ(MOIETY_E_FOREIGN, once.Release(2 * kMiB, 2 * kMiB));
 }
 

@@ -19,8 +19,7 @@ namespace host_test
 namespace
 {
 
-using streams_test::Holds;
-using streams_test::Stream;
+using namespace streams_test;
 
 constexpr uint32_t kWord = 0x5eedb00fu;
 constexpr uint32_t kBack = 0xbacb00cau;

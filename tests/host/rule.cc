@@ -14,9 +14,7 @@ namespace host_test
 namespace
 {
 
-using streams_test::Hold;
-using streams_test::Load;
-using streams_test::Stream;
+using namespace streams_test;
 
 constexpr uint32_t kOld = 0x01dd1e57u;
 constexpr uint32_t kNew = 0x5eed5eedu;

@@ -14,22 +14,14 @@
 namespace
 {
 
-class Topology : public ::testing::Test
-{
-  protected:
-    static void SetUpTestSuite()
-    {
-        pool_test::UseStandin();
-    }
-};
+using Topology = pool_test::StandinTest;
 
 std::string Whole(uint32_t format)
 {
     size_t length = 0;
-    EXPECT_EQ(MOIETY_OK, moiety_host_topology(format, nullptr, 0, &length));
+    EXPECT_OK(moiety_host_topology(format, nullptr, 0, &length));
     std::vector<char> text(length + 1);
-    EXPECT_EQ(MOIETY_OK,
-              moiety_host_topology(format, text.data(), text.size(), nullptr));
+    EXPECT_OK(moiety_host_topology(format, text.data(), text.size(), nullptr));
     EXPECT_EQ(length, std::strlen(text.data()));
     return text.data();
 }
@@ -61,8 +53,8 @@ TEST_F(Topology, IsCutWhereThereIsNoRoom)
     char cut[8];
     size_t length = 0;
     std::memset(cut, 'x', sizeof cut);
-    EXPECT_EQ(MOIETY_OK, moiety_host_topology(MOIETY_HOST_TOPOLOGY_JSON, cut,
-                                              sizeof cut - 1, &length));
+    EXPECT_OK(moiety_host_topology(MOIETY_HOST_TOPOLOGY_JSON, cut,
+                                   sizeof cut - 1, &length));
     EXPECT_EQ(whole.size(), length);
     EXPECT_EQ(whole.substr(0, sizeof cut - 2), cut);
     EXPECT_EQ('x', cut[sizeof cut - 1]) << "written past its room";

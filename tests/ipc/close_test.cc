@@ -14,18 +14,11 @@ namespace
 {
 
 using ipc_test::Peer;
-using pool_test::Get;
-using pool_test::kKiB;
-using pool_test::Stream;
+using namespace pool_test;
 
-class IpcClose : public ::testing::Test
+class IpcClose : public StandinTest
 {
   protected:
-    static void SetUpTestSuite()
-    {
-        pool_test::UseStandin();
-    }
-
     void SetUp() override
     {
         handle_ = peer_.Export(peer_.Alloc(64 * kKiB));
@@ -39,8 +32,7 @@ class IpcClose : public ::testing::Test
     static void ExpectNothingOpen()
     {
         uint32_t open_count = 1;
-        EXPECT_EQ(MOIETY_OK, moiety_ipc_trim(0, &open_count))
-            << moiety_last_error_message();
+        EXPECT_OK(moiety_ipc_trim(0, &open_count));
         EXPECT_EQ(0u, open_count);
         EXPECT_EQ(0, pool_test::Live("ipc"));
     }
@@ -48,9 +40,8 @@ class IpcClose : public ::testing::Test
     moiety_devptr Import(moiety_context context = nullptr)
     {
         moiety_devptr address = 0;
-        EXPECT_EQ(MOIETY_OK, moiety_ipc_import(&handle_, sizeof handle_,
-                                               context, &address))
-            << moiety_last_error_message();
+        EXPECT_OK(
+            moiety_ipc_import(&handle_, sizeof handle_, context, &address));
         return address;
     }
 
@@ -79,7 +70,7 @@ TEST_F(IpcClose, WaitsForItsStreamOnly)
     other.Hold();
     Queue(address + 8192, other);
     Queue(address, own);
-    EXPECT_EQ(MOIETY_OK, moiety_ipc_close(address, own, nullptr))
+    EXPECT_OK(moiety_ipc_close(address, own, nullptr))
         << "returns while another stream is held";
     other.Release();
 }
@@ -95,7 +86,7 @@ TEST_F(IpcClose, ReturnsWhenTheWorkIsOver)
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
         stream.Release();
     });
-    EXPECT_EQ(MOIETY_OK, moiety_ipc_close(address, stream, nullptr));
+    EXPECT_OK(moiety_ipc_close(address, stream, nullptr));
     EXPECT_EQ(CUDA_SUCCESS, Get<CUresult(CUstream)>("cuStreamQuery")(stream));
     releaser.join();
 }
@@ -112,9 +103,8 @@ TEST_F(IpcClose, WithAnyWaitsForAllStreams)
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
         stream.Release();
     });
-    EXPECT_EQ(MOIETY_OK,
-              moiety_ipc_close(address, MOIETY_STREAM_ANY, &closing));
-    EXPECT_EQ(MOIETY_OK, moiety_ipc_wait(closing, 60000));
+    EXPECT_OK(moiety_ipc_close(address, MOIETY_STREAM_ANY, &closing));
+    EXPECT_OK(moiety_ipc_wait(closing, 60000));
     EXPECT_EQ(CUDA_SUCCESS, Get<CUresult(CUstream)>("cuStreamQuery")(stream));
     releaser.join();
 }
@@ -131,7 +121,7 @@ TEST_F(IpcClose, IsRefusedOnAStreamThatCaptures)
                                 "cuStreamEndCapture")(stream, &graph)))
         << "the capture is whole";
     Get<CUresult(CUgraph)>("cuGraphDestroy")(graph);
-    EXPECT_EQ(MOIETY_OK, moiety_ipc_close(address, stream, nullptr));
+    EXPECT_OK(moiety_ipc_close(address, stream, nullptr));
 }
 
 TEST_F(IpcClose, WithAnyIsRefusedUnderAGuard)
@@ -141,7 +131,7 @@ TEST_F(IpcClose, WithAnyIsRefusedUnderAGuard)
     EXPECT_EQ(MOIETY_E_CAPTURING,
               moiety_ipc_close(address, MOIETY_STREAM_ANY, nullptr));
     ASSERT_EQ(MOIETY_OK, moiety_capture_guard_end());
-    EXPECT_EQ(MOIETY_OK, moiety_ipc_close(address, MOIETY_STREAM_ANY, nullptr));
+    EXPECT_OK(moiety_ipc_close(address, MOIETY_STREAM_ANY, nullptr));
 }
 
 TEST_F(IpcClose, RefusesAStreamThatIsNone)
@@ -151,8 +141,7 @@ TEST_F(IpcClose, RefusesAStreamThatIsNone)
     Get<CUresult(CUstream *, unsigned)>("cuStreamCreate")(&stream, 0);
     Get<CUresult(CUstream)>("cuStreamDestroy_v2")(stream);
     EXPECT_NE(MOIETY_OK, moiety_ipc_close(address, stream, nullptr));
-    EXPECT_EQ(MOIETY_OK,
-              moiety_ipc_close(address, MOIETY_STREAM_DONE, nullptr));
+    EXPECT_OK(moiety_ipc_close(address, MOIETY_STREAM_DONE, nullptr));
 }
 
 TEST_F(IpcClose, WorksOnAStreamOfAnotherContext)
@@ -162,7 +151,7 @@ TEST_F(IpcClose, WorksOnAStreamOfAnotherContext)
     pool_test::SetCurrent(other);
     {
         Stream stream;
-        EXPECT_EQ(MOIETY_OK, moiety_ipc_close(address, stream, nullptr));
+        EXPECT_OK(moiety_ipc_close(address, stream, nullptr));
         EXPECT_EQ(other, pool_test::Current());
     }
     pool_test::SetCurrent(pool_test::PrimaryContext());
@@ -173,9 +162,9 @@ TEST_F(IpcClose, AContextTakesItsImportsAlong)
 {
     moiety_context context = pool_test::NewContext();
     moiety_devptr kept = Import(context), closed = Import(context);
-    EXPECT_EQ(MOIETY_OK, moiety_ipc_close(closed, MOIETY_STREAM_DONE, nullptr));
+    EXPECT_OK(moiety_ipc_close(closed, MOIETY_STREAM_DONE, nullptr));
     pool_test::DestroyContext(context);
-    EXPECT_EQ(MOIETY_OK, moiety_ipc_close(kept, MOIETY_STREAM_DONE, nullptr));
+    EXPECT_OK(moiety_ipc_close(kept, MOIETY_STREAM_DONE, nullptr));
     ExpectNothingOpen();
 }
 
@@ -187,10 +176,9 @@ TEST_F(IpcClose, ContextsThatAreGoneDoNotAnswerForLaterOnes)
     for (unsigned i = 0; i < 20; i++) {
         moiety_context context = pool_test::NewContext();
         moiety_devptr address = Import(context);
-        EXPECT_EQ(MOIETY_OK,
-                  moiety_ipc_close(address, MOIETY_STREAM_DONE, nullptr));
+        EXPECT_OK(moiety_ipc_close(address, MOIETY_STREAM_DONE, nullptr));
         if (IsOldDriver()) {
-            EXPECT_EQ(MOIETY_OK, moiety_ipc_trim(0, nullptr));
+            EXPECT_OK(moiety_ipc_trim(0, nullptr));
         }
         pool_test::DestroyContext(context);
     }

@@ -16,12 +16,7 @@
 namespace
 {
 
-using pool_test::Calls;
-using pool_test::kKiB;
-using pool_test::kMiB;
-using pool_test::Pool;
-
-const moiety_stream kStream = MOIETY_STREAM_LEGACY;
+using namespace pool_test;
 
 moiety_pool_options Exportable()
 {
@@ -33,8 +28,7 @@ moiety_pool_options Exportable()
 moiety_ipc_handle Export(moiety_pool *pool, moiety_devptr address)
 {
     moiety_ipc_handle handle = {};
-    EXPECT_EQ(MOIETY_OK, moiety_ipc_export(pool, address, &handle))
-        << moiety_last_error_message();
+    EXPECT_OK(moiety_ipc_export(pool, address, &handle));
     return handle;
 }
 
@@ -48,9 +42,7 @@ moiety_status TryExport(moiety_pool *pool, moiety_devptr address)
 moiety_devptr Import(const moiety_ipc_handle &handle)
 {
     moiety_devptr address = 0;
-    EXPECT_EQ(MOIETY_OK,
-              moiety_ipc_import(&handle, sizeof handle, nullptr, &address))
-        << moiety_last_error_message();
+    EXPECT_OK(moiety_ipc_import(&handle, sizeof handle, nullptr, &address));
     return address;
 }
 
@@ -62,18 +54,10 @@ moiety_status TryImport(const moiety_ipc_handle &handle)
 
 void Close(moiety_devptr address)
 {
-    EXPECT_EQ(MOIETY_OK,
-              moiety_ipc_close(address, MOIETY_STREAM_DONE, nullptr));
+    EXPECT_OK(moiety_ipc_close(address, MOIETY_STREAM_DONE, nullptr));
 }
 
-class Ipc : public ::testing::Test
-{
-  protected:
-    static void SetUpTestSuite()
-    {
-        pool_test::UseStandin();
-    }
-};
+using Ipc = StandinTest;
 
 using IpcExport = Ipc;
 using IpcOwnImport = Ipc;
@@ -177,7 +161,7 @@ TEST_F(IpcExport, NeedsAnExportablePool)
     EXPECT_STREQ("the pool is not exportable: it was made without "
                  "MOIETY_POOL_EXPORTABLE",
                  moiety_last_error_message());
-    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
+    EXPECT_OK(moiety_ipc_release_exports(pool, 0));
     pool.Free(block);
 }
 
@@ -240,7 +224,7 @@ TEST_F(IpcRelease, ExportedSegmentsAreNotTrimmed)
     Export(pool, block);
     pool.Free(block);
     EXPECT_EQ(0u, pool.TrimAll());
-    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
+    EXPECT_OK(moiety_ipc_release_exports(pool, 0));
     EXPECT_EQ(32 * kMiB, pool.TrimAll());
 }
 
@@ -252,7 +236,7 @@ TEST_F(IpcRelease, FreedBlocksStayOutOfCirculation)
     Pool pool(options);
     moiety_devptr block = pool.Alloc(64 * kKiB), address = 0;
     Export(pool, block + 5);
-    EXPECT_EQ(MOIETY_OK, moiety_free_sized(pool, block, 64 * kKiB, kStream));
+    EXPECT_OK(moiety_free_sized(pool, block, 64 * kKiB, kStream));
     std::vector<moiety_devptr> others;
     while (others.size() < 1023)
         others.push_back(pool.Alloc(64 * kKiB));
@@ -261,7 +245,7 @@ TEST_F(IpcRelease, FreedBlocksStayOutOfCirculation)
     EXPECT_EQ(MOIETY_E_DOUBLE_FREE, moiety_free(pool, block, kStream));
     EXPECT_EQ(MOIETY_E_INVALID, TryExport(pool, block)) << "it was freed";
     EXPECT_EQ(1024u, pool.Stats().allocation_current) << "still in use";
-    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, block));
+    EXPECT_OK(moiety_ipc_release_exports(pool, block));
     EXPECT_EQ(1023u, pool.Stats().allocation_current);
     pool_test::Synchronize();
     others.push_back(pool.Alloc(64 * kKiB));
@@ -280,7 +264,7 @@ TEST_F(IpcRelease, FreedBlocksComeBackBehindTheWorkOfTheirStream)
     pool_test::Get<CUresult(CUdeviceptr, unsigned char, size_t, CUstream)>(
         "cuMemsetD8Async")(block, 1, 4096, held);
     pool.Free(block, held);
-    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
+    EXPECT_OK(moiety_ipc_release_exports(pool, 0));
     EXPECT_EQ(0u, pool.Trim()) << "its stream is held";
     held.Release();
     EXPECT_EQ(64 * kMiB, pool.TrimAll());
@@ -291,7 +275,7 @@ TEST_F(IpcRelease, LiveBlocksStayLive)
     Pool pool(Exportable());
     moiety_devptr block = pool.Alloc(64 * kKiB);
     Export(pool, block);
-    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
+    EXPECT_OK(moiety_ipc_release_exports(pool, 0));
     EXPECT_EQ(1u, pool.Stats().allocation_current);
     pool.Free(block);
     EXPECT_EQ(0u, pool.Stats().allocation_current) << "an ordinary free";
@@ -304,7 +288,7 @@ TEST_F(IpcRelease, OfOneSegmentLeavesTheOthers)
     moiety_devptr one = pool.Alloc(64 * kMiB), other = pool.Alloc(64 * kMiB);
     moiety_ipc_handle handle = Export(pool, other);
     Export(pool, one);
-    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, one + 100));
+    EXPECT_OK(moiety_ipc_release_exports(pool, one + 100));
     pool.Free(one);
     pool.Free(other);
     EXPECT_EQ(64 * kMiB, pool.TrimAll());
@@ -312,7 +296,7 @@ TEST_F(IpcRelease, OfOneSegmentLeavesTheOthers)
     Close(other);
     EXPECT_EQ(MOIETY_E_FOREIGN, moiety_ipc_release_exports(pool, 4096));
     EXPECT_EQ(MOIETY_E_INVALID, moiety_ipc_release_exports(nullptr, 0));
-    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, other));
+    EXPECT_OK(moiety_ipc_release_exports(pool, other));
     EXPECT_EQ(64 * kMiB, pool.TrimAll());
 }
 
@@ -321,7 +305,7 @@ TEST_F(IpcRelease, MakesHandlesStale)
     Pool pool(Exportable());
     moiety_devptr block = pool.Alloc(64 * kKiB);
     moiety_ipc_handle old = Export(pool, block);
-    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
+    EXPECT_OK(moiety_ipc_release_exports(pool, 0));
     EXPECT_EQ(MOIETY_E_STALE, TryImport(old));
     moiety_ipc_handle fresh = Export(pool, block);
     EXPECT_EQ(old.segment_id, fresh.segment_id);
@@ -349,9 +333,9 @@ TEST_F(IpcRelease, UsesThatWereNotedAreKept)
     Pool pool(Exportable());
     pool_test::Stream user;
     moiety_devptr block = pool.Alloc(64 * kMiB);
-    ASSERT_EQ(MOIETY_OK, moiety_record_use(pool, block, user));
+    ASSERT_OK(moiety_record_use(pool, block, user));
     Export(pool, block);
-    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
+    EXPECT_OK(moiety_ipc_release_exports(pool, 0));
     user.Hold();
     pool.Free(block);
     EXPECT_EQ(0u, pool.Trim());
@@ -402,7 +386,7 @@ TEST_F(IpcOwnImport, IsCounted)
     EXPECT_EQ(nullptr, closing);
     EXPECT_EQ(MOIETY_E_INVALID,
               moiety_ipc_close(block, MOIETY_STREAM_DONE, nullptr));
-    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
+    EXPECT_OK(moiety_ipc_release_exports(pool, 0));
     pool.Free(block);
 }
 
@@ -427,13 +411,13 @@ TEST_F(IpcOwnImport, RefusesBadArguments)
     EXPECT_EQ(MOIETY_E_INVALID,
               moiety_ipc_close(block, MOIETY_STREAM_DONE, nullptr))
         << "exported, but not imported";
-    EXPECT_EQ(MOIETY_OK, moiety_ipc_close(0, kStream, nullptr));
+    EXPECT_OK(moiety_ipc_close(0, kStream, nullptr));
     EXPECT_EQ(MOIETY_E_FOREIGN,
               moiety_ipc_close(12345, MOIETY_STREAM_DONE, nullptr));
-    EXPECT_EQ(MOIETY_OK, moiety_ipc_wait(nullptr, 0));
+    EXPECT_OK(moiety_ipc_wait(nullptr, 0));
     EXPECT_EQ(MOIETY_E_INVALID,
               moiety_ipc_wait(reinterpret_cast<moiety_closing>(1000000), 0));
-    EXPECT_EQ(MOIETY_OK, moiety_ipc_trim(0, nullptr));
+    EXPECT_OK(moiety_ipc_trim(0, nullptr));
     EXPECT_EQ(0u, address);
     pool.Free(block);
 }
@@ -464,8 +448,7 @@ TEST_F(IpcOwnImport, TakesBytesAtAnyAlignment)
     unsigned char bytes[sizeof handle + 1];
     std::memcpy(bytes + 1, &handle, sizeof handle);
     moiety_devptr address = 0;
-    EXPECT_EQ(MOIETY_OK,
-              moiety_ipc_import(bytes + 1, sizeof handle, nullptr, &address));
+    EXPECT_OK(moiety_ipc_import(bytes + 1, sizeof handle, nullptr, &address));
     EXPECT_EQ(block, address);
     Close(address);
     pool.Free(block);

@@ -19,13 +19,8 @@
 namespace
 {
 
-using ipc_test::Do;
-using ipc_test::Mapped;
-using ipc_test::OpenDescriptors;
-using ipc_test::Peer;
-using ipc_test::TcpPair;
-using pool_test::kMiB;
-using pool_test::Pool;
+using namespace ipc_test;
+using namespace pool_test;
 
 // As the library lays it out.
 struct Head {
@@ -63,42 +58,18 @@ void BeOfAnotherMachine(Head *head)
     *head->NameWord(7) ^= 2;
 }
 
-// The bytes of a message, which nobody gets.
-std::vector<char> MessageOf(moiety_pool *pool, moiety_devptr block)
-{
-    TcpPair pair;
-    std::vector<char> bytes(1 << 16);
-    size_t size = 0;
-    EXPECT_EQ(MOIETY_OK, moiety_ipc_send(pool, block, pair.one()))
-        << moiety_last_error_message();
-    shutdown(pair.one(), SHUT_WR);
-    for (ssize_t got = 1; got > 0; size += static_cast<size_t>(got)) {
-        got = recv(pair.other(), bytes.data() + size, bytes.size() - size, 0);
-        EXPECT_LE(0, got);
-    }
-    bytes.resize(size);
-    return bytes;
-}
-
-class IpcFabricMessage : public ::testing::Test
-{
-  protected:
-    static void SetUpTestSuite()
-    {
-        ipc_test::UseFabric();
-    }
-};
+using IpcFabricMessage = FabricTest;
 
 // --- Between machines --------------------------------------------------
 
 TEST_F(IpcFabricMessage, AMessageOfAnotherMachineIsMapped)
 {
-    Pool pool(Mapped());
+    MappedPool pool;
     Peer peer;
     moiety_ipc_handle ticket;
     moiety_devptr block = pool.Alloc(4 * kMiB), theirs = 0, again = 0;
-    pool_test::Fill(block, 4 * kMiB, 6);
-    pool_test::Synchronize();
+    Fill(block, 4 * kMiB, 6);
+    Synchronize();
     std::vector<char> message =
         Changed(MessageOf(pool, block), [&](Head *head) {
             BeOfAnotherMachine(head);
@@ -106,48 +77,42 @@ TEST_F(IpcFabricMessage, AMessageOfAnotherMachineIsMapped)
             ticket = head->handle;
         });
     EXPECT_EQ(MOIETY_E_STALE, peer.Import(ticket, &again)) << peer.message();
-    ASSERT_EQ(MOIETY_OK, peer.ReceiveBytesOverTcp(message, &theirs))
-        << peer.message();
+    ASSERT_OK(peer.ReceiveBytesOverTcp(message, &theirs)) << peer.message();
     EXPECT_TRUE(peer.Holds(theirs, 4 * kMiB, 6));
-    EXPECT_EQ(MOIETY_OK, peer.Import(ticket, &again)) << peer.message();
+    EXPECT_OK(peer.Import(ticket, &again)) << peer.message();
     EXPECT_EQ(theirs, again);
-    EXPECT_EQ(MOIETY_OK, peer.Close(theirs));
-    EXPECT_EQ(MOIETY_OK, peer.Close(again));
-    EXPECT_EQ(0u, peer.Trim(0));
-    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
-    pool.Free(block);
+    EXPECT_OK(peer.Close(theirs));
+    CloseAll(peer, again);
 }
 
 TEST_F(IpcFabricMessage, WithoutAContextNoDeviceOfAnotherMachineIsThere)
 {
-    Pool pool(Mapped());
-    TcpPair pair;
+    MappedPool pool;
+    Pair pair;
     char byte;
     moiety_devptr block = pool.Alloc(4 * kMiB), here = 0;
     std::vector<char> message =
         Changed(MessageOf(pool, block), BeOfAnotherMachine);
     ASSERT_EQ(static_cast<ssize_t>(message.size()),
               send(pair.one(), message.data(), message.size(), 0));
-    pool_test::SetCurrent(nullptr);
+    SetCurrent(nullptr);
     EXPECT_EQ(MOIETY_E_NO_DEVICE,
               moiety_ipc_receive(pair.other(), nullptr, nullptr, &here));
-    pool_test::SetCurrent(pool_test::PrimaryContext());
+    SetCurrent(PrimaryContext());
     EXPECT_EQ(-1, recv(pair.other(), &byte, 1, MSG_DONTWAIT));
-    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
-    pool.Free(block);
 }
 
 // Boot ids may be hidden and machines copied: pid, start and numbers of the
 // memory may all be the same.
 TEST_F(IpcFabricMessage, PiecesOfTwoMachinesThatAreAlikeAreToldApart)
 {
-    Pool pool(Mapped()), other(Mapped());
+    MappedPool pool, other;
     Peer peer;
     moiety_devptr block = pool.Alloc(4 * kMiB), theirs = 0;
     moiety_devptr second = other.Alloc(4 * kMiB), their_second = 0;
-    pool_test::Fill(block, 4 * kMiB, 6);
-    pool_test::Fill(second, 4 * kMiB, 7);
-    pool_test::Synchronize();
+    Fill(block, 4 * kMiB, 6);
+    Fill(second, 4 * kMiB, 7);
+    Synchronize();
     std::vector<char> first = MessageOf(pool, block);
     Head head;
     std::memcpy(&head, first.data(), sizeof head);
@@ -157,69 +122,57 @@ TEST_F(IpcFabricMessage, PiecesOfTwoMachinesThatAreAlikeAreToldApart)
             *changed->NameWord(0) ^= 2;
             *changed->NameWord(7) ^= 2;
         });
-    ASSERT_EQ(MOIETY_OK, peer.ReceiveBytesOverTcp(first, &theirs))
-        << peer.message();
-    ASSERT_EQ(MOIETY_OK, peer.ReceiveBytesOverTcp(message, &their_second))
+    ASSERT_OK(peer.ReceiveBytesOverTcp(first, &theirs)) << peer.message();
+    ASSERT_OK(peer.ReceiveBytesOverTcp(message, &their_second))
         << peer.message();
     EXPECT_TRUE(peer.Holds(theirs, 4 * kMiB, 6));
     EXPECT_TRUE(peer.Holds(their_second, 4 * kMiB, 7));
-    EXPECT_EQ(MOIETY_OK, peer.Close(theirs));
-    EXPECT_EQ(MOIETY_OK, peer.Close(their_second));
-    EXPECT_EQ(0u, peer.Trim(0));
-    for (moiety_pool *each : {(moiety_pool *)pool, (moiety_pool *)other})
-        EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(each, 0));
-    pool.Free(block);
-    other.Free(second);
+    EXPECT_OK(peer.Close(theirs));
+    CloseAll(peer, their_second);
 }
 
 // Who is called as this very process is not for that this process.
 TEST_F(IpcFabricMessage, ANamesakeOnAnotherMachineIsNotThisProcess)
 {
-    Pool pool(Mapped());
-    TcpPair pair;
+    MappedPool pool;
+    Pair pair;
     moiety_devptr block = pool.Alloc(4 * kMiB), here = 0;
     std::vector<char> message = Changed(MessageOf(pool, block), [](Head *head) {
         *head->NameWord(0) ^= 2;
         *head->NameWord(7) ^= 2;
     });
-    pool_test::Fill(block, 4 * kMiB, 6);
-    pool_test::Synchronize();
+    Fill(block, 4 * kMiB, 6);
+    Synchronize();
     ASSERT_EQ(static_cast<ssize_t>(message.size()),
               send(pair.one(), message.data(), message.size(), 0));
-    ASSERT_EQ(MOIETY_OK,
-              moiety_ipc_receive(pair.other(), pool_test::PrimaryContext(),
-                                 nullptr, &here))
-        << moiety_last_error_message();
+    ASSERT_OK(
+        moiety_ipc_receive(pair.other(), PrimaryContext(), nullptr, &here));
     EXPECT_NE(block, here);
-    EXPECT_TRUE(pool_test::Holds(here, 4 * kMiB, 6));
-    EXPECT_EQ(MOIETY_OK, moiety_ipc_close(here, MOIETY_STREAM_DONE, nullptr));
-    EXPECT_EQ(MOIETY_OK, moiety_ipc_trim(0, nullptr));
-    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
-    pool.Free(block);
+    EXPECT_TRUE(Holds(here, 4 * kMiB, 6));
+    EXPECT_OK(moiety_ipc_close(here, MOIETY_STREAM_DONE, nullptr));
+    EXPECT_OK(moiety_ipc_trim(0, nullptr));
 }
 
 TEST_F(IpcFabricMessage, AHandleOfTheDriverStaysOnItsMachine)
 {
-    moiety_pool_options options = pool_test::Defaults();
+    moiety_pool_options options = Defaults();
     options.flags = MOIETY_POOL_EXPORTABLE;
-    Pool pool(options);
+    MappedPool pool(options);
     Peer peer;
     moiety_devptr block = pool.Alloc(64 << 10), theirs = 0;
     std::vector<char> message = Changed(MessageOf(pool, block), [](Head *head) {
         head->handle.machine[3] ^= 1;
     });
     EXPECT_EQ(MOIETY_E_UNSUPPORTED, peer.ReceiveBytesOverTcp(message, &theirs));
-    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
-    pool.Free(block);
 }
 
 TEST_F(IpcFabricMessage, WhatTheOwnerGaveBackIsStale)
 {
-    Pool pool(Mapped());
+    MappedPool pool;
     Peer peer;
     moiety_devptr block = pool.Alloc(4 * kMiB), theirs = 0;
     std::vector<char> message = MessageOf(pool, block);
-    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
+    EXPECT_OK(moiety_ipc_release_exports(pool, 0));
     pool.Free(block);
     pool.TrimAll();
     ASSERT_EQ(0u, pool.Stats().reserved_bytes_current);
@@ -233,64 +186,21 @@ TEST_F(IpcFabricMessage, WhatAnOwnerSentThatHasEndedIsStale)
 {
     Peer owner({"MOIETY_PEER_MAPPED=1"});
     moiety_devptr here = 0;
-    ASSERT_EQ(MOIETY_OK, owner.SendOverTcp(owner.Alloc(4 * kMiB)))
-        << owner.message();
+    ASSERT_OK(owner.SendOverTcp(owner.Alloc(4 * kMiB))) << owner.message();
     owner.Kill();
-    EXPECT_EQ(MOIETY_E_STALE,
-              moiety_ipc_receive(owner.Connect(), pool_test::PrimaryContext(),
-                                 nullptr, &here));
-    EXPECT_EQ(MOIETY_E_PEER_GONE,
-              moiety_ipc_receive(owner.Connect(), pool_test::PrimaryContext(),
-                                 nullptr, &here));
+    EXPECT_EQ(
+        MOIETY_E_STALE,
+        moiety_ipc_receive(owner.Connect(), PrimaryContext(), nullptr, &here));
+    EXPECT_EQ(
+        MOIETY_E_PEER_GONE,
+        moiety_ipc_receive(owner.Connect(), PrimaryContext(), nullptr, &here));
 }
 
 // --- Forged ------------------------------------------------------------
 
-moiety_status StatusOf(const std::vector<char> &message)
-{
-    TcpPair pair;
-    moiety_devptr address = 0;
-    EXPECT_EQ(static_cast<ssize_t>(message.size()),
-              send(pair.one(), message.data(), message.size(), 0));
-    shutdown(pair.one(), SHUT_WR);
-    return moiety_ipc_receive(pair.other(), pool_test::PrimaryContext(),
-                              nullptr, &address);
-}
-
-TEST_F(IpcFabricMessage, AnyChangedByteIsNoticed)
-{
-    Pool pool(Mapped());
-    moiety_devptr block = pool.Alloc(4 * kMiB);
-    const std::vector<char> message = MessageOf(pool, block);
-    size_t before = OpenDescriptors();
-    for (size_t i = 0; i < message.size() && !HasFailure(); i += 7) {
-        std::vector<char> changed = message;
-        changed[i] = static_cast<char>(changed[i] ^ 1);
-        EXPECT_NE(MOIETY_OK, StatusOf(changed)) << i;
-    }
-    EXPECT_EQ(before, OpenDescriptors());
-    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
-    pool.Free(block);
-}
-
-TEST_F(IpcFabricMessage, AMessageThatEndsInTheMiddleIsNoticed)
-{
-    Pool pool(Mapped());
-    moiety_devptr block = pool.Alloc(4 * kMiB);
-    const std::vector<char> message = MessageOf(pool, block);
-    for (size_t length = 1; length < message.size() && !HasFailure();
-         length += 97) {
-        std::vector<char> cut(message.begin(), message.begin() + length);
-        EXPECT_EQ(MOIETY_E_PEER_GONE, StatusOf(cut)) << length;
-    }
-    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
-    pool.Free(block);
-}
-
-// Checksums that are right: who has them made up is found out nevertheless.
 TEST_F(IpcFabricMessage, AMessageThatContradictsItselfIsCorrupt)
 {
-    Pool pool(Mapped());
+    MappedPool pool;
     moiety_devptr block = pool.Alloc(4 * kMiB);
     const std::vector<char> message = MessageOf(pool, block);
     void (*const changes[])(Head *) = {
@@ -309,8 +219,6 @@ TEST_F(IpcFabricMessage, AMessageThatContradictsItselfIsCorrupt)
             << i;
     EXPECT_EQ(MOIETY_E_UNSUPPORTED,
               StatusOf(Changed(message, [](Head *head) { head->version++; })));
-    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
-    pool.Free(block);
 }
 
 // A fabric handle of a smaller piece, or of nothing: the driver is asked, and
@@ -319,7 +227,7 @@ TEST_F(IpcFabricMessage, OtherFabricHandlesAreRefused)
 {
     moiety_pool_options options = Mapped();
     options.first_segment_bytes = 2 * kMiB;
-    Pool pool(Mapped()), other(options);
+    MappedPool pool, other(options);
     Peer peer;
     moiety_devptr block = pool.Alloc(40 * kMiB), theirs = 0;
     moiety_devptr small = other.Alloc(2 * kMiB);
@@ -340,15 +248,11 @@ TEST_F(IpcFabricMessage, OtherFabricHandlesAreRefused)
         EXPECT_EQ(0u, peer.Trim(0));
         EXPECT_EQ(0u, peer.Ask(Do::kLiveMapped));
     }
-    for (moiety_pool *each : {(moiety_pool *)pool, (moiety_pool *)other})
-        EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(each, 0));
-    pool.Free(block);
-    other.Free(small);
 }
 
 TEST_F(IpcFabricMessage, OtherSocketsAreRefused)
 {
-    Pool pool(Mapped());
+    MappedPool pool;
     moiety_devptr block = pool.Alloc(4 * kMiB), address = 0;
     int datagrams = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     int alone = ipc_test::TcpSocket();
@@ -360,8 +264,6 @@ TEST_F(IpcFabricMessage, OtherSocketsAreRefused)
               moiety_ipc_receive(alone, nullptr, nullptr, &address));
     close(datagrams);
     close(alone);
-    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
-    pool.Free(block);
 }
 
 } // namespace

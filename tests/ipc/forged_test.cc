@@ -14,34 +14,27 @@
 namespace
 {
 
-using ipc_test::Do;
-using ipc_test::Peer;
-using pool_test::kKiB;
-using pool_test::Pool;
+using namespace ipc_test;
+using namespace pool_test;
 
-class IpcForged : public ::testing::Test
+class IpcForged : public StandinTest
 {
   protected:
-    static void SetUpTestSuite()
-    {
-        pool_test::UseStandin();
-    }
-
     void SetUp() override
     {
         moiety_pool_options options = pool_test::Defaults();
         options.flags = MOIETY_POOL_EXPORTABLE;
-        ASSERT_EQ(MOIETY_OK, moiety_pool_create(&options, &pool_));
-        ASSERT_EQ(MOIETY_OK, moiety_alloc(pool_, 64 * kKiB,
-                                          MOIETY_STREAM_LEGACY, &block_));
-        ASSERT_EQ(MOIETY_OK, moiety_ipc_export(pool_, block_, &handle_));
+        ASSERT_OK(moiety_pool_create(&options, &pool_));
+        ASSERT_OK(
+            moiety_alloc(pool_, 64 * kKiB, MOIETY_STREAM_LEGACY, &block_));
+        ASSERT_OK(moiety_ipc_export(pool_, block_, &handle_));
         pool_test::Fill(block_, 64 * kKiB, 99);
         pool_test::Synchronize();
     }
 
     void TearDown() override
     {
-        EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool_, nullptr));
+        EXPECT_OK(moiety_pool_destroy(pool_, nullptr));
     }
 
     // The same handle with one bit turned, and the checksum made right.
@@ -71,7 +64,7 @@ class IpcForged : public ::testing::Test
         Peer peer;
         moiety_devptr address = 0, other = 0;
         if (is_open) {
-            ASSERT_EQ(MOIETY_OK, peer.Import(handle_, &address));
+            ASSERT_OK(peer.Import(handle_, &address));
         }
         for (size_t bit = 0; bit < 8 * sizeof handle_ && !HasFailure(); bit++) {
             SCOPED_TRACE("bit " + std::to_string(bit));
@@ -82,11 +75,11 @@ class IpcForged : public ::testing::Test
         }
         if (is_open) {
             EXPECT_TRUE(peer.Holds(address, 64 * kKiB, 99));
-            EXPECT_EQ(MOIETY_OK, peer.Close(address));
+            EXPECT_OK(peer.Close(address));
         }
         EXPECT_EQ(0u, peer.Trim(0));
         EXPECT_EQ(0u, peer.Ask(Do::kLiveImports));
-        EXPECT_EQ(MOIETY_OK, peer.Import(handle_, &other));
+        EXPECT_OK(peer.Import(handle_, &other));
         EXPECT_TRUE(peer.Holds(other, 64 * kKiB, 99));
     }
 
@@ -132,7 +125,7 @@ TEST_F(IpcForged, AHandleThatContradictsWhatIsOpen)
 {
     Peer peer;
     moiety_devptr address = 0, other = 0;
-    ASSERT_EQ(MOIETY_OK, peer.Import(handle_, &address));
+    ASSERT_OK(peer.Import(handle_, &address));
     moiety_ipc_handle handle = handle_;
     handle.segment_bytes *= 2;
     handle.offset_bytes += handle_.segment_bytes;
@@ -158,19 +151,19 @@ TEST_F(IpcForged, AnotherSegmentUnderTheSameHandleOfTheDriver)
 {
     Peer peer;
     moiety_devptr address = 0;
-    ASSERT_EQ(MOIETY_OK, peer.Import(handle_, &address));
+    ASSERT_OK(peer.Import(handle_, &address));
     moiety_ipc_handle handle = handle_;
     handle.segment_id++;
     ipc_probe_seal(&handle);
     EXPECT_EQ(MOIETY_E_STALE, peer.Import(handle, &address))
         << "the old one is in use";
-    ASSERT_EQ(MOIETY_OK, peer.Import(handle_, &address));
-    EXPECT_EQ(MOIETY_OK, peer.Close(address));
-    EXPECT_EQ(MOIETY_OK, peer.Close(address));
-    EXPECT_EQ(MOIETY_OK, peer.Import(handle, &address));
+    ASSERT_OK(peer.Import(handle_, &address));
+    EXPECT_OK(peer.Close(address));
+    EXPECT_OK(peer.Close(address));
+    EXPECT_OK(peer.Import(handle, &address));
     EXPECT_EQ(2u, peer.Ask(Do::kOpens)) << "opened anew";
     EXPECT_EQ(1u, peer.Ask(Do::kCloses)) << "the old one was closed first";
-    EXPECT_EQ(MOIETY_OK, peer.Close(address));
+    EXPECT_OK(peer.Close(address));
     EXPECT_EQ(0u, peer.Trim(0));
 }
 

@@ -18,9 +18,7 @@ namespace
 {
 
 using ipc_test::Peer;
-using pool_test::kKiB;
-using pool_test::kMiB;
-using pool_test::Live;
+using namespace pool_test;
 
 constexpr unsigned kTooMany = 5000; // calls that no life below makes
 
@@ -61,24 +59,21 @@ class Life
     void End()
     {
         for (moiety_devptr address : imported_)
-            EXPECT_EQ(MOIETY_OK,
-                      moiety_ipc_close(address, MOIETY_STREAM_DONE, nullptr))
-                << moiety_last_error_message();
+            EXPECT_OK(moiety_ipc_close(address, MOIETY_STREAM_DONE, nullptr));
         uint32_t open_count = 1;
         pool_test::Synchronize();
-        EXPECT_EQ(MOIETY_OK, moiety_ipc_trim(0, &open_count));
+        EXPECT_OK(moiety_ipc_trim(0, &open_count));
         EXPECT_EQ(0u, open_count);
         EXPECT_EQ(0, Live("ipc"));
         if (!pool_)
             return;
-        EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool_, 0));
+        EXPECT_OK(moiety_ipc_release_exports(pool_, 0));
         for (moiety_devptr block : blocks_)
-            EXPECT_EQ(MOIETY_OK, moiety_free(pool_, block, stream_))
-                << moiety_last_error_message();
+            EXPECT_OK(moiety_free(pool_, block, stream_));
         ExpectWhole();
         moiety_leaks leaks = {};
         leaks.struct_size = sizeof leaks;
-        EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool_, &leaks));
+        EXPECT_OK(moiety_pool_destroy(pool_, &leaks));
         EXPECT_EQ(0u, leaks.block_count);
     }
 
@@ -135,10 +130,10 @@ class Life
         uint64_t bytes = 0, more = 0;
         moiety_pool_stats stats = {};
         stats.struct_size = sizeof stats;
-        EXPECT_EQ(MOIETY_OK, moiety_pool_trim(pool_, 0, &bytes));
+        EXPECT_OK(moiety_pool_trim(pool_, 0, &bytes));
         pool_test::Synchronize();
-        EXPECT_EQ(MOIETY_OK, moiety_pool_trim(pool_, 0, &more));
-        EXPECT_EQ(MOIETY_OK, moiety_pool_get_stats(pool_, &stats));
+        EXPECT_OK(moiety_pool_trim(pool_, 0, &more));
+        EXPECT_OK(moiety_pool_get_stats(pool_, &stats));
         EXPECT_EQ(0u, stats.reserved_bytes_current) << "a pin is left";
         EXPECT_EQ(0u, stats.allocation_current);
     }
@@ -152,14 +147,9 @@ class Life
     unsigned failed_count_ = 0;
 };
 
-class IpcFault : public ::testing::Test
+class IpcFault : public StandinTest
 {
   protected:
-    static void SetUpTestSuite()
-    {
-        pool_test::UseStandin();
-    }
-
     void SetUp() override
     {
         for (int i = 0; i < 2; i++)
@@ -250,14 +240,14 @@ TEST_F(IpcFault, SegmentsAreWhereTheListSaysAfterAnExportThatFailed)
         block = pool.Alloc(64 * kKiB);
         pool_test::Fill(block, 64 * kKiB, n);
         pool_test::Synchronize();
-        ASSERT_EQ(MOIETY_OK, moiety_ipc_export(pool, block, &handle));
-        EXPECT_EQ(MOIETY_OK, peer_.Import(handle, &address)) << peer_.message();
+        ASSERT_OK(moiety_ipc_export(pool, block, &handle));
+        EXPECT_OK(peer_.Import(handle, &address)) << peer_.message();
         if (address) {
             EXPECT_TRUE(peer_.Holds(address, 64 * kKiB, n));
-            EXPECT_EQ(MOIETY_OK, peer_.Close(address));
+            EXPECT_OK(peer_.Close(address));
         }
         EXPECT_EQ(0u, peer_.Trim(0));
-        EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
+        EXPECT_OK(moiety_ipc_release_exports(pool, 0));
         pool.Free(block);
     }
     EXPECT_TRUE(is_over);

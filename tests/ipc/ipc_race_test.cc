@@ -16,10 +16,7 @@ namespace
 {
 
 using ipc_test::Peer;
-using pool_test::Calls;
-using pool_test::kKiB;
-using pool_test::kMiB;
-using pool_test::Pool;
+using namespace pool_test;
 
 constexpr unsigned kThreads = 6;
 constexpr unsigned kRounds = 100;
@@ -40,18 +37,13 @@ void RunTogether(const std::vector<std::function<void()>> &bodies)
         thread.join();
 }
 
-class IpcRace : public ::testing::Test
+class IpcRace : public StandinTest
 {
   protected:
-    static void SetUpTestSuite()
-    {
-        pool_test::UseStandin();
-    }
-
     void TearDown() override
     {
         uint32_t open_count = 1;
-        EXPECT_EQ(MOIETY_OK, moiety_ipc_trim(0, &open_count));
+        EXPECT_OK(moiety_ipc_trim(0, &open_count));
         EXPECT_EQ(0u, open_count);
         EXPECT_EQ(0, pool_test::Live("ipc"));
     }
@@ -59,18 +51,16 @@ class IpcRace : public ::testing::Test
     static moiety_devptr Import(const moiety_ipc_handle &handle)
     {
         moiety_devptr address = 0;
-        EXPECT_EQ(MOIETY_OK,
-                  moiety_ipc_import(&handle, sizeof handle,
-                                    pool_test::PrimaryContext(), &address))
-            << moiety_last_error_message();
+        EXPECT_OK(moiety_ipc_import(&handle, sizeof handle,
+                                    pool_test::PrimaryContext(), &address));
         return address;
     }
 
     static void Close(moiety_devptr address, moiety_stream stream)
     {
         moiety_closing closing = nullptr;
-        EXPECT_EQ(MOIETY_OK, moiety_ipc_close(address, stream, &closing));
-        EXPECT_EQ(MOIETY_OK, moiety_ipc_wait(closing, 60000));
+        EXPECT_OK(moiety_ipc_close(address, stream, &closing));
+        EXPECT_OK(moiety_ipc_wait(closing, 60000));
     }
 };
 
@@ -90,7 +80,7 @@ TEST_F(IpcRace, ImportVsImport)
             Close(address, MOIETY_STREAM_DONE);
         }
         EXPECT_EQ(before + round + 1, Calls("cuIpcOpenMemHandle"));
-        EXPECT_EQ(MOIETY_OK, moiety_ipc_trim(0, nullptr));
+        EXPECT_OK(moiety_ipc_trim(0, nullptr));
     }
 }
 
@@ -109,7 +99,7 @@ TEST_F(IpcRace, ImportVsTrim)
     });
     bodies.push_back([&] {
         while (!is_over)
-            EXPECT_EQ(MOIETY_OK, moiety_ipc_trim(1, nullptr));
+            EXPECT_OK(moiety_ipc_trim(1, nullptr));
     });
     RunTogether(bodies);
 }
@@ -132,7 +122,7 @@ TEST_F(IpcRace, OneImportVsTrim)
                          for (auto turns = random() % 20000; turns; turns--)
                              std::atomic_signal_fence(
                                  std::memory_order_seq_cst);
-                         EXPECT_EQ(MOIETY_OK, moiety_ipc_trim(0, nullptr));
+                         EXPECT_OK(moiety_ipc_trim(0, nullptr));
                      }
                  }});
 }
@@ -145,10 +135,9 @@ TEST_F(IpcRace, CloseVsWaitAndPoll)
         for (unsigned i = 0; i < kRounds; i++) {
             moiety_devptr address = Import(handle);
             moiety_closing closing = nullptr;
-            EXPECT_EQ(MOIETY_OK,
-                      moiety_ipc_close(address, MOIETY_STREAM_ANY, &closing));
-            EXPECT_EQ(MOIETY_OK, moiety_ipc_trim(1, nullptr));
-            EXPECT_EQ(MOIETY_OK, moiety_ipc_wait(closing, 60000));
+            EXPECT_OK(moiety_ipc_close(address, MOIETY_STREAM_ANY, &closing));
+            EXPECT_OK(moiety_ipc_trim(1, nullptr));
+            EXPECT_OK(moiety_ipc_wait(closing, 60000));
         }
     });
     RunTogether(bodies);
@@ -169,13 +158,12 @@ TEST_F(IpcRace, ExportVsExport)
         std::vector<moiety_ipc_handle> handles(kThreads);
         std::vector<std::function<void()>> bodies;
         for (moiety_ipc_handle &handle : handles)
-            bodies.push_back([&] {
-                EXPECT_EQ(MOIETY_OK, moiety_ipc_export(pool, block, &handle));
-            });
+            bodies.push_back(
+                [&] { EXPECT_OK(moiety_ipc_export(pool, block, &handle)); });
         RunTogether(bodies);
         for (const moiety_ipc_handle &handle : handles)
             EXPECT_EQ(handles[0].checksum, handle.checksum);
-        EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
+        EXPECT_OK(moiety_ipc_release_exports(pool, 0));
         pool.Free(block);
         pool.TrimAll();
         EXPECT_EQ(0u, pool.Stats().reserved_bytes_current) << "no pin is left";
@@ -190,14 +178,13 @@ TEST_F(IpcRace, ExportVsReleaseVsOwnImport)
         for (unsigned i = 0; i < kRounds; i++) {
             moiety_devptr block = pool.Alloc(64 * kKiB), address = 0;
             moiety_ipc_handle handle;
-            EXPECT_EQ(MOIETY_OK, moiety_ipc_export(pool, block, &handle));
+            EXPECT_OK(moiety_ipc_export(pool, block, &handle));
             moiety_status status = moiety_ipc_import(
                 &handle, sizeof handle, pool_test::PrimaryContext(), &address);
             // The other thread may have released it meanwhile.
             if (status == MOIETY_OK) {
                 EXPECT_EQ(block, address);
-                EXPECT_EQ(MOIETY_OK,
-                          moiety_ipc_close(block, MOIETY_STREAM_DONE, nullptr));
+                EXPECT_OK(moiety_ipc_close(block, MOIETY_STREAM_DONE, nullptr));
             } else {
                 EXPECT_EQ(MOIETY_E_STALE, status);
             }
@@ -212,7 +199,7 @@ TEST_F(IpcRace, ExportVsReleaseVsOwnImport)
         }
     });
     RunTogether(bodies);
-    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
+    EXPECT_OK(moiety_ipc_release_exports(pool, 0));
     EXPECT_EQ(0u, pool.Stats().allocation_current);
     pool_test::Synchronize();
     pool.TrimAll();

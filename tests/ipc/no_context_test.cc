@@ -19,9 +19,7 @@ namespace
 {
 
 using ipc_test::Peer;
-using pool_test::Get;
-using pool_test::kKiB;
-using pool_test::Live;
+using namespace pool_test;
 
 constexpr CUdevice kDevice = 1;
 constexpr unsigned kTooMany = 1000; // calls that no life below makes
@@ -62,23 +60,21 @@ class IpcNoContext : public ::testing::Test
     moiety_devptr Import(moiety_context context = nullptr)
     {
         moiety_devptr address = 0;
-        EXPECT_EQ(MOIETY_OK, moiety_ipc_import(&handle_, sizeof handle_,
-                                               context, &address))
-            << moiety_last_error_message();
+        EXPECT_OK(
+            moiety_ipc_import(&handle_, sizeof handle_, context, &address));
         return address;
     }
 
     static void Close(moiety_devptr address,
                       moiety_stream stream = MOIETY_STREAM_ANY)
     {
-        EXPECT_EQ(MOIETY_OK, moiety_ipc_close(address, stream, nullptr))
-            << moiety_last_error_message();
+        EXPECT_OK(moiety_ipc_close(address, stream, nullptr));
     }
 
     static uint32_t OpenAfterTrim()
     {
         uint32_t open_count = 99;
-        EXPECT_EQ(MOIETY_OK, moiety_ipc_trim(0, &open_count));
+        EXPECT_OK(moiety_ipc_trim(0, &open_count));
         return open_count;
     }
 

@@ -16,11 +16,7 @@
 namespace
 {
 
-using ipc_test::Command;
-using ipc_test::Do;
-using ipc_test::kPeerDescriptor;
-using ipc_test::On;
-using ipc_test::Reply;
+using namespace ipc_test;
 
 moiety_pool *own_pool = nullptr; // made when it is first needed
 int tcp = -1;

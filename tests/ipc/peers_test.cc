@@ -14,21 +14,10 @@
 namespace
 {
 
-using ipc_test::Do;
-using ipc_test::On;
-using ipc_test::Peer;
-using pool_test::kKiB;
-using pool_test::kMiB;
-using pool_test::Pool;
+using namespace ipc_test;
+using namespace pool_test;
 
-class IpcPeers : public ::testing::Test
-{
-  protected:
-    static void SetUpTestSuite()
-    {
-        pool_test::UseStandin();
-    }
-};
+using IpcPeers = StandinTest;
 
 moiety_pool_options Exportable(uint64_t segment_bytes = 64 * kMiB)
 {
@@ -47,16 +36,14 @@ struct Shared {
 
     Shared(moiety_pool *pool, size_t bytes) : size_bytes(bytes)
     {
-        EXPECT_EQ(MOIETY_OK,
-                  moiety_alloc(pool, bytes, MOIETY_STREAM_LEGACY, &address));
-        EXPECT_EQ(MOIETY_OK, moiety_ipc_export(pool, address, &handle))
-            << moiety_last_error_message();
+        EXPECT_OK(moiety_alloc(pool, bytes, MOIETY_STREAM_LEGACY, &address));
+        EXPECT_OK(moiety_ipc_export(pool, address, &handle));
     }
 };
 
 void ReleaseAndFree(Pool &pool, const std::vector<Shared> &blocks)
 {
-    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
+    EXPECT_OK(moiety_ipc_release_exports(pool, 0));
     for (const Shared &block : blocks)
         pool.Free(block.address);
 }
@@ -65,7 +52,7 @@ void ReleaseAndFree(Pool &pool, const std::vector<Shared> &blocks)
 moiety_devptr Import(Peer &peer, const moiety_ipc_handle &handle)
 {
     moiety_devptr address = 0;
-    EXPECT_EQ(MOIETY_OK, peer.Import(handle, &address)) << peer.message();
+    EXPECT_OK(peer.Import(handle, &address)) << peer.message();
     return address;
 }
 
@@ -95,7 +82,7 @@ void VisitAll(Peer &peer, size_t writer, const std::vector<Shared> &blocks)
         EXPECT_TRUE(
             peer.Holds(address, block.size_bytes, WordOf(i, writer - 1)));
         peer.Ask(Do::kFillLater, address, block.size_bytes, WordOf(i, writer));
-        EXPECT_EQ(MOIETY_OK, peer.CloseAndWait(address, On::kLegacy));
+        EXPECT_OK(peer.CloseAndWait(address, On::kLegacy));
     }
 }
 
@@ -180,7 +167,7 @@ TEST_F(IpcPeers, ExportersMayBeGoneFirst)
     exporter.Kill();
     EXPECT_TRUE(importer.Holds(address, 64 * kKiB, 11)) << "it is open";
     EXPECT_EQ(MOIETY_E_PEER_GONE, TryImport(late, handle));
-    EXPECT_EQ(MOIETY_OK, importer.CloseAndWait(address, On::kLegacy));
+    EXPECT_OK(importer.CloseAndWait(address, On::kLegacy));
     EXPECT_EQ(0u, importer.Trim(0));
     EXPECT_EQ(0u, importer.Ask(Do::kLiveImports));
     EXPECT_EQ(MOIETY_E_PEER_GONE, TryImport(importer, handle));
@@ -221,9 +208,9 @@ TEST_F(IpcPeers, ImportsAreCounted)
     Peer peer;
     moiety_devptr address = Import(peer, blocks[0].handle);
     EXPECT_EQ(address, Import(peer, blocks[0].handle));
-    EXPECT_EQ(MOIETY_OK, peer.Close(address));
+    EXPECT_OK(peer.Close(address));
     EXPECT_EQ(1u, peer.Trim(0)) << "imported once more";
-    EXPECT_EQ(MOIETY_OK, peer.Close(address + 100)) << "any address in it";
+    EXPECT_OK(peer.Close(address + 100)) << "any address in it";
     EXPECT_EQ(MOIETY_E_INVALID, peer.Close(address));
     EXPECT_EQ(0u, peer.Trim(0));
     EXPECT_EQ(MOIETY_E_FOREIGN, peer.Close(address));
@@ -266,8 +253,8 @@ TEST_F(IpcPeers, ACloseIsOverWhenItsWorkIs)
         EXPECT_EQ(1u, peer.Trim(0)) << "its work still uses it";
         EXPECT_EQ(0u, peer.Ask(Do::kCloses)) << "nothing was waited for";
         peer.Ask(Do::kReleaseHold);
-        EXPECT_EQ(MOIETY_OK, peer.Wait(closing, 60000));
-        EXPECT_EQ(MOIETY_OK, peer.Wait(closing, 0)) << "it stays over";
+        EXPECT_OK(peer.Wait(closing, 60000));
+        EXPECT_OK(peer.Wait(closing, 0)) << "it stays over";
         EXPECT_TRUE(pool_test::Holds(blocks[0].address, 4096, 0x05050505));
     }
     EXPECT_EQ(0u, peer.Trim(0));
@@ -284,9 +271,9 @@ TEST_F(IpcPeers, ACloseWithNothingPendingIsOverAtOnce)
         SCOPED_TRACE(static_cast<int>(stream));
         uint64_t closing = 77;
         moiety_devptr address = Import(peer, blocks[0].handle);
-        EXPECT_EQ(MOIETY_OK, peer.Close(address, stream, &closing));
+        EXPECT_OK(peer.Close(address, stream, &closing));
         // The stand-in's events may take their time.
-        EXPECT_EQ(MOIETY_OK, peer.Wait(closing, 60000));
+        EXPECT_OK(peer.Wait(closing, 60000));
         if (stream == On::kDone) {
             EXPECT_EQ(0u, closing);
         }
@@ -310,9 +297,9 @@ TEST_F(IpcPeers, FreedBlocksWaitForThePeersRelease)
     pool.Free(block.address);
     EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY,
               moiety_alloc(pool, 64 * kMiB, MOIETY_STREAM_LEGACY, &other));
-    EXPECT_EQ(MOIETY_OK, peer.CloseAndWait(address, On::kLegacy));
+    EXPECT_OK(peer.CloseAndWait(address, On::kLegacy));
     EXPECT_EQ(0u, peer.Trim(0));
-    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
+    EXPECT_OK(moiety_ipc_release_exports(pool, 0));
     pool_test::Synchronize();
     EXPECT_EQ(block.address, pool.Alloc(64 * kMiB));
     pool.Free(block.address);
@@ -323,7 +310,7 @@ TEST_F(IpcPeers, HandlesOfATrimmedSegmentAreStale)
     Pool pool(Exportable());
     Shared block(pool, 64 * kKiB);
     Peer peer;
-    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
+    EXPECT_OK(moiety_ipc_release_exports(pool, 0));
     pool.Free(block.address);
     EXPECT_EQ(64 * kMiB, pool.TrimAll());
     EXPECT_EQ(MOIETY_E_STALE, TryImport(peer, block.handle));
@@ -363,10 +350,10 @@ TEST_F(IpcPeers, AreToldWhereTheDriverOpensNothing)
         EXPECT_EQ(refusal.status, TryImport(peer, block.handle));
         EXPECT_NE(std::string::npos, peer.message().find(refusal.words))
             << peer.message();
-        EXPECT_EQ(MOIETY_OK, TryImport(peer, block.handle));
+        EXPECT_OK(TryImport(peer, block.handle));
         peer.End();
     }
-    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
+    EXPECT_OK(moiety_ipc_release_exports(pool, 0));
     pool.Free(block.address);
 }
 
@@ -376,10 +363,10 @@ TEST_F(IpcPeers, OlderGenerationsAreStaleOnceALaterOneWasSeen)
     Shared old(pool, 64 * kKiB);
     Peer peer;
     moiety_devptr address = Import(peer, old.handle);
-    EXPECT_EQ(MOIETY_OK, peer.Close(address));
-    EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
+    EXPECT_OK(peer.Close(address));
+    EXPECT_OK(moiety_ipc_release_exports(pool, 0));
     moiety_ipc_handle fresh;
-    ASSERT_EQ(MOIETY_OK, moiety_ipc_export(pool, old.address, &fresh));
+    ASSERT_OK(moiety_ipc_export(pool, old.address, &fresh));
     EXPECT_EQ(address, Import(peer, fresh)) << "it is the same segment";
     EXPECT_EQ(1u, peer.Ask(Do::kOpens));
     EXPECT_EQ(MOIETY_E_STALE, TryImport(peer, old.handle));
@@ -404,7 +391,7 @@ TEST_F(IpcPeers, ClosedSegmentsAreKeptUpToABound)
     std::vector<Shared> blocks = Segments(pool, kMany);
     Peer peer;
     for (const Shared &block : blocks)
-        EXPECT_EQ(MOIETY_OK, peer.Close(Import(peer, block.handle)));
+        EXPECT_OK(peer.Close(Import(peer, block.handle)));
     EXPECT_EQ(kMany, peer.Ask(Do::kOpens));
     // The last one was in use when the others were counted.
     EXPECT_EQ(MOIETY_IPC_IDLE_MAX + 1u, peer.Ask(Do::kLiveImports));
@@ -420,15 +407,15 @@ TEST_F(IpcPeers, TheLongestUnusedGoFirst)
     std::vector<Shared> blocks = Segments(pool, 4);
     Peer peer;
     for (const Shared &block : blocks)
-        EXPECT_EQ(MOIETY_OK, peer.Close(Import(peer, block.handle)));
-    EXPECT_EQ(MOIETY_OK, peer.Close(Import(peer, blocks[0].handle)));
+        EXPECT_OK(peer.Close(Import(peer, block.handle)));
+    EXPECT_OK(peer.Close(Import(peer, blocks[0].handle)));
     EXPECT_EQ(4u, peer.Ask(Do::kOpens));
     EXPECT_EQ(2u, peer.Trim(2));
     for (unsigned kept : {0u, 3u})
-        EXPECT_EQ(MOIETY_OK, peer.Close(Import(peer, blocks[kept].handle)));
+        EXPECT_OK(peer.Close(Import(peer, blocks[kept].handle)));
     EXPECT_EQ(4u, peer.Ask(Do::kOpens)) << "these were open";
     for (unsigned gone : {1u, 2u})
-        EXPECT_EQ(MOIETY_OK, peer.Close(Import(peer, blocks[gone].handle)));
+        EXPECT_OK(peer.Close(Import(peer, blocks[gone].handle)));
     EXPECT_EQ(6u, peer.Ask(Do::kOpens));
     peer.End();
     ReleaseAndFree(pool, blocks);
@@ -441,8 +428,8 @@ TEST_F(IpcPeers, UnusedIsSinceTheLastClose)
     Peer peer;
     moiety_devptr first = Import(peer, blocks[0].handle);
     moiety_devptr second = Import(peer, blocks[1].handle);
-    EXPECT_EQ(MOIETY_OK, peer.Close(second));
-    EXPECT_EQ(MOIETY_OK, peer.Close(first));
+    EXPECT_OK(peer.Close(second));
+    EXPECT_OK(peer.Close(first));
     EXPECT_EQ(1u, peer.Trim(1));
     Import(peer, blocks[0].handle);
     EXPECT_EQ(2u, peer.Ask(Do::kOpens)) << "the one that was closed last";
@@ -455,11 +442,11 @@ TEST_F(IpcPeers, OtherDevicesNeedPeerAccess)
     Pool pool(Exportable());
     std::vector<Shared> blocks(1, Shared(pool, 64 * kKiB));
     Peer peer({"MOIETY_STANDIN_DEVICES=2"});
-    EXPECT_EQ(MOIETY_OK, TryImport(peer, blocks[0].handle, 1));
+    EXPECT_OK(TryImport(peer, blocks[0].handle, 1));
     Peer apart({"MOIETY_STANDIN_DEVICES=2", "MOIETY_STANDIN_PEERS=0"});
     EXPECT_EQ(MOIETY_E_UNSUPPORTED, TryImport(apart, blocks[0].handle, 1));
     EXPECT_EQ(0u, apart.Ask(Do::kOpens));
-    EXPECT_EQ(MOIETY_OK, TryImport(apart, blocks[0].handle, 0));
+    EXPECT_OK(TryImport(apart, blocks[0].handle, 0));
     peer.End();
     apart.End();
     ReleaseAndFree(pool, blocks);

@@ -21,11 +21,7 @@
 namespace
 {
 
-using share_test::Answer;
-using share_test::Block;
-using share_test::Process;
-using share_test::Task;
-using share_test::WordOf;
+using namespace share_test;
 
 constexpr size_t kBlocks = 1000;
 constexpr uint32_t kImporters = 4;

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * TCP within this machine. What cannot fail ends the process.
+ * Sockets within this machine. What cannot fail ends the process.
  */
 #ifndef MOIETY_TESTS_IPC_TCP_H_
 #define MOIETY_TESTS_IPC_TCP_H_
@@ -68,40 +68,52 @@ inline int ConnectTo(uint16_t port)
     return connected;
 }
 
-// Both ends of a connection.
-class TcpPair
+// Both ends of a connection: of TCP, or of UNIX sockets of a type.
+class Pair
 {
   public:
-    TcpPair()
+    static constexpr int kTcp = 0;
+
+    explicit Pair(int type = kTcp)
     {
+        if (type != kTcp) {
+            Sound(socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, ends_));
+            return;
+        }
         uint16_t port;
         int listener = Listen(&port);
-        one_ = ConnectTo(port);
-        other_ = Accept(listener);
+        ends_[0] = ConnectTo(port);
+        ends_[1] = Accept(listener);
         close(listener);
     }
 
-    ~TcpPair()
+    ~Pair()
     {
-        close(one_);
-        close(other_);
+        close(ends_[0]);
+        close(ends_[1]);
     }
 
-    TcpPair(const TcpPair &) = delete;
-    TcpPair &operator=(const TcpPair &) = delete;
+    Pair(const Pair &) = delete;
+    Pair &operator=(const Pair &) = delete;
 
     int one() const
     {
-        return one_;
+        return ends_[0];
     }
 
     int other() const
     {
-        return other_;
+        return ends_[1];
+    }
+
+    void CloseOther()
+    {
+        close(ends_[1]);
+        ends_[1] = -1;
     }
 
   private:
-    int one_, other_;
+    int ends_[2] = {-1, -1};
 };
 
 } // namespace ipc_test

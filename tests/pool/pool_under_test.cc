@@ -221,8 +221,7 @@ moiety_leaks Pool::End()
 {
     moiety_leaks leaks = {};
     leaks.struct_size = sizeof(leaks);
-    EXPECT_EQ(MOIETY_OK, pool_maker.destroy(own_, &leaks))
-        << moiety_last_error_message();
+    EXPECT_OK(pool_maker.destroy(own_, &leaks));
     own_ = nullptr;
     return leaks;
 }
@@ -230,30 +229,26 @@ moiety_leaks Pool::End()
 moiety_devptr Pool::Alloc(size_t size_bytes, moiety_stream stream)
 {
     moiety_devptr address = 0;
-    EXPECT_EQ(MOIETY_OK, moiety_alloc(own_, size_bytes, stream, &address))
-        << moiety_last_error_message();
+    EXPECT_OK(moiety_alloc(own_, size_bytes, stream, &address));
     return address;
 }
 
 void Pool::Free(moiety_devptr address, moiety_stream stream)
 {
-    EXPECT_EQ(MOIETY_OK, moiety_free(own_, address, stream))
-        << moiety_last_error_message();
+    EXPECT_OK(moiety_free(own_, address, stream));
 }
 
 size_t Pool::UsableSize(moiety_devptr address)
 {
     size_t size_bytes = 0;
-    EXPECT_EQ(MOIETY_OK, moiety_usable_size(own_, address, &size_bytes))
-        << moiety_last_error_message();
+    EXPECT_OK(moiety_usable_size(own_, address, &size_bytes));
     return size_bytes;
 }
 
 uint64_t Pool::Trim(uint64_t keep_bytes)
 {
     uint64_t bytes = 0;
-    EXPECT_EQ(MOIETY_OK, moiety_pool_trim(own_, keep_bytes, &bytes))
-        << moiety_last_error_message();
+    EXPECT_OK(moiety_pool_trim(own_, keep_bytes, &bytes));
     return bytes;
 }
 
@@ -268,8 +263,7 @@ moiety_pool_stats Pool::Stats()
 {
     moiety_pool_stats stats = {};
     stats.struct_size = sizeof(stats);
-    EXPECT_EQ(MOIETY_OK, moiety_pool_get_stats(own_, &stats))
-        << moiety_last_error_message();
+    EXPECT_OK(moiety_pool_get_stats(own_, &stats));
     return stats;
 }
 

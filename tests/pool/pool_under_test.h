@@ -11,6 +11,8 @@
 #include <map>
 #include <string>
 
+#include <gtest/gtest.h>
+
 #include "moiety/checked.h"
 #include "moiety/expose.h"
 #include "moiety/heap.h"
@@ -28,6 +30,9 @@
 namespace pool_test
 {
 
+// Of a test that needs but one.
+const moiety_stream kStream = MOIETY_STREAM_LEGACY;
+
 constexpr uint64_t kKiB = UINT64_C(1) << 10;
 constexpr uint64_t kMiB = UINT64_C(1) << 20;
 constexpr uint64_t kGiB = UINT64_C(1) << 30;
@@ -37,6 +42,34 @@ constexpr uint64_t kGiB = UINT64_C(1) << 30;
 // MOIETY_TEST_CONF says is MOIETY_CONF from then on, so that a test can run on
 // pools of another kind too.
 void UseStandin();
+
+inline ::testing::AssertionResult IsOk(const char *call, moiety_status status)
+{
+    if (status == MOIETY_OK)
+        return ::testing::AssertionSuccess();
+    return ::testing::AssertionFailure()
+           << call << " is " << moiety_status_name(status) << ": "
+           << moiety_last_error_message();
+}
+
+// A call of the library succeeds.
+#define EXPECT_OK(call) EXPECT_PRED_FORMAT1(::pool_test::IsOk, call)
+#define ASSERT_OK(call) ASSERT_PRED_FORMAT1(::pool_test::IsOk, call)
+
+class StandinTest : public ::testing::Test
+{
+  protected:
+    static void SetUpTestSuite()
+    {
+        UseStandin();
+    }
+};
+
+template <typename T>
+class StandinTestWith : public StandinTest,
+                        public ::testing::WithParamInterface<T>
+{
+};
 
 // A symbol of the stand-in: an entry by its full name, or a control.
 void *Symbol(const char *name);

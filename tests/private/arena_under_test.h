@@ -25,12 +25,7 @@
 namespace private_test
 {
 
-using streams_test::Capture;
-using streams_test::cu;
-using streams_test::Event;
-using streams_test::Hold;
-using streams_test::Load;
-using streams_test::Stream;
+using namespace streams_test;
 
 constexpr size_t kArenaBytes = size_t{4} << 20;
 constexpr size_t kPoolBytes = size_t{16} << 20;

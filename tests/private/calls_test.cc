@@ -20,23 +20,11 @@
 namespace
 {
 
-using pool_test::Defaults;
-using pool_test::kGiB;
-using pool_test::kKiB;
-using pool_test::kMiB;
-using pool_test::Pool;
-using pool_test::Stream;
+using namespace pool_test;
 
-const moiety_stream kStream = MOIETY_STREAM_LEGACY;
-
-class PrivateArena : public ::testing::Test
+class PrivateArena : public StandinTest
 {
   protected:
-    static void SetUpTestSuite()
-    {
-        pool_test::UseStandin();
-    }
-
     static moiety_private Make(moiety_pool *pool, uint64_t limit_bytes = 0)
     {
         moiety_private arena = 0;
@@ -49,8 +37,7 @@ class PrivateArena : public ::testing::Test
                                moiety_stream stream = kStream)
     {
         moiety_devptr block = 0;
-        EXPECT_EQ(MOIETY_OK, alloc_of_arena(arena, size_bytes, stream, &block))
-            << moiety_last_error_message();
+        EXPECT_OK(alloc_of_arena(arena, size_bytes, stream, &block));
         return block;
     }
 
@@ -58,7 +45,7 @@ class PrivateArena : public ::testing::Test
     {
         moiety_private_stats info = {};
         info.struct_size = sizeof info;
-        EXPECT_EQ(MOIETY_OK, moiety_private_get_stats(arena, &info));
+        EXPECT_OK(moiety_private_get_stats(arena, &info));
         return info;
     }
 
@@ -115,9 +102,9 @@ TEST_F(PrivateArena, ThatIsNoneIsRefused)
         auto wrong = reinterpret_cast<moiety_scope>(late);
         EXPECT_EQ(MOIETY_E_DESTROYED, moiety_scope_end(wrong));
         EXPECT_EQ(MOIETY_E_DESTROYED, moiety_scope_release(wrong));
-        EXPECT_EQ(MOIETY_OK, moiety_scope_end(scope));
-        EXPECT_EQ(MOIETY_OK, moiety_scope_release(scope));
-        EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, stream));
+        EXPECT_OK(moiety_scope_end(scope));
+        EXPECT_OK(moiety_scope_release(scope));
+        EXPECT_OK(moiety_pool_retire_stream(pool, stream));
     }
     ExpectNone(late, MOIETY_E_DESTROYED);
 }
@@ -154,7 +141,7 @@ TEST_F(PrivateArena, RefusesWrongArguments)
               moiety_private_claim(arena, block + 512, 512, kStream));
     EXPECT_EQ(1u, Info(arena).live_count);
     pool.Free(block);
-    EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena));
+    EXPECT_OK(moiety_private_destroy(arena));
 }
 
 TEST_F(PrivateArena, GivesNothingForNothing)
@@ -163,7 +150,7 @@ TEST_F(PrivateArena, GivesNothingForNothing)
     moiety_private arena = Make(pool);
     EXPECT_EQ(0u, Alloc(arena, 0));
     EXPECT_EQ(0u, Info(arena).live_count);
-    EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena));
+    EXPECT_OK(moiety_private_destroy(arena));
 }
 
 TEST_F(PrivateArena, KeepsItsLimit)
@@ -198,7 +185,7 @@ TEST_F(PrivateArena, KeepsItsLimit)
     EXPECT_EQ(4 * kMiB, info.live_peak_bytes);
     EXPECT_EQ(3 * kMiB, info.waiting_bytes);
     pool.Free(small);
-    EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena));
+    EXPECT_OK(moiety_private_destroy(arena));
 }
 
 // What was freed on another stream comes back while the call waits.
@@ -212,8 +199,8 @@ TEST_F(PrivateArena, WaitsAtItsLimit)
     pool.Free(Alloc(arena, 2 * kMiB, stream), stream);
     moiety_devptr block = Alloc(arena, 2 * kMiB);
     pool.Free(block);
-    EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena));
-    EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, stream));
+    EXPECT_OK(moiety_private_destroy(arena));
+    EXPECT_OK(moiety_pool_retire_stream(pool, stream));
 }
 
 TEST_F(PrivateArena, HasNoMoreThanThePool)
@@ -232,7 +219,7 @@ TEST_F(PrivateArena, HasNoMoreThanThePool)
               alloc_of_arena(arena, 512, kStream, &block));
     EXPECT_EQ(8 * kMiB, Info(arena).reserved_bytes);
     pool.Free(large);
-    EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena));
+    EXPECT_OK(moiety_private_destroy(arena));
 }
 
 TEST_F(PrivateArena, BlocksAreFreedOnce)
@@ -254,7 +241,7 @@ TEST_F(PrivateArena, BlocksAreFreedOnce)
     }
     EXPECT_EQ(0u, Info(arena).live_count);
     EXPECT_EQ(0u, Info(arena).live_bytes);
-    EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena));
+    EXPECT_OK(moiety_private_destroy(arena));
 }
 
 TEST_F(PrivateArena, BlocksAreFreedOnTheirOwnStream)
@@ -268,18 +255,18 @@ TEST_F(PrivateArena, BlocksAreFreedOnTheirOwnStream)
     moiety_devptr block = Alloc(arena, 2 * kMiB, stream);
     moiety_devptr other = 0;
     stream.Hold();
-    EXPECT_EQ(MOIETY_OK, moiety_free_on_alloc_stream(pool, block));
+    EXPECT_OK(moiety_free_on_alloc_stream(pool, block));
     EXPECT_EQ(MOIETY_E_BUDGET,
               alloc_of_arena(arena, 2 * kMiB, kStream, &other));
     EXPECT_EQ(block, Alloc(arena, 2 * kMiB, stream));
-    EXPECT_EQ(MOIETY_OK, moiety_free_on_alloc_stream(pool, block));
-    ASSERT_EQ(MOIETY_OK, moiety_private_claim(arena, block, 2 * kMiB, stream));
-    EXPECT_EQ(MOIETY_OK, moiety_free_on_alloc_stream(pool, block));
+    EXPECT_OK(moiety_free_on_alloc_stream(pool, block));
+    ASSERT_OK(moiety_private_claim(arena, block, 2 * kMiB, stream));
+    EXPECT_OK(moiety_free_on_alloc_stream(pool, block));
     EXPECT_EQ(block, Alloc(arena, 2 * kMiB, stream));
     pool.Free(block, stream);
     stream.Release();
-    EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena));
-    EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, stream));
+    EXPECT_OK(moiety_private_destroy(arena));
+    EXPECT_OK(moiety_pool_retire_stream(pool, stream));
 }
 
 TEST_F(PrivateArena, BlocksAreNotExported)
@@ -292,7 +279,7 @@ TEST_F(PrivateArena, BlocksAreNotExported)
     moiety_ipc_handle handle = {};
     EXPECT_EQ(MOIETY_E_UNSUPPORTED, moiety_ipc_export(pool, block, &handle));
     pool.Free(block);
-    EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena));
+    EXPECT_OK(moiety_private_destroy(arena));
 }
 
 TEST_F(PrivateArena, IsNotReleasedUnderAnOpenScope)
@@ -310,9 +297,9 @@ TEST_F(PrivateArena, IsNotReleasedUnderAnOpenScope)
     pool.Free(Alloc(arena, kMiB));
     EXPECT_EQ(MOIETY_OK, moiety_scope_end(scope));
     EXPECT_EQ(1u, Info(arena).graph_count);
-    EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena));
+    EXPECT_OK(moiety_private_destroy(arena));
     EXPECT_EQ(MOIETY_E_DESTROYED, moiety_scope_release(scope));
-    EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, stream));
+    EXPECT_OK(moiety_pool_retire_stream(pool, stream));
 }
 
 TEST_F(PrivateArena, EndsWithItsPool)
@@ -338,15 +325,15 @@ TEST_F(PrivateArena, OfALostContextOnlyGivesUp)
     ASSERT_EQ(MOIETY_OK,
               alloc_of_arena(arena, kMiB, MOIETY_STREAM_ANY, &block));
     moiety_devptr other = 7;
-    ASSERT_EQ(MOIETY_OK, moiety_pool_context_lost(pool));
+    ASSERT_OK(moiety_pool_context_lost(pool));
     EXPECT_EQ(MOIETY_E_CONTEXT_DESTROYED,
               alloc_of_arena(arena, 512, MOIETY_STREAM_ANY, &other));
     EXPECT_EQ(MOIETY_E_CONTEXT_DESTROYED,
               moiety_private_claim(arena, block, 512, MOIETY_STREAM_ANY));
     EXPECT_EQ(7u, other);
-    EXPECT_EQ(MOIETY_OK, moiety_free(pool, block, MOIETY_STREAM_ANY));
-    EXPECT_EQ(MOIETY_OK, moiety_private_trim(arena, nullptr));
-    EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena));
+    EXPECT_OK(moiety_free(pool, block, MOIETY_STREAM_ANY));
+    EXPECT_OK(moiety_private_trim(arena, nullptr));
+    EXPECT_OK(moiety_private_destroy(arena));
     pool.End();
     pool_test::DestroyContext(context);
 }
@@ -377,7 +364,7 @@ TEST_F(PrivateArena, IsNotForTheChildOfAFork)
     int status = 1;
     ASSERT_EQ(child, waitpid(child, &status, 0));
     EXPECT_EQ(0, status);
-    EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena));
+    EXPECT_OK(moiety_private_destroy(arena));
 }
 
 // As what capture scopes keep.
@@ -391,12 +378,12 @@ TEST_F(PrivateArena, PagesCountAsBlocksOfThePoolInUse)
     pool.Free(block, MOIETY_STREAM_DONE);
     EXPECT_EQ(3u, pool.Stats().allocation_current);
     uint64_t bytes = 0;
-    EXPECT_EQ(MOIETY_OK, moiety_private_trim(arena, &bytes));
+    EXPECT_OK(moiety_private_trim(arena, &bytes));
     EXPECT_EQ(6 * kMiB, bytes);
     EXPECT_EQ(0u, pool.Stats().allocation_current);
     EXPECT_EQ(0u, pool.Stats().allocated_bytes_current);
     pool.Free(Alloc(arena, 5 * kMiB));
-    EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena));
+    EXPECT_OK(moiety_private_destroy(arena));
     EXPECT_EQ(0u, pool.Stats().allocation_current);
     EXPECT_EQ(0u, pool.Stats().allocated_bytes_current);
 }
@@ -408,16 +395,16 @@ TEST_F(PrivateArena, IsWhatASnapshotOfTheHeapSaysIsKept)
     moiety_devptr block = Alloc(arena, kMiB);
     pool.Free(Alloc(arena, 512));
     moiety_heap_snapshot *snapshot = nullptr;
-    ASSERT_EQ(MOIETY_OK, moiety_heap_snapshot_create(pool, &snapshot));
+    ASSERT_OK(moiety_heap_snapshot_create(pool, &snapshot));
     moiety_heap_summary summary = {};
     summary.struct_size = sizeof summary;
-    ASSERT_EQ(MOIETY_OK, moiety_heap_snapshot_summary(snapshot, &summary));
+    ASSERT_OK(moiety_heap_snapshot_summary(snapshot, &summary));
     EXPECT_EQ(kMiB, summary.bytes[MOIETY_HEAP_USED]);
     EXPECT_EQ(kMiB, summary.bytes[MOIETY_HEAP_KEPT]);
     EXPECT_EQ(0u, summary.bytes[MOIETY_HEAP_LOST]);
     moiety_heap_snapshot_destroy(snapshot);
     pool.Free(block);
-    EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena));
+    EXPECT_OK(moiety_private_destroy(arena));
 }
 
 TEST_F(PrivateArena, ThereMayBeManyOfAPool)
@@ -474,13 +461,13 @@ TEST_P(PrivateAccount, CountsAndKeepsItsLimit)
     EXPECT_EQ(MOIETY_E_UNSUPPORTED,
               moiety_private_claim(arena_, small, 100, kStream));
     uint64_t bytes = 7;
-    EXPECT_EQ(MOIETY_OK, moiety_private_trim(arena_, &bytes));
+    EXPECT_OK(moiety_private_trim(arena_, &bytes));
     EXPECT_EQ(0u, bytes);
     pool_->Free(large);
     EXPECT_EQ(MOIETY_E_DOUBLE_FREE, moiety_free(*pool_, large, kStream));
     EXPECT_EQ(100u, Info(arena_).live_bytes);
     EXPECT_EQ(3 * kMiB + 100, Info(arena_).live_peak_bytes);
-    EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena_));
+    EXPECT_OK(moiety_private_destroy(arena_));
     // An ordinary block by now.
     pool_->Free(small);
     EXPECT_EQ(0u, pool_->Stats().allocation_current);
@@ -498,9 +485,9 @@ TEST_P(PrivateAccount, CountsWhatCapturesTake)
     moiety_scope scope = nullptr;
     moiety_devptr block = 0;
     moiety_devptr refused = 7;
-    ASSERT_EQ(MOIETY_OK, moiety_private_scope_begin(arena_, stream, &scope));
+    ASSERT_OK(moiety_private_scope_begin(arena_, stream, &scope));
     ASSERT_EQ(CUDA_SUCCESS, begin(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
-    EXPECT_EQ(MOIETY_OK, moiety_alloc(*pool_, 3 * kMiB, stream, &block));
+    EXPECT_OK(moiety_alloc(*pool_, 3 * kMiB, stream, &block));
     EXPECT_EQ(MOIETY_E_BUDGET,
               moiety_alloc(*pool_, 2 * kMiB, stream, &refused));
     moiety_devptr other = Alloc(arena_, kMiB, stream);
@@ -508,16 +495,16 @@ TEST_P(PrivateAccount, CountsWhatCapturesTake)
     EXPECT_EQ(4 * kMiB, Info(arena_).live_bytes);
     pool_->Free(block, stream);
     EXPECT_EQ(CUDA_SUCCESS, end(stream, &graph));
-    EXPECT_EQ(MOIETY_OK, moiety_scope_end(scope));
+    EXPECT_OK(moiety_scope_end(scope));
     pool_->Free(other, stream);
-    EXPECT_EQ(MOIETY_OK, moiety_scope_release(scope));
+    EXPECT_OK(moiety_scope_release(scope));
     EXPECT_EQ(0u, Info(arena_).live_count);
     EXPECT_EQ(0u, Info(arena_).live_bytes);
     EXPECT_EQ(0u, Info(arena_).graph_count);
-    EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena_));
+    EXPECT_OK(moiety_private_destroy(arena_));
     EXPECT_EQ(CUDA_SUCCESS,
               pool_test::Get<CUresult(CUgraph)>("cuGraphDestroy")(graph));
-    EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(*pool_, stream));
+    EXPECT_OK(moiety_pool_retire_stream(*pool_, stream));
 }
 
 } // namespace

@@ -83,8 +83,8 @@ MUTANTS = {
         _CAPTURES + "WhatOutlivedItServesCapturesOnlyWhenDone/Few",
     ),
     "scopes_of_arenas_begin_without_an_event": (
-        "pool/graph/private_give.c",
-        "s/\\(void\\)moietyi_private_poll\\(call, ref->arena, false\\);/(void)call;/",
+        "moietyi_private_poll",
+        "0",
         _CAPTURES + "WhatWaitedBeforeItServesItInTheEnd/Few",
     ),
     "captures_reuse_what_is_from_outside": (
@@ -93,8 +93,8 @@ MUTANTS = {
         _CAPTURES + "WhatWasAllocatedOutsideIsKeptForTheGraph/Few",
     ),
     "captures_reuse_what_others_use": (
-        "pool/graph/private_give.c",
-        "/^static bool is_captures_own/,/^}/s/moietyi_is_used\\(call->engine, address\\) \\|\\|//",
+        "moietyi_is_used",
+        "0",
         _CAPTURES + "ABlockWithARecordedUseIsNotReused/Few",
     ),
     "captures_share_with_others": (

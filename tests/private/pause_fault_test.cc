@@ -16,30 +16,16 @@
 namespace
 {
 
-using pool_test::kMiB;
-using pool_test::Pool;
-using private_test::Arena;
-using private_test::kKeep;
-using private_test::Mapped;
+using namespace pool_test;
+using namespace private_test;
 
 // Each call of the driver fails once, at every place of a life.
-class PauseFault : public ::testing::TestWithParam<const char *>
+class PauseFault : public StandinTestWith<const char *>
 {
   protected:
-    void SetUp() override
-    {
-        pool_test::UseStandin();
-    }
 };
 
-class PauseFaultInARow : public ::testing::Test
-{
-  protected:
-    void SetUp() override
-    {
-        pool_test::UseStandin();
-    }
-};
+using PauseFaultInARow = StandinTest;
 
 // Whatever was refused is asked again without faults, and nothing is lost.
 void PauseAndResume(Arena &arena, unsigned *failed_count)
@@ -196,7 +182,7 @@ TEST_F(PauseFaultInARow, OfCopyAndUnmappingLeavesItPaused)
     watcher.releasing = [](void *context, const moiety_segment_info *) {
         --*static_cast<int *>(context);
     };
-    ASSERT_EQ(MOIETY_OK, moiety_segment_watch(pool, &watcher, &id));
+    ASSERT_OK(moiety_segment_watch(pool, &watcher, &id));
     {
         Arena arena(pool);
         moiety_devptr block = arena.Alloc(kMiB);
@@ -217,7 +203,7 @@ TEST_F(PauseFaultInARow, OfCopyAndUnmappingLeavesItPaused)
         EXPECT_TRUE(pool_test::Holds(block, kMiB, 1));
         pool.Free(block);
     }
-    EXPECT_EQ(MOIETY_OK, moiety_segment_unwatch(pool, id));
+    EXPECT_OK(moiety_segment_unwatch(pool, id));
 }
 
 // Nobody can say when the copy is over: its memory stays, and nothing is wanted of

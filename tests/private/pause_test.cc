@@ -24,21 +24,10 @@ namespace
 {
 
 using checked_test::CapturedGraph;
-using pool_test::kMiB;
-using pool_test::Pool;
-using pool_test::Stream;
-using private_test::Arena;
-using private_test::kKeep;
-using private_test::Mapped;
+using namespace pool_test;
+using namespace private_test;
 
-class Pause : public ::testing::Test
-{
-  protected:
-    void SetUp() override
-    {
-        pool_test::UseStandin();
-    }
-};
+using Pause = StandinTest;
 
 bool HasMessage(const char *part)
 {
@@ -154,7 +143,7 @@ TEST_F(Pause, AResumeWaitsForMemory)
         std::this_thread::yield();
     pool_test::SetFaults("");
     resumer.join();
-    EXPECT_EQ(MOIETY_OK, status);
+    EXPECT_OK(status);
     pool.Free(block);
 }
 
@@ -197,8 +186,8 @@ TEST_F(Pause, WhatIsPausedCanGoAfterItsContext)
         pool.Free(other);
         EXPECT_EQ(0u, arena.Info().live_bytes);
         EXPECT_EQ(0u, running.Info().live_bytes);
-        EXPECT_EQ(MOIETY_OK, arena.Release());
-        EXPECT_EQ(MOIETY_OK, running.Release());
+        EXPECT_OK(arena.Release());
+        EXPECT_OK(running.Release());
         EXPECT_EQ(0u, pool.Stats().allocation_current);
         EXPECT_EQ(0u, pool.Stats().allocated_bytes_current);
     }
@@ -234,8 +223,7 @@ TEST_F(Pause, WhatIsPausedRefusesAndTakesFrees)
     EXPECT_EQ(MOIETY_E_INVALID, moiety_private_resume(arena));
     EXPECT_TRUE(HasMessage("not paused"));
     EXPECT_TRUE(pool_test::Holds(kept, 2 * kMiB, 5));
-    EXPECT_EQ(MOIETY_OK,
-              moiety_private_claim(arena, freed, 2 * kMiB, MOIETY_STREAM_DONE));
+    EXPECT_OK(moiety_private_claim(arena, freed, 2 * kMiB, MOIETY_STREAM_DONE));
     EXPECT_EQ(MOIETY_E_INVALID, moiety_private_pause(arena, 2));
     pool.Free(kept);
     pool.Free(freed);
@@ -314,7 +302,7 @@ TEST_F(Pause, FixedMemoryIsOneMappingForEachBlockAndStays)
     pool.TrimAll();
     EXPECT_EQ(reserved, pool.Stats().reserved_bytes_current);
     uint64_t bytes = 0;
-    EXPECT_EQ(MOIETY_OK, moiety_private_trim(arena, &bytes));
+    EXPECT_OK(moiety_private_trim(arena, &bytes));
     EXPECT_EQ(reserved, bytes);
     pool.TrimAll();
     EXPECT_EQ(0u, pool.Stats().reserved_bytes_current);
@@ -327,7 +315,7 @@ TEST_F(Pause, MemoryThatIsReleasedIsThePools)
     moiety_devptr block = arena.Alloc(2 * kMiB);
     moiety_devptr more = arena.Alloc(4 * kMiB);
     pool.Free(more);
-    EXPECT_EQ(MOIETY_OK, arena.Release());
+    EXPECT_OK(arena.Release());
     EXPECT_EQ(2 * kMiB, pool.Stats().allocated_bytes_current);
     pool.Free(block);
     pool_test::Synchronize();
@@ -383,7 +371,7 @@ TEST_F(Pause, AGraphReplaysOnWhatIsBack)
     checked_test::Set(target, 0x5a, 2 * kMiB, stream);
     EXPECT_EQ(MOIETY_E_CAPTURING, moiety_private_pause(arena, 0));
     graph.End();
-    ASSERT_EQ(MOIETY_OK, moiety_scope_end(scope));
+    ASSERT_OK(moiety_scope_end(scope));
     for (uint32_t i = 0; i < 20; i++) {
         pool_test::Fill(target, 2 * kMiB, i);
         arena.Pause(kKeep);
@@ -395,7 +383,7 @@ TEST_F(Pause, AGraphReplaysOnWhatIsBack)
         ASSERT_TRUE(pool_test::Holds(inner, 2 * kMiB, 0x17171717));
         ASSERT_TRUE(pool_test::Holds(source, 2 * kMiB, 11));
     }
-    EXPECT_EQ(MOIETY_OK, moiety_scope_release(scope));
+    EXPECT_OK(moiety_scope_release(scope));
     pool.Free(inner);
     pool.Free(source);
     pool.Free(target);
@@ -408,15 +396,15 @@ TEST_F(Pause, TenantsCountTheirSmallBlocksInAndOut)
     moiety_tenant tenant = 0;
     options.struct_size = sizeof options;
     options.flags = MOIETY_TENANT_PAUSABLE;
-    ASSERT_EQ(MOIETY_OK, moiety_tenant_create(pool, &options, &tenant));
+    ASSERT_OK(moiety_tenant_create(pool, &options, &tenant));
     for (size_t size_bytes : {70000, 9000, 500000}) {
         moiety_devptr block = 0;
-        ASSERT_EQ(MOIETY_OK, alloc_for_tenant(tenant, size_bytes,
-                                              MOIETY_STREAM_DONE, &block));
-        EXPECT_EQ(MOIETY_OK, moiety_free_sized(pool, block, size_bytes,
-                                               MOIETY_STREAM_DONE));
+        ASSERT_OK(
+            alloc_for_tenant(tenant, size_bytes, MOIETY_STREAM_DONE, &block));
+        EXPECT_OK(
+            moiety_free_sized(pool, block, size_bytes, MOIETY_STREAM_DONE));
     }
-    EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));
+    EXPECT_OK(moiety_tenant_destroy(tenant));
 }
 
 TEST_F(Pause, TenantsPauseByTheirArenas)
@@ -432,17 +420,15 @@ TEST_F(Pause, TenantsPauseByTheirArenas)
     options.flags = MOIETY_TENANT_PAUSABLE;
     options.name = "a";
     options.budget_bytes = 8 * kMiB;
-    ASSERT_EQ(MOIETY_OK, moiety_tenant_create(pool, &options, &tenant));
-    ASSERT_EQ(MOIETY_OK, create_tenant(pool, "b", 0, &plain));
-    ASSERT_EQ(MOIETY_OK,
-              alloc_for_tenant(tenant, 4 * kMiB, MOIETY_STREAM_DONE, &block));
+    ASSERT_OK(moiety_tenant_create(pool, &options, &tenant));
+    ASSERT_OK(create_tenant(pool, "b", 0, &plain));
+    ASSERT_OK(alloc_for_tenant(tenant, 4 * kMiB, MOIETY_STREAM_DONE, &block));
     EXPECT_EQ(MOIETY_E_BUDGET,
               alloc_for_tenant(tenant, 5 * kMiB, MOIETY_STREAM_DONE, &out));
     EXPECT_EQ(
         MOIETY_E_UNSUPPORTED,
         alloc_for_tenant_aligned(tenant, 512, 4096, MOIETY_STREAM_DONE, &out));
-    EXPECT_EQ(MOIETY_OK,
-              alloc_for_tenant_no_wait(tenant, 512, MOIETY_STREAM_DONE, &out));
+    EXPECT_OK(alloc_for_tenant_no_wait(tenant, 512, MOIETY_STREAM_DONE, &out));
     pool.Free(out);
     EXPECT_EQ(MOIETY_E_UNSUPPORTED, moiety_tenant_pause(plain, 0));
     EXPECT_EQ(MOIETY_E_UNSUPPORTED, moiety_tenant_private(plain, &arena));
@@ -456,15 +442,15 @@ TEST_F(Pause, TenantsPauseByTheirArenas)
     EXPECT_EQ(MOIETY_E_IN_USE, moiety_tenant_destroy(tenant));
     EXPECT_EQ(MOIETY_OK, moiety_tenant_resume(tenant));
     EXPECT_TRUE(pool_test::Holds(block, 4 * kMiB, 2));
-    EXPECT_EQ(MOIETY_OK, moiety_tenant_private(tenant, &arena));
-    EXPECT_EQ(MOIETY_OK, moiety_private_pause(arena, 0));
+    EXPECT_OK(moiety_tenant_private(tenant, &arena));
+    EXPECT_OK(moiety_private_pause(arena, 0));
     pool.Free(block);
     moiety_tenant_stats info = {};
     info.struct_size = sizeof info;
-    EXPECT_EQ(MOIETY_OK, moiety_tenant_get_stats(tenant, &info));
+    EXPECT_OK(moiety_tenant_get_stats(tenant, &info));
     EXPECT_EQ(0u, info.live_bytes);
-    EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));
-    EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(plain));
+    EXPECT_OK(moiety_tenant_destroy(tenant));
+    EXPECT_OK(moiety_tenant_destroy(plain));
     EXPECT_EQ(0u, pool.Stats().mapped_paused_bytes);
 }
 

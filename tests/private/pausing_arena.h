@@ -39,13 +39,12 @@ class Arena
         moiety_private_options options = {};
         options.struct_size = sizeof options;
         options.flags = flags;
-        EXPECT_EQ(MOIETY_OK, moiety_private_create(pool, &options, &own_))
-            << moiety_last_error_message();
+        EXPECT_OK(moiety_private_create(pool, &options, &own_));
     }
     ~Arena()
     {
         if (own_) {
-            EXPECT_EQ(MOIETY_OK, Release()) << moiety_last_error_message();
+            EXPECT_OK(Release());
         }
     }
     Arena(const Arena &) = delete;
@@ -71,25 +70,22 @@ class Arena
                         moiety_stream stream = MOIETY_STREAM_DONE)
     {
         moiety_devptr block = 0;
-        EXPECT_EQ(MOIETY_OK, alloc_of_arena(own_, size_bytes, stream, &block))
-            << moiety_last_error_message();
+        EXPECT_OK(alloc_of_arena(own_, size_bytes, stream, &block));
         return block;
     }
     void Pause(uint32_t flags = 0)
     {
-        EXPECT_EQ(MOIETY_OK, moiety_private_pause(own_, flags))
-            << moiety_last_error_message();
+        EXPECT_OK(moiety_private_pause(own_, flags));
     }
     void Resume()
     {
-        EXPECT_EQ(MOIETY_OK, moiety_private_resume(own_))
-            << moiety_last_error_message();
+        EXPECT_OK(moiety_private_resume(own_));
     }
     moiety_private_stats Info() const
     {
         moiety_private_stats info = {};
         info.struct_size = sizeof info;
-        EXPECT_EQ(MOIETY_OK, moiety_private_get_stats(own_, &info));
+        EXPECT_OK(moiety_private_get_stats(own_, &info));
         return info;
     }
 

@@ -58,11 +58,10 @@ class Life
         if (arena_ != 0) {
             moiety_private_stats info = {};
             info.struct_size = sizeof info;
-            EXPECT_EQ(MOIETY_OK, moiety_private_get_stats(arena_, &info));
+            EXPECT_OK(moiety_private_get_stats(arena_, &info));
             EXPECT_EQ(0u, info.live_count);
             EXPECT_EQ(0u, info.live_bytes);
-            EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena_))
-                << moiety_last_error_message();
+            EXPECT_OK(moiety_private_destroy(arena_));
         }
         EXPECT_EQ(MOIETY_E_INVALID, moiety_capture_guard_end());
         pool_.TrimAll();
@@ -131,7 +130,7 @@ class Life
             Take(kMiB, first_);
         });
         Finish();
-        EXPECT_EQ(MOIETY_OK, moiety_scope_end(scope));
+        EXPECT_OK(moiety_scope_end(scope));
         fault_([&] { FreeAll(second_); });
     }
 
@@ -159,14 +158,9 @@ class Life
     std::vector<moiety_devptr> blocks_;
 };
 
-class PrivateFault : public ::testing::Test
+class PrivateFault : public pool_test::StandinTest
 {
   protected:
-    static void SetUpTestSuite()
-    {
-        pool_test::UseStandin();
-    }
-
     void ExpectDriverFaultsAreSurvived(const std::string &code)
     {
         bool is_over = false;

@@ -16,10 +16,7 @@
 namespace
 {
 
-using pool_test::kKiB;
-using pool_test::kMiB;
-using pool_test::Pool;
-using pool_test::Stream;
+using namespace pool_test;
 
 constexpr int kThreads = 4;
 
@@ -42,8 +39,7 @@ class PrivateRace : public ::testing::Test
         pool_->TrimAll();
         EXPECT_EQ(0u, pool_->Stats().reserved_bytes_current);
         for (int i = 0; i < 3; i++)
-            EXPECT_EQ(MOIETY_OK,
-                      moiety_pool_retire_stream(*pool_, streams_[i]));
+            EXPECT_OK(moiety_pool_retire_stream(*pool_, streams_[i]));
     }
 
     moiety_private Make(uint64_t limit_bytes = 0)
@@ -84,14 +80,13 @@ class PrivateRace : public ::testing::Test
             if (own.empty())
                 continue;
             EXPECT_EQ(1, holders_[Place(own.front())].fetch_sub(1));
-            EXPECT_EQ(MOIETY_OK,
-                      i % 2 ? moiety_free(*pool_, own.front(), stream)
+            EXPECT_OK(i % 2 ? moiety_free(*pool_, own.front(), stream)
                             : moiety_free_on_alloc_stream(*pool_, own.front()));
             own.erase(own.begin());
         }
         for (moiety_devptr block : own) {
             holders_[Place(block)].fetch_sub(1);
-            EXPECT_EQ(MOIETY_OK, moiety_free(*pool_, block, MOIETY_STREAM_ANY));
+            EXPECT_OK(moiety_free(*pool_, block, MOIETY_STREAM_ANY));
         }
     }
 
@@ -116,8 +111,8 @@ TEST_F(PrivateRace, ThreadsOfOneArena)
         while (!is_over) {
             moiety_private_stats info = {};
             info.struct_size = sizeof info;
-            EXPECT_EQ(MOIETY_OK, moiety_private_trim(arena, nullptr));
-            EXPECT_EQ(MOIETY_OK, moiety_private_get_stats(arena, &info));
+            EXPECT_OK(moiety_private_trim(arena, nullptr));
+            EXPECT_OK(moiety_private_get_stats(arena, &info));
             EXPECT_LE(info.live_bytes, info.reserved_bytes);
             EXPECT_LE(info.reserved_bytes, 64 * kMiB);
         }
@@ -125,7 +120,7 @@ TEST_F(PrivateRace, ThreadsOfOneArena)
     InThreads([&](int thread) { Work(arena, thread, 500); });
     is_over = true;
     trimmer.join();
-    EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena));
+    EXPECT_OK(moiety_private_destroy(arena));
 }
 
 TEST_F(PrivateRace, FreesAndTheRelease)
@@ -136,16 +131,14 @@ TEST_F(PrivateRace, FreesAndTheRelease)
         for (int t = 0; t < kThreads; t++)
             for (int i = 0; i < 20; i++) {
                 moiety_devptr block = 0;
-                ASSERT_EQ(MOIETY_OK, alloc_of_arena(arena, 100 * kKiB,
-                                                    streams_[i % 3], &block));
+                ASSERT_OK(
+                    alloc_of_arena(arena, 100 * kKiB, streams_[i % 3], &block));
                 blocks[t].push_back(block);
             }
-        std::thread releaser(
-            [&] { EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena)); });
+        std::thread releaser([&] { EXPECT_OK(moiety_private_destroy(arena)); });
         InThreads([&](int thread) {
             for (moiety_devptr block : blocks[thread])
-                EXPECT_EQ(MOIETY_OK,
-                          moiety_free(*pool_, block, streams_[thread % 3]));
+                EXPECT_OK(moiety_free(*pool_, block, streams_[thread % 3]));
         });
         releaser.join();
     }
@@ -174,8 +167,7 @@ TEST_F(PrivateRace, AllocationsAndTheRelease)
                     continue;
                 }
                 EXPECT_FALSE(was_gone);
-                EXPECT_EQ(MOIETY_OK,
-                          moiety_free(*pool_, block, streams_[i % 3]));
+                EXPECT_OK(moiety_free(*pool_, block, streams_[i % 3]));
             }
         });
         releaser.join();

@@ -21,14 +21,8 @@
 namespace
 {
 
-using pool_test::Defaults;
-using pool_test::kKiB;
-using pool_test::kMiB;
-using pool_test::Pool;
-using pool_test::Stream;
+using namespace pool_test;
 using segment_test::FakeSource;
-
-const moiety_stream kStream = MOIETY_STREAM_LEGACY;
 
 // A thread that makes one call, with its own cancellation pending: the first
 // cancellation point ends it.
@@ -84,14 +78,7 @@ void Nap()
     usleep(20000);
 }
 
-class Cancel : public ::testing::Test
-{
-  protected:
-    static void SetUpTestSuite()
-    {
-        pool_test::UseStandin();
-    }
-};
+using Cancel = StandinTest;
 
 struct Growth {
     std::atomic<bool> has_begun{false}, may_end{false};
@@ -123,7 +110,7 @@ TEST_F(Cancel, OfAThreadThatWaitsForAnothersGrowthLeavesNoLock)
         [&] { return moiety_alloc(pool, 64 * kMiB, kStream, &waited); });
     Nap(); // long enough to wait, most times
     growth.may_end = true;
-    EXPECT_EQ(MOIETY_OK, waiter.End());
+    EXPECT_OK(waiter.End());
     grower.join();
     pool.Free(pool.Alloc(256 * kMiB));
     pool.Free(grown);
@@ -164,7 +151,7 @@ TEST_F(Cancel, WaitsForASourceOfThePrograms)
     moiety_devptr block = 0;
     Cancelled grower(
         [&] { return moiety_alloc(pool, 64 * kMiB, kStream, &block); });
-    EXPECT_EQ(MOIETY_OK, grower.End());
+    EXPECT_OK(grower.End());
     source.in_reserve = nullptr;
     pool.Free(block);
 }
@@ -183,12 +170,10 @@ TEST_F(Cancel, WaitsForACallback)
     options.wait_ms = MOIETY_WAIT_NONE;
     Pool pool(options);
     moiety_devptr all = pool.Alloc(2 * kMiB), none = 0;
-    ASSERT_EQ(MOIETY_OK,
-              moiety_pool_add_oom_callback(pool, AskToBeCancelled, nullptr));
+    ASSERT_OK(moiety_pool_add_oom_callback(pool, AskToBeCancelled, nullptr));
     Cancelled climber([&] { return moiety_alloc(pool, 512, kStream, &none); });
     EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY, climber.End());
-    EXPECT_EQ(MOIETY_OK,
-              moiety_pool_remove_oom_callback(pool, AskToBeCancelled, nullptr));
+    EXPECT_OK(moiety_pool_remove_oom_callback(pool, AskToBeCancelled, nullptr));
     pool.Free(all);
 }
 
@@ -199,12 +184,12 @@ TEST_F(Cancel, WaitsForTheBeginningAndTheEndOfAPool)
     moiety_pool *pool = nullptr;
     options.flags = MOIETY_POOL_REPORT_LEAKS;
     Cancelled maker([&] { return moiety_pool_create(&options, &pool); });
-    ASSERT_EQ(MOIETY_OK, maker.End());
+    ASSERT_OK(maker.End());
     moiety_devptr left = 0;
-    ASSERT_EQ(MOIETY_OK, moiety_alloc(pool, 512, kStream, &left));
+    ASSERT_OK(moiety_alloc(pool, 512, kStream, &left));
     ::testing::internal::CaptureStderr();
     Cancelled ender([&] { return moiety_pool_destroy(pool, nullptr); });
-    EXPECT_EQ(MOIETY_OK, ender.End());
+    EXPECT_OK(ender.End());
     EXPECT_NE(std::string::npos,
               ::testing::internal::GetCapturedStderr().find("1 blocks"));
 }
@@ -223,11 +208,11 @@ TEST_F(Cancel, WaitsForTheBeginningOfAGuard)
                      captured, 2));
     ::testing::internal::CaptureStderr();
     Cancelled beginner([] { return moiety_capture_guard_begin(); });
-    EXPECT_EQ(MOIETY_OK, beginner.End());
+    EXPECT_OK(beginner.End());
     EXPECT_NE(std::string::npos,
               ::testing::internal::GetCapturedStderr().find("met a graph"));
     Cancelled ender([] { return moiety_capture_guard_end(); });
-    EXPECT_EQ(MOIETY_OK, ender.End());
+    EXPECT_OK(ender.End());
     pool_test::Get<int(void *, void **)>("cuStreamEndCapture")(captured,
                                                                &graph);
     stream.Release();
@@ -239,15 +224,15 @@ TEST_F(Cancel, WaitsForAnArena)
     moiety_host *host = nullptr;
     options.touch_threads = 2;
     Cancelled maker([&] { return moiety_host_create(&options, &host); });
-    ASSERT_EQ(MOIETY_OK, maker.End());
+    ASSERT_OK(maker.End());
     Cancelled grower([&] {
         return moiety_host_reserve(
             host, 64 * kMiB, 2,
             [](void *, uint64_t, uint64_t) { pthread_testcancel(); }, nullptr);
     });
-    EXPECT_EQ(MOIETY_OK, grower.End());
+    EXPECT_OK(grower.End());
     Cancelled ender([&] { return moiety_host_destroy(host, nullptr); });
-    EXPECT_EQ(MOIETY_OK, ender.End());
+    EXPECT_OK(ender.End());
 }
 
 TEST_F(Cancel, WaitsForTheEndOfServing)
@@ -256,9 +241,9 @@ TEST_F(Cancel, WaitsForTheEndOfServing)
     ASSERT_NE(nullptr, mkdtemp(folder));
     const std::string path = std::string(folder) + "/socket";
     Cancelled starter([&] { return moiety_expose_start(path.c_str()); });
-    EXPECT_EQ(MOIETY_OK, starter.End());
+    EXPECT_OK(starter.End());
     Cancelled stopper([] { return moiety_expose_stop(); });
-    EXPECT_EQ(MOIETY_OK, stopper.End());
+    EXPECT_OK(stopper.End());
     EXPECT_EQ(0, rmdir(folder));
 }
 
@@ -277,9 +262,9 @@ TEST_F(Cancel, WaitsForPages)
         return status;
     };
     Cancelled one(pin_and_unpin), two(pin_and_unpin), three(pin_and_unpin);
-    EXPECT_EQ(MOIETY_OK, one.End());
-    EXPECT_EQ(MOIETY_OK, two.End());
-    EXPECT_EQ(MOIETY_OK, three.End());
+    EXPECT_OK(one.End());
+    EXPECT_OK(two.End());
+    EXPECT_OK(three.End());
 }
 
 // A hit is no cancellation point, and no call leaves the state changed.

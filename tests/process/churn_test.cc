@@ -13,9 +13,7 @@
 namespace
 {
 
-using pool_test::kKiB;
-using pool_test::kMiB;
-using pool_test::Pool;
+using namespace pool_test;
 
 constexpr unsigned kThreads = 2000;
 constexpr unsigned kAtATime = 8;
@@ -24,14 +22,9 @@ const moiety_stream kStreams[] = {MOIETY_STREAM_LEGACY, MOIETY_STREAM_ANY,
                                   MOIETY_STREAM_PER_THREAD, MOIETY_STREAM_DONE};
 const size_t kSizes[] = {512, 20 * kKiB, 900 * kKiB, 3 * kMiB};
 
-class Churn : public ::testing::Test
+class Churn : public StandinTest
 {
   protected:
-    static void SetUpTestSuite()
-    {
-        pool_test::UseStandin();
-    }
-
     // Each frees the block of the one before it in its place, and leaves one.
     void LiveBriefly(unsigned first)
     {

@@ -9,29 +9,18 @@
 namespace
 {
 
-using pool_test::Defaults;
-using pool_test::Get;
-using pool_test::kKiB;
-using pool_test::kMiB;
+using namespace pool_test;
 
-const moiety_stream kStream = MOIETY_STREAM_LEGACY;
-
-class ContextOfOthers : public ::testing::Test
+class ContextOfOthers : public StandinTest
 {
   protected:
-    static void SetUpTestSuite()
-    {
-        pool_test::UseStandin();
-    }
-
     void Make(const moiety_pool_options &like)
     {
         moiety_pool_options options = like;
         options.context = context_ = pool_test::NewContext();
-        ASSERT_EQ(MOIETY_OK, moiety_pool_create(&options, &pool_));
+        ASSERT_OK(moiety_pool_create(&options, &pool_));
         for (moiety_devptr &block : blocks_)
-            ASSERT_EQ(MOIETY_OK,
-                      moiety_alloc(pool_, 4 * kKiB, kStream, &block));
+            ASSERT_OK(moiety_alloc(pool_, 4 * kKiB, kStream, &block));
     }
 
     // The driver's own end of what the pool was told is gone.
@@ -50,7 +39,7 @@ class ContextOfOthers : public ::testing::Test
     void Lose()
     {
         DestroyContext();
-        ASSERT_EQ(MOIETY_OK, moiety_pool_context_lost(pool_));
+        ASSERT_OK(moiety_pool_context_lost(pool_));
     }
 
     void ExpectToLetGo()
@@ -59,10 +48,8 @@ class ContextOfOthers : public ::testing::Test
         EXPECT_EQ(MOIETY_E_CONTEXT_DESTROYED,
                   moiety_alloc(pool_, 4 * kKiB, kStream, &out));
         for (moiety_devptr block : blocks_)
-            EXPECT_EQ(MOIETY_OK, moiety_free(pool_, block, kStream))
-                << moiety_last_error_message();
-        EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool_, nullptr))
-            << moiety_last_error_message();
+            EXPECT_OK(moiety_free(pool_, block, kStream));
+        EXPECT_OK(moiety_pool_destroy(pool_, nullptr));
     }
 
     moiety_context context_ = nullptr;
@@ -98,9 +85,9 @@ TEST_F(ContextOfOthers, IsLostToAPoolWithAHistoryAndASnapshot)
     moiety_history_summary summary = {};
     summary.struct_size = sizeof(summary);
     moiety_heap_snapshot *snapshot = nullptr;
-    EXPECT_EQ(MOIETY_OK, moiety_history_read(pool_, &entry, 1, &summary));
+    EXPECT_OK(moiety_history_read(pool_, &entry, 1, &summary));
     EXPECT_EQ(1u, summary.count);
-    EXPECT_EQ(MOIETY_OK, moiety_heap_snapshot_create(pool_, &snapshot));
+    EXPECT_OK(moiety_heap_snapshot_create(pool_, &snapshot));
     moiety_heap_snapshot_destroy(snapshot);
     ExpectToLetGo();
 }
@@ -113,20 +100,20 @@ TEST_F(ContextOfOthers, IsLostToTenantsAndScopes)
     moiety_devptr block = 0, none = 0;
     info.struct_size = sizeof(info);
     Make(Defaults());
-    ASSERT_EQ(MOIETY_OK, create_tenant(pool_, "", 0, &tenant));
-    ASSERT_EQ(MOIETY_OK, alloc_for_tenant(tenant, 512, kStream, &block));
+    ASSERT_OK(create_tenant(pool_, "", 0, &tenant));
+    ASSERT_OK(alloc_for_tenant(tenant, 512, kStream, &block));
     pool_test::SetCurrent(context_);
     pool_test::Stream stream;
-    ASSERT_EQ(MOIETY_OK, moiety_scope_begin(pool_, stream, &scope));
-    ASSERT_EQ(MOIETY_OK, moiety_scope_end(scope));
+    ASSERT_OK(moiety_scope_begin(pool_, stream, &scope));
+    ASSERT_OK(moiety_scope_end(scope));
     pool_test::SetCurrent(nullptr);
-    ASSERT_EQ(MOIETY_OK, moiety_pool_context_lost(pool_));
+    ASSERT_OK(moiety_pool_context_lost(pool_));
     EXPECT_EQ(MOIETY_E_CONTEXT_DESTROYED,
               alloc_for_tenant(tenant, 512, kStream, &none));
-    EXPECT_EQ(MOIETY_OK, moiety_free(pool_, block, kStream));
-    EXPECT_EQ(MOIETY_OK, moiety_tenant_get_stats(tenant, &info));
+    EXPECT_OK(moiety_free(pool_, block, kStream));
+    EXPECT_OK(moiety_tenant_get_stats(tenant, &info));
     EXPECT_EQ(0u, info.live_bytes);
-    EXPECT_EQ(MOIETY_OK, moiety_scope_release(scope));
+    EXPECT_OK(moiety_scope_release(scope));
     ExpectToLetGo();
 }
 

@@ -16,12 +16,7 @@
 namespace
 {
 
-using pool_test::Calls;
-using pool_test::kKiB;
-using pool_test::kMiB;
-using pool_test::Live;
-
-const moiety_stream kStream = MOIETY_STREAM_LEGACY;
+using namespace pool_test;
 
 moiety_status Alloc(moiety_pool *pool, size_t size_bytes = 4 * kKiB)
 {
@@ -33,14 +28,9 @@ moiety_status Alloc(moiety_pool *pool, size_t size_bytes = 4 * kKiB)
 
 // A pool in a context of its own, or in the primary one, with blocks in all
 // places: in use, in caches, on their way out, in the space.
-class ContextLoss : public ::testing::TestWithParam<bool>
+class ContextLoss : public StandinTestWith<bool>
 {
   protected:
-    static void SetUpTestSuite()
-    {
-        pool_test::UseStandin();
-    }
-
     void SetUp() override
     {
         pool_test::SetCurrent(pool_test::PrimaryContext());
@@ -51,7 +41,7 @@ class ContextLoss : public ::testing::TestWithParam<bool>
         moiety_pool_options options = pool_test::Defaults();
         options.context = context_;
         options.flags = MOIETY_POOL_EXPORTABLE;
-        ASSERT_EQ(MOIETY_OK, moiety_pool_create(&options, &pool_));
+        ASSERT_OK(moiety_pool_create(&options, &pool_));
         Fill();
         pool_test::SetCurrent(nullptr);
     }
@@ -84,7 +74,7 @@ class ContextLoss : public ::testing::TestWithParam<bool>
     // What it needs the driver for makes it notice.
     void Notice()
     {
-        EXPECT_EQ(MOIETY_OK, moiety_pool_trim(pool_, 0, nullptr));
+        EXPECT_OK(moiety_pool_trim(pool_, 0, nullptr));
     }
 
     void ExpectLost()
@@ -113,17 +103,15 @@ class ContextLoss : public ::testing::TestWithParam<bool>
     {
         uint64_t before = Calls();
         moiety_stream strange = reinterpret_cast<moiety_stream>(0x1230);
-        EXPECT_EQ(MOIETY_OK, moiety_record_use(pool_, blocks_[0], strange));
-        EXPECT_EQ(MOIETY_OK, moiety_free(pool_, blocks_[0], strange));
-        EXPECT_EQ(MOIETY_OK, moiety_free_sized(pool_, blocks_[1], 4 * kKiB,
-                                               MOIETY_STREAM_ANY));
-        EXPECT_EQ(MOIETY_OK,
-                  moiety_free_on_event(pool_, blocks_[2],
+        EXPECT_OK(moiety_record_use(pool_, blocks_[0], strange));
+        EXPECT_OK(moiety_free(pool_, blocks_[0], strange));
+        EXPECT_OK(
+            moiety_free_sized(pool_, blocks_[1], 4 * kKiB, MOIETY_STREAM_ANY));
+        EXPECT_OK(moiety_free_on_event(pool_, blocks_[2],
                                        reinterpret_cast<moiety_event>(0x4560)));
-        EXPECT_EQ(MOIETY_OK,
-                  moiety_free_batch(pool_, &blocks_[3], 1, kStream, nullptr));
-        EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool_, strange));
-        EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool_, 0));
+        EXPECT_OK(moiety_free_batch(pool_, &blocks_[3], 1, kStream, nullptr));
+        EXPECT_OK(moiety_pool_retire_stream(pool_, strange));
+        EXPECT_OK(moiety_ipc_release_exports(pool_, 0));
         EXPECT_EQ(MOIETY_E_INVALID, moiety_free(pool_, blocks_[0], kStream))
             << "freed twice";
         EXPECT_EQ(MOIETY_E_FOREIGN, moiety_free(pool_, 512, kStream));
@@ -135,8 +123,7 @@ class ContextLoss : public ::testing::TestWithParam<bool>
         uint64_t before = Calls();
         moiety_leaks leaks = {};
         leaks.struct_size = sizeof(leaks);
-        EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool_, &leaks))
-            << moiety_last_error_message();
+        EXPECT_OK(moiety_pool_destroy(pool_, &leaks));
         EXPECT_EQ(leaked_blocks, leaks.block_count);
         EXPECT_EQ(before, Calls()) << "the driver was called";
         EXPECT_EQ(MOIETY_E_DESTROYED, moiety_free(pool_, blocks_[0], kStream));
@@ -151,16 +138,13 @@ class ContextLoss : public ::testing::TestWithParam<bool>
     {
         std::vector<moiety_devptr> all(600, 0);
         for (moiety_devptr &address : all)
-            ASSERT_EQ(MOIETY_OK,
-                      moiety_alloc(pool_, 40 * kKiB, kStream, &address));
+            ASSERT_OK(moiety_alloc(pool_, 40 * kKiB, kStream, &address));
         for (size_t i = 0; i < all.size(); i++)
-            ASSERT_EQ(MOIETY_OK,
-                      moiety_free(pool_, all[i],
+            ASSERT_OK(moiety_free(pool_, all[i],
                                   i % 3 ? kStream : MOIETY_STREAM_ANY));
         for (size_t size_bytes : {4 * kKiB, 4 * kKiB, 3 * kMiB, 4 * kKiB}) {
             moiety_devptr address = 0;
-            ASSERT_EQ(MOIETY_OK,
-                      moiety_alloc(pool_, size_bytes, kStream, &address));
+            ASSERT_OK(moiety_alloc(pool_, size_bytes, kStream, &address));
             blocks_.push_back(address);
         }
     }
@@ -168,8 +152,8 @@ class ContextLoss : public ::testing::TestWithParam<bool>
 
 TEST_P(ContextLoss, IsTakenFromWhoSaysSo)
 {
-    ASSERT_EQ(MOIETY_OK, moiety_pool_context_lost(pool_));
-    ASSERT_EQ(MOIETY_OK, moiety_pool_context_lost(pool_));
+    ASSERT_OK(moiety_pool_context_lost(pool_));
+    ASSERT_OK(moiety_pool_context_lost(pool_));
     Lose();
     ExpectLost();
     ExpectFreesToBeIgnored();
@@ -190,7 +174,7 @@ TEST_P(ContextLoss, IsFoundOutByAFreeOnAStreamThatIsNew)
 {
     auto strange = reinterpret_cast<moiety_stream>(0x1230);
     Lose();
-    EXPECT_EQ(MOIETY_OK, moiety_free(pool_, blocks_[1], strange));
+    EXPECT_OK(moiety_free(pool_, blocks_[1], strange));
     ExpectLost();
     ExpectToEnd(3);
 }
@@ -199,7 +183,7 @@ TEST_P(ContextLoss, IsFoundOutByANoteOfAStreamThatIsNew)
 {
     auto strange = reinterpret_cast<moiety_stream>(0x1230);
     Lose();
-    EXPECT_EQ(MOIETY_OK, moiety_record_use(pool_, blocks_[1], strange));
+    EXPECT_OK(moiety_record_use(pool_, blocks_[1], strange));
     ExpectFreesToBeIgnored();
     ExpectLost();
     ExpectToEnd(0);
@@ -212,8 +196,7 @@ TEST_P(ContextLoss, IsFoundOutByTheEndOfThePool)
     EXPECT_EQ(contexts - 1, Live("contexts"));
     moiety_leaks leaks = {};
     leaks.struct_size = sizeof(leaks);
-    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool_, &leaks))
-        << moiety_last_error_message();
+    EXPECT_OK(moiety_pool_destroy(pool_, &leaks));
     EXPECT_EQ(4u, leaks.block_count);
 }
 
@@ -221,7 +204,7 @@ TEST_P(ContextLoss, LeavesWhatWasNeverFreedInTheReport)
 {
     Lose();
     Notice();
-    EXPECT_EQ(MOIETY_OK, moiety_free(pool_, blocks_[1], kStream));
+    EXPECT_OK(moiety_free(pool_, blocks_[1], kStream));
     ExpectToEnd(3);
 }
 
@@ -232,15 +215,15 @@ TEST_P(ContextLoss, EndsNothingWhileAGuardIsHeldByOthers)
     ASSERT_EQ(MOIETY_OK, moiety_pool_context_lost(pool_));
     Lose();
     ExpectToEnd(4);
-    ASSERT_EQ(MOIETY_OK, moiety_capture_guard_end());
+    ASSERT_OK(moiety_capture_guard_end());
 }
 
 TEST_P(ContextLoss, IsSeenByOtherThreads)
 {
     std::thread([&] {
         moiety_devptr address = 0;
-        ASSERT_EQ(MOIETY_OK, moiety_alloc(pool_, 4 * kKiB, kStream, &address));
-        ASSERT_EQ(MOIETY_OK, moiety_free(pool_, address, kStream));
+        ASSERT_OK(moiety_alloc(pool_, 4 * kKiB, kStream, &address));
+        ASSERT_OK(moiety_free(pool_, address, kStream));
         std::thread([&] { Lose(), Notice(); }).join();
         EXPECT_EQ(MOIETY_E_CONTEXT_DESTROYED, Alloc(pool_))
             << "the thread's cache has a block of the size";
@@ -255,11 +238,11 @@ TEST_P(ContextLoss, KeepsAnswersThatAreThePoolsOwn)
     Notice();
     moiety_pool_stats stats = {};
     stats.struct_size = sizeof(stats);
-    EXPECT_EQ(MOIETY_OK, moiety_pool_get_stats(pool_, &stats));
+    EXPECT_OK(moiety_pool_get_stats(pool_, &stats));
     EXPECT_EQ(4u, stats.allocation_current);
     size_t bytes = 0;
-    EXPECT_EQ(MOIETY_OK, moiety_usable_size(pool_, blocks_[0], &bytes));
-    EXPECT_EQ(MOIETY_OK, moiety_pool_trim(pool_, 0, nullptr));
+    EXPECT_OK(moiety_usable_size(pool_, blocks_[0], &bytes));
+    EXPECT_OK(moiety_pool_trim(pool_, 0, nullptr));
     ExpectToEnd(4);
 }
 
@@ -284,9 +267,9 @@ TEST_P(Reset, OfARevivedContextIsSeenByItsIdentity)
     EXPECT_EQ(0, Live("allocations"));
     ExpectToEnd(0);
     moiety_pool *fresh = nullptr;
-    ASSERT_EQ(MOIETY_OK, moiety_pool_create(nullptr, &fresh));
-    EXPECT_EQ(MOIETY_OK, Alloc(fresh));
-    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(fresh, nullptr));
+    ASSERT_OK(moiety_pool_create(nullptr, &fresh));
+    EXPECT_OK(Alloc(fresh));
+    EXPECT_OK(moiety_pool_destroy(fresh, nullptr));
 }
 
 INSTANTIATE_TEST_SUITE_P(, Reset, ::testing::Values(true));
@@ -305,8 +288,8 @@ TEST_F(Lost, PoolIsNone)
 {
     EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_context_lost(nullptr));
     moiety_pool *pool = nullptr;
-    ASSERT_EQ(MOIETY_OK, moiety_pool_create(nullptr, &pool));
-    ASSERT_EQ(MOIETY_OK, moiety_pool_destroy(pool, nullptr));
+    ASSERT_OK(moiety_pool_create(nullptr, &pool));
+    ASSERT_OK(moiety_pool_destroy(pool, nullptr));
     EXPECT_EQ(MOIETY_E_DESTROYED, moiety_pool_context_lost(pool));
 }
 
@@ -314,7 +297,7 @@ TEST_F(Lost, PoolIsNotTheOthers)
 {
     pool_test::Pool pool, other;
     pool.Free(pool.Alloc(512));
-    ASSERT_EQ(MOIETY_OK, moiety_pool_context_lost(pool));
+    ASSERT_OK(moiety_pool_context_lost(pool));
     other.Free(other.Alloc(512));
     EXPECT_EQ(MOIETY_E_CONTEXT_DESTROYED, Alloc(pool));
 }
@@ -329,7 +312,7 @@ TEST_F(Lost, MemoryOfASourceGoesBackToIt)
     {
         pool_test::Pool pool(options);
         pool.Free(pool.Alloc(512));
-        ASSERT_EQ(MOIETY_OK, moiety_pool_context_lost(pool));
+        ASSERT_OK(moiety_pool_context_lost(pool));
         EXPECT_FALSE(source.Live().empty());
     }
     EXPECT_TRUE(source.Live().empty());
@@ -352,9 +335,9 @@ TEST_F(Lost, DriverThatShutsDownIsRemembered)
     pool_test::Pool pool;
     moiety_devptr block = pool.Alloc(512), large = pool.Alloc(9 * kMiB);
     pool_test::SetFaults("*:every=1:code=CUDA_ERROR_DEINITIALIZED");
-    EXPECT_EQ(MOIETY_OK, moiety_free(pool, block, MOIETY_STREAM_ANY));
-    EXPECT_EQ(MOIETY_OK, moiety_free(pool, large,
-                                     reinterpret_cast<moiety_stream>(0x1230)));
+    EXPECT_OK(moiety_free(pool, block, MOIETY_STREAM_ANY));
+    EXPECT_OK(
+        moiety_free(pool, large, reinterpret_cast<moiety_stream>(0x1230)));
     uint64_t before = Calls();
     EXPECT_EQ(MOIETY_E_DEINITIALIZED, Alloc(pool));
     EXPECT_EQ(before, Calls());

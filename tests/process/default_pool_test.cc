@@ -28,20 +28,20 @@ class DefaultPool : public ::testing::Test
     {
         pool_test::SetFaults("");
         unsetenv("MOIETY_CONF");
-        EXPECT_EQ(MOIETY_OK, moiety_set_log(0, nullptr, nullptr));
+        EXPECT_OK(moiety_set_log(0, nullptr, nullptr));
     }
 
     static moiety_pool *Of(int32_t device)
     {
         moiety_pool *pool = nullptr;
-        EXPECT_EQ(MOIETY_OK, moiety_default_pool(device, &pool)) << Message();
+        EXPECT_OK(moiety_default_pool(device, &pool)) << Message();
         return pool;
     }
 
     // The device's next pool is a new one.
     static void Lose(int32_t device)
     {
-        EXPECT_EQ(MOIETY_OK, moiety_pool_context_lost(Of(device)));
+        EXPECT_OK(moiety_pool_context_lost(Of(device)));
     }
 
     static std::string Message()
@@ -54,16 +54,16 @@ moiety_pool_options OptionsOf(moiety_pool *pool)
 {
     moiety_pool_options options = {};
     options.struct_size = sizeof(options);
-    EXPECT_EQ(MOIETY_OK, moiety_pool_get_options(pool, &options));
+    EXPECT_OK(moiety_pool_get_options(pool, &options));
     return options;
 }
 
 void ExpectToServe(moiety_pool *pool)
 {
     moiety_devptr block = 0;
-    EXPECT_EQ(MOIETY_OK, moiety_alloc(pool, kMiB, MOIETY_STREAM_ANY, &block));
+    EXPECT_OK(moiety_alloc(pool, kMiB, MOIETY_STREAM_ANY, &block));
     EXPECT_NE(0u, block);
-    EXPECT_EQ(MOIETY_OK, moiety_free(pool, block, MOIETY_STREAM_ANY));
+    EXPECT_OK(moiety_free(pool, block, MOIETY_STREAM_ANY));
 }
 
 TEST_F(DefaultPool, IsOneForEachDevice)
@@ -120,13 +120,13 @@ TEST_F(DefaultPool, IsReplacedOnceItsContextIsLost)
 {
     moiety_pool *lost = Of(0);
     moiety_devptr block = 0;
-    ASSERT_EQ(MOIETY_OK, moiety_alloc(lost, kMiB, MOIETY_STREAM_ANY, &block));
+    ASSERT_OK(moiety_alloc(lost, kMiB, MOIETY_STREAM_ANY, &block));
     Lose(0);
     moiety_pool *fresh = Of(0);
     EXPECT_NE(lost, fresh);
     ExpectToServe(fresh);
     // The old handle is good for late frees, and for nothing else.
-    EXPECT_EQ(MOIETY_OK, moiety_free(lost, block, MOIETY_STREAM_ANY));
+    EXPECT_OK(moiety_free(lost, block, MOIETY_STREAM_ANY));
     EXPECT_EQ(MOIETY_E_CONTEXT_DESTROYED,
               moiety_alloc(lost, kMiB, MOIETY_STREAM_ANY, &block));
     EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_destroy(lost, nullptr));
@@ -176,7 +176,7 @@ TEST_F(DefaultPool, IsNotToBeHadWhileThisThreadMakesIt)
 {
     std::vector<moiety_status> answers;
     Lose(0);
-    ASSERT_EQ(MOIETY_OK, moiety_set_log(MOIETY_LOG_INFO, AskInside, &answers));
+    ASSERT_OK(moiety_set_log(MOIETY_LOG_INFO, AskInside, &answers));
     // It has the driver's memory then, and says so.
     pool_test::SetFaults("cuMemGetAllocationGranularity:every=1:code="
                          "CUDA_ERROR_NOT_SUPPORTED");

@@ -25,20 +25,9 @@ moiety_status CreateOfDriver(moiety_pool **out)
     return moiety_pool_create(&options, out);
 }
 
-using pool_test::kKiB;
-using pool_test::kMiB;
-using pool_test::Pool;
+using namespace pool_test;
 
-const moiety_stream kStream = MOIETY_STREAM_LEGACY;
-
-class Destroy : public ::testing::Test
-{
-  protected:
-    static void SetUpTestSuite()
-    {
-        pool_test::UseStandin();
-    }
-};
+using Destroy = StandinTest;
 
 void ExpectToBeRefusedAndUsable(Pool &pool, const char *when)
 {
@@ -113,7 +102,7 @@ TEST_F(Destroy, FromItsOwnCallbackIsRefused)
         *static_cast<moiety_status *>(user) = moiety_pool_destroy(own, nullptr);
         return 0;
     };
-    ASSERT_EQ(MOIETY_OK, moiety_pool_add_oom_callback(pool, callback, &answer));
+    ASSERT_OK(moiety_pool_add_oom_callback(pool, callback, &answer));
     moiety_devptr all = pool.Alloc(4 * kMiB), more = 0;
     EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY,
               moiety_alloc(pool, 512, kStream, &more));
@@ -129,12 +118,12 @@ TEST_F(Destroy, OfAPoolThatOthersUsedTellsTheirLaterCalls)
     std::vector<std::promise<void>> has_used(kThreads);
     std::vector<std::thread> threads;
     moiety_pool *pool = nullptr;
-    ASSERT_EQ(MOIETY_OK, CreateOfDriver(&pool));
+    ASSERT_OK(CreateOfDriver(&pool));
     for (size_t i = 0; i < kThreads; i++)
         threads.emplace_back([&, i] {
             moiety_devptr block = 0, out = 0;
-            ASSERT_EQ(MOIETY_OK, moiety_alloc(pool, 4 * kKiB, kStream, &block));
-            ASSERT_EQ(MOIETY_OK, moiety_free(pool, block, kStream));
+            ASSERT_OK(moiety_alloc(pool, 4 * kKiB, kStream, &block));
+            ASSERT_OK(moiety_free(pool, block, kStream));
             has_used[i].set_value();
             gone.wait();
             EXPECT_EQ(MOIETY_E_DESTROYED,
@@ -147,7 +136,7 @@ TEST_F(Destroy, OfAPoolThatOthersUsedTellsTheirLaterCalls)
         });
     for (auto &used : has_used)
         used.get_future().wait();
-    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool, nullptr));
+    EXPECT_OK(moiety_pool_destroy(pool, nullptr));
     is_gone.set_value();
     for (std::thread &thread : threads)
         thread.join();
@@ -162,18 +151,17 @@ TEST_F(Destroy, BesideThreadsThatEndSucceeds)
         std::atomic<size_t> over_count{0};
         std::vector<std::thread> threads;
         moiety_pool *pool = nullptr;
-        ASSERT_EQ(MOIETY_OK, CreateOfDriver(&pool));
+        ASSERT_OK(CreateOfDriver(&pool));
         for (size_t i = 0; i < kThreads; i++)
             threads.emplace_back([&] {
                 moiety_devptr block = 0;
-                EXPECT_EQ(MOIETY_OK,
-                          moiety_alloc(pool, 4 * kKiB, kStream, &block));
-                EXPECT_EQ(MOIETY_OK, moiety_free(pool, block, kStream));
+                EXPECT_OK(moiety_alloc(pool, 4 * kKiB, kStream, &block));
+                EXPECT_OK(moiety_free(pool, block, kStream));
                 over_count++;
             });
         while (over_count < kThreads)
             std::this_thread::yield();
-        EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool, nullptr)) << round;
+        EXPECT_OK(moiety_pool_destroy(pool, nullptr)) << round;
         for (std::thread &thread : threads)
             thread.join();
     }
@@ -191,36 +179,36 @@ moiety_pool *PoolInUse()
 {
     moiety_pool *pool = nullptr;
     moiety_devptr block = 0;
-    EXPECT_EQ(MOIETY_OK, CreateOfDriver(&pool));
-    EXPECT_EQ(MOIETY_OK, moiety_alloc(pool, kMiB, kStream, &block));
-    EXPECT_EQ(MOIETY_OK, moiety_free(pool, block, kStream));
+    EXPECT_OK(CreateOfDriver(&pool));
+    EXPECT_OK(moiety_alloc(pool, kMiB, kStream, &block));
+    EXPECT_OK(moiety_free(pool, block, kStream));
     return pool;
 }
 
 TEST_F(Destroy, LaterIsAtOnceIfNothingKeepsThePool)
 {
     moiety_pool *pool = PoolInUse();
-    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy_later(pool));
+    EXPECT_OK(moiety_pool_destroy_later(pool));
     EXPECT_TRUE(IsGone(pool));
     EXPECT_EQ(MOIETY_E_DESTROYED, moiety_pool_destroy_later(pool));
-    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy_later(nullptr));
+    EXPECT_OK(moiety_pool_destroy_later(nullptr));
 }
 
 TEST_F(Destroy, LaterIsAtTheEndOfTheLastGuard)
 {
     moiety_pool *pools[] = {PoolInUse(), PoolInUse(), PoolInUse()};
     uint64_t before = pool_test::Calls("cuMemFree");
-    ASSERT_EQ(MOIETY_OK, moiety_capture_guard_begin());
-    ASSERT_EQ(MOIETY_OK, moiety_capture_guard_begin());
+    ASSERT_OK(moiety_capture_guard_begin());
+    ASSERT_OK(moiety_capture_guard_begin());
     EXPECT_EQ(MOIETY_E_INVALID, moiety_alloc(pools[0], 1, kStream, nullptr));
     const std::string message = moiety_last_error_message();
     for (moiety_pool *pool : pools)
-        EXPECT_EQ(MOIETY_OK, moiety_pool_destroy_later(pool));
-    EXPECT_EQ(MOIETY_OK, moiety_capture_guard_end());
+        EXPECT_OK(moiety_pool_destroy_later(pool));
+    EXPECT_OK(moiety_capture_guard_end());
     EXPECT_EQ(message, moiety_last_error_message());
     EXPECT_FALSE(IsGone(pools[0]));
     EXPECT_EQ(before, pool_test::Calls("cuMemFree"));
-    EXPECT_EQ(MOIETY_OK, moiety_capture_guard_end());
+    EXPECT_OK(moiety_capture_guard_end());
     for (moiety_pool *pool : pools)
         EXPECT_TRUE(IsGone(pool));
     EXPECT_EQ(before + 3, pool_test::Calls("cuMemFree"));
@@ -234,7 +222,7 @@ TEST_F(Destroy, LaterIsAtTheEndOfAScope)
     ASSERT_EQ(MOIETY_OK, moiety_scope_begin(pool, stream, &scope));
     EXPECT_EQ(MOIETY_OK, moiety_pool_destroy_later(pool));
     EXPECT_FALSE(IsGone(pool));
-    EXPECT_EQ(MOIETY_OK, moiety_scope_end(scope));
+    EXPECT_OK(moiety_scope_end(scope));
     EXPECT_TRUE(IsGone(pool));
 }
 
@@ -245,18 +233,18 @@ TEST_F(Destroy, LaterIsWhenTheNextPoolIsMade)
     options.limit_bytes = 4 * kMiB;
     options.wait_ms = MOIETY_WAIT_NONE;
     moiety_pool *pool = nullptr;
-    ASSERT_EQ(MOIETY_OK, moiety_pool_create(&options, &pool));
+    ASSERT_OK(moiety_pool_create(&options, &pool));
     moiety_status answer = MOIETY_E_INVALID;
     auto callback = [](moiety_pool *own, size_t, void *user) {
         *static_cast<moiety_status *>(user) = moiety_pool_destroy_later(own);
         return 0;
     };
-    ASSERT_EQ(MOIETY_OK, moiety_pool_add_oom_callback(pool, callback, &answer));
+    ASSERT_OK(moiety_pool_add_oom_callback(pool, callback, &answer));
     moiety_devptr all = 0, more = 0;
-    ASSERT_EQ(MOIETY_OK, moiety_alloc(pool, 4 * kMiB, kStream, &all));
+    ASSERT_OK(moiety_alloc(pool, 4 * kMiB, kStream, &all));
     EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY,
               moiety_alloc(pool, 512, kStream, &more));
-    EXPECT_EQ(MOIETY_OK, answer);
+    EXPECT_OK(answer);
     EXPECT_FALSE(IsGone(pool));
     Pool next;
     EXPECT_TRUE(IsGone(pool));
@@ -269,8 +257,8 @@ TEST_F(Destroy, LaterMeansWhoDestroysItMeanwhile)
     moiety_scope scope = 0;
     ASSERT_EQ(MOIETY_OK, moiety_scope_begin(pool, stream, &scope));
     EXPECT_EQ(MOIETY_OK, moiety_pool_destroy_later(pool));
-    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy_later(pool));
-    EXPECT_EQ(MOIETY_OK, moiety_scope_end(scope));
+    EXPECT_OK(moiety_pool_destroy_later(pool));
+    EXPECT_OK(moiety_scope_end(scope));
     EXPECT_TRUE(IsGone(pool));
 }
 
@@ -279,7 +267,7 @@ TEST_F(Destroy, LaterVsTheEndOfTheGuard)
 {
     for (int round = 0; round < 300; round++) {
         moiety_pool *pool = PoolInUse();
-        ASSERT_EQ(MOIETY_OK, moiety_capture_guard_begin());
+        ASSERT_OK(moiety_capture_guard_begin());
         std::atomic<int> come{0};
         auto meet = [&] {
             for (come++; come < 2;)
@@ -287,10 +275,10 @@ TEST_F(Destroy, LaterVsTheEndOfTheGuard)
         };
         std::thread thread([&] {
             meet();
-            EXPECT_EQ(MOIETY_OK, moiety_capture_guard_end());
+            EXPECT_OK(moiety_capture_guard_end());
         });
         meet();
-        EXPECT_EQ(MOIETY_OK, moiety_pool_destroy_later(pool));
+        EXPECT_OK(moiety_pool_destroy_later(pool));
         thread.join();
         EXPECT_TRUE(IsGone(pool)) << round;
     }
@@ -325,9 +313,9 @@ struct SlowRelease {
         options.source = &table;
         moiety_pool *pool = nullptr;
         moiety_devptr block = 0;
-        EXPECT_EQ(MOIETY_OK, moiety_pool_create(&options, &pool));
-        EXPECT_EQ(MOIETY_OK, moiety_alloc(pool, kMiB, kStream, &block));
-        EXPECT_EQ(MOIETY_OK, moiety_free(pool, block, kStream));
+        EXPECT_OK(moiety_pool_create(&options, &pool));
+        EXPECT_OK(moiety_alloc(pool, kMiB, kStream, &block));
+        EXPECT_OK(moiety_free(pool, block, kStream));
         return pool;
     }
 
@@ -341,8 +329,8 @@ void ExpectOthersToLetItBe(moiety_pool *pool)
 {
     EXPECT_EQ(MOIETY_E_DESTROYED, moiety_pool_destroy_later(pool));
     EXPECT_EQ(MOIETY_E_DESTROYED, moiety_pool_destroy(pool, nullptr));
-    ASSERT_EQ(MOIETY_OK, moiety_capture_guard_begin());
-    EXPECT_EQ(MOIETY_OK, moiety_capture_guard_end());
+    ASSERT_OK(moiety_capture_guard_begin());
+    EXPECT_OK(moiety_capture_guard_end());
     Pool next;
 }
 
@@ -350,8 +338,7 @@ TEST_F(Destroy, LaterTwiceIsOnce)
 {
     SlowRelease source;
     moiety_pool *pool = source.PoolInUse();
-    std::thread thread(
-        [&] { EXPECT_EQ(MOIETY_OK, moiety_pool_destroy_later(pool)); });
+    std::thread thread([&] { EXPECT_OK(moiety_pool_destroy_later(pool)); });
     source.asked.get_future().wait();
     ExpectOthersToLetItBe(pool);
     source.told.set_value();
@@ -363,10 +350,9 @@ TEST_F(Destroy, LaterIsByOneThread)
 {
     SlowRelease source;
     moiety_pool *pool = source.PoolInUse();
-    ASSERT_EQ(MOIETY_OK, moiety_capture_guard_begin());
-    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy_later(pool));
-    std::thread thread(
-        [&] { EXPECT_EQ(MOIETY_OK, moiety_capture_guard_end()); });
+    ASSERT_OK(moiety_capture_guard_begin());
+    EXPECT_OK(moiety_pool_destroy_later(pool));
+    std::thread thread([&] { EXPECT_OK(moiety_capture_guard_end()); });
     source.asked.get_future().wait();
     ExpectOthersToLetItBe(pool);
     source.told.set_value();
@@ -413,11 +399,11 @@ class DestroyBusy : public Destroy
     {
         moiety_pool_options options = pool_test::Defaults();
         set_kind(&options, KIND_MAPPED);
-        ASSERT_EQ(MOIETY_OK, moiety_pool_create(&options, &pool_));
-        ASSERT_EQ(MOIETY_OK, moiety_alloc(pool_, kMiB, stream_, &block_));
+        ASSERT_OK(moiety_pool_create(&options, &pool_));
+        ASSERT_OK(moiety_alloc(pool_, kMiB, stream_, &block_));
         stream_.Hold();
         Write();
-        ASSERT_EQ(MOIETY_OK, moiety_free(pool_, block_, stream_));
+        ASSERT_OK(moiety_free(pool_, block_, stream_));
     }
 
     void Write()
@@ -436,8 +422,8 @@ class DestroyBusy : public Destroy
     {
         EXPECT_EQ(0, StreamEnds());
         moiety_devptr again = 0;
-        EXPECT_EQ(MOIETY_OK, moiety_alloc(pool_, kMiB, stream_, &again));
-        EXPECT_EQ(MOIETY_OK, moiety_free(pool_, again, stream_));
+        EXPECT_OK(moiety_alloc(pool_, kMiB, stream_, &again));
+        EXPECT_OK(moiety_free(pool_, again, stream_));
     }
 
     pool_test::Stream stream_;
@@ -455,7 +441,7 @@ TEST_F(DestroyBusy, WhileAGraphIsCapturedWithoutAGuardIsRefused)
     ExpectItsWorkWhole();
     pool_test::Get<int(void *, void **)>("cuStreamEndCapture")(captured,
                                                                &graph);
-    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool_, nullptr));
+    EXPECT_OK(moiety_pool_destroy(pool_, nullptr));
 }
 
 TEST_F(DestroyBusy, WhenTheProgramStopsTheWaitIsRefused)
@@ -477,7 +463,7 @@ TEST_F(DestroyBusy, WhenTheDriverRefusesEventsWaitsWithoutThem)
         uint64_t before = pool_test::Calls("cuCtxSynchronize");
         pool_test::SetFaults(faults);
         std::thread thread(
-            [&] { EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool_, nullptr)); });
+            [&] { EXPECT_OK(moiety_pool_destroy(pool_, nullptr)); });
         while (pool_test::Calls("cuCtxSynchronize") == before)
             std::this_thread::yield();
         EXPECT_EQ(0, StreamEnds());
@@ -487,7 +473,7 @@ TEST_F(DestroyBusy, WhenTheDriverRefusesEventsWaitsWithoutThem)
         SetUp();
     }
     ExpectItsWorkWhole();
-    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool_, nullptr));
+    EXPECT_OK(moiety_pool_destroy(pool_, nullptr));
 }
 
 TEST_F(DestroyBusy, WhenACaptureForbidsToWaitWithoutEventsIsRefused)
@@ -497,7 +483,7 @@ TEST_F(DestroyBusy, WhenACaptureForbidsToWaitWithoutEventsIsRefused)
     EXPECT_EQ(MOIETY_E_CAPTURING, moiety_pool_destroy(pool_, nullptr));
     pool_test::SetFaults("");
     ExpectItsWorkWhole();
-    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool_, nullptr));
+    EXPECT_OK(moiety_pool_destroy(pool_, nullptr));
 }
 
 // Its memory may be in use for ever: nobody gives it back.
@@ -520,7 +506,7 @@ TEST_F(DestroyBusy, AfterOneRefusalOfTheDriverSucceeds)
 {
     EXPECT_EQ(0, StreamEnds());
     pool_test::SetFaults("cuCtxRecordEvent:nth=1:code=999");
-    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool_, nullptr));
+    EXPECT_OK(moiety_pool_destroy(pool_, nullptr));
     pool_test::SetFaults("");
 }
 
@@ -556,9 +542,9 @@ class DestroyLeft : public DestroyBusy
 
 void LeaveUnderAGuard(moiety_pool *pool)
 {
-    ASSERT_EQ(MOIETY_OK, moiety_capture_guard_begin());
-    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy_later(pool));
-    EXPECT_EQ(MOIETY_OK, moiety_capture_guard_end());
+    ASSERT_OK(moiety_capture_guard_begin());
+    EXPECT_OK(moiety_pool_destroy_later(pool));
+    EXPECT_OK(moiety_capture_guard_end());
     EXPECT_FALSE(IsGone(pool));
 }
 
@@ -570,11 +556,11 @@ TEST_F(DestroyLeft, LaterHoldsUpNobody)
     moiety_host *host = nullptr;
     Pool next;
     next.Free(next.Alloc(512));
-    EXPECT_EQ(MOIETY_OK, moiety_host_create(&options, &host));
+    EXPECT_OK(moiety_host_create(&options, &host));
     EXPECT_EQ(events, pool_test::Calls("cuCtxRecordEvent"));
     EXPECT_FALSE(IsGone(pool_));
     EXPECT_EQ(0, StreamEnds());
-    EXPECT_EQ(MOIETY_OK, moiety_host_destroy(host, nullptr));
+    EXPECT_OK(moiety_host_destroy(host, nullptr));
     EXPECT_TRUE(IsGone(pool_));
 }
 
@@ -630,15 +616,15 @@ TEST_F(Destroy, LaterIsWhenNoCaptureWasMetForAWhile)
                      &captured, 0));
     ASSERT_EQ(0, pool_test::Get<int(void *, int)>("cuStreamBeginCapture_v2")(
                      captured, 0));
-    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy_later(met));
+    EXPECT_OK(moiety_pool_destroy_later(met));
     EXPECT_LT(moiety_capture_age_ns(), kLatelyNs);
-    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy_later(pool));
+    EXPECT_OK(moiety_pool_destroy_later(pool));
     EXPECT_EQ(0, pool_test::Get<int(void *, void **)>("cuStreamEndCapture")(
                      captured, &graph));
     EXPECT_EQ(0, pool_test::Get<int(void *)>("cuGraphDestroy")(graph));
-    ASSERT_EQ(MOIETY_OK, moiety_capture_guard_begin());
+    ASSERT_OK(moiety_capture_guard_begin());
     EXPECT_EQ(0u, moiety_capture_age_ns());
-    EXPECT_EQ(MOIETY_OK, moiety_capture_guard_end());
+    EXPECT_OK(moiety_capture_guard_end());
     if (moiety_capture_age_ns() < kLatelyNs) {
         EXPECT_FALSE(IsGone(met) || IsGone(pool));
     }
@@ -654,12 +640,11 @@ TEST_F(Destroy, LaterIsWhenNoCaptureWasMetForAWhile)
 TEST_F(DestroyBusy, HoldsUpNoCaptureGuard)
 {
     uint64_t before = pool_test::Calls("cuEventQuery");
-    std::thread thread(
-        [&] { EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool_, nullptr)); });
+    std::thread thread([&] { EXPECT_OK(moiety_pool_destroy(pool_, nullptr)); });
     while (pool_test::Calls("cuEventQuery") < before + 2)
         std::this_thread::yield();
-    EXPECT_EQ(MOIETY_OK, moiety_capture_guard_begin());
-    EXPECT_EQ(MOIETY_OK, moiety_capture_guard_end());
+    EXPECT_OK(moiety_capture_guard_begin());
+    EXPECT_OK(moiety_capture_guard_end());
     EXPECT_EQ(0, StreamEnds());
     thread.join();
 }

@@ -19,10 +19,7 @@
 namespace
 {
 
-using pool_test::kKiB;
-using pool_test::kMiB;
-
-const moiety_stream kStream = MOIETY_STREAM_LEGACY;
+using namespace pool_test;
 
 void Expect(bool condition, const char *what)
 {

@@ -28,10 +28,8 @@
 namespace
 {
 
-using pool_test::kKiB;
-using pool_test::kMiB;
-using process_test::Arguments;
-using process_test::EveryFunctionInAChild;
+using namespace pool_test;
+using namespace process_test;
 
 constexpr int kDriverWasCalled = 200;
 constexpr unsigned kSecondsUntilAChildHangs = 60;
@@ -49,30 +47,21 @@ unsigned Rounds()
     return text ? static_cast<unsigned>(std::atoi(text)) : 1000;
 }
 
-class Forks : public ::testing::Test
+class Forks : public StandinTest
 {
   protected:
-    static void SetUpTestSuite()
-    {
-        pool_test::UseStandin();
-    }
-
     void SetUp() override
     {
         moiety_pool_options options = pool_test::Defaults();
         options.flags = MOIETY_POOL_EXPORTABLE | MOIETY_POOL_NOTE_STREAMS;
         options.first_segment_bytes = options.largest_segment_bytes = 4 * kMiB;
-        ASSERT_EQ(MOIETY_OK, moiety_pool_create(&options, &arguments_.pool));
-        ASSERT_EQ(MOIETY_OK,
-                  moiety_alloc(arguments_.pool, 4 * kKiB, MOIETY_STREAM_LEGACY,
+        ASSERT_OK(moiety_pool_create(&options, &arguments_.pool));
+        ASSERT_OK(moiety_alloc(arguments_.pool, 4 * kKiB, MOIETY_STREAM_LEGACY,
                                &arguments_.block));
-        ASSERT_EQ(MOIETY_OK,
-                  moiety_ipc_export(arguments_.pool, arguments_.block,
+        ASSERT_OK(moiety_ipc_export(arguments_.pool, arguments_.block,
                                     &arguments_.handle));
-        ASSERT_EQ(MOIETY_OK,
-                  create_tenant(arguments_.pool, "", 0, &arguments_.tenant));
-        ASSERT_EQ(MOIETY_OK,
-                  create_arena(arguments_.pool, 0, &arguments_.arena));
+        ASSERT_OK(create_tenant(arguments_.pool, "", 0, &arguments_.tenant));
+        ASSERT_OK(create_arena(arguments_.pool, 0, &arguments_.arena));
         MakeHostArena();
         arguments_.stream = stream_;
         arguments_.event = pool_test::NewEvent();
@@ -88,28 +77,26 @@ class Forks : public ::testing::Test
         moiety_host_options options = MOIETY_HOST_OPTIONS_INIT;
         options.first_segment_bytes = options.largest_segment_bytes = 2 * kMiB;
         options.touch_threads = 1;
-        ASSERT_EQ(MOIETY_OK, moiety_host_create(&options, &arguments_.host));
-        ASSERT_EQ(MOIETY_OK, moiety_host_reserve(arguments_.host, 4 * kMiB, 1,
-                                                 nullptr, nullptr));
-        ASSERT_EQ(MOIETY_OK,
-                  moiety_host_alloc(arguments_.host, 4 * kKiB, MOIETY_HOST_CPU,
+        ASSERT_OK(moiety_host_create(&options, &arguments_.host));
+        ASSERT_OK(moiety_host_reserve(arguments_.host, 4 * kMiB, 1, nullptr,
+                                      nullptr));
+        ASSERT_OK(moiety_host_alloc(arguments_.host, 4 * kKiB, MOIETY_HOST_CPU,
                                     &arguments_.host_block));
     }
 
     void TearDown() override
     {
         pool_test::DestroyEvent(arguments_.event);
-        EXPECT_EQ(MOIETY_OK,
-                  moiety_host_free(arguments_.host, arguments_.host_block,
+        EXPECT_OK(moiety_host_free(arguments_.host, arguments_.host_block,
                                    MOIETY_STREAM_DONE));
-        EXPECT_EQ(MOIETY_OK, moiety_host_destroy(arguments_.host, nullptr));
-        EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arguments_.arena));
-        EXPECT_EQ(MOIETY_OK, moiety_ipc_release_exports(arguments_.pool, 0));
-        EXPECT_EQ(MOIETY_OK, moiety_free(arguments_.pool, arguments_.block,
-                                         MOIETY_STREAM_DONE));
+        EXPECT_OK(moiety_host_destroy(arguments_.host, nullptr));
+        EXPECT_OK(moiety_private_destroy(arguments_.arena));
+        EXPECT_OK(moiety_ipc_release_exports(arguments_.pool, 0));
+        EXPECT_OK(
+            moiety_free(arguments_.pool, arguments_.block, MOIETY_STREAM_DONE));
         moiety_leaks leaks = {};
         leaks.struct_size = sizeof(leaks);
-        EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(arguments_.pool, &leaks));
+        EXPECT_OK(moiety_pool_destroy(arguments_.pool, &leaks));
         EXPECT_EQ(0u, leaks.block_count);
     }
 

@@ -17,9 +17,7 @@
 namespace
 {
 
-using pool_test::Defaults;
-using pool_test::kMiB;
-using pool_test::Pool;
+using namespace pool_test;
 
 struct Taker {
     const char *name;
@@ -35,7 +33,7 @@ moiety_status CreatePool(moiety_context context, uint64_t limit_bytes)
     options.limit_bytes = limit_bytes;
     moiety_status status = moiety_pool_create(&options, &pool);
     EXPECT_EQ(status == MOIETY_OK, pool != nullptr);
-    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool, nullptr));
+    EXPECT_OK(moiety_pool_destroy(pool, nullptr));
     return status;
 }
 
@@ -47,32 +45,27 @@ moiety_status CreateArena(moiety_context context)
     options.limit_bytes = 8 * kMiB;
     moiety_status status = moiety_host_create(&options, &host);
     EXPECT_EQ(status == MOIETY_OK, host != nullptr);
-    EXPECT_EQ(MOIETY_OK, moiety_host_destroy(host, nullptr));
+    EXPECT_OK(moiety_host_destroy(host, nullptr));
     return status;
 }
 
-class GivenContext : public ::testing::Test
+class GivenContext : public StandinTest
 {
   protected:
-    static void SetUpTestSuite()
-    {
-        pool_test::UseStandin();
-    }
-
     void SetUp() override
     {
         moiety_pool_options options = Defaults();
         options.flags = MOIETY_POOL_EXPORTABLE;
         pool_.reset(new Pool(options));
         block_ = pool_->Alloc(4096);
-        ASSERT_EQ(MOIETY_OK, moiety_ipc_export(*pool_, block_, &handle_));
+        ASSERT_OK(moiety_ipc_export(*pool_, block_, &handle_));
         contexts_ = pool_test::Live("contexts");
     }
 
     void TearDown() override
     {
         EXPECT_EQ(contexts_, pool_test::Live("contexts"));
-        ASSERT_EQ(MOIETY_OK, moiety_ipc_release_exports(*pool_, block_));
+        ASSERT_OK(moiety_ipc_release_exports(*pool_, block_));
         pool_->Free(block_);
     }
 
@@ -150,12 +143,12 @@ TEST_F(GivenContext, AtWhichNothingIsMappedIsNotPassedOn)
 TEST_F(GivenContext, ThatLivesIsTaken)
 {
     moiety_context context = pool_test::NewContext();
-    EXPECT_EQ(MOIETY_OK, CreatePool(context, 0));
-    EXPECT_EQ(MOIETY_OK, CreatePool(context, 8 * kMiB));
-    EXPECT_EQ(MOIETY_OK, CreateArena(context));
+    EXPECT_OK(CreatePool(context, 0));
+    EXPECT_OK(CreatePool(context, 8 * kMiB));
+    EXPECT_OK(CreateArena(context));
     {
         Pool pool;
-        EXPECT_EQ(MOIETY_OK, moiety_pool_add_context(pool, context));
+        EXPECT_OK(moiety_pool_add_context(pool, context));
     }
     pool_test::DestroyContext(context);
 }

@@ -3,6 +3,27 @@
 
 load("@rules_cc//cc:defs.bzl", "cc_binary")
 load("//tests/streams:mutants.bzl", "changed_source", "mutant_test")
+load("//tests/support:gtest.bzl", "gtest", "gtest_library")
+
+def step_gtest(name, more = []):
+    """The library `name` of `name`_test.cc, and that test, on a pool with steps.
+
+    Args:
+      name: of the library
+      more: its dependencies, beside the pool and the stage
+    """
+    gtest_library(
+        name = name,
+        deps = more + [
+            "//pool/driver:cuda_abi",
+            "//pool/include:headers",
+            "//tests/progress:freeze",
+            "//tests/progress:pool_with_steps",
+            "//tests/support/tools:pools",
+            "//tests/support/tools:stage",
+        ],
+    )
+    gtest(name = name + "_test", tests = ":" + name)
 
 def step_mutant(name, file, change, tests, test):
     """The test NAME_test: in a program with the change, `test` fails.

@@ -13,11 +13,7 @@
 namespace
 {
 
-using record_test::FileName;
-using record_test::Recorded;
-using record_test::Recording;
-using record_test::Summary;
-using record_test::Use;
+using namespace record_test;
 
 // Runs `end` in a process of its own, which has used a recorded pool.
 void InAProcess(const std::string &path, void (*end)())

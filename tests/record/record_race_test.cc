@@ -11,11 +11,8 @@
 namespace
 {
 
-using pool_test::Pool;
-using pool_test::Stream;
-using record_test::FileName;
-using record_test::Recorded;
-using record_test::Recording;
+using namespace pool_test;
+using namespace record_test;
 
 constexpr unsigned kThreads = 8;
 constexpr unsigned kRounds = 2000;
@@ -29,10 +26,10 @@ void Work(moiety_pool *pool, moiety_stream stream, unsigned number)
         moiety_devptr block = 0;
         // Each large block is a call that is no hit.
         size_t size = kSizes[round % 64 ? round % 4 : 4];
-        ASSERT_EQ(MOIETY_OK, moiety_alloc(pool, size, stream, &block));
+        ASSERT_OK(moiety_alloc(pool, size, stream, &block));
         block = mail[(number + round) % kThreads].exchange(block);
         if (block) {
-            ASSERT_EQ(MOIETY_OK, moiety_free(pool, block, stream));
+            ASSERT_OK(moiety_free(pool, block, stream));
         }
     }
 }
@@ -59,7 +56,7 @@ TEST_P(Rings, HaveEachBlocksLivesInOrder)
     const std::string path =
         FileName("threads" + std::to_string(GetParam()) + ".mtrace");
     Pool pool(Recorded(GetParam()));
-    ASSERT_EQ(MOIETY_OK, moiety_trace_start(pool, path.c_str()));
+    ASSERT_OK(moiety_trace_start(pool, path.c_str()));
     {
         Stream stream;
         std::vector<std::thread> threads;
@@ -70,9 +67,9 @@ TEST_P(Rings, HaveEachBlocksLivesInOrder)
         for (std::atomic<moiety_devptr> &left : mail)
             pool.Free(left.exchange(0), stream);
         pool_test::Synchronize();
-        EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, stream));
+        EXPECT_OK(moiety_pool_retire_stream(pool, stream));
     }
-    ASSERT_EQ(MOIETY_OK, moiety_trace_stop(pool, nullptr));
+    ASSERT_OK(moiety_trace_stop(pool, nullptr));
     Expect(path);
 }
 

@@ -16,11 +16,7 @@ extern "C" {
 namespace
 {
 
-using record_test::FileName;
-using record_test::Recorded;
-using record_test::Recording;
-using record_test::Summary;
-using record_test::Use;
+using namespace record_test;
 
 constexpr size_t kBytes = 8192;
 

@@ -16,13 +16,8 @@
 namespace
 {
 
-using pool_test::Pool;
-using pool_test::Stream;
-using record_test::FileName;
-using record_test::Recorded;
-using record_test::Recording;
-using record_test::Summary;
-using record_test::Use;
+using namespace pool_test;
+using namespace record_test;
 
 constexpr uint64_t kMiB = UINT64_C(1) << 20;
 
@@ -38,42 +33,43 @@ std::string WithoutTime(const std::string &line)
     return line.substr(0, from) + line.substr(line.find(' ', from) + 1);
 }
 
-TEST(Record, HasWhatAThreadDidInItsOrder)
+using Record = StandinTest;
+
+TEST_F(Record, HasWhatAThreadDidInItsOrder)
 {
-    pool_test::UseStandin();
     const std::string path = FileName("sequence.mtrace");
     moiety_pool_options options = Recorded(64);
     options.flags = MOIETY_POOL_EXPORTABLE;
     options.limit_bytes = 64 * kMiB;
     Pool pool(options);
     Stream stream;
-    ASSERT_EQ(MOIETY_OK, moiety_trace_start(pool, path.c_str())) << Message();
+    ASSERT_OK(moiety_trace_start(pool, path.c_str())) << Message();
     moiety_devptr first, second, third, none = 0;
     moiety_ipc_handle handle;
-    ASSERT_EQ(MOIETY_OK, moiety_alloc(pool, 1000, nullptr, &first));
-    ASSERT_EQ(MOIETY_OK, moiety_alloc(pool, 5000, stream, &second));
-    ASSERT_EQ(MOIETY_OK, moiety_record_use(pool, second, nullptr));
-    ASSERT_EQ(MOIETY_OK, moiety_free_sized(pool, first, 1000, nullptr));
-    ASSERT_EQ(MOIETY_OK, moiety_free(pool, second, MOIETY_STREAM_DONE));
-    ASSERT_EQ(MOIETY_OK, moiety_alloc(pool, 3 * kMiB, stream, &third));
+    ASSERT_OK(moiety_alloc(pool, 1000, nullptr, &first));
+    ASSERT_OK(moiety_alloc(pool, 5000, stream, &second));
+    ASSERT_OK(moiety_record_use(pool, second, nullptr));
+    ASSERT_OK(moiety_free_sized(pool, first, 1000, nullptr));
+    ASSERT_OK(moiety_free(pool, second, MOIETY_STREAM_DONE));
+    ASSERT_OK(moiety_alloc(pool, 3 * kMiB, stream, &third));
     moiety_event event = pool_test::NewEvent();
-    ASSERT_EQ(MOIETY_OK, moiety_free_on_event(pool, third, event));
+    ASSERT_OK(moiety_free_on_event(pool, third, event));
     // Refused: nothing was done.
     EXPECT_NE(MOIETY_OK, moiety_free(pool, first + 1, nullptr));
-    EXPECT_EQ(MOIETY_OK, moiety_free(pool, 0, nullptr));
-    EXPECT_EQ(MOIETY_OK, moiety_alloc(pool, 0, nullptr, &none));
+    EXPECT_OK(moiety_free(pool, 0, nullptr));
+    EXPECT_OK(moiety_alloc(pool, 0, nullptr, &none));
     // Freed while it is exported.
-    ASSERT_EQ(MOIETY_OK, moiety_alloc(pool, 2 * kMiB, stream, &third));
-    ASSERT_EQ(MOIETY_OK, moiety_ipc_export(pool, third, &handle));
-    ASSERT_EQ(MOIETY_OK, moiety_free(pool, third, stream));
-    ASSERT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
-    ASSERT_EQ(MOIETY_OK, moiety_alloc(pool, 63 * kMiB, stream, &first));
+    ASSERT_OK(moiety_alloc(pool, 2 * kMiB, stream, &third));
+    ASSERT_OK(moiety_ipc_export(pool, third, &handle));
+    ASSERT_OK(moiety_free(pool, third, stream));
+    ASSERT_OK(moiety_ipc_release_exports(pool, 0));
+    ASSERT_OK(moiety_alloc(pool, 63 * kMiB, stream, &first));
     EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY,
               moiety_alloc(pool, 63 * kMiB, stream, &second));
-    ASSERT_EQ(MOIETY_OK, moiety_free(pool, first, stream));
-    ASSERT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, stream));
+    ASSERT_OK(moiety_free(pool, first, stream));
+    ASSERT_OK(moiety_pool_retire_stream(pool, stream));
     moiety_trace_summary summary = Summary();
-    ASSERT_EQ(MOIETY_OK, moiety_trace_stop(pool, &summary));
+    ASSERT_OK(moiety_trace_stop(pool, &summary));
     pool_test::DestroyEvent(event);
     Recording recording(path);
     EXPECT_EQ("aausfawaxqfaofr", recording.Letters());
@@ -102,40 +98,37 @@ TEST(Record, HasWhatAThreadDidInItsOrder)
 
 // A replay would take two names for two streams, of which one cannot use what the
 // other frees before its work is over.
-TEST(Record, HasOneNameForTheLegacyStream)
+TEST_F(Record, HasOneNameForTheLegacyStream)
 {
-    pool_test::UseStandin();
     const std::string path = FileName("legacy.mtrace");
     moiety_pool_options options = Recorded(64);
     options.flags = MOIETY_POOL_NOTE_STREAMS;
     Pool pool(options);
     moiety_devptr blocks[3];
-    ASSERT_EQ(MOIETY_OK, moiety_trace_start(pool, path.c_str())) << Message();
-    ASSERT_EQ(MOIETY_OK, moiety_alloc(pool, 3 * kMiB, nullptr, &blocks[0]));
-    ASSERT_EQ(MOIETY_OK, moiety_alloc(pool, 1000, nullptr, &blocks[1]));
-    ASSERT_EQ(MOIETY_OK,
-              moiety_alloc(pool, 1000, MOIETY_STREAM_LEGACY, &blocks[2]));
-    ASSERT_EQ(MOIETY_OK, moiety_free_on_alloc_stream(pool, blocks[0]));
-    ASSERT_EQ(MOIETY_OK, moiety_free_on_alloc_stream(pool, blocks[1]));
-    ASSERT_EQ(MOIETY_OK, moiety_free(pool, blocks[2], nullptr));
-    ASSERT_EQ(MOIETY_OK, moiety_trace_stop(pool, nullptr));
+    ASSERT_OK(moiety_trace_start(pool, path.c_str())) << Message();
+    ASSERT_OK(moiety_alloc(pool, 3 * kMiB, nullptr, &blocks[0]));
+    ASSERT_OK(moiety_alloc(pool, 1000, nullptr, &blocks[1]));
+    ASSERT_OK(moiety_alloc(pool, 1000, MOIETY_STREAM_LEGACY, &blocks[2]));
+    ASSERT_OK(moiety_free_on_alloc_stream(pool, blocks[0]));
+    ASSERT_OK(moiety_free_on_alloc_stream(pool, blocks[1]));
+    ASSERT_OK(moiety_free(pool, blocks[2], nullptr));
+    ASSERT_OK(moiety_trace_stop(pool, nullptr));
     Recording recording(path);
     EXPECT_EQ("aaafff", recording.Letters());
     ASSERT_EQ(1u, recording.streams.size());
     EXPECT_EQ("legacy", recording.streams[0]);
 }
 
-TEST(Record, LosesNothingWhereRingsAreSmall)
+TEST_F(Record, LosesNothingWhereRingsAreSmall)
 {
-    pool_test::UseStandin();
     const std::string path = FileName("small.mtrace");
     Pool pool(Recorded(2));
-    ASSERT_EQ(MOIETY_OK, moiety_trace_start(pool, path.c_str()));
+    ASSERT_OK(moiety_trace_start(pool, path.c_str()));
     Use(pool, 3000);
     moiety_trace_summary summary = Summary();
-    ASSERT_EQ(MOIETY_OK, moiety_trace_flush(pool, &summary));
+    ASSERT_OK(moiety_trace_flush(pool, &summary));
     EXPECT_LE(6000u, summary.operation_count);
-    ASSERT_EQ(MOIETY_OK, moiety_trace_stop(pool, nullptr));
+    ASSERT_OK(moiety_trace_stop(pool, nullptr));
     Recording recording(path);
     EXPECT_EQ(3000u, recording.Count("a"));
     EXPECT_EQ(3000u, recording.Count("f"));
@@ -143,13 +136,12 @@ TEST(Record, LosesNothingWhereRingsAreSmall)
 }
 
 // The history goes on for its own readers, before, while and after.
-TEST(Record, MayBeginLateAndBeRepeated)
+TEST_F(Record, MayBeginLateAndBeRepeated)
 {
-    pool_test::UseStandin();
     const std::string path = FileName("late.mtrace");
     Pool pool(Recorded(4));
     moiety_devptr before;
-    ASSERT_EQ(MOIETY_OK, moiety_alloc(pool, 1000, nullptr, &before));
+    ASSERT_OK(moiety_alloc(pool, 1000, nullptr, &before));
     Use(pool, 10);
     for (unsigned i = 0; i < 2; i++) {
         ASSERT_EQ(MOIETY_OK, moiety_trace_start(pool, path.c_str()));
@@ -158,9 +150,9 @@ TEST(Record, MayBeginLateAndBeRepeated)
         EXPECT_NE(0, access(FileName("other").c_str(), F_OK));
         Use(pool, 5);
         if (i == 0) {
-            ASSERT_EQ(MOIETY_OK, moiety_free(pool, before, nullptr));
+            ASSERT_OK(moiety_free(pool, before, nullptr));
         }
-        ASSERT_EQ(MOIETY_OK, moiety_trace_stop(pool, nullptr));
+        ASSERT_OK(moiety_trace_stop(pool, nullptr));
         Recording recording(path);
         EXPECT_EQ(5u, recording.Count("a"));
         EXPECT_EQ(5u, recording.Count("f"));
@@ -172,21 +164,19 @@ TEST(Record, MayBeginLateAndBeRepeated)
     Use(pool, 10);
 }
 
-TEST(Record, EndsWithItsPool)
+TEST_F(Record, EndsWithItsPool)
 {
-    pool_test::UseStandin();
     const std::string path = FileName("destroyed.mtrace");
     {
         Pool pool(Recorded(64));
-        ASSERT_EQ(MOIETY_OK, moiety_trace_start(pool, path.c_str()));
+        ASSERT_OK(moiety_trace_start(pool, path.c_str()));
         Use(pool, 7);
     }
     EXPECT_EQ(7u, Recording(path).Count("a"));
 }
 
-TEST(Record, IsAskedForByTheEnvironment)
+TEST_F(Record, IsAskedForByTheEnvironment)
 {
-    pool_test::UseStandin();
     const std::string path = FileName("conf.mtrace");
     setenv("MOIETY_CONF", ("trace:" + path + ",wait_ms:5").c_str(), 1);
     {
@@ -209,9 +199,8 @@ TEST(Record, IsAskedForByTheEnvironment)
                       .Count("a"));
 }
 
-TEST(Record, NeedsAHistory)
+TEST_F(Record, NeedsAHistory)
 {
-    pool_test::UseStandin();
     Pool pool;
     EXPECT_EQ(MOIETY_E_UNSUPPORTED,
               moiety_trace_start(pool, FileName("none.mtrace").c_str()));
@@ -219,9 +208,8 @@ TEST(Record, NeedsAHistory)
     EXPECT_EQ(MOIETY_E_INVALID, moiety_trace_flush(pool, nullptr));
 }
 
-TEST(Record, RefusesWhatIsNoFile)
+TEST_F(Record, RefusesWhatIsNoFile)
 {
-    pool_test::UseStandin();
     Pool pool(Recorded(64));
     const std::string folder = FileName("");
     const std::string missing = FileName("no/such/folder");
@@ -250,9 +238,8 @@ TEST(Record, RefusesWhatIsNoFile)
     Use(pool);
 }
 
-TEST(Record, RefusesAFileThatIsInUse)
+TEST_F(Record, RefusesAFileThatIsInUse)
 {
-    pool_test::UseStandin();
     const std::string path = FileName("shared.mtrace");
     Pool pool(Recorded(64));
     Pool other(Recorded(64));
@@ -260,13 +247,12 @@ TEST(Record, RefusesAFileThatIsInUse)
     EXPECT_EQ(MOIETY_E_IN_USE, moiety_trace_start(other, path.c_str()));
     EXPECT_EQ("cannot record to '" + path + "': another pool records to it",
               Message());
-    ASSERT_EQ(MOIETY_OK, moiety_trace_stop(pool, nullptr));
-    EXPECT_EQ(MOIETY_OK, moiety_trace_start(other, path.c_str()));
+    ASSERT_OK(moiety_trace_stop(pool, nullptr));
+    EXPECT_OK(moiety_trace_start(other, path.c_str()));
 }
 
-TEST(Record, APoolIsNotMadeWithoutItsFile)
+TEST_F(Record, APoolIsNotMadeWithoutItsFile)
 {
-    pool_test::UseStandin();
     setenv("MOIETY_CONF", "trace:/no/such/folder/a.mtrace", 1);
     moiety_pool *pool = nullptr;
     EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_create(nullptr, &pool));
@@ -276,20 +262,19 @@ TEST(Record, APoolIsNotMadeWithoutItsFile)
 }
 
 // What a disk does that is full: the program goes on, and is told.
-TEST(Record, AFullDiskEndsTheRecordingAndNothingElse)
+TEST_F(Record, AFullDiskEndsTheRecordingAndNothingElse)
 {
-    pool_test::UseStandin();
     const std::string path = FileName("full.mtrace");
     struct rlimit before;
     ASSERT_EQ(0, getrlimit(RLIMIT_FSIZE, &before));
     signal(SIGXFSZ, SIG_IGN);
     struct rlimit little = {1 << 17, before.rlim_max};
     Pool pool(Recorded(64));
-    ASSERT_EQ(MOIETY_OK, moiety_trace_start(pool, path.c_str()));
+    ASSERT_OK(moiety_trace_start(pool, path.c_str()));
     ASSERT_EQ(0, setrlimit(RLIMIT_FSIZE, &little));
     Use(pool, 20000);
     moiety_trace_summary summary = Summary();
-    EXPECT_EQ(MOIETY_OK, moiety_trace_flush(pool, &summary));
+    EXPECT_OK(moiety_trace_flush(pool, &summary));
     EXPECT_EQ(static_cast<uint32_t>(MOIETY_E_INVALID), summary.status);
     EXPECT_EQ(EFBIG, summary.system_error);
     EXPECT_EQ(1u << 17, summary.byte_count);
@@ -302,12 +287,11 @@ TEST(Record, AFullDiskEndsTheRecordingAndNothingElse)
 }
 
 // What a child that exits leaves of its parent's file.
-TEST(Record, AForkedChildWritesNothing)
+TEST_F(Record, AForkedChildWritesNothing)
 {
-    pool_test::UseStandin();
     const std::string path = FileName("forked.mtrace");
     Pool pool(Recorded(64));
-    ASSERT_EQ(MOIETY_OK, moiety_trace_start(pool, path.c_str()));
+    ASSERT_OK(moiety_trace_start(pool, path.c_str()));
     Use(pool, 3);
     pid_t child = fork();
     if (child == 0)
@@ -316,7 +300,7 @@ TEST(Record, AForkedChildWritesNothing)
     ASSERT_EQ(child, waitpid(child, &status, 0));
     EXPECT_EQ(0, status);
     Use(pool, 3);
-    ASSERT_EQ(MOIETY_OK, moiety_trace_stop(pool, nullptr));
+    ASSERT_OK(moiety_trace_stop(pool, nullptr));
     EXPECT_EQ(6u, Recording(path).Count("a"));
 }
 

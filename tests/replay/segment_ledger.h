@@ -51,6 +51,11 @@ struct SegmentLedger {
         reserved_bytes -= size_bytes;
     }
 
+    bool IsEmpty() const
+    {
+        return segments.empty();
+    }
+
     bool Contains(uint64_t address, uint64_t size_bytes) const
     {
         auto after = segments.upper_bound(address);
@@ -119,6 +124,11 @@ struct PageLedger {
             pages.erase(found);
             reserved_bytes -= page_bytes;
         }
+    }
+
+    bool IsEmpty() const
+    {
+        return pages.empty() && spans.empty();
     }
 
     // Whether all of it is in pages.

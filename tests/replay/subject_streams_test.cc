@@ -10,9 +10,7 @@
 #include "tests/replay/watched_subject.h"
 
 using pool_test::kMiB;
-using replay_test::NameOf;
-using replay_test::Subject;
-using replay_test::SubjectNamed;
+using namespace replay_test;
 
 namespace
 {

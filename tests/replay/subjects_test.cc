@@ -19,14 +19,7 @@
 #include "tests/replay/watched_subject.h"
 
 using pool_test::kMiB;
-using replay_test::kSubjects;
-using replay_test::NameOf;
-using replay_test::Subject;
-using replay_test::SubjectNamed;
-using replay_test::UseStandinWithPools;
-using replay_test::Watch;
-using replay_test::Watched;
-using replay_test::WatchNow;
+using namespace replay_test;
 
 namespace
 {

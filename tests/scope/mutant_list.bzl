@@ -29,13 +29,13 @@ MUTANTS = {
         _ROWS + "WhatTheCaptureFreesServesTheSameStreamAtOnce/Few",
     ),
     "streams_of_a_capture_are_one": (
-        "pool/graph/scope_blocks.c",
-        "s/moietyi_scope_stream_is\\(&block->freed_on, stream\\)/true/",
+        "moietyi_scope_stream_is",
+        "1",
         _ROWS + "WhatTheCaptureFreesServesNoOtherStreamOfIt/Few",
     ),
     "what_others_use_is_reused": (
-        "pool/graph/scope_blocks.c",
-        "s/return moietyi_is_used\\(call->engine, address\\)/return false/",
+        "moietyi_is_used",
+        "0",
         _ROWS + "ABlockWithARecordedUseIsNotReused/Few",
     ),
     "what_is_adopted_is_reused": (

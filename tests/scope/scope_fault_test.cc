@@ -137,10 +137,10 @@ class Scopes
     void End()
     {
         if (is_open_) {
-            EXPECT_EQ(MOIETY_OK, moiety_scope_end(scope_));
+            EXPECT_OK(moiety_scope_end(scope_));
         }
         if (scope_ != 0) {
-            EXPECT_EQ(MOIETY_OK, moiety_scope_release(scope_));
+            EXPECT_OK(moiety_scope_release(scope_));
         }
         while (!blocks_.empty() && Free(MOIETY_STREAM_ANY)) {
         }
@@ -225,14 +225,9 @@ class Scopes
     std::vector<moiety_devptr> blocks_;
 };
 
-class ScopeFault : public ::testing::Test
+class ScopeFault : public pool_test::StandinTest
 {
   protected:
-    static void SetUpTestSuite()
-    {
-        pool_test::UseStandin();
-    }
-
     void SetUp() override
     {
         allocations_ = pool_test::Live("allocations");

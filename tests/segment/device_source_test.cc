@@ -15,15 +15,7 @@
 namespace
 {
 
-using segment_test::Current;
-using segment_test::DeviceSource;
-using segment_test::ExchangeMode;
-using segment_test::Get;
-using segment_test::kMiB;
-using segment_test::LiveAllocations;
-using segment_test::NewContext;
-using segment_test::Segments;
-using segment_test::SetCurrent;
+using namespace segment_test;
 
 class DeviceSourceTest : public ::testing::Test
 {

@@ -15,10 +15,7 @@
 namespace
 {
 
-using segment_test::FakeMapper;
-using segment_test::kPage;
-using segment_test::MappedSegments;
-using segment_test::WithCapacity;
+using namespace segment_test;
 
 constexpr unsigned kTooMany = 5000; // calls that no program below makes
 constexpr uint32_t kCapacity = 192;

@@ -59,6 +59,7 @@ class MappedSegments
     ~MappedSegments()
     {
         if (own) {
+            ExpectSound();
             EXPECT_EQ(MOIETY_OK, End());
         }
     }

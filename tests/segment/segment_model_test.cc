@@ -17,9 +17,7 @@
 namespace
 {
 
-using segment_test::FakeSource;
-using segment_test::kMiB;
-using segment_test::Segments;
+using namespace segment_test;
 
 constexpr uint32_t kCapacity = 96;
 constexpr uint64_t kPage = 2 * kMiB;

@@ -15,9 +15,7 @@
 namespace
 {
 
-using segment_test::FakeSource;
-using segment_test::kMiB;
-using segment_test::Segments;
+using namespace segment_test;
 
 constexpr uint64_t kPage = 2 * kMiB;
 constexpr uint32_t kCapacity = 256;

@@ -45,6 +45,7 @@ class Segments
     ~Segments()
     {
         if (own) {
+            ExpectSound();
             EXPECT_EQ(MOIETY_OK, End());
         }
     }

@@ -11,6 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include <gtest/gtest.h>
+
 #include "tests/support/driver_probe.h"
 
 namespace streams_test
@@ -160,8 +162,9 @@ Capture::Capture(CUstream stream, CUstreamCaptureMode mode) : stream_(stream)
 
 Capture::~Capture()
 {
-    if (is_open_)
-        End();
+    if (is_open_) {
+        EXPECT_EQ(End(), CUDA_SUCCESS);
+    }
 }
 
 CUresult Capture::End()

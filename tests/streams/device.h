@@ -130,7 +130,7 @@ class Hold
     volatile uint32_t *word_;
 };
 
-// A capture under way; the graph goes.
+// A capture under way; the graph goes. One that nobody ends expects to end well.
 class Capture
 {
   public:

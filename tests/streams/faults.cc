@@ -48,22 +48,30 @@ std::string Every(const char *entry)
 
 } // namespace
 
-using RefusedByTheDriver = RuleTest;
+class RefusedByTheDriver : public RuleTest
+{
+  protected:
+    void ExpectNotTakenForDone(const char *entry, CUstream held,
+                               moiety_stream freed)
+    {
+        Hold hold(held);
+        {
+            Faults faults(Every(entry));
+            (void)pool_.TryToFree(freed);
+            for (int attempt = 0; attempt < 3; attempt++)
+                EXPECT_NE(pool_.Take(next_), MOIETY_OK);
+        }
+        (void)pool_.TryToFree(freed);
+        ASSERT_TRUE(pool_.ServesNothing(next_));
+        hold.Release();
+        EXPECT_TRUE(pool_.ServesInTheEnd(next_));
+    }
+};
 FOR_EACH_LOAD(RefusedByTheDriver);
 
 TEST_P(RefusedByTheDriver, AnEventOnAStreamIsNotTakenForDone)
 {
-    Hold hold(freed_);
-    {
-        Faults faults(Every("cuEventRecord"));
-        (void)pool_.TryToFree(freed_);
-        for (int attempt = 0; attempt < 3; attempt++)
-            EXPECT_NE(pool_.Take(next_), MOIETY_OK);
-    }
-    (void)pool_.TryToFree(freed_);
-    ASSERT_TRUE(pool_.ServesNothing(next_));
-    hold.Release();
-    EXPECT_TRUE(pool_.ServesInTheEnd(next_));
+    ExpectNotTakenForDone("cuEventRecord", freed_, freed_);
 }
 
 TEST_P(RefusedByTheDriver, ASingleEventIsNotTakenForDone)
@@ -83,17 +91,7 @@ TEST_P(RefusedByTheDriver, ASingleEventIsNotTakenForDone)
 
 TEST_P(RefusedByTheDriver, AContextEventIsNotTakenForDone)
 {
-    Hold hold(other_);
-    {
-        Faults faults(Every("cuCtxRecordEvent"));
-        (void)pool_.TryToFree(MOIETY_STREAM_ANY);
-        for (int attempt = 0; attempt < 3; attempt++)
-            EXPECT_NE(pool_.Take(next_), MOIETY_OK);
-    }
-    (void)pool_.TryToFree(MOIETY_STREAM_ANY);
-    ASSERT_TRUE(pool_.ServesNothing(next_));
-    hold.Release();
-    EXPECT_TRUE(pool_.ServesInTheEnd(next_));
+    ExpectNotTakenForDone("cuCtxRecordEvent", other_, MOIETY_STREAM_ANY);
 }
 
 TEST_P(RefusedByTheDriver, AQueryIsNotTakenForDone)
@@ -113,17 +111,7 @@ TEST_P(RefusedByTheDriver, AQueryIsNotTakenForDone)
 
 TEST_P(RefusedByTheDriver, NewEventsAreNotNeededForSafety)
 {
-    Hold hold(freed_);
-    {
-        Faults faults(Every("cuEventCreate"));
-        (void)pool_.TryToFree(freed_);
-        for (int attempt = 0; attempt < 3; attempt++)
-            EXPECT_NE(pool_.Take(next_), MOIETY_OK);
-    }
-    (void)pool_.TryToFree(freed_);
-    ASSERT_TRUE(pool_.ServesNothing(next_));
-    hold.Release();
-    EXPECT_TRUE(pool_.ServesInTheEnd(next_));
+    ExpectNotTakenForDone("cuEventCreate", freed_, freed_);
 }
 
 TEST_P(RefusedByTheDriver, AnEventOnAStreamIsNotNeededForARecordedUse)

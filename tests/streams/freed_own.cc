@@ -34,29 +34,6 @@ class FreedOwn : public RuleTest
 };
 FOR_EACH_LOAD(FreedOwn);
 
-TEST_P(FreedOwn, ServesTheStreamOfTheAllocationAtOnce)
-{
-    TakeAll(freed_);
-    Hold hold(freed_);
-    pool_.WriteAll(freed_, kOld);
-    pool_.FreeOwn();
-    ASSERT_TRUE(pool_.ServesAtOnce(freed_));
-    Write(freed_, pool_.last(), pool_.size_bytes(), kNew);
-    hold.Release();
-    EXPECT_TRUE(pool_.AllHold(freed_, kNew));
-}
-
-TEST_P(FreedOwn, ServesAnotherStreamOnlyWhenDone)
-{
-    TakeAll(freed_);
-    Hold hold(freed_);
-    pool_.FreeOwn();
-    ASSERT_TRUE(pool_.ServesNothing(next_));
-    ASSERT_TRUE(pool_.ServesNothing(MOIETY_STREAM_ANY));
-    hold.Release();
-    EXPECT_TRUE(pool_.ServesInTheEnd(next_));
-}
-
 // It was allocated for one stream, freed on another, and allocated for that.
 TEST_P(FreedOwn, IsThatOfTheLastAllocation)
 {
@@ -67,31 +44,6 @@ TEST_P(FreedOwn, IsThatOfTheLastAllocation)
     pool_.FreeOwn();
     ASSERT_TRUE(pool_.ServesNothing(freed_));
     EXPECT_TRUE(pool_.ServesAtOnce(next_));
-}
-
-TEST_P(FreedOwn, OfAnyWaitsForAllStreams)
-{
-    TakeAll(freed_);
-    pool_.Free(MOIETY_STREAM_DONE);
-    TakeAll(MOIETY_STREAM_ANY);
-    Hold hold(other_);
-    pool_.FreeOwn();
-    ASSERT_TRUE(pool_.ServesNothing(freed_));
-    ASSERT_TRUE(pool_.ServesNothing(next_));
-    hold.Release();
-    EXPECT_TRUE(pool_.ServesInTheEnd(next_));
-}
-
-TEST_P(FreedOwn, OfARetiredStreamWaitsForAllStreams)
-{
-    TakeAll(freed_);
-    Hold hold(other_);
-    ASSERT_EQ(moiety_pool_retire_stream(pool_, freed_), MOIETY_OK);
-    pool_.FreeOwn();
-    ASSERT_TRUE(pool_.ServesNothing(freed_));
-    ASSERT_TRUE(pool_.ServesNothing(next_));
-    hold.Release();
-    EXPECT_TRUE(pool_.ServesInTheEnd(next_));
 }
 
 // The pool's record of the stream is another stream's by now.
@@ -107,59 +59,6 @@ TEST_P(FreedOwn, OfARetiredStreamIsNotALaterOnes)
     EXPECT_TRUE(pool_.ServesInTheEnd(next_));
 }
 
-TEST_P(FreedOwn, ByAnotherThreadServesTheStream)
-{
-    Worker worker;
-    TakeAll(freed_);
-    Hold hold(freed_);
-    worker.Do([&] {
-        pool_.FreeOwn();
-        ASSERT_TRUE(pool_.ServesNothing(next_));
-        EXPECT_TRUE(pool_.ServesAtOnce(freed_));
-    });
-}
-
-TEST_P(FreedOwn, OfTheThreadsOwnStreamServesItAtOnce)
-{
-    TakeAll(MOIETY_STREAM_PER_THREAD);
-    Hold hold(CU_STREAM_PER_THREAD);
-    pool_.FreeOwn();
-    ASSERT_TRUE(pool_.ServesNothing(next_));
-    EXPECT_TRUE(pool_.ServesAtOnce(MOIETY_STREAM_PER_THREAD));
-}
-
-TEST_P(FreedOwn, OfAnotherThreadsOwnStreamWaitsForAllStreams)
-{
-    Worker worker;
-    worker.Do([&] { TakeAll(MOIETY_STREAM_PER_THREAD); });
-    Hold hold(other_);
-    pool_.FreeOwn();
-    ASSERT_TRUE(pool_.ServesNothing(MOIETY_STREAM_PER_THREAD));
-    worker.Do(
-        [&] { ASSERT_TRUE(pool_.ServesNothing(MOIETY_STREAM_PER_THREAD)); });
-    hold.Release();
-    EXPECT_TRUE(pool_.ServesInTheEnd(next_));
-}
-
-TEST_P(FreedOwn, OfALegacyStreamServesItAtOnce)
-{
-    TakeAll(nullptr);
-    Hold hold(CU_STREAM_LEGACY);
-    pool_.FreeOwn();
-    EXPECT_TRUE(pool_.ServesAtOnce(MOIETY_STREAM_LEGACY));
-}
-
-TEST_P(FreedOwn, WithARecordedUseWaitsForThat)
-{
-    TakeAll(freed_);
-    pool_.RecordUse(other_);
-    Hold hold(other_);
-    pool_.FreeOwn();
-    ASSERT_TRUE(pool_.ServesNothing(freed_));
-    hold.Release();
-    EXPECT_TRUE(pool_.ServesInTheEnd(freed_));
-}
-
 TEST_P(FreedOwn, InACaptureIsKeptForIt)
 {
     CaptureScope scope(pool_, freed_);
@@ -168,7 +67,6 @@ TEST_P(FreedOwn, InACaptureIsKeptForIt)
     pool_.FreeOwn();
     ASSERT_TRUE(pool_.ServesNothing(next_));
     EXPECT_TRUE(pool_.ServesAtOnce(freed_));
-    EXPECT_EQ(capture.End(), CUDA_SUCCESS);
 }
 
 // A pool in which memory is not short, so that a miss takes more blocks than it

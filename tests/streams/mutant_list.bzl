@@ -5,16 +5,18 @@ Name of the mutant: (file of the pool, script for sed -E, the test that must
 fail). docs/streams.md lists them by row.
 """
 
+_RULE = "Rules/Reuse.IsAsTheRuleSays/"
+
 MUTANTS = {
     # A synchronisation.
     "synchronisations_wait_for_nothing": (
-        "pool/core/work.c",
-        "/^moiety_status moietyi_wait_for_work/,/^}/s/!is_work_over/false \\&\\& !is_work_over/",
+        "moietyi_wait_for_work",
+        "0",
         "Blocks/Synchronized.AllWorkIsWaitedFor/Few",
     ),
     "synchronisations_leave_caches": (
-        "pool/api/stream.c",
-        "s/^        moietyi_reclaim_cached\\(call, true\\);//",
+        "moietyi_reclaim_cached",
+        "0",
         "Blocks/Synchronized.WhatAStreamFreedServesAnother/Many",
     ),
     # Freed on F, for F: nothing is required.
@@ -22,42 +24,42 @@ MUTANTS = {
         "pool/cache/take.c",
         "/^static struct moietyi_heap \\*heap_of/,/^}/" +
         "s/stream_state->kind >= MOIETYI_STREAM_STATE_STREAM/false/",
-        "Blocks/FreedByAThreadThatEnded.ServesTheSameStreamAtOnce/Few",
+        _RULE + "FreedByEndedServesF_Few",
     ),
     # Freed on F, for another.
     "done_without_a_query": (
         "pool/stream/epoch.c",
         "/^static bool is_context_over/,/^}/s/!= CUDA_SUCCESS/== CUDA_ERROR_UNKNOWN/",
-        "Blocks/FreedOnAStream.ServesAnotherOnlyWhenDone/Few",
+        _RULE + "FreedOnFServesN_Few",
     ),
     "closed_without_a_record": (
         "pool/stream/epoch.c",
         "/^static bool record_contexts/,/^}/" +
         "{s/moietyi_event_record_context\\(user, streams->contexts\\[i\\],/(event/;" +
         "s/^ +\\*event\\) != MOIETY_OK/ \\? 0 : 1)/}",
-        "Blocks/FreedOnAStream.ServesAnotherOnlyWhenDone/Many",
+        _RULE + "FreedOnFServesN_Many",
     ),
     "idle_without_a_question": (
         "pool/stream/epoch.c",
         "s/streams->driver->cuStreamQuery\\(stream_state->stream\\) == CUDA_SUCCESS/true/",
-        "Blocks/FreedOnAStream.ServesAnotherOnlyWhenDone/Many",
+        _RULE + "FreedOnFServesN_Many",
     ),
     "every_map_is_own": (
         "pool/cache/take.c",
         "/^static struct moietyi_heap \\*heap_of/,/^}/" +
         "s/call->pop->stream_state;/atomic_load(\\&call->engine->streams.stream_states[2]);/",
-        "Blocks/FreedOnAStream.ServesAnotherOnlyWhenDone/Run",
+        _RULE + "FreedOnFServesN_Run",
     ),
     "all_streams_are_one": (
         "pool/stream/stream_state.c",
         "s/return stream \\? stream : MOIETY_STREAM_LEGACY/" +
         "return MOIETY_STREAM_LEGACY/",
-        "Blocks/FreedOnAStream.ServesAnotherOnlyWhenDone/Few",
+        _RULE + "FreedOnFServesN_Few",
     ),
     "null_is_no_synonym": (
         "pool/stream/stream_state.c",
         "s/return stream \\? stream : MOIETY_STREAM_LEGACY/return stream/",
-        "Blocks/FreedOnAStream.ServesTheLegacyStreamByItsOtherName/Few",
+        _RULE + "FreedOnZeroServesLegacy_Few",
     ),
     # Freed on the block's own stream.
     "frees_note_nothing": (
@@ -78,7 +80,7 @@ MUTANTS = {
     "allocations_note_nothing": (
         "pool/cache/take.c",
         "/^void moietyi_note_stream/,/^}/s/if \\(engine->notes \\&\\&/if (0 \\&\\&/",
-        "Blocks/FreedOwn.ServesTheStreamOfTheAllocationAtOnce/Few",
+        _RULE + "FreedOwnServesF_Few",
     ),
     "retired_streams_are_noted": (
         "pool/stream/stream_state.c",
@@ -88,13 +90,13 @@ MUTANTS = {
     "every_threads_stream_is_own": (
         "pool/cache/call.c",
         "/^static struct moietyi_stream_state \\*pin_noted/,/^}/s/stream_state->owner == call->thread_state/true/",
-        "Blocks/FreedOwn.OfAnotherThreadsOwnStreamWaitsForAllStreams/Few",
+        _RULE + "FreedOwnOfTheirsServesN_Few",
     ),
     # Freed on F, handed over to N.
     "hand_over_without_a_wait": (
         "pool/stream/epoch.c",
         "/^static bool wait_for\\(/,/^}/s/return MOIETYI_CALL/return true || MOIETYI_CALL/",
-        "Blocks/HandOver.FromAStream/Few",
+        _RULE + "HandOverFromF_Few",
     ),
     "hand_over_to_everybody": (
         "pool/stream/epoch.c",
@@ -105,18 +107,18 @@ MUTANTS = {
     "hand_over_without_permission": (
         "pool/oom/escalate.c",
         "s/\\(escalation->body->options.flags \\& MOIETY_POOL_REUSE_DEPENDENCIES\\) !=$/true ||/",
-        "Blocks/FreedOnAStream.ServesAnotherOnlyWhenDone/Few",
+        _RULE + "FreedOnFServesN_Few",
     ),
     "hand_over_to_a_capturing_stream": (
         "pool/cache/reclaim.c",
         "s/call->pop != call->push \\|\\|//; s/call->pop\\b/call->push/g",
-        "Blocks/HandOver.IsNotForACapturingStream/Few",
+        _RULE + "HandOverNotToACapture_Few",
     ),
     # Freed on F, for ANY, a capturing stream, the space, trim.
     "own_memory_is_done": (
         "pool/cache/flush.c",
         "s/space, stream_state->heap, list,/space, NULL, list,/",
-        "Blocks/FreedOnAStream.EntersTheBuddyOnlyWhenDone/Few",
+        _RULE + "FreedOnFIsMerged_Few",
     ),
     "captures_are_not_looked_for": (
         "pool/cache/call.c",
@@ -149,19 +151,19 @@ MUTANTS = {
     "uses_are_forgotten": (
         "pool/cache/put.c",
         "s/bare.byte & MOIETYI_BYTE_SPECIAL/0/",
-        "Blocks/RecordedUse.IsWaitedForByTheFreedStream/Few",
+        _RULE + "UsedByOServesF_Few",
     ),
     "a_use_is_the_streams_own": (
         "pool/cache/uses.c",
         "s/is_over \\? engine->streams.done : engine->streams.any/is_over ? engine->streams.done : call->push->stream_state/",
-        "Blocks/RecordedUse.IsWaitedForByTheFreedStream/Few",
+        _RULE + "UsedByOServesF_Few",
     ),
     # Freed with ANY.
     "any_waits_for_the_legacy_stream": (
         "pool/stream/event.c",
         "s/cuCtxRecordEvent\\(context, event\\)/" +
         "cuEventRecord(event, MOIETY_STREAM_LEGACY)/",
-        "Blocks/FreedWithoutAStream.ServesAStreamOnlyWhenAllAreDone/Few",
+        _RULE + "FreedAnyServesN_Few",
     ),
     "any_waits_for_one_context": (
         "pool/stream/epoch.c",
@@ -174,7 +176,7 @@ MUTANTS = {
     "any_serves_itself": (
         "pool/cache/call.c",
         "s/push->stream_state->kind == MOIETYI_STREAM_STATE_ANY/0/",
-        "Blocks/FreedWithoutAStream.ServesAnyOnlyWhenAllAreDone/Many",
+        _RULE + "FreedAnyServesAny_Many",
     ),
     "guards_hold_nobody": (
         "pool/stream/capture_guard.c",
@@ -191,37 +193,37 @@ MUTANTS = {
     "threads_share_the_per_thread_stream": (
         "pool/stream/stream_state.c",
         "s/named == MOIETY_STREAM_PER_THREAD \\? thread : NULL/NULL/",
-        "Blocks/FreedOnAnotherThreadsStream.DoesNotServeTheCallersOwn/Many",
+        _RULE + "TheirsServesNobody_Many",
     ),
     # Freed after an event.
     "the_event_is_not_waited_for": (
         "pool/cache/uses.c",
         "s/\\*out_is_over = code == CUDA_SUCCESS/*out_is_over = true/",
-        "Blocks/FreedAfterAnEvent.ServesAStreamOnlyWhenItIsOver/Few",
+        _RULE + "FreedAfterServesN_Few",
     ),
     "free_after_forgets_uses": (
         "pool/cache/uses.c",
         "/^static bool is_done/,/^}/s/return !use &&/return/",
-        "Blocks/FreedAfterAnEvent.HonoursRecordedUses/Few",
+        _RULE + "FreedAfterUsedByOServesN_Few",
     ),
     # Freed with DONE: nothing is required.
     "done_is_any": (
         "pool/cache/call.c",
         "s/ cache = thread_state->done;/" +
         " cache = cache_of(thread_state, thread_state->engine->streams.any, false);/",
-        "Blocks/FreedDone.ServesAStreamAtOnce/Few",
+        _RULE + "FreedDoneServesN_Few",
     ),
     # Retired streams.
     "retiring_goes_unnoticed": (
         "pool/cache/call.c",
         "s/MOIETYI_ATTENTION_STEP, memory_order_acq_rel/" +
         "0, memory_order_acq_rel/",
-        "Blocks/RetiredStream.IsForgottenByOtherThreads/Many",
+        _RULE + "RetiredElsewhereServesThem_Many",
     ),
     "retired_streams_are_done": (
         "pool/stream/epoch.c",
         "/^static uint64_t epoch_drain_closed/,/^}/s/event && epoch_query\\(user, event\\) != CUDA_SUCCESS/0/",
-        "Blocks/RetiredStream.ServesOthersOnlyWhenDone/Few",
+        _RULE + "RetiredServesN_Few",
     ),
     "slots_are_used_again_with_caches": (
         "pool/stream/stream_state.c",
@@ -257,8 +259,8 @@ FAULT_MUTANTS = {
 # Of drivers without cuCtxRecordEvent.
 OLD_DRIVER_MUTANTS = {
     "nobody_synchronises": (
-        "pool/stream/epoch.c",
-        "s/bool is_over = moietyi_synchronise\\(streams\\) == MOIETY_OK/bool is_over = true/",
+        "moietyi_synchronise",
+        "0",
         "Blocks/FreedWithoutAStreamOnAnOldDriver.ServesAStream*/Few",
     ),
     "the_last_context_speaks_for_all": (
@@ -267,8 +269,8 @@ OLD_DRIVER_MUTANTS = {
         "Blocks/TwoContextsOnAnOldDriver.ARefusalOfTheFirstIsNotForgotten/Few",
     ),
     "guards_let_contexts_be_waited_for": (
-        "pool/stream/epoch.c",
-        "/^uint64_t moietyi_epochs_synchronise/,/^}/s/!moietyi_capture_guard_recorder_begin\\(\\)/moietyi_capture_guard_recorder_begin(), false/",
+        "moietyi_capture_guard_recorder_begin",
+        "1",
         "Blocks/FreedWithoutAStreamOnAnOldDriver.BreaksNoGuardedCapture/Few",
     ),
 }

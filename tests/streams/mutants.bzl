@@ -65,6 +65,14 @@ def changed_source(name, file, change):
     )
     return sources
 
+def _idle_function(name, function, result):
+    native.genrule(
+        name = name + "_source",
+        testonly = True,
+        outs = [name + ".c"],
+        cmd = "echo 'long %s(void) { return %s; }' >$@" % (function, result),
+    )
+
 def mutant(name, file, change, tests = ":rows"):
     """The program `name`.
 
@@ -73,23 +81,26 @@ def mutant(name, file, change, tests = ":rows"):
 
     Args:
       name: of the program
-      file: a .c file of the pool
-      change: as of changed_source()
+      file: a .c file of the pool; or a function, which callers in other files
+        find idle: no text has to match
+      change: as of changed_source(); or what the idle function returns
       tests: what it runs
     """
-    sources = changed_source(name, file, change)
-    _headers_of(
-        name = name + "_headers",
-        testonly = True,
-        srcs = [sources],
-    )
+    srcs = [name + ".c"]
+    if file.endswith(".c"):
+        sources = changed_source(name, file, change)
+        _headers_of(
+            name = name + "_headers",
+            testonly = True,
+            srcs = [sources],
+        )
+        srcs.append(name + "_headers")
+    else:
+        _idle_function(name, file, change)
     cc_binary(
         name = name,
         testonly = True,
-        srcs = [
-            name + ".c",
-            name + "_headers",
-        ],
+        srcs = srcs,
         # Whatever is unused now need not be mentioned.
         copts = ["-w"],
         # It includes what the file that it replaces includes.
@@ -131,8 +142,8 @@ def tested_mutant(name, file, change, tests, test, data = [], size = "small"):
 
     Args:
       name: of the change
-      file: a .c file of the pool
-      change: as of changed_source()
+      file: as of mutant()
+      change: as of mutant()
       tests: a library with the test
       test: the test's full name
       data: what it needs besides

@@ -12,11 +12,26 @@ _GTEST = [
     "@googletest//:gtest_main",
 ]
 
-_POOL = ["//tests/pool:pool_under_test"]
+_POOL = [
+    "//pool/driver:cuda_abi",
+    "//pool/include:headers",
+    "//tests/pool:pool_under_test",
+    "//tests/support/tools:pools",
+]
 
 _STANDIN = "//pool/standin:libcuda.so.1"
 
-def gtest(name, size = "small", tests = None, srcs = None, deps = None, **kwargs):
+def _deps_of(deps, more):
+    return (_POOL if deps == None else deps) + (more or []) + _GTEST
+
+def gtest(
+        name,
+        size = "small",
+        tests = None,
+        srcs = None,
+        deps = None,
+        more = None,
+        **kwargs):
     """The test `name`, of the file `name`.cc or of a library that has the tests.
 
     Args:
@@ -26,7 +41,8 @@ def gtest(name, size = "small", tests = None, srcs = None, deps = None, **kwargs
         package; then there are no `srcs`.
       srcs: if they are not just `name`.cc.
       deps: beside GoogleTest, which a test with `srcs` always gets; the pool
-        under test if none are named.
+        under test, and what its tests include, if none are named.
+      more: beside those.
       **kwargs: as of a cc_test.
     """
     if tests:
@@ -36,7 +52,7 @@ def gtest(name, size = "small", tests = None, srcs = None, deps = None, **kwargs
         name = name,
         size = size,
         srcs = [name + ".cc"] if srcs == None else srcs,
-        deps = (_POOL if deps == None else deps) + _GTEST,
+        deps = _deps_of(deps, more),
         **kwargs
     )
 
@@ -50,20 +66,21 @@ def gtests(names, **kwargs):
     for name in names:
         gtest(name = name, **kwargs)
 
-def gtest_library(name, srcs = None, deps = None, **kwargs):
+def gtest_library(name, srcs = None, deps = None, more = None, **kwargs):
     """A library with the tests of `name`_test.cc, for tests and mutants to link.
 
     Args:
       name: of the library.
       srcs: if they are not just `name`_test.cc.
       deps: as of gtest().
+      more: as of gtest().
       **kwargs: as of a cc_library.
     """
     cc_library(
         name = name,
         testonly = True,
         srcs = [name + "_test.cc"] if srcs == None else srcs,
-        deps = (_POOL if deps == None else deps) + _GTEST,
+        deps = _deps_of(deps, more),
         alwayslink = True,
         **kwargs
     )
@@ -73,6 +90,7 @@ def mutable_gtest(
         size = "small",
         srcs = None,
         deps = None,
+        more = None,
         linkopts = None,
         visibility = None,
         **kwargs):
@@ -83,6 +101,7 @@ def mutable_gtest(
       size: of the test.
       srcs: of the library.
       deps: of the library.
+      more: of the library.
       linkopts: of the library.
       visibility: of the library.
       **kwargs: of the test.
@@ -91,6 +110,7 @@ def mutable_gtest(
         name = name,
         srcs = srcs,
         deps = deps,
+        more = more,
         linkopts = linkopts,
         visibility = visibility,
     )
@@ -123,6 +143,26 @@ def standin_gtest(name, tests, args = [], **kwargs):
         args = ["--driver=$(rootpath %s)" % _STANDIN] + args,
         data = [_STANDIN],
         **kwargs
+    )
+
+def gpu_gtest(name, tests):
+    """The test `name`_test on the stand-in, and `name`_gpu_test on a GPU.
+
+    The bundle for GPU hosts carries the former, and runs it without arguments.
+
+    Args:
+      name: of the tests, without the suffix.
+      tests: as of standin_gtest().
+    """
+    standin_gtest(
+        name = name + "_test",
+        tests = tests,
+        visibility = ["//tests:__pkg__"],
+    )
+    gtest(
+        name = name + "_gpu_test",
+        tests = tests,
+        tags = ["gpu"],
     )
 
 def test_library(name, **kwargs):

@@ -15,23 +15,13 @@
 namespace
 {
 
-using pool_test::Defaults;
-using pool_test::kKiB;
-using pool_test::kMiB;
-using pool_test::Pool;
+using namespace pool_test;
 
 constexpr uint64_t kLimitBytes = 256 * kMiB;
 constexpr uint64_t kBoundBytes = 128 * kMiB;
 constexpr int kCalmMisses = 1024;
 
-class Bounds : public ::testing::Test
-{
-  protected:
-    static void SetUpTestSuite()
-    {
-        pool_test::UseStandin();
-    }
-};
+using Bounds = StandinTest;
 
 moiety_pool_options Limited()
 {
@@ -58,8 +48,7 @@ void Miss(Pool &pool)
 {
     pool.Free(pool.Alloc(600 * kKiB), MOIETY_STREAM_DONE);
     moiety_devptr block = 0;
-    ASSERT_EQ(MOIETY_OK,
-              alloc_no_wait(pool, 600 * kKiB, MOIETY_STREAM_LEGACY, &block));
+    ASSERT_OK(alloc_no_wait(pool, 600 * kKiB, MOIETY_STREAM_LEGACY, &block));
     pool.Free(block, MOIETY_STREAM_DONE);
 }
 
@@ -102,8 +91,7 @@ TEST_F(Bounds, DoubleAfterSoManyCalmMisses)
     auto stay_calm = [&](int misses) {
         for (int i = 0; i < misses; i++) {
             moiety_devptr one = 0;
-            ASSERT_EQ(MOIETY_OK,
-                      alloc_no_wait(pool, 4096, MOIETY_STREAM_LEGACY, &one));
+            ASSERT_OK(alloc_no_wait(pool, 4096, MOIETY_STREAM_LEGACY, &one));
             pool.Free(one);
         }
     };

@@ -11,11 +11,8 @@
 namespace
 {
 
-using pool_test::Pool;
-using pool_test::Stream;
-using tenant_test::Alloc;
-using tenant_test::Live;
-using tenant_test::NewTenant;
+using namespace pool_test;
+using namespace tenant_test;
 
 class TenantFault : public ::testing::Test
 {
@@ -25,7 +22,7 @@ class TenantFault : public ::testing::Test
         pool_test::UseStandin();
         // What a process makes once is made.
         Pool pool;
-        EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(NewTenant(pool, 0)));
+        EXPECT_OK(moiety_tenant_destroy(NewTenant(pool, 0)));
     }
 };
 
@@ -79,7 +76,7 @@ TEST_F(TenantFault, NoMemoryForAnAllocation)
         }
         EXPECT_EQ(4096u, Live(tenant));
         pool.Free(block, stream);
-        EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));
+        EXPECT_OK(moiety_tenant_destroy(tenant));
     }
     EXPECT_GT(n, 2u);
     EXPECT_LT(n, kMost);
@@ -97,7 +94,7 @@ TEST_F(TenantFault, NoMemoryForAFree)
             moiety_tenant tenant = NewTenant(pool, 0);
             moiety_devptr block = Alloc(tenant, 160 * pool_test::kMiB);
             if (has_use) {
-                EXPECT_EQ(MOIETY_OK, moiety_record_use(pool, block, user));
+                EXPECT_OK(moiety_record_use(pool, block, user));
             }
             failing_memory_arm(n);
             moiety_status status = moiety_free(pool, block, stream);
@@ -109,7 +106,7 @@ TEST_F(TenantFault, NoMemoryForAFree)
                 pool.Free(block, stream);
             }
             EXPECT_EQ(0u, Live(tenant));
-            EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));
+            EXPECT_OK(moiety_tenant_destroy(tenant));
             uint64_t reserved_bytes = pool.Stats().reserved_bytes_current;
             EXPECT_EQ(reserved_bytes, pool.TrimAll());
         }

@@ -14,14 +14,8 @@
 namespace
 {
 
-using pool_test::Defaults;
-using pool_test::kKiB;
-using pool_test::kMiB;
-using pool_test::Pool;
-using pool_test::Stream;
-using tenant_test::Alloc;
-using tenant_test::Live;
-using tenant_test::NewTenant;
+using namespace pool_test;
+using namespace tenant_test;
 
 class TenantFree : public ::testing::Test
 {
@@ -67,15 +61,15 @@ TEST_F(TenantFree, HasManyWays)
                 return moiety_free_on_event(pool, block, event);
             },
             [&](moiety_devptr block, size_t) {
-                EXPECT_EQ(MOIETY_OK, moiety_record_use(pool, block, other));
+                EXPECT_OK(moiety_record_use(pool, block, other));
                 return moiety_free(pool, block, kLegacy);
             },
             [&](moiety_devptr block, size_t size_bytes) {
-                EXPECT_EQ(MOIETY_OK, moiety_record_use(pool, block, other));
+                EXPECT_OK(moiety_record_use(pool, block, other));
                 return moiety_free_sized(pool, block, size_bytes, kLegacy);
             },
             [&](moiety_devptr block, size_t) {
-                EXPECT_EQ(MOIETY_OK, moiety_record_use(pool, block, other));
+                EXPECT_OK(moiety_record_use(pool, block, other));
                 return moiety_free_on_event(pool, block, event);
             },
         };
@@ -83,12 +77,12 @@ TEST_F(TenantFree, HasManyWays)
         for (size_t i = 0; i < ways.size(); i++) {
             moiety_devptr block = Alloc(tenant, size_bytes);
             EXPECT_EQ(pool.UsableSize(block), Live(tenant));
-            EXPECT_EQ(MOIETY_OK, ways[i](block, size_bytes)) << i;
+            EXPECT_OK(ways[i](block, size_bytes)) << i;
             EXPECT_EQ(0u, Live(tenant)) << i;
         }
     }
     EXPECT_EQ(0u, pool.Stats().allocated_bytes_current);
-    EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));
+    EXPECT_OK(moiety_tenant_destroy(tenant));
     uint64_t reserved_bytes = pool.Stats().reserved_bytes_current;
     EXPECT_EQ(reserved_bytes, pool.TrimAll());
     pool_test::DestroyEvent(event);
@@ -113,7 +107,7 @@ TEST_F(TenantFree, WaitsForRecordedUses)
     moiety_tenant tenant = NewTenant(pool, 0);
     moiety_devptr block = Alloc(tenant, 64 * kKiB, freer);
     user.Hold();
-    ASSERT_EQ(MOIETY_OK, moiety_record_use(pool, block, user));
+    ASSERT_OK(moiety_record_use(pool, block, user));
     pool.Free(block, freer);
     EXPECT_EQ(0u, Live(tenant));
     EXPECT_EQ(64 * kKiB, pool.Stats().retiring_bytes);
@@ -162,9 +156,9 @@ TEST_F(TenantFree, ThatFailsInTheDriverIsNone)
     EXPECT_NE(MOIETY_OK, moiety_free_on_event(pool, block, event));
     EXPECT_EQ(4096u, Live(tenant));
     pool_test::SetFaults("");
-    EXPECT_EQ(MOIETY_OK, moiety_free_on_event(pool, block, event));
+    EXPECT_OK(moiety_free_on_event(pool, block, event));
     EXPECT_EQ(0u, Live(tenant));
-    EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));
+    EXPECT_OK(moiety_tenant_destroy(tenant));
     pool_test::DestroyEvent(event);
 }
 
@@ -176,7 +170,7 @@ TEST_F(TenantFree, OfAnExportedBlockCountsWhenItIsReleased)
     moiety_tenant tenant = NewTenant(pool, 0);
     moiety_devptr block = Alloc(tenant, 4096);
     moiety_ipc_handle handle;
-    ASSERT_EQ(MOIETY_OK, moiety_ipc_export(pool, block, &handle));
+    ASSERT_OK(moiety_ipc_export(pool, block, &handle));
     pool.Free(block);
     EXPECT_EQ(MOIETY_E_DOUBLE_FREE, moiety_free(pool, block, kLegacy));
     EXPECT_EQ(4096u, Live(tenant));
@@ -185,11 +179,11 @@ TEST_F(TenantFree, OfAnExportedBlockCountsWhenItIsReleased)
     EXPECT_EQ(0u, Live(tenant));
     // Released first and freed then is as good.
     block = Alloc(tenant, 4096);
-    ASSERT_EQ(MOIETY_OK, moiety_ipc_export(pool, block, &handle));
-    ASSERT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
+    ASSERT_OK(moiety_ipc_export(pool, block, &handle));
+    ASSERT_OK(moiety_ipc_release_exports(pool, 0));
     EXPECT_EQ(4096u, Live(tenant));
     pool.Free(block);
-    EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));
+    EXPECT_OK(moiety_tenant_destroy(tenant));
 }
 
 // An exported block of nobody's in a pool that has tenants.
@@ -206,11 +200,11 @@ TEST_F(TenantFree, IsNotConfusedWithOthersNotes)
         pool.Free(Alloc(tenant, size_bytes));
         moiety_devptr exported = pool.Alloc(size_bytes);
         moiety_devptr used = pool.Alloc(size_bytes);
-        ASSERT_EQ(MOIETY_OK, moiety_ipc_export(pool, exported, &handle));
-        ASSERT_EQ(MOIETY_OK, moiety_record_use(pool, used, other));
+        ASSERT_OK(moiety_ipc_export(pool, exported, &handle));
+        ASSERT_OK(moiety_record_use(pool, used, other));
         pool.Free(exported);
         pool.Free(used);
-        ASSERT_EQ(MOIETY_OK, moiety_ipc_release_exports(pool, 0));
+        ASSERT_OK(moiety_ipc_release_exports(pool, 0));
         EXPECT_EQ(0u, Live(tenant));
         EXPECT_EQ(MOIETY_E_BUDGET,
                   tenant_test::StatusOfAlloc(pool, tenant, 6 * kMiB));
@@ -229,7 +223,7 @@ TEST_F(TenantFree, IsTheSameUnderACaptureGuard)
     EXPECT_EQ(4096u, Live(tenant));
     pool.Free(block);
     EXPECT_EQ(0u, Live(tenant));
-    ASSERT_EQ(MOIETY_OK, moiety_capture_guard_end());
+    ASSERT_OK(moiety_capture_guard_end());
 }
 
 TEST_F(TenantFree, ByAThreadThatNeverAllocated)

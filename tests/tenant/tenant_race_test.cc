@@ -15,13 +15,8 @@
 namespace
 {
 
-using pool_test::kKiB;
-using pool_test::kMiB;
-using pool_test::Pool;
-using tenant_test::Alloc;
-using tenant_test::Info;
-using tenant_test::Live;
-using tenant_test::NewTenant;
+using namespace pool_test;
+using namespace tenant_test;
 
 class TenantRace : public ::testing::Test
 {
@@ -97,10 +92,10 @@ TEST_F(TenantRace, ALoweredBudgetHoldsForCreditToo)
     moiety_tenant tenant = NewTenant(pool, 16 * kMiB);
     moiety_devptr block = Alloc(tenant, kBlockBytes);
     Sleepers sleepers(pool, tenant, 4);
-    ASSERT_EQ(MOIETY_OK, moiety_tenant_set_budget(tenant, kBlockBytes));
+    ASSERT_OK(moiety_tenant_set_budget(tenant, kBlockBytes));
     EXPECT_EQ(MOIETY_E_BUDGET, tenant_test::StatusOfAlloc(pool, tenant, 1));
     pool.Free(block);
-    EXPECT_EQ(MOIETY_OK, tenant_test::StatusOfAlloc(pool, tenant, kBlockBytes));
+    EXPECT_OK(tenant_test::StatusOfAlloc(pool, tenant, kBlockBytes));
     EXPECT_EQ(kBlockBytes, Info(tenant).budget_bytes);
 }
 
@@ -188,7 +183,7 @@ TEST_P(Budget, HoldsWhileThreadsAllocateAndFree)
     EXPECT_EQ(0u, Live(tenant));
     // Not a byte was lost.
     pool.Free(Alloc(tenant, GetParam()));
-    EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));
+    EXPECT_OK(moiety_tenant_destroy(tenant));
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, Budget,

@@ -8,12 +8,8 @@
 namespace
 {
 
-using pool_test::Get;
-using pool_test::kKiB;
-using pool_test::Pool;
-using tenant_test::Alloc;
-using tenant_test::Live;
-using tenant_test::NewTenant;
+using namespace pool_test;
+using namespace tenant_test;
 
 class TenantInAScope : public ::testing::Test
 {
@@ -25,7 +21,7 @@ class TenantInAScope : public ::testing::Test
 
     void Begin()
     {
-        ASSERT_EQ(MOIETY_OK, moiety_scope_begin(pool_, stream_, &scope_));
+        ASSERT_OK(moiety_scope_begin(pool_, stream_, &scope_));
         ASSERT_EQ(0, Get<int(moiety_stream, int)>("cuStreamBeginCapture_v2")(
                          stream_, 0));
     }
@@ -35,7 +31,7 @@ class TenantInAScope : public ::testing::Test
         void *graph = nullptr;
         ASSERT_EQ(0, (Get<int(moiety_stream, void **)>("cuStreamEndCapture")(
                          stream_, &graph)));
-        ASSERT_EQ(MOIETY_OK, moiety_scope_end(scope_));
+        ASSERT_OK(moiety_scope_end(scope_));
         ASSERT_EQ(0, Get<int(void *)>("cuGraphDestroy")(graph));
     }
 
@@ -54,7 +50,7 @@ TEST_F(TenantInAScope, HasItsBlocksUntilTheRelease)
     EXPECT_EQ(MOIETY_E_IN_USE, moiety_tenant_destroy(tenant));
     ASSERT_EQ(MOIETY_OK, moiety_scope_release(scope_));
     EXPECT_EQ(0u, Live(tenant));
-    EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));
+    EXPECT_OK(moiety_tenant_destroy(tenant));
 }
 
 // The next life in the scope is another tenant's, or nobody's.
@@ -71,7 +67,7 @@ TEST_F(TenantInAScope, LosesWhatTheScopeGivesToOthers)
     EXPECT_EQ(block, pool_.Alloc(8 * kKiB, stream_));
     EXPECT_EQ(0u, Live(other));
     End();
-    ASSERT_EQ(MOIETY_OK, moiety_scope_release(scope_));
+    ASSERT_OK(moiety_scope_release(scope_));
     pool_.Free(block);
     EXPECT_EQ(0u, Live(tenant) + Live(other));
 }
@@ -86,7 +82,7 @@ TEST_F(TenantInAScope, IsChargedBySizeAlone)
     EXPECT_EQ(pool_.UsableSize(block), Live(tenant));
     pool_.Free(block, stream_);
     End();
-    ASSERT_EQ(MOIETY_OK, moiety_scope_release(scope_));
+    ASSERT_OK(moiety_scope_release(scope_));
     EXPECT_EQ(0u, Live(tenant));
 }
 
@@ -96,7 +92,7 @@ TEST_F(TenantInAScope, KeepsWhatItFreesAfterTheRelease)
     Begin();
     moiety_devptr block = Alloc(tenant, 8 * kKiB, stream_);
     End();
-    ASSERT_EQ(MOIETY_OK, moiety_scope_release(scope_));
+    ASSERT_OK(moiety_scope_release(scope_));
     EXPECT_EQ(8 * kKiB, Live(tenant));
     pool_.Free(block);
     EXPECT_EQ(0u, Live(tenant));

@@ -15,15 +15,8 @@
 namespace
 {
 
-using pool_test::Defaults;
-using pool_test::kKiB;
-using pool_test::kMiB;
-using pool_test::Pool;
-using tenant_test::Alloc;
-using tenant_test::Info;
-using tenant_test::Live;
-using tenant_test::NewTenant;
-using tenant_test::StatusOfAlloc;
+using namespace pool_test;
+using namespace tenant_test;
 
 class Tenants : public ::testing::Test
 {
@@ -62,7 +55,7 @@ TEST_F(Tenants, AreChargedByTheTable)
         EXPECT_EQ(live_bytes, Live(tenant));
     }
     EXPECT_EQ(blocks.size(), Info(tenant).allocation_count);
-    EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));
+    EXPECT_OK(moiety_tenant_destroy(tenant));
 }
 
 TEST_F(Tenants, AreChargedWhatTheirBlocksHold)
@@ -143,7 +136,7 @@ TEST_F(Tenants, CanUseAllOfALargeBudgetInBlocksOfAnySize)
         for (moiety_devptr block : blocks)
             pool.Free(block);
         EXPECT_EQ(0u, Live(tenant));
-        EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));
+        EXPECT_OK(moiety_tenant_destroy(tenant));
     }
 }
 
@@ -190,7 +183,7 @@ TEST_F(Tenants, KeepWhatIsAboveALoweredBudget)
         std::vector<moiety_devptr> blocks;
         for (int i = 0; i < 8; i++)
             blocks.push_back(Alloc(tenant, unit));
-        ASSERT_EQ(MOIETY_OK, moiety_tenant_set_budget(tenant, 6 * unit));
+        ASSERT_OK(moiety_tenant_set_budget(tenant, 6 * unit));
         EXPECT_EQ(8 * unit, Live(tenant));
         EXPECT_EQ(6 * unit, Info(tenant).budget_bytes);
         // Not below it before three are gone.
@@ -199,16 +192,16 @@ TEST_F(Tenants, KeepWhatIsAboveALoweredBudget)
             pool.Free(blocks.back());
             blocks.pop_back();
         }
-        EXPECT_EQ(MOIETY_OK, StatusOfAlloc(pool, tenant, unit));
+        EXPECT_OK(StatusOfAlloc(pool, tenant, unit));
         EXPECT_EQ(MOIETY_E_BUDGET, StatusOfAlloc(pool, tenant, 2 * unit));
-        ASSERT_EQ(MOIETY_OK, moiety_tenant_set_budget(tenant, 7 * unit));
-        EXPECT_EQ(MOIETY_OK, StatusOfAlloc(pool, tenant, 2 * unit));
-        ASSERT_EQ(MOIETY_OK, moiety_tenant_set_budget(tenant, 0));
-        EXPECT_EQ(MOIETY_OK, StatusOfAlloc(pool, tenant, 999 * unit));
+        ASSERT_OK(moiety_tenant_set_budget(tenant, 7 * unit));
+        EXPECT_OK(StatusOfAlloc(pool, tenant, 2 * unit));
+        ASSERT_OK(moiety_tenant_set_budget(tenant, 0));
+        EXPECT_OK(StatusOfAlloc(pool, tenant, 999 * unit));
         EXPECT_EQ(0u, Info(tenant).budget_bytes);
         for (moiety_devptr block : blocks)
             pool.Free(block);
-        EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));
+        EXPECT_OK(moiety_tenant_destroy(tenant));
     }
 }
 
@@ -220,7 +213,7 @@ TEST_F(Tenants, GetNoCreditAboveALoweredBudget)
     std::vector<moiety_devptr> blocks;
     while (blocks.size() < 2048)
         blocks.push_back(Alloc(tenant, 4 * kKiB));
-    ASSERT_EQ(MOIETY_OK, moiety_tenant_set_budget(tenant, 4 * kMiB));
+    ASSERT_OK(moiety_tenant_set_budget(tenant, 4 * kMiB));
     while (blocks.size() > 1024) {
         pool.Free(blocks.back());
         blocks.pop_back();
@@ -242,7 +235,7 @@ TEST_F(Tenants, HaveBudgetsOfTheirOwn)
     moiety_tenant second = NewTenant(pool, 8 * kKiB, "second");
     moiety_devptr one = Alloc(first, 4 * kKiB);
     EXPECT_EQ(MOIETY_E_BUDGET, StatusOfAlloc(pool, first, 4 * kKiB));
-    EXPECT_EQ(MOIETY_OK, StatusOfAlloc(pool, second, 4 * kKiB));
+    EXPECT_OK(StatusOfAlloc(pool, second, 4 * kKiB));
     // One's block is another's next.
     pool.Free(one);
     EXPECT_EQ(one, Alloc(second, 4 * kKiB));
@@ -265,14 +258,13 @@ TEST_F(Tenants, GetAlignedBlocksAndNothing)
     ASSERT_EQ(MOIETY_OK,
               alloc_for_tenant(tenant, 0, MOIETY_STREAM_LEGACY, &block));
     EXPECT_EQ(0u, block);
-    ASSERT_EQ(MOIETY_OK,
-              alloc_for_tenant_aligned(tenant, 700, 64 * kKiB,
+    ASSERT_OK(alloc_for_tenant_aligned(tenant, 700, 64 * kKiB,
                                        MOIETY_STREAM_LEGACY, &block));
     EXPECT_EQ(0u, block % (64 * kKiB));
     EXPECT_EQ(1024u, Live(tenant));
     pool.Free(block);
-    ASSERT_EQ(MOIETY_OK, alloc_for_tenant_no_wait(
-                             tenant, 700, MOIETY_STREAM_LEGACY, &block));
+    ASSERT_OK(
+        alloc_for_tenant_no_wait(tenant, 700, MOIETY_STREAM_LEGACY, &block));
     EXPECT_EQ(1024u, Live(tenant));
     pool.Free(block);
     EXPECT_EQ(2u, Info(tenant).allocation_count);
@@ -292,7 +284,7 @@ TEST_F(Tenants, AreBusyWhileTheyHaveBlocks)
     EXPECT_EQ(4096u, Live(tenant));
     EXPECT_EQ(MOIETY_OK, StatusOfAlloc(pool, tenant, 4096));
     pool.Free(block);
-    EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));
+    EXPECT_OK(moiety_tenant_destroy(tenant));
 }
 
 void ExpectToBeRefused(moiety_tenant tenant, moiety_status status)
@@ -322,7 +314,7 @@ TEST_F(Tenants, AreRecognisedWhenTheyAreGone)
     moiety_tenant next = NewTenant(pool, 0);
     EXPECT_NE(tenant, next);
     ExpectToBeRefused(tenant, MOIETY_E_DESTROYED);
-    EXPECT_EQ(MOIETY_OK, StatusOfAlloc(pool, next, 9));
+    EXPECT_OK(StatusOfAlloc(pool, next, 9));
 }
 
 TEST_F(Tenants, ThatNeverWereAreRecognised)
@@ -372,8 +364,7 @@ TEST_F(Tenants, NeedGoodArguments)
     EXPECT_EQ(MOIETY_E_INVALID,
               create_tenant(pool, "", UINT64_C(1) << 62, &tenant));
     EXPECT_EQ(reinterpret_cast<moiety_tenant>(7), tenant);
-    ASSERT_EQ(MOIETY_OK,
-              create_tenant(pool, nullptr, (UINT64_C(1) << 62) - 1, &tenant));
+    ASSERT_OK(create_tenant(pool, nullptr, (UINT64_C(1) << 62) - 1, &tenant));
     EXPECT_STREQ("", Info(tenant).name);
     EXPECT_EQ(MOIETY_E_INVALID,
               moiety_tenant_set_budget(tenant, UINT64_C(1) << 62));
@@ -401,8 +392,8 @@ TEST_F(Tenants, AreSoManyAtMost)
     EXPECT_EQ(0u, Live(tenants.front()));
     EXPECT_EQ(512u, Live(tenants.back()));
     pool.Free(block);
-    EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenants.front()));
-    EXPECT_EQ(MOIETY_OK, create_tenant(pool, "", 0, &tenant));
+    EXPECT_OK(moiety_tenant_destroy(tenants.front()));
+    EXPECT_OK(create_tenant(pool, "", 0, &tenant));
 }
 
 TEST_F(Tenants, AndArenasHaveDefaults)
@@ -413,12 +404,12 @@ TEST_F(Tenants, AndArenasHaveDefaults)
     ASSERT_EQ(MOIETY_OK, moiety_tenant_create(pool, nullptr, &tenant));
     moiety_tenant_stats stats = {};
     stats.struct_size = sizeof(stats);
-    EXPECT_EQ(MOIETY_OK, moiety_tenant_get_stats(tenant, &stats));
+    EXPECT_OK(moiety_tenant_get_stats(tenant, &stats));
     EXPECT_EQ(0u, stats.budget_bytes);
     EXPECT_STREQ("", stats.name);
-    EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));
-    ASSERT_EQ(MOIETY_OK, moiety_private_create(pool, nullptr, &arena));
-    EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena));
+    EXPECT_OK(moiety_tenant_destroy(tenant));
+    ASSERT_OK(moiety_private_create(pool, nullptr, &arena));
+    EXPECT_OK(moiety_private_destroy(arena));
     EXPECT_EQ(MOIETY_E_INVALID, moiety_tenant_create(pool, nullptr, nullptr));
     EXPECT_EQ(MOIETY_E_INVALID, moiety_private_create(pool, nullptr, nullptr));
     moiety_tenant_options odd = MOIETY_TENANT_OPTIONS_INIT;

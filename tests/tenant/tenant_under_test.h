@@ -26,8 +26,7 @@ inline moiety_devptr Alloc(moiety_tenant tenant, size_t size_bytes,
                            moiety_stream stream = MOIETY_STREAM_LEGACY)
 {
     moiety_devptr address = 0;
-    EXPECT_EQ(MOIETY_OK, alloc_for_tenant(tenant, size_bytes, stream, &address))
-        << moiety_last_error_message();
+    EXPECT_OK(alloc_for_tenant(tenant, size_bytes, stream, &address));
     return address;
 }
 
@@ -35,7 +34,7 @@ inline moiety_tenant_stats Info(moiety_tenant tenant)
 {
     moiety_tenant_stats info = {};
     info.struct_size = sizeof(info);
-    EXPECT_EQ(MOIETY_OK, moiety_tenant_get_stats(tenant, &info));
+    EXPECT_OK(moiety_tenant_get_stats(tenant, &info));
     return info;
 }
 
@@ -52,7 +51,7 @@ inline moiety_status StatusOfAlloc(moiety_pool *pool, moiety_tenant tenant,
     moiety_status status =
         alloc_for_tenant(tenant, size_bytes, MOIETY_STREAM_LEGACY, &address);
     if (status == MOIETY_OK) {
-        EXPECT_EQ(MOIETY_OK, moiety_free(pool, address, MOIETY_STREAM_LEGACY));
+        EXPECT_OK(moiety_free(pool, address, MOIETY_STREAM_LEGACY));
     }
     return status;
 }

@@ -14,20 +14,9 @@
 namespace
 {
 
-using pool_test::Defaults;
-using pool_test::kKiB;
-using pool_test::kMiB;
-using pool_test::Pool;
-using pool_test::Stream;
+using namespace pool_test;
 
-class Watermark : public ::testing::Test
-{
-  protected:
-    static void SetUpTestSuite()
-    {
-        pool_test::UseStandin();
-    }
-};
+using Watermark = StandinTest;
 
 moiety_pool_options Marked(uint64_t watermark_bytes)
 {
@@ -172,8 +161,7 @@ TEST_F(Watermark, IsNoConcernOfTryAlloc)
     Pool pool(Marked(16 * kMiB));
     FreeAll(pool, Take(pool, 16 * kMiB, 2), MOIETY_STREAM_DONE);
     moiety_devptr block = 0;
-    ASSERT_EQ(MOIETY_OK,
-              alloc_no_wait(pool, 600 * kKiB, MOIETY_STREAM_LEGACY, &block));
+    ASSERT_OK(alloc_no_wait(pool, 600 * kKiB, MOIETY_STREAM_LEGACY, &block));
     EXPECT_EQ(32 * kMiB, pool.Stats().reserved_bytes_current);
     pool.Free(block);
 }

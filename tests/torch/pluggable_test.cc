@@ -29,19 +29,15 @@ using End = void(int, PoolId);
 const PoolId kGraphs = {0, 7};
 constexpr unsigned kGlobalCapture = 0;
 
-class Pluggable : public testing::Test
+class Pluggable : public pool_test::StandinTest
 {
   protected:
-    static void SetUpTestSuite()
-    {
-        pool_test::UseStandin();
-    }
     // Nothing is left in the pool. The process's end would leave its events.
     static void TearDownTestSuite()
     {
         moiety_leaks leaks = {};
         leaks.struct_size = sizeof(leaks);
-        EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(AnyPool(), &leaks));
+        EXPECT_OK(moiety_pool_destroy(AnyPool(), &leaks));
         EXPECT_EQ(0U, leaks.block_count);
     }
     // That of device 0.
@@ -49,8 +45,7 @@ class Pluggable : public testing::Test
     {
         moiety_pool *pool = nullptr;
         void *block = moiety_pluggable_alloc(kMiB, 0, nullptr);
-        EXPECT_EQ(MOIETY_OK,
-                  moiety_pool_of(reinterpret_cast<uintptr_t>(block), &pool));
+        EXPECT_OK(moiety_pool_of(reinterpret_cast<uintptr_t>(block), &pool));
         moiety_pluggable_free(block, kMiB, 0, nullptr);
         return pool;
     }
@@ -58,7 +53,7 @@ class Pluggable : public testing::Test
     {
         moiety_pool_stats stats = {};
         stats.struct_size = sizeof(stats);
-        EXPECT_EQ(MOIETY_OK, moiety_pool_get_stats(pool, &stats));
+        EXPECT_OK(moiety_pool_get_stats(pool, &stats));
         return stats;
     }
 };
@@ -120,7 +115,7 @@ TEST_F(Pluggable, AFractionLimitsThePool)
     uint64_t whole = Stats(pool).limit_bytes;
     moiety_caps caps = {};
     caps.struct_size = sizeof(caps);
-    ASSERT_EQ(MOIETY_OK, moiety_probe(0, &caps));
+    ASSERT_OK(moiety_probe(0, &caps));
     moiety_pluggable_memory_fraction(0.25, 0);
     EXPECT_EQ(caps.total_memory_bytes / 4, Stats(pool).limit_bytes);
     moiety_pluggable_memory_fraction(1, 0);

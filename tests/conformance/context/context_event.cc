@@ -28,12 +28,12 @@ TEST_F(ContextEvent, WaitsForEveryKindOfStream)
         Event event;
         Stream stream(row.flags);
         StreamHold hold(stream);
-        EXPECT_CU(name + ".record", cu.CtxRecordEvent(PrimaryContext(), event),
-                  CUDA_SUCCESS);
+        EXPECT_SUCCESS(name + ".record",
+                       cu.CtxRecordEvent(PrimaryContext(), event));
         EXPECT_CU(name + ".waits-for-held-stream", StillHeld(event),
                   CUDA_ERROR_NOT_READY);
         hold.Release();
-        EXPECT_CU(name + ".completes", Settled(event.handle), CUDA_SUCCESS);
+        EXPECT_SUCCESS(name + ".completes", Settled(event.handle));
     }
 }
 
@@ -49,7 +49,7 @@ TEST_F(ContextEvent, WaitsForTheDefaultStreams)
         EXPECT_CU(name + ".waits-for-held-stream", StillHeld(event),
                   CUDA_ERROR_NOT_READY);
         hold.Release();
-        EXPECT_CU(name + ".completes", Settled(event.handle), CUDA_SUCCESS);
+        EXPECT_SUCCESS(name + ".completes", Settled(event.handle));
     }
 }
 
@@ -70,12 +70,12 @@ TEST_F(ContextEvent, WaitsForStreamsThatWereDestroyed)
         StreamHold hold(stream);
         MUST(cu.MemsetD8Async(word.address, 1, 4096, stream));
         MUST(cu.StreamDestroy(stream));
-        EXPECT_CU(name + ".record", cu.CtxRecordEvent(PrimaryContext(), event),
-                  CUDA_SUCCESS);
+        EXPECT_SUCCESS(name + ".record",
+                       cu.CtxRecordEvent(PrimaryContext(), event));
         EXPECT_CU(name + ".waits", StillHeld(event), CUDA_ERROR_NOT_READY);
         EXPECT_SAME(name + ".its-work-has-not-run", int{word.bytes[0]}, 0);
         hold.Release();
-        EXPECT_CU(name + ".completes", Settled(event.handle), CUDA_SUCCESS);
+        EXPECT_SUCCESS(name + ".completes", Settled(event.handle));
         EXPECT_SAME(name + ".its-work-is-done", int{word.bytes[0]}, 1);
     }
 }
@@ -95,12 +95,12 @@ void ExpectContextEventWaits(const std::string &name, StreamHold *hold,
                              const PinnedBlock &word)
 {
     Event event;
-    EXPECT_CU(name + ".record", cu.CtxRecordEvent(PrimaryContext(), event),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS(name + ".record",
+                   cu.CtxRecordEvent(PrimaryContext(), event));
     EXPECT_CU(name + ".waits", StillHeld(event), CUDA_ERROR_NOT_READY);
     EXPECT_SAME(name + ".its-work-has-not-run", int{word.bytes[0]}, 0);
     hold->Release();
-    EXPECT_CU(name + ".completes", Settled(event.handle), CUDA_SUCCESS);
+    EXPECT_SUCCESS(name + ".completes", Settled(event.handle));
     EXPECT_SAME(name + ".its-work-is-done", int{word.bytes[0]}, 1);
 }
 
@@ -120,8 +120,7 @@ TEST_F(ContextEvent, WaitsForTheStreamOfAnotherThread)
         is_over.wait();
         return CUDA_SUCCESS;
     });
-    EXPECT_CU("context-event.live-thread.launch", is_queued.get(),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("context-event.live-thread.launch", is_queued.get());
     ExpectContextEventWaits("context-event.live-thread", hold.get(), word);
     over.set_value();
     MUST(other.Result());
@@ -136,8 +135,7 @@ TEST_F(ContextEvent, WaitsForTheStreamOfAThreadThatHasEnded)
     joiner.Start([&] { return other.Result(); }); /* joins */
     EXPECT_YES("context-event.ended-thread.join-does-not-wait",
                joiner.ReturnsWithin(kRequiredMs));
-    EXPECT_CU("context-event.ended-thread.launch", joiner.Result(),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("context-event.ended-thread.launch", joiner.Result());
     ExpectContextEventWaits("context-event.ended-thread", hold.get(), word);
 }
 
@@ -150,12 +148,11 @@ TEST_F(ContextEvent, HoldsNobodyUp)
     MUST(cu.CtxRecordEvent(PrimaryContext(), event));
     MUST(cu.MemsetD8Async(word.address, 1, 4096, other));
     MUST(cu.EventRecord(later, other));
-    EXPECT_CU("context-event.later-work-goes-on", Settled(later.handle),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("context-event.later-work-goes-on", Settled(later.handle));
     MUST(cu.MemsetD8Async(word.address, 1, 4096, blocking));
     MUST(cu.EventRecord(blocking_later, blocking));
-    EXPECT_CU("context-event.later-blocking-work-goes-on",
-              Settled(blocking_later.handle), CUDA_SUCCESS);
+    EXPECT_SUCCESS("context-event.later-blocking-work-goes-on",
+                   Settled(blocking_later.handle));
     EXPECT_CU("context-event.is-still-pending", cu.EventQuery(event),
               CUDA_ERROR_NOT_READY);
 }
@@ -166,18 +163,17 @@ TEST_F(ContextEvent, DoesNotWaitForLaterWork)
     Stream stream;
     MUST(cu.CtxRecordEvent(PrimaryContext(), event));
     StreamHold hold(stream);
-    EXPECT_CU("context-event.ignores-later-work", Settled(event.handle),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("context-event.ignores-later-work", Settled(event.handle));
 }
 
 TEST_F(ContextEvent, NeedsNoCurrentContext)
 {
     Event event;
     MUST(cu.CtxSetCurrent(nullptr));
-    EXPECT_CU("context-event.record.without-current-context",
-              cu.CtxRecordEvent(PrimaryContext(), event), CUDA_SUCCESS);
-    EXPECT_CU("context-event.completes.without-current-context",
-              Settled(event.handle), CUDA_SUCCESS);
+    EXPECT_SUCCESS("context-event.record.without-current-context",
+                   cu.CtxRecordEvent(PrimaryContext(), event));
+    EXPECT_SUCCESS("context-event.completes.without-current-context",
+                   Settled(event.handle));
 }
 
 TEST_F(ContextEvent, BadArguments)
@@ -206,10 +202,10 @@ TEST_F(ContextEvent, IsPerContext)
     MUST(cu.EventCreate(&foreign, CU_EVENT_DISABLE_TIMING));
     {
         StreamHold hold(held);
-        EXPECT_CU("context-event.other-context.record",
-                  cu.CtxRecordEvent(other, foreign), CUDA_SUCCESS);
-        EXPECT_CU("context-event.other-context.does-not-wait-for-this-one",
-                  Settled(foreign), CUDA_SUCCESS);
+        EXPECT_SUCCESS("context-event.other-context.record",
+                       cu.CtxRecordEvent(other, foreign));
+        EXPECT_SUCCESS("context-event.other-context.does-not-wait-for-this-one",
+                       Settled(foreign));
     }
     MUST(cu.EventDestroy(foreign));
     MUST(cu.CtxDestroy(other));
@@ -221,14 +217,13 @@ TEST_F(ContextEvent, WaitHoldsAllLaterWork)
     Stream held, other;
     StreamHold hold(held);
     MUST(cu.EventRecord(event, held));
-    EXPECT_CU("context-event.wait", cu.CtxWaitEvent(PrimaryContext(), event),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("context-event.wait",
+                   cu.CtxWaitEvent(PrimaryContext(), event));
     MUST(cu.EventRecord(later, other));
     EXPECT_CU("context-event.wait.holds-other-streams", StillHeld(later),
               CUDA_ERROR_NOT_READY);
     hold.Release();
-    EXPECT_CU("context-event.wait.then-goes-on", Settled(later.handle),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("context-event.wait.then-goes-on", Settled(later.handle));
 }
 
 } // namespace conformance

@@ -86,7 +86,7 @@ ROLE(fork_after_init)
     MUST(cu.CtxSetCurrent(PrimaryContext()));
     DeviceBlock block(4096);
     ExpectNoDriver(InChild([&block] { return CallsAfterInit(block); }));
-    EXPECT_CU("fork.parent.goes-on", cu.MemsetD8(block, 2, 4096), CUDA_SUCCESS);
+    EXPECT_SUCCESS("fork.parent.goes-on", cu.MemsetD8(block, 2, 4096));
     EXPECT_YES("fork.parent.memory-is-unharmed", AllBytesAre(block, 4096, 2));
 }
 
@@ -97,8 +97,8 @@ ROLE(fork_before_init)
         only.init = cu.Init(0);
         return only;
     });
-    EXPECT_CU("fork.before-init.child.init", told.init, CUDA_SUCCESS);
-    EXPECT_CU("fork.before-init.parent.init", cu.Init(0), CUDA_SUCCESS);
+    EXPECT_SUCCESS("fork.before-init.child.init", told.init);
+    EXPECT_SUCCESS("fork.before-init.parent.init", cu.Init(0));
 }
 
 TEST(Fork, AfterInitTheChildHasNoDriver)

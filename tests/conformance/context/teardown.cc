@@ -40,17 +40,14 @@ void ExpectMemoryIsGone(const std::string &name, const Leftovers &left)
     unsigned type = 0;
     CUdeviceptr base = 0;
     size_t size_bytes = 0;
-    EXPECT_CU(name + ".pointer-attribute",
-              cu.PointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-                                     left.address),
-              CUDA_ERROR_INVALID_VALUE);
+    EXPECT_INVALID(name + ".pointer-attribute",
+                   cu.PointerGetAttribute(
+                       &type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, left.address));
     EXPECT_CU(name + ".address-range",
               cu.MemGetAddressRange(&base, &size_bytes, left.address),
               CUDA_ERROR_NOT_FOUND);
-    EXPECT_CU(name + ".mem-free", cu.MemFree(left.address),
-              CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU(name + ".mem-free-host", cu.MemFreeHost(left.host),
-              CUDA_ERROR_INVALID_VALUE);
+    EXPECT_INVALID(name + ".mem-free", cu.MemFree(left.address));
+    EXPECT_INVALID(name + ".mem-free-host", cu.MemFreeHost(left.host));
 }
 
 } // namespace
@@ -64,13 +61,12 @@ ROLE(primary_reset)
     CUdeviceptr address = 0;
     MUST(cu.CtxSetCurrent(PrimaryContext()));
     Leftovers left;
-    EXPECT_CU("reset", cu.DevicePrimaryCtxReset(0), CUDA_SUCCESS);
+    EXPECT_SUCCESS("reset", cu.DevicePrimaryCtxReset(0));
     MUST(cu.DevicePrimaryCtxGetState(0, &flags, &is_active));
     EXPECT_SAME("reset.is-inactive-after", is_active, 0);
-    EXPECT_CU("reset.current-is-still-told", cu.CtxGetCurrent(&current),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("reset.current-is-still-told", cu.CtxGetCurrent(&current));
     EXPECT_YES("reset.current-is-the-dead-one", current == PrimaryContext());
-    EXPECT_CU("reset.ctx-get-device", cu.CtxGetDevice(&device), CUDA_SUCCESS);
+    EXPECT_SUCCESS("reset.ctx-get-device", cu.CtxGetDevice(&device));
     EXPECT_CU("reset.mem-alloc", cu.MemAlloc(&address, 512),
               CUDA_ERROR_CONTEXT_IS_DESTROYED);
     EXPECT_CU("reset.mem-free", cu.MemFree(left.address),
@@ -88,14 +84,11 @@ ROLE(primary_retained_again)
     MUST(cu.CtxSetCurrent(PrimaryContext()));
     Leftovers left;
     MUST(cu.DevicePrimaryCtxReset(0));
-    EXPECT_CU("reset.retain-again", cu.DevicePrimaryCtxRetain(&again, 0),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("reset.retain-again", cu.DevicePrimaryCtxRetain(&again, 0));
     EXPECT_YES("reset.retain-again.is-the-same-handle",
                again == PrimaryContext());
-    EXPECT_CU("reset.retain-again.set-current", cu.CtxSetCurrent(again),
-              CUDA_SUCCESS);
-    EXPECT_CU("reset.retain-again.mem-alloc", cu.MemAlloc(&address, 512),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("reset.retain-again.set-current", cu.CtxSetCurrent(again));
+    EXPECT_SUCCESS("reset.retain-again.mem-alloc", cu.MemAlloc(&address, 512));
     MUST(cu.MemFree(address));
     ExpectMemoryIsGone("reset.retain-again.late", left);
 }
@@ -109,7 +102,7 @@ ROLE(primary_released)
     MUST(cu.Init(0));
     MUST(cu.DevicePrimaryCtxRetain(&retained, 0));
     MUST(cu.CtxSetCurrent(retained));
-    EXPECT_CU("release.last", cu.DevicePrimaryCtxRelease(0), CUDA_SUCCESS);
+    EXPECT_SUCCESS("release.last", cu.DevicePrimaryCtxRelease(0));
     MUST(cu.DevicePrimaryCtxGetState(0, &flags, &is_active));
     EXPECT_SAME("release.last.is-inactive-after", is_active, 0);
     EXPECT_CU("release.last.mem-alloc", cu.MemAlloc(&address, 512),
@@ -126,15 +119,14 @@ ROLE(context_destroyed)
     MUST(cu.CtxSetCurrent(PrimaryContext()));
     MUST(cu.CtxCreate_v2(&doomed, 0, 0));
     Leftovers left;
-    EXPECT_CU("destroy.with-live-objects", cu.CtxDestroy(doomed), CUDA_SUCCESS);
+    EXPECT_SUCCESS("destroy.with-live-objects", cu.CtxDestroy(doomed));
     MUST(cu.CtxGetCurrent(&current));
     MUST_BE(current == PrimaryContext());
     MUST(cu.MemGetInfo(&free_bytes, &total_bytes));
     EXPECT_YES("destroy.gives-memory-back",
                free_bytes >= left.free_bytes_before);
     ExpectMemoryIsGone("destroy.late", left);
-    EXPECT_CU("destroy.mem-alloc-after", cu.MemAlloc(&address, 512),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("destroy.mem-alloc-after", cu.MemAlloc(&address, 512));
 }
 
 /* A context that another thread still has current. */

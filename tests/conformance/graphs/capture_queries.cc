@@ -98,8 +98,8 @@ TEST_F(CaptureQueries, OfAnotherStreamByTheThreadThatCaptures)
                 continue;
             }
             CUresult end = End(stream);
-            EXPECT_CU(name, got, CUDA_SUCCESS);
-            EXPECT_CU(name + ".capture", end, CUDA_SUCCESS);
+            EXPECT_SUCCESS(name, got);
+            EXPECT_SUCCESS(name + ".capture", end);
         }
     }
 }
@@ -116,17 +116,15 @@ TEST_F(CaptureQueries, OfAnEventThatWasCaptured)
         OnOtherThread([&] { return cu.EventRecord(event, stream); });
     CUresult query = OnOtherThread([&] { return cu.EventQuery(event); });
     CUresult end = End(stream);
-    EXPECT_CU("capture.event.record-by-another-thread", record, CUDA_SUCCESS);
+    EXPECT_SUCCESS("capture.event.record-by-another-thread", record);
     EXPECT_CU("capture.event.query-by-another-thread", query,
               CUDA_ERROR_CAPTURED_EVENT);
     EXPECT_CU("capture.event.query-by-another-thread.capture", end,
               CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
-    EXPECT_CU("capture.event.query-after-the-end", cu.EventQuery(event),
-              CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("capture.event.record-again", cu.EventRecord(event, stream),
-              CUDA_SUCCESS);
-    EXPECT_CU("capture.event.recorded-again.completes", Settled(event.handle),
-              CUDA_SUCCESS);
+    EXPECT_INVALID("capture.event.query-after-the-end", cu.EventQuery(event));
+    EXPECT_SUCCESS("capture.event.record-again", cu.EventRecord(event, stream));
+    EXPECT_SUCCESS("capture.event.recorded-again.completes",
+                   Settled(event.handle));
 }
 
 } // namespace conformance

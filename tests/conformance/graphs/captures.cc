@@ -62,14 +62,13 @@ TEST_F(Captures, BeginAndEnd)
     CUgraph graph = nullptr;
     EXPECT_SAME("capture.status.before", int{StatusOf(stream)},
                 int{CU_STREAM_CAPTURE_STATUS_NONE});
-    EXPECT_CU("capture.begin",
-              cu.StreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("capture.begin", cu.StreamBeginCapture(
+                                        stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
     EXPECT_SAME("capture.status.during", int{StatusOf(stream)},
                 int{CU_STREAM_CAPTURE_STATUS_ACTIVE});
-    EXPECT_CU("capture.work", cu.MemsetD8Async(word.address, 1, 4096, stream),
-              CUDA_SUCCESS);
-    EXPECT_CU("capture.end", cu.StreamEndCapture(stream, &graph), CUDA_SUCCESS);
+    EXPECT_SUCCESS("capture.work",
+                   cu.MemsetD8Async(word.address, 1, 4096, stream));
+    EXPECT_SUCCESS("capture.end", cu.StreamEndCapture(stream, &graph));
     EXPECT_YES("capture.end.gives-a-graph", graph != nullptr);
     EXPECT_SAME("capture.status.after", int{StatusOf(stream)},
                 int{CU_STREAM_CAPTURE_STATUS_NONE});
@@ -87,16 +86,15 @@ TEST_F(Captures, BadBeginsAndEnds)
     EXPECT_CU("capture.begin.legacy-stream",
               cu.StreamBeginCapture(nullptr, CU_STREAM_CAPTURE_MODE_RELAXED),
               CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-    EXPECT_CU(
+    EXPECT_INVALID(
         "capture.begin.bad-mode",
-        cu.StreamBeginCapture(stream, static_cast<CUstreamCaptureMode>(9)),
-        CUDA_ERROR_INVALID_VALUE);
+        cu.StreamBeginCapture(stream, static_cast<CUstreamCaptureMode>(9)));
     Capture capture(stream);
     EXPECT_CU("capture.begin.twice",
               cu.StreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED),
               CUDA_ERROR_ILLEGAL_STATE);
-    EXPECT_CU("capture.is-capturing.null-out",
-              cu.StreamIsCapturing(stream, nullptr), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_INVALID("capture.is-capturing.null-out",
+                   cu.StreamIsCapturing(stream, nullptr));
 }
 
 TEST_F(Captures, EndBelongsToTheThreadUnlessRelaxed)
@@ -264,8 +262,8 @@ TEST_F(Captures, InvalidatedOnesRefuseWork)
     EXPECT_CU("capture.invalidated.end", cu.StreamEndCapture(stream, &graph),
               CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
     EXPECT_YES("capture.invalidated.end.gives-no-graph", graph == nullptr);
-    EXPECT_CU("capture.invalidated.stream-is-usable-after-end",
-              cu.MemsetD8Async(word.address, 1, 4096, stream), CUDA_SUCCESS);
+    EXPECT_SUCCESS("capture.invalidated.stream-is-usable-after-end",
+                   cu.MemsetD8Async(word.address, 1, 4096, stream));
     MUST(cu.StreamSynchronize(stream));
 }
 
@@ -274,12 +272,10 @@ TEST_F(Captures, CapturedEventsCannotBeAsked)
     Event event;
     Stream stream;
     Capture capture(stream);
-    EXPECT_CU("capture.event.record", cu.EventRecord(event, stream),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("capture.event.record", cu.EventRecord(event, stream));
     EXPECT_CU("capture.event.query", cu.EventQuery(event),
               CUDA_ERROR_CAPTURED_EVENT);
-    EXPECT_CU("capture.event.synchronize", cu.EventSynchronize(event),
-              CUDA_ERROR_INVALID_VALUE);
+    EXPECT_INVALID("capture.event.synchronize", cu.EventSynchronize(event));
 }
 
 TEST_F(Captures, ForkAndJoinThroughEvents)
@@ -289,15 +285,13 @@ TEST_F(Captures, ForkAndJoinThroughEvents)
     Stream origin, forked;
     Capture capture(origin);
     MUST(cu.EventRecord(fork, origin));
-    EXPECT_CU("capture.fork", cu.StreamWaitEvent(forked, fork, 0),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("capture.fork", cu.StreamWaitEvent(forked, fork, 0));
     EXPECT_SAME("capture.fork.status", int{StatusOf(forked)},
                 int{CU_STREAM_CAPTURE_STATUS_ACTIVE});
     MUST(cu.MemsetD8Async(word.address, 1, 4096, forked));
     MUST(cu.EventRecord(join, forked));
-    EXPECT_CU("capture.join", cu.StreamWaitEvent(origin, join, 0),
-              CUDA_SUCCESS);
-    EXPECT_CU("capture.join.end", End(origin), CUDA_SUCCESS);
+    EXPECT_SUCCESS("capture.join", cu.StreamWaitEvent(origin, join, 0));
+    EXPECT_SUCCESS("capture.join.end", End(origin));
     EXPECT_SAME("capture.join.forked-status-after", int{StatusOf(forked)},
                 int{CU_STREAM_CAPTURE_STATUS_NONE});
 }
@@ -373,14 +367,13 @@ TEST_F(Captures, LegacyStreamCannotSeeNonBlockingCapture)
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
     Stream stream;
     MUST(cu.StreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
-    EXPECT_CU("capture.non-blocking.legacy-is-capturing",
-              cu.StreamIsCapturing(nullptr, &status), CUDA_SUCCESS);
+    EXPECT_SUCCESS("capture.non-blocking.legacy-is-capturing",
+                   cu.StreamIsCapturing(nullptr, &status));
     EXPECT_SAME("capture.non-blocking.legacy-is-capturing.status", int{status},
                 int{CU_STREAM_CAPTURE_STATUS_NONE});
-    EXPECT_CU("capture.non-blocking.work-on-legacy",
-              cu.MemsetD8Async(word.address, 1, 4096, nullptr), CUDA_SUCCESS);
-    EXPECT_CU("capture.non-blocking.work-on-legacy.capture", End(stream),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("capture.non-blocking.work-on-legacy",
+                   cu.MemsetD8Async(word.address, 1, 4096, nullptr));
+    EXPECT_SUCCESS("capture.non-blocking.work-on-legacy.capture", End(stream));
 }
 
 /* The driver believes what it is given here: it takes any number for a mode
@@ -388,8 +381,8 @@ TEST_F(Captures, LegacyStreamCannotSeeNonBlockingCapture)
 TEST_F(Captures, ThreadModeIsExchanged)
 {
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    EXPECT_CU("capture.exchange-mode",
-              cu.ThreadExchangeStreamCaptureMode(&mode), CUDA_SUCCESS);
+    EXPECT_SUCCESS("capture.exchange-mode",
+                   cu.ThreadExchangeStreamCaptureMode(&mode));
     EXPECT_SAME("capture.exchange-mode.was-global", int{mode},
                 int{CU_STREAM_CAPTURE_MODE_GLOBAL});
     MUST(cu.ThreadExchangeStreamCaptureMode(&mode));
@@ -405,17 +398,15 @@ TEST_F(Captures, InfoNamesTheSequence)
     CUgraph graph = nullptr;
     const CUgraphNode *nodes = nullptr;
     size_t node_count = 99;
-    EXPECT_CU("capture.info.idle",
-              cu.StreamGetCaptureInfo(stream, &status, &first, nullptr, nullptr,
-                                      nullptr),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("capture.info.idle",
+                   cu.StreamGetCaptureInfo(stream, &status, &first, nullptr,
+                                           nullptr, nullptr));
     EXPECT_SAME("capture.info.idle.status", int{status},
                 int{CU_STREAM_CAPTURE_STATUS_NONE});
     MUST(cu.StreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
-    EXPECT_CU("capture.info.active",
-              cu.StreamGetCaptureInfo(stream, &status, &first, &graph, &nodes,
-                                      &node_count),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("capture.info.active",
+                   cu.StreamGetCaptureInfo(stream, &status, &first, &graph,
+                                           &nodes, &node_count));
     EXPECT_SAME("capture.info.active.node-count", node_count, size_t{0});
     EXPECT_YES("capture.info.active.graph", graph != nullptr);
     MUST(End(stream));
@@ -435,8 +426,8 @@ TEST_F(Captures, SynchronousCopiesAreNotCaptured)
     MUST(cu.StreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
     CUresult got = cu.MemcpyHtoD(device, local, sizeof local);
     CUresult end = End(stream);
-    EXPECT_CU("capture.synchronous-copy", got, CUDA_SUCCESS);
-    EXPECT_CU("capture.synchronous-copy.capture", end, CUDA_SUCCESS);
+    EXPECT_SUCCESS("capture.synchronous-copy", got);
+    EXPECT_SUCCESS("capture.synchronous-copy.capture", end);
 }
 
 } // namespace conformance

@@ -42,12 +42,11 @@ TEST_F(Graphs, NodesAreWhatWasCaptured)
     CUgraph graph = CaptureMemsetAndCount(word, 1, &count);
     CUgraphNode nodes[8] = {};
     size_t node_count = 0;
-    EXPECT_CU("graph.node-count", cu.GraphGetNodes(graph, nullptr, &node_count),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("graph.node-count",
+                   cu.GraphGetNodes(graph, nullptr, &node_count));
     EXPECT_SAME("graph.node-count.value", node_count, size_t{2});
     node_count = 8;
-    EXPECT_CU("graph.nodes", cu.GraphGetNodes(graph, nodes, &node_count),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("graph.nodes", cu.GraphGetNodes(graph, nodes, &node_count));
     int memsets = 0, hosts = 0;
     for (size_t i = 0; i < node_count && i < 8; i++) {
         CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
@@ -66,15 +65,13 @@ TEST_F(Graphs, LaunchRepeatsTheWork)
     int count = 0;
     CUgraph graph = CaptureMemsetAndCount(word, 6, &count);
     CUgraphExec executable = nullptr;
-    EXPECT_CU("graph.instantiate",
-              cu.GraphInstantiateWithFlags(&executable, graph, 0),
-              CUDA_SUCCESS);
-    EXPECT_CU("graph.destroy-before-launch", cu.GraphDestroy(graph),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("graph.instantiate",
+                   cu.GraphInstantiateWithFlags(&executable, graph, 0));
+    EXPECT_SUCCESS("graph.destroy-before-launch", cu.GraphDestroy(graph));
     EXPECT_SAME("graph.nothing-ran-yet", int{word.bytes[0]}, 0);
     Stream stream;
     StreamHold hold(stream);
-    EXPECT_CU("graph.launch", cu.GraphLaunch(executable, stream), CUDA_SUCCESS);
+    EXPECT_SUCCESS("graph.launch", cu.GraphLaunch(executable, stream));
     MUST(cu.GraphLaunch(executable, stream));
     Pause(50);
     EXPECT_SAME("graph.launch.waits-for-earlier-work", int{word.bytes[0]}, 0);
@@ -82,8 +79,7 @@ TEST_F(Graphs, LaunchRepeatsTheWork)
     MUST(cu.StreamSynchronize(stream));
     EXPECT_SAME("graph.launch.memset-ran", int{word.bytes[4095]}, 6);
     EXPECT_SAME("graph.launch.host-function-ran-each-time", count, 2);
-    EXPECT_CU("graph.exec-destroy", cu.GraphExecDestroy(executable),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("graph.exec-destroy", cu.GraphExecDestroy(executable));
 }
 
 TEST_F(Graphs, ForksKeepTheirOrder)
@@ -118,14 +114,12 @@ TEST_F(Graphs, EmptyOnes)
     CUgraphExec executable = nullptr;
     size_t node_count = 99;
     Stream stream;
-    EXPECT_CU("graph.create", cu.GraphCreate(&graph, 0), CUDA_SUCCESS);
+    EXPECT_SUCCESS("graph.create", cu.GraphCreate(&graph, 0));
     MUST(cu.GraphGetNodes(graph, nullptr, &node_count));
     EXPECT_SAME("graph.create.is-empty", node_count, size_t{0});
-    EXPECT_CU("graph.instantiate.empty",
-              cu.GraphInstantiateWithFlags(&executable, graph, 0),
-              CUDA_SUCCESS);
-    EXPECT_CU("graph.launch.empty", cu.GraphLaunch(executable, stream),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("graph.instantiate.empty",
+                   cu.GraphInstantiateWithFlags(&executable, graph, 0));
+    EXPECT_SUCCESS("graph.launch.empty", cu.GraphLaunch(executable, stream));
     MUST(cu.StreamSynchronize(stream));
     MUST(cu.GraphExecDestroy(executable));
     MUST(cu.GraphDestroy(graph));
@@ -137,20 +131,14 @@ TEST_F(Graphs, BadArguments)
     CUgraphExec executable = nullptr;
     Stream stream;
     MUST(cu.GraphCreate(&graph, 0));
-    EXPECT_CU("graph.create.null", cu.GraphCreate(nullptr, 0),
-              CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("graph.create.bad-flags", cu.GraphCreate(&graph, 1),
-              CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("graph.instantiate.null-graph",
-              cu.GraphInstantiateWithFlags(&executable, nullptr, 0),
-              CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("graph.launch.null", cu.GraphLaunch(nullptr, stream),
-              CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("graph.destroy.null", cu.GraphDestroy(nullptr),
-              CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("graph.exec-destroy.null", cu.GraphExecDestroy(nullptr),
-              CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("graph.destroy", cu.GraphDestroy(graph), CUDA_SUCCESS);
+    EXPECT_INVALID("graph.create.null", cu.GraphCreate(nullptr, 0));
+    EXPECT_INVALID("graph.create.bad-flags", cu.GraphCreate(&graph, 1));
+    EXPECT_INVALID("graph.instantiate.null-graph",
+                   cu.GraphInstantiateWithFlags(&executable, nullptr, 0));
+    EXPECT_INVALID("graph.launch.null", cu.GraphLaunch(nullptr, stream));
+    EXPECT_INVALID("graph.destroy.null", cu.GraphDestroy(nullptr));
+    EXPECT_INVALID("graph.exec-destroy.null", cu.GraphExecDestroy(nullptr));
+    EXPECT_SUCCESS("graph.destroy", cu.GraphDestroy(graph));
 }
 
 } // namespace conformance

@@ -17,14 +17,13 @@ TEST_F(AddressRange, OfAnInteriorAddress)
     DeviceBlock block(4 * kMiB);
     CUdeviceptr base = 0;
     size_t size_bytes = 0;
-    EXPECT_CU("address-range.interior",
-              cu.MemGetAddressRange(&base, &size_bytes, block + kMiB + 3),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("address-range.interior",
+                   cu.MemGetAddressRange(&base, &size_bytes, block + kMiB + 3));
     EXPECT_SAME("address-range.interior.base", base, block.address);
     EXPECT_SAME("address-range.interior.size", size_bytes, 4 * kMiB);
-    EXPECT_CU("address-range.last-byte",
-              cu.MemGetAddressRange(&base, &size_bytes, block + 4 * kMiB - 1),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS(
+        "address-range.last-byte",
+        cu.MemGetAddressRange(&base, &size_bytes, block + 4 * kMiB - 1));
 }
 
 TEST_F(AddressRange, SizeIsTheRequestedOne)
@@ -41,10 +40,10 @@ TEST_F(AddressRange, OutParametersAreOptional)
     DeviceBlock block(4096);
     CUdeviceptr base = 0;
     size_t size_bytes = 0;
-    EXPECT_CU("address-range.no-base",
-              cu.MemGetAddressRange(nullptr, &size_bytes, block), CUDA_SUCCESS);
-    EXPECT_CU("address-range.no-size",
-              cu.MemGetAddressRange(&base, nullptr, block), CUDA_SUCCESS);
+    EXPECT_SUCCESS("address-range.no-base",
+                   cu.MemGetAddressRange(nullptr, &size_bytes, block));
+    EXPECT_SUCCESS("address-range.no-size",
+                   cu.MemGetAddressRange(&base, nullptr, block));
 }
 
 TEST_F(AddressRange, OfNoAllocation)
@@ -74,9 +73,9 @@ TEST_F(AddressRange, OfPinnedMemory)
     PinnedBlock block(64 * kKiB);
     CUdeviceptr base = 0;
     size_t size_bytes = 0;
-    EXPECT_CU("address-range.pinned",
-              cu.MemGetAddressRange(&base, &size_bytes, block.address + 100),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS(
+        "address-range.pinned",
+        cu.MemGetAddressRange(&base, &size_bytes, block.address + 100));
     EXPECT_SAME("address-range.pinned.base", base, block.address);
     EXPECT_SAME("address-range.pinned.size", size_bytes, 64 * kKiB);
 }

@@ -18,20 +18,16 @@ TEST_F(AsyncAlloc, AllocUseFree)
     CUdeviceptr address = 0;
     CUdeviceptr base = 0;
     size_t size_bytes = 0;
-    EXPECT_CU("async.alloc", cu.MemAllocAsync(&address, kMiB, stream),
-              CUDA_SUCCESS);
-    EXPECT_CU("async.use", cu.MemsetD8Async(address, 8, kMiB, stream),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("async.alloc", cu.MemAllocAsync(&address, kMiB, stream));
+    EXPECT_SUCCESS("async.use", cu.MemsetD8Async(address, 8, kMiB, stream));
     MUST(cu.StreamSynchronize(stream));
     EXPECT_YES("async.use.is-seen", AllBytesAre(address, kMiB, 8));
-    EXPECT_CU("async.address-range",
-              cu.MemGetAddressRange(&base, &size_bytes, address + 100),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("async.address-range",
+                   cu.MemGetAddressRange(&base, &size_bytes, address + 100));
     EXPECT_SAME("async.address-range.base", base, address);
-    EXPECT_CU("async.free", cu.MemFreeAsync(address, stream), CUDA_SUCCESS);
+    EXPECT_SUCCESS("async.free", cu.MemFreeAsync(address, stream));
     MUST(cu.StreamSynchronize(stream));
-    EXPECT_CU("async.free.twice", cu.MemFreeAsync(address, stream),
-              CUDA_ERROR_INVALID_VALUE);
+    EXPECT_INVALID("async.free.twice", cu.MemFreeAsync(address, stream));
 }
 
 TEST_F(AsyncAlloc, ReturnsWhileTheStreamIsHeld)
@@ -48,9 +44,8 @@ TEST_F(AsyncAlloc, ReturnsWhileTheStreamIsHeld)
     });
     EXPECT_YES("async.held.returns", caller.ReturnsWithin(kRequiredMs));
     hold.Release();
-    EXPECT_CU("async.held.all-succeed", caller.Result(), CUDA_SUCCESS);
-    EXPECT_CU("async.held.stream-finishes", Settled(stream.handle),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("async.held.all-succeed", caller.Result());
+    EXPECT_SUCCESS("async.held.stream-finishes", Settled(stream.handle));
 }
 
 TEST_F(AsyncAlloc, MixesWithThePlainOnes)
@@ -60,31 +55,26 @@ TEST_F(AsyncAlloc, MixesWithThePlainOnes)
     CUipcMemHandle handle;
     MUST(cu.MemAllocAsync(&address, kMiB, stream));
     MUST(cu.StreamSynchronize(stream));
-    EXPECT_CU("async.legacy-ipc", cu.IpcGetMemHandle(&handle, address),
-              CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("async.plain-free", cu.MemFree(address), CUDA_SUCCESS);
+    EXPECT_INVALID("async.legacy-ipc", cu.IpcGetMemHandle(&handle, address));
+    EXPECT_SUCCESS("async.plain-free", cu.MemFree(address));
     MUST(cu.MemAlloc(&address, kMiB));
-    EXPECT_CU("async.free-of-plain", cu.MemFreeAsync(address, stream),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("async.free-of-plain", cu.MemFreeAsync(address, stream));
     MUST(cu.StreamSynchronize(stream));
-    EXPECT_CU("async.free-of-plain.it-is-gone", cu.MemFree(address),
-              CUDA_ERROR_INVALID_VALUE);
+    EXPECT_INVALID("async.free-of-plain.it-is-gone", cu.MemFree(address));
 }
 
 TEST_F(AsyncAlloc, BadArguments)
 {
     Stream stream;
     CUdeviceptr address = 0;
-    EXPECT_CU("async.alloc.size-0", cu.MemAllocAsync(&address, 0, stream),
-              CUDA_SUCCESS);
-    EXPECT_CU("async.alloc.null", cu.MemAllocAsync(nullptr, kMiB, stream),
-              CUDA_ERROR_INVALID_VALUE);
+    EXPECT_SUCCESS("async.alloc.size-0", cu.MemAllocAsync(&address, 0, stream));
+    EXPECT_INVALID("async.alloc.null", cu.MemAllocAsync(nullptr, kMiB, stream));
     EXPECT_CU("async.alloc.too-large",
               cu.MemAllocAsync(&address, size_t{1} << 46, stream),
               CUDA_ERROR_OUT_OF_MEMORY);
-    EXPECT_CU("async.free.never-allocated", cu.MemFreeAsync(kNowhere, stream),
-              CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("async.free.null", cu.MemFreeAsync(0, stream), CUDA_SUCCESS);
+    EXPECT_INVALID("async.free.never-allocated",
+                   cu.MemFreeAsync(kNowhere, stream));
+    EXPECT_SUCCESS("async.free.null", cu.MemFreeAsync(0, stream));
 }
 
 } // namespace conformance

@@ -45,8 +45,8 @@ void ExpectWhileHeld(const std::string &name,
                                                                : kRequiredMs);
     EXPECT_SAME(name + ".others-wait-too", !has_returned, expected.others_wait);
     hold.Release();
-    EXPECT_CU(name + ".returns", caller.Result(), CUDA_SUCCESS);
-    EXPECT_CU(name + ".others-return", launcher.Result(), CUDA_SUCCESS);
+    EXPECT_SUCCESS(name + ".returns", caller.Result());
+    EXPECT_SUCCESS(name + ".others-return", launcher.Result());
 }
 
 constexpr Expected kWaitsAndStalls = {true, true};
@@ -112,8 +112,7 @@ TEST_F(FreesThatWait, LegacyEvent)
     ExpectWhileHeld(
         "while-held.legacy-event",
         [&] { return cu.EventRecord(event, nullptr); }, kWaitsForNobody);
-    EXPECT_CU("while-held.legacy-event.completes", Settled(event.handle),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("while-held.legacy-event.completes", Settled(event.handle));
 }
 
 TEST_F(FreesThatWait, Allocations)
@@ -179,7 +178,7 @@ TEST_F(FreesThatWait, FreeIgnoresOtherContexts)
         EXPECT_YES("mem-free.ignores-streams-of-other-contexts",
                    freer.ReturnsWithin(kRequiredMs));
         hold.Release();
-        EXPECT_CU("mem-free.of-another-context", freer.Result(), CUDA_SUCCESS);
+        EXPECT_SUCCESS("mem-free.of-another-context", freer.Result());
     }
     MUST(cu.CtxDestroy(owner));
 }
@@ -196,9 +195,9 @@ TEST_F(FreesThatWait, FreeComesAfterTheQueuedWork)
     freer.Start([address] { return cu.MemFree(address); });
     EXPECT_YES("mem-free.in-use.waits", !freer.ReturnsWithin(kForbiddenMs));
     hold.Release();
-    EXPECT_CU("mem-free.in-use", freer.Result(), CUDA_SUCCESS);
-    EXPECT_CU("mem-free.in-use.stream-is-idle-after", cu.StreamQuery(stream),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("mem-free.in-use", freer.Result());
+    EXPECT_SUCCESS("mem-free.in-use.stream-is-idle-after",
+                   cu.StreamQuery(stream));
 }
 
 } // namespace conformance

@@ -44,29 +44,25 @@ TEST_F(HostMemory, AllocatedIsMapped)
     void *host = nullptr;
     CUdeviceptr device = 0;
     unsigned flags = 0;
-    EXPECT_CU("host-memory.alloc", cu.MemHostAlloc(&host, 64 * kKiB, 0),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("host-memory.alloc", cu.MemHostAlloc(&host, 64 * kKiB, 0));
     EXPECT_SAME("host-memory.alloc.is-page-aligned",
                 reinterpret_cast<uintptr_t>(host) % kPage, uintptr_t{0});
-    EXPECT_CU("host-memory.device-pointer",
-              cu.MemHostGetDevicePointer(&device, host, 0), CUDA_SUCCESS);
+    EXPECT_SUCCESS("host-memory.device-pointer",
+                   cu.MemHostGetDevicePointer(&device, host, 0));
     EXPECT_SAME("host-memory.device-pointer.is-the-address", device,
                 reinterpret_cast<CUdeviceptr>(host));
-    EXPECT_CU(
-        "host-memory.device-pointer.interior",
-        cu.MemHostGetDevicePointer(&device, static_cast<char *>(host) + 100, 0),
-        CUDA_SUCCESS);
+    EXPECT_SUCCESS("host-memory.device-pointer.interior",
+                   cu.MemHostGetDevicePointer(
+                       &device, static_cast<char *>(host) + 100, 0));
     EXPECT_SAME("host-memory.device-pointer.interior.is-the-address", device,
                 reinterpret_cast<CUdeviceptr>(host) + 100);
-    EXPECT_CU("host-memory.flags", cu.MemHostGetFlags(&flags, host),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("host-memory.flags", cu.MemHostGetFlags(&flags, host));
     /* Small ones may come out of a chunk that is portable as well. */
     EXPECT_YES("host-memory.flags.of-a-plain-one.mapped",
                (flags & CU_MEMHOSTALLOC_DEVICEMAP) != 0);
-    EXPECT_CU("host-memory.device-pointer.bad-flags",
-              cu.MemHostGetDevicePointer(&device, host, 1),
-              CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("host-memory.free", cu.MemFreeHost(host), CUDA_SUCCESS);
+    EXPECT_INVALID("host-memory.device-pointer.bad-flags",
+                   cu.MemHostGetDevicePointer(&device, host, 1));
+    EXPECT_SUCCESS("host-memory.free", cu.MemFreeHost(host));
 }
 
 TEST_F(HostMemory, FlagsAreRemembered)
@@ -76,31 +72,26 @@ TEST_F(HostMemory, FlagsAreRemembered)
     MUST(cu.MemHostGetFlags(&flags, block.bytes));
     EXPECT_SAME("host-memory.flags.portable-mapped", flags,
                 unsigned{CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP});
-    EXPECT_CU("host-memory.flags.null",
-              cu.MemHostGetFlags(nullptr, block.bytes),
-              CUDA_ERROR_INVALID_VALUE);
+    EXPECT_INVALID("host-memory.flags.null",
+                   cu.MemHostGetFlags(nullptr, block.bytes));
 }
 
 TEST_F(HostMemory, BadAllocations)
 {
     void *host = nullptr;
-    EXPECT_CU("host-memory.alloc.size-0", cu.MemHostAlloc(&host, 0, 0),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("host-memory.alloc.size-0", cu.MemHostAlloc(&host, 0, 0));
     EXPECT_SAME("host-memory.alloc.size-0.gives-null", host,
                 static_cast<void *>(nullptr));
-    EXPECT_CU("host-memory.alloc.null", cu.MemHostAlloc(nullptr, kPage, 0),
-              CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("host-memory.alloc.unknown-flags",
-              cu.MemHostAlloc(&host, kPage, 0x4000), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_INVALID("host-memory.alloc.null",
+                   cu.MemHostAlloc(nullptr, kPage, 0));
+    EXPECT_INVALID("host-memory.alloc.unknown-flags",
+                   cu.MemHostAlloc(&host, kPage, 0x4000));
     EXPECT_CU("host-memory.alloc.too-large",
               cu.MemHostAlloc(&host, size_t{1} << 46, 0),
               CUDA_ERROR_OUT_OF_MEMORY);
-    EXPECT_CU("host-memory.alloc-host", cu.MemAllocHost(&host, kPage),
-              CUDA_SUCCESS);
-    EXPECT_CU("host-memory.alloc-host.free", cu.MemFreeHost(host),
-              CUDA_SUCCESS);
-    EXPECT_CU("host-memory.alloc-host.size-0", cu.MemAllocHost(&host, 0),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("host-memory.alloc-host", cu.MemAllocHost(&host, kPage));
+    EXPECT_SUCCESS("host-memory.alloc-host.free", cu.MemFreeHost(host));
+    EXPECT_SUCCESS("host-memory.alloc-host.size-0", cu.MemAllocHost(&host, 0));
 }
 
 TEST_F(HostMemory, BadFrees)
@@ -108,15 +99,12 @@ TEST_F(HostMemory, BadFrees)
     Pages plain(kPage);
     void *host = nullptr;
     MUST(cu.MemHostAlloc(&host, 64 * kKiB, 0));
-    EXPECT_CU("host-memory.free.interior",
-              cu.MemFreeHost(static_cast<char *>(host) + kPage),
-              CUDA_ERROR_INVALID_VALUE);
+    EXPECT_INVALID("host-memory.free.interior",
+                   cu.MemFreeHost(static_cast<char *>(host) + kPage));
     MUST(cu.MemFreeHost(host));
-    EXPECT_CU("host-memory.free.twice", cu.MemFreeHost(host),
-              CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("host-memory.free.null", cu.MemFreeHost(nullptr), CUDA_SUCCESS);
-    EXPECT_CU("host-memory.free.plain", cu.MemFreeHost(plain.bytes),
-              CUDA_ERROR_INVALID_VALUE);
+    EXPECT_INVALID("host-memory.free.twice", cu.MemFreeHost(host));
+    EXPECT_SUCCESS("host-memory.free.null", cu.MemFreeHost(nullptr));
+    EXPECT_INVALID("host-memory.free.plain", cu.MemFreeHost(plain.bytes));
 }
 
 TEST_F(HostMemory, FreesOfTheWrongKind)
@@ -125,47 +113,40 @@ TEST_F(HostMemory, FreesOfTheWrongKind)
     DeviceBlock device(kPage);
     Pages pages(kPage);
     MUST(cu.MemHostRegister(pages.bytes, kPage, 0));
-    EXPECT_CU("host-memory.free-host-of-device",
-              cu.MemFreeHost(reinterpret_cast<void *>(device.address)),
-              CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("host-memory.free-of-pinned", cu.MemFree(pinned.address),
-              CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("host-memory.free-host-of-registered",
-              cu.MemFreeHost(pages.bytes), CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("host-memory.unregister-of-pinned",
-              cu.MemHostUnregister(pinned.bytes), CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("host-memory.register-of-pinned",
-              cu.MemHostRegister(pinned.bytes, kPage, 0),
-              CUDA_ERROR_INVALID_VALUE);
+    EXPECT_INVALID("host-memory.free-host-of-device",
+                   cu.MemFreeHost(reinterpret_cast<void *>(device.address)));
+    EXPECT_INVALID("host-memory.free-of-pinned", cu.MemFree(pinned.address));
+    EXPECT_INVALID("host-memory.free-host-of-registered",
+                   cu.MemFreeHost(pages.bytes));
+    EXPECT_INVALID("host-memory.unregister-of-pinned",
+                   cu.MemHostUnregister(pinned.bytes));
+    EXPECT_INVALID("host-memory.register-of-pinned",
+                   cu.MemHostRegister(pinned.bytes, kPage, 0));
     MUST(cu.MemHostUnregister(pages.bytes));
 }
 
 TEST_F(HostMemory, RegistrationIsExclusive)
 {
     Pages pages(16 * kPage);
-    EXPECT_CU("host-memory.register",
-              cu.MemHostRegister(pages.bytes, 8 * kPage,
-                                 CU_MEMHOSTREGISTER_PORTABLE |
-                                     CU_MEMHOSTREGISTER_DEVICEMAP),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("host-memory.register",
+                   cu.MemHostRegister(pages.bytes, 8 * kPage,
+                                      CU_MEMHOSTREGISTER_PORTABLE |
+                                          CU_MEMHOSTREGISTER_DEVICEMAP));
     EXPECT_CU("host-memory.register.twice",
               cu.MemHostRegister(pages.bytes, 8 * kPage, 0),
               CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
     EXPECT_CU("host-memory.register.overlapping",
               cu.MemHostRegister(pages.bytes + 4 * kPage, 8 * kPage, 0),
               CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
-    EXPECT_CU("host-memory.register.neighbour",
-              cu.MemHostRegister(pages.bytes + 8 * kPage, kPage, 0),
-              CUDA_SUCCESS);
-    EXPECT_CU("host-memory.unregister.interior",
-              cu.MemHostUnregister(pages.bytes + kPage),
-              CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("host-memory.unregister", cu.MemHostUnregister(pages.bytes),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("host-memory.register.neighbour",
+                   cu.MemHostRegister(pages.bytes + 8 * kPage, kPage, 0));
+    EXPECT_INVALID("host-memory.unregister.interior",
+                   cu.MemHostUnregister(pages.bytes + kPage));
+    EXPECT_SUCCESS("host-memory.unregister", cu.MemHostUnregister(pages.bytes));
     EXPECT_CU("host-memory.unregister.twice", cu.MemHostUnregister(pages.bytes),
               CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
-    EXPECT_CU("host-memory.register.again",
-              cu.MemHostRegister(pages.bytes, 8 * kPage, 0), CUDA_SUCCESS);
+    EXPECT_SUCCESS("host-memory.register.again",
+                   cu.MemHostRegister(pages.bytes, 8 * kPage, 0));
     MUST(cu.MemHostUnregister(pages.bytes));
     MUST(cu.MemHostUnregister(pages.bytes + 8 * kPage));
 }
@@ -177,25 +158,20 @@ TEST_F(HostMemory, RegistrationsShareAPage)
     DeviceBlock device(4 * kPage);
     MUST(cu.MemHostRegister(pages.bytes + 100, 2000, 0));
     unsigned flags = 0;
-    EXPECT_CU("host-memory.register.byte-before",
-              cu.MemHostGetFlags(&flags, pages.bytes + 99),
-              CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("host-memory.register.last-byte",
-              cu.MemHostGetFlags(&flags, pages.bytes + 2099), CUDA_SUCCESS);
-    EXPECT_CU("host-memory.register.byte-behind",
-              cu.MemHostGetFlags(&flags, pages.bytes + 2100),
-              CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("host-memory.register.same-page",
-              cu.MemHostRegister(pages.bytes + 3000, kPage, 0), CUDA_SUCCESS);
-    EXPECT_CU("copy.h-to-d.begins-beside-a-registration",
-              cu.MemcpyHtoD(device.address, pages.bytes + 2100, 800),
-              CUDA_SUCCESS);
-    EXPECT_CU("copy.h-to-d.begins-before-a-registration",
-              cu.MemcpyHtoD(device.address, pages.bytes, 2 * kPage),
-              CUDA_SUCCESS);
-    EXPECT_CU("copy.h-to-d.begins-in-a-registration",
-              cu.MemcpyHtoD(device.address, pages.bytes + 1000, 1200),
-              CUDA_ERROR_INVALID_VALUE);
+    EXPECT_INVALID("host-memory.register.byte-before",
+                   cu.MemHostGetFlags(&flags, pages.bytes + 99));
+    EXPECT_SUCCESS("host-memory.register.last-byte",
+                   cu.MemHostGetFlags(&flags, pages.bytes + 2099));
+    EXPECT_INVALID("host-memory.register.byte-behind",
+                   cu.MemHostGetFlags(&flags, pages.bytes + 2100));
+    EXPECT_SUCCESS("host-memory.register.same-page",
+                   cu.MemHostRegister(pages.bytes + 3000, kPage, 0));
+    EXPECT_SUCCESS("copy.h-to-d.begins-beside-a-registration",
+                   cu.MemcpyHtoD(device.address, pages.bytes + 2100, 800));
+    EXPECT_SUCCESS("copy.h-to-d.begins-before-a-registration",
+                   cu.MemcpyHtoD(device.address, pages.bytes, 2 * kPage));
+    EXPECT_INVALID("copy.h-to-d.begins-in-a-registration",
+                   cu.MemcpyHtoD(device.address, pages.bytes + 1000, 1200));
     MUST(cu.MemHostUnregister(pages.bytes + 100));
     MUST(cu.MemHostUnregister(pages.bytes + 3000));
 }
@@ -203,33 +179,31 @@ TEST_F(HostMemory, RegistrationsShareAPage)
 TEST_F(HostMemory, BadRegistrations)
 {
     Pages pages(kPage);
-    EXPECT_CU("host-memory.register.null",
-              cu.MemHostRegister(nullptr, kPage, 0), CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("host-memory.register.size-0",
-              cu.MemHostRegister(pages.bytes, 0, 0), CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("host-memory.register.unknown-flags",
-              cu.MemHostRegister(pages.bytes, kPage, 0x4000),
-              CUDA_ERROR_INVALID_VALUE);
+    EXPECT_INVALID("host-memory.register.null",
+                   cu.MemHostRegister(nullptr, kPage, 0));
+    EXPECT_INVALID("host-memory.register.size-0",
+                   cu.MemHostRegister(pages.bytes, 0, 0));
+    EXPECT_INVALID("host-memory.register.unknown-flags",
+                   cu.MemHostRegister(pages.bytes, kPage, 0x4000));
     EXPECT_CU("host-memory.unregister.never-registered",
               cu.MemHostUnregister(pages.bytes),
               CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
-    EXPECT_CU("host-memory.unregister.null", cu.MemHostUnregister(nullptr),
-              CUDA_ERROR_INVALID_VALUE);
+    EXPECT_INVALID("host-memory.unregister.null",
+                   cu.MemHostUnregister(nullptr));
 }
 
 TEST_F(HostMemory, UnalignedRangesRegister)
 {
     Pages pages(2 * kPage);
     CUdeviceptr device = 0;
-    EXPECT_CU("host-memory.register.unaligned",
-              cu.MemHostRegister(pages.bytes + 100, 1000, 0), CUDA_SUCCESS);
-    EXPECT_CU("host-memory.register.unaligned.device-pointer",
-              cu.MemHostGetDevicePointer(&device, pages.bytes + 100, 0),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("host-memory.register.unaligned",
+                   cu.MemHostRegister(pages.bytes + 100, 1000, 0));
+    EXPECT_SUCCESS("host-memory.register.unaligned.device-pointer",
+                   cu.MemHostGetDevicePointer(&device, pages.bytes + 100, 0));
     EXPECT_SAME("host-memory.register.unaligned.is-the-address", device,
                 reinterpret_cast<CUdeviceptr>(pages.bytes + 100));
-    EXPECT_CU("host-memory.unregister.unaligned",
-              cu.MemHostUnregister(pages.bytes + 100), CUDA_SUCCESS);
+    EXPECT_SUCCESS("host-memory.unregister.unaligned",
+                   cu.MemHostUnregister(pages.bytes + 100));
 }
 
 TEST_F(HostMemory, PlainMemoryHasNoDevicePointer)
@@ -237,12 +211,10 @@ TEST_F(HostMemory, PlainMemoryHasNoDevicePointer)
     Pages pages(kPage);
     CUdeviceptr device = 0;
     unsigned flags = 0;
-    EXPECT_CU("host-memory.plain.device-pointer",
-              cu.MemHostGetDevicePointer(&device, pages.bytes, 0),
-              CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("host-memory.plain.flags",
-              cu.MemHostGetFlags(&flags, pages.bytes),
-              CUDA_ERROR_INVALID_VALUE);
+    EXPECT_INVALID("host-memory.plain.device-pointer",
+                   cu.MemHostGetDevicePointer(&device, pages.bytes, 0));
+    EXPECT_INVALID("host-memory.plain.flags",
+                   cu.MemHostGetFlags(&flags, pages.bytes));
 }
 
 TEST_F(HostMemory, DeviceWritesReachTheHost)

@@ -30,8 +30,8 @@ struct Offer {
 void ExpectOpenIsCounted(const CUipcMemHandle &handle, CUdeviceptr address)
 {
     CUdeviceptr again = 0;
-    EXPECT_CU("ipc.open.again", cu.IpcOpenMemHandle(&again, handle, kLazy),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("ipc.open.again",
+                   cu.IpcOpenMemHandle(&again, handle, kLazy));
     EXPECT_SAME("ipc.open.again.is-the-same-address", again, address);
     {
         Background closer;
@@ -41,7 +41,7 @@ void ExpectOpenIsCounted(const CUipcMemHandle &handle, CUdeviceptr address)
         EXPECT_YES("ipc.close.waits-for-held-stream",
                    !closer.ReturnsWithin(kForbiddenMs));
         hold.Release();
-        EXPECT_CU("ipc.close.first", closer.Result(), CUDA_SUCCESS);
+        EXPECT_SUCCESS("ipc.close.first", closer.Result());
     }
     EXPECT_YES("ipc.memory-stays-until-the-last-close",
                AllBytesAre(address, kBlock, 51));
@@ -52,17 +52,14 @@ void ExpectImportedIsNotOwned(CUdeviceptr address)
     CUipcMemHandle handle;
     CUdeviceptr base = 0;
     size_t size_bytes = 0;
-    EXPECT_CU("ipc.imported.mem-free", cu.MemFree(address),
-              CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("ipc.imported.export-again", cu.IpcGetMemHandle(&handle, address),
-              CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("ipc.imported.address-range",
-              cu.MemGetAddressRange(&base, &size_bytes, address + 600),
-              CUDA_SUCCESS);
+    EXPECT_INVALID("ipc.imported.mem-free", cu.MemFree(address));
+    EXPECT_INVALID("ipc.imported.export-again",
+                   cu.IpcGetMemHandle(&handle, address));
+    EXPECT_SUCCESS("ipc.imported.address-range",
+                   cu.MemGetAddressRange(&base, &size_bytes, address + 600));
     EXPECT_SAME("ipc.imported.address-range.base", base, address);
     EXPECT_SAME("ipc.imported.address-range.size", size_bytes, kBlock);
-    EXPECT_CU("ipc.close.interior", cu.IpcCloseMemHandle(address + 512),
-              CUDA_ERROR_INVALID_VALUE);
+    EXPECT_INVALID("ipc.close.interior", cu.IpcCloseMemHandle(address + 512));
 }
 
 } // namespace
@@ -73,8 +70,8 @@ ROLE(ipc_importer)
     CUdeviceptr address = 0;
     MUST(cu.CtxSetCurrent(PrimaryContext()));
     Receive(peer, &offer, sizeof offer);
-    EXPECT_CU("ipc.open", cu.IpcOpenMemHandle(&address, offer.handle, kLazy),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("ipc.open",
+                   cu.IpcOpenMemHandle(&address, offer.handle, kLazy));
     MUST_BE(address != 0);
     EXPECT_YES("ipc.open.shows-write-of-exporter",
                AllBytesAre(address, kBlock, 51));
@@ -84,9 +81,8 @@ ROLE(ipc_importer)
     MUST(cu.CtxSynchronize());
     SendTurn(peer);
     AwaitTurn(peer);
-    EXPECT_CU("ipc.close", cu.IpcCloseMemHandle(address), CUDA_SUCCESS);
-    EXPECT_CU("ipc.close.twice", cu.IpcCloseMemHandle(address),
-              CUDA_ERROR_INVALID_VALUE);
+    EXPECT_SUCCESS("ipc.close", cu.IpcCloseMemHandle(address));
+    EXPECT_INVALID("ipc.close.twice", cu.IpcCloseMemHandle(address));
 }
 
 TEST_F(LegacyIpc, AnotherProcessOpens)
@@ -97,10 +93,9 @@ TEST_F(LegacyIpc, AnotherProcessOpens)
     CUipcMemHandle again;
     MUST(cu.MemsetD8(block, 51, kBlock));
     MUST(cu.CtxSynchronize());
-    EXPECT_CU("ipc.export", cu.IpcGetMemHandle(&offer.handle, block),
-              CUDA_SUCCESS);
-    EXPECT_CU("ipc.export.interior", cu.IpcGetMemHandle(&again, block + 8192),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("ipc.export", cu.IpcGetMemHandle(&offer.handle, block));
+    EXPECT_SUCCESS("ipc.export.interior",
+                   cu.IpcGetMemHandle(&again, block + 8192));
     EXPECT_YES("ipc.export.interior.is-the-handle-of-the-base",
                std::memcmp(&again, &offer.handle, sizeof again) == 0);
     offer.offset_bytes = 8192;
@@ -119,9 +114,8 @@ ROLE(ipc_late_importer)
     CUdeviceptr address = 0;
     MUST(cu.CtxSetCurrent(PrimaryContext()));
     Receive(peer, &offer, sizeof offer);
-    EXPECT_CU("ipc.open.freed-by-exporter",
-              cu.IpcOpenMemHandle(&address, offer.handle, kLazy),
-              CUDA_ERROR_INVALID_VALUE);
+    EXPECT_INVALID("ipc.open.freed-by-exporter",
+                   cu.IpcOpenMemHandle(&address, offer.handle, kLazy));
 }
 
 TEST_F(LegacyIpc, FreedMemoryCannotBeOpened)
@@ -147,8 +141,8 @@ ROLE(ipc_holding_importer)
     MUST(cu.IpcOpenMemHandle(&address, offer.handle, kLazy));
     SendTurn(peer);
     AwaitTurn(peer);
-    EXPECT_CU("ipc.close.after-free-by-exporter", cu.IpcCloseMemHandle(address),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("ipc.close.after-free-by-exporter",
+                   cu.IpcCloseMemHandle(address));
 }
 
 TEST_F(LegacyIpc, ExporterMayFreeFirst)
@@ -162,8 +156,7 @@ TEST_F(LegacyIpc, ExporterMayFreeFirst)
     MUST(cu.IpcGetMemHandle(&offer.handle, address));
     Send(importer.peer(), &offer, sizeof offer);
     AwaitTurn(importer.peer());
-    EXPECT_CU("ipc.free-while-a-peer-has-it-open", cu.MemFree(address),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("ipc.free-while-a-peer-has-it-open", cu.MemFree(address));
     SendTurn(importer.peer());
     importer.Finish();
 }
@@ -186,25 +179,19 @@ TEST_F(LegacyIpc, BadArguments)
     CUdeviceptr address = 0;
     MUST(cu.IpcGetMemHandle(&handle, block));
     std::memset(&nonsense, 0x5a, sizeof nonsense);
-    EXPECT_CU("ipc.export.null", cu.IpcGetMemHandle(nullptr, block),
-              CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("ipc.export.never-allocated",
-              cu.IpcGetMemHandle(&handle, kNowhere), CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("ipc.export.pinned-host",
-              cu.IpcGetMemHandle(&handle, pinned.address),
-              CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("ipc.open.nonsense",
-              cu.IpcOpenMemHandle(&address, nonsense, kLazy),
-              CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("ipc.open.bad-flags",
-              cu.IpcOpenMemHandle(&address, handle, 0x100),
-              CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("ipc.open.null", cu.IpcOpenMemHandle(nullptr, handle, kLazy),
-              CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("ipc.close.never-opened", cu.IpcCloseMemHandle(block),
-              CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("ipc.close.never-allocated", cu.IpcCloseMemHandle(kNowhere),
-              CUDA_ERROR_INVALID_VALUE);
+    EXPECT_INVALID("ipc.export.null", cu.IpcGetMemHandle(nullptr, block));
+    EXPECT_INVALID("ipc.export.never-allocated",
+                   cu.IpcGetMemHandle(&handle, kNowhere));
+    EXPECT_INVALID("ipc.export.pinned-host",
+                   cu.IpcGetMemHandle(&handle, pinned.address));
+    EXPECT_INVALID("ipc.open.nonsense",
+                   cu.IpcOpenMemHandle(&address, nonsense, kLazy));
+    EXPECT_INVALID("ipc.open.bad-flags",
+                   cu.IpcOpenMemHandle(&address, handle, 0x100));
+    EXPECT_INVALID("ipc.open.null",
+                   cu.IpcOpenMemHandle(nullptr, handle, kLazy));
+    EXPECT_INVALID("ipc.close.never-opened", cu.IpcCloseMemHandle(block));
+    EXPECT_INVALID("ipc.close.never-allocated", cu.IpcCloseMemHandle(kNowhere));
 }
 
 } // namespace conformance

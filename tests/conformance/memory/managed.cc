@@ -15,9 +15,8 @@ using Managed = OnDevice;
 TEST_F(Managed, BothSidesWrite)
 {
     CUdeviceptr address = 0;
-    EXPECT_CU("managed.alloc",
-              cu.MemAllocManaged(&address, kMiB, CU_MEM_ATTACH_GLOBAL),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("managed.alloc",
+                   cu.MemAllocManaged(&address, kMiB, CU_MEM_ATTACH_GLOBAL));
     MUST_BE(address != 0);
     volatile unsigned char *bytes =
         reinterpret_cast<volatile unsigned char *>(address);
@@ -26,28 +25,23 @@ TEST_F(Managed, BothSidesWrite)
     MUST(cu.CtxSynchronize());
     EXPECT_SAME("managed.host-write-is-kept", int{bytes[0]}, 3);
     EXPECT_SAME("managed.device-write-is-seen", int{bytes[kMiB - 1]}, 4);
-    EXPECT_CU("managed.free", cu.MemFree(address), CUDA_SUCCESS);
-    EXPECT_CU("managed.free.twice", cu.MemFree(address),
-              CUDA_ERROR_INVALID_VALUE);
+    EXPECT_SUCCESS("managed.free", cu.MemFree(address));
+    EXPECT_INVALID("managed.free.twice", cu.MemFree(address));
 }
 
 TEST_F(Managed, ArgumentsAreChecked)
 {
     CUdeviceptr address = 0;
-    EXPECT_CU("managed.alloc.size-0",
-              cu.MemAllocManaged(&address, 0, CU_MEM_ATTACH_GLOBAL),
-              CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("managed.alloc.flags-0", cu.MemAllocManaged(&address, kMiB, 0),
-              CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("managed.alloc.attach-single",
-              cu.MemAllocManaged(&address, kMiB, CU_MEM_ATTACH_SINGLE),
-              CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("managed.alloc.null",
-              cu.MemAllocManaged(nullptr, kMiB, CU_MEM_ATTACH_GLOBAL),
-              CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("managed.alloc.attach-host",
-              cu.MemAllocManaged(&address, kMiB, CU_MEM_ATTACH_HOST),
-              CUDA_SUCCESS);
+    EXPECT_INVALID("managed.alloc.size-0",
+                   cu.MemAllocManaged(&address, 0, CU_MEM_ATTACH_GLOBAL));
+    EXPECT_INVALID("managed.alloc.flags-0",
+                   cu.MemAllocManaged(&address, kMiB, 0));
+    EXPECT_INVALID("managed.alloc.attach-single",
+                   cu.MemAllocManaged(&address, kMiB, CU_MEM_ATTACH_SINGLE));
+    EXPECT_INVALID("managed.alloc.null",
+                   cu.MemAllocManaged(nullptr, kMiB, CU_MEM_ATTACH_GLOBAL));
+    EXPECT_SUCCESS("managed.alloc.attach-host",
+                   cu.MemAllocManaged(&address, kMiB, CU_MEM_ATTACH_HOST));
     MUST(cu.MemFree(address));
 }
 

@@ -30,12 +30,11 @@ uint32_t WordAt(CUdeviceptr address)
 TEST_F(Memsets, EachWidth)
 {
     DeviceBlock block(4096);
-    EXPECT_CU("memset.d8", cu.MemsetD8(block, 0xab, 4096), CUDA_SUCCESS);
+    EXPECT_SUCCESS("memset.d8", cu.MemsetD8(block, 0xab, 4096));
     EXPECT_SAME("memset.d8.value", WordAt(block + 4092), 0xababababu);
-    EXPECT_CU("memset.d16", cu.MemsetD16(block, 0x1234, 2048), CUDA_SUCCESS);
+    EXPECT_SUCCESS("memset.d16", cu.MemsetD16(block, 0x1234, 2048));
     EXPECT_SAME("memset.d16.value", WordAt(block + 4092), 0x12341234u);
-    EXPECT_CU("memset.d32", cu.MemsetD32(block, 0x89abcdef, 1024),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("memset.d32", cu.MemsetD32(block, 0x89abcdef, 1024));
     EXPECT_SAME("memset.d32.value", WordAt(block + 4092), 0x89abcdefu);
 }
 
@@ -43,12 +42,11 @@ TEST_F(Memsets, EachWidthInStreamOrder)
 {
     DeviceBlock block(4096);
     Stream stream;
-    EXPECT_CU("memset.async.d8", cu.MemsetD8Async(block, 1, 4096, stream),
-              CUDA_SUCCESS);
-    EXPECT_CU("memset.async.d16",
-              cu.MemsetD16Async(block, 0x0202, 1024, stream), CUDA_SUCCESS);
-    EXPECT_CU("memset.async.d32",
-              cu.MemsetD32Async(block, 0x03030303, 256, stream), CUDA_SUCCESS);
+    EXPECT_SUCCESS("memset.async.d8", cu.MemsetD8Async(block, 1, 4096, stream));
+    EXPECT_SUCCESS("memset.async.d16",
+                   cu.MemsetD16Async(block, 0x0202, 1024, stream));
+    EXPECT_SUCCESS("memset.async.d32",
+                   cu.MemsetD32Async(block, 0x03030303, 256, stream));
     MUST(cu.StreamSynchronize(stream));
     EXPECT_YES("memset.async.first-kibibyte", AllBytesAre(block, 1024, 3));
     EXPECT_YES("memset.async.second-kibibyte",
@@ -59,12 +57,11 @@ TEST_F(Memsets, EachWidthInStreamOrder)
 TEST_F(Memsets, Rectangles)
 {
     DeviceBlock block(4096);
-    EXPECT_CU("memset.2d.d8", cu.MemsetD2D8(block, 512, 7, 100, 8),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("memset.2d.d8", cu.MemsetD2D8(block, 512, 7, 100, 8));
     EXPECT_YES("memset.2d.d8.inside", AllBytesAre(block + 7 * 512, 100, 7));
     EXPECT_YES("memset.2d.d8.padding", AllBytesAre(block + 100, 412, 0));
-    EXPECT_CU("memset.2d.d32", cu.MemsetD2D32(block, 512, 0x01010101, 10, 8),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("memset.2d.d32",
+                   cu.MemsetD2D32(block, 512, 0x01010101, 10, 8));
     EXPECT_YES("memset.2d.d32.inside", AllBytesAre(block + 512, 40, 1));
     EXPECT_YES("memset.2d.d32.beside", AllBytesAre(block + 512 + 40, 60, 7));
 }
@@ -72,16 +69,14 @@ TEST_F(Memsets, Rectangles)
 TEST_F(Memsets, BadArguments)
 {
     DeviceBlock block(4 * kMiB);
-    EXPECT_CU("memset.d16.misaligned", cu.MemsetD16(block + 1, 0, 8),
-              CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("memset.d32.misaligned", cu.MemsetD32(block + 2, 0, 8),
-              CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("memset.d8.null", cu.MemsetD8(0, 0, 8), CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("memset.d8.past-the-end", cu.MemsetD8(block, 0, 4 * kMiB + 512),
-              CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("memset.d8.count-0", cu.MemsetD8(block, 0, 0), CUDA_SUCCESS);
-    EXPECT_CU("memset.2d.pitch-below-width",
-              cu.MemsetD2D8(block, 64, 0, 100, 8), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_INVALID("memset.d16.misaligned", cu.MemsetD16(block + 1, 0, 8));
+    EXPECT_INVALID("memset.d32.misaligned", cu.MemsetD32(block + 2, 0, 8));
+    EXPECT_INVALID("memset.d8.null", cu.MemsetD8(0, 0, 8));
+    EXPECT_INVALID("memset.d8.past-the-end",
+                   cu.MemsetD8(block, 0, 4 * kMiB + 512));
+    EXPECT_SUCCESS("memset.d8.count-0", cu.MemsetD8(block, 0, 0));
+    EXPECT_INVALID("memset.2d.pitch-below-width",
+                   cu.MemsetD2D8(block, 64, 0, 100, 8));
 }
 
 /* In a process of its own: should the driver let one of these through, the
@@ -90,16 +85,13 @@ ROLE(memset_unknown_addresses)
 {
     int local = 0;
     MUST(cu.CtxSetCurrent(PrimaryContext()));
-    EXPECT_CU("memset.d8.never-allocated", cu.MemsetD8(kNowhere, 0, 8),
-              CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("memset.async.d8.never-allocated",
-              cu.MemsetD8Async(kNowhere, 0, 8, nullptr),
-              CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("memset.unknown-addresses.context-survives", cu.CtxSynchronize(),
-              CUDA_SUCCESS);
-    EXPECT_CU("memset.d8.plain-host",
-              cu.MemsetD8(reinterpret_cast<CUdeviceptr>(&local), 0, 4),
-              CUDA_ERROR_INVALID_VALUE);
+    EXPECT_INVALID("memset.d8.never-allocated", cu.MemsetD8(kNowhere, 0, 8));
+    EXPECT_INVALID("memset.async.d8.never-allocated",
+                   cu.MemsetD8Async(kNowhere, 0, 8, nullptr));
+    EXPECT_SUCCESS("memset.unknown-addresses.context-survives",
+                   cu.CtxSynchronize());
+    EXPECT_INVALID("memset.d8.plain-host",
+                   cu.MemsetD8(reinterpret_cast<CUdeviceptr>(&local), 0, 4));
 }
 
 TEST_F(Memsets, UnknownAddresses)

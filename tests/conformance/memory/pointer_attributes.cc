@@ -32,7 +32,7 @@ void Expect(const std::string &name, CUpointer_attribute attribute,
 {
     uint64_t room[4] = {};
     Value got = Value();
-    EXPECT_CU(name, Get(attribute, address, room), CUDA_SUCCESS);
+    EXPECT_SUCCESS(name, Get(attribute, address, room));
     std::memcpy(&got, room, sizeof got);
     EXPECT_SAME(name + ".value", got, want);
 }
@@ -66,9 +66,8 @@ TEST_F(PointerAttributes, OfDeviceMemory)
     Expect("pointer.device.mapped", CU_POINTER_ATTRIBUTE_MAPPED, inside, true);
     Expect("pointer.device.handle-types",
            CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES, inside, uint64_t{0});
-    EXPECT_CU("pointer.device.context",
-              Get(CU_POINTER_ATTRIBUTE_CONTEXT, inside, &context),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("pointer.device.context",
+                   Get(CU_POINTER_ATTRIBUTE_CONTEXT, inside, &context));
     EXPECT_YES("pointer.device.context.value", context == PrimaryContext());
 }
 
@@ -76,9 +75,8 @@ TEST_F(PointerAttributes, DeviceMemoryHasNoHostPointer)
 {
     DeviceBlock block(4096);
     void *host = nullptr;
-    EXPECT_CU("pointer.device.host-pointer",
-              Get(CU_POINTER_ATTRIBUTE_HOST_POINTER, block, &host),
-              CUDA_ERROR_INVALID_VALUE);
+    EXPECT_INVALID("pointer.device.host-pointer",
+                   Get(CU_POINTER_ATTRIBUTE_HOST_POINTER, block, &host));
 }
 
 TEST_F(PointerAttributes, OfPinnedMemory)
@@ -90,9 +88,8 @@ TEST_F(PointerAttributes, OfPinnedMemory)
            inside, unsigned{CU_MEMORYTYPE_HOST});
     Expect("pointer.pinned.device-pointer", CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
            inside, inside);
-    EXPECT_CU("pointer.pinned.host-pointer",
-              Get(CU_POINTER_ATTRIBUTE_HOST_POINTER, inside, &host),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("pointer.pinned.host-pointer",
+                   Get(CU_POINTER_ATTRIBUTE_HOST_POINTER, inside, &host));
     EXPECT_YES("pointer.pinned.host-pointer.value", host == block.bytes + 100);
     Expect("pointer.pinned.is-managed", CU_POINTER_ATTRIBUTE_IS_MANAGED, inside,
            0u);
@@ -135,28 +132,25 @@ TEST_F(PointerAttributes, OfNoAllocation)
     int local = 0;
     MUST(cu.MemAlloc(&freed, 64 * kMiB));
     MUST(cu.MemFree(freed));
-    EXPECT_CU("pointer.freed.memory-type",
-              Get(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, freed, &type),
-              CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("pointer.plain-host.memory-type",
-              Get(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, AddressOf(&local), &type),
-              CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("pointer.null.memory-type",
-              Get(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CUdeviceptr{0}, &type),
-              CUDA_ERROR_INVALID_VALUE);
+    EXPECT_INVALID("pointer.freed.memory-type",
+                   Get(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, freed, &type));
+    EXPECT_INVALID(
+        "pointer.plain-host.memory-type",
+        Get(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, AddressOf(&local), &type));
+    EXPECT_INVALID(
+        "pointer.null.memory-type",
+        Get(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CUdeviceptr{0}, &type));
 }
 
 TEST_F(PointerAttributes, BadQueries)
 {
     DeviceBlock block(4096);
     unsigned type = 0;
-    EXPECT_CU("pointer.attribute.null",
-              cu.PointerGetAttribute(nullptr, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-                                     block),
-              CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("pointer.attribute.unknown",
-              Get(static_cast<CUpointer_attribute>(9999), block, &type),
-              CUDA_ERROR_INVALID_VALUE);
+    EXPECT_INVALID("pointer.attribute.null",
+                   cu.PointerGetAttribute(
+                       nullptr, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, block));
+    EXPECT_INVALID("pointer.attribute.unknown",
+                   Get(static_cast<CUpointer_attribute>(9999), block, &type));
 }
 
 TEST_F(PointerAttributes, ManyAtOnceSayZeroForPlainHost)
@@ -168,20 +162,18 @@ TEST_F(PointerAttributes, ManyAtOnceSayZeroForPlainHost)
     CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
                                         CU_POINTER_ATTRIBUTE_DEVICE_POINTER};
     void *outs[] = {&type, &device};
-    EXPECT_CU("pointer.many.device",
-              cu.PointerGetAttributes(2, attributes, outs, block),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("pointer.many.device",
+                   cu.PointerGetAttributes(2, attributes, outs, block));
     EXPECT_SAME("pointer.many.device.type", type,
                 unsigned{CU_MEMORYTYPE_DEVICE});
     EXPECT_SAME("pointer.many.device.pointer", device, block.address);
-    EXPECT_CU("pointer.many.plain-host",
-              cu.PointerGetAttributes(2, attributes, outs, AddressOf(&local)),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS(
+        "pointer.many.plain-host",
+        cu.PointerGetAttributes(2, attributes, outs, AddressOf(&local)));
     EXPECT_SAME("pointer.many.plain-host.type", type, 0u);
     EXPECT_SAME("pointer.many.plain-host.pointer", device, CUdeviceptr{0});
-    EXPECT_CU("pointer.many.none",
-              cu.PointerGetAttributes(0, attributes, outs, block),
-              CUDA_ERROR_INVALID_VALUE);
+    EXPECT_INVALID("pointer.many.none",
+                   cu.PointerGetAttributes(0, attributes, outs, block));
 }
 
 TEST_F(PointerAttributes, BufferIdTellsLives)
@@ -189,9 +181,8 @@ TEST_F(PointerAttributes, BufferIdTellsLives)
     CUdeviceptr address = 0;
     uint64_t first = 0, second = 0;
     MUST(cu.MemAlloc(&address, 4096));
-    EXPECT_CU("pointer.buffer-id",
-              Get(CU_POINTER_ATTRIBUTE_BUFFER_ID, address, &first),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("pointer.buffer-id",
+                   Get(CU_POINTER_ATTRIBUTE_BUFFER_ID, address, &first));
     MUST(cu.MemFree(address));
     MUST(cu.MemAlloc(&address, 4096));
     MUST(Get(CU_POINTER_ATTRIBUTE_BUFFER_ID, address, &second));
@@ -206,16 +197,14 @@ TEST_F(PointerAttributes, SyncMemopsCanBeSet)
     int wanted = 1;
     Expect("pointer.sync-memops.default", CU_POINTER_ATTRIBUTE_SYNC_MEMOPS,
            block, 0);
-    EXPECT_CU("pointer.sync-memops.set",
-              cu.PointerSetAttribute(&wanted, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS,
-                                     block),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("pointer.sync-memops.set",
+                   cu.PointerSetAttribute(
+                       &wanted, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, block));
     Expect("pointer.sync-memops.after", CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, block,
            1);
-    EXPECT_CU(
-        "pointer.set.read-only-attribute",
-        cu.PointerSetAttribute(&wanted, CU_POINTER_ATTRIBUTE_IS_MANAGED, block),
-        CUDA_ERROR_INVALID_VALUE);
+    EXPECT_INVALID("pointer.set.read-only-attribute",
+                   cu.PointerSetAttribute(
+                       &wanted, CU_POINTER_ATTRIBUTE_IS_MANAGED, block));
 }
 
 } // namespace conformance

@@ -42,11 +42,10 @@ ROLE(fd_importer)
     CUmemGenericAllocationHandle memory = 0;
     MUST(cu.CtxSetCurrent(PrimaryContext()));
     int descriptor = ReceiveDescriptor(peer);
-    EXPECT_CU("fd.import.in-another-process",
-              cu.MemImportFromShareableHandle(
-                  &memory, AsHandle(descriptor),
-                  CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("fd.import.in-another-process",
+                   cu.MemImportFromShareableHandle(
+                       &memory, AsHandle(descriptor),
+                       CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
     close(descriptor);
     CUdeviceptr address = MapImported(memory);
     EXPECT_YES("fd.import.shows-the-write-of-exporter",
@@ -69,11 +68,10 @@ TEST_F(VmmFdExport, AnotherProcessMapsIt)
         int descriptor = -1;
         MUST(cu.MemsetD8(mapped.address, 41, kGranule));
         MUST(cu.CtxSynchronize());
-        EXPECT_CU("fd.export",
-                  cu.MemExportToShareableHandle(
-                      &descriptor, mapped.memory,
-                      CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
-                  CUDA_SUCCESS);
+        EXPECT_SUCCESS("fd.export",
+                       cu.MemExportToShareableHandle(
+                           &descriptor, mapped.memory,
+                           CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
         SendDescriptor(importer.peer(), descriptor);
         close(descriptor);
         AwaitTurn(importer.peer());
@@ -92,11 +90,10 @@ TEST_F(VmmFdExport, TheSameProcessMayImport)
     MUST(cu.MemExportToShareableHandle(&descriptor, mapped.memory,
                                        CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
                                        0));
-    EXPECT_CU("fd.import.in-the-same-process",
-              cu.MemImportFromShareableHandle(
-                  &imported, AsHandle(descriptor),
-                  CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("fd.import.in-the-same-process",
+                   cu.MemImportFromShareableHandle(
+                       &imported, AsHandle(descriptor),
+                       CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
     close(descriptor);
     CUdeviceptr address = MapImported(imported);
     MUST(cu.MemsetD8(address, 43, kGranule));
@@ -112,11 +109,10 @@ TEST_F(VmmFdExport, MustHaveBeenAskedFor)
 {
     MappedRange mapped(kGranule);
     int descriptor = -1;
-    EXPECT_CU("fd.export.not-requested",
-              cu.MemExportToShareableHandle(
-                  &descriptor, mapped.memory,
-                  CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
-              CUDA_ERROR_INVALID_VALUE);
+    EXPECT_INVALID("fd.export.not-requested",
+                   cu.MemExportToShareableHandle(
+                       &descriptor, mapped.memory,
+                       CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
 }
 
 TEST_F(VmmFdExport, BadArguments)
@@ -135,20 +131,17 @@ TEST_F(VmmFdExport, BadArguments)
                   &imported, AsHandle(descriptor),
                   CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
               CUDA_ERROR_UNKNOWN);
-    EXPECT_CU("fd.export.null",
-              cu.MemExportToShareableHandle(
-                  nullptr, mapped.memory,
-                  CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
-              CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("fd.export.bad-flags",
-              cu.MemExportToShareableHandle(
-                  &descriptor, mapped.memory,
-                  CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 1),
-              CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("fd.export.bad-type",
-              cu.MemExportToShareableHandle(&descriptor, mapped.memory,
-                                            CU_MEM_HANDLE_TYPE_NONE, 0),
-              CUDA_ERROR_INVALID_VALUE);
+    EXPECT_INVALID("fd.export.null",
+                   cu.MemExportToShareableHandle(
+                       nullptr, mapped.memory,
+                       CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+    EXPECT_INVALID("fd.export.bad-flags",
+                   cu.MemExportToShareableHandle(
+                       &descriptor, mapped.memory,
+                       CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 1));
+    EXPECT_INVALID("fd.export.bad-type",
+                   cu.MemExportToShareableHandle(&descriptor, mapped.memory,
+                                                 CU_MEM_HANDLE_TYPE_NONE, 0));
 }
 
 } // namespace conformance

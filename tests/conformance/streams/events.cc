@@ -34,8 +34,7 @@ TEST_F(Events, CreationFlags)
         if (row.want == CUDA_SUCCESS)
             MUST(cu.EventDestroy(event));
     }
-    EXPECT_CU("event.create.null", cu.EventCreate(nullptr, 0),
-              CUDA_ERROR_INVALID_VALUE);
+    EXPECT_INVALID("event.create.null", cu.EventCreate(nullptr, 0));
     EXPECT_CU("event.destroy.null", cu.EventDestroy(nullptr),
               CUDA_ERROR_INVALID_HANDLE);
 }
@@ -45,13 +44,13 @@ TEST_F(Events, NeverRecordedMeansComplete)
     Event event;
     Stream stream;
     PinnedBlock word(4096);
-    EXPECT_CU("event.never-recorded.query", cu.EventQuery(event), CUDA_SUCCESS);
-    EXPECT_CU("event.never-recorded.synchronize", cu.EventSynchronize(event),
-              CUDA_SUCCESS);
-    EXPECT_CU("event.never-recorded.stream-wait",
-              cu.StreamWaitEvent(stream, event, 0), CUDA_SUCCESS);
-    EXPECT_CU("event.never-recorded.stream-goes-on", Settled(stream.handle),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("event.never-recorded.query", cu.EventQuery(event));
+    EXPECT_SUCCESS("event.never-recorded.synchronize",
+                   cu.EventSynchronize(event));
+    EXPECT_SUCCESS("event.never-recorded.stream-wait",
+                   cu.StreamWaitEvent(stream, event, 0));
+    EXPECT_SUCCESS("event.never-recorded.stream-goes-on",
+                   Settled(stream.handle));
 }
 
 TEST_F(Events, NullHandles)
@@ -73,13 +72,13 @@ TEST_F(Events, CompleteAfterTheWorkBefore)
     Stream stream;
     Background waiter;
     StreamHold hold(stream);
-    EXPECT_CU("event.record", cu.EventRecord(event, stream), CUDA_SUCCESS);
+    EXPECT_SUCCESS("event.record", cu.EventRecord(event, stream));
     EXPECT_CU("event.query.pending", StillHeld(event), CUDA_ERROR_NOT_READY);
     waiter.Start([&] { return cu.EventSynchronize(event); });
     EXPECT_YES("event.synchronize.waits", !waiter.ReturnsWithin(kForbiddenMs));
     hold.Release();
-    EXPECT_CU("event.synchronize.returns", waiter.Result(), CUDA_SUCCESS);
-    EXPECT_CU("event.query.complete", cu.EventQuery(event), CUDA_SUCCESS);
+    EXPECT_SUCCESS("event.synchronize.returns", waiter.Result());
+    EXPECT_SUCCESS("event.query.complete", cu.EventQuery(event));
 }
 
 TEST_F(Events, AreNotHeldByLaterWork)
@@ -88,8 +87,7 @@ TEST_F(Events, AreNotHeldByLaterWork)
     Stream stream;
     MUST(cu.EventRecord(event, stream));
     StreamHold hold(stream);
-    EXPECT_CU("event.not-held-by-later-work", Settled(event.handle),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("event.not-held-by-later-work", Settled(event.handle));
 }
 
 TEST_F(Events, StreamWaitOrdersTwoStreams)
@@ -98,16 +96,13 @@ TEST_F(Events, StreamWaitOrdersTwoStreams)
     Stream first, second;
     StreamHold hold(first);
     MUST(cu.EventRecord(event, first));
-    EXPECT_CU("event.stream-wait", cu.StreamWaitEvent(second, event, 0),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("event.stream-wait", cu.StreamWaitEvent(second, event, 0));
     MUST(cu.EventRecord(done, second));
     EXPECT_CU("event.stream-wait.holds", StillHeld(done), CUDA_ERROR_NOT_READY);
     hold.Release();
-    EXPECT_CU("event.stream-wait.then-goes-on", Settled(done.handle),
-              CUDA_SUCCESS);
-    EXPECT_CU("event.stream-wait.bad-flags",
-              cu.StreamWaitEvent(second, event, 0x100),
-              CUDA_ERROR_INVALID_VALUE);
+    EXPECT_SUCCESS("event.stream-wait.then-goes-on", Settled(done.handle));
+    EXPECT_INVALID("event.stream-wait.bad-flags",
+                   cu.StreamWaitEvent(second, event, 0x100));
 }
 
 TEST_F(Events, StreamWaitMeansTheRecordOfThatMoment)
@@ -119,8 +114,8 @@ TEST_F(Events, StreamWaitMeansTheRecordOfThatMoment)
     MUST(cu.StreamWaitEvent(waiting, event, 0));
     MUST(cu.EventRecord(event, second));
     MUST(cu.EventRecord(done, waiting));
-    EXPECT_CU("event.stream-wait.ignores-a-later-record", Settled(done.handle),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("event.stream-wait.ignores-a-later-record",
+                   Settled(done.handle));
     EXPECT_CU("event.re-recorded.is-pending", cu.EventQuery(event),
               CUDA_ERROR_NOT_READY);
 }
@@ -131,9 +126,8 @@ TEST_F(Events, ReRecordForgetsTheFirst)
     Stream held, idle;
     StreamHold hold(held);
     MUST(cu.EventRecord(event, held));
-    EXPECT_CU("event.re-record", cu.EventRecord(event, idle), CUDA_SUCCESS);
-    EXPECT_CU("event.re-record.forgets-the-first", Settled(event.handle),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("event.re-record", cu.EventRecord(event, idle));
+    EXPECT_SUCCESS("event.re-record.forgets-the-first", Settled(event.handle));
 }
 
 TEST_F(Events, DestroyWhilePending)
@@ -153,24 +147,22 @@ TEST_F(Events, DestroyWhilePending)
     EXPECT_CU("event.destroy.pending.wait-still-holds", StillHeld(done),
               CUDA_ERROR_NOT_READY);
     hold.Release();
-    EXPECT_CU("event.destroy.pending", destroyer.Result(), CUDA_SUCCESS);
-    EXPECT_CU("event.destroy.pending.wait-ends", Settled(done.handle),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("event.destroy.pending", destroyer.Result());
+    EXPECT_SUCCESS("event.destroy.pending.wait-ends", Settled(done.handle));
 }
 
 TEST_F(Events, RecordWithFlags)
 {
     Event event;
     Stream stream;
-    EXPECT_CU("event.record-with-flags.default",
-              cu.EventRecordWithFlags(event, stream, CU_EVENT_RECORD_DEFAULT),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS(
+        "event.record-with-flags.default",
+        cu.EventRecordWithFlags(event, stream, CU_EVENT_RECORD_DEFAULT));
     EXPECT_CU("event.record-with-flags.external-outside-capture",
               cu.EventRecordWithFlags(event, stream, CU_EVENT_RECORD_EXTERNAL),
               CUDA_ERROR_ILLEGAL_STATE);
-    EXPECT_CU("event.record-with-flags.unknown",
-              cu.EventRecordWithFlags(event, stream, 0x100),
-              CUDA_ERROR_INVALID_VALUE);
+    EXPECT_INVALID("event.record-with-flags.unknown",
+                   cu.EventRecordWithFlags(event, stream, 0x100));
 }
 
 TEST_F(Events, ElapsedTimeNeedsTwoCompleteTimedEvents)
@@ -194,12 +186,12 @@ TEST_F(Events, ElapsedTimeNeedsTwoCompleteTimedEvents)
               CUDA_ERROR_NOT_READY);
     hold.Release();
     MUST(cu.StreamSynchronize(stream));
-    EXPECT_CU("event.elapsed", cu.EventElapsedTime(&elapsed_ms, start, end),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("event.elapsed",
+                   cu.EventElapsedTime(&elapsed_ms, start, end));
     EXPECT_YES("event.elapsed.is-not-negative", elapsed_ms >= 0.0f);
     elapsed_ms = -1.0f;
-    EXPECT_CU("event.elapsed.v2",
-              cu.EventElapsedTime_v2(&elapsed_ms, start, end), CUDA_SUCCESS);
+    EXPECT_SUCCESS("event.elapsed.v2",
+                   cu.EventElapsedTime_v2(&elapsed_ms, start, end));
     EXPECT_YES("event.elapsed.v2.is-not-negative", elapsed_ms >= 0.0f);
     EXPECT_CU("event.elapsed.untimed",
               cu.EventElapsedTime(&elapsed_ms, start, untimed),
@@ -213,12 +205,11 @@ TEST_F(Events, NoContextNeedsToBeCurrent)
     Event event;
     Stream stream;
     MUST(cu.CtxSetCurrent(nullptr));
-    EXPECT_CU("event.record.without-context", cu.EventRecord(event, stream),
-              CUDA_SUCCESS);
-    EXPECT_CU("event.synchronize.without-context", cu.EventSynchronize(event),
-              CUDA_SUCCESS);
-    EXPECT_CU("event.query.without-context", cu.EventQuery(event),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("event.record.without-context",
+                   cu.EventRecord(event, stream));
+    EXPECT_SUCCESS("event.synchronize.without-context",
+                   cu.EventSynchronize(event));
+    EXPECT_SUCCESS("event.query.without-context", cu.EventQuery(event));
 }
 
 } // namespace conformance

@@ -278,12 +278,10 @@ TEST_F(FullQueue, BlocksTheThreadThatLaunches)
     EXPECT_YES("full-queue.takes-hundreds", full.launch_count() >= 500);
     EXPECT_YES("full-queue.blocks-the-launcher", full.IsFull());
     full.GoOn();
-    EXPECT_CU("full-queue.launcher-returns", full.LauncherResult(),
-              CUDA_SUCCESS);
-    EXPECT_CU("full-queue.stream-goes-on", Settled(full.stream.handle),
-              CUDA_SUCCESS);
-    EXPECT_CU("full-queue.its-event-completes", Settled(full.event.handle),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("full-queue.launcher-returns", full.LauncherResult());
+    EXPECT_SUCCESS("full-queue.stream-goes-on", Settled(full.stream.handle));
+    EXPECT_SUCCESS("full-queue.its-event-completes",
+                   Settled(full.event.handle));
 }
 
 TEST_F(FullQueue, RecordsDoNotFillIt)
@@ -303,7 +301,7 @@ TEST_F(FullQueue, RecordsDoNotFillIt)
     EXPECT_YES("full-queue.event-records-do-not-fill-it",
                recorder.ReturnsWithin(kRequiredMs));
     hold.Release();
-    EXPECT_CU("full-queue.event-records", recorder.Result(), CUDA_SUCCESS);
+    EXPECT_SUCCESS("full-queue.event-records", recorder.Result());
     MUST(cu.StreamSynchronize(stream));
 }
 
@@ -326,8 +324,8 @@ TEST_F(FullQueue, WhoDoesNotWait)
               CUDA_ERROR_NOT_READY);
     full.GoOn();
     MUST(full.LauncherResult());
-    EXPECT_CU("full-queue.context-event-completes",
-              Settled(objects.of_context.handle), CUDA_SUCCESS);
+    EXPECT_SUCCESS("full-queue.context-event-completes",
+                   Settled(objects.of_context.handle));
     MUST(cu.StreamSynchronize(objects.other));
 }
 

@@ -64,8 +64,8 @@ TEST_F(HostFunc, RunsInOrderOnAnotherThread)
     Visit visit;
     Stream stream;
     StreamHold hold(stream);
-    EXPECT_CU("host-func.launch", cu.LaunchHostFunc(stream, Arrive, &visit),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("host-func.launch",
+                   cu.LaunchHostFunc(stream, Arrive, &visit));
     Pause(50);
     EXPECT_SAME("host-func.waits-for-earlier-work", visit.count.load(), 0);
     hold.Release();
@@ -86,8 +86,7 @@ TEST_F(HostFunc, HoldsLaterWork)
     EXPECT_CU("host-func.holds-later-work", StillHeld(done),
               CUDA_ERROR_NOT_READY);
     visit.may_end = true;
-    EXPECT_CU("host-func.then-later-work-goes-on", Settled(done.handle),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("host-func.then-later-work-goes-on", Settled(done.handle));
 }
 
 TEST_F(HostFunc, MayNotCallTheDriver)
@@ -104,8 +103,8 @@ TEST_F(HostFunc, MayNotCallTheDriver)
 TEST_F(HostFunc, RunsOnTheLegacyStream)
 {
     Visit visit;
-    EXPECT_CU("host-func.legacy-stream",
-              cu.LaunchHostFunc(nullptr, Arrive, &visit), CUDA_SUCCESS);
+    EXPECT_SUCCESS("host-func.legacy-stream",
+                   cu.LaunchHostFunc(nullptr, Arrive, &visit));
     MUST(cu.StreamSynchronize(nullptr));
     EXPECT_SAME("host-func.legacy-stream.has-run", visit.count.load(), 1);
 }
@@ -114,26 +113,24 @@ TEST_F(HostFunc, BadArguments)
 {
     Visit visit;
     Stream stream;
-    EXPECT_CU("host-func.null", cu.LaunchHostFunc(stream, nullptr, &visit),
-              CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("callback.null", cu.StreamAddCallback(stream, nullptr, &visit, 0),
-              CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("callback.bad-flags",
-              cu.StreamAddCallback(stream, ArriveAsCallback, &visit, 1),
-              CUDA_ERROR_INVALID_VALUE);
+    EXPECT_INVALID("host-func.null",
+                   cu.LaunchHostFunc(stream, nullptr, &visit));
+    EXPECT_INVALID("callback.null",
+                   cu.StreamAddCallback(stream, nullptr, &visit, 0));
+    EXPECT_INVALID("callback.bad-flags",
+                   cu.StreamAddCallback(stream, ArriveAsCallback, &visit, 1));
 }
 
 TEST_F(HostFunc, CallbackIsToldItsStream)
 {
     Visit visit;
     Stream stream;
-    EXPECT_CU("callback.add",
-              cu.StreamAddCallback(stream, ArriveAsCallback, &visit, 0),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("callback.add",
+                   cu.StreamAddCallback(stream, ArriveAsCallback, &visit, 0));
     MUST(cu.StreamSynchronize(stream));
     EXPECT_SAME("callback.has-run-once", visit.count.load(), 1);
     EXPECT_YES("callback.stream", visit.stream == stream.handle);
-    EXPECT_CU("callback.status", visit.status, CUDA_SUCCESS);
+    EXPECT_SUCCESS("callback.status", visit.status);
 }
 
 } // namespace conformance

@@ -37,8 +37,8 @@ TEST_F(LegacyStream, WaitsForBlockingStreams)
     EXPECT_CU("legacy.waits-for-blocking-stream", StillHeld(work.done),
               CUDA_ERROR_NOT_READY);
     hold.Release();
-    EXPECT_CU("legacy.goes-on-after-blocking-stream", Settled(work.done.handle),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("legacy.goes-on-after-blocking-stream",
+                   Settled(work.done.handle));
 }
 
 TEST_F(LegacyStream, DoesNotWaitForNonBlockingStreams)
@@ -47,8 +47,8 @@ TEST_F(LegacyStream, DoesNotWaitForNonBlockingStreams)
     Stream stream(CU_STREAM_NON_BLOCKING);
     StreamHold hold(stream);
     MUST(work.Launch(nullptr));
-    EXPECT_CU("legacy.does-not-wait-for-non-blocking-stream",
-              Settled(work.done.handle), CUDA_SUCCESS);
+    EXPECT_SUCCESS("legacy.does-not-wait-for-non-blocking-stream",
+                   Settled(work.done.handle));
 }
 
 TEST_F(LegacyStream, HoldsLaterWorkOfBlockingStreams)
@@ -60,8 +60,7 @@ TEST_F(LegacyStream, HoldsLaterWorkOfBlockingStreams)
     EXPECT_CU("legacy.blocking-stream-waits-for-it", StillHeld(work.done),
               CUDA_ERROR_NOT_READY);
     hold.Release();
-    EXPECT_CU("legacy.blocking-stream-goes-on", Settled(work.done.handle),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("legacy.blocking-stream-goes-on", Settled(work.done.handle));
 }
 
 TEST_F(LegacyStream, DoesNotHoldNonBlockingStreams)
@@ -70,8 +69,8 @@ TEST_F(LegacyStream, DoesNotHoldNonBlockingStreams)
     Stream stream(CU_STREAM_NON_BLOCKING);
     StreamHold hold(nullptr);
     MUST(work.Launch(stream));
-    EXPECT_CU("legacy.non-blocking-stream-does-not-wait-for-it",
-              Settled(work.done.handle), CUDA_SUCCESS);
+    EXPECT_SUCCESS("legacy.non-blocking-stream-does-not-wait-for-it",
+                   Settled(work.done.handle));
 }
 
 /* An event on the legacy stream is work like any other: it puts blocking
@@ -89,8 +88,7 @@ TEST_F(LegacyStream, AnEventSerialisesBlockingStreams)
     EXPECT_CU("legacy.event.holds-later-blocking-work",
               cu.EventQuery(work.done), CUDA_ERROR_NOT_READY);
     hold.Release();
-    EXPECT_CU("legacy.event.then-all-go-on", Settled(work.done.handle),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("legacy.event.then-all-go-on", Settled(work.done.handle));
 }
 
 TEST_F(LegacyStream, HandleOneNamesIt)
@@ -102,10 +100,9 @@ TEST_F(LegacyStream, HandleOneNamesIt)
     EXPECT_CU("legacy.handle-1.waits-for-blocking-stream", StillHeld(work.done),
               CUDA_ERROR_NOT_READY);
     hold.Release();
-    EXPECT_CU("legacy.handle-1.synchronize",
-              cu.StreamSynchronize(CU_STREAM_LEGACY), CUDA_SUCCESS);
-    EXPECT_CU("legacy.handle-1.query", cu.StreamQuery(CU_STREAM_LEGACY),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("legacy.handle-1.synchronize",
+                   cu.StreamSynchronize(CU_STREAM_LEGACY));
+    EXPECT_SUCCESS("legacy.handle-1.query", cu.StreamQuery(CU_STREAM_LEGACY));
 }
 
 TEST_F(LegacyStream, SynchronousCopiesUseIt)
@@ -119,7 +116,7 @@ TEST_F(LegacyStream, SynchronousCopiesUseIt)
     EXPECT_YES("legacy.synchronous-copy-waits-for-blocking-stream",
                !copier.ReturnsWithin(kForbiddenMs));
     hold.Release();
-    EXPECT_CU("legacy.synchronous-copy-returns", copier.Result(), CUDA_SUCCESS);
+    EXPECT_SUCCESS("legacy.synchronous-copy-returns", copier.Result());
 }
 
 TEST_F(LegacyStream, SynchronousCopiesIgnoreNonBlockingStreams)

@@ -15,8 +15,8 @@ using PerThreadStream = OnDevice;
 TEST_F(PerThreadStream, IsAnotherForEachThread)
 {
     unsigned long long mine = 0, again = 0, theirs = 0, legacy = 0;
-    EXPECT_CU("per-thread.id", cu.StreamGetId(CU_STREAM_PER_THREAD, &mine),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("per-thread.id",
+                   cu.StreamGetId(CU_STREAM_PER_THREAD, &mine));
     MUST(cu.StreamGetId(CU_STREAM_PER_THREAD, &again));
     EXPECT_SAME("per-thread.id.is-stable", again, mine);
     MUST(OnOtherThread(
@@ -29,8 +29,8 @@ TEST_F(PerThreadStream, IsAnotherForEachThread)
 TEST_F(PerThreadStream, NullMeansItInTheOtherFlavour)
 {
     unsigned long long null_id = 0, per_thread = 0;
-    EXPECT_CU("per-thread.flavour.id", cu.StreamGetId_ptsz(nullptr, &null_id),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("per-thread.flavour.id",
+                   cu.StreamGetId_ptsz(nullptr, &null_id));
     MUST(cu.StreamGetId(CU_STREAM_PER_THREAD, &per_thread));
     EXPECT_SAME("per-thread.flavour.null-is-that-of-the-thread", null_id,
                 per_thread);
@@ -52,9 +52,8 @@ TEST_F(PerThreadStream, ThreadsDoNotWaitForEachOther)
     EXPECT_CU("per-thread.flavour.own-is-held", cu.StreamQuery_ptsz(nullptr),
               CUDA_ERROR_NOT_READY);
     hold.Release();
-    EXPECT_CU("per-thread.other-thread", other.Result(), CUDA_SUCCESS);
-    EXPECT_CU("per-thread.own-goes-on", Settled(CU_STREAM_PER_THREAD),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("per-thread.other-thread", other.Result());
+    EXPECT_SUCCESS("per-thread.own-goes-on", Settled(CU_STREAM_PER_THREAD));
 }
 
 TEST_F(PerThreadStream, IsABlockingStream)
@@ -67,20 +66,19 @@ TEST_F(PerThreadStream, IsABlockingStream)
     EXPECT_CU("per-thread.legacy-waits-for-it", StillHeld(done),
               CUDA_ERROR_NOT_READY);
     hold.Release();
-    EXPECT_CU("per-thread.legacy-goes-on", Settled(done.handle), CUDA_SUCCESS);
+    EXPECT_SUCCESS("per-thread.legacy-goes-on", Settled(done.handle));
 }
 
 TEST_F(PerThreadStream, EventsAreRecordedOnIt)
 {
     Event done;
     StreamHold hold(CU_STREAM_PER_THREAD);
-    EXPECT_CU("per-thread.flavour.record", cu.EventRecord_ptsz(done, nullptr),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("per-thread.flavour.record",
+                   cu.EventRecord_ptsz(done, nullptr));
     EXPECT_CU("per-thread.flavour.event-is-pending", StillHeld(done),
               CUDA_ERROR_NOT_READY);
     hold.Release();
-    EXPECT_CU("per-thread.flavour.event-completes", Settled(done.handle),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("per-thread.flavour.event-completes", Settled(done.handle));
 }
 
 } // namespace conformance

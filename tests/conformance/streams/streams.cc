@@ -15,16 +15,14 @@ using Streams = OnDevice;
 TEST_F(Streams, CreationArguments)
 {
     CUstream stream = nullptr;
-    EXPECT_CU("stream.create", cu.StreamCreate(&stream, CU_STREAM_DEFAULT),
-              CUDA_SUCCESS);
-    EXPECT_CU("stream.destroy", cu.StreamDestroy(stream), CUDA_SUCCESS);
-    EXPECT_CU("stream.create.non-blocking",
-              cu.StreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    EXPECT_SUCCESS("stream.create",
+                   cu.StreamCreate(&stream, CU_STREAM_DEFAULT));
+    EXPECT_SUCCESS("stream.destroy", cu.StreamDestroy(stream));
+    EXPECT_SUCCESS("stream.create.non-blocking",
+                   cu.StreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     MUST(cu.StreamDestroy(stream));
-    EXPECT_CU("stream.create.bad-flags", cu.StreamCreate(&stream, 0x40),
-              CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("stream.create.null", cu.StreamCreate(nullptr, 0),
-              CUDA_ERROR_INVALID_VALUE);
+    EXPECT_INVALID("stream.create.bad-flags", cu.StreamCreate(&stream, 0x40));
+    EXPECT_INVALID("stream.create.null", cu.StreamCreate(nullptr, 0));
     EXPECT_CU("stream.destroy.legacy", cu.StreamDestroy(CU_STREAM_LEGACY),
               CUDA_ERROR_INVALID_HANDLE);
     EXPECT_CU("stream.destroy.per-thread",
@@ -41,29 +39,25 @@ TEST_F(Streams, SayWhatTheyAre)
     CUcontext context = nullptr;
     CUdevice device = -1;
     unsigned long long id = 0, other_id = 0;
-    EXPECT_CU("stream.flags", cu.StreamGetFlags(stream, &flags), CUDA_SUCCESS);
+    EXPECT_SUCCESS("stream.flags", cu.StreamGetFlags(stream, &flags));
     EXPECT_SAME("stream.flags.non-blocking", flags,
                 unsigned{CU_STREAM_NON_BLOCKING});
     MUST(cu.StreamGetFlags(other, &flags));
     EXPECT_SAME("stream.flags.default", flags, unsigned{CU_STREAM_DEFAULT});
-    EXPECT_CU("stream.context", cu.StreamGetCtx(stream, &context),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("stream.context", cu.StreamGetCtx(stream, &context));
     EXPECT_YES("stream.context.value", context == PrimaryContext());
-    EXPECT_CU("stream.device", cu.StreamGetDevice(stream, &device),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("stream.device", cu.StreamGetDevice(stream, &device));
     EXPECT_SAME("stream.device.value", device, 0);
-    EXPECT_CU("stream.id", cu.StreamGetId(stream, &id), CUDA_SUCCESS);
+    EXPECT_SUCCESS("stream.id", cu.StreamGetId(stream, &id));
     MUST(cu.StreamGetId(other, &other_id));
     EXPECT_YES("stream.id.differs", id != other_id);
-    EXPECT_CU("stream.id.null", cu.StreamGetId(stream, nullptr),
-              CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("stream.flags.null", cu.StreamGetFlags(stream, nullptr),
-              CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("stream.legacy.context",
-              cu.StreamGetCtx(CU_STREAM_LEGACY, &context), CUDA_SUCCESS);
+    EXPECT_INVALID("stream.id.null", cu.StreamGetId(stream, nullptr));
+    EXPECT_INVALID("stream.flags.null", cu.StreamGetFlags(stream, nullptr));
+    EXPECT_SUCCESS("stream.legacy.context",
+                   cu.StreamGetCtx(CU_STREAM_LEGACY, &context));
     EXPECT_YES("stream.legacy.context.value", context == PrimaryContext());
-    EXPECT_CU("stream.legacy.flags",
-              cu.StreamGetFlags(CU_STREAM_LEGACY, &flags), CUDA_SUCCESS);
+    EXPECT_SUCCESS("stream.legacy.flags",
+                   cu.StreamGetFlags(CU_STREAM_LEGACY, &flags));
     EXPECT_SAME("stream.legacy.flags.value", flags,
                 unsigned{CU_STREAM_DEFAULT});
 }
@@ -85,12 +79,10 @@ TEST_F(Streams, PriorityIsClamped)
     int least = 0, greatest = 0, priority = 99;
     CUstream stream = nullptr;
     MUST(cu.CtxGetStreamPriorityRange(&least, &greatest));
-    EXPECT_CU(
+    EXPECT_SUCCESS(
         "stream.create.priority",
-        cu.StreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, greatest),
-        CUDA_SUCCESS);
-    EXPECT_CU("stream.priority", cu.StreamGetPriority(stream, &priority),
-              CUDA_SUCCESS);
+        cu.StreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, greatest));
+    EXPECT_SUCCESS("stream.priority", cu.StreamGetPriority(stream, &priority));
     EXPECT_SAME("stream.priority.value", priority, greatest);
     MUST(cu.StreamDestroy(stream));
     MUST(cu.StreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, -1000));
@@ -102,13 +94,12 @@ TEST_F(Streams, PriorityIsClamped)
 TEST_F(Streams, QueryTellsIdleFromBusy)
 {
     Stream stream;
-    EXPECT_CU("stream.query.idle", cu.StreamQuery(stream), CUDA_SUCCESS);
-    EXPECT_CU("stream.synchronize.idle", cu.StreamSynchronize(stream),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("stream.query.idle", cu.StreamQuery(stream));
+    EXPECT_SUCCESS("stream.synchronize.idle", cu.StreamSynchronize(stream));
     StreamHold hold(stream);
     EXPECT_CU("stream.query.held", StillHeld(stream), CUDA_ERROR_NOT_READY);
     hold.Release();
-    EXPECT_CU("stream.query.released", Settled(stream.handle), CUDA_SUCCESS);
+    EXPECT_SUCCESS("stream.query.released", Settled(stream.handle));
 }
 
 TEST_F(Streams, SynchronizeWaits)
@@ -119,7 +110,7 @@ TEST_F(Streams, SynchronizeWaits)
     waiter.Start([&] { return cu.StreamSynchronize(stream); });
     EXPECT_YES("stream.synchronize.waits", !waiter.ReturnsWithin(kForbiddenMs));
     hold.Release();
-    EXPECT_CU("stream.synchronize.returns", waiter.Result(), CUDA_SUCCESS);
+    EXPECT_SUCCESS("stream.synchronize.returns", waiter.Result());
 }
 
 TEST_F(Streams, WorkRunsInOrder)
@@ -142,7 +133,7 @@ TEST_F(Streams, TwoAreIndependent)
     PinnedBlock word(4096);
     StreamHold hold(held);
     MUST(cu.MemsetD8Async(word.address, 1, 4096, other));
-    EXPECT_CU("stream.other.finishes", Settled(other.handle), CUDA_SUCCESS);
+    EXPECT_SUCCESS("stream.other.finishes", Settled(other.handle));
     EXPECT_CU("stream.held.does-not", cu.StreamQuery(held),
               CUDA_ERROR_NOT_READY);
 }
@@ -153,8 +144,7 @@ TEST_F(Streams, BlockingOnesAreIndependentOfEachOther)
     PinnedBlock word(4096);
     StreamHold hold(held);
     MUST(cu.MemsetD8Async(word.address, 1, 4096, other));
-    EXPECT_CU("stream.blocking.other.finishes", Settled(other.handle),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("stream.blocking.other.finishes", Settled(other.handle));
 }
 
 TEST_F(Streams, DestroyDoesNotWaitAndLosesNothing)
@@ -173,9 +163,9 @@ TEST_F(Streams, DestroyDoesNotWaitAndLosesNothing)
     EXPECT_CU("stream.destroy.busy.its-event-is-pending", StillHeld(done),
               CUDA_ERROR_NOT_READY);
     hold.Release();
-    EXPECT_CU("stream.destroy.busy", destroyer.Result(), CUDA_SUCCESS);
-    EXPECT_CU("stream.destroy.busy.its-event-completes", Settled(done.handle),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("stream.destroy.busy", destroyer.Result());
+    EXPECT_SUCCESS("stream.destroy.busy.its-event-completes",
+                   Settled(done.handle));
     EXPECT_SAME("stream.destroy.busy.its-work-is-done", int{word.bytes[0]}, 3);
 }
 
@@ -185,10 +175,9 @@ TEST_F(Streams, WorkFromTwoThreadsGoesToOneQueue)
     PinnedBlock word(4096);
     StreamHold hold(stream);
     MUST(cu.MemsetD8Async(word.address, 1, 4096, stream));
-    EXPECT_CU("stream.launch-by-another-thread", OnOtherThread([&] {
-                  return cu.MemsetD8Async(word.address, 2, 4096, stream);
-              }),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("stream.launch-by-another-thread", OnOtherThread([&] {
+                       return cu.MemsetD8Async(word.address, 2, 4096, stream);
+                   }));
     hold.Release();
     MUST(cu.StreamSynchronize(stream));
     EXPECT_SAME("stream.launch-by-another-thread.is-later", int{word.bytes[0]},
@@ -201,16 +190,15 @@ TEST_F(Streams, WorkOfAnotherContextsStream)
     Event event;
     Stream stream;
     MUST(cu.CtxCreate_v2(&other, 0, 0));
-    EXPECT_CU("stream.of-another-context.query", cu.StreamQuery(stream),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("stream.of-another-context.query", cu.StreamQuery(stream));
     CUevent foreign = nullptr;
     MUST(cu.EventCreate(&foreign, CU_EVENT_DISABLE_TIMING));
     EXPECT_CU("stream.records-event-of-another-context",
               cu.EventRecord(foreign, stream), CUDA_ERROR_INVALID_HANDLE);
-    EXPECT_CU("stream.records-own-event-from-another-context",
-              cu.EventRecord(event, stream), CUDA_SUCCESS);
-    EXPECT_CU("stream.legacy-of-this-waits-for-event-of-another-context",
-              cu.StreamWaitEvent(nullptr, event, 0), CUDA_SUCCESS);
+    EXPECT_SUCCESS("stream.records-own-event-from-another-context",
+                   cu.EventRecord(event, stream));
+    EXPECT_SUCCESS("stream.legacy-of-this-waits-for-event-of-another-context",
+                   cu.StreamWaitEvent(nullptr, event, 0));
     MUST(cu.EventDestroy(foreign));
     MUST(cu.CtxDestroy(other));
 }

@@ -70,14 +70,13 @@ TEST_F(WaitValue, EachComparison)
         Stream stream;
         Finally release([&] { Store(word, row.passing); });
         Store(word, row.blocked);
-        EXPECT_CU(row.name,
-                  cu.StreamWaitValue32(stream, word.address, 4, row.flags),
-                  CUDA_SUCCESS);
+        EXPECT_SUCCESS(
+            row.name, cu.StreamWaitValue32(stream, word.address, 4, row.flags));
         EXPECT_CU(std::string(row.name) + ".holds", StillHeld(stream),
                   CUDA_ERROR_NOT_READY);
         Store(word, row.passing);
-        EXPECT_CU(std::string(row.name) + ".passes", Settled(stream.handle),
-                  CUDA_SUCCESS);
+        EXPECT_SUCCESS(std::string(row.name) + ".passes",
+                       Settled(stream.handle));
     }
 }
 
@@ -90,10 +89,9 @@ TEST_F(WaitValue, OneStreamReleasesAnother)
                               CU_STREAM_WAIT_VALUE_GEQ));
     EXPECT_CU("wait-value.other-stream.holds", StillHeld(waiting),
               CUDA_ERROR_NOT_READY);
-    EXPECT_CU("write-value", cu.StreamWriteValue32(writing, word.address, 1, 0),
-              CUDA_SUCCESS);
-    EXPECT_CU("wait-value.other-stream.passes", Settled(waiting.handle),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("write-value",
+                   cu.StreamWriteValue32(writing, word.address, 1, 0));
+    EXPECT_SUCCESS("wait-value.other-stream.passes", Settled(waiting.handle));
     EXPECT_SAME("write-value.is-seen-by-host", Load(word), 1u);
 }
 
@@ -102,15 +100,14 @@ TEST_F(WaitValue, DeviceMemoryWorksToo)
     DeviceBlock word(4096);
     Stream waiting, writing;
     Finally release([&] { cu.MemsetD32Async(word, 7, 1, writing); });
-    EXPECT_CU("wait-value.device-memory",
-              cu.StreamWaitValue32(waiting, word, 7, CU_STREAM_WAIT_VALUE_EQ),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS(
+        "wait-value.device-memory",
+        cu.StreamWaitValue32(waiting, word, 7, CU_STREAM_WAIT_VALUE_EQ));
     EXPECT_CU("wait-value.device-memory.holds", StillHeld(waiting),
               CUDA_ERROR_NOT_READY);
-    EXPECT_CU("write-value.device-memory",
-              cu.StreamWriteValue32(writing, word, 7, 0), CUDA_SUCCESS);
-    EXPECT_CU("wait-value.device-memory.passes", Settled(waiting.handle),
-              CUDA_SUCCESS);
+    EXPECT_SUCCESS("write-value.device-memory",
+                   cu.StreamWriteValue32(writing, word, 7, 0));
+    EXPECT_SUCCESS("wait-value.device-memory.passes", Settled(waiting.handle));
 }
 
 TEST_F(WaitValue, WriteIsOrdered)
@@ -130,28 +127,24 @@ TEST_F(WaitValue, BadArguments)
 {
     PinnedBlock word(4096);
     Stream stream;
-    EXPECT_CU("wait-value.misaligned",
-              cu.StreamWaitValue32(stream, word.address + 2, 0,
-                                   CU_STREAM_WAIT_VALUE_GEQ),
-              CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("wait-value.unknown-flags",
-              cu.StreamWaitValue32(stream, word.address, 0, 0x100),
-              CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("wait-value.null-address",
-              cu.StreamWaitValue32(stream, 0, 0, CU_STREAM_WAIT_VALUE_GEQ),
-              CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("write-value.misaligned",
-              cu.StreamWriteValue32(stream, word.address + 2, 0, 0),
-              CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("write-value.unknown-flags",
-              cu.StreamWriteValue32(stream, word.address, 0, 0x100),
-              CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("write-value.no-memory-barrier",
-              cu.StreamWriteValue32(stream, word.address, 0,
-                                    CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER),
-              CUDA_ERROR_INVALID_VALUE);
-    EXPECT_CU("write-value.null-address",
-              cu.StreamWriteValue32(stream, 0, 0, 0), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_INVALID("wait-value.misaligned",
+                   cu.StreamWaitValue32(stream, word.address + 2, 0,
+                                        CU_STREAM_WAIT_VALUE_GEQ));
+    EXPECT_INVALID("wait-value.unknown-flags",
+                   cu.StreamWaitValue32(stream, word.address, 0, 0x100));
+    EXPECT_INVALID(
+        "wait-value.null-address",
+        cu.StreamWaitValue32(stream, 0, 0, CU_STREAM_WAIT_VALUE_GEQ));
+    EXPECT_INVALID("write-value.misaligned",
+                   cu.StreamWriteValue32(stream, word.address + 2, 0, 0));
+    EXPECT_INVALID("write-value.unknown-flags",
+                   cu.StreamWriteValue32(stream, word.address, 0, 0x100));
+    EXPECT_INVALID(
+        "write-value.no-memory-barrier",
+        cu.StreamWriteValue32(stream, word.address, 0,
+                              CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER));
+    EXPECT_INVALID("write-value.null-address",
+                   cu.StreamWriteValue32(stream, 0, 0, 0));
 }
 
 } // namespace conformance

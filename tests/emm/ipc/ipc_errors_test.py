@@ -13,7 +13,7 @@ import moiety.ipc
 import ipc_peer
 import pytest
 from ipc_peer import Array
-from support import run_program
+from support import run_program, status_of
 
 HEADER = struct.Struct("<8sIII")
 C_BYTES = 176
@@ -39,13 +39,6 @@ def spawned_peer():
     peer = ipc_peer.Peer()
     yield peer
     peer.end()
-
-
-def status_of(call, *arguments):
-    with pytest.raises(moiety.Error) as raised:
-        call(*arguments)
-    assert str(raised.value)
-    return raised.value.status
 
 
 def sealed(body):

@@ -15,14 +15,7 @@ import pytest
 from moiety import _native
 from moiety._ipc import channel, exports
 from ipc_peer import IS_STANDIN, Array, allocate, descriptors, free
-from support import MIB, run_program
-
-
-def status_of(call, *arguments):
-    with pytest.raises((moiety.Error, moiety.OutOfMemoryError)) as raised:
-        call(*arguments)
-    assert str(raised.value)
-    return raised.value.status
+from support import MIB, run_program, status_of
 
 
 @pytest.fixture(name="pool")

@@ -20,20 +20,14 @@ namespace nep49_test
 namespace
 {
 
-using host_test::Arena;
-using host_test::Tight;
-using pool_test::kKiB;
-using pool_test::kMiB;
+using namespace host_test;
+using namespace pool_test;
 
 constexpr size_t kPage = MOIETY_NEP49_PINNED_BYTES_MIN;
 
-class Handler : public testing::Test
+class Handler : public StandinTest
 {
   protected:
-    static void SetUpTestSuite()
-    {
-        pool_test::UseStandin();
-    }
     static bool IsPinned(moiety_host *arena, const void *address)
     {
         size_t bytes;
@@ -162,8 +156,7 @@ TEST_F(Handler, GrowsIntoTheRoomThatABlockHas)
     void *ctx = moiety_host_pool(arena);
     void *block = moiety_nep49_malloc(ctx, 100000);
     size_t room = 0;
-    ASSERT_EQ(MOIETY_OK,
-              moiety_usable_size(moiety_host_pool(arena),
+    ASSERT_OK(moiety_usable_size(moiety_host_pool(arena),
                                  reinterpret_cast<uintptr_t>(block), &room));
     ASSERT_GT(room, 100000u);
     EXPECT_EQ(block, moiety_nep49_realloc(ctx, block, room));
@@ -222,11 +215,11 @@ TEST_F(Handler, OutlivesItsArena)
 {
     moiety_host_options options = Tight();
     moiety_host *host = nullptr;
-    ASSERT_EQ(MOIETY_OK, moiety_host_create(&options, &host));
+    ASSERT_OK(moiety_host_create(&options, &host));
     void *ctx = moiety_host_pool(host);
     void *small = moiety_nep49_malloc(ctx, 100);
     void *large = moiety_nep49_malloc(ctx, kMiB);
-    ASSERT_EQ(MOIETY_OK, moiety_host_destroy(host, nullptr));
+    ASSERT_OK(moiety_host_destroy(host, nullptr));
 
     EXPECT_EQ(nullptr, moiety_nep49_malloc(ctx, kPage));
     EXPECT_EQ(nullptr, moiety_nep49_calloc(ctx, kPage, 2));

@@ -26,13 +26,13 @@ class Slots : public ::testing::Test
     void SetUp() override
     {
         pool_test::UseStandin();
-        ASSERT_EQ(MOIETY_OK, moiety_pool_create(nullptr, &pool_));
+        ASSERT_OK(moiety_pool_create(nullptr, &pool_));
     }
     void TearDown() override
     {
         moiety_leaks leaks{};
         leaks.struct_size = sizeof leaks;
-        ASSERT_EQ(MOIETY_OK, moiety_pool_destroy(pool_, &leaks));
+        ASSERT_OK(moiety_pool_destroy(pool_, &leaks));
         EXPECT_EQ(0u, leaks.block_count);
     }
     int Take(moiety_onnxruntime_functions *out)

@@ -13,35 +13,24 @@
 namespace
 {
 
-using pool_test::Defaults;
-using pool_test::kGiB;
-using pool_test::kKiB;
-using pool_test::kMiB;
-using pool_test::Pool;
-using pool_test::Ranges;
+using namespace pool_test;
 
-const moiety_stream kStream = MOIETY_STREAM_LEGACY;
-
-class Alloc : public ::testing::Test
+class Alloc : public StandinTest
 {
   protected:
-    static void SetUpTestSuite()
-    {
-        pool_test::UseStandin();
-    }
     moiety_devptr address = 77;
 };
 
 TEST_F(Alloc, OfNothingIsTheNullAddress)
 {
     Pool pool;
-    EXPECT_EQ(MOIETY_OK, moiety_alloc(pool, 0, kStream, &address));
+    EXPECT_OK(moiety_alloc(pool, 0, kStream, &address));
     EXPECT_EQ(0u, address);
     address = 77;
-    EXPECT_EQ(MOIETY_OK, alloc_no_wait(pool, 0, kStream, &address));
+    EXPECT_OK(alloc_no_wait(pool, 0, kStream, &address));
     EXPECT_EQ(0u, address);
     address = 77;
-    EXPECT_EQ(MOIETY_OK, alloc_aligned(pool, 0, 4096, kStream, &address));
+    EXPECT_OK(alloc_aligned(pool, 0, 4096, kStream, &address));
     EXPECT_EQ(0u, address);
     EXPECT_EQ(0u, pool.Stats().allocation_allocated);
     EXPECT_EQ(0u, pool.Stats().reserved_bytes_current);
@@ -51,7 +40,7 @@ TEST_F(Alloc, OfABatchOfNothingGivesNullAddresses)
 {
     Pool pool;
     std::vector<moiety_devptr> all(3, 77);
-    EXPECT_EQ(MOIETY_OK, moiety_alloc_batch(pool, 0, kStream, 3, all.data()));
+    EXPECT_OK(moiety_alloc_batch(pool, 0, kStream, 3, all.data()));
     EXPECT_EQ(std::vector<moiety_devptr>(3, 0), all);
 }
 
@@ -100,7 +89,7 @@ TEST_F(Alloc, BeyondTheLimitIsTooLarge)
     EXPECT_NE(std::string::npos,
               std::string(moiety_last_error_message()).find("67108864"))
         << moiety_last_error_message();
-    EXPECT_EQ(MOIETY_OK, moiety_alloc(pool, 64 * kMiB, kStream, &address));
+    EXPECT_OK(moiety_alloc(pool, 64 * kMiB, kStream, &address));
     pool.Free(address);
 }
 
@@ -147,9 +136,8 @@ TEST_F(Alloc, IsAlignedAsAsked)
         for (size_t size_bytes :
              {size_t{1}, 3 * kKiB, 100 * kKiB, kMiB, 3 * kMiB}) {
             moiety_devptr block = 0;
-            ASSERT_EQ(MOIETY_OK, alloc_aligned(pool, size_bytes, alignment,
-                                               kStream, &block))
-                << moiety_last_error_message();
+            ASSERT_OK(
+                alloc_aligned(pool, size_bytes, alignment, kStream, &block));
             EXPECT_EQ(0u, block % alignment) << size_bytes;
             EXPECT_EQ(0u, block % 512) << size_bytes;
             EXPECT_GE(pool.UsableSize(block), size_bytes);
@@ -287,9 +275,8 @@ TEST_F(Alloc, OfABatchGivesAsManyBlocks)
     for (size_t size_bytes : {size_t{512}, 20 * kKiB, kMiB, 3 * kMiB}) {
         std::vector<moiety_devptr> all(100, 0);
         Ranges ranges;
-        ASSERT_EQ(MOIETY_OK, moiety_alloc_batch(pool, size_bytes, kStream,
-                                                all.size(), all.data()))
-            << moiety_last_error_message();
+        ASSERT_OK(moiety_alloc_batch(pool, size_bytes, kStream, all.size(),
+                                     all.data()));
         for (moiety_devptr block : all)
             EXPECT_TRUE(ranges.Add(block, pool.UsableSize(block)));
         for (moiety_devptr block : all)
@@ -369,9 +356,7 @@ TEST_F(Alloc, OfABatchThatFillsTheLimitIsServed)
     options.first_segment_bytes = 8 * kMiB;
     Pool pool(options);
     std::vector<moiety_devptr> all(8, 0);
-    ASSERT_EQ(MOIETY_OK,
-              moiety_alloc_batch(pool, kMiB, kStream, all.size(), all.data()))
-        << moiety_last_error_message();
+    ASSERT_OK(moiety_alloc_batch(pool, kMiB, kStream, all.size(), all.data()));
     for (moiety_devptr block : all)
         pool.Free(block);
 }
@@ -379,7 +364,7 @@ TEST_F(Alloc, OfABatchThatFillsTheLimitIsServed)
 TEST_F(Alloc, OfABatchOfNoneDoesNothing)
 {
     Pool pool;
-    EXPECT_EQ(MOIETY_OK, moiety_alloc_batch(pool, 512, kStream, 0, &address));
+    EXPECT_OK(moiety_alloc_batch(pool, 512, kStream, 0, &address));
     EXPECT_EQ(77u, address);
     EXPECT_EQ(0u, pool.Stats().allocation_allocated);
 }
@@ -387,9 +372,9 @@ TEST_F(Alloc, OfABatchOfNoneDoesNothing)
 TEST_F(Alloc, ThatTriesTakesWhatIsThereAndGrows)
 {
     Pool pool;
-    ASSERT_EQ(MOIETY_OK, alloc_no_wait(pool, 4096, kStream, &address));
+    ASSERT_OK(alloc_no_wait(pool, 4096, kStream, &address));
     pool.Free(address);
-    ASSERT_EQ(MOIETY_OK, alloc_no_wait(pool, 5 * kMiB, kStream, &address));
+    ASSERT_OK(alloc_no_wait(pool, 5 * kMiB, kStream, &address));
     pool.Free(address);
 }
 

@@ -14,31 +14,20 @@
 namespace
 {
 
-using pool_test::Defaults;
-using pool_test::kKiB;
-using pool_test::kMiB;
-using pool_test::Pool;
-using pool_test::Stream;
+using namespace pool_test;
 
-const moiety_stream kStream = MOIETY_STREAM_LEGACY;
-
-class AllocWith : public ::testing::Test
+class AllocWith : public StandinTest
 {
   protected:
-    static void SetUpTestSuite()
-    {
-        pool_test::UseStandin();
-    }
-
     AllocWith()
     {
-        EXPECT_EQ(MOIETY_OK, create_tenant(pool_, "t", kMiB, &tenant_));
-        EXPECT_EQ(MOIETY_OK, create_arena(pool_, 0, &arena_));
+        EXPECT_OK(create_tenant(pool_, "t", kMiB, &tenant_));
+        EXPECT_OK(create_arena(pool_, 0, &arena_));
     }
     ~AllocWith() override
     {
-        EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant_));
-        EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena_));
+        EXPECT_OK(moiety_tenant_destroy(tenant_));
+        EXPECT_OK(moiety_private_destroy(arena_));
     }
 
     static moiety_alloc_options Options(uint32_t flags = 0)
@@ -52,9 +41,8 @@ class AllocWith : public ::testing::Test
     moiety_devptr Take(size_t size_bytes, const moiety_alloc_options &options)
     {
         moiety_devptr block = 0;
-        EXPECT_EQ(MOIETY_OK, moiety_alloc_with(pool_, size_bytes, kStream,
-                                               &options, &block))
-            << moiety_last_error_message();
+        EXPECT_OK(
+            moiety_alloc_with(pool_, size_bytes, kStream, &options, &block));
         return block;
     }
 
@@ -77,14 +65,14 @@ class AllocWith : public ::testing::Test
     {
         moiety_tenant_stats info = {};
         info.struct_size = sizeof(info);
-        EXPECT_EQ(MOIETY_OK, moiety_tenant_get_stats(tenant_, &info));
+        EXPECT_OK(moiety_tenant_get_stats(tenant_, &info));
         return info.live_bytes;
     }
     uint64_t ArenasBytes() const
     {
         moiety_private_stats info = {};
         info.struct_size = sizeof(info);
-        EXPECT_EQ(MOIETY_OK, moiety_private_get_stats(arena_, &info));
+        EXPECT_OK(moiety_private_get_stats(arena_, &info));
         return info.live_bytes;
     }
 
@@ -96,12 +84,11 @@ class AllocWith : public ::testing::Test
 TEST_F(AllocWith, NoOptionsIsAsWithout)
 {
     moiety_devptr block = 0;
-    EXPECT_EQ(MOIETY_OK,
-              moiety_alloc_with(pool_, 700, kStream, nullptr, &block));
+    EXPECT_OK(moiety_alloc_with(pool_, 700, kStream, nullptr, &block));
     EXPECT_EQ(1024u, pool_.UsableSize(block));
     pool_.Free(block);
     pool_.Free(Take(700, Options()));
-    EXPECT_EQ(MOIETY_OK, moiety_alloc_with(pool_, 0, kStream, nullptr, &block));
+    EXPECT_OK(moiety_alloc_with(pool_, 0, kStream, nullptr, &block));
     EXPECT_EQ(0u, block);
     EXPECT_EQ(MOIETY_E_INVALID,
               moiety_alloc_with(pool_, 1, kStream, nullptr, nullptr));
@@ -151,8 +138,7 @@ TEST_F(AllocWith, AnArenaDoesNotWaitWhereItIsToldNotTo)
     moiety_alloc_options options = Options();
     options.private_arena = small;
     moiety_devptr block = 0, other = 0;
-    ASSERT_EQ(MOIETY_OK,
-              moiety_alloc_with(pool_, 2 * kMiB, stream, &options, &block));
+    ASSERT_OK(moiety_alloc_with(pool_, 2 * kMiB, stream, &options, &block));
     options.flags = MOIETY_ALLOC_NO_WAIT;
     EXPECT_EQ(MOIETY_E_BUDGET,
               moiety_alloc_with(pool_, 512, kStream, &options, &other));
@@ -162,11 +148,10 @@ TEST_F(AllocWith, AnArenaDoesNotWaitWhereItIsToldNotTo)
               moiety_alloc_with(pool_, 512, kStream, &options, &other));
     stream.Release();
     pool_test::Synchronize();
-    EXPECT_EQ(MOIETY_OK,
-              moiety_alloc_with(pool_, 512, kStream, &options, &other));
+    EXPECT_OK(moiety_alloc_with(pool_, 512, kStream, &options, &other));
     pool_.Free(other);
-    EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool_, stream));
-    EXPECT_EQ(MOIETY_OK, moiety_private_destroy(small));
+    EXPECT_OK(moiety_pool_retire_stream(pool_, stream));
+    EXPECT_OK(moiety_private_destroy(small));
 }
 
 TEST_F(AllocWith, ThePoolMayBeLeftOutWhereSomethingElseNamesIt)
@@ -174,15 +159,12 @@ TEST_F(AllocWith, ThePoolMayBeLeftOutWhereSomethingElseNamesIt)
     moiety_alloc_options options = Options(MOIETY_ALLOC_ZEROED);
     moiety_devptr block = 0;
     options.tenant = tenant_;
-    ASSERT_EQ(MOIETY_OK,
-              moiety_alloc_with(nullptr, 4096, kStream, &options, &block))
-        << moiety_last_error_message();
+    ASSERT_OK(moiety_alloc_with(nullptr, 4096, kStream, &options, &block));
     EXPECT_TRUE(pool_test::Holds(block, 4096, 0));
     pool_.Free(block);
     options.tenant = nullptr;
     options.private_arena = arena_;
-    ASSERT_EQ(MOIETY_OK,
-              moiety_alloc_with(nullptr, 4096, kStream, &options, &block));
+    ASSERT_OK(moiety_alloc_with(nullptr, 4096, kStream, &options, &block));
     EXPECT_TRUE(pool_test::Holds(block, 4096, 0));
     pool_.Free(block);
     options.private_arena = nullptr;

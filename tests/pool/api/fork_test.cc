@@ -17,19 +17,9 @@
 namespace
 {
 
-using pool_test::kMiB;
-using pool_test::Pool;
+using namespace pool_test;
 
-const moiety_stream kStream = MOIETY_STREAM_LEGACY;
-
-class Fork : public ::testing::Test
-{
-  protected:
-    static void SetUpTestSuite()
-    {
-        pool_test::UseStandin();
-    }
-};
+using Fork = StandinTest;
 
 // 0, or which of the calls, counted from 1, was not answered FORKED. No
 // GoogleTest here: its reports would come from two processes.
@@ -152,8 +142,7 @@ TEST_F(Fork, IsToldByEveryFunction)
     Arguments arguments = {};
     arguments.pool = pool;
     arguments.block = pool.Alloc(4096);
-    ASSERT_EQ(MOIETY_OK,
-              moiety_ipc_export(pool, arguments.block, &arguments.handle));
+    ASSERT_OK(moiety_ipc_export(pool, arguments.block, &arguments.handle));
     arguments.stream = stream;
     arguments.event = pool_test::NewEvent();
     arguments.context = pool_test::PrimaryContext();
@@ -163,11 +152,11 @@ TEST_F(Fork, IsToldByEveryFunction)
     arguments.watcher.struct_size = sizeof(arguments.watcher);
     arguments.watcher.added = [](void *, const moiety_segment_info *) {};
     pool_test::Stream captured;
-    ASSERT_EQ(MOIETY_OK, moiety_scope_begin(pool, captured, &arguments.ended));
-    ASSERT_EQ(MOIETY_OK, moiety_scope_end(arguments.ended));
-    ASSERT_EQ(MOIETY_OK, moiety_scope_begin(pool, captured, &arguments.open));
+    ASSERT_OK(moiety_scope_begin(pool, captured, &arguments.ended));
+    ASSERT_OK(moiety_scope_end(arguments.ended));
+    ASSERT_OK(moiety_scope_begin(pool, captured, &arguments.open));
     arguments.tenant_info.struct_size = sizeof(arguments.tenant_info);
-    ASSERT_EQ(MOIETY_OK, create_tenant(pool, "", 4096, &arguments.tenant));
+    ASSERT_OK(create_tenant(pool, "", 4096, &arguments.tenant));
     pool.Free(pool.Alloc(4096)); // so that the next one could be a hit
     auto calls = CallsOn(arguments);
     uint64_t before = pool_test::Calls();
@@ -176,8 +165,8 @@ TEST_F(Fork, IsToldByEveryFunction)
                   return first || pool_test::Calls() == before ? first : 99;
               }))
         << "which of the calls; 99: the driver was called";
-    EXPECT_EQ(MOIETY_OK, moiety_scope_end(arguments.open));
-    EXPECT_EQ(MOIETY_OK, moiety_scope_release_all(pool));
+    EXPECT_OK(moiety_scope_end(arguments.open));
+    EXPECT_OK(moiety_scope_release_all(pool));
     pool.Free(arguments.block);
     pool_test::DestroyEvent(arguments.event);
 }
@@ -218,7 +207,7 @@ TEST_F(Fork, IsToldByAFreeOnABlocksOwnStream)
     options.flags = MOIETY_POOL_NOTE_STREAMS;
     Pool pool(options);
     moiety_devptr block = pool.Alloc(4096);
-    EXPECT_EQ(MOIETY_OK, moiety_free_on_alloc_stream(pool, block));
+    EXPECT_OK(moiety_free_on_alloc_stream(pool, block));
     ASSERT_EQ(block, pool.Alloc(4096));
     EXPECT_EQ(0, InChild([&] {
                   return FirstThatGoesOn({
@@ -226,7 +215,7 @@ TEST_F(Fork, IsToldByAFreeOnABlocksOwnStream)
                       [&] { return moiety_free(pool, block, kStream); },
                   });
               }));
-    EXPECT_EQ(MOIETY_OK, moiety_free_on_alloc_stream(pool, block));
+    EXPECT_OK(moiety_free_on_alloc_stream(pool, block));
     EXPECT_EQ(0u, pool.Stats().allocation_current);
 }
 

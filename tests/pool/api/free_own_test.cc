@@ -14,11 +14,7 @@
 namespace
 {
 
-using pool_test::Defaults;
-using pool_test::kKiB;
-using pool_test::kMiB;
-using pool_test::Pool;
-using pool_test::Stream;
+using namespace pool_test;
 
 const size_t kSizes[] = {512, 3 * kKiB, 200 * kKiB, kMiB, 5 * kMiB};
 
@@ -30,14 +26,9 @@ moiety_pool_options Noting(uint32_t further_flags = 0)
 }
 
 // Pools whose every call is a way of its own too.
-class FreeOwn : public ::testing::TestWithParam<uint32_t>
+class FreeOwn : public StandinTestWith<uint32_t>
 {
   protected:
-    static void SetUpTestSuite()
-    {
-        pool_test::UseStandin();
-    }
-
     moiety_pool_options Options() const
     {
         return Noting(GetParam());
@@ -58,16 +49,16 @@ TEST_P(FreeOwn, TakesBlocksOfEachSizeAndStream)
     for (int round = 0; round < 3; round++)
         for (moiety_stream stream : streams)
             for (size_t size_bytes : kSizes)
-                EXPECT_EQ(MOIETY_OK, moiety_free_on_alloc_stream(
-                                         pool, pool.Alloc(size_bytes, stream)));
+                EXPECT_OK(moiety_free_on_alloc_stream(
+                    pool, pool.Alloc(size_bytes, stream)));
     EXPECT_EQ(0u, pool.Stats().allocation_current);
-    EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, created));
+    EXPECT_OK(moiety_pool_retire_stream(pool, created));
 }
 
 TEST_P(FreeOwn, OfTheNullAddressDoesNothing)
 {
     Pool pool(Options());
-    EXPECT_EQ(MOIETY_OK, moiety_free_on_alloc_stream(pool, 0));
+    EXPECT_OK(moiety_free_on_alloc_stream(pool, 0));
     EXPECT_EQ(0u, pool.Stats().allocation_freed);
 }
 
@@ -81,7 +72,7 @@ TEST_P(FreeOwn, OfWhatIsNoBlockIsRefused)
                   moiety_free_on_alloc_stream(pool, block + 1));
         EXPECT_EQ(MOIETY_E_FOREIGN, moiety_free_on_alloc_stream(other, block));
         EXPECT_EQ(1u, pool.Stats().allocation_current);
-        EXPECT_EQ(MOIETY_OK, moiety_free_on_alloc_stream(pool, block));
+        EXPECT_OK(moiety_free_on_alloc_stream(pool, block));
     }
     EXPECT_EQ(MOIETY_E_FOREIGN,
               moiety_free_on_alloc_stream(pool, ~moiety_devptr{511}));
@@ -92,7 +83,7 @@ TEST_P(FreeOwn, TwiceInARowIsInvalid)
     Pool pool(Options());
     for (size_t size_bytes : kSizes) {
         moiety_devptr block = pool.Alloc(size_bytes);
-        EXPECT_EQ(MOIETY_OK, moiety_free_on_alloc_stream(pool, block));
+        EXPECT_OK(moiety_free_on_alloc_stream(pool, block));
         EXPECT_EQ(MOIETY_E_INVALID, moiety_free_on_alloc_stream(pool, block))
             << size_bytes;
     }
@@ -107,12 +98,11 @@ TEST_P(FreeOwn, OfATenantsBlockGivesItsBytesBack)
     ASSERT_EQ(MOIETY_OK, create_tenant(pool, "t", kMiB, &tenant));
     for (int i = 0; i < 8; i++) {
         moiety_devptr block = 0;
-        ASSERT_EQ(MOIETY_OK,
-                  alloc_for_tenant(tenant, 900 * kKiB, stream, &block));
-        ASSERT_EQ(MOIETY_OK, moiety_free_on_alloc_stream(pool, block));
+        ASSERT_OK(alloc_for_tenant(tenant, 900 * kKiB, stream, &block));
+        ASSERT_OK(moiety_free_on_alloc_stream(pool, block));
     }
-    EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));
-    EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, stream));
+    EXPECT_OK(moiety_tenant_destroy(tenant));
+    EXPECT_OK(moiety_pool_retire_stream(pool, stream));
 }
 
 TEST_P(FreeOwn, AfterTheContextIsLostIsTaken)
@@ -122,8 +112,8 @@ TEST_P(FreeOwn, AfterTheContextIsLostIsTaken)
     options.context = context;
     Pool pool(options);
     moiety_devptr block = pool.Alloc(kMiB);
-    ASSERT_EQ(MOIETY_OK, moiety_pool_context_lost(pool));
-    EXPECT_EQ(MOIETY_OK, moiety_free_on_alloc_stream(pool, block));
+    ASSERT_OK(moiety_pool_context_lost(pool));
+    EXPECT_OK(moiety_free_on_alloc_stream(pool, block));
     pool.End();
     pool_test::DestroyContext(context);
 }
@@ -132,8 +122,8 @@ TEST_P(FreeOwn, InADestroyedPoolIsInvalid)
 {
     moiety_pool *pool = nullptr;
     const moiety_pool_options options = Options();
-    ASSERT_EQ(MOIETY_OK, moiety_pool_create(&options, &pool));
-    ASSERT_EQ(MOIETY_OK, moiety_pool_destroy(pool, nullptr));
+    ASSERT_OK(moiety_pool_create(&options, &pool));
+    ASSERT_OK(moiety_pool_destroy(pool, nullptr));
     EXPECT_EQ(MOIETY_E_INVALID, moiety_free_on_alloc_stream(pool, 512));
     EXPECT_EQ(MOIETY_E_INVALID, moiety_free_on_alloc_stream(nullptr, 512));
 }
@@ -160,9 +150,9 @@ TEST_P(FreeOwn, WhileAnotherThreadRetiresTheStream)
             blocks.push_back(pool.Alloc(kSizes[i % 3], stream));
         std::thread other([&] {
             for (moiety_devptr block : blocks)
-                EXPECT_EQ(MOIETY_OK, moiety_free_on_alloc_stream(pool, block));
+                EXPECT_OK(moiety_free_on_alloc_stream(pool, block));
         });
-        EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, stream));
+        EXPECT_OK(moiety_pool_retire_stream(pool, stream));
         other.join();
     }
     EXPECT_EQ(0u, pool.Stats().allocation_current);
@@ -182,16 +172,16 @@ TEST_P(FreeOwn, BySeveralThreadsAtOnce)
                 moiety_devptr block =
                     pool.Alloc(kSizes[(i + t) % 3], streams[(i * 7 + t) % 3]);
                 block = shelf[i % 8].exchange(block);
-                EXPECT_EQ(MOIETY_OK, moiety_free_on_alloc_stream(pool, block));
+                EXPECT_OK(moiety_free_on_alloc_stream(pool, block));
             }
         });
     for (std::thread &thread : threads)
         thread.join();
     for (auto &place : shelf)
-        EXPECT_EQ(MOIETY_OK, moiety_free_on_alloc_stream(pool, place.load()));
+        EXPECT_OK(moiety_free_on_alloc_stream(pool, place.load()));
     EXPECT_EQ(0u, pool.Stats().allocation_current);
     for (Stream &stream : streams)
-        EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, stream));
+        EXPECT_OK(moiety_pool_retire_stream(pool, stream));
 }
 
 moiety_history_entry LastNoted(moiety_pool *pool)
@@ -199,29 +189,24 @@ moiety_history_entry LastNoted(moiety_pool *pool)
     std::vector<moiety_history_entry> entries(64);
     moiety_history_summary summary = {};
     summary.struct_size = sizeof summary;
-    EXPECT_EQ(MOIETY_OK, moiety_history_read(pool, entries.data(),
-                                             entries.size(), &summary));
+    EXPECT_OK(
+        moiety_history_read(pool, entries.data(), entries.size(), &summary));
     return summary.count ? entries[summary.count - 1] : moiety_history_entry{};
 }
 
-class FreeOwnHistory : public ::testing::Test
+class FreeOwnHistory : public StandinTest
 {
   protected:
-    static void SetUpTestSuite()
-    {
-        pool_test::UseStandin();
-    }
-
     FreeOwnHistory() : pool_(Remembering()) {}
 
     ~FreeOwnHistory() override
     {
-        EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool_, stream_));
+        EXPECT_OK(moiety_pool_retire_stream(pool_, stream_));
     }
 
     void ExpectFreedOnItsStream(moiety_devptr block)
     {
-        ASSERT_EQ(MOIETY_OK, moiety_free_on_alloc_stream(pool_, block));
+        ASSERT_OK(moiety_free_on_alloc_stream(pool_, block));
         const moiety_history_entry last = LastNoted(pool_);
         EXPECT_EQ(MOIETY_HISTORY_FREE, last.kind);
         EXPECT_EQ(block, last.address);
@@ -251,7 +236,7 @@ TEST_F(FreeOwnHistory, NamesTheStreamOfABlockThatWasResized)
 {
     for (size_t to : {kKiB, 64 * kKiB, 100 * kKiB, 3 * kMiB, 9 * kMiB}) {
         moiety_devptr block = pool_.Alloc(5 * kMiB, stream_);
-        ASSERT_EQ(MOIETY_OK, moiety_resize(pool_, block, to, stream_)) << to;
+        ASSERT_OK(moiety_resize(pool_, block, to, stream_)) << to;
         ExpectFreedOnItsStream(block);
     }
 }

@@ -11,30 +11,19 @@
 namespace
 {
 
-using pool_test::Defaults;
-using pool_test::kKiB;
-using pool_test::kMiB;
-using pool_test::Pool;
+using namespace pool_test;
 
-const moiety_stream kStream = MOIETY_STREAM_LEGACY;
 // One of each kind: a small block, a class of its own word level, a run.
 const size_t kSizes[] = {512, 3 * kKiB, 200 * kKiB, kMiB, 5 * kMiB};
 
-class Free : public ::testing::Test
-{
-  protected:
-    static void SetUpTestSuite()
-    {
-        pool_test::UseStandin();
-    }
-};
+using Free = StandinTest;
 
 TEST_F(Free, OfTheNullAddressDoesNothing)
 {
     Pool pool;
-    EXPECT_EQ(MOIETY_OK, moiety_free(pool, 0, kStream));
-    EXPECT_EQ(MOIETY_OK, moiety_free_sized(pool, 0, 0, kStream));
-    EXPECT_EQ(MOIETY_OK, moiety_free_sized(pool, 0, 4096, kStream));
+    EXPECT_OK(moiety_free(pool, 0, kStream));
+    EXPECT_OK(moiety_free_sized(pool, 0, 0, kStream));
+    EXPECT_OK(moiety_free_sized(pool, 0, 4096, kStream));
     EXPECT_EQ(0u, pool.Stats().allocation_freed);
 }
 
@@ -179,9 +168,7 @@ TEST_F(Free, OfTheWrongSizeIsInvalid)
                 << wrong_bytes << " for " << size_bytes;
         }
         EXPECT_EQ(1u, pool.Stats().allocation_current);
-        EXPECT_EQ(MOIETY_OK,
-                  moiety_free_sized(pool, block, size_bytes, kStream))
-            << moiety_last_error_message();
+        EXPECT_OK(moiety_free_sized(pool, block, size_bytes, kStream));
     }
 }
 
@@ -193,13 +180,10 @@ TEST_F(Free, OfTheSizeThatWasAskedForIsAccepted)
     for (size_t size_bytes = 1; size_bytes < 9 * kMiB;
          size_bytes += 1 + size_bytes / 9) {
         moiety_devptr block = pool.Alloc(size_bytes);
-        EXPECT_EQ(MOIETY_OK,
-                  moiety_free_sized(pool, block, size_bytes, kStream))
+        EXPECT_OK(moiety_free_sized(pool, block, size_bytes, kStream))
             << size_bytes << ": " << moiety_last_error_message();
-        ASSERT_EQ(MOIETY_OK,
-                  alloc_aligned(pool, size_bytes, 64 * kKiB, kStream, &block));
-        EXPECT_EQ(MOIETY_OK,
-                  moiety_free_sized(pool, block, size_bytes, kStream))
+        ASSERT_OK(alloc_aligned(pool, size_bytes, 64 * kKiB, kStream, &block));
+        EXPECT_OK(moiety_free_sized(pool, block, size_bytes, kStream))
             << size_bytes << ": " << moiety_last_error_message();
     }
     EXPECT_EQ(0u, pool.Stats().allocation_current);
@@ -210,8 +194,8 @@ TEST_F(Free, OfABatchMayContainNull)
     Pool pool;
     std::vector<moiety_devptr> all = {pool.Alloc(512), 0, pool.Alloc(kMiB), 0};
     size_t freed_count = 77;
-    EXPECT_EQ(MOIETY_OK, moiety_free_batch(pool, all.data(), all.size(),
-                                           kStream, &freed_count));
+    EXPECT_OK(
+        moiety_free_batch(pool, all.data(), all.size(), kStream, &freed_count));
     EXPECT_EQ(4u, freed_count);
     EXPECT_EQ(0u, pool.Stats().allocation_current);
 }
@@ -220,8 +204,7 @@ TEST_F(Free, OfAnEmptyBatchDoesNothing)
 {
     Pool pool;
     size_t freed_count = 77;
-    EXPECT_EQ(MOIETY_OK,
-              moiety_free_batch(pool, nullptr, 0, kStream, &freed_count));
+    EXPECT_OK(moiety_free_batch(pool, nullptr, 0, kStream, &freed_count));
     EXPECT_EQ(0u, freed_count);
 }
 
@@ -252,8 +235,8 @@ TEST_F(Free, OfABatchTakesBlocksOfAllSizes)
     for (int i = 0; i < 60; i++)
         for (size_t size_bytes : kSizes)
             all.push_back(pool.Alloc(size_bytes));
-    EXPECT_EQ(MOIETY_OK, moiety_free_batch(pool, all.data(), all.size(),
-                                           kStream, nullptr));
+    EXPECT_OK(
+        moiety_free_batch(pool, all.data(), all.size(), kStream, nullptr));
     EXPECT_EQ(0u, pool.Stats().allocation_current);
 }
 

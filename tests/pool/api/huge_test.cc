@@ -13,31 +13,16 @@
 namespace
 {
 
-using pool_test::Defaults;
-using pool_test::kKiB;
-using pool_test::kMiB;
-using pool_test::Pool;
-using pool_test::Stream;
+using namespace pool_test;
 
 constexpr size_t kHugeBytes = 192 * kMiB;
 
-class HugeBlocks : public ::testing::TestWithParam<moiety_stream>
+class HugeBlocks : public StandinTestWith<moiety_stream>
 {
   protected:
-    static void SetUpTestSuite()
-    {
-        pool_test::UseStandin();
-    }
 };
 
-class HugeBlocksOfAStream : public ::testing::Test
-{
-  protected:
-    static void SetUpTestSuite()
-    {
-        pool_test::UseStandin();
-    }
-};
+using HugeBlocksOfAStream = StandinTest;
 
 // Room for one of them and no second.
 moiety_pool_options ForOne()
@@ -79,8 +64,7 @@ TEST_F(HugeBlocksOfAStream, ServeItAtOnce)
     moiety_devptr first = pool.Alloc(kHugeBytes, stream);
     pool.Free(first, stream);
     moiety_devptr again = 0;
-    EXPECT_EQ(MOIETY_OK,
-              alloc_no_wait(pool, kHugeBytes - kMiB, stream, &again));
+    EXPECT_OK(alloc_no_wait(pool, kHugeBytes - kMiB, stream, &again));
     EXPECT_EQ(first, again);
     pool.Free(again, stream);
     EXPECT_EQ(0u, pool.Stats().events_recorded);

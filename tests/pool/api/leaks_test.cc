@@ -13,19 +13,9 @@
 namespace
 {
 
-using pool_test::Defaults;
-using pool_test::kKiB;
-using pool_test::kMiB;
-using pool_test::Pool;
+using namespace pool_test;
 
-class PoolLeaks : public ::testing::Test
-{
-  protected:
-    static void SetUpTestSuite()
-    {
-        pool_test::UseStandin();
-    }
-};
+using PoolLeaks = StandinTest;
 
 TEST_F(PoolLeaks, AreNoneWhenAllIsFreed)
 {
@@ -75,7 +65,7 @@ TEST_F(PoolLeaks, AreAllCountedWhereNotAllAreNamed)
 TEST_F(PoolLeaks, NeedAStructOfTheRightSize)
 {
     moiety_pool *pool = nullptr;
-    ASSERT_EQ(MOIETY_OK, moiety_pool_create(nullptr, &pool));
+    ASSERT_OK(moiety_pool_create(nullptr, &pool));
     moiety_leaks leaks;
     std::memset(&leaks, 0x5a, sizeof(leaks));
     leaks.struct_size = sizeof(leaks) - 1;
@@ -83,8 +73,7 @@ TEST_F(PoolLeaks, NeedAStructOfTheRightSize)
     leaks.struct_size = 0;
     EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_destroy(pool, &leaks));
     EXPECT_EQ(0x5a5a5a5au, leaks.address_count);
-    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool, nullptr))
-        << "it was still there";
+    EXPECT_OK(moiety_pool_destroy(pool, nullptr)) << "it was still there";
 }
 
 std::string ErrorOutputOfALeak(uint32_t flags)

@@ -15,9 +15,7 @@
 namespace
 {
 
-using pool_test::kMiB;
-using pool_test::Pool;
-using pool_test::Stream;
+using namespace pool_test;
 
 constexpr unsigned kTooMany = 1000; // calls of one entry that no life makes
 
@@ -30,14 +28,9 @@ moiety_pool_options Mapped()
     return options;
 }
 
-class MappedFault : public ::testing::TestWithParam<const char *>
+class MappedFault : public StandinTestWith<const char *>
 {
   protected:
-    void SetUp() override
-    {
-        pool_test::UseStandin();
-    }
-
     static std::string Always(const char *entry)
     {
         return std::string(entry) + ":every=1:code=CUDA_ERROR_UNKNOWN";
@@ -255,12 +248,12 @@ class PreferredMemory : public ::testing::TestWithParam<Refusal>
     void SetUp() override
     {
         pool_test::UseStandin();
-        EXPECT_EQ(MOIETY_OK, moiety_set_log(MOIETY_LOG_WARNING, Note, this));
+        EXPECT_OK(moiety_set_log(MOIETY_LOG_WARNING, Note, this));
     }
     void TearDown() override
     {
         pool_test::SetFaults("");
-        EXPECT_EQ(MOIETY_OK, moiety_set_log(0, nullptr, nullptr));
+        EXPECT_OK(moiety_set_log(0, nullptr, nullptr));
     }
 
     static void Note(uint32_t, const char *message, void *user)
@@ -287,8 +280,8 @@ class PreferredMemory : public ::testing::TestWithParam<Refusal>
         moiety_heap_summary summary = {};
         moiety_heap_snapshot *snapshot = nullptr;
         summary.struct_size = sizeof(summary);
-        EXPECT_EQ(MOIETY_OK, moiety_heap_snapshot_create(pool, &snapshot));
-        EXPECT_EQ(MOIETY_OK, moiety_heap_snapshot_summary(snapshot, &summary));
+        EXPECT_OK(moiety_heap_snapshot_create(pool, &snapshot));
+        EXPECT_OK(moiety_heap_snapshot_summary(snapshot, &summary));
         std::string name = summary.source_name;
         moiety_heap_snapshot_destroy(snapshot);
         return name;
@@ -298,7 +291,7 @@ class PreferredMemory : public ::testing::TestWithParam<Refusal>
     {
         moiety_pool_options options = {};
         options.struct_size = sizeof(options);
-        EXPECT_EQ(MOIETY_OK, moiety_pool_get_options(pool, &options));
+        EXPECT_OK(moiety_pool_get_options(pool, &options));
         return options.memory == MOIETY_MEMORY_MAPPED;
     }
 

@@ -38,19 +38,9 @@ constexpr uint64_t kHourNs = UINT64_C(3600) * 1000 * 1000 * 1000;
 
 using checked_test::CapturedGraph;
 using heap_test::Heap;
-using pool_test::kKiB;
-using pool_test::kMiB;
-using pool_test::Pool;
-using pool_test::Stream;
+using namespace pool_test;
 
-class MappedPool : public ::testing::Test
-{
-  protected:
-    void SetUp() override
-    {
-        pool_test::UseStandin();
-    }
-};
+using MappedPool = StandinTest;
 
 // No thread keeps a block, so that what is freed is free.
 moiety_pool_options Mapped()
@@ -90,8 +80,7 @@ void Copy(moiety_devptr to, moiety_devptr from, size_t size_bytes,
 moiety_devptr AllocAtOnce(Pool &pool, size_t size_bytes, moiety_stream stream)
 {
     moiety_devptr address = 0;
-    EXPECT_EQ(MOIETY_OK, alloc_no_wait(pool, size_bytes, stream, &address))
-        << moiety_last_error_message();
+    EXPECT_OK(alloc_no_wait(pool, size_bytes, stream, &address));
     return address;
 }
 
@@ -285,9 +274,9 @@ TEST_F(MappedPool, MovesNothingOfAStreamThatCaptures)
     EXPECT_EQ(0u, pool.Stats().mapped_moves);
     Set(block, 4, 1, stream);
     EXPECT_EQ(1u, graph.End());
-    EXPECT_EQ(MOIETY_OK, moiety_scope_end(scope));
+    EXPECT_OK(moiety_scope_end(scope));
     stream.Release();
-    EXPECT_EQ(MOIETY_OK, moiety_scope_release(scope));
+    EXPECT_OK(moiety_scope_release(scope));
     pool.Free(block);
     pool.Free(keeper);
 }
@@ -376,12 +365,12 @@ TEST_F(MappedPool, HasTenants)
     moiety_tenant tenant = 0;
     ASSERT_EQ(MOIETY_OK, create_tenant(pool, "one", 100 * kMiB, &tenant));
     moiety_devptr block = 0, none = 0;
-    EXPECT_EQ(MOIETY_OK, alloc_for_tenant(tenant, 80 * kMiB,
-                                          MOIETY_STREAM_LEGACY, &block));
+    EXPECT_OK(
+        alloc_for_tenant(tenant, 80 * kMiB, MOIETY_STREAM_LEGACY, &block));
     EXPECT_EQ(MOIETY_E_BUDGET,
               alloc_for_tenant(tenant, 30 * kMiB, MOIETY_STREAM_LEGACY, &none));
     pool.Free(block);
-    EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));
+    EXPECT_OK(moiety_tenant_destroy(tenant));
 }
 
 // The graph's block was freed while it was captured, and stays where it is.
@@ -394,9 +383,9 @@ TEST_F(MappedPool, KeepsAGraphsMemoryWhilePiecesMove)
     CapturedGraph graph(stream);
     moiety_devptr block = pool.Alloc(6 * kMiB, stream);
     Set(block, 6 * kMiB, 3, stream);
-    EXPECT_EQ(MOIETY_OK, moiety_free(pool, block, stream));
+    EXPECT_OK(moiety_free(pool, block, stream));
     EXPECT_EQ(1u, graph.End());
-    EXPECT_EQ(MOIETY_OK, moiety_scope_end(scope));
+    EXPECT_OK(moiety_scope_end(scope));
     for (moiety_stream user : {moiety_stream(stream), moiety_stream(other)}) {
         Churn(pool, user);
         EXPECT_LT(10u, pool.Stats().mapped_moves);
@@ -406,7 +395,7 @@ TEST_F(MappedPool, KeepsAGraphsMemoryWhilePiecesMove)
         pool_test::Fill(block, 6 * kMiB, 0);
     }
     EXPECT_EQ(6 * kMiB, Heap(pool).Bytes(MOIETY_HEAP_KEPT));
-    EXPECT_EQ(MOIETY_OK, moiety_scope_release(scope));
+    EXPECT_OK(moiety_scope_release(scope));
     ExpectAllGoesBack(pool);
 }
 
@@ -421,9 +410,7 @@ TEST_F(MappedPool, MovesAtItsLimit)
     for (int i = 0; i < 8; i += 2)
         pool.Free(blocks[i], MOIETY_STREAM_DONE);
     moiety_devptr block = 0;
-    EXPECT_EQ(MOIETY_OK,
-              alloc_no_wait(pool, 16 * kMiB, MOIETY_STREAM_LEGACY, &block))
-        << moiety_last_error_message();
+    EXPECT_OK(alloc_no_wait(pool, 16 * kMiB, MOIETY_STREAM_LEGACY, &block));
     EXPECT_LE(3u, pool.Stats().mapped_moves);
     EXPECT_EQ(32 * kMiB, pool.Stats().reserved_bytes_current);
     pool_test::Fill(block, 16 * kMiB, 4);
@@ -556,9 +543,9 @@ moiety_memory MemoryOf(const moiety_pool_options &wanted)
     moiety_pool *pool = nullptr;
     moiety_pool_options options = {};
     options.struct_size = sizeof(options);
-    EXPECT_EQ(MOIETY_OK, moiety_pool_create(&wanted, &pool));
-    EXPECT_EQ(MOIETY_OK, moiety_pool_get_options(pool, &options));
-    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool, nullptr));
+    EXPECT_OK(moiety_pool_create(&wanted, &pool));
+    EXPECT_OK(moiety_pool_get_options(pool, &options));
+    EXPECT_OK(moiety_pool_destroy(pool, nullptr));
     return options.memory;
 }
 

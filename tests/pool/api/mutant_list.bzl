@@ -11,8 +11,8 @@ _PAUSES = "WatchedPoolOfAKind.TellsOfMemoryThatPauses"
 
 WATCH_MUTANTS = {
     "growth_is_not_told": (
-        "pool/segment/grow.c",
-        "s/^    moietyi_segment_announce\\(.*$//",
+        "moietyi_segment_announce",
+        "0",
         _GIVES + "Driver",
     ),
     "pieces_are_not_told": (
@@ -22,8 +22,8 @@ WATCH_MUTANTS = {
         _GIVES + "Mapped",
     ),
     "trims_are_not_told": (
-        "pool/segment/trim.c",
-        "s/^    moietyi_segment_retract\\(.*$//",
+        "moietyi_segment_retract",
+        "0",
         _GIVES + "Driver",
     ),
     "moves_are_not_told": (

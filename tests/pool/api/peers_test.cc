@@ -16,8 +16,7 @@
 namespace
 {
 
-using pool_test::kMiB;
-using pool_test::Pool;
+using namespace pool_test;
 
 class Peers : public ::testing::Test
 {
@@ -96,21 +95,20 @@ TEST_F(Peers, AreNamedByTheEnvironment)
 {
     setenv("MOIETY_CONF", "memory:mapped,peers:1+2", 1);
     moiety_pool *pool = nullptr;
-    ASSERT_EQ(MOIETY_OK, moiety_pool_create(nullptr, &pool)) << Message();
+    ASSERT_OK(moiety_pool_create(nullptr, &pool)) << Message();
     moiety_devptr block = 0;
-    ASSERT_EQ(MOIETY_OK,
-              moiety_alloc(pool, kMiB, MOIETY_STREAM_LEGACY, &block));
+    ASSERT_OK(moiety_alloc(pool, kMiB, MOIETY_STREAM_LEGACY, &block));
     EXPECT_TRUE(HasAccess(1, block));
     EXPECT_TRUE(HasAccess(2, block));
-    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool, nullptr));
+    EXPECT_OK(moiety_pool_destroy(pool, nullptr));
 }
 
 TEST_F(Peers, AreAddedToWhatIsThereAndWhatComes)
 {
     Pool pool(Mapped());
     moiety_devptr before = pool.Alloc(8 * kMiB);
-    EXPECT_EQ(MOIETY_OK, moiety_pool_add_peer(pool, 1)) << Message();
-    EXPECT_EQ(MOIETY_OK, moiety_pool_add_peer(pool, 1)) << "again";
+    EXPECT_OK(moiety_pool_add_peer(pool, 1)) << Message();
+    EXPECT_OK(moiety_pool_add_peer(pool, 1)) << "again";
     moiety_devptr behind = pool.Alloc(8 * kMiB);
     for (moiety_devptr block : {before, behind}) {
         EXPECT_TRUE(HasAccess(0, block));
@@ -154,7 +152,7 @@ TEST_F(Peers, UseTheMemoryThemselves)
     };
     EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, set());
     EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, copy());
-    EXPECT_EQ(MOIETY_OK, moiety_pool_add_peer(pool, 1)) << Message();
+    EXPECT_OK(moiety_pool_add_peer(pool, 1)) << Message();
     EXPECT_EQ(CUDA_SUCCESS, set());
     EXPECT_EQ(CUDA_SUCCESS, copy());
     EXPECT_EQ(CUDA_SUCCESS, (pool_test::Get<CUresult()>("cuCtxSynchronize")()));
@@ -165,7 +163,7 @@ TEST_F(Peers, UseTheMemoryThemselves)
         moiety_devptr block_there = there.Alloc(2 * kMiB);
         moiety_segment_info info = {};
         info.struct_size = sizeof(info);
-        EXPECT_EQ(MOIETY_OK, moiety_segment_find(there, block_there, &info));
+        EXPECT_OK(moiety_segment_find(there, block_there, &info));
         EXPECT_EQ(1, info.device);
         EXPECT_TRUE(HasAccess(0, block_there));
         there.Free(block_there);
@@ -255,7 +253,7 @@ TEST_F(Peers, KeepAPoolMapped)
     set_kind(&options, KIND_AUTO);
     Pool pool(options);
     moiety_devptr block = 0;
-    EXPECT_EQ(MOIETY_OK, moiety_pool_add_peer(pool, 1)) << Message();
+    EXPECT_OK(moiety_pool_add_peer(pool, 1)) << Message();
     pool_test::SetFaults("cuMemSetAccess:every=1:code=CUDA_ERROR_UNKNOWN");
     EXPECT_EQ(MOIETY_E_DRIVER,
               moiety_alloc(pool, 4 * kMiB, MOIETY_STREAM_LEGACY, &block));
@@ -287,7 +285,7 @@ TEST_F(Peers, HaveAllOrNothingWhereTheDriverFails)
             failed_count += status != MOIETY_OK;
             for (moiety_devptr block : blocks)
                 EXPECT_EQ(status == MOIETY_OK, HasAccess(1, block));
-            EXPECT_EQ(MOIETY_OK, moiety_pool_add_peer(pool, 1)) << Message();
+            EXPECT_OK(moiety_pool_add_peer(pool, 1)) << Message();
             for (moiety_devptr block : blocks) {
                 EXPECT_TRUE(HasAccess(1, block));
                 pool.Free(block);

@@ -23,14 +23,9 @@ using segment_test::FakeSource;
 
 constexpr unsigned kTooMany = 5000; // calls that no life below makes
 
-class PoolFault : public ::testing::Test
+class PoolFault : public pool_test::StandinTest
 {
   protected:
-    static void SetUpTestSuite()
-    {
-        pool_test::UseStandin();
-    }
-
     // For every n: the n-th call of a life fails, or of its end.
     void ExpectDriverFaultsAreSurvived(const char *code, bool at_the_end)
     {
@@ -55,7 +50,7 @@ class PoolFault : public ::testing::Test
         life.Run();
         uint64_t calls = Disarm();
         life.ExpectHealth();
-        EXPECT_EQ(MOIETY_OK, life.End());
+        EXPECT_OK(life.End());
         return calls;
     }
 
@@ -116,7 +111,7 @@ TEST_F(PoolFault, EveryAllocationOfHostMemory)
                 EXPECT_EQ(0u, life.failed_count());
             }
             life.ExpectHealth();
-            EXPECT_EQ(MOIETY_OK, life.End());
+            EXPECT_OK(life.End());
         }
         inventory_.ExpectUnchanged();
     }
@@ -177,7 +172,7 @@ TEST_F(PoolFault, CreationWithoutHostMemorySaysSo)
         moiety_status status = moiety_pool_create(&options, &pool);
         is_over = failing_memory_disarm();
         if (status == MOIETY_OK) {
-            EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool, nullptr));
+            EXPECT_OK(moiety_pool_destroy(pool, nullptr));
             continue;
         }
         EXPECT_EQ(MOIETY_E_NO_HOST_MEMORY, status);
@@ -253,7 +248,7 @@ void FailEachCallOnce(unsigned FakeSource::*failing)
         left = source.*failing;
         source.*failing = 0;
         life.ExpectHealth();
-        EXPECT_EQ(MOIETY_OK, life.End());
+        EXPECT_OK(life.End());
         EXPECT_TRUE(source.Live().empty());
         EXPECT_EQ("", source.Complaint());
     } while (!left && n < kTooMany);

@@ -36,12 +36,10 @@ void Life::Run()
 void Life::ExpectHealth()
 {
     if (!pool_) {
-        ASSERT_EQ(MOIETY_OK, moiety_pool_create(&options_, &pool_));
+        ASSERT_OK(moiety_pool_create(&options_, &pool_));
     }
     for (const Block &block : blocks_)
-        EXPECT_EQ(MOIETY_OK,
-                  moiety_free(pool_, block.address, MOIETY_STREAM_ANY))
-            << moiety_last_error_message();
+        EXPECT_OK(moiety_free(pool_, block.address, MOIETY_STREAM_ANY));
     blocks_.clear();
     ExpectAllToBeThere();
     ExpectAllToGoBack();
@@ -161,26 +159,25 @@ void Life::ExpectAllToBeThere()
 {
     moiety_pool_stats stats = {};
     stats.struct_size = sizeof(stats);
-    ASSERT_EQ(MOIETY_OK, moiety_pool_get_stats(pool_, &stats));
+    ASSERT_OK(moiety_pool_get_stats(pool_, &stats));
     EXPECT_EQ(0u, stats.allocation_current);
     EXPECT_EQ(0u, stats.allocated_bytes_current);
     EXPECT_EQ(0u, stats.double_frees_found);
     EXPECT_EQ(stats.reserved_bytes_current - stats.unreleased_bytes,
               stats.cached_bytes + stats.retiring_bytes + stats.free_bytes);
     moiety_devptr block = 0;
-    EXPECT_EQ(MOIETY_OK, moiety_alloc(pool_, 24 * kMiB, second_, &block))
-        << moiety_last_error_message();
-    EXPECT_EQ(MOIETY_OK, moiety_free(pool_, block, second_));
+    EXPECT_OK(moiety_alloc(pool_, 24 * kMiB, second_, &block));
+    EXPECT_OK(moiety_free(pool_, block, second_));
 }
 
 void Life::ExpectAllToGoBack()
 {
-    EXPECT_EQ(MOIETY_OK, moiety_pool_trim(pool_, 0, nullptr));
+    EXPECT_OK(moiety_pool_trim(pool_, 0, nullptr));
     Synchronize();
-    EXPECT_EQ(MOIETY_OK, moiety_pool_trim(pool_, 0, nullptr));
+    EXPECT_OK(moiety_pool_trim(pool_, 0, nullptr));
     moiety_pool_stats stats = {};
     stats.struct_size = sizeof(stats);
-    EXPECT_EQ(MOIETY_OK, moiety_pool_get_stats(pool_, &stats));
+    EXPECT_OK(moiety_pool_get_stats(pool_, &stats));
     EXPECT_EQ(0u, stats.reserved_bytes_current);
 }
 

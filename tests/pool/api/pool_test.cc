@@ -18,15 +18,7 @@
 namespace
 {
 
-using pool_test::Current;
-using pool_test::Defaults;
-using pool_test::kGiB;
-using pool_test::kKiB;
-using pool_test::kMiB;
-using pool_test::Live;
-using pool_test::Pool;
-
-const moiety_stream kStream = MOIETY_STREAM_LEGACY;
+using namespace pool_test;
 
 class PoolTest : public ::testing::Test
 {
@@ -60,11 +52,11 @@ TEST_F(PoolCreate, WithoutAPlaceForThePoolIsInvalid)
 
 TEST_F(PoolCreate, TakesTheDefaultsForNoOptions)
 {
-    ASSERT_EQ(MOIETY_OK, moiety_pool_create(nullptr, &pool)) << Message();
+    ASSERT_OK(moiety_pool_create(nullptr, &pool)) << Message();
     moiety_devptr block = 0;
-    EXPECT_EQ(MOIETY_OK, moiety_alloc(pool, 512, kStream, &block));
-    EXPECT_EQ(MOIETY_OK, moiety_free(pool, block, kStream));
-    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool, nullptr));
+    EXPECT_OK(moiety_alloc(pool, 512, kStream, &block));
+    EXPECT_OK(moiety_free(pool, block, kStream));
+    EXPECT_OK(moiety_pool_destroy(pool, nullptr));
 }
 
 TEST_F(PoolCreate, ReservesNothing)
@@ -311,7 +303,7 @@ class PoolDestroy : public PoolTest
 
 TEST_F(PoolDestroy, OfNoPoolDoesNothing)
 {
-    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(nullptr, nullptr));
+    EXPECT_OK(moiety_pool_destroy(nullptr, nullptr));
 }
 
 TEST_F(PoolDestroy, GivesEverythingBack)
@@ -341,9 +333,9 @@ TEST_F(PoolDestroy, MakesEveryLaterCallInvalid)
     stats.struct_size = sizeof(stats);
     pool_test::Stream stream;
     moiety_event event = pool_test::NewEvent();
-    ASSERT_EQ(MOIETY_OK, moiety_pool_create(nullptr, &pool));
-    ASSERT_EQ(MOIETY_OK, moiety_alloc(pool, 512, kStream, &block));
-    ASSERT_EQ(MOIETY_OK, moiety_pool_destroy(pool, nullptr));
+    ASSERT_OK(moiety_pool_create(nullptr, &pool));
+    ASSERT_OK(moiety_alloc(pool, 512, kStream, &block));
+    ASSERT_OK(moiety_pool_destroy(pool, nullptr));
 
     const moiety_status statuses[] = {
         moiety_alloc(pool, 512, kStream, &block),
@@ -398,8 +390,8 @@ TEST_F(PoolDestroy, WhileAGuardIsHeldIsRefusedAndChangesNothing)
     EXPECT_EQ(MOIETY_E_CAPTURING, moiety_pool_destroy(pool, nullptr));
     EXPECT_EQ(MOIETY_OK, moiety_capture_guard_end());
     EXPECT_EQ(MOIETY_OK, moiety_alloc(pool, 512, kStream, &block));
-    EXPECT_EQ(MOIETY_OK, moiety_free(pool, block, kStream));
-    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool, nullptr));
+    EXPECT_OK(moiety_free(pool, block, kStream));
+    EXPECT_OK(moiety_pool_destroy(pool, nullptr));
 }
 
 } // namespace

@@ -16,8 +16,7 @@
 namespace
 {
 
-using pool_test::kMiB;
-using pool_test::Pool;
+using namespace pool_test;
 
 // Fields may only be appended.
 static_assert(offsetof(moiety_segment_info, struct_size) == 0, "moved");
@@ -30,14 +29,9 @@ static_assert(offsetof(moiety_segment_info, device) == 40, "moved");
 static_assert(offsetof(moiety_segment_info, reserved) == 44, "moved");
 static_assert(sizeof(moiety_segment_info) == 48, "changed");
 
-class Segments : public ::testing::TestWithParam<uint32_t>
+class Segments : public StandinTestWith<uint32_t>
 {
   protected:
-    void SetUp() override
-    {
-        pool_test::UseStandin();
-    }
-
     moiety_pool_options Options() const
     {
         moiety_pool_options options = driver_options();
@@ -61,8 +55,7 @@ moiety_segment_info Find(moiety_pool *pool, moiety_devptr address)
 {
     moiety_segment_info info = {};
     info.struct_size = sizeof(info);
-    EXPECT_EQ(MOIETY_OK, moiety_segment_find(pool, address, &info))
-        << Message();
+    EXPECT_OK(moiety_segment_find(pool, address, &info)) << Message();
     return info;
 }
 
@@ -111,8 +104,8 @@ TEST_P(Segments, ThatAreHeldStay)
     Pool pool(Options());
     moiety_devptr block = pool.Alloc(100 * kMiB);
     moiety_devptr other = pool.Alloc(100 * kMiB);
-    ASSERT_EQ(MOIETY_OK, moiety_segment_hold(pool, block, 100 * kMiB));
-    ASSERT_EQ(MOIETY_OK, moiety_segment_hold(pool, block + 5, 1));
+    ASSERT_OK(moiety_segment_hold(pool, block, 100 * kMiB));
+    ASSERT_OK(moiety_segment_hold(pool, block + 5, 1));
     EXPECT_EQ(2u, Find(pool, block).hold_count);
     EXPECT_EQ(IsMapped() ? 1u : 2u, Find(pool, block + 99 * kMiB).hold_count);
     uint64_t id = Find(pool, block).id;
@@ -122,10 +115,10 @@ TEST_P(Segments, ThatAreHeldStay)
     EXPECT_LE(100 * kMiB, pool.Stats().reserved_bytes_current);
     EXPECT_GT(200 * kMiB, pool.Stats().reserved_bytes_current);
     EXPECT_EQ(id, Find(pool, block).id);
-    ASSERT_EQ(MOIETY_OK, moiety_segment_unhold(pool, block, 100 * kMiB));
+    ASSERT_OK(moiety_segment_unhold(pool, block, 100 * kMiB));
     pool.TrimAll();
     EXPECT_EQ(id, Find(pool, block).id) << "it was held twice";
-    ASSERT_EQ(MOIETY_OK, moiety_segment_unhold(pool, block + 5, 1));
+    ASSERT_OK(moiety_segment_unhold(pool, block + 5, 1));
     pool.TrimAll();
     EXPECT_EQ(0u, pool.Stats().reserved_bytes_current);
 }
@@ -162,7 +155,7 @@ TEST_P(Segments, AreHeldToThePoolsEnd)
 {
     Pool pool(Options());
     moiety_devptr block = pool.Alloc(4 * kMiB);
-    EXPECT_EQ(MOIETY_OK, moiety_segment_hold(pool, block, 1));
+    EXPECT_OK(moiety_segment_hold(pool, block, 1));
     pool.Free(block);
     EXPECT_EQ(0u, pool.End().block_count);
 }
@@ -172,14 +165,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, Segments, ::testing::Values(0u, KIND_MAPPED),
                              return kind.param ? "Mapped" : "Driver";
                          });
 
-class MappedSegmentsOfAPool : public ::testing::Test
-{
-  protected:
-    void SetUp() override
-    {
-        pool_test::UseStandin();
-    }
-};
+using MappedSegmentsOfAPool = StandinTest;
 
 moiety_pool_options Mapped()
 {
@@ -199,12 +185,12 @@ TEST_F(MappedSegmentsOfAPool, HaveAnotherIdWhereTheyMove)
     moiety_devptr first = pool.Alloc(8 * kMiB);
     moiety_devptr keeper = pool.Alloc(2 * kMiB);
     uint64_t id = Find(pool, first).id;
-    ASSERT_EQ(MOIETY_OK, moiety_segment_hold(pool, first, 8 * kMiB));
+    ASSERT_OK(moiety_segment_hold(pool, first, 8 * kMiB));
     pool.Free(first, MOIETY_STREAM_DONE);
     moiety_devptr block = pool.Alloc(12 * kMiB);
     EXPECT_EQ(0u, pool.Stats().mapped_moves);
     EXPECT_EQ(id, Find(pool, first).id);
-    EXPECT_EQ(MOIETY_OK, moiety_segment_unhold(pool, first, 8 * kMiB));
+    EXPECT_OK(moiety_segment_unhold(pool, first, 8 * kMiB));
     pool.Free(block, MOIETY_STREAM_DONE);
     block = pool.Alloc(24 * kMiB);
     EXPECT_LT(0u, pool.Stats().mapped_moves);
@@ -233,10 +219,10 @@ TEST_F(MappedSegmentsOfAPool, AreHeldAcrossPieces)
     Pool pool(Mapped());
     moiety_devptr block = pool.Alloc(6 * kMiB);
     ASSERT_EQ(2u, All(pool).size());
-    ASSERT_EQ(MOIETY_OK, moiety_segment_hold(pool, block, 6 * kMiB));
+    ASSERT_OK(moiety_segment_hold(pool, block, 6 * kMiB));
     for (const moiety_segment_info &info : All(pool))
         EXPECT_EQ(1u, info.hold_count);
-    ASSERT_EQ(MOIETY_OK, moiety_segment_unhold(pool, block, 6 * kMiB));
+    ASSERT_OK(moiety_segment_unhold(pool, block, 6 * kMiB));
     for (const moiety_segment_info &info : All(pool))
         EXPECT_EQ(0u, info.hold_count);
     pool.Free(block);
@@ -272,14 +258,14 @@ TEST_F(MappedSegmentsOfAPool, ThatAreHeldStayBesideAThreadThatGrowsAndTrims)
     });
     for (unsigned turn = 0; turn < 200; turn++) {
         moiety_devptr block = pool.Alloc(4 * kMiB);
-        EXPECT_EQ(MOIETY_OK, moiety_segment_hold(pool, block, 4 * kMiB));
+        EXPECT_OK(moiety_segment_hold(pool, block, 4 * kMiB));
         uint64_t first = Find(pool, block).id;
         uint64_t last = Find(pool, block + 4 * kMiB - 1).id;
         pool.Free(block, MOIETY_STREAM_DONE);
         (void)pool.Trim();
         EXPECT_EQ(first, Find(pool, block).id) << "turn " << turn;
         EXPECT_EQ(last, Find(pool, block + 4 * kMiB - 1).id);
-        EXPECT_EQ(MOIETY_OK, moiety_segment_unhold(pool, block, 4 * kMiB));
+        EXPECT_OK(moiety_segment_unhold(pool, block, 4 * kMiB));
     }
     is_over = true;
     grower.join();

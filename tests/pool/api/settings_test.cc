@@ -17,13 +17,7 @@
 namespace
 {
 
-using pool_test::Defaults;
-using pool_test::kGiB;
-using pool_test::kKiB;
-using pool_test::kMiB;
-using pool_test::Pool;
-
-const moiety_stream kStream = MOIETY_STREAM_LEGACY;
+using namespace pool_test;
 
 moiety_pool_options WithLimit(uint64_t limit_bytes, uint32_t flags = 0)
 {
@@ -72,10 +66,10 @@ TEST_F(Claims, AreCheckedAgainstAnother)
         moiety_pool_options options = {};
         options.struct_size = sizeof(options);
         Pool pool(WithLimit(0));
-        EXPECT_EQ(MOIETY_OK, moiety_pool_get_options(pool, &options));
+        EXPECT_OK(moiety_pool_get_options(pool, &options));
         EXPECT_EQ(8 * kGiB, options.limit_bytes);
-        EXPECT_EQ(MOIETY_OK, TryAlloc(pool, 4 * kMiB));
-        EXPECT_EQ(MOIETY_OK, moiety_pool_set_limit(pool, 0));
+        EXPECT_OK(TryAlloc(pool, 4 * kMiB));
+        EXPECT_OK(moiety_pool_set_limit(pool, 0));
     }
 }
 
@@ -86,7 +80,7 @@ TEST_F(Claims, ThatFailAskForALimit)
     const moiety_pool_options options = WithLimit(0);
     pool_test::SetFaults("memory:total=0,cuDeviceTotalMem:every=1:code=801");
     EXPECT_EQ(MOIETY_E_UNSUPPORTED, moiety_pool_create(&options, &pool));
-    EXPECT_EQ(MOIETY_OK, TryAlloc(Pool(WithLimit(32 * kMiB)), 4 * kMiB));
+    EXPECT_OK(TryAlloc(Pool(WithLimit(32 * kMiB)), 4 * kMiB));
 }
 
 // A growth that a mapped pool has to look before, and a report.
@@ -96,12 +90,12 @@ TEST_F(Claims, OfMoreFreeThanThereIsAreNone)
          {"memory:total=0,memory:free=0", "memory:free=-4096"}) {
         pool_test::SetFaults(claim);
         Pool pool(WithLimit(512 * kMiB, KIND_MAPPED));
-        EXPECT_EQ(MOIETY_OK, TryAlloc(pool, 200 * kMiB));
+        EXPECT_OK(TryAlloc(pool, 200 * kMiB));
         moiety_oom_report report = {};
         report.struct_size = sizeof(report);
         moiety_devptr block = pool.Alloc(400 * kMiB);
         EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY, TryAlloc(pool, 200 * kMiB));
-        EXPECT_EQ(MOIETY_OK, moiety_pool_last_oom(pool, &report));
+        EXPECT_OK(moiety_pool_last_oom(pool, &report));
         EXPECT_LE(report.device_free_bytes, report.device_total_bytes);
         pool.Free(block);
     }
@@ -121,44 +115,44 @@ TEST_P(Limit, IsRaised)
 {
     Pool pool(WithLimit(64 * kMiB, GetParam()));
     EXPECT_EQ(MOIETY_E_TOO_LARGE, TryAlloc(pool, 200 * kMiB));
-    EXPECT_EQ(MOIETY_OK, moiety_pool_set_limit(pool, 256 * kMiB));
+    EXPECT_OK(moiety_pool_set_limit(pool, 256 * kMiB));
     EXPECT_EQ(256 * kMiB, pool.Stats().limit_bytes);
-    EXPECT_EQ(MOIETY_OK, TryAlloc(pool, 200 * kMiB));
+    EXPECT_OK(TryAlloc(pool, 200 * kMiB));
 }
 
 TEST_P(Limit, IsLowered)
 {
     Pool pool(WithLimit(512 * kMiB, GetParam()));
-    EXPECT_EQ(MOIETY_OK, TryAlloc(pool, 200 * kMiB));
-    EXPECT_EQ(MOIETY_OK, moiety_pool_set_limit(pool, 64 * kMiB));
+    EXPECT_OK(TryAlloc(pool, 200 * kMiB));
+    EXPECT_OK(moiety_pool_set_limit(pool, 64 * kMiB));
     EXPECT_GE(64 * kMiB, pool.Stats().reserved_bytes_current);
     EXPECT_EQ(MOIETY_E_TOO_LARGE, TryAlloc(pool, 200 * kMiB));
-    EXPECT_EQ(MOIETY_OK, TryAlloc(pool, 32 * kMiB));
+    EXPECT_OK(TryAlloc(pool, 32 * kMiB));
 }
 
 TEST_P(Limit, BelowWhatIsInUseTakesNothingAway)
 {
     Pool pool(WithLimit(512 * kMiB, GetParam()));
     moiety_devptr block = pool.Alloc(200 * kMiB);
-    EXPECT_EQ(MOIETY_OK, moiety_pool_set_limit(pool, 64 * kMiB));
+    EXPECT_OK(moiety_pool_set_limit(pool, 64 * kMiB));
     EXPECT_LE(200 * kMiB, pool.Stats().reserved_bytes_current);
     EXPECT_EQ(MOIETY_E_NO_DEVICE_MEMORY, TryAlloc(pool, 60 * kMiB));
     pool.Free(block, MOIETY_STREAM_DONE);
     pool.TrimAll();
-    EXPECT_EQ(MOIETY_OK, TryAlloc(pool, 60 * kMiB));
+    EXPECT_OK(TryAlloc(pool, 60 * kMiB));
 }
 
 TEST_P(Limit, OfNothingIsTheDevices)
 {
     Pool pool(WithLimit(512 * kMiB, GetParam()));
-    EXPECT_EQ(MOIETY_OK, moiety_pool_set_limit(pool, 0));
+    EXPECT_OK(moiety_pool_set_limit(pool, 0));
     EXPECT_EQ(8 * kGiB, pool.Stats().limit_bytes);
 }
 
 TEST_P(Limit, IsInWholeUnits)
 {
     Pool pool(WithLimit(64 * kMiB, GetParam()));
-    EXPECT_EQ(MOIETY_OK, moiety_pool_set_limit(pool, 5 * kMiB));
+    EXPECT_OK(moiety_pool_set_limit(pool, 5 * kMiB));
     EXPECT_EQ(4 * kMiB, pool.Stats().limit_bytes);
     EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_set_limit(pool, 2 * kMiB - 1));
     EXPECT_NE(nullptr, std::strstr(moiety_last_error_message(), "2 MiB"));
@@ -168,7 +162,7 @@ TEST_P(Limit, IsInWholeUnits)
 TEST_P(Limit, IsBoundByTheTables)
 {
     Pool pool(WithLimit(4 * kMiB, GetParam()));
-    EXPECT_EQ(MOIETY_OK, moiety_pool_set_limit(pool, 64 * kMiB));
+    EXPECT_OK(moiety_pool_set_limit(pool, 64 * kMiB));
     EXPECT_EQ(MOIETY_E_TOO_LARGE, moiety_pool_set_limit(pool, 66 * kMiB));
     EXPECT_NE(nullptr, std::strstr(moiety_last_error_message(), "67108864"));
     EXPECT_EQ(64 * kMiB, pool.Stats().limit_bytes);
@@ -196,11 +190,10 @@ TEST_F(Settings, LimitsChangeWhileOthersGrow)
             }
         });
     for (int n = 0; n < 60; n++)
-        EXPECT_EQ(MOIETY_OK,
-                  moiety_pool_set_limit(pool, (n % 2 ? 64 : 128) * kMiB));
+        EXPECT_OK(moiety_pool_set_limit(pool, (n % 2 ? 64 : 128) * kMiB));
     for (std::thread &thread : threads)
         thread.join();
-    EXPECT_EQ(MOIETY_OK, moiety_pool_set_limit(pool, 32 * kMiB));
+    EXPECT_OK(moiety_pool_set_limit(pool, 32 * kMiB));
     EXPECT_GE(32 * kMiB, pool.Stats().reserved_bytes_current);
 }
 
@@ -224,18 +217,18 @@ INSTANTIATE_TEST_SUITE_P(Kinds, Reserve,
 TEST_P(Reserve, TakesAllOfIt)
 {
     Pool pool(WithLimit(512 * kMiB, GetParam()));
-    EXPECT_EQ(MOIETY_OK, moiety_pool_reserve(pool, 100 * kMiB));
+    EXPECT_OK(moiety_pool_reserve(pool, 100 * kMiB));
     uint64_t reserved = pool.Stats().reserved_bytes_current;
     EXPECT_LE(100 * kMiB, reserved);
     EXPECT_GE(128 * kMiB, reserved);
-    EXPECT_EQ(MOIETY_OK, moiety_pool_reserve(pool, 100 * kMiB));
+    EXPECT_OK(moiety_pool_reserve(pool, 100 * kMiB));
     EXPECT_EQ(reserved, pool.Stats().reserved_bytes_current) << "it has it";
 }
 
 TEST_P(Reserve, WhatFollowsAsksTheSourceForNothing)
 {
     Pool pool(WithLimit(512 * kMiB, GetParam()));
-    EXPECT_EQ(MOIETY_OK, moiety_pool_reserve(pool, 100 * kMiB));
+    EXPECT_OK(moiety_pool_reserve(pool, 100 * kMiB));
     uint64_t segments = pool.Stats().segment_allocated;
     pool.Free(pool.Alloc(60 * kMiB));
     EXPECT_EQ(segments, pool.Stats().segment_allocated);
@@ -246,7 +239,7 @@ TEST_P(Reserve, KeepsToTheLimit)
     Pool pool(WithLimit(64 * kMiB, GetParam()));
     EXPECT_EQ(MOIETY_E_TOO_LARGE, moiety_pool_reserve(pool, 66 * kMiB));
     EXPECT_EQ(0u, pool.Stats().reserved_bytes_current);
-    EXPECT_EQ(MOIETY_OK, moiety_pool_reserve(pool, 64 * kMiB));
+    EXPECT_OK(moiety_pool_reserve(pool, 64 * kMiB));
     EXPECT_EQ(64 * kMiB, pool.Stats().reserved_bytes_current);
 }
 
@@ -259,12 +252,12 @@ TEST_F(Settings, NothingIsReservedWhereAllPassesThrough)
 TEST_P(Limit, PeaksBeginAnew)
 {
     Pool pool(WithLimit(512 * kMiB, GetParam()));
-    EXPECT_EQ(MOIETY_OK, TryAlloc(pool, 200 * kMiB));
+    EXPECT_OK(TryAlloc(pool, 200 * kMiB));
     pool.TrimAll();
     EXPECT_LE(200 * kMiB, pool.Stats().reserved_bytes_peak);
-    EXPECT_EQ(MOIETY_OK, moiety_pool_reset_peaks(pool));
+    EXPECT_OK(moiety_pool_reset_peaks(pool));
     EXPECT_EQ(0u, pool.Stats().reserved_bytes_peak);
-    EXPECT_EQ(MOIETY_OK, TryAlloc(pool, 20 * kMiB));
+    EXPECT_OK(TryAlloc(pool, 20 * kMiB));
     EXPECT_LE(20 * kMiB, pool.Stats().reserved_bytes_peak);
     EXPECT_GE(64 * kMiB, pool.Stats().reserved_bytes_peak);
 }
@@ -274,15 +267,15 @@ TEST_F(Settings, OptionsAreTheResolvedOnes)
     setenv("MOIETY_CONF", "wait_ms:7,first_segment:4MiB", 1);
     Pool pool(WithLimit(64 * kMiB));
     moiety_pool_options options = driver_options();
-    EXPECT_EQ(MOIETY_OK, moiety_pool_get_options(pool, &options));
+    EXPECT_OK(moiety_pool_get_options(pool, &options));
     EXPECT_EQ(7u, options.wait_ms);
     EXPECT_EQ(4 * kMiB, options.first_segment_bytes);
     EXPECT_EQ(kGiB, options.largest_segment_bytes);
     EXPECT_EQ(64 * kMiB, options.limit_bytes);
     EXPECT_EQ(pool_test::PrimaryContext(), options.context);
     EXPECT_EQ(nullptr, options.source);
-    EXPECT_EQ(MOIETY_OK, moiety_pool_set_limit(pool, 32 * kMiB));
-    EXPECT_EQ(MOIETY_OK, moiety_pool_get_options(pool, &options));
+    EXPECT_OK(moiety_pool_set_limit(pool, 32 * kMiB));
+    EXPECT_OK(moiety_pool_get_options(pool, &options));
     EXPECT_EQ(32 * kMiB, options.limit_bytes);
 }
 
@@ -296,11 +289,11 @@ TEST_F(Settings, OptionsThatArePassedOnMeanTheSame)
         moiety_pool_options first = driver_options(), second = first;
         {
             Pool pool(wanted);
-            EXPECT_EQ(MOIETY_OK, moiety_pool_get_options(pool, &first));
+            EXPECT_OK(moiety_pool_get_options(pool, &first));
         }
         EXPECT_EQ(wanted.wait_ms, first.wait_ms);
         Pool pool(first);
-        EXPECT_EQ(MOIETY_OK, moiety_pool_get_options(pool, &second));
+        EXPECT_OK(moiety_pool_get_options(pool, &second));
         EXPECT_EQ(0, std::memcmp(&first, &second, sizeof(first)));
     }
 }
@@ -311,13 +304,13 @@ TEST_F(Settings, OptionsAreNotWrittenPastTheCallersStruct)
     moiety_pool_options options = driver_options();
     options.struct_size = offsetof(moiety_pool_options, peer_devices);
     options.peer_devices = 77;
-    EXPECT_EQ(MOIETY_OK, moiety_pool_get_options(pool, &options));
+    EXPECT_OK(moiety_pool_get_options(pool, &options));
     EXPECT_EQ(offsetof(moiety_pool_options, peer_devices), options.struct_size);
     EXPECT_EQ(77u, options.peer_devices);
     // Of version 0.1.0, which ended with cache_bytes.
     options.struct_size = offsetof(moiety_pool_options, history_entries);
     options.history_entries = 77;
-    EXPECT_EQ(MOIETY_OK, moiety_pool_get_options(pool, &options));
+    EXPECT_OK(moiety_pool_get_options(pool, &options));
     EXPECT_EQ(offsetof(moiety_pool_options, history_entries),
               options.struct_size);
     EXPECT_EQ(77u, options.history_entries);
@@ -330,8 +323,8 @@ TEST_F(Settings, OptionsAreNotWrittenPastTheCallersStruct)
 TEST_F(Settings, OptionsAreCheckedAsCreationDoes)
 {
     moiety_pool_options options = WithLimit(64 * kMiB);
-    EXPECT_EQ(MOIETY_OK, moiety_pool_options_check(nullptr));
-    EXPECT_EQ(MOIETY_OK, moiety_pool_options_check(&options));
+    EXPECT_OK(moiety_pool_options_check(nullptr));
+    EXPECT_OK(moiety_pool_options_check(&options));
     options.first_segment_bytes = 3;
     EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_options_check(&options));
     moiety_pool *pool = nullptr;
@@ -351,7 +344,7 @@ TEST_P(Limit, AddressesAreOfTheirPool)
     for (const Pool *pool : {&first, &second}) {
         moiety_devptr block = const_cast<Pool *>(pool)->Alloc(5 * kMiB);
         moiety_pool *found = nullptr;
-        EXPECT_EQ(MOIETY_OK, moiety_pool_of(block, &found));
+        EXPECT_OK(moiety_pool_of(block, &found));
         EXPECT_EQ(static_cast<moiety_pool *>(*pool), found);
         const_cast<Pool *>(pool)->Free(block);
     }
@@ -362,7 +355,7 @@ TEST_F(Settings, AddressesOfNobodyAreNoPools)
     Pool pool;
     moiety_pool *found = pool;
     moiety_devptr block = pool.Alloc(512);
-    EXPECT_EQ(MOIETY_OK, moiety_pool_of(block + 100, &found)) << "inside";
+    EXPECT_OK(moiety_pool_of(block + 100, &found)) << "inside";
     EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_of(block, nullptr));
     pool.Free(block);
     pool.End();
@@ -406,7 +399,7 @@ TEST_P(Zeroed, IsZeroWhateverWasThere)
         moiety_devptr block = pool.Alloc(size_bytes, stream);
         Soil(block, size_bytes);
         pool.Free(block, stream);
-        ASSERT_EQ(MOIETY_OK, alloc_zeroed(pool, size_bytes, stream, &block));
+        ASSERT_OK(alloc_zeroed(pool, size_bytes, stream, &block));
         pool_test::Synchronize();
         EXPECT_TRUE(IsZero(block, size_bytes));
         pool.Free(block, stream);
@@ -420,7 +413,7 @@ TEST_P(Zeroed, ComesInTheStreamsOrder)
     pool_test::Stream stream;
     moiety_devptr block = 0;
     stream.Hold();
-    EXPECT_EQ(MOIETY_OK, alloc_zeroed(pool, 4 * kKiB, stream, &block));
+    EXPECT_OK(alloc_zeroed(pool, 4 * kKiB, stream, &block));
     stream.Release();
     pool_test::Synchronize();
     EXPECT_TRUE(IsZero(block, 4 * kKiB));
@@ -447,7 +440,7 @@ TEST_F(Settings, ZeroesNeedAnOrder)
     EXPECT_EQ(MOIETY_E_INVALID, alloc_zeroed(pool, 512, kStream, nullptr));
     EXPECT_EQ(77u, block);
     uint64_t fills = pool_test::Calls("cuMemsetD8Async");
-    EXPECT_EQ(MOIETY_OK, alloc_zeroed(pool, 0, kStream, &block));
+    EXPECT_OK(alloc_zeroed(pool, 0, kStream, &block));
     EXPECT_EQ(0u, block) << "as moiety_alloc()";
     EXPECT_EQ(fills, pool_test::Calls("cuMemsetD8Async"));
 }
@@ -564,15 +557,15 @@ std::string ConfOfPair(const Option &a, const Option &b)
 void ExpectToWork(moiety_pool *pool)
 {
     moiety_devptr blocks[4] = {};
-    EXPECT_EQ(MOIETY_OK, moiety_alloc(pool, 1, kStream, &blocks[0]));
-    EXPECT_EQ(MOIETY_OK, alloc_aligned(pool, 1000, 4 * kKiB, MOIETY_STREAM_ANY,
-                                       &blocks[1]));
-    EXPECT_EQ(MOIETY_OK, alloc_zeroed(pool, 70 * kKiB, kStream, &blocks[2]));
-    EXPECT_EQ(MOIETY_OK, moiety_alloc(pool, 2 * kMiB + 1, kStream, &blocks[3]));
+    EXPECT_OK(moiety_alloc(pool, 1, kStream, &blocks[0]));
+    EXPECT_OK(
+        alloc_aligned(pool, 1000, 4 * kKiB, MOIETY_STREAM_ANY, &blocks[1]));
+    EXPECT_OK(alloc_zeroed(pool, 70 * kKiB, kStream, &blocks[2]));
+    EXPECT_OK(moiety_alloc(pool, 2 * kMiB + 1, kStream, &blocks[3]));
     for (moiety_devptr block : blocks)
-        EXPECT_EQ(MOIETY_OK, moiety_free(pool, block, kStream));
-    EXPECT_EQ(MOIETY_OK, moiety_pool_synchronize(pool, 20000));
-    EXPECT_EQ(MOIETY_OK, moiety_pool_trim(pool, 0, nullptr));
+        EXPECT_OK(moiety_free(pool, block, kStream));
+    EXPECT_OK(moiety_pool_synchronize(pool, 20000));
+    EXPECT_OK(moiety_pool_trim(pool, 0, nullptr));
 }
 
 // Works and is destroyed without leaks, or is refused with a reason. True: works.
@@ -588,7 +581,7 @@ bool Works(const moiety_pool_options &options)
     moiety_leaks leaks = {};
     leaks.struct_size = sizeof(leaks);
     ExpectToWork(pool);
-    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool, &leaks));
+    EXPECT_OK(moiety_pool_destroy(pool, &leaks));
     EXPECT_EQ(0u, leaks.block_count);
     return true;
 }
@@ -599,7 +592,7 @@ bool IsAccepted(const moiety_pool_options &options, const std::string &conf)
     setenv("MOIETY_CONF", conf.c_str(), 1);
     moiety_status status = moiety_pool_create(&options, &pool);
     unsetenv("MOIETY_CONF");
-    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool, nullptr));
+    EXPECT_OK(moiety_pool_destroy(pool, nullptr));
     return status == MOIETY_OK;
 }
 

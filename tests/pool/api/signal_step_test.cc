@@ -17,8 +17,7 @@
 namespace
 {
 
-using pool_test::Pool;
-using pool_test::Stream;
+using namespace pool_test;
 
 #if defined(__x86_64__)
 
@@ -111,7 +110,7 @@ class SignalStep : public ::testing::Test
             own.at = at;
             own.steps = 0;
             moiety_status status = pair(&own);
-            EXPECT_EQ(MOIETY_OK, status) << "step " << at;
+            EXPECT_OK(status) << "step " << at;
             if (own.kept != 0)
                 pool.Free(own.kept, own.streams[0]);
         }).join();
@@ -235,8 +234,8 @@ TEST_F(SignalStep, OfAGuardHarmsNothing)
         moiety_status begun = moiety_capture_guard_begin();
         moiety_status ended = moiety_capture_guard_end();
         EndSteps();
-        EXPECT_EQ(MOIETY_OK, begun);
-        EXPECT_EQ(MOIETY_OK, ended);
+        EXPECT_OK(begun);
+        EXPECT_OK(ended);
     });
 }
 

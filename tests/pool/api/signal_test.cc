@@ -26,13 +26,8 @@ extern "C" const char *__tsan_default_options()
 namespace
 {
 
-using pool_test::Defaults;
-using pool_test::kMiB;
-using pool_test::Pool;
-using pool_test::Ranges;
+using namespace pool_test;
 using segment_test::FakeSource;
-
-const moiety_stream kStream = MOIETY_STREAM_LEGACY;
 
 // What the handler works with.
 struct Shared {
@@ -81,14 +76,9 @@ void CallEverything(int)
     *status++ = moiety_private_destroy(shared.arena);
 }
 
-class Signal : public ::testing::Test
+class Signal : public StandinTest
 {
   protected:
-    static void SetUpTestSuite()
-    {
-        pool_test::UseStandin();
-    }
-
     static void Handle(void (*handler)(int))
     {
         struct sigaction action = {};
@@ -107,7 +97,7 @@ TEST_F(Signal, InACallIsToldBusyByEveryFunction)
     Pool pool(options);
     pool_test::Stream stream;
     shared = {pool, stream, pool_test::NewEvent(), pool.Alloc(3 * kMiB), 0, {}};
-    ASSERT_EQ(MOIETY_OK, create_arena(pool, 0, &shared.arena));
+    ASSERT_OK(create_arena(pool, 0, &shared.arena));
     Handle(CallEverything);
     source.in_reserve = [](void *) { raise(SIGUSR1); };
     moiety_devptr large = pool.Alloc(100 * kMiB); // interrupted while it grows

@@ -12,22 +12,12 @@
 namespace
 {
 
-using pool_test::Defaults;
-using pool_test::kKiB;
-using pool_test::kMiB;
-using pool_test::Pool;
+using namespace pool_test;
 using segment_test::FakeSource;
 
-const moiety_stream kStream = MOIETY_STREAM_LEGACY;
-
-class OwnSource : public ::testing::Test
+class OwnSource : public StandinTest
 {
   protected:
-    static void SetUpTestSuite()
-    {
-        pool_test::UseStandin();
-    }
-
     void SetUp() override
     {
         options = Defaults();
@@ -162,7 +152,7 @@ TEST_F(OwnSource, MayUseAnotherPool)
     };
     Pool pool(options);
     pool.Free(pool.Alloc(100 * kMiB));
-    EXPECT_EQ(MOIETY_OK, inner.status);
+    EXPECT_OK(inner.status);
 }
 
 // A pool is refused to its own source, also by way of another pool's: it would

@@ -11,19 +11,9 @@
 namespace
 {
 
-using pool_test::kMiB;
-using pool_test::Pool;
+using namespace pool_test;
 
-const moiety_stream kStream = MOIETY_STREAM_LEGACY;
-
-class StreamCalls : public ::testing::Test
-{
-  protected:
-    static void SetUpTestSuite()
-    {
-        pool_test::UseStandin();
-    }
-};
+using StreamCalls = StandinTest;
 
 class RecordUse : public StreamCalls
 {
@@ -37,7 +27,7 @@ TEST_F(RecordUse, NeedsAPool)
 TEST_F(RecordUse, OfTheNullAddressIsIgnored)
 {
     Pool pool;
-    EXPECT_EQ(MOIETY_OK, moiety_record_use(pool, 0, kStream));
+    EXPECT_OK(moiety_record_use(pool, 0, kStream));
 }
 
 TEST_F(RecordUse, ByNoStreamIsInvalid)
@@ -81,8 +71,7 @@ TEST_F(RecordUse, IsAcceptedTwiceAndByEveryStream)
     for (size_t size_bytes : {size_t{512}, size_t{5} * kMiB}) {
         moiety_devptr block = pool.Alloc(size_bytes);
         for (moiety_stream stream : streams)
-            EXPECT_EQ(MOIETY_OK, moiety_record_use(pool, block, stream))
-                << moiety_last_error_message();
+            EXPECT_OK(moiety_record_use(pool, block, stream));
         EXPECT_GE(pool.UsableSize(block), size_bytes);
         pool.Free(block);
     }
@@ -95,12 +84,11 @@ TEST_F(RecordUse, LeavesTheBlocksSizeAsItWas)
     for (size_t size_bytes : {size_t{512}, size_t{70000}, size_t{5} * kMiB}) {
         moiety_devptr block = pool.Alloc(size_bytes);
         size_t before = pool.UsableSize(block);
-        ASSERT_EQ(MOIETY_OK, moiety_record_use(pool, block, MOIETY_STREAM_ANY));
+        ASSERT_OK(moiety_record_use(pool, block, MOIETY_STREAM_ANY));
         EXPECT_EQ(before, pool.UsableSize(block));
         EXPECT_EQ(MOIETY_E_INVALID,
                   moiety_free_sized(pool, block, 2 * size_bytes, kStream));
-        EXPECT_EQ(MOIETY_OK,
-                  moiety_free_sized(pool, block, size_bytes, kStream));
+        EXPECT_OK(moiety_free_sized(pool, block, size_bytes, kStream));
     }
 }
 
@@ -126,7 +114,7 @@ TEST_F(FreeAfter, NeedsAPool)
 TEST_F(FreeAfter, OfTheNullAddressDoesNothing)
 {
     Pool pool;
-    EXPECT_EQ(MOIETY_OK, moiety_free_on_event(pool, 0, event));
+    EXPECT_OK(moiety_free_on_event(pool, 0, event));
     EXPECT_EQ(0u, pool.Stats().allocation_freed);
 }
 
@@ -135,8 +123,7 @@ TEST_F(FreeAfter, TakesTheBlock)
     Pool pool;
     for (size_t size_bytes : {size_t{512}, size_t{5} * kMiB}) {
         moiety_devptr block = pool.Alloc(size_bytes);
-        EXPECT_EQ(MOIETY_OK, moiety_free_on_event(pool, block, event))
-            << moiety_last_error_message();
+        EXPECT_OK(moiety_free_on_event(pool, block, event));
     }
     EXPECT_EQ(0u, pool.Stats().allocation_current);
     EXPECT_EQ(2u, pool.Stats().allocation_freed);
@@ -166,7 +153,7 @@ TEST_F(FreeAfter, AnEventThatTheDriverRefusesLeavesTheBlockToTheCaller)
     EXPECT_EQ(MOIETY_E_DRIVER, moiety_free_on_event(pool, block, event));
     pool_test::SetFaults("");
     EXPECT_EQ(1u, pool.Stats().allocation_current);
-    EXPECT_EQ(MOIETY_OK, moiety_free_on_event(pool, block, event));
+    EXPECT_OK(moiety_free_on_event(pool, block, event));
 }
 
 class StreamRetire : public StreamCalls
@@ -194,8 +181,8 @@ TEST_F(StreamRetire, OfAStreamThatThePoolHasNotSeenIsFine)
 {
     Pool pool;
     pool_test::Stream stream;
-    EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, stream));
-    EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, stream));
+    EXPECT_OK(moiety_pool_retire_stream(pool, stream));
+    EXPECT_OK(moiety_pool_retire_stream(pool, stream));
 }
 
 TEST_F(StreamRetire, EndsAStreamAndASecondTimeDoesNothing)
@@ -203,9 +190,8 @@ TEST_F(StreamRetire, EndsAStreamAndASecondTimeDoesNothing)
     Pool pool;
     pool_test::Stream stream;
     pool.Free(pool.Alloc(4096, stream), stream);
-    EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, stream))
-        << moiety_last_error_message();
-    EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, stream));
+    EXPECT_OK(moiety_pool_retire_stream(pool, stream));
+    EXPECT_OK(moiety_pool_retire_stream(pool, stream));
 }
 
 TEST_F(StreamRetire, WithoutAnEventLosesNothing)
@@ -231,25 +217,25 @@ TEST_F(CaptureGuard, CannotEndBeforeItBegan)
 
 TEST_F(CaptureGuard, IsCounted)
 {
-    EXPECT_EQ(MOIETY_OK, moiety_capture_guard_begin());
-    EXPECT_EQ(MOIETY_OK, moiety_capture_guard_begin());
-    EXPECT_EQ(MOIETY_OK, moiety_capture_guard_end());
-    EXPECT_EQ(MOIETY_OK, moiety_capture_guard_end());
+    EXPECT_OK(moiety_capture_guard_begin());
+    EXPECT_OK(moiety_capture_guard_begin());
+    EXPECT_OK(moiety_capture_guard_end());
+    EXPECT_OK(moiety_capture_guard_end());
     EXPECT_EQ(MOIETY_E_INVALID, moiety_capture_guard_end());
 }
 
 TEST_F(CaptureGuard, MayBeHeldAroundEverythingElse)
 {
-    ASSERT_EQ(MOIETY_OK, moiety_capture_guard_begin());
+    ASSERT_OK(moiety_capture_guard_begin());
     moiety_pool *pool = nullptr;
     moiety_devptr block = 0;
-    ASSERT_EQ(MOIETY_OK, moiety_pool_create(nullptr, &pool));
+    ASSERT_OK(moiety_pool_create(nullptr, &pool));
     for (int i = 0; i < 1000; i++) {
-        ASSERT_EQ(MOIETY_OK, moiety_alloc(pool, 64 << 10, kStream, &block));
-        ASSERT_EQ(MOIETY_OK, moiety_free(pool, block, MOIETY_STREAM_ANY));
+        ASSERT_OK(moiety_alloc(pool, 64 << 10, kStream, &block));
+        ASSERT_OK(moiety_free(pool, block, MOIETY_STREAM_ANY));
     }
-    ASSERT_EQ(MOIETY_OK, moiety_capture_guard_end());
-    EXPECT_EQ(MOIETY_OK, moiety_pool_destroy(pool, nullptr));
+    ASSERT_OK(moiety_capture_guard_end());
+    EXPECT_OK(moiety_pool_destroy(pool, nullptr));
 }
 
 class AddContext : public StreamCalls
@@ -270,9 +256,8 @@ TEST_F(AddContext, TakesEachOnceAndThePoolsOwnNever)
     moiety_context context = pool_test::NewContext();
     // More often than there is room for contexts.
     for (int i = 0; i < 40; i++) {
-        EXPECT_EQ(MOIETY_OK, moiety_pool_add_context(pool, context));
-        EXPECT_EQ(MOIETY_OK,
-                  moiety_pool_add_context(pool, pool_test::PrimaryContext()));
+        EXPECT_OK(moiety_pool_add_context(pool, context));
+        EXPECT_OK(moiety_pool_add_context(pool, pool_test::PrimaryContext()));
     }
     pool.End();
     pool_test::DestroyContext(context);
@@ -285,9 +270,9 @@ TEST_F(AddContext, KnowsSixteen)
     for (int i = 0; i < 17; i++)
         contexts.push_back(pool_test::NewContext());
     for (size_t i = 0; i < 16; i++)
-        EXPECT_EQ(MOIETY_OK, moiety_pool_add_context(pool, contexts[i])) << i;
+        EXPECT_OK(moiety_pool_add_context(pool, contexts[i])) << i;
     EXPECT_EQ(MOIETY_E_NO_ROOM, moiety_pool_add_context(pool, contexts[16]));
-    EXPECT_EQ(MOIETY_OK, moiety_pool_add_context(pool, contexts[3]));
+    EXPECT_OK(moiety_pool_add_context(pool, contexts[3]));
     pool.End();
     for (moiety_context context : contexts)
         pool_test::DestroyContext(context);
@@ -301,27 +286,27 @@ TEST_F(RetireEverywhere, TellsAllPoolsAndArenas)
 {
     Pool first, second;
     moiety_host *host = nullptr;
-    ASSERT_EQ(MOIETY_OK, moiety_host_create(nullptr, &host));
+    ASSERT_OK(moiety_host_create(nullptr, &host));
     pool_test::Stream stream;
     void *memory = nullptr;
     for (moiety_pool *pool : {static_cast<moiety_pool *>(first),
                               static_cast<moiety_pool *>(second)}) {
         moiety_devptr block = 0;
-        ASSERT_EQ(MOIETY_OK, moiety_alloc(pool, kMiB, stream, &block));
-        EXPECT_EQ(MOIETY_OK, moiety_free(pool, block, stream));
+        ASSERT_OK(moiety_alloc(pool, kMiB, stream, &block));
+        EXPECT_OK(moiety_free(pool, block, stream));
     }
-    ASSERT_EQ(MOIETY_OK, moiety_host_alloc(host, kMiB, stream, &memory));
-    EXPECT_EQ(MOIETY_OK, moiety_host_free(host, memory, stream));
+    ASSERT_OK(moiety_host_alloc(host, kMiB, stream, &memory));
+    EXPECT_OK(moiety_host_free(host, memory, stream));
     const uint64_t streams = first.Stats().streams;
-    EXPECT_EQ(MOIETY_OK, moiety_retire_stream(stream));
+    EXPECT_OK(moiety_retire_stream(stream));
     EXPECT_EQ(streams - 1, first.Stats().streams);
     EXPECT_EQ(streams - 1, second.Stats().streams);
     moiety_pool_stats stats = {};
     stats.struct_size = sizeof(stats);
-    EXPECT_EQ(MOIETY_OK, moiety_pool_get_stats(moiety_host_pool(host), &stats));
+    EXPECT_OK(moiety_pool_get_stats(moiety_host_pool(host), &stats));
     EXPECT_EQ(streams - 1, stats.streams);
-    EXPECT_EQ(MOIETY_OK, moiety_retire_stream(stream));
-    EXPECT_EQ(MOIETY_OK, moiety_host_destroy(host, nullptr));
+    EXPECT_OK(moiety_retire_stream(stream));
+    EXPECT_OK(moiety_host_destroy(host, nullptr));
 }
 
 TEST_F(RetireEverywhere, IsOfCreatedStreams)
@@ -335,7 +320,7 @@ TEST_F(RetireEverywhere, IsOfCreatedStreams)
 TEST_F(RetireEverywhere, IsOfNobodyWhereThereAreNoPools)
 {
     pool_test::Stream stream;
-    EXPECT_EQ(MOIETY_OK, moiety_retire_stream(stream));
+    EXPECT_OK(moiety_retire_stream(stream));
 }
 
 // What one of them refuses is told, and the others have forgotten the stream.
@@ -347,7 +332,7 @@ TEST_F(RetireEverywhere, TellsTheRestToo)
     for (moiety_pool *pool : {static_cast<moiety_pool *>(first),
                               static_cast<moiety_pool *>(third)}) {
         moiety_devptr block = 0;
-        ASSERT_EQ(MOIETY_OK, moiety_alloc(pool, kMiB, stream, &block));
+        ASSERT_OK(moiety_alloc(pool, kMiB, stream, &block));
         EXPECT_EQ(MOIETY_OK, moiety_free(pool, block, stream));
     }
     moiety_scope scope = 0;
@@ -355,9 +340,9 @@ TEST_F(RetireEverywhere, TellsTheRestToo)
     EXPECT_EQ(MOIETY_E_IN_USE, moiety_retire_stream(stream));
     EXPECT_EQ(streams, first.Stats().streams);
     EXPECT_EQ(streams, third.Stats().streams);
-    EXPECT_EQ(MOIETY_OK, moiety_scope_end(scope));
-    EXPECT_EQ(MOIETY_OK, moiety_scope_release(scope));
-    EXPECT_EQ(MOIETY_OK, moiety_retire_stream(stream));
+    EXPECT_OK(moiety_scope_end(scope));
+    EXPECT_OK(moiety_scope_release(scope));
+    EXPECT_OK(moiety_retire_stream(stream));
 }
 
 } // namespace

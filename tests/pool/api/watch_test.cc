@@ -22,8 +22,7 @@
 namespace
 {
 
-using pool_test::kMiB;
-using pool_test::Pool;
+using namespace pool_test;
 using segment_test::Ledger;
 
 // Fields may only be appended.
@@ -55,14 +54,14 @@ class Watcher
     void Begin()
     {
         moiety_segment_watcher table = Table();
-        ASSERT_EQ(MOIETY_OK, moiety_segment_watch(pool_, &table, &id))
+        ASSERT_OK(moiety_segment_watch(pool_, &table, &id))
             << moiety_last_error_message();
         EXPECT_NE(nullptr, id);
     }
 
     void End()
     {
-        EXPECT_EQ(MOIETY_OK, moiety_segment_unwatch(pool_, id));
+        EXPECT_OK(moiety_segment_unwatch(pool_, id));
         is_over = true;
     }
 
@@ -102,14 +101,9 @@ class Watcher
     std::atomic<int> running_{0};
 };
 
-class WatchedPool : public ::testing::TestWithParam<uint32_t>
+class WatchedPool : public StandinTestWith<uint32_t>
 {
   protected:
-    void SetUp() override
-    {
-        pool_test::UseStandin();
-    }
-
     moiety_pool_options Options() const
     {
         moiety_pool_options options = driver_options();
@@ -144,7 +138,7 @@ TEST_P(WatchedPool, TellsOfWhatIsThereAndOfTheEnd)
 {
     Pool pool(Options());
     moiety_devptr block = pool.Alloc(20 * kMiB);
-    ASSERT_EQ(MOIETY_OK, moiety_segment_hold(pool, block, 20 * kMiB));
+    ASSERT_OK(moiety_segment_hold(pool, block, 20 * kMiB));
     Watcher watcher(pool);
     watcher.Begin();
     EXPECT_TRUE(watcher.told.Has(block, 20 * kMiB));
@@ -197,7 +191,7 @@ TEST_P(WatchedPool, MayBeWatchedByOneFunctionAlone)
     moiety_segment_watcher table = watcher.Table();
     table.releasing = nullptr;
     moiety_watch id = nullptr;
-    ASSERT_EQ(MOIETY_OK, moiety_segment_watch(pool, &table, &id));
+    ASSERT_OK(moiety_segment_watch(pool, &table, &id));
     pool.Free(pool.Alloc(20 * kMiB), MOIETY_STREAM_DONE);
     pool.TrimAll();
     EXPECT_EQ(0u, watcher.told.ReleasedCount());
@@ -370,19 +364,18 @@ void Churn(const Pool &pool, Watcher &watcher, uint64_t seed,
             blocks.push_back(block);
         } else if (!blocks.empty()) {
             size_t at = random() % blocks.size();
-            EXPECT_EQ(MOIETY_OK,
-                      moiety_free(pool, blocks[at].address,
+            EXPECT_OK(moiety_free(pool, blocks[at].address,
                                   random() % 4 ? stream : MOIETY_STREAM_DONE));
             blocks.erase(blocks.begin() + static_cast<long>(at));
         }
         uint64_t bytes;
         if (random() % 32 == 0) {
-            EXPECT_EQ(MOIETY_OK, moiety_pool_trim(pool, 0, &bytes));
+            EXPECT_OK(moiety_pool_trim(pool, 0, &bytes));
         }
     }
     for (const Block &block : blocks)
-        EXPECT_EQ(MOIETY_OK, moiety_free(pool, block.address, stream));
-    EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, stream));
+        EXPECT_OK(moiety_free(pool, block.address, stream));
+    EXPECT_OK(moiety_pool_retire_stream(pool, stream));
 }
 
 TEST_P(WatchedPool, IsToldOfInBalanceBesideEightThreads)
@@ -427,14 +420,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, WatchedPool,
                                                                 : "Checked";
                          });
 
-class WatchedPoolOfAKind : public ::testing::Test
-{
-  protected:
-    void SetUp() override
-    {
-        pool_test::UseStandin();
-    }
-};
+using WatchedPoolOfAKind = StandinTest;
 
 TEST_F(WatchedPoolOfAKind, IsNoneThatPassesAllThrough)
 {
@@ -462,20 +448,18 @@ TEST_F(WatchedPoolOfAKind, TellsOfMemoryThatPauses)
     moiety_private_options private_options = {};
     private_options.struct_size = sizeof private_options;
     private_options.flags = MOIETY_PRIVATE_PAUSABLE;
-    ASSERT_EQ(MOIETY_OK, moiety_private_create(pool, &private_options, &arena));
+    ASSERT_OK(moiety_private_create(pool, &private_options, &arena));
     moiety_devptr block = 0;
-    ASSERT_EQ(MOIETY_OK,
-              alloc_of_arena(arena, 8 * kMiB, MOIETY_STREAM_LEGACY, &block));
+    ASSERT_OK(alloc_of_arena(arena, 8 * kMiB, MOIETY_STREAM_LEGACY, &block));
     uint64_t before = watcher.told.IdAt(block);
     EXPECT_TRUE(watcher.told.Has(block, 8 * kMiB));
-    ASSERT_EQ(MOIETY_OK,
-              moiety_private_pause(arena, MOIETY_PAUSE_KEEP_CONTENTS));
+    ASSERT_OK(moiety_private_pause(arena, MOIETY_PAUSE_KEEP_CONTENTS));
     EXPECT_FALSE(watcher.told.Has(block, 1));
-    ASSERT_EQ(MOIETY_OK, moiety_private_resume(arena));
+    ASSERT_OK(moiety_private_resume(arena));
     EXPECT_TRUE(watcher.told.Has(block, 8 * kMiB));
     EXPECT_LT(before, watcher.told.IdAt(block));
     pool.Free(block);
-    EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena));
+    EXPECT_OK(moiety_private_destroy(arena));
     pool.TrimAll();
     EXPECT_EQ(0u, watcher.told.LiveBytes());
     EXPECT_EQ("", watcher.told.Complaint());

@@ -19,22 +19,13 @@
 namespace
 {
 
-using pool_test::Defaults;
-using pool_test::kKiB;
-using pool_test::kMiB;
-using pool_test::Pool;
-using pool_test::Stream;
+using namespace pool_test;
 
 const size_t kSizes[] = {512, 20 * kKiB, 100 * kKiB, 700 * kKiB, 3 * kMiB};
 
-class WrongFree : public ::testing::Test
+class WrongFree : public StandinTest
 {
   protected:
-    static void SetUpTestSuite()
-    {
-        pool_test::UseStandin();
-    }
-
     static moiety_status FreeByAnotherThread(Pool &pool, moiety_devptr block,
                                              moiety_stream stream)
     {
@@ -101,7 +92,7 @@ TEST_F(WrongFree, OfWhatACacheHoldsIsCountedWhenItLeaves)
         pool.Free(block, stream);
         pool.Free(between, stream);
         // The magazine does not look below its top.
-        EXPECT_EQ(MOIETY_OK, moiety_free(pool, block, stream)) << size_bytes;
+        EXPECT_OK(moiety_free(pool, block, stream)) << size_bytes;
         EXPECT_EQ(0u, pool.Stats().double_frees_found);
         pool.TrimAll();
         EXPECT_EQ(1u, pool.Stats().double_frees_found) << size_bytes;
@@ -118,7 +109,7 @@ TEST_F(WrongFree, ByTwoThreadsIsCountedWhenItLeaves)
     pool_test::SetCurrent(pool_test::PrimaryContext());
     moiety_devptr block = pool.Alloc(4096, stream);
     pool.Free(block, stream);
-    EXPECT_EQ(MOIETY_OK, FreeByAnotherThread(pool, block, stream));
+    EXPECT_OK(FreeByAnotherThread(pool, block, stream));
     pool.TrimAll();
     EXPECT_EQ(1u, pool.Stats().double_frees_found);
     EXPECT_EQ(0u, pool.Stats().allocation_current);

@@ -13,29 +13,17 @@
 namespace
 {
 
-using pool_test::Calls;
-using pool_test::Defaults;
-using pool_test::kMiB;
-using pool_test::Pool;
-
-const moiety_stream kStream = MOIETY_STREAM_LEGACY;
+using namespace pool_test;
 
 uint64_t NotedCount(moiety_pool *pool)
 {
     moiety_history_summary summary = {};
     summary.struct_size = sizeof summary;
-    EXPECT_EQ(MOIETY_OK, moiety_history_read(pool, nullptr, 0, &summary));
+    EXPECT_OK(moiety_history_read(pool, nullptr, 0, &summary));
     return summary.noted_count;
 }
 
-class Cached : public ::testing::Test
-{
-  protected:
-    static void SetUpTestSuite()
-    {
-        pool_test::UseStandin();
-    }
-};
+using Cached = StandinTest;
 
 TEST_F(Cached, AThreadThatHasNothingIsToldSo)
 {
@@ -56,9 +44,9 @@ TEST_F(Cached, WhatWasFreedIsServedWithoutTheDriver)
         moiety_devptr address = pool.Alloc(4096, stream), again = 0;
         pool.Free(address, stream);
         uint64_t calls_before = Calls();
-        ASSERT_EQ(MOIETY_OK, alloc_no_call(pool, 4096, stream, &again));
+        ASSERT_OK(alloc_no_call(pool, 4096, stream, &again));
         EXPECT_EQ(address, again);
-        EXPECT_EQ(MOIETY_OK, moiety_free_no_call(pool, again, stream));
+        EXPECT_OK(moiety_free_no_call(pool, again, stream));
         EXPECT_EQ(calls_before, Calls());
     }
     EXPECT_EQ(0u, pool.Stats().allocation_current);
@@ -88,8 +76,8 @@ TEST_F(Cached, LargeBlocksComeFromWhatIsFree)
     moiety_devptr large = pool.Alloc(20 * kMiB, kStream), again = 0;
     uint64_t calls_before = Calls();
     uint64_t misses_before = pool.Stats().cache_misses;
-    ASSERT_EQ(MOIETY_OK, moiety_free_no_call(pool, large, kStream));
-    ASSERT_EQ(MOIETY_OK, alloc_no_call(pool, 20 * kMiB, kStream, &again));
+    ASSERT_OK(moiety_free_no_call(pool, large, kStream));
+    ASSERT_OK(alloc_no_call(pool, 20 * kMiB, kStream, &again));
     EXPECT_EQ(large, again);
     EXPECT_EQ(misses_before + 1, pool.Stats().cache_misses);
     EXPECT_EQ(MOIETY_E_WOULD_BLOCK,
@@ -166,7 +154,7 @@ TEST_F(Cached, AnyStreamIsServedByWhatIsDone)
         ASSERT_LT(freed.size(), 100u);
     }
     EXPECT_EQ(0u, freed.count(cached)) << "work may be pending on it";
-    EXPECT_EQ(MOIETY_OK, moiety_free_no_call(pool, cached, MOIETY_STREAM_ANY));
+    EXPECT_OK(moiety_free_no_call(pool, cached, MOIETY_STREAM_ANY));
 }
 
 TEST_F(Cached, TheHistoryHasThemToo)
@@ -177,8 +165,8 @@ TEST_F(Cached, TheHistoryHasThemToo)
     moiety_devptr address = pool.Alloc(4096);
     pool.Free(address);
     uint64_t noted_before = NotedCount(pool);
-    ASSERT_EQ(MOIETY_OK, alloc_no_call(pool, 4096, kStream, &address));
-    ASSERT_EQ(MOIETY_OK, moiety_free_no_call(pool, address, kStream));
+    ASSERT_OK(alloc_no_call(pool, 4096, kStream, &address));
+    ASSERT_OK(moiety_free_no_call(pool, address, kStream));
     EXPECT_EQ(noted_before + 2, NotedCount(pool));
 }
 
@@ -200,7 +188,7 @@ TEST_F(Cached, ADestroyedPoolIsLeftToTheWholeCalls)
     moiety_pool *pool = nullptr;
     moiety_devptr block = 0, again = 0;
     size_t usable = 0;
-    ASSERT_EQ(MOIETY_OK, moiety_pool_create(nullptr, &pool));
+    ASSERT_OK(moiety_pool_create(nullptr, &pool));
     ASSERT_EQ(MOIETY_OK, moiety_alloc(pool, 20 * kMiB, kStream, &block));
     ASSERT_EQ(MOIETY_OK, moiety_pool_destroy(pool, nullptr));
     EXPECT_EQ(MOIETY_E_WOULD_BLOCK, moiety_free_no_call(pool, block, kStream));

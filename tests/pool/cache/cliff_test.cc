@@ -17,23 +17,12 @@
 namespace
 {
 
-using pool_test::Calls;
-using pool_test::Defaults;
-using pool_test::kMiB;
-using pool_test::Pool;
-using pool_test::Stream;
+using namespace pool_test;
 
 // Of all that is looked at in turn.
 constexpr unsigned kFew = 16;
 
-class Cliff : public ::testing::Test
-{
-  protected:
-    static void SetUpTestSuite()
-    {
-        pool_test::UseStandin();
-    }
-};
+using Cliff = StandinTest;
 
 TEST_F(Cliff, LooksForARecordedUseAmongFew)
 {
@@ -43,7 +32,7 @@ TEST_F(Cliff, LooksForARecordedUseAmongFew)
     std::vector<moiety_devptr> blocks;
     for (int i = 0; i < kBlocks; i++) {
         blocks.push_back(pool.Alloc(512, stream));
-        ASSERT_EQ(MOIETY_OK, moiety_record_use(pool, blocks.back(), user));
+        ASSERT_OK(moiety_record_use(pool, blocks.back(), user));
     }
     EXPECT_GE(pool_probe_longest_use_chain(pool), 1u);
     EXPECT_LE(pool_probe_longest_use_chain(pool), kFew);
@@ -75,7 +64,7 @@ TEST_F(Cliff, KeepsLittleOfThreadsThatEnded)
     };
     for (const auto &call : calls) {
         for (int i = 0; i < kThreads; i++)
-            std::thread([&] { EXPECT_EQ(MOIETY_OK, call()); }).join();
+            std::thread([&] { EXPECT_OK(call()); }).join();
         EXPECT_LE(pool_probe_thread_state_count(pool), 4u);
     }
     pool.Free(block, stream);
@@ -92,7 +81,7 @@ TEST_F(Cliff, LetsOneMissTakeOverFewThreads)
     std::vector<std::thread> threads;
     for (unsigned i = 0; i < kThreads; i++)
         threads.emplace_back([&] {
-            EXPECT_EQ(MOIETY_OK, moiety_free(pool, 0, stream));
+            EXPECT_OK(moiety_free(pool, 0, stream));
             for (begun++; begun < kThreads;)
                 std::this_thread::yield();
         });
@@ -117,7 +106,7 @@ TEST_F(Cliff, KeepsNothingOfThreadsThatEndedUnderAGuard)
 {
     Pool pool;
     Stream stream;
-    ASSERT_EQ(MOIETY_OK, moiety_capture_guard_begin());
+    ASSERT_OK(moiety_capture_guard_begin());
     for (int i = 0; i < 50; i++)
         std::thread([&] {
             pool_test::SetCurrent(pool_test::PrimaryContext());
@@ -127,7 +116,7 @@ TEST_F(Cliff, KeepsNothingOfThreadsThatEndedUnderAGuard)
     moiety_devptr miss = pool.Alloc(3 * kMiB, stream);
     EXPECT_LE(pool_probe_thread_state_count(pool), 4u);
     pool.Free(miss, stream);
-    EXPECT_EQ(MOIETY_OK, moiety_capture_guard_end());
+    EXPECT_OK(moiety_capture_guard_end());
 }
 
 TEST_F(Cliff, LooksForAStreamAmongFew)
@@ -151,7 +140,7 @@ TEST_F(Cliff, UsesTheRecordsOfRetiredStreamsAgain)
     for (int i = 0; i < kStreams; i++) {
         Stream stream;
         pool.Free(pool.Alloc(4096, stream), stream);
-        ASSERT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, stream));
+        ASSERT_OK(moiety_pool_retire_stream(pool, stream));
         pool_test::Synchronize();
     }
     EXPECT_LE(pool_probe_stream_state_count(pool), kFew + 2);
@@ -200,8 +189,8 @@ TEST_F(Cliff, ServesWhatIsOverBesideWhatIsNot)
     auto *wait = pool_test::Get<int(moiety_event)>("cuEventSynchronize");
     ASSERT_EQ(0, wait(over));
     for (int i = 0; i < kBlocks; i++)
-        ASSERT_EQ(MOIETY_OK, moiety_free_on_event(pool, blocks[i],
-                                                  i < kHeld ? late : over));
+        ASSERT_OK(
+            moiety_free_on_event(pool, blocks[i], i < kHeld ? late : over));
     int served = 0;
     moiety_devptr block = 0;
     for (; moiety_alloc(pool, 128 * 1024, idle, &block) == MOIETY_OK; served++)

@@ -25,6 +25,8 @@
 namespace
 {
 
+using namespace pool_test;
+
 enum Kind {
     kHitAlloc,
     kHitFree,
@@ -72,8 +74,6 @@ extern "C" __attribute__((noinline)) void count_test_end()
         count_test_end();                                                      \
         Check(counted_status);                                                 \
     } while (0)
-
-const moiety_stream kStream = MOIETY_STREAM_LEGACY;
 
 class Maker
 {

@@ -15,22 +15,11 @@
 namespace
 {
 
-using pool_test::Defaults;
-using pool_test::kGiB;
-using pool_test::kKiB;
-using pool_test::kMiB;
-using pool_test::Pool;
+using namespace pool_test;
 
-const moiety_stream kStream = MOIETY_STREAM_LEGACY;
-
-class Exact : public ::testing::Test
+class Exact : public StandinTest
 {
   protected:
-    static void SetUpTestSuite()
-    {
-        pool_test::UseStandin();
-    }
-
     static moiety_pool_options Limited(uint64_t limit_bytes)
     {
         moiety_pool_options options = Defaults();
@@ -117,12 +106,12 @@ TEST_F(Exact, AHitTakesTheBlockOnTopIfItIsLongEnough)
     moiety_devptr shorter = pool.Alloc(kShorter);
     pool.Free(shorter);
     pool.Free(longer);
-    ASSERT_EQ(MOIETY_OK, alloc_no_call(pool, kShorter, kStream, &address));
+    ASSERT_OK(alloc_no_call(pool, kShorter, kStream, &address));
     EXPECT_EQ(longer, address);
     pool.Free(address);
     moiety_devptr taken = pool.Alloc(kLonger);
     EXPECT_EQ(longer, taken);
-    ASSERT_EQ(MOIETY_OK, alloc_no_call(pool, 72 * kKiB, kStream, &address));
+    ASSERT_OK(alloc_no_call(pool, 72 * kKiB, kStream, &address));
     EXPECT_NE(shorter, address);
     pool.Free(address);
     pool.Free(taken);
@@ -154,8 +143,7 @@ TEST_F(Exact, AnAlignedRequestTakesNoCachedRunThatIsNot)
             blocks.push_back(pool.Alloc(size_bytes));
         for (moiety_devptr block : blocks)
             pool.Free(block);
-        ASSERT_EQ(MOIETY_OK,
-                  alloc_aligned(pool, size_bytes, 2 * kMiB, kStream, &address));
+        ASSERT_OK(alloc_aligned(pool, size_bytes, 2 * kMiB, kStream, &address));
         EXPECT_EQ(0u, address % (2 * kMiB));
         EXPECT_EQ(size_bytes, pool.UsableSize(address));
         pool.Free(address);
@@ -170,8 +158,7 @@ TEST_F(Exact, ASizedFreeMaySayWhatTheBucketHolds)
     for (size_t size_bytes : {72 * kKiB + 1, 64 * kKiB, 32 * kKiB, 2 * kMiB})
         EXPECT_EQ(MOIETY_E_INVALID,
                   moiety_free_sized(pool, block, size_bytes, kStream));
-    EXPECT_EQ(MOIETY_OK,
-              moiety_free_sized(pool, block, 64 * kKiB + 1, kStream));
+    EXPECT_OK(moiety_free_sized(pool, block, 64 * kKiB + 1, kStream));
 }
 
 TEST_F(Exact, StatsCountWhatRunsHold)

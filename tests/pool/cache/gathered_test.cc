@@ -15,8 +15,7 @@
 namespace
 {
 
-using pool_test::kKiB;
-using pool_test::kMiB;
+using namespace pool_test;
 
 constexpr int kRounds = 50;
 constexpr size_t kBlocks = 300;
@@ -49,7 +48,7 @@ TEST_P(GatheredBlocks, AreNotLostBetweenMagazinesThatTakeRoomFromEachOther)
         pool_test::Synchronize();
         for (moiety_devptr block : blocks)
             pool.Free(block, MOIETY_STREAM_DONE);
-        EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, stream));
+        EXPECT_OK(moiety_pool_retire_stream(pool, stream));
     }
     EXPECT_EQ(0u, pool.End().block_count);
 }

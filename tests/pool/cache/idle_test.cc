@@ -26,10 +26,7 @@
 namespace
 {
 
-using pool_test::Defaults;
-using pool_test::kKiB;
-using pool_test::kMiB;
-using pool_test::Pool;
+using namespace pool_test;
 
 // Longer than between two looks for threads that rest.
 constexpr std::chrono::milliseconds kLook(15);
@@ -260,8 +257,8 @@ TEST_F(IdleThreads, KeepTheirCachesWhileThereIsRoom)
     // there is none.
     for (int i = 0; i < 6; i++) {
         moiety_devptr block = 0;
-        ASSERT_EQ(MOIETY_OK, alloc_aligned(pool, kLimitBytes / 4, 1024,
-                                           MOIETY_STREAM_LEGACY, &block));
+        ASSERT_OK(alloc_aligned(pool, kLimitBytes / 4, 1024,
+                                MOIETY_STREAM_LEGACY, &block));
         pool.Free(block, MOIETY_STREAM_LEGACY);
         // Until the pool would look again.
         std::this_thread::sleep_for(kLook);

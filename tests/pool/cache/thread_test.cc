@@ -17,19 +17,9 @@
 namespace
 {
 
-using pool_test::Defaults;
-using pool_test::kKiB;
-using pool_test::kMiB;
-using pool_test::Pool;
+using namespace pool_test;
 
-class Threads : public ::testing::Test
-{
-  protected:
-    static void SetUpTestSuite()
-    {
-        pool_test::UseStandin();
-    }
-};
+using Threads = StandinTest;
 
 // Leaves blocks of many sizes in the calling thread's caches of every kind.
 void FillCaches(Pool &pool)

@@ -11,11 +11,7 @@
 namespace
 {
 
-using options_test::Defaults;
-using options_test::kGiB;
-using options_test::kKiB;
-using options_test::kMiB;
-using options_test::Resolved;
+using namespace options_test;
 
 TEST(PoolConf, SetsEveryKey)
 {

@@ -13,10 +13,7 @@
 namespace
 {
 
-using options_test::Defaults;
-using options_test::kGiB;
-using options_test::kMiB;
-using options_test::Resolved;
+using namespace options_test;
 
 // Version 0.1.0 of the struct; fields may only be appended.
 static_assert(offsetof(moiety_pool_options, struct_size) == 0, "moved");
@@ -110,19 +107,6 @@ TEST(PoolOptions, OfMemoryAndModeAreInTheirRange)
               Resolved("checked:1,pass_through:1").options.mode);
 }
 
-TEST(PoolOptions, OfAnEarlierVersionHaveTheDefaultsOfLaterOnes)
-{
-    moiety_pool_options given = Defaults();
-    given.struct_size = kFirstVersionBytes;
-    given.wait_ms = 5;
-    given.quarantine_bytes = UINT64_MAX; // not the caller's
-    Resolved resolved(given);
-    ASSERT_EQ(MOIETY_OK, resolved.status) << resolved.message;
-    EXPECT_EQ(sizeof(moiety_pool_options), resolved.options.struct_size);
-    EXPECT_EQ(5u, resolved.options.wait_ms);
-    EXPECT_EQ(64 * kMiB, resolved.options.quarantine_bytes);
-}
-
 TEST(PoolOptions, OfTheProgramAreKept)
 {
     moiety_source source = {};
@@ -149,12 +133,14 @@ TEST(PoolOptions, OfTheFirstVersionHaveTheDefaultsOfWhatCameLater)
 {
     moiety_pool_options given = Defaults();
     given.struct_size = kFirstVersionBytes;
+    given.wait_ms = 5;
     given.cache_bytes = 6 * kGiB;
     std::memset(reinterpret_cast<char *>(&given) + kFirstVersionBytes, 0x5a,
                 kBytes - kFirstVersionBytes);
     Resolved resolved(given);
     ASSERT_EQ(MOIETY_OK, resolved.status) << resolved.message;
     moiety_pool_options expected = Defaults();
+    expected.wait_ms = 5;
     expected.cache_bytes = 6 * kGiB;
     EXPECT_EQ(0, std::memcmp(&expected, &resolved.options, sizeof(expected)));
 }
@@ -203,19 +189,6 @@ TEST(PoolOptions, OfALaterVersionThatAreSetAreNotKnown)
                   std::to_string(kBytes + 24) + "; accepted is 0 from byte " +
                   std::to_string(kBytes) + " on",
               resolved.message);
-}
-
-TEST(PoolOptions, OfAnEarlierVersionHaveDefaultsForTheRest)
-{
-    moiety_pool_options given = Defaults();
-    given.struct_size = kFirstVersionBytes;
-    given.cache_bytes = 96 * kMiB;
-    given.watermark_bytes = 1; // beyond what the caller knows
-    Resolved resolved(given);
-    ASSERT_EQ(MOIETY_OK, resolved.status) << resolved.message;
-    EXPECT_EQ(kBytes, resolved.options.struct_size);
-    EXPECT_EQ(96 * kMiB, resolved.options.cache_bytes);
-    EXPECT_EQ(0u, resolved.options.watermark_bytes);
 }
 
 TEST(PoolOptions, AreRefusedWithAnOddStructSize)

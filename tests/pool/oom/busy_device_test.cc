@@ -15,12 +15,7 @@
 namespace
 {
 
-using pool_test::Defaults;
-using pool_test::kKiB;
-using pool_test::kMiB;
-using pool_test::Pool;
-using pool_test::Stream;
-using pool_test::Waits;
+using namespace pool_test;
 
 // A wait that does not end by itself.
 constexpr uint32_t kLong = 600000;
@@ -220,7 +215,7 @@ TEST_P(BusyDevice, KeepsSegmentsUntilItRests)
     }
     Release(&busy);
     if (!IsMapped()) {
-        EXPECT_EQ(pool.Alloc(), MOIETY_OK);
+        EXPECT_OK(pool.Alloc());
     }
 }
 
@@ -228,9 +223,9 @@ TEST_P(BusyDevice, KeepsSegmentsUntilItRests)
 TEST_P(BusyDevice, ThatRestsGivesMemoryBackUnderAGuard)
 {
     Apart pool(Of(64 * kMiB, 1000));
-    ASSERT_EQ(MOIETY_OK, moiety_capture_guard_begin());
-    EXPECT_EQ(MOIETY_OK, pool.Alloc());
-    EXPECT_EQ(MOIETY_OK, moiety_capture_guard_end());
+    ASSERT_OK(moiety_capture_guard_begin());
+    EXPECT_OK(pool.Alloc());
+    EXPECT_OK(moiety_capture_guard_end());
 }
 
 // The wait is for the device, though no block waits for it.
@@ -240,7 +235,7 @@ TEST_P(BusyDevice, IsWaitedForWhereThatHelps)
     Stream busy;
     busy.Hold();
     InWait wait([&] { return busy.Release(), 0; });
-    EXPECT_EQ(MOIETY_OK, pool.Alloc());
+    EXPECT_OK(pool.Alloc());
     EXPECT_EQ(!IsMapped(), wait.WasAsked());
 }
 
@@ -298,7 +293,7 @@ TEST_P(BusyDevice, IsWaitedForWhereOtherPoolsHaveSomething)
         busy.Hold();
         InWait wait([&] { return busy.Release(), 0; });
         if (is_reserve) {
-            EXPECT_EQ(MOIETY_OK, moiety_pool_reserve(poor, 200 * kMiB));
+            EXPECT_OK(moiety_pool_reserve(poor, 200 * kMiB));
         } else {
             poor.Free(poor.Alloc(200 * kMiB), MOIETY_STREAM_DONE);
         }

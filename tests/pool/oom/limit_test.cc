@@ -16,13 +16,8 @@
 namespace
 {
 
-using oom_test::kBlock;
-using oom_test::kStream;
-using pool_test::Defaults;
-using pool_test::kKiB;
-using pool_test::kMiB;
-using pool_test::Pool;
-using pool_test::Stream;
+using namespace oom_test;
+using namespace pool_test;
 
 class Limit : public oom_test::OomTest
 {
@@ -174,7 +169,7 @@ TEST_F(Ladder, TakesFinishedBatchesBeforeItGrows)
     Pool pool(options);
     moiety_event event = pool_test::NewEvent();
     moiety_devptr block = pool.Alloc(8 * kMiB);
-    ASSERT_EQ(MOIETY_OK, moiety_free_on_event(pool, block, event));
+    ASSERT_OK(moiety_free_on_event(pool, block, event));
     pool_test::Synchronize();
     EXPECT_EQ(block, pool.Alloc(8 * kMiB));
     EXPECT_EQ(1u, pool.Stats().oom_steps[MOIETY_OOM_GROW]);
@@ -386,7 +381,7 @@ TEST_F(Trim, MayBeAskedForNoNumber)
 {
     Pool pool;
     pool.Free(pool.Alloc(512), MOIETY_STREAM_DONE);
-    EXPECT_EQ(MOIETY_OK, moiety_pool_trim(pool, 0, nullptr));
+    EXPECT_OK(moiety_pool_trim(pool, 0, nullptr));
     EXPECT_EQ(0u, pool.Stats().reserved_bytes_current);
 }
 

@@ -12,9 +12,7 @@
 namespace
 {
 
-using pool_test::Defaults;
-using pool_test::kMiB;
-using pool_test::Pool;
+using namespace pool_test;
 
 class MappedOom : public oom_test::OomTest
 {

@@ -15,7 +15,7 @@ TEST_F(OomCallback, IsNotCalledWhileThereIsMemory)
 {
     Pool pool(Small());
     Callback callback;
-    ASSERT_EQ(MOIETY_OK, callback.AddTo(pool));
+    ASSERT_OK(callback.AddTo(pool));
     FreeAll(pool, Fill(pool, kMiB));
     pool.Free(pool.Alloc(8 * kMiB));
     EXPECT_EQ(0u, callback.calls);
@@ -32,7 +32,7 @@ TEST_F(OomCallback, ThatFreesServesTheAllocation)
         blocks.pop_back();
         return 1;
     };
-    ASSERT_EQ(MOIETY_OK, callback.AddTo(pool));
+    ASSERT_OK(callback.AddTo(pool));
     blocks.push_back(pool.Alloc(3000));
     EXPECT_EQ(1u, callback.calls);
     EXPECT_EQ(1u, pool.Stats().oom_steps[MOIETY_OOM_CALLBACKS]);
@@ -57,10 +57,10 @@ TEST_F(OomCallback, MayFreeOnAnyStream)
             blocks.pop_back();
             return 1;
         };
-        ASSERT_EQ(MOIETY_OK, callback.AddTo(pool));
+        ASSERT_OK(callback.AddTo(pool));
         blocks.push_back(pool.Alloc(kMiB, stream));
         EXPECT_EQ(1u, callback.calls);
-        ASSERT_EQ(MOIETY_OK, callback.RemoveFrom(pool));
+        ASSERT_OK(callback.RemoveFrom(pool));
         FreeAll(pool, blocks);
     }
 }
@@ -74,7 +74,7 @@ TEST_F(OomCallback, MayFreeMemoryThatIsNotThePools)
         pool_test::SetFaults("");
         return 1;
     };
-    ASSERT_EQ(MOIETY_OK, callback.AddTo(pool));
+    ASSERT_OK(callback.AddTo(pool));
     pool_test::SetFaults("cuMemAlloc:every=1:code=CUDA_ERROR_OUT_OF_MEMORY");
     pool.Free(pool.Alloc(512));
     pool_test::SetFaults("");
@@ -86,7 +86,7 @@ TEST_F(OomCallback, ThatDoesNothingChangesNothing)
     Pool pool(Small());
     std::vector<moiety_devptr> blocks = Fill(pool, kMiB);
     Callback callback;
-    ASSERT_EQ(MOIETY_OK, callback.AddTo(pool));
+    ASSERT_OK(callback.AddTo(pool));
     moiety_oom_report report = Fail(pool, 512);
     EXPECT_EQ(1u, callback.calls);
     EXPECT_EQ(1u, report.callback_calls);
@@ -101,8 +101,8 @@ TEST_F(OomCallback, ThatClaimsToHaveFreedIsNotBelieved)
     std::vector<moiety_devptr> blocks = Fill(pool, kMiB);
     Callback liar, next;
     liar.act = [](uint64_t) { return 1; };
-    ASSERT_EQ(MOIETY_OK, liar.AddTo(pool));
-    ASSERT_EQ(MOIETY_OK, next.AddTo(pool));
+    ASSERT_OK(liar.AddTo(pool));
+    ASSERT_OK(next.AddTo(pool));
     moiety_oom_report report = Fail(pool, 512);
     EXPECT_EQ(16u, liar.calls);
     EXPECT_EQ(16u, next.calls);
@@ -134,8 +134,8 @@ TEST_F(OomCallback, IsCalledAgainForAsLongAsItFrees)
         blocks.pop_back();
         return 1;
     };
-    ASSERT_EQ(MOIETY_OK, first.AddTo(pool));
-    ASSERT_EQ(MOIETY_OK, second.AddTo(pool));
+    ASSERT_OK(first.AddTo(pool));
+    ASSERT_OK(second.AddTo(pool));
     moiety_devptr large = pool.Alloc(needed * 64 * kKiB);
     EXPECT_LE(needed, first.calls + second.calls);
     EXPECT_LT(needed / 2 - 1, second.calls);
@@ -160,7 +160,7 @@ TEST_F(OomCallback, IsCalledAgainIfWhatItFreedIsInPieces)
                 pool.Free(blocks.back(), MOIETY_STREAM_DONE);
         return 1;
     };
-    ASSERT_EQ(MOIETY_OK, callback.AddTo(pool));
+    ASSERT_OK(callback.AddTo(pool));
     pool.Free(pool.Alloc(kMiB));
     EXPECT_TRUE(blocks.empty());
 }
@@ -179,7 +179,7 @@ TEST_F(OomCallback, IsNotCalledAgainForWhatIsOnItsWay)
         blocks.pop_back();
         return 1;
     };
-    ASSERT_EQ(MOIETY_OK, callback.AddTo(pool));
+    ASSERT_OK(callback.AddTo(pool));
     stream.Hold();
     (void)Fail(pool, kMiB);
     EXPECT_EQ(1u, callback.calls);
@@ -202,7 +202,7 @@ TEST_F(OomCallback, IsCalledInTheOrderOfRegistrationUntilOneHelps)
     };
     third.act = [&](uint64_t) { return order += "3", 0; };
     for (Callback *callback : {&first, &second, &third})
-        ASSERT_EQ(MOIETY_OK, callback->AddTo(pool));
+        ASSERT_OK(callback->AddTo(pool));
     blocks.push_back(pool.Alloc(kMiB));
     EXPECT_EQ("12", order);
     FreeAll(pool, blocks);
@@ -219,7 +219,7 @@ TEST_F(OomCallback, MayAllocate)
                   MOIETY_STREAM_PER_THREAD);
         return 0;
     };
-    ASSERT_EQ(MOIETY_OK, callback.AddTo(pool));
+    ASSERT_OK(callback.AddTo(pool));
     Fail(pool, 4 * kMiB);
     EXPECT_EQ(1u, callback.calls);
     pool.Free(block);
@@ -234,7 +234,7 @@ TEST_F(OomCallback, IsNotCalledForItsOwnFailures)
         EXPECT_EQ(1024u, Fail(pool, 1024).requested_bytes);
         return 0;
     };
-    ASSERT_EQ(MOIETY_OK, callback.AddTo(pool));
+    ASSERT_OK(callback.AddTo(pool));
     // The outer failure's report is the last one.
     EXPECT_EQ(512u, Fail(pool, 512).requested_bytes);
     EXPECT_EQ(1u, callback.calls);
@@ -256,8 +256,8 @@ TEST_F(OomCallback, MayUseAnotherPoolThatCallsBackAsWell)
         Fail(pool, 512);
         return 0;
     };
-    ASSERT_EQ(MOIETY_OK, outer.AddTo(pool));
-    ASSERT_EQ(MOIETY_OK, inner.AddTo(other));
+    ASSERT_OK(outer.AddTo(pool));
+    ASSERT_OK(inner.AddTo(other));
     Fail(pool, 512);
     EXPECT_EQ(1u, outer.calls);
     EXPECT_EQ(1u, inner.calls);
@@ -274,11 +274,11 @@ TEST_F(OomCallback, MayRetireOtherStreams)
     callback.act = [&](uint64_t) {
         pool.Free(blocks.back(), other);
         blocks.pop_back();
-        EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, other));
+        EXPECT_OK(moiety_pool_retire_stream(pool, other));
         pool_test::Synchronize();
         return 1;
     };
-    ASSERT_EQ(MOIETY_OK, callback.AddTo(pool));
+    ASSERT_OK(callback.AddTo(pool));
     blocks.push_back(pool.Alloc(kMiB, stream));
     FreeAll(pool, blocks);
 }
@@ -293,7 +293,7 @@ TEST_F(OomCallback, KeepsItsThreadsCachesFromOthers)
     Callback callback;
     callback.act = [&](uint64_t) {
         // While a guard is held, what ANY freed stays where it is.
-        EXPECT_EQ(MOIETY_OK, moiety_capture_guard_begin());
+        EXPECT_OK(moiety_capture_guard_begin());
         pool.Free(blocks.back(), MOIETY_STREAM_ANY);
         blocks.pop_back();
         std::thread([&] {
@@ -303,10 +303,10 @@ TEST_F(OomCallback, KeepsItsThreadsCachesFromOthers)
                       alloc_no_wait(pool, 64 * kKiB, kStream, &block));
             threads = pool.Stats().threads;
         }).join();
-        EXPECT_EQ(MOIETY_OK, moiety_capture_guard_end());
+        EXPECT_OK(moiety_capture_guard_end());
         return 1;
     };
-    ASSERT_EQ(MOIETY_OK, callback.AddTo(pool));
+    ASSERT_OK(callback.AddTo(pool));
     blocks.push_back(pool.Alloc(64 * kKiB, kStream));
     EXPECT_GE(pool.Stats().oom_steps[MOIETY_OOM_IDLE_THREADS], 1u);
     EXPECT_EQ(2u, threads);
@@ -347,12 +347,12 @@ TEST_F(OomRegistration, RefusesTheSameTwice)
 {
     Pool pool;
     Callback callback, other;
-    EXPECT_EQ(MOIETY_OK, callback.AddTo(pool));
+    EXPECT_OK(callback.AddTo(pool));
     EXPECT_EQ(MOIETY_E_INVALID, callback.AddTo(pool));
-    EXPECT_EQ(MOIETY_OK, other.AddTo(pool));
-    EXPECT_EQ(MOIETY_OK, callback.RemoveFrom(pool));
+    EXPECT_OK(other.AddTo(pool));
+    EXPECT_OK(callback.RemoveFrom(pool));
     EXPECT_EQ(MOIETY_E_INVALID, callback.RemoveFrom(pool));
-    EXPECT_EQ(MOIETY_OK, callback.AddTo(pool));
+    EXPECT_OK(callback.AddTo(pool));
 }
 
 TEST_F(OomRegistration, IsOverOnceItIsRemoved)
@@ -360,8 +360,8 @@ TEST_F(OomRegistration, IsOverOnceItIsRemoved)
     Pool pool(Small());
     std::vector<moiety_devptr> blocks = Fill(pool, kMiB);
     Callback callback;
-    ASSERT_EQ(MOIETY_OK, callback.AddTo(pool));
-    ASSERT_EQ(MOIETY_OK, callback.RemoveFrom(pool));
+    ASSERT_OK(callback.AddTo(pool));
+    ASSERT_OK(callback.RemoveFrom(pool));
     Fail(pool, 512);
     EXPECT_EQ(0u, callback.calls);
     FreeAll(pool, blocks);
@@ -376,7 +376,7 @@ TEST_F(OomRegistration, ByACallbackCountsFromTheNextFailureOn)
         (void)later.AddTo(pool);
         return 0;
     };
-    ASSERT_EQ(MOIETY_OK, callback.AddTo(pool));
+    ASSERT_OK(callback.AddTo(pool));
     Fail(pool, 512);
     EXPECT_EQ(0u, later.calls);
     Fail(pool, 512);
@@ -393,11 +393,11 @@ TEST_F(OomRegistration, IsNotEndedByTheCallbackItself)
         EXPECT_EQ(MOIETY_E_REENTRANT, callback.RemoveFrom(pool));
         return 0;
     };
-    ASSERT_EQ(MOIETY_OK, callback.AddTo(pool));
+    ASSERT_OK(callback.AddTo(pool));
     Fail(pool, 512);
     Fail(pool, 512);
     EXPECT_EQ(2u, callback.calls);
-    EXPECT_EQ(MOIETY_OK, callback.RemoveFrom(pool));
+    EXPECT_OK(callback.RemoveFrom(pool));
     FreeAll(pool, blocks);
 }
 
@@ -407,11 +407,11 @@ TEST_F(OomRegistration, MayBeEndedByAnotherCallback)
     std::vector<moiety_devptr> blocks = Fill(pool, kMiB);
     Callback callback, other;
     callback.act = [&](uint64_t) {
-        EXPECT_EQ(MOIETY_OK, other.RemoveFrom(pool));
+        EXPECT_OK(other.RemoveFrom(pool));
         return 0;
     };
-    ASSERT_EQ(MOIETY_OK, callback.AddTo(pool));
-    ASSERT_EQ(MOIETY_OK, other.AddTo(pool));
+    ASSERT_OK(callback.AddTo(pool));
+    ASSERT_OK(other.AddTo(pool));
     Fail(pool, 512);
     EXPECT_EQ(1u, callback.calls);
     EXPECT_EQ(0u, other.calls);
@@ -433,11 +433,11 @@ TEST_F(OomRegistration, EndsOnlyWhenTheCallbackHasReturned)
         is_returning = true;
         return 0;
     };
-    ASSERT_EQ(MOIETY_OK, callback.AddTo(pool));
+    ASSERT_OK(callback.AddTo(pool));
     std::thread failing([&] { Fail(pool, 512); });
     while (!is_running)
         std::this_thread::yield();
-    EXPECT_EQ(MOIETY_OK, callback.RemoveFrom(pool));
+    EXPECT_OK(callback.RemoveFrom(pool));
     EXPECT_TRUE(is_returning);
     failing.join();
     FreeAll(pool, blocks);
@@ -448,7 +448,7 @@ TEST_F(OomRegistration, MayOutliveItsThread)
     Pool pool(Small());
     std::vector<moiety_devptr> blocks = Fill(pool, kMiB);
     Callback callback;
-    std::thread([&] { EXPECT_EQ(MOIETY_OK, callback.AddTo(pool)); }).join();
+    std::thread([&] { EXPECT_OK(callback.AddTo(pool)); }).join();
     Fail(pool, 512);
     EXPECT_EQ(1u, callback.calls);
     FreeAll(pool, blocks);
@@ -459,9 +459,9 @@ TEST_F(OomRegistration, OfADestroyedPoolIsRefused)
     moiety_pool *pool = nullptr;
     moiety_pool_options options = Small();
     Callback callback;
-    ASSERT_EQ(MOIETY_OK, moiety_pool_create(&options, &pool));
-    ASSERT_EQ(MOIETY_OK, callback.AddTo(pool));
-    ASSERT_EQ(MOIETY_OK, moiety_pool_destroy(pool, nullptr));
+    ASSERT_OK(moiety_pool_create(&options, &pool));
+    ASSERT_OK(callback.AddTo(pool));
+    ASSERT_OK(moiety_pool_destroy(pool, nullptr));
     EXPECT_EQ(MOIETY_E_INVALID, callback.AddTo(pool));
     EXPECT_EQ(MOIETY_E_INVALID, callback.RemoveFrom(pool));
 }

@@ -21,7 +21,7 @@ class OomFault : public OomTest
                     FreeOne(other);
                 return has_any;
             };
-            EXPECT_EQ(MOIETY_OK, callback.AddTo(pool));
+            EXPECT_OK(callback.AddTo(pool));
             for (int i = 0; i < 3; i++) {
                 FreeOne(other);
                 FreeOne(MOIETY_STREAM_ANY);
@@ -78,7 +78,7 @@ class OomFault : public OomTest
 
     static void ExpectHealth(World &world)
     {
-        EXPECT_EQ(MOIETY_OK, world.callback.RemoveFrom(world.pool));
+        EXPECT_OK(world.callback.RemoveFrom(world.pool));
         FreeAll(world.pool, world.blocks);
         pool_test::Synchronize();
         EXPECT_EQ(0u, world.pool.Stats().allocated_bytes_current);

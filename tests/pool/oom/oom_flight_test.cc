@@ -92,7 +92,7 @@ class OomFlight : public OomTest
         source_.is_stopped = true;
         std::thread trimming([&pool] {
             pool_test::SetCurrent(pool_test::PrimaryContext());
-            EXPECT_EQ(MOIETY_OK, moiety_pool_trim(pool, 0, nullptr));
+            EXPECT_OK(moiety_pool_trim(pool, 0, nullptr));
         });
         while (!source_.is_releasing)
             std::this_thread::yield();
@@ -138,7 +138,7 @@ TEST_F(OomFlight, WhatAGrowthLeavesOverIsWaitedFor)
         });
         return 0;
     };
-    ASSERT_EQ(MOIETY_OK, callback.AddTo(pool));
+    ASSERT_OK(callback.AddTo(pool));
     source_.refuses = true;
     moiety_devptr block = pool.Alloc(kMiB);
     growing.join();
@@ -158,7 +158,7 @@ TEST_F(OomFlight, WhoDidNotWaitForAGrowthSaysThatItIsNotExact)
         growing = BeginToGrow([&] { grown = pool.Alloc(512 * kKiB); });
         return 0;
     };
-    ASSERT_EQ(MOIETY_OK, callback.AddTo(pool));
+    ASSERT_OK(callback.AddTo(pool));
     source_.refuses = true;
     EXPECT_EQ(0u, Fail(pool, kMiB).is_exact);
     source_.is_empty = false;
@@ -199,26 +199,26 @@ TEST_P(OomFlightOutside, KeepsWhatItHasCached)
     moiety_watch id = nullptr;
     source_.is_watched = IsWatcher();
     if (IsWatcher()) {
-        ASSERT_EQ(MOIETY_OK, moiety_segment_watch(pool, &watcher, &id));
+        ASSERT_OK(moiety_segment_watch(pool, &watcher, &id));
     }
     std::thread growing;
     Callback callback;
     callback.act = [&](uint64_t) {
         growing = BeginToGrow(
-            [&] { EXPECT_EQ(MOIETY_OK, moiety_pool_reserve(pool, 24 * kMiB)); },
+            [&] { EXPECT_OK(moiety_pool_reserve(pool, 24 * kMiB)); },
             [&] {
                 for (size_t i = 0; i < 4; i++)
                     pool.Free(blocks[i]);
             });
         return 0;
     };
-    ASSERT_EQ(MOIETY_OK, callback.AddTo(pool));
+    ASSERT_OK(callback.AddTo(pool));
     source_.refuses = true;
     EXPECT_EQ(0u, Fail(pool, kBlock).is_exact);
     source_.is_empty = false;
     growing.join();
     if (IsWatcher()) {
-        EXPECT_EQ(MOIETY_OK, moiety_segment_unwatch(pool, id));
+        EXPECT_OK(moiety_segment_unwatch(pool, id));
     }
     blocks.erase(blocks.begin(), blocks.begin() + 4);
     FreeAll(pool, blocks);
@@ -268,12 +268,12 @@ TEST_F(OomFlight, WhoWaitedLongEnoughSaysThatItIsNotExact)
 struct Guard {
     Guard()
     {
-        EXPECT_EQ(MOIETY_OK, moiety_capture_guard_begin());
+        EXPECT_OK(moiety_capture_guard_begin());
     }
 
     ~Guard()
     {
-        EXPECT_EQ(MOIETY_OK, moiety_capture_guard_end());
+        EXPECT_OK(moiety_capture_guard_end());
     }
 };
 

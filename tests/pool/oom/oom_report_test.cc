@@ -48,7 +48,7 @@ TEST_F(OomReport, NeedsAPoolAndAPlace)
     report.struct_size = 687;
     EXPECT_EQ(MOIETY_E_INVALID, moiety_pool_last_oom(pool, &report));
     report.struct_size = sizeof(report) + 8;
-    EXPECT_EQ(MOIETY_OK, moiety_pool_last_oom(pool, &report));
+    EXPECT_OK(moiety_pool_last_oom(pool, &report));
     EXPECT_EQ(sizeof(report), report.struct_size);
 }
 
@@ -59,7 +59,7 @@ TEST_F(OomReport, FillsAnOlderStructAndNothingBehindIt)
     moiety_oom_report report = {};
     report.struct_size = 688;
     report.source_name[0] = 'x';
-    EXPECT_EQ(MOIETY_OK, moiety_pool_last_oom(pool, &report));
+    EXPECT_OK(moiety_pool_last_oom(pool, &report));
     EXPECT_EQ(688u, report.struct_size);
     EXPECT_EQ('x', report.source_name[0]);
 }

@@ -126,7 +126,7 @@ TEST_F(OomStep, CallbacksGive)
         blocks[0] = 0;
         return is_there;
     };
-    ASSERT_EQ(MOIETY_OK, callback.AddTo(pool));
+    ASSERT_OK(callback.AddTo(pool));
     moiety_oom_report report = Fail(pool, 2 * kBlock);
     EXPECT_EQ(2u, report.callback_calls);
     EXPECT_EQ(1u, report.callback_successes);
@@ -243,7 +243,7 @@ TEST_F(OomPressure, WhatHitsFreeMeanwhileIsFound)
         });
         return 1;
     };
-    ASSERT_EQ(MOIETY_OK, callback.AddTo(pool));
+    ASSERT_OK(callback.AddTo(pool));
     // The first two blocks are neighbours.
     blocks[1] = pool.Alloc(2 * kBlock);
     blocks[0] = 0;
@@ -268,7 +268,7 @@ TEST_F(OomPressure, WhatACallbackFreesIsInReachOfOthers)
         worker.Do([&] { taken = pool.Alloc(2 * kBlock); });
         return 0;
     };
-    ASSERT_EQ(MOIETY_OK, callback.AddTo(pool));
+    ASSERT_OK(callback.AddTo(pool));
     Fail(pool, 4 * kBlock);
     blocks[0] = 0;
     blocks[1] = taken;
@@ -373,7 +373,7 @@ TEST_F(OomPressure, FreesOnStreamsCanBeWaitedFor)
         held.Release();
         return 0;
     };
-    ASSERT_EQ(MOIETY_OK, callback.AddTo(pool));
+    ASSERT_OK(callback.AddTo(pool));
     blocks[0] = pool.Alloc(kMiB, stream);
     FreeAll(pool, blocks);
 }

@@ -390,14 +390,14 @@ TEST_F(OomReasonOfAPool, IsAGuard)
 {
     Pool pool(Small());
     const moiety_devptr block = pool.Alloc(7 * kMiB, MOIETY_STREAM_ANY);
-    ASSERT_EQ(MOIETY_OK, moiety_capture_guard_begin());
+    ASSERT_OK(moiety_capture_guard_begin());
     pool.Free(block, MOIETY_STREAM_ANY);
     EXPECT_EQ("6291456 bytes: 7 MiB wait for an event, and none is recorded "
               "while a capture guard or a scope is held; 1 MiB are free; "
               "moiety_pool_last_oom() has more",
               Message(pool, 6 * kMiB));
     EXPECT_EQ(7 * kMiB, LastOom(pool).unrecorded_bytes);
-    ASSERT_EQ(MOIETY_OK, moiety_capture_guard_end());
+    ASSERT_OK(moiety_capture_guard_end());
     pool.Free(pool.Alloc(6 * kMiB));
 }
 

@@ -23,34 +23,23 @@
 namespace oom_test
 {
 
-using pool_test::Defaults;
-using pool_test::kKiB;
-using pool_test::kMiB;
-using pool_test::Pool;
-using pool_test::Stream;
-
-const moiety_stream kStream = MOIETY_STREAM_LEGACY;
+using namespace pool_test;
 
 // The thread's last report.
 inline moiety_oom_report LastOom(moiety_pool *pool)
 {
     moiety_oom_report report = {};
     report.struct_size = sizeof(report);
-    EXPECT_EQ(MOIETY_OK, moiety_pool_last_oom(pool, &report));
+    EXPECT_OK(moiety_pool_last_oom(pool, &report));
     return report;
 }
 
 // Short enough for the caches of a pool of 8 MiB.
 constexpr size_t kBlock = 4 * kKiB;
 
-class OomTest : public ::testing::Test
+class OomTest : public StandinTest
 {
   protected:
-    static void SetUpTestSuite()
-    {
-        pool_test::UseStandin();
-    }
-
     // One segment of 8 MiB, and no wait.
     static moiety_pool_options Small()
     {

@@ -209,8 +209,7 @@ TEST_P(OtherPools, OfAnotherDeviceAreNotAsked)
     options.device = 1;
     Pool distant(options), rich(With(0)), poor(With(GetParam()));
     moiety_devptr block = 0;
-    ASSERT_EQ(MOIETY_OK,
-              moiety_alloc(distant, 32 * kMiB, MOIETY_STREAM_ANY, &block));
+    ASSERT_OK(moiety_alloc(distant, 32 * kMiB, MOIETY_STREAM_ANY, &block));
     distant.Free(block, MOIETY_STREAM_DONE);
     std::vector<moiety_devptr> blocks = Take(rich, 60 * kMiB);
     EXPECT_EQ(1u, ExpectNoMemory(poor, 8 * kMiB).other_pool_count);
@@ -235,14 +234,14 @@ TEST_P(OtherPools, WithASourceOrAWatcherAreLeftAlone)
     for (uint32_t flags : {uint32_t{0}, uint32_t{KIND_MAPPED}}) {
         Pool own(options), watched(With(flags)), poor(With(GetParam()));
         moiety_watch id = nullptr;
-        ASSERT_EQ(MOIETY_OK, moiety_segment_watch(watched, &watcher, &id));
+        ASSERT_OK(moiety_segment_watch(watched, &watcher, &id));
         Give(own, Take(own, 16 * kMiB));
         size_t kept = source.Live().size();
         Give(watched, Take(watched, 60 * kMiB));
         ExpectNoMemory(poor, 16 * kMiB);
         EXPECT_EQ(0u, released);
         EXPECT_EQ(kept, source.Live().size());
-        ASSERT_EQ(MOIETY_OK, moiety_segment_unwatch(watched, id));
+        ASSERT_OK(moiety_segment_unwatch(watched, id));
         poor.Free(poor.Alloc(16 * kMiB));
         EXPECT_EQ(0u, released);
         own.End();
@@ -253,7 +252,7 @@ TEST_P(OtherPools, ComeBeforeCallbacks)
 {
     Pool rich(With(0)), poor(With(GetParam()));
     Callback callback;
-    ASSERT_EQ(MOIETY_OK, callback.AddTo(poor));
+    ASSERT_OK(callback.AddTo(poor));
     Give(rich, Take(rich, 60 * kMiB));
     poor.Free(poor.Alloc(16 * kMiB));
     EXPECT_EQ(0u, callback.calls);
@@ -275,7 +274,7 @@ TEST_P(OtherPools, MayBeAskedInACallbackOfTheirs)
         EXPECT_LE(20 * kMiB, poor.Trim());
         return 1;
     };
-    ASSERT_EQ(MOIETY_OK, callback.AddTo(rich));
+    ASSERT_OK(callback.AddTo(rich));
     rich.Free(rich.Alloc(4 * kMiB));
     EXPECT_EQ(1u, callback.calls);
 }
@@ -284,7 +283,7 @@ TEST_P(OtherPools, HelpToReserve)
 {
     Pool rich(With(0)), poor(With(GetParam()));
     Give(rich, Take(rich, 60 * kMiB));
-    EXPECT_EQ(MOIETY_OK, moiety_pool_reserve(poor, 32 * kMiB));
+    EXPECT_OK(moiety_pool_reserve(poor, 32 * kMiB));
     EXPECT_LE(32 * kMiB, poor.Stats().reserved_bytes_current);
 }
 
@@ -300,14 +299,14 @@ TEST_P(OtherPools, HelpArenasWithHandlesOfTheirOwn)
     options.flags = MOIETY_PRIVATE_PAUSABLE;
     moiety_devptr block = 0;
     Give(rich, Take(rich, 60 * kMiB));
-    ASSERT_EQ(MOIETY_OK, moiety_private_create(poor, &options, &arena));
-    ASSERT_EQ(MOIETY_OK, alloc_of_arena(arena, 16 * kMiB, kStream, &block));
-    ASSERT_EQ(MOIETY_OK, moiety_private_pause(arena, 0));
+    ASSERT_OK(moiety_private_create(poor, &options, &arena));
+    ASSERT_OK(alloc_of_arena(arena, 16 * kMiB, kStream, &block));
+    ASSERT_OK(moiety_private_pause(arena, 0));
     Give(rich, Take(rich, 60 * kMiB));
-    EXPECT_EQ(MOIETY_OK, moiety_private_resume(arena));
+    EXPECT_OK(moiety_private_resume(arena));
     EXPECT_EQ(2u, poor.Stats().others_asked);
-    EXPECT_EQ(MOIETY_OK, moiety_free(poor, block, kStream));
-    EXPECT_EQ(MOIETY_OK, moiety_private_destroy(arena));
+    EXPECT_OK(moiety_free(poor, block, kStream));
+    EXPECT_OK(moiety_private_destroy(arena));
 }
 
 // A driver that says no to all leaves both pools as they are.

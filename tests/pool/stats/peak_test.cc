@@ -15,24 +15,12 @@
 namespace
 {
 
-using pool_test::Defaults;
-using pool_test::kKiB;
-using pool_test::kMiB;
-using pool_test::Pool;
+using namespace pool_test;
 
 // moiety/stats.h says so, beside what caches can hold.
 constexpr uint64_t kStepBytes = 256 * kKiB;
 
-const moiety_stream kStream = MOIETY_STREAM_LEGACY;
-
-class Peak : public ::testing::Test
-{
-  protected:
-    static void SetUpTestSuite()
-    {
-        pool_test::UseStandin();
-    }
-};
+using Peak = StandinTest;
 
 // Caches may hold `cache_bytes`, all of them together.
 moiety_pool_options WithCaches(uint64_t cache_bytes)
@@ -82,10 +70,8 @@ class Walker
         size_t size_bytes = 1 + random_() % (random_() % 16 ? 8 * kKiB : kMiB);
         size_t usable_bytes = 0;
         Block block = {};
-        ASSERT_EQ(MOIETY_OK,
-                  moiety_alloc(pool_, size_bytes, kStream, &block.address));
-        ASSERT_EQ(MOIETY_OK,
-                  moiety_usable_size(pool_, block.address, &usable_bytes));
+        ASSERT_OK(moiety_alloc(pool_, size_bytes, kStream, &block.address));
+        ASSERT_OK(moiety_usable_size(pool_, block.address, &usable_bytes));
         block.bytes = usable_bytes;
         *live_ += block.bytes;
         blocks_.push_back(block);
@@ -94,7 +80,7 @@ class Walker
     {
         size_t at = random_() % blocks_.size();
         *live_ -= blocks_[at].bytes;
-        ASSERT_EQ(MOIETY_OK, moiety_free(pool_, blocks_[at].address, kStream));
+        ASSERT_OK(moiety_free(pool_, blocks_[at].address, kStream));
         blocks_[at] = blocks_.back();
         blocks_.pop_back();
     }
@@ -167,7 +153,7 @@ TEST_F(Peak, DoesNotDriftWithThreadsAndStreams)
                 block = pool.Alloc(64 * kKiB, stream);
             for (moiety_devptr block : blocks)
                 pool.Free(block, stream);
-            EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, stream));
+            EXPECT_OK(moiety_pool_retire_stream(pool, stream));
         }).join();
         if (i % 8 == 0)
             pool.Trim();
@@ -187,13 +173,9 @@ TEST_F(Peak, IsNeverBelowWhatIsLive)
     EXPECT_GE(pool.Stats().allocated_bytes_peak, stats.allocated_bytes_current);
 }
 
-class PeakOfKind : public ::testing::TestWithParam<uint32_t>
+class PeakOfKind : public StandinTestWith<uint32_t>
 {
   protected:
-    static void SetUpTestSuite()
-    {
-        pool_test::UseStandin();
-    }
 };
 
 INSTANTIATE_TEST_SUITE_P(Kinds, PeakOfKind,
@@ -211,13 +193,13 @@ TEST_P(PeakOfKind, BeginsAnewAtWhatIsLive)
     moiety_devptr small = pool.Alloc(3 * kMiB);
     pool.Free(large);
     EXPECT_EQ(23 * kMiB, pool.Stats().allocated_bytes_peak);
-    ASSERT_EQ(MOIETY_OK, moiety_pool_reset_peaks(pool));
+    ASSERT_OK(moiety_pool_reset_peaks(pool));
     EXPECT_EQ(3 * kMiB, pool.Stats().allocated_bytes_peak);
     large = pool.Alloc(8 * kMiB);
     pool.Free(large);
     EXPECT_EQ(11 * kMiB, pool.Stats().allocated_bytes_peak);
     pool.Free(small);
-    ASSERT_EQ(MOIETY_OK, moiety_pool_reset_peaks(pool));
+    ASSERT_OK(moiety_pool_reset_peaks(pool));
     EXPECT_EQ(0u, pool.Stats().allocated_bytes_peak);
 }
 

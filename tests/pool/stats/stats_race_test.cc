@@ -18,19 +18,11 @@
 namespace
 {
 
-using pool_test::kKiB;
-using pool_test::kMiB;
-using pool_test::Pool;
-using pool_test::Stream;
+using namespace pool_test;
 
-class StatsRace : public ::testing::Test
+class StatsRace : public StandinTest
 {
   protected:
-    static void SetUpTestSuite()
-    {
-        pool_test::UseStandin();
-    }
-
     // Threads that repeat what they are to do until the end.
     class Crew
     {
@@ -73,12 +65,12 @@ class StatsRace : public ::testing::Test
         {
             moiety_devptr taken = block.exchange(0);
             if (!is_awaited) {
-                EXPECT_EQ(MOIETY_OK, moiety_alloc(pool, 512, stream, &taken));
+                EXPECT_OK(moiety_alloc(pool, 512, stream, &taken));
                 is_awaited = true;
             }
             if (taken == 0)
                 return std::this_thread::yield();
-            EXPECT_EQ(MOIETY_OK, moiety_free(pool, taken, stream));
+            EXPECT_OK(moiety_free(pool, taken, stream));
         }
     };
 
@@ -212,7 +204,7 @@ TEST_F(StatsRace, OfWhatWasDoneNeverGoBack)
             }
         }
     }
-    EXPECT_EQ(MOIETY_OK, moiety_free_all(pool, MOIETY_STREAM_LEGACY, nullptr));
+    EXPECT_OK(moiety_free_all(pool, MOIETY_STREAM_LEGACY, nullptr));
     moiety_pool_stats last = pool.Stats();
     EXPECT_EQ(last.allocation_allocated, last.cache_hits + last.cache_misses);
 }
@@ -235,12 +227,12 @@ TEST_F(StatsRace, OfATenantKeepThePeakAboveWhatIsLive)
         for (unsigned i = 0; i < 5000 && !HasFailure(); i++) {
             moiety_tenant_stats info = {};
             info.struct_size = sizeof(info);
-            ASSERT_EQ(MOIETY_OK, moiety_tenant_get_stats(tenant, &info));
+            ASSERT_OK(moiety_tenant_get_stats(tenant, &info));
             EXPECT_LE(info.live_bytes, info.peak_bytes);
             EXPECT_LE(info.peak_bytes, 64 * kMiB);
         }
     }
-    EXPECT_EQ(MOIETY_OK, moiety_tenant_destroy(tenant));
+    EXPECT_OK(moiety_tenant_destroy(tenant));
 }
 
 } // namespace

@@ -15,19 +15,9 @@
 namespace
 {
 
-using pool_test::Defaults;
-using pool_test::kKiB;
-using pool_test::kMiB;
-using pool_test::Pool;
+using namespace pool_test;
 
-class Stats : public ::testing::Test
-{
-  protected:
-    static void SetUpTestSuite()
-    {
-        pool_test::UseStandin();
-    }
-};
+using Stats = StandinTest;
 
 TEST_F(Stats, NeedAPoolAndAPlace)
 {
@@ -62,7 +52,7 @@ TEST_F(Stats, GiveAnEarlierVersionWhatItKnows)
     moiety_pool_stats stats;
     std::memset(&stats, 0x5a, sizeof(stats));
     stats.struct_size = kFirstVersionBytes;
-    ASSERT_EQ(MOIETY_OK, moiety_pool_get_stats(pool, &stats));
+    ASSERT_OK(moiety_pool_get_stats(pool, &stats));
     EXPECT_EQ(kFirstVersionBytes, stats.struct_size);
     EXPECT_EQ(0u, stats.oom_steps[MOIETY_OOM_LAST_LOOK]);
     EXPECT_EQ(UINT64_C(0x5a5a5a5a5a5a5a5a), stats.cache_bound_bytes);
@@ -77,7 +67,7 @@ TEST_F(Stats, WriteNothingPastWhatTheyKnow)
     } larger;
     std::memset(&larger, 0x5a, sizeof(larger));
     larger.known.struct_size = sizeof(larger);
-    ASSERT_EQ(MOIETY_OK, moiety_pool_get_stats(pool, &larger.known));
+    ASSERT_OK(moiety_pool_get_stats(pool, &larger.known));
     EXPECT_EQ(sizeof(larger.known), larger.known.struct_size);
     for (unsigned char byte : larger.later)
         EXPECT_EQ(0x5a, byte);
@@ -191,7 +181,7 @@ TEST_F(Stats, TellNoStreamsOfThreadsThatEnded)
                       MOIETY_STREAM_PER_THREAD);
         }).join();
     }
-    EXPECT_EQ(MOIETY_OK, moiety_pool_trim(pool, 0, nullptr));
+    EXPECT_OK(moiety_pool_trim(pool, 0, nullptr));
     EXPECT_EQ(0u, pool.Stats().streams);
 }
 
@@ -259,16 +249,15 @@ class Crowd
             else
                 FreeOne(stream, ledger);
         }
-        EXPECT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool_, own));
+        EXPECT_OK(moiety_pool_retire_stream(pool_, own));
     }
 
     void AllocOne(size_t size_bytes, moiety_stream stream, Ledger *ledger)
     {
         moiety_devptr block = 0;
         size_t usable_bytes = 0;
-        EXPECT_EQ(MOIETY_OK, moiety_alloc(pool_, size_bytes, stream, &block))
-            << moiety_last_error_message();
-        EXPECT_EQ(MOIETY_OK, moiety_usable_size(pool_, block, &usable_bytes));
+        EXPECT_OK(moiety_alloc(pool_, size_bytes, stream, &block));
+        EXPECT_OK(moiety_usable_size(pool_, block, &usable_bytes));
         ledger->alloc_count++;
         ledger->requested_bytes += size_bytes;
         ledger->allocated_bytes += usable_bytes;
@@ -287,9 +276,8 @@ class Crowd
             block = live_.back();
             live_.pop_back();
         }
-        EXPECT_EQ(MOIETY_OK, moiety_usable_size(pool_, block, &usable_bytes));
-        EXPECT_EQ(MOIETY_OK, moiety_free(pool_, block, stream))
-            << moiety_last_error_message();
+        EXPECT_OK(moiety_usable_size(pool_, block, &usable_bytes));
+        EXPECT_OK(moiety_free(pool_, block, stream));
         ledger->free_count++;
         ledger->freed_bytes += usable_bytes;
     }

@@ -16,11 +16,7 @@
 namespace
 {
 
-using pool_test::Defaults;
-using pool_test::Get;
-using pool_test::kMiB;
-using pool_test::Pool;
-using pool_test::Stream;
+using namespace pool_test;
 
 constexpr unsigned kBlocks = 30;
 // A call that takes so long is blocked, on a busy machine too.
@@ -54,14 +50,9 @@ class Call
 
 // A pool whose memory was freed half on a stream that is full and half on one
 // that is idle.
-class FullQueue : public ::testing::Test
+class FullQueue : public StandinTest
 {
   protected:
-    static void SetUpTestSuite()
-    {
-        pool_test::UseStandin();
-    }
-
     static moiety_pool_options Small(uint32_t wait_ms)
     {
         moiety_pool_options options = Defaults();
@@ -207,7 +198,7 @@ TEST_F(FullQueue, OfAContextThatIsAddedBlocksNobodyElse)
                           return moiety_pool_get_stats(of_other, &stats);
                       }));
         End(pool);
-        EXPECT_EQ(MOIETY_OK, adder.Status());
+        EXPECT_OK(adder.Status());
     }
     pool_test::DestroyContext(other);
 }

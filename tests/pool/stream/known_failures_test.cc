@@ -15,22 +15,14 @@
 namespace
 {
 
-using pool_test::kKiB;
-using pool_test::kMiB;
-using pool_test::Pool;
-using pool_test::Stream;
+using namespace pool_test;
 
 #define EXPECT_KNOWN_FAILURE(holds)                                            \
     EXPECT_FALSE(holds) << "mended: expect it, and name it no longer in docs"
 
-class KnownFailures : public ::testing::Test
+class KnownFailures : public StandinTest
 {
   protected:
-    static void SetUpTestSuite()
-    {
-        pool_test::UseStandin();
-    }
-
     static void Use(Pool &pool, moiety_stream stream)
     {
         pool.Free(pool.Alloc(512, stream), stream);
@@ -49,7 +41,7 @@ TEST_F(KnownFailures, AStreamBeyondTheTableServesItselfAtOnce)
         stream = std::make_unique<Stream>();
         Use(pool, *stream);
     }
-    EXPECT_EQ(MOIETY_OK, moiety_pool_synchronize(pool, 20000));
+    EXPECT_OK(moiety_pool_synchronize(pool, 20000));
     Stream &late = *streams.back();
     moiety_devptr block = pool.Alloc(50 * kMiB, late);
     late.Hold();

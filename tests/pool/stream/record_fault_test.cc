@@ -12,20 +12,11 @@
 namespace
 {
 
-using pool_test::Defaults;
-using pool_test::kKiB;
-using pool_test::kMiB;
-using pool_test::Pool;
-using pool_test::Stream;
+using namespace pool_test;
 
-class RecordFault : public ::testing::Test
+class RecordFault : public StandinTest
 {
   protected:
-    static void SetUpTestSuite()
-    {
-        pool_test::UseStandin();
-    }
-
     void SetUp() override
     {
         options = Defaults();
@@ -99,7 +90,7 @@ TEST_F(RecordFault, OnAStreamIsNoneOfABlockWithUses)
     Pool pool(options);
     Stream held, other;
     moiety_devptr block = pool.Alloc(8 * kMiB, other);
-    ASSERT_EQ(MOIETY_OK, moiety_record_use(pool, block, held));
+    ASSERT_OK(moiety_record_use(pool, block, held));
     Use(block, held);
     pool_test::SetFaults("cuEventRecord:every=1:code=CUDA_ERROR_UNKNOWN");
     pool.Free(block, other);
@@ -144,7 +135,7 @@ TEST_F(RecordFault, IsNamedByASynchronisation)
                      "CUDA_ERROR_UNKNOWN"))
         << moiety_last_error_message();
     pool_test::SetFaults("");
-    EXPECT_EQ(MOIETY_OK, moiety_pool_synchronize(pool, 60000));
+    EXPECT_OK(moiety_pool_synchronize(pool, 60000));
 }
 
 // Of a blocking stream, which nobody has told of: it is seen beforehand.
@@ -171,7 +162,7 @@ TEST_F(RecordFault, BecauseOfACaptureIsNamed)
     EXPECT_EQ(0, pool_test::Get<int(void *)>("cuGraphDestroy")(graph));
     EXPECT_EQ(0,
               pool_test::Get<int(moiety_stream)>("cuStreamDestroy_v2")(stream));
-    EXPECT_EQ(MOIETY_OK, moiety_pool_synchronize(pool, 60000));
+    EXPECT_OK(moiety_pool_synchronize(pool, 60000));
 }
 
 } // namespace

@@ -17,23 +17,11 @@
 namespace
 {
 
-using pool_test::Calls;
-using pool_test::Defaults;
-using pool_test::Get;
-using pool_test::kGiB;
-using pool_test::kKiB;
-using pool_test::kMiB;
-using pool_test::Pool;
-using pool_test::Stream;
+using namespace pool_test;
 
-class StreamMaps : public ::testing::Test
+class StreamMaps : public StandinTest
 {
   protected:
-    static void SetUpTestSuite()
-    {
-        pool_test::UseStandin();
-    }
-
     // One segment of 8 MiB, and no wait.
     static moiety_pool_options Small()
     {
@@ -170,8 +158,8 @@ TEST_F(StreamMaps, ServeACaptureWhatItsStreamWarmedUpWith)
         for (moiety_devptr block : blocks)
             pool.Free(block, stream);
         EXPECT_EQ(0, Get<End>("cuStreamEndCapture")(stream, &graph));
-        EXPECT_EQ(MOIETY_OK, moiety_scope_end(scope));
-        EXPECT_EQ(MOIETY_OK, moiety_scope_release(scope));
+        EXPECT_OK(moiety_scope_end(scope));
+        EXPECT_OK(moiety_scope_release(scope));
         EXPECT_EQ(0, Get<int(void *)>("cuGraphDestroy")(graph));
         EXPECT_EQ(8 * kMiB, pool.Stats().reserved_bytes_peak);
     }
@@ -183,12 +171,12 @@ TEST_F(StreamMaps, AreDoneByTheEventThatTheFirstGuardRecords)
     Stream stream, other;
     stream.Hold();
     FreePending(pool, stream, 8 * kMiB);
-    ASSERT_EQ(MOIETY_OK, moiety_capture_guard_begin());
+    ASSERT_OK(moiety_capture_guard_begin());
     stream.Release();
     pool_test::Synchronize();
     moiety_devptr block = pool.Alloc(3 * kMiB, other);
     pool.Free(block, other);
-    EXPECT_EQ(MOIETY_OK, moiety_capture_guard_end());
+    EXPECT_OK(moiety_capture_guard_end());
 }
 
 TEST_F(StreamMaps, HandOverWhatARetiredStreamFreed)
@@ -199,7 +187,7 @@ TEST_F(StreamMaps, HandOverWhatARetiredStreamFreed)
     Stream stream, other;
     stream.Hold();
     FreePending(pool, stream, 8 * kMiB);
-    ASSERT_EQ(MOIETY_OK, moiety_pool_retire_stream(pool, stream));
+    ASSERT_OK(moiety_pool_retire_stream(pool, stream));
     pool.Free(pool.Alloc(5 * kMiB, other), other);
     EXPECT_GE(pool.Stats().oom_steps[MOIETY_OOM_HAND_OVER], 1u);
     EXPECT_GE(pool.Stats().stream_waits, 1u);
@@ -227,8 +215,8 @@ TEST_F(StreamMaps, AlignRunsWhereThatIsAskedFor)
     Pool pool(Small());
     moiety_devptr small = pool.Alloc(512);
     moiety_devptr block = 0;
-    ASSERT_EQ(MOIETY_OK, alloc_aligned(pool, 3 * kMiB, 2 * kMiB,
-                                       MOIETY_STREAM_LEGACY, &block));
+    ASSERT_OK(
+        alloc_aligned(pool, 3 * kMiB, 2 * kMiB, MOIETY_STREAM_LEGACY, &block));
     EXPECT_EQ(0u, block % (2 * kMiB));
     pool.Free(block);
     pool.Free(small);
