@@ -26,7 +26,7 @@ bazel_build() {
 }
 
 cat >good.c <<'EOF'
-#include <moiety/moiety.h>
+#include <moiety/probe.h>
 int good_device_count(void);
 int good_device_count(void)
 {
@@ -35,7 +35,7 @@ int good_device_count(void)
 }
 EOF
 cat >dropped_status.c <<'EOF'
-#include <moiety/moiety.h>
+#include <moiety/probe.h>
 void dropped_status(moiety_caps *caps);
 void dropped_status(moiety_caps *caps)
 {
