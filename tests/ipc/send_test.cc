@@ -126,7 +126,7 @@ TEST_F(IpcSend, ASocketThatDoesNotBlockSaysSo)
 
 TEST_F(IpcSend, ASocketWithATimeLimitTimesOut)
 {
-    Sockets sockets;
+    Pair sockets(SOCK_STREAM);
     moiety_devptr address = 0;
     const timeval limit = {0, 1000};
     ASSERT_EQ(0, setsockopt(sockets.one(), SOL_SOCKET, SO_RCVTIMEO, &limit,
