@@ -110,7 +110,7 @@ TEST_F(FreeAllOf, RefusesWhatIsNoPool)
     moiety_pool *handle = pool;
     EXPECT_OK(moiety_free_all(pool, kStream, nullptr));
     pool.End();
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_free_all(handle, kStream, nullptr));
+    EXPECT_EQ(MOIETY_E_DESTROYED, moiety_free_all(handle, kStream, nullptr));
 }
 
 // As after any free: the stream has it at once, others when its work is over.

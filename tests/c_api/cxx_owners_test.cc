@@ -307,15 +307,15 @@ TEST_F(CxxOwner, ScopesAreEndedAndReleased)
         EXPECT_TRUE(second.is_open());
         second.end();
         EXPECT_FALSE(second.is_open());
-        EXPECT_EQ(MOIETY_E_INVALID, Thrown([&] { second.end(); }));
+        EXPECT_EQ(MOIETY_E_DESTROYED, Thrown([&] { second.end(); }));
         EXPECT_EQ(handle, second.get());
     }
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_scope_release(handle)) << "it is gone";
+    EXPECT_EQ(MOIETY_E_DESTROYED, moiety_scope_release(handle)) << "it is gone";
     {
         moiety::scope open(pool, stream_);
         handle = open.get();
     }
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_scope_release(handle));
+    EXPECT_EQ(MOIETY_E_DESTROYED, moiety_scope_release(handle));
     EXPECT_EQ(MOIETY_E_INVALID, moiety_capture_guard_end());
 }
 
@@ -338,7 +338,7 @@ TEST_F(CxxOwner, ScopesOfArenasAreTheirs)
         EXPECT_EQ(MOIETY_OK, moiety_scope_end(scope.get()));
         EXPECT_EQ(MOIETY_OK, moiety_scope_release(scope.get()));
     }
-    EXPECT_TRUE(log.Has("moiety::~scope: MOIETY_E_INVALID: "));
+    EXPECT_TRUE(log.Has("moiety::~scope: MOIETY_E_DESTROYED: "));
 }
 
 // --- segments ---

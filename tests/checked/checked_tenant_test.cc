@@ -47,7 +47,7 @@ TEST_F(CheckedTenant, IsReleasedOnceThoughItsBlockIsFreedTwice)
     moiety_devptr kept = Alloc(tenant, 700);
     moiety_devptr block = Alloc(tenant, 700);
     pool.Free(block);
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_free(pool, block, kStream));
+    EXPECT_EQ(MOIETY_E_DOUBLE_FREE, moiety_free(pool, block, kStream));
     EXPECT_TRUE(MessageHas("was freed before; block 2 of 700 bytes at"));
     EXPECT_TRUE(MessageHas(" of tenant 'twice', allocated with stream 0x1"));
     EXPECT_EQ(1024u, LiveBytes(tenant));

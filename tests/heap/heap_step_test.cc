@@ -137,7 +137,7 @@ TEST(Stopping, RefusesWhoMustNotWait)
         if (status == MOIETY_OK)
             status = alloc_no_call(pool, kBytes, nullptr, &block);
     }
-    EXPECT_EQ(MOIETY_E_TIMEOUT, status);
+    EXPECT_EQ(MOIETY_E_WOULD_BLOCK, status);
     EXPECT_FALSE(has_looked);
     looks.join();
     freeze_release();

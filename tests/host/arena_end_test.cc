@@ -75,7 +75,7 @@ TEST_F(ArenaEnd, IsRecognisedByEveryCallAfterItsEnd)
     };
     for (int round = 0; round < 2; round++) {
         for (const auto &call : calls) {
-            EXPECT_EQ(MOIETY_E_INVALID, call.second()) << call.first;
+            EXPECT_EQ(MOIETY_E_DESTROYED, call.second()) << call.first;
             EXPECT_NE(nullptr,
                       strstr(moiety_last_error_message(), "was destroyed"))
                 << call.first << ": " << moiety_last_error_message();

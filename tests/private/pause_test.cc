@@ -259,7 +259,7 @@ TEST_F(Pause, OnlyWhatWasMadeForItPauses)
     Arena fixed(pool, MOIETY_PRIVATE_FIXED);
     Arena trivially(plain, MOIETY_PRIVATE_FIXED);
     moiety_private_options options = {};
-    const auto wrong = reinterpret_cast<moiety_private>(1);
+    const auto wrong = reinterpret_cast<moiety_private>(UINTPTR_MAX);
     moiety_private out = wrong;
     EXPECT_EQ(MOIETY_E_UNSUPPORTED, moiety_private_pause(fixed, 0));
     EXPECT_EQ(MOIETY_E_UNSUPPORTED, moiety_private_pause(trivially, 0));

@@ -163,7 +163,7 @@ TEST_F(PrivateRace, AllocationsAndTheRelease)
                 moiety_status status =
                     alloc_of_arena(arena, 2 * kMiB, streams_[i % 3], &block);
                 if (status != MOIETY_OK) {
-                    EXPECT_EQ(MOIETY_E_INVALID, status);
+                    EXPECT_EQ(MOIETY_E_DESTROYED, status);
                     continue;
                 }
                 EXPECT_FALSE(was_gone);

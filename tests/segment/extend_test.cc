@@ -412,7 +412,7 @@ TEST(Extend, DoesNotWaitForAnotherThatGrows)
     };
     segments.mapper.in_create_argument = &inner;
     EXPECT_EQ(MOIETY_OK, segments.Extend(4));
-    EXPECT_EQ(MOIETY_E_REENTRANT, inner.status);
+    EXPECT_EQ(MOIETY_E_WOULD_BLOCK, inner.status);
 }
 
 TEST(Extend, ThatCannotMapGivesTheHandleBack)

@@ -70,7 +70,7 @@ TEST(SegmentHeld, IsNotAwayWhileItIsPinnedNorPinnedWhileAway)
     uint64_t id = 0;
     bool is_away = true;
     ASSERT_TRUE(segment_probe_pin(segments.own, segments.Address(first), &id));
-    EXPECT_EQ(MOIETY_E_WOULD_BLOCK,
+    EXPECT_EQ(MOIETY_E_IN_USE,
               segment_probe_vacate(segments.own, first, &is_away));
     EXPECT_FALSE(is_away);
     segment_probe_unpin(segments.own, id);

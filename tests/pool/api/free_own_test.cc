@@ -84,7 +84,7 @@ TEST_P(FreeOwn, TwiceInARowIsInvalid)
     for (size_t size_bytes : kSizes) {
         moiety_devptr block = pool.Alloc(size_bytes);
         EXPECT_OK(moiety_free_on_alloc_stream(pool, block));
-        EXPECT_EQ(MOIETY_E_INVALID, moiety_free_on_alloc_stream(pool, block))
+        EXPECT_EQ(MOIETY_E_DOUBLE_FREE, moiety_free_on_alloc_stream(pool, block))
             << size_bytes;
     }
     EXPECT_EQ(0u, pool.Stats().allocation_current);

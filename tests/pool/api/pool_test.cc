@@ -362,7 +362,7 @@ TEST_F(PoolDestroy, MakesEveryLaterCallInvalid)
         moiety_pool_destroy(pool, nullptr),
     };
     for (size_t i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++)
-        EXPECT_EQ(MOIETY_E_INVALID, statuses[i]) << "call " << i;
+        EXPECT_EQ(MOIETY_E_DESTROYED, statuses[i]) << "call " << i;
     pool_test::DestroyEvent(event);
 }
 

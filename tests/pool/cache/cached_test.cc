@@ -125,7 +125,7 @@ TEST_F(Cached, WhatIsNoBlockIsLeftToTheWholeFree)
               moiety_free_no_call(pool, block + 512, kStream));
     EXPECT_EQ(MOIETY_E_WOULD_BLOCK, moiety_free_no_call(pool, 0x1234, kStream));
     ASSERT_EQ(MOIETY_OK, moiety_free_no_call(pool, block, kStream));
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_free_no_call(pool, block, kStream))
+    EXPECT_EQ(MOIETY_E_DOUBLE_FREE, moiety_free_no_call(pool, block, kStream))
         << "freed twice in a row";
     EXPECT_EQ(0u, pool.Stats().allocation_current);
 }
@@ -194,7 +194,7 @@ TEST_F(Cached, ADestroyedPoolIsLeftToTheWholeCalls)
     EXPECT_EQ(MOIETY_E_WOULD_BLOCK, moiety_free_no_call(pool, block, kStream));
     EXPECT_EQ(MOIETY_E_WOULD_BLOCK,
               alloc_no_call(pool, 20 * kMiB, kStream, &again));
-    EXPECT_EQ(MOIETY_E_INVALID, moiety_usable_size(pool, block, &usable));
+    EXPECT_EQ(MOIETY_E_DESTROYED, moiety_usable_size(pool, block, &usable));
 }
 
 TEST_F(Cached, ArgumentsThatAreNoneAreInvalid)

@@ -462,8 +462,8 @@ TEST_F(OomRegistration, OfADestroyedPoolIsRefused)
     ASSERT_OK(moiety_pool_create(&options, &pool));
     ASSERT_OK(callback.AddTo(pool));
     ASSERT_OK(moiety_pool_destroy(pool, nullptr));
-    EXPECT_EQ(MOIETY_E_INVALID, callback.AddTo(pool));
-    EXPECT_EQ(MOIETY_E_INVALID, callback.RemoveFrom(pool));
+    EXPECT_EQ(MOIETY_E_DESTROYED, callback.AddTo(pool));
+    EXPECT_EQ(MOIETY_E_DESTROYED, callback.RemoveFrom(pool));
 }
 
 } // namespace oom_test
