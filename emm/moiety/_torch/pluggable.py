@@ -53,9 +53,10 @@ def enable(torch, kind, limit_bytes, reason):
     torch.cuda.memory.change_current_allocator(allocator)
     more = f"; this PyTorch has no hook for {', '.join(missing)}" if missing \
         else ""
+    # Of the caller of moiety.torch.enable(), which checks names around itself.
     warnings.warn(f"moiety.torch: a reduced plug-in serves PyTorch, for want of "
                   f"its library: {summary(reason)}. It lacks {LACKS}{more}.",
-                  RuntimeWarning, stacklevel=3)
+                  RuntimeWarning, stacklevel=4)
     return library, allocator
 
 
