@@ -406,7 +406,7 @@ TEST_F(CxxOwner, SegmentsAreWatched)
         moiety::segment_watch watch(pool, watcher);
         EXPECT_EQ(MOIETY_OK, moiety_segment_unwatch(pool.get(), watch.get()));
     }
-    EXPECT_TRUE(log.Has("moiety::~segment_watch: MOIETY_E_INVALID: "));
+    EXPECT_TRUE(log.Has("moiety::~segment_watch: MOIETY_E_DESTROYED: "));
 }
 
 // --- pins ---
