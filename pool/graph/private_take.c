@@ -424,8 +424,8 @@ moiety_status moietyi_private_grow(struct moietyi_call *call,
     const struct moietyi_private_key key = {moietyi_private_note_of(call), 0};
     uint64_t end = block->start.index + block->grains;
     uint64_t more = grains - block->grains;
-    uint32_t mark;
-    struct moietyi_private *arena;
+    uint32_t mark = 0;
+    struct moietyi_private *arena = NULL;
     moiety_status status = private_resize_enter(call, block, &arena, &mark);
     if (status != MOIETY_OK)
         return status;

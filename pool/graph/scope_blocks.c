@@ -238,12 +238,13 @@ static bool free_kept(struct moietyi_call *call, moiety_scope number,
     pthread_mutex_lock(&scopes->lock);
     struct moietyi_scope_block *note =
         scopes->bucket_count ? *moietyi_scope_block_at(scopes, address) : NULL;
-    if (note && note->is_freed)
+    if (note && note->is_freed) {
         *out_status =
             moietyi_fail(MOIETY_E_DOUBLE_FREE,
                          "the block at 0x%llx was freed before", address);
-    else if (note)
+    } else if (note) {
         note_free(note, call, number, is_used_by_others);
+    }
     pthread_mutex_unlock(&scopes->lock);
     return note != NULL;
 }

@@ -83,7 +83,7 @@ static moiety_status graph_release(struct moietyi_call *call,
                                    struct moietyi_scope *scope)
 {
     struct moietyi_scopes *scopes = call->pool->body->scopes;
-    const moiety_scope number = scope->number;
+    moiety_scope number = scope->number;
     struct moietyi_private *arena = scope->arena;
     for (;;) {
         pthread_mutex_lock(&scopes->lock);

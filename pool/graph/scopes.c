@@ -226,11 +226,13 @@ next_unbound(const struct moietyi_scopes *scopes,
 {
     const struct moietyi_scope *best = NULL;
     const struct moietyi_scope *scope;
-    for (scope = scopes->first; scope; scope = scope->next)
+    for (scope = scopes->first; scope; scope = scope->next) {
         if (may_be_asked(scope, call) &&
             moietyi_scope_is_newer(scope->number, after) &&
-            (!best || moietyi_scope_is_newer(best->number, scope->number)))
+            (!best || moietyi_scope_is_newer(best->number, scope->number))) {
             best = scope;
+        }
+    }
     return best;
 }
 

@@ -127,13 +127,14 @@ moiety_status moietyi_segments_unwatch(struct moietyi_segments *segments,
     /* Only a grower gives ids. */
     bool is_known = id && id <= segments->last_watch;
     moietyi_grower_end(segments);
-    if (!watcher)
+    if (!watcher) {
         return is_known
                    ? moietyi_fail(MOIETY_E_DESTROYED,
                                   "the watch of this id has ended")
                    : moietyi_fail(MOIETY_E_INVALID,
                                   "nobody watches the pool's segments by this "
                                   "id");
+    }
     free(watcher);
     return MOIETY_OK;
 }

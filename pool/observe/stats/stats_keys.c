@@ -81,6 +81,7 @@ static const struct entry entries[] = {
 };
 
 /* The struct has no gaps, so a field without a key shows as a difference. */
+/* NOLINTNEXTLINE(bugprone-macro-parentheses): a term of a sum. */
 #define PLUS_WIDTH(field, key) +WIDTH(field)
 _Static_assert(WIDTH(struct_size) KEYS(PLUS_WIDTH) == sizeof(moiety_pool_stats),
                "a field of moiety_pool_stats has no key");
