@@ -12,7 +12,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <string.h>
 
 #include "moiety/pool.h"
 #include "pool/api/settings.h"
@@ -116,17 +115,20 @@ static moiety_status default_pool_slow(int32_t device)
     return make(place, &options);
 }
 
-static moiety_status check_options(const moiety_pool_options *options)
+static moiety_status take_options(const moiety_pool_options *given,
+                                  moiety_pool_options *out)
 {
     moiety_pool_options resolved;
-    if (!options)
+    if (!given)
         return moietyi_fail(MOIETY_E_INVALID,
                             "moiety_default_pool_set_options: options is NULL");
-    moiety_status status = moietyi_options_resolve(options, NULL, &resolved);
+    moiety_status status = moietyi_options_copy(given, out);
+    if (status == MOIETY_OK)
+        status = moietyi_options_resolve(out, NULL, &resolved);
     if (status != MOIETY_OK)
         return status;
-    if (resolved.device || resolved.context || resolved.source ||
-        resolved.allocation_callbacks) {
+    if (out->device || out->context || out->source ||
+        out->allocation_callbacks) {
         return moietyi_fail(MOIETY_E_INVALID,
                             "moiety_default_pool_set_options: device, context, "
                             "source and allocation_callbacks must be 0, as the "
@@ -135,33 +137,29 @@ static moiety_status check_options(const moiety_pool_options *options)
     return MOIETY_OK;
 }
 
-static bool set_options(const moiety_pool_options *options)
+static moiety_status set_options(const moiety_pool_options *options)
 {
     moietyi_lock(&lock);
-    bool may = !is_begun;
-    if (may) {
-        size_t bytes = options->struct_size < sizeof(options_set)
-                           ? options->struct_size
-                           : sizeof(options_set);
-        options_set = (moiety_pool_options)MOIETY_POOL_OPTIONS_INIT;
-        memcpy(&options_set, options, bytes);
-        options_set.struct_size = sizeof(options_set);
-    }
+    bool is_late = is_begun;
+    if (!is_late)
+        options_set = *options;
     moietyi_unlock(&lock);
-    return may;
+    return is_late ? moietyi_fail(MOIETY_E_IN_USE,
+                                  "the process has a default pool already")
+                   : MOIETY_OK;
 }
 
 moiety_status
 moiety_default_pool_set_options(const moiety_pool_options *options)
 {
     struct moietyi_thread_call call;
+    moiety_pool_options taken;
     moiety_status status = moietyi_thread_call_begin(&call);
     if (status != MOIETY_OK)
         return status;
-    status = check_options(options);
-    if (status == MOIETY_OK && !set_options(options))
-        status = moietyi_fail(MOIETY_E_IN_USE,
-                              "the process has a default pool already");
+    status = take_options(options, &taken);
+    if (status == MOIETY_OK)
+        status = set_options(&taken);
     moietyi_thread_call_end(&call);
     return status;
 }

@@ -210,8 +210,8 @@ static bool is_in_range(const struct setting *setting, uint64_t value)
 }
 
 /* Rule 1. */
-static moiety_status options_take_struct(const moiety_pool_options *given,
-                                         moiety_pool_options *out)
+moiety_status moietyi_options_copy(const moiety_pool_options *given,
+                                   moiety_pool_options *out)
 {
     uint32_t size_bytes = given->struct_size;
     if (size_bytes < MOIETYI_OPTIONS_BYTES_MIN ||
@@ -231,6 +231,7 @@ static moiety_status options_take_struct(const moiety_pool_options *given,
                                 i, size_bytes, sizeof(*out));
         }
     }
+    *out = (moiety_pool_options)MOIETY_POOL_OPTIONS_INIT;
     memcpy(out, given, size_bytes < sizeof(*out) ? size_bytes : sizeof(*out));
     out->struct_size = (uint32_t)sizeof(*out);
     return MOIETY_OK;
@@ -491,7 +492,7 @@ moiety_status moietyi_options_resolve(const moiety_pool_options *given,
     moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
     moiety_status status = MOIETY_OK;
     if (given)
-        status = options_take_struct(given, &options);
+        status = moietyi_options_copy(given, &options);
     if (status == MOIETY_OK)
         status = check_given(&options);
     if (status == MOIETY_OK)

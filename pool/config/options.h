@@ -32,6 +32,11 @@ struct moietyi_word;
  * False: it names none. */
 bool moietyi_options_record(const char *conf, struct moietyi_word *out);
 
+/* `given`, of any version, as a struct of this one. MOIETY_OK, or MOIETY_E_INVALID:
+ * it is shorter than any version, or sets what this version does not know. */
+MOIETY_MUST_USE moiety_status moietyi_options_copy(
+    const moiety_pool_options *given, moiety_pool_options *out);
+
 /* Fields of a struct that was resolved as a program says them: what is 0 by its own
  * name of none. */
 void moietyi_options_say_none(moiety_pool_options *options);
