@@ -87,10 +87,14 @@ class Pools:
                                  f"{', '.join(map(str, self.devices))}")
             pool = self._pools.get(device)
             if pool is None:
-                pool = Pool(device, limit=self._limit, **self._options)
-                if self._has_peers and pool.memory == "mapped":
-                    self._add_peers(pool)
-                self._pools[device] = pool
+                pool = self._add(Pool(device, limit=self._limit,
+                                      **self._options))
+        return pool
+
+    def _add(self, pool):
+        if self._has_peers and pool.memory == "mapped":
+            self._add_peers(pool)
+        self._pools[pool.device] = pool
         return pool
 
     def _add_peers(self, pool):
@@ -235,16 +239,12 @@ class _ProcessPools(Pools):
             return self._make(device)  # refuses it
         # The native side replaces a pool whose context is lost.
         pool = _default_pool(device)
-        return pool if pool is self._pools.get(device) else self._adopt(pool)
-
-    def _adopt(self, pool):
+        if pool is self._pools.get(device):
+            return pool
         with self._lock:
             if self._limit:
                 pool.set_limit(self._limit)
-            if self._has_peers and pool.memory == "mapped":
-                self._add_peers(pool)
-            self._pools[pool.device] = pool
-        return pool
+            return self._add(pool)
 
     def close(self):
         """Raises UnsupportedError: the pools last as long as the process.
