@@ -25,44 +25,19 @@ static PyObject *py_values_names(char **keys)
     return list;
 }
 
-/* The accepted name that is most like `name`, a new reference; NULL: none is, or
- * with an error. */
-static PyObject *py_values_nearest(PyObject *name, PyObject *accepted)
-{
-    PyObject *difflib = PyImport_ImportModule("difflib");
-    PyObject *found = difflib
-                          ? PyObject_CallMethod(difflib, "get_close_matches",
-                                                "OOi", name, accepted, 1)
-                          : NULL;
-    PyObject *nearest = found && PyList_Size(found) == 1
-                            ? Py_NewRef(PyList_GetItem(found, 0))
-                            : NULL;
-    Py_XDECREF(found);
-    Py_XDECREF(difflib);
-    return nearest;
-}
-
 /* Replaces the error for a name that is not accepted. */
 static void py_values_refuse_name(PyObject *name, PyObject *accepted,
                                   const char *format)
 {
     const char *function = strchr(format, ':');
-    PyObject *comma = PyUnicode_FromString(", ");
-    PyObject *all = comma ? PyUnicode_Join(comma, accepted) : NULL;
-    PyObject *nearest = all ? py_values_nearest(name, accepted) : NULL;
-    if (nearest) {
-        PyErr_Format(
-            PyExc_TypeError,
-            "%s() has no argument %R, did you mean %R? Accepted are %U",
-            function ? function + 1 : "it", name, nearest, all);
-    } else if (!PyErr_Occurred()) {
-        PyErr_Format(PyExc_TypeError,
-                     "%s() has no argument %R; accepted are %U",
-                     function ? function + 1 : "it", name, all);
-    }
-    Py_XDECREF(nearest);
-    Py_XDECREF(all);
-    Py_XDECREF(comma);
+    PyObject *named =
+        Py_BuildValue("sOO", function ? function + 1 : "it", name, accepted);
+    PyObject *words = named ? native_call_python("moiety._support.arguments",
+                                                 "refusal", named)
+                            : NULL;
+    if (words)
+        PyErr_SetObject(PyExc_TypeError, words);
+    Py_XDECREF(words);
 }
 
 /* After a TypeError. */

@@ -10,13 +10,14 @@ import sys
 import time
 from pathlib import Path
 
+from moiety._support.arguments import nearest
 
-def nearest(word, accepted):
+
+def question(word, accepted):
     """The question that a message ends with, if one of the accepted words is
     like this one."""
-    import difflib
-    found = difflib.get_close_matches(word, accepted, 1)
-    return f", did you mean {found[0]}?" if found else ""
+    found = nearest(word, accepted)
+    return f", did you mean {found}?" if found else ""
 
 
 class Parser(argparse.ArgumentParser):
@@ -37,12 +38,12 @@ class Parser(argparse.ArgumentParser):
         if unknown:
             word = unknown[0].partition("=")[0]
             self.error(f"{word} is not accepted"
-                       f"{nearest(word, self._option_names())}")
+                       f"{question(word, self._option_names())}")
         return options, unknown
 
     def _check_command(self, word, accepted):
         if word not in accepted:
-            self.error(f"there is no command {word}{nearest(word, accepted)}; "
+            self.error(f"there is no command {word}{question(word, accepted)}; "
                        f"accepted are {', '.join(accepted)}")
 
     def _option_names(self):

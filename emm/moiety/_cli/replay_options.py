@@ -5,7 +5,7 @@ which knows them by the same names and checks their values."""
 import argparse
 import dataclasses
 
-from moiety._cli.command import add_json, nearest
+from moiety._cli.command import add_json, question
 
 MODES = ("serial", "concurrent")
 DRIVERS = ("auto", "cuda", "standin")
@@ -111,7 +111,7 @@ def wrong(options):
     if options.driver and options.driver not in DRIVERS and \
             "/" not in options.driver:
         return (f"--driver={options.driver} is not accepted"
-                f"{nearest(options.driver, DRIVERS)}; accepted are "
+                f"{question(options.driver, DRIVERS)}; accepted are "
                 f"{', '.join(DRIVERS)} or a path with a / in it")
     return None
 

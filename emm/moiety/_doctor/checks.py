@@ -11,6 +11,7 @@ from moiety import _native
 from moiety._doctor import packages, stacks
 from moiety._doctor.machine import (
     BROKEN, LACKING, OK, SLOW, UNKNOWN, UNSAFE, Finding, worst)
+from moiety._support.arguments import nearest
 
 # The driver, its devices, and MOIETY_CONF.
 
@@ -162,14 +163,13 @@ VARIABLES = ("MOIETY_BENCH", "MOIETY_CONF", "MOIETY_DRIVER", "MOIETY_REPLAY",
 
 def variables(machine):
     """Nothing reads a misspelled one, so nothing else refuses it."""
-    import difflib
     for name in machine.environment:
         if name in VARIABLES or name.startswith("MOIETY_STANDIN_"):
             continue
-        near = difflib.get_close_matches(name, VARIABLES, 1, 0.85)
+        near = nearest(name, VARIABLES, 0.85)
         if near:
             return Finding("variables", LACKING, f"{name} has no effect",
-                           f"did you mean {near[0]}?")
+                           f"did you mean {near}?")
     return None
 
 
