@@ -17,17 +17,42 @@
 namespace moiety
 {
 
+namespace detail
+{
+
+/* A handle, and the pool that it is of. */
+template <typename Handle> class part_of_pool
+{
+  public:
+    Handle get() const noexcept
+    {
+        return own_.value;
+    }
+    pool_ref pool() const noexcept
+    {
+        return pool_.value;
+    }
+
+  protected:
+    explicit part_of_pool(pool_ref pool) noexcept : pool_(pool.get()) {}
+
+    held<moiety_pool *> pool_;
+    held<Handle> own_;
+};
+
+} // namespace detail
+
 /**
  * Owns a private arena. The pool must outlive it. Blocks may outlive it, but not if
  * it is paused.
  */
-class private_arena
+class private_arena : public detail::part_of_pool<moiety_private>
 {
   public:
     explicit private_arena(
         pool_ref pool,
         const moiety_private_options &options = MOIETY_PRIVATE_OPTIONS_INIT)
-        : pool_(pool.get())
+        : part_of_pool(pool)
     {
         check(moiety_private_create(pool.get(), &options, &own_.value));
     }
@@ -40,14 +65,6 @@ class private_arena
             report(moiety_private_destroy(get()), "moiety::~private_arena");
     }
 
-    moiety_private get() const noexcept
-    {
-        return own_.value;
-    }
-    pool_ref pool() const noexcept
-    {
-        return pool_.value;
-    }
     buffer alloc(std::size_t size_bytes, moiety_stream stream) const
     {
         return alloc_with(size_bytes, stream, MOIETY_ALLOC_OPTIONS_INIT);
@@ -89,19 +106,15 @@ class private_arena
         check(moiety_private_get_stats(get(), &stats));
         return stats;
     }
-
-  private:
-    detail::held<moiety_pool *> pool_;
-    detail::held<moiety_private> own_;
 };
 
 /** Owns a tenant. Its blocks must end before it, and the pool after it. */
-class tenant
+class tenant : public detail::part_of_pool<moiety_tenant>
 {
   public:
     explicit tenant(pool_ref pool, const moiety_tenant_options &options =
                                        MOIETY_TENANT_OPTIONS_INIT)
-        : pool_(pool.get())
+        : part_of_pool(pool)
     {
         check(moiety_tenant_create(pool.get(), &options, &own_.value));
     }
@@ -113,14 +126,6 @@ class tenant
         report(moiety_tenant_destroy(get()), "moiety::~tenant");
     }
 
-    moiety_tenant get() const noexcept
-    {
-        return own_.value;
-    }
-    pool_ref pool() const noexcept
-    {
-        return pool_.value;
-    }
     buffer alloc(std::size_t size_bytes, moiety_stream stream) const
     {
         return alloc_with(size_bytes, stream, MOIETY_ALLOC_OPTIONS_INIT);
@@ -159,10 +164,6 @@ class tenant
         check(moiety_tenant_get_stats(get(), &stats));
         return stats;
     }
-
-  private:
-    detail::held<moiety_pool *> pool_;
-    detail::held<moiety_tenant> own_;
 };
 
 } // namespace moiety
