@@ -48,7 +48,7 @@ moiety_torch::ArenaKey key_of(const moiety_torch_mempool &pool)
     return {pool.device, {pool.id[0], pool.id[1]}};
 }
 
-/* What `call` throws, as a status and the thread's message. */
+/* Turns an exception of `call` into a status and the thread's message. */
 template <typename Call> moiety_status told(Call call)
 {
     try {
@@ -65,7 +65,7 @@ template <typename Call> moiety_status told(Call call)
     }
 }
 
-/* What is told of a MemPool that the caller names. */
+/* The same for a call on the arenas, with a MemPool that the caller names. */
 template <typename Call>
 moiety_status told_of(const moiety_torch_mempool *pool, Call call)
 {

@@ -233,7 +233,7 @@ void History::end(Watch &watch)
     if (watch.handle)
         check(moiety_segment_unwatch(watch.pool, watch.handle),
               "segments are watched on");
-    watch.handle = 0;
+    watch.handle = nullptr;
 }
 
 void History::added(void *user, const moiety_segment_info *segment)

@@ -81,7 +81,7 @@ class Pools
     Made made_;
 };
 
-/** What the library returned, for PyTorch's callers. */
+/** A status of the library and its message, for PyTorch's callers. */
 class StatusError : public c10::Error
 {
   public:

@@ -66,10 +66,9 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_alloc(moiety_pool *pool,
  *  in which the zeroes would come first. */
 #define MOIETY_ALLOC_ZEROED (UINT32_C(1) << 0)
 /** The call never waits for the device, nor for another thread that grows the pool
- *  or is on its way out of memory. It may wait for a short lock of free memory,
- *  with which nobody calls the driver; and it may ask the source for memory if no
- *  other thread does. MOIETY_E_WOULD_BLOCK: there is nothing to be had without
- *  waiting. */
+ *  or takes the steps of moiety/oom.h. It may wait for a short lock of free memory,
+ *  under which no thread calls the driver. It may ask the source for memory if no
+ *  other thread does. MOIETY_E_WOULD_BLOCK: no memory can be had without a wait. */
 #define MOIETY_ALLOC_NO_WAIT (UINT32_C(1) << 1)
 /** The call takes a block of the thread's cache, or of what is free in the pool,
  *  and calls nobody, neither the driver nor a callback: for callers who hold a

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * What most programs need of Moiety, in one include: pools, blocks, streams, pinned
+ * The headers that most programs need, in one include: pools, blocks, streams, pinned
  * memory, statuses and statistics. Every other header is for one task and is included
  * by itself: docs/c-api.md lists them.
  */

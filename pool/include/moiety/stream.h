@@ -182,10 +182,10 @@ MOIETY_API moiety_status moiety_capture_guard_end(void);
 
 /**
  * Destroys a pool at once, or as soon as nothing keeps it from ending: for owners
- * that end where nobody can wait or look at a status. What moiety_pool_destroy()
- * refuses, so that the pool is as it was, is kept and tried again, and so is a pool
- * while a capture guard is held, or a pool of the process has met a capture within
- * the last two seconds (moiety_capture_age_ns()).
+ * whose end can neither wait nor return a status, such as destructors. A pool whose
+ * end moiety_pool_destroy() would refuse stays as it is, and its end is tried again
+ * later. So it is while a capture guard is held, and for two seconds after a pool of
+ * the process met a capture (moiety_capture_age_ns()).
  *
  * Calls of any thread try again: the end of the last capture guard or scope; those
  * that make, trim or destroy a pool or an arena, or destroy one later; and
@@ -238,11 +238,12 @@ MOIETY_API uint64_t moiety_capture_age_ns(void);
  * @return MOIETY_OK
  * @return MOIETY_E_INVALID         `pool` is NULL.
  * @return MOIETY_E_CAPTURING       A capture guard, or a scope of any pool, is
- *         held: nothing was waited for. Or one came, or a graph was captured
+ *         held: the call did not wait. Or one came, or a graph was captured
  *         without a guard, so that no event could be recorded for the pool's
- *         wait_ms, 200 at least. What is done by then is free.
+ *         wait_ms, 200 at least. Memory that is idle by then is free.
  * @return MOIETY_E_TIMEOUT         Work was not over after `timeout_ms`; or the
- *         driver refused events for that long. What is done by then is free.
+ *         driver refused events for that long. Memory that is idle by then is
+ *         free.
  * @return MOIETY_E_INTERRUPTED     See moiety_set_interrupt(). As above.
  * @return MOIETY_E_CONTEXT_DESTROYED
  * @return MOIETY_E_NO_HOST_MEMORY  The thread's first call.

@@ -22,7 +22,7 @@
 extern "C" {
 #endif
 
-/** What the pools are made with. */
+/** Options of PyTorch's pools. */
 typedef struct moiety_torch_options {
     /** Bytes of this struct. */
     uint32_t struct_size;
