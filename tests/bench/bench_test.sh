@@ -129,7 +129,7 @@ expect_exit 3 "cuda_malloc cannot run here: MOIETY_DRIVER=/no/such.so" "$bench" 
     "${one[@]}" --driver=/no/such.so --subject=cuda_malloc
 expect_exit 0 "cuda_malloc cannot run here: MOIETY_DRIVER=/no/such.so" "$bench" \
     "${one[@]}" --driver=/no/such.so
-if ! ldconfig -p | grep -q 'libmimalloc\.so\.2 '; then
+if ! grep -q 'libmimalloc\.so\.2 ' <(ldconfig -p); then
     expect_exit 3 "mimalloc cannot run here: libmimalloc.so.2 is not installed" \
         "$bench" "${one[@]}" --subject=mimalloc
 fi

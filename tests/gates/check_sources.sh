@@ -45,9 +45,20 @@ breaks() {
 check_licences() {
     local file
     while IFS= read -r -d '' file; do
-        head -n 3 "$file" |
-            grep -q 'SPDX-License-Identifier: Apache-2.0' || echo "$file"
+        grep -q 'SPDX-License-Identifier: Apache-2.0' <(head -n 3 "$file") ||
+            echo "$file"
     done < <(matching "$licensed") | breaks "no SPDX line at the top"
+}
+
+# grep -q leaves at the first match: the writer of a pipe may die of that, and then
+# pipefail takes a match for none.
+check_pipes() {
+    matching '\.sh$|(^|/)bazelw$|^\.ci/run$' | xargs -0r awk '
+        FNR == 1 { before = "" }
+        /[^|]\| *grep -q/ || (before ~ /[^|]\|$/ && /^ *grep -q/) {
+            print FILENAME ":" FNR ":" $0
+        }
+        { before = $0 }' | breaks "a pipe into grep -q"
 }
 
 # A feature macro is always 0 or 1: #ifdef would take 0 for on. Only include
@@ -123,6 +134,7 @@ check_paths() {
 }
 broken=$(
     check_licences
+    check_pipes
     check_feature_macros
     check_asserts
     check_build_files

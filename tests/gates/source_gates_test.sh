@@ -55,6 +55,10 @@ clean_tree
 expect_ok "sources: a clean tree passes" "$gates/check_sources.sh" "$tree"
 expect_found "a file without a licence" "no SPDX line" \
     pool/bare.c 'int x;'
+expect_found "a pipe into grep -q" "a pipe into grep -q" \
+    tests/pipe.sh '# SPDX-License-Identifier: Apache-2.0\nls \0174 grep -q x'
+expect_found "the same on the next line" "a pipe into grep -q" \
+    tests/pipe.sh '# SPDX-License-Identifier: Apache-2.0\nls |\n    grep -q x'
 expect_found "#ifdef of a feature macro" "tested with #ifdef" \
     pool/good.h '#ifdef MOIETY_TRACE\n#endif'
 expect_found "defined() of a feature macro" "tested with defined()" \

@@ -61,7 +61,7 @@ is_the_hosts() {
 # $1: program; $2: folder of the bundle. Takes the libraries along.
 take() {
     local name path
-    readelf -hW "$1" | grep -q 'Machine:.*X86-64' ||
+    readelf -hW "$1" | grep 'Machine:.*X86-64' >/dev/null ||
         fail "$1 is not for x86-64"
     cp -L "$1" "$folder/$2/"
     chmod 755 "$folder/$2/${1##*/}"
