@@ -86,16 +86,6 @@ moiety_status moiety_torch_enable(const moiety_torch_options *options)
     });
 }
 
-moiety_status moiety_torch_pool(int32_t device, moiety_pool **out)
-{
-    return told([&] {
-        TORCH_CHECK(out, "moiety_torch_pool: out is NULL");
-        TORCH_CHECK(device >= 0 && device < moiety_torch::kDevicesMax,
-                    "there is no device ", device);
-        *out = Allocator::instance().pools().get(device);
-    });
-}
-
 moiety_status moiety_torch_mempool_set(const moiety_torch_mempool *wanted)
 {
     return told_of(wanted, [&](moiety_torch::Arenas &arenas) {

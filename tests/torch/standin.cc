@@ -322,13 +322,7 @@ void try_statuses()
 {
     moiety_torch_mempool none = {};
     moiety_pool *found = nullptr;
-    EXPECT(moiety_torch_pool(0, &found) == MOIETY_OK && found == pool());
-    EXPECT(moiety_torch_pool(0, nullptr) == MOIETY_E_INVALID);
-    EXPECT(moiety_torch_pool(-1, &found) == MOIETY_E_INVALID);
-    EXPECT(has(moiety_last_error_message(), "there is no device -1"));
-    EXPECT(moiety_torch_pool(63, &found) == MOIETY_E_INVALID);
-    EXPECT(has(moiety_last_error_message(), "no pool for the device"));
-    EXPECT(found == pool());
+    EXPECT(moiety_default_pool(0, &found) == MOIETY_OK && found == pool());
     EXPECT(moiety_torch_mempool_set(nullptr) == MOIETY_E_INVALID);
     EXPECT(moiety_torch_mempool_set(&none) == MOIETY_E_INVALID);
     EXPECT(has(moiety_last_error_message(), "another version"));
