@@ -30,7 +30,6 @@ extern "C" {
  * @param out         [out] Device address, aligned to 512 bytes, in an exportable
  *                    pool to 2 MiB above 1 MiB.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID    `pool` or `out` is NULL.
  * @return MOIETY_E_TOO_LARGE  More than the pool may ever reserve.
  * @return MOIETY_E_CAPTURING  `stream` captures a graph, outside any scope
@@ -117,7 +116,6 @@ typedef struct moiety_alloc_options {
  *                    for a block of an arena, in a scope of this arena.
  * @param options     NULL is moiety_alloc().
  *
- * @return MOIETY_OK
  * @return as moiety_alloc()
  * @return MOIETY_E_INVALID      also when `options` have a field that is out of
  *         range, or two that exclude each other, which the message names; or the
@@ -179,7 +177,6 @@ moiety_alloc_batch(moiety_pool *pool, size_t size_bytes, moiety_stream stream,
  *                 MOIETY_STREAM_ANY, or the others by moiety_record_use().
  *                 MOIETY_STREAM_DONE asserts that no use is pending.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_DOUBLE_FREE  The block was freed before: it is the last of its
  *         size that the thread freed on the stream, or a scope, an export or a
  *         private arena has it.
@@ -210,7 +207,6 @@ MOIETY_API moiety_status moiety_free(moiety_pool *pool, moiety_devptr address,
  * Gives a block back if nobody has to be called for that: the counterpart of
  * MOIETY_ALLOC_NO_CALL.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID  `pool` is NULL.
  * @return MOIETY_E_DOUBLE_FREE  The block is the last of its size that the thread
  *         freed on the stream.
@@ -250,7 +246,6 @@ MOIETY_API moiety_status moiety_free_sized(moiety_pool *pool,
  * @param pool     The pool that it is from.
  * @param address  As it was allocated; 0 does nothing.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_UNSUPPORTED  The pool was made without
  *         MOIETY_POOL_NOTE_STREAMS.
  * @return as moiety_free()
@@ -295,7 +290,6 @@ MOIETY_API moiety_status moiety_free_batch(moiety_pool *pool,
  * @param address  As it was allocated.
  * @param out      [out] Bytes.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID  `pool` or `out` is NULL, or `address` inside a
  *         block or free.
  * @return MOIETY_E_FOREIGN  `address` is not the pool's.
@@ -323,7 +317,6 @@ moiety_usable_size(moiety_pool *pool, moiety_devptr address, size_t *out);
  *                    that are given back last; MOIETY_STREAM_ANY if the caller
  *                    cannot tell.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_NO_ROOM      There is no room behind the block, which for one of
  *         a private arena is the arena's; or the pool is checked, where no block
  *         changes its size. It is as it was: take another one instead.

@@ -62,7 +62,6 @@ typedef void (*moiety_log_callback)(uint32_t level, const char *message,
  * @param callback  NULL: none any more.
  * @param user      Passed to it.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID  `level` is none of those above.
  * @return MOIETY_E_REENTRANT  This thread is inside a log function: nothing has
  *         changed.

@@ -29,7 +29,6 @@ extern "C" {
  * @param path  Where: 1 to 107 bytes, in a folder that exists; "%p" in it
  *              stands for the process id and "%%" for "%". Copied.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID  `path` is NULL, empty, too long, has a "%" before
  *         something else, is in no folder that may be written, or names
  *         something that is no socket.
@@ -53,7 +52,6 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_expose_start(const char *path);
  * Ends serving and removes the socket file. An answer that is being sent ends
  * in the middle. Does nothing where nobody serves.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_FORKED  Children do not serve; the parent goes on.
  *
  * Ownership: none.

@@ -127,7 +127,6 @@ typedef struct moiety_heap_snapshot moiety_heap_snapshot;
  * @param pool  The pool.
  * @param out   [out] The snapshot. Written only when MOIETY_OK is returned.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID  `pool` or `out` is NULL.
  * @return MOIETY_E_TIMEOUT  Other threads' calls did not come to an end within
  *         a second: nothing is known.
@@ -163,7 +162,6 @@ MOIETY_API void moiety_heap_snapshot_destroy(moiety_heap_snapshot *snapshot);
  * @param out       [in,out] `struct_size` says how much the caller has room
  *                  for. Written only when MOIETY_OK is returned.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID  `snapshot` or `out` is NULL, or `struct_size` is
  *         less than that of version 0.1.0.
  *

@@ -100,7 +100,6 @@ typedef struct moiety_history_summary {
  * @param out         [in,out] `struct_size` says how much the caller has room
  *                    for. Both are written only when MOIETY_OK is returned.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID      `pool` or `out` is NULL, `out_entries` is NULL
  *         without a capacity of 0, or `struct_size` is less than that of version
  *         0.1.0.

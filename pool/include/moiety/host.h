@@ -146,7 +146,6 @@ typedef struct moiety_host_options {
  * @param options  NULL for the defaults.
  * @param out      [out] The arena.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID  `out` is NULL; a field is out of range; two flags
  *         exclude each other; a node does not exist or is not allowed to this
  *         process; the limit is beyond what a strict arena's nodes have.
@@ -268,7 +267,6 @@ MOIETY_API moiety_pool *moiety_host_pool(const moiety_host *host);
  * @param address  Anywhere in a block.
  * @param out      [out] The device's address.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID  `host` or `out` is NULL.
  * @return MOIETY_E_FOREIGN  `address` is not the arena's.
  *
@@ -301,7 +299,6 @@ typedef void moiety_host_progress_fn(void *user_data, uint64_t done_bytes,
  * @param progress      NULL, or what is called as it goes on.
  * @param user_data     For `progress`.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID    `host` is NULL, or `thread_count` above 64.
  * @return MOIETY_E_TOO_LARGE  More than the arena's limit, or than its nodes
  *         have when it is strict.
@@ -332,7 +329,6 @@ MOIETY_API moiety_status moiety_host_trim(moiety_host *host,
  * no way back. Memory that the driver allocates (WRITE_COMBINED) stays as the
  * driver made it.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID  `host` is NULL.
  *
  * Threads:   Blocks in the kernel for an instant.
@@ -395,7 +391,6 @@ typedef struct moiety_host_stats {
  * @param out  [in,out] `struct_size` says how much the caller has room for and
  *             gets the bytes filled in.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID  `host` or `out` is NULL, or `struct_size` less than
  *         that of version 0.1.0.
  *
@@ -411,7 +406,6 @@ moiety_host_get_stats(moiety_host *host, moiety_host_stats *out);
  * @param out         [out] Text, ended by a 0, cut if there is no room.
  * @param size_bytes  Room in `out`; not 0.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID  `host` or `out` is NULL, or `size_bytes` 0.
  *
  * Threads:   Takes a lock for an instant.
@@ -437,7 +431,6 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_host_report(moiety_host *host,
  * @param size_bytes  Room in `out`.
  * @param out_bytes   [out] NULL, or the bytes of the whole text without its 0.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID  `format` is unknown, or `out` NULL although
  *         `size_bytes` is not 0.
  * @return MOIETY_E_NO_HOST_MEMORY, MOIETY_E_FORKED, or what the driver said
@@ -468,7 +461,6 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_host_topology(
  * @param address     Any address that the process may write to.
  * @param size_bytes  Bytes, not 0. The same range may be pinned several times.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID  `address` is NULL, `size_bytes` 0, the range goes
  *         past the end of the address space, no context is current, or the
  *         driver says that the memory is not there.
@@ -493,7 +485,6 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_host_pin(void *address,
  *
  * @param address, size_bytes  Exactly as they were pinned.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_FOREIGN  This range is not pinned: nothing has changed.
  * @return what the driver said: the range is taken back, but its bytes stay
  *         pinned and are tried again by the next call.
@@ -515,7 +506,6 @@ MOIETY_API moiety_status moiety_host_unpin(void *address, size_t size_bytes);
  * @param keep_bytes  Most bytes that stay so; 0, as at the beginning: none, and
  *                    what was kept is unpinned now.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_FORKED, or what the driver said: as moiety_host_unpin().
  *
  * Threads, Streams, Context: as moiety_host_unpin().

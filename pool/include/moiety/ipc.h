@@ -11,12 +11,6 @@
  * closes an import learns when its work is over; only the program can tell the
  * owner.
  *
- * Statuses that every function below can return, besides those it names:
- * MOIETY_E_FORKED in the child of a fork; MOIETY_E_DESTROYED if the pool
- * was destroyed or has ended; MOIETY_E_REENTRANT from inside a callback of the pool,
- * or a signal handler that interrupted another call of the library in the same
- * thread.
- *
  * moiety/pool.h has the rules that all functions have in common.
  */
 #ifndef MOIETY_IPC_H_
@@ -96,7 +90,6 @@ typedef struct moiety_ipc_handle {
  * @param address  Anywhere in a live block of it.
  * @param out      [out] Written only when MOIETY_OK is returned.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID      `pool` or `out` is NULL, or `address` in no
  *         block. A freed block is recognised where moiety_free() recognises it.
  * @return MOIETY_E_FOREIGN      `address` is not the pool's.
@@ -222,7 +215,6 @@ MOIETY_API moiety_status moiety_ipc_release_exports(moiety_pool *pool,
  *                      (moiety_ipc_trim()).
  * @param out           [out] The address.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID      `handle` or `out` is NULL, `handle_bytes` is
  *         another number, or nothing is mapped at `context`.
  * @return MOIETY_E_CONTEXT_DESTROYED  `context` was destroyed, or is no context:
@@ -271,7 +263,6 @@ moiety_ipc_import(const void *handle, size_t handle_bytes,
  *                    its memory.
  * @param out         [out] The address.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID      `out` is NULL, `socket` no such socket, or nothing
  *         is mapped at `context`.
  * @return MOIETY_E_WOULD_BLOCK  The socket does not block, and there is no message
@@ -365,7 +356,6 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_ipc_wait(moiety_closing closing,
  *                    afterwards: in use, waiting for a close's work, or kept.
  *                    Written also when the driver refused.
  *
- * @return MOIETY_OK
  * @return what the driver said when it refused; that segment stays open
  *
  * Threads:   Blocks in the driver.

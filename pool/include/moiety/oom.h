@@ -193,7 +193,6 @@ typedef struct moiety_oom_report {
  *              gets the bytes filled in. Written only when MOIETY_OK is
  *              returned, and nothing past `struct_size`.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID  `pool` or `out` is NULL, or `struct_size` is less
  *         than that of version 0.1.0.
  * @return MOIETY_E_NO_HOST_MEMORY  in a thread's first call
@@ -263,7 +262,6 @@ typedef int (*moiety_oom_callback)(moiety_pool *pool, uint64_t requested_bytes,
  * @param callback  Not NULL; with this `user` not registered yet.
  * @param user      Passed to it.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID  `pool` or `callback` is NULL, or both were
  *         registered before.
  * @return MOIETY_E_NO_HOST_MEMORY
@@ -281,7 +279,6 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_pool_add_oom_callback(
  * never called again: outside of callbacks this waits until it has returned, so
  * the caller must hold nothing that it may wait for.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID  `pool` or `callback` is NULL, or the two are not
  *         registered.
  * @return MOIETY_E_REENTRANT  This thread is inside a callback of the pool, and

@@ -24,7 +24,7 @@
  * Streams:   nothing is queued, and nothing is waited for.
  * Context:   any or none may be current, and stays so; the pool's need not be.
  *
- * Statuses that every function can return, besides those it names:
+ * Statuses that every function can return, besides those it names: MOIETY_OK, and
  * MOIETY_E_FORKED in the child of a fork; MOIETY_E_DESTROYED if the pool, or the object of a handle,
  * was destroyed or has ended; MOIETY_E_REENTRANT from inside a callback of the pool,
  * or a signal handler that interrupted another call of the library in the same
@@ -230,7 +230,6 @@ typedef struct moiety_pool_options {
  * @param options  NULL for the defaults.
  * @param out      [out] The pool.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID  `out` is NULL; an option or a key of MOIETY_CONF is
  *         unknown, out of range, given twice, in contradiction to another, or
  *         without effect; a field of `source` or `allocation_callbacks` is refused;
@@ -256,7 +255,6 @@ moiety_pool_create(const moiety_pool_options *options, moiety_pool **out);
  * @param device  The device's ordinal.
  * @param out     [out] The pool.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID  `out` is NULL, or `device` is not from 0 to 63.
  * @return MOIETY_E_REENTRANT  also from inside a log function that is called while
  *         this thread makes such a pool.
@@ -281,7 +279,6 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_default_pool(int32_t device,
  * @param options  Copied. `device`, `context`, `source` and `allocation_callbacks`
  *                 must be 0. MOIETY_CONF overrides the others.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID  as of moiety_pool_options_check(), or a field that must
  *         be 0 is not.
  * @return MOIETY_E_IN_USE   The process has a default pool already, or makes one.
@@ -375,7 +372,6 @@ MOIETY_API moiety_status moiety_pool_destroy(moiety_pool *pool,
  *              `context` the pool's; `source` and `allocation_callbacks` NULL, or
  *              the pool's copies.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID  `pool` or `out` is NULL, or `struct_size` is less
  *         than that of version 0.1.0.
  *
@@ -394,7 +390,6 @@ moiety_pool_get_options(moiety_pool *pool, moiety_pool_options *out);
  * @param limit_bytes  In whole units of 2 MiB, rounded down; 0: as much as the
  *                     device has and the tables have a place for.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID    `pool` is NULL, or the limit is below 2 MiB and
  *         not 0.
  * @return MOIETY_E_TOO_LARGE  The limit is above 16 times that with which the
@@ -416,7 +411,6 @@ moiety_pool_set_limit(moiety_pool *pool, uint64_t limit_bytes);
  *
  * @param total_bytes  What shall be reserved, all in all.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID      `pool` is NULL.
  * @return MOIETY_E_TOO_LARGE    More than the limit.
  * @return MOIETY_E_UNSUPPORTED  The pool passes all through.
@@ -437,7 +431,6 @@ moiety_pool_reserve(moiety_pool *pool, uint64_t total_bytes);
  *                 another process is no pool's.
  * @param out      [out] The pool.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID  `out` is NULL.
  * @return MOIETY_E_FOREIGN  No pool has it.
  *
@@ -460,7 +453,6 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_pool_of(moiety_devptr address,
  *                    or with more where segments are in use or do not fit.
  * @param out_bytes   [out] NULL, or the bytes that the source took back.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID  `pool` is NULL.
  * @return what the source said when it refused
  *
@@ -485,7 +477,6 @@ MOIETY_API moiety_status moiety_pool_trim(moiety_pool *pool,
  *
  * @param pool  The pool. Said twice is as good as once.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID         `pool` is NULL.
  * @return MOIETY_E_NO_HOST_MEMORY  The thread's first call.
  *

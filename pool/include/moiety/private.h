@@ -13,11 +13,7 @@
  * through, an arena is an account: it has limit and sums, by the bytes that were
  * asked for, and captures share nothing.
  *
- * Statuses that every function below can return, besides those it names:
- * MOIETY_E_FORKED in the child of a fork; MOIETY_E_DESTROYED if the arena, or its
- * pool, was destroyed; MOIETY_E_REENTRANT from inside a callback of the pool, or a
- * signal handler that interrupted another call of the library in the same thread;
- * and those of a lost context, as in moiety/pool.h.
+ * moiety/pool.h has the rules that all functions have in common.
  */
 #ifndef MOIETY_PRIVATE_H_
 #define MOIETY_PRIVATE_H_
@@ -105,7 +101,6 @@ typedef struct moiety_private_options {
  * @param options  NULL for the defaults.
  * @param out      [out] The arena.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID      `pool` or `out` is NULL, or an option out of
  *         range: `limit_bytes` is 0, or 2 MiB at least.
  * @return MOIETY_E_NO_ROOM      The pool has 4096 of them.
@@ -242,7 +237,6 @@ moiety_private_claim(moiety_private arena, moiety_devptr address,
  *
  * @param out_bytes  [out] NULL, or the bytes that the pool got.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID  `arena` is NULL.
  * @return MOIETY_E_PAUSED, MOIETY_E_IN_USE  It is paused, or a thread pauses or
  *         resumes it.
@@ -257,7 +251,6 @@ MOIETY_API moiety_status moiety_private_trim(moiety_private arena,
  *
  * @param out    [in,out] `struct_size` is set by the caller.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID  `arena` is NULL; `out` is NULL, or its `struct_size`
  *         too small.
  *
@@ -276,7 +269,6 @@ moiety_private_get_stats(moiety_private arena, moiety_private_stats *out);
  * @param stream  As for moiety_scope_begin().
  * @param out     [out] The scope.
  *
- * @return MOIETY_OK
  * @return as moiety_scope_begin()
  * @return MOIETY_E_INVALID  also when `arena` is NULL.
  * @return MOIETY_E_PAUSED, MOIETY_E_IN_USE  also when the arena is paused, or a

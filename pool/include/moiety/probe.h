@@ -95,7 +95,6 @@ typedef struct moiety_caps {
  *                The fields are written only when MOIETY_OK is returned, and
  *                none past `struct_size`, which then holds the bytes filled in.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID  `out` is NULL, `struct_size` is less than that of
  *         version 0.1.0, `device` is out of range, or MOIETY_DRIVER or
  *         MOIETY_REQUIRE_GPU has a value that is not accepted.

@@ -8,12 +8,6 @@
  * All pools have scopes; in a checked one, what a graph writes after the
  * release is found.
  *
- * Statuses that every function below can return, besides those it names:
- * MOIETY_E_FORKED in the child of a fork; MOIETY_E_DESTROYED if the scope, or its pool,
- * was destroyed or has ended; MOIETY_E_REENTRANT from inside a callback of the pool,
- * or a signal handler that interrupted another call of the library in the same
- * thread.
- *
  * moiety/pool.h has the rules that all functions have in common.
  */
 #ifndef MOIETY_SCOPE_H_
@@ -41,7 +35,6 @@ extern "C" {
  *                calling thread's.
  * @param out     [out] The scope. Written only when MOIETY_OK is returned.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID         `pool` or `out` is NULL; `stream` cannot
  *         capture (null, LEGACY, ANY, DONE), or has an open scope in this pool;
  *         in a checked pool, `stream` was destroyed.
@@ -65,7 +58,6 @@ moiety_scope_begin(moiety_pool *pool, moiety_stream stream, moiety_scope *out);
  *
  * @param scope  An open scope.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID  `scope` is NULL.
  * @return MOIETY_E_DESTROYED  also when it was ended before.
  *
@@ -105,7 +97,6 @@ MOIETY_API moiety_status moiety_scope_release(moiety_scope scope);
  *
  * @param pool  The pool.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID  `pool` is NULL.
  * @return MOIETY_E_IN_USE   Another thread releases one of them right now.
  * @return MOIETY_E_NO_HOST_MEMORY, MOIETY_E_DRIVER  as moiety_scope_release();

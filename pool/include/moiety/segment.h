@@ -7,12 +7,6 @@
  * reservation of the pool's source, or, of mapped memory (docs/mapped.md), one
  * piece.
  *
- * Statuses that every function below can return, besides those it names:
- * MOIETY_E_FORKED in the child of a fork; MOIETY_E_DESTROYED if the pool
- * was destroyed or has ended; MOIETY_E_REENTRANT from inside a callback of the pool,
- * or a signal handler that interrupted another call of the library in the same
- * thread.
- *
  * moiety/pool.h has the rules that all functions have in common.
  */
 #ifndef MOIETY_SEGMENT_H_
@@ -63,7 +57,6 @@ typedef struct moiety_segment_info {
  * @param out      [in,out] `struct_size` is set by the caller. Written only when
  *                 MOIETY_OK is returned, and nothing past `struct_size`.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID  `pool` or `out` is NULL, or `struct_size` less than
  *         that of the struct's first version.
  * @return MOIETY_E_FOREIGN  All segments end at `address` or before.
@@ -86,7 +79,6 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_segment_find(
  * @param address     Where the range begins.
  * @param size_bytes  At least 1.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID  `pool` is NULL, or `size_bytes` 0.
  * @return MOIETY_E_FOREIGN  A part of the range is in no segment: nothing is
  *         held.
@@ -107,7 +99,6 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_segment_hold(
  * @param pool,address,size_bytes  As they were held: other ranges of the same
  *                                 segments do the same.
  *
- * @return MOIETY_OK
  * @return as moiety_segment_hold()
  * @return MOIETY_E_INVALID  also when one of the segments is not held: nothing
  *         has changed.
@@ -166,7 +157,6 @@ typedef struct moiety_segment_watcher {
  * @param watcher  Copied. One function at least is not NULL.
  * @param out      [out] The watch.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID  `pool`, `watcher`, `out` or both functions are
  *         NULL, `flags` not 0, or `struct_size` less than that of the struct's
  *         first version.
@@ -208,7 +198,6 @@ MOIETY_API moiety_status moiety_segment_unwatch(moiety_pool *pool,
  * @param device  Ordinal of the device, 0 to 63. One that may access the memory
  *                already changes nothing.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID      `pool` is NULL; there is no such device, or it
  *         is the pool's own.
  * @return MOIETY_E_UNSUPPORTED  The device cannot access the memory of the pool's

@@ -150,7 +150,6 @@ typedef struct moiety_pool_stats {
  *              gets the bytes filled in. Written only when MOIETY_OK is
  *              returned, and nothing past `struct_size`.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID  `pool` or `out` is NULL, or `struct_size` is less
  *         than that of version 0.1.0.
  *
@@ -181,7 +180,6 @@ MOIETY_API const char *moiety_pool_stats_entry(const moiety_pool_stats *stats,
 /**
  * Lets the peaks of moiety_pool_get_stats() begin anew at the current values.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID  `pool` is NULL.
  *
  * Threads:   any. Waits for a thread that grows the pool.

@@ -167,7 +167,6 @@ typedef struct moiety_driver_error {
  *             The fields are written only when MOIETY_OK is returned, and none
  *             past `struct_size`, which then holds the bytes filled in.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID  `out` is NULL, or `struct_size` is less than that
  *         of version 0.1.0.
  *

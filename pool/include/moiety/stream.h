@@ -59,7 +59,6 @@ static inline moiety_stream moiety_stream_of_caller(moiety_stream stream)
  * @param stream   The stream that uses it: any but MOIETY_STREAM_DONE. Named
  *                 twice is as good as once.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID         `pool` is NULL, `stream` is
  *         MOIETY_STREAM_DONE, or `address` is inside a block.
  * @return MOIETY_E_FOREIGN         `address` is not the pool's.
@@ -86,7 +85,6 @@ MOIETY_API moiety_status moiety_record_use(moiety_pool *pool,
  *                 context of the pool's device; the caller may record it again
  *                 or destroy it when the call has returned.
  *
- * @return MOIETY_OK
  * @return as moiety_free()
  * @return MOIETY_E_IN_USE   The block is exported, or a capture scope keeps it.
  * @return MOIETY_E_DRIVER   The driver refused the event: the block is still
@@ -109,7 +107,6 @@ MOIETY_API moiety_status moiety_free_on_event(moiety_pool *pool,
  * @param pool    A pool whose blocks were used on the stream.
  * @param stream  A created stream. One that the pool has not seen is fine.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID   `pool` is NULL, or `stream` is no created stream
  *         (null, LEGACY, PER_THREAD, ANY, DONE).
  * @return MOIETY_E_IN_USE    A capture scope of the pool is open for it.
@@ -133,7 +130,6 @@ MOIETY_API moiety_status moiety_pool_retire_stream(moiety_pool *pool,
  *
  * @param stream  A created stream.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID   `stream` is no created stream.
  * @return as moiety_pool_retire_stream() of the first pool that did not return
  *         MOIETY_OK: the others are told all the same.
@@ -152,7 +148,6 @@ MOIETY_API moiety_status moiety_retire_stream(moiety_stream stream);
  * call whether the stream captures. Memory for the capture itself takes a
  * capture scope, moiety/scope.h, which is a guard too.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_FORKED  No guard was taken.
  * @return MOIETY_E_REENTRANT  No guard was taken: this is a signal handler that
  *         interrupted another call of the library in the same thread.
@@ -169,7 +164,6 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_capture_guard_begin(void);
 /**
  * Ends what moiety_capture_guard_begin() began.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID  No guard is held.
  * @return MOIETY_E_REENTRANT  As above: the guard is still held.
  *
@@ -235,7 +229,6 @@ MOIETY_API uint64_t moiety_capture_age_ns(void);
  * @param timeout_ms  Milliseconds to wait at most; 0: only ask. Work that has
  *                    just ended may be asked for twice.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID         `pool` is NULL.
  * @return MOIETY_E_CAPTURING       A capture guard, or a scope of any pool, is
  *         held: the call did not wait. Or one came, or a graph was captured
@@ -270,7 +263,6 @@ moiety_pool_synchronize(moiety_pool *pool, uint32_t timeout_ms);
  * @param context  A context, which must outlive the pool. Named twice, or the
  *                 pool's own: nothing changes.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID         `pool` is NULL, or nothing is mapped at
  *         `context`.
  * @return MOIETY_E_CONTEXT_DESTROYED  The pool's context is gone; or `context`

@@ -76,7 +76,6 @@ typedef struct moiety_tenant_options {
  * @param options  NULL for the defaults.
  * @param out      [out] The tenant. Written only when MOIETY_OK is returned.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID      `pool` or `out` is NULL, or an option out of
  *         range.
  * @return MOIETY_E_NO_ROOM      The process has MOIETY_TENANTS_MAX of them.
@@ -99,7 +98,6 @@ moiety_tenant_create(moiety_pool *pool, const moiety_tenant_options *options,
  * @param tenant  The tenant.
  * @param out     [out] The arena. Written only when MOIETY_OK is returned.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID      There never was such a tenant, or `out` is
  *         NULL.
  * @return MOIETY_E_UNSUPPORTED  It cannot be paused.
@@ -146,7 +144,6 @@ moiety_tenant_resume(moiety_tenant tenant);
  *
  * @param tenant  The tenant; NULL does nothing.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID  There never was such a tenant.
  * @return MOIETY_E_IN_USE   It has live blocks: nothing has changed. A block
  *         that was freed while it was exported is live until its exports are
@@ -168,7 +165,6 @@ MOIETY_API moiety_status moiety_tenant_destroy(moiety_tenant tenant);
  * @param tenant        The tenant.
  * @param budget_bytes  As in moiety_tenant_options.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID  There never was such a tenant, or `budget_bytes` is
  *         2^62 or more.
  *
@@ -209,7 +205,6 @@ typedef struct moiety_tenant_stats {
  *             gets the bytes filled in. Written only when MOIETY_OK is returned,
  *             and nothing past `struct_size`.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID  There never was such a tenant, `out` is NULL, or
  *         `struct_size` is less than that of the struct's first version.
  *

@@ -58,7 +58,6 @@ typedef struct moiety_trace_summary {
  * @param path  The file: made, or emptied. A regular file, or a character
  *              device; it must not be one that is recorded to already.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID      `pool` or `path` is NULL or empty, or the file
  *         cannot be opened or written: the message says why.
  * @return MOIETY_E_IN_USE       The pool is recorded already, or another one, of
@@ -106,7 +105,6 @@ MOIETY_API moiety_status moiety_trace_stop(moiety_pool *pool,
  * @param pool  The pool.
  * @param out   [in,out] As for moiety_trace_stop().
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID  `pool` is NULL, `struct_size` is less than that of
  *         version 0.1.0, or the pool is not recorded.
  * @return MOIETY_E_NO_HOST_MEMORY  for the calling thread's own records

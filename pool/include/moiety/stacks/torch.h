@@ -38,11 +38,11 @@ typedef struct moiety_torch_options {
 } moiety_torch_options;
 
 /**
- * Makes Moiety the allocator of PyTorch for CUDA in this process, for good.
+ * Makes Moiety the allocator of PyTorch for CUDA in this process, for good. PyTorch's
+ * pool of a device is moiety_default_pool().
  *
  * @param options  What is wanted.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID  `options` is NULL, or of another version; CUDA has started
  *         in this process, or Moiety is the allocator already.
  *
@@ -50,21 +50,6 @@ typedef struct moiety_torch_options {
  */
 MOIETY_API MOIETY_MUST_USE moiety_status
 moiety_torch_enable(const moiety_torch_options *options);
-
-/**
- * Tells the pool of a device, and makes it if need be.
- *
- * @param device  Ordinal of the device.
- * @param out     [out] The pool. Written only when MOIETY_OK is returned.
- *
- * @return MOIETY_OK
- * @return MOIETY_E_INVALID  `out` is NULL, or there is no such device.
- * @return as moiety_pool_create()
- *
- * Ownership: the process's: it is never destroyed.
- */
-MOIETY_API MOIETY_MUST_USE moiety_status moiety_torch_pool(int32_t device,
-                                                           moiety_pool **out);
 
 /** Where a torch.cuda.MemPool has its memory. */
 typedef struct moiety_torch_mempool {
@@ -83,7 +68,6 @@ typedef struct moiety_torch_mempool {
 /**
  * Gives a MemPool without tensors the memory that is wanted.
  *
- * @return MOIETY_OK
  * @return MOIETY_E_INVALID  `wanted` is NULL, or of another version; Moiety has no such
  *         MemPool, it is in use, or has tensors.
  * @return as moiety_private_create(), or moiety_tenant_create()
