@@ -12,6 +12,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
 
 #include "moiety/pool.h"
 #include "pool/api/settings.h"
@@ -37,9 +39,17 @@ static struct place {
 } places[DEVICES_MAX];
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-/* The lock's: what pools are made with, and whether one was made or begun. */
-static moiety_pool_options options_set = MOIETY_POOL_OPTIONS_INIT;
-static bool is_begun;
+/* Options that were given, those before them too: none is ever freed. */
+struct given {
+    const struct given *before;
+    moiety_pool_options options;
+};
+
+/* Edge DO: set_options (release) -> begin_with (acquire). The address of the last ones,
+ * and IS_BEGUN from the first pool on. No lock and no call of a thread: a program may
+ * give options and fork, and its children make pools. */
+static _Atomic uintptr_t last_given;
+#define IS_BEGUN ((uintptr_t)1)
 
 /* NULL: there is none, or its context is lost. */
 static moiety_pool *find(struct place *place)
@@ -48,6 +58,17 @@ static moiety_pool *find(struct place *place)
     moiety_pool *pool =
         atomic_load_explicit(&place->pool, memory_order_acquire);
     return pool && !moietyi_is_lost(pool) ? pool : NULL;
+}
+
+/* The options, which nobody can set any more. */
+static moiety_pool_options begin_with(void)
+{
+    const moiety_pool_options defaults = MOIETY_POOL_OPTIONS_INIT;
+    /* DO.acquire: the options are whole. */
+    uintptr_t last =
+        atomic_fetch_or_explicit(&last_given, IS_BEGUN, memory_order_acquire) &
+        ~IS_BEGUN;
+    return last ? ((const struct given *)last)->options : defaults;
 }
 
 enum turn { TURN_FOUND, TURN_MAKES, TURN_WAITS, TURN_OWN };
@@ -60,8 +81,7 @@ static enum turn turn_of(struct place *place, moiety_pool_options *out_options)
     if (place->is_in_making)
         return pthread_equal(place->maker, pthread_self()) ? TURN_OWN
                                                            : TURN_WAITS;
-    is_begun = true;
-    *out_options = options_set;
+    *out_options = begin_with();
     place->is_in_making = true;
     place->maker = pthread_self();
     return TURN_MAKES;
@@ -139,29 +159,35 @@ static moiety_status take_options(const moiety_pool_options *given,
 
 static moiety_status set_options(const moiety_pool_options *options)
 {
-    moietyi_lock(&lock);
-    bool is_late = is_begun;
-    if (!is_late)
-        options_set = *options;
-    moietyi_unlock(&lock);
-    return is_late ? moietyi_fail(MOIETY_E_IN_USE,
-                                  "the process has a default pool already")
-                   : MOIETY_OK;
+    struct given *given = malloc(sizeof(*given));
+    if (!given)
+        return moietyi_fail(MOIETY_E_NO_HOST_MEMORY,
+                            "no memory for the options of default pools");
+    given->options = *options;
+    /* relaxed: compared and stored, never followed. */
+    uintptr_t last = atomic_load_explicit(&last_given, memory_order_relaxed);
+    do {
+        if (last & IS_BEGUN) {
+            free(given);
+            return moietyi_fail(MOIETY_E_IN_USE,
+                                "the process has a default pool already");
+        }
+        given->before = (const struct given *)last;
+        /* DO.release: the options are whole. On failure as above. */
+    } while (!atomic_compare_exchange_weak_explicit(
+        &last_given, &last, (uintptr_t)given, memory_order_release,
+        memory_order_relaxed));
+    return MOIETY_OK;
 }
 
 moiety_status
 moiety_default_pool_set_options(const moiety_pool_options *options)
 {
-    struct moietyi_thread_call call;
     moiety_pool_options taken;
-    moiety_status status = moietyi_thread_call_begin(&call);
-    if (status != MOIETY_OK)
-        return status;
-    status = take_options(options, &taken);
-    if (status == MOIETY_OK)
-        status = set_options(&taken);
-    moietyi_thread_call_end(&call);
-    return status;
+    if (moietyi_is_forked())
+        return moietyi_refuse_child();
+    moiety_status status = take_options(options, &taken);
+    return status == MOIETY_OK ? set_options(&taken) : status;
 }
 
 moiety_status moiety_default_pool(int32_t device, moiety_pool **out)

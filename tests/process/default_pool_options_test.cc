@@ -3,6 +3,8 @@
 // moiety_default_pool_set_options(): the options of the pools that all of the process
 // shares. They are set once in a process, so the steps are one test.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <string>
@@ -57,16 +59,31 @@ void ExpectBadOptionsRefused()
     ExpectRefused(&options, "first_segment_bytes");
 }
 
+// PyTorch's programs enable the allocator first, and fork their workers then.
+void ExpectChildrenMakePools()
+{
+    pid_t child = fork();
+    ASSERT_NE(-1, child);
+    if (child == 0) {
+        pool_test::UseStandin();
+        _exit(OfDefaultPool(0).limit_bytes == 32 * kMiB ? 0 : 1);
+    }
+    int status = -1;
+    ASSERT_EQ(child, waitpid(child, &status, 0));
+    EXPECT_EQ(0, status);
+}
+
 TEST(DefaultPoolOptions, AreSetBeforeTheFirstPoolAndStay)
 {
     setenv("MOIETY_STANDIN_DEVICES", "2", 1);
-    pool_test::UseStandin();
     ExpectBadOptionsRefused();
     moiety_pool_options options = Sized(64 * kMiB);
     EXPECT_EQ(MOIETY_OK, moiety_default_pool_set_options(&options));
     // The last one counts, as long as there is no pool.
     options = Sized(32 * kMiB);
     EXPECT_EQ(MOIETY_OK, moiety_default_pool_set_options(&options));
+    ExpectChildrenMakePools();
+    pool_test::UseStandin();
     for (int32_t device : {0, 1}) {
         EXPECT_EQ(32 * kMiB, OfDefaultPool(device).limit_bytes);
         EXPECT_EQ(MOIETY_POOL_NOTE_STREAMS, OfDefaultPool(device).flags);

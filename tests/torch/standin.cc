@@ -11,6 +11,8 @@
 #include <c10/cuda/CUDAStream.h>
 #include <c10/util/Exception.h>
 #include <cuda.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <functional>
@@ -393,7 +395,7 @@ void try_a_checkpoint()
     EXPECT(delta.dataptrs_allocd[0].get() == kept);
 }
 
-bool enable()
+bool start_cuda()
 {
     CUcontext context = nullptr;
     if (cuInit(0) || cuDevicePrimaryCtxRetain(&context, 0) ||
@@ -401,6 +403,12 @@ bool enable()
         return false;
     c10::cuda::_internal::setHasPrimaryContext(
         [](c10::DeviceIndex) { return true; });
+    device().init(1);
+    return true;
+}
+
+bool enable()
+{
     moiety_torch_options options = {};
     options.struct_size = sizeof(options);
     const std::string error = said(moiety_torch_enable(&options));
@@ -409,14 +417,31 @@ bool enable()
            moiety_torch_enable(nullptr) == MOIETY_E_INVALID;
 }
 
+/* A program that enables Moiety may fork, and use CUDA in the child. */
+void try_a_child()
+{
+    pid_t child = fork();
+    if (child == 0) {
+        if (!start_cuda())
+            _exit(2);
+        void *block = device().raw_alloc(kMiB);
+        device().raw_delete(block);
+        _exit(block ? 0 : 1);
+    }
+    int status = -1;
+    EXPECT(waitpid(child, &status, 0) == child && status == 0);
+}
+
 } // namespace
 
 int main()
 {
     if (!enable())
         return 2;
+    try_a_child();
+    if (!start_cuda())
+        return 2;
     EXPECT(moiety_torch::caching::allocator.load() == &device());
-    device().init(1);
     try_tensors();
     try_statistics();
     try_history();

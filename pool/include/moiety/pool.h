@@ -274,7 +274,8 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_default_pool(int32_t device,
 /**
  * Sets the options of moiety_default_pool(), for all devices. A program calls it
  * before it uses a default pool, as do libraries that need an option. Without it
- * the options are the defaults.
+ * the options are the defaults. A process that did nothing else with the library may
+ * fork: its children make pools of their own, with these options.
  *
  * @param options  Copied. `device`, `context`, `source` and `allocation_callbacks`
  *                 must be 0. MOIETY_CONF overrides the others.
@@ -283,6 +284,7 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_default_pool(int32_t device,
  *         be 0 is not.
  * @return MOIETY_E_IN_USE   The process has a default pool already, or makes one.
  *         The options stay. moiety_pool_get_options() reports those of the pool.
+ * @return MOIETY_E_NO_HOST_MEMORY
  *
  * Ownership: none.
  * Threads:   any, concurrently.
