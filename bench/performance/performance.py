@@ -29,6 +29,8 @@ import svg
 ROWS = "bench/results"
 RUNS = "bench/performance/runs.json"
 PAGES = ("README.md", "docs/performance.md")
+FIGURES = "docs/performance"
+PLOT = "server"  # in README.md
 BLOCK = re.compile(r"<!-- figure: (\S+) -->\n.*?<!-- end -->\n", re.DOTALL)
 
 
@@ -95,19 +97,23 @@ class Maker:
             "", "</details>"]
 
     def summary(self):
-        """Sentences with numbers, of figures that are not stale."""
+        """Sentences with numbers, of figures that are not stale, and one of these."""
         found = []
         for name, sentence in QUOTES.items():
             shown = self.figure(name)
             if not self.is_stale(shown):
                 found.append(f"- {sentence(shown)}")
+        shown = self.figure(PLOT)
+        if not self.is_stale(shown):
+            found += ["", f"![{shown.title}]({FIGURES}/{PLOT}.svg)"]
         return found or ["- The code has changed since the last measurements: the "
                          "page of performance shows them in grey."]
 
 
 def number(value):
     if value >= 1000:
-        return f"{value:,.0f}".replace(",", " ")
+        # Not to be broken in a narrow column.
+        return f"{value:,.0f}".replace(",", "\N{NO-BREAK SPACE}")
     return f"{value:.3g}" if value < 100 else f"{value:.0f}"
 
 
@@ -162,7 +168,7 @@ def page_text(maker, text):
 
 def files_of(maker):
     """{path: text} of all that is made."""
-    found = {f"docs/performance/{name}.svg": maker.svg(name)
+    found = {f"{FIGURES}/{name}.svg": maker.svg(name)
              for name in figures.FIGURES}
     for page in PAGES:
         found[page] = page_text(maker, (maker.root / page).read_text())
