@@ -196,14 +196,6 @@ def make(root, is_check):
     return status
 
 
-def commit_of(path):
-    commits = {row["commit"] for row in figures.rows_of(
-        path.parent, path.name) if row.get("commit")}
-    if len(commits) != 1:
-        raise Bad(f"{path}: rows of {len(commits)} commits, one is wanted")
-    return commits.pop()
-
-
 def digests_at(root, commit):
     """Of the code as it was."""
     with tempfile.TemporaryDirectory() as folder:
@@ -213,12 +205,31 @@ def digests_at(root, commit):
         return {part: digest.digest_of(folder, part) for part in digest.PARTS}
 
 
+def parts_of(name):
+    """What the figures that are made of the file measure."""
+    return {shown.part for shown, _ in figures.FIGURES.values()
+            if name in shown.files}
+
+
+def commit_of(root, path):
+    """Of all rows, and the digests there. The rows of one run may be of two commits
+    between which nothing has changed that they measure: then it is the first."""
+    commits = list(dict.fromkeys(row["commit"] for row in figures.rows_of(
+        path.parent, path.name) if row.get("commit")))
+    digests = [digests_at(root, commit) for commit in commits]
+    if len({tuple(one[part] for part in sorted(parts_of(path.name)))
+            for one in digests}) != 1:
+        raise Bad(f"{path}: rows of {len(commits)} commits with other code each, "
+                  "one is wanted")
+    return commits[0], digests[0]
+
+
 def record(root, paths, date, device):
     runs = json.loads((root / RUNS).read_text())
     for path in map(pathlib.Path, paths):
-        commit = commit_of(path)
+        commit, digests = commit_of(root, path)
         runs[path.name] = {"commit": commit, "date": date, "device": device,
-                           "digests": digests_at(root, commit)}
+                           "digests": digests}
     (root / RUNS).write_text(json.dumps(runs, indent=1, sort_keys=True) + "\n")
     return 0
 

@@ -5,6 +5,7 @@ page; a figure or a page that is not as it would be made is found."""
 import contextlib
 import io
 import json
+import os
 import pathlib
 import subprocess
 import tempfile
@@ -196,6 +197,42 @@ class Stale(Tree):
         self.assertIn("takes 15 ns", readme)
         self.assertNotIn("requests", readme)
 
+    def commit(self):
+        """All of the tree; its name."""
+        git = ["git", "-C", str(self.root), "-c", "user.name=a",
+               "-c", "user.email=a@b"]
+        subprocess.run([*git, "init", "-q"], check=True)
+        subprocess.run([*git, "add", "-A"], check=True)
+        subprocess.run([*git, "commit", "-qm", "a"], check=True)
+        return subprocess.run([*git, "rev-parse", "HEAD"], check=True, text=True,
+                              stdout=subprocess.PIPE).stdout.strip()
+
+    def recorded(self, *commits):
+        """What recording the server's rows, of these commits, says."""
+        self.write("bench/results/torch-h200-server.jsonl", "".join(
+            json.dumps(row | {"commit": commit}) + "\n"
+            for commit in commits for row in SERVER))
+        before = os.getcwd()
+        os.chdir(self.root)
+        try:
+            return run("--record", "bench/results/torch-h200-server.jsonl",
+                       "--date=2026-11-30", "--device=NVIDIA H200")
+        finally:
+            os.chdir(before)
+
+    def test_rows_of_two_commits_are_one_run_if_their_code_is_the_same(self):
+        first = self.commit()
+        self.write("emm/native/a.c", CODE.replace("return 1", "return 2"))
+        second = self.commit()
+        self.assertEqual(self.recorded(first, second)[0], 0)
+        self.assertIn(first, self.read("bench/performance/runs.json"))
+        self.assertEqual(self.make()[0], 0)
+        self.assertIn("requests", self.read("README.md"))
+        self.write("pool/heap/a.c", CODE.replace("return 1", "return 2"))
+        code, output = self.recorded(first, self.commit())
+        self.assertEqual(code, 1)
+        self.assertIn("rows of 2 commits with other code each", output)
+
     def test_a_string_is_no_comment(self):
         self.assertNotEqual(digest.bare('f("/* a */");'),
                             digest.bare('f("/* b */");'))
@@ -233,15 +270,12 @@ class Drawn(Tree):
 
 
 class Recorded(unittest.TestCase):
-    def test_rows_of_two_commits_are_refused(self):
+    def test_rows_of_no_commit_are_refused(self):
         with tempfile.TemporaryDirectory() as folder:
-            rows = pathlib.Path(folder) / "rows.jsonl"
-            rows.write_text('{"commit": "a"}\n{"commit": "b"}\n')
-            with self.assertRaisesRegex(performance.Bad, "rows of 2 commits"):
-                performance.commit_of(rows)
+            rows = pathlib.Path(folder, "rows.jsonl")
             rows.write_text('{"kind": "kit"}\n')
             with self.assertRaisesRegex(performance.Bad, "rows of 0 commits"):
-                performance.commit_of(rows)
+                performance.commit_of(pathlib.Path(folder), rows)
 
 
 class Measures(unittest.TestCase):
