@@ -17,7 +17,7 @@
 /* 1, 2, 4, 8 and 16 us. */
 #define BRIEF_STEP_NS UINT64_C(1000)
 #define BRIEF_NS UINT64_C(31000)
-#define ASK_NS UINT64_C(50000000)
+#define ASK_NS UINT64_C(20000000)
 
 uint64_t moietyi_now_ns(void)
 {

@@ -136,8 +136,10 @@ static uint64_t pages_within_limit(const struct moietyi_segments *segments)
 #define SMALL_BYTES (UINT64_C(1) << 20)
 #define SHARED_BYTES (UINT64_C(10) << 20)
 #define SHARED_PAGES 10U
-/* Of a segment that grows with the pool, a request has at most this part. */
+/* Of a segment that grows with the pool, a request has at most this part; of pinned
+ * memory a larger one, as each registration stalls other threads. */
 #define OWN_SEGMENT_PART 8U
+#define OWN_PINNED_PART 2U
 
 /* As much as is reserved, or twice the need if that is more, up to PyTorch's
  * step: a pool of a few MiB must not become three times as large for one
@@ -155,6 +157,11 @@ static uint64_t shared_pages(const struct moietyi_segments *segments,
                                                                 : pages;
 }
 
+static bool grow_is_pinned(const struct moietyi_segments *segments)
+{
+    return (segments->source.flags & MOIETY_SOURCE_PINNED) != 0;
+}
+
 /* The steps, or a quarter of what is reserved where the request is at most an
  * eighth of that: the simulation's best rule for fixed segments, with an eighth
  * of the steps' calls of the source (docs/dev/adr/0019-growth.md). */
@@ -164,7 +171,9 @@ static uint64_t step_pages(const struct moietyi_segments *segments,
     uint64_t quarter = moietyi_segments_reserved_bytes(segments) / 4;
     if (quarter > segments->largest_bytes)
         quarter = segments->largest_bytes;
-    if (growth->needed_bytes <= quarter / OWN_SEGMENT_PART &&
+    uint64_t part =
+        grow_is_pinned(segments) ? OWN_PINNED_PART : OWN_SEGMENT_PART;
+    if (growth->needed_bytes <= quarter / part &&
         quarter / MOIETYI_PAGE_BYTES > growth->needed)
         return quarter / MOIETYI_PAGE_BYTES;
     return growth->needed_bytes > SMALL_BYTES &&
@@ -315,13 +324,24 @@ static bool grow_is_exhausted(moiety_status status)
            status == MOIETY_E_NO_HOST_MEMORY || status == MOIETY_E_TOO_LARGE;
 }
 
+/* Whether less may be had. A driver that pins may refuse a length. */
+static bool grow_may_shrink(const struct moietyi_segments *segments,
+                            moiety_status status)
+{
+    return grow_is_exhausted(status) ||
+           (grow_is_pinned(segments) && status == MOIETY_E_INVALID);
+}
+
+/* If pinned memory is short, only the need is tried: each try stalls others. */
 static moiety_status ask_halving(struct moietyi_segments *segments,
                                  uint32_t needed, uint32_t pages,
                                  struct moietyi_segment **out)
 {
     moiety_status status = ask_aligned(segments, needed, pages, out);
-    while (grow_is_exhausted(status) && pages > needed) {
-        pages = pages / 2 > needed ? pages / 2 : needed;
+    while (grow_may_shrink(segments, status) && pages > needed) {
+        bool is_short =
+            grow_is_pinned(segments) && status == MOIETY_E_NO_PINNED_MEMORY;
+        pages = !is_short && pages / 2 > needed ? pages / 2 : needed;
         status = ask_aligned(segments, needed, pages, out);
     }
     return status;

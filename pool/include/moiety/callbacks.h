@@ -150,7 +150,7 @@ typedef struct moiety_allocation_callbacks {
 } moiety_allocation_callbacks;
 
 /**
- * Asked by a thread that waits, about 20 times a second, whether it is to go on. It
+ * Asked by a thread that waits, about 50 times a second, whether it is to go on. It
  * returns 0, or another number, which ends the wait, and the thread's later waits too,
  * until moiety_set_interrupt() is called again. A call that only waits returns
  * MOIETY_E_INTERRUPTED then; an allocation goes on as if its time were over. Calls of
@@ -163,8 +163,9 @@ typedef int moiety_interrupt_fn(void *user);
 
 /**
  * Sets the function that ends the calling thread's waits for the device's work:
- * those of allocations, moiety_pool_reserve(), moiety_pool_synchronize(),
- * moiety_pool_destroy(), moiety_tenant_pause() and resume(), and moiety_ipc_wait().
+ * those of allocations, moiety_pool_reserve(), moiety_host_reserve(),
+ * moiety_pool_synchronize(), moiety_pool_destroy(), moiety_tenant_pause() and
+ * resume(), and moiety_ipc_wait().
  * It is for bindings to languages in which a signal ends a call. A call of the driver is not interrupted.
  *
  * @param function  NULL for none, which is how a thread begins and has to end: the
