@@ -4,18 +4,24 @@
  * How long an arena takes to have its memory: moiety_host_reserve(), by stage
  * as the arena counts them, beside one cuMemHostAlloc() of the same size. That
  * call has all pages there when it returns; how long it takes to write one byte
- * to each is shown apart (`touch_ns`), and tells whether it had.
+ * to each is shown apart (`touch_ns`), and tells whether it had. `first_ns` is when
+ * the arena's first piece was there, and `others_wait_ns` the longest that a
+ * cuMemGetInfo() of another thread took meanwhile.
  *
  * A system whose memory is fragmented or full of a page cache is slower in
  * both; each process begins with another subject.
  */
 #include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <sys/prctl.h>
 
 #include <moiety/host.h>
 #include <moiety/status.h>
 
 #include "bench/base/clock.h"
+#include "bench/base/device.h"
 #include "bench/host/host.h"
 #include "bench/host/rig.h"
 #include "bench/host/room.h"
@@ -30,15 +36,68 @@ struct start {
     bool is_arena;
     uint32_t flags;
     uint32_t threads; /* 0: as many as the arena takes by itself */
+    bool is_small;    /* without transparent huge pages */
 };
 
 static const struct start contenders[] = {
-    {"arena", true, 0, 0},
-    {"arena_1_thread", true, 0, 1},
-    {"arena_2mib_pages", true, MOIETY_HOST_HUGE_2MIB, 0},
-    {"driver", false, 0, 0},
+    {"arena", true, 0, 0, false},
+    {"arena_1_thread", true, 0, 1, false},
+    {"arena_small_pages", true, 0, 0, true},
+    {"arena_2mib_pages", true, MOIETY_HOST_HUGE_2MIB, 0, false},
+    {"driver", false, 0, 0, false},
 };
 #define SUBJECTS (sizeof(contenders) / sizeof(contenders[0]))
+
+/* Another thread that uses the driver. */
+struct bystander {
+    pthread_t thread;
+    bool is_there;
+    atomic_bool is_over;
+    uint64_t longest_ns;
+};
+
+static void *stand_by(void *argument)
+{
+    struct bystander *bystander = argument;
+    if (!bench_device_attach(0))
+        return NULL;
+    while (!atomic_load(&bystander->is_over)) {
+        size_t free_bytes;
+        size_t all_bytes;
+        uint64_t begun_ns = clock_now_ns();
+        (void)host_driver()->cuMemGetInfo(&free_bytes, &all_bytes);
+        uint64_t took_ns = clock_now_ns() - begun_ns;
+        if (took_ns > bystander->longest_ns)
+            bystander->longest_ns = took_ns;
+    }
+    return NULL;
+}
+
+static void bystander_begin(struct bystander *bystander)
+{
+    bystander->longest_ns = 0;
+    atomic_init(&bystander->is_over, false);
+    bystander->is_there =
+        pthread_create(&bystander->thread, NULL, stand_by, bystander) == 0;
+}
+
+static void bystander_end(struct bystander *bystander)
+{
+    if (!bystander->is_there)
+        return;
+    atomic_store(&bystander->is_over, true);
+    (void)pthread_join(bystander->thread, NULL);
+    host_row_count("others_wait_ns", bystander->longest_ns);
+}
+
+static void note_first(void *user_data, uint64_t done_bytes,
+                       uint64_t total_bytes)
+{
+    uint64_t *first_ns = user_data;
+    (void)total_bytes;
+    if (done_bytes && !*first_ns)
+        *first_ns = clock_now_ns();
+}
 
 /* NULL, or why it cannot be measured here. */
 static const char *has_room(const struct start *subject, uint64_t size_bytes)
@@ -110,11 +169,18 @@ static const char *grow(moiety_host *arena, const struct start *subject,
                         uint64_t size_bytes)
 {
     moiety_host_stats stats = {.struct_size = sizeof(stats)};
+    struct bystander bystander;
+    uint64_t first_ns = 0;
+    bystander_begin(&bystander);
     uint64_t begun_ns = clock_now_ns();
-    if (moiety_host_reserve(arena, size_bytes, subject->threads, NULL, NULL) !=
-        MOIETY_OK)
+    moiety_status status = moiety_host_reserve(
+        arena, size_bytes, subject->threads, note_first, &first_ns);
+    uint64_t took_ns = clock_now_ns() - begun_ns;
+    bystander_end(&bystander);
+    if (status != MOIETY_OK)
         return moiety_last_error_message();
-    host_row_count("ns", clock_now_ns() - begun_ns);
+    host_row_count("ns", took_ns);
+    host_row_count("first_ns", first_ns - begun_ns);
     if (moiety_host_get_stats(arena, &stats) != MOIETY_OK)
         return moiety_last_error_message();
     print_stages(&stats);
@@ -128,6 +194,7 @@ static const char *measure_arena(const struct start *subject,
     moiety_host_options options = MOIETY_HOST_OPTIONS_INIT;
     moiety_host *arena;
     options.flags = subject->flags;
+    (void)prctl(PR_SET_THP_DISABLE, subject->is_small, 0, 0, 0);
     uint64_t begun_ns = clock_now_ns();
     if (moiety_host_create(&options, &arena) != MOIETY_OK)
         return moiety_last_error_message();
@@ -137,6 +204,7 @@ static const char *measure_arena(const struct start *subject,
     if (moiety_host_destroy(arena, NULL) != MOIETY_OK && !why)
         why = moiety_last_error_message();
     host_row_count("destroy_ns", clock_now_ns() - begun_ns);
+    (void)prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0);
     return why;
 }
 
@@ -152,10 +220,15 @@ static uint64_t touch_ns(struct host_buffer *buffer)
 static const char *measure_driver(uint64_t size_bytes)
 {
     struct host_buffer buffer;
+    struct bystander bystander;
+    bystander_begin(&bystander);
     uint64_t begun_ns = clock_now_ns();
-    if (!host_buffer_alloc(NULL, size_bytes, &buffer))
+    bool is_there = host_buffer_alloc(NULL, size_bytes, &buffer);
+    uint64_t took_ns = clock_now_ns() - begun_ns;
+    bystander_end(&bystander);
+    if (!is_there)
         return moiety_last_error_message();
-    host_row_count("ns", clock_now_ns() - begun_ns);
+    host_row_count("ns", took_ns);
     host_row_count("touch_ns", touch_ns(&buffer));
     const char *why = check(&buffer);
     begun_ns = clock_now_ns();

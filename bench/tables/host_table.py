@@ -124,6 +124,14 @@ def start_lines(rows, run):
             ("pages_asked", "pages_near", "pages_elsewhere")),
           reports_text(cells, group)]
          for group in groups if cells.numbers(group, "pages_asked")))
+    waited = [group for group in groups if cells.numbers(group, "others_wait_ns")]
+    if not waited:
+        return
+    yield ""
+    yield from table(
+        ["size", "subject", "first piece, ms", "others wait, ms"], 2,
+        ([size_text(group[1]), group[0], cells.text(group, "first_ns", 1e-6),
+          cells.text(group, "others_wait_ns", 1e-6)] for group in waited))
 
 
 def bandwidth_lines(rows, run):

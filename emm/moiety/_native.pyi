@@ -166,7 +166,8 @@ class HostArena:
                  limit: _Size = None, first_segment_bytes: _Size = ...,
                  largest_segment_bytes: _Size = ...,
                  thread_cache_bytes: _Size = ..., touch_threads: int = ...,
-                 wait_ms: int = ..., strict: bool = False,
+                 wait_ms: int = ..., max_block_bytes: _Size = ...,
+                 stall_ms: int = ..., strict: bool = False,
                  write_combined: bool = False, read_only: bool = False,
                  huge: str = "") -> None: ...
     def alloc(self, nbytes: int, stream: Any = ANY) -> HostBlock: ...

@@ -156,6 +156,8 @@ static int py_arena_parse(PyObject *arguments, PyObject *names,
                            "thread_cache_bytes",
                            "touch_threads",
                            "wait_ms",
+                           "max_block_bytes",
+                           "stall_ms",
                            "strict",
                            "write_combined",
                            "read_only",
@@ -169,14 +171,17 @@ static int py_arena_parse(PyObject *arguments, PyObject *names,
                                      &options->largest_segment_bytes, 0};
     struct native_setting thread_cache = {
         "thread_cache_bytes", &options->thread_cache_bytes, MOIETY_BYTES_NONE};
+    struct native_setting max_block = {"max_block_bytes",
+                                       &options->max_block_bytes, 0};
     uint64_t context = 0;
     if (!native_parse(
-            arguments, names, "|O&$O&OO&O&O&O&O&O&ppps:HostArena", keys,
+            arguments, names, "|O&$O&OO&O&O&O&O&O&O&O&ppps:HostArena", keys,
             native_device_from, &options->device, native_context_from, &context,
             &wishes->place, native_setting_from, &limit, native_setting_from,
             &first, native_setting_from, &largest, native_setting_from,
             &thread_cache, native_u32_from, &options->touch_threads,
-            native_wait_from, &options->wait_ms, &wishes->is_strict,
+            native_wait_from, &options->wait_ms, native_setting_from,
+            &max_block, native_u32_from, &options->stall_ms, &wishes->is_strict,
             &wishes->is_write_combined, &wishes->is_read_only, &wishes->huge))
         return -1;
     options->context = (moiety_context)(uintptr_t)context;
@@ -216,8 +221,7 @@ static int arena_init(PyObject *self, PyObject *arguments, PyObject *names)
 /* Calls of a progress function that Python made. */
 struct progress {
     PyObject *function;
-    bool has_failed; /* with an error that is to be raised when it is over */
-    struct native_error error;
+    struct native_wait wait;
 };
 
 static void report_progress(void *user_data, uint64_t done_bytes,
@@ -225,13 +229,12 @@ static void report_progress(void *user_data, uint64_t done_bytes,
 {
     struct progress *progress = user_data;
     PyGILState_STATE gil = PyGILState_Ensure();
-    if (!progress->has_failed) {
+    if (!progress->wait.has_failed) {
         PyObject *result = PyObject_CallFunction(
             progress->function, "KK", (unsigned long long)done_bytes,
             (unsigned long long)total_bytes);
-        progress->has_failed = !result;
         if (!result)
-            progress->error = native_error_keep();
+            native_wait_fail(&progress->wait);
         Py_XDECREF(result);
     }
     PyGILState_Release(gil);
@@ -254,17 +257,17 @@ static PyObject *arena_reserve(PyObject *self, PyObject *arguments,
         return NULL;
     moiety_host_progress_fn *call =
         progress.function == Py_None ? NULL : report_progress;
+    native_wait_begin(&progress.wait);
     Py_BEGIN_ALLOW_THREADS;
     status = moiety_host_reserve(space->host, total_bytes, thread_count, call,
                                  &progress);
     Py_END_ALLOW_THREADS;
-    if (progress.has_failed)
-        native_error_restore(progress.error);
-    else if (status != MOIETY_OK)
+    status = native_wait_end(&progress.wait, status);
+    if (status != MOIETY_OK)
         native_raise(native_state_of(self), moiety_host_pool(space->host),
                      status);
     native_leave(space);
-    return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+    return status == MOIETY_OK ? Py_NewRef(Py_None) : NULL;
 }
 
 static PyObject *arena_report(PyObject *self, PyObject *none)
@@ -387,7 +390,8 @@ static PyMethodDef methods[] = {
      "--\n"
      "\n"
      "Reserves memory until `nbytes` are reserved, in use or not. The call "
-     "invokes progress(done_bytes, total_bytes) meanwhile."},
+     "invokes progress(done_bytes, total_bytes) meanwhile. A signal's handler "
+     "or `progress` that raises ends the call; memory that is reserved stays."},
     {"tenant", NATIVE_METHOD(arena_tenant), METH_VARARGS | METH_KEYWORDS,
      "tenant($self, name='', budget=None)\n"
      "--\n"
@@ -431,7 +435,8 @@ static PyType_Slot slots[] = {
     {Py_tp_doc,
      "HostArena(device=0, *, context=None, place='nearest', limit=None, "
      "first_segment_bytes=..., largest_segment_bytes=..., "
-     "thread_cache_bytes=..., touch_threads=..., wait_ms=..., strict=False, "
+     "thread_cache_bytes=..., touch_threads=..., wait_ms=..., "
+     "max_block_bytes=..., stall_ms=..., strict=False, "
      "write_combined=False, read_only=False, huge='')\n"
      "--\n"
      "\n"
@@ -449,6 +454,10 @@ static PyType_Slot slots[] = {
      "`limit` is the most bytes that are pinned: a number, text such as "
      "\"8GiB\", or None for no limit. `huge` is \"2M\" or \"1G\" for huge "
      "pages.\n"
+     "\n"
+     "`max_block_bytes` is the longest block that memory of reserve() is for. "
+     "`stall_ms` is how long other calls of the driver wait for reserve() at a "
+     "time.\n"
      "\n"
      "docs/numa.md describes the other options. MOIETY_CONF overrides all "
      "options. Threads: any."},

@@ -40,6 +40,14 @@ void native_wait_begin(struct native_wait *wait)
     moiety_set_interrupt(py_memory_ask, wait);
 }
 
+void native_wait_fail(struct native_wait *wait)
+{
+    wait->has_failed = true;
+    wait->error = native_error_keep();
+    /* Set anew, it is asked at once. */
+    moiety_set_interrupt(py_memory_ask, wait);
+}
+
 moiety_status native_wait_end(struct native_wait *wait, moiety_status status)
 {
     waiting = wait->outer;

@@ -388,6 +388,8 @@ struct native_wait {
     struct native_error error;
 };
 void native_wait_begin(struct native_wait *wait);
+/* A function that the call has called back has raised: the wait ends. */
+void native_wait_fail(struct native_wait *wait);
 /* The status of the call; not MOIETY_OK where a handler has raised, which is set
  * then: native_raise() leaves it. */
 moiety_status native_wait_end(struct native_wait *wait, moiety_status status);

@@ -19,8 +19,6 @@
 #include "pool/driver/section.h"
 
 #define SEGMENT_BYTES (UINT64_C(2) << 20)
-/* Mapping pinned memory costs milliseconds: the first segment is a large one. */
-#define FIRST_SEGMENT_BYTES (UINT64_C(64) << 20)
 
 static moiety_status arena_open_context(struct moiety_host *host,
                                         const moiety_host_options *options)
@@ -66,6 +64,7 @@ static moiety_status make_source(struct moiety_host *host,
         .is_foreign = is_foreign,
         .flags = options->flags,
         .thread_max = options->touch_threads,
+        .cancels = &host->cancels,
     };
     /* The bytes that may be reserved: a strict arena has only its nodes. */
     host->limit_bytes = options->limit_bytes;
@@ -76,7 +75,9 @@ static moiety_status make_source(struct moiety_host *host,
                           : moietyi_topology_allowed(topology));
     }
     host->limit_bytes &= ~(SEGMENT_BYTES - 1);
-    return moietyi_pinned_create(&pinned, &host->pinned);
+    status = moietyi_pieces_find(options, host->limit_bytes, &host->pieces);
+    return status == MOIETY_OK ? moietyi_pinned_create(&pinned, &host->pinned)
+                               : status;
 }
 
 static moiety_status make_pool(struct moiety_host *host,
@@ -88,10 +89,8 @@ static moiety_status make_pool(struct moiety_host *host,
     pool.device = options->device; /* for who looks at it: moiety/expose.h */
     pool.source = &source;
     pool.limit_bytes = host->limit_bytes;
-    pool.first_segment_bytes = options->first_segment_bytes
-                                   ? options->first_segment_bytes
-                                   : FIRST_SEGMENT_BYTES;
-    pool.largest_segment_bytes = options->largest_segment_bytes;
+    pool.first_segment_bytes = host->pieces.first_bytes;
+    pool.largest_segment_bytes = host->pieces.most_bytes;
     pool.thread_cache_bytes = options->thread_cache_bytes;
     pool.wait_ms = options->wait_ms;
     if (options->flags & MOIETY_HOST_REPORT_LEAKS)
@@ -163,11 +162,13 @@ static moiety_status arena_create(const moiety_host_options *resolved,
     if (!host)
         return moietyi_fail(MOIETY_E_NO_HOST_MEMORY,
                             "no memory for a host arena");
+    (void)pthread_mutex_init(&host->lock, NULL);
     moiety_status status = arena_make(host, resolved);
     if (status == MOIETY_OK) {
         *out = host;
     } else {
         arena_unmake(host);
+        (void)pthread_mutex_destroy(&host->lock);
         free(host);
     }
     return status;
@@ -205,12 +206,59 @@ moiety_status moietyi_host_check(const struct moiety_host *host,
                 : moietyi_fail(MOIETY_E_INVALID, "%s: host is NULL", function);
 }
 
-/* The pool has ended, or its end was refused: then nothing has changed. */
-static moiety_status end_behind_pool(struct moiety_host *host,
-                                     moiety_status status)
+moiety_status moietyi_host_enter(struct moiety_host *host)
 {
-    if (moietyi_end_is_refused(status))
+    pthread_mutex_lock(&host->lock);
+    bool is_ending = host->is_ending;
+    host->reserve_count += !is_ending;
+    pthread_mutex_unlock(&host->lock);
+    return is_ending ? moietyi_fail(MOIETY_E_DESTROYED,
+                                    "moiety_host_reserve: a call that "
+                                    "destroys the arena is under way")
+                     : MOIETY_OK;
+}
+
+void moietyi_host_leave(struct moiety_host *host)
+{
+    pthread_mutex_lock(&host->lock);
+    host->reserve_count--;
+    pthread_mutex_unlock(&host->lock);
+}
+
+/* By the one thread that may end it. */
+static moiety_status arena_close(struct moiety_host *host)
+{
+    pthread_mutex_lock(&host->lock);
+    host->is_ending = host->reserve_count == 0;
+    bool is_ending = host->is_ending;
+    pthread_mutex_unlock(&host->lock);
+    return is_ending ? MOIETY_OK
+                     : moietyi_fail(MOIETY_E_IN_USE,
+                                    "moiety_host_reserve() is under way in "
+                                    "some thread");
+}
+
+static void arena_reopen(struct moiety_host *host)
+{
+    pthread_mutex_lock(&host->lock);
+    host->is_ending = false;
+    pthread_mutex_unlock(&host->lock);
+}
+
+/* Ends the pool in its way and then the arena; or the pool refuses that, and nothing
+ * has changed. */
+static moiety_status arena_end(struct moiety_host *host, enum moietyi_end how,
+                               bool is_later, moiety_leaks *out_leaks)
+{
+    moiety_status status = arena_close(host);
+    if (status != MOIETY_OK)
         return status;
+    status = is_later ? moietyi_pool_end_later(host->pool, how)
+                      : moietyi_pool_end(host->pool, how, out_leaks);
+    if (moietyi_end_is_refused(status)) {
+        arena_reopen(host);
+        return status;
+    }
     int cancel_state = moietyi_cancel_hold();
     arena_unmake(host);
     arena_retain_handle(host);
@@ -234,8 +282,7 @@ moiety_status moiety_host_destroy(moiety_host *host, moiety_leaks *out_leaks)
     moiety_status status = moietyi_pool_take(host->pool);
     if (status != MOIETY_OK)
         return status;
-    status = end_behind_pool(
-        host, moietyi_pool_end(host->pool, MOIETYI_END_WAITS, out_leaks));
+    status = arena_end(host, MOIETYI_END_WAITS, false, out_leaks);
     moietyi_pool_release(host->pool);
     moietyi_later_run(MOIETYI_END_GLANCES);
     return status;
@@ -243,8 +290,7 @@ moiety_status moiety_host_destroy(moiety_host *host, moiety_leaks *out_leaks)
 
 static moiety_status host_end_later(void *handle, enum moietyi_end how)
 {
-    struct moiety_host *host = handle;
-    return end_behind_pool(host, moietyi_pool_end_later(host->pool, how));
+    return arena_end(handle, how, true, NULL);
 }
 
 moiety_status moiety_host_destroy_later(moiety_host *host)

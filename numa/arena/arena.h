@@ -6,7 +6,10 @@
 #ifndef MOIETY_NUMA_ARENA_ARENA_H_
 #define MOIETY_NUMA_ARENA_ARENA_H_
 
+#include <pthread.h>
+
 #include "moiety/host.h"
+#include "numa/arena/pieces.h"
 #include "numa/pinned/source.h"
 #include "numa/topology/policy.h"
 #include "pool/driver/context.h"
@@ -19,6 +22,7 @@ struct moiety_host {
     struct moietyi_pinned *pinned; /* NULL: the arena was destroyed */
     struct moiety_host *next_gone; /* of all that were destroyed */
     uint64_t limit_bytes;
+    struct moietyi_pieces pieces;
     struct moietyi_placement place;
     const struct moietyi_driver *driver;
     CUdevice device;
@@ -26,11 +30,24 @@ struct moiety_host {
     struct moietyi_context own_context;
     /* Edge: none; relaxed: the home's, and nobody reads it. */
     _Atomic uint64_t mark;
+    /* Edge: none; relaxed: a number that orders nothing. Of moiety_host_cancel(),
+     * also by a signal handler. */
+    moietyi_atomic_word cancels;
+    pthread_mutex_t lock;
+    /* Under the lock. */
+    uint32_t reserve_count; /* that are under way */
+    bool is_ending;
 };
 
 /* MOIETY_OK, or MOIETY_E_INVALID for an arena that is NULL or was destroyed, with
  * the name of the function in the message. */
 MOIETY_MUST_USE moiety_status moietyi_host_check(const struct moiety_host *host,
                                                  const char *function);
+
+/* For a call that uses the arena's parts also between two calls of the pool: the
+ * arena does not end meanwhile. MOIETY_OK, or MOIETY_E_DESTROYED: then there is
+ * nothing to leave. */
+MOIETY_MUST_USE moiety_status moietyi_host_enter(struct moiety_host *host);
+void moietyi_host_leave(struct moiety_host *host);
 
 #endif

@@ -65,6 +65,21 @@ static bool set_threads(struct moietyi_word word, moiety_host_options *options)
     return true;
 }
 
+static bool set_stall(struct moietyi_word word, moiety_host_options *options)
+{
+    uint64_t value;
+    if (!moietyi_word_number(word, false, &value) || value > UINT32_MAX)
+        return false;
+    options->stall_ms = (uint32_t)value;
+    return true;
+}
+
+static bool set_max_block(struct moietyi_word word,
+                          moiety_host_options *options)
+{
+    return moietyi_word_number(word, true, &options->max_block_bytes);
+}
+
 static const struct setting {
     const char *key;
     set_fn *set;
@@ -76,6 +91,8 @@ static const struct setting {
     {"host_huge", conf_set_huge, "0, 2M and 1G"},
     {"host_limit", set_limit, "0 and bytes from 2M on"},
     {"host_threads", set_threads, "0 to 64"},
+    {"host_stall_ms", set_stall, "milliseconds from 0 to 60000"},
+    {"host_max_block", set_max_block, "bytes from 0 to 128G"},
 };
 
 #define SETTING_COUNT (sizeof(settings) / sizeof(settings[0]))

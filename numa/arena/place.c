@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "numa/arena/conf.h"
+#include "numa/arena/pieces.h"
 #include "pool/base/failure.h"
 #include "pool/driver/probe.h"
 
@@ -64,7 +65,12 @@ static moiety_status place_check(const moiety_host_options *options)
                             "%u",
                             (unsigned)options->touch_threads, THREADS_MAX);
     }
-    return place_check_flags(options->flags);
+    if (options->unused)
+        return moietyi_fail(MOIETY_E_INVALID,
+                            "host option unused: %u; accepted is 0",
+                            (unsigned)options->unused);
+    moiety_status status = moietyi_pieces_check(options);
+    return status == MOIETY_OK ? place_check_flags(options->flags) : status;
 }
 
 static moiety_status place_take_struct(const moiety_host_options *given,

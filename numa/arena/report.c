@@ -1,8 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * What an arena says of itself, growing it before it is needed, and what the
- * machine has.
+ * What an arena says of itself, and what the machine has.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,12 +10,8 @@
 
 #include "numa/arena/arena.h"
 #include "numa/topology/report.h"
-#include "pool/api/arena.h"
 #include "pool/base/failure.h"
 #include "pool/base/fork_mark.h"
-
-#define THREADS_MAX 64U
-#define SEGMENT_BYTES (UINT64_C(2) << 20)
 
 /* Of the memory, and of the choice of its nodes. */
 static void take_stats(moiety_host *host, moiety_host_stats *out)
@@ -102,55 +97,6 @@ moiety_status moiety_host_report(moiety_host *host, char *out,
         report_add(out, size_bytes, reason);
     }
     return MOIETY_OK;
-}
-
-static moiety_status check_reserve(const moiety_host *host, uint64_t size_bytes,
-                                   uint32_t thread_count)
-{
-    char nodes[MOIETYI_NODESET_TEXT_BYTES];
-    moiety_status status = moietyi_host_check(host, "moiety_host_reserve");
-    if (status != MOIETY_OK)
-        return status;
-    if (thread_count > THREADS_MAX) {
-        return moietyi_fail(MOIETY_E_INVALID,
-                            "moiety_host_reserve: thread_count is %u, must be "
-                            "%u at most",
-                            (unsigned)thread_count, THREADS_MAX);
-    }
-    if (size_bytes <= UINT64_MAX - SEGMENT_BYTES &&
-        (!host->limit_bytes || size_bytes <= host->limit_bytes))
-        return moietyi_is_forked() ? moietyi_refuse_child() : MOIETY_OK;
-    return moietyi_fail(MOIETY_E_TOO_LARGE,
-                        "%" PRIu64 " bytes: the arena on node %s never has "
-                        "more than %" PRIu64,
-                        size_bytes,
-                        moietyi_nodeset_text(&host->place.nodes, nodes),
-                        host->limit_bytes);
-}
-
-moiety_status moiety_host_reserve(moiety_host *host, uint64_t size_bytes,
-                                  uint32_t thread_count,
-                                  moiety_host_progress_fn *progress,
-                                  void *user_data)
-{
-    moiety_host_stats stats;
-    moiety_status status = check_reserve(host, size_bytes, thread_count);
-    if (status != MOIETY_OK)
-        return status;
-    moietyi_pinned_stats(host->pinned, &stats);
-    size_bytes = (size_bytes + SEGMENT_BYTES - 1) & ~(SEGMENT_BYTES - 1);
-    struct moietyi_progress to = {
-        .report = progress,
-        .user_data = user_data,
-        .total_bytes = size_bytes > stats.pinned_bytes
-                           ? size_bytes - stats.pinned_bytes
-                           : 0,
-        .thread_count = thread_count,
-    };
-    moietyi_pinned_report_to(&to);
-    status = moiety_pool_reserve(host->pool, size_bytes);
-    moietyi_pinned_report_to(NULL);
-    return status;
 }
 
 static moiety_status check_topology(uint32_t format, const char *out,

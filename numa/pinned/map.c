@@ -63,10 +63,24 @@ static void *map_cut(char *from, size_t size_bytes, size_t slack_bytes)
     return from + before;
 }
 
+/* The kernel gives huge pages where it finds some. With the advice it would stop,
+ * and move memory until it has one. */
+static bool is_huge_unasked(void)
+{
+    char words[64] = "";
+    FILE *file = fopen("/sys/kernel/mm/transparent_hugepage/enabled", "re");
+    if (!file)
+        return false;
+    bool is_unasked =
+        fgets(words, sizeof(words), file) && strstr(words, "[always]");
+    (void)fclose(file);
+    return is_unasked;
+}
+
 /* Transparent pages are not set aside, so they are only a request. */
 static void wish_for_huge_pages(struct moietyi_region *region)
 {
-    if (region->pages == MOIETYI_PAGES_TRANSPARENT &&
+    if (region->pages == MOIETYI_PAGES_TRANSPARENT && !is_huge_unasked() &&
         madvise(region->base, region->size_bytes, MADV_HUGEPAGE) != 0)
         region->pages = MOIETYI_PAGES_SMALL;
 }

@@ -9,12 +9,16 @@
 #include "numa/pinned/map.h"
 #include "numa/pinned/prefault.h"
 #include "numa/pinned/register.h"
+#include "numa/pinned/runway.h"
 #include "pool/base/clock.h"
 #include "pool/base/failure.h"
 
 /* Mappings to try if the driver has a registration of somebody else's at their
  * addresses. */
 #define STALE_MAX 4U
+/* Of the small pages of a runway one is asked for its node, unless the place is
+ * strict. */
+#define SAMPLE_STEP 64U
 
 /* Begins where the last stage ended. */
 static void end_stage(struct moietyi_region *region, int stage, uint64_t *since)
@@ -52,35 +56,38 @@ static moiety_status pin_region_bind(const struct moietyi_pin_request *request,
     return MOIETY_OK;
 }
 
-/* Mapped memory, with all its pages. */
-static moiety_status pin_region_fill(const struct moietyi_pin_request *request,
-                                     struct moietyi_region *region)
+moiety_status moietyi_map_region(const struct moietyi_pin_request *request,
+                                 struct moietyi_region *region)
 {
-    const struct moietyi_place *place = request->place;
     uint64_t since = moietyi_now_ns();
-    moiety_status status = pin_region_bind(request, region);
+    moiety_status status = moietyi_map(region);
+    if (status != MOIETY_OK)
+        return status;
+    moietyi_keep_from_children(region->base, region->size_bytes);
+    end_stage(region, MOIETY_HOST_STAGE_MAP, &since);
+    status = pin_region_bind(request, region);
     end_stage(region, MOIETY_HOST_STAGE_BIND, &since);
-    /* Pages that were set aside are nobody else's. */
-    if (status == MOIETY_OK && !moietyi_pages_are_set_aside(region->pages))
-        status =
-            moietyi_headroom_check(place, region->size_bytes, place->is_strict);
-    if (status == MOIETY_OK)
-        status = moietyi_prefault(region, place, request->thread_max,
-                                  request->progress);
-    end_stage(region, MOIETY_HOST_STAGE_TOUCH, &since);
+    if (status != MOIETY_OK)
+        moietyi_unmap(region);
     return status;
 }
 
 static moiety_status try_pages(const struct moietyi_pin_request *request,
                                struct moietyi_region *region)
 {
+    const struct moietyi_place *place = request->place;
+    moiety_status status = moietyi_map_region(request, region);
+    if (status != MOIETY_OK)
+        return status;
     uint64_t since = moietyi_now_ns();
-    moiety_status status = moietyi_map(region);
+    /* Pages that were set aside are nobody else's. */
+    if (!moietyi_pages_are_set_aside(region->pages))
+        status =
+            moietyi_headroom_check(place, region->size_bytes, place->is_strict);
     if (status == MOIETY_OK)
-        moietyi_keep_from_children(region->base, region->size_bytes);
-    end_stage(region, MOIETY_HOST_STAGE_MAP, &since);
-    if (status == MOIETY_OK)
-        status = pin_region_fill(request, region);
+        status = moietyi_prefault(region, place, request->thread_max,
+                                  request->progress);
+    end_stage(region, MOIETY_HOST_STAGE_TOUCH, &since);
     if (status != MOIETY_OK)
         moietyi_unmap(region);
     return status;
@@ -94,7 +101,8 @@ pin_region_obtain(const struct moietyi_pin_request *request,
 {
     for (;;) {
         moiety_status status = try_pages(request, region);
-        if (status == MOIETY_OK || request->place->is_strict ||
+        if (status == MOIETY_OK || status == MOIETY_E_INTERRUPTED ||
+            request->place->is_strict ||
             !moietyi_pages_are_set_aside(region->pages))
             return status;
         bool was_large = region->pages == MOIETYI_PAGES_1GIB;
@@ -225,14 +233,58 @@ static moiety_status judge(const struct moietyi_pin_request *request,
     return MOIETY_OK;
 }
 
+/* Whether the region could be had, but not from this runway: its address is taken
+ * for registered, its pages are used up, or the driver registers nothing. */
+static bool is_better_elsewhere(const struct moietyi_region *region,
+                                moiety_status status)
+{
+    return !region->is_pinned &&
+           (status == MOIETY_E_IN_USE || status == MOIETY_E_UNSUPPORTED);
+}
+
+static moiety_status
+obtain_from_runway(const struct moietyi_pin_request *request,
+                   struct moietyi_region *region)
+{
+    const struct moietyi_region fresh = *region;
+    moiety_status status =
+        moietyi_runway_take(request->runway, request->progress, region);
+    if (status != MOIETY_OK)
+        return status;
+    status = register_timed(request, region);
+    if (status != MOIETY_OK && !region->is_pinned) {
+        moietyi_runway_put_back(request->runway, region->size_bytes);
+        *region = fresh;
+    }
+    return status;
+}
+
+/* `out_step`: how much of it is to be read back. */
+static moiety_status obtain_any(const struct moietyi_pin_request *request,
+                                struct moietyi_region *region, size_t *out_step)
+{
+    bool is_small = !moietyi_pages_are_set_aside(region->pages);
+    *out_step = is_small && !request->place->is_strict ? SAMPLE_STEP : 1;
+    if (request->runway &&
+        moietyi_runway_has(request->runway, region->size_bytes)) {
+        moiety_status status = obtain_from_runway(request, region);
+        if (!is_better_elsewhere(region, status))
+            return status;
+        moietyi_runway_close(request->runway);
+    }
+    *out_step = 1;
+    return obtain(request, region);
+}
+
 moiety_status moietyi_make_region(const struct moietyi_pin_request *request,
                                   struct moietyi_region *region)
 {
-    moiety_status status = obtain(request, region);
+    size_t step;
+    moiety_status status = obtain_any(request, region, &step);
     if (status != MOIETY_OK)
         return status;
     uint64_t since = moietyi_now_ns();
-    moietyi_read_back(region, request->place);
+    moietyi_read_back(region, request->place, step);
     end_stage(region, MOIETY_HOST_STAGE_READ_BACK, &since);
     return judge(request, region);
 }

@@ -44,15 +44,6 @@ struct moietyi_place {
     bool is_strict;
 };
 
-/* Reports the progress of a growth; NULL if the caller wants no reports. */
-struct moietyi_progress {
-    moiety_host_progress_fn *report;
-    void *user_data;
-    uint64_t done_bytes;  /* of this call's earlier regions */
-    uint64_t total_bytes; /* of this call */
-    uint32_t thread_count;
-};
-
 struct moietyi_region {
     void *base;
     size_t size_bytes;

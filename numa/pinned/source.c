@@ -11,18 +11,39 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "numa/pinned/headroom.h"
 #include "numa/pinned/map.h"
 #include "numa/pinned/pin_region.h"
 #include "numa/pinned/register.h"
+#include "pool/base/clock.h"
 #include "pool/base/failure.h"
 #include "pool/base/log.h"
 #include "pool/segment/segment.h"
 
 #define THREADS_BY_ITSELF 16U
+/* Of registrations, to know how long the next takes. */
+#define RECENT_COUNT 8U
+/* The driver's lock is not fair: a thread that registers again at once keeps all
+ * others out. */
+#define PAUSE_NS UINT64_C(200000)
+#define LIVE_LEAST 16U
 
 struct record {
-    struct record *next;
+    struct record *next; /* of those that were refused */
     struct moietyi_region region;
+};
+
+/* Live records by address. Each record that may come to be there has its place. */
+struct live {
+    struct record **at;
+    size_t count;
+    size_t coming_count;
+    size_t capacity;
+};
+
+struct recent {
+    uint64_t bytes;
+    uint64_t ns;
 };
 
 struct moietyi_pinned {
@@ -33,21 +54,30 @@ struct moietyi_pinned {
     uint32_t thread_max;
     bool is_foreign;
     size_t granularity_bytes;
+    /* Edge: none; relaxed, a number. */
+    const moietyi_atomic_word *cancels;
 
     pthread_mutex_t lock;
     /* Under the lock. */
-    struct record *live;
+    struct live live;
+    struct recent recent[RECENT_COUNT];
+    unsigned recent_next;
     struct record *refused; /* the pool never had them, the driver keeps them */
     bool is_for_children;
     moiety_host_stats stats;
     char reason[MOIETYI_REASON_BYTES];
 };
 
-static _Thread_local struct moietyi_progress *progress;
+static _Thread_local struct moietyi_reserve *own_reserve;
 
-void moietyi_pinned_report_to(struct moietyi_progress *to)
+/* The calling thread's of this source, or NULL. A function that the reserve calls
+ * allocates without it. */
+static struct moietyi_reserve *reserve_of(const struct moietyi_pinned *pinned)
 {
-    progress = to;
+    struct moietyi_reserve *reserve = own_reserve;
+    return reserve && reserve->pinned == pinned && !reserve->progress.is_telling
+               ? reserve
+               : NULL;
 }
 
 /* Lock held. `sign` is 1 for a region that was added, and -1 (mod 2^64) for one
@@ -78,22 +108,122 @@ static void source_push(struct record **list, struct record *record)
     *list = record;
 }
 
-static void source_publish(struct moietyi_pinned *pinned, struct record *record)
+/* Lock held. How many live records begin at `address` or below it. */
+static size_t live_count_below(const struct live *live, uintptr_t address)
+{
+    size_t low = 0;
+    size_t high = live->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if ((uintptr_t)live->at[middle]->region.base <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Lock held. In the place that it has. */
+static void live_add(struct live *live, struct record *record)
+{
+    size_t index = live_count_below(live, (uintptr_t)record->region.base);
+    memmove(&live->at[index + 1], &live->at[index],
+            (live->count - index) * sizeof(struct record *));
+    live->at[index] = record;
+    live->count++;
+    live->coming_count--;
+}
+
+/* Lock held. The record that has the address, or NULL. */
+static struct record *live_find(const struct live *live, uintptr_t address)
+{
+    size_t index = live_count_below(live, address);
+    struct record *record = index ? live->at[index - 1] : NULL;
+    return record && address - (uintptr_t)record->region.base <
+                         record->region.size_bytes
+               ? record
+               : NULL;
+}
+
+/* Lock held. It keeps its place. */
+static void live_remove(struct live *live, const struct record *record)
+{
+    size_t end = live_count_below(live, (uintptr_t)record->region.base);
+    memmove(&live->at[end - 1], &live->at[end],
+            (live->count - end) * sizeof(struct record *));
+    live->count--;
+    live->coming_count++;
+}
+
+static void live_drop_place(struct moietyi_pinned *pinned)
+{
+    pthread_mutex_lock(&pinned->lock);
+    pinned->live.coming_count--;
+    pthread_mutex_unlock(&pinned->lock);
+}
+
+/* Lock held. Moves to a larger table, and returns the one to free. */
+static struct record **live_move(struct live *live, struct record **to,
+                                 size_t capacity)
+{
+    struct record **from = live->at;
+    if (live->count)
+        memcpy(to, from, live->count * sizeof(struct record *));
+    live->at = to;
+    live->capacity = capacity;
+    return from;
+}
+
+/* A place for a record that is to come. False: no memory. */
+static bool live_make_place(struct moietyi_pinned *pinned)
+{
+    struct live *live = &pinned->live;
+    struct record **spare = NULL;
+    size_t capacity = 0;
+    for (;;) {
+        pthread_mutex_lock(&pinned->lock);
+        size_t wanted = live->count + live->coming_count + 1;
+        if (wanted > live->capacity && wanted <= capacity)
+            spare = live_move(live, spare, capacity);
+        bool has_place = wanted <= live->capacity;
+        live->coming_count += has_place;
+        pthread_mutex_unlock(&pinned->lock);
+        free(spare);
+        if (has_place)
+            return true;
+        capacity = wanted < LIVE_LEAST ? LIVE_LEAST : 2 * wanted;
+        spare = malloc(capacity * sizeof(struct record *));
+        if (!spare)
+            return false;
+    }
+}
+
+/* Lock held. */
+static void source_note_time(struct moietyi_pinned *pinned,
+                             const struct moietyi_region *region)
+{
+    pinned->recent[pinned->recent_next++ % RECENT_COUNT] = (struct recent){
+        region->size_bytes, region->stage_ns[MOIETY_HOST_STAGE_REGISTER]};
+}
+
+static void source_publish(struct moietyi_pinned *pinned, struct record *record,
+                           struct moietyi_progress *progress)
 {
     moiety_host_stats *stats = &pinned->stats;
     const struct moietyi_region *region = &record->region;
+    uint64_t size_bytes = region->size_bytes;
     pthread_mutex_lock(&pinned->lock);
     if (pinned->is_for_children)
         open_to_children(region);
-    source_push(&pinned->live, record);
+    live_add(&pinned->live, record);
     count(stats, region, 1);
+    source_note_time(pinned, region);
     for (int i = 0; i < MOIETY_HOST_STAGE_COUNT; i++)
         stats->stage_ns[i] += region->stage_ns[i];
     if (region->thread_count > stats->touch_threads)
         stats->touch_threads = region->thread_count;
     pthread_mutex_unlock(&pinned->lock);
-    if (progress)
-        progress->done_bytes += region->size_bytes;
+    progress->done_bytes += size_bytes;
 }
 
 /* Unregistered, or gone with its process or driver. */
@@ -162,22 +292,34 @@ static void note_foreign(struct moietyi_region *region)
                    "the topology is not this machine's");
 }
 
-static moiety_status source_make(struct moietyi_pinned *pinned,
-                                 struct moietyi_region *region)
+static struct moietyi_pin_request
+source_request(const struct moietyi_pinned *pinned,
+               struct moietyi_progress *progress, struct moietyi_runway *runway)
 {
-    const struct moietyi_pin_request request = {
+    return (struct moietyi_pin_request){
         .own_context = pinned->own_context,
         .place = &pinned->place,
         .flags = pinned->flags,
-        .thread_max = progress && progress->thread_count
-                          ? progress->thread_count
-                          : pinned->thread_max,
+        .thread_max = progress->thread_count ? progress->thread_count
+                                             : pinned->thread_max,
         .progress = progress,
+        .runway = runway,
     };
+}
+
+static moiety_status source_make(struct moietyi_pinned *pinned,
+                                 struct moietyi_region *region,
+                                 struct moietyi_progress *progress)
+{
+    struct moietyi_reserve *reserve = reserve_of(pinned);
+    const struct moietyi_pin_request request =
+        source_request(pinned, progress, reserve ? &reserve->runway : NULL);
     moiety_status status = moietyi_make_region(&request, region);
     if (pinned->is_foreign)
         note_foreign(region);
     note_fallbacks(pinned, region);
+    if (reserve)
+        reserve->pinned_at_ns = moietyi_now_ns();
     return status;
 }
 
@@ -197,46 +339,57 @@ static enum moietyi_pages first_pages(struct moietyi_pinned *pinned)
                                          : MOIETYI_PAGES_TRANSPARENT;
 }
 
-static moiety_status source_reserve(void *context, size_t size_bytes,
-                                    moiety_devptr *out)
+static moiety_status source_refuse_record(void)
 {
-    struct moietyi_pinned *pinned = context;
-    struct record *record = calloc(1, sizeof(*record));
-    if (!record)
-        return moietyi_fail(MOIETY_E_NO_HOST_MEMORY,
-                            "no memory for the record of pinned memory");
-    retry_refused(pinned);
-    record->region.size_bytes = size_bytes;
-    record->region.pages = first_pages(pinned);
-    moiety_status status = source_make(pinned, &record->region);
+    return moietyi_fail(MOIETY_E_NO_HOST_MEMORY,
+                        "no memory for the record of pinned memory");
+}
+
+/* Of pinned memory that this thread is about to have; the record has a place. */
+static moiety_status source_fill(struct moietyi_pinned *pinned,
+                                 struct record *record, moiety_devptr *out)
+{
+    struct moietyi_reserve *reserve = reserve_of(pinned);
+    struct moietyi_progress alone = {.report = NULL};
+    struct moietyi_progress *progress = reserve ? &reserve->progress : &alone;
+    if (!reserve)
+        moietyi_progress_begin(&alone, pinned->cancels);
+    moiety_status status = source_make(pinned, &record->region, progress);
     if (status != MOIETY_OK) {
+        live_drop_place(pinned);
         source_abandon(pinned, record);
         return status;
     }
     *out = (moiety_devptr)(uintptr_t)record->region.base;
-    source_publish(pinned, record);
+    source_publish(pinned, record, progress);
+    moietyi_progress_tick(progress, 0);
     return MOIETY_OK;
 }
 
-/* Lock held. */
-static struct record **source_find(struct moietyi_pinned *pinned,
-                                   uintptr_t address)
+static moiety_status source_reserve(void *context, size_t size_bytes,
+                                    moiety_devptr *out)
 {
-    struct record **at = &pinned->live;
-    while (*at &&
-           address - (uintptr_t)(*at)->region.base >= (*at)->region.size_bytes)
-        at = &(*at)->next;
-    return at;
+    struct moietyi_pinned *pinned = context;
+    retry_refused(pinned);
+    struct record *record = calloc(1, sizeof(*record));
+    if (!record)
+        return source_refuse_record();
+    if (!live_make_place(pinned)) {
+        free(record);
+        return source_refuse_record();
+    }
+    record->region.size_bytes = size_bytes;
+    record->region.pages = first_pages(pinned);
+    return source_fill(pinned, record, out);
 }
 
 static struct record *source_withdraw(struct moietyi_pinned *pinned,
                                       moiety_devptr address)
 {
     pthread_mutex_lock(&pinned->lock);
-    struct record **at = source_find(pinned, (uintptr_t)address);
-    struct record *record = *at;
+    struct record *record = live_find(&pinned->live, (uintptr_t)address);
     if (record) {
-        *at = record->next;
+        live_remove(&pinned->live, record);
         count(&pinned->stats, &record->region, UINT64_MAX);
     }
     pthread_mutex_unlock(&pinned->lock);
@@ -255,14 +408,83 @@ static moiety_status source_release(void *context, moiety_devptr address,
     moiety_status status =
         moietyi_unregister(pinned->own_context, &record->region);
     if (source_is_gone(status)) {
+        live_drop_place(pinned);
         free(record);
         return status;
     }
     pthread_mutex_lock(&pinned->lock);
-    source_push(&pinned->live, record);
+    live_add(&pinned->live, record);
     count(&pinned->stats, &record->region, 1);
     pthread_mutex_unlock(&pinned->lock);
     return status;
+}
+
+moiety_status moietyi_pinned_reserve_begin(struct moietyi_pinned *pinned,
+                                           struct moietyi_reserve *reserve,
+                                           size_t size_bytes)
+{
+    enum moietyi_pages pages = first_pages(pinned);
+    struct moietyi_progress *progress = &reserve->progress;
+    moiety_status status = MOIETY_OK;
+    reserve->pinned = pinned;
+    reserve->pinned_at_ns = 0;
+    reserve->runway.whole.base = NULL;
+    progress->is_reserve = true;
+    moietyi_progress_begin(progress, pinned->cancels);
+    if (!moietyi_pages_are_set_aside(pages))
+        status = moietyi_headroom_check(&pinned->place, size_bytes,
+                                        pinned->place.is_strict);
+    if (status == MOIETY_OK && pages != MOIETYI_PAGES_DRIVER && size_bytes) {
+        const struct moietyi_pin_request request =
+            source_request(pinned, progress, &reserve->runway);
+        status =
+            moietyi_runway_open(&reserve->runway, &request, pages, size_bytes);
+    }
+    /* No addresses for all, or no pages set aside: region by region there may
+     * be. */
+    if (status == MOIETY_E_NO_HOST_MEMORY || moietyi_pages_are_set_aside(pages))
+        status = MOIETY_OK;
+    if (status != MOIETY_OK)
+        return status;
+    reserve->outer = own_reserve;
+    own_reserve = reserve;
+    return MOIETY_OK;
+}
+
+moiety_status moietyi_pinned_reserve_await(struct moietyi_reserve *reserve,
+                                           size_t size_bytes)
+{
+    struct moietyi_progress *progress = &reserve->progress;
+    struct moietyi_runway *runway = &reserve->runway;
+    moiety_status status = MOIETY_OK;
+    moietyi_progress_tick(progress, 0);
+    if (moietyi_progress_is_over(progress))
+        return moietyi_progress_refuse(progress);
+    if (moietyi_runway_has(runway, size_bytes))
+        status = moietyi_runway_await(runway, size_bytes, progress);
+    uint64_t since_ns = moietyi_now_ns() - reserve->pinned_at_ns;
+    if (status == MOIETY_OK && since_ns < PAUSE_NS)
+        moietyi_nap((long)(PAUSE_NS - since_ns));
+    return status;
+}
+
+void moietyi_pinned_reserve_end(struct moietyi_reserve *reserve)
+{
+    moietyi_runway_close(&reserve->runway);
+    own_reserve = reserve->outer;
+}
+
+uint64_t moietyi_pinned_bytes_in(struct moietyi_pinned *pinned, uint64_t ns)
+{
+    struct recent sum = {0};
+    pthread_mutex_lock(&pinned->lock);
+    for (unsigned i = 0; i < RECENT_COUNT; i++) {
+        sum.bytes += pinned->recent[i].bytes;
+        sum.ns += pinned->recent[i].ns;
+    }
+    pthread_mutex_unlock(&pinned->lock);
+    return sum.ns ? (uint64_t)((double)sum.bytes / (double)sum.ns * (double)ns)
+                  : UINT64_MAX;
 }
 
 moiety_source moietyi_pinned_source(struct moietyi_pinned *pinned)
@@ -329,6 +551,7 @@ moietyi_pinned_create(const struct moietyi_pinned_options *options,
     pinned->own_context = options->own_context;
     pinned->flags = options->flags;
     pinned->is_foreign = options->is_foreign;
+    pinned->cancels = options->cancels;
     pinned->thread_max = options->thread_max ? options->thread_max
                                              : count_threads(&pinned->place);
     if (options->flags & MOIETY_HOST_HUGE_1GIB)
@@ -352,6 +575,7 @@ void moietyi_pinned_destroy(struct moietyi_pinned *pinned)
         pinned->refused = lost->next;
         free(lost);
     }
+    free(pinned->live.at);
     free(pinned);
 }
 
@@ -369,7 +593,7 @@ moiety_status moietyi_pinned_device_address(struct moietyi_pinned *pinned,
 {
     uintptr_t at = (uintptr_t)address;
     pthread_mutex_lock(&pinned->lock);
-    const struct record *record = *source_find(pinned, at);
+    const struct record *record = live_find(&pinned->live, at);
     if (record)
         *out = record->region.device_address +
                (at - (uintptr_t)record->region.base);
@@ -383,8 +607,8 @@ void moietyi_pinned_open_to_children(struct moietyi_pinned *pinned)
 {
     pthread_mutex_lock(&pinned->lock);
     pinned->is_for_children = true;
-    for (const struct record *at = pinned->live; at; at = at->next)
-        open_to_children(&at->region);
+    for (size_t i = 0; i < pinned->live.count; i++)
+        open_to_children(&pinned->live.at[i]->region);
     pthread_mutex_unlock(&pinned->lock);
 }
 

@@ -10,7 +10,7 @@
 #define MOIETY_NUMA_PINNED_SOURCE_H_
 
 #include "moiety/source.h"
-#include "numa/pinned/region.h"
+#include "numa/pinned/runway.h"
 #include "pool/driver/context.h"
 
 struct moietyi_pinned;
@@ -24,6 +24,8 @@ struct moietyi_pinned_options {
     /* MOIETY_HOST_ bits; those that exclude each other are refused before. */
     uint32_t flags;
     uint32_t thread_max; /* 0: by the CPUs of the nodes */
+    /* Edge: none; relaxed, a number. NULL, or the cancels that end growths. */
+    const moietyi_atomic_word *cancels;
 };
 
 /* Calls nobody yet. MOIETY_OK or MOIETY_E_NO_HOST_MEMORY. */
@@ -37,9 +39,33 @@ void moietyi_pinned_destroy(struct moietyi_pinned *pinned);
  * in the driver. */
 moiety_source moietyi_pinned_source(struct moietyi_pinned *pinned);
 
-/* Where the calling thread's reservations report to from now on; NULL: nowhere.
- * It must stay valid until then. */
-void moietyi_pinned_report_to(struct moietyi_progress *to);
+/* A reserve by the calling thread, whose reservations report to its progress and
+ * take their memory from its runway. Reserves of a thread nest. */
+struct moietyi_reserve {
+    struct moietyi_pinned *pinned;
+    struct moietyi_progress progress; /* the caller's fields are filled in */
+    struct moietyi_runway runway;
+    struct moietyi_reserve *outer;
+    uint64_t pinned_at_ns; /* when the last region was pinned; 0: none was */
+};
+
+/* Begins a reserve of so many bytes, unless there is no room for all of them. What is
+ * not to be had at once is done without. MOIETY_OK; MOIETY_E_NO_PINNED_MEMORY, or
+ * MOIETY_E_UNSUPPORTED for a strict place that cannot be bound: then it has not
+ * begun. It stays where it is until its end. */
+MOIETY_MUST_USE moiety_status moietyi_pinned_reserve_begin(
+    struct moietyi_pinned *pinned, struct moietyi_reserve *reserve,
+    size_t size_bytes);
+/* Waits until the next `size_bytes` can be pinned without a wait, and until others
+ * have had the driver for 200 us. MOIETY_OK, MOIETY_E_INTERRUPTED or
+ * MOIETY_E_NO_PINNED_MEMORY. */
+MOIETY_MUST_USE moiety_status moietyi_pinned_reserve_await(
+    struct moietyi_reserve *reserve, size_t size_bytes);
+void moietyi_pinned_reserve_end(struct moietyi_reserve *reserve);
+
+/* The bytes that the driver pins in so many ns, by the last 8 registrations;
+ * UINT64_MAX before the first. */
+uint64_t moietyi_pinned_bytes_in(struct moietyi_pinned *pinned, uint64_t ns);
 
 /* Any thread; for an instant under the lock. */
 void moietyi_pinned_stats(struct moietyi_pinned *pinned,

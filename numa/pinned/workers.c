@@ -3,184 +3,231 @@
  */
 #include "numa/pinned/workers.h"
 
-#include <pthread.h>
 #include <signal.h>
+#include <string.h>
+#include <time.h>
 
-#define WORKERS_MAX 64U
-/* Long enough that a thread is worth it, short enough that the last pieces end
- * at about the same time. */
-#define PIECE_BYTES ((size_t)16 << 20)
+#include "pool/base/clock.h"
 
-struct workers {
-    const struct moietyi_workers_options *options;
-    struct moietyi_region *region;
-    size_t piece_bytes;
-    pthread_mutex_t lock;
-    pthread_cond_t moved;
-    /* Under the lock. */
-    size_t begun_bytes;
-    size_t done_bytes;
-    uint32_t working_count;
-    bool has_failed;
-};
+/* Short enough that the last chunks end at about the same time, and that a cancel
+ * waits for one only; the first are shorter still, so that there is a beginning
+ * soon. */
+#define CHUNK_BYTES ((size_t)16 << 20)
+#define UNIT_BYTES ((size_t)2 << 20)
+#define GROWTH_PART 8U
 
-/* A piece that nobody has begun, of `*size_bytes`; NULL when there is none. */
-static char *workers_take(struct workers *workers, size_t *size_bytes)
+static size_t workers_chunk_bytes(const struct moietyi_workers *workers)
 {
-    pthread_mutex_lock(&workers->lock);
-    size_t left = workers->region->size_bytes - workers->begun_bytes;
-    char *from = (char *)workers->region->base + workers->begun_bytes;
-    if (workers->has_failed)
-        left = 0;
-    *size_bytes = left < workers->piece_bytes ? left : workers->piece_bytes;
-    workers->begun_bytes += *size_bytes;
-    pthread_mutex_unlock(&workers->lock);
-    return *size_bytes ? from : NULL;
+    size_t bytes = workers->begun_bytes / GROWTH_PART;
+    if (bytes > workers->chunk_bytes_max)
+        bytes = workers->chunk_bytes_max;
+    bytes -= bytes % workers->unit_bytes;
+    return bytes ? bytes : workers->unit_bytes;
 }
 
-static void workers_settle(struct workers *workers, size_t size_bytes,
-                           bool is_done)
+static bool workers_is_over(const struct moietyi_workers *workers)
 {
-    pthread_mutex_lock(&workers->lock);
-    if (is_done)
-        workers->done_bytes += size_bytes;
-    else
-        workers->has_failed = true;
+    return workers->is_stopped || workers->failed_at != SIZE_MAX ||
+           workers->begun_bytes == workers->size_bytes;
+}
+
+/* Lock held. A call that the program ends begins nothing any more. */
+static void workers_stop_if_over(struct moietyi_workers *workers)
+{
+    if (workers->is_stopped || !moietyi_progress_is_over(workers->progress))
+        return;
+    workers->is_stopped = true;
+    pthread_cond_broadcast(&workers->granted);
     pthread_cond_signal(&workers->moved);
-    pthread_mutex_unlock(&workers->lock);
 }
 
-static bool work_once(struct workers *workers)
+/* Lock held. A chunk that no thread has begun, in the place of the thread; false if
+ * none is granted. */
+static bool workers_take(struct moietyi_workers *workers, uint32_t thread,
+                         size_t *out_bytes)
 {
-    size_t size_bytes;
-    char *from = workers_take(workers, &size_bytes);
-    if (!from)
+    size_t left = workers->size_bytes - workers->begun_bytes;
+    size_t bytes = workers_chunk_bytes(workers);
+    workers_stop_if_over(workers);
+    if (workers_is_over(workers) ||
+        workers->begun_bytes >= workers->granted_bytes)
         return false;
-    workers_settle(
-        workers, size_bytes,
-        workers->options->work(workers->options->job, from, size_bytes));
+    *out_bytes = bytes < left ? bytes : left;
+    workers->working_at[thread] = workers->begun_bytes;
+    workers->begun_bytes += *out_bytes;
     return true;
 }
 
-static void *work(void *argument)
+/* Lock held, but not while it works. */
+static bool workers_work_once(struct moietyi_workers *workers, uint32_t thread)
 {
-    struct workers *workers = argument;
-    const struct moietyi_place *place = workers->options->place;
+    size_t bytes;
+    if (!workers_take(workers, thread, &bytes))
+        return false;
+    size_t at = workers->working_at[thread];
+    pthread_mutex_unlock(&workers->lock);
+    bool is_done = workers->work(workers->job, workers->base + at, bytes);
+    pthread_mutex_lock(&workers->lock);
+    workers->working_at[thread] = SIZE_MAX;
+    if (!is_done && at < workers->failed_at)
+        workers->failed_at = at;
+    if (workers_is_over(workers))
+        pthread_cond_broadcast(&workers->granted);
+    pthread_cond_signal(&workers->moved);
+    return true;
+}
+
+static void *workers_work(void *argument)
+{
+    struct moietyi_workers *workers = argument;
+    const struct moietyi_place *place = workers->place;
     /* If it is refused, the memory is bound all the same, only slower. */
     if (!hwloc_bitmap_iszero(place->cpus))
         (void)hwloc_set_cpubind(place->topology, place->cpus,
                                 HWLOC_CPUBIND_THREAD);
-    while (work_once(workers))
-        ;
     pthread_mutex_lock(&workers->lock);
-    workers->working_count--;
-    pthread_cond_signal(&workers->moved);
+    uint32_t thread = workers->joined_count++;
+    while (workers_work_once(workers, thread) || !workers_is_over(workers))
+        if (!workers_is_over(workers) &&
+            workers->begun_bytes >= workers->granted_bytes)
+            pthread_cond_wait(&workers->granted, &workers->lock);
     pthread_mutex_unlock(&workers->lock);
     return NULL;
 }
 
-static void report(const struct workers *workers, size_t done_bytes)
+static uint32_t count_wanted(const struct moietyi_workers *workers,
+                             uint32_t thread_max)
 {
-    const struct moietyi_progress *progress = workers->options->progress;
-    if (progress && progress->report)
-        progress->report(progress->user_data, progress->done_bytes + done_bytes,
-                         progress->total_bytes);
+    size_t chunks = (workers->size_bytes - 1) / workers->chunk_bytes_max + 1;
+    uint32_t wanted =
+        thread_max < MOIETYI_WORKERS_MAX ? thread_max : MOIETYI_WORKERS_MAX;
+    return chunks < wanted ? (uint32_t)chunks : wanted;
 }
 
-/* Lock held, but not while it reports. The last that is done is reported too,
- * also when all was done before this began to wait. */
-static void wait_locked(struct workers *workers, size_t reported)
-{
-    while (workers->working_count || workers->done_bytes != reported) {
-        if (workers->done_bytes == reported) {
-            (void)pthread_cond_wait(&workers->moved, &workers->lock);
-            continue;
-        }
-        reported = workers->done_bytes;
-        pthread_mutex_unlock(&workers->lock);
-        report(workers, reported);
-        pthread_mutex_lock(&workers->lock);
-    }
-}
-
-static uint32_t count_wanted(const struct workers *workers)
-{
-    size_t pieces =
-        (workers->region->size_bytes - 1) / workers->piece_bytes + 1;
-    uint32_t wanted = workers->options->thread_max;
-    if (wanted > WORKERS_MAX)
-        wanted = WORKERS_MAX;
-    return pieces < wanted ? (uint32_t)pieces : wanted;
-}
-
-/* How many could be started. Signals are for the program's own threads. */
-static uint32_t workers_start(struct workers *workers, pthread_t *threads,
-                              uint32_t wanted)
+/* Signals are for the program's own threads. */
+static void workers_start(struct moietyi_workers *workers, uint32_t wanted)
 {
     sigset_t all;
     sigset_t own;
-    uint32_t count = 0;
     sigfillset(&all);
     if (pthread_sigmask(SIG_SETMASK, &all, &own) != 0)
-        return 0;
-    while (count < wanted) {
-        pthread_mutex_lock(&workers->lock);
-        workers->working_count++;
-        pthread_mutex_unlock(&workers->lock);
-        if (pthread_create(&threads[count], NULL, work, workers) != 0) {
-            pthread_mutex_lock(&workers->lock);
-            workers->working_count--;
-            pthread_mutex_unlock(&workers->lock);
-            break;
-        }
-        count++;
-    }
+        return;
+    while (workers->thread_count < wanted &&
+           pthread_create(&workers->threads[workers->thread_count], NULL,
+                          workers_work, workers) == 0)
+        workers->thread_count++;
     (void)pthread_sigmask(SIG_SETMASK, &own, NULL);
-    return count;
 }
 
-/* The last progress that it reported. */
-static size_t work_here(struct workers *workers)
+/* The clock of waits is not the time of day. */
+static void workers_init_moved(struct moietyi_workers *workers)
 {
-    size_t reported = 0;
-    while (work_once(workers)) {
-        reported = workers->done_bytes;
-        report(workers, reported);
-    }
-    return reported;
+    pthread_condattr_t attributes;
+    (void)pthread_condattr_init(&attributes);
+    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&workers->moved, &attributes);
+    (void)pthread_condattr_destroy(&attributes);
 }
 
-static void workers_run(struct workers *workers)
+void moietyi_workers_begin(struct moietyi_workers *workers,
+                           const struct moietyi_workers_options *options,
+                           struct moietyi_region *region)
 {
-    pthread_t threads[WORKERS_MAX];
-    uint32_t wanted = count_wanted(workers);
-    uint32_t count = workers_start(workers, threads, wanted);
-    if (count < wanted)
-        workers->region->fallbacks |= MOIETY_HOST_FELL_TO_FEWER_THREADS;
-    if (count > workers->region->thread_count)
-        workers->region->thread_count = count;
-    size_t reported = count ? 0 : work_here(workers);
-    pthread_mutex_lock(&workers->lock);
-    wait_locked(workers, reported);
-    pthread_mutex_unlock(&workers->lock);
-    for (uint32_t i = 0; i < count; i++)
-        (void)pthread_join(threads[i], NULL);
-}
-
-bool moietyi_workers_run(const struct moietyi_workers_options *options,
-                         struct moietyi_region *region)
-{
-    size_t page_bytes =
-        region->pages == MOIETYI_PAGES_1GIB ? (size_t)1 << 30 : PIECE_BYTES;
-    struct workers workers = {
-        .options = options,
-        .region = region,
-        .piece_bytes = page_bytes,
-        .lock = PTHREAD_MUTEX_INITIALIZER,
-        .moved = PTHREAD_COND_INITIALIZER,
+    bool is_large = region->pages == MOIETYI_PAGES_1GIB;
+    *workers = (struct moietyi_workers){
+        .work = options->work,
+        .job = options->job,
+        .place = options->place,
+        .progress = options->progress,
+        .base = region->base,
+        .size_bytes = region->size_bytes,
+        .unit_bytes = is_large ? (size_t)1 << 30 : UNIT_BYTES,
+        .chunk_bytes_max = is_large ? (size_t)1 << 30 : CHUNK_BYTES,
+        .failed_at = SIZE_MAX,
     };
-    workers_run(&workers);
-    (void)pthread_cond_destroy(&workers.moved);
-    (void)pthread_mutex_destroy(&workers.lock);
-    return !workers.has_failed;
+    memset(workers->working_at, 0xff, sizeof(workers->working_at));
+    (void)pthread_mutex_init(&workers->lock, NULL);
+    (void)pthread_cond_init(&workers->granted, NULL);
+    workers_init_moved(workers);
+    uint32_t wanted = count_wanted(workers, options->thread_max);
+    workers_start(workers, wanted);
+    if (workers->thread_count < wanted)
+        region->fallbacks |= MOIETY_HOST_FELL_TO_FEWER_THREADS;
+    if (workers->thread_count > region->thread_count)
+        region->thread_count = workers->thread_count;
+}
+
+void moietyi_workers_grant(struct moietyi_workers *workers, size_t end_bytes)
+{
+    pthread_mutex_lock(&workers->lock);
+    if (end_bytes > workers->granted_bytes)
+        workers->granted_bytes = end_bytes;
+    pthread_cond_broadcast(&workers->granted);
+    pthread_mutex_unlock(&workers->lock);
+}
+
+/* Lock held. */
+static size_t workers_count_done(const struct moietyi_workers *workers)
+{
+    size_t done = workers->begun_bytes < workers->failed_at
+                      ? workers->begun_bytes
+                      : workers->failed_at;
+    for (uint32_t i = 0; i < MOIETYI_WORKERS_MAX; i++)
+        if (workers->working_at[i] < done)
+            done = workers->working_at[i];
+    return done;
+}
+
+size_t moietyi_workers_done(struct moietyi_workers *workers)
+{
+    pthread_mutex_lock(&workers->lock);
+    size_t done = workers_count_done(workers);
+    pthread_mutex_unlock(&workers->lock);
+    return done;
+}
+
+/* Lock held. */
+static void workers_wait(struct moietyi_workers *workers)
+{
+    uint64_t end_ns = moietyi_now_ns() + MOIETYI_TICK_NS;
+    const struct timespec until = {(time_t)(end_ns / 1000000000U),
+                                   (long)(end_ns % 1000000000U)};
+    if (workers->thread_count)
+        (void)pthread_cond_timedwait(&workers->moved, &workers->lock, &until);
+    else
+        (void)workers_work_once(workers, 0);
+}
+
+bool moietyi_workers_await(struct moietyi_workers *workers, size_t end_bytes,
+                           struct moietyi_progress *progress, bool reports_work)
+{
+    pthread_mutex_lock(&workers->lock);
+    size_t done = workers_count_done(workers);
+    size_t told = SIZE_MAX;
+    while (done != told || (done < end_bytes && done != workers->failed_at &&
+                            !moietyi_progress_is_over(progress))) {
+        if (done == told) {
+            workers_wait(workers);
+            done = workers_count_done(workers);
+        }
+        pthread_mutex_unlock(&workers->lock);
+        moietyi_progress_tick(progress, reports_work ? done : 0);
+        told = done;
+        pthread_mutex_lock(&workers->lock);
+    }
+    pthread_mutex_unlock(&workers->lock);
+    return done >= end_bytes;
+}
+
+void moietyi_workers_end(struct moietyi_workers *workers)
+{
+    pthread_mutex_lock(&workers->lock);
+    workers->is_stopped = true;
+    pthread_cond_broadcast(&workers->granted);
+    pthread_mutex_unlock(&workers->lock);
+    for (uint32_t i = 0; i < workers->thread_count; i++)
+        (void)pthread_join(workers->threads[i], NULL);
+    (void)pthread_cond_destroy(&workers->moved);
+    (void)pthread_cond_destroy(&workers->granted);
+    (void)pthread_mutex_destroy(&workers->lock);
 }

@@ -69,6 +69,29 @@ def test_progress_that_raises(arena):
         arena.reserve(8 * MIB, progress=refuse)
 
 
+def test_progress_that_raises_ends_the_call_after_its_piece():
+    with moiety.HostArena(first_segment_bytes=2 * MIB,
+                          largest_segment_bytes=2 * MIB) as arena:
+        def refuse(done_bytes, total_bytes):
+            if done_bytes >= 4 * MIB:
+                raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            arena.reserve(32 * MIB, progress=refuse)
+        assert arena.total_bytes == 4 * MIB
+        arena.reserve(8 * MIB)
+        assert arena.total_bytes == 8 * MIB
+
+
+def test_options_of_pieces():
+    with moiety.HostArena(max_block_bytes="1MiB", stall_ms=2) as arena:
+        arena.reserve(6 * MIB)
+        assert arena.total_bytes == 6 * MIB
+    for wrong in ({"stall_ms": 99999}, {"max_block_bytes": "1GiB", "limit": "8MiB"}):
+        with pytest.raises(moiety.Error, match=next(iter(wrong))):
+            moiety.HostArena(**wrong)
+
+
 def test_trim_and_close():
     arena = moiety.HostArena(first_segment_bytes=4 * MIB)
     block = arena.alloc(1000)

@@ -52,6 +52,27 @@ class Held:
         self._hold.close()
 
 
+def test_a_reserve_of_an_arena():
+    """It ends where a handler raises, in a call that then stops at its next look."""
+    with moiety.HostArena(first_segment_bytes=2 * MIB,
+                          largest_segment_bytes=2 * MIB) as arena:
+        def handler(*_):
+            raise Raised
+
+        def soon(done_bytes, total_bytes):
+            if done_bytes == 2 * MIB:
+                os.kill(os.getpid(), signal.SIGUSR1)
+
+        before = signal.signal(signal.SIGUSR1, handler)
+        try:
+            with pytest.raises(Raised):
+                arena.reserve(64 * MIB, progress=soon)
+        finally:
+            signal.signal(signal.SIGUSR1, before)
+        assert 2 * MIB <= arena.total_bytes < 64 * MIB
+        arena.reserve(8 * MIB)
+
+
 @pytest.fixture(name="stream")
 def held_stream(driver):
     held = Held(driver)

@@ -315,6 +315,8 @@ void HostArena(World &world)
     EXPECT_NE(nullptr, moiety_host_pool(host));
     (void)TRY(world, moiety_host_reserve,
               (host, 4 * kMiB, 1, nullptr, nullptr));
+    world.Note("moiety_host_cancel");
+    moiety_host_cancel(host);
     UseHostArena(world, host);
     EXPECT_TRUE(TRY(world, moiety_host_get_stats, (host, &stats)));
     EXPECT_EQ(2 * kMiB * stats.region_count, stats.pinned_bytes);

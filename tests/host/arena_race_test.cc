@@ -71,5 +71,45 @@ TEST(StageVsTrim, NobodyGetsWhatAnotherHolds)
     EXPECT_EQ(before, pool_test::Live("host"));
 }
 
+// Two reserves, one who trims, and one who cancels.
+TEST(ReserveVsCancel, EndsWithAWordAndLeavesNothing)
+{
+    pool_test::UseStandin();
+    moiety_host_options options = HostDefaults();
+    options.first_segment_bytes = options.largest_segment_bytes = 2 * kMiB;
+    int64_t before = pool_test::Live("host");
+    {
+        Arena arena(options);
+        std::atomic<unsigned> reserving{2};
+        std::vector<std::thread> threads;
+        for (int i = 0; i < 2; i++)
+            threads.emplace_back([&] {
+                for (int round = 0; round < 10; round++) {
+                    moiety_status status = moiety_host_reserve(
+                        arena, 12 * kMiB, 2, nullptr, nullptr);
+                    EXPECT_TRUE(status == MOIETY_OK ||
+                                status == MOIETY_E_INTERRUPTED)
+                        << moiety_last_error_message();
+                }
+                reserving--;
+            });
+        threads.emplace_back([&] {
+            while (reserving) {
+                moiety_host_cancel(arena);
+                std::this_thread::yield();
+            }
+        });
+        threads.emplace_back([&] {
+            while (reserving)
+                EXPECT_OK(moiety_host_trim(arena, 0, nullptr));
+        });
+        for (std::thread &thread : threads)
+            thread.join();
+        EXPECT_OK(moiety_host_reserve(arena, 12 * kMiB, 2, nullptr, nullptr));
+        EXPECT_EQ(12 * kMiB, arena.Stats().pinned_bytes);
+    }
+    EXPECT_EQ(before, pool_test::Live("host"));
+}
+
 } // namespace
 } // namespace host_test

@@ -77,7 +77,7 @@ TEST_F(HostArena, SaysWhereItIs)
     Arena arena;
     arena.Free(arena.Alloc(1));
     moiety_host_stats stats = arena.Stats();
-    EXPECT_EQ(64 * kMiB, stats.pinned_bytes);
+    EXPECT_EQ(2 * kMiB, stats.pinned_bytes);
     EXPECT_EQ(stats.pages_asked, stats.pages_near);
     EXPECT_GE(stats.touch_threads, 1u);
     EXPECT_EQ(0u, arena.Report().find("node "));
@@ -140,6 +140,7 @@ TEST_F(HostArena, GrowsBeforehandByWhatIsAskedForAndNoMore)
     moiety_host_options options = HostDefaults();
     options.first_segment_bytes = 2 * kMiB;
     options.largest_segment_bytes = 32 * kMiB;
+    options.stall_ms = 60000; // the size of a piece is not the clock's
     Arena arena(options);
     ASSERT_OK(moiety_host_reserve(
         arena, 75 * kMiB - 1, 2,
@@ -150,9 +151,9 @@ TEST_F(HostArena, GrowsBeforehandByWhatIsAskedForAndNoMore)
         },
         &seen))
         << Message();
-    // 32, 32, and of the rest whole pages of 2 MiB.
+    // 2, 4, 8, 16, 32, and of the rest whole pages of 2 MiB.
     EXPECT_EQ(76 * kMiB, arena.Stats().pinned_bytes);
-    EXPECT_EQ(3u, arena.Stats().region_count);
+    EXPECT_EQ(6u, arena.Stats().region_count);
     EXPECT_EQ(2u, arena.Stats().touch_threads);
     EXPECT_EQ(76 * kMiB, seen.total);
     ASSERT_FALSE(seen.done.empty());
@@ -169,8 +170,10 @@ TEST_F(HostArena, KeepsWhatItHadGrownByUntilItFailed)
 {
     moiety_host_options options = HostDefaults();
     options.first_segment_bytes = options.largest_segment_bytes = 16 * kMiB;
+    options.touch_threads = 1;
     Arena arena(options);
-    failing_steps_arm(FAILING_POPULATE, 2, 1000);
+    // The first touches of a reserve are of 2 MiB.
+    failing_steps_arm(FAILING_POPULATE, 9, 1000);
     EXPECT_EQ(MOIETY_E_NO_PINNED_MEMORY,
               moiety_host_reserve(arena, 48 * kMiB, 0, nullptr, nullptr));
     (void)failing_steps_disarm();
@@ -199,11 +202,11 @@ TEST_F(HostArena, UnpinsOnRequestWhatIsDone)
     uint64_t trimmed = 1;
     EXPECT_OK(moiety_host_trim(arena, 0, &trimmed));
     EXPECT_EQ(0u, trimmed) << "the stream may be reading it";
-    EXPECT_EQ(64 * kMiB, arena.Stats().pinned_bytes);
+    EXPECT_EQ(2 * kMiB, arena.Stats().pinned_bytes);
     stream.Release();
     pool_test::Synchronize();
     EXPECT_OK(moiety_host_trim(arena, 0, &trimmed));
-    EXPECT_EQ(64 * kMiB, trimmed);
+    EXPECT_EQ(2 * kMiB, trimmed);
     EXPECT_EQ(0u, arena.Stats().pinned_bytes);
 }
 
@@ -314,6 +317,82 @@ TEST_F(HostArena, NamesWhatIsWrongWithItsOptions)
     options = HostDefaults();
     options.first_segment_bytes = 3;
     ExpectRefused(options, "first_segment");
+    options = HostDefaults();
+    options.largest_segment_bytes = 3;
+    ExpectRefused(options, "segment");
+    options = HostDefaults();
+    options.unused = 1;
+    ExpectRefused(options, "unused");
+}
+
+TEST_F(HostArena, NamesWhatIsWrongWithPieces)
+{
+    moiety_host_options options = HostDefaults();
+    options.stall_ms = 60001;
+    ExpectRefused(options, "stall_ms: 60001; accepted are 0 to 60000");
+    options = HostDefaults();
+    options.max_block_bytes = UINT64_MAX;
+    ExpectRefused(options, "max_block_bytes");
+    options.max_block_bytes = 8 * kMiB + 1;
+    options.limit_bytes = 8 * kMiB;
+    ExpectRefused(options, "max_block_bytes: 8388609; accepted is no more than "
+                           "the arena may have, 8388608");
+    options = HostDefaults();
+    options.largest_segment_bytes = 16 * kMiB;
+    options.max_block_bytes = 2 * kMiB + 1;
+    ExpectRefused(options, "max_block_bytes: 2097153; accepted is at most an "
+                           "eighth of largest_segment_bytes, 16777216");
+    options.max_block_bytes = 2 * kMiB;
+    Arena arena(options);
+    for (const char *wrong : {"host_stall_ms:60001", "host_max_block:2G"}) {
+        setenv("MOIETY_CONF", wrong, 1);
+        ExpectRefused(options, wrong[5] == 's' ? "stall_ms" : "max_block");
+        unsetenv("MOIETY_CONF");
+    }
+}
+
+// A block of a few bytes is one, too.
+TEST_F(HostArena, TakesAnyLengthAsTheLongestBlocks)
+{
+    for (uint64_t bytes : {uint64_t{1}, uint64_t{3}, 2 * kMiB + 1}) {
+        moiety_host_options options = HostDefaults();
+        options.max_block_bytes = bytes;
+        options.stall_ms = 1;
+        Arena arena(options);
+        EXPECT_OK(moiety_host_reserve(arena, 6 * kMiB, 0, nullptr, nullptr));
+        EXPECT_EQ(6 * kMiB, arena.Stats().pinned_bytes);
+    }
+}
+
+// Eight of the longest blocks fit a piece, and a longer one has its own.
+TEST_F(HostArena, MakesPiecesForItsLongestBlocks)
+{
+    moiety_host_options options = HostDefaults();
+    options.max_block_bytes = 9 * kMiB;
+    options.first_segment_bytes = 72 * kMiB;
+    Arena arena(options);
+    ASSERT_OK(moiety_host_reserve(arena, 72 * kMiB, 0, nullptr, nullptr));
+    EXPECT_EQ(1u, arena.Stats().region_count);
+    std::vector<void *> blocks;
+    for (int i = 0; i < 8; i++)
+        blocks.push_back(arena.Alloc(9 * kMiB));
+    EXPECT_EQ(72 * kMiB, arena.Stats().pinned_bytes);
+    blocks.push_back(arena.Alloc(80 * kMiB));
+    EXPECT_EQ(152 * kMiB, arena.Stats().pinned_bytes);
+    for (void *block : blocks)
+        arena.Free(block);
+}
+
+// Each registration stalls others, so misses share them.
+TEST_F(HostArena, GrowsBySegmentsThatMissesShare)
+{
+    Arena arena;
+    std::vector<void *> blocks;
+    for (int i = 0; i < 24; i++)
+        blocks.push_back(arena.Alloc(8 * kMiB));
+    EXPECT_LT(arena.Stats().region_count, 12u);
+    for (void *block : blocks)
+        arena.Free(block);
 }
 
 TEST_F(HostArena, NamesNodesThatAreNotThere)
@@ -377,7 +456,8 @@ TEST_F(HostArena, NamesTheKeyThatIsMostLikeAnUnknownOne)
     EXPECT_EQ(MOIETY_E_INVALID, moiety_host_create(nullptr, &arena));
     EXPECT_STREQ("MOIETY_CONF: key 'host_limt' is not known, did you mean "
                  "'host_limit'?; accepted are host_place, host_strict, "
-                 "host_huge, host_limit, host_threads",
+                 "host_huge, host_limit, host_threads, host_stall_ms, "
+                 "host_max_block",
                  moiety_last_error_message());
 }
 
@@ -415,7 +495,8 @@ TEST_F(HostArena, NamesWhatIsWrongWithTheEnvironment)
     for (const char *wrong :
          {"host_place:256", "host_place:x", "host_strict:2", "host_huge:3M",
           "host_limit:1", "host_threads:x", "host_threads:65", "host_colour:1",
-          "host_strict:1,host_strict:1", "host_place"}) {
+          "host_stall_ms:x", "host_max_block:x", "host_strict:1,host_strict:1",
+          "host_place"}) {
         Conf conf(wrong);
         ExpectRefused(HostDefaults(), std::string(wrong).substr(5, 4).c_str());
     }

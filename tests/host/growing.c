@@ -6,8 +6,9 @@
  *   growing once [FLAG...]      to SEGMENTS segments; each page must be near
  *   growing forever [FLAG...]   up and down again, until it is killed
  *   growing STAGE N [FLAG...]   as once, but kills itself at the N-th call of
- *                               map, bind, start, touch or read_back, or before
- *                               the N-th segment is registered
+ *                               map, bind, start, touch or read_back, or when
+ *                               the N-th segment is registered; the first three
+ *                               have one
  *
  *   FLAG  locked | strict | 2MiB | on=NODE
  *
@@ -40,7 +41,7 @@ static const struct stage stages[] = {
     {"start", FAILING_START},
     {"touch", FAILING_POPULATE},
     {"read_back", FAILING_READ_BACK},
-    /* The driver is not wrapped: told by the progress, a segment's last. */
+    /* The driver is not wrapped: told by the progress. */
     {"register", FAILING_STEP_COUNT},
 };
 
@@ -132,7 +133,7 @@ static bool read_plan(char **words, struct plan *out)
     return true;
 }
 
-/* All of a segment has been touched: next it is registered. */
+/* A segment has been registered: next the pool has it. */
 static void on_progress(void *data, uint64_t done_bytes, uint64_t total_bytes)
 {
     const struct plan *plan = data;

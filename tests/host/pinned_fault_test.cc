@@ -8,6 +8,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <fstream>
+
 #include "pool/driver/cuda_abi.h"
 
 namespace host_test
@@ -71,6 +73,18 @@ const Case kCases[] = {
      MOIETY_HOST_FELL_TO_UNVERIFIED, MOIETY_OK, MOIETY_E_UNSUPPORTED},
 };
 
+// Where the kernel gives huge pages unasked, it is not asked for them.
+unsigned CallsOf(const Case &step)
+{
+    std::string words;
+    std::getline(std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled") >>
+                     std::ws,
+                 words);
+    bool is_unasked = step.step == FAILING_HUGE_WISH &&
+                      words.find("[always]") != std::string::npos;
+    return is_unasked ? 0 : step.first;
+}
+
 class PinnedFault : public PinnedTest,
                     public ::testing::WithParamInterface<Case>
 {
@@ -91,7 +105,7 @@ TEST_P(PinnedFault, IsDoneWithoutAndSaidOrRefused)
     moiety_devptr address = 0;
     failing_steps_arm(step.step, step.first, step.count);
     EXPECT_EQ(step.status, pinned.Reserve(kBytes, &address));
-    EXPECT_GE(failing_steps_disarm(), step.first) << "it never failed";
+    EXPECT_GE(failing_steps_disarm(), CallsOf(step)) << "it never failed";
     EXPECT_EQ(step.fallback, pinned.Stats().fallbacks);
     EXPECT_EQ(step.fallback == 0, pinned.Reason().empty()) << pinned.Reason();
     EXPECT_EQ(step.status == MOIETY_OK, address != 0);
@@ -108,7 +122,7 @@ TEST_P(PinnedFault, IsAnErrorWhereStrict)
     moiety_devptr address = 0;
     failing_steps_arm(step.step, step.first, step.count);
     EXPECT_EQ(step.strict, pinned.Reserve(kBytes, &address));
-    EXPECT_GE(failing_steps_disarm(), step.first) << "it never failed";
+    EXPECT_GE(failing_steps_disarm(), CallsOf(step)) << "it never failed";
     EXPECT_EQ(step.strict == MOIETY_OK, address != 0);
     if (address) {
         EXPECT_OK(pinned.Release(address, kBytes));

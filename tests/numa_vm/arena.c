@@ -152,10 +152,13 @@ int main(int argc, char **argv)
     char **words = read_where(argv + 1, &options);
     if (argc < 3 || !words || !words[0] || !read_flags(words + 1, &options))
         return usage();
+    size_t size_bytes = strtoull(words[0], NULL, 10);
+    /* One segment, as it is to be one block. */
+    options.first_segment_bytes = options.largest_segment_bytes = size_bytes;
     moiety_status status = moiety_host_create(&options, &host);
     if (status != MOIETY_OK)
         return refused(status);
-    int result = show(host, strtoull(words[0], NULL, 10));
+    int result = show(host, size_bytes);
     status = moiety_host_destroy(host, NULL);
     return status == MOIETY_OK ? result : refused(status);
 }

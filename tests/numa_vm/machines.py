@@ -52,7 +52,7 @@ lent() {
 }
 killed() {
     lent >/before
-    stages='map.1 bind.2 start.3 touch.4 register.4'
+    stages='map.1 bind.1 start.1 touch.4 register.4'
     for at in $stages $(yes read_back.4 | head -n 14); do
         growing ${at%.*} ${at#*.} on=1 locked "$@" >/dev/null
         echo $?

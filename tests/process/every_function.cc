@@ -221,6 +221,11 @@ void AddHostArenas(const Arguments &a, Calls &calls)
     FORKED(moiety_host_pin, (text, sizeof text));
     FORKED(moiety_host_unpin, (text, sizeof text));
     FORKED(moiety_host_pin_keep, (0));
+    // A number goes up, which nobody reads.
+    calls["moiety_host_cancel"] = [&a] {
+        moiety_host_cancel(a.host);
+        return true;
+    };
     calls["moiety_host_pool"] = [&a] {
         return moiety_host_pool(a.host) != nullptr;
     };

@@ -89,11 +89,15 @@ moiety_status pinned_probe_reserve(struct pinned_probe *probe,
                                    moiety_host_progress_fn *report, void *data,
                                    moiety_devptr *out)
 {
-    struct moietyi_progress progress = {
-        .report = report, .user_data = data, .total_bytes = size_bytes};
+    struct moietyi_reserve reserve = {.progress = {.report = report,
+                                                   .user_data = data,
+                                                   .total_bytes = size_bytes}};
     const moiety_source source = moietyi_pinned_source(probe->pinned);
-    moietyi_pinned_report_to(&progress);
-    moiety_status status = source.reserve(source.context, size_bytes, out);
-    moietyi_pinned_report_to(NULL);
+    moiety_status status =
+        moietyi_pinned_reserve_begin(probe->pinned, &reserve, size_bytes);
+    if (status != MOIETY_OK)
+        return status;
+    status = source.reserve(source.context, size_bytes, out);
+    moietyi_pinned_reserve_end(&reserve);
     return status;
 }

@@ -33,7 +33,7 @@ moiety_status pinned_probe_device_address(struct pinned_probe *probe,
                                           moiety_devptr *out);
 /* Valid until the next call. */
 const char *pinned_probe_reason(struct pinned_probe *probe);
-/* One reservation that reports. */
+/* One reservation that reports, from a runway. */
 moiety_status pinned_probe_reserve(struct pinned_probe *probe,
                                    uint64_t size_bytes,
                                    moiety_host_progress_fn *report, void *data,

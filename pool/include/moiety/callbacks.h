@@ -162,8 +162,9 @@ typedef int moiety_interrupt_fn(void *user);
 
 /**
  * Sets the function that ends the calling thread's waits for the device's work:
- * those of allocations, moiety_pool_reserve(), moiety_pool_synchronize(),
- * moiety_pool_destroy(), moiety_tenant_pause() and resume(), and moiety_ipc_wait().
+ * those of allocations, moiety_pool_reserve(), moiety_host_reserve(),
+ * moiety_pool_synchronize(), moiety_pool_destroy(), moiety_tenant_pause() and
+ * resume(), and moiety_ipc_wait().
  * It is for bindings to languages in which a signal ends a call. A call of the driver is not interrupted.
  *
  * @param function  NULL for none, which is how a thread begins and has to end: the

@@ -110,7 +110,10 @@ typedef struct moiety_host_options {
     uint64_t nodes[4];
     /** Most that the arena ever reserves; 0: as much as there is. */
     uint64_t limit_bytes;
-    /** As in moiety_pool_options, but the first has 64 MiB if this is 0. */
+    /** As in moiety_pool_options, but the largest that blocks share has 64 MiB if
+     *  this is 0, eight times max_block_bytes, or first_segment_bytes, whichever is
+     *  most; and 1 GiB with HUGE_1GIB. The first is the first piece of a reserve,
+     *  too. */
     uint64_t first_segment_bytes;
     uint64_t largest_segment_bytes;
     uint64_t thread_cache_bytes;
@@ -119,6 +122,17 @@ typedef struct moiety_host_options {
     uint32_t touch_threads;
     /** As in moiety_pool_options. */
     uint32_t wait_ms;
+    /** The longest block that memory of moiety_host_reserve() is for; 0: 8 MiB, or an
+     *  eighth of largest_segment_bytes if that is less. Longer ones may find no room
+     *  in it, and have a registration of their own. At most the limit, and an eighth
+     *  of largest_segment_bytes where that is named. */
+    uint64_t max_block_bytes;
+    /** Milliseconds that one registration of moiety_host_reserve() shall take, as
+     *  measured with the last ones: others wait for the driver meanwhile. Pieces have
+     *  max_block_bytes at least. 0: 4. Up to 60000. */
+    uint32_t stall_ms;
+    /** 0. */
+    uint32_t unused;
 } moiety_host_options;
 
 /** Every field at its default. */
@@ -126,7 +140,7 @@ typedef struct moiety_host_options {
 #define MOIETY_HOST_OPTIONS_INIT                                               \
     {                                                                          \
         (uint32_t)sizeof(moiety_host_options), 0, MOIETY_HOST_NEAREST, 0,      \
-            NULL, {0, 0, 0, 0}, 0, 0, 0, 0, 0, 0                               \
+            NULL, {0, 0, 0, 0}, 0, 0, 0, 0, 0, 0, 0, 0, 0                      \
     }
 #else
 #define MOIETY_HOST_OPTIONS_INIT                                               \
@@ -140,15 +154,17 @@ typedef struct moiety_host_options {
  *
  * The environment variable MOIETY_CONF (moiety/pool.h) goes over the options by
  * the keys host_place (nearest, caller, nodes as 0+2-3, or interleave=0+2-3),
- * host_strict (0 or 1), host_huge (0, 2M or 1G), host_limit (bytes) and
- * host_threads. Its other keys are not for arenas.
+ * host_strict (0 or 1), host_huge (0, 2M or 1G), host_limit (bytes), host_threads,
+ * host_stall_ms and host_max_block (bytes). Its other keys are not for arenas.
  *
  * @param options  NULL for the defaults.
  * @param out      [out] The arena.
  *
  * @return MOIETY_E_INVALID  `out` is NULL; a field is out of range; two flags
  *         exclude each other; a node does not exist or is not allowed to this
- *         process; the limit is beyond what a strict arena's nodes have.
+ *         process; the limit is beyond what a strict arena's nodes have;
+ *         max_block_bytes is above the limit or an eighth of
+ *         largest_segment_bytes.
  * @return MOIETY_E_UNSUPPORTED  STRICT, and it is not known where the device is, or
  *         the topology is not this machine's (HWLOC_XMLFILE, HWLOC_SYNTHETIC).
  * @return MOIETY_E_NO_HOST_MEMORY
@@ -169,7 +185,8 @@ moiety_host_create(const moiety_host_options *options, moiety_host **out);
  * @param host       NULL does nothing.
  * @param out_leaks  [out] As moiety_pool_destroy().
  *
- * @return as moiety_pool_destroy()
+ * @return as moiety_pool_destroy(); MOIETY_E_IN_USE also while a thread is in
+ *         moiety_host_reserve().
  *
  * Ownership: ends, unless a refusal of moiety_pool_destroy() is returned. Less than 512 bytes stay
  *            behind for each arena and its pool.
@@ -276,21 +293,27 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_host_device_address(
     moiety_host *host, const void *address, moiety_devptr *out);
 
 /**
- * Is called while an arena grows.
+ * Is called while an arena grows: when a piece is pinned, and at least every 20 ms
+ * while the call waits, then with the same number again.
  *
  * @param user_data    As it was given.
- * @param done_bytes   Bytes that have memory, of
+ * @param done_bytes   Bytes that this call has pinned, or, of memory that is not
+ *                     touched ahead, that have their pages; of
  * @param total_bytes  all that this call reserves.
  *
- * Threads: the one that called moiety_host_reserve(). No lock is held. It may
- *          not use the arena.
+ * Threads: the one that called moiety_host_reserve(). No lock is held. Of the arena
+ *          it may use moiety_host_cancel() alone.
  */
 typedef void moiety_host_progress_fn(void *user_data, uint64_t done_bytes,
                                      uint64_t total_bytes);
 
 /**
  * Grows an arena before its memory is needed, until it has at least
- * `size_bytes` reserved.
+ * `size_bytes` reserved. It is pinned piece by piece, while threads touch the next
+ * pieces: 2, 4, 8 MiB and so on to largest_segment_bytes, or as much as is pinned in
+ * stall_ms. What is pinned can be used at once, also by other threads. Others have
+ * the driver for 200 us between two pieces. Processes of a user take turns: by a lock
+ * of a file in $MOIETY_LOCK_DIR, /run/user/UID or /tmp, as long as that moves on.
  *
  * @param size_bytes    Bytes that it shall have reserved, used or not. It is
  *                      rounded up to 2 MiB, never to a power of two.
@@ -302,13 +325,31 @@ typedef void moiety_host_progress_fn(void *user_data, uint64_t done_bytes,
  * @return MOIETY_E_INVALID    `host` is NULL, or `thread_count` above 64.
  * @return MOIETY_E_TOO_LARGE  More than the arena's limit, or than its nodes
  *         have when it is strict.
- * @return as moiety_host_alloc(): what was reserved until then stays so.
+ * @return MOIETY_E_NO_PINNED_MEMORY  There is no room for all of it now: no page was
+ *         touched; or there was none any more: what was reserved until then stays so.
+ * @return MOIETY_E_INTERRUPTED  By moiety_host_cancel(), or the function of
+ *         moiety_set_interrupt(): likewise.
+ * @return as moiety_host_alloc(): likewise.
  *
- * Threads:   Blocks in the kernel and in the driver.
+ * Threads:   Blocks in the kernel and in the driver. No thread of it is left.
  */
 MOIETY_API MOIETY_MUST_USE moiety_status moiety_host_reserve(
     moiety_host *host, uint64_t size_bytes, uint32_t thread_count,
     moiety_host_progress_fn *progress, void *user_data);
+
+/**
+ * Stops what pins memory for an arena now: moiety_host_reserve(), and allocations
+ * that grow it. They end when the piece is pinned that they are at, and return
+ * MOIETY_E_INTERRUPTED unless they were through; what they had pinned stays. Later
+ * calls are as ever. Touching pages of 1 GiB is stopped between two of them, and the
+ * driver's own allocation (WRITE_COMBINED) not at all.
+ *
+ * @param host  NULL, or an arena that was destroyed, does nothing.
+ *
+ * Threads:   Wait-free. Also of a signal handler, and of a progress function.
+ * Streams, Context: none.
+ */
+MOIETY_API void moiety_host_cancel(moiety_host *host);
 
 /**
  * Unpins memory that nobody uses, as moiety_pool_trim(): only what is done.
@@ -371,13 +412,16 @@ typedef struct moiety_host_stats {
     uint64_t region_count;
     /** Of these, in the system's smallest pages: all; on the nodes; on others.
      *  What is missing, the kernel did not tell. As they were right after they
-     *  had been pinned, since when they cannot have moved. */
+     *  had been pinned, since when they cannot have moved. Of what
+     *  moiety_host_reserve() pins, one page in 64 is looked at, and counts for 64,
+     *  unless the arena is strict or one of them is not near. */
     uint64_t pages_asked;
     uint64_t pages_near;
     uint64_t pages_elsewhere;
     /** Bytes of pinned_bytes by kind of page. */
     uint64_t page_kind_bytes[5];
-    /** Nanoseconds ever spent, by stage. */
+    /** Nanoseconds ever spent, by stage; of pages that are touched ahead, those that
+     *  moiety_host_reserve() waited for them. */
     uint64_t stage_ns[5];
     /** Most threads that ever touched at once. */
     uint32_t touch_threads;

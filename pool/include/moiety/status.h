@@ -64,7 +64,7 @@ typedef enum moiety_status {
     /** The call waited as long as it was allowed: call again to wait longer. */
     MOIETY_E_TIMEOUT = 20,
     /** The function of moiety_set_interrupt() stopped the wait: set it again, then
-     *  call again. */
+     *  call again. Or moiety_host_cancel() stopped a growth: call again. */
     MOIETY_E_INTERRUPTED = 21,
     /** Something uses the object, or another thread changes it: end that use, then
      *  call again. */

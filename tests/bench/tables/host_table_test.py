@@ -77,6 +77,13 @@ class HostTable(unittest.TestCase):
                    start("arena", 0, 50000000, **ARENA),
                    start("driver", 0, 200000000, touch_ns=7000000))
 
+    def test_shows_what_others_waited_where_that_was_measured(self):
+        rows = start("arena", 0, 50, **ARENA, first_ns=3000000,
+                     others_wait_ns=4000000)
+        self.shows("| 1 GiB | arena | 3, of 1 | 4, of 1 |", rows)
+        self.assertNotIn("others wait", convert(
+            RUN, start("arena", 0, 50, **ARENA))[1])
+
     def test_divides_by_the_driver_of_the_same_process(self):
         self.shows("| 0.5 |", start("arena", 0, 10, **ARENA),
                    start("driver", 0, 20, touch_ns=1),

@@ -47,6 +47,8 @@ static atomic_uint first_call;
 static atomic_uint call_count;
 static atomic_uint calls;
 static atomic_bool is_deadly;
+static void (*called)(void *data);
+static void *called_data;
 static atomic_llong mapped_bytes;
 
 void failing_steps_arm(enum failing_step step, unsigned first, unsigned count)
@@ -55,6 +57,16 @@ void failing_steps_arm(enum failing_step step, unsigned first, unsigned count)
     call_count = count;
     calls = 0;
     is_deadly = false;
+    called = NULL;
+    armed = step;
+}
+
+void failing_steps_arm_call(enum failing_step step, unsigned first,
+                            void (*function)(void *data), void *data)
+{
+    failing_steps_arm(FAILING_STEP_COUNT, first, 1);
+    called = function;
+    called_data = data;
     armed = step;
 }
 
@@ -85,6 +97,10 @@ static bool fails_now(enum failing_step step, int code)
         return false;
     if (is_deadly)
         (void)raise(SIGKILL);
+    if (called) {
+        called(called_data);
+        return false;
+    }
     errno = code;
     return true;
 }

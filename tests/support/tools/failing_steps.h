@@ -32,6 +32,9 @@ enum failing_step {
 void failing_steps_arm(enum failing_step step, unsigned first, unsigned count);
 /* At that call the whole process is killed, as the system kills. */
 void failing_steps_arm_kill(enum failing_step step, unsigned first);
+/* At that call, in whatever thread, this is called first; the call does not fail. */
+void failing_steps_arm_call(enum failing_step step, unsigned first,
+                            void (*function)(void *data), void *data);
 /* Calls it off; how many calls the step had since. */
 unsigned failing_steps_disarm(void);
 /* Bytes mapped and not unmapped. */
