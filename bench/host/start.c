@@ -87,7 +87,6 @@ static void bystander_end(struct bystander *bystander)
         return;
     atomic_store(&bystander->is_over, true);
     (void)pthread_join(bystander->thread, NULL);
-    host_row_count("others_wait_ns", bystander->longest_ns);
 }
 
 static void note_first(void *user_data, uint64_t done_bytes,
@@ -180,6 +179,7 @@ static const char *grow(moiety_host *arena, const struct start *subject,
     if (status != MOIETY_OK)
         return moiety_last_error_message();
     host_row_count("ns", took_ns);
+    host_row_count("others_wait_ns", bystander.longest_ns);
     host_row_count("first_ns", first_ns - begun_ns);
     if (moiety_host_get_stats(arena, &stats) != MOIETY_OK)
         return moiety_last_error_message();
@@ -229,6 +229,7 @@ static const char *measure_driver(uint64_t size_bytes)
     if (!is_there)
         return moiety_last_error_message();
     host_row_count("ns", took_ns);
+    host_row_count("others_wait_ns", bystander.longest_ns);
     host_row_count("touch_ns", touch_ns(&buffer));
     const char *why = check(&buffer);
     begun_ns = clock_now_ns();

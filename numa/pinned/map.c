@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "pool/base/clock.h"
 #include "pool/base/failure.h"
 
 #define SEGMENT_ALIGNMENT_BYTES ((size_t)2 << 20)
@@ -99,7 +100,7 @@ static moiety_status pinned_map_aligned(struct moietyi_region *region)
     return MOIETY_OK;
 }
 
-moiety_status moietyi_map(struct moietyi_region *region)
+static moiety_status map_pages(struct moietyi_region *region)
 {
     return moietyi_pages_are_set_aside(region->pages)
                ? map_huge(region)
@@ -165,14 +166,60 @@ static moiety_status refuse_binding(const struct moietyi_place *place)
                       : "");
 }
 
-moiety_status moietyi_bind(const struct moietyi_region *region,
-                           const struct moietyi_place *place, bool is_exact)
+/* If exact, the kernel must not take pages elsewhere. */
+static moiety_status map_bind(const struct moietyi_region *region,
+                              const struct moietyi_place *place, bool is_exact)
 {
     if (hwloc_set_area_membind(place->topology, region->base,
                                region->size_bytes, place->nodes,
                                policy_of(place), flags_of(is_exact)) == 0)
         return MOIETY_OK;
     return refuse_binding(place);
+}
+
+void moietyi_end_stage(struct moietyi_region *region, int stage,
+                       uint64_t *since)
+{
+    uint64_t now = moietyi_now_ns();
+    region->stage_ns[stage] += now - *since;
+    *since = now;
+}
+
+void moietyi_fall_back(struct moietyi_region *region, uint32_t bits)
+{
+    region->fallbacks |= bits;
+    (void)snprintf(region->reason, sizeof(region->reason), "%s",
+                   moietyi_failure_message());
+}
+
+/* Near is worth more than huge: pages set aside come from the nodes, or are not
+ * used. */
+static moiety_status bind_or_fall_back(struct moietyi_region *region,
+                                       const struct moietyi_place *place)
+{
+    moiety_status status = map_bind(
+        region, place,
+        place->is_strict || moietyi_pages_are_set_aside(region->pages));
+    if (status == MOIETY_OK || place->is_strict)
+        return status;
+    moietyi_fall_back(region, MOIETY_HOST_FELL_TO_UNBOUND);
+    return MOIETY_OK;
+}
+
+moiety_status moietyi_map_region(struct moietyi_region *region,
+                                 const struct moietyi_place *place)
+{
+    uint64_t since = moietyi_now_ns();
+    moiety_status status = map_pages(region);
+    if (status != MOIETY_OK)
+        return status;
+    moietyi_keep_from_children(region->base, region->size_bytes);
+    moietyi_end_stage(region, MOIETY_HOST_STAGE_MAP, &since);
+    status = bind_or_fall_back(region, place);
+    moietyi_end_stage(region, MOIETY_HOST_STAGE_BIND, &since);
+    if (status != MOIETY_OK)
+        moietyi_unmap(region);
+    return status;
 }
 
 moiety_status moietyi_bind_thread(const struct moietyi_place *place,

@@ -13,11 +13,6 @@
 /* The size of pages of a kind; for the smallest kind it asks the system. */
 size_t moietyi_page_bytes(enum moietyi_pages pages);
 
-/* Maps `region->size_bytes` of `region->pages`, aligned to 2 MiB and to the
- * page. MOIETY_OK, MOIETY_E_NO_HOST_MEMORY for address space, or
- * MOIETY_E_NO_PINNED_MEMORY for huge pages. Where the kernel has no transparent
- * huge pages, `pages` becomes SMALL. */
-MOIETY_MUST_USE moiety_status moietyi_map(struct moietyi_region *region);
 void moietyi_unmap(struct moietyi_region *region);
 
 /* Sets whether children of a fork have these pages, which are whole ones. A
@@ -25,11 +20,19 @@ void moietyi_unmap(struct moietyi_region *region);
 void moietyi_keep_from_children(void *base, size_t size_bytes);
 void moietyi_let_children_have(void *base, size_t size_bytes);
 
-/* Binds the mapping. `is_exact`: the kernel must not take pages elsewhere.
- * MOIETY_OK, or MOIETY_E_UNSUPPORTED if the system refuses. */
-MOIETY_MUST_USE moiety_status moietyi_bind(const struct moietyi_region *region,
-                                           const struct moietyi_place *place,
-                                           bool is_exact);
+/* Maps `region->size_bytes` of `region->pages`, aligned to 2 MiB and to the page, keeps
+ * them from children and binds them; those of a place that is not strict may stay
+ * unbound. If the kernel has no transparent huge pages, `pages` becomes SMALL.
+ * Otherwise it is not mapped: MOIETY_E_NO_HOST_MEMORY for address space,
+ * MOIETY_E_NO_PINNED_MEMORY for huge pages, MOIETY_E_UNSUPPORTED for binding. */
+MOIETY_MUST_USE moiety_status moietyi_map_region(
+    struct moietyi_region *region, const struct moietyi_place *place);
+
+/* Adds the time since `since` to a stage of the region, and moves it to now. */
+void moietyi_end_stage(struct moietyi_region *region, int stage,
+                       uint64_t *since);
+/* Notes bits of what is done without, and the last failure's words as the reason. */
+void moietyi_fall_back(struct moietyi_region *region, uint32_t bits);
 
 /* Binds pages that the calling thread touches first, until
  * moietyi_unbind_thread(). */

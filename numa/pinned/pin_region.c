@@ -3,8 +3,6 @@
  */
 #include "numa/pinned/pin_region.h"
 
-#include <stdio.h>
-
 #include "numa/pinned/headroom.h"
 #include "numa/pinned/map.h"
 #include "numa/pinned/prefault.h"
@@ -20,63 +18,11 @@
  * strict. */
 #define SAMPLE_STEP 64U
 
-/* Begins where the last stage ended. */
-static void end_stage(struct moietyi_region *region, int stage, uint64_t *since)
-{
-    uint64_t now = moietyi_now_ns();
-    region->stage_ns[stage] += now - *since;
-    *since = now;
-}
-
-/* Why something is done without: the last failure's words. */
-static void note_reason(struct moietyi_region *region)
-{
-    (void)snprintf(region->reason, sizeof(region->reason), "%s",
-                   moietyi_failure_message());
-}
-
-static void pin_region_fall_back(struct moietyi_region *region, uint32_t bit)
-{
-    region->fallbacks |= bit;
-    note_reason(region);
-}
-
-/* Near is worth more than huge: pages set aside come from the nodes, or are not
- * used. */
-static moiety_status pin_region_bind(const struct moietyi_pin_request *request,
-                                     struct moietyi_region *region)
-{
-    const struct moietyi_place *place = request->place;
-    moiety_status status = moietyi_bind(
-        region, place,
-        place->is_strict || moietyi_pages_are_set_aside(region->pages));
-    if (status == MOIETY_OK || place->is_strict)
-        return status;
-    pin_region_fall_back(region, MOIETY_HOST_FELL_TO_UNBOUND);
-    return MOIETY_OK;
-}
-
-moiety_status moietyi_map_region(const struct moietyi_pin_request *request,
-                                 struct moietyi_region *region)
-{
-    uint64_t since = moietyi_now_ns();
-    moiety_status status = moietyi_map(region);
-    if (status != MOIETY_OK)
-        return status;
-    moietyi_keep_from_children(region->base, region->size_bytes);
-    end_stage(region, MOIETY_HOST_STAGE_MAP, &since);
-    status = pin_region_bind(request, region);
-    end_stage(region, MOIETY_HOST_STAGE_BIND, &since);
-    if (status != MOIETY_OK)
-        moietyi_unmap(region);
-    return status;
-}
-
 static moiety_status try_pages(const struct moietyi_pin_request *request,
                                struct moietyi_region *region)
 {
     const struct moietyi_place *place = request->place;
-    moiety_status status = moietyi_map_region(request, region);
+    moiety_status status = moietyi_map_region(region, place);
     if (status != MOIETY_OK)
         return status;
     uint64_t since = moietyi_now_ns();
@@ -87,7 +33,7 @@ static moiety_status try_pages(const struct moietyi_pin_request *request,
     if (status == MOIETY_OK)
         status = moietyi_prefault(region, place, request->thread_max,
                                   request->progress);
-    end_stage(region, MOIETY_HOST_STAGE_TOUCH, &since);
+    moietyi_end_stage(region, MOIETY_HOST_STAGE_TOUCH, &since);
     if (status != MOIETY_OK)
         moietyi_unmap(region);
     return status;
@@ -108,9 +54,8 @@ pin_region_obtain(const struct moietyi_pin_request *request,
         bool was_large = region->pages == MOIETYI_PAGES_1GIB;
         region->pages =
             was_large ? MOIETYI_PAGES_2MIB : MOIETYI_PAGES_TRANSPARENT;
-        pin_region_fall_back(region, was_large
-                                         ? MOIETY_HOST_FELL_TO_2MIB
-                                         : MOIETY_HOST_FELL_TO_TRANSPARENT);
+        moietyi_fall_back(region, was_large ? MOIETY_HOST_FELL_TO_2MIB
+                                            : MOIETY_HOST_FELL_TO_TRANSPARENT);
     }
 }
 
@@ -121,7 +66,7 @@ static moiety_status register_timed(const struct moietyi_pin_request *request,
     moiety_status status =
         moietyi_register(request->own_context, region,
                          (request->flags & MOIETY_HOST_READ_ONLY) != 0);
-    end_stage(region, MOIETY_HOST_STAGE_REGISTER, &since);
+    moietyi_end_stage(region, MOIETY_HOST_STAGE_REGISTER, &since);
     return status;
 }
 
@@ -171,16 +116,16 @@ static moiety_status allocate_bound(const struct moietyi_pin_request *request,
     if (status != MOIETY_OK && place->is_strict)
         return status;
     if (status != MOIETY_OK)
-        pin_region_fall_back(region, MOIETY_HOST_FELL_TO_UNBOUND);
-    end_stage(region, MOIETY_HOST_STAGE_BIND, &since);
+        moietyi_fall_back(region, MOIETY_HOST_FELL_TO_UNBOUND);
+    moietyi_end_stage(region, MOIETY_HOST_STAGE_BIND, &since);
     status = moietyi_allocate_pinned(
         request->own_context, region,
         (request->flags & MOIETY_HOST_WRITE_COMBINED) != 0);
-    end_stage(region, MOIETY_HOST_STAGE_REGISTER, &since);
+    moietyi_end_stage(region, MOIETY_HOST_STAGE_REGISTER, &since);
     /* By this thread alone, as long as it is bound. */
     if (status == MOIETY_OK)
         status = moietyi_prefault(region, place, 0, request->progress);
-    end_stage(region, MOIETY_HOST_STAGE_TOUCH, &since);
+    moietyi_end_stage(region, MOIETY_HOST_STAGE_TOUCH, &since);
     moietyi_unbind_thread(place, &binding);
     return status;
 }
@@ -200,7 +145,7 @@ static moiety_status obtain(const struct moietyi_pin_request *request,
     moiety_status status = obtain_and_register(request, region);
     if (request->place->is_strict || !is_register_refused(region, status))
         return status;
-    pin_region_fall_back(region, MOIETY_HOST_FELL_TO_DRIVER);
+    moietyi_fall_back(region, MOIETY_HOST_FELL_TO_DRIVER);
     moietyi_unmap(region);
     region->pages = MOIETYI_PAGES_DRIVER;
     return allocate_bound(request, region);
@@ -229,7 +174,7 @@ static moiety_status judge(const struct moietyi_pin_request *request,
     }
     if (status == MOIETY_OK || request->place->is_strict)
         return status;
-    note_reason(region);
+    moietyi_fall_back(region, 0);
     return MOIETY_OK;
 }
 
@@ -285,6 +230,6 @@ moiety_status moietyi_make_region(const struct moietyi_pin_request *request,
         return status;
     uint64_t since = moietyi_now_ns();
     moietyi_read_back(region, request->place, step);
-    end_stage(region, MOIETY_HOST_STAGE_READ_BACK, &since);
+    moietyi_end_stage(region, MOIETY_HOST_STAGE_READ_BACK, &since);
     return judge(request, region);
 }

@@ -23,12 +23,6 @@ struct moietyi_pin_request {
     struct moietyi_runway *runway; /* of this call, or NULL */
 };
 
-/* Maps a region that has its size and pages, keeps it from children and binds it.
- * Otherwise it is not mapped: MOIETY_E_NO_PINNED_MEMORY, MOIETY_E_NO_HOST_MEMORY,
- * MOIETY_E_UNSUPPORTED. */
-MOIETY_MUST_USE moiety_status moietyi_map_region(
-    const struct moietyi_pin_request *request, struct moietyi_region *region);
-
 /* Maps and touches, or takes from the runway that has so much left, then pins and
  * reads back a region that has only its size and the pages to try first. A runway
  * that is of no use any more is closed. MOIETY_OK: all of it worked. Otherwise

@@ -29,7 +29,7 @@ moiety_status moietyi_runway_open(struct moietyi_runway *runway,
         .size_bytes = (size_bytes + page_bytes - 1) / page_bytes * page_bytes,
         .pages = pages,
     };
-    moiety_status status = moietyi_map_region(request, &runway->whole);
+    moiety_status status = moietyi_map_region(&runway->whole, request->place);
     if (status == MOIETY_OK)
         moietyi_touch_begin(&runway->touching, &runway->whole, request->place,
                             request->thread_max, request->progress);

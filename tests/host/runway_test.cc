@@ -262,19 +262,6 @@ TEST_F(Runway, AsksOnceWhereTheDriverHasNoMemory)
 }
 
 // A miss that planned to grow by more tries its need, and no length between.
-TEST_F(Runway, AMissAsksTwiceWhereTheDriverHasNoMemory)
-{
-    Arena arena(Pieces(0, 32 * kMiB));
-    void *block = nullptr;
-    uint64_t before = pool_test::Calls("cuMemHostRegister");
-    pool_test::SetFaults(
-        "cuMemHostRegister:nth=1:code=CUDA_ERROR_OUT_OF_MEMORY");
-    EXPECT_OK(moiety_host_alloc(arena, 2 * kMiB, MOIETY_HOST_CPU, &block));
-    EXPECT_EQ(before + 2, pool_test::Calls("cuMemHostRegister"));
-    EXPECT_EQ(2 * kMiB, arena.Stats().pinned_bytes);
-    arena.Free(block);
-}
-
 TEST_F(Runway, HasThePagesThatAreThereWhereNoneAreSetAside)
 {
     Arena arena(Pieces(MOIETY_HOST_HUGE_2MIB));
