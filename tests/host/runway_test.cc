@@ -261,8 +261,6 @@ TEST_F(Runway, AsksOnceWhereTheDriverHasNoMemory)
     pool_test::SetFaults("");
 }
 
-// A miss that planned to grow by more tries its need, and no length between.
-TEST_F(Runway, HasThePagesThatAreThereWhereNoneAreSetAside)
 {
     Arena arena(Pieces(MOIETY_HOST_HUGE_2MIB));
     failing_steps_arm(FAILING_MAP, 1, 1);
