@@ -261,6 +261,7 @@ TEST_F(Runway, AsksOnceWhereTheDriverHasNoMemory)
     pool_test::SetFaults("");
 }
 
+TEST_F(Runway, HasThePagesThatAreThereWhereNoneAreSetAside)
 {
     Arena arena(Pieces(MOIETY_HOST_HUGE_2MIB));
     failing_steps_arm(FAILING_MAP, 1, 1);
