@@ -135,10 +135,17 @@ def quote_server(shown):
             "times the requests\n  of PyTorch's own allocator.")
 
 
+NUMBERS = "No One Two Three Four Five Six Seven Eight".split()
+
+
 def quote_programs(shown):
-    mean = {subject: sum(line[subject][0] for line in shown.values.values())
-            / len(shown.values) for subject in shown.subjects}
-    return (f"**Less memory.** Eight PyTorch programs reserve {mean['mapped']:.2f} "
+    """Of the programs that each of the allocators ran."""
+    lines = [line for line in shown.values.values()
+             if all(subject in line for subject in shown.subjects)]
+    mean = {subject: sum(line[subject][0] for line in lines) / len(lines)
+            for subject in shown.subjects}
+    return (f"**Less memory.** {NUMBERS[len(lines)]} PyTorch programs reserve "
+            f"{mean['mapped']:.2f} "
             f"times their live bytes:\n  {mean['expandable']:.2f} with expandable "
             f"segments, {mean['native']:.2f} with PyTorch's default.")
 
