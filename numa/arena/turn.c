@@ -30,8 +30,10 @@ static int turn_open_in(const char *folder)
              S_IRUSR | S_IWUSR);
     if (file < 0)
         return -1;
+    /* With a second name it may be any file of this user. */
     if (fstat(file, &found) == 0 && S_ISREG(found.st_mode) &&
-        found.st_uid == geteuid() && (found.st_mode & 077) == 0)
+        found.st_nlink == 1 && found.st_uid == geteuid() &&
+        (found.st_mode & 077) == 0)
         return file;
     (void)close(file);
     return -1;

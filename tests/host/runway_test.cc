@@ -551,17 +551,22 @@ TEST_F(RunwayTurn, IsStoppedWhileItWaits)
     EXPECT_EQ(MOIETY_OK, Reserve(arena));
 }
 
-// Nothing is written behind a link, to a file that others may write, or to what is
-// no file; and the arena is pinned all the same.
+// Nothing is written behind a link, to a file with a second name, to one that others
+// may write, or to what is no file; and the arena is pinned all the same.
 TEST_F(RunwayTurn, UsesNoFileOfAnother)
 {
-    const std::string path = LockFile(), elsewhere = folder_ + "/elsewhere";
+    const std::string path = LockFile(), elsewhere = folder_ + "/elsewhere",
+                      precious = folder_ + "/precious";
     const std::function<void()> made[] = {
         [&] { ASSERT_EQ(0, symlink(elsewhere.c_str(), path.c_str())); },
         [&] { ASSERT_EQ(0, mkfifo(path.c_str(), 0600)); },
         [&] {
             close(open(path.c_str(), O_CREAT | O_WRONLY, 0600));
             ASSERT_EQ(0, chmod(path.c_str(), 0666));
+        },
+        [&] {
+            close(open(precious.c_str(), O_CREAT | O_WRONLY, 0600));
+            ASSERT_EQ(0, link(precious.c_str(), path.c_str()));
         },
     };
     for (const auto &make : made) {
@@ -577,6 +582,7 @@ TEST_F(RunwayTurn, UsesNoFileOfAnother)
         EXPECT_NE(0, access(elsewhere.c_str(), F_OK));
         EXPECT_EQ(0, unlink(path.c_str()));
     }
+    EXPECT_EQ(0, unlink(precious.c_str()));
     for (const char *folder : {"/nowhere", ""}) {
         setenv("MOIETY_LOCK_DIR", folder, 1);
         Arena arena(Pieces());
