@@ -3,6 +3,7 @@
  */
 #include "numa/arena/turn.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,13 +95,15 @@ void moietyi_turn_take(struct moietyi_turn *turn,
     uint64_t end_ns = now_ns + turn->patience_ns;
     uint64_t seen = turn_number(turn);
     while (flock(turn->file, LOCK_EX | LOCK_NB) != 0) {
+        /* A file system without locks never lets anybody in. */
+        bool is_refused = errno != EWOULDBLOCK && errno != EINTR;
         uint64_t number = turn_number(turn);
         now_ns = moietyi_now_ns();
         if (number != seen)
             end_ns = now_ns + turn->patience_ns;
         seen = number;
-        if (turn->is_impatient || now_ns >= end_ns || now_ns >= last_ns ||
-            moietyi_progress_is_over(progress)) {
+        if (is_refused || turn->is_impatient || now_ns >= end_ns ||
+            now_ns >= last_ns || moietyi_progress_is_over(progress)) {
             turn->is_impatient = true;
             return;
         }

@@ -4,6 +4,8 @@
 // piece; what fails, what ends one, and what others do meanwhile.
 #include "tests/host/arena_under_test.h"
 
+#include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
@@ -20,6 +22,26 @@
 
 #include "moiety/callbacks.h"
 #include "tests/host/pinned_under_test.h"
+
+namespace
+{
+
+// What flock() fails with; 0: the system's answers.
+int g_lock_error;
+
+} // namespace
+
+// The library's calls in this process come here.
+extern "C" int flock(int file, int operation) noexcept
+{
+    using Flock = int(int, int);
+    static auto *const own =
+        reinterpret_cast<Flock *>(dlsym(RTLD_NEXT, "flock"));
+    if (!g_lock_error)
+        return own(file, operation);
+    errno = g_lock_error;
+    return -1;
+}
 
 namespace host_test
 {
@@ -549,6 +571,20 @@ TEST_F(RunwayTurn, IsStoppedWhileItWaits)
               }));
     close(file);
     EXPECT_EQ(MOIETY_OK, Reserve(arena));
+}
+
+// As file systems do that are not of this machine.
+TEST_F(RunwayTurn, DoesNotWaitWhereNothingCanBeLocked)
+{
+    unsigned waits = 0;
+    Arena arena(Pieces());
+    g_lock_error = ENOLCK;
+    EXPECT_OK(Reserve(arena, kAll, [&](uint64_t done) {
+        if (done == 0 && ++waits == 3)
+            moiety_host_cancel(arena);
+    }));
+    g_lock_error = 0;
+    EXPECT_EQ(kAll, arena.Stats().pinned_bytes);
 }
 
 // Nothing is written behind a link, to a file with a second name, to one that others
