@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -66,6 +67,14 @@ void moietyi_turn_close(struct moietyi_turn *turn)
     turn->file = -1;
 }
 
+/* A write beyond the limit of files ends the process, by SIGXFSZ. */
+static bool turn_may_write(void)
+{
+    struct rlimit limit;
+    return getrlimit(RLIMIT_FSIZE, &limit) == 0 &&
+           limit.rlim_cur >= sizeof(uint64_t);
+}
+
 /* How many turns were taken: others see by it that it is passed on. */
 static uint64_t turn_number(const struct moietyi_turn *turn)
 {
@@ -81,7 +90,7 @@ static void turn_count(struct moietyi_turn *turn)
     uint64_t number = turn_number(turn) + 1;
     turn->is_held = true;
     turn->is_impatient = false;
-    if (pwrite(turn->file, &number, sizeof(number), 0) < 0)
+    if (!turn_may_write() || pwrite(turn->file, &number, sizeof(number), 0) < 0)
         turn->is_impatient = true;
 }
 

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -584,6 +585,20 @@ TEST_F(RunwayTurn, DoesNotWaitWhereNothingCanBeLocked)
             moiety_host_cancel(arena);
     }));
     g_lock_error = 0;
+    EXPECT_EQ(kAll, arena.Stats().pinned_bytes);
+}
+
+// A write beyond the limit is a signal that ends the process.
+TEST_F(RunwayTurn, GoesOnWhereNoFileMayGrow)
+{
+    struct rlimit before = {}, none = {};
+    ASSERT_EQ(0, getrlimit(RLIMIT_FSIZE, &before));
+    none.rlim_max = before.rlim_max;
+    Arena arena(Pieces());
+    ASSERT_EQ(0, setrlimit(RLIMIT_FSIZE, &none));
+    moiety_status status = Reserve(arena);
+    ASSERT_EQ(0, setrlimit(RLIMIT_FSIZE, &before));
+    EXPECT_OK(status);
     EXPECT_EQ(kAll, arena.Stats().pinned_bytes);
 }
 
