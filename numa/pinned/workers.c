@@ -52,6 +52,11 @@ static bool workers_take(struct moietyi_workers *workers, uint32_t thread,
     if (workers_is_over(workers) ||
         workers->begun_bytes >= workers->granted_bytes)
         return false;
+    /* Beyond what is granted there may be no room. */
+    size_t granted = workers->granted_bytes - workers->begun_bytes;
+    size_t units = (granted - 1) / workers->unit_bytes + 1;
+    if (bytes > units * workers->unit_bytes)
+        bytes = units * workers->unit_bytes;
     *out_bytes = bytes < left ? bytes : left;
     workers->working_at[thread] = workers->begun_bytes;
     workers->begun_bytes += *out_bytes;

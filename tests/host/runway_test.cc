@@ -197,6 +197,13 @@ TEST_F(Runway, ReportsWhatIsPinnedAfterEachPiece)
               done);
 }
 
+// Behind it there may be no room.
+TEST_F(Runway, TouchesNothingBehindWhatIsGranted)
+{
+    for (uint64_t granted : {2 * kMiB, 130 * kMiB, 256 * kMiB})
+        EXPECT_EQ(granted, pinned_probe_crew_bytes(256 * kMiB, granted));
+}
+
 // --- what fails ---
 
 const failing_step kSteps[] = {
