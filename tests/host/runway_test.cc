@@ -280,6 +280,18 @@ TEST_F(Runway, HalvesALengthThatTheDriverRefuses)
     EXPECT_EQ(4u, arena.Stats().region_count);
 }
 
+// A last piece is shorter than others, and the half of others is not its half.
+TEST_F(Runway, AsksOnceForALengthThatHasNoHalf)
+{
+    Arena arena(Pieces(0, 64 * kMiB));
+    uint64_t before = pool_test::Calls("cuMemHostRegister");
+    pool_test::SetFaults(
+        "cuMemHostRegister:every=1:code=CUDA_ERROR_INVALID_VALUE");
+    EXPECT_EQ(MOIETY_E_INVALID, Reserve(arena, 2 * kMiB));
+    EXPECT_EQ(before + 1, pool_test::Calls("cuMemHostRegister"));
+    pool_test::SetFaults("");
+}
+
 TEST_F(Runway, AsksOnceWhereTheDriverHasNoMemory)
 {
     Arena arena(Pieces(0, 8 * kMiB));
