@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "pool/base/clock.h"
+#include "pool/base/fork_mark.h"
 
 /* Short enough that the last chunks end at about the same time, and that a cancel
  * waits for one only; the first are shorter still, so that there is a beginning
@@ -217,6 +218,9 @@ bool moietyi_workers_await(struct moietyi_workers *workers, size_t end_bytes,
         }
         pthread_mutex_unlock(&workers->lock);
         moietyi_progress_tick(progress, reports_work ? done : 0);
+        /* A child has no crew, and the crew may have held the lock. */
+        if (moietyi_is_forked())
+            return false;
         told = done;
         pthread_mutex_lock(&workers->lock);
     }
@@ -226,6 +230,8 @@ bool moietyi_workers_await(struct moietyi_workers *workers, size_t end_bytes,
 
 void moietyi_workers_end(struct moietyi_workers *workers)
 {
+    if (moietyi_is_forked())
+        return;
     pthread_mutex_lock(&workers->lock);
     workers->is_stopped = true;
     pthread_cond_broadcast(&workers->granted);

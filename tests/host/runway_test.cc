@@ -468,6 +468,31 @@ TEST_F(Runway, KeepsItsArenaFromItsEnd)
     EXPECT_OK(moiety_host_destroy(host, nullptr));
 }
 
+// A child has no crew that it could wait for.
+TEST_F(Runway, EndsInAChildThatItsFunctionForks)
+{
+    Arena arena(Pieces());
+    Held held;
+    pid_t child = -1;
+    int code = 0;
+    HoldAChunk(&held);
+    moiety_status status = Reserve(arena, kAll, [&](uint64_t) {
+        if (child < 0) {
+            child = fork();
+            if (child == 0)
+                alarm(20);
+        }
+        held.ticks++;
+    });
+    if (child == 0)
+        _exit(status == MOIETY_E_FORKED ? 0 : 1);
+    (void)failing_steps_disarm();
+    EXPECT_OK(status);
+    EXPECT_EQ(child, waitpid(child, &code, 0));
+    EXPECT_EQ(0, code);
+    EXPECT_EQ(kAll, arena.Stats().pinned_bytes);
+}
+
 // --- what goes on meanwhile ---
 
 TEST_F(Runway, ReportsWhileItWaits)
