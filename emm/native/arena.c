@@ -218,7 +218,8 @@ static int arena_init(PyObject *self, PyObject *arguments, PyObject *names)
     return native_space_init(self, arguments, names, py_arena_make);
 }
 
-/* Calls of a progress function that Python made. */
+/* Calls of a progress function that Python made. The library is in the middle of a
+ * call: frees wait, as in a watcher. */
 struct progress {
     PyObject *function;
     struct native_wait wait;
@@ -228,7 +229,11 @@ static void report_progress(void *user_data, uint64_t done_bytes,
                             uint64_t total_bytes)
 {
     struct progress *progress = user_data;
+    /* An interpreter that ends lets no thread have the GIL any more. */
+    if (native_is_over())
+        return;
     PyGILState_STATE gil = PyGILState_Ensure();
+    native_told_begin();
     if (!progress->wait.has_failed) {
         PyObject *result = PyObject_CallFunction(
             progress->function, "KK", (unsigned long long)done_bytes,
@@ -237,6 +242,7 @@ static void report_progress(void *user_data, uint64_t done_bytes,
             native_wait_fail(&progress->wait);
         Py_XDECREF(result);
     }
+    native_told_end();
     PyGILState_Release(gil);
 }
 

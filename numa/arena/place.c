@@ -12,6 +12,7 @@
 #include "pool/driver/probe.h"
 
 #define THREADS_MAX 64U
+#define LIMIT_BYTES_LEAST (UINT64_C(2) << 20)
 /* A struct_size above this is no later version but not filled in. */
 #define STRUCT_BYTES_MAX 4096U
 
@@ -58,6 +59,12 @@ static moiety_status place_check(const moiety_host_options *options)
                             "host option policy: %u is none; accepted are 0 "
                             "(nearest) to 3 (interleave)",
                             (unsigned)options->policy);
+    }
+    if (options->limit_bytes && options->limit_bytes < LIMIT_BYTES_LEAST) {
+        return moietyi_fail(MOIETY_E_INVALID,
+                            "host option limit_bytes: %" PRIu64
+                            "; accepted are 0 and bytes from 2M on",
+                            options->limit_bytes);
     }
     if (options->touch_threads > THREADS_MAX) {
         return moietyi_fail(MOIETY_E_INVALID,

@@ -38,7 +38,7 @@ static uint64_t run_left_bytes(const struct run *run)
 
 /* Twice the last, as long as others wait no longer than they should. A piece that has
  * no block of the longest would be of no use for it. */
-static void run_next_piece(struct run *run)
+static void run_next_piece(struct run *run, uint64_t left_bytes)
 {
     const struct moietyi_pieces *pieces = &run->host->pieces;
     uint64_t timely =
@@ -50,14 +50,15 @@ static void run_next_piece(struct run *run)
         timely = pieces->least_bytes;
     if (bytes > timely)
         bytes = timely;
-    run->piece_bytes = bytes < run->most_bytes ? bytes : run->most_bytes;
+    if (bytes > run->most_bytes)
+        bytes = run->most_bytes;
+    run->piece_bytes = bytes < left_bytes ? bytes : left_bytes;
 }
 
 /* Another thread may have grown the arena, too. */
 static moiety_status run_take_piece(struct run *run, uint64_t left_bytes)
 {
-    uint64_t bytes =
-        run->piece_bytes < left_bytes ? run->piece_bytes : left_bytes;
+    uint64_t bytes = run->piece_bytes;
     moiety_status status = moietyi_pinned_reserve_await(&run->reserve, bytes);
     if (status != MOIETY_OK)
         return status;
@@ -84,7 +85,7 @@ static moiety_status run_to_end(struct run *run)
         uint64_t left_bytes = run_left_bytes(run);
         if (!left_bytes)
             return MOIETY_OK;
-        run_next_piece(run);
+        run_next_piece(run, left_bytes);
         moiety_status status = run_take_piece(run, left_bytes);
         if (status != MOIETY_OK && !run_may_halve(run, status))
             return status;

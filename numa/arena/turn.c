@@ -3,10 +3,12 @@
  */
 #include "numa/arena/turn.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -30,8 +32,10 @@ static int turn_open_in(const char *folder)
              S_IRUSR | S_IWUSR);
     if (file < 0)
         return -1;
+    /* With a second name it may be any file of this user. */
     if (fstat(file, &found) == 0 && S_ISREG(found.st_mode) &&
-        found.st_uid == geteuid() && (found.st_mode & 077) == 0)
+        found.st_nlink == 1 && found.st_uid == geteuid() &&
+        (found.st_mode & 077) == 0)
         return file;
     (void)close(file);
     return -1;
@@ -63,6 +67,14 @@ void moietyi_turn_close(struct moietyi_turn *turn)
     turn->file = -1;
 }
 
+/* A write beyond the limit of files ends the process, by SIGXFSZ. */
+static bool turn_may_write(void)
+{
+    struct rlimit limit;
+    return getrlimit(RLIMIT_FSIZE, &limit) == 0 &&
+           limit.rlim_cur >= sizeof(uint64_t);
+}
+
 /* How many turns were taken: others see by it that it is passed on. */
 static uint64_t turn_number(const struct moietyi_turn *turn)
 {
@@ -78,7 +90,7 @@ static void turn_count(struct moietyi_turn *turn)
     uint64_t number = turn_number(turn) + 1;
     turn->is_held = true;
     turn->is_impatient = false;
-    if (pwrite(turn->file, &number, sizeof(number), 0) < 0)
+    if (!turn_may_write() || pwrite(turn->file, &number, sizeof(number), 0) < 0)
         turn->is_impatient = true;
 }
 
@@ -92,13 +104,15 @@ void moietyi_turn_take(struct moietyi_turn *turn,
     uint64_t end_ns = now_ns + turn->patience_ns;
     uint64_t seen = turn_number(turn);
     while (flock(turn->file, LOCK_EX | LOCK_NB) != 0) {
+        /* A file system without locks never lets anybody in. */
+        bool is_refused = errno != EWOULDBLOCK && errno != EINTR;
         uint64_t number = turn_number(turn);
         now_ns = moietyi_now_ns();
         if (number != seen)
             end_ns = now_ns + turn->patience_ns;
         seen = number;
-        if (turn->is_impatient || now_ns >= end_ns || now_ns >= last_ns ||
-            moietyi_progress_is_over(progress)) {
+        if (is_refused || turn->is_impatient || now_ns >= end_ns ||
+            now_ns >= last_ns || moietyi_progress_is_over(progress)) {
             turn->is_impatient = true;
             return;
         }

@@ -11,6 +11,7 @@
 
 #include "pool/base/clock.h"
 #include "pool/base/failure.h"
+#include "pool/base/fork_mark.h"
 
 #define SEGMENT_ALIGNMENT_BYTES ((size_t)2 << 20)
 /* log2 of the page size, where mmap() looks for it. */
@@ -122,7 +123,7 @@ void moietyi_let_children_have(void *base, size_t size_bytes)
 
 void moietyi_unmap(struct moietyi_region *region)
 {
-    if (region->base)
+    if (region->base && !moietyi_is_forked())
         (void)munmap(region->base, region->size_bytes);
     region->base = NULL;
 }

@@ -13,6 +13,7 @@
 /* The size of pages of a kind; for the smallest kind it asks the system. */
 size_t moietyi_page_bytes(enum moietyi_pages pages);
 
+/* A child of a fork has no such memory, but others may be at its addresses. */
 void moietyi_unmap(struct moietyi_region *region);
 
 /* Sets whether children of a fork have these pages, which are whole ones. A

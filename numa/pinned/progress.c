@@ -7,6 +7,7 @@
 
 #include "pool/base/clock.h"
 #include "pool/base/failure.h"
+#include "pool/base/fork_mark.h"
 
 static uint64_t count_cancels(const struct moietyi_progress *progress)
 {
@@ -46,11 +47,14 @@ void moietyi_progress_tick(struct moietyi_progress *progress,
 bool moietyi_progress_is_over(const struct moietyi_progress *progress)
 {
     return count_cancels(progress) != progress->seen_cancels ||
-           (progress->is_reserve && moietyi_is_interrupted());
+           (progress->is_reserve && moietyi_is_interrupted()) ||
+           moietyi_is_forked();
 }
 
 moiety_status moietyi_progress_refuse(const struct moietyi_progress *progress)
 {
+    if (moietyi_is_forked())
+        return moietyi_refuse_child();
     return moietyi_fail(MOIETY_E_INTERRUPTED,
                         "the program stopped a growth after %" PRIu64
                         " bytes; they stay",

@@ -42,8 +42,9 @@ void moietyi_progress_begin(struct moietyi_progress *progress,
  * too long ago, and asks the thread's interrupt function. No lock held. */
 void moietyi_progress_tick(struct moietyi_progress *progress,
                            uint64_t more_bytes);
+/* Also in a child that a function of the program forked. */
 bool moietyi_progress_is_over(const struct moietyi_progress *progress);
-/* MOIETY_E_INTERRUPTED and its message. */
+/* MOIETY_E_INTERRUPTED or, in a child, MOIETY_E_FORKED, and its message. */
 MOIETY_MUST_USE moiety_status
 moietyi_progress_refuse(const struct moietyi_progress *progress);
 

@@ -8,7 +8,6 @@
 #include "numa/pinned/runway.h"
 
 #include <string.h>
-#include <sys/mman.h>
 
 #include "numa/pinned/headroom.h"
 #include "numa/pinned/map.h"
@@ -42,9 +41,12 @@ void moietyi_runway_close(struct moietyi_runway *runway)
     if (!whole->base)
         return;
     moietyi_workers_end(&runway->touching.workers);
-    if (runway->taken_bytes < whole->size_bytes)
-        (void)munmap((char *)whole->base + runway->taken_bytes,
-                     whole->size_bytes - runway->taken_bytes);
+    struct moietyi_region rest = {
+        .base = (char *)whole->base + runway->taken_bytes,
+        .size_bytes = whole->size_bytes - runway->taken_bytes,
+    };
+    if (rest.size_bytes)
+        moietyi_unmap(&rest);
     whole->base = NULL;
 }
 

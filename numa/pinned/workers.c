@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "pool/base/clock.h"
+#include "pool/base/fork_mark.h"
 
 /* Short enough that the last chunks end at about the same time, and that a cancel
  * waits for one only; the first are shorter still, so that there is a beginning
@@ -52,6 +53,11 @@ static bool workers_take(struct moietyi_workers *workers, uint32_t thread,
     if (workers_is_over(workers) ||
         workers->begun_bytes >= workers->granted_bytes)
         return false;
+    /* Beyond what is granted there may be no room. */
+    size_t granted = workers->granted_bytes - workers->begun_bytes;
+    size_t units = (granted - 1) / workers->unit_bytes + 1;
+    if (bytes > units * workers->unit_bytes)
+        bytes = units * workers->unit_bytes;
     *out_bytes = bytes < left ? bytes : left;
     workers->working_at[thread] = workers->begun_bytes;
     workers->begun_bytes += *out_bytes;
@@ -212,6 +218,9 @@ bool moietyi_workers_await(struct moietyi_workers *workers, size_t end_bytes,
         }
         pthread_mutex_unlock(&workers->lock);
         moietyi_progress_tick(progress, reports_work ? done : 0);
+        /* A child has no crew, and the crew may have held the lock. */
+        if (moietyi_is_forked())
+            return false;
         told = done;
         pthread_mutex_lock(&workers->lock);
     }
@@ -221,6 +230,8 @@ bool moietyi_workers_await(struct moietyi_workers *workers, size_t end_bytes,
 
 void moietyi_workers_end(struct moietyi_workers *workers)
 {
+    if (moietyi_is_forked())
+        return;
     pthread_mutex_lock(&workers->lock);
     workers->is_stopped = true;
     pthread_cond_broadcast(&workers->granted);

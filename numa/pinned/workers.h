@@ -70,7 +70,8 @@ bool moietyi_workers_await(struct moietyi_workers *workers, size_t end_bytes,
                            bool reports_work);
 /* Bytes that are done without a gap. */
 size_t moietyi_workers_done(struct moietyi_workers *workers);
-/* Waits for the chunks that are begun. No thread is left. */
+/* Waits for the chunks that are begun. No thread is left. In a child of a fork it does
+ * nothing. */
 void moietyi_workers_end(struct moietyi_workers *workers);
 
 #endif

@@ -61,6 +61,19 @@ def test_reserve_tells_how_far_it_is(arena):
     assert "node" in arena.report()
 
 
+def test_what_progress_drops_is_freed(arena):
+    blocks = [arena.alloc(5000), arena.alloc(5000)]
+
+    def drop(done_bytes, total_bytes):
+        if done_bytes and blocks:
+            blocks.pop().free(moiety.DONE)
+            blocks.clear()
+
+    arena.reserve(8 * MIB, progress=drop)
+    assert not blocks
+    assert arena.stats().allocation_current == 0
+
+
 def test_progress_that_raises(arena):
     def refuse(done_bytes, total_bytes):
         raise ZeroDivisionError

@@ -419,6 +419,16 @@ TEST_F(HostArena, RefusesALimitThatItsNodeDoesNotHave)
     ExpectRefused(options, "limit_bytes");
 }
 
+// Rounded down it would be none.
+TEST_F(HostArena, RefusesALimitBelowItsSmallestSegment)
+{
+    moiety_host_options options = HostDefaults();
+    for (uint64_t bytes : {uint64_t{1}, 2 * kMiB - 1}) {
+        options.limit_bytes = bytes;
+        ExpectRefused(options, "limit_bytes");
+    }
+}
+
 // For a scope.
 struct Conf {
     explicit Conf(const char *text)

@@ -4,9 +4,12 @@
 // piece; what fails, what ends one, and what others do meanwhile.
 #include "tests/host/arena_under_test.h"
 
+#include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,6 +23,26 @@
 
 #include "moiety/callbacks.h"
 #include "tests/host/pinned_under_test.h"
+
+namespace
+{
+
+// What flock() fails with; 0: the system's answers.
+int g_lock_error;
+
+} // namespace
+
+// The library's calls in this process come here.
+extern "C" int flock(int file, int operation) noexcept
+{
+    using Flock = int(int, int);
+    static auto *const own =
+        reinterpret_cast<Flock *>(dlsym(RTLD_NEXT, "flock"));
+    if (!g_lock_error)
+        return own(file, operation);
+    errno = g_lock_error;
+    return -1;
+}
 
 namespace host_test
 {
@@ -174,6 +197,13 @@ TEST_F(Runway, ReportsWhatIsPinnedAfterEachPiece)
               done);
 }
 
+// Behind it there may be no room.
+TEST_F(Runway, TouchesNothingBehindWhatIsGranted)
+{
+    for (uint64_t granted : {2 * kMiB, 130 * kMiB, 256 * kMiB})
+        EXPECT_EQ(granted, pinned_probe_crew_bytes(256 * kMiB, granted));
+}
+
 // --- what fails ---
 
 const failing_step kSteps[] = {
@@ -248,6 +278,18 @@ TEST_F(Runway, HalvesALengthThatTheDriverRefuses)
     EXPECT_OK(Reserve(arena, 16 * kMiB)) << Message();
     EXPECT_EQ(16 * kMiB, arena.Stats().pinned_bytes);
     EXPECT_EQ(4u, arena.Stats().region_count);
+}
+
+// A last piece is shorter than others, and the half of others is not its half.
+TEST_F(Runway, AsksOnceForALengthThatHasNoHalf)
+{
+    Arena arena(Pieces(0, 64 * kMiB));
+    uint64_t before = pool_test::Calls("cuMemHostRegister");
+    pool_test::SetFaults(
+        "cuMemHostRegister:every=1:code=CUDA_ERROR_INVALID_VALUE");
+    EXPECT_EQ(MOIETY_E_INVALID, Reserve(arena, 2 * kMiB));
+    EXPECT_EQ(before + 1, pool_test::Calls("cuMemHostRegister"));
+    pool_test::SetFaults("");
 }
 
 TEST_F(Runway, AsksOnceWhereTheDriverHasNoMemory)
@@ -426,6 +468,31 @@ TEST_F(Runway, KeepsItsArenaFromItsEnd)
     EXPECT_OK(moiety_host_destroy(host, nullptr));
 }
 
+// A child has no crew that it could wait for.
+TEST_F(Runway, EndsInAChildThatItsFunctionForks)
+{
+    Arena arena(Pieces());
+    Held held;
+    pid_t child = -1;
+    int code = 0;
+    HoldAChunk(&held);
+    moiety_status status = Reserve(arena, kAll, [&](uint64_t) {
+        if (child < 0) {
+            child = fork();
+            if (child == 0)
+                alarm(20);
+        }
+        held.ticks++;
+    });
+    if (child == 0)
+        _exit(status == MOIETY_E_FORKED ? 0 : 1);
+    (void)failing_steps_disarm();
+    EXPECT_OK(status);
+    EXPECT_EQ(child, waitpid(child, &code, 0));
+    EXPECT_EQ(0, code);
+    EXPECT_EQ(kAll, arena.Stats().pinned_bytes);
+}
+
 // --- what goes on meanwhile ---
 
 TEST_F(Runway, ReportsWhileItWaits)
@@ -551,17 +618,50 @@ TEST_F(RunwayTurn, IsStoppedWhileItWaits)
     EXPECT_EQ(MOIETY_OK, Reserve(arena));
 }
 
-// Nothing is written behind a link, to a file that others may write, or to what is
-// no file; and the arena is pinned all the same.
+// As file systems do that are not of this machine.
+TEST_F(RunwayTurn, DoesNotWaitWhereNothingCanBeLocked)
+{
+    unsigned waits = 0;
+    Arena arena(Pieces());
+    g_lock_error = ENOLCK;
+    EXPECT_OK(Reserve(arena, kAll, [&](uint64_t done) {
+        if (done == 0 && ++waits == 3)
+            moiety_host_cancel(arena);
+    }));
+    g_lock_error = 0;
+    EXPECT_EQ(kAll, arena.Stats().pinned_bytes);
+}
+
+// A write beyond the limit is a signal that ends the process.
+TEST_F(RunwayTurn, GoesOnWhereNoFileMayGrow)
+{
+    struct rlimit before = {}, none = {};
+    ASSERT_EQ(0, getrlimit(RLIMIT_FSIZE, &before));
+    none.rlim_max = before.rlim_max;
+    Arena arena(Pieces());
+    ASSERT_EQ(0, setrlimit(RLIMIT_FSIZE, &none));
+    moiety_status status = Reserve(arena);
+    ASSERT_EQ(0, setrlimit(RLIMIT_FSIZE, &before));
+    EXPECT_OK(status);
+    EXPECT_EQ(kAll, arena.Stats().pinned_bytes);
+}
+
+// Nothing is written behind a link, to a file with a second name, to one that others
+// may write, or to what is no file; and the arena is pinned all the same.
 TEST_F(RunwayTurn, UsesNoFileOfAnother)
 {
-    const std::string path = LockFile(), elsewhere = folder_ + "/elsewhere";
+    const std::string path = LockFile(), elsewhere = folder_ + "/elsewhere",
+                      precious = folder_ + "/precious";
     const std::function<void()> made[] = {
         [&] { ASSERT_EQ(0, symlink(elsewhere.c_str(), path.c_str())); },
         [&] { ASSERT_EQ(0, mkfifo(path.c_str(), 0600)); },
         [&] {
             close(open(path.c_str(), O_CREAT | O_WRONLY, 0600));
             ASSERT_EQ(0, chmod(path.c_str(), 0666));
+        },
+        [&] {
+            close(open(precious.c_str(), O_CREAT | O_WRONLY, 0600));
+            ASSERT_EQ(0, link(precious.c_str(), path.c_str()));
         },
     };
     for (const auto &make : made) {
@@ -577,6 +677,7 @@ TEST_F(RunwayTurn, UsesNoFileOfAnother)
         EXPECT_NE(0, access(elsewhere.c_str(), F_OK));
         EXPECT_EQ(0, unlink(path.c_str()));
     }
+    EXPECT_EQ(0, unlink(precious.c_str()));
     for (const char *folder : {"/nowhere", ""}) {
         setenv("MOIETY_LOCK_DIR", folder, 1);
         Arena arena(Pieces());

@@ -3,9 +3,11 @@
  */
 #include "tests/support/pinned_probe.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "numa/pinned/source.h"
+#include "numa/pinned/workers.h"
 
 struct pinned_probe {
     struct moietyi_context own_context;
@@ -82,6 +84,39 @@ const char *pinned_probe_reason(struct pinned_probe *probe)
     static char reason[MOIETYI_REASON_BYTES];
     moietyi_pinned_reason(probe->pinned, reason, sizeof(reason));
     return reason;
+}
+
+/* Edge: none; relaxed, read when no crew is left. `job` is the sum. */
+static bool note_chunk(void *job, char *from, size_t size_bytes)
+{
+    (void)from;
+    atomic_fetch_add_explicit((_Atomic uint64_t *)job, size_bytes,
+                              memory_order_relaxed);
+    return true;
+}
+
+uint64_t pinned_probe_crew_bytes(uint64_t size_bytes, uint64_t granted_bytes)
+{
+    _Atomic uint64_t sum = 0;
+    struct moietyi_workers workers;
+    struct moietyi_progress progress = {.report = NULL};
+    const struct moietyi_place place = {.topology = topology(),
+                                        .cpus = hwloc_bitmap_alloc()};
+    struct moietyi_region region = {.base = malloc(size_bytes),
+                                    .size_bytes = size_bytes};
+    const struct moietyi_workers_options options = {.work = note_chunk,
+                                                    .job = &sum,
+                                                    .place = &place,
+                                                    .progress = &progress,
+                                                    .thread_max = 1};
+    moietyi_progress_begin(&progress, NULL);
+    moietyi_workers_begin(&workers, &options, &region);
+    moietyi_workers_grant(&workers, granted_bytes);
+    (void)moietyi_workers_await(&workers, granted_bytes, &progress, false);
+    moietyi_workers_end(&workers);
+    free(region.base);
+    hwloc_bitmap_free(place.cpus);
+    return sum;
 }
 
 moiety_status pinned_probe_reserve(struct pinned_probe *probe,

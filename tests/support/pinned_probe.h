@@ -33,6 +33,8 @@ moiety_status pinned_probe_device_address(struct pinned_probe *probe,
                                           moiety_devptr *out);
 /* Valid until the next call. */
 const char *pinned_probe_reason(struct pinned_probe *probe);
+/* How far a crew comes that may work on so much of `size_bytes`. */
+uint64_t pinned_probe_crew_bytes(uint64_t size_bytes, uint64_t granted_bytes);
 /* One reservation that reports, from a runway. */
 moiety_status pinned_probe_reserve(struct pinned_probe *probe,
                                    uint64_t size_bytes,

@@ -108,7 +108,7 @@ typedef struct moiety_host_options {
     /** Bit i of word i / 64: the node with the system's number i. For EXPLICIT
      *  and INTERLEAVE; 0 otherwise. */
     uint64_t nodes[4];
-    /** Most that the arena ever reserves; 0: as much as there is. */
+    /** Most that the arena ever reserves, from 2 MiB on; 0: as much as there is. */
     uint64_t limit_bytes;
     /** As in moiety_pool_options, but the largest that blocks share has 64 MiB if
      *  this is 0, eight times max_block_bytes, or first_segment_bytes, whichever is
