@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * What an arena says of itself, and what the machine has.
+ * Statistics and the report of an arena, and the machine's topology.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -133,7 +133,7 @@ moiety_status moietyi_runway_take(struct moietyi_runway *runway,
     region->base = (char *)whole->base + runway->taken_bytes;
     region->size_bytes = size_bytes;
     runway->taken_bytes += size_bytes;
-    /* What the runway cost counts once. */
+    /* The runway's own times count once. */
     memset(whole->stage_ns, 0, sizeof(whole->stage_ns));
     return MOIETY_OK;
 }

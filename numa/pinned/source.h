@@ -49,8 +49,8 @@ struct moietyi_reserve {
     uint64_t pinned_at_ns; /* when the last region was pinned; 0: none was */
 };
 
-/* Begins a reserve of so many bytes, unless there is no room for all of them. What is
- * not to be had at once is done without. MOIETY_OK; MOIETY_E_NO_PINNED_MEMORY, or
+/* Begins a reserve of so many bytes, unless there is no room for all of them. If
+ * addresses or pages for all are missing, it goes region by region. MOIETY_OK; MOIETY_E_NO_PINNED_MEMORY, or
  * MOIETY_E_UNSUPPORTED for a strict place that cannot be bound: then it has not
  * begun. It stays where it is until its end. */
 MOIETY_MUST_USE moiety_status moietyi_pinned_reserve_begin(

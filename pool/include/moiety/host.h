@@ -311,7 +311,7 @@ typedef void moiety_host_progress_fn(void *user_data, uint64_t done_bytes,
  * Grows an arena before its memory is needed, until it has at least
  * `size_bytes` reserved. It is pinned piece by piece, while threads touch the next
  * pieces: 2, 4, 8 MiB and so on to largest_segment_bytes, or as much as is pinned in
- * stall_ms. What is pinned can be used at once, also by other threads. Others have
+ * stall_ms. Pinned pieces can be used at once, also by other threads. Others have
  * the driver for 200 us between two pieces. Processes of a user take turns: by a lock
  * of a file in $MOIETY_LOCK_DIR, /run/user/UID or /tmp, as long as that moves on.
  *
@@ -411,7 +411,7 @@ typedef struct moiety_host_stats {
     uint64_t pinned_bytes;
     uint64_t region_count;
     /** Of these, in the system's smallest pages: all; on the nodes; on others.
-     *  What is missing, the kernel did not tell. As they were right after they
+     *  The kernel did not report the missing ones. As they were right after they
      *  had been pinned, since when they cannot have moved. Of what
      *  moiety_host_reserve() pins, one page in 64 is looked at, and counts for 64,
      *  unless the arena is strict or one of them is not near. */
