@@ -18,8 +18,6 @@
 #include "pool/driver/probe.h"
 #include "pool/driver/section.h"
 
-#define SEGMENT_BYTES (UINT64_C(2) << 20)
-
 static moiety_status arena_open_context(struct moiety_host *host,
                                         const moiety_host_options *options)
 {
@@ -74,7 +72,7 @@ static moiety_status make_source(struct moiety_host *host,
                           ? &host->place.nodes
                           : moietyi_topology_allowed(topology));
     }
-    host->limit_bytes &= ~(SEGMENT_BYTES - 1);
+    host->limit_bytes &= ~(MOIETYI_PIECE_UNIT - 1);
     status = moietyi_pieces_find(options, host->limit_bytes, &host->pieces);
     return status == MOIETY_OK ? moietyi_pinned_create(&pinned, &host->pinned)
                                : status;

@@ -56,22 +56,23 @@ static bool set_limit(struct moietyi_word word, moiety_host_options *options)
            (!options->limit_bytes || options->limit_bytes >= 2 * MIB);
 }
 
-static bool set_threads(struct moietyi_word word, moiety_host_options *options)
+static bool word_number32(struct moietyi_word word, uint32_t *out)
 {
     uint64_t value;
     if (!moietyi_word_number(word, false, &value) || value > UINT32_MAX)
         return false;
-    options->touch_threads = (uint32_t)value;
+    *out = (uint32_t)value;
     return true;
+}
+
+static bool set_threads(struct moietyi_word word, moiety_host_options *options)
+{
+    return word_number32(word, &options->touch_threads);
 }
 
 static bool set_stall(struct moietyi_word word, moiety_host_options *options)
 {
-    uint64_t value;
-    if (!moietyi_word_number(word, false, &value) || value > UINT32_MAX)
-        return false;
-    options->stall_ms = (uint32_t)value;
-    return true;
+    return word_number32(word, &options->stall_ms);
 }
 
 static bool set_max_block(struct moietyi_word word,

@@ -7,7 +7,6 @@
 
 #include "pool/base/failure.h"
 
-#define SEGMENT_BYTES (UINT64_C(2) << 20)
 #define MIB (UINT64_C(1) << 20)
 #define NS_OF_MS UINT64_C(1000000)
 #define STALL_MS 4U
@@ -17,11 +16,6 @@
 /* Blocks that a piece has at least, so that its rest is small. */
 #define BLOCKS 8U
 #define BLOCK_BYTES_MAX ((UINT64_C(1) << 40) / BLOCKS)
-
-static uint64_t round_up(uint64_t bytes)
-{
-    return (bytes + SEGMENT_BYTES - 1) & ~(SEGMENT_BYTES - 1);
-}
 
 moiety_status moietyi_pieces_check(const moiety_host_options *options)
 {
@@ -54,7 +48,7 @@ static uint64_t most_bytes_of(const moiety_host_options *options)
         return bytes;
     bytes = options->flags & MOIETY_HOST_HUGE_1GIB ? UINT64_C(1) << 30
                                                    : PIECE_BYTES;
-    uint64_t blocks = round_up(BLOCKS * options->max_block_bytes);
+    uint64_t blocks = moietyi_piece_round_up(BLOCKS * options->max_block_bytes);
     bytes = blocks > bytes ? blocks : bytes;
     return options->first_segment_bytes > bytes ? options->first_segment_bytes
                                                 : bytes;
@@ -81,8 +75,8 @@ moiety_status moietyi_pieces_find(const moiety_host_options *options,
     if (!out->first_bytes)
         out->first_bytes = options->flags & MOIETY_HOST_HUGE_1GIB
                                ? out->most_bytes
-                               : SEGMENT_BYTES;
-    out->least_bytes = round_up(block);
+                               : MOIETYI_PIECE_UNIT;
+    out->least_bytes = moietyi_piece_round_up(block);
     if (out->least_bytes < out->first_bytes)
         out->least_bytes = out->first_bytes;
     out->stall_ns =

@@ -10,6 +10,14 @@
 #include "moiety/host.h"
 #include "moiety/status.h"
 
+/* Reservations are whole pages of pools. */
+#define MOIETYI_PIECE_UNIT (UINT64_C(2) << 20)
+
+static inline uint64_t moietyi_piece_round_up(uint64_t bytes)
+{
+    return (bytes + MOIETYI_PIECE_UNIT - 1) & ~(MOIETYI_PIECE_UNIT - 1);
+}
+
 /* Constant for an arena. In bytes, multiples of 2 MiB. */
 struct moietyi_pieces {
     uint64_t first_bytes;
@@ -22,7 +30,7 @@ struct moietyi_pieces {
  * with a message that names the field. */
 MOIETY_MUST_USE moiety_status
 moietyi_pieces_check(const moiety_host_options *options);
-/* What checked options mean. MOIETY_OK, or MOIETY_E_INVALID for blocks above the
+/* Derives the pieces from checked options. MOIETY_OK, or MOIETY_E_INVALID for blocks above the
  * limit, UINT64_MAX or 0 for none. */
 MOIETY_MUST_USE moiety_status
 moietyi_pieces_find(const moiety_host_options *options, uint64_t limit_bytes,

@@ -12,7 +12,6 @@
 #include "pool/driver/probe.h"
 
 #define THREADS_MAX 64U
-#define LIMIT_BYTES_LEAST (UINT64_C(2) << 20)
 /* A struct_size above this is no later version but not filled in. */
 #define STRUCT_BYTES_MAX 4096U
 
@@ -60,7 +59,7 @@ static moiety_status place_check(const moiety_host_options *options)
                             "(nearest) to 3 (interleave)",
                             (unsigned)options->policy);
     }
-    if (options->limit_bytes && options->limit_bytes < LIMIT_BYTES_LEAST) {
+    if (options->limit_bytes && options->limit_bytes < MOIETYI_PIECE_UNIT) {
         return moietyi_fail(MOIETY_E_INVALID,
                             "host option limit_bytes: %" PRIu64
                             "; accepted are 0 and bytes from 2M on",

@@ -14,7 +14,6 @@
 #include "pool/base/fork_mark.h"
 
 #define THREADS_MAX 64U
-#define SEGMENT_BYTES (UINT64_C(2) << 20)
 /* How many stalls a process waits for another that does not pass its turn on. */
 #define PATIENCE 4U
 
@@ -43,7 +42,7 @@ static void run_next_piece(struct run *run, uint64_t left_bytes)
     const struct moietyi_pieces *pieces = &run->host->pieces;
     uint64_t timely =
         moietyi_pinned_bytes_in(run->host->pinned, pieces->stall_ns) &
-        ~(SEGMENT_BYTES - 1);
+        ~(MOIETYI_PIECE_UNIT - 1);
     uint64_t bytes =
         run->piece_bytes ? 2 * run->piece_bytes : pieces->first_bytes;
     if (timely < pieces->least_bytes)
@@ -75,7 +74,7 @@ static bool run_may_halve(struct run *run, moiety_status status)
 {
     if (status != MOIETY_E_INVALID && status != MOIETY_E_TOO_LARGE)
         return false;
-    run->most_bytes = (run->piece_bytes / 2) & ~(SEGMENT_BYTES - 1);
+    run->most_bytes = (run->piece_bytes / 2) & ~(MOIETYI_PIECE_UNIT - 1);
     return run->most_bytes != 0;
 }
 
@@ -119,7 +118,7 @@ static moiety_status check_reserve(const moiety_host *host, uint64_t size_bytes,
                             "%u at most",
                             (unsigned)thread_count, THREADS_MAX);
     }
-    if (size_bytes <= UINT64_MAX - SEGMENT_BYTES &&
+    if (size_bytes <= UINT64_MAX - MOIETYI_PIECE_UNIT &&
         (!host->limit_bytes || size_bytes <= host->limit_bytes))
         return MOIETY_OK;
     return moietyi_fail(MOIETY_E_TOO_LARGE,
@@ -148,7 +147,7 @@ moiety_status moiety_host_reserve(moiety_host *host, uint64_t size_bytes,
     int cancel_state = moietyi_cancel_hold();
     struct run run = {
         .host = host,
-        .size_bytes = (size_bytes + SEGMENT_BYTES - 1) & ~(SEGMENT_BYTES - 1),
+        .size_bytes = moietyi_piece_round_up(size_bytes),
         .most_bytes = host->pieces.most_bytes,
         .reserve.progress = {.report = progress,
                              .user_data = user_data,

@@ -280,27 +280,29 @@ TEST_F(Runway, HalvesALengthThatTheDriverRefuses)
     EXPECT_EQ(4u, arena.Stats().region_count);
 }
 
-// A last piece is shorter than others, and the half of others is not its half.
-TEST_F(Runway, AsksOnceForALengthThatHasNoHalf)
+// A reserve that the driver refuses, always: it is asked once.
+void ExpectOneRegistration(const std::string &code, uint64_t largest_bytes,
+                           uint64_t size_bytes, moiety_status status)
 {
-    Arena arena(Pieces(0, 64 * kMiB));
+    Arena arena(Pieces(0, largest_bytes));
     uint64_t before = pool_test::Calls("cuMemHostRegister");
-    pool_test::SetFaults(
-        "cuMemHostRegister:every=1:code=CUDA_ERROR_INVALID_VALUE");
-    EXPECT_EQ(MOIETY_E_INVALID, Reserve(arena, 2 * kMiB));
+    pool_test::SetFaults("cuMemHostRegister:every=1:code=" + code);
+    EXPECT_EQ(status, Reserve(arena, size_bytes));
     EXPECT_EQ(before + 1, pool_test::Calls("cuMemHostRegister"));
     pool_test::SetFaults("");
 }
 
+// A last piece is shorter than others, and the half of others is not its half.
+TEST_F(Runway, AsksOnceForALengthThatHasNoHalf)
+{
+    ExpectOneRegistration("CUDA_ERROR_INVALID_VALUE", 64 * kMiB, 2 * kMiB,
+                          MOIETY_E_INVALID);
+}
+
 TEST_F(Runway, AsksOnceWhereTheDriverHasNoMemory)
 {
-    Arena arena(Pieces(0, 8 * kMiB));
-    uint64_t before = pool_test::Calls("cuMemHostRegister");
-    pool_test::SetFaults(
-        "cuMemHostRegister:every=1:code=CUDA_ERROR_OUT_OF_MEMORY");
-    EXPECT_EQ(MOIETY_E_NO_PINNED_MEMORY, Reserve(arena, 32 * kMiB));
-    EXPECT_EQ(before + 1, pool_test::Calls("cuMemHostRegister"));
-    pool_test::SetFaults("");
+    ExpectOneRegistration("CUDA_ERROR_OUT_OF_MEMORY", 8 * kMiB, 32 * kMiB,
+                          MOIETY_E_NO_PINNED_MEMORY);
 }
 
 TEST_F(Runway, HasThePagesThatAreThereWhereNoneAreSetAside)
