@@ -20,7 +20,7 @@ call the driver. After fork(), calls in the child raise ForkedError.
 from moiety._native import (
     ANY, DONE, LEGACY, PER_THREAD, Block, BudgetExceededError, CaptureScope,
     CapturingError, ClosedError, ContextLostError, DoubleFreeError, DriverError,
-    Error, ForkedError, Hold, HostArena, HostBlock, InUseError,
+    Error, ForkedError, Growth, Hold, HostArena, HostBlock, InUseError,
     OutOfMemoryError, PausedError, PeerGoneError, Pool, ReentrantError,
     SegmentWatch, Tenant, TimedOutError, UnsupportedError, WouldBlockError,
     pool_of, probe, topology, version)
@@ -33,9 +33,9 @@ __all__ = [
     "ANY", "DONE", "LEGACY", "PER_THREAD", "ArenaStats", "Block",
     "BudgetExceededError", "CaptureScope", "CapturingError", "ClosedError",
     "ContextLostError", "DoubleFreeError", "DriverError", "Error",
-    "ForkedError", "Hold", "HostArena", "HostBlock", "HostStats", "InUseError",
-    "OutOfMemoryError", "PausedError", "PeerGoneError", "Pool", "PoolStats",
-    "Pools", "ReentrantError", "SegmentWatch", "Tenant", "TenantStats",
-    "TimedOutError", "UnsupportedError", "WouldBlockError", "capture_guard",
-    "pin", "pinned", "pool_of", "pools", "probe", "topology", "unpin",
-    "version"]
+    "ForkedError", "Growth", "Hold", "HostArena", "HostBlock", "HostStats",
+    "InUseError", "OutOfMemoryError", "PausedError", "PeerGoneError", "Pool",
+    "PoolStats", "Pools", "ReentrantError", "SegmentWatch", "Tenant",
+    "TenantStats", "TimedOutError", "UnsupportedError", "WouldBlockError",
+    "capture_guard", "pin", "pinned", "pool_of", "pools", "probe", "topology",
+    "unpin", "version"]

@@ -1,5 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
+ *
+ * HostArena, and Growth: its memory that is being pinned.
  */
 #include "emm/native/native.h"
 
@@ -276,6 +278,200 @@ static PyObject *arena_reserve(PyObject *self, PyObject *arguments,
     return status == MOIETY_OK ? Py_NewRef(Py_None) : NULL;
 }
 
+/* --- Growth --- */
+
+/* Memory that is being pinned in a thread of the library, which knows nothing of
+ * Python. */
+struct native_growth {
+    PyObject_HEAD struct native_space *space;
+    moiety_growth *growth;
+};
+
+static struct native_growth *growth_of(PyObject *self)
+{
+    return (struct native_growth *)self;
+}
+
+static PyObject *arena_reserve_async(PyObject *self, PyObject *arguments,
+                                     PyObject *names)
+{
+    static char *keys[] = {"nbytes", "threads", NULL};
+    struct native_space *space = (struct native_space *)self;
+    struct native_state *state = native_state_of(self);
+    uint64_t total_bytes = 0;
+    struct native_setting total = {"nbytes", &total_bytes, 0};
+    uint32_t thread_count = 0;
+    if (!native_parse(arguments, names, "O&|O&:reserve_async", keys,
+                      native_setting_from, &total, native_u32_from,
+                      &thread_count))
+        return NULL;
+    allocfunc make = (allocfunc)PyType_GetSlot(state->growth_type, Py_tp_alloc);
+    PyObject *made = make(state->growth_type, 0);
+    if (!made || !native_enter(space)) {
+        Py_XDECREF(made);
+        return NULL;
+    }
+    moiety_status status = moiety_host_reserve_async(
+        space->host, total_bytes, thread_count, &growth_of(made)->growth);
+    if (status == MOIETY_OK) {
+        growth_of(made)->space = (struct native_space *)Py_NewRef(self);
+    } else {
+        native_raise(state, moiety_host_pool(space->host), status);
+        Py_CLEAR(made);
+    }
+    native_leave(space);
+    return made;
+}
+
+static PyObject *growth_wait(PyObject *self, PyObject *arguments,
+                             PyObject *names)
+{
+    static char *keys[] = {"timeout", NULL};
+    uint32_t timeout_ms = UINT32_MAX;
+    struct native_wait wait;
+    moiety_status status;
+    if (!native_parse(arguments, names, "|O&:wait", keys, native_timeout_from,
+                      &timeout_ms))
+        return NULL;
+    native_wait_begin(&wait);
+    Py_BEGIN_ALLOW_THREADS;
+    status = moiety_growth_wait(growth_of(self)->growth, timeout_ms);
+    Py_END_ALLOW_THREADS;
+    status = native_wait_end(&wait, status);
+    return status == MOIETY_OK
+               ? Py_NewRef(Py_None)
+               : native_refuse(native_state_of(self), NULL, status);
+}
+
+static PyObject *growth_cancel(PyObject *self, PyObject *none)
+{
+    (void)none;
+    moiety_growth_cancel(growth_of(self)->growth);
+    Py_RETURN_NONE;
+}
+
+/* Its end says why: wait() does, for those that ask. */
+static PyObject *growth_exit(PyObject *self, PyObject *arguments)
+{
+    (void)arguments;
+    moiety_growth *growth = growth_of(self)->growth;
+    moiety_growth_cancel(growth);
+    moiety_status status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = moiety_growth_wait(growth, UINT32_MAX);
+    Py_END_ALLOW_THREADS;
+    return status == MOIETY_E_FORKED
+               ? native_refuse(native_state_of(self), NULL, status)
+               : Py_NewRef(Py_False);
+}
+
+static PyObject *growth_enter(PyObject *self, PyObject *none)
+{
+    (void)none;
+    return Py_NewRef(self);
+}
+
+static PyObject *growth_fileno(PyObject *self, PyObject *none)
+{
+    (void)none;
+    return PyLong_FromLong(moiety_growth_descriptor(growth_of(self)->growth));
+}
+
+static PyObject *arena_growth_await(PyObject *self)
+{
+    return native_call_python("moiety._support.growth", "await_growth",
+                              Py_NewRef(self));
+}
+
+static PyObject *growth_ready_bytes(PyObject *self, void *none)
+{
+    (void)none;
+    return PyLong_FromUnsignedLongLong(
+        moiety_growth_ready_bytes(growth_of(self)->growth));
+}
+
+static PyObject *growth_is_over(PyObject *self, void *none)
+{
+    (void)none;
+    return PyBool_FromLong(moiety_growth_wait(growth_of(self)->growth, 0) !=
+                           MOIETY_E_TIMEOUT);
+}
+
+/* An interpreter that ends waits for nothing any more. */
+static void growth_dealloc(PyObject *self)
+{
+    struct native_growth *own = growth_of(self);
+    PyTypeObject *type = Py_TYPE(self);
+    if (native_is_over()) {
+        moiety_growth_cancel(own->growth);
+    } else {
+        Py_BEGIN_ALLOW_THREADS;
+        (void)moiety_growth_destroy(own->growth);
+        Py_END_ALLOW_THREADS;
+    }
+    Py_XDECREF((PyObject *)own->space);
+    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+    release(self);
+    Py_DECREF(type);
+}
+
+static PyMethodDef growth_methods[] = {
+    {"wait", NATIVE_METHOD(growth_wait), METH_VARARGS | METH_KEYWORDS,
+     "wait($self, timeout=None)\n"
+     "--\n\n"
+     "Returns when all is reserved.\n\n`timeout` is in seconds; None waits "
+     "without a limit. Raises TimedOutError after the timeout, and the error "
+     "of reserve() if the growth ended with one. A signal's handler that "
+     "raises ends the wait, not the growth."},
+    {"cancel", growth_cancel, METH_NOARGS,
+     "cancel($self)\n"
+     "--\n\n"
+     "Ends the growth within one piece. Memory that is reserved stays."},
+    {"fileno", growth_fileno, METH_NOARGS,
+     "fileno($self)\n"
+     "--\n\n"
+     "Returns a descriptor that is readable once the growth is over, for "
+     "select() and event loops. It belongs to the object."},
+    {"__enter__", growth_enter, METH_NOARGS,
+     "__enter__($self)\n"
+     "--\n\n"
+     "Returns the object."},
+    {"__exit__", growth_exit, METH_VARARGS,
+     "__exit__($self, kind, error, trace, /)\n"
+     "--\n\n"
+     "Cancels the growth and waits for its end."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef growth_properties[] = {
+    {"ready_bytes", growth_ready_bytes, NULL,
+     "The bytes that it has reserved until now, which can be used.", NULL},
+    {"is_over", growth_is_over, NULL, "Whether it has ended.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot growth_slots[] = {
+    {Py_tp_dealloc, growth_dealloc},
+    {Py_am_await, arena_growth_await},
+    {Py_tp_methods, growth_methods},
+    {Py_tp_getset, growth_properties},
+    {Py_tp_doc,
+     "Memory of a HostArena that is being reserved. HostArena.reserve_async() "
+     "makes it.\n\nA coroutine can await it, which raises as wait() does. The "
+     "growth is cancelled if the object is dropped, or at the end of its "
+     "with-block. Threads: any."},
+    {0, NULL},
+};
+
+static PyType_Spec growth_spec = {
+    .name = "moiety.Growth",
+    .basicsize = sizeof(struct native_growth),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = growth_slots,
+};
+
+/* --- HostArena --- */
+
 static PyObject *arena_report(PyObject *self, PyObject *none)
 {
     (void)none;
@@ -398,6 +594,13 @@ static PyMethodDef methods[] = {
      "Reserves memory until `nbytes` are reserved, in use or not. The call "
      "invokes progress(done_bytes, total_bytes) meanwhile. A signal's handler "
      "or `progress` that raises ends the call; memory that is reserved stays."},
+    {"reserve_async", NATIVE_METHOD(arena_reserve_async),
+     METH_VARARGS | METH_KEYWORDS,
+     "reserve_async($self, nbytes, threads=0)\n"
+     "--\n"
+     "\n"
+     "Begins the same in a thread of the library, and returns a Growth at "
+     "once."},
     {"tenant", NATIVE_METHOD(arena_tenant), METH_VARARGS | METH_KEYWORDS,
      "tenant($self, name='', budget=None)\n"
      "--\n"
@@ -480,6 +683,10 @@ static PyType_Spec spec = {
 int native_arena_type_add(PyObject *module, struct native_state *state,
                           PyTypeObject *base)
 {
+    state->growth_type =
+        (PyTypeObject *)PyType_FromModuleAndSpec(module, &growth_spec, NULL);
+    if (!state->growth_type || PyModule_AddType(module, state->growth_type))
+        return -1;
     state->arena_type = (PyTypeObject *)PyType_FromModuleAndSpec(
         module, &spec, (PyObject *)base);
     return state->arena_type ? PyModule_AddType(module, state->arena_type) : -1;

@@ -122,13 +122,13 @@ static int py_module_fill(PyObject *module)
 static int traverse(PyObject *module, visitproc visit, void *arg)
 {
     const struct native_state *state = PyModule_GetState(module);
-    enum { HELD_COUNT = 9 };
+    enum { HELD_COUNT = 10 };
     PyObject *const held[HELD_COUNT] = {
         (PyObject *)state->pool_type,   (PyObject *)state->arena_type,
         (PyObject *)state->block_type,  (PyObject *)state->host_block_type,
         (PyObject *)state->import_type, (PyObject *)state->tenant_type,
         (PyObject *)state->watch_type,  (PyObject *)state->hold_type,
-        (PyObject *)state->scope_type,
+        (PyObject *)state->scope_type,  (PyObject *)state->growth_type,
     };
     int result = 0;
     for (size_t i = 0; !result && i < NATIVE_ERROR_KINDS; i++)
@@ -154,6 +154,7 @@ static void py_module_clear_types(struct native_state *state)
     Py_CLEAR(state->watch_type);
     Py_CLEAR(state->hold_type);
     Py_CLEAR(state->scope_type);
+    Py_CLEAR(state->growth_type);
 }
 
 static int py_module_clear(PyObject *module)

@@ -102,6 +102,7 @@ struct native_state {
     PyTypeObject *watch_type;
     PyTypeObject *hold_type;
     PyTypeObject *scope_type;
+    PyTypeObject *growth_type;
     /* The GIL, or else this lock: the list of pools that were made, and whose
      * watches are whose. */
     struct native_mutex lists;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "moiety/pool.h"
+#include "numa/arena/growth.h"
 #include "numa/arena/place.h"
 #include "pool/api/arena.h"
 #include "pool/base/cancel.h"
@@ -161,11 +162,13 @@ static moiety_status arena_create(const moiety_host_options *resolved,
         return moietyi_fail(MOIETY_E_NO_HOST_MEMORY,
                             "no memory for a host arena");
     (void)pthread_mutex_init(&host->lock, NULL);
+    (void)pthread_cond_init(&host->growth_left, NULL);
     moiety_status status = arena_make(host, resolved);
     if (status == MOIETY_OK) {
         *out = host;
     } else {
         arena_unmake(host);
+        (void)pthread_cond_destroy(&host->growth_left);
         (void)pthread_mutex_destroy(&host->lock);
         free(host);
     }
@@ -204,15 +207,16 @@ moiety_status moietyi_host_check(const struct moiety_host *host,
                 : moietyi_fail(MOIETY_E_INVALID, "%s: host is NULL", function);
 }
 
-moiety_status moietyi_host_enter(struct moiety_host *host)
+moiety_status moietyi_host_enter(struct moiety_host *host, const char *function)
 {
     pthread_mutex_lock(&host->lock);
     bool is_ending = host->is_ending;
     host->reserve_count += !is_ending;
     pthread_mutex_unlock(&host->lock);
     return is_ending ? moietyi_fail(MOIETY_E_DESTROYED,
-                                    "moiety_host_reserve: a call that "
-                                    "destroys the arena is under way")
+                                    "%s: a call that destroys the arena is "
+                                    "under way",
+                                    function)
                      : MOIETY_OK;
 }
 
@@ -277,6 +281,7 @@ moiety_status moiety_host_destroy(moiety_host *host, moiety_leaks *out_leaks)
                             (unsigned)out_leaks->struct_size,
                             sizeof(*out_leaks));
     }
+    moietyi_growths_end(host);
     moiety_status status = moietyi_pool_take(host->pool);
     if (status != MOIETY_OK)
         return status;
@@ -293,8 +298,11 @@ static moiety_status host_end_later(void *handle, enum moietyi_end how)
 
 moiety_status moiety_host_destroy_later(moiety_host *host)
 {
-    return host ? moietyi_pool_destroy_later(host->pool, host_end_later, host)
-                : MOIETY_OK;
+    if (!host)
+        return MOIETY_OK;
+    if (!moietyi_is_forked())
+        moietyi_growths_cancel(host);
+    return moietyi_pool_destroy_later(host->pool, host_end_later, host);
 }
 
 static __attribute__((noinline)) moiety_status refuse(const char *function,
@@ -399,5 +407,7 @@ moiety_status moiety_host_trim(moiety_host *host, uint64_t keep_bytes,
 {
     if (!host)
         return refuse("moiety_host_trim", "host");
+    if (!moietyi_is_forked())
+        moietyi_growths_end(host);
     return moiety_pool_trim(host->pool, keep_bytes, out_bytes);
 }

@@ -34,8 +34,11 @@ struct moiety_host {
      * also by a signal handler. */
     moietyi_atomic_word cancels;
     pthread_mutex_t lock;
+    pthread_cond_t
+        growth_left; /* a thread of a growth uses the arena no more */
     /* Under the lock. */
-    uint32_t reserve_count; /* that are under way */
+    struct moiety_growth *growths; /* whose handles there are */
+    uint32_t reserve_count;        /* that are under way */
     bool is_ending;
 };
 
@@ -47,7 +50,8 @@ MOIETY_MUST_USE moiety_status moietyi_host_check(const struct moiety_host *host,
 /* For a call that uses the arena's parts also between two calls of the pool: the
  * arena does not end meanwhile. MOIETY_OK, or MOIETY_E_DESTROYED: then there is
  * nothing to leave. */
-MOIETY_MUST_USE moiety_status moietyi_host_enter(struct moiety_host *host);
+MOIETY_MUST_USE moiety_status moietyi_host_enter(struct moiety_host *host,
+                                                 const char *function);
 void moietyi_host_leave(struct moiety_host *host);
 
 #endif

@@ -5,9 +5,10 @@
  * alone and is a segment. Pages are touched ahead meanwhile, and others have the
  * driver between two pieces (docs/dev/adr/0046-runway.md).
  */
+#include "numa/arena/reserve.h"
+
 #include <inttypes.h>
 
-#include "numa/arena/arena.h"
 #include "numa/arena/turn.h"
 #include "pool/base/cancel.h"
 #include "pool/base/failure.h"
@@ -109,14 +110,13 @@ static moiety_status run_begin_and_end(struct run *run)
 }
 
 static moiety_status check_reserve(const moiety_host *host, uint64_t size_bytes,
-                                   uint32_t thread_count)
+                                   uint32_t thread_count, const char *function)
 {
     char nodes[MOIETYI_NODESET_TEXT_BYTES];
     if (thread_count > THREADS_MAX) {
         return moietyi_fail(MOIETY_E_INVALID,
-                            "moiety_host_reserve: thread_count is %u, must be "
-                            "%u at most",
-                            (unsigned)thread_count, THREADS_MAX);
+                            "%s: thread_count is %u, must be %u at most",
+                            function, (unsigned)thread_count, THREADS_MAX);
     }
     if (size_bytes <= UINT64_MAX - MOIETYI_PIECE_UNIT &&
         (!host->limit_bytes || size_bytes <= host->limit_bytes))
@@ -129,32 +129,49 @@ static moiety_status check_reserve(const moiety_host *host, uint64_t size_bytes,
                         host->limit_bytes);
 }
 
-moiety_status moiety_host_reserve(moiety_host *host, uint64_t size_bytes,
-                                  uint32_t thread_count,
-                                  moiety_host_progress_fn *progress,
-                                  void *user_data)
+moiety_status moietyi_reserve_enter(struct moiety_host *host,
+                                    uint64_t size_bytes, uint32_t thread_count,
+                                    const char *function)
 {
-    moiety_status status = moietyi_host_check(host, "moiety_host_reserve");
+    moiety_status status = moietyi_host_check(host, function);
     if (status == MOIETY_OK)
-        status = check_reserve(host, size_bytes, thread_count);
+        status = check_reserve(host, size_bytes, thread_count, function);
     if (status != MOIETY_OK)
         return status;
-    if (moietyi_is_forked())
-        return moietyi_refuse_child();
-    status = moietyi_host_enter(host);
-    if (status != MOIETY_OK)
-        return status;
+    return moietyi_is_forked() ? moietyi_refuse_child()
+                               : moietyi_host_enter(host, function);
+}
+
+moiety_status moietyi_reserve_run(struct moiety_host *host, uint64_t size_bytes,
+                                  struct moietyi_progress *progress)
+{
     int cancel_state = moietyi_cancel_hold();
     struct run run = {
         .host = host,
         .size_bytes = moietyi_piece_round_up(size_bytes),
         .most_bytes = host->pieces.most_bytes,
-        .reserve.progress = {.report = progress,
-                             .user_data = user_data,
-                             .thread_count = thread_count},
+        .reserve.progress = *progress,
     };
-    status = run_begin_and_end(&run);
+    moiety_status status = run_begin_and_end(&run);
+    *progress = run.reserve.progress;
     moietyi_cancel_restore(cancel_state);
+    return status;
+}
+
+moiety_status moiety_host_reserve(moiety_host *host, uint64_t size_bytes,
+                                  uint32_t thread_count,
+                                  moiety_host_progress_fn *progress,
+                                  void *user_data)
+{
+    moiety_status status = moietyi_reserve_enter(host, size_bytes, thread_count,
+                                                 "moiety_host_reserve");
+    if (status != MOIETY_OK)
+        return status;
+    struct moietyi_progress own = {.report = progress,
+                                   .user_data = user_data,
+                                   .thread_count = thread_count};
+    moietyi_progress_begin(&own, &host->cancels);
+    status = moietyi_reserve_run(host, size_bytes, &own);
     moietyi_host_leave(host);
     return status;
 }

@@ -11,8 +11,10 @@
 
 static uint64_t count_cancels(const struct moietyi_progress *progress)
 {
-    /* relaxed: a number that orders nothing; a late look only stops later. */
-    return progress->cancels ? moietyi_load_relaxed(progress->cancels) : 0;
+    /* relaxed: numbers that order nothing; a late look only stops later. */
+    return (progress->cancels ? moietyi_load_relaxed(progress->cancels) : 0) +
+           (progress->own_cancels ? moietyi_load_relaxed(progress->own_cancels)
+                                  : 0);
 }
 
 void moietyi_progress_begin(struct moietyi_progress *progress,

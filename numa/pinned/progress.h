@@ -17,7 +17,7 @@
 /* The longest between two ticks of a wait. */
 #define MOIETYI_TICK_NS UINT64_C(20000000)
 
-/* Of one call, by its thread. */
+/* Of one call, by its thread; another one may begin it. */
 struct moietyi_progress {
     moiety_host_progress_fn *report; /* NULL: none */
     void *user_data;
@@ -25,9 +25,10 @@ struct moietyi_progress {
     uint64_t total_bytes;  /* of this call */
     uint32_t thread_count; /* that touch; 0: as many as the arena has */
     bool is_reserve;       /* the thread's interrupt function ends it, too */
-    /* Edge: none; relaxed, a number that orders nothing. The arena's cancels, NULL
-     * for none, and how many there were when the call began. */
+    /* Edge: none; relaxed, numbers that order nothing. The arena's cancels and the
+     * call's own, NULL for none, and how many there were when the call began. */
     const moietyi_atomic_word *cancels;
+    const moietyi_atomic_word *own_cancels;
     uint64_t seen_cancels;
     /* The last report. */
     uint64_t told_bytes;

@@ -430,7 +430,6 @@ moiety_status moietyi_pinned_reserve_begin(struct moietyi_pinned *pinned,
     reserve->pinned_at_ns = 0;
     reserve->runway.whole.base = NULL;
     progress->is_reserve = true;
-    moietyi_progress_begin(progress, pinned->cancels);
     if (!moietyi_pages_are_set_aside(pages))
         status = moietyi_headroom_check(&pinned->place, size_bytes,
                                         pinned->place.is_strict);

@@ -43,7 +43,7 @@ moiety_source moietyi_pinned_source(struct moietyi_pinned *pinned);
  * take their memory from its runway. Reserves of a thread nest. */
 struct moietyi_reserve {
     struct moietyi_pinned *pinned;
-    struct moietyi_progress progress; /* the caller's fields are filled in */
+    struct moietyi_progress progress; /* the caller has begun it */
     struct moietyi_runway runway;
     struct moietyi_reserve *outer;
     uint64_t pinned_at_ns; /* when the last region was pinned; 0: none was */

@@ -32,6 +32,7 @@ constexpr bool is_owner =
 
 static_assert(is_owner<moiety::pool> && is_owner<moiety::buffer>);
 static_assert(is_owner<moiety::host_arena> && is_owner<moiety::host_pin>);
+static_assert(is_owner<moiety::growth>);
 static_assert(is_owner<moiety::tenant> && is_owner<moiety::private_arena>);
 static_assert(is_owner<moiety::capture_guard> && is_owner<moiety::scope>);
 static_assert(is_owner<moiety::segment_hold> &&
@@ -441,6 +442,23 @@ TEST_F(CxxOwner, ArenasOfTheHostArePools)
     EXPECT_EQ(0u, LiveCount(arena.pool()));
     moiety::host_arena other(std::move(arena));
     EXPECT_EQ(nullptr, arena.pool().get()); // NOLINT
+}
+
+TEST_F(CxxOwner, AGrowthEndsWithItsOwner)
+{
+    moiety::host_arena arena;
+    {
+        moiety::growth growth(arena, 4 * kMiB);
+        EXPECT_TRUE(growth.wait(600000));
+        EXPECT_EQ(4 * kMiB, growth.ready_bytes());
+        EXPECT_LE(0, growth.descriptor());
+        moiety::growth other(std::move(growth));
+        EXPECT_EQ(nullptr, growth.get()); // NOLINT
+        other.cancel();
+        EXPECT_TRUE(other.wait(0));
+    }
+    EXPECT_EQ(MOIETY_E_INVALID,
+              Thrown([&] { moiety::growth refused(arena, 4 * kMiB, 65); }));
 }
 
 // --- all of them ---

@@ -3,6 +3,7 @@
 ends the wait. Each call here would wait for good."""
 
 import contextlib
+import fcntl
 import os
 import signal
 
@@ -71,6 +72,19 @@ def test_a_reserve_of_an_arena():
             signal.signal(signal.SIGUSR1, before)
         assert 2 * MIB <= arena.total_bytes < 64 * MIB
         arena.reserve(8 * MIB)
+
+
+def test_a_wait_for_a_growth(tmp_path, monkeypatch):
+    monkeypatch.setenv("MOIETY_LOCK_DIR", str(tmp_path))
+    with open(tmp_path / f"moiety-pin.{os.geteuid()}", "wb") as file:
+        os.chmod(file.name, 0o600)
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with moiety.HostArena(stall_ms=60000) as arena:
+            growth = arena.reserve_async(8 * MIB)
+            interrupted(growth.wait)
+            assert not growth.is_over
+            fcntl.flock(file, fcntl.LOCK_UN)
+            growth.wait()
 
 
 @pytest.fixture(name="stream")

@@ -298,6 +298,23 @@ void Checked(World &world)
     (void)TRY_TO_END(world, moiety_pool_destroy, (pool, nullptr));
 }
 
+// All of it is there, so it calls nothing; and what one that is cancelled has pinned
+// before is up to the threads.
+void Growth(World &world, moiety_host *host)
+{
+    moiety_growth *growth = nullptr;
+    if (!TRY(world, moiety_host_reserve_async, (host, 4 * kMiB, 1, &growth)))
+        return;
+    (void)TRY(world, moiety_growth_wait, (growth, 600000));
+    world.Note("moiety_growth_descriptor");
+    EXPECT_LE(0, moiety_growth_descriptor(growth));
+    world.Note("moiety_growth_ready_bytes");
+    EXPECT_GE(4 * kMiB, moiety_growth_ready_bytes(growth));
+    world.Note("moiety_growth_cancel");
+    moiety_growth_cancel(growth);
+    EXPECT_TRUE(TRY(world, moiety_growth_destroy, (growth)));
+}
+
 void HostArena(World &world)
 {
     moiety_host *host = nullptr;
@@ -315,6 +332,7 @@ void HostArena(World &world)
     EXPECT_NE(nullptr, moiety_host_pool(host));
     (void)TRY(world, moiety_host_reserve,
               (host, 4 * kMiB, 1, nullptr, nullptr));
+    Growth(world, host);
     world.Note("moiety_host_cancel");
     moiety_host_cancel(host);
     UseHostArena(world, host);

@@ -198,6 +198,7 @@ void AddHostArenas(const Arguments &a, Calls &calls)
     static moiety_host *host;
     static void *out;
     static moiety_devptr device;
+    static moiety_growth *growth;
     static moiety_host_stats stats;
     static char text[64];
     stats.struct_size = sizeof(stats);
@@ -213,6 +214,9 @@ void AddHostArenas(const Arguments &a, Calls &calls)
     FORKED(moiety_host_free_all, (a.host, kStream, nullptr));
     FORKED(moiety_host_device_address, (a.host, a.host_block, &device));
     FORKED(moiety_host_reserve, (a.host, 1, 0, nullptr, nullptr));
+    FORKED(moiety_host_reserve_async, (a.host, 1, 0, &growth));
+    FORKED(moiety_growth_wait, (a.growth, 0));
+    FORKED(moiety_growth_destroy, (a.growth));
     FORKED(moiety_host_copy_to_children, (a.host));
     FORKED(moiety_host_trim, (a.host, 0, nullptr));
     FORKED(moiety_host_get_stats, (a.host, &stats));
@@ -221,10 +225,20 @@ void AddHostArenas(const Arguments &a, Calls &calls)
     FORKED(moiety_host_pin, (text, sizeof text));
     FORKED(moiety_host_unpin, (text, sizeof text));
     FORKED(moiety_host_pin_keep, (0));
-    // A number goes up, which nobody reads.
+    // Numbers go up, which nobody reads.
     calls["moiety_host_cancel"] = [&a] {
         moiety_host_cancel(a.host);
         return true;
+    };
+    calls["moiety_growth_cancel"] = [&a] {
+        moiety_growth_cancel(a.growth);
+        return true;
+    };
+    calls["moiety_growth_ready_bytes"] = [&a] {
+        return moiety_growth_ready_bytes(a.growth) != 0;
+    };
+    calls["moiety_growth_descriptor"] = [&a] {
+        return moiety_growth_descriptor(a.growth) >= 0;
     };
     calls["moiety_host_pool"] = [&a] {
         return moiety_host_pool(a.host) != nullptr;

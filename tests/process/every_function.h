@@ -29,6 +29,7 @@ struct Arguments {
     moiety_private arena;
     moiety_host *host;
     void *host_block;
+    moiety_growth *growth; // that is over
 };
 
 // By the name of the function: true if the answer is the one for the child of a

@@ -78,8 +78,9 @@ class Forks : public StandinTest
         options.first_segment_bytes = options.largest_segment_bytes = 2 * kMiB;
         options.touch_threads = 1;
         ASSERT_OK(moiety_host_create(&options, &arguments_.host));
-        ASSERT_OK(moiety_host_reserve(arguments_.host, 4 * kMiB, 1, nullptr,
-                                      nullptr));
+        ASSERT_OK(moiety_host_reserve_async(arguments_.host, 4 * kMiB, 1,
+                                            &arguments_.growth));
+        ASSERT_OK(moiety_growth_wait(arguments_.growth, 600000));
         ASSERT_OK(moiety_host_alloc(arguments_.host, 4 * kKiB, MOIETY_HOST_CPU,
                                     &arguments_.host_block));
     }
@@ -90,6 +91,7 @@ class Forks : public StandinTest
         EXPECT_OK(moiety_host_free(arguments_.host, arguments_.host_block,
                                    MOIETY_STREAM_DONE));
         EXPECT_OK(moiety_host_destroy(arguments_.host, nullptr));
+        EXPECT_OK(moiety_growth_destroy(arguments_.growth));
         EXPECT_OK(moiety_private_destroy(arguments_.arena));
         EXPECT_OK(moiety_ipc_release_exports(arguments_.pool, 0));
         EXPECT_OK(

@@ -34,6 +34,8 @@ extern "C" {
 
 /** A host arena. */
 typedef struct moiety_host moiety_host;
+/** A growth of one, in a thread of its own. */
+typedef struct moiety_growth moiety_growth;
 
 /**
  * Named where a stream is named: memory that the CPU will write. No stream
@@ -338,8 +340,81 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_host_reserve(
     moiety_host_progress_fn *progress, void *user_data);
 
 /**
- * Stops what pins memory for an arena now: moiety_host_reserve(), and allocations
- * that grow it. They end when the piece is pinned that they are at, and return
+ * Begins the same in a thread of its own, and returns at once. It ends by itself, by
+ * moiety_growth_cancel(), moiety_host_cancel(), or by moiety_host_trim() or
+ * moiety_host_destroy(), which wait until the piece is pinned that it is at.
+ *
+ * @param size_bytes    As for moiety_host_reserve().
+ * @param thread_count  As for moiety_host_reserve().
+ * @param out           [out] The growth. Written only when MOIETY_OK is returned.
+ *
+ * @return MOIETY_E_INVALID    `host` or `out` is NULL, or `thread_count` above 64.
+ * @return MOIETY_E_TOO_LARGE  As moiety_host_reserve().
+ * @return MOIETY_E_NO_HOST_MEMORY  There is no memory, no thread or no descriptor.
+ *
+ * Ownership: the growth is the caller's until moiety_growth_destroy(), also after the
+ *            arena's end.
+ * Threads:   Never waits. Signals are blocked in the thread that it starts.
+ */
+MOIETY_API MOIETY_MUST_USE moiety_status
+moiety_host_reserve_async(moiety_host *host, uint64_t size_bytes,
+                          uint32_t thread_count, moiety_growth **out);
+
+/**
+ * Waits for the end of a growth.
+ *
+ * @param growth      Of moiety_host_reserve_async().
+ * @param timeout_ms  Milliseconds to wait at most; 0: only ask.
+ *
+ * @return MOIETY_E_INVALID      `growth` is NULL.
+ * @return MOIETY_E_TIMEOUT      It goes on.
+ * @return MOIETY_E_INTERRUPTED  It was cancelled; or the function of
+ *         moiety_set_interrupt() ended this wait, and the growth goes on.
+ * @return any other of moiety_host_reserve(), if that is how it ended.
+ *
+ * Threads:   any, also several at once.
+ */
+MOIETY_API MOIETY_MUST_USE moiety_status
+moiety_growth_wait(moiety_growth *growth, uint32_t timeout_ms);
+
+/**
+ * @return The bytes that the growth has pinned until now, which can be used; 0 for
+ *         NULL.
+ *
+ * Threads:   Wait-free.
+ */
+MOIETY_API uint64_t moiety_growth_ready_bytes(const moiety_growth *growth);
+
+/**
+ * @return A descriptor that poll(), select() and epoll find readable from the end of
+ *         the growth on; -1 for NULL. It is not to be read or closed.
+ *
+ * Ownership: the growth's.
+ * Threads:   Wait-free.
+ */
+MOIETY_API int moiety_growth_descriptor(const moiety_growth *growth);
+
+/**
+ * Ends a growth when the piece is pinned that it is at; what it has pinned stays.
+ * NULL, or a growth that is over, does nothing.
+ *
+ * Threads:   Wait-free. Also of a signal handler.
+ */
+MOIETY_API void moiety_growth_cancel(moiety_growth *growth);
+
+/**
+ * Cancels a growth, waits for its thread, and frees it. No other call may use it any
+ * more.
+ *
+ * @param growth  NULL does nothing.
+ *
+ * Threads:   Blocks until a piece is pinned.
+ */
+MOIETY_API moiety_status moiety_growth_destroy(moiety_growth *growth);
+
+/**
+ * Stops what pins memory for an arena now: moiety_host_reserve(), growths, and
+ * allocations that grow it. They end when the piece is pinned that they are at, and return
  * MOIETY_E_INTERRUPTED unless they were through; what they had pinned stays. Later
  * calls are as ever. Touching pages of 1 GiB is stopped between two of them, and the
  * driver's own allocation (WRITE_COMBINED) not at all.
@@ -354,7 +429,7 @@ MOIETY_API void moiety_host_cancel(moiety_host *host);
 /**
  * Unpins memory that nobody uses, as moiety_pool_trim(): only what is done.
  * Unpinning stalls the launches of all threads while work is queued in the
- * process: for quiet moments.
+ * process: for quiet moments. Growths of moiety_host_reserve_async() end before.
  *
  * @return as moiety_pool_trim(); MOIETY_E_INVALID when `host` is NULL.
  */

@@ -57,6 +57,59 @@ class host_arena
     detail::held<moiety_host *> own_;
 };
 
+/** Owns a growth of an arena in a thread of its own: moiety_host_reserve_async(). Its
+ *  end cancels it, and waits until a piece is pinned. */
+class growth
+{
+  public:
+    growth(moiety_host *host, std::uint64_t size_bytes,
+           std::uint32_t thread_count = 0)
+    {
+        check(moiety_host_reserve_async(host, size_bytes, thread_count,
+                                        &own_.value));
+    }
+    growth(const host_arena &host, std::uint64_t size_bytes,
+           std::uint32_t thread_count = 0)
+        : growth(host.get(), size_bytes, thread_count)
+    {
+    }
+    growth(growth &&) noexcept = default;
+    growth &operator=(growth &&) noexcept = default;
+    ~growth()
+    {
+        report(moiety_growth_destroy(get()), "moiety::~growth");
+    }
+
+    moiety_growth *get() const noexcept
+    {
+        return own_.value;
+    }
+    /** Waits for its end: moiety_growth_wait(). False after the time; throws
+     *  status_error if it did not get all. */
+    bool wait(std::uint32_t timeout_ms) const
+    {
+        const moiety_status status = moiety_growth_wait(get(), timeout_ms);
+        if (status != MOIETY_E_TIMEOUT)
+            check(status);
+        return status != MOIETY_E_TIMEOUT;
+    }
+    std::uint64_t ready_bytes() const noexcept
+    {
+        return moiety_growth_ready_bytes(get());
+    }
+    int descriptor() const noexcept
+    {
+        return moiety_growth_descriptor(get());
+    }
+    void cancel() const noexcept
+    {
+        moiety_growth_cancel(get());
+    }
+
+  private:
+    detail::held<moiety_growth *> own_;
+};
+
 /** Keeps memory of the caller's pinned: moiety_host_pin(). The memory must stay
  *  mapped until it has ended. */
 class host_pin
