@@ -59,12 +59,16 @@ static void run_next_piece(struct run *run, uint64_t left_bytes)
 static moiety_status run_take_piece(struct run *run, uint64_t left_bytes)
 {
     uint64_t bytes = run->piece_bytes;
+    struct moietyi_progress *progress = &run->reserve.progress;
     moiety_status status = moietyi_pinned_reserve_await(&run->reserve, bytes);
     if (status != MOIETY_OK)
         return status;
-    moietyi_turn_take(&run->turn, &run->reserve.progress);
-    status = moiety_pool_reserve(run->host->pool,
-                                 run->size_bytes - left_bytes + bytes);
+    moietyi_turn_take(&run->turn, progress);
+    /* It may have waited long. */
+    status = moietyi_progress_is_over(progress)
+                 ? moietyi_progress_refuse(progress)
+                 : moiety_pool_reserve(run->host->pool,
+                                       run->size_bytes - left_bytes + bytes);
     moietyi_turn_end(&run->turn);
     return status;
 }
