@@ -15,6 +15,7 @@
 #define HOST_MIB ((size_t)1 << 20)
 #define HOST_STARTS_MAX 8U
 #define HOST_WORKERS_MAX 64U
+#define HOST_OTHERS_OURS UINT64_MAX
 
 struct host_options {
     bool is_help;
@@ -30,6 +31,7 @@ struct host_options {
     uint64_t workers;   /* of the pipeline; 0: one for each processor, <= 16 */
     uint64_t start_mib[HOST_STARTS_MAX]; /* sizes of the arenas that start */
     uint32_t start_count;
+    uint64_t others_device; /* of the other process; HOST_OTHERS_OURS */
 
     /* Of a process that measures. */
     const char *child; /* name of the part, or NULL */

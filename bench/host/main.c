@@ -14,6 +14,7 @@
 #include "bench/base/clock.h"
 #include "bench/base/command_line.h"
 #include "bench/base/device.h"
+#include "bench/host/bystand.h"
 #include "bench/host/host.h"
 #include "bench/host/row.h"
 
@@ -70,6 +71,8 @@ static int measure(const struct host_options *options)
 {
     const struct host_part *part =
         host_part_find(options->child, strlen(options->child));
+    if (strcmp(options->child, "bystand") == 0)
+        return bystand_process();
     if (!part || !part->measure)
         return 2;
     /* Nobody reads what we print once our parent is gone. */

@@ -11,7 +11,7 @@ static const char help[] =
     "usage: host [--part=NAME,...] [--python=P [--peers=FILE]] [--driver=D]\n"
     "            [--repeats=N] [--budget=SECONDS] [--cell-ms=MS]\n"
     "            [--block-mib=MIB] [--workers=N] [--start-mib=MIB,...]\n"
-    "            [--commit=TEXT]\n"
+    "            [--others-device=N] [--commit=TEXT]\n"
     "  --part       staging, bandwidth, pipeline, start, waste, peers "
     "(default:\n"
     "               all; peers only with --python)\n"
@@ -32,6 +32,8 @@ static const char help[] =
     "               16 at most)\n"
     "  --start-mib  sizes of the arenas that start, 8 at most (default\n"
     "               1024,4096,16384)\n"
+    "  --others-device  that the other process uses while arenas start, as\n"
+    "               CUDA_VISIBLE_DEVICES has it (default: ours)\n"
     "  --commit     what was built (default: what git says)\n"
     "\n"
     "Measures host arenas: getting and giving back a staging buffer; how long\n"
@@ -87,6 +89,7 @@ bool host_options_parse(int argc, char **argv, struct host_options *out)
         {"start-mib", 2, UINT64_C(1) << 20, .list = out->start_mib,
          .list_count = &out->start_count, .list_max = HOST_STARTS_MAX,
          .refusal = ": accepted are up to 8 numbers from 2 to 1048576"},
+        {"others-device", 0, 255, .number = &out->others_device},
         {"commit", .text = &out->commit},
         {"help", .is_given = &out->is_help},
         /* Of a process that measures. */
@@ -106,6 +109,7 @@ bool host_options_parse(int argc, char **argv, struct host_options *out)
         .block_mib = 64,
         .start_mib = {1024, 4096, 16384},
         .start_count = 3,
+        .others_device = HOST_OTHERS_OURS,
     };
     return command_line_read(&line, argc, argv) >= 0;
 }

@@ -6,14 +6,14 @@
  * call has all pages there when it returns; how long it takes to write one byte
  * to each is shown apart (`touch_ns`), and tells whether it had. `first_ns` is when
  * the arena's first piece was there, and `others_wait_ns` the longest that a
- * cuMemGetInfo() of another thread took meanwhile.
+ * cuMemGetInfo() of another thread took meanwhile. `others_launch_ns`, `_copy_ns` and
+ * `_alloc_ns` are of threads that set, copy and allocate memory of the device;
+ * `process_...` is the same of another process.
  *
  * A system whose memory is fragmented or full of a page cache is slower in
  * both; each process begins with another subject.
  */
 #include <inttypes.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/prctl.h>
 
@@ -21,7 +21,7 @@
 #include <moiety/status.h>
 
 #include "bench/base/clock.h"
-#include "bench/base/device.h"
+#include "bench/host/bystand.h"
 #include "bench/host/host.h"
 #include "bench/host/rig.h"
 #include "bench/host/room.h"
@@ -42,52 +42,13 @@ struct start {
 static const struct start contenders[] = {
     {"arena", true, 0, 0, false},
     {"arena_1_thread", true, 0, 1, false},
+    {"arena_4_threads", true, 0, 4, false},
+    {"arena_8_threads", true, 0, 8, false},
     {"arena_small_pages", true, 0, 0, true},
     {"arena_2mib_pages", true, MOIETY_HOST_HUGE_2MIB, 0, false},
     {"driver", false, 0, 0, false},
 };
 #define SUBJECTS (sizeof(contenders) / sizeof(contenders[0]))
-
-/* Another thread that uses the driver. */
-struct bystander {
-    pthread_t thread;
-    bool is_there;
-    atomic_bool is_over;
-    uint64_t longest_ns;
-};
-
-static void *stand_by(void *argument)
-{
-    struct bystander *bystander = argument;
-    if (!bench_device_attach(0))
-        return NULL;
-    while (!atomic_load(&bystander->is_over)) {
-        size_t free_bytes;
-        size_t all_bytes;
-        uint64_t begun_ns = clock_now_ns();
-        (void)host_driver()->cuMemGetInfo(&free_bytes, &all_bytes);
-        uint64_t took_ns = clock_now_ns() - begun_ns;
-        if (took_ns > bystander->longest_ns)
-            bystander->longest_ns = took_ns;
-    }
-    return NULL;
-}
-
-static void bystander_begin(struct bystander *bystander)
-{
-    bystander->longest_ns = 0;
-    atomic_init(&bystander->is_over, false);
-    bystander->is_there =
-        pthread_create(&bystander->thread, NULL, stand_by, bystander) == 0;
-}
-
-static void bystander_end(struct bystander *bystander)
-{
-    if (!bystander->is_there)
-        return;
-    atomic_store(&bystander->is_over, true);
-    (void)pthread_join(bystander->thread, NULL);
-}
 
 static void note_first(void *user_data, uint64_t done_bytes,
                        uint64_t total_bytes)
@@ -165,21 +126,19 @@ static void print_memory(moiety_host *arena, const moiety_host_stats *stats)
 
 /* The row is begun; returns why it failed. */
 static const char *grow(moiety_host *arena, const struct start *subject,
-                        uint64_t size_bytes)
+                        uint64_t size_bytes, const struct host_options *options)
 {
     moiety_host_stats stats = {.struct_size = sizeof(stats)};
-    struct bystander bystander;
     uint64_t first_ns = 0;
-    bystander_begin(&bystander);
+    struct bystanders *bystanders = bystand_begin(options);
     uint64_t begun_ns = clock_now_ns();
     moiety_status status = moiety_host_reserve(
         arena, size_bytes, subject->threads, note_first, &first_ns);
     uint64_t took_ns = clock_now_ns() - begun_ns;
-    bystander_end(&bystander);
+    bystand_end(bystanders, status == MOIETY_OK);
     if (status != MOIETY_OK)
         return moiety_last_error_message();
     host_row_count("ns", took_ns);
-    host_row_count("others_wait_ns", bystander.longest_ns);
     host_row_count("first_ns", first_ns - begun_ns);
     if (moiety_host_get_stats(arena, &stats) != MOIETY_OK)
         return moiety_last_error_message();
@@ -189,17 +148,20 @@ static const char *grow(moiety_host *arena, const struct start *subject,
 }
 
 static const char *measure_arena(const struct start *subject,
-                                 uint64_t size_bytes)
+                                 uint64_t size_bytes,
+                                 const struct host_options *options)
 {
-    moiety_host_options options = MOIETY_HOST_OPTIONS_INIT;
+    moiety_host_options wishes = MOIETY_HOST_OPTIONS_INIT;
     moiety_host *arena;
-    options.flags = subject->flags;
+    wishes.flags = subject->flags;
+    /* Some machines have more memory than they say before it is used. */
+    wishes.limit_bytes = size_bytes;
     (void)prctl(PR_SET_THP_DISABLE, subject->is_small, 0, 0, 0);
     uint64_t begun_ns = clock_now_ns();
-    if (moiety_host_create(&options, &arena) != MOIETY_OK)
+    if (moiety_host_create(&wishes, &arena) != MOIETY_OK)
         return moiety_last_error_message();
     host_row_count("create_ns", clock_now_ns() - begun_ns);
-    const char *why = grow(arena, subject, size_bytes);
+    const char *why = grow(arena, subject, size_bytes, options);
     begun_ns = clock_now_ns();
     if (moiety_host_destroy(arena, NULL) != MOIETY_OK && !why)
         why = moiety_last_error_message();
@@ -217,19 +179,18 @@ static uint64_t touch_ns(struct host_buffer *buffer)
     return clock_now_ns() - begun_ns;
 }
 
-static const char *measure_driver(uint64_t size_bytes)
+static const char *measure_driver(uint64_t size_bytes,
+                                  const struct host_options *options)
 {
     struct host_buffer buffer;
-    struct bystander bystander;
-    bystander_begin(&bystander);
+    struct bystanders *bystanders = bystand_begin(options);
     uint64_t begun_ns = clock_now_ns();
     bool is_there = host_buffer_alloc(NULL, size_bytes, &buffer);
     uint64_t took_ns = clock_now_ns() - begun_ns;
-    bystander_end(&bystander);
+    bystand_end(bystanders, is_there);
     if (!is_there)
         return moiety_last_error_message();
     host_row_count("ns", took_ns);
-    host_row_count("others_wait_ns", bystander.longest_ns);
     host_row_count("touch_ns", touch_ns(&buffer));
     const char *why = check(&buffer);
     begun_ns = clock_now_ns();
@@ -249,8 +210,9 @@ static void measure(const struct start *subject, uint64_t size_bytes,
         host_row_skip(skipped);
         return;
     }
-    const char *why = subject->is_arena ? measure_arena(subject, size_bytes)
-                                        : measure_driver(size_bytes);
+    const char *why = subject->is_arena
+                          ? measure_arena(subject, size_bytes, options)
+                          : measure_driver(size_bytes, options);
     if (why)
         host_row_fail(why);
     else
