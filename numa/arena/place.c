@@ -117,14 +117,14 @@ moiety_status moietyi_host_resolve(const moiety_host_options *given,
     return status == MOIETY_OK ? place_check(out) : status;
 }
 
-static moiety_status find_bus_id(const struct moietyi_driver *driver,
-                                 int32_t ordinal,
-                                 char out[MOIETYI_BUS_ID_BYTES])
+static moiety_status place_ask(const struct moietyi_driver *driver,
+                               int32_t ordinal,
+                               struct moietyi_placement_request *request)
 {
     moiety_caps caps;
     moiety_status status = moietyi_driver_probe(driver, ordinal, &caps);
     if (status == MOIETY_OK)
-        moietyi_bus_id_of(&caps, out);
+        moietyi_placement_ask(&caps, request);
     return status;
 }
 
@@ -140,7 +140,7 @@ static moiety_status arena_find_place(const struct moietyi_driver *driver,
     moiety_status status = MOIETY_OK;
     memcpy(request.nodes.words, options->nodes, sizeof(options->nodes));
     if (request.policy == MOIETYI_POLICY_NEAREST)
-        status = find_bus_id(driver, options->device, request.bus_id);
+        status = place_ask(driver, options->device, &request);
     if (request.policy == MOIETYI_POLICY_CALLER)
         status = moietyi_topology_caller_node(topology, &request.caller_node);
     return status == MOIETY_OK ? moietyi_place(topology, &request, out)

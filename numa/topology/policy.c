@@ -9,6 +9,7 @@
 #include "pool/base/failure.h"
 
 #define WHY_NEAR "the nodes nearest to the device"
+#define WHY_DRIVER "the node that the driver says is next to the device"
 #define WHY_CALLER "the node of the calling thread"
 #define WHY_UNKNOWN "the device's locality is not known"
 #define WHY_NOT_NEAR                                                           \
@@ -19,10 +20,15 @@
 #define WHY_NAMED "the nodes that were named"
 #define WHY_SPREAD "spread over the nodes that were named"
 
-void moietyi_bus_id_of(const moiety_caps *caps, char out[MOIETYI_BUS_ID_BYTES])
+void moietyi_placement_ask(const moiety_caps *caps,
+                           struct moietyi_placement_request *request)
 {
-    (void)snprintf(out, MOIETYI_BUS_ID_BYTES, "%04x:%02x:%02x.0",
+    (void)snprintf(request->bus_id, MOIETYI_BUS_ID_BYTES, "%04x:%02x:%02x.0",
                    caps->pci_domain, caps->pci_bus, caps->pci_device);
+    if (caps->host_numa_node >= 0 &&
+        caps->host_numa_node < (int32_t)MOIETYI_NODES_MAX)
+        moietyi_nodeset_add(&request->driver_nodes,
+                            (unsigned)caps->host_numa_node);
 }
 
 /* A request near `wanted` that cannot be fulfilled there. */
@@ -134,6 +140,7 @@ place_nearest(const struct moietyi_topology *topology,
               struct moietyi_placement *out)
 {
     struct fallback fallback = {.why = WHY_UNKNOWN, .wanted_by = "the device"};
+    const char *why = WHY_NEAR;
     bool is_known = false;
     if (request->bus_id[0]) {
         fallback.wanted_by = request->bus_id;
@@ -142,9 +149,15 @@ place_nearest(const struct moietyi_topology *topology,
         if (status != MOIETY_OK)
             return status;
     }
+    if (!is_known && moietyi_topology_is_this_system(topology)) {
+        fallback.wanted = moietyi_nodeset_both(
+            &request->driver_nodes, moietyi_topology_nodes(topology));
+        is_known = !moietyi_nodeset_is_empty(&fallback.wanted);
+        why = WHY_DRIVER;
+    }
     if (is_known)
         fallback.why = WHY_NOT_NEAR;
-    return place_near(topology, &fallback, WHY_NEAR, request->is_strict, out);
+    return place_near(topology, &fallback, why, request->is_strict, out);
 }
 
 static moiety_status refuse_missing(const struct moietyi_topology *topology,

@@ -23,16 +23,18 @@ enum moietyi_policy {
 
 #define MOIETYI_BUS_ID_BYTES 32
 
-/* A GPU's, "0000:21:00.0": GPUs are function 0. */
-void moietyi_bus_id_of(const moiety_caps *caps, char out[MOIETYI_BUS_ID_BYTES]);
-
 struct moietyi_placement_request {
     enum moietyi_policy policy;
     bool is_strict;        /* there or nowhere; else there if possible */
     moietyi_nodeset nodes; /* EXPLICIT, INTERLEAVE; else empty */
     char bus_id[MOIETYI_BUS_ID_BYTES]; /* NEAREST; "": not known */
+    moietyi_nodeset driver_nodes;      /* NEAREST: what the driver says */
     unsigned caller_node;              /* CALLER */
 };
+
+/* For NEAREST: a GPU's address, "0000:21:00.0", as GPUs are function 0, and node. */
+void moietyi_placement_ask(const moiety_caps *caps,
+                           struct moietyi_placement_request *request);
 
 struct moietyi_placement {
     moietyi_nodeset nodes; /* never empty; all allowed */
@@ -45,7 +47,8 @@ struct moietyi_placement {
 /* Chooses nodes.
  *
  * NEAREST and CALLER choose among nodes that are allowed and have memory, the
- * best kind of them. If there is none near the device or thread, or if nobody
+ * best kind of them. Where the system does not know where the device is, as in
+ * virtual machines, the driver's word is taken. If there is none near the device or thread, or if nobody
  * knows where the device is, a strict request is refused; any other gets the
  * nodes with the least distance, or all where distances are not known, and
  * is_fallback says so. EXPLICIT and INTERLEAVE get exactly the nodes named.

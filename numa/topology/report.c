@@ -19,12 +19,12 @@ static moiety_status read_gpu(const struct moietyi_driver *driver,
     moiety_status status = moietyi_driver_probe(driver, index, &out->caps);
     if (status != MOIETY_OK)
         return status;
-    moietyi_bus_id_of(&out->caps, out->bus_id);
+    moietyi_placement_ask(&out->caps, &request);
+    (void)snprintf(out->bus_id, sizeof(out->bus_id), "%s", request.bus_id);
     status = moietyi_topology_near_pci(topology, out->bus_id, &out->near,
                                        &out->is_near_known);
     if (status != MOIETY_OK)
         return status;
-    (void)snprintf(request.bus_id, sizeof(request.bus_id), "%s", out->bus_id);
     return moietyi_place(topology, &request, &out->use);
 }
 

@@ -18,6 +18,7 @@ const char kNear[] = "the nodes nearest to the device";
 const char kUnknown[] = "the device's locality is not known";
 const char kNotNear[] =
     "no memory near the device may be used: the nearest that may";
+const char kDriver[] = "the node that the driver says is next to the device";
 const char kThread[] = "the node of the calling thread";
 const char kNotThread[] =
     "no memory near the thread may be used: the nearest that may";
@@ -26,17 +27,17 @@ const char kSpread[] = "spread over the nodes that were named";
 
 numa_probe_request Near(const char *bus_id)
 {
-    return {kNearest, false, "", bus_id, 0};
+    return {kNearest, false, "", bus_id, 0, nullptr};
 }
 
 numa_probe_request Caller(unsigned node)
 {
-    return {kCaller, false, "", "", node};
+    return {kCaller, false, "", "", node, nullptr};
 }
 
 numa_probe_request Named(Policy policy, const char *nodes)
 {
-    return {policy, false, nodes, "", 0};
+    return {policy, false, nodes, "", 0, nullptr};
 }
 
 numa_probe_request Strict(numa_probe_request request)
@@ -91,6 +92,57 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"tiers", Near(""), "0-1", kUnknown, true},
         Row{"single", Strict(Near("0000:03:00.0")), "0", kNear, false},
         Row{"apart", Strict(Near("0000:0a:00.0")), "3", kNear, false}));
+
+// As in a virtual machine, where the kernel says -1. This machine's CPUs say which
+// nodes are allowed: node 0 is everywhere.
+struct DriverRow {
+    const char *bus_id;
+    const char *said;
+    const char *why;
+};
+
+TEST(Placement, IsWhereTheDriverSaysIfTheSystemDoesNot)
+{
+    const DriverRow rows[] = {
+        {"0000:06:00.0", "0", kDriver},
+        {"", "0", kDriver},
+        {"0000:06:00.0", "7", kUnknown}, // there is none
+        {"0000:06:00.0", nullptr, kUnknown},
+    };
+    setenv("HWLOC_THISSYSTEM", "1", 1);
+    Machine machine("cpulist");
+    unsetenv("HWLOC_THISSYSTEM");
+    ASSERT_EQ(machine.status, MOIETY_OK) << machine.message;
+    for (const DriverRow &row : rows) {
+        SCOPED_TRACE(row.said ? row.said : "nothing");
+        bool is_said = row.why == kDriver;
+        numa_probe_request request = Near(row.bus_id);
+        request.driver_nodes = row.said;
+        numa_probe_placement placement;
+        ASSERT_EQ(MOIETY_OK,
+                  numa_probe_place(machine.topology, &request, &placement));
+        EXPECT_STREQ(placement.why, row.why);
+        EXPECT_EQ(placement.is_fallback, !is_said);
+        if (is_said) {
+            EXPECT_STREQ("0", placement.nodes);
+        }
+        request.is_strict = true;
+        EXPECT_EQ(is_said ? MOIETY_OK : MOIETY_E_UNSUPPORTED,
+                  numa_probe_place(machine.topology, &request, &placement));
+    }
+}
+
+TEST(Placement, DoesNotAskTheDriverOfAnotherMachine)
+{
+    Machine machine("cpulist");
+    ASSERT_EQ(machine.status, MOIETY_OK) << machine.message;
+    numa_probe_request request = Near("0000:06:00.0");
+    request.driver_nodes = "1";
+    numa_probe_placement placement;
+    ASSERT_EQ(MOIETY_OK,
+              numa_probe_place(machine.topology, &request, &placement));
+    EXPECT_STREQ(placement.why, kUnknown);
+}
 
 // In a container, or without memory next to the device.
 INSTANTIATE_TEST_SUITE_P(

@@ -9,7 +9,9 @@
  *
  *   WHERE  near DEVICE | on NODES | across NODES | caller
  *   NODES  numbers with commas between them
- *   FLAG   strict | 2MiB | 1GiB
+ *   FLAG   strict | 2MiB | 1GiB | driver | async
+ *
+ * `driver` lets the driver allocate, and `async` reserves in a thread of the library.
  *
  * Prints the pages, then the library's own count and report; or the status and
  * its message, with exit status 1.
@@ -31,7 +33,10 @@ static const struct flag kinds[] = {
     {"strict", MOIETY_HOST_STRICT},
     {"2MiB", MOIETY_HOST_HUGE_2MIB},
     {"1GiB", MOIETY_HOST_HUGE_1GIB},
+    {"driver", MOIETY_HOST_WRITE_COMBINED},
 };
+
+static bool is_async;
 
 static const struct flag fallbacks[] = {
     {"unbound", MOIETY_HOST_FELL_TO_UNBOUND},
@@ -49,7 +54,7 @@ static const struct flag fallbacks[] = {
 static int usage(void)
 {
     puts("usage: arena near DEVICE | on NODES | across NODES | caller, then "
-         "BYTES [strict] [2MiB] [1GiB]");
+         "BYTES [strict] [2MiB] [1GiB] [driver] [async]");
     return 1;
 }
 
@@ -98,7 +103,9 @@ static bool read_flags(char **words, moiety_host_options *out)
         for (size_t i = 0; i < COUNT(kinds); i++)
             if (strcmp(*words, kinds[i].name) == 0)
                 bit = kinds[i].bit;
-        if (!bit)
+        if (strcmp(*words, "async") == 0)
+            is_async = true;
+        else if (!bit)
             return false;
         out->flags |= bit;
     }
@@ -126,11 +133,25 @@ static int print_stats(moiety_host *host)
     return 0;
 }
 
+static moiety_status reserve(moiety_host *host, size_t size_bytes)
+{
+    moiety_growth *growth;
+    if (!is_async)
+        return moiety_host_reserve(host, size_bytes, 0, NULL, NULL);
+    moiety_status status =
+        moiety_host_reserve_async(host, size_bytes, 0, &growth);
+    if (status != MOIETY_OK)
+        return status;
+    status = moiety_growth_wait(growth, 600000);
+    moiety_status end = moiety_growth_destroy(growth);
+    return status == MOIETY_OK ? end : status;
+}
+
 static int show(moiety_host *host, size_t size_bytes)
 {
     void *block;
     struct page_count count;
-    moiety_status status = moiety_host_reserve(host, size_bytes, 0, NULL, NULL);
+    moiety_status status = reserve(host, size_bytes);
     if (status == MOIETY_OK)
         status = moiety_host_alloc(host, size_bytes, MOIETY_HOST_CPU, &block);
     if (status != MOIETY_OK)

@@ -89,6 +89,27 @@ TWO_DEVICES = [
         ),
         nodes=[0, 1],
     ),
+    placed(
+        "near GPU 2, of which the driver says node 1",
+        1,
+        2048,
+        f"MOIETY_STANDIN_HOST_NODE=1 {arena('near 2', 8, 'strict')}",
+        why="the node that the driver says.*",
+    ),
+    placed(
+        "on node 1, in a thread of the library",
+        1,
+        2048,
+        arena("on 1", 8, "strict async"),
+    ),
+    # Which need not begin at 2 MiB: the arena has 2 MiB more.
+    Case(
+        "on node 1, allocated by the driver",
+        arena("on 1", 8, "strict driver"),
+        "asked 2048, node 1: 2048\n"
+        r"library: asked 2560, near 2560, elsewhere 0; fell to:\nlibrary: .*",
+        nodes=[1],
+    ),
     refused(
         "near GPU 2, which is on the root bus, strict",
         arena("near 2", 8, "strict"),

@@ -120,6 +120,9 @@ moiety_status numa_probe_place(const struct numa_probe *topology,
     };
     if (*request->nodes)
         (void)moietyi_nodeset_parse(request->nodes, ',', &it.nodes);
+    if (request->driver_nodes)
+        (void)moietyi_nodeset_parse(request->driver_nodes, ',',
+                                    &it.driver_nodes);
     (void)snprintf(it.bus_id, sizeof(it.bus_id), "%s", request->bus_id);
     moiety_status status = moietyi_place(real(topology), &it, &placement);
     (void)moietyi_nodeset_text(&placement.nodes, out->nodes);

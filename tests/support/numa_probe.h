@@ -53,6 +53,7 @@ struct numa_probe_request {
     const char *nodes; /* "": none */
     const char *bus_id;
     unsigned caller_node;
+    const char *driver_nodes; /* NULL: none */
 };
 
 struct numa_probe_placement {

@@ -221,8 +221,9 @@ static int device_attribute_of(const struct device *device,
     case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED:
         return settings_get()->fabric != STANDIN_FABRIC_NONE;
     case CU_DEVICE_ATTRIBUTE_NUMA_ID:
-    case CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID:
         return -1;
+    case CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID:
+        return settings_get()->host_node;
     case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY:
     case CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS:
     case CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING:

@@ -123,6 +123,7 @@ static void set_defaults(void)
     settings.is_valid = true;
     settings.memory_bytes = 8 * GIB;
     settings.device_count = 1;
+    settings.host_node = -1;
     settings.driver_version = 13000;
     settings.queue_limit = QUEUE_DEFAULT;
     for (int i = 0; i < STANDIN_DEVICE_MAX; i++)
@@ -147,6 +148,10 @@ static void read_device_settings(void)
         settings.has_no_peers = flag == 0;
     else if (value)
         settings_refuse("MOIETY_STANDIN_PEERS", value, "0 or 1");
+    value = getenv("MOIETY_STANDIN_HOST_NODE");
+    if (value && !parse_integer(value, -1, 255, &settings.host_node))
+        settings_refuse("MOIETY_STANDIN_HOST_NODE", value,
+                        "a number from -1 to 255");
     value = getenv("MOIETY_STANDIN_FABRIC");
     if (value && !parse_fabric(value, &settings.fabric))
         settings_refuse("MOIETY_STANDIN_FABRIC", value,

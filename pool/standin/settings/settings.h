@@ -31,6 +31,7 @@ struct settings {
     bool has_memory_pools;      /* device attribute 115 */
     enum standin_fabric fabric; /* device attribute 128 */
     bool has_no_peers;          /* devices cannot access each other */
+    int host_node;              /* that devices say is next to them; -1: none */
     bool is_cost_h200;          /* charge an H200 driver's times */
     int queue_limit;            /* operations that a stream takes */
     struct pci_address pci[STANDIN_DEVICE_MAX];
