@@ -17,8 +17,9 @@
 typedef struct CUgraph_st *CUgraph;
 typedef struct CUgraphExec_st *CUgraphExec;
 
-/* CUDA_SUCCESS, CU_STREAM_NON_BLOCKING, CU_STREAM_CAPTURE_MODE_GLOBAL */
-enum { CUDA_SUCCESS = 0, NON_BLOCKING = 1, CAPTURE_GLOBAL = 0 };
+/* CUDA_SUCCESS, CU_STREAM_NON_BLOCKING, CU_STREAM_CAPTURE_MODE_GLOBAL,
+ * CU_EVENT_DISABLE_TIMING */
+enum { CUDA_SUCCESS = 0, NON_BLOCKING = 1, CAPTURE_GLOBAL = 0, NO_TIMING = 2 };
 
 /* ENTRY(name, symbol, (parameters)): cuda.h maps a name to the symbol of its
  * latest version in the same way. */
@@ -32,6 +33,11 @@ enum { CUDA_SUCCESS = 0, NON_BLOCKING = 1, CAPTURE_GLOBAL = 0 };
           (moiety_stream * out, unsigned flags))                               \
     ENTRY(cuStreamSynchronize, cuStreamSynchronize, (moiety_stream stream))    \
     ENTRY(cuStreamDestroy, cuStreamDestroy_v2, (moiety_stream stream))         \
+    ENTRY(cuStreamWaitEvent, cuStreamWaitEvent,                                \
+          (moiety_stream stream, moiety_event event, unsigned flags))          \
+    ENTRY(cuEventCreate, cuEventCreate, (moiety_event * out, unsigned flags))  \
+    ENTRY(cuEventRecord, cuEventRecord,                                        \
+          (moiety_event event, moiety_stream stream))                          \
     ENTRY(cuMemsetD8Async, cuMemsetD8Async,                                    \
           (moiety_devptr to, unsigned char value, size_t bytes,                \
            moiety_stream stream))                                              \
