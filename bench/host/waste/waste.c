@@ -22,6 +22,7 @@
 #include "bench/host/rig.h"
 #include "bench/host/room.h"
 #include "bench/host/row.h"
+#include "bench/host/waste/waste.h"
 
 #define WHAT "waste"
 #define GIB (UINT64_C(1) << 30)
@@ -76,8 +77,8 @@ static moiety_status release(void *context, moiety_devptr address,
     return MOIETY_OK;
 }
 
-/* As an arena makes its pool. */
-static moiety_status open_counted(moiety_pool **out)
+moiety_status waste_open(uint64_t first_bytes, uint64_t most_bytes,
+                         moiety_pool **out)
 {
     static const moiety_source source = {
         .struct_size = sizeof(source),
@@ -89,7 +90,8 @@ static moiety_status open_counted(moiety_pool **out)
     moiety_pool_options options = MOIETY_POOL_OPTIONS_INIT;
     options.source = &source;
     options.limit_bytes = 1024 * GIB;
-    options.first_segment_bytes = UINT64_C(64) << 20; /* an arena's default */
+    options.first_segment_bytes = first_bytes;
+    options.largest_segment_bytes = most_bytes;
     return moiety_pool_create(&options, out);
 }
 
@@ -159,7 +161,9 @@ static void print_all(const struct memory *memory, uint64_t room_bytes)
 static void count(void)
 {
     struct memory memory = {.name = "counted", .scale = 1};
-    if (open_counted(&memory.pool) != MOIETY_OK) {
+    /* An arena's defaults. */
+    if (waste_open(SEGMENT_BYTES, 32 * SEGMENT_BYTES, &memory.pool) !=
+        MOIETY_OK) {
         host_row_begin(WHAT, memory.name);
         host_row_fail(moiety_last_error_message());
         return;
@@ -200,6 +204,7 @@ static void fill_arena(const struct host_options *options)
 void host_waste(const struct host_options *options)
 {
     count();
+    host_pieces();
     if (!host_is_over(options))
         fill_arena(options);
 }
