@@ -33,6 +33,9 @@ def start(row):
     if row["skipped"] is not None:
         return row["subject"] == "arena_2mib_pages" and \
             "free pages of 2 MiB" in row["skipped"]
+    if not all(f"{who}_{call}_ns" in row for who in ("others", "process")
+               for call in ("wait", "launch", "copy", "alloc")):
+        return False
     if row["subject"] == "driver":
         return row["ns"] > 0 and row["touch_ns"] > 0
     kinds = sum(row[key] for key in
@@ -69,12 +72,20 @@ def waste(row):
     return row["wanted_bytes"] <= row["reserved_bytes"]
 
 
+# Without streams, and the same on each machine.
+def pieces(row):
+    ratio = row["most_reserved_bytes"] / row["most_live_bytes"]
+    is_default = row["piece_mib"] == 64 and not row["subject"].startswith("1 to")
+    return row["most_live_bytes"] >= 3.5 * GIB and \
+        1 <= ratio < (1.1 if is_default else 2.2)
+
+
 def run(row):
     return row["is_standin"] and row["place"].startswith("node") and \
         row["commit"] == "of a test"
 
 
-RULES = {"run": run, "waste": waste, "staging": staging, "start": start,
+RULES = {"run": run, "waste": waste, "pieces": pieces, "staging": staging, "start": start,
          "bandwidth": bandwidth, "pipeline": pipeline}
 
 
