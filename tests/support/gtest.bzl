@@ -8,9 +8,13 @@ linkopts, shard_count, tags, visibility and the like.
 load("@rules_cc//cc:defs.bzl", "cc_library", "cc_test")
 
 _GTEST = [
+    "//tests/support/precompiled:gtest",
     "@googletest//:gtest",
     "@googletest//:gtest_main",
 ]
+
+# Options of a file in C++ that depends on GoogleTest, and on the first of _GTEST.
+PRECOMPILED = ["@$(BINDIR)/tests/support/precompiled/files.options"]
 
 _POOL = [
     "//pool/driver:cuda_abi",
@@ -23,6 +27,11 @@ _STANDIN = "//pool/standin:libcuda.so.1"
 
 def _deps_of(deps, more):
     return (_POOL if deps == None else deps) + (more or []) + _GTEST
+
+def _copts_of(srcs):
+    # A file in C cannot include it.
+    in_c = [src for src in srcs if src.endswith(".c")]
+    return [] if in_c else PRECOMPILED
 
 def gtest(
         name,
@@ -48,10 +57,12 @@ def gtest(
     if tests:
         cc_test(name = name, size = size, deps = [tests] + (deps or []), **kwargs)
         return
+    srcs = [name + ".cc"] if srcs == None else srcs
     cc_test(
         name = name,
         size = size,
-        srcs = [name + ".cc"] if srcs == None else srcs,
+        srcs = srcs,
+        copts = _copts_of(srcs),
         deps = _deps_of(deps, more),
         **kwargs
     )
@@ -76,10 +87,12 @@ def gtest_library(name, srcs = None, deps = None, more = None, **kwargs):
       more: as of gtest().
       **kwargs: as of a cc_library.
     """
+    srcs = [name + "_test.cc"] if srcs == None else srcs
     cc_library(
         name = name,
         testonly = True,
-        srcs = [name + "_test.cc"] if srcs == None else srcs,
+        srcs = srcs,
+        copts = _copts_of(srcs),
         deps = _deps_of(deps, more),
         alwayslink = True,
         **kwargs
@@ -172,7 +185,18 @@ def test_library(name, **kwargs):
       name: of the library.
       **kwargs: as of a cc_library.
     """
-    cc_library(name = name, testonly = True, hdrs = [name + ".h"], **kwargs)
+    srcs = kwargs.pop("srcs", [])
+    deps = kwargs.pop("deps", [])
+    of_gtest = srcs and "@googletest//:gtest" in deps
+    cc_library(
+        name = name,
+        testonly = True,
+        srcs = srcs,
+        hdrs = [name + ".h"],
+        copts = _copts_of(srcs) if of_gtest else [],
+        deps = deps + (_GTEST[:1] if of_gtest else []),
+        **kwargs
+    )
 
 def probe(name, **kwargs):
     """The library `name` of `name`.c: it shows a part of the pool to any test.
