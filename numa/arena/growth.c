@@ -106,6 +106,8 @@ static void growth_unlink(struct moiety_growth *growth)
     while (*link != growth)
         link = &(*link)->next;
     *link = growth->next;
+    /* Those that end all growths may wait for one whose thread did not start. */
+    pthread_cond_broadcast(&host->growth_left);
     pthread_mutex_unlock(&host->lock);
 }
 
