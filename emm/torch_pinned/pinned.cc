@@ -5,7 +5,6 @@
  */
 #include "pinned.h"
 
-#include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAStream.h>
 #include <c10/util/Exception.h>
 #include <pthread.h>
@@ -25,17 +24,6 @@ void delete_pinned(void *block)
     PinnedAllocator::instance().raw_delete(block);
 }
 
-bool is_capturing(cudaStream_t stream)
-{
-    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-    cudaError_t error =
-        C10_CUDA_ERROR_HANDLED(cudaStreamIsCapturing(stream, &status));
-    if (error == cudaSuccess)
-        return status != cudaStreamCaptureStatusNone;
-    (void)cudaGetLastError();
-    return false;
-}
-
 } // namespace
 
 PinnedAllocator &PinnedAllocator::instance()
@@ -47,12 +35,14 @@ PinnedAllocator &PinnedAllocator::instance()
 void PinnedAllocator::lock_all()
 {
     instance().arenas_.lock().lock();
+    instance().waits_.lock().lock();
     instance().lock_.lock();
 }
 
 void PinnedAllocator::unlock_all()
 {
     instance().lock_.unlock();
+    instance().waits_.lock().unlock();
     instance().arenas_.lock().unlock();
 }
 
@@ -80,12 +70,13 @@ void PinnedAllocator::copy_data(void *to, const void *from, size_t bytes) const
 
 void *PinnedAllocator::take(size_t bytes)
 {
-    PinnedArena *arena = arenas_.of_current_device();
+    moiety_host *arena = arenas_.of_current_device();
     if (!arena)
         return nullptr;
+    waits_.poll();
     void *block = nullptr;
     moiety_status status =
-        moiety_host_alloc(arena->host, bytes, MOIETY_HOST_CPU, &block);
+        moiety_host_alloc(arena, bytes, MOIETY_HOST_CPU, &block);
     if (status != MOIETY_OK) {
         refuse_child(status);
         TORCH_WARN_ONCE("Moiety: PyTorch's own allocator provides pinned "
@@ -96,23 +87,25 @@ void *PinnedAllocator::take(size_t bytes)
     Block made;
     made.arena = arena;
     made.bytes = bytes;
-    ignore(moiety_usable_size(arena->pool, address_of(block), &made.bytes));
-    if (insert(block, made))
+    ignore(moiety_usable_size(moiety_host_pool(arena), address_of(block),
+                              &made.bytes));
+    if (insert(block, std::move(made)))
         return block;
-    ignore(moiety_host_free(arena->host, block, MOIETY_STREAM_DONE));
+    free_pinned(arena, block, MOIETY_STREAM_DONE);
     return nullptr;
 }
 
-bool PinnedAllocator::insert(void *block, const Block &made)
+bool PinnedAllocator::insert(void *block, Block made)
 {
+    const size_t bytes = made.bytes;
     std::lock_guard<std::mutex> guard(lock_);
     try {
-        blocks_.emplace(address_of(block), made);
+        blocks_.emplace(address_of(block), std::move(made));
     } catch (const std::bad_alloc &) {
         return false;
     }
     requests_.increase(1);
-    request_bytes_.increase(made.bytes);
+    request_bytes_.increase(bytes);
     return true;
 }
 
@@ -124,18 +117,15 @@ void PinnedAllocator::raw_delete(void *block)
         auto found = blocks_.find(address_of(block));
         if (found == blocks_.end() || found->second.is_kept)
             return;
-        was = found->second;
+        was = std::move(found->second);
         blocks_.erase(found);
         requests_.decrease(1);
         request_bytes_.decrease(was.bytes);
     }
-    moiety_status status = moiety_host_free(was.arena->host, block, was.use);
-    /* A stream that captures by now, or that is gone. */
-    if (status != MOIETY_OK && was.use != MOIETY_STREAM_ANY)
-        status = moiety_host_free(was.arena->host, block, MOIETY_STREAM_ANY);
-    if (status != MOIETY_OK && status != MOIETY_E_FORKED)
-        TORCH_WARN("Moiety: a tensor's pinned memory was not freed: ",
-                   moiety_last_error_message());
+    if (was.uses.empty())
+        free_pinned(was.arena, block, MOIETY_STREAM_DONE);
+    else
+        waits_.add({was.arena, block, std::move(was.uses)});
 }
 
 PinnedAllocator::Block *PinnedAllocator::find_locked(const void *data)
@@ -149,33 +139,31 @@ PinnedAllocator::Block *PinnedAllocator::find_locked(const void *data)
                                                         : nullptr;
 }
 
-PinnedArena *PinnedAllocator::arena_of(const void *data)
+bool PinnedAllocator::is_ours(const void *data)
 {
     std::lock_guard<std::mutex> guard(lock_);
-    Block *block = find_locked(data);
-    return block ? block->arena : nullptr;
+    return find_locked(data) != nullptr;
 }
 
 /* By the address alone: the context may be that of any tensor's memory. */
 bool PinnedAllocator::record_event(void *data, void *context,
                                    c10::Stream stream)
 {
-    PinnedArena *arena = arena_of(data);
-    if (!arena)
+    if (!is_ours(data))
         return before_->record_event(data, context, stream);
-    c10::cuda::CUDAStream used(c10::cuda::CUDAStream::UNCHECKED, stream);
-    const bool captures = is_capturing(used.stream());
-    const std::optional<moiety_stream> named = arenas_.stream_of(*arena, used);
+    const bool captures = is_capturing(
+        c10::cuda::CUDAStream(c10::cuda::CUDAStream::UNCHECKED, stream)
+            .stream());
     std::lock_guard<std::mutex> guard(lock_);
     Block *block = find_locked(data);
     if (!block)
         return false;
-    if (captures || !named)
-        block->is_kept = true;
-    else if (block->use == MOIETY_STREAM_DONE || block->use == *named)
-        block->use = *named;
-    else
-        block->use = MOIETY_STREAM_ANY;
+    block->is_kept = block->is_kept || captures;
+    const bool is_known =
+        std::any_of(block->uses.begin(), block->uses.end(),
+                    [&](const PinnedUse &use) { return use.stream == stream; });
+    if (!is_known)
+        block->uses.push_back({stream});
     return true;
 }
 

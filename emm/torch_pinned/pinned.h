@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "pinned_arenas.h"
+#include "pinned_waits.h"
 #include "release.h"
 
 namespace moiety_torch
@@ -50,15 +51,15 @@ class PinnedAllocator final : public at::HostAllocator
     void raw_delete(void *block);
 
   private:
-    /* A fork holds both locks, so that its child finds them free. */
+    /* A fork holds all locks, so that its child finds them free. */
     static void lock_all();
     static void unlock_all();
 
     struct Block {
-        PinnedArena *arena = nullptr;
+        moiety_host *arena = nullptr;
         size_t bytes = 0;
-        /** The only stream that used it; DONE: none did, ANY: several. */
-        moiety_stream use = MOIETY_STREAM_DONE;
+        /** The streams that use it, each once. */
+        std::vector<PinnedUse> uses;
         /** A graph uses it at each launch: it is never used again. */
         bool is_kept = false;
     };
@@ -69,14 +70,15 @@ class PinnedAllocator final : public at::HostAllocator
 
     bool is_captured();
     void *take(size_t bytes);
-    bool insert(void *block, const Block &made);
+    bool insert(void *block, Block made);
     Block *find_locked(const void *data);
-    PinnedArena *arena_of(const void *data);
+    bool is_ours(const void *data);
     void count_locked(const PinnedTotals &totals);
     void count();
 
     at::HostAllocator *before_ = nullptr;
     PinnedArenas arenas_;
+    PinnedWaits waits_;
     std::mutex lock_; /* of the rest */
     /* By address, so that one inside of a block finds it. */
     std::map<uintptr_t, Block> blocks_;

@@ -7,13 +7,11 @@
 #ifndef MOIETY_EMM_TORCH_PINNED_PINNED_ARENAS_H_
 #define MOIETY_EMM_TORCH_PINNED_PINNED_ARENAS_H_
 
-#include <c10/cuda/CUDAStream.h>
 #include <moiety/moiety.h>
 
 #include <atomic>
 #include <cstdint>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,20 +19,6 @@
 
 namespace moiety_torch
 {
-
-/** An arena of a device, and the device's primary context. Never destroyed. */
-struct PinnedArena {
-    int device = 0;
-    moiety_host *host = nullptr;
-    moiety_pool *pool = nullptr;
-    moiety_context context = nullptr;
-    moiety_host_stats place = {};
-    /** Bit i: the pool knows the context of device i. Guarded by the lock of
-     *  PinnedArenas. */
-    uint64_t devices = 0;
-    /** The first arena of the same nodes, which alone has memory. */
-    PinnedArena *first = this;
-};
 
 /** What all arenas have. */
 struct PinnedTotals {
@@ -50,11 +34,7 @@ class PinnedArenas
   public:
     /** The arena near the current device; NULL: there is none, and a warning
      *  had the reason. It starts CUDA on a device only if no device has. */
-    PinnedArena *of_current_device();
-
-    /** The arena's name for a stream of any device; nothing: it has none. */
-    std::optional<moiety_stream> stream_of(PinnedArena &arena,
-                                           c10::cuda::CUDAStream stream);
+    moiety_host *of_current_device();
 
     PinnedTotals totals();
     void reset_peaks();
@@ -69,13 +49,16 @@ class PinnedArenas
     }
 
   private:
-    PinnedArena *make(int device);
-    PinnedArena *make_locked(int device, std::string *out_why);
-    std::vector<PinnedArena *> with_memory() const;
+    moiety_host *make(int device);
+    moiety_host *make_locked(int device, std::string *out_why);
+    moiety_host *join_locked(moiety_host *made);
+    std::vector<moiety_host *> all();
 
-    std::atomic<PinnedArena *> arenas_[kDevicesMax] = {};
+    std::atomic<moiety_host *> arenas_[kDevicesMax] = {};
     std::mutex lock_; /* of the rest */
-    uint64_t refused_ = 0;
+    /* Each once. They are never destroyed. */
+    std::vector<moiety_host *> all_;
+    uint64_t refused_ = 0; /* bit i: device i */
 };
 
 /** Throws c10::Error if the status is that of a child of a fork. */

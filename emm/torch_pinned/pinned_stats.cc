@@ -125,6 +125,7 @@ void PinnedAllocator::reset_peak_stats()
 void PinnedAllocator::empty_cache()
 {
     before_->empty_cache();
+    waits_.poll();
     count();
     const int64_t begin_us = now_us();
     const uint64_t bytes = arenas_.trim();

@@ -10,10 +10,10 @@
 #include <c10/util/Exception.h>
 #include <cuda.h>
 #include <dlfcn.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -181,12 +181,11 @@ void copy_from(const void *block, size_t bytes, CUstream stream)
     EXPECT(cuMemcpyHtoDAsync(target, block, bytes, stream) == CUDA_SUCCESS);
 }
 
-/* Lets a pool know that all work which was queued is over. */
-void settle(const void *block)
+moiety_pool *pool_of(const void *block)
 {
     moiety_pool *pool = nullptr;
     EXPECT(moiety_pool_of(moiety_torch::address_of(block), &pool) == MOIETY_OK);
-    EXPECT(moiety_pool_synchronize(pool, 10000) == MOIETY_OK);
+    return pool;
 }
 
 struct Numbers {
@@ -226,11 +225,9 @@ void try_blocks()
     c10::DataPtr none = current->allocate(0);
     c10::DataPtr block = current->allocate(kMiB);
     c10::DataPtr copy = current->clone(block.get(), 100);
-    moiety_pool *pool = nullptr;
     EXPECT(!none.get() && block.get() == block.get_context());
     EXPECT(block.device().is_cpu());
-    EXPECT(moiety_pool_of(moiety_torch::address_of(block.get()), &pool) ==
-           MOIETY_OK);
+    EXPECT(pool_of(block.get()));
     EXPECT(!memcmp(block.get(), copy.get(), 100));
     EXPECT(before.allocated == allocated);
     void *was = block.get();
@@ -251,25 +248,84 @@ void try_a_use(size_t bytes)
     block.clear();
     EXPECT(!comes_again(data, bytes));
     held.release();
-    settle(data);
     EXPECT(comes_again(data, bytes));
 }
 
-void try_two_streams()
+/* The one that is held back is recorded first, or last. */
+void try_two_streams(bool is_first)
 {
-    CUstream first = new_stream(), second = new_stream();
-    Held held(second);
+    CUstream held_back = new_stream(), other = new_stream();
+    Held held(held_back);
     c10::DataPtr block = current->allocate(kMiB);
     void *data = block.get();
-    for (CUstream stream : {second, first}) {
+    for (bool is_held : {is_first, !is_first}) {
+        CUstream stream = is_held ? held_back : other;
         copy_from(data, kMiB, stream);
         EXPECT(current->record_event(data, data, of_torch(stream)));
     }
-    EXPECT(cuStreamSynchronize(first) == CUDA_SUCCESS);
+    EXPECT(cuStreamSynchronize(other) == CUDA_SUCCESS);
     block.clear();
     EXPECT(!comes_again(data, kMiB));
     held.release();
-    settle(data);
+    EXPECT(comes_again(data, kMiB));
+}
+
+/* A copy's buffer does not wait for work of another stream, which goes on. */
+void try_a_busy_device()
+{
+    CUstream copies = new_stream(), busy = new_stream();
+    Held held(busy);
+    c10::DataPtr kept = current->allocate(kMiB);
+    copy_from(kept.get(), kMiB, busy);
+    EXPECT(current->record_event(kept.get(), kept.get(), of_torch(busy)));
+    kept.clear();
+    const Numbers first = numbers();
+    for (int i = 0; i < 200; i++) {
+        c10::DataPtr block = current->allocate(kMiB);
+        copy_from(block.get(), kMiB, copies);
+        EXPECT(
+            current->record_event(block.get(), block.get(), of_torch(copies)));
+        block.clear();
+        EXPECT(cuStreamSynchronize(copies) == CUDA_SUCCESS);
+    }
+    EXPECT(numbers().reserved <= first.reserved + int64_t(8 * kMiB));
+    held.release();
+}
+
+/* A stream that is gone leaves a block to all work of the device. */
+void try_a_stream_that_is_gone()
+{
+    CUstream stream = new_stream();
+    c10::DataPtr block = current->allocate(kMiB);
+    void *data = block.get();
+    EXPECT(current->record_event(data, data, of_torch(stream)));
+    EXPECT(cuStreamDestroy(stream) == CUDA_SUCCESS);
+    moiety_pool *pool = pool_of(data);
+    block.clear();
+    EXPECT(moiety_pool_synchronize(pool, 10000) == MOIETY_OK);
+    EXPECT(comes_again(data, kMiB));
+}
+
+/* The driver makes no event. */
+void try_no_events()
+{
+    CUstream stream = new_stream();
+    std::vector<c10::DataPtr> blocks;
+    for (int i = 0; i < 50; i++) {
+        blocks.push_back(current->allocate(kMiB));
+        EXPECT(current->record_event(blocks.back().get(), nullptr,
+                                     of_torch(stream)));
+    }
+    void *data = blocks.back().get();
+    moiety_pool *pool = pool_of(data);
+    Held held(stream);
+    copy_from(data, kMiB, stream);
+    set_faults("cuEventCreate:from=1:code=2,cuEventRecord:from=1:code=999");
+    blocks.clear();
+    set_faults(nullptr);
+    EXPECT(!comes_again(data, kMiB));
+    held.release();
+    EXPECT(moiety_pool_synchronize(pool, 10000) == MOIETY_OK);
     EXPECT(comes_again(data, kMiB));
 }
 
@@ -299,12 +355,22 @@ void try_another_device()
         EXPECT(cuCtxSetCurrent(other) == CUDA_SUCCESS);
         held.release();
         EXPECT(cuCtxSetCurrent(own) == CUDA_SUCCESS);
-        settle(data);
         EXPECT(comes_again(data, kMiB));
     }
 }
 
-/* A graph copies from the block at each launch: it never comes again. */
+/* Its nodes are those of the first, so that one arena has the memory of both. */
+void try_two_devices()
+{
+    c10::DataPtr first = current->allocate(kMiB);
+    c10::cuda::set_device(kOtherDevice);
+    c10::DataPtr second = current->allocate(kMiB);
+    c10::cuda::set_device(0);
+    EXPECT(pool_of(first.get()) == pool_of(second.get()));
+}
+
+/* A graph copies from the block at each launch: it never comes again. PyTorch's
+ * allocator of device memory holds the guard. */
 void try_a_capture()
 {
     CUstream stream = new_stream();
@@ -320,6 +386,7 @@ void try_a_capture()
     EXPECT(before.allocated == allocated + 1);
     is_on = false;
 #endif
+    EXPECT(moiety_capture_guard_begin() == MOIETY_OK);
     EXPECT(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED) ==
            CUDA_SUCCESS);
     copy_from(data, kMiB, stream);
@@ -327,6 +394,7 @@ void try_a_capture()
     block.clear();
     EXPECT(!comes_again(data, 3 * kMiB));
     EXPECT(cuStreamEndCapture(stream, &graph) == CUDA_SUCCESS);
+    EXPECT(moiety_capture_guard_end() == MOIETY_OK);
 #if !MOIETY_TORCH_IS_BEFORE(2, 11)
     current->end_allocate_to_pool({0, 7});
     current->release_pool({0, 7});
@@ -337,23 +405,31 @@ void try_a_capture()
     EXPECT(allocated == before.allocated || allocated + 1 == before.allocated);
 }
 
-/* Used first, and freed while the stream captures. */
-void try_a_free_in_a_capture()
+/* Used first, and freed while the stream captures; and one of another stream, which
+ * the allocator asks about meanwhile. */
+void try_frees_in_a_capture()
 {
-    CUstream stream = new_stream();
+    CUstream stream = new_stream(), other = new_stream();
     CUgraph graph = nullptr;
+    Held held(other);
     c10::DataPtr block = current->allocate(kMiB);
+    c10::DataPtr pending = current->allocate(kMiB);
     void *data = block.get();
     copy_from(data, kMiB, stream);
+    copy_from(pending.get(), kMiB, other);
     EXPECT(current->record_event(data, data, of_torch(stream)));
+    EXPECT(current->record_event(pending.get(), nullptr, of_torch(other)));
     EXPECT(moiety_capture_guard_begin() == MOIETY_OK);
     EXPECT(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL) ==
            CUDA_SUCCESS);
+    pending.clear();
     block.clear();
-    (void)comes_again(data, kMiB);
+    EXPECT(!comes_again(data, kMiB));
     EXPECT(cuStreamEndCapture(stream, &graph) == CUDA_SUCCESS);
     EXPECT(moiety_capture_guard_end() == MOIETY_OK);
-    settle(data);
+    held.release();
+    (void)comes_again(data, kMiB); /* It records the event. */
+    EXPECT(cuStreamSynchronize(stream) == CUDA_SUCCESS);
     EXPECT(comes_again(data, kMiB));
 }
 
@@ -448,9 +524,8 @@ void try_a_refusal()
 }
 
 /* A child may free what its parent has, and gets nothing new. */
-void try_a_child()
+bool is_a_child_well(c10::DataPtr &block)
 {
-    c10::DataPtr block = current->allocate(kMiB);
     pid_t child = fork();
     if (child == 0) {
         block.clear();
@@ -459,7 +534,24 @@ void try_a_child()
         _exit(is_refused ? 0 : 1);
     }
     int status = -1;
-    EXPECT(waitpid(child, &status, 0) == child && status == 0);
+    return waitpid(child, &status, 0) == child && status == 0;
+}
+
+/* While another thread is in the allocator. */
+void try_children()
+{
+    c10::DataPtr block = current->allocate(kMiB);
+    EXPECT(current->record_event(block.get(), block.get_context(),
+                                 of_torch(new_stream())));
+    std::atomic<bool> is_over{false};
+    std::thread other([&] {
+        while (!is_over)
+            current->allocate(1000);
+    });
+    for (int i = 0; i < 100; i++)
+        EXPECT(is_a_child_well(block));
+    is_over = true;
+    other.join();
 }
 
 bool start_cuda()
@@ -469,7 +561,7 @@ bool start_cuda()
         cuCtxSetCurrent(context))
         return false;
     c10::cuda::_internal::setHasPrimaryContext(
-        [](c10::DeviceIndex device) { return device == 0; });
+        [](c10::DeviceIndex) { return true; });
     return true;
 }
 
@@ -540,16 +632,21 @@ int main()
     try_blocks();
     for (size_t bytes : {size_t(4096), kMiB, 5 * kMiB})
         try_a_use(bytes);
-    try_two_streams();
+    try_two_streams(true);
+    try_two_streams(false);
+    try_a_busy_device();
+    try_a_stream_that_is_gone();
+    try_no_events();
     try_another_device();
+    try_two_devices();
     try_a_capture();
-    try_a_free_in_a_capture();
+    try_frees_in_a_capture();
     try_statistics();
     try_threads();
     try_random_lengths(64 * size_t(1024), 2000);
     try_random_lengths(4 * kMiB, 300);
     try_random_lengths(40 * kMiB, 60);
     try_a_refusal();
-    try_a_child();
+    try_children();
     return failures ? 1 : 0;
 }
