@@ -38,7 +38,7 @@ SHARED_FOLDERS = ("bench/base", "bench/lag", "bench/subjects",
 ORACLE = "tests/oracle/mutex_buddy"
 PLUGGABLE_FOLDER = "emm/pluggable"
 # Carried as they are, and compiled where PyTorch is (moiety/_torch).
-TORCH_SOURCES = "emm/torch"
+TORCH_SOURCES = ("emm/torch", "emm/torch_pinned")
 PUBLIC_HEADERS = "pool/include"
 SHIMS = {"bench/subjects/shims/torch_shim.cc",  # made where PyTorch is
          "bench/subjects/shims/rmm_shim.cc"}    # made where RMM is
@@ -99,7 +99,7 @@ def program_sources(name):
 def carried_files():
     """What of ROOT an sdist needs."""
     folders = [*LIBRARY_FOLDERS, *MODULE_FOLDERS.values(),
-               *PROGRAM_FOLDERS.values(), *SHARED_FOLDERS, TORCH_SOURCES,
+               *PROGRAM_FOLDERS.values(), *SHARED_FOLDERS, *TORCH_SOURCES,
                PLUGGABLE_FOLDER]
     found = {str(path.relative_to(ROOT)) for folder in folders
              for path in (ROOT / folder).rglob("*")
@@ -109,7 +109,7 @@ def carried_files():
 
 def torch_sources():
     """Of what the package carries for PyTorch: its name there, and its path."""
-    for folder, target in ((TORCH_SOURCES, "_torch/csrc"),
+    for folder, target in (*((one, "_torch/csrc") for one in TORCH_SOURCES),
                            (PUBLIC_HEADERS, "_torch/csrc/include")):
         for path in sorted((ROOT / folder).rglob("*")):
             if path.suffix in (".cc", ".h", ".hpp"):

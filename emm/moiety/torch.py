@@ -64,7 +64,7 @@ def _torch():
 
 @_arguments.named
 def enable(limit=None, memory="auto", ipc=False, exact_peaks=False,
-           reduced=None):
+           reduced=None, pinned=False):
     """Makes Moiety PyTorch's allocator for CUDA in this process.
 
     limit        the most bytes that each device's pool reserves: a number, text
@@ -79,7 +79,12 @@ def enable(limit=None, memory="auto", ipc=False, exact_peaks=False,
                  too. Otherwise it can be off by up to 1 MiB for each thread.
     reduced      None: without a library for this PyTorch, the reduced plug-in is
                  used, with a RuntimeWarning that lists what it lacks. False: that is
-                 a BuildError, as with `ipc` and `exact_peaks`. True: the plug-in.
+                 a BuildError, as with `ipc`, `exact_peaks` and `pinned`. True: the
+                 plug-in.
+    pinned       makes Moiety PyTorch's allocator of pinned memory too, as of
+                 Tensor.pin_memory(): it comes from host arenas next to the current
+                 device. If such memory is refused, PyTorch's own allocator provides
+                 it, and a warning has the reason. Children of a fork do not have it.
 
     Raises Error if CUDA has started in this process, if Moiety is enabled already, or
     without a PyTorch with CUDA. Raises Error if another library uses moiety.pools()
@@ -87,8 +92,9 @@ def enable(limit=None, memory="auto", ipc=False, exact_peaks=False,
     Nothing has changed then. Call it in one thread."""
     global _enabled
     limit = _checked(limit, memory, ipc)
-    if reduced and (ipc or exact_peaks):
-        raise ValueError("reduced=True has neither ipc nor exact_peaks")
+    if reduced and (ipc or exact_peaks or pinned):
+        raise ValueError("reduced=True supports neither ipc nor exact_peaks nor "
+                         "pinned")
     if _enabled is not None:
         raise Error("Moiety is PyTorch's allocator already")
     torch = _torch()
@@ -99,10 +105,11 @@ def enable(limit=None, memory="auto", ipc=False, exact_peaks=False,
     reason = "reduced=True"
     if not reduced:
         try:
-            _enabled = _with_library(torch, kind, limit, bool(exact_peaks))
+            _enabled = _with_library(torch, kind, limit, bool(exact_peaks),
+                                     bool(pinned))
             return
         except BuildError as error:
-            if reduced is not None or ipc or exact_peaks:
+            if reduced is not None or ipc or exact_peaks or pinned:
                 raise
             reason = error
     _enabled = _pluggable.enable(torch, kind, limit, reason)
@@ -172,13 +179,22 @@ def _checked_limit(limit):
     return limit
 
 
-def _with_library(torch, kind, limit, has_exact_peaks):
+def _with_library(torch, kind, limit, has_exact_peaks, is_pinned):
     loaded = _build.load(torch)
     flags, memory = kind
     options = _Options(ctypes.sizeof(_Options), flags, limit,
                        int(has_exact_peaks), memory)
+    if is_pinned:
+        _enable_pinned(loaded, only_checks=True)
     _mempool.call(loaded.moiety_torch_enable, ctypes.byref(options))
+    if is_pinned:
+        _enable_pinned(loaded)
     return loaded
+
+
+def _enable_pinned(loaded, only_checks=False):
+    _mempool.call(loaded.moiety_torch_enable_pinned,
+                  ctypes.c_uint32(only_checks))
 
 
 def _main(arguments):

@@ -13,6 +13,7 @@ def enable(
     ipc: bool = False,
     exact_peaks: bool = False,
     reduced: bool | None = None,
+    pinned: bool = False,
 ) -> None: ...
 def is_enabled() -> bool: ...
 

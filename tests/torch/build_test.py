@@ -69,7 +69,7 @@ def test_it_is_made_once(compiler, torch_folder):
     assert build.library("2.11.0", "abc", torch_folder) == path
     assert len(asked()) == 1
     [words] = asked()
-    for word in ("allocator.cc", "enable.cc", "-lc10_cuda", "libmoiety.so.0",
+    for word in ("allocator.cc", "enable.cc", "pinned_arenas.cc", "-lc10_cuda", "libmoiety.so.0",
                  f"-isystem {torch_folder}/include"):
         assert word in words
     assert sorted(one.name for one in path.parent.iterdir()) == [
@@ -240,6 +240,36 @@ def test_bad_options(options, error, words):
     with pytest.raises(error, match=words):
         moiety.torch.enable(**options)
     assert not moiety.torch.is_enabled()
+
+
+@pytest.mark.parametrize("options, refused, calls", [
+    ({}, None, ["enable"]),
+    ({"pinned": True}, None, ["pinned 1", "enable", "pinned 0"]),
+    ({"pinned": True}, "pinned 1", ["pinned 1"]),
+    ({"pinned": True}, "enable", ["pinned 1", "enable"]),
+])
+def test_pinned_memory_is_asked_for_before_anything_changes(
+        monkeypatch, options, refused, calls):
+    made = []
+
+    def note(name):
+        made.append(name)
+        return int(name == refused)
+
+    library = types.SimpleNamespace(
+        moiety_torch_enable=lambda options: note("enable"),
+        moiety_torch_enable_pinned=lambda only_checks:
+        note(f"pinned {only_checks.value}"))
+    monkeypatch.setattr(moiety.torch, "_enabled", None)
+    monkeypatch.setattr(moiety.torch, "_torch", lambda: types.SimpleNamespace(
+        cuda=types.SimpleNamespace(is_initialized=lambda: False)))
+    monkeypatch.setattr(build, "load", lambda torch: library)
+    if refused:
+        with pytest.raises(moiety.Error):
+            moiety.torch.enable(**options)
+    else:
+        moiety.torch.enable(**options)
+    assert made == calls and moiety.torch.is_enabled() == (not refused)
 
 
 def run_with(tmp_path, torch, *arguments):

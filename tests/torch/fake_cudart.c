@@ -12,8 +12,15 @@
 enum { kSuccess = 0, kNotSupported = 801, kNoDevice = 101 };
 enum { kMemoryBytes = 1 << 30 };
 
+extern int cuCtxSetCurrent(void *context);
+extern int cuDeviceGetCount(int *out);
+extern int cuDevicePrimaryCtxRetain(void **out, int device);
+extern int cuEventCreate(void **out, unsigned flags);
+extern int cuEventQuery(void *event);
+extern int cuEventRecord(void *event, void *stream);
 extern int cuStreamCreateWithPriority(void **out, unsigned flags, int priority);
 extern int cuStreamIsCapturing(void *stream, int *out);
+extern int cuThreadExchangeStreamCaptureMode(int *mode);
 
 static _Thread_local int current_device;
 
@@ -23,18 +30,20 @@ int cudaGetDevice(int *out)
     return kSuccess;
 }
 
-int cudaSetDevice(int device)
-{
-    if (device != 0)
-        return kNoDevice;
-    current_device = device;
-    return kSuccess;
-}
-
 int cudaGetDeviceCount(int *out)
 {
-    *out = 1;
-    return kSuccess;
+    return cuDeviceGetCount(out);
+}
+
+int cudaSetDevice(int device)
+{
+    int count;
+    if (cudaGetDeviceCount(&count) || device < 0 || device >= count)
+        return kNoDevice;
+    current_device = device;
+    void *context;
+    int error = cuDevicePrimaryCtxRetain(&context, device);
+    return error ? error : cuCtxSetCurrent(context);
 }
 
 int cudaGetLastError(void)
@@ -88,6 +97,26 @@ int cudaStreamIsCapturing(void *stream, int *out)
     return cuStreamIsCapturing(stream, out);
 }
 
+int cudaEventCreateWithFlags(void **out, unsigned flags)
+{
+    return cuEventCreate(out, flags);
+}
+
+int cudaEventQuery(void *event)
+{
+    return cuEventQuery(event);
+}
+
+int cudaEventRecord(void *event, void *stream)
+{
+    return cuEventRecord(event, stream);
+}
+
+int cudaThreadExchangeStreamCaptureMode(int *mode)
+{
+    return cuThreadExchangeStreamCaptureMode(mode);
+}
+
 #define REFUSE(name)                                                           \
     int name(void)                                                             \
     {                                                                          \
@@ -99,11 +128,8 @@ REFUSE(cudaDeviceEnablePeerAccess)
 REFUSE(cudaDeviceGetDefaultMemPool)
 REFUSE(cudaDeviceSynchronize)
 REFUSE(cudaDriverGetVersion)
-REFUSE(cudaEventCreateWithFlags)
 REFUSE(cudaEventDestroy)
 REFUSE(cudaEventElapsedTime)
-REFUSE(cudaEventQuery)
-REFUSE(cudaEventRecord)
 REFUSE(cudaEventSynchronize)
 REFUSE(cudaFreeAsync)
 REFUSE(cudaGetDeviceProperties)
@@ -124,4 +150,3 @@ REFUSE(cudaStreamGetCaptureInfo)
 REFUSE(cudaStreamQuery)
 REFUSE(cudaStreamSynchronize)
 REFUSE(cudaStreamWaitEvent)
-REFUSE(cudaThreadExchangeStreamCaptureMode)

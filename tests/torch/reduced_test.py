@@ -115,7 +115,8 @@ def test_what_a_compiler_said_is_told_in_a_line():
 
 
 @pytest.mark.parametrize("options", [
-    {"reduced": False}, {"ipc": True}, {"exact_peaks": True}])
+    {"reduced": False}, {"ipc": True}, {"exact_peaks": True},
+    {"pinned": True}])
 def test_it_does_not_serve_where_more_is_wanted(torch, options):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -131,9 +132,10 @@ def test_it_can_be_wanted(torch, monkeypatch):
     assert moiety.torch.is_enabled() and torch.current
 
 
-@pytest.mark.parametrize("options", [{"ipc": True}, {"exact_peaks": True}])
+@pytest.mark.parametrize("options", [
+    {"ipc": True}, {"exact_peaks": True}, {"pinned": True}])
 def test_what_it_has_not_cannot_be_wanted_with_it(torch, options):
-    with pytest.raises(ValueError, match="neither ipc nor exact_peaks"):
+    with pytest.raises(ValueError, match="neither ipc nor exact_peaks nor"):
         moiety.torch.enable(reduced=True, **options)
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the sources of emm/torch compile against the headers of several
-releases of PyTorch, without installing one, or a CUDA Toolkit; and whether they
-run with each release's own libc10 and libc10_cuda on the stand-in driver.
+"""Whether the sources of emm/torch and emm/torch_pinned compile against the headers
+of several releases of PyTorch, without installing one, or a CUDA Toolkit; and
+whether they run with each release's own libc10 and libc10_cuda on the stand-in driver.
 
     releases.py LIBRARIES [RELEASE]...
 
@@ -30,6 +30,9 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 CUDA = "13"
 TIMEOUT_S = 60
+FOLDERS = [ROOT / folder for folder in ("emm/torch", "emm/torch_pinned")]
+# Each is the only one with a main().
+PROGRAMS = ("standin", "standin_pinned")
 
 sys.path.insert(0, str(ROOT / "emm/moiety/_torch"))
 import recipe  # noqa: E402
@@ -53,12 +56,14 @@ def compile_all(release, includes, folder):
     words = [*words_from("CXX", "c++"), "-std=c++17", "-fPIC", "-Wall",
              "-Wextra", "-Werror", *recipe.macros(release), f"-I{ROOT}",
              f"-I{ROOT / 'pool/include'}",
+             *(f"-I{folder}" for folder in FOLDERS),
              *(word for path in includes for word in ("-isystem", path))]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as threads:
         return "".join(threads.map(
             lambda source: run([*words, "-c", source, "-o",
                                 folder / f"{source.stem}.o"]),
-            [*recipe.sources(ROOT / "emm/torch"), HERE / "standin.cc"]))
+            [*(source for one in FOLDERS for source in recipe.sources(one)),
+             *(HERE / f"{program}.cc" for program in PROGRAMS)]))
 
 
 def make_runtime(folder, library):
@@ -78,16 +83,21 @@ def try_it(torch, libraries, folder):
     if not isinstance(runtime, Path):
         return runtime
     shutil.copy(libraries / "libmoiety.so", folder / "libmoiety.so.0")
-    program = folder / "standin"
     driver = libraries / "pool/standin/libcuda.so.1"
-    return run([*words_from("CXX", "c++"), "-o", program,
-                *sorted(folder.glob("*.o")), "-Wl,--no-as-needed", *there,
-                runtime, folder / "libmoiety.so.0", driver,
-                # What a release has of the runtime beyond ours is never called.
-                "-Wl,--unresolved-symbols=ignore-in-shared-libs",
-                *(f"-Wl,-rpath,{one}" for one in (folder, there[0].parent,
-                                                  driver.parent))]
-               ) or run([program], timeout=TIMEOUT_S)
+    library = [one for one in sorted(folder.glob("*.o"))
+               if one.stem not in PROGRAMS]
+    return "".join(
+        run([*words_from("CXX", "c++"), "-o", folder / program,
+             folder / f"{program}.o", *library, "-Wl,--no-as-needed", *there,
+             runtime, folder / "libmoiety.so.0", driver,
+             # One finds functions of libtorch_cpu in the program.
+             "-Wl,--export-dynamic",
+             # What a release has of the runtime beyond ours is never called.
+             "-Wl,--unresolved-symbols=ignore-in-shared-libs",
+             *(f"-Wl,-rpath,{one}" for one in (folder, there[0].parent,
+                                               driver.parent))]
+            ) or run([folder / program], timeout=TIMEOUT_S)
+        for program in PROGRAMS)
 
 
 def main(libraries, releases):

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 RELEASES = ("2.9.1", "2.10.0", "2.11.0")
-HEADERS = ("torch/include/c10/", "torch/include/torch/headeronly/")
+HEADERS = ("torch/include/c10/", "torch/include/torch/headeronly/",
+           "torch/include/ATen/core/CachingHostAllocator.h")
 LIBRARIES = ("torch/lib/libc10.so", "torch/lib/libc10_cuda.so")
 PLATFORM = ("manylinux", "x86_64")
 
