@@ -6,6 +6,7 @@ import json
 import platform
 import struct
 import subprocess
+import sys
 
 import pytest
 
@@ -17,10 +18,20 @@ PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS = 22, 38
 LOAD, EQUAL, RETURN = 0x20, 0x15, 0x06
 ALLOW, REFUSE = 0x7FFF0000, 0x00050001  # the latter with EPERM
 
+# Where no package is, as importing them all takes seconds.
+BARE = [sys.executable, "-S", *COMMAND[1:]]
+
+
+def bare_doctor(**environment):
+    return findings(run("doctor", "--json", command=BARE, **environment))
+
 
 def doctor(**environment):
+    return findings(run("doctor", "--json", **environment))
+
+
+def findings(ended):
     """The exit code and the findings by their check."""
-    ended = run("doctor", "--json", **environment)
     assert ended.stderr == ""
     about = json.loads(ended.stdout)
     assert about["is_well"] == (ended.returncode == 0)
@@ -58,7 +69,7 @@ def test_the_text_has_the_same_and_a_sum(usual):
 
 
 def test_a_terminal_sees_what_is_looked_at():
-    code, _, shown = run_on_terminal("doctor")
+    code, _, shown = run_on_terminal("doctor", command=BARE)
     assert code == 0 and "\r\x1b[Kmembarrier ..." in shown
     assert shown.endswith("\r\x1b[K")
 
@@ -71,7 +82,7 @@ def test_without_a_driver_it_is_broken_and_goes_on():
 
 
 def test_an_old_driver_is_unsafe_and_says_why():
-    code, found = doctor(MOIETY_STANDIN_DRIVER_VERSION=11080)
+    code, found = bare_doctor(MOIETY_STANDIN_DRIVER_VERSION=11080)
     assert code == 1 and found["contexts"]["verdict"] == "unsafe"
     assert "before CUDA 12.0" in found["contexts"]["reason"]
     assert found["device 0"]["verdict"] == "slow"
@@ -79,16 +90,16 @@ def test_an_old_driver_is_unsafe_and_says_why():
 
 
 def test_a_wrong_moiety_conf_is_broken():
-    code, found = doctor(MOIETY_CONF="limits:1G")
+    code, found = bare_doctor(MOIETY_CONF="limits:1G")
     assert (code, found["MOIETY_CONF"]["verdict"]) == (1, "broken")
     assert "'limits' is not known" in found["MOIETY_CONF"]["reason"]
 
 
 def test_a_topology_of_another_machine_is_noticed():
-    _, found = doctor(HWLOC_SYNTHETIC="node:2 pu:2")
+    _, found = bare_doctor(HWLOC_SYNTHETIC="node:2 pu:2")
     assert found["memory near 0"]["verdict"] == "unknown"
     assert "HWLOC_SYNTHETIC" in found["memory near 0"]["reason"]
-    _, found = doctor(HWLOC_XMLFILE="/nowhere.xml")
+    _, found = bare_doctor(HWLOC_XMLFILE="/nowhere.xml")
     assert found["memory near 0"]["verdict"] == "unknown"
     assert "/nowhere.xml" in found["memory near 0"]["reason"]
 
@@ -116,7 +127,7 @@ def test_what_a_container_forbids_is_noticed():
     names = ("membarrier", "move_pages", "mbind")
     assert [is_served(name) for name in names] == [True] * 3
     ended = subprocess.run(
-        [*COMMAND, "doctor", "--json"], preexec_fn=refuse(*names), text=True,
+        [*BARE, "doctor", "--json"], preexec_fn=refuse(*names), text=True,
         capture_output=True, timeout=120, check=False)
     found = {one["check"]: one for one in json.loads(ended.stdout)["findings"]}
     assert found["membarrier"]["verdict"] == "slow"

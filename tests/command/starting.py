@@ -10,21 +10,21 @@ import sys
 COMMAND = [sys.executable, "-B", "-m", "moiety"]
 
 
-def run(*arguments, **environment):
+def run(*arguments, command=COMMAND, **environment):
     """What became of it; a variable that is None is not set."""
     wanted = {**os.environ, **environment}
     return subprocess.run(
-        [*COMMAND, *map(str, arguments)], capture_output=True, text=True,
+        [*command, *map(str, arguments)], capture_output=True, text=True,
         timeout=120, check=False, stdin=subprocess.DEVNULL,
         env={name: str(value) for name, value in wanted.items()
              if value is not None})
 
 
-def run_on_terminal(*arguments):
+def run_on_terminal(*arguments, command=COMMAND):
     """(exit code, standard output, what the terminal has that is standard
     error)"""
     ours, theirs = pty.openpty()
-    with subprocess.Popen([*COMMAND, *map(str, arguments)],
+    with subprocess.Popen([*command, *map(str, arguments)],
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=theirs, text=True) as process:
         os.close(theirs)
