@@ -22,8 +22,8 @@ TWO = vm.Machine([vm.Node(2, 384), vm.Node(2, 192)], [0, 1, None])
 # in_32_mib COMMAND...: runs it where no more memory is to be had.
 # lent: what processes hold that the kernel cannot take back, and files in
 # memory; locked memory in MiB, of which it counts single pages late.
-# killed FLAG...: growth on node 1 is killed at each stage, and at last where all
-# is pinned so often that together they had more than the node.
+# killed TIMES FLAG...: growth on node 1 is killed at each of 5 stages, and then as
+# many times where all is pinned, so that together they had more than the node.
 # fill_node_1: leaves 32 MiB of it; files in memory cannot be taken back.
 TWO_SETUP = (
     r"""
@@ -51,9 +51,11 @@ lent() {
     ls /dev/shm /huge
 }
 killed() {
+    times=$1
+    shift
     lent >/before
     stages='map.1 bind.1 start.1 touch.4 register.4'
-    for at in $stages $(yes read_back.4 | head -n 14); do
+    for at in $stages $(yes read_back.4 | head -n $times); do
         growing ${at%.*} ${at#*.} on=1 locked "$@" >/dev/null
         echo $?
     done 2>/dev/null | sort | uniq -c
