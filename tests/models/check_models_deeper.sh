@@ -17,6 +17,7 @@ holds() {
 
 holds epochs.pml -DTURNS=3
 holds epochs.pml -DUSERS=2 -DROUNDS=1
+holds exhaustion.pml -DIMPATIENT
 holds extents.pml -DROUNDS=2 -DTURNS=0
 holds extents.pml -DWORKERS=1 -DROUNDS=3 -DTURNS=2
 holds extents.pml -DENDER

@@ -46,8 +46,10 @@
  *   REOPENED     the gate is opened after each look: likewise
  */
 #define WORKERS 2
-/* Grains, workers, and one. */
+/* Grains, workers, and one; fewer are enough where nobody has to decide. */
+#ifndef LOOKS
 #define LOOKS 7
+#endif
 #define FULL 3
 #define ALL 15
 

@@ -36,7 +36,7 @@ MODELS = {
     ]),
     "exhaustion": [
         "holds",
-        "holds:-DIMPATIENT",
+        "holds:-DIMPATIENT,-DLOOKS=2",
     ] + _broken([
         "ONE_PASS",
         "ONE_PASS,-DTWO_PASSES",
