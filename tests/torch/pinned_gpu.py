@@ -7,8 +7,10 @@ Needs PyTorch with CUDA, a device and a C++ compiler, as allocator_gpu.py. Each 
 that needs a fresh process starts one.
 """
 
+import ctypes
 import gc
 import os
+import pathlib
 import random
 import subprocess
 import sys
@@ -21,6 +23,9 @@ import torch
 import moiety
 import moiety.torch
 
+# moiety.pool_of() finds no pools of host memory.
+LIBRARY = ctypes.CDLL(str(next(
+    pathlib.Path(moiety.__file__).parent.glob("libmoiety.so*"))))
 MIB = 1 << 20
 # Long enough for a thread to get far: what must not happen has the time to.
 BUSY_CYCLES = 200_000_000
@@ -40,7 +45,9 @@ def pinned(length, value=None):
 
 
 def is_ours(tensor):
-    return moiety.pool_of(tensor.data_ptr()) is not None
+    pool = ctypes.c_void_p()
+    return LIBRARY.moiety_pool_of(
+        ctypes.c_uint64(tensor.data_ptr()), ctypes.byref(pool)) == 0
 
 
 def numbers():
