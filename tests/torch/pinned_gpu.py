@@ -7,10 +7,8 @@ Needs PyTorch with CUDA, a device and a C++ compiler, as allocator_gpu.py. Each 
 that needs a fresh process starts one.
 """
 
-import ctypes
 import gc
 import os
-import pathlib
 import random
 import subprocess
 import sys
@@ -23,9 +21,8 @@ import torch
 import moiety
 import moiety.torch
 
-# moiety.pool_of() finds no pools of host memory.
-LIBRARY = ctypes.CDLL(str(next(
-    pathlib.Path(moiety.__file__).parent.glob("libmoiety.so*"))))
+from pinned_owner import is_ours
+
 MIB = 1 << 20
 # Long enough for a thread to get far: what must not happen has the time to.
 BUSY_CYCLES = 200_000_000
@@ -42,12 +39,6 @@ def enabled():
 def pinned(length, value=None):
     tensor = torch.empty(length, dtype=torch.uint8, pin_memory=True)
     return tensor if value is None else tensor.fill_(value)
-
-
-def is_ours(tensor):
-    pool = ctypes.c_void_p()
-    return LIBRARY.moiety_pool_of(
-        ctypes.c_uint64(tensor.data_ptr()), ctypes.byref(pool)) == 0
 
 
 def numbers():
@@ -76,7 +67,8 @@ def fresh(code, **environment):
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)], text=True,
         capture_output=True, timeout=300, check=False,
-        env={**os.environ, **environment})
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path),
+             **environment})
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
 
@@ -260,6 +252,7 @@ def test_lengths_are_exact(most, count):
 LOADER = """
     import gc, sys, torch
     import moiety, moiety.torch
+    from pinned_owner import is_ours
     from torch.utils.data import DataLoader, TensorDataset
 
     if __name__ == "__main__":
@@ -274,7 +267,7 @@ LOADER = """
             seen = 0
             for rows, labels in loader:
                 assert rows.is_pinned() and labels.is_pinned()
-                assert moiety.pool_of(rows.data_ptr()) is not None
+                assert is_ours(rows)
                 on_device = rows.to("cuda", non_blocking=True)
                 labels = labels.to("cuda", non_blocking=True)
                 del rows
@@ -294,13 +287,14 @@ def test_blocks_from_before_go_on():
     fresh("""
         import torch
         import moiety, moiety.torch
+        from pinned_owner import is_ours
         moiety.torch.enable()
         old = torch.full((1 << 20,), 4, dtype=torch.uint8).pin_memory()
-        assert moiety.pool_of(old.data_ptr()) is None
+        assert not is_ours(old)
         torch.zeros(1, device="cuda")
         moiety.torch._enable_pinned(moiety.torch._enabled)
         new = torch.full((1 << 20,), 5, dtype=torch.uint8).pin_memory()
-        assert moiety.pool_of(new.data_ptr()) is not None
+        assert is_ours(new)
         assert old.is_pinned() and new.is_pinned()
         torch.cuda._sleep(200_000_000)
         copies = [one.to("cuda", non_blocking=True) for one in (old, new)]
@@ -323,9 +317,10 @@ def test_without_it_pinned_memory_is_pytorchs():
     fresh("""
         import torch
         import moiety, moiety.torch
+        from pinned_owner import is_ours
         moiety.torch.enable()
         tensor = torch.ones(1000).pin_memory()
-        assert tensor.is_pinned() and moiety.pool_of(tensor.data_ptr()) is None
+        assert tensor.is_pinned() and not is_ours(tensor)
     """)
 
 
@@ -333,14 +328,15 @@ def test_what_is_refused_is_pytorchs():
     said = fresh("""
         import torch
         import moiety, moiety.torch
+        from pinned_owner import is_ours
         moiety.torch.enable(pinned=True)
         for _ in range(3):
             tensor = torch.full((64 << 20,), 3, dtype=torch.uint8).pin_memory()
             assert tensor.is_pinned()
-            assert moiety.pool_of(tensor.data_ptr()) is None
+            assert not is_ours(tensor)
             assert bool((tensor.to("cuda", non_blocking=True) == 3).all())
         small = torch.ones(1000).pin_memory()
-        assert moiety.pool_of(small.data_ptr()) is not None
+        assert is_ours(small)
     """, MOIETY_CONF="host_limit:8M")
     assert said.count("PyTorch's own allocator provides pinned memory") == 1
 
