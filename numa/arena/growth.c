@@ -37,13 +37,12 @@ struct moiety_growth {
     moietyi_atomic_word ready_bytes;
     /* Under the arena's lock. */
     struct moiety_growth *next;
+    pthread_t runner;
+    bool is_running;
     bool has_left; /* the thread uses the arena no more */
     moiety_status status;
     struct moietyi_failure failure;
 };
-
-/* Of a growth's own thread, in which functions of the program may run. */
-static _Thread_local const struct moiety_growth *own_growth;
 
 static void growth_note(void *user_data, uint64_t done_bytes,
                         uint64_t total_bytes)
@@ -60,7 +59,10 @@ static void *growth_run(void *argument)
     struct moiety_growth *growth = argument;
     struct moiety_host *host = growth->host;
     struct moietyi_progress *progress = &growth->progress;
-    own_growth = growth;
+    pthread_mutex_lock(&host->lock);
+    growth->runner = pthread_self();
+    growth->is_running = true;
+    pthread_mutex_unlock(&host->lock);
     moiety_status status =
         moietyi_reserve_run(host, growth->size_bytes, progress);
     growth_note(growth, progress->done_bytes, progress->total_bytes);
@@ -264,7 +266,13 @@ moiety_status moiety_growth_destroy(moiety_growth *growth)
     return MOIETY_OK;
 }
 
-/* Lock held. Whether another thread's uses the arena. */
+static bool growth_is_own(const struct moiety_growth *growth)
+{
+    return growth->is_running && pthread_equal(growth->runner, pthread_self());
+}
+
+/* Lock held. Whether there is one that uses the arena, but for that of this thread: it
+ * runs functions of the program, too. */
 static bool growths_stop(struct moiety_host *host)
 {
     bool has_any = false;
@@ -272,7 +280,7 @@ static bool growths_stop(struct moiety_host *host)
         if (one->has_left)
             continue;
         moiety_growth_cancel(one);
-        has_any = has_any || one != own_growth;
+        has_any = has_any || !growth_is_own(one);
     }
     return has_any;
 }
