@@ -10,21 +10,11 @@
 #include "pool/base/clock.h"
 #include "pool/base/fork_mark.h"
 
-/* Short enough that the last chunks end at about the same time, and that a cancel
- * waits for one only; the first are shorter still, so that there is a beginning
- * soon. */
-#define CHUNK_BYTES ((size_t)16 << 20)
-#define UNIT_BYTES ((size_t)2 << 20)
-#define GROWTH_PART 8U
-
-static size_t workers_chunk_bytes(const struct moietyi_workers *workers)
-{
-    size_t bytes = workers->begun_bytes / GROWTH_PART;
-    if (bytes > workers->chunk_bytes_max)
-        bytes = workers->chunk_bytes_max;
-    bytes -= bytes % workers->unit_bytes;
-    return bytes ? bytes : workers->unit_bytes;
-}
+/* One huge page: calls of this process that change its map of memory, and all that
+ * come behind them, wait until the chunks that are being touched are done. */
+#define CHUNK_BYTES ((size_t)2 << 20)
+/* For less, another thread takes longer to start than it saves. */
+#define THREAD_BYTES ((size_t)16 << 20)
 
 static bool workers_is_over(const struct moietyi_workers *workers)
 {
@@ -48,17 +38,11 @@ static bool workers_take(struct moietyi_workers *workers, uint32_t thread,
                          size_t *out_bytes)
 {
     size_t left = workers->size_bytes - workers->begun_bytes;
-    size_t bytes = workers_chunk_bytes(workers);
     workers_stop_if_over(workers);
     if (workers_is_over(workers) ||
         workers->begun_bytes >= workers->granted_bytes)
         return false;
-    /* Beyond what is granted there may be no room. */
-    size_t granted = workers->granted_bytes - workers->begun_bytes;
-    size_t units = (granted - 1) / workers->unit_bytes + 1;
-    if (bytes > units * workers->unit_bytes)
-        bytes = units * workers->unit_bytes;
-    *out_bytes = bytes < left ? bytes : left;
+    *out_bytes = workers->chunk_bytes < left ? workers->chunk_bytes : left;
     workers->working_at[thread] = workers->begun_bytes;
     workers->begun_bytes += *out_bytes;
     return true;
@@ -104,10 +88,12 @@ static void *workers_work(void *argument)
 static uint32_t count_wanted(const struct moietyi_workers *workers,
                              uint32_t thread_max)
 {
-    size_t chunks = (workers->size_bytes - 1) / workers->chunk_bytes_max + 1;
+    size_t part = workers->chunk_bytes > THREAD_BYTES ? workers->chunk_bytes
+                                                      : THREAD_BYTES;
+    size_t parts = (workers->size_bytes - 1) / part + 1;
     uint32_t wanted =
         thread_max < MOIETYI_WORKERS_MAX ? thread_max : MOIETYI_WORKERS_MAX;
-    return chunks < wanted ? (uint32_t)chunks : wanted;
+    return parts < wanted ? (uint32_t)parts : wanted;
 }
 
 /* Signals are for the program's own threads. */
@@ -147,8 +133,7 @@ void moietyi_workers_begin(struct moietyi_workers *workers,
         .progress = options->progress,
         .base = region->base,
         .size_bytes = region->size_bytes,
-        .unit_bytes = is_large ? (size_t)1 << 30 : UNIT_BYTES,
-        .chunk_bytes_max = is_large ? (size_t)1 << 30 : CHUNK_BYTES,
+        .chunk_bytes = is_large ? (size_t)1 << 30 : CHUNK_BYTES,
         .failed_at = SIZE_MAX,
     };
     memset(workers->working_at, 0xff, sizeof(workers->working_at));

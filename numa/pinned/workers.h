@@ -28,8 +28,7 @@ struct moietyi_workers {
         *progress; /* no chunk is begun if it is over */
     char *base;
     size_t size_bytes;
-    size_t unit_bytes; /* chunks are multiples, but for the last */
-    size_t chunk_bytes_max;
+    size_t chunk_bytes; /* but for the last */
     uint32_t thread_count;
     pthread_t threads[MOIETYI_WORKERS_MAX];
 
