@@ -8,14 +8,18 @@
  * the arena's first piece was there, and `others_wait_ns` the longest that a
  * cuMemGetInfo() of another thread took meanwhile. `others_launch_ns`, `_copy_ns` and
  * `_alloc_ns` are of threads that set, copy and allocate memory of the device;
- * `process_...` is the same of another process.
+ * `process_...` is the same of another process. `nobody` starts nothing: others wait for
+ * each other, too.
  *
  * A system whose memory is fragmented or full of a page cache is slower in
  * both; each process begins with another subject.
  */
+#define _POSIX_C_SOURCE 200809L
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/prctl.h>
+#include <time.h>
 
 #include <moiety/host.h>
 #include <moiety/status.h>
@@ -47,7 +51,10 @@ static const struct start contenders[] = {
     {"arena_small_pages", true, 0, 0, true},
     {"arena_2mib_pages", true, MOIETY_HOST_HUGE_2MIB, 0, false},
     {"driver", false, 0, 0, false},
+    {"nobody", false, 0, 0, false},
 };
+/* Of nobody: that others wait for each other. */
+#define NOBODY_NS 200000000L
 #define SUBJECTS (sizeof(contenders) / sizeof(contenders[0]))
 
 static void note_first(void *user_data, uint64_t done_bytes,
@@ -199,6 +206,15 @@ static const char *measure_driver(uint64_t size_bytes,
     return why;
 }
 
+static const char *measure_nobody(const struct host_options *options)
+{
+    const struct timespec while_ns = {0, NOBODY_NS};
+    struct bystanders *bystanders = bystand_begin(options);
+    (void)nanosleep(&while_ns, NULL);
+    bystand_end(bystanders, true);
+    return NULL;
+}
+
 static void measure(const struct start *subject, uint64_t size_bytes,
                     const struct host_options *options)
 {
@@ -210,9 +226,13 @@ static void measure(const struct start *subject, uint64_t size_bytes,
         host_row_skip(skipped);
         return;
     }
-    const char *why = subject->is_arena
-                          ? measure_arena(subject, size_bytes, options)
-                          : measure_driver(size_bytes, options);
+    const char *why;
+    if (subject->is_arena)
+        why = measure_arena(subject, size_bytes, options);
+    else if (strcmp(subject->name, "driver") == 0)
+        why = measure_driver(size_bytes, options);
+    else
+        why = measure_nobody(options);
     if (why)
         host_row_fail(why);
     else

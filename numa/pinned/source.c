@@ -20,7 +20,8 @@
 #include "pool/base/log.h"
 #include "pool/segment/segment.h"
 
-#define THREADS_BY_ITSELF 16U
+/* More touch no sooner, and the driver registers more slowly beside them. */
+#define THREADS_BY_ITSELF 8U
 /* Of registrations, to know how long the next takes. */
 #define RECENT_COUNT 8U
 /* The driver's lock is not fair: a thread that registers again at once keeps all

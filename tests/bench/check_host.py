@@ -36,6 +36,8 @@ def start(row):
     if not all(f"{who}_{call}_ns" in row for who in ("others", "process")
                for call in ("wait", "launch", "copy", "alloc")):
         return False
+    if row["subject"] == "nobody":
+        return True
     if row["subject"] == "driver":
         return row["ns"] > 0 and row["touch_ns"] > 0
     kinds = sum(row[key] for key in
@@ -106,7 +108,7 @@ def wanted(processes, start_mib, has_peers):
         for mib in start_mib:
             yield from (("start", s, process, mib * MIB)
                         for s in ("arena", "arena_1_thread",
-                                  "arena_2mib_pages", "driver"))
+                                  "arena_2mib_pages", "driver", "nobody"))
         for direction in ("h2d", "d2h"):
             yield from (("bandwidth", s, process, direction)
                         for s in ("arena", "driver"))

@@ -119,7 +119,7 @@ typedef struct moiety_host_options {
     uint64_t first_segment_bytes;
     uint64_t largest_segment_bytes;
     uint64_t thread_cache_bytes;
-    /** Threads that touch new memory; 0: one for each CPU of the nodes, 16 at
+    /** Threads that touch new memory; 0: one for each CPU of the nodes, 8 at
      *  most. Up to 64. */
     uint32_t touch_threads;
     /** As in moiety_pool_options. */
