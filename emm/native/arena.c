@@ -5,6 +5,7 @@
  */
 #include "emm/native/native.h"
 
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -354,15 +355,20 @@ static PyObject *growth_cancel(PyObject *self, PyObject *none)
 static PyObject *growth_exit(PyObject *self, PyObject *arguments)
 {
     (void)arguments;
+    struct native_wait wait;
     moiety_growth *growth = growth_of(self)->growth;
-    moiety_growth_cancel(growth);
     moiety_status status;
+    moiety_growth_cancel(growth);
+    native_wait_begin(&wait);
     Py_BEGIN_ALLOW_THREADS;
     status = moiety_growth_wait(growth, UINT32_MAX);
     Py_END_ALLOW_THREADS;
-    return status == MOIETY_E_FORKED
-               ? native_refuse(native_state_of(self), NULL, status)
-               : Py_NewRef(Py_False);
+    if (!wait.has_failed && status != MOIETY_E_FORKED)
+        status = MOIETY_OK;
+    status = native_wait_end(&wait, status);
+    return status == MOIETY_OK
+               ? Py_NewRef(Py_False)
+               : native_refuse(native_state_of(self), NULL, status);
 }
 
 static PyObject *growth_enter(PyObject *self, PyObject *none)
@@ -392,23 +398,18 @@ static PyObject *growth_ready_bytes(PyObject *self, void *none)
 
 static PyObject *growth_is_over(PyObject *self, void *none)
 {
+    struct pollfd one = {.fd =
+                             moiety_growth_descriptor(growth_of(self)->growth),
+                         .events = POLLIN};
     (void)none;
-    return PyBool_FromLong(moiety_growth_wait(growth_of(self)->growth, 0) !=
-                           MOIETY_E_TIMEOUT);
+    return PyBool_FromLong(poll(&one, 1, 0) == 1);
 }
 
-/* An interpreter that ends waits for nothing any more. */
 static void growth_dealloc(PyObject *self)
 {
     struct native_growth *own = growth_of(self);
     PyTypeObject *type = Py_TYPE(self);
-    if (native_is_over()) {
-        moiety_growth_cancel(own->growth);
-    } else {
-        Py_BEGIN_ALLOW_THREADS;
-        (void)moiety_growth_destroy(own->growth);
-        Py_END_ALLOW_THREADS;
-    }
+    (void)moiety_growth_destroy(own->growth);
     Py_XDECREF((PyObject *)own->space);
     freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
     release(self);

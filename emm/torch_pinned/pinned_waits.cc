@@ -143,7 +143,12 @@ void PinnedWaits::add(PinnedFreed freed)
         push(std::move(freed), false);
         return;
     }
-    /* A stream that is gone, say. */
+    free_after_all(freed);
+}
+
+/* A stream is gone, say. */
+void PinnedWaits::free_after_all(const PinnedFreed &freed)
+{
     for (const PinnedUse &use : freed.uses) {
         if (use.event)
             keep_event(use);
@@ -151,15 +156,19 @@ void PinnedWaits::add(PinnedFreed freed)
     free_pinned(freed.arena, freed.block, MOIETY_STREAM_ANY);
 }
 
-bool PinnedWaits::is_over(PinnedUse &use)
+PinnedWaits::Look PinnedWaits::look(PinnedUse &use)
 {
     if (!use.event && !record(use))
-        return false;
+        return Look::kLost;
+    if (!use.event)
+        return Look::kPending;
     Relaxed relaxed;
-    if (!use.event || !is_good(cudaEventQuery(use.event)))
-        return false;
-    keep_event(use);
-    return true;
+    const cudaError_t error = cudaEventQuery(use.event);
+    if (is_good(error)) {
+        keep_event(use);
+        return Look::kOver;
+    }
+    return error == cudaErrorNotReady ? Look::kPending : Look::kLost;
 }
 
 void PinnedWaits::push(PinnedFreed freed, bool is_first)
@@ -191,9 +200,14 @@ void PinnedWaits::poll_stream(const c10::Stream &stream)
 {
     PinnedFreed freed;
     while (pop(stream, &freed)) {
-        if (!is_over(freed.uses.back())) {
+        const Look found = look(freed.uses.back());
+        if (found == Look::kPending) {
             push(std::move(freed), true);
             return;
+        }
+        if (found == Look::kLost) {
+            free_after_all(freed);
+            continue;
         }
         freed.uses.pop_back();
         if (freed.uses.empty())

@@ -49,9 +49,13 @@ class PinnedWaits
     }
 
   private:
+    /* kLost: nobody can tell any more. */
+    enum class Look { kPending, kOver, kLost };
+
     /* Whether the use has an event, or gets one later. */
     bool record(PinnedUse &use);
-    bool is_over(PinnedUse &use);
+    Look look(PinnedUse &use);
+    void free_after_all(const PinnedFreed &freed);
     cudaEvent_t take_event(c10::DeviceIndex device);
     void keep_event(const PinnedUse &use);
     void push(PinnedFreed freed, bool is_first);

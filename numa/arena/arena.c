@@ -251,8 +251,13 @@ moiety_status moiety_host_destroy(moiety_host *host, moiety_leaks *out_leaks)
                             (unsigned)out_leaks->struct_size,
                             sizeof(*out_leaks));
     }
+    /* A function that the pool has called must not wait for a growth, which may wait
+     * for it. */
+    moiety_status status = moiety_pool_reserve(host->pool, 0);
+    if (status == MOIETY_E_REENTRANT)
+        return status;
     moietyi_growths_end(host);
-    moiety_status status = moietyi_pool_take(host->pool);
+    status = moietyi_pool_take(host->pool);
     if (status != MOIETY_OK)
         return status;
     status = arena_end(host, MOIETYI_END_WAITS, false, out_leaks);
@@ -378,6 +383,6 @@ moiety_status moiety_host_trim(moiety_host *host, uint64_t keep_bytes,
     if (!host)
         return refuse("moiety_host_trim", "host");
     if (!moietyi_is_forked())
-        moietyi_growths_end(host);
+        moietyi_growths_cancel(host);
     return moiety_pool_trim(host->pool, keep_bytes, out_bytes);
 }

@@ -23,6 +23,7 @@
 #include "pool/base/clock.h"
 #include "pool/base/failure.h"
 #include "pool/base/fork_mark.h"
+#include "pool/base/later.h"
 
 #define NS_OF_MS UINT64_C(1000000)
 
@@ -30,8 +31,7 @@ struct moiety_growth {
     struct moiety_host *host;
     uint64_t size_bytes;
     struct moietyi_progress progress; /* the thread's */
-    pthread_t thread;
-    int event; /* readable from its end on */
+    int event;                        /* readable from its end on */
     /* Edge: none; relaxed, numbers that order nothing. */
     moietyi_atomic_word cancels;
     moietyi_atomic_word ready_bytes;
@@ -39,7 +39,8 @@ struct moiety_growth {
     struct moiety_growth *next;
     pthread_t runner;
     bool is_running;
-    bool has_left; /* the thread uses the arena no more */
+    bool has_left;   /* the thread uses neither it nor the arena any more */
+    bool is_dropped; /* by the program: the thread frees it */
     moiety_status status;
     struct moietyi_failure failure;
 };
@@ -54,6 +55,43 @@ static void growth_note(void *user_data, uint64_t done_bytes,
                           memory_order_relaxed);
 }
 
+static void growth_unlink_locked(struct moiety_growth *growth)
+{
+    struct moiety_growth **link = &growth->host->growths;
+    while (*link != growth)
+        link = &(*link)->next;
+    *link = growth->next;
+    /* Those that end all growths may wait for it. */
+    pthread_cond_broadcast(&growth->host->growth_left);
+}
+
+static void growth_free(struct moiety_growth *growth)
+{
+    if (growth->event >= 0)
+        (void)close(growth->event);
+    free(growth);
+}
+
+/* Its thread leaves it; the last one to leave frees it. */
+static void growth_leave(struct moiety_growth *growth, moiety_status status)
+{
+    struct moiety_host *host = growth->host;
+    pthread_mutex_lock(&host->lock);
+    growth->status = status;
+    moietyi_failure_keep(&growth->failure);
+    growth->has_left = true;
+    host->reserve_count--;
+    pthread_cond_broadcast(&host->growth_left);
+    /* It neither fails nor waits: the counter is 0. */
+    (void)eventfd_write(growth->event, 1);
+    bool is_dropped = growth->is_dropped;
+    if (is_dropped)
+        growth_unlink_locked(growth);
+    pthread_mutex_unlock(&host->lock);
+    if (is_dropped)
+        growth_free(growth);
+}
+
 static void *growth_run(void *argument)
 {
     struct moiety_growth *growth = argument;
@@ -66,15 +104,9 @@ static void *growth_run(void *argument)
     moiety_status status =
         moietyi_reserve_run(host, growth->size_bytes, progress);
     growth_note(growth, progress->done_bytes, progress->total_bytes);
-    pthread_mutex_lock(&host->lock);
-    growth->status = status;
-    moietyi_failure_keep(&growth->failure);
-    growth->has_left = true;
-    host->reserve_count--;
-    pthread_cond_broadcast(&host->growth_left);
-    pthread_mutex_unlock(&host->lock);
-    /* It cannot fail: the counter is 0. */
-    (void)eventfd_write(growth->event, 1);
+    growth_leave(growth, status);
+    /* An arena that was destroyed later waits for this. */
+    moietyi_later_run(MOIETYI_END_LOOKS);
     return NULL;
 }
 
@@ -85,8 +117,11 @@ static int growth_start(struct moiety_growth *growth)
     sigset_t before;
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&growth->thread, NULL, growth_run, growth);
+    pthread_t thread;
+    int error = pthread_create(&thread, NULL, growth_run, growth);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!error)
+        (void)pthread_detach(thread);
     return error;
 }
 
@@ -98,26 +133,6 @@ static void growth_link(struct moiety_growth *growth)
     growth->next = host->growths;
     host->growths = growth;
     pthread_mutex_unlock(&host->lock);
-}
-
-static void growth_unlink(struct moiety_growth *growth)
-{
-    struct moiety_host *host = growth->host;
-    struct moiety_growth **link = &host->growths;
-    pthread_mutex_lock(&host->lock);
-    while (*link != growth)
-        link = &(*link)->next;
-    *link = growth->next;
-    /* Those that end all growths may wait for one whose thread did not start. */
-    pthread_cond_broadcast(&host->growth_left);
-    pthread_mutex_unlock(&host->lock);
-}
-
-static void growth_free(struct moiety_growth *growth)
-{
-    if (growth->event >= 0)
-        (void)close(growth->event);
-    free(growth);
 }
 
 /* Of a thread that has entered the arena. */
@@ -134,6 +149,7 @@ static moiety_status growth_make(struct moiety_host *host, uint64_t size_bytes,
         .report = growth_note,
         .user_data = growth,
         .thread_count = thread_count,
+        .is_exact = true,
         .own_cancels = &growth->cancels,
     };
     moietyi_progress_begin(&growth->progress, &host->cancels);
@@ -142,8 +158,11 @@ static moiety_status growth_make(struct moiety_host *host, uint64_t size_bytes,
     if (!error) {
         growth_link(growth);
         error = growth_start(growth);
-        if (error)
-            growth_unlink(growth);
+    }
+    if (error && growth->event >= 0) {
+        pthread_mutex_lock(&host->lock);
+        growth_unlink_locked(growth);
+        pthread_mutex_unlock(&host->lock);
     }
     if (error) {
         growth_free(growth);
@@ -257,12 +276,16 @@ moiety_status moiety_growth_destroy(moiety_growth *growth)
         return MOIETY_OK;
     if (moietyi_is_forked())
         return moietyi_refuse_child();
-    int cancel_state = moietyi_cancel_hold();
+    struct moiety_host *host = growth->host;
     moiety_growth_cancel(growth);
-    (void)pthread_join(growth->thread, NULL);
-    growth_unlink(growth);
-    growth_free(growth);
-    moietyi_cancel_restore(cancel_state);
+    pthread_mutex_lock(&host->lock);
+    bool has_left = growth->has_left;
+    growth->is_dropped = true;
+    if (has_left)
+        growth_unlink_locked(growth);
+    pthread_mutex_unlock(&host->lock);
+    if (has_left)
+        growth_free(growth);
     return MOIETY_OK;
 }
 

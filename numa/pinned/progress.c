@@ -42,7 +42,8 @@ void moietyi_progress_tick(struct moietyi_progress *progress,
     progress->is_telling = true;
     if (progress->is_reserve)
         moietyi_interrupt_ask();
-    progress_report(progress, progress->done_bytes + more_bytes);
+    progress_report(progress, progress->done_bytes +
+                                  (progress->is_exact ? 0 : more_bytes));
     progress->is_telling = false;
 }
 

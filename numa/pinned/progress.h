@@ -25,6 +25,7 @@ struct moietyi_progress {
     uint64_t total_bytes;  /* of this call */
     uint32_t thread_count; /* that touch; 0: as many as the arena has */
     bool is_reserve;       /* the thread's interrupt function ends it, too */
+    bool is_exact; /* reports what is pinned alone, not what is touched */
     /* Edge: none; relaxed, numbers that order nothing. The arena's cancels and the
      * call's own, NULL for none, and how many there were when the call began. */
     const moietyi_atomic_word *cancels;

@@ -64,6 +64,23 @@ def test_coroutines_wait_for_several(arena):
     assert arena.stats().host.pinned_bytes >= 8 * MIB
 
 
+def test_several_coroutines_wait_for_one(patient, turn):
+    async def until(growth):
+        await growth
+
+    async def grow():
+        growth = patient.reserve_async(8 * MIB)
+        waiters = [asyncio.ensure_future(until(growth)) for _ in range(3)]
+        await asyncio.sleep(0)
+        waiters[2].cancel()
+        await asyncio.sleep(0)
+        turn()
+        await asyncio.gather(*waiters[:2])
+
+    asyncio.run(asyncio.wait_for(grow(), 600))
+    assert patient.stats().host.pinned_bytes == 8 * MIB
+
+
 def test_a_coroutine_that_is_cancelled_leaves_the_growth(patient, turn):
     async def give_up():
         growth = patient.reserve_async(8 * MIB)

@@ -19,6 +19,7 @@
 
 #include "moiety/callbacks.h"
 #include "moiety/pool.h"
+#include "moiety/segment.h"
 #include "tests/host/pinned_under_test.h"
 
 namespace host_test
@@ -213,7 +214,7 @@ TEST_F(GrowthTest, EndsBeforeATrim)
     Turn turn(LockFile());
     Growth growth(arena);
     EXPECT_OK(moiety_host_trim(arena, 0, nullptr));
-    EXPECT_EQ(MOIETY_E_INTERRUPTED, growth.Wait(0));
+    EXPECT_EQ(MOIETY_E_INTERRUPTED, growth.Wait());
 }
 
 TEST_F(GrowthTest, EndsWithItsArenaAndKeepsItsHandle)
@@ -275,6 +276,59 @@ TEST_F(GrowthTest, GoesOnWhereTheProgramEndsAWait)
     EXPECT_EQ(MOIETY_E_TIMEOUT, growth.Wait(0));
     turn.reset();
     EXPECT_OK(growth.Wait());
+}
+
+// --- in functions that the pool calls ---
+
+struct Watched {
+    moiety_host *arena = nullptr;
+    moiety_growth *growth = nullptr;
+    moiety_status destroyed = MOIETY_OK;
+    moiety_status trimmed = MOIETY_OK;
+    unsigned calls = 0;
+};
+
+// While another growth may wait for the one that calls this.
+void Added(void *user, const moiety_segment_info *)
+{
+    auto *watched = static_cast<Watched *>(user);
+    if (watched->calls++ > 0)
+        return;
+    watched->destroyed = moiety_host_destroy(watched->arena, nullptr);
+    watched->trimmed = moiety_host_trim(watched->arena, 0, nullptr);
+    // Its own, or another's.
+    EXPECT_OK(moiety_growth_destroy(watched->growth));
+}
+
+TEST_F(GrowthTest, AWatcherWaitsForNoGrowth)
+{
+    for (bool is_own : {false, true}) {
+        SCOPED_TRACE(is_own);
+        Arena arena(Pieces());
+        Watched watched;
+        moiety_segment_watcher watcher = {};
+        watcher.struct_size = sizeof(watcher);
+        watcher.added = Added;
+        watcher.user = &watched;
+        moiety_watch watch = {};
+        EXPECT_OK(
+            moiety_segment_watch(moiety_host_pool(arena), &watcher, &watch));
+        auto turn = std::make_unique<Turn>(LockFile());
+        watched.arena = arena;
+        EXPECT_OK(moiety_host_reserve_async(arena, kAll, 0, &watched.growth));
+        if (is_own) {
+            turn.reset();
+        } else {
+            arena.Free(arena.Alloc(kMiB));
+            turn.reset();
+        }
+        while (arena.Stats().region_count == 0)
+            std::this_thread::yield();
+        EXPECT_OK(moiety_segment_unwatch(moiety_host_pool(arena), watch));
+        EXPECT_EQ(MOIETY_E_REENTRANT, watched.destroyed);
+        EXPECT_EQ(MOIETY_E_REENTRANT, watched.trimmed);
+        EXPECT_LE(1u, watched.calls);
+    }
 }
 
 // --- what fails ---

@@ -2,23 +2,20 @@
 """Growths of host arenas that coroutines wait for."""
 
 import asyncio
+import os
 
 
 async def _end_of(growth):
     loop = asyncio.get_running_loop()
-    is_over = loop.create_future()
-    descriptor = growth.fileno()
-
-    def finish():
-        loop.remove_reader(descriptor)
-        if not is_over.done():
-            is_over.set_result(None)
-
-    loop.add_reader(descriptor, finish)
+    is_over = asyncio.Event()
+    # Its own: a loop has one reader of a descriptor, and others may wait, too.
+    descriptor = os.dup(growth.fileno())
     try:
-        await is_over
+        loop.add_reader(descriptor, is_over.set)
+        await is_over.wait()
     finally:
         loop.remove_reader(descriptor)
+        os.close(descriptor)
     growth.wait(0)
 
 

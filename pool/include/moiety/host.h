@@ -342,7 +342,8 @@ MOIETY_API MOIETY_MUST_USE moiety_status moiety_host_reserve(
 /**
  * Begins the same in a thread of its own, and returns at once. It ends by itself, by
  * moiety_growth_cancel(), moiety_host_cancel(), or by moiety_host_trim() or
- * moiety_host_destroy(), which wait until the piece is pinned that it is at.
+ * moiety_host_destroy(), also if they refuse. The latter waits until the piece is
+ * pinned that it is at.
  *
  * @param size_bytes    As for moiety_host_reserve().
  * @param thread_count  As for moiety_host_reserve().
@@ -403,12 +404,16 @@ MOIETY_API int moiety_growth_descriptor(const moiety_growth *growth);
 MOIETY_API void moiety_growth_cancel(moiety_growth *growth);
 
 /**
- * Cancels a growth, waits for its thread, and frees it. No other call may use it any
+ * Cancels a growth and gives its handle up: its thread ends when the piece is pinned
+ * that it is at, for which moiety_host_destroy() waits. No other call may use it any
  * more.
  *
  * @param growth  NULL does nothing.
  *
- * Threads:   Blocks until a piece is pinned.
+ * @return MOIETY_E_FORKED  In a child of a fork.
+ *
+ * Ownership: ends.
+ * Threads:   any. Never waits.
  */
 MOIETY_API moiety_status moiety_growth_destroy(moiety_growth *growth);
 
@@ -429,7 +434,8 @@ MOIETY_API void moiety_host_cancel(moiety_host *host);
 /**
  * Unpins memory that nobody uses, as moiety_pool_trim(): only what is done.
  * Unpinning stalls the launches of all threads while work is queued in the
- * process: for quiet moments. Growths of moiety_host_reserve_async() end before.
+ * process: for quiet moments. Growths of moiety_host_reserve_async() are cancelled
+ * first, also if it is refused.
  *
  * @return as moiety_pool_trim(); MOIETY_E_INVALID when `host` is NULL.
  */

@@ -58,7 +58,7 @@ class host_arena
 };
 
 /** Owns a growth of an arena in a thread of its own: moiety_host_reserve_async(). Its
- *  end cancels it, and waits until a piece is pinned. */
+ *  end cancels it. */
 class growth
 {
   public:
