@@ -31,7 +31,8 @@ struct moiety_growth {
     struct moiety_host *host;
     uint64_t size_bytes;
     struct moietyi_progress progress; /* the thread's */
-    int event;                        /* readable from its end on */
+    pthread_t thread;
+    int event; /* readable from its end on */
     /* Edge: none; relaxed, numbers that order nothing. */
     moietyi_atomic_word cancels;
     moietyi_atomic_word ready_bytes;
@@ -40,7 +41,7 @@ struct moiety_growth {
     pthread_t runner;
     bool is_running;
     bool has_left;   /* the thread uses neither it nor the arena any more */
-    bool is_dropped; /* by the program: the thread frees it */
+    bool is_dropped; /* by the program: who comes by joins and frees it */
     moiety_status status;
     struct moietyi_failure failure;
 };
@@ -72,7 +73,36 @@ static void growth_free(struct moiety_growth *growth)
     free(growth);
 }
 
-/* Its thread leaves it; the last one to leave frees it. */
+static bool growth_is_own(const struct moiety_growth *growth)
+{
+    return growth->is_running && pthread_equal(growth->runner, pthread_self());
+}
+
+/* Lock held. One that nobody needs any more, off the list; NULL if there is none. */
+static struct moiety_growth *growths_take_dropped(struct moiety_host *host)
+{
+    struct moiety_growth *one = host->growths;
+    while (one && (!one->is_dropped || !one->has_left || growth_is_own(one)))
+        one = one->next;
+    if (one)
+        growth_unlink_locked(one);
+    return one;
+}
+
+/* Their threads have left, so that joining them waits for no work. */
+static void growths_reap(struct moiety_host *host)
+{
+    for (;;) {
+        pthread_mutex_lock(&host->lock);
+        struct moiety_growth *one = growths_take_dropped(host);
+        pthread_mutex_unlock(&host->lock);
+        if (!one)
+            return;
+        (void)pthread_join(one->thread, NULL);
+        growth_free(one);
+    }
+}
+
 static void growth_leave(struct moiety_growth *growth, moiety_status status)
 {
     struct moiety_host *host = growth->host;
@@ -84,12 +114,7 @@ static void growth_leave(struct moiety_growth *growth, moiety_status status)
     pthread_cond_broadcast(&host->growth_left);
     /* It neither fails nor waits: the counter is 0. */
     (void)eventfd_write(growth->event, 1);
-    bool is_dropped = growth->is_dropped;
-    if (is_dropped)
-        growth_unlink_locked(growth);
     pthread_mutex_unlock(&host->lock);
-    if (is_dropped)
-        growth_free(growth);
 }
 
 static void *growth_run(void *argument)
@@ -117,11 +142,8 @@ static int growth_start(struct moiety_growth *growth)
     sigset_t before;
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    pthread_t thread;
-    int error = pthread_create(&thread, NULL, growth_run, growth);
+    int error = pthread_create(&growth->thread, NULL, growth_run, growth);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (!error)
-        (void)pthread_detach(thread);
     return error;
 }
 
@@ -279,19 +301,10 @@ moiety_status moiety_growth_destroy(moiety_growth *growth)
     struct moiety_host *host = growth->host;
     moiety_growth_cancel(growth);
     pthread_mutex_lock(&host->lock);
-    bool has_left = growth->has_left;
     growth->is_dropped = true;
-    if (has_left)
-        growth_unlink_locked(growth);
     pthread_mutex_unlock(&host->lock);
-    if (has_left)
-        growth_free(growth);
+    growths_reap(host);
     return MOIETY_OK;
-}
-
-static bool growth_is_own(const struct moiety_growth *growth)
-{
-    return growth->is_running && pthread_equal(growth->runner, pthread_self());
 }
 
 /* Lock held. Whether there is one that uses the arena, but for that of this thread: it
@@ -313,6 +326,7 @@ void moietyi_growths_cancel(struct moiety_host *host)
     pthread_mutex_lock(&host->lock);
     (void)growths_stop(host);
     pthread_mutex_unlock(&host->lock);
+    growths_reap(host);
 }
 
 void moietyi_growths_end(struct moiety_host *host)
@@ -322,5 +336,6 @@ void moietyi_growths_end(struct moiety_host *host)
     while (growths_stop(host))
         pthread_cond_wait(&host->growth_left, &host->lock);
     pthread_mutex_unlock(&host->lock);
+    growths_reap(host);
     moietyi_cancel_restore(cancel_state);
 }

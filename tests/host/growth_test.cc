@@ -245,19 +245,18 @@ TEST_F(GrowthTest, EndsWithItsArenaAndKeepsItsHandle)
 TEST_F(GrowthTest, EndsWithAnArenaThatIsDestroyedLater)
 {
     moiety_host *host = nullptr;
-    moiety_pool *pool = nullptr;
     moiety_host_options options = Pieces();
     EXPECT_OK(moiety_host_create(&options, &host));
+    EXPECT_OK(moiety_host_reserve(host, kPiece, 0, nullptr, nullptr));
     {
         Turn turn(LockFile());
-        pool = moiety_host_pool(host);
         Growth growth(host);
         EXPECT_OK(moiety_host_destroy_later(host)) << Message();
         EXPECT_EQ(MOIETY_E_INTERRUPTED, growth.Wait());
     }
-    // Its thread ends the arena.
-    while (moiety_pool_reserve(pool, 0) != MOIETY_E_DESTROYED)
-        std::this_thread::yield();
+    // Its thread ends the arena, or the next call that makes one.
+    while (pool_test::Live("host") != host_count_)
+        Arena next(Pieces());
 }
 
 moiety_growth *g_cancelled;
