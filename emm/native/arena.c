@@ -306,8 +306,7 @@ static PyObject *arena_reserve_async(PyObject *self, PyObject *arguments,
                       native_setting_from, &total, native_u32_from,
                       &thread_count))
         return NULL;
-    allocfunc make = (allocfunc)PyType_GetSlot(state->growth_type, Py_tp_alloc);
-    PyObject *made = make(state->growth_type, 0);
+    PyObject *made = native_object_new(state->growth_type);
     if (!made || !native_enter(space)) {
         Py_XDECREF(made);
         return NULL;
@@ -371,12 +370,6 @@ static PyObject *growth_exit(PyObject *self, PyObject *arguments)
                : native_refuse(native_state_of(self), NULL, status);
 }
 
-static PyObject *growth_enter(PyObject *self, PyObject *none)
-{
-    (void)none;
-    return Py_NewRef(self);
-}
-
 static PyObject *growth_fileno(PyObject *self, PyObject *none)
 {
     (void)none;
@@ -408,12 +401,9 @@ static PyObject *growth_is_over(PyObject *self, void *none)
 static void growth_dealloc(PyObject *self)
 {
     struct native_growth *own = growth_of(self);
-    PyTypeObject *type = Py_TYPE(self);
     (void)moiety_growth_destroy(own->growth);
     Py_XDECREF((PyObject *)own->space);
-    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
-    release(self);
-    Py_DECREF(type);
+    native_object_free(self);
 }
 
 static PyMethodDef growth_methods[] = {
@@ -433,7 +423,7 @@ static PyMethodDef growth_methods[] = {
      "--\n\n"
      "Returns a descriptor that is readable once the growth is over, for "
      "select() and event loops. It belongs to the object."},
-    {"__enter__", growth_enter, METH_NOARGS,
+    {"__enter__", native_enter_self, METH_NOARGS,
      "__enter__($self)\n"
      "--\n\n"
      "Returns the object."},

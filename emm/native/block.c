@@ -126,9 +126,8 @@ static PyTypeObject *type_for(struct native_space *space)
 static struct native_block *py_block_new_object(struct native_space *space,
                                                 PyObject *tenant)
 {
-    PyTypeObject *type = type_for(space);
-    allocfunc make = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
-    struct native_block *block = (struct native_block *)make(type, 0);
+    struct native_block *block =
+        (struct native_block *)native_object_new(type_for(space));
     if (block) {
         block->space = space;
         Py_INCREF((PyObject *)space);
@@ -213,7 +212,6 @@ static void py_block_finish_end(void *block)
 void native_block_dealloc(PyObject *self)
 {
     struct native_block *block = native_block_of(self);
-    PyTypeObject *type = Py_TYPE(self);
     native_clear_weak(self, block->weak_references);
     if (block->space && !native_is_over() && native_is_told()) {
         /* Nobody refers to it: its memory waits, and ends here again. */
@@ -235,9 +233,7 @@ void native_block_dealloc(PyObject *self)
         native_space_unshow(block->space);
     Py_XDECREF(block->tenant); /* which may end it */
     Py_XDECREF((PyObject *)block->space);
-    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
-    release(self);
-    Py_DECREF(type);
+    native_object_free(self);
 }
 
 /* free() has returned by then: nobody catches what is raised. The last reference

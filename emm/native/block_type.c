@@ -22,12 +22,6 @@ static PyObject *block_free(PyObject *self, PyObject *arguments,
     return native_block_free(self, stream);
 }
 
-static PyObject *block_enter(PyObject *self, PyObject *none)
-{
-    (void)none;
-    return Py_NewRef(self);
-}
-
 static PyObject *block_exit(PyObject *self, PyObject *arguments)
 {
     return native_exit_with(
@@ -204,7 +198,7 @@ static PyMethodDef methods[] = {
      "--\n"
      "\n"
      "Returns a small table for notebooks."},
-    {"__enter__", block_enter, METH_NOARGS,
+    {"__enter__", native_enter_self, METH_NOARGS,
      "__enter__($self)\n"
      "--\n"
      "\n"

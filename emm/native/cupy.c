@@ -433,12 +433,9 @@ static int cupy_clear(PyObject *self)
 
 static void cupy_dealloc(PyObject *self)
 {
-    PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
     (void)cupy_clear(self);
-    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
-    release(self);
-    Py_DECREF(type);
+    native_object_free(self);
 }
 
 static PyObject *cupy_is_direct(PyObject *self, void *none)

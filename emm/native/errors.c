@@ -483,6 +483,12 @@ PyObject *native_note_refusal(PyObject *module, PyObject *arguments)
     Py_RETURN_NONE;
 }
 
+PyObject *native_enter_self(PyObject *self, PyObject *none)
+{
+    (void)none;
+    return Py_NewRef(self);
+}
+
 PyObject *native_exit_with(PyObject *self, PyObject *arguments,
                            PyObject *result)
 {

@@ -159,12 +159,6 @@ static int import_init(PyObject *self, PyObject *arguments, PyObject *names)
     return 0;
 }
 
-static PyObject *py_import_new(const struct native_state *state)
-{
-    allocfunc make = (allocfunc)PyType_GetSlot(state->import_type, Py_tp_alloc);
-    return make(state->import_type, 0);
-}
-
 /* What came through the socket, as (import, handle). */
 static PyObject *py_import_received(const struct native_state *state,
                                     int socket, moiety_context context,
@@ -173,7 +167,7 @@ static PyObject *py_import_received(const struct native_state *state,
     moiety_ipc_handle handle;
     moiety_devptr address = 0;
     moiety_status status;
-    PyObject *self = py_import_new(state);
+    PyObject *self = native_object_new(state->import_type);
     if (!self) {
         free(record);
         return NULL;
@@ -231,12 +225,9 @@ static void py_import_drop(struct native_import *import)
 
 static void import_dealloc(PyObject *self)
 {
-    PyTypeObject *type = Py_TYPE(self);
     if (import_of(self)->record && !native_is_over())
         py_import_drop(import_of(self));
-    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
-    release(self);
-    Py_DECREF(type);
+    native_object_free(self);
 }
 
 /* The driver's own wait could not be ended by a signal. */

@@ -109,6 +109,23 @@ struct native_state {
     struct native_space *pools;
 };
 
+/* An object of a type that is on the heap, by the slots of the type; NULL: an error is
+ * set. */
+static inline PyObject *native_object_new(PyTypeObject *type)
+{
+    allocfunc make = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    return make(type, 0);
+}
+
+/* The end of its dealloc. */
+static inline void native_object_free(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+    release(self);
+    Py_DECREF(type);
+}
+
 static inline struct native_state *native_state_of(PyObject *object)
 {
     return PyType_GetModuleState(Py_TYPE(object));
@@ -256,6 +273,8 @@ void native_error_restore(struct native_error error);
  * the refusal as a note. None, or NULL after an error. */
 PyObject *native_exit_with(PyObject *self, PyObject *arguments,
                            PyObject *result);
+/* __enter__() of an object that needs nothing for it. */
+PyObject *native_enter_self(PyObject *self, PyObject *none);
 /* A function of the module, for what has its __exit__() in Python: the refusal
  * becomes a note of the error. */
 PyObject *native_note_refusal(PyObject *module, PyObject *arguments);

@@ -256,8 +256,7 @@ static PyObject *py_pool_find_borrowed(struct native_state *state,
 static PyObject *py_pool_new_borrowed(struct native_state *state,
                                       moiety_pool *pool)
 {
-    allocfunc make = (allocfunc)PyType_GetSlot(state->pool_type, Py_tp_alloc);
-    PyObject *made = make(state->pool_type, 0);
+    PyObject *made = native_object_new(state->pool_type);
     if (!made)
         return NULL;
     struct native_space *space = (struct native_space *)made;

@@ -34,25 +34,10 @@ static struct native_scope *scope_of(PyObject *self)
     return (struct native_scope *)self;
 }
 
-static PyObject *py_scope_new_object(PyTypeObject *type)
-{
-    allocfunc make = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
-    return make(type, 0);
-}
-
 static void py_scope_free_object(PyObject *self, struct native_space *space)
 {
-    PyTypeObject *type = Py_TYPE(self);
     Py_XDECREF((PyObject *)space);
-    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
-    release(self);
-    Py_DECREF(type);
-}
-
-static PyObject *py_scope_same(PyObject *self, PyObject *none)
-{
-    (void)none;
-    return Py_NewRef(self);
+    native_object_free(self);
 }
 
 /* --- Hold --- */
@@ -69,7 +54,7 @@ PyObject *native_hold(PyObject *self, PyObject *arguments, PyObject *names)
         !native_address_from(named, &address) ||
         (length != Py_None && !native_u64_from(length, &nbytes)))
         return NULL;
-    PyObject *made = py_scope_new_object(native_state_of(self)->hold_type);
+    PyObject *made = native_object_new(native_state_of(self)->hold_type);
     moiety_pool *pool = made ? native_enter(space) : NULL;
     if (!pool) {
         Py_XDECREF(made);
@@ -129,7 +114,7 @@ static PyMethodDef hold_methods[] = {
      "release($self)\n"
      "--\n\n"
      "Ends the hold. A second call does nothing."},
-    {"__enter__", py_scope_same, METH_NOARGS,
+    {"__enter__", native_enter_self, METH_NOARGS,
      "__enter__($self)\n"
      "--\n\n"
      "Returns the object."},
@@ -172,7 +157,7 @@ PyObject *native_capture_scope(PyObject *self, PyObject *named)
     moiety_status status;
     if (!native_stream_from(named, &stream))
         return NULL;
-    PyObject *made = py_scope_new_object(native_state_of(self)->scope_type);
+    PyObject *made = native_object_new(native_state_of(self)->scope_type);
     moiety_pool *pool = made ? native_enter(space) : NULL;
     if (!pool) {
         Py_XDECREF(made);
@@ -272,7 +257,7 @@ static PyMethodDef scope_methods[] = {
      "Releases the memory that the scope kept for the graph. Call it when the "
      "graph is not launched any more.\n\nRaises InUseError if the scope is "
      "open. A second call does nothing."},
-    {"__enter__", py_scope_same, METH_NOARGS,
+    {"__enter__", native_enter_self, METH_NOARGS,
      "__enter__($self)\n"
      "--\n\n"
      "Returns the object."},

@@ -346,7 +346,6 @@ int native_space_traverse(PyObject *self, visitproc visit, void *arg)
 void native_space_dealloc(PyObject *self)
 {
     struct native_space *space = native_space_of(self);
-    PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
     space->is_ending = true;
     py_space_unlist(space);
@@ -354,9 +353,7 @@ void native_space_dealloc(PyObject *self)
     Py_XDECREF(space->weak_self);
     native_space_finalize(self);
     native_watches_abandon(space);
-    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
-    release(self);
-    Py_DECREF(type);
+    native_object_free(self);
 }
 
 moiety_status native_space_look(struct native_space *space, uint64_t address)

@@ -72,8 +72,8 @@ static void py_tenant_leave(struct native_tenant *tenant)
 static struct native_tenant *py_tenant_new_object(struct native_space *space)
 {
     PyTypeObject *type = native_state_of((PyObject *)space)->tenant_type;
-    allocfunc make = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
-    struct native_tenant *tenant = (struct native_tenant *)make(type, 0);
+    struct native_tenant *tenant =
+        (struct native_tenant *)native_object_new(type);
     if (tenant) {
         tenant->space = space;
         Py_INCREF((PyObject *)space);
@@ -169,7 +169,6 @@ static void py_tenant_finish_end(void *tenant)
 
 static void tenant_dealloc(PyObject *self)
 {
-    PyTypeObject *type = Py_TYPE(self);
     native_clear_weak(self, tenant_of(self)->weak_references);
     if (!native_is_over() && native_is_told()) {
         /* As blocks: block.c. */
@@ -185,9 +184,7 @@ static void tenant_dealloc(PyObject *self)
         native_error_restore(error);
     }
     Py_XDECREF((PyObject *)tenant_of(self)->space);
-    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
-    release(self);
-    Py_DECREF(type);
+    native_object_free(self);
 }
 
 static PyObject *tenant_close(PyObject *self, PyObject *none)
@@ -348,12 +345,6 @@ static PyObject *tenant_stats(PyObject *self, PyObject *none)
                    : NULL;
 }
 
-static PyObject *tenant_enter(PyObject *self, PyObject *none)
-{
-    (void)none;
-    return Py_NewRef(self);
-}
-
 static PyObject *tenant_exit(PyObject *self, PyObject *arguments)
 {
     return native_exit_with(self, arguments, tenant_close(self, NULL));
@@ -500,7 +491,7 @@ static PyMethodDef methods[] = {
      "Ends the tenant. A second call does nothing.\n"
      "\n"
      "Raises InUseError while it has blocks in use."},
-    {"__enter__", tenant_enter, METH_NOARGS,
+    {"__enter__", native_enter_self, METH_NOARGS,
      "__enter__($self)\n"
      "--\n"
      "\n"

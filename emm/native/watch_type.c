@@ -15,9 +15,8 @@ static struct native_watch *
 py_watch_type_new_object(const struct native_state *state, PyObject *added,
                          PyObject *releasing)
 {
-    allocfunc make = (allocfunc)PyType_GetSlot(state->watch_type, Py_tp_alloc);
     struct native_watch *watch =
-        (struct native_watch *)make(state->watch_type, 0);
+        (struct native_watch *)native_object_new(state->watch_type);
     if (watch) {
         watch->added = added == Py_None ? NULL : Py_NewRef(added);
         watch->releasing = releasing == Py_None ? NULL : Py_NewRef(releasing);
@@ -122,12 +121,9 @@ static int watch_clear(PyObject *self)
 
 static void watch_dealloc(PyObject *self)
 {
-    PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
     native_watch_drop_functions(watch_of(self));
-    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
-    release(self);
-    Py_DECREF(type);
+    native_object_free(self);
 }
 
 /* The type is not visited: see native_space_traverse(). */
@@ -139,12 +135,6 @@ static int watch_traverse(PyObject *self, visitproc visit, void *arg)
 }
 
 /* --- the type --- */
-
-static PyObject *watch_enter(PyObject *self, PyObject *none)
-{
-    (void)none;
-    return Py_NewRef(self);
-}
 
 static PyObject *py_watch_type_exit(PyObject *self, PyObject *arguments)
 {
@@ -169,7 +159,7 @@ static PyMethodDef methods[] = {
      "nothing.\n"
      "\n"
      "Raises ReentrantError within a function of the pool."},
-    {"__enter__", watch_enter, METH_NOARGS,
+    {"__enter__", native_enter_self, METH_NOARGS,
      "__enter__($self)\n"
      "--\n"
      "\n"
